@@ -1,0 +1,63 @@
+# Nothing here needs more than Go, make and a C compiler (for the race detector),
+# except that compose wants npx, too.
+
+.DELETE_ON_ERROR:
+
+ONLY    ?=
+REPEATS ?= 5
+CORPUS  ?=
+
+# Not in tools/go.mod: its hundreds of modules would choose versions for the others.
+GOLANGCI := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+
+.DEFAULT_GOAL := help
+.PHONY: help build test demo bench lint fmt tools compose consumer clean
+
+help: ## print this
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: ## bin/hostd and bin/client
+	CGO_ENABLED=0 go build -trimpath -o bin/ ./cmd/hostd ./cmd/client
+
+test: bin/staticcheck ## vet, staticcheck, and every test under the race detector
+	go vet ./...
+	bin/staticcheck ./...
+	bin/staticcheck -tests=false -checks U1000 ./...
+	go test -race -timeout 8m ./...
+
+demo: ## count words on two hosts, kill a proc, see it noticed; CORPUS=dir picks the files
+	go build -o bin/ ./cmd/hostd
+	go run ./examples/wordcount --hostd bin/hostd $(if $(CORPUS),'$(CORPUS)')
+
+bench: ## ours against a raw NATS baseline; ONLY=regexp picks rows, REPEATS=n
+	@go run -C bench . -only '$(ONLY)' -repeats '$(REPEATS)'
+
+lint: bin/golangci-lint bin/deadcode ## golangci-lint, and functions that no program and no test reaches
+	bin/golangci-lint run ./...
+	@dead=$$(bin/deadcode -test ./...); if [ -n "$$dead" ]; then echo "$$dead"; exit 1; fi
+
+fmt: ## gofmt every file
+	gofmt -l -w .
+
+tools: bin/staticcheck bin/deadcode bin/nats bin/nats-server bin/golangci-lint ## the pinned tools, into bin/
+
+compose: ## lint docker-compose.yml and run its services as processes
+	scripts/compose-check.sh
+
+consumer: ## build and run a program that imports castnet as its users do
+	go run -C integration/consumer .
+
+clean: ## remove bin/
+	rm -rf bin
+
+bin/staticcheck: PKG := honnef.co/go/tools/cmd/staticcheck
+bin/deadcode:    PKG := golang.org/x/tools/cmd/deadcode
+bin/nats:        PKG := github.com/nats-io/natscli/nats
+bin/nats-server: PKG := github.com/nats-io/nats-server/v2
+bin/staticcheck bin/deadcode bin/nats bin/nats-server: tools/go.mod tools/go.sum
+	go build -C tools -o ../bin/ $(PKG)
+	@touch $@
+
+bin/golangci-lint: Makefile
+	GOBIN="$(CURDIR)/bin" go install $(GOLANGCI)
+	@touch $@

@@ -1,0 +1,323 @@
+package castnet_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+)
+
+const modulePath = "github.com/castnet-io/castnet"
+
+// dag is REPO-1: who may import whom inside this module. A row is
+//
+//	package < what it may import ; what its tests may import besides
+//		why the row is as short as it is
+//
+// A row imports only rows above it. "*" is every row above that is not a
+// program. All tests may also import their own package and testHelpers.
+// When this test fails, the import is wrong more often than the table: a new
+// edge needs a reason as good as the ones here, and a record in docs/decisions.
+const dag = `
+subjects
+	IDs and the subject grammar are for any tool to import, so they bring nothing along
+mesh/shape
+	region algebra is arithmetic: pure, testable without a bus, usable without castnet
+bus
+	the one door to NATS; it knows no IDs and no actors, so it can be tested as a pipe
+bus/embed < bus
+	12 MB of nats-server that a program carries only when it says so
+bus/bustest < bus bus/embed
+	servers and probes for tests of whatever uses the bus
+internal/wire < subjects
+	frames and CBOR modes are the one place that knows bytes; types above are just types
+internal/link < bus subjects internal/wire
+	delivery between two processes knows neither actors nor meshes, only frames and roads
+internal/launch
+	owning an OS process is one craft, behind build tags, free of buses and actors
+actor < bus internal/link internal/wire subjects mesh/shape
+	agents and controllers are ordinary actors: the runtime must not know cast, agent, controller or mesh
+cast < actor internal/link internal/wire subjects mesh/shape
+	plan, route, gather and fold work on any mesh of refs, so they know no lifecycle
+agent < actor subjects mesh/shape
+	the lifecycle protocol is messages only; whoever speaks it brings its own machinery
+agent/proc < agent actor cast bus subjects mesh/shape internal/launch
+	what runs in a spawned process does not know who controls it: never mesh, never controller
+controller < agent actor cast bus subjects mesh/shape ; agent/host agent/proc
+	owns a mesh by messages to agents; it launches nothing, so a client binary carries no launcher
+agent/host < agent agent/proc actor cast bus subjects mesh/shape internal/launch
+	a host does not know who controls it: never mesh, never controller
+mesh < controller agent cast actor bus subjects mesh/shape ; agent/host agent/proc
+	what users hold; agents come to it as refs, so the library stays without launcher and server
+cmd/hostd < *
+	the composition root of a node: server, agents and built-in actors meet here
+cmd/client < mesh controller cast agent actor bus subjects mesh/shape ; agent/host agent/proc
+	a remote control: no launcher and no server in its binary
+examples/hello < mesh cast actor agent/host agent/proc bus bus/embed subjects mesh/shape
+	what a reader may copy: public packages only
+examples/wordcount < mesh cast actor agent agent/host agent/proc bus bus/embed subjects mesh/shape
+	what a reader may copy: public packages only
+integration < * ; internal/launch
+	whole-system tests with real processes may look at everything and are imported by nobody
+`
+
+// thirdParty is the other half of REPO-1: which package may import which
+// module. A row is "module < packages", then the reason; "tests" stands for
+// the test files of any package. The longest matching row decides.
+const thirdParty = `
+github.com/nats-io/nats.go < bus bus/embed:tests integration:tests
+	one place sets the options that keep order and lose nothing in silence; tests may play a foreign client
+github.com/nats-io/nats-server/v2 < bus/embed
+	a program that uses the library must not carry a server that it never starts
+github.com/fxamacker/cbor/v2 < internal/wire
+	one set of encoding modes, so that golden vectors hold for every message
+golang.org/x/sys < internal/launch agent/proc
+	system calls are process craft, and live behind its build tags
+github.com/rs/zerolog < bus bus/embed bus/bustest internal/link internal/launch actor cast agent/proc controller agent/host mesh cmd/hostd cmd/client examples/hello examples/wordcount tests
+	every log line; values (subjects, mesh/shape, internal/wire, agent) have nothing to log
+github.com/rs/zerolog/log
+	the global logger: a logger is passed by value in options
+golang.org/x/sync < actor cast agent/proc controller agent/host mesh cmd/hostd cmd/client examples/wordcount tests
+	bounded concurrency where goroutines are owned, not in the roads below
+github.com/spf13/cobra < cmd/hostd cmd/client
+	command lines belong to commands
+github.com/spf13/pflag < cmd/hostd cmd/client
+	command lines belong to commands
+github.com/nats-io/jsm.go < cmd/hostd cmd/client
+	NATS contexts are resolved by the commands; the library takes plain options
+github.com/jedib0t/go-pretty/v6 < cmd/client examples/wordcount
+	tables and progress bars are for programs that a person looks at
+github.com/mattn/go-isatty < cmd/hostd cmd/client examples/wordcount
+	only a program that a person looks at asks whether one does
+github.com/stretchr/testify < bus/bustest tests
+	assertions are for tests
+go.uber.org/goleak < bus/bustest tests
+	leak checks are for tests
+pgregory.net/rapid < tests
+	random inputs are for tests
+`
+
+// libraryModules are all the modules that a program gets by importing mesh and
+// agent/proc. Whatever is added here is added to every user's build.
+var libraryModules = []string{
+	modulePath,
+	"github.com/nats-io/nats.go",
+	"github.com/fxamacker/cbor/v2",
+	"github.com/rs/zerolog",
+	"golang.org/x/sync",
+	"golang.org/x/sys",
+
+	// What those bring along.
+	"github.com/klauspost/compress", // nats.go: WebSocket compression
+	"github.com/nats-io/nkeys",      // nats.go: credentials
+	"github.com/nats-io/nuid",       // nats.go: inboxes
+	"golang.org/x/crypto",           // nkeys
+	"github.com/x448/float16",       // cbor: half floats
+	"github.com/mattn/go-colorable", // zerolog: console writer
+	"github.com/mattn/go-isatty",    // zerolog: console writer
+}
+
+// testHelpers may be imported by the tests of every package.
+var testHelpers = []string{"bus/bustest", "bus/embed"}
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// A table that names a package below the row would allow a cycle.
+func TestDAG_rowsImportOnlyRowsAbove(t *testing.T) {
+	order, rows := parseTable(dag)
+	for i, name := range order {
+		require.NotEmptyf(t, rows[name].why, "row %s gives no reason", name)
+		for _, imp := range rows[name].imports {
+			require.Containsf(t, order[:i], imp, "row %s names %s, which is no row above it", name, imp)
+		}
+		for _, imp := range rows[name].tests {
+			require.Containsf(t, order, imp, "the tests of row %s name %s, which is no row", name, imp)
+		}
+	}
+}
+
+func TestDAG_everyPackageIsListed(t *testing.T) {
+	order, _ := parseTable(dag)
+	for _, p := range listPackages(t, "./...") {
+		name := shortName(p.ImportPath)
+		if name == "" { // the root, which holds only documentation and these tests
+			continue
+		}
+		require.Containsf(t, order, name, "package %s is not in the DAG of deps_test.go: add a row with a reason", name)
+	}
+}
+
+func TestDAG_everyImportIsAnEdge(t *testing.T) {
+	_, rows := parseTable(dag)
+	var wrong []string
+	for _, p := range listPackages(t, "./...") {
+		from := shortName(p.ImportPath)
+		row := rows[from]
+		testsMay := slices.Concat(row.imports, row.tests, testHelpers, []string{from})
+		check := func(imports, may []string, what string) {
+			for _, imp := range imports {
+				to := shortName(imp)
+				if isOurs(imp) && !slices.Contains(may, to) {
+					wrong = append(wrong, fmt.Sprintf("%s%s imports %s\n\t%s: %s\n\t%s: %s",
+						from, what, to, from, row.why, to, rows[to].why))
+				}
+			}
+		}
+		check(p.Imports, row.imports, "")
+		check(p.TestImports, testsMay, " (tests)")
+		check(p.XTestImports, testsMay, " (tests)")
+	}
+	require.Empty(t, report(wrong), "imports that are no edge of the DAG in deps_test.go")
+}
+
+func TestDAG_thirdPartyImportsStayWhereTheyBelong(t *testing.T) {
+	_, rows := parseTable(thirdParty)
+	var wrong []string
+	for _, p := range listPackages(t, "./...") {
+		from := shortName(p.ImportPath)
+		check := func(imports, who []string) {
+			for _, imp := range imports {
+				if isStandard(imp) || isOurs(imp) {
+					continue
+				}
+				module := longestPrefix(rows, imp)
+				if module == "" {
+					wrong = append(wrong, fmt.Sprintf("%s imports %s, which deps_test.go does not know", from, imp))
+					continue
+				}
+				row := rows[module]
+				if !slices.ContainsFunc(who, func(w string) bool { return slices.Contains(row.imports, w) }) {
+					wrong = append(wrong, fmt.Sprintf("%s imports %s\n\tonly for %v: %s", who[0], imp, row.imports, row.why))
+				}
+			}
+		}
+		check(p.Imports, []string{from})
+		testers := []string{from + ":tests", from, "tests"}
+		check(p.TestImports, testers)
+		check(p.XTestImports, testers)
+	}
+	require.Empty(t, report(wrong), "third-party imports outside their place in deps_test.go")
+}
+
+func TestLibraryGraph_carriesOnlyTheAllowList(t *testing.T) {
+	for _, p := range listPackages(t, "./...") {
+		name := shortName(p.ImportPath)
+		if name != "mesh" && name != "agent/proc" {
+			continue
+		}
+		for _, dep := range listPackages(t, "-deps", p.ImportPath) {
+			if dep.Module != nil {
+				require.Containsf(t, libraryModules, dep.Module.Path,
+					"%s drags %s in by %s: every user of the library would build it", name, dep.Module.Path, dep.ImportPath)
+			}
+		}
+	}
+}
+
+// row is one line of a table with its reason.
+type row struct {
+	imports, tests []string
+	why            string
+}
+
+// parseTable reads dag or thirdParty: its keys in order, and its rows.
+func parseTable(text string) (order []string, rows map[string]row) {
+	rows = map[string]row{}
+	for line := range strings.Lines(text) {
+		name, why := strings.TrimSpace(line), strings.HasPrefix(line, "\t")
+		switch {
+		case name == "":
+		case why:
+			last := rows[order[len(order)-1]]
+			last.why = name
+			rows[order[len(order)-1]] = last
+		default:
+			name, may, _ := strings.Cut(name, "<")
+			imports, tests, _ := strings.Cut(may, ";")
+			name = strings.TrimSpace(name)
+			r := row{imports: strings.Fields(imports), tests: strings.Fields(tests)}
+			if slices.Equal(r.imports, []string{"*"}) {
+				r.imports = slices.DeleteFunc(slices.Clone(order), isProgram)
+			}
+			order, rows[name] = append(order, name), r
+		}
+	}
+	return order, rows
+}
+
+// listed is the part of `go list -json` that the tests read.
+type listed struct {
+	ImportPath                         string
+	Imports, TestImports, XTestImports []string
+	Module                             *struct{ Path string }
+}
+
+// listPackages asks the go command, once per system that the code has build
+// tags for. It passes -e: a package that does not compile still has imports to
+// check, and its own build says what is wrong with it.
+func listPackages(t *testing.T, args ...string) []listed {
+	t.Helper()
+	var all []listed
+	for _, goos := range []string{"linux", "darwin"} {
+		fields := "-json=ImportPath,Imports,TestImports,XTestImports,Module"
+		cmd := exec.CommandContext(t.Context(), "go", append([]string{"list", "-e", fields}, args...)...)
+		cmd.Env = append(os.Environ(), "GOOS="+goos)
+		var stderr strings.Builder
+		cmd.Stderr = &stderr
+		out, err := cmd.Output()
+		require.NoErrorf(t, err, "%v: %s", cmd.Args, stderr.String())
+		for dec := json.NewDecoder(strings.NewReader(string(out))); ; {
+			var p listed
+			err := dec.Decode(&p)
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			require.NoError(t, err, "go list printed something else than JSON")
+			all = append(all, p)
+		}
+	}
+	require.NotEmpty(t, all, "go list %v found no package", args)
+	return all
+}
+
+// shortName is the import path inside this module; the root is "".
+func shortName(path string) string {
+	return strings.TrimPrefix(strings.TrimPrefix(path, modulePath), "/")
+}
+
+func isOurs(path string) bool {
+	return path == modulePath || strings.HasPrefix(path, modulePath+"/")
+}
+
+func isStandard(path string) bool {
+	first, _, _ := strings.Cut(path, "/")
+	return !strings.Contains(first, ".")
+}
+
+func isProgram(name string) bool {
+	return strings.HasPrefix(name, "cmd/") || strings.HasPrefix(name, "examples/")
+}
+
+// longestPrefix is the key of the most particular row that covers path.
+func longestPrefix(rows map[string]row, path string) (best string) {
+	for module := range rows {
+		if (path == module || strings.HasPrefix(path, module+"/")) && len(module) > len(best) {
+			best = module
+		}
+	}
+	return best
+}
+
+// report is the findings, each once, a line each; "" when there are none.
+func report(lines []string) string {
+	slices.Sort(lines)
+	return strings.Join(slices.Compact(lines), "\n")
+}

@@ -1,0 +1,22 @@
+// Package castnet is the front door of a mesh of actors on NATS; it holds no
+// code, only the map of the packages that do, and the tests that keep the map
+// true.
+//
+// A host is a machine running hostd. A proc is an OS process that a host
+// supervises. An actor lives in a proc. A mesh is an N-dimensional array of
+// any of the three, and a cast sends one message to a region of an actor mesh:
+// one publish out, the replies folded on their way home. An ID is an address:
+// the NATS subject is a function of it, so nothing is ever looked up.
+//
+// Start with package mesh, which is what a program holds, and package cast,
+// which is what it does with it. Package actor is what the other end is
+// written in; agent/proc is the one line that lets a program be spawned.
+// Package subjects is the contract for anyone who speaks plain NATS.
+//
+// The repository keeps two invariants here, in deps_test.go and
+// pkgdoc_test.go:
+//
+//   - REPO-1: every import is an edge of the package DAG, and every edge of the
+//     DAG has a reason.
+//   - REPO-2: every package has exactly one package comment, in doc.go.
+package castnet

@@ -1,0 +1,46 @@
+package launch
+
+import (
+	"fmt"
+	"syscall"
+	"time"
+)
+
+// An Exit says how a process ended.
+type Exit struct {
+	Code       int       // the exit code; -1 if it did not exit by itself
+	Signal     int       // the signal that killed it; 0 = none
+	Core       bool      // it left a core dump
+	Unknown    bool      // its end could not be observed; Code is -1
+	At         time.Time // when the end was noticed
+	StderrTail []string  // its last lines on stderr
+}
+
+func newExit(status syscall.WaitStatus, known bool, at time.Time) Exit {
+	switch {
+	case !known:
+		return Exit{Code: -1, Unknown: true, At: at}
+	case status.Signaled():
+		return Exit{Code: -1, Signal: int(status.Signal()), Core: status.CoreDump(), At: at}
+	default:
+		return Exit{Code: status.ExitStatus(), At: at}
+	}
+}
+
+// Clean reports an exit with code 0.
+func (e Exit) Clean() bool { return e.Code == 0 && e.Signal == 0 && !e.Unknown }
+
+// String is one phrase, such as "exited with code 1" or "killed by signal 9
+// (killed)".
+func (e Exit) String() string {
+	switch {
+	case e.Unknown:
+		return "ended in an unknown way"
+	case e.Signal != 0 && e.Core:
+		return fmt.Sprintf("killed by signal %d (%v), core dumped", e.Signal, syscall.Signal(e.Signal))
+	case e.Signal != 0:
+		return fmt.Sprintf("killed by signal %d (%v)", e.Signal, syscall.Signal(e.Signal))
+	default:
+		return fmt.Sprintf("exited with code %d", e.Code)
+	}
+}

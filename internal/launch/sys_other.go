@@ -1,0 +1,95 @@
+//go:build !linux
+
+package launch
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// A handle is the kernel's side of one child. Outside Linux there is neither
+// PDEATHSIG nor pidfd, so this keeps less than the package promises:
+//
+//   - The lifeline alone tells a child that its launcher was killed; a child
+//     that ignores it lives on.
+//   - Waiting takes one thread per child and reaps at once, so what is left of
+//     the group is killed just after its leader's number became free. In that
+//     moment a new group of the same number, however unlikely, would be hit.
+//   - Descriptors that this process itself left inheritable are inherited.
+//   - interrupt leaves the waiting goroutine behind until the child ends.
+type handle struct {
+	pid     int
+	process *os.Process
+	result  chan *os.ProcessState // one value, nil if waiting failed
+	state   *os.ProcessState
+	stop    chan struct{}
+	once    sync.Once
+}
+
+func start(spec *Spec, fds []uintptr) (*handle, error) {
+	pid, err := syscall.ForkExec(spec.Path, append([]string{spec.Path}, spec.Args...), &syscall.ProcAttr{
+		Dir:   spec.Dir,
+		Env:   spec.environ(),
+		Files: fds,
+		Sys:   &syscall.SysProcAttr{Setpgid: true},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("exec: %w", err)
+	}
+	process, err := os.FindProcess(pid)
+	if err != nil {
+		return nil, err // never on Unix
+	}
+	h := &handle{pid: pid, process: process, result: make(chan *os.ProcessState, 1), stop: make(chan struct{})}
+	go func() {
+		state, _ := process.Wait() // on error the state is nil: unknown
+		h.result <- state
+	}()
+	return h, nil
+}
+
+// await returns true when the child has ended, false after interrupt.
+func (h *handle) await() bool {
+	select {
+	case h.state = <-h.result:
+		return true
+	case <-h.stop:
+		return false
+	}
+}
+
+// interrupt makes await return.
+func (h *handle) interrupt() { h.once.Do(func() { close(h.stop) }) }
+
+// reap kills what is left of the group and returns the status.
+func (h *handle) reap() (status syscall.WaitStatus, known bool) {
+	_ = unix.Kill(-h.pid, unix.SIGKILL) // ESRCH: nobody is left
+	if h.state == nil {
+		return 0, false
+	}
+	status, known = h.state.Sys().(syscall.WaitStatus)
+	return status, known
+}
+
+// signal sends to the leader; os.Process knows when it has been reaped.
+func (h *handle) signal(sig syscall.Signal) error { return ignoreGone(h.process.Signal(sig)) }
+
+// killAll kills the group, and the leader by its own number too: it may have
+// moved to another group.
+func (h *handle) killAll() error {
+	return errors.Join(ignoreGone(unix.Kill(-h.pid, unix.SIGKILL)), h.signal(unix.SIGKILL))
+}
+
+func (h *handle) close() {}
+
+func ignoreGone(err error) error {
+	if errors.Is(err, unix.ESRCH) || errors.Is(err, os.ErrProcessDone) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,6 @@
+//go:build !linux
+
+package launch
+
+// forgetParent has nothing to turn off: only Linux has PDEATHSIG.
+func forgetParent() {}
