@@ -75,6 +75,9 @@ func (c *Child) StderrPath() string { return c.stderr.path }
 // the last 64 KiB of the file, as valid UTF-8; none if it cannot be read.
 func (c *Child) StderrTail(n int) []string { return tail(c.stderr, n) }
 
+// StdoutTail is StderrTail for stdout.
+func (c *Child) StdoutTail(n int) []string { return tail(c.stdout, n) }
+
 // FollowStdout follows what this child writes to stdout until the child has
 // ended and all of it is delivered, or ctx ends. See Follow.
 func (c *Child) FollowStdout(ctx context.Context, emit func(line []byte)) error {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"reflect"
 	"strings"
 
 	"github.com/fxamacker/cbor/v2"
@@ -40,6 +41,7 @@ var modes = func() codec {
 		IntDec:            cbor.IntDecConvertSignedOrFail,
 		FieldNameMatching: cbor.FieldNameMatchingCaseSensitive,
 		TextUnmarshaler:   cbor.TextUnmarshalerTextString,
+		DefaultMapType:    reflect.TypeFor[map[string]any](),
 	}.DecMode() // WIRE-3
 	if err != nil {
 		panic(err)

@@ -1,4 +1,4 @@
-package launch
+package build
 
 import (
 	"crypto/sha256"
@@ -16,18 +16,18 @@ const goNote = ".note.go.buildid"
 // maxNote bounds what is read of it.
 const maxNote = 4 << 10
 
-// BuildID identifies the program of this process: two processes with one id run the same code.
-func BuildID() (string, error) {
+// ID identifies the program of this process: two processes with one id run the same code.
+func ID() (string, error) {
 	path, err := os.Executable()
 	if err != nil {
 		return "", fmt.Errorf("build id: %w", err)
 	}
-	return BuildIDOf(path)
+	return Of(path)
 }
 
-// BuildIDOf identifies the program in an executable file: by the toolchain's build id where the
+// Of identifies the program in an executable file: by the toolchain's build id where the
 // file has one, which costs one read, else by the hash of the whole file.
-func BuildIDOf(path string) (string, error) {
+func Of(path string) (string, error) {
 	if note, ok := buildNote(path); ok {
 		return short(sha256.Sum256(note)), nil
 	}

@@ -1,4 +1,4 @@
-package launch
+package build
 
 import (
 	"os"
@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestBuildID_isOfTheFileNotOfItsPlace(t *testing.T) {
-	own, err := BuildID()
+func TestID_isOfTheFileNotOfItsPlace(t *testing.T) {
+	own, err := ID()
 	require.NoError(t, err)
 	exe, err := os.Executable()
 	require.NoError(t, err)
@@ -17,21 +17,21 @@ func TestBuildID_isOfTheFileNotOfItsPlace(t *testing.T) {
 	require.NoError(t, err)
 	moved := filepath.Join(t.TempDir(), "moved")
 	require.NoError(t, os.WriteFile(moved, data, 0o700))
-	other, err := BuildIDOf(moved)
+	other, err := Of(moved)
 	require.NoError(t, err)
 	require.Equal(t, own, other)
 }
 
-func TestBuildID_tellsPrograms(t *testing.T) {
+func TestID_tellsPrograms(t *testing.T) {
 	dir := t.TempDir()
 	a, b := filepath.Join(dir, "a"), filepath.Join(dir, "b")
 	require.NoError(t, os.WriteFile(a, []byte("#!/bin/sh\nexit 0\n"), 0o700))
 	require.NoError(t, os.WriteFile(b, []byte("#!/bin/sh\nexit 1\n"), 0o700))
-	ida, err := BuildIDOf(a)
+	ida, err := Of(a)
 	require.NoError(t, err)
-	idb, err := BuildIDOf(b)
+	idb, err := Of(b)
 	require.NoError(t, err)
 	require.NotEqual(t, ida, idb)
-	_, err = BuildIDOf(filepath.Join(dir, "none"))
+	_, err = Of(filepath.Join(dir, "none"))
 	require.ErrorIs(t, err, os.ErrNotExist)
 }

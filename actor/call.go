@@ -1,0 +1,128 @@
+package actor
+
+import (
+	"context"
+	"time"
+
+	"github.com/castnet-io/castnet/internal/wire"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// call is a question that waits for its answer.
+type call struct {
+	to      subjects.ActorID
+	answers chan Answer // holds one: the first answer counts
+}
+
+// answer may be called on any goroutine, any number of times.
+func (c *call) answer(a Answer) {
+	select {
+	case c.answers <- a:
+	default:
+	}
+}
+
+// call asks an actor and waits. In the same process the question is a mailbox push; else it is a
+// message with a reply port of its own, and it fails at once when the target's proc is found dead.
+func (p *Proc) call(ctx context.Context, from string, to subjects.ActorID, endpoint string, arg any) Answer {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		deadline = time.Now().Add(DefaultDeadline)
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, deadline)
+		defer cancel()
+	}
+	c := &call{to: to, answers: make(chan Answer, 1)}
+	if to.Proc == p.id {
+		p.Deliver(Delivery{
+			Actor: to.Name, Port: endpoint, From: p.id.Actor(from), Local: true, Value: arg,
+			Deadline: deadline, Answer: c.answer,
+		})
+	} else {
+		done, err := p.ask(c, from, endpoint, arg, deadline)
+		if err != nil {
+			return Answer{Err: err}
+		}
+		defer done()
+	}
+	select {
+	case a := <-c.answers:
+		return a
+	case <-ctx.Done():
+		return Answer{Err: fromContext(ctx, to.String(), endpoint)}
+	}
+}
+
+// ask sends the question to another process. done ends its reply port.
+func (p *Proc) ask(c *call, from, endpoint string, arg any, deadline time.Time) (done func(), err error) {
+	body, err := wire.Marshal(arg)
+	if err != nil {
+		return nil, errorf(CodeInvalid, c.to.String(), endpoint, "%v", err)
+	}
+	if err := p.Follow(c.to.Proc.Mesh); err != nil {
+		return nil, err
+	}
+	reply := p.OpenPrivate(from, func(in Incoming) { c.answer(in.Answer()) })
+	p.mu.Lock()
+	p.calls[c] = struct{}{}
+	p.mu.Unlock()
+	done = func() {
+		reply.Close()
+		p.mu.Lock()
+		delete(p.calls, c)
+		p.mu.Unlock()
+	}
+	err = p.Send(c.to.Port(endpoint), wire.Frame{
+		Kind: wire.Message, TTL: time.Until(deadline), Sender: from, Reply: reply.ID().String(), Body: body,
+	})
+	if err != nil {
+		done()
+		return nil, err
+	}
+	return done, nil
+}
+
+// failCalls ends the calls that match, because their answer is known not to come.
+func (p *Proc) failCalls(match func(*call) bool, err error) {
+	p.mu.Lock()
+	var failed []*call
+	for c := range p.calls {
+		if match(c) {
+			failed = append(failed, c)
+		}
+	}
+	p.mu.Unlock()
+	for _, c := range failed {
+		c.answer(Answer{Err: err})
+	}
+}
+
+// post sends a message that nobody waits for.
+func (p *Proc) post(from string, to subjects.PortID, m any) error {
+	if to.Actor.Proc == p.id {
+		return p.deliver(Delivery{
+			Actor: to.Actor.Name, Port: to.Port, From: p.id.Actor(from), Local: true, Value: m,
+		})
+	}
+	body, err := wire.Marshal(m)
+	if err != nil {
+		return errorf(CodeInvalid, to.Actor.String(), to.Port, "%v", err)
+	}
+	return p.Send(to, wire.Frame{Kind: wire.Message, Sender: from, Body: body})
+}
+
+// encoded is an answer as it came from the bus: whoever waits decodes it.
+type encoded []byte
+
+// open decodes an answer on the goroutine that waited for it.
+func (a Answer) open(result decodeFunc) (any, error) {
+	raw, ok := a.Value.(encoded)
+	if !ok || a.Err != nil {
+		return a.Value, a.Err
+	}
+	v, err := result(wire.CBOR, raw)
+	if err != nil {
+		return nil, errorf(CodeBadMessage, "", "", "the answer: %v", err)
+	}
+	return v, nil
+}

@@ -1,0 +1,154 @@
+package actor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/castnet-io/castnet/internal/wire"
+)
+
+// Code says what became of a message. Codes travel; they are append-only.
+type Code uint16
+
+const (
+	CodeHandler     Code = 1  // a handler ran and returned an error
+	CodePanic       Code = 2  // a handler ran and panicked; the actor failed
+	CodeNoActor     Code = 3  // the proc has no actor of that name
+	CodeNoEndpoint  Code = 4  // the actor has no endpoint or port of that name
+	CodeBadMessage  Code = 5  // the body is not what the endpoint takes
+	CodeMailboxFull Code = 6  // the actor's mailbox has no room
+	CodeStopped     Code = 7  // the actor has stopped, or is stopping
+	CodeFailed      Code = 8  // the actor has failed
+	CodeProcDead    Code = 9  // the proc is known to be dead
+	CodeNoProc      Code = 10 // nobody listens on the proc's subject
+	CodeLinkBroken  Code = 11 // a message on the link was lost; it carries nothing more
+	CodeTooLarge    Code = 12 // more bytes than the bus carries in one message
+	CodeDeadline    Code = 13 // no answer within the deadline
+	CodeCanceled    Code = 14 // the caller gave up
+	CodeUnavailable Code = 15 // the bus cannot be reached
+	CodeInvalid     Code = 16 // refused at the caller: a broken ref, name or value
+)
+
+// Error is what every verb returns when a message has no value for an answer. Compare with the
+// sentinels by errors.Is: they match on the code alone.
+type Error struct {
+	Code     Code
+	Text     string
+	Actor    string // the target, as text; "" when there is none
+	Endpoint string
+}
+
+// Sentinels for errors.Is.
+var (
+	ErrNoActor     = &Error{Code: CodeNoActor, Text: "no such actor"}
+	ErrNoEndpoint  = &Error{Code: CodeNoEndpoint, Text: "no such endpoint"}
+	ErrBadMessage  = &Error{Code: CodeBadMessage, Text: "bad message"}
+	ErrMailboxFull = &Error{Code: CodeMailboxFull, Text: "mailbox full"}
+	ErrStopped     = &Error{Code: CodeStopped, Text: "actor stopped"}
+	ErrFailed      = &Error{Code: CodeFailed, Text: "actor failed"}
+	ErrPanic       = &Error{Code: CodePanic, Text: "handler panicked"}
+	ErrProcDead    = &Error{Code: CodeProcDead, Text: "proc is dead"}
+	ErrNoProc      = &Error{Code: CodeNoProc, Text: "no such proc"}
+	ErrLinkBroken  = &Error{Code: CodeLinkBroken, Text: "link broken"}
+	ErrTooLarge    = &Error{Code: CodeTooLarge, Text: "message too large"}
+	ErrDeadline    = &Error{Code: CodeDeadline, Text: "deadline exceeded"}
+	ErrUnavailable = &Error{Code: CodeUnavailable, Text: "bus unavailable"}
+	ErrInvalid     = &Error{Code: CodeInvalid, Text: "invalid"}
+)
+
+func (e *Error) Error() string {
+	switch {
+	case e.Actor == "" && e.Endpoint == "":
+		return e.Text
+	case e.Endpoint == "":
+		return e.Actor + ": " + e.Text
+	case e.Actor == "":
+		return e.Endpoint + ": " + e.Text
+	}
+	return e.Actor + ": " + e.Endpoint + ": " + e.Text
+}
+
+// Is matches any *Error of the same code, and the context errors their codes stand for.
+func (e *Error) Is(target error) bool {
+	if t, ok := target.(*Error); ok {
+		return t.Code == e.Code
+	}
+	return e.Code == CodeDeadline && target == context.DeadlineExceeded ||
+		e.Code == CodeCanceled && target == context.Canceled
+}
+
+// Undeliverable reports that no handler ran the message (DEL-2).
+func (e *Error) Undeliverable() bool {
+	switch e.Code {
+	case CodeNoActor, CodeNoEndpoint, CodeBadMessage, CodeMailboxFull, CodeStopped, CodeNoProc,
+		CodeTooLarge, CodeUnavailable, CodeInvalid:
+		return true
+	}
+	return false
+}
+
+// httpCode is the code a foreign NATS client sees in Nats-Service-Error-Code.
+func (e *Error) httpCode() int {
+	switch e.Code {
+	case CodeNoActor, CodeNoEndpoint, CodeNoProc:
+		return 404
+	case CodeBadMessage, CodeInvalid:
+		return 400
+	case CodeMailboxFull:
+		return 429
+	case CodeStopped, CodeFailed, CodeProcDead:
+		return 410
+	case CodeDeadline:
+		return 408
+	case CodeTooLarge:
+		return 413
+	case CodeUnavailable, CodeLinkBroken:
+		return 503
+	}
+	return 500
+}
+
+// toWire puts any error into the form that travels; a handler's own error becomes CodeHandler.
+func toWire(err error) wire.Error {
+	e, ok := errors.AsType[*Error](err)
+	if !ok || e.Error() != err.Error() {
+		code := CodeHandler
+		if ok {
+			code = e.Code
+		}
+		e = &Error{Code: code, Text: err.Error()}
+	}
+	return wire.Error{Code: uint16(e.Code), Text: e.Text, Actor: e.Actor, Endpoint: e.Endpoint}.Bounded()
+}
+
+// FromWire reads the body of a Failure, Bounce or Break frame.
+func FromWire(body []byte) *Error {
+	var w wire.Error
+	if err := wire.Unmarshal(body, &w); err != nil {
+		return &Error{Code: CodeBadMessage, Text: "an error that does not decode: " + err.Error()}
+	}
+	return &Error{Code: Code(w.Code), Text: w.Text, Actor: w.Actor, Endpoint: w.Endpoint}
+}
+
+// EncodeError is the body FromWire reads.
+func EncodeError(err error) []byte {
+	b, merr := wire.Marshal(toWire(err))
+	if merr != nil { // text with invalid UTF-8: the reason is lost, the failure is not
+		b, _ = wire.Marshal(wire.Error{Code: uint16(CodeHandler), Text: "an error whose text cannot be encoded"})
+	}
+	return b
+}
+
+// errorf makes an error about a target.
+func errorf(code Code, actor, endpoint, format string, args ...any) *Error {
+	return &Error{Code: code, Actor: actor, Endpoint: endpoint, Text: fmt.Sprintf(format, args...)}
+}
+
+// fromContext turns the end of a context into an error about a target.
+func fromContext(ctx context.Context, actor, endpoint string) *Error {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return errorf(CodeDeadline, actor, endpoint, "no answer within the deadline")
+	}
+	return errorf(CodeCanceled, actor, endpoint, "the caller gave up: %v", context.Cause(ctx))
+}

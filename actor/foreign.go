@@ -1,0 +1,100 @@
+package actor
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/internal/wire"
+	"github.com/castnet-io/castnet/mesh/shape"
+)
+
+// Headers foreign NATS clients send and get.
+const (
+	HeaderContentType = "Content-Type"
+	HeaderRank        = "Castnet-Rank"
+	HeaderError       = "Nats-Service-Error"
+	HeaderErrorCode   = "Nats-Service-Error-Code"
+)
+
+// ForeignMessage is a message of a plain NATS client.
+type ForeignMessage struct {
+	Msg   bus.Msg
+	From  string
+	Point shape.Point // for a cast: where the target stands in it
+	Rank  string      // for a cast: the target's rank, for the answer's header
+}
+
+// Foreign delivers a message of a plain NATS client, at most once, and answers in kind when it
+// named a reply subject (DEL-10). A bad message is answered, too.
+func (p *Proc) Foreign(actor, port string, m ForeignMessage) {
+	p.counts.foreign.Add(1)
+	format, err := wire.FormatOf(m.Msg.Header.Get(HeaderContentType), m.Msg.Data)
+	d := Delivery{
+		Actor: actor, Port: port, Point: m.Point, Raw: m.Msg.Data, Format: format,
+		Deadline: time.Now().Add(DefaultDeadline),
+	}
+	if m.Msg.Reply != "" {
+		if !p.mayAnswer(m.Msg.Reply, m.From) {
+			p.counts.malformed.Add(1)
+			p.log.Warn().Str("reply", m.Msg.Reply).Str("from", m.From).Msg("a foreign message with a reply subject that is not its sender's")
+			return
+		}
+		d.Answer = func(a Answer) { p.answerForeign(m, format, a) }
+	}
+	if err != nil {
+		p.undeliverable(&d, errorf(CodeBadMessage, actor, port, "%v", err))
+		return
+	}
+	p.Deliver(d)
+}
+
+// mayAnswer keeps foreigners from making this proc speak on castnet's own or the server's
+// subjects.
+func (p *Proc) mayAnswer(reply, from string) bool {
+	if strings.HasPrefix(reply, "$") || strings.ContainsAny(reply, "*> \t\r\n") {
+		return false
+	}
+	if !p.space.Owns(reply) {
+		return true
+	}
+	s, err := p.space.Parse(reply)
+	return err == nil && s.Token != "" && s.From == from
+}
+
+func (p *Proc) answerForeign(m ForeignMessage, format wire.Format, a Answer) {
+	out := bus.Msg{Subject: m.Msg.Reply, Header: bus.Header{}}
+	out.Header.Set(HeaderContentType, format.ContentType())
+	if m.Rank != "" {
+		out.Header.Set(HeaderRank, m.Rank)
+	}
+	if a.Err == nil {
+		out.Data, a.Err = format.Encode(a.Value)
+	}
+	if a.Err != nil {
+		p.failForeign(&out, format, a.Err)
+	}
+	err := p.bus.Data().PublishMsg(out)
+	if errors.Is(err, bus.ErrTooLarge) {
+		p.failForeign(&out, format, sendError("", "", err))
+		err = p.bus.Data().PublishMsg(out)
+	}
+	if err != nil {
+		p.log.Warn().Err(err).Str("to", m.Msg.Reply).Msg("an answer to a foreign client was not sent")
+	}
+}
+
+// failForeign turns an answer into an error: always with a body, for an empty one ends a stream.
+func (p *Proc) failForeign(out *bus.Msg, format wire.Format, err error) {
+	w := toWire(err)
+	e := &Error{Code: Code(w.Code)}
+	out.Header.Set(HeaderError, strings.NewReplacer("\r", " ", "\n", " ").Replace(err.Error()))
+	out.Header.Set(HeaderErrorCode, strconv.Itoa(e.httpCode()))
+	body, merr := format.Encode(map[string]any{"code": w.Code, "error": w.Text, "actor": w.Actor, "endpoint": w.Endpoint})
+	if merr != nil {
+		body = []byte(`{"error":"the reason cannot be encoded"}`)
+	}
+	out.Data = body
+}

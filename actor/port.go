@@ -1,0 +1,227 @@
+package actor
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/castnet-io/castnet/internal/wire"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// portSize is how many messages may wait in a port before senders are refused.
+const portSize = 1024
+
+// Incoming is what arrives at a raw port.
+type Incoming struct {
+	From  subjects.ActorID
+	Frame wire.Frame
+	Value any // the message itself when it never left the process; the frame has only a kind then
+}
+
+// Answer reads an incoming Value or Failure.
+func (in Incoming) Answer() Answer {
+	if in.Frame.Kind == wire.Failure {
+		return Answer{Err: FromWire(in.Frame.Body)}
+	}
+	return Answer{Value: encoded(in.Frame.Body)}
+}
+
+// Open reads an answer of type R on the goroutine that waited for it.
+func Open[R any](a Answer) (R, error) {
+	var zero R
+	v, err := a.open(decoder[R])
+	if err != nil {
+		return zero, err
+	}
+	r, ok := v.(R)
+	if !ok {
+		return zero, errorf(CodeBadMessage, "", "", "the answer is %T, want %T", v, zero)
+	}
+	return r, nil
+}
+
+// portKey names a port within a proc.
+type portKey struct{ actor, port string }
+
+// port is an open port: recv says why it cannot take a message.
+type port struct {
+	recv   func(Incoming) error
+	closed func(error) // its actor ended
+}
+
+// RawPort is a port that hands frames to a function: for packages that extend the runtime.
+type RawPort struct {
+	p   *Proc
+	key portKey
+}
+
+// OpenRaw opens a port of the named actor; the actor need not exist. recv runs on a pump or on a
+// local sender's goroutine and must not block. An open port of the same name is replaced.
+func (p *Proc) OpenRaw(actor, name string, recv func(Incoming)) RawPort {
+	return p.open(actor, name, &port{recv: func(in Incoming) error {
+		recv(in)
+		return nil
+	}})
+}
+
+// OpenPrivate opens a raw port under a fresh name.
+func (p *Proc) OpenPrivate(actor string, recv func(Incoming)) RawPort {
+	return p.OpenRaw(actor, p.freshPort(), recv)
+}
+
+func (p *Proc) open(actor, name string, pt *port) RawPort {
+	key := portKey{actor, name}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ports[key] = pt
+	return RawPort{p, key}
+}
+
+// ID is the port's address.
+func (r RawPort) ID() subjects.PortID { return r.p.id.Actor(r.key.actor).Port(r.key.port) }
+
+// Close ends the port; what still comes for it is counted and dropped.
+func (r RawPort) Close() {
+	r.p.mu.Lock()
+	defer r.p.mu.Unlock()
+	delete(r.p.ports, r.key)
+}
+
+func (p *Proc) findPort(actor, name string) *port {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.ports[portKey{actor, name}]
+}
+
+// forgetPorts closes the ports of an actor that ended.
+func (p *Proc) forgetPorts(actor string, err error) {
+	p.mu.Lock()
+	var gone []*port
+	for key, pt := range p.ports {
+		if key.actor == actor {
+			gone = append(gone, pt)
+			delete(p.ports, key)
+		}
+	}
+	p.mu.Unlock()
+	for _, pt := range gone {
+		if pt.closed != nil {
+			pt.closed(err)
+		}
+	}
+}
+
+// PortRef is a typed address of a port. It is a value that may be sent in messages.
+type PortRef[T any] struct {
+	id  subjects.PortID
+	via *Proc
+}
+
+// ID is the port's address.
+func (r PortRef[T]) ID() subjects.PortID { return r.id }
+
+// Via binds the proc that speaks for code that is not an actor.
+func (r PortRef[T]) Via(p *Proc) PortRef[T] {
+	r.via = p
+	return r
+}
+
+func (r PortRef[T]) String() string { return r.id.String() }
+
+// MarshalText writes the port's ID.
+func (r PortRef[T]) MarshalText() ([]byte, error) { return r.id.MarshalText() }
+
+// UnmarshalText reads a port's ID.
+func (r *PortRef[T]) UnmarshalText(text []byte) error {
+	r.via = nil
+	return r.id.UnmarshalText(text)
+}
+
+// Send puts v into the port. A nil error says that the bus has it, or that the port took it when
+// it is in this process.
+func (r PortRef[T]) Send(ctx context.Context, v T) error {
+	p, from := senderOf(ctx, r.via)
+	if p == nil {
+		return errorf(CodeInvalid, r.id.String(), "", "nobody to send as: send from an actor's handler, or bind the port with Via")
+	}
+	if r.id.Actor.Proc == p.id {
+		pt := p.findPort(r.id.Actor.Name, r.id.Port)
+		if pt == nil {
+			return errorf(CodeNoEndpoint, r.id.Actor.String(), r.id.Port, "the port is closed")
+		}
+		return pt.recv(Incoming{From: p.id.Actor(from), Frame: wire.Frame{Kind: wire.Message}, Value: v})
+	}
+	body, err := wire.Marshal(v)
+	if err != nil {
+		return errorf(CodeInvalid, r.id.String(), "", "%v", err)
+	}
+	return p.Send(r.id, wire.Frame{Kind: wire.Message, Sender: from, Body: body})
+}
+
+// Port receives what is sent to its Ref, in order per sender.
+type Port[T any] struct {
+	raw   RawPort
+	queue chan T
+	end   chan error // holds why the port ended
+}
+
+// Opener is something ports belong to: a *Context (the port ends with the actor) or a *Proc (a
+// port of code that is not an actor).
+type Opener interface {
+	opener() (p *Proc, owner string)
+}
+
+func (c *Context) opener() (*Proc, string) { return c.in.proc, c.in.id.Name }
+func (p *Proc) opener() (*Proc, string)    { return p, clientName }
+
+// OpenPort opens a streaming port. It holds 1,024 messages; a sender that finds it full is told
+// so. Close it.
+func OpenPort[T any](at Opener) *Port[T] {
+	p, owner := at.opener()
+	t := &Port[T]{queue: make(chan T, portSize), end: make(chan error, 1)}
+	t.raw = p.open(owner, p.freshPort(), &port{recv: t.recv, closed: func(err error) { t.end <- err }})
+	return t
+}
+
+func (t *Port[T]) recv(in Incoming) error {
+	v, ok := in.Value.(T)
+	if !ok {
+		if in.Value != nil {
+			return errorf(CodeBadMessage, "", t.raw.key.port, "the port takes %T, got %T", v, in.Value)
+		}
+		if err := wire.Unmarshal(in.Frame.Body, &v); err != nil {
+			return errorf(CodeBadMessage, "", t.raw.key.port, "%v", err)
+		}
+	}
+	select {
+	case t.queue <- v:
+		return nil
+	default:
+		return errorf(CodeMailboxFull, "", t.raw.key.port, "the port holds %d messages already", portSize)
+	}
+}
+
+// Ref is the port's address, to be sent to others.
+func (t *Port[T]) Ref() PortRef[T] { return PortRef[T]{id: t.raw.ID(), via: t.raw.p} }
+
+// Recv waits for the next message, until ctx ends or the port's actor does.
+func (t *Port[T]) Recv(ctx context.Context) (T, error) {
+	var zero T
+	select {
+	case v := <-t.queue:
+		return v, nil
+	default:
+	}
+	select {
+	case v := <-t.queue:
+		return v, nil
+	case err := <-t.end:
+		t.end <- err
+		return zero, fmt.Errorf("receive: %w", err)
+	case <-ctx.Done():
+		return zero, fmt.Errorf("receive: %w", context.Cause(ctx))
+	}
+}
+
+// Close ends the port; senders from then on are told that it is gone.
+func (t *Port[T]) Close() { t.raw.Close() }

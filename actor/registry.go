@@ -1,0 +1,82 @@
+package actor
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Def is an actor type bound to code: what a proc needs to run it.
+type Def struct {
+	name      string
+	params    decodeFunc
+	construct func(ctx *Context, params any) (any, error)
+	methods   map[string]*method
+	err       error
+}
+
+// Name is the name of the actor type.
+func (d Def) Name() string { return d.name }
+
+func (d *Def) add(m *method, err error) {
+	switch {
+	case d.err != nil:
+	case err != nil:
+		d.err = fmt.Errorf("actor type %s: %w", d.name, err)
+	case d.methods[m.name] != nil:
+		d.err = fmt.Errorf("actor type %s: endpoint %q is bound twice", d.name, m.name)
+	default:
+		d.methods[m.name] = m
+	}
+}
+
+// Registry holds the actor types a proc can run. It is a value: there is no global one.
+type Registry struct{ defs map[string]Def }
+
+// NewRegistry collects definitions; the first that is malformed or there twice is the error.
+func NewRegistry(defs ...Def) (Registry, error) {
+	r := Registry{defs: map[string]Def{}}
+	for _, d := range defs {
+		if d.err != nil {
+			return Registry{}, d.err
+		}
+		if _, dup := r.defs[d.name]; dup {
+			return Registry{}, fmt.Errorf("actor type %q is defined twice", d.name)
+		}
+		r.defs[d.name] = d
+	}
+	return r, nil
+}
+
+// With returns a registry that also knows d.
+func (r Registry) With(d Def) (Registry, error) {
+	return NewRegistry(append(slices.Collect(maps.Values(r.defs)), d)...)
+}
+
+// Types lists the names of the actor types, sorted.
+func (r Registry) Types() []string { return slices.Sorted(maps.Keys(r.defs)) }
+
+// Endpoints lists the endpoints of a type as `name(in) out`, sorted.
+func (r Registry) Endpoints(typeName string) []string {
+	var out []string
+	for _, m := range r.defs[typeName].methods {
+		out = append(out, fmt.Sprintf("%s(%s) %s", m.name, m.In, m.Out))
+	}
+	slices.Sort(out)
+	return out
+}
+
+func (r Registry) find(typeName string) (Def, error) {
+	d, ok := r.defs[typeName]
+	if !ok {
+		return Def{}, errorf(CodeInvalid, "", "", "actor type %q is not known to this proc; it knows %s",
+			typeName, strings.Join(r.Types(), ", "))
+	}
+	return d, nil
+}
+
+// endpointNames lists what an actor can be asked, for errors.
+func (d Def) endpointNames() string {
+	return strings.Join(slices.Sorted(maps.Keys(d.methods)), ", ")
+}

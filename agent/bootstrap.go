@@ -1,0 +1,45 @@
+package agent
+
+import (
+	"time"
+
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// Bootstrap is what a host tells the proc it launches, over an inherited descriptor: it holds
+// credentials, so it never stands in arguments or the environment.
+type Bootstrap struct {
+	Mesh      Mesh             `cbor:"1,keyasint"`
+	Rank      int              `cbor:"2,keyasint"`
+	Gen       int              `cbor:"3,keyasint"`
+	Host      subjects.ActorID `cbor:"4,keyasint"` // the agent that waits for Ready
+	Nonce     string           `cbor:"5,keyasint"`
+	Bus       BusSettings      `cbor:"6,keyasint"`
+	Root      string           `cbor:"7,keyasint,omitempty"`
+	Namespace string           `cbor:"8,keyasint,omitempty"`
+	Level     string           `cbor:"9,keyasint,omitempty"` // log level
+	Within    time.Duration    `cbor:"10,keyasint"`          // to be ready in
+}
+
+// ProcID is the address of the proc that is launched.
+func (b Bootstrap) ProcID() subjects.ProcID {
+	return subjects.ProcID{Mesh: b.Mesh.ID, Rank: uint32(b.Rank), Gen: uint32(b.Gen)}
+}
+
+// BusSettings say how to reach the bus.
+type BusSettings struct {
+	URL         string `cbor:"1,keyasint"`
+	Token       string `cbor:"2,keyasint,omitempty"`
+	User        string `cbor:"3,keyasint,omitempty"`
+	Password    string `cbor:"4,keyasint,omitempty"`
+	Creds       string `cbor:"5,keyasint,omitempty"`
+	NKey        string `cbor:"6,keyasint,omitempty"`
+	CertFile    string `cbor:"7,keyasint,omitempty"`
+	KeyFile     string `cbor:"8,keyasint,omitempty"`
+	CAFile      string `cbor:"9,keyasint,omitempty"`
+	TLSFirst    bool   `cbor:"10,keyasint,omitempty"`
+	InboxPrefix string `cbor:"11,keyasint,omitempty"`
+	Insecure    bool   `cbor:"12,keyasint,omitempty"`
+	JWT         string `cbor:"13,keyasint,omitempty"`
+	Seed        string `cbor:"14,keyasint,omitempty"`
+}

@@ -1,0 +1,31 @@
+// Package agent is the lifecycle protocol: how anything in castnet is created, looked at, waited
+// for, kept alive and stopped. Three speak it, all of them ordinary actors: the host agent (its
+// resources are procs), the proc agent (actors), and the controller (a mesh).
+//
+// # Use
+//
+//	agents := agent.Of(host.Proc())                                 // the agent of a host
+//	_, err := agent.Create.Call(ctx, agents, agent.Creation{…})     // start it
+//	overlay, err := agent.Wait.Call(ctx, agents, agent.Waiting{ID: id, Until: agent.Running})
+//	states, err := agent.Get.Call(ctx, agents, agent.Query{})       // what is there
+//	overlay, err = agent.Stop.Call(ctx, agents, agent.Stopping{ID: id, Reason: "done"})
+//
+// One message per agent creates, waits for or stops every rank that the agent has; the answer is
+// one Overlay over all of them. Any NATS client can ask a host the same: the verb after `h.` is
+// the endpoint.
+//
+// # Contract
+//
+//   - AGT-1: Create is idempotent. The same spec again changes nothing and answers the statuses;
+//     another spec under the same ID is an error that says so.
+//   - AGT-2: a handler of an agent never waits for a process, the network or another actor. What
+//     takes long is a task; Wait and Stop answer when it is done.
+//   - AGT-3: a rank's status only advances. Timeout and Unknown are answers of the asker, never a
+//     status an agent holds.
+//   - AGT-4: an unknown ID is an empty answer, not an error.
+//   - AGT-5: Wait and Stop answer at the latest shortly before the asker's deadline, with the
+//     statuses as they are then.
+//
+// Table is the pure state behind all three; it belongs to its agent's turn. Wire structs are
+// append-only, their CBOR keys are numbers; JSON names are for foreign clients and the CLI.
+package agent

@@ -1,0 +1,162 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/cast"
+	"github.com/castnet-io/castnet/internal/build"
+	"github.com/castnet-io/castnet/internal/launch"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+const (
+	defaultReady = 30 * time.Second
+	defaultGrace = 10 * time.Second
+	// labelQuiet is how long Start listens for a host that has the label already.
+	labelQuiet = 250 * time.Millisecond
+)
+
+// Options configures a host. Label, Bus and Settings are required.
+type Options struct {
+	Label     string            // unique among live hosts; follows the label rule
+	Bus       *bus.Bus          // the host's own connections; not owned
+	Settings  agent.BusSettings // how its procs reach the bus
+	Space     subjects.Space
+	Dir       string        // run directory for output files; "" = a temporary one that goes with the host
+	Allow     []string      // paths of programs that may run, besides the host's own; directories allow what is in them
+	AllowUser bool          // allow any program of the host's own user, too
+	Builtin   []string      // arguments that make the host's own binary a proc with built-in actors; nil = none
+	Ready     time.Duration // for a proc to be ready in; 0 = 30 s
+	Version   string
+	Level     string // log level of procs; "" = warn
+	Log       zerolog.Logger
+}
+
+// Host is a running host agent.
+type Host struct {
+	id       subjects.HostID
+	proc     *actor.Proc
+	router   *cast.Router
+	launcher *launch.Launcher
+	scratch  string // a run directory to remove; "" = not ours
+}
+
+// Start starts a host agent: when it returns, the host can be found.
+func Start(ctx context.Context, o Options) (*Host, error) {
+	id, err := subjects.NewHostID(o.Label)
+	if err != nil {
+		return nil, err
+	}
+	if o.Bus == nil {
+		return nil, fmt.Errorf("start host %s: no bus", o.Label)
+	}
+	if err := labelFree(ctx, o); err != nil {
+		return nil, err
+	}
+	h := &Host{id: id}
+	if o.Dir == "" {
+		if o.Dir, err = os.MkdirTemp("", "castnet-"+o.Label+"-"); err != nil {
+			return nil, fmt.Errorf("start host %s: run directory: %w", o.Label, err)
+		}
+		h.scratch = o.Dir
+	} else if err := os.MkdirAll(o.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("start host %s: run directory: %w", o.Label, err)
+	}
+	if o.Dir, err = filepath.Abs(o.Dir); err == nil {
+		err = h.start(ctx, o)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("start host %s: %w", o.Label, err), h.Close(ctx))
+	}
+	return h, nil
+}
+
+func (h *Host) start(ctx context.Context, o Options) error {
+	id, err := build.ID()
+	if err != nil {
+		return err
+	}
+	registry, err := actor.NewRegistry(agentType.Made(newAgent, methods()...))
+	if err != nil {
+		return err
+	}
+	h.launcher = launch.New(launch.Options{Log: o.Log})
+	h.proc, err = actor.NewProc(ctx, actor.Options{ID: h.id.Proc(), Bus: o.Bus, Space: o.Space, Registry: registry, Log: o.Log})
+	if err != nil {
+		return err
+	}
+	if h.router, err = cast.Start(h.proc, nil); err != nil {
+		return err
+	}
+	params := config{id: h.id, opts: o, launcher: h.launcher, build: id, started: time.Now()}
+	if _, err := h.proc.Spawn(ctx, actor.Spawning{Type: agentType.Name(), Name: agent.Name, Params: params}); err != nil {
+		return err
+	}
+	for _, who := range []string{h.id.String(), subjects.Any} {
+		if err := h.proc.Subscribe(o.Space.HostVerbs(who, ""), h.ask); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ask hands a foreign client's request to the agent's endpoint of the verb's name.
+func (h *Host) ask(m bus.Msg) {
+	if s, err := h.proc.Space().Parse(m.Subject); err == nil {
+		h.proc.Foreign(agent.Name, s.Verb, actor.ForeignMessage{Msg: m, From: s.From})
+	}
+}
+
+// labelFree asks the live hosts whether one has the label (HOST-1).
+func labelFree(ctx context.Context, o Options) error {
+	hosts, err := agent.Hosts(ctx, o.Bus, o.Space, labelQuiet)
+	if err != nil {
+		return fmt.Errorf("look for a host labelled %s: %w", o.Label, err)
+	}
+	for _, h := range hosts {
+		if h.Label == o.Label {
+			return fmt.Errorf("host label %q is taken by %s (pid %d): want a label that no live host has", o.Label, h.ID, h.PID)
+		}
+	}
+	return nil
+}
+
+// ID is the host's address.
+func (h *Host) ID() subjects.HostID { return h.id }
+
+// Close stops every proc, waits for their ends, and ends the agent (HOST-5). The bus stays open.
+func (h *Host) Close(ctx context.Context) error {
+	var errs []error
+	if h.proc != nil {
+		errs = append(errs, h.proc.Close(ctx))
+	}
+	if h.router != nil {
+		h.router.Close()
+	}
+	if h.launcher != nil {
+		errs = append(errs, h.launcher.Close())
+	}
+	if h.scratch != "" {
+		errs = append(errs, os.RemoveAll(h.scratch))
+	}
+	return errors.Join(errs...)
+}
+
+// info introduces the host.
+func (a *hostAgent) info(*actor.Context, actor.None) (agent.HostInfo, error) {
+	return agent.HostInfo{
+		ID: a.id, Label: a.opts.Label, Version: a.opts.Version, Build: a.build, PID: os.Getpid(),
+		Procs: a.table.Alive(), Started: a.started, CPUs: runtime.NumCPU(),
+	}, nil
+}

@@ -1,0 +1,15 @@
+//go:build unix
+
+package host
+
+import (
+	"io/fs"
+	"os"
+	"syscall"
+)
+
+// ownFile reports whether a file belongs to the host's own user and nobody else may change it.
+func ownFile(info fs.FileInfo) bool {
+	s, ok := info.Sys().(*syscall.Stat_t)
+	return ok && int(s.Uid) == os.Geteuid() && info.Mode()&0o002 == 0
+}

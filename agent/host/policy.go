@@ -1,0 +1,72 @@
+package host
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/castnet-io/castnet/agent"
+)
+
+// resolve decides what a command runs here, or why it may not (HOST-2).
+func (o Options) resolve(c agent.Command, self string) (path string, args []string, err error) {
+	if c.Path == agent.Builtin {
+		if o.Builtin == nil {
+			return "", nil, fmt.Errorf("command %q: this host has no built-in actors", c.Path)
+		}
+		return self, append(slices.Clone(o.Builtin), c.Args...), nil
+	}
+	if !filepath.IsAbs(c.Path) {
+		return "", nil, fmt.Errorf("command %q: want an absolute path on the host", c.Path)
+	}
+	path, err = filepath.EvalSymlinks(c.Path)
+	if err != nil {
+		return "", nil, fmt.Errorf("command %q: %w", c.Path, err)
+	}
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return "", nil, fmt.Errorf("command %q: %w", c.Path, err)
+	case !info.Mode().IsRegular() || info.Mode()&0o111 == 0:
+		return "", nil, fmt.Errorf("command %q: want an executable file", c.Path)
+	case path == self, o.allowed(path), o.AllowUser && ownFile(info):
+		return path, c.Args, nil
+	}
+	return "", nil, fmt.Errorf("command %q is not allowed on this host: start hostd with --allow %s to run it", c.Path, path)
+}
+
+// allowed reports whether the list names the path or a directory above it.
+func (o Options) allowed(path string) bool {
+	return slices.ContainsFunc(o.Allow, func(a string) bool {
+		real, err := filepath.EvalSymlinks(a)
+		return err == nil && (path == real || strings.HasPrefix(path, strings.TrimSuffix(real, "/")+"/"))
+	})
+}
+
+// baseEnv is what every proc gets of the host's own environment: where to find programs and
+// scratch space, and how to speak; no secrets, nothing that changes how a program is loaded.
+func baseEnv(getenv func(string) string) []string {
+	var env []string
+	for _, key := range []string{"PATH", "HOME", "TMPDIR", "LANG", "LC_ALL", "TZ", "USER"} {
+		if v := getenv(key); v != "" {
+			env = append(env, key+"="+v)
+		}
+	}
+	return env
+}
+
+// checkEnv refuses what would change how a proc is loaded.
+func checkEnv(env []string) error {
+	for _, e := range env {
+		key, _, ok := strings.Cut(e, "=")
+		switch {
+		case !ok || key == "" || strings.ContainsRune(e, 0):
+			return fmt.Errorf("environment entry %q: want KEY=value", e)
+		case strings.HasPrefix(key, "LD_") || strings.HasPrefix(key, "DYLD_"):
+			return fmt.Errorf("environment entry %q: %s changes how programs are loaded, which a host does not allow", e, key)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,136 @@
+package host
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/internal/launch"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// closeGrace is what procs get when the host itself stops.
+const closeGrace = 5 * time.Second
+
+// sweepEvery is how often leases are looked at.
+const sweepEvery = time.Second
+
+// Stop ends this host's share of a mesh and answers once every proc has ended. A second Stop may
+// shorten the grace.
+func (a *hostAgent) Stop(ctx *actor.Context, s agent.Stopping) (agent.Overlay, error) {
+	a.stop(s)
+	a.table.AnswerWhen(ctx, s.ID, agent.Stopped)
+	return nil, nil
+}
+
+func (a *hostAgent) stop(s agent.Stopping) {
+	grace := s.Grace
+	if grace <= 0 {
+		grace = defaultGrace
+	}
+	for _, c := range a.children {
+		if c.mesh.ID.String() != s.ID {
+			continue
+		}
+		if a.table.Advance(s.ID, c.rank, agent.Status{Phase: agent.ShuttingDown, Reason: s.Reason}) {
+			c.asked = true
+		}
+		if c.process != nil {
+			c.process.Terminate(grace)
+		}
+	}
+}
+
+// Wait answers once every proc of a mesh on this host has reached a phase.
+func (a *hostAgent) Wait(ctx *actor.Context, w agent.Waiting) (agent.Overlay, error) {
+	a.table.AnswerWhen(ctx, w.ID, w.Until)
+	return nil, nil
+}
+
+// Get lists the procs of this host.
+func (a *hostAgent) Get(_ *actor.Context, q agent.Query) ([]agent.State, error) {
+	return a.table.States(q.ID), nil
+}
+
+// Keepalive renews the lease of a mesh.
+func (a *hostAgent) Keepalive(_ *actor.Context, l agent.Lease) (actor.None, error) {
+	if l.For > 0 {
+		a.table.Keep(l.ID, time.Now().Add(l.For))
+	}
+	return actor.None{}, nil
+}
+
+// sweep stops the procs of controllers that have gone silent (HOST-7), and looks again later.
+func (a *hostAgent) sweep(ctx *actor.Context) {
+	ctx.After(sweepEvery, func(ctx *actor.Context) {
+		for _, id := range a.table.Expired(time.Now()) {
+			log := ctx.Log()
+			log.Warn().Str("mesh", id).Msg("the lease ran out: its owner is gone; stopping its procs")
+			a.stop(agent.Stopping{ID: id, Reason: "orphaned: its owner kept no lease"})
+			a.table.Keep(id, time.Time{})
+		}
+		a.sweep(ctx)
+	})
+}
+
+// Stream sends the end of every proc of a mesh, or of all, to a port.
+func (a *hostAgent) Stream(_ *actor.Context, s agent.Stream) (actor.None, error) {
+	a.streams = append(a.streams, s)
+	return actor.None{}, nil
+}
+
+// Logs answers the last lines of the procs of a mesh.
+func (a *hostAgent) Logs(_ *actor.Context, q agent.LogQuery) ([]agent.LogTail, error) {
+	var out []agent.LogTail
+	for id, c := range a.children {
+		if id.Mesh.String() != q.ID || c.process == nil {
+			continue
+		}
+		out = append(out,
+			agent.LogTail{Rank: c.rank, Stream: streamOut, Lines: c.process.StdoutTail(q.Lines)},
+			agent.LogTail{Rank: c.rank, Stream: streamErr, Lines: c.process.StderrTail(q.Lines)})
+	}
+	slices.SortStableFunc(out, func(x, y agent.LogTail) int { return cmp.Compare(x.Rank, y.Rank) })
+	return out, nil
+}
+
+// Ping is answered by whoever can be reached.
+func (a *hostAgent) Ping(*actor.Context, actor.None) (actor.None, error) { return actor.None{}, nil }
+
+// Stopping ends every proc before the host goes (HOST-5).
+func (a *hostAgent) Stopping(ctx *actor.Context) { a.stopAll(ctx, closeGrace) }
+
+// Streams of a proc's output, as they appear in `log.` subjects.
+const (
+	streamOut = "stdout"
+	streamErr = "stderr"
+)
+
+// followOutput publishes what a proc prints, line by line, until it has ended and all is read.
+func (a *hostAgent) followOutput(ctx *actor.Context, id subjects.ProcID, process *launch.Child) {
+	p := ctx.Proc()
+	for stream, follow := range map[string]func(context.Context, func([]byte)) error{
+		streamOut: process.FollowStdout,
+		streamErr: process.FollowStderr,
+	} {
+		subject := p.Space().Log(id, stream, p.ID().Process().String())
+		ctx.Go(func(work context.Context) func(*actor.Context) {
+			err := follow(work, func(line []byte) {
+				_ = p.Bus().Data().Publish(subject, line) // a log line lost with the bus is still in the file
+			})
+			if err != nil && work.Err() == nil {
+				log := p.Log()
+				log.Warn().Err(err).Stringer("of", id).Str("stream", stream).Msg("output is no longer followed")
+			}
+			return nil
+		})
+	}
+}
+
+var (
+	_ agent.Agent   = (*hostAgent)(nil)
+	_ actor.Stopper = (*hostAgent)(nil)
+)

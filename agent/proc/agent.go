@@ -1,0 +1,124 @@
+package proc
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+
+	"github.com/rs/zerolog"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/cast"
+	"github.com/castnet-io/castnet/internal/wire"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// Options describes a proc that joins a mesh.
+type Options struct {
+	Bus      *bus.Bus
+	Space    subjects.Space
+	Registry actor.Registry // what it can run; the agent's own type is added
+	Mesh     agent.Mesh
+	Rank     int
+	Gen      int
+	Log      zerolog.Logger
+}
+
+// Join starts a proc as a rank of a mesh, with its router and its agent. The caller closes the
+// proc, then the router.
+func Join(ctx context.Context, o Options) (*actor.Proc, *cast.Router, error) {
+	registry, err := o.Registry.With(agentType.Made(newAgent, methods()...))
+	if err != nil {
+		return nil, nil, err
+	}
+	id := subjects.ProcID{Mesh: o.Mesh.ID, Rank: uint32(o.Rank), Gen: uint32(o.Gen)}
+	p, err := actor.NewProc(ctx, actor.Options{ID: id, Bus: o.Bus, Space: o.Space, Registry: registry, Log: o.Log})
+	if err != nil {
+		return nil, nil, err
+	}
+	place := cast.Placement{Mesh: o.Mesh.ID, Extent: o.Mesh.Extent, PerHost: o.Mesh.PerHost}
+	router, err := cast.Start(p, &cast.Member{Placement: place, Rank: o.Rank})
+	if err == nil {
+		_, err = p.Spawn(ctx, actor.Spawning{Type: agentType.Name(), Name: agent.Name, Params: actor.None{}})
+	}
+	if err != nil {
+		return p, router, fmt.Errorf("start proc %s: %w", id, err)
+	}
+	return p, router, nil
+}
+
+var (
+	agentType = actor.NewType[agent.Agent, actor.None]("proc-agent")
+	// observed is what the proc's runtime tells the agent about an actor, in the agent's own mailbox.
+	observed = actor.NewEndpoint[agent.Agent, actor.Event, actor.None]("observed")
+)
+
+// procAgent creates and stops the actors of one proc.
+type procAgent struct {
+	proc    *actor.Proc
+	table   *agent.Table
+	streams []agent.Stream
+	release func()
+}
+
+func newAgent(ctx *actor.Context, _ actor.None) (agent.Agent, error) {
+	p, self := ctx.Proc(), actor.RefOf[agent.Agent](ctx.Self()).Via(ctx.Proc())
+	a := &procAgent{proc: p, table: agent.NewTable()}
+	a.release = p.Observe(func(e actor.Event) {
+		if e.Actor == self.ID().Name {
+			return
+		}
+		if err := observed.Post(context.Background(), self, e); err != nil {
+			log := p.Log()
+			log.Warn().Err(err).Stringer("event", e).Msg("the proc agent missed an event")
+		}
+	})
+	return a, nil
+}
+
+// methods are those of the protocol and the agent's own.
+func methods() []actor.Method[agent.Agent] {
+	return append(agent.Methods(), observed.By(func(a agent.Agent, ctx *actor.Context, e actor.Event) (actor.None, error) {
+		return actor.None{}, a.(*procAgent).observe(ctx, e)
+	}))
+}
+
+// Create spawns an actor. The answer comes at once; Wait tells when the constructor has returned.
+func (a *procAgent) Create(ctx *actor.Context, c agent.Creation) (agent.Overlay, error) {
+	if c.Actors == nil {
+		return nil, fmt.Errorf("a proc agent creates actors: want the field actors")
+	}
+	spec := *c.Actors
+	if err := subjects.CheckName("actor", spec.Name); err != nil {
+		return nil, err
+	}
+	rank := ctx.Point().Rank()
+	created, err := a.table.Create(spec.Name, hashOf(spec), []int{rank}, nil)
+	if err != nil || !created {
+		return a.table.Overlay(spec.Name), err
+	}
+	point := ctx.Point()
+	ctx.Go(func(work context.Context) func(*actor.Context) {
+		_, err := a.proc.Spawn(work, actor.Spawning{Type: spec.Type, Name: spec.Name, Raw: spec.Params, Point: point})
+		return func(*actor.Context) {
+			if err != nil {
+				a.table.Advance(spec.Name, rank, agent.Status{Phase: agent.Failed, Reason: err.Error()})
+			} else {
+				a.table.Advance(spec.Name, rank, agent.Status{Phase: agent.Running})
+			}
+		}
+	})
+	return a.table.Overlay(spec.Name), nil
+}
+
+func hashOf(spec agent.ActorSpec) string {
+	b, err := wire.Marshal(spec)
+	if err != nil {
+		return ""
+	}
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}

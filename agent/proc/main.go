@@ -1,0 +1,166 @@
+package proc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/cast"
+	"github.com/castnet-io/castnet/internal/build"
+	"github.com/castnet-io/castnet/internal/launch"
+	"github.com/castnet-io/castnet/internal/wire"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+const (
+	// orphanGrace is what is left for cleaning up when the host is gone (PROC-2).
+	orphanGrace = 2 * time.Second
+	// drainGrace is how long actors may take to stop after SIGTERM; the host kills after its own.
+	drainGrace = 30 * time.Second
+	// readyWithin is how long a host may take to answer Ready.
+	readyWithin = 10 * time.Second
+)
+
+// Main makes the process a worker when a host launched it as one, and never returns then. In any
+// other process it returns at once, after checking the definitions: a program whose actor types
+// are malformed ends here, whoever started it.
+func Main(defs ...actor.Def) {
+	registry, err := actor.NewRegistry(defs...)
+	if err != nil {
+		die(err)
+	}
+	inherited, launched, err := launch.FromEnv(os.Getenv)
+	if err != nil {
+		die(err)
+	}
+	if !launched {
+		return
+	}
+	if err := run(inherited, registry); err != nil {
+		die(err)
+	}
+	os.Exit(0)
+}
+
+func die(err error) {
+	fmt.Fprintf(os.Stderr, "castnet proc: %v\n", err)
+	os.Exit(1)
+}
+
+// run is the life of a worker: read what to be, be it, until told to stop.
+func run(in *launch.Inherited, registry actor.Registry) error {
+	payload, err := in.Payload()
+	if err != nil {
+		return fmt.Errorf("bootstrap: %w", err)
+	}
+	var boot agent.Bootstrap
+	if err := wire.Unmarshal(payload, &boot); err != nil {
+		return fmt.Errorf("bootstrap: %w", err)
+	}
+	term := make(chan os.Signal, 2)
+	signal.Notify(term, syscall.SIGTERM, syscall.SIGINT)
+	w, err := start(boot, registry)
+	if err != nil {
+		return err
+	}
+	grace := drainGrace
+	select {
+	case <-term:
+	case <-in.Lifeline():
+		grace = orphanGrace
+	case <-w.bus.Done():
+		return fmt.Errorf("the bus broke: %w", w.bus.Err())
+	}
+	go func() { // PROC-2, PROC-3: the way out is bounded, whatever the actors do
+		select {
+		case <-term:
+		case <-in.Lifeline():
+			time.Sleep(orphanGrace)
+		}
+		os.Exit(1)
+	}()
+	ctx, cancel := context.WithTimeout(context.Background(), grace)
+	defer cancel()
+	return w.close(ctx)
+}
+
+// worker is a running proc.
+type worker struct {
+	bus    *bus.Bus
+	proc   *actor.Proc
+	router *cast.Router
+}
+
+// start connects, starts the proc with its router and agent, and says Ready (PROC-1).
+func start(boot agent.Bootstrap, registry actor.Registry) (*worker, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), max(boot.Within, readyWithin))
+	defer cancel()
+	id := boot.ProcID()
+	level, err := zerolog.ParseLevel(boot.Level)
+	if err != nil || boot.Level == "" {
+		level = zerolog.WarnLevel
+	}
+	log := zerolog.New(os.Stderr).Level(level).With().Timestamp().Logger()
+	space, err := subjects.NewSpace(boot.Root, boot.Namespace)
+	if err != nil {
+		return nil, fmt.Errorf("bootstrap: %w", err)
+	}
+	w := &worker{}
+	if w.bus, err = bus.Open(ctx, busOptions(boot.Bus, "proc/"+id.Process().String(), log)); err != nil {
+		return nil, err
+	}
+	w.proc, w.router, err = Join(ctx, Options{
+		Bus: w.bus, Space: space, Registry: registry, Mesh: boot.Mesh, Rank: boot.Rank, Gen: boot.Gen, Log: log,
+	})
+	if err == nil {
+		err = announce(ctx, w.proc, boot, registry)
+	}
+	if err != nil {
+		return nil, errors.Join(err, w.close(ctx))
+	}
+	return w, nil
+}
+
+// announce tells the host that the proc can be reached.
+func announce(ctx context.Context, p *actor.Proc, boot agent.Bootstrap, registry actor.Registry) error {
+	id, err := build.ID()
+	if err != nil {
+		return fmt.Errorf("own build id: %w", err)
+	}
+	host := actor.RefOf[agent.Agent](boot.Host).Via(p)
+	_, err = agent.Ready.Call(ctx, host, agent.Readiness{
+		Proc: p.ID(), Nonce: boot.Nonce, Build: id, Types: registry.Types(),
+	})
+	if err != nil {
+		return fmt.Errorf("say ready to host %s: %w", boot.Host.Proc.Mesh, err)
+	}
+	return nil
+}
+
+func (w *worker) close(ctx context.Context) error {
+	var errs []error
+	if w.proc != nil {
+		errs = append(errs, w.proc.Close(ctx))
+	}
+	if w.router != nil {
+		w.router.Close()
+	}
+	return errors.Join(append(errs, w.bus.Close(ctx))...)
+}
+
+func busOptions(s agent.BusSettings, name string, log zerolog.Logger) bus.Options {
+	return bus.Options{
+		URL: s.URL, Name: name, Token: s.Token, User: s.User, Password: s.Password, Creds: s.Creds,
+		NKey: s.NKey, JWT: s.JWT, Seed: s.Seed, CertFile: s.CertFile, KeyFile: s.KeyFile, CAFile: s.CAFile,
+		TLSFirst: s.TLSFirst, InboxPrefix: s.InboxPrefix, Insecure: s.Insecure, Log: log,
+	}
+}

@@ -1,0 +1,112 @@
+package proc
+
+import (
+	"fmt"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
+)
+
+// Stop asks an actor to stop after the messages it has accepted, and answers once it has.
+func (a *procAgent) Stop(ctx *actor.Context, s agent.Stopping) (agent.Overlay, error) {
+	rank := ctx.Point().Rank()
+	if a.table.Advance(s.ID, rank, agent.Status{Phase: agent.ShuttingDown, Reason: s.Reason}) {
+		a.proc.StopActor(s.ID, s.Reason)
+	}
+	a.table.AnswerWhen(ctx, s.ID, agent.Stopped)
+	return nil, nil
+}
+
+// Wait answers once an actor has reached a phase.
+func (a *procAgent) Wait(ctx *actor.Context, w agent.Waiting) (agent.Overlay, error) {
+	a.table.AnswerWhen(ctx, w.ID, w.Until)
+	return nil, nil
+}
+
+// Get lists the actors of the proc: those created through the agent with their status, and the
+// proc's own. The rank is the proc's place in the view that was asked.
+func (a *procAgent) Get(ctx *actor.Context, q agent.Query) ([]agent.State, error) {
+	var out []agent.State
+	for _, info := range a.proc.Actors() {
+		if q.ID != "" && q.ID != info.Name {
+			continue
+		}
+		s := agent.State{ID: info.Name, Status: agent.Status{Phase: phaseOf(info.Status), Reason: info.Reason}}
+		managed := false
+		for _, known := range a.table.States(info.Name) {
+			s, managed = known, true
+		}
+		s.Rank = ctx.Point().Rank()
+		s.Actor = &agent.ActorInfo{
+			Type: info.Type, Queued: info.Queued, Handled: info.Handled, Current: info.Current,
+			Endpoints: a.proc.Registry().Endpoints(info.Type), Managed: managed,
+		}
+		out = append(out, s)
+	}
+	return out, nil
+}
+
+func phaseOf(s actor.Status) agent.Phase {
+	switch s {
+	case actor.Running:
+		return agent.Running
+	case actor.Stopping:
+		return agent.ShuttingDown
+	case actor.Stopped:
+		return agent.Stopped
+	case actor.Failed:
+		return agent.Failed
+	}
+	return agent.Initializing
+}
+
+// observe takes the runtime's word that an actor has ended.
+func (a *procAgent) observe(ctx *actor.Context, e actor.Event) error {
+	if e.Terminal() {
+		to := agent.Status{Phase: agent.Stopped, Reason: e.Reason}
+		if e.Status == string(actor.Failed) {
+			to.Phase = agent.Failed
+		}
+		for _, s := range a.table.States(e.Actor) {
+			a.table.Advance(e.Actor, s.Rank, to)
+		}
+	}
+	for _, s := range a.streams {
+		if s.ID != "" && s.ID != e.Actor {
+			continue
+		}
+		if err := s.To.Send(ctx, e); err != nil {
+			log := ctx.Log()
+			log.Warn().Err(err).Stringer("to", s.To).Msg("an event was not streamed")
+		}
+	}
+	return nil
+}
+
+// Keepalive is answered and changes nothing: an actor lives as long as its proc, whose lease its
+// host holds.
+func (a *procAgent) Keepalive(*actor.Context, agent.Lease) (actor.None, error) {
+	return actor.None{}, nil
+}
+
+// Stream sends the events of an actor, or of all, to a port.
+func (a *procAgent) Stream(_ *actor.Context, s agent.Stream) (actor.None, error) {
+	a.streams = append(a.streams, s)
+	return actor.None{}, nil
+}
+
+// Logs is for the host to answer: it holds the output of its procs.
+func (a *procAgent) Logs(*actor.Context, agent.LogQuery) ([]agent.LogTail, error) {
+	return nil, fmt.Errorf("ask the host's agent: it holds the output of its procs")
+}
+
+// Ping is answered by whoever can be reached.
+func (a *procAgent) Ping(*actor.Context, actor.None) (actor.None, error) { return actor.None{}, nil }
+
+// Stopping lets go of the proc's events.
+func (a *procAgent) Stopping(*actor.Context) { a.release() }
+
+var (
+	_ agent.Agent   = (*procAgent)(nil)
+	_ actor.Stopper = (*procAgent)(nil)
+)

@@ -1,0 +1,104 @@
+package agent
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Phase is where a resource is in its life, in order.
+type Phase int8
+
+const (
+	NotExist     Phase = iota
+	Initializing       // accepted, not ready
+	Running
+	ShuttingDown // asked to stop, or stopping of its own
+	Stopped      // terminal
+	Failed       // terminal
+	Timeout      // the asker's word: no answer in time
+	Unknown      // the asker's word: cannot be told
+)
+
+var phaseNames = [...]string{"not-exist", "initializing", "running", "stopping", "stopped", "failed", "timeout", "unknown"}
+
+func (p Phase) String() string {
+	if p < 0 || int(p) >= len(phaseNames) {
+		return fmt.Sprintf("phase(%d)", int8(p))
+	}
+	return phaseNames[p]
+}
+
+// MarshalText writes the phase's name.
+func (p Phase) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
+
+// UnmarshalText reads a phase's name.
+func (p *Phase) UnmarshalText(text []byte) error {
+	i := slices.Index(phaseNames[:], string(text))
+	if i < 0 {
+		return fmt.Errorf("phase %q: want one of %v", text, phaseNames)
+	}
+	*p = Phase(i)
+	return nil
+}
+
+// Terminal reports whether the resource is gone.
+func (p Phase) Terminal() bool { return p == Stopped || p == Failed }
+
+// Status is a phase and, where there is something to say, why.
+type Status struct {
+	Phase  Phase  `cbor:"1,keyasint" json:"phase"`
+	Reason string `cbor:"2,keyasint,omitempty" json:"reason,omitempty"`
+}
+
+func (s Status) String() string {
+	if s.Reason == "" {
+		return s.Phase.String()
+	}
+	return s.Phase.String() + ": " + s.Reason
+}
+
+// Run is one status for Count ranks from First on.
+type Run struct {
+	First  int    `cbor:"1,keyasint" json:"first"`
+	Count  int    `cbor:"2,keyasint" json:"count"`
+	Status Status `cbor:"3,keyasint" json:"status"`
+}
+
+// Overlay is the status of some ranks, as ascending runs. Equal statuses of neighbours are one
+// run, so ten thousand running procs are one entry.
+type Overlay []Run
+
+// OverlayOf builds an overlay from the statuses by rank.
+func OverlayOf(by map[int]Status) Overlay {
+	ranks := make([]int, 0, len(by))
+	for r := range by {
+		ranks = append(ranks, r)
+	}
+	slices.Sort(ranks)
+	var o Overlay
+	for _, r := range ranks {
+		if n := len(o); n > 0 && o[n-1].First+o[n-1].Count == r && o[n-1].Status == by[r] {
+			o[n-1].Count++
+		} else {
+			o = append(o, Run{r, 1, by[r]})
+		}
+	}
+	return o
+}
+
+// Each calls f for every rank below limit, in order.
+func (o Overlay) Each(limit int, f func(rank int, s Status)) {
+	for _, run := range o {
+		for r := max(run.First, 0); r < limit && r-run.First < run.Count; r++ {
+			f(r, run.Status)
+		}
+	}
+}
+
+// Ranks is the number of ranks in the overlay.
+func (o Overlay) Ranks() (n int) {
+	for _, run := range o {
+		n += run.Count
+	}
+	return n
+}

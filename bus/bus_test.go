@@ -1,0 +1,242 @@
+package bus_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/bus/bustest"
+	"github.com/castnet-io/castnet/bus/embed"
+)
+
+func TestBUS1_orderHoldsAcrossAllSubjectsOfAnInbox(t *testing.T) {
+	const n, subjects = 40_000, 9
+	srv := listen(t, embed.Options{}) // over a socket, as in earnest
+	from, to := open(t, bus.Options{URL: srv.URL()}), open(t, bus.Options{URL: srv.URL()})
+	got := make(chan int, n)
+	handle := func(m bus.Msg) {
+		i, err := strconv.Atoi(string(m.Data))
+		if err != nil {
+			i = -1
+		}
+		got <- i
+	}
+	for s := range subjects - 1 {
+		_, err := to.Data().Subscribe(fmt.Sprintf("s.%d", s), handle)
+		require.NoError(t, err)
+	}
+	_, err := to.Data().Subscribe("s.*.wild", handle)
+	require.NoError(t, err)
+	for i := range n {
+		subject := fmt.Sprintf("s.%d", i%subjects)
+		if i%subjects == subjects-1 {
+			subject += ".wild"
+		}
+		require.NoError(t, from.Data().Publish(subject, strconv.AppendInt(nil, int64(i), 10)))
+	}
+	for i := range n {
+		require.Equal(t, i, take(t, got))
+	}
+}
+
+func TestBUS2_overflowBreaksTheBusLoudly(t *testing.T) {
+	var log bytes.Buffer
+	srv := bustest.Server(t)
+	onState, heard := states()
+	slow := bustest.Open(t, srv, func(o *bus.Options) {
+		o.QueueLen, o.OnState, o.Log = 4, onState, zerolog.New(zerolog.SyncWriter(&log))
+	})
+	other := bustest.Open(t, srv)
+	release := make(chan struct{})
+	_, err := slow.Data().Subscribe("flood", func(bus.Msg) { <-release })
+	require.NoError(t, err)
+	for range 20 {
+		require.NoError(t, other.Data().Publish("flood", nil))
+	}
+	take(t, slow.Done())
+	close(release)
+	require.ErrorIs(t, slow.Err(), bus.ErrOverflow)
+	require.ErrorContains(t, slow.Err(), `Inbox of the data lane holds 4, at "flood"`)
+	closed := map[bus.Lane]error{}
+	for len(closed) < 2 {
+		if s := take(t, heard); s.Kind == bus.Closed {
+			closed[s.Lane] = s.Err
+		}
+	}
+	require.ErrorIs(t, closed[bus.LaneData], bus.ErrOverflow)
+	require.ErrorIs(t, closed[bus.LaneControl], bus.ErrOverflow, "the lanes end together")
+
+	err = slow.Control().Publish("x", nil)
+	require.ErrorIs(t, err, bus.ErrClosed)
+	require.ErrorIs(t, err, bus.ErrOverflow, "the reason travels with ErrClosed")
+	require.NoError(t, slow.Close(soon(t)))
+	require.ErrorIs(t, slow.Err(), bus.ErrOverflow, "Close does not hide why it broke")
+	require.Contains(t, log.String(), "bus broken")
+	require.NoError(t, other.Err())
+}
+
+func TestBUS3_interestIsThereWhenSubscribeReturns(t *testing.T) {
+	srv := bustest.Server(t)
+	a, b := bustest.Open(t, srv), bustest.Open(t, srv)
+	got := make(chan bus.Msg, 1)
+	for i := range 300 {
+		subject := fmt.Sprintf("fresh.%d", i)
+		_, err := a.Data().Subscribe(subject, func(m bus.Msg) { got <- m })
+		require.NoError(t, err)
+		require.NoError(t, b.Data().Publish(subject, []byte("at once")))
+		require.Equal(t, subject, take(t, got).Subject)
+	}
+}
+
+func TestBUS5_noHandlerRunsAfterClose(t *testing.T) {
+	srv := bustest.Server(t)
+	a, b := bustest.Open(t, srv), bustest.Open(t, srv)
+	var closed atomic.Bool
+	var late atomic.Int64
+	began := make(chan struct{}, 1)
+	_, err := a.Data().Subscribe("x", func(bus.Msg) {
+		select {
+		case began <- struct{}{}:
+		default:
+		}
+		if closed.Load() {
+			late.Add(1)
+		}
+	})
+	require.NoError(t, err)
+	for range 5_000 {
+		require.NoError(t, b.Data().Publish("x", nil))
+	}
+	take(t, began)
+	require.NoError(t, a.Close(soon(t)))
+	closed.Store(true)
+	take(t, a.Done())
+	require.NoError(t, a.Err(), "a Close asked for is no failure")
+	require.NoError(t, b.Data().Publish("x", nil))
+	require.NoError(t, b.Data().Flush(soon(t)))
+	require.Zero(t, late.Load())
+	require.NoError(t, a.Close(soon(t)), "a second Close does nothing")
+	require.ErrorIs(t, a.Data().Publish("x", nil), bus.ErrClosed)
+	require.ErrorIs(t, a.Data().Flush(soon(t)), bus.ErrClosed)
+	_, err = a.Data().Subscribe("x", func(bus.Msg) {})
+	require.ErrorIs(t, err, bus.ErrClosed)
+}
+
+func TestBUS6_aPanicInAHandlerBreaksTheBusNotTheProcess(t *testing.T) {
+	srv := bustest.Server(t)
+	a, b := bustest.Open(t, srv), bustest.Open(t, srv)
+	_, err := a.Control().Subscribe("boom", func(bus.Msg) { panic("no") })
+	require.NoError(t, err)
+	require.NoError(t, b.Data().Publish("boom", nil))
+	take(t, a.Done())
+	require.ErrorIs(t, a.Err(), bus.ErrHandlerPanic)
+	require.ErrorContains(t, a.Err(), "control lane: no")
+}
+
+func TestClose_doesNotWaitForAStuckHandlerBeyondItsContext(t *testing.T) {
+	srv := bustest.Server(t)
+	b, err := bus.Open(soon(t), bus.Options{Server: srv})
+	require.NoError(t, err)
+	began, release := make(chan struct{}), make(chan struct{})
+	_, err = b.Control().Subscribe("x", func(bus.Msg) { close(began); <-release })
+	require.NoError(t, err)
+	require.NoError(t, b.Control().Publish("x", nil))
+	take(t, began)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	err = b.Close(ctx)
+	close(release)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.ErrorContains(t, err, "control lane")
+	require.Equal(t, err, b.Close(soon(t)))
+}
+
+func TestData_hearsNothingOfItsOwn(t *testing.T) {
+	b := bustest.Open(t, bustest.Server(t))
+	got := make(chan string, 10)
+	_, err := b.Data().Subscribe("x", func(m bus.Msg) { got <- string(m.Data) })
+	require.NoError(t, err)
+	require.NoError(t, b.Data().Publish("x", []byte("echo")))
+	require.NoError(t, b.Data().Flush(soon(t)))
+	require.NoError(t, b.Control().Publish("x", []byte("from control")))
+	require.Equal(t, "from control", take(t, got))
+	require.Empty(t, got)
+}
+
+func TestSubscribe_eachOfSeveralOnOneSubjectGetsEachMessage(t *testing.T) {
+	srv := bustest.Server(t)
+	a, b := bustest.Open(t, srv), bustest.Open(t, srv)
+	one, two := make(chan bus.Msg, 10), make(chan bus.Msg, 10)
+	first, err := a.Data().Subscribe("x", func(m bus.Msg) { one <- m })
+	require.NoError(t, err)
+	_, err = a.Data().Subscribe("x", func(m bus.Msg) { two <- m })
+	require.NoError(t, err)
+	require.NoError(t, b.Data().Publish("x", []byte("1")))
+	take(t, one)
+	take(t, two)
+
+	require.NoError(t, first.Unsubscribe())
+	require.NoError(t, first.Unsubscribe(), "twice is once")
+	require.NoError(t, b.Data().Publish("x", []byte("2")))
+	require.Equal(t, "2", string(take(t, two).Data))
+	require.Empty(t, one)
+}
+
+func TestClose_leavesNoSubscriptionAndNoConnection(t *testing.T) {
+	srv := bustest.Server(t)
+	clients, subs := srv.NumClients(), srv.NumSubs()
+	b, err := bus.Open(soon(t), bus.Options{Server: srv})
+	require.NoError(t, err)
+	_, err = b.Data().Subscribe("x", func(bus.Msg) {})
+	require.NoError(t, err)
+	require.Equal(t, clients+2, srv.NumClients())
+	require.NoError(t, b.Close(soon(t)))
+	require.Eventually(t, func() bool { return srv.NumClients() == clients && srv.NumSubs() == subs },
+		patience, time.Millisecond)
+}
+
+func TestSynctest_anHourOfHeartbeatsBetweenTwoBuses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := bustest.Server(t)
+		a, b := bustest.Open(t, srv), bustest.Open(t, srv)
+		var beats atomic.Int64
+		_, err := b.Control().Subscribe("hb", func(bus.Msg) { beats.Add(1) })
+		require.NoError(t, err)
+		for range 3600 {
+			require.NoError(t, a.Control().Publish("hb", nil))
+			time.Sleep(time.Second) // virtual
+		}
+		synctest.Wait()
+		require.EqualValues(t, 3600, beats.Load())
+		require.NoError(t, a.Err())
+
+		_, err = b.Control().Subscribe("ask", func(m bus.Msg) { _ = b.Control().Publish(m.Reply, m.Data) })
+		require.NoError(t, err)
+		reply, err := a.Data().Request(t.Context(), bus.Msg{Subject: "ask", Data: []byte("?")})
+		require.NoError(t, err)
+		require.Equal(t, "?", string(reply.Data))
+	})
+}
+
+func TestSynctest_aSecondBubbleWorksToo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := bustest.Open(t, bustest.Server(t))
+		began := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+		defer cancel()
+		_, err := b.Control().Subscribe("silent", func(bus.Msg) {})
+		require.NoError(t, err)
+		_, err = b.Control().Request(ctx, bus.Msg{Subject: "silent"})
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.Equal(t, 10*time.Minute, time.Since(began))
+	})
+}

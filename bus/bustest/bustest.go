@@ -1,0 +1,47 @@
+package bustest
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/bus/embed"
+)
+
+// closeTimeout bounds the end of a test's Bus.
+const closeTimeout = 5 * time.Second
+
+// Server starts a server that does not listen and shuts it down when the test
+// ends.
+func Server(t testing.TB, change ...func(*embed.Options)) *embed.Server {
+	t.Helper()
+	o := embed.Options{DontListen: true}
+	for _, f := range change {
+		f(&o)
+	}
+	srv, err := embed.Start(t.Context(), o)
+	require.NoError(t, err)
+	t.Cleanup(srv.Shutdown)
+	return srv
+}
+
+// Open connects a Bus to srv and closes it when the test ends.
+func Open(t testing.TB, srv *embed.Server, change ...func(*bus.Options)) *bus.Bus {
+	t.Helper()
+	o := bus.Options{Server: srv, Name: t.Name()}
+	for _, f := range change {
+		f(&o)
+	}
+	b, err := bus.Open(t.Context(), o)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		// The test's own context is done by now.
+		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+		defer cancel()
+		require.NoError(t, b.Close(ctx))
+	})
+	return b
+}

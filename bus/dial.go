@@ -1,0 +1,148 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net/netip"
+	"net/url"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+const (
+	pingInterval    = 5 * time.Second
+	pingsOut        = 2
+	flusherTimeout  = 5 * time.Second
+	reconnectWait   = 100 * time.Millisecond
+	reconnectMax    = 2 * time.Second
+	reconnectJitter = 0.2
+)
+
+// natsOptions are the settings of reliability: no reconnect buffer (a publish
+// without a server fails at once instead of arriving late or never), reconnect
+// for ever, a dead peer noticed in 15 s, every error to an owner.
+func (c *Conn) natsOptions(ctx context.Context, o Options) ([]nats.Option, error) {
+	timeout := o.ConnectTimeout
+	if d, ok := ctx.Deadline(); ok {
+		timeout = max(time.Millisecond, min(timeout, time.Until(d)))
+	}
+	opts := []nats.Option{
+		nats.Name(o.Name + "/" + string(c.lane)),
+		nats.Timeout(timeout),
+		nats.ReconnectBufSize(-1),
+		nats.MaxReconnects(-1),
+		nats.CustomReconnectDelay(reconnectDelay),
+		nats.PingInterval(pingInterval),
+		nats.MaxPingsOutstanding(pingsOut),
+		nats.FlusherTimeout(flusherTimeout),
+		nats.ReconnectOnFlusherError(),
+		nats.ErrorHandler(c.onError),
+		nats.ConnectHandler(c.onConnected),
+		nats.DisconnectErrHandler(c.onDisconnected),
+		nats.ReconnectHandler(c.onReconnected),
+		nats.ClosedHandler(c.onClosed),
+		nats.LameDuckModeHandler(c.onLameDuck),
+	}
+	if c.lane == LaneData {
+		// Members in the sender's own process are served without the bus.
+		opts = append(opts, nats.NoEcho())
+	}
+	if o.Server != nil {
+		opts = append(opts, nats.InProcessServer(o.Server))
+	}
+	if o.InboxPrefix != "" {
+		opts = append(opts, nats.CustomInboxPrefix(o.InboxPrefix))
+	}
+	return credentialOptions(opts, o)
+}
+
+// credentialOptions passes credentials and TLS files through.
+func credentialOptions(opts []nats.Option, o Options) ([]nats.Option, error) {
+	if o.Creds != "" {
+		opts = append(opts, nats.UserCredentials(o.Creds))
+	}
+	if o.NKey != "" {
+		nkey, err := nats.NkeyOptionFromSeed(o.NKey)
+		if err != nil {
+			return nil, err
+		}
+		opts = append(opts, nkey)
+	}
+	if o.User != "" {
+		opts = append(opts, nats.UserInfo(o.User, o.Password))
+	}
+	if o.Token != "" {
+		opts = append(opts, nats.Token(o.Token))
+	}
+	if o.JWT != "" {
+		opts = append(opts, nats.UserJWTAndSeed(o.JWT, o.Seed))
+	}
+	if o.CertFile != "" {
+		opts = append(opts, nats.ClientCert(o.CertFile, o.KeyFile))
+	}
+	if o.CAFile != "" {
+		opts = append(opts, nats.RootCAs(o.CAFile))
+	}
+	if o.TLSFirst {
+		opts = append(opts, nats.TLSHandshakeFirst())
+	}
+	return opts, nil
+}
+
+// reconnectDelay doubles from reconnectWait to reconnectMax, with jitter, so
+// that the clients of a restarted server do not arrive all at once.
+func reconnectDelay(attempts int) time.Duration {
+	d := reconnectMax
+	if shift := attempts - 1; shift >= 0 && shift < 5 {
+		d = min(reconnectMax, reconnectWait<<shift)
+	}
+	return d + time.Duration(rand.Float64()*reconnectJitter*float64(d))
+}
+
+// dial connects one lane, once: retrying is for connections that worked before.
+func (c *Conn) dial(ctx context.Context, o Options) error {
+	fail := func(r Reason, err error) error {
+		return &ConnectError{URL: o.where(), Reason: r, Hint: o.hint, Err: err}
+	}
+	opts, err := c.natsOptions(ctx, o)
+	if err != nil {
+		return fail(BadOptions, err)
+	}
+	nc, err := nats.Connect(o.URL, opts...)
+	switch {
+	case err == nil:
+	case errors.Is(err, nats.ErrNoServers):
+		return fail(NothingListening, nil)
+	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired),
+		errors.Is(err, nats.ErrAuthRevoked), errors.Is(err, nats.ErrNkeysNotSupported):
+		return fail(WrongCredentials, err)
+	default:
+		if bad, ok := errors.AsType[*url.Error](err); ok {
+			return fail(BadOptions, bad.Err) // without the URL, which holds a password
+		}
+		return fail(OtherFailure, err)
+	}
+	c.nc = nc
+	if !c.admissible(nc) {
+		refusal := fail(OffLoopback, nil)
+		c.bus.end(refusal) // before the close, which would count as the server's
+		nc.Close()
+		return refusal
+	}
+	return nil
+}
+
+// admissible keeps BUS-4. A client certificate sent over TLS counts as
+// authentication: it is the user's word that the server checks it.
+func (c *Conn) admissible(nc *nats.Conn) bool {
+	if c.insecure || c.inProcess || nc.AuthRequired() {
+		return true
+	}
+	if _, err := nc.TLSConnectionState(); err == nil && c.clientCert {
+		return true
+	}
+	addr, err := netip.ParseAddrPort(nc.ConnectedAddr())
+	return err == nil && addr.Addr().Unmap().IsLoopback()
+}

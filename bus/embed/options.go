@@ -1,0 +1,146 @@
+package embed
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/rs/zerolog"
+)
+
+const (
+	defaultHost = "127.0.0.1"
+
+	// A client that has died without a word is noticed within 15 s; one that
+	// does not read is cut after 5 s.
+	pingInterval  = 5 * time.Second
+	maxPingsOut   = 2
+	writeDeadline = 5 * time.Second
+
+	// How long a server that leaves spreads the goodbye to its clients.
+	lameDuckDuration = 30 * time.Second
+	lameDuckGrace    = 5 * time.Second
+)
+
+// Options describe the server. The zero value listens on 127.0.0.1, on any free
+// port, and lets everybody on this machine in.
+type Options struct {
+	Host string // default 127.0.0.1
+	Port int    // 0: any free port
+
+	// Who may come in: a token, or a user. Richer schemes go into ConfigFile.
+	Token          string
+	User, Password string
+
+	// ConfigFile is a configuration file of nats-server, taken whole. What is
+	// set in these Options goes before what it says.
+	ConfigFile string
+
+	// JetStream turns it on. Without a StoreDir nothing outlives the server.
+	JetStream bool
+	StoreDir  string
+
+	MaxPayload int  // bytes of a message; default 1 MiB, at most 64 MiB
+	DontListen bool // reachable through InProcessConn only
+	Insecure   bool // allow an address off loopback without authentication
+
+	// Log gets the server's warnings and errors, and at level debug the rest.
+	Log zerolog.Logger
+}
+
+// serverOptions merges the file, the fields and the defaults, in falling
+// precedence of the fields.
+func (o Options) serverOptions() (*server.Options, error) {
+	so := &server.Options{}
+	if o.ConfigFile != "" {
+		parsed, err := server.ProcessConfigFile(o.ConfigFile)
+		if err != nil {
+			return nil, fmt.Errorf("configuration file %s: %w", o.ConfigFile, err)
+		}
+		so = parsed
+	}
+	if o.Port < 0 || o.Port > 65535 {
+		return nil, fmt.Errorf("port is %d, expected 0 to 65535", o.Port)
+	}
+	if o.MaxPayload < 0 || o.MaxPayload > server.MAX_PAYLOAD_MAX_SIZE {
+		return nil, fmt.Errorf("MaxPayload is %d, expected 0 to %d", o.MaxPayload, server.MAX_PAYLOAD_MAX_SIZE)
+	}
+	if o.Password != "" && o.User == "" {
+		return nil, fmt.Errorf("Password is given without User")
+	}
+	o.apply(so)
+	setDefaults(so)
+	return so, nil
+}
+
+// apply puts the fields that are set over the file's.
+func (o Options) apply(so *server.Options) {
+	if o.Host != "" {
+		so.Host = o.Host
+	}
+	if o.Port != 0 {
+		so.Port = o.Port
+	}
+	if o.Token != "" {
+		so.Authorization = o.Token
+	}
+	if o.User != "" {
+		so.Username, so.Password = o.User, o.Password
+	}
+	if o.MaxPayload != 0 {
+		so.MaxPayload = int32(o.MaxPayload)
+	}
+	so.JetStream = so.JetStream || o.JetStream
+	if o.StoreDir != "" {
+		so.StoreDir = o.StoreDir
+	}
+	so.DontListen = so.DontListen || o.DontListen
+}
+
+// setDefaults fills what neither says. Signals belong to the program.
+func setDefaults(so *server.Options) {
+	if so.Host == "" {
+		so.Host = defaultHost
+	}
+	if so.Port == 0 {
+		so.Port = server.RANDOM_PORT
+	}
+	if so.PingInterval == 0 {
+		so.PingInterval = pingInterval
+	}
+	if so.MaxPingsOut == 0 {
+		so.MaxPingsOut = maxPingsOut
+	}
+	if so.WriteDeadline == 0 {
+		so.WriteDeadline = writeDeadline
+	}
+	if so.LameDuckDuration == 0 {
+		so.LameDuckDuration = lameDuckDuration
+	}
+	if so.LameDuckGracePeriod == 0 {
+		so.LameDuckGracePeriod = lameDuckGrace
+	}
+	so.NoSigs = true
+}
+
+// addr is where the server listens, for error messages.
+func addr(so *server.Options) string {
+	if so.DontListen {
+		return ""
+	}
+	return net.JoinHostPort(so.Host, strconv.Itoa(max(so.Port, 0)))
+}
+
+// temporaryStore gives JetStream a directory of its own when none is named: the
+// server's default is one that all servers of the machine would share.
+func temporaryStore(so *server.Options) (dir string, err error) {
+	if !so.JetStream || so.StoreDir != "" {
+		return "", nil
+	}
+	dir, err = os.MkdirTemp("", "castnet-jetstream-")
+	so.StoreDir = dir
+	return dir, err
+}

@@ -1,0 +1,142 @@
+package embed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/rs/zerolog"
+)
+
+// startTimeout bounds Start when its context has no deadline.
+const startTimeout = 10 * time.Second
+
+// Server is a running nats-server.
+type Server struct {
+	srv      *server.Server
+	log      zerolog.Logger
+	token    string
+	listens  bool
+	tempDir  string // of JetStream, ours to remove
+	shutdown sync.Once
+}
+
+// Start returns a server that is ready for connections, or a *StartError.
+// Nothing is left behind when it fails.
+func Start(ctx context.Context, o Options) (*Server, error) {
+	so, err := o.serverOptions()
+	if err == nil {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		return nil, &StartError{Err: err}
+	}
+	where := addr(so) // the server writes the port it got into so
+	tempDir, err := temporaryStore(so)
+	if err != nil {
+		return nil, &StartError{Addr: where, Err: err}
+	}
+	s := &Server{log: o.Log, token: so.Authorization, listens: !so.DontListen, tempDir: tempDir}
+	if err := s.start(ctx, so, o.Insecure); err != nil {
+		s.Shutdown()
+		return nil, &StartError{Addr: where, Err: err}
+	}
+	return s, nil
+}
+
+func (s *Server) start(ctx context.Context, so *server.Options, insecure bool) error {
+	srv, err := server.NewServer(so)
+	if err != nil {
+		return err
+	}
+	s.srv = srv
+	if s.listens && !insecure && !isLoopback(so.Host) {
+		if open, err := admitsAnybody(srv, so); err != nil {
+			return err
+		} else if open {
+			return fmt.Errorf("%w: set a token, a user, or Insecure", ErrUnauthenticated)
+		}
+	}
+	logger := &logAdapter{log: s.log}
+	debug := s.log.GetLevel() <= zerolog.DebugLevel
+	srv.SetLoggerV2(logger, debug, false, false)
+	srv.Start()
+	if err := logger.fatal(); err != nil {
+		return err
+	}
+	wait := startTimeout
+	if d, ok := ctx.Deadline(); ok {
+		wait = time.Until(d)
+	}
+	if !srv.ReadyForConnections(wait) {
+		return errors.Join(fmt.Errorf("not ready within %v", wait), logger.fatal())
+	}
+	return nil
+}
+
+// URL is where clients connect, without credentials; "" if it does not listen.
+func (s *Server) URL() string {
+	if !s.listens {
+		return ""
+	}
+	return s.srv.ClientURL()
+}
+
+// Token is what clients have to show, as Options or ConfigFile have it.
+func (s *Server) Token() string { return s.token }
+
+// InProcessConn is a connection without a socket; it is what bus.Options.Server
+// asks for.
+func (s *Server) InProcessConn() (net.Conn, error) { return s.srv.InProcessConn() }
+
+// NumClients counts the connections of clients.
+func (s *Server) NumClients() int { return s.srv.NumClients() }
+
+// NumSubs counts the subscriptions of clients and of the server itself.
+func (s *Server) NumSubs() int { return int(s.srv.NumSubscriptions()) }
+
+// LameDuck sends clients to other servers, a few at a time, then shuts down. It
+// returns when that is done: at once without clients, and within 30 s unless
+// ConfigFile says otherwise.
+func (s *Server) LameDuck() {
+	s.srv.LameDuckShutdown()
+	s.Shutdown()
+}
+
+// Shutdown cuts all connections, stops the server and waits for it. A second
+// call waits, too.
+func (s *Server) Shutdown() {
+	s.shutdown.Do(func() {
+		if s.srv != nil {
+			s.srv.Shutdown()
+			s.srv.WaitForShutdown()
+		}
+		if s.tempDir != "" {
+			if err := os.RemoveAll(s.tempDir); err != nil {
+				s.log.Warn().Err(err).Msg("JetStream's temporary directory stays behind")
+			}
+		}
+	})
+}
+
+// isLoopback does not resolve names: what a name means may change.
+func isLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// admitsAnybody asks the server itself, which knows all its schemes. A client
+// certificate that is verified counts; a user for those without credentials
+// does not.
+func admitsAnybody(srv *server.Server, so *server.Options) (bool, error) {
+	v, err := srv.Varz(nil)
+	if err != nil {
+		return false, err
+	}
+	return so.NoAuthUser != "" || !v.AuthRequired && !v.TLSVerify, nil
+}

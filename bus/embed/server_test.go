@@ -1,0 +1,179 @@
+package embed_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/castnet-io/castnet/bus/embed"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func start(t *testing.T, o embed.Options) *embed.Server {
+	t.Helper()
+	srv, err := embed.Start(t.Context(), o)
+	require.NoError(t, err)
+	t.Cleanup(srv.Shutdown)
+	return srv
+}
+
+func config(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "nats.conf")
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	return path
+}
+
+func TestEMB1_theZeroValueListensOnLoopbackOnAFreePort(t *testing.T) {
+	a, b := start(t, embed.Options{}), start(t, embed.Options{})
+	require.NotEqual(t, a.URL(), b.URL())
+	u, err := url.Parse(a.URL())
+	require.NoError(t, err)
+	require.Equal(t, "127.0.0.1", u.Hostname())
+	conn, err := net.Dial("tcp", u.Host)
+	require.NoError(t, err)
+	defer conn.Close()
+	hello := make([]byte, 4)
+	_, err = conn.Read(hello)
+	require.NoError(t, err)
+	require.Equal(t, "INFO", string(hello))
+}
+
+func TestEMB1_aPortInUseIsAnErrorThatNamesTheAddress(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	require.NoError(t, err)
+	n, err := strconv.Atoi(port)
+	require.NoError(t, err)
+	_, err = embed.Start(t.Context(), embed.Options{Port: n})
+	var failed *embed.StartError
+	require.ErrorAs(t, err, &failed)
+	require.Equal(t, l.Addr().String(), failed.Addr)
+	require.ErrorContains(t, err, "address already in use")
+}
+
+func TestStart_refusesBadOptions(t *testing.T) {
+	for want, o := range map[string]embed.Options{
+		"port is -1":              {Port: -1},
+		"port is 70000":           {Port: 70000},
+		"MaxPayload is -1":        {MaxPayload: -1},
+		"Password is given":       {Password: "p"},
+		"no-such-file":            {ConfigFile: "/no-such-file"},
+		"nats.conf":               {ConfigFile: config(t, `port: "many"`)},
+		"cannot assign requested": {Host: "192.0.2.1", Token: "t"},
+	} {
+		_, err := embed.Start(t.Context(), o)
+		require.ErrorContains(t, err, want)
+	}
+}
+
+func TestEMB2_offLoopbackClientsHaveToAuthenticate(t *testing.T) {
+	for _, o := range []embed.Options{
+		{Host: "0.0.0.0"},
+		{Host: "::"},
+		{Host: "some.host"},
+		{ConfigFile: config(t, `host: "0.0.0.0"`)},
+		{ConfigFile: config(t, `host: "0.0.0.0", no_auth_user: a, accounts { A { users: [{user: a, password: p}] } }`)},
+	} {
+		_, err := embed.Start(t.Context(), o)
+		require.ErrorIs(t, err, embed.ErrUnauthenticated)
+	}
+	// What is allowed is shown without opening a port to the network: a server
+	// that has authentication fails later, for the address.
+	for _, o := range []embed.Options{
+		{Host: "192.0.2.1", Token: "t"},
+		{Host: "192.0.2.1", User: "u", Password: "p"},
+		{Host: "192.0.2.1", Insecure: true},
+		{Host: "192.0.2.1", ConfigFile: config(t, `accounts { A { users: [{user: a, password: p}] } }`)},
+	} {
+		_, err := embed.Start(t.Context(), o)
+		require.Error(t, err)
+		require.NotErrorIs(t, err, embed.ErrUnauthenticated)
+	}
+	start(t, embed.Options{Host: "localhost"})
+	start(t, embed.Options{Host: "0.0.0.0", DontListen: true})
+}
+
+func TestStart_keepsToACancelledContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := embed.Start(ctx, embed.Options{})
+	require.ErrorIs(t, err, context.Canceled)
+}
+
+func TestToken_isTheOneInForce(t *testing.T) {
+	srv := start(t, embed.Options{ConfigFile: config(t, `authorization { token: "file" }`)})
+	require.Equal(t, "file", srv.Token())
+}
+
+func TestOptions_goBeforeTheConfigurationFile(t *testing.T) {
+	srv := start(t, embed.Options{
+		ConfigFile: config(t, `host: "0.0.0.0", max_payload: 2000, authorization { token: "file" }`),
+		Host:       "127.0.0.1", MaxPayload: 3000, Token: "field",
+	})
+	require.Equal(t, "field", srv.Token())
+	conn, err := srv.InProcessConn()
+	require.NoError(t, err)
+	defer conn.Close()
+	info := make([]byte, 4096)
+	n, err := conn.Read(info)
+	require.NoError(t, err)
+	require.Contains(t, string(info[:n]), `"max_payload":3000`)
+	require.Contains(t, string(info[:n]), `"auth_required":true`)
+
+	_, err = fmt.Fprint(conn, "CONNECT {\"verbose\":true,\"auth_token\":\"field\"}\r\n")
+	require.NoError(t, err)
+	n, err = conn.Read(info)
+	require.NoError(t, err)
+	require.Equal(t, "+OK\r\n", string(info[:n]))
+	require.Equal(t, 1, srv.NumClients())
+}
+
+func TestEMB3_shutdownClosesTheListenerAndRemovesItsFiles(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	srv := start(t, embed.Options{JetStream: true})
+	entries, err := os.ReadDir(os.TempDir())
+	require.NoError(t, err)
+	require.Len(t, entries, 1, "JetStream's own directory")
+	u, err := url.Parse(srv.URL())
+	require.NoError(t, err)
+	srv.Shutdown()
+	srv.Shutdown()
+	_, err = net.Dial("tcp", u.Host)
+	require.Error(t, err)
+	entries, err = os.ReadDir(os.TempDir())
+	require.NoError(t, err)
+	require.Empty(t, entries)
+}
+
+func TestStoreDir_staysWhenTheServerGoes(t *testing.T) {
+	dir := t.TempDir()
+	srv := start(t, embed.Options{JetStream: true, StoreDir: dir, DontListen: true})
+	require.Empty(t, srv.URL())
+	srv.Shutdown()
+	require.DirExists(t, filepath.Join(dir, "jetstream"))
+}
+
+func TestLog_getsWarningsAndErrorsOnlyUnlessDebug(t *testing.T) {
+	for level, notices := range map[zerolog.Level]bool{zerolog.InfoLevel: false, zerolog.DebugLevel: true} {
+		var out bytes.Buffer
+		log := zerolog.New(zerolog.SyncWriter(&out)).Level(level)
+		srv := start(t, embed.Options{Log: log})
+		srv.Shutdown()
+		require.Equal(t, notices, strings.Contains(out.String(), "Server is ready"), out.String())
+	}
+}

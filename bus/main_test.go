@@ -1,0 +1,92 @@
+package bus_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/bus/embed"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// patience bounds every wait of a test; it is reached only by a failing one.
+const patience = 20 * time.Second
+
+// soon is the test's context with that bound.
+func soon(t testing.TB) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// take returns the next value of ch.
+func take[T any](t testing.TB, ch <-chan T) T {
+	t.Helper()
+	select {
+	case v := <-ch:
+		return v
+	case <-time.After(patience):
+		require.FailNow(t, "nothing came")
+		panic("unreachable")
+	}
+}
+
+// listen starts a server on a loopback port and stops it with the test.
+func listen(t testing.TB, o embed.Options) *embed.Server {
+	t.Helper()
+	srv, err := embed.Start(soon(t), o)
+	require.NoError(t, err)
+	t.Cleanup(srv.Shutdown)
+	return srv
+}
+
+// open connects and closes with the test.
+func open(t testing.TB, o bus.Options) *bus.Bus {
+	t.Helper()
+	b, err := bus.Open(soon(t), o)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		require.NoError(t, b.Close(ctx))
+	})
+	return b
+}
+
+// states returns an OnState and the states it hears.
+func states() (func(bus.State), <-chan bus.State) {
+	ch := make(chan bus.State, 1024)
+	return func(s bus.State) { ch <- s }, ch
+}
+
+// awaitState returns the next state of the given lane and kind.
+func awaitState(t testing.TB, ch <-chan bus.State, lane bus.Lane, kind bus.StateKind) bus.State {
+	t.Helper()
+	for {
+		if s := take(t, ch); s.Lane == lane && s.Kind == kind {
+			return s
+		}
+	}
+}
+
+// config writes a configuration file of nats-server.
+func config(t testing.TB, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "nats.conf")
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	return path
+}
+
+// restricted lets alice do only what begins with "open", and have an inbox.
+const restricted = `authorization { users = [{
+  user: alice, password: secret
+  permissions { publish: ["open.>"], subscribe: ["open.>", "_INBOX.>"] }
+}] }`

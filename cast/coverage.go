@@ -1,0 +1,103 @@
+package cast
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/mesh/shape"
+)
+
+// Failure is a rank that answered with an error or is known to be gone.
+type Failure struct {
+	Rank  int // in the region that was cast to
+	Point shape.Point
+	Err   error
+}
+
+// Coverage says of every rank that was asked what became of it.
+type Coverage struct {
+	Asked    int
+	Answered int
+	Failed   []Failure // in rank order
+	Missing  []Failure // in rank order: silent until the deadline, or answers that were lost on the way
+
+	base   shape.Extent // of the whole mesh: what regions are named in
+	region shape.Region
+}
+
+// Whole reports whether every rank answered with a value.
+func (c Coverage) Whole() bool { return c.Answered == c.Asked }
+
+// FailedRegion names the failed ranks in the syntax regions are asked in; "" when there are none.
+func (c Coverage) FailedRegion() string { return c.describe(c.Failed) }
+
+// MissingRegion names the missing ranks likewise.
+func (c Coverage) MissingRegion() string { return c.describe(c.Missing) }
+
+func (c Coverage) describe(fs []Failure) string {
+	var ranks []int
+	for _, f := range fs {
+		if b, err := c.region.BaseRank(f.Rank); err == nil {
+			ranks = append(ranks, b)
+		}
+	}
+	if len(ranks) == 0 {
+		return ""
+	}
+	return shape.Describe(c.base, ranks)
+}
+
+// String is the coverage in one line.
+func (c Coverage) String() string {
+	s := fmt.Sprintf("asked %d · answered %d · failed %d", c.Asked, c.Answered, len(c.Failed))
+	if len(c.Failed) > 0 {
+		s += " [" + c.FailedRegion() + "]"
+	}
+	s += fmt.Sprintf(" · missing %d", len(c.Missing))
+	if len(c.Missing) > 0 {
+		s += " [" + c.MissingRegion() + "]"
+	}
+	return s
+}
+
+// maxReasons bounds how many ranks an error spells out; the coverage has them all.
+const maxReasons = 10
+
+// CoverageError is returned by verbs that wait when not every rank answered with a value.
+type CoverageError struct {
+	Mesh, Actor, Endpoint string
+	Coverage              Coverage
+}
+
+func (e *CoverageError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "cast %s to %s on %s: %s", e.Endpoint, e.Actor, e.Mesh, e.Coverage)
+	all := append(append([]Failure(nil), e.Coverage.Failed...), e.Coverage.Missing...)
+	for i, f := range all {
+		if i == maxReasons {
+			fmt.Fprintf(&b, "; and %d more", len(all)-maxReasons)
+			break
+		}
+		fmt.Fprintf(&b, "; rank %d (%s): %s", f.Rank, f.Point, reason(f.Err))
+	}
+	return b.String()
+}
+
+// reason is an error without the address that the rank says already.
+func reason(err error) string {
+	if e, ok := errors.AsType[*actor.Error](err); ok && e.Text != "" {
+		return e.Text
+	}
+	return err.Error()
+}
+
+// Unwrap lets errors.Is find the reasons of single ranks.
+func (e *CoverageError) Unwrap() []error {
+	var errs []error
+	for _, f := range append(append([]Failure(nil), e.Coverage.Failed...), e.Coverage.Missing...) {
+		errs = append(errs, f.Err)
+	}
+	return errs
+}

@@ -1,0 +1,38 @@
+// Package cast sends one message to a region of an actor mesh and brings the answers home: one by
+// one, gathered by rank, or folded into one value on the way.
+//
+// # Use
+//
+//	sum, err := cast.Reduce(ctx, counters, add, 1, cast.Sum[int64]()) // folded on the way home
+//	all, err := cast.Gather(ctx, counters, add, 1)                    // one value per rank
+//	for pt, r := range cast.Stream(ctx, counters, add, 1) { … }       // as they arrive
+//	err = cast.Post(ctx, counters, add, 1)                            // no answer
+//	n, err := cast.Choose(ctx, counters, add, 1)                      // any one rank
+//
+// counters is anything that implements Mesh, such as a slice of a mesh.ActorMesh. A cast is one
+// publish, whatever the number of ranks. A proc takes part through a router: agent/proc and
+// mesh.Connect start one on every proc (Start).
+//
+// # Contract
+//
+//   - CAST-1: each rank of the region that is alive is handed the message exactly once, no other
+//     rank ever.
+//   - CAST-2: casts and direct messages of one sender reach an actor in the order they were sent
+//     (DEL-3).
+//   - CAST-3: a handler sees its point in the region that was cast to, dense from rank 0, and the
+//     actor that cast as its sender.
+//   - CAST-4: a verb that waits always returns: with every answer, or at the deadline (30 s when
+//     the context has none) with those there are and a *CoverageError that names every rank that
+//     failed or is missing. A rank that dies is failed at once (DEL-9).
+//   - CAST-5: answers fold in rank order, first in the lowest live rank of each host, then at the
+//     caller. A reducer must be associative; it need not be commutative.
+//
+// Verbs may be called on any goroutine, handlers included. The router runs on the proc's data
+// pump and never blocks it: folding has a goroutine of its own, which Router.Close waits for.
+//
+// # Failure
+//
+// What is wrong with the call itself (a region outside the mesh, a reducer the endpoint does not
+// declare, a value that cannot be encoded) is an error before anything is sent. A folder that dies
+// takes the answers of its host with it; they are reported missing with that reason.
+package cast

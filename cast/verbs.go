@@ -1,0 +1,162 @@
+package cast
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"math/rand/v2"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/mesh/shape"
+)
+
+// Reply is one rank's answer.
+type Reply[R any] struct {
+	Value R
+	Err   error // why there is no value
+}
+
+// Post casts m and waits for no answer. nil says that the bus has it for every rank that is not
+// known to be gone; a *CoverageError names those that are.
+func Post[A, M, R any](ctx context.Context, to Mesh[A], ep actor.Endpoint[A, M, R], m M) error {
+	a, err := begin(ctx, to, ep, question{message: m, mode: modePost})
+	if err != nil {
+		return err
+	}
+	defer a.close()
+	for rank, f := range a.fates {
+		if f == waiting {
+			a.settle(rank, answered, nil)
+		}
+	}
+	return a.err()
+}
+
+// Stream casts m and yields each rank's answer as it arrives, with the rank's point in the region,
+// and the reason for each rank that has none. It ends when every rank is settled, at the latest
+// at the deadline. What is wrong with the cast itself is yielded once, with the zero point. The
+// cast is sent when the loop starts; leaving the loop lets go of the rest.
+func Stream[A, M, R any](ctx context.Context, to Mesh[A], ep actor.Endpoint[A, M, R], m M) iter.Seq2[shape.Point, Reply[R]] {
+	return func(yield func(shape.Point, Reply[R]) bool) {
+		ctx, cancel := withDeadline(ctx)
+		defer cancel()
+		a, err := begin(ctx, to, ep, question{message: m, mode: modeEach})
+		if err != nil {
+			yield(shape.Point{}, Reply[R]{Err: err})
+			return
+		}
+		defer a.close()
+		for {
+			for _, rank := range a.drain() {
+				if !yield(a.failure(rank).Point, replyOf[R](a, rank)) {
+					return
+				}
+			}
+			if !a.next(ctx) {
+				return
+			}
+		}
+	}
+}
+
+func replyOf[R any](a *asking, rank int) (r Reply[R]) {
+	if a.fates[rank] != answered {
+		return Reply[R]{Err: a.errs[rank]}
+	}
+	r.Value, r.Err = actor.Open[R](a.values[rank])
+	return r
+}
+
+// Gather casts m and returns every rank's answer by its rank in the region. When some have none,
+// the error is a *CoverageError and their places hold zero values.
+func Gather[A, M, R any](ctx context.Context, to Mesh[A], ep actor.Endpoint[A, M, R], m M) (shape.ValueMesh[R], error) {
+	ctx, cancel := withDeadline(ctx)
+	defer cancel()
+	a, err := begin(ctx, to, ep, question{message: m, mode: modeEach})
+	if err != nil {
+		return shape.ValueMesh[R]{}, err
+	}
+	defer a.close()
+	for a.next(ctx) {
+	}
+	values := make([]R, len(a.fates))
+	for rank, answer := range a.values {
+		if values[rank], err = actor.Open[R](answer); err != nil {
+			a.fates[rank], a.errs[rank] = failed, err
+		}
+	}
+	out, err := shape.NewValueMesh(a.region, values)
+	if err != nil {
+		return out, err
+	}
+	return out, a.err()
+}
+
+// Reduce casts m and returns the answers folded into one, in rank order. The reducer is built in,
+// or declared by the endpoint. When some ranks have no answer, the value is folded from the others
+// (the zero value when there are none) and the error is a *CoverageError.
+func Reduce[A, M, R any](ctx context.Context, to Mesh[A], ep actor.Endpoint[A, M, R], m M, by actor.Reducer[R]) (R, error) {
+	var acc R
+	if err := by.Err(); err != nil {
+		return acc, err
+	}
+	if _, builtin := builtins[by.Name()]; !builtin && !ep.Declares(by.Name()) {
+		return acc, &actor.Error{Code: actor.CodeInvalid, Endpoint: ep.Name(), Text: fmt.Sprintf(
+			"the endpoint does not declare the reducer %q, so procs cannot fold with it: name it in NewEndpoint", by.Name())}
+	}
+	ctx, cancel := withDeadline(ctx)
+	defer cancel()
+	a, err := begin(ctx, to, ep, question{message: m, mode: modeFold, reducer: by.Name()})
+	if err != nil {
+		return acc, err
+	}
+	defer a.close()
+	for a.next(ctx) {
+	}
+	for i, answer := range a.inOrder() {
+		v, err := actor.Open[R](answer)
+		if err != nil {
+			return acc, err
+		}
+		if i == 0 {
+			acc = v
+		} else if acc, err = by.Fold(acc, v); err != nil {
+			return acc, fmt.Errorf("fold the answers of %s: %w", ep.Name(), err)
+		}
+	}
+	return acc, a.err()
+}
+
+// Choose asks one rank, picked at random.
+func Choose[A, M, R any](ctx context.Context, to Mesh[A], ep actor.Endpoint[A, M, R], m M) (R, error) {
+	var zero R
+	t, err := to.Target()
+	if err != nil {
+		return zero, err
+	}
+	if t.Region.NumRanks() == 0 {
+		return zero, &actor.Error{Code: actor.CodeInvalid, Endpoint: ep.Name(), Text: "the region has no ranks"}
+	}
+	return ep.Call(ctx, to.Ref(rand.IntN(t.Region.NumRanks())).Via(t.Via), m)
+}
+
+// begin checks what can be checked here and sends.
+func begin[A, M, R any](ctx context.Context, to Mesh[A], ep actor.Endpoint[A, M, R], q question) (*asking, error) {
+	t, err := to.Target()
+	if err != nil {
+		return nil, err
+	}
+	if err := ep.Err(); err != nil {
+		return nil, err
+	}
+	q.endpoint = ep.Name()
+	return send(ctx, t, q)
+}
+
+// withDeadline gives a context without a deadline the default one.
+func withDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
+	if _, ok := ctx.Deadline(); ok {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, actor.DefaultDeadline)
+}

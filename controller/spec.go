@@ -1,0 +1,83 @@
+package controller
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/cast"
+	"github.com/castnet-io/castnet/mesh/shape"
+)
+
+// DefaultLease is how long procs outlive the last word of their controller.
+const DefaultLease = 60 * time.Second
+
+// Spec says what mesh a controller owns: a proc mesh, or an actor mesh on (a region of) one. It is
+// a value of the caller's process and never travels.
+type Spec struct {
+	Procs  agent.Mesh       // the proc mesh
+	Actors *agent.ActorSpec // set: an actor mesh on Region of it
+	Region shape.Region     // of Procs; the whole of it for a proc mesh
+	Lease  time.Duration    // of procs; 0 = DefaultLease
+}
+
+// id is the mesh's name as a resource.
+func (s Spec) id() string {
+	if s.Actors != nil {
+		return s.Actors.Name
+	}
+	return s.Procs.ID.String()
+}
+
+// kind is the kind of events the mesh's ranks emit.
+func (s Spec) kind() string {
+	if s.Actors != nil {
+		return actor.KindActor
+	}
+	return actor.KindProc
+}
+
+func (s Spec) lease() time.Duration {
+	if s.Lease == 0 {
+		return DefaultLease
+	}
+	return s.Lease
+}
+
+// check refuses what cannot be started before anything is.
+func (s Spec) check() error {
+	hosts, n := len(s.Procs.Hosts), s.Procs.Extent.NumRanks()
+	switch {
+	case !s.Procs.ID.IsValid():
+		return errors.New("the mesh has no ID")
+	case hosts == 0:
+		return fmt.Errorf("mesh %s has no hosts", s.Procs.ID)
+	case s.Procs.PerHost*hosts != n:
+		return fmt.Errorf("mesh %s: %d hosts × %d procs are not the %d ranks of %s", s.Procs.ID, hosts, s.Procs.PerHost, n, s.Procs.Extent)
+	case s.Region.NumRanks() == 0:
+		return fmt.Errorf("mesh %s: the region has no ranks", s.id())
+	case s.Lease < 0:
+		return fmt.Errorf("mesh %s: lease %s, want 0 (the default) or more", s.id(), s.Lease)
+	}
+	return nil
+}
+
+// agents is the mesh of proc agents under an actor mesh.
+type agents struct{ target cast.Target }
+
+func (a agents) Target() (cast.Target, error) { return a.target, nil }
+
+func (a agents) Ref(rank int) actor.Ref[agent.Agent] {
+	base, err := a.target.Region.BaseRank(rank)
+	if err != nil {
+		return actor.BadRef[agent.Agent](err)
+	}
+	return agent.Of(a.target.Placement.Proc(base)).Via(a.target.Via)
+}
+
+// Placement is what a cast needs to know of a proc mesh.
+func Placement(m agent.Mesh) cast.Placement {
+	return cast.Placement{Mesh: m.ID, Extent: m.Extent, PerHost: m.PerHost}
+}

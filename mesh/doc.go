@@ -1,0 +1,35 @@
+// Package mesh is what users hold: a connection to a castnet, its hosts, and meshes of procs and
+// actors spawned on them.
+//
+// # Use
+//
+//	net, err := mesh.Connect(ctx, mesh.Options{})                 // NATS_URL, or the local hostd
+//	defer net.Close(ctx)                                          // stops what this program made
+//	hosts, err := net.Hosts(ctx)                                  // every hostd on the bus
+//	procs, err := hosts.Spawn(ctx, "workers", shape.Of("gpu", 4)) // OS processes: host × gpu
+//	counters, err := mesh.Spawn(ctx, procs, counter, "counters", 0)
+//	n, err := add.Call(ctx, counters.At("host", 0, "gpu", 3), 5)  // one
+//	sum, err := cast.Reduce(ctx, counters.Slice("gpu", 0, 2), add, 1, cast.Sum[int64]())
+//
+// A handle made from a bad index or slice carries its error, and every verb returns it, so calls
+// can be chained.
+//
+// # Contract
+//
+//   - MESH-1: handles are values: copy them, keep them, use them on any goroutine. They hold no
+//     goroutine and need no closing; only Net does.
+//   - MESH-2: the program that made a mesh owns it. Close, or the program's death, ends it: at
+//     once, or when the lease its controller kept runs out (60 s by default).
+//   - MESH-3: when Spawn returns without an error, every rank runs and was reached over the road
+//     that casts take.
+//   - MESH-4: when Spawn fails, what it had started is stopped before it returns, and the error is
+//     a *SpawnError that names each failed rank with its host and reason.
+//   - MESH-5: Stop returns once every rank has ended; the second time it does so at once.
+//   - MESH-6: Watch yields every rank's end once, those before it included, milliseconds after the
+//     host noticed.
+//
+// # Failure
+//
+// Remote waits end with their context, at the latest after 30 s where none is given. Nothing here
+// launches processes: hosts do.
+package mesh

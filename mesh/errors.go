@@ -1,0 +1,88 @@
+package mesh
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/mesh/shape"
+)
+
+// NotFoundError says that nothing live has a name.
+type NotFoundError struct {
+	What, Name string
+	Known      []string // what there is
+}
+
+func (e *NotFoundError) Error() string {
+	if len(e.Known) == 0 {
+		return fmt.Sprintf("%s %q does not exist; there is none", e.What, e.Name)
+	}
+	return fmt.Sprintf("%s %q does not exist; there is %s", e.What, e.Name, strings.Join(e.Known, ", "))
+}
+
+// RankStatus is one rank and how it is.
+type RankStatus struct {
+	Rank   int
+	Point  shape.Point
+	Host   string
+	Status agent.Status
+}
+
+// SpawnError says which ranks of a mesh did not come up, each with its host and reason.
+type SpawnError struct {
+	Mesh   string
+	Ranks  int
+	Failed []RankStatus // in rank order
+}
+
+// maxListed bounds how many ranks an error spells out.
+const maxListed = 8
+
+func (e *SpawnError) Error() string {
+	return listRanks("spawn", e.Mesh, e.Ranks, e.Failed, "did not start")
+}
+
+// StopError says which ranks of a mesh had not ended by the deadline.
+type StopError struct {
+	Mesh  string
+	Ranks int
+	Left  []RankStatus
+}
+
+func (e *StopError) Error() string { return listRanks("stop", e.Mesh, e.Ranks, e.Left, "did not stop") }
+
+func listRanks(verb, mesh string, of int, ranks []RankStatus, what string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %s: %d of %d ranks %s", verb, mesh, len(ranks), of, what)
+	for i, r := range ranks {
+		if i == maxListed {
+			fmt.Fprintf(&b, "\n  and %d more", len(ranks)-maxListed)
+			break
+		}
+		fmt.Fprintf(&b, "\n  rank %d (%s) on %s: %s", r.Rank, r.Point, r.Host, r.Status)
+	}
+	return b.String()
+}
+
+// statuses reads an overlay into the ranks that satisfy keep. Ranks the overlay does not speak of
+// are NotExist.
+func statuses(o agent.Overlay, m agent.Mesh, r shape.Region, keep func(agent.Status) bool) []RankStatus {
+	all := make([]agent.Status, r.NumRanks())
+	o.Each(len(all), func(rank int, s agent.Status) { all[rank] = s })
+	var out []RankStatus
+	for rank, s := range all {
+		if !keep(s) {
+			continue
+		}
+		rs := RankStatus{Rank: rank, Status: s}
+		if p, err := r.Extent().Point(rank); err == nil {
+			rs.Point = p
+		}
+		if base, err := r.BaseRank(rank); err == nil && m.PerHost > 0 && base/m.PerHost < len(m.Hosts) {
+			rs.Host = m.Hosts[base/m.PerHost].String()
+		}
+		out = append(out, rs)
+	}
+	return out
+}

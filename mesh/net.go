@@ -1,0 +1,220 @@
+package mesh
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/cast"
+	"github.com/castnet-io/castnet/controller"
+	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// hostsQuiet is how long no further host may answer before Hosts returns.
+const hostsQuiet = 200 * time.Millisecond
+
+// Options says how to connect. The zero value reads NATS_URL and its kin from the environment,
+// and falls back to the hostd of this machine.
+type Options struct {
+	Bus       *bus.Options  // how to reach the bus; nil: bus.FromEnv
+	Server    bus.InProcess // an embedded server in this process; wins over Bus's URL
+	Root      string        // first token of every subject; "" = castnet
+	Namespace string        // "" = default
+	Label     string        // names this client; "" = client
+	Actors    []actor.Def   // actor types this process itself can run
+	Log       zerolog.Logger
+}
+
+// Net is a connection to a castnet, and the owner of the meshes made through it.
+type Net struct {
+	bus    *bus.Bus
+	proc   *actor.Proc
+	router *cast.Router
+}
+
+// Connect joins a castnet as a client.
+func Connect(ctx context.Context, o Options) (*Net, error) {
+	space, err := subjects.NewSpace(o.Root, o.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	if o.Label == "" {
+		o.Label = "client"
+	}
+	id, err := subjects.NewMeshID(o.Label)
+	if err != nil {
+		return nil, err
+	}
+	registry, err := actor.NewRegistry(append([]actor.Def{controller.Def()}, o.Actors...)...)
+	if err != nil {
+		return nil, err
+	}
+	settings := bus.FromEnv(os.Getenv)
+	if o.Bus != nil {
+		settings = *o.Bus
+	}
+	if o.Server != nil {
+		settings.Server = o.Server
+	}
+	settings.Name, settings.Log = "client/"+id.String(), o.Log
+	n := &Net{}
+	if n.bus, err = bus.Open(ctx, settings); err != nil {
+		return nil, err
+	}
+	n.proc, err = actor.NewProc(ctx, actor.Options{
+		ID: subjects.ProcID{Mesh: id}, Bus: n.bus, Space: space, Registry: registry, Log: o.Log,
+	})
+	if err == nil {
+		n.router, err = cast.Start(n.proc, nil)
+	}
+	if err != nil {
+		return nil, errors.Join(err, n.Close(ctx))
+	}
+	return n, nil
+}
+
+// Proc is the client's own proc: it speaks for the program, and runs its controllers.
+func (n *Net) Proc() *actor.Proc { return n.proc }
+
+// Bus is the client's connections.
+func (n *Net) Bus() *bus.Bus { return n.bus }
+
+// Close stops the meshes made through this Net and disconnects (MESH-2). Without a deadline it
+// takes at most 30 s. A second call does nothing.
+func (n *Net) Close(ctx context.Context) error {
+	if _, ok := ctx.Deadline(); !ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, actor.DefaultDeadline)
+		defer cancel()
+	}
+	var errs []error
+	if n.proc != nil {
+		errs = append(errs, n.proc.Close(ctx))
+	}
+	if n.router != nil {
+		n.router.Close()
+	}
+	return errors.Join(append(errs, n.bus.Close(ctx))...)
+}
+
+// Hosts finds every live host, in the order of their labels. No host is an error.
+func (n *Net) Hosts(ctx context.Context) (HostMesh, error) {
+	infos, err := agent.Hosts(ctx, n.bus, n.proc.Space(), hostsQuiet)
+	if err != nil {
+		return HostMesh{}, err
+	}
+	if len(infos) == 0 {
+		return HostMesh{}, fmt.Errorf("no host answers on %s in %s: start a hostd there", n.bus.Control().URL(), n.proc.Space())
+	}
+	return n.hostMesh(infos), nil
+}
+
+// AwaitHosts is Hosts once at least so many are there; it looks again until ctx ends.
+func (n *Net) AwaitHosts(ctx context.Context, atLeast int) (HostMesh, error) {
+	if _, ok := ctx.Deadline(); !ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, actor.DefaultDeadline)
+		defer cancel()
+	}
+	found := 0
+	for {
+		infos, err := agent.Hosts(ctx, n.bus, n.proc.Space(), hostsQuiet)
+		if err == nil && len(infos) >= atLeast {
+			return n.hostMesh(infos), nil
+		}
+		if err == nil {
+			found = len(infos)
+		}
+		select {
+		case <-time.After(hostsQuiet):
+		case <-ctx.Done():
+			return HostMesh{}, fmt.Errorf("%d of %d hosts answer on %s: %w", found, atLeast, n.bus.Control().URL(), ctx.Err())
+		}
+	}
+}
+
+func (n *Net) hostMesh(infos []agent.HostInfo) HostMesh {
+	return HostMesh{net: n, infos: infos, region: shape.Of("host", len(infos)).Region()}
+}
+
+// Meshes lists the proc meshes that live hosts know, as their hosts describe them, with the state
+// of every rank. Their owners may be other programs.
+func (n *Net) Meshes(ctx context.Context) ([]MeshState, error) {
+	hosts, err := n.Hosts(ctx)
+	if err != nil {
+		return nil, err
+	}
+	by := map[string]*MeshState{}
+	var order []string
+	for _, h := range hosts.Infos() {
+		states, err := agent.Get.Call(ctx, agent.Of(h.ID.Proc()).Via(n.proc), agent.Query{})
+		if err != nil {
+			return nil, fmt.Errorf("ask host %s for its procs: %w", h.Label, err)
+		}
+		for _, s := range states {
+			if s.Mesh != nil && by[s.ID] == nil {
+				by[s.ID] = &MeshState{Procs: ProcMesh{net: n, desc: *s.Mesh, region: s.Mesh.Extent.Region()}}
+				order = append(order, s.ID)
+			}
+			if m := by[s.ID]; m != nil {
+				m.States = append(m.States, s)
+			}
+		}
+	}
+	out := make([]MeshState, len(order))
+	for i, id := range order {
+		out[i] = *by[id]
+	}
+	return out, nil
+}
+
+// MeshState is a proc mesh and what its hosts say of its ranks.
+type MeshState struct {
+	Procs  ProcMesh
+	States []agent.State
+}
+
+// Find resolves a proc mesh by its ID or its label. A label that several live meshes share is an
+// error that lists them.
+func (n *Net) Find(ctx context.Context, name string) (ProcMesh, error) {
+	all, err := n.Meshes(ctx)
+	if err != nil {
+		return ProcMesh{}, err
+	}
+	var found []ProcMesh
+	var known, ids []string
+	for _, m := range all {
+		id := m.Procs.ID()
+		known = append(known, id.String())
+		if !m.alive() {
+			continue
+		}
+		if id.String() == name || id.Label() == name {
+			found, ids = append(found, m.Procs), append(ids, id.String())
+		}
+	}
+	switch len(found) {
+	case 1:
+		return found[0], nil
+	case 0:
+		return ProcMesh{}, &NotFoundError{What: "mesh", Name: name, Known: known}
+	}
+	return ProcMesh{}, fmt.Errorf("mesh %q is ambiguous: want one of the IDs %v", name, ids)
+}
+
+func (m MeshState) alive() bool {
+	for _, s := range m.States {
+		if !s.Status.Phase.Terminal() {
+			return true
+		}
+	}
+	return false
+}

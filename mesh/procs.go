@@ -1,0 +1,206 @@
+package mesh
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/cast"
+	"github.com/castnet-io/castnet/controller"
+	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// ProcMesh is a region of a proc mesh.
+type ProcMesh struct {
+	net    *Net
+	desc   agent.Mesh
+	region shape.Region
+	err    error
+}
+
+// Err is the error a bad handle carries.
+func (p ProcMesh) Err() error { return p.err }
+
+// ID is the mesh's address; a slice has that of its mesh.
+func (p ProcMesh) ID() subjects.MeshID { return p.desc.ID }
+
+// Extent is the shape of the region.
+func (p ProcMesh) Extent() shape.Extent { return p.region.Extent() }
+
+// Describe is how hosts describe the mesh.
+func (p ProcMesh) Describe() agent.Mesh { return p.desc }
+
+// Host is the host of a rank of the region.
+func (p ProcMesh) Host(rank int) (subjects.HostID, error) {
+	base, err := p.region.BaseRank(rank)
+	if err != nil {
+		return subjects.HostID{}, err
+	}
+	return p.desc.Hosts[base/p.desc.PerHost], nil
+}
+
+// Slice keeps the indices begin to end-1 along a dimension.
+func (p ProcMesh) Slice(label string, begin, end int) ProcMesh {
+	if p.err == nil {
+		p.region, p.err = p.region.Slice(label, begin, end)
+	}
+	return p
+}
+
+// Select slices as people write it, such as `host=0:2,gpu=3`. Indices are those of the whole mesh.
+func (p ProcMesh) Select(text string) ProcMesh {
+	if p.err == nil {
+		p.region, p.err = shape.Select(p.desc.Extent, text)
+	}
+	return p
+}
+
+// agents is the mesh of the procs' agents: what actor meshes are spawned through.
+func (p ProcMesh) agents() ActorMesh[agent.Agent] {
+	return ActorMesh[agent.Agent]{procs: p, name: agent.Name}
+}
+
+// controller addresses whoever owns the mesh.
+func (p ProcMesh) controller() actor.Ref[agent.Agent] {
+	return actor.RefOf[agent.Agent](p.desc.Owner).Via(p.net.proc)
+}
+
+// Stop stops every proc of the mesh and returns once each has ended: TERM, 10 s, KILL. A slice
+// stops the whole mesh, too.
+func (p ProcMesh) Stop(ctx context.Context) error {
+	if p.err != nil {
+		return p.err
+	}
+	ctx, cancel := within(ctx, stopDeadline)
+	defer cancel()
+	id := p.desc.ID.String()
+	stopping := agent.Stopping{ID: id, Reason: "stopped by its user"}
+	o, err := agent.Stop.Call(ctx, p.controller(), stopping)
+	if errors.Is(err, actor.ErrNoProc) || errors.Is(err, actor.ErrNoActor) || errors.Is(err, actor.ErrProcDead) || errors.Is(err, actor.ErrStopped) {
+		o, err = p.stopHosts(ctx, stopping) // its owner is gone: the hosts do it
+	}
+	if err != nil {
+		return fmt.Errorf("stop %s: %w", id, err)
+	}
+	left := statuses(o, p.desc, p.desc.Extent.Region(), func(s agent.Status) bool { return !s.Phase.Terminal() })
+	if len(left) > 0 {
+		return &StopError{Mesh: id, Ranks: p.desc.Extent.NumRanks(), Left: left}
+	}
+	return nil
+}
+
+// stopHosts asks every host of a mesh that has no owner any more.
+func (p ProcMesh) stopHosts(ctx context.Context, s agent.Stopping) (agent.Overlay, error) {
+	type answer struct {
+		o   agent.Overlay
+		err error
+	}
+	answers := make(chan answer, len(p.desc.Hosts))
+	for _, h := range p.desc.Hosts {
+		go func() {
+			o, err := agent.Stop.Call(ctx, agent.Of(h.Proc()).Via(p.net.proc), s)
+			answers <- answer{o, err}
+		}()
+	}
+	var all agent.Overlay
+	var errs []error
+	for range p.desc.Hosts {
+		a := <-answers
+		all, errs = append(all, a.o...), append(errs, a.err)
+	}
+	return all, errors.Join(errs...)
+}
+
+// Watch yields the end of every rank of the mesh, those before it included, until ctx ends or the
+// loop is left (MESH-6).
+func (p ProcMesh) Watch(ctx context.Context) iter.Seq2[actor.Event, error] {
+	return watch(ctx, p.net, p.controller(), p.err)
+}
+
+// watch streams the events of a controller.
+func watch(ctx context.Context, n *Net, owner actor.Ref[agent.Agent], bad error) iter.Seq2[actor.Event, error] {
+	return func(yield func(actor.Event, error) bool) {
+		if bad != nil {
+			yield(actor.Event{}, bad)
+			return
+		}
+		port := actor.OpenPort[actor.Event](n.proc)
+		defer port.Close()
+		if _, err := agent.Streaming.Call(ctx, owner, agent.Stream{To: port.Ref()}); err != nil {
+			yield(actor.Event{}, fmt.Errorf("watch: %w", err))
+			return
+		}
+		for {
+			e, err := port.Recv(ctx)
+			if ctx.Err() != nil {
+				return
+			}
+			if !yield(e, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// Actors lists what runs in each proc of the region.
+func (p ProcMesh) Actors(ctx context.Context) (shape.ValueMesh[[]agent.State], error) {
+	return cast.Gather(ctx, p.agents(), agent.Get, agent.Query{})
+}
+
+// Logs returns the last lines each proc of the region has printed, by base rank.
+func (p ProcMesh) Logs(ctx context.Context, lines int) ([]agent.LogTail, error) {
+	if p.err != nil {
+		return nil, p.err
+	}
+	ctx, cancel := within(ctx, actor.DefaultDeadline)
+	defer cancel()
+	var out []agent.LogTail
+	for _, h := range p.desc.Hosts {
+		tails, err := agent.Logs.Call(ctx, agent.Of(h.Proc()).Via(p.net.proc), agent.LogQuery{ID: p.desc.ID.String(), Lines: lines})
+		if err != nil {
+			return out, fmt.Errorf("logs of host %s: %w", h, err)
+		}
+		for _, t := range tails {
+			if p.region.Contains(t.Rank) {
+				out = append(out, t)
+			}
+		}
+	}
+	return out, nil
+}
+
+// Find resolves an actor mesh on the region by its full name or its label.
+func Find[A any](ctx context.Context, p ProcMesh, name string) (ActorMesh[A], error) {
+	all, err := p.Actors(ctx)
+	if err != nil && all.Len() == 0 {
+		return ActorMesh[A]{}, err
+	}
+	found, known := map[string]bool{}, map[string]bool{}
+	for _, states := range all.Values() {
+		for _, s := range states {
+			if s.Status.Phase.Terminal() {
+				continue
+			}
+			known[s.ID] = true
+			if s.ID == name || strings.HasPrefix(s.ID, name+"-") && len(s.ID) == len(name)+1+subjects.UIDLen {
+				found[s.ID] = true
+			}
+		}
+	}
+	names := sorted(found)
+	switch len(names) {
+	case 1:
+		return ActorMesh[A]{procs: p, name: names[0]}, nil
+	case 0:
+		return ActorMesh[A]{}, &NotFoundError{What: "actor mesh", Name: name, Known: sorted(known)}
+	}
+	return ActorMesh[A]{}, fmt.Errorf("actor mesh %q is ambiguous: want one of %v", name, names)
+}
+
+// placement is what casts to the mesh need to know.
+func (p ProcMesh) placement() cast.Placement { return controller.Placement(p.desc) }

@@ -1,0 +1,172 @@
+package shape
+
+import (
+	"fmt"
+	"iter"
+	"slices"
+	"strconv"
+)
+
+// Region is a rectangular, possibly strided part of an extent. Its ranks are dense from 0 (view
+// ranks); each stands for a rank of the extent it was cut from (base ranks), however often it was
+// sliced (SHP-2). It is an immutable value; the zero Region is the whole of the unit extent.
+type Region struct {
+	offset int
+	dims   []regionDim
+	err    error
+}
+
+type regionDim struct {
+	label  string
+	size   int
+	stride int
+}
+
+// Err is why the region is unusable; nil when it is not.
+func (r Region) Err() error { return r.err }
+
+// Extent is the region's own shape.
+func (r Region) Extent() Extent {
+	if r.err != nil {
+		return Extent{err: r.err}
+	}
+	e := Extent{dims: make([]Dim, len(r.dims))}
+	for i, d := range r.dims {
+		e.dims[i] = Dim{d.label, d.size}
+	}
+	return e
+}
+
+// NumRanks is the number of ranks in the region.
+func (r Region) NumRanks() int {
+	if r.err != nil {
+		return 0
+	}
+	n := 1
+	for _, d := range r.dims {
+		n *= d.size
+	}
+	return n
+}
+
+// Slice keeps the indices begin to end-1 along a dimension. An end beyond the size means the size.
+func (r Region) Slice(label string, begin, end int) (Region, error) {
+	return r.SliceStep(label, begin, end, 1)
+}
+
+// Index keeps one index along a dimension; the dimension stays, with size 1.
+func (r Region) Index(label string, i int) (Region, error) {
+	at, err := r.dim(label)
+	if err != nil {
+		return Region{}, err
+	}
+	if i < 0 || i >= r.dims[at].size {
+		return Region{}, &Error{What: "index of " + label, Input: strconv.Itoa(i), Want: fmt.Sprintf("0 to %d", r.dims[at].size-1)}
+	}
+	return r.SliceStep(label, i, i+1, 1)
+}
+
+// SliceStep keeps every step-th index from begin up to before end along a dimension.
+func (r Region) SliceStep(label string, begin, end, step int) (Region, error) {
+	at, err := r.dim(label)
+	if err != nil {
+		return Region{}, err
+	}
+	d := r.dims[at]
+	want := ""
+	switch {
+	case step < 1:
+		want = "a step of at least 1"
+	case begin < 0 || begin >= d.size:
+		want = fmt.Sprintf("a begin from 0 to %d", d.size-1)
+	case end <= begin:
+		want = "an end after the begin"
+	}
+	if want != "" {
+		return Region{}, &Error{
+			What:  fmt.Sprintf("slice of %s (size %d)", label, d.size),
+			Input: fmt.Sprintf("%d:%d:%d", begin, end, step),
+			Want:  want,
+		}
+	}
+	end = min(end, d.size)
+	out := Region{offset: r.offset + d.stride*begin, dims: slices.Clone(r.dims)}
+	size := (end-begin-1)/step + 1
+	if size == 1 {
+		step = 1 // the stride of a single index means nothing; keep it small
+	}
+	out.dims[at] = regionDim{label, size, d.stride * step}
+	return out, nil
+}
+
+func (r Region) dim(label string) (int, error) {
+	if r.err != nil {
+		return 0, r.err
+	}
+	at := slices.IndexFunc(r.dims, func(d regionDim) bool { return d.label == label })
+	if at < 0 {
+		return 0, &Error{What: "dimension", Input: label, Want: "one of: " + r.Extent().labels()}
+	}
+	return at, nil
+}
+
+// BaseRank is what a view rank stands for.
+func (r Region) BaseRank(view int) (int, error) {
+	if r.err != nil {
+		return 0, r.err
+	}
+	if n := r.NumRanks(); view < 0 || view >= n {
+		return 0, &Error{What: "rank", Input: strconv.Itoa(view), Want: fmt.Sprintf("0 to %d", n-1)}
+	}
+	return r.base(view), nil
+}
+
+func (r Region) base(view int) int {
+	base := r.offset
+	for i := len(r.dims) - 1; i >= 0; i-- {
+		d := r.dims[i]
+		base += view % d.size * d.stride
+		view /= d.size
+	}
+	return base
+}
+
+// ViewRank finds a base rank in the region; false when it is not in it (SHP-3). The strides of a
+// region nest, so the coordinates come off one by one, the largest stride first.
+func (r Region) ViewRank(base int) (int, bool) {
+	if r.err != nil || base < r.offset {
+		return 0, false
+	}
+	view, rest := 0, base-r.offset
+	for _, d := range r.dims {
+		c := 0
+		if d.size > 1 {
+			c = min(rest/d.stride, d.size-1)
+		}
+		rest -= c * d.stride
+		view = view*d.size + c
+	}
+	return view, rest == 0
+}
+
+// Contains reports whether a base rank is in the region.
+func (r Region) Contains(base int) bool {
+	_, in := r.ViewRank(base)
+	return in
+}
+
+// Ranks yields every view rank with its base rank, in order.
+func (r Region) Ranks() iter.Seq2[int, int] {
+	return func(yield func(view, base int) bool) {
+		for view := range r.NumRanks() {
+			if !yield(view, r.base(view)) {
+				return
+			}
+		}
+	}
+}
+
+// Equal reports whether two regions are the same part of the same space.
+func (r Region) Equal(o Region) bool {
+	return r.err == nil && o.err == nil && r.offset == o.offset && slices.Equal(r.dims, o.dims)
+}

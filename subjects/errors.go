@@ -1,0 +1,26 @@
+package subjects
+
+import "fmt"
+
+// Error says that a text is not what it should be. It is the only concrete error
+// of this package.
+type Error struct {
+	What  string // what the text was to be, as "host label"
+	Input string // the text itself
+	Want  string // the rule it breaks
+}
+
+// Error names the input and shows the rule.
+func (e *Error) Error() string {
+	// A peer chose the input: show enough to recognise it, not all of it.
+	const most = 120
+	if len(e.Input) > most {
+		return fmt.Sprintf("%s %q… (%d bytes): want %s", e.What, e.Input[:most], len(e.Input), e.Want)
+	}
+	return fmt.Sprintf("%s %q: want %s", e.What, e.Input, e.Want)
+}
+
+// errInvalid is what marshaling an invalid ID returns (SUB-2).
+func errInvalid(what string) error {
+	return &Error{What: what, Want: "a valid ID, not a zero or hand-made invalid one"}
+}
