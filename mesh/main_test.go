@@ -1,7 +1,7 @@
 package mesh_test
 
 import (
-	"os"
+	"fmt"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -13,9 +13,6 @@ import (
 // The tests' own binary is what their procs run: TestMain makes it a proc when a host launched it.
 func TestMain(m *testing.M) {
 	proc.Main(actors())
-	if os.Getenv("CASTNET_TEST_EXIT") != "" {
-		os.Exit(7)
-	}
 	goleak.VerifyTestMain(m)
 }
 
@@ -23,12 +20,18 @@ var (
 	counter = actor.NewType[*Counter, int64]("counter")
 	add     = actor.NewEndpoint[*Counter, int64, int64]("add")
 	crash   = actor.NewEndpoint[*Counter, actor.None, actor.None]("crash")
+	say     = actor.NewEndpoint[*Counter, string, actor.None]("say")
 )
 
 // Counter counts.
 type Counter struct{ n int64 }
 
-func newCounter(_ *actor.Context, start int64) (*Counter, error) { return &Counter{start}, nil }
+func newCounter(ctx *actor.Context, start int64) (*Counter, error) {
+	if start < 0 && ctx.Point().Rank() == 1 {
+		return nil, fmt.Errorf("cannot count from %d", start)
+	}
+	return &Counter{start}, nil
+}
 
 func (c *Counter) add(_ *actor.Context, delta int64) (int64, error) {
 	c.n += delta
@@ -37,6 +40,11 @@ func (c *Counter) add(_ *actor.Context, delta int64) (int64, error) {
 
 func (c *Counter) crash(*actor.Context, actor.None) (actor.None, error) { panic("crash test") }
 
+func (c *Counter) say(ctx *actor.Context, what string) (actor.None, error) {
+	fmt.Println(what, "from", ctx.Point().Rank())
+	return actor.None{}, nil
+}
+
 func actors() actor.Def {
-	return counter.Made(newCounter, add.By((*Counter).add), crash.By((*Counter).crash))
+	return counter.Made(newCounter, add.By((*Counter).add), crash.By((*Counter).crash), say.By((*Counter).say))
 }

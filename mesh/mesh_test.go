@@ -2,6 +2,9 @@ package mesh_test
 
 import (
 	"context"
+	"strconv"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -19,9 +22,14 @@ import (
 )
 
 // cluster is a server, some hosts, and a client, each with connections of its own.
-func cluster(t *testing.T, labels ...string) *mesh.Net {
+type cluster struct {
+	*mesh.Net
+	server *embed.Server
+}
+
+func newCluster(t *testing.T, labels ...string) *cluster {
 	t.Helper()
-	log := zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.WarnLevel)
+	log := zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.ErrorLevel)
 	srv, err := embed.Start(t.Context(), embed.Options{Token: "secret"})
 	require.NoError(t, err)
 	t.Cleanup(srv.Shutdown)
@@ -39,42 +47,289 @@ func cluster(t *testing.T, labels ...string) *mesh.Net {
 			require.NoError(t, b.Close(ctx))
 		})
 	}
-	net, err := mesh.Connect(t.Context(), mesh.Options{Bus: &bus.Options{URL: srv.URL(), Token: "secret"}, Log: log})
+	c := &cluster{server: srv}
+	c.Net = c.connect(t)
+	return c
+}
+
+// connect is one more client.
+func (c *cluster) connect(t *testing.T) *mesh.Net {
+	t.Helper()
+	log := zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.ErrorLevel)
+	net, err := mesh.Connect(t.Context(), mesh.Options{Bus: &bus.Options{URL: c.server.URL(), Token: "secret"}, Log: log})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, net.Close(context.Background())) })
 	return net
 }
 
-func TestMesh_theMainJobOnTwoHosts(t *testing.T) {
-	net := cluster(t, "a", "b")
-	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
-	defer cancel()
-	hosts, err := net.Hosts(ctx)
+// workers spawns procs and counters on all hosts.
+func (c *cluster) workers(t *testing.T, perHost int, start int64) (mesh.ProcMesh, mesh.ActorMesh[*Counter]) {
+	t.Helper()
+	hosts, err := c.Hosts(t.Context())
 	require.NoError(t, err)
-	procs, err := hosts.Spawn(ctx, "workers", shape.Of("gpu", 4))
+	procs, err := hosts.Spawn(t.Context(), "workers", shape.Of("gpu", perHost))
 	require.NoError(t, err)
-	counters, err := mesh.Spawn(ctx, procs, counter, "counters", 10)
+	counters, err := mesh.Spawn(t.Context(), procs, counter, "counters", start)
 	require.NoError(t, err)
+	return procs, counters
+}
 
-	n, err := add.Call(ctx, counters.At("host", 1, "gpu", 3), 5)
+// pids are the live processes of a mesh by rank, as the hosts tell.
+func (c *cluster) pids(t *testing.T, p mesh.ProcMesh) map[int]int {
+	t.Helper()
+	all, err := c.Meshes(t.Context())
+	require.NoError(t, err)
+	pids := map[int]int{}
+	for _, m := range all {
+		for _, s := range m.States {
+			if s.ID == p.ID().String() && s.Proc != nil && !s.Status.Phase.Terminal() {
+				pids[s.Rank] = s.Proc.PID
+			}
+		}
+	}
+	return pids
+}
+
+func TestMesh_theMainJobOnTwoHosts(t *testing.T) {
+	c := newCluster(t, "a", "b")
+	procs, counters := c.workers(t, 4, 10)
+	require.Equal(t, "host=2,gpu=4", counters.Extent().String())
+
+	n, err := add.Call(t.Context(), counters.At("host", 1, "gpu", 3), 5)
 	require.NoError(t, err)
 	require.EqualValues(t, 15, n)
-	sum, err := cast.Reduce(ctx, counters, add, 1, cast.Sum[int64]())
+	sum, err := cast.Reduce(t.Context(), counters, add, 1, cast.Sum[int64]())
 	require.NoError(t, err)
 	require.EqualValues(t, 8*11+5, sum)
-	all, err := cast.Gather(ctx, counters.Slice("gpu", 2, 4), add, 1)
+	all, err := cast.Gather(t.Context(), counters.Slice("gpu", 2, 4), add, 1)
 	require.NoError(t, err)
 	require.Equal(t, []int64{12, 12, 12, 17}, all.Values())
 
-	_, err = crashCall(ctx, counters)
+	_, err = crash.Call(t.Context(), counters.At("host", 0, "gpu", 1), actor.None{})
 	require.ErrorIs(t, err, actor.ErrPanic)
-	_, err = cast.Gather(ctx, counters, add, 1)
+	_, err = cast.Gather(t.Context(), counters, add, 1)
 	var partial *cast.CoverageError
 	require.ErrorAs(t, err, &partial)
 	require.Equal(t, "host=0,gpu=1", partial.Coverage.FailedRegion())
-	require.NoError(t, procs.Stop(ctx))
+	require.Equal(t, 7, partial.Coverage.Answered)
+	require.NoError(t, counters.Stop(t.Context()))
+	require.NoError(t, procs.Stop(t.Context()))
 }
 
-func crashCall(ctx context.Context, m mesh.ActorMesh[*Counter]) (actor.None, error) {
-	return crash.Call(ctx, m.At("host", 0, "gpu", 1), actor.None{})
+func TestMESH6_theOwnerHearsOfAKilledProcAndTheOthersStillAnswer(t *testing.T) {
+	c := newCluster(t, "a", "b")
+	procs, counters := c.workers(t, 2, 0)
+	pid := c.pids(t, procs)[2]
+	require.NotZero(t, pid)
+	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
+	for e, err := range procs.Watch(t.Context()) {
+		require.NoError(t, err)
+		require.Equal(t, 2, e.Rank)
+		require.Equal(t, 9, e.Signal)
+		require.Contains(t, e.Reason, "killed by signal 9")
+		require.True(t, strings.HasPrefix(e.Host, "b-"), e.Host)
+		break
+	}
+	sum, err := cast.Reduce(t.Context(), counters, add, 1, cast.Sum[int64]())
+	require.ErrorIs(t, err, actor.ErrProcDead)
+	require.ErrorContains(t, err, "[host=1,gpu=0]")
+	require.EqualValues(t, 3, sum)
+	_, err = add.Call(t.Context(), counters.Ref(2), 1)
+	require.ErrorIs(t, err, actor.ErrProcDead, "the answer is known: nobody waits for a timeout")
+	require.ErrorIs(t, cast.Post(t.Context(), counters, add, 1), actor.ErrProcDead)
+	e, err := firstOf(t, counters)
+	require.NoError(t, err)
+	require.Equal(t, 2, e.Rank, "an actor dies with its proc")
+}
+
+func firstOf(t *testing.T, m mesh.ActorMesh[*Counter]) (actor.Event, error) {
+	for e, err := range m.Watch(t.Context()) {
+		return e, err
+	}
+	return actor.Event{}, context.Cause(t.Context())
+}
+
+func TestMESH2_closeStopsWhatTheProgramMade(t *testing.T) {
+	c := newCluster(t, "a")
+	other := c.connect(t)
+	hosts, err := other.Hosts(t.Context())
+	require.NoError(t, err)
+	procs, err := hosts.Spawn(t.Context(), "workers", shape.Of("gpu", 2))
+	require.NoError(t, err)
+	pids := c.pids(t, procs)
+	require.Len(t, pids, 2)
+	require.NoError(t, other.Close(t.Context()))
+	require.Empty(t, c.pids(t, procs))
+	for _, pid := range pids {
+		require.ErrorIs(t, syscall.Kill(pid, 0), syscall.ESRCH)
+	}
+}
+
+func TestMESH4_aFailedSpawnNamesEachRankAndLeavesNothing(t *testing.T) {
+	c := newCluster(t, "a", "b")
+	hosts, err := c.Hosts(t.Context())
+	require.NoError(t, err)
+	for name, s := range map[string]mesh.Spawning{
+		"exits at once":   {Command: mesh.Command{Path: "/bin/sh", Args: []string{"-c", "echo no such model >&2; exit 3"}}},
+		"does not exist":  {Command: mesh.Command{Path: "/does/not/exist"}},
+		"is no proc":      {Command: mesh.Command{Path: "/bin/sh", Args: []string{"-c", "exit 0"}}},
+		"is not absolute": {Command: mesh.Command{Path: "sh"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s.Name, s.PerHost = "workers", shape.Of("gpu", 2)
+			_, err := hosts.SpawnProcs(t.Context(), s)
+			var failed *mesh.SpawnError
+			require.ErrorAs(t, err, &failed)
+			require.Len(t, failed.Failed, 4)
+			want := map[string]string{
+				"exits at once": "exited with code 3", "does not exist": "/does/not/exist",
+				"is no proc": "before it was ready", "is not absolute": "want an absolute path",
+			}[name]
+			require.ErrorContains(t, err, want)
+			require.ErrorContains(t, err, "rank 3 (host=1/2,gpu=1/2) on b-")
+			if name == "exits at once" {
+				require.ErrorContains(t, err, "stderr: no such model")
+			}
+			all, err := c.Meshes(t.Context())
+			require.NoError(t, err)
+			for _, m := range all {
+				for _, st := range m.States {
+					require.True(t, st.Status.Phase.Terminal(), "%+v", st)
+				}
+			}
+		})
+	}
+}
+
+func TestMESH4_anActorThatCannotBeMadeNamesItsRank(t *testing.T) {
+	c := newCluster(t, "a")
+	hosts, err := c.Hosts(t.Context())
+	require.NoError(t, err)
+	procs, err := hosts.Spawn(t.Context(), "workers", shape.Of("gpu", 3))
+	require.NoError(t, err)
+	_, err = mesh.Spawn(t.Context(), procs, counter, "counters", -4)
+	var failed *mesh.SpawnError
+	require.ErrorAs(t, err, &failed)
+	require.Len(t, failed.Failed, 1)
+	require.Equal(t, 1, failed.Failed[0].Rank)
+	require.ErrorContains(t, err, "cannot count from -4")
+
+	_, err = mesh.Spawn(t.Context(), procs, actor.NewType[*Counter, int64]("abacus"), "counters", 0)
+	require.ErrorContains(t, err, `actor type "abacus" is not known`)
+	require.ErrorContains(t, err, "counter")
+	_, err = mesh.Spawn(t.Context(), procs, counter, "two words", 0)
+	require.ErrorContains(t, err, `"two words"`)
+	_, err = mesh.Spawn(t.Context(), procs.Slice("gpu", 1, 3), counter, "counters", 0)
+	require.NoError(t, err, "a slice has members of its own")
+}
+
+func TestMESH5_stopIsObservedAndTheSecondTimeAtOnce(t *testing.T) {
+	c := newCluster(t, "a")
+	procs, counters := c.workers(t, 2, 0)
+	require.NoError(t, counters.Stop(t.Context()))
+	require.NoError(t, counters.Stop(t.Context()))
+	_, err := add.Call(t.Context(), counters.Ref(0), 1)
+	require.ErrorIs(t, err, actor.ErrStopped)
+	found, err := c.connect(t).Find(t.Context(), "workers")
+	require.NoError(t, err)
+	require.NoError(t, found.Stop(t.Context()), "any client may ask the owner")
+	require.Empty(t, c.pids(t, procs))
+	require.NoError(t, procs.Stop(t.Context()))
+}
+
+func TestFind_resolvesMeshesAndActorsOfOtherPrograms(t *testing.T) {
+	c := newCluster(t, "a")
+	_, counters := c.workers(t, 2, 5)
+	other := c.connect(t)
+	procs, err := other.Find(t.Context(), "workers")
+	require.NoError(t, err)
+	found, err := mesh.Find[*Counter](t.Context(), procs, "counters")
+	require.NoError(t, err)
+	require.Equal(t, counters.Name(), found.Name())
+	sum, err := cast.Reduce(t.Context(), found, add, 0, cast.Sum[int64]())
+	require.NoError(t, err)
+	require.EqualValues(t, 10, sum)
+
+	_, err = other.Find(t.Context(), "nobody")
+	var missing *mesh.NotFoundError
+	require.ErrorAs(t, err, &missing)
+	require.ErrorContains(t, err, procs.ID().String())
+	_, err = mesh.Find[*Counter](t.Context(), procs, "abaci")
+	require.ErrorAs(t, err, &missing)
+	require.Error(t, found.Stop(t.Context()))
+}
+
+func TestHandles_carryTheErrorsOfBadSlicesAndPoints(t *testing.T) {
+	c := newCluster(t, "a")
+	procs, counters := c.workers(t, 2, 0)
+	for name, ref := range map[string]actor.Ref[*Counter]{
+		`dimension "cpu": want one of: host, gpu`: counters.At("host", 0, "cpu", 0),
+		`index of gpu "2"`:                        counters.At("gpu", 2),
+		"want an index for every dimension":       counters.At("host", 0),
+		"want pairs of label and index":           counters.At("gpu"),
+		"got string and string":                   counters.At("gpu", "0"),
+		`rank "9"`:                                counters.Ref(9),
+	} {
+		_, err := add.Call(t.Context(), ref, 1)
+		require.ErrorContains(t, err, name)
+		require.ErrorContains(t, add.Post(t.Context(), ref, 1), name)
+	}
+	bad := counters.Slice("gpu", 1, 1).Slice("host", 0, 1)
+	_, err := cast.Gather(t.Context(), bad, add, 1)
+	require.ErrorContains(t, err, "an end after the begin")
+	_, err = cast.Reduce(t.Context(), counters.Select("gpu=7"), add, 1, cast.Sum[int64]())
+	require.ErrorContains(t, err, `"7"`)
+	_, err = mesh.Spawn(t.Context(), procs.Slice("x", 0, 1), counter, "c", 0)
+	require.ErrorContains(t, err, `"x"`)
+	require.Error(t, bad.Stop(t.Context()))
+}
+
+func TestSpawn_refusesBadShapesAndNamesBeforeAnythingStarts(t *testing.T) {
+	c := newCluster(t, "a")
+	hosts, err := c.Hosts(t.Context())
+	require.NoError(t, err)
+	_, err = hosts.Spawn(t.Context(), "workers", shape.Of("host", 2))
+	require.ErrorContains(t, err, "overlap")
+	_, err = hosts.Spawn(t.Context(), "my.workers", shape.Of("gpu", 2))
+	require.ErrorContains(t, err, `"my.workers"`)
+	_, err = hosts.Spawn(t.Context(), "workers", shape.Of("gpu", 0))
+	require.ErrorContains(t, err, "at least 1")
+	_, err = hosts.Slice("host", 3, 4).Spawn(t.Context(), "workers", shape.Of("gpu", 1))
+	require.Error(t, err)
+	all, err := c.Meshes(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, all)
+}
+
+func TestConnect_saysWhatIsWrongWithTheBus(t *testing.T) {
+	c := newCluster(t)
+	_, err := mesh.Connect(t.Context(), mesh.Options{Bus: &bus.Options{URL: c.server.URL(), Token: "wrong"}})
+	require.ErrorContains(t, err, c.server.URL())
+	require.NotContains(t, err.Error(), "wrong")
+	_, err = mesh.Connect(t.Context(), mesh.Options{Bus: &bus.Options{URL: "nats://127.0.0.1:1"}})
+	require.ErrorContains(t, err, "127.0.0.1:1")
+	_, err = mesh.Connect(t.Context(), mesh.Options{Namespace: "a b"})
+	require.ErrorContains(t, err, `"a b"`)
+	_, err = c.Hosts(t.Context())
+	require.ErrorContains(t, err, "no host answers")
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	_, err = c.AwaitHosts(ctx, 2)
+	require.ErrorContains(t, err, "0 of 2 hosts")
+}
+
+func TestLogs_areTheLastLinesOfEachRank(t *testing.T) {
+	c := newCluster(t, "a")
+	hosts, err := c.Hosts(t.Context())
+	require.NoError(t, err)
+	procs, err := hosts.Spawn(t.Context(), "workers", shape.Of("gpu", 2))
+	require.NoError(t, err)
+	speakers, err := mesh.Spawn(t.Context(), procs, counter, "speakers", 0)
+	require.NoError(t, err)
+	_, err = cast.Gather(t.Context(), speakers, say, "hello")
+	require.NoError(t, err)
+	tails, err := procs.Slice("gpu", 1, 2).Logs(t.Context(), 5)
+	require.NoError(t, err)
+	require.Len(t, tails, 2)
+	require.Equal(t, agent.LogTail{Rank: 1, Stream: "stdout", Lines: []string{"hello from " + strconv.Itoa(1)}}, tails[0])
 }
