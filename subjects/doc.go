@@ -37,7 +37,7 @@
 //	k.<mesh>.<actor>.<port>.<where>.<from>          a cast to the procs of a proc mesh
 //	f.<process>.<from>                              a frame: many messages of one link
 //	c.<process>.<from>                              the control lane of a process
-//	h.<host>.<verb>.<from>                          request/reply with a host agent; host may be "any"
+//	h.<host>.<verb>.<from>                          request/reply with a host agent; "any" for each of them
 //	cast.<meshname>.<actor>.<endpoint>.<from>       a cast by any NATS client, through the gateway
 //	hb.<kind>.<from>                                heartbeats
 //	ev.<kind>.<mesh>.<r>.<actor>.<from>             events ("_" where a part does not apply)

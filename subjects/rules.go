@@ -20,7 +20,7 @@ const (
 // Anon is the sender of a client without credentials.
 const Anon = "anon"
 
-// Any stands for a host when any one host will do. No HostID can equal it.
+// Any stands for every host: each one that is alive answers. No HostID can equal it.
 const Any = "any"
 
 const (
