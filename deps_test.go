@@ -57,15 +57,21 @@ agent/host < agent agent/proc actor cast bus subjects mesh/shape internal/launch
 	a host does not know who controls it: never mesh, never controller
 mesh < controller agent cast actor bus subjects mesh/shape ; agent/host agent/proc
 	what users hold; agents come to it as refs, so the library stays without launcher and server
+internal/cli < bus actor cast mesh mesh/shape subjects
+	flags, NATS contexts and exit codes are for the two commands, and the same in both
+internal/builtin < actor
+	the actors a host can run without a program of the user's; hostd binds them, others only name them
 cmd/hostd < *
 	the composition root of a node: server, agents and built-in actors meet here
-cmd/client < mesh controller cast agent actor bus subjects mesh/shape ; agent/host agent/proc
+cmd/client < mesh controller cast agent actor bus subjects mesh/shape internal/cli ; agent/host agent/proc internal/builtin
 	a remote control: no launcher and no server in its binary
 examples/hello < mesh cast actor agent/host agent/proc bus bus/embed subjects mesh/shape
 	what a reader may copy: public packages only
-examples/wordcount < mesh cast actor agent agent/host agent/proc bus bus/embed subjects mesh/shape
+examples/wordcount/counting < cast actor mesh/shape
+	the work of the example apart from the program around it, so that integration can give it a mesh of its own
+examples/wordcount < examples/wordcount/counting mesh cast actor agent agent/host agent/proc bus bus/embed subjects mesh/shape
 	what a reader may copy: public packages only
-integration < * ; internal/launch
+integration < * ; internal/launch examples/wordcount/counting
 	whole-system tests with real processes may look at everything and are imported by nobody
 `
 
@@ -81,19 +87,19 @@ github.com/fxamacker/cbor/v2 < internal/wire
 	one set of encoding modes, so that golden vectors hold for every message
 golang.org/x/sys < internal/launch agent/proc
 	system calls are process craft, and live behind its build tags
-github.com/rs/zerolog < bus bus/embed bus/bustest internal/link internal/launch actor cast agent/proc controller agent/host mesh cmd/hostd cmd/client examples/hello examples/wordcount tests
+github.com/rs/zerolog < bus bus/embed bus/bustest internal/link internal/launch actor cast agent/proc controller agent/host mesh cmd/hostd cmd/client tests
 	every log line; values (subjects, mesh/shape, internal/wire, agent) have nothing to log
 github.com/rs/zerolog/log
 	the global logger: a logger is passed by value in options
-golang.org/x/sync < actor cast agent/proc controller agent/host mesh cmd/hostd cmd/client examples/wordcount tests
+golang.org/x/sync < actor cast agent/proc controller agent/host mesh cmd/hostd cmd/client tests
 	bounded concurrency where goroutines are owned, not in the roads below
-github.com/spf13/cobra < cmd/hostd cmd/client
+github.com/spf13/cobra < internal/cli cmd/hostd cmd/client
 	command lines belong to commands
-github.com/spf13/pflag < cmd/hostd cmd/client
+github.com/spf13/pflag < internal/cli cmd/hostd cmd/client
 	command lines belong to commands
-github.com/nats-io/jsm.go < cmd/hostd cmd/client
+github.com/nats-io/jsm.go < internal/cli
 	NATS contexts are resolved by the commands; the library takes plain options
-github.com/jedib0t/go-pretty/v6 < cmd/client examples/wordcount
+github.com/jedib0t/go-pretty/v6 < cmd/client
 	tables and progress bars are for programs that a person looks at
 github.com/mattn/go-isatty < cmd/hostd cmd/client examples/wordcount
 	only a program that a person looks at asks whether one does

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/castnet-io/castnet/internal/cli"
+)
+
+// defaultReady is the host agent's own limit, spelled out for --help.
+const defaultReady = 30 * time.Second
+
+const long = `hostd makes this machine a host of a castnet: it launches procs as OS processes
+when programs ask for them, watches them, and stops them.
+
+Without flags it is a whole system on one node: it runs a NATS server of its
+own on 127.0.0.1:4222 (or any free port), leaves URL and token where other
+programs of this user find them, and runs whatever programs this user owns.
+
+With --nats, or NATS_URL in the environment, it joins the bus that is there.
+It then runs itself (the built-in actors) and what --allow names, nothing else.
+
+SIGTERM or Ctrl-C drains: procs are stopped, each after the work it has
+accepted, then hostd ends. A second one ends hostd and its procs at once.`
+
+const examples = `  # A whole system on this machine
+  hostd
+
+  # One node of several: a server for the others, then the others
+  hostd --listen 0.0.0.0:4222 --token "$TOKEN" --label a
+  hostd --nats nats://a:4222 --token "$TOKEN" --label b --allow /usr/local/bin/trainer
+
+  # On a NATS server that is there already, with its credentials
+  hostd --nats nats://nats.example:4222 --creds host.creds
+
+  # TLS, accounts, leaf nodes: whatever a nats-server can be configured to do
+  hostd --nats-config nats.conf --data /var/lib/castnet`
+
+// flags is what was typed.
+type flags struct {
+	conn cli.Connection
+
+	listen, natsConfig, data string
+
+	label, logDir       string
+	allow               []string
+	ready               time.Duration
+	logLevel, logFormat string
+}
+
+func newRoot(getenv func(string) string, stderr io.Writer) *cobra.Command {
+	var f flags
+	root := &cobra.Command{
+		Use:     "hostd [flags]",
+		Short:   "A host of a castnet",
+		Long:    long,
+		Example: examples,
+		Version: cli.Version(),
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := f.config(getenv)
+			if err != nil {
+				return err
+			}
+			return serve(cmd.Context(), c, getenv, stderr)
+		},
+	}
+	root.SetVersionTemplate("hostd {{.Version}}\n")
+	fs := root.Flags()
+	fs.SortFlags = false
+	fs.StringVar(&f.conn.Server, "nats", "", "join the bus at this NATS `URL` instead of running a server")
+	fs.StringVar(&f.listen, "listen", "", "where a server of its own listens, as `HOST:PORT` (default 127.0.0.1:4222, or any free port)")
+	fs.StringVar(&f.natsConfig, "nats-config", "", "nats-server's own configuration `FILE` for a server of its own")
+	fs.StringVar(&f.data, "data", "", "turn JetStream on in a server of its own, and store in `DIR`")
+	fs.StringVar(&f.label, "label", "", "`NAME` of this host, which no other live one has (default the hostname's first part)")
+	fs.StringArrayVar(&f.allow, "allow", nil, "program, or directory of programs, that may run here, as `PATH`; may be repeated")
+	fs.StringVar(&f.logDir, "log-dir", "", "`DIR` for the output of procs (default one that goes with hostd)")
+	fs.DurationVar(&f.ready, "ready-timeout", defaultReady, "how long a proc may take until it is ready")
+	fs.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error; procs log warn unless this is said")
+	fs.StringVar(&f.logFormat, "log-format", "", "console or json (default console on a terminal, else json)")
+	f.conn.Flags(fs)
+	fs.Lookup("server").Hidden = true // the same as --nats
+	fs.Lookup("timeout").Usage, fs.Lookup("timeout").DefValue = "how long connecting to one server may take (default 2s)", "0s"
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.SetHelpCommand(&cobra.Command{Hidden: true}) // --help it is: there is one command
+	root.AddCommand(newProc())
+	return root
+}
+
+// newProc is in the command line of procs with built-in actors, for ps to show. A proc that a host
+// launched never gets here.
+func newProc() *cobra.Command {
+	return &cobra.Command{
+		Use: "proc", Short: "A proc with the built-in actors; hosts launch it", Hidden: true, Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			return cli.Usagef("proc: hosts launch this for meshes of built-in actors; there is nothing to do by hand")
+		},
+	}
+}

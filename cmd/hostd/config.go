@@ -1,0 +1,162 @@
+package main
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/rs/zerolog"
+
+	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/internal/cli"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// config is a command line that makes sense.
+type config struct {
+	flags
+	space subjects.Space
+	level zerolog.Level
+	procs string // log level of procs; "" = their own default
+
+	join   *bus.Options // nil: run a server
+	server serverConfig // else this one
+}
+
+// serverConfig is the server of its own.
+type serverConfig struct {
+	host   string
+	port   int // 0 with chosen: any
+	chosen bool
+	token  string // "" with a configuration file, or insecure: what that says
+	drawn  bool   // the token is made up: nobody knows it who is not told
+}
+
+// private reports that only programs of this user can come in, so that running whatever they own
+// gives them nothing they do not have. A token that was typed is no secret: ps shows it.
+func (c config) private() bool {
+	ip := net.ParseIP(c.server.host)
+	loopback := c.server.host == "localhost" || ip != nil && ip.IsLoopback()
+	return c.join == nil && c.natsConfig == "" && loopback && c.server.token != "" && c.conn.Token == ""
+}
+
+// config checks everything that can be checked before anything starts.
+func (f flags) config(getenv func(string) string) (config, error) {
+	c := config{flags: f}
+	var err error
+	if c.space, err = subjects.NewSpace("", f.conn.Namespace); err != nil {
+		return c, err
+	}
+	if c.label, err = hostLabel(f.label, os.Hostname); err != nil {
+		return c, err
+	}
+	if c.allow, err = allowed(f.allow); err != nil {
+		return c, err
+	}
+	if c.level, c.procs, err = logLevels(f.logLevel); err != nil {
+		return c, err
+	}
+	switch {
+	case f.logFormat != "" && f.logFormat != "json" && f.logFormat != "console":
+		return c, cli.Usagef("--log-format %q: want json or console", f.logFormat)
+	case f.natsConfig != "" && !isFile(f.natsConfig):
+		return c, cli.Usagef("--nats-config %q: want a file that can be read", f.natsConfig)
+	case f.ready <= 0:
+		return c, cli.Usagef("--ready-timeout is %s, want more than 0", f.ready)
+	}
+	if f.joins(getenv) {
+		if f.servesOwn() {
+			return c, cli.Usagef("--listen, --nats-config and --data are for a server of its own: want them without --nats and --context")
+		}
+		o, err := f.conn.Options(getenv)
+		c.join = &o
+		return c, err
+	}
+	c.server, err = f.serverConfig(getenv)
+	return c, err
+}
+
+func (f flags) servesOwn() bool { return f.listen != "" || f.natsConfig != "" || f.data != "" }
+
+// joins reports whether there is a bus to join. What is typed goes before the environment; a NATS
+// context that is only selected does not count: hostd without flags is a whole system.
+func (f flags) joins(getenv func(string) string) bool {
+	if f.servesOwn() && f.conn.Server == "" && f.conn.Context == "" {
+		return false
+	}
+	return f.conn.Named(getenv)
+}
+
+// serverConfig reads what concerns the server of its own.
+func (f flags) serverConfig(getenv func(string) string) (serverConfig, error) {
+	s := serverConfig{host: "127.0.0.1", port: defaultPort}
+	if f.natsConfig == "" {
+		if strings.Join([]string{f.conn.Creds, f.conn.NKey, f.conn.User, f.conn.Password, f.conn.TLSCert,
+			f.conn.TLSKey, f.conn.TLSCA, f.conn.InboxPrefix}, "") != "" || f.conn.TLSFirst {
+			return s, cli.Usagef("credentials and TLS are for a bus that hostd joins, or a server as a file describes it: want --nats or --nats-config with them")
+		}
+		if s.token = f.conn.Token; s.token == "" {
+			s.token = getenv("NATS_TOKEN")
+		}
+		if s.token == "" && !f.conn.Insecure {
+			s.token, s.drawn = newToken(), true
+		}
+	} else {
+		s.host, s.port, s.chosen, s.token = "", 0, true, f.conn.Token
+	}
+	if f.listen == "" {
+		return s, nil
+	}
+	host, port, err := net.SplitHostPort(f.listen)
+	if err != nil {
+		return s, cli.Usagef("--listen %q: want HOST:PORT, such as 127.0.0.1:4222", f.listen)
+	}
+	n, err := strconv.ParseUint(port, 10, 16)
+	if err != nil {
+		return s, cli.Usagef("--listen %q: want a port from 0 (any) to 65535", f.listen)
+	}
+	if host == "" {
+		host = "0.0.0.0"
+	}
+	s.host, s.port, s.chosen = host, int(n), true
+	return s, nil
+}
+
+func isFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
+}
+
+// hostLabel is what was said, or the first part of the machine's name.
+func hostLabel(said string, hostname func() (string, error)) (string, error) {
+	if said != "" {
+		return said, subjects.CheckLabel("host label", said)
+	}
+	name, err := hostname()
+	if err != nil {
+		return "", cli.Usagef("this machine does not tell its name (%w): say --label", err)
+	}
+	label, _, _ := strings.Cut(name, ".")
+	if err := subjects.CheckLabel("host label", label); err != nil {
+		return "", cli.Usagef("the machine's name %q makes no label: say --label: %w", name, err)
+	}
+	return label, nil
+}
+
+// allowed makes the paths absolute. One that is not there is more likely mistyped than yet to come.
+func allowed(paths []string) ([]string, error) {
+	var out []string
+	for _, p := range paths {
+		abs, err := filepath.Abs(p)
+		if err == nil {
+			_, err = os.Stat(abs)
+		}
+		if err != nil {
+			return nil, cli.Usagef("--allow %q: want a program or a directory: %w", p, err)
+		}
+		out = append(out, abs)
+	}
+	return out, nil
+}

@@ -1,0 +1,22 @@
+// Command hostd makes a machine a host of a castnet. Without flags it is a whole system on one
+// node: a NATS server, and the host agent that launches procs; with --nats it joins a bus that is
+// there. `hostd --help` has the flags and examples.
+//
+// Its binary is also the program of procs with the built-in actors (package internal/builtin),
+// which any program can spawn without having one of its own on the host.
+//
+// # Contract
+//
+//   - HOSTD-1: a start that fails leaves nothing: no server, no file, no process. It says why in
+//     one line, and exits with a code of package internal/cli.
+//   - HOSTD-2: the file for other programs of this user is there only while hostd serves them; it
+//     belongs to the first hostd with a server of its own. Another one is refused, unless its
+//     user knows how to reach it: by --nats-config, or --listen and a token.
+//   - HOSTD-3: programs of the user besides hostd itself run without --allow only where nobody
+//     else can ask: on a server of its own, on loopback, behind a token that ps does not show.
+//   - HOSTD-4: SIGTERM and SIGINT drain: the file goes first, then procs are stopped and waited
+//     for, then bus and server; exit code 0. A second signal ends hostd at once, with 1, and the
+//     operating system ends the procs (HOST-6), as it does when hostd is killed.
+//   - HOSTD-5: a bus that breaks for good ends hostd and its procs with code 6. A bus that is away
+//     for a while does not.
+package main

@@ -1,0 +1,157 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/rs/zerolog"
+
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/agent/host"
+	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/bus/embed"
+	"github.com/castnet-io/castnet/internal/cli"
+)
+
+// node is what hostd runs. close ends what there is of it, so it serves a half-started one, too.
+type node struct {
+	config
+	server  *embed.Server // nil when it joined
+	options bus.Options
+	bus     *bus.Bus
+	host    *host.Host
+	runDir  string
+	scratch bool   // the run directory is ours to remove
+	local   string // the file for other programs of this user; "" = none written
+}
+
+// startNode starts everything, or nothing (HOSTD-1).
+func startNode(ctx context.Context, c config, getenv func(string) string, log zerolog.Logger) (*node, error) {
+	n := &node{config: c}
+	if err := n.start(ctx, getenv, log); err != nil {
+		return nil, errors.Join(err, n.close())
+	}
+	return n, nil
+}
+
+func (n *node) start(ctx context.Context, getenv func(string) string, log zerolog.Logger) (err error) {
+	var local string
+	if n.join != nil {
+		n.options = *n.join
+	} else {
+		if local, err = localPath(getenv, n.apart()); err != nil {
+			return err
+		}
+		if n.server, n.options, err = startServer(ctx, n.config, getenv, log); err != nil {
+			return err
+		}
+	}
+	o := n.options
+	o.Name, o.Log = "hostd/"+n.label, log
+	if n.bus, err = bus.Open(ctx, o); err != nil {
+		return err
+	}
+	if err := n.makeRunDir(); err != nil {
+		return err
+	}
+	n.host, err = host.Start(ctx, host.Options{
+		Label: n.label, Bus: n.bus, Settings: settingsOf(n.options), Space: n.space, Dir: n.runDir,
+		Allow: n.allow, AllowUser: n.anyOfUser(), Builtin: []string{"proc"}, Ready: n.ready,
+		Version: cli.Version(), Level: n.procs, Log: log,
+	})
+	if err != nil {
+		return err
+	}
+	if local != "" {
+		err = bus.WriteLocal(local, bus.Local{URL: n.options.URL, Token: n.options.Token, PID: os.Getpid()})
+		if err == nil {
+			n.local = local
+		}
+	}
+	return err
+}
+
+// anyOfUser is the policy where nobody else could ask, and nothing narrower was said.
+func (c config) anyOfUser() bool { return c.private() && len(c.allow) == 0 }
+
+// makeRunDir makes the directory for the output of procs.
+func (n *node) makeRunDir() (err error) {
+	if n.logDir == "" {
+		n.runDir, err = os.MkdirTemp("", "castnet-"+n.label+"-")
+		n.scratch = err == nil
+	} else if n.runDir, err = filepath.Abs(n.logDir); err == nil {
+		err = os.MkdirAll(n.runDir, 0o700)
+	}
+	if err != nil {
+		return fmt.Errorf("directory for the output of procs: %w", err)
+	}
+	return nil
+}
+
+// apart reports whether its user knows how to reach the server without being told.
+func (c config) apart() bool { return c.natsConfig != "" || c.listen != "" && !c.server.drawn }
+
+// localPath is where to leave word of the server for other programs of this user. There is one
+// place: a second server leaves none, which only one that is apart can do without (HOSTD-2).
+func localPath(getenv func(string) string, apart bool) (string, error) {
+	path, err := bus.LocalFile(getenv)
+	if err != nil {
+		return "", err
+	}
+	other, err := bus.ReadLocal(path)
+	switch {
+	case err != nil: // none, or none that can be trusted: writing it will tell
+		return path, nil
+	case apart:
+		return "", nil
+	}
+	return "", fmt.Errorf("a hostd of this user runs here already (pid %d, %s): join it with --nats %s --label NAME, or start one apart with --listen and NATS_TOKEN",
+		other.PID, other.URL, other.URL)
+}
+
+// close ends everything in the order in which others stop relying on it: they no longer find the
+// server, then the procs end, then the connections, then the server.
+func (n *node) close() error {
+	var errs []error
+	if n.local != "" {
+		errs = append(errs, bus.RemoveLocal(n.local, os.Getpid()))
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
+	defer cancel()
+	if n.host != nil {
+		errs = append(errs, n.host.Close(ctx))
+	}
+	if n.bus != nil {
+		errs = append(errs, n.bus.Close(ctx))
+	}
+	if n.server != nil {
+		n.server.Shutdown()
+	}
+	if n.scratch {
+		errs = append(errs, os.RemoveAll(n.runDir))
+	}
+	return errors.Join(errs...)
+}
+
+// settingsOf is the same bus for procs.
+func settingsOf(o bus.Options) agent.BusSettings {
+	return agent.BusSettings{
+		URL: o.URL, Token: o.Token, User: o.User, Password: o.Password, Creds: absolute(o.Creds), NKey: absolute(o.NKey),
+		JWT: o.JWT, Seed: o.Seed, CertFile: absolute(o.CertFile), KeyFile: absolute(o.KeyFile), CAFile: absolute(o.CAFile),
+		TLSFirst: o.TLSFirst, InboxPrefix: o.InboxPrefix, Insecure: o.Insecure,
+	}
+}
+
+// absolute makes a file name mean the same in a proc, which runs elsewhere.
+func absolute(file string) string {
+	if file == "" {
+		return ""
+	}
+	if abs, err := filepath.Abs(file); err == nil {
+		return abs
+	}
+	return file
+}

@@ -1,0 +1,228 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/bus/embed"
+	"github.com/castnet-io/castnet/cast"
+	"github.com/castnet-io/castnet/mesh"
+	"github.com/castnet-io/castnet/mesh/shape"
+)
+
+// The built-in counter, as any program would name it.
+var (
+	counter = actor.NewType[any, int64]("counter")
+	add     = actor.NewEndpoint[any, int64, int64]("add")
+)
+
+// connect joins as a program of the user does that says nothing, or where the bus is.
+func (s site) connect(t *testing.T, o bus.Options) *mesh.Net {
+	t.Helper()
+	if o.URL == "" {
+		o = bus.FromEnv(s.getenv)
+	}
+	net, err := mesh.Connect(soon(t), mesh.Options{Bus: &o})
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		_ = net.Close(ctx) // the bus may be gone: then there is nothing to stop
+	})
+	return net
+}
+
+// spawn starts a mesh of built-in counters at 40, two on each host, and returns the procs' pids.
+func spawn(t *testing.T, net *mesh.Net) (mesh.ActorMesh[any], []int) {
+	t.Helper()
+	hosts, err := net.Hosts(soon(t))
+	require.NoError(t, err)
+	procs, err := hosts.SpawnProcs(soon(t), mesh.Spawning{
+		Name: "m", PerHost: shape.Of("gpu", 2), Command: mesh.Command{Path: agent.Builtin},
+	})
+	require.NoError(t, err)
+	counters, err := mesh.Spawn(soon(t), procs, counter, "counters", int64(40))
+	require.NoError(t, err)
+	all, err := net.Meshes(soon(t))
+	require.NoError(t, err)
+	require.Len(t, all, 1)
+	var pids []int
+	for _, s := range all[0].States {
+		pids = append(pids, s.Proc.PID)
+	}
+	return counters, pids
+}
+
+// alive reports whether a process still runs: not reaped by its new parent is as good as gone.
+func alive(pid int) bool {
+	if syscall.Kill(pid, 0) != nil {
+		return false
+	}
+	stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+	_, state, _ := strings.Cut(string(stat), ") ")
+	return err != nil || !strings.HasPrefix(state, "Z")
+}
+
+func requireGone(t *testing.T, pids []int) {
+	t.Helper()
+	for _, pid := range pids {
+		require.Eventually(t, func() bool { return !alive(pid) }, patience, 10*time.Millisecond, "process %d is left", pid)
+	}
+}
+
+func TestHostd_withoutFlagsIsAWholeSystem(t *testing.T) {
+	s := newSite(t)
+	d := s.start(t)
+	require.Equal(t, d.ready.Bus, s.readLocal(t).URL)
+	require.Equal(t, s.localFile(), d.ready.LocalFile)
+	require.Equal(t, "client hosts", d.ready.Connect)
+	require.DirExists(t, d.ready.RunDir)
+	_, err := bus.Open(soon(t), bus.Options{URL: d.ready.Bus})
+	require.ErrorContains(t, err, string(bus.WrongCredentials), "nobody comes in without the token")
+
+	counters, pids := spawn(t, s.connect(t, bus.Options{}))
+	n, err := add.Call(soon(t), counters.At("gpu", 1), 2)
+	require.NoError(t, err)
+	require.EqualValues(t, 42, n)
+	all, err := cast.Gather(soon(t), counters, add, 0)
+	require.NoError(t, err)
+	require.Equal(t, []int64{40, 42}, all.Values())
+
+	d.signal(t, syscall.SIGTERM) // with procs alive
+	require.Zero(t, d.exit(t), d.stderr())
+	require.Contains(t, d.stderr(), `"message":"drained"`)
+	requireGone(t, pids)
+	s.requireClean(t)
+}
+
+func TestHostd_introducesItselfToAPerson(t *testing.T) {
+	s := newSite(t, "NATS_CONTEXT=", "NATS_URL=")
+	d := s.spawn(t, "--log-format", "console", "--label", "me", "--namespace", "lab")
+	require.Eventually(t, func() bool { return strings.Contains(d.stderr(), "Ctrl-C drains") }, patience, time.Millisecond)
+	l := s.readLocal(t)
+	for _, want := range []string{
+		"  host   me-", "  bus    " + l.URL + ", its own; the token is in " + s.localFile() + ", namespace lab\n",
+		"  runs   hostd's built-in actors, and any program of this user\n", "  try    client --namespace lab hosts\n",
+		"sub 'castnet.v1.lab.ev.>'\n",
+	} {
+		require.Contains(t, d.stderr(), want)
+	}
+	require.NotContains(t, d.stderr(), l.Token)
+	d.stop(t)
+}
+
+func TestHostd_secondSignalEndsItAndItsProcsAtOnce_HOSTD4(t *testing.T) {
+	s := newSite(t)
+	d := s.start(t)
+	_, pids := spawn(t, s.connect(t, bus.Options{}))
+	require.NoError(t, syscall.Kill(pids[0], syscall.SIGSTOP)) // it will not hear SIGTERM
+	d.signal(t, syscall.SIGINT)
+	d.await(t, "asked to stop (interrupt): draining")
+	require.Eventually(t, func() bool {
+		_, err := os.Stat(s.localFile())
+		return errors.Is(err, fs.ErrNotExist)
+	}, patience, time.Millisecond, "the file is the first to go")
+	d.signal(t, syscall.SIGTERM)
+	require.Equal(t, 1, d.exit(t))
+	requireGone(t, pids)
+}
+
+func TestHostd_killedTakesItsProcsAlong(t *testing.T) {
+	s := newSite(t)
+	d := s.start(t)
+	_, pids := spawn(t, s.connect(t, bus.Options{}))
+	d.signal(t, syscall.SIGKILL)
+	require.Equal(t, -1, d.exit(t))
+	requireGone(t, pids)
+
+	next := s.start(t) // what a dead one left behind is in nobody's way
+	require.Equal(t, next.ready.Bus, s.readLocal(t).URL)
+	next.stop(t)
+}
+
+func TestHostd_labelBelongsToOneLiveHost(t *testing.T) {
+	s := newSite(t)
+	first := s.start(t, "--label", "one")
+	code, why := s.fails(t, "--nats", first.ready.Bus, "--label", "one") // the token is found
+	require.Equal(t, 1, code)
+	require.Contains(t, why, `host label "one" is taken by `+first.ready.Host)
+
+	second := s.start(t, "--nats", first.ready.Bus, "--label", "two")
+	require.Equal(t, first.ready.Bus, second.ready.Bus)
+	require.Empty(t, second.ready.LocalFile)
+	hosts, err := s.connect(t, bus.Options{}).Hosts(soon(t))
+	require.NoError(t, err)
+	require.Equal(t, "host=2", hosts.Extent().String())
+	second.stop(t)
+	require.Equal(t, first.ready.Bus, s.readLocal(t).URL, "the file is the first one's")
+	first.stop(t)
+	s.requireClean(t)
+}
+
+func TestHostd_secondSystemOfAUserSaysWhereItListens_HOSTD2(t *testing.T) {
+	s := newSite(t)
+	first := s.start(t)
+	code, why := s.fails(t)
+	require.Equal(t, 1, code)
+	require.Contains(t, why, "a hostd of this user runs here already (pid "+strconv.Itoa(first.cmd.Process.Pid)+", "+first.ready.Bus+")")
+
+	_, why = s.fails(t, "--listen", "127.0.0.1:0") // its token would be known to nobody
+	require.Contains(t, why, "start one apart with --listen and NATS_TOKEN")
+	apart := s.start(t, "--listen", "127.0.0.1:0", "--token", "t")
+	require.Empty(t, apart.ready.LocalFile)
+	require.Equal(t, "client --server "+apart.ready.Bus+" hosts", apart.ready.Connect)
+	s.connect(t, bus.Options{URL: apart.ready.Bus, Token: "t"})
+	apart.stop(t)
+	require.Equal(t, first.ready.Bus, s.readLocal(t).URL)
+	first.stop(t)
+	s.requireClean(t)
+}
+
+func TestHostd_serverAsAFileDescribesIt(t *testing.T) {
+	s := newSite(t, "NATS_PASSWORD=p")
+	conf := filepath.Join(t.TempDir(), "nats.conf")
+	require.NoError(t, os.WriteFile(conf, []byte(`host: 127.0.0.1, authorization { users = [{ user: u, password: p }] }`), 0o600))
+	data := t.TempDir()
+	d := s.start(t, "--nats-config", conf, "--user", "u", "--data", data)
+	require.Contains(t, d.ready.Allow, "--allow PATH for more", "others than the user may come in")
+	require.DirExists(t, filepath.Join(data, "jetstream"))
+	counters, _ := spawn(t, s.connect(t, bus.Options{URL: d.ready.Bus, User: "u", Password: "p"}))
+	sum, err := cast.Reduce(soon(t), counters, add, 1, cast.Sum[int64]())
+	require.NoError(t, err)
+	require.EqualValues(t, 82, sum)
+	d.stop(t)
+	s.requireClean(t)
+}
+
+func TestHostd_busLostForGoodIsAnError_HOSTD5(t *testing.T) {
+	serve := func(port int, token string) *embed.Server {
+		srv, err := embed.Start(soon(t), embed.Options{Port: port, Token: token})
+		require.NoError(t, err)
+		t.Cleanup(srv.Shutdown)
+		return srv
+	}
+	srv := serve(0, "old")
+	s := newSite(t, "NATS_TOKEN=old")
+	d := s.start(t, "--nats", srv.URL())
+	_, port, _ := strings.Cut(strings.TrimPrefix(srv.URL(), "nats://"), ":")
+	n, err := strconv.Atoi(port)
+	require.NoError(t, err)
+	srv.Shutdown()
+	serve(n, "new") // does not know hostd any more
+	require.Equal(t, 6, d.exit(t))
+	require.Contains(t, d.stderr(), "hostd: the bus is lost for good")
+	s.requireClean(t)
+}

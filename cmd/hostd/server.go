@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strconv"
+	"sync/atomic"
+
+	"github.com/rs/zerolog"
+
+	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/bus/embed"
+)
+
+// defaultPort is where NATS clients look first.
+const defaultPort = 4222
+
+func newToken() string { return rand.Text() }
+
+// startServer runs the server of its own and says how to reach it. hostd itself goes by the same
+// road as its procs, so that a server they cannot use is found out now.
+func startServer(ctx context.Context, c config, getenv func(string) string, log zerolog.Logger) (*embed.Server, bus.Options, error) {
+	s := c.server
+	if err := probe(s.host, s.port); err != nil {
+		if s.chosen {
+			return nil, bus.Options{}, fmt.Errorf("--listen %s: %w", c.listen, err)
+		}
+		s.port = 0
+	}
+	started := new(atomic.Bool)
+	srv, err := embed.Start(ctx, embed.Options{
+		Host: s.host, Port: s.port, Token: s.token, ConfigFile: c.natsConfig,
+		JetStream: c.data != "", StoreDir: c.data, Insecure: c.conn.Insecure, Log: log.Hook(later{started}),
+	})
+	if err != nil {
+		return nil, bus.Options{}, err
+	}
+	started.Store(true)
+	o, err := c.ownOptions(srv, getenv)
+	if err != nil {
+		srv.Shutdown()
+		return nil, bus.Options{}, err
+	}
+	return srv, o, nil
+}
+
+// ownOptions is how this node reaches its own server.
+func (c config) ownOptions(srv *embed.Server, getenv func(string) string) (bus.Options, error) {
+	if srv.URL() == "" {
+		return bus.Options{}, fmt.Errorf("%s: the server does not listen, so procs could not reach it", c.natsConfig)
+	}
+	if c.natsConfig == "" {
+		return bus.Options{URL: reachable(srv.URL()), Token: srv.Token(), Insecure: c.conn.Insecure}, nil
+	}
+	conn := c.conn
+	conn.Server = reachable(srv.URL())
+	o, err := conn.Options(getenv)
+	if o.Creds == "" && o.NKey == "" && o.User == "" && o.JWT == "" && o.Token == "" {
+		o.Token = srv.Token()
+	}
+	return o, err
+}
+
+// probe says why a server could not listen there. It spares the user the server's own words for it,
+// and is not needed for the ports that it cannot know.
+func probe(host string, port int) error {
+	if port == 0 {
+		return nil
+	}
+	l, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port)))
+	if err == nil {
+		return l.Close()
+	}
+	if op, ok := errors.AsType[*net.OpError](err); ok {
+		return op.Err
+	}
+	return err
+}
+
+// reachable replaces the address of a server that listens on all of them by the loopback one.
+func reachable(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return raw
+	}
+	switch ip := net.ParseIP(u.Hostname()); {
+	case ip == nil || !ip.IsUnspecified():
+		return raw
+	case ip.To4() != nil:
+		u.Host = net.JoinHostPort("127.0.0.1", u.Port())
+	default:
+		u.Host = net.JoinHostPort("::1", u.Port())
+	}
+	return u.String()
+}
+
+// later keeps the server's errors back until it has started: until then Start returns them, and
+// one failure is one line.
+type later struct{ started *atomic.Bool }
+
+func (l later) Run(e *zerolog.Event, level zerolog.Level, _ string) {
+	if level >= zerolog.ErrorLevel && !l.started.Load() {
+		e.Discard()
+	}
+}

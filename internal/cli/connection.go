@@ -1,0 +1,121 @@
+package cli
+
+import (
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/castnet-io/castnet/bus"
+)
+
+// defaultTimeout is the library's own deadline for a request.
+const defaultTimeout = 30 * time.Second
+
+// Connection is what the flags say about the bus. The names are those of the nats command line.
+type Connection struct {
+	Server  string // one or more URLs, comma separated
+	Context string // name of a NATS context
+
+	Creds, NKey    string
+	User, Password string
+	Token          string
+
+	TLSCert, TLSKey, TLSCA string
+	TLSFirst               bool
+
+	InboxPrefix string
+	Insecure    bool
+
+	Timeout   time.Duration // of connecting to one server, and of one request
+	Namespace string        // which castnet on this bus
+
+	timeoutGiven func() bool
+}
+
+// Flags adds the flags; their values arrive in c when the set is parsed.
+func (c *Connection) Flags(fs *pflag.FlagSet) {
+	fs.StringVarP(&c.Server, "server", "s", "", "NATS server `URL`, or several, comma separated (NATS_URL)")
+	fs.StringVar(&c.Context, "context", "", "NATS context `NAME`, as made by nats context (NATS_CONTEXT)")
+	fs.StringVar(&c.Creds, "creds", "", "credentials `FILE` (NATS_CREDS)")
+	fs.StringVar(&c.NKey, "nkey", "", "NKEY seed `FILE` (NATS_NKEY)")
+	fs.StringVar(&c.User, "user", "", "user `NAME` (NATS_USER)")
+	fs.StringVar(&c.Password, "password", "", "`PASSWORD` of the user (NATS_PASSWORD)")
+	fs.StringVar(&c.Token, "token", "", "`TOKEN` (NATS_TOKEN)")
+	fs.StringVar(&c.TLSCert, "tlscert", "", "client certificate `FILE` (NATS_CERT)")
+	fs.StringVar(&c.TLSKey, "tlskey", "", "`FILE` with the certificate's key (NATS_KEY)")
+	fs.StringVar(&c.TLSCA, "tlsca", "", "`FILE` with the authority that signed the server's certificate (NATS_CA)")
+	fs.BoolVar(&c.TLSFirst, "tlsfirst", false, "TLS handshake before the server says a word")
+	fs.StringVar(&c.InboxPrefix, "inbox-prefix", "", "`PREFIX` of reply subjects (NATS_INBOX_PREFIX)")
+	fs.BoolVar(&c.Insecure, "insecure", false, "accept a server off this machine without authentication")
+	fs.DurationVar(&c.Timeout, "timeout", defaultTimeout, "how long a request may take, and connecting if this is said")
+	fs.StringVar(&c.Namespace, "namespace", "default", "`NAME` of the castnet on this bus")
+	c.timeoutGiven = func() bool { return fs.Changed("timeout") }
+}
+
+// Options says how to open the bus (CLI-1), all but the connection's name and log.
+func (c *Connection) Options(getenv func(string) string) (bus.Options, error) {
+	if err := c.check(); err != nil {
+		return bus.Options{}, err
+	}
+	nctx, err := c.context(getenv)
+	if err != nil {
+		return bus.Options{}, err
+	}
+	set := resolve(c.source(), getenv, nctx.get)
+	if set["NATS_PASSWORD"] != "" && set["NATS_USER"] == "" {
+		return bus.Options{}, Usagef("a password is given without a user: say --user or NATS_USER")
+	}
+	if !hasIdentity(set.get) {
+		set["NATS_TOKEN"] = localToken(getenv, set["NATS_URL"])
+	}
+	// FromEnv does the rest: the local file where there is no URL, and its hint when that fails.
+	o := bus.FromEnv(func(key string) string {
+		if strings.HasPrefix(key, "NATS_") {
+			return set[key]
+		}
+		return getenv(key)
+	})
+	o.TLSFirst, o.Insecure = c.TLSFirst || nctx[tlsFirst] != "", c.Insecure
+	if c.timeoutGiven != nil && c.timeoutGiven() {
+		o.ConnectTimeout = c.Timeout
+	}
+	return o, nil
+}
+
+// Named reports whether a flag or a variable says which bus to use.
+func (c *Connection) Named(getenv func(string) string) bool {
+	return c.Server != "" || c.contextName(getenv) != "" || getenv("NATS_URL") != ""
+}
+
+func (c *Connection) contextName(getenv func(string) string) string {
+	return first(c.Context, getenv("NATS_CONTEXT"))
+}
+
+// check finds flags that contradict each other.
+func (c *Connection) check() error {
+	identities := 0
+	for _, given := range []string{c.Creds, c.NKey, c.User, c.Token} {
+		if given != "" {
+			identities++
+		}
+	}
+	switch {
+	case identities > 1:
+		return Usagef("want one of --creds, --nkey, --user and --token, got several")
+	case (c.TLSCert == "") != (c.TLSKey == ""):
+		return Usagef("--tlscert and --tlskey go together, got only one of them")
+	case c.timeoutGiven != nil && c.Timeout <= 0:
+		return Usagef("--timeout is %s, want more than 0", c.Timeout)
+	}
+	return nil
+}
+
+// source is the flags under the names of their variables.
+func (c *Connection) source() source {
+	return settings{
+		"NATS_URL": c.Server, "NATS_CREDS": c.Creds, "NATS_NKEY": c.NKey, "NATS_USER": c.User,
+		"NATS_PASSWORD": c.Password, "NATS_TOKEN": c.Token, "NATS_CERT": c.TLSCert, "NATS_KEY": c.TLSKey,
+		"NATS_CA": c.TLSCA, "NATS_INBOX_PREFIX": c.InboxPrefix,
+	}.get
+}

@@ -1,0 +1,161 @@
+package cli_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/internal/cli"
+)
+
+// contexts writes NATS contexts where machine looks for them, and selects one.
+func contexts(t *testing.T, selected string, files map[string]string) {
+	t.Helper()
+	dir := filepath.Join(os.Getenv("XDG_CONFIG_HOME"), "nats")
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, "context"), 0o700))
+	for name, text := range files {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "context", name+".json"), []byte(text), 0o600))
+	}
+	if selected != "" {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "context.txt"), []byte(selected), 0o600))
+	}
+}
+
+// local leaves word of a hostd of this process.
+func local(t *testing.T, getenv func(string) string) {
+	t.Helper()
+	path, err := bus.LocalFile(getenv)
+	require.NoError(t, err)
+	require.NoError(t, bus.WriteLocal(path, bus.Local{URL: "nats://127.0.0.1:5222", Token: "local", PID: os.Getpid()}))
+}
+
+func TestConnection_flagsGoBeforeVariablesContextsAndTheLocalFile_CLI1(t *testing.T) {
+	getenv := machine(t, map[string]string{
+		"NATS_URL": "nats://env", "NATS_CA": "env.ca", "NATS_INBOX_PREFIX": "ENV",
+	})
+	contexts(t, "", map[string]string{"c": `{"url":"nats://context","ca":"context.ca","inbox_prefix":"CTX","token":"t","tls_first":true}`})
+	local(t, getenv)
+
+	o, err := typed(t, "--context", "c", "--server", "nats://flag").Options(getenv)
+	require.NoError(t, err)
+	require.Equal(t, bus.Options{URL: "nats://flag", CAFile: "env.ca", InboxPrefix: "ENV", Token: "t", TLSFirst: true}, o)
+
+	o, err = typed(t, "--context", "c", "--tlsca", "flag.ca", "--insecure", "--timeout", "3s").Options(getenv)
+	require.NoError(t, err)
+	require.Equal(t, bus.Options{
+		URL: "nats://env", CAFile: "flag.ca", InboxPrefix: "ENV", Token: "t", TLSFirst: true, Insecure: true, ConnectTimeout: 3 * time.Second,
+	}, o)
+}
+
+func TestConnection_selectedContextCountsOnlyWithoutURL_CLI2(t *testing.T) {
+	vars := map[string]string{}
+	getenv := machine(t, vars)
+	contexts(t, "chosen", map[string]string{
+		"chosen": `{"url":"nats://chosen","user":"u","password":"p"}`,
+		"named":  `{"url":"nats://named","user_jwt":"j","user_seed":"s"}`,
+	})
+	local(t, getenv)
+	resolve := func(args ...string) bus.Options {
+		o, err := typed(t, args...).Options(getenv)
+		require.NoError(t, err)
+		return o
+	}
+	require.Equal(t, bus.Options{URL: "nats://chosen", User: "u", Password: "p"}, resolve())
+	require.Equal(t, bus.Options{URL: "nats://flag"}, resolve("-s", "nats://flag"))
+	vars["NATS_CONTEXT"] = "named"
+	require.Equal(t, bus.Options{URL: "nats://named", JWT: "j", Seed: "s"}, resolve())
+	require.Equal(t, bus.Options{URL: "nats://chosen", User: "u", Password: "p"}, resolve("--context", "chosen"))
+	vars["NATS_CONTEXT"], vars["NATS_URL"] = "", "nats://env"
+	require.Equal(t, bus.Options{URL: "nats://env"}, resolve())
+}
+
+func TestConnection_identityComesWholeFromOneSource_CLI3(t *testing.T) {
+	for name, row := range map[string]struct {
+		vars map[string]string
+		args []string
+		want bus.Options
+	}{
+		"a flag shuts out another kind": {
+			map[string]string{"NATS_CREDS": "env.creds", "NATS_TOKEN": "env"}, []string{"--user", "me", "--password", "p"},
+			bus.Options{User: "me", Password: "p"},
+		},
+		"the password from the environment": {
+			map[string]string{"NATS_USER": "other", "NATS_PASSWORD": "p"}, []string{"--user", "me"},
+			bus.Options{User: "me", Password: "p"},
+		},
+		"the user from the environment": {
+			map[string]string{"NATS_USER": "me"}, []string{"--password", "p"}, bus.Options{User: "me", Password: "p"},
+		},
+		"a variable shuts out the context": {
+			map[string]string{"NATS_NKEY": "n"}, []string{"--context", "c"}, bus.Options{NKey: "n"},
+		},
+		"a certificate and its key": {
+			map[string]string{"NATS_CERT": "env.crt", "NATS_KEY": "env.key"}, []string{"--tlscert", "a.crt", "--tlskey", "a.key", "--token", "t"},
+			bus.Options{CertFile: "a.crt", KeyFile: "a.key", Token: "t"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			getenv := machine(t, row.vars)
+			contexts(t, "", map[string]string{"c": `{"creds":"/context.creds"}`})
+			o, err := typed(t, append(row.args, "--server", "nats://x")...).Options(getenv)
+			require.NoError(t, err)
+			row.want.URL = "nats://x"
+			require.Equal(t, row.want, o)
+		})
+	}
+}
+
+func TestConnection_thisMachinesHostdIsFoundWithItsToken_CLI4(t *testing.T) {
+	getenv := machine(t, nil)
+	local(t, getenv)
+	for name, row := range map[string]struct {
+		args []string
+		want bus.Options
+	}{
+		"when nothing is said":   {nil, bus.Options{URL: "nats://127.0.0.1:5222", Token: "local"}},
+		"when its URL is said":   {[]string{"-s", "nats://127.0.0.1:5222/"}, bus.Options{URL: "nats://127.0.0.1:5222/", Token: "local"}},
+		"but with one's own":     {[]string{"-s", "nats://127.0.0.1:5222", "--token", "t"}, bus.Options{URL: "nats://127.0.0.1:5222", Token: "t"}},
+		"its token goes nowhere": {[]string{"-s", "nats://127.0.0.1:4222"}, bus.Options{URL: "nats://127.0.0.1:4222"}},
+	} {
+		o, err := typed(t, row.args...).Options(getenv)
+		require.NoError(t, err, name)
+		require.Equal(t, row.want, o, name)
+	}
+}
+
+func TestConnection_namedByFlagOrVariableOnly(t *testing.T) {
+	vars := map[string]string{}
+	getenv := machine(t, vars)
+	contexts(t, "c", map[string]string{"c": `{"url":"nats://c"}`})
+	require.False(t, typed(t).Named(getenv))
+	require.True(t, typed(t, "--context", "c").Named(getenv))
+	vars["NATS_URL"] = "nats://env"
+	require.True(t, typed(t).Named(getenv))
+}
+
+func TestConnection_whatContradictsItselfIsAUsageError(t *testing.T) {
+	vars := map[string]string{}
+	getenv := machine(t, vars)
+	contexts(t, "", map[string]string{"broken": `{`, "proxied": `{"url":"nats://c","socks_proxy":"socks5://p"}`})
+	for _, row := range []struct {
+		want string
+		args []string
+	}{
+		{"want one of --creds, --nkey, --user and --token", []string{"--token", "t", "--user", "u"}},
+		{"--tlscert and --tlskey go together", []string{"--tlskey", "k"}},
+		{"--timeout is 0s, want more than 0", []string{"--timeout", "0"}},
+		{"a password is given without a user", []string{"--password", "p"}},
+		{`NATS context "nowhere" does not exist; there is broken, proxied`, []string{"--context", "nowhere"}},
+		{`NATS context "../x" does not exist`, []string{"--context", "../x"}},
+		{`NATS context "broken": unexpected end of JSON`, []string{"--context", "broken"}},
+		{`NATS context "proxied" goes through the proxy socks5://p`, []string{"--context", "proxied"}},
+	} {
+		_, err := typed(t, row.args...).Options(getenv)
+		require.ErrorContains(t, err, row.want)
+		require.Equal(t, cli.ExitUsage, cli.ExitCode(err))
+	}
+}
