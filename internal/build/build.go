@@ -16,8 +16,15 @@ const goNote = ".note.go.buildid"
 // maxNote bounds what is read of it.
 const maxNote = 4 << 10
 
+// running is, where the system has it, the program that this process runs, even when the file at its
+// path has been replaced since, as building it again does.
+const running = "/proc/self/exe"
+
 // ID identifies the program of this process: two processes with one id run the same code.
 func ID() (string, error) {
+	if id, err := Of(running); err == nil {
+		return id, nil
+	}
 	path, err := os.Executable()
 	if err != nil {
 		return "", fmt.Errorf("build id: %w", err)

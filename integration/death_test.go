@@ -1,0 +1,119 @@
+package integration
+
+import (
+	"bufio"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/cast"
+	"github.com/castnet-io/castnet/examples/wordcount/counting"
+)
+
+func TestKilledProc_isSeenByItsOwnerAndTheOthersAnswer(t *testing.T) {
+	c := newCluster(t, "a", "b")
+	net := c.connect(t)
+	procs := spawn(t, net, 4)
+	m := counters(t, procs)
+	pid := pids(t, net, procs.ID().String())[5]
+	require.NotZero(t, pid)
+	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
+	for e, err := range procs.Watch(t.Context()) {
+		require.NoError(t, err)
+		require.Equal(t, 5, e.Rank)
+		require.Equal(t, int(syscall.SIGKILL), e.Signal)
+		require.True(t, strings.HasPrefix(e.Host, "b-"), e.Host)
+		break
+	}
+	_, err := cast.Gather(t.Context(), m, counting.Progress, actor.None{})
+	var partial *cast.CoverageError
+	require.ErrorAs(t, err, &partial)
+	require.Equal(t, 7, partial.Coverage.Answered)
+	require.Equal(t, "host=1,proc=1", partial.Coverage.FailedRegion())
+	require.ErrorIs(t, err, actor.ErrProcDead)
+	require.Len(t, pids(t, net, procs.ID().String()), 7)
+}
+
+func TestKilledHost_takesItsProcsAlong(t *testing.T) {
+	c := newCluster(t, "a")
+	net := c.connect(t)
+	procs := spawn(t, net, 4)
+	require.Len(t, pids(t, net, procs.ID().String()), 4)
+	c.nodes[0].kill(t)
+	self, err := os.Executable()
+	require.NoError(t, err)
+	gone(t, self)
+}
+
+func TestKilledOwner_itsProcsStopWhenTheirLeaseRunsOut(t *testing.T) {
+	c := newCluster(t, "a")
+	o := c.startOwner(t, "")
+	id, ok := strings.CutPrefix(o.ask(t), "mesh ")
+	require.True(t, ok, id)
+	net := c.connect(t)
+	require.Len(t, pids(t, net, id), 2)
+	require.NoError(t, o.cmd.Process.Kill())
+	require.Error(t, o.cmd.Wait())
+	require.Eventually(t, func() bool { return len(pids(t, net, id)) == 0 }, patience, poll)
+	require.Contains(t, c.nodes[0].said.String(), "the lease ran out")
+	require.Contains(t, c.nodes[0].said.String(), id)
+}
+
+// owner is a process that runs ownerMain.
+type owner struct {
+	cmd *exec.Cmd
+	in  io.WriteCloser
+	out *bufio.Reader
+}
+
+// startOwner starts an owner from a path; "" is this binary's.
+func (c *cluster) startOwner(t *testing.T, path string) *owner {
+	t.Helper()
+	self, err := os.Executable()
+	require.NoError(t, err)
+	if path == "" {
+		path = self
+	}
+	o := &owner{cmd: exec.Command(path)}
+	o.cmd.Env = append(c.environment(t), roleVariable+"="+roleOwner)
+	o.cmd.Stderr = os.Stderr
+	o.in, err = o.cmd.StdinPipe()
+	require.NoError(t, err)
+	out, err := o.cmd.StdoutPipe()
+	require.NoError(t, err)
+	o.out = bufio.NewReader(out)
+	require.NoError(t, o.cmd.Start())
+	t.Cleanup(func() { _ = o.cmd.Process.Kill() }) // fails when it has ended, as it should have
+	require.Equal(t, "connected", o.line(t))
+	return o
+}
+
+// ask has it spawn, and returns its answer.
+func (o *owner) ask(t *testing.T) string {
+	t.Helper()
+	_, err := io.WriteString(o.in, "spawn\n")
+	require.NoError(t, err)
+	return o.line(t)
+}
+
+func (o *owner) line(t *testing.T) string {
+	t.Helper()
+	line, err := o.out.ReadString('\n')
+	require.NoError(t, err, "the owner ended: %s", line)
+	return strings.TrimSpace(line)
+}
+
+// end closes its stdin and waits.
+func (o *owner) end(t *testing.T) {
+	t.Helper()
+	require.NoError(t, o.in.Close())
+	rest, err := io.ReadAll(o.out)
+	require.NoError(t, err)
+	require.NoError(t, o.cmd.Wait(), "%s", rest)
+}

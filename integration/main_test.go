@@ -1,0 +1,97 @@
+package integration
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/castnet-io/castnet/agent/proc"
+	"github.com/castnet-io/castnet/examples/wordcount/counting"
+	"github.com/castnet-io/castnet/mesh"
+	"github.com/castnet-io/castnet/mesh/shape"
+)
+
+const (
+	// roleVariable makes the test binary an owner; see ownerMain.
+	roleVariable = "CASTNET_INTEGRATION"
+	roleOwner    = "owner"
+	// binVariable is the folder of the programs that TestMain has built.
+	binVariable = "CASTNET_INTEGRATION_BIN"
+)
+
+func TestMain(m *testing.M) {
+	proc.Main(counting.Def())
+	if os.Getenv(roleVariable) == roleOwner {
+		os.Exit(ownerMain())
+	}
+	bin, err := buildPrograms()
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "integration: %v\n", err)
+		os.Exit(1)
+	}
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		_ = os.RemoveAll(bin) // in the system's folder for temporary files
+		os.Exit(code)
+	}))
+}
+
+// buildPrograms builds what the tests run, without the race detector: these are the programs that
+// users have.
+func buildPrograms() (string, error) {
+	bin, err := os.MkdirTemp("", "castnet-integration-")
+	if err != nil {
+		return "", err
+	}
+	if bin, err = filepath.EvalSymlinks(bin); err != nil {
+		return "", err
+	}
+	build := exec.Command("go", "build", "-C", "..", "-o", bin+"/", "./cmd/hostd", "./examples/...")
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%v: %w\n%s", build.Args, err, out)
+	}
+	return bin, os.Setenv(binVariable, bin)
+}
+
+// program is the path of a program that TestMain has built.
+func program(name string) string { return filepath.Join(os.Getenv(binVariable), name) }
+
+// ownerLease is how long an owner's procs outlive it.
+const ownerLease = time.Second
+
+// ownerMain is a client that tests can treat badly. It connects where the environment says and
+// prints `connected`; on each line of stdin it spawns two procs a host and prints the mesh, or why
+// there is none; it ends with stdin.
+func ownerMain() int {
+	ctx := context.Background()
+	net, err := mesh.Connect(ctx, mesh.Options{Label: "owner"})
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	fmt.Println("connected")
+	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+		hosts, err := net.Hosts(ctx)
+		if err != nil {
+			fmt.Println(err)
+			continue
+		}
+		procs, err := hosts.SpawnProcs(ctx, mesh.Spawning{Name: "owned", PerHost: shape.Of("gpu", 2), Lease: ownerLease})
+		if err != nil {
+			fmt.Println(err)
+			continue
+		}
+		fmt.Println("mesh", procs.ID())
+	}
+	if err := net.Close(ctx); err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,144 @@
+package integration
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// start runs a program of this cluster's, with its output in the transcript.
+func (c *cluster) start(t *testing.T, name string, args ...string) (*exec.Cmd, *transcript) {
+	t.Helper()
+	out := &transcript{}
+	cmd := exec.Command(program(name), args...)
+	cmd.Env, cmd.Stdout, cmd.Stderr = c.environment(t), out, out
+	require.NoError(t, cmd.Start())
+	return cmd, out
+}
+
+// run waits for a program and returns what it said and its exit code.
+func (c *cluster) run(t *testing.T, name string, args ...string) (string, int) {
+	t.Helper()
+	cmd, out := c.start(t, name, args...)
+	err := cmd.Wait()
+	if err != nil {
+		require.IsType(t, &exec.ExitError{}, err)
+	}
+	return out.String(), cmd.ProcessState.ExitCode()
+}
+
+// requireReport checks what the word count says of a folder on 2 hosts × 4 procs.
+func requireReport(t *testing.T, out, folder string) {
+	t.Helper()
+	counts, files, words := oracle(t, folder, ".go")
+	require.Contains(t, out, fmt.Sprintf("\n%d files, %d words, %d of them different\n", files, words, len(counts)))
+	for rank := range 8 {
+		require.Regexp(t, fmt.Sprintf(`(?m)^ +%d  host=%d,proc=%d +%s +\d+ +\d+ +\d+$`, rank, rank/4, rank%4, string(rune('a'+rank/4))), out)
+	}
+	var first string
+	for w, n := range counts {
+		if first == "" || n > counts[first] || n == counts[first] && w < first {
+			first = w
+		}
+	}
+	require.Regexp(t, fmt.Sprintf(`(?m)^   1  %s +%d  █+$`, first, counts[first]), out)
+	require.Regexp(t, `its owner knows after [0-9.]+ ms: .* failed on b-.*killed by signal 9`, out)
+	require.Regexp(t, `the others still answer, in [0-9.]+ ms: asked 8 · answered 7 · failed 1 \[host=1,proc=1\] · missing 0`, out)
+	require.Contains(t, out, "\ncleaned up in ")
+}
+
+func TestDemo_withAServerAndHostsOfItsOwn(t *testing.T) {
+	c := newCluster(t)
+	folder := corpus(t)
+	out, code := c.run(t, "wordcount", "--hostd", program("hostd"), folder)
+	require.Zero(t, code, out)
+	requireReport(t, out, folder)
+	require.Empty(t, running(t, os.Getenv(binVariable)), "nothing is left when it returns")
+}
+
+func TestDemo_onHostsThatAreThere(t *testing.T) {
+	c := newCluster(t, "a", "b")
+	folder := corpus(t)
+	c.connect(t) // whatever the first client makes hosts keep is no leak of the second
+	before := c.server.NumSubs()
+	for range 2 {
+		out, code := c.run(t, "wordcount", "--hosts", "2", folder)
+		require.Zero(t, code, out)
+		requireReport(t, out, folder)
+		require.Eventually(t, func() bool { return c.server.NumSubs() == before }, patience, poll, "INT-3: %d subscriptions, %d before", c.server.NumSubs(), before)
+	}
+}
+
+func TestDemo_refusesBadInputBeforeAnythingStarts(t *testing.T) {
+	c := newCluster(t)
+	for name, bad := range map[string]struct {
+		args []string
+		code int
+		says string
+	}{
+		"no such folder":    {[]string{"--hostd", program("hostd"), "/does/not/exist"}, 1, "open /does/not/exist: no such file or directory"},
+		"no such hostd":     {[]string{"--hostd", "/does/not/exist", "/"}, 1, "/does/not/exist: no such file or directory"},
+		"a hostd that ends": {[]string{"--hostd", "/bin/false", "/"}, 1, " ended: exit status 1\n"},
+		"no hosts":          {[]string{"/"}, 1, "0 of 1 hosts answer"},
+		"two folders":       {[]string{"/a", "/b"}, 2, "2 folders: want one"},
+		"unknown flag":      {[]string{"--what", "/"}, 2, "flag provided but not defined: -what"},
+		"no procs":          {[]string{"--procs", "0", "/"}, 2, "--procs"},
+		"too many hosts":    {[]string{"--hostd", "x", "--hosts", "27", "/"}, 2, "at most 26"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			args := append([]string{"--await", "1s"}, bad.args...)
+			out, code := c.run(t, "wordcount", args...)
+			require.Equal(t, bad.code, code, out)
+			require.Contains(t, out, bad.says)
+			require.True(t, strings.HasPrefix(out, "wordcount: "), out)
+			require.Empty(t, running(t, os.Getenv(binVariable)))
+		})
+	}
+}
+
+func TestDemo_cleansUpWhenInterrupted(t *testing.T) {
+	c := newCluster(t)
+	cmd, out := c.start(t, "wordcount", "--hostd", program("hostd"))
+	awaitText(t, out, "\ncorpus ")
+	require.NoError(t, cmd.Process.Signal(syscall.SIGINT))
+	require.Error(t, cmd.Wait())
+	require.Equal(t, 130, cmd.ProcessState.ExitCode(), out)
+	require.Contains(t, out.String(), "wordcount: interrupted\n")
+	require.Empty(t, running(t, os.Getenv(binVariable)), "nothing is left when it returns")
+}
+
+func TestDemo_takesItsHostsAlongWhenItIsKilled(t *testing.T) {
+	c := newCluster(t)
+	cmd, out := c.start(t, "wordcount", "--hostd", program("hostd"))
+	awaitText(t, out, "\ncorpus ")
+	require.NoError(t, cmd.Process.Kill())
+	require.Error(t, cmd.Wait())
+	gone(t, os.Getenv(binVariable)) // DEMO-1
+	sweep(t, cmd.Env)
+}
+
+func TestHello_countsOnEveryProc(t *testing.T) {
+	c := newCluster(t, "a", "b")
+	out, code := c.run(t, "hello")
+	require.Zero(t, code, out)
+	require.Equal(t, "host=2,gpu=8: gpu 3 counts 5; all 16 count 21\n", out)
+}
+
+func TestHello_saysThatThereIsNoHost(t *testing.T) {
+	out, code := newCluster(t).run(t, "hello")
+	require.Equal(t, 1, code)
+	require.Contains(t, out, "hello: no host answers")
+	require.Equal(t, 1, bytes.Count([]byte(out), []byte("\n")), "one line")
+}
+
+// awaitText waits until a process has said something.
+func awaitText(t *testing.T, out *transcript, text string) {
+	t.Helper()
+	require.Eventually(t, func() bool { return strings.Contains(out.String(), text) }, 2*patience, poll, "%q was not said", text)
+}

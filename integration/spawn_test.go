@@ -1,0 +1,101 @@
+package integration
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/mesh"
+	"github.com/castnet-io/castnet/mesh/shape"
+)
+
+func TestBadProgram_isAnErrorThatNamesHostAndPath(t *testing.T) {
+	c := newCluster(t, "a", "b")
+	net := c.connect(t)
+	hosts, err := net.Hosts(t.Context())
+	require.NoError(t, err)
+	a, b := hosts.Infos()[0].ID.String(), hosts.Infos()[1].ID.String()
+	for path, want := range map[string]string{
+		"/does/not/exist": `command "/does/not/exist": lstat /does: no such file or directory`,
+		"/bin/false":      "exited with code 1",
+		"/bin/true":       "before it was ready: does its main call proc.Main first?",
+		"/etc/passwd":     `command "/etc/passwd": want an executable file`,
+		"hostd":           `command "hostd": want an absolute path on the host`,
+	} {
+		_, err := hosts.SpawnProcs(t.Context(), mesh.Spawning{Name: "bad", PerHost: shape.Of("gpu", 1), Command: mesh.Command{Path: path}})
+		var failed *mesh.SpawnError
+		require.ErrorAs(t, err, &failed, path)
+		require.Len(t, failed.Failed, 2, path)
+		require.Equal(t, []string{a, b}, []string{failed.Failed[0].Host, failed.Failed[1].Host})
+		require.ErrorContains(t, err, want)
+	}
+	require.Empty(t, c.procs(t), "nothing is half started")
+}
+
+func TestForbiddenProgram_isRefusedWithTheFlagThatAllowsIt(t *testing.T) {
+	c := newCluster(t, "a")
+	hosts, err := c.connect(t).Hosts(t.Context())
+	require.NoError(t, err)
+	path := copied(t, program("hello"))
+	_, err = hosts.SpawnProcs(t.Context(), mesh.Spawning{Name: "bad", PerHost: shape.Of("gpu", 1), Command: mesh.Command{Path: path}})
+	require.ErrorContains(t, err, "is not allowed on this host")
+	require.ErrorContains(t, err, "--allow "+path)
+}
+
+func TestOtherBuild_isRefusedWithBothBuildIDs(t *testing.T) {
+	c := newCluster(t, "a")
+	self, err := os.Executable()
+	require.NoError(t, err)
+	path := filepath.Join(os.Getenv(binVariable), "replaced")
+	replace(t, self, path)
+	t.Cleanup(func() { require.NoError(t, os.Remove(path)) })
+	o := c.startOwner(t, path)
+	replace(t, program("wordcount"), path) // as `go build` does under a program that runs
+	says := o.ask(t)
+	require.Regexp(t, `rank 0 .* on a-\w+: .*`+path+` on host a is build [0-9a-f]{12}, the caller is build [0-9a-f]{12}`, says+o.rest(t))
+	o.end(t)
+}
+
+// rest is what else the owner says until its answer to another question begins.
+func (o *owner) rest(t *testing.T) string {
+	t.Helper()
+	buf := make([]byte, o.out.Buffered())
+	_, err := io.ReadFull(o.out, buf)
+	require.NoError(t, err)
+	return string(buf)
+}
+
+// procs are the live processes of all meshes.
+func (c *cluster) procs(t *testing.T) (all []int) {
+	t.Helper()
+	meshes, err := c.connect(t).Meshes(t.Context())
+	require.NoError(t, err)
+	for _, m := range meshes {
+		for _, s := range m.States {
+			if !s.Status.Phase.Terminal() {
+				all = append(all, s.Proc.PID)
+			}
+		}
+	}
+	return all
+}
+
+// copied is a program at a path that no host allows.
+func copied(t *testing.T, from string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), filepath.Base(from))
+	replace(t, from, path)
+	return path
+}
+
+// replace puts a program in place of what is at a path.
+func replace(t *testing.T, from, path string) {
+	t.Helper()
+	data, err := os.ReadFile(from)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(path+".new", data, 0o755))
+	require.NoError(t, os.Rename(path+".new", path))
+}

@@ -1,0 +1,122 @@
+package integration
+
+import (
+	"fmt"
+	"go/build"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/examples/wordcount/counting"
+	"github.com/castnet-io/castnet/mesh"
+)
+
+// oracle counts the words of a folder as one would who knows nothing of meshes.
+func oracle(t *testing.T, folder, suffix string) (counts map[string]int64, files int, words int64) {
+	t.Helper()
+	word, number := regexp.MustCompile(`[\pL\p{Nd}_]+`), regexp.MustCompile(`^\p{Nd}`)
+	counts = map[string]int64{}
+	err := filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() || !strings.HasSuffix(path, suffix) {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		for _, w := range word.FindAllString(strings.ToLower(string(text)), -1) {
+			if len(w) <= counting.MaxWord && !number.MatchString(w) {
+				counts[w]++
+				words++
+			}
+		}
+		files++
+		return err
+	})
+	require.NoError(t, err)
+	return counts, files, words
+}
+
+// corpus is a small folder with what a large one has somewhere.
+func corpus(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"empty.go": "", "blank.go": " \n\t\n", "broken.go": "a\xffb \xe2\x82 c", "long.go": strings.Repeat("f", 1<<20) + " end",
+		"sub/deep/er.go": "package er // größer ÄRGER 漢字 snake_case x1", "notes.txt": "nobody counts this", "sub/x-y.go": "x y x",
+	} {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
+	}
+	require.NoError(t, os.Symlink("broken.go", filepath.Join(dir, "link.go")))
+	for i := range 40 {
+		text := fmt.Sprintf("package p%d\nfunc f%d() int { return %d }\n", i%3, i, i*i)
+		require.NoError(t, os.WriteFile(filepath.Join(dir, fmt.Sprintf("f%02d.go", i)), []byte(text), 0o644))
+	}
+	return dir
+}
+
+func counters(t *testing.T, procs mesh.ProcMesh) mesh.ActorMesh[*counting.Counter] {
+	t.Helper()
+	m, err := mesh.Spawn(t.Context(), procs, counting.Type, "counters", actor.None{})
+	require.NoError(t, err)
+	return m
+}
+
+func TestWordCount_isThatOfOneProcess(t *testing.T) {
+	c := newCluster(t, "a", "b")
+	m := counters(t, spawn(t, c.connect(t), 4))
+	for name, folder := range map[string]string{
+		"corpus": corpus(t), "go": filepath.Join(build.Default.GOROOT, "src", "strings"), "cmd": filepath.Join(build.Default.GOROOT, "src", "net"),
+	} {
+		want, files, words := oracle(t, folder, ".go")
+		shares, err := counting.Count(t.Context(), m, counting.Job{Folder: folder, Suffix: ".go"})
+		require.NoError(t, err, name)
+		gotFiles, gotWords := 0, int64(0)
+		for _, s := range shares.Values() {
+			gotFiles, gotWords = gotFiles+s.Files, gotWords+s.Words
+		}
+		require.Equal(t, files, gotFiles, name)
+		require.Equal(t, words, gotWords, name)
+		for _, limit := range []int{counting.Limit(1 << 20), 4 << 10} { // WC-3: few shards, and many
+			total, err := counting.Fold(t.Context(), m, counting.Shards(shares, limit), limit)
+			require.NoError(t, err)
+			require.Equal(t, want, total.Counts, "%s with messages of %d bytes", name, limit)
+		}
+		done, err := counting.Look(t.Context(), m)
+		require.NoError(t, err)
+		require.Equal(t, counting.Done{Files: int64(files), Of: int64(files)}, done)
+	}
+}
+
+func TestWordCount_cutsFinerWhenAShardIsTooLarge(t *testing.T) {
+	c := newCluster(t, "a")
+	m := counters(t, spawn(t, c.connect(t), 2))
+	folder := corpus(t)
+	_, err := counting.Count(t.Context(), m, counting.Job{Folder: folder, Suffix: ".go"})
+	require.NoError(t, err)
+	total, err := counting.Fold(t.Context(), m, 1, 256) // one shard does not fit
+	require.NoError(t, err)
+	want, _, _ := oracle(t, folder, ".go")
+	require.Equal(t, want, total.Counts)
+	require.Greater(t, total.Shards, 1)
+}
+
+func TestWordCount_saysWhatIsWrongWithAFolder(t *testing.T) {
+	c := newCluster(t, "a")
+	m := counters(t, spawn(t, c.connect(t), 2))
+	for folder, want := range map[string]string{
+		"/does/not/exist":           "/does/not/exist: no such file or directory",
+		"relative":                  `"relative": want an absolute path`,
+		t.TempDir():                 `ends in ".go"`,
+		"/etc/passwd":               "/etc/passwd is not a folder",
+		filepath.Join("/", "a\x00"): "invalid argument",
+	} {
+		_, err := counting.Count(t.Context(), m, counting.Job{Folder: folder, Suffix: ".go"})
+		require.ErrorContains(t, err, want)
+	}
+}
