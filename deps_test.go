@@ -43,19 +43,21 @@ internal/link < bus subjects internal/wire
 	delivery between two processes knows neither actors nor meshes, only frames and roads
 internal/launch
 	owning an OS process is one craft, behind build tags, free of buses and actors
+internal/build
+	which program this is, for callers and procs to compare; apart from launching, because clients launch nothing
 actor < bus internal/link internal/wire subjects mesh/shape
 	agents and controllers are ordinary actors: the runtime must not know cast, agent, controller or mesh
-cast < actor internal/link internal/wire subjects mesh/shape
-	plan, route, gather and fold work on any mesh of refs, so they know no lifecycle
-agent < actor subjects mesh/shape
-	the lifecycle protocol is messages only; whoever speaks it brings its own machinery
-agent/proc < agent actor cast bus subjects mesh/shape internal/launch
+cast < actor bus internal/link internal/wire subjects mesh/shape
+	plan, route, gather and fold work on any mesh of refs, so they know no lifecycle; the router takes messages off the bus
+agent < actor bus subjects mesh/shape ; internal/wire
+	the lifecycle protocol is messages only, and the one request that finds who speaks it; tests hold its golden vectors
+agent/proc < agent actor cast bus internal/wire subjects mesh/shape internal/build internal/launch
 	what runs in a spawned process does not know who controls it: never mesh, never controller
 controller < agent actor cast bus subjects mesh/shape ; agent/host agent/proc
 	owns a mesh by messages to agents; it launches nothing, so a client binary carries no launcher
-agent/host < agent agent/proc actor cast bus subjects mesh/shape internal/launch
+agent/host < agent agent/proc actor cast bus internal/wire subjects mesh/shape internal/build internal/launch
 	a host does not know who controls it: never mesh, never controller
-mesh < controller agent cast actor bus subjects mesh/shape ; agent/host agent/proc
+mesh < controller agent cast actor bus internal/build internal/wire subjects mesh/shape ; agent/host agent/proc
 	what users hold; agents come to it as refs, so the library stays without launcher and server
 internal/cli < bus actor cast mesh mesh/shape subjects
 	flags, NATS contexts and exit codes are for the two commands, and the same in both

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -225,4 +227,26 @@ func TestHostd_busLostForGoodIsAnError_HOSTD5(t *testing.T) {
 	require.Equal(t, 6, d.exit(t))
 	require.Contains(t, d.stderr(), "hostd: the bus is lost for good")
 	s.requireClean(t)
+}
+
+func TestHostd_outlivesTheReaderOfItsLog(t *testing.T) {
+	s := newSite(t)
+	r, w, err := os.Pipe()
+	require.NoError(t, err)
+	self, err := os.Executable()
+	require.NoError(t, err)
+	cmd := exec.Command(self, "--listen", "127.0.0.1:0")
+	cmd.Env, cmd.Stderr = s.env(), w
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	require.NoError(t, w.Close())
+	_, err = bufio.NewReader(r).ReadString('\n') // its first line: it is starting
+	require.NoError(t, err)
+	require.NoError(t, r.Close())
+	require.Eventually(t, func() bool {
+		_, err := os.Stat(s.localFile())
+		return err == nil
+	}, patience, time.Millisecond)
+	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
+	require.NoError(t, cmd.Wait(), "a drain that nobody reads of is still a drain")
 }

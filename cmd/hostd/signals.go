@@ -7,7 +7,12 @@ import (
 	"os/signal"
 	"sync"
 	"syscall"
+	"time"
 )
+
+// echo is how long the same signal again is the same word: the death of a parent with many threads
+// can be told more than once.
+const echo = 500 * time.Millisecond
 
 // asked is the cause of a context that a signal ended.
 type asked struct{ signal os.Signal }
@@ -15,20 +20,28 @@ type asked struct{ signal os.Signal }
 func (a asked) Error() string { return fmt.Sprintf("asked to stop (%s)", a.signal) }
 
 // untilAsked ends the context it returns at the first SIGTERM or SIGINT, and the process at the
-// second (HOSTD-4). release gives the signals back.
+// second (HOSTD-4). release gives the signals back. A reader of the log that is gone is an error of
+// the write, not the end of the host.
 func untilAsked(parent context.Context) (ctx context.Context, release func()) {
 	ctx, cancel := context.WithCancelCause(parent)
-	signals, done := make(chan os.Signal, 2), make(chan struct{})
+	signals, done := make(chan os.Signal, 4), make(chan struct{})
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
+	pipe := make(chan os.Signal, 1)
+	signal.Notify(pipe, syscall.SIGPIPE) // not Ignore: procs would inherit that
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		for _, act := range []func(os.Signal){
-			func(s os.Signal) { cancel(asked{s}) },
-			func(os.Signal) { os.Exit(1) },
-		} {
+		var first os.Signal
+		var since time.Time
+		for {
 			select {
 			case s := <-signals:
-				act(s)
+				switch {
+				case first == nil:
+					first, since = s, time.Now()
+					cancel(asked{s})
+				case s != first || time.Since(since) > echo:
+					os.Exit(1)
+				}
 			case <-done:
 				return
 			}
@@ -36,6 +49,7 @@ func untilAsked(parent context.Context) (ctx context.Context, release func()) {
 	})
 	return ctx, func() {
 		signal.Stop(signals)
+		signal.Stop(pipe)
 		close(done)
 		wg.Wait()
 		cancel(nil)
