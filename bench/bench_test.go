@@ -1,0 +1,182 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The forms that readers of the report rely on.
+var (
+	rowForm    = regexp.MustCompile(`^row=([a-z0-9-]+) ours=[0-9]+\.[0-9]{2} base=[0-9]+\.[0-9]{2} base_name=[a-z0-9-]+ unit=(us|ms) ratio=[0-9]+\.[0-9]{3} n=([0-9]+)$`)
+	canaryForm = regexp.MustCompile(`^canary=spin median=[0-9.]+ min=[0-9.]+ max=[0-9.]+ unit=ms spread=[0-9.]+% n=[0-9]+ disturbed=(yes|no)$`)
+)
+
+func TestRow_showsMediansAndTheirRatio(t *testing.T) {
+	r := row{"call-latency", "nats-request", "us"}
+	require.Equal(t, "row=call-latency ours=120.50 base=100.00 base_name=nats-request unit=us ratio=1.205 n=3",
+		r.line([]float64{999, 100, 120.5}, []float64{1, 100, 101}))
+}
+
+func TestFamilies_haveRowsOfTheForm(t *testing.T) {
+	seen := map[string]bool{}
+	for _, f := range families() {
+		for _, r := range f.rows {
+			require.Regexp(t, rowForm, r.line([]float64{2}, []float64{1}))
+			require.False(t, seen[r.name], "two rows are named %s", r.name)
+			seen[r.name] = true
+		}
+	}
+}
+
+func TestQuantile_liesBetweenItsNeighboursInProportion(t *testing.T) {
+	for _, c := range []struct {
+		values []float64
+		q      float64
+		want   float64
+	}{
+		{[]float64{7}, 0.5, 7},
+		{[]float64{7}, 0.99, 7},
+		{[]float64{3, 1, 2}, 0.5, 2},
+		{[]float64{4, 1, 3, 2}, 0.5, 2.5},
+		{[]float64{2, 1}, 0, 1},
+		{[]float64{2, 1}, 1, 2},
+		{[]float64{0, 100}, 0.99, 99},
+	} {
+		require.InDelta(t, c.want, quantile(c.values, c.q), 1e-9, "quantile %v of %v", c.q, c.values)
+	}
+}
+
+func TestQuantile_leavesItsInputInOrder(t *testing.T) {
+	values := []float64{3, 1, 2}
+	quantile(values, 0.5)
+	require.Equal(t, []float64{3, 1, 2}, values)
+}
+
+func TestCanary_callsAMachineDisturbedAboveTenPercent(t *testing.T) {
+	require.Equal(t, "canary=spin median=100.00 min=95.00 max=105.00 unit=ms spread=10.0% n=3 disturbed=no",
+		(&canary{times: []float64{100, 95, 105}}).line())
+	require.Equal(t, "canary=spin median=100.00 min=95.00 max=106.00 unit=ms spread=11.0% n=3 disturbed=yes",
+		(&canary{times: []float64{100, 95, 106}}).line())
+}
+
+func TestCanary_timesItsWork(t *testing.T) {
+	var c canary
+	c.sing()
+	c.sing()
+	require.Regexp(t, canaryForm, c.line())
+	require.Positive(t, c.times[0])
+}
+
+func TestParse_refusesWhatMakesNoSense(t *testing.T) {
+	for _, c := range []struct{ args, want string }{
+		{"-only [", "-only: error parsing regexp"},
+		{"-only nosuchrow", `-only "nosuchrow" matches no row; there are call-latency, `},
+		{"-repeats 0", "-repeats 0 -samples 2000: want at least 1 of each"},
+		{"-repeats many", `invalid value "many" for flag -repeats`},
+		{"-samples -1", "want at least 1 of each"},
+		{"call", `unexpected argument "call": rows are chosen by -only`},
+	} {
+		_, err := parse(strings.Fields(c.args), io.Discard)
+		require.ErrorContains(t, err, c.want, c.args)
+	}
+}
+
+func TestParse_anEmptyPatternIsEveryRow(t *testing.T) {
+	s, err := parse([]string{"-only", ""}, io.Discard)
+	require.NoError(t, err)
+	for _, name := range rowNames() {
+		require.True(t, s.matches([]string{name}))
+	}
+}
+
+func TestPlay_refusesAnUnknownRole(t *testing.T) {
+	require.Equal(t, 2, play("nobody", strings.NewReader(""), io.Discard))
+}
+
+func TestRun_measuresEveryRow(t *testing.T) {
+	s, err := parse([]string{"-repeats", "1", "-samples", "20"}, io.Discard)
+	require.NoError(t, err)
+	var out, notes bytes.Buffer
+	require.NoError(t, run(t.Context(), s, &out, &notes), notes.String())
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	names := rowNames()
+	require.Len(t, lines, len(names)+1, out.String())
+	for i, name := range names {
+		require.Regexp(t, rowForm, lines[i])
+		require.Equal(t, []string{name, "1"}, submatches(rowForm, lines[i], 1, 3))
+	}
+	require.Regexp(t, canaryForm, lines[len(names)])
+	requireNoStrays(t)
+}
+
+func TestRun_printsOnlyTheRowsAskedFor(t *testing.T) {
+	s, err := parse([]string{"-only", "p99", "-repeats", "2", "-samples", "5"}, io.Discard)
+	require.NoError(t, err)
+	var out bytes.Buffer
+	require.NoError(t, run(t.Context(), s, &out, io.Discard))
+	require.Equal(t, 2, strings.Count(out.String(), "\n"), out.String())
+	require.Contains(t, out.String(), "row=call-latency-p99 ")
+}
+
+// Interrupted in the middle of a measurement, when there are procs and responders.
+func TestRun_interruptedLeavesNothingBehind(t *testing.T) {
+	s, err := parse([]string{"-only", "gather", "-repeats", "1000", "-samples", "5"}, io.Discard)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var out bytes.Buffer
+	err = run(ctx, s, &out, onText{"repeat 2 ", cancel})
+	require.ErrorContains(t, err, "cast-gather-8: interrupted")
+	require.ErrorIs(t, err, context.Canceled)
+	require.NotContains(t, out.String(), "row=")
+	requireNoStrays(t)
+}
+
+// onText calls f when a text is written.
+type onText struct {
+	text string
+	f    func()
+}
+
+func (o onText) Write(p []byte) (int, error) {
+	if strings.Contains(string(p), o.text) {
+		o.f()
+	}
+	return len(p), nil
+}
+
+func submatches(form *regexp.Regexp, line string, groups ...int) []string {
+	var out []string
+	for _, g := range groups {
+		out = append(out, form.FindStringSubmatch(line)[g])
+	}
+	return out
+}
+
+// requireNoStrays finds other processes that run this binary (BENCH-5), where the system shows.
+func requireNoStrays(t *testing.T) {
+	t.Helper()
+	self, err := os.Readlink("/proc/self/exe")
+	if os.IsNotExist(err) {
+		return
+	}
+	require.NoError(t, err)
+	exes, err := filepath.Glob("/proc/[0-9]*/exe")
+	require.NoError(t, err)
+	var strays []string
+	for _, exe := range exes {
+		target, err := os.Readlink(exe)
+		if err == nil && target == self {
+			strays = append(strays, filepath.Base(filepath.Dir(exe)))
+		}
+	}
+	require.Len(t, strays, 1, "this process and those it left behind")
+}

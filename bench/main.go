@@ -1,0 +1,88 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"regexp"
+	"strings"
+	"syscall"
+
+	"github.com/castnet-io/castnet/agent/proc"
+)
+
+func main() {
+	proc.Main(actors())
+	if name := os.Getenv(roleEnv); name != "" {
+		os.Exit(play(name, os.Stdin, os.Stdout))
+	}
+	os.Exit(command())
+}
+
+// command is the program as its user started it.
+func command() int {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	s, err := parse(os.Args[1:], os.Stderr)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return 0
+	case err != nil:
+		fmt.Fprintf(os.Stderr, "bench: %v\n", err)
+		return 2
+	}
+	if err := run(ctx, s, os.Stdout, os.Stderr); err != nil {
+		fmt.Fprintf(os.Stderr, "bench: %v\n", err)
+		return 1
+	}
+	return 0
+}
+
+// settings says what to measure, and how often.
+type settings struct {
+	only    *regexp.Regexp
+	repeats int
+	samples int
+}
+
+// parse reads the command line. What is wrong with it is the error, usage goes to help.
+func parse(args []string, help io.Writer) (settings, error) {
+	var s settings
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	flags.SetOutput(help)
+	only := flags.String("only", "", "measure the rows whose name matches this `regexp`; empty: all")
+	flags.IntVar(&s.repeats, "repeats", 5, "repeats of each side of a row")
+	flags.IntVar(&s.samples, "samples", 2000, "messages in one repeat of a latency row")
+	if err := flags.Parse(args); err != nil {
+		return s, err
+	}
+	if flags.NArg() > 0 {
+		return s, fmt.Errorf("unexpected argument %q: rows are chosen by -only", flags.Arg(0))
+	}
+	if s.repeats < 1 || s.samples < 1 {
+		return s, fmt.Errorf("-repeats %d -samples %d: want at least 1 of each", s.repeats, s.samples)
+	}
+	var err error
+	if s.only, err = regexp.Compile(*only); err != nil {
+		return s, fmt.Errorf("-only: %w", err)
+	}
+	if !s.matches(rowNames()) {
+		return s, fmt.Errorf("-only %q matches no row; there are %s", *only, strings.Join(rowNames(), ", "))
+	}
+	return s, nil
+}
+
+// matches reports whether one of the names was asked for.
+func (s settings) matches(names []string) bool {
+	for _, name := range names {
+		if s.only.MatchString(name) {
+			return true
+		}
+	}
+	return false
+}

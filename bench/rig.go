@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/mesh"
+)
+
+// rig is what both sides stand on: a server and a host in processes of their own, and this
+// process's connections to them.
+//
+//	bench ── net, raw ──▶ server ◀── host ──▶ procs (ours)
+//	                         ▲────── responders, starters (base)
+type rig struct {
+	url, token string
+	raw        *nats.Conn    // the base's
+	net        *mesh.Net     // ours
+	hosts      mesh.HostMesh // the one
+	closers    []func(context.Context) error
+}
+
+// newRig starts a rig. It is to be closed even when there is an error.
+func newRig(ctx context.Context) (*rig, error) {
+	r := &rig{token: rand.Text()}
+	server, err := r.start(ctx, serverRole)
+	if err != nil {
+		return r, err
+	}
+	r.url = server[0]
+	if r.raw, err = rawConnect(r.url, r.token); err != nil {
+		return r, err
+	}
+	r.later(func(context.Context) error { r.raw.Close(); return nil })
+	if _, err := r.start(ctx, hostRole); err != nil {
+		return r, err
+	}
+	r.net, err = mesh.Connect(ctx, mesh.Options{
+		Bus: &bus.Options{URL: r.url, Token: r.token}, Label: "bench", Log: logger(),
+	})
+	if err != nil {
+		return r, err
+	}
+	r.later(r.net.Close)
+	r.hosts, err = r.net.AwaitHosts(ctx, 1)
+	return r, err
+}
+
+// start starts children, one for each role named, and returns what each said when it was ready.
+func (r *rig) start(ctx context.Context, roles ...string) ([]string, error) {
+	children := make([]*child, 0, len(roles))
+	r.later(func(context.Context) error { return endChildren(children...) })
+	for _, role := range roles {
+		c, err := startChild(role, r.env()...)
+		if err != nil {
+			return nil, err
+		}
+		children = append(children, c)
+	}
+	var said []string
+	for _, c := range children {
+		line, err := c.ready(ctx)
+		if err != nil {
+			return nil, err
+		}
+		said = append(said, line)
+	}
+	return said, nil
+}
+
+// env tells a child how to reach the server.
+func (r *rig) env() []string { return []string{urlEnv + "=" + r.url, tokenEnv + "=" + r.token} }
+
+// later has something closed with the rig, before what was there earlier.
+func (r *rig) later(f func(context.Context) error) { r.closers = append(r.closers, f) }
+
+// close takes the rig down, also when the run was interrupted.
+func (r *rig) close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	var errs []error
+	for _, f := range slices.Backward(r.closers) {
+		errs = append(errs, f(ctx))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("clean up: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,151 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/nats-io/nats.go"
+	"github.com/rs/zerolog"
+
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/agent/host"
+	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/bus/embed"
+)
+
+// The environment of a child.
+const (
+	roleEnv  = "CASTNET_BENCH_ROLE"
+	urlEnv   = "CASTNET_BENCH_URL"
+	tokenEnv = "CASTNET_BENCH_TOKEN"
+)
+
+// The roles a child may have.
+const (
+	serverRole    = "server"    // the NATS server of everybody
+	hostRole      = "host"      // a castnet host
+	responderRole = "responder" // answers messages; the base of calls and casts
+	starterRole   = "starter"   // connects and says so; the base of spawning
+)
+
+// The subjects of the baselines.
+const (
+	oneSubject   = "bench.one" // a request to the one responder there is
+	allSubject   = "bench.all" // a message to all responders
+	readySubject = "bench.ready"
+)
+
+// play is the life of a child. It says one line on out when it is ready, and ends when in does.
+func play(name string, in io.Reader, out io.Writer) int {
+	roles := map[string]func(in io.Reader, out io.Writer) error{
+		serverRole: playServer, hostRole: playHost, responderRole: playResponder, starterRole: playStarter,
+	}
+	role, ok := roles[name]
+	if !ok {
+		fmt.Fprintf(os.Stderr, "bench: %s=%q is no role\n", roleEnv, name)
+		return 2
+	}
+	if err := role(in, out); err != nil {
+		fmt.Fprintf(os.Stderr, "bench: %s: %v\n", name, err)
+		return 1
+	}
+	return 0
+}
+
+// untilEnd says that the role is ready and waits for the end of in.
+func untilEnd(in io.Reader, out io.Writer, line string) error {
+	if _, err := fmt.Fprintln(out, line); err != nil {
+		return err
+	}
+	_, err := io.Copy(io.Discard, in)
+	return err
+}
+
+func playServer(in io.Reader, out io.Writer) error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	srv, err := embed.Start(ctx, embed.Options{Token: os.Getenv(tokenEnv), Log: logger()})
+	if err != nil {
+		return err
+	}
+	defer srv.Shutdown()
+	return untilEnd(in, out, srv.URL())
+}
+
+func playHost(in io.Reader, out io.Writer) error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	b, err := bus.Open(ctx, busOptions("bench-host"))
+	if err != nil {
+		return err
+	}
+	h, err := host.Start(ctx, host.Options{
+		Label: "bench", Bus: b, Log: logger(),
+		Settings: agent.BusSettings{URL: os.Getenv(urlEnv), Token: os.Getenv(tokenEnv)},
+	})
+	if err != nil {
+		return errors.Join(err, b.Close(ctx))
+	}
+	err = untilEnd(in, out, h.ID().String())
+	ctx, cancel = context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	return errors.Join(err, h.Close(ctx), b.Close(ctx))
+}
+
+// playResponder sends each message back where its reply subject says.
+func playResponder(in io.Reader, out io.Writer) error {
+	nc, err := rawConnect(os.Getenv(urlEnv), os.Getenv(tokenEnv))
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	for _, subject := range []string{oneSubject, allSubject} {
+		if _, err := nc.Subscribe(subject, func(m *nats.Msg) {
+			if err := m.Respond(m.Data); err != nil {
+				fmt.Fprintf(os.Stderr, "bench: respond: %v\n", err)
+			}
+		}); err != nil {
+			return err
+		}
+	}
+	if err := nc.Flush(); err != nil {
+		return err
+	}
+	return untilEnd(in, out, "ready")
+}
+
+// playStarter says on the bus, not on its stdout, that it is ready.
+func playStarter(in io.Reader, out io.Writer) error {
+	nc, err := rawConnect(os.Getenv(urlEnv), os.Getenv(tokenEnv))
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	if err := nc.Publish(readySubject, nil); err != nil {
+		return err
+	}
+	if err := nc.Flush(); err != nil {
+		return err
+	}
+	return untilEnd(in, out, "ready")
+}
+
+// rawConnect is how a program without castnet would connect.
+func rawConnect(url, token string) (*nats.Conn, error) {
+	nc, err := nats.Connect(url, nats.Token(token))
+	if err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", url, err)
+	}
+	return nc, nil
+}
+
+func busOptions(name string) bus.Options {
+	return bus.Options{URL: os.Getenv(urlEnv), Token: os.Getenv(tokenEnv), Name: name, Log: logger()}
+}
+
+func logger() zerolog.Logger {
+	return zerolog.New(os.Stderr).Level(zerolog.WarnLevel).With().Timestamp().Logger()
+}
