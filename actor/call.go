@@ -2,6 +2,7 @@ package actor
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/castnet-io/castnet/internal/wire"
@@ -11,7 +12,8 @@ import (
 // call is a question that waits for its answer.
 type call struct {
 	to      subjects.ActorID
-	answers chan Answer // holds one: the first answer counts
+	n       atomic.Uint64 // its number in this proc's sequence, once it is sent
+	answers chan Answer   // holds one: the first answer counts
 }
 
 // answer may be called on any goroutine, any number of times.
@@ -25,13 +27,12 @@ func (c *call) answer(a Answer) {
 // call asks an actor and waits. In the same process the question is a mailbox push; else it is a
 // message with a reply port of its own, and it fails at once when the target's proc is found dead.
 func (p *Proc) call(ctx context.Context, from string, to subjects.ActorID, endpoint string, arg any) Answer {
-	deadline, ok := ctx.Deadline()
-	if !ok {
-		deadline = time.Now().Add(DefaultDeadline)
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, deadline)
-		defer cancel()
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	if ctx.Err() != nil {
+		return Answer{Err: fromContext(ctx, to.String(), endpoint)}
 	}
+	deadline, _ := ctx.Deadline()
 	c := &call{to: to, answers: make(chan Answer, 1)}
 	if to.Proc == p.id {
 		p.Deliver(Delivery{
@@ -49,6 +50,11 @@ func (p *Proc) call(ctx context.Context, from string, to subjects.ActorID, endpo
 	case a := <-c.answers:
 		return a
 	case <-ctx.Done():
+	}
+	select {
+	case a := <-c.answers: // both came at the same time
+		return a
+	default:
 		return Answer{Err: fromContext(ctx, to.String(), endpoint)}
 	}
 }
@@ -64,17 +70,25 @@ func (p *Proc) ask(c *call, from, endpoint string, arg any, deadline time.Time) 
 	}
 	reply := p.OpenPrivate(from, func(in Incoming) { c.answer(in.Answer()) })
 	p.mu.Lock()
-	p.calls[c] = struct{}{}
+	closed := p.closed
+	if !closed {
+		p.calls[c] = struct{}{}
+	}
 	p.mu.Unlock()
+	if closed { // the answer could not come
+		reply.Close()
+		return nil, errorf(CodeStopped, p.id.String(), "", "the proc has stopped")
+	}
 	done = func() {
 		reply.Close()
 		p.mu.Lock()
 		delete(p.calls, c)
 		p.mu.Unlock()
 	}
-	err = p.Send(c.to.Port(endpoint), wire.Frame{
-		Kind: wire.Message, TTL: time.Until(deadline), Sender: from, Reply: reply.ID().String(), Body: body,
-	})
+	err = p.send(c.to.Port(endpoint), wire.Frame{
+		Kind: wire.Message, TTL: max(time.Until(deadline), time.Millisecond), // 0 is no deadline
+		Sender: from, Reply: reply.ID().String(), Body: body,
+	}, c.n.Store)
 	if err != nil {
 		done()
 		return nil, err
@@ -82,8 +96,9 @@ func (p *Proc) ask(c *call, from, endpoint string, arg any, deadline time.Time) 
 	return done, nil
 }
 
-// failCalls ends the calls that match, because their answer is known not to come.
-func (p *Proc) failCalls(match func(*call) bool, err error) {
+// failCalls ends the calls that match, because their answer is known not to come, and says how many
+// there were.
+func (p *Proc) failCalls(match func(*call) bool, err error) int {
 	p.mu.Lock()
 	var failed []*call
 	for c := range p.calls {
@@ -95,6 +110,7 @@ func (p *Proc) failCalls(match func(*call) bool, err error) {
 	for _, c := range failed {
 		c.answer(Answer{Err: err})
 	}
+	return len(failed)
 }
 
 // post sends a message that nobody waits for.
@@ -122,7 +138,7 @@ func (a Answer) open(result decodeFunc) (any, error) {
 	}
 	v, err := result(wire.CBOR, raw)
 	if err != nil {
-		return nil, errorf(CodeBadMessage, "", "", "the answer: %v", err)
+		return nil, ranError(errorf(CodeBadMessage, "", "", "the answer: %v", err))
 	}
 	return v, nil
 }

@@ -3,6 +3,7 @@ package actor
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -20,17 +21,11 @@ type Context struct {
 	delivery *Delivery
 	point    shape.Point
 	deferred bool
+	over     atomic.Bool // the handler has returned
 }
 
-type contextKey struct{}
-
-// Value lets derived contexts (context.WithTimeout …) still name their actor as the sender.
-func (c *Context) Value(key any) any {
-	if key == (contextKey{}) {
-		return c
-	}
-	return c.Context.Value(key)
-}
+// senderKey is the key under which an actor's contexts, and all derived from them, name it.
+type senderKey struct{}
 
 // Self is the actor's own ID.
 func (c *Context) Self() subjects.ActorID { return c.in.id }
@@ -56,7 +51,8 @@ func (c *Context) Log() zerolog.Logger { return c.in.log }
 
 // Go runs work on a goroutine of its own and then, on the actor's turn, the function it returned
 // (nil: nothing). This is how an actor does what takes long without blocking. work's context ends
-// when the actor stops, and the actor waits for it; what it returns then is dropped.
+// when the actor stops, and the actor waits for it, 10 s at most; what it returns then is dropped.
+// What work sends with its context comes from the actor. A panic of work is the actor's own.
 func (c *Context) Go(work func(context.Context) func(*Context)) { c.in.spawnTask(work) }
 
 // After runs f on the actor's turn once d has passed, unless the actor stops before.
@@ -84,20 +80,30 @@ type Deferred[R any] struct {
 }
 
 // Defer takes over the answer of the message that is being handled: what the handler returns is
-// ignored, and the caller waits for Reply. An actor that stops answers what it still owes with
-// ErrStopped.
+// ignored, and the caller waits for Reply. An actor that ends answers what it still owes with
+// ErrStopped or ErrFailed. Defer belongs to the handler: called after it has returned, it takes over
+// nothing and its Reply reaches nobody.
 func Defer[R any](ctx *Context) *Deferred[R] {
-	ctx.deferred = true
 	d := &Deferred[R]{in: ctx.in}
+	if ctx.over.Load() || !ctx.in.owe(d) {
+		ctx.in.log.Error().Msg("Defer after the handler had returned")
+		return d
+	}
+	ctx.deferred = true
 	if ctx.delivery != nil {
 		d.answer = ctx.delivery.Answer
 	}
-	ctx.in.owe(d)
 	return d
 }
 
-// Reply gives the answer. The first call counts; it may come from any goroutine.
-func (d *Deferred[R]) Reply(v R, err error) { d.settle(v, err) }
+// Reply gives the answer. The first call counts; it may come from any goroutine. An error is the
+// answer, and the actor lives.
+func (d *Deferred[R]) Reply(v R, err error) {
+	if err != nil {
+		err = ranError(err)
+	}
+	d.settle(v, err)
+}
 
 func (d *Deferred[R]) settle(v any, err error) {
 	d.once.Do(func() {

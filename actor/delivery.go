@@ -39,17 +39,15 @@ func (d *Delivery) answer(v any, err error) {
 	}
 }
 
-// target names the message's target for errors.
-func (d *Delivery) target(proc subjects.ProcID) (actor, endpoint string) {
-	return proc.Actor(d.Actor).String(), d.Port
-}
-
 // mail is the bounded queue of one actor. The zero value is empty. It is not safe for concurrent
 // use: the instance's lock guards it.
 type mail struct {
 	items []Delivery
 	head  int
 }
+
+// mailKept is how much room an empty queue keeps: a burst is not paid for ever.
+const mailKept = 64
 
 func (m *mail) len() int { return len(m.items) - m.head }
 
@@ -65,6 +63,9 @@ func (m *mail) pop() Delivery {
 		n := copy(m.items, m.items[m.head:])
 		clear(m.items[n:])
 		m.items, m.head = m.items[:n], 0
+	}
+	if len(m.items) == 0 && cap(m.items) > mailKept {
+		m.items = nil
 	}
 	return d
 }

@@ -35,7 +35,7 @@ func (t Type[A, P]) Made(construct func(*Context, P) (A, error), methods ...Meth
 	}
 	d.params = decoder[P]
 	d.construct = func(ctx *Context, params any) (any, error) {
-		p, ok := params.(P)
+		p, ok := as[P](params)
 		if !ok {
 			return nil, errorf(CodeBadMessage, "", "", "actor type %s takes %s, got %T", t.name, reflect.TypeFor[P](), params)
 		}
@@ -98,11 +98,12 @@ func (e Endpoint[A, M, R]) By(handle func(A, *Context, M) (R, error)) Method[A] 
 		result: decoder[R],
 		folds:  map[string]Fold{},
 	}
+	m.takes = func(arg any) bool {
+		_, ok := as[M](arg)
+		return ok
+	}
 	m.call = func(a any, ctx *Context, arg any) (any, error) {
-		typed, ok := arg.(M)
-		if !ok {
-			return nil, errorf(CodeBadMessage, ctx.Self().String(), e.name, "takes %s, got %T", m.In, arg)
-		}
+		typed, _ := as[M](arg)
 		return handle(a.(A), ctx, typed)
 	}
 	for _, r := range e.reducers {
@@ -123,7 +124,8 @@ type method struct {
 	In, Out string
 	arg     decodeFunc
 	result  decodeFunc
-	call    func(a any, ctx *Context, arg any) (any, error)
+	takes   func(arg any) bool
+	call    func(a any, ctx *Context, arg any) (any, error) // arg is one it takes
 	folds   map[string]Fold
 }
 
@@ -136,6 +138,12 @@ func decoder[T any](format wire.Format, raw []byte) (any, error) {
 		return nil, err
 	}
 	return v, nil
+}
+
+// as is v.(T), and also takes nil for an interface T.
+func as[T any](v any) (T, bool) {
+	t, ok := v.(T)
+	return t, ok || v == nil && reflect.TypeFor[T]().Kind() == reflect.Interface
 }
 
 // Fold combines two answers of one endpoint, the earlier rank's first.
@@ -180,8 +188,8 @@ func (r Reducer[R]) Fold(acc, next R) (out R, err error) {
 
 func (r Reducer[R]) untyped() Fold {
 	return func(acc, next any) (any, error) {
-		a, ok := acc.(R)
-		b, ok2 := next.(R)
+		a, ok := as[R](acc)
+		b, ok2 := as[R](next)
 		if !ok || !ok2 {
 			return nil, fmt.Errorf("reducer %s folds %s, got %T and %T", r.name, reflect.TypeFor[R](), acc, next)
 		}

@@ -19,7 +19,7 @@ const (
 	CodeBadMessage  Code = 5  // the body is not what the endpoint takes
 	CodeMailboxFull Code = 6  // the actor's mailbox has no room
 	CodeStopped     Code = 7  // the actor has stopped, or is stopping
-	CodeFailed      Code = 8  // the actor has failed
+	CodeFailed      Code = 8  // the actor has failed, or is failing
 	CodeProcDead    Code = 9  // the proc is known to be dead
 	CodeNoProc      Code = 10 // nobody listens on the proc's subject
 	CodeLinkBroken  Code = 11 // a message on the link was lost; it carries nothing more
@@ -37,6 +37,9 @@ type Error struct {
 	Text     string
 	Actor    string // the target, as text; "" when there is none
 	Endpoint string
+	Ran      bool // a handler ran the message, or may have, although the code says otherwise
+
+	cause error // a handler's own error, when it never left the process
 }
 
 // Sentinels for errors.Is.
@@ -78,14 +81,38 @@ func (e *Error) Is(target error) bool {
 		e.Code == CodeCanceled && target == context.Canceled
 }
 
+// Unwrap is the error a handler in this process returned; what came over the bus has none.
+func (e *Error) Unwrap() error { return e.cause }
+
 // Undeliverable reports that no handler ran the message (DEL-2).
 func (e *Error) Undeliverable() bool {
 	switch e.Code {
-	case CodeNoActor, CodeNoEndpoint, CodeBadMessage, CodeMailboxFull, CodeStopped, CodeNoProc,
+	case CodeNoActor, CodeNoEndpoint, CodeBadMessage, CodeMailboxFull, CodeStopped, CodeFailed, CodeNoProc,
 		CodeTooLarge, CodeUnavailable, CodeInvalid:
-		return true
+		return !e.Ran
 	}
 	return false
+}
+
+// ranError is what the sender of a message is told when its handler ran: err keeps its code and its
+// words, and never passes for a message that was not handled (DEL-2).
+func ranError(err error) *Error {
+	e := plain(err)
+	e.Ran, e.cause = true, err
+	return &e
+}
+
+// plain puts any error into the form of this package: its own keep their code, others are a
+// handler's.
+func plain(err error) Error {
+	e, ok := errors.AsType[*Error](err)
+	switch {
+	case !ok:
+		return Error{Code: CodeHandler, Text: err.Error()}
+	case e.Error() != err.Error():
+		return Error{Code: e.Code, Text: err.Error(), Ran: e.Ran}
+	}
+	return *e
 }
 
 // httpCode is the code a foreign NATS client sees in Nats-Service-Error-Code.
@@ -111,31 +138,24 @@ func (e *Error) httpCode() int {
 
 // toWire puts any error into the form that travels; a handler's own error becomes CodeHandler.
 func toWire(err error) wire.Error {
-	e, ok := errors.AsType[*Error](err)
-	if !ok || e.Error() != err.Error() {
-		code := CodeHandler
-		if ok {
-			code = e.Code
-		}
-		e = &Error{Code: code, Text: err.Error()}
-	}
-	return wire.Error{Code: uint16(e.Code), Text: e.Text, Actor: e.Actor, Endpoint: e.Endpoint}.Bounded()
+	e := plain(err)
+	return wire.Error{Code: uint16(e.Code), Text: e.Text, Actor: e.Actor, Endpoint: e.Endpoint, Ran: e.Ran}.Bounded()
 }
 
 // FromWire reads the body of a Failure, Bounce or Break frame.
 func FromWire(body []byte) *Error {
 	var w wire.Error
 	if err := wire.Unmarshal(body, &w); err != nil {
-		return &Error{Code: CodeBadMessage, Text: "an error that does not decode: " + err.Error()}
+		return &Error{Code: CodeBadMessage, Text: "an error that does not decode: " + err.Error(), Ran: true}
 	}
-	return &Error{Code: Code(w.Code), Text: w.Text, Actor: w.Actor, Endpoint: w.Endpoint}
+	return &Error{Code: Code(w.Code), Text: w.Text, Actor: w.Actor, Endpoint: w.Endpoint, Ran: w.Ran}
 }
 
 // EncodeError is the body FromWire reads.
 func EncodeError(err error) []byte {
 	b, merr := wire.Marshal(toWire(err))
-	if merr != nil { // text with invalid UTF-8: the reason is lost, the failure is not
-		b, _ = wire.Marshal(wire.Error{Code: uint16(CodeHandler), Text: "an error whose text cannot be encoded"})
+	if merr != nil { // a struct of numbers and bounded texts: cannot be
+		panic(fmt.Sprintf("actor: encode an error: %v", merr))
 	}
 	return b
 }

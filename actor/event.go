@@ -127,6 +127,19 @@ func (p *Proc) observe(e Event) {
 	}
 }
 
+// mustBeFrom refuses an event that is about something else than the subject it came on: who may say
+// what about whom is a permission on subjects.
+func (e Event) mustBeFrom(space subjects.Space, subject string) error {
+	s, err := space.Parse(subject)
+	if err != nil {
+		return err
+	}
+	if space.Event(e.Kind, e.scope(), s.From) != subject {
+		return fmt.Errorf("event: about %s, on a subject about something else", e)
+	}
+	return nil
+}
+
 // DecodeEvent reads what Emit published.
 func DecodeEvent(data []byte) (Event, error) {
 	var e Event

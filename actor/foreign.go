@@ -2,6 +2,7 @@ package actor
 
 import (
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -39,7 +40,7 @@ func (p *Proc) Foreign(actor, port string, m ForeignMessage) {
 	if m.Msg.Reply != "" {
 		if !p.mayAnswer(m.Msg.Reply, m.From) {
 			p.counts.malformed.Add(1)
-			p.log.Warn().Str("reply", m.Msg.Reply).Str("from", m.From).Msg("a foreign message with a reply subject that is not its sender's")
+			p.loud.Warn().Str("reply", m.Msg.Reply).Str("from", m.From).Msg("a foreign message with a reply subject that is not its sender's")
 			return
 		}
 		d.Answer = func(a Answer) { p.answerForeign(m, format, a) }
@@ -82,19 +83,19 @@ func (p *Proc) answerForeign(m ForeignMessage, format wire.Format, a Answer) {
 		err = p.bus.Data().PublishMsg(out)
 	}
 	if err != nil {
-		p.log.Warn().Err(err).Str("to", m.Msg.Reply).Msg("an answer to a foreign client was not sent")
+		p.loud.Warn().Err(err).Str("to", m.Msg.Reply).Msg("an answer to a foreign client was not sent")
 	}
 }
 
 // failForeign turns an answer into an error: always with a body, for an empty one ends a stream.
 func (p *Proc) failForeign(out *bus.Msg, format wire.Format, err error) {
 	w := toWire(err)
-	e := &Error{Code: Code(w.Code)}
-	out.Header.Set(HeaderError, strings.NewReplacer("\r", " ", "\n", " ").Replace(err.Error()))
+	e := FromWire(EncodeError(err)) // bounded, and valid UTF-8
+	out.Header.Set(HeaderError, strings.NewReplacer("\r", " ", "\n", " ").Replace(e.Error()))
 	out.Header.Set(HeaderErrorCode, strconv.Itoa(e.httpCode()))
 	body, merr := format.Encode(map[string]any{"code": w.Code, "error": w.Text, "actor": w.Actor, "endpoint": w.Endpoint})
-	if merr != nil {
-		body = []byte(`{"error":"the reason cannot be encoded"}`)
+	if merr != nil { // a map of numbers and bounded texts: cannot be
+		panic(fmt.Sprintf("actor: encode an error as %s: %v", format.ContentType(), merr))
 	}
 	out.Data = body
 }

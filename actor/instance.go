@@ -9,7 +9,6 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/castnet-io/castnet/internal/wire"
 	"github.com/castnet-io/castnet/mesh/shape"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -23,7 +22,7 @@ const cleanupTimeout = 10 * time.Second
 
 // Stopper is implemented by actors that have something to clean up. Stopping runs on the actor's
 // turn after its last handler, when the actor stops but not when it failed; its context ends after
-// 10 s.
+// 10 s. The actor is closed by then: what Stopping sends is not answered to its mailbox.
 type Stopper interface{ Stopping(ctx *Context) }
 
 // Status is where an actor is in its life. It only advances.
@@ -32,7 +31,7 @@ type Status string
 const (
 	Initializing Status = "initializing" // its constructor has not returned
 	Running      Status = "running"
-	Stopping     Status = "stopping" // accepts nothing new
+	Stopping     Status = "stopping" // accepts nothing new; it may be about to fail
 	Stopped      Status = "stopped"  // terminal: it was asked to
 	Failed       Status = "failed"   // terminal: constructor error, handler error nobody waited for, or panic
 )
@@ -44,18 +43,19 @@ func (s Status) Terminal() bool { return s == Stopped || s == Failed }
 //
 //	push ─┐
 //	post ─┼─ queue ─ run (a goroutine while the queue is not empty)
-//	stop ─┘            ├─ control: the constructor, results of tasks
+//	stop ─┤            ├─ failed: terminate, at once
+//	fail ─┘            ├─ control: the constructor, results of tasks
 //	                   ├─ mail: decode, call the method, answer
-//	                   └─ nothing left and asked to stop: finish
+//	                   └─ nothing left and asked to stop: finish, terminate
 type instance struct {
 	proc   *Proc
 	id     subjects.ActorID
 	def    Def
 	point  shape.Point
 	log    zerolog.Logger
-	ctx    context.Context // ends when the actor is told to give up
+	ctx    context.Context // ends when the actor is told to give up; names the actor as the sender
 	cancel context.CancelCauseFunc
-	tasks  sync.WaitGroup
+	tasks  group
 	done   chan struct{} // closed after the terminal event
 	actor  any           // belongs to the turn
 
@@ -65,6 +65,7 @@ type instance struct {
 	debts   map[debt]struct{}
 	running bool
 	status  Status
+	failed  bool   // it ends as Failed, and handles nothing more
 	reason  string // why it stops, stopped or failed
 	handled uint64
 	current string // the endpoint whose handler runs
@@ -86,12 +87,12 @@ func (in *instance) push(d Delivery) error {
 }
 
 // refusalLocked says why the actor takes no more messages; nil while it does.
-func (in *instance) refusalLocked(port string) error {
-	switch in.status {
-	case Stopping, Stopped:
-		return errorf(CodeStopped, in.id.String(), port, "the actor stopped: %s", in.reason)
-	case Failed:
+func (in *instance) refusalLocked(port string) *Error {
+	switch {
+	case in.failed:
 		return errorf(CodeFailed, in.id.String(), port, "the actor failed: %s", in.reason)
+	case in.status == Stopping || in.status.Terminal():
+		return errorf(CodeStopped, in.id.String(), port, "the actor stopped: %s", in.reason)
 	}
 	return nil
 }
@@ -100,7 +101,7 @@ func (in *instance) refusalLocked(port string) error {
 func (in *instance) post(f func(*Context)) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	if in.status.Terminal() {
+	if in.failed || in.status.Terminal() {
 		return
 	}
 	in.control = append(in.control, f)
@@ -118,10 +119,23 @@ func (in *instance) stop(reason string) {
 	in.wakeLocked()
 }
 
+// fail ends the actor as soon as the handler that runs has returned: its context is cancelled, its
+// mail comes back. It may be called on any goroutine; the first reason counts.
+func (in *instance) fail(reason string) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.failed || in.status.Terminal() {
+		return
+	}
+	in.status, in.failed, in.reason = Stopping, true, reason
+	in.cancel(errorf(CodeFailed, in.id.String(), "", "the actor failed: %s", reason))
+	in.wakeLocked()
+}
+
 func (in *instance) wakeLocked() {
 	if !in.running {
 		in.running = true
-		in.proc.turns.Go(in.run)
+		in.proc.turns.run(in.run)
 	}
 }
 
@@ -129,11 +143,15 @@ func (in *instance) wakeLocked() {
 func (in *instance) run() {
 	for {
 		in.mu.Lock()
+		in.current = ""
 		switch {
 		case in.status.Terminal():
 			in.running = false
 			in.mu.Unlock()
 			return
+		case in.failed:
+			in.mu.Unlock()
+			in.terminate()
 		case len(in.control) > 0:
 			f := in.control[0]
 			in.control = in.control[1:]
@@ -149,126 +167,48 @@ func (in *instance) run() {
 			in.mu.Unlock()
 			in.finish()
 		default:
-			in.running, in.current = false, ""
+			in.running = false
 			in.mu.Unlock()
 			return
 		}
 	}
 }
 
-// turn runs f as the actor; a panic fails the actor and is the error (ACT-2).
-func (in *instance) turn(d *Delivery, f func(*Context)) (err error) {
-	base := in.ctx
-	if d != nil && !d.Deadline.IsZero() {
-		var cancel context.CancelFunc
-		base, cancel = context.WithDeadline(base, d.Deadline)
-		defer cancel()
+// spawnTask runs work on a goroutine that the actor and its proc wait for. An actor that has ended
+// starts nothing.
+func (in *instance) spawnTask(work func(context.Context) func(*Context)) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.failed || in.status.Terminal() {
+		return
 	}
-	ctx := &Context{Context: base, in: in, delivery: d, point: in.point}
-	if d != nil && d.Point.Extent().NumRanks() > 0 {
-		ctx.point = d.Point
-	}
-	defer func() {
-		if p := recover(); p != nil {
-			in.log.Error().Str("stack", string(debug.Stack())).Msgf("actor panicked: %v", p)
-			err = errorf(CodePanic, in.id.String(), in.current, "panicked: %v", p)
-			in.fail(err.Error())
-		}
-	}()
-	f(ctx)
-	return nil
-}
-
-// handle runs one message: decode, call, answer. Bytes that do not decode are the sender's fault
-// and leave the actor alone; an error that nobody waits for fails the actor (ACT-4).
-func (in *instance) handle(d *Delivery) {
-	m := in.def.methods[d.Port]
-	arg := d.Value
-	if !d.Local {
-		v, err := m.arg(d.Format, d.Raw)
-		if err != nil {
-			d.answer(nil, errorf(CodeBadMessage, in.id.String(), d.Port, "takes %s: %v", m.In, err))
-			return
-		}
-		arg = v
-	}
-	var (
-		result   any
-		herr     error
-		deferred bool
-	)
-	perr := in.turn(d, func(ctx *Context) {
-		result, herr = m.call(in.actor, ctx, arg)
-		deferred = ctx.deferred
-	})
-	switch {
-	case perr != nil:
-		d.answer(nil, perr)
-	case deferred:
-	case herr != nil && d.Answer == nil:
-		in.fail(fmt.Sprintf("%s: %v", d.Port, herr))
-	default:
-		d.answer(result, herr)
-	}
-}
-
-// construct is the first turn of an actor. told gets the outcome.
-func (in *instance) construct(params any, raw []byte, told chan<- error) {
-	in.post(func(ctx *Context) {
-		if params == nil {
-			p, err := in.def.params(wire.CBOR, raw)
-			if err != nil {
-				err = errorf(CodeBadMessage, in.id.String(), "", "actor type %s: parameters: %v", in.def.name, err)
-				in.fail(err.Error())
-				told <- err
-				return
-			}
-			params = p
-		}
-		answered := false
-		defer func() { // a panic goes on to turn, which fails the actor
-			if !answered {
-				told <- errorf(CodePanic, in.id.String(), "", "the constructor of actor type %s panicked", in.def.name)
+	in.tasks.n.Add(1)
+	in.proc.turns.run(func() {
+		defer in.tasks.done()
+		defer func() {
+			if p := recover(); p != nil { // ACT-2
+				in.log.Error().Bytes("stack", debug.Stack()).Msgf("a task of the actor panicked: %v", p)
+				in.fail(fmt.Sprintf("a task panicked: %v", p))
 			}
 		}()
-		a, err := in.def.construct(ctx, params)
-		if err != nil {
-			err = fmt.Errorf("actor type %s: %w", in.def.name, err)
-			in.fail(err.Error())
-		} else {
-			in.actor = a
-			in.advance(Running)
-		}
-		answered = true
-		told <- err
-	})
-}
-
-// advance moves the status forward; it never goes back.
-func (in *instance) advance(to Status) {
-	in.mu.Lock()
-	ahead := in.status == Initializing
-	if ahead {
-		in.status = to
-	}
-	in.mu.Unlock()
-	if ahead {
-		in.proc.emit(in.event(to, ""))
-	}
-}
-
-func (in *instance) spawnTask(work func(context.Context) func(*Context)) {
-	in.tasks.Go(func() {
 		if f := work(in.ctx); f != nil {
 			in.post(f)
 		}
 	})
 }
 
-func (in *instance) owe(d debt) {
+// owe records an answer the actor has to give; false when it has ended and gives none any more.
+func (in *instance) owe(d debt) bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()
+	if in.status.Terminal() {
+		return false
+	}
+	if in.debts == nil {
+		in.debts = map[debt]struct{}{}
+	}
 	in.debts[d] = struct{}{}
+	return true
 }
 
 func (in *instance) settled(d debt) {

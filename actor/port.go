@@ -3,6 +3,8 @@ package actor
 import (
 	"context"
 	"fmt"
+	"reflect"
+	"sync"
 
 	"github.com/castnet-io/castnet/internal/wire"
 	"github.com/castnet-io/castnet/subjects"
@@ -15,7 +17,8 @@ const portSize = 1024
 type Incoming struct {
 	From  subjects.ActorID
 	Frame wire.Frame
-	Value any // the message itself when it never left the process; the frame has only a kind then
+	Local bool
+	Value any // valid when Local: the message itself, which never left the process
 }
 
 // Answer reads an incoming Value or Failure.
@@ -33,9 +36,9 @@ func Open[R any](a Answer) (R, error) {
 	if err != nil {
 		return zero, err
 	}
-	r, ok := v.(R)
+	r, ok := as[R](v)
 	if !ok {
-		return zero, errorf(CodeBadMessage, "", "", "the answer is %T, want %T", v, zero)
+		return zero, ranError(errorf(CodeBadMessage, "", "", "the answer is %T, want %s", v, reflect.TypeFor[R]()))
 	}
 	return r, nil
 }
@@ -53,6 +56,7 @@ type port struct {
 type RawPort struct {
 	p   *Proc
 	key portKey
+	pt  *port
 }
 
 // OpenRaw opens a port of the named actor; the actor need not exist. recv runs on a pump or on a
@@ -74,17 +78,20 @@ func (p *Proc) open(actor, name string, pt *port) RawPort {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.ports[key] = pt
-	return RawPort{p, key}
+	return RawPort{p, key, pt}
 }
 
 // ID is the port's address.
 func (r RawPort) ID() subjects.PortID { return r.p.id.Actor(r.key.actor).Port(r.key.port) }
 
-// Close ends the port; what still comes for it is counted and dropped.
+// Close ends the port; what still comes for it is counted and dropped. A port that replaced it
+// stays.
 func (r RawPort) Close() {
 	r.p.mu.Lock()
 	defer r.p.mu.Unlock()
-	delete(r.p.ports, r.key)
+	if r.p.ports[r.key] == r.pt {
+		delete(r.p.ports, r.key)
+	}
 }
 
 func (p *Proc) findPort(actor, name string) *port {
@@ -93,12 +100,12 @@ func (p *Proc) findPort(actor, name string) *port {
 	return p.ports[portKey{actor, name}]
 }
 
-// forgetPorts closes the ports of an actor that ended.
-func (p *Proc) forgetPorts(actor string, err error) {
+// forgetPorts closes the ports of those that ended.
+func (p *Proc) forgetPorts(of func(owner string) bool, err error) {
 	p.mu.Lock()
 	var gone []*port
 	for key, pt := range p.ports {
-		if key.actor == actor {
+		if of(key.actor) {
 			gone = append(gone, pt)
 			delete(p.ports, key)
 		}
@@ -149,7 +156,7 @@ func (r PortRef[T]) Send(ctx context.Context, v T) error {
 		if pt == nil {
 			return errorf(CodeNoEndpoint, r.id.Actor.String(), r.id.Port, "the port is closed")
 		}
-		return pt.recv(Incoming{From: p.id.Actor(from), Frame: wire.Frame{Kind: wire.Message}, Value: v})
+		return pt.recv(Incoming{From: p.id.Actor(from), Frame: wire.Frame{Kind: wire.Message}, Local: true, Value: v})
 	}
 	body, err := wire.Marshal(v)
 	if err != nil {
@@ -162,7 +169,9 @@ func (r PortRef[T]) Send(ctx context.Context, v T) error {
 type Port[T any] struct {
 	raw   RawPort
 	queue chan T
-	end   chan error // holds why the port ended
+	once  sync.Once
+	ended chan struct{} // closed once err is set
+	err   error
 }
 
 // Opener is something ports belong to: a *Context (the port ends with the actor) or a *Proc (a
@@ -178,17 +187,26 @@ func (p *Proc) opener() (*Proc, string)    { return p, clientName }
 // so. Close it.
 func OpenPort[T any](at Opener) *Port[T] {
 	p, owner := at.opener()
-	t := &Port[T]{queue: make(chan T, portSize), end: make(chan error, 1)}
-	t.raw = p.open(owner, p.freshPort(), &port{recv: t.recv, closed: func(err error) { t.end <- err }})
+	t := &Port[T]{queue: make(chan T, portSize), ended: make(chan struct{})}
+	t.raw = p.open(owner, p.freshPort(), &port{recv: t.recv, closed: t.end})
 	return t
 }
 
+func (t *Port[T]) end(err error) {
+	t.once.Do(func() {
+		t.err = err
+		close(t.ended)
+	})
+}
+
 func (t *Port[T]) recv(in Incoming) error {
-	v, ok := in.Value.(T)
-	if !ok {
-		if in.Value != nil {
-			return errorf(CodeBadMessage, "", t.raw.key.port, "the port takes %T, got %T", v, in.Value)
-		}
+	v, ok := as[T](in.Value)
+	switch {
+	case in.Local && !ok:
+		return errorf(CodeBadMessage, "", t.raw.key.port, "the port takes %s, got %T", reflect.TypeFor[T](), in.Value)
+	case in.Frame.Kind != wire.Message:
+		return errorf(CodeBadMessage, "", t.raw.key.port, "the port takes messages, got an answer")
+	case !in.Local:
 		if err := wire.Unmarshal(in.Frame.Body, &v); err != nil {
 			return errorf(CodeBadMessage, "", t.raw.key.port, "%v", err)
 		}
@@ -204,24 +222,31 @@ func (t *Port[T]) recv(in Incoming) error {
 // Ref is the port's address, to be sent to others.
 func (t *Port[T]) Ref() PortRef[T] { return PortRef[T]{id: t.raw.ID(), via: t.raw.p} }
 
-// Recv waits for the next message, until ctx ends or the port's actor does.
+// Recv waits for the next message, until ctx ends, or the port is closed or its actor ends; what
+// came before the end is still received.
 func (t *Port[T]) Recv(ctx context.Context) (T, error) {
 	var zero T
 	select {
 	case v := <-t.queue:
 		return v, nil
+	case <-t.ended:
+	case <-ctx.Done():
+	}
+	select {
+	case v := <-t.queue: // it came at the same time
+		return v, nil
 	default:
 	}
 	select {
-	case v := <-t.queue:
-		return v, nil
-	case err := <-t.end:
-		t.end <- err
-		return zero, fmt.Errorf("receive: %w", err)
-	case <-ctx.Done():
+	case <-t.ended:
+		return zero, fmt.Errorf("receive: %w", t.err)
+	default:
 		return zero, fmt.Errorf("receive: %w", context.Cause(ctx))
 	}
 }
 
 // Close ends the port; senders from then on are told that it is gone.
-func (t *Port[T]) Close() { t.raw.Close() }
+func (t *Port[T]) Close() {
+	t.raw.Close()
+	t.end(errorf(CodeStopped, t.raw.ID().Actor.String(), t.raw.key.port, "the port is closed"))
+}

@@ -4,16 +4,24 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/rs/zerolog"
 
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/internal/link"
-	"github.com/castnet-io/castnet/mesh/shape"
 	"github.com/castnet-io/castnet/subjects"
+)
+
+// What peers can cause is logged this often at most; the counters have it all.
+const (
+	noisyBurst  = 20
+	noisyPeriod = 10 * time.Second
 )
 
 // Options configures a proc. ID, Bus and Registry are required; the rest has defaults.
@@ -34,23 +42,27 @@ type Proc struct {
 	space    subjects.Space
 	registry Registry
 	log      zerolog.Logger
+	loud     zerolog.Logger // log, thinned out, for what a peer can cause
 	sender   *link.Sender
 	receiver *link.Receiver
-	turns    sync.WaitGroup // goroutines that run actors
+	turns    group // goroutines that run actors and their tasks
 	nextPort atomic.Uint64
 	counts   counters
 
 	mu        sync.Mutex // guards the fields below
 	actors    map[string]*instance
+	ended     []*instance // the newest that ended, oldest first
 	ports     map[portKey]*port
 	calls     map[*call]struct{}
 	watched   map[subjects.MeshID]*watch
 	down      map[subjects.ProcID]Event
+	downOrder []subjects.ProcID // oldest first
 	watchers  map[*watcher]struct{}
 	observers map[*func(Event)]struct{}
 	values    map[any]any
 	subs      []*bus.Sub
-	closed    bool
+	closing   bool // spawns nothing more
+	closed    bool // receives nothing more
 }
 
 // NewProc starts a proc: when it returns, messages to it arrive (BUS-3).
@@ -61,13 +73,17 @@ func NewProc(ctx context.Context, o Options) (*Proc, error) {
 	if o.Bus == nil {
 		return nil, fmt.Errorf("start proc %s: no bus", o.ID)
 	}
+	log := o.Log.With().Stringer("proc", o.ID).Logger()
 	p := &Proc{
-		id: o.ID, self: o.ID.Process(), bus: o.Bus, space: o.Space, registry: o.Registry,
-		log:    o.Log.With().Stringer("proc", o.ID).Logger(),
+		id: o.ID, self: o.ID.Process(), bus: o.Bus, space: o.Space, registry: o.Registry, log: log,
+		loud:   log.Sample(&zerolog.BurstSampler{Burst: noisyBurst, Period: noisyPeriod}),
 		sender: link.NewSender(), receiver: link.NewReceiver(),
 		actors: map[string]*instance{}, ports: map[portKey]*port{}, calls: map[*call]struct{}{},
 		watched: map[subjects.MeshID]*watch{}, down: map[subjects.ProcID]Event{},
 		watchers: map[*watcher]struct{}{}, observers: map[*func(Event)]struct{}{}, values: map[any]any{},
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("start proc %s: %w", o.ID, err)
 	}
 	for _, s := range []struct {
 		conn    *bus.Conn
@@ -78,12 +94,10 @@ func NewProc(ctx context.Context, o Options) (*Proc, error) {
 		{o.Bus.Data(), p.space.HintsOf(p.self), p.receiveHint},
 		{o.Bus.Control(), p.space.ControlsOf(p.self), p.receiveControl},
 	} {
-		sub, err := s.conn.Subscribe(s.subject, s.handle)
-		if err != nil {
-			p.unsubscribe()
+		if err := p.subscribe(s.conn, s.subject, s.handle); err != nil {
+			p.disconnect()
 			return nil, fmt.Errorf("start proc %s: %w", o.ID, err)
 		}
-		p.subs = append(p.subs, sub)
 	}
 	return p, nil
 }
@@ -117,151 +131,110 @@ func (p *Proc) Value(key any) any {
 	return p.values[key]
 }
 
-// Spawning says what to spawn.
-type Spawning struct {
-	Type   string
-	Name   string // the actor's name in the proc: a label, or label-uid
-	Params any    // what the constructor takes; nil: decode Raw
-	Raw    []byte // CBOR of the same
-	Point  shape.Point
-}
-
-// Spawn makes an actor and waits until its constructor has returned. When ctx ends before, the
-// actor is told to give up. Messages sent to it meanwhile wait in its mailbox.
-func (p *Proc) Spawn(ctx context.Context, s Spawning) (subjects.ActorID, error) {
-	def, err := p.registry.find(s.Type)
-	if err != nil {
-		return subjects.ActorID{}, err
-	}
-	if err := subjects.CheckName("actor", s.Name); err != nil {
-		return subjects.ActorID{}, err
-	}
-	in, err := p.register(def, s)
-	if err != nil {
-		return subjects.ActorID{}, err
-	}
-	told := make(chan error, 1)
-	in.construct(s.Params, s.Raw, told)
-	select {
-	case err = <-told:
-	case <-ctx.Done():
-		err = fromContext(ctx, in.id.String(), "")
-		in.fail("its spawn was given up: " + err.Error())
-	}
-	return in.id, err
-}
-
-// register reserves the actor's name.
-func (p *Proc) register(def Def, s Spawning) (*instance, error) {
-	id := p.id.Actor(s.Name)
-	in := &instance{
-		proc: p, id: id, def: def, point: s.Point, log: p.log.With().Str("actor", s.Name).Logger(),
-		done: make(chan struct{}), debts: map[debt]struct{}{}, status: Initializing,
-	}
-	in.ctx, in.cancel = context.WithCancelCause(context.Background())
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.closed {
-		return nil, errorf(CodeStopped, id.String(), "", "the proc has stopped")
-	}
-	if old, ok := p.actors[s.Name]; ok && !old.snapshot().Status.Terminal() {
-		return nil, errorf(CodeInvalid, id.String(), "", "an actor of that name is there already")
-	}
-	p.actors[s.Name] = in
-	return in, nil
-}
-
-// Spawn makes an actor of a type in this process, under a fresh name that starts with label.
-func Spawn[A, P any](ctx context.Context, p *Proc, typ Type[A, P], label string, params P) (Ref[A], error) {
-	name, err := subjects.NewName(label)
-	if err != nil {
-		return Ref[A]{}, err
-	}
-	id, err := p.Spawn(ctx, Spawning{Type: typ.name, Name: name, Params: params})
-	return Ref[A]{id: id, via: p}, err
-}
-
-// StopActor asks an actor to stop after the messages it has accepted, and returns a channel that
-// is closed once it has; nil when there is no such actor.
-func (p *Proc) StopActor(name, reason string) <-chan struct{} {
-	in := p.find(name)
-	if in == nil {
-		return nil
-	}
-	in.stop(reason)
-	return in.done
-}
-
-func (p *Proc) find(name string) *instance {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.actors[name]
-}
-
-// Close stops every actor (each handles its mail), then the subscriptions. When ctx ends, actors
-// that still run are told to give up; Close names those that do not. A second call does nothing.
+// Close stops every actor (each handles its mail), then the subscriptions. When ctx ends (without
+// a deadline: after 30 s), actors that still run are told to give up; Close names those that do
+// not, and leaves them behind. A second call does nothing.
 func (p *Proc) Close(ctx context.Context) error {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
 	p.mu.Lock()
-	if p.closed {
+	if p.closing {
 		p.mu.Unlock()
 		return nil
 	}
-	p.closed = true
-	all := make([]*instance, 0, len(p.actors))
-	for _, in := range p.actors {
-		all = append(all, in)
-	}
+	p.closing = true
+	all := slices.Collect(maps.Values(p.actors))
 	p.mu.Unlock()
 	for _, in := range all {
 		in.stop("the proc stops")
 	}
-	var stuck []error
 	for _, in := range all {
 		select {
 		case <-in.done:
 		case <-ctx.Done():
-			in.fail("the proc stops and the actor did not")
-			stuck = append(stuck, fmt.Errorf("%s did not stop", in.id))
+			in.fail("the proc stops and the actor did not") // no news to one that is done
 		}
 	}
-	p.unsubscribe()
-	p.failCalls(func(*call) bool { return true }, errorf(CodeStopped, p.id.String(), "", "the proc has stopped"))
-	if !waitUntil(ctx, &p.turns) {
-		stuck = append(stuck, errors.New("a handler did not return"))
+	stopped := errorf(CodeStopped, p.id.String(), "", "the proc has stopped")
+	p.disconnect()
+	p.failCalls(func(*call) bool { return true }, ranError(stopped))
+	p.forgetPorts(func(string) bool { return true }, stopped)
+	if p.turns.wait(ctx) {
+		return nil
 	}
-	return errors.Join(stuck...)
+	return stuck(all)
 }
 
-// unsubscribe ends everything the proc receives.
-func (p *Proc) unsubscribe() {
+// stuck names the actors that did not stop, and what they are at.
+func stuck(all []*instance) error {
+	var errs []error
+	for _, in := range all {
+		select {
+		case <-in.done:
+			continue
+		default:
+		}
+		what := "a task, its constructor or its end"
+		if at := in.snapshot().Current; at != "" {
+			what = "its handler of " + at
+		}
+		errs = append(errs, fmt.Errorf("%s did not stop: %s has not returned", in.id, what))
+	}
+	if len(errs) == 0 {
+		return errors.New("a task of an actor that has ended did not return")
+	}
+	return errors.Join(errs...)
+}
+
+// disconnect ends everything the proc receives.
+func (p *Proc) disconnect() {
 	p.mu.Lock()
+	p.closed = true
 	subs := p.subs
 	p.subs = nil
-	for _, w := range p.watched {
-		if w.sub != nil {
-			subs = append(subs, w.sub)
-		}
-	}
-	p.watched = map[subjects.MeshID]*watch{}
 	p.mu.Unlock()
 	for _, s := range subs {
-		if err := s.Unsubscribe(); err != nil && !errors.Is(err, bus.ErrClosed) {
-			p.log.Debug().Err(err).Msg("unsubscribe")
-		}
+		p.unsubscribe(s)
+	}
+}
+
+func (p *Proc) unsubscribe(s *bus.Sub) {
+	if err := s.Unsubscribe(); err != nil && !errors.Is(err, bus.ErrClosed) {
+		p.log.Debug().Err(err).Msg("unsubscribe")
 	}
 }
 
 // Subscribe receives a subject on the data connection, in order with the messages of ports, until
 // the proc closes. handle runs on the connection's pump and must not block.
 func (p *Proc) Subscribe(subject string, handle func(bus.Msg)) error {
-	sub, err := p.bus.Data().Subscribe(subject, handle)
+	return p.subscribe(p.bus.Data(), subject, handle)
+}
+
+// subscribe is Subscribe on either lane.
+func (p *Proc) subscribe(c *bus.Conn, subject string, handle func(bus.Msg)) error {
+	sub, err := c.Subscribe(subject, handle)
 	if err != nil {
 		return err
 	}
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.subs = append(p.subs, sub)
+	closed := p.closed
+	if !closed {
+		p.subs = append(p.subs, sub)
+	}
+	p.mu.Unlock()
+	if closed {
+		p.unsubscribe(sub)
+		return errorf(CodeStopped, p.id.String(), "", "the proc has stopped")
+	}
 	return nil
+}
+
+// bounded gives a wait the default deadline when it has none.
+func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	if _, ok := ctx.Deadline(); ok {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, DefaultDeadline)
 }
 
 // freshPort names a port nobody has used.

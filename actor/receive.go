@@ -1,6 +1,8 @@
 package actor
 
 import (
+	"errors"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -68,7 +70,8 @@ func (p *Proc) Open(m bus.Msg, s subjects.Subject) (wire.Frame, subjects.Process
 }
 
 // Accept checks a frame's place in its link and reports whether to deliver it (DEL-3, DEL-4). A
-// link that breaks here is refused from now on, and its sender is told once.
+// link that breaks here is refused from now on, and its sender is told once. As no answer can come
+// over it any more, nothing that wants one is sent to that peer either.
 func (p *Proc) Accept(from subjects.ProcessID, n, prev uint64) bool {
 	if _, dead := p.Down(from.Proc()); dead { // DEL-5
 		p.counts.fenced.Add(1)
@@ -77,8 +80,9 @@ func (p *Proc) Accept(from subjects.ProcessID, n, prev uint64) bool {
 	p.sender.Heard(from)
 	verdict, reason, fresh := p.receiver.Accept(from, n, prev)
 	if fresh {
-		p.log.Error().Stringer("peer", from).Str("reason", reason).Msg("a message was lost: link broken")
-		p.sendControl(from, wire.Break, errorf(CodeLinkBroken, "", "", "%s lost a message: %s", p.id, reason))
+		lost := errorf(CodeLinkBroken, "", "", "%s lost a message of %s: %s", p.id, from.Proc(), reason)
+		p.sendControl(from, wire.Break, lost)
+		p.breakLink(from, lost)
 	}
 	return verdict == link.Deliver
 }
@@ -110,7 +114,7 @@ func (p *Proc) AnswerTo(actor, reply string) func(Answer) {
 	to, err := subjects.ParsePortID(reply)
 	if err != nil {
 		p.counts.malformed.Add(1)
-		p.log.Warn().Err(err).Msg("a message with a malformed reply port")
+		p.loud.Warn().Err(err).Msg("a message with a malformed reply port")
 		return nil
 	}
 	return func(a Answer) { p.answer(actor, to, a, nil) }
@@ -143,7 +147,7 @@ func (p *Proc) undeliverable(d *Delivery, err error) {
 	case d.Answer != nil:
 		d.answer(nil, err)
 	case !d.From.IsValid() || d.From.Proc == p.id:
-		p.log.Warn().Err(err).Stringer("from", d.From).Msg("undeliverable")
+		p.loud.Warn().Err(err).Stringer("from", d.From).Msg("undeliverable")
 	default:
 		p.sendControl(d.From.Proc.Process(), wire.Bounce, err)
 	}
@@ -161,19 +165,24 @@ func (p *Proc) receiveControl(m bus.Msg) {
 		p.malformed(m, err)
 		return
 	}
+	if _, dead := p.Down(from.Proc()); dead { // DEL-5
+		p.counts.fenced.Add(1)
+		return
+	}
 	reason := FromWire(f.Body)
 	switch f.Kind {
 	case wire.Bounce:
 		p.counts.bounced.Add(1)
-		p.log.Warn().Stringer("by", from).Err(reason).Msg("a message came back")
+		p.loud.Warn().Stringer("by", from).Err(reason).Msg("a message came back")
 	case wire.Break:
-		p.breakLink(from, reason)
+		p.breakLink(from, errorf(CodeLinkBroken, "", "", "%s", reason.Text))
 	default:
 		p.counts.malformed.Add(1)
 	}
 }
 
-// breakLink stops sending to a peer that refuses what comes (LINK-4) and fails what waits for it.
+// breakLink stops sending to a peer when one of the two refuses what the other sends (LINK-4), and
+// fails what waits for it.
 func (p *Proc) breakLink(peer subjects.ProcessID, reason *Error) {
 	if !p.sender.Break(peer, reason.Text) {
 		return
@@ -183,21 +192,28 @@ func (p *Proc) breakLink(peer subjects.ProcessID, reason *Error) {
 	p.notify(peer.Proc(), reason)
 }
 
-// receiveHint takes the server's word that nobody listens where this proc just published.
+// receiveHint takes the server's word that nobody listened where this proc published the message
+// whose number the hint's subject ends in. It is that message's fate and no other's (DEL-2).
 func (p *Proc) receiveHint(m bus.Msg) {
 	if !m.NoResponders {
 		return
 	}
-	s, err := p.space.Parse(m.HintFor)
-	if err != nil || s.Kind != subjects.KindPort {
+	hint, err := p.space.Parse(m.Subject)
+	n, nerr := strconv.ParseUint(hint.Link, hintBase, 64)
+	s, serr := p.space.Parse(m.HintFor)
+	if err := errors.Join(err, nerr, serr); err != nil || s.Kind != subjects.KindPort {
+		p.malformed(m, err)
 		return
 	}
-	nobody := errorf(CodeNoProc, s.Proc.String(), "", "nobody listens there: the proc does not exist or is gone")
-	p.failCalls(func(c *call) bool { return c.to.Proc == s.Proc }, nobody)
-	p.notify(s.Proc, nobody)
+	nobody := errorf(CodeNoProc, s.Proc.Actor(s.Actor).String(), s.Port, "nobody listens there: proc %s does not exist or is gone", s.Proc)
+	if p.failCalls(func(c *call) bool { return c.n.Load() == n }, nobody) == 0 {
+		p.counts.bounced.Add(1)
+		p.loud.Warn().Err(nobody).Msg("a message reached nobody")
+	}
+	p.notify(s.Proc, ranError(nobody)) // what was sent before may have been handled
 }
 
 func (p *Proc) malformed(m bus.Msg, err error) {
 	p.counts.malformed.Add(1)
-	p.log.Warn().Err(err).Str("subject", m.Subject).Int("bytes", len(m.Data)).Msg("malformed message dropped")
+	p.loud.Warn().Err(err).Str("subject", m.Subject).Int("bytes", len(m.Data)).Msg("malformed message dropped")
 }

@@ -31,7 +31,7 @@ func RefOf[A any](id subjects.ActorID) Ref[A] {
 	return Ref[A]{id: id}
 }
 
-// BadRef is a ref that carries an error: every verb returns it.
+// BadRef is a ref that carries an error: every verb returns it as it is.
 func BadRef[A any](err error) Ref[A] { return Ref[A]{err: err} }
 
 // Via binds the proc that speaks for code that is not an actor.
@@ -95,6 +95,9 @@ func (e Endpoint[A, M, R]) prepare(ctx context.Context, to Ref[A]) (*Proc, strin
 	if to.err != nil {
 		return nil, "", to.err
 	}
+	if !to.id.IsValid() {
+		return nil, "", errorf(CodeInvalid, "", e.name, "want the ref of an actor, got the zero Ref")
+	}
 	if err := e.Err(); err != nil {
 		return nil, "", errorf(CodeInvalid, to.id.String(), "", "%v", err)
 	}
@@ -111,8 +114,8 @@ func (e Endpoint[A, M, R]) prepare(ctx context.Context, to Ref[A]) (*Proc, strin
 func Sender(ctx context.Context, via *Proc) (p *Proc, name string) { return senderOf(ctx, via) }
 
 func senderOf(ctx context.Context, via *Proc) (*Proc, string) {
-	if c, ok := ctx.Value(contextKey{}).(*Context); ok {
-		return c.in.proc, c.in.id.Name
+	if in, ok := ctx.Value(senderKey{}).(*instance); ok {
+		return in.proc, in.id.Name
 	}
 	return via, clientName
 }

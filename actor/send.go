@@ -2,6 +2,8 @@ package actor
 
 import (
 	"errors"
+	"fmt"
+	"strconv"
 
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/internal/link"
@@ -9,9 +11,20 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
+// hintBase is how the number of a message is written in the subject of its hint.
+const hintBase = 36
+
 // Send publishes a frame to a port of another proc, as the next message on the link to its
 // process; a port of this proc is served directly. An error says that nothing was sent.
 func (p *Proc) Send(to subjects.PortID, f wire.Frame) error {
+	return p.send(to, f, func(uint64) {})
+}
+
+// send is Send that tells the frame's number before it is on its way.
+func (p *Proc) send(to subjects.PortID, f wire.Frame, numbered func(n uint64)) error {
+	if !to.IsValid() {
+		return errorf(CodeInvalid, "", to.Port, "want the port of an actor, got the zero value or a malformed name")
+	}
 	if to.Actor.Proc == p.id {
 		p.route(to.Actor.Name, to.Port, p.id.Actor(f.Sender), f)
 		return nil
@@ -23,9 +36,10 @@ func (p *Proc) Send(to subjects.PortID, f wire.Frame) error {
 	peer := to.Actor.Proc.Process()
 	err := p.sender.Send(peer, func(n, prev uint64, open bool) error {
 		f.N, f.Prev = n, prev
+		numbered(n)
 		m := bus.Msg{Subject: subject, Data: f.Append(make([]byte, 0, f.Size()))}
 		if !open { // nobody there is worth knowing before the first answer
-			m.Reply = p.space.Hint(p.self, peer.String())
+			m.Reply = p.space.Hint(p.self, strconv.FormatUint(n, hintBase))
 		}
 		return p.bus.Data().PublishMsg(m)
 	})
@@ -60,6 +74,8 @@ func sendError(actor, endpoint string, err error) error {
 		code = CodeLinkBroken
 	} else if errors.Is(err, bus.ErrTooLarge) {
 		code = CodeTooLarge
+	} else if errors.Is(err, bus.ErrBadSubject) {
+		code = CodeInvalid
 	}
 	return errorf(code, actor, endpoint, "%v", err)
 }
@@ -77,11 +93,11 @@ func (p *Proc) answer(actor string, to subjects.PortID, a Answer, ext []byte) {
 		if err = p.Send(to, f); err == nil {
 			return
 		}
-		a.Err = err
+		a.Err = ranError(fmt.Errorf("the answer: %w", err))
 	}
 	f.Kind, f.Body = wire.Failure, EncodeError(a.Err)
 	if err := p.Send(to, f); err != nil {
-		p.log.Warn().Err(err).Stringer("to", to).Msg("an answer was not sent")
+		p.loud.Warn().Err(err).Stringer("to", to).Msg("an answer was not sent")
 	}
 }
 
@@ -95,6 +111,6 @@ func (p *Proc) sendControl(to subjects.ProcessID, kind wire.Kind, reason error) 
 	f := wire.Frame{Kind: kind, Body: EncodeError(reason)}
 	subject := p.space.Control(to, p.self.String())
 	if err := p.bus.Control().Publish(subject, f.Append(nil)); err != nil {
-		p.log.Warn().Err(err).Stringer("to", to).Msg("a control message was not sent")
+		p.loud.Warn().Err(err).Stringer("to", to).Msg("a control message was not sent")
 	}
 }

@@ -2,63 +2,58 @@ package actor
 
 import (
 	"context"
-	"errors"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 )
 
-// finish ends an actor that was asked to stop and has handled its mail.
+// finish winds up an actor that was asked to stop and has handled its mail.
 func (in *instance) finish() {
-	in.cancel(errors.New(in.reason))
+	in.mu.Lock()
+	refusal := in.refusalLocked("")
+	in.mu.Unlock()
+	in.cancel(refusal)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(in.ctx), cleanupTimeout)
 	defer cancel()
 	if s, ok := in.actor.(Stopper); ok {
-		err := in.turn(nil, func(c *Context) {
+		in.turn(nil, func(c *Context) {
 			c.Context = ctx
 			s.Stopping(c)
 		})
-		if err != nil {
-			return // it failed on its way out; fail has told everybody
-		}
 	}
-	if !waitUntil(ctx, &in.tasks) {
+	if !in.tasks.wait(ctx) {
 		in.log.Warn().Dur("waited", cleanupTimeout).Msg("tasks of a stopped actor still run")
 	}
-	in.terminate(Stopped, in.reason)
+	in.terminate()
 }
 
-// fail ends an actor at once: its context is cancelled, its mail comes back.
-func (in *instance) fail(reason string) {
-	in.cancel(errors.New(reason))
-	in.terminate(Failed, reason)
-}
-
-// terminate is the one place where an actor's life ends: exactly one terminal event, after its
-// last handler (ACT-3), and nobody is left waiting for it (DEL-8).
-func (in *instance) terminate(to Status, reason string) {
+// terminate is the one place where an actor's life ends: on its own turn, exactly one terminal
+// event, after its last handler (ACT-3), and nobody is left waiting for it (DEL-8).
+func (in *instance) terminate() {
 	in.mu.Lock()
-	if in.status.Terminal() {
-		in.mu.Unlock()
-		return
+	in.status = Stopped
+	if in.failed {
+		in.status = Failed
 	}
-	in.status, in.reason = to, reason
-	left := in.mail
-	in.mail, in.control = mail{}, nil
-	debts := slices.Collect(maps.Keys(in.debts))
+	e := in.event(in.status, in.reason)
 	refusal := in.refusalLocked("")
+	left, debts := in.mail, slices.Collect(maps.Keys(in.debts))
+	in.mail, in.control, in.debts = mail{}, nil, nil
 	in.mu.Unlock()
 
+	in.actor = nil // the proc keeps the instance for a while, not what was in it
 	for left.len() > 0 {
 		d := left.pop()
-		in.proc.undeliverable(&d, refusal)
+		about := *refusal
+		about.Endpoint = d.Port
+		in.proc.undeliverable(&d, &about)
 	}
-	for _, d := range debts {
-		d.settle(nil, refusal)
+	for _, d := range debts { // their handlers ran
+		d.settle(nil, ranError(refusal))
 	}
-	in.proc.forgetPorts(in.id.Name, refusal)
-	in.proc.emit(in.event(to, reason))
+	in.proc.forgetPorts(func(owner string) bool { return owner == in.id.Name }, refusal)
+	in.proc.retire(in)
+	in.proc.emit(e)
 	close(in.done)
 }
 
@@ -67,20 +62,5 @@ func (in *instance) event(s Status, reason string) Event {
 	return Event{
 		Kind: KindActor, Status: string(s), Mesh: in.id.Proc.Mesh.String(), Rank: int(in.id.Proc.Rank),
 		Gen: int(in.id.Proc.Gen), Actor: in.id.Name, Type: in.def.name, Reason: reason, At: time.Now(),
-	}
-}
-
-// waitUntil waits for a group until ctx ends, and reports whether the group was done.
-func waitUntil(ctx context.Context, wg *sync.WaitGroup) bool {
-	done := make(chan struct{})
-	go func() {
-		wg.Wait()
-		close(done)
-	}()
-	select {
-	case <-done:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }

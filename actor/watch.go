@@ -2,15 +2,19 @@ package actor
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/subjects"
 )
 
+// maxDown bounds how many dead procs are remembered (DEL-5): the newest. One that is forgotten is
+// still refused by its link, which it would have to open anew.
+const maxDown = 1 << 16
+
 // watch is this proc's subscription to the proc events of one mesh.
 type watch struct {
-	ready chan struct{} // closed once sub and err are set
-	sub   *bus.Sub
+	ready chan struct{} // closed once err is set
 	err   error
 }
 
@@ -22,6 +26,9 @@ type watcher struct {
 // Follow makes sure that this proc hears when a proc of a mesh dies, before anything is sent
 // there. The first call for a mesh waits for the server; it must not run on a pump.
 func (p *Proc) Follow(mesh subjects.MeshID) error {
+	if !mesh.IsValid() {
+		return errorf(CodeInvalid, "", "", "follow a mesh: want a valid ID, got the zero value")
+	}
 	p.mu.Lock()
 	w, known := p.watched[mesh]
 	if !known {
@@ -30,7 +37,7 @@ func (p *Proc) Follow(mesh subjects.MeshID) error {
 	}
 	p.mu.Unlock()
 	if !known {
-		w.sub, w.err = p.bus.Control().Subscribe(p.space.Events(KindProc, mesh), p.receiveProcEvent)
+		w.err = p.subscribe(p.bus.Control(), p.space.Events(KindProc, mesh), p.receiveProcEvent)
 		if w.err != nil {
 			p.mu.Lock()
 			delete(p.watched, mesh) // the next sender tries again
@@ -40,7 +47,7 @@ func (p *Proc) Follow(mesh subjects.MeshID) error {
 	}
 	<-w.ready
 	if w.err != nil {
-		return errorf(CodeUnavailable, "", "", "follow mesh %s: %v", mesh, w.err)
+		return sendError("", "", fmt.Errorf("follow mesh %s: %w", mesh, w.err))
 	}
 	return nil
 }
@@ -48,6 +55,9 @@ func (p *Proc) Follow(mesh subjects.MeshID) error {
 // receiveProcEvent takes the host agents' word that a proc is gone, on the control pump.
 func (p *Proc) receiveProcEvent(m bus.Msg) {
 	e, err := DecodeEvent(m.Data)
+	if err == nil {
+		err = e.mustBeFrom(p.space, m.Subject)
+	}
 	if err != nil {
 		p.malformed(m, err)
 		return
@@ -67,14 +77,27 @@ func (p *Proc) MarkDown(e Event) {
 	p.mu.Lock()
 	_, known := p.down[id]
 	if !known {
-		p.down[id] = e
+		p.rememberLocked(id, e)
 	}
 	p.mu.Unlock()
 	if known {
 		return
 	}
+	p.receiver.Forget(id.Process())
+	p.sender.Forget(id.Process())
 	p.failCalls(func(c *call) bool { return c.to.Proc == id }, procDead(id.String(), "", e))
 	p.notify(id, procDead(id.String(), "", e))
+}
+
+// rememberLocked keeps a dead proc's event, in place of the one that was known longest.
+func (p *Proc) rememberLocked(id subjects.ProcID, e Event) {
+	if len(p.downOrder) >= maxDown {
+		delete(p.down, p.downOrder[0])
+		p.downOrder = slices.Delete(p.downOrder, 0, 1)
+	}
+	e.StderrTail = nil // whoever shows it takes it from the event itself
+	p.down[id] = e
+	p.downOrder = append(p.downOrder, id)
 }
 
 func procDead(actor, endpoint string, e Event) *Error {

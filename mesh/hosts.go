@@ -136,7 +136,13 @@ func (h HostMesh) describe(s Spawning) (agent.Mesh, error) {
 
 // own starts the controller of a mesh in this program (CTL-1).
 func (n *Net) own(ctx context.Context, s controller.Spec) (actor.Ref[agent.Agent], error) {
-	return actor.Spawn(ctx, n.proc, controller.Type, "controller", s)
+	ref, err := actor.Spawn(ctx, n.proc, controller.Type, "controller", s)
+	if err == nil {
+		n.mu.Lock()
+		n.owned = append(n.owned, ref.ID().Name)
+		n.mu.Unlock()
+	}
+	return ref, err
 }
 
 // start creates a mesh through its controller and waits until every rank runs.
@@ -160,12 +166,7 @@ func abandon(ctx context.Context, n *Net, owner actor.Ref[agent.Agent], id strin
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupDeadline)
 	defer cancel()
 	_, err := agent.Stop.Call(ctx, owner, agent.Stopping{ID: id, Reason: "its spawn failed", Grace: time.Second})
-	if done := n.proc.StopActor(owner.ID().Name, "its spawn failed"); done != nil {
-		select {
-		case <-done:
-		case <-ctx.Done():
-		}
-	}
+	n.letGo(ctx, owner.ID().Name, "its spawn failed")
 	if err != nil {
 		return fmt.Errorf("stop what was started of %s: %w", id, err)
 	}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -38,6 +40,9 @@ type Net struct {
 	bus    *bus.Bus
 	proc   *actor.Proc
 	router *cast.Router
+
+	mu    sync.Mutex
+	owned []string // names of the controllers of what was made, in order
 }
 
 // Connect joins a castnet as a client.
@@ -97,12 +102,34 @@ func (n *Net) Close(ctx context.Context) error {
 	}
 	var errs []error
 	if n.proc != nil {
+		n.release(ctx)
 		errs = append(errs, n.proc.Close(ctx))
 	}
 	if n.router != nil {
 		n.router.Close()
 	}
 	return errors.Join(append(errs, n.bus.Close(ctx))...)
+}
+
+// release stops the controllers, the last one made first: actors before the procs they live in.
+func (n *Net) release(ctx context.Context) {
+	n.mu.Lock()
+	owned := n.owned
+	n.owned = nil
+	n.mu.Unlock()
+	for _, name := range slices.Backward(owned) {
+		n.letGo(ctx, name, "its program is done")
+	}
+}
+
+// letGo stops a controller, which stops its mesh, and waits for it.
+func (n *Net) letGo(ctx context.Context, name, reason string) {
+	if done := n.proc.StopActor(name, reason); done != nil {
+		select {
+		case <-done:
+		case <-ctx.Done():
+		}
+	}
 }
 
 // Hosts finds every live host, in the order of their labels. No host is an error.
@@ -189,25 +216,38 @@ func (n *Net) Find(ctx context.Context, name string) (ProcMesh, error) {
 	if err != nil {
 		return ProcMesh{}, err
 	}
-	var found []ProcMesh
+	var found []MeshState
 	var known, ids []string
 	for _, m := range all {
-		id := m.Procs.ID()
-		known = append(known, id.String())
 		if !m.alive() {
 			continue
 		}
+		id := m.Procs.ID()
+		known = append(known, id.String())
 		if id.String() == name || id.Label() == name {
-			found, ids = append(found, m.Procs), append(ids, id.String())
+			found, ids = append(found, m), append(ids, id.String())
 		}
 	}
 	switch len(found) {
 	case 1:
-		return found[0], nil
+		found[0].tellDead(n.proc)
+		return found[0].Procs, nil
 	case 0:
 		return ProcMesh{}, &NotFoundError{What: "mesh", Name: name, Known: known}
 	}
 	return ProcMesh{}, fmt.Errorf("mesh %q is ambiguous: want one of the IDs %v", name, ids)
+}
+
+// tellDead lets a proc know which ranks have ended before it came, as their hosts saw it: nobody
+// waits for their answers.
+func (m MeshState) tellDead(p *actor.Proc) {
+	for _, s := range m.States {
+		if s.Status.Phase.Terminal() {
+			p.MarkDown(actor.Event{
+				Kind: actor.KindProc, Status: s.Status.Phase.String(), Mesh: s.ID, Rank: s.Rank, Reason: s.Status.Reason,
+			})
+		}
+	}
 }
 
 func (m MeshState) alive() bool {

@@ -197,6 +197,9 @@ func Find[A any](ctx context.Context, p ProcMesh, name string) (ActorMesh[A], er
 	case 1:
 		return ActorMesh[A]{procs: p, name: names[0]}, nil
 	case 0:
+		if err != nil && len(known) == 0 { // nobody could say
+			return ActorMesh[A]{}, err
+		}
 		return ActorMesh[A]{}, &NotFoundError{What: "actor mesh", Name: name, Known: sorted(known)}
 	}
 	return ActorMesh[A]{}, fmt.Errorf("actor mesh %q is ambiguous: want one of %v", name, names)

@@ -183,8 +183,8 @@ func (s Space) Replies(from string) string {
 	return b.String()
 }
 
-// Hint is where NATS says that what a process published to a peer has no
-// receiver; link is the peer, as the text of its ProcessID or its foreign name:
+// Hint is where NATS says that what a process published has no receiver; link is
+// the publisher's own mark of the message, a token ruled as <from>:
 //
 //	n.trainers-7kd93x0b5m2qa_12-0.<link>
 func (s Space) Hint(p ProcessID, link string) string {

@@ -18,7 +18,14 @@
 //   - LINK-3: Accept answers Deliver for each number at most once and in chain order; Duplicate
 //     for a number that was there before; Broken from the first gap on.
 //   - LINK-4: a sender that was told that its link is broken never publishes on it again.
+//   - LINK-5: each side remembers 1,048,576 peers; of more, the one that was silent longest is
+//     forgotten. When it speaks again its link breaks, as loudly as by a loss.
 //
-// Sender may be used on any goroutine. Receiver belongs to the pump of the data connection, except
-// for Forget.
+// Sender and Receiver may be used on any goroutine. Messages of one peer are given to Accept in the
+// order in which they arrived.
+//
+// # Failure
+//
+// A send over a broken link returns a *BrokenError with the peer and the reason. An error of
+// publish is returned as it is. What a peer claims, however wrong, can only break its own link.
 package link

@@ -27,9 +27,9 @@ func (in incoming) step(n, prev uint64) (incoming, Verdict) {
 	switch {
 	case in.reason != "":
 		return in, Broken
-	case n <= in.last && n != 0:
+	case n != 0 && n <= in.last:
 		return in, Duplicate
-	case n == 0 || prev >= n:
+	case prev >= n: // n = 0 among them
 		in.reason = fmt.Sprintf("message %d claims to follow %d", n, prev)
 		return in, Broken
 	case prev != in.last:
@@ -48,23 +48,22 @@ type Stats struct {
 // Receiver checks what arrives from every peer.
 type Receiver struct {
 	mu    sync.Mutex
-	links map[subjects.ProcessID]incoming
+	links *recent[incoming]
 	stats Stats
 }
 
 // NewReceiver returns a receiver that has heard from nobody.
-func NewReceiver() *Receiver {
-	return &Receiver{links: map[subjects.ProcessID]incoming{}}
-}
+func NewReceiver() *Receiver { return &Receiver{links: newRecent[incoming](maxPeers)} }
 
 // Accept decides about message n of a peer, which follows prev. The reason is set when the
 // verdict is Broken; fresh tells that this message broke the link, so that the peer is told once.
 func (r *Receiver) Accept(from subjects.ProcessID, n, prev uint64) (v Verdict, reason string, fresh bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	before := r.links[from]
+	state := r.links.use(from)
+	before := *state
 	after, v := before.step(n, prev)
-	r.links[from] = after
+	*state = after
 	switch v {
 	case Deliver:
 		r.stats.Delivered++
@@ -76,11 +75,12 @@ func (r *Receiver) Accept(from subjects.ProcessID, n, prev uint64) (v Verdict, r
 	return v, after.reason, v == Broken && before.reason == ""
 }
 
-// Forget drops the state of a peer that is known to be dead.
+// Forget drops the state of a peer that is known to be dead: whoever says so refuses its messages
+// before they come here.
 func (r *Receiver) Forget(from subjects.ProcessID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.links, from)
+	r.links.drop(from)
 }
 
 // Stats returns the counts so far.

@@ -28,18 +28,18 @@ type peer struct {
 type Sender struct {
 	mu    sync.Mutex // held while publishing (LINK-1); guards the fields below
 	n     uint64
-	peers map[subjects.ProcessID]*peer
+	peers *recent[peer]
 }
 
 // NewSender returns a sender whose first number is 1.
-func NewSender() *Sender { return &Sender{peers: map[subjects.ProcessID]*peer{}} }
+func NewSender() *Sender { return &Sender{peers: newRecent[peer](maxPeers)} }
 
 // Send numbers one message to a process and publishes it. open tells publish that the peer was
 // heard from before; while it is not, a hint whether anybody listens is worth its price.
 func (s *Sender) Send(to subjects.ProcessID, publish func(n, prev uint64, open bool) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p := s.peerLocked(to)
+	p := s.peers.use(to)
 	if p.broken != nil {
 		return p.broken // LINK-4
 	}
@@ -52,27 +52,33 @@ func (s *Sender) Send(to subjects.ProcessID, publish func(n, prev uint64, open b
 }
 
 // SendCast numbers one message to many processes and publishes it once. prevs are in the order of
-// to. A process whose link is broken is left out: its prev is Left, and it is returned.
+// to, each of which is there once. A process whose link is broken is left out: its prev is Left, and
+// its error is returned. When every link is broken nothing is published (LINK-4).
 func (s *Sender) SendCast(to []subjects.ProcessID, publish func(n uint64, prevs []uint64) error) ([]*BrokenError, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	prevs := make([]uint64, len(to))
 	var broken []*BrokenError
 	for i, id := range to {
-		if p := s.peerLocked(id); p.broken != nil {
+		if p := s.peers.get(id); p == nil {
+			continue // nothing was sent to it before: its link opens with this cast
+		} else if p.broken != nil {
 			prevs[i] = Left
 			broken = append(broken, p.broken)
 		} else {
 			prevs[i] = p.last
 		}
 	}
+	if len(broken) == len(to) {
+		return broken, nil
+	}
 	if err := publish(s.n+1, prevs); err != nil {
-		return nil, err
+		return broken, err
 	}
 	s.n++
 	for i, id := range to {
 		if prevs[i] != Left {
-			s.peers[id].last = s.n
+			s.peers.use(id).last = s.n
 		}
 	}
 	return broken, nil
@@ -85,7 +91,7 @@ const Left = ^uint64(0)
 func (s *Sender) Heard(from subjects.ProcessID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if p, ok := s.peers[from]; ok {
+	if p := s.peers.get(from); p != nil {
 		p.open = true
 	}
 }
@@ -94,7 +100,7 @@ func (s *Sender) Heard(from subjects.ProcessID) {
 func (s *Sender) Break(to subjects.ProcessID, reason string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p := s.peerLocked(to)
+	p := s.peers.use(to)
 	if p.broken != nil {
 		return false
 	}
@@ -102,11 +108,9 @@ func (s *Sender) Break(to subjects.ProcessID, reason string) bool {
 	return true
 }
 
-func (s *Sender) peerLocked(id subjects.ProcessID) *peer {
-	p, ok := s.peers[id]
-	if !ok {
-		p = &peer{}
-		s.peers[id] = p
-	}
-	return p
+// Forget drops the state of a peer that is known to be dead.
+func (s *Sender) Forget(to subjects.ProcessID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.peers.drop(to)
 }

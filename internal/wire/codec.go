@@ -3,17 +3,17 @@ package wire
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"reflect"
 	"strings"
 
 	"github.com/fxamacker/cbor/v2"
 )
 
-// Limits of what a body may hold. Its size in bytes is bounded by the bus's max_payload before.
+// Limits of what a body may hold. Its size in bytes is bounded by the bus's max_payload before;
+// an array has at most as many elements as 1 MiB, the usual max_payload, has bytes.
 const (
 	maxNested   = 32
-	maxElements = 131072
+	maxElements = 1 << 20
 )
 
 // codec holds the one encoding and the one decoding mode. Both are immutable and safe to share.
@@ -26,6 +26,9 @@ type codec struct {
 var modes = func() codec {
 	enc := cbor.CoreDetEncOptions() // WIRE-2
 	enc.TextMarshaler = cbor.TextMarshalerTextString
+	enc.Time = cbor.TimeRFC3339Nano // the default keeps whole seconds
+	enc.TagsMd = cbor.TagsForbidden // what no peer would take is refused here
+	enc.BigIntConvert = cbor.BigIntConvertReject
 	em, err := enc.EncMode()
 	if err != nil {
 		panic(err)
@@ -50,20 +53,29 @@ var modes = func() codec {
 }()
 
 // Marshal encodes v as deterministic CBOR.
-func Marshal(v any) ([]byte, error) {
-	b, err := modes.enc.Marshal(v)
-	if err != nil {
+func Marshal(v any) (b []byte, err error) {
+	defer guard(&err, "encode", v)
+	if b, err = modes.enc.Marshal(v); err != nil {
 		return nil, fmt.Errorf("encode %T: %w", v, err)
 	}
 	return b, nil
 }
 
 // Unmarshal decodes CBOR into v. On an error v may be partly filled and must be thrown away.
-func Unmarshal(data []byte, v any) error {
+func Unmarshal(data []byte, v any) (err error) {
+	defer guard(&err, "decode", v)
 	if err := modes.dec.Unmarshal(data, v); err != nil {
 		return fmt.Errorf("decode %T: %w", v, err)
 	}
 	return nil
+}
+
+// guard makes a panic of a user's own marshaler an error (WIRE-5): bodies are read on goroutines
+// that serve others, too.
+func guard(err *error, doing string, v any) {
+	if p := recover(); p != nil {
+		*err = fmt.Errorf("%s %s: its marshaler panicked: %v", doing, typeName(v), p)
+	}
 }
 
 // Format is how a foreign message writes its body.
@@ -102,28 +114,29 @@ func FormatOf(contentType string, body []byte) (Format, error) {
 }
 
 // Encode writes v in the format.
-func (f Format) Encode(v any) ([]byte, error) {
-	if f == JSON {
-		return json.Marshal(v)
+func (f Format) Encode(v any) (b []byte, err error) {
+	if f == CBOR {
+		return Marshal(v)
 	}
-	return Marshal(v)
+	defer guard(&err, "encode", v)
+	if b, err = json.Marshal(v); err != nil {
+		return nil, fmt.Errorf("encode %T: %w", v, err)
+	}
+	return b, nil
 }
 
 // Decode reads v from data in the format. An empty JSON body reads as null, so that an endpoint
 // without arguments can be asked with an empty message.
-func (f Format) Decode(data []byte, v any) error {
+func (f Format) Decode(data []byte, v any) (err error) {
 	if f == CBOR {
 		return Unmarshal(data, v)
 	}
+	defer guard(&err, "decode", v)
 	if len(data) == 0 {
 		data = []byte("null")
 	}
-	dec := json.NewDecoder(strings.NewReader(string(data)))
-	if err := dec.Decode(v); err != nil {
+	if err := json.Unmarshal(data, v); err != nil {
 		return fmt.Errorf("decode JSON as %s: %w", typeName(v), err)
-	}
-	if _, err := dec.Token(); err != io.EOF {
-		return fmt.Errorf("decode JSON as %s: more than one value", typeName(v))
 	}
 	return nil
 }

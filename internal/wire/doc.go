@@ -18,6 +18,9 @@
 //   - WIRE-3: Unknown fields of a CBOR map are ignored, so an older peer survives a newer one;
 //     duplicate keys, indefinite lengths and tags are errors.
 //   - WIRE-4: kinds, codes and the CBOR keys of wire structs are append-only.
+//   - WIRE-5: what no peer would take is refused by Marshal (tags, big integers, functions), but
+//     for text that is not UTF-8, which the receiver refuses. A panic of a type's own marshaler is
+//     an error. Times keep their nanoseconds.
 //
 // All functions may be called on any goroutine. Errors name what was malformed and where.
 package wire

@@ -1,20 +1,40 @@
 package wire
 
+import (
+	"strings"
+	"unicode/utf8"
+)
+
 // Error is a failure on the wire: an answer that is not a value, a bounced message, a broken link.
 type Error struct {
 	Code     uint16 `cbor:"1,keyasint" json:"code"`
 	Text     string `cbor:"2,keyasint" json:"error"`
 	Actor    string `cbor:"3,keyasint,omitempty" json:"actor,omitempty"`
 	Endpoint string `cbor:"4,keyasint,omitempty" json:"endpoint,omitempty"`
+	Ran      bool   `cbor:"5,keyasint,omitempty" json:"ran,omitempty"` // a handler may have run the message
 }
 
-// maxErrorText bounds the text of an error on the wire: a reason, not a dump.
-const maxErrorText = 8 << 10
+// Bounds of an error on the wire: a reason, not a dump.
+const (
+	maxErrorText = 8 << 10
+	maxErrorName = 512
+)
 
-// Bounded returns e with its text cut to what may travel.
+// Bounded returns e as it may travel: not longer than it should be, and valid UTF-8, for no peer
+// takes another text. A text is cut between two runes.
 func (e Error) Bounded() Error {
-	if len(e.Text) > maxErrorText {
-		e.Text = e.Text[:maxErrorText] + "… [cut]"
-	}
+	e.Text = bounded(e.Text, maxErrorText)
+	e.Actor = bounded(e.Actor, maxErrorName)
+	e.Endpoint = bounded(e.Endpoint, maxErrorName)
 	return e
+}
+
+func bounded(s string, size int) string {
+	if len(s) > size {
+		for size > 0 && !utf8.RuneStart(s[size]) {
+			size--
+		}
+		s = s[:size] + "… [cut]"
+	}
+	return strings.ToValidUTF8(s, "\uFFFD")
 }

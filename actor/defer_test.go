@@ -1,0 +1,193 @@
+package actor_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/bus/bustest"
+)
+
+// deferring makes the actor take over its answer and hold it.
+func deferring(ctx *actor.Context, b *Box) (int64, error) {
+	b.deferred = actor.Defer[int64](ctx)
+	return 99, errors.New("ignored")
+}
+
+func TestDefer_theAnswerIsGivenLaterAndOnce(t *testing.T) {
+	p := alone(t)
+	ref := spawn(t, p)
+	answered := make(chan int64, 1)
+	go func() {
+		n, err := do.Call(t.Context(), ref, deferring)
+		require.NoError(t, err)
+		answered <- n
+	}()
+	until(t, "deferred", func() bool { info, _ := p.Actor(ref.ID().Name); return info.Handled == 1 })
+	_, err := do.Call(t.Context(), ref, func(_ *actor.Context, b *Box) (int64, error) {
+		var wg sync.WaitGroup
+		b.deferred.Reply(7, nil)
+		for range 4 { // from any goroutine, any number of times
+			wg.Go(func() { b.deferred.Reply(8, errors.New("late")) })
+		}
+		wg.Wait()
+		return 0, nil
+	})
+	require.NoError(t, err)
+	require.EqualValues(t, 7, take(t, answered))
+}
+
+func TestDefer_anErrorIsTheAnswerAndTheActorLives(t *testing.T) {
+	p := alone(t)
+	ref := spawn(t, p)
+	_, err := do.Call(t.Context(), ref, func(ctx *actor.Context, _ *Box) (int64, error) {
+		actor.Defer[int64](ctx).Reply(0, actor.ErrNoActor)
+		return 0, nil
+	})
+	require.ErrorIs(t, err, actor.ErrNoActor)
+	require.False(t, asError(t, err).Undeliverable())
+	require.NoError(t, do.Post(t.Context(), ref, func(ctx *actor.Context, _ *Box) (int64, error) {
+		actor.Defer[int64](ctx).Reply(0, errors.New("nobody waits"))
+		return 0, nil
+	}))
+	_, err = add.Call(t.Context(), ref, 1)
+	require.NoError(t, err)
+}
+
+func TestDEL8_anActorThatEndsAnswersWhatItOwes(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		end  func(*actor.Proc, actor.Ref[*Box])
+		want error
+	}{
+		{"stopped", func(p *actor.Proc, ref actor.Ref[*Box]) { p.StopActor(ref.ID().Name, "enough") }, actor.ErrStopped},
+		{"failed", func(_ *actor.Proc, ref actor.Ref[*Box]) { _ = boom.Post(context.Background(), ref, "x") }, actor.ErrFailed},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := alone(t)
+			ref := spawn(t, p)
+			answered := make(chan error, 1)
+			go func() { answered <- second(do.Call(t.Context(), ref, deferring)) }()
+			until(t, "deferred", func() bool { info, _ := p.Actor(ref.ID().Name); return info.Handled == 1 })
+			c.end(p, ref)
+			err := take(t, answered)
+			require.ErrorIs(t, err, c.want)
+			require.False(t, asError(t, err).Undeliverable(), "its handler ran")
+		})
+	}
+}
+
+func TestDefer_afterTheEndReachesNobody(t *testing.T) {
+	p := alone(t)
+	ref := spawn(t, p)
+	var kept *actor.Context
+	var held *actor.Deferred[int64]
+	n, err := do.Call(t.Context(), ref, func(ctx *actor.Context, b *Box) (int64, error) {
+		kept = ctx
+		return 5, nil
+	})
+	require.NoError(t, err)
+	require.EqualValues(t, 5, n)
+	actor.Defer[int64](kept).Reply(6, nil) // misuse: it has been answered
+	go func() {
+		_, _ = do.Call(t.Context(), ref, func(ctx *actor.Context, b *Box) (int64, error) {
+			held = actor.Defer[int64](ctx)
+			return 0, nil
+		})
+	}()
+	until(t, "deferred", func() bool { info, _ := p.Actor(ref.ID().Name); return info.Handled == 2 })
+	take(t, p.StopActor(ref.ID().Name, ""))
+	held.Reply(1, nil) // it was answered with ErrStopped
+	kept.Go(func(context.Context) func(*actor.Context) {
+		require.Fail(t, "an actor that has ended starts nothing")
+		return nil
+	})
+}
+
+func TestGo_worksOffTheTurnAndComesBackToIt(t *testing.T) {
+	a, b := two(t)
+	ref, other := spawn(t, a), spawn(t, b)
+	begun := make(chan struct{})
+	n, err := do.Call(t.Context(), ref, func(ctx *actor.Context, _ *Box) (int64, error) {
+		answer := actor.Defer[int64](ctx)
+		ctx.Go(func(work context.Context) func(*actor.Context) {
+			<-begun
+			n, err := add.Call(work, actor.RefOf[*Box](other.ID()), 3) // the sender is the actor
+			return func(*actor.Context) { answer.Reply(n, err) }
+		})
+		_, err := do.Call(ctx, spawnIn(ctx), func(*actor.Context, *Box) (int64, error) { close(begun); return 0, nil })
+		return 0, err
+	})
+	require.NoError(t, err)
+	require.EqualValues(t, 3, n)
+}
+
+// spawnIn makes another box in the actor's proc.
+func spawnIn(ctx *actor.Context) actor.Ref[*Box] {
+	ref, err := actor.Spawn(ctx, ctx.Proc(), box, "box", 0)
+	if err != nil {
+		return actor.BadRef[*Box](err)
+	}
+	return ref
+}
+
+func TestGo_endsWithTheActorWhichWaitsForIt(t *testing.T) {
+	p := alone(t)
+	ref := spawn(t, p)
+	ended := make(chan error, 1)
+	_, err := do.Call(t.Context(), ref, func(ctx *actor.Context, _ *Box) (int64, error) {
+		ctx.Go(func(work context.Context) func(*actor.Context) {
+			<-work.Done()
+			ended <- context.Cause(work)
+			return func(*actor.Context) { require.Fail(t, "the actor has stopped") }
+		})
+		return 0, nil
+	})
+	require.NoError(t, err)
+	take(t, p.StopActor(ref.ID().Name, "enough"))
+	require.Len(t, ended, 1, "the actor waited")
+	require.ErrorContains(t, take(t, ended), "the actor stopped: enough")
+}
+
+func TestGo_aTaskThatNeverReturnsHoldsAnActorFor10s(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := start(t, bustest.Server(t), "alone")
+		ref, gate := spawn(t, p), make(chan struct{})
+		_, err := do.Call(t.Context(), ref, func(ctx *actor.Context, _ *Box) (int64, error) {
+			ctx.Go(func(context.Context) func(*actor.Context) { <-gate; return nil })
+			return 0, nil
+		})
+		require.NoError(t, err)
+		began := time.Now()
+		<-p.StopActor(ref.ID().Name, "enough")
+		require.Equal(t, 10*time.Second, time.Since(began))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		require.EqualError(t, p.Close(ctx), "a task of an actor that has ended did not return")
+		close(gate)
+		synctest.Wait()
+	})
+}
+
+func TestAfter_runsOnTheTurnOnceItsTimeHasCome(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := start(t, bustest.Server(t), "alone")
+		ref, began := spawn(t, p), time.Now()
+		n, err := do.Call(t.Context(), ref, func(ctx *actor.Context, b *Box) (int64, error) {
+			answer := actor.Defer[int64](ctx)
+			ctx.After(7*time.Second, func(*actor.Context) { answer.Reply(b.n+1, nil) })
+			ctx.After(time.Hour, func(*actor.Context) { require.Fail(t, "the actor stops before") })
+			return 0, nil
+		})
+		require.NoError(t, err)
+		require.EqualValues(t, 1, n)
+		require.Equal(t, 7*time.Second, time.Since(began))
+		<-p.StopActor(ref.ID().Name, "")
+	})
+}

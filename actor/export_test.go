@@ -1,0 +1,25 @@
+package actor
+
+import "github.com/castnet-io/castnet/bus"
+
+// Waiting says how many ports are open and how many calls wait.
+func (p *Proc) Waiting() (ports, calls int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.ports), len(p.calls)
+}
+
+// Receive hands the proc a message as the bus would: on its ports, its control lane, as a hint, or
+// as the event of a proc.
+func (p *Proc) Receive(where int, m bus.Msg) {
+	[]func(bus.Msg){p.receivePort, p.receiveControl, p.receiveHint, p.receiveProcEvent}[where%4](m)
+}
+
+// Bounds of what a proc remembers.
+const (
+	MaxEnded = maxEnded
+	MaxDown  = maxDown
+)
+
+// Bound is the proc that speaks for code that is not an actor.
+func (r Ref[A]) Bound() *Proc { return r.via }

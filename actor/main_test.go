@@ -1,0 +1,237 @@
+package actor_test
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/bus/bustest"
+	"github.com/castnet-io/castnet/bus/embed"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// patience bounds every wait of a test; it is reached only by a failing one.
+const patience = 20 * time.Second
+
+var (
+	box     = actor.NewType[*Box, int64]("box")
+	add     = actor.NewEndpoint[*Box, int64, int64]("add")
+	echo    = actor.NewEndpoint[*Box, string, string]("echo")
+	fail    = actor.NewEndpoint[*Box, string, actor.None]("fail")
+	boom    = actor.NewEndpoint[*Box, string, actor.None]("boom")
+	relay   = actor.NewEndpoint[*Box, actor.Ref[*Box], int64]("relay")
+	feed    = actor.NewEndpoint[*Box, actor.PortRef[int], int]("feed")
+	history = actor.NewEndpoint[*Box, actor.None, []int64]("history")
+	big     = actor.NewEndpoint[*Box, int, []byte]("big")
+	do      = actor.NewEndpoint[*Box, step, int64]("do")
+	absent  = actor.NewEndpoint[*Box, int64, int64]("absent")
+	rude    = actor.NewEndpoint[*Box, Rude, Rude]("rude")
+)
+
+// step is a message that says itself what to do: it cannot leave the process.
+type step func(*actor.Context, *Box) (int64, error)
+
+// Rude is a message whose marshalers panic when they are asked to.
+type Rude string
+
+func (r Rude) MarshalText() ([]byte, error) {
+	if r == "out" {
+		panic("rude out")
+	}
+	return []byte(r), nil
+}
+
+func (r *Rude) UnmarshalText(text []byte) error {
+	if string(text) == "in" {
+		panic("rude in")
+	}
+	*r = Rude(text)
+	return nil
+}
+
+// Box is the actor of these tests: it adds, and does what it is told.
+type Box struct {
+	n        int64
+	got      []int64
+	deferred *actor.Deferred[int64]
+	stopping func(*actor.Context)
+}
+
+func newBox(_ *actor.Context, start int64) (*Box, error) {
+	switch start {
+	case -1:
+		return nil, errors.New("cannot start at -1")
+	case -2:
+		panic("cannot start at -2")
+	}
+	return &Box{n: start}, nil
+}
+
+func (b *Box) add(_ *actor.Context, n int64) (int64, error) {
+	b.n += n
+	b.got = append(b.got, n)
+	return b.n, nil
+}
+
+func (b *Box) echo(_ *actor.Context, s string) (string, error)     { return s, nil }
+func (b *Box) history(*actor.Context, actor.None) ([]int64, error) { return b.got, nil }
+func (b *Box) fail(_ *actor.Context, why string) (actor.None, error) {
+	return actor.None{}, errors.New(why)
+}
+func (b *Box) boom(_ *actor.Context, why string) (actor.None, error) { panic(why) }
+func (b *Box) big(_ *actor.Context, size int) ([]byte, error)        { return make([]byte, size), nil }
+func (b *Box) do(ctx *actor.Context, f step) (int64, error)          { return f(ctx, b) }
+func (b *Box) rude(_ *actor.Context, r Rude) (Rude, error)           { return r + "t", nil }
+func (b *Box) relay(ctx *actor.Context, to actor.Ref[*Box]) (int64, error) {
+	return add.Call(ctx, to, 1)
+}
+
+func (b *Box) feed(ctx *actor.Context, to actor.PortRef[int]) (int, error) {
+	for n := range 5 {
+		if err := to.Send(ctx, n); err != nil {
+			return n, err
+		}
+	}
+	return 5, nil
+}
+
+// Stopping is what a test set.
+func (b *Box) Stopping(ctx *actor.Context) {
+	if b.stopping != nil {
+		b.stopping(ctx)
+	}
+}
+
+func boxes() actor.Def {
+	return box.Made(newBox, add.By((*Box).add), echo.By((*Box).echo), fail.By((*Box).fail), boom.By((*Box).boom),
+		relay.By((*Box).relay), feed.By((*Box).feed), history.By((*Box).history), big.By((*Box).big), do.By((*Box).do),
+		rude.By((*Box).rude))
+}
+
+// start gives a test a proc with connections of its own; it is closed when the test ends.
+func start(t testing.TB, srv *embed.Server, label string, defs ...actor.Def) *actor.Proc {
+	t.Helper()
+	id, err := subjects.NewHostID(label)
+	require.NoError(t, err)
+	return startAs(t, srv, id.Proc(), defs...)
+}
+
+func startAs(t testing.TB, srv *embed.Server, id subjects.ProcID, defs ...actor.Def) *actor.Proc {
+	t.Helper()
+	registry, err := actor.NewRegistry(append(defs, boxes())...)
+	require.NoError(t, err)
+	p, err := actor.NewProc(t.Context(), actor.Options{ID: id, Bus: bustest.Open(t, srv), Registry: registry})
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		require.NoError(t, p.Close(ctx))
+	})
+	return p
+}
+
+// alone is a proc on a server of its own.
+func alone(t testing.TB, defs ...actor.Def) *actor.Proc {
+	t.Helper()
+	return start(t, bustest.Server(t), "alone", defs...)
+}
+
+// two are procs on one server.
+func two(t testing.TB) (a, b *actor.Proc) {
+	t.Helper()
+	srv := bustest.Server(t)
+	return start(t, srv, "left"), start(t, srv, "right")
+}
+
+func spawn(t testing.TB, p *actor.Proc) actor.Ref[*Box] {
+	t.Helper()
+	ref, err := actor.Spawn(t.Context(), p, box, "box", 0)
+	require.NoError(t, err)
+	return ref
+}
+
+// soon is the test's context with a bound.
+func soon(t testing.TB) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// take returns the next value of ch; ok is whether it was closed.
+func take[T any](t testing.TB, ch <-chan T) T {
+	t.Helper()
+	select {
+	case v := <-ch:
+		return v
+	case <-time.After(patience):
+		require.FailNow(t, "nothing came")
+		panic("unreachable")
+	}
+}
+
+// until waits for a condition.
+func until(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !ok(); runtime.Gosched() {
+		require.True(t, time.Now().Before(end), "it did not come to be: %s", what)
+	}
+}
+
+// events are what a proc emitted.
+type events struct {
+	mu  sync.Mutex
+	all []actor.Event
+}
+
+func record(p *actor.Proc) *events {
+	es := &events{}
+	p.Observe(func(e actor.Event) {
+		es.mu.Lock()
+		defer es.mu.Unlock()
+		es.all = append(es.all, e)
+	})
+	return es
+}
+
+// of lists the statuses of one actor, in order.
+func (es *events) of(name string) []string {
+	es.mu.Lock()
+	defer es.mu.Unlock()
+	var out []string
+	for _, e := range es.all {
+		if e.Actor == name {
+			out = append(out, e.Status)
+		}
+	}
+	return out
+}
+
+// blocked makes an actor busy until the returned function is called.
+func blocked(t testing.TB, ref actor.Ref[*Box]) (release func()) {
+	t.Helper()
+	entered, gate := make(chan struct{}), make(chan struct{})
+	require.NoError(t, do.Post(t.Context(), ref, func(*actor.Context, *Box) (int64, error) {
+		close(entered)
+		<-gate
+		return 0, nil
+	}))
+	take(t, entered)
+	return sync.OnceFunc(func() { close(gate) })
+}
+
+func asError(t testing.TB, err error) *actor.Error {
+	t.Helper()
+	e, ok := errors.AsType[*actor.Error](err)
+	require.True(t, ok, "want an *actor.Error, got %v", err)
+	return e
+}

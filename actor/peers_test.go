@@ -1,0 +1,345 @@
+package actor_test
+
+import (
+	"encoding/json"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/bus/bustest"
+	"github.com/castnet-io/castnet/bus/embed"
+	"github.com/castnet-io/castnet/internal/link"
+	"github.com/castnet-io/castnet/internal/wire"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// forger speaks on the bus as whoever it wants to be.
+type forger struct {
+	*bus.Bus
+	space subjects.Space
+}
+
+func newForger(t testing.TB, srv *embed.Server) forger { return forger{Bus: bustest.Open(t, srv)} }
+
+func (f forger) send(t testing.TB, to subjects.PortID, from string, data []byte) {
+	t.Helper()
+	require.NoError(t, f.Data().Publish(f.space.Port(to, from), data))
+}
+
+// message is frame n on a link, after prev.
+func message(n, prev uint64, body byte) []byte {
+	f := frame(body)
+	f.N, f.Prev = n, prev
+	return f.Append(nil)
+}
+
+// dies says on ev. that a proc is gone.
+func (f forger) dies(t testing.TB, id subjects.ProcID, reason string) {
+	t.Helper()
+	data, err := json.Marshal(actor.Event{
+		Kind: actor.KindProc, Status: "failed", Mesh: id.Mesh.String(), Rank: int(id.Rank), Gen: int(id.Gen), Reason: reason,
+	})
+	require.NoError(t, err)
+	require.NoError(t, f.Control().Publish(f.space.Event(actor.KindProc, id.Scope(), "host"), data))
+}
+
+// watchUnreachable hears which procs others cannot reach, and why.
+func watchUnreachable(t *testing.T, ps ...*actor.Proc) <-chan error {
+	lost := make(chan error, 16)
+	for _, p := range ps {
+		t.Cleanup(p.OnUnreachable(func(_ subjects.ProcID, err error) { lost <- err }))
+	}
+	return lost
+}
+
+func TestDEL3_aLostMessageBreaksTheLinkLoudlyOnBothSides(t *testing.T) {
+	srv := bustest.Server(t)
+	a, b, f := start(t, srv, "left"), start(t, srv, "right"), newForger(t, srv)
+	ra, rb := spawn(t, a), spawn(t, b)
+	_, err := add.Call(t.Context(), rb.Via(a), 1) // a's message 1
+	require.NoError(t, err)
+	releaseA, releaseB := blocked(t, ra), blocked(t, rb)
+	defer releaseA()
+	defer releaseB()
+	lost := watchUnreachable(t, a, b)
+	pending := make(chan error, 2)
+	go func() { pending <- second(add.Call(t.Context(), rb.Via(a), 10)) }()
+	go func() { pending <- second(add.Call(t.Context(), ra.Via(b), 10)) }()
+	queued := func(p *actor.Proc, ref actor.Ref[*Box]) bool {
+		info, _ := p.Actor(ref.ID().Name)
+		return info.Queued == 1
+	}
+	until(t, "both wait", func() bool { return queued(a, ra) && queued(b, rb) })
+
+	// a's message 8 that follows 7: whatever was between is lost.
+	f.send(t, rb.ID().Port("add"), a.ID().Process().String(), message(8, 7, 100))
+	for range 2 {
+		err := take(t, pending)
+		require.ErrorIs(t, err, actor.ErrLinkBroken)
+		require.ErrorContains(t, err, "message 8 follows 7, but 2 was the last to arrive")
+		require.False(t, asError(t, err).Undeliverable())
+	}
+	for range 2 {
+		require.ErrorIs(t, take(t, lost), actor.ErrLinkBroken)
+	}
+	for _, dir := range []struct {
+		ref  actor.Ref[*Box]
+		from *actor.Proc
+	}{{rb, a}, {ra, b}} {
+		_, err = add.Call(t.Context(), dir.ref.Via(dir.from), 1)
+		require.ErrorIs(t, err, actor.ErrLinkBroken, "and calls fail from now on")
+		require.ErrorIs(t, add.Post(t.Context(), dir.ref.Via(dir.from), 1), actor.ErrLinkBroken)
+	}
+	f.send(t, rb.ID().Port("add"), a.ID().Process().String(), message(9, 8, 100))
+	until(t, "refused", func() bool { return b.Stats().Links.Refused == 2 })
+	releaseB()
+	n, err := add.Call(t.Context(), rb, 0)
+	require.NoError(t, err)
+	require.EqualValues(t, 11, n, "nothing after the gap was handled")
+}
+
+func TestDEL4_noHandlerSeesAMessageTwice(t *testing.T) {
+	srv := bustest.Server(t)
+	b, f := start(t, srv, "right"), newForger(t, srv)
+	ref := spawn(t, b)
+	id, err := subjects.NewHostID("peer")
+	require.NoError(t, err)
+	from := id.Proc().Process().String()
+	for _, m := range [][2]uint64{{3, 0}, {3, 0}, {5, 3}, {3, 0}, {5, 3}, {6, 5}} {
+		f.send(t, ref.ID().Port("add"), from, message(m[0], m[1], byte(m[0])))
+	}
+	until(t, "all came", func() bool { s := b.Stats().Links; return s.Delivered+s.Duplicates == 6 })
+	got, err := history.Call(t.Context(), ref, actor.None{})
+	require.NoError(t, err)
+	require.Equal(t, []int64{3, 5, 6}, got)
+	require.Equal(t, link.Stats{Delivered: 3, Duplicates: 3}, b.Stats().Links)
+}
+
+func TestDEL5_aDeadProcIsSentNothingAndBelievedNothing(t *testing.T) {
+	srv := bustest.Server(t)
+	a, b, f := start(t, srv, "left"), start(t, srv, "right"), newForger(t, srv)
+	ra, rb := spawn(t, a), spawn(t, b)
+	_, err := add.Call(t.Context(), rb.Via(a), 1) // a follows b's mesh from here on
+	require.NoError(t, err)
+	f.dies(t, b.ID(), "killed by signal 9")
+	until(t, "known", func() bool { _, dead := a.Down(b.ID()); return dead })
+	_, err = add.Call(t.Context(), rb.Via(a), 1)
+	require.ErrorIs(t, err, actor.ErrProcDead)
+	require.ErrorContains(t, err, "killed by signal 9")
+	require.ErrorIs(t, add.Post(t.Context(), rb.Via(a), 1), actor.ErrProcDead)
+	require.NoError(t, add.Post(t.Context(), ra.Via(b), 100))
+	require.NoError(t, f.Control().Publish(f.space.Control(a.ID().Process(), b.ID().Process().String()), wire.Frame{Kind: wire.Break}.Append(nil)))
+	until(t, "fenced", func() bool { return a.Stats().Fenced == 2 })
+	n, err := add.Call(t.Context(), ra, 0)
+	require.NoError(t, err)
+	require.Zero(t, n)
+	a.MarkDown(actor.Event{Kind: actor.KindProc, Status: "failed", Mesh: a.ID().Mesh.String()})
+	_, err = add.Call(t.Context(), ra, 0)
+	require.NoError(t, err, "nobody is told that it is dead itself")
+}
+
+func TestDEL8_aCallWhoseProcDiesFailsAtOnce(t *testing.T) {
+	srv := bustest.Server(t)
+	a, b, f := start(t, srv, "left"), start(t, srv, "right"), newForger(t, srv)
+	ref := spawn(t, b)
+	defer blocked(t, ref)()
+	lost := watchUnreachable(t, a)
+	pending := make(chan error, 1)
+	go func() { pending <- second(add.Call(t.Context(), ref.Via(a), 1)) }()
+	until(t, "queued", func() bool { info, _ := b.Actor(ref.ID().Name); return info.Queued == 1 })
+	f.dies(t, b.ID(), "")
+	err := take(t, pending)
+	require.ErrorIs(t, err, actor.ErrProcDead)
+	require.ErrorContains(t, err, "the proc is gone: failed")
+	require.False(t, asError(t, err).Undeliverable())
+	require.ErrorIs(t, take(t, lost), actor.ErrProcDead)
+}
+
+func TestDEL8_aCallToNobodyFailsAtOnceAndOnlyThatOne(t *testing.T) {
+	srv := bustest.Server(t)
+	a, b := start(t, srv, "left"), start(t, srv, "right")
+	ref := spawn(t, b)
+	nobody, err := subjects.NewHostID("nobody")
+	require.NoError(t, err)
+	_, err = add.Call(t.Context(), actor.RefOf[*Box](nobody.Proc().Actor("x")).Via(a), 1)
+	require.ErrorIs(t, err, actor.ErrNoProc)
+	require.ErrorContains(t, err, nobody.Proc().String())
+	require.True(t, asError(t, err).Undeliverable())
+	require.NoError(t, add.Post(t.Context(), actor.RefOf[*Box](nobody.Proc().Actor("x")).Via(a), 1))
+	until(t, "the post came back", func() bool { return a.Stats().Bounced == 1 })
+
+	release := blocked(t, ref)
+	pending := make(chan error, 1)
+	go func() { pending <- second(add.Call(t.Context(), ref.Via(a), 1)) }()
+	until(t, "queued", func() bool { info, _ := b.Actor(ref.ID().Name); return info.Queued == 1 })
+	a.Receive(2, hint(a, b.ID(), 77)) // about another message to the same proc
+	require.Empty(t, pending, "what was delivered is not taken for undeliverable")
+	release()
+	require.NoError(t, take(t, pending))
+}
+
+// hint is the server's word about message n.
+func hint(p *actor.Proc, to subjects.ProcID, n uint64) bus.Msg {
+	return bus.Msg{
+		Subject: p.Space().Hint(p.ID().Process(), strconv.FormatUint(n, 36)), NoResponders: true,
+		HintFor: p.Space().Port(to.Actor("x").Port("add"), p.ID().Process().String()),
+	}
+}
+
+func TestFollow_anEventIsBelievedOnlyOnItsOwnSubject(t *testing.T) {
+	srv := bustest.Server(t)
+	a, b, f := start(t, srv, "left"), start(t, srv, "right"), newForger(t, srv)
+	require.NoError(t, a.Follow(b.ID().Mesh))
+	victim := start(t, srv, "victim")
+	data, err := json.Marshal(actor.Event{Kind: actor.KindProc, Status: "failed", Mesh: victim.ID().Mesh.String()})
+	require.NoError(t, err)
+	require.NoError(t, f.Control().Publish(f.space.Event(actor.KindProc, b.ID().Scope(), "host"), data))
+	until(t, "refused", func() bool { return a.Stats().Malformed == 1 })
+	_, dead := a.Down(victim.ID())
+	require.False(t, dead)
+	require.ErrorIs(t, a.Follow(subjects.MeshID{}), actor.ErrInvalid)
+}
+
+func TestFollow_manyAtATimeSubscribeOnce(t *testing.T) {
+	srv := bustest.Server(t)
+	a, b := start(t, srv, "left"), start(t, srv, "right")
+	before := srv.NumSubs()
+	var wg sync.WaitGroup
+	for range 20 {
+		wg.Go(func() { require.NoError(t, a.Follow(b.ID().Mesh)) })
+	}
+	wg.Wait()
+	require.Equal(t, before+1, srv.NumSubs())
+}
+
+func TestProc_remembersABoundedNumberOfDeadProcs(t *testing.T) {
+	p := alone(t)
+	mesh, err := subjects.NewMeshID("many")
+	require.NoError(t, err)
+	for rank := range actor.MaxDown + 10 {
+		p.MarkDown(actor.Event{Kind: actor.KindProc, Status: "failed", Mesh: mesh.String(), Rank: rank, StderrTail: []string{"x"}})
+	}
+	_, known := p.Down(subjects.ProcID{Mesh: mesh, Rank: 9})
+	require.False(t, known)
+	e, known := p.Down(subjects.ProcID{Mesh: mesh, Rank: 10})
+	require.True(t, known)
+	require.Empty(t, e.StderrTail)
+}
+
+func TestClose_leavesNoSubscription(t *testing.T) {
+	srv := bustest.Server(t)
+	f := newForger(t, srv)
+	ctx := soon(t)
+	before := srv.NumSubs()
+	a := start(t, srv, "left")
+	require.NoError(t, a.Follow(a.ID().Mesh))
+	require.NoError(t, a.Close(ctx))
+	require.NoError(t, a.Bus().Data().Flush(ctx))
+	require.NoError(t, a.Bus().Control().Flush(ctx))
+	require.NoError(t, f.Data().Flush(ctx))
+	require.Equal(t, before, srv.NumSubs())
+}
+
+func TestProc_whatIsMalformedIsCountedAndHarmsNobody(t *testing.T) {
+	srv := bustest.Server(t)
+	b, f := start(t, srv, "right"), newForger(t, srv)
+	ref := spawn(t, b)
+	to := ref.ID().Port("add")
+	peer, err := subjects.NewHostID("peer")
+	require.NoError(t, err)
+	from := peer.Proc().Process().String()
+	f.send(t, to, from, []byte{0})          // no frame
+	f.send(t, to, from, []byte{0, 9, 9})    // of another version
+	f.send(t, to, "anon", message(1, 0, 1)) // a frame of no process
+	control := f.space.Control(b.ID().Process(), from)
+	for _, data := range [][]byte{nil, {0}, message(1, 0, 1), []byte("text")} {
+		require.NoError(t, f.Control().Publish(control, data))
+	}
+	until(t, "counted", func() bool { return b.Stats().Malformed == 7 })
+	f.send(t, to, from, wire.Frame{Kind: wire.Message, N: 1, Reply: "no port", Body: []byte{1}}.Append(nil))
+	until(t, "counted", func() bool { return b.Stats().Malformed == 8 })
+	f.send(t, to, from, wire.Frame{Kind: wire.Failure, N: 2, Prev: 1}.Append(nil))
+	f.send(t, to, from, wire.Frame{Kind: wire.Cast, N: 3, Prev: 2}.Append(nil))
+	until(t, "late", func() bool { return b.Stats().Late == 2 })
+	n, err := add.Call(t.Context(), ref, 1)
+	require.NoError(t, err)
+	require.EqualValues(t, 2, n)
+}
+
+func FuzzReceive(f *testing.F) {
+	srv := bustest.Server(f)
+	p := start(f, srv, "alone")
+	ref := spawn(f, p)
+	peer, err := subjects.NewHostID("peer")
+	require.NoError(f, err)
+	from := peer.Proc().Process().String()
+	valid := []string{
+		p.Space().Port(ref.ID().Port("add"), from), p.Space().Control(p.ID().Process(), from),
+		p.Space().Hint(p.ID().Process(), "1z"), p.Space().Event(actor.KindProc, peer.Proc().Scope(), "host"),
+	}
+	for where, subject := range valid {
+		for _, data := range [][]byte{message(1, 0, 1), {}, {0}, []byte(`{"kind":"proc","status":"failed"}`), []byte("7"), {0xa0}} {
+			f.Add(where, subject, "reply", subject, data)
+		}
+	}
+	f.Fuzz(func(t *testing.T, where int, subject, reply, about string, data []byte) {
+		where &= 3
+		for _, s := range []string{subject, valid[where]} {
+			p.Receive(where, bus.Msg{Subject: s, Reply: reply, Data: data, NoResponders: where == 2, HintFor: about})
+		}
+		_, err := add.Call(t.Context(), ref, 1)
+		require.NoError(t, err)
+	})
+}
+
+func TestDEL2_aPeersBreakIsTakenForNothingElse(t *testing.T) {
+	srv := bustest.Server(t)
+	a, b, f := start(t, srv, "left"), start(t, srv, "right"), newForger(t, srv)
+	ref := spawn(t, b)
+	defer blocked(t, ref)()
+	pending := make(chan error, 1)
+	go func() { pending <- second(add.Call(t.Context(), ref.Via(a), 1)) }()
+	until(t, "queued", func() bool { info, _ := b.Actor(ref.ID().Name); return info.Queued == 1 })
+	lie := wire.Frame{Kind: wire.Break, Body: actor.EncodeError(actor.ErrNoActor)}.Append(nil)
+	require.NoError(t, f.Control().Publish(f.space.Control(a.ID().Process(), b.ID().Process().String()), lie))
+	err := take(t, pending)
+	require.ErrorIs(t, err, actor.ErrLinkBroken)
+	require.False(t, asError(t, err).Undeliverable())
+}
+
+func TestUndeliverable_comesBackToWhoeverPosted(t *testing.T) {
+	a, b := two(t)
+	ref := spawn(t, b).Via(a)
+	require.NoError(t, absent.Post(t.Context(), ref, 1))
+	require.NoError(t, add.Post(t.Context(), actor.RefOf[*Box](b.ID().Actor("nobody")).Via(a), 1))
+	until(t, "both came back", func() bool { return a.Stats().Bounced == 2 && b.Stats().Undeliverable == 2 })
+	_, err := add.Call(t.Context(), ref, 1)
+	require.NoError(t, err)
+}
+
+func TestSend_withoutAServerSaysUnavailable(t *testing.T) {
+	srv, err := embed.Start(t.Context(), embed.Options{DontListen: true})
+	require.NoError(t, err)
+	b, err := bus.Open(t.Context(), bus.Options{Server: srv})
+	require.NoError(t, err)
+	id, err := subjects.NewHostID("alone")
+	require.NoError(t, err)
+	p, err := actor.NewProc(t.Context(), actor.Options{ID: id.Proc(), Bus: b})
+	require.NoError(t, err)
+	peer, err := subjects.NewHostID("peer")
+	require.NoError(t, err)
+	require.NoError(t, p.Follow(peer.Proc().Mesh))
+	require.NoError(t, b.Close(soon(t)))
+	began := time.Now()
+	_, err = add.Call(t.Context(), actor.RefOf[*Box](peer.Proc().Actor("x")).Via(p), 1)
+	require.ErrorIs(t, err, actor.ErrUnavailable)
+	require.True(t, asError(t, err).Undeliverable())
+	require.Less(t, time.Since(began), patience)
+	require.NoError(t, p.Close(soon(t)))
+	srv.Shutdown()
+}

@@ -1,0 +1,152 @@
+package actor_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/internal/wire"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+func TestPort_streamsInOrder(t *testing.T) {
+	places(t, func(t *testing.T, ref actor.Ref[*Box], home *actor.Proc) {
+		p := caller(ref, home)
+		port := actor.OpenPort[int](p)
+		n, err := feed.Call(t.Context(), ref, port.Ref())
+		require.NoError(t, err)
+		require.Equal(t, 5, n)
+		for n := range 5 {
+			got, err := port.Recv(soon(t))
+			require.NoError(t, err)
+			require.Equal(t, n, got)
+		}
+		port.Close()
+		_, err = port.Recv(t.Context())
+		require.ErrorIs(t, err, actor.ErrStopped)
+		open, _ := p.Waiting()
+		require.Zero(t, open)
+	})
+}
+
+// caller is the proc a ref is bound to, told by where it sends from.
+func caller(ref actor.Ref[*Box], home *actor.Proc) *actor.Proc {
+	if p, _ := actor.Sender(context.Background(), ref.Bound()); p != nil {
+		return p
+	}
+	return home
+}
+
+func TestPort_aFullOneTellsTheSender(t *testing.T) {
+	a, b := two(t)
+	port := actor.OpenPort[int](a)
+	for n := range 1024 {
+		require.NoError(t, port.Ref().Send(t.Context(), n))
+	}
+	require.ErrorIs(t, port.Ref().Send(t.Context(), 1), actor.ErrMailboxFull)
+	require.NoError(t, port.Ref().Via(b).Send(t.Context(), 1))
+	until(t, "it came back", func() bool { return b.Stats().Bounced == 1 })
+	for range 1024 {
+		_, err := port.Recv(t.Context())
+		require.NoError(t, err)
+	}
+	require.NoError(t, port.Ref().Via(b).Send(t.Context(), 7))
+	n, err := port.Recv(soon(t))
+	require.NoError(t, err)
+	require.Equal(t, 7, n, "there is room again")
+}
+
+func TestPort_aClosedOneTellsTheSender(t *testing.T) {
+	a, b := two(t)
+	port := actor.OpenPort[int](a)
+	require.NoError(t, port.Ref().Send(t.Context(), 1))
+	port.Close()
+	port.Close()
+	require.ErrorIs(t, port.Ref().Send(t.Context(), 2), actor.ErrNoEndpoint)
+	require.NoError(t, port.Ref().Via(b).Send(t.Context(), 2))
+	until(t, "it came back", func() bool { return b.Stats().Bounced == 1 })
+	n, err := port.Recv(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 1, n, "what came before the end is received")
+}
+
+func TestPort_whatItDoesNotTakeLeavesItOpen(t *testing.T) {
+	a, b := two(t)
+	port := actor.OpenPort[int](a)
+	wrong := actor.PortRef[string]{}
+	text, err := port.Ref().MarshalText()
+	require.NoError(t, err)
+	require.NoError(t, wrong.UnmarshalText(text))
+	require.ErrorIs(t, wrong.Via(a).Send(t.Context(), "x"), actor.ErrBadMessage)
+	require.NoError(t, wrong.Via(b).Send(t.Context(), "x"))
+	require.NoError(t, b.Send(port.Ref().ID(), wire.Frame{Kind: wire.Value, Sender: "client", Body: []byte{1}}))
+	until(t, "they came back", func() bool { return b.Stats().Bounced == 2 })
+	require.NoError(t, port.Ref().Via(b).Send(t.Context(), 3))
+	n, err := port.Recv(soon(t))
+	require.NoError(t, err)
+	require.Equal(t, 3, n)
+	require.Equal(t, port.Ref().ID().String(), port.Ref().String())
+}
+
+func TestPort_ofAnInterfaceTakesNil(t *testing.T) {
+	p := alone(t)
+	port := actor.OpenPort[error](p)
+	require.NoError(t, port.Ref().Send(t.Context(), nil))
+	err, end := port.Recv(soon(t))
+	require.NoError(t, end)
+	require.NoError(t, err)
+}
+
+func TestPort_endsWithItsActorAndWithTheContext(t *testing.T) {
+	p := alone(t)
+	ref := spawn(t, p)
+	var port *actor.Port[int]
+	_, err := do.Call(t.Context(), ref, func(ctx *actor.Context, _ *Box) (int64, error) {
+		port = actor.OpenPort[int](ctx)
+		return 0, nil
+	})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = port.Recv(ctx)
+	require.ErrorIs(t, err, context.Canceled)
+	require.NoError(t, port.Ref().Send(t.Context(), 1))
+	take(t, p.StopActor(ref.ID().Name, "enough"))
+	n, err := port.Recv(ctx)
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+	for range 2 {
+		_, err = port.Recv(t.Context())
+		require.ErrorIs(t, err, actor.ErrStopped)
+	}
+	require.ErrorIs(t, port.Ref().Send(t.Context(), 1), actor.ErrNoEndpoint)
+}
+
+func TestPort_oneThatReplacesAnotherOutlivesIt(t *testing.T) {
+	p := alone(t)
+	got := make(chan string, 2)
+	first := p.OpenRaw("sink", "in", func(actor.Incoming) { got <- "first" })
+	p.OpenRaw("sink", "in", func(actor.Incoming) { got <- "second" })
+	first.Close()
+	require.NoError(t, p.Send(first.ID(), frame(1)))
+	require.Equal(t, "second", take(t, got))
+}
+
+func TestPortRef_withoutASenderSaysSo(t *testing.T) {
+	p := alone(t)
+	port := actor.OpenPort[int](p)
+	var ref actor.PortRef[int]
+	text, err := port.Ref().MarshalText()
+	require.NoError(t, err)
+	require.NoError(t, ref.UnmarshalText(text))
+	require.ErrorContains(t, ref.Send(t.Context(), 1), "nobody to send as")
+	require.ErrorIs(t, port.Ref().Via(p).Send(t.Context(), 1), nil)
+	require.Equal(t, subjects.PortID{}, actor.PortRef[int]{}.ID())
+}
+
+// frame is a message of the client to an endpoint that takes a number.
+func frame(n byte) wire.Frame {
+	return wire.Frame{Kind: wire.Message, Sender: "client", Body: []byte{n}}
+}

@@ -1,0 +1,257 @@
+package wire_test
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"math"
+	"math/big"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/castnet-io/castnet/internal/wire"
+)
+
+func TestWIRE2_equalValuesGiveEqualBytes(t *testing.T) {
+	m := map[string]int{}
+	for _, k := range []string{"b", "a", "aa", "", "z", "ab"} {
+		m[k] = len(k)
+	}
+	first, err := wire.Marshal(m)
+	require.NoError(t, err)
+	for range 50 {
+		b, err := wire.Marshal(m)
+		require.NoError(t, err)
+		require.Equal(t, first, b)
+	}
+	require.Equal(t, "a6"+"6000"+"616101"+"616201"+"617a01"+"62616102"+"62616202", hex.EncodeToString(first))
+}
+
+func TestWIRE3_whatCouldMeanTwoThingsIsRefused(t *testing.T) {
+	for name, c := range map[string]string{
+		"a duplicate key":           "a2616101616102",
+		"an indefinite array":       "9f01ff",
+		"an indefinite map":         "bf616101ff",
+		"an indefinite text":        "7f6161ff",
+		"a tag":                     "c11a514b67b0",
+		"a big integer":             "c249010000000000000000",
+		"too deep a nesting":        strings.Repeat("81", 40) + "01",
+		"text that is not UTF-8":    "61ff",
+		"two values":                "0101",
+		"nothing":                   "",
+		"a cut array":               "8301",
+		"an array nobody sent":      "9b7fffffffffffffff",
+		"an array of 2^32 elements": "9affffffff00",
+	} {
+		var v any
+		require.Error(t, wire.Unmarshal(unhex(t, c), &v), name)
+	}
+	var typed struct{ A int }
+	require.Error(t, wire.Unmarshal(unhex(t, "a2614101614102"), &typed), "a duplicate key of a struct")
+}
+
+func TestWIRE3_unknownFieldsAreIgnored(t *testing.T) {
+	var newer = struct {
+		Code  uint16 `cbor:"1,keyasint"`
+		Text  string `cbor:"2,keyasint"`
+		Extra []int  `cbor:"99,keyasint"`
+	}{7, "why", []int{1}}
+	b, err := wire.Marshal(newer)
+	require.NoError(t, err)
+	var e wire.Error
+	require.NoError(t, wire.Unmarshal(b, &e))
+	require.Equal(t, wire.Error{Code: 7, Text: "why"}, e)
+}
+
+func TestWIRE4_errorsHaveTheBytesTheyAlwaysHad(t *testing.T) {
+	for _, c := range []struct {
+		e   wire.Error
+		hex string
+	}{
+		{wire.Error{}, "a2" + "0100" + "0260"},
+		{wire.Error{Code: 300, Text: "no"}, "a2" + "0119012c" + "02626e6f"},
+		{wire.Error{Code: 1, Text: "x", Actor: "a", Endpoint: "e", Ran: true}, "a5" + "0101" + "026178" + "036161" + "046165" + "05f5"},
+	} {
+		b, err := wire.Marshal(c.e)
+		require.NoError(t, err)
+		require.Equal(t, c.hex, hex.EncodeToString(b))
+		var back wire.Error
+		require.NoError(t, wire.Unmarshal(b, &back))
+		require.Equal(t, c.e, back)
+	}
+}
+
+func TestWIRE5_whatNoPeerTakesIsRefusedByTheSender(t *testing.T) {
+	for _, v := range []any{*big.NewInt(1), big.NewInt(1), func() {}, make(chan int), struct{ F func() }{}} {
+		_, err := wire.Marshal(v)
+		require.ErrorContains(t, err, "encode", "%T", v)
+	}
+}
+
+// rude is a type whose marshalers panic.
+type rude struct{}
+
+func (rude) MarshalText() ([]byte, error) { panic("out") }
+func (*rude) UnmarshalText([]byte) error  { panic("in") }
+
+func TestWIRE5_aPanicOfAMarshalerIsAnError(t *testing.T) {
+	for _, f := range []wire.Format{wire.CBOR, wire.JSON} {
+		_, err := f.Encode(rude{})
+		require.ErrorContains(t, err, "panicked: out")
+		text, err := f.Encode("x")
+		require.NoError(t, err)
+		require.ErrorContains(t, f.Decode(text, &rude{}), "panicked: in")
+	}
+}
+
+func TestWIRE5_timesKeepTheirNanoseconds(t *testing.T) {
+	at := time.Date(2026, 1, 2, 3, 4, 5, 678901234, time.UTC)
+	b, err := wire.Marshal(at)
+	require.NoError(t, err)
+	var back time.Time
+	require.NoError(t, wire.Unmarshal(b, &back))
+	require.True(t, at.Equal(back), back)
+}
+
+// sample has a field of every kind that messages use.
+type sample struct {
+	I   int64
+	U   uint32
+	F   float64
+	S   string
+	B   []byte
+	L   []int
+	M   map[string]bool
+	P   *int
+	N   struct{}
+	Any any
+}
+
+func TestMarshal_survivesTheWay(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.Int().Draw(t, "p")
+		v := sample{
+			I: rapid.Int64().Draw(t, "i"), U: rapid.Uint32().Draw(t, "u"), F: rapid.Float64().Draw(t, "f"),
+			S: rapid.String().Draw(t, "s"), B: rapid.SliceOf(rapid.Byte()).Draw(t, "b"),
+			L: rapid.SliceOf(rapid.Int()).Draw(t, "l"), M: rapid.MapOf(rapid.String(), rapid.Bool()).Draw(t, "m"),
+			P: &n, Any: rapid.String().Draw(t, "any"),
+		}
+		b, err := wire.Marshal(v)
+		require.NoError(t, err)
+		var back sample
+		require.NoError(t, wire.Unmarshal(b, &back))
+		require.Equal(t, v, back)
+	})
+}
+
+func TestMarshal_keepsNilAndTheLimitsOfNumbers(t *testing.T) {
+	b, err := wire.Marshal(sample{I: math.MinInt64, F: math.Inf(1)})
+	require.NoError(t, err)
+	var back sample
+	require.NoError(t, wire.Unmarshal(b, &back))
+	require.Equal(t, sample{I: math.MinInt64, F: math.Inf(1)}, back)
+	require.Error(t, wire.Unmarshal(unhex(t, "19012c"), new(uint8)), "300 is no uint8")
+	require.Error(t, wire.Unmarshal(unhex(t, "20"), new(uint)), "-1 is no uint")
+}
+
+func TestErrorBounded_canAlwaysTravel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		unit := string(rapid.SliceOfN(rapid.Byte(), 1, 8).Draw(t, "unit"))
+		if rapid.Bool().Draw(t, "whole runes") {
+			unit = rapid.StringN(1, 8, -1).Draw(t, "text")
+		}
+		text := strings.Repeat(unit, rapid.IntRange(0, 3000).Draw(t, "times"))
+		e := wire.Error{Code: 1, Text: text, Actor: text, Endpoint: text}.Bounded()
+		require.LessOrEqual(t, len(e.Text), 3*(8<<10)+16, "an invalid byte takes three")
+		b, err := wire.Marshal(e)
+		require.NoError(t, err)
+		var back wire.Error
+		require.NoError(t, wire.Unmarshal(b, &back))
+		require.Equal(t, e, back)
+		if utf8.ValidString(text) {
+			require.True(t, strings.HasPrefix(text, strings.TrimSuffix(e.Text, "… [cut]")), "cut between runes, nothing replaced")
+		}
+	})
+}
+
+func TestFormatOf_goesByHeaderThenByFirstByte(t *testing.T) {
+	for _, c := range []struct {
+		header string
+		body   []byte
+		want   wire.Format
+	}{
+		{"", nil, wire.JSON},
+		{"", []byte(`{"n":1}`), wire.JSON},
+		{"", []byte("7"), wire.JSON},
+		{"", []byte(" [1]"), wire.JSON},
+		{"", []byte{0xa0}, wire.CBOR},
+		{"", []byte{0x83, 1, 2, 3}, wire.CBOR},
+		{"", []byte{0xf6}, wire.CBOR},
+		{"", []byte{0x05}, wire.JSON},
+		{"application/json", []byte{0xa0}, wire.JSON},
+		{"Application/JSON; charset=utf-8", nil, wire.JSON},
+		{"text/json", nil, wire.JSON},
+		{"application/cbor", []byte("7"), wire.CBOR},
+		{" application/cbor ;x=y", nil, wire.CBOR},
+	} {
+		got, err := wire.FormatOf(c.header, c.body)
+		require.NoError(t, err)
+		require.Equal(t, c.want, got, "%q % x", c.header, c.body)
+	}
+	_, err := wire.FormatOf("text/plain", nil)
+	require.ErrorContains(t, err, `"text/plain": want application/json or application/cbor`)
+}
+
+func TestFormat_encodesAndDecodesInKind(t *testing.T) {
+	for _, f := range []wire.Format{wire.CBOR, wire.JSON} {
+		b, err := f.Encode(map[string]int{"n": 1})
+		require.NoError(t, err)
+		back, err := wire.FormatOf(f.ContentType(), b)
+		require.NoError(t, err)
+		require.Equal(t, f, back)
+		guessed, err := wire.FormatOf("", b)
+		require.NoError(t, err)
+		require.Equal(t, f, guessed, "the first byte tells, too")
+		var v map[string]int
+		require.NoError(t, f.Decode(b, &v))
+		require.Equal(t, map[string]int{"n": 1}, v)
+	}
+	var n *int
+	require.NoError(t, wire.JSON.Decode(nil, &n), "an empty JSON body is null")
+	require.ErrorContains(t, wire.JSON.Decode([]byte("1 2"), new(int)), "decode JSON as int")
+	require.ErrorContains(t, wire.JSON.Decode([]byte(`"x"`), new(int)), "decode JSON as int")
+	require.Error(t, wire.CBOR.Decode(nil, new(int)))
+	_, err := wire.JSON.Encode(func() {})
+	require.Error(t, err)
+}
+
+func FuzzUnmarshal(f *testing.F) {
+	for _, s := range []string{"a0", "a2616101616102", "83010203", "f6", "9b7fffffffffffffff", "c100", "61ff"} {
+		f.Add(unhex(f, s))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var v any
+		if wire.Unmarshal(data, &v) == nil {
+			b, err := wire.Marshal(v)
+			require.NoError(t, err)
+			var again any
+			require.NoError(t, wire.Unmarshal(b, &again))
+			c, err := wire.Marshal(again)
+			require.NoError(t, err)
+			require.Equal(t, b, c)
+		}
+		var s sample
+		_ = wire.Unmarshal(data, &s)
+		var e wire.Error
+		_ = wire.Unmarshal(data, &e)
+		var syntax *json.SyntaxError
+		if err := wire.JSON.Decode(data, &v); errors.As(err, &syntax) {
+			require.NotEmpty(t, err.Error())
+		}
+	})
+}
