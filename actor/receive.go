@@ -128,13 +128,12 @@ func (p *Proc) Deliver(d Delivery) {
 }
 
 func (p *Proc) deliver(d Delivery) error {
-	id := p.id.Actor(d.Actor).String()
 	in := p.find(d.Actor)
 	if in == nil {
-		return errorf(CodeNoActor, id, d.Port, "proc %s has no such actor", p.id)
+		return errorf(CodeNoActor, p.id.Actor(d.Actor).String(), d.Port, "proc %s has no such actor", p.id)
 	}
 	if in.def.methods[d.Port] == nil {
-		return errorf(CodeNoEndpoint, id, d.Port, "actor type %s has no such endpoint; it has %s", in.def.name, in.def.endpointNames())
+		return errorf(CodeNoEndpoint, in.id.String(), d.Port, "actor type %s has no such endpoint; it has %s", in.def.name, in.def.endpointNames())
 	}
 	return in.push(d)
 }
