@@ -137,7 +137,7 @@ func (o *Options) check() error {
 	case (o.JWT == "") != (o.Seed == ""):
 		return errors.New("JWT and Seed must be given together")
 	case o.Password != "" && o.User == "":
-		return errors.New("Password is given without User")
+		return errors.New("a Password is given without a User")
 	}
 	return nil
 }

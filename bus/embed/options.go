@@ -1,6 +1,7 @@
 package embed
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -69,7 +70,7 @@ func (o Options) serverOptions() (*server.Options, error) {
 		return nil, fmt.Errorf("MaxPayload is %d, expected 0 to %d", o.MaxPayload, server.MAX_PAYLOAD_MAX_SIZE)
 	}
 	if o.Password != "" && o.User == "" {
-		return nil, fmt.Errorf("Password is given without User")
+		return nil, errors.New("a Password is given without a User")
 	}
 	o.apply(so)
 	setDefaults(so)
