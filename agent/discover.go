@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -20,6 +21,9 @@ func Hosts(ctx context.Context, b *bus.Bus, space subjects.Space, quiet time.Dur
 	for m, err := range b.Control().RequestMany(ctx, request, quiet) {
 		if err != nil {
 			return nil, fmt.Errorf("find hosts: %w", err)
+		}
+		if m.Header.Get(actor.HeaderError) != "" {
+			continue // a host that is stopping says so: it is none any more
 		}
 		var h HostInfo
 		if err := json.Unmarshal(m.Data, &h); err != nil || !h.ID.IsValid() {

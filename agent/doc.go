@@ -26,6 +26,7 @@
 //   - AGT-5: Wait and Stop answer at the latest shortly before the asker's deadline, with the
 //     statuses as they are then.
 //
-// Table is the pure state behind all three; it belongs to its agent's turn. Wire structs are
-// append-only, their CBOR keys are numbers; JSON names are for foreign clients and the CLI.
+// Table is the pure state behind all three, Streams their subscribers, at most 256 each; both belong
+// to their agent's turn. Wire structs are append-only, their CBOR keys are numbers; JSON names are
+// for foreign clients and the CLI.
 package agent

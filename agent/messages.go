@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"slices"
 	"time"
 
 	"github.com/castnet-io/castnet/actor"
@@ -49,20 +50,11 @@ func Methods() []actor.Method[Agent] {
 	}
 }
 
-// MergeOverlays folds the overlays of agents whose ranks follow each other.
-var MergeOverlays = actor.NewReducer("overlays", func(a, b Overlay) (Overlay, error) {
-	by := map[int]Status{}
-	for _, o := range []Overlay{a, b} {
-		o.Each(maxRanks, func(r int, s Status) { by[r] = s })
-	}
-	return OverlayOf(by), nil
-})
-
-// maxRanks bounds the ranks an overlay from elsewhere may speak of.
-const maxRanks = 1 << 24
+// MergeOverlays folds the overlays of agents that have different ranks.
+var MergeOverlays = actor.NewReducer("overlays", func(a, b Overlay) (Overlay, error) { return a.Merge(b), nil })
 
 // JoinStates puts the states of agents behind each other, in rank order.
-var JoinStates = actor.NewReducer("states", func(a, b []State) ([]State, error) { return append(a, b...), nil })
+var JoinStates = actor.NewReducer("states", func(a, b []State) ([]State, error) { return slices.Concat(a, b), nil })
 
 // Of addresses the agent of a proc.
 func Of(p subjects.ProcID) actor.Ref[Agent] { return actor.RefOf[Agent](p.Actor(Name)) }
@@ -126,7 +118,8 @@ type Lease struct {
 	For time.Duration `cbor:"2,keyasint" json:"for"`
 }
 
-// Stream asks for the events of a resource, from now on, until the port is gone.
+// Stream asks for the events of a resource, or of all when ID is empty, from now on, until the
+// port is gone.
 type Stream struct {
 	ID string                     `cbor:"1,keyasint,omitempty" json:"id,omitempty"`
 	To actor.PortRef[actor.Event] `cbor:"2,keyasint" json:"to"`

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 )
@@ -84,6 +85,31 @@ func OverlayOf(by map[int]Status) Overlay {
 		}
 	}
 	return o
+}
+
+// Merge is the overlay of both. It works run by run, so its cost does not depend on how many
+// ranks an overlay from elsewhere claims to speak of.
+func (o Overlay) Merge(other Overlay) Overlay {
+	all := slices.Concat(o, other)
+	slices.SortStableFunc(all, func(a, b Run) int { return cmp.Compare(a.First, b.First) })
+	var out Overlay
+	for _, run := range all {
+		if n := len(out); n > 0 && out[n-1].First+out[n-1].Count == run.First && out[n-1].Status == run.Status {
+			out[n-1].Count += run.Count
+		} else {
+			out = append(out, run)
+		}
+	}
+	return out
+}
+
+// Shift is the overlay with every rank moved by so many.
+func (o Overlay) Shift(by int) Overlay {
+	out := slices.Clone(o)
+	for i := range out {
+		out[i].First += by
+	}
+	return out
 }
 
 // Each calls f for every rank below limit, in order.

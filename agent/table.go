@@ -1,6 +1,9 @@
 package agent
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -37,6 +40,17 @@ type ConflictError struct{ ID string }
 
 func (e *ConflictError) Error() string {
 	return fmt.Sprintf("%s exists already with another spec: stop it first, or use another name", e.ID)
+}
+
+// Fingerprint identifies a spec (AGT-1). A spec that lacks what it must have cannot be sent on,
+// either: that is the error.
+func Fingerprint(spec any) (string, error) {
+	b, err := json.Marshal(spec)
+	if err != nil {
+		return "", fmt.Errorf("incomplete spec: %w", err)
+	}
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:]), nil
 }
 
 // NewTable returns an empty table.

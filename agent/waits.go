@@ -6,17 +6,25 @@ import (
 	"github.com/castnet-io/castnet/actor"
 )
 
-// margin is how long before the asker's deadline a wait answers with what there is (AGT-5).
-const margin = 200 * time.Millisecond
+// margin is how long before the asker's deadline a wait answers with what there is (AGT-5). It is
+// longer than the one folders of casts have, so that they still get the answer.
+const margin = 500 * time.Millisecond
 
 // AnswerWhen answers the message an agent is handling once every rank of a resource has reached a
-// phase or is terminal, at the latest shortly before the asker's deadline. The handler's own return
-// is ignored.
-func (t *Table) AnswerWhen(ctx *actor.Context, id string, until Phase) {
+// phase or is terminal, at the latest shortly before the asker's deadline. shift is added to the
+// ranks of the answer. The handler's own return is ignored.
+func (t *Table) AnswerWhen(ctx *actor.Context, id string, until Phase, shift int) {
 	answer := actor.Defer[Overlay](ctx)
-	giveUp := t.Wait(id, until, func(o Overlay) { answer.Reply(o, nil) })
+	answered := false
+	giveUp := t.Wait(id, until, func(o Overlay) {
+		answered = true
+		answer.Reply(o.Shift(shift), nil)
+	})
+	if answered {
+		return
+	}
 	if d, ok := ctx.Deadline(); ok {
 		left := time.Until(d)
-		ctx.After(left-min(margin, left/5), func(*actor.Context) { giveUp() })
+		ctx.After(left-min(margin, left*2/5), func(*actor.Context) { giveUp() })
 	}
 }

@@ -1,9 +1,11 @@
 package cast
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/castnet-io/castnet/actor"
@@ -12,9 +14,9 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// lost is the word that a proc cannot be reached.
+// lost is the word that a rank of the region cannot be reached.
 type lost struct {
-	rank int // base
+	rank int
 	err  error
 }
 
@@ -46,9 +48,10 @@ func send(ctx context.Context, t Target, q question) (*asking, error) {
 	if p == nil {
 		return nil, &actor.Error{Code: actor.CodeInvalid, Text: "nobody to cast as: cast from an actor's handler, or to a mesh bound to a proc"}
 	}
-	if t.Region.NumRanks() == 0 {
-		return nil, &actor.Error{Code: actor.CodeInvalid, Text: "cast to " + t.Placement.Mesh.String() + ": the region has no ranks"}
+	if err := t.check(); err != nil {
+		return nil, err
 	}
+	n := t.Region.NumRanks()
 	body, err := wire.Marshal(q.message)
 	if err != nil {
 		return nil, fmt.Errorf("cast %s: %w", q.endpoint, err)
@@ -56,10 +59,9 @@ func send(ctx context.Context, t Target, q question) (*asking, error) {
 	if err := p.Follow(t.Placement.Mesh); err != nil { // before anything is sent there
 		return nil, err
 	}
-	n := t.Region.NumRanks()
 	a := &asking{
 		tally: newTally(t, q.mode == modeFold), p: p, target: t, endpoint: q.endpoint,
-		answers: make(chan actor.Incoming, n+1), losses: make(chan lost, 2*n+1),
+		answers: make(chan actor.Incoming, n+1), losses: make(chan lost, n),
 	}
 	h := header{Region: t.Region, Mode: q.mode, Reducer: q.reducer}
 	if q.mode != modePost {
@@ -67,7 +69,7 @@ func send(ctx context.Context, t Target, q question) (*asking, error) {
 	}
 	for view, base := range t.Region.Ranks() {
 		if e, dead := p.Down(t.Placement.Proc(base)); dead {
-			a.settle(view, failed, &actor.Error{Code: actor.CodeProcDead, Text: "the proc is gone: " + e.Reason})
+			a.settle(view, failed, gone(e))
 		}
 	}
 	if err := a.publish(ctx, from, h, body); err != nil {
@@ -77,7 +79,7 @@ func send(ctx context.Context, t Target, q question) (*asking, error) {
 	return a, nil
 }
 
-// listen opens the port the answers come to.
+// listen opens the port the answers come to, and hears of every rank that is lost, once each.
 func (a *asking) listen(from string) string {
 	port := a.p.OpenPrivate(from, func(in actor.Incoming) {
 		select {
@@ -85,13 +87,10 @@ func (a *asking) listen(from string) string {
 		default: // more answers than ranks: somebody repeats itself
 		}
 	})
+	told := make([]atomic.Bool, len(a.fates))
 	cancel := a.p.OnUnreachable(func(id subjects.ProcID, err error) {
-		if id.Mesh != a.target.Placement.Mesh || id.Gen != 0 {
-			return
-		}
-		select {
-		case a.losses <- lost{int(id.Rank), err}:
-		default: // each proc is lost at most twice: cannot be
+		if view, in := a.placement.view(a.region, id); in && !told[view].Swap(true) {
+			a.losses <- lost{view, err} // has room for one of each rank
 		}
 	})
 	a.release = append(a.release, port.Close, cancel)
@@ -138,8 +137,10 @@ func (a *asking) publish(ctx context.Context, from string, h header, body []byte
 		if err != nil {
 			return err
 		}
-		for _, b := range broken {
-			a.unreachable(int(b.Peer.Proc().Rank), &actor.Error{Code: actor.CodeLinkBroken, Text: b.Error()})
+		for _, b := range broken { // the frame says that they are not meant, so nobody folds for them
+			if view, in := a.placement.view(a.region, b.Peer.Proc()); in {
+				a.settle(view, failed, &actor.Error{Code: actor.CodeLinkBroken, Text: b.Error()})
+			}
 		}
 	}
 	if self < 0 {
@@ -210,6 +211,11 @@ func (a *asking) settleAnswers() {
 			return
 		}
 	}
+}
+
+// gone is the reason of a rank whose proc has ended.
+func gone(e actor.Event) error {
+	return &actor.Error{Code: actor.CodeProcDead, Text: "the proc is gone: " + cmp.Or(e.Reason, e.Status)}
 }
 
 // silence is the reason of a rank that never answered.

@@ -2,6 +2,7 @@ package cast
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -33,6 +34,14 @@ type folding struct {
 	timer *time.Timer
 }
 
+// put keeps the first answer of a rank that is meant; before that is known, of at most so many.
+func (f *folding) put(rank int, a actor.Answer, most int) {
+	_, dup := f.got[rank]
+	if meant := slices.Contains(f.job.ranks, rank); !dup && (meant || !f.known && len(f.got) < most) {
+		f.got[rank] = a
+	}
+}
+
 // complete reports whether every answer is there.
 func (f *folding) complete() bool {
 	if !f.known {
@@ -48,15 +57,18 @@ func (f *folding) complete() bool {
 
 // folds is the folding side of a router.
 type folds struct {
-	p  *actor.Proc
-	wg sync.WaitGroup // goroutines that fold
+	p     *actor.Proc
+	place Placement
+	wg    sync.WaitGroup // goroutines that fold
 
 	mu     sync.Mutex
 	open   map[string]*folding // by home
 	closed bool
 }
 
-func newFolds(p *actor.Proc) *folds { return &folds{p: p, open: map[string]*folding{}} }
+func newFolds(p *actor.Proc, place Placement) *folds {
+	return &folds{p: p, place: place, open: map[string]*folding{}}
+}
 
 // receive takes an answer from another proc of this host, on a pump.
 func (fs *folds) receive(in actor.Incoming) {
@@ -74,6 +86,13 @@ func (fs *folds) expect(j job) {
 		if d := patience(j.ttl); d > 0 {
 			f.timer.Reset(d)
 		}
+		for _, rank := range j.ranks { // who died before the cast was here sends nothing any more
+			if base, err := j.region.BaseRank(rank); err == nil {
+				if e, dead := fs.p.Down(fs.place.Proc(base)); dead {
+					f.put(rank, actor.Answer{Err: gone(e)}, 0)
+				}
+			}
+		}
 	})
 }
 
@@ -84,26 +103,20 @@ func patience(ttl time.Duration) time.Duration {
 }
 
 func (fs *folds) contribute(home string, rank int, a actor.Answer) {
-	fs.update(home, func(f *folding) {
-		if _, dup := f.got[rank]; !dup {
-			f.got[rank] = a
-		}
-	})
+	fs.update(home, func(f *folding) { f.put(rank, a, fs.place.PerHost) })
 }
 
 // unreachable fails what waits for a proc that is gone.
-func (fs *folds) unreachable(base int, err error) {
+func (fs *folds) unreachable(id subjects.ProcID, err error) {
 	fs.mu.Lock()
-	var homes []string
-	ranks := map[string]int{}
+	defer fs.mu.Unlock()
 	for home, f := range fs.open {
-		if view, in := f.job.region.ViewRank(base); f.known && in {
-			homes, ranks[home] = append(homes, home), view
+		if view, in := fs.place.view(f.job.region, id); f.known && in {
+			f.put(view, actor.Answer{Err: err}, 0)
+			if f.complete() {
+				fs.finishLocked(home, f)
+			}
 		}
-	}
-	fs.mu.Unlock()
-	for _, home := range homes {
-		fs.contribute(home, ranks[home], actor.Answer{Err: err})
 	}
 }
 

@@ -1,6 +1,7 @@
 package cast
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -25,6 +26,20 @@ type Target struct {
 	Region    shape.Region
 }
 
+// check refuses a region that is empty or leaves the mesh.
+func (t Target) check() error {
+	n := t.Region.NumRanks()
+	text := "the region has no ranks"
+	if n > 0 {
+		last, err := t.Region.BaseRank(n - 1) // the highest
+		if err == nil && last < t.Placement.Extent.NumRanks() {
+			return nil
+		}
+		text = fmt.Sprintf("region %s is not in the mesh's extent %s", t.Region, t.Placement.Extent)
+	}
+	return &actor.Error{Code: actor.CodeInvalid, Text: fmt.Sprintf("cast to %s on %s: %s", t.Actor, t.Placement.Mesh, text)}
+}
+
 // Placement says which proc is which rank, and where it runs.
 type Placement struct {
 	Mesh    subjects.MeshID
@@ -35,6 +50,14 @@ type Placement struct {
 // Proc is the proc at a base rank.
 func (p Placement) Proc(rank int) subjects.ProcID {
 	return subjects.ProcID{Mesh: p.Mesh, Rank: uint32(rank)}
+}
+
+// view finds a proc in a region of its mesh; false when it is none of its ranks.
+func (p Placement) view(r shape.Region, id subjects.ProcID) (int, bool) {
+	if id.Mesh != p.Mesh || id.Gen != 0 {
+		return 0, false
+	}
+	return r.ViewRank(int(id.Rank))
 }
 
 // host is the host of a base rank.

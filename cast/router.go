@@ -51,18 +51,15 @@ func Start(p *actor.Proc, m *Member) (*Router, error) {
 		return nil, fmt.Errorf("start router of %s: %w", p.ID(), err)
 	}
 	r.member, r.point = *m, point
-	r.folds = newFolds(p)
+	r.folds = newFolds(p, m.Placement)
 	p.OpenRaw(routerActor, foldPort, r.folds.receive)
 	if err := p.Follow(m.Placement.Mesh); err != nil {
 		return nil, err
 	}
-	r.cancel = p.OnUnreachable(func(id subjects.ProcID, err error) {
-		if id.Mesh == m.Placement.Mesh && id.Gen == 0 {
-			r.folds.unreachable(int(id.Rank), err)
-		}
-	})
+	r.cancel = p.OnUnreachable(r.folds.unreachable)
 	for _, where := range whereTokens(m.Placement.Extent, point) {
 		if err := p.Subscribe(p.Space().CastsOf(m.Placement.Mesh, where), r.receive); err != nil {
+			r.Close()
 			return nil, fmt.Errorf("start router of %s: %w", p.ID(), err)
 		}
 	}
@@ -92,8 +89,11 @@ func (r *Router) receive(m bus.Msg) {
 		return
 	}
 	f, from, err := r.p.Open(m, s)
-	if err != nil || f.Kind != wire.Cast {
-		r.drop(m, fmt.Errorf("want a cast frame: %w", err))
+	if err == nil && f.Kind != wire.Cast {
+		err = fmt.Errorf("frame of kind %d on a cast's subject", f.Kind)
+	}
+	if err != nil {
+		r.drop(m, err)
 		return
 	}
 	var h header

@@ -87,27 +87,29 @@ func (t *tally) answerHost(r rest, a actor.Answer) {
 	}
 }
 
-// unreachable takes the word that a proc is gone. In a folding cast the answers of a host are lost
-// with the proc that folds them.
-func (t *tally) unreachable(base int, err error) {
-	rank, in := t.region.ViewRank(base)
-	if !in {
+// unreachable takes the word that a rank is gone. In a folding cast the answers of a host are lost
+// with the rank that folds them.
+func (t *tally) unreachable(rank int, err error) {
+	base, berr := t.region.BaseRank(rank)
+	if berr != nil {
 		return
 	}
-	folds := t.fold && t.folder(t.placement.host(base)) == rank
+	host := t.placement.host(base)
+	folds := t.fold && t.folder(host) == rank
 	t.settle(rank, failed, err)
 	if !folds {
 		return
 	}
-	for _, r := range hostRanks(t.placement, t.region, t.placement.host(base)) {
+	for _, r := range hostRanks(t.placement, t.region, host) {
 		t.settle(r, missing, &actor.Error{Code: actor.CodeProcDead, Text: "the proc that folded its host's answers died: " + reason(err)})
 	}
 }
 
-// folder is the rank that folds the answers of a host: the first that was not known to be gone.
+// folder is the rank that folds the answers of a host: the first that was meant. A host whose
+// folder has answered or died has nobody waiting, so a rank that fails later folds for nobody.
 func (t *tally) folder(host int) int {
 	for _, r := range hostRanks(t.placement, t.region, host) {
-		if t.fates[r] == waiting || t.fates[r] == answered {
+		if t.fates[r] == waiting {
 			return r
 		}
 	}

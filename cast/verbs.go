@@ -113,31 +113,57 @@ func Reduce[A, M, R any](ctx context.Context, to Mesh[A], ep actor.Endpoint[A, M
 	defer a.close()
 	for a.next(ctx) {
 	}
-	for i, answer := range a.inOrder() {
-		v, err := actor.Open[R](answer)
-		if err != nil {
-			return acc, err
-		}
-		if i == 0 {
-			acc = v
-		} else if acc, err = by.Fold(acc, v); err != nil {
-			return acc, fmt.Errorf("fold the answers of %s: %w", ep.Name(), err)
-		}
+	if acc, err = foldAll(by, a.inOrder()); err != nil {
+		return acc, fmt.Errorf("fold the answers of %s: %w", ep.Name(), err)
 	}
 	return acc, a.err()
 }
 
-// Choose asks one rank, picked at random.
+// foldAll folds the hosts' answers at the caller.
+func foldAll[R any](by actor.Reducer[R], answers []actor.Answer) (R, error) {
+	var acc, zero R
+	for i, answer := range answers {
+		v, err := actor.Open[R](answer)
+		if err == nil && i > 0 {
+			v, err = by.Fold(acc, v)
+		}
+		if err != nil {
+			return zero, err
+		}
+		acc = v
+	}
+	return acc, nil
+}
+
+// Choose asks one rank, picked at random among those that are not known to be gone.
 func Choose[A, M, R any](ctx context.Context, to Mesh[A], ep actor.Endpoint[A, M, R], m M) (R, error) {
 	var zero R
 	t, err := to.Target()
 	if err != nil {
 		return zero, err
 	}
-	if t.Region.NumRanks() == 0 {
-		return zero, &actor.Error{Code: actor.CodeInvalid, Endpoint: ep.Name(), Text: "the region has no ranks"}
+	if err := t.check(); err != nil {
+		return zero, err
 	}
-	return ep.Call(ctx, to.Ref(rand.IntN(t.Region.NumRanks())).Via(t.Via), m)
+	return ep.Call(ctx, to.Ref(choice(ctx, t)).Via(t.Via), m)
+}
+
+// choice picks a rank of the region: the first live one from a random place on.
+func choice(ctx context.Context, t Target) int {
+	n := t.Region.NumRanks()
+	start := rand.IntN(n)
+	p, _ := actor.Sender(ctx, t.Via)
+	for i := range n {
+		rank := (start + i) % n
+		base, err := t.Region.BaseRank(rank)
+		if err != nil || p == nil {
+			break
+		}
+		if _, dead := p.Down(t.Placement.Proc(base)); !dead {
+			return rank
+		}
+	}
+	return start
 }
 
 // begin checks what can be checked here and sends.

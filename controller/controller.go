@@ -8,12 +8,14 @@ import (
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/bus"
-	"github.com/castnet-io/castnet/cast"
 )
 
 const (
-	// spawnLimit bounds the wait for ranks to run, when the asker sets no deadline.
-	spawnLimit = 30 * time.Second
+	// spawnLimit bounds the wait for ranks to run. It is longer than hosts wait for a proc to become
+	// ready, so that their word on each rank arrives.
+	spawnLimit = 40 * time.Second
+	// stopLimit bounds the wait for ranks to end, beyond their grace.
+	stopLimit = 20 * time.Second
 	// stopGrace is how long a proc may take to stop before it is killed.
 	stopGrace = 10 * time.Second
 	// lastGrace is the same when the controller itself is going.
@@ -40,7 +42,7 @@ func Def() actor.Def {
 type controller struct {
 	*state
 	subs    []*bus.Sub
-	streams []agent.Stream
+	streams agent.Streams
 	started bool
 }
 
@@ -69,6 +71,9 @@ func start(ctx *actor.Context, s Spec) (agent.Agent, error) {
 		sub, err := p.Bus().Control().Subscribe(p.Space().Events(kind, s.Procs.ID), func(m bus.Msg) {
 			e, err := actor.DecodeEvent(m.Data)
 			if err == nil {
+				if e.Kind == actor.KindProc && e.Terminal() {
+					p.MarkDown(e) // who is told of an end finds the rank dead in his next cast
+				}
 				err = heard.Post(context.Background(), self, e)
 			}
 			if err != nil {
@@ -87,18 +92,12 @@ func start(ctx *actor.Context, s Spec) (agent.Agent, error) {
 
 // hear takes one event or overlay, and tells the streams what ended (CTL-3).
 func (c *controller) hear(ctx *actor.Context, what any) {
-	for _, e := range c.step(what) {
-		log := ctx.Log()
+	for _, e := range c.step(what, time.Now()) {
 		if e.Status == string(actor.Failed) {
-			log.Warn().Str("reason", e.Reason).Msg(e.String())
+			log := ctx.Log()
+			log.Warn().Msg(e.String())
 		}
-		kept := c.streams[:0]
-		for _, s := range c.streams {
-			if err := s.To.Send(ctx, e); err == nil {
-				kept = append(kept, s)
-			}
-		}
-		c.streams = kept
+		c.streams.Tell(ctx, c.spec.id(), e)
 	}
 }
 
@@ -106,7 +105,7 @@ func (c *controller) hear(ctx *actor.Context, what any) {
 func (c *controller) Create(ctx *actor.Context, _ agent.Creation) (agent.Overlay, error) {
 	if !c.started {
 		c.started = true
-		c.each(ctx, c.create)
+		c.each(ctx, c.create, c.notCreated)
 		if c.spec.Actors == nil {
 			c.renew(ctx)
 		}
@@ -117,55 +116,40 @@ func (c *controller) Create(ctx *actor.Context, _ agent.Creation) (agent.Overlay
 // task is one operation on one host's share of the mesh, off the controller's turn.
 type task func(ctx context.Context, p *actor.Proc, host int) (agent.Overlay, error)
 
-// each runs a task per host at the same time, or once over the cast road for an actor mesh. What
-// they bring is heard on the turn.
-func (c *controller) each(ctx *actor.Context, t task) {
-	p, hosts := ctx.Proc(), len(c.spec.Procs.Hosts)
+// shares is how many tasks an operation on the mesh takes: one per host, or one over the cast road.
+func (c *controller) shares() int {
 	if c.spec.Actors != nil {
-		hosts = 1
+		return 1
 	}
-	for host := range hosts {
+	return len(c.spec.Procs.Hosts)
+}
+
+// each runs a task per share of the mesh, all at the same time. What they bring is heard on the
+// turn, and what went wrong is told to failed.
+func (c *controller) each(ctx *actor.Context, t task, failed func(ctx *actor.Context, host int, err error)) {
+	p := ctx.Proc()
+	for host := range c.shares() {
 		ctx.Go(func(work context.Context) func(*actor.Context) {
 			o, err := t(work, p, host)
 			return func(ctx *actor.Context) {
 				c.hear(ctx, o)
 				if err != nil {
-					c.silent(ctx, host, err)
+					failed(ctx, host, err)
 				}
 			}
 		})
 	}
 }
 
-// silent is told that an operation failed for a host, or for some ranks of an actor mesh: ranks
-// that were never accepted have failed with it, others keep their status (CTL-5).
-func (c *controller) silent(ctx *actor.Context, host int, err error) {
-	first, last := host*c.spec.Procs.PerHost, (host+1)*c.spec.Procs.PerHost
-	if c.spec.Actors != nil {
-		first, last = 0, c.spec.Procs.Extent.NumRanks()
-	}
-	failed := map[int]agent.Status{}
-	for base := first; base < last; base++ {
-		rank, in := c.spec.Region.ViewRank(base)
-		if in && c.table.Status(c.spec.id(), rank).Phase == agent.Initializing {
-			failed[rank] = agent.Status{Phase: agent.Failed, Reason: c.reason(err, rank)}
-		}
-	}
-	log := ctx.Log()
-	log.Debug().Err(err).Int("host", host).Msg("an operation on the mesh was not answered in full")
-	c.hear(ctx, agent.OverlayOf(failed))
+// notCreated takes the error of a creation (CTL-5).
+func (c *controller) notCreated(ctx *actor.Context, host int, err error) {
+	c.hear(ctx, failure{host, err})
 }
 
-// reason is the part of an error that is about one rank.
-func (c *controller) reason(err error, rank int) string {
-	if ce, ok := asCoverage(err); ok {
-		for _, f := range append(append([]cast.Failure(nil), ce.Coverage.Failed...), ce.Coverage.Missing...) {
-			if f.Rank == rank && f.Err != nil {
-				return f.Err.Error()
-			}
-		}
-	}
-	return err.Error()
+// notStopped takes the error of a stop: whoever asked sees which ranks are left.
+func (c *controller) notStopped(ctx *actor.Context, host int, err error) {
+	log := ctx.Log()
+	log.Warn().Err(err).Str("mesh", c.spec.id()).Int("host", host).Msg("not told that all ranks have stopped")
 }
 
 func (c *controller) unsubscribe() {
@@ -181,14 +165,11 @@ func (c *controller) Stopping(ctx *actor.Context) {
 	if !c.started || c.over() {
 		return
 	}
-	hosts := len(c.spec.Procs.Hosts)
-	if c.spec.Actors != nil {
-		hosts = 1
-	}
-	p := ctx.Proc()
+	p, hosts := ctx.Proc(), c.shares()
 	type result struct {
-		o   agent.Overlay
-		err error
+		host int
+		o    agent.Overlay
+		err  error
 	}
 	results := make(chan result, hosts)
 	for host := range hosts {
@@ -196,15 +177,14 @@ func (c *controller) Stopping(ctx *actor.Context) {
 			ctx, cancel := context.WithTimeout(ctx, 2*lastGrace)
 			defer cancel()
 			o, err := c.stop(ctx, p, host, agent.Stopping{ID: c.spec.id(), Reason: "its controller stops", Grace: lastGrace})
-			results <- result{o, err}
+			results <- result{host, o, err}
 		}()
 	}
 	for range hosts {
 		r := <-results
 		c.hear(ctx, r.o)
 		if r.err != nil {
-			log := ctx.Log()
-			log.Warn().Err(r.err).Str("mesh", c.spec.id()).Msg("stop the mesh of a stopping controller")
+			c.notStopped(ctx, r.host, r.err)
 		}
 	}
 }

@@ -20,7 +20,8 @@
 //   - CTL-4: as long as the controller lives, the leases of its procs are renewed every third of
 //     their term; when it stops, it stops its mesh first; when its process dies, the leases run out.
 //   - CTL-5: a host that does not answer is not a dead rank: its ranks keep their last known
-//     status, and the operation that asked says who was silent.
+//     status, with the silence as its reason while they were being created. One that refuses, or
+//     is known to be gone, never got them: they have failed.
 //
 // State belongs to the controller's turn; step, the function that decides, is pure.
 package controller

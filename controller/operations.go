@@ -49,18 +49,18 @@ func (c *controller) stop(ctx context.Context, p *actor.Proc, host int, s agent.
 // Stop stops the mesh and answers once every rank has ended, or at the deadline with the statuses
 // as they are. Stopping what has stopped answers at once.
 func (c *controller) Stop(ctx *actor.Context, s agent.Stopping) (agent.Overlay, error) {
-	if s.Grace == 0 {
+	if s.Grace <= 0 {
 		s.Grace = stopGrace
 	}
 	s.ID = c.spec.id()
 	if c.started && !c.over() {
-		limit := s.Grace + spawnLimit
+		limit := s.Grace + stopLimit
 		c.each(ctx, func(ctx context.Context, p *actor.Proc, host int) (agent.Overlay, error) {
 			ctx, cancel := context.WithTimeout(ctx, limit)
 			defer cancel()
 			return c.stop(ctx, p, host, s)
-		})
-		c.table.AnswerWhen(ctx, c.spec.id(), agent.Stopped)
+		}, c.notStopped)
+		c.table.AnswerWhen(ctx, c.spec.id(), agent.Stopped, 0)
 	}
 	return c.table.Overlay(c.spec.id()), nil
 }
@@ -72,19 +72,19 @@ func (c *controller) Get(*actor.Context, agent.Query) ([]agent.State, error) {
 
 // Wait answers once every rank has reached a phase.
 func (c *controller) Wait(ctx *actor.Context, w agent.Waiting) (agent.Overlay, error) {
-	c.table.AnswerWhen(ctx, c.spec.id(), w.Until)
+	c.table.AnswerWhen(ctx, c.spec.id(), w.Until, 0)
 	return nil, nil
 }
 
 // Stream sends the end of every rank to a port: those known already at once.
 func (c *controller) Stream(ctx *actor.Context, s agent.Stream) (actor.None, error) {
-	for _, e := range c.ended() {
+	s.ID = "" // there is one resource here
+	for _, e := range c.ends {
 		if err := s.To.Send(ctx, e); err != nil {
 			return actor.None{}, err
 		}
 	}
-	c.streams = append(c.streams, s)
-	return actor.None{}, nil
+	return actor.None{}, c.streams.Add(s)
 }
 
 // renew keeps the procs' leases, one message per host (CTL-2, CTL-4).
@@ -121,10 +121,6 @@ func (c *controller) Logs(*actor.Context, agent.LogQuery) ([]agent.LogTail, erro
 
 // Ping is answered by whoever can be reached.
 func (c *controller) Ping(*actor.Context, actor.None) (actor.None, error) { return actor.None{}, nil }
-
-func asCoverage(err error) (*cast.CoverageError, bool) {
-	return errors.AsType[*cast.CoverageError](err)
-}
 
 var (
 	_ agent.Agent   = (*controller)(nil)

@@ -14,6 +14,9 @@ import (
 // DefaultLease is how long procs outlive the last word of their controller.
 const DefaultLease = 60 * time.Second
 
+// minLease is the shortest one: hosts look at leases once a second.
+const minLease = time.Second
+
 // Spec says what mesh a controller owns: a proc mesh, or an actor mesh on (a region of) one. It is
 // a value of the caller's process and never travels.
 type Spec struct {
@@ -58,10 +61,18 @@ func (s Spec) check() error {
 		return fmt.Errorf("mesh %s: %d hosts × %d procs are not the %d ranks of %s", s.Procs.ID, hosts, s.Procs.PerHost, n, s.Procs.Extent)
 	case s.Region.NumRanks() == 0:
 		return fmt.Errorf("mesh %s: the region has no ranks", s.id())
-	case s.Lease < 0:
-		return fmt.Errorf("mesh %s: lease %s, want 0 (the default) or more", s.id(), s.Lease)
+	case !s.inside():
+		return fmt.Errorf("mesh %s: region %s leaves the extent %s", s.id(), s.Region, s.Procs.Extent)
+	case s.Lease != 0 && s.Lease < minLease:
+		return fmt.Errorf("mesh %s: lease %s, want at least %s, or 0 for the default", s.id(), s.Lease, minLease)
 	}
 	return nil
+}
+
+// inside reports whether the region's highest rank is one of the mesh.
+func (s Spec) inside() bool {
+	last, err := s.Region.BaseRank(s.Region.NumRanks() - 1)
+	return err == nil && last < s.Procs.Extent.NumRanks()
 }
 
 // agents is the mesh of proc agents under an actor mesh.

@@ -11,6 +11,7 @@ import (
 type state struct {
 	spec  Spec
 	table *agent.Table
+	ends  []actor.Event // of the ranks that have ended, in the order they were heard
 }
 
 func newState(s Spec) (*state, error) {
@@ -24,21 +25,29 @@ func newState(s Spec) (*state, error) {
 }
 
 // step takes one thing that was heard and returns the ends it makes known (CTL-3). heard is an
-// agent.Overlay (an agent's answer, by rank of the mesh) or an actor.Event.
-func (st *state) step(heard any) []actor.Event {
-	var ends []actor.Event
+// agent.Overlay (an agent's answer, by rank of the mesh), a failure to create, or an actor.Event;
+// now dates what is no event, which has a date of its own.
+func (st *state) step(heard any, now time.Time) []actor.Event {
+	before := len(st.ends)
 	switch h := heard.(type) {
 	case agent.Overlay:
 		h.Each(st.spec.Region.NumRanks(), func(rank int, s agent.Status) {
-			ends = st.advance(ends, rank, s, actor.Event{Reason: s.Reason})
+			st.advance(rank, s, actor.Event{Reason: s.Reason, At: now})
 		})
+	case failure:
+		for rank, s := range st.blame(h) {
+			if s.Phase == agent.Failed {
+				st.advance(rank, s, actor.Event{Reason: s.Reason, At: now})
+			} else {
+				st.table.Describe(st.spec.id(), rank, func(known *agent.State) { known.Status.Reason = s.Reason })
+			}
+		}
 	case actor.Event:
-		rank, status, ok := st.meaning(h)
-		if ok {
-			ends = st.advance(ends, rank, status, h)
+		if rank, status, ok := st.meaning(h); ok {
+			st.advance(rank, status, h)
 		}
 	}
-	return ends
+	return st.ends[before:]
 }
 
 // meaning says what an event means for which rank of the mesh: the end of an actor or of its proc
@@ -61,17 +70,11 @@ func (st *state) meaning(e actor.Event) (int, agent.Status, bool) {
 	return rank, s, true
 }
 
-// advance moves one rank, and adds its end when this is it.
-func (st *state) advance(ends []actor.Event, rank int, s agent.Status, about actor.Event) []actor.Event {
-	if !st.table.Advance(st.spec.id(), rank, s) || !s.Phase.Terminal() {
-		return ends
-	}
+// advance moves one rank, and records its end when this is it.
+func (st *state) advance(rank int, s agent.Status, about actor.Event) {
 	base, err := st.spec.Region.BaseRank(rank)
-	if err != nil {
-		return ends
-	}
-	if about.At.IsZero() {
-		about.At = time.Now()
+	if err != nil || !st.table.Advance(st.spec.id(), rank, s) || !s.Phase.Terminal() {
+		return
 	}
 	about.Kind, about.Status = st.spec.kind(), string(actor.Stopped)
 	if s.Phase == agent.Failed {
@@ -84,30 +87,7 @@ func (st *state) advance(ends []actor.Event, rank int, s agent.Status, about act
 	if about.Host == "" {
 		about.Host = st.spec.Procs.Hosts[base/st.spec.Procs.PerHost].String()
 	}
-	return append(ends, about)
-}
-
-// ended lists the ends that were known before.
-func (st *state) ended() []actor.Event {
-	var out []actor.Event
-	for _, s := range st.table.States(st.spec.id()) {
-		if !s.Status.Phase.Terminal() {
-			continue
-		}
-		base, err := st.spec.Region.BaseRank(s.Rank)
-		if err != nil {
-			continue
-		}
-		e := actor.Event{
-			Kind: st.spec.kind(), Status: s.Status.Phase.String(), Mesh: st.spec.Procs.ID.String(),
-			Rank: base, Reason: s.Status.Reason, At: time.Now(),
-		}
-		if st.spec.Actors != nil {
-			e.Actor, e.Type = st.spec.Actors.Name, st.spec.Actors.Type
-		}
-		out = append(out, e)
-	}
-	return out
+	st.ends = append(st.ends, about)
 }
 
 // over reports whether every rank has ended.

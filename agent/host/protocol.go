@@ -22,7 +22,7 @@ const sweepEvery = time.Second
 // shorten the grace.
 func (a *hostAgent) Stop(ctx *actor.Context, s agent.Stopping) (agent.Overlay, error) {
 	a.stop(s)
-	a.table.AnswerWhen(ctx, s.ID, agent.Stopped)
+	a.table.AnswerWhen(ctx, s.ID, agent.Stopped, 0)
 	return nil, nil
 }
 
@@ -36,7 +36,7 @@ func (a *hostAgent) stop(s agent.Stopping) {
 			continue
 		}
 		if a.table.Advance(s.ID, c.rank, agent.Status{Phase: agent.ShuttingDown, Reason: s.Reason}) {
-			c.asked = true
+			c.asked, c.why = true, s.Reason
 		}
 		if c.process != nil {
 			c.process.Terminate(grace)
@@ -46,7 +46,7 @@ func (a *hostAgent) stop(s agent.Stopping) {
 
 // Wait answers once every proc of a mesh on this host has reached a phase.
 func (a *hostAgent) Wait(ctx *actor.Context, w agent.Waiting) (agent.Overlay, error) {
-	a.table.AnswerWhen(ctx, w.ID, w.Until)
+	a.table.AnswerWhen(ctx, w.ID, w.Until, 0)
 	return nil, nil
 }
 
@@ -78,11 +78,10 @@ func (a *hostAgent) sweep(ctx *actor.Context) {
 
 // Stream sends the end of every proc of a mesh, or of all, to a port.
 func (a *hostAgent) Stream(_ *actor.Context, s agent.Stream) (actor.None, error) {
-	a.streams = append(a.streams, s)
-	return actor.None{}, nil
+	return actor.None{}, a.streams.Add(s)
 }
 
-// Logs answers the last lines of the procs of a mesh.
+// Logs answers the last lines of the procs of a mesh, fewer when they are too many for one message.
 func (a *hostAgent) Logs(_ *actor.Context, q agent.LogQuery) ([]agent.LogTail, error) {
 	var out []agent.LogTail
 	for id, c := range a.children {
@@ -94,7 +93,23 @@ func (a *hostAgent) Logs(_ *actor.Context, q agent.LogQuery) ([]agent.LogTail, e
 			agent.LogTail{Rank: c.rank, Stream: streamErr, Lines: c.process.StderrTail(q.Lines)})
 	}
 	slices.SortStableFunc(out, func(x, y agent.LogTail) int { return cmp.Compare(x.Rank, y.Rank) })
+	for i := range out {
+		out[i].Lines = newest(out[i].Lines, maxLogs/len(out))
+	}
 	return out, nil
+}
+
+// maxLogs bounds the bytes of an answer to Logs: half of what a message may hold by default.
+const maxLogs = 512 << 10
+
+// newest is the last lines that fit into so many bytes; each costs some to encode.
+func newest(lines []string, budget int) []string {
+	for i := len(lines) - 1; i >= 0; i-- {
+		if budget -= len(lines[i]) + 5; budget < 0 {
+			return lines[i+1:]
+		}
+	}
+	return lines
 }
 
 // Ping is answered by whoever can be reached.

@@ -2,8 +2,6 @@ package proc
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 
 	"github.com/rs/zerolog"
@@ -12,7 +10,7 @@ import (
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/cast"
-	"github.com/castnet-io/castnet/internal/wire"
+	"github.com/castnet-io/castnet/mesh/shape"
 	"github.com/castnet-io/castnet/subjects"
 )
 
@@ -42,7 +40,10 @@ func Join(ctx context.Context, o Options) (*actor.Proc, *cast.Router, error) {
 	place := cast.Placement{Mesh: o.Mesh.ID, Extent: o.Mesh.Extent, PerHost: o.Mesh.PerHost}
 	router, err := cast.Start(p, &cast.Member{Placement: place, Rank: o.Rank})
 	if err == nil {
-		_, err = p.Spawn(ctx, actor.Spawning{Type: agentType.Name(), Name: agent.Name, Params: actor.None{}})
+		var point shape.Point // who asks the agent directly means its place in the whole mesh
+		if point, err = o.Mesh.Extent.Point(o.Rank); err == nil {
+			_, err = p.Spawn(ctx, actor.Spawning{Type: agentType.Name(), Name: agent.Name, Params: actor.None{}, Point: point})
+		}
 	}
 	if err != nil {
 		return p, router, fmt.Errorf("start proc %s: %w", id, err)
@@ -56,13 +57,17 @@ var (
 	observed = actor.NewEndpoint[agent.Agent, actor.Event, actor.None]("observed")
 )
 
-// procAgent creates and stops the actors of one proc.
+// procAgent creates and stops the actors of one proc. Its table holds each under the one rank
+// own; answers speak of the proc's rank in the view that asks, whichever created it.
 type procAgent struct {
 	proc    *actor.Proc
 	table   *agent.Table
-	streams []agent.Stream
+	streams agent.Streams
 	release func()
 }
+
+// own is the rank of everything in a proc agent's table.
+const own = 0
 
 func newAgent(ctx *actor.Context, _ actor.None) (agent.Agent, error) {
 	p, self := ctx.Proc(), actor.RefOf[agent.Agent](ctx.Self()).Via(ctx.Proc())
@@ -95,30 +100,28 @@ func (a *procAgent) Create(ctx *actor.Context, c agent.Creation) (agent.Overlay,
 	if err := subjects.CheckName("actor", spec.Name); err != nil {
 		return nil, err
 	}
-	rank := ctx.Point().Rank()
-	created, err := a.table.Create(spec.Name, hashOf(spec), []int{rank}, nil)
-	if err != nil || !created {
-		return a.table.Overlay(spec.Name), err
+	hash, err := agent.Fingerprint(spec)
+	if err != nil {
+		return nil, err
 	}
-	point := ctx.Point()
+	created, err := a.table.Create(spec.Name, hash, []int{own}, nil)
+	if err == nil && created {
+		a.spawn(ctx, spec)
+	}
+	return a.table.Overlay(spec.Name).Shift(ctx.Point().Rank()), err
+}
+
+// spawn runs the constructor as a task: it may take long.
+func (a *procAgent) spawn(ctx *actor.Context, spec agent.ActorSpec) {
+	s := actor.Spawning{Type: spec.Type, Name: spec.Name, Raw: spec.Params, Point: ctx.Point()}
 	ctx.Go(func(work context.Context) func(*actor.Context) {
-		_, err := a.proc.Spawn(work, actor.Spawning{Type: spec.Type, Name: spec.Name, Raw: spec.Params, Point: point})
+		_, err := a.proc.Spawn(work, s)
 		return func(*actor.Context) {
 			if err != nil {
-				a.table.Advance(spec.Name, rank, agent.Status{Phase: agent.Failed, Reason: err.Error()})
-			} else {
-				a.table.Advance(spec.Name, rank, agent.Status{Phase: agent.Running})
+				a.table.Advance(spec.Name, own, agent.Status{Phase: agent.Failed, Reason: err.Error()})
+			} else if !a.table.Advance(spec.Name, own, agent.Status{Phase: agent.Running}) {
+				a.proc.StopActor(spec.Name, a.table.Status(spec.Name, own).Reason) // Stop came before it was there
 			}
 		}
 	})
-	return a.table.Overlay(spec.Name), nil
-}
-
-func hashOf(spec agent.ActorSpec) string {
-	b, err := wire.Marshal(spec)
-	if err != nil {
-		return ""
-	}
-	sum := sha256.Sum256(b)
-	return hex.EncodeToString(sum[:])
 }

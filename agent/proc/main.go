@@ -66,31 +66,53 @@ func run(in *launch.Inherited, registry actor.Registry) error {
 	if err := wire.Unmarshal(payload, &boot); err != nil {
 		return fmt.Errorf("bootstrap: %w", err)
 	}
+	leaving, leave := context.WithCancelCause(context.Background())
+	defer leave(nil)
 	term := make(chan os.Signal, 2)
 	signal.Notify(term, syscall.SIGTERM, syscall.SIGINT)
-	w, err := start(boot, registry)
-	if err != nil {
+	go watchExits(term, in.Lifeline(), leave)
+	w, err := start(leaving, boot, registry)
+	switch {
+	case leaving.Err() != nil && err != nil:
+		return nil // told to stop before there was anything to stop
+	case err != nil:
 		return err
 	}
-	grace := drainGrace
 	select {
-	case <-term:
-	case <-in.Lifeline():
-		grace = orphanGrace
+	case <-leaving.Done():
 	case <-w.bus.Done():
 		return fmt.Errorf("the bus broke: %w", w.bus.Err())
 	}
-	go func() { // PROC-2, PROC-3: the way out is bounded, whatever the actors do
-		select {
-		case <-term:
-		case <-in.Lifeline():
-			time.Sleep(orphanGrace)
-		}
-		os.Exit(1)
-	}()
+	grace := drainGrace
+	if errors.Is(context.Cause(leaving), errOrphaned) {
+		grace = orphanGrace
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()
 	return w.close(ctx)
+}
+
+// Why a worker leaves.
+var (
+	errTold     = errors.New("told to stop")
+	errOrphaned = errors.New("the host is gone")
+)
+
+// watchExits calls leave at the first reason to go, and ends the process at the second: the way out
+// is bounded, whatever the actors do (PROC-2, PROC-3). It lives as long as the process.
+func watchExits(term <-chan os.Signal, lifeline <-chan struct{}, leave func(error)) {
+	select {
+	case <-term:
+		leave(errTold)
+	case <-lifeline:
+		leave(errOrphaned)
+	}
+	select {
+	case <-term:
+	case <-lifeline:
+		time.Sleep(orphanGrace)
+	}
+	os.Exit(1)
 }
 
 // worker is a running proc.
@@ -101,8 +123,8 @@ type worker struct {
 }
 
 // start connects, starts the proc with its router and agent, and says Ready (PROC-1).
-func start(boot agent.Bootstrap, registry actor.Registry) (*worker, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), max(boot.Within, readyWithin))
+func start(ctx context.Context, boot agent.Bootstrap, registry actor.Registry) (*worker, error) {
+	ctx, cancel := context.WithTimeout(ctx, max(boot.Within, readyWithin))
 	defer cancel()
 	id := boot.ProcID()
 	level, err := zerolog.ParseLevel(boot.Level)
@@ -125,6 +147,8 @@ func start(boot agent.Bootstrap, registry actor.Registry) (*worker, error) {
 		err = announce(ctx, w.proc, boot, registry)
 	}
 	if err != nil {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), orphanGrace)
+		defer cancel()
 		return nil, errors.Join(err, w.close(ctx))
 	}
 	return w, nil

@@ -1,7 +1,9 @@
 package proc
 
 import (
-	"fmt"
+	"errors"
+	"slices"
+	"strings"
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
@@ -9,41 +11,44 @@ import (
 
 // Stop asks an actor to stop after the messages it has accepted, and answers once it has.
 func (a *procAgent) Stop(ctx *actor.Context, s agent.Stopping) (agent.Overlay, error) {
-	rank := ctx.Point().Rank()
-	if a.table.Advance(s.ID, rank, agent.Status{Phase: agent.ShuttingDown, Reason: s.Reason}) {
-		a.proc.StopActor(s.ID, s.Reason)
+	if a.table.Advance(s.ID, own, agent.Status{Phase: agent.ShuttingDown, Reason: s.Reason}) {
+		a.proc.StopActor(s.ID, s.Reason) // not there yet: spawn does it
 	}
-	a.table.AnswerWhen(ctx, s.ID, agent.Stopped)
+	a.table.AnswerWhen(ctx, s.ID, agent.Stopped, ctx.Point().Rank())
 	return nil, nil
 }
 
 // Wait answers once an actor has reached a phase.
 func (a *procAgent) Wait(ctx *actor.Context, w agent.Waiting) (agent.Overlay, error) {
-	a.table.AnswerWhen(ctx, w.ID, w.Until)
+	a.table.AnswerWhen(ctx, w.ID, w.Until, ctx.Point().Rank())
 	return nil, nil
 }
 
-// Get lists the actors of the proc: those created through the agent with their status, and the
-// proc's own. The rank is the proc's place in the view that was asked.
+// Get lists the actors of the proc by name: those created through the agent with their status,
+// and the proc's own. The rank is the proc's place in the view that was asked.
 func (a *procAgent) Get(ctx *actor.Context, q agent.Query) ([]agent.State, error) {
-	var out []agent.State
+	states := a.table.States(q.ID)
+	managed := len(states)
 	for _, info := range a.proc.Actors() {
 		if q.ID != "" && q.ID != info.Name {
 			continue
 		}
-		s := agent.State{ID: info.Name, Status: agent.Status{Phase: phaseOf(info.Status), Reason: info.Reason}}
-		managed := false
-		for _, known := range a.table.States(info.Name) {
-			s, managed = known, true
+		i := slices.IndexFunc(states[:managed], func(s agent.State) bool { return s.ID == info.Name })
+		known := i >= 0
+		if !known {
+			i = len(states)
+			states = append(states, agent.State{ID: info.Name, Status: agent.Status{Phase: phaseOf(info.Status), Reason: info.Reason}})
 		}
-		s.Rank = ctx.Point().Rank()
-		s.Actor = &agent.ActorInfo{
+		states[i].Actor = &agent.ActorInfo{
 			Type: info.Type, Queued: info.Queued, Handled: info.Handled, Current: info.Current,
-			Endpoints: a.proc.Registry().Endpoints(info.Type), Managed: managed,
+			Endpoints: a.proc.Registry().Endpoints(info.Type), Managed: known,
 		}
-		out = append(out, s)
 	}
-	return out, nil
+	for i := range states {
+		states[i].Rank = ctx.Point().Rank()
+	}
+	slices.SortFunc(states, func(x, y agent.State) int { return strings.Compare(x.ID, y.ID) })
+	return states, nil
 }
 
 func phaseOf(s actor.Status) agent.Phase {
@@ -67,19 +72,9 @@ func (a *procAgent) observe(ctx *actor.Context, e actor.Event) error {
 		if e.Status == string(actor.Failed) {
 			to.Phase = agent.Failed
 		}
-		for _, s := range a.table.States(e.Actor) {
-			a.table.Advance(e.Actor, s.Rank, to)
-		}
+		a.table.Advance(e.Actor, own, to)
 	}
-	for _, s := range a.streams {
-		if s.ID != "" && s.ID != e.Actor {
-			continue
-		}
-		if err := s.To.Send(ctx, e); err != nil {
-			log := ctx.Log()
-			log.Warn().Err(err).Stringer("to", s.To).Msg("an event was not streamed")
-		}
-	}
+	a.streams.Tell(ctx, e.Actor, e)
 	return nil
 }
 
@@ -91,13 +86,12 @@ func (a *procAgent) Keepalive(*actor.Context, agent.Lease) (actor.None, error) {
 
 // Stream sends the events of an actor, or of all, to a port.
 func (a *procAgent) Stream(_ *actor.Context, s agent.Stream) (actor.None, error) {
-	a.streams = append(a.streams, s)
-	return actor.None{}, nil
+	return actor.None{}, a.streams.Add(s)
 }
 
 // Logs is for the host to answer: it holds the output of its procs.
 func (a *procAgent) Logs(*actor.Context, agent.LogQuery) ([]agent.LogTail, error) {
-	return nil, fmt.Errorf("ask the host's agent: it holds the output of its procs")
+	return nil, errors.New("ask the host's agent: it holds the output of its procs")
 }
 
 // Ping is answered by whoever can be reached.

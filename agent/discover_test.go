@@ -1,0 +1,63 @@
+package agent_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/bus/bustest"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+func TestHosts_areThoseThatAnswerInTheOrderOfTheirLabels(t *testing.T) {
+	srv := bustest.Server(t)
+	b := bustest.Open(t, srv)
+	find := func() ([]agent.HostInfo, error) {
+		return agent.Hosts(t.Context(), b, subjects.Space{}, 150*time.Millisecond)
+	}
+	none, err := find()
+	require.NoError(t, err)
+	require.Empty(t, none)
+
+	answer := func(data []byte, header bus.Header) {
+		hb := bustest.Open(t, srv)
+		_, err := hb.Control().Subscribe("castnet.v1.default.h.any.info.*", func(m bus.Msg) {
+			require.NoError(t, hb.Control().PublishMsg(bus.Msg{Subject: m.Reply, Data: data, Header: header}))
+		})
+		require.NoError(t, err)
+	}
+	for _, label := range []string{"b", "a"} {
+		id, err := subjects.NewHostID(label)
+		require.NoError(t, err)
+		data, err := json.Marshal(agent.HostInfo{ID: id, Label: label})
+		require.NoError(t, err)
+		answer(data, nil)
+	}
+	answer([]byte(`{"error":"stopped"}`), bus.Header{actor.HeaderError: {"stopped"}})
+	found, err := find()
+	require.NoError(t, err, "a host that is stopping is left out")
+	require.Len(t, found, 2)
+	require.Equal(t, []string{"a", "b"}, []string{found[0].Label, found[1].Label})
+
+	answer([]byte(`{"label":"c"}`), nil)
+	_, err = find()
+	require.ErrorContains(t, err, `an answer that is no host: "{\"label\":\"c\"}"`)
+}
+
+func TestStreams_areBoundedAndNeedAPort(t *testing.T) {
+	var s agent.Streams
+	require.ErrorContains(t, s.Add(agent.Stream{}), "want the address of an open port")
+	var err error
+	n := 0
+	for ; err == nil && n < 1000; n++ {
+		err = s.Add(agent.Stream{To: read[actor.PortRef[actor.Event]](fmt.Sprintf("client-000000000000c/0.0/client:_%d", n+1))})
+	}
+	require.ErrorContains(t, err, "this agent has 256 subscribers already")
+	require.Equal(t, 257, n)
+}

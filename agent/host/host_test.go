@@ -1,0 +1,264 @@
+package host_test
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/agent/host"
+	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+func TestAGT1_aHostCreatesAMeshOnce(t *testing.T) {
+	r := newRig(t)
+	m := r.mesh(t, 2)
+	require.Equal(t, all(2, agent.Status{Phase: agent.Running}), r.create(t, m))
+	before := r.states(t, m)
+	require.Equal(t, all(2, agent.Status{Phase: agent.Running}), r.create(t, m))
+	require.Equal(t, before, r.states(t, m))
+	other := m
+	other.Command.Args = []string{"-x"}
+	_, err := agent.Create.Call(t.Context(), r.agent(), agent.Creation{Procs: &other})
+	require.ErrorContains(t, err, "exists already with another spec")
+
+	require.Equal(t, all(2, agent.Status{Phase: agent.Stopped, Reason: "enough"}), r.stop(t, m, 0))
+	require.Equal(t, all(2, agent.Status{Phase: agent.Stopped, Reason: "enough"}), r.stop(t, m, 0))
+	requireGone(t, before)
+	_, err = agent.Stop.Call(t.Context(), r.agent(), agent.Stopping{ID: "nobody"})
+	require.NoError(t, err)
+}
+
+func TestCreate_refusesWhatDoesNotFitBeforeAnythingStarts(t *testing.T) {
+	r := newRig(t)
+	elsewhere, err := subjects.NewHostID("b")
+	require.NoError(t, err)
+	for want, change := range map[string]func(*agent.Mesh){
+		"has no share on host":            func(m *agent.Mesh) { m.Hosts = []subjects.HostID{elsewhere} },
+		"lists host":                      func(m *agent.Mesh) { m.Hosts = append(m.Hosts, m.Hosts[0]) },
+		"1 hosts × 3 procs are not the 2": func(m *agent.Mesh) { m.PerHost = 3 },
+		"1 hosts × 0 procs":               func(m *agent.Mesh) { m.PerHost = 0 },
+		"want at most 4096":               func(m *agent.Mesh) { m.PerHost, m.Extent = 5000, shape.Of("gpu", 5000) },
+		"4 hosts × 4611686018427387905 pr": func(m *agent.Mesh) {
+			m.PerHost, m.Extent, m.Hosts = 1<<62+1, shape.Of("gpu", 4), append(m.Hosts, elsewhere, elsewhere, elsewhere)
+		},
+		"LD_PRELOAD changes how":      func(m *agent.Mesh) { m.Command.Env = []string{"LD_PRELOAD=x"} },
+		"want KEY=value":              func(m *agent.Mesh) { m.Command.Env = []string{"x"} },
+		"is not allowed on this host": func(m *agent.Mesh) { m.Command.Path = "/bin/sh" },
+		"want an absolute path":       func(m *agent.Mesh) { m.Command.Path = "sh" },
+	} {
+		m := r.mesh(t, 2)
+		change(&m)
+		_, err := agent.Create.Call(t.Context(), r.agent(), agent.Creation{Procs: &m})
+		require.ErrorContains(t, err, want)
+		require.Empty(t, r.states(t, m))
+	}
+	_, err = agent.Create.Call(t.Context(), r.agent(), agent.Creation{})
+	require.ErrorContains(t, err, "want the field procs")
+}
+
+func TestHOST1_aLabelThatIsTakenIsRefused(t *testing.T) {
+	r := newRig(t)
+	_, err := host.Start(t.Context(), r.options(t, "a"))
+	require.ErrorContains(t, err, `host label "a" is taken by `+r.host.ID().String())
+	_, err = host.Start(t.Context(), r.options(t, "two words"))
+	require.ErrorContains(t, err, `"two words"`)
+	_, err = host.Start(t.Context(), host.Options{Label: "b"})
+	require.ErrorContains(t, err, "no bus")
+	second, err := host.Start(t.Context(), r.options(t, "b"))
+	require.NoError(t, err)
+	hosts, err := agent.Hosts(t.Context(), r.client.Bus(), r.client.Space(), 200*time.Millisecond)
+	require.NoError(t, err)
+	require.Equal(t, []string{"a", "b"}, []string{hosts[0].Label, hosts[1].Label})
+	require.NoError(t, second.Close(t.Context()))
+	third, err := host.Start(t.Context(), r.options(t, "b"))
+	require.NoError(t, err, "free again")
+	require.NoError(t, third.Close(t.Context()))
+}
+
+func TestHOST3_aKilledProcIsToldAtOnceWithItsSignal(t *testing.T) {
+	r := newRig(t)
+	port := actor.OpenPort[actor.Event](r.client)
+	defer port.Close()
+	_, err := agent.Streaming.Call(t.Context(), r.agent(), agent.Stream{To: port.Ref()})
+	require.NoError(t, err)
+	m := r.mesh(t, 2)
+	r.create(t, m)
+	pid := r.states(t, m)[1].Proc.PID
+	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
+	e := r.event(t)
+	require.Equal(t, []any{m.ID.String(), 1, 9, "failed", r.host.ID().String()}, []any{e.Mesh, e.Rank, e.Signal, e.Status, e.Host})
+	require.Equal(t, "killed by signal 9 (killed)", e.Reason)
+	require.Nil(t, e.ExitCode)
+	streamed, err := port.Recv(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, e.At.UnixNano(), streamed.At.UnixNano())
+	s := r.states(t, m)
+	require.Equal(t, agent.Running, s[0].Status.Phase)
+	require.Equal(t, agent.Status{Phase: agent.Failed, Reason: e.Reason}, s[1].Status)
+	require.Equal(t, 9, s[1].Proc.Signal)
+	r.stop(t, m, 0)
+	require.Equal(t, "stopped", r.event(t).Status)
+	require.Empty(t, r.events, "one event for each end")
+}
+
+func TestHOST3_aProcThatEndsEarlySaysHowAndItsLastWords(t *testing.T) {
+	r := newRig(t, func(o *host.Options) { o.Allow = []string{"/bin/sh"} })
+	m := r.shell(t, "for i in 1 2 3 4 5 6; do echo line $i >&2; done; exit 3")
+	o := r.create(t, m)
+	require.Equal(t, agent.Failed, o[0].Status.Phase)
+	require.Equal(t, "exited with code 3\n  stderr: line 2\n  stderr: line 3\n  stderr: line 4\n  stderr: line 5\n  stderr: line 6", o[0].Status.Reason)
+	e := r.event(t)
+	require.Equal(t, 3, *e.ExitCode)
+	require.Equal(t, o[0].Status.Reason, e.Reason)
+	require.Contains(t, e.StderrTail, "line 6")
+	o = r.create(t, r.shell(t, "exit 0"))
+	require.Equal(t, agent.Status{Phase: agent.Failed, Reason: "exited with code 0 before it was ready: does its main call proc.Main first?"}, o[0].Status)
+}
+
+func TestHOST4_anotherBuildIsKilledAndBothAreNamed(t *testing.T) {
+	r := newRig(t)
+	m := r.mesh(t, 1)
+	m.Build = "0123456789ab"
+	o := r.create(t, m)
+	require.Equal(t, agent.Failed, o[0].Status.Phase)
+	require.Contains(t, o[0].Status.Reason, m.Command.Path+" on host a is build ")
+	require.Contains(t, o[0].Status.Reason, "the caller is build 0123456789ab")
+	requireGone(t, r.states(t, m))
+}
+
+func TestHOST4_whoWasNotLaunchedIsNotReady(t *testing.T) {
+	r := newRig(t)
+	m := r.mesh(t, 1, roleVar+"=hangs")
+	_, err := agent.Create.Call(t.Context(), r.agent(), agent.Creation{Procs: &m})
+	require.NoError(t, err)
+	_, err = agent.Ready.Call(t.Context(), r.agent(), agent.Readiness{Proc: subjects.ProcID{Mesh: m.ID}, Nonce: "guess"})
+	require.ErrorContains(t, err, "is not one that host")
+	require.Equal(t, agent.Initializing, r.states(t, m)[0].Status.Phase)
+	require.Equal(t, agent.Stopped, r.stop(t, m, time.Second)[0].Status.Phase)
+	requireGone(t, r.states(t, m))
+}
+
+func TestHOST4_whoIsNotReadyInTimeIsKilled(t *testing.T) {
+	r := newRig(t, func(o *host.Options) { o.Ready = 300 * time.Millisecond })
+	m := r.mesh(t, 1, roleVar+"=hangs")
+	require.Equal(t, all(1, agent.Status{Phase: agent.Failed, Reason: "not ready within 300ms"}), r.create(t, m))
+	requireGone(t, r.states(t, m))
+}
+
+func TestHOST5_whoIgnoresTermIsKilledAfterTheGrace(t *testing.T) {
+	r := newRig(t)
+	m := r.mesh(t, 1, roleVar+"=stubborn")
+	_, err := agent.Create.Call(t.Context(), r.agent(), agent.Creation{Procs: &m})
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		tails, err := agent.Logs.Call(t.Context(), r.agent(), agent.LogQuery{ID: m.ID.String(), Lines: 1})
+		return err == nil && len(tails) == 2 && len(tails[0].Lines) == 1
+	}, 20*time.Second, 10*time.Millisecond, "it ignores TERM by now")
+	o := r.stop(t, m, 300*time.Millisecond)
+	require.Equal(t, all(1, agent.Status{Phase: agent.Stopped, Reason: "did not stop in time: killed by signal 9 (killed)"}), o)
+	requireGone(t, r.states(t, m))
+}
+
+func TestHOST5_closeLeavesNoProcessAndTellsEachEnd(t *testing.T) {
+	r := newRig(t)
+	m := r.mesh(t, 2)
+	r.create(t, m)
+	running := r.states(t, m)
+	late := r.mesh(t, 2) // perhaps not even launched when the host closes
+	_, err := agent.Create.Call(t.Context(), r.agent(), agent.Creation{Procs: &late})
+	require.NoError(t, err)
+	r.close()
+	requireGone(t, running)
+	ends := map[string]int{}
+	for range 4 {
+		e := r.event(t)
+		require.True(t, e.Terminal())
+		ends[e.Mesh]++
+	}
+	require.Equal(t, map[string]int{m.ID.String(): 2, late.ID.String(): 2}, ends)
+	hosts, err := agent.Hosts(t.Context(), r.client.Bus(), r.client.Space(), 200*time.Millisecond)
+	require.NoError(t, err)
+	require.Empty(t, hosts)
+}
+
+func TestHOST7_aLeaseThatRunsOutStopsTheProcs(t *testing.T) {
+	r := newRig(t)
+	m := r.mesh(t, 1)
+	_, err := agent.Create.Call(t.Context(), r.agent(), agent.Creation{Procs: &m, Lease: time.Millisecond})
+	require.NoError(t, err)
+	o := r.wait(t, m, agent.Stopped)
+	require.Equal(t, all(1, agent.Status{Phase: agent.Stopped, Reason: "orphaned: its owner kept no lease"}), o)
+	require.Contains(t, r.logs.String(), "the lease ran out")
+
+	kept := r.mesh(t, 1)
+	_, err = agent.Create.Call(t.Context(), r.agent(), agent.Creation{Procs: &kept, Lease: time.Millisecond})
+	require.NoError(t, err)
+	_, err = agent.Keepalive.Call(t.Context(), r.agent(), agent.Lease{ID: kept.ID.String(), For: time.Hour})
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	o, err = agent.Wait.Call(ctx, r.agent(), agent.Waiting{ID: kept.ID.String(), Until: agent.Stopped})
+	require.NoError(t, err)
+	require.Equal(t, all(1, agent.Status{Phase: agent.Running}), o)
+}
+
+func TestLogs_goToTheirSubjectsAndTheLastLinesAreKept(t *testing.T) {
+	r := newRig(t)
+	m := r.mesh(t, 1)
+	lines := make(chan string, 16)
+	_, err := r.client.Bus().Data().Subscribe(r.client.Space().Logs(m.ID), func(msg bus.Msg) { lines <- msg.Subject + " " + string(msg.Data) })
+	require.NoError(t, err)
+	r.create(t, m)
+	at := subjects.ProcID{Mesh: m.ID}
+	_, err = agent.Create.Call(t.Context(), agent.Of(at).Via(r.client), agent.Creation{Actors: &agent.ActorSpec{
+		Name: "talker", Type: "talker", Params: encode(t, actor.None{}), Owner: m.Owner,
+	}})
+	require.NoError(t, err)
+	o, err := agent.Wait.Call(t.Context(), agent.Of(at).Via(r.client), agent.Waiting{ID: "talker", Until: agent.Running})
+	require.NoError(t, err)
+	require.Equal(t, agent.Running, o[0].Status.Phase, o[0].Status.Reason)
+	for _, line := range []string{"one", "two", "three"} {
+		_, err = say.Call(t.Context(), actor.RefOf[*talker](at.Actor("talker")).Via(r.client), line)
+		require.NoError(t, err)
+	}
+	for _, line := range []string{"one", "two", "three"} {
+		select {
+		case got := <-lines:
+			require.Equal(t, r.client.Space().Log(at, "stdout", r.host.ID().Proc().Process().String())+" "+line, got)
+		case <-time.After(20 * time.Second):
+			t.Fatal("no log line")
+		}
+	}
+	tails, err := agent.Logs.Call(t.Context(), r.agent(), agent.LogQuery{ID: m.ID.String(), Lines: 2})
+	require.NoError(t, err)
+	require.Equal(t, []agent.LogTail{{Stream: "stdout", Lines: []string{"two", "three"}}, {Stream: "stderr"}}, tails)
+}
+
+func TestForeign_anyClientMayAskAHost(t *testing.T) {
+	r := newRig(t)
+	for _, who := range []string{"any", r.host.ID().String()} {
+		m, err := r.client.Bus().Control().Request(t.Context(), bus.Msg{Subject: "castnet.v1.default.h." + who + ".info.anon"})
+		require.NoError(t, err)
+		var got map[string]any
+		require.NoError(t, json.Unmarshal(m.Data, &got))
+		require.Equal(t, "a", got["label"])
+		require.Equal(t, r.host.ID().String(), got["id"])
+		require.EqualValues(t, os.Getpid(), got["pid"])
+		require.Equal(t, "v0", got["version"])
+		require.NotEmpty(t, got["build"])
+	}
+	for verb, want := range map[string]string{"nonsense": "404", "stop": "400"} {
+		m, err := r.client.Bus().Control().Request(t.Context(), bus.Msg{Subject: "castnet.v1.default.h.any." + verb + ".anon", Data: []byte(`[`)})
+		require.NoError(t, err)
+		require.Equal(t, want, m.Header.Get(actor.HeaderErrorCode), verb)
+	}
+}

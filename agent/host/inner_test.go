@@ -1,0 +1,137 @@
+package host
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/internal/launch"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// file makes one with a mode, whatever the umask.
+func file(t *testing.T, dir, name string, mode os.FileMode) string {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	require.NoError(t, os.WriteFile(path, nil, mode))
+	require.NoError(t, os.Chmod(path, mode))
+	return path
+}
+
+func TestHOST2_onlyWhatThePolicyAllowsIsRun(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	require.NoError(t, err)
+	self := file(t, dir, "hostd", 0o755)
+	tool, open, plain := file(t, dir, "tool", 0o755), file(t, dir, "open", 0o757), file(t, dir, "plain", 0o644)
+	link := filepath.Join(dir, "link")
+	require.NoError(t, os.Symlink(tool, link))
+	beside := filepath.Join(dir, "tools")
+	require.NoError(t, os.Mkdir(beside, 0o700))
+	inside := file(t, beside, "inside", 0o755)
+
+	for name, c := range map[string]struct {
+		o    Options
+		path string
+		want string // the program that runs
+		err  string
+	}{
+		"the host's own binary":                {Options{}, self, self, ""},
+		"no other":                             {Options{}, tool, "", "is not allowed on this host: start hostd with --allow " + tool},
+		"an allowed path":                      {Options{Allow: []string{tool}}, tool, tool, ""},
+		"a link to an allowed path":            {Options{Allow: []string{tool}}, link, tool, ""},
+		"an allowed link":                      {Options{Allow: []string{link}}, tool, tool, ""},
+		"what is in an allowed directory":      {Options{Allow: []string{beside}}, inside, inside, ""},
+		"what is beside it":                    {Options{Allow: []string{filepath.Join(dir, "too")}}, tool, "", "is not allowed"},
+		"a way out of an allowed directory":    {Options{Allow: []string{beside}}, beside + "/../tool", "", "is not allowed"},
+		"a program of the user":                {Options{AllowUser: true}, tool, tool, ""},
+		"one that anybody may change":          {Options{AllowUser: true}, open, "", "is not allowed"},
+		"what is not executable":               {Options{AllowUser: true}, plain, "", "want an executable file"},
+		"a directory":                          {Options{AllowUser: true}, dir, "", "want an executable file"},
+		"what is not there":                    {Options{AllowUser: true}, dir + "/none", "", "no such file"},
+		"a relative path":                      {Options{AllowUser: true}, "tool", "", `command "tool": want an absolute path`},
+		"nothing":                              {Options{AllowUser: true}, "", "", "want an absolute path"},
+		"built-in actors where there are none": {Options{}, agent.Builtin, "", "has no built-in actors"},
+	} {
+		path, args, err := c.o.resolve(agent.Command{Path: c.path, Args: []string{"-v"}}, self)
+		if c.err != "" {
+			require.ErrorContains(t, err, c.err, name)
+			continue
+		}
+		require.NoError(t, err, name)
+		require.Equal(t, c.want, path, name)
+		require.Equal(t, []string{"-v"}, args, name)
+	}
+	path, args, err := Options{Builtin: []string{"proc"}}.resolve(agent.Command{Path: agent.Builtin, Args: []string{"-v"}}, self)
+	require.NoError(t, err)
+	require.Equal(t, self, path)
+	require.Equal(t, []string{"proc", "-v"}, args)
+}
+
+func TestHOST2_theEnvironmentHasNoSecretsAndNothingThatChangesLoading(t *testing.T) {
+	all := map[string]string{"PATH": "/bin", "HOME": "/root", "NATS_TOKEN": "secret", "LD_PRELOAD": "x", "LANG": ""}
+	require.Equal(t, []string{"PATH=/bin", "HOME=/root"}, baseEnv(func(k string) string { return all[k] }))
+	require.NoError(t, checkEnv([]string{"A=", "B=c=d"}))
+	for _, bad := range []string{"A", "=b", "", "A=\x00", "LD_LIBRARY_PATH=/tmp", "DYLD_INSERT_LIBRARIES=x"} {
+		require.ErrorContains(t, checkEnv([]string{"OK=1", bad}), "environment entry", "%q", bad)
+	}
+}
+
+func TestHOST3_whatAnExitMeansDependsOnWhoWantedIt(t *testing.T) {
+	clean, code, term, kill := launch.Exit{}, launch.Exit{Code: 2}, launch.Exit{Code: -1, Signal: 15}, launch.Exit{Code: -1, Signal: 9}
+	asked := child{asked: true, why: "done"}
+	for name, c := range map[string]struct {
+		child   child
+		exit    launch.Exit
+		running bool
+		want    string
+	}{
+		"asked, went":                 {asked, clean, false, "stopped: done"},
+		"asked, had no TERM handler":  {asked, term, false, "stopped: done"},
+		"asked, had to be killed":     {asked, kill, false, "stopped: did not stop in time: killed by signal 9 (killed)"},
+		"asked, fell over":            {asked, code, false, "stopped: exited with code 2"},
+		"of its own, when ready":      {child{}, clean, true, "stopped"},
+		"of its own, before":          {child{}, clean, false, "failed: exited with code 0 before it was ready: does its main call proc.Main first?"},
+		"failed":                      {child{}, code, true, "failed: exited with code 2"},
+		"terminated by somebody else": {child{}, term, true, "failed: killed by signal 15 (terminated)"},
+		"ended by the host":           {child{verdict: "too late", asked: true}, kill, false, "failed: too late"},
+	} {
+		require.Equal(t, c.want, c.child.status(c.exit, c.running).String(), name)
+	}
+}
+
+func TestHost_forgetsTheOldestOfManyMeshesThatHaveEnded(t *testing.T) {
+	a := &hostAgent{table: agent.NewTable(), children: map[subjects.ProcID]*child{}}
+	var meshes []subjects.MeshID
+	for range maxEnded + 2 {
+		id, err := subjects.NewMeshID("mesh")
+		require.NoError(t, err)
+		meshes = append(meshes, id)
+		_, err = a.table.Create(id.String(), "", []int{0, 1}, nil)
+		require.NoError(t, err)
+		for rank := range 2 {
+			a.children[subjects.ProcID{Mesh: id, Rank: uint32(rank)}] = &child{}
+		}
+	}
+	for _, id := range meshes[1:] { // the first one lives on
+		for rank := range 2 {
+			a.table.Advance(id.String(), rank, agent.Status{Phase: agent.Stopped})
+			a.retire(id)
+		}
+	}
+	require.Len(t, a.table.States(meshes[0].String()), 2, "what lives is never forgotten")
+	require.Empty(t, a.table.States(meshes[1].String()))
+	require.Len(t, a.table.States(meshes[2].String()), 2)
+	require.Len(t, a.children, 2*(maxEnded+1))
+	require.Len(t, a.ended, maxEnded)
+}
+
+func TestLogs_theNewestLinesThatFitAreKept(t *testing.T) {
+	lines := []string{"aaaaa", "bbbbb", "ccccc"}
+	require.Equal(t, lines, newest(lines, 30))
+	require.Equal(t, lines[1:], newest(lines, 29))
+	require.Empty(t, newest(lines, 9))
+	require.Empty(t, newest(nil, 0))
+}

@@ -1,0 +1,59 @@
+package host_test
+
+import (
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent/proc"
+	"github.com/castnet-io/castnet/internal/launch"
+)
+
+// roleVar tells the tests' own binary what kind of proc to be.
+const roleVar = "HOST_TEST_ROLE"
+
+// The tests' own binary is what their procs run.
+func TestMain(m *testing.M) {
+	switch os.Getenv(roleVar) {
+	case "hangs": // never says a word
+		untilOrphaned()
+	case "stubborn": // TERM does not stop it
+		signal.Ignore(syscall.SIGTERM)
+		fmt.Println("I stay")
+		untilOrphaned()
+	}
+	proc.Main(talkerDef())
+	goleak.VerifyTestMain(m)
+}
+
+// untilOrphaned waits for the end of the host.
+func untilOrphaned() {
+	in, _, err := launch.FromEnv(os.Getenv)
+	if err != nil {
+		panic(err)
+	}
+	<-in.Lifeline()
+	os.Exit(0)
+}
+
+var (
+	talkerType = actor.NewType[*talker, actor.None]("talker")
+	say        = actor.NewEndpoint[*talker, string, actor.None]("say")
+)
+
+// talker prints what it is told.
+type talker struct{}
+
+func (*talker) say(_ *actor.Context, what string) (actor.None, error) {
+	fmt.Println(what)
+	return actor.None{}, nil
+}
+
+func talkerDef() actor.Def {
+	return talkerType.Made(func(*actor.Context, actor.None) (*talker, error) { return &talker{}, nil }, say.By((*talker).say))
+}

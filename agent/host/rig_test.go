@@ -1,0 +1,172 @@
+package host_test
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/agent/host"
+	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/bus/bustest"
+	"github.com/castnet-io/castnet/bus/embed"
+	"github.com/castnet-io/castnet/internal/wire"
+	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// rig is a server, one host on it, and a client.
+type rig struct {
+	srv    *embed.Server
+	host   *host.Host
+	client *actor.Proc
+	events chan actor.Event // of procs, as they come on the bus
+	logs   *syncBuffer      // of the host
+	close  func()           // of the host, once
+}
+
+// syncBuffer is a buffer that loggers may share.
+type syncBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *syncBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *syncBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
+
+func newRig(t *testing.T, change ...func(*host.Options)) *rig {
+	t.Helper()
+	r := &rig{srv: bustest.Server(t, func(o *embed.Options) { o.DontListen = false }), events: make(chan actor.Event, 64), logs: &syncBuffer{}}
+	o := r.options(t, "a")
+	for _, f := range change {
+		f(&o)
+	}
+	var err error
+	r.host, err = host.Start(t.Context(), o)
+	require.NoError(t, err)
+	r.close = sync.OnceFunc(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		defer cancel()
+		require.NoError(t, r.host.Close(ctx))
+	})
+	t.Cleanup(r.close)
+	id, err := subjects.NewMeshID("client")
+	require.NoError(t, err)
+	b := bustest.Open(t, r.srv)
+	r.client, err = actor.NewProc(t.Context(), actor.Options{ID: subjects.ProcID{Mesh: id}, Bus: b})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, r.client.Close(context.Background())) })
+	_, err = b.Control().Subscribe("castnet.v1.default.ev.proc.>", func(m bus.Msg) {
+		if e, err := actor.DecodeEvent(m.Data); err == nil {
+			r.events <- e
+		}
+	})
+	require.NoError(t, err)
+	return r
+}
+
+func (r *rig) options(t *testing.T, label string) host.Options {
+	t.Helper()
+	log := zerolog.New(r.logs).Level(zerolog.WarnLevel)
+	return host.Options{
+		Label: label, Bus: bustest.Open(t, r.srv), Settings: agent.BusSettings{URL: r.srv.URL()}, Log: log, Dir: t.TempDir(), Version: "v0",
+	}
+}
+
+// mesh is one to be made of so many procs of the tests' own binary.
+func (r *rig) mesh(t *testing.T, procs int, env ...string) agent.Mesh {
+	t.Helper()
+	id, err := subjects.NewMeshID("mesh")
+	require.NoError(t, err)
+	exe, err := os.Executable()
+	require.NoError(t, err)
+	return agent.Mesh{
+		ID: id, Extent: shape.Of("host", 1).With("gpu", procs), Hosts: []subjects.HostID{r.host.ID()}, PerHost: procs,
+		Owner: r.client.ID().Actor("controller"), Command: agent.Command{Path: exe, Env: env},
+	}
+}
+
+// shell is a mesh of one proc that runs a script instead.
+func (r *rig) shell(t *testing.T, script string) agent.Mesh {
+	t.Helper()
+	m := r.mesh(t, 1)
+	m.Command = agent.Command{Path: "/bin/sh", Args: []string{"-c", script}}
+	return m
+}
+
+func (r *rig) agent() actor.Ref[agent.Agent] { return agent.Of(r.host.ID().Proc()).Via(r.client) }
+
+// create makes a mesh and waits until its procs run or have ended.
+func (r *rig) create(t *testing.T, m agent.Mesh) agent.Overlay {
+	t.Helper()
+	_, err := agent.Create.Call(t.Context(), r.agent(), agent.Creation{Procs: &m})
+	require.NoError(t, err)
+	return r.wait(t, m, agent.Running)
+}
+
+func (r *rig) wait(t *testing.T, m agent.Mesh, until agent.Phase) agent.Overlay {
+	t.Helper()
+	o, err := agent.Wait.Call(t.Context(), r.agent(), agent.Waiting{ID: m.ID.String(), Until: until})
+	require.NoError(t, err)
+	return o
+}
+
+func (r *rig) stop(t *testing.T, m agent.Mesh, grace time.Duration) agent.Overlay {
+	t.Helper()
+	o, err := agent.Stop.Call(t.Context(), r.agent(), agent.Stopping{ID: m.ID.String(), Reason: "enough", Grace: grace})
+	require.NoError(t, err)
+	return o
+}
+
+// states are those of the ranks of a mesh.
+func (r *rig) states(t *testing.T, m agent.Mesh) []agent.State {
+	t.Helper()
+	s, err := agent.Get.Call(t.Context(), r.agent(), agent.Query{ID: m.ID.String()})
+	require.NoError(t, err)
+	return s
+}
+
+func (r *rig) event(t *testing.T) actor.Event {
+	t.Helper()
+	select {
+	case e := <-r.events:
+		return e
+	case <-time.After(20 * time.Second):
+		t.Fatal("no event")
+		return actor.Event{}
+	}
+}
+
+func requireGone(t *testing.T, states []agent.State) {
+	t.Helper()
+	for _, s := range states {
+		require.NotZero(t, s.Proc.PID)
+		require.ErrorIs(t, syscall.Kill(s.Proc.PID, 0), syscall.ESRCH, "pid %d lives", s.Proc.PID)
+	}
+}
+
+func all(n int, s agent.Status) agent.Overlay { return agent.Overlay{{First: 0, Count: n, Status: s}} }
+
+func encode(t *testing.T, v any) []byte {
+	t.Helper()
+	b, err := wire.Marshal(v)
+	require.NoError(t, err)
+	return b
+}

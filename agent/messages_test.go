@@ -1,0 +1,186 @@
+package agent_test
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"flag"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/internal/wire"
+	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+var update = flag.Bool("update", false, "write the golden vectors of messages that have none yet")
+
+const vectors = "testdata/vectors.txt"
+
+// read is the value of a text that is one.
+func read[T any, P interface {
+	*T
+	UnmarshalText([]byte) error
+}](text string) T {
+	var v T
+	if err := P(&v).UnmarshalText([]byte(text)); err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// samples are the messages of the protocol with every field set, by name.
+func samples() map[string]any {
+	owner := read[subjects.ActorID]("client-000000000000c/0.0/controller-000000000000d")
+	at, code := time.Date(2026, 2, 3, 4, 5, 6, 7, time.UTC), 3
+	m := agent.Mesh{
+		ID: read[subjects.MeshID]("workers-000000000000m"), Extent: shape.Of("host", 2).With("gpu", 3),
+		Hosts:   []subjects.HostID{read[subjects.HostID]("a-000000000000a"), read[subjects.HostID]("b-000000000000b")},
+		PerHost: 3, Owner: owner, Build: "build",
+		Command: agent.Command{Path: "/bin/worker", Args: []string{"-v"}, Env: []string{"K=v"}, Dir: "/tmp"},
+	}
+	status := agent.Status{Phase: agent.Failed, Reason: "no luck"}
+	proc := &agent.ProcState{PID: 7, Started: at, ExitCode: &code, Signal: 9, StderrTail: []string{"oh"}, Host: "a-000000000000a"}
+	info := &agent.ActorInfo{Type: "counter", Queued: 1, Handled: 2, Current: "add", Endpoints: []string{"add(int64) int64"}, Managed: true}
+	return map[string]any{
+		"Bootstrap": agent.Bootstrap{
+			Mesh: m, Rank: 4, Gen: 1, Host: owner, Nonce: "nonce", Root: "root", Namespace: "ns", Level: "debug", Within: time.Second,
+			Bus: agent.BusSettings{
+				URL: "nats://h:1", Token: "t", User: "u", Password: "p", Creds: "c", NKey: "n", CertFile: "cert", KeyFile: "key",
+				CAFile: "ca", TLSFirst: true, InboxPrefix: "_I", Insecure: true, JWT: "j", Seed: "s",
+			},
+		},
+		"Creation": agent.Creation{
+			Procs: &m, Lease: time.Minute,
+			Actors: &agent.ActorSpec{Name: "counters-000000000000n", Type: "counter", Params: []byte{1}, Owner: owner},
+		},
+		"Stopping":  agent.Stopping{ID: "m", Reason: "done", Grace: time.Second},
+		"Query":     agent.Query{ID: "m"},
+		"Waiting":   agent.Waiting{ID: "m", Until: agent.Running},
+		"Lease":     agent.Lease{ID: "m", For: time.Minute},
+		"Stream":    agent.Stream{ID: "m", To: read[actor.PortRef[actor.Event]]("client-000000000000c/0.0/client:_1")},
+		"LogQuery":  agent.LogQuery{ID: "m", Lines: 5},
+		"LogTail":   agent.LogTail{Rank: 2, Stream: "stderr", Lines: []string{"a", "b"}},
+		"Overlay":   agent.Overlay{{First: 2, Count: 3, Status: status}},
+		"State":     agent.State{ID: "m", Rank: 4, Status: status, Generation: 5, Proc: proc, Actor: info, Mesh: &m},
+		"HostInfo":  agent.HostInfo{ID: m.Hosts[0], Label: "a", Version: "v1", Build: "build", PID: 7, Procs: 2, Started: at, CPUs: 8},
+		"Readiness": agent.Readiness{Proc: read[subjects.ProcID]("workers-000000000000m/4.1"), Nonce: "nonce", Build: "build", Types: []string{"counter"}},
+	}
+}
+
+// golden is the committed file: name, CBOR in hex, JSON, a line each.
+func golden(t *testing.T) map[string][2]string {
+	t.Helper()
+	text, err := os.ReadFile(vectors)
+	require.NoError(t, err)
+	by := map[string][2]string{}
+	for line := range strings.Lines(string(text)) {
+		parts := strings.SplitN(strings.TrimSpace(line), " ", 3)
+		require.Len(t, parts, 3, line)
+		by[parts[0]] = [2]string{parts[1], parts[2]}
+	}
+	return by
+}
+
+func TestMessages_bytesAndJSONAreThoseOfTheGoldenVectors(t *testing.T) {
+	known := golden(t)
+	for name, v := range samples() {
+		b, err := wire.Marshal(v)
+		require.NoError(t, err, name)
+		j, err := json.Marshal(v)
+		require.NoError(t, err, name)
+		if _, ok := known[name]; !ok && *update {
+			appendVector(t, name+" "+hex.EncodeToString(b)+" "+string(j)+"\n")
+			continue
+		}
+		require.Contains(t, known, name, "a message without a golden vector: run with -update")
+		require.Equal(t, known[name][0], hex.EncodeToString(b), "%s: messages are append-only", name)
+		if name != "Bootstrap" { // it has no readers but our own
+			require.Equal(t, known[name][1], string(j), "%s: JSON names are append-only", name)
+		}
+		back := reflect.New(reflect.TypeOf(v))
+		require.NoError(t, wire.Unmarshal(b, back.Interface()), name)
+		again, err := wire.Marshal(back.Elem().Interface())
+		require.NoError(t, err, name)
+		require.Equal(t, b, again, name)
+	}
+}
+
+func appendVector(t *testing.T, line string) {
+	t.Helper()
+	f, err := os.OpenFile(vectors, os.O_APPEND|os.O_WRONLY, 0o600)
+	require.NoError(t, err)
+	_, err = f.WriteString(line)
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+}
+
+// Every field of a sample is set, so that a new one without a vector is noticed.
+func TestMessages_samplesLeaveNoFieldOut(t *testing.T) {
+	for name, v := range samples() {
+		requireFull(t, name, reflect.ValueOf(v))
+	}
+}
+
+func requireFull(t *testing.T, at string, v reflect.Value) {
+	t.Helper()
+	require.False(t, v.IsZero(), "%s is not set", at)
+	switch {
+	case v.Kind() == reflect.Pointer:
+		requireFull(t, at, v.Elem())
+	case v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Struct:
+		requireFull(t, at, v.Index(0))
+	case v.Kind() == reflect.Struct && strings.HasSuffix(v.Type().PkgPath(), "castnet/agent"):
+		for i := range v.NumField() {
+			if name := v.Type().Field(i).Name; name != "First" || v.Type().Name() != "Run" {
+				requireFull(t, at+"."+name, v.Field(i))
+			}
+		}
+	}
+}
+
+func TestBootstrap_namesTheProcThatIsLaunched(t *testing.T) {
+	b := samples()["Bootstrap"].(agent.Bootstrap)
+	require.Equal(t, "workers-000000000000m/4.1", b.ProcID().String())
+}
+
+func TestCommand_jsonOfAForeignClientIsEnough(t *testing.T) {
+	var s agent.Stopping
+	require.NoError(t, json.Unmarshal([]byte(`{"id":"m","reason":"done","grace":1000000000}`), &s))
+	require.Equal(t, agent.Stopping{ID: "m", Reason: "done", Grace: time.Second}, s)
+	var w agent.Waiting
+	require.NoError(t, json.Unmarshal([]byte(`{"id":"m","until":"running"}`), &w))
+	require.Equal(t, agent.Running, w.Until)
+}
+
+// fuzz decodes arbitrary bytes: what is accepted encodes again, and to the same bytes from then on.
+func fuzz[T any](f *testing.F, name string) {
+	b, err := wire.Marshal(samples()[name])
+	require.NoError(f, err)
+	f.Add(b)
+	f.Add([]byte{0xa0})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var v T
+		if wire.Unmarshal(data, &v) != nil {
+			return
+		}
+		first, err := wire.Marshal(v)
+		if err != nil {
+			return // an ID that was left out has no text
+		}
+		var again T
+		require.NoError(t, wire.Unmarshal(first, &again))
+		second, err := wire.Marshal(again)
+		require.NoError(t, err)
+		require.Equal(t, first, second)
+	})
+}
+
+func FuzzCreation(f *testing.F)  { fuzz[agent.Creation](f, "Creation") }
+func FuzzBootstrap(f *testing.F) { fuzz[agent.Bootstrap](f, "Bootstrap") }

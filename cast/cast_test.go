@@ -1,0 +1,373 @@
+package cast_test
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/bus/bustest"
+	"github.com/castnet-io/castnet/cast"
+	"github.com/castnet-io/castnet/mesh/shape"
+)
+
+func TestCAST1_eachRankOfTheRegionOnceAndNoOther(t *testing.T) {
+	c := newCluster(t, shape.Of("host", 2).With("gpu", 3).With("lane", 2), 6)
+	for _, text := range []string{
+		"*", "host=1", "gpu=2", "lane=0", "host=0,gpu=1", "host=1,gpu=2,lane=1", "gpu=1:3", "gpu=0:3:2,lane=1", "host=0:1,gpu=0:2",
+	} {
+		part := c.in(t, text)
+		require.NoError(t, cast.Post(t.Context(), part, note, 7), text)
+		_, err := cast.Gather(t.Context(), c.members, who, actor.None{}) // whatever comes before it is there now
+		require.NoError(t, err, text)
+		var want, got []int
+		for _, base := range part.region.Ranks() {
+			want = append(want, base)
+		}
+		for _, e := range c.await(t, len(want)) {
+			got = append(got, e.rank)
+		}
+		slices.Sort(got)
+		require.Equal(t, want, got, text)
+	}
+}
+
+func TestCAST2_castsAndDirectMessagesOfOneSenderStayInOrder(t *testing.T) {
+	c := newCluster(t, shape.Of("gpu", 3), 3)
+	const n = 1000
+	for i := range n {
+		switch i % 3 {
+		case 0:
+			require.NoError(t, cast.Post(t.Context(), c.members, note, i))
+		case 1:
+			require.NoError(t, cast.Post(t.Context(), c.in(t, "gpu=1:3"), note, i))
+		default:
+			require.NoError(t, note.Post(t.Context(), c.Ref(2).Via(c.client), i))
+		}
+		if i%100 == 99 { // mailboxes hold 1,024
+			_, err := cast.Gather(t.Context(), c.members, who, actor.None{})
+			require.NoError(t, err)
+		}
+	}
+	seen := make([][]int, 3)
+	for _, e := range c.await(t, n/3+1+2*(n/3)+n) {
+		seen[e.rank] = append(seen[e.rank], e.n)
+	}
+	require.Len(t, seen[2], n)
+	for rank, got := range seen {
+		require.True(t, slices.IsSorted(got), "rank %d", rank)
+		require.Len(t, slices.Compact(got), len(got), "rank %d", rank)
+	}
+}
+
+func TestCAST3_aHandlerSeesItsPointInTheViewAndWhoCast(t *testing.T) {
+	c := newCluster(t, twoByFour(), 4)
+	require.NoError(t, cast.Post(t.Context(), c.in(t, "gpu=1:3"), note, 0))
+	got := c.await(t, 4)
+	slices.SortFunc(got, func(a, b entry) int { return cmp.Compare(a.rank, b.rank) })
+	client := c.client.ID().Actor("client").String()
+	require.Equal(t, []entry{
+		{1, 0, "host=0/2,gpu=0/2", 0, client}, {2, 0, "host=0/2,gpu=1/2", 1, client},
+		{5, 0, "host=1/2,gpu=0/2", 2, client}, {6, 0, "host=1/2,gpu=1/2", 3, client},
+	}, got)
+	require.NoError(t, note.Post(t.Context(), c.Ref(6).Via(c.client), 0))
+	require.Equal(t, []entry{{6, 0, "host=1/2,gpu=2/4", 6, client}}, c.await(t, 1), "a direct message: its place in the mesh")
+}
+
+func TestCAST4_gatherHasOneValueForEachRankInOrder(t *testing.T) {
+	c := newCluster(t, twoByFour(), 4)
+	all, err := cast.Gather(t.Context(), c.members, who, actor.None{})
+	require.NoError(t, err)
+	require.Equal(t, []int{0, 1, 2, 3, 4, 5, 6, 7}, all.Values())
+	some, err := cast.Gather(t.Context(), c.in(t, "gpu=3"), name, "n")
+	require.NoError(t, err)
+	require.Equal(t, []string{"n3", "n7"}, some.Values())
+	require.Equal(t, "host=2,gpu=1", some.Region().Extent().String())
+}
+
+func TestCAST4_aRankThatRefusesIsNamedAndTheOthersCount(t *testing.T) {
+	c := newCluster(t, twoByFour(), 4)
+	all, err := cast.Gather(t.Context(), c.members, refuse, 5)
+	var partial *cast.CoverageError
+	require.ErrorAs(t, err, &partial)
+	require.Equal(t, "host=1,gpu=1", partial.Coverage.FailedRegion())
+	require.Empty(t, partial.Coverage.MissingRegion())
+	require.ErrorContains(t, err, "asked 8 · answered 7 · failed 1 [host=1,gpu=1] · missing 0; rank 5 (host=1/2,gpu=1/4): not today")
+	require.Equal(t, []int{0, 1, 2, 3, 4, 0, 6, 7}, all.Values())
+
+	sum, err := cast.Reduce(t.Context(), c.members, refuse, 5, cast.Sum[int]())
+	require.ErrorAs(t, err, &partial)
+	require.Equal(t, 28-5, sum)
+	require.Equal(t, "host=1,gpu=1", partial.Coverage.FailedRegion())
+}
+
+func TestCAST4_streamYieldsEachRankOnceAndMayBeLeft(t *testing.T) {
+	c := newCluster(t, twoByFour(), 4)
+	seen := map[int]int{}
+	for pt, r := range cast.Stream(t.Context(), c.in(t, "host=1"), refuse, 6) {
+		require.NotContains(t, seen, pt.Rank())
+		seen[pt.Rank()] = r.Value
+		require.Equal(t, pt.Rank() == 2, r.Err != nil, "%v", r.Err)
+	}
+	require.Equal(t, map[int]int{0: 4, 1: 5, 2: 0, 3: 7}, seen)
+	for range cast.Stream(t.Context(), c.members, who, actor.None{}) {
+		break
+	}
+	_, err := cast.Gather(t.Context(), c.members, who, actor.None{})
+	require.NoError(t, err)
+}
+
+func TestCAST4_theDeadlineNamesWhoIsMissingAndKeepsTheRest(t *testing.T) {
+	c := newCluster(t, twoByFour(), 4)
+	for _, fold := range []bool{false, true} {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		var err error
+		if fold {
+			var sum int
+			sum, err = cast.Reduce(ctx, c.members, wait, 5, cast.Sum[int]())
+			require.Equal(t, 28-5, sum, "the host's other answers were folded in time")
+		} else {
+			_, err = cast.Gather(ctx, c.members, wait, 5)
+		}
+		require.ErrorIs(t, err, actor.ErrDeadline)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		var partial *cast.CoverageError
+		require.ErrorAs(t, err, &partial)
+		require.Equal(t, "host=1,gpu=1", partial.Coverage.MissingRegion())
+		require.Empty(t, partial.Coverage.Failed)
+	}
+}
+
+func TestCAST4_theCallerMayGiveUp(t *testing.T) {
+	c := newCluster(t, shape.Of("gpu", 2), 2)
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		c.await(t, 1) // rank 1 waits
+		cancel()
+	}()
+	_, err := cast.Gather(ctx, c.members, wait, 1)
+	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorContains(t, err, "the caller gave up")
+}
+
+func TestCAST4_aDeadRankFailsAtOnceAndLaterCastsDoNotAskIt(t *testing.T) {
+	c := newCluster(t, twoByFour(), 4)
+	waiting := make(chan error, 1)
+	go func() {
+		_, err := cast.Gather(t.Context(), c.members, wait, 5)
+		waiting <- err
+	}()
+	c.await(t, 1) // rank 5 has it and says nothing
+	c.die(5)
+	err := <-waiting
+	require.ErrorIs(t, err, actor.ErrProcDead)
+	require.ErrorContains(t, err, "asked 8 · answered 7 · failed 1 [host=1,gpu=1]")
+	require.ErrorContains(t, err, "killed by signal 9")
+
+	err = cast.Post(t.Context(), c.members, note, 1)
+	require.ErrorIs(t, err, actor.ErrProcDead)
+	require.ErrorContains(t, err, "failed 1 [host=1,gpu=1]")
+	require.Len(t, c.await(t, 7), 7)
+	sum, err := cast.Reduce(t.Context(), c.members, who, actor.None{}, cast.Sum[int]())
+	require.ErrorIs(t, err, actor.ErrProcDead)
+	require.Equal(t, 28-5, sum)
+	for range 50 {
+		_, err := cast.Choose(t.Context(), c.in(t, "host=1,gpu=1:3"), who, actor.None{})
+		require.NoError(t, err, "who is known to be dead is not chosen")
+	}
+}
+
+// A member whose death is known to the folder only by then must not hold up its host's answers.
+func TestCAST4_aDeadRankDoesNotHoldUpItsFolder(t *testing.T) {
+	c := newCluster(t, twoByFour(), 4)
+	waiting := make(chan error, 1)
+	go func() {
+		sum, err := cast.Reduce(t.Context(), c.members, wait, 6, cast.Sum[int]())
+		require.Equal(t, 28-6, sum)
+		waiting <- err
+	}()
+	c.await(t, 1)
+	c.die(6)
+	err := <-waiting
+	require.ErrorIs(t, err, actor.ErrProcDead)
+	require.ErrorContains(t, err, "answered 7 · failed 1 [host=1,gpu=2] · missing 0")
+}
+
+func TestCAST4_aDeadFolderTakesItsHostsAnswersWithIt(t *testing.T) {
+	c := newCluster(t, twoByFour(), 4)
+	waiting := make(chan error, 1)
+	go func() {
+		sum, err := cast.Reduce(t.Context(), c.members, wait, 4, cast.Sum[int]())
+		require.Equal(t, 0+1+2+3, sum)
+		waiting <- err
+	}()
+	c.await(t, 1) // rank 4 folds for its host, and hangs
+	c.die(4)
+	err := <-waiting
+	var partial *cast.CoverageError
+	require.ErrorAs(t, err, &partial)
+	require.Equal(t, "host=1,gpu=0", partial.Coverage.FailedRegion())
+	require.Equal(t, "host=1,gpu=1:4", partial.Coverage.MissingRegion())
+	require.ErrorContains(t, err, "the proc that folded its host's answers died: the proc is gone: killed by signal 9")
+}
+
+func TestCAST5_answersFoldInRankOrderOverHosts(t *testing.T) {
+	c := newCluster(t, shape.Of("host", 3).With("gpu", 3), 3)
+	for _, part := range []string{"*", "gpu=0:3:2", "host=1:3", "host=2,gpu=1"} {
+		region := c.in(t, part)
+		var want []string
+		for _, base := range region.region.Ranks() {
+			want = append(want, "r"+strconv.Itoa(base))
+		}
+		got, err := cast.Reduce(t.Context(), region, name, "r", concat)
+		require.NoError(t, err)
+		require.Equal(t, strings.Join(want, " "), got, part)
+	}
+}
+
+func TestCAST5_builtInReducersNeedNoDeclaration(t *testing.T) {
+	c := newCluster(t, twoByFour(), 4)
+	for want, by := range map[int]actor.Reducer[int]{28: cast.Sum[int](), 0: cast.Min[int](), 7: cast.Max[int]()} {
+		got, err := cast.Reduce(t.Context(), c.members, who, actor.None{}, by)
+		require.NoError(t, err)
+		require.Equal(t, want, got, by.Name())
+	}
+	all, err := cast.Reduce(t.Context(), c.in(t, "gpu=1:4:2"), odd, actor.None{}, cast.All[bool]())
+	require.NoError(t, err)
+	require.True(t, all)
+	anyOdd, err := cast.Reduce(t.Context(), c.in(t, "gpu=0:4:2"), odd, actor.None{}, cast.Any[bool]())
+	require.NoError(t, err)
+	require.False(t, anyOdd)
+}
+
+func TestReduce_aReducerThatPanicsIsAnErrorOfEachRank(t *testing.T) {
+	c := newCluster(t, twoByFour(), 4)
+	got, err := cast.Reduce(t.Context(), c.members, who, actor.None{}, bad)
+	require.ErrorContains(t, err, "reducer bad panicked: cannot fold")
+	require.ErrorContains(t, err, "failed 8 [*]")
+	require.Zero(t, got)
+	_, err = cast.Reduce(t.Context(), c.in(t, "gpu=0"), who, actor.None{}, bad)
+	require.ErrorContains(t, err, "fold the answers of who: reducer bad panicked", "at the caller, when hosts have one rank each")
+}
+
+func TestReduce_refusesReducersThatProcsDoNotKnow(t *testing.T) {
+	c := newCluster(t, shape.Of("gpu", 2), 2)
+	_, err := cast.Reduce(t.Context(), c.members, who, actor.None{}, unknown)
+	require.ErrorIs(t, err, actor.ErrInvalid)
+	require.ErrorContains(t, err, `does not declare the reducer "unknown"`)
+	_, err = cast.Reduce(t.Context(), c.members, who, actor.None{}, actor.NewReducer("two words", func(a, _ int) (int, error) { return a, nil }))
+	require.ErrorContains(t, err, `"two words"`)
+	_, err = cast.Reduce(t.Context(), c.members, name, "", actor.NewReducer("sum", func(a, b string) (string, error) { return a + b, nil }))
+	require.ErrorContains(t, err, "reducer sum folds numbers, got string")
+}
+
+func TestCast_anActorMayCastToItsOwnMesh(t *testing.T) {
+	c := newCluster(t, twoByFour(), 4)
+	want := "x0 x1 x2 x3 x4 x5 x6 x7"
+	// The actor that casts waits on its own turn, so it must not be among those it asks.
+	c.book.members = c.book.members.in(t, "host=1")
+	got, err := relay.Call(t.Context(), c.Ref(0).Via(c.client), "x")
+	require.NoError(t, err)
+	require.Equal(t, want[12:], got)
+
+	// Code beside the actor speaks for its proc: its own member is served without the bus.
+	for rank := range 8 {
+		local := c.members
+		local.via = c.procs[rank]
+		folded, err := cast.Reduce(t.Context(), local, name, "x", concat)
+		require.NoError(t, err)
+		require.Equal(t, want, folded, "from rank %d, which folds or is folded", rank)
+		all, err := cast.Gather(t.Context(), local, name, "x")
+		require.NoError(t, err)
+		require.Equal(t, strings.Fields(want), all.Values())
+		require.NoError(t, cast.Post(t.Context(), local, note, rank))
+		require.Len(t, c.await(t, 8), 8)
+	}
+}
+
+func TestCast_whatIsWrongWithTheCallIsAnErrorBeforeAnythingIsSent(t *testing.T) {
+	c := newCluster(t, shape.Of("gpu", 2), 2)
+	outside, foreign := c.members, c.members
+	outside.region = shape.Of("gpu", 3).Region()
+	foreign.err = context.DeadlineExceeded
+	for want, m := range map[string]members{
+		"region gpu=3/1 is not in the mesh's extent gpu=2": outside,
+		"nobody to cast as":         {place: c.place, region: c.region},
+		"context deadline exceeded": foreign,
+	} {
+		_, err := cast.Gather(t.Context(), m, who, actor.None{})
+		require.ErrorContains(t, err, want)
+		_, err = cast.Reduce(t.Context(), m, who, actor.None{}, cast.Sum[int]())
+		require.ErrorContains(t, err, want)
+		require.ErrorContains(t, cast.Post(t.Context(), m, note, 1), want)
+		for _, r := range cast.Stream(t.Context(), m, who, actor.None{}) {
+			require.ErrorContains(t, r.Err, want)
+		}
+	}
+	_, err := cast.Choose(t.Context(), outside, who, actor.None{})
+	require.ErrorContains(t, err, "is not in the mesh")
+	_, err = cast.Choose(t.Context(), foreign, who, actor.None{})
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.ErrorContains(t, cast.Post(t.Context(), c.members, actor.NewEndpoint[*member, int, int]("two words"), 1), `"two words"`)
+	require.ErrorContains(t, cast.Post(t.Context(), c.members, actor.NewEndpoint[*member, chan int, int]("note"), nil), "cast note")
+	huge := strings.Repeat("x", 2<<20)
+	_, err = cast.Gather(t.Context(), c.members, name, huge)
+	require.ErrorIs(t, err, actor.ErrTooLarge)
+	_, err = cast.Gather(t.Context(), c.members, name, "still here")
+	require.NoError(t, err)
+}
+
+func TestCast_anEndpointOrActorThatIsNotThereFailsEachRank(t *testing.T) {
+	c := newCluster(t, twoByFour(), 4)
+	absent := actor.NewEndpoint[*member, int, int]("absent")
+	_, err := cast.Gather(t.Context(), c.members, absent, 1)
+	require.ErrorIs(t, err, actor.ErrNoEndpoint)
+	_, err = cast.Reduce(t.Context(), c.members, absent, 1, cast.Sum[int]())
+	require.ErrorIs(t, err, actor.ErrNoEndpoint)
+	require.ErrorContains(t, err, "failed 8 [*]")
+}
+
+func TestForeign_eachRankAnswersForItselfWithItsRank(t *testing.T) {
+	c := newCluster(t, twoByFour(), 4)
+	b := bustest.Open(t, c.server)
+	space := c.client.Space()
+	for where, want := range map[string]string{"_-_": "0 1 2 3 4 5 6 7", "1-_": "4 5 6 7", "_-2": "2 6", "1-3": "7"} {
+		var got []string
+		ask := bus.Msg{Subject: space.Cast(c.place.Mesh, "members", "name", where, "anon"), Data: []byte(`"n"`)}
+		for m, err := range b.Control().RequestMany(t.Context(), ask, 300*time.Millisecond) {
+			require.NoError(t, err)
+			rank := m.Header.Get(actor.HeaderRank)
+			require.JSONEq(t, `"n`+rank+`"`, string(m.Data))
+			require.Equal(t, "application/json", m.Header.Get(actor.HeaderContentType))
+			got = append(got, rank)
+		}
+		slices.Sort(got)
+		require.Equal(t, want, strings.Join(got, " "), where)
+	}
+	ask := bus.Msg{Subject: space.Cast(c.place.Mesh, "members", "name", "1-3", "anon"), Data: []byte(`{"n":`)}
+	answer, err := b.Control().Request(t.Context(), ask)
+	require.NoError(t, err)
+	require.Equal(t, "400", answer.Header.Get(actor.HeaderErrorCode))
+	require.Equal(t, "7", answer.Header.Get(actor.HeaderRank))
+}
+
+func TestRouter_dropsWhatIsNoCastAndGoesOn(t *testing.T) {
+	c := newCluster(t, shape.Of("gpu", 2), 2)
+	b := bustest.Open(t, c.server)
+	subject := c.client.Space().Cast(c.place.Mesh, "members", "note", "_", c.client.ID().Process().String())
+	for _, data := range [][]byte{{0}, {0, 1, 4}, {0, 1, 1, 1, 0, 0, 0, 0, 0}, {0, 1, 4, 1, 0, 0, 0, 0, 1, 0xff}, {0, 1, 4, 1, 0, 0, 0, 0, 1, 0xa0}} {
+		require.NoError(t, b.Data().Publish(subject, data))
+	}
+	require.NoError(t, b.Data().Flush(t.Context()))
+	all, err := cast.Gather(t.Context(), c.members, who, actor.None{})
+	require.NoError(t, err)
+	require.Equal(t, []int{0, 1}, all.Values())
+}

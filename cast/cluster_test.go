@@ -1,0 +1,222 @@
+package cast_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/bus/bustest"
+	"github.com/castnet-io/castnet/bus/embed"
+	"github.com/castnet-io/castnet/cast"
+	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// What the members of a test's mesh can be asked. All are of type *member.
+var (
+	memberType = actor.NewType[*member, int]("member")
+	note       = actor.NewEndpoint[*member, int, actor.None]("note")         // written down, with point and sender
+	who        = actor.NewEndpoint[*member, actor.None, int]("who", bad)     // its rank in the mesh
+	name       = actor.NewEndpoint[*member, string, string]("name", concat)  // the text and its rank
+	odd        = actor.NewEndpoint[*member, actor.None, bool]("odd")         // whether its rank is
+	refuse     = actor.NewEndpoint[*member, int, int]("refuse", bad)         // fails on that rank
+	wait       = actor.NewEndpoint[*member, int, int]("wait")                // on that rank for the rest of the test
+	relay      = actor.NewEndpoint[*member, string, string]("relay", concat) // casts name to its own mesh and answers the fold
+
+	concat  = actor.NewReducer("concat", func(a, b string) (string, error) { return a + " " + b, nil })
+	bad     = actor.NewReducer("bad", func(int, int) (int, error) { panic("cannot fold") })
+	unknown = actor.NewReducer("unknown", func(a, b int) (int, error) { return a + b, nil })
+)
+
+// member is one rank; it writes down what it is told.
+type member struct {
+	rank int
+	book *book
+}
+
+func (m *member) note(ctx *actor.Context, n int) (actor.None, error) {
+	m.book.add(entry{m.rank, n, ctx.Point().String(), ctx.Point().Rank(), ctx.Sender().String()})
+	return actor.None{}, nil
+}
+
+func (m *member) who(*actor.Context, actor.None) (int, error)  { return m.rank, nil }
+func (m *member) odd(*actor.Context, actor.None) (bool, error) { return m.rank%2 == 1, nil }
+
+func (m *member) name(_ *actor.Context, s string) (string, error) {
+	return fmt.Sprintf("%s%d", s, m.rank), nil
+}
+
+func (m *member) refuse(_ *actor.Context, rank int) (int, error) {
+	if m.rank == rank {
+		return 0, errors.New("not today")
+	}
+	return m.rank, nil
+}
+
+func (m *member) wait(_ *actor.Context, rank int) (int, error) {
+	if m.rank == rank {
+		m.book.add(entry{rank: rank})
+		<-m.book.done
+	}
+	return m.rank, nil
+}
+
+func (m *member) relay(ctx *actor.Context, s string) (string, error) {
+	return cast.Reduce(ctx, m.book.members, name, s, concat)
+}
+
+// entry is one message that a member was handed.
+type entry struct {
+	rank, n int
+	point   string
+	view    int
+	sender  string
+}
+
+// book collects what all members are told.
+type book struct {
+	members members
+	done    chan struct{} // closed when the test is over
+	mu      sync.Mutex
+	entries []entry
+	more    chan struct{}
+}
+
+func (b *book) add(e entry) {
+	b.mu.Lock()
+	b.entries = append(b.entries, e)
+	b.mu.Unlock()
+	select {
+	case b.more <- struct{}{}:
+	default:
+	}
+}
+
+// await returns everything there is once it is at least n, and starts a new page.
+func (b *book) await(t *testing.T, n int) []entry {
+	t.Helper()
+	for {
+		b.mu.Lock()
+		if len(b.entries) >= n {
+			defer b.mu.Unlock()
+			out := b.entries
+			b.entries = nil
+			return out
+		}
+		b.mu.Unlock()
+		select {
+		case <-b.more:
+		case <-time.After(10 * time.Second):
+			t.Fatalf("waited for %d messages in vain", n)
+		}
+	}
+}
+
+// members is a region of the test's mesh: what package mesh hands to users.
+type members struct {
+	via    *actor.Proc
+	place  cast.Placement
+	region shape.Region
+	err    error
+}
+
+func (m members) Target() (cast.Target, error) {
+	return cast.Target{Via: m.via, Placement: m.place, Actor: "members", Region: m.region}, m.err
+}
+
+func (m members) Ref(rank int) actor.Ref[*member] {
+	base, err := m.region.BaseRank(rank)
+	if err != nil {
+		return actor.BadRef[*member](err)
+	}
+	return actor.RefOf[*member](m.place.Proc(base).Actor("members"))
+}
+
+// in is the part of the mesh that a text selects.
+func (m members) in(t *testing.T, text string) members {
+	t.Helper()
+	r, err := shape.Select(m.place.Extent, text)
+	require.NoError(t, err)
+	m.region = r
+	return m
+}
+
+// cluster is a mesh of procs in this process, each with connections of its own, and a client.
+type cluster struct {
+	members
+	*book
+	server *embed.Server
+	client *actor.Proc
+	procs  []*actor.Proc
+	log    zerolog.Logger
+}
+
+func newCluster(t *testing.T, extent shape.Extent, perHost int) *cluster {
+	t.Helper()
+	c := &cluster{server: bustest.Server(t), log: zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.ErrorLevel)}
+	c.book = &book{done: make(chan struct{}), more: make(chan struct{}, 1)}
+	mesh, err := subjects.NewMeshID("mesh")
+	require.NoError(t, err)
+	c.place, c.region = cast.Placement{Mesh: mesh, Extent: extent, PerHost: perHost}, extent.Region()
+	c.client = c.start(t, subjects.ProcID{Mesh: newMesh(t, "client")}, nil)
+	c.book.members = c.members
+	c.via = c.client
+	for rank := range extent.NumRanks() {
+		p := c.start(t, c.place.Proc(rank), &cast.Member{Placement: c.place, Rank: rank})
+		point, err := extent.Point(rank)
+		require.NoError(t, err)
+		_, err = p.Spawn(t.Context(), actor.Spawning{Type: "member", Name: "members", Params: rank, Point: point})
+		require.NoError(t, err)
+		c.procs = append(c.procs, p)
+	}
+	t.Cleanup(func() { close(c.done) })
+	return c
+}
+
+func newMesh(t *testing.T, label string) subjects.MeshID {
+	t.Helper()
+	id, err := subjects.NewMeshID(label)
+	require.NoError(t, err)
+	return id
+}
+
+// start is one proc with its router, ended when the test is.
+func (c *cluster) start(t *testing.T, id subjects.ProcID, m *cast.Member) *actor.Proc {
+	t.Helper()
+	def := memberType.Made(func(ctx *actor.Context, rank int) (*member, error) { return &member{rank, c.book}, nil },
+		note.By((*member).note), who.By((*member).who), name.By((*member).name), odd.By((*member).odd),
+		refuse.By((*member).refuse), wait.By((*member).wait), relay.By((*member).relay))
+	registry, err := actor.NewRegistry(def)
+	require.NoError(t, err)
+	b := bustest.Open(t, c.server, func(o *bus.Options) { o.Log = c.log })
+	p, err := actor.NewProc(t.Context(), actor.Options{ID: id, Bus: b, Registry: registry, Log: c.log})
+	require.NoError(t, err)
+	r, err := cast.Start(p, m)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		require.NoError(t, p.Close(ctx))
+		r.Close()
+	})
+	return p
+}
+
+// die is the word of a host that a rank's proc has ended.
+func (c *cluster) die(rank int) {
+	c.client.Emit(actor.Event{
+		Kind: actor.KindProc, Status: string(actor.Failed), Mesh: c.place.Mesh.String(), Rank: rank,
+		Reason: "killed by signal 9", At: time.Now(),
+	})
+}
+
+// twoByFour is two hosts with four ranks each.
+func twoByFour() shape.Extent { return shape.Of("host", 2).With("gpu", 4) }

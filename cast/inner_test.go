@@ -1,0 +1,316 @@
+package cast
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/internal/link"
+	"github.com/castnet-io/castnet/internal/wire"
+	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// anyExtent draws an extent of one to six dimensions.
+func anyExtent(t *rapid.T) shape.Extent {
+	e := shape.Unit()
+	for i := range rapid.IntRange(1, 6).Draw(t, "dims") {
+		e = e.With(string(rune('a'+i)), rapid.IntRange(1, 4).Draw(t, "size"))
+	}
+	return e
+}
+
+// anyRegion slices an extent along some dimensions.
+func anyRegion(t *rapid.T, e shape.Extent) shape.Region {
+	r := e.Region()
+	for _, d := range e.Dims() {
+		var err error
+		begin := rapid.IntRange(0, d.Size-1).Draw(t, "begin")
+		switch rapid.IntRange(0, 2).Draw(t, "slice "+d.Label) {
+		case 1:
+			r, err = r.Index(d.Label, begin)
+		case 2:
+			r, err = r.SliceStep(d.Label, begin, rapid.IntRange(begin+1, d.Size).Draw(t, "end"), rapid.IntRange(1, 3).Draw(t, "step"))
+		}
+		require.NoError(t, err)
+	}
+	return r
+}
+
+func TestWhere_everyMemberOfTheRegionSubscribesWhatIsPlanned(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		e := anyExtent(t)
+		r := anyRegion(t, e)
+		where, err := wherePlan(e, r)
+		require.NoError(t, err)
+		require.NoError(t, subjects.CheckWhere(where))
+		for base := range e.NumRanks() {
+			at, err := e.Point(base)
+			require.NoError(t, err)
+			tokens := whereTokens(e, at)
+			require.Len(t, slices.Compact(slices.Sorted(slices.Values(tokens))), 1<<len(whereDims(e)), "each once")
+			hears := slices.Contains(tokens, where)
+			require.True(t, hears || !r.Contains(base), "rank %d of %s does not hear %s", base, r, where)
+			require.Equal(t, matches(e, where, at), hears, "rank %d, %s", base, where)
+		}
+	})
+}
+
+// matches is the dumb oracle: does a token speak of a point?
+func matches(e shape.Extent, where string, at shape.Point) bool {
+	parts := strings.Split(where, "-")
+	for k, i := range whereDims(e) {
+		if parts[k] != free && parts[k] != strings.Split(strings.Split(at.String(), ",")[i], "=")[1][:1] {
+			return false
+		}
+	}
+	return true
+}
+
+func TestWhere_aSliceThatFixesDimensionsReachesExactlyItsRanks(t *testing.T) {
+	e := shape.Of("host", 3).With("gpu", 4)
+	for text, want := range map[string]string{"*": "_-_", "host=2": "2-_", "gpu=3": "_-3", "host=1,gpu=0": "1-0", "gpu=1:3": "_-_"} {
+		r, err := shape.Select(e, text)
+		require.NoError(t, err)
+		where, err := wherePlan(e, r)
+		require.NoError(t, err)
+		require.Equal(t, want, where, text)
+	}
+	where, err := wherePlan(shape.Of("host", 1), shape.Of("host", 1).Region())
+	require.NoError(t, err)
+	require.Equal(t, "_", where, "dimensions of size 1 are left out")
+}
+
+func TestHeader_runsAndSpansSayWhatTheyWereMadeFrom(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		values := rapid.SliceOf(rapid.SampledFrom([]uint64{0, 1, 7, link.Left})).Draw(t, "values")
+		rs := runs(values)
+		for i, want := range values {
+			got, ok := at(rs, i)
+			require.True(t, ok)
+			require.Equal(t, want, got)
+		}
+		_, ok := at(rs, len(values))
+		require.False(t, ok)
+		ranks := slices.Sorted(slices.Values(rapid.SliceOfDistinct(rapid.IntRange(0, 50), func(i int) int { return i }).Draw(t, "ranks")))
+		ss := spans(ranks)
+		for r := range 60 {
+			require.Equal(t, slices.Contains(ranks, r), contains(ss, r))
+		}
+	})
+}
+
+func TestHeader_isForMembersThatAreMeantOnly(t *testing.T) {
+	e := shape.Of("gpu", 8)
+	r, err := e.Region().Slice("gpu", 2, 6)
+	require.NoError(t, err)
+	ext, err := wire.Marshal(header{Region: r, Prevs: runs([]uint64{5, 5, 9, link.Left}), Skip: []span{{0, 1}}})
+	require.NoError(t, err)
+	for base, want := range map[int]bool{0: false, 1: false, 2: false, 3: true, 4: true, 5: false, 6: false} {
+		var h header
+		view, prev, member, err := h.open(ext, base)
+		require.NoError(t, err)
+		require.Equal(t, want, member, "rank %d", base)
+		if member {
+			require.Equal(t, base-2, view)
+			require.Equal(t, map[int]uint64{3: 5, 4: 9}[base], prev)
+		}
+	}
+	short, err := wire.Marshal(header{Region: r, Prevs: runs([]uint64{5})})
+	require.NoError(t, err)
+	_, _, _, err = new(header).open(short, 4)
+	require.ErrorContains(t, err, "no prev for rank 2 of 4")
+	odd, err := wire.Marshal(header{Region: r, Mode: 9})
+	require.NoError(t, err)
+	_, _, _, err = new(header).open(odd, 4)
+	require.ErrorContains(t, err, "unknown mode 9")
+}
+
+// Whatever a peer sends, a member finds its place or an error, and a tally settles no more ranks
+// than there are.
+func FuzzHeaderAndRest(f *testing.F) {
+	h, err := wire.Marshal(header{Region: shape.Of("gpu", 4).Region(), Prevs: []run{{4, 1}}, Skip: []span{{1, 2}}, Mode: modeFold, Home: "h", Reducer: "sum"})
+	require.NoError(f, err)
+	r, err := wire.Marshal(rest{Home: "h", Rank: 1, Folded: true, Answered: []span{{0, 2}}, Failed: []failure{{2, []byte{0xa0}}}})
+	require.NoError(f, err)
+	f.Add(h, 2)
+	f.Add(r, 0)
+	f.Fuzz(func(t *testing.T, data []byte, base int) {
+		var got header
+		if view, _, member, err := got.open(data, base); err == nil && member {
+			require.Less(t, view, got.Region.NumRanks())
+			back, err := got.Region.BaseRank(view)
+			require.NoError(t, err)
+			require.Equal(t, base, back)
+		}
+		tl := newTally(eight(), true)
+		tl.take(actor.Incoming{Frame: wire.Frame{Kind: wire.Value, Ext: data}})
+		c := tl.coverage()
+		require.Equal(t, 8, c.Answered+len(c.Failed)+len(c.Missing))
+		require.LessOrEqual(t, len(tl.drain()), 8)
+	})
+}
+
+// eight is a target of two hosts with four ranks each.
+func eight() Target {
+	e := shape.Of("host", 2).With("gpu", 4)
+	return Target{Placement: Placement{Extent: e, PerHost: 4}, Region: e.Region()}
+}
+
+// oracle is a tally without cleverness: it remembers the first word on each rank.
+type oracle struct {
+	fates map[int]fate
+	order []int
+}
+
+func (o *oracle) settle(rank int, f fate) {
+	if _, known := o.fates[rank]; rank >= 0 && rank < 8 && !known {
+		o.fates[rank] = f
+		o.order = append(o.order, rank)
+	}
+}
+
+func TestTally_theFirstWordOnEachRankCounts(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		tl, o := newTally(eight(), false), &oracle{fates: map[int]fate{}}
+		for range rapid.IntRange(0, 20).Draw(t, "events") {
+			rank := rapid.IntRange(-1, 8).Draw(t, "rank")
+			switch rapid.SampledFrom([]string{"value", "error", "gone", "expire"}).Draw(t, "event") {
+			case "value":
+				tl.answer(rank, actor.Answer{Value: rank})
+				o.settle(rank, answered)
+			case "error":
+				tl.answer(rank, actor.Answer{Err: errors.New("no")})
+				o.settle(rank, failed)
+			case "gone":
+				tl.unreachable(rank, errors.New("gone"))
+				o.settle(rank, failed)
+			case "expire":
+				tl.expire(errors.New("late"))
+				for r := range 8 {
+					o.settle(r, missing)
+				}
+			}
+			requireSame(t, o, tl)
+		}
+		require.Equal(t, o.order, append([]int(nil), tl.drain()...))
+		require.Empty(t, tl.drain())
+		for i, a := range tl.inOrder() {
+			require.True(t, i == 0 || a.Value.(int) > tl.inOrder()[i-1].Value.(int))
+		}
+	})
+}
+
+func requireSame(t *rapid.T, o *oracle, tl *tally) {
+	require.Equal(t, 8-len(o.fates), tl.open)
+	c := tl.coverage()
+	for rank := range 8 {
+		require.Equal(t, o.fates[rank], tl.fates[rank], "rank %d", rank)
+	}
+	require.Equal(t, 8, c.Asked)
+	require.Equal(t, 8, c.Answered+len(c.Failed)+len(c.Missing))
+	require.Equal(t, c.Answered == 8, c.Whole())
+	for _, f := range append(slices.Clone(c.Failed), c.Missing...) {
+		require.Equal(t, f.Rank, f.Point.Rank())
+	}
+}
+
+// In a folding cast a host speaks once, for all its ranks that were meant, and its folder takes
+// them along when it dies.
+func TestTally_ofAFoldingCastSettlesHostByHost(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		tl, o := newTally(eight(), true), &oracle{fates: map[int]fate{}}
+		folder := [2]int{-1, -1}
+		for rank := 7; rank >= 0; rank-- {
+			if rapid.Bool().Draw(t, "dead before") {
+				tl.settle(rank, failed, errors.New("gone"))
+				o.settle(rank, failed)
+			} else {
+				folder[rank/4] = rank
+			}
+		}
+		for range rapid.IntRange(0, 12).Draw(t, "events") {
+			rank := rapid.IntRange(0, 7).Draw(t, "rank")
+			host := rank / 4
+			if rapid.Bool().Draw(t, "dies") {
+				_, known := o.fates[rank]
+				tl.unreachable(rank, errors.New("gone"))
+				o.settle(rank, failed)
+				if rank == folder[host] && !known {
+					for r := host * 4; r < host*4+4; r++ {
+						o.settle(r, missing)
+					}
+				}
+			} else {
+				tl.answerHost(rest{Folded: true, Answered: []span{{host * 4, 3}}, Failed: []failure{{host*4 + 3, actor.EncodeError(errors.New("no"))}}}, actor.Answer{Value: host})
+				for r := host * 4; r < host*4+3; r++ {
+					o.settle(r, answered)
+				}
+				o.settle(host*4+3, failed)
+			}
+			requireSame(t, o, tl)
+			require.LessOrEqual(t, len(tl.inOrder()), 2, "one value for each host")
+		}
+	})
+}
+
+func TestCoverage_namesRegionsAsTheyAreAskedFor(t *testing.T) {
+	tl := newTally(eight(), false)
+	for rank := range 5 {
+		tl.answer(rank, actor.Answer{})
+	}
+	tl.answer(5, actor.Answer{Err: &actor.Error{Code: actor.CodeStopped, Text: "stopped", Actor: "a", Endpoint: "e"}})
+	tl.expire(&actor.Error{Code: actor.CodeDeadline, Text: "late"})
+	c := tl.coverage()
+	require.Equal(t, "asked 8 · answered 5 · failed 1 [host=1,gpu=1] · missing 2 [host=1,gpu=2:4]", c.String())
+	err := &CoverageError{Mesh: "m", Actor: "a", Endpoint: "e", Coverage: c}
+	require.EqualError(t, err, "cast e to a on m: "+c.String()+
+		"; rank 5 (host=1/2,gpu=1/4): stopped; rank 6 (host=1/2,gpu=2/4): late; rank 7 (host=1/2,gpu=3/4): late")
+	require.ErrorIs(t, err, actor.ErrStopped)
+	require.ErrorIs(t, err, actor.ErrDeadline)
+	require.NotErrorIs(t, err, actor.ErrPanic)
+
+	many := newTally(Target{Placement: Placement{Extent: shape.Of("gpu", 99), PerHost: 99}, Region: shape.Of("gpu", 99).Region()}, false)
+	many.expire(errors.New("late"))
+	require.ErrorContains(t, &CoverageError{Coverage: many.coverage()}, "; and 89 more")
+}
+
+func TestBuiltins_foldEveryKindTheyMakeSenseOf(t *testing.T) {
+	type count int16
+	for name, c := range map[string]struct{ a, b, want any }{
+		nameSum: {count(3), count(4), count(7)}, nameMin: {2.5, -1.5, -1.5}, nameMax: {uint8(3), uint8(9), uint8(9)},
+		nameAll: {true, false, false}, nameAny: {true, false, true},
+	} {
+		got, err := builtins[name](c.a, c.b)
+		require.NoError(t, err, name)
+		require.Equal(t, c.want, got, name)
+		_, err = builtins[name]("a", "b")
+		require.ErrorContains(t, err, "reducer "+name+" folds")
+		_, err = builtins[name](1, "b")
+		require.ErrorContains(t, err, "reducer "+name)
+		_, err = builtins[name](nil, nil)
+		require.Error(t, err, name)
+	}
+}
+
+func TestFolding_countsOnlyWhoIsMeant(t *testing.T) {
+	f := &folding{got: map[int]actor.Answer{}}
+	for rank := range 9 { // answers may come before the cast: no more than a host has
+		f.put(rank, actor.Answer{Value: "early"}, 4)
+	}
+	require.Len(t, f.got, 4)
+	f.job, f.known = job{ranks: []int{3, 5}}, true
+	require.False(t, f.complete())
+	for _, rank := range []int{9, 5, 5, 3} {
+		f.put(rank, actor.Answer{Value: rank}, 4)
+	}
+	require.True(t, f.complete())
+	require.NotContains(t, f.got, 9, "a rank of another host has no say here")
+	require.Equal(t, "early", f.got[3].Value)
+	require.Equal(t, 5, f.got[5].Value)
+}

@@ -1,0 +1,369 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/agent/proc"
+	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/bus/bustest"
+	"github.com/castnet-io/castnet/bus/embed"
+	"github.com/castnet-io/castnet/cast"
+	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// fakeHost is the agent of a host whose procs are imagined.
+type fakeHost struct {
+	agent.Agent
+	table  *agent.Table
+	ranks  []int
+	refuse error
+	mute   bool // says nothing to Create
+
+	mu   sync.Mutex
+	told []string
+	more chan struct{}
+}
+
+func (h *fakeHost) note(what string) {
+	h.mu.Lock()
+	h.told = append(h.told, what)
+	h.mu.Unlock()
+	select {
+	case h.more <- struct{}{}:
+	default:
+	}
+}
+
+// await waits until the host was told something so many times.
+func (h *fakeHost) await(t *testing.T, what string, n int) {
+	t.Helper()
+	for {
+		if h.count(what) >= n {
+			return
+		}
+		select {
+		case <-h.more:
+		case <-time.After(20 * time.Second):
+			t.Fatalf("a host was told %s %d times, want %d", what, h.count(what), n)
+		}
+	}
+}
+
+func (h *fakeHost) count(what string) (n int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, w := range h.told {
+		if w == what {
+			n++
+		}
+	}
+	return n
+}
+
+func (h *fakeHost) Create(ctx *actor.Context, c agent.Creation) (agent.Overlay, error) {
+	h.note("create")
+	if h.mute {
+		actor.Defer[agent.Overlay](ctx)
+	}
+	if h.refuse != nil || h.mute {
+		return nil, h.refuse
+	}
+	id := c.Procs.ID.String()
+	_, err := h.table.Create(id, "", h.ranks, nil)
+	for _, r := range h.ranks {
+		h.table.Advance(id, r, agent.Status{Phase: agent.Running})
+	}
+	return h.table.Overlay(id), err
+}
+
+func (h *fakeHost) Stop(_ *actor.Context, s agent.Stopping) (agent.Overlay, error) {
+	h.note("stop")
+	for _, r := range h.ranks {
+		h.table.Advance(s.ID, r, agent.Status{Phase: agent.Stopped, Reason: s.Reason})
+	}
+	return h.table.Overlay(s.ID), nil
+}
+
+func (h *fakeHost) Wait(ctx *actor.Context, w agent.Waiting) (agent.Overlay, error) {
+	h.note("wait")
+	h.table.AnswerWhen(ctx, w.ID, w.Until, 0)
+	return nil, nil
+}
+
+func (h *fakeHost) Keepalive(_ *actor.Context, l agent.Lease) (actor.None, error) {
+	h.note("keepalive " + l.For.String())
+	return actor.None{}, nil
+}
+
+// rig is a server, two fake hosts with two ranks each, and the proc that controllers live in.
+type rig struct {
+	srv   *embed.Server
+	p     *actor.Proc
+	spec  Spec
+	hosts []*fakeHost
+	close func()
+}
+
+func newRig(t *testing.T, change ...func(*fakeHost)) *rig {
+	t.Helper()
+	extent := shape.Of("host", 2).With("gpu", 2)
+	r := &rig{srv: bustest.Server(t), spec: Spec{Procs: meshOf(t, extent, 2), Region: extent.Region()}}
+	for i, id := range r.spec.Procs.Hosts {
+		h := &fakeHost{table: agent.NewTable(), ranks: []int{2 * i, 2*i + 1}, more: make(chan struct{}, 1)}
+		for _, f := range change {
+			f(h)
+		}
+		typ := actor.NewType[agent.Agent, actor.None]("fake-host")
+		p, _ := r.proc(t, id.Proc(), typ.Made(func(*actor.Context, actor.None) (agent.Agent, error) { return h, nil }, agent.Methods()...))
+		_, err := p.Spawn(t.Context(), actor.Spawning{Type: typ.Name(), Name: agent.Name, Params: actor.None{}})
+		require.NoError(t, err)
+		r.hosts = append(r.hosts, h)
+	}
+	client, err := subjects.NewMeshID("client")
+	require.NoError(t, err)
+	r.p, r.close = r.proc(t, subjects.ProcID{Mesh: client}, Def())
+	return r
+}
+
+func (r *rig) bus(t *testing.T) *bus.Bus { return bustest.Open(t, r.srv) }
+
+// proc starts one that is no rank of a mesh. Its close may be called before the test ends.
+func (r *rig) proc(t *testing.T, id subjects.ProcID, def actor.Def) (*actor.Proc, func()) {
+	t.Helper()
+	registry, err := actor.NewRegistry(def)
+	require.NoError(t, err)
+	p, err := actor.NewProc(t.Context(), actor.Options{ID: id, Bus: r.bus(t), Registry: registry, Log: zerolog.Nop()})
+	require.NoError(t, err)
+	router, err := cast.Start(p, nil)
+	require.NoError(t, err)
+	closing := sync.OnceFunc(func() { closeProc(t, p, router) })
+	t.Cleanup(closing)
+	return p, closing
+}
+
+func closeProc(t *testing.T, p *actor.Proc, router *cast.Router) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	require.NoError(t, p.Close(ctx))
+	router.Close()
+}
+
+// own starts a controller.
+func (r *rig) own(t *testing.T, s Spec) actor.Ref[agent.Agent] {
+	t.Helper()
+	ref, err := actor.Spawn(t.Context(), r.p, Type, "controller", s)
+	require.NoError(t, err)
+	return ref
+}
+
+func create(t *testing.T, ref actor.Ref[agent.Agent]) {
+	t.Helper()
+	_, err := agent.Create.Call(t.Context(), ref, agent.Creation{})
+	require.NoError(t, err)
+}
+
+func wait(t *testing.T, ref actor.Ref[agent.Agent], until agent.Phase) agent.Overlay {
+	t.Helper()
+	o, err := agent.Wait.Call(t.Context(), ref, agent.Waiting{Until: until})
+	require.NoError(t, err)
+	return o
+}
+
+func one(n int, p agent.Phase, why string) agent.Overlay {
+	return agent.Overlay{{First: 0, Count: n, Status: agent.Status{Phase: p, Reason: why}}}
+}
+
+func TestCTL2_oneMessageForEachHostHoweverOftenItIsAsked(t *testing.T) {
+	r := newRig(t)
+	ref := r.own(t, r.spec)
+	create(t, ref)
+	create(t, ref)
+	require.Equal(t, one(4, agent.Running, ""), wait(t, ref, agent.Running))
+	for range 2 { // the second time at once, and nobody is asked
+		o, err := agent.Stop.Call(t.Context(), ref, agent.Stopping{Reason: "done"})
+		require.NoError(t, err)
+		require.Equal(t, one(4, agent.Stopped, "done"), o)
+	}
+	for _, h := range r.hosts {
+		require.Equal(t, []int{1, 1, 1}, []int{h.count("create"), h.count("wait"), h.count("stop")})
+	}
+}
+
+func TestCTL3_eachStreamHearsOfEachEndOnceThoseBeforeItIncluded(t *testing.T) {
+	r := newRig(t)
+	ref := r.own(t, r.spec)
+	create(t, ref)
+	wait(t, ref, agent.Running)
+	early, late := actor.OpenPort[actor.Event](r.p), actor.OpenPort[actor.Event](r.p)
+	defer early.Close()
+	defer late.Close()
+	_, err := agent.Streaming.Call(t.Context(), ref, agent.Stream{To: early.Ref()})
+	require.NoError(t, err)
+	code := 3
+	died := actor.Event{
+		Kind: actor.KindProc, Status: "failed", Mesh: r.spec.Procs.ID.String(), Rank: 1, Host: r.spec.Procs.Hosts[0].String(),
+		Reason: "exited with code 3", ExitCode: &code, StderrTail: []string{"oh"}, At: time.Unix(7, 0).UTC(),
+	}
+	teller, _ := r.proc(t, newHostProc(t), Def())
+	teller.Emit(died)
+	teller.Emit(died)
+	got, err := early.Recv(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, died, got)
+	_, down := r.p.Down(died.Proc())
+	require.True(t, down, "who is told finds the rank dead")
+
+	_, err = agent.Streaming.Call(t.Context(), ref, agent.Stream{To: late.Ref()})
+	require.NoError(t, err)
+	got, err = late.Recv(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, died, got, "with everything that was said of it")
+	_, err = agent.Stop.Call(t.Context(), ref, agent.Stopping{Reason: "done"})
+	require.NoError(t, err)
+	for _, port := range []*actor.Port[actor.Event]{early, late} {
+		seen := map[int]string{}
+		for range 3 {
+			e, err := port.Recv(t.Context())
+			require.NoError(t, err)
+			seen[e.Rank] = e.Status
+		}
+		require.Equal(t, map[int]string{0: "stopped", 2: "stopped", 3: "stopped"}, seen)
+	}
+}
+
+func newHostProc(t *testing.T) subjects.ProcID {
+	t.Helper()
+	id, err := subjects.NewHostID("teller")
+	require.NoError(t, err)
+	return id.Proc()
+}
+
+func TestCTL4_leasesAreRenewedEveryThirdUntilTheMeshIsOver(t *testing.T) {
+	r := newRig(t)
+	r.spec.Lease = time.Second
+	ref := r.own(t, r.spec)
+	create(t, ref)
+	since := time.Now()
+	for _, h := range r.hosts {
+		h.await(t, "keepalive 1s", 3)
+	}
+	require.GreaterOrEqual(t, time.Since(since), 900*time.Millisecond)
+	_, err := agent.Stop.Call(t.Context(), ref, agent.Stopping{})
+	require.NoError(t, err)
+	states, err := agent.Get.Call(t.Context(), ref, agent.Query{})
+	require.NoError(t, err)
+	require.Len(t, states, 4)
+}
+
+func TestCTL4_aControllerThatStopsStopsItsMesh(t *testing.T) {
+	r := newRig(t)
+	never := r.own(t, r.spec)
+	ref := r.own(t, r.spec)
+	create(t, ref)
+	wait(t, ref, agent.Running)
+	r.close()
+	for _, h := range r.hosts {
+		require.Equal(t, 1, h.count("stop"), "but not for %s, which was never created", never)
+	}
+}
+
+func TestCTL5_aHostThatRefusesOrIsGoneIsNamed(t *testing.T) {
+	r := newRig(t, func(h *fakeHost) {
+		if h.ranks[0] == 0 {
+			h.refuse = errors.New("not on my host")
+		}
+	})
+	gone, err := subjects.NewHostID("gone")
+	require.NoError(t, err)
+	r.spec.Procs.Hosts[1] = gone
+	ref := r.own(t, r.spec)
+	create(t, ref)
+	o := wait(t, ref, agent.Running)
+	require.Len(t, o, 2)
+	require.Contains(t, o[0].Status.String(), "failed: ")
+	require.Contains(t, o[0].Status.Reason, "not on my host")
+	require.Contains(t, o[1].Status.Reason, "nobody listens there")
+	stopped, err := agent.Stop.Call(t.Context(), ref, agent.Stopping{})
+	require.NoError(t, err)
+	require.Equal(t, o, stopped, "there is nothing to stop")
+	require.Zero(t, r.hosts[0].count("stop"))
+}
+
+func TestCTL5_aMuteHostHoldsUpNobodyForEver(t *testing.T) {
+	r := newRig(t, func(h *fakeHost) { h.mute = h.ranks[0] == 2 })
+	ref := r.own(t, r.spec)
+	create(t, ref)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	o, err := agent.Wait.Call(ctx, ref, agent.Waiting{Until: agent.Running})
+	require.NoError(t, err)
+	require.Equal(t, agent.Overlay{
+		{First: 0, Count: 2, Status: agent.Status{Phase: agent.Running}}, {First: 2, Count: 2, Status: agent.Status{Phase: agent.Initializing}},
+	}, o)
+	r.close() // asks both to stop
+	require.Equal(t, 1, r.hosts[1].count("stop"))
+}
+
+func TestController_ownsActorsThroughTheAgentsOfTheirProcs(t *testing.T) {
+	r := newRig(t)
+	echo := actor.NewType[*struct{}, int]("echo")
+	registry, err := actor.NewRegistry(echo.Made(func(ctx *actor.Context, bad int) (*struct{}, error) {
+		if ctx.Point().Rank() == bad {
+			return nil, errors.New("not this one")
+		}
+		return &struct{}{}, nil
+	}))
+	require.NoError(t, err)
+	for rank := range 4 {
+		p, router, err := proc.Join(t.Context(), proc.Options{Bus: r.bus(t), Registry: registry, Mesh: r.spec.Procs, Rank: rank, Log: zerolog.Nop()})
+		require.NoError(t, err)
+		t.Cleanup(func() { closeProc(t, p, router) })
+	}
+	spec := r.spec
+	spec.Region, err = spec.Region.Slice("gpu", 1, 2)
+	require.NoError(t, err)
+	spec.Actors = &agent.ActorSpec{Name: "echoes", Type: "echo", Params: []byte{1}}
+	ref := r.own(t, spec)
+	create(t, ref)
+	o := wait(t, ref, agent.Running)
+	require.Equal(t, agent.Running, o[0].Status.Phase)
+	require.Contains(t, o[1].Status.Reason, "not this one")
+	o, err = agent.Stop.Call(t.Context(), ref, agent.Stopping{Reason: "done"})
+	require.NoError(t, err)
+	require.Equal(t, agent.Status{Phase: agent.Stopped, Reason: "done"}, o[0].Status)
+	require.Equal(t, agent.Failed, o[1].Status.Phase)
+
+	spec.Actors = &agent.ActorSpec{Name: "abaci", Type: "abacus"}
+	ref = r.own(t, spec)
+	create(t, ref)
+	o = wait(t, ref, agent.Running)
+	require.Equal(t, 2, o.Ranks())
+	require.Contains(t, o[0].Status.Reason, `actor type "abacus" is not known`)
+}
+
+func TestController_answersWhatItHasNoUseFor(t *testing.T) {
+	r := newRig(t)
+	ref := r.own(t, r.spec)
+	_, err := agent.Ping.Call(t.Context(), ref, actor.None{})
+	require.NoError(t, err)
+	_, err = agent.Keepalive.Call(t.Context(), ref, agent.Lease{})
+	require.NoError(t, err)
+	_, err = agent.Logs.Call(t.Context(), ref, agent.LogQuery{})
+	require.ErrorContains(t, err, "ask the hosts' agents")
+	o, err := agent.Stop.Call(t.Context(), ref, agent.Stopping{})
+	require.NoError(t, err)
+	require.Equal(t, one(4, agent.Initializing, ""), o, "never created: nothing to wait for")
+	_, err = actor.Spawn(t.Context(), r.p, Type, "controller", Spec{})
+	require.ErrorContains(t, err, "the mesh has no ID")
+}
