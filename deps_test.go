@@ -66,7 +66,7 @@ internal/builtin < actor
 cmd/hostd < *
 	the composition root of a node: server, agents and built-in actors meet here
 cmd/client < mesh controller cast agent actor bus subjects mesh/shape internal/cli ; agent/host agent/proc internal/builtin
-	a remote control: no launcher and no server in its binary
+	a remote control: it launches and serves nothing; what its binary has of a server comes with the NATS context library
 examples/hello < mesh cast actor agent/host agent/proc bus bus/embed subjects mesh/shape
 	what a reader may copy: public packages only
 examples/wordcount/counting < cast actor mesh/shape

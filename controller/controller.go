@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -76,7 +77,7 @@ func start(ctx *actor.Context, s Spec) (agent.Agent, error) {
 				}
 				err = heard.Post(context.Background(), self, e)
 			}
-			if err != nil {
+			if err != nil && !errors.Is(err, actor.ErrStopped) { // one that stops has no use for it
 				log := p.Log()
 				log.Warn().Err(err).Str("subject", m.Subject).Msg("a controller missed an event")
 			}

@@ -1,0 +1,164 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/mattn/go-isatty"
+	"github.com/rs/zerolog"
+	"github.com/spf13/cobra"
+
+	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/internal/cli"
+	"github.com/castnet-io/castnet/mesh"
+)
+
+// app is one run of the command line.
+type app struct {
+	conn           cli.Connection
+	output         format
+	logLevel       string
+	out, err       io.Writer
+	getenv         func(string) string
+	outTTY, errTTY bool
+	colours        bool // wanted, where there is a terminal
+}
+
+// run is the program: its arguments in, its exit code out.
+func run(ctx context.Context, args []string, stdout, stderr *os.File, getenv func(string) string) int {
+	a := &app{
+		output: asTable, out: stdout, err: stderr, getenv: getenv,
+		outTTY: isatty.IsTerminal(stdout.Fd()), errTTY: isatty.IsTerminal(stderr.Fd()),
+	}
+	a.colours = getenv("NO_COLOR") == "" && getenv("TERM") != "dumb"
+	root := a.rootCommand()
+	root.SetArgs(shieldNumbers(args))
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	return cli.Execute(ctx, root, stderr)
+}
+
+const overview = `client starts meshes, shows what runs in them, and casts work to them.
+
+A mesh is an array of OS processes on the hosts of a NATS bus, each with actors in it.
+Targets are written MESH or MESH[region]: demo, 'demo[host=0]', 'demo[host=0:2,gpu=*]'.
+
+The bus is the one the flags, the NATS_… variables or a NATS context name, else the
+hostd of this machine. Results go to stdout, everything else to stderr. Exit codes:
+0 ok, 1 failure, 2 usage, 3 not found, 4 partial, 5 timeout, 6 connection, 130 interrupted.`
+
+const overviewExample = `  client up demo --per-host gpu=4        # leave it running, and in another terminal:
+  client procs demo
+  client call 'demo[host=0,gpu=3]' counter add 5
+  client cast demo counter add 1
+  client cast demo counter get --reduce sum
+  client logs demo -f
+  client stop demo`
+
+func (a *app) rootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:     "client",
+		Short:   "Start meshes and cast work to them",
+		Long:    overview,
+		Example: overviewExample,
+		Version: cli.Version(),
+	}
+	root.SetVersionTemplate("client {{.Version}}\n")
+	flags := root.PersistentFlags()
+	flags.VarP(&a.output, "output", "o", "how results look")
+	flags.StringVar(&a.logLevel, "log-level", "error", "what castnet logs to stderr: debug, info, warn, error or disabled")
+	a.conn.Flags(flags)
+	formats := []string{string(asTable), string(asJSON), string(asNDJSON)}
+	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
+	root.AddCommand(
+		a.upCommand(), a.hostsCommand(), a.procsCommand(), a.actorsCommand(),
+		a.callCommand(), a.castCommand(), a.logsCommand(), a.stopCommand(),
+	)
+	return root
+}
+
+// wantArgs refuses a wrong number of arguments, and names those that are too many.
+func wantArgs(least, most int) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		switch {
+		case len(args) > most:
+			return fmt.Errorf("unexpected argument %q", args[most])
+		case len(args) < least:
+			return fmt.Errorf("want at least %d arguments, got %d", least, len(args))
+		}
+		return nil
+	}
+}
+
+// dial connects, does one thing within the time that --timeout allows, and disconnects.
+func (a *app) dial(ctx context.Context, do func(ctx context.Context, net *mesh.Net) error) error {
+	return a.connected(ctx, func(net *mesh.Net) error {
+		ctx, cancel := context.WithTimeout(ctx, a.conn.Timeout)
+		defer cancel()
+		return do(ctx, net)
+	})
+}
+
+// connected connects, does something that has limits of its own, and disconnects.
+func (a *app) connected(ctx context.Context, do func(net *mesh.Net) error) error {
+	o, err := a.meshOptions()
+	if err != nil {
+		return err
+	}
+	net, err := mesh.Connect(ctx, o)
+	if err != nil {
+		return a.meaning(ctx, a.hint(err))
+	}
+	return a.use(ctx, net, do)
+}
+
+// hint says what to do when no bus was named and none of ours is there.
+func (a *app) hint(err error) error {
+	if a.nobodyHome(err) {
+		return fmt.Errorf("%w: start a hostd, or name a server with --server", err)
+	}
+	return err
+}
+
+// nobodyHome reports whether connecting failed because no bus was named, and at the default URL is
+// nothing, or a server that is somebody else's.
+func (a *app) nobodyHome(err error) bool {
+	e, ok := errors.AsType[*bus.ConnectError](err)
+	return ok && !a.conn.Named(a.getenv) && (e.Reason == bus.NothingListening || e.Reason == bus.WrongCredentials)
+}
+
+// use does something with a connection and closes it, interrupted or not.
+func (a *app) use(ctx context.Context, net *mesh.Net, do func(net *mesh.Net) error) error {
+	err := do(net)
+	if broken := net.Bus().Err(); broken != nil {
+		err = cli.WithCode(cli.ExitConnection, fmt.Errorf("the bus broke: %w", broken))
+	}
+	err = a.meaning(ctx, err)
+	return errors.Join(err, net.Close(context.WithoutCancel(ctx)))
+}
+
+// meaning makes one word of whatever an interrupt looks like from inside.
+func (a *app) meaning(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() != nil {
+		return cli.WithCode(cli.ExitInterrupted, errors.New("interrupted"))
+	}
+	return err
+}
+
+func (a *app) meshOptions() (mesh.Options, error) {
+	o, err := a.conn.Options(a.getenv)
+	if err != nil {
+		return mesh.Options{}, err
+	}
+	level, err := zerolog.ParseLevel(a.logLevel)
+	if err != nil || a.logLevel == "" {
+		return mesh.Options{}, cli.Usagef("--log-level %q: want debug, info, warn, error or disabled", a.logLevel)
+	}
+	w := zerolog.ConsoleWriter{Out: a.err, NoColor: !a.colours || !a.errTTY, TimeFormat: time.TimeOnly}
+	log := zerolog.New(w).Level(level).With().Timestamp().Logger()
+	return mesh.Options{Bus: &o, Namespace: a.conn.Namespace, Log: log}, nil
+}

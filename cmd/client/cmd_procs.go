@@ -1,0 +1,175 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/mesh"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// procRecord is one rank of a proc mesh; its JSON names are stable.
+type procRecord struct {
+	Mesh     string     `json:"mesh"`
+	Rank     int        `json:"rank"`
+	Point    string     `json:"point"`
+	Host     string     `json:"host"`
+	PID      int        `json:"pid,omitempty"`
+	Status   string     `json:"status"`
+	Reason   string     `json:"reason,omitempty"`
+	Started  *time.Time `json:"started,omitempty"`
+	ExitCode *int       `json:"exit_code,omitempty"`
+	Signal   int        `json:"signal,omitempty"`
+}
+
+func (a *app) procsCommand() *cobra.Command {
+	var all bool
+	c := &cobra.Command{
+		Use:   "procs [MESH[region]]",
+		Short: "List the procs of one mesh, or of all",
+		Long: `List procs as their hosts see them: those of one mesh or of a region of it, or of
+every mesh that has a proc alive. With --all, also of meshes that have ended.
+
+JSON: mesh, rank, point, host, pid, status, reason, started, exit_code, signal.`,
+		Example:           "  client procs\n  client procs 'demo[host=0]'\n  client procs --all --output ndjson",
+		Args:              wantArgs(0, 1),
+		ValidArgsFunction: a.complete(meshNames),
+	}
+	c.Flags().BoolVarP(&all, "all", "a", false, "also meshes that have ended")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		var t *target
+		if len(args) == 1 {
+			parsed, err := parseTarget(args[0])
+			if err != nil {
+				return err
+			}
+			t = &parsed
+		}
+		return a.dial(c.Context(), func(ctx context.Context, net *mesh.Net) error {
+			records, err := listProcs(ctx, net, t, all)
+			if err != nil {
+				return err
+			}
+			if len(records) == 0 {
+				a.note("no procs: `client up` starts a mesh")
+			}
+			return a.showProcs(records)
+		})
+	}
+	return c
+}
+
+// listProcs reads the ranks of a target, or of every mesh.
+func listProcs(ctx context.Context, net *mesh.Net, t *target, all bool) ([]procRecord, error) {
+	if t != nil {
+		p, err := t.find(ctx, net)
+		if err != nil {
+			return nil, err
+		}
+		return ranks(ctx, net, p)
+	}
+	meshes, err := net.Meshes(ctx)
+	var records []procRecord
+	for _, m := range meshes {
+		if all || alive(m) {
+			records = append(records, procRecords(m, func(int) bool { return true })...)
+		}
+	}
+	return records, err
+}
+
+// ranks is how every rank of a place is now.
+func ranks(ctx context.Context, net *mesh.Net, p place) ([]procRecord, error) {
+	meshes, err := net.Meshes(ctx)
+	for _, m := range meshes {
+		if m.Procs.ID() == p.procs.ID() {
+			return procRecords(m, p.region.Contains), nil
+		}
+	}
+	return nil, err
+}
+
+// alive reports whether a mesh has a rank that has not ended.
+func alive(m mesh.MeshState) bool {
+	return slices.ContainsFunc(m.States, func(s agent.State) bool { return !s.Status.Phase.Terminal() })
+}
+
+// procRecords are the ranks of a mesh that are wanted, in order.
+func procRecords(m mesh.MeshState, want func(rank int) bool) []procRecord {
+	var out []procRecord
+	desc := m.Procs.Describe()
+	for _, s := range m.States {
+		if !want(s.Rank) {
+			continue
+		}
+		r := procRecord{
+			Mesh: s.ID, Rank: s.Rank, Point: pointOf(desc.Extent, s.Rank),
+			Status: s.Status.Phase.String(), Reason: s.Status.Reason,
+		}
+		if h, err := m.Procs.Host(s.Rank); err == nil {
+			r.Host = h.String()
+		}
+		if p := s.Proc; p != nil {
+			r.PID, r.ExitCode, r.Signal = p.PID, p.ExitCode, p.Signal
+			if !p.Started.IsZero() {
+				r.Started = &p.Started
+			}
+		}
+		out = append(out, r)
+	}
+	slices.SortStableFunc(out, func(x, y procRecord) int { return cmp.Compare(x.Rank, y.Rank) })
+	return out
+}
+
+func (a *app) showProcs(records []procRecord) error {
+	columns := []string{"mesh", "rank", "point", "host", "pid", "up", "status", "reason"}
+	return show(a, records, columns, func(r procRecord) []string {
+		up := "-"
+		if r.Started != nil && !ended(r.Status) {
+			up = age(time.Since(*r.Started))
+		}
+		return []string{
+			r.Mesh, strconv.Itoa(r.Rank), r.Point, hostLabel(r.Host), orDash(pidText(r.PID)), up,
+			a.status(r.Status), orDash(shorten(r.Reason, 60)),
+		}
+	})
+}
+
+func pidText(pid int) string {
+	if pid == 0 {
+		return ""
+	}
+	return strconv.Itoa(pid)
+}
+
+// hostLabel is the part of a host's ID that people chose.
+func hostLabel(id string) string {
+	h, err := subjects.ParseHostID(id)
+	if err != nil {
+		return orDash(id)
+	}
+	return h.Label()
+}
+
+func ended(status string) bool {
+	return status == agent.Stopped.String() || status == agent.Failed.String()
+}
+
+// status paints a status for people.
+func (a *app) status(s string) string {
+	switch s {
+	case agent.Running.String():
+		return a.paint(green, s)
+	case agent.Failed.String():
+		return a.paint(red, s)
+	case agent.Stopped.String():
+		return a.paint(grey, s)
+	}
+	return a.paint(yellow, s)
+}

@@ -1,0 +1,181 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/internal/cli"
+	"github.com/castnet-io/castnet/mesh"
+	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// upSpec is what `up` was asked for.
+type upSpec struct {
+	name    string
+	perHost shape.Extent
+	command mesh.Command
+	actor   string // a type; "" = only procs
+	params  any
+	lease   time.Duration
+	noHostd bool
+}
+
+// upFlags is the same as people write it.
+type upFlags struct {
+	perHost, actor, params, command string
+	args                            []string
+	lease                           time.Duration
+	noHostd                         bool
+}
+
+func (a *app) upCommand() *cobra.Command {
+	var f upFlags
+	c := &cobra.Command{
+		Use:   "up [NAME]",
+		Short: "Start a mesh on every host and hold it",
+		Long: `Start a mesh of procs on every host, with an actor in each, and hold it: the mesh belongs to
+this command, and ends with it, at Ctrl-C or by client stop. (There is no --detach yet.) When
+this command is killed, the procs end once their lease has run out.
+
+Without --command, procs run the hosts' built-in actors: counter (params: an integer; asked
+add, get, reset) and echo. With it, they run a program whose main calls proc.Main, which must
+be at the same absolute path on every host, and allowed there (hostd --allow).
+
+When no bus is said and none is found, a hostd is started and stopped with the mesh.
+
+JSON and NDJSON: a line when the mesh is up (kind "up", mesh, label, extent, ranks, hosts,
+actor, type), then a line for each proc or actor that ends, as in castnet's events.`,
+		Example: `  client up
+  client up trainers --per-host gpu=8 --actor echo
+  client up demo --per-host zone=2,gpu=4 --actor counter --params 100
+  client up words --command /opt/words/bin/words --actor worker --params '{"top":20}'`,
+		Args:              wantArgs(0, 1),
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	fs := c.Flags()
+	fs.StringVar(&f.perHost, "per-host", "gpu=4", "`EXTENT` of the procs on each host")
+	fs.StringVar(&f.actor, "actor", "counter", "`TYPE` of the actor in each proc; \"\" for none")
+	fs.StringVar(&f.params, "params", "", "`JSON` the actors are made with")
+	fs.StringVar(&f.command, "command", "", "`PATH` of the program procs run (default the hosts' built-in actors)")
+	fs.StringArrayVar(&f.args, "arg", nil, "`ARGUMENT` of the program; may be repeated")
+	fs.DurationVar(&f.lease, "lease", time.Minute, "how long procs outlive this command when it is killed")
+	fs.BoolVar(&f.noHostd, "no-hostd", false, "do not start a hostd where none is found")
+	_ = c.RegisterFlagCompletionFunc("actor", cobra.FixedCompletions([]string{"counter", "echo"}, cobra.ShellCompDirectiveNoFileComp))
+	c.RunE = func(c *cobra.Command, args []string) error {
+		u, err := f.spec(slices.Concat(args, []string{"demo"})[0])
+		if err != nil {
+			return err
+		}
+		return a.up(c.Context(), u)
+	}
+	return c
+}
+
+// spec checks everything that can be checked before anything starts.
+func (f upFlags) spec(name string) (upSpec, error) {
+	u := upSpec{name: name, actor: f.actor, lease: f.lease, noHostd: f.noHostd, command: mesh.Command{Path: agent.Builtin}}
+	if err := subjects.CheckLabel("mesh", name); err != nil {
+		return u, err
+	}
+	var err error
+	if u.perHost, err = shape.ParseExtent(f.perHost); err != nil {
+		return u, fmt.Errorf("--per-host: %w", err)
+	}
+	if u.actor != "" {
+		if err := actor.NewType[any, any](u.actor).Err(); err != nil {
+			return u, fmt.Errorf("--actor: %w", err)
+		}
+	}
+	if u.params, err = parseValue("--params", f.params); err != nil {
+		return u, err
+	}
+	if u.lease < time.Second {
+		return u, cli.Usagef("--lease is %s, want 1s or more", u.lease)
+	}
+	switch {
+	case f.command != "" && !filepath.IsAbs(f.command):
+		return u, cli.Usagef("--command %q: want the absolute path it has on every host", f.command)
+	case f.command != "":
+		u.command = mesh.Command{Path: f.command, Args: f.args}
+	case len(f.args) > 0:
+		return u, cli.Usagef("--arg %q is for a program: want --command with it", strings.Join(f.args, " "))
+	}
+	return u, nil
+}
+
+// up starts the mesh, and a host for it where there is none, and holds both until the end.
+func (a *app) up(ctx context.Context, u upSpec) (err error) {
+	net, node, err := a.join(ctx, u)
+	if node != nil {
+		defer func() { err = errors.Join(err, node.stop()) }() // after the mesh has ended
+	}
+	if err != nil {
+		return a.meaning(ctx, err)
+	}
+	return a.use(ctx, net, func(net *mesh.Net) error {
+		h, err := a.start(ctx, net, u)
+		if err != nil {
+			return err
+		}
+		return h.hold(ctx, node)
+	})
+}
+
+// start spawns the procs and the actors in them, and says so.
+func (a *app) start(ctx context.Context, net *mesh.Net, u upSpec) (*holding, error) {
+	bar := a.newProgress()
+	defer bar.clear()
+	bar.say("looking for hosts")
+	if err := nameFree(ctx, net, u.name); err != nil {
+		return nil, err
+	}
+	hosts, err := net.Hosts(ctx)
+	if err != nil {
+		return nil, err
+	}
+	n := hosts.Extent().NumRanks() * u.perHost.NumRanks()
+	bar.say(fmt.Sprintf("starting %s on %s", count(n, "proc"), count(hosts.Extent().NumRanks(), "host")))
+	h := &holding{app: a, spec: u, net: net, hosts: hosts.Infos()}
+	h.procs, err = hosts.SpawnProcs(ctx, mesh.Spawning{Name: u.name, PerHost: u.perHost, Command: u.command, Lease: u.lease})
+	if err != nil {
+		return nil, explain(err)
+	}
+	if u.actor != "" {
+		bar.say(fmt.Sprintf("starting %s", count(n, "actor")))
+		h.actors, err = mesh.Spawn(ctx, h.procs, actor.NewType[any, any](u.actor), u.actor, u.params)
+		if err != nil {
+			return nil, explain(err)
+		}
+	}
+	bar.clear()
+	return h, h.introduce(ctx)
+}
+
+// nameFree refuses a name that would not tell two meshes apart.
+func nameFree(ctx context.Context, net *mesh.Net, name string) error {
+	meshes, err := net.Meshes(ctx)
+	for _, m := range meshes {
+		if id := m.Procs.ID(); alive(m) && id.Label() == name {
+			return fmt.Errorf("mesh %q is up already (%s): want another name, or `client stop %s` first", name, id, name)
+		}
+	}
+	return err
+}
+
+// count is a number of things in words.
+func count(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprintf("%d %s", n, what)
+}

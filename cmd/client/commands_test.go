@@ -1,0 +1,360 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/internal/cli"
+	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+func TestLists_areTablesForPeopleAndDocumentsForScripts(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "a", "b")
+	_, up := c.up(t, "demo", "--per-host", "gpu=2", "--params", "10")
+	require.Equal(t, "host=2,gpu=2", up.Extent)
+	require.Equal(t, []string{"a", "b"}, up.Hosts)
+
+	hosts := decode[[]agent.HostInfo](t, c.ok(t, "hosts", "-o", "json"))
+	require.Len(t, hosts, 2)
+	require.Equal(t, "a", hosts[0].Label)
+	require.Equal(t, 2, hosts[0].Procs)
+	lines := strings.Split(strings.TrimSpace(c.ok(t, "hosts")), "\n")
+	require.Len(t, lines, 3)
+	require.Equal(t, []string{"HOST", "ID", "PROCS", "CPUS", "PID", "UP", "VERSION", "BUILD"}, strings.Fields(lines[0]))
+	require.Equal(t, []string{"b", hosts[1].ID.String(), "2"}, strings.Fields(lines[2])[:3])
+
+	procs := decodeLines[procRecord](t, c.ok(t, "procs", "-o", "ndjson"))
+	require.Len(t, procs, 4)
+	require.Equal(t, "host=1,gpu=0", procs[2].Point)
+	require.Equal(t, hosts[1].ID.String(), procs[2].Host)
+	require.Equal(t, "running", procs[2].Status)
+	require.Contains(t, c.ok(t, "procs"), "host=1,gpu=1")
+	sliced := decode[[]procRecord](t, c.ok(t, "procs", "demo[host=1,gpu=1]", "-o", "json"))
+	require.Len(t, sliced, 1)
+	require.Equal(t, procs[3].PID, sliced[0].PID)
+
+	actors := decode[[]actorRecord](t, c.ok(t, "actors", "demo[gpu=1]", "-o", "json"))
+	require.Len(t, actors, 2)
+	require.Equal(t, up.Actor, actors[1].Actor)
+	require.Equal(t, 3, actors[1].Rank, "ranks are those of the whole mesh")
+	require.Contains(t, actors[1].Endpoints, "add(int64) int64")
+	r := c.client(t, "actors", "demo")
+	require.Equal(t, 5, strings.Count(r.out, "\n"))
+	require.Contains(t, r.err, "a counter can be asked: add(int64) int64")
+	require.Contains(t, c.ok(t, "actors", "demo", "--all"), "proc-agent")
+}
+
+func TestCallAndCast_askOneAndMany(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "a", "b")
+	_, up := c.up(t, "--per-host", "gpu=2", "--params", "10")
+	require.Equal(t, "15\n", c.ok(t, "call", "demo[host=1,gpu=0]", "counter", "add", "5"))
+	require.Equal(t, "15\n", c.ok(t, "call", up.Mesh+"[host=1,gpu=0]", up.Actor, "get"))
+
+	r := c.client(t, "cast", "demo", "counter", "add", "1")
+	require.Zero(t, r.code, r.err)
+	lines := strings.Split(strings.TrimSpace(r.out), "\n")
+	slices.Sort(lines)
+	require.Equal(t, []string{"[host=0,gpu=0] 11", "[host=0,gpu=1] 11", "[host=1,gpu=0] 16", "[host=1,gpu=1] 11"}, lines)
+	require.Contains(t, r.err, "asked 4 · answered 4 · failed 0 · missing 0 · ")
+
+	type outcome struct {
+		Replies  []reply  `json:"replies"`
+		Coverage coverage `json:"coverage"`
+		Value    any      `json:"value"`
+		Rank     *int     `json:"rank"`
+	}
+	all := decode[outcome](t, c.ok(t, "cast", "demo[host=1]", "counter", "get", "-o", "json"))
+	require.Equal(t, 2, all.Coverage.Asked)
+	require.Equal(t, "host=1,gpu=0", all.Replies[0].Point)
+	require.JSONEq(t, "16", string(all.Replies[0].Value))
+	stream := decodeLines[outcome](t, c.ok(t, "cast", "demo[host=1]", "counter", "get", "-o", "ndjson"))
+	require.Len(t, stream, 3)
+	require.Equal(t, 2, stream[2].Coverage.Answered)
+
+	for reducer, want := range map[string]string{"sum": "49\n", "min": "11\n", "max": "16\n"} {
+		require.Equal(t, want, c.ok(t, "cast", "demo", "counter", "get", "--reduce", reducer))
+	}
+	one := decode[outcome](t, c.ok(t, "cast", "demo[gpu=1]", "counter", "get", "--reduce", "sum", "-o", "json"))
+	require.EqualValues(t, 22, one.Value)
+	require.Equal(t, 2, one.Coverage.Answered)
+}
+
+func TestEcho_bringsBackAnyJSON(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "a")
+	c.up(t, "--per-host", "gpu=2", "--actor", "echo")
+	for _, text := range []string{`{"a":[1,2.5,-3,true,null],"b":{"c":"ü<&>"}}`, `"text"`, `9223372036854775807`, `-0.5`, `[]`, `{}`, `false`} {
+		require.Equal(t, text+"\n", c.ok(t, "call", "demo[gpu=0]", "echo", "echo", text))
+	}
+	for reducer, want := range map[string]string{"sum": "5\n", "max": "2.5\n"} {
+		require.Equal(t, want, c.ok(t, "cast", "demo", "echo", "echo", "2.5", "--reduce", reducer))
+	}
+	require.Equal(t, "true\n", c.ok(t, "cast", "demo", "echo", "echo", "true", "--reduce", "all"))
+}
+
+func TestCast_saysWhichRanksGaveNoValueAndWhy(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "a", "b")
+	b, up := c.up(t, "--per-host", "gpu=2")
+	c.kill(t, "demo", "host=1,gpu=0")
+	e := decode[map[string]any](t, b.next(t))
+	require.Equal(t, "failed", e["status"])
+	require.EqualValues(t, 9, e["signal"])
+	begun := time.Now()
+	r := c.client(t, "cast", "demo", "counter", "add", "1")
+	require.Equal(t, cli.ExitPartial, r.code)
+	require.Less(t, time.Since(begun), 20*time.Second, "the answer is known: nobody waits for the deadline")
+	require.Equal(t, 3, strings.Count(r.out, "\n"))
+	require.Contains(t, r.err, "asked 4 · answered 3 · failed 1 [host=1,gpu=0] · missing 0")
+	require.Contains(t, r.err, "client: 1 of 4 ranks gave no value: [host=1,gpu=0] ")
+	require.Contains(t, r.err, "killed by signal 9")
+	r = c.client(t, "cast", "demo", "counter", "get", "--reduce", "sum", "-o", "json")
+	require.Equal(t, cli.ExitPartial, r.code)
+	f := decode[folded](t, r.out)
+	require.JSONEq(t, "3", string(f.Value))
+	require.Equal(t, "host=1,gpu=0", f.Coverage.FailedRegion)
+	r = c.client(t, "cast", up.Mesh, "counter", "get", "-o", "ndjson")
+	require.Equal(t, cli.ExitPartial, r.code)
+	require.Contains(t, r.out, `"error":"the proc is gone: killed by signal 9`)
+	r = c.client(t, "call", "demo[host=1,gpu=0]", "counter", "get")
+	require.NotZero(t, r.code)
+	require.Contains(t, r.err, "the proc is gone: killed by signal 9")
+	require.Contains(t, c.ok(t, "procs", "demo"), "killed by signal 9")
+
+	require.Equal(t, cli.ExitFailure, func() int { c.client(t, "stop", "demo"); return b.exit(t, nil) }(), "not every proc was stopped")
+	require.Contains(t, b.stderr.String(), "1 of 4 procs failed")
+}
+
+func TestCast_waitsNoLongerThanItsTimeout(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "a")
+	c.up(t, "--per-host", "gpu=2", "--command", os.Args[0], "--actor", "talker")
+	r := c.client(t, "cast", "demo", "talker", "hang", "--timeout", "1s")
+	require.Equal(t, cli.ExitPartial, r.code)
+	require.Contains(t, r.err, "missing 2 [*]")
+	r = c.client(t, "call", "demo[gpu=0]", "talker", "hang", "--timeout", "1s")
+	require.Equal(t, cli.ExitTimeout, r.code)
+	require.Equal(t, "null\n", c.ok(t, "call", "demo[gpu=1]", "talker", "null"))
+	r = c.client(t, "call", "demo[gpu=1]", "talker", "crash")
+	require.Equal(t, cli.ExitFailure, r.code)
+	require.Contains(t, r.err, "panicked: crash test")
+}
+
+func TestStop_endsTheMeshAndItsOwner(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "a", "b")
+	b, up := c.up(t, "--per-host", "gpu=2")
+	stopped := decode[[]procRecord](t, c.ok(t, "stop", "demo", "-o", "json"))
+	require.Len(t, stopped, 4)
+	for _, r := range stopped {
+		require.Equal(t, "stopped", r.Status)
+		require.NotNil(t, r.ExitCode)
+		require.Zero(t, *r.ExitCode)
+		require.ErrorIs(t, syscall.Kill(r.PID, 0), syscall.ESRCH)
+	}
+	require.Zero(t, b.exit(t, nil), b.stderr)
+	require.Contains(t, b.stderr.String(), "mesh demo was stopped")
+	require.Equal(t, "[]\n", c.ok(t, "procs", "-o", "json"))
+	require.Contains(t, c.ok(t, "procs", "--all"), up.Mesh)
+	r := c.client(t, "stop", "demo")
+	require.Equal(t, cli.ExitNotFound, r.code)
+}
+
+func TestUp_endsWhatItMadeAtCtrlC(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "a")
+	b, _ := c.up(t, "one", "--per-host", "gpu=2")
+	r := c.client(t, "up", "one")
+	require.Equal(t, cli.ExitFailure, r.code)
+	require.Contains(t, r.err, `mesh "one" is up already`)
+	require.Zero(t, b.exit(t, os.Interrupt), b.stderr)
+	require.Contains(t, b.stderr.String(), "stopping one-")
+	require.Equal(t, "[]\n", c.ok(t, "procs", "-o", "json"))
+}
+
+func TestLogs_followWithoutALineLostOrTwice(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "a")
+	_, up := c.up(t, "--per-host", "gpu=2", "--command", os.Args[0], "--actor", "talker")
+	require.Equal(t, "talker", up.Type)
+	for _, what := range []string{"one", "two", "three"} {
+		c.ok(t, "cast", "demo", "talker", "talk", `"`+what+`"`)
+	}
+	c.ok(t, "call", "demo[gpu=1]", "talker", "grumble", `"ouch"`)
+	require.Equal(t, "[host=0,gpu=0] two from 0\n[host=0,gpu=0] three from 0\n", c.ok(t, "logs", "demo[gpu=0]", "--tail", "2"))
+	records := decode[[]logRecord](t, c.ok(t, "logs", "demo", "-o", "json"))
+	require.Len(t, records, 7)
+	require.Equal(t, logRecord{Rank: 1, Point: "host=0,gpu=1", Stream: "stderr", Line: "ouch"}, records[6])
+
+	b := start(t, c.env, "logs", "demo[gpu=1]", "-f", "--tail", "1")
+	require.Equal(t, "[host=0,gpu=1] three from 1", b.next(t))
+	require.Equal(t, "[host=0,gpu=1] ouch", b.next(t))
+	for _, what := range []string{"four", "five"} {
+		c.ok(t, "cast", "demo", "talker", "talk", `"`+what+`"`)
+	}
+	require.Equal(t, "[host=0,gpu=1] four from 1", b.next(t))
+	require.Equal(t, "[host=0,gpu=1] five from 1", b.next(t))
+	require.Zero(t, b.exit(t, os.Interrupt), b.stderr)
+	require.Empty(t, b.stderr.String())
+}
+
+func TestUp_showsALineThatAnyNATSClientCanUse(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "a", "b")
+	b := start(t, c.env, "up", "--per-host", "gpu=2")
+	var nats string
+	var shown []string
+	for nats == "" || !strings.Contains(shown[len(shown)-1], "Ctrl-C") {
+		shown = append(shown, b.next(t))
+		if line := strings.TrimSpace(shown[len(shown)-1]); strings.HasPrefix(line, "nats ") {
+			nats = line
+		}
+	}
+	require.Contains(t, shown[0], "host=2,gpu=2, 4 procs on 2 hosts (a, b), a counter in each")
+	require.Contains(t, shown, "  client call 'demo[host=0,gpu=0]' counter add 1")
+	require.Contains(t, shown, "  client cast demo counter add 1 --reduce sum")
+	fields := strings.Fields(nats)
+	require.Equal(t, []string{"nats", "req"}, fields[:2])
+	require.Equal(t, []string{"1", "--replies", "4"}, fields[3:])
+
+	conn, err := bus.Open(t.Context(), bus.Options{URL: c.url, Token: "secret"})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, conn.Close(context.Background())) })
+	answers := 0
+	for m, err := range conn.Data().RequestMany(t.Context(), bus.Msg{Subject: fields[2], Data: []byte(fields[3])}, 0) {
+		require.NoError(t, err)
+		require.Equal(t, "1", string(m.Data))
+		if answers++; answers == 4 {
+			break
+		}
+	}
+	require.Zero(t, b.exit(t, os.Interrupt))
+	_, err = subjects.ParseMeshID(strings.Fields(shown[0])[0])
+	require.NoError(t, err)
+}
+
+func TestCompletion_knowsTheLiveBusAndIsSilentWithoutOne(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "a")
+	c.up(t, "--per-host", "gpu=2")
+	suggestions := func(args ...string) []string {
+		r := c.client(t, append([]string{"__complete"}, args...)...)
+		lines := strings.Split(strings.TrimSpace(r.out), "\n")
+		return lines[:len(lines)-1]
+	}
+	require.Equal(t, []string{"demo"}, suggestions("cast", "d"))
+	require.Equal(t, []string{"counter"}, suggestions("call", "demo", ""))
+	require.Equal(t, []string{"add", "get", "reset"}, suggestions("call", "demo", "counter", ""))
+	require.Empty(t, suggestions("call", "demo", "counter", "add", ""))
+	require.Empty(t, suggestions("stop", "x"))
+	require.Equal(t, []string{"table", "json", "ndjson"}, suggestions("hosts", "-o", ""))
+	r := c.client(t, "-s", "nats://127.0.0.1:1", "__complete", "-s", "nats://127.0.0.1:1", "cast", "")
+	require.Zero(t, r.code)
+	require.NotContains(t, r.err, "client:")
+}
+
+func TestBadInput_isNamedWithWhatWasExpected(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "a")
+	c.up(t, "--per-host", "gpu=2")
+	cases := []struct {
+		args []string
+		code int
+		want []string
+	}{
+		{[]string{"nonsense"}, cli.ExitUsage, []string{`unknown command "nonsense"`, "usage: "}},
+		{[]string{"hosts", "x"}, cli.ExitUsage, []string{`unexpected argument "x"`, "usage: client hosts"}},
+		{[]string{"cast", "demo"}, cli.ExitUsage, []string{"want at least 3 arguments, got 1", "usage: client cast MESH[region] ACTOR ENDPOINT [JSON]"}},
+		{[]string{"hosts", "--nope"}, cli.ExitUsage, []string{"--nope"}},
+		{[]string{"hosts", "-o", "xml"}, cli.ExitUsage, []string{`"xml"`, "table, json or ndjson"}},
+		{[]string{"hosts", "--log-level", "loud"}, cli.ExitUsage, []string{`"loud"`, "debug"}},
+		{[]string{"cast", "demo[gpu=1", "counter", "get"}, cli.ExitUsage, []string{`"demo[gpu=1"`, "MESH[region]"}},
+		{[]string{"cast", "de.mo", "counter", "get"}, cli.ExitUsage, []string{`"de.mo"`, "A-Z"}},
+		{[]string{"cast", "demo[gpu=7]", "counter", "get"}, cli.ExitUsage, []string{`"7"`, "host=1,gpu=2"}},
+		{[]string{"cast", "demo[cpu=0]", "counter", "get"}, cli.ExitUsage, []string{`"cpu"`, "host, gpu"}},
+		{[]string{"cast", "demo", "counter", "add", "{"}, cli.ExitUsage, []string{`"{"`, "want JSON"}},
+		{[]string{"cast", "demo", "counter", "add", "hello"}, cli.ExitUsage, []string{`"hello"`, `'"text"'`}},
+		{[]string{"cast", "demo", "counter", "add", "1 2"}, cli.ExitUsage, []string{`"1 2"`, "more behind"}},
+		{[]string{"cast", "demo", "counter", "get", "--reduce", "median"}, cli.ExitUsage, []string{`"median"`, "sum, min, max, all, any"}},
+		{[]string{"cast", "demo", "counter", "add", `"x"`}, cli.ExitUsage, []string{"takes int64"}},
+		{[]string{"cast", "demo", "counter", "a b"}, cli.ExitUsage, []string{`"a b"`}},
+		{[]string{"call", "demo", "counter", "get"}, cli.ExitUsage, []string{"exactly one", "host=1,gpu=2"}},
+		{[]string{"cast", "nobody", "counter", "get"}, cli.ExitNotFound, []string{`"nobody"`, "demo-"}},
+		{[]string{"cast", "demo", "abacus", "get"}, cli.ExitNotFound, []string{`"abacus"`, "counter-"}},
+		{[]string{"cast", "demo", "counter", "guess"}, cli.ExitNotFound, []string{"no such endpoint", "add, get, reset"}},
+		{[]string{"cast", "demo", "counter", "guess", "--reduce", "sum"}, cli.ExitNotFound, []string{"no such endpoint", "add, get, reset"}},
+		{[]string{"call", "demo[gpu=0]", "counter", "guess"}, cli.ExitNotFound, []string{"guess", "add, get, reset"}},
+		{[]string{"stop", "demo[gpu=0]"}, cli.ExitUsage, []string{"whole meshes", "demo[gpu=0]"}},
+		{[]string{"logs", "demo", "--tail", "-1"}, cli.ExitUsage, []string{"--tail is -1"}},
+		{[]string{"up", "x.y"}, cli.ExitUsage, []string{`"x.y"`}},
+		{[]string{"up", "--per-host", "gpu"}, cli.ExitUsage, []string{"--per-host", `"gpu"`}},
+		{[]string{"up", "other", "--per-host", "host=2"}, cli.ExitUsage, []string{"host"}},
+		{[]string{"up", "--params", "{"}, cli.ExitUsage, []string{"--params", `"{"`}},
+		{[]string{"up", "--command", "prog"}, cli.ExitUsage, []string{`"prog"`, "absolute"}},
+		{[]string{"up", "--arg", "prog"}, cli.ExitUsage, []string{`"prog"`, "--command"}},
+		{[]string{"up", "--lease", "1ms"}, cli.ExitUsage, []string{"--lease is 1ms"}},
+		{[]string{"up", "other", "--actor", "abacus"}, cli.ExitFailure, []string{`"abacus"`, "counter, echo", "4 of 4 ranks", "[*]"}},
+		{[]string{"up", "other", "--params", `"x"`}, cli.ExitFailure, []string{"int64", "[*]"}},
+		{[]string{"up", "other", "--command", "/does/not/exist"}, cli.ExitFailure, []string{"/does/not/exist"}},
+		{[]string{"hosts", "-s", "nats://127.0.0.1:1"}, cli.ExitConnection, []string{"127.0.0.1:1", "nothing is listening"}},
+		{[]string{"hosts", "--token", "wrong"}, cli.ExitConnection, []string{c.url, "credentials"}},
+		{[]string{"up", "--token", "wrong"}, cli.ExitConnection, []string{c.url, "credentials"}},
+		{[]string{"hosts", "--namespace", "a.b"}, cli.ExitUsage, []string{`"a.b"`}},
+		{[]string{"hosts", "--namespace", "empty"}, cli.ExitFailure, []string{"no host answers", "empty"}},
+	}
+	for _, tc := range cases {
+		t.Run(strings.Join(tc.args, " "), func(t *testing.T) {
+			r := c.client(t, tc.args...)
+			require.Equal(t, tc.code, r.code, r.err)
+			require.Empty(t, r.out)
+			require.True(t, strings.HasPrefix(r.err, "client: "), r.err)
+			require.NotContains(t, r.err, "secret")
+			for _, want := range tc.want {
+				require.Contains(t, r.err, want)
+			}
+		})
+	}
+	procs := decode[[]procRecord](t, c.ok(t, "procs", "-o", "json"))
+	require.Len(t, procs, 2, "what could not start has left nothing")
+}
+
+func TestWhole_isTheTokenOfACastToAllRanks(t *testing.T) {
+	for extent, want := range map[string]string{
+		"host=1": "_", "host=2": "_", "host=2,gpu=4": "_-_", "host=1,gpu=4": "_", "a=2,b=2,c=2,d=2,e=2": "_-_-_-_",
+	} {
+		e, err := shape.ParseExtent(extent)
+		require.NoError(t, err)
+		require.Equal(t, want, whole(e), extent)
+		require.NoError(t, subjects.CheckWhere(whole(e)))
+	}
+}
+
+func TestRecords_haveStableNames(t *testing.T) {
+	code := 3
+	raw, err := json.Marshal([]any{
+		procRecord{Mesh: "m", Point: "p", Host: "h", PID: 1, Status: "s", Reason: "r", ExitCode: &code, Signal: 9},
+		actorRecord{Current: "c", Endpoints: []string{"e"}}, logRecord{}, reply{Error: "e"}, coverage{}, upRecord{},
+	})
+	require.NoError(t, err)
+	require.JSONEq(t, `[
+		{"mesh":"m","rank":0,"point":"p","host":"h","pid":1,"status":"s","reason":"r","exit_code":3,"signal":9},
+		{"rank":0,"point":"","actor":"","status":"","queued":0,"handled":0,"current":"c","endpoints":["e"]},
+		{"rank":0,"point":"","stream":"","line":""},
+		{"rank":0,"point":"","error":"e"},
+		{"asked":0,"answered":0,"failed":null,"missing":null},
+		{"kind":"","mesh":"","label":"","extent":"","ranks":0,"hosts":null}
+	]`, string(raw))
+}

@@ -1,0 +1,37 @@
+// Command client starts meshes, shows what runs in them, and casts work to them, from a terminal
+// or a script.
+//
+//	client up demo --per-host gpu=4             start a mesh on every host and hold it
+//	client hosts                                the hosts on the bus
+//	client procs [MESH[region]]                 the ranks of meshes
+//	client actors MESH[region]                  what runs in each rank
+//	client call MESH[region] ACTOR ENDPOINT [JSON]   ask exactly one rank
+//	client cast MESH[region] ACTOR ENDPOINT [JSON]   ask all ranks of a region at once
+//	client logs MESH[region] [-f]               what the procs print
+//	client stop MESH                            end a mesh
+//
+// It is a remote control: it finds meshes by asking the hosts, and holds no state. Only up owns
+// what it makes: the mesh ends with it.
+//
+// # Contract
+//
+//   - CLI-C1: results go to stdout, everything else to stderr. `--output json` and `ndjson` are for
+//     scripts: their names are stable, and nothing but documents is on stdout.
+//   - CLI-C2: what is wrong with the command line (arguments, targets, regions of unknown syntax,
+//     JSON) is said before anything is sent. The exit codes are those of package internal/cli.
+//   - CLI-C3: a cast says what became of every rank that was asked; when one gave no value, the
+//     exit code is 4 and the reasons are listed, each once with the region it is true of.
+//   - CLI-C4: colours, tables and progress are for terminals, and colours for those without
+//     NO_COLOR. Progress is on stderr and leaves nothing behind.
+//   - CLI-C5: Ctrl-C ends every command; up and `logs -f`, which end no other way, then exit with
+//     0. Whatever up started is stopped before it exits: the mesh first, then the hostd, if it
+//     started one.
+//   - CLI-C6: secrets are never printed. The lines that up shows read them from where they are.
+//
+// # Layout
+//
+// One file per command, cmd_*.go, each a cobra command and its core. What commands share: app.go
+// (the command line, connecting), target.go and question.go (whom to ask), value.go (JSON to
+// messages and back), output.go and progress.go (how it looks), complete.go (names from the live
+// bus). A command runs on one goroutine; others belong to the function that starts and awaits them.
+package main

@@ -1,0 +1,204 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// upRecord says that a mesh is up; its JSON names are stable.
+type upRecord struct {
+	Kind   string   `json:"kind"` // "up"
+	Mesh   string   `json:"mesh"`
+	Label  string   `json:"label"`
+	Extent string   `json:"extent"`
+	Ranks  int      `json:"ranks"`
+	Hosts  []string `json:"hosts"`
+	Actor  string   `json:"actor,omitempty"`
+	Type   string   `json:"type,omitempty"`
+}
+
+// introduce says what runs, and how to speak to it.
+func (h *holding) introduce(ctx context.Context) error {
+	r := upRecord{
+		Kind: "up", Mesh: h.procs.ID().String(), Label: h.spec.name, Extent: h.procs.Extent().String(),
+		Ranks: h.procs.Extent().NumRanks(), Type: h.spec.actor,
+	}
+	for _, host := range h.hosts {
+		r.Hosts = append(r.Hosts, host.Label)
+	}
+	if r.Type != "" {
+		r.Actor = h.actors.Name()
+	}
+	if h.output != asTable {
+		return h.line(r)
+	}
+	lines, err := h.waysIn(ctx, r)
+	if err != nil {
+		return err
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s is up: %s, %s on %s (%s)", h.paint(green, r.Mesh), r.Extent,
+		count(r.Ranks, "proc"), count(len(r.Hosts), "host"), shorten(strings.Join(r.Hosts, ", "), 60))
+	if r.Type != "" {
+		fmt.Fprintf(&b, ", a %s in each", r.Type)
+	}
+	fmt.Fprintf(&b, "\n\n")
+	for _, l := range lines {
+		fmt.Fprintf(&b, "  %s\n", l)
+	}
+	fmt.Fprintf(&b, "\n%s\n", h.paint(grey, "Ctrl-C stops it. What happens to it:"))
+	_, err = fmt.Fprint(h.out, b.String())
+	return err
+}
+
+// waysIn are command lines that work in another terminal of this user as they stand.
+func (h *holding) waysIn(ctx context.Context, r upRecord) ([]string, error) {
+	client := strings.Join(append([]string{"client"}, h.connectionFlags()...), " ")
+	lines := []string{client + " procs " + r.Label}
+	if r.Type != "" {
+		first := place{procs: h.procs.Select(pointOf(h.procs.Extent(), 0)), base: h.procs.Extent()}
+		first.region, _ = shape.Select(first.base, pointOf(first.base, 0)) // a point of the mesh is a region of it
+		actors, err := actorRecords(ctx, first, false)
+		if err != nil {
+			return nil, err
+		}
+		for _, a := range actors {
+			if a.Actor == r.Actor {
+				lines = append(lines, h.questions(client, r, a.Endpoints)...)
+			}
+		}
+	}
+	return append(lines, client+" logs "+r.Label+" -f", client+" stop "+r.Label), nil
+}
+
+// questions are ways to ask the actors, with an endpoint they have.
+func (h *holding) questions(client string, r upRecord, endpoints []string) []string {
+	if len(endpoints) == 0 {
+		return nil
+	}
+	name, body, number := example(endpoints)
+	arg := ""
+	if body != "" {
+		arg = " " + shellQuote(body)
+	}
+	target := shellQuote(r.Label + "[" + pointOf(h.procs.Extent(), 0) + "]")
+	lines := []string{
+		fmt.Sprintf("%s call %s %s %s%s", client, target, r.Type, name, arg),
+		fmt.Sprintf("%s cast %s %s %s%s", client, r.Label, r.Type, name, arg),
+	}
+	if number {
+		lines = append(lines, lines[1]+" --reduce sum")
+	}
+	subject := h.net.Proc().Space().Cast(h.procs.ID(), r.Actor, name, whole(h.procs.Extent()), subjects.Anon)
+	return append(lines, fmt.Sprintf("nats%s req %s %s --replies %d", h.natsFlags(), subject, shellQuote(body), r.Ranks))
+}
+
+// example picks an endpoint, as agents describe them: `add(int64) int64`, and a message for it.
+func example(endpoints []string) (name, body string, number bool) {
+	name, rest, _ := strings.Cut(endpoints[0], "(")
+	in, out, _ := strings.Cut(rest, ") ")
+	switch {
+	case isNumber(in):
+		body = "1"
+	case in == "string" || in == "interface {}" || in == "any":
+		body = `"hello"`
+	case in == "struct {}":
+	case in == "bool":
+		body = "true"
+	default:
+		body = "{}"
+	}
+	return name, body, isNumber(out)
+}
+
+func isNumber(goType string) bool {
+	return strings.HasPrefix(goType, "int") && !strings.HasPrefix(goType, "interface") ||
+		strings.HasPrefix(goType, "uint") || strings.HasPrefix(goType, "float")
+}
+
+// whole is the place token of a cast to every rank: one "_" for each dimension that tells ranks
+// apart, as far as tokens speak of dimensions.
+func whole(e shape.Extent) string {
+	n := 0
+	for _, d := range e.Dims() {
+		if d.Size > 1 {
+			n++
+		}
+	}
+	return strings.TrimSuffix(strings.Repeat("_-", max(1, min(n, subjects.MaxWhere))), "-")
+}
+
+// connectionFlags repeats how this command was told to connect; secrets are left to the
+// environment.
+func (a *app) connectionFlags() []string {
+	c := a.conn
+	var flags []string
+	for _, f := range []struct{ name, value string }{
+		{"--server", withoutPassword(c.Server)}, {"--context", c.Context}, {"--creds", c.Creds}, {"--nkey", c.NKey},
+		{"--user", c.User}, {"--tlscert", c.TLSCert}, {"--tlskey", c.TLSKey}, {"--tlsca", c.TLSCA},
+	} {
+		if f.value != "" {
+			flags = append(flags, f.name, shellQuote(f.value))
+		}
+	}
+	for _, f := range []struct{ name, value, variable string }{
+		{"--password", c.Password, "NATS_PASSWORD"}, {"--token", c.Token, "NATS_TOKEN"},
+	} {
+		if f.value != "" {
+			flags = append(flags, f.name, `"$`+f.variable+`"`)
+		}
+	}
+	if c.Namespace != subjects.DefaultNamespace {
+		flags = append(flags, "--namespace", c.Namespace)
+	}
+	return flags
+}
+
+// natsFlags tells the nats command line the same. A token out of the local file is read from there.
+func (h *holding) natsFlags() string {
+	if h.conn.Named(h.getenv) {
+		flags := h.connectionFlags()
+		if c := h.conn; c.Namespace != subjects.DefaultNamespace {
+			flags = flags[:len(flags)-2] // it is in the subject
+		}
+		return strings.Join(append([]string{""}, flags...), " ")
+	}
+	s := " --server " + h.net.Bus().Control().URL()
+	path, err := bus.LocalFile(h.getenv)
+	if err != nil {
+		return s
+	}
+	if local, err := bus.ReadLocal(path); err != nil || local.Token == "" {
+		return s
+	}
+	return s + ` --token "$(jq -r .token ` + shellQuote(path) + `)"`
+}
+
+// withoutPassword is a list of URLs as it may be shown.
+func withoutPassword(servers string) string {
+	parts := strings.Split(servers, ",")
+	for i, p := range parts {
+		if u, err := url.Parse(p); err == nil && u.User != nil {
+			u.User = nil
+			parts[i] = u.String()
+		}
+	}
+	return strings.Join(parts, ",")
+}
+
+// shellQuote makes a text one word of a shell.
+func shellQuote(s string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:=,@%+", r)
+	}
+	if s != "" && strings.IndexFunc(s, func(r rune) bool { return !plain(r) }) < 0 {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}

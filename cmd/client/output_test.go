@@ -1,0 +1,76 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+type planet struct {
+	Name  string `json:"name"`
+	Moons int    `json:"moons"`
+}
+
+func render(t *testing.T, a *app, f format, tty bool, planets ...planet) string {
+	t.Helper()
+	var out bytes.Buffer
+	a.out, a.output, a.outTTY = &out, f, tty
+	require.NoError(t, show(a, planets, []string{"name", "moons"}, func(p planet) []string {
+		return []string{a.paint(green, p.Name), strings.Repeat("*", p.Moons)}
+	}))
+	return out.String()
+}
+
+func TestShow_writesTheSameRecordsInEveryFormat(t *testing.T) {
+	mars, venus := planet{"Mars <&>", 2}, planet{"Venus", 1}
+	require.Equal(t, "NAME      MOONS\nMars <&>  **\nVenus     *\n", render(t, &app{}, asTable, false, mars, venus))
+	require.Equal(t, "{\"name\":\"Mars <&>\",\"moons\":2}\n{\"name\":\"Venus\",\"moons\":1}\n", render(t, &app{}, asNDJSON, true, mars, venus))
+	require.Equal(t, "[\n  {\n    \"name\": \"Venus\",\n    \"moons\": 1\n  }\n]\n", render(t, &app{}, asJSON, true, venus))
+	require.Equal(t, "[]\n", render(t, &app{}, asJSON, false))
+	require.Empty(t, render(t, &app{}, asTable, true))
+	require.Empty(t, render(t, &app{}, asNDJSON, true))
+}
+
+func TestShow_drawsATableOnATerminalAndColoursItIfWanted(t *testing.T) {
+	plain := render(t, &app{}, asTable, true, planet{"Mars", 2})
+	require.Contains(t, plain, "NAME   MOONS")
+	require.Contains(t, plain, "───")
+	require.NotContains(t, plain, "\x1b")
+	require.Contains(t, render(t, &app{colours: true}, asTable, true, planet{"Mars", 2}), "\x1b[32mMars\x1b[0m")
+}
+
+func TestProgress_isForTerminalsAndLeavesNothingBehind(t *testing.T) {
+	var err bytes.Buffer
+	p := (&app{err: &err, errTTY: true, output: asTable}).newProgress()
+	p.step(1, 4, "ranks")
+	require.Contains(t, err.String(), "█░")
+	require.Contains(t, err.String(), " 1/4 ranks")
+	p.clear()
+	p.clear()
+	require.True(t, strings.HasSuffix(err.String(), "ranks\r\x1b[K"))
+	for _, a := range []*app{{err: &err, output: asTable}, {err: &err, errTTY: true, output: asJSON}} {
+		err.Reset()
+		p = a.newProgress()
+		p.step(1, 4, "ranks")
+		p.say("working")
+		p.clear()
+		require.Empty(t, err.String())
+	}
+}
+
+func TestShorten_keepsOneLineWithinItsLength(t *testing.T) {
+	require.Equal(t, "äöü", shorten(" äöü\n", 3))
+	require.Equal(t, "äö…", shorten("äöüß", 3))
+	require.Equal(t, "one …", shorten("one\ntwo", 9))
+}
+
+func TestAge_isWhatPeopleSay(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		-time.Second: "0s", 1500 * time.Millisecond: "1s", 61 * time.Second: "1m", 90 * time.Minute: "1h30m", 50 * time.Hour: "2d",
+	} {
+		require.Equal(t, want, age(d))
+	}
+}

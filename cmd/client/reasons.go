@@ -1,0 +1,65 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/castnet-io/castnet/mesh"
+	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// maxReasons bounds how many different reasons an error spells out.
+const maxReasons = 10
+
+// reasons spells out why ranks failed, to go behind a colon: each reason once with the region it is true of: ten thousand
+// ranks that fail alike are one line.
+func reasons(base shape.Extent, lost []reply) string {
+	by := map[string][]reply{}
+	var order []string
+	for _, r := range lost {
+		if by[r.Error] == nil {
+			order = append(order, r.Error)
+		}
+		by[r.Error] = append(by[r.Error], r)
+	}
+	if len(order) == 1 {
+		return fmt.Sprintf(" [%s] %s", regionOf(base, lost), order[0])
+	}
+	var b strings.Builder
+	for i, reason := range order {
+		if i == maxReasons {
+			fmt.Fprintf(&b, "\n  and %d more reasons", len(order)-i)
+			break
+		}
+		fmt.Fprintf(&b, "\n  [%s] %s", regionOf(base, by[reason]), shorten(reason, 200))
+	}
+	return b.String()
+}
+
+// explain writes a failed spawn in the same way.
+func explain(err error) error {
+	failed, ok := errors.AsType[*mesh.SpawnError](err)
+	if !ok || len(failed.Failed) == 0 {
+		return err
+	}
+	lost := make([]reply, len(failed.Failed))
+	for i, f := range failed.Failed {
+		lost[i] = reply{Rank: f.Rank, Error: withoutAddress(f.Status.Reason)}
+		if f.Status.Reason == "" {
+			lost[i].Error = f.Status.String()
+		}
+	}
+	base := failed.Failed[0].Point.Extent()
+	return fmt.Errorf("%d of %d ranks of %s did not start:%s", len(lost), failed.Ranks, failed.Mesh, reasons(base, lost))
+}
+
+// withoutAddress drops the actor that a reason begins with: the region says which it is.
+func withoutAddress(reason string) string {
+	id, rest, ok := strings.Cut(reason, ": ")
+	if _, err := subjects.ParseActorID(id); !ok || err != nil {
+		return reason
+	}
+	return rest
+}

@@ -1,0 +1,64 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/internal/cli"
+	"github.com/castnet-io/castnet/mesh/shape"
+)
+
+func TestParseTarget_splitsNameAndRegion(t *testing.T) {
+	for text, want := range map[string]target{
+		"demo":                    {name: "demo"},
+		"demo[]":                  {name: "demo"},
+		"demo[host=0:2,gpu=*]":    {name: "demo", region: "host=0:2,gpu=*"},
+		"demo-7kd93x0b5m2qa[g=1]": {name: "demo-7kd93x0b5m2qa", region: "g=1"},
+	} {
+		got, err := parseTarget(text)
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+	}
+	for _, text := range []string{"", "demo[", "demo]", "[a=1]", "a.b", "a b", "demo[a=1]]x", "demo[[a=1]", "demo[a=1]b", "../x"} {
+		_, err := parseTarget(text)
+		require.Error(t, err, text)
+		require.Equal(t, cli.ExitUsage, cli.ExitCode(err), text)
+	}
+}
+
+func FuzzParseTarget_showsWhatItRead(f *testing.F) {
+	f.Add("demo[host=0:2,gpu=*]")
+	f.Add("demo")
+	f.Add("a[b]]")
+	f.Fuzz(func(t *testing.T, text string) {
+		got, err := parseTarget(text)
+		if err != nil {
+			return
+		}
+		require.Equal(t, strings.TrimSuffix(text, "[]"), got.String())
+	})
+}
+
+func TestPointOf_isReadBackAsARegionOfOneRank(t *testing.T) {
+	e := shape.Of("host", 2).With("zone", 1).With("gpu", 3)
+	for rank := range e.NumRanks() {
+		r, err := shape.Select(e, pointOf(e, rank))
+		require.NoError(t, err)
+		require.Equal(t, 1, r.NumRanks())
+		require.True(t, r.Contains(rank))
+	}
+	require.Equal(t, "host=1,zone=0,gpu=2", pointOf(e, 5))
+	require.Equal(t, "0", pointOf(shape.Unit(), 0))
+	require.Equal(t, "9", pointOf(e, 9), "what is no rank is shown as it came")
+}
+
+func TestPlace_namesRanksByTheWholeMesh(t *testing.T) {
+	e := shape.Of("host", 2).With("gpu", 3)
+	r, err := shape.Select(e, "host=1,gpu=1:3")
+	require.NoError(t, err)
+	p := place{base: e, region: r}
+	require.Equal(t, 5, p.rank(1))
+	require.Equal(t, "host=1,gpu=2", p.point(1))
+}
