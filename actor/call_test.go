@@ -262,11 +262,18 @@ func TestCall_leavesNothingBehind(t *testing.T) {
 		func() error { return second(echo.Call(t.Context(), ref, strings.Repeat("x", 2<<20))) },
 		func() error { return second(absent.Call(t.Context(), ref, 1)) },
 		func() error {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-			defer cancel()
 			release := blocked(t, actor.RefOf[*Box](ref.ID()).Via(b))
 			defer release()
-			return second(add.Call(ctx, ref, 1))
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			answer := make(chan error, 1)
+			go func() { answer <- second(add.Call(ctx, ref, 1)) }()
+			until(t, "the question waits", func() bool {
+				info, _ := b.Actor(ref.ID().Name)
+				return info.Queued == 1
+			})
+			cancel()
+			return take(t, answer)
 		},
 	}
 	for i, call := range calls {

@@ -342,7 +342,7 @@ func TestForeign_eachRankAnswersForItselfWithItsRank(t *testing.T) {
 	for where, want := range map[string]string{"_-_": "0 1 2 3 4 5 6 7", "1-_": "4 5 6 7", "_-2": "2 6", "1-3": "7"} {
 		var got []string
 		ask := bus.Msg{Subject: space.Cast(c.place.Mesh, "members", "name", where, "anon"), Data: []byte(`"n"`)}
-		for m, err := range b.Control().RequestMany(t.Context(), ask, 300*time.Millisecond) {
+		for m, err := range b.Control().RequestMany(t.Context(), ask, time.Second) {
 			require.NoError(t, err)
 			rank := m.Header.Get(actor.HeaderRank)
 			require.JSONEq(t, `"n`+rank+`"`, string(m.Data))

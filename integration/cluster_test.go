@@ -140,7 +140,7 @@ func sweep(t *testing.T, env []string) {
 // connect is a client in this process.
 func (c *cluster) connect(t *testing.T) *mesh.Net {
 	t.Helper()
-	net, err := mesh.Connect(t.Context(), mesh.Options{Bus: &bus.Options{URL: c.server.URL(), Token: token}})
+	net, err := mesh.Connect(t.Context(), mesh.Options{Bus: &bus.Options{URL: c.server.URL(), Token: token}, HostsQuiet: 500 * time.Millisecond})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, net.Close(context.Background())) })
 	return net

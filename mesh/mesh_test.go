@@ -21,10 +21,14 @@ import (
 	"github.com/castnet-io/castnet/mesh/shape"
 )
 
+// quiet is how long a busy machine may keep a host from answering.
+const quiet = 500 * time.Millisecond
+
 // cluster is a server, some hosts, and a client, each with connections of its own.
 type cluster struct {
 	*mesh.Net
 	server *embed.Server
+	size   int // hosts
 }
 
 func newCluster(t *testing.T, labels ...string) *cluster {
@@ -47,7 +51,7 @@ func newCluster(t *testing.T, labels ...string) *cluster {
 			require.NoError(t, b.Close(ctx))
 		})
 	}
-	c := &cluster{server: srv}
+	c := &cluster{server: srv, size: len(labels)}
 	c.Net = c.connect(t)
 	return c
 }
@@ -56,17 +60,24 @@ func newCluster(t *testing.T, labels ...string) *cluster {
 func (c *cluster) connect(t *testing.T) *mesh.Net {
 	t.Helper()
 	log := zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.ErrorLevel)
-	net, err := mesh.Connect(t.Context(), mesh.Options{Bus: &bus.Options{URL: c.server.URL(), Token: "secret"}, Log: log})
+	net, err := mesh.Connect(t.Context(), mesh.Options{Bus: &bus.Options{URL: c.server.URL(), Token: "secret"}, Log: log, HostsQuiet: quiet})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, net.Close(context.Background())) })
 	return net
 }
 
+// hosts are all of them: a look may miss one that is slow to answer on a busy machine.
+func (c *cluster) hosts(t *testing.T, net *mesh.Net) mesh.HostMesh {
+	t.Helper()
+	hosts, err := net.AwaitHosts(t.Context(), c.size)
+	require.NoError(t, err)
+	return hosts
+}
+
 // workers spawns procs and counters on all hosts.
 func (c *cluster) workers(t *testing.T, perHost int, start int64) (mesh.ProcMesh, mesh.ActorMesh[*Counter]) {
 	t.Helper()
-	hosts, err := c.Hosts(t.Context())
-	require.NoError(t, err)
+	hosts := c.hosts(t, c.Net)
 	procs, err := hosts.Spawn(t.Context(), "workers", shape.Of("gpu", perHost))
 	require.NoError(t, err)
 	counters, err := mesh.Spawn(t.Context(), procs, counter, "counters", start)
@@ -152,8 +163,7 @@ func firstOf(t *testing.T, m mesh.ActorMesh[*Counter]) (actor.Event, error) {
 func TestMESH2_closeStopsWhatTheProgramMade(t *testing.T) {
 	c := newCluster(t, "a")
 	other := c.connect(t)
-	hosts, err := other.Hosts(t.Context())
-	require.NoError(t, err)
+	hosts := c.hosts(t, other)
 	procs, err := hosts.Spawn(t.Context(), "workers", shape.Of("gpu", 2))
 	require.NoError(t, err)
 	pids := c.pids(t, procs)
@@ -167,8 +177,7 @@ func TestMESH2_closeStopsWhatTheProgramMade(t *testing.T) {
 
 func TestMESH4_aFailedSpawnNamesEachRankAndLeavesNothing(t *testing.T) {
 	c := newCluster(t, "a", "b")
-	hosts, err := c.Hosts(t.Context())
-	require.NoError(t, err)
+	hosts := c.hosts(t, c.Net)
 	for name, s := range map[string]mesh.Spawning{
 		"exits at once":   {Command: mesh.Command{Path: "/bin/sh", Args: []string{"-c", "echo no such model >&2; exit 3"}}},
 		"does not exist":  {Command: mesh.Command{Path: "/does/not/exist"}},
@@ -203,8 +212,7 @@ func TestMESH4_aFailedSpawnNamesEachRankAndLeavesNothing(t *testing.T) {
 
 func TestMESH4_anActorThatCannotBeMadeNamesItsRank(t *testing.T) {
 	c := newCluster(t, "a")
-	hosts, err := c.Hosts(t.Context())
-	require.NoError(t, err)
+	hosts := c.hosts(t, c.Net)
 	procs, err := hosts.Spawn(t.Context(), "workers", shape.Of("gpu", 3))
 	require.NoError(t, err)
 	_, err = mesh.Spawn(t.Context(), procs, counter, "counters", -4)
@@ -286,9 +294,8 @@ func TestHandles_carryTheErrorsOfBadSlicesAndPoints(t *testing.T) {
 
 func TestSpawn_refusesBadShapesAndNamesBeforeAnythingStarts(t *testing.T) {
 	c := newCluster(t, "a")
-	hosts, err := c.Hosts(t.Context())
-	require.NoError(t, err)
-	_, err = hosts.Spawn(t.Context(), "workers", shape.Of("host", 2))
+	hosts := c.hosts(t, c.Net)
+	_, err := hosts.Spawn(t.Context(), "workers", shape.Of("host", 2))
 	require.ErrorContains(t, err, "overlap")
 	_, err = hosts.Spawn(t.Context(), "my.workers", shape.Of("gpu", 2))
 	require.ErrorContains(t, err, `"my.workers"`)
@@ -320,8 +327,7 @@ func TestConnect_saysWhatIsWrongWithTheBus(t *testing.T) {
 
 func TestLogs_areTheLastLinesOfEachRank(t *testing.T) {
 	c := newCluster(t, "a")
-	hosts, err := c.Hosts(t.Context())
-	require.NoError(t, err)
+	hosts := c.hosts(t, c.Net)
 	procs, err := hosts.Spawn(t.Context(), "workers", shape.Of("gpu", 2))
 	require.NoError(t, err)
 	speakers, err := mesh.Spawn(t.Context(), procs, counter, "speakers", 0)

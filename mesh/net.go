@@ -1,6 +1,7 @@
 package mesh
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,7 +21,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// hostsQuiet is how long no further host may answer before Hosts returns.
+// hostsQuiet is the default of Options.HostsQuiet.
 const hostsQuiet = 200 * time.Millisecond
 
 // Options says how to connect. The zero value reads NATS_URL and its kin from the environment,
@@ -33,6 +34,10 @@ type Options struct {
 	Label     string        // names this client; "" = client
 	Actors    []actor.Def   // actor types this process itself can run
 	Log       zerolog.Logger
+
+	// HostsQuiet is how long no further host may answer before a look at the hosts ends; 0 = 200 ms.
+	// A host that is slower is not seen by that look.
+	HostsQuiet time.Duration
 }
 
 // Net is a connection to a castnet, and the owner of the meshes made through it.
@@ -40,6 +45,7 @@ type Net struct {
 	bus    *bus.Bus
 	proc   *actor.Proc
 	router *cast.Router
+	quiet  time.Duration
 
 	mu    sync.Mutex
 	owned []string // names of the controllers of what was made, in order
@@ -70,7 +76,7 @@ func Connect(ctx context.Context, o Options) (*Net, error) {
 		settings.Server = o.Server
 	}
 	settings.Name, settings.Log = "client/"+id.String(), o.Log
-	n := &Net{}
+	n := &Net{quiet: cmp.Or(o.HostsQuiet, hostsQuiet)}
 	if n.bus, err = bus.Open(ctx, settings); err != nil {
 		return nil, err
 	}
@@ -134,7 +140,7 @@ func (n *Net) letGo(ctx context.Context, name, reason string) {
 
 // Hosts finds every live host, in the order of their labels. No host is an error.
 func (n *Net) Hosts(ctx context.Context) (HostMesh, error) {
-	infos, err := agent.Hosts(ctx, n.bus, n.proc.Space(), hostsQuiet)
+	infos, err := agent.Hosts(ctx, n.bus, n.proc.Space(), n.quiet)
 	if err != nil {
 		return HostMesh{}, err
 	}
@@ -153,7 +159,7 @@ func (n *Net) AwaitHosts(ctx context.Context, atLeast int) (HostMesh, error) {
 	}
 	found := 0
 	for {
-		infos, err := agent.Hosts(ctx, n.bus, n.proc.Space(), hostsQuiet)
+		infos, err := agent.Hosts(ctx, n.bus, n.proc.Space(), n.quiet)
 		if err == nil && len(infos) >= atLeast {
 			return n.hostMesh(infos), nil
 		}
@@ -161,7 +167,7 @@ func (n *Net) AwaitHosts(ctx context.Context, atLeast int) (HostMesh, error) {
 			found = len(infos)
 		}
 		select {
-		case <-time.After(hostsQuiet):
+		case <-time.After(n.quiet):
 		case <-ctx.Done():
 			return HostMesh{}, fmt.Errorf("%d of %d hosts answer on %s: %w", found, atLeast, n.bus.Control().URL(), ctx.Err())
 		}
