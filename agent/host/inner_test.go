@@ -71,8 +71,8 @@ func TestHOST2_onlyWhatThePolicyAllowsIsRun(t *testing.T) {
 }
 
 func TestHOST2_theEnvironmentHasNoSecretsAndNothingThatChangesLoading(t *testing.T) {
-	all := map[string]string{"PATH": "/bin", "HOME": "/root", "NATS_TOKEN": "secret", "LD_PRELOAD": "x", "LANG": ""}
-	require.Equal(t, []string{"PATH=/bin", "HOME=/root"}, baseEnv(func(k string) string { return all[k] }))
+	all := map[string]string{"PATH": "/bin", "HOME": "/home/n", "NATS_TOKEN": "secret", "LD_PRELOAD": "x", "LANG": ""}
+	require.Equal(t, []string{"PATH=/bin", "HOME=/home/n"}, baseEnv(func(k string) string { return all[k] }))
 	require.NoError(t, checkEnv([]string{"A=", "B=c=d"}))
 	for _, bad := range []string{"A", "=b", "", "A=\x00", "LD_LIBRARY_PATH=/tmp", "DYLD_INSERT_LIBRARIES=x"} {
 		require.ErrorContains(t, checkEnv([]string{"OK=1", bad}), "environment entry", "%q", bad)
