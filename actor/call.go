@@ -68,7 +68,6 @@ func (p *Proc) ask(c *call, from, endpoint string, arg any, deadline time.Time) 
 	if err := p.Follow(c.to.Proc.Mesh); err != nil {
 		return nil, err
 	}
-	reply := p.OpenPrivate(from, func(in Incoming) { c.answer(in.Answer()) })
 	p.mu.Lock()
 	closed := p.closed
 	if !closed {
@@ -76,9 +75,10 @@ func (p *Proc) ask(c *call, from, endpoint string, arg any, deadline time.Time) 
 	}
 	p.mu.Unlock()
 	if closed { // the answer could not come
-		reply.Close()
-		return nil, errorf(CodeStopped, p.id.String(), "", "the proc has stopped")
+		return nil, p.stopped()
 	}
+	reply := p.OpenPrivate(from, func(in Incoming) { c.answer(in.Answer()) },
+		func(err error) { c.answer(Answer{Err: ranError(err)}) }) // by then it may have been handled
 	done = func() {
 		reply.Close()
 		p.mu.Lock()

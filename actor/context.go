@@ -20,7 +20,7 @@ type Context struct {
 	in       *instance
 	delivery *Delivery
 	point    shape.Point
-	deferred bool
+	owed     debt        // the answer a Deferred has taken over
 	over     atomic.Bool // the handler has returned
 }
 
@@ -81,15 +81,15 @@ type Deferred[R any] struct {
 
 // Defer takes over the answer of the message that is being handled: what the handler returns is
 // ignored, and the caller waits for Reply. An actor that ends answers what it still owes with
-// ErrStopped or ErrFailed. Defer belongs to the handler: called after it has returned, it takes over
-// nothing and its Reply reaches nobody.
+// ErrStopped or ErrFailed. Defer belongs to the handler: called after it has returned, or a second
+// time, it takes over nothing and its Reply reaches nobody.
 func Defer[R any](ctx *Context) *Deferred[R] {
 	d := &Deferred[R]{in: ctx.in}
-	if ctx.over.Load() || !ctx.in.owe(d) {
-		ctx.in.log.Error().Msg("Defer after the handler had returned")
+	if ctx.over.Load() || ctx.owed != nil || !ctx.in.owe(d) {
+		ctx.in.log.Error().Msg("Defer a second time, or after the handler had returned")
 		return d
 	}
-	ctx.deferred = true
+	ctx.owed = d
 	if ctx.delivery != nil {
 		d.answer = ctx.delivery.Answer
 	}

@@ -83,6 +83,33 @@ func TestDEL8_anActorThatEndsAnswersWhatItOwes(t *testing.T) {
 	}
 }
 
+func TestDefer_aHandlerThatDefersAndPanicsAnswersOnce(t *testing.T) {
+	p := alone(t)
+	for _, replies := range []bool{false, true} {
+		ref, answers := spawn(t, p), make(chan actor.Answer, 2)
+		p.Deliver(actor.Delivery{
+			Actor: ref.ID().Name, Port: "do", Local: true, Answer: func(a actor.Answer) { answers <- a },
+			Value: step(func(ctx *actor.Context, _ *Box) (int64, error) {
+				d := actor.Defer[int64](ctx)
+				again := actor.Defer[int64](ctx) // misuse: it is taken over already
+				if replies {
+					d.Reply(7, nil)
+				}
+				again.Reply(8, nil)
+				panic("after all")
+			}),
+		})
+		a := take(t, answers)
+		if replies {
+			require.Equal(t, actor.Answer{Value: int64(7)}, a)
+		} else {
+			require.ErrorIs(t, a.Err, actor.ErrPanic)
+		}
+		until(t, "failed", func() bool { info, _ := p.Actor(ref.ID().Name); return info.Status.Terminal() })
+		require.Empty(t, answers)
+	}
+}
+
 func TestDefer_afterTheEndReachesNobody(t *testing.T) {
 	p := alone(t)
 	ref := spawn(t, p)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/subjects"
 )
 
@@ -125,6 +126,15 @@ func (p *Proc) observe(e Event) {
 	for _, f := range fs {
 		f(e)
 	}
+}
+
+// OpenEvent reads an event off the bus; one on a subject about something else is an error.
+func OpenEvent(space subjects.Space, m bus.Msg) (Event, error) {
+	e, err := DecodeEvent(m.Data)
+	if err == nil {
+		err = e.mustBeFrom(space, m.Subject)
+	}
+	return e, err
 }
 
 // mustBeFrom refuses an event that is about something else than the subject it came on: who may say

@@ -37,6 +37,7 @@ func (p *Proc) Foreign(actor, port string, m ForeignMessage) {
 		Actor: actor, Port: port, Point: m.Point, Raw: m.Msg.Data, Format: format,
 		Deadline: time.Now().Add(DefaultDeadline),
 	}
+	d.Answer = func(a Answer) { p.logForeign(m, a) }
 	if m.Msg.Reply != "" {
 		if !p.mayAnswer(m.Msg.Reply, m.From) {
 			p.counts.malformed.Add(1)
@@ -50,6 +51,14 @@ func (p *Proc) Foreign(actor, port string, m ForeignMessage) {
 		return
 	}
 	p.Deliver(d)
+}
+
+// logForeign takes the outcome of a message whose sender named no reply subject. It is an answer
+// all the same: a stranger's message does not fail an actor (ACT-4).
+func (p *Proc) logForeign(m ForeignMessage, a Answer) {
+	if a.Err != nil {
+		p.loud.Warn().Err(a.Err).Str("subject", m.Msg.Subject).Msg("a foreign message that wants no answer failed")
+	}
 }
 
 // mayAnswer keeps foreigners from making this proc speak on castnet's own or the server's

@@ -137,3 +137,14 @@ func TestDEL10_aForeignPostIsHandledAtMostOnce(t *testing.T) {
 	require.EqualValues(t, 3, n)
 	require.EqualValues(t, 1, p.Stats().Undeliverable)
 }
+
+func TestACT4_anErrorOfAForeignPostDoesNotFailTheActor(t *testing.T) {
+	srv := bustest.Server(t)
+	p, f := start(t, srv, "alone"), newForger(t, srv)
+	ref := spawn(t, p)
+	f.send(t, ref.ID().Port("fail"), "anon", []byte(`"on purpose"`))
+	until(t, "it came", func() bool { info, _ := p.Actor(ref.ID().Name); return info.Handled == 1 })
+	n, err := add.Call(t.Context(), ref, 1)
+	require.NoError(t, err)
+	require.EqualValues(t, 1, n)
+}

@@ -275,15 +275,18 @@ func TestClose_endsCallsAndPortsOfTheClient(t *testing.T) {
 	ref := spawn(t, b)
 	defer blocked(t, ref)()
 	port := actor.OpenPort[int](a)
-	ends := make(chan error, 2)
+	ends := make(chan error, 3)
+	a.OpenPrivate("client", nil, func(err error) { ends <- err })
 	go func() { ends <- second(add.Call(t.Context(), ref.Via(a), 1)) }()
 	go func() { ends <- second(port.Recv(t.Context())) }()
 	until(t, "queued", func() bool { info, _ := b.Actor(ref.ID().Name); return info.Queued == 1 })
 	require.NoError(t, a.Close(soon(t)))
-	for range 2 {
+	for range 3 {
 		err := take(t, ends)
 		require.ErrorIs(t, err, actor.ErrStopped)
 	}
+	_, err := actor.OpenPort[int](a).Recv(soon(t))
+	require.ErrorIs(t, err, actor.ErrStopped, "a port that is opened later is closed")
 	ports, calls := a.Waiting()
 	require.Zero(t, ports+calls)
 }

@@ -49,7 +49,7 @@ type portKey struct{ actor, port string }
 // port is an open port: recv says why it cannot take a message.
 type port struct {
 	recv   func(Incoming) error
-	closed func(error) // its actor ended
+	closed func(error) // told that its actor or the proc has ended; may be nil
 }
 
 // RawPort is a port that hands frames to a function: for packages that extend the runtime.
@@ -62,22 +62,34 @@ type RawPort struct {
 // OpenRaw opens a port of the named actor; the actor need not exist. recv runs on a pump or on a
 // local sender's goroutine and must not block. An open port of the same name is replaced.
 func (p *Proc) OpenRaw(actor, name string, recv func(Incoming)) RawPort {
-	return p.open(actor, name, &port{recv: func(in Incoming) error {
+	return p.open(actor, name, raw(recv, nil))
+}
+
+// OpenPrivate opens a raw port under a fresh name. When its actor or the proc ends before it is
+// closed, closed is told why: nothing comes any more.
+func (p *Proc) OpenPrivate(actor string, recv func(Incoming), closed func(error)) RawPort {
+	return p.open(actor, p.freshPort(), raw(recv, closed))
+}
+
+func raw(recv func(Incoming), closed func(error)) *port {
+	return &port{closed: closed, recv: func(in Incoming) error {
 		recv(in)
 		return nil
-	}})
+	}}
 }
 
-// OpenPrivate opens a raw port under a fresh name.
-func (p *Proc) OpenPrivate(actor string, recv func(Incoming)) RawPort {
-	return p.OpenRaw(actor, p.freshPort(), recv)
-}
-
+// open opens a port; on a proc that has stopped it is closed at once.
 func (p *Proc) open(actor, name string, pt *port) RawPort {
 	key := portKey{actor, name}
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.ports[key] = pt
+	over := p.closed
+	if !over {
+		p.ports[key] = pt
+	}
+	p.mu.Unlock()
+	if over && pt.closed != nil {
+		pt.closed(p.stopped())
+	}
 	return RawPort{p, key, pt}
 }
 

@@ -155,10 +155,8 @@ func (p *Proc) Close(ctx context.Context) error {
 			in.fail("the proc stops and the actor did not") // no news to one that is done
 		}
 	}
-	stopped := errorf(CodeStopped, p.id.String(), "", "the proc has stopped")
 	p.disconnect()
-	p.failCalls(func(*call) bool { return true }, ranError(stopped))
-	p.forgetPorts(func(string) bool { return true }, stopped)
+	p.forgetPorts(func(string) bool { return true }, p.stopped())
 	if p.turns.wait(ctx) {
 		return nil
 	}
@@ -224,9 +222,13 @@ func (p *Proc) subscribe(c *bus.Conn, subject string, handle func(bus.Msg)) erro
 	p.mu.Unlock()
 	if closed {
 		p.unsubscribe(sub)
-		return errorf(CodeStopped, p.id.String(), "", "the proc has stopped")
+		return p.stopped()
 	}
 	return nil
+}
+
+func (p *Proc) stopped() *Error {
+	return errorf(CodeStopped, p.id.String(), "", "the proc has stopped")
 }
 
 // bounded gives a wait the default deadline when it has none.

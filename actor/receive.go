@@ -70,16 +70,16 @@ func (p *Proc) Open(m bus.Msg, s subjects.Subject) (wire.Frame, subjects.Process
 }
 
 // Accept checks a frame's place in its link and reports whether to deliver it (DEL-3, DEL-4). A
-// link that breaks here is refused from now on, and its sender is told once. As no answer can come
-// over it any more, nothing that wants one is sent to that peer either.
+// link that breaks here is refused from now on, and its sender is told, again while he does not
+// listen. As no answer can come over it any more, nothing that wants one is sent to that peer either.
 func (p *Proc) Accept(from subjects.ProcessID, n, prev uint64) bool {
 	if _, dead := p.Down(from.Proc()); dead { // DEL-5
 		p.counts.fenced.Add(1)
 		return false
 	}
 	p.sender.Heard(from)
-	verdict, reason, fresh := p.receiver.Accept(from, n, prev)
-	if fresh {
+	verdict, reason, tell := p.receiver.Accept(from, n, prev)
+	if tell {
 		lost := errorf(CodeLinkBroken, "", "", "%s lost a message of %s: %s", p.id, from.Proc(), reason)
 		p.sendControl(from, wire.Break, lost)
 		p.breakLink(from, lost)

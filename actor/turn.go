@@ -25,7 +25,7 @@ func (in *instance) turn(d *Delivery, f func(*Context)) (returned bool) {
 	defer func() {
 		ctx.over.Store(true)
 		if !returned {
-			in.crashed(d, recover())
+			in.crashed(ctx, recover())
 		}
 	}()
 	f(ctx)
@@ -34,7 +34,8 @@ func (in *instance) turn(d *Delivery, f func(*Context)) (returned bool) {
 
 // crashed fails an actor whose handler did not return. p is what it panicked with; nil when it
 // ended its goroutine, and then another one runs the actor's end.
-func (in *instance) crashed(d *Delivery, p any) {
+func (in *instance) crashed(ctx *Context, p any) {
+	d := ctx.delivery
 	err := errorf(CodePanic, in.id.String(), "", "panicked: %v", p)
 	if p == nil {
 		err.Text = "ended its goroutine"
@@ -44,7 +45,10 @@ func (in *instance) crashed(d *Delivery, p any) {
 	}
 	in.log.Error().Str("endpoint", err.Endpoint).Bytes("stack", debug.Stack()).Msg("actor " + err.Text)
 	in.fail(err.Error())
-	if d != nil {
+	switch {
+	case ctx.owed != nil: // its Reply may have come already
+		ctx.owed.settle(nil, err)
+	case d != nil:
 		d.answer(nil, err)
 	}
 	if p == nil {
@@ -68,7 +72,7 @@ func (in *instance) handle(d *Delivery) {
 	)
 	if !in.turn(d, func(ctx *Context) {
 		result, herr = m.call(in.actor, ctx, arg)
-		deferred = ctx.deferred
+		deferred = ctx.owed != nil
 	}) {
 		return // crashed has told the sender
 	}

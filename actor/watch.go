@@ -54,10 +54,7 @@ func (p *Proc) Follow(mesh subjects.MeshID) error {
 
 // receiveProcEvent takes the host agents' word that a proc is gone, on the control pump.
 func (p *Proc) receiveProcEvent(m bus.Msg) {
-	e, err := DecodeEvent(m.Data)
-	if err == nil {
-		err = e.mustBeFrom(p.space, m.Subject)
-	}
+	e, err := OpenEvent(p.space, m)
 	if err != nil {
 		p.malformed(m, err)
 		return

@@ -60,4 +60,8 @@ func TestStreams_areBoundedAndNeedAPort(t *testing.T) {
 	}
 	require.ErrorContains(t, err, "this agent has 256 subscribers already")
 	require.Equal(t, 257, n)
+	last := agent.Stream{To: read[actor.PortRef[actor.Event]]("client-000000000000c/0.0/client:_257")}
+	require.NoError(t, s.Add(agent.Stream{To: read[actor.PortRef[actor.Event]]("client-000000000000c/0.0/client:_7"), End: true}))
+	require.NoError(t, s.Add(last), "one that left made room")
+	require.Error(t, s.Add(last))
 }

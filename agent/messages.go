@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -79,6 +81,20 @@ type Mesh struct {
 	Build   string            `cbor:"7,keyasint,omitempty" json:"build,omitempty"` // the caller's; "" = any
 }
 
+// Check refuses a description whose parts do not fit together.
+func (m Mesh) Check() error {
+	hosts, n := len(m.Hosts), m.Extent.NumRanks()
+	switch {
+	case !m.ID.IsValid():
+		return errors.New("the mesh has no ID")
+	case hosts == 0:
+		return fmt.Errorf("mesh %s has no hosts", m.ID)
+	case m.PerHost < 1 || m.PerHost > n || m.PerHost*hosts != n:
+		return fmt.Errorf("mesh %s: %d hosts × %d procs are not the %d ranks of %q", m.ID, hosts, m.PerHost, n, m.Extent)
+	}
+	return nil
+}
+
 // Creation asks for a resource. Exactly one of Procs and Actors is set.
 type Creation struct {
 	Procs  *Mesh         `cbor:"1,keyasint,omitempty" json:"procs,omitempty"`  // of a host agent: its share of the mesh
@@ -119,10 +135,11 @@ type Lease struct {
 }
 
 // Stream asks for the events of a resource, or of all when ID is empty, from now on, until the
-// port is gone.
+// port is gone or says that it wants no more.
 type Stream struct {
-	ID string                     `cbor:"1,keyasint,omitempty" json:"id,omitempty"`
-	To actor.PortRef[actor.Event] `cbor:"2,keyasint" json:"to"`
+	ID  string                     `cbor:"1,keyasint,omitempty" json:"id,omitempty"`
+	To  actor.PortRef[actor.Event] `cbor:"2,keyasint" json:"to"`
+	End bool                       `cbor:"3,keyasint,omitempty" json:"end,omitempty"` // the port wants no more
 }
 
 // LogQuery asks for the last lines of the procs of a mesh.

@@ -64,7 +64,7 @@ func samples() map[string]any {
 		"Query":     agent.Query{ID: "m"},
 		"Waiting":   agent.Waiting{ID: "m", Until: agent.Running},
 		"Lease":     agent.Lease{ID: "m", For: time.Minute},
-		"Stream":    agent.Stream{ID: "m", To: read[actor.PortRef[actor.Event]]("client-000000000000c/0.0/client:_1")},
+		"Stream":    agent.Stream{ID: "m", To: read[actor.PortRef[actor.Event]]("client-000000000000c/0.0/client:_1"), End: true},
 		"LogQuery":  agent.LogQuery{ID: "m", Lines: 5},
 		"LogTail":   agent.LogTail{Rank: 2, Stream: "stderr", Lines: []string{"a", "b"}},
 		"Overlay":   agent.Overlay{{First: 2, Count: 3, Status: status}},

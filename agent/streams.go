@@ -2,6 +2,7 @@ package agent
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/castnet-io/castnet/actor"
 )
@@ -12,9 +13,12 @@ const maxStreams = 256
 // Streams are an agent's subscribers. They belong to its turn; the zero value has none.
 type Streams struct{ list []Stream }
 
-// Add subscribes a port, or says why not.
+// Add subscribes a port, or says why not; a Stream that ends lets go of the port.
 func (s *Streams) Add(st Stream) error {
 	switch {
+	case st.End:
+		s.list = slices.DeleteFunc(s.list, func(x Stream) bool { return x.To.ID() == st.To.ID() })
+		return nil
 	case !st.To.ID().IsValid():
 		return fmt.Errorf("stream: port %q: want the address of an open port", st.To)
 	case len(s.list) >= maxStreams:

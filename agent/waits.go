@@ -23,8 +23,9 @@ func (t *Table) AnswerWhen(ctx *actor.Context, id string, until Phase, shift int
 	if answered {
 		return
 	}
+	left := actor.DefaultDeadline // of one who names none: nobody is waited for without end
 	if d, ok := ctx.Deadline(); ok {
-		left := time.Until(d)
-		ctx.After(left-min(margin, left*2/5), func(*actor.Context) { giveUp() })
+		left = time.Until(d)
 	}
+	ctx.After(left-min(margin, left*2/5), func(*actor.Context) { giveUp() })
 }

@@ -31,6 +31,7 @@ type asking struct {
 	endpoint string
 	answers  chan actor.Incoming
 	losses   chan lost
+	over     chan error // holds why no answer comes any more: the caller's actor or proc has ended
 	release  []func()
 }
 
@@ -51,6 +52,9 @@ func send(ctx context.Context, t Target, q question) (*asking, error) {
 	if err := t.check(); err != nil {
 		return nil, err
 	}
+	if ctx.Err() != nil {
+		return nil, silence(ctx) // nothing is sent for a caller that has gone
+	}
 	n := t.Region.NumRanks()
 	body, err := wire.Marshal(q.message)
 	if err != nil {
@@ -61,7 +65,7 @@ func send(ctx context.Context, t Target, q question) (*asking, error) {
 	}
 	a := &asking{
 		tally: newTally(t, q.mode == modeFold), p: p, target: t, endpoint: q.endpoint,
-		answers: make(chan actor.Incoming, n+1), losses: make(chan lost, n),
+		answers: make(chan actor.Incoming, n+1), losses: make(chan lost, n), over: make(chan error, 1),
 	}
 	h := header{Region: t.Region, Mode: q.mode, Reducer: q.reducer}
 	if q.mode != modePost {
@@ -86,7 +90,7 @@ func (a *asking) listen(from string) string {
 		case a.answers <- in:
 		default: // more answers than ranks: somebody repeats itself
 		}
-	})
+	}, func(err error) { a.over <- err })
 	told := make([]atomic.Bool, len(a.fates))
 	cancel := a.p.OnUnreachable(func(id subjects.ProcID, err error) {
 		if view, in := a.placement.view(a.region, id); in && !told[view].Swap(true) {
@@ -195,6 +199,9 @@ func (a *asking) next(ctx context.Context) bool {
 	case l := <-a.losses:
 		a.settleAnswers() // an answer that came before the death counts
 		a.unreachable(l.rank, l.err)
+	case err := <-a.over:
+		a.settleAnswers()
+		a.expire(err)
 	case <-ctx.Done():
 		a.settleAnswers()
 		a.expire(silence(ctx))

@@ -158,6 +158,23 @@ func TestCAST4_theCallerMayGiveUp(t *testing.T) {
 	require.ErrorContains(t, err, "the caller gave up")
 }
 
+func TestCAST4_aCallerWhoseProcEndsDoesNotWaitForTheDeadline(t *testing.T) {
+	c := newCluster(t, shape.Of("gpu", 2), 2)
+	done := make(chan error, 1)
+	go func() {
+		_, err := cast.Gather(context.Background(), c.members, wait, 1)
+		done <- err
+	}()
+	c.await(t, 1) // rank 1 holds its answer
+	require.NoError(t, c.client.Close(t.Context()))
+	select {
+	case err := <-done:
+		require.ErrorIs(t, err, actor.ErrStopped)
+	case <-time.After(10 * time.Second):
+		t.Fatal("it waits for its deadline")
+	}
+}
+
 func TestCAST4_aDeadRankFailsAtOnceAndLaterCastsDoNotAskIt(t *testing.T) {
 	c := newCluster(t, twoByFour(), 4)
 	waiting := make(chan error, 1)

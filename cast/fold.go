@@ -12,7 +12,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// maxFolds bounds how many casts one proc folds at a time; answers to more are refused.
+// maxFolds bounds how many casts one proc folds at a time; answers to more are dropped, and logged.
 const maxFolds = 4096
 
 // job is what a folder has to do for one cast.

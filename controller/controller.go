@@ -70,9 +70,9 @@ func start(ctx *actor.Context, s Spec) (agent.Agent, error) {
 	}
 	for _, kind := range kinds {
 		sub, err := p.Bus().Control().Subscribe(p.Space().Events(kind, s.Procs.ID), func(m bus.Msg) {
-			e, err := actor.DecodeEvent(m.Data)
-			if err == nil {
-				if e.Kind == actor.KindProc && e.Terminal() {
+			e, err := actor.OpenEvent(p.Space(), m)
+			if err == nil && e.Terminal() { // nothing else changes a status, and the mailbox is bounded
+				if e.Kind == actor.KindProc {
 					p.MarkDown(e) // who is told of an end finds the rank dead in his next cast
 				}
 				err = heard.Post(context.Background(), self, e)
@@ -99,6 +99,9 @@ func (c *controller) hear(ctx *actor.Context, what any) {
 			log.Warn().Msg(e.String())
 		}
 		c.streams.Tell(ctx, c.spec.id(), e)
+	}
+	if c.over() {
+		c.unsubscribe() // there is nothing left to hear
 	}
 }
 
@@ -155,7 +158,7 @@ func (c *controller) notStopped(ctx *actor.Context, host int, err error) {
 
 func (c *controller) unsubscribe() {
 	for _, s := range c.subs {
-		_ = s.Unsubscribe() // the connection is closing: nothing comes any more either way
+		_ = s.Unsubscribe() // it fails when the connection is gone: nothing comes any more either way
 	}
 	c.subs = nil
 }

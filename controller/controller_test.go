@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"sync"
 	"testing"
@@ -216,6 +217,10 @@ func TestCTL3_eachStreamHearsOfEachEndOnceThoseBeforeItIncluded(t *testing.T) {
 		Reason: "exited with code 3", ExitCode: &code, StderrTail: []string{"oh"}, At: time.Unix(7, 0).UTC(),
 	}
 	teller, _ := r.proc(t, newHostProc(t), Def())
+	lie, err := json.Marshal(actor.Event{Kind: actor.KindProc, Status: "failed", Mesh: died.Mesh, Rank: 2})
+	require.NoError(t, err)
+	about := r.p.Space().Event(actor.KindProc, died.Proc().Scope(), teller.ID().Process().String())
+	require.NoError(t, teller.Bus().Control().Publish(about, lie), "it is about rank 2, where rank 1's events come")
 	teller.Emit(died)
 	teller.Emit(died)
 	got, err := early.Recv(t.Context())

@@ -79,6 +79,9 @@ func (c *controller) Wait(ctx *actor.Context, w agent.Waiting) (agent.Overlay, e
 // Stream sends the end of every rank to a port: those known already at once.
 func (c *controller) Stream(ctx *actor.Context, s agent.Stream) (actor.None, error) {
 	s.ID = "" // there is one resource here
+	if s.End {
+		return actor.None{}, c.streams.Add(s)
+	}
 	for _, e := range c.ends {
 		if err := s.To.Send(ctx, e); err != nil {
 			return actor.None{}, err

@@ -1,7 +1,6 @@
 package controller
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
@@ -51,14 +50,10 @@ func (s Spec) lease() time.Duration {
 
 // check refuses what cannot be started before anything is.
 func (s Spec) check() error {
-	hosts, n := len(s.Procs.Hosts), s.Procs.Extent.NumRanks()
+	if err := s.Procs.Check(); err != nil {
+		return err
+	}
 	switch {
-	case !s.Procs.ID.IsValid():
-		return errors.New("the mesh has no ID")
-	case hosts == 0:
-		return fmt.Errorf("mesh %s has no hosts", s.Procs.ID)
-	case s.Procs.PerHost*hosts != n:
-		return fmt.Errorf("mesh %s: %d hosts × %d procs are not the %d ranks of %s", s.Procs.ID, hosts, s.Procs.PerHost, n, s.Procs.Extent)
 	case s.Region.NumRanks() == 0:
 		return fmt.Errorf("mesh %s: the region has no ranks", s.id())
 	case !s.inside():

@@ -148,9 +148,11 @@ func TestMESH6_theOwnerHearsOfAKilledProcAndTheOthersStillAnswer(t *testing.T) {
 	_, err = add.Call(t.Context(), counters.Ref(2), 1)
 	require.ErrorIs(t, err, actor.ErrProcDead, "the answer is known: nobody waits for a timeout")
 	require.ErrorIs(t, cast.Post(t.Context(), counters, add, 1), actor.ErrProcDead)
-	e, err := firstOf(t, counters)
-	require.NoError(t, err)
-	require.Equal(t, 2, e.Rank, "an actor dies with its proc")
+	for range 300 { // who leaves makes room: more than an owner has for subscribers
+		e, err := firstOf(t, counters)
+		require.NoError(t, err)
+		require.Equal(t, 2, e.Rank, "an actor dies with its proc")
+	}
 }
 
 func firstOf(t *testing.T, m mesh.ActorMesh[*Counter]) (actor.Event, error) {

@@ -101,11 +101,8 @@ func (n *Net) Bus() *bus.Bus { return n.bus }
 // Close stops the meshes made through this Net and disconnects (MESH-2). Without a deadline it
 // takes at most 30 s. A second call does nothing.
 func (n *Net) Close(ctx context.Context) error {
-	if _, ok := ctx.Deadline(); !ok {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, actor.DefaultDeadline)
-		defer cancel()
-	}
+	ctx, cancel := within(ctx, actor.DefaultDeadline)
+	defer cancel()
 	var errs []error
 	if n.proc != nil {
 		n.release(ctx)
@@ -152,24 +149,25 @@ func (n *Net) Hosts(ctx context.Context) (HostMesh, error) {
 
 // AwaitHosts is Hosts once at least so many are there; it looks again until ctx ends.
 func (n *Net) AwaitHosts(ctx context.Context, atLeast int) (HostMesh, error) {
-	if _, ok := ctx.Deadline(); !ok {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, actor.DefaultDeadline)
-		defer cancel()
-	}
+	ctx, cancel := within(ctx, actor.DefaultDeadline)
+	defer cancel()
 	found := 0
+	var last error // why nobody could be asked
 	for {
 		infos, err := agent.Hosts(ctx, n.bus, n.proc.Space(), n.quiet)
-		if err == nil && len(infos) >= atLeast {
+		switch {
+		case err == nil && len(infos) >= atLeast:
 			return n.hostMesh(infos), nil
-		}
-		if err == nil {
-			found = len(infos)
+		case err == nil:
+			found, last = len(infos), nil
+		case ctx.Err() == nil:
+			last = err
 		}
 		select {
 		case <-time.After(n.quiet):
 		case <-ctx.Done():
-			return HostMesh{}, fmt.Errorf("%d of %d hosts answer on %s: %w", found, atLeast, n.bus.Control().URL(), ctx.Err())
+			err := fmt.Errorf("%d of %d hosts answer on %s: %w", found, atLeast, n.bus.Control().URL(), ctx.Err())
+			return HostMesh{}, errors.Join(err, last)
 		}
 	}
 }
@@ -193,6 +191,11 @@ func (n *Net) Meshes(ctx context.Context) ([]MeshState, error) {
 			return nil, fmt.Errorf("ask host %s for its procs: %w", h.Label, err)
 		}
 		for _, s := range states {
+			if s.Mesh != nil {
+				if err := s.Mesh.Check(); err != nil {
+					return nil, fmt.Errorf("host %s describes a mesh that cannot be: %w", h.Label, err)
+				}
+			}
 			if s.Mesh != nil && by[s.ID] == nil {
 				by[s.ID] = &MeshState{Procs: ProcMesh{net: n, desc: *s.Mesh, region: s.Mesh.Extent.Region()}}
 				order = append(order, s.ID)

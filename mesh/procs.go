@@ -87,7 +87,9 @@ func (p ProcMesh) Stop(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("stop %s: %w", id, err)
 	}
-	left := statuses(o, p.desc, p.desc.Extent.Region(), func(s agent.Status) bool { return !s.Phase.Terminal() })
+	left := statuses(o, p.desc, p.desc.Extent.Region(), func(s agent.Status) bool {
+		return !s.Phase.Terminal() && s.Phase != agent.NotExist // hosts forget what ended long ago
+	})
 	if len(left) > 0 {
 		return &StopError{Mesh: id, Ranks: p.desc.Extent.NumRanks(), Left: left}
 	}
@@ -135,6 +137,9 @@ func watch(ctx context.Context, n *Net, owner actor.Ref[agent.Agent], bad error)
 			yield(actor.Event{}, fmt.Errorf("watch: %w", err))
 			return
 		}
+		defer func() { // an owner that is gone tells nobody any more
+			_ = agent.Streaming.Post(context.WithoutCancel(ctx), owner, agent.Stream{To: port.Ref(), End: true})
+		}()
 		for {
 			e, err := port.Recv(ctx)
 			if ctx.Err() != nil {

@@ -99,16 +99,14 @@ const maxPerHost = 4096
 
 // share is this host's ranks of a mesh, or why it has none.
 func (a *hostAgent) share(m agent.Mesh) ([]int, error) {
-	at, n := slices.Index(m.Hosts, a.id), m.Extent.NumRanks()
-	switch {
-	case !m.ID.IsValid():
-		return nil, errors.New("a proc mesh without an ID")
+	at := slices.Index(m.Hosts, a.id)
+	switch err := m.Check(); {
 	case at < 0:
 		return nil, fmt.Errorf("mesh %s has no share on host %s", m.ID, a.id)
 	case slices.Contains(m.Hosts[at+1:], a.id):
 		return nil, fmt.Errorf("mesh %s lists host %s twice", m.ID, a.id)
-	case m.PerHost < 1 || m.PerHost > n || m.PerHost*len(m.Hosts) != n:
-		return nil, fmt.Errorf("mesh %s: %d hosts × %d procs are not the %d ranks of %q", m.ID, len(m.Hosts), m.PerHost, n, m.Extent)
+	case err != nil:
+		return nil, err
 	case m.PerHost > maxPerHost:
 		return nil, fmt.Errorf("mesh %s: %d procs on one host, want at most %d", m.ID, m.PerHost, maxPerHost)
 	}

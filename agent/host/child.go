@@ -242,8 +242,12 @@ func (a *hostAgent) stopAll(ctx *actor.Context, grace time.Duration) {
 	for id, c := range left {
 		select {
 		case <-c.process.Done():
+		case <-ctx.Done():
+		}
+		select {
+		case <-c.process.Done(): // also when both are: every end that is known is told
 			a.exited(ctx, id, c.process.Exit())
-		case <-ctx.Done(): // it survives SIGKILL: closing the launcher says so
+		default: // it survives SIGKILL: closing the launcher says so
 		}
 	}
 }

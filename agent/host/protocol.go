@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/castnet-io/castnet/actor"
@@ -50,9 +51,22 @@ func (a *hostAgent) Wait(ctx *actor.Context, w agent.Waiting) (agent.Overlay, er
 	return nil, nil
 }
 
-// Get lists the procs of this host.
+// Get lists the procs of this host. A list of all gives each reason in one line and no output: of
+// many procs that have crashed it would not fit into a message.
 func (a *hostAgent) Get(_ *actor.Context, q agent.Query) ([]agent.State, error) {
-	return a.table.States(q.ID), nil
+	states := a.table.States(q.ID)
+	if q.ID != "" {
+		return states, nil
+	}
+	for i := range states {
+		s := &states[i]
+		s.Status.Reason, _, _ = strings.Cut(s.Status.Reason, "\n")
+		if s.Proc != nil {
+			p := *s.Proc
+			p.StderrTail, s.Proc = nil, &p
+		}
+	}
+	return states, nil
 }
 
 // Keepalive renews the lease of a mesh.

@@ -62,6 +62,7 @@ var (
 type procAgent struct {
 	proc    *actor.Proc
 	table   *agent.Table
+	ended   []string // actors that have ended, oldest first
 	streams agent.Streams
 	release func()
 }
@@ -118,7 +119,7 @@ func (a *procAgent) spawn(ctx *actor.Context, spec agent.ActorSpec) {
 		_, err := a.proc.Spawn(work, s)
 		return func(*actor.Context) {
 			if err != nil {
-				a.table.Advance(spec.Name, own, agent.Status{Phase: agent.Failed, Reason: err.Error()})
+				a.end(spec.Name, agent.Status{Phase: agent.Failed, Reason: err.Error()})
 			} else if !a.table.Advance(spec.Name, own, agent.Status{Phase: agent.Running}) {
 				a.proc.StopActor(spec.Name, a.table.Status(spec.Name, own).Reason) // Stop came before it was there
 			}

@@ -21,7 +21,8 @@
 //     at most 2 s of cleaning up.
 //   - PROC-3: SIGTERM stops the actors, each after the messages it has accepted, then exits 0; a
 //     second SIGTERM exits at once with 1.
-//   - PROC-4: an actor's name belongs to one spec; another one under it is a conflict (AGT-1).
+//   - PROC-4: an actor's name belongs to one spec; another one under it is a conflict (AGT-1). Of
+//     actors that have ended the agent remembers the newest 1,024.
 //
 // # Failure
 //

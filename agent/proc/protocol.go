@@ -72,10 +72,25 @@ func (a *procAgent) observe(ctx *actor.Context, e actor.Event) error {
 		if e.Status == string(actor.Failed) {
 			to.Phase = agent.Failed
 		}
-		a.table.Advance(e.Actor, own, to)
+		a.end(e.Actor, to)
 	}
 	a.streams.Tell(ctx, e.Actor, e)
 	return nil
+}
+
+// maxEnded is how many actors that have ended stay on record, for Get and a repeated Create.
+const maxEnded = 1024
+
+// end records the end of an actor, in place of the one that ended longest ago.
+func (a *procAgent) end(name string, s agent.Status) {
+	if !a.table.Advance(name, own, s) {
+		return
+	}
+	a.ended = append(a.ended, name)
+	if len(a.ended) > maxEnded {
+		a.table.Remove(a.ended[0])
+		a.ended = slices.Delete(a.ended, 0, 1)
+	}
 }
 
 // Keepalive is answered and changes nothing: an actor lives as long as its proc, whose lease its

@@ -7,8 +7,8 @@
 // missing. A cast takes one number for all its members and carries each member's prev.
 //
 // This package checks; it does not repair. A gap breaks the link for the rest of the sender's
-// life, loudly: the receiver refuses everything that follows and tells the sender, whose sends
-// from then on fail. Order is never silently skipped.
+// life, loudly: the receiver refuses everything that follows and tells the sender, again while
+// that goes on sending; the sender's sends fail from then on. Order is never silently skipped.
 //
 // # Contract
 //

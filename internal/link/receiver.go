@@ -18,8 +18,9 @@ const (
 
 // incoming is the state of one link at its receiver.
 type incoming struct {
-	last   uint64
-	reason string // "" while whole
+	last    uint64
+	reason  string // "" while whole
+	refused uint64 // messages since it broke
 }
 
 // step decides about one message (LINK-3). It is the whole protocol of this package.
@@ -56,13 +57,18 @@ type Receiver struct {
 func NewReceiver() *Receiver { return &Receiver{links: newRecent[incoming](maxPeers)} }
 
 // Accept decides about message n of a peer, which follows prev. The reason is set when the
-// verdict is Broken; fresh tells that this message broke the link, so that the peer is told once.
-func (r *Receiver) Accept(from subjects.ProcessID, n, prev uint64) (v Verdict, reason string, fresh bool) {
+// verdict is Broken; tell asks to let the peer know, which goes over the bus and may be lost, too:
+// with the first message that is refused, the second, the fourth, and so on, ever more rarely.
+func (r *Receiver) Accept(from subjects.ProcessID, n, prev uint64) (v Verdict, reason string, tell bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	state := r.links.use(from)
 	before := *state
 	after, v := before.step(n, prev)
+	if v == Broken {
+		after.refused++
+		tell = after.refused&(after.refused-1) == 0
+	}
 	*state = after
 	switch v {
 	case Deliver:
@@ -72,7 +78,7 @@ func (r *Receiver) Accept(from subjects.ProcessID, n, prev uint64) (v Verdict, r
 	case Broken:
 		r.stats.Refused++
 	}
-	return v, after.reason, v == Broken && before.reason == ""
+	return v, after.reason, tell
 }
 
 // Forget drops the state of a peer that is known to be dead: whoever says so refuses its messages

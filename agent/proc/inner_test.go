@@ -1,0 +1,24 @@
+package proc
+
+import (
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/agent"
+)
+
+func TestPROC4_ofActorsThatHaveEndedTheNewestAreRemembered(t *testing.T) {
+	a := &procAgent{table: agent.NewTable()}
+	for n := range maxEnded + 10 {
+		name := strconv.Itoa(n)
+		_, err := a.table.Create(name, "", []int{own}, nil)
+		require.NoError(t, err)
+		a.end(name, agent.Status{Phase: agent.Stopped})
+		a.end(name, agent.Status{Phase: agent.Failed}) // the first word counts
+	}
+	require.Len(t, a.table.States(""), maxEnded)
+	require.Empty(t, a.table.States("9"))
+	require.Len(t, a.table.States("10"), 1)
+}
