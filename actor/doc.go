@@ -32,8 +32,8 @@
 //     gets ErrPanic, the proc lives. A panic while decoding is a message that does not decode.
 //   - ACT-3: exactly one terminal event per actor, after its last handler returned.
 //   - ACT-4: an error a handler returns is the answer, and the actor lives; when nobody waits for
-//     an answer (Post) it fails the actor. A message that does not decode never does, nor does one
-//     of a plain NATS client.
+//     an answer (Post) it fails the actor, unless its Def is Enduring. A message that does not
+//     decode never does, nor does one of a plain NATS client.
 //   - ACT-5: a stopped actor handles what it had accepted, and refuses the rest.
 //   - DEL-2: an error that is Undeliverable says that no handler ran the message. What a handler
 //     returns never is, whatever its code.

@@ -327,3 +327,14 @@ func TestNewProc_saysWhatIsMissing(t *testing.T) {
 	_, err = actor.NewProc(ctx, actor.Options{ID: p.ID(), Bus: p.Bus()})
 	require.ErrorIs(t, err, context.Canceled)
 }
+
+func TestACT4_anEnduringActorLogsAnErrorNobodyWaitsFor(t *testing.T) {
+	steady := actor.NewType[*Box, int64]("steady")
+	p := start(t, bustest.Server(t), "steady", steady.Made(newBox, add.By((*Box).add), fail.By((*Box).fail)).Enduring())
+	ref, err := actor.Spawn(t.Context(), p, steady, "steady", 0)
+	require.NoError(t, err)
+	require.NoError(t, fail.Post(t.Context(), ref, "stray"))
+	n, err := add.Call(t.Context(), ref, 1)
+	require.NoError(t, err)
+	require.EqualValues(t, 1, n)
+}

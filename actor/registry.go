@@ -13,11 +13,19 @@ type Def struct {
 	params    decodeFunc
 	construct func(ctx *Context, params any) (any, error)
 	methods   map[string]*method
+	enduring  bool // an error nobody waits for is logged
 	err       error
 }
 
 // Name is the name of the actor type.
 func (d Def) Name() string { return d.name }
+
+// Enduring is d for actors that others depend on, such as agents: an error that a handler returns
+// and nobody waits for is logged and does not fail the actor. A panic still does.
+func (d Def) Enduring() Def {
+	d.enduring = true
+	return d
+}
 
 func (d *Def) add(m *method, err error) {
 	switch {

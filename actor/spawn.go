@@ -117,6 +117,14 @@ func Spawn[A, P any](ctx context.Context, p *Proc, typ Type[A, P], label string,
 	return Ref[A]{id: id, via: p}, err
 }
 
+// Done is closed once an actor has ended; nil when the proc has none of that name.
+func (p *Proc) Done(name string) <-chan struct{} {
+	if in := p.find(name); in != nil {
+		return in.done
+	}
+	return nil
+}
+
 // StopActor asks an actor to stop after the messages it has accepted, and returns a channel that
 // is closed once it has; nil when there is no such actor.
 func (p *Proc) StopActor(name, reason string) <-chan struct{} {

@@ -80,6 +80,8 @@ func (in *instance) handle(d *Delivery) {
 	case deferred:
 	case herr == nil:
 		d.answer(result, nil)
+	case d.Answer == nil && in.def.enduring:
+		in.log.Warn().Err(herr).Str("endpoint", d.Port).Stringer("from", d.From).Msg("a posted message was refused")
 	case d.Answer == nil:
 		in.fail(fmt.Sprintf("%s: %v", d.Port, herr))
 	default:

@@ -36,7 +36,7 @@ func Def() actor.Def {
 			c := a.(*controller)
 			c.hear(ctx, e)
 			return actor.None{}, nil
-		}))...)
+		}))...).Enduring()
 }
 
 // controller is the actor.

@@ -26,6 +26,7 @@ import (
 type fakeHost struct {
 	agent.Agent
 	table  *agent.Table
+	lost   []int // ranks whose end only a keepalive tells
 	ranks  []int
 	refuse error
 	mute   bool // says nothing to Create
@@ -101,9 +102,13 @@ func (h *fakeHost) Wait(ctx *actor.Context, w agent.Waiting) (agent.Overlay, err
 	return nil, nil
 }
 
-func (h *fakeHost) Keepalive(_ *actor.Context, l agent.Lease) (actor.None, error) {
+// Keepalive of a host with lost ranks tells what no event told.
+func (h *fakeHost) Keepalive(_ *actor.Context, l agent.Lease) (agent.Overlay, error) {
 	h.note("keepalive " + l.For.String())
-	return actor.None{}, nil
+	for _, r := range h.lost {
+		h.table.Advance(l.ID, r, agent.Status{Phase: agent.Failed, Reason: "nobody heard"})
+	}
+	return h.table.Overlay(l.ID), nil
 }
 
 // rig is a server, two fake hosts with two ranks each, and the proc that controllers live in.
@@ -269,6 +274,22 @@ func TestCTL4_leasesAreRenewedEveryThirdUntilTheMeshIsOver(t *testing.T) {
 	states, err := agent.Get.Call(t.Context(), ref, agent.Query{})
 	require.NoError(t, err)
 	require.Len(t, states, 4)
+}
+
+func TestCTL4_aRenewalBringsTheEndsThatNoEventTold(t *testing.T) {
+	r := newRig(t)
+	r.spec.Lease = time.Second
+	r.hosts[1].lost = []int{3}
+	ref := r.own(t, r.spec)
+	create(t, ref)
+	port := actor.OpenPort[actor.Event](r.p)
+	defer port.Close()
+	_, err := agent.Streaming.Call(t.Context(), ref, agent.Stream{To: port.Ref()})
+	require.NoError(t, err)
+	e, err := port.Recv(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 3, e.Rank)
+	require.Contains(t, e.Reason, "nobody heard")
 }
 
 func TestCTL4_aControllerThatStopsStopsItsMesh(t *testing.T) {

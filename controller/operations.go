@@ -90,7 +90,8 @@ func (c *controller) Stream(ctx *actor.Context, s agent.Stream) (actor.None, err
 	return actor.None{}, c.streams.Add(s)
 }
 
-// renew keeps the procs' leases, one message per host (CTL-2, CTL-4).
+// renew keeps the procs' leases, one message per host (CTL-2, CTL-4). The answers make up for events
+// that were lost with a connection.
 func (c *controller) renew(ctx *actor.Context) {
 	ctx.After(c.spec.lease()/3, func(ctx *actor.Context) {
 		if c.over() {
@@ -101,20 +102,22 @@ func (c *controller) renew(ctx *actor.Context) {
 			ctx.Go(func(work context.Context) func(*actor.Context) {
 				work, cancel := context.WithTimeout(work, lease.For/3)
 				defer cancel()
-				if _, err := agent.Keepalive.Call(work, c.host(p, host), lease); err != nil {
+				o, err := agent.Keepalive.Call(work, c.host(p, host), lease)
+				if err != nil {
 					log := p.Log()
 					log.Warn().Err(err).Stringer("host", c.spec.Procs.Hosts[host]).Msg("a lease was not renewed")
 				}
-				return nil
+				return func(ctx *actor.Context) { c.hear(ctx, o) }
 			})
 		}
 		c.renew(ctx)
 	})
 }
 
-// Keepalive is answered and changes nothing: a controller lives as long as its owner's proc.
-func (c *controller) Keepalive(*actor.Context, agent.Lease) (actor.None, error) {
-	return actor.None{}, nil
+// Keepalive answers how the mesh is and changes nothing: a controller lives as long as its owner's
+// proc.
+func (c *controller) Keepalive(*actor.Context, agent.Lease) (agent.Overlay, error) {
+	return c.table.Overlay(c.spec.id()), nil
 }
 
 // Logs is for the hosts to answer: they hold the output of the procs.

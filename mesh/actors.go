@@ -30,8 +30,8 @@ func Spawn[A, P any](ctx context.Context, procs ProcMesh, typ actor.Type[A, P], 
 	fail := func(err error) (ActorMesh[A], error) {
 		return ActorMesh[A]{}, fmt.Errorf("spawn actors %q: %w", label, err)
 	}
-	if procs.err != nil {
-		return fail(procs.err)
+	if err := procs.Err(); err != nil {
+		return fail(err)
 	}
 	if err := typ.Err(); err != nil {
 		return fail(err)
@@ -60,7 +60,7 @@ func Spawn[A, P any](ctx context.Context, procs ProcMesh, typ actor.Type[A, P], 
 }
 
 // Err is the error a bad handle carries.
-func (m ActorMesh[A]) Err() error { return m.procs.err }
+func (m ActorMesh[A]) Err() error { return m.procs.Err() }
 
 // Name is the name the actors share within their procs.
 func (m ActorMesh[A]) Name() string { return m.name }
@@ -73,16 +73,16 @@ func (m ActorMesh[A]) Extent() shape.Extent { return m.procs.Extent() }
 
 // Target says whom a cast reaches; it makes the mesh a cast.Mesh.
 func (m ActorMesh[A]) Target() (cast.Target, error) {
-	if m.procs.err != nil {
-		return cast.Target{}, m.procs.err
+	if err := m.Err(); err != nil {
+		return cast.Target{}, err
 	}
 	return cast.Target{Via: m.procs.net.proc, Placement: m.procs.placement(), Actor: m.name, Region: m.procs.region}, nil
 }
 
 // Ref addresses one rank of the region.
 func (m ActorMesh[A]) Ref(rank int) actor.Ref[A] {
-	if m.procs.err != nil {
-		return actor.BadRef[A](m.procs.err)
+	if err := m.Err(); err != nil {
+		return actor.BadRef[A](err)
 	}
 	base, err := m.procs.region.BaseRank(rank)
 	if err != nil {
@@ -95,8 +95,8 @@ func (m ActorMesh[A]) Ref(rank int) actor.Ref[A] {
 // Dimensions of size 1 may be left out. Bad pairs are an error of the ref.
 func (m ActorMesh[A]) At(pairs ...any) actor.Ref[A] {
 	r := m.procs.region
-	if m.procs.err != nil {
-		return actor.BadRef[A](m.procs.err)
+	if err := m.Err(); err != nil {
+		return actor.BadRef[A](err)
 	}
 	if len(pairs)%2 != 0 {
 		return actor.BadRef[A](fmt.Errorf("at %v: want pairs of label and index", pairs))
@@ -138,8 +138,8 @@ func (m ActorMesh[A]) Select(text string) ActorMesh[A] {
 // the program that spawned the mesh can.
 func (m ActorMesh[A]) Stop(ctx context.Context) error {
 	switch {
-	case m.procs.err != nil:
-		return m.procs.err
+	case m.Err() != nil:
+		return m.Err()
 	case !m.owner.IsValid():
 		return fmt.Errorf("stop %s: this handle was found, not spawned: its owner stops it", m.name)
 	}
@@ -163,10 +163,11 @@ func (m ActorMesh[A]) controller() actor.Ref[agent.Agent] {
 // Watch yields the end of every actor of the mesh, those before it included, until ctx ends or the
 // loop is left (MESH-6).
 func (m ActorMesh[A]) Watch(ctx context.Context) iter.Seq2[actor.Event, error] {
-	if m.procs.err == nil && !m.owner.IsValid() {
-		m.procs.err = fmt.Errorf("watch %s: this handle was found, not spawned: its owner is told", m.name)
+	bad := m.Err()
+	if bad == nil && !m.owner.IsValid() {
+		bad = fmt.Errorf("watch %s: this handle was found, not spawned: its owner is told", m.name)
 	}
-	return watch(ctx, m.procs.net, m.controller(), m.procs.err)
+	return watch(ctx, m.procs.net, m.controller, bad)
 }
 
 func sorted(set map[string]bool) []string { return slices.Sorted(maps.Keys(set)) }

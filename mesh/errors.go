@@ -1,6 +1,7 @@
 package mesh
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -20,6 +21,11 @@ func (e *NotFoundError) Error() string {
 	}
 	return fmt.Sprintf("%s %q does not exist; there is %s", e.What, e.Name, strings.Join(e.Known, ", "))
 }
+
+var (
+	errNoMesh  = errors.New("the zero mesh: it was never spawned or found, or that failed")
+	errNoHosts = errors.New("the zero host mesh: it was never found, or that failed")
+)
 
 // RankStatus is one rank and how it is.
 type RankStatus struct {

@@ -36,7 +36,12 @@ type HostMesh struct {
 }
 
 // Err is the error a bad handle carries.
-func (h HostMesh) Err() error { return h.err }
+func (h HostMesh) Err() error {
+	if h.err == nil && h.net == nil {
+		return errNoHosts
+	}
+	return h.err
+}
 
 // Extent is the mesh's shape: `host=N`.
 func (h HostMesh) Extent() shape.Extent { return h.region.Extent() }
@@ -52,7 +57,7 @@ func (h HostMesh) Infos() []agent.HostInfo {
 
 // Slice keeps the hosts begin to end-1.
 func (h HostMesh) Slice(label string, begin, end int) HostMesh {
-	if h.err == nil {
+	if h.err = h.Err(); h.err == nil {
 		h.region, h.err = h.region.Slice(label, begin, end)
 	}
 	return h
@@ -101,8 +106,8 @@ func (h HostMesh) SpawnProcs(ctx context.Context, s Spawning) (ProcMesh, error) 
 
 // describe turns what was asked for into a mesh that nothing has been started of yet.
 func (h HostMesh) describe(s Spawning) (agent.Mesh, error) {
-	if h.err != nil {
-		return agent.Mesh{}, h.err
+	if err := h.Err(); err != nil {
+		return agent.Mesh{}, err
 	}
 	if err := s.PerHost.Err(); err != nil {
 		return agent.Mesh{}, err

@@ -294,6 +294,40 @@ func TestHandles_carryTheErrorsOfBadSlicesAndPoints(t *testing.T) {
 	require.Error(t, bad.Stop(t.Context()))
 }
 
+func TestHandles_theZeroOnesAreErrorsNotPanics(t *testing.T) {
+	var procs mesh.ProcMesh
+	var counters mesh.ActorMesh[*Counter]
+	_, err := mesh.HostMesh{}.Slice("host", 0, 1).Spawn(t.Context(), "workers", shape.Of("gpu", 1))
+	require.ErrorContains(t, err, "the zero host mesh")
+	require.ErrorContains(t, procs.Slice("gpu", 0, 1).Stop(t.Context()), "the zero mesh")
+	_, err = procs.Actors(t.Context())
+	require.ErrorContains(t, err, "the zero mesh")
+	_, err = procs.Logs(t.Context(), 1)
+	require.ErrorContains(t, err, "the zero mesh")
+	for _, err := range procs.Watch(t.Context()) {
+		require.ErrorContains(t, err, "the zero mesh")
+	}
+	_, err = mesh.Spawn(t.Context(), procs, counter, "counters", 0)
+	require.ErrorContains(t, err, "the zero mesh")
+	_, err = add.Call(t.Context(), counters.At("gpu", 0), 1)
+	require.ErrorContains(t, err, "the zero mesh")
+	_, err = cast.Choose(t.Context(), counters, add, 1)
+	require.ErrorContains(t, err, "the zero mesh")
+	require.ErrorContains(t, counters.Stop(t.Context()), "the zero mesh")
+}
+
+func TestHosts_surviveMessagesThatNobodyWaitsFor(t *testing.T) {
+	c := newCluster(t, "a")
+	hosts := c.hosts(t, c.Net)
+	ref := agent.Of(hosts.Infos()[0].ID.Proc()).Via(c.Proc())
+	require.NoError(t, agent.Create.Post(t.Context(), ref, agent.Creation{}))
+	require.NoError(t, agent.Ready.Post(t.Context(), ref, agent.Readiness{Proc: c.Proc().ID(), Nonce: "guessed"}))
+	_, err := agent.Ping.Call(t.Context(), ref, actor.None{})
+	require.NoError(t, err)
+	_, err = hosts.Spawn(t.Context(), "workers", shape.Of("gpu", 1))
+	require.NoError(t, err)
+}
+
 func TestSpawn_refusesBadShapesAndNamesBeforeAnythingStarts(t *testing.T) {
 	c := newCluster(t, "a")
 	hosts := c.hosts(t, c.Net)

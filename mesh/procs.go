@@ -24,7 +24,12 @@ type ProcMesh struct {
 }
 
 // Err is the error a bad handle carries.
-func (p ProcMesh) Err() error { return p.err }
+func (p ProcMesh) Err() error {
+	if p.err == nil && p.net == nil {
+		return errNoMesh
+	}
+	return p.err
+}
 
 // ID is the mesh's address; a slice has that of its mesh.
 func (p ProcMesh) ID() subjects.MeshID { return p.desc.ID }
@@ -46,7 +51,7 @@ func (p ProcMesh) Host(rank int) (subjects.HostID, error) {
 
 // Slice keeps the indices begin to end-1 along a dimension.
 func (p ProcMesh) Slice(label string, begin, end int) ProcMesh {
-	if p.err == nil {
+	if p.err = p.Err(); p.err == nil {
 		p.region, p.err = p.region.Slice(label, begin, end)
 	}
 	return p
@@ -54,7 +59,7 @@ func (p ProcMesh) Slice(label string, begin, end int) ProcMesh {
 
 // Select slices as people write it, such as `host=0:2,gpu=3`. Indices are those of the whole mesh.
 func (p ProcMesh) Select(text string) ProcMesh {
-	if p.err == nil {
+	if p.err = p.Err(); p.err == nil {
 		p.region, p.err = shape.Select(p.desc.Extent, text)
 	}
 	return p
@@ -73,8 +78,8 @@ func (p ProcMesh) controller() actor.Ref[agent.Agent] {
 // Stop stops every proc of the mesh and returns once each has ended: TERM, 10 s, KILL. A slice
 // stops the whole mesh, too.
 func (p ProcMesh) Stop(ctx context.Context) error {
-	if p.err != nil {
-		return p.err
+	if err := p.Err(); err != nil {
+		return err
 	}
 	ctx, cancel := within(ctx, stopDeadline)
 	defer cancel()
@@ -121,16 +126,17 @@ func (p ProcMesh) stopHosts(ctx context.Context, s agent.Stopping) (agent.Overla
 // Watch yields the end of every rank of the mesh, those before it included, until ctx ends or the
 // loop is left (MESH-6).
 func (p ProcMesh) Watch(ctx context.Context) iter.Seq2[actor.Event, error] {
-	return watch(ctx, p.net, p.controller(), p.err)
+	return watch(ctx, p.net, p.controller, p.Err())
 }
 
 // watch streams the events of a controller.
-func watch(ctx context.Context, n *Net, owner actor.Ref[agent.Agent], bad error) iter.Seq2[actor.Event, error] {
+func watch(ctx context.Context, n *Net, controller func() actor.Ref[agent.Agent], bad error) iter.Seq2[actor.Event, error] {
 	return func(yield func(actor.Event, error) bool) {
 		if bad != nil {
 			yield(actor.Event{}, bad)
 			return
 		}
+		owner := controller()
 		port := actor.OpenPort[actor.Event](n.proc)
 		defer port.Close()
 		if _, err := agent.Streaming.Call(ctx, owner, agent.Stream{To: port.Ref()}); err != nil {
@@ -159,8 +165,8 @@ func (p ProcMesh) Actors(ctx context.Context) (shape.ValueMesh[[]agent.State], e
 
 // Logs returns the last lines each proc of the region has printed, by base rank.
 func (p ProcMesh) Logs(ctx context.Context, lines int) ([]agent.LogTail, error) {
-	if p.err != nil {
-		return nil, p.err
+	if err := p.Err(); err != nil {
+		return nil, err
 	}
 	ctx, cancel := within(ctx, actor.DefaultDeadline)
 	defer cancel()

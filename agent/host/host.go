@@ -87,7 +87,7 @@ func (h *Host) start(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	registry, err := actor.NewRegistry(agentType.Made(newAgent, methods()...))
+	registry, err := actor.NewRegistry(agentType.Made(newAgent, methods()...).Enduring())
 	if err != nil {
 		return err
 	}
@@ -131,6 +131,9 @@ func labelFree(ctx context.Context, o Options) error {
 	}
 	return nil
 }
+
+// Done is closed once the agent has ended, however that came: a host without it watches nothing.
+func (h *Host) Done() <-chan struct{} { return h.proc.Done(agent.Name) }
 
 // ID is the host's address.
 func (h *Host) ID() subjects.HostID { return h.id }

@@ -69,12 +69,13 @@ func (a *hostAgent) Get(_ *actor.Context, q agent.Query) ([]agent.State, error) 
 	return states, nil
 }
 
-// Keepalive renews the lease of a mesh.
-func (a *hostAgent) Keepalive(_ *actor.Context, l agent.Lease) (actor.None, error) {
+// Keepalive renews the lease of a mesh, and answers how its procs here are: what its controller may
+// have missed.
+func (a *hostAgent) Keepalive(_ *actor.Context, l agent.Lease) (agent.Overlay, error) {
 	if l.For > 0 {
 		a.table.Keep(l.ID, time.Now().Add(l.For))
 	}
-	return actor.None{}, nil
+	return a.table.Overlay(l.ID), nil
 }
 
 // sweep stops the procs of controllers that have gone silent (HOST-7), and looks again later.

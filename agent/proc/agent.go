@@ -28,7 +28,7 @@ type Options struct {
 // Join starts a proc as a rank of a mesh, with its router and its agent. The caller closes the
 // proc, then the router.
 func Join(ctx context.Context, o Options) (*actor.Proc, *cast.Router, error) {
-	registry, err := o.Registry.With(agentType.Made(newAgent, methods()...))
+	registry, err := o.Registry.With(agentType.Made(newAgent, methods()...).Enduring())
 	if err != nil {
 		return nil, nil, err
 	}

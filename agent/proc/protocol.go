@@ -93,10 +93,10 @@ func (a *procAgent) end(name string, s agent.Status) {
 	}
 }
 
-// Keepalive is answered and changes nothing: an actor lives as long as its proc, whose lease its
-// host holds.
-func (a *procAgent) Keepalive(*actor.Context, agent.Lease) (actor.None, error) {
-	return actor.None{}, nil
+// Keepalive answers how the actor is and changes nothing: an actor lives as long as its proc, whose
+// lease its host holds.
+func (a *procAgent) Keepalive(_ *actor.Context, l agent.Lease) (agent.Overlay, error) {
+	return a.table.Overlay(l.ID), nil
 }
 
 // Stream sends the events of an actor, or of all, to a port.

@@ -18,5 +18,5 @@
 //     for, then bus and server; exit code 0. A second signal ends hostd at once, with 1, and the
 //     operating system ends the procs (HOST-6), as it does when hostd is killed.
 //   - HOSTD-5: a bus that breaks for good ends hostd and its procs with code 6. A bus that is away
-//     for a while does not.
+//     for a while does not. A host agent that fails ends both with code 1: nothing runs unwatched.
 package main

@@ -34,6 +34,11 @@ func serve(ctx context.Context, c config, getenv func(string) string, stderr io.
 		}
 		log.Info().Msg("drained")
 		return nil
+	case <-n.host.Done(): // nobody watches the procs any more
+		if closing := n.close(); closing != nil {
+			log.Warn().Err(closing).Msg("not everything ended as it should")
+		}
+		return errors.New("the host agent has failed; the log says why")
 	case <-n.bus.Done(): // HOSTD-5
 		err := n.bus.Err()
 		if closing := n.close(); closing != nil {
