@@ -81,6 +81,9 @@ type Mesh struct {
 	Build   string            `cbor:"7,keyasint,omitempty" json:"build,omitempty"` // the caller's; "" = any
 }
 
+// MaxPerHost is how many procs of one mesh a host runs at most.
+const MaxPerHost = 4096
+
 // Check refuses a description whose parts do not fit together.
 func (m Mesh) Check() error {
 	hosts, n := len(m.Hosts), m.Extent.NumRanks()
@@ -89,6 +92,8 @@ func (m Mesh) Check() error {
 		return errors.New("the mesh has no ID")
 	case hosts == 0:
 		return fmt.Errorf("mesh %s has no hosts", m.ID)
+	case m.PerHost > MaxPerHost:
+		return fmt.Errorf("mesh %s: %d procs on each host: want at most %d", m.ID, m.PerHost, MaxPerHost)
 	case m.PerHost < 1 || m.PerHost > n || m.PerHost*hosts != n:
 		return fmt.Errorf("mesh %s: %d hosts × %d procs are not the %d ranks of %q", m.ID, hosts, m.PerHost, n, m.Extent)
 	}

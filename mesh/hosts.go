@@ -124,6 +124,9 @@ func (h HostMesh) describe(s Spawning) (agent.Mesh, error) {
 	for _, info := range h.Infos() {
 		m.Hosts = append(m.Hosts, info.ID)
 	}
+	if err := m.Check(); err != nil { // before anything is as large as was asked for
+		return agent.Mesh{}, err
+	}
 	if m.Command.Path == "" {
 		exe, err := os.Executable()
 		if err != nil {

@@ -337,6 +337,8 @@ func TestSpawn_refusesBadShapesAndNamesBeforeAnythingStarts(t *testing.T) {
 	require.ErrorContains(t, err, `"my.workers"`)
 	_, err = hosts.Spawn(t.Context(), "workers", shape.Of("gpu", 0))
 	require.ErrorContains(t, err, "at least 1")
+	_, err = hosts.Spawn(t.Context(), "workers", shape.Of("gpu", 1_000_000_000))
+	require.ErrorContains(t, err, "1000000000 procs on each host: want at most 4096")
 	_, err = hosts.Slice("host", 3, 4).Spawn(t.Context(), "workers", shape.Of("gpu", 1))
 	require.Error(t, err)
 	all, err := c.Meshes(t.Context())

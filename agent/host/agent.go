@@ -94,9 +94,6 @@ func (a *hostAgent) Create(ctx *actor.Context, c agent.Creation) (agent.Overlay,
 	return a.table.Overlay(id), nil
 }
 
-// maxPerHost bounds the procs of one mesh on one host.
-const maxPerHost = 4096
-
 // share is this host's ranks of a mesh, or why it has none.
 func (a *hostAgent) share(m agent.Mesh) ([]int, error) {
 	at := slices.Index(m.Hosts, a.id)
@@ -107,8 +104,6 @@ func (a *hostAgent) share(m agent.Mesh) ([]int, error) {
 		return nil, fmt.Errorf("mesh %s lists host %s twice", m.ID, a.id)
 	case err != nil:
 		return nil, err
-	case m.PerHost > maxPerHost:
-		return nil, fmt.Errorf("mesh %s: %d procs on one host, want at most %d", m.ID, m.PerHost, maxPerHost)
 	}
 	ranks := make([]int, m.PerHost)
 	for k := range ranks {

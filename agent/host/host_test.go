@@ -47,7 +47,7 @@ func TestCreate_refusesWhatDoesNotFitBeforeAnythingStarts(t *testing.T) {
 		"1 hosts × 3 procs are not the 2": func(m *agent.Mesh) { m.PerHost = 3 },
 		"1 hosts × 0 procs":               func(m *agent.Mesh) { m.PerHost = 0 },
 		"want at most 4096":               func(m *agent.Mesh) { m.PerHost, m.Extent = 5000, shape.Of("gpu", 5000) },
-		"4 hosts × 4611686018427387905 pr": func(m *agent.Mesh) {
+		"4611686018427387905 procs on each host": func(m *agent.Mesh) {
 			m.PerHost, m.Extent, m.Hosts = 1<<62+1, shape.Of("gpu", 4), append(m.Hosts, elsewhere, elsewhere, elsewhere)
 		},
 		"LD_PRELOAD changes how":      func(m *agent.Mesh) { m.Command.Env = []string{"LD_PRELOAD=x"} },

@@ -7,5 +7,5 @@
 //
 // It takes every hostd it finds where NATS_URL says, or the one of this machine, starts eight procs
 // on each that run this very program, and puts a counter into each of them. When it ends, so do
-// they. An error is one line on stderr and exit code 1.
+// they. An error goes to stderr, with exit code 1.
 package main
