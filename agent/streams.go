@@ -29,13 +29,18 @@ func (s *Streams) Add(st Stream) error {
 }
 
 // Tell sends an event about a resource to who asked for it. A port that takes no more has
-// unsubscribed that way.
+// unsubscribed that way; the log says why.
 func (s *Streams) Tell(ctx *actor.Context, id string, e actor.Event) {
 	kept := s.list[:0]
 	for _, st := range s.list {
-		if st.ID != "" && st.ID != id || st.To.Send(ctx, e) == nil {
-			kept = append(kept, st)
+		if st.ID == "" || st.ID == id {
+			if err := st.To.Send(ctx, e); err != nil {
+				log := ctx.Log()
+				log.Warn().Err(err).Stringer("port", st.To).Msg("a subscriber is told no more")
+				continue
+			}
 		}
+		kept = append(kept, st)
 	}
 	clear(s.list[len(kept):])
 	s.list = kept

@@ -23,7 +23,7 @@
 //     actor that cast as its sender.
 //   - CAST-4: a verb that waits always returns: with every answer, or at the deadline (30 s when
 //     the context has none) with those there are and a *CoverageError that names every rank that
-//     failed or is missing. A rank that dies is failed at once (DEL-9).
+//     failed or is missing. A rank that dies is failed at once.
 //   - CAST-5: answers fold in rank order, first in the lowest live rank of each host, then at the
 //     caller. A reducer must be associative; it need not be commutative.
 //
