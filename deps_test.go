@@ -45,7 +45,9 @@ internal/launch
 	owning an OS process is one craft, behind build tags, free of buses and actors
 internal/build
 	which program this is, for callers and procs to compare; apart from launching, because clients launch nothing
-actor < bus internal/link internal/wire subjects mesh/shape
+internal/supervise
+	what becomes of children is a decision about events: without clock, goroutine or actor, every order of them can be tried
+actor < bus internal/link internal/supervise internal/wire subjects mesh/shape
 	agents and controllers are ordinary actors: the runtime must not know cast, agent, controller or mesh
 cast < actor bus internal/link internal/wire subjects mesh/shape
 	plan, route, gather and fold work on any mesh of refs, so they know no lifecycle; the router takes messages off the bus

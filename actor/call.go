@@ -2,6 +2,7 @@ package actor
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -11,17 +12,9 @@ import (
 
 // call is a question that waits for its answer.
 type call struct {
-	to      subjects.ActorID
-	n       atomic.Uint64 // its number in this proc's sequence, once it is sent
-	answers chan Answer   // holds one: the first answer counts
-}
-
-// answer may be called on any goroutine, any number of times.
-func (c *call) answer(a Answer) {
-	select {
-	case c.answers <- a:
-	default:
-	}
+	to  subjects.ActorID
+	n   atomic.Uint64 // its number in this proc's sequence, once it is sent
+	got func(Answer)  // may be called on any goroutine, any number of times; must not block
 }
 
 // call asks an actor and waits. In the same process the question is a mailbox push; else it is a
@@ -33,40 +26,47 @@ func (p *Proc) call(ctx context.Context, from string, to subjects.ActorID, endpo
 		return Answer{Err: fromContext(ctx, to.String(), endpoint)}
 	}
 	deadline, _ := ctx.Deadline()
-	c := &call{to: to, answers: make(chan Answer, 1)}
+	answers := make(chan Answer, 1) // the first counts
+	c := &call{to: to, got: func(a Answer) {
+		select {
+		case answers <- a:
+		default:
+		}
+	}}
 	if to.Proc == p.id {
 		p.Deliver(Delivery{
 			Actor: to.Name, Port: endpoint, From: p.id.Actor(from), Local: true, Value: arg,
-			Deadline: deadline, Answer: c.answer,
+			Deadline: deadline, Answer: c.got,
 		})
 	} else {
-		done, err := p.ask(c, from, endpoint, arg, deadline)
+		_, done, err := p.ask(c, from, endpoint, arg, deadline)
 		if err != nil {
 			return Answer{Err: err}
 		}
 		defer done()
 	}
 	select {
-	case a := <-c.answers:
+	case a := <-answers:
 		return a
 	case <-ctx.Done():
 	}
 	select {
-	case a := <-c.answers: // both came at the same time
+	case a := <-answers: // both came at the same time
 		return a
 	default:
 		return Answer{Err: fromContext(ctx, to.String(), endpoint)}
 	}
 }
 
-// ask sends the question to another process. done ends its reply port.
-func (p *Proc) ask(c *call, from, endpoint string, arg any, deadline time.Time) (done func(), err error) {
+// ask sends the question to another process. done ends its reply port, whose address is at. The zero
+// deadline is none.
+func (p *Proc) ask(c *call, from, endpoint string, arg any, deadline time.Time) (at string, done func(), err error) {
 	body, err := wire.Marshal(arg)
 	if err != nil {
-		return nil, errorf(CodeInvalid, c.to.String(), endpoint, "%v", err)
+		return "", nil, errorf(CodeInvalid, c.to.String(), endpoint, "%v", err)
 	}
 	if err := p.Follow(c.to.Proc.Mesh); err != nil {
-		return nil, err
+		return "", nil, err
 	}
 	p.mu.Lock()
 	closed := p.closed
@@ -75,25 +75,26 @@ func (p *Proc) ask(c *call, from, endpoint string, arg any, deadline time.Time) 
 	}
 	p.mu.Unlock()
 	if closed { // the answer could not come
-		return nil, p.stopped()
+		return "", nil, p.stopped()
 	}
-	reply := p.OpenPrivate(from, func(in Incoming) { c.answer(in.Answer()) },
-		func(err error) { c.answer(Answer{Err: ranError(err)}) }) // by then it may have been handled
+	reply := p.OpenPrivate(from, func(in Incoming) { c.got(in.Answer()) },
+		func(err error) { c.got(Answer{Err: ranError(err)}) }) // by then it may have been handled
 	done = func() {
 		reply.Close()
 		p.mu.Lock()
 		delete(p.calls, c)
 		p.mu.Unlock()
 	}
-	err = p.send(c.to.Port(endpoint), wire.Frame{
-		Kind: wire.Message, TTL: max(time.Until(deadline), time.Millisecond), // 0 is no deadline
-		Sender: from, Reply: reply.ID().String(), Body: body,
-	}, c.n.Store)
-	if err != nil {
-		done()
-		return nil, err
+	at = reply.ID().String()
+	f := wire.Frame{Kind: wire.Message, Sender: from, Reply: at, Body: body}
+	if !deadline.IsZero() {
+		f.TTL = max(time.Until(deadline), time.Millisecond) // 0 is no deadline
 	}
-	return done, nil
+	if err := p.send(c.to.Port(endpoint), f, c.n.Store); err != nil {
+		done()
+		return "", nil, err
+	}
+	return at, done, nil
 }
 
 // failCalls ends the calls that match, because their answer is known not to come, and says how many
@@ -108,7 +109,7 @@ func (p *Proc) failCalls(match func(*call) bool, err error) int {
 	}
 	p.mu.Unlock()
 	for _, c := range failed {
-		c.answer(Answer{Err: err})
+		c.got(Answer{Err: err})
 	}
 	return len(failed)
 }
@@ -116,7 +117,7 @@ func (p *Proc) failCalls(match func(*call) bool, err error) int {
 // post sends a message that nobody waits for.
 func (p *Proc) post(from string, to subjects.PortID, m any) error {
 	if to.Actor.Proc == p.id {
-		return p.deliver(Delivery{
+		return p.deliver(&Delivery{
 			Actor: to.Actor.Name, Port: to.Port, From: p.id.Actor(from), Local: true, Value: m,
 		})
 	}
@@ -124,7 +125,42 @@ func (p *Proc) post(from string, to subjects.PortID, m any) error {
 	if err != nil {
 		return errorf(CodeInvalid, to.Actor.String(), to.Port, "%v", err)
 	}
-	return p.Send(to, wire.Frame{Kind: wire.Message, Sender: from, Body: body})
+	return p.send(to, wire.Frame{Kind: wire.Message, Sender: from, Body: body}, func(n uint64) {
+		p.posts.add(n, posted{from, typeOf(m)})
+	})
+}
+
+// maxPosts bounds how many posted messages a proc knows the sender of: the newest.
+const maxPosts = 4096
+
+// posted is a message that was sent to another process.
+type posted struct{ from, typ string }
+
+// posts are the newest messages posted to other processes, by their number: when nobody listened,
+// the server names no more than that.
+type posts struct {
+	mu   sync.Mutex
+	ring [maxPosts]struct {
+		n uint64
+		posted
+	}
+}
+
+func (ps *posts) add(n uint64, p posted) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	at := &ps.ring[n%maxPosts]
+	at.n, at.posted = n, p
+}
+
+// take returns what is known of a message; the zero posted when that is nothing.
+func (ps *posts) take(n uint64) posted {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	if at := ps.ring[n%maxPosts]; at.n == n {
+		return at.posted
+	}
+	return posted{}
 }
 
 // encoded is an answer as it came from the bus: whoever waits decodes it.

@@ -2,7 +2,6 @@ package actor
 
 import (
 	"context"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -14,105 +13,128 @@ import (
 
 // Context is what a handler is given: a context.Context that ends with the message's deadline or
 // with the actor, and the actor's view of the world. It is valid until the handler returns, on the
-// handler's goroutine; what it hands out (Self, Proc, Log) may be kept.
+// handler's goroutine; as a context.Context, and what it hands out (Self, Proc, Log), it may be
+// kept.
 type Context struct {
-	context.Context
 	in       *instance
-	delivery *Delivery
-	point    shape.Point
-	owed     debt        // the answer a Deferred has taken over
+	from     *instance // the actor that sent the message, when in this proc
+	delivery *Delivery // a message that came by another way
+	answer   answerer  // who waits; nil: nobody
+	owed     debt      // the answer, once a Deferred has taken it over
+	until    int64     // the deadline, by Proc.now; 0: none
+	mail     bool      // it is of a message of this process
+	own      atomic.Pointer[deadlined]
 	over     atomic.Bool // the handler has returned
 }
+
+// answerer is whoever waits for an answer. The first answer counts; it may come on any goroutine.
+type answerer interface{ settle(v any, err error) }
 
 // senderKey is the key under which an actor's contexts, and all derived from them, name it.
 type senderKey struct{}
 
-// Self is the actor's own ID.
-func (c *Context) Self() subjects.ActorID { return c.in.id }
+// deadlined is the context of a message that has a deadline, made when somebody looks at it.
+type deadlined struct {
+	context.Context
+	cancel context.CancelFunc
+}
 
-// Sender is the actor that sent the message; the zero ID for a foreign client and in a constructor.
-func (c *Context) Sender() subjects.ActorID {
-	if c.delivery == nil {
-		return subjects.ActorID{}
+// real is the context behind this one.
+func (c *Context) real() context.Context {
+	if c.until == 0 {
+		return c.in.life()
 	}
-	return c.delivery.From
+	if d := c.own.Load(); d != nil {
+		return d
+	}
+	ctx, cancel := context.WithDeadline(c.in.life(), c.in.proc.epoch.Add(time.Duration(c.until)))
+	if !c.own.CompareAndSwap(nil, &deadlined{ctx, cancel}) || c.over.Load() {
+		cancel()
+	}
+	return c.own.Load()
+}
+
+// end ends what the handler was given.
+func (c *Context) end() {
+	c.over.Store(true)
+	if d := c.own.Load(); d != nil {
+		d.cancel()
+	}
+}
+
+// Deadline is the message's; false when it has none.
+func (c *Context) Deadline() (time.Time, bool) {
+	if c.until == 0 {
+		return time.Time{}, false
+	}
+	return c.in.proc.epoch.Add(time.Duration(c.until)), true
+}
+
+// Done is closed when the handler is to give up: the deadline has passed, or the actor was killed
+// or has failed. After a handler that was waited for has returned, it is closed, too.
+func (c *Context) Done() <-chan struct{} { return c.real().Done() }
+
+// Err says why Done is closed.
+func (c *Context) Err() error { return c.real().Err() }
+
+// Value names the actor to this package; the context holds nothing else.
+func (c *Context) Value(key any) any {
+	if key == (senderKey{}) {
+		return c.in
+	}
+	return c.real().Value(key)
+}
+
+// life is the context of the actor: it ends when the actor is told to give up, and names the actor
+// as the sender.
+func (in *instance) life() context.Context {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	r := in.rarely()
+	if r.life == nil {
+		r.life, r.giveUp = context.WithCancelCause(context.WithValue(context.Background(), senderKey{}, in))
+		if in.over || in.state.terminal() {
+			r.giveUp(in.why())
+		}
+	}
+	return r.life
+}
+
+// Self is the actor's own ID.
+func (c *Context) Self() subjects.ActorID { return c.in.id() }
+
+// Sender is the actor that sent the message, or the client of its proc; the zero ID for a foreign
+// client and where there is no message.
+func (c *Context) Sender() subjects.ActorID {
+	switch {
+	case c.delivery != nil:
+		return c.delivery.From
+	case c.from != nil:
+		return c.from.id()
+	case c.mail:
+		return c.in.proc.id.Actor(clientName)
+	}
+	return subjects.ActorID{}
 }
 
 // Point is where this actor stands in the view of the cast that is being handled: its rank and
 // coordinates in the slice that was cast to. In a constructor it is the actor's place in its
 // mesh; for a direct message it is that of the constructor.
-func (c *Context) Point() shape.Point { return c.point }
+func (c *Context) Point() shape.Point {
+	if d := c.delivery; d != nil && !d.Point.Extent().Equal(shape.Unit()) { // a cast, not a direct message
+		return d.Point
+	}
+	if c.in.birth != nil {
+		return c.in.birth.Point
+	}
+	return shape.Point{}
+}
 
 // Proc is the proc the actor lives in.
 func (c *Context) Proc() *Proc { return c.in.proc }
 
 // Log is a logger with the actor's ID in it.
-func (c *Context) Log() zerolog.Logger { return c.in.log }
-
-// Go runs work on a goroutine of its own and then, on the actor's turn, the function it returned
-// (nil: nothing). This is how an actor does what takes long without blocking. work's context ends
-// when the actor stops, and the actor waits for it, 10 s at most; what it returns then is dropped.
-// What work sends with its context comes from the actor. A panic of work is the actor's own.
-func (c *Context) Go(work func(context.Context) func(*Context)) { c.in.spawnTask(work) }
-
-// After runs f on the actor's turn once d has passed, unless the actor stops before.
-func (c *Context) After(d time.Duration, f func(*Context)) {
-	c.Go(func(ctx context.Context) func(*Context) {
-		t := time.NewTimer(d)
-		defer t.Stop()
-		select {
-		case <-t.C:
-			return f
-		case <-ctx.Done():
-			return nil
-		}
-	})
-}
+func (c *Context) Log() zerolog.Logger { return c.in.log() }
 
 // Stop asks the actor to stop after the messages it has already accepted.
 func (c *Context) Stop(reason string) { c.in.stop(reason) }
-
-// Deferred is an answer that will be given later.
-type Deferred[R any] struct {
-	once   sync.Once
-	in     *instance
-	answer func(Answer)
-}
-
-// Defer takes over the answer of the message that is being handled: what the handler returns is
-// ignored, and the caller waits for Reply. An actor that ends answers what it still owes with
-// ErrStopped or ErrFailed. Defer belongs to the handler: called after it has returned, or a second
-// time, it takes over nothing and its Reply reaches nobody.
-func Defer[R any](ctx *Context) *Deferred[R] {
-	d := &Deferred[R]{in: ctx.in}
-	if ctx.over.Load() || ctx.owed != nil || !ctx.in.owe(d) {
-		ctx.in.log.Error().Msg("Defer a second time, or after the handler had returned")
-		return d
-	}
-	ctx.owed = d
-	if ctx.delivery != nil {
-		d.answer = ctx.delivery.Answer
-	}
-	return d
-}
-
-// Reply gives the answer. The first call counts; it may come from any goroutine. An error is the
-// answer, and the actor lives.
-func (d *Deferred[R]) Reply(v R, err error) {
-	if err != nil {
-		err = ranError(err)
-	}
-	d.settle(v, err)
-}
-
-func (d *Deferred[R]) settle(v any, err error) {
-	d.once.Do(func() {
-		d.in.settled(d)
-		if d.answer != nil {
-			d.answer(Answer{Value: v, Err: err})
-		}
-	})
-}
-
-// debt is a Deferred of any type.
-type debt interface{ settle(v any, err error) }

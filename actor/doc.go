@@ -30,11 +30,24 @@
 //   - ACT-1: at most one goroutine runs an actor's code; an idle actor has none.
 //   - ACT-2: a panic, of a handler, a task or a marshaler, is the actor's own: it fails, its caller
 //     gets ErrPanic, the proc lives. A panic while decoding is a message that does not decode.
-//   - ACT-3: exactly one terminal event per actor, after its last handler returned.
-//   - ACT-4: an error a handler returns is the answer, and the actor lives; when nobody waits for
-//     an answer (Post) it fails the actor, unless its Def is Enduring. A message that does not
-//     decode never does, nor does one of a plain NATS client.
-//   - ACT-5: a stopped actor handles what it had accepted, and refuses the rest.
+//   - ACT-3: exactly one terminal event per actor, after its last handler returned and after its
+//     children have ended. A child that does not stop within 10 s is killed and left behind.
+//   - ACT-4: an error a handler returns is the answer, and the actor lives; when nobody waits for an
+//     answer (Post) it fails the actor, unless its Def is Enduring. A message that does not decode never
+//     does, nor does one of a plain NATS client, nor one that came back.
+//   - ACT-5: an actor that is stopped handles what it had accepted, and refuses the rest. One that is
+//     killed or fails handles nothing more: its context ends, and what waits in its mailbox comes back at
+//     once, also while its last handler still runs.
+//   - ACT-6: a failure goes to one place: it is followed by a restart, handled by its parent
+//     (Supervisor), or fails its parent; from an actor without a parent, it goes to the proc's
+//     Coordinator, or fails the proc. The chain of causes goes along.
+//   - ACT-7: an actor that is started again is a new one, with a new name; no message for the old one
+//     reaches it.
+//   - ACT-8: whoever monitors an actor is told of its end exactly once, whenever he began.
+//   - ACT-9: what the runtime and the actor's own tasks, timers and children have to say comes before
+//     the mail, however much of that waits.
+//   - ACT-10: sending a message within a proc costs no memory of its own when the message holds no
+//     pointers, and an actor at rest holds neither a goroutine nor the room of a burst.
 //   - DEL-2: an error that is Undeliverable says that no handler ran the message. What a handler
 //     returns never is, whatever its code.
 //   - DEL-3: messages of one sender to one actor are handled in the order they were sent, casts
@@ -42,18 +55,27 @@
 //     everything after it is refused, both sides say so, and what waits for the other fails.
 //   - DEL-4: no handler sees a message twice.
 //   - DEL-5: a proc that is known to be dead is sent nothing and believed nothing.
+//   - DEL-6: every mailbox and port has a bound, and a sender is told when it is reached: 1,024 messages,
+//     besides those an actor has taken up to handle, at most as many.
 //   - DEL-8: mail left in a stopped actor comes back; a call whose callee or its proc is found dead
-//     fails at once.
+//     fails at once, with the event that ended it.
 //   - DEL-10: messages of plain NATS clients are checked, counted and answered in kind.
 //
-// Handlers may block; others do not wait for them. An actor that calls waits on its own turn, so
-// two actors that call each other wait for their deadlines; Context.Go does work off the turn and
-// Defer answers later. Mailboxes hold 1,024 messages, ports as many; the sender is told when one
-// is full. A proc remembers the newest 1,024 actors that ended and the newest 65,536 procs that
-// died.
+// Handlers may block; others do not wait for them. An actor that calls waits on its own turn, so two
+// actors that call each other wait for their deadlines; Context.Go does work off the turn and Defer
+// answers later. An actor's own code and all its children run in one proc. A proc remembers the newest
+// 1,024 actors that ended and the first 128 that failed, the newest 128 messages that came back, and
+// the newest 65,536 procs that died.
 //
 // # Failure
 //
 // Every verb returns an *Error whose code says what became of the message; errors.Is with the
 // sentinels tells them apart. A wait without a deadline of its own ends after 30 s.
+//
+// A posted message that cannot be handled comes back to the actor that sent it (Undeliverer), or is
+// logged; it fails nobody by itself. The life of an actor goes:
+//
+//	initializing ─▶ running ─▶ stopping ─┬─▶ stopped   it was asked to, and handled its mail
+//	      └────────────┴───────────┴─────┴─▶ failed    its constructor, a handler nobody waited for, a
+//	                                                   panic, Kill, a child, a link, its Cleanup
 package actor

@@ -1,8 +1,11 @@
 package actor
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
+	"slices"
+	"sync"
 
 	"github.com/castnet-io/castnet/internal/wire"
 	"github.com/castnet-io/castnet/subjects"
@@ -48,68 +51,76 @@ func (t Type[A, P]) Made(construct func(*Context, P) (A, error), methods ...Meth
 }
 
 // Endpoint names something an actor of Go type A can be asked: a message M, an answer R. Like a
-// Type it holds no code, so an actor's methods may call endpoints of their own kind.
-type Endpoint[A, M, R any] struct {
-	name     string
+// Type it holds no code, so an actor's methods may call endpoints of their own kind. Make it once
+// and keep it: copies of one endpoint are quicker to find than two of the same name.
+type Endpoint[A, M, R any] struct{ d *declared[R] }
+
+// declared is what all copies of an endpoint share.
+type declared[R any] struct {
+	spec
 	reducers []Reducer[R]
 }
 
+// spec is the untyped part of an endpoint. Its address is the endpoint's identity.
+type spec struct {
+	name string
+	err  error // a bad name, of the endpoint or of a reducer
+}
+
 // NewEndpoint names an endpoint. The reducers are those that casts to it may fold its answers
-// with, besides the built-in ones.
+// with, besides the built-in ones. A bad name is reported by Err and by every verb.
 func NewEndpoint[A, M, R any](name string, reducers ...Reducer[R]) Endpoint[A, M, R] {
-	return Endpoint[A, M, R]{name: name, reducers: reducers}
+	d := &declared[R]{spec{name, subjects.CheckLabel("endpoint", name)}, reducers}
+	for _, r := range reducers {
+		if err := r.Err(); err != nil && d.err == nil {
+			d.err = fmt.Errorf("endpoint %s: %w", name, err)
+		}
+	}
+	return Endpoint[A, M, R]{d}
 }
 
 // Name is the endpoint's name, which is also the port it is served on.
-func (e Endpoint[A, M, R]) Name() string { return e.name }
+func (e Endpoint[A, M, R]) Name() string {
+	if e.d == nil {
+		return ""
+	}
+	return e.d.name
+}
 
 // Declares reports whether the endpoint declares a reducer of that name.
 func (e Endpoint[A, M, R]) Declares(reducer string) bool {
-	for _, r := range e.reducers {
-		if r.name == reducer {
-			return true
-		}
-	}
-	return false
+	return e.d != nil && slices.ContainsFunc(e.d.reducers, func(r Reducer[R]) bool { return r.name == reducer })
 }
 
-// Err reports a name that breaks the label rule, of the endpoint or of one of its reducers.
+// Err reports a name that breaks the label rule, of the endpoint or of one of its reducers, and the
+// zero Endpoint.
 func (e Endpoint[A, M, R]) Err() error {
-	if err := subjects.CheckLabel("endpoint", e.name); err != nil {
-		return err
+	if e.d == nil {
+		return errors.New("want an endpoint made by NewEndpoint, got the zero Endpoint")
 	}
-	for _, r := range e.reducers {
-		if err := r.Err(); err != nil {
-			return fmt.Errorf("endpoint %s: %w", e.name, err)
-		}
-	}
-	return nil
+	return e.d.err
 }
 
 // By binds the endpoint to the method that answers it.
 func (e Endpoint[A, M, R]) By(handle func(A, *Context, M) (R, error)) Method[A] {
+	if err := e.Err(); err != nil {
+		return Method[A]{err: err}
+	}
 	if handle == nil {
-		return Method[A]{err: fmt.Errorf("endpoint %q: want a method, got nil", e.name)}
+		return Method[A]{err: fmt.Errorf("endpoint %q: want a method, got nil", e.d.name)}
 	}
-	m := &method{
-		name: e.name,
-		In:   reflect.TypeFor[M]().String(), Out: reflect.TypeFor[R]().String(),
-		arg:    decoder[M],
-		result: decoder[R],
-		folds:  map[string]Fold{},
+	b := &bound[M, R]{
+		handle: func(a any, ctx *Context, m M) (R, error) { return handle(a.(A), ctx, m) },
+		method: method{
+			name: e.d.name, in: reflect.TypeFor[M]().String(), out: reflect.TypeFor[R]().String(),
+			result: decoder[R], folds: map[string]Fold{},
+		},
 	}
-	m.takes = func(arg any) bool {
-		_, ok := as[M](arg)
-		return ok
+	b.newLane = func() lane { return newLane(b) }
+	for _, r := range e.d.reducers {
+		b.folds[r.name] = r.untyped()
 	}
-	m.call = func(a any, ctx *Context, arg any) (any, error) {
-		typed, _ := as[M](arg)
-		return handle(a.(A), ctx, typed)
-	}
-	for _, r := range e.reducers {
-		m.folds[r.name] = r.untyped()
-	}
-	return Method[A]{m: m, err: e.Err()}
+	return Method[A]{m: &b.method}
 }
 
 // Method is an endpoint bound to code.
@@ -118,15 +129,38 @@ type Method[A any] struct {
 	err error
 }
 
-// method is the untyped core behind every typed endpoint: one engine for all instantiations.
+// method is the untyped part of an endpoint that is bound to code.
 type method struct {
 	name    string
-	In, Out string
-	arg     decodeFunc
+	in, out string // Go types, for people
 	result  decodeFunc
-	takes   func(arg any) bool
-	call    func(a any, ctx *Context, arg any) (any, error) // arg is one it takes
 	folds   map[string]Fold
+	newLane func() lane
+}
+
+// bound is an endpoint bound to code.
+type bound[M, R any] struct {
+	method
+	handle func(a any, ctx *Context, m M) (R, error)
+	rooms  sync.Pool // of *room[M, R]
+}
+
+// argument is a message that is not known to be an M as one. What is not what the endpoint takes is
+// the sender's fault.
+func (b *bound[M, R]) argument(target subjects.ActorID, d *Delivery) (M, error) {
+	if !d.Local {
+		var m M
+		err := d.Format.Decode(d.Raw, &m)
+		if err != nil {
+			err = errorf(CodeBadMessage, target.String(), b.name, "takes %s: %v", b.in, err)
+		}
+		return m, err
+	}
+	m, ok := as[M](d.Value)
+	if !ok {
+		return m, errorf(CodeBadMessage, target.String(), b.name, "takes %s, got %T", b.in, d.Value)
+	}
+	return m, nil
 }
 
 type decodeFunc func(format wire.Format, raw []byte) (any, error)
@@ -144,55 +178,4 @@ func decoder[T any](format wire.Format, raw []byte) (any, error) {
 func as[T any](v any) (T, bool) {
 	t, ok := v.(T)
 	return t, ok || v == nil && reflect.TypeFor[T]().Kind() == reflect.Interface
-}
-
-// Fold combines two answers of one endpoint, the earlier rank's first.
-type Fold func(acc, next any) (any, error)
-
-// Reducer folds answers of type R into one on their way home. It must be associative; answers
-// are folded in rank order, so it need not be commutative.
-type Reducer[R any] struct {
-	name string
-	fold func(acc, next R) (R, error)
-}
-
-// NewReducer names a way to fold. Processes that fold know it by this name: declare it on the
-// endpoint (NewEndpoint).
-func NewReducer[R any](name string, fold func(acc, next R) (R, error)) Reducer[R] {
-	return Reducer[R]{name: name, fold: fold}
-}
-
-// Name is the name the reducer travels by.
-func (r Reducer[R]) Name() string { return r.name }
-
-// Err reports a bad name or a missing function.
-func (r Reducer[R]) Err() error {
-	if err := subjects.CheckLabel("reducer", r.name); err != nil {
-		return err
-	}
-	if r.fold == nil {
-		return fmt.Errorf("reducer %s: want a function, got nil", r.name)
-	}
-	return nil
-}
-
-// Fold combines two answers; a panic of the user's function is an error.
-func (r Reducer[R]) Fold(acc, next R) (out R, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("reducer %s panicked: %v", r.name, p)
-		}
-	}()
-	return r.fold(acc, next)
-}
-
-func (r Reducer[R]) untyped() Fold {
-	return func(acc, next any) (any, error) {
-		a, ok := as[R](acc)
-		b, ok2 := as[R](next)
-		if !ok || !ok2 {
-			return nil, fmt.Errorf("reducer %s folds %s, got %T and %T", r.name, reflect.TypeFor[R](), acc, next)
-		}
-		return r.Fold(a, b)
-	}
 }

@@ -2,6 +2,7 @@ package actor
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -28,6 +29,9 @@ const (
 	CodeCanceled    Code = 14 // the caller gave up
 	CodeUnavailable Code = 15 // the bus cannot be reached
 	CodeInvalid     Code = 16 // refused at the caller: a broken ref, name or value
+	CodePortGone    Code = 17 // the port existed and is closed, or was a once port that has had its message
+	CodeKilled      Code = 18 // the actor was killed
+	CodeCascade     Code = 19 // the actor did not survive the end of another: its child, or one it is linked to
 )
 
 // Error is what every verb returns when a message has no value for an answer. Compare with the
@@ -37,7 +41,8 @@ type Error struct {
 	Text     string
 	Actor    string // the target, as text; "" when there is none
 	Endpoint string
-	Ran      bool // a handler ran the message, or may have, although the code says otherwise
+	Ran      bool   // a handler ran the message, or may have, although the code says otherwise
+	Event    *Event // the end of the actor or the proc, when that is why
 
 	cause error // a handler's own error, when it never left the process
 }
@@ -57,6 +62,7 @@ var (
 	ErrTooLarge    = &Error{Code: CodeTooLarge, Text: "message too large"}
 	ErrDeadline    = &Error{Code: CodeDeadline, Text: "deadline exceeded"}
 	ErrUnavailable = &Error{Code: CodeUnavailable, Text: "bus unavailable"}
+	ErrPortGone    = &Error{Code: CodePortGone, Text: "port is gone"}
 	ErrInvalid     = &Error{Code: CodeInvalid, Text: "invalid"}
 )
 
@@ -81,6 +87,13 @@ func (e *Error) Is(target error) bool {
 		e.Code == CodeCanceled && target == context.Canceled
 }
 
+// about is e about another endpoint of the same actor.
+func (e *Error) about(endpoint string) *Error {
+	other := *e
+	other.Endpoint = endpoint
+	return &other
+}
+
 // Unwrap is the error a handler in this process returned; what came over the bus has none.
 func (e *Error) Unwrap() error { return e.cause }
 
@@ -88,7 +101,7 @@ func (e *Error) Unwrap() error { return e.cause }
 func (e *Error) Undeliverable() bool {
 	switch e.Code {
 	case CodeNoActor, CodeNoEndpoint, CodeBadMessage, CodeMailboxFull, CodeStopped, CodeFailed, CodeNoProc,
-		CodeTooLarge, CodeUnavailable, CodeInvalid:
+		CodeTooLarge, CodeUnavailable, CodeInvalid, CodePortGone:
 		return !e.Ran
 	}
 	return false
@@ -110,7 +123,7 @@ func plain(err error) Error {
 	case !ok:
 		return Error{Code: CodeHandler, Text: err.Error()}
 	case e.Error() != err.Error():
-		return Error{Code: e.Code, Text: err.Error(), Ran: e.Ran}
+		return Error{Code: e.Code, Text: err.Error(), Ran: e.Ran, Event: e.Event}
 	}
 	return *e
 }
@@ -124,7 +137,7 @@ func (e *Error) httpCode() int {
 		return 400
 	case CodeMailboxFull:
 		return 429
-	case CodeStopped, CodeFailed, CodeProcDead:
+	case CodeStopped, CodeFailed, CodeProcDead, CodePortGone:
 		return 410
 	case CodeDeadline:
 		return 408
@@ -139,7 +152,11 @@ func (e *Error) httpCode() int {
 // toWire puts any error into the form that travels; a handler's own error becomes CodeHandler.
 func toWire(err error) wire.Error {
 	e := plain(err)
-	return wire.Error{Code: uint16(e.Code), Text: e.Text, Actor: e.Actor, Endpoint: e.Endpoint, Ran: e.Ran}.Bounded()
+	w := wire.Error{Code: uint16(e.Code), Text: e.Text, Actor: e.Actor, Endpoint: e.Endpoint, Ran: e.Ran}
+	if e.Event != nil {
+		w.Event, _ = json.Marshal(e.Event) // of texts and numbers: it cannot fail
+	}
+	return w.Bounded()
 }
 
 // FromWire reads the body of a Failure, Bounce or Break frame.
@@ -148,7 +165,11 @@ func FromWire(body []byte) *Error {
 	if err := wire.Unmarshal(body, &w); err != nil {
 		return &Error{Code: CodeBadMessage, Text: "an error that does not decode: " + err.Error(), Ran: true}
 	}
-	return &Error{Code: Code(w.Code), Text: w.Text, Actor: w.Actor, Endpoint: w.Endpoint, Ran: w.Ran}
+	e := &Error{Code: Code(w.Code), Text: w.Text, Actor: w.Actor, Endpoint: w.Endpoint, Ran: w.Ran}
+	if ev, err := DecodeEvent(w.Event); err == nil {
+		e.Event = &ev
+	}
+	return e
 }
 
 // EncodeError is the body FromWire reads.

@@ -28,7 +28,10 @@ type Event struct {
 	Actor      string    `json:"actor,omitempty"`
 	Type       string    `json:"type,omitempty"`
 	Host       string    `json:"host,omitempty"`
+	Endpoint   string    `json:"endpoint,omitempty"` // whose handler failed it
+	Code       Code      `json:"code,omitempty"`     // how it failed
 	Reason     string    `json:"reason,omitempty"`
+	Cause      *Event    `json:"cause,omitempty"` // the end of another that it did not survive
 	ExitCode   *int      `json:"exit_code,omitempty"`
 	Signal     int       `json:"signal,omitempty"`
 	StderrTail []string  `json:"stderr_tail,omitempty"`
@@ -61,6 +64,47 @@ func (e Event) scope() subjects.EventScope {
 	return s
 }
 
+// Failed reports whether what the event is about has failed, and not just ended.
+func (e Event) Failed() bool { return e.Status == string(Failed) }
+
+// maxCauses bounds a chain of causes: those in the middle of a longer one are left out.
+const maxCauses = 16
+
+// RootCause is the event at the end of the chain of causes: what went wrong first.
+func (e Event) RootCause() Event {
+	for e.Cause != nil {
+		e = *e.Cause
+	}
+	return e
+}
+
+// because is e with a cause, whose chain is cut to the nearest and the first.
+func (e Event) because(cause *Event) Event {
+	if cause == nil {
+		return e
+	}
+	root, chain, at := cause.RootCause(), *cause, 0
+	e.Cause = &chain
+	for last := &chain; last.Cause != nil; at++ {
+		next := *last.Cause
+		if at >= maxCauses && next.Cause != nil {
+			next = root
+		}
+		last.Cause = &next
+		last = &next
+	}
+	return e
+}
+
+// Report is the event and what caused it, in words, a line each.
+func (e Event) Report() string {
+	s := e.String()
+	for c := e.Cause; c != nil; c = c.Cause {
+		s += "\n  caused by: " + c.String()
+	}
+	return s
+}
+
 // String is the event in one line.
 func (e Event) String() string {
 	s := e.Kind
@@ -69,6 +113,9 @@ func (e Event) String() string {
 	}
 	if e.Actor != "" {
 		s += "/" + e.Actor
+	}
+	if e.Type != "" {
+		s += " (type " + e.Type + ")"
 	}
 	s += " " + e.Status
 	if e.Host != "" {
@@ -94,12 +141,42 @@ func (p *Proc) Emit(e Event) {
 	}
 }
 
-// emit is Emit for an actor of this proc, logged.
-func (p *Proc) emit(e Event) {
-	if e.Status == string(Failed) {
+// happened tells what became of an actor: observers hear of everything, the bus of every failure
+// and of actors that are announced.
+func (p *Proc) happened(in *instance, e Event) {
+	switch {
+	case e.Failed():
 		p.log.Error().Str("actor", e.Actor).Str("type", e.Type).Msg("actor failed: " + e.Reason)
+		p.Emit(e)
+	case in.announced:
+		p.Emit(e)
+	default:
+		p.observe(e)
 	}
-	p.Emit(e)
+}
+
+// event describes the actor's new status.
+func (in *instance) event(s Status, end ending) Event {
+	id := in.proc.id
+	e := Event{
+		Kind: KindActor, Status: string(s), Mesh: id.Mesh.String(), Rank: int(id.Rank), Gen: int(id.Gen),
+		Actor: in.name, Type: in.def.name, Reason: end.reason, At: time.Now(),
+	}
+	if s == Failed {
+		e.Endpoint, e.Code = end.endpoint, end.code
+		if end.endpoint != "" {
+			e.Reason = end.endpoint + ": " + end.reason
+		}
+	}
+	return e.because(end.cause)
+}
+
+// ending is why an actor ends.
+type ending struct {
+	endpoint string // whose handler failed it; "" when none did
+	code     Code   // how, when it failed
+	reason   string
+	cause    *Event
 }
 
 // Observe shows f every event this proc emits, on the goroutine it happens on, which f must not
@@ -109,14 +186,19 @@ func (p *Proc) Observe(f func(Event)) (cancel func()) {
 	defer p.mu.Unlock()
 	key := &f
 	p.observers[key] = struct{}{}
+	p.observed.Store(true)
 	return func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		delete(p.observers, key)
+		p.observed.Store(len(p.observers) > 0)
 	}
 }
 
 func (p *Proc) observe(e Event) {
+	if !p.observed.Load() {
+		return
+	}
 	p.mu.Lock()
 	fs := make([]func(Event), 0, len(p.observers))
 	for f := range p.observers {

@@ -5,25 +5,12 @@ import (
 	"fmt"
 	"runtime/debug"
 	"sync"
-	"time"
+	"sync/atomic"
 
 	"github.com/rs/zerolog"
 
-	"github.com/castnet-io/castnet/mesh/shape"
 	"github.com/castnet-io/castnet/subjects"
 )
-
-// mailboxSize is how many messages may wait for one actor before senders are refused.
-const mailboxSize = 1024
-
-// cleanupTimeout bounds what an actor does after its last message: waiting for its tasks, and its
-// Stopping method.
-const cleanupTimeout = 10 * time.Second
-
-// Stopper is implemented by actors that have something to clean up. Stopping runs on the actor's
-// turn after its last handler, when the actor stops but not when it failed; its context ends after
-// 10 s. The actor is closed by then: what Stopping sends is not answered to its mailbox.
-type Stopper interface{ Stopping(ctx *Context) }
 
 // Status is where an actor is in its life. It only advances.
 type Status string
@@ -33,186 +20,332 @@ const (
 	Running      Status = "running"
 	Stopping     Status = "stopping" // accepts nothing new; it may be about to fail
 	Stopped      Status = "stopped"  // terminal: it was asked to
-	Failed       Status = "failed"   // terminal: constructor error, handler error nobody waited for, or panic
+	Failed       Status = "failed"   // terminal: see Event
 )
 
 // Terminal reports whether the actor is gone.
 func (s Status) Terminal() bool { return s == Stopped || s == Failed }
 
+// state is a Status in one byte, in the order of a life.
+type state uint8
+
+const (
+	initializing state = iota
+	running
+	stopping
+	stopped
+	failed
+)
+
+func (s state) terminal() bool { return s >= stopped }
+
+func (s state) status() Status {
+	return [...]Status{Initializing, Running, Stopping, Stopped, Failed}[s]
+}
+
+// phase is what the goroutine that runs an actor is at.
+type phase uint8
+
+const (
+	resting  phase = iota // there is none
+	between               // it looks what there is to do
+	handling              // the batch
+	inside                // a function of the control lane
+)
+
 // instance is one actor: its mailbox and the goroutine that runs it while there is work (ACT-1).
 //
-//	push ─┐
-//	post ─┼─ queue ─ run (a goroutine while the queue is not empty)
-//	stop ─┤            ├─ failed: terminate, at once
-//	fail ─┘            ├─ control: the constructor, results of tasks
-//	                   ├─ mail: decode, call the method, answer
-//	                   └─ nothing left and asked to stop: finish, terminate
+//	send, deliver ─┐
+//	post ──────────┼─ loop (a goroutine while there is work)
+//	stop ──────────┤     ├─ over: terminate, at once
+//	fail ──────────┘     ├─ control: the constructor, results of tasks, ends of children
+//	                     ├─ mail: handle a batch, or what is left of one
+//	                     └─ nothing left and asked to stop: finish, terminate
 type instance struct {
-	proc   *Proc
-	id     subjects.ActorID
-	def    Def
-	point  shape.Point
-	log    zerolog.Logger
-	ctx    context.Context // ends when the actor is told to give up; names the actor as the sender
-	cancel context.CancelCauseFunc
-	tasks  group
-	done   chan struct{} // closed after the terminal event
-	actor  any           // belongs to the turn
+	proc     *Proc
+	def      *Def
+	name     string
+	parent   *instance // nil: the proc is
+	replaces *instance // the actor whose place this one took; nil: none
+	birth    *birth    // how it came to be; nil once nobody will want to know
 
-	mu      sync.Mutex // guards the fields below
-	mail    mail
+	actor   any          // the turn's
+	turning *Context     // the turn's: of what runs
+	crash   bool         // the turn's: a handler did not return
+	since   atomic.Int64 // when the handler that runs was seen to start, by Proc.now
+
+	mu        sync.Mutex // guards what follows, and what mailbox says of itself
+	state     state
+	phase     phase
+	begun     bool // its constructor was called
+	over      bool // nothing more is handled
+	failed    bool // it ends as Failed
+	closed    bool // its terminal event is out
+	ported    bool // it has opened ports
+	onRequest bool // somebody else asked it to stop
+	grouped   bool // its parent asked it to stop, and will start it again
+	born      bool // it took the place of another, and its constructor has returned
+	strategy  Strategy
+	limit     int32
+	next      *instance // the actor that took its place
+	announced bool      // its life is published
+	handled   uint64    // messages of batches that are done
+	box       *mailbox
+	rare      *rare
+}
+
+// rare is what most actors have no use for most of the time. The instance's lock guards it.
+type rare struct {
 	control []func(*Context)
+	end     ending
+	life    context.Context
+	giveUp  context.CancelCauseFunc
+	tasks   group
+	alarms  map[*alarm]struct{}
 	debts   map[debt]struct{}
-	running bool
-	status  Status
-	failed  bool   // it ends as Failed, and handles nothing more
-	reason  string // why it stops, stopped or failed
-	handled uint64
-	current string // the endpoint whose handler runs
+	done    chan struct{} // closed after the terminal event
+	watches map[*watch]struct{}
+	links   map[subjects.ActorID]struct{}
+	family  *family
 }
 
-// push puts a message into the mailbox, or says why not.
-func (in *instance) push(d Delivery) error {
+// plain reports whether nothing is to be wound up. The lock is held.
+func (r *rare) plain() bool {
+	return r == nil || r.life == nil && r.family == nil && r.tasks.n.Load() == 0 &&
+		len(r.alarms)+len(r.debts)+len(r.watches) == 0
+}
+
+// rarely returns the rare part. The lock is held.
+func (in *instance) rarely() *rare {
+	if in.rare == nil {
+		in.rare = &rare{}
+	}
+	return in.rare
+}
+
+func (in *instance) id() subjects.ActorID { return in.proc.id.Actor(in.name) }
+
+func (in *instance) log() zerolog.Logger { return in.proc.log.With().Str("actor", in.name).Logger() }
+
+// refuses reports whether the actor takes no more messages. The lock is held.
+func (in *instance) refuses() bool { return in.over || in.state >= stopping }
+
+// post puts a function on the actor's turn, before its mail. false: the actor has ended.
+func (in *instance) post(f func(*Context)) bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	if err := in.refusalLocked(d.Port); err != nil {
-		return err
+	if in.over || in.state.terminal() {
+		return false
 	}
-	if in.mail.len() >= mailboxSize {
-		return errorf(CodeMailboxFull, in.id.String(), d.Port, "its mailbox holds %d messages already", mailboxSize)
+	r := in.rarely()
+	r.control = append(r.control, f)
+	if in.box != nil {
+		in.box.interrupt.Store(true)
 	}
-	in.mail.push(d)
-	in.wakeLocked()
-	return nil
-}
-
-// refusalLocked says why the actor takes no more messages; nil while it does.
-func (in *instance) refusalLocked(port string) *Error {
-	switch {
-	case in.failed:
-		return errorf(CodeFailed, in.id.String(), port, "the actor failed: %s", in.reason)
-	case in.status == Stopping || in.status.Terminal():
-		return errorf(CodeStopped, in.id.String(), port, "the actor stopped: %s", in.reason)
-	}
-	return nil
-}
-
-// post puts a function on the actor's turn, before its mail. After the end it is dropped.
-func (in *instance) post(f func(*Context)) {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	if in.failed || in.status.Terminal() {
-		return
-	}
-	in.control = append(in.control, f)
-	in.wakeLocked()
+	in.wake()
+	return true
 }
 
 // stop closes the mailbox; what is in it is still handled.
 func (in *instance) stop(reason string) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	if in.status == Stopping || in.status.Terminal() {
+	if in.refuses() {
 		return
 	}
-	in.status, in.reason = Stopping, reason
-	in.wakeLocked()
+	in.state, in.rarely().end = stopping, ending{reason: reason}
+	in.wake()
 }
 
-// fail ends the actor as soon as the handler that runs has returned: its context is cancelled, its
-// mail comes back. It may be called on any goroutine; the first reason counts.
-func (in *instance) fail(reason string) {
+// asked is stop for somebody else than the actor itself.
+func (in *instance) asked(reason string) {
 	in.mu.Lock()
-	defer in.mu.Unlock()
-	if in.failed || in.status.Terminal() {
+	over := in.state.terminal()
+	in.onRequest = true
+	in.mu.Unlock()
+	if over {
+		in.proc.unwanted(in)
+	} else {
+		in.stop(reason)
+	}
+}
+
+// withGroup is stop for an actor that is to be started again.
+func (in *instance) withGroup() {
+	in.mu.Lock()
+	in.grouped = true
+	in.mu.Unlock()
+	in.stop("it is started again with its group")
+}
+
+// fail ends the actor as soon as the handler that runs has returned. Its context is cancelled and
+// its mail comes back at once. It may be called on any goroutine; the first end counts.
+func (in *instance) fail(e ending) { in.abandon(e, true) }
+
+// drop is stop for an actor that is not to handle what is in its mailbox.
+func (in *instance) drop(reason string) { in.abandon(ending{reason: reason}, false) }
+
+func (in *instance) abandon(e ending, failed bool) {
+	in.mu.Lock()
+	if in.over || in.state.terminal() {
+		in.mu.Unlock()
 		return
 	}
-	in.status, in.failed, in.reason = Stopping, true, reason
-	in.cancel(errorf(CodeFailed, in.id.String(), "", "the actor failed: %s", reason))
-	in.wakeLocked()
+	in.state, in.over, in.failed = stopping, true, failed
+	r := in.rarely()
+	r.end = e
+	why := in.why()
+	if r.giveUp != nil {
+		r.giveUp(why)
+	}
+	tell := in.seize(why)
+	in.wake()
+	in.mu.Unlock()
+	tell()
 }
 
-func (in *instance) wakeLocked() {
-	if !in.running {
-		in.running = true
-		in.proc.turns.run(in.run)
+// wake sees to it that somebody runs the actor. The lock is held.
+func (in *instance) wake() {
+	if in.phase == resting {
+		in.phase = between
+		in.proc.turns.n.Add(1)
+		go in.loop()
 	}
 }
 
-// run handles everything there is and ends; the next message starts it again.
-func (in *instance) run() {
-	for {
-		in.mu.Lock()
-		in.current = ""
-		switch {
-		case in.status.Terminal():
-			in.running = false
-			in.mu.Unlock()
-			return
-		case in.failed:
-			in.mu.Unlock()
-			in.terminate()
-		case len(in.control) > 0:
-			f := in.control[0]
-			in.control = in.control[1:]
-			in.mu.Unlock()
-			in.turn(nil, f)
-		case in.mail.len() > 0:
-			d := in.mail.pop()
-			in.handled++
-			in.current = d.Port
-			in.mu.Unlock()
-			in.handle(&d)
-		case in.status == Stopping:
-			in.mu.Unlock()
-			in.finish()
-		default:
-			in.running = false
-			in.mu.Unlock()
-			return
+// loop handles everything there is and ends; the next message starts it again.
+func (in *instance) loop() {
+	defer in.proc.turns.done()
+	for in.step() {
+	}
+}
+
+// step does the next thing there is to do, and reports whether to go on. It is false, too, on a
+// goroutine whose handler ended it: another one has taken over.
+func (in *instance) step() bool {
+	in.mu.Lock()
+	in.phase = between
+	b := in.box
+	if b != nil && len(b.taken) > 0 && b.at == len(b.taken) && !in.over {
+		in.done()
+	}
+	switch {
+	case in.state.terminal():
+		in.phase = resting
+		in.mu.Unlock()
+		return false
+	case in.over:
+		in.mu.Unlock()
+		in.finish()
+		in.terminate()
+	case !in.begun:
+		in.begun, in.phase = true, inside
+		in.mu.Unlock()
+		return in.turn(in.begin)
+	case in.rare != nil && len(in.rare.control) > 0:
+		f := in.rare.control[0]
+		in.rare.control = in.rare.control[1:]
+		in.phase = inside
+		in.mu.Unlock()
+		return in.turn(f)
+	case b != nil && len(b.taken)+b.queued > 0:
+		if len(b.taken) == 0 {
+			in.take()
 		}
-	}
-}
-
-// spawnTask runs work on a goroutine that the actor and its proc wait for. An actor that has ended
-// starts nothing.
-func (in *instance) spawnTask(work func(context.Context) func(*Context)) {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	if in.failed || in.status.Terminal() {
-		return
-	}
-	in.tasks.n.Add(1)
-	in.proc.turns.run(func() {
-		defer in.tasks.done()
-		defer func() {
-			if p := recover(); p != nil { // ACT-2
-				in.log.Error().Bytes("stack", debug.Stack()).Msgf("a task of the actor panicked: %v", p)
-				in.fail(fmt.Sprintf("a task panicked: %v", p))
-			}
-		}()
-		if f := work(in.ctx); f != nil {
-			in.post(f)
+		b.interrupt.Store(false)
+		in.unclaim()
+		in.phase = handling
+		in.mu.Unlock()
+		return in.serve()
+	case in.state == stopping:
+		in.mu.Unlock()
+		in.finish()
+		in.terminate()
+	default:
+		in.phase = resting
+		if b != nil {
+			b.rest()
 		}
-	})
-}
-
-// owe records an answer the actor has to give; false when it has ended and gives none any more.
-func (in *instance) owe(d debt) bool {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	if in.status.Terminal() {
+		in.mu.Unlock()
 		return false
 	}
-	if in.debts == nil {
-		in.debts = map[debt]struct{}{}
-	}
-	in.debts[d] = struct{}{}
 	return true
 }
 
-func (in *instance) settled(d debt) {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	delete(in.debts, d)
+// serve handles the batch until it is done or interrupted.
+func (in *instance) serve() (goOn bool) {
+	defer func() {
+		if !goOn {
+			goOn = in.crashed(recover())
+		}
+	}()
+	for b := in.box; b.at < len(b.taken); {
+		r := b.taken[b.at]
+		if r.lane.serve(in, r.n); b.served < r.n {
+			break
+		}
+		b.at, b.served = b.at+1, 0
+	}
+	return true
+}
+
+// turn runs f as the actor.
+func (in *instance) turn(f func(*Context)) (goOn bool) {
+	ctx := &Context{in: in}
+	in.turning = ctx
+	defer func() {
+		ctx.end()
+		if !goOn {
+			goOn = in.crashed(recover())
+		}
+	}()
+	f(ctx)
+	return true
+}
+
+// crashed fails an actor whose handler did not return, and tells whoever waits (ACT-2). p is what
+// it panicked with; nil when it ended its goroutine (runtime.Goexit, as t.FailNow does), and then
+// another one goes on and this one must not: false.
+func (in *instance) crashed(p any) (goOn bool) {
+	ctx := in.turning
+	ctx.end()
+	in.crash = true
+	e := ending{endpoint: in.endpoint(), code: CodePanic, reason: fmt.Sprintf("panicked: %v", p)}
+	if p == nil {
+		e.reason = "ended its goroutine"
+	}
+	log := in.log()
+	log.Error().Str("endpoint", e.endpoint).Bytes("stack", debug.Stack()).Msg("actor " + e.reason)
+	err := errorf(CodePanic, in.id().String(), e.endpoint, "%s", e.reason)
+	in.fail(e)
+	switch {
+	case ctx.owed != nil: // its Reply may have come already
+		ctx.owed.settle(nil, err)
+	case ctx.answer != nil:
+		ctx.answer.settle(nil, err)
+	}
+	if p == nil {
+		in.proc.turns.n.Add(1)
+		go in.loop()
+		return false
+	}
+	return true
+}
+
+// endpoint is the one whose handler runs; "" when none does. It may be asked on the turn only.
+func (in *instance) endpoint() string {
+	if in.phase != handling {
+		return ""
+	}
+	return in.box.taken[in.box.at].lane.bound().name
+}
+
+// unanswered takes an error of a message that nobody waits for (ACT-4).
+func (in *instance) unanswered(m *method, ctx *Context, err error) {
+	if in.def.enduring {
+		log := in.log()
+		log.Warn().Err(err).Str("endpoint", m.name).Stringer("from", ctx.Sender()).Msg("a posted message was refused")
+		return
+	}
+	in.fail(ending{endpoint: m.name, code: CodeHandler, reason: err.Error()})
 }

@@ -217,11 +217,13 @@ func TestStopping_runsAfterTheLastHandlerAndMaySpeak(t *testing.T) {
 	ref, other := spawn(t, a), spawn(t, b)
 	var order []string
 	_, err := do.Call(t.Context(), ref, func(_ *actor.Context, bx *Box) (int64, error) {
-		bx.stopping = func(ctx *actor.Context) {
+		bx.cleanup = func(ctx *actor.Context, cause error) error {
+			require.NoError(t, cause)
 			n, err := add.Call(ctx, other, 5)
 			require.NoError(t, err)
 			require.EqualValues(t, 5, n)
 			order = append(order, "stopping")
+			return nil
 		}
 		return 0, nil
 	})
@@ -238,7 +240,7 @@ func TestStopping_aPanicInItFailsTheActor(t *testing.T) {
 	p := alone(t)
 	ref, es := spawn(t, p), record(p)
 	_, err := do.Call(t.Context(), ref, func(ctx *actor.Context, b *Box) (int64, error) {
-		b.stopping = func(*actor.Context) { panic("on the way out") }
+		b.cleanup = func(*actor.Context, error) error { panic("on the way out") }
 		ctx.Stop("by itself")
 		return 0, nil
 	})

@@ -63,7 +63,7 @@ type Box struct {
 	n        int64
 	got      []int64
 	deferred *actor.Deferred[int64]
-	stopping func(*actor.Context)
+	cleanup  func(*actor.Context, error) error
 }
 
 func newBox(_ *actor.Context, start int64) (*Box, error) {
@@ -104,11 +104,12 @@ func (b *Box) feed(ctx *actor.Context, to actor.PortRef[int]) (int, error) {
 	return 5, nil
 }
 
-// Stopping is what a test set.
-func (b *Box) Stopping(ctx *actor.Context) {
-	if b.stopping != nil {
-		b.stopping(ctx)
+// Cleanup is what a test set.
+func (b *Box) Cleanup(ctx *actor.Context, cause error) error {
+	if b.cleanup == nil {
+		return nil
 	}
+	return b.cleanup(ctx, cause)
 }
 
 func boxes() actor.Def {
@@ -129,7 +130,7 @@ func startAs(t testing.TB, srv *embed.Server, id subjects.ProcID, defs ...actor.
 	t.Helper()
 	registry, err := actor.NewRegistry(append(defs, boxes())...)
 	require.NoError(t, err)
-	p, err := actor.NewProc(t.Context(), actor.Options{ID: id, Bus: bustest.Open(t, srv), Registry: registry})
+	p, err := actor.NewProc(t.Context(), actor.Options{ID: id, Bus: bustest.Open(t, srv), Registry: registry, Coordinator: func(actor.Event) {}})
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)

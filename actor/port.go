@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/castnet-io/castnet/internal/wire"
@@ -87,6 +89,11 @@ func (p *Proc) open(actor, name string, pt *port) RawPort {
 		p.ports[key] = pt
 	}
 	p.mu.Unlock()
+	if in := p.find(actor); in != nil {
+		in.mu.Lock()
+		in.ported = true
+		in.mu.Unlock()
+	}
 	if over && pt.closed != nil {
 		pt.closed(p.stopped())
 	}
@@ -106,10 +113,33 @@ func (r RawPort) Close() {
 	}
 }
 
+// gone tells a sender, or who receives, that the port takes nothing more.
+func (r RawPort) gone(format string, args ...any) *Error {
+	return errorf(CodePortGone, r.ID().Actor.String(), r.key.port, format, args...)
+}
+
+// refusal tells the sender of an update why it was not taken.
+func refusal(why error) *Error {
+	err := errorf(CodeBadMessage, "", "", "the update was refused: %v", why)
+	err.cause = why
+	return err
+}
+
 func (p *Proc) findPort(actor, name string) *port {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.ports[portKey{actor, name}]
+}
+
+// noPort says why nothing takes what is sent to a port (PORT-2): it is over, or it never was.
+func (p *Proc) noPort(actor, name string) *Error {
+	target := p.id.Actor(actor).String()
+	digits, private := strings.CutPrefix(name, "_0") // as freshPort writes it
+	n, err := strconv.ParseUint(digits, 36, 64)
+	if private && err == nil && 0 < n && n <= p.nextPort.Load() {
+		return errorf(CodePortGone, target, name, "the port is closed")
+	}
+	return errorf(CodeNoEndpoint, target, name, "proc %s never had such a port", p.id)
 }
 
 // forgetPorts closes the ports of those that ended.
@@ -163,10 +193,15 @@ func (r PortRef[T]) Send(ctx context.Context, v T) error {
 	if p == nil {
 		return errorf(CodeInvalid, r.id.String(), "", "nobody to send as: send from an actor's handler, or bind the port with Via")
 	}
+	return r.sendAs(p, from, v)
+}
+
+// sendAs is Send for those that know who speaks.
+func (r PortRef[T]) sendAs(p *Proc, from string, v T) error {
 	if r.id.Actor.Proc == p.id {
 		pt := p.findPort(r.id.Actor.Name, r.id.Port)
 		if pt == nil {
-			return errorf(CodeNoEndpoint, r.id.Actor.String(), r.id.Port, "the port is closed")
+			return p.noPort(r.id.Actor.Name, r.id.Port)
 		}
 		return pt.recv(Incoming{From: p.id.Actor(from), Frame: wire.Frame{Kind: wire.Message}, Local: true, Value: v})
 	}
@@ -192,16 +227,46 @@ type Opener interface {
 	opener() (p *Proc, owner string)
 }
 
-func (c *Context) opener() (*Proc, string) { return c.in.proc, c.in.id.Name }
+func (c *Context) opener() (*Proc, string) { return c.in.proc, c.in.name }
 func (p *Proc) opener() (*Proc, string)    { return p, clientName }
 
 // OpenPort opens a streaming port. It holds 1,024 messages; a sender that finds it full is told
 // so. Close it.
 func OpenPort[T any](at Opener) *Port[T] {
-	p, owner := at.opener()
-	t := &Port[T]{queue: make(chan T, portSize), ended: make(chan struct{})}
-	t.raw = p.open(owner, p.freshPort(), &port{recv: t.recv, closed: t.end})
+	t := newPort[T](portSize)
+	t.raw = openAt(at, t.recv, t.end)
 	return t
+}
+
+// newPort makes a port that holds size messages and is not open yet.
+func newPort[T any](size int) *Port[T] {
+	return &Port[T]{queue: make(chan T, size), ended: make(chan struct{})}
+}
+
+// openAt opens a port under a fresh name. recv is told which port it is, for something may come
+// before openAt has returned.
+func openAt(at Opener, recv func(RawPort, Incoming) error, closed func(error)) RawPort {
+	p, owner := at.opener()
+	raw := RawPort{p, portKey{owner, p.freshPort()}, &port{closed: closed}}
+	raw.pt.recv = func(in Incoming) error { return recv(raw, in) }
+	return p.open(owner, raw.key.port, raw.pt)
+}
+
+// read reads what came at a port as a T.
+func read[T any](at RawPort, in Incoming) (T, error) {
+	var zero T
+	v, ok := as[T](in.Value)
+	switch {
+	case in.Local && !ok:
+		return zero, errorf(CodeBadMessage, "", at.key.port, "the port takes %s, got %T", reflect.TypeFor[T](), in.Value)
+	case in.Frame.Kind != wire.Message:
+		return zero, errorf(CodeBadMessage, "", at.key.port, "the port takes messages, got an answer")
+	case !in.Local:
+		if err := wire.Unmarshal(in.Frame.Body, &v); err != nil {
+			return zero, errorf(CodeBadMessage, "", at.key.port, "%v", err)
+		}
+	}
+	return v, nil
 }
 
 func (t *Port[T]) end(err error) {
@@ -211,23 +276,16 @@ func (t *Port[T]) end(err error) {
 	})
 }
 
-func (t *Port[T]) recv(in Incoming) error {
-	v, ok := as[T](in.Value)
-	switch {
-	case in.Local && !ok:
-		return errorf(CodeBadMessage, "", t.raw.key.port, "the port takes %s, got %T", reflect.TypeFor[T](), in.Value)
-	case in.Frame.Kind != wire.Message:
-		return errorf(CodeBadMessage, "", t.raw.key.port, "the port takes messages, got an answer")
-	case !in.Local:
-		if err := wire.Unmarshal(in.Frame.Body, &v); err != nil {
-			return errorf(CodeBadMessage, "", t.raw.key.port, "%v", err)
-		}
+func (t *Port[T]) recv(at RawPort, in Incoming) error {
+	v, err := read[T](at, in)
+	if err != nil {
+		return err
 	}
 	select {
 	case t.queue <- v:
 		return nil
 	default:
-		return errorf(CodeMailboxFull, "", t.raw.key.port, "the port holds %d messages already", portSize)
+		return errorf(CodeMailboxFull, "", at.key.port, "the port holds %d messages already", portSize)
 	}
 }
 

@@ -64,7 +64,7 @@ func TestPort_aClosedOneTellsTheSender(t *testing.T) {
 	require.NoError(t, port.Ref().Send(t.Context(), 1))
 	port.Close()
 	port.Close()
-	require.ErrorIs(t, port.Ref().Send(t.Context(), 2), actor.ErrNoEndpoint)
+	require.ErrorIs(t, port.Ref().Send(t.Context(), 2), actor.ErrPortGone)
 	require.NoError(t, port.Ref().Via(b).Send(t.Context(), 2))
 	until(t, "it came back", func() bool { return b.Stats().Bounced == 1 })
 	n, err := port.Recv(t.Context())
@@ -121,7 +121,7 @@ func TestPort_endsWithItsActorAndWithTheContext(t *testing.T) {
 		_, err = port.Recv(t.Context())
 		require.ErrorIs(t, err, actor.ErrStopped)
 	}
-	require.ErrorIs(t, port.Ref().Send(t.Context(), 1), actor.ErrNoEndpoint)
+	require.ErrorIs(t, port.Ref().Send(t.Context(), 1), actor.ErrPortGone)
 }
 
 func TestPort_oneThatReplacesAnotherOutlivesIt(t *testing.T) {

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -31,6 +29,11 @@ type Options struct {
 	Space    subjects.Space // zero: castnet, default
 	Registry Registry       // what the proc can run; may be empty
 	Log      zerolog.Logger
+
+	// Coordinator takes the failure of an actor that has no parent, or whose parent did not survive
+	// it. It runs on the goroutine of the actor that has ended and must not block. nil: the proc fails
+	// (Proc.Failed).
+	Coordinator func(Event)
 }
 
 // Proc is an actor runtime with an address: it runs actors, receives what the bus brings for them
@@ -46,15 +49,25 @@ type Proc struct {
 	sender   *link.Sender
 	receiver *link.Receiver
 	turns    group // goroutines that run actors and their tasks
+	epoch    time.Time
+	seats    *seats
 	nextPort atomic.Uint64
 	counts   counters
+	dead     deadLetters
+	posts    posts
+	observed atomic.Bool // there are observers
+
+	coordinator func(Event)
+	directory   directory
+	roots       roots
+	remote      remoteWatches
+	failed      chan struct{} // closed once failure is set
 
 	mu        sync.Mutex // guards the fields below
-	actors    map[string]*instance
-	ended     []*instance // the newest that ended, oldest first
+	failure   *Error
 	ports     map[portKey]*port
 	calls     map[*call]struct{}
-	watched   map[subjects.MeshID]*watch
+	watched   map[subjects.MeshID]*follow
 	down      map[subjects.ProcID]Event
 	downOrder []subjects.ProcID // oldest first
 	watchers  map[*watcher]struct{}
@@ -77,11 +90,14 @@ func NewProc(ctx context.Context, o Options) (*Proc, error) {
 	p := &Proc{
 		id: o.ID, self: o.ID.Process(), bus: o.Bus, space: o.Space, registry: o.Registry, log: log,
 		loud:   log.Sample(&zerolog.BurstSampler{Burst: noisyBurst, Period: noisyPeriod}),
-		sender: link.NewSender(), receiver: link.NewReceiver(),
-		actors: map[string]*instance{}, ports: map[portKey]*port{}, calls: map[*call]struct{}{},
-		watched: map[subjects.MeshID]*watch{}, down: map[subjects.ProcID]Event{},
+		sender: link.NewSender(), receiver: link.NewReceiver(), epoch: time.Now(),
+		coordinator: o.Coordinator, directory: directory{byName: map[string]*instance{}}, failed: make(chan struct{}),
+		ports: map[portKey]*port{}, calls: map[*call]struct{}{},
+		watched: map[subjects.MeshID]*follow{}, down: map[subjects.ProcID]Event{},
 		watchers: map[*watcher]struct{}{}, observers: map[*func(Event)]struct{}{}, values: map[any]any{},
 	}
+	p.seats = newSeats(p.now)
+	p.roots = roots{family: newFamily(OneForOne), alarms: map[*time.Timer]struct{}{}}
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("start proc %s: %w", o.ID, err)
 	}
@@ -143,20 +159,24 @@ func (p *Proc) Close(ctx context.Context) error {
 		return nil
 	}
 	p.closing = true
-	all := slices.Collect(maps.Values(p.actors))
 	p.mu.Unlock()
+	p.roots.close()
+	all := p.directory.close(p.stopped())
 	for _, in := range all {
-		in.stop("the proc stops")
+		if in.parent == nil { // its children are its own to stop
+			in.asked("the proc stops")
+		}
 	}
 	for _, in := range all {
 		select {
-		case <-in.done:
+		case <-in.ended():
 		case <-ctx.Done():
-			in.fail("the proc stops and the actor did not") // no news to one that is done
+			in.fail(ending{code: CodeKilled, reason: "killed: the proc stops and the actor did not"}) // no news to one that is done
 		}
 	}
 	p.disconnect()
 	p.forgetPorts(func(string) bool { return true }, p.stopped())
+	p.seats.close()
 	if p.turns.wait(ctx) {
 		return nil
 	}
@@ -168,15 +188,15 @@ func stuck(all []*instance) error {
 	var errs []error
 	for _, in := range all {
 		select {
-		case <-in.done:
+		case <-in.ended():
 			continue
 		default:
 		}
 		what := "a task, its constructor or its end"
-		if at := in.snapshot().Current; at != "" {
+		if at := in.info().Current; at != "" {
 			what = "its handler of " + at
 		}
-		errs = append(errs, fmt.Errorf("%s did not stop: %s has not returned", in.id, what))
+		errs = append(errs, fmt.Errorf("%s did not stop: %s has not returned", in.id(), what))
 	}
 	if len(errs) == 0 {
 		return errors.New("a task of an actor that has ended did not return")
@@ -195,6 +215,8 @@ func (p *Proc) disconnect() {
 		p.unsubscribe(s)
 	}
 }
+
+func (p *Proc) find(name string) *instance { return p.directory.find(name) }
 
 func (p *Proc) unsubscribe(s *bus.Sub) {
 	if err := s.Unsubscribe(); err != nil && !errors.Is(err, bus.ErrClosed) {
@@ -227,6 +249,43 @@ func (p *Proc) subscribe(c *bus.Conn, subject string, handle func(bus.Msg)) erro
 	return nil
 }
 
+// Failed is closed when an actor's failure was nobody's to handle and failed the proc (Err says
+// which). Its actors are stopped by then or about to be; whoever made the proc closes it.
+func (p *Proc) Failed() <-chan struct{} { return p.failed }
+
+// Err says why the proc failed; nil while it has not.
+func (p *Proc) Err() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.failure == nil {
+		return nil
+	}
+	return p.failure
+}
+
+// fail ends a proc because of an actor's end that nobody handled.
+func (p *Proc) fail(e Event) {
+	p.mu.Lock()
+	if p.closing || p.failure != nil {
+		p.mu.Unlock()
+		return
+	}
+	p.failure = errorf(CodeFailed, p.id.String(), "", "the proc failed: %s", e.Report())
+	p.failure.Event = &e
+	why := p.failure
+	p.mu.Unlock()
+	p.log.Error().Msg(why.Text)
+	p.Emit(Event{
+		Kind: KindProc, Status: string(Failed), Mesh: p.id.Mesh.String(), Rank: int(p.id.Rank), Gen: int(p.id.Gen),
+		Code: CodeCascade, Reason: "its actor " + e.Actor + " failed: " + e.Reason, At: time.Now(),
+	}.because(&e))
+	p.roots.close()
+	for _, in := range p.directory.close(why) {
+		in.drop("the proc failed")
+	}
+	close(p.failed)
+}
+
 func (p *Proc) stopped() *Error {
 	return errorf(CodeStopped, p.id.String(), "", "the proc has stopped")
 }
@@ -239,5 +298,5 @@ func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, DefaultDeadline)
 }
 
-// freshPort names a port nobody has used.
-func (p *Proc) freshPort() string { return "_" + strconv.FormatUint(p.nextPort.Add(1), 36) }
+// freshPort names a port nobody has used. The runtime's own ports start with a letter.
+func (p *Proc) freshPort() string { return "_0" + strconv.FormatUint(p.nextPort.Add(1), 36) }

@@ -3,6 +3,7 @@ package actor
 import (
 	"errors"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -81,7 +82,7 @@ func (p *Proc) Accept(from subjects.ProcessID, n, prev uint64) bool {
 	verdict, reason, tell := p.receiver.Accept(from, n, prev)
 	if tell {
 		lost := errorf(CodeLinkBroken, "", "", "%s lost a message of %s: %s", p.id, from.Proc(), reason)
-		p.sendControl(from, wire.Break, lost)
+		p.sendControl(from, wire.Frame{Kind: wire.Break, Body: EncodeError(lost)})
 		p.breakLink(from, lost)
 	}
 	return verdict == link.Deliver
@@ -99,7 +100,7 @@ func (p *Proc) route(actor, name string, from subjects.ActorID, f wire.Frame) {
 		p.counts.late.Add(1)
 		return
 	}
-	d := Delivery{Actor: actor, Port: name, From: from, Raw: f.Body, Answer: p.AnswerTo(actor, f.Reply)}
+	d := Delivery{Actor: actor, Port: name, From: from, Raw: f.Body, Reply: f.Reply, Answer: p.AnswerTo(actor, f.Reply)}
 	if f.TTL > 0 {
 		d.Deadline = time.Now().Add(f.TTL)
 	}
@@ -122,34 +123,20 @@ func (p *Proc) AnswerTo(actor, reply string) func(Answer) {
 
 // Deliver puts a message into a mailbox of this proc; when that cannot be, the sender is told.
 func (p *Proc) Deliver(d Delivery) {
-	if err := p.deliver(d); err != nil {
+	if err := p.deliver(&d); err != nil {
 		p.undeliverable(&d, err)
 	}
 }
 
-func (p *Proc) deliver(d Delivery) error {
+func (p *Proc) deliver(d *Delivery) error {
 	in := p.find(d.Actor)
+	if strings.HasPrefix(d.Port, "_") {
+		return p.system(d)
+	}
 	if in == nil {
 		return errorf(CodeNoActor, p.id.Actor(d.Actor).String(), d.Port, "proc %s has no such actor", p.id)
 	}
-	if in.def.methods[d.Port] == nil {
-		return errorf(CodeNoEndpoint, in.id.String(), d.Port, "actor type %s has no such endpoint; it has %s", in.def.name, in.def.endpointNames())
-	}
-	return in.push(d)
-}
-
-// undeliverable tells the sender of a message that no handler will run it (DEL-2): as the answer
-// when it waits for one, else over the control lane.
-func (p *Proc) undeliverable(d *Delivery, err error) {
-	p.counts.undeliverable.Add(1)
-	switch {
-	case d.Answer != nil:
-		d.answer(nil, err)
-	case !d.From.IsValid() || d.From.Proc == p.id:
-		p.loud.Warn().Err(err).Stringer("from", d.From).Msg("undeliverable")
-	default:
-		p.sendControl(d.From.Proc.Process(), wire.Bounce, err)
-	}
+	return in.deliver(d)
 }
 
 // receiveControl takes what peers say about links and lost mail, on the control pump.
@@ -171,8 +158,7 @@ func (p *Proc) receiveControl(m bus.Msg) {
 	reason := FromWire(f.Body)
 	switch f.Kind {
 	case wire.Bounce:
-		p.counts.bounced.Add(1)
-		p.loud.Warn().Stringer("by", from).Err(reason).Msg("a message came back")
+		p.comeBack(p.find(f.Reply), "", nil, reason)
 	case wire.Break:
 		p.breakLink(from, errorf(CodeLinkBroken, "", "", "%s", reason.Text))
 	default:
@@ -206,8 +192,8 @@ func (p *Proc) receiveHint(m bus.Msg) {
 	}
 	nobody := errorf(CodeNoProc, s.Proc.Actor(s.Actor).String(), s.Port, "nobody listens there: proc %s does not exist or is gone", s.Proc)
 	if p.failCalls(func(c *call) bool { return c.n.Load() == n }, nobody) == 0 {
-		p.counts.bounced.Add(1)
-		p.loud.Warn().Err(nobody).Msg("a message reached nobody")
+		post := p.posts.take(n)
+		p.comeBack(p.find(post.from), post.typ, nil, nobody)
 	}
 	p.notify(s.Proc, ranError(nobody)) // what was sent before may have been handled
 }

@@ -40,11 +40,11 @@ func (d *Def) add(m *method, err error) {
 }
 
 // Registry holds the actor types a proc can run. It is a value: there is no global one.
-type Registry struct{ defs map[string]Def }
+type Registry struct{ defs map[string]*Def }
 
 // NewRegistry collects definitions; the first that is malformed or there twice is the error.
 func NewRegistry(defs ...Def) (Registry, error) {
-	r := Registry{defs: map[string]Def{}}
+	r := Registry{defs: map[string]*Def{}}
 	for _, d := range defs {
 		if d.err != nil {
 			return Registry{}, d.err
@@ -52,14 +52,18 @@ func NewRegistry(defs ...Def) (Registry, error) {
 		if _, dup := r.defs[d.name]; dup {
 			return Registry{}, fmt.Errorf("actor type %q is defined twice", d.name)
 		}
-		r.defs[d.name] = d
+		r.defs[d.name] = &d
 	}
 	return r, nil
 }
 
 // With returns a registry that also knows d.
 func (r Registry) With(d Def) (Registry, error) {
-	return NewRegistry(append(slices.Collect(maps.Values(r.defs)), d)...)
+	all := []Def{d}
+	for _, known := range r.defs {
+		all = append(all, *known)
+	}
+	return NewRegistry(all...)
 }
 
 // Types lists the names of the actor types, sorted.
@@ -68,17 +72,21 @@ func (r Registry) Types() []string { return slices.Sorted(maps.Keys(r.defs)) }
 // Endpoints lists the endpoints of a type as `name(in) out`, sorted.
 func (r Registry) Endpoints(typeName string) []string {
 	var out []string
-	for _, m := range r.defs[typeName].methods {
-		out = append(out, fmt.Sprintf("%s(%s) %s", m.name, m.In, m.Out))
+	d := r.defs[typeName]
+	if d == nil {
+		return nil
+	}
+	for _, m := range d.methods {
+		out = append(out, fmt.Sprintf("%s(%s) %s", m.name, m.in, m.out))
 	}
 	slices.Sort(out)
 	return out
 }
 
-func (r Registry) find(typeName string) (Def, error) {
+func (r Registry) find(typeName string) (*Def, error) {
 	d, ok := r.defs[typeName]
 	if !ok {
-		return Def{}, errorf(CodeInvalid, "", "", "actor type %q is not known to this proc; it knows %s",
+		return nil, errorf(CodeInvalid, "", "", "actor type %q is not known to this proc; it knows %s",
 			typeName, strings.Join(r.Types(), ", "))
 	}
 	return d, nil

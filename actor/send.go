@@ -107,8 +107,7 @@ func (p *Proc) AnswerWith(actor string, to subjects.PortID, a Answer, ext []byte
 }
 
 // sendControl says something on the control lane, which no data can hold up.
-func (p *Proc) sendControl(to subjects.ProcessID, kind wire.Kind, reason error) {
-	f := wire.Frame{Kind: kind, Body: EncodeError(reason)}
+func (p *Proc) sendControl(to subjects.ProcessID, f wire.Frame) {
 	subject := p.space.Control(to, p.self.String())
 	if err := p.bus.Control().Publish(subject, f.Append(nil)); err != nil {
 		p.loud.Warn().Err(err).Stringer("to", to).Msg("a control message was not sent")

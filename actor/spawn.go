@@ -2,14 +2,14 @@ package actor
 
 import (
 	"context"
-	"slices"
+	"errors"
+	"fmt"
 
+	"github.com/castnet-io/castnet/internal/supervise"
+	"github.com/castnet-io/castnet/internal/wire"
 	"github.com/castnet-io/castnet/mesh/shape"
 	"github.com/castnet-io/castnet/subjects"
 )
-
-// maxEnded bounds how many ended actors a proc remembers: the newest.
-const maxEnded = 1024
 
 // Spawning says what to spawn.
 type Spawning struct {
@@ -18,109 +18,217 @@ type Spawning struct {
 	Params any    // what the constructor takes; nil: decode Raw
 	Raw    []byte // CBOR of the same
 	Point  shape.Point
+
+	Announce bool     // publish its life on `ev.`; its failure is published in any case
+	Mailbox  int      // messages that may wait; 0: 1,024; Unbounded: as many as memory holds
+	Restart  Restart  // what follows its end; zero: a failure goes to its parent
+	Strategy Strategy // how its own children are started again
+	NoWait   bool     // Spawn does not wait for the constructor
+}
+
+// Unbounded is the size of a mailbox that is never full: its senders are not told when the actor
+// falls behind, and what it holds costs memory.
+const Unbounded = -1
+
+// Option changes how Spawn and SpawnChild spawn.
+type Option func(*Spawning)
+
+// NoWait does not wait for the constructor. When that fails, the actor's parent and its senders are
+// told.
+func NoWait() Option { return noWait }
+
+func noWait(s *Spawning) { s.NoWait = true }
+
+// Mailbox sets how many messages may wait for the actor; Unbounded is possible.
+func Mailbox(size int) Option { return func(s *Spawning) { s.Mailbox = size } }
+
+// WithRestart says what follows the actor's end.
+func WithRestart(r Restart) Option { return func(s *Spawning) { s.Restart = r } }
+
+// WithStrategy says how the actor's children are started again.
+func WithStrategy(y Strategy) Option { return func(s *Spawning) { s.Strategy = y } }
+
+// Announced publishes the actor's life on `ev.`.
+func Announced() Option { return func(s *Spawning) { s.Announce = true } }
+
+// Spawn makes an actor of a type in this process, under a fresh name that starts with label, and
+// waits until its constructor has returned, at most until ctx ends (without a deadline: 30 s). It
+// has no parent: the proc is told when it fails.
+func Spawn[A, P any](ctx context.Context, p *Proc, typ Type[A, P], label string, params P, opts ...Option) (Ref[A], error) {
+	return spawnTyped(ctx, p, nil, typ, label, params, opts)
+}
+
+// SpawnChild is Spawn for an actor that belongs to the one whose Context ctx is: it stops before
+// its parent does, and its parent is told when it ends (Supervisor). The wait for its constructor
+// ends with ctx, too.
+func SpawnChild[A, P any](ctx *Context, typ Type[A, P], label string, params P, opts ...Option) (Ref[A], error) {
+	return spawnTyped(ctx, ctx.in.proc, ctx.in, typ, label, params, opts)
+}
+
+func spawnTyped[A, P any](ctx context.Context, p *Proc, parent *instance, typ Type[A, P], label string, params P, opts []Option) (Ref[A], error) {
+	name, err := subjects.NewName(label)
+	if err != nil {
+		return Ref[A]{}, err
+	}
+	s := Spawning{Type: typ.name, Name: name, Params: params}
+	for _, o := range opts {
+		o(&s)
+	}
+	in, err := p.spawn(ctx, parent, s)
+	return Ref[A]{id: p.id.Actor(name), via: p, in: in}, err
 }
 
 // Spawn makes an actor and waits until its constructor has returned. When ctx ends before (without
 // a deadline: after 30 s), the actor is told to give up. Messages sent to it meanwhile wait in its
 // mailbox.
 func (p *Proc) Spawn(ctx context.Context, s Spawning) (subjects.ActorID, error) {
+	in, err := p.spawn(ctx, nil, s)
+	if in == nil {
+		return subjects.ActorID{}, err
+	}
+	return in.id(), err
+}
+
+// birth is how an actor comes to be, and comes to be again.
+type birth struct {
+	Spawning
+	told  chan error             // holds one: what became of the constructor; nil: nobody asks
+	begun func(*instance, error) // the same, for whoever starts an actor again
+}
+
+func (p *Proc) spawn(ctx context.Context, parent *instance, s Spawning) (*instance, error) {
+	def, err := p.registry.find(s.Type)
+	if err == nil {
+		err = s.check()
+	}
+	if err != nil {
+		return nil, err
+	}
+	b := &birth{Spawning: s}
+	if s.NoWait {
+		return p.bear(def, parent, b, nil)
+	}
 	ctx, cancel := bounded(ctx)
 	defer cancel()
-	def, err := p.registry.find(s.Type)
+	b.told = make(chan error, 1)
+	in, err := p.bear(def, parent, b, nil)
 	if err != nil {
-		return subjects.ActorID{}, err
-	}
-	if err := subjects.CheckName("actor", s.Name); err != nil {
-		return subjects.ActorID{}, err
-	}
-	told := make(chan error, 1)
-	in, err := p.register(def, s, told)
-	if err != nil {
-		return subjects.ActorID{}, err
+		return nil, err
 	}
 	select {
-	case err = <-told:
+	case err = <-b.told:
 		if err != nil {
-			<-in.done // at once: its name is free again when Spawn returns
+			<-in.ended() // at once: its name is free again when Spawn returns
 		}
-	case <-in.done:
-		err = in.outcome(told)
+	case <-in.ended():
+		select {
+		case err = <-b.told:
+		default: // it ended before its first turn
+			err = in.refused()
+		}
 	case <-ctx.Done():
-		err = fromContext(ctx, in.id.String(), "")
-		in.fail("its spawn was given up: " + err.Error())
+		err = fromContext(ctx, in.id().String(), "")
+		in.fail(ending{code: CodeKilled, reason: "its spawn was given up: " + err.Error()})
 	}
-	return in.id, err
+	return in, err
 }
 
-// outcome is what an actor that has ended told of its constructor.
-func (in *instance) outcome(told <-chan error) error {
-	select {
-	case err := <-told:
+// check refuses what makes no sense before anything grows.
+func (s *Spawning) check() error {
+	if err := subjects.CheckName("actor", s.Name); err != nil {
 		return err
-	default:
-		in.mu.Lock()
-		defer in.mu.Unlock()
-		return in.refusalLocked("")
 	}
+	if s.Mailbox < Unbounded || s.Mailbox > maxMailbox {
+		return errorf(CodeInvalid, "", "", "actor %q: mailbox of %d messages: want 1 to %d, 0 for %d, or Unbounded", s.Name, s.Mailbox, maxMailbox, mailboxSize)
+	}
+	if err := s.Restart.policy().Check(); err != nil {
+		return errorf(CodeInvalid, "", "", "actor %q: restart %v", s.Name, err)
+	}
+	if err := supervise.Strategy(s.Strategy).Check(); err != nil {
+		return errorf(CodeInvalid, "", "", "actor %q: %v", s.Name, err)
+	}
+	return nil
 }
 
-// register makes an actor under its name and starts it. Its constructor is on its turn before
-// anybody can find it, so no message is handled before.
-func (p *Proc) register(def Def, s Spawning, told chan<- error) (*instance, error) {
-	id := p.id.Actor(s.Name)
+// bear makes an actor under its name and starts it: its constructor is its first turn, so no message
+// is handled before. old is the actor whose place it takes, when it does.
+func (p *Proc) bear(def *Def, parent *instance, b *birth, old *instance) (*instance, error) {
 	in := &instance{
-		proc: p, id: id, def: def, point: s.Point, log: p.log.With().Str("actor", s.Name).Logger(),
-		done: make(chan struct{}), status: Initializing,
+		proc: p, def: def, name: b.Name, parent: parent, birth: b, replaces: old,
+		announced: b.Announce, strategy: b.Strategy, limit: mailboxSize,
 	}
-	base := context.WithValue(context.Background(), senderKey{}, in)
-	in.ctx, in.cancel = context.WithCancelCause(base)
-	in.control = append(in.control, in.construct(s, told))
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	switch old, taken := p.actors[s.Name]; {
-	case p.closing:
-		return nil, errorf(CodeStopped, id.String(), "", "the proc has stopped")
-	case s.Name == clientName:
-		return nil, errorf(CodeInvalid, id.String(), "", "that is the name of code that is not an actor: take another")
-	case taken && !old.snapshot().Status.Terminal():
-		return nil, errorf(CodeInvalid, id.String(), "", "an actor of that name is there already")
+	switch {
+	case b.Mailbox == Unbounded:
+		in.limit = maxMailbox
+	case b.Mailbox > 0:
+		in.limit = int32(b.Mailbox)
 	}
-	p.actors[s.Name] = in
+	if err := p.directory.add(in); err != nil {
+		return nil, err
+	}
+	if err := p.adopt(parent, in, b.Restart); err != nil {
+		p.directory.remove(in)
+		return nil, err
+	}
+	if old != nil {
+		old.mu.Lock()
+		old.next = in
+		old.mu.Unlock()
+	}
 	in.mu.Lock()
-	defer in.mu.Unlock()
-	in.wakeLocked()
+	in.wake()
+	in.mu.Unlock()
 	return in, nil
 }
 
-// retire remembers an actor that has ended, in place of the one that ended longest ago.
-func (p *Proc) retire(in *instance) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.ended = append(p.ended, in)
-	if len(p.ended) <= maxEnded {
+// begin is an actor's first turn: it makes the actor from its parameters.
+func (in *instance) begin(ctx *Context) {
+	b := in.birth
+	returned, err := false, error(nil)
+	if b.told != nil {
+		defer func() {
+			if !returned {
+				err = errorf(CodePanic, in.id().String(), "", "the constructor of actor type %s panicked", in.def.name)
+			}
+			b.told <- err
+		}()
+	}
+	if b.begun != nil {
+		defer func() {
+			if !returned {
+				err = errors.New("its constructor panicked")
+			}
+			b.begun(in, err)
+		}()
+	}
+	err = in.construct(ctx, b)
+	if returned = true; err != nil {
+		in.fail(ending{code: CodeHandler, reason: err.Error()})
 		return
 	}
-	oldest := p.ended[0]
-	p.ended = slices.Delete(p.ended, 0, 1)
-	if name := oldest.id.Name; p.actors[name] == oldest { // not one of the same name after it
-		delete(p.actors, name)
+	if b.told == nil && b.Restart == (Restart{}) && b.Point.Extent().Equal(shape.Unit()) {
+		in.birth = nil // nobody will ask
+	}
+	in.mu.Lock()
+	ahead := in.state == initializing // else it was told to stop meanwhile
+	if ahead {
+		in.state = running
+	}
+	in.mu.Unlock()
+	if ahead && (in.announced || in.proc.observed.Load()) {
+		in.proc.happened(in, in.event(Running, ending{}))
 	}
 }
 
-// Spawn makes an actor of a type in this process, under a fresh name that starts with label.
-func Spawn[A, P any](ctx context.Context, p *Proc, typ Type[A, P], label string, params P) (Ref[A], error) {
-	name, err := subjects.NewName(label)
-	if err != nil {
-		return Ref[A]{}, err
+func (in *instance) construct(ctx *Context, b *birth) (err error) {
+	params := b.Params
+	if params == nil && b.Raw != nil {
+		if params, err = in.def.params(wire.CBOR, b.Raw); err != nil {
+			return errorf(CodeBadMessage, in.id().String(), "", "actor type %s: parameters: %v", in.def.name, err)
+		}
 	}
-	id, err := p.Spawn(ctx, Spawning{Type: typ.name, Name: name, Params: params})
-	return Ref[A]{id: id, via: p}, err
-}
-
-// Done is closed once an actor has ended; nil when the proc has none of that name.
-func (p *Proc) Done(name string) <-chan struct{} {
-	if in := p.find(name); in != nil {
-		return in.done
+	if in.actor, err = in.def.construct(ctx, params); err != nil {
+		return fmt.Errorf("actor type %s: %w", in.def.name, err)
 	}
 	return nil
 }
@@ -132,12 +240,40 @@ func (p *Proc) StopActor(name, reason string) <-chan struct{} {
 	if in == nil {
 		return nil
 	}
-	in.stop(reason)
-	return in.done
+	in.asked(reason)
+	return in.ended()
 }
 
-func (p *Proc) find(name string) *instance {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.actors[name]
+// KillActor ends an actor as soon as the handler that runs has returned: its context is cancelled,
+// its mail comes back at once, and it ends as failed. The channel is closed once it has ended; nil
+// when there is no such actor.
+func (p *Proc) KillActor(name, reason string) <-chan struct{} {
+	in := p.find(name)
+	if in == nil {
+		return nil
+	}
+	in.fail(ending{code: CodeKilled, reason: "killed: " + reason})
+	return in.ended()
+}
+
+// Done is closed once an actor has ended; nil when the proc has none of that name.
+func (p *Proc) Done(name string) <-chan struct{} {
+	if in := p.find(name); in != nil {
+		return in.ended()
+	}
+	return nil
+}
+
+// ended returns a channel that is closed after the terminal event.
+func (in *instance) ended() <-chan struct{} {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	r := in.rarely()
+	if r.done == nil {
+		r.done = make(chan struct{})
+		if in.closed {
+			close(r.done)
+		}
+	}
+	return r.done
 }

@@ -7,60 +7,163 @@ import (
 	"time"
 )
 
-// finish winds up an actor that was asked to stop and has handled its mail.
+// cleanupTimeout bounds what an actor does after its last message: waiting for its children, its
+// Cleanup method, and waiting for its tasks.
+const cleanupTimeout = 10 * time.Second
+
+// Cleaner is implemented by actors that have something to clean up. Cleanup runs on the actor's turn
+// after its last handler and after the end of its children; cause is nil when the actor stops, and
+// the *Error its callers get when it was killed or failed. After a panic it does not run. Its
+// context ends after 10 s. The actor is closed by then: what Cleanup sends is not answered to its
+// mailbox. The error of a Cleanup that runs because the actor stops makes it fail; otherwise it is
+// logged.
+type Cleaner interface {
+	Cleanup(ctx *Context, cause error) error
+}
+
+// finish winds an actor up: children, Cleanup, tasks.
 func (in *instance) finish() {
+	_, cleans := in.actor.(Cleaner)
 	in.mu.Lock()
-	refusal := in.refusalLocked("")
+	if !cleans && in.rare.plain() {
+		in.mu.Unlock()
+		return
+	}
+	in.phase = inside
+	why := in.why()
+	over, family := in.over, in.family()
+	if in.rare != nil && in.rare.giveUp != nil {
+		in.rare.giveUp(why)
+	}
 	in.mu.Unlock()
-	in.cancel(refusal)
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(in.ctx), cleanupTimeout)
+	ctx, cancel := context.WithTimeout(context.WithValue(context.Background(), senderKey{}, in), cleanupTimeout)
 	defer cancel()
-	if s, ok := in.actor.(Stopper); ok {
-		in.turn(nil, func(c *Context) {
-			c.Context = ctx
-			s.Stopping(c)
-		})
+	if family != nil {
+		in.endChildren(ctx, family, over)
 	}
-	if !in.tasks.wait(ctx) {
-		in.log.Warn().Dur("waited", cleanupTimeout).Msg("tasks of a stopped actor still run")
+	if c, ok := in.actor.(Cleaner); ok && !in.crash {
+		in.cleanUp(ctx, c, over, why)
 	}
-	in.terminate()
+	in.mu.Lock()
+	over = in.over
+	var tasks *group
+	if in.rare != nil {
+		tasks = &in.rare.tasks
+	}
+	in.mu.Unlock()
+	if over || tasks == nil { // the tasks of one that failed are the proc's to wait for
+		return
+	}
+	if !tasks.wait(ctx) {
+		log := in.log()
+		log.Warn().Dur("waited", cleanupTimeout).Msg("tasks of a stopped actor still run")
+	}
+}
+
+func (in *instance) cleanUp(ctx context.Context, c Cleaner, over bool, why *Error) {
+	in.turn(func(tc *Context) {
+		end, _ := ctx.Deadline()
+		tc.until = in.proc.at(end)
+		tc.own.Store(&deadlined{ctx, func() {}})
+		var cause error
+		if over {
+			cause = why
+		}
+		switch err := c.Cleanup(tc, cause); {
+		case err == nil:
+		case over:
+			log := in.log()
+			log.Error().Err(err).Msg("the cleanup of an actor that failed has failed, too")
+		default:
+			in.fail(ending{code: CodeHandler, reason: "cleanup: " + err.Error()})
+		}
+	})
 }
 
 // terminate is the one place where an actor's life ends: on its own turn, exactly one terminal
 // event, after its last handler (ACT-3), and nobody is left waiting for it (DEL-8).
 func (in *instance) terminate() {
 	in.mu.Lock()
-	in.status = Stopped
+	in.state = stopped
 	if in.failed {
-		in.status = Failed
+		in.state = failed
 	}
-	e := in.event(in.status, in.reason)
-	refusal := in.refusalLocked("")
-	left, debts := in.mail, slices.Collect(maps.Keys(in.debts))
-	in.mail, in.control, in.debts = mail{}, nil, nil
+	if b := in.box; b != nil {
+		in.handled += uint64(b.claims)
+	}
+	r := in.rare // there is one: it holds why the actor ends
+	if !r.plain() || in.over || in.ported {
+		why, debts, watches, alarms := in.why(), r.debts, r.watches, r.alarms
+		r.debts, r.watches, r.alarms = nil, nil, nil
+		in.mu.Unlock()
+		in.release(why, slices.Collect(maps.Keys(debts)), slices.Collect(maps.Keys(watches)), alarms)
+		in.mu.Lock()
+	}
+	r.control = nil
+	in.box, in.actor = nil, nil // the proc keeps the instance for a while, not what was in it
+	heard := in.failed || in.announced || in.parent != nil || in.birth != nil || in.proc.observed.Load()
 	in.mu.Unlock()
 
-	in.actor = nil // the proc keeps the instance for a while, not what was in it
-	for left.len() > 0 {
-		d := left.pop()
-		about := *refusal
-		about.Endpoint = d.Port
-		in.proc.undeliverable(&d, &about)
+	in.proc.directory.retire(in, in.failed)
+	if heard {
+		in.tell()
 	}
-	for _, d := range debts { // their handlers ran
-		d.settle(nil, ranError(refusal))
+	in.mu.Lock()
+	in.closed = true
+	if r.done != nil {
+		close(r.done)
 	}
-	in.proc.forgetPorts(func(owner string) bool { return owner == in.id.Name }, refusal)
-	in.proc.retire(in)
-	in.proc.emit(e)
-	close(in.done)
+	in.mu.Unlock()
 }
 
-// event describes the actor's new status.
-func (in *instance) event(s Status, reason string) Event {
-	return Event{
-		Kind: KindActor, Status: string(s), Mesh: in.id.Proc.Mesh.String(), Rank: int(in.id.Proc.Rank),
-		Gen: int(in.id.Proc.Gen), Actor: in.id.Name, Type: in.def.name, Reason: reason, At: time.Now(),
+// release tells everybody who waits for something of an actor that has ended.
+func (in *instance) release(why *Error, debts []debt, watches []*watch, alarms map[*alarm]struct{}) {
+	in.leftover(why)
+	for a := range alarms {
+		a.timer.Stop()
 	}
+	for _, d := range debts { // their handlers ran
+		d.settle(nil, ranError(why))
+	}
+	in.proc.forgetPorts(func(owner string) bool { return owner == in.name }, why)
+	for _, w := range watches {
+		w.down(Down{in.id(), why})
+	}
+}
+
+// tell is the terminal event.
+func (in *instance) tell() {
+	in.mu.Lock()
+	e := in.event(in.state.status(), in.rare.end)
+	in.mu.Unlock()
+	in.proc.happened(in, e)
+	in.proc.bereave(in, e)
+}
+
+// why is what those are told who want something of an actor that has ended, or is about to. The lock
+// is held.
+func (in *instance) why() *Error {
+	end := in.rarely().end
+	if !in.failed {
+		e := errorf(CodeStopped, in.id().String(), "", "the actor stopped: %s", end.reason)
+		if in.over || in.state.terminal() {
+			event := in.event(Stopped, end)
+			e.Event = &event
+		}
+		return e
+	}
+	event := in.event(Failed, end)
+	e := errorf(CodeFailed, in.id().String(), "", "the actor failed: %s", event.Reason)
+	e.Event = &event
+	return e
+}
+
+// refused is why, for whoever does not hold the lock; nil while the actor takes messages.
+func (in *instance) refused() error {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if !in.refuses() {
+		return nil
+	}
+	return in.why()
 }

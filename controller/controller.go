@@ -163,11 +163,11 @@ func (c *controller) unsubscribe() {
 	c.subs = nil
 }
 
-// Stopping stops the mesh before its controller goes (CTL-4).
-func (c *controller) Stopping(ctx *actor.Context) {
+// Cleanup stops the mesh before its controller goes (CTL-4).
+func (c *controller) Cleanup(ctx *actor.Context, _ error) error {
 	defer c.unsubscribe()
 	if !c.started || c.over() {
-		return
+		return nil
 	}
 	p, hosts := ctx.Proc(), c.shares()
 	type result struct {
@@ -191,4 +191,5 @@ func (c *controller) Stopping(ctx *actor.Context) {
 			c.notStopped(ctx, r.host, r.err)
 		}
 	}
+	return nil
 }

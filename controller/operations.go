@@ -130,5 +130,5 @@ func (c *controller) Ping(*actor.Context, actor.None) (actor.None, error) { retu
 
 var (
 	_ agent.Agent   = (*controller)(nil)
-	_ actor.Stopper = (*controller)(nil)
+	_ actor.Cleaner = (*controller)(nil)
 )

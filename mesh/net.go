@@ -82,6 +82,7 @@ func Connect(ctx context.Context, o Options) (*Net, error) {
 	}
 	n.proc, err = actor.NewProc(ctx, actor.Options{
 		ID: subjects.ProcID{Mesh: id}, Bus: n.bus, Space: space, Registry: registry, Log: o.Log,
+		Coordinator: func(actor.Event) {}, // it is logged and published; the other actors here are not to blame
 	})
 	if err == nil {
 		n.router, err = cast.Start(n.proc, nil)

@@ -92,7 +92,9 @@ func (h *Host) start(ctx context.Context, o Options) error {
 		return err
 	}
 	h.launcher = launch.New(launch.Options{Log: o.Log})
-	h.proc, err = actor.NewProc(ctx, actor.Options{ID: h.id.Proc(), Bus: o.Bus, Space: o.Space, Registry: registry, Log: o.Log})
+	h.proc, err = actor.NewProc(ctx, actor.Options{ID: h.id.Proc(), Bus: o.Bus, Space: o.Space, Registry: registry, Log: o.Log,
+		Coordinator: func(actor.Event) {}, // it is logged and published
+	})
 	if err != nil {
 		return err
 	}
@@ -100,7 +102,7 @@ func (h *Host) start(ctx context.Context, o Options) error {
 		return err
 	}
 	params := config{id: h.id, opts: o, launcher: h.launcher, build: id, started: time.Now()}
-	if _, err := h.proc.Spawn(ctx, actor.Spawning{Type: agentType.Name(), Name: agent.Name, Params: params}); err != nil {
+	if _, err := h.proc.Spawn(ctx, actor.Spawning{Type: agentType.Name(), Name: agent.Name, Params: params, Announce: true}); err != nil {
 		return err
 	}
 	for _, who := range []string{h.id.String(), subjects.Any} {

@@ -130,8 +130,11 @@ func newest(lines []string, budget int) []string {
 // Ping is answered by whoever can be reached.
 func (a *hostAgent) Ping(*actor.Context, actor.None) (actor.None, error) { return actor.None{}, nil }
 
-// Stopping ends every proc before the host goes (HOST-5).
-func (a *hostAgent) Stopping(ctx *actor.Context) { a.stopAll(ctx, closeGrace) }
+// Cleanup ends every proc before the host goes (HOST-5).
+func (a *hostAgent) Cleanup(ctx *actor.Context, _ error) error {
+	a.stopAll(ctx, closeGrace)
+	return nil
+}
 
 // Streams of a proc's output, as they appear in `log.` subjects.
 const (
@@ -162,5 +165,5 @@ func (a *hostAgent) followOutput(ctx *actor.Context, id subjects.ProcID, process
 
 var (
 	_ agent.Agent   = (*hostAgent)(nil)
-	_ actor.Stopper = (*hostAgent)(nil)
+	_ actor.Cleaner = (*hostAgent)(nil)
 )

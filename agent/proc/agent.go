@@ -33,7 +33,9 @@ func Join(ctx context.Context, o Options) (*actor.Proc, *cast.Router, error) {
 		return nil, nil, err
 	}
 	id := subjects.ProcID{Mesh: o.Mesh.ID, Rank: uint32(o.Rank), Gen: uint32(o.Gen)}
-	p, err := actor.NewProc(ctx, actor.Options{ID: id, Bus: o.Bus, Space: o.Space, Registry: registry, Log: o.Log})
+	p, err := actor.NewProc(ctx, actor.Options{ID: id, Bus: o.Bus, Space: o.Space, Registry: registry, Log: o.Log,
+		Coordinator: func(actor.Event) {}, // the agent observes every end, and its controller decides
+	})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -42,7 +44,7 @@ func Join(ctx context.Context, o Options) (*actor.Proc, *cast.Router, error) {
 	if err == nil {
 		var point shape.Point // who asks the agent directly means its place in the whole mesh
 		if point, err = o.Mesh.Extent.Point(o.Rank); err == nil {
-			_, err = p.Spawn(ctx, actor.Spawning{Type: agentType.Name(), Name: agent.Name, Params: actor.None{}, Point: point})
+			_, err = p.Spawn(ctx, actor.Spawning{Type: agentType.Name(), Name: agent.Name, Params: actor.None{}, Point: point, Announce: true})
 		}
 	}
 	if err != nil {
@@ -114,7 +116,7 @@ func (a *procAgent) Create(ctx *actor.Context, c agent.Creation) (agent.Overlay,
 
 // spawn runs the constructor as a task: it may take long.
 func (a *procAgent) spawn(ctx *actor.Context, spec agent.ActorSpec) {
-	s := actor.Spawning{Type: spec.Type, Name: spec.Name, Raw: spec.Params, Point: ctx.Point()}
+	s := actor.Spawning{Type: spec.Type, Name: spec.Name, Raw: spec.Params, Point: ctx.Point(), Announce: true}
 	ctx.Go(func(work context.Context) func(*actor.Context) {
 		_, err := a.proc.Spawn(work, s)
 		return func(*actor.Context) {

@@ -112,10 +112,13 @@ func (a *procAgent) Logs(*actor.Context, agent.LogQuery) ([]agent.LogTail, error
 // Ping is answered by whoever can be reached.
 func (a *procAgent) Ping(*actor.Context, actor.None) (actor.None, error) { return actor.None{}, nil }
 
-// Stopping lets go of the proc's events.
-func (a *procAgent) Stopping(*actor.Context) { a.release() }
+// Cleanup lets go of the proc's events.
+func (a *procAgent) Cleanup(*actor.Context, error) error {
+	a.release()
+	return nil
+}
 
 var (
 	_ agent.Agent   = (*procAgent)(nil)
-	_ actor.Stopper = (*procAgent)(nil)
+	_ actor.Cleaner = (*procAgent)(nil)
 )

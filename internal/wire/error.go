@@ -12,12 +12,14 @@ type Error struct {
 	Actor    string `cbor:"3,keyasint,omitempty" json:"actor,omitempty"`
 	Endpoint string `cbor:"4,keyasint,omitempty" json:"endpoint,omitempty"`
 	Ran      bool   `cbor:"5,keyasint,omitempty" json:"ran,omitempty"` // a handler may have run the message
+	Event    []byte `cbor:"6,keyasint,omitempty" json:"-"`             // JSON: the end of what the error is about
 }
 
 // Bounds of an error on the wire: a reason, not a dump.
 const (
 	maxErrorText = 8 << 10
 	maxErrorName = 512
+	maxEvent     = 32 << 10
 )
 
 // Bounded returns e as it may travel: not longer than it should be, and valid UTF-8, for no peer
@@ -26,6 +28,9 @@ func (e Error) Bounded() Error {
 	e.Text = bounded(e.Text, maxErrorText)
 	e.Actor = bounded(e.Actor, maxErrorName)
 	e.Endpoint = bounded(e.Endpoint, maxErrorName)
+	if len(e.Event) > maxEvent { // half a JSON text is none
+		e.Event = nil
+	}
 	return e
 }
 

@@ -12,8 +12,8 @@ import (
 // still refused by its link, which it would have to open anew.
 const maxDown = 1 << 16
 
-// watch is this proc's subscription to the proc events of one mesh.
-type watch struct {
+// follow is this proc's subscription to the proc events of one mesh.
+type follow struct {
 	ready chan struct{} // closed once err is set
 	err   error
 }
@@ -32,7 +32,7 @@ func (p *Proc) Follow(mesh subjects.MeshID) error {
 	p.mu.Lock()
 	w, known := p.watched[mesh]
 	if !known {
-		w = &watch{ready: make(chan struct{})}
+		w = &follow{ready: make(chan struct{})}
 		p.watched[mesh] = w
 	}
 	p.mu.Unlock()
@@ -137,69 +137,4 @@ func (p *Proc) notify(id subjects.ProcID, reason error) {
 	for _, f := range fs {
 		f(id, reason)
 	}
-}
-
-// Info is a look at one actor.
-type Info struct {
-	Name    string `json:"name"`
-	Type    string `json:"type"`
-	Status  Status `json:"status"`
-	Reason  string `json:"reason,omitempty"`
-	Queued  int    `json:"queued"`
-	Handled uint64 `json:"handled"`
-	Current string `json:"current,omitempty"`
-}
-
-func (in *instance) snapshot() Info {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	return Info{
-		Name: in.id.Name, Type: in.def.name, Status: in.status, Reason: in.reason,
-		Queued: in.mail.len(), Handled: in.handled, Current: in.current,
-	}
-}
-
-// Actor looks at one actor; false when the proc never had one of that name.
-func (p *Proc) Actor(name string) (Info, bool) {
-	in := p.find(name)
-	if in == nil {
-		return Info{}, false
-	}
-	return in.snapshot(), true
-}
-
-// Actors looks at every actor of the proc, the ended ones included, in no order.
-func (p *Proc) Actors() []Info {
-	p.mu.Lock()
-	all := make([]*instance, 0, len(p.actors))
-	for _, in := range p.actors {
-		all = append(all, in)
-	}
-	p.mu.Unlock()
-	infos := make([]Info, len(all))
-	for i, in := range all {
-		infos[i] = in.snapshot()
-	}
-	return infos
-}
-
-// Answers is what the runtime knows about the answers of an endpoint, for those who fold them.
-type Answers struct{ m *method }
-
-// AnswersOf describes the answers of an actor's endpoint; the actor may have ended.
-func (p *Proc) AnswersOf(actor, endpoint string) (Answers, error) {
-	in := p.find(actor)
-	if in == nil || in.def.methods[endpoint] == nil {
-		return Answers{}, fmt.Errorf("proc %s has no actor %s with an endpoint %s", p.id, actor, endpoint)
-	}
-	return Answers{in.def.methods[endpoint]}, nil
-}
-
-// Open decodes an answer, or returns the one that never left the process.
-func (a Answers) Open(answer Answer) (any, error) { return answer.open(a.m.result) }
-
-// Fold returns the reducer of that name when the endpoint declares it.
-func (a Answers) Fold(name string) (Fold, bool) {
-	f, ok := a.m.folds[name]
-	return f, ok
 }

@@ -1,0 +1,88 @@
+package actor
+
+import (
+	"maps"
+	"slices"
+	"sync"
+)
+
+// How many actors that ended a proc remembers: the newest, and the first that failed, which are
+// nearest to what went wrong.
+const (
+	maxEnded  = 1024
+	maxPinned = 128
+)
+
+// directory is every actor of a proc by its name, and those that ended lately.
+type directory struct {
+	mu     sync.RWMutex // guards the fields below
+	byName map[string]*instance
+	ended  []*instance // a ring of the newest
+	next   int         // in ended: the oldest, once it is full
+	pinned int         // how many of the failed are kept for good
+	closed *Error      // why nobody is added any more; nil: they are
+}
+
+func (d *directory) find(name string) *instance {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	return d.byName[name]
+}
+
+func (d *directory) all() []*instance {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	return slices.Collect(maps.Values(d.byName))
+}
+
+func (d *directory) add(in *instance) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	old, taken := d.byName[in.name]
+	switch {
+	case d.closed != nil:
+		return d.closed
+	case in.name == clientName:
+		return errorf(CodeInvalid, in.id().String(), "", "that is the name of code that is not an actor: take another")
+	case taken && !old.info().Status.Terminal():
+		return errorf(CodeInvalid, in.id().String(), "", "an actor of that name is there already")
+	}
+	d.byName[in.name] = in
+	return nil
+}
+
+func (d *directory) remove(in *instance) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.removeLocked(in)
+}
+
+func (d *directory) removeLocked(in *instance) {
+	if d.byName[in.name] == in { // not one of the same name after it
+		delete(d.byName, in.name)
+	}
+}
+
+// retire remembers an actor that has ended, in place of the one that ended longest ago.
+func (d *directory) retire(in *instance, failed bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch {
+	case failed && d.pinned < maxPinned:
+		d.pinned++
+	case len(d.ended) < maxEnded:
+		d.ended = append(d.ended, in)
+	default:
+		d.removeLocked(d.ended[d.next])
+		d.ended[d.next] = in
+		d.next = (d.next + 1) % maxEnded
+	}
+}
+
+// close refuses every actor from now on, and returns those there are.
+func (d *directory) close(why *Error) []*instance {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.closed = why
+	return slices.Collect(maps.Values(d.byName))
+}

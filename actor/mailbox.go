@@ -1,0 +1,326 @@
+package actor
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// mailboxSize is how many messages may wait for one actor before senders are refused, besides those
+// it has taken up already.
+const (
+	mailboxSize = 1024
+	maxMailbox  = 1 << 30 // what Unbounded stands for
+)
+
+// mailbox is the queue of one actor. Messages come in to the lane of their endpoint, and order
+// says whose turn it is. The actor takes up all there is as one batch, handles it without the lock,
+// and takes up the next:
+//
+//	senders ─ lock ─▶ lanes: in  ─ take, lock ─▶ lanes: out ─ claim ─▶ handler
+//	                  order                      taken
+//
+// A message of the batch is claimed before it is handled. Whoever ends the actor meanwhile seizes
+// what is not claimed, and answers it at once: nobody waits for a handler that does not return.
+type mailbox struct {
+	lanes  []*slot // guarded by the lock
+	order  []run   // guarded by the lock: what came in
+	queued int     // guarded by the lock: messages in order
+	pushes uint8   // guarded by the lock: picks the sample
+	picked sample  // guarded by the lock: a message that came in
+	latest int64   // guarded by the lock: when the last came in, if its sender had looked
+	seized uint32  // guarded by the lock: messages of the batch that were claimed when it was seized
+
+	taken     []run  // the batch: changes under the lock, on the turn
+	total     uint32 // messages in taken: the same
+	claimed   atomic.Uint32
+	interrupt atomic.Bool // the turn must look at the actor before it claims a message
+
+	claims uint32  // the turn's own copy of claimed
+	at     int     // the turn's: the run of the batch that is handled
+	served int     // the turn's: how many of that run are
+	sample sample  // the turn's: a message of the batch
+	stamp  int64   // the turn's: the time it was taken up, when that is known
+	self   Context // the turn's: of every message that nobody waits for
+}
+
+// slot is a lane and the endpoint it was looked up by last.
+type slot struct {
+	spec *spec
+	lane lane
+	full *Error // what a sender is told when there is no room; made once
+}
+
+// run is a number of messages of one lane, one after the other.
+type run struct {
+	*slot
+	n int
+}
+
+// sample is a message whose way is timed: one in sampleEvery. Times are those of Proc.now.
+type sample struct {
+	at            uint32 // its place among the messages that come in, or in the batch, from 1
+	sent, started int64
+}
+
+const (
+	sampleEvery = 64 // a power of two: pushes wraps
+	stampEvery  = 16 // how many messages of a batch share a look at the clock
+)
+
+// find returns the slot of an endpoint, and makes it; nil when the actor has no such endpoint. The
+// lock is held.
+func (in *instance) find(s *spec) *slot {
+	if b := in.box; b != nil {
+		for _, known := range b.lanes {
+			if known.spec == s {
+				return known
+			}
+		}
+	}
+	found := in.findName(s.name)
+	if found != nil {
+		found.spec = s
+	}
+	return found
+}
+
+func (in *instance) findName(name string) *slot {
+	m := in.def.methods[name]
+	if m == nil {
+		return nil
+	}
+	if in.box == nil {
+		in.box = &mailbox{self: Context{in: in, mail: true}}
+	}
+	b := in.box
+	for _, known := range b.lanes {
+		if known.lane.bound() == m {
+			return known
+		}
+	}
+	made := &slot{lane: m.newLane()}
+	b.lanes = append(b.lanes, made)
+	return made
+}
+
+// overflow says that the mailbox has no room for a message; nil when it has. The lock is held.
+func (in *instance) overflow(s *slot) *Error {
+	if in.box.queued < int(in.limit) {
+		return nil
+	}
+	if s.full == nil {
+		s.full = errorf(CodeMailboxFull, in.id().String(), s.lane.bound().name,
+			"its mailbox holds %d messages already", in.limit)
+	}
+	return s.full
+}
+
+// arrived puts a message that was added to a lane in its place, and wakes the actor. The lock is held.
+func (in *instance) arrived(at *slot, now int64) {
+	b := in.box
+	if last := len(b.order) - 1; last >= 0 && b.order[last].slot == at {
+		b.order[last].n++
+	} else {
+		b.order = append(b.order, run{at, 1})
+	}
+	b.queued++
+	b.latest = now
+	if b.pushes%sampleEvery == 0 {
+		if now == 0 {
+			now = in.proc.now()
+		}
+		b.picked = sample{at: uint32(b.queued), sent: now}
+	}
+	b.pushes++
+	in.wake()
+}
+
+// send puts a message into the mailbox, or says why not. ok is false when the actor takes other
+// types than these by that name: the message is to be sent as a Delivery. now is the time when the
+// sender has looked, else 0: a look costs more than all the rest.
+func send[M, R any](in *instance, s *spec, lt letter[M, R], now int64) (ok bool, err error) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.refuses() {
+		return true, in.why().about(s.name)
+	}
+	to := in.find(s)
+	if to == nil {
+		return true, in.noEndpoint(s.name)
+	}
+	l, ok := to.lane.(*laneOf[M, R])
+	if !ok {
+		return false, nil
+	}
+	if why := in.overflow(to); why != nil {
+		return true, why
+	}
+	l.push(lt)
+	in.arrived(to, now)
+	return true, nil
+}
+
+// deliver is send for everything else.
+func (in *instance) deliver(d *Delivery) error {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.refuses() {
+		return in.why().about(d.Port)
+	}
+	to := in.findName(d.Port)
+	if to == nil {
+		return in.noEndpoint(d.Port)
+	}
+	if why := in.overflow(to); why != nil {
+		return why
+	}
+	to.lane.put(d)
+	in.arrived(to, 0)
+	return nil
+}
+
+func (in *instance) noEndpoint(name string) *Error {
+	return errorf(CodeNoEndpoint, in.id().String(), name, "actor type %s has no such endpoint; it has %s", in.def.name, in.def.endpointNames())
+}
+
+// take makes a batch of all that came in. The lock is held.
+func (in *instance) take() {
+	b := in.box
+	for _, r := range b.order {
+		r.lane.take()
+	}
+	b.taken, b.order = b.order, b.taken[:0]
+	b.total, b.queued = uint32(b.queued), 0
+	b.sample, b.picked = b.picked, sample{}
+	b.stamp, b.latest = b.latest, 0
+	b.claims, b.at, b.served = 0, 0, 0
+	b.claimed.Store(0)
+}
+
+// done ends a batch that was handled to its end. The lock is held.
+func (in *instance) done() {
+	b := in.box
+	for _, r := range b.taken {
+		r.lane.counts().handled += uint64(r.n)
+		r.lane.handled()
+	}
+	in.handled += uint64(b.total)
+	b.taken, b.total = b.taken[:0], 0
+	b.claims = 0
+	b.claimed.Store(0)
+}
+
+// rest gives back what an actor without work has no use for. The lock is held.
+func (b *mailbox) rest() {
+	for _, s := range b.lanes {
+		s.lane.rest()
+	}
+	if cap(b.taken)+cap(b.order) > smallRoom {
+		b.taken, b.order = nil, nil
+	}
+}
+
+// claim takes the next message of the batch for the turn; false when the turn must look at the actor
+// first.
+func (in *instance) claim() bool {
+	b := in.box
+	n := b.claims + 1
+	b.claimed.Store(n)
+	if b.interrupt.Load() {
+		return false
+	}
+	b.claims = n
+	if n%stampEvery == 1 || n == b.sample.at {
+		in.look(n)
+	}
+	return true
+}
+
+// look notes what time it is when the n-th message of the batch is claimed. The first of a batch
+// came just now.
+func (in *instance) look(n uint32) {
+	b := in.box
+	now := b.stamp
+	if now == 0 || n > 1 {
+		now = in.proc.now()
+	}
+	in.since.Store(now)
+	if n == b.sample.at {
+		b.sample.started = now
+	}
+}
+
+// unclaim gives back the message that claim did not get, unless the mailbox was seized meanwhile. The
+// lock is held.
+func (in *instance) unclaim() { in.box.claimed.Store(in.box.claims) }
+
+// sampled notes how long the sample of the batch waited and ran.
+func (in *instance) sampled(c *counts) {
+	now, s := in.proc.now(), in.box.sample
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	c.waited.add(time.Duration(s.started - s.sent))
+	c.ran.add(time.Duration(now - s.started))
+}
+
+// seize takes everything out of the mailbox that no handler has, for good, and returns what tells
+// its senders why. The lock is held; what is returned is to be called without it.
+func (in *instance) seize(why *Error) (tell func()) {
+	b := in.box
+	if b == nil {
+		return func() {}
+	}
+	b.interrupt.Store(true) // before claimed is read: what the turn claims after that it gives up
+	b.seized = b.claimed.Load()
+	parts := append(split(b.taken, int(b.seized), out), split(b.order, 0, incoming)...)
+	b.order, b.queued = nil, 0
+	return func() {
+		for _, part := range parts {
+			part.reject(in.proc, why)
+		}
+	}
+}
+
+// leftover tells the sender of a message that the turn had claimed when the mailbox was seized, and
+// then gave up. It runs on the turn, after the seizure.
+func (in *instance) leftover(why *Error) {
+	if b := in.box; b != nil && b.seized == b.claims+1 {
+		one := split(b.taken, int(b.claims), out)[0]
+		one.to = one.from + 1
+		one.reject(in.proc, why)
+	}
+}
+
+// part is some messages of a pile.
+type part struct {
+	pile     pile
+	from, to int
+}
+
+func (t part) reject(p *Proc, why *Error) { t.pile.reject(p, t.from, t.to, why) }
+
+// split lists the messages of runs after the first skip, in order.
+func split(runs []run, skip int, side func(lane) pile) []part {
+	var parts []part
+	next := map[*slot]int{}
+	for _, r := range runs {
+		from := next[r.slot]
+		next[r.slot] += r.n
+		left := min(skip, r.n)
+		skip -= left
+		if left < r.n {
+			parts = append(parts, part{side(r.lane), from + left, from + r.n})
+		}
+	}
+	return parts
+}
+
+func incoming(l lane) pile {
+	in, _ := l.sides()
+	return in
+}
+
+func out(l lane) pile {
+	_, out := l.sides()
+	return out
+}

@@ -1,0 +1,145 @@
+package actor_test
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/internal/wire"
+)
+
+// another claims that a port takes messages of another type, or is another port of its actor when it
+// is given a name.
+func another[T, U any](t testing.TB, ref actor.PortRef[U], name ...string) actor.PortRef[T] {
+	t.Helper()
+	id := ref.ID()
+	for _, n := range name {
+		id.Port = n
+	}
+	text, err := id.MarshalText()
+	require.NoError(t, err)
+	var out actor.PortRef[T]
+	require.NoError(t, out.UnmarshalText(text))
+	return out
+}
+
+func TestPORT1_aOncePortTakesOneMessageAndRefusesTheNext(t *testing.T) {
+	a, b := two(t)
+	for _, first := range []*actor.Proc{a, b} {
+		bounced := b.Stats().Bounced
+		port := actor.OpenOnce[int](a)
+		require.NoError(t, port.Ref().Via(first).Send(t.Context(), 1))
+		n, err := port.Recv(soon(t))
+		require.NoError(t, err)
+		require.Equal(t, 1, n)
+		err = port.Ref().Send(t.Context(), 2)
+		require.ErrorIs(t, err, actor.ErrPortGone)
+		require.True(t, asError(t, err).Undeliverable())
+		require.NoError(t, port.Ref().Via(b).Send(t.Context(), 3))
+		until(t, "it came back", func() bool { return b.Stats().Bounced == bounced+1 })
+		_, err = port.Recv(t.Context())
+		require.ErrorIs(t, err, actor.ErrPortGone, "nothing comes any more")
+		open, _ := a.Waiting()
+		require.Zero(t, open)
+	}
+}
+
+func TestPORT1_whatAOncePortDoesNotTakeDoesNotUseItUp(t *testing.T) {
+	a, b := two(t)
+	port := actor.OpenOnce[int](a)
+	wrong := another[string](t, port.Ref())
+	require.ErrorIs(t, wrong.Via(a).Send(t.Context(), "x"), actor.ErrBadMessage)
+	require.NoError(t, wrong.Via(b).Send(t.Context(), "x"))
+	require.NoError(t, b.Send(port.Ref().ID(), wire.Frame{Kind: wire.Value, Sender: "client", Body: []byte{1}}))
+	until(t, "they came back", func() bool { return b.Stats().Bounced == 2 })
+	require.NoError(t, port.Ref().Send(t.Context(), 7))
+	n, err := port.Recv(soon(t))
+	require.NoError(t, err)
+	require.Equal(t, 7, n)
+}
+
+func TestPORT1_ofManySendersOneGetsThrough(t *testing.T) {
+	p := alone(t)
+	for range 50 {
+		port := actor.OpenOnce[int](p)
+		var through atomic.Int64
+		var wg sync.WaitGroup
+		for n := range 8 {
+			wg.Go(func() {
+				switch err := port.Ref().Send(t.Context(), n); err {
+				case nil:
+					require.Zero(t, through.Swap(int64(n+1)))
+				default:
+					require.ErrorIs(t, err, actor.ErrPortGone)
+				}
+			})
+		}
+		wg.Wait()
+		n, err := port.Recv(soon(t))
+		require.NoError(t, err)
+		require.EqualValues(t, through.Load(), n+1)
+	}
+}
+
+// A message and the end come at the same time: what a sender was told holds.
+func TestPORT1_whatWasAcceptedBeforeTheEndIsReceived(t *testing.T) {
+	p := alone(t)
+	for range 200 {
+		port, sent := actor.OpenOnce[int](p), make(chan error, 1)
+		go func() { sent <- port.Ref().Send(t.Context(), 1) }()
+		port.Close()
+		port.Close()
+		_, err := port.Recv(t.Context())
+		if take(t, sent) == nil {
+			require.NoError(t, err)
+		} else {
+			require.ErrorIs(t, err, actor.ErrStopped)
+		}
+	}
+}
+
+func TestOnce_endsWithItsActorAndWithTheContext(t *testing.T) {
+	p := alone(t)
+	ref := spawn(t, p)
+	var port *actor.Once[int]
+	_, err := do.Call(t.Context(), ref, func(ctx *actor.Context, _ *Box) (int64, error) {
+		port = actor.OpenOnce[int](ctx)
+		return 0, nil
+	})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = port.Recv(ctx)
+	require.ErrorIs(t, err, context.Canceled)
+	take(t, p.StopActor(ref.ID().Name, "enough"))
+	_, err = port.Recv(t.Context())
+	require.ErrorIs(t, err, actor.ErrStopped)
+	require.ErrorIs(t, port.Ref().Send(t.Context(), 1), actor.ErrPortGone)
+}
+
+func TestPORT2_aPortThatIsGoneIsNotOneThatNeverWas(t *testing.T) {
+	p := alone(t)
+	port := actor.OpenPort[int](p)
+	port.Close()
+	gone := port.Ref().ID().Port
+	later := actor.OpenPort[int](p).Ref().ID().Port // the newest: none was given out after it
+	for name, want := range map[string]error{
+		gone: actor.ErrPortGone, later: nil, later + "zz": actor.ErrNoEndpoint, "add": actor.ErrNoEndpoint,
+		"_0": actor.ErrNoEndpoint, "_00": actor.ErrNoEndpoint, "_1": actor.ErrNoEndpoint,
+		"_0zzzzzzzzzzzzzzzzzzzzzzzzzzzzzz": actor.ErrNoEndpoint,
+	} {
+		err := another[int](t, port.Ref(), name).Via(p).Send(t.Context(), 1)
+		require.ErrorIs(t, err, want, name)
+	}
+}
+
+func TestCode_ofAPortThatIsGoneNeverChangesItsNumber(t *testing.T) {
+	require.EqualValues(t, 17, actor.CodePortGone)
+	back := actor.FromWire(actor.EncodeError(actor.ErrPortGone))
+	require.ErrorIs(t, back, actor.ErrPortGone)
+	require.True(t, back.Undeliverable())
+}

@@ -1,0 +1,59 @@
+package actor
+
+import (
+	"fmt"
+	"reflect"
+
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// Fold combines two answers of one endpoint, the earlier rank's first.
+type Fold func(acc, next any) (any, error)
+
+// Reducer folds answers of type R into one on their way home. It must be associative; answers
+// are folded in rank order, so it need not be commutative.
+type Reducer[R any] struct {
+	name string
+	fold func(acc, next R) (R, error)
+}
+
+// NewReducer names a way to fold. Processes that fold know it by this name: declare it on the
+// endpoint (NewEndpoint).
+func NewReducer[R any](name string, fold func(acc, next R) (R, error)) Reducer[R] {
+	return Reducer[R]{name: name, fold: fold}
+}
+
+// Name is the name the reducer travels by.
+func (r Reducer[R]) Name() string { return r.name }
+
+// Err reports a bad name or a missing function.
+func (r Reducer[R]) Err() error {
+	if err := subjects.CheckLabel("reducer", r.name); err != nil {
+		return err
+	}
+	if r.fold == nil {
+		return fmt.Errorf("reducer %s: want a function, got nil", r.name)
+	}
+	return nil
+}
+
+// Fold combines two answers; a panic of the user's function is an error.
+func (r Reducer[R]) Fold(acc, next R) (out R, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("reducer %s panicked: %v", r.name, p)
+		}
+	}()
+	return r.fold(acc, next)
+}
+
+func (r Reducer[R]) untyped() Fold {
+	return func(acc, next any) (any, error) {
+		a, ok := as[R](acc)
+		b, ok2 := as[R](next)
+		if !ok || !ok2 {
+			return nil, fmt.Errorf("reducer %s folds %s, got %T and %T", r.name, reflect.TypeFor[R](), acc, next)
+		}
+		return r.Fold(a, b)
+	}
+}

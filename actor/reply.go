@@ -1,0 +1,211 @@
+package actor
+
+import (
+	"context"
+	"errors"
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+	"weak"
+)
+
+// reply is where a caller in this process waits for an answer. The first one counts.
+type reply[R any] struct {
+	ctx   Context // the handler's: one allocation serves both
+	in    *instance
+	state atomic.Uint32
+	seat  *seat
+	v     R
+	err   error
+}
+
+// States of a reply.
+const (
+	open      uint32 = iota
+	answering        // v and err are being written
+	answered
+	abandoned // the caller has gone
+)
+
+// give answers. It may be called on any goroutine, any number of times.
+func (rp *reply[R]) give(v R, err error) {
+	if !rp.state.CompareAndSwap(open, answering) {
+		rp.in.proc.counts.late.Add(1)
+		return
+	}
+	seat := rp.seat // the caller may be gone as soon as it sees the answer
+	rp.v, rp.err = v, err
+	rp.state.Store(answered)
+	seat.wake()
+}
+
+// settle is give for an answer of any type.
+func (rp *reply[R]) settle(v any, err error) {
+	r, rerr := Open[R](Answer{Value: v, Err: err})
+	rp.give(r, rerr)
+}
+
+// wait returns the answer, or says why there is none: ctx ended, or the deadline of the seat.
+func (rp *reply[R]) wait(ctx context.Context, done <-chan struct{}, endpoint string) (R, error) {
+	s := rp.seat
+	for rp.state.Load() != answered {
+		if done == nil {
+			<-s.woken
+		} else {
+			select {
+			case <-s.woken:
+			case <-done:
+			}
+		}
+		var ended error
+		switch {
+		case s.overdue.Load() != 0 && s.overdue.Load() == s.until.Load():
+			ended = context.DeadlineExceeded
+		case done != nil && ctx.Err() != nil:
+			ended = ctx.Err()
+		}
+		if ended != nil && rp.state.CompareAndSwap(open, abandoned) {
+			rp.in.proc.seats.leave(s)
+			var none R
+			return none, rp.in.noAnswer(ctx, ended, endpoint)
+		}
+	}
+	rp.in.proc.seats.leave(s)
+	return rp.v, rp.err
+}
+
+// noAnswer says why a caller stopped waiting, and what the actor was at.
+func (in *instance) noAnswer(ctx context.Context, ended error, endpoint string) *Error {
+	if !errors.Is(ended, context.DeadlineExceeded) {
+		return errorf(CodeCanceled, in.id().String(), endpoint, "the caller gave up: %v", context.Cause(ctx))
+	}
+	e := errorf(CodeDeadline, in.id().String(), endpoint, "no answer within the deadline")
+	if now := in.info(); now.Current != "" {
+		e.Text += ": its handler of " + now.Current + " has run for " + now.For.Round(time.Millisecond).String()
+	}
+	return e
+}
+
+// seat is a place to wait in. Seats are used again; whoever wakes one too late wakes the next who
+// sits there, who looks again whether his answer is there.
+type seat struct {
+	woken   chan struct{} // holds one
+	until   atomic.Int64  // the deadline by Proc.now of who waits; 0: the waiter sees to it himself
+	overdue atomic.Int64  // the deadline that has passed: the waiter's, or of one before him
+}
+
+func (s *seat) wake() {
+	select {
+	case s.woken <- struct{}{}:
+	default:
+	}
+}
+
+// seats are the places where callers of a proc wait. One alarm serves all: a timer for every call
+// costs more than the call. The pool lets unused seats go; all knows the others without keeping them.
+type seats struct {
+	now   func() int64 // the proc's clock
+	pool  sync.Pool
+	alarm atomic.Int64 // when the timer fires; MaxInt64: it does not
+
+	mu    sync.Mutex // guards the fields below
+	all   []weak.Pointer[seat]
+	timer *time.Timer
+}
+
+func newSeats(now func() int64) *seats {
+	s := &seats{now: now}
+	s.alarm.Store(math.MaxInt64)
+	return s
+}
+
+// take returns a seat whose waiter is woken at until; 0: never.
+func (ss *seats) take(until int64) *seat {
+	s, _ := ss.pool.Get().(*seat)
+	if s == nil {
+		s = ss.add()
+	}
+	if until != 0 {
+		s.until.Store(until)
+		if until < ss.alarm.Load() {
+			ss.mu.Lock()
+			ss.setAlarm(until)
+			ss.mu.Unlock()
+		}
+	}
+	return s
+}
+
+// leave gives a seat back.
+func (ss *seats) leave(s *seat) {
+	if s.until.Load() != 0 {
+		s.until.Store(0)
+	}
+	ss.pool.Put(s)
+}
+
+func (ss *seats) add() *seat {
+	s := &seat{woken: make(chan struct{}, 1)}
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	if len(ss.all) == cap(ss.all) { // before it grows
+		live := ss.all[:0]
+		for _, w := range ss.all {
+			if w.Value() != nil {
+				live = append(live, w)
+			}
+		}
+		ss.all = live
+	}
+	ss.all = append(ss.all, weak.Make(s))
+	return s
+}
+
+// setAlarm makes the timer fire at until, if that is sooner than it does. The lock is held.
+func (ss *seats) setAlarm(until int64) {
+	if until >= ss.alarm.Load() {
+		return
+	}
+	ss.alarm.Store(until)
+	d := time.Duration(max(0, until-ss.now()))
+	if ss.timer == nil {
+		ss.timer = time.AfterFunc(d, ss.ring)
+	} else {
+		ss.timer.Reset(d)
+	}
+}
+
+// ring wakes whoever has waited too long. Whoever sits down meanwhile sees that there is no alarm,
+// and sets one.
+func (ss *seats) ring() {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	ss.alarm.Store(math.MaxInt64)
+	now, next := ss.now(), int64(math.MaxInt64)
+	for _, w := range ss.all {
+		s := w.Value()
+		if s == nil {
+			continue
+		}
+		switch until := s.until.Load(); {
+		case until == 0:
+		case until <= now:
+			s.overdue.Store(until)
+			s.wake()
+		default:
+			next = min(next, until)
+		}
+	}
+	ss.setAlarm(next)
+}
+
+// close ends the alarm, unless somebody waits for it.
+func (ss *seats) close() {
+	ss.ring()
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	if ss.timer != nil && ss.alarm.Load() == math.MaxInt64 {
+		ss.timer.Stop()
+	}
+}

@@ -1,0 +1,143 @@
+package actor
+
+import (
+	"context"
+	"time"
+
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// DefaultDeadline is how long a verb waits when its context has no deadline of its own.
+const DefaultDeadline = 30 * time.Second
+
+// clientName is the name under which code that is not an actor sends and is answered.
+const clientName = "client"
+
+// Call sends m and waits for the answer, at most until ctx ends (without a deadline: 30 s). The
+// sender is the actor whose Context ctx is or derives from, else the client of the proc the ref
+// is bound to. Errors are *Error; errors.Is with the sentinels tells them apart. When the actor
+// dies meanwhile Call fails at once, and the error holds its end (Error.Event). An actor that calls
+// waits on its own turn: two actors that call each other wait for their deadlines.
+func (e Endpoint[A, M, R]) Call(ctx context.Context, to Ref[A], m M) (R, error) {
+	if from, here := local(ctx, to.in, to.via); here && e.d != nil && e.d.err == nil {
+		if v, err, ok := e.callHere(ctx, from, to.in, m); ok {
+			return v, err
+		}
+	}
+	var none R
+	p, from, err := e.prepare(ctx, to)
+	if err != nil {
+		return none, err
+	}
+	return Open[R](p.call(ctx, from, to.id, e.d.name, m))
+}
+
+// Post sends m and does not wait. A nil error says that the mailbox of an actor in this proc, or
+// the bus, has the message. When it comes back later, the sender is told (Undeliverer).
+func (e Endpoint[A, M, R]) Post(ctx context.Context, to Ref[A], m M) error {
+	if from, here := local(ctx, to.in, to.via); here && e.d != nil && e.d.err == nil {
+		if ok, err := send(to.in, &e.d.spec, letter[M, R]{m: m, from: from}, 0); ok && !to.replaced(err) {
+			return err
+		}
+	}
+	p, from, err := e.prepare(ctx, to)
+	if err != nil {
+		return err
+	}
+	return p.post(from, to.id.Port(e.d.name), m)
+}
+
+// local reports whether an actor is known to live in the sender's proc. from is the actor that
+// sends; nil when it is the client.
+func local(ctx context.Context, to *instance, via *Proc) (from *instance, ok bool) {
+	if to == nil {
+		return nil, false
+	}
+	if c, is := ctx.(*Context); is {
+		from = c.in
+	} else {
+		from, _ = ctx.Value(senderKey{}).(*instance)
+	}
+	if from != nil {
+		via = from.proc
+	}
+	return from, via == to.proc
+}
+
+// replaced reports whether the actor has ended and another one has its name.
+func (r Ref[A]) replaced(err error) bool {
+	return err != nil && r.in.proc.find(r.id.Name) != r.in
+}
+
+// callHere is Call within a proc, without encoding. ok is false when the actor takes other types
+// than these by that name, or is not the one that has this address now.
+func (e Endpoint[A, M, R]) callHere(ctx context.Context, from, to *instance, m M) (v R, err error, ok bool) {
+	p := to.proc
+	rp := &reply[R]{in: to}
+	var now int64
+	done := ctx.Done()
+	if done != nil && ctx.Err() != nil {
+		return v, fromContext(ctx, to.id().String(), e.d.name), true
+	}
+	if end, has := ctx.Deadline(); has { // ctx itself wakes the caller
+		rp.ctx.until = p.at(end)
+		rp.seat = p.seats.take(0)
+	} else {
+		now = p.now()
+		rp.ctx.until = now + int64(DefaultDeadline)
+		rp.seat = p.seats.take(rp.ctx.until)
+	}
+	ok, err = send(to, &e.d.spec, letter[M, R]{m: m, from: from, reply: rp}, now)
+	if !ok || err != nil {
+		p.seats.leave(rp.seat)
+		if err != nil && p.find(to.name) != to {
+			ok = false
+		}
+		return v, err, ok
+	}
+	v, err = rp.wait(ctx, done, e.d.name)
+	return v, err, true
+}
+
+func (e Endpoint[A, M, R]) prepare(ctx context.Context, to Ref[A]) (*Proc, string, error) {
+	if to.err != nil {
+		return nil, "", to.err
+	}
+	if !to.id.IsValid() {
+		return nil, "", errorf(CodeInvalid, "", e.Name(), "want the ref of an actor, got the zero Ref")
+	}
+	if err := e.Err(); err != nil {
+		return nil, "", errorf(CodeInvalid, to.id.String(), "", "%v", err)
+	}
+	p, from := senderOf(ctx, to.via)
+	if p == nil {
+		return nil, "", errorf(CodeInvalid, to.id.String(), e.d.name,
+			"nobody to send as: call from an actor's handler with its Context, or bind the ref with Via")
+	}
+	return p, from, nil
+}
+
+// Sender finds who speaks: the actor whose Context ctx is or derives from, else the client of
+// via. The proc is nil when there is neither.
+func Sender(ctx context.Context, via *Proc) (p *Proc, name string) { return senderOf(ctx, via) }
+
+func senderOf(ctx context.Context, via *Proc) (*Proc, string) {
+	if in, ok := ctx.Value(senderKey{}).(*instance); ok {
+		return in.proc, in.name
+	}
+	return via, clientName
+}
+
+// now is the proc's clock: nanoseconds since it started, which no change of the wall clock moves.
+func (p *Proc) now() int64 { return int64(time.Since(p.epoch)) }
+
+// at is a point in time by the proc's clock.
+func (p *Proc) at(t time.Time) int64 { return max(1, int64(t.Sub(p.epoch))) }
+
+// actorID names an actor of this proc; the client when it is nil.
+func (p *Proc) senderID(from *instance) subjects.ActorID {
+	if from == nil {
+		return p.id.Actor(clientName)
+	}
+	return from.id()
+}

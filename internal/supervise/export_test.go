@@ -1,0 +1,20 @@
+package supervise
+
+import "time"
+
+// After is the delay when there were so many restarts within the window.
+func (b Backoff) After(restarts int) time.Duration { return b.after(restarts) }
+
+// Remembered counts the children and the times of restarts that a State holds.
+func (s *State[K]) Remembered() (children, times int) {
+	times = len(s.shared.times)
+	for c := range s.from(s.order.Front()) {
+		if !s.grouped() {
+			times += len(c.restarts.times)
+		}
+	}
+	if len(s.children) != s.order.Len() {
+		panic("a child is in one place only")
+	}
+	return s.order.Len(), times
+}

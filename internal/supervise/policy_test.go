@@ -1,0 +1,78 @@
+package supervise_test
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/castnet-io/castnet/internal/supervise"
+)
+
+func TestNames_areThoseOfTheDocumentation(t *testing.T) {
+	for when, name := range map[supervise.When]string{
+		supervise.Propagate: "propagate", supervise.Temporary: "temporary",
+		supervise.Transient: "transient", supervise.Permanent: "permanent", 4: "when(4)", 255: "when(255)",
+	} {
+		require.Equal(t, name, when.String())
+	}
+	for strategy, name := range map[supervise.Strategy]string{
+		supervise.OneForOne: "one-for-one", supervise.OneForAll: "one-for-all", supervise.RestForOne: "rest-for-one",
+	} {
+		require.Equal(t, name, strategy.String())
+		require.NoError(t, strategy.Check())
+	}
+	require.EqualError(t, supervise.Strategy(3).Check(), "strategy(3): want one of [one-for-one one-for-all rest-for-one]")
+}
+
+func TestPolicy_whatNobodyCanKeepIsRefusedByName(t *testing.T) {
+	for _, c := range []struct {
+		p    supervise.Policy
+		want string
+	}{
+		{supervise.Policy{When: 4}, "policy: when(4): want one of [propagate temporary transient permanent]"},
+		{supervise.Policy{Most: -1}, "policy: most -1 restarts: want 1 to 1000, or 0 for 3"},
+		{supervise.Policy{Most: 1001}, "policy: most 1001 restarts: want 1 to 1000, or 0 for 3"},
+		{supervise.Policy{Within: -time.Second}, "policy: restarts within -1s: want a time above zero, or 0 for 5s"},
+		{
+			supervise.Policy{Backoff: supervise.Backoff{First: -1, Max: 1}},
+			"policy: backoff from -1ns to 1ns: want 0 or more to begin with, and no less in the end",
+		},
+		{
+			supervise.Policy{Backoff: supervise.Backoff{First: time.Second}},
+			"policy: backoff from 1s to 0s: want 0 or more to begin with, and no less in the end",
+		},
+		{
+			supervise.Policy{Backoff: supervise.Backoff{Max: time.Second}},
+			"policy: backoff from 0s to 1s: want a first delay above zero, which doubles, or no delay at all",
+		},
+	} {
+		require.EqualError(t, c.p.Check(), c.want)
+	}
+}
+
+func TestPolicy_whatSomebodyCanKeepIsTaken(t *testing.T) {
+	for _, p := range []supervise.Policy{
+		{},
+		{When: supervise.Permanent, Most: 1000, Within: time.Hour},
+		{When: supervise.Transient, Backoff: supervise.Backoff{First: time.Second, Max: time.Second}},
+		{When: supervise.Temporary, Backoff: supervise.Backoff{First: 1, Max: math.MaxInt64}},
+	} {
+		require.NoError(t, p.Check())
+	}
+}
+
+// The delay is what a float of any size would say it is.
+func TestSUP5_theDelayDoublesWithEachRestartInTheWindow(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		first := rapid.Int64Range(1, math.MaxInt64).Draw(t, "first")
+		longest := rapid.Int64Range(first, math.MaxInt64).Draw(t, "max")
+		n := rapid.IntRange(0, 1000).Draw(t, "restarts")
+		b := supervise.Backoff{First: time.Duration(first), Max: time.Duration(longest)}
+		want := min(math.Ldexp(float64(first), n), float64(longest))
+		require.InEpsilon(t, want, float64(b.After(n)), 1e-9)
+		require.Zero(t, supervise.Backoff{}.After(n))
+	})
+}

@@ -1,0 +1,308 @@
+package supervise_test
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/castnet-io/castnet/internal/supervise"
+)
+
+// referee says what the effects of an event have to be. It keeps nothing but a log of all that
+// happened and was decided, and answers each question by reading that from the start. A child is
+// its place in the order of spawns, whatever its key is now.
+type referee struct {
+	strategy supervise.Strategy
+	policies []supervise.Policy // by child
+	keys     []string           // by child
+	log      []entry
+	now      time.Time
+	over     bool
+}
+
+type entry struct {
+	what what
+	who  int
+	at   time.Time // due: when a restart may begin; else when it was
+}
+
+type what int
+
+const (
+	born    what = iota // spawned, or started again
+	ended               // and to be started again
+	asked               // while it was being started
+	gone                // forgotten or escalated
+	trigger             // its restart was decided
+	stop
+	start
+	wait
+	rang // Due was called
+)
+
+func (r *referee) write(w what, who int, at time.Time) { r.log = append(r.log, entry{w, who, at}) }
+
+// last is where in the log a child was last one of these; -1 when it never was.
+func (r *referee) last(who int, kinds ...what) int {
+	found := -1
+	for i, e := range r.log {
+		for _, k := range kinds {
+			if e.who == who && e.what == k {
+				found = i
+			}
+		}
+	}
+	return found
+}
+
+// is reports whether that was the latest turn in the life of a child.
+func (r *referee) is(who int, w what) bool {
+	i := r.last(who, born, ended, start, gone)
+	return r.log[i].what == w
+}
+
+func (r *referee) told(who int) bool { return r.is(who, born) && r.last(who, stop) > r.last(who, born) }
+
+// causes are the decided restarts that the latest life of a child is concerned by.
+func (r *referee) causes(who int) (out []entry) {
+	since := max(r.last(who, start), r.firstBirth(who))
+	for i, e := range r.log {
+		concerned := e.who == who || r.strategy == supervise.OneForAll || r.strategy == supervise.RestForOne && e.who < who
+		if i > since && e.what == trigger && concerned {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+func (r *referee) firstBirth(who int) int {
+	for i, e := range r.log {
+		if e.who == who && e.what == born {
+			return i
+		}
+	}
+	return -1
+}
+
+func (r *referee) unwanted(who int) bool {
+	return r.last(who, asked) > r.last(who, start) || r.policies[who].When == supervise.Temporary
+}
+
+func (r *referee) doomed(who int) bool {
+	askedFor := r.last(who, asked) > r.last(who, start)
+	return (r.is(who, born) || r.is(who, start)) && !r.told(who) && (len(r.causes(who)) > 0 || askedFor)
+}
+
+func (r *referee) due(who int) (latest time.Time) {
+	for _, e := range r.causes(who) {
+		if e.at.After(latest) {
+			latest = e.at
+		}
+	}
+	return latest
+}
+
+// restarts counts those within the window of a child's policy.
+func (r *referee) restarts(who int) (n int) {
+	decided := false
+	for _, e := range r.log {
+		if r.strategy == supervise.OneForOne && e.who != who {
+			continue
+		}
+		switch e.what {
+		case trigger:
+			decided = true
+		case start:
+			if decided && !e.at.Before(r.now.Add(-r.policies[who].Within)) {
+				n++
+			}
+			decided = false
+		}
+	}
+	return n
+}
+
+func (r *referee) find(key string) int {
+	for who, k := range r.keys {
+		if k == key && !r.is(who, gone) {
+			return who
+		}
+	}
+	return -1
+}
+
+func (r *referee) spawned(key string, p supervise.Policy) {
+	if r.over || r.find(key) >= 0 {
+		return
+	}
+	r.keys, r.policies = append(r.keys, key), append(r.policies, p)
+	r.write(born, len(r.keys)-1, r.now)
+}
+
+func (r *referee) ended(key string, why supervise.End) string {
+	who := r.find(key)
+	switch {
+	case who < 0 || r.over:
+		return ""
+	case r.is(who, start):
+		if why == supervise.Asked {
+			r.write(asked, who, r.now)
+		}
+		return ""
+	case r.is(who, ended):
+		if why != supervise.Asked {
+			return ""
+		}
+		r.write(gone, who, r.now)
+	case !r.told(who) && !r.doomed(who):
+		return r.judged(who, why)
+	case r.unwanted(who), why == supervise.Asked && !r.told(who):
+		r.write(gone, who, r.now)
+	default:
+		r.write(ended, who, r.now)
+	}
+	return r.next()
+}
+
+// judged is what comes of a child that ended by itself.
+func (r *referee) judged(who int, why supervise.End) string {
+	p := r.policies[who]
+	again := map[supervise.When]map[supervise.End]bool{
+		supervise.Transient: {supervise.Failed: true},
+		supervise.Permanent: {supervise.Failed: true, supervise.Stopped: true},
+	}[p.When][why]
+	n := r.restarts(who)
+	if again && n < p.Most {
+		delay := p.Backoff.First
+		for range n {
+			delay = min(2*delay, p.Backoff.Max)
+		}
+		r.write(ended, who, r.now)
+		r.write(trigger, who, r.now.Add(delay))
+		return r.next()
+	}
+	r.write(gone, who, r.now)
+	switch {
+	case again && p.Most == 1:
+		return fmt.Sprintf("escalate %s: 1 restart within %s", r.keys[who], p.Within)
+	case again:
+		return fmt.Sprintf("escalate %s: %d restarts within %s", r.keys[who], p.Most, p.Within)
+	case why == supervise.Failed && p.When == supervise.Propagate:
+		return fmt.Sprintf("escalate %s: its policy is propagate", r.keys[who])
+	}
+	return ""
+}
+
+func (r *referee) restarted(old, key string) string {
+	who := r.find(old)
+	if who < 0 || r.over || !r.is(who, start) {
+		return ""
+	}
+	if taken := r.find(key); taken >= 0 && taken != who {
+		r.write(gone, who, r.now)
+	} else {
+		r.keys[who] = key
+		r.write(born, who, r.now)
+	}
+	return r.next()
+}
+
+func (r *referee) startFailed(key string) string {
+	who := r.find(key)
+	switch {
+	case who < 0 || r.over || !r.is(who, start):
+		return ""
+	case r.last(who, asked) > r.last(who, start):
+		r.write(gone, who, r.now)
+	case r.doomed(who):
+		r.write(ended, who, r.now)
+	default:
+		first := r.judged(who, supervise.Failed)
+		return join(first, r.next())
+	}
+	return r.next()
+}
+
+func (r *referee) rang() string {
+	r.write(rang, -1, r.now)
+	return r.next()
+}
+
+// next is all that can be done now.
+func (r *referee) next() string {
+	var out []string
+	var waiting []int
+	if r.over {
+		return ""
+	}
+	if r.strategy == supervise.OneForOne {
+		for who := range r.keys {
+			out, waiting = r.one(who, out, waiting)
+		}
+	} else if who := r.turn(); who >= 0 {
+		out, waiting = r.one(who, out, waiting)
+	}
+	var alarm time.Time
+	for _, e := range r.log {
+		switch e.what {
+		case wait:
+			alarm = e.at
+		case rang:
+			alarm = time.Time{}
+		}
+	}
+	var at time.Time
+	for _, who := range waiting {
+		if due := r.due(who); at.IsZero() || due.Before(at) {
+			at = due
+		}
+	}
+	if len(waiting) > 0 && (alarm.IsZero() || at.Before(alarm)) {
+		r.write(wait, -1, at)
+		out = append(out, fmt.Sprint("wait ", at.Sub(origin)))
+	}
+	return strings.Join(out, ", ")
+}
+
+// one does what there is to do for a child, or adds it to those that wait.
+func (r *referee) one(who int, out []string, waiting []int) ([]string, []int) {
+	switch {
+	case r.is(who, born) && r.doomed(who):
+		r.write(stop, who, r.now)
+		return append(out, "stop "+r.keys[who]), waiting
+	case !r.is(who, ended):
+	case r.due(who).After(r.now):
+		return out, append(waiting, who)
+	default:
+		r.write(start, who, r.now)
+		return append(out, "start "+r.keys[who]), waiting
+	}
+	return out, waiting
+}
+
+// turn is the child of a group that something can be done for; -1 when all wait for another.
+func (r *referee) turn() int {
+	last, first := -1, -1
+	for who := range r.keys {
+		if r.told(who) {
+			return -1
+		}
+		if r.doomed(who) {
+			last = who
+		}
+		if first < 0 && (r.is(who, ended) || r.is(who, start)) {
+			first = who
+		}
+	}
+	if last >= 0 {
+		return last
+	}
+	return first
+}
+
+func join(a, b string) string {
+	if a == "" || b == "" {
+		return a + b
+	}
+	return a + ", " + b
+}
