@@ -84,7 +84,7 @@ func TestPORT3_anUpdateThatIsRefusedComesBackAndLeavesTheState(t *testing.T) {
 	require.ErrorIs(t, err, errOdd, "in this process its cause is kept")
 	require.True(t, asError(t, err).Undeliverable())
 	require.ErrorContains(t, port.Ref().Send(t.Context(), 0), "accumulator evens panicked: a zero")
-	require.ErrorIs(t, another[string](t, port.Ref()).Via(a).Send(t.Context(), "x"), actor.ErrBadMessage)
+	require.ErrorIs(t, portAt[string](t, port.Ref().ID()).Via(a).Send(t.Context(), "x"), actor.ErrBadMessage)
 	for n := range 2 {
 		require.NoError(t, port.Ref().Via(b).Send(t.Context(), n))
 	}
@@ -290,13 +290,13 @@ func TestPORT4_limitsOnEveryHopMakeOneValueOfAll(t *testing.T) {
 			require.NoError(t, r.Ref().Send(t.Context(), 10*hop+n))
 		}
 		require.ErrorIs(t, r.Ref().Send(t.Context(), 1), actor.ErrPortGone)
+		open, _ := leaf.Waiting()
+		require.Zero(t, open)
 		require.NoError(t, r.Close())
 	}
 	got, err := total.Recv(soon(t))
 	require.NoError(t, err)
 	require.Equal(t, 0+1+2+10+11+12, got)
-	open, _ := leaf.Waiting()
-	require.Zero(t, open)
 }
 
 func TestPORT4_aRelayThatEndsBeforeItsLimitSendsNothingAndSaysSo(t *testing.T) {
@@ -313,23 +313,38 @@ func TestPORT4_aRelayThatEndsBeforeItsLimitSendsNothingAndSaysSo(t *testing.T) {
 
 func TestPORT5_theEndOfARelaysActorSendsWhatIsBuffered(t *testing.T) {
 	p := alone(t)
-	ref := spawn(t, p)
-	total := accumulator(t, p, actor.Sum[int]())
+	ref, came := spawn(t, p), make(chan actor.Incoming, 1)
+	to := portAt[int](t, p.OpenRaw("sink", "in", func(in actor.Incoming) { came <- in }).ID())
 	var relay actor.PortRef[int]
 	_, err := do.Call(t.Context(), ref, func(ctx *actor.Context, _ *Box) (int64, error) {
 		o := actor.RelayOptions{First: time.Hour, Max: time.Hour}
-		relay = relayFor(t, ctx, total.Ref(), actor.Sum[int]().Reducer(), o).Ref()
+		relay = relayFor(t, ctx, to, actor.Sum[int]().Reducer(), o).Ref()
 		return 0, nil
 	})
 	require.NoError(t, err)
 	require.NoError(t, relay.Send(t.Context(), 1))
 	require.NoError(t, relay.Send(t.Context(), 2))
-	require.Zero(t, total.Latest())
+	require.Empty(t, came)
 	take(t, p.StopActor(ref.ID().Name, "enough"))
-	got, err := total.Recv(soon(t))
-	require.NoError(t, err)
-	require.Equal(t, 3, got)
+	in := take(t, came)
+	require.Equal(t, 3, in.Value)
+	require.Equal(t, ref.ID(), in.From)
 	require.ErrorIs(t, relay.Send(t.Context(), 3), actor.ErrPortGone)
+}
+
+func TestPORT5_withoutAReducerEveryUpdateGoesOnByItself(t *testing.T) {
+	p := alone(t)
+	to := actor.OpenPort[int](p)
+	r := relayFor(t, p, to.Ref(), actor.Reducer[int]{}, actor.RelayOptions{})
+	for n := range 3 {
+		require.NoError(t, r.Ref().Send(t.Context(), n))
+		got, err := to.Recv(soon(t))
+		require.NoError(t, err)
+		require.Equal(t, n, got)
+	}
+	to.Close()
+	require.ErrorIs(t, r.Ref().Send(t.Context(), 3), actor.ErrPortGone)
+	require.NoError(t, r.Close())
 }
 
 func TestRelay_atRestHasNoGoroutine(t *testing.T) {
@@ -348,7 +363,7 @@ func TestOpenRelay_saysWhatIsWrong(t *testing.T) {
 	p := alone(t)
 	port, closed, sum := actor.OpenPort[int](p), actor.OpenPort[int](p), actor.Sum[int]().Reducer()
 	closed.Close()
-	tomorrows := another[int](t, port.Ref(), "_zzz") // a relay for it could come to stand in for itself
+	tomorrows := portAt[int](t, p.ID().Actor("client").Port("_0zzz")) // a relay for it could come to stand in for itself
 	for name, c := range map[string]struct {
 		to   actor.PortRef[int]
 		by   actor.Reducer[int]

@@ -240,6 +240,15 @@ func TestWatermark_isThereOnceEnoughSourcesHaveSpoken(t *testing.T) {
 	}
 }
 
+func TestWatermark_keepsWhatItWasTold(t *testing.T) {
+	required := []string{"a"}
+	acc := actor.Watermark[string, int](required...)
+	required[0] = "z"
+	state, err := acc.Fold(acc.Initial(), marks{"a": {Value: 1, Time: 1}})
+	require.NoError(t, err)
+	require.True(t, state.Low.OK)
+}
+
 func TestAccumulators_leaveTheStatesAloneThatReceiversHold(t *testing.T) {
 	p := alone(t)
 	port := accumulator(t, p, actor.GCounter[string]())

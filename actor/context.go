@@ -16,15 +16,14 @@ import (
 // handler's goroutine; as a context.Context, and what it hands out (Self, Proc, Log), it may be
 // kept.
 type Context struct {
-	in       *instance
-	from     *instance // the actor that sent the message, when in this proc
-	delivery *Delivery // a message that came by another way
-	answer   answerer  // who waits; nil: nobody
-	owed     debt      // the answer, once a Deferred has taken it over
-	until    int64     // the deadline, by Proc.now; 0: none
-	mail     bool      // it is of a message of this process
-	own      atomic.Pointer[deadlined]
-	over     atomic.Bool // the handler has returned
+	in     *instance
+	from   *instance // the actor that sent the message, when in this proc
+	answer answerer  // who waits, or the Delivery; nil: neither
+	owed   debt      // the answer, once a Deferred has taken it over
+	until  int64     // the deadline, by Proc.now; 0: none
+	mail   bool      // it is of a message of this process
+	own    atomic.Pointer[deadlined]
+	over   atomic.Bool // the handler has returned
 }
 
 // answerer is whoever waits for an answer. The first answer counts; it may come on any goroutine.
@@ -52,6 +51,12 @@ func (c *Context) real() context.Context {
 		cancel()
 	}
 	return c.own.Load()
+}
+
+// delivery is the message, when it did not come from a typed sender of this process.
+func (c *Context) delivery() *Delivery {
+	d, _ := c.answer.(*Delivery)
+	return d
 }
 
 // end ends what the handler was given.
@@ -107,8 +112,8 @@ func (c *Context) Self() subjects.ActorID { return c.in.id() }
 // client and where there is no message.
 func (c *Context) Sender() subjects.ActorID {
 	switch {
-	case c.delivery != nil:
-		return c.delivery.From
+	case c.delivery() != nil:
+		return c.delivery().From
 	case c.from != nil:
 		return c.from.id()
 	case c.mail:
@@ -121,7 +126,7 @@ func (c *Context) Sender() subjects.ActorID {
 // coordinates in the slice that was cast to. In a constructor it is the actor's place in its
 // mesh; for a direct message it is that of the constructor.
 func (c *Context) Point() shape.Point {
-	if d := c.delivery; d != nil && !d.Point.Extent().Equal(shape.Unit()) { // a cast, not a direct message
+	if d := c.delivery(); d != nil && !d.Point.Extent().Equal(shape.Unit()) { // a cast, not a direct message
 		return d.Point
 	}
 	if c.in.birth != nil {

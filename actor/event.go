@@ -143,7 +143,16 @@ func (p *Proc) Emit(e Event) {
 
 // happened tells what became of an actor: observers hear of everything, the bus of every failure
 // and of actors that are announced.
-func (p *Proc) happened(in *instance, e Event) {
+//
+//go:noinline
+func (in *instance) happened(s Status) Event {
+	in.mu.Lock()
+	var end ending
+	if in.rare != nil {
+		end = in.rare.end
+	}
+	in.mu.Unlock()
+	e, p := in.event(s, end), in.proc
 	switch {
 	case e.Failed():
 		p.log.Error().Str("actor", e.Actor).Str("type", e.Type).Msg("actor failed: " + e.Reason)
@@ -153,6 +162,7 @@ func (p *Proc) happened(in *instance, e Event) {
 	default:
 		p.observe(e)
 	}
+	return e
 }
 
 // event describes the actor's new status.

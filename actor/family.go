@@ -141,8 +141,11 @@ func (in *instance) endChildren(ctx context.Context, f *family, over bool) {
 	}
 }
 
-// bereave tells the parent of an actor that has ended.
-func (p *Proc) bereave(in *instance, e Event) {
+// bereave is the terminal event: it tells observers, and the parent.
+//
+//go:noinline
+func (in *instance) bereave() {
+	p, e := in.proc, in.happened(in.state.status())
 	why := supervise.Stopped
 	switch {
 	case in.onRequest || in.grouped:

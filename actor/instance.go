@@ -318,6 +318,9 @@ func (in *instance) crashed(p any) (goOn bool) {
 	log.Error().Str("endpoint", e.endpoint).Bytes("stack", debug.Stack()).Msg("actor " + e.reason)
 	err := errorf(CodePanic, in.id().String(), e.endpoint, "%s", e.reason)
 	in.fail(e)
+	if b := in.birth; b != nil && !b.over {
+		in.constructed(errorf(CodePanic, in.id().String(), "", "the constructor of actor type %s %s", in.def.name, e.reason))
+	}
 	switch {
 	case ctx.owed != nil: // its Reply may have come already
 		ctx.owed.settle(nil, err)

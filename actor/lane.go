@@ -137,7 +137,7 @@ func (l *laneOf[M, R]) tell(in *instance, lt *letter[M, R]) {
 func (l *laneOf[M, R]) ask(in *instance, lt *letter[M, R]) {
 	rp := lt.reply
 	ctx := &rp.ctx
-	ctx.in, ctx.from, ctx.answer, ctx.mail = in, lt.from, rp, true
+	ctx.from, ctx.answer, ctx.mail = lt.from, rp, true
 	in.turning = ctx
 	v, err := l.b.handle(in.actor, ctx, lt.m)
 	if err != nil {
@@ -159,10 +159,7 @@ func (l *laneOf[M, R]) deliver(in *instance, d *Delivery) {
 		in.proc.undeliverable(d, err)
 		return
 	}
-	ctx := &Context{in: in, delivery: d}
-	if d.Answer != nil {
-		ctx.answer = d
-	}
+	ctx := &Context{in: in, answer: d}
 	if !d.Deadline.IsZero() {
 		ctx.until = in.proc.at(d.Deadline)
 	}

@@ -77,6 +77,11 @@ func (in *instance) find(s *spec) *slot {
 			}
 		}
 	}
+	return in.findAnew(s)
+}
+
+//go:noinline
+func (in *instance) findAnew(s *spec) *slot {
 	found := in.findName(s.name)
 	if found != nil {
 		found.spec = s
@@ -86,7 +91,7 @@ func (in *instance) find(s *spec) *slot {
 
 func (in *instance) findName(name string) *slot {
 	m := in.def.methods[name]
-	if m == nil {
+	if m == nil || in.state.terminal() {
 		return nil
 	}
 	if in.box == nil {
@@ -103,16 +108,19 @@ func (in *instance) findName(name string) *slot {
 	return made
 }
 
-// overflow says that the mailbox has no room for a message; nil when it has. The lock is held.
-func (in *instance) overflow(s *slot) *Error {
-	if in.box.queued < int(in.limit) {
-		return nil
+// refusal says why a message cannot come in. The lock is held.
+//
+//go:noinline
+func (in *instance) refusal(to *slot, endpoint string) *Error {
+	switch {
+	case in.refuses():
+		return in.why().about(endpoint)
+	case to == nil:
+		return errorf(CodeNoEndpoint, in.id().String(), endpoint, "actor type %s has no such endpoint; it has %s", in.def.name, in.def.endpointNames())
+	case to.full == nil:
+		to.full = errorf(CodeMailboxFull, in.id().String(), endpoint, "its mailbox holds %d messages already", in.limit)
 	}
-	if s.full == nil {
-		s.full = errorf(CodeMailboxFull, in.id().String(), s.lane.bound().name,
-			"its mailbox holds %d messages already", in.limit)
-	}
-	return s.full
+	return to.full
 }
 
 // arrived puts a message that was added to a lane in its place, and wakes the actor. The lock is held.
@@ -140,47 +148,32 @@ func (in *instance) arrived(at *slot, now int64) {
 // sender has looked, else 0: a look costs more than all the rest.
 func send[M, R any](in *instance, s *spec, lt letter[M, R], now int64) (ok bool, err error) {
 	in.mu.Lock()
-	defer in.mu.Unlock()
-	if in.refuses() {
-		return true, in.why().about(s.name)
-	}
 	to := in.find(s)
-	if to == nil {
-		return true, in.noEndpoint(s.name)
+	if to == nil || in.refuses() || in.box.queued >= int(in.limit) {
+		err = in.refusal(to, s.name)
+		in.mu.Unlock()
+		return true, err
 	}
 	l, ok := to.lane.(*laneOf[M, R])
-	if !ok {
-		return false, nil
+	if ok {
+		l.push(lt)
+		in.arrived(to, now)
 	}
-	if why := in.overflow(to); why != nil {
-		return true, why
-	}
-	l.push(lt)
-	in.arrived(to, now)
-	return true, nil
+	in.mu.Unlock()
+	return ok, nil
 }
 
 // deliver is send for everything else.
 func (in *instance) deliver(d *Delivery) error {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	if in.refuses() {
-		return in.why().about(d.Port)
-	}
 	to := in.findName(d.Port)
-	if to == nil {
-		return in.noEndpoint(d.Port)
-	}
-	if why := in.overflow(to); why != nil {
-		return why
+	if to == nil || in.refuses() || in.box.queued >= int(in.limit) {
+		return in.refusal(to, d.Port)
 	}
 	to.lane.put(d)
 	in.arrived(to, 0)
 	return nil
-}
-
-func (in *instance) noEndpoint(name string) *Error {
-	return errorf(CodeNoEndpoint, in.id().String(), name, "actor type %s has no such endpoint; it has %s", in.def.name, in.def.endpointNames())
 }
 
 // take makes a batch of all that came in. The lock is held.

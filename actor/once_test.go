@@ -10,16 +10,12 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/internal/wire"
+	"github.com/castnet-io/castnet/subjects"
 )
 
-// another claims that a port takes messages of another type, or is another port of its actor when it
-// is given a name.
-func another[T, U any](t testing.TB, ref actor.PortRef[U], name ...string) actor.PortRef[T] {
+// portAt claims that there is a port of type T.
+func portAt[T any](t testing.TB, id subjects.PortID) actor.PortRef[T] {
 	t.Helper()
-	id := ref.ID()
-	for _, n := range name {
-		id.Port = n
-	}
 	text, err := id.MarshalText()
 	require.NoError(t, err)
 	var out actor.PortRef[T]
@@ -51,7 +47,7 @@ func TestPORT1_aOncePortTakesOneMessageAndRefusesTheNext(t *testing.T) {
 func TestPORT1_whatAOncePortDoesNotTakeDoesNotUseItUp(t *testing.T) {
 	a, b := two(t)
 	port := actor.OpenOnce[int](a)
-	wrong := another[string](t, port.Ref())
+	wrong := portAt[string](t, port.Ref().ID())
 	require.ErrorIs(t, wrong.Via(a).Send(t.Context(), "x"), actor.ErrBadMessage)
 	require.NoError(t, wrong.Via(b).Send(t.Context(), "x"))
 	require.NoError(t, b.Send(port.Ref().ID(), wire.Frame{Kind: wire.Value, Sender: "client", Body: []byte{1}}))
@@ -132,7 +128,7 @@ func TestPORT2_aPortThatIsGoneIsNotOneThatNeverWas(t *testing.T) {
 		"_0": actor.ErrNoEndpoint, "_00": actor.ErrNoEndpoint, "_1": actor.ErrNoEndpoint,
 		"_0zzzzzzzzzzzzzzzzzzzzzzzzzzzzzz": actor.ErrNoEndpoint,
 	} {
-		err := another[int](t, port.Ref(), name).Via(p).Send(t.Context(), 1)
+		err := portAt[int](t, p.ID().Actor("client").Port(name)).Via(p).Send(t.Context(), 1)
 		require.ErrorIs(t, err, want, name)
 	}
 }

@@ -182,7 +182,7 @@ type relayState[U any] struct {
 	taken    int           // with a Limit: the updates in that value
 	interval time.Duration // of the next time that the alarm is set
 	set      time.Time     // when the alarm was set last; zero after a full buffer
-	due      time.Time     // when it rings; zero: it does not
+	due      time.Time     // when it rings, at once when that is past; zero: it does not
 	over     bool
 }
 
@@ -227,10 +227,7 @@ func (r relayRules[U]) step(s relayState[U], e relayEvent[U]) (relayState[U], []
 	if !s.set.IsZero() {
 		from = s.set
 	}
-	if s.due = from.Add(s.interval); s.due.Before(e.at) {
-		s.due = e.at
-	}
-	s.set = e.at
+	s.due, s.set = from.Add(s.interval), e.at
 	s.interval = min(2*s.interval, r.longest)
 	return s, nil, nil
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,7 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/castnet-io/castnet/bus/bustest"
-	"github.com/castnet-io/castnet/bus/embed"
+	"github.com/castnet-io/castnet/internal/wire"
 	"github.com/castnet-io/castnet/subjects"
 )
 
@@ -101,6 +102,12 @@ type driven struct {
 	sent  [][]int
 }
 
+func drive(t *rapid.T, o RelayOptions) *driven {
+	rules, err := newRelayRules(list(), o)
+	require.NoError(t, err)
+	return &driven{rules: rules, state: relayState[[]int]{interval: rules.first}}
+}
+
 func (d *driven) does(kind relayKind, at time.Time, u []int) error {
 	next, send, err := d.rules.step(d.state, relayEvent[[]int]{kind, at, u})
 	d.sent = append(d.sent, send...)
@@ -125,10 +132,8 @@ func TestPORT5_aRelayDoesWhatItsContractSays(t *testing.T) {
 			o.First = time.Duration(rapid.IntRange(1, 8).Draw(t, "first")) * time.Millisecond
 			o.Max = o.First + time.Duration(rapid.IntRange(0, 40).Draw(t, "more"))*time.Millisecond
 		}
-		rules, err := newRelayRules(list(), o)
-		require.NoError(t, err)
-		oracle := &dumb{size: rules.size, first: rules.first, longest: rules.longest}
-		relay := &driven{rules: rules, state: relayState[[]int]{interval: rules.first}}
+		relay := drive(t, o)
+		oracle := &dumb{size: relay.rules.size, first: relay.rules.first, longest: relay.rules.longest}
 		poison := rapid.IntRange(0, 3).Draw(t, "poison") // of 20 updates
 		epoch := time.Unix(0, 0)
 		var accepted []int
@@ -156,7 +161,7 @@ func TestPORT5_aRelayDoesWhatItsContractSays(t *testing.T) {
 				require.ErrorIs(t, err, errPoison)
 				require.ErrorIs(t, err, ErrBadMessage)
 			}
-			require.Less(t, len(relay.state.buffer), rules.size)
+			require.Less(t, len(relay.state.buffer), oracle.size)
 			require.Equal(t, oracle.sent, relay.sent)
 		}
 		oracle.end()
@@ -171,10 +176,7 @@ func TestPORT5_aRelayDoesWhatItsContractSays(t *testing.T) {
 
 func TestPORT5_noUpdateWaitsLongerThanTwiceMax(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		rules, err := newRelayRules(list(), RelayOptions{})
-		require.NoError(t, err)
-		relay := &driven{rules: rules, state: relayState[[]int]{interval: rules.first}}
-		epoch, now := time.Unix(0, 0), time.Unix(0, 0)
+		relay, now := drive(t, RelayOptions{}), time.Unix(0, 0)
 		came := []time.Time{}
 		pauses := rapid.SliceOfN(rapid.IntRange(0, 60), 1, 60).Draw(t, "pauses")
 		for n, pause := range append(pauses, 100) { // the last one lets the alarm ring
@@ -182,7 +184,7 @@ func TestPORT5_noUpdateWaitsLongerThanTwiceMax(t *testing.T) {
 				now = now.Add(time.Millisecond)
 				require.NoError(t, relay.tick(now))
 				if gone := len(slices.Concat(relay.sent...)); gone < len(came) {
-					require.LessOrEqual(t, now.Sub(came[gone]), 100*time.Millisecond, "since %s", came[gone].Sub(epoch))
+					require.LessOrEqual(t, now.Sub(came[gone]), 100*time.Millisecond)
 				}
 			}
 			if n < len(pauses) {
@@ -197,18 +199,16 @@ func TestPORT5_noUpdateWaitsLongerThanTwiceMax(t *testing.T) {
 func TestPORT4_aRelayWithALimitSendsOneValueMadeOfExactlyN(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 20).Draw(t, "n")
-		rules, err := newRelayRules(list(), RelayOptions{Limit: Exactly(n)})
-		require.NoError(t, err)
-		relay := &driven{rules: rules}
+		relay := drive(t, RelayOptions{Limit: Exactly(n)})
 		var accepted []int
-		for i, poisoned := 0, false; len(accepted) < n; i++ {
+		for i := 0; len(accepted) < n; i++ {
 			require.Empty(t, relay.sent)
 			u := rapid.SampledFrom([]int{i, i, -1}).Draw(t, "update")
 			if u < 0 && len(accepted) == 0 {
 				continue // it would be the value that nothing can be folded into
 			}
 			err := relay.does(relayTakes, time.Unix(int64(i), 0), []int{u})
-			if poisoned = u < 0; poisoned {
+			if u < 0 {
 				require.ErrorIs(t, err, errPoison, "it is refused and does not count")
 				continue
 			}
@@ -228,20 +228,14 @@ func TestPORT4_aRelayWithALimitSendsOneValueMadeOfExactlyN(t *testing.T) {
 	})
 }
 
-// home is a proc that runs nothing but what is given to it.
-func home(t *testing.T, srv *embed.Server, label string, defs ...Def) *Proc {
+// home is a proc of a test.
+func home(t *testing.T) *Proc {
 	t.Helper()
-	id, err := subjects.NewHostID(label)
+	id, err := subjects.NewHostID("home")
 	require.NoError(t, err)
-	registry, err := NewRegistry(defs...)
+	p, err := NewProc(t.Context(), Options{ID: id.Proc(), Bus: bustest.Open(t, bustest.Server(t))})
 	require.NoError(t, err)
-	p, err := NewProc(t.Context(), Options{ID: id.Proc(), Bus: bustest.Open(t, srv), Registry: registry})
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), DefaultDeadline)
-		defer cancel()
-		require.NoError(t, p.Close(ctx))
-	})
+	t.Cleanup(func() { require.NoError(t, p.Close(context.Background())) })
 	return p
 }
 
@@ -254,20 +248,21 @@ type arrival struct {
 // sink is a port for relays to stand in for, in a bubble.
 type sink struct {
 	PortRef[[]int]
+	p      *Proc
+	refuse atomic.Pointer[Error] // what the port says to all that comes
 	mu     sync.Mutex
 	since  time.Time
 	came   []arrival
-	refuse error // what the port says to all that comes
 }
 
-func newSink(p *Proc) *sink {
-	s := &sink{since: time.Now()}
-	raw := openAt(p, func(at RawPort, in Incoming) error {
+func newSink(t *testing.T) *sink {
+	s := &sink{p: home(t), since: time.Now()}
+	raw := openAt(s.p, func(at RawPort, in Incoming) error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		v, err := read[[]int](at, in)
-		if err != nil || s.refuse != nil {
-			return cmp.Or(err, s.refuse)
+		if why := s.refuse.Load(); err != nil || why != nil {
+			return cmp.Or(err, error(why))
 		}
 		s.came = append(s.came, arrival{time.Since(s.since), v})
 		return nil
@@ -287,12 +282,6 @@ func (s *sink) look() []arrival {
 	return came
 }
 
-func (s *sink) refuses(err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.refuse = err
-}
-
 func sendAll(t *testing.T, to PortRef[[]int], ns ...int) {
 	t.Helper()
 	for _, n := range ns {
@@ -300,18 +289,17 @@ func sendAll(t *testing.T, to PortRef[[]int], ns ...int) {
 	}
 }
 
-func relayTo(t *testing.T, at Opener, to PortRef[[]int], o RelayOptions) *Relay[[]int] {
+func (s *sink) relay(t *testing.T, o RelayOptions) *Relay[[]int] {
 	t.Helper()
-	r, err := OpenRelay(at, to, list(), o)
+	r, err := OpenRelay(s.p, s.PortRef, list(), o)
 	require.NoError(t, err)
 	return r
 }
 
 func TestPORT5_aFullBufferGoesOnAtOnceAndAFewUpdatesWhenTheAlarmRings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := home(t, bustest.Server(t), "alone")
-		to := newSink(p)
-		r := relayTo(t, p, to.PortRef, RelayOptions{})
+		to := newSink(t)
+		r := to.relay(t, RelayOptions{})
 		sendAll(t, r.Ref(), 1)
 		require.Equal(t, []arrival{{time.Millisecond, []int{1}}}, to.look(), "the first waits for 1 ms")
 		sendAll(t, r.Ref(), 2)
@@ -326,10 +314,9 @@ func TestPORT5_aFullBufferGoesOnAtOnceAndAFewUpdatesWhenTheAlarmRings(t *testing
 
 func TestPORT5_theIntervalStartsAt1msAndDoublesTo50ms(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := home(t, bustest.Server(t), "alone")
-		to := newSink(p)
+		to := newSink(t)
 		for n, want := range []time.Duration{1, 2, 4, 8, 16, 32, 50, 50} {
-			r := relayTo(t, p, to.PortRef, RelayOptions{MaxUpdates: 100})
+			r := to.relay(t, RelayOptions{MaxUpdates: 100})
 			for i := range n + 1 {
 				sendAll(t, r.Ref(), i)
 			}
@@ -344,9 +331,8 @@ func TestPORT5_theIntervalStartsAt1msAndDoublesTo50ms(t *testing.T) {
 
 func TestPORT5_whatCannotBeFoldedIsKeptAndTheUpdateThatFillsTheBufferComesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := home(t, bustest.Server(t), "alone")
-		to := newSink(p)
-		r := relayTo(t, p, to.PortRef, RelayOptions{})
+		to := newSink(t)
+		r := to.relay(t, RelayOptions{})
 		sendAll(t, r.Ref(), 1, -1)
 		require.Empty(t, to.look(), "the alarm rang in vain")
 		sendAll(t, r.Ref(), 2, 3)
@@ -365,35 +351,49 @@ func TestPORT5_whatCannotBeFoldedIsKeptAndTheUpdateThatFillsTheBufferComesBack(t
 
 func TestPORT5_whatCannotBeSentOnIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := home(t, bustest.Server(t), "alone")
-		to := newSink(p)
-		r := relayTo(t, p, to.PortRef, RelayOptions{})
-		to.refuses(errorf(CodeMailboxFull, "", "", "full"))
+		to := newSink(t)
+		r := to.relay(t, RelayOptions{})
+		to.refuse.Store(errorf(CodeMailboxFull, "", "", "full"))
 		sendAll(t, r.Ref(), 1, 2)
 		require.Empty(t, to.look(), "the alarm rang in vain")
 		sendAll(t, r.Ref(), 3, 4)
 		require.ErrorIs(t, r.Ref().Send(t.Context(), []int{5}), ErrMailboxFull)
 		require.Empty(t, to.look())
-		to.refuses(nil)
+		to.refuse.Store(nil)
 		sendAll(t, r.Ref(), 6)
 		require.Equal(t, []arrival{{0, []int{1, 2, 3, 4, 6}}}, to.look())
-		to.refuses(errorf(CodePortGone, "", "", "gone"))
+		to.refuse.Store(errorf(CodePortGone, "", "", "gone"))
 		sendAll(t, r.Ref(), 7)
 		require.ErrorIs(t, r.Close(), ErrPortGone, "what was not sent is not lost in silence")
 		require.NoError(t, r.Close())
 	})
 }
 
-func TestPORT5_withoutAReducerEveryUpdateGoesOnByItself(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := home(t, bustest.Server(t), "alone")
-		to := newSink(p)
-		r, err := OpenRelay(p, to.PortRef, Reducer[[]int]{}, RelayOptions{})
-		require.NoError(t, err)
-		sendAll(t, r.Ref(), 1, 2)
-		require.Equal(t, []arrival{{0, []int{1}}, {0, []int{2}}}, to.look())
-		to.refuses(errorf(CodePortGone, "", "", "gone"))
-		require.ErrorIs(t, r.Ref().Send(t.Context(), []int{3}), ErrPortGone)
-		require.NoError(t, r.Close())
-	})
+// A sender may have found a port just before it was gone.
+func TestPORT1_whoComesWithTheEndIsTold(t *testing.T) {
+	to := newSink(t)
+	p := to.p
+	used, closed, ended := OpenOnce[int](p), OpenOnce[int](p), OpenOnce[int](p)
+	total, err := OpenAccumulator(p, Count())
+	require.NoError(t, err)
+	last, err := OpenAccumulator(p, Count())
+	require.NoError(t, err)
+	relay := to.relay(t, RelayOptions{})
+	late := func(raw RawPort, v any) error {
+		return raw.pt.recv(Incoming{Local: true, Frame: wire.Frame{Kind: wire.Message}, Value: v})
+	}
+	require.NoError(t, late(used.port.raw, 1))
+	closed.Close()
+	total.Close()
+	require.NoError(t, relay.Close())
+	ended.port.raw.pt.closed(ErrStopped)
+	last.states.raw.pt.closed(ErrStopped)
+	for _, once := range []*Once[int]{used, closed, ended} {
+		require.ErrorIs(t, late(once.port.raw, 1), ErrPortGone)
+	}
+	for _, port := range []*Accumulated[uint64, None]{total, last} {
+		require.ErrorIs(t, late(port.states.raw, None{}), ErrPortGone)
+		require.Zero(t, port.Latest())
+	}
+	require.ErrorIs(t, late(relay.raw, []int{1}), ErrPortGone)
 }

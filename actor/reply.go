@@ -13,7 +13,6 @@ import (
 // reply is where a caller in this process waits for an answer. The first one counts.
 type reply[R any] struct {
 	ctx   Context // the handler's: one allocation serves both
-	in    *instance
 	state atomic.Uint32
 	seat  *seat
 	v     R
@@ -31,7 +30,7 @@ const (
 // give answers. It may be called on any goroutine, any number of times.
 func (rp *reply[R]) give(v R, err error) {
 	if !rp.state.CompareAndSwap(open, answering) {
-		rp.in.proc.counts.late.Add(1)
+		rp.ctx.in.proc.counts.late.Add(1)
 		return
 	}
 	seat := rp.seat // the caller may be gone as soon as it sees the answer
@@ -66,12 +65,12 @@ func (rp *reply[R]) wait(ctx context.Context, done <-chan struct{}, endpoint str
 			ended = ctx.Err()
 		}
 		if ended != nil && rp.state.CompareAndSwap(open, abandoned) {
-			rp.in.proc.seats.leave(s)
+			rp.ctx.in.proc.seats.leave(s)
 			var none R
-			return none, rp.in.noAnswer(ctx, ended, endpoint)
+			return none, rp.ctx.in.noAnswer(ctx, ended, endpoint)
 		}
 	}
-	rp.in.proc.seats.leave(s)
+	rp.ctx.in.proc.seats.leave(s)
 	return rp.v, rp.err
 }
 

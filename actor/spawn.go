@@ -2,7 +2,6 @@ package actor
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/castnet-io/castnet/internal/supervise"
@@ -92,6 +91,7 @@ func (p *Proc) Spawn(ctx context.Context, s Spawning) (subjects.ActorID, error) 
 // birth is how an actor comes to be, and comes to be again.
 type birth struct {
 	Spawning
+	over  bool                   // its constructor has returned, or panicked
 	told  chan error             // holds one: what became of the constructor; nil: nobody asks
 	begun func(*instance, error) // the same, for whoever starts an actor again
 }
@@ -183,54 +183,61 @@ func (p *Proc) bear(def *Def, parent *instance, b *birth, old *instance) (*insta
 
 // begin is an actor's first turn: it makes the actor from its parameters.
 func (in *instance) begin(ctx *Context) {
+	var err error
 	b := in.birth
-	returned, err := false, error(nil)
-	if b.told != nil {
-		defer func() {
-			if !returned {
-				err = errorf(CodePanic, in.id().String(), "", "the constructor of actor type %s panicked", in.def.name)
-			}
-			b.told <- err
-		}()
+	if b.Params == nil && b.Raw != nil {
+		b.Params, err = in.def.params(wire.CBOR, b.Raw)
+		if err != nil {
+			err = errBadParams{err}
+		}
 	}
-	if b.begun != nil {
-		defer func() {
-			if !returned {
-				err = errors.New("its constructor panicked")
-			}
-			b.begun(in, err)
-		}()
+	if err == nil {
+		in.actor, err = in.def.construct(ctx, b.Params)
 	}
-	err = in.construct(ctx, b)
-	if returned = true; err != nil {
-		in.fail(ending{code: CodeHandler, reason: err.Error()})
-		return
-	}
-	if b.told == nil && b.Restart == (Restart{}) && b.Point.Extent().Equal(shape.Unit()) {
-		in.birth = nil // nobody will ask
+	in.constructed(err)
+}
+
+// errBadParams is the error of parameters that do not decode.
+type errBadParams struct{ error }
+
+// constructed takes what became of the constructor: an error, or nil.
+func (in *instance) constructed(err error) {
+	b := in.birth
+	b.over = true
+	if err != nil {
+		err = in.unborn(err)
 	}
 	in.mu.Lock()
-	ahead := in.state == initializing // else it was told to stop meanwhile
+	ahead := err == nil && in.state == initializing // else it was told to stop meanwhile
 	if ahead {
 		in.state = running
 	}
 	in.mu.Unlock()
 	if ahead && (in.announced || in.proc.observed.Load()) {
-		in.proc.happened(in, in.event(Running, ending{}))
+		in.happened(Running)
+	}
+	if b.Restart == (Restart{}) && b.Point.Extent().Equal(shape.Unit()) {
+		in.birth = nil // nobody will ask
+	}
+	if b.told != nil {
+		b.told <- err
+	}
+	if b.begun != nil {
+		b.begun(in, err)
 	}
 }
 
-func (in *instance) construct(ctx *Context, b *birth) (err error) {
-	params := b.Params
-	if params == nil && b.Raw != nil {
-		if params, err = in.def.params(wire.CBOR, b.Raw); err != nil {
-			return errorf(CodeBadMessage, in.id().String(), "", "actor type %s: parameters: %v", in.def.name, err)
-		}
+// unborn fails an actor whose constructor did not make it, and puts the error in words.
+//
+//go:noinline
+func (in *instance) unborn(err error) error {
+	if bad, is := err.(errBadParams); is {
+		err = errorf(CodeBadMessage, in.id().String(), "", "actor type %s: parameters: %v", in.def.name, bad.error)
+	} else if !in.crash {
+		err = fmt.Errorf("actor type %s: %w", in.def.name, err)
 	}
-	if in.actor, err = in.def.construct(ctx, params); err != nil {
-		return fmt.Errorf("actor type %s: %w", in.def.name, err)
-	}
-	return nil
+	in.fail(ending{code: CodeHandler, reason: err.Error()}) // changes nothing after a panic
+	return err
 }
 
 // StopActor asks an actor to stop after the messages it has accepted, and returns a channel that

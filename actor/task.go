@@ -53,7 +53,7 @@ func (e Endpoint[A, M, R]) PostAfter(ctx *Context, d time.Duration, to Ref[A], m
 	if d < 0 {
 		return nil, errorf(CodeInvalid, to.id.String(), e.Name(), "a delay of %s: want 0 or more", d)
 	}
-	if _, _, err := e.prepare(ctx, to); err != nil {
+	if _, _, err := e.prepare(ctx, &to); err != nil {
 		return nil, err
 	}
 	in := ctx.in

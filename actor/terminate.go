@@ -22,6 +22,8 @@ type Cleaner interface {
 }
 
 // finish winds an actor up: children, Cleanup, tasks.
+//
+//go:noinline
 func (in *instance) finish() {
 	_, cleans := in.actor.(Cleaner)
 	in.mu.Lock()
@@ -106,7 +108,7 @@ func (in *instance) terminate() {
 
 	in.proc.directory.retire(in, in.failed)
 	if heard {
-		in.tell()
+		in.bereave()
 	}
 	in.mu.Lock()
 	in.closed = true
@@ -117,6 +119,8 @@ func (in *instance) terminate() {
 }
 
 // release tells everybody who waits for something of an actor that has ended.
+//
+//go:noinline
 func (in *instance) release(why *Error, debts []debt, watches []*watch, alarms map[*alarm]struct{}) {
 	in.leftover(why)
 	for a := range alarms {
@@ -129,15 +133,6 @@ func (in *instance) release(why *Error, debts []debt, watches []*watch, alarms m
 	for _, w := range watches {
 		w.down(Down{in.id(), why})
 	}
-}
-
-// tell is the terminal event.
-func (in *instance) tell() {
-	in.mu.Lock()
-	e := in.event(in.state.status(), in.rare.end)
-	in.mu.Unlock()
-	in.proc.happened(in, e)
-	in.proc.bereave(in, e)
 }
 
 // why is what those are told who want something of an actor that has ended, or is about to. The lock

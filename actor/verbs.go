@@ -19,14 +19,23 @@ const clientName = "client"
 // dies meanwhile Call fails at once, and the error holds its end (Error.Event). An actor that calls
 // waits on its own turn: two actors that call each other wait for their deadlines.
 func (e Endpoint[A, M, R]) Call(ctx context.Context, to Ref[A], m M) (R, error) {
-	if from, here := local(ctx, to.in, to.via); here && e.d != nil && e.d.err == nil {
-		if v, err, ok := e.callHere(ctx, from, to.in, m); ok {
-			return v, err
+	if to.in != nil && e.d != nil && e.d.err == nil {
+		if from, here := local(ctx, to.in, to.via); here {
+			if v, err, ok := e.callHere(ctx, from, to.in, m); ok {
+				return v, err
+			}
 		}
 	}
-	var none R
+	return e.callFar(ctx, &to, m)
+}
+
+// callFar is Call for an actor that is not known to live in the sender's proc.
+//
+//go:noinline
+func (e Endpoint[A, M, R]) callFar(ctx context.Context, to *Ref[A], m M) (R, error) {
 	p, from, err := e.prepare(ctx, to)
 	if err != nil {
+		var none R
 		return none, err
 	}
 	return Open[R](p.call(ctx, from, to.id, e.d.name, m))
@@ -35,11 +44,20 @@ func (e Endpoint[A, M, R]) Call(ctx context.Context, to Ref[A], m M) (R, error) 
 // Post sends m and does not wait. A nil error says that the mailbox of an actor in this proc, or
 // the bus, has the message. When it comes back later, the sender is told (Undeliverer).
 func (e Endpoint[A, M, R]) Post(ctx context.Context, to Ref[A], m M) error {
-	if from, here := local(ctx, to.in, to.via); here && e.d != nil && e.d.err == nil {
-		if ok, err := send(to.in, &e.d.spec, letter[M, R]{m: m, from: from}, 0); ok && !to.replaced(err) {
-			return err
+	if to.in != nil && e.d != nil && e.d.err == nil {
+		if from, here := local(ctx, to.in, to.via); here {
+			if ok, err := send(to.in, &e.d.spec, letter[M, R]{m: m, from: from}, 0); ok && (err == nil || !to.in.replaced()) {
+				return err
+			}
 		}
 	}
+	return e.postFar(ctx, &to, m)
+}
+
+// postFar is Post for an actor that is not known to live in the sender's proc.
+//
+//go:noinline
+func (e Endpoint[A, M, R]) postFar(ctx context.Context, to *Ref[A], m M) error {
 	p, from, err := e.prepare(ctx, to)
 	if err != nil {
 		return err
@@ -50,9 +68,6 @@ func (e Endpoint[A, M, R]) Post(ctx context.Context, to Ref[A], m M) error {
 // local reports whether an actor is known to live in the sender's proc. from is the actor that
 // sends; nil when it is the client.
 func local(ctx context.Context, to *instance, via *Proc) (from *instance, ok bool) {
-	if to == nil {
-		return nil, false
-	}
 	if c, is := ctx.(*Context); is {
 		from = c.in
 	} else {
@@ -64,16 +79,15 @@ func local(ctx context.Context, to *instance, via *Proc) (from *instance, ok boo
 	return from, via == to.proc
 }
 
-// replaced reports whether the actor has ended and another one has its name.
-func (r Ref[A]) replaced(err error) bool {
-	return err != nil && r.in.proc.find(r.id.Name) != r.in
-}
+// replaced reports whether another actor has the name of this one.
+func (in *instance) replaced() bool { return in.proc.find(in.name) != in }
 
 // callHere is Call within a proc, without encoding. ok is false when the actor takes other types
 // than these by that name, or is not the one that has this address now.
 func (e Endpoint[A, M, R]) callHere(ctx context.Context, from, to *instance, m M) (v R, err error, ok bool) {
 	p := to.proc
-	rp := &reply[R]{in: to}
+	rp := &reply[R]{}
+	rp.ctx.in = to
 	var now int64
 	done := ctx.Done()
 	if done != nil && ctx.Err() != nil {
@@ -90,16 +104,13 @@ func (e Endpoint[A, M, R]) callHere(ctx context.Context, from, to *instance, m M
 	ok, err = send(to, &e.d.spec, letter[M, R]{m: m, from: from, reply: rp}, now)
 	if !ok || err != nil {
 		p.seats.leave(rp.seat)
-		if err != nil && p.find(to.name) != to {
-			ok = false
-		}
-		return v, err, ok
+		return v, err, ok && !to.replaced()
 	}
 	v, err = rp.wait(ctx, done, e.d.name)
 	return v, err, true
 }
 
-func (e Endpoint[A, M, R]) prepare(ctx context.Context, to Ref[A]) (*Proc, string, error) {
+func (e Endpoint[A, M, R]) prepare(ctx context.Context, to *Ref[A]) (*Proc, string, error) {
 	if to.err != nil {
 		return nil, "", to.err
 	}
