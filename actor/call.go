@@ -45,6 +45,9 @@ func (p *Proc) call(ctx context.Context, from string, to subjects.ActorID, endpo
 		}
 		defer done()
 	}
+	if in, ok := ctx.Value(senderKey{}).(*instance); ok {
+		in.yield()
+	}
 	select {
 	case a := <-answers:
 		return a

@@ -178,7 +178,7 @@ type owner interface {
 
 // ended decides what follows an end.
 func (f *family) ended(o owner, in *instance, e Event, why supervise.End) {
-	if in.replaces != nil && !in.born { // its start has failed, and that was told
+	if in.birth != nil && in.birth.replaces != nil && !in.born { // its start has failed, and that was told
 		return
 	}
 	if f.state == nil || !f.state.Has(in) {

@@ -22,9 +22,9 @@ type Info struct {
 func (in *instance) info() Info {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	i := Info{Name: in.name, Type: in.def.name, Status: in.state.status(), Handled: in.handled}
+	i := Info{Name: in.name, Type: in.def.name, Status: in.state.status()}
 	if in.rare != nil {
-		i.Reason = in.event(i.Status, in.rare.end).Reason
+		i.Reason, i.Handled = in.event(i.Status, in.rare.end).Reason, in.rare.handled
 	}
 	b := in.box
 	if b == nil {
@@ -36,10 +36,10 @@ func (in *instance) info() Info {
 	} else {
 		i.Queued = b.queued + int(b.total-claimed)
 	}
-	i.Handled += uint64(claimed)
+	i.Handled = b.handled + uint64(claimed)
 	if in.phase == handling && claimed > 0 {
 		i.Current = b.endpointAt(claimed)
-		i.For = time.Duration(in.proc.now() - in.since.Load())
+		i.For = time.Duration(in.proc.now() - b.since.Load())
 	}
 	return i
 }

@@ -3,6 +3,7 @@ package actor
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -56,23 +57,22 @@ const (
 // instance is one actor: its mailbox and the goroutine that runs it while there is work (ACT-1).
 //
 //	send, deliver ─┐
-//	post ──────────┼─ loop (a goroutine while there is work)
+//	post ──────────┼─ steps (of a worker, while there is work)
 //	stop ──────────┤     ├─ over: terminate, at once
 //	fail ──────────┘     ├─ control: the constructor, results of tasks, ends of children
 //	                     ├─ mail: handle a batch, or what is left of one
 //	                     └─ nothing left and asked to stop: finish, terminate
 type instance struct {
-	proc     *Proc
-	def      *Def
-	name     string
-	parent   *instance // nil: the proc is
-	replaces *instance // the actor whose place this one took; nil: none
-	birth    *birth    // how it came to be; nil once nobody will want to know
+	proc   *Proc
+	def    *Def
+	name   string
+	parent *instance // nil: the proc is
+	birth  *birth    // how it came to be; nil once nobody will want to know
 
-	actor   any          // the turn's
-	turning *Context     // the turn's: of what runs
-	crash   bool         // the turn's: a handler did not return
-	since   atomic.Int64 // when the handler that runs was seen to start, by Proc.now
+	actor   any                    // the turn's
+	turning *Context               // the turn's: of what runs
+	worker  atomic.Pointer[worker] // who runs it, or did last
+	crash   bool                   // the turn's: a handler did not return
 
 	mu        sync.Mutex // guards what follows, and what mailbox says of itself
 	state     state
@@ -87,9 +87,7 @@ type instance struct {
 	born      bool // it took the place of another, and its constructor has returned
 	strategy  Strategy
 	limit     int32
-	next      *instance // the actor that took its place
-	announced bool      // its life is published
-	handled   uint64    // messages of batches that are done
+	announced bool // its life is published
 	box       *mailbox
 	rare      *rare
 }
@@ -106,6 +104,8 @@ type rare struct {
 	done    chan struct{} // closed after the terminal event
 	watches map[*watch]struct{}
 	links   map[subjects.ActorID]struct{}
+	next    *instance // the actor that took its place
+	handled uint64    // messages, when the mailbox is gone
 	family  *family
 }
 
@@ -208,15 +208,7 @@ func (in *instance) abandon(e ending, failed bool) {
 func (in *instance) wake() {
 	if in.phase == resting {
 		in.phase = between
-		in.proc.turns.n.Add(1)
-		go in.loop()
-	}
-}
-
-// loop handles everything there is and ends; the next message starts it again.
-func (in *instance) loop() {
-	defer in.proc.turns.done()
-	for in.step() {
+		in.proc.turns.start(in)
 	}
 }
 
@@ -261,6 +253,10 @@ func (in *instance) step() bool {
 		in.mu.Unlock()
 		in.finish()
 		in.terminate()
+	case b != nil && b.lingers > 0:
+		b.lingers--
+		in.mu.Unlock()
+		runtime.Gosched()
 	default:
 		in.phase = resting
 		if b != nil {
@@ -328,8 +324,7 @@ func (in *instance) crashed(p any) (goOn bool) {
 		ctx.answer.settle(nil, err)
 	}
 	if p == nil {
-		in.proc.turns.n.Add(1)
-		go in.loop()
+		in.proc.turns.start(in)
 		return false
 	}
 	return true

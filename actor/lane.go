@@ -139,6 +139,7 @@ func (l *laneOf[M, R]) ask(in *instance, lt *letter[M, R]) {
 	ctx := &rp.ctx
 	ctx.from, ctx.answer, ctx.mail = lt.from, rp, true
 	in.turning = ctx
+	in.box.asked = true
 	v, err := l.b.handle(in.actor, ctx, lt.m)
 	if err != nil {
 		l.n.failed.Add(1)

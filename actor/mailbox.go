@@ -33,14 +33,18 @@ type mailbox struct {
 	taken     []run  // the batch: changes under the lock, on the turn
 	total     uint32 // messages in taken: the same
 	claimed   atomic.Uint32
-	interrupt atomic.Bool // the turn must look at the actor before it claims a message
+	handled   uint64       // guarded by the lock: messages of batches that are done
+	since     atomic.Int64 // when the handler that runs was seen to start, by Proc.now
+	interrupt atomic.Bool  // the turn must look at the actor before it claims a message
 
-	claims uint32  // the turn's own copy of claimed
-	at     int     // the turn's: the run of the batch that is handled
-	served int     // the turn's: how many of that run are
-	sample sample  // the turn's: a message of the batch
-	stamp  int64   // the turn's: the time it was taken up, when that is known
-	self   Context // the turn's: of every message that nobody waits for
+	claims  uint32  // the turn's own copy of claimed
+	at      int     // the turn's: the run of the batch that is handled
+	served  int     // the turn's: how many of that run are
+	sample  sample  // the turn's: a message of the batch
+	asked   bool    // the turn's: somebody waited for an answer of the batch
+	lingers int     // the turn's: how often it lets others run before it rests; several who were answered will ask again
+	stamp   int64   // the turn's: the time it was taken up, when that is known
+	self    Context // the turn's: of every message that nobody waits for
 }
 
 // slot is a lane and the endpoint it was looked up by last.
@@ -65,6 +69,7 @@ type sample struct {
 const (
 	sampleEvery = 64 // a power of two: pushes wraps
 	stampEvery  = 16 // how many messages of a batch share a look at the clock
+	patientFor  = 16 // how many messages wait for the worker of their sender; with more another one starts
 )
 
 // find returns the slot of an endpoint, and makes it; nil when the actor has no such endpoint. The
@@ -123,8 +128,9 @@ func (in *instance) refusal(to *slot, endpoint string) *Error {
 	return to.full
 }
 
-// arrived puts a message that was added to a lane in its place, and wakes the actor. The lock is held.
-func (in *instance) arrived(at *slot, now int64) {
+// arrived puts a message that was added to a lane in its place, and wakes the actor, on w if
+// that is free. The lock is held.
+func (in *instance) arrived(at *slot, now int64, w *worker) {
 	b := in.box
 	if last := len(b.order) - 1; last >= 0 && b.order[last].slot == at {
 		b.order[last].n++
@@ -140,7 +146,10 @@ func (in *instance) arrived(at *slot, now int64) {
 		b.picked = sample{at: uint32(b.queued), sent: now}
 	}
 	b.pushes++
-	in.wake()
+	if in.phase == resting {
+		in.phase = between
+		in.proc.turns.startAfter(w, in)
+	}
 }
 
 // send puts a message into the mailbox, or says why not. ok is false when the actor takes other
@@ -154,10 +163,17 @@ func send[M, R any](in *instance, s *spec, lt letter[M, R], now int64) (ok bool,
 		in.mu.Unlock()
 		return true, err
 	}
+	if lt.from != nil && in.box.queued == patientFor {
+		lt.from.yield() // more than one worker has use for
+	}
 	l, ok := to.lane.(*laneOf[M, R])
 	if ok {
 		l.push(lt)
-		in.arrived(to, now)
+		var w *worker
+		if lt.from != nil && lt.reply == nil { // a sender that waits cannot run it
+			w = lt.from.worker.Load()
+		}
+		in.arrived(to, now, w)
 	}
 	in.mu.Unlock()
 	return ok, nil
@@ -172,7 +188,7 @@ func (in *instance) deliver(d *Delivery) error {
 		return in.refusal(to, d.Port)
 	}
 	to.lane.put(d)
-	in.arrived(to, 0)
+	in.arrived(to, 0, nil)
 	return nil
 }
 
@@ -197,7 +213,11 @@ func (in *instance) done() {
 		r.lane.counts().handled += uint64(r.n)
 		r.lane.handled()
 	}
-	in.handled += uint64(b.total)
+	b.handled += uint64(b.total)
+	if b.asked && b.total > 1 {
+		b.lingers = 2
+	}
+	b.asked = false
 	b.taken, b.total = b.taken[:0], 0
 	b.claims = 0
 	b.claimed.Store(0)
@@ -237,7 +257,7 @@ func (in *instance) look(n uint32) {
 	if now == 0 || n > 1 {
 		now = in.proc.now()
 	}
-	in.since.Store(now)
+	b.since.Store(now)
 	if n == b.sample.at {
 		b.sample.started = now
 	}

@@ -48,7 +48,7 @@ type Proc struct {
 	loud     zerolog.Logger // log, thinned out, for what a peer can cause
 	sender   *link.Sender
 	receiver *link.Receiver
-	turns    group // goroutines that run actors and their tasks
+	turns    workers
 	epoch    time.Time
 	seats    *seats
 	nextPort atomic.Uint64
@@ -178,6 +178,7 @@ func (p *Proc) Close(ctx context.Context) error {
 	p.forgetPorts(func(string) bool { return true }, p.stopped())
 	p.seats.close()
 	if p.turns.wait(ctx) {
+		p.turns.close()
 		return nil
 	}
 	return stuck(all)

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-	"weak"
 )
 
 // reply is where a caller in this process waits for an answer. The first one counts.
@@ -102,14 +101,14 @@ func (s *seat) wake() {
 }
 
 // seats are the places where callers of a proc wait. One alarm serves all: a timer for every call
-// costs more than the call. The pool lets unused seats go; all knows the others without keeping them.
+// costs more than the call.
 type seats struct {
 	now   func() int64 // the proc's clock
 	pool  sync.Pool
 	alarm atomic.Int64 // when the timer fires; MaxInt64: it does not
 
 	mu    sync.Mutex // guards the fields below
-	all   []weak.Pointer[seat]
+	all   roster[seat]
 	timer *time.Timer
 }
 
@@ -148,16 +147,7 @@ func (ss *seats) add() *seat {
 	s := &seat{woken: make(chan struct{}, 1)}
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
-	if len(ss.all) == cap(ss.all) { // before it grows
-		live := ss.all[:0]
-		for _, w := range ss.all {
-			if w.Value() != nil {
-				live = append(live, w)
-			}
-		}
-		ss.all = live
-	}
-	ss.all = append(ss.all, weak.Make(s))
+	ss.all.add(s)
 	return s
 }
 
@@ -182,11 +172,7 @@ func (ss *seats) ring() {
 	defer ss.mu.Unlock()
 	ss.alarm.Store(math.MaxInt64)
 	now, next := ss.now(), int64(math.MaxInt64)
-	for _, w := range ss.all {
-		s := w.Value()
-		if s == nil {
-			continue
-		}
+	ss.all.each(func(s *seat) {
 		switch until := s.until.Load(); {
 		case until == 0:
 		case until <= now:
@@ -195,7 +181,7 @@ func (ss *seats) ring() {
 		default:
 			next = min(next, until)
 		}
-	}
+	})
 	ss.setAlarm(next)
 }
 

@@ -56,7 +56,10 @@ func Current[A any](ref Ref[A]) Ref[A] {
 	}
 	for in != nil {
 		in.mu.Lock()
-		next := in.next
+		var next *instance
+		if in.rare != nil {
+			next = in.rare.next
+		}
 		in.mu.Unlock()
 		if next == nil {
 			return Ref[A]{id: in.id(), via: ref.via, in: in}

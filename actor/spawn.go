@@ -91,9 +91,10 @@ func (p *Proc) Spawn(ctx context.Context, s Spawning) (subjects.ActorID, error) 
 // birth is how an actor comes to be, and comes to be again.
 type birth struct {
 	Spawning
-	over  bool                   // its constructor has returned, or panicked
-	told  chan error             // holds one: what became of the constructor; nil: nobody asks
-	begun func(*instance, error) // the same, for whoever starts an actor again
+	over     bool                   // its constructor has returned, or panicked
+	told     chan error             // holds one: what became of the constructor; nil: nobody asks
+	replaces *instance              // the actor whose place this one takes; nil: none
+	begun    func(*instance, error) // the same, for whoever starts an actor again
 }
 
 func (p *Proc) spawn(ctx context.Context, parent *instance, s Spawning) (*instance, error) {
@@ -153,8 +154,9 @@ func (s *Spawning) check() error {
 // bear makes an actor under its name and starts it: its constructor is its first turn, so no message
 // is handled before. old is the actor whose place it takes, when it does.
 func (p *Proc) bear(def *Def, parent *instance, b *birth, old *instance) (*instance, error) {
+	b.replaces = old
 	in := &instance{
-		proc: p, def: def, name: b.Name, parent: parent, birth: b, replaces: old,
+		proc: p, def: def, name: b.Name, parent: parent, birth: b,
 		announced: b.Announce, strategy: b.Strategy, limit: mailboxSize,
 	}
 	switch {
@@ -172,7 +174,7 @@ func (p *Proc) bear(def *Def, parent *instance, b *birth, old *instance) (*insta
 	}
 	if old != nil {
 		old.mu.Lock()
-		old.next = in
+		old.rarely().next = in
 		old.mu.Unlock()
 	}
 	in.mu.Lock()

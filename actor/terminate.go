@@ -91,7 +91,7 @@ func (in *instance) terminate() {
 		in.state = failed
 	}
 	if b := in.box; b != nil {
-		in.handled += uint64(b.claims)
+		in.rare.handled = b.handled + uint64(b.claims)
 	}
 	r := in.rare // there is one: it holds why the actor ends
 	if !r.plain() || in.over || in.ported {

@@ -106,6 +106,9 @@ func (e Endpoint[A, M, R]) callHere(ctx context.Context, from, to *instance, m M
 		p.seats.leave(rp.seat)
 		return v, err, ok && !to.replaced()
 	}
+	if from != nil {
+		from.yield()
+	}
 	v, err = rp.wait(ctx, done, e.d.name)
 	return v, err, true
 }
