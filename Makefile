@@ -29,7 +29,7 @@ demo: ## count words on two hosts, kill a proc, see it noticed; CORPUS=dir picks
 	go build -o bin/ ./cmd/hostd
 	go run ./examples/wordcount --hostd bin/hostd $(if $(CORPUS),'$(CORPUS)')
 
-bench: ## ours against a raw NATS baseline; ONLY=regexp picks rows, REPEATS=n
+bench: ## ours against raw NATS, a floor and other libraries; ONLY=regexp picks rows, REPEATS=n
 	@go run -C bench . -only '$(ONLY)' -repeats '$(REPEATS)'
 
 lint: bin/golangci-lint bin/deadcode ## golangci-lint, and functions that no program and no test reaches

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,21 +16,47 @@ import (
 
 // The forms that readers of the report rely on.
 var (
-	rowForm    = regexp.MustCompile(`^row=([a-z0-9-]+) ours=[0-9]+\.[0-9]{2} base=[0-9]+\.[0-9]{2} base_name=[a-z0-9-]+ unit=(us|ms) ratio=[0-9]+\.[0-9]{3} n=([0-9]+)$`)
+	rowForm    = regexp.MustCompile(`^row=([A-Za-z0-9-]+) ours=[0-9]+\.[0-9]{2} base=[0-9]+\.[0-9]{2} base_name=[a-z0-9.@/-]+ unit=(ns|us|ms|B|asks/s) ratio=[0-9]+\.[0-9]{3} n=([0-9]+)$`)
 	canaryForm = regexp.MustCompile(`^canary=spin median=[0-9.]+ min=[0-9.]+ max=[0-9.]+ unit=ms spread=[0-9.]+% n=[0-9]+ disturbed=(yes|no)$`)
 )
 
 func TestRow_showsMediansAndTheirRatio(t *testing.T) {
-	r := row{"call-latency", "nats-request", "us"}
+	r := row{name: "call-latency", unit: "us"}
 	require.Equal(t, "row=call-latency ours=120.50 base=100.00 base_name=nats-request unit=us ratio=1.205 n=3",
-		r.line([]float64{999, 100, 120.5}, []float64{1, 100, 101}))
+		r.line(score{oursName, []float64{999, 100, 120.5}}, []score{{"nats-request", []float64{1, 100, 101}}}))
+}
+
+func TestRow_keepsOursOverTheBaseWhenMoreIsBetter(t *testing.T) {
+	r := row{name: "local-ask-64", unit: "asks/s", more: true}
+	require.Equal(t, "row=local-ask-64 ours=300.00 base=200.00 base_name=b@v2 unit=asks/s ratio=1.500 n=1",
+		r.line(score{oursName, []float64{300}}, []score{{"a@v1", []float64{100}}, {"b@v2", []float64{200}}}))
+}
+
+func TestBENCH6_theBaseIsTheBestByItsMedianInTheRowsDirection(t *testing.T) {
+	bases := []score{
+		{"middle", []float64{20, 20, 20}},
+		{"low", []float64{1000, 10, 11}},  // the worst mean
+		{"high", []float64{0, 31, 30}},    // the least minimum
+		{"level", []float64{11, 10, 100}}, // as good as low, but later
+	}
+	require.Equal(t, "low", row{}.best(bases).name)
+	require.Equal(t, "high", row{more: true}.best(bases).name)
+}
+
+func TestRow_notesEveryContender(t *testing.T) {
+	var out, notes bytes.Buffer
+	row{name: "r", unit: "ns"}.report([]score{{oursName, []float64{3, 1, 2}}, {"a@v1", []float64{5}}, {"b@v2", []float64{4}}}, &out, &notes)
+	require.Equal(t, "r: ours median=2.00 min=1.00 max=3.00 unit=ns n=3\n"+
+		"r: a@v1 median=5.00 min=5.00 max=5.00 unit=ns n=1\n"+
+		"r: b@v2 median=4.00 min=4.00 max=4.00 unit=ns n=1\n", notes.String())
+	require.Equal(t, "row=r ours=2.00 base=4.00 base_name=b@v2 unit=ns ratio=0.500 n=3\n", out.String())
 }
 
 func TestFamilies_haveRowsOfTheForm(t *testing.T) {
 	seen := map[string]bool{}
 	for _, f := range families() {
 		for _, r := range f.rows {
-			require.Regexp(t, rowForm, r.line([]float64{2}, []float64{1}))
+			require.Regexp(t, rowForm, r.line(score{oursName, []float64{2}}, []score{{"base", []float64{1}}}))
 			require.False(t, seen[r.name], "two rows are named %s", r.name)
 			seen[r.name] = true
 		}
@@ -79,9 +106,10 @@ func TestParse_refusesWhatMakesNoSense(t *testing.T) {
 	for _, c := range []struct{ args, want string }{
 		{"-only [", "-only: error parsing regexp"},
 		{"-only nosuchrow", `-only "nosuchrow" matches no row; there are call-latency, `},
-		{"-repeats 0", "-repeats 0 -samples 2000: want at least 1 of each"},
+		{"-repeats 0", "-repeats 0 -samples 2000 -shrink 1: want at least 1 of each"},
 		{"-repeats many", `invalid value "many" for flag -repeats`},
 		{"-samples -1", "want at least 1 of each"},
+		{"-shrink 0", "want at least 1 of each"},
 		{"call", `unexpected argument "call": rows are chosen by -only`},
 	} {
 		_, err := parse(strings.Fields(c.args), io.Discard)
@@ -101,19 +129,38 @@ func TestPlay_refusesAnUnknownRole(t *testing.T) {
 	require.Equal(t, 2, play("nobody", strings.NewReader(""), io.Discard))
 }
 
-func TestRun_measuresEveryRow(t *testing.T) {
-	s, err := parse([]string{"-repeats", "1", "-samples", "20"}, io.Discard)
+// Rows against peers need modules that a test cannot count on; they differ from those against the
+// floor in nothing but the program of the base.
+func TestRun_measuresEveryRowThatNeedsNoPeer(t *testing.T) {
+	const pattern = "^call|^cast|^spawn-8$|-floor$"
+	s, err := parse([]string{"-only", pattern, "-repeats", "1", "-samples", "20", "-shrink", "1000"}, io.Discard)
 	require.NoError(t, err)
 	var out, notes bytes.Buffer
 	require.NoError(t, run(t.Context(), s, &out, &notes), notes.String())
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
-	names := rowNames()
+	names := slices.DeleteFunc(rowNames(), func(name string) bool { return !s.only.MatchString(name) })
+	require.Len(t, names, 5+8)
 	require.Len(t, lines, len(names)+1, out.String())
 	for i, name := range names {
 		require.Regexp(t, rowForm, lines[i])
 		require.Equal(t, []string{name, "1"}, submatches(rowForm, lines[i], 1, 3))
 	}
 	require.Regexp(t, canaryForm, lines[len(names)])
+	requireNoStrays(t)
+}
+
+// A module that cannot be had is like a peer whose folder is not there.
+func TestRun_rowsThatNeedAPeerThatCannotBeBuiltFailAndTheOthersRun(t *testing.T) {
+	t.Chdir(t.TempDir())
+	s, err := parse([]string{"-only", "local-ask-p50", "-repeats", "1", "-shrink", "1000"}, io.Discard)
+	require.NoError(t, err)
+	var out bytes.Buffer
+	err = run(t.Context(), s, &out, io.Discard)
+	require.ErrorContains(t, err, "local-ask-p50: build peer hollywood@v1.0.5 in peers/hollywood: stat peers/hollywood/go.mod")
+	require.ErrorContains(t, err, "run the benchmarks in the folder of their source")
+	require.Equal(t, 1, strings.Count(out.String(), "row="), out.String())
+	require.Contains(t, out.String(), "row=local-ask-p50-floor ")
+	require.Regexp(t, canaryForm, strings.TrimSpace(out.String()[strings.Index(out.String(), "canary="):]))
 	requireNoStrays(t)
 }
 

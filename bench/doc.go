@@ -7,9 +7,10 @@
 //	row=call-latency ours=… base=… base_name=nats-request unit=us ratio=… n=9
 //	canary=spin median=… min=… max=… unit=ms spread=… n=… disturbed=no
 //
-// What a person wants to know meanwhile goes to stderr.
+// What a person wants to know meanwhile goes to stderr, with a line for everybody who took part in a
+// row: name, median, least and most.
 //
-// # Rows
+// # Rows between processes
 //
 //   - call-latency, call-latency-p99: a Call of 64 bytes, answered with the same, to an actor in
 //     another process; against a NATS request and its reply between two processes.
@@ -23,25 +24,53 @@
 // Latencies are the median (or the 99th percentile) of one repeat of -samples messages, one in
 // flight.
 //
+// # Rows within one process
+//
+// They compare actor runtimes: package bench/local says what each of the workloads does, bench/ours
+// how castnet takes part. The base is the best of the peers, which are other actor libraries for Go
+// (their programs are in bench/peers), each used as its own documentation and benchmarks use it.
+//
+//   - local-tell-1to1-0B, local-tell-4to1-0B, local-tell-1to1-64B, local-tell-4to1-64B: ns per
+//     message, of 1,000,000 that 1 or 4 goroutines send to one actor.
+//   - local-ask-p50: ns of an ask, one in flight; the median of 100,000.
+//   - local-ask-64: asks per second from 64 goroutines to one actor, of 200,000.
+//   - spawn-time, spawn-bytes: ns until an actor has started, and bytes of heap and stack while it
+//     is idle, for each of 100,000.
+//   - savina-pingpong, savina-counting, savina-forkjoin-throughput, savina-forkjoin-create,
+//     savina-threadring, savina-chameneos, savina-big: ms for all of it.
+//   - the first eight with -floor at their end: the same against mutexq, which is a mutex, two
+//     slices and a goroutine (bench/floor).
+//
+// In local-ask-64, and its -floor, more is better, and so is a ratio above 1; in all other rows less
+// is. -shrink divides what these rows do, to try them out: the numbers then mean little.
+//
 // # Method
 //
-//   - BENCH-1: ours and the base are measured in the same run, between the same kinds of processes
-//     and through the same server, in turns: ours, base, ours, base …
-//   - BENCH-2: each side has a repeat that does not count before the first that does, and this
-//     process collects its garbage before each.
+//   - BENCH-1: ours and the bases are measured in the same run, between the same kinds of processes
+//     and, where there is a server, through the same one, in turns: ours, base, ours, base …
+//   - BENCH-2: each side has a repeat that does not count before the first that does, and the
+//     process that measures collects its garbage before each.
 //   - BENCH-3: a row shows medians over the repeats; its ratio is the median of ours over that of
 //     the base. Only ratios of one run mean something.
 //   - BENCH-4: the same fixed work on every CPU is timed before and after each measurement. When
 //     its spread exceeds 10 % of its median, something else was running, and the last line says so.
 //   - BENCH-5: no process outlives a run that ends or is interrupted. When it is killed they follow
 //     within seconds.
+//   - BENCH-6: where there are several bases, the row shows the one with the best median in this
+//     run, by the direction of the row. When one of them cannot be had there is no row.
+//   - BENCH-7: a peer is pinned to the version that base_name shows, in a module of its own, so that
+//     it runs with the dependency versions it chooses itself. It is built when a row needs it.
+//   - BENCH-8: within one process, everybody (ours and the floor, too) is a child that is asked for
+//     the workload and does nothing between its turns. It has a new system for each repeat, and is a
+//     new process where actors are spawned.
 //
 // The server, the host agent, and everybody who answers are processes of their own: this program
-// again, in the role that an environment variable names. All run on loopback ports the system
-// chooses. Each ends when the pipe on its stdin does, which no end of its parent can prevent.
+// again, in the role that an environment variable names, or a peer. All run on loopback ports the
+// system chooses. Each ends when the pipe on its stdin does, which no end of its parent can prevent.
 //
 // # Failure
 //
-// A flag that makes no sense is exit code 2; a measurement that fails, or is interrupted, ends the
-// run with exit code 1. Rows that were finished before stand. A step that hangs fails after 30 s.
+// A flag that makes no sense is exit code 2. A row that fails is no line; the others are measured
+// all the same, and the run ends with exit code 1 and says why. So does a run that is interrupted,
+// at once. A step that hangs fails after 40 s, the build of a peer after 10 minutes.
 package main

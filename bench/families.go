@@ -1,31 +1,63 @@
 package main
 
-import "context"
+import (
+	"context"
+	"slices"
+
+	"github.com/castnet-io/castnet/bench/local"
+)
 
 // family is rows that come out of one measurement.
 type family struct {
 	rows  []row
-	setup func(context.Context, *rig, settings) (contest, error)
+	setup func(context.Context, *ground) (contest, error)
 }
 
 // row is one line of the report, before it has numbers.
-type row struct{ name, base, unit string }
+type row struct {
+	name, unit string
+	more       bool // more is better
+}
+
+// contest is a family ready to be measured: ours, and what it is measured against. What it started
+// belongs to the ground.
+type contest []contender
+
+// contender is one of a contest. The first is ours.
+type contender struct {
+	name string
+	do   side
+}
 
 // side does one repeat and returns a value for each row of its family.
 type side func(context.Context) ([]float64, error)
 
-// contest is a family ready to be measured. What it started belongs to the rig.
-type contest struct{ ours, base side }
+// oursName is how notes call the first of a contest.
+const oursName = "ours"
+
+// against is a contest of two.
+func against(base string, ours, theirs side) contest {
+	return contest{{oursName, ours}, {base, theirs}}
+}
 
 // families is everything that can be measured, in the order of the report.
 func families() []family {
 	const us, ms = "us", "ms"
-	return []family{
-		{[]row{{"call-latency", "nats-request", us}, {"call-latency-p99", "nats-request", us}}, callContest},
-		{[]row{{"cast-gather-8", "nats-publish-8-replies", us}}, gatherContest},
-		{[]row{{"cast-reduce-8", "nats-publish-8-replies", us}}, reduceContest},
-		{[]row{{"spawn-8", "exec-connect-publish", ms}}, spawnContest},
+	all := []family{
+		{[]row{{"call-latency", us, false}, {"call-latency-p99", us, false}}, onRig(callContest)},
+		{[]row{{"cast-gather-8", us, false}}, onRig(gatherContest)},
+		{[]row{{"cast-reduce-8", us, false}}, onRig(reduceContest)},
+		{[]row{{"spawn-8", ms, false}}, onRig(spawnContest)},
 	}
+	for _, w := range local.Workloads() {
+		all = append(all, family{[]row{{w.Name, w.Unit, w.More}}, peersContest(w)})
+	}
+	for _, w := range local.Workloads() {
+		if hasFloor(w) {
+			all = append(all, family{[]row{{w.Name + floorSuffix, w.Unit, w.More}}, floorContest(w)})
+		}
+	}
+	return all
 }
 
 func (f family) names() []string {
@@ -39,7 +71,7 @@ func (f family) names() []string {
 func rowNames() []string {
 	var names []string
 	for _, f := range families() {
-		names = append(names, f.names()...)
+		names = slices.Concat(names, f.names())
 	}
 	return names
 }

@@ -16,6 +16,7 @@ import (
 const (
 	payloadSize = 64
 	members     = 8 // of a cast, or to be spawned
+	rawCastName = "nats-publish-8-replies"
 )
 
 func payload() []byte { return bytes.Repeat([]byte{'x'}, payloadSize) }
@@ -57,10 +58,10 @@ func workers(ctx context.Context, r *rig, n int) (mesh.ActorMesh[*Worker], error
 	return mesh.Spawn(ctx, procs, worker, "workers", struct{}{})
 }
 
-func callContest(ctx context.Context, r *rig, s settings) (contest, error) {
+func callContest(ctx context.Context, r *rig) (contest, error) {
 	w, err := workers(ctx, r, 1)
 	if err != nil {
-		return contest{}, err
+		return nil, err
 	}
 	ref, m := w.Ref(0), payload()
 	ours := func(ctx context.Context) error {
@@ -74,13 +75,13 @@ func callContest(ctx context.Context, r *rig, s settings) (contest, error) {
 		}
 		return expect(nil, len(answer.Data), payloadSize)
 	}
-	return contest{latency(s.samples, ours, 0.5, 0.99), latency(s.samples, base, 0.5, 0.99)}, nil
+	return against("nats-request", latency(r.samples, ours, 0.5, 0.99), latency(r.samples, base, 0.5, 0.99)), nil
 }
 
-func gatherContest(ctx context.Context, r *rig, s settings) (contest, error) {
+func gatherContest(ctx context.Context, r *rig) (contest, error) {
 	w, err := workers(ctx, r, members)
 	if err != nil {
-		return contest{}, err
+		return nil, err
 	}
 	m := payload()
 	ours := func(ctx context.Context) error {
@@ -92,13 +93,13 @@ func gatherContest(ctx context.Context, r *rig, s settings) (contest, error) {
 		return expect(err, bytes, members*payloadSize)
 	}
 	base, err := rawCast(r, m)
-	return contest{latency(s.samples, ours, 0.5), latency(s.samples, base, 0.5)}, err
+	return against(rawCastName, latency(r.samples, ours, 0.5), latency(r.samples, base, 0.5)), err
 }
 
-func reduceContest(ctx context.Context, r *rig, s settings) (contest, error) {
+func reduceContest(ctx context.Context, r *rig) (contest, error) {
 	w, err := workers(ctx, r, members)
 	if err != nil {
-		return contest{}, err
+		return nil, err
 	}
 	m := payload()
 	ours := func(ctx context.Context) error {
@@ -106,7 +107,7 @@ func reduceContest(ctx context.Context, r *rig, s settings) (contest, error) {
 		return expect(err, int(sum), members*payloadSize)
 	}
 	base, err := rawCast(r, m)
-	return contest{latency(s.samples, ours, 0.5), latency(s.samples, base, 0.5)}, err
+	return against(rawCastName, latency(r.samples, ours, 0.5), latency(r.samples, base, 0.5)), err
 }
 
 // rawCast is a cast by hand: one publish, and one reply from each member, who must be known by

@@ -48,6 +48,7 @@ type settings struct {
 	only    *regexp.Regexp
 	repeats int
 	samples int
+	shrink  int
 }
 
 // parse reads the command line. What is wrong with it is the error, usage goes to help.
@@ -58,14 +59,15 @@ func parse(args []string, help io.Writer) (settings, error) {
 	only := flags.String("only", "", "measure the rows whose name matches this `regexp`; empty: all")
 	flags.IntVar(&s.repeats, "repeats", 5, "repeats of each side of a row")
 	flags.IntVar(&s.samples, "samples", 2000, "messages in one repeat of a latency row")
+	flags.IntVar(&s.shrink, "shrink", 1, "divide the work of the rows within one process by this, to try them out")
 	if err := flags.Parse(args); err != nil {
 		return s, err
 	}
 	if flags.NArg() > 0 {
 		return s, fmt.Errorf("unexpected argument %q: rows are chosen by -only", flags.Arg(0))
 	}
-	if s.repeats < 1 || s.samples < 1 {
-		return s, fmt.Errorf("-repeats %d -samples %d: want at least 1 of each", s.repeats, s.samples)
+	if s.repeats < 1 || s.samples < 1 || s.shrink < 1 {
+		return s, fmt.Errorf("-repeats %d -samples %d -shrink %d: want at least 1 of each", s.repeats, s.samples, s.shrink)
 	}
 	var err error
 	if s.only, err = regexp.Compile(*only); err != nil {

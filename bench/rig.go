@@ -3,9 +3,6 @@ package main
 import (
 	"context"
 	"crypto/rand"
-	"errors"
-	"fmt"
-	"slices"
 
 	"github.com/nats-io/nats.go"
 
@@ -19,16 +16,27 @@ import (
 //	bench ── net, raw ──▶ server ◀── host ──▶ procs (ours)
 //	                         ▲────── responders, starters (base)
 type rig struct {
+	*ground
 	url, token string
 	raw        *nats.Conn    // the base's
 	net        *mesh.Net     // ours
 	hosts      mesh.HostMesh // the one
-	closers    []func(context.Context) error
 }
 
-// newRig starts a rig. It is to be closed even when there is an error.
-func newRig(ctx context.Context) (*rig, error) {
-	r := &rig{token: rand.Text()}
+// onRig is the setup of a family that needs one.
+func onRig(setup func(context.Context, *rig) (contest, error)) func(context.Context, *ground) (contest, error) {
+	return func(ctx context.Context, g *ground) (contest, error) {
+		r, err := newRig(ctx, g)
+		if err != nil {
+			return nil, err
+		}
+		return setup(ctx, r)
+	}
+}
+
+// newRig starts a rig, which ends with the ground it is on, also when there is an error.
+func newRig(ctx context.Context, g *ground) (*rig, error) {
+	r := &rig{ground: g, token: rand.Text()}
 	server, err := r.start(ctx, serverRole)
 	if err != nil {
 		return r, err
@@ -57,7 +65,7 @@ func (r *rig) start(ctx context.Context, roles ...string) ([]string, error) {
 	children := make([]*child, 0, len(roles))
 	r.later(func(context.Context) error { return endChildren(children...) })
 	for _, role := range roles {
-		c, err := startChild(role, r.env()...)
+		c, err := startRole(role, r.env()...)
 		if err != nil {
 			return nil, err
 		}
@@ -65,7 +73,7 @@ func (r *rig) start(ctx context.Context, roles ...string) ([]string, error) {
 	}
 	var said []string
 	for _, c := range children {
-		line, err := c.ready(ctx)
+		line, err := c.line(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -76,20 +84,3 @@ func (r *rig) start(ctx context.Context, roles ...string) ([]string, error) {
 
 // env tells a child how to reach the server.
 func (r *rig) env() []string { return []string{urlEnv + "=" + r.url, tokenEnv + "=" + r.token} }
-
-// later has something closed with the rig, before what was there earlier.
-func (r *rig) later(f func(context.Context) error) { r.closers = append(r.closers, f) }
-
-// close takes the rig down, also when the run was interrupted.
-func (r *rig) close() error {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	var errs []error
-	for _, f := range slices.Backward(r.closers) {
-		errs = append(errs, f(ctx))
-	}
-	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("clean up: %w", err)
-	}
-	return nil
-}

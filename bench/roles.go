@@ -12,6 +12,9 @@ import (
 
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/agent/host"
+	"github.com/castnet-io/castnet/bench/floor"
+	"github.com/castnet-io/castnet/bench/local"
+	"github.com/castnet-io/castnet/bench/ours"
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/bus/embed"
 )
@@ -29,6 +32,8 @@ const (
 	hostRole      = "host"      // a castnet host
 	responderRole = "responder" // answers messages; the base of calls and casts
 	starterRole   = "starter"   // connects and says so; the base of spawning
+	actorsRole    = "actors"    // castnet's actors in one process
+	floorRole     = "floor"     // mutexq; the floor of those
 )
 
 // The subjects of the baselines.
@@ -38,10 +43,12 @@ const (
 	readySubject = "bench.ready"
 )
 
-// play is the life of a child. It says one line on out when it is ready, and ends when in does.
+// play is the life of a child. Those that run workloads answer what in asks; the others say one line
+// on out when they are ready. All end when in does.
 func play(name string, in io.Reader, out io.Writer) int {
 	roles := map[string]func(in io.Reader, out io.Writer) error{
 		serverRole: playServer, hostRole: playHost, responderRole: playResponder, starterRole: playStarter,
+		actorsRole: serve(ours.New), floorRole: serve(floor.New),
 	}
 	role, ok := roles[name]
 	if !ok {
@@ -53,6 +60,11 @@ func play(name string, in io.Reader, out io.Writer) int {
 		return 1
 	}
 	return 0
+}
+
+// serve is a role that runs workloads.
+func serve(makeSystem local.Maker) func(in io.Reader, out io.Writer) error {
+	return func(in io.Reader, out io.Writer) error { return local.Serve(in, out, makeSystem) }
 }
 
 // untilEnd says that the role is ready and waits for the end of in.

@@ -9,77 +9,93 @@ import (
 )
 
 // run measures what was asked for. Rows go to out as they are ready, the verdict on the machine at
-// the end; notes tell a person what goes on.
-func run(ctx context.Context, s settings, out, notes io.Writer) error {
+// the end; notes tell a person what goes on. A family that fails is an error at the end: the others
+// are measured all the same.
+func run(ctx context.Context, s settings, out, notes io.Writer) (err error) {
 	var c canary
 	fmt.Fprintf(notes, "%s %s/%s, %d CPUs\n", runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.GOMAXPROCS(0))
+	b := newBuilds(notes)
+	defer func() { err = errors.Join(err, b.close()) }()
+	var failed []error
 	for _, f := range families() {
 		if !s.matches(f.names()) {
 			continue
 		}
+		name := f.rows[0].name
 		c.sing()
-		results, err := measure(ctx, f, s, notes)
+		results, err := measure(ctx, f, &ground{settings: s, builds: b, notes: notes})
+		if ctx.Err() != nil {
+			return fmt.Errorf("%s: %w", name, errors.Join(errors.New("interrupted"), err))
+		}
 		if err != nil {
-			if ctx.Err() != nil {
-				err = errors.Join(errors.New("interrupted"), err)
-			}
-			return fmt.Errorf("%s: %w", f.rows[0].name, err)
+			fmt.Fprintf(notes, "%s: failed\n", name)
+			failed = append(failed, fmt.Errorf("%s: %w", name, err))
+			continue
 		}
 		c.sing()
 		for i, r := range f.rows {
 			if s.only.MatchString(r.name) {
-				fmt.Fprintln(out, r.line(results.ours.column(i), results.base.column(i)))
+				r.report(results.scores(i), out, notes)
 			}
 		}
 	}
 	fmt.Fprintln(out, c.line())
-	return nil
+	return errors.Join(failed...)
 }
 
-// samples holds the values of a side: one line per repeat, one column per row of the family.
-type samples [][]float64
+// report writes a row, and everybody who took part in it.
+func (r row) report(scores []score, out, notes io.Writer) {
+	for _, s := range scores {
+		fmt.Fprintln(notes, r.note(s))
+	}
+	fmt.Fprintln(out, r.line(scores[0], scores[1:]))
+}
 
-func (s samples) column(i int) []float64 {
-	var out []float64
-	for _, line := range s {
-		out = append(out, line[i])
+// results is what a measurement brought, by contender, repeat and row of the family.
+type results []result
+
+type result struct {
+	name    string
+	repeats [][]float64
+}
+
+// scores is the results of one row.
+func (rs results) scores(row int) []score {
+	out := make([]score, len(rs))
+	for i, r := range rs {
+		out[i].name = r.name
+		for _, values := range r.repeats {
+			out[i].values = append(out[i].values, values[row])
+		}
 	}
 	return out
 }
 
-// results is what a measurement brought.
-type results struct{ ours, base samples }
-
-// measure sets a family up on a rig of its own, so that no row runs beside another's processes,
-// and repeats both sides in turns (BENCH-1, BENCH-2).
-func measure(ctx context.Context, f family, s settings, notes io.Writer) (res results, err error) {
-	fmt.Fprintf(notes, "%s: setting up\n", f.rows[0].name)
-	r, err := newRig(ctx)
-	defer func() { err = errors.Join(err, r.close()) }()
+// measure sets a family up on ground of its own, so that no row runs beside another's processes,
+// and repeats all sides in turns (BENCH-1, BENCH-2).
+func measure(ctx context.Context, f family, g *ground) (rs results, err error) {
+	fmt.Fprintf(g.notes, "%s: setting up\n", f.rows[0].name)
+	defer func() { err = errors.Join(err, g.close()) }()
+	contest, err := f.setup(ctx, g)
 	if err != nil {
-		return res, err
+		return nil, err
 	}
-	c, err := f.setup(ctx, r, s)
-	if err != nil {
-		return res, err
+	rs = make(results, len(contest))
+	for i := range g.repeats + 1 {
+		for j, c := range contest {
+			values, err := once(ctx, c.do)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", c.name, err)
+			}
+			if i == 0 { // warm-up
+				continue
+			}
+			fmt.Fprintf(g.notes, "%s: repeat %d of %d: %s %.1f %s\n",
+				f.rows[0].name, i, g.repeats, c.name, values, f.rows[0].unit)
+			rs[j] = result{c.name, append(rs[j].repeats, values)}
+		}
 	}
-	for i := range s.repeats + 1 {
-		ours, err := once(ctx, c.ours)
-		if err != nil {
-			return res, fmt.Errorf("ours: %w", err)
-		}
-		base, err := once(ctx, c.base)
-		if err != nil {
-			return res, fmt.Errorf("base %s: %w", f.rows[0].base, err)
-		}
-		if i == 0 { // warm-up
-			continue
-		}
-		fmt.Fprintf(notes, "%s: repeat %d of %d: ours %.1f, base %.1f %s\n",
-			f.rows[0].name, i, s.repeats, ours, base, f.rows[0].unit)
-		res.ours, res.base = append(res.ours, ours), append(res.base, base)
-	}
-	return res, nil
+	return rs, nil
 }
 
 // once does one repeat, on a heap that was just collected.

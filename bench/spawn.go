@@ -11,12 +11,12 @@ import (
 	"github.com/castnet-io/castnet/mesh/shape"
 )
 
-func spawnContest(_ context.Context, r *rig, _ settings) (contest, error) {
+func spawnContest(_ context.Context, r *rig) (contest, error) {
 	ready := make(chan *nats.Msg, members)
 	if _, err := r.raw.ChanSubscribe(readySubject, ready); err != nil {
-		return contest{}, err
+		return nil, err
 	}
-	return contest{spawnOurs(r), spawnBase(r, ready)}, r.raw.FlushTimeout(patience)
+	return against("exec-connect-publish", spawnOurs(r), spawnBase(r, ready)), r.raw.FlushTimeout(patience)
 }
 
 // spawnOurs spawns a mesh; stopping it is not timed.
@@ -39,7 +39,7 @@ func spawnBase(r *rig, ready <-chan *nats.Msg) side {
 		defer func() { err = errors.Join(err, endChildren(children...)) }()
 		start := time.Now()
 		for range members {
-			c, err := startChild(starterRole, r.env()...)
+			c, err := startRole(starterRole, r.env()...)
 			if err != nil {
 				return nil, err
 			}

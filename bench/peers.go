@@ -1,0 +1,39 @@
+package main
+
+import (
+	"github.com/castnet-io/castnet/bench/local"
+)
+
+// peer is an actor library that ours is measured against.
+type peer struct {
+	name, version string // of its module
+	dir           string // of its program; also its name in the folder where all are built
+	args          []string
+	variant       string // what the args stand for in the report; "" for its defaults
+}
+
+func (p peer) String() string {
+	s := p.name + "@" + p.version
+	if p.variant != "" {
+		s += "/" + p.variant
+	}
+	return s
+}
+
+// peersFor are those that a workload is measured against. Hollywood's inbox takes 28 KB of an actor
+// unless it is told to be small; where actors are made it takes part both ways.
+func peersFor(w local.Workload) []peer {
+	hollywood := peer{name: "hollywood", version: "v1.0.5", dir: "hollywood"}
+	small := hollywood
+	small.args, small.variant = []string{"-inbox", "16"}, "inbox16"
+	all := []peer{
+		hollywood,
+		{name: "protoactor-go", version: "v0.0.0-20240822202345-3c0e61ca19c9", dir: "protoactor"},
+		{name: "goakt", version: "v4.2.13", dir: "goakt"},
+	}
+	switch w.Name {
+	case "spawn-time", "spawn-bytes", "savina-forkjoin-create":
+		all = append(all, small)
+	}
+	return all
+}
