@@ -49,6 +49,8 @@ internal/supervise
 	what becomes of children is a decision about events: without clock, goroutine or actor, every order of them can be tried
 actor < bus internal/link internal/supervise internal/wire subjects mesh/shape
 	agents and controllers are ordinary actors: the runtime must not know cast, agent, controller or mesh
+actor/actortest < actor bus/bustest bus/embed subjects
+	users test their actors with it, alone; what runs in production must not carry a test kit
 cast < actor bus internal/link internal/wire subjects mesh/shape
 	plan, route, gather and fold work on any mesh of refs, so they know no lifecycle; the router takes messages off the bus
 agent < actor bus subjects mesh/shape ; internal/wire
@@ -91,7 +93,7 @@ github.com/fxamacker/cbor/v2 < internal/wire
 	one set of encoding modes, so that golden vectors hold for every message
 golang.org/x/sys < internal/launch agent/proc
 	system calls are process craft, and live behind its build tags
-github.com/rs/zerolog < bus bus/embed bus/bustest internal/link internal/launch actor cast agent/proc controller agent/host mesh cmd/hostd cmd/client tests
+github.com/rs/zerolog < bus bus/embed bus/bustest internal/link internal/launch actor actor/actortest cast agent/proc controller agent/host mesh cmd/hostd cmd/client tests
 	every log line; values (subjects, mesh/shape, internal/wire, agent) have nothing to log
 github.com/rs/zerolog/log
 	the global logger: a logger is passed by value in options
@@ -107,7 +109,7 @@ github.com/jedib0t/go-pretty/v6 < cmd/client
 	tables and progress bars are for programs that a person looks at
 github.com/mattn/go-isatty < cmd/hostd cmd/client examples/wordcount
 	only a program that a person looks at asks whether one does
-github.com/stretchr/testify < bus/bustest tests
+github.com/stretchr/testify < bus/bustest actor/actortest tests
 	assertions are for tests
 go.uber.org/goleak < bus/bustest tests
 	leak checks are for tests

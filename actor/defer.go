@@ -18,7 +18,7 @@ type debt interface{ settle(v any, err error) }
 // time, it takes over nothing and its Reply reaches nobody.
 func Defer[R any](ctx *Context) *Deferred[R] {
 	d := &Deferred[R]{in: ctx.in}
-	if ctx.over.Load() || ctx.owed != nil || !ctx.in.owe(d) {
+	if ctx.over.Load() || ctx != ctx.in.turning || ctx.owed != nil || !ctx.in.owe(d) {
 		log := ctx.in.log()
 		log.Error().Msg("Defer a second time, or after the handler had returned")
 		return d

@@ -44,7 +44,7 @@ func (d *directory) add(in *instance) error {
 		return d.closed
 	case in.name == clientName:
 		return errorf(CodeInvalid, in.id().String(), "", "that is the name of code that is not an actor: take another")
-	case taken && !old.info().Status.Terminal():
+	case taken && !old.status().Terminal():
 		return errorf(CodeInvalid, in.id().String(), "", "an actor of that name is there already")
 	}
 	d.byName[in.name] = in

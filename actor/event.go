@@ -155,6 +155,7 @@ func (in *instance) happened(s Status) Event {
 	e, p := in.event(s, end), in.proc
 	switch {
 	case e.Failed():
+		p.lastFailure.Store(&e)
 		p.log.Error().Str("actor", e.Actor).Str("type", e.Type).Msg("actor failed: " + e.Reason)
 		p.Emit(e)
 	case in.announced:

@@ -42,6 +42,9 @@ func newFamily(s Strategy) *family {
 func (f *family) add(in *instance, r Restart) {
 	f.members[in] = f.next
 	f.next++
+	if in.birth.again { // it has the place and the policy of that one
+		return
+	}
 	if f.state == nil && (r != Restart{} || f.strategy != OneForOne) {
 		f.state = supervise.New[*instance](supervise.Strategy(f.strategy))
 		for _, older := range slices.Backward(f.youngestFirst()) {
@@ -82,7 +85,7 @@ func (in *instance) family() *family {
 // adopt makes an actor the child of its parent; nil stands for the proc.
 func (p *Proc) adopt(parent, in *instance, r Restart) error {
 	if parent == nil {
-		if r != (Restart{}) {
+		if r != (Restart{}) && !in.birth.again { // else the lock is held, and it is in the family
 			p.roots.mu.Lock()
 			defer p.roots.mu.Unlock()
 			p.roots.family.add(in, r)
@@ -91,7 +94,7 @@ func (p *Proc) adopt(parent, in *instance, r Restart) error {
 	}
 	parent.mu.Lock()
 	defer parent.mu.Unlock()
-	if parent.over || parent.state.terminal() {
+	if parent.over || parent.winding || parent.state.terminal() {
 		return parent.why()
 	}
 	rare := parent.rarely()
@@ -146,23 +149,22 @@ func (in *instance) endChildren(ctx context.Context, f *family, over bool) {
 //go:noinline
 func (in *instance) bereave() {
 	p, e := in.proc, in.happened(in.state.status())
-	why := supervise.Stopped
-	switch {
-	case in.onRequest || in.grouped:
-		why = supervise.Asked
-	case e.Failed():
-		why = supervise.Failed
-	}
 	parent := in.parent
 	if parent == nil {
-		p.roots.enter(p, func(o owner) { p.roots.family.ended(o, in, e, why) })
+		p.roots.enter(p, func(o owner) {
+			p.roots.family.remove(in)
+			p.roots.family.ended(o, in, e)
+		})
 		return
 	}
 	parent.mu.Lock()
 	f := parent.rare.family
 	f.remove(in)
+	if e.Failed() {
+		parent.rare.failure = &e
+	}
 	parent.mu.Unlock()
-	parent.post(func(ctx *Context) { f.ended(childrenOf{parent, ctx}, in, e, why) })
+	parent.post(func(ctx *Context) { f.ended(childrenOf{parent, ctx}, in, e) })
 }
 
 // owner is whose family it is.
@@ -177,17 +179,27 @@ type owner interface {
 }
 
 // ended decides what follows an end.
-func (f *family) ended(o owner, in *instance, e Event, why supervise.End) {
-	if in.birth != nil && in.birth.replaces != nil && !in.born { // its start has failed, and that was told
+func (f *family) ended(o owner, in *instance, e Event) {
+	in.mu.Lock()
+	asked, grouped := in.onRequest, in.grouped
+	in.mu.Unlock()
+	why := supervise.Stopped
+	switch {
+	case asked || grouped:
+		why = supervise.Asked
+	case e.Failed():
+		why = supervise.Failed
+	}
+	if in.birth != nil && in.birth.again && !in.born { // its start has failed, and that was told
 		return
 	}
 	if f.state == nil || !f.state.Has(in) {
-		o.over(e, e.Failed(), "")
+		o.over(e, why == supervise.Failed, "")
 		return
 	}
 	f.ends[in] = e
 	f.told(o, in, why)
-	if in.grouped && in.onRequest { // to end with its group was one thing, not to come again is another
+	if grouped && asked { // to end with its group was one thing, not to come again is another
 		f.told(o, in, supervise.Asked)
 	}
 }
@@ -201,11 +213,18 @@ func (f *family) told(o owner, in *instance, why supervise.End) {
 	}
 }
 
+// knows reports whether the end of an actor was told and its fate is open. Before that ended itself
+// sees that the actor was asked to stop.
+func (f *family) knows(in *instance) bool {
+	_, told := f.ends[in]
+	return told && f.state.Has(in)
+}
+
 // unwanted takes it that an actor that has ended is not to come again.
 func (p *Proc) unwanted(in *instance) {
 	if in.parent == nil {
 		p.roots.enter(p, func(o owner) {
-			if f := p.roots.family; f.state != nil && f.state.Has(in) {
+			if f := p.roots.family; f.knows(in) {
 				f.told(o, in, supervise.Asked)
 			}
 		})
@@ -213,7 +232,7 @@ func (p *Proc) unwanted(in *instance) {
 	}
 	parent := in.parent
 	parent.post(func(ctx *Context) {
-		if f := parent.rare.family; f.state != nil && f.state.Has(in) {
+		if f := parent.rare.family; f.knows(in) {
 			f.told(childrenOf{parent, ctx}, in, supervise.Asked)
 		}
 	})

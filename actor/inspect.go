@@ -1,78 +1,81 @@
 package actor
 
 import (
+	"context"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/castnet-io/castnet/internal/link"
+	"github.com/castnet-io/castnet/subjects"
 )
 
-// Info is a look at one actor.
+// Info is a look at an actor or a proc: the same for both, and for whatever is made of them. It is
+// taken without a handler, so it tells of one that does not return, too. Fields are append-only.
 type Info struct {
-	Name    string `json:"name"`
-	Type    string `json:"type"`
+	Kind    string `json:"kind"` // KindActor or KindProc
+	ID      string `json:"id"`
+	Name    string `json:"name"` // of an actor
+	Type    string `json:"type,omitempty"`
 	Status  Status `json:"status"`
-	Reason  string `json:"reason,omitempty"`
-	Queued  int    `json:"queued"`
-	Handled uint64 `json:"handled"`
+	Reason  string `json:"reason,omitempty"` // why it ends or has ended
+	Queued  int    `json:"queued"`           // messages that wait
+	Handled uint64 `json:"handled"`          // messages whose handler was called
 
 	Current string        `json:"current,omitempty"` // the endpoint whose handler runs
-	For     time.Duration `json:"for,omitempty"`     // how long; up to 15 handlers of a burst before it are counted in
+	For     time.Duration `json:"for,omitempty"`     // for how long; up to 15 handlers of a burst before it are counted in
+
+	Endpoints []EndpointInfo `json:"endpoints,omitempty"` // those that were called, by name
+	Parent    string         `json:"parent,omitempty"`    // the actor whose child it is
+	Children  []string       `json:"children,omitempty"`  // actors: its own, of a proc those without a parent; at most 1,000, by name
+	Successor string         `json:"successor,omitempty"` // the actor that took its place
+	Failure   *Event         `json:"failure,omitempty"`   // its own, or the last of its children or actors
+
+	Peers []Peer `json:"peers,omitempty"` // of a proc: the order of messages with the 1,000 processes it last spoke to
+	Stats *Stats `json:"stats,omitempty"` // of a proc
 }
 
-// info looks at the actor. It takes the actor's lock for a moment, and never waits for a handler.
-func (in *instance) info() Info {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	i := Info{Name: in.name, Type: in.def.name, Status: in.state.status()}
-	if in.rare != nil {
-		i.Reason, i.Handled = in.event(i.Status, in.rare.end).Reason, in.rare.handled
-	}
-	b := in.box
-	if b == nil {
-		return i
-	}
-	claimed := b.claimed.Load()
-	if in.over {
-		claimed = b.seized
-	} else {
-		i.Queued = b.queued + int(b.total-claimed)
-	}
-	i.Handled = b.handled + uint64(claimed)
-	if in.phase == handling && claimed > 0 {
-		i.Current = b.endpointAt(claimed)
-		i.For = time.Duration(in.proc.now() - b.since.Load())
-	}
-	return i
+// EndpointInfo counts the messages of one endpoint of an actor.
+type EndpointInfo struct {
+	Name    string `json:"name"`
+	Handled uint64 `json:"handled"`
+	Failed  uint64 `json:"failed"` // handlers that returned an error
+	Waited  Timing `json:"waited"` // from the mailbox to the handler
+	Ran     Timing `json:"ran"`    // in the handler
 }
 
-// endpointAt names the endpoint of the n-th message of the batch. The lock is held.
-func (b *mailbox) endpointAt(n uint32) string {
-	for _, r := range b.taken {
-		if n <= uint32(r.n) {
-			return r.lane.bound().name
-		}
-		n -= uint32(r.n)
+// Timing is how long something took, looked at for one message in 64.
+type Timing struct {
+	Samples uint64        `json:"samples"`
+	Mean    time.Duration `json:"mean"`
+	Max     time.Duration `json:"max"`
+}
+
+// Peer is the order of messages with another process: it says how far each side is, and whether one
+// of them has refused to go on.
+type Peer struct {
+	Process  subjects.ProcessID `json:"process"`
+	Sent     uint64             `json:"sent"`     // the number of the last message to it
+	Received uint64             `json:"received"` // the number of the last that was taken from it
+	Answers  bool               `json:"answers"`  // it was heard from
+	Broken   string             `json:"broken,omitempty"`
+}
+
+// maxListed bounds the lists of an Info.
+const maxListed = 1000
+
+// Inspect looks at one actor of any proc, also while its handler does not return.
+func (p *Proc) Inspect(ctx context.Context, id subjects.ActorID) (Info, error) {
+	if !id.IsValid() {
+		return Info{}, errorf(CodeInvalid, "", "", "inspect: want the ID of an actor, got %q", id)
 	}
-	return ""
+	return Open[Info](p.call(ctx, clientName, id, portInfo, None{}))
 }
 
-// counts are what a lane counts.
-type counts struct {
-	handled uint64 // guarded by the lock
-	failed  atomic.Uint64
-	waited  timing // guarded by the lock
-	ran     timing // guarded by the lock
-}
-
-// timing sums up durations that were sampled.
-type timing struct {
-	n          uint64
-	total, max time.Duration
-}
-
-func (t *timing) add(d time.Duration) {
-	t.n++
-	t.total += d
-	t.max = max(t.max, d)
+// InspectProc is Inspect for a proc.
+func (p *Proc) InspectProc(ctx context.Context, id subjects.ProcID) (Info, error) {
+	return p.Inspect(ctx, id.Actor(clientName))
 }
 
 // Actor looks at one actor; false when the proc never had one of that name.
@@ -92,4 +95,138 @@ func (p *Proc) Actors() []Info {
 		infos[i] = in.info()
 	}
 	return infos
+}
+
+// Info looks at the proc itself.
+func (p *Proc) Info() Info {
+	i := Info{Kind: KindProc, ID: p.id.String(), Status: Running}
+	for _, in := range p.directory.all() {
+		queued, handled, status := in.load()
+		i.Queued += queued
+		i.Handled += handled
+		if in.parent == nil && !status.Terminal() {
+			i.Children = append(i.Children, in.name)
+		}
+	}
+	i.Children = listed(i.Children)
+	i.Failure = p.lastFailure.Load()
+	p.mu.Lock()
+	switch {
+	case p.failure != nil:
+		i.Status, i.Reason = Failed, p.failure.Text
+	case p.closing:
+		i.Status = Stopping
+	}
+	p.mu.Unlock()
+	for _, peer := range link.Peers(p.sender, p.receiver, maxListed) {
+		i.Peers = append(i.Peers, Peer(peer))
+	}
+	stats := p.Stats()
+	i.Stats = &stats
+	return i
+}
+
+// load is the part of an Info that a proc sums up.
+func (in *instance) load() (queued int, handled uint64, s Status) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.rare != nil {
+		handled = in.rare.handled
+	}
+	b := in.box
+	if b == nil {
+		return 0, handled, in.state.status()
+	}
+	claimed := b.claimed.Load()
+	if in.over {
+		return 0, b.handled + uint64(b.seized), in.state.status()
+	}
+	return b.queued + int(b.total-claimed), b.handled + uint64(claimed), in.state.status()
+}
+
+// info looks at the actor. It takes the actor's lock for a moment, and never waits for a handler.
+func (in *instance) info() Info {
+	i := Info{Kind: KindActor, ID: in.id().String(), Name: in.name, Type: in.def.name}
+	i.Queued, i.Handled, i.Status = in.load()
+	if in.parent != nil {
+		i.Parent = in.parent.name
+	}
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if r := in.rare; r != nil {
+		e := in.event(in.state.status(), r.end)
+		i.Reason = e.Reason
+		if i.Failure = r.failure; in.state == failed {
+			i.Failure = &e
+		}
+		if r.next != nil {
+			i.Successor = r.next.name
+		}
+		if r.family != nil {
+			for child := range r.family.members {
+				i.Children = append(i.Children, child.name)
+			}
+			i.Children = listed(i.Children)
+		}
+	}
+	b := in.box
+	if b == nil {
+		return i
+	}
+	for _, s := range b.lanes {
+		i.Endpoints = append(i.Endpoints, s.lane.counts().info(s.lane.bound().name))
+	}
+	slices.SortFunc(i.Endpoints, func(a, b EndpointInfo) int { return strings.Compare(a.Name, b.Name) })
+	if claimed := b.claimed.Load(); in.phase == handling && claimed > 0 {
+		i.Current = b.endpointAt(claimed)
+		i.For = time.Duration(in.proc.now() - b.since.Load())
+	}
+	return i
+}
+
+func listed(names []string) []string {
+	slices.Sort(names)
+	return names[:min(len(names), maxListed)]
+}
+
+// endpointAt names the endpoint of the n-th message of the batch. The lock is held.
+func (b *mailbox) endpointAt(n uint32) string {
+	for _, r := range b.taken {
+		if n <= uint32(r.n) {
+			return r.lane.bound().name
+		}
+		n -= uint32(r.n)
+	}
+	return ""
+}
+
+// counts are what a lane counts.
+type counts struct {
+	handled uint64 // guarded by the lock: of batches that are done
+	failed  atomic.Uint64
+	waited  timing // guarded by the lock
+	ran     timing // guarded by the lock
+}
+
+func (c *counts) info(name string) EndpointInfo {
+	return EndpointInfo{name, c.handled, c.failed.Load(), c.waited.info(), c.ran.info()}
+}
+
+// timing sums up durations.
+type timing struct {
+	n          uint64
+	total, max time.Duration
+}
+
+func (t *timing) add(d time.Duration) {
+	t.n++
+	t.total += d
+	t.max = max(t.max, d)
+}
+
+func (t *timing) info() Timing {
+	if t.n == 0 {
+		return Timing{}
+	}
+	return Timing{t.n, t.total / time.Duration(t.n), t.max}
 }

@@ -79,6 +79,7 @@ type instance struct {
 	phase     phase
 	begun     bool // its constructor was called
 	over      bool // nothing more is handled
+	winding   bool // it is wound up: it takes in no more children
 	failed    bool // it ends as Failed
 	closed    bool // its terminal event is out
 	ported    bool // it has opened ports
@@ -105,6 +106,7 @@ type rare struct {
 	watches map[*watch]struct{}
 	links   map[subjects.ActorID]struct{}
 	next    *instance // the actor that took its place
+	failure *Event    // the last of a child
 	handled uint64    // messages, when the mailbox is gone
 	family  *family
 }
@@ -121,6 +123,12 @@ func (in *instance) rarely() *rare {
 		in.rare = &rare{}
 	}
 	return in.rare
+}
+
+func (in *instance) status() Status {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return in.state.status()
 }
 
 func (in *instance) id() subjects.ActorID { return in.proc.id.Actor(in.name) }
@@ -218,8 +226,11 @@ func (in *instance) step() bool {
 	in.mu.Lock()
 	in.phase = between
 	b := in.box
-	if b != nil && len(b.taken) > 0 && b.at == len(b.taken) && !in.over {
-		in.done()
+	if b != nil && !in.over {
+		in.unclaim()
+		if len(b.taken) > 0 && b.at == len(b.taken) {
+			in.done()
+		}
 	}
 	switch {
 	case in.state.terminal():
@@ -245,7 +256,6 @@ func (in *instance) step() bool {
 			in.take()
 		}
 		b.interrupt.Store(false)
-		in.unclaim()
 		in.phase = handling
 		in.mu.Unlock()
 		return in.serve()

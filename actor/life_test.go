@@ -129,7 +129,10 @@ func TestACT3_theTerminalEventComesOnceAndAfterTheLastHandler(t *testing.T) {
 	require.False(t, late.Load())
 	require.Equal(t, []string{"stopped"}, es.of(ref.ID().Name))
 	info, _ = p.Actor(ref.ID().Name)
-	require.Equal(t, actor.Info{Name: ref.ID().Name, Type: "box", Status: actor.Stopped, Reason: "enough", Handled: 4}, info)
+	require.Equal(t, actor.Info{
+		Kind: actor.KindActor, ID: ref.ID().String(), Name: ref.ID().Name, Type: "box",
+		Status: actor.Stopped, Reason: "enough", Handled: 4,
+	}, info)
 	require.Nil(t, p.StopActor("nobody", ""))
 }
 

@@ -1,7 +1,6 @@
 package actor
 
 import (
-	"context"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,15 +23,26 @@ func (d Down) Failed() bool { return d.Reason.Code != CodeStopped }
 // that ID is gone: exactly once, also when it is gone already, unless cancel is called before. The
 // actor may live in any proc; in another one the first Monitor of a mesh waits for the server.
 func (c *Context) Monitor(id subjects.ActorID, f func(*Context, Down)) (cancel func(), err error) {
-	in := c.in
-	cancel, err = in.proc.monitor(in.name, id, func(d Down) {
-		in.post(func(ctx *Context) { f(ctx, d) })
+	var over atomic.Bool
+	in, forget := c.in, func() {}
+	quit, err := in.proc.monitor(in.name, id, func(d Down) {
+		in.post(func(ctx *Context) { // after this turn: forget is set by then
+			forget()
+			if !over.Swap(true) {
+				f(ctx, d)
+			}
+		})
 	})
 	if err != nil {
 		return nil, err
 	}
-	forget := in.onEnd(cancel)
-	return func() { forget(); cancel() }, nil
+	forget = in.onEnd(quit)
+	return func() {
+		if !over.Swap(true) {
+			forget()
+			quit()
+		}
+	}, nil
 }
 
 // Monitor is Context.Monitor for code that is not an actor. f runs on a goroutine of the proc, which
@@ -73,15 +83,35 @@ func (in *instance) linkTo(id subjects.ActorID) error {
 	}
 	r.links[id] = struct{}{}
 	in.mu.Unlock()
-	cancel, err := in.proc.monitor(in.name, id, func(d Down) {
+	var forget atomic.Pointer[func()]
+	quit, err := in.proc.monitor(in.name, id, func(d Down) {
 		if d.Failed() {
 			in.fail(ending{code: CodeCascade, reason: "it is linked to " + id.String() + ", which is gone: " + d.Reason.Text, cause: d.Reason.Event})
 		}
+		in.unlink(id)
+		if f := forget.Load(); f != nil {
+			(*f)()
+		}
 	})
-	if err == nil {
-		in.onEnd(cancel)
+	if err != nil {
+		in.unlink(id)
+		return err
 	}
-	return err
+	f := in.onEnd(quit)
+	forget.Store(&f)
+	in.mu.Lock()
+	_, linked := r.links[id]
+	in.mu.Unlock()
+	if !linked { // the other was gone before forget was there
+		f()
+	}
+	return nil
+}
+
+func (in *instance) unlink(id subjects.ActorID) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	delete(in.rare.links, id)
 }
 
 // Ports of every actor that the runtime serves itself: they do not wait for its handler. Their names
@@ -90,7 +120,7 @@ const (
 	portDown   = "_down"   // answered with the actor's end
 	portForget = "_forget" // takes a _down back; the message is its reply port
 	portLink   = "_link"   // the message is the actor to be linked to
-	portInfo   = "_info"   // answered with an Info
+	portInfo   = "_info"   // answered with an Info; of the client: the proc's
 )
 
 // watch is somebody who wants to know of an actor's end. down must not block.
@@ -103,10 +133,10 @@ func (p *Proc) monitor(from string, id subjects.ActorID, down func(Down)) (cance
 	}
 	m := &monitoring{down: down}
 	if id.Proc == p.id {
-		cancel = p.watchHere(id.Name, &watch{m.end})
+		unwatch := p.watchHere(id.Name, &watch{m.end})
 		return func() {
 			m.quit()
-			cancel()
+			unwatch()
 		}, nil
 	}
 	c := &call{to: id, got: func(a Answer) {
@@ -236,6 +266,10 @@ func (p *Proc) system(d *Delivery) error {
 		})
 		return nil
 	case portInfo:
+		if d.Actor == clientName {
+			d.settle(p.Info(), nil)
+			return nil
+		}
 		if in == nil {
 			return errorf(CodeNoActor, target, d.Port, "proc %s has no such actor", p.id)
 		}
@@ -297,12 +331,4 @@ func (r *remoteWatches) forget(reply string) {
 	if cancel != nil {
 		cancel()
 	}
-}
-
-// Inspect looks at one actor of any proc, also at one whose handler does not return.
-func (p *Proc) Inspect(ctx context.Context, id subjects.ActorID) (Info, error) {
-	if !id.IsValid() {
-		return Info{}, errorf(CodeInvalid, "", "", "inspect: want the ID of an actor, got %q", id)
-	}
-	return Open[Info](p.call(ctx, clientName, id, portInfo, None{}))
 }

@@ -57,6 +57,8 @@ type Proc struct {
 	posts    posts
 	observed atomic.Bool // there are observers
 
+	lastFailure atomic.Pointer[Event]
+
 	coordinator func(Event)
 	directory   directory
 	roots       roots

@@ -91,10 +91,10 @@ func (p *Proc) Spawn(ctx context.Context, s Spawning) (subjects.ActorID, error) 
 // birth is how an actor comes to be, and comes to be again.
 type birth struct {
 	Spawning
-	over     bool                   // its constructor has returned, or panicked
-	told     chan error             // holds one: what became of the constructor; nil: nobody asks
-	replaces *instance              // the actor whose place this one takes; nil: none
-	begun    func(*instance, error) // the same, for whoever starts an actor again
+	over  bool                   // its constructor has returned, or panicked
+	told  chan error             // holds one: what became of the constructor; nil: nobody asks
+	again bool                   // it takes the place of another
+	begun func(*instance, error) // the same, for whoever starts an actor again
 }
 
 func (p *Proc) spawn(ctx context.Context, parent *instance, s Spawning) (*instance, error) {
@@ -154,7 +154,7 @@ func (s *Spawning) check() error {
 // bear makes an actor under its name and starts it: its constructor is its first turn, so no message
 // is handled before. old is the actor whose place it takes, when it does.
 func (p *Proc) bear(def *Def, parent *instance, b *birth, old *instance) (*instance, error) {
-	b.replaces = old
+	b.again = old != nil
 	in := &instance{
 		proc: p, def: def, name: b.Name, parent: parent, birth: b,
 		announced: b.Announce, strategy: b.Strategy, limit: mailboxSize,
@@ -218,7 +218,8 @@ func (in *instance) constructed(err error) {
 	if ahead && (in.announced || in.proc.observed.Load()) {
 		in.happened(Running)
 	}
-	if b.Restart == (Restart{}) && b.Point.Extent().Equal(shape.Unit()) {
+	alone := in.parent == nil || in.parent.strategy == OneForOne // else its group may start it again
+	if alone && b.Restart == (Restart{}) && b.Point.Extent().Equal(shape.Unit()) {
 		in.birth = nil // nobody will ask
 	}
 	if b.told != nil {

@@ -31,7 +31,7 @@ func (in *instance) finish() {
 		in.mu.Unlock()
 		return
 	}
-	in.phase = inside
+	in.phase, in.winding = inside, true
 	why := in.why()
 	over, family := in.over, in.family()
 	if in.rare != nil && in.rare.giveUp != nil {
@@ -106,6 +106,9 @@ func (in *instance) terminate() {
 	heard := in.failed || in.announced || in.parent != nil || in.birth != nil || in.proc.observed.Load()
 	in.mu.Unlock()
 
+	if b := in.birth; b != nil && b.begun != nil && !b.over { // it was killed before its first turn
+		b.begun(in, in.refused())
+	}
 	in.proc.directory.retire(in, in.failed)
 	if heard {
 		in.bereave()

@@ -49,6 +49,14 @@ func (r *recent[T]) use(id subjects.ProcessID) *T {
 	return &fresh.state
 }
 
+// newest visits at most limit peers, the one used last first, and does not count as use.
+func (r *recent[T]) newest(limit int, visit func(subjects.ProcessID, *T)) {
+	for e := r.order.Front(); e != nil && limit > 0; e, limit = e.Next(), limit-1 {
+		at := e.Value.(*entry[T])
+		visit(at.id, &at.state)
+	}
+}
+
 func (r *recent[T]) drop(id subjects.ProcessID) {
 	if e, ok := r.items[id]; ok {
 		r.order.Remove(e)
