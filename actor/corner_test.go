@@ -1,7 +1,6 @@
 package actor_test
 
 import (
-	"runtime/debug"
 	"sync"
 	"testing"
 	"testing/synctest"
