@@ -124,6 +124,11 @@ func (p *Proc) post(from string, to subjects.PortID, m any) error {
 			Actor: to.Actor.Name, Port: to.Port, From: p.id.Actor(from), Local: true, Value: m,
 		})
 	}
+	return p.postFar(from, to, m)
+}
+
+// postFar is post to another process.
+func (p *Proc) postFar(from string, to subjects.PortID, m any) error {
 	body, err := wire.Marshal(m)
 	if err != nil {
 		return errorf(CodeInvalid, to.Actor.String(), to.Port, "%v", err)

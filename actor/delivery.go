@@ -25,6 +25,8 @@ type Delivery struct {
 	// Answer is told the outcome exactly once, on any goroutine; it must not block. nil: nobody
 	// waits.
 	Answer func(Answer)
+
+	n uint64 // its number in the sender's sequence; 0: none
 }
 
 // Answer is the outcome of one delivery.

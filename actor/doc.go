@@ -48,6 +48,14 @@
 //     the mail, however much of that waits.
 //   - ACT-10: sending a message within a proc costs no memory of its own when the message holds no
 //     pointers, and an actor at rest holds neither a goroutine nor the room of a burst.
+//   - PORT-1: a once port takes one message. What it does not take does not use it up; who comes
+//     later gets ErrPortGone.
+//   - PORT-2: a port that was given out and is closed is ErrPortGone, one that never was ErrNoEndpoint.
+//   - PORT-3: an accumulating port folds each update it accepts once, in the order of arrival.
+//     Receivers see the latest state; an update that is refused changes nothing.
+//   - PORT-4: Exactly(n) yields one value made of exactly n updates; then the port is gone.
+//   - PORT-5: what a relay accepts goes on once and in order, folded with its neighbours only; what
+//     cannot go is said.
 //   - DEL-2: an error that is Undeliverable says that no handler ran the message. What a handler
 //     returns never is, whatever its code.
 //   - DEL-3: messages of one sender to one actor are handled in the order they were sent, casts

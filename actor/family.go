@@ -1,15 +1,12 @@
 package actor
 
 import (
-	"context"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/castnet-io/castnet/internal/supervise"
-	"github.com/castnet-io/castnet/subjects"
 )
 
 // Supervisor is implemented by actors that decide what their children's ends mean. Supervise runs on
@@ -23,11 +20,11 @@ type Supervisor interface {
 // family is the children of an actor, or the actors of a proc that have no parent and a Restart.
 //
 // What follows an end is decided by supervise.State, on the parent's turn; the proc has a lock of
-// its own for that. members is guarded by the actor's lock, or that of the proc's roots.
+// its own for that.
 type family struct {
-	members map[*instance]uint64 // those that live, and when each came
-	next    uint64
-	empty   chan struct{} // closed when the last has gone; nil: nobody waits for that
+	members map[*instance]uint64 // guarded by the parent's lock: those that live, and when each came
+	next    uint64               // the same
+	empty   chan struct{}        // the same: closed when the last has gone; nil: nobody waits for that
 
 	strategy Strategy
 	state    *supervise.State[*instance] // nil: nobody is ever started again
@@ -38,14 +35,22 @@ func newFamily(s Strategy) *family {
 	return &family{members: map[*instance]uint64{}, strategy: s, ends: map[*instance]Event{}}
 }
 
-// add takes an actor in. The lock is held.
+// add takes a child in. The lock is held.
 func (f *family) add(in *instance, r Restart) {
 	f.members[in] = f.next
 	f.next++
-	if in.birth.again { // it has the place and the policy of that one
-		return
+	if !in.birth.again { // else it is told when it has taken that place
+		f.supervise(in, r)
 	}
-	if f.state == nil && (r != Restart{} || f.strategy != OneForOne) {
+}
+
+// supervise tells who decides about ends of an actor, from the first on that may be started again.
+// The lock is held.
+func (f *family) supervise(in *instance, r Restart) {
+	if f.state == nil {
+		if r == (Restart{}) && f.strategy == OneForOne {
+			return
+		}
 		f.state = supervise.New[*instance](supervise.Strategy(f.strategy))
 		for _, older := range slices.Backward(f.youngestFirst()) {
 			if older != in {
@@ -53,9 +58,7 @@ func (f *family) add(in *instance, r Restart) {
 			}
 		}
 	}
-	if f.state != nil {
-		f.state.Started(in, r.policy())
-	}
+	f.state.Started(in, r.policy())
 }
 
 // remove lets an actor go that has ended. The lock is held.
@@ -74,21 +77,14 @@ func (f *family) youngestFirst() []*instance {
 	})
 }
 
-// family returns the actor's children; nil when it never had one. The lock is held.
-func (in *instance) family() *family {
-	if in.rare == nil {
-		return nil
-	}
-	return in.rare.family
-}
-
 // adopt makes an actor the child of its parent; nil stands for the proc.
 func (p *Proc) adopt(parent, in *instance, r Restart) error {
+	in.heedBirth()
 	if parent == nil {
-		if r != (Restart{}) && !in.birth.again { // else the lock is held, and it is in the family
+		if r != (Restart{}) && !in.birth.again { // else the lock is held
 			p.roots.mu.Lock()
 			defer p.roots.mu.Unlock()
-			p.roots.family.add(in, r)
+			p.roots.family.supervise(in, r)
 		}
 		return nil
 	}
@@ -108,12 +104,16 @@ func (p *Proc) adopt(parent, in *instance, r Restart) error {
 // endChildren stops the children, the youngest first, and waits for them: those of an actor that
 // failed do not handle what is in their mailboxes any more. Those that do not end are killed, and
 // left behind.
-func (in *instance) endChildren(ctx context.Context, f *family, over bool) {
+func (in *instance) endChildren(f *family, over bool) {
 	in.mu.Lock()
 	if f.state != nil {
 		f.state.Stopping()
 	}
-	reason := "its parent ends: " + in.why().Text
+	how := Stopped
+	if in.failed {
+		how = Failed
+	}
+	reason := "its parent " + string(how) + ": " + in.event(how, in.rarely().end).Reason
 	all := f.youngestFirst()
 	empty := make(chan struct{})
 	if len(all) == 0 {
@@ -129,6 +129,8 @@ func (in *instance) endChildren(ctx context.Context, f *family, over bool) {
 			c.asked(reason)
 		}
 	}
+	ctx, cancel := in.windUp()
+	defer cancel()
 	select {
 	case <-empty:
 		return
@@ -144,162 +146,60 @@ func (in *instance) endChildren(ctx context.Context, f *family, over bool) {
 	}
 }
 
-// bereave is the terminal event: it tells observers, and the parent.
+// bereave is the terminal event: it tells observers, and whoever the end is to be dealt with by
+// (ACT-6).
 //
 //go:noinline
 func (in *instance) bereave() {
 	p, e := in.proc, in.happened(in.state.status())
+	in.mu.Lock()
+	told := in.failed && !in.born // to whoever spawned it, by Spawn
+	in.mu.Unlock()
+	if in.parent != nil {
+		in.parent.mu.Lock()
+		in.parent.rare.family.remove(in)
+		if e.Failed() {
+			in.parent.rare.failure = &e
+		}
+		in.parent.mu.Unlock()
+	}
+	switch {
+	case in.birth != nil && in.birth.again: // it never took that place, and that is told
+	case told:
+		p.inFamily(in, func(f *family, o owner) { f.forget(o, in) })
+	default:
+		p.inFamily(in, func(f *family, o owner) { f.ended(o, in, e) })
+	}
+}
+
+// unwanted takes it that an actor that has ended is not to come again.
+func (p *Proc) unwanted(in *instance) {
+	p.inFamily(in, func(f *family, o owner) {
+		if _, known := f.ends[in]; known { // else ended itself sees that it was asked to stop
+			f.forget(o, in)
+		}
+	})
+}
+
+// inFamily does something when the family of an actor may be looked at.
+func (p *Proc) inFamily(in *instance, do func(*family, owner)) {
 	parent := in.parent
 	if parent == nil {
-		p.roots.enter(p, func(o owner) {
-			p.roots.family.remove(in)
-			p.roots.family.ended(o, in, e)
-		})
+		p.roots.enter(p, func(o owner) { do(p.roots.family, o) })
 		return
 	}
-	parent.mu.Lock()
-	f := parent.rare.family
-	f.remove(in)
-	if e.Failed() {
-		parent.rare.failure = &e
-	}
-	parent.mu.Unlock()
-	parent.post(func(ctx *Context) { f.ended(childrenOf{parent, ctx}, in, e) })
+	parent.post(func(ctx *Context) { do(parent.rare.family, childrenOf{parent, ctx}) })
 }
 
 // owner is whose family it is.
 type owner interface {
-	enter(f func(owner)) // later, when the family may be looked at
-	after(d time.Duration, f func(owner))
+	enter(f func(owner))                                  // later, when the family may be looked at
+	after(d time.Duration, f func(owner)) (cancel func()) // cancel then, too
 	proc() *Proc
 	instance() *instance // nil: the proc
 	// over takes the end of one that is not started again. fatal: it is the owner's to deal with;
 	// reason: why it is not started again, when that is not its Restart alone.
 	over(e Event, fatal bool, reason string)
-}
-
-// ended decides what follows an end.
-func (f *family) ended(o owner, in *instance, e Event) {
-	in.mu.Lock()
-	asked, grouped := in.onRequest, in.grouped
-	in.mu.Unlock()
-	why := supervise.Stopped
-	switch {
-	case asked || grouped:
-		why = supervise.Asked
-	case e.Failed():
-		why = supervise.Failed
-	}
-	if in.birth != nil && in.birth.again && !in.born { // its start has failed, and that was told
-		return
-	}
-	if f.state == nil || !f.state.Has(in) {
-		o.over(e, why == supervise.Failed, "")
-		return
-	}
-	f.ends[in] = e
-	f.told(o, in, why)
-	if grouped && asked { // to end with its group was one thing, not to come again is another
-		f.told(o, in, supervise.Asked)
-	}
-}
-
-// told decides what follows an end.
-func (f *family) told(o owner, in *instance, why supervise.End) {
-	f.carryOut(o, f.state.Ended(in, why, time.Now()))
-	if e, undecided := f.ends[in]; undecided && !f.state.Has(in) {
-		delete(f.ends, in)
-		o.over(e, false, "")
-	}
-}
-
-// knows reports whether the end of an actor was told and its fate is open. Before that ended itself
-// sees that the actor was asked to stop.
-func (f *family) knows(in *instance) bool {
-	_, told := f.ends[in]
-	return told && f.state.Has(in)
-}
-
-// unwanted takes it that an actor that has ended is not to come again.
-func (p *Proc) unwanted(in *instance) {
-	if in.parent == nil {
-		p.roots.enter(p, func(o owner) {
-			if f := p.roots.family; f.knows(in) {
-				f.told(o, in, supervise.Asked)
-			}
-		})
-		return
-	}
-	parent := in.parent
-	parent.post(func(ctx *Context) {
-		if f := parent.rare.family; f.knows(in) {
-			f.told(childrenOf{parent, ctx}, in, supervise.Asked)
-		}
-	})
-}
-
-// carryOut does what was decided.
-func (f *family) carryOut(o owner, effects []supervise.Effect[*instance]) {
-	for _, effect := range effects {
-		switch x := effect.(type) {
-		case supervise.Stop[*instance]:
-			x.Key.withGroup()
-		case supervise.Start[*instance]:
-			f.again(o, x.Key)
-		case supervise.Wait[*instance]:
-			o.after(time.Until(x.Until), func(o owner) { f.carryOut(o, f.state.Due(time.Now())) })
-		case supervise.Escalate[*instance]:
-			e := f.ends[x.Key]
-			delete(f.ends, x.Key)
-			o.over(e, true, x.Reason)
-		}
-	}
-}
-
-// again starts an actor in the place of one that has ended. What becomes of its constructor is heard
-// of later.
-func (f *family) again(o owner, old *instance) {
-	b := &birth{Spawning: old.birth.Spawning}
-	label := old.name
-	if cut := len(label) - subjects.UIDLen - 1; cut > 0 && label[cut] == '-' && !strings.Contains(label[cut+1:], "-") {
-		label = label[:cut]
-	}
-	var err error
-	if b.Name, err = subjects.NewName(label); err != nil { // the label is as good as it was
-		panic(err)
-	}
-	var once sync.Once
-	b.begun = func(in *instance, err error) {
-		once.Do(func() {
-			in.born = err == nil
-			o.enter(func(o owner) { f.begun(o, old, in, err) })
-		})
-	}
-	in, err := o.proc().bear(old.def, o.instance(), b, old)
-	if err != nil { // the proc or the parent ends
-		log := o.proc().Log()
-		log.Debug().Err(err).Str("actor", old.name).Msg("not started again")
-		return
-	}
-	o.after(DefaultDeadline, func(owner) {
-		once.Do(func() {
-			in.fail(ending{code: CodeDeadline, reason: "killed: its constructor did not return"})
-			o.enter(func(o owner) { f.begun(o, old, in, ErrDeadline) })
-		})
-	})
-}
-
-// begun takes what became of the constructor of an actor that was started again.
-func (f *family) begun(o owner, old, in *instance, err error) {
-	if err == nil {
-		delete(f.ends, old)
-		f.carryOut(o, f.state.Restarted(old, in, time.Now()))
-		return
-	}
-	e := f.ends[old]
-	e.Status, e.Actor, e.Code, e.Endpoint, e.Reason = string(Failed), in.name, CodeHandler, "", err.Error()
-	f.ends[old] = e
-	f.carryOut(o, f.state.StartFailed(old, time.Now()))
 }
 
 // childrenOf is an actor whose family it is, on its turn.
@@ -312,8 +212,8 @@ func (c childrenOf) enter(f func(owner)) {
 	c.in.post(func(ctx *Context) { f(childrenOf{c.in, ctx}) })
 }
 
-func (c childrenOf) after(d time.Duration, f func(owner)) {
-	c.in.later(max(d, 0), func() { c.enter(f) })
+func (c childrenOf) after(d time.Duration, f func(owner)) (cancel func()) {
+	return c.in.later(max(d, 0), func() { c.enter(f) })
 }
 
 func (c childrenOf) proc() *Proc         { return c.in.proc }
@@ -381,22 +281,25 @@ type rootsOf struct{ p *Proc }
 
 func (o rootsOf) enter(f func(owner)) { o.p.roots.enter(o.p, f) }
 
-func (o rootsOf) after(d time.Duration, f func(owner)) {
+func (o rootsOf) after(d time.Duration, f func(owner)) (cancel func()) {
 	r := &o.p.roots
 	if r.closed {
-		return
+		return func() {}
 	}
 	var t *time.Timer
 	t = time.AfterFunc(max(d, 0), func() {
-		r.mu.Lock()
-		_, there := r.alarms[t]
-		delete(r.alarms, t)
-		r.mu.Unlock()
-		if there {
-			o.enter(f)
-		}
+		o.enter(func(o owner) {
+			if _, there := r.alarms[t]; there {
+				delete(r.alarms, t)
+				f(o)
+			}
+		})
 	})
 	r.alarms[t] = struct{}{}
+	return func() {
+		t.Stop()
+		delete(r.alarms, t)
+	}
 }
 
 func (o rootsOf) proc() *Proc         { return o.p }

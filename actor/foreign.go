@@ -64,7 +64,7 @@ func (p *Proc) logForeign(m ForeignMessage, a Answer) {
 // mayAnswer keeps foreigners from making this proc speak on castnet's own or the server's
 // subjects.
 func (p *Proc) mayAnswer(reply, from string) bool {
-	if strings.HasPrefix(reply, "$") || strings.ContainsAny(reply, "*> \t\r\n") {
+	if !foreignSubject(reply) {
 		return false
 	}
 	if !p.space.Owns(reply) {

@@ -1,6 +1,7 @@
 package actor
 
 import (
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,12 +24,11 @@ func (d Down) Failed() bool { return d.Reason.Code != CodeStopped }
 // that ID is gone: exactly once, also when it is gone already, unless cancel is called before. The
 // actor may live in any proc; in another one the first Monitor of a mesh waits for the server.
 func (c *Context) Monitor(id subjects.ActorID, f func(*Context, Down)) (cancel func(), err error) {
-	var over atomic.Bool
-	in, forget := c.in, func() {}
-	quit, err := in.proc.monitor(in.name, id, func(d Down) {
-		in.post(func(ctx *Context) { // after this turn: forget is set by then
-			forget()
-			if !over.Swap(true) {
+	in := c.in
+	var off atomic.Bool
+	cancel, err = in.monitor(id, func(d Down) {
+		in.post(func(ctx *Context) {
+			if !off.Load() {
 				f(ctx, d)
 			}
 		})
@@ -36,19 +36,26 @@ func (c *Context) Monitor(id subjects.ActorID, f func(*Context, Down)) (cancel f
 	if err != nil {
 		return nil, err
 	}
-	forget = in.onEnd(quit)
 	return func() {
-		if !over.Swap(true) {
-			forget()
-			quit()
-		}
+		off.Store(true)
+		cancel()
 	}, nil
+}
+
+// monitor is Proc.monitor for an actor: the watch ends with it.
+func (in *instance) monitor(id subjects.ActorID, down func(Down)) (cancel func(), err error) {
+	m := &monitoring{down: down}
+	cancel, err = in.proc.monitor(m, in.name, id)
+	if err == nil {
+		m.left(in.watch(&watch{func(Down) { cancel() }}))
+	}
+	return cancel, err
 }
 
 // Monitor is Context.Monitor for code that is not an actor. f runs on a goroutine of the proc, which
 // it must not block.
 func (p *Proc) Monitor(id subjects.ActorID, f func(Down)) (cancel func(), err error) {
-	return p.monitor(clientName, id, f)
+	return p.monitor(&monitoring{down: f}, clientName, id)
 }
 
 // Link ties two actors together: when one of them ends otherwise than by stopping, the other fails
@@ -67,7 +74,7 @@ func (c *Context) Link(id subjects.ActorID) error {
 		}
 		return nil
 	}
-	return in.proc.post(in.name, id.Port(portLink), in.id())
+	return in.proc.post(clientName, id.Port(portLink), in.id()) // it is not the actor's to have back
 }
 
 // linkTo makes this actor fail with another one.
@@ -83,29 +90,17 @@ func (in *instance) linkTo(id subjects.ActorID) error {
 	}
 	r.links[id] = struct{}{}
 	in.mu.Unlock()
-	var forget atomic.Pointer[func()]
-	quit, err := in.proc.monitor(in.name, id, func(d Down) {
+	_, err := in.monitor(id, func(d Down) {
 		if d.Failed() {
 			in.fail(ending{code: CodeCascade, reason: "it is linked to " + id.String() + ", which is gone: " + d.Reason.Text, cause: d.Reason.Event})
-		}
-		in.unlink(id)
-		if f := forget.Load(); f != nil {
-			(*f)()
+		} else {
+			in.unlink(id)
 		}
 	})
 	if err != nil {
 		in.unlink(id)
-		return err
 	}
-	f := in.onEnd(quit)
-	forget.Store(&f)
-	in.mu.Lock()
-	_, linked := r.links[id]
-	in.mu.Unlock()
-	if !linked { // the other was gone before forget was there
-		f()
-	}
-	return nil
+	return err
 }
 
 func (in *instance) unlink(id subjects.ActorID) {
@@ -126,69 +121,75 @@ const (
 // watch is somebody who wants to know of an actor's end. down must not block.
 type watch struct{ down func(Down) }
 
-// monitor tells down, once, when an actor is gone.
-func (p *Proc) monitor(from string, id subjects.ActorID, down func(Down)) (cancel func(), err error) {
+// monitor starts a watch that is told, once, when an actor is gone.
+func (p *Proc) monitor(m *monitoring, from string, id subjects.ActorID) (cancel func(), err error) {
 	if !id.IsValid() {
 		return nil, errorf(CodeInvalid, "", "", "monitor: want the ID of an actor, got %q", id)
 	}
-	m := &monitoring{down: down}
 	if id.Proc == p.id {
-		unwatch := p.watchHere(id.Name, &watch{m.end})
-		return func() {
-			m.quit()
-			unwatch()
-		}, nil
+		m.left(p.watchHere(id.Name, &watch{m.end}))
+		return func() { m.quit() }, nil
 	}
 	c := &call{to: id, got: func(a Answer) {
 		if a.Err != nil {
-			m.end(Down{id, plainError(a.Err)})
+			m.end(gone(id, a.Err))
 		}
 	}}
 	reply, done, err := p.ask(c, from, portDown, None{}, time.Time{})
-	switch e := plainError(err); {
+	switch {
 	case err == nil:
-		m.begun(done)
-	case e.Code == CodeProcDead || e.Code == CodeLinkBroken:
-		m.end(Down{id, e})
+		m.left(done)
+	case errors.Is(err, ErrProcDead) || errors.Is(err, ErrLinkBroken):
+		m.end(gone(id, err))
 		return func() {}, nil
 	default:
 		return nil, err
 	}
 	return func() {
-		if m.quit() {
-			_ = p.post(from, id.Port(portForget), reply) // when it cannot be sent the watch is over, too
+		if m.quit() { // when this cannot be sent the watch is over, too
+			_ = p.post(clientName, id.Port(portForget), reply)
 		}
 	}, nil
 }
 
-// monitoring is one watch from the watcher's side.
+// gone says of an actor in another proc why it is gone.
+func gone(id subjects.ActorID, err error) Down {
+	e := plainError(err)
+	e.Actor, e.Endpoint = id.String(), ""
+	return Down{id, e}
+}
+
+// monitoring is one watch from the watcher's side. It ends once: when the actor is gone, or by its
+// owner.
 type monitoring struct {
 	down func(Down)
 
-	mu   sync.Mutex
+	mu   sync.Mutex // guards the fields below
 	over bool
-	done func() // ends what it needs on the bus; nil: nothing
+	undo []func() // takes back what it left elsewhere
 }
 
-// begun says what is to be done in the end.
-func (m *monitoring) begun(done func()) {
+// left says how to take back something that the watch left elsewhere.
+func (m *monitoring) left(undo func()) {
 	m.mu.Lock()
 	over := m.over
-	m.done = done
+	if !over {
+		m.undo = append(m.undo, undo)
+	}
 	m.mu.Unlock()
 	if over {
-		done()
+		undo()
 	}
 }
 
 // quit ends the watch without a word; false: it has ended.
 func (m *monitoring) quit() bool {
 	m.mu.Lock()
-	over, done := m.over, m.done
-	m.over = true
+	over, undo := m.over, m.undo
+	m.over, m.undo = true, nil
 	m.mu.Unlock()
-	if !over && done != nil {
-		done()
+	for _, f := range undo {
+		f()
 	}
 	return !over
 }
@@ -202,17 +203,20 @@ func (m *monitoring) end(d Down) {
 
 // watchHere watches an actor of this proc. The watch ends with the actor, or by cancel.
 func (p *Proc) watchHere(name string, w *watch) (cancel func()) {
-	id := p.id.Actor(name)
-	in := p.find(name)
-	if in == nil {
-		w.down(Down{id, errorf(CodeNoActor, id.String(), "", "proc %s has no such actor", p.id)})
-		return func() {}
+	if in := p.find(name); in != nil {
+		return in.watch(w)
 	}
+	id := p.id.Actor(name)
+	w.down(Down{id, errorf(CodeNoActor, id.String(), "", "proc %s has no such actor", p.id)})
+	return func() {}
+}
+
+func (in *instance) watch(w *watch) (cancel func()) {
 	in.mu.Lock()
 	if in.state.terminal() {
 		why := in.why()
 		in.mu.Unlock()
-		w.down(Down{id, why})
+		w.down(Down{in.id(), why})
 		return func() {}
 	}
 	defer in.mu.Unlock()
@@ -226,12 +230,6 @@ func (p *Proc) watchHere(name string, w *watch) (cancel func()) {
 		defer in.mu.Unlock()
 		delete(r.watches, w)
 	}
-}
-
-// onEnd runs f when the actor ends, unless forget is called before. f must not block.
-func (in *instance) onEnd(f func()) (forget func()) {
-	w := &watch{func(Down) { f() }}
-	return in.proc.watchHere(in.name, w)
 }
 
 // system serves the runtime's own ports of an actor of this proc.
@@ -249,15 +247,18 @@ func (p *Proc) system(d *Delivery) error {
 		if err := d.read(&reply); err != nil {
 			return errorf(CodeBadMessage, target, d.Port, "%v", err)
 		}
-		p.remote.forget(reply)
+		p.remote.forget(reply, d.From.Proc)
 		return nil
 	case portLink:
 		var other subjects.ActorID
 		if err := d.read(&other); err != nil {
 			return errorf(CodeBadMessage, target, d.Port, "%v", err)
 		}
-		if in == nil {
-			return errorf(CodeNoActor, target, d.Port, "proc %s has no such actor", p.id)
+		if other.Proc != d.From.Proc {
+			return errorf(CodeBadMessage, target, d.Port, "want a link to an actor of %s, which says so, got %q", d.From.Proc, other)
+		}
+		if in == nil { // whoever wants the link watches it, too
+			return nil
 		}
 		p.turns.run(func() { // it may wait for the server
 			if err := in.linkTo(other); err != nil {
@@ -284,51 +285,98 @@ func (d *Delivery) read(to any) error { return d.Format.Decode(d.Raw, to) }
 
 // watchFor answers a message with the end of the actor it is for.
 func (p *Proc) watchFor(d *Delivery) error {
-	if !p.remote.room() {
-		return errorf(CodeMailboxFull, p.id.Actor(d.Actor).String(), d.Port, "the proc has %d watches of other procs already", maxRemote)
+	target := p.id.Actor(d.Actor).String()
+	if d.Reply == "" || d.Answer == nil {
+		return errorf(CodeBadMessage, target, d.Port, "want a port for the answer, got %q", d.Reply)
 	}
-	var over atomic.Bool
-	p.remote.add(d.Reply, p.watchHere(d.Actor, &watch{func(down Down) {
-		over.Store(true)
-		p.remote.forget(d.Reply)
+	p.remote.once.Do(func() {
+		p.OnUnreachable(func(id subjects.ProcID, _ error) { p.remote.lost(id) })
+	})
+	switch n, ok := p.remote.reserve(d.Reply, d.From.Proc); {
+	case ok:
+	case n == maxRemote:
+		return errorf(CodeMailboxFull, target, d.Port, "the proc has %d watches of other procs already", n)
+	default:
+		return errorf(CodeBadMessage, target, d.Port, "there is a watch for %s already", d.Reply)
+	}
+	p.remote.began(d.Reply, p.watchHere(d.Actor, &watch{func(down Down) {
+		p.remote.forget(d.Reply, d.From.Proc)
 		d.settle(nil, down.Reason)
 	}}))
-	if over.Load() { // perhaps before it was added
-		p.remote.forget(d.Reply)
-	}
 	return nil
 }
 
 // remoteWatches are the watches of other procs, by their reply port.
 type remoteWatches struct {
-	mu  sync.Mutex
-	all map[string]func()
+	once sync.Once // it hears of procs that cannot be reached
+
+	mu  sync.Mutex // guards all
+	all map[string]remoteWatch
+}
+
+type remoteWatch struct {
+	of     subjects.ProcID
+	cancel func() // nil: it has not begun
 }
 
 // maxRemote bounds the watches of other procs; one more is answered with ErrMailboxFull.
 const maxRemote = 1 << 20
 
-func (r *remoteWatches) room() bool {
+// reserve takes a place, or says how many are taken.
+func (r *remoteWatches) reserve(reply string, of subjects.ProcID) (n int, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return len(r.all) < maxRemote
-}
-
-func (r *remoteWatches) add(reply string, cancel func()) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.all == nil {
-		r.all = map[string]func(){}
+	if _, taken := r.all[reply]; taken || len(r.all) == maxRemote {
+		return len(r.all), false
 	}
-	r.all[reply] = cancel
+	if r.all == nil {
+		r.all = map[string]remoteWatch{}
+	}
+	r.all[reply] = remoteWatch{of: of}
+	return len(r.all), true
 }
 
-func (r *remoteWatches) forget(reply string) {
+// began says how to end a watch, unless that is over.
+func (r *remoteWatches) began(reply string, cancel func()) {
 	r.mu.Lock()
-	cancel := r.all[reply]
-	delete(r.all, reply)
+	w, there := r.all[reply]
+	if there {
+		w.cancel = cancel
+		r.all[reply] = w
+	}
 	r.mu.Unlock()
-	if cancel != nil {
+	if !there {
 		cancel()
+	}
+}
+
+// forget ends a watch of a proc.
+func (r *remoteWatches) forget(reply string, of subjects.ProcID) {
+	r.mu.Lock()
+	w := r.all[reply]
+	if w.of == of {
+		delete(r.all, reply)
+	}
+	r.mu.Unlock()
+	if w.of == of && w.cancel != nil {
+		w.cancel()
+	}
+}
+
+// lost ends the watches of a proc that would not hear of it.
+func (r *remoteWatches) lost(of subjects.ProcID) {
+	r.mu.Lock()
+	var cancels []func()
+	for reply, w := range r.all {
+		if w.of == of {
+			delete(r.all, reply)
+			cancels = append(cancels, w.cancel)
+		}
+	}
+	r.mu.Unlock()
+	for _, cancel := range cancels {
+		if cancel != nil {
+			cancel()
+		}
 	}
 }

@@ -91,8 +91,15 @@ func (p *Proc) open(actor, name string, pt *port) RawPort {
 	p.mu.Unlock()
 	if in := p.find(actor); in != nil {
 		in.mu.Lock()
-		in.ported = true
+		in.ported = true // before it ends: it closes its ports then
+		ended, why := in.state.terminal(), error(nil)
+		if ended {
+			why = in.why()
+		}
 		in.mu.Unlock()
+		if ended {
+			p.forgetPorts(func(owner string) bool { return owner == actor }, why)
+		}
 	}
 	if over && pt.closed != nil {
 		pt.closed(p.stopped())
@@ -158,58 +165,6 @@ func (p *Proc) forgetPorts(of func(owner string) bool, err error) {
 			pt.closed(err)
 		}
 	}
-}
-
-// PortRef is a typed address of a port. It is a value that may be sent in messages.
-type PortRef[T any] struct {
-	id  subjects.PortID
-	via *Proc
-}
-
-// ID is the port's address.
-func (r PortRef[T]) ID() subjects.PortID { return r.id }
-
-// Via binds the proc that speaks for code that is not an actor.
-func (r PortRef[T]) Via(p *Proc) PortRef[T] {
-	r.via = p
-	return r
-}
-
-func (r PortRef[T]) String() string { return r.id.String() }
-
-// MarshalText writes the port's ID.
-func (r PortRef[T]) MarshalText() ([]byte, error) { return r.id.MarshalText() }
-
-// UnmarshalText reads a port's ID.
-func (r *PortRef[T]) UnmarshalText(text []byte) error {
-	r.via = nil
-	return r.id.UnmarshalText(text)
-}
-
-// Send puts v into the port. A nil error says that the bus has it, or that the port took it when
-// it is in this process.
-func (r PortRef[T]) Send(ctx context.Context, v T) error {
-	p, from := senderOf(ctx, r.via)
-	if p == nil {
-		return errorf(CodeInvalid, r.id.String(), "", "nobody to send as: send from an actor's handler, or bind the port with Via")
-	}
-	return r.sendAs(p, from, v)
-}
-
-// sendAs is Send for those that know who speaks.
-func (r PortRef[T]) sendAs(p *Proc, from string, v T) error {
-	if r.id.Actor.Proc == p.id {
-		pt := p.findPort(r.id.Actor.Name, r.id.Port)
-		if pt == nil {
-			return p.noPort(r.id.Actor.Name, r.id.Port)
-		}
-		return pt.recv(Incoming{From: p.id.Actor(from), Frame: wire.Frame{Kind: wire.Message}, Local: true, Value: v})
-	}
-	body, err := wire.Marshal(v)
-	if err != nil {
-		return errorf(CodeInvalid, r.id.String(), "", "%v", err)
-	}
-	return p.Send(r.id, wire.Frame{Kind: wire.Message, Sender: from, Body: body})
 }
 
 // Port receives what is sent to its Ref, in order per sender.

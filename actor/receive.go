@@ -1,6 +1,7 @@
 package actor
 
 import (
+	"encoding/binary"
 	"errors"
 	"strconv"
 	"strings"
@@ -92,7 +93,7 @@ func (p *Proc) Accept(from subjects.ProcessID, n, prev uint64) bool {
 func (p *Proc) route(actor, name string, from subjects.ActorID, f wire.Frame) {
 	if pt := p.findPort(actor, name); pt != nil {
 		if err := pt.recv(Incoming{From: from, Frame: f}); err != nil {
-			p.undeliverable(&Delivery{Actor: actor, Port: name, From: from}, err)
+			p.undeliverable(&Delivery{Actor: actor, Port: name, From: from, n: f.N, Answer: p.AnswerTo(actor, f.Reply)}, err)
 		}
 		return
 	}
@@ -100,7 +101,7 @@ func (p *Proc) route(actor, name string, from subjects.ActorID, f wire.Frame) {
 		p.counts.late.Add(1)
 		return
 	}
-	d := Delivery{Actor: actor, Port: name, From: from, Raw: f.Body, Reply: f.Reply, Answer: p.AnswerTo(actor, f.Reply)}
+	d := Delivery{Actor: actor, Port: name, From: from, Raw: f.Body, Reply: f.Reply, n: f.N, Answer: p.AnswerTo(actor, f.Reply)}
 	if f.TTL > 0 {
 		d.Deadline = time.Now().Add(f.TTL)
 	}
@@ -158,7 +159,8 @@ func (p *Proc) receiveControl(m bus.Msg) {
 	reason := FromWire(f.Body)
 	switch f.Kind {
 	case wire.Bounce:
-		p.comeBack(p.find(f.Reply), "", nil, reason)
+		n, _ := binary.Uvarint(f.Ext) // 0, which is nobody's, when it is malformed
+		p.comeBack(p.find(f.Reply), p.posts.take(n).typ, nil, reason)
 	case wire.Break:
 		p.breakLink(from, errorf(CodeLinkBroken, "", "", "%s", reason.Text))
 	default:

@@ -11,7 +11,8 @@ import (
 type Fold func(acc, next any) (any, error)
 
 // Reducer folds answers of type R into one on their way home. It must be associative; answers
-// are folded in rank order, so it need not be commutative.
+// are folded in rank order, so it need not be commutative. It leaves its arguments as they are: after
+// a failure they are folded again.
 type Reducer[R any] struct {
 	name string
 	fold func(acc, next R) (R, error)

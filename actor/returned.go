@@ -1,6 +1,7 @@
 package actor
 
 import (
+	"encoding/binary"
 	"reflect"
 	"sync"
 	"time"
@@ -88,13 +89,15 @@ func (p *Proc) undeliverable(d *Delivery, err error) {
 	case d.From.Proc == p.id:
 		p.comeBack(p.find(d.From.Name), typeOf(d.Value), d.Value, plainError(err))
 	default:
-		p.bounce(d.From, err)
+		p.bounce(d, err)
 	}
 }
 
 // bounce gives a message back to the actor of another proc that posted it.
-func (p *Proc) bounce(from subjects.ActorID, err error) {
-	p.sendControl(from.Proc.Process(), wire.Frame{Kind: wire.Bounce, Reply: from.Name, Body: EncodeError(err)})
+func (p *Proc) bounce(d *Delivery, err error) {
+	p.sendControl(d.From.Proc.Process(), wire.Frame{
+		Kind: wire.Bounce, Reply: d.From.Name, Ext: binary.AppendUvarint(nil, d.n), Body: EncodeError(err),
+	})
 }
 
 func typeName[T any]() string { return reflect.TypeFor[T]().String() }

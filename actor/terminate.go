@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// cleanupTimeout bounds what an actor does after its last message: waiting for its children, its
-// Cleanup method, and waiting for its tasks.
+// cleanupTimeout bounds each of the things an actor does after its last message: waiting for its
+// children, its Cleanup method, and waiting for its tasks.
 const cleanupTimeout = 10 * time.Second
 
 // Cleaner is implemented by actors that have something to clean up. Cleanup runs on the actor's turn
@@ -25,48 +25,60 @@ type Cleaner interface {
 //
 //go:noinline
 func (in *instance) finish() {
-	_, cleans := in.actor.(Cleaner)
+	c, cleans := in.actor.(Cleaner)
 	in.mu.Lock()
 	if !cleans && in.rare.plain() {
 		in.mu.Unlock()
 		return
 	}
 	in.phase, in.winding = inside, true
-	why := in.why()
-	over, family := in.over, in.family()
-	if in.rare != nil && in.rare.giveUp != nil {
-		in.rare.giveUp(why)
-	}
+	in.giveUp()
+	over, family := in.over, in.rare.family
 	in.mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.WithValue(context.Background(), senderKey{}, in), cleanupTimeout)
-	defer cancel()
 	if family != nil {
-		in.endChildren(ctx, family, over)
+		in.endChildren(family, over)
 	}
-	if c, ok := in.actor.(Cleaner); ok && !in.crash {
-		in.cleanUp(ctx, c, over, why)
+	if cleans && !in.crash {
+		in.cleanUp(c)
 	}
 	in.mu.Lock()
+	in.giveUp() // also what Cleanup began
 	over = in.over
-	var tasks *group
-	if in.rare != nil {
-		tasks = &in.rare.tasks
-	}
+	tasks := &in.rare.tasks
 	in.mu.Unlock()
-	if over || tasks == nil { // the tasks of one that failed are the proc's to wait for
+	if over { // its tasks are the proc's to wait for
 		return
 	}
+	ctx, cancel := in.windUp()
+	defer cancel()
 	if !tasks.wait(ctx) {
 		log := in.log()
 		log.Warn().Dur("waited", cleanupTimeout).Msg("tasks of a stopped actor still run")
 	}
 }
 
-func (in *instance) cleanUp(ctx context.Context, c Cleaner, over bool, why *Error) {
+// giveUp ends the actor's context. The lock is held.
+func (in *instance) giveUp() {
+	if in.rare.giveUp != nil {
+		in.rare.giveUp(in.why())
+	}
+}
+
+// windUp is a context for one of the last things an actor does.
+func (in *instance) windUp() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithValue(context.Background(), senderKey{}, in), cleanupTimeout)
+}
+
+func (in *instance) cleanUp(c Cleaner) {
+	in.mu.Lock()
+	over, why := in.over, in.why()
+	in.mu.Unlock()
+	ctx, cancel := in.windUp()
+	defer cancel()
 	in.turn(func(tc *Context) {
 		end, _ := ctx.Deadline()
 		tc.until = in.proc.at(end)
-		tc.own.Store(&deadlined{ctx, func() {}})
+		tc.own.Store(&deadlined{ctx, cancel})
 		var cause error
 		if over {
 			cause = why

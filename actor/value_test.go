@@ -55,7 +55,7 @@ func TestCode_neverChangesItsNumber(t *testing.T) {
 	for want, sentinel := range map[int]*actor.Error{
 		2: actor.ErrPanic, 3: actor.ErrNoActor, 4: actor.ErrNoEndpoint, 5: actor.ErrBadMessage, 6: actor.ErrMailboxFull,
 		7: actor.ErrStopped, 8: actor.ErrFailed, 9: actor.ErrProcDead, 10: actor.ErrNoProc, 11: actor.ErrLinkBroken,
-		12: actor.ErrTooLarge, 13: actor.ErrDeadline, 15: actor.ErrUnavailable, 16: actor.ErrInvalid,
+		12: actor.ErrTooLarge, 13: actor.ErrDeadline, 15: actor.ErrUnavailable, 16: actor.ErrInvalid, 17: actor.ErrPortGone,
 	} {
 		require.EqualValues(t, want, sentinel.Code, sentinel.Text)
 	}

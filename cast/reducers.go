@@ -8,12 +8,6 @@ import (
 	"github.com/castnet-io/castnet/actor"
 )
 
-// Number is what Sum folds.
-type Number interface {
-	~int | ~int8 | ~int16 | ~int32 | ~int64 |
-		~uint | ~uint8 | ~uint16 | ~uint32 | ~uint64 | ~float32 | ~float64
-}
-
 // The built-in reducers need no declaration: every proc knows them by name, for every answer type
 // they make sense of.
 const (
@@ -34,17 +28,17 @@ var builtins = map[string]actor.Fold{
 }
 
 // Sum adds numbers. Integers wrap around as Go's do.
-func Sum[T Number]() actor.Reducer[T] {
+func Sum[T actor.Number]() actor.Reducer[T] {
 	return actor.NewReducer(nameSum, func(a, b T) (T, error) { return a + b, nil })
 }
 
 // Min keeps the smallest number.
-func Min[T Number]() actor.Reducer[T] {
+func Min[T actor.Number]() actor.Reducer[T] {
 	return actor.NewReducer(nameMin, func(a, b T) (T, error) { return min(a, b), nil })
 }
 
 // Max keeps the largest number.
-func Max[T Number]() actor.Reducer[T] {
+func Max[T actor.Number]() actor.Reducer[T] {
 	return actor.NewReducer(nameMax, func(a, b T) (T, error) { return max(a, b), nil })
 }
 

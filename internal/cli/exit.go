@@ -60,7 +60,7 @@ var exitCodes = [...]struct {
 	{ExitInterrupted, is(context.Canceled)},
 }
 
-var notFound = []error{actor.ErrNoActor, actor.ErrNoEndpoint, actor.ErrNoProc, bus.ErrNoResponders}
+var notFound = []error{actor.ErrNoActor, actor.ErrNoEndpoint, actor.ErrNoProc, actor.ErrPortGone, bus.ErrNoResponders}
 
 // coverageCode is partial, except where every rank that was asked says that there is no such
 // thing, or that the message is not what it takes: then the question was wrong, not the mesh.

@@ -1,0 +1,111 @@
+package actor_test
+
+import (
+	"encoding/json"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/bus/bustest"
+)
+
+func TestInspect_seesAnActorWhoseHandlerDoesNotReturn(t *testing.T) {
+	places(t, func(t *testing.T, ref actor.Ref[*Box], home *actor.Proc) {
+		local := actor.RefOf[*Box](ref.ID()).Via(home)
+		release := blocked(t, local)
+		defer release()
+		for range 3 {
+			require.NoError(t, add.Post(t.Context(), local, 1))
+		}
+		info, err := ref.Bound().Inspect(soon(t), ref.ID())
+		require.NoError(t, err)
+		require.Equal(t, "do", info.Current)
+		require.Positive(t, info.For)
+		info.For = 0
+		for i := range info.Endpoints {
+			info.Endpoints[i].Waited, info.Endpoints[i].Ran = actor.Timing{}, actor.Timing{}
+		}
+		require.Equal(t, actor.Info{
+			Kind: actor.KindActor, ID: ref.ID().String(), Name: ref.ID().Name, Type: "box", Status: actor.Running,
+			Queued: 3, Handled: 1, Current: "do",
+			Endpoints: []actor.EndpointInfo{{Name: "add"}, {Name: "do"}},
+		}, info)
+	})
+}
+
+func TestInspect_timesTheFirstMessageOfAnActorAndThenOneInSixtyFour(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := start(t, bustest.Server(t), "alone")
+		ref := spawn(t, p)
+		for range 65 {
+			_, err := do.Call(t.Context(), ref, func(*actor.Context, *Box) (int64, error) {
+				time.Sleep(time.Second)
+				return 0, nil
+			})
+			require.NoError(t, err)
+		}
+		info, known := p.Actor(ref.ID().Name)
+		require.True(t, known)
+		require.Equal(t, []actor.EndpointInfo{{
+			Name: "do", Handled: 65, Waited: actor.Timing{Samples: 2},
+			Ran: actor.Timing{Samples: 2, Mean: time.Second, Max: time.Second},
+		}}, info.Endpoints)
+	})
+}
+
+func TestInspect_countsWhatFailedAndKeepsTheLastFailure(t *testing.T) {
+	p := alone(t)
+	parent := spawn(t, p)
+	var child actor.Ref[*Box]
+	_, err := do.Call(t.Context(), parent, func(ctx *actor.Context, _ *Box) (_ int64, err error) {
+		child, err = actor.SpawnChild(ctx, box, "child", 0, actor.WithRestart(actor.Restart{When: actor.Temporary}))
+		return 0, err
+	})
+	require.NoError(t, err)
+	info, _ := p.Actor(parent.ID().Name)
+	require.Equal(t, []string{child.ID().Name}, info.Children)
+	_, err = fail.Call(t.Context(), child, "for once")
+	require.ErrorContains(t, err, "for once")
+	info, _ = p.Actor(child.ID().Name)
+	require.Equal(t, parent.ID().Name, info.Parent)
+	require.EqualValues(t, 1, info.Endpoints[0].Failed)
+	require.NoError(t, fail.Post(t.Context(), child, "for good"))
+	take(t, p.Done(child.ID().Name))
+	until(t, "told", func() bool { info, _ = p.Actor(parent.ID().Name); return info.Failure != nil })
+	require.Empty(t, info.Children)
+	require.Equal(t, child.ID().Name, info.Failure.Actor)
+	require.Equal(t, "fail: for good", info.Failure.Reason)
+	require.Equal(t, child.ID().Name, p.Info().Failure.Actor)
+}
+
+func TestInspectProc_sumsUpAndShowsTheOrderOfMessages(t *testing.T) {
+	a, b := two(t)
+	ref := spawn(t, b).Via(a)
+	for range 3 {
+		_, err := add.Call(t.Context(), ref, 1)
+		require.NoError(t, err)
+	}
+	info, err := a.InspectProc(soon(t), b.ID())
+	require.NoError(t, err)
+	require.Equal(t, actor.KindProc, info.Kind)
+	require.Equal(t, b.ID().String(), info.ID)
+	require.Equal(t, []string{ref.ID().Name}, info.Children)
+	require.EqualValues(t, 3, info.Handled)
+	require.Len(t, info.Peers, 1)
+	require.Equal(t, actor.Peer{Process: a.ID().Process(), Sent: info.Peers[0].Sent, Received: 4, Answers: true}, info.Peers[0])
+	require.EqualValues(t, 3, info.Peers[0].Sent, "the answer to this question is not sent yet")
+	require.NotNil(t, info.Stats)
+	_, err = json.Marshal(info)
+	require.NoError(t, err)
+}
+
+func TestInspect_whatIsNotThereIsAnError(t *testing.T) {
+	a, b := two(t)
+	_, err := a.Inspect(soon(t), b.ID().Actor("nobody"))
+	require.ErrorIs(t, err, actor.ErrNoActor)
+	_, err = a.Inspect(soon(t), b.ID().Actor(""))
+	require.ErrorIs(t, err, actor.ErrInvalid)
+}

@@ -1,0 +1,107 @@
+package actor
+
+import (
+	"context"
+	"strings"
+
+	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/internal/wire"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// PortRef is a typed address of a port. It is a value that may be sent in messages. As text it is the
+// port's ID, or a NATS subject that a plain client listens on: so a client that writes the subject of
+// its inbox into a message is answered there, too.
+type PortRef[T any] struct {
+	id      subjects.PortID
+	foreign string // a NATS subject, in place of an ID
+	via     *Proc
+}
+
+// ForeignPort is the port that a plain NATS client has by listening on a subject. What is sent there is
+// JSON, at most once, and nobody says whether it arrived.
+func ForeignPort[T any](subject string) (PortRef[T], error) {
+	if !foreignSubject(subject) {
+		return PortRef[T]{}, errorf(CodeInvalid, "", "", "port %q: want mesh/rank.gen/actor:port, or a NATS subject without wildcards and not of the server's own", subject)
+	}
+	return PortRef[T]{foreign: subject}, nil
+}
+
+// ID is the port's address; the zero ID for that of a plain NATS client.
+func (r PortRef[T]) ID() subjects.PortID { return r.id }
+
+// Via binds the proc that speaks for code that is not an actor.
+func (r PortRef[T]) Via(p *Proc) PortRef[T] {
+	r.via = p
+	return r
+}
+
+func (r PortRef[T]) String() string {
+	if r.foreign != "" {
+		return r.foreign
+	}
+	return r.id.String()
+}
+
+// MarshalText writes the port's ID, or the subject.
+func (r PortRef[T]) MarshalText() ([]byte, error) {
+	if r.foreign != "" {
+		return []byte(r.foreign), nil
+	}
+	return r.id.MarshalText()
+}
+
+// UnmarshalText reads what MarshalText wrote.
+func (r *PortRef[T]) UnmarshalText(text []byte) error {
+	*r = PortRef[T]{}
+	if r.id.UnmarshalText(text) == nil {
+		return nil
+	}
+	var err error
+	*r, err = ForeignPort[T](string(text))
+	return err
+}
+
+// Send puts v into the port. A nil error says that the bus has it, or that the port took it when
+// it is in this process.
+func (r PortRef[T]) Send(ctx context.Context, v T) error {
+	p, from := senderOf(ctx, r.via)
+	if p == nil {
+		return errorf(CodeInvalid, r.String(), "", "nobody to send as: send from an actor's handler, or bind the port with Via")
+	}
+	return r.sendAs(p, from, v)
+}
+
+// sendAs is Send for those that know who speaks.
+func (r PortRef[T]) sendAs(p *Proc, from string, v T) error {
+	if r.foreign != "" {
+		return p.publishForeign(r.foreign, v)
+	}
+	if r.id.Actor.Proc == p.id {
+		pt := p.findPort(r.id.Actor.Name, r.id.Port)
+		if pt == nil {
+			return p.noPort(r.id.Actor.Name, r.id.Port)
+		}
+		return pt.recv(Incoming{From: p.id.Actor(from), Frame: wire.Frame{Kind: wire.Message}, Local: true, Value: v})
+	}
+	return p.postFar(from, r.id, v)
+}
+
+// foreignSubject reports whether plain NATS clients may listen there for what castnet says.
+func foreignSubject(s string) bool {
+	return s != "" && !strings.HasPrefix(s, "$") && !strings.ContainsAny(s, "*> \t\r\n") && s[0] != '.' && s[len(s)-1] != '.' && !strings.Contains(s, "..")
+}
+
+// publishForeign sends a value to a plain NATS client.
+func (p *Proc) publishForeign(subject string, v any) error {
+	if p.space.Owns(subject) {
+		return errorf(CodeInvalid, subject, "", "a subject of castnet's own: want one of the client's")
+	}
+	body, err := wire.JSON.Encode(v)
+	if err != nil {
+		return errorf(CodeInvalid, subject, "", "%v", err)
+	}
+	m := bus.Msg{Subject: subject, Data: body, Header: bus.Header{}}
+	m.Header.Set(HeaderContentType, wire.JSON.ContentType())
+	return sendError(subject, "", p.bus.Data().PublishMsg(m))
+}
