@@ -179,8 +179,8 @@ func (p *Proc) Close(ctx context.Context) error {
 	p.disconnect()
 	p.forgetPorts(func(string) bool { return true }, p.stopped())
 	p.seats.close()
+	p.turns.retire()
 	if p.turns.wait(ctx) {
-		p.turns.close()
 		return nil
 	}
 	return stuck(all)

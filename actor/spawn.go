@@ -178,8 +178,18 @@ func (p *Proc) bear(def *Def, parent *instance, b *birth, old *instance) (*insta
 		old.mu.Unlock()
 	}
 	in.mu.Lock()
-	in.wake()
+	first := in.phase == resting // else it has mail already
+	if first {
+		in.phase = between
+	}
 	in.mu.Unlock()
+	switch {
+	case !first:
+	case b.told == nil && b.begun == nil:
+		p.turns.startSoon(in)
+	default:
+		p.turns.start(in)
+	}
 	return in, nil
 }
 
