@@ -17,6 +17,7 @@ const (
 type directory struct {
 	mu     sync.RWMutex // guards the fields below
 	byName map[string]*instance
+	most   int // byName had room for at least so many: a map never gives room back
 	ended  []*instance // a ring of the newest
 	next   int         // in ended: the oldest, once it is full
 	pinned int         // how many of the failed are kept for good
@@ -48,6 +49,7 @@ func (d *directory) add(in *instance) error {
 		return errorf(CodeInvalid, in.id().String(), "", "an actor of that name is there already")
 	}
 	d.byName[in.name] = in
+	d.most = max(d.most, len(d.byName))
 	return nil
 }
 
@@ -60,6 +62,11 @@ func (d *directory) remove(in *instance) {
 func (d *directory) removeLocked(in *instance) {
 	if d.byName[in.name] == in { // not one of the same name after it
 		delete(d.byName, in.name)
+	}
+	if n := len(d.byName); d.most > 16*maxEnded && n < d.most/8 {
+		small := make(map[string]*instance, n)
+		maps.Copy(small, d.byName)
+		d.byName, d.most = small, n
 	}
 }
 

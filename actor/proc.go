@@ -178,6 +178,9 @@ func (p *Proc) Close(ctx context.Context) error {
 	}
 	p.disconnect()
 	p.forgetPorts(func(string) bool { return true }, p.stopped())
+	if err := p.bus.Data().Flush(ctx); err != nil { // who sends from now on is told that nobody listens
+		p.log.Debug().Err(err).Msg("the server may not know yet that the proc is closed")
+	}
 	p.seats.close()
 	p.turns.retire()
 	if p.turns.wait(ctx) {

@@ -1,0 +1,66 @@
+package actortest_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/actor/actortest"
+)
+
+// A till books what it gets. The ledger it books in is a probe.
+func Example() {
+	runTest(func(t testing.TB) { // func TestTill_books(t *testing.T) {
+		rig := actortest.New(t, tillDef())
+		ledger := actortest.NewProbe[*Ledger](rig)
+		booked := actortest.On(ledger, book)
+		booked.Reply(func(n int) (int, error) { return 100 + n, nil })
+		ref := actortest.Spawn(rig, tills, ledger.Ref())
+
+		n, err := deposit.Call(rig.Context(), ref, 5)
+		fmt.Println(n, err)
+		got := booked.Next()
+		fmt.Println(got.Value, got.From == ref.ID(), got.Asked)
+		booked.None()
+	})
+	// Output:
+	// 105 <nil>
+	// 5 true true
+}
+
+// What the actor under test spawns can be a probe, too.
+func ExampleInPlaceOf() {
+	runTest(func(t testing.TB) {
+		rig := actortest.New(t, tillDef())
+		ledger, born := actortest.InPlaceOf(rig, ledgers)
+		struck := actortest.On(ledger, strike)
+		ref := actortest.Spawn(rig, tills, actor.RefOf[*Ledger](rig.Proc().ID().Actor("none")))
+
+		fmt.Println(open.Post(rig.Context(), ref, "second")) // spawns a ledger, and strikes 6 there
+		fmt.Println(born.Next().Value, struck.Next().Value)
+	})
+	// Output:
+	// <nil>
+	// second 6
+}
+
+// A failure fails the test, unless the test expects it.
+func ExampleRig_ExpectFailure() {
+	runTest(func(t testing.TB) {
+		rig := actortest.New(t, actortest.Actors()...)
+		ref := actortest.Spawn(rig, actortest.TestActors, actor.None{})
+		fmt.Println(actortest.CauseFailure.Post(rig.Context(), ref, actortest.Failure{Kind: actortest.Panic}))
+		fmt.Println(rig.ExpectFailure(ref).Reason)
+	})
+	// Output:
+	// <nil>
+	// cause-failure: panicked: for testing
+}
+
+// runTest is what go test does for a test.
+func runTest(body func(testing.TB)) {
+	for _, failure := range play(context.Background(), body) {
+		fmt.Println(failure)
+	}
+}

@@ -1,0 +1,171 @@
+package actortest
+
+import (
+	"fmt"
+	"reflect"
+	"sync"
+	"time"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// Received is a message that came to a probe.
+type Received[M, R any] struct {
+	Value M
+	From  subjects.ActorID // the sender; the zero ID for a plain NATS client
+	To    subjects.ActorID // the probe
+	Asked bool             // the sender waits for an answer (Call), else it does not (Post)
+
+	answer func(R, error) // nil: it has been given
+}
+
+// Answer gives the answer of a message that was held back (Recorder.Hold); the first counts. It may
+// be called on any goroutine, and does nothing for a message that was not held.
+func (m Received[M, R]) Answer(v R, err error) {
+	if m.answer != nil {
+		m.answer(v, err)
+	}
+}
+
+// Recorder keeps the messages to one endpoint of a probe, in the order they came (KIT-3).
+//
+// A call is answered as Reply says. Before that it is answered at once when the endpoint has no
+// answer to give (actor.None), and else with an error that says so.
+type Recorder[M, R any] struct {
+	rig  *Rig
+	name string
+	more chan struct{} // holds one: something came
+
+	mu    sync.Mutex // guards the fields below
+	queue []Received[M, R]
+	full  bool // a message was dropped
+	hold  bool
+	reply func(M) (R, error) // nil: nobody has told
+}
+
+func newRecorder[M, R any](r *Rig, name string) *Recorder[M, R] {
+	return &Recorder[M, R]{rig: r, name: name, more: make(chan struct{}, 1)}
+}
+
+// Reply says how messages are answered from now on. f runs on the probe's turn; an error is the
+// answer, and the probe lives. It may be called on any goroutine.
+func (rec *Recorder[M, R]) Reply(f func(M) (R, error)) {
+	rec.mu.Lock()
+	defer rec.mu.Unlock()
+	rec.hold, rec.reply = false, f
+}
+
+// Hold keeps back the answers of messages from now on: the test gives them by Received.Answer. It may
+// be called on any goroutine.
+func (rec *Recorder[M, R]) Hold() {
+	rec.mu.Lock()
+	defer rec.mu.Unlock()
+	rec.hold = true
+}
+
+// take records a message, on the probe's turn, and answers it.
+func (rec *Recorder[M, R]) take(ctx *actor.Context, m M) (R, error) {
+	_, asked := ctx.Deadline() // every call has one, and no post
+	got := Received[M, R]{Value: m, From: ctx.Sender(), To: ctx.Self(), Asked: asked}
+	rec.mu.Lock()
+	hold, reply := rec.hold && asked, rec.reply
+	rec.mu.Unlock()
+	if hold {
+		got.answer = rec.later(actor.Defer[R](ctx), got.From)
+	}
+	rec.keep(got)
+	var none R
+	switch {
+	case hold:
+		return none, nil
+	case reply != nil:
+		return reply(m)
+	case asked && reflect.TypeFor[R]() != reflect.TypeFor[actor.None]():
+		return none, fmt.Errorf("actortest: the probe was not told what to answer to %s: call Reply or Hold of its recorder", rec.name)
+	}
+	return none, nil
+}
+
+// later returns what gives an answer that is held back.
+func (rec *Recorder[M, R]) later(d *actor.Deferred[R], from subjects.ActorID) func(R, error) {
+	h, p := &rec.rig.shared.held, &pending{from: from}
+	answer := func(v R, err error) {
+		if h.take(p) {
+			d.Reply(v, err)
+		}
+	}
+	p.giveUp = func() {
+		var none R
+		answer(none, errEnded)
+	}
+	h.add(p)
+	return answer
+}
+
+func (rec *Recorder[M, R]) keep(got Received[M, R]) {
+	rec.mu.Lock()
+	defer rec.mu.Unlock()
+	if len(rec.queue) == maxKept {
+		if !rec.full {
+			rec.full = true
+			rec.rig.t.Errorf("actortest: %d messages to %s wait in the recorder: the rest is dropped", maxKept, rec.name)
+		}
+		return
+	}
+	rec.queue = append(rec.queue, got)
+	select {
+	case rec.more <- struct{}{}:
+	default:
+	}
+}
+
+// Next takes the next message, and waits until there is one.
+func (rec *Recorder[M, R]) Next() Received[M, R] {
+	rec.rig.t.Helper()
+	late := time.NewTimer(Patience)
+	defer late.Stop()
+	for {
+		if got, ok := rec.pop(); ok {
+			return got
+		}
+		select {
+		case <-rec.more:
+		case <-late.C:
+			rec.rig.t.Fatalf("actortest: want a message to %s, got none within %s", rec.name, Patience)
+		}
+	}
+}
+
+func (rec *Recorder[M, R]) pop() (got Received[M, R], ok bool) {
+	rec.mu.Lock()
+	defer rec.mu.Unlock()
+	if len(rec.queue) == 0 {
+		return got, false
+	}
+	got, rec.queue[0] = rec.queue[0], got // it does not keep what was taken
+	rec.queue = rec.queue[1:]
+	return got, true
+}
+
+// All settles the rig and takes all messages that came.
+func (rec *Recorder[M, R]) All() []Received[M, R] {
+	rec.rig.t.Helper()
+	rec.rig.Settle()
+	rec.mu.Lock()
+	defer rec.mu.Unlock()
+	all := rec.queue
+	rec.queue = nil
+	return all
+}
+
+// None settles the rig; a message that came and was not taken fails the test.
+func (rec *Recorder[M, R]) None() {
+	rec.rig.t.Helper()
+	rec.rig.Settle()
+	rec.mu.Lock()
+	defer rec.mu.Unlock()
+	if n := len(rec.queue); n > 0 {
+		rec.rig.t.Fatalf("actortest: want no more messages to %s, got %d; the first from %s: %+v", rec.name, n, rec.queue[0].From, rec.queue[0].Value)
+	}
+}
