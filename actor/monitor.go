@@ -26,7 +26,7 @@ func (d Down) Failed() bool { return d.Reason.Code != CodeStopped }
 func (c *Context) Monitor(id subjects.ActorID, f func(*Context, Down)) (cancel func(), err error) {
 	in := c.in
 	var off atomic.Bool
-	cancel, err = in.monitor(id, func(d Down) {
+	quit, err := in.monitor(id, func(d Down) {
 		in.post(func(ctx *Context) {
 			if !off.Load() {
 				f(ctx, d)
@@ -38,7 +38,7 @@ func (c *Context) Monitor(id subjects.ActorID, f func(*Context, Down)) (cancel f
 	}
 	return func() {
 		off.Store(true)
-		cancel()
+		quit()
 	}, nil
 }
 

@@ -75,14 +75,14 @@ func (in *instance) restart() Restart {
 	return in.birth.Restart
 }
 
-// heedBirth notes what becomes of the constructor of a new actor. Until it has returned, whoever
+// heedBirth notes what becomes of the constructor of a new actor: until it has returned, whoever
 // waits for that is told of a failure, and nobody else has to be.
 func (in *instance) heedBirth() {
 	b := in.birth
 	in.mu.Lock()
 	in.born = b.told == nil
 	in.mu.Unlock()
-	if b.begun == nil { // else whoever starts it again calls bornOf
+	if b.told != nil {
 		b.begun = (*instance).bornOf
 	}
 }
@@ -224,8 +224,8 @@ func (f *family) begun(o owner, old, in *instance, err error) {
 		f.carryOut(o, f.state.Restarted(old, in, time.Now()))
 		return
 	}
-	before := f.ends[old]
-	f.ends[old] = in.event(Failed, ending{code: plainError(err).Code, reason: err.Error(), cause: &before})
+	before, why := f.ends[old], plainError(err)
+	f.ends[old] = in.event(Failed, ending{code: why.Code, reason: why.Text, cause: &before})
 	f.carryOut(o, f.state.StartFailed(old, time.Now()))
 	f.settle(o, old)
 }

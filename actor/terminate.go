@@ -144,10 +144,10 @@ func (in *instance) release(why *Error, debts []debt, watches []*watch, alarms m
 	for _, d := range debts { // their handlers ran
 		d.settle(nil, ranError(why))
 	}
-	in.proc.forgetPorts(func(owner string) bool { return owner == in.name }, why)
-	for _, w := range watches {
+	for _, w := range watches { // before the ports, of which its own watches have some
 		w.down(Down{in.id(), why})
 	}
+	in.proc.forgetPorts(func(owner string) bool { return owner == in.name }, why)
 }
 
 // why is what those are told who want something of an actor that has ended, or is about to. The lock

@@ -1,0 +1,12 @@
+package actor
+
+// Watched says how many wait for the end of an actor; its own watches of others are among them.
+func (p *Proc) Watched(name string) int {
+	in := p.find(name)
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.rare == nil {
+		return 0
+	}
+	return len(in.rare.watches)
+}
