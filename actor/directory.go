@@ -17,7 +17,7 @@ const (
 type directory struct {
 	mu     sync.RWMutex // guards the fields below
 	byName map[string]*instance
-	most   int // byName had room for at least so many: a map never gives room back
+	most   int         // byName had room for at least so many: a map never gives room back
 	ended  []*instance // a ring of the newest
 	next   int         // in ended: the oldest, once it is full
 	pinned int         // how many of the failed are kept for good

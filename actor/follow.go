@@ -102,7 +102,9 @@ func procDead(actor, endpoint string, e Event) *Error {
 	if reason == "" {
 		reason = e.Status
 	}
-	return errorf(CodeProcDead, actor, endpoint, "the proc is gone: %s", reason)
+	err := errorf(CodeProcDead, actor, endpoint, "the proc is gone: %s", reason)
+	err.Event = &e
+	return err
 }
 
 // Down returns the event that ended a proc, when one is known.

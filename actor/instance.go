@@ -85,7 +85,7 @@ type instance struct {
 	ported    bool // it has opened ports
 	onRequest bool // somebody else asked it to stop
 	grouped   bool // its parent asked it to stop, and will start it again
-	born      bool // it took the place of another, and its constructor has returned
+	born      bool // whoever spawned it was told what became of its constructor
 	strategy  Strategy
 	limit     int32
 	announced bool // its life is published

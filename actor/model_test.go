@@ -2,140 +2,337 @@ package actor_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/bus/bustest"
 )
 
-// life is what a random test knows of one actor.
-type life struct {
-	ref      actor.Ref[*Box]
-	running  atomic.Int64 // handlers inside it
-	terminal atomic.Int64 // terminal events
-	late     atomic.Bool  // a handler ran after the end, or two at a time
-}
-
-// zoo is a set of actors that many goroutines torment.
+// zoo is a set of actors that many goroutines torment, and what must come out in the end.
 type zoo struct {
-	p    *actor.Proc
-	mu   sync.Mutex
-	all  map[string]*life
-	live []*life
+	p     *actor.Proc
+	born  atomic.Int64
+	steps atomic.Int64
+
+	sent, handled, refused atomic.Int64 // posts
+	monitors, downs        atomic.Int64 // of the client
+	answers                atomic.Int64 // calls that were answered
+
+	mu     sync.Mutex // guards the fields below
+	wrong  []string
+	lives  map[string]*life // by name: actors whose constructor was called
+	newest []*life
+	ended  map[string]int // terminal events
 }
 
-func (z *zoo) add(l *life) {
+// life is what the zoo knows of one actor.
+type life struct {
+	z        *zoo
+	n        int64 // actors wait for younger ones only, so nobody waits for himself
+	ref      actor.Ref[*beast]
+	parent   *life
+	inside   atomic.Int64
+	terminal atomic.Bool
+	children []string // guarded by the lock of zoo
+}
+
+// beast is an actor of the zoo.
+type beast struct {
+	*life
+	last map[any]int64 // the newest message of each sender (DEL-3)
+	sent int64
+}
+
+// place is where a beast is born.
+type place struct {
+	z      *zoo
+	parent *life
+}
+
+// deed is what a beast is to do.
+type deed struct {
+	what string
+	from any
+	n    int64 // counts the messages of the sender
+	dice uint64
+	post *atomic.Int32 // counts its fates; nil: somebody waits
+}
+
+var (
+	beasts = actor.NewType[*beast, place]("beast")
+	act    = actor.NewEndpoint[*beast, deed, int64]("act")
+	pat    = actor.NewEndpoint[*beast, deed, int64]("pat") // the same by another lane
+)
+
+func (z *zoo) complain(format string, args ...any) {
 	z.mu.Lock()
 	defer z.mu.Unlock()
-	z.all[l.ref.ID().Name] = l
-	z.live = append(z.live, l)
+	if len(z.wrong) < 20 {
+		z.wrong = append(z.wrong, fmt.Sprintf(format, args...))
+	}
 }
 
-// pick returns one of the newest actors, dead or alive.
+func newBeast(ctx *actor.Context, at place) (*beast, error) {
+	z := at.z
+	l := &life{z: z, n: z.born.Add(1), ref: actor.Self[*beast](ctx), parent: at.parent}
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	z.lives[ctx.Self().Name] = l
+	z.newest = append(z.newest, l)
+	if at.parent != nil {
+		at.parent.children = append(at.parent.children, ctx.Self().Name)
+	}
+	if l.n%50 == 0 {
+		return nil, errors.New("stillborn")
+	}
+	return &beast{life: l, last: map[any]int64{}}, nil
+}
+
+// turn watches ACT-1 and ACT-3 from the inside.
+func (l *life) turn() (over func()) {
+	if l.inside.Add(1) != 1 {
+		l.z.complain("%s: two goroutines", l.ref)
+	}
+	if l.terminal.Load() {
+		l.z.complain("%s: handles after its end", l.ref)
+	}
+	return func() { l.inside.Add(-1) }
+}
+
+func (b *beast) act(ctx *actor.Context, d deed) (int64, error) {
+	defer b.turn()()
+	if last := b.last[d.from]; last >= d.n {
+		b.z.complain("%s: %d of %v after %d", b.ref, d.n, d.from, last)
+	}
+	b.last[d.from] = d.n
+	if d.post != nil {
+		b.z.handled.Add(1)
+		if d.post.Add(1) != 1 {
+			b.z.complain("%s: a post has two fates", b.ref)
+		}
+	}
+	return b.do(ctx, d)
+}
+
+func (b *beast) do(ctx *actor.Context, d deed) (int64, error) {
+	r := rand.New(rand.NewPCG(d.dice, 7))
+	switch d.what {
+	case "panic":
+		panic("random")
+	case "error":
+		return 0, errors.New("random")
+	case "stop":
+		ctx.Stop("random")
+	case "defer":
+		answer := actor.Defer[int64](ctx)
+		ctx.Go(func(work context.Context) func(*actor.Context) {
+			return func(*actor.Context) {
+				defer b.turn()()
+				answer.Reply(1, work.Err())
+			}
+		})
+	case "later":
+		answer := actor.Defer[int64](ctx)
+		ctx.After(time.Duration(r.IntN(1000))*time.Microsecond, func(*actor.Context) {
+			defer b.turn()()
+			answer.Reply(1, nil)
+		})
+	case "child":
+		opts := []actor.Option{actor.WithRestart(someRestart(r)), actor.Mailbox(8)}
+		if r.IntN(2) == 0 {
+			opts = append(opts, actor.NoWait())
+		}
+		ref, err := actor.SpawnChild(ctx, beasts, "child", place{b.z, b.life}, opts...)
+		if err == nil {
+			b.z.mu.Lock()
+			b.children = append(b.children, ref.ID().Name)
+			b.z.mu.Unlock()
+		}
+	case "tell":
+		for range 1 + r.IntN(20) { // at times more than wait for its own worker
+			b.sent++
+			b.z.post(ctx, b.z.pick(r), b.life, b.sent, r, "")
+		}
+	case "ask":
+		if to := b.z.pick(r); to != nil && to.n > b.n {
+			b.sent++
+			b.z.call(ctx, to, b.life, b.sent, r, "")
+		}
+	case "monitor":
+		if to := b.z.pick(r); to != nil {
+			var once atomic.Bool
+			_, err := ctx.Monitor(to.ref.ID(), func(*actor.Context, actor.Down) {
+				defer b.turn()()
+				if once.Swap(true) {
+					b.z.complain("%s: two Downs", b.ref)
+				}
+			})
+			return 0, err
+		}
+	case "link":
+		if to := b.z.pick(r); to != nil && to != b.life {
+			return 0, ctx.Link(to.ref.ID())
+		}
+	}
+	return 0, nil
+}
+
+func someRestart(r *rand.Rand) actor.Restart {
+	return actor.Restart{
+		When:    []actor.When{actor.Propagate, actor.Temporary, actor.Transient, actor.Permanent}[r.IntN(4)],
+		Most:    2,
+		Backoff: actor.Backoff{First: time.Duration(r.IntN(2)) * time.Millisecond, Max: time.Millisecond},
+	}
+}
+
+// pick returns one of the newest actors, dead or alive; nil when there is none.
 func (z *zoo) pick(r *rand.Rand) *life {
 	z.mu.Lock()
 	defer z.mu.Unlock()
-	if len(z.live) == 0 {
+	if len(z.newest) == 0 {
 		return nil
 	}
-	return z.live[max(0, len(z.live)-1-r.IntN(40))]
+	return z.newest[max(0, len(z.newest)-1-r.IntN(40))]
 }
 
-// visit is a handler that watches ACT-1 and ACT-3.
-func (l *life) visit(end string) step {
-	return func(ctx *actor.Context, _ *Box) (int64, error) {
-		if l.running.Add(1) != 1 || l.terminal.Load() > 0 {
-			l.late.Store(true)
+func (z *zoo) lane(r *rand.Rand) actor.Endpoint[*beast, deed, int64] {
+	if r.IntN(3) == 0 {
+		return pat
+	}
+	return act
+}
+
+func (z *zoo) post(ctx context.Context, to *life, from any, n int64, r *rand.Rand, what string) {
+	if to == nil {
+		return
+	}
+	d := deed{what: what, from: from, n: n, dice: r.Uint64(), post: new(atomic.Int32)}
+	z.sent.Add(1)
+	if err := z.lane(r).Post(ctx, to.ref, d); err != nil {
+		z.refused.Add(1)
+		if d.post.Add(1) != 1 {
+			z.complain("%s: refused and handled", to.ref)
 		}
-		defer l.running.Add(-1)
-		switch end {
-		case "panic":
-			panic("random")
-		case "stop":
-			ctx.Stop("random")
-		case "defer":
-			answer := actor.Defer[int64](ctx)
-			ctx.Go(func(work context.Context) func(*actor.Context) {
-				return func(*actor.Context) { answer.Reply(1, work.Err()) }
-			})
-		}
-		return 0, nil
+		z.check(err)
 	}
 }
 
-func TestACT3_whateverHappensEachActorHasOneTerminalEvent(t *testing.T) {
-	const workers, steps = 4, 25_000
-	p := alone(t)
-	z := &zoo{p: p, all: map[string]*life{}}
-	var early sync.Map // terminal events of actors whose spawn has not returned yet
-	p.Observe(func(e actor.Event) {
-		if !e.Terminal() {
-			return
+func (z *zoo) call(ctx context.Context, to *life, from any, n int64, r *rand.Rand, what string) {
+	_, err := z.lane(r).Call(ctx, to.ref, deed{what: what, from: from, n: n, dice: r.Uint64()})
+	z.answers.Add(1)
+	z.check(err)
+}
+
+func (z *zoo) check(err error) {
+	if _, ok := errors.AsType[*actor.Error](err); err != nil && !ok {
+		z.complain("not an *actor.Error: %v", err)
+	}
+	if errors.Is(err, actor.ErrDeadline) {
+		z.complain("it waited for the deadline: %v", err)
+	}
+}
+
+// hear takes the terminal events.
+func (z *zoo) hear(e actor.Event) {
+	if !e.Terminal() {
+		return
+	}
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	z.ended[e.Actor]++
+	l := z.lives[e.Actor]
+	if l == nil {
+		return
+	}
+	l.terminal.Store(true)
+	if n := l.inside.Load(); n != 0 {
+		z.wrong = append(z.wrong, fmt.Sprintf("%s: its end comes while it handles", l.ref))
+	}
+	for _, child := range l.children {
+		if z.ended[child] == 0 {
+			z.wrong = append(z.wrong, fmt.Sprintf("%s: its end comes before that of its child %s", l.ref, child))
 		}
-		n, _ := early.LoadOrStore(e.Actor, new(atomic.Int64))
-		n.(*atomic.Int64).Add(1)
-		z.mu.Lock()
-		l := z.all[e.Actor]
-		z.mu.Unlock()
-		if l != nil {
-			l.terminal.Add(1)
+	}
+}
+
+var deeds = []string{
+	"", "", "", "", "", "", "", "", "", "", "", "", "defer", "later", "child", "child", "tell", "tell", "tell", "ask", "ask",
+	"monitor", "link", "stop", "panic", "error",
+}
+
+// step does one random thing as the w-th client.
+func (z *zoo) step(ctx context.Context, w int, n int64, r *rand.Rand) {
+	l, dice := z.pick(r), r.IntN(100)
+	what := deeds[r.IntN(len(deeds))]
+	switch {
+	case l == nil || dice < 4:
+		opts := []actor.Option{actor.WithRestart(someRestart(r)), actor.WithStrategy(actor.Strategy(r.IntN(3)))}
+		if r.IntN(2) == 0 {
+			opts = append(opts, actor.NoWait())
 		}
-	})
+		_, _ = actor.Spawn(ctx, z.p, beasts, "beast", place{z: z}, opts...)
+	case dice < 70:
+		z.post(ctx, l, w, n, r, what)
+	case dice < 95:
+		z.call(ctx, l, w, n, r, what)
+	case dice < 97:
+		z.p.StopActor(l.ref.ID().Name, "random")
+	case dice < 98:
+		z.p.KillActor(l.ref.ID().Name, "random")
+	default:
+		z.monitors.Add(1)
+		_, err := z.p.Monitor(l.ref.ID(), func(actor.Down) { z.downs.Add(1) })
+		z.check(err)
+	}
+}
+
+func TestACT3_whateverHappensEveryActorEndsOnceAndEveryMessageHasOneFate(t *testing.T) {
+	workers, steps := 4, int64(1_000_000)
+	if raceEnabled || testing.Short() {
+		steps = 100_000
+	}
+	p := start(t, bustest.Server(t), "zoo", beasts.Made(newBeast, act.By((*beast).act), pat.By((*beast).act)))
+	z := &zoo{p: p, lives: map[string]*life{}, ended: map[string]int{}}
+	p.Observe(z.hear)
 	var wg sync.WaitGroup
+	nearly := make(chan struct{})
 	for w := range workers {
 		wg.Go(func() {
 			r := rand.New(rand.NewPCG(uint64(w), 42))
-			for range steps {
-				z.step(t, r)
+			for n := range steps / int64(workers) {
+				if z.steps.Add(1) == steps-steps/20 { // the end comes while others are at it
+					close(nearly)
+				}
+				z.step(t.Context(), w, n+1, r)
 			}
 		})
 	}
+	<-nearly
+	ctx, cancel := context.WithTimeout(t.Context(), 3*patience)
+	defer cancel()
+	require.NoError(t, p.Close(ctx))
 	wg.Wait()
-	require.NoError(t, p.Close(soon(t)))
-	ended := 0
-	early.Range(func(name, n any) bool {
-		ended++
-		require.EqualValues(t, 1, n.(*atomic.Int64).Load(), "%s", name)
-		return true
-	})
-	require.Equal(t, len(z.all), ended)
-	for name, l := range z.all {
-		require.False(t, l.late.Load(), name)
-	}
-}
 
-// step does one random thing.
-func (z *zoo) step(t *testing.T, r *rand.Rand) {
-	l := z.pick(r)
-	dice := r.IntN(100)
-	if l == nil || dice < 5 {
-		ref, err := actor.Spawn(t.Context(), z.p, box, "box", 0)
-		require.NoError(t, err)
-		z.add(&life{ref: ref})
-		return
+	require.Empty(t, z.wrong)
+	require.Greater(t, len(z.ended), len(z.newest)/2)
+	for name, n := range z.ended {
+		require.Equal(t, 1, n, "%s has one terminal event", name)
 	}
-	var err error
-	switch {
-	case dice < 75:
-		err = do.Post(t.Context(), l.ref, l.visit(""))
-	case dice < 85:
-		_, err = do.Call(t.Context(), l.ref, l.visit(""))
-	case dice < 90:
-		_, err = do.Call(t.Context(), l.ref, l.visit("defer"))
-	case dice < 93:
-		_, err = do.Call(t.Context(), l.ref, l.visit("stop"))
-	case dice < 95:
-		_, err = do.Call(t.Context(), l.ref, l.visit("panic"))
-	case dice < 97:
-		err = fail.Post(t.Context(), l.ref, "random")
-	default:
-		z.p.StopActor(l.ref.ID().Name, "random")
+	for name := range z.lives {
+		require.NotZero(t, z.ended[name], name) // require.Contains would look at each of them
 	}
-	if err != nil {
-		asError(t, err)
-	}
+	bounced := int64(p.Stats().Bounced)
+	require.Equal(t, z.sent.Load(), z.handled.Load()+z.refused.Load()+bounced,
+		"posts: %d handled, %d refused, %d returned", z.handled.Load(), z.refused.Load(), bounced)
+	require.Equal(t, z.monitors.Load(), z.downs.Load())
+	require.NotZero(t, z.answers.Load())
+	require.NotZero(t, bounced)
 }

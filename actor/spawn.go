@@ -2,6 +2,7 @@ package actor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/castnet-io/castnet/internal/supervise"
@@ -128,8 +129,12 @@ func (p *Proc) spawn(ctx context.Context, parent *instance, s Spawning) (*instan
 			err = in.refused()
 		}
 	case <-ctx.Done():
-		err = fromContext(ctx, in.id().String(), "")
-		in.fail(ending{code: CodeKilled, reason: "its spawn was given up: " + err.Error()})
+		select {
+		case err = <-b.told: // both came at the same time
+		default:
+			err = fromContext(ctx, in.id().String(), "")
+			in.fail(ending{code: CodeKilled, reason: "its spawn was given up: " + err.Error()})
+		}
 	}
 	return in, err
 }
@@ -158,6 +163,7 @@ func (p *Proc) bear(def *Def, parent *instance, b *birth, old *instance) (*insta
 	in := &instance{
 		proc: p, def: def, name: b.Name, parent: parent, birth: b,
 		announced: b.Announce, strategy: b.Strategy, limit: mailboxSize,
+		phase: between, // mail does not start it before its parent knows it
 	}
 	switch {
 	case b.Mailbox == Unbounded:
@@ -177,17 +183,9 @@ func (p *Proc) bear(def *Def, parent *instance, b *birth, old *instance) (*insta
 		old.rarely().next = in
 		old.mu.Unlock()
 	}
-	in.mu.Lock()
-	first := in.phase == resting // else it has mail already
-	if first {
-		in.phase = between
-	}
-	in.mu.Unlock()
-	switch {
-	case !first:
-	case b.told == nil && b.begun == nil:
+	if b.told == nil && b.begun == nil {
 		p.turns.startSoon(in)
-	default:
+	} else {
 		p.turns.start(in)
 	}
 	return in, nil
@@ -206,8 +204,13 @@ func (in *instance) begin(ctx *Context) {
 	if err == nil {
 		in.actor, err = in.def.construct(ctx, b.Params)
 	}
+	if err == nil && in.actor == nil {
+		err = errNilActor
+	}
 	in.constructed(err)
 }
+
+var errNilActor = errors.New("its constructor returned nil: want an actor, or an error")
 
 // errBadParams is the error of parameters that do not decode.
 type errBadParams struct{ error }
@@ -244,6 +247,7 @@ func (in *instance) constructed(err error) {
 //
 //go:noinline
 func (in *instance) unborn(err error) error {
+	in.actor = nil // there is nothing to clean up
 	if bad, is := err.(errBadParams); is {
 		err = errorf(CodeBadMessage, in.id().String(), "", "actor type %s: parameters: %v", in.def.name, bad.error)
 	} else if !in.crash {

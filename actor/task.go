@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime/debug"
+	"sync/atomic"
 	"time"
 )
 
@@ -42,7 +43,18 @@ type alarm struct{ timer *time.Timer }
 // After runs f on the actor's turn, before its mail, once d has passed by the monotonic clock, unless
 // the actor stops before or cancel is called. d must not be negative.
 func (c *Context) After(d time.Duration, f func(*Context)) (cancel func()) {
-	return c.in.later(d, func() { c.in.post(f) })
+	var off atomic.Bool
+	quit := c.in.later(d, func() {
+		c.in.post(func(ctx *Context) {
+			if !off.Load() { // it may have been taken back while it was due
+				f(ctx)
+			}
+		})
+	})
+	return func() {
+		off.Store(true)
+		quit()
+	}
 }
 
 // PostAfter sends m to an actor, often to the one whose Context ctx is, no sooner than d from now by

@@ -1,0 +1,313 @@
+package actor
+
+import (
+	"context"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/castnet-io/castnet/bus/bustest"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// desk is an actor whose mailbox is looked into: every message is the number of a letter.
+type desk struct {
+	handle func(letter int)
+	back   func(letter int)
+}
+
+var (
+	desks = NewType[*desk, *desk]("desk")
+	num   = NewEndpoint[*desk, int, int]("num")
+	slice = NewEndpoint[*desk, []int, int]("slice")
+	wide  = NewEndpoint[*desk, [4]int, int]("wide")
+)
+
+func (d *desk) num(_ *Context, n int) (int, error) {
+	d.handle(n)
+	return n, nil
+}
+
+func (d *desk) slice(ctx *Context, n []int) (int, error) { return d.num(ctx, n[0]) }
+func (d *desk) wide(ctx *Context, n [4]int) (int, error) { return d.num(ctx, n[3]) }
+
+// Undeliverable is told of what came back.
+func (d *desk) Undeliverable(_ *Context, r Returned) error {
+	switch m := r.Message.(type) {
+	case int:
+		d.back(m)
+	case []int:
+		d.back(m[0])
+	case [4]int:
+		d.back(m[3])
+	}
+	return nil
+}
+
+// deskProc is a proc that runs desks. What fails in it fails alone.
+func deskProc(t *testing.T) *Proc {
+	t.Helper()
+	registry, err := NewRegistry(desks.Made(func(_ *Context, d *desk) (*desk, error) { return d, nil },
+		num.By((*desk).num), slice.By((*desk).slice), wide.By((*desk).wide)))
+	require.NoError(t, err)
+	id, err := subjects.NewHostID("desks")
+	require.NoError(t, err)
+	p, err := NewProc(t.Context(), Options{
+		ID: id.Proc(), Bus: bustest.Open(t, bustest.Server(t)), Registry: registry, Coordinator: func(Event) {},
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, p.Close(context.Background())) })
+	return p
+}
+
+// Looking reports whether the proc looks after actors whose worker does not come to them.
+func (p *Proc) Looking() bool { return p.turns.awake.Load() }
+
+// byHand is a desk that no goroutine runs but the test's.
+func byHand(p *Proc, name string, limit int, d *desk) *instance {
+	def, _ := p.registry.find("desk")
+	return &instance{
+		proc: p, def: def, name: name, actor: d, state: running, phase: between, begun: true, limit: int32(limit),
+	}
+}
+
+// sendAs puts a letter into a mailbox in one of the ways there are. told is told what becomes of a
+// letter that somebody waits for; wake is called when that can be asked, and is nil for the others.
+func sendAs(way int, in, from *instance, n int, told func(n int, err error)) (wake func(), err error) {
+	switch way {
+	case 0:
+		_, err = send(in, &num.d.spec, letter[int, int]{m: n, from: from}, 0)
+	case 1:
+		_, err = send(in, &slice.d.spec, letter[[]int, int]{m: []int{n}, from: from}, 0)
+	case 2:
+		_, err = send(in, &wide.d.spec, letter[[4]int, int]{m: [4]int{3: n}, from: from}, 0)
+	case 3:
+		err = in.deliver(&Delivery{Actor: in.name, Port: "num", Local: true, Value: n, Answer: func(a Answer) { told(n, a.Err) }})
+	case 4:
+		rp := &reply[int]{}
+		rp.ctx.in, rp.seat = in, in.proc.seats.take(0)
+		_, err = send(in, &slice.d.spec, letter[[]int, int]{m: []int{n}, from: from, reply: rp}, 0)
+		return func() {
+			if rp.state.Load() == answered {
+				told(n, rp.err)
+			}
+			in.proc.seats.leave(rp.seat)
+		}, err
+	}
+	return nil, err
+}
+
+const ways = 5
+
+// clerk compares a mailbox with two lists: what waits, and what was taken up.
+type clerk struct {
+	*rapid.T
+	in, from *instance
+	limit    int
+
+	next           int
+	waiting, batch []int
+	control        int // functions that wait
+	stop, over     bool
+	ended          bool
+	handled, back  []int
+	answers        map[int]error
+	wakes          []func()
+	broke          any // what a function of the actor panicked with: it is the test's
+}
+
+// keep holds a panic of the test back from the actor.
+func (c *clerk) keep() {
+	if r := recover(); r != nil {
+		c.broke = r
+	}
+}
+
+// act does one thing to the actor, from a handler or from outside.
+func (c *clerk) act() {
+	switch c.next++; rapid.IntRange(0, 19).Draw(c.T, "act") {
+	case 0:
+		if !c.over {
+			c.stop = true
+		}
+		c.in.stop("enough")
+	case 1:
+		c.in.fail(ending{code: CodeKilled, reason: "killed"})
+		c.over = c.over || !c.ended
+	case 2, 3:
+		ok := c.in.post(func(*Context) {
+			defer c.keep()
+			require.Positive(c, c.control)
+			require.False(c, c.over, "a function ran after the end")
+			c.control--
+			c.some(2)
+		})
+		require.Equal(c, !c.over && !c.ended, ok)
+		if ok {
+			c.control++
+		}
+	default:
+		way, n := rapid.IntRange(0, ways-1).Draw(c.T, "way"), rapid.SampledFrom([]int{1, 1, 1, 2, 9, 40, 200}).Draw(c.T, "letters")
+		for range n {
+			c.send(way)
+		}
+	}
+}
+
+func (c *clerk) some(most int) {
+	for range rapid.IntRange(0, most).Draw(c.T, "acts") {
+		c.act()
+	}
+}
+
+func (c *clerk) send(way int) {
+	n := c.next
+	c.next++
+	wake, err := sendAs(way, c.in, c.from, n, func(n int, err error) {
+		require.NotContains(c, c.answers, n, "a second answer")
+		c.answers[n] = err
+		if err != nil {
+			c.back = append(c.back, n)
+		}
+	})
+	switch {
+	case c.over:
+		require.ErrorIs(c, err, ErrFailed)
+	case c.stop:
+		require.ErrorIs(c, err, ErrStopped)
+	case len(c.waiting) >= c.limit:
+		require.ErrorIs(c, err, ErrMailboxFull)
+	default:
+		require.NoError(c, err)
+		c.waiting = append(c.waiting, n)
+		if wake != nil {
+			c.wakes = append(c.wakes, wake)
+		}
+	}
+}
+
+// handle is the handler.
+func (c *clerk) handle(n int) {
+	defer c.keep()
+	require.False(c, c.over, "a handler ran after the end")
+	require.Zero(c, c.control, "mail came before a function (ACT-9)")
+	if len(c.batch) == 0 {
+		c.batch, c.waiting = c.waiting, nil
+	}
+	require.Equal(c, c.batch[0], n, "out of order")
+	c.batch, c.handled = c.batch[1:], append(c.handled, n)
+	queued, handled, _ := c.in.load()
+	require.Equal(c, len(c.batch)+len(c.waiting), queued)
+	require.EqualValues(c, len(c.handled), handled)
+	if rapid.IntRange(0, 3).Draw(c.T, "busy") == 0 {
+		c.some(2)
+	}
+}
+
+func TestACT5_aMailboxHandlesOrGivesBackEveryLetterInOrder(t *testing.T) {
+	p := deskProc(t)
+	rapid.Check(t, func(rt *rapid.T) {
+		c := &clerk{T: rt, limit: rapid.IntRange(1, 300).Draw(rt, "limit"), answers: map[int]error{}}
+		c.in = byHand(p, "desk", c.limit, &desk{handle: c.handle})
+		c.from = byHand(p, "sender", 1, &desk{back: func(n int) { c.back = append(c.back, n) }})
+		for range rapid.IntRange(1, 40).Draw(rt, "turns") {
+			c.some(3)
+			goOn := c.in.step()
+			if c.broke != nil {
+				panic(c.broke)
+			}
+			c.ended = c.in.state.terminal()
+			if c.ended {
+				require.True(rt, c.over || c.stop)
+			}
+			if (c.ended || !goOn) && !c.over {
+				require.Empty(rt, append(c.batch, c.waiting...), "it ends or rests although there is mail")
+				require.Zero(rt, c.control)
+			}
+			if !c.ended {
+				c.in.phase = between // also when it rests: it is the test that runs it
+			}
+		}
+		left := append(c.batch, c.waiting...)
+		c.in.drop("the end")
+		c.over = c.over || !c.ended
+		for c.in.step() {
+		}
+		for _, f := range c.from.rarely().control {
+			f(&Context{in: c.from})
+		}
+		for _, wake := range c.wakes {
+			wake()
+		}
+		require.EqualValues(rt, len(c.handled), c.in.rare.handled)
+		slices.Sort(c.back)
+		require.True(rt, slices.Equal(left, c.back), "left %v, back %v", left, c.back)
+		for n, err := range c.answers {
+			require.Equal(rt, err != nil, slices.Contains(left, n))
+		}
+	})
+}
+
+func TestACT5_everyLetterIsHandledOrComesBackWhoeverIsFirst(t *testing.T) {
+	const senders, each = 2, 40
+	p := deskProc(t)
+	for round := range 400 {
+		var fates [senders * each]struct{ refused, handled, back atomic.Int32 }
+		var seen atomic.Int32
+		handle := func(n int) {
+			fates[n].handled.Add(1)
+			seen.Add(1)
+		}
+		back := func(n int) { fates[n].back.Add(1) }
+		ref, err := Spawn(t.Context(), p, desks, "desk", &desk{handle: handle}, NoWait())
+		require.NoError(t, err)
+		from, err := Spawn(t.Context(), p, desks, "sender", &desk{handle: func(int) {}, back: back})
+		require.NoError(t, err)
+		var wg sync.WaitGroup
+		var wakes [senders * each]func()
+		for s := range senders {
+			wg.Go(func() {
+				for n := s * each; n < (s+1)*each; n++ {
+					var err error
+					wakes[n], err = sendAs(n%ways, ref.in, from.in, n, func(n int, err error) {
+						if err != nil {
+							back(n)
+						}
+					})
+					if err != nil {
+						fates[n].refused.Add(1)
+						wakes[n] = nil
+					}
+				}
+			})
+		}
+		wg.Go(func() { // interrupts batches
+			for range 50 {
+				ref.in.post(func(*Context) {})
+				runtime.Gosched()
+			}
+		})
+		after := rand.Int32N(senders * each)
+		for seen.Load() < after {
+			runtime.Gosched()
+		}
+		ref.in.fail(ending{code: CodeKilled, reason: "killed"})
+		<-ref.in.ended()
+		wg.Wait()
+		_, err = num.Call(t.Context(), Ref[*desk]{id: from.id, via: p, in: from.in}, 0) // after what came back
+		require.NoError(t, err)
+		for n := range fates {
+			if wakes[n] != nil {
+				wakes[n]()
+			}
+			f := &fates[n]
+			require.EqualValues(t, 1, f.refused.Load()+f.handled.Load()+f.back.Load(), "round %d, letter %d: %v", round, n, f)
+		}
+	}
+}

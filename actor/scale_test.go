@@ -1,0 +1,161 @@
+package actor_test
+
+import (
+	"context"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/bus/bustest"
+)
+
+// Speck is an actor of no size; what it is told it ignores.
+type Speck struct{}
+
+type (
+	small struct{ a, b int64 }
+	large [200]byte
+)
+
+var (
+	specks    = actor.NewType[Speck, actor.None]("speck")
+	tellNone  = actor.NewEndpoint[Speck, actor.None, actor.None]("none")
+	tellSmall = actor.NewEndpoint[Speck, small, actor.None]("small")
+	tellLarge = actor.NewEndpoint[Speck, large, actor.None]("large")
+)
+
+func (Speck) none(*actor.Context, actor.None) (n actor.None, err error) { return }
+func (Speck) small(*actor.Context, small) (n actor.None, err error)     { return }
+func (Speck) large(*actor.Context, large) (n actor.None, err error)     { return }
+
+// speckProc is a proc that runs specks; born counts them.
+func speckProc(t *testing.T) (p *actor.Proc, born *atomic.Int64) {
+	t.Helper()
+	born = new(atomic.Int64)
+	return start(t, bustest.Server(t), "specks", specks.Made(
+		func(*actor.Context, actor.None) (Speck, error) { born.Add(1); return Speck{}, nil },
+		tellNone.By(Speck.none), tellSmall.By(Speck.small), tellLarge.By(Speck.large))), born
+}
+
+// heap is what is in use after the garbage was collected, in bytes.
+func heap() int64 {
+	var m runtime.MemStats
+	for range 3 { // what a pool holds is gone after the second
+		runtime.GC()
+	}
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// crowd makes n specks and returns their names once they are at rest.
+func crowd(t *testing.T, p *actor.Proc, born *atomic.Int64, n int) []string {
+	t.Helper()
+	names := make([]string, n)
+	for i := range names {
+		ref, err := actor.Spawn(t.Context(), p, specks, "speck", actor.None{}, actor.NoWait())
+		require.NoError(t, err)
+		names[i] = ref.ID().Name
+	}
+	until(t, "birth", func() bool { return born.Load() == int64(n) })
+	return names
+}
+
+// disperse stops them all and waits for the end of each.
+func disperse(t *testing.T, p *actor.Proc, names []string) {
+	t.Helper()
+	ends := make([]<-chan struct{}, len(names))
+	for i, name := range names {
+		ends[i] = p.StopActor(name, "enough")
+	}
+	for _, end := range ends {
+		<-end
+	}
+}
+
+// atRest waits until no worker is left.
+func atRest(t *testing.T) {
+	t.Helper()
+	until(t, "rest", func() bool {
+		time.Sleep(time.Millisecond) // to look costs more than that
+		return !strings.Contains(stacks(), workerFrame)
+	})
+}
+
+func TestACT10_aMillionActorsCostLittleAndLeaveNothing(t *testing.T) {
+	const most = 400                // bytes of one at rest
+	const left, name = 16 << 20, 64 // bytes that stay: of those that the proc remembers and of workers; of each name in the directory, whose map keeps its room
+	n := 1_000_000
+	if raceEnabled || testing.Short() {
+		n = 100_000
+	}
+	p, born := speckProc(t)
+	before := heap()
+	names := crowd(t, p, born, n)
+	atRest(t)
+	if !raceEnabled { // which adds to what is measured
+		require.Less(t, (heap()-before)/int64(n)-int64(unsafe.Sizeof("")), int64(most), "bytes of an actor at rest")
+	}
+	disperse(t, p, names)
+	names = nil
+	atRest(t)
+	require.Len(t, p.Actors(), actor.MaxEnded)
+	require.Less(t, heap()-before, int64(left+n*name))
+}
+
+// tells posts to an actor and waits until it has handled everything.
+func tells[M any](t *testing.T, p *actor.Proc, to actor.Endpoint[Speck, M, actor.None]) (once func()) {
+	t.Helper()
+	ref, err := actor.Spawn(t.Context(), p, specks, "speck", actor.None{})
+	require.NoError(t, err)
+	ctx := t.Context()
+	return func() {
+		var m M
+		for to.Post(ctx, ref, m) != nil { // its mailbox is full
+			runtime.Gosched()
+		}
+	}
+}
+
+func TestACT10_tellingCostsNoMemory(t *testing.T) {
+	if raceEnabled {
+		t.Skip("under the race detector pools forget on purpose")
+	}
+	const runs = 20_000
+	p, _ := speckProc(t)
+	for name, once := range map[string]func(){
+		"0 bytes": tells(t, p, tellNone), "16 bytes": tells(t, p, tellSmall), "200 bytes": tells(t, p, tellLarge),
+	} {
+		t.Run(name, func(t *testing.T) {
+			for range runs { // to the steady state
+				once()
+			}
+			require.Zero(t, testing.AllocsPerRun(runs, once))
+		})
+	}
+}
+
+func TestACT10_whatIsDoneLeavesNoGoroutine(t *testing.T) {
+	const many = 10_000
+	p := alone(t)
+	ref := spawn(t, p)
+	done := make(chan struct{}, 2*many)
+	for range many {
+		_, err := do.Call(t.Context(), ref, func(ctx *actor.Context, _ *Box) (int64, error) {
+			tick := func(*actor.Context) { done <- struct{}{} }
+			ctx.After(time.Microsecond, tick)
+			ctx.Go(func(context.Context) func(*actor.Context) { return tick })
+			return 0, nil
+		})
+		require.NoError(t, err)
+	}
+	for range 2 * many {
+		take(t, done)
+	}
+	atRest(t)
+}
