@@ -24,7 +24,7 @@ type Info struct {
 	Handled uint64 `json:"handled"`          // messages whose handler was called
 
 	Current string        `json:"current,omitempty"` // the endpoint whose handler runs
-	For     time.Duration `json:"for,omitempty"`     // for how long; up to 15 handlers of a burst before it are counted in
+	For     time.Duration `json:"for,omitempty"`     // for how long; up to 63 handlers of a burst before it are counted in
 
 	Endpoints []EndpointInfo `json:"endpoints,omitempty"` // those that were called, by name
 	Parent    string         `json:"parent,omitempty"`    // the actor whose child it is

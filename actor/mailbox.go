@@ -22,13 +22,14 @@ const (
 // A message of the batch is claimed before it is handled. Whoever ends the actor meanwhile seizes
 // what is not claimed, and answers it at once: nobody waits for a handler that does not return.
 type mailbox struct {
-	lanes  []*slot // guarded by the lock
-	order  []run   // guarded by the lock: what came in
-	queued int     // guarded by the lock: messages in order
-	pushes uint8   // guarded by the lock: picks the sample
-	picked sample  // guarded by the lock: a message that came in
-	latest int64   // guarded by the lock: when the last came in, if its sender had looked
-	seized uint32  // guarded by the lock: messages of the batch that were claimed when it was seized
+	lanes  []*slot       // guarded by the lock
+	order  []run         // guarded by the lock: what came in
+	queued int           // guarded by the lock: messages in order
+	room   chan struct{} // guarded by the lock: closed when there is room again; nil: nobody waits
+	pushes uint8         // guarded by the lock: picks the sample
+	picked sample        // guarded by the lock: a message that came in
+	latest int64         // guarded by the lock: when the last came in, if its sender had looked
+	seized uint32        // guarded by the lock: messages of the batch that were claimed when it was seized
 
 	taken     []run  // the batch: changes under the lock, on the turn
 	total     uint32 // messages in taken: the same
@@ -68,7 +69,7 @@ type sample struct {
 
 const (
 	sampleEvery = 64 // a power of two: pushes wraps
-	stampEvery  = 16 // how many messages of a batch share a look at the clock
+	stampEvery  = 64 // how many messages of a batch share a look at the clock
 	patientFor  = 16 // how many messages wait for the worker of their sender; with more another one starts
 )
 
@@ -155,13 +156,13 @@ func (in *instance) arrived(at *slot, now int64, w *worker) {
 // send puts a message into the mailbox, or says why not. ok is false when the actor takes other
 // types than these by that name: the message is to be sent as a Delivery. now is the time when the
 // sender has looked, else 0: a look costs more than all the rest.
-func send[M, R any](in *instance, s *spec, lt letter[M, R], now int64) (ok bool, err error) {
+func send[M, R any](in *instance, s *spec, lt letter[M, R], now int64) (ok bool, why *Error) {
 	in.mu.Lock()
 	to := in.find(s)
 	if to == nil || in.refuses() || in.box.queued >= int(in.limit) {
-		err = in.refusal(to, s.name)
+		why = in.refusal(to, s.name)
 		in.mu.Unlock()
-		return true, err
+		return true, why
 	}
 	if lt.from != nil && in.box.queued == patientFor {
 		lt.from.yield() // more than one worker has use for
@@ -200,6 +201,7 @@ func (in *instance) take() {
 	}
 	b.taken, b.order = b.order, b.taken[:0]
 	b.total, b.queued = uint32(b.queued), 0
+	b.makeRoom()
 	b.sample, b.picked = b.picked, sample{}
 	b.stamp, b.latest = b.latest, 0
 	b.claims, b.at, b.served = 0, 0, 0
@@ -231,6 +233,28 @@ func (b *mailbox) rest() {
 	if cap(b.taken)+cap(b.order) > smallRoom {
 		b.taken, b.order = nil, nil
 	}
+}
+
+// makeRoom lets those go on who wait for room. The lock is held.
+func (b *mailbox) makeRoom() {
+	if b.room != nil {
+		close(b.room)
+		b.room = nil
+	}
+}
+
+// full returns what is closed when there may be room again; nil when there is now.
+func (in *instance) full() <-chan struct{} {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	b := in.box
+	if b == nil || in.refuses() || b.queued < int(in.limit) {
+		return nil
+	}
+	if b.room == nil {
+		b.room = make(chan struct{})
+	}
+	return b.room
 }
 
 // claim takes the next message of the batch for the turn; false when the turn must look at the actor
@@ -287,6 +311,7 @@ func (in *instance) seize(why *Error) (tell func()) {
 	b.seized = b.claimed.Load()
 	parts := append(split(b.taken, int(b.seized), out), split(b.order, 0, incoming)...)
 	b.order, b.queued = nil, 0
+	b.makeRoom() // to be refused
 	return func() {
 		for _, part := range parts {
 			part.reject(in.proc, why)

@@ -82,17 +82,17 @@ func byHand(p *Proc, name string, limit int, d *desk) *instance {
 func sendAs(way int, in, from *instance, n int, told func(n int, err error)) (wake func(), err error) {
 	switch way {
 	case 0:
-		_, err = send(in, &num.d.spec, letter[int, int]{m: n, from: from}, 0)
+		err = sent(send(in, &num.d.spec, letter[int, int]{m: n, from: from}, 0))
 	case 1:
-		_, err = send(in, &slice.d.spec, letter[[]int, int]{m: []int{n}, from: from}, 0)
+		err = sent(send(in, &slice.d.spec, letter[[]int, int]{m: []int{n}, from: from}, 0))
 	case 2:
-		_, err = send(in, &wide.d.spec, letter[[4]int, int]{m: [4]int{3: n}, from: from}, 0)
+		err = sent(send(in, &wide.d.spec, letter[[4]int, int]{m: [4]int{3: n}, from: from}, 0))
 	case 3:
 		err = in.deliver(&Delivery{Actor: in.name, Port: "num", Local: true, Value: n, Answer: func(a Answer) { told(n, a.Err) }})
 	case 4:
 		rp := &reply[int]{}
 		rp.ctx.in, rp.seat = in, in.proc.seats.take(0)
-		_, err = send(in, &slice.d.spec, letter[[]int, int]{m: []int{n}, from: from, reply: rp}, 0)
+		err = sent(send(in, &slice.d.spec, letter[[]int, int]{m: []int{n}, from: from, reply: rp}, 0))
 		return func() {
 			if rp.state.Load() == answered {
 				told(n, rp.err)
@@ -104,6 +104,14 @@ func sendAs(way int, in, from *instance, n int, told func(n int, err error)) (wa
 }
 
 const ways = 5
+
+// sent is the error of a send.
+func sent(_ bool, why *Error) error {
+	if why == nil {
+		return nil
+	}
+	return why
+}
 
 // clerk compares a mailbox with two lists: what waits, and what was taken up.
 type clerk struct {

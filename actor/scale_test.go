@@ -3,6 +3,7 @@ package actor_test
 import (
 	"context"
 	"runtime"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -19,7 +20,7 @@ import (
 type Speck struct{}
 
 type (
-	small struct{ a, b int64 }
+	small [2]int64
 	large [200]byte
 )
 
@@ -66,15 +67,18 @@ func crowd(t *testing.T, p *actor.Proc, born *atomic.Int64, n int) []string {
 	return names
 }
 
-// disperse stops them all and waits for the end of each.
+// disperse stops them all, some at a time: Go keeps what describes a goroutine for good, so there are not
+// to be many at once.
 func disperse(t *testing.T, p *actor.Proc, names []string) {
 	t.Helper()
-	ends := make([]<-chan struct{}, len(names))
-	for i, name := range names {
-		ends[i] = p.StopActor(name, "enough")
-	}
-	for _, end := range ends {
-		<-end
+	for some := range slices.Chunk(names, 500) {
+		ends := make([]<-chan struct{}, len(some))
+		for i, name := range some {
+			ends[i] = p.StopActor(name, "enough")
+		}
+		for _, end := range ends {
+			<-end
+		}
 	}
 }
 
@@ -88,8 +92,8 @@ func atRest(t *testing.T) {
 }
 
 func TestACT10_aMillionActorsCostLittleAndLeaveNothing(t *testing.T) {
-	const most = 400                // bytes of one at rest
-	const left, name = 16 << 20, 64 // bytes that stay: of those that the proc remembers and of workers; of each name in the directory, whose map keeps its room
+	const most = 400     // bytes of one at rest
+	const left = 4 << 20 // bytes: of those that are remembered, and of workers that were
 	n := 1_000_000
 	if raceEnabled || testing.Short() {
 		n = 100_000
@@ -98,14 +102,16 @@ func TestACT10_aMillionActorsCostLittleAndLeaveNothing(t *testing.T) {
 	before := heap()
 	names := crowd(t, p, born, n)
 	atRest(t)
-	if !raceEnabled { // which adds to what is measured
+	if !raceEnabled { // the detector adds to what is measured
 		require.Less(t, (heap()-before)/int64(n)-int64(unsafe.Sizeof("")), int64(most), "bytes of an actor at rest")
 	}
 	disperse(t, p, names)
 	names = nil
 	atRest(t)
 	require.Len(t, p.Actors(), actor.MaxEnded)
-	require.Less(t, heap()-before, int64(left+n*name))
+	if !raceEnabled {
+		require.Less(t, heap()-before, int64(left))
+	}
 }
 
 // tells posts to an actor and waits until it has handled everything.

@@ -2,6 +2,7 @@ package actor
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/castnet-io/castnet/subjects"
@@ -46,12 +47,55 @@ func (e Endpoint[A, M, R]) callFar(ctx context.Context, to *Ref[A], m M) (R, err
 func (e Endpoint[A, M, R]) Post(ctx context.Context, to Ref[A], m M) error {
 	if to.in != nil && e.d != nil && e.d.err == nil {
 		if from, here := local(ctx, to.in, to.via); here {
-			if ok, err := send(to.in, &e.d.spec, letter[M, R]{m: m, from: from}, 0); ok && (err == nil || !to.in.replaced()) {
-				return err
+			if ok, why := send(to.in, &e.d.spec, letter[M, R]{m: m, from: from}, 0); why == nil {
+				if ok {
+					return nil
+				}
+			} else if why.Code == CodeMailboxFull || !to.in.replaced() {
+				return why
 			}
 		}
 	}
 	return e.postFar(ctx, &to, m)
+}
+
+// PostWait is Post that waits for room when the mailbox of an actor in the sender's proc is full, at
+// most until ctx ends (without a deadline: 30 s). An actor that waits does so on its turn: two that
+// wait for each other wait for their deadlines.
+func (e Endpoint[A, M, R]) PostWait(ctx context.Context, to Ref[A], m M) error {
+	if to.in != nil && e.d != nil && e.d.err == nil {
+		if from, here := local(ctx, to.in, to.via); here {
+			if ok, why := send(to.in, &e.d.spec, letter[M, R]{m: m, from: from}, 0); ok && why == nil {
+				return nil
+			} else if ok {
+				return e.postLate(ctx, &to, m, why)
+			}
+		}
+	}
+	return e.postFar(ctx, &to, m)
+}
+
+// postLate waits for room.
+//
+//go:noinline
+func (e Endpoint[A, M, R]) postLate(ctx context.Context, to *Ref[A], m M, why *Error) error {
+	err := error(why)
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	if from, ok := ctx.Value(senderKey{}).(*instance); ok {
+		from.yield()
+	}
+	for errors.Is(err, ErrMailboxFull) {
+		if room := to.in.full(); room != nil {
+			select {
+			case <-room:
+			case <-ctx.Done():
+				return err
+			}
+		}
+		err = e.Post(ctx, *to, m)
+	}
+	return err
 }
 
 // postFar is Post for an actor that is not known to live in the sender's proc.
@@ -101,10 +145,13 @@ func (e Endpoint[A, M, R]) callHere(ctx context.Context, from, to *instance, m M
 		rp.ctx.until = now + int64(DefaultDeadline)
 		rp.seat = p.seats.take(rp.ctx.until)
 	}
-	ok, err = send(to, &e.d.spec, letter[M, R]{m: m, from: from, reply: rp}, now)
-	if !ok || err != nil {
+	ok, why := send(to, &e.d.spec, letter[M, R]{m: m, from: from, reply: rp}, now)
+	if !ok || why != nil {
 		p.seats.leave(rp.seat)
-		return v, err, ok && !to.replaced()
+		if why == nil {
+			return v, nil, false
+		}
+		return v, why, why.Code == CodeMailboxFull || !to.replaced()
 	}
 	if from != nil {
 		from.yield()

@@ -3,7 +3,6 @@ package ours
 import (
 	"context"
 	"errors"
-	"runtime"
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/bench/local"
@@ -42,18 +41,14 @@ func (c *cell) Tell(to local.Ref, m any) { c.system.post(c.ctx, to, m) }
 // Stop ends the actor after this message.
 func (c *cell) Stop() { c.ctx.Stop("it has done its work") }
 
-// post sends a message, and again for as long as the mailbox is full and somebody waits.
+// post sends a message, and waits for room when the mailbox is full.
 func (s *system) post(ctx context.Context, to local.Ref, m any) {
 	ref := to.(*actor.Ref[*cell])
-	for {
-		err := take.Post(ctx, *ref, m)
-		if err == nil {
-			return
-		}
-		if !errors.Is(err, actor.ErrMailboxFull) || s.ctx.Err() != nil {
-			s.fault(err)
-			return
-		}
-		runtime.Gosched()
+	err := take.Post(ctx, *ref, m)
+	if errors.Is(err, actor.ErrMailboxFull) && s.ctx.Err() == nil {
+		err = take.PostWait(ctx, *ref, m)
+	}
+	if err != nil {
+		s.fault(err)
 	}
 }

@@ -3,9 +3,9 @@
 //
 //	value, err := local.Run(ctx, workload, n, ours.New)
 //
-// It uses what every program can: [actor.Spawn] with [actor.NoWait], [actor.Endpoint.Post] and
+// It uses what every program can: [actor.Spawn] with [actor.NoWait], [actor.Endpoint.PostWait] and
 // [actor.Endpoint.Call], with the default mailbox. That one has a bound, which the peers' do not: a
-// sender that finds it full lets others run and tries again, and the time this takes counts.
+// sender that finds it full waits for room, and the time this takes counts.
 //
 // # Failure
 //
