@@ -84,6 +84,7 @@ type instance struct {
 	closed    bool // its terminal event is out
 	ported    bool // it has opened ports
 	onRequest bool // somebody else asked it to stop
+	late      bool // somebody asked it to stop when it was ending otherwise
 	grouped   bool // its parent asked it to stop, and will start it again
 	born      bool // whoever spawned it was told what became of its constructor
 	strategy  Strategy
@@ -169,7 +170,7 @@ func (in *instance) stop(reason string) {
 func (in *instance) asked(reason string) {
 	in.mu.Lock()
 	over := in.state.terminal()
-	in.onRequest = true
+	in.onRequest, in.late = in.onRequest || !in.over, in.late || in.over
 	in.mu.Unlock()
 	if over {
 		in.proc.unwanted(in)

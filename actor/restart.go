@@ -101,11 +101,11 @@ func (in *instance) bornOf(err error) {
 // ended decides what follows an end.
 func (f *family) ended(o owner, in *instance, e Event) {
 	in.mu.Lock()
-	asked, grouped := in.onRequest, in.grouped
+	asked, grouped, late := in.onRequest, in.grouped, in.late
 	in.mu.Unlock()
 	why := supervise.Stopped
 	switch {
-	case asked || grouped:
+	case asked || grouped || late && in.birth != nil && in.birth.Restart.When != Propagate: // it need not come again
 		why = supervise.Asked
 	case e.Failed():
 		why = supervise.Failed

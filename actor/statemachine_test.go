@@ -333,7 +333,6 @@ func TestACT3_anActorLivesAsItsModelDoes(t *testing.T) {
 }
 
 func TestACT6_aFailureCountsAlthoughTheChildIsAskedToStopAfterIt(t *testing.T) {
-	t.Skip("StopActor of a child that has failed already makes its failure an orderly end, when its parent has not heard of it yet")
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, bustest.Server(t), "alone")
 		parent := spawn(t, p)
