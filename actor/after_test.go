@@ -114,7 +114,7 @@ func TestAfter_whatItRunsMayFailItsActor(t *testing.T) {
 	p := alone(t)
 	for want, f := range map[string]func(*actor.Context){
 		"panicked: in vain": func(ctx *actor.Context) { ctx.After(0, func(*actor.Context) { panic("in vain") }) },
-		"panicked: a delay of -1ns: want 0 or more": func(ctx *actor.Context) {
+		"panicked: actor: After: want a delay of 0 or more, got -1ns": func(ctx *actor.Context) {
 			ctx.After(0, func(ctx *actor.Context) { ctx.After(-1, nil) })
 		},
 	} {

@@ -40,7 +40,8 @@
 //     once, also while its last handler still runs.
 //   - ACT-6: a failure goes to one place: it is followed by a restart, handled by its parent
 //     (Supervisor), or fails its parent; from an actor without a parent, it goes to the proc's
-//     Coordinator, or fails the proc. The chain of causes goes along.
+//     Coordinator, or fails the proc. The chain of causes goes along. While an actor stops, the failure
+//     of a child is an event and nothing more.
 //   - ACT-7: an actor that is started again is a new one, with a new name; no message for the old one
 //     reaches it.
 //   - ACT-8: whoever monitors an actor is told of its end exactly once, whenever he began.

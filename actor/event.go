@@ -193,6 +193,7 @@ type ending struct {
 // Observe shows f every event this proc emits, on the goroutine it happens on, which f must not
 // block. The returned function ends it.
 func (p *Proc) Observe(f func(Event)) (cancel func()) {
+	mustBe(f != nil, "Observe", "a function, got nil")
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	key := &f

@@ -121,6 +121,8 @@ func (in *instance) endChildren(f *family, over bool) {
 	} else {
 		f.empty = empty
 	}
+	hurry := make(chan struct{})
+	in.rare.hurry = hurry
 	in.mu.Unlock()
 	for _, c := range all {
 		if over {
@@ -134,6 +136,15 @@ func (in *instance) endChildren(f *family, over bool) {
 	select {
 	case <-empty:
 		return
+	case <-hurry:
+		for _, c := range all {
+			c.drop("its parent was killed")
+		}
+		select {
+		case <-empty:
+			return
+		case <-ctx.Done():
+		}
 	case <-ctx.Done():
 	}
 	in.mu.Lock()

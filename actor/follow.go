@@ -118,6 +118,7 @@ func (p *Proc) Down(id subjects.ProcID) (Event, bool) {
 // OnUnreachable tells f of every proc that turns out to be dead, absent, or behind a broken link,
 // with the reason. f runs on a pump and must not block. The returned function ends it.
 func (p *Proc) OnUnreachable(f func(subjects.ProcID, error)) (cancel func()) {
+	mustBe(f != nil, "OnUnreachable", "a function, got nil")
 	w := &watcher{f}
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -159,8 +159,8 @@ func (in *instance) info() Info {
 		if i.Failure = r.failure; in.state == failed {
 			i.Failure = &e
 		}
-		if r.next != nil {
-			i.Successor = r.next.name
+		if r.place != nil && r.place.now.Load() != in {
+			i.Successor = r.place.now.Load().name
 		}
 		if r.family != nil {
 			for child := range r.family.members {

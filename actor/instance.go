@@ -96,20 +96,22 @@ type instance struct {
 
 // rare is what most actors have no use for most of the time. The instance's lock guards it.
 type rare struct {
-	control []func(*Context)
-	end     ending
-	life    context.Context
-	giveUp  context.CancelCauseFunc
-	tasks   group
-	alarms  map[*alarm]struct{}
-	debts   map[debt]struct{}
-	done    chan struct{} // closed after the terminal event
-	watches map[*watch]struct{}
-	links   map[subjects.ActorID]struct{}
-	next    *instance // the actor that took its place
-	failure *Event    // the last of a child
-	handled uint64    // messages, when the mailbox is gone
-	family  *family
+	control  []func(*Context)
+	end      ending
+	life     context.Context
+	giveUp   context.CancelCauseFunc
+	tasks    group
+	alarms   map[*alarm]struct{}
+	debts    map[debt]struct{}
+	done     chan struct{} // closed after the terminal event
+	watches  map[*watch]struct{}
+	links    map[subjects.ActorID]struct{}
+	returned int           // messages that came back and that it has not heard of
+	hurry    chan struct{} // closed when it is killed while it waits for its children; nil: it does not
+	place    *place        // who took its place; nil: nobody, and it took nobody's
+	failure  *Event        // the last of a child
+	handled  uint64        // messages, when the mailbox is gone
+	family   *family
 }
 
 // plain reports whether nothing is to be wound up. The lock is held.
@@ -203,6 +205,10 @@ func (in *instance) abandon(e ending, failed bool) {
 	in.state, in.over, in.failed = stopping, true, failed
 	r := in.rarely()
 	r.end = e
+	if r.hurry != nil {
+		close(r.hurry)
+		r.hurry = nil
+	}
 	why := in.why()
 	if r.giveUp != nil {
 		r.giveUp(why)

@@ -24,6 +24,9 @@ func (d Down) Failed() bool { return d.Reason.Code != CodeStopped }
 // that ID is gone: exactly once, also when it is gone already, unless cancel is called before. The
 // actor may live in any proc; in another one the first Monitor of a mesh waits for the server.
 func (c *Context) Monitor(id subjects.ActorID, f func(*Context, Down)) (cancel func(), err error) {
+	if f == nil {
+		return nil, errorf(CodeInvalid, id.String(), "", "monitor: want a function, got nil")
+	}
 	in := c.in
 	var off atomic.Bool
 	quit, err := in.monitor(id, func(d Down) {
@@ -55,6 +58,9 @@ func (in *instance) monitor(id subjects.ActorID, down func(Down)) (cancel func()
 // Monitor is Context.Monitor for code that is not an actor. f runs on a goroutine of the proc, which
 // it must not block.
 func (p *Proc) Monitor(id subjects.ActorID, f func(Down)) (cancel func(), err error) {
+	if f == nil {
+		return nil, errorf(CodeInvalid, id.String(), "", "monitor: want a function, got nil")
+	}
 	return p.monitor(&monitoring{down: f}, clientName, id)
 }
 

@@ -214,7 +214,7 @@ func TestMonitor_refusesWhatIsNoActorOrNoWatch(t *testing.T) {
 	srv := bustest.Server(t)
 	b, f := start(t, srv, "right"), newForger(t, srv)
 	ref := spawn(t, b)
-	_, err := b.Monitor(subjects.ActorID{}, nil)
+	_, err := b.Monitor(subjects.ActorID{}, func(actor.Down) {})
 	require.ErrorIs(t, err, actor.ErrInvalid)
 	require.ErrorContains(t, err, "want the ID of an actor")
 	peer, err := subjects.NewHostID("peer")

@@ -213,12 +213,12 @@ func read[T any](at RawPort, in Incoming) (T, error) {
 	v, ok := as[T](in.Value)
 	switch {
 	case in.Local && !ok:
-		return zero, errorf(CodeBadMessage, "", at.key.port, "the port takes %s, got %T", reflect.TypeFor[T](), in.Value)
+		return zero, errorf(CodeBadMessage, at.ID().Actor.String(), at.key.port, "the port takes %s, got %T", reflect.TypeFor[T](), in.Value)
 	case in.Frame.Kind != wire.Message:
-		return zero, errorf(CodeBadMessage, "", at.key.port, "the port takes messages, got an answer")
+		return zero, errorf(CodeBadMessage, at.ID().Actor.String(), at.key.port, "the port takes messages, got an answer")
 	case !in.Local:
 		if err := wire.Unmarshal(in.Frame.Body, &v); err != nil {
-			return zero, errorf(CodeBadMessage, "", at.key.port, "%v", err)
+			return zero, errorf(CodeBadMessage, at.ID().Actor.String(), at.key.port, "%v", err)
 		}
 	}
 	return v, nil
@@ -240,7 +240,7 @@ func (t *Port[T]) recv(at RawPort, in Incoming) error {
 	case t.queue <- v:
 		return nil
 	default:
-		return errorf(CodeMailboxFull, "", at.key.port, "the port holds %d messages already", portSize)
+		return errorf(CodeMailboxFull, at.ID().Actor.String(), at.key.port, "the port holds %d messages already", portSize)
 	}
 }
 

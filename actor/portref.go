@@ -57,6 +57,9 @@ func (r *PortRef[T]) UnmarshalText(text []byte) error {
 	if r.id.UnmarshalText(text) == nil {
 		return nil
 	}
+	if s := string(text); strings.Contains(s, "/") && strings.Contains(s, ":") { // an ID with a slip in it
+		return errorf(CodeInvalid, "", "", "port %q: want mesh/rank.gen/actor:port, or a NATS subject", s)
+	}
 	var err error
 	*r, err = ForeignPort[T](string(text))
 	return err

@@ -16,6 +16,9 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
+// giveUpWithin is how long an actor that is told to give up may take to return.
+const giveUpWithin = time.Second
+
 // What peers can cause is logged this often at most; the counters have it all.
 const (
 	noisyBurst  = 20
@@ -183,7 +186,9 @@ func (p *Proc) Close(ctx context.Context) error {
 	}
 	p.seats.close()
 	p.turns.retire()
-	if p.turns.wait(ctx) {
+	grace, done := context.WithTimeout(context.WithoutCancel(ctx), giveUpWithin)
+	defer done()
+	if p.turns.wait(ctx) || p.turns.wait(grace) {
 		return nil
 	}
 	return stuck(all)

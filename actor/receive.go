@@ -117,7 +117,7 @@ func (p *Proc) AnswerTo(actor, reply string) func(Answer) {
 	if err != nil {
 		p.counts.malformed.Add(1)
 		p.loud.Warn().Err(err).Msg("a message with a malformed reply port")
-		return nil
+		return func(Answer) {} // somebody wants an answer: an error of the handler is not the actor's end
 	}
 	return func(a Answer) { p.answer(actor, to, a, nil) }
 }

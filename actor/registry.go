@@ -1,6 +1,7 @@
 package actor
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -30,6 +31,8 @@ func (d Def) Enduring() Def {
 func (d *Def) add(m *method, err error) {
 	switch {
 	case d.err != nil:
+	case err == nil && m == nil:
+		d.err = fmt.Errorf("actor type %s: want methods made by Endpoint.By, got the zero Method", d.name)
 	case err != nil:
 		d.err = fmt.Errorf("actor type %s: %w", d.name, err)
 	case d.methods[m.name] != nil:
@@ -46,6 +49,9 @@ type Registry struct{ defs map[string]*Def }
 func NewRegistry(defs ...Def) (Registry, error) {
 	r := Registry{defs: map[string]*Def{}}
 	for _, d := range defs {
+		if d.err == nil && d.construct == nil {
+			d.err = errors.New("want a Def made by Type.Made, got the zero Def")
+		}
 		if d.err != nil {
 			return Registry{}, d.err
 		}

@@ -61,7 +61,7 @@ func Current[A any](ref Ref[A]) Ref[A] {
 	if in == nil {
 		return ref
 	}
-	for next := in.successor(); next != nil; next = in.successor() {
+	if next := in.successor(); next != nil {
 		in = next
 	}
 	return Ref[A]{id: in.id(), via: ref.via, in: in}
@@ -187,17 +187,11 @@ func (f *family) again(o owner, old *instance) {
 			f.begun(o, old, in, err)
 		})
 	}
-	failed := old.successor() // when this is not the first attempt
 	in, err := o.proc().bear(old.def, o.instance(), b, old)
 	if err != nil { // the proc or the parent ends
 		log := o.proc().Log()
 		log.Debug().Err(err).Str("actor", old.name).Msg("not started again")
 		return
-	}
-	if failed != nil {
-		failed.mu.Lock()
-		failed.rarely().next = in
-		failed.mu.Unlock()
 	}
 	cancel = o.after(DefaultDeadline, func(o owner) {
 		if heard.CompareAndSwap(false, true) {
@@ -230,12 +224,34 @@ func (f *family) begun(o owner, old, in *instance, err error) {
 	f.settle(o, old)
 }
 
-// successor is the actor that has taken this one's place; nil: none.
+// place is what an actor and those that took its place one after the other share: who is there now. So
+// none of them keeps all the others.
+type place struct{ now atomic.Pointer[instance] }
+
+// takePlace puts an actor in the place of one that has ended.
+func (in *instance) takePlace(old *instance) {
+	old.mu.Lock()
+	r := old.rarely()
+	if r.place == nil {
+		r.place = &place{}
+	}
+	shared := r.place
+	old.mu.Unlock()
+	shared.now.Store(in)
+	in.mu.Lock()
+	in.rarely().place = shared
+	in.mu.Unlock()
+}
+
+// successor is the actor that is in this one's place now; nil: none, or itself.
 func (in *instance) successor() *instance {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	if in.rare == nil {
+	if in.rare == nil || in.rare.place == nil {
 		return nil
 	}
-	return in.rare.next
+	if now := in.rare.place.now.Load(); now != in {
+		return now
+	}
+	return nil
 }

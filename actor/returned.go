@@ -21,7 +21,8 @@ type Returned struct {
 
 // Undeliverer is implemented by actors that want to know of messages they posted and that came back.
 // Undeliverable runs on the actor's turn, before its mail; its error fails the actor. Without it a
-// message that comes back is logged, and harms nobody.
+// message that comes back is logged, and harms nobody. An actor that does not listen is told of 1,024
+// that wait; the others are dead letters.
 type Undeliverer interface {
 	Undeliverable(ctx *Context, r Returned) error
 }
@@ -66,7 +67,11 @@ func (p *Proc) comeBack(from *instance, typ string, m any, why *Error) {
 	if from == nil {
 		return
 	}
+	if !from.mayReturn(1) { // it is a dead letter, and counted
+		return
+	}
 	from.post(func(ctx *Context) {
+		from.mayReturn(-1)
 		u, ok := from.actor.(Undeliverer)
 		if !ok {
 			return
@@ -75,6 +80,19 @@ func (p *Proc) comeBack(from *instance, typ string, m any, why *Error) {
 			from.fail(ending{code: CodeHandler, reason: "a message came back: " + err.Error()})
 		}
 	})
+}
+
+// mayReturn counts the messages that came back and that the actor has not heard of; false: there are
+// as many as a mailbox holds.
+func (in *instance) mayReturn(n int) bool {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	r := in.rarely()
+	if n > 0 && r.returned >= mailboxSize {
+		return false
+	}
+	r.returned += n
+	return true
 }
 
 // undeliverable tells the sender of a message that no handler will run it (DEL-2): as the answer

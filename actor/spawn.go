@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 
 	"github.com/castnet-io/castnet/internal/supervise"
 	"github.com/castnet-io/castnet/internal/wire"
@@ -179,9 +180,7 @@ func (p *Proc) bear(def *Def, parent *instance, b *birth, old *instance) (*insta
 		return nil, err
 	}
 	if old != nil {
-		old.mu.Lock()
-		old.rarely().next = in
-		old.mu.Unlock()
+		in.takePlace(old)
 	}
 	if b.told == nil && b.begun == nil {
 		p.turns.startSoon(in)
@@ -204,10 +203,16 @@ func (in *instance) begin(ctx *Context) {
 	if err == nil {
 		in.actor, err = in.def.construct(ctx, b.Params)
 	}
-	if err == nil && in.actor == nil {
+	if err == nil && isNil(in.actor) {
 		err = errNilActor
 	}
 	in.constructed(err)
+}
+
+// isNil reports whether there is no actor behind a value.
+func isNil(a any) bool {
+	v := reflect.ValueOf(a)
+	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()
 }
 
 var errNilActor = errors.New("its constructor returned nil: want an actor, or an error")
@@ -223,6 +228,9 @@ func (in *instance) constructed(err error) {
 		err = in.unborn(err)
 	}
 	in.mu.Lock()
+	if err == nil && in.over { // it was killed meanwhile
+		err = in.why()
+	}
 	ahead := err == nil && in.state == initializing // else it was told to stop meanwhile
 	if ahead {
 		in.state = running
@@ -238,8 +246,9 @@ func (in *instance) constructed(err error) {
 	if b.told != nil {
 		b.told <- err
 	}
-	if b.begun != nil {
-		b.begun(in, err)
+	if tell := b.begun; tell != nil {
+		b.begun = nil // it knows the actor whose place this one took
+		tell(in, err)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 // when the actor stops, and the actor waits for it, 10 s at most; what it returns then is dropped.
 // What work sends with its context comes from the actor. A panic of work is the actor's own.
 func (c *Context) Go(work func(context.Context) func(*Context)) {
+	mustBe(work != nil, "Go", "a function, got nil")
 	in := c.in
 	life := in.life()
 	in.mu.Lock()
@@ -37,12 +38,21 @@ func (c *Context) Go(work func(context.Context) func(*Context)) {
 	})
 }
 
+// mustBe panics when a program calls what it cannot mean; in a handler that fails the actor.
+func mustBe(ok bool, what, want string) {
+	if !ok {
+		panic("actor: " + what + ": want " + want)
+	}
+}
+
 // alarm is something an actor is to do later. It costs no goroutine.
 type alarm struct{ timer *time.Timer }
 
 // After runs f on the actor's turn, before its mail, once d has passed by the monotonic clock, unless
 // the actor stops before or cancel is called. d must not be negative.
 func (c *Context) After(d time.Duration, f func(*Context)) (cancel func()) {
+	mustBe(d >= 0, "After", "a delay of 0 or more, got "+d.String())
+	mustBe(f != nil, "After", "a function, got nil")
 	var off atomic.Bool
 	quit := c.in.later(d, func() {
 		c.in.post(func(ctx *Context) {
@@ -79,9 +89,6 @@ func (e Endpoint[A, M, R]) PostAfter(ctx *Context, d time.Duration, to Ref[A], m
 // later runs f, which must not block, on a goroutine of its own once d has passed, while the actor
 // lives.
 func (in *instance) later(d time.Duration, f func()) (cancel func()) {
-	if d < 0 {
-		panic(fmt.Sprintf("a delay of %s: want 0 or more", d))
-	}
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if in.over || in.state.terminal() {

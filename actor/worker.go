@@ -103,7 +103,11 @@ func (ws *workers) unqueue() *instance {
 	}
 	in := ws.queue[ws.head]
 	ws.queue[ws.head] = nil
-	ws.head++
+	if ws.head++; ws.head > len(ws.queue)/2 { // a queue that is never empty does not grow for ever
+		n := copy(ws.queue, ws.queue[ws.head:])
+		clear(ws.queue[n:])
+		ws.queue, ws.head, ws.seen = ws.queue[:n], 0, 0
+	}
 	return in
 }
 

@@ -1,0 +1,169 @@
+package actor_test
+
+import (
+	"context"
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/bus/bustest"
+)
+
+// Slow is an actor whose constructor waits until it is let go.
+type Slow struct{}
+
+var slow = actor.NewType[*Slow, chan struct{}]("slow")
+
+func slows() actor.Def {
+	return slow.Made(func(_ *actor.Context, gate chan struct{}) (*Slow, error) {
+		if gate == nil {
+			return nil, nil
+		}
+		<-gate
+		return &Slow{}, nil
+	})
+}
+
+func TestSpawn_tellsOfAnActorThatWasKilledInItsConstructor(t *testing.T) {
+	p := alone(t, slows())
+	gate := make(chan struct{})
+	spawned := make(chan error, 1)
+	go func() {
+		_, err := p.Spawn(t.Context(), actor.Spawning{Type: "slow", Name: "slow", Params: gate})
+		spawned <- err
+	}()
+	until(t, "begun", func() bool { _, known := p.Actor("slow"); return known })
+	p.KillActor("slow", "too slow")
+	close(gate)
+	err := take(t, spawned)
+	require.ErrorIs(t, err, actor.ErrFailed)
+	require.ErrorContains(t, err, "killed: too slow")
+}
+
+func TestSpawn_aConstructorThatMakesNothingIsAnError(t *testing.T) {
+	p := alone(t, slows())
+	_, err := actor.Spawn(t.Context(), p, slow, "slow", nil)
+	require.ErrorContains(t, err, "its constructor returned nil: want an actor, or an error")
+}
+
+func TestClose_givesActorsThatAreToldToGiveUpAMomentToDoSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := start(t, bustest.Server(t), "alone")
+		ref := spawn(t, p)
+		require.NoError(t, do.Post(t.Context(), ref, func(ctx *actor.Context, _ *Box) (int64, error) {
+			<-ctx.Done()
+			time.Sleep(20 * time.Millisecond)
+			return 0, nil
+		}))
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		require.NoError(t, p.Close(ctx))
+	})
+}
+
+func TestKill_ofAnActorThatWaitsForItsChildrenKillsThem(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := start(t, bustest.Server(t), "alone")
+		parent := spawn(t, p)
+		_, err := do.Call(t.Context(), parent, func(ctx *actor.Context, _ *Box) (int64, error) {
+			child, err := actor.SpawnChild(ctx, box, "child", 0)
+			if err != nil {
+				return 0, err
+			}
+			return 0, do.Post(ctx, child, func(ctx *actor.Context, _ *Box) (int64, error) {
+				<-ctx.Done()
+				return 0, nil
+			})
+		})
+		require.NoError(t, err)
+		begun := time.Now()
+		p.StopActor(parent.ID().Name, "enough")
+		synctest.Wait()
+		<-p.KillActor(parent.ID().Name, "at once")
+		require.Zero(t, time.Since(begun))
+	})
+}
+
+func TestACT7_aPlaceDoesNotKeepThoseWhoHadIt(t *testing.T) {
+	p := alone(t)
+	first, err := actor.Spawn(t.Context(), p, box, "box", 0, actor.WithRestart(actor.Restart{
+		When: actor.Permanent, Most: 1000, Within: time.Millisecond,
+	}))
+	require.NoError(t, err)
+	restart := func(times int) {
+		for range times {
+			now := actor.Current(first)
+			_, _ = boom.Call(t.Context(), now, "again")
+			until(t, "started again", func() bool { return actor.Current(first).ID() != now.ID() })
+		}
+	}
+	heap := func() uint64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return m.HeapObjects
+	}
+	restart(1500) // what a proc remembers is full
+	before := heap()
+	restart(1000)
+	require.Less(t, heap(), before+3000)
+}
+
+func TestBadInput_isAClearError(t *testing.T) {
+	p := alone(t)
+	ref := spawn(t, p)
+	_, err := actor.NewRegistry(actor.Def{})
+	require.ErrorContains(t, err, "want a Def made by Type.Made")
+	_, err = actor.NewRegistry(box.Made(newBox, actor.Method[*Box]{}))
+	require.ErrorContains(t, err, "want methods made by Endpoint.By")
+	_, err = p.Monitor(ref.ID(), nil)
+	require.ErrorContains(t, err, "want a function, got nil")
+	require.PanicsWithValue(t, "actor: Observe: want a function, got nil", func() { p.Observe(nil) })
+	require.ErrorContains(t, new(actor.PortRef[int]).UnmarshalText([]byte(ref.ID().Proc.Mesh.String()+"/x.0/a:b")), "want mesh/rank.gen/actor:port")
+	var none actor.Endpoint[*Box, int64, int64]
+	_, err = none.Call(t.Context(), ref, 1)
+	require.ErrorContains(t, err, "the zero Endpoint")
+}
+
+func TestPostWait_waitsForRoomAndGivesUpWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := start(t, bustest.Server(t), "alone")
+		ref, err := actor.Spawn(t.Context(), p, box, "box", 0, actor.Mailbox(2))
+		require.NoError(t, err)
+		release := blocked(t, ref)
+		for range 2 {
+			require.NoError(t, add.PostWait(t.Context(), ref, 1))
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		require.ErrorIs(t, add.PostWait(ctx, ref, 1), actor.ErrMailboxFull)
+		posted := make(chan error, 3)
+		for range 3 {
+			go func() { posted <- add.PostWait(t.Context(), ref, 1) }()
+		}
+		synctest.Wait()
+		require.Empty(t, posted)
+		release()
+		for range 3 {
+			require.NoError(t, <-posted)
+		}
+		n, err := add.Call(t.Context(), ref, 0)
+		require.NoError(t, err)
+		require.EqualValues(t, 5, n)
+		release = blocked(t, ref)
+		for range 2 {
+			require.NoError(t, add.Post(t.Context(), ref, 1))
+		}
+		go func() { posted <- add.PostWait(t.Context(), ref, 1) }()
+		synctest.Wait()
+		p.KillActor(ref.ID().Name, "enough")
+		require.ErrorIs(t, <-posted, actor.ErrFailed)
+		release()
+	})
+}
