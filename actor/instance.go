@@ -72,7 +72,6 @@ type instance struct {
 	actor   any                    // the turn's
 	turning *Context               // the turn's: of what runs
 	worker  atomic.Pointer[worker] // who runs it, or did last
-	crash   bool                   // the turn's: a handler did not return
 
 	mu        sync.Mutex // guards what follows, and what mailbox says of itself
 	state     state
@@ -87,6 +86,7 @@ type instance struct {
 	late      bool // somebody asked it to stop when it was ending otherwise
 	grouped   bool // its parent asked it to stop, and will start it again
 	born      bool // whoever spawned it was told what became of its constructor
+	crash     bool // the turn's: a handler did not return
 	strategy  Strategy
 	limit     int32
 	announced bool // its life is published

@@ -71,11 +71,11 @@ func spawnTyped[A, P any](ctx context.Context, p *Proc, parent *instance, typ Ty
 	if err != nil {
 		return Ref[A]{}, err
 	}
-	s := Spawning{Type: typ.name, Name: name, Params: params}
+	b := &birth{Spawning: Spawning{Type: typ.name, Name: name, Params: params}}
 	for _, o := range opts {
-		o(&s)
+		o(&b.Spawning)
 	}
-	in, err := p.spawn(ctx, parent, s)
+	in, err := p.spawn(ctx, parent, b)
 	return Ref[A]{id: p.id.Actor(name), via: p, in: in}, err
 }
 
@@ -83,7 +83,7 @@ func spawnTyped[A, P any](ctx context.Context, p *Proc, parent *instance, typ Ty
 // a deadline: after 30 s), the actor is told to give up. Messages sent to it meanwhile wait in its
 // mailbox.
 func (p *Proc) Spawn(ctx context.Context, s Spawning) (subjects.ActorID, error) {
-	in, err := p.spawn(ctx, nil, s)
+	in, err := p.spawn(ctx, nil, &birth{Spawning: s})
 	if in == nil {
 		return subjects.ActorID{}, err
 	}
@@ -99,16 +99,15 @@ type birth struct {
 	begun func(*instance, error) // the same, for whoever starts an actor again
 }
 
-func (p *Proc) spawn(ctx context.Context, parent *instance, s Spawning) (*instance, error) {
-	def, err := p.registry.find(s.Type)
+func (p *Proc) spawn(ctx context.Context, parent *instance, b *birth) (*instance, error) {
+	def, err := p.registry.find(b.Type)
 	if err == nil {
-		err = s.check()
+		err = b.check()
 	}
 	if err != nil {
 		return nil, err
 	}
-	b := &birth{Spawning: s}
-	if s.NoWait {
+	if b.NoWait {
 		return p.bear(def, parent, b, nil)
 	}
 	ctx, cancel := bounded(ctx)
