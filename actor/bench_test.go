@@ -12,12 +12,9 @@ import (
 func BenchmarkTell_sameProc(b *testing.B) {
 	p := alone(b)
 	ref := spawn(b, p)
-	room := make(chan struct{}, 512) // fewer than a mailbox holds
-	take := step(func(*actor.Context, *Box) (int64, error) { <-room; return 0, nil })
 	b.ReportAllocs()
 	for b.Loop() {
-		room <- struct{}{}
-		if err := do.Post(b.Context(), ref, take); err != nil {
+		if err := echo.PostWait(b.Context(), ref, ""); err != nil {
 			b.Fatal(err)
 		}
 	}

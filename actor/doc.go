@@ -25,6 +25,13 @@
 // procs it is CBOR in a frame on the bus. Each proc of a process needs a bus.Bus of its own, for a
 // connection does not hear what it publishes.
 //
+// Post refuses when the mailbox is full; PostWait waits for room. An actor makes children with
+// SpawnChild, says with WithRestart what follows their ends, and may decide itself (Supervisor). It
+// watches others with Context.Monitor, does what takes long with Context.Go, and answers later with
+// Defer. Ports (OpenPort, OpenOnce, OpenAccumulator, OpenRelay) take what is not asked for by a call;
+// a PortRef travels in messages. Proc.Inspect looks at any actor while it works. Package actortest
+// tests one alone.
+//
 // # Ordering and concurrency
 //
 //   - ACT-1: at most one goroutine runs an actor's code; an idle actor has none.
