@@ -153,6 +153,7 @@ func TestPostWait_waitsForRoomAndGivesUpWithItsContext(t *testing.T) {
 		for range 3 {
 			require.NoError(t, <-posted)
 		}
+		synctest.Wait() // all are handled, so that there is room
 		n, err := add.Call(t.Context(), ref, 0)
 		require.NoError(t, err)
 		require.EqualValues(t, 5, n)

@@ -3,6 +3,7 @@ package actor_test
 import (
 	"context"
 	"runtime"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -209,10 +210,16 @@ func pass(ring []actor.Ref[*Box], at, left int, over chan<- struct{}) step {
 // workerFrame is in the stack of every worker.
 const workerFrame = "actor.(*workers).work"
 
-// stacks are those of all goroutines.
+// stacks are those of all goroutines in bubbles: what other tests left is theirs.
 func stacks() string {
 	buf := make([]byte, 1<<20)
-	return string(buf[:runtime.Stack(buf, true)])
+	var inside []string
+	for one := range strings.SplitSeq(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
+		if head, _, _ := strings.Cut(one, "\n"); strings.Contains(head, "synctest bubble") {
+			inside = append(inside, one)
+		}
+	}
+	return strings.Join(inside, "\n\n")
 }
 
 func TestWorker_atRestThereIsNoGoroutineAndNobodyLooks(t *testing.T) {
