@@ -48,7 +48,7 @@ func (s state) status() Status {
 type phase uint8
 
 const (
-	resting  phase = iota // there is none
+	resting  phase = iota // none runs it
 	between               // it looks what there is to do
 	handling              // the batch
 	inside                // a function of the control lane
@@ -58,7 +58,7 @@ const (
 //
 //	send, deliver ─┐
 //	post ──────────┼─ steps (of a worker, while there is work)
-//	stop ──────────┤     ├─ over: terminate, at once
+//	stop ──────────┤     ├─ over: finish, terminate, at once
 //	fail ──────────┘     ├─ control: the constructor, results of tasks, ends of children
 //	                     ├─ mail: handle a batch, or what is left of one
 //	                     └─ nothing left and asked to stop: finish, terminate

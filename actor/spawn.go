@@ -49,9 +49,6 @@ func WithRestart(r Restart) Option { return func(s *Spawning) { s.Restart = r } 
 // WithStrategy says how the actor's children are started again.
 func WithStrategy(y Strategy) Option { return func(s *Spawning) { s.Strategy = y } }
 
-// Announced publishes the actor's life on `ev.`.
-func Announced() Option { return func(s *Spawning) { s.Announce = true } }
-
 // Spawn makes an actor of a type in this process, under a fresh name that starts with label, and
 // waits until its constructor has returned, at most until ctx ends (without a deadline: 30 s). It
 // has no parent: the proc is told when it fails.
