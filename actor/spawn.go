@@ -117,7 +117,10 @@ func (p *Proc) spawn(ctx context.Context, parent *instance, b *birth) (*instance
 	select {
 	case err = <-b.told:
 		if err != nil {
-			<-in.ended() // at once: its name is free again when Spawn returns
+			select { // so that its name is free again when Spawn returns; its children may take their time
+			case <-in.ended():
+			case <-ctx.Done():
+			}
 		}
 	case <-in.ended():
 		select {
