@@ -2,10 +2,9 @@ package actor
 
 import (
 	"context"
-	"sync"
-	"sync/atomic"
 	"time"
 
+	"github.com/castnet-io/castnet/internal/link"
 	"github.com/castnet-io/castnet/internal/wire"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -13,8 +12,7 @@ import (
 // call is a question that waits for its answer.
 type call struct {
 	to  subjects.ActorID
-	n   atomic.Uint64 // its number in this proc's sequence, once it is sent
-	got func(Answer)  // may be called on any goroutine, any number of times; must not block
+	got func(Answer) // may be called on any goroutine, any number of times; must not block
 }
 
 // call asks an actor and waits. In the same process the question is a mailbox push; else it is a
@@ -27,6 +25,7 @@ func (p *Proc) call(ctx context.Context, from string, to subjects.ActorID, endpo
 	}
 	deadline, _ := ctx.Deadline()
 	answers := make(chan Answer, 1) // the first counts
+	giveUp := func() {}
 	c := &call{to: to, got: func(a Answer) {
 		select {
 		case answers <- a:
@@ -39,11 +38,12 @@ func (p *Proc) call(ctx context.Context, from string, to subjects.ActorID, endpo
 			Deadline: deadline, Answer: c.got,
 		})
 	} else {
-		_, done, err := p.ask(c, from, endpoint, arg, deadline)
+		at, done, err := p.ask(ctx, c, from, endpoint, arg, deadline)
 		if err != nil {
 			return Answer{Err: err}
 		}
 		defer done()
+		giveUp = func() { p.giveUp(c, at) }
 	}
 	if in, ok := ctx.Value(senderKey{}).(*instance); ok {
 		in.yield()
@@ -57,18 +57,29 @@ func (p *Proc) call(ctx context.Context, from string, to subjects.ActorID, endpo
 	case a := <-answers: // both came at the same time
 		return a
 	default:
+		giveUp()
 		return Answer{Err: fromContext(ctx, to.String(), endpoint)}
 	}
 }
 
-// ask sends the question to another process. done ends its reply port, whose address is at. The zero
-// deadline is none.
-func (p *Proc) ask(c *call, from, endpoint string, arg any, deadline time.Time) (at string, done func(), err error) {
-	body, err := wire.Marshal(arg)
+// giveUp lets the callee know that nobody waits any more, when it is in another process.
+func (p *Proc) giveUp(c *call, at string) {
+	if t, err := p.target(c.to.Port(portInfo)); err == nil { // any port of it: its process is meant
+		p.links.Cancel(t.Peer, at)
+	}
+}
+
+// told takes the word that the question did not arrive.
+func (c *call) told(_ subjects.ProcID, why *Error) { c.got(Answer{Err: why}) }
+
+// ask sends the question to another process, and waits for room there while wait is not over; nil: it
+// does not. done ends its reply port, whose address is at. The zero deadline is none.
+func (p *Proc) ask(wait context.Context, c *call, from, endpoint string, arg any, deadline time.Time) (at string, done func(), err error) {
+	body, err := wire.AppendMarshal(nil, arg)
 	if err != nil {
 		return "", nil, errorf(CodeInvalid, c.to.String(), endpoint, "%v", err)
 	}
-	if err := p.Follow(c.to.Proc.Mesh); err != nil {
+	if _, err := p.target(c.to.Port(endpoint)); err != nil { // before its death could be missed
 		return "", nil, err
 	}
 	p.mu.Lock()
@@ -89,11 +100,14 @@ func (p *Proc) ask(c *call, from, endpoint string, arg any, deadline time.Time) 
 		p.mu.Unlock()
 	}
 	at = reply.ID().String()
-	f := wire.Frame{Kind: wire.Message, Sender: from, Reply: at, Body: body}
-	if !deadline.IsZero() {
-		f.TTL = max(time.Until(deadline), time.Millisecond) // 0 is no deadline
+	o := &outbound{
+		to: c.to.Port(endpoint), envelope: wire.Envelope{Kind: wire.Message, Sender: from, Reply: at, Body: body},
+		mark: link.Mark{Call: c}, until: deadline, wait: wait,
 	}
-	if err := p.send(c.to.Port(endpoint), f, c.n.Store); err != nil {
+	if !deadline.IsZero() {
+		o.envelope.TTL = max(time.Until(deadline), time.Millisecond) // 0 is no deadline
+	}
+	if err := p.send(o); err != nil {
 		done()
 		return "", nil, err
 	}
@@ -124,52 +138,44 @@ func (p *Proc) post(from string, to subjects.PortID, m any) error {
 			Actor: to.Actor.Name, Port: to.Port, From: p.id.Actor(from), Local: true, Value: m,
 		})
 	}
-	return p.postFar(from, to, m)
+	return postFar(p, from, to, m, time.Time{}, nil)
 }
 
-// postFar is post to another process.
-func (p *Proc) postFar(from string, to subjects.PortID, m any) error {
-	body, err := wire.Marshal(m)
+// postFar is post to another process. Its fate is known at the deadline, the default one when that is
+// zero. With a context, it waits for room there until that ends.
+func postFar[M any](p *Proc, from string, to subjects.PortID, m M, deadline time.Time, wait context.Context) error {
+	room, _ := p.scratch.Get().(*[]byte)
+	if room == nil {
+		room = new([]byte)
+	}
+	body, err := encode((*room)[:0], m)
 	if err != nil {
 		return errorf(CodeInvalid, to.Actor.String(), to.Port, "%v", err)
 	}
-	return p.send(to, wire.Frame{Kind: wire.Message, Sender: from, Body: body}, func(n uint64) {
-		p.posts.add(n, posted{from, typeOf(m)})
+	err = p.send(&outbound{
+		to: to, envelope: wire.Envelope{Kind: wire.Message, Sender: from, Body: body, Wait: wait != nil},
+		mark: link.Mark{Type: typeName[M]()}, until: deadline, wait: wait,
 	})
-}
-
-// maxPosts bounds how many posted messages a proc knows the sender of: the newest.
-const maxPosts = 4096
-
-// posted is a message that was sent to another process.
-type posted struct{ from, typ string }
-
-// posts are the newest messages posted to other processes, by their number: when nobody listened,
-// the server names no more than that.
-type posts struct {
-	mu   sync.Mutex
-	ring [maxPosts]struct {
-		n uint64
-		posted
+	if cap(body) <= largeScratch {
+		*room = body
 	}
+	p.scratch.Put(room)
+	return err
 }
 
-func (ps *posts) add(n uint64, p posted) {
-	ps.mu.Lock()
-	defer ps.mu.Unlock()
-	at := &ps.ring[n%maxPosts]
-	at.n, at.posted = n, p
-}
+// largeScratch is the size from which on a buffer is not kept.
+const largeScratch = 64 << 10
 
-// take returns what is known of a message; the zero posted when that is nothing.
-func (ps *posts) take(n uint64) posted {
-	ps.mu.Lock()
-	defer ps.mu.Unlock()
-	if at := ps.ring[n%maxPosts]; at.n == n {
-		return at.posted
+// encode appends the encoding of a message.
+func encode[M any](b []byte, m M) ([]byte, error) {
+	if raw, is := any(&m).(*[]byte); is && *raw != nil {
+		return wire.AppendBytes(b, *raw), nil
 	}
-	return posted{}
+	return encodeAny(b, m)
 }
+
+//go:noinline
+func encodeAny[M any](b []byte, m M) ([]byte, error) { return wire.AppendMarshal(b, m) }
 
 // encoded is an answer as it came from the bus: whoever waits decodes it.
 type encoded []byte

@@ -24,6 +24,8 @@ type Context struct {
 	mail   bool      // it is of a message of this process
 	own    atomic.Pointer[deadlined]
 	over   atomic.Bool // the handler has returned
+	gone   atomic.Bool // who asked waits no longer
+	far    *farRun     // it is of a message that another process posted
 }
 
 // answerer is whoever waits for an answer. The first answer counts; it may come on any goroutine.
@@ -47,7 +49,7 @@ func (c *Context) real() context.Context {
 		return d
 	}
 	ctx, cancel := context.WithDeadline(c.in.life(), c.in.proc.epoch.Add(time.Duration(c.until)))
-	if !c.own.CompareAndSwap(nil, &deadlined{ctx, cancel}) || c.over.Load() {
+	if !c.own.CompareAndSwap(nil, &deadlined{ctx, cancel}) || c.over.Load() || c.gone.Load() {
 		cancel()
 	}
 	return c.own.Load()
@@ -67,6 +69,14 @@ func (c *Context) end() {
 	}
 }
 
+// cancel ends what the handler was given, while it runs.
+func (c *Context) cancel() {
+	c.gone.Store(true)
+	if d := c.own.Load(); d != nil {
+		d.cancel()
+	}
+}
+
 // Deadline is the message's; false when it has none.
 func (c *Context) Deadline() (time.Time, bool) {
 	if c.until == 0 {
@@ -75,8 +85,8 @@ func (c *Context) Deadline() (time.Time, bool) {
 	return c.in.proc.epoch.Add(time.Duration(c.until)), true
 }
 
-// Done is closed when the handler is to give up: the deadline has passed, or the actor was killed
-// or has failed. After a handler that was waited for has returned, it is closed, too.
+// Done is closed when the handler is to give up: the deadline has passed, who asked waits no longer, or
+// the actor was killed or has failed. After a handler that was waited for has returned, it is closed, too.
 func (c *Context) Done() <-chan struct{} { return c.real().Done() }
 
 // Err says why Done is closed.
@@ -116,6 +126,8 @@ func (c *Context) Sender() subjects.ActorID {
 		return c.delivery().From
 	case c.from != nil:
 		return c.from.id()
+	case c.far != nil:
+		return c.far.from
 	case c.mail:
 		return c.in.proc.id.Actor(clientName)
 	}

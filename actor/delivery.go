@@ -26,7 +26,8 @@ type Delivery struct {
 	// waits.
 	Answer func(Answer)
 
-	n uint64 // its number in the sender's sequence; 0: none
+	typ    string  // of the message, for people, once it is known
+	wanted *wanted // set for a message whose sender may give it up
 }
 
 // Answer is the outcome of one delivery.

@@ -32,6 +32,8 @@ const (
 	CodePortGone    Code = 17 // the port existed and is closed, or was a once port that has had its message
 	CodeKilled      Code = 18 // the actor was killed
 	CodeCascade     Code = 19 // the actor did not survive the end of another: its child, or one it is linked to
+	CodeExpired     Code = 20 // its time was over before it reached the actor
+	CodeBacklog     Code = 21 // too much waits for that process already
 )
 
 // Error is what every verb returns when a message has no value for an answer. Compare with the
@@ -45,6 +47,7 @@ type Error struct {
 	Event    *Event // the end of the actor or the proc, when that is why
 
 	cause error // a handler's own error, when it never left the process
+	sure  bool  // no handler ran the message, whatever the code says by itself
 }
 
 // Sentinels for errors.Is.
@@ -64,6 +67,8 @@ var (
 	ErrUnavailable = &Error{Code: CodeUnavailable, Text: "bus unavailable"}
 	ErrPortGone    = &Error{Code: CodePortGone, Text: "port is gone"}
 	ErrInvalid     = &Error{Code: CodeInvalid, Text: "invalid"}
+	ErrExpired     = &Error{Code: CodeExpired, Text: "expired"}
+	ErrBacklog     = &Error{Code: CodeBacklog, Text: "too much waits for the process"}
 )
 
 func (e *Error) Error() string {
@@ -83,7 +88,7 @@ func (e *Error) Is(target error) bool {
 	if t, ok := target.(*Error); ok {
 		return t.Code == e.Code
 	}
-	return e.Code == CodeDeadline && target == context.DeadlineExceeded ||
+	return (e.Code == CodeDeadline || e.Code == CodeExpired) && target == context.DeadlineExceeded ||
 		e.Code == CodeCanceled && target == context.Canceled
 }
 
@@ -101,10 +106,19 @@ func (e *Error) Unwrap() error { return e.cause }
 func (e *Error) Undeliverable() bool {
 	switch e.Code {
 	case CodeNoActor, CodeNoEndpoint, CodeBadMessage, CodeMailboxFull, CodeStopped, CodeFailed, CodeNoProc,
-		CodeTooLarge, CodeUnavailable, CodeInvalid, CodePortGone:
+		CodeTooLarge, CodeUnavailable, CodeInvalid, CodePortGone, CodeExpired, CodeBacklog:
 		return !e.Ran
 	}
-	return false
+	return e.sure
+}
+
+// Indeterminate reports that nobody knows whether a handler ran the message, or will.
+func (e *Error) Indeterminate() bool {
+	switch e.Code {
+	case CodeHandler, CodePanic:
+		return false
+	}
+	return !e.Undeliverable()
 }
 
 // ranError is what the sender of a message is told when its handler ran: err keeps its code and its

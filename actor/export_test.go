@@ -1,6 +1,10 @@
 package actor
 
-import "github.com/castnet-io/castnet/bus"
+import (
+	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/internal/wire"
+	"github.com/castnet-io/castnet/subjects"
+)
 
 // Waiting says how many ports are open and how many calls wait.
 func (p *Proc) Waiting() (ports, calls int) {
@@ -12,8 +16,11 @@ func (p *Proc) Waiting() (ports, calls int) {
 // Receive hands the proc a message as the bus would: on its ports, its control lane, as a hint, or
 // as the event of a proc.
 func (p *Proc) Receive(where int, m bus.Msg) {
-	[]func(bus.Msg){p.receivePort, p.receiveControl, p.receiveHint, p.receiveProcEvent}[where%4](m)
+	[]func(bus.Msg){p.receivePort, p.receiveControl, p.receiveHint, p.receiveProcEvent, p.receivePacket}[where%5](m)
 }
+
+// Respond sends an envelope to a port that waits for it.
+func (p *Proc) Respond(to subjects.PortID, e wire.Envelope) error { return p.respond(to, e) }
 
 // Bounds of what a proc remembers.
 const (

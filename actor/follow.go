@@ -47,7 +47,7 @@ func (p *Proc) Follow(mesh subjects.MeshID) error {
 	}
 	<-w.ready
 	if w.err != nil {
-		return sendError("", "", fmt.Errorf("follow mesh %s: %w", mesh, w.err))
+		return busError("", "", fmt.Errorf("follow mesh %s: %w", mesh, w.err))
 	}
 	return nil
 }
@@ -59,8 +59,8 @@ func (p *Proc) receiveProcEvent(m bus.Msg) {
 		p.malformed(m, err)
 		return
 	}
-	if e.Kind == KindProc && e.Terminal() {
-		p.MarkDown(e)
+	if e.Kind == KindProc && e.Terminal() { // what it said before comes first
+		p.bus.Data().AfterReceived(func() { p.MarkDown(e) })
 	}
 }
 
@@ -80,8 +80,8 @@ func (p *Proc) MarkDown(e Event) {
 	if known {
 		return
 	}
-	p.receiver.Forget(id.Process())
-	p.sender.Forget(id.Process())
+	p.links.Die(id.Process(), procDead(id.String(), "", e))
+	p.asked.lost(id)
 	p.failCalls(func(c *call) bool { return c.to.Proc == id }, procDead(id.String(), "", e))
 	p.notify(id, procDead(id.String(), "", e))
 }

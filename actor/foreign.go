@@ -88,7 +88,7 @@ func (p *Proc) answerForeign(m ForeignMessage, format wire.Format, a Answer) {
 	}
 	err := p.bus.Data().PublishMsg(out)
 	if errors.Is(err, bus.ErrTooLarge) {
-		p.failForeign(&out, format, sendError("", "", err))
+		p.failForeign(&out, format, busError("", "", err))
 		err = p.bus.Data().PublishMsg(out)
 	}
 	if err != nil {

@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/castnet-io/castnet/internal/link"
 	"github.com/castnet-io/castnet/subjects"
 )
 
@@ -52,14 +51,26 @@ type Timing struct {
 	Max     time.Duration `json:"max"`
 }
 
-// Peer is the order of messages with another process: it says how far each side is, and whether one
-// of them has refused to go on.
+// Peer is how the links between a proc's process and another one stand: how far the order of messages
+// is each way, and what it waits for.
 type Peer struct {
-	Process  subjects.ProcessID `json:"process"`
-	Sent     uint64             `json:"sent"`     // the number of the last message to it
-	Received uint64             `json:"received"` // the number of the last that was taken from it
-	Answers  bool               `json:"answers"`  // it was heard from
-	Broken   string             `json:"broken,omitempty"`
+	Process subjects.ProcessID `json:"process"`
+
+	Sent          uint64        `json:"sent"`                    // number of the last packet to it
+	Acked         uint64        `json:"acked"`                   // of those, number of the last it has acknowledged
+	Flying        int           `json:"flying,omitempty"`        // packets that are not acknowledged
+	Waiting       int           `json:"waiting,omitempty"`       // bytes that wait for their turn
+	Credit        int64         `json:"credit"`                  // bytes that may leave before it says more
+	Retransmitted uint64        `json:"retransmitted,omitempty"` // packets that were sent again
+	RTT           time.Duration `json:"rtt,omitempty"`           // until an acknowledgement, which is told after up to 20 ms
+
+	Received   uint64 `json:"received"`             // number of the last packet from it
+	Duplicates uint64 `json:"duplicates,omitempty"` // packets that came again and were dropped
+	Gaps       uint64 `json:"gaps,omitempty"`       // times that something was missing
+	Stalled    string `json:"stalled,omitempty"`    // what the order waits for, and for how long
+
+	Answers bool   `json:"answers"`        // it was heard from
+	Dead    string `json:"dead,omitempty"` // why nothing goes there any more
 }
 
 // maxListed bounds the lists of an Info.
@@ -118,7 +129,7 @@ func (p *Proc) Info() Info {
 		i.Status = Stopping
 	}
 	p.mu.Unlock()
-	for _, peer := range link.Peers(p.sender, p.receiver, maxListed) {
+	for _, peer := range p.links.Infos(maxListed) {
 		i.Peers = append(i.Peers, Peer(peer))
 	}
 	stats := p.Stats()

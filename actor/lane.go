@@ -1,11 +1,14 @@
 package actor
 
+import "github.com/castnet-io/castnet/internal/wire"
+
 // lane is one endpoint's part of a mailbox. It is typed, so that a message is stored as it is and a
 // message without pointers costs no memory of its own. What comes in is guarded by the actor's
 // lock. What was taken up belongs to the turn; once the mailbox is seized, to whoever seized it.
 type lane interface {
 	bound() *method
 	put(d *Delivery)           // adds a message that comes by another way than send
+	putFar(f *far)             // adds one that another process posted
 	take()                     // takes up what came in; the lock is held
 	serve(in *instance, n int) // handles the rest of a run of n messages, until interrupted
 	handled()                  // forgets what was taken up
@@ -26,6 +29,7 @@ type letter[M, R any] struct {
 	from     *instance // the actor that sent it, when that lives in this proc
 	reply    *reply[R] // a caller in this process that waits
 	delivery *Delivery // what came by another way, and holds the message itself
+	far      *far      // the same, posted by another process
 }
 
 // laneOf is a lane for messages M that are answered with R.
@@ -56,6 +60,7 @@ func newLane[M, R any](b *bound[M, R]) *laneOf[M, R] {
 func (l *laneOf[M, R]) bound() *method  { return &l.b.method }
 func (l *laneOf[M, R]) counts() *counts { return &l.n }
 func (l *laneOf[M, R]) put(d *Delivery) { l.push(letter[M, R]{delivery: d}) }
+func (l *laneOf[M, R]) putFar(f *far)   { l.push(letter[M, R]{far: f}) }
 
 func (l *laneOf[M, R]) push(lt letter[M, R]) {
 	if n := len(l.in.letters); n == cap(l.in.letters) && n >= smallRoom {
@@ -105,6 +110,8 @@ func (l *laneOf[M, R]) serve(in *instance, n int) {
 		lt := &l.out.letters[l.at]
 		l.at++
 		switch {
+		case lt.far != nil:
+			l.post(in, lt.far)
 		case lt.delivery != nil:
 			l.deliver(in, lt.delivery)
 		case lt.reply != nil:
@@ -121,9 +128,29 @@ func (l *laneOf[M, R]) serve(in *instance, n int) {
 // tell handles a message nobody waits for. Its Context is the actor's own, used again and again.
 func (l *laneOf[M, R]) tell(in *instance, lt *letter[M, R]) {
 	ctx := &in.box.self
-	ctx.from = lt.from
+	ctx.from, ctx.far = lt.from, nil
+	l.run(in, ctx, lt.m)
+}
+
+// post is tell for a message that another process posted.
+func (l *laneOf[M, R]) post(in *instance, f *far) {
+	f.take()
+	m, ok := quick[M](f.raw)
+	if !ok {
+		var err error
+		if m, err = l.b.argument(in.id(), f.delivery()); err != nil { // the sender's fault: the actor is left alone
+			in.proc.undeliverable(f.delivery(), err)
+			return
+		}
+	}
+	ctx := &in.box.self
+	ctx.from, ctx.far = nil, f.run
+	l.run(in, ctx, m)
+}
+
+func (l *laneOf[M, R]) run(in *instance, ctx *Context, m M) {
 	in.turning = ctx
-	_, err := l.b.handle(in.actor, ctx, lt.m)
+	_, err := l.b.handle(in.actor, ctx, m)
 	if ctx.owed != nil {
 		ctx.owed, err = nil, nil
 	}
@@ -164,6 +191,9 @@ func (l *laneOf[M, R]) deliver(in *instance, d *Delivery) {
 	if !d.Deadline.IsZero() {
 		ctx.until = in.proc.at(d.Deadline)
 	}
+	if !d.handled(ctx) {
+		return
+	}
 	in.turning = ctx
 	v, err := l.b.handle(in.actor, ctx, m)
 	if err != nil {
@@ -194,7 +224,13 @@ func (s pileOf[M, R]) reject(p *Proc, from, to int, why *Error) {
 	why = why.about(s.b.name)
 	for _, lt := range s.letters[from:to] {
 		switch {
+		case lt.far != nil:
+			lt.far.take()
+			d := lt.far.delivery()
+			d.typ = s.b.in
+			p.undeliverable(d, why)
 		case lt.delivery != nil:
+			lt.delivery.typ = s.b.in
 			p.undeliverable(lt.delivery, why)
 		case lt.reply != nil:
 			var none R
@@ -203,4 +239,22 @@ func (s pileOf[M, R]) reject(p *Proc, from, to int, why *Error) {
 			p.comeBack(lt.from, s.b.in, lt.m, why)
 		}
 	}
+}
+
+// smallBody is up to which size a body is copied out of its packet: one that is kept then does not keep
+// all of that.
+const smallBody = 4 << 10
+
+// quick decodes what is not worth the general way.
+func quick[M any](raw []byte) (m M, ok bool) {
+	if to, is := any(&m).(*[]byte); is {
+		var body []byte
+		if body, ok = wire.Bytes(raw); ok {
+			if len(body) <= smallBody {
+				body = append(make([]byte, 0, len(body)), body...)
+			}
+			*to = body
+		}
+	}
+	return m, ok
 }

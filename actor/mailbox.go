@@ -193,6 +193,23 @@ func (in *instance) deliver(d *Delivery) error {
 	return nil
 }
 
+// deliverFar is deliver for a message that another process posted. One that waits for room comes in all
+// the same: its link holds its sender back.
+func (in *instance) deliverFar(f *far) error {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	to := in.findName(f.run.port)
+	if to == nil || in.refuses() || f.wait == 0 && in.box.queued >= int(in.limit) {
+		return in.refusal(to, f.run.port)
+	}
+	if f.wait != 0 {
+		f.run.left.Add(1)
+	}
+	to.lane.putFar(f)
+	in.arrived(to, 0, nil)
+	return nil
+}
+
 // take makes a batch of all that came in. The lock is held.
 func (in *instance) take() {
 	b := in.box

@@ -122,6 +122,7 @@ const (
 	portForget = "_forget" // takes a _down back; the message is its reply port
 	portLink   = "_link"   // the message is the actor to be linked to
 	portInfo   = "_info"   // answered with an Info; of the client: the proc's
+	portBack   = "_back"   // takes what comes back
 )
 
 // watch is somebody who wants to know of an actor's end. down must not block.
@@ -141,7 +142,7 @@ func (p *Proc) monitor(m *monitoring, from string, id subjects.ActorID) (cancel 
 			m.end(gone(id, a.Err))
 		}
 	}}
-	reply, done, err := p.ask(c, from, portDown, None{}, time.Time{})
+	reply, done, err := p.ask(nil, c, from, portDown, None{}, time.Time{})
 	switch {
 	case err == nil:
 		m.left(done)

@@ -122,11 +122,10 @@ func TestACT8_aMonitorIsToldThatTheLinkIsBroken(t *testing.T) {
 	a, b, f := start(t, srv, "left"), start(t, srv, "right"), newForger(t, srv)
 	ref, watcher := spawn(t, b), spawn(t, a)
 	downs, _ := watching(t, watcher, ref.ID())
-	lie := wire.Frame{Kind: wire.Break, Body: actor.EncodeError(actor.ErrLinkBroken)}.Append(nil)
-	require.NoError(t, f.Control().Publish(f.space.Control(a.ID().Process(), b.ID().Process().String()), lie))
+	_, err := add.Call(t.Context(), ref.Via(a), 1)
+	require.NoError(t, err)
+	f.breaks(t, b, a, a.Info().Peers[0].Sent)
 	require.ErrorIs(t, take(t, downs).Reason, actor.ErrLinkBroken)
-	again, _ := watching(t, watcher, ref.ID())
-	require.ErrorIs(t, take(t, again).Reason, actor.ErrLinkBroken)
 	nothing(t, a)
 }
 
@@ -226,8 +225,7 @@ func TestMonitor_refusesWhatIsNoActorOrNoWatch(t *testing.T) {
 	body, err := wire.Marshal(actor.None{})
 	require.NoError(t, err)
 	ask := func(n uint64, port, reply string, body []byte) {
-		frame := wire.Frame{Kind: wire.Message, N: n, Prev: n - 1, Sender: "x", Reply: reply, Body: body}
-		f.send(t, ref.ID().Port(port), from, frame.Append(nil))
+		f.send(t, ref.ID().Port(port), from, packet(n, n-1, wire.Envelope{Kind: wire.Message, Sender: "x", Reply: reply, Body: body}))
 	}
 	refused := func(n uint64) {
 		t.Helper()
@@ -254,7 +252,7 @@ func TestMonitor_refusesWhatIsNoActorOrNoWatch(t *testing.T) {
 	thief, err := subjects.NewHostID("thief")
 	require.NoError(t, err)
 	f.send(t, ref.ID().Port("_forget"), thief.Proc().Process().String(),
-		wire.Frame{Kind: wire.Message, N: 1, Sender: "x", Body: other}.Append(nil))
+		packet(1, 0, wire.Envelope{Kind: wire.Message, Sender: "x", Body: other}))
 	until(t, "heard", func() bool { return b.Stats().Links.Delivered == 8 })
 	require.Equal(t, 1, b.Watched(ref.ID().Name), "a watch is its owner's to end")
 	ask(8, "_forget", "", other)

@@ -50,7 +50,7 @@ func TestPORT1_whatAOncePortDoesNotTakeDoesNotUseItUp(t *testing.T) {
 	wrong := portAt[string](t, port.Ref().ID())
 	require.ErrorIs(t, wrong.Via(a).Send(t.Context(), "x"), actor.ErrBadMessage)
 	require.NoError(t, wrong.Via(b).Send(t.Context(), "x"))
-	require.NoError(t, b.Send(port.Ref().ID(), wire.Frame{Kind: wire.Value, Sender: "client", Body: []byte{1}}))
+	require.NoError(t, b.Respond(port.Ref().ID(), wire.Envelope{Kind: wire.Value, Sender: "client", Body: []byte{1}}))
 	until(t, "they came back", func() bool { return b.Stats().Bounced == 2 })
 	require.NoError(t, port.Ref().Send(t.Context(), 7))
 	n, err := port.Recv(soon(t))

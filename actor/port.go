@@ -17,18 +17,18 @@ const portSize = 1024
 
 // Incoming is what arrives at a raw port.
 type Incoming struct {
-	From  subjects.ActorID
-	Frame wire.Frame
-	Local bool
-	Value any // valid when Local: the message itself, which never left the process
+	From     subjects.ActorID
+	Envelope wire.Envelope
+	Local    bool
+	Value    any // valid when Local: the message itself, which never left the process
 }
 
 // Answer reads an incoming Value or Failure.
 func (in Incoming) Answer() Answer {
-	if in.Frame.Kind == wire.Failure {
-		return Answer{Err: FromWire(in.Frame.Body)}
+	if in.Envelope.Kind == wire.Failure {
+		return Answer{Err: FromWire(in.Envelope.Body)}
 	}
-	return Answer{Value: encoded(in.Frame.Body)}
+	return Answer{Value: encoded(in.Envelope.Body)}
 }
 
 // Open reads an answer of type R on the goroutine that waited for it.
@@ -214,10 +214,10 @@ func read[T any](at RawPort, in Incoming) (T, error) {
 	switch {
 	case in.Local && !ok:
 		return zero, errorf(CodeBadMessage, at.ID().Actor.String(), at.key.port, "the port takes %s, got %T", reflect.TypeFor[T](), in.Value)
-	case in.Frame.Kind != wire.Message:
+	case in.Envelope.Kind != wire.Message:
 		return zero, errorf(CodeBadMessage, at.ID().Actor.String(), at.key.port, "the port takes messages, got an answer")
 	case !in.Local:
-		if err := wire.Unmarshal(in.Frame.Body, &v); err != nil {
+		if err := wire.Unmarshal(in.Envelope.Body, &v); err != nil {
 			return zero, errorf(CodeBadMessage, at.ID().Actor.String(), at.key.port, "%v", err)
 		}
 	}

@@ -81,7 +81,7 @@ func TestPort_whatItDoesNotTakeLeavesItOpen(t *testing.T) {
 	require.NoError(t, wrong.UnmarshalText(text))
 	require.ErrorIs(t, wrong.Via(a).Send(t.Context(), "x"), actor.ErrBadMessage)
 	require.NoError(t, wrong.Via(b).Send(t.Context(), "x"))
-	require.NoError(t, b.Send(port.Ref().ID(), wire.Frame{Kind: wire.Value, Sender: "client", Body: []byte{1}}))
+	require.NoError(t, b.Respond(port.Ref().ID(), wire.Envelope{Kind: wire.Value, Sender: "client", Body: []byte{1}}))
 	until(t, "they came back", func() bool { return b.Stats().Bounced == 2 })
 	require.NoError(t, port.Ref().Via(b).Send(t.Context(), 3))
 	n, err := port.Recv(soon(t))
@@ -130,7 +130,7 @@ func TestPort_oneThatReplacesAnotherOutlivesIt(t *testing.T) {
 	first := p.OpenRaw("sink", "in", func(actor.Incoming) { got <- "first" })
 	p.OpenRaw("sink", "in", func(actor.Incoming) { got <- "second" })
 	first.Close()
-	require.NoError(t, p.Send(first.ID(), frame(1)))
+	require.NoError(t, p.Respond(first.ID(), frame(1)))
 	require.Equal(t, "second", take(t, got))
 }
 
@@ -147,6 +147,6 @@ func TestPortRef_withoutASenderSaysSo(t *testing.T) {
 }
 
 // frame is a message of the client to an endpoint that takes a number.
-func frame(n byte) wire.Frame {
-	return wire.Frame{Kind: wire.Message, Sender: "client", Body: []byte{n}}
+func frame(n byte) wire.Envelope {
+	return wire.Envelope{Kind: wire.Message, Sender: "client", Body: []byte{n}}
 }

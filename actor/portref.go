@@ -3,6 +3,7 @@ package actor
 import (
 	"context"
 	"strings"
+	"time"
 
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/internal/wire"
@@ -85,9 +86,9 @@ func (r PortRef[T]) sendAs(p *Proc, from string, v T) error {
 		if pt == nil {
 			return p.noPort(r.id.Actor.Name, r.id.Port)
 		}
-		return pt.recv(Incoming{From: p.id.Actor(from), Frame: wire.Frame{Kind: wire.Message}, Local: true, Value: v})
+		return pt.recv(Incoming{From: p.id.Actor(from), Envelope: wire.Envelope{Kind: wire.Message}, Local: true, Value: v})
 	}
-	return p.postFar(from, r.id, v)
+	return postFar(p, from, r.id, v, time.Time{}, nil)
 }
 
 // foreignSubject reports whether plain NATS clients may listen there for what castnet says.
@@ -106,5 +107,5 @@ func (p *Proc) publishForeign(subject string, v any) error {
 	}
 	m := bus.Msg{Subject: subject, Data: body, Header: bus.Header{}}
 	m.Header.Set(HeaderContentType, wire.JSON.ContentType())
-	return sendError(subject, "", p.bus.Data().PublishMsg(m))
+	return busError(subject, "", p.bus.Data().PublishMsg(m))
 }

@@ -37,6 +37,9 @@ type Options struct {
 	// it. It runs on the goroutine of the actor that has ended and must not block. nil: the proc fails
 	// (Proc.Failed).
 	Coordinator func(Event)
+
+	// Links bounds what is on the way between this proc and others; the zero value has the defaults.
+	Links link.Config
 }
 
 // Proc is an actor runtime with an address: it runs actors, receives what the bus brings for them
@@ -49,15 +52,17 @@ type Proc struct {
 	registry Registry
 	log      zerolog.Logger
 	loud     zerolog.Logger // log, thinned out, for what a peer can cause
-	sender   *link.Sender
-	receiver *link.Receiver
+	links    *link.Links
+	targets  targets
+	inbound  inbound
+	asked    asked
 	turns    workers
 	epoch    time.Time
 	seats    *seats
+	scratch  sync.Pool // of *[]byte, to encode into
 	nextPort atomic.Uint64
 	counts   counters
 	dead     deadLetters
-	posts    posts
 	observed atomic.Bool // there are observers
 
 	lastFailure atomic.Pointer[Event]
@@ -94,8 +99,8 @@ func NewProc(ctx context.Context, o Options) (*Proc, error) {
 	log := o.Log.With().Stringer("proc", o.ID).Logger()
 	p := &Proc{
 		id: o.ID, self: o.ID.Process(), bus: o.Bus, space: o.Space, registry: o.Registry, log: log,
-		loud:   log.Sample(&zerolog.BurstSampler{Burst: noisyBurst, Period: noisyPeriod}),
-		sender: link.NewSender(), receiver: link.NewReceiver(), epoch: time.Now(),
+		loud:        log.Sample(&zerolog.BurstSampler{Burst: noisyBurst, Period: noisyPeriod}),
+		epoch:       time.Now(),
 		coordinator: o.Coordinator, directory: directory{byName: map[string]*instance{}}, failed: make(chan struct{}),
 		ports: map[portKey]*port{}, calls: map[*call]struct{}{},
 		watched: map[subjects.MeshID]*follow{}, down: map[subjects.ProcID]Event{},
@@ -106,17 +111,20 @@ func NewProc(ctx context.Context, o Options) (*Proc, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("start proc %s: %w", o.ID, err)
 	}
+	p.links = link.Open(link.Options{Self: p.self, Space: p.space, Bus: o.Bus, Handler: linked{p}, Config: o.Links})
 	for _, s := range []struct {
 		conn    *bus.Conn
 		subject string
 		handle  func(bus.Msg)
 	}{
 		{o.Bus.Data(), p.space.PortsOf(p.id), p.receivePort},
+		{o.Bus.Data(), p.space.FramesOf(p.self), p.receivePacket},
 		{o.Bus.Data(), p.space.HintsOf(p.self), p.receiveHint},
 		{o.Bus.Control(), p.space.ControlsOf(p.self), p.receiveControl},
 	} {
 		if err := p.subscribe(s.conn, s.subject, s.handle); err != nil {
 			p.disconnect()
+			p.links.Close()
 			return nil, fmt.Errorf("start proc %s: %w", o.ID, err)
 		}
 	}
@@ -179,7 +187,9 @@ func (p *Proc) Close(ctx context.Context) error {
 			in.fail(ending{code: CodeKilled, reason: "killed: the proc stops and the actor did not"}) // no news to one that is done
 		}
 	}
+	p.settle(ctx)
 	p.disconnect()
+	p.links.Close()
 	p.forgetPorts(func(string) bool { return true }, p.stopped())
 	if err := p.bus.Data().Flush(ctx); err != nil { // who sends from now on is told that nobody listens
 		p.log.Debug().Err(err).Msg("the server may not know yet that the proc is closed")
@@ -192,6 +202,21 @@ func (p *Proc) Close(ctx context.Context) error {
 		return nil
 	}
 	return stuck(all)
+}
+
+// settleWithin is how long the fates of what was sent may take when the proc closes.
+const settleWithin = 2 * time.Second
+
+// settle waits for the fates of what was sent, when there is a server that could bring them.
+func (p *Proc) settle(ctx context.Context) {
+	if p.bus.Data().URL() == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, settleWithin)
+	defer cancel()
+	if err := p.links.Flush(ctx); err != nil {
+		p.log.Debug().Err(err).Msg("not every message that was sent has a fate")
+	}
 }
 
 // stuck names the actors that did not stop, and what they are at.

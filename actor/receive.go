@@ -1,9 +1,6 @@
 package actor
 
 import (
-	"encoding/binary"
-	"errors"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -16,7 +13,7 @@ import (
 
 // counters counts what a proc could not use.
 type counters struct {
-	malformed, late, undeliverable, bounced, fenced, foreign atomic.Uint64
+	malformed, late, undeliverable, bounced, foreign, unknown atomic.Uint64
 }
 
 // Stats counts messages of a proc since it started.
@@ -28,84 +25,93 @@ type Stats struct {
 	Bounced       uint64 // sent from here and came back
 	Fenced        uint64 // came from a proc that is known to be dead
 	Foreign       uint64 // came from plain NATS clients
+	Unknown       uint64 // had fields that this build does not know
 }
 
 // Stats returns the counts so far.
 func (p *Proc) Stats() Stats {
-	c := &p.counts
+	c, links := &p.counts, p.links.Stats()
 	return Stats{
-		Links: p.receiver.Stats(), Malformed: c.malformed.Load(), Late: c.late.Load(),
-		Undeliverable: c.undeliverable.Load(), Bounced: c.bounced.Load(), Fenced: c.fenced.Load(),
-		Foreign: c.foreign.Load(),
+		Links: links, Malformed: c.malformed.Load() + links.Malformed, Late: c.late.Load(),
+		Undeliverable: c.undeliverable.Load(), Bounced: c.bounced.Load(), Fenced: links.Fenced,
+		Foreign: c.foreign.Load(), Unknown: c.unknown.Load(),
 	}
 }
 
 // receivePort takes what the bus brings for this proc's ports, on the data pump.
 func (p *Proc) receivePort(m bus.Msg) {
 	s, err := p.space.Parse(m.Subject)
-	if err != nil {
+	switch {
+	case err != nil:
 		p.malformed(m, err)
-		return
-	}
-	if !wire.IsFrame(m.Data) {
+	case !wire.IsPacket(m.Data):
 		p.Foreign(s.Actor, s.Port, ForeignMessage{Msg: m, From: s.From})
-		return
+	default:
+		p.links.Receive(m, s)
 	}
-	f, from, err := p.Open(m, s)
-	if err != nil {
+}
+
+// receivePacket takes what the bus brings for this process, on the data pump.
+func (p *Proc) receivePacket(m bus.Msg) {
+	if s, err := p.space.Parse(m.Subject); err != nil {
 		p.malformed(m, err)
-		return
-	}
-	if p.Accept(from, f.N, f.Prev) {
-		p.route(s.Actor, s.Port, from.Proc().Actor(f.Sender), f)
+	} else {
+		p.links.Receive(m, s)
 	}
 }
 
-// Open decodes a frame and names its sender.
-func (p *Proc) Open(m bus.Msg, s subjects.Subject) (wire.Frame, subjects.ProcessID, error) {
-	f, err := wire.Decode(m.Data)
-	if err != nil {
-		return f, subjects.ProcessID{}, err
+// receiveControl takes what peers say about links, on the control pump.
+func (p *Proc) receiveControl(m bus.Msg) {
+	if s, err := p.space.Parse(m.Subject); err != nil {
+		p.malformed(m, err)
+	} else {
+		p.links.ReceiveControl(m, s)
 	}
-	from, err := subjects.ParseProcessID(s.From)
-	return f, from, err
 }
 
-// Accept checks a frame's place in its link and reports whether to deliver it (DEL-3, DEL-4). A
-// link that breaks here is refused from now on, and its sender is told, again while he does not
-// listen. As no answer can come over it any more, nothing that wants one is sent to that peer either.
-func (p *Proc) Accept(from subjects.ProcessID, n, prev uint64) bool {
-	if _, dead := p.Down(from.Proc()); dead { // DEL-5
-		p.counts.fenced.Add(1)
-		return false
+// receiveHint takes the server's word that nobody listened where this proc published.
+func (p *Proc) receiveHint(m bus.Msg) {
+	if s, err := p.space.Parse(m.Subject); err != nil {
+		p.malformed(m, err)
+	} else {
+		p.links.ReceiveHint(m, s)
 	}
-	p.sender.Heard(from)
-	verdict, reason, tell := p.receiver.Accept(from, n, prev)
-	if tell {
-		lost := errorf(CodeLinkBroken, "", "", "%s lost a message of %s: %s", p.id, from.Proc(), reason)
-		p.sendControl(from, wire.Frame{Kind: wire.Break, Body: EncodeError(lost)})
-		p.breakLink(from, lost)
-	}
-	return verdict == link.Deliver
 }
 
-// route hands an accepted frame to a port or a mailbox.
-func (p *Proc) route(actor, name string, from subjects.ActorID, f wire.Frame) {
-	if pt := p.findPort(actor, name); pt != nil {
-		if err := pt.recv(Incoming{From: from, Frame: f}); err != nil {
-			p.undeliverable(&Delivery{Actor: actor, Port: name, From: from, n: f.N, Answer: p.AnswerTo(actor, f.Reply)}, err)
+// ReceiveCast takes a cast from the bus, on the data pump: see link.Links.ReceiveCast. open gets its
+// sender, too.
+func (p *Proc) ReceiveCast(m bus.Msg, s subjects.Subject, open func(from subjects.ActorID, e *wire.Envelope) (prev uint64, deliver func() error, err error)) {
+	p.links.ReceiveCast(m, s, func(e *wire.Envelope) (uint64, func() []byte, error) {
+		from, err := subjects.ParseProcessID(s.From)
+		if err != nil {
+			return 0, nil, err
 		}
-		return
-	}
-	if f.Kind != wire.Message {
+		prev, deliver, err := open(from.Proc().Actor(e.Sender), e)
+		return prev, func() []byte {
+			if err := deliver(); err != nil {
+				p.counts.undeliverable.Add(1)
+				return EncodeError(err)
+			}
+			return nil
+		}, err
+	})
+}
+
+// OnCast sets who takes the casts that come to this proc alone, on the data pump.
+func (p *Proc) OnCast(take func(from subjects.ActorID, e *wire.Envelope) error) {
+	p.inbound.casts.Store(&take)
+}
+
+// route hands an envelope of this proc's own to a port.
+func (p *Proc) route(actor, name string, from subjects.ActorID, e wire.Envelope) {
+	pt := p.findPort(actor, name)
+	if pt == nil {
 		p.counts.late.Add(1)
 		return
 	}
-	d := Delivery{Actor: actor, Port: name, From: from, Raw: f.Body, Reply: f.Reply, n: f.N, Answer: p.AnswerTo(actor, f.Reply)}
-	if f.TTL > 0 {
-		d.Deadline = time.Now().Add(f.TTL)
+	if err := pt.recv(Incoming{From: from, Envelope: e}); err != nil {
+		p.undeliverable(&Delivery{Actor: actor, Port: name, From: from}, err)
 	}
-	p.Deliver(d)
 }
 
 // AnswerTo makes the Answer of a delivery whose sender named a reply port; nil when it named none.
@@ -129,78 +135,112 @@ func (p *Proc) Deliver(d Delivery) {
 	}
 }
 
+// Accept is Deliver for a message that came over a link, whose sender is told by that.
+func (p *Proc) Accept(d Delivery) error { return p.deliver(&d) }
+
 func (p *Proc) deliver(d *Delivery) error {
 	in := p.find(d.Actor)
 	if strings.HasPrefix(d.Port, "_") {
 		return p.system(d)
 	}
 	if in == nil {
-		return errorf(CodeNoActor, p.id.Actor(d.Actor).String(), d.Port, "proc %s has no such actor", p.id)
+		return p.noActor(d.Actor, d.Port)
 	}
 	return in.deliver(d)
 }
 
-// receiveControl takes what peers say about links and lost mail, on the control pump.
-func (p *Proc) receiveControl(m bus.Msg) {
-	s, err := p.space.Parse(m.Subject)
-	if err != nil {
-		p.malformed(m, err)
-		return
+func (p *Proc) noActor(actor, port string) *Error {
+	return errorf(CodeNoActor, p.id.Actor(actor).String(), port, "proc %s has no such actor", p.id)
+}
+
+func (p *Proc) malformed(m bus.Msg, err error) { linked{p}.Malformed(m.Subject, len(m.Data), err) }
+
+// inbound is what the data pump knows from one message to the next of a packet. It belongs to the pump.
+type inbound struct {
+	casts atomic.Pointer[func(from subjects.ActorID, e *wire.Envelope) error]
+
+	from subjects.ActorID
+	in   *instance // of a message to an endpoint
+	run  *farRun
+	fars []far // room for more
+}
+
+// farRoom is how many messages are made room for at once.
+const farRoom = 32
+
+func (b *inbound) deliver(p *Proc, in *link.Inbound) error {
+	e := in.Envelope
+	if in.Same && b.run != nil && e.Kind == wire.Message && e.Reply == "" && e.TTL == 0 {
+		return b.push(in)
 	}
-	f, from, err := p.Open(m, s)
-	if err != nil {
-		p.malformed(m, err)
-		return
-	}
-	if _, dead := p.Down(from.Proc()); dead { // DEL-5
-		p.counts.fenced.Add(1)
-		return
-	}
-	reason := FromWire(f.Body)
-	switch f.Kind {
+	b.run = nil
+	b.from = in.From.ID().Proc().Actor(e.Sender)
+	switch e.Kind {
+	case wire.Cast:
+		take := b.casts.Load()
+		if take == nil {
+			return errorf(CodeNoEndpoint, p.id.Actor(e.Actor).String(), e.Port, "proc %s takes no casts", p.id)
+		}
+		return (*take)(b.from, e)
 	case wire.Bounce:
-		n, _ := binary.Uvarint(f.Ext) // 0, which is nobody's, when it is malformed
-		p.comeBack(p.find(f.Reply), p.posts.take(n).typ, nil, reason)
-	case wire.Break:
-		p.breakLink(from, errorf(CodeLinkBroken, "", "", "%s", reason.Text))
-	default:
-		p.counts.malformed.Add(1)
+		p.comeBack(p.find(e.Actor), string(e.Ext), nil, FromWire(e.Body))
+		return nil
 	}
+	if pt := p.findPort(e.Actor, e.Port); pt != nil {
+		err := pt.recv(Incoming{From: b.from, Envelope: *e})
+		if err == nil {
+			p.links.Taken(in.From, in.Wait)
+		}
+		return err
+	}
+	if e.Kind != wire.Message {
+		p.counts.late.Add(1)
+		return nil
+	}
+	return b.message(p, in)
 }
 
-// breakLink stops sending to a peer when one of the two refuses what the other sends (LINK-4), and
-// fails what waits for it.
-func (p *Proc) breakLink(peer subjects.ProcessID, reason *Error) {
-	if !p.sender.Break(peer, reason.Text) {
-		return
+// message delivers a message to an endpoint.
+func (b *inbound) message(p *Proc, in *link.Inbound) error {
+	e := in.Envelope
+	if to := p.find(e.Actor); to != nil && e.Reply == "" && e.TTL == 0 && !strings.HasPrefix(e.Port, "_") {
+		b.in, b.run = to, &farRun{p: p, from: b.from, peer: in.From, actor: e.Actor, port: e.Port}
+		return b.push(in)
 	}
-	p.log.Error().Stringer("peer", peer).Str("reason", reason.Text).Msg("link broken")
-	p.failCalls(func(c *call) bool { return c.to.Proc.Process() == peer }, reason)
-	p.notify(peer.Proc(), reason)
+	d := &Delivery{Actor: e.Actor, Port: e.Port, From: b.from, Raw: e.Body, Reply: e.Reply, Answer: p.AnswerTo(e.Actor, e.Reply)}
+	if e.TTL > 0 {
+		d.Deadline = time.Now().Add(e.TTL)
+	}
+	if e.Reply == "" {
+		return p.taken(in, p.deliver(d))
+	}
+	d.cancelable(&p.asked)
+	if err := p.taken(in, p.deliver(d)); err != nil {
+		d.forget()
+		return err
+	}
+	return nil
 }
 
-// receiveHint takes the server's word that nobody listened where this proc published the message
-// whose number the hint's subject ends in. It is that message's fate and no other's (DEL-2).
-func (p *Proc) receiveHint(m bus.Msg) {
-	if !m.NoResponders {
-		return
+// taken says that a message that would have waited for room does not.
+func (p *Proc) taken(in *link.Inbound, err error) error {
+	if err == nil {
+		p.links.Taken(in.From, in.Wait)
 	}
-	hint, err := p.space.Parse(m.Subject)
-	n, nerr := strconv.ParseUint(hint.Link, hintBase, 64)
-	s, serr := p.space.Parse(m.HintFor)
-	if err := errors.Join(err, nerr, serr); err != nil || s.Kind != subjects.KindPort {
-		p.malformed(m, err)
-		return
-	}
-	nobody := errorf(CodeNoProc, s.Proc.Actor(s.Actor).String(), s.Port, "nobody listens there: proc %s does not exist or is gone", s.Proc)
-	if p.failCalls(func(c *call) bool { return c.n.Load() == n }, nobody) == 0 {
-		post := p.posts.take(n)
-		p.comeBack(p.find(post.from), post.typ, nil, nobody)
-	}
-	p.notify(s.Proc, ranError(nobody)) // what was sent before may have been handled
+	return err
 }
 
-func (p *Proc) malformed(m bus.Msg, err error) {
-	p.counts.malformed.Add(1)
-	p.loud.Warn().Err(err).Str("subject", m.Subject).Int("bytes", len(m.Data)).Msg("malformed message dropped")
+// push adds a message to the run that is under way.
+func (b *inbound) push(in *link.Inbound) error {
+	if len(b.fars) == 0 {
+		b.fars = make([]far, farRoom)
+	}
+	f := &b.fars[0]
+	*f = far{run: b.run, raw: in.Envelope.Body, wait: uint32(in.Wait)}
+	if err := b.in.deliverFar(f); err != nil {
+		*f = far{}
+		return err
+	}
+	b.fars = b.fars[1:]
+	return nil
 }

@@ -59,6 +59,11 @@ func OpenRelay[U any](at Opener, to PortRef[U], by Reducer[U], o RelayOptions) (
 	if to.id.Actor.Proc == p.id && p.findPort(to.id.Actor.Name, to.id.Port) == nil {
 		return nil, p.noPort(to.id.Actor.Name, to.id.Port)
 	}
+	if to.id.Actor.Proc != p.id { // waits for the server, which a relay at work must not
+		if err := p.Follow(to.id.Actor.Proc.Mesh); err != nil {
+			return nil, err
+		}
+	}
 	r := &Relay[U]{p: p, owner: owner, to: to, rules: rules, state: relayState[U]{interval: rules.first}}
 	r.raw = openAt(at, r.recv, func(error) { r.warn(r.end()) })
 	return r, nil

@@ -380,7 +380,7 @@ func TestPORT1_whoComesWithTheEndIsTold(t *testing.T) {
 	require.NoError(t, err)
 	relay := to.relay(t, RelayOptions{})
 	late := func(raw RawPort, v any) error {
-		return raw.pt.recv(Incoming{Local: true, Frame: wire.Frame{Kind: wire.Message}, Value: v})
+		return raw.pt.recv(Incoming{Local: true, Envelope: wire.Envelope{Kind: wire.Message}, Value: v})
 	}
 	require.NoError(t, late(used.port.raw, 1))
 	closed.Close()

@@ -1,12 +1,10 @@
 package actor
 
 import (
-	"encoding/binary"
 	"reflect"
 	"sync"
 	"time"
 
-	"github.com/castnet-io/castnet/internal/wire"
 	"github.com/castnet-io/castnet/subjects"
 )
 
@@ -106,16 +104,11 @@ func (p *Proc) undeliverable(d *Delivery, err error) {
 		p.loud.Warn().Err(err).Msg("undeliverable")
 	case d.From.Proc == p.id:
 		p.comeBack(p.find(d.From.Name), typeOf(d.Value), d.Value, plainError(err))
-	default:
-		p.bounce(d, err)
+	default: // it was accepted, and comes back all the same
+		if berr := p.respond(d.From.Port(portBack), bounce(d.Actor, d.typ, err)); berr != nil {
+			p.loud.Warn().Err(err).Stringer("to", d.From).Msg("a message could not be given back")
+		}
 	}
-}
-
-// bounce gives a message back to the actor of another proc that posted it.
-func (p *Proc) bounce(d *Delivery, err error) {
-	p.sendControl(d.From.Proc.Process(), wire.Frame{
-		Kind: wire.Bounce, Reply: d.From.Name, Ext: binary.AppendUvarint(nil, d.n), Body: EncodeError(err),
-	})
 }
 
 func typeName[T any]() string { return reflect.TypeFor[T]().String() }

@@ -1,9 +1,12 @@
 package actor
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/internal/link"
@@ -11,58 +14,129 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// hintBase is how the number of a message is written in the subject of its hint.
-const hintBase = 36
+// maxTargets bounds how many ports of other procs a proc remembers the way to; then it begins anew.
+const maxTargets = 1 << 16
 
-// Send publishes a frame to a port of another proc, as the next message on the link to its
-// process; a port of this proc is served directly. An error says that nothing was sent.
-func (p *Proc) Send(to subjects.PortID, f wire.Frame) error {
-	return p.send(to, f, func(uint64) {})
+// targets are the ports of other procs that messages go to.
+type targets struct {
+	last atomic.Pointer[target] // most messages go where the one before went
+
+	mu  sync.Mutex // guards all
+	all map[subjects.PortID]*target
 }
 
-// send is Send that tells the frame's number before it is on its way.
-func (p *Proc) send(to subjects.PortID, f wire.Frame, numbered func(n uint64)) error {
+type target struct {
+	id subjects.PortID
+	*link.Target
+}
+
+// target finds the way to a port of another proc. The first to a mesh waits for the server, so it must
+// not run on a pump.
+func (p *Proc) target(to subjects.PortID) (*target, error) {
+	ts := &p.targets
+	if t := ts.last.Load(); t != nil && t.id == to {
+		return t, nil
+	}
+	ts.mu.Lock()
+	t := ts.all[to]
+	ts.mu.Unlock()
+	if t == nil {
+		if !to.IsValid() {
+			return nil, errorf(CodeInvalid, "", to.Port, "want the port of an actor, got the zero value or a malformed name")
+		}
+		if e, dead := p.Down(to.Actor.Proc); dead {
+			return nil, procDead(to.Actor.String(), to.Port, e)
+		}
+		if err := p.Follow(to.Actor.Proc.Mesh); err != nil {
+			return nil, err
+		}
+		t = &target{to, p.links.Target(to)}
+		ts.mu.Lock()
+		if ts.all == nil || len(ts.all) >= maxTargets {
+			ts.all = map[subjects.PortID]*target{}
+		}
+		ts.all[to] = t
+		ts.mu.Unlock()
+	}
+	ts.last.Store(t)
+	return t, nil
+}
+
+// forget drops a target whose peer the links have forgotten.
+func (ts *targets) forget(t *target) {
+	ts.last.CompareAndSwap(t, nil)
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	delete(ts.all, t.id)
+}
+
+// outbound is a message on its way to another proc.
+type outbound struct {
+	to       subjects.PortID
+	envelope wire.Envelope
+	mark     link.Mark
+	until    time.Time       // when its fate must be known; zero: the default
+	wait     context.Context // for how long to wait for room, without a deadline 30 s; nil: not at all
+}
+
+// send queues a message for another proc; nil says that it will have a fate. Nothing of it is kept.
+func (p *Proc) send(o *outbound) error {
+	t, err := p.target(o.to)
+	if err != nil {
+		return err
+	}
+	if err = p.links.Send(t.Target, &o.envelope, o.mark, p.links.At(o.until)); err == nil {
+		return nil
+	}
+	return p.sendAgain(o, t, err)
+}
+
+// sendAgain waits for room, or finds the way anew, when a message could not be queued.
+//
+//go:noinline
+func (p *Proc) sendAgain(o *outbound, t *target, err error) error {
+	if full, ok := errors.AsType[*link.Error](err); ok && full.Reason == link.Full && o.wait != nil {
+		ctx, cancel := bounded(o.wait)
+		defer cancel()
+		err = p.links.SendWait(ctx, t.Target, &o.envelope, o.mark, p.links.At(o.until))
+	}
+	if !errors.Is(err, link.ErrForgotten) {
+		return p.sendError(o.to.Actor.Proc, o.to.Actor.String(), o.to.Port, err)
+	}
+	p.targets.forget(t)
+	return p.send(o)
+}
+
+// Answer queues an envelope for a port that waits for it: it is never refused for want of room (DEL-7),
+// and may be sent on a pump.
+func (p *Proc) respond(to subjects.PortID, e wire.Envelope) error {
 	if !to.IsValid() {
 		return errorf(CodeInvalid, "", to.Port, "want the port of an actor, got the zero value or a malformed name")
 	}
 	if to.Actor.Proc == p.id {
-		p.route(to.Actor.Name, to.Port, p.id.Actor(f.Sender), f)
+		p.route(to.Actor.Name, to.Port, p.id.Actor(e.Sender), e)
 		return nil
 	}
-	if e, dead := p.Down(to.Actor.Proc); dead {
-		return procDead(to.Actor.String(), to.Port, e)
+	err := p.links.Send(p.links.Unnamed(to), &e, link.Mark{Call: unheard{}}, 0)
+	if err == nil {
+		return nil
 	}
-	subject := p.space.Port(to, p.self.String())
-	peer := to.Actor.Proc.Process()
-	err := p.sender.Send(peer, func(n, prev uint64, open bool) error {
-		f.N, f.Prev = n, prev
-		numbered(n)
-		m := bus.Msg{Subject: subject, Data: f.Append(make([]byte, 0, f.Size()))}
-		if !open { // nobody there is worth knowing before the first answer
-			m.Reply = p.space.Hint(p.self, strconv.FormatUint(n, hintBase))
-		}
-		return p.bus.Data().PublishMsg(m)
-	})
-	return sendError(to.Actor.String(), to.Port, err)
+	return p.sendError(to.Actor.Proc, to.Actor.String(), to.Port, err)
 }
 
-// Multicast publishes one frame to many processes, as the next message on the link to each. stamp
-// puts each member's prev into the frame. Members whose link is broken or that are known to be
-// dead must have been left out by the caller; a link found broken here is marked link.Left.
-func (p *Proc) Multicast(subject string, to []subjects.ProcessID, stamp func(n uint64, prevs []uint64) (wire.Frame, error)) ([]*link.BrokenError, error) {
-	broken, err := p.sender.SendCast(to, func(n uint64, prevs []uint64) error {
-		f, err := stamp(n, prevs)
-		if err != nil {
-			return err
-		}
-		f.N = n
-		return p.bus.Data().Publish(subject, f.Append(make([]byte, 0, f.Size())))
-	})
-	return broken, sendError("", "", err)
+// unheard marks answers: when one does not arrive, whoever waits for it learns it himself.
+type unheard struct{}
+
+// sendError puts an error of the links into the words of this package.
+func (p *Proc) sendError(to subjects.ProcID, actor, endpoint string, err error) error {
+	if e, ok := errors.AsType[*link.Error](err); ok {
+		return p.fateError(link.Fate{Known: true, Reason: e.Reason, Text: e.Text}, to, actor, endpoint)
+	}
+	return busError(actor, endpoint, err)
 }
 
-// sendError puts an error of the bus or the link into the words of this package.
-func sendError(actor, endpoint string, err error) error {
+// busError puts an error of the bus into the words of this package.
+func busError(actor, endpoint string, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -70,9 +144,7 @@ func sendError(actor, endpoint string, err error) error {
 		return err
 	}
 	code := CodeUnavailable
-	if _, ok := errors.AsType[*link.BrokenError](err); ok {
-		code = CodeLinkBroken
-	} else if errors.Is(err, bus.ErrTooLarge) {
+	if errors.Is(err, bus.ErrTooLarge) {
 		code = CodeTooLarge
 	} else if errors.Is(err, bus.ErrBadSubject) {
 		code = CodeInvalid
@@ -82,21 +154,21 @@ func sendError(actor, endpoint string, err error) error {
 
 // answer sends an answer home. What cannot be sent as it is becomes a failure that says why.
 func (p *Proc) answer(actor string, to subjects.PortID, a Answer, ext []byte) {
-	f := wire.Frame{Kind: wire.Value, Sender: actor, Ext: ext}
+	e := wire.Envelope{Kind: wire.Value, Sender: actor, Ext: ext}
 	var err error
 	if a.Err == nil {
-		if f.Body, err = wire.Marshal(a.Value); err != nil {
+		if e.Body, err = wire.AppendMarshal(nil, a.Value); err != nil {
 			a.Err = errorf(CodeHandler, p.id.Actor(actor).String(), "", "the answer: %v", err)
 		}
 	}
 	if a.Err == nil {
-		if err = p.Send(to, f); err == nil {
+		if err = p.respond(to, e); err == nil {
 			return
 		}
 		a.Err = ranError(fmt.Errorf("the answer: %w", err))
 	}
-	f.Kind, f.Body = wire.Failure, EncodeError(a.Err)
-	if err := p.Send(to, f); err != nil {
+	e.Kind, e.Body = wire.Failure, EncodeError(a.Err)
+	if err := p.respond(to, e); err != nil {
 		p.loud.Warn().Err(err).Stringer("to", to).Msg("an answer was not sent")
 	}
 }
@@ -106,10 +178,61 @@ func (p *Proc) AnswerWith(actor string, to subjects.PortID, a Answer, ext []byte
 	p.answer(actor, to, a, ext)
 }
 
-// sendControl says something on the control lane, which no data can hold up.
-func (p *Proc) sendControl(to subjects.ProcessID, f wire.Frame) {
-	subject := p.space.Control(to, p.self.String())
-	if err := p.bus.Control().Publish(subject, f.Append(nil)); err != nil {
-		p.loud.Warn().Err(err).Stringer("to", to).Msg("a control message was not sent")
+// Flush waits until every message that was sent from this proc to others before has its fate: it was
+// delivered, or its sender has been told that it was not, or that it cannot be known. Without a
+// deadline in ctx it waits 30 s.
+func (p *Proc) Flush(ctx context.Context) error {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	if err := p.links.Flush(ctx); err != nil {
+		return fmt.Errorf("flush proc %s: %w", p.id, err)
 	}
+	return nil
+}
+
+// Multicast is one message to many procs. Packages that extend the runtime (cast) make it.
+type Multicast struct {
+	Subject  string            // where it goes
+	To       []subjects.PortID // a port in each proc, each proc once; none of this one
+	Envelope wire.Envelope
+	Type     string    // of the message, for people
+	Until    time.Time // when its fate must be known; zero: the default
+	// Head and Alone make the ext of the packet that goes to all, and of one that goes to a member by
+	// itself: see link.Cast.
+	Head  func(prevs []uint64) ([]byte, error)
+	Alone func(member int) ([]byte, error)
+	// Told takes the fate of a member that the message did not reach, on any goroutine; it must not
+	// block. nil: it comes back as a posted one.
+	Told func(to subjects.ProcID, why *Error)
+}
+
+// told is a teller.
+type told func(to subjects.ProcID, why *Error)
+
+func (f told) told(to subjects.ProcID, why *Error) { f(to, why) }
+
+// Multicast publishes one packet to many processes, as the next message on the link to each (DEL-3). A
+// member whose link cannot take it now gets it by itself. failed says why nothing was sent to a member.
+func (p *Proc) Multicast(m *Multicast) (failed map[int]error, err error) {
+	k := &link.Cast{
+		Subject: m.Subject, Envelope: &m.Envelope, Head: m.Head, Alone: m.Alone, Until: p.links.At(m.Until),
+		Mark: link.Mark{Type: m.Type},
+	}
+	if m.Told != nil {
+		k.Mark.Call = told(m.Told)
+	}
+	k.Members = make([]*link.Target, len(m.To))
+	for i, to := range m.To {
+		t, err := p.target(to)
+		if err != nil {
+			return nil, err
+		}
+		k.Members[i] = t.Target
+	}
+	failed, err = p.links.Cast(k)
+	for i, why := range failed {
+		to := m.To[i]
+		failed[i] = p.sendError(to.Actor.Proc, to.Actor.String(), to.Port, why)
+	}
+	return failed, busError("", "", err)
 }

@@ -42,8 +42,9 @@ func (e Endpoint[A, M, R]) callFar(ctx context.Context, to *Ref[A], m M) (R, err
 	return Open[R](p.call(ctx, from, to.id, e.d.name, m))
 }
 
-// Post sends m and does not wait. A nil error says that the mailbox of an actor in this proc, or
-// the bus, has the message. When it comes back later, the sender is told (Undeliverer).
+// Post sends m and does not wait. A nil error says that the mailbox of an actor in this proc has the
+// message, or that it is on its way to another proc. What does not arrive there by the deadline of ctx
+// (without one: 30 s), and what comes back later, is told to the sender (Undeliverer).
 func (e Endpoint[A, M, R]) Post(ctx context.Context, to Ref[A], m M) error {
 	if to.in != nil && e.d != nil && e.d.err == nil {
 		if from, here := local(ctx, to.in, to.via); here {
@@ -56,11 +57,12 @@ func (e Endpoint[A, M, R]) Post(ctx context.Context, to Ref[A], m M) error {
 			}
 		}
 	}
-	return e.postFar(ctx, &to, m)
+	return e.postFar(ctx, &to, m, false)
 }
 
-// PostWait is Post that waits for room when the mailbox of an actor in the sender's proc is full, at
-// most until ctx ends (without a deadline: 30 s). An actor that waits does so on its turn: two that
+// PostWait is Post that waits for room when the mailbox is full, at most until ctx ends (without a
+// deadline: 30 s). To an actor in another proc it waits while 1 MiB of such messages, to all actors
+// there, are not taken up; they enter a full mailbox. An actor that waits does so on its turn: two that
 // wait for each other wait for their deadlines.
 func (e Endpoint[A, M, R]) PostWait(ctx context.Context, to Ref[A], m M) error {
 	if to.in != nil && e.d != nil && e.d.err == nil {
@@ -72,7 +74,7 @@ func (e Endpoint[A, M, R]) PostWait(ctx context.Context, to Ref[A], m M) error {
 			}
 		}
 	}
-	return e.postFar(ctx, &to, m)
+	return e.postFar(ctx, &to, m, true)
 }
 
 // postLate waits for room.
@@ -101,12 +103,20 @@ func (e Endpoint[A, M, R]) postLate(ctx context.Context, to *Ref[A], m M, why *E
 // postFar is Post for an actor that is not known to live in the sender's proc.
 //
 //go:noinline
-func (e Endpoint[A, M, R]) postFar(ctx context.Context, to *Ref[A], m M) error {
+func (e Endpoint[A, M, R]) postFar(ctx context.Context, to *Ref[A], m M, wait bool) error {
 	p, from, err := e.prepare(ctx, to)
 	if err != nil {
 		return err
 	}
-	return p.post(from, to.id.Port(e.d.name), m)
+	port := to.id.Port(e.d.name)
+	if to.id.Proc == p.id {
+		return p.post(from, port, m)
+	}
+	deadline, _ := ctx.Deadline()
+	if !wait {
+		return postFar(p, from, port, m, deadline, nil)
+	}
+	return postFar(p, from, port, m, deadline, ctx)
 }
 
 // local reports whether an actor is known to live in the sender's proc. from is the actor that

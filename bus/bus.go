@@ -26,6 +26,8 @@ type Bus struct {
 	err     error // why, nil after Close
 	closing sync.Once
 	result  error // of the one Close that did the work
+
+	watchers watchers
 }
 
 // Open connects both lanes, or fails with a *ConnectError. It tries once; a

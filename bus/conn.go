@@ -35,6 +35,7 @@ type Conn struct {
 	subMu   sync.Mutex     // held while a subscription enters subs
 	verdict verdicts
 	calls   calls
+	marks   marks
 }
 
 func newConn(b *Bus, lane Lane, o Options) *Conn {

@@ -22,8 +22,10 @@ const (
 // they use the connection they are given.
 
 func (c *Conn) state(kind StateKind, err error) {
+	s := State{Lane: c.lane, Kind: kind, Err: err}
+	c.bus.watchers.tell(s)
 	if c.onState != nil {
-		c.onState(State{Lane: c.lane, Kind: kind, Err: err})
+		c.onState(s)
 	}
 }
 

@@ -96,7 +96,9 @@ func (c *Conn) pump() {
 		case <-c.bus.done:
 			return
 		case m := <-c.inbox:
-			if s := c.subOf(m.Sub); s != nil {
+			if m.Sub == nil {
+				c.marks.reach(m)
+			} else if s := c.subOf(m.Sub); s != nil {
 				s.handle(fromNATS(m))
 			}
 		}
@@ -118,7 +120,7 @@ func (c *Conn) subOf(ns *nats.Subscription) *Sub {
 
 // awaitEnd waits for the pump and for the last event of nats.go.
 func (c *Conn) awaitEnd(ctx context.Context) error {
-	for _, end := range []chan struct{}{c.stopped, c.closed} {
+	for _, end := range []<-chan struct{}{c.stopped, c.closed, c.marks.ended()} {
 		select {
 		case <-end:
 		case <-ctx.Done():

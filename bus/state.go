@@ -1,5 +1,7 @@
 package bus
 
+import "sync"
+
 // Lane names one of the two connections of a Bus.
 type Lane string
 
@@ -26,4 +28,35 @@ type State struct {
 	Lane Lane
 	Kind StateKind
 	Err  error // why; nil for Connected, Reconnected and a Close asked for
+}
+
+// watchers hear of every State.
+type watchers struct {
+	mu  sync.Mutex
+	all map[*func(State)]struct{}
+}
+
+// Watch calls f with every State from now on, as OnState is called. After the returned function has
+// returned f is not called any more; that must not be called by f.
+func (b *Bus) Watch(f func(State)) (cancel func()) {
+	w := &b.watchers
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.all == nil {
+		w.all = map[*func(State)]struct{}{}
+	}
+	w.all[&f] = struct{}{}
+	return func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		delete(w.all, &f)
+	}
+}
+
+func (w *watchers) tell(s State) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for f := range w.all {
+		(*f)(s)
+	}
 }

@@ -32,6 +32,7 @@ type asking struct {
 	answers  chan actor.Incoming
 	losses   chan lost
 	over     chan error // holds why no answer comes any more: the caller's actor or proc has ended
+	lose     func(subjects.ProcID, error)
 	release  []func()
 }
 
@@ -76,7 +77,7 @@ func send(ctx context.Context, t Target, q question) (*asking, error) {
 			a.settle(view, failed, gone(e))
 		}
 	}
-	if err := a.publish(ctx, from, h, body); err != nil {
+	if err := a.publish(ctx, from, h, body, fmt.Sprintf("%T", q.message)); err != nil {
 		a.close()
 		return nil, fmt.Errorf("cast %s to %s on %s: %w", q.endpoint, t.Actor, t.Placement.Mesh, err)
 	}
@@ -92,11 +93,12 @@ func (a *asking) listen(from string) string {
 		}
 	}, func(err error) { a.over <- err })
 	told := make([]atomic.Bool, len(a.fates))
-	cancel := a.p.OnUnreachable(func(id subjects.ProcID, err error) {
+	a.lose = func(id subjects.ProcID, err error) {
 		if view, in := a.placement.view(a.region, id); in && !told[view].Swap(true) {
 			a.losses <- lost{view, err} // has room for one of each rank
 		}
-	})
+	}
+	cancel := a.p.OnUnreachable(a.lose)
 	a.release = append(a.release, port.Close, cancel)
 	return port.ID().String()
 }
@@ -107,19 +109,27 @@ func (a *asking) close() {
 	}
 }
 
-// publish sends the cast frame: one publish for every member in other processes, one delivery for
-// a member in this one.
-func (a *asking) publish(ctx context.Context, from string, h header, body []byte) error {
+// publish sends the cast: one publish for every member in other processes, one delivery for a member
+// in this one.
+func (a *asking) publish(ctx context.Context, from string, h header, body []byte, typ string) error {
 	t := a.target
 	where, err := wherePlan(t.Placement.Extent, t.Region)
 	if err != nil {
 		return err
 	}
-	f := wire.Frame{Kind: wire.Cast, Sender: from, Body: body}
-	if d, ok := ctx.Deadline(); ok && h.Mode != modePost {
-		f.TTL = max(time.Until(d), time.Millisecond)
+	m := &actor.Multicast{
+		Subject:  a.p.Space().Cast(t.Placement.Mesh, t.Actor, a.endpoint, where, a.p.ID().Process().String()),
+		Envelope: wire.Envelope{Kind: wire.Cast, Sender: from, Body: body}, Type: typ,
 	}
-	var to []subjects.ProcessID
+	if d, ok := ctx.Deadline(); ok {
+		m.Until = d
+		if h.Mode != modePost {
+			m.Envelope.TTL = max(time.Until(d), time.Millisecond)
+		}
+	}
+	if h.Mode != modePost {
+		m.Told = func(id subjects.ProcID, why *actor.Error) { a.lose(id, why) }
+	}
 	var ranks []int
 	self := -1
 	for view, base := range t.Region.Ranks() {
@@ -128,48 +138,45 @@ func (a *asking) publish(ctx context.Context, from string, h header, body []byte
 		case id == a.p.ID():
 			self = view
 		default:
-			to, ranks = append(to, id.Process()), append(ranks, view)
+			m.To, ranks = append(m.To, id.Actor(t.Actor).Port(a.endpoint)), append(ranks, view)
 		}
 	}
-	stamp := func(n uint64, prevs []uint64) (wire.Frame, error) {
-		f.Ext, err = a.stamp(h, ranks, prevs)
-		return f, err
+	h.Skip = a.skipped()
+	m.Head = func(prevs []uint64) ([]byte, error) {
+		all := make([]uint64, len(a.fates))
+		for i := range all {
+			all[i] = link.Left
+		}
+		for i, view := range ranks {
+			all[view] = prevs[i]
+		}
+		h.Prevs = runs(all)
+		return wire.Marshal(h)
 	}
-	if len(to) > 0 {
-		subject := a.p.Space().Cast(t.Placement.Mesh, t.Actor, a.endpoint, where, a.p.ID().Process().String())
-		broken, err := a.p.Multicast(subject, to, stamp)
+	m.Alone = func(int) ([]byte, error) {
+		h.Prevs = nil
+		return wire.Marshal(h)
+	}
+	if len(m.To) > 0 {
+		failed, err := a.p.Multicast(m)
 		if err != nil {
 			return err
 		}
-		for _, b := range broken { // the frame says that they are not meant, so nobody folds for them
-			if view, in := a.placement.view(a.region, b.Peer.Proc()); in {
-				a.settle(view, failed, &actor.Error{Code: actor.CodeLinkBroken, Text: b.Error()})
-			}
+		for i, why := range failed {
+			a.unreachable(ranks[i], why)
 		}
 	}
 	if self < 0 {
 		return nil
 	}
-	return a.local(f, h, self)
-}
-
-// stamp encodes the header with each member's prev. prevs belong to ranks, in order; the ranks
-// left out, and those whose link is broken, are skipped.
-func (a *asking) stamp(h header, ranks []int, prevs []uint64) ([]byte, error) {
-	all := make([]uint64, len(a.fates))
-	for i, view := range ranks {
-		all[view] = prevs[i]
-	}
-	h.Skip = a.skipped(all)
-	h.Prevs = runs(all)
-	return wire.Marshal(h)
+	return a.local(m.Envelope, h, self)
 }
 
 // skipped are the ranks nobody shall wait for.
-func (a *asking) skipped(prevs []uint64) []span {
+func (a *asking) skipped() []span {
 	var out []int
 	for view, f := range a.fates {
-		if f != waiting || prevs[view] == link.Left {
+		if f != waiting {
 			out = append(out, view)
 		}
 	}
@@ -177,13 +184,16 @@ func (a *asking) skipped(prevs []uint64) []span {
 }
 
 // local hands the cast to the member in the caller's own process.
-func (a *asking) local(f wire.Frame, h header, view int) error {
+func (a *asking) local(e wire.Envelope, h header, view int) error {
 	r, ok := a.p.Value(routerKey{}).(*Router)
 	if !ok {
 		return errors.New("no router on this proc: cast.Start it")
 	}
-	h.Skip = a.skipped(make([]uint64, len(a.fates)))
-	r.deliver(a.target.Actor, a.endpoint, a.p.ID().Actor(f.Sender), f, h, view)
+	h.Skip = a.skipped()
+	e.Actor, e.Port = a.target.Actor, a.endpoint
+	if err := r.deliver(a.p.ID().Actor(e.Sender), &e, h, view); err != nil {
+		a.settle(view, failed, err)
+	}
 	return nil
 }
 

@@ -73,7 +73,7 @@ func newFolds(p *actor.Proc, place Placement) *folds {
 // receive takes an answer from another proc of this host, on a pump.
 func (fs *folds) receive(in actor.Incoming) {
 	var r rest
-	if err := wire.Unmarshal(in.Frame.Ext, &r); err != nil || r.Home == "" {
+	if err := wire.Unmarshal(in.Envelope.Ext, &r); err != nil || r.Home == "" {
 		return
 	}
 	fs.contribute(r.Home, r.Rank, in.Answer())

@@ -3,7 +3,6 @@ package cast
 import (
 	"fmt"
 
-	"github.com/castnet-io/castnet/internal/link"
 	"github.com/castnet-io/castnet/internal/wire"
 	"github.com/castnet-io/castnet/mesh/shape"
 )
@@ -103,22 +102,24 @@ func contains(ss []span, rank int) bool {
 	return false
 }
 
-// open decodes a Cast frame's header and finds this proc's place in it. member is false for a proc
-// outside the region, or one that is not meant.
-func (h *header) open(ext []byte, base int) (view int, prev uint64, member bool, err error) {
-	if err := wire.Unmarshal(ext, h); err != nil {
-		return 0, 0, false, err
+// open decodes the header of a cast and finds this proc's place in it; false for a proc outside the
+// region, or one that is not meant.
+func (h *header) open(ext []byte, base int) (view int, member bool, err error) {
+	if err := wire.UnmarshalControl(ext, h, nil); err != nil {
+		return 0, false, err
 	}
 	if h.Mode > modeFold {
-		return 0, 0, false, fmt.Errorf("cast header: unknown mode %d", h.Mode)
+		return 0, false, fmt.Errorf("cast header: unknown mode %d", h.Mode)
 	}
 	view, in := h.Region.ViewRank(base)
-	if !in || contains(h.Skip, view) {
-		return 0, 0, false, nil
-	}
+	return view, in && !contains(h.Skip, view), nil
+}
+
+// prev is what the member of a rank must have seen before: see link.Cast.
+func (h *header) prev(view int) (uint64, error) {
 	prev, ok := at(h.Prevs, view)
 	if !ok {
-		return 0, 0, false, fmt.Errorf("cast header: no prev for rank %d of %d", view, h.Region.NumRanks())
+		return 0, fmt.Errorf("cast header: no prev for rank %d of %d", view, h.Region.NumRanks())
 	}
-	return view, prev, prev != link.Left, nil
+	return prev, nil
 }

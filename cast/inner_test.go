@@ -113,8 +113,14 @@ func TestHeader_isForMembersThatAreMeantOnly(t *testing.T) {
 	require.NoError(t, err)
 	for base, want := range map[int]bool{0: false, 1: false, 2: false, 3: true, 4: true, 5: false, 6: false} {
 		var h header
-		view, prev, member, err := h.open(ext, base)
+		view, member, err := h.open(ext, base)
 		require.NoError(t, err)
+		prev := link.Left
+		if member {
+			prev, err = h.prev(view)
+			require.NoError(t, err)
+		}
+		member = prev != link.Left
 		require.Equal(t, want, member, "rank %d", base)
 		if member {
 			require.Equal(t, base-2, view)
@@ -123,11 +129,14 @@ func TestHeader_isForMembersThatAreMeantOnly(t *testing.T) {
 	}
 	short, err := wire.Marshal(header{Region: r, Prevs: runs([]uint64{5})})
 	require.NoError(t, err)
-	_, _, _, err = new(header).open(short, 4)
+	var h header
+	_, _, err = h.open(short, 4)
+	require.NoError(t, err)
+	_, err = h.prev(2)
 	require.ErrorContains(t, err, "no prev for rank 2 of 4")
 	odd, err := wire.Marshal(header{Region: r, Mode: 9})
 	require.NoError(t, err)
-	_, _, _, err = new(header).open(odd, 4)
+	_, _, err = new(header).open(odd, 4)
 	require.ErrorContains(t, err, "unknown mode 9")
 }
 
@@ -142,14 +151,14 @@ func FuzzHeaderAndRest(f *testing.F) {
 	f.Add(r, 0)
 	f.Fuzz(func(t *testing.T, data []byte, base int) {
 		var got header
-		if view, _, member, err := got.open(data, base); err == nil && member {
+		if view, member, err := got.open(data, base); err == nil && member {
 			require.Less(t, view, got.Region.NumRanks())
 			back, err := got.Region.BaseRank(view)
 			require.NoError(t, err)
 			require.Equal(t, base, back)
 		}
 		tl := newTally(eight(), true)
-		tl.take(actor.Incoming{Frame: wire.Frame{Kind: wire.Value, Ext: data}})
+		tl.take(actor.Incoming{Envelope: wire.Envelope{Kind: wire.Value, Ext: data}})
 		c := tl.coverage()
 		require.Equal(t, 8, c.Answered+len(c.Failed)+len(c.Missing))
 		require.LessOrEqual(t, len(tl.drain()), 8)

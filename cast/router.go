@@ -8,6 +8,7 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/internal/link"
 	"github.com/castnet-io/castnet/internal/wire"
 	"github.com/castnet-io/castnet/mesh/shape"
 	"github.com/castnet-io/castnet/subjects"
@@ -51,6 +52,7 @@ func Start(p *actor.Proc, m *Member) (*Router, error) {
 		return nil, fmt.Errorf("start router of %s: %w", p.ID(), err)
 	}
 	r.member, r.point = *m, point
+	p.OnCast(r.take)
 	r.folds = newFolds(p, m.Placement)
 	p.OpenRaw(routerActor, foldPort, r.folds.receive)
 	if err := p.Follow(m.Placement.Mesh); err != nil {
@@ -82,56 +84,61 @@ func (r *Router) receive(m bus.Msg) {
 	if err != nil {
 		return // our own subscription brought it: the subject is ours
 	}
-	if !wire.IsFrame(m.Data) {
+	if !wire.IsPacket(m.Data) {
 		r.p.Foreign(s.Actor, s.Port, actor.ForeignMessage{
 			Msg: m, From: s.From, Point: r.point, Rank: strconv.Itoa(r.member.Rank),
 		})
 		return
 	}
-	f, from, err := r.p.Open(m, s)
-	if err == nil && f.Kind != wire.Cast {
-		err = fmt.Errorf("frame of kind %d on a cast's subject", f.Kind)
-	}
-	if err != nil {
-		r.drop(m, err)
-		return
-	}
-	var h header
-	view, prev, member, err := h.open(f.Ext, r.member.Rank)
-	if err != nil {
-		r.drop(m, err)
-		return
-	}
-	if member && r.p.Accept(from, f.N, prev) { // CAST-1, CAST-2
-		r.deliver(s.Actor, s.Port, from.Proc().Actor(f.Sender), f, h, view)
-	}
+	r.p.ReceiveCast(m, s, func(from subjects.ActorID, e *wire.Envelope) (uint64, func() error, error) {
+		h, view, member, err := r.open(e)
+		if err != nil || !member {
+			return link.Left, nil, err
+		}
+		prev, err := h.prev(view)
+		return prev, func() error { return r.deliver(from, e, h, view) }, err // CAST-1, CAST-2
+	})
 }
 
-func (r *Router) drop(m bus.Msg, err error) {
-	log := r.p.Log()
-	log.Warn().Err(err).Str("subject", m.Subject).Msg("malformed cast dropped")
+// take takes a cast that came to this proc alone, in its place among the other messages of its sender.
+func (r *Router) take(from subjects.ActorID, e *wire.Envelope) error {
+	h, view, member, err := r.open(e)
+	switch {
+	case err != nil:
+		return &actor.Error{Code: actor.CodeBadMessage, Actor: e.Actor, Endpoint: e.Port, Text: err.Error()}
+	case !member:
+		return &actor.Error{Code: actor.CodeBadMessage, Actor: e.Actor, Endpoint: e.Port, Text: "rank " + strconv.Itoa(r.member.Rank) + " is not in the region of the cast"}
+	}
+	own := *e
+	return r.deliver(from, &own, h, view)
 }
 
-// deliver hands a cast to this proc's actor, with its point in the region (CAST-3).
-func (r *Router) deliver(name, endpoint string, from subjects.ActorID, f wire.Frame, h header, view int) {
+func (r *Router) open(e *wire.Envelope) (h header, view int, member bool, err error) {
+	view, member, err = h.open(e.Ext, r.member.Rank)
+	return h, view, member, err
+}
+
+// deliver hands a cast to this proc's actor, with its point in the region (CAST-3). An error is for who
+// waits for no answer.
+func (r *Router) deliver(from subjects.ActorID, e *wire.Envelope, h header, view int) error {
 	point, err := h.Region.Extent().Point(view)
 	if err != nil {
 		point = r.point
 	}
-	d := actor.Delivery{Actor: name, Port: endpoint, From: from, Point: point, Raw: f.Body}
-	if f.TTL > 0 {
-		d.Deadline = time.Now().Add(f.TTL)
+	d := actor.Delivery{Actor: e.Actor, Port: e.Port, From: from, Point: point, Raw: e.Body}
+	if e.TTL > 0 {
+		d.Deadline = time.Now().Add(e.TTL)
 	}
-	if h.Mode != modePost {
-		home, err := subjects.ParsePortID(h.Home)
-		if err != nil {
-			log := r.p.Log()
-			log.Warn().Err(err).Stringer("from", from).Msg("a cast without a home for its answers")
-			return
-		}
-		d.Answer = r.answer(name, endpoint, home, h, view, f.TTL)
+	if h.Mode == modePost {
+		return r.p.Accept(d)
 	}
+	home, err := subjects.ParsePortID(h.Home)
+	if err != nil {
+		return &actor.Error{Code: actor.CodeBadMessage, Actor: e.Actor, Endpoint: e.Port, Text: "a cast without a home for its answers: " + err.Error()}
+	}
+	d.Answer = r.answer(e.Actor, e.Port, home, h, view, e.TTL)
 	r.p.Deliver(d)
+	return nil
 }
 
 // answer says where the answer of this rank goes: home, or to the rank that folds for its host.

@@ -176,7 +176,7 @@ func hostRanks(p Placement, r shape.Region, host int) []int {
 // take sorts one answer that came home into the tally. What does not decode is nobody's answer.
 func (t *tally) take(in actor.Incoming) {
 	var r rest
-	if err := wire.Unmarshal(in.Frame.Ext, &r); err != nil {
+	if err := wire.Unmarshal(in.Envelope.Ext, &r); err != nil {
 		return
 	}
 	if r.Folded {

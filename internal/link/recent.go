@@ -6,9 +6,6 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// maxPeers bounds how many peers a side of a link remembers (LINK-5).
-const maxPeers = 1 << 20
-
 // recent holds the state of at most size peers; the one that was silent longest makes room for a
 // new one. It is not safe for concurrent use.
 type recent[T any] struct {
@@ -34,26 +31,28 @@ func (r *recent[T]) get(id subjects.ProcessID) *T {
 	return nil
 }
 
-// use returns a peer's state, a fresh one for a peer that has none.
-func (r *recent[T]) use(id subjects.ProcessID) *T {
+// use returns a peer's state, a fresh one for a peer that has none, and the state of the peer that had
+// to make room.
+func (r *recent[T]) use(id subjects.ProcessID) (state *T, forgotten T) {
 	e, ok := r.items[id]
 	if ok {
 		r.order.MoveToFront(e)
-		return &e.Value.(*entry[T]).state
+		return &e.Value.(*entry[T]).state, forgotten
 	}
 	if len(r.items) >= r.size {
-		r.drop(r.order.Back().Value.(*entry[T]).id)
+		last := r.order.Back().Value.(*entry[T])
+		forgotten = last.state
+		r.drop(last.id)
 	}
 	fresh := &entry[T]{id: id}
 	r.items[id] = r.order.PushFront(fresh)
-	return &fresh.state
+	return &fresh.state, forgotten
 }
 
 // newest visits at most limit peers, the one used last first, and does not count as use.
-func (r *recent[T]) newest(limit int, visit func(subjects.ProcessID, *T)) {
+func (r *recent[T]) newest(limit int, visit func(T)) {
 	for e := r.order.Front(); e != nil && limit > 0; e, limit = e.Next(), limit-1 {
-		at := e.Value.(*entry[T])
-		visit(at.id, &at.state)
+		visit(e.Value.(*entry[T]).state)
 	}
 }
 

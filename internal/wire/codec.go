@@ -1,25 +1,40 @@
 package wire
 
 import (
+	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"strings"
+	"sync/atomic"
 
 	"github.com/fxamacker/cbor/v2"
 )
 
-// Limits of what a body may hold. Its size in bytes is bounded by the bus's max_payload before;
-// an array has at most as many elements as 1 MiB, the usual max_payload, has bytes.
+// Limits of what a user's body may hold: a message may have 64 MiB, which is as many elements of four
+// bytes. What castnet says itself is smaller. They are no bound of the memory a body takes, for there
+// may be many arrays and maps in it: WIRE-6 has that one.
 const (
 	maxNested   = 32
-	maxElements = 1 << 20
+	maxElements = 1 << 24
+
+	controlNested   = 16
+	controlElements = 65536
+	controlPairs    = 4096
 )
 
-// codec holds the one encoding and the one decoding mode. Both are immutable and safe to share.
+// codec holds the one encoding and the ways to read. All are immutable and safe to share.
 type codec struct {
-	enc cbor.EncMode
-	dec cbor.DecMode
+	enc     cbor.EncMode
+	body    reading
+	control reading // of what castnet says itself
+}
+
+// reading is one set of limits.
+type reading struct {
+	lenient cbor.DecMode // ignores unknown fields
+	strict  cbor.DecMode // stops at the first
 }
 
 // modes builds the modes from constants; an error is a mistake in this file.
@@ -33,24 +48,59 @@ var modes = func() codec {
 	if err != nil {
 		panic(err)
 	}
-	dm, err := cbor.DecOptions{
+	return codec{
+		enc:     em,
+		body:    newReading(maxNested, maxElements, maxElements),
+		control: newReading(controlNested, controlElements, controlPairs),
+	}
+}()
+
+func newReading(nested, elements, pairs int) reading {
+	opts := cbor.DecOptions{
 		DupMapKey:         cbor.DupMapKeyEnforcedAPF,
 		IndefLength:       cbor.IndefLengthForbidden,
 		TagsMd:            cbor.TagsForbidden,
-		MaxNestedLevels:   maxNested,
-		MaxArrayElements:  maxElements,
-		MaxMapPairs:       maxElements,
+		MaxNestedLevels:   nested,
+		MaxArrayElements:  elements,
+		MaxMapPairs:       pairs,
 		UTF8:              cbor.UTF8RejectInvalid,
 		IntDec:            cbor.IntDecConvertSignedOrFail,
 		FieldNameMatching: cbor.FieldNameMatchingCaseSensitive,
 		TextUnmarshaler:   cbor.TextUnmarshalerTextString,
 		DefaultMapType:    reflect.TypeFor[map[string]any](),
-	}.DecMode() // WIRE-3
+	} // WIRE-3
+	lenient, err := opts.DecMode()
 	if err != nil {
 		panic(err)
 	}
-	return codec{enc: em, dec: dm}
-}()
+	opts.ExtraReturnErrors = cbor.ExtraDecErrorUnknownField
+	strict, err := opts.DecMode()
+	if err != nil {
+		panic(err)
+	}
+	return reading{lenient, strict}
+}
+
+// unmarshal decodes data into v. With a counter it reads strictly first, which says that there is an
+// unknown field, but gives up what follows it: such a message is read twice.
+func (r reading) unmarshal(data []byte, v any, unknown *atomic.Uint64) (err error) {
+	defer guard(&err, "decode", v)
+	mode := r.lenient
+	if unknown != nil {
+		mode = r.strict
+	}
+	err = mode.Unmarshal(data, v)
+	if _, is := errors.AsType[*cbor.UnknownFieldError](err); is && unknown != nil {
+		reflect.ValueOf(v).Elem().SetZero()
+		if err = r.lenient.Unmarshal(data, v); err == nil {
+			unknown.Add(1)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("decode %T: %w", v, err)
+	}
+	return nil
+}
 
 // Marshal encodes v as deterministic CBOR.
 func Marshal(v any) (b []byte, err error) {
@@ -61,13 +111,74 @@ func Marshal(v any) (b []byte, err error) {
 	return b, nil
 }
 
-// Unmarshal decodes CBOR into v. On an error v may be partly filled and must be thrown away.
-func Unmarshal(data []byte, v any) (err error) {
-	defer guard(&err, "decode", v)
-	if err := modes.dec.Unmarshal(data, v); err != nil {
-		return fmt.Errorf("decode %T: %w", v, err)
+// AppendMarshal appends v as deterministic CBOR to b. Byte strings and texts are copied once.
+func AppendMarshal(b []byte, v any) ([]byte, error) {
+	switch v := v.(type) {
+	case []byte:
+		if v != nil {
+			return AppendBytes(b, v), nil
+		}
+	case string:
+		return append(appendLength(b, 0x60, len(v)), v...), nil
 	}
-	return nil
+	more, err := Marshal(v)
+	return append(b, more...), err
+}
+
+// AppendBytes appends a byte string.
+func AppendBytes(b, v []byte) []byte { return append(appendLength(b, 0x40, len(v)), v...) }
+
+// appendLength appends the head of a byte string (major 0x40) or a text (0x60).
+func appendLength(b []byte, major byte, n int) []byte {
+	switch {
+	case n < 24:
+		return append(b, major|byte(n))
+	case n <= 0xff:
+		return append(b, major|24, byte(n))
+	case n <= 0xffff:
+		return binary.BigEndian.AppendUint16(append(b, major|25), uint16(n))
+	case n <= 0xffffffff:
+		return binary.BigEndian.AppendUint32(append(b, major|26), uint32(n))
+	}
+	return binary.BigEndian.AppendUint64(append(b, major|27), uint64(n))
+}
+
+// Bytes reads a body that is one byte string, whose memory it shares; false for anything else, and
+// for one that Unmarshal would refuse.
+func Bytes(data []byte) ([]byte, bool) {
+	if len(data) == 0 || data[0]&0xe0 != 0x40 {
+		return nil, false
+	}
+	n, rest := uint64(data[0]&0x1f), data[1:]
+	if n >= 24 {
+		size := 1 << (n - 24)
+		if n > 27 || len(rest) < size {
+			return nil, false
+		}
+		n = 0
+		for _, c := range rest[:size] {
+			n = n<<8 | uint64(c)
+		}
+		rest = rest[size:]
+	}
+	if n != uint64(len(rest)) {
+		return nil, false
+	}
+	return rest[:n:n], true
+}
+
+// Unmarshal decodes CBOR into v. On an error v may be partly filled and must be thrown away.
+func Unmarshal(data []byte, v any) error { return modes.body.unmarshal(data, v, nil) }
+
+// UnmarshalCounting is Unmarshal, and counts in unknown a message that has fields which v has not
+// (WIRE-3): once, however many they are; nil counts nothing. What v points to must be zero.
+func UnmarshalCounting(data []byte, v any, unknown *atomic.Uint64) error {
+	return modes.body.unmarshal(data, v, unknown)
+}
+
+// UnmarshalControl is UnmarshalCounting for what castnet says itself, with narrower limits.
+func UnmarshalControl(data []byte, v any, unknown *atomic.Uint64) error {
+	return modes.control.unmarshal(data, v, unknown)
 }
 
 // guard makes a panic of a user's own marshaler an error (WIRE-5): bodies are read on goroutines

@@ -2,11 +2,10 @@ package wire_test
 
 import (
 	"encoding/hex"
-	"encoding/json"
-	"errors"
 	"math"
 	"math/big"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 	"unicode/utf8"
@@ -66,6 +65,48 @@ func TestWIRE3_unknownFieldsAreIgnored(t *testing.T) {
 	var e wire.Error
 	require.NoError(t, wire.Unmarshal(b, &e))
 	require.Equal(t, wire.Error{Code: 7, Text: "why"}, e)
+}
+
+func TestWIRE3_aMessageWithUnknownFieldsIsCountedOnce(t *testing.T) {
+	type inner struct{ A, B int }
+	type outer struct {
+		L []inner
+		M map[string]inner
+		Z string
+	}
+	want := outer{L: []inner{{1, 2}, {3, 4}}, M: map[string]inner{"k": {5, 6}}, Z: "last"}
+	for name, sent := range map[string]any{
+		"none":       want,
+		"at the top": map[string]any{"L": want.L, "M": want.M, "Z": "last", "A": 1, "New": []int{1}},
+		"within a list, and within a map": map[string]any{
+			"L": []map[string]int{{"A": 1, "AA": 9, "B": 2}, {"A": 3, "B": 4}}, "M": map[string]any{"k": map[string]int{"": 7, "A": 5, "B": 6}}, "Z": "last",
+		},
+	} {
+		b, err := wire.Marshal(sent)
+		require.NoError(t, err)
+		var unknown atomic.Uint64
+		var got, uncounted outer
+		require.NoError(t, wire.UnmarshalCounting(b, &got, &unknown), name)
+		require.Equal(t, want, got, "%s: what follows an unknown field is read, too", name)
+		require.Equal(t, name != "none", unknown.Load() == 1, name)
+		require.NoError(t, wire.UnmarshalCounting(b, &uncounted, nil), name)
+		require.Equal(t, want, uncounted, name)
+	}
+}
+
+func TestWIRE3_onlyWhatIsReadIsCounted(t *testing.T) {
+	var unknown atomic.Uint64
+	for name, c := range map[string]string{
+		"a wrong type behind an unknown field": "a2" + "1863f6" + "01f5",
+		"an unknown key twice":                 "a2" + "1863f6" + "1863f6",
+		"a cut map":                            "a2" + "1863f6" + "01",
+	} {
+		require.Error(t, wire.UnmarshalCounting(unhex(t, c), new(wire.Error), &unknown), name)
+	}
+	require.Error(t, wire.UnmarshalCounting(unhex(t, "a11863f6"), wire.Error{}, &unknown), "no pointer")
+	require.Error(t, wire.UnmarshalCounting(unhex(t, "a11863f6"), (*wire.Error)(nil), &unknown), "nil")
+	require.NoError(t, wire.UnmarshalCounting(unhex(t, "a16161f6"), new(any), &unknown), "any has a place for all")
+	require.Zero(t, unknown.Load())
 }
 
 func TestWIRE4_errorsHaveTheBytesTheyAlwaysHad(t *testing.T) {
@@ -159,6 +200,61 @@ func TestMarshal_keepsNilAndTheLimitsOfNumbers(t *testing.T) {
 	require.Error(t, wire.Unmarshal(unhex(t, "20"), new(uint)), "-1 is no uint")
 }
 
+func TestAppendMarshal_appendsWhatMarshalSays(t *testing.T) {
+	type name string
+	type raw []byte
+	check := func(t require.TestingT, v any) {
+		want, err := wire.Marshal(v)
+		require.NoError(t, err)
+		got, err := wire.AppendMarshal([]byte("before"), v)
+		require.NoError(t, err)
+		require.Equal(t, "before"+string(want), string(got), "%T", v)
+	}
+	for _, n := range []int{0, 1, 23, 24, 255, 256, 65535, 65536} {
+		check(t, make([]byte, n))
+		check(t, strings.Repeat("x", n))
+	}
+	for _, v := range []any{nil, []byte(nil), raw(nil), raw{1}, name("x"), "\xff", new("x"), &[]byte{1}, time.Time{}} {
+		check(t, v)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		b := drawBytes(t, "bytes")
+		for _, v := range []any{b, string(b), rapid.String().Draw(t, "text"), rapid.Int().Draw(t, "number"), map[string][]byte{"b": b}} {
+			check(t, v)
+		}
+	})
+	got, err := wire.AppendMarshal([]byte("before"), func() {})
+	require.ErrorContains(t, err, "encode func()")
+	require.Equal(t, "before", string(got))
+}
+
+func TestBytes_readsOneByteStringWhole(t *testing.T) {
+	for _, n := range []int{0, 1, 23, 24, 255, 256, 65535, 65536} {
+		data, err := wire.Marshal(make([]byte, n))
+		require.NoError(t, err)
+		b, ok := wire.Bytes(data)
+		require.True(t, ok)
+		require.Len(t, b, n)
+		for _, wrong := range [][]byte{data[:len(data)-1], join(data, []byte{0})} {
+			b, ok = wire.Bytes(wrong)
+			require.False(t, ok)
+			require.Nil(t, b)
+		}
+		if n > 0 {
+			data[len(data)-1] = 7
+			b, _ = wire.Bytes(data)
+			require.Equal(t, byte(7), b[n-1], "the memory is the body's")
+		}
+	}
+	for _, c := range []string{"", "60", "80", "f6", "5f41aaff", "5c", "5d", "5e", "5f", "58", "5901", "5a010203", "5bffffffffffffffff"} {
+		_, ok := wire.Bytes(unhex(t, c))
+		require.False(t, ok, c)
+	}
+	b, ok := wire.Bytes(unhex(t, "5b0000000000000001"+"aa"))
+	require.True(t, ok, "a length may be written longer than it must be")
+	require.Equal(t, []byte{0xaa}, b)
+}
+
 func TestErrorBounded_canAlwaysTravel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		unit := string(rapid.SliceOfN(rapid.Byte(), 1, 8).Draw(t, "unit"))
@@ -228,30 +324,4 @@ func TestFormat_encodesAndDecodesInKind(t *testing.T) {
 	require.Error(t, wire.CBOR.Decode(nil, new(int)))
 	_, err := wire.JSON.Encode(func() {})
 	require.Error(t, err)
-}
-
-func FuzzUnmarshal(f *testing.F) {
-	for _, s := range []string{"a0", "a2616101616102", "83010203", "f6", "9b7fffffffffffffff", "c100", "61ff"} {
-		f.Add(unhex(f, s))
-	}
-	f.Fuzz(func(t *testing.T, data []byte) {
-		var v any
-		if wire.Unmarshal(data, &v) == nil {
-			b, err := wire.Marshal(v)
-			require.NoError(t, err)
-			var again any
-			require.NoError(t, wire.Unmarshal(b, &again))
-			c, err := wire.Marshal(again)
-			require.NoError(t, err)
-			require.Equal(t, b, c)
-		}
-		var s sample
-		_ = wire.Unmarshal(data, &s)
-		var e wire.Error
-		_ = wire.Unmarshal(data, &e)
-		var syntax *json.SyntaxError
-		if err := wire.JSON.Decode(data, &v); errors.As(err, &syntax) {
-			require.NotEmpty(t, err.Error())
-		}
-	})
 }

@@ -1,26 +1,35 @@
-// Package wire is the form castnet messages have on the bus: the frame in front of every message
-// between castnet processes, and the CBOR modes its bodies use.
+// Package wire is the form castnet messages have on the bus: packets, the envelopes in them, and the
+// CBOR modes of bodies.
 //
-// A frame is a fixed binary header in front of an opaque body. The header is decoded by the pump
-// that received it, the body once, by the goroutine that handles it:
+// A packet is one NATS message between two castnet processes: a head, and what its kind says. A Data
+// packet holds envelopes, each of which is one message around an opaque body. Heads and envelopes are
+// read by the pump that received them, a body once, by the goroutine that handles it:
 //
-//	0x00  version  kind  uvarint n  uvarint prev  uvarint ttl(ms)  str sender  str reply  str ext  body…
+//	packet    0x00  version  kind  flags  uvarint age(ms)  uvarint n  uvarint prev  [4 uvarint known]  rest…
+//	envelope  kind|flags  [str actor  str port  str sender]  [uvarint ttl(ms)]  [str reply]  [str ext]  str body
 //
-// where str is a uvarint length and that many bytes. Anything on a port's subject that does not
-// start with 0x00 comes from a foreign NATS client and is JSON or CBOR as its Content-Type header
-// or its first byte says (see Format).
+// where str is a uvarint length and that many bytes, and what is in brackets is there when a flag says
+// so. Anything on a port's subject that does not start with 0x00 comes from a foreign NATS client and
+// is JSON or CBOR as its Content-Type header or its first byte says (see Format).
 //
 // # Contract
 //
-//   - WIRE-1: Decode never panics and never allocates more than the input's own size; the
-//     decoded frame shares the input's memory, so the caller must not reuse the buffer.
+//   - WIRE-1: decoders of packets never panic, and take at most twice the packet's size and 4 KiB, for
+//     names; what they return shares the packet's memory, so the caller must not reuse the buffer.
+//     Nothing they return lies outside of what it says it is a part of.
 //   - WIRE-2: Marshal is deterministic (RFC 8949 §4.2.1): equal values give equal bytes.
-//   - WIRE-3: Unknown fields of a CBOR map are ignored, so an older peer survives a newer one;
-//     duplicate keys, indefinite lengths and tags are errors.
-//   - WIRE-4: kinds, codes and the CBOR keys of wire structs are append-only.
+//   - WIRE-3: unknown fields of a CBOR map are ignored, so an older peer survives a newer one, and a
+//     message that has some is counted, once, where the caller gives a counter. Duplicate keys,
+//     indefinite lengths, tags and text that is not UTF-8 are errors; an unknown field is skipped, so
+//     duplicate keys and such text within it are not seen.
+//   - WIRE-4: kinds, codes and the CBOR keys of wire structs are append-only, and their bytes stay.
 //   - WIRE-5: what no peer would take is refused by Marshal (tags, big integers, functions), but
 //     for text that is not UTF-8, which the receiver refuses. A panic of a type's own marshaler is
 //     an error. Times keep their nanoseconds.
+//   - WIRE-6: reading a body takes memory in proportion to its size, whatever lengths it claims: at
+//     most 256 bytes for each of its bytes, and 64 KiB, into an any and for control packets. Most of
+//     that is what Go's smallest map takes: a body of numbers and text takes about 20. In a type of
+//     the user's an element of a slice may come from one byte, and takes what the type takes.
 //
 // All functions may be called on any goroutine. Errors name what was malformed and where.
 package wire

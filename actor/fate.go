@@ -1,0 +1,112 @@
+package actor
+
+import (
+	"github.com/castnet-io/castnet/internal/link"
+	"github.com/castnet-io/castnet/internal/wire"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// linked is a proc as its links see it.
+type linked struct{ *Proc }
+
+// teller is who wants to know of a message that did not arrive.
+type teller interface {
+	// told takes its fate; to is where it went.
+	told(to subjects.ProcID, why *Error)
+}
+
+// Told takes the fate of messages that were not delivered (DEL-1).
+func (l linked) Told(f link.Fate) {
+	to, actor, endpoint := f.Peer.ID().Proc(), "", ""
+	if f.Mark.To != nil {
+		actor, endpoint = to.Actor(f.Mark.To.Actor).String(), f.Mark.To.Port
+	}
+	why := l.fateError(f, to, actor, endpoint)
+	switch waits := f.Mark.Call.(type) {
+	case unheard:
+		l.counts.bounced.Add(uint64(f.Count))
+		l.loud.Warn().Err(why).Msg("an answer did not arrive")
+	case teller:
+		waits.told(to, why)
+	default:
+		for range f.Count {
+			l.comeBack(l.find(f.Mark.Sender), f.Mark.Type, nil, why)
+		}
+	}
+}
+
+// fateError says what became of a message.
+func (p *Proc) fateError(f link.Fate, to subjects.ProcID, actor, endpoint string) *Error {
+	code := CodeUnavailable
+	switch f.Reason {
+	case link.Refused:
+		return FromWire(f.Why)
+	case link.Expired:
+		code = CodeExpired
+	case link.NoProcess:
+		code = CodeNoProc
+	case link.Dead:
+		if e, ok := p.Down(to); ok {
+			err := procDead(actor, endpoint, e)
+			err.sure = f.Known
+			return err
+		}
+		code = CodeProcDead
+	case link.LinkOver:
+		code = CodeLinkBroken
+	case link.Full:
+		code = CodeBacklog
+	case link.TooLarge:
+		code = CodeTooLarge
+	case link.Closed:
+		code = CodeStopped
+	case link.NoBus:
+		code = CodeUnavailable
+	}
+	text := f.Text
+	if f.Reason == link.NoProcess {
+		text = "nobody listens there: proc " + to.String() + " does not exist or is gone"
+	}
+	err := errorf(code, actor, endpoint, "%s", text)
+	err.Ran, err.sure = !f.Known, f.Known
+	return err
+}
+
+// Broken says that a link is over: the answers that are waited for may be lost with it.
+func (l linked) Broken(peer subjects.ProcessID, why error) {
+	reason := l.sendError(peer.Proc(), peer.Proc().String(), "", why).(*Error)
+	if reason.Code == CodeProcDead || reason.Code == CodeStopped {
+		return // it is said by who knows it
+	}
+	l.log.Error().Stringer("peer", peer).Str("reason", reason.Text).Msg("link broken")
+	reason = ranError(reason)
+	l.failCalls(func(c *call) bool { return c.to.Proc.Process() == peer }, reason)
+	l.notify(peer.Proc(), reason)
+}
+
+// Malformed takes what no peer of this build would send.
+func (l linked) Malformed(subject string, size int, err error) {
+	l.counts.malformed.Add(1)
+	l.loud.Warn().Err(err).Str("subject", subject).Int("bytes", size).Msg("malformed message dropped")
+}
+
+// Cancel ends the contexts of messages whose senders wait no longer.
+func (l linked) Cancel(from subjects.ProcessID, replies []string) {
+	for _, reply := range replies {
+		l.asked.cancel(from.Proc(), reply)
+	}
+}
+
+// Deliver takes a message that came over a link, on the data pump.
+func (l linked) Deliver(in *link.Inbound) (why []byte) {
+	if err := l.inbound.deliver(l.Proc, in); err != nil {
+		l.counts.undeliverable.Add(1)
+		return EncodeError(err)
+	}
+	return nil
+}
+
+// bounceExt is the type of a message that comes back, as text.
+func bounce(sender, typ string, err error) wire.Envelope {
+	return wire.Envelope{Kind: wire.Bounce, Sender: sender, Ext: []byte(typ), Body: EncodeError(err)}
+}

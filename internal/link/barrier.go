@@ -1,0 +1,70 @@
+package link
+
+// Barrier is reached when every message that was sent before it was made has its fate.
+type Barrier struct {
+	open int
+	done chan struct{}
+}
+
+// Done is closed when the barrier is reached.
+func (b *Barrier) Done() <-chan struct{} { return b.done }
+
+func pass(bs []*Barrier) {
+	for _, b := range bs {
+		if b.open--; b.open == 0 {
+			close(b.done)
+		}
+	}
+}
+
+// before makes a barrier wait for something whose own list this is.
+func (b *Barrier) before(list *[]*Barrier) {
+	b.open++
+	*list = append(*list, b)
+}
+
+// Barrier makes a barrier behind all that was sent so far. Each frame counts for itself, for a later one
+// may be told its fate before.
+func (c *Core) Barrier() *Barrier {
+	b := &Barrier{open: 1, done: make(chan struct{})}
+	for _, p := range c.watching {
+		o := &p.out
+		for _, f := range o.queue {
+			b.before(&f.waiting)
+		}
+		for _, t := range o.transfers {
+			b.before(&t.waiting)
+			for i := range t.followers {
+				b.before(&t.followers[i].waiting)
+			}
+		}
+		for i := range o.sent {
+			if it := &o.sent[i]; !it.settled() {
+				b.before(&it.waiting)
+			}
+		}
+	}
+	pass([]*Barrier{b})
+	return b
+}
+
+// settled reports whether every message of a packet has been told its fate.
+func (it *item) settled() bool {
+	if it.f.subject != "" {
+		return it.told
+	}
+	for i := range it.f.owed {
+		if !it.f.owed[i].told {
+			return false
+		}
+	}
+	return true
+}
+
+// pass lets those go on who wait for the fates of a packet, which stays for the order's sake.
+func (it *item) pass() {
+	if len(it.waiting) > 0 && it.settled() {
+		pass(it.waiting)
+		it.waiting = nil
+	}
+}

@@ -1,0 +1,293 @@
+package link
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/castnet-io/castnet/internal/wire"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// Instant is a point in time: nanoseconds by any clock that only goes forward.
+type Instant = int64
+
+// Core decides everything about the links of one process, and does nothing: events come in as calls
+// with the time, what is to be done comes out of Next and Effects. It is not safe for concurrent use.
+type Core struct {
+	cfg   Config
+	limit int // bytes the bus takes in one message
+	up    bool
+
+	n        uint64 // the last number given to a packet
+	peers    *recent[*Peer]
+	watching []*Peer // whom Tick looks at
+	ready    []Publish
+	turn     []*Peer  // peers whose queue may go on, in turn
+	queued   int      // bytes in all queues
+	crowd    []*Peer  // to whom somebody waits for room, because all queues together are full
+	prevs    []uint64 // of the cast that is being sent
+
+	assembled int // bytes of unfinished messages of all peers
+	senders   int // peers whose link to us is open
+
+	due     Instant // the earliest of the peers'; 0: never
+	closed  *Error
+	effects []Effect
+	stats   Stats
+}
+
+// Stats counts what the links of a process did.
+type Stats struct {
+	Sent, Retransmitted, Beats              uint64 // packets
+	Delivered, Duplicates, Gaps, Overrun    uint64 // packets that came; Overrun: had to be dropped and will come again
+	Undeliverable, Indeterminate, Malformed uint64 // messages
+	Fenced                                  uint64 // packets of processes that are known to be dead
+}
+
+// Peer is another process and the two links with it. Its fields belong to the Core.
+type Peer struct {
+	id      subjects.ProcessID
+	out     outgoing
+	in      incoming
+	watched bool    // it is in watching
+	due     Instant // when Tick has something to do for it, at the earliest; 0: never
+	inTurn  bool    // it is in turn
+	dead    error   // why nothing goes there any more
+	evicted bool    // the Core has forgotten it
+	heard   Instant // when it was last heard of, or could not have been
+}
+
+// ID is the process.
+func (p *Peer) ID() subjects.ProcessID { return p.id }
+
+// Publish is a packet for the data connection. Its memory is used again after the next call of Next.
+type Publish struct {
+	Subject string // "" is where packets for To go
+	To      *Peer  // nil for a cast
+	N       uint64 // with Hint: what the hint's subject ends in
+	Hint    bool   // nobody knows whether anybody listens there
+	Data    []byte
+}
+
+// EffectKind says what is to be done.
+type EffectKind uint8
+
+const (
+	Control EffectKind = iota + 1 // publish Packet and Body on the control lane of Peer
+	Told                          // a message has its fate, and it is not that it was delivered
+	Broken                        // the link to Peer, or from it, is over, and Err says why: what waits for answers of it waits in vain
+	Room                          // who waits for room to Peer may look again
+)
+
+// Effect is something to be done.
+type Effect struct {
+	Kind   EffectKind
+	Peer   *Peer
+	Packet wire.PacketKind
+	Body   any
+	Fate   Fate
+	Err    error
+}
+
+// Mark is what a sender wants back with the fate of a message.
+type Mark struct {
+	Sender, Type string // of the actor and of its message
+	To           *Target
+	Call         any // what waits for the answer; nil for a post
+}
+
+// Target is a port of a peer. Whoever sends to it keeps and reuses it.
+type Target struct {
+	Peer        *Peer
+	Actor, Port string
+	Subject     string // where a message alone goes
+}
+
+// Reason says why a message was not delivered, or is not known to have been.
+type Reason uint8
+
+const (
+	Refused   Reason = iota + 1 // the receiver says why
+	Expired                     // its time was over
+	NoProcess                   // nobody listens there
+	Dead                        // the process is known to be dead
+	LinkOver                    // the link was given up
+	Full                        // too much waits for that process already
+	TooLarge                    // larger than any message may be
+	Closed                      // this process has closed its links
+	NoBus                       // the bus is gone for good
+)
+
+// Fate is what became of Count messages in a row that were not delivered for all that is known.
+type Fate struct {
+	Mark   Mark
+	Peer   *Peer
+	Count  int
+	Known  bool // no handler runs it; else that cannot be known
+	Reason Reason
+	Text   string
+	Why    []byte // of Refused: a wire.Error
+}
+
+// Error is the fate of a message that was not even queued.
+type Error struct {
+	Reason Reason
+	Text   string
+	Err    error // of Dead: what the caller said
+}
+
+func (e *Error) Error() string { return e.Text }
+func (e *Error) Unwrap() error { return e.Err }
+
+var (
+	// ErrForgotten says that the peer of a Target was forgotten: make another.
+	ErrForgotten = errors.New("link: the peer was forgotten")
+
+	errClosed = &Error{Reason: Closed, Text: "this process has closed its links"}
+)
+
+// NewCore returns a Core that has heard of nobody. limit is what the bus takes in one message.
+func NewCore(cfg Config, limit int) *Core {
+	cfg = cfg.withDefaults()
+	return &Core{cfg: cfg, limit: limit, up: true, peers: newRecent[*Peer](cfg.Peers)}
+}
+
+// Peer finds a process, or gets to know it.
+func (c *Core) Peer(id subjects.ProcessID) *Peer {
+	p, forgotten := c.peers.use(id)
+	if forgotten != nil {
+		c.forget(forgotten)
+	}
+	if *p == nil {
+		*p = &Peer{id: id}
+	}
+	return *p
+}
+
+// Known finds a process that is known; nil for another.
+func (c *Core) Known(id subjects.ProcessID) *Peer {
+	if p := c.peers.get(id); p != nil {
+		return *p
+	}
+	return nil
+}
+
+// forget drops a peer that was silent longest: its link breaks as loudly as by a loss (LINK-12).
+func (c *Core) forget(p *Peer) {
+	c.giveUp(p, LinkOver, fmt.Sprintf("%s was forgotten: more than %d others were heard of since", p.id, c.cfg.Peers))
+	c.shut(p, 0)
+	p.evicted = true
+}
+
+// deaf reports whether what a peer says is nobody's any more.
+func (c *Core) deaf(p *Peer) bool { return p.dead != nil || p.evicted || c.closed != nil }
+
+// watch makes Tick look at a peer, at a time at the latest; 0: there is no hurry.
+func (c *Core) watch(p *Peer, at Instant) {
+	p.due, c.due = soonest(p.due, at), soonest(c.due, at)
+	if !p.watched {
+		p.watched = true
+		c.watching = append(c.watching, p)
+	}
+}
+
+// Effects returns what is to be done since the last call. The slice is used again after the next one.
+func (c *Core) Effects(into []Effect) []Effect {
+	into = append(into, c.effects...)
+	clear(c.effects)
+	c.effects = c.effects[:0]
+	return into
+}
+
+func (c *Core) do(e Effect) { c.effects = append(c.effects, e) }
+
+func (c *Core) control(p *Peer, kind wire.PacketKind, body any) {
+	c.do(Effect{Kind: Control, Peer: p, Packet: kind, Body: body})
+}
+
+// Down says that the data connection is lost. What was ready is as good as lost with it: it is missed as
+// what was on the way is, and cut anew when the next server takes less.
+func (c *Core) Down() { c.up, c.ready = false, nil }
+
+// Up says that there is a data connection again, to a server that takes limit bytes: who owes an
+// acknowledgement is asked for it, and who sends to us learns that we were away.
+func (c *Core) Up(now Instant, limit int) {
+	c.up, c.limit = true, limit
+	for _, p := range c.watching {
+		p.heard = max(p.heard, now)
+		if p.out.asks() {
+			p.out.beatGap = 0
+			c.beat(now, p)
+		}
+		c.toTurn(p)
+		if p.in.start != 0 {
+			c.control(p, wire.Resume, nil)
+		}
+	}
+}
+
+// Limit says what the bus takes in one message from now on.
+func (c *Core) Limit(limit int) { c.limit = limit }
+
+// Die says that a process is dead, and why: nothing goes there any more, and what it says is nobody's.
+func (c *Core) Die(now Instant, p *Peer, why error) {
+	if p.dead != nil {
+		return
+	}
+	p.dead = why
+	c.giveUp(p, Dead, why.Error())
+	c.shut(p, 0)
+}
+
+// Dead is why nothing goes to a process; nil when nothing is known against it.
+func (c *Core) Dead(p *Peer) error { return p.dead }
+
+// Close says what has arrived and gives every message that has no fate one; nothing is sent any more.
+func (c *Core) Close(why *Error) {
+	if c.closed != nil {
+		return
+	}
+	c.closed = why
+	for _, p := range c.watching {
+		if p.in.sayAt != 0 {
+			c.state(p.in.sayAt, p)
+		}
+		c.giveUp(p, why.Reason, why.Text)
+		c.shut(p, 0)
+	}
+	c.ready, c.turn = nil, nil
+}
+
+// Due is when Tick has something to do, at the earliest; 0: after the next event, if ever.
+func (c *Core) Due() Instant { return c.due }
+
+// Tick does what is due.
+func (c *Core) Tick(now Instant) {
+	c.due = 0
+	kept := c.watching[:0]
+	for _, p := range c.watching {
+		if p.due != 0 && p.due <= now {
+			p.due = 0
+			p.due = soonest(p.due, soonest(c.tickOut(now, p), c.tickIn(now, p)))
+		}
+		if p.due == 0 && p.out.idle() && p.in.idle() {
+			p.watched = false
+			continue
+		}
+		kept = append(kept, p)
+		c.due = soonest(c.due, p.due)
+	}
+	clear(c.watching[len(kept):])
+	c.watching = kept
+}
+
+// soonest is the earlier of two times, of which 0 is never.
+func soonest(a, b Instant) Instant {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}
+
+// Stats returns the counts so far.
+func (c *Core) Stats() Stats { return c.stats }

@@ -1,0 +1,139 @@
+package link
+
+import (
+	"slices"
+	"time"
+
+	"github.com/castnet-io/castnet/internal/wire"
+)
+
+// frame is a Data packet in the making, and then what is kept of it until it is acknowledged. That of
+// a cast is shared by all links it went to.
+type frame struct {
+	to      *Target // of the first envelope; alone, it leaves on that port's subject
+	subject string  // of a cast
+	whole   []byte  // of a cast: the packet
+	buf     []byte  // room for a head, then envelopes
+	made    Instant
+	serial  uint64 // counts the frames of a link
+	count   int    // envelopes in it
+	open    bool   // more may be added
+	owed    []owed
+	until   Instant // the first deadline in owed; 0: none
+	part    *transfer
+	waiting []*Barrier // until it leaves; then its item has them
+
+	lastTo     *Target
+	lastSender string
+}
+
+// owed is a number of messages in a row of one frame whose sender wants to know what became of them.
+type owed struct {
+	first, count int
+	mark         Mark
+	until        Instant
+	asked        Instant // when their receiver was asked; 0: it was not
+	told         bool
+}
+
+// headroom is what a frame leaves in front for its head.
+const headroom = wire.HeadSize
+
+// startSize is what a frame has room for at first.
+const startSize = 512
+
+func newFrame(now Instant, to *Target) *frame {
+	return &frame{to: to, buf: make([]byte, headroom, headroom+startSize), made: now, open: true}
+}
+
+// size is the number of bytes of its envelopes.
+func (f *frame) size() int { return len(f.buf) - headroom }
+
+// cost is what it counts for in the window of its link.
+func (f *frame) cost() uint64 { return uint64(f.size() + packetCost) }
+
+// add appends an envelope.
+func (f *frame) add(e *wire.Envelope, to *Target, m Mark, until Instant) {
+	same := f.count > 0 && f.lastTo == to && f.lastSender == e.Sender
+	f.buf = e.Append(f.buf, same)
+	f.lastTo, f.lastSender = to, e.Sender
+	if n := len(f.owed); n > 0 && m.Call == nil {
+		if o := &f.owed[n-1]; o.until == until && o.mark == m {
+			o.count++
+			f.count++
+			return
+		}
+	}
+	f.owed = append(f.owed, owed{first: f.count, count: 1, mark: m, until: until})
+	f.until = soonest(f.until, until)
+	f.count++
+}
+
+// packet is the frame with a head in front.
+func (f *frame) packet(h wire.Head) []byte {
+	var room [headroom]byte
+	head := wire.AppendHead(room[:0], h)
+	at := headroom - len(head)
+	copy(f.buf[at:], head)
+	return f.buf[at:]
+}
+
+// at is the subject that a packet of the frame leaves on: a message alone has its port's own.
+func (f *frame) at() string {
+	if f.count == 1 && f.part == nil {
+		return f.to.Subject
+	}
+	return ""
+}
+
+// age is what the remaining times in the frame have lost.
+func (f *frame) age(now Instant) time.Duration { return time.Duration(now - f.made) }
+
+// split makes two of the i-th run of messages, of which the first has count.
+func (f *frame) split(i, count int) {
+	rest := f.owed[i]
+	f.owed[i].count = count
+	rest.first, rest.count = rest.first+count, rest.count-count
+	f.owed = slices.Insert(f.owed, i+1, rest)
+}
+
+// without is the frame without the messages that were told their fate; nil when none is left.
+func (f *frame) without(drop func(*wire.Envelope)) *frame {
+	rest := newFrame(f.made, nil)
+	rest.serial, rest.waiting, rest.open = f.serial, f.waiting, false
+	es := wire.NewEnvelopes(f.buf[headroom:])
+	var e wire.Envelope
+	for _, o := range f.owed {
+		for range o.count {
+			es.Next(&e)
+			if o.told {
+				drop(&e)
+				continue
+			}
+			if rest.to == nil {
+				rest.to = o.mark.To
+			}
+			rest.add(&e, o.mark.To, o.mark, o.until)
+		}
+	}
+	if rest.count == 0 {
+		return nil
+	}
+	return rest
+}
+
+// next is the first deadline of a message whose fate is not known, or the end of the patience with
+// who was asked.
+func (f *frame) next(patience Instant) (until Instant) {
+	for i := range f.owed {
+		o := &f.owed[i]
+		switch {
+		case o.told:
+		case o.asked != 0:
+			until = soonest(until, o.asked+patience)
+		default:
+			until = soonest(until, o.until)
+		}
+	}
+	return until
+}

@@ -1,0 +1,356 @@
+package link
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/internal/wire"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// Handler is whom the links of a process work for. Its methods must not block.
+type Handler interface {
+	// Deliver puts a message into a mailbox, on the data pump, or returns the wire.Error that says why
+	// not. The envelope is used again after it returns; Ext and Body may be kept.
+	Deliver(*Inbound) (why []byte)
+	// Told takes the fate of messages that were not delivered.
+	Told(Fate)
+	// Broken says that the link to or from a process is over: what waits for answers waits in vain.
+	Broken(subjects.ProcessID, error)
+	// Cancel says that a process waits for answers at these ports no longer.
+	Cancel(from subjects.ProcessID, replies []string)
+	// Malformed takes what could not be used.
+	Malformed(subject string, size int, err error)
+}
+
+// Inbound is a message that came.
+type Inbound struct {
+	From     *Peer
+	Envelope *wire.Envelope
+	Same     bool   // actor, port and sender are those of the message before it
+	Wait     uint64 // what Links.Taken is told once it is taken up or refused; 0: nothing
+}
+
+// Options are what Links stand on.
+type Options struct {
+	Self    subjects.ProcessID
+	Space   subjects.Space
+	Bus     *bus.Bus
+	Handler Handler
+	Config  Config
+}
+
+// Links are all links of a process: a Core and the goroutines that move its bytes and its time. All
+// methods may be called on any goroutine, unless they say otherwise.
+type Links struct {
+	o     Options
+	self  string
+	epoch time.Time
+
+	mu      sync.Mutex // guards the fields below; held for no wait
+	core    *Core
+	timer   *time.Timer
+	timerAt Instant
+	rooms   map[*Peer]chan struct{}
+	closed  bool
+
+	publishing sync.Mutex // LINK-1: who holds it publishes, in the order of the numbers
+	wanted     atomic.Bool
+	lastAt     atomic.Int64 // when something was published last
+	awake      atomic.Bool  // the flusher has been woken
+	wake       chan struct{}
+	errands    chan struct{} // there are effects
+	done       chan struct{}
+	running    sync.WaitGroup
+	unwatch    func()
+}
+
+// busyFor is how soon after a packet the next message is left to the flusher, which takes along what
+// comes meanwhile; a link that was idle longer adds no hand-over.
+const busyFor = 20 * time.Microsecond
+
+// Open starts the links of a process. Close them.
+func Open(o Options) *Links {
+	l := &Links{
+		o: o, self: o.Self.String(), epoch: time.Now(),
+		core: NewCore(o.Config, o.Bus.Data().MaxPayload()), rooms: map[*Peer]chan struct{}{},
+		wake: make(chan struct{}, 1), errands: make(chan struct{}, 1), done: make(chan struct{}),
+	}
+	l.lastAt.Store(-int64(time.Second))
+	l.timer = time.AfterFunc(time.Hour, l.tick)
+	l.timer.Stop()
+	l.unwatch = o.Bus.Watch(l.onState)
+	l.running.Go(l.flusher)
+	l.running.Go(l.errander)
+	return l
+}
+
+// Close gives everything that has no fate one, and ends the goroutines.
+func (l *Links) Close() {
+	l.mu.Lock()
+	if l.closed {
+		l.mu.Unlock()
+		return
+	}
+	l.closed = true
+	l.core.Close(errClosed)
+	l.timer.Stop()
+	l.mu.Unlock()
+	l.unwatch()
+	close(l.done)
+	l.running.Wait()
+	l.errand()
+}
+
+func (l *Links) now() Instant { return Instant(time.Since(l.epoch)) }
+
+// locked runs an event of the Core, and has what follows from it done.
+func (l *Links) locked(event func(now Instant)) {
+	l.mu.Lock()
+	if !l.closed {
+		event(l.now())
+	}
+	l.unlock()
+}
+
+// unlock ends an event: what is to be done is left to others, for the caller may be a pump.
+func (l *Links) unlock() {
+	errands, publish := len(l.core.effects) > 0, l.core.Waiting()
+	l.setTimer()
+	l.mu.Unlock()
+	if errands {
+		select {
+		case l.errands <- struct{}{}:
+		default:
+		}
+	}
+	if publish {
+		l.rouse()
+	}
+}
+
+// setTimer sees to the next Tick. The lock is held.
+func (l *Links) setTimer() {
+	due := l.core.Due()
+	if due == 0 || l.closed || l.timerAt != 0 && l.timerAt <= due {
+		return
+	}
+	l.timerAt = due
+	l.timer.Reset(max(0, time.Duration(due-l.now())))
+}
+
+// tickGrain is how much time lies between two Ticks at least.
+const tickGrain = Instant(time.Millisecond)
+
+func (l *Links) tick() {
+	l.mu.Lock()
+	l.timerAt = 0
+	if !l.closed {
+		now := l.now()
+		l.core.Tick(now)
+		if due := l.core.Due(); due != 0 && due < now+tickGrain {
+			l.core.due = now + tickGrain
+		}
+	}
+	l.unlock()
+}
+
+// Target makes a place to send to. Keep it: one is quicker than two of the same.
+func (l *Links) Target(to subjects.PortID) *Target {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return &Target{
+		Peer: l.core.Peer(to.Actor.Proc.Process()), Actor: to.Actor.Name, Port: to.Port,
+		Subject: l.o.Space.Port(to, l.self),
+	}
+}
+
+// Unnamed is a Target for one message, whose packet need not be found by its subject.
+func (l *Links) Unnamed(to subjects.PortID) *Target {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return &Target{Peer: l.core.Peer(to.Actor.Proc.Process()), Actor: to.Actor.Name, Port: to.Port}
+}
+
+// Send queues a message; nil says that it will have a fate. See Core.Send.
+func (l *Links) Send(to *Target, e *wire.Envelope, m Mark, until Instant) error {
+	l.mu.Lock()
+	if l.closed {
+		l.mu.Unlock()
+		return errClosed
+	}
+	now := l.now()
+	err := l.core.Send(now, to, e, m, until)
+	l.setTimer()
+	l.mu.Unlock()
+	switch {
+	case err != nil:
+		return err
+	case l.awake.Load():
+	case now-l.lastAt.Load() < int64(busyFor):
+		l.rouse()
+	default:
+		l.flush()
+	}
+	return nil
+}
+
+// SendWait is Send that waits for room, at most until ctx ends.
+func (l *Links) SendWait(ctx context.Context, to *Target, e *wire.Envelope, m Mark, until Instant) error {
+	ttl, began := e.TTL, time.Now()
+	for {
+		err := l.Send(to, e, m, until)
+		if full, ok := errors.AsType[*Error](err); err == nil || !ok || full.Reason != Full {
+			return err
+		}
+		if err := l.awaitRoom(ctx, to.Peer, err); err != nil {
+			return err
+		}
+		if ttl > 0 {
+			e.TTL = max(time.Millisecond, ttl-time.Since(began))
+		}
+	}
+}
+
+// awaitRoom waits until there may be room.
+func (l *Links) awaitRoom(ctx context.Context, p *Peer, why error) error {
+	l.mu.Lock()
+	room := l.rooms[p]
+	if room == nil {
+		room = make(chan struct{})
+		l.rooms[p] = room
+	}
+	if !p.out.wanted { // it came meanwhile
+		l.makeRoom(p)
+	}
+	l.mu.Unlock()
+	select {
+	case <-room:
+		return nil
+	case <-ctx.Done():
+		return why
+	case <-l.done:
+		return errClosed
+	}
+}
+
+// makeRoom lets those look again who wait for room. The lock is held.
+func (l *Links) makeRoom(p *Peer) {
+	if room := l.rooms[p]; room != nil {
+		close(room)
+		delete(l.rooms, p)
+	}
+}
+
+// Cast sends one message to many. See Core.Cast.
+func (l *Links) Cast(k *Cast) (failed map[int]error, err error) {
+	l.mu.Lock()
+	if l.closed {
+		l.mu.Unlock()
+		return nil, errClosed
+	}
+	failed, err = l.core.Cast(l.now(), k)
+	l.setTimer()
+	l.mu.Unlock()
+	l.flush()
+	return failed, err
+}
+
+// Flush waits until everything that was sent before has its fate.
+func (l *Links) Flush(ctx context.Context) error {
+	l.mu.Lock()
+	b := l.core.Barrier()
+	l.mu.Unlock()
+	select {
+	case <-b.Done():
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-l.done:
+		return errClosed
+	}
+}
+
+// At is a point in time by the clock of the links; 0 for the zero time.
+func (l *Links) At(t time.Time) Instant {
+	if t.IsZero() {
+		return 0
+	}
+	return max(1, Instant(t.Sub(l.epoch)))
+}
+
+// Taken says that messages that waited for room have been taken up, or will not be.
+func (l *Links) Taken(p *Peer, bytes uint64) {
+	if bytes > 0 {
+		l.locked(func(now Instant) { l.core.Taken(now, p, bytes) })
+	}
+}
+
+// Die says that a process is dead, and why. What it has sent before was delivered, if it is called on
+// the data pump.
+func (l *Links) Die(id subjects.ProcessID, why error) {
+	l.locked(func(now Instant) { l.core.Die(now, l.core.Peer(id), why) })
+}
+
+// Break gives up the links with a process, because of something that cannot be mended.
+func (l *Links) Break(id subjects.ProcessID, text string) {
+	l.locked(func(Instant) {
+		if p := l.core.Known(id); p != nil {
+			l.core.giveUp(p, LinkOver, text)
+		}
+	})
+}
+
+// Cancel tells a process that nobody waits for an answer any more. It is told at most once.
+func (l *Links) Cancel(to *Peer, reply string) {
+	l.locked(func(Instant) { l.core.control(to, wire.Cancel, wire.CancelOf{Replies: []string{reply}}) })
+}
+
+// Stats returns the counts so far.
+func (l *Links) Stats() Stats {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.core.Stats()
+}
+
+// onState takes what happens to the bus.
+func (l *Links) onState(s bus.State) {
+	switch {
+	case s.Kind == bus.Denied:
+		if denied, ok := errors.AsType[*bus.PermissionError](s.Err); ok && denied.Op == bus.OpPublish {
+			l.onDenied(denied)
+		}
+	case s.Kind == bus.Closed:
+		l.locked(func(Instant) { l.core.Close(&Error{Reason: NoBus, Text: "the bus is gone"}) })
+	case s.Lane != bus.LaneData:
+	case s.Kind == bus.Disconnected:
+		l.locked(func(Instant) { l.core.Down() })
+	case s.Kind == bus.Reconnected:
+		limit := l.o.Bus.Data().MaxPayload()
+		l.locked(func(now Instant) { l.core.Up(now, limit) })
+	}
+}
+
+// onDenied gives up a link that the server does not let us use.
+func (l *Links) onDenied(denied *bus.PermissionError) {
+	s, err := l.o.Space.Parse(denied.Subject)
+	if err != nil {
+		return
+	}
+	switch s.Kind {
+	case subjects.KindPort:
+		l.Break(s.Proc.Process(), denied.Error())
+	case subjects.KindFrame:
+		l.Break(s.Process, denied.Error())
+	}
+}
+
+// Malformed says what cannot be a packet of ours.
+func (l *Links) malformed(subject string, data []byte, err error) {
+	l.o.Handler.Malformed(subject, len(data), fmt.Errorf("link: %w", err))
+}

@@ -1,0 +1,208 @@
+package link
+
+import (
+	"bytes"
+	"sort"
+	"time"
+
+	"github.com/castnet-io/castnet/internal/wire"
+)
+
+// outgoing is the link to a peer, at its sender.
+//
+//	Send ─▶ queue ─ Next: credit, number ─▶ sent ─ acknowledged ─▶ forgotten
+//	  └─▶ transfers ─ in parts ──▲            └─ missing ─▶ sent again
+type outgoing struct {
+	queue     []*frame
+	transfers []*transfer
+	size      int    // bytes in both
+	frames    uint64 // that were queued so far
+	partNext  bool
+
+	sent        []item
+	start       uint64 // number of the packet that opened the link; 0: it is not open
+	last, acked uint64
+	used        uint64 // what has left, in the receiver's measure
+	taken       uint64 // what of it has arrived
+	window      uint64
+	waitUsed    uint64 // the same of messages that wait for room
+	waitTaken   uint64
+
+	heard        bool // the receiver has said something since the link was opened
+	srtt, rttvar time.Duration
+	beatAt       Instant
+	beatGap      time.Duration
+	nobody       Instant // since when the bus says that nobody listens; 0: it does not
+	deadline     Instant // of what waits or has left, the first; 0: none
+	chunks       uint64  // IDs of transfers used
+	wanted       bool    // somebody waits for room
+
+	counts OutStats
+}
+
+// OutStats are the counts of a link at its sender.
+type OutStats struct{ Sent, Retransmitted uint64 }
+
+// item is a packet that has left on a link.
+type item struct {
+	n, prev uint64
+	f       *frame
+	at      Instant // when it left last
+	sends   int
+	hinted  bool    // the bus said that nobody listened to the first
+	told    bool    // of a cast, whose frame is shared
+	asked   Instant // the same
+	waiting []*Barrier
+}
+
+func (o *outgoing) idle() bool { return len(o.sent) == 0 && o.idleQueue() }
+
+func (o *outgoing) idleQueue() bool { return len(o.queue) == 0 && len(o.transfers) == 0 }
+
+// asks reports whether the receiver owes an answer: an acknowledgement, or room that somebody waits for.
+func (o *outgoing) asks() bool {
+	return len(o.sent) > 0 || o.wanted && o.start != 0 && o.waits() > 0
+}
+
+// credit reports whether so much more may be on the way. A window holds one packet, however small it is.
+func (o *outgoing) credit(cost uint64) bool {
+	flying := o.used - o.taken
+	return o.start == 0 || flying == 0 || flying+cost <= o.window
+}
+
+// publish gives a frame its number and makes it ready.
+func (c *Core) publish(now Instant, p *Peer, f *frame) {
+	c.n++
+	prev := c.join(now, p, f)
+	f.open = false
+	c.emit(Publish{Subject: f.at(), To: p, N: c.n, Hint: !p.out.heard, Data: f.packet(wire.Head{
+		Kind: wire.Data, Age: f.age(now), N: c.n, Prev: prev, Known: c.known(p),
+	})}, prev)
+}
+
+// join puts the frame that has the last number on a link.
+func (c *Core) join(now Instant, p *Peer, f *frame) (prev uint64) {
+	o := &p.out
+	if o.start == 0 {
+		o.start, o.window = c.n, uint64(c.cfg.Opening)
+	}
+	if !o.asks() {
+		p.heard, o.beatGap = max(p.heard, now), 0
+		o.beatAt = now + Instant(c.rto(o))
+	}
+	prev = o.last
+	o.sent = append(o.sent, item{n: c.n, prev: prev, f: f, at: now, sends: 1, waiting: f.waiting})
+	f.waiting = nil
+	o.last = c.n
+	o.used += f.cost()
+	o.deadline = soonest(o.deadline, f.until)
+	o.counts.Sent++
+	c.stats.Sent++
+	c.watch(p, soonest(o.beatAt, o.deadline))
+	return prev
+}
+
+// emit makes a packet ready, in pieces when the bus takes no more. prev is what its head says.
+func (c *Core) emit(pub Publish, prev uint64) {
+	if len(pub.Data) <= c.limit {
+		c.ready = append(c.ready, pub)
+		return
+	}
+	whole := pub.Data
+	if pub.Subject != "" { // a piece goes where packets go, so the whole must say where it belongs
+		head := wire.AppendHead(nil, wire.Head{Kind: wire.Repair, N: pub.N, Prev: prev})
+		whole = wire.AppendRepair(head, pub.Subject, whole)
+	}
+	size := max(1, c.limit-2*wire.HeadSize)
+	for at := 0; at < len(whole); at += size {
+		data := wire.AppendHead(nil, wire.Head{Kind: wire.Piece, N: pub.N})
+		data = wire.AppendPiece(data, wire.Cut{Offset: at, Total: len(whole)}, whole[at:min(at+size, len(whole))])
+		c.ready = append(c.ready, Publish{To: pub.To, N: pub.N, Hint: pub.Hint, Data: data})
+	}
+}
+
+// from is the index of the first packet that has left with that number or a later one.
+func (o *outgoing) from(n uint64) int {
+	return sort.Search(len(o.sent), func(i int) bool { return o.sent[i].n >= n })
+}
+
+// find returns the packet of a number that has left and is not acknowledged.
+func (o *outgoing) find(n uint64) *item {
+	if i := o.from(n); i < len(o.sent) && o.sent[i].n == n {
+		return &o.sent[i]
+	}
+	return nil
+}
+
+// repair sends again what the receiver misses, after a number up to another one (LINK-4).
+func (c *Core) repair(now Instant, p *Peer, after, upto uint64) {
+	o := &p.out
+	switch {
+	case upto == 0 || c.deaf(p):
+	case o.start == 0:
+		c.gone(p, c.n, "what is missing was given up")
+	case upto < o.start:
+		c.gone(p, o.start-1, "what is missing was given up")
+	case !c.up:
+	case upto > o.last: // it cannot have heard that from us
+		c.beat(now, p)
+	case after >= o.acked:
+		for i := o.from(after + 1); i < len(o.sent) && o.sent[i].n <= upto; i++ {
+			// Asked for again sooner than it can have arrived: the question is older than the answer.
+			if it := &o.sent[i]; it.sends == 1 || now-it.at >= Instant(max(o.srtt, c.cfg.MinRTO)) {
+				c.resend(now, p, it)
+			}
+		}
+	}
+}
+
+// resend makes a packet ready once more.
+func (c *Core) resend(now Instant, p *Peer, it *item) {
+	f := it.f
+	it.at = now
+	it.sends++
+	p.out.counts.Retransmitted++
+	c.stats.Retransmitted++
+	pub := Publish{To: p, N: it.n, Hint: !p.out.heard}
+	head := wire.Head{Kind: wire.Data, Age: f.age(now), N: it.n, Prev: it.prev}
+	if f.subject != "" {
+		head.Kind = wire.Repair
+		pub.Data = wire.AppendRepair(wire.AppendHead(nil, head), f.subject, f.whole)
+	} else {
+		pub.Subject = f.at()
+		pub.Data = bytes.Clone(f.packet(head))
+	}
+	c.emit(pub, it.prev)
+}
+
+// beat asks the receiver what it has. While the bus says that nobody listens it is asked more often.
+func (c *Core) beat(now Instant, p *Peer) {
+	o := &p.out
+	least := c.rto(o)
+	if o.nobody != 0 {
+		least = c.cfg.MinRTO
+	}
+	o.beatGap = min(max(2*o.beatGap, least), c.cfg.MaxBeat)
+	o.beatAt = now + Instant(o.beatGap)
+	c.watch(p, o.beatAt)
+	c.stats.Beats++
+	c.ready = append(c.ready, Publish{To: p, Hint: true, Data: wire.AppendHead(nil, wire.Head{Kind: wire.Beat, N: o.last, Prev: o.acked, Known: c.known(p)})})
+}
+
+// rto is how long an acknowledgement may take.
+func (c *Core) rto(o *outgoing) time.Duration {
+	if o.srtt == 0 {
+		return c.cfg.FirstRTO
+	}
+	return min(max(o.srtt+4*o.rttvar, c.cfg.MinRTO), c.cfg.MaxBeat)
+}
+
+// sample takes the time between a packet and its acknowledgement into account (RFC 6298).
+func (o *outgoing) sample(rtt time.Duration) {
+	if o.srtt == 0 {
+		o.srtt, o.rttvar = rtt, rtt/2
+		return
+	}
+	o.rttvar += (max(o.srtt-rtt, rtt-o.srtt) - o.rttvar) / 4
+	o.srtt += (rtt - o.srtt) / 8
+}

@@ -1,0 +1,277 @@
+package link
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/castnet-io/castnet/internal/wire"
+)
+
+// Send queues a message. e is not kept, nor is what it refers to. until is when its fate must be known;
+// 0 stands for the default. An error says that it was not queued; with Full, Room says when it may be
+// tried again. An answer is never refused for want of room (DEL-7).
+func (c *Core) Send(now Instant, to *Target, e *wire.Envelope, m Mark, until Instant) error {
+	p := to.Peer
+	o := &p.out
+	if err := c.admits(now, p, e); err != nil {
+		return err
+	}
+	if e.Wait {
+		o.waitUsed += waitCost(e)
+	}
+	if until == 0 {
+		until = now + Instant(c.cfg.Deadline)
+	}
+	m.To, m.Sender = to, e.Sender
+	msg := message{to: to, env: *e, mark: m, until: until, at: now}
+	msg.env.Actor, msg.env.Port = to.Actor, to.Port
+	c.enqueue(p, &msg)
+	o.deadline = soonest(o.deadline, until)
+	c.watch(p, until)
+	c.toTurn(p)
+	return nil
+}
+
+// waitCost is what a message that waits for room counts for; one that comes in parts is counted whole,
+// by its last part.
+func waitCost(e *wire.Envelope) uint64 {
+	if e.Kind != wire.Chunk {
+		return uint64(len(e.Body) + messageCost)
+	}
+	of, err := wire.DecodeChunk(e.Ext, len(e.Body))
+	if err != nil {
+		return 0
+	}
+	return uint64(of.Total)
+}
+
+// unwait takes back what a message that never leaves counts for.
+func (o *outgoing) unwait(e *wire.Envelope) {
+	if e.Wait {
+		o.waitUsed -= waitCost(e)
+	}
+}
+
+// admits says why a message cannot be queued.
+func (c *Core) admits(now Instant, p *Peer, e *wire.Envelope) error {
+	o, size := &p.out, len(e.Body)+len(e.Ext)
+	waits := o.waits()
+	switch {
+	case c.closed != nil:
+		return c.closed
+	case p.dead != nil:
+		return &Error{Reason: Dead, Text: p.dead.Error(), Err: p.dead}
+	case p.evicted:
+		return ErrForgotten
+	case size > c.cfg.MaxMessage:
+		return &Error{Reason: TooLarge, Text: fmt.Sprintf("the message has %d bytes, at most %d are taken", size, c.cfg.MaxMessage)}
+	case e.Kind == wire.Value || e.Kind == wire.Failure:
+		return nil
+	case o.size > 0 && o.size+size > c.cfg.Outbox:
+		o.wanted = true
+		return &Error{Reason: Full, Text: fmt.Sprintf("%d bytes wait for %s already", o.size, p.id)}
+	case c.queued > 0 && c.queued+size > c.cfg.OutboxAll:
+		if !o.wanted {
+			c.crowd = append(c.crowd, p)
+		}
+		o.wanted = true
+		return &Error{Reason: Full, Text: fmt.Sprintf("%d bytes wait for all processes already", c.queued)}
+	case e.Wait && waits > 0 && waits+waitCost(e) > uint64(c.cfg.WaitWindow):
+		c.wantWait(now, p)
+		return &Error{Reason: Full, Text: fmt.Sprintf("%d bytes of messages to %s wait for room there already", waits, p.id)}
+	}
+	return nil
+}
+
+// waits is how much of messages that wait for room is not known to be taken up.
+func (o *outgoing) waits() uint64 { return o.waitUsed - min(o.waitTaken, o.waitUsed) }
+
+// wantWait sees to it that the receiver is asked what it has taken up, for it says so only once.
+func (c *Core) wantWait(now Instant, p *Peer) {
+	o := &p.out
+	asked := o.asks()
+	o.wanted = true
+	if !asked && o.asks() {
+		p.heard, o.beatGap = max(p.heard, now), 0
+		o.beatAt = now + Instant(c.rto(o))
+		c.watch(p, o.beatAt)
+	}
+}
+
+// enqueue puts a message where its order is kept: behind a larger one of the same sender for the same
+// actor, when that is still leaving (LINK-9).
+func (c *Core) enqueue(p *Peer, m *message) {
+	o := &p.out
+	e := &m.env
+	if t := o.ahead(m.to, e.Sender); t != nil {
+		own := *m
+		own.env.Body, own.env.Ext = bytes.Clone(e.Body), bytes.Clone(e.Ext)
+		t.followers = append(t.followers, own)
+		c.grow(p, own.size())
+		return
+	}
+	if len(e.Body)+len(e.Ext) > c.chunkSize() {
+		c.transfer(p, m)
+		return
+	}
+	var f *frame
+	if n := len(o.queue); n > 0 && o.queue[n-1].open && o.queue[n-1].size()+len(e.Body)+len(e.Ext) < c.packetSize() {
+		f = o.queue[n-1]
+	} else {
+		f = newFrame(m.at, m.to)
+		c.push(p, f)
+	}
+	before := f.size()
+	if e.TTL > 0 {
+		e.TTL = max(e.TTL+f.age(m.at), 1) // 0 would be none
+	}
+	f.add(e, m.to, m.mark, m.until)
+	f.waiting = append(f.waiting, m.waiting...)
+	c.grow(p, f.size()-before)
+}
+
+// push queues a frame.
+func (c *Core) push(p *Peer, f *frame) {
+	p.out.frames++
+	f.serial = p.out.frames
+	p.out.queue = append(p.out.queue, f)
+}
+
+// transfer queues a message that leaves in parts.
+func (c *Core) transfer(p *Peer, m *message) {
+	o := &p.out
+	o.chunks++
+	t := &transfer{
+		id: o.chunks, to: m.to, sender: m.env.Sender, env: m.env.Append(make([]byte, 0, m.env.Size()), false),
+		after: o.frames, mark: m.mark, until: m.until, made: m.at, waiting: m.waiting,
+	}
+	if m.env.Wait {
+		t.wait = uint64(len(t.env))
+		o.waitUsed += t.wait - waitCost(&m.env)
+	}
+	o.transfers = append(o.transfers, t)
+	c.grow(p, len(t.env))
+}
+
+// ahead is the transfer that a message must not overtake.
+func (o *outgoing) ahead(to *Target, sender string) *transfer {
+	for i := len(o.transfers) - 1; i >= 0; i-- {
+		if t := o.transfers[i]; t.to.Actor == to.Actor && t.sender == sender {
+			return t
+		}
+	}
+	return nil
+}
+
+// packetSize and chunkSize are what the bus takes, at most what was configured.
+func (c *Core) packetSize() int { return max(1, min(c.cfg.PacketSize, c.limit-margin)) }
+func (c *Core) chunkSize() int  { return max(1, min(c.cfg.ChunkSize, c.limit-margin)) }
+
+// margin is room for a head, and for what an envelope has besides its body.
+const margin = 4 << 10
+
+func (c *Core) grow(p *Peer, n int) {
+	p.out.size += n
+	c.queued += n
+}
+
+// shrink is the end of bytes that waited, and lets those look again who wait for room.
+func (c *Core) shrink(p *Peer, n int) {
+	c.grow(p, -n)
+	c.roomFor(p)
+	for _, q := range c.crowd {
+		c.roomFor(q)
+	}
+	clear(c.crowd)
+	c.crowd = c.crowd[:0]
+}
+
+// roomFor tells who waits for room to a peer.
+func (c *Core) roomFor(p *Peer) {
+	if p.out.wanted {
+		p.out.wanted = false
+		c.do(Effect{Kind: Room, Peer: p})
+	}
+}
+
+// toTurn lets a peer's queue go on.
+func (c *Core) toTurn(p *Peer) {
+	if !p.inTurn && !p.out.idleQueue() {
+		p.inTurn = true
+		c.turn = append(c.turn, p)
+	}
+}
+
+// Next returns the next packet for the data connection; false when there is none now. Packets must be
+// published in the order in which they are returned (LINK-1).
+func (c *Core) Next(now Instant) (Publish, bool) {
+	for len(c.ready) == 0 && len(c.turn) > 0 && c.up {
+		p := c.turn[0]
+		c.turn = c.turn[1:]
+		p.inTurn = false
+		if c.leave(now, p) {
+			c.toTurn(p)
+		}
+	}
+	if len(c.ready) == 0 || !c.up {
+		return Publish{}, false
+	}
+	next := c.ready[0]
+	c.ready[0] = Publish{}
+	if c.ready = c.ready[1:]; len(c.ready) == 0 {
+		c.ready = nil
+	}
+	return next, true
+}
+
+// Waiting reports whether Next has something to look at.
+func (c *Core) Waiting() bool { return c.up && (len(c.ready) > 0 || len(c.turn) > 0) }
+
+// leave makes one packet of a peer's queue ready; false when none may leave now.
+func (c *Core) leave(now Instant, p *Peer) bool {
+	o := &p.out
+	if t := c.partOf(o); t != nil {
+		return c.leavePart(now, p, t)
+	}
+	for len(o.queue) > 0 {
+		f := c.expireQueued(now, p, o.queue[0])
+		if f == nil {
+			o.queue = o.queue[1:]
+			continue
+		}
+		o.queue[0] = f
+		if !o.credit(f.cost()) {
+			return false
+		}
+		o.queue[0] = nil
+		o.queue = o.queue[1:]
+		o.partNext = true
+		c.shrink(p, f.size())
+		c.publish(now, p, f)
+		return true
+	}
+	return false
+}
+
+// expireQueued tells messages that have not left that their time is over, and returns the frame with
+// the others; nil when there are none.
+func (c *Core) expireQueued(now Instant, p *Peer, f *frame) *frame {
+	if f.until == 0 || f.until > now {
+		return f
+	}
+	before := f.size()
+	for i := range f.owed {
+		if o := &f.owed[i]; !o.told && o.until <= now {
+			c.tell(p, o, o.count, Fate{Known: true, Reason: Expired, Text: expiredText})
+			o.told = true
+		}
+	}
+	rest := f.without(p.out.unwait)
+	if rest == nil {
+		c.shrink(p, before)
+		pass(f.waiting)
+		return nil
+	}
+	c.shrink(p, before-rest.size())
+	return rest
+}

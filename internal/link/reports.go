@@ -1,0 +1,215 @@
+package link
+
+import (
+	"fmt"
+
+	"github.com/castnet-io/castnet/internal/wire"
+)
+
+// say sees to it that the sender is told how far the link is, at the latest at a time.
+func (c *Core) say(p *Peer, at Instant) {
+	p.in.sayAt = soonest(p.in.sayAt, at)
+	c.watch(p, at)
+}
+
+// window is what a peer may have on the way: its share of what all may.
+func (c *Core) window() uint64 {
+	share := c.cfg.WindowAll / max(1, c.senders)
+	return uint64(min(c.cfg.Window, max(share, packetCost)))
+}
+
+func (c *Core) progress(in *incoming) wire.Progress {
+	return wire.Progress{Acked: in.acked, Taken: in.taken, Window: c.window(), Waited: in.waited}
+}
+
+// known is what a packet to p tells of the link from it; nil when there is nothing new, or more than
+// fits a head.
+func (c *Core) known(p *Peer) *wire.Progress {
+	in := &p.in
+	if in.sayAt == 0 || len(in.refused) > 0 || in.missing != 0 || in.acked == 0 {
+		return nil
+	}
+	k := c.progress(in)
+	in.hasSaid()
+	return &k
+}
+
+func (in *incoming) hasSaid() {
+	in.sayAt, in.unsaid, in.said, in.saidWaited = 0, 0, in.taken, in.waited
+}
+
+// state tells the sender of the link from p all there is to say, and of refusals as many as fit: what
+// comes after the first that does not is not acknowledged yet.
+func (c *Core) state(now Instant, p *Peer) {
+	in := &p.in
+	rto := Instant(c.rto(&p.out))
+	s := &wire.StateOf{Progress: c.progress(in), First: in.first}
+	s.Refused = append(s.Refused, in.refused[:c.fits(in.refused)]...)
+	if rest := in.refused[len(s.Refused):]; len(rest) > 0 {
+		s.Progress.Acked = min(s.Progress.Acked, rest[0].N-1)
+	}
+	if in.missing = 0; c.gap(in) > in.last {
+		if in.stuckSince == 0 {
+			in.stuckSince = now
+			in.counts.Gaps++
+			c.stats.Gaps++
+		}
+		in.missing = c.gap(in)
+		s.After, s.Upto = in.last, in.missing
+		in.missAt = now + rto
+		c.watch(p, in.missAt)
+	}
+	in.hasSaid()
+	if len(in.refused) > 0 {
+		c.say(p, now+rto) // until it is confirmed
+	}
+	c.control(p, wire.State, s)
+}
+
+// refusalCost is what a refusal takes besides its reason.
+const refusalCost = 40
+
+// fits is how many refusals go into one packet, one at least.
+func (c *Core) fits(all []wire.Refusal) int {
+	size := 0
+	for i, r := range all {
+		if size += len(r.Why) + refusalCost; i > 0 && size > c.limit/2 {
+			return i
+		}
+	}
+	return len(all)
+}
+
+// tickIn does what is due on the link from a peer, and says when the next thing is.
+func (c *Core) tickIn(now Instant, p *Peer) (next Instant) {
+	in := &p.in
+	if in.idle() {
+		return 0
+	}
+	silent := p.heard + Instant(c.cfg.Silence)
+	switch waits := in.missing != 0 || len(in.refused) > 0; {
+	case waits && c.up && silent <= now:
+		c.shut(p, 0)
+		c.do(Effect{Kind: Broken, Peer: p, Err: &Error{Reason: LinkOver, Text: fmt.Sprintf("%s is silent, and does not send what is missing", p.id)}})
+		return 0
+	case in.sayAt != 0 && in.sayAt <= now, in.missing != 0 && in.missAt <= now:
+		c.state(now, p)
+	}
+	if in.missing != 0 {
+		next = in.missAt
+	}
+	return soonest(next, in.sayAt)
+}
+
+// refuse tells a peer that what it sends cannot be, and that its link is over.
+func (c *Core) refuse(p *Peer, n uint64, text string) {
+	c.stats.Malformed++
+	c.control(p, wire.Break, wire.BreakOf{N: n, Text: bounded(text)})
+}
+
+// OnHead takes what the head of any packet of p says of the link to it.
+func (c *Core) OnHead(now Instant, p *Peer, k *wire.Progress) error {
+	c.alive(now, p)
+	if k == nil {
+		return nil
+	}
+	if err := c.check(p, k); err != nil {
+		return err
+	}
+	c.progressed(now, p, k)
+	return nil
+}
+
+// OnBeat takes the sender's word that packet n was the last, and that all up to acked has arrived once.
+func (c *Core) OnBeat(now Instant, p *Peer, n, acked uint64) {
+	in := &p.in
+	if c.deaf(p) {
+		return
+	}
+	c.alive(now, p)
+	if acked > in.last || in.start == 0 && n <= in.last {
+		c.refuse(p, n, fmt.Sprintf("the link that packet %d is of is not open any more", n))
+		return
+	}
+	in.top = n // also when it is less than somebody claimed before
+	c.state(now, p)
+}
+
+// OnConfirm takes the sender's word that it knows the refusals before a number.
+func (c *Core) OnConfirm(now Instant, p *Peer, next uint64) {
+	in := &p.in
+	if next <= in.first || next > in.first+uint64(len(in.refused)) {
+		return // old, or nonsense
+	}
+	known := int(next - in.first)
+	in.refused, in.first = append([]wire.Refusal(nil), in.refused[known:]...), next
+	switch {
+	case len(in.refused) > 0 || in.unsaid > 0 || in.waited != in.saidWaited:
+		c.say(p, now+Instant(c.cfg.AckDelay))
+	default:
+		in.sayAt = 0
+	}
+	c.miss(now, p)
+}
+
+// OnQuery takes the sender's question whether messages were delivered. Those that were not shall not be
+// (LINK-8).
+func (c *Core) OnQuery(now Instant, p *Peer, q *wire.QueryOf) {
+	in := &p.in
+	if c.deaf(p) {
+		return
+	}
+	c.alive(now, p)
+	was := in.tombs[q.N]
+	switch {
+	case q.N <= in.last:
+		c.state(now, p)
+	case len(q.Indexes)%2 != 0 || len(q.Indexes) == 0:
+		c.stats.Malformed++
+	case len(in.tombs) >= c.cfg.Refusals && was == nil || len(was) >= 2*c.cfg.Refusals: // then it cannot be known
+	default:
+		if in.tombs == nil {
+			in.tombs = map[uint64][]int{}
+		}
+		in.tombs[q.N] = append(was, q.Indexes...)
+		c.control(p, wire.Verdict, *q)
+	}
+}
+
+// OnResume takes a receiver's word that it was away.
+func (c *Core) OnResume(now Instant, p *Peer) {
+	c.alive(now, p)
+	if p.out.asks() && c.up {
+		p.out.beatGap = 0
+		c.beat(now, p)
+	}
+}
+
+// OnGone takes a sender's word that it has given up its link: what it owes us up to a number will not
+// come. It reports whether that is news.
+func (c *Core) OnGone(p *Peer, g *wire.BreakOf) bool {
+	in := &p.in
+	if c.deaf(p) || g.N < in.last {
+		return false
+	}
+	news := in.start != 0 || len(in.parked) > 0
+	c.shut(p, g.N)
+	if news {
+		c.do(Effect{Kind: Broken, Peer: p, Err: &Error{Reason: LinkOver, Text: g.Text}})
+	}
+	return news
+}
+
+// Taken says that messages of p that waited for room have been taken up, or refused.
+func (c *Core) Taken(now Instant, p *Peer, bytes uint64) {
+	in := &p.in
+	if c.deaf(p) || in.start == 0 {
+		return
+	}
+	in.waited += bytes
+	if in.waited-in.saidWaited >= uint64(c.cfg.WaitWindow)/4 {
+		c.state(now, p)
+	} else {
+		c.say(p, now+Instant(c.cfg.AckDelay))
+	}
+}

@@ -1,0 +1,94 @@
+package wire
+
+import (
+	"fmt"
+	"sync/atomic"
+)
+
+// The bodies of control packets are CBOR; their heads have nothing but the kind.
+
+// StateOf is the body of a State: all that the receiver of a link has to say, complete each time.
+type StateOf struct {
+	Progress Progress `cbor:"1,keyasint"`
+	// Missing asks for the packets of the link after the first number up to the second; 0, 0: none.
+	After uint64 `cbor:"2,keyasint,omitempty"`
+	Upto  uint64 `cbor:"3,keyasint,omitempty"`
+	// Refused are the messages up to Progress.Acked that entered no mailbox and that the sender has
+	// not confirmed. Refusals of a link are counted; First is the number of the first here.
+	First   uint64    `cbor:"4,keyasint,omitempty"`
+	Refused []Refusal `cbor:"5,keyasint,omitempty"`
+}
+
+// Refusal says of Count messages in a row, of packet N from the Index-th on, why they came back.
+type Refusal struct {
+	N     uint64 `cbor:"1,keyasint"`
+	Index int    `cbor:"2,keyasint"`
+	Count int    `cbor:"3,keyasint"`
+	Why   []byte `cbor:"4,keyasint"` // an Error
+}
+
+// ConfirmOf is the body of a Confirm: the refusals before number Next are known.
+type ConfirmOf struct {
+	Next uint64 `cbor:"1,keyasint"`
+}
+
+// BreakOf is the body of a Break and of a Gone: the link is over up to number N, and why.
+type BreakOf struct {
+	N    uint64 `cbor:"1,keyasint"`
+	Text string `cbor:"2,keyasint"`
+}
+
+// QueryOf is the body of a Query and of a Verdict: messages of packet N.
+type QueryOf struct {
+	N       uint64 `cbor:"1,keyasint"`
+	Indexes []int  `cbor:"2,keyasint"` // pairs: the index of the first, and how many in a row
+}
+
+// CancelOf is the body of a Cancel: the reply ports of calls that are given up.
+type CancelOf struct {
+	Replies []string `cbor:"1,keyasint"`
+}
+
+// AppendControl appends a control packet.
+func AppendControl(b []byte, kind PacketKind, body any) ([]byte, error) {
+	encoded, err := Marshal(body)
+	if err != nil {
+		return b, err
+	}
+	return append(AppendHead(b, Head{Kind: kind}), encoded...), nil
+}
+
+// DecodeControl reads a control packet into the body of its kind: a *StateOf, *ConfirmOf, *BreakOf,
+// *QueryOf or *CancelOf; nil for a Resume.
+func DecodeControl(data []byte) (kind PacketKind, body any, err error) {
+	return DecodeControlCounting(data, nil)
+}
+
+// DecodeControlCounting is DecodeControl, and counts a body with unknown fields as UnmarshalCounting
+// does.
+func DecodeControlCounting(data []byte, unknown *atomic.Uint64) (kind PacketKind, body any, err error) {
+	h, rest, err := DecodeHead(data)
+	if err != nil {
+		return 0, nil, err
+	}
+	switch h.Kind {
+	case State:
+		body = &StateOf{}
+	case Confirm:
+		body = &ConfirmOf{}
+	case Break, Gone:
+		body = &BreakOf{}
+	case Query, Verdict:
+		body = &QueryOf{}
+	case Cancel:
+		body = &CancelOf{}
+	case Resume:
+		return Resume, nil, nil
+	default:
+		return 0, nil, fmt.Errorf("packet: kind %d is not of the control lane", h.Kind)
+	}
+	if err := UnmarshalControl(rest, body, unknown); err != nil {
+		return 0, nil, err
+	}
+	return h.Kind, body, nil
+}

@@ -1,0 +1,221 @@
+package wire_test
+
+import (
+	"encoding/hex"
+	"math"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/castnet-io/castnet/internal/wire"
+)
+
+// controls are control packets as they are on the bus. What comes back is a pointer to the body.
+var controls = []struct {
+	name string
+	kind wire.PacketKind
+	body any
+	hex  string
+}{
+	{"the least state", wire.State, &wire.StateOf{}, "00020500000000" + "a1" + "01" + "a4" + "0100" + "0200" + "0300" + "0400"},
+	{"a state", wire.State, &wire.StateOf{
+		Progress: wire.Progress{Acked: 5, Taken: 300, Window: 1 << 20, Waited: 7}, After: 5, Upto: 7,
+		First: 2, Refused: []wire.Refusal{{N: 5, Index: 1, Count: 2, Why: []byte{0xa0}}},
+	}, "00020500000000" + "a5" + "01" + "a4" + "0105" + "0219012c" + "031a00100000" + "0407" + "0205" + "0307" +
+		"0402" + "05" + "81" + "a4" + "0105" + "0201" + "0302" + "0441a0"},
+	{"a confirm", wire.Confirm, &wire.ConfirmOf{Next: 300}, "00020600000000" + "a1" + "0119012c"},
+	{"a break", wire.Break, &wire.BreakOf{N: 7, Text: "no"}, "00020700000000" + "a2" + "0107" + "02626e6f"},
+	{"a gone", wire.Gone, &wire.BreakOf{N: 7}, "00020800000000" + "a2" + "0107" + "0260"},
+	{"a query", wire.Query, &wire.QueryOf{N: 7, Indexes: []int{0, 300}}, "00020900000000" + "a2" + "0107" + "02" + "82" + "00" + "19012c"},
+	{"a verdict", wire.Verdict, &wire.QueryOf{N: 7}, "00020a00000000" + "a2" + "0107" + "02" + "f6"},
+	{"a cancel", wire.Cancel, &wire.CancelOf{Replies: []string{"m/0.0/a:_1"}}, "00020b00000000" + "a1" + "01" + "81" + "6a6d2f302e302f613a5f31"},
+	{"a resume", wire.Resume, nil, "00020c00000000" + "f6"},
+}
+
+const controlHead = 7 // the size of the head of each
+
+func TestWIRE4_controlPacketsHaveTheBytesTheyAlwaysHad(t *testing.T) {
+	for _, g := range controls {
+		t.Run(g.name, func(t *testing.T) {
+			b, err := wire.AppendControl([]byte{9}, g.kind, g.body)
+			require.NoError(t, err)
+			require.Equal(t, "09"+g.hex, hex.EncodeToString(b))
+			kind, body, err := wire.DecodeControl(b[1:])
+			require.NoError(t, err)
+			require.Equal(t, g.kind, kind)
+			require.Equal(t, g.body, body)
+		})
+	}
+}
+
+func TestControl_survivesTheWay(t *testing.T) {
+	number, index := rapid.Uint64(), rapid.Int()
+	refusal := rapid.Custom(func(t *rapid.T) wire.Refusal {
+		return wire.Refusal{N: number.Draw(t, "n"), Index: index.Draw(t, "index"), Count: index.Draw(t, "count"), Why: drawBytes(t, "why")}
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		state := &wire.StateOf{
+			Progress: wire.Progress{
+				Acked: number.Draw(t, "acked"), Taken: number.Draw(t, "taken"), Window: number.Draw(t, "window"), Waited: number.Draw(t, "waited"),
+			},
+			After: number.Draw(t, "after"), Upto: number.Draw(t, "upto"), First: number.Draw(t, "first"),
+		}
+		if rapid.Bool().Draw(t, "refuses") {
+			state.Refused = rapid.SliceOfN(refusal, 1, 5).Draw(t, "refused")
+		}
+		over := &wire.BreakOf{N: number.Draw(t, "n"), Text: rapid.String().Draw(t, "text")}
+		query := &wire.QueryOf{N: number.Draw(t, "n"), Indexes: rapid.SliceOf(index).Draw(t, "indexes")}
+		for _, c := range []struct {
+			kind wire.PacketKind
+			body any
+		}{
+			{wire.State, state}, {wire.Confirm, &wire.ConfirmOf{Next: number.Draw(t, "next")}},
+			{wire.Break, over}, {wire.Gone, over}, {wire.Query, query}, {wire.Verdict, query},
+			{wire.Cancel, &wire.CancelOf{Replies: rapid.SliceOf(rapid.String()).Draw(t, "replies")}},
+		} {
+			b, err := wire.AppendControl(nil, c.kind, c.body)
+			require.NoError(t, err)
+			var unknown atomic.Uint64
+			kind, body, err := wire.DecodeControlCounting(b, &unknown)
+			require.NoError(t, err)
+			require.Equal(t, c.kind, kind)
+			require.Equal(t, c.body, body)
+			require.Zero(t, unknown.Load())
+		}
+	})
+}
+
+func TestDecodeControl_saysWhatIsMalformed(t *testing.T) {
+	for _, c := range []struct{ hex, want string }{
+		{"", "packet: want first byte 0x00, got 0 bytes without it"},
+		{"00020100000000", "packet: kind 1 is not of the control lane"},
+		{"00020200000000", "packet: kind 2 is not of the control lane"},
+		{"00020300000000", "packet: kind 3 is not of the control lane"},
+		{"00020400000000", "packet: kind 4 is not of the control lane"},
+		{"00020d00000000", "packet: unknown kind 13"},
+		{"00020600000000", "decode *wire.ConfirmOf: EOF"},
+		{"00020600000000" + "a101", "decode *wire.ConfirmOf: unexpected EOF"},
+		{"00020600000000" + "a1012000", "decode *wire.ConfirmOf: cbor: 1 bytes of extraneous data starting at index 3"},
+		{"00020600000000" + "a10120", "decode *wire.ConfirmOf: cbor: cannot unmarshal negative integer into Go struct field wire.ConfirmOf.1 of type uint64"},
+		{"00020700000000" + "a201070201", "decode *wire.BreakOf: cbor: cannot unmarshal positive integer into Go struct field wire.BreakOf.2 of type string"},
+		{"00020b00000000" + "80", "decode *wire.CancelOf: cbor: cannot unmarshal array into Go value of type wire.CancelOf (cannot decode CBOR array to struct without toarray option)"},
+	} {
+		_, body, err := wire.DecodeControl(unhex(t, c.hex))
+		require.EqualError(t, err, c.want, c.hex)
+		require.Nil(t, body)
+	}
+}
+
+func TestDecodeControl_refusesAPacketCutAnywhere(t *testing.T) {
+	for _, g := range controls {
+		whole := unhex(t, g.hex)
+		for n := range whole {
+			if g.kind == wire.Resume && n >= controlHead {
+				continue // nothing of its body is read
+			}
+			_, _, err := wire.DecodeControl(whole[:n])
+			require.Error(t, err, "%s, %d of %d bytes", g.name, n, len(whole))
+		}
+	}
+}
+
+func TestAppendControl_leavesTheBytesWhenABodyCannotBeWritten(t *testing.T) {
+	b, err := wire.AppendControl([]byte{9}, wire.State, func() {})
+	require.ErrorContains(t, err, "encode func()")
+	require.Equal(t, []byte{9}, b)
+}
+
+// TestWIRE3_controlHasNarrowLimits goes to each limit and one beyond. Only what is skipped may be
+// nested, for no body of castnet's own is.
+func TestWIRE3_controlHasNarrowLimits(t *testing.T) {
+	array := func(n int, of string) []byte { return join(arrayOf(n), []byte(strings.Repeat(of, n))) }
+	unknown := func(v []byte) []byte { return join(unhex(t, "a2"+"0107"+"1863"), v) }
+	manyKeys := func(n int) []byte {
+		b := mapOf(n)
+		for i := range n {
+			b = append(b, 0x19, byte(i>>8|0x40), byte(i), 0) // from 16,384 on
+		}
+		return b
+	}
+	for _, c := range []struct {
+		name string
+		data []byte
+		v    any
+		want string // "" is none
+	}{
+		{"65,536 elements", join(unhex(t, "a2"+"0107"+"02"), array(65536, "\x01")), &wire.QueryOf{}, ""},
+		{"65,537 elements", join(unhex(t, "a2"+"0107"+"02"), array(65537, "\x01")), &wire.QueryOf{}, "cbor: exceeded max number of elements 65536 for CBOR array"},
+		{"4,096 pairs", manyKeys(4096), &wire.ConfirmOf{}, ""},
+		{"4,097 pairs", manyKeys(4097), &wire.ConfirmOf{}, "cbor: exceeded max number of key-value pairs 4096 for CBOR map"},
+		{"16 levels", unknown(unhex(t, strings.Repeat("81", 15)+"00")), &wire.ConfirmOf{}, ""},
+		{"17 levels", unknown(unhex(t, strings.Repeat("81", 16)+"00")), &wire.ConfirmOf{}, "cbor: exceeded max nested level 16"},
+		{"keys twice and wrong text, in what is skipped", unknown(unhex(t, "a2"+"61ff00"+"61ff00")), &wire.ConfirmOf{}, ""},
+		{"a tag", unknown(unhex(t, "c100")), &wire.ConfirmOf{}, "cbor: CBOR tag isn't allowed"},
+		{"a big integer", unknown(unhex(t, "c24101")), &wire.ConfirmOf{}, "cbor: CBOR tag isn't allowed"},
+		{"an indefinite array", unknown(unhex(t, "9f00ff")), &wire.ConfirmOf{}, "cbor: indefinite-length array isn't allowed"},
+		{"an indefinite map", unhex(t, "bf0107ff"), &wire.ConfirmOf{}, "cbor: indefinite-length map isn't allowed"},
+		{"an indefinite text", unhex(t, "a2"+"0107"+"02"+"7f6161ff"), &wire.BreakOf{}, "cbor: indefinite-length UTF-8 text string isn't allowed"},
+		{"a key twice", unhex(t, "a2"+"0107"+"0108"), &wire.ConfirmOf{}, "cbor: found duplicate map key 1 at map element index 1"},
+		{"an unknown key twice", unhex(t, "a2"+"186300"+"186300"), &wire.ConfirmOf{}, "cbor: found duplicate map key 99 at map element index 1"},
+		{"a text that is not UTF-8", unhex(t, "a2"+"0107"+"02"+"61ff"), &wire.BreakOf{}, "cbor: invalid UTF-8 string"},
+	} {
+		for _, counter := range []*atomic.Uint64{nil, new(atomic.Uint64)} {
+			err := wire.UnmarshalControl(c.data, c.v, counter)
+			if c.want == "" {
+				require.NoError(t, err, c.name)
+			} else {
+				require.ErrorContains(t, err, c.want, c.name)
+				require.True(t, counter == nil || counter.Load() == 0, "%s: what is refused is not counted", c.name)
+			}
+		}
+	}
+	require.NoError(t, wire.Unmarshal(join(unhex(t, "a2"+"0107"+"02"), array(65537, "\x01")), &wire.QueryOf{}), "a user's body may have more")
+}
+
+// newer is what a peer of a later build might write: body with fields nobody knows yet, the first
+// before and the second behind all others.
+func newer(t testing.TB, body []byte) []byte {
+	require.Less(t, body[0], byte(0xa0+20))
+	return join([]byte{body[0] + 2}, unhex(t, "00"+"82a10102f6"), body[1:], unhex(t, "1863"+"6161"))
+}
+
+func TestWIRE3_aControlBodyWithUnknownFieldsIsReadAndCountedOnce(t *testing.T) {
+	for _, g := range controls[:len(controls)-1] {
+		whole := unhex(t, g.hex)
+		data := join(whole[:controlHead], newer(t, whole[controlHead:]))
+		var unknown atomic.Uint64
+		for want := range uint64(3) {
+			require.Equal(t, want, unknown.Load(), g.name)
+			kind, body, err := wire.DecodeControlCounting(data, &unknown)
+			require.NoError(t, err, g.name)
+			require.Equal(t, g.kind, kind, g.name)
+			require.Equal(t, g.body, body, g.name)
+		}
+		_, body, err := wire.DecodeControl(data)
+		require.NoError(t, err, g.name)
+		require.Equal(t, g.body, body, g.name)
+	}
+}
+
+func TestWIRE3_unknownFieldsWithinABodyAreCounted(t *testing.T) {
+	// A refusal with a field that nobody knows stands between two others, and all are read.
+	refusal := "a4" + "0105" + "0201" + "0302" + "0441a0"
+	data := unhex(t, "a3"+"01"+"a1"+"0103"+"04"+"09"+"05"+"83"+refusal+"a5"+"0a80"+refusal[2:]+refusal)
+	var s wire.StateOf
+	var unknown atomic.Uint64
+	require.NoError(t, wire.UnmarshalControl(data, &s, &unknown))
+	require.EqualValues(t, 1, unknown.Load())
+	r := wire.Refusal{N: 5, Index: 1, Count: 2, Why: []byte{0xa0}}
+	require.Equal(t, wire.StateOf{Progress: wire.Progress{Acked: 3}, First: 9, Refused: []wire.Refusal{r, r, r}}, s)
+}
+
+func TestControl_numbersMayBeAsLargeAsTheyGet(t *testing.T) {
+	b, err := wire.AppendControl(nil, wire.Confirm, wire.ConfirmOf{Next: math.MaxUint64})
+	require.NoError(t, err)
+	_, body, err := wire.DecodeControl(b)
+	require.NoError(t, err)
+	require.Equal(t, &wire.ConfirmOf{Next: math.MaxUint64}, body)
+}

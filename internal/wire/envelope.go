@@ -1,0 +1,189 @@
+package wire
+
+import (
+	"encoding/binary"
+	"fmt"
+	"time"
+)
+
+// Kind says what an envelope holds. Append only (WIRE-4).
+type Kind byte
+
+const (
+	Message Kind = 1 // a message to an endpoint or port
+	Value   Kind = 2 // an answer; the body is the value
+	Failure Kind = 3 // an answer; the body is an Error
+	Cast    Kind = 4 // a message to a region of a mesh; ext holds the cast header
+	Chunk   Kind = 5 // a part of a larger envelope; see ChunkOf
+	Bounce  Kind = 6 // a message that was delivered came back; the body is an Error
+
+	lastEnvelope = Bounce
+)
+
+// maxTTL bounds the remaining time an envelope may claim, so that adding it to a clock never overflows.
+const maxTTL = 365 * 24 * time.Hour
+
+// Envelope is one message between castnet processes and what surrounds it.
+type Envelope struct {
+	Kind   Kind
+	Wait   bool          // it enters a mailbox that is full: its sender waits until it is taken up
+	Actor  string        // the target within the receiver's proc; "" in a packet that holds one, whose subject says it
+	Port   string        // the same
+	Sender string        // name of the sending actor in the sender's proc
+	TTL    time.Duration // time left until the deadline; 0 = none; whole milliseconds
+	Reply  string        // port that wants the answer, as text; "" = nobody
+	Ext    []byte        // what a kind carries besides the body
+	Body   []byte
+}
+
+// The first byte of an envelope: the kind in the low three bits.
+const (
+	kindMask    = 0x07
+	sameTarget  = 1 << 3 // actor, port and sender are those of the envelope before
+	hasTTL      = 1 << 4
+	hasReply    = 1 << 5
+	hasExt      = 1 << 6
+	waitsForIt  = 1 << 7
+	maxEnvelope = 16 + 3*binary.MaxVarintLen64
+)
+
+// Size is at least the number of bytes Append adds.
+func (e *Envelope) Size() int {
+	return maxEnvelope + len(e.Actor) + len(e.Port) + len(e.Sender) + len(e.Reply) + len(e.Ext) + len(e.Body)
+}
+
+// Append appends the envelope's bytes to b. same says that actor, port and sender are those of the
+// envelope before it in the packet.
+func (e *Envelope) Append(b []byte, same bool) []byte {
+	first := byte(e.Kind)
+	if same {
+		first |= sameTarget
+	}
+	ttl := ttlMillis(e.TTL)
+	if ttl != 0 {
+		first |= hasTTL
+	}
+	if e.Reply != "" {
+		first |= hasReply
+	}
+	if len(e.Ext) > 0 {
+		first |= hasExt
+	}
+	if e.Wait {
+		first |= waitsForIt
+	}
+	b = append(b, first)
+	if !same {
+		b = appendString(b, e.Actor)
+		b = appendString(b, e.Port)
+		b = appendString(b, e.Sender)
+	}
+	if ttl != 0 {
+		b = binary.AppendUvarint(b, ttl)
+	}
+	if e.Reply != "" {
+		b = appendString(b, e.Reply)
+	}
+	if len(e.Ext) > 0 {
+		b = binary.AppendUvarint(b, uint64(len(e.Ext)))
+		b = append(b, e.Ext...)
+	}
+	b = binary.AppendUvarint(b, uint64(len(e.Body)))
+	return append(b, e.Body...)
+}
+
+// ttlMillis rounds up, so that a deadline that is not over never travels as "none".
+func ttlMillis(d time.Duration) uint64 {
+	if d <= 0 {
+		return 0
+	}
+	return uint64((min(d, maxTTL) + time.Millisecond - 1) / time.Millisecond)
+}
+
+// Envelopes reads the envelopes of a Data packet, one after the other.
+type Envelopes struct {
+	r    reader
+	last Envelope
+	any  bool
+}
+
+// NewEnvelopes reads what follows the head of a Data packet.
+func NewEnvelopes(rest []byte) Envelopes { return Envelopes{r: reader{data: rest}} }
+
+// Next reads the next envelope into e, whose Ext and Body share the packet's memory. same reports that
+// actor, port and sender are those of the one before, with the same strings. It returns false at the
+// end and after an error, which Err has.
+func (es *Envelopes) Next(e *Envelope) (same, ok bool) {
+	r := &es.r
+	if r.err != nil || len(r.data) == 0 {
+		return false, false
+	}
+	first := r.data[0]
+	r.data = r.data[1:]
+	*e = Envelope{Kind: Kind(first & kindMask), Wait: first&waitsForIt != 0}
+	if e.Kind < Message || e.Kind > lastEnvelope {
+		r.err = fmt.Errorf("packet: unknown kind of envelope %d", e.Kind)
+		return false, false
+	}
+	same = first&sameTarget != 0
+	switch {
+	case !same:
+		e.Actor, e.Port, e.Sender = string(r.bytes("actor")), string(r.bytes("port")), string(r.bytes("sender"))
+		es.last.Actor, es.last.Port, es.last.Sender, es.any = e.Actor, e.Port, e.Sender, true
+	case !es.any:
+		r.err = fmt.Errorf("packet: the first envelope has the target of the one before it")
+		return false, false
+	default:
+		e.Actor, e.Port, e.Sender = es.last.Actor, es.last.Port, es.last.Sender
+	}
+	if first&hasTTL != 0 {
+		ttl := r.uvarint("ttl")
+		if ttl > uint64(maxTTL/time.Millisecond) && r.err == nil {
+			r.err = fmt.Errorf("packet: ttl of %d ms, want at most %d", ttl, maxTTL/time.Millisecond)
+		}
+		e.TTL = time.Duration(ttl) * time.Millisecond
+	}
+	if first&hasReply != 0 {
+		e.Reply = string(r.bytes("reply"))
+	}
+	if first&hasExt != 0 {
+		e.Ext = r.bytes("ext")
+	}
+	e.Body = r.bytes("body")
+	return same, r.err == nil
+}
+
+// Err says what was malformed; nil when all envelopes were read, or will be.
+func (es *Envelopes) Err() error { return es.r.err }
+
+// ChunkOf is the ext of a Chunk: which part of which envelope its body is. An ID is used once by a
+// sender for one receiver. Put together, the parts are the envelope as Append writes it, its target
+// written out. A Total of 0 says that no more parts come.
+type ChunkOf struct {
+	ID            uint64
+	Offset, Total int
+}
+
+// Append appends the bytes of c to b.
+func (c ChunkOf) Append(b []byte) []byte {
+	b = binary.AppendUvarint(b, c.ID)
+	b = binary.AppendUvarint(b, uint64(c.Offset))
+	return binary.AppendUvarint(b, uint64(c.Total))
+}
+
+// DecodeChunk reads the ext of a Chunk whose body has size bytes, and checks that it lies within the
+// whole.
+func DecodeChunk(ext []byte, size int) (ChunkOf, error) {
+	r := reader{data: ext}
+	id, offset, total := r.uvarint("chunk id"), r.uvarint("offset"), r.uvarint("total")
+	if r.err != nil {
+		return ChunkOf{}, r.err
+	}
+	if total == 0 && offset == 0 && size == 0 {
+		return ChunkOf{ID: id}, nil
+	}
+	if total > maxTotal || size <= 0 || offset > total || uint64(size) > total-offset {
+		return ChunkOf{}, fmt.Errorf("packet: a chunk of %d bytes at %d of %d", size, offset, total)
+	}
+	return ChunkOf{id, int(offset), int(total)}, nil
+}
