@@ -11,7 +11,6 @@ import (
 // far is a message that another process posted.
 type far struct {
 	run  *farRun
-	raw  []byte // its encoding; decoded on the actor's turn
 	wait uint32 // what its link is told once it is taken up, when it waits for room
 }
 
@@ -21,6 +20,7 @@ type farRun struct {
 	from        subjects.ActorID
 	peer        *link.Peer
 	actor, port string
+	slot        *slot         // guarded by the actor's lock: where they go; nil: not looked up
 	taken       atomic.Uint64 // what the link has not been told yet
 	left        atomic.Int64  // messages that are not taken up
 }
@@ -29,7 +29,7 @@ type farRun struct {
 const sayTaken = 32 << 10
 
 // take says that a message is taken up, or will not be.
-func (f *far) take() {
+func (f far) take() {
 	if f.wait == 0 {
 		return
 	}
@@ -41,8 +41,8 @@ func (f *far) take() {
 }
 
 // delivery is the message as one of any other kind.
-func (f *far) delivery() *Delivery {
-	return &Delivery{Actor: f.run.actor, Port: f.run.port, From: f.run.from, Raw: f.raw}
+func (r *farRun) delivery(raw []byte) *Delivery {
+	return &Delivery{Actor: r.actor, Port: r.port, From: r.from, Raw: raw}
 }
 
 // asked are the messages of other procs whose senders wait for an answer, by their reply port.

@@ -8,7 +8,7 @@ import "github.com/castnet-io/castnet/internal/wire"
 type lane interface {
 	bound() *method
 	put(d *Delivery)           // adds a message that comes by another way than send
-	putFar(f *far)             // adds one that another process posted
+	putFar(f far, raw []byte)  // adds one that another process posted
 	take()                     // takes up what came in; the lock is held
 	serve(in *instance, n int) // handles the rest of a run of n messages, until interrupted
 	handled()                  // forgets what was taken up
@@ -29,7 +29,7 @@ type letter[M, R any] struct {
 	from     *instance // the actor that sent it, when that lives in this proc
 	reply    *reply[R] // a caller in this process that waits
 	delivery *Delivery // what came by another way, and holds the message itself
-	far      *far      // the same, posted by another process
+	far      far       // another process posted it
 }
 
 // laneOf is a lane for messages M that are answered with R.
@@ -60,7 +60,16 @@ func newLane[M, R any](b *bound[M, R]) *laneOf[M, R] {
 func (l *laneOf[M, R]) bound() *method  { return &l.b.method }
 func (l *laneOf[M, R]) counts() *counts { return &l.n }
 func (l *laneOf[M, R]) put(d *Delivery) { l.push(letter[M, R]{delivery: d}) }
-func (l *laneOf[M, R]) putFar(f *far)   { l.push(letter[M, R]{far: f}) }
+
+// putFar decodes on the pump what takes no time; the rest is the actor's.
+func (l *laneOf[M, R]) putFar(f far, raw []byte) {
+	m, ok := quick[M](raw)
+	if ok {
+		l.push(letter[M, R]{m: m, far: f})
+	} else {
+		l.push(letter[M, R]{far: f, delivery: f.run.delivery(raw)})
+	}
+}
 
 func (l *laneOf[M, R]) push(lt letter[M, R]) {
 	if n := len(l.in.letters); n == cap(l.in.letters) && n >= smallRoom {
@@ -110,8 +119,8 @@ func (l *laneOf[M, R]) serve(in *instance, n int) {
 		lt := &l.out.letters[l.at]
 		l.at++
 		switch {
-		case lt.far != nil:
-			l.post(in, lt.far)
+		case lt.far.run != nil:
+			l.post(in, lt)
 		case lt.delivery != nil:
 			l.deliver(in, lt.delivery)
 		case lt.reply != nil:
@@ -133,19 +142,18 @@ func (l *laneOf[M, R]) tell(in *instance, lt *letter[M, R]) {
 }
 
 // post is tell for a message that another process posted.
-func (l *laneOf[M, R]) post(in *instance, f *far) {
-	f.take()
-	m, ok := quick[M](f.raw)
-	if !ok {
+func (l *laneOf[M, R]) post(in *instance, lt *letter[M, R]) {
+	lt.far.take()
+	if lt.delivery != nil {
 		var err error
-		if m, err = l.b.argument(in.id(), f.delivery()); err != nil { // the sender's fault: the actor is left alone
-			in.proc.undeliverable(f.delivery(), err)
+		if lt.m, err = l.b.argument(in.id(), lt.delivery); err != nil { // the sender's fault: the actor is left alone
+			in.proc.undeliverable(lt.delivery, err)
 			return
 		}
 	}
 	ctx := &in.box.self
-	ctx.from, ctx.far = nil, f.run
-	l.run(in, ctx, m)
+	ctx.from, ctx.far = nil, lt.far.run
+	l.run(in, ctx, lt.m)
 }
 
 func (l *laneOf[M, R]) run(in *instance, ctx *Context, m M) {
@@ -224,9 +232,9 @@ func (s pileOf[M, R]) reject(p *Proc, from, to int, why *Error) {
 	why = why.about(s.b.name)
 	for _, lt := range s.letters[from:to] {
 		switch {
-		case lt.far != nil:
+		case lt.far.run != nil:
 			lt.far.take()
-			d := lt.far.delivery()
+			d := lt.far.run.delivery(nil)
 			d.typ = s.b.in
 			p.undeliverable(d, why)
 		case lt.delivery != nil:

@@ -195,17 +195,21 @@ func (in *instance) deliver(d *Delivery) error {
 
 // deliverFar is deliver for a message that another process posted. One that waits for room comes in all
 // the same: its link holds its sender back.
-func (in *instance) deliverFar(f *far) error {
+func (in *instance) deliverFar(f far, raw []byte) error {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	to := in.findName(f.run.port)
+	to := f.run.slot
+	if to == nil {
+		to = in.findName(f.run.port)
+		f.run.slot = to
+	}
 	if to == nil || in.refuses() || f.wait == 0 && in.box.queued >= int(in.limit) {
 		return in.refusal(to, f.run.port)
 	}
 	if f.wait != 0 {
 		f.run.left.Add(1)
 	}
-	to.lane.putFar(f)
+	to.lane.putFar(f, raw)
 	in.arrived(to, 0, nil)
 	return nil
 }

@@ -162,11 +162,7 @@ type inbound struct {
 	from subjects.ActorID
 	in   *instance // of a message to an endpoint
 	run  *farRun
-	fars []far // room for more
 }
-
-// farRoom is how many messages are made room for at once.
-const farRoom = 32
 
 func (b *inbound) deliver(p *Proc, in *link.Inbound) error {
 	e := in.Envelope
@@ -232,15 +228,5 @@ func (p *Proc) taken(in *link.Inbound, err error) error {
 
 // push adds a message to the run that is under way.
 func (b *inbound) push(in *link.Inbound) error {
-	if len(b.fars) == 0 {
-		b.fars = make([]far, farRoom)
-	}
-	f := &b.fars[0]
-	*f = far{run: b.run, raw: in.Envelope.Body, wait: uint32(in.Wait)}
-	if err := b.in.deliverFar(f); err != nil {
-		*f = far{}
-		return err
-	}
-	b.fars = b.fars[1:]
-	return nil
+	return b.in.deliverFar(far{b.run, uint32(in.Wait)}, in.Envelope.Body)
 }

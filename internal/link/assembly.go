@@ -25,22 +25,22 @@ func (c *Core) Piece(p *Peer, n uint64, cut wire.Cut, part []byte) []byte {
 		c.dropPieces(&p.in)
 		*a = assembly{n: n, total: cut.Total}
 	}
-	if a.n != n || a.total != cut.Total || len(a.buf) != cut.Offset || !c.room(a, part, cut.Total) {
+	if a.n != n || a.total != cut.Total || len(a.buf) != cut.Offset || !c.room(c.pieced, part, cut.Total) {
 		return nil
 	}
-	c.assembled += len(part)
+	c.pieced += len(part)
+	c.watch(p, c.silent(p))
 	if a.buf = append(a.buf, part...); len(a.buf) < a.total {
 		return nil
 	}
 	whole := a.buf
-	c.assembled -= len(whole)
-	*a = assembly{}
+	c.dropPieces(&p.in)
 	return whole
 }
 
-// room reports whether a part may be kept.
-func (c *Core) room(a *assembly, part []byte, total int) bool {
-	return total <= c.cfg.MaxMessage+margin && c.assembled+len(part) <= c.cfg.Assembly
+// room reports whether a part may be kept where so much is.
+func (c *Core) room(held int, part []byte, total int) bool {
+	return total <= c.cfg.MaxMessage+margin && held+len(part) <= c.cfg.Assembly
 }
 
 // Chunk takes a part of a message and returns the message, as an envelope was written, when it is
@@ -66,12 +66,13 @@ func (c *Core) Chunk(p *Peer, e *wire.Envelope) (whole []byte, err error) {
 			return nil, fmt.Errorf("more than %d messages come in parts", maxChunks)
 		}
 		in.chunks[of.ID] = a
+		c.watch(p, c.silent(p))
 	}
 	switch {
 	case a.dead != "":
 	case a.total != of.Total || len(a.buf) != of.Offset:
 		a.die(c, fmt.Sprintf("a part of %d bytes at %d of %d does not continue %d of %d", len(e.Body), of.Offset, of.Total, len(a.buf), a.total))
-	case !c.room(a, e.Body, of.Total):
+	case !c.room(c.assembled, e.Body, of.Total):
 		a.die(c, fmt.Sprintf("a message of %d bytes: %d of unfinished messages are held already, of at most %d", of.Total, c.assembled, c.cfg.Assembly))
 	default:
 		c.assembled += len(e.Body)
@@ -112,6 +113,6 @@ func (c *Core) dropParts(p *Peer) {
 }
 
 func (c *Core) dropPieces(in *incoming) {
-	c.assembled -= len(in.pieces.buf)
+	c.pieced -= len(in.pieces.buf)
 	in.pieces = assembly{}
 }

@@ -8,7 +8,7 @@ type Config struct {
 	ChunkSize  int // what is larger leaves in parts of this size at most; 256 KiB
 	ChunksOut  int // parts of one message that may be unacknowledged; 8
 	MaxMessage int // bytes of one message; 64 MiB
-	Assembly   int // bytes of unfinished messages of all peers together; 256 MiB
+	Assembly   int // bytes of unfinished messages of all peers together, and as many of packets; 256 MiB
 
 	Outbox    int // bytes that wait for one peer; 8 MiB, besides one message that is larger
 	OutboxAll int // bytes that wait for all peers together; 256 MiB

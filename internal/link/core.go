@@ -22,12 +22,15 @@ type Core struct {
 	peers    *recent[*Peer]
 	watching []*Peer // whom Tick looks at
 	ready    []Publish
+	inHand   *frame   // of the packet that Next returned last
+	spare    [][]byte // room of packets that have arrived
 	turn     []*Peer  // peers whose queue may go on, in turn
 	queued   int      // bytes in all queues
 	crowd    []*Peer  // to whom somebody waits for room, because all queues together are full
 	prevs    []uint64 // of the cast that is being sent
 
 	assembled int // bytes of unfinished messages of all peers
+	pieced    int // and of packets: these must not wait for those, which are behind them on their links
 	senders   int // peers whose link to us is open
 
 	due     Instant // the earliest of the peers'; 0: never
@@ -62,6 +65,7 @@ func (p *Peer) ID() subjects.ProcessID { return p.id }
 
 // Publish is a packet for the data connection. Its memory is used again after the next call of Next.
 type Publish struct {
+	frame   *frame // whose memory it is; nil: its own
 	Subject string // "" is where packets for To go
 	To      *Peer  // nil for a cast
 	N       uint64 // with Hint: what the hint's subject ends in
@@ -215,6 +219,7 @@ func (c *Core) Up(now Instant, limit int) {
 	c.up, c.limit = true, limit
 	for _, p := range c.watching {
 		p.heard = max(p.heard, now)
+		c.watch(p, now)
 		if p.out.asks() {
 			p.out.beatGap = 0
 			c.beat(now, p)

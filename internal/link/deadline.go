@@ -11,7 +11,7 @@ import (
 func (c *Core) tickOut(now Instant, p *Peer) (next Instant) {
 	o := &p.out
 	if c.up && o.asks() {
-		silent := p.heard + Instant(c.cfg.Silence)
+		silent := c.silent(p)
 		switch {
 		case silent <= now:
 			c.giveUp(p, LinkOver, fmt.Sprintf("%s has said nothing for %s", p.id, time.Duration(now-p.heard).Round(time.Millisecond)))

@@ -100,6 +100,7 @@ func (c *Core) progressed(now Instant, p *Peer, k *wire.Progress) {
 			o.sample(time.Duration(now - it.at))
 		}
 		it.drop()
+		c.reuse(it.f)
 	}
 	if gone > 0 {
 		clear(o.sent[:gone])
@@ -218,7 +219,7 @@ func (c *Core) giveUp(p *Peer, why Reason, text string) {
 		c.gone(p, o.last, text)
 	}
 	c.shrink(p, o.size)
-	*o = outgoing{frames: o.frames, chunks: o.chunks, counts: o.counts}
+	*o = outgoing{frames: o.frames, chunks: o.chunks, wanted: o.wanted, crowded: o.crowded, counts: o.counts}
 	c.do(Effect{Kind: Broken, Peer: p, Err: &Error{Reason: why, Text: text}})
 }
 

@@ -22,6 +22,7 @@ type frame struct {
 	until   Instant // the first deadline in owed; 0: none
 	part    *transfer
 	waiting []*Barrier // until it leaves; then its item has them
+	lent    int        // packets made of it that are about to be published
 
 	lastTo     *Target
 	lastSender string
@@ -40,10 +41,38 @@ type owed struct {
 const headroom = wire.HeadSize
 
 // startSize is what a frame has room for at first.
-const startSize = 512
+const startSize = 1 << 10
 
 func newFrame(now Instant, to *Target) *frame {
 	return &frame{to: to, buf: make([]byte, headroom, headroom+startSize), made: now, open: true}
+}
+
+// enlarge makes room for n bytes more in a frame: from a little for the first messages to all a packet
+// may have, which is used again and again.
+func (c *Core) enlarge(f *frame, n int) {
+	full := headroom + c.cfg.PacketSize + margin
+	if need := len(f.buf) + n; need <= cap(f.buf) || need > full {
+		return
+	}
+	var room []byte
+	if n := len(c.spare); n > 0 {
+		room, c.spare = c.spare[n-1], c.spare[:n-1]
+	} else {
+		room = make([]byte, 0, full)
+	}
+	f.buf = append(room[:0], f.buf...)
+}
+
+// maxSpare bounds the room that is kept for other packets.
+const maxSpare = 64
+
+// reuse keeps the room of a frame that has arrived.
+func (c *Core) reuse(f *frame) {
+	full := headroom + c.cfg.PacketSize + margin
+	if cap(f.buf) == full && f.lent == 0 && f.subject == "" && len(c.spare) < maxSpare {
+		c.spare = append(c.spare, f.buf)
+		f.buf = nil
+	}
 }
 
 // size is the number of bytes of its envelopes.

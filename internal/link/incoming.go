@@ -41,8 +41,12 @@ type incoming struct {
 // InStats are the counts of a link at its receiver.
 type InStats struct{ Delivered, Duplicates, Gaps, Overrun uint64 }
 
-func (in *incoming) idle() bool {
-	return in.missing == 0 && in.sayAt == 0 && len(in.refused) == 0
+func (in *incoming) idle() bool { return in.sayAt == 0 && !in.waits() }
+
+// waits reports whether the sender owes something: what is missing, the rest of what came in part, or
+// that it knows what was refused.
+func (in *incoming) waits() bool {
+	return in.missing != 0 || len(in.refused) > 0 || len(in.chunks) > 0 || len(in.pieces.buf) > 0
 }
 
 // Arrival is a packet that came on a link.
@@ -191,12 +195,33 @@ func (c *Core) gap(in *incoming) uint64 {
 // miss asks for what is missing, at once when that is news.
 func (c *Core) miss(now Instant, p *Peer) {
 	in := &p.in
-	switch upto := c.gap(in); {
-	case upto <= in.last:
-		in.missing, in.missAt, in.stuckSince = 0, 0, 0
-	case upto > in.missing:
+	if c.gap(in) > max(in.last, in.missing) {
 		c.state(now, p)
+	} else if c.gap(in) <= in.last {
+		in.whole()
 	}
+}
+
+// whole notes that nothing is missing.
+func (in *incoming) whole() { in.missing, in.missAt, in.stuckSince = 0, 0, 0 }
+
+// asks notes what is missing, and reports whether it is asked for: not again while the answer may be on
+// its way.
+func (c *Core) asks(now Instant, in *incoming) bool {
+	upto := c.gap(in)
+	switch {
+	case upto <= in.last:
+		in.whole()
+		return false
+	case upto <= in.missing && now < in.missAt:
+		return false
+	}
+	if in.missing = upto; in.stuckSince == 0 {
+		in.stuckSince = now
+		in.counts.Gaps++
+		c.stats.Gaps++
+	}
+	return true
 }
 
 // Done says that the messages of a packet are in mailboxes, in refused or in Skip, and returns the next

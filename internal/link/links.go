@@ -184,14 +184,18 @@ func (l *Links) Send(to *Target, e *wire.Envelope, m Mark, until Instant) error 
 		l.mu.Unlock()
 		return errClosed
 	}
-	now := l.now()
+	awake := l.awake.Load()
+	now := l.lastAt.Load()
+	if !awake || e.TTL != 0 { // else the flusher has just looked at the clock
+		now = l.now()
+	}
 	err := l.core.Send(now, to, e, m, until)
 	l.setTimer()
 	l.mu.Unlock()
 	switch {
 	case err != nil:
 		return err
-	case l.awake.Load():
+	case awake && l.awake.Load():
 	case now-l.lastAt.Load() < int64(busyFor):
 		l.rouse()
 	default:

@@ -1,7 +1,6 @@
 package link
 
 import (
-	"bytes"
 	"sort"
 	"time"
 
@@ -36,6 +35,7 @@ type outgoing struct {
 	deadline     Instant // of what waits or has left, the first; 0: none
 	chunks       uint64  // IDs of transfers used
 	wanted       bool    // somebody waits for room
+	crowded      bool    // because all queues together are full
 
 	counts OutStats
 }
@@ -75,7 +75,8 @@ func (c *Core) publish(now Instant, p *Peer, f *frame) {
 	c.n++
 	prev := c.join(now, p, f)
 	f.open = false
-	c.emit(Publish{Subject: f.at(), To: p, N: c.n, Hint: !p.out.heard, Data: f.packet(wire.Head{
+	f.lent++
+	c.emit(Publish{frame: f, Subject: f.at(), To: p, N: c.n, Hint: !p.out.heard, Data: f.packet(wire.Head{
 		Kind: wire.Data, Age: f.age(now), N: c.n, Prev: prev, Known: c.known(p),
 	})}, prev)
 }
@@ -108,7 +109,7 @@ func (c *Core) emit(pub Publish, prev uint64) {
 		c.ready = append(c.ready, pub)
 		return
 	}
-	whole := pub.Data
+	whole := pub.Data      // its frame stays lent: that its memory is not used again is no loss
 	if pub.Subject != "" { // a piece goes where packets go, so the whole must say where it belongs
 		head := wire.AppendHead(nil, wire.Head{Kind: wire.Repair, N: pub.N, Prev: prev})
 		whole = wire.AppendRepair(head, pub.Subject, whole)
@@ -148,8 +149,8 @@ func (c *Core) repair(now Instant, p *Peer, after, upto uint64) {
 		c.beat(now, p)
 	case after >= o.acked:
 		for i := o.from(after + 1); i < len(o.sent) && o.sent[i].n <= upto; i++ {
-			// Asked for again sooner than it can have arrived: the question is older than the answer.
-			if it := &o.sent[i]; it.sends == 1 || now-it.at >= Instant(max(o.srtt, c.cfg.MinRTO)) {
+			// Asked for again so soon: the question is older than the answer.
+			if it := &o.sent[i]; it.sends == 1 || now-it.at >= Instant(c.cfg.MinRTO) {
 				c.resend(now, p, it)
 			}
 		}
@@ -170,7 +171,7 @@ func (c *Core) resend(now Instant, p *Peer, it *item) {
 		pub.Data = wire.AppendRepair(wire.AppendHead(nil, head), f.subject, f.whole)
 	} else {
 		pub.Subject = f.at()
-		pub.Data = bytes.Clone(f.packet(head))
+		pub.Data = append(wire.AppendHead(make([]byte, 0, len(f.buf)), head), f.buf[headroom:]...) // f.buf may be in hand
 	}
 	c.emit(pub, it.prev)
 }

@@ -20,7 +20,7 @@ func (c *Core) Send(now Instant, to *Target, e *wire.Envelope, m Mark, until Ins
 		o.waitUsed += waitCost(e)
 	}
 	if until == 0 {
-		until = now + Instant(c.cfg.Deadline)
+		until = (now + Instant(c.cfg.Deadline)) | deadlineGrain
 	}
 	m.To, m.Sender = to, e.Sender
 	msg := message{to: to, env: *e, mark: m, until: until, at: now}
@@ -31,6 +31,10 @@ func (c *Core) Send(now Instant, to *Target, e *wire.Envelope, m Mark, until Ins
 	c.toTurn(p)
 	return nil
 }
+
+// deadlineGrain rounds up the deadlines of messages that have none of their own (by up to 67 ms), so
+// that those sent one after the other have the same, and are kept as one.
+const deadlineGrain = 1<<26 - 1
 
 // waitCost is what a message that waits for room counts for; one that comes in parts is counted whole,
 // by its last part.
@@ -71,7 +75,8 @@ func (c *Core) admits(now Instant, p *Peer, e *wire.Envelope) error {
 		o.wanted = true
 		return &Error{Reason: Full, Text: fmt.Sprintf("%d bytes wait for %s already", o.size, p.id)}
 	case c.queued > 0 && c.queued+size > c.cfg.OutboxAll:
-		if !o.wanted {
+		if !o.crowded {
+			o.crowded = true
 			c.crowd = append(c.crowd, p)
 		}
 		o.wanted = true
@@ -125,6 +130,7 @@ func (c *Core) enqueue(p *Peer, m *message) {
 	if e.TTL > 0 {
 		e.TTL = max(e.TTL+f.age(m.at), 1) // 0 would be none
 	}
+	c.enlarge(f, e.Size())
 	f.add(e, m.to, m.mark, m.until)
 	f.waiting = append(f.waiting, m.waiting...)
 	c.grow(p, f.size()-before)
@@ -180,6 +186,7 @@ func (c *Core) shrink(p *Peer, n int) {
 	c.grow(p, -n)
 	c.roomFor(p)
 	for _, q := range c.crowd {
+		q.out.crowded = false
 		c.roomFor(q)
 	}
 	clear(c.crowd)
@@ -216,7 +223,11 @@ func (c *Core) Next(now Instant) (Publish, bool) {
 	if len(c.ready) == 0 || !c.up {
 		return Publish{}, false
 	}
+	if c.inHand != nil {
+		c.inHand.lent--
+	}
 	next := c.ready[0]
+	c.inHand = next.frame
 	c.ready[0] = Publish{}
 	if c.ready = c.ready[1:]; len(c.ready) == 0 {
 		c.ready = nil

@@ -205,6 +205,7 @@ func (k *letters) deliver(l *Links, p *Peer, skip []int) (refused []wire.Refusal
 // letter delivers one message; gave is false when it did not come to the handler as it is.
 func (l *Links) letter(in *Inbound, k *letters, skip bool) (why []byte, gave bool) {
 	e := in.Envelope
+	wait := waitCost(e) // of the last part: of the whole
 	if e.Kind == wire.Chunk {
 		whole, err := l.chunk(in.From, e)
 		if err != nil {
@@ -227,7 +228,7 @@ func (l *Links) letter(in *Inbound, k *letters, skip bool) (why []byte, gave boo
 	}
 	in.Wait = 0
 	if e.Wait {
-		in.Wait = waitCost(e)
+		in.Wait = wait
 	}
 	if skip {
 		l.Taken(in.From, in.Wait)

@@ -48,13 +48,7 @@ func (c *Core) state(now Instant, p *Peer) {
 	if rest := in.refused[len(s.Refused):]; len(rest) > 0 {
 		s.Progress.Acked = min(s.Progress.Acked, rest[0].N-1)
 	}
-	if in.missing = 0; c.gap(in) > in.last {
-		if in.stuckSince == 0 {
-			in.stuckSince = now
-			in.counts.Gaps++
-			c.stats.Gaps++
-		}
-		in.missing = c.gap(in)
+	if c.asks(now, in) {
 		s.After, s.Upto = in.last, in.missing
 		in.missAt = now + rto
 		c.watch(p, in.missAt)
@@ -86,20 +80,26 @@ func (c *Core) tickIn(now Instant, p *Peer) (next Instant) {
 	if in.idle() {
 		return 0
 	}
-	silent := p.heard + Instant(c.cfg.Silence)
-	switch waits := in.missing != 0 || len(in.refused) > 0; {
-	case waits && c.up && silent <= now:
+	silent := c.silent(p)
+	switch {
+	case silent <= now && c.up && in.waits():
 		c.shut(p, 0)
-		c.do(Effect{Kind: Broken, Peer: p, Err: &Error{Reason: LinkOver, Text: fmt.Sprintf("%s is silent, and does not send what is missing", p.id)}})
+		c.do(Effect{Kind: Broken, Peer: p, Err: &Error{Reason: LinkOver, Text: fmt.Sprintf("%s is silent, and owes the rest of what it has sent", p.id)}})
 		return 0
 	case in.sayAt != 0 && in.sayAt <= now, in.missing != 0 && in.missAt <= now:
 		c.state(now, p)
 	}
+	if in.waits() && c.up {
+		next = silent
+	}
 	if in.missing != 0 {
-		next = in.missAt
+		next = soonest(next, in.missAt)
 	}
 	return soonest(next, in.sayAt)
 }
+
+// silent is when a peer has said nothing for too long.
+func (c *Core) silent(p *Peer) Instant { return p.heard + Instant(c.cfg.Silence) }
 
 // refuse tells a peer that what it sends cannot be, and that its link is over.
 func (c *Core) refuse(p *Peer, n uint64, text string) {
@@ -131,7 +131,7 @@ func (c *Core) OnBeat(now Instant, p *Peer, n, acked uint64) {
 		c.refuse(p, n, fmt.Sprintf("the link that packet %d is of is not open any more", n))
 		return
 	}
-	in.top = n // also when it is less than somebody claimed before
+	in.top, in.missAt = n, now // also when it is less than somebody claimed before
 	c.state(now, p)
 }
 

@@ -120,7 +120,11 @@ func (es *Envelopes) Next(e *Envelope) (same, ok bool) {
 	}
 	first := r.data[0]
 	r.data = r.data[1:]
-	*e = Envelope{Kind: Kind(first & kindMask), Wait: first&waitsForIt != 0}
+	// By fields: of most messages in a packet, few change.
+	e.Kind, e.Wait, e.TTL, e.Ext = Kind(first&kindMask), first&waitsForIt != 0, 0, nil
+	if e.Reply != "" {
+		e.Reply = ""
+	}
 	if e.Kind < Message || e.Kind > lastEnvelope {
 		r.err = fmt.Errorf("packet: unknown kind of envelope %d", e.Kind)
 		return false, false
@@ -133,7 +137,7 @@ func (es *Envelopes) Next(e *Envelope) (same, ok bool) {
 	case !es.any:
 		r.err = fmt.Errorf("packet: the first envelope has the target of the one before it")
 		return false, false
-	default:
+	case e.Actor != es.last.Actor || e.Port != es.last.Port || e.Sender != es.last.Sender: // the caller has changed it
 		e.Actor, e.Port, e.Sender = es.last.Actor, es.last.Port, es.last.Sender
 	}
 	if first&hasTTL != 0 {
