@@ -16,7 +16,7 @@ import (
 
 // The forms that readers of the report rely on.
 var (
-	rowForm    = regexp.MustCompile(`^row=([A-Za-z0-9-]+) ours=[0-9]+\.[0-9]{2} base=[0-9]+\.[0-9]{2} base_name=[a-z0-9.@/-]+ unit=(ns|us|ms|B|asks/s) ratio=[0-9]+\.[0-9]{3} n=([0-9]+)$`)
+	rowForm    = regexp.MustCompile(`^row=([A-Za-z0-9-]+) ours=[0-9]+\.[0-9]{2} base=[0-9]+\.[0-9]{2} base_name=[a-z0-9.@/-]+ unit=(ns|us|ms|B|MiB|asks/s|msgs/s|messages) ratio=([0-9]+\.[0-9]{3}|\+Inf) n=([0-9]+)$`)
 	canaryForm = regexp.MustCompile(`^canary=spin median=[0-9.]+ min=[0-9.]+ max=[0-9.]+ unit=ms spread=[0-9.]+% n=[0-9]+ disturbed=(yes|no)$`)
 )
 
@@ -50,6 +50,13 @@ func TestRow_notesEveryContender(t *testing.T) {
 		"r: a@v1 median=5.00 min=5.00 max=5.00 unit=ns n=1\n"+
 		"r: b@v2 median=4.00 min=4.00 max=4.00 unit=ns n=1\n", notes.String())
 	require.Equal(t, "row=r ours=2.00 base=4.00 base_name=b@v2 unit=ns ratio=0.500 n=3\n", out.String())
+}
+
+func TestRow_isLevelWhenBothAreNothing(t *testing.T) {
+	r, none := row{name: "route-burst-lost", unit: "messages"}, []float64{0}
+	require.Contains(t, r.line(score{oursName, none}, []score{{"b", none}}), " ratio=1.000 ")
+	require.Contains(t, r.line(score{oursName, none}, []score{{"b", []float64{5}}}), " ratio=0.000 ")
+	require.Contains(t, r.line(score{oursName, []float64{5}}, []score{{"b", none}}), " ratio=+Inf ")
 }
 
 func TestFamilies_haveRowsOfTheForm(t *testing.T) {
@@ -132,18 +139,18 @@ func TestPlay_refusesAnUnknownRole(t *testing.T) {
 // Rows against peers need modules that a test cannot count on; they differ from those against the
 // floor in nothing but the program of the base.
 func TestRun_measuresEveryRowThatNeedsNoPeer(t *testing.T) {
-	const pattern = "^call|^cast|^spawn-8$|-floor$"
+	const pattern = "^call|^cast|^spawn-8$|-floor$|-nats|^route|^flood"
 	s, err := parse([]string{"-only", pattern, "-repeats", "1", "-samples", "20", "-shrink", "1000"}, io.Discard)
 	require.NoError(t, err)
 	var out, notes bytes.Buffer
 	require.NoError(t, run(t.Context(), s, &out, &notes), notes.String())
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 	names := slices.DeleteFunc(rowNames(), func(name string) bool { return !s.only.MatchString(name) })
-	require.Len(t, names, 5+8)
+	require.Len(t, names, 5+8+8+2)
 	require.Len(t, lines, len(names)+1, out.String())
 	for i, name := range names {
 		require.Regexp(t, rowForm, lines[i])
-		require.Equal(t, []string{name, "1"}, submatches(rowForm, lines[i], 1, 3))
+		require.Equal(t, []string{name, "1"}, submatches(rowForm, lines[i], 1, 4))
 	}
 	require.Regexp(t, canaryForm, lines[len(names)])
 	requireNoStrays(t)
@@ -165,7 +172,7 @@ func TestRun_rowsThatNeedAPeerThatCannotBeBuiltFailAndTheOthersRun(t *testing.T)
 }
 
 func TestRun_printsOnlyTheRowsAskedFor(t *testing.T) {
-	s, err := parse([]string{"-only", "p99", "-repeats", "2", "-samples", "5"}, io.Discard)
+	s, err := parse([]string{"-only", "latency-p99", "-repeats", "2", "-samples", "5"}, io.Discard)
 	require.NoError(t, err)
 	var out bytes.Buffer
 	require.NoError(t, run(t.Context(), s, &out, io.Discard))

@@ -24,6 +24,32 @@
 // Latencies are the median (or the 99th percentile) of one repeat of -samples messages, one in
 // flight.
 //
+// # Rows of messages between processes
+//
+// They compare what one process can send to one actor of another, over TCP on loopback: package
+// bench/remote says what each of the workloads does, bench/ours how castnet takes part.
+//
+//   - remote-tell-64B, remote-tell-1KiB: messages per second of a burst of 1,000,000 or 200,000, from
+//     one goroutine, until the last is handled.
+//   - remote-ask-p50, remote-ask-p99: µs of an ask of 64 bytes, answered with the same, one in flight;
+//     of 10,000.
+//   - remote-ask-64: asks per second from 64 goroutines, of 64,000.
+//   - route-burst-lost: how many of 500,000 messages of 1 KiB were lost between two servers that are
+//     joined by a route, the sender connected to one and the receiver to the other.
+//   - flood-rss: the most memory, in MiB, that a sender had resident which sent messages of 1 KiB for
+//     6 s to a process that was stopped (SIGSTOP).
+//
+// With -nats at the end the base is plain NATS (bench/raw) on the same server: publish without a
+// wait, and one flush for a burst; request for an ask. What that loses is not counted in its rate,
+// and a note says so. Where castnet or a peer loses a message, there is no row. With -peer it is the
+// best of the peers with their own remoting and its defaults. It has no server between, which
+// castnet has: in a process of its own or, with -embedded at the end, in the receiver's. The two
+// last rows have a base of plain NATS and no suffix; the servers of the first are in the processes
+// of sender and receiver.
+//
+// For each repeat a note says what a message cost in each process: CPU time, and the bytes written
+// and the system calls that wrote them (where there is a /proc).
+//
 // # Rows within one process
 //
 // They compare actor runtimes: package bench/local says what each of the workloads does, bench/ours
@@ -41,8 +67,10 @@
 //   - the first eight with -floor at their end: the same against mutexq, which is a mutex, two
 //     slices and a goroutine (bench/floor).
 //
-// In local-ask-64, and its -floor, more is better, and so is a ratio above 1; in all other rows less
-// is. -shrink divides what these rows do, to try them out: the numbers then mean little.
+// In what is per second (local-ask-64, remote-tell and remote-ask-64, with all their suffixes) more is
+// better, and so is a ratio above 1; in all other rows less is. When both sides are 0 the ratio is 1.
+// -shrink divides what is done in rows that -samples says nothing about, to try them out: the numbers
+// then mean little.
 //
 // # Method
 //
@@ -62,7 +90,9 @@
 //     it runs with the dependency versions it chooses itself. It is built when a row needs it.
 //   - BENCH-8: within one process, everybody (ours and the floor, too) is a child that is asked for
 //     the workload and does nothing between its turns. It has a new system for each repeat, and is a
-//     new process where actors are spawned.
+//     new process where actors are spawned. Messages between processes are measured the same way,
+//     between two children, which are new ones for each repeat where it may leave them in disorder
+//     (route-burst-lost, flood-rss).
 //
 // The server, the host agent, and everybody who answers are processes of their own: this program
 // again, in the role that an environment variable names, or a peer. All run on loopback ports the

@@ -10,8 +10,11 @@ import (
 // family is rows that come out of one measurement.
 type family struct {
 	rows  []row
-	setup func(context.Context, *ground) (contest, error)
+	setup setup
 }
+
+// setup makes a contest on ground that is empty.
+type setup func(context.Context, *ground) (contest, error)
 
 // row is one line of the report, before it has numbers.
 type row struct {
@@ -49,6 +52,7 @@ func families() []family {
 		{[]row{{"cast-reduce-8", us, false}}, onRig(reduceContest)},
 		{[]row{{"spawn-8", ms, false}}, onRig(spawnContest)},
 	}
+	all = append(all, remoteFamilies()...)
 	for _, w := range local.Workloads() {
 		all = append(all, family{[]row{{w.Name, w.Unit, w.More}}, peersContest(w)})
 	}

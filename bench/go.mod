@@ -7,6 +7,7 @@ go 1.26.0
 require (
 	github.com/castnet-io/castnet v0.0.0
 	github.com/castnet-io/castnet/bench/local v0.0.0
+	github.com/castnet-io/castnet/bench/remote v0.0.0
 	github.com/nats-io/nats.go v1.55.0
 	github.com/rs/zerolog v1.35.1
 	github.com/stretchr/testify v1.12.1
@@ -35,3 +36,5 @@ require (
 replace github.com/castnet-io/castnet => ../
 
 replace github.com/castnet-io/castnet/bench/local => ./local
+
+replace github.com/castnet-io/castnet/bench/remote => ./remote

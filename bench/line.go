@@ -33,7 +33,15 @@ func (r row) line(ours score, bases []score) string {
 	base := r.best(bases)
 	o, b := ours.median(), base.median()
 	return fmt.Sprintf("row=%s ours=%.2f base=%.2f base_name=%s unit=%s ratio=%.3f n=%d",
-		r.name, o, b, base.name, r.unit, o/b, len(ours.values))
+		r.name, o, b, base.name, r.unit, ratio(o, b), len(ours.values))
+}
+
+// ratio is a over b. Two that are nothing, as messages lost may be, are level.
+func ratio(a, b float64) float64 {
+	if a == b {
+		return 1
+	}
+	return a / b
 }
 
 // note is what a person sees of one contender, the best and the others.

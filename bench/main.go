@@ -59,7 +59,7 @@ func parse(args []string, help io.Writer) (settings, error) {
 	only := flags.String("only", "", "measure the rows whose name matches this `regexp`; empty: all")
 	flags.IntVar(&s.repeats, "repeats", 5, "repeats of each side of a row")
 	flags.IntVar(&s.samples, "samples", 2000, "messages in one repeat of a latency row")
-	flags.IntVar(&s.shrink, "shrink", 1, "divide the work of the rows within one process by this, to try them out")
+	flags.IntVar(&s.shrink, "shrink", 1, "divide the work of rows that -samples says nothing about by this, to try them out")
 	if err := flags.Parse(args); err != nil {
 		return s, err
 	}

@@ -20,19 +20,23 @@ func (p peer) String() string {
 	return s
 }
 
-// peersFor are those that a workload is measured against. Hollywood's inbox takes 28 KB of an actor
-// unless it is told to be small; where actors are made it takes part both ways.
-func peersFor(w local.Workload) []peer {
-	hollywood := peer{name: "hollywood", version: "v1.0.5", dir: "hollywood"}
-	small := hollywood
-	small.args, small.variant = []string{"-inbox", "16"}, "inbox16"
-	all := []peer{
-		hollywood,
+// peers are all there are, with their defaults.
+func peers() []peer {
+	return []peer{
+		{name: "hollywood", version: "v1.0.5", dir: "hollywood"},
 		{name: "protoactor-go", version: "v0.0.0-20240822202345-3c0e61ca19c9", dir: "protoactor"},
 		{name: "goakt", version: "v4.2.13", dir: "goakt"},
 	}
+}
+
+// peersFor are those that a workload within a process is measured against. Hollywood's inbox takes
+// 28 KB of an actor unless it is told to be small; where actors are made it takes part both ways.
+func peersFor(w local.Workload) []peer {
+	all := peers()
 	switch w.Name {
 	case "spawn-time", "spawn-bytes", "savina-forkjoin-create":
+		small := all[0]
+		small.args, small.variant = []string{"-inbox", "16"}, "inbox16"
 		all = append(all, small)
 	}
 	return all

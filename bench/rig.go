@@ -6,6 +6,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/castnet-io/castnet/bench/server"
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/mesh"
 )
@@ -24,24 +25,24 @@ type rig struct {
 }
 
 // onRig is the setup of a family that needs one.
-func onRig(setup func(context.Context, *rig) (contest, error)) func(context.Context, *ground) (contest, error) {
+func onRig(on func(context.Context, *rig) (contest, error)) setup {
 	return func(ctx context.Context, g *ground) (contest, error) {
 		r, err := newRig(ctx, g)
 		if err != nil {
 			return nil, err
 		}
-		return setup(ctx, r)
+		return on(ctx, r)
 	}
 }
 
 // newRig starts a rig, which ends with the ground it is on, also when there is an error.
 func newRig(ctx context.Context, g *ground) (*rig, error) {
 	r := &rig{ground: g, token: rand.Text()}
-	server, err := r.start(ctx, serverRole)
+	said, err := r.start(ctx, serverRole)
 	if err != nil {
 		return r, err
 	}
-	r.url = server[0]
+	r.url = said[0]
 	if r.raw, err = rawConnect(r.url, r.token); err != nil {
 		return r, err
 	}
@@ -50,7 +51,7 @@ func newRig(ctx context.Context, g *ground) (*rig, error) {
 		return r, err
 	}
 	r.net, err = mesh.Connect(ctx, mesh.Options{
-		Bus: &bus.Options{URL: r.url, Token: r.token}, Label: "bench", Log: logger(),
+		Bus: &bus.Options{URL: r.url, Token: r.token}, Label: "bench", Log: server.Log(),
 	})
 	if err != nil {
 		return r, err

@@ -8,13 +8,16 @@ import (
 	"os"
 
 	"github.com/nats-io/nats.go"
-	"github.com/rs/zerolog"
 
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/agent/host"
 	"github.com/castnet-io/castnet/bench/floor"
 	"github.com/castnet-io/castnet/bench/local"
+	"github.com/castnet-io/castnet/bench/local/lines"
 	"github.com/castnet-io/castnet/bench/ours"
+	"github.com/castnet-io/castnet/bench/raw"
+	"github.com/castnet-io/castnet/bench/remote"
+	"github.com/castnet-io/castnet/bench/server"
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/bus/embed"
 )
@@ -24,6 +27,11 @@ const (
 	roleEnv  = "CASTNET_BENCH_ROLE"
 	urlEnv   = "CASTNET_BENCH_URL"
 	tokenEnv = "CASTNET_BENCH_TOKEN"
+
+	// Of one that is an end of a measurement between two processes.
+	partEnv    = "CASTNET_BENCH_PART"    // which
+	addressEnv = "CASTNET_BENCH_ADDRESS" // of the other, when it is the sender
+	configEnv  = "CASTNET_BENCH_CONFIG"  // of the server in the process; its url is "" then
 )
 
 // The roles a child may have.
@@ -34,6 +42,8 @@ const (
 	starterRole   = "starter"   // connects and says so; the base of spawning
 	actorsRole    = "actors"    // castnet's actors in one process
 	floorRole     = "floor"     // mutexq; the floor of those
+	oursRole      = "ours"      // castnet between two processes
+	rawRole       = "raw"       // plain NATS between two processes; the base of that
 )
 
 // The subjects of the baselines.
@@ -49,6 +59,7 @@ func play(name string, in io.Reader, out io.Writer) int {
 	roles := map[string]func(in io.Reader, out io.Writer) error{
 		serverRole: playServer, hostRole: playHost, responderRole: playResponder, starterRole: playStarter,
 		actorsRole: serve(ours.New), floorRole: serve(floor.New),
+		oursRole: playPart(ours.Remote), rawRole: playPart(raw.Library),
 	}
 	role, ok := roles[name]
 	if !ok {
@@ -67,19 +78,31 @@ func serve(makeSystem local.Maker) func(in io.Reader, out io.Writer) error {
 	return func(in io.Reader, out io.Writer) error { return local.Serve(in, out, makeSystem) }
 }
 
-// untilEnd says that the role is ready and waits for the end of in.
+// playPart is a role that is one end of a measurement between two processes.
+func playPart(library func(server.Options) remote.Library) func(in io.Reader, out io.Writer) error {
+	return func(in io.Reader, out io.Writer) error {
+		o := server.Options{URL: os.Getenv(urlEnv), Token: os.Getenv(tokenEnv), ConfigFile: os.Getenv(configEnv)}
+		part := []string{os.Getenv(partEnv)}
+		if address := os.Getenv(addressEnv); address != "" {
+			part = append(part, address)
+		}
+		return remote.Play(part, in, out, library(o))
+	}
+}
+
+// untilEnd says that the role is ready and waits for the end of in. Meanwhile it can be asked what it
+// has used.
 func untilEnd(in io.Reader, out io.Writer, line string) error {
 	if _, err := fmt.Fprintln(out, line); err != nil {
 		return err
 	}
-	_, err := io.Copy(io.Discard, in)
-	return err
+	return lines.Serve(in, out, remote.AnswerUsage)
 }
 
 func playServer(in io.Reader, out io.Writer) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	srv, err := embed.Start(ctx, embed.Options{Token: os.Getenv(tokenEnv), Log: logger()})
+	srv, err := embed.Start(ctx, embed.Options{Token: os.Getenv(tokenEnv), Log: server.Log()})
 	if err != nil {
 		return err
 	}
@@ -95,7 +118,7 @@ func playHost(in io.Reader, out io.Writer) error {
 		return err
 	}
 	h, err := host.Start(ctx, host.Options{
-		Label: "bench", Bus: b, Log: logger(),
+		Label: "bench", Bus: b, Log: server.Log(),
 		Settings: agent.BusSettings{URL: os.Getenv(urlEnv), Token: os.Getenv(tokenEnv)},
 	})
 	if err != nil {
@@ -155,9 +178,5 @@ func rawConnect(url, token string) (*nats.Conn, error) {
 }
 
 func busOptions(name string) bus.Options {
-	return bus.Options{URL: os.Getenv(urlEnv), Token: os.Getenv(tokenEnv), Name: name, Log: logger()}
-}
-
-func logger() zerolog.Logger {
-	return zerolog.New(os.Stderr).Level(zerolog.WarnLevel).With().Timestamp().Logger()
+	return bus.Options{URL: os.Getenv(urlEnv), Token: os.Getenv(tokenEnv), Name: name, Log: server.Log()}
 }

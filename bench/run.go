@@ -84,6 +84,9 @@ func measure(ctx context.Context, f family, g *ground) (rs results, err error) {
 	for i := range g.repeats + 1 {
 		for j, c := range contest {
 			values, err := once(ctx, c.do)
+			if err == nil && len(values) != len(f.rows) {
+				err = fmt.Errorf("%d values for %d rows", len(values), len(f.rows))
+			}
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", c.name, err)
 			}

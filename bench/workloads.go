@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/castnet-io/castnet/bench/local"
+	"github.com/castnet-io/castnet/bench/local/lines"
 )
 
 const (
@@ -26,7 +27,7 @@ func roleStarter(role string) starter {
 }
 
 // floorContest measures ours against the floor.
-func floorContest(w local.Workload) func(context.Context, *ground) (contest, error) {
+func floorContest(w local.Workload) setup {
 	return func(_ context.Context, g *ground) (contest, error) {
 		o, err := workloadSide(g, w, roleStarter(actorsRole))
 		if err != nil {
@@ -39,7 +40,7 @@ func floorContest(w local.Workload) func(context.Context, *ground) (contest, err
 
 // peersContest measures ours against all peers. When one cannot be built there is no contest: the
 // best of the others might not be the best.
-func peersContest(w local.Workload) func(context.Context, *ground) (contest, error) {
+func peersContest(w local.Workload) setup {
 	return func(ctx context.Context, g *ground) (contest, error) {
 		o, err := workloadSide(g, w, roleStarter(actorsRole))
 		if err != nil {
@@ -67,7 +68,7 @@ func peersContest(w local.Workload) func(context.Context, *ground) (contest, err
 // workloadSide runs a workload once for each repeat, in a process that lasts as long as the ground
 // or, where the workload wants a fresh one, only as long as the repeat.
 func workloadSide(g *ground, w local.Workload, start starter) (side, error) {
-	request := local.Request(w.Name, max(w.Size/g.shrink, 1))
+	n := max(w.Size/g.shrink, 1)
 	if w.Fresh {
 		return func(ctx context.Context) (_ []float64, err error) {
 			c, err := start()
@@ -75,7 +76,7 @@ func workloadSide(g *ground, w local.Workload, start starter) (side, error) {
 				return nil, err
 			}
 			defer func() { err = errors.Join(err, endChildren(c)) }()
-			return c.perform(ctx, request)
+			return c.perform(ctx, w.Name, n)
 		}, nil
 	}
 	c, err := start()
@@ -83,15 +84,14 @@ func workloadSide(g *ground, w local.Workload, start starter) (side, error) {
 		return nil, err
 	}
 	g.later(func(context.Context) error { return endChildren(c) })
-	return func(ctx context.Context) ([]float64, error) { return c.perform(ctx, request) }, nil
+	return func(ctx context.Context) ([]float64, error) { return c.perform(ctx, w.Name, n) }, nil
 }
 
-// perform asks a child for a workload.
-func (c *child) perform(ctx context.Context, request string) ([]float64, error) {
-	reply, err := c.ask(ctx, request)
+// perform asks a child for n of a workload.
+func (c *child) perform(ctx context.Context, name string, n int) ([]float64, error) {
+	reply, err := c.ask(ctx, lines.Request(name, n))
 	if err != nil {
 		return nil, err
 	}
-	v, err := local.ParseReply(reply)
-	return []float64{v}, err
+	return lines.Parse(reply)
 }

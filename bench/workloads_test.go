@@ -34,9 +34,9 @@ func TestBENCH8_onlyARepeatThatSpawnsHasAProcessOfItsOwn(t *testing.T) {
 func TestPerform_whatAChildSaysWentWrongIsTheError(t *testing.T) {
 	c, err := startRole(floorRole)
 	require.NoError(t, err)
-	_, err = c.perform(t.Context(), "nothing 5")
+	_, err = c.perform(t.Context(), "nothing", 5)
 	require.EqualError(t, err, `request "nothing 5": there is no workload "nothing"`)
 	require.NoError(t, endChildren(c))
-	_, err = c.perform(t.Context(), "nothing 5")
+	_, err = c.perform(t.Context(), "nothing", 5)
 	require.ErrorContains(t, err, "ask floor: ")
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/castnet-io/castnet/bench/floor"
 	"github.com/castnet-io/castnet/bench/local"
+	"github.com/castnet-io/castnet/bench/local/lines"
 )
 
 // The module bench/local has no requirements, and so no tests of its own: these hold what it says,
@@ -110,31 +111,32 @@ func serve(t *testing.T, makeSystem local.Maker, requests ...string) []string {
 		result <- local.Serve(in, out, makeSystem)
 		out.Close()
 	}()
-	var lines []string
+	var said []string
 	for _, r := range requests {
 		_, err := io.WriteString(feed, r+"\n")
 		require.NoError(t, err)
 		line := make([]byte, 1000)
 		n, err := answers.Read(line)
 		require.NoError(t, err)
-		lines = append(lines, string(line[:n]))
+		said = append(said, string(line[:n]))
 	}
 	feed.Close()
 	require.NoError(t, <-result)
-	return lines
+	return said
 }
 
 func TestServe_answersEachLineWithOne(t *testing.T) {
-	lines := serve(t, floor.New, local.Request("local-tell-1to1-0B", 100), "local-tell-1to1-0B many",
-		local.Request("local-ask-p50", 100), "nothing 5", "local-ask-p50 0", "", local.Request("spawn-time", 10))
-	values, errs := make([]float64, len(lines)), make([]error, len(lines))
-	for i, line := range lines {
+	said := serve(t, floor.New, lines.Request("local-tell-1to1-0B", 100), "local-tell-1to1-0B many",
+		lines.Request("local-ask-p50", 100), "nothing 5", "local-ask-p50 0", "", lines.Request("spawn-time", 10))
+	values, errs := make([][]float64, len(said)), make([]error, len(said))
+	for i, line := range said {
 		require.Equal(t, 1, strings.Count(line, "\n"), line)
-		values[i], errs[i] = local.ParseReply(strings.TrimSuffix(line, "\n"))
+		values[i], errs[i] = lines.Parse(strings.TrimSuffix(line, "\n"))
 	}
 	for _, i := range []int{0, 2, 6} {
 		require.NoError(t, errs[i])
-		require.Positive(t, values[i])
+		require.Len(t, values[i], 1)
+		require.Positive(t, values[i][0])
 	}
 	require.EqualError(t, errs[1], `request "local-tell-1to1-0B many": want how much to do, a number from 1, after the name`)
 	require.EqualError(t, errs[3], `request "nothing 5": there is no workload "nothing"`)
@@ -143,10 +145,10 @@ func TestServe_answersEachLineWithOne(t *testing.T) {
 }
 
 func TestServe_anErrorOfManyLinesIsOne(t *testing.T) {
-	lines := serve(t, func(context.Context, local.Fault) (local.System, error) {
+	said := serve(t, func(context.Context, local.Fault) (local.System, error) {
 		return nil, errors.New("no\n\"room\"")
-	}, local.Request("local-ask-p50", 1))
-	_, err := local.ParseReply(strings.TrimSuffix(lines[0], "\n"))
+	}, lines.Request("local-ask-p50", 1))
+	_, err := lines.Parse(strings.TrimSuffix(said[0], "\n"))
 	require.EqualError(t, err, "make the system: no\n\"room\"")
 }
 
@@ -156,7 +158,7 @@ func TestServe_leavesOnlyTheSystemsOfFreshWorkloadsOpen(t *testing.T) {
 		if strings.Contains(w.Name, "ask") {
 			continue // its answers are wrong
 		}
-		serve(t, f.make, local.Request(w.Name, 20))
+		serve(t, f.make, lines.Request(w.Name, 20))
 		require.Equal(t, !w.Fresh, f.closed, w.Name)
 	}
 }
@@ -168,32 +170,14 @@ func TestLOC5_theEndOfInEndsAWaitAtOnce(t *testing.T) {
 		var out strings.Builder
 		result := make(chan error, 1)
 		go func() { result <- local.Serve(in, &out, f.make) }()
-		_, err := io.WriteString(feed, local.Request("local-tell-1to1-0B", 10)+"\n")
+		_, err := io.WriteString(feed, lines.Request("local-tell-1to1-0B", 10)+"\n")
 		require.NoError(t, err)
 		synctest.Wait() // all but one are handled, and it waits for that
 		start := time.Now()
 		feed.Close()
 		require.NoError(t, <-result)
 		require.Zero(t, time.Since(start))
-		_, err = local.ParseReply(strings.TrimSpace(out.String()))
+		_, err = lines.Parse(strings.TrimSpace(out.String()))
 		require.EqualError(t, err, "nobody waits for it any more")
-	})
-}
-
-func TestParseReply_refusesWhatIsNone(t *testing.T) {
-	for _, line := range []string{"", "value", "value x", "error", "error unquoted", "hello 5"} {
-		_, err := local.ParseReply(line)
-		require.ErrorContains(t, err, "want value and a number, or error and a quoted text", line)
-	}
-}
-
-func FuzzParseReply(f *testing.F) {
-	for _, line := range []string{"value 1.5", `error "no"`, "value", "\x00"} {
-		f.Add(line)
-	}
-	f.Fuzz(func(t *testing.T, line string) {
-		if _, err := local.ParseReply(line); err == nil {
-			require.True(t, strings.HasPrefix(line, "value "), "%q is a value", line)
-		}
 	})
 }

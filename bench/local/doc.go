@@ -2,12 +2,8 @@
 // by whom, to whom, and what stops the clock. They are written once, for all.
 //
 // A library takes part as a [System], which is a thin adapter to its API. [Serve] is the main loop
-// of a program that measures one: it reads a request from each line of its stdin and answers with
-// a line on its stdout, until stdin ends.
-//
-//	local-tell-1to1-0B 1000000      the name of a workload, and how much to do
-//	value 55.5                      what came out, in the workload's unit
-//	error "not done within 30s"     or why nothing did
+// of a program that measures one: it is asked for a workload and answers with one value, in the
+// workload's unit, or with an error, in the form of package lines.
 //
 // # Invariants
 //

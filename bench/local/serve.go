@@ -1,47 +1,38 @@
 package local
 
 import (
-	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"runtime"
+
+	"github.com/castnet-io/castnet/bench/local/lines"
 )
 
 // Serve measures what the lines of in ask for, on a new system each time, and writes the answers to
-// out. It returns when in ends; the error is one of in or out. The system of a Fresh workload is
-// left to the end of the process: to take many actors down may take longer than to measure them.
+// out (package lines). It returns when in ends; the error is one of in or out. The system of a Fresh
+// workload is left to the end of the process: to take many actors down may take longer than to
+// measure them.
 func Serve(in io.Reader, out io.Writer, makeSystem Maker) error {
-	ctx, cancel := context.WithCancelCause(context.Background())
-	defer cancel(nil)
-	lines, failed := make(chan string), make(chan error, 1)
-	go func() { // ends with in, which is when Serve does
-		defer close(lines)
-		scanner := bufio.NewScanner(in)
-		for scanner.Scan() {
-			select {
-			case lines <- scanner.Text():
-			case <-ctx.Done():
-				return
-			}
+	return lines.Serve(in, out, func(ctx context.Context, line string) string {
+		value, err := respond(ctx, line, makeSystem)
+		runtime.GC() // LOC-4
+		if err != nil {
+			return lines.Failure(err)
 		}
-		cancel(errors.New("nobody waits for it any more")) // LOC-5
-		failed <- scanner.Err()
-	}()
-	for line := range lines {
-		if _, err := fmt.Fprintln(out, respond(ctx, line, makeSystem)); err != nil {
-			return err
-		}
-	}
-	return <-failed
+		return lines.Values(value)
+	})
 }
 
-// respond does what a line asks for and returns the line that answers it.
-func respond(ctx context.Context, line string, makeSystem Maker) string {
-	w, n, err := parseRequest(line)
+// respond does what a line asks for.
+func respond(ctx context.Context, line string, makeSystem Maker) (float64, error) {
+	name, n, err := lines.ParseRequest(line)
+	w, ok := Find(name)
+	if !ok {
+		return 0, fmt.Errorf("request %q: there is no workload %q", line, name)
+	}
 	if err != nil {
-		return errorReply(err)
+		return 0, err
 	}
 	value, s, err := perform(ctx, w, n, makeSystem)
 	if s != nil && !w.Fresh {
@@ -49,9 +40,5 @@ func respond(ctx context.Context, line string, makeSystem Maker) string {
 			err = closing
 		}
 	}
-	runtime.GC() // LOC-4
-	if err != nil {
-		return errorReply(err)
-	}
-	return valueReply(value)
+	return value, err
 }

@@ -4,4 +4,10 @@
 //
 // Its log is discarded, and starting an actor is tried once, as in its own benchmarks. An actor's
 // first code is PreStart, which Spawn waits for.
+//
+//	goakt receive
+//	goakt send "address"
+//
+// With arguments it is an end of the workloads of bench/remote: its own remoting with its defaults,
+// sent to by an actor, too. Messages are BytesValue of protobuf.
 package main

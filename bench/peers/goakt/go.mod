@@ -6,7 +6,9 @@ go 1.26.0
 
 require (
 	github.com/castnet-io/castnet/bench/local v0.0.0
+	github.com/castnet-io/castnet/bench/remote v0.0.0
 	github.com/tochemey/goakt/v4 v4.2.13
+	google.golang.org/protobuf v1.36.12-0.20260120151049-f2248ac996af
 )
 
 require (
@@ -68,7 +70,8 @@ require (
 	golang.org/x/sync v0.21.0 // indirect
 	golang.org/x/sys v0.46.0 // indirect
 	golang.org/x/tools v0.47.0 // indirect
-	google.golang.org/protobuf v1.36.12-0.20260120151049-f2248ac996af // indirect
 )
 
 replace github.com/castnet-io/castnet/bench/local => ../../local
+
+replace github.com/castnet-io/castnet/bench/remote => ../../remote

@@ -4,4 +4,10 @@
 //
 // Its log is discarded; nothing else is changed. Actors end with their system, of which Shutdown
 // is the only end there is.
+//
+//	protoactor receive
+//	protoactor send "address"
+//
+// With arguments it is an end of the workloads of bench/remote: its own remoting with its defaults.
+// Messages are BytesValue of protobuf.
 package main

@@ -19,9 +19,11 @@ type system struct {
 }
 
 func newSystem(_ context.Context, fault local.Fault) (local.System, error) {
-	quiet := func(*actor.ActorSystem) *slog.Logger { return slog.New(slog.DiscardHandler) }
 	return &system{ActorSystem: actor.NewActorSystem(actor.WithLoggerFactory(quiet)), fault: fault}, nil
 }
+
+// quiet is the log of a system.
+func quiet(*actor.ActorSystem) *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 // Spawn uses the same props for actors that do the same, as they are meant to be.
 func (s *system) Spawn(b local.Behavior) local.Ref {

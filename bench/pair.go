@@ -1,0 +1,165 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"syscall"
+	"time"
+
+	"github.com/castnet-io/castnet/bench/remote"
+)
+
+// pair is the two ends of a measurement between processes.
+type pair struct {
+	sender, receiver *child
+	server           *child // nil: there is none, or it is in the process of an end
+}
+
+// endStarter starts the end that plays a part: its arguments are those of remote.Play.
+type endStarter func(part ...string) (*child, error)
+
+// site is where an end of our own stands: on the server of that URL or, when it is "", on one in its
+// process.
+type site struct {
+	url, token string
+	configs    map[string]string // files of the servers in processes, by part
+}
+
+// own starts ends that are this program, in a role.
+func own(role string, s site) endStarter {
+	return func(part ...string) (*child, error) {
+		env := []string{urlEnv + "=" + s.url, tokenEnv + "=" + s.token, partEnv + "=" + part[0], configEnv + "=" + s.configs[part[0]]}
+		if len(part) > 1 {
+			env = append(env, addressEnv+"="+part[1])
+		}
+		return named(part[0])(startRole(role, env...))
+	}
+}
+
+// foreign starts ends that are the program of a peer.
+func foreign(p peer, program string) endStarter {
+	return func(part ...string) (*child, error) {
+		return named(part[0])(startChild(p.String(), exec.Command(program, part...)))
+	}
+}
+
+// named adds the part a child plays to its name.
+func named(part string) func(*child, error) (*child, error) {
+	return func(c *child, err error) (*child, error) {
+		if err == nil {
+			c.name += " " + part
+		}
+		return c, err
+	}
+}
+
+// startPair starts a receiver, and a sender that it has answered. What was started before an error is
+// part of the pair.
+func startPair(ctx context.Context, start endStarter) (p *pair, err error) {
+	p = &pair{}
+	if p.receiver, err = start(remote.ReceivePart); err != nil {
+		return p, err
+	}
+	address, err := p.receiver.line(ctx)
+	if err != nil {
+		return p, err
+	}
+	if p.sender, err = start(remote.SendPart, address); err != nil {
+		return p, err
+	}
+	_, err = p.sender.line(ctx)
+	return p, err
+}
+
+// end ends the sender first, which may have something to say to the receiver.
+func (p *pair) end() error {
+	var errs []error
+	for _, c := range []*child{p.sender, p.receiver} {
+		if c != nil {
+			errs = append(errs, endChildren(c))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// kill ends a pair that is in no state to end by itself.
+func (p *pair) kill() {
+	for _, c := range []*child{p.sender, p.receiver} {
+		if c != nil {
+			c.kill()
+			_ = c.cmd.Wait() // that it was killed
+		}
+	}
+}
+
+// perform has the sender do n of a workload, and says what each of n cost.
+func (p *pair) perform(ctx context.Context, w remote.Workload, n int) ([]float64, string, error) {
+	before, err := p.usage(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	values, err := p.sender.perform(ctx, w.Name, n)
+	if err != nil {
+		return nil, "", err
+	}
+	after, err := p.usage(ctx)
+	return values, costs(before, after, n), err
+}
+
+// hold keeps the receiver from doing anything while f runs. When this process dies meanwhile, the
+// system wakes the receiver and ends it, as it does with every group of processes that is stopped
+// and has lost its parent (BENCH-5).
+func (p *pair) hold(f func() error) error {
+	pid := p.receiver.cmd.Process.Pid
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		return fmt.Errorf("stop %s: %w", p.receiver.name, err)
+	}
+	err := f()
+	if woken := syscall.Kill(pid, syscall.SIGCONT); woken != nil {
+		err = errors.Join(err, fmt.Errorf("wake %s: %w", p.receiver.name, woken))
+	}
+	return err
+}
+
+// usage is what each process has used so far, by what it is called.
+func (p *pair) usage(ctx context.Context) ([]spent, error) {
+	var all []spent
+	for _, s := range []struct {
+		name string
+		c    *child
+	}{{"sender", p.sender}, {"receiver", p.receiver}, {"server", p.server}} {
+		if s.c == nil {
+			continue
+		}
+		line, err := s.c.ask(ctx, remote.UsageRequest)
+		if err != nil {
+			return nil, err
+		}
+		u, err := remote.ParseUsage(line)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", s.c.name, err)
+		}
+		all = append(all, spent{s.name, u})
+	}
+	return all, nil
+}
+
+// spent is what one process of a pair has used.
+type spent struct {
+	name string
+	remote.Usage
+}
+
+// costs says what each of n took of every process.
+func costs(before, after []spent, n int) string {
+	text := ""
+	for i, a := range after {
+		u := a.Sub(before[i].Usage)
+		each := func(v float64) float64 { return v / float64(n) }
+		text += fmt.Sprintf("; %s %.0f ns CPU, %.1f B written in %.3f calls",
+			a.name, each(float64(u.CPU/time.Nanosecond)), each(float64(u.Written)), each(float64(u.Writes)))
+	}
+	return text[2:]
+}

@@ -1,0 +1,93 @@
+package remote
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/castnet-io/castnet/bench/local/lines"
+)
+
+// Usage is what a process has used since it started. What it wrote, to sockets included, is known
+// where there is a /proc, and else 0.
+type Usage struct {
+	CPU     time.Duration
+	Written int // bytes
+	Writes  int // system calls
+}
+
+// Sub is the usage since an earlier one.
+func (u Usage) Sub(earlier Usage) Usage {
+	return Usage{u.CPU - earlier.CPU, u.Written - earlier.Written, u.Writes - earlier.Writes}
+}
+
+// UsageRequest is the line that asks a process what it has used.
+const UsageRequest = "usage"
+
+// AnswerUsage answers a UsageRequest, and nothing else.
+func AnswerUsage(_ context.Context, line string) string {
+	if line != UsageRequest {
+		return lines.Failure(fmt.Errorf("request %q: want %s", line, UsageRequest))
+	}
+	u, err := used()
+	runtime.GC() // REM-4
+	if err != nil {
+		return lines.Failure(err)
+	}
+	return lines.Values(float64(u.CPU), float64(u.Written), float64(u.Writes))
+}
+
+// ParseUsage reads the answer to a UsageRequest.
+func ParseUsage(line string) (Usage, error) {
+	values, err := lines.Parse(line)
+	if err != nil {
+		return Usage{}, err
+	}
+	if len(values) != 3 {
+		return Usage{}, fmt.Errorf("usage %q: want 3 values", line)
+	}
+	return Usage{time.Duration(values[0]), int(values[1]), int(values[2])}, nil
+}
+
+// used is the usage of this process.
+func used() (Usage, error) {
+	var r syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err != nil {
+		return Usage{}, err
+	}
+	text, _ := os.ReadFile("/proc/self/io") // other systems do not say
+	return Usage{
+		time.Duration(syscall.TimevalToNsec(r.Utime) + syscall.TimevalToNsec(r.Stime)),
+		field(text, "wchar"), field(text, "syscw"),
+	}, nil
+}
+
+// peakMiB is the most memory this process has had resident at any time.
+func peakMiB() (float64, error) {
+	text, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return 0, err
+	}
+	const kib = 1024
+	return float64(field(text, "VmHWM")) / kib, nil
+}
+
+// field is a number in a file of /proc; 0 when it is not there.
+func field(text []byte, name string) int {
+	for line := range bytes.Lines(text) {
+		key, rest, _ := bytes.Cut(line, []byte(":"))
+		words := bytes.Fields(rest)
+		if string(key) != name || len(words) == 0 {
+			continue
+		}
+		if n, err := strconv.Atoi(string(words[0])); err == nil {
+			return n
+		}
+	}
+	return 0
+}
