@@ -64,7 +64,7 @@ func (p *Proc) call(ctx context.Context, from string, to subjects.ActorID, endpo
 
 // giveUp lets the callee know that nobody waits any more, when it is in another process.
 func (p *Proc) giveUp(c *call, at string) {
-	if t, err := p.target(c.to.Port(portInfo)); err == nil { // any port of it: its process is meant
+	if t, err := p.target(c.to, portInfo); err == nil { // any port of it: its process is meant
 		p.links.Cancel(t.Peer, at)
 	}
 }
@@ -79,7 +79,7 @@ func (p *Proc) ask(wait context.Context, c *call, from, endpoint string, arg any
 	if err != nil {
 		return "", nil, errorf(CodeInvalid, c.to.String(), endpoint, "%v", err)
 	}
-	if _, err := p.target(c.to.Port(endpoint)); err != nil { // before its death could be missed
+	if _, err := p.target(c.to, endpoint); err != nil { // before its death could be missed
 		return "", nil, err
 	}
 	p.mu.Lock()
@@ -101,7 +101,7 @@ func (p *Proc) ask(wait context.Context, c *call, from, endpoint string, arg any
 	}
 	at = reply.ID().String()
 	o := &outbound{
-		to: c.to.Port(endpoint), envelope: wire.Envelope{Kind: wire.Message, Sender: from, Reply: at, Body: body},
+		to: c.to, port: endpoint, envelope: wire.Envelope{Kind: wire.Message, Sender: from, Reply: at, Body: body},
 		mark: link.Mark{Call: c}, until: deadline, wait: wait,
 	}
 	if !deadline.IsZero() {
@@ -138,26 +138,26 @@ func (p *Proc) post(from string, to subjects.PortID, m any) error {
 			Actor: to.Actor.Name, Port: to.Port, From: p.id.Actor(from), Local: true, Value: m,
 		})
 	}
-	return postFar(p, from, to, m, time.Time{}, nil)
+	return postFar(p, from, to.Actor, to.Port, m, time.Time{}, nil)
 }
 
 // postFar is post to another process. Its fate is known at the deadline, the default one when that is
 // zero. With a context, it waits for room there until that ends.
-func postFar[M any](p *Proc, from string, to subjects.PortID, m M, deadline time.Time, wait context.Context) error {
+func postFar[M any](p *Proc, from string, to subjects.ActorID, port string, m M, deadline time.Time, wait context.Context) error {
 	room, _ := p.scratch.Get().(*[]byte)
 	if room == nil {
 		room = new([]byte)
 	}
-	body, err := encode((*room)[:0], m)
+	lead, body, err := encode((*room)[:0], m)
 	if err != nil {
-		return errorf(CodeInvalid, to.Actor.String(), to.Port, "%v", err)
+		return errorf(CodeInvalid, to.String(), port, "%v", err)
 	}
 	err = p.send(&outbound{
-		to: to, envelope: wire.Envelope{Kind: wire.Message, Sender: from, Body: body, Wait: wait != nil},
+		to: to, port: port, envelope: wire.Envelope{Kind: wire.Message, Sender: from, Lead: lead, Body: body, Wait: wait != nil},
 		mark: link.Mark{Type: typeName[M]()}, until: deadline, wait: wait,
 	})
-	if cap(body) <= largeScratch {
-		*room = body
+	if cap(lead) <= largeScratch {
+		*room = lead
 	}
 	p.scratch.Put(room)
 	return err
@@ -166,12 +166,14 @@ func postFar[M any](p *Proc, from string, to subjects.PortID, m M, deadline time
 // largeScratch is the size from which on a buffer is not kept.
 const largeScratch = 64 << 10
 
-// encode appends the encoding of a message.
-func encode[M any](b []byte, m M) ([]byte, error) {
+// encode encodes a message into b. What is bytes already stays where it is: it is the body, and lead
+// comes before it.
+func encode[M any](b []byte, m M) (lead, body []byte, err error) {
 	if raw, is := any(&m).(*[]byte); is && *raw != nil {
-		return wire.AppendBytes(b, *raw), nil
+		return wire.AppendBytesHead(b, len(*raw)), *raw, nil
 	}
-	return encodeAny(b, m)
+	lead, err = encodeAny(b, m)
+	return lead, nil, err
 }
 
 //go:noinline

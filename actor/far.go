@@ -132,3 +132,30 @@ func (a *asked) lost(from subjects.ProcID) {
 		a.cancel(from, reply)
 	}
 }
+
+// blocks is where small bodies are copied to, out of the packet they came in: who keeps one keeps a
+// block, not a packet.
+type blocks struct{ free []byte }
+
+const (
+	blockSize = 4 << 10
+	smallBody = 512     // up to this size several share a block
+	largeBody = 1 << 10 // from this size on a body shares its packet: that has room for few
+)
+
+// clone copies a body, unless it is most of its packet.
+func (b *blocks) clone(body []byte) []byte {
+	n := len(body)
+	switch {
+	case n >= largeBody:
+		return body
+	case n > smallBody:
+		return append(make([]byte, 0, n), body...)
+	case n > len(b.free):
+		b.free = make([]byte, blockSize)
+	}
+	own := b.free[:n:n]
+	b.free = b.free[n:]
+	copy(own, body)
+	return own
+}

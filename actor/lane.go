@@ -7,12 +7,12 @@ import "github.com/castnet-io/castnet/internal/wire"
 // lock. What was taken up belongs to the turn; once the mailbox is seized, to whoever seized it.
 type lane interface {
 	bound() *method
-	put(d *Delivery)           // adds a message that comes by another way than send
-	putFar(f far, raw []byte)  // adds one that another process posted
-	take()                     // takes up what came in; the lock is held
-	serve(in *instance, n int) // handles the rest of a run of n messages, until interrupted
-	handled()                  // forgets what was taken up
-	rest()                     // gives back the room of a burst; the lane is empty, and the lock is held
+	put(d *Delivery)                     // adds a message that comes by another way than send
+	putFar(f far, raw []byte, b *blocks) // adds one that another process posted
+	take()                               // takes up what came in; the lock is held
+	serve(in *instance, n int)           // handles the rest of a run of n messages, until interrupted
+	handled()                            // forgets what was taken up
+	rest()                               // gives back the room of a burst; the lane is empty, and the lock is held
 	sides() (in, out pile)
 	counts() *counts
 }
@@ -62,8 +62,8 @@ func (l *laneOf[M, R]) counts() *counts { return &l.n }
 func (l *laneOf[M, R]) put(d *Delivery) { l.push(letter[M, R]{delivery: d}) }
 
 // putFar decodes on the pump what takes no time; the rest is the actor's.
-func (l *laneOf[M, R]) putFar(f far, raw []byte) {
-	m, ok := quick[M](raw)
+func (l *laneOf[M, R]) putFar(f far, raw []byte, b *blocks) {
+	m, ok := quick[M](raw, b)
 	if ok {
 		l.push(letter[M, R]{m: m, far: f})
 	} else {
@@ -249,19 +249,12 @@ func (s pileOf[M, R]) reject(p *Proc, from, to int, why *Error) {
 	}
 }
 
-// smallBody is up to which size a body is copied out of its packet: one that is kept then does not keep
-// all of that.
-const smallBody = 4 << 10
-
 // quick decodes what is not worth the general way.
-func quick[M any](raw []byte) (m M, ok bool) {
+func quick[M any](raw []byte, b *blocks) (m M, ok bool) {
 	if to, is := any(&m).(*[]byte); is {
 		var body []byte
 		if body, ok = wire.Bytes(raw); ok {
-			if len(body) <= smallBody {
-				body = append(make([]byte, 0, len(body)), body...)
-			}
-			*to = body
+			*to = b.clone(body)
 		}
 	}
 	return m, ok

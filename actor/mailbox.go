@@ -195,7 +195,7 @@ func (in *instance) deliver(d *Delivery) error {
 
 // deliverFar is deliver for a message that another process posted. One that waits for room comes in all
 // the same: its link holds its sender back.
-func (in *instance) deliverFar(f far, raw []byte) error {
+func (in *instance) deliverFar(f far, raw []byte, b *blocks) error {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	to := f.run.slot
@@ -209,7 +209,7 @@ func (in *instance) deliverFar(f far, raw []byte) error {
 	if f.wait != 0 {
 		f.run.left.Add(1)
 	}
-	to.lane.putFar(f, raw)
+	to.lane.putFar(f, raw, b)
 	in.arrived(to, 0, nil)
 	return nil
 }

@@ -162,6 +162,8 @@ type inbound struct {
 	from subjects.ActorID
 	in   *instance // of a message to an endpoint
 	run  *farRun
+
+	blocks blocks
 }
 
 func (b *inbound) deliver(p *Proc, in *link.Inbound) error {
@@ -228,5 +230,5 @@ func (p *Proc) taken(in *link.Inbound, err error) error {
 
 // push adds a message to the run that is under way.
 func (b *inbound) push(in *link.Inbound) error {
-	return b.in.deliverFar(far{b.run, uint32(in.Wait)}, in.Envelope.Body)
+	return b.in.deliverFar(far{b.run, uint32(in.Wait)}, in.Envelope.Body, &b.blocks)
 }

@@ -32,17 +32,22 @@ type target struct {
 
 // target finds the way to a port of another proc. The first to a mesh waits for the server, so it must
 // not run on a pump.
-func (p *Proc) target(to subjects.PortID) (*target, error) {
-	ts := &p.targets
-	if t := ts.last.Load(); t != nil && t.id == to {
+func (p *Proc) target(actor subjects.ActorID, port string) (*target, error) {
+	if t := p.targets.last.Load(); t != nil && t.id.Port == port && t.id.Actor == actor {
 		return t, nil
 	}
+	return p.targetAnew(actor.Port(port), port)
+}
+
+//go:noinline
+func (p *Proc) targetAnew(to subjects.PortID, port string) (*target, error) {
+	ts := &p.targets
 	ts.mu.Lock()
 	t := ts.all[to]
 	ts.mu.Unlock()
 	if t == nil {
 		if !to.IsValid() {
-			return nil, errorf(CodeInvalid, "", to.Port, "want the port of an actor, got the zero value or a malformed name")
+			return nil, errorf(CodeInvalid, "", port, "want the port of an actor, got the zero value or a malformed name")
 		}
 		if e, dead := p.Down(to.Actor.Proc); dead {
 			return nil, procDead(to.Actor.String(), to.Port, e)
@@ -72,7 +77,8 @@ func (ts *targets) forget(t *target) {
 
 // outbound is a message on its way to another proc.
 type outbound struct {
-	to       subjects.PortID
+	to       subjects.ActorID
+	port     string
 	envelope wire.Envelope
 	mark     link.Mark
 	until    time.Time       // when its fate must be known; zero: the default
@@ -81,7 +87,7 @@ type outbound struct {
 
 // send queues a message for another proc; nil says that it will have a fate. Nothing of it is kept.
 func (p *Proc) send(o *outbound) error {
-	t, err := p.target(o.to)
+	t, err := p.target(o.to, o.port)
 	if err != nil {
 		return err
 	}
@@ -101,7 +107,7 @@ func (p *Proc) sendAgain(o *outbound, t *target, err error) error {
 		err = p.links.SendWait(ctx, t.Target, &o.envelope, o.mark, p.links.At(o.until))
 	}
 	if !errors.Is(err, link.ErrForgotten) {
-		return p.sendError(o.to.Actor.Proc, o.to.Actor.String(), o.to.Port, err)
+		return p.sendError(o.to.Proc, o.to.String(), o.port, err)
 	}
 	p.targets.forget(t)
 	return p.send(o)
@@ -223,7 +229,7 @@ func (p *Proc) Multicast(m *Multicast) (failed map[int]error, err error) {
 	}
 	k.Members = make([]*link.Target, len(m.To))
 	for i, to := range m.To {
-		t, err := p.target(to)
+		t, err := p.target(to.Actor, to.Port)
 		if err != nil {
 			return nil, err
 		}

@@ -108,15 +108,14 @@ func (e Endpoint[A, M, R]) postFar(ctx context.Context, to *Ref[A], m M, wait bo
 	if err != nil {
 		return err
 	}
-	port := to.id.Port(e.d.name)
 	if to.id.Proc == p.id {
-		return p.post(from, port, m)
+		return p.post(from, to.id.Port(e.d.name), m)
 	}
 	deadline, _ := ctx.Deadline()
 	if !wait {
-		return postFar(p, from, port, m, deadline, nil)
+		return postFar(p, from, to.id, e.d.name, m, deadline, nil)
 	}
-	return postFar(p, from, port, m, deadline, ctx)
+	return postFar(p, from, to.id, e.d.name, m, deadline, ctx)
 }
 
 // local reports whether an actor is known to live in the sender's proc. from is the actor that
@@ -174,7 +173,7 @@ func (e Endpoint[A, M, R]) prepare(ctx context.Context, to *Ref[A]) (*Proc, stri
 	if to.err != nil {
 		return nil, "", to.err
 	}
-	if !to.id.IsValid() {
+	if to.id.Name == "" { // whatever makes a Ref makes a valid one
 		return nil, "", errorf(CodeInvalid, "", e.Name(), "want the ref of an actor, got the zero Ref")
 	}
 	if err := e.Err(); err != nil {

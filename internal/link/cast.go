@@ -95,7 +95,7 @@ func (c *Core) castAll(now Instant, k *Cast, prevs []uint64) (err error) {
 	f := newFrame(now, k.Members[0])
 	m := k.Mark
 	m.Sender = e.Sender
-	f.add(&e, f.to, m, k.Until)
+	f.add(&e, f.to, &m, k.Until)
 	f.open, f.subject = false, k.Subject
 	c.n++
 	f.whole = f.packet(wire.Head{Kind: wire.Data, N: c.n})

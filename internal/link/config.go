@@ -4,7 +4,7 @@ import "time"
 
 // Config holds the bounds and times of a Core. The zero value of a field is its default.
 type Config struct {
-	PacketSize int // bytes of messages that leave together at most; 64 KiB
+	PacketSize int // bytes of messages that leave together at most; 30 KiB, so that a packet is no large object
 	ChunkSize  int // what is larger leaves in parts of this size at most; 256 KiB
 	ChunksOut  int // parts of one message that may be unacknowledged; 8
 	MaxMessage int // bytes of one message; 64 MiB
@@ -16,7 +16,7 @@ type Config struct {
 	Opening    int // bytes that may be on the way before the peer has said more; 32 KiB
 	Window     int // bytes that one peer may have on the way to us at most; 8 MiB
 	WindowAll  int // and all of them together; 32 MiB
-	WaitWindow int // of messages that wait for room, bytes that are not taken up; 1 MiB, the same everywhere
+	WaitWindow int // of messages that wait for room, bytes that are not taken up; 8 MiB, the same everywhere
 
 	AckEvery   int           // packets that are acknowledged at once; 64
 	AckDelay   time.Duration // when there are fewer; 20 ms
@@ -36,7 +36,7 @@ type Config struct {
 // than the server's queues do.
 const (
 	packetCost  = 192 // subject, reply subject, head, and the server's 32
-	messageCost = 64  // of a message that waits for room
+	messageCost = 256 // of a message that waits for room: what it takes in a mailbox, and more, so that those are not too many
 )
 
 // withDefaults fills in what was left out.
@@ -51,7 +51,7 @@ func (c Config) withDefaults() Config {
 			*v = d
 		}
 	}
-	def(&c.PacketSize, 64<<10)
+	def(&c.PacketSize, 30<<10)
 	def(&c.ChunkSize, 256<<10)
 	def(&c.ChunksOut, 8)
 	def(&c.MaxMessage, 64<<20)
@@ -61,7 +61,7 @@ func (c Config) withDefaults() Config {
 	def(&c.Opening, 32<<10)
 	def(&c.Window, 8<<20)
 	def(&c.WindowAll, 32<<20)
-	def(&c.WaitWindow, 1<<20)
+	def(&c.WaitWindow, 8<<20)
 	def(&c.AckEvery, 64)
 	after(&c.AckDelay, 20*time.Millisecond)
 	after(&c.MinRTO, 25*time.Millisecond)

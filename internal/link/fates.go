@@ -139,6 +139,7 @@ func (c *Core) refusedBy(p *Peer, s *wire.StateOf) {
 			c.settle(p, it, r.Index, r.Index+r.Count, fate)
 		}
 	}
+	p.out.confirmed = true
 	c.control(p, wire.Confirm, wire.ConfirmOf{Next: s.First + uint64(len(s.Refused))})
 }
 

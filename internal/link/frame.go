@@ -41,7 +41,7 @@ type owed struct {
 const headroom = wire.HeadSize
 
 // startSize is what a frame has room for at first.
-const startSize = 1 << 10
+const startSize = 256
 
 func newFrame(now Instant, to *Target) *frame {
 	return &frame{to: to, buf: make([]byte, headroom, headroom+startSize), made: now, open: true}
@@ -82,18 +82,18 @@ func (f *frame) size() int { return len(f.buf) - headroom }
 func (f *frame) cost() uint64 { return uint64(f.size() + packetCost) }
 
 // add appends an envelope.
-func (f *frame) add(e *wire.Envelope, to *Target, m Mark, until Instant) {
+func (f *frame) add(e *wire.Envelope, to *Target, m *Mark, until Instant) {
 	same := f.count > 0 && f.lastTo == to && f.lastSender == e.Sender
 	f.buf = e.Append(f.buf, same)
-	f.lastTo, f.lastSender = to, e.Sender
-	if n := len(f.owed); n > 0 && m.Call == nil {
-		if o := &f.owed[n-1]; o.until == until && o.mark == m {
+	if same && m.Call == nil {
+		if o := &f.owed[len(f.owed)-1]; o.until == until && o.mark == *m {
 			o.count++
 			f.count++
 			return
 		}
 	}
-	f.owed = append(f.owed, owed{first: f.count, count: 1, mark: m, until: until})
+	f.lastTo, f.lastSender = to, e.Sender
+	f.owed = append(f.owed, owed{first: f.count, count: 1, mark: *m, until: until})
 	f.until = soonest(f.until, until)
 	f.count++
 }
@@ -142,7 +142,7 @@ func (f *frame) without(drop func(*wire.Envelope)) *frame {
 			if rest.to == nil {
 				rest.to = o.mark.To
 			}
-			rest.add(&e, o.mark.To, o.mark, o.until)
+			rest.add(&e, o.mark.To, &o.mark, o.until)
 		}
 	}
 	if rest.count == 0 {

@@ -34,6 +34,7 @@ type outgoing struct {
 	nobody       Instant // since when the bus says that nobody listens; 0: it does not
 	deadline     Instant // of what waits or has left, the first; 0: none
 	chunks       uint64  // IDs of transfers used
+	confirmed    bool    // refusals: the receiver may have dropped what came before it had room for more
 	wanted       bool    // somebody waits for room
 	crowded      bool    // because all queues together are full
 
@@ -55,7 +56,7 @@ type item struct {
 	waiting []*Barrier
 }
 
-func (o *outgoing) idle() bool { return len(o.sent) == 0 && o.idleQueue() }
+func (o *outgoing) idle() bool { return !o.asks() && o.idleQueue() }
 
 func (o *outgoing) idleQueue() bool { return len(o.queue) == 0 && len(o.transfers) == 0 }
 
@@ -149,11 +150,12 @@ func (c *Core) repair(now Instant, p *Peer, after, upto uint64) {
 		c.beat(now, p)
 	case after >= o.acked:
 		for i := o.from(after + 1); i < len(o.sent) && o.sent[i].n <= upto; i++ {
-			// Asked for again so soon: the question is older than the answer.
-			if it := &o.sent[i]; it.sends == 1 || now-it.at >= Instant(c.cfg.MinRTO) {
+			// Asked for again so soon: the question is older than the answer, unless that was dropped.
+			if it := &o.sent[i]; it.sends == 1 || o.confirmed || now-it.at >= Instant(c.cfg.MinRTO) {
 				c.resend(now, p, it)
 			}
 		}
+		o.confirmed = false
 	}
 }
 

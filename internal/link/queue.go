@@ -3,6 +3,7 @@ package link
 import (
 	"bytes"
 	"fmt"
+	"slices"
 
 	"github.com/castnet-io/castnet/internal/wire"
 )
@@ -23,13 +24,34 @@ func (c *Core) Send(now Instant, to *Target, e *wire.Envelope, m Mark, until Ins
 		until = (now + Instant(c.cfg.Deadline)) | deadlineGrain
 	}
 	m.To, m.Sender = to, e.Sender
-	msg := message{to: to, env: *e, mark: m, until: until, at: now}
-	msg.env.Actor, msg.env.Port = to.Actor, to.Port
-	c.enqueue(p, &msg)
+	e.Actor, e.Port = to.Actor, to.Port
+	if f := o.roomy(e); f != nil && len(f.buf)+e.Size() < headroom+c.packetSize() {
+		c.append(now, p, f, e, to, &m, until)
+	} else {
+		c.enqueue(p, &message{to: to, env: *e, mark: m, until: until, at: now})
+	}
 	o.deadline = soonest(o.deadline, until)
 	c.watch(p, until)
 	c.toTurn(p)
 	return nil
+}
+
+// roomy is the frame that a message joins without further ado; nil: there is none.
+func (o *outgoing) roomy(e *wire.Envelope) *frame {
+	if n := len(o.queue); n > 0 && len(o.transfers) == 0 && o.queue[n-1].open && len(o.queue[n-1].buf)+e.Size() <= cap(o.queue[n-1].buf) {
+		return o.queue[n-1]
+	}
+	return nil
+}
+
+// append adds a message to a frame of the queue.
+func (c *Core) append(now Instant, p *Peer, f *frame, e *wire.Envelope, to *Target, m *Mark, until Instant) {
+	before := f.size()
+	if e.TTL > 0 {
+		e.TTL = max(e.TTL+f.age(now), 1) // 0 would be none
+	}
+	f.add(e, to, m, until)
+	c.grow(p, f.size()-before)
 }
 
 // deadlineGrain rounds up the deadlines of messages that have none of their own (by up to 67 ms), so
@@ -40,7 +62,7 @@ const deadlineGrain = 1<<26 - 1
 // by its last part.
 func waitCost(e *wire.Envelope) uint64 {
 	if e.Kind != wire.Chunk {
-		return uint64(len(e.Body) + messageCost)
+		return uint64(e.Len() + messageCost)
 	}
 	of, err := wire.DecodeChunk(e.Ext, len(e.Body))
 	if err != nil {
@@ -58,7 +80,7 @@ func (o *outgoing) unwait(e *wire.Envelope) {
 
 // admits says why a message cannot be queued.
 func (c *Core) admits(now Instant, p *Peer, e *wire.Envelope) error {
-	o, size := &p.out, len(e.Body)+len(e.Ext)
+	o, size := &p.out, e.Len()+len(e.Ext)
 	waits := o.waits()
 	switch {
 	case c.closed != nil:
@@ -72,17 +94,17 @@ func (c *Core) admits(now Instant, p *Peer, e *wire.Envelope) error {
 	case e.Kind == wire.Value || e.Kind == wire.Failure:
 		return nil
 	case o.size > 0 && o.size+size > c.cfg.Outbox:
-		o.wanted = true
+		c.want(now, p)
 		return &Error{Reason: Full, Text: fmt.Sprintf("%d bytes wait for %s already", o.size, p.id)}
 	case c.queued > 0 && c.queued+size > c.cfg.OutboxAll:
 		if !o.crowded {
 			o.crowded = true
 			c.crowd = append(c.crowd, p)
 		}
-		o.wanted = true
+		c.want(now, p)
 		return &Error{Reason: Full, Text: fmt.Sprintf("%d bytes wait for all processes already", c.queued)}
 	case e.Wait && waits > 0 && waits+waitCost(e) > uint64(c.cfg.WaitWindow):
-		c.wantWait(now, p)
+		c.want(now, p)
 		return &Error{Reason: Full, Text: fmt.Sprintf("%d bytes of messages to %s wait for room there already", waits, p.id)}
 	}
 	return nil
@@ -91,8 +113,9 @@ func (c *Core) admits(now Instant, p *Peer, e *wire.Envelope) error {
 // waits is how much of messages that wait for room is not known to be taken up.
 func (o *outgoing) waits() uint64 { return o.waitUsed - min(o.waitTaken, o.waitUsed) }
 
-// wantWait sees to it that the receiver is asked what it has taken up, for it says so only once.
-func (c *Core) wantWait(now Instant, p *Peer) {
+// want notes that somebody waits for room, and sees to it that the receiver is asked what it has taken
+// up: it says so only once.
+func (c *Core) want(now Instant, p *Peer) {
 	o := &p.out
 	asked := o.asks()
 	o.wanted = true
@@ -110,30 +133,25 @@ func (c *Core) enqueue(p *Peer, m *message) {
 	e := &m.env
 	if t := o.ahead(m.to, e.Sender); t != nil {
 		own := *m
-		own.env.Body, own.env.Ext = bytes.Clone(e.Body), bytes.Clone(e.Ext)
+		own.env.Lead, own.env.Body, own.env.Ext = nil, slices.Concat(e.Lead, e.Body), bytes.Clone(e.Ext)
 		t.followers = append(t.followers, own)
 		c.grow(p, own.size())
 		return
 	}
-	if len(e.Body)+len(e.Ext) > c.chunkSize() {
+	if e.Len()+len(e.Ext) > c.chunkSize() {
 		c.transfer(p, m)
 		return
 	}
 	var f *frame
-	if n := len(o.queue); n > 0 && o.queue[n-1].open && o.queue[n-1].size()+len(e.Body)+len(e.Ext) < c.packetSize() {
+	if n := len(o.queue); n > 0 && o.queue[n-1].open && o.queue[n-1].size()+e.Len()+len(e.Ext) < c.packetSize() {
 		f = o.queue[n-1]
 	} else {
 		f = newFrame(m.at, m.to)
 		c.push(p, f)
 	}
-	before := f.size()
-	if e.TTL > 0 {
-		e.TTL = max(e.TTL+f.age(m.at), 1) // 0 would be none
-	}
 	c.enlarge(f, e.Size())
-	f.add(e, m.to, m.mark, m.until)
+	c.append(m.at, p, f, e, m.to, &m.mark, m.until)
 	f.waiting = append(f.waiting, m.waiting...)
-	c.grow(p, f.size()-before)
 }
 
 // push queues a frame.

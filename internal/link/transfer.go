@@ -32,7 +32,7 @@ type message struct {
 	waiting []*Barrier
 }
 
-func (m *message) size() int { return len(m.env.Body) + len(m.env.Ext) + messageCost }
+func (m *message) size() int { return m.env.Len() + len(m.env.Ext) + messageCost }
 
 // partSize is how much of a transfer leaves next: a window has room for some parts.
 func (c *Core) partSize(o *outgoing, t *transfer) int {

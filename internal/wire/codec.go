@@ -126,7 +126,10 @@ func AppendMarshal(b []byte, v any) ([]byte, error) {
 }
 
 // AppendBytes appends a byte string.
-func AppendBytes(b, v []byte) []byte { return append(appendLength(b, 0x40, len(v)), v...) }
+func AppendBytes(b, v []byte) []byte { return append(AppendBytesHead(b, len(v)), v...) }
+
+// AppendBytesHead appends what comes before the n bytes of a byte string.
+func AppendBytesHead(b []byte, n int) []byte { return appendLength(b, 0x40, n) }
 
 // appendLength appends the head of a byte string (major 0x40) or a text (0x60).
 func appendLength(b []byte, major byte, n int) []byte {

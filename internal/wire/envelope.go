@@ -33,8 +33,12 @@ type Envelope struct {
 	TTL    time.Duration // time left until the deadline; 0 = none; whole milliseconds
 	Reply  string        // port that wants the answer, as text; "" = nobody
 	Ext    []byte        // what a kind carries besides the body
+	Lead   []byte        // when it is written: what comes before Body, and is part of it
 	Body   []byte
 }
+
+// Len is the size of the body.
+func (e *Envelope) Len() int { return len(e.Lead) + len(e.Body) }
 
 // The first byte of an envelope: the kind in the low three bits.
 const (
@@ -49,7 +53,7 @@ const (
 
 // Size is at least the number of bytes Append adds.
 func (e *Envelope) Size() int {
-	return maxEnvelope + len(e.Actor) + len(e.Port) + len(e.Sender) + len(e.Reply) + len(e.Ext) + len(e.Body)
+	return maxEnvelope + len(e.Actor) + len(e.Port) + len(e.Sender) + len(e.Reply) + len(e.Ext) + e.Len()
 }
 
 // Append appends the envelope's bytes to b. same says that actor, port and sender are those of the
@@ -88,7 +92,8 @@ func (e *Envelope) Append(b []byte, same bool) []byte {
 		b = binary.AppendUvarint(b, uint64(len(e.Ext)))
 		b = append(b, e.Ext...)
 	}
-	b = binary.AppendUvarint(b, uint64(len(e.Body)))
+	b = binary.AppendUvarint(b, uint64(e.Len()))
+	b = append(b, e.Lead...)
 	return append(b, e.Body...)
 }
 
