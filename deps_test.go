@@ -38,9 +38,9 @@ bus/embed < bus
 bus/bustest < bus bus/embed
 	servers and probes for tests of whatever uses the bus
 internal/wire < subjects
-	frames and CBOR modes are the one place that knows bytes; types above are just types
+	packets and CBOR modes are the one place that knows bytes; types above are just types
 internal/link < bus subjects internal/wire
-	delivery between two processes knows neither actors nor meshes, only frames and roads
+	delivery between two processes knows neither actors nor meshes, only packets and roads
 internal/launch
 	owning an OS process is one craft, behind build tags, free of buses and actors
 internal/build

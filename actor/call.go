@@ -2,6 +2,7 @@ package actor
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/castnet-io/castnet/internal/link"
@@ -180,15 +181,18 @@ func encode[M any](b []byte, m M) (lead, body []byte, err error) {
 func encodeAny[M any](b []byte, m M) ([]byte, error) { return wire.AppendMarshal(b, m) }
 
 // encoded is an answer as it came from the bus: whoever waits decodes it.
-type encoded []byte
+type encoded struct {
+	raw     []byte
+	unknown *atomic.Uint64
+}
 
 // open decodes an answer on the goroutine that waited for it.
 func (a Answer) open(result decodeFunc) (any, error) {
-	raw, ok := a.Value.(encoded)
+	answer, ok := a.Value.(encoded)
 	if !ok || a.Err != nil {
 		return a.Value, a.Err
 	}
-	v, err := result(wire.CBOR, raw)
+	v, err := result(wire.CBOR, answer.raw, answer.unknown)
 	if err != nil {
 		return nil, ranError(errorf(CodeBadMessage, "", "", "the answer: %v", err))
 	}

@@ -25,7 +25,8 @@
 // procs it is CBOR in a frame on the bus. Each proc of a process needs a bus.Bus of its own, for a
 // connection does not hear what it publishes.
 //
-// Post refuses when the mailbox is full; PostWait waits for room. An actor makes children with
+// Post refuses when the mailbox is full; PostWait waits for room. Proc.Flush waits for the fates of what
+// was sent to other procs. An actor makes children with
 // SpawnChild, says with WithRestart what follows their ends, and may decide itself (Supervisor). It
 // watches others with Context.Monitor, does what takes long with Context.Go, and answers later with
 // Defer. Ports (OpenPort, OpenOnce, OpenAccumulator, OpenRelay) take what is not asked for by a call;
@@ -64,18 +65,27 @@
 //   - PORT-4: Exactly(n) yields one value made of exactly n updates; then the port is gone.
 //   - PORT-5: what a relay accepts goes on once and in order, folded with its neighbours only; what
 //     cannot go is said.
+//   - DEL-1: a message has one fate: it entered the mailbox; it is Undeliverable; or it is Indeterminate,
+//     for nobody can know. A call returns it. A posted message that did not enter the mailbox comes back
+//     with it, within its deadline and the time of a last question.
 //   - DEL-2: an error that is Undeliverable says that no handler ran the message. What a handler
 //     returns never is, whatever its code.
 //   - DEL-3: messages of one sender to one actor are handled in the order they were sent, casts
-//     included. A message lost on the way breaks the link between the two processes, loudly:
-//     everything after it is refused, both sides say so, and what waits for the other fails.
+//     included, whatever the bus loses. Where that cannot be repaired the link between the two
+//     processes breaks, loudly: what was on its way has a fate, what waits for the other fails, and the
+//     next message begins anew.
 //   - DEL-4: no handler sees a message twice.
 //   - DEL-5: a proc that is known to be dead is sent nothing and believed nothing.
 //   - DEL-6: every mailbox and port has a bound, and a sender is told when it is reached: 1,024 messages,
-//     besides those an actor has taken up to handle, at most as many.
+//     besides those an actor has taken up to handle, at most as many, and what PostWait of other procs
+//     has sent: at most 8 MiB of each. For one process 8 MiB may wait to leave, then it is ErrBacklog.
+//   - DEL-7: nobody waits for a slow actor but those who chose to, by a call or PostWait. Answers are
+//     never refused for want of room.
 //   - DEL-8: mail left in a stopped actor comes back; a call whose callee or its proc is found dead
-//     fails at once, with the event that ended it.
-//   - DEL-10: messages of plain NATS clients are checked, counted and answered in kind.
+//     fails at once, with the event that ended it, after what the callee said before. When a caller gives
+//     up, its message's Context ends, or it is not handled at all.
+//   - DEL-10: messages of plain NATS clients are checked, counted and answered in kind; each client may
+//     send 20,000 a second.
 //
 // Handlers may block; others do not wait for them. An actor that calls waits on its own turn, so two
 // actors that call each other wait for their deadlines; Context.Go does work off the turn and Defer

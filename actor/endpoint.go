@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/castnet-io/castnet/internal/wire"
 	"github.com/castnet-io/castnet/subjects"
@@ -147,10 +148,10 @@ type bound[M, R any] struct {
 
 // argument is a message that is not known to be an M as one. What is not what the endpoint takes is
 // the sender's fault.
-func (b *bound[M, R]) argument(target subjects.ActorID, d *Delivery) (M, error) {
+func (b *bound[M, R]) argument(target subjects.ActorID, d *Delivery, unknown *atomic.Uint64) (M, error) {
 	if !d.Local {
 		var m M
-		err := d.Format.Decode(d.Raw, &m)
+		err := d.Format.DecodeCounting(d.Raw, &m, unknown)
 		if err != nil {
 			err = errorf(CodeBadMessage, target.String(), b.name, "takes %s: %v", b.in, err)
 		}
@@ -163,12 +164,12 @@ func (b *bound[M, R]) argument(target subjects.ActorID, d *Delivery) (M, error) 
 	return m, nil
 }
 
-type decodeFunc func(format wire.Format, raw []byte) (any, error)
+type decodeFunc func(format wire.Format, raw []byte, unknown *atomic.Uint64) (any, error)
 
 // decoder reads a T.
-func decoder[T any](format wire.Format, raw []byte) (any, error) {
+func decoder[T any](format wire.Format, raw []byte, unknown *atomic.Uint64) (any, error) {
 	var v T
-	if err := format.Decode(raw, &v); err != nil {
+	if err := format.DecodeCounting(raw, &v, unknown); err != nil {
 		return nil, err
 	}
 	return v, nil

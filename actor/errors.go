@@ -34,6 +34,7 @@ const (
 	CodeCascade     Code = 19 // the actor did not survive the end of another: its child, or one it is linked to
 	CodeExpired     Code = 20 // its time was over before it reached the actor
 	CodeBacklog     Code = 21 // too much waits for that process already
+	CodeTooMany     Code = 22 // a plain NATS client sends more than it may
 )
 
 // Error is what every verb returns when a message has no value for an answer. Compare with the
@@ -69,6 +70,7 @@ var (
 	ErrInvalid     = &Error{Code: CodeInvalid, Text: "invalid"}
 	ErrExpired     = &Error{Code: CodeExpired, Text: "expired"}
 	ErrBacklog     = &Error{Code: CodeBacklog, Text: "too much waits for the process"}
+	ErrTooMany     = &Error{Code: CodeTooMany, Text: "too many messages"}
 )
 
 func (e *Error) Error() string {
@@ -106,7 +108,7 @@ func (e *Error) Unwrap() error { return e.cause }
 func (e *Error) Undeliverable() bool {
 	switch e.Code {
 	case CodeNoActor, CodeNoEndpoint, CodeBadMessage, CodeMailboxFull, CodeStopped, CodeFailed, CodeNoProc,
-		CodeTooLarge, CodeUnavailable, CodeInvalid, CodePortGone, CodeExpired, CodeBacklog:
+		CodeTooLarge, CodeUnavailable, CodeInvalid, CodePortGone, CodeExpired, CodeBacklog, CodeTooMany:
 		return !e.Ran
 	}
 	return e.sure
@@ -149,11 +151,11 @@ func (e *Error) httpCode() int {
 		return 404
 	case CodeBadMessage, CodeInvalid:
 		return 400
-	case CodeMailboxFull:
+	case CodeMailboxFull, CodeBacklog, CodeTooMany:
 		return 429
 	case CodeStopped, CodeFailed, CodeProcDead, CodePortGone:
 		return 410
-	case CodeDeadline:
+	case CodeDeadline, CodeExpired:
 		return 408
 	case CodeTooLarge:
 		return 413

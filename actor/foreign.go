@@ -50,6 +50,10 @@ func (p *Proc) Foreign(actor, port string, m ForeignMessage) {
 		p.undeliverable(&d, errorf(CodeBadMessage, actor, port, "%v", err))
 		return
 	}
+	if !p.meters.admit(m.From) {
+		p.undeliverable(&d, errorf(CodeTooMany, actor, port, "%s sends more than %d messages a second", m.From, foreignRate))
+		return
+	}
 	p.Deliver(d)
 }
 

@@ -146,7 +146,7 @@ func (l *laneOf[M, R]) post(in *instance, lt *letter[M, R]) {
 	lt.far.take()
 	if lt.delivery != nil {
 		var err error
-		if lt.m, err = l.b.argument(in.id(), lt.delivery); err != nil { // the sender's fault: the actor is left alone
+		if lt.m, err = l.b.argument(in.id(), lt.delivery, &in.proc.counts.unknown); err != nil { // the sender's fault: the actor is left alone
 			in.proc.undeliverable(lt.delivery, err)
 			return
 		}
@@ -190,7 +190,7 @@ func (l *laneOf[M, R]) ask(in *instance, lt *letter[M, R]) {
 
 // deliver handles a message that came by the bus, or in another type than the endpoint's.
 func (l *laneOf[M, R]) deliver(in *instance, d *Delivery) {
-	m, err := l.b.argument(in.id(), d)
+	m, err := l.b.argument(in.id(), d, &in.proc.counts.unknown)
 	if err != nil { // the sender's fault: the actor is left alone
 		in.proc.undeliverable(d, err)
 		return

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/castnet-io/castnet/internal/wire"
 	"github.com/castnet-io/castnet/subjects"
@@ -21,6 +22,8 @@ type Incoming struct {
 	Envelope wire.Envelope
 	Local    bool
 	Value    any // valid when Local: the message itself, which never left the process
+
+	unknown *atomic.Uint64 // counts bodies with unknown fields
 }
 
 // Answer reads an incoming Value or Failure.
@@ -28,7 +31,7 @@ func (in Incoming) Answer() Answer {
 	if in.Envelope.Kind == wire.Failure {
 		return Answer{Err: FromWire(in.Envelope.Body)}
 	}
-	return Answer{Value: encoded(in.Envelope.Body)}
+	return Answer{Value: encoded{in.Envelope.Body, in.unknown}}
 }
 
 // Open reads an answer of type R on the goroutine that waited for it.
@@ -217,7 +220,7 @@ func read[T any](at RawPort, in Incoming) (T, error) {
 	case in.Envelope.Kind != wire.Message:
 		return zero, errorf(CodeBadMessage, at.ID().Actor.String(), at.key.port, "the port takes messages, got an answer")
 	case !in.Local:
-		if err := wire.Unmarshal(in.Envelope.Body, &v); err != nil {
+		if err := wire.UnmarshalCounting(in.Envelope.Body, &v, in.unknown); err != nil {
 			return zero, errorf(CodeBadMessage, at.ID().Actor.String(), at.key.port, "%v", err)
 		}
 	}

@@ -59,6 +59,7 @@ type Proc struct {
 	turns    workers
 	epoch    time.Time
 	seats    *seats
+	meters   meters
 	scratch  sync.Pool // of *[]byte, to encode into
 	nextPort atomic.Uint64
 	counts   counters
@@ -107,11 +108,12 @@ func NewProc(ctx context.Context, o Options) (*Proc, error) {
 		watchers: map[*watcher]struct{}{}, observers: map[*func(Event)]struct{}{}, values: map[any]any{},
 	}
 	p.seats = newSeats(p.now)
+	p.meters.now = p.now
 	p.roots = roots{family: newFamily(OneForOne), alarms: map[*time.Timer]struct{}{}}
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("start proc %s: %w", o.ID, err)
 	}
-	p.links = link.Open(link.Options{Self: p.self, Space: p.space, Bus: o.Bus, Handler: linked{p}, Config: o.Links})
+	p.links = link.Open(link.Options{Self: p.self, Space: p.space, Bus: o.Bus, Handler: linked{p}, Config: o.Links, Unknown: &p.counts.unknown})
 	for _, s := range []struct {
 		conn    *bus.Conn
 		subject string

@@ -109,7 +109,7 @@ func (p *Proc) route(actor, name string, from subjects.ActorID, e wire.Envelope)
 		p.counts.late.Add(1)
 		return
 	}
-	if err := pt.recv(Incoming{From: from, Envelope: e}); err != nil {
+	if err := pt.recv(Incoming{From: from, Envelope: e, unknown: &p.counts.unknown}); err != nil {
 		p.undeliverable(&Delivery{Actor: actor, Port: name, From: from}, err)
 	}
 }
@@ -185,7 +185,7 @@ func (b *inbound) deliver(p *Proc, in *link.Inbound) error {
 		return nil
 	}
 	if pt := p.findPort(e.Actor, e.Port); pt != nil {
-		err := pt.recv(Incoming{From: b.from, Envelope: *e})
+		err := pt.recv(Incoming{From: b.from, Envelope: *e, unknown: &p.counts.unknown})
 		if err == nil {
 			p.links.Taken(in.From, in.Wait)
 		}

@@ -194,7 +194,7 @@ func (in *instance) begin(ctx *Context) {
 	var err error
 	b := in.birth
 	if b.Params == nil && b.Raw != nil {
-		b.Params, err = in.def.params(wire.CBOR, b.Raw)
+		b.Params, err = in.def.params(wire.CBOR, b.Raw, &in.proc.counts.unknown)
 		if err != nil {
 			err = errBadParams{err}
 		}

@@ -61,7 +61,7 @@ func (e Endpoint[A, M, R]) Post(ctx context.Context, to Ref[A], m M) error {
 }
 
 // PostWait is Post that waits for room when the mailbox is full, at most until ctx ends (without a
-// deadline: 30 s). To an actor in another proc it waits while 1 MiB of such messages, to all actors
+// deadline: 30 s). To an actor in another proc it waits while 8 MiB of such messages, to all actors
 // there, are not taken up; they enter a full mailbox. An actor that waits does so on its turn: two that
 // wait for each other wait for their deadlines.
 func (e Endpoint[A, M, R]) PostWait(ctx context.Context, to Ref[A], m M) error {

@@ -35,7 +35,7 @@
 //
 //	p.<mesh>.<r>.<actor>.<port>.<from>              a message to one port of one actor
 //	k.<mesh>.<actor>.<port>.<where>.<from>          a cast to the procs of a proc mesh
-//	f.<process>.<from>                              a frame: many messages of one link
+//	f.<process>.<from>                              a packet of one link: many messages, or a repair
 //	c.<process>.<from>                              the control lane of a process
 //	h.<host>.<verb>.<from>                          request/reply with a host agent; "any" for each of them
 //	cast.<meshname>.<actor>.<endpoint>.<from>       a cast by any NATS client, through the gateway

@@ -43,6 +43,7 @@ type Options struct {
 	Bus     *bus.Bus
 	Handler Handler
 	Config  Config
+	Unknown *atomic.Uint64 // counts control packets with fields that this build does not know; may be nil
 }
 
 // Links are all links of a process: a Core and the goroutines that move its bytes and its time. All

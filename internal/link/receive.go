@@ -290,7 +290,7 @@ func (l *Links) receiveControl(m bus.Msg, s subjects.Subject) error {
 	if err != nil {
 		return err
 	}
-	kind, body, err := wire.DecodeControl(m.Data)
+	kind, body, err := wire.DecodeControlCounting(m.Data, l.o.Unknown)
 	if err != nil {
 		return err
 	}

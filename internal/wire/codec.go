@@ -179,6 +179,14 @@ func UnmarshalCounting(data []byte, v any, unknown *atomic.Uint64) error {
 	return modes.body.unmarshal(data, v, unknown)
 }
 
+// DecodeCounting is Decode, and counts CBOR with unknown fields as UnmarshalCounting does.
+func (f Format) DecodeCounting(data []byte, v any, unknown *atomic.Uint64) error {
+	if f == CBOR {
+		return UnmarshalCounting(data, v, unknown)
+	}
+	return f.Decode(data, v)
+}
+
 // UnmarshalControl is UnmarshalCounting for what castnet says itself, with narrower limits.
 func UnmarshalControl(data []byte, v any, unknown *atomic.Uint64) error {
 	return modes.control.unmarshal(data, v, unknown)
