@@ -28,12 +28,12 @@ const (
 
 // Cast takes one number for all members and makes one packet ready (LINK-7). A member whose link has
 // something queued or no credit, or for which the packet is too large, gets the message by itself. An
-// error of a member says that nothing was sent to it.
+// error of a member says that nothing was sent to it, and err that nothing was sent at all.
 func (c *Core) Cast(now Instant, k *Cast) (failed map[int]error, err error) {
 	if k.Until == 0 {
 		k.Until = now + Instant(c.cfg.Deadline)
 	}
-	size := len(k.Envelope.Body) + packetCost + margin
+	size := k.Envelope.Len() + packetCost + margin
 	fits := size+castHead(len(k.Members)) <= c.chunkSize()+margin
 	c.prevs = slices.Grow(c.prevs[:0], len(k.Members))[:len(k.Members)]
 	prevs := c.prevs
@@ -62,11 +62,7 @@ func (c *Core) Cast(now Instant, k *Cast) (failed map[int]error, err error) {
 		if prevs[i] != Left {
 			continue
 		}
-		e := *k.Envelope
-		if e.Ext, err = k.Alone(i); err != nil {
-			return nil, err
-		}
-		if err := c.Send(now, m, &e, k.Mark, k.Until); err != nil {
+		if err := c.castAlone(now, k, i, m); err != nil {
 			if failed == nil {
 				failed = map[int]error{}
 			}
@@ -74,6 +70,15 @@ func (c *Core) Cast(now Instant, k *Cast) (failed map[int]error, err error) {
 		}
 	}
 	return failed, nil
+}
+
+// castAlone sends a cast to one member by itself.
+func (c *Core) castAlone(now Instant, k *Cast, i int, m *Target) (err error) {
+	e := *k.Envelope
+	if e.Ext, err = k.Alone(i); err != nil {
+		return err
+	}
+	return c.Send(now, m, &e, k.Mark, k.Until)
 }
 
 // castHead is room for what a cast says of its members, when their links are in different states.

@@ -55,6 +55,9 @@ const all = int(^uint(0) >> 1)
 
 // OnState takes what the receiver of the link to p says it has. An error says that it cannot be true.
 func (c *Core) OnState(now Instant, p *Peer, s *wire.StateOf) error {
+	if c.deaf(p) {
+		return nil
+	}
 	c.alive(now, p)
 	if err := c.check(p, &s.Progress); err != nil {
 		return err
@@ -103,10 +106,7 @@ func (c *Core) progressed(now Instant, p *Peer, k *wire.Progress) {
 		c.reuse(it.f)
 	}
 	if gone > 0 {
-		clear(o.sent[:gone])
-		if o.sent = o.sent[gone:]; len(o.sent) == 0 {
-			o.sent = nil
-		}
+		o.forget(gone)
 		o.acked = k.Acked
 		o.beatGap = 0
 		o.beatAt = now + Instant(c.rto(o))
@@ -114,6 +114,22 @@ func (c *Core) progressed(now Instant, p *Peer, k *wire.Progress) {
 	}
 	c.roomFor(p)
 	c.toTurn(p)
+}
+
+// keepSent is how much room for packets a link at rest keeps.
+const keepSent = 8
+
+// forget drops the first packets that have left.
+func (o *outgoing) forget(n int) {
+	clear(o.sent[:n])
+	switch {
+	case n < len(o.sent):
+		o.sent = o.sent[n:]
+	case cap(o.sent) <= keepSent:
+		o.sent = o.sent[:0]
+	default:
+		o.sent = nil
+	}
 }
 
 // drop ends what a link keeps of a packet.

@@ -82,7 +82,7 @@ func (c *Core) Arrive(now Instant, p *Peer, a Arrival) (Arrival, bool) {
 	case opens:
 		c.openIn(p, a.N)
 	case in.start == 0 && (a.Settled || a.Prev <= in.last):
-		c.refuse(p, a.N, fmt.Sprintf("packet %d continues a link that is not open", a.N))
+		c.notOpen(p, a.N, fmt.Sprintf("packet %d continues a link that is not open", a.N))
 		return a, false
 	case a.Settled || a.Prev == in.last:
 	case a.Prev < in.last:
@@ -240,7 +240,7 @@ func (c *Core) Done(now Instant, p *Peer, a Arrival, refused []wire.Refusal) (Ar
 	}
 	news := len(in.refused) > known
 	switch {
-	case in.unsaid >= c.cfg.AckEvery, in.taken-in.said >= c.window()/4, known == 0 && news:
+	case in.unsaid >= c.cfg.AckEvery, in.taken-in.said >= c.sayEvery(in), known == 0 && news:
 		c.state(now, p)
 	case news:
 		c.say(p, now+Instant(c.cfg.AckDelay)/4)

@@ -52,6 +52,7 @@ type Links struct {
 	o     Options
 	self  string
 	epoch time.Time
+	large int // bytes from which on a message surely leaves in parts
 
 	mu      sync.Mutex // guards the fields below; held for no wait
 	core    *Core
@@ -82,6 +83,7 @@ func Open(o Options) *Links {
 		core: NewCore(o.Config, o.Bus.Data().MaxPayload()), rooms: map[*Peer]chan struct{}{},
 		wake: make(chan struct{}, 1), errands: make(chan struct{}, 1), done: make(chan struct{}),
 	}
+	l.large = l.core.cfg.ChunkSize
 	l.lastAt.Store(-int64(time.Second))
 	l.timer = time.AfterFunc(time.Hour, l.tick)
 	l.timer.Stop()
@@ -180,6 +182,10 @@ func (l *Links) Unnamed(to subjects.PortID) *Target {
 
 // Send queues a message; nil says that it will have a fate. See Core.Send.
 func (l *Links) Send(to *Target, e *wire.Envelope, m Mark, until Instant) error {
+	var whole []byte
+	if e.Len() > l.large { // not under the lock: it may be 64 MiB
+		whole = Whole(to, e)
+	}
 	l.mu.Lock()
 	if l.closed {
 		l.mu.Unlock()
@@ -190,7 +196,7 @@ func (l *Links) Send(to *Target, e *wire.Envelope, m Mark, until Instant) error 
 	if !awake || e.TTL != 0 { // else the flusher has just looked at the clock
 		now = l.now()
 	}
-	err := l.core.Send(now, to, e, m, until)
+	err := l.core.SendWhole(now, to, e, whole, m, until)
 	l.setTimer()
 	l.mu.Unlock()
 	switch {

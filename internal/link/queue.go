@@ -8,10 +8,16 @@ import (
 	"github.com/castnet-io/castnet/internal/wire"
 )
 
-// Send queues a message. e is not kept, nor is what it refers to. until is when its fate must be known;
-// 0 stands for the default. An error says that it was not queued; with Full, Room says when it may be
-// tried again. An answer is never refused for want of room (DEL-7).
+// Send queues a message. e, whose target is set, is not kept, nor is what it refers to. until is when its
+// fate must be known; 0 stands for the default. An error says that it was not queued; with Full, Room
+// says when it may be tried again. An answer is never refused for want of room (DEL-7).
 func (c *Core) Send(now Instant, to *Target, e *wire.Envelope, m Mark, until Instant) error {
+	return c.SendWhole(now, to, e, nil, m, until)
+}
+
+// SendWhole is Send for a message that was written already, as Whole does, when it is so large that it
+// leaves in parts: then whole is kept. Nil for others.
+func (c *Core) SendWhole(now Instant, to *Target, e *wire.Envelope, whole []byte, m Mark, until Instant) error {
 	p := to.Peer
 	o := &p.out
 	if err := c.admits(now, p, e); err != nil {
@@ -28,7 +34,7 @@ func (c *Core) Send(now Instant, to *Target, e *wire.Envelope, m Mark, until Ins
 	if f := o.roomy(e); f != nil && len(f.buf)+e.Size() < headroom+c.packetSize() {
 		c.append(now, p, f, e, to, &m, until)
 	} else {
-		c.enqueue(p, &message{to: to, env: *e, mark: m, until: until, at: now})
+		c.enqueue(p, &message{to: to, env: *e, whole: whole, mark: m, until: until, at: now})
 	}
 	o.deadline = soonest(o.deadline, until)
 	c.watch(p, until)
@@ -46,11 +52,12 @@ func (o *outgoing) roomy(e *wire.Envelope) *frame {
 
 // append adds a message to a frame of the queue.
 func (c *Core) append(now Instant, p *Peer, f *frame, e *wire.Envelope, to *Target, m *Mark, until Instant) {
-	before := f.size()
-	if e.TTL > 0 {
-		e.TTL = max(e.TTL+f.age(now), 1) // 0 would be none
+	before, ttl := f.size(), e.TTL
+	if ttl > 0 {
+		e.TTL = max(ttl+f.age(now), 1) // 0 would be none
 	}
 	f.add(e, to, m, until)
+	e.TTL = ttl
 	c.grow(p, f.size()-before)
 }
 
@@ -161,12 +168,21 @@ func (c *Core) push(p *Peer, f *frame) {
 	p.out.queue = append(p.out.queue, f)
 }
 
+// Whole writes a message that leaves in parts.
+func Whole(to *Target, e *wire.Envelope) []byte {
+	e.Actor, e.Port = to.Actor, to.Port
+	return e.Append(make([]byte, 0, e.Size()), false)
+}
+
 // transfer queues a message that leaves in parts.
 func (c *Core) transfer(p *Peer, m *message) {
 	o := &p.out
 	o.chunks++
+	if m.whole == nil {
+		m.whole = Whole(m.to, &m.env)
+	}
 	t := &transfer{
-		id: o.chunks, to: m.to, sender: m.env.Sender, env: m.env.Append(make([]byte, 0, m.env.Size()), false),
+		id: o.chunks, to: m.to, sender: m.env.Sender, env: m.whole,
 		after: o.frames, mark: m.mark, until: m.until, made: m.at, waiting: m.waiting,
 	}
 	if m.env.Wait {

@@ -205,18 +205,24 @@ func (k *letters) deliver(l *Links, p *Peer, skip []int) (refused []wire.Refusal
 // letter delivers one message; gave is false when it did not come to the handler as it is.
 func (l *Links) letter(in *Inbound, k *letters, skip bool) (why []byte, gave bool) {
 	e := in.Envelope
-	wait := waitCost(e) // of the last part: of the whole
+	in.Wait = 0
+	if e.Wait {
+		in.Wait = waitCost(e) // of the last part: of the whole
+	}
 	if e.Kind == wire.Chunk {
 		whole, err := l.chunk(in.From, e)
-		if err != nil {
-			return l.tooLarge(e, err), false
-		}
-		if whole == nil {
+		if err == nil && whole == nil {
 			return nil, false
 		}
-		es := wire.NewEnvelopes(whole)
-		if _, ok := es.Next(e); !ok || e.Kind == wire.Chunk {
-			return l.tooLarge(e, fmt.Errorf("its parts make no message: %w", es.Err())), false
+		if err == nil {
+			es := wire.NewEnvelopes(whole)
+			if _, ok := es.Next(e); !ok || e.Kind == wire.Chunk {
+				err = fmt.Errorf("its parts make no message: %w", es.Err())
+			}
+		}
+		if err != nil {
+			l.Taken(in.From, in.Wait)
+			return l.tooLarge(e, err), false
 		}
 		in.Same = false
 	}
@@ -225,10 +231,6 @@ func (l *Links) letter(in *Inbound, k *letters, skip bool) (why []byte, gave boo
 	}
 	if e.TTL > 0 {
 		e.TTL = max(e.TTL-k.age, time.Millisecond)
-	}
-	in.Wait = 0
-	if e.Wait {
-		in.Wait = wait
 	}
 	if skip {
 		l.Taken(in.From, in.Wait)

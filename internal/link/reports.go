@@ -18,6 +18,15 @@ func (c *Core) window() uint64 {
 	return uint64(min(c.cfg.Window, max(share, packetCost)))
 }
 
+// sayEvery is how many bytes are acknowledged at once: a part of what the sender may have on the way,
+// which knows of no window yet when nothing was said since it opened the link.
+func (c *Core) sayEvery(in *incoming) uint64 {
+	if in.said == 0 {
+		return min(c.window(), uint64(c.cfg.Opening)) / 4
+	}
+	return c.window() / 4
+}
+
 func (c *Core) progress(in *incoming) wire.Progress {
 	return wire.Progress{Acked: in.acked, Taken: in.taken, Window: c.window(), Waited: in.waited}
 }
@@ -104,6 +113,11 @@ func (c *Core) silent(p *Peer) Instant { return p.heard + Instant(c.cfg.Silence)
 // refuse tells a peer that what it sends cannot be, and that its link is over.
 func (c *Core) refuse(p *Peer, n uint64, text string) {
 	c.stats.Malformed++
+	c.notOpen(p, n, text)
+}
+
+// notOpen tells a peer that its link is over, which it may not have heard.
+func (c *Core) notOpen(p *Peer, n uint64, text string) {
 	c.control(p, wire.Break, wire.BreakOf{N: n, Text: bounded(text)})
 }
 
@@ -128,7 +142,7 @@ func (c *Core) OnBeat(now Instant, p *Peer, n, acked uint64) {
 	}
 	c.alive(now, p)
 	if acked > in.last || in.start == 0 && n <= in.last {
-		c.refuse(p, n, fmt.Sprintf("the link that packet %d is of is not open any more", n))
+		c.notOpen(p, n, fmt.Sprintf("the link that packet %d is of is not open any more", n))
 		return
 	}
 	in.top, in.missAt = n, now // also when it is less than somebody claimed before
@@ -166,7 +180,7 @@ func (c *Core) OnQuery(now Instant, p *Peer, q *wire.QueryOf) {
 		c.state(now, p)
 	case len(q.Indexes)%2 != 0 || len(q.Indexes) == 0:
 		c.stats.Malformed++
-	case len(in.tombs) >= c.cfg.Refusals && was == nil || len(was) >= 2*c.cfg.Refusals: // then it cannot be known
+	case len(in.tombs) >= c.cfg.Refusals && was == nil || len(was)+len(q.Indexes) > 2*c.cfg.Refusals: // then it cannot be known
 	default:
 		if in.tombs == nil {
 			in.tombs = map[uint64][]int{}

@@ -26,6 +26,7 @@ type transfer struct {
 type message struct {
 	to      *Target
 	env     wire.Envelope
+	whole   []byte // it, written, when it is to leave in parts; nil: not yet
 	mark    Mark
 	until   Instant
 	at      Instant // when it was sent: what its remaining time counts from
