@@ -61,6 +61,9 @@ type Links struct {
 	rooms   map[*Peer]chan struct{}
 	closed  bool
 
+	performing sync.Mutex // who holds it does what the Core wants done, in order
+	effects    []Effect   // guarded by performing
+
 	publishing sync.Mutex // LINK-1: who holds it publishes, in the order of the numbers
 	wanted     atomic.Bool
 	lastAt     atomic.Int64 // when something was published last
@@ -279,6 +282,7 @@ func (l *Links) Flush(ctx context.Context) error {
 	l.mu.Unlock()
 	select {
 	case <-b.Done():
+		l.errand() // the fates are told, too
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)

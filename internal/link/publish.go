@@ -63,6 +63,7 @@ func (l *Links) publishAll() (sent int) {
 		}
 		now := l.now()
 		pub, ok := l.core.Next(now)
+		l.setTimer() // what has left is missed when nobody acknowledges it
 		l.mu.Unlock()
 		if !ok {
 			return sent
@@ -97,20 +98,23 @@ func (l *Links) publish(pub Publish) {
 
 // errander does what the Core wants done, besides publishing packets.
 func (l *Links) errander() {
-	var effects []Effect
 	for {
 		select {
 		case <-l.done:
 			return
 		case <-l.errands:
-			effects = l.take(effects[:0])
-			l.perform(effects)
+			l.errand()
 		}
 	}
 }
 
-// errand is the last of the errander, when that has ended.
-func (l *Links) errand() { l.perform(l.take(nil)) }
+// errand does what there is to be done; when it returns, what was to be done before has been.
+func (l *Links) errand() {
+	l.performing.Lock()
+	defer l.performing.Unlock()
+	l.effects = l.take(l.effects[:0])
+	l.perform(l.effects)
+}
 
 func (l *Links) take(into []Effect) []Effect {
 	l.mu.Lock()

@@ -13,8 +13,9 @@ type StateOf struct {
 	// Missing asks for the packets of the link after the first number up to the second; 0, 0: none.
 	After uint64 `cbor:"2,keyasint,omitempty"`
 	Upto  uint64 `cbor:"3,keyasint,omitempty"`
-	// Refused are the messages up to Progress.Acked that entered no mailbox and that the sender has
-	// not confirmed. Refusals of a link are counted; First is the number of the first here.
+	// Refused are messages that entered no mailbox, the oldest that the sender has not confirmed: among
+	// them all of packets up to Progress.Acked. Refusals of a link are counted; First is the number of the
+	// first here.
 	First   uint64    `cbor:"4,keyasint,omitempty"`
 	Refused []Refusal `cbor:"5,keyasint,omitempty"`
 }

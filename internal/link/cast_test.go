@@ -1,0 +1,141 @@
+package link
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/internal/wire"
+)
+
+// cast sends to members, and returns what was said of each in the packet for all.
+func (b *bench) cast(body int, members ...*Target) (prevs []uint64, failed map[int]error) {
+	b.t.Helper()
+	failed, err := b.core.Cast(b.now, &Cast{
+		Subject: "k", Members: members,
+		Envelope: &wire.Envelope{Kind: wire.Cast, Sender: "s", Body: make([]byte, body)},
+		Head: func(all []uint64) ([]byte, error) {
+			prevs = append(prevs, all...)
+			return []byte("all"), nil
+		},
+		Alone: func(int) ([]byte, error) { return []byte("alone"), nil },
+		Mark:  Mark{Type: "cast"},
+	})
+	require.NoError(b.t, err)
+	return prevs, failed
+}
+
+func TestLINK7_aCastTakesOneNumberAndSaysWhatEachMemberHasSeen(t *testing.T) {
+	b := newBench(t, Config{})
+	others := b.others(2)
+	b.post("before")
+	b.leave()
+	prevs, failed := b.cast(10, b.to, others[0], others[1])
+	require.Empty(t, failed)
+	require.Equal(t, []uint64{1, 0, 0}, prevs)
+	require.Equal(t, [][2]uint64{{2, 0}}, b.links())
+	b.acked(2)
+	prevs, _ = b.cast(10, b.to, others[0])
+	require.Equal(t, []uint64{Settled, 2}, prevs)
+	b.links()
+	b.post("after")
+	require.Equal(t, [][2]uint64{{4, 3}}, b.links(), "casts and messages share one order")
+}
+
+func TestLINK7_aMemberThatMissedACastIsRepairedAlone(t *testing.T) {
+	b := newBench(t, Config{})
+	others := b.others(2)
+	b.cast(10, b.to, others[0], others[1])
+	all := b.leave()[0]
+	require.Equal(t, "k", all.subject)
+	require.NoError(t, b.core.OnState(b.now, others[0].Peer, &wire.StateOf{Upto: 1}))
+	again := b.leave()
+	require.Len(t, again, 1)
+	require.Equal(t, wire.Head{Kind: wire.Repair, N: 1}, again[0].Head)
+	require.Same(t, others[0].Peer, again[0].to)
+	require.Greater(t, again[0].size, all.size, "it has the whole packet, and where it was published")
+}
+
+func TestLINK7_nobodyWaitsForAMemberThatCannotTakeACast(t *testing.T) {
+	b := newBench(t, Config{Opening: 5000})
+	others := b.others(4)
+	require.NoError(t, b.core.Send(b.now, others[0], &wire.Envelope{Kind: wire.Message, Sender: "s", Body: make([]byte, 4700)}, Mark{}, 0))
+	b.leave() // it has no credit left
+	require.NoError(t, b.core.Send(b.now, others[1], &wire.Envelope{Kind: wire.Message, Sender: "s", Body: []byte("waits")}, Mark{}, 0))
+	b.core.Die(b.now, others[2].Peer, errors.New("dead"))
+	prevs, failed := b.cast(500, b.to, others[0], others[1], others[2], others[3])
+	require.Equal(t, []uint64{0, Left, Left, Left, 0}, prevs)
+	require.Len(t, failed, 1)
+	require.EqualError(t, failed[3], "dead")
+	left := b.leave()
+	require.Len(t, left, 2, "and one waits for credit")
+	require.Equal(t, "k", left[0].subject)
+	require.Len(t, left[1].bodies, 2, "alone, behind what waited")
+	require.Len(t, others[0].Peer.out.queue, 1)
+}
+
+func TestLINK7_aCastThatFitsNoPacketGoesToEachAlone(t *testing.T) {
+	b := newBench(t, Config{})
+	other := b.others(1)[0]
+	prevs, failed := b.cast(300<<10, b.to, other)
+	require.Empty(t, prevs)
+	require.Empty(t, failed)
+	require.Len(t, b.peer.out.transfers, 1)
+	require.Len(t, other.Peer.out.transfers, 1)
+
+	b = newBench(t, Config{})
+	b.core.Limit(6000)
+	_, err := b.core.Cast(b.now, &Cast{
+		Subject: "k", Members: []*Target{b.to}, Envelope: &wire.Envelope{Kind: wire.Cast, Sender: "s"},
+		Head:  func([]uint64) ([]byte, error) { return make([]byte, 7000), nil },
+		Alone: func(int) ([]byte, error) { return []byte("alone"), nil },
+	})
+	require.NoError(t, err)
+	left := b.leave()
+	require.Len(t, left, 1)
+	require.Equal(t, "p.a", left[0].subject, "for what must be said of its members does not fit either")
+}
+
+func TestLINK7_aCastThatCannotBeWrittenTakesNoNumber(t *testing.T) {
+	b := newBench(t, Config{})
+	broken := errors.New("no header")
+	_, err := b.core.Cast(b.now, &Cast{
+		Members: []*Target{b.to}, Envelope: &wire.Envelope{Kind: wire.Cast},
+		Head: func([]uint64) ([]byte, error) { return nil, broken },
+	})
+	require.ErrorIs(t, err, broken)
+	b.core.Down()
+	failed, err := b.core.Cast(b.now, &Cast{
+		Members: []*Target{b.to}, Envelope: &wire.Envelope{Kind: wire.Cast},
+		Alone: func(int) ([]byte, error) { return nil, broken },
+	})
+	require.NoError(t, err)
+	require.ErrorIs(t, failed[0], broken)
+	b.core.Up(b.now, testLimit)
+	b.post("first")
+	require.Equal(t, [][2]uint64{{1, 0}}, b.links())
+}
+
+func TestLINK7_eachMemberOfACastHasAFate(t *testing.T) {
+	b := newBench(t, Config{Deadline: time.Second})
+	others := b.others(3)
+	b.cast(10, b.to, others[0], others[1], others[2])
+	b.leave()
+	barrier := b.core.Barrier()
+	b.acked(1)
+	refused := []wire.Refusal{{N: 1, Count: 1, Why: []byte("no")}}
+	require.NoError(t, b.core.OnState(b.now, others[0].Peer, &wire.StateOf{Progress: wire.Progress{Acked: 1}, Refused: refused}))
+	b.after(1100 * time.Millisecond)
+	b.core.OnVerdict(others[1].Peer, &wire.QueryOf{N: 1, Indexes: []int{0, 1}})
+	require.Equal(t, []string{"cast never", "cast never"}, b.told())
+	select {
+	case <-barrier.Done():
+		require.Fail(t, "one member has none")
+	default:
+	}
+	b.after(time.Second)
+	require.Equal(t, []string{"cast unknown"}, b.told())
+	<-barrier.Done()
+}

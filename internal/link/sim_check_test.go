@@ -1,0 +1,234 @@
+package link
+
+// barrier is one that was made when so many records were.
+type barrier struct {
+	b      *Barrier
+	before int
+}
+
+// pollBarriers checks that what a barrier waited for has its fate.
+func (w *world) pollBarriers(p *proc) {
+	kept := p.barrier[:0]
+	for _, b := range p.barrier {
+		select {
+		case <-b.b.Done():
+			w.counts.Barriers++
+			w.history.settled(w, p, b.before, "at a barrier")
+		default:
+			kept = append(kept, b)
+		}
+	}
+	p.barrier = kept
+}
+
+// audit checks what a Core counts against what it holds (DEL-6).
+func (w *world) audit() {
+	w.counts.Audits++
+	for _, p := range w.procs {
+		if !p.alive {
+			continue
+		}
+		queued, assembled, pieced, senders := 0, 0, 0, 0
+		for i, peer := range p.peers {
+			if peer == nil {
+				continue
+			}
+			queued += w.auditOut(p, peer)
+			assembled += w.auditIn(p, peer)
+			pieced += len(peer.in.pieces.buf)
+			if peer.in.start != 0 {
+				senders++
+			}
+			w.auditCredit(p, peer, w.procs[i])
+		}
+		if queued != p.core.queued || assembled != p.core.assembled || pieced != p.core.pieced || senders != p.core.senders {
+			w.fail("%d counts %d bytes queued, %d assembled, %d senders: it holds %d, %d, %d", p.index,
+				p.core.queued, p.core.assembled, p.core.senders, queued, assembled, senders)
+		}
+		if max(assembled, pieced) > w.cfg.Assembly {
+			w.fail("DEL-6: %d holds %d bytes of unfinished messages", p.index, assembled)
+		}
+	}
+}
+
+func (w *world) auditOut(p *proc, peer *Peer) int {
+	o := &peer.out
+	size := 0
+	for _, f := range o.queue {
+		size += f.size()
+	}
+	for _, t := range o.transfers {
+		size += len(t.env) - t.at
+		for i := range t.followers {
+			size += t.followers[i].size()
+		}
+	}
+	if size != o.size {
+		w.fail("%d counts %d bytes queued, and holds %d", p.index, o.size, size)
+	}
+	for i := 1; i < len(o.sent); i++ {
+		if o.sent[i].n <= o.sent[i-1].n || o.sent[i].prev != o.sent[i-1].n {
+			w.fail("%d: packet %d follows %d", p.index, o.sent[i].n, o.sent[i-1].n)
+		}
+	}
+	return size
+}
+
+func (w *world) auditIn(p *proc, peer *Peer) (assembled int) {
+	in := &peer.in
+	parked := 0
+	for _, a := range in.parked {
+		parked += a.Size
+	}
+	if parked != in.parkedSize || parked > w.cfg.ParkedSize || len(in.parked) > w.cfg.Parked {
+		w.fail("DEL-6: %d holds %d packets of %d bytes that wait, and counts %d", p.index, len(in.parked), parked, in.parkedSize)
+	}
+	for _, a := range in.chunks {
+		assembled += len(a.buf)
+	}
+	if len(in.refused) > w.cfg.Refusals+w.cfg.PacketSize || len(in.tombs) > w.cfg.Refusals {
+		w.fail("DEL-6: %d holds %d refusals, %d tombstones", p.index, len(in.refused), len(in.tombs))
+	}
+	return assembled
+}
+
+// auditCredit checks that no more is on the way than its receiver has allowed. A window has room for one
+// packet.
+func (w *world) auditCredit(p *proc, peer *Peer, q *proc) {
+	if !q.alive || q.peers[p.index] == nil || len(peer.out.sent) == 0 {
+		return
+	}
+	o, in := &peer.out, &q.peers[p.index].in
+	taken, most := in.taken, uint64(w.cfg.Window)
+	switch {
+	case in.start == o.start:
+	case in.start == 0 && in.last == 0 && !q.dead[p.index]:
+		taken, most = 0, uint64(w.cfg.Opening)
+	default: // one of them does not know yet that the other has given up
+		return
+	}
+	last := o.sent[len(o.sent)-1].f.cost()
+	if o.used-taken > max(most, last) {
+		w.fail("DEL-6: %d has %d bytes on the way to %d, of at most %d", p.index, o.used-taken, q.index, max(most, last))
+	}
+	if p.waits[q.index] > 2*uint64(w.cfg.WaitWindow)+uint64(w.cfg.MaxMessage) {
+		w.fail("DEL-6: %d bytes of messages of %d wait in mailboxes of %d", p.waits[q.index], q.index, p.index)
+	}
+}
+
+// believes reports whether a process is alive and does not take another one for dead.
+func (p *proc) believes(q *proc) bool { return p.alive && !p.dead[q.index] }
+
+// checkSettled checks that links between the living hold nothing back, some time after all faults.
+func (w *world) checkSettled() {
+	for _, p := range w.procs {
+		for _, q := range w.procs {
+			if p == q || !p.believes(q) || !q.believes(p) || p.peers[q.index] == nil {
+				continue
+			}
+			if o := &p.peers[q.index].out; !o.idle() {
+				w.fail("DEL-7: %d still holds %d packets, %d frames and %d transfers for %d", p.index, len(o.sent), len(o.queue), len(o.transfers), q.index)
+			}
+		}
+	}
+}
+
+// checkEnd checks that everything has its fate and nothing is left.
+func (w *world) checkEnd() {
+	w.audit()
+	for _, p := range w.procs {
+		if !p.alive || w.failed != "" {
+			continue
+		}
+		w.history.settled(w, p, len(w.history.records), "at the end")
+		if p.core.queued+p.core.assembled+p.core.pieced != 0 {
+			w.fail("DEL-6: %d holds %d bytes queued, %d assembled at the end", p.index, p.core.queued, p.core.assembled)
+		}
+		if len(p.barrier) > 0 || len(p.waiting) > 0 {
+			w.fail("DEL-7: %d barriers and %d senders wait for ever in %d", len(p.barrier), len(p.waiting), p.index)
+		}
+		for i, peer := range p.peers {
+			if peer == nil {
+				continue
+			}
+			if !peer.out.idle() || !peer.in.idle() || len(peer.in.parked) > 0 {
+				w.fail("DEL-7: %d is not done with %d: %d packets on the way, missing %d, say %d, %d refusals, %d parked",
+					p.index, i, len(peer.out.sent), peer.in.missing, peer.in.sayAt, len(peer.in.refused), len(peer.in.parked))
+			}
+		}
+	}
+}
+
+// ping has all that live send to each other once more.
+func (w *world) ping() {
+	if w.failed != "" {
+		return
+	}
+	for _, p := range w.procs {
+		for _, q := range w.procs {
+			if p != q && p.alive && q.alive && p.believes(q) && q.believes(p) {
+				w.postWait(p, &pending{to: q, sender: 2, size: 8})
+				w.counts.Pings++
+			}
+		}
+		if p.alive {
+			w.flush(p)
+		}
+	}
+}
+
+// checkPings checks that they entered, and that the books of both ends agree.
+func (w *world) checkPings() {
+	if w.failed != "" {
+		return
+	}
+	w.checkEnd()
+	for _, p := range w.procs {
+		for i, peer := range p.peers {
+			if q := w.procs[i]; peer != nil && q.alive && p.believes(q) && q.believes(p) {
+				w.checkBooks(p, q, peer)
+			}
+		}
+		if p.alive {
+			w.sumStats(p.core.Stats())
+		}
+	}
+	w.checkQuiet()
+}
+
+func (w *world) checkBooks(p, q *proc, peer *Peer) {
+	o := &peer.out
+	if o.last != o.acked || o.used != o.taken || o.waits() != 0 {
+		w.fail("%d to %d: last %d, acknowledged %d; used %d, taken %d; %d bytes wait", p.index, q.index, o.last, o.acked, o.used, o.taken, o.waits())
+	}
+}
+
+// overrun is how many packets were dropped because their receiver had no room.
+func (w *world) overrun() (n uint64) {
+	for _, p := range w.procs {
+		n += p.core.Stats().Overrun
+	}
+	return n
+}
+
+func (w *world) sumStats(s Stats) {
+	w.counts.Retransmitted += s.Retransmitted
+	w.counts.Beats += s.Beats
+	w.counts.Duplicates += s.Duplicates
+	w.counts.Gaps += s.Gaps
+	w.counts.Overrun += s.Overrun
+}
+
+// checkQuiet checks that where nothing went wrong everything was delivered, or refused, or too late.
+func (w *world) checkQuiet() {
+	if !w.quiet {
+		return
+	}
+	for _, p := range w.procs {
+		if s := p.core.Stats(); s.Malformed > 0 || s.Indeterminate > 0 || s.Gaps > 0 && s.Overrun == 0 {
+			w.fail("nothing went wrong, and %d counts %+v", p.index, s)
+		} else if s.Retransmitted > 0 && s.Overrun == 0 && w.overrun() == 0 {
+			w.fail("nothing went wrong, and %d sent %d packets again", p.index, s.Retransmitted)
+		}
+	}
+}

@@ -1,0 +1,157 @@
+package link
+
+import (
+	"slices"
+
+	"github.com/castnet-io/castnet/internal/wire"
+)
+
+// A mutant is a Core that lacks a part. It is made by changing what goes into one, what comes out of it,
+// or what it holds in between: the code itself has no hooks for it.
+type mutant struct {
+	name    string
+	head    func(*Peer)                           // before a packet of the data lane
+	arrive  func(p *proc, peer *Peer, a *Arrival) // before Arrive
+	taken   func() bool                           // false: Taken is not called
+	prevs   func(prevs []uint64)                  // what a cast says of its members
+	effect  func(p *proc, e *Effect) bool         // false: it is not done
+	publish func(p *proc, pub *Publish) bool      // false: it is not published
+	after   func(p *proc)                         // after each event
+}
+
+// onState changes each State that is sent.
+func onState(change func(p *proc, peer *Peer, s *wire.StateOf)) func(*proc, *Effect) bool {
+	return func(p *proc, e *Effect) bool {
+		if s, ok := e.Body.(*wire.StateOf); ok {
+			changed := *s
+			change(p, e.Peer, &changed)
+			e.Body = &changed
+		}
+		return true
+	}
+}
+
+// onPeers changes what is known of each peer, after each event.
+func onPeers(change func(p *proc, peer *Peer)) func(*proc) {
+	return func(p *proc) {
+		for _, peer := range p.peers {
+			if peer != nil {
+				change(p, peer)
+			}
+		}
+	}
+}
+
+// again takes a packet as the next one, whatever was there before.
+func again(peer *Peer, a *Arrival) {
+	peer.in.last = a.N - 1
+	a.Prev, a.Settled = a.N-1, false
+}
+
+func mutants() []mutant {
+	return append(receiverMutants(), senderMutants()...)
+}
+
+// receiverMutants lack a part of the receiver of a link.
+func receiverMutants() []mutant {
+	return []mutant{
+		{name: "duplicates are delivered", arrive: func(_ *proc, peer *Peer, a *Arrival) {
+			if peer.in.start != 0 && a.N >= peer.in.start && a.N <= peer.in.last {
+				again(peer, a)
+			}
+		}},
+		{name: "gaps are skipped", arrive: func(_ *proc, peer *Peer, a *Arrival) {
+			if peer.in.start != 0 && a.Prev > peer.in.last {
+				a.Prev = peer.in.last
+			}
+		}},
+		{name: "nothing is asked for", effect: onState(func(_ *proc, _ *Peer, s *wire.StateOf) { s.After, s.Upto = 0, 0 })},
+		{name: "the dead are heard", head: func(peer *Peer) { peer.dead = nil }},
+		{name: "acknowledged before it is there", effect: onState(func(_ *proc, peer *Peer, s *wire.StateOf) {
+			s.Progress.Acked = max(s.Progress.Acked, peer.in.top)
+		})},
+		{name: "refusals are not said", effect: onState(func(_ *proc, _ *Peer, s *wire.StateOf) { s.Refused = nil })},
+		{name: "refusals are said once", effect: onState(func(_ *proc, peer *Peer, _ *wire.StateOf) {
+			peer.in.refused, peer.in.first = nil, peer.in.first+uint64(len(peer.in.refused))
+		})},
+		{name: "tombstones are ignored", arrive: func(_ *proc, peer *Peer, _ *Arrival) { peer.in.tombs = nil }},
+		{name: "what was given up is taken", arrive: func(p *proc, peer *Peer, a *Arrival) {
+			if last := peer.in.last; a.N < peer.in.start && !slices.Contains(p.seen, packetOf{peer, a.N}) {
+				again(peer, a)
+				p.was = packetOf{peer, last}
+			}
+			p.seen = append(p.seen, packetOf{peer, a.N})
+		}, after: func(p *proc) {
+			if p.was.peer != nil {
+				p.was.peer.in.last = max(p.was.peer.in.last, p.was.n)
+				p.was.peer = nil
+			}
+		}},
+		{name: "more is counted than came", arrive: func(_ *proc, peer *Peer, _ *Arrival) { peer.in.taken += 64 }},
+		{name: "less is counted than came", arrive: func(_ *proc, peer *Peer, a *Arrival) {
+			if a.N > peer.in.last {
+				a.Size--
+			}
+		}},
+		{name: "nothing is taken up", taken: func() bool { return false }},
+	}
+}
+
+// senderMutants lack a part of the sender.
+func senderMutants() []mutant {
+	return []mutant{
+		{name: "nothing is sent again", publish: func(_ *proc, pub *Publish) bool {
+			if pub.To == nil {
+				return true
+			}
+			it := pub.To.out.find(pub.N)
+			return it == nil || it.sends == 1
+		}},
+		{name: "no beats", publish: func(_ *proc, pub *Publish) bool {
+			h, _, err := wire.DecodeHead(pub.Data)
+			return err != nil || h.Kind != wire.Beat
+		}},
+		{name: "no credit is needed", after: onPeers(func(_ *proc, peer *Peer) { peer.out.window = 1 << 40 })},
+		{name: "a large message is overtaken by its followers", after: onPeers(func(_ *proc, peer *Peer) {
+			for _, t := range peer.out.transfers {
+				t.sender = "nobody"
+			}
+		})},
+		{name: "a large message overtakes what was before it", after: onPeers(func(_ *proc, peer *Peer) {
+			for _, t := range peer.out.transfers {
+				t.after = 0
+			}
+		})},
+		{name: "all casts are settled", prevs: func(prevs []uint64) {
+			for i, prev := range prevs {
+				if prev != 0 && prev != Left {
+					prevs[i] = Settled
+				}
+			}
+		}},
+		{name: "what cannot be known is not told", effect: func(_ *proc, e *Effect) bool { return e.Kind != Told || e.Fate.Known }},
+		{name: "what cannot be known is told as known", effect: func(_ *proc, e *Effect) bool {
+			e.Fate.Known = true
+			return true
+		}},
+		{name: "fates are told twice", effect: func(p *proc, e *Effect) bool {
+			if e.Kind == Told {
+				p.w.history.fate(p.w, p, &e.Fate)
+			}
+			return true
+		}},
+		{name: "refusals are confirmed unseen", effect: func(_ *proc, e *Effect) bool {
+			if k, ok := e.Body.(wire.ConfirmOf); ok {
+				e.Body = wire.ConfirmOf{Next: k.Next + 1}
+			}
+			return true
+		}},
+		{name: "nobody is told of room", effect: func(_ *proc, e *Effect) bool { return e.Kind != Room }},
+	}
+}
+
+// packetOf is a packet of a peer.
+type packetOf struct {
+	peer *Peer
+	n    uint64
+}

@@ -1,0 +1,381 @@
+package link
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/castnet-io/castnet/internal/wire"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// names are those of actors: the first two handle messages, the others are sent answers.
+var names = [...]string{"a0", "a1", "s0", "s1"} // read only
+
+func actorOf(name string) int {
+	for i, n := range names {
+		if n == name {
+			return i
+		}
+	}
+	return -1
+}
+
+const mailboxSize = 3
+
+// A proc is a process: a Core, what drives it, and actors with mailboxes.
+type proc struct {
+	w       *world
+	index   int
+	id      subjects.ProcessID
+	core    *Core
+	alive   bool
+	paused  bool
+	backlog [2][]event // what comes meanwhile, by lane
+	tickAt  Instant    // when the next evTick is; 0: none is planned
+	limit   int        // of the server it is connected to
+	conns   [2]conn    // by lane
+
+	boxes   [2][]mail // mailboxes of the first two actors
+	taking  [2]bool
+	peers   []*Peer   // by index of the process
+	dead    []bool    // the same: it was told so
+	last    [][16]int // the same: the last message that entered, by sender and receiver
+	waiting []*pending
+	waits   []uint64 // the same: bytes of messages in mailboxes that waited for room
+	effects []Effect
+	barrier []barrier
+
+	hand      []byte // the packet that was published last, and what it was
+	published []byte
+	spoilt    int // how much of the memory that is kept
+
+	next *proc      // its next incarnation
+	seen []packetOf // of a mutant
+	was  packetOf   // the same
+}
+
+// mail is a message in a mailbox.
+type mail struct {
+	record int
+	from   *proc
+	wait   uint64
+	reply  bool
+}
+
+// pending is a message whose sender waits for room.
+type pending struct {
+	to     *proc
+	sender int
+	actor  int
+	size   int
+	until  Instant
+}
+
+// start makes a process.
+func (w *world) start() *proc {
+	p := &proc{w: w, index: len(w.procs), id: w.ids[len(w.procs)], alive: true, limit: w.limits[0]}
+	p.core = NewCore(w.cfg, p.limit)
+	w.procs = append(w.procs, p)
+	for _, q := range w.procs {
+		q.grow(len(w.procs))
+	}
+	for _, q := range w.procs {
+		w.learn(p, q)
+	}
+	return p
+}
+
+func (p *proc) grow(n int) {
+	for len(p.peers) < n {
+		p.peers, p.dead, p.waits = append(p.peers, nil), append(p.dead, false), append(p.waits, 0)
+		p.last = append(p.last, [16]int{})
+		for lane := range p.conns {
+			p.conns[lane].pipes = append(p.conns[lane].pipes, 0)
+			p.conns[lane].interest = append(p.conns[lane].interest, 0)
+		}
+	}
+}
+
+// peer is another process, as this one's Core knows it.
+func (p *proc) peer(q *proc) *Peer {
+	if p.peers[q.index] == nil {
+		p.peers[q.index] = p.core.Peer(q.id)
+	}
+	return p.peers[q.index]
+}
+
+func (p *proc) procOf(peer *Peer) *proc {
+	for i, known := range p.peers {
+		if known == peer {
+			return p.w.procs[i]
+		}
+	}
+	return nil
+}
+
+func (p *proc) target(q *proc, actor int) *Target {
+	return &Target{Peer: p.peer(q), Actor: names[actor], Port: "p", Subject: "p." + names[actor]}
+}
+
+// act is what a program does next.
+func (w *world) act(p *proc) {
+	to := w.other(p)
+	if to == nil {
+		return
+	}
+	sender, actor := 2+w.rng.IntN(2), w.rng.IntN(2)
+	var until Instant
+	if w.chance(0.5) {
+		until = w.now + Instant(50*time.Millisecond) + w.rng.Int64N(int64(3*time.Second))
+	}
+	switch n := w.rng.IntN(100); {
+	case n < 40:
+		w.post(p, to, sender, actor, w.size(), until, 0)
+	case n < 50:
+		w.postMany(p, to, sender, actor, until)
+	case n < 65:
+		w.postWait(p, &pending{to, sender, actor, w.size(), until})
+	case n < 75:
+		w.post(p, to, sender, actor, w.size(), until, isCall)
+	case n < 96:
+		w.cast(p, sender, actor, until)
+	default:
+		p.barrier = append(p.barrier, barrier{p.core.Barrier(), len(w.history.records)})
+	}
+}
+
+func (w *world) size() int {
+	switch n := w.rng.IntN(20); {
+	case n < 14:
+		return 8 + w.rng.IntN(40)
+	case n < 17:
+		return 8 + w.rng.IntN(500)
+	}
+	return 8 + w.rng.IntN(w.faults.large)
+}
+
+// other draws a process to talk to.
+func (w *world) other(p *proc) *proc {
+	q := w.procs[w.rng.IntN(len(w.procs))]
+	if q == p {
+		return nil
+	}
+	return q
+}
+
+const (
+	isCall = 1 << iota
+	isWait
+	isAnswer
+	isBurst
+)
+
+// post sends a message that is alone in its group.
+func (w *world) post(p, to *proc, sender, actor, size int, until Instant, flags int) bool {
+	g := w.history.group(p)
+	return w.send(p, to, sender, actor, size, until, flags, g)
+}
+
+// postMany sends messages that nobody tells apart.
+func (w *world) postMany(p, to *proc, sender, actor int, until Instant) {
+	g, size := w.history.group(p), 8+w.rng.IntN(60)
+	if until == 0 {
+		until = w.now + Instant(time.Second)
+	}
+	for range 2 + w.rng.IntN(12) {
+		w.send(p, to, sender, actor, size, until, isBurst, g) // they leave together
+	}
+}
+
+// body is the content of a message: which it is, and a pattern.
+func body(record, size int) []byte {
+	b := bytes.Repeat([]byte{byte(record)}, size)
+	binary.BigEndian.PutUint64(b, uint64(record))
+	return b
+}
+
+func (w *world) send(p, to *proc, sender, actor, size int, until Instant, flags, g int) bool {
+	r := w.history.record(p, to, sender, actor, size, g)
+	e := wire.Envelope{Kind: wire.Message, Sender: names[sender], Body: body(r, size), Wait: flags&isWait != 0}
+	m := Mark{Type: groupName(g)}
+	switch {
+	case flags&isCall != 0:
+		e.Reply, m.Call = "r", w
+	case flags&isAnswer != 0:
+		e.Kind = wire.Value
+	}
+	err := p.core.Send(w.now, p.target(to, actor), &e, m, until)
+	w.logf("%d sends #%d of group %d to %d, %s to %s, %d bytes, flags %d: %v", p.index, r, g, to.index, names[sender], names[actor], size, flags, err)
+	if err != nil {
+		w.history.void(r)
+		return w.notSent(err)
+	}
+	if flags&isBurst == 0 {
+		w.flush(p)
+	}
+	return true
+}
+
+// notSent checks that a message that was not queued has a reason.
+func (w *world) notSent(err error) bool {
+	e, ok := errors.AsType[*Error](err)
+	if !ok || e.Reason == 0 {
+		w.fail("not sent for no reason: %v", err)
+	}
+	w.counts.NotSent[e.Reason]++
+	return false
+}
+
+// postWait sends when there is room.
+func (w *world) postWait(p *proc, k *pending) {
+	if !w.post(p, k.to, k.sender, k.actor, k.size, k.until, isWait) {
+		w.waitOn(p, k)
+	}
+}
+
+// waitOn has a sender wait, unless there is no use.
+func (w *world) waitOn(p *proc, k *pending) {
+	if p.core.Dead(p.peer(k.to)) == nil && k.size <= w.cfg.MaxMessage {
+		p.waiting = append(p.waiting, k)
+	}
+}
+
+// room lets those send who wait for it.
+func (w *world) room(p *proc, peer *Peer) {
+	to, all := p.procOf(peer), p.waiting
+	p.waiting = nil
+	for _, k := range all {
+		if k.to != to {
+			p.waiting = append(p.waiting, k)
+			continue
+		}
+		w.counts.Woken++
+		if !w.send(p, k.to, k.sender, k.actor, k.size, k.until, isWait|isBurst, w.history.group(p)) {
+			w.waitOn(p, k)
+		}
+	}
+}
+
+// cast sends to some others at once.
+func (w *world) cast(p *proc, sender, actor int, until Instant) {
+	var to []*proc
+	for _, q := range w.procs {
+		if q != p && w.chance(0.8) {
+			to = append(to, q)
+		}
+	}
+	if len(to) == 0 {
+		return
+	}
+	size := w.size()
+	first, g := len(w.history.records), len(w.history.groups)
+	k := &Cast{Subject: "k." + names[actor], Until: until, Mark: Mark{Type: groupName(g)}}
+	for _, q := range to {
+		w.history.record(p, q, sender, actor, size, w.history.group(p))
+		k.Members = append(k.Members, p.target(q, actor))
+	}
+	k.Envelope = &wire.Envelope{Kind: wire.Cast, Sender: names[sender], Actor: names[actor], Port: "p", Body: body(first, size)}
+	k.Head = func(prevs []uint64) ([]byte, error) {
+		if w.mutant != nil && w.mutant.prevs != nil {
+			w.mutant.prevs(prevs)
+		}
+		return castHeader(to, prevs), nil
+	}
+	k.Alone = func(i int) ([]byte, error) { return castHeader(to[i:i+1], []uint64{0}), nil }
+	failed, err := p.core.Cast(w.now, k)
+	w.logf("%d casts #%d to %d members, %d bytes: %v %v", p.index, first, len(to), size, failed, err)
+	for i, err := range failed {
+		w.history.void(first + i)
+		w.notSent(err)
+	}
+}
+
+// castHeader is the ext of a cast: each member and its prev.
+func castHeader(to []*proc, prevs []uint64) (ext []byte) {
+	for i, q := range to {
+		ext = binary.AppendUvarint(ext, uint64(q.index))
+		ext = binary.AppendUvarint(ext, prevs[i])
+	}
+	return ext
+}
+
+// castPrev is what a cast says of a process.
+func castPrev(ext []byte, index int) (uint64, error) {
+	for len(ext) > 0 {
+		member, n := binary.Uvarint(ext)
+		prev, k := binary.Uvarint(ext[max(n, 0):])
+		if n <= 0 || k <= 0 {
+			return 0, fmt.Errorf("malformed header")
+		}
+		if int(member) == index {
+			return prev, nil
+		}
+		ext = ext[n+k:]
+	}
+	return Left, nil
+}
+
+// enter puts a message into its mailbox, or says why not.
+func (w *world) enter(p, from *proc, e *wire.Envelope, wait uint64) (why []byte) {
+	actor, sender := actorOf(e.Actor), actorOf(e.Sender)
+	if len(e.Body) < 8 || actor < 0 || sender < 0 {
+		w.fail("%d got a message that nobody sent: %+v", p.index, e)
+		return nil
+	}
+	r := int(binary.BigEndian.Uint64(e.Body))
+	if e.Kind == wire.Cast {
+		r = w.history.member(r, p)
+	}
+	full := actor < 2 && len(p.boxes[actor]) >= mailboxSize && !e.Wait
+	w.logf("%d gets #%d from %d; no room: %t", p.index, r, from.index, full)
+	if full {
+		w.counts.Refused++
+		return bytes.Repeat([]byte("full"), 1+w.rng.IntN(10)*w.rng.IntN(2)*w.rng.IntN(2)*w.rng.IntN(30))
+	}
+	w.history.enter(w, r, p, from, sender, actor, e)
+	if actor >= 2 { // an answer needs no room
+		return nil
+	}
+	p.boxes[actor] = append(p.boxes[actor], mail{r, from, wait, e.Reply != ""})
+	p.waits[from.index] += wait
+	w.takeSoon(p, actor)
+	return nil
+}
+
+func (w *world) takeSoon(p *proc, actor int) {
+	if !p.taking[actor] && len(p.boxes[actor]) > 0 {
+		p.taking[actor] = true
+		w.at(w.soon(w.faults.handling), evTake, p, actor, nil)
+	}
+}
+
+// takeUp handles some of a mailbox.
+func (w *world) takeUp(p *proc, actor int) {
+	p.taking[actor] = false
+	for range 1 + w.rng.IntN(mailboxSize) {
+		if len(p.boxes[actor]) == 0 {
+			return
+		}
+		m := p.boxes[actor][0]
+		p.boxes[actor] = p.boxes[actor][1:]
+		w.counts.Handled++
+		if m.wait > 0 {
+			p.waits[m.from.index] -= m.wait
+			w.taken(p, m.from, m.wait)
+		}
+		if m.reply {
+			w.post(p, m.from, actor, 2+w.rng.IntN(2), w.size(), 0, isAnswer)
+		}
+	}
+	w.takeSoon(p, actor)
+}
+
+func (w *world) taken(p, from *proc, bytes uint64) {
+	if w.mutant != nil && w.mutant.taken != nil && !w.mutant.taken() {
+		return
+	}
+	p.core.Taken(w.now, p.peer(from), bytes)
+}

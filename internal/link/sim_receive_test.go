@@ -1,0 +1,217 @@
+package link
+
+import (
+	"fmt"
+
+	"github.com/castnet-io/castnet/internal/wire"
+)
+
+// arrive is a packet at the process that it was for, or at the one after it.
+func (w *world) arrive(p *proc, k *packet) {
+	if k.lost || !k.held && k.life != p.conns[k.lane].life {
+		return
+	}
+	switch {
+	case k.hint:
+		p.core.OnHint(w.now, p.peer(k.about), k.n)
+	case k.lane == control:
+		w.onControl(p, k)
+	default:
+		if err := w.onPacket(p, k, k.subject, k.bytes, true); err != nil {
+			w.malformed(k, err)
+		}
+	}
+}
+
+// malformed takes what could not be used: nothing that a process really sent.
+func (w *world) malformed(k *packet, err error) {
+	w.logf("malformed: %v", err)
+	w.counts.Malformed++
+	if w.faults.forge == 0 && !k.forged {
+		w.fail("a packet of %d is malformed: %v", k.from.index, err)
+	}
+}
+
+// onPacket takes a packet of the data lane, as Links do.
+func (w *world) onPacket(p *proc, k *packet, subject string, b []byte, outer bool) error {
+	h, rest, err := wire.DecodeHead(b)
+	if err != nil {
+		return err
+	}
+	peer := p.peer(k.from)
+	if w.mutant != nil && w.mutant.head != nil {
+		w.mutant.head(peer)
+	}
+	if peer.dead != nil {
+		w.counts.Fenced++
+		return nil
+	}
+	if err := p.core.OnHead(w.now, peer, h.Known); err != nil {
+		return err
+	}
+	a := Arrival{N: h.N, Prev: h.Prev, Size: len(rest), Packet: &letter{subject, rest, k.from}}
+	switch h.Kind {
+	case wire.Data:
+		if subject != "" && subject[0] == 'k' {
+			return w.onCast(p, peer, a)
+		}
+		w.take(p, peer, a)
+	case wire.Repair:
+		at, inner, err := wire.DecodeRepair(rest)
+		if err != nil {
+			return err
+		}
+		_, envelopes, err := wire.DecodeHead(inner)
+		if err != nil {
+			return err
+		}
+		a.Size, a.Packet = len(envelopes), &letter{at, envelopes, k.from}
+		w.take(p, peer, a)
+	case wire.Beat:
+		p.core.OnBeat(w.now, peer, h.N, h.Prev)
+	case wire.Piece:
+		cut, part, err := wire.DecodePiece(rest)
+		if err != nil || !outer {
+			return fmt.Errorf("piece: %w", err)
+		}
+		w.counts.Pieces++
+		if whole := p.core.Piece(peer, h.N, cut, part); whole != nil {
+			return w.onPacket(p, k, "", whole, false)
+		}
+	default:
+		return fmt.Errorf("kind %d", h.Kind)
+	}
+	return nil
+}
+
+// onCast takes a packet that was published to many.
+func (w *world) onCast(p *proc, peer *Peer, a Arrival) error {
+	es := wire.NewEnvelopes(a.Packet.(*letter).rest)
+	var e wire.Envelope
+	if _, ok := es.Next(&e); !ok {
+		return fmt.Errorf("cast: %w", es.Err())
+	}
+	prev, err := castPrev(e.Ext, p.index)
+	if err != nil || prev == Left {
+		w.counts.NotMeant++
+		return err
+	}
+	if a.Prev = prev; prev == Settled {
+		a.Prev, a.Settled = 0, true
+	}
+	w.take(p, peer, a)
+	return nil
+}
+
+// letter is a packet whose turn comes.
+type letter struct {
+	subject string
+	rest    []byte
+	from    *proc
+}
+
+// take delivers a packet when it is its turn, and those that waited for it.
+func (w *world) take(p *proc, peer *Peer, a Arrival) {
+	if w.mutant != nil && w.mutant.arrive != nil {
+		w.mutant.arrive(p, peer, &a)
+	}
+	a, ok := p.core.Arrive(w.now, peer, a)
+	for ok {
+		refused := w.deliver(p, peer, a)
+		if w.chance(0.02) { // the timer, on its own goroutine
+			p.core.Tick(w.now)
+		}
+		a, ok = p.core.Done(w.now, peer, a, refused)
+	}
+}
+
+func (w *world) deliver(p *proc, peer *Peer, a Arrival) (refused []wire.Refusal) {
+	l := a.Packet.(*letter)
+	es := wire.NewEnvelopes(l.rest)
+	var e wire.Envelope
+	for i := 0; ; i++ {
+		if _, ok := es.Next(&e); !ok {
+			break
+		}
+		if why := w.deliverOne(p, peer, l, e, skips(a.Skip, i)); why != nil {
+			refused = refuse(refused, i, why)
+		}
+	}
+	if es.Err() != nil {
+		w.fail("a packet of %d: %v", l.from.index, es.Err())
+	}
+	for i := range refused {
+		refused[i].N = a.N
+	}
+	return refused
+}
+
+func (w *world) deliverOne(p *proc, peer *Peer, l *letter, e wire.Envelope, skip bool) (why []byte) {
+	wait := uint64(0)
+	if e.Wait {
+		wait = waitCost(&e)
+	}
+	if e.Kind == wire.Chunk {
+		whole, err := p.core.Chunk(peer, &e)
+		switch {
+		case err != nil:
+			w.counts.Unmade++
+			why = []byte(err.Error())
+		case whole == nil:
+			return nil
+		default:
+			es := wire.NewEnvelopes(whole)
+			if _, ok := es.Next(&e); !ok {
+				w.fail("parts that make no message: %v", es.Err())
+			}
+		}
+	}
+	switch {
+	case skip:
+		w.counts.Skipped++
+		why = nil
+	case why == nil:
+		if why = w.enter(p, l.from, &e, wait); why == nil {
+			return nil
+		}
+	}
+	if wait > 0 {
+		w.taken(p, l.from, wait)
+	}
+	return why
+}
+
+// onControl takes a packet of the control lane, as Links do.
+func (w *world) onControl(p *proc, k *packet) {
+	kind, body, err := wire.DecodeControl(k.bytes)
+	if err != nil {
+		w.malformed(k, err)
+		return
+	}
+	peer := p.peer(k.from)
+	if peer.dead != nil {
+		return
+	}
+	switch b := body.(type) {
+	case *wire.StateOf:
+		if err := p.core.OnState(w.now, peer, b); err != nil {
+			w.malformed(k, err)
+		}
+	case *wire.ConfirmOf:
+		p.core.OnConfirm(w.now, peer, b.Next)
+	case *wire.BreakOf:
+		if kind == wire.Gone {
+			p.core.OnGone(peer, b)
+		} else {
+			p.core.OnBreak(peer, b)
+		}
+	case *wire.QueryOf:
+		if kind == wire.Query {
+			p.core.OnQuery(w.now, peer, b)
+		} else {
+			p.core.OnVerdict(peer, b)
+		}
+	case nil:
+		p.core.OnResume(w.now, peer)
+	}
+}

@@ -1,0 +1,174 @@
+package link
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"reflect"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// A failing seed says how it is run again.
+var (
+	seedFlag   = flag.Uint64("link.seed", 0, "run this seed of the simulation alone, and print all that happens")
+	seedsFlag  = flag.Uint64("link.seeds", 0, "how many seeds of the simulation are run; 0: as many as fit a test")
+	mutantFlag = flag.String("link.mutant", "", "run this mutant alone; with link.seed, print all that happens")
+)
+
+// seeds is how many seeds fit a test.
+func seeds(all uint64) uint64 {
+	switch {
+	case *seedsFlag != 0:
+		return *seedsFlag
+	case testing.Short():
+		return all / 200
+	case raced:
+		return all / 10
+	}
+	return all
+}
+
+// processIDs are those of n processes.
+func processIDs(t testing.TB, n int) []subjects.ProcessID {
+	t.Helper()
+	ids := make([]subjects.ProcessID, n)
+	for i := range ids {
+		id, err := subjects.ParseProcessID("peers-0123456789abc_" + strconv.Itoa(i) + "-0")
+		require.NoError(t, err)
+		ids[i] = id
+	}
+	return ids
+}
+
+// maxProcs is how many processes a world has at most, next incarnations included.
+const maxProcs = 6
+
+// simulateAll runs seeds from 1 on, on all processors, until one fails or a mutant dies. It returns the
+// first that failed and how.
+func simulateAll(t *testing.T, n uint64, m *mutant) (all counts, seed uint64, failed string) {
+	ids := processIDs(t, maxProcs)
+	var next atomic.Uint64
+	var mu sync.Mutex // guards all, seed and failed
+	var wg sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		wg.Go(func() {
+			var own counts
+			for {
+				s := next.Add(1)
+				mu.Lock()
+				over := failed != ""
+				mu.Unlock()
+				if s > n || over {
+					break
+				}
+				if f := simulate(s, ids, m, &own, nil); f != "" {
+					mu.Lock()
+					if failed == "" || s < seed {
+						seed, failed = s, f
+					}
+					mu.Unlock()
+				}
+			}
+			mu.Lock()
+			all.add(&own)
+			mu.Unlock()
+		})
+	}
+	wg.Wait()
+	return all, seed, failed
+}
+
+// add sums all figures, field by field.
+func (n *counts) add(more *counts) {
+	to, from := reflect.ValueOf(n).Elem(), reflect.ValueOf(more).Elem()
+	for i := range to.NumField() {
+		switch f := to.Field(i); f.Kind() {
+		case reflect.Array:
+			for j := range f.Len() {
+				f.Index(j).SetUint(f.Index(j).Uint() + from.Field(i).Index(j).Uint())
+			}
+		case reflect.Int64:
+			f.SetInt(f.Int() + from.Field(i).Int())
+		default:
+			f.SetUint(f.Uint() + from.Field(i).Uint())
+		}
+	}
+}
+
+func TestSimulation_whateverTheBusDoesThePromisesHold(t *testing.T) {
+	if *seedFlag != 0 && *mutantFlag == "" {
+		require.Empty(t, simulate(*seedFlag, processIDs(t, maxProcs), nil, &counts{}, os.Stdout))
+		return
+	}
+	defer debug.SetGCPercent(debug.SetGCPercent(400))
+	began := time.Now()
+	n, seed, failed := simulateAll(t, seeds(100_000), nil)
+	if failed != "" {
+		t.Fatalf("seed %d: %s\nto see it happen: go test -run TestSimulation ./internal/link -link.seed=%d", seed, failed, seed)
+	}
+	t.Logf("%d seeds, %d events, %.0f hours of virtual time in %.1f s", n.Seeds, n.Steps, n.Virtual.Hours(), time.Since(began).Seconds())
+	n.report(t)
+	require.Less(t, n.Short, 1+n.Seeds/100, "runs of less than 200 events: where all but one process die early")
+	for kind, times := range n.Faults {
+		require.NotZero(t, times, "no run had the fault %q", faultNames[kind])
+	}
+	for _, reason := range []Reason{Refused, Expired, NoProcess, Dead, LinkOver, Closed} {
+		require.NotZero(t, n.Fates[reason], "nobody was told reason %d", reason)
+	}
+}
+
+// report prints a line for each promise.
+func (n *counts) report(t *testing.T) {
+	t.Logf("DEL-1 fates: %d messages of who lived to the end, each exactly one: %d delivered, and all of these are there; others: %d undeliverable, %d indeterminate, told",
+		n.Sent, n.Delivered, n.Undeliverable, n.Indeterminate)
+	t.Logf("DEL-2 lies: 0 of %d fates that say that no handler runs it", n.Undeliverable)
+	t.Logf("DEL-3 out of order: 0 of %d messages that entered a mailbox", n.Entered)
+	t.Logf("DEL-4 duplicates: 0 of %d, while %d packets came twice", n.Entered, n.Duplicates)
+	t.Logf("DEL-5 messages of dead or other incarnations: 0, while %d packets of the dead came", n.Fenced)
+	t.Logf("DEL-6 bounds: 0 violations in %d audits, %d sends refused for want of room, %d packets dropped for it", n.Audits, n.NotSent[Full], n.Overrun)
+	t.Logf("DEL-7 deadlocks: 0 links unsettled, 0 of %d waits for room and 0 of %d barriers for ever", n.Woken, n.Barriers)
+	t.Logf("DEL-8 refusals: %d, all told", n.Refused)
+	t.Logf("DEL-9 casts: %d, a fate for each member", n.Casts)
+	t.Logf("%d packets, %d sent again, %d gaps, %d beats, %d pieces, %d links broken", n.Published, n.Retransmitted, n.Gaps, n.Beats, n.Pieces, n.Broken)
+	var faults []string
+	for kind, times := range n.Faults {
+		faults = append(faults, fmt.Sprintf("%s %d", faultNames[kind], times))
+	}
+	t.Logf("faults: %s", strings.Join(faults, ", "))
+}
+
+func TestSimulation_noticesEachMutant(t *testing.T) {
+	if *seedFlag != 0 && *mutantFlag == "" {
+		t.Skip("one seed is run")
+	}
+	killed, all := 0, mutants()
+	for i := range all {
+		m := &all[i]
+		if *mutantFlag != "" && *mutantFlag != m.name {
+			continue
+		}
+		if *seedFlag != 0 {
+			t.Log(simulate(*seedFlag, processIDs(t, maxProcs), m, &counts{}, os.Stdout))
+			return
+		}
+		_, seed, failed := simulateAll(t, 2000, m)
+		if failed == "" {
+			t.Errorf("nobody notices that %s", m.name)
+			continue
+		}
+		killed++
+		t.Logf("%s: seed %d, %s", m.name, seed, failed)
+	}
+	t.Logf("mutants killed %d/%d", killed, len(all))
+}

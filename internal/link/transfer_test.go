@@ -1,0 +1,245 @@
+package link
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/internal/wire"
+)
+
+func (b *bench) postTo(actor, sender, body string) {
+	b.t.Helper()
+	e := wire.Envelope{Kind: wire.Message, Sender: sender, Body: []byte(body)}
+	require.NoError(b.t, b.core.Send(b.now, b.target(b.peer, actor), &e, Mark{Type: body[:1]}, 0))
+}
+
+// first are the first letters of what leaves now.
+func (b *bench) first() (letters string) {
+	for _, s := range b.leave() {
+		for _, body := range s.bodies {
+			letters += body[len(body)-1:]
+		}
+	}
+	return letters
+}
+
+func TestLINK9_aLargeMessageLetsOthersPass(t *testing.T) {
+	b := newBench(t, Config{PacketSize: 10, ChunkSize: 100, ChunksOut: 2})
+	b.postTo("a", "s", strings.Repeat("L", 350))
+	b.postTo("a", "s", "follows 1")
+	b.postTo("a", "other", "passes 2")
+	b.postTo("b", "s", "passes 3")
+	require.Equal(t, "2L3L", b.first(), "its parts take turns with packets")
+	b.acked(2)
+	require.Equal(t, "L", b.first())
+	b.acked(5)
+	require.Equal(t, "L1", b.first(), "and what follows it comes behind its last part")
+	require.Zero(t, b.core.queued)
+}
+
+func TestLINK9_aLargeMessageDoesNotOvertake(t *testing.T) {
+	b := newBench(t, Config{PacketSize: 10, ChunkSize: 100, Opening: 1})
+	for _, m := range []string{"1", "2", "3", "4"} {
+		b.postTo("a", "s", m+strings.Repeat(" ", 20)+m)
+	}
+	b.postTo("a", "s", strings.Repeat("L", 150))
+	var all string
+	for n := uint64(1); b.peer.out.size > 0; n++ {
+		all += b.first()
+		b.acked(n)
+	}
+	require.Equal(t, "1L234L", all+b.first())
+}
+
+func TestLINK9_whatIsTooLateOfALargeMessageIsGivenUp(t *testing.T) {
+	b := newBench(t, Config{ChunkSize: 100, ChunksOut: 1, Deadline: time.Second})
+	b.postTo("a", "s", strings.Repeat("L", 350))
+	b.postTo("a", "s", "follows")
+	barrier := b.core.Barrier()
+	b.leave()
+	b.after(500 * time.Millisecond)
+	b.postTo("a", "s", "later")
+	b.after(time.Second)
+	require.Equal(t, []string{"f never", "L never"}, b.told())
+	<-barrier.Done()
+	var kinds []string
+	for _, s := range b.leave() {
+		kinds = append(kinds, strings.Join(s.bodies, ","))
+	}
+	require.Equal(t, []string{"", "", "", "", "later"}, kinds, "three beats, no more parts, what followed")
+	require.Zero(t, b.core.queued)
+}
+
+func TestLINK9_partsBecomeTheMessageAgain(t *testing.T) {
+	b := newBench(t, Config{Assembly: 1000, MaxMessage: 800})
+	part := func(id uint64, at, total, size int) (whole []byte, err error) {
+		e := wire.Envelope{Kind: wire.Chunk, Ext: wire.ChunkOf{ID: id, Offset: at, Total: total}.Append(nil), Body: bytes.Repeat([]byte{byte(at)}, size)}
+		return b.core.Chunk(b.peer, &e)
+	}
+	whole, err := part(1, 0, 30, 10)
+	require.NoError(t, err)
+	require.Nil(t, whole)
+	_, err = part(2, 0, 20, 10)
+	require.NoError(t, err)
+	whole, err = part(1, 10, 30, 20)
+	require.NoError(t, err)
+	require.Equal(t, append(make([]byte, 10), bytes.Repeat([]byte{10}, 20)...), whole)
+	require.Equal(t, 10, b.core.assembled)
+
+	_, err = part(2, 15, 20, 5)
+	require.EqualError(t, err, "a part of 5 bytes at 15 of 20 does not continue 10 of 20")
+	_, err = part(3, 0, 2000, 900)
+	require.NoError(t, err)
+	_, err = part(4, 0, 2000, 200)
+	require.NoError(t, err, "its sender is told with the last part")
+	_, err = part(4, 1800, 2000, 200)
+	require.ErrorContains(t, err, "a message of 2000 bytes: 900 of unfinished messages are held already, of at most 1000")
+	_, err = part(3, 0, 0, 0)
+	require.NoError(t, err)
+	require.Zero(t, b.core.assembled)
+	_, err = b.core.Chunk(b.peer, &wire.Envelope{Kind: wire.Chunk, Ext: []byte{1}})
+	require.Error(t, err)
+
+	for id := uint64(10); id < 10+maxChunks; id++ {
+		_, err = part(id, 0, 3, 1)
+		require.NoError(t, err)
+	}
+	_, err = part(5, 0, 1, 1)
+	require.EqualError(t, err, "more than 1024 messages come in parts")
+	b.core.Die(b.now, b.peer, ErrForgotten)
+	require.Zero(t, b.core.assembled)
+}
+
+func TestPiece_putsAPacketTogetherThatWasCut(t *testing.T) {
+	b := newBench(t, Config{PacketSize: 20 << 10})
+	body := strings.Repeat("x", 10<<10)
+	b.post(body)
+	b.core.Limit(6000)
+	to := newBench(t, Config{})
+	var whole []byte
+	for pub, ok := b.core.Next(b.now); ok; pub, ok = b.core.Next(b.now) {
+		require.LessOrEqual(t, len(pub.Data), 6000)
+		h, rest, err := wire.DecodeHead(pub.Data)
+		require.NoError(t, err)
+		require.Equal(t, wire.Piece, h.Kind)
+		cut, part, err := wire.DecodePiece(rest)
+		require.NoError(t, err)
+		require.Nil(t, to.core.Piece(to.peer, h.N, wire.Cut{Offset: cut.Offset + 1, Total: cut.Total}, part), "that is not the next one")
+		if whole = to.core.Piece(to.peer, h.N, cut, part); whole == nil {
+			require.Nil(t, to.core.Piece(to.peer, h.N, cut, part), "it may come twice")
+		}
+	}
+	h, rest, err := wire.DecodeHead(whole)
+	require.NoError(t, err)
+	require.Equal(t, wire.Head{Kind: wire.Repair, N: 1}, h)
+	subject, packet, err := wire.DecodeRepair(rest)
+	require.NoError(t, err)
+	require.Equal(t, "p.a", subject)
+	require.Contains(t, string(packet), body)
+	require.Zero(t, to.core.pieced)
+
+	to.core.Piece(to.peer, 5, wire.Cut{Total: 10}, []byte("half"))
+	to.arrive(Arrival{N: 5})
+	require.Zero(t, to.core.pieced, "it came whole")
+	require.Nil(t, to.core.Piece(to.peer, 5, wire.Cut{Total: 1}, []byte("x")), "and is not wanted any more")
+}
+
+func TestLINK10_messagesThatWaitHaveAWindowOfTheirOwn(t *testing.T) {
+	b := newBench(t, Config{WaitWindow: 3 * (36 + messageCost)})
+	wait := wire.Envelope{Sender: "s", Wait: true, Body: []byte("waits for room......................")}
+	for range 3 {
+		require.NoError(t, b.send(wait))
+	}
+	require.Error(t, b.send(wait))
+	b.post("passes")
+	b.leave()
+	b.acked(1)
+	require.Error(t, b.send(wait), "it has arrived, and is not taken up")
+	b.after(200 * time.Millisecond)
+	require.Equal(t, wire.Beat, b.leave()[0].Kind, "for the news that it is may be lost")
+	k := wire.Progress{Acked: 1, Taken: b.peer.out.used, Waited: 36 + messageCost}
+	require.NoError(t, b.core.OnHead(b.now, b.peer, &k))
+	require.NoError(t, b.send(wait))
+
+	to := newBench(t, Config{WaitWindow: 300})
+	to.core.Taken(to.now, to.peer, 100)
+	require.Empty(t, to.effects(), "of a link that is over")
+	to.arrive(Arrival{N: 1})
+	to.effects()
+	to.core.Taken(to.now, to.peer, 50)
+	require.Empty(t, to.effects())
+	to.core.Taken(to.now, to.peer, 50)
+	require.EqualValues(t, 100, to.said(wire.State)[0].(*wire.StateOf).Progress.Waited)
+}
+
+func TestLINK10_aLargeMessageCountsWhole(t *testing.T) {
+	b := newBench(t, Config{ChunkSize: 100})
+	require.NoError(t, b.send(wire.Envelope{Sender: "s", Wait: true, Body: make([]byte, 250)}))
+	total := b.peer.out.waitUsed
+	require.Greater(t, total, uint64(250))
+	var waits []bool
+	for pub, ok := b.core.Next(b.now); ok; pub, ok = b.core.Next(b.now) {
+		_, rest, err := wire.DecodeHead(pub.Data)
+		require.NoError(t, err)
+		es := wire.NewEnvelopes(rest)
+		var e wire.Envelope
+		es.Next(&e)
+		waits = append(waits, e.Wait)
+		require.Equal(t, total, waitCost(&e))
+	}
+	require.Equal(t, []bool{false, false, true}, waits, "its last part says so")
+
+	require.NoError(t, b.send(wire.Envelope{Sender: "s", Wait: true, Body: make([]byte, 250)}))
+	require.NoError(t, b.send(wire.Envelope{Sender: "s", Wait: true, Body: make([]byte, 10)}))
+	b.core.Down()
+	b.after(time.Minute)
+	require.Equal(t, total, b.peer.out.waitUsed, "what never left does not count")
+}
+
+func TestBarrier_passesWhenAllBeforeItHasAFate(t *testing.T) {
+	b := newBench(t, Config{ChunkSize: 100, Opening: 1})
+	done := func(r *Barrier) bool {
+		select {
+		case <-r.Done():
+			return true
+		default:
+			return false
+		}
+	}
+	require.True(t, done(b.core.Barrier()), "there is nothing")
+	b.postTo("a", "s", strings.Repeat("L", 150))
+	b.postTo("a", "s", "follows")
+	b.postTo("b", "s", "queued")
+	first := b.core.Barrier()
+	for n := uint64(1); n <= 4; n++ {
+		require.False(t, done(first), n)
+		b.leave()
+		if n == 4 {
+			b.postTo("b", "s", "later")
+		}
+		b.acked(n)
+	}
+	require.True(t, done(first), "what is sent later does not count")
+	require.False(t, done(b.core.Barrier()))
+}
+
+func TestRecent_forgetsWhoWasSilentLongest(t *testing.T) {
+	r, ids := newRecent[int](3), processIDs(t, 5)
+	for n := range 3 {
+		state, _ := r.use(ids[n])
+		*state = n + 10
+	}
+	r.use(ids[0])
+	state, forgotten := r.use(ids[3])
+	require.Equal(t, 11, forgotten)
+	*state = 13
+	require.Nil(t, r.get(ids[1]))
+	var all []int
+	r.newest(2, func(n int) { all = append(all, n) })
+	require.Equal(t, []int{13, 10}, all)
+	require.Equal(t, len(r.items), r.order.Len())
+}
