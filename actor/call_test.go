@@ -272,7 +272,9 @@ func TestCall_leavesNothingBehind(t *testing.T) {
 				return info.Queued == 1
 			})
 			cancel()
-			return take(t, answer)
+			err := take(t, answer)
+			until(t, "it is given up there, too", func() bool { return b.GivenUp(ref.ID().Name) == 1 })
+			return err
 		},
 	}
 	for i, call := range calls {

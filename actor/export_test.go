@@ -30,3 +30,15 @@ const (
 
 // Bound is the proc that speaks for code that is not an actor.
 func (r Ref[A]) Bound() *Proc { return r.via }
+
+// GivenUp says how many messages wait here whose senders have given them up.
+func (p *Proc) GivenUp(actor string) (n int) {
+	p.asked.mu.Lock()
+	defer p.asked.mu.Unlock()
+	for _, d := range p.asked.all {
+		if d.Actor == actor && d.wanted.over.Load() {
+			n++
+		}
+	}
+	return n
+}

@@ -49,7 +49,12 @@ func (r *farRun) delivery(raw []byte) *Delivery {
 type asked struct {
 	mu  sync.Mutex
 	all map[string]*Delivery
+
+	early map[string]subjects.ProcID // given up before they were here, or after they were answered
 }
+
+// maxEarly bounds early; then it begins anew.
+const maxEarly = 4096
 
 // wanted is what it takes to give a message up.
 type wanted struct {
@@ -70,6 +75,10 @@ func (d *Delivery) cancelable(a *asked) {
 	}
 	a.all[d.Reply] = d
 	d.wanted = &wanted{among: a}
+	if a.early[d.Reply] == d.From.Proc {
+		delete(a.early, d.Reply)
+		d.wanted.over.Store(true)
+	}
 	answer := d.Answer
 	d.Answer = func(ans Answer) {
 		d.forget()
@@ -108,6 +117,12 @@ func (d *Delivery) handled(ctx *Context) bool {
 func (a *asked) cancel(from subjects.ProcID, reply string) {
 	a.mu.Lock()
 	d := a.all[reply]
+	if d == nil { // the control lane is faster
+		if a.early == nil || len(a.early) >= maxEarly {
+			a.early = map[string]subjects.ProcID{}
+		}
+		a.early[reply] = from
+	}
 	a.mu.Unlock()
 	if d == nil || d.From.Proc != from {
 		return
@@ -147,6 +162,8 @@ const (
 func (b *blocks) clone(body []byte) []byte {
 	n := len(body)
 	switch {
+	case n == 0:
+		return []byte{}
 	case n >= largeBody:
 		return body
 	case n > smallBody:

@@ -88,7 +88,9 @@ func (p *Proc) ReceiveCast(m bus.Msg, s subjects.Subject, open func(from subject
 		}
 		prev, deliver, err := open(from.Proc().Actor(e.Sender), e)
 		return prev, func() []byte {
-			if err := deliver(); err != nil {
+			var err error
+			p.links.Quietly(func() { err = deliver() })
+			if err != nil {
 				p.counts.undeliverable.Add(1)
 				return EncodeError(err)
 			}
@@ -179,13 +181,18 @@ func (b *inbound) deliver(p *Proc, in *link.Inbound) error {
 		if take == nil {
 			return errorf(CodeNoEndpoint, p.id.Actor(e.Actor).String(), e.Port, "proc %s takes no casts", p.id)
 		}
-		return (*take)(b.from, e)
+		var err error
+		p.links.Quietly(func() { err = (*take)(b.from, e) }) // it may be answered at once
+		return err
 	case wire.Bounce:
 		p.comeBack(p.find(e.Actor), string(e.Ext), nil, FromWire(e.Body))
 		return nil
 	}
 	if pt := p.findPort(e.Actor, e.Port); pt != nil {
-		err := pt.recv(Incoming{From: b.from, Envelope: *e, unknown: &p.counts.unknown})
+		var err error
+		p.links.Quietly(func() { // a relay sends it on
+			err = pt.recv(Incoming{From: b.from, Envelope: *e, unknown: &p.counts.unknown})
+		})
 		if err == nil {
 			p.links.Taken(in.From, in.Wait)
 		}
@@ -208,6 +215,11 @@ func (b *inbound) message(p *Proc, in *link.Inbound) error {
 	d := &Delivery{Actor: e.Actor, Port: e.Port, From: b.from, Raw: e.Body, Reply: e.Reply, Answer: p.AnswerTo(e.Actor, e.Reply)}
 	if e.TTL > 0 {
 		d.Deadline = time.Now().Add(e.TTL)
+	}
+	if strings.HasPrefix(e.Port, "_") { // it may be answered at once; and a watch is taken back by portForget
+		var err error
+		p.links.Quietly(func() { err = p.taken(in, p.deliver(d)) })
+		return err
 	}
 	if e.Reply == "" {
 		return p.taken(in, p.deliver(d))

@@ -50,7 +50,9 @@ func (p *Proc) targetAnew(to subjects.PortID, port string) (*target, error) {
 			return nil, errorf(CodeInvalid, "", port, "want the port of an actor, got the zero value or a malformed name")
 		}
 		if e, dead := p.Down(to.Actor.Proc); dead {
-			return nil, procDead(to.Actor.String(), to.Port, e)
+			err := procDead(to.Actor.String(), to.Port, e)
+			err.sure = true // nothing was sent
+			return nil, err
 		}
 		if err := p.Follow(to.Actor.Proc.Mesh); err != nil {
 			return nil, err
@@ -221,24 +223,44 @@ func (f told) told(to subjects.ProcID, why *Error) { f(to, why) }
 // member whose link cannot take it now gets it by itself. failed says why nothing was sent to a member.
 func (p *Proc) Multicast(m *Multicast) (failed map[int]error, err error) {
 	k := &link.Cast{
-		Subject: m.Subject, Envelope: &m.Envelope, Head: m.Head, Alone: m.Alone, Until: p.links.At(m.Until),
+		Subject: m.Subject, Envelope: &m.Envelope, Until: p.links.At(m.Until),
 		Mark: link.Mark{Type: m.Type},
 	}
 	if m.Told != nil {
 		k.Mark.Call = told(m.Told)
 	}
-	k.Members = make([]*link.Target, len(m.To))
+	failed = map[int]error{}
+	var targets []*target
+	var index []int // of a member in m.To
 	for i, to := range m.To {
 		t, err := p.target(to.Actor, to.Port)
-		if err != nil {
-			return nil, err
+		if err != nil { // it has died meanwhile, or its mesh cannot be followed
+			failed[i] = err
+			continue
 		}
-		k.Members[i] = t.Target
+		targets, index, k.Members = append(targets, t), append(index, i), append(k.Members, t.Target)
 	}
-	failed, err = p.links.Cast(k)
-	for i, why := range failed {
-		to := m.To[i]
-		failed[i] = p.sendError(to.Actor.Proc, to.Actor.String(), to.Port, why)
+	if len(k.Members) == 0 {
+		return failed, nil
+	}
+	k.Head = func(prevs []uint64) ([]byte, error) {
+		all := make([]uint64, len(m.To))
+		for i := range all {
+			all[i] = link.Left
+		}
+		for j, i := range index {
+			all[i] = prevs[j]
+		}
+		return m.Head(all)
+	}
+	k.Alone = func(member int) ([]byte, error) { return m.Alone(index[member]) }
+	refused, err := p.links.Cast(k)
+	for j, why := range refused {
+		if errors.Is(why, link.ErrForgotten) {
+			p.targets.forget(targets[j])
+		}
+		to := m.To[index[j]]
+		failed[index[j]] = p.sendError(to.Actor.Proc, to.Actor.String(), to.Port, why)
 	}
 	return failed, busError("", "", err)
 }

@@ -17,6 +17,7 @@ type marks struct {
 	wanted  []func()
 	placed  map[*nats.Msg][]func()
 	running chan struct{} // closed when nobody places marks any more; nil: nobody does
+	over    bool          // nobody begins to
 }
 
 // AfterReceived calls f on the lane's pump after everything that the server has sent to this lane when
@@ -26,6 +27,9 @@ func (c *Conn) AfterReceived(f func()) {
 	m := &c.marks
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.over {
+		return
+	}
 	m.wanted = append(m.wanted, f)
 	if m.running == nil {
 		m.running = make(chan struct{})
@@ -77,10 +81,11 @@ func (m *marks) reach(mark *nats.Msg) {
 	}
 }
 
-// ended is closed when no goroutine places marks.
+// ended is closed when no goroutine places marks; none begins to.
 func (m *marks) ended() <-chan struct{} {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.over = true
 	if m.running != nil {
 		return m.running
 	}

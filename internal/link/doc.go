@@ -45,7 +45,8 @@
 //   - LINK-10: messages that wait for room in a mailbox have a window of their own, which opens when they
 //     are taken up. A sender that waits for it asks, so it opens also when the news of that is lost.
 //   - LINK-11: all that is held is bounded (Config): queues, packets behind a gap, unfinished messages,
-//     refusals, tombstones. Answers are queued beyond the bound, for whoever asked has reserved them room.
+//     refusals, tombstones. Answers are queued beyond the bound, for whoever asked has reserved them room,
+//     and so is what comes back from a mailbox, whose bound it had.
 //   - LINK-12: of more than Config.Peers processes, the one that was silent longest is forgotten, with
 //     its tombstones. Its links break; what is of an opening that it sent before and comes even later is
 //     taken for a new one.

@@ -68,6 +68,7 @@ type Links struct {
 	wanted     atomic.Bool
 	lastAt     atomic.Int64 // when something was published last
 	awake      atomic.Bool  // the flusher has been woken
+	quiet      atomic.Int32 // pumps that must not publish: what is sent meanwhile is the flusher's
 	wake       chan struct{}
 	errands    chan struct{} // there are effects
 	done       chan struct{}
@@ -130,10 +131,7 @@ func (l *Links) unlock() {
 	l.setTimer()
 	l.mu.Unlock()
 	if errands {
-		select {
-		case l.errands <- struct{}{}:
-		default:
-		}
+		l.send()
 	}
 	if publish {
 		l.rouse()
@@ -206,12 +204,20 @@ func (l *Links) Send(to *Target, e *wire.Envelope, m Mark, until Instant) error 
 	case err != nil:
 		return err
 	case awake && l.awake.Load():
-	case now-l.lastAt.Load() < int64(busyFor):
+	case now-l.lastAt.Load() < int64(busyFor), l.quiet.Load() > 0:
 		l.rouse()
 	default:
 		l.flush()
 	}
 	return nil
+}
+
+// Quietly runs f, which must not wait for the socket: what it sends is left to the flusher. It is for
+// what a pump does.
+func (l *Links) Quietly(f func()) {
+	l.quiet.Add(1)
+	defer l.quiet.Add(-1)
+	f()
 }
 
 // SendWait is Send that waits for room, at most until ctx ends.

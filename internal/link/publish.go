@@ -27,7 +27,7 @@ func (l *Links) flusher() {
 			return
 		case <-l.wake:
 		}
-		for l.flush() > 0 {
+		for l.flushInTurn() > 0 {
 			runtime.Gosched()
 		}
 		l.awake.Store(false)
@@ -38,6 +38,15 @@ func (l *Links) flusher() {
 			l.rouse()
 		}
 	}
+}
+
+// flushInTurn is flush that waits for whoever is at it.
+func (l *Links) flushInTurn() (sent int) {
+	l.publishing.Lock()
+	l.wanted.Store(false)
+	sent = l.publishAll()
+	l.publishing.Unlock()
+	return sent + l.flush()
 }
 
 // flush publishes all there is, unless somebody else is at it, who then does, and says how many packets
@@ -63,8 +72,12 @@ func (l *Links) publishAll() (sent int) {
 		}
 		now := l.now()
 		pub, ok := l.core.Next(now)
+		errands := len(l.core.effects) > 0
 		l.setTimer() // what has left is missed when nobody acknowledges it
 		l.mu.Unlock()
+		if errands {
+			l.send()
+		}
 		if !ok {
 			return sent
 		}
@@ -93,6 +106,14 @@ func (l *Links) publish(pub Publish) {
 		l.mu.Unlock()
 	default:
 		l.malformed(m.Subject, m.Data, err)
+	}
+}
+
+// send lets the errander know that there is something to do.
+func (l *Links) send() {
+	select {
+	case l.errands <- struct{}{}:
+	default:
 	}
 }
 

@@ -98,7 +98,7 @@ func (c *Core) admits(now Instant, p *Peer, e *wire.Envelope) error {
 		return ErrForgotten
 	case size > c.cfg.MaxMessage:
 		return &Error{Reason: TooLarge, Text: fmt.Sprintf("the message has %d bytes, at most %d are taken", size, c.cfg.MaxMessage)}
-	case e.Kind == wire.Value || e.Kind == wire.Failure:
+	case e.Kind == wire.Value || e.Kind == wire.Failure || e.Kind == wire.Bounce:
 		return nil
 	case o.size > 0 && o.size+size > c.cfg.Outbox:
 		c.want(now, p)

@@ -167,6 +167,7 @@ func (l *Links) deliver(p *Peer, a Arrival, ok bool) {
 		for i := range refused {
 			refused[i].N = a.N
 		}
+		ok = false // of links that are closed meanwhile nothing follows
 		l.locked(func(now Instant) { a, ok = l.core.Done(now, p, a, refused) })
 	}
 }
