@@ -6,12 +6,13 @@
 ONLY    ?=
 REPEATS ?= 5
 CORPUS  ?=
+RUNS    ?= full
 
 # Not in tools/go.mod: its hundreds of modules would choose versions for the others.
 GOLANGCI := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
 .DEFAULT_GOAL := help
-.PHONY: help build test demo bench lint fmt tools compose consumer clean
+.PHONY: help build test demo bench faults lint fmt tools compose consumer clean
 
 help: ## print this
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,6 +32,9 @@ demo: ## count words on two hosts, kill a proc, see it noticed; CORPUS=dir picks
 
 bench: ## ours against raw NATS, a floor and other libraries; ONLY=regexp picks rows, REPEATS=n
 	@go run -C bench . -only '$(ONLY)' -repeats '$(REPEATS)'
+
+faults: ## break processes, servers and connections under load, for hours; ONLY=regexp picks, RUNS=n of each
+	@FAULTS_RUNS='$(RUNS)' go test -C integration/faults -count 1 -timeout 24h -run '$(ONLY)'
 
 lint: bin/golangci-lint bin/deadcode ## golangci-lint, and functions that no program and no test reaches
 	bin/golangci-lint run ./...

@@ -1,0 +1,82 @@
+package faults
+
+import (
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/bus"
+)
+
+// newCluster is a world whose server has a second one beside it, on an address of its own. The limits
+// are what each takes of one message, 0: as by default.
+func newCluster(t *testing.T, seed uint64, limit, otherLimit int) (w *world, other string) {
+	t.Helper()
+	dir, port := t.TempDir(), freePort(t)
+	w = newWorld(t, seed, serverConfig{MaxPayload: limit, ConfigFile: clusterFile(t, dir, "first", port, 0)})
+	second, r := start(t, "server", "second", w.dir, serverConfig{MaxPayload: otherLimit, ConfigFile: clusterFile(t, dir, "second", 0, port)})
+	w.others = append(w.others, second)
+	u, err := url.Parse(r.URL)
+	require.NoError(t, err)
+	w.joined(u.Host)
+	return w, u.Host
+}
+
+// joined waits until a message to the first server reaches those at another address.
+func (w *world) joined(other string) {
+	w.Helper()
+	one := w.newWitness().Bus()
+	w.addr, other = other, w.addr
+	two := w.newWitness().Bus()
+	w.addr = other
+	const subject = "faults.joined"
+	came := make(chan struct{}, 1)
+	_, err := two.Data().Subscribe(subject, func(bus.Msg) {
+		select {
+		case came <- struct{}{}:
+		default:
+		}
+	})
+	require.NoError(w, err)
+	require.Eventually(w, func() bool {
+		require.NoError(w, one.Data().Publish(subject, nil))
+		select {
+		case <-came:
+			return true
+		case <-time.After(10 * time.Millisecond):
+			return false
+		}
+	}, patience, time.Millisecond)
+}
+
+// freePort is a port of the loopback that was free a moment ago.
+func freePort(t *testing.T) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// clusterFile is the configuration of a server that listens for others on a port, 0 for any, and
+// connects to one on another, 0 for none. Clients are not told of the other server.
+func clusterFile(t *testing.T, dir, name string, port, other int) string {
+	t.Helper()
+	routes, listen := "", fmt.Sprint(port)
+	if port == 0 {
+		listen = "-1"
+	}
+	if other != 0 {
+		routes = fmt.Sprintf("routes: [nats-route://127.0.0.1:%d]", other)
+	}
+	text := fmt.Sprintf("server_name: %s\ncluster {\n name: faults\n listen: \"127.0.0.1:%s\"\n no_advertise: true\n %s\n}\n", name, listen, routes)
+	file := filepath.Join(dir, name+".conf")
+	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+	return file
+}

@@ -1,0 +1,50 @@
+// Package faults tests whole systems while something is broken: real processes, a real NATS server
+// and a proxy between each process and the server that can be told to hurt it. It has no code that
+// anybody could import; packages chaos (the proxy) and history (what processes write down, and the
+// checker that judges it) do.
+//
+//	go test -C integration/faults ./...                           a sample, about 90 s
+//	make faults                                                   all of it, some hours
+//	FAULTS_RUNS=50 go test -C integration/faults -run F14         so many runs of one fault
+//	FAULTS_RUNS=1 FAULTS_SEED=17 go test -C integration/faults -run F14    one run again; with
+//	    -artifacts -outputdir DIR the histories and what all processes said stay there
+//
+// A run is a world of its own: a server, workers (each this test binary again, with a proc, actors
+// that send and actors that record) and their proxies. Everything random in it comes from its seed,
+// which is in the name of its subtest; what the kernel and the scheduler do does not. When all runs
+// of a fault are over, one line sums up what was found and says how many there were. The faults have
+// the numbers of the project's fault matrix. Tests that mostly wait run side by side, those that
+// measure speed, memory or delay by themselves.
+//
+// # Invariants
+//
+// Of every run, whatever its fault:
+//
+//   - FLT-1: no message is lost, handled twice or handled after a later one of its stream (DEL-1,
+//     DEL-3, DEL-4).
+//   - FLT-2: no message that was said to be undeliverable is handled (DEL-2).
+//   - FLT-3: no actor handles what was addressed to another incarnation (DEL-5).
+//   - FLT-4: every message of a sender that lives has a fate in bounded time: Proc.Flush returns
+//     (DEL-1).
+//   - FLT-5: no process ends but those that the test ends, and those exit 0. None outlives its test.
+//
+// Of faults that kill no process:
+//
+//   - FLT-6: nothing is indeterminate.
+//
+// Of pressure:
+//
+//   - FLT-7: the server cuts nobody for reading slowly, a sender's memory has a bound, and calls to
+//     others are answered (DEL-6, DEL-7).
+//
+// That the checker finds what is planted is tested in package history; that faults bite, by
+// TestControl_aCutTakesMessagesOfNATSAlone, which sends by NATS without castnet's links.
+//
+// # What is not here
+//
+// Loss of single packets: a proxy cannot make it on TCP. Host agents: where a process is killed, the
+// test itself tells the others, as a host agent does, or nobody does. Zero found in n messages is an
+// upper bound of 3/n, at 95 %, and no more.
+//
+// The tests look into /proc and stop processes, so they are for Linux.
+package faults

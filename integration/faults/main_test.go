@@ -1,0 +1,83 @@
+package faults
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+// patience bounds every wait that no fault makes longer; it is reached only by a failing test.
+const patience = 40 * time.Second
+
+// The environment of a child.
+const (
+	roleVariable   = "CASTNET_FAULTS_ROLE"
+	configVariable = "CASTNET_FAULTS_CONFIG" // JSON
+)
+
+func TestMain(m *testing.M) {
+	if role := os.Getenv(roleVariable); role != "" {
+		os.Exit(play(role))
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// role is what a child is: it starts as its configuration says, then answers one order after the
+// other until there are no more. close is called then.
+type role interface {
+	obey(o order) (report, error)
+	close() error
+}
+
+// play is the life of a child. It says `{}` when it is ready, and ends when its stdin does.
+func play(name string) int {
+	roles := map[string]func(config []byte) (role, report, error){"server": newServerRole, "worker": newWorkerRole}
+	start := roles[name]
+	if start == nil {
+		fmt.Fprintf(os.Stderr, "%s=%q is no role\n", roleVariable, name)
+		return 2
+	}
+	r, ready, err := start([]byte(os.Getenv(configVariable)))
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "start:", err)
+		return 1
+	}
+	if err := serve(r, ready, os.Stdin, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "serve:", err)
+		return 1
+	}
+	if err := r.close(); err != nil {
+		fmt.Fprintln(os.Stderr, "close:", err)
+		return 1
+	}
+	return 0
+}
+
+func serve(r role, ready report, in io.Reader, out io.Writer) error {
+	say := json.NewEncoder(out)
+	if err := say.Encode(ready); err != nil {
+		return err
+	}
+	for lines := json.NewDecoder(bufio.NewReader(in)); ; {
+		var o order
+		switch err := lines.Decode(&o); {
+		case err == io.EOF:
+			return nil
+		case err != nil:
+			return err
+		}
+		answer, err := r.obey(o)
+		if err != nil {
+			answer.Err = err.Error()
+		}
+		if err := say.Encode(answer); err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,143 @@
+package faults
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/integration/faults/chaos"
+	"github.com/castnet-io/castnet/integration/faults/history"
+)
+
+// cutting is a run in which connections are cut again and again while two workers send to each other.
+func cutting(t *testing.T, seed uint64, f *figures, l load) history.Verdict {
+	t.Helper()
+	w := newWorld(t, seed, serverConfig{})
+	p := w.pair(l)
+	settled := w.settle(2*patience, p.left, p.right)
+	var cuts []time.Time
+	for !settled.over() {
+		w.pause(20*time.Millisecond, 200*time.Millisecond)
+		one := []*worker{p.left, p.right}[w.rand.IntN(2)]
+		cut := one.proxy.Cut(chaos.Cut{
+			Direction: chaos.Direction(w.rand.IntN(2)), After: 1 + w.rand.IntN(64<<10),
+			Reset: w.rand.IntN(2) == 0, All: w.rand.IntN(4) == 0,
+		})
+		select {
+		case at := <-cut:
+			cuts = append(cuts, at)
+		case <-settled.done:
+		case <-time.After(time.Second): // too little is sent in that direction
+		}
+		one.proxy.Disarm()
+	}
+	settled.wait(t)
+	records, v := w.finish()
+	f.judge(t, v)
+	require.NotEmpty(t, cuts)
+	f.count("cuts", len(cuts))
+	for i, at := range cuts {
+		window := records
+		if i+1 < len(cuts) {
+			window = before(records, cuts[i+1])
+		}
+		f.time("recovery", recovery(window, at, at, p.left.id.String(), p.right.id.String()))
+	}
+	return v
+}
+
+func TestF14_aConnectionCutAtAnyByteAgainAndAgainLosesNothing(t *testing.T) {
+	t.Parallel()
+	try(t, fault{"F14", 2, 200}, func(t *testing.T, seed uint64, f *figures) {
+		v := cutting(t, seed, f, load{Mode: []string{post, wait, call}[seed%3], Senders: 4, Messages: 2500, Rate: 1000})
+		require.Zero(t, v.Indeterminate, v)
+	})
+	try(t, fault{"F14 large messages", 1, 200}, func(t *testing.T, seed uint64, f *figures) {
+		v := cutting(t, seed, f, load{
+			Mode: []string{post, wait, call}[seed%3], Senders: 3, Messages: 150, Rate: 50, Sizes: []int{100, 300 << 10, 5000, 60 << 10, 900 << 10},
+		})
+		require.Zero(t, v.Indeterminate, v)
+	})
+}
+
+// Many messages are not there in time: what is said of them then must hold for good.
+func TestF14_whatIsSaidAtADeadlineHolds(t *testing.T) {
+	t.Parallel()
+	try(t, fault{"F14 short deadlines", 1, 200}, func(t *testing.T, seed uint64, f *figures) {
+		cutting(t, seed, f, load{
+			Mode: []string{post, wait}[seed%2], Senders: 4, Messages: 2500, Rate: 1000,
+			Deadline: 20*time.Millisecond + time.Duration(seed*37%200)*time.Millisecond,
+		})
+	})
+}
+
+func TestF15_aConnectionOnWhichNothingMovesForAWhileLosesNothing(t *testing.T) {
+	t.Parallel()
+	try(t, fault{"F15 1 to 6 s", 1, 200}, func(t *testing.T, seed uint64, f *figures) {
+		w := newWorld(t, seed, serverConfig{})
+		stall := time.Second + time.Duration(w.rand.Int64N(int64(5*time.Second)))
+		p := w.pair(steady([]string{post, wait}[seed%2], stall))
+		w.pause(200*time.Millisecond, 800*time.Millisecond)
+		began := time.Now()
+		p.right.proxy.Stall()
+		time.Sleep(stall) // the fault itself
+		p.right.proxy.Resume()
+		over := time.Now()
+		w.settle(2*patience, p.left, p.right).wait(t)
+		records, v := w.finish()
+		f.judge(t, v)
+		require.Zero(t, v.Indeterminate, v)
+		f.time("recovery", recovery(records, began, over, p.left.id.String(), p.right.id.String()))
+	})
+}
+
+// F16, without loss: what a proxy has read from a TCP connection the kernel has acknowledged, so
+// dropping some of it would be corruption.
+func TestF16_latencyLosesNothingAndRepeatsLittle(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		weather chaos.Weather
+	}{
+		{"F16 0 ms", chaos.Weather{}},
+		{"F16 1 ms", chaos.Weather{Latency: time.Millisecond}},
+		{"F16 50 ms", chaos.Weather{Latency: 50 * time.Millisecond}},
+		{"F16 200 ms", chaos.Weather{Latency: 200 * time.Millisecond}},
+		{"F16 4 MiB/s", chaos.Weather{Bandwidth: 4 << 20}},
+	} {
+		try(t, fault{c.name, 1, 200}, func(t *testing.T, seed uint64, f *figures) {
+			w := newWorld(t, seed, serverConfig{})
+			left, right := w.worker("left"), w.worker("right")
+			to := right.spawn(t, recorders{N: 2})
+			for _, one := range w.workers {
+				one.proxy.Slow(chaos.Both, c.weather)
+			}
+			began := time.Now()
+			w.begin(left, load{Mode: wait, Senders: 4, Messages: 5000}, to)
+			w.settle(2*patience, left).wait(t)
+			took := time.Since(began)
+			repeated, packets := again(left.look(t))
+			_, v := w.finish()
+			f.judge(t, v)
+			require.Zero(t, v.Indeterminate, v)
+			f.count("packets", packets)
+			f.count("sent again", repeated)
+			f.sample("messages/s", float64(v.Handled)/took.Seconds())
+		})
+	}
+}
+
+// before is the records from before a moment.
+func before(records []history.Record, t time.Time) []history.Record {
+	return slices.DeleteFunc(slices.Clone(records), func(r history.Record) bool { return r.At.After(t) })
+}
+
+// again is how many packets a worker had to send again, of how many.
+func again(s state) (repeated, packets int) {
+	for _, p := range s.Info.Peers {
+		repeated += int(p.Retransmitted)
+		packets += int(p.Sent) // one sequence for all peers: an upper bound where there are several
+	}
+	return repeated, packets
+}

@@ -1,0 +1,88 @@
+package faults
+
+import (
+	"time"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// order is what the test asks of a child, a line of JSON on its stdin.
+type order struct {
+	Do string
+
+	Recorders recorders          // spawn
+	Load      load               // load
+	Within    time.Duration      // settle, call
+	To        subjects.ActorID   `json:",omitzero"` // call
+	Endpoint  string             // call
+	Size      int                // call
+	Procs     []subjects.ProcID  // look: which of them are known to be dead
+	Ring      []subjects.ActorID // ring
+	Rounds    int                // ring
+}
+
+// report is the answer to an order, a line of JSON on the child's stdout.
+type report struct {
+	Err string `json:",omitempty"`
+
+	URL     string             `json:",omitempty"` // of a server
+	Slow    int                `json:",omitempty"` // how often a server found a client too slow
+	Actors  []subjects.ActorID `json:",omitempty"` // that were spawned
+	Outcome outcome            // of a call
+	State   state              // of a worker
+	Ring    ringResult         // of a ring
+}
+
+// recorders says which actors a worker is to spawn.
+type recorders struct {
+	N       int
+	Mailbox int           // 0: as by default
+	Slow    time.Duration // how long each handler takes
+}
+
+// Modes of a load.
+const (
+	post = "post" // asynchronously
+	wait = "wait" // waiting for room
+	call = "call" // one after the other
+	raw  = "raw"  // by NATS alone: the control that shows that a fault bites
+)
+
+// load is what each of some senders of a worker is to send.
+type load struct {
+	Mode     string
+	Senders  int
+	To       []subjects.ActorID // in turn
+	Messages int                // of each sender, at most
+	For      time.Duration      // how long it sends; 0: until all are sent
+	Sizes    []int              // of the payloads, in turn; none: up to 256 bytes, at random
+	Rate     int                // messages a second of each sender; 0: as fast as it can
+	Deadline time.Duration      // of each message; 0: patience
+	Seed     uint64
+}
+
+// outcome is what became of one call.
+type outcome struct {
+	Code          actor.Code // 0: it was answered
+	Undeliverable bool
+	Text          string
+	Took          time.Duration
+}
+
+// state is a look at a worker.
+type state struct {
+	RSS, Peak   int // bytes of memory: now, and the most so far
+	Sending     bool
+	Sent        int            // messages of loads
+	Connections map[string]int // states of its two connections, how often
+	Dead        []bool         // whether the procs that were asked about are known to be dead
+	Info        actor.Info
+}
+
+// ringResult is what became of calls around a ring.
+type ringResult struct {
+	Done, Failed int
+	Examples     []string
+	Took         time.Duration
+}

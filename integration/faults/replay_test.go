@@ -1,0 +1,130 @@
+package faults
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/integration/faults/chaos"
+	"github.com/castnet-io/castnet/integration/faults/history"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// holding is a run in which what left sends is held back while it goes on sending. Every third time
+// messages have so little time that they are given up meanwhile.
+func holding(w *world) (pairing, *chaos.Held, int64) {
+	w.Helper()
+	l := load{Mode: []string{post, wait}[w.seed%2], Senders: 4, Messages: 2000, Rate: 1000}
+	if w.seed%3 == 0 {
+		l.Deadline = 100 * time.Millisecond
+	}
+	p := w.pair(l)
+	w.pause(200*time.Millisecond, 600*time.Millisecond)
+	held, before := p.left.proxy.Hold(), p.left.proxy.Stats().Up
+	w.pause(200*time.Millisecond, 600*time.Millisecond)
+	return p, held, p.left.proxy.Stats().Up - before
+}
+
+// release lets what was held go on, and waits until the server has taken it all.
+func release(t *testing.T, p *chaos.Proxy, held *chaos.Held, pairs int) {
+	t.Helper()
+	held.Release()
+	require.Eventually(t, func() bool { return p.Stats().Open <= pairs }, patience, time.Millisecond)
+}
+
+// heard waits until a worker has been asked something by another: what the server had for it before,
+// it has had.
+func heard(t *testing.T, by *worker, from *worker, at subjects.ActorID) {
+	t.Helper()
+	r := from.do(t, order{Do: "call", To: at, Endpoint: measure.Name()})
+	require.Zero(t, r.Outcome.Code, "%s: %s", by.name, r.Outcome.Text)
+}
+
+// connections is how many connections a worker has.
+const connections = 2
+
+func TestF17_bytesThatComeLateAreNotHandledAgain(t *testing.T) {
+	t.Parallel()
+	run := func(w *world, f *figures, reconnect func(pairing, *chaos.Held)) {
+		w.Helper()
+		p, held, late := holding(w)
+		reconnect(p, held)
+		w.settle(2*patience, p.left, p.right).wait(w.T)
+		release(w.T, p.left.proxy, held, connections)
+		heard(w.T, p.right, p.left, p.right.spawn(w.T, recorders{N: 1})[0])
+		repeated := 0
+		for _, peer := range p.right.look(w.T).Info.Peers {
+			repeated += int(peer.Duplicates)
+		}
+		_, v := w.finish()
+		f.judge(w.T, v)
+		if w.seed%3 != 0 {
+			require.Zero(w, v.Indeterminate, v)
+		}
+		f.count("late bytes", int(late))
+		f.count("refused as repeated", repeated)
+		require.NotZero(w, repeated, "nothing came late, so nothing was shown")
+	}
+	try(t, fault{"F17 sender reconnected", 1, 200}, func(t *testing.T, seed uint64, f *figures) {
+		run(newWorld(t, seed, serverConfig{}), f, func(_ pairing, held *chaos.Held) { held.SendAway() })
+	})
+	try(t, fault{"F17 sender reconnected elsewhere", 1, 200}, func(t *testing.T, seed uint64, f *figures) {
+		w, other := newCluster(t, seed, 0, 0)
+		run(w, f, func(p pairing, held *chaos.Held) {
+			p.left.proxy.Redirect(other)
+			held.SendAway()
+		})
+	})
+}
+
+func TestF17_bytesForAnIncarnationThatIsGoneReachNobody(t *testing.T) {
+	t.Parallel()
+	try(t, fault{"F17 receiver gone", 1, 200}, func(t *testing.T, seed uint64, f *figures) {
+		w := newWorld(t, seed, serverConfig{})
+		p, held, late := holding(w)
+		w.kills(p.right)
+		again := w.workerAs("again", subjects.ProcID{Mesh: p.right.id.Mesh, Rank: p.right.id.Rank, Gen: p.right.id.Gen + 1})
+		to := again.spawn(t, recorders{N: 2})
+		held.SendAway()
+		w.tells(p.right)
+		w.settle(2*patience, p.left).wait(t)
+		release(t, p.left.proxy, held, connections)
+		heard(t, again, p.left, to[0])
+		records, v := w.finish()
+		f.judge(t, v)
+		require.Zero(t, handledBy(records, again.id))
+		f.count("late bytes", int(late))
+	})
+}
+
+func TestF17_bytesOfASenderKnownToBeDeadAreRefused(t *testing.T) {
+	t.Parallel()
+	try(t, fault{"F17 sender dead", 1, 200}, func(t *testing.T, seed uint64, f *figures) {
+		w := newWorld(t, seed, serverConfig{})
+		p, held, late := holding(w)
+		other := w.worker("other")
+		w.kills(p.left)
+		w.tells(p.left)
+		require.Eventually(t, func() bool {
+			return p.right.do(t, order{Do: "look", Procs: []subjects.ProcID{p.left.id}}).State.Dead[0]
+		}, patience, time.Millisecond)
+		known := time.Now()
+		release(t, p.left.proxy, held, 0)
+		heard(t, p.right, other, p.right.spawn(t, recorders{N: 1})[0])
+		w.settle(2*patience, p.right).wait(t)
+		records, v := w.finish()
+		f.judge(t, v)
+		stale := 0
+		for _, r := range records {
+			// A handler that had been given its message before may begin after.
+			if r.Kind == history.Handled && strings.HasPrefix(r.Stream.From, p.left.id.String()+"/") && r.At.After(known.Add(time.Second)) {
+				stale++
+			}
+		}
+		f.count("late bytes", int(late))
+		f.count("stale accepted", stale)
+		require.Zero(t, stale)
+	})
+}

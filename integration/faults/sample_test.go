@@ -1,0 +1,120 @@
+package faults
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/integration/faults/history"
+)
+
+// Variables that choose how much is run.
+const (
+	runsVariable = "FAULTS_RUNS" // so many runs of each fault but those that take long, or "full"
+	seedVariable = "FAULTS_SEED" // the seed of the first run; the next ones have the next numbers
+)
+
+// fault is a fault and how often it is tried.
+type fault struct {
+	name   string
+	sample int // runs by default; 0: only in full
+	full   int
+}
+
+// figures are what the runs of one fault have come to.
+type figures struct {
+	fault
+	runs    int
+	verdict history.Verdict
+	order   []string // of the figures below, as they were first given
+	counts  map[string]int
+	samples map[string][]float64
+}
+
+// count adds to a figure of the fault's own.
+func (f *figures) count(name string, n int) {
+	f.named(name)
+	f.counts[name] += n
+}
+
+// time takes down how long something took.
+func (f *figures) time(name string, d time.Duration) { f.sample(name+" ms", d.Seconds()*1000) }
+
+// sample takes down one of many values, of which the distribution is printed.
+func (f *figures) sample(name string, v float64) {
+	f.named(name)
+	f.samples[name] = append(f.samples[name], v)
+}
+
+func (f *figures) named(name string) {
+	if !slices.Contains(f.order, name) {
+		f.order = append(f.order, name)
+	}
+}
+
+// judge adds a verdict, and fails the run when it finds what must not be.
+func (f *figures) judge(t *testing.T, v history.Verdict) {
+	t.Helper()
+	f.verdict = f.verdict.Plus(v)
+	require.Zero(t, v.Wrong(), "%v\n%s", v, strings.Join(v.Examples, "\n"))
+	require.NotZero(t, v.Handled, "nothing was handled, so nothing was shown")
+}
+
+func (f *figures) String() string {
+	s := fmt.Sprintf("%s: %v", f.name, f.verdict)
+	for _, name := range f.order {
+		all := f.samples[name]
+		switch n := len(all); {
+		case n == 0:
+			s += fmt.Sprintf(", %s=%d", name, f.counts[name])
+		case n == 1:
+			s += fmt.Sprintf(", %s=%.0f", name, all[0])
+		default:
+			slices.Sort(all)
+			s += fmt.Sprintf(", %s p50=%.0f p99=%.0f max=%.0f", name, all[n/2], all[n*99/100], all[n-1])
+		}
+	}
+	return s + fmt.Sprintf(" (n=%d runs)", f.runs)
+}
+
+// try runs a fault as often as is asked for, each run with a seed of its own in a world of its own,
+// and prints one line for all.
+func try(t *testing.T, f fault, run func(t *testing.T, seed uint64, f *figures)) {
+	t.Helper()
+	n, first := f.sample, uint64(1)
+	switch text := os.Getenv(runsVariable); text {
+	case "":
+	case "full":
+		n = f.full
+	default:
+		many, err := strconv.Atoi(text)
+		require.NoError(t, err, runsVariable)
+		if n > 0 {
+			n = many
+		}
+	}
+	if text := os.Getenv(seedVariable); text != "" {
+		var err error
+		first, err = strconv.ParseUint(text, 10, 64)
+		require.NoError(t, err, seedVariable)
+	}
+	if n == 0 {
+		t.Skipf("%s takes long: %s=full runs it", f.name, runsVariable)
+	}
+	sum := &figures{fault: f, counts: map[string]int{}, samples: map[string][]float64{}}
+	for i := range uint64(n) {
+		t.Run(fmt.Sprintf("%s seed=%d", f.name, first+i), func(t *testing.T) {
+			sum.runs++
+			run(t, first+i, sum)
+		})
+	}
+	if sum.runs > 0 { // else others were picked
+		fmt.Println(sum)
+	}
+}
