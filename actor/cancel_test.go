@@ -1,0 +1,100 @@
+package actor_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/actor"
+)
+
+// context2 is the test's context, bounded, with its end.
+func context2(t testing.TB) (context.Context, context.CancelFunc) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(soon(t))
+	t.Cleanup(cancel)
+	return ctx, cancel
+}
+
+func TestCancel_theEndOfTheCallersContextEndsTheHandlersInTheOtherProc(t *testing.T) {
+	a, b := pair(t)
+	ref, book := newLedger(t, b, a)
+	for i := range 3 {
+		ctx, cancel := context2(t)
+		asked := make(chan error, 1)
+		go func() { asked <- second(linger.Call(ctx, ref, i)) }()
+		require.Equal(t, i, take(t, book.began))
+		cancel()
+		err := take(t, asked)
+		require.ErrorIs(t, err, context.Canceled)
+		require.True(t, asError(t, err).Indeterminate())
+		require.ErrorIs(t, take(t, book.ended), context.Canceled)
+	}
+	require.NoError(t, second(enter.Call(soon(t), ref, entry{By: "me"})), "the actor lives")
+}
+
+func TestCancel_theDeadlineEndsBoth(t *testing.T) {
+	a, b := pair(t)
+	ref, book := newLedger(t, b, a)
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	_, err := linger.Call(ctx, ref, 1)
+	require.ErrorIs(t, err, actor.ErrDeadline)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.Error(t, take(t, book.ended))
+}
+
+func TestCancel_aQuestionThatStillWaitsIsNotHandled(t *testing.T) {
+	a, b := pair(t)
+	ref, book := newLedger(t, b, a)
+	open := book.shut()
+	defer open()
+	require.NoError(t, enter.Post(t.Context(), ref, entry{By: "me"}))
+	ctx, cancel := context2(t)
+	asked := make(chan error, 3)
+	for range cap(asked) {
+		go func() { asked <- second(enter.Call(ctx, ref, entry{By: "nobody"})) }()
+	}
+	until(t, "all wait", func() bool { return queued(b, ref.ID().Name) == cap(asked) })
+	require.NoError(t, enter.Post(t.Context(), ref, entry{By: "me", N: 1}))
+	cancel()
+	for range cap(asked) {
+		require.ErrorIs(t, take(t, asked), context.Canceled)
+	}
+	told(t, a, b)
+	open()
+	require.NoError(t, second(enter.Call(soon(t), ref, entry{By: "me", N: 2})))
+	book.inOrder(t)
+	require.Equal(t, 3, book.count(), "and those that follow are")
+}
+
+// told waits until b has taken what a has said so far, on the control lane, too.
+func told(t *testing.T, a, b *actor.Proc) {
+	t.Helper()
+	require.NoError(t, a.Flush(soon(t)))
+	require.NoError(t, a.Bus().Control().Flush(soon(t)))
+	done := make(chan struct{})
+	b.Bus().Control().AfterReceived(func() { close(done) })
+	take(t, done)
+}
+
+func TestCancel_theDeathOfTheCallersProcEndsWhatItAskedFor(t *testing.T) {
+	a, b := pair(t)
+	ref, book := newLedger(t, b, a)
+	ctx, cancel := context2(t)
+	asked := make(chan error, 2)
+	go func() { asked <- second(linger.Call(ctx, ref, 1)) }()
+	take(t, book.began)
+	go func() { asked <- second(enter.Call(ctx, ref, entry{By: "nobody"})) }()
+	until(t, "it waits", func() bool { return queued(b, ref.ID().Name) == 1 })
+	b.MarkDown(actor.Event{Kind: actor.KindProc, Status: "failed", Mesh: a.ID().Mesh.String()})
+	require.ErrorIs(t, take(t, book.ended), context.Canceled)
+	require.NoError(t, second(enter.Call(soon(t), ref.Via(b), entry{By: "me"})))
+	require.Equal(t, 1, book.count(), "what waited was not handled")
+	cancel()
+	for range cap(asked) {
+		require.ErrorIs(t, take(t, asked), context.Canceled)
+	}
+}

@@ -1,0 +1,199 @@
+package actor_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/bus/bustest"
+	"github.com/castnet-io/castnet/internal/wire"
+)
+
+func TestError_saysOfEveryCodeWhatIsKnown(t *testing.T) {
+	const ran, never, unknown = "a handler ran it", "no handler ran it", "nobody knows"
+	for code, want := range map[actor.Code]string{
+		actor.CodeHandler: ran, actor.CodePanic: ran,
+		actor.CodeNoActor: never, actor.CodeNoEndpoint: never, actor.CodeBadMessage: never, actor.CodeMailboxFull: never,
+		actor.CodeStopped: never, actor.CodeFailed: never, actor.CodeNoProc: never, actor.CodeTooLarge: never,
+		actor.CodeUnavailable: never, actor.CodeInvalid: never, actor.CodePortGone: never, actor.CodeExpired: never,
+		actor.CodeBacklog: never, actor.CodeTooMany: never,
+		actor.CodeProcDead: unknown, actor.CodeLinkBroken: unknown, actor.CodeDeadline: unknown, actor.CodeCanceled: unknown,
+		actor.CodeKilled: unknown, actor.CodeCascade: unknown, 99: unknown,
+	} {
+		is := func(e *actor.Error) string {
+			require.False(t, e.Undeliverable() && e.Indeterminate())
+			switch {
+			case e.Undeliverable():
+				return never
+			case e.Indeterminate():
+				return unknown
+			}
+			return ran
+		}
+		e := &actor.Error{Code: code}
+		require.Equal(t, want, is(e), "code %d", code)
+		e.Ran = true
+		require.False(t, e.Undeliverable(), "code %d", code)
+		require.False(t, actor.FromWire(actor.EncodeError(e)).Undeliverable(), "code %d, from the bus", code)
+		require.Equal(t, code == actor.CodeDeadline || code == actor.CodeExpired, errors.Is(e, context.DeadlineExceeded), "code %d", code)
+		require.Equal(t, code == actor.CodeCanceled, errors.Is(e, context.Canceled), "code %d", code)
+	}
+}
+
+// expiring has a mailer post to a stranger who never says whether it arrived, and returns what came
+// back, and after which time.
+func expiring(t *testing.T, answers func(*stranger, *actor.Proc)) (actor.Returned, time.Duration) {
+	t.Helper()
+	srv := bustest.Server(t)
+	a, s := start(t, srv, "left", mailers()), newStranger(t, srv)
+	from, back := newMailer(t, a)
+	if answers != nil {
+		go answers(s, a)
+	}
+	began := time.Now()
+	_, err := mail.Call(t.Context(), from, func(ctx *actor.Context) error {
+		within, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		return add.Post(within, s.ref(a), 1)
+	})
+	require.NoError(t, err)
+	r := <-back
+	after := time.Since(began)
+	time.Sleep(2 * time.Minute) // virtual
+	require.Len(t, exactly(t, 0, from, back), 0, "once")
+	require.Equal(t, "int64", r.Type)
+	require.ErrorIs(t, r.Reason, actor.ErrExpired)
+	require.ErrorIs(t, r.Reason, context.DeadlineExceeded)
+	require.Equal(t, []string{s.id.Actor("x").String(), "add"}, []string{r.Reason.Actor, r.Reason.Endpoint})
+	return r, after
+}
+
+func TestDEL1_aPostWhoseReceiverDoesNotSayComesBackAsUnknown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, after := expiring(t, nil)
+		require.True(t, r.Reason.Indeterminate())
+		require.False(t, r.Reason.Undeliverable())
+		require.GreaterOrEqual(t, after, time.Second)
+		require.Less(t, after, 3*time.Second)
+	})
+}
+
+func TestDEL1_aPostWhoseReceiverHasNotSeenItComesBackAsUndeliverable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, after := expiring(t, func(s *stranger, a *actor.Proc) {
+			s.says(t, a, wire.Verdict, s.hears(t, wire.Query))
+		})
+		require.True(t, r.Reason.Undeliverable())
+		require.False(t, r.Reason.Indeterminate())
+		require.Less(t, after, 1100*time.Millisecond)
+	})
+}
+
+func TestDEL1_aPostThatHasNotLeftAtItsDeadlineComesBackAsUndeliverable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := bustest.Server(t)
+		a, s := start(t, srv, "left"), newStranger(t, srv)
+		require.NoError(t, echo.Post(t.Context(), s.ref(a), string(make([]byte, 200_000)))) // all the credit there is
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		for range 10 {
+			require.NoError(t, add.Post(ctx, s.ref(a), 1))
+		}
+		time.Sleep(1100 * time.Millisecond) // virtual
+		synctest.Wait()
+		dead := a.DeadLetters()
+		require.Len(t, dead, 10)
+		for _, r := range dead {
+			require.ErrorIs(t, r.Reason, actor.ErrExpired)
+			require.True(t, r.Reason.Undeliverable())
+			require.Equal(t, "int64", r.Type)
+		}
+	})
+}
+
+func TestDEL1_aCallThatIsNotAnsweredEndsAtItsDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := bustest.Server(t)
+		a, s := start(t, srv, "left"), newStranger(t, srv)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		began := time.Now()
+		_, err := add.Call(ctx, s.ref(a), 1)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.True(t, asError(t, err).Indeterminate())
+		require.Equal(t, time.Second, time.Since(began))
+		time.Sleep(time.Minute)
+		require.Zero(t, a.Stats().Bounced, "who asked has been told")
+	})
+}
+
+func TestDEL1_whatIsOnItsWayToAProcThatDiesComesBackAsUnknown(t *testing.T) {
+	srv := bustest.Server(t)
+	a, s := start(t, srv, "left", mailers()), newStranger(t, srv)
+	from, back := newMailer(t, a)
+	require.Zero(t, posts(t, from, 100, s.ref(a), nil))
+	s.packet(t)
+	a.MarkDown(actor.Event{Kind: actor.KindProc, Status: "failed", Mesh: s.id.Mesh.String(), Reason: "struck by lightning"})
+	known := 0
+	for _, r := range exactly(t, 100, from, back) {
+		require.ErrorIs(t, r.Reason, actor.ErrProcDead)
+		require.ErrorContains(t, r.Reason, "struck by lightning")
+		require.NotNil(t, r.Reason.Event)
+		if r.Reason.Undeliverable() {
+			known++
+		}
+	}
+	require.Less(t, known, 100, "what has left may have arrived")
+}
+
+func TestDEL5_thatAProcDiedIsBelievedAfterWhatItSaidBefore(t *testing.T) {
+	const n = 300
+	srv := bustest.Server(t)
+	a, b, s := start(t, srv, "left"), start(t, srv, "right"), newStranger(t, srv)
+	ref := spawn(t, a)
+	require.NoError(t, a.Follow(s.id.Mesh))
+	hear := deafen(t, a, b)
+	for i := range uint64(n) {
+		s.send(t, ref.ID().Port("add"), s.id.Process().String(), message(i+1, i, 1))
+	}
+	require.NoError(t, s.Data().Flush(soon(t)))
+	s.dies(t, s.id, "killed by signal 9")
+	require.NoError(t, s.Control().Flush(soon(t)))
+	done := make(chan struct{})
+	a.Bus().Control().AfterReceived(func() { close(done) })
+	take(t, done) // the event is here
+	_, dead := a.Down(s.id)
+	require.False(t, dead)
+	hear()
+	until(t, "it is known", func() bool { _, dead := a.Down(s.id); return dead })
+	got, err := add.Call(soon(t), ref, 0)
+	require.NoError(t, err)
+	require.EqualValues(t, n, got)
+	require.Zero(t, a.Stats().Fenced)
+	s.send(t, ref.ID().Port("add"), s.id.Process().String(), message(n+1, n, 1))
+	until(t, "what comes after is not", func() bool { return a.Stats().Fenced == 1 })
+}
+
+func TestPost_toManyActorsThatAreNotThereComesBackFromEach(t *testing.T) {
+	a, b := duo(t)
+	from, back := newMailer(t, a)
+	_, err := mail.Call(t.Context(), from, func(ctx *actor.Context) error {
+		for i := range 300 {
+			if err := add.Post(ctx, actor.RefOf[*Box](b.ID().Actor(fmt.Sprint("x", i))), 1); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	require.NoError(t, err)
+	for i, r := range exactly(t, 300, from, back) {
+		require.ErrorIs(t, r.Reason, actor.ErrNoActor)
+		require.Equal(t, b.ID().Actor(fmt.Sprint("x", i)).String(), r.Reason.Actor, "in the order they were sent")
+	}
+}

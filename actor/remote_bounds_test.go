@@ -1,0 +1,121 @@
+package actor_test
+
+import (
+	"errors"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/bus/bustest"
+	"github.com/castnet-io/castnet/internal/link"
+)
+
+func TestDEL6_whatAMailboxOfAnotherProcHasNoRoomForComesBack(t *testing.T) {
+	const n = 5_000
+	a, b := pair(t)
+	ref, book := newLedger(t, b, a)
+	book.gaps = true
+	open := book.shut()
+	defer open()
+	var back, wrong atomic.Int64
+	from, err := actor.Spawn(t.Context(), a, mailer, "mailer", func(_ *actor.Context, r actor.Returned) error {
+		back.Add(1)
+		if !errors.Is(r.Reason, actor.ErrMailboxFull) || !r.Reason.Undeliverable() || r.Reason.Indeterminate() ||
+			r.Type != "actor_test.entry" || r.Reason.Actor != ref.ID().String() || r.Reason.Endpoint != "enter" {
+			wrong.Add(1)
+		}
+		return nil
+	})
+	require.NoError(t, err)
+	for i := range n {
+		_, err = mail.Call(t.Context(), from, func(ctx *actor.Context) error {
+			return enter.Post(ctx, ref, entry{By: "mailer", N: i})
+		})
+		require.NoError(t, err)
+	}
+	require.NoError(t, a.Flush(soon(t)))
+	waits := queued(b, ref.ID().Name)
+	require.GreaterOrEqual(t, waits, 1024)
+	require.LessOrEqual(t, waits, 2*1024, "and those it has taken up")
+	open()
+	bounced := int64(a.Stats().Bounced)
+	require.Greater(t, bounced, int64(n-2*1024-1))
+	until(t, "those are handled", func() bool { return int64(book.count())+bounced == n })
+	until(t, "the sender is told", func() bool { return back.Load() == bounced })
+	require.Zero(t, wrong.Load())
+	book.inOrder(t)
+	require.EqualValues(t, bounced, b.Stats().Undeliverable)
+	_, err = enter.Call(soon(t), ref, entry{By: "me"})
+	require.NoError(t, err)
+	require.Equal(t, bounced, int64(a.Stats().Bounced), "once each")
+	require.Equal(t, n+1, book.count()+int(bounced))
+}
+
+func TestErrTooLarge_isOfAMessageOfMoreThan64MiB(t *testing.T) {
+	a, b := pair(t)
+	ref, _ := newLedger(t, b, a)
+	err := enter.Post(t.Context(), ref, entry{Pad: make([]byte, 64<<20)})
+	require.ErrorIs(t, err, actor.ErrTooLarge)
+	require.True(t, asError(t, err).Undeliverable())
+	require.ErrorContains(t, err, "at most 67108864 are taken")
+}
+
+func TestErrTooLarge_isOfAnyVerbAndOfNothingThatFits(t *testing.T) {
+	const most = 1 << 20
+	srv := bustest.Server(t)
+	cfg := link.Config{MaxMessage: most}
+	a := startOn(t, bustest.Open(t, srv), newHost(t, "left").Proc(), cfg, ledgers())
+	b := startOn(t, bustest.Open(t, srv), newHost(t, "right").Proc(), cfg, ledgers())
+	ref, book := newLedger(t, b, a)
+	for _, err := range []error{
+		enter.Post(t.Context(), ref, entry{Pad: make([]byte, most)}),
+		enter.PostWait(t.Context(), ref, entry{Pad: make([]byte, most)}),
+		second(enter.Call(t.Context(), ref, entry{Pad: make([]byte, most)})),
+	} {
+		require.ErrorIs(t, err, actor.ErrTooLarge)
+	}
+	require.NoError(t, enter.Post(t.Context(), ref, entry{By: "me", Pad: make([]byte, most-100)}))
+	require.NoError(t, enter.PostWait(t.Context(), ref, entry{By: "me", N: 1, Pad: make([]byte, most-100)}))
+	require.NoError(t, second(enter.Call(soon(t), ref, entry{By: "me", N: 2, Pad: make([]byte, most-100)})))
+	require.Equal(t, 3, book.count())
+	book.inOrder(t)
+	_, err := big.Call(soon(t), spawn(t, b).Via(a), most)
+	require.ErrorIs(t, err, actor.ErrTooLarge, "an answer, too")
+	require.True(t, asError(t, err).Ran)
+	require.False(t, asError(t, err).Undeliverable())
+}
+
+func TestErrBacklog_isWhenAProcDoesNotRead(t *testing.T) {
+	a, b := pair(t)
+	ref, book := newLedger(t, b, a)
+	hear := deafen(t, b, a)
+	const size = 100_000
+	n, err := 0, error(nil)
+	for ; err == nil; n++ {
+		require.Less(t, n, 300, "there is a bound")
+		err = enter.Post(t.Context(), ref, entry{By: "me", N: n, Pad: make([]byte, size)})
+	}
+	n-- // the last did not go
+	require.ErrorIs(t, err, actor.ErrBacklog)
+	require.True(t, asError(t, err).Undeliverable())
+	require.Greater(t, n, 8<<20/size-1)
+	asked := make(chan error, 1)
+	go func() {
+		asked <- second(enter.Call(soon(t), ref, entry{By: "me", N: n, Pad: make([]byte, size)}))
+	}()
+	until(t, "it waits", func() bool { return calls(a) == 1 })
+	require.Empty(t, asked)
+	hear()
+	require.NoError(t, take(t, asked), "Call waits for room")
+	require.Equal(t, n+1, book.count())
+	book.inOrder(t)
+	require.Zero(t, a.Stats().Bounced)
+}
+
+// calls is how many calls of a proc wait.
+func calls(p *actor.Proc) int {
+	_, n := p.Waiting()
+	return n
+}

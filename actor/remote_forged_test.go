@@ -1,0 +1,165 @@
+package actor_test
+
+import (
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/bus/bustest"
+	"github.com/castnet-io/castnet/bus/embed"
+	"github.com/castnet-io/castnet/internal/wire"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// stranger is a process that speaks the language of links, and says with it what a test wants.
+type stranger struct {
+	forger
+	id            subjects.ProcID
+	data, control chan bus.Msg
+}
+
+func newStranger(t testing.TB, srv *embed.Server) *stranger {
+	t.Helper()
+	s := &stranger{
+		forger: newForger(t, srv), id: newHost(t, "stranger").Proc(),
+		data: make(chan bus.Msg, 1<<12), control: make(chan bus.Msg, 1<<12),
+	}
+	for subject, ch := range map[string]chan bus.Msg{
+		s.space.PortsOf(s.id): s.data, s.space.FramesOf(s.id.Process()): s.data, s.space.ControlsOf(s.id.Process()): s.control,
+	} {
+		_, err := s.Data().Subscribe(subject, func(m bus.Msg) { ch <- m })
+		require.NoError(t, err)
+	}
+	return s
+}
+
+// says sends a control packet to a proc.
+func (s *stranger) says(t testing.TB, to *actor.Proc, kind wire.PacketKind, body any) {
+	t.Helper()
+	data, err := wire.AppendControl(nil, kind, body)
+	require.NoError(t, err)
+	require.NoError(t, s.Control().Publish(s.space.Control(to.ID().Process(), s.id.Process().String()), data))
+}
+
+// hears waits for a control packet of a kind.
+func (s *stranger) hears(t testing.TB, kind wire.PacketKind) any {
+	t.Helper()
+	for {
+		got, body, err := wire.DecodeControl(take(t, s.control).Data)
+		require.NoError(t, err)
+		if got == kind {
+			return body
+		}
+	}
+}
+
+// packet waits for a packet with messages.
+func (s *stranger) packet(t testing.TB) (h wire.Head, e wire.Envelope) {
+	t.Helper()
+	for {
+		h, rest, err := wire.DecodeHead(take(t, s.data).Data)
+		require.NoError(t, err)
+		if h.Kind != wire.Data {
+			continue
+		}
+		es := wire.NewEnvelopes(rest)
+		_, ok := es.Next(&e)
+		require.True(t, ok)
+		return h, e
+	}
+}
+
+// ref is an actor that a proc believes to be at the stranger's.
+func (s *stranger) ref(via *actor.Proc) actor.Ref[*Box] {
+	return actor.RefOf[*Box](s.id.Actor("x")).Via(via)
+}
+
+func TestLink_whatAStrangerClaimsIsCountedAndHarmsNobody(t *testing.T) {
+	huge := uint64(math.MaxUint64)
+	srv := bustest.Server(t)
+	a, b, s := start(t, srv, "left"), start(t, srv, "right"), newStranger(t, srv)
+	ref := spawn(t, a)
+	from := s.id.Process().String()
+	require.NoError(t, add.Post(t.Context(), s.ref(a), 1))
+	h, _ := s.packet(t)
+	for name, lie := range map[string]func(){
+		"more was acknowledged than sent": func() {
+			s.says(t, a, wire.State, wire.StateOf{Progress: wire.Progress{Acked: h.N + 1}})
+		},
+		"more bytes came than left": func() {
+			s.says(t, a, wire.State, wire.StateOf{Progress: wire.Progress{Acked: h.N, Taken: huge, Window: huge}})
+		},
+		"a packet follows itself": func() { s.send(t, ref.ID().Port("add"), from, message(huge, huge, 1)) },
+		"a packet has no number":  func() { s.send(t, ref.ID().Port("add"), from, message(0, 0, 1)) },
+		"a repair of somebody else's packet": func() {
+			data := wire.AppendHead(nil, wire.Head{Kind: wire.Repair, N: 1})
+			data = wire.AppendRepair(data, a.Space().Port(ref.ID().Port("add"), b.ID().Process().String()), message(1, 0, 1))
+			s.send(t, ref.ID().Port("add"), from, data)
+		},
+		"a piece beyond its packet": func() {
+			data := wire.AppendHead(nil, wire.Head{Kind: wire.Piece, N: 1})
+			s.send(t, ref.ID().Port("add"), from, wire.AppendPiece(data, wire.Cut{Offset: 3, Total: 4}, []byte("xx")))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := a.Stats().Malformed
+			lie()
+			until(t, "it is counted", func() bool { return a.Stats().Malformed > before })
+		})
+	}
+	require.Zero(t, a.Stats().Bounced)
+	n, err := add.Call(soon(t), ref.Via(b), 10)
+	require.NoError(t, err)
+	require.EqualValues(t, 10, n, "none of it was a message")
+	s.says(t, a, wire.State, wire.StateOf{Progress: wire.Progress{Acked: h.N, Taken: 1, Window: huge}})
+	require.NoError(t, a.Flush(soon(t)), "the truth is believed all the same")
+	s.send(t, ref.ID().Port("add"), from, message(1, 0, 5))
+	until(t, "its message, too", func() bool { got, _ := history.Call(soon(t), ref, actor.None{}); return len(got) == 2 })
+}
+
+func TestLink_partsThatDoNotFitAreRefusedAndTheNextMessageIsNot(t *testing.T) {
+	srv := bustest.Server(t)
+	b, s := start(t, srv, "right"), newStranger(t, srv)
+	ref := spawn(t, b)
+	part := func(n uint64, of wire.ChunkOf, body []byte) {
+		e := wire.Envelope{Kind: wire.Chunk, Sender: "x", Ext: of.Append(nil), Body: body}
+		s.send(t, ref.ID().Port("add"), s.id.Process().String(), packet(n, n-1, e))
+	}
+	part(1, wire.ChunkOf{ID: 1, Total: 100}, make([]byte, 10))
+	part(2, wire.ChunkOf{ID: 1, Offset: 50, Total: 100}, make([]byte, 50))
+	state := s.hears(t, wire.State).(*wire.StateOf)
+	require.Len(t, state.Refused, 1)
+	require.ErrorIs(t, actor.FromWire(state.Refused[0].Why), actor.ErrTooLarge)
+	s.send(t, ref.ID().Port("add"), s.id.Process().String(), message(3, 2, 7))
+	until(t, "it is handled", func() bool { i, _ := b.Actor(ref.ID().Name); return i.Handled == 1 })
+}
+
+func TestCancel_ofSomebodyElsesCallIsNotBelieved(t *testing.T) {
+	srv := bustest.Server(t)
+	a, b, s := start(t, srv, "left", ledgers()), start(t, srv, "right", ledgers()), newStranger(t, srv)
+	w := newTap(t, srv, b)
+	ref, book := newLedger(t, b, a)
+	ctx, cancel := context2(t)
+	asked := make(chan error, 1)
+	go func() { asked <- second(linger.Call(ctx, ref, 1)) }()
+	take(t, book.began)
+	_, _, m := w.heard(t)
+	_, rest, err := wire.DecodeHead(m.Data)
+	require.NoError(t, err)
+	es, e := wire.NewEnvelopes(rest), wire.Envelope{}
+	_, ok := es.Next(&e)
+	require.True(t, ok)
+	require.NotEmpty(t, e.Reply)
+	s.says(t, b, wire.Cancel, wire.CancelOf{Replies: []string{e.Reply, "nonsense", ""}})
+	s.says(t, b, wire.State, wire.StateOf{Progress: wire.Progress{Acked: 1}}) // comes after it, and is counted
+	s.send(t, ref.ID().Port("linger"), s.id.Process().String(), packet(1, 0, wire.Envelope{Kind: wire.Failure}))
+	until(t, "it came", func() bool { return b.Stats().Late == 1 })
+	require.Empty(t, book.ended)
+	require.Empty(t, asked)
+	cancel()
+	require.ErrorIs(t, take(t, asked), &actor.Error{Code: actor.CodeCanceled})
+	take(t, book.ended)
+}

@@ -1,0 +1,165 @@
+package actor_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/bus/bustest"
+	"github.com/castnet-io/castnet/internal/link"
+)
+
+func TestPostWait_losesNothingToASlowActorOfAnotherProc(t *testing.T) {
+	const n = 100_000
+	a, b := pair(t)
+	ref, book := newLedger(t, b, a)
+	for i := range n {
+		require.NoError(t, enter.PostWait(t.Context(), ref, entry{By: "me", N: i}))
+	}
+	require.NoError(t, a.Flush(soon(t)))
+	until(t, "all are handled", func() bool { return book.count() == n })
+	book.inOrder(t)
+	require.Zero(t, a.Stats().Bounced)
+}
+
+// held are two procs whose links hold back after 64 KiB of messages that wait.
+func held(t *testing.T) (a, b *actor.Proc) {
+	t.Helper()
+	srv := bustest.Server(t)
+	cfg := link.Config{WaitWindow: 64 << 10}
+	a = startOn(t, bustest.Open(t, srv), newHost(t, "left").Proc(), cfg, ledgers(), mailers())
+	b = startOn(t, bustest.Open(t, srv), newHost(t, "right").Proc(), cfg, ledgers(), mailers())
+	return a, b
+}
+
+// padded is a message that finds no room where another such one has not.
+func padded(n int) entry { return entry{By: "me", N: n, Pad: make([]byte, 100)} }
+
+// filled posts until there is no room, and says how many messages wait.
+func filled(t *testing.T, ref actor.Ref[*Ledger]) (n int) {
+	t.Helper()
+	for ; ; n++ {
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		err := enter.PostWait(ctx, ref, padded(n))
+		cancel()
+		if err != nil {
+			require.ErrorIs(t, err, actor.ErrBacklog)
+			require.True(t, asError(t, err).Undeliverable())
+			return n
+		}
+		require.Less(t, n, 1_000, "its sender is held back")
+	}
+}
+
+func TestPostWait_holdsTheSenderBackAndNobodyElse(t *testing.T) {
+	a, b := held(t)
+	ref, book := newLedger(t, b, a)
+	open := book.shut()
+	defer open()
+	n := filled(t, ref)
+	require.Greater(t, n, 100)
+	until(t, "all have come", func() bool { return queued(b, ref.ID().Name) == n-1 }) // one is at its handler
+	other := spawn(t, b).Via(a)
+	for range 100 {
+		_, err := add.Call(soon(t), other, 1)
+		require.NoError(t, err)
+		require.NoError(t, add.Post(soon(t), other, 1))
+	}
+	waited := make(chan error, 1)
+	go func() { waited <- enter.PostWait(soon(t), ref, padded(n)) }()
+	open()
+	require.NoError(t, take(t, waited))
+	_, err := enter.Call(soon(t), ref, entry{By: "me", N: n + 1})
+	require.NoError(t, err)
+	book.inOrder(t)
+	require.Equal(t, n+2, book.count())
+}
+
+func TestPostWait_entersAMailboxThatIsFull(t *testing.T) {
+	a, b := held(t)
+	ref, book := newLedger(t, b, a, actor.Mailbox(2))
+	open := book.shut()
+	defer open()
+	n := filled(t, ref)
+	require.Greater(t, n, 10)
+	require.Zero(t, a.Stats().Bounced)
+	require.NoError(t, enter.Post(t.Context(), ref, entry{By: "me", N: n}))
+	require.NoError(t, a.Flush(soon(t)))
+	require.EqualValues(t, 1, a.Stats().Bounced, "Post does not wait, and finds it full")
+	require.ErrorIs(t, a.DeadLetters()[0].Reason, actor.ErrMailboxFull)
+}
+
+func TestPostWait_endsWithItsContextAndSaysWhatWaits(t *testing.T) {
+	a, b := held(t)
+	ref, book := newLedger(t, b, a)
+	open := book.shut()
+	n := filled(t, ref)
+	ctx, cancel := context.WithCancel(t.Context())
+	waited := make(chan error, 1)
+	go func() { waited <- enter.PostWait(ctx, ref, padded(-1)) }()
+	cancel()
+	require.ErrorIs(t, take(t, waited), actor.ErrBacklog)
+	open()
+	require.NoError(t, a.Flush(soon(t)))
+	until(t, "all are handled", func() bool { return book.count() == n })
+	book.inOrder(t)
+}
+
+func TestPostWait_endsWhenTheProcDiesOrIsClosed(t *testing.T) {
+	for name, c := range map[string]struct {
+		end  func(t *testing.T, a, b *actor.Proc)
+		want error
+	}{
+		"the receiver's dies": {func(_ *testing.T, a, b *actor.Proc) {
+			a.MarkDown(actor.Event{Kind: actor.KindProc, Status: "failed", Mesh: b.ID().Mesh.String(), Reason: "struck"})
+		}, actor.ErrProcDead},
+		"the sender's closes": {func(t *testing.T, a, _ *actor.Proc) {
+			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+			defer cancel()
+			require.NoError(t, a.Close(ctx))
+		}, actor.ErrStopped},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, b := held(t)
+			ref, book := newLedger(t, b, a)
+			defer book.shut()()
+			n := filled(t, ref)
+			waited := make(chan error, 10)
+			for range cap(waited) {
+				go func() { waited <- enter.PostWait(soon(t), ref, padded(n)) }()
+			}
+			c.end(t, a, b)
+			for range cap(waited) {
+				require.ErrorIs(t, take(t, waited), c.want)
+			}
+		})
+	}
+}
+
+func TestPostWait_whatIsGivenBackMakesRoom(t *testing.T) {
+	a, b := held(t)
+	ref, book := newLedger(t, b, a)
+	defer book.shut()()
+	n := filled(t, ref)
+	second := newPages()
+	other, err := actor.Spawn(t.Context(), b, ledger, "second", second)
+	require.NoError(t, err)
+	other = actor.RefOf[*Ledger](other.ID()).Via(a)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	require.ErrorIs(t, enter.PostWait(ctx, other, padded(0)), actor.ErrBacklog, "the room is the link's")
+	b.KillActor(ref.ID().Name, "enough")
+	for i := range 1_000 { // each time enough to use the room up several times
+		require.NoError(t, enter.PostWait(soon(t), other, padded(i)))
+	}
+	for i := range 1_000 { // what is refused at once gives it back, too
+		require.NoError(t, enter.PostWait(soon(t), ref, padded(i)))
+	}
+	require.NoError(t, a.Flush(soon(t)))
+	until(t, "all came back", func() bool { return a.Stats().Bounced == uint64(n-1+1_000) })
+	until(t, "the others are handled", func() bool { return second.count() == 1_000 })
+	second.inOrder(t)
+}

@@ -1,0 +1,129 @@
+package bus_test
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/bus/bustest"
+	"github.com/castnet-io/castnet/bus/embed"
+)
+
+// heard collects States, apart by lane: only those of one lane have an order.
+type heard struct {
+	mu  sync.Mutex
+	all map[bus.Lane][]string
+}
+
+func (h *heard) take(s bus.State) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.all == nil {
+		h.all = map[bus.Lane][]string{}
+	}
+	h.all[s.Lane] = append(h.all[s.Lane], fmt.Sprint(s.Kind, s.Err))
+}
+
+func (h *heard) of(lane bus.Lane) []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return append([]string(nil), h.all[lane]...)
+}
+
+// onBoth waits until both lanes have come to a state.
+func onBoth(t testing.TB, ch <-chan bus.State, kind bus.StateKind) {
+	t.Helper()
+	for n := 0; n < 2; {
+		if take(t, ch).Kind == kind {
+			n++
+		}
+	}
+}
+
+func TestWatch_hearsEveryStateThatOnStateHears(t *testing.T) {
+	srv := listen(t, embed.Options{ConfigFile: config(t, restricted)})
+	port := portOf(t, srv)
+	onState, states := states()
+	var watched, told heard
+	b := open(t, bus.Options{URL: srv.URL(), User: "alice", Password: "secret", OnState: func(s bus.State) {
+		if s.Kind != bus.Connected { // that may be before anybody can watch
+			told.take(s)
+		}
+		onState(s)
+	}})
+	onBoth(t, states, bus.Connected)
+	b.Watch(watched.take)
+	require.NoError(t, b.Data().Publish("shut.door", nil))
+	awaitState(t, states, bus.LaneData, bus.Denied)
+	srv.Shutdown()
+	onBoth(t, states, bus.Disconnected)
+	listen(t, embed.Options{Port: port, ConfigFile: config(t, restricted)})
+	onBoth(t, states, bus.Reconnected)
+	require.NoError(t, b.Close(soon(t)))
+	for lane, n := range map[bus.Lane]int{bus.LaneData: 4, bus.LaneControl: 3} {
+		require.GreaterOrEqual(t, len(watched.of(lane)), n)
+		require.Equal(t, told.of(lane), watched.of(lane), lane)
+		require.Equal(t, "closed<nil>", watched.of(lane)[len(watched.of(lane))-1])
+	}
+}
+
+func TestWatch_isNotCalledAfterItsCancelHasReturned(t *testing.T) {
+	const states = 500
+	srv := bustest.Server(t, func(o *embed.Options) { o.ConfigFile = config(t, restricted) })
+	b := bustest.Open(t, srv, func(o *bus.Options) { o.User, o.Password = "alice", "secret" })
+	all := make(chan struct{})
+	var n atomic.Int32
+	b.Watch(func(bus.State) {
+		if n.Add(1) == states {
+			close(all)
+		}
+	})
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for n.Load() < states {
+				var over, late atomic.Bool
+				cancel := b.Watch(func(bus.State) { late.Store(late.Load() || over.Load()) })
+				cancel()
+				over.Store(true)
+				cancel() // twice is once
+				if late.Load() {
+					t.Error("it was called")
+				}
+			}
+		})
+	}
+	for range states {
+		require.NoError(t, b.Data().Publish("shut.door", nil))
+	}
+	take(t, all)
+	wg.Wait()
+}
+
+func TestWatch_itsCancelWaitsForACallThatIsUnderWay(t *testing.T) {
+	srv := bustest.Server(t, func(o *embed.Options) { o.ConfigFile = config(t, restricted) })
+	b := bustest.Open(t, srv, func(o *bus.Options) { o.User, o.Password = "alice", "secret" })
+	entered, gate := make(chan struct{}), make(chan struct{})
+	var returned atomic.Bool
+	cancel := b.Watch(func(s bus.State) {
+		if s.Kind != bus.Denied {
+			return
+		}
+		close(entered)
+		<-gate
+		returned.Store(true)
+	})
+	require.NoError(t, b.Data().Publish("shut.door", nil))
+	take(t, entered)
+	over := make(chan bool, 1)
+	go func() {
+		cancel()
+		over <- returned.Load()
+	}()
+	close(gate)
+	require.True(t, take(t, over))
+}

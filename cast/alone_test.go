@@ -1,0 +1,200 @@
+package cast_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/bus/bustest"
+	"github.com/castnet-io/castnet/cast"
+	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// within is the test's context with a bound.
+func within(t testing.TB) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// packets counts the casts that are published to many, and what goes to a member by itself.
+func packets(t *testing.T, c *cluster, rank int) (toMany, alone func() int) {
+	t.Helper()
+	tap := bustest.Open(t, c.server)
+	var mu sync.Mutex
+	seen := map[subjects.Kind]int{}
+	space, id := c.client.Space(), c.place.Proc(rank)
+	for kind, subject := range map[subjects.Kind]string{
+		subjects.KindCast: space.String() + ".k." + c.place.Mesh.String() + ".>", subjects.KindFrame: space.FramesOf(id.Process()), subjects.KindPort: space.PortsOf(id),
+	} {
+		_, err := tap.Data().Subscribe(subject, func(bus.Msg) {
+			mu.Lock()
+			defer mu.Unlock()
+			seen[kind]++
+		})
+		require.NoError(t, err)
+	}
+	count := func(kinds ...subjects.Kind) func() int {
+		return func() (n int) {
+			require.NoError(t, tap.Data().Flush(within(t)))
+			done := make(chan struct{})
+			tap.Data().AfterReceived(func() { close(done) })
+			<-done
+			mu.Lock()
+			defer mu.Unlock()
+			for _, kind := range kinds {
+				n += seen[kind]
+			}
+			return n
+		}
+	}
+	return count(subjects.KindCast), count(subjects.KindFrame, subjects.KindPort)
+}
+
+// deafen stops the data pump of a rank until the returned function is called.
+func (c *cluster) deafen(t *testing.T, rank int) (hear func()) {
+	t.Helper()
+	entered, gate := make(chan struct{}), make(chan struct{})
+	_, err := c.procs[rank].Bus().Data().Subscribe("deaf", func(bus.Msg) { close(entered); <-gate })
+	require.NoError(t, err)
+	require.NoError(t, c.client.Bus().Data().Publish("deaf", nil))
+	<-entered
+	hear = sync.OnceFunc(func() { close(gate) })
+	t.Cleanup(hear)
+	return hear
+}
+
+// inTurn sees to it that each rank was handed the numbers from 0 up to n, in order.
+func inTurn(t *testing.T, entries []entry, ranks, n int) {
+	t.Helper()
+	next := map[int]int{}
+	for _, e := range entries {
+		require.Equal(t, next[e.rank], e.n, "rank %d", e.rank)
+		next[e.rank]++
+	}
+	require.Len(t, next, ranks)
+	for rank, got := range next {
+		require.Equal(t, n, got, "rank %d", rank)
+	}
+}
+
+func TestCAST2_castsKeepTheirOrderAmongMessagesOfAnySize(t *testing.T) {
+	const rounds = 12
+	c := newCluster(t, twoByFour(), 4)
+	for i := range rounds {
+		if i%2 == 0 { // large ones make the links busy, so that the cast goes to members by themselves
+			for rank := range 8 {
+				require.NoError(t, name.Post(within(t), c.Ref(rank).Via(c.client), strings.Repeat("x", []int{10, 100_000, 1 << 20}[i/2%3])))
+			}
+		}
+		require.NoError(t, cast.Post(within(t), c.members, note, 2*i))
+		for rank := range 8 {
+			require.NoError(t, note.PostWait(within(t), c.Ref(rank).Via(c.client), 2*i+1))
+		}
+	}
+	require.NoError(t, c.client.Flush(within(t)))
+	inTurn(t, c.await(t, 8*2*rounds), 8, 2*rounds)
+	require.Zero(t, c.client.Stats().Bounced)
+}
+
+// choke posts to a rank that does not hear until something waits for credit.
+func (c *cluster) choke(t *testing.T, rank int) {
+	t.Helper()
+	for i := 0; ; i++ {
+		require.Less(t, i, 100)
+		require.NoError(t, name.Post(within(t), c.Ref(rank).Via(c.client), strings.Repeat("x", 200_000)))
+		for _, peer := range c.client.Info().Peers {
+			if peer.Process == c.place.Proc(rank).Process() && peer.Waiting > 0 {
+				return
+			}
+		}
+	}
+}
+
+func TestCAST1_aRankWithoutCreditGetsTheCastByItselfAndTheOthersDoNotWait(t *testing.T) {
+	const n = 200
+	c := newCluster(t, shape.Of("gpu", 4), 4)
+	_, err := cast.Gather(within(t), c.members, who, actor.None{}) // all have told what they take
+	require.NoError(t, err)
+	require.NoError(t, c.client.Flush(within(t)))
+	hear := c.deafen(t, 2)
+	c.choke(t, 2)
+	toMany, _ := packets(t, c, 2)
+	for i := range n {
+		require.NoError(t, cast.Post(within(t), c.members, note, i))
+	}
+	inTurn(t, c.await(t, 3*n), 3, n)
+	require.Greater(t, toMany(), n/2)
+	hear()
+	entries := c.await(t, n)
+	inTurn(t, entries, 1, n)
+	require.Equal(t, 2, entries[0].rank)
+}
+
+func TestCAST1_aRankThatDoesNotReadIsNamedOnceThereIsNoRoomForIt(t *testing.T) {
+	c := newCluster(t, shape.Of("gpu", 4), 4)
+	hear := c.deafen(t, 2)
+	c.choke(t, 2)
+	body := strings.Repeat("x", 200_000)
+	sent, err := 0, error(nil)
+	for ; err == nil; sent++ {
+		require.Less(t, sent, 100, "there is a bound")
+		err = cast.Post(within(t), c.members, name, body)
+	}
+	partial := new(cast.CoverageError)
+	require.ErrorAs(t, err, &partial)
+	require.Len(t, partial.Coverage.Failed, 1)
+	require.Equal(t, 2, partial.Coverage.Failed[0].Rank)
+	require.ErrorIs(t, partial.Coverage.Failed[0].Err, actor.ErrBacklog)
+	require.Equal(t, 3, partial.Coverage.Answered)
+	hear()
+	require.NoError(t, c.client.Flush(within(t)))
+}
+
+func TestCAST1_aCastThatIsTooLargeForOnePacketReachesEachRankOnce(t *testing.T) {
+	c := newCluster(t, twoByFour(), 4)
+	toMany, alone := packets(t, c, 3)
+	body := strings.Repeat("x", 1<<20)
+	got, err := cast.Gather(within(t), c.members, name, body)
+	require.NoError(t, err)
+	for rank, text := range got.Values() {
+		require.Equal(t, fmt.Sprint(rank), text[len(body):])
+	}
+	require.Zero(t, toMany())
+	require.Greater(t, alone(), 4, "it came in parts")
+}
+
+func TestCAST3_aCastThatComesAloneKnowsItsPointAndItsSender(t *testing.T) {
+	c := newCluster(t, twoByFour(), 4)
+	hear := c.deafen(t, 6)
+	c.choke(t, 6)
+	require.NoError(t, cast.Post(within(t), c.in(t, "gpu=1:3"), note, 7))
+	c.await(t, 3)
+	hear()
+	require.Equal(t, []entry{{6, 7, "host=1/2,gpu=1/2", 3, c.client.ID().Actor("client").String()}}, c.await(t, 1))
+}
+
+func TestCAST4_aRankWithoutCreditAnswersLikeTheOthersOnceItReads(t *testing.T) {
+	c := newCluster(t, twoByFour(), 4)
+	hear := c.deafen(t, 5)
+	c.choke(t, 5)
+	gathered := make(chan error, 1)
+	go func() {
+		sum, err := cast.Reduce(within(t), c.members, who, actor.None{}, cast.Sum[int]())
+		if err == nil && sum != 28 {
+			err = fmt.Errorf("a sum of %d", sum)
+		}
+		gathered <- err
+	}()
+	hear()
+	require.NoError(t, <-gathered)
+}

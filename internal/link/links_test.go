@@ -1,0 +1,351 @@
+package link_test
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/bus/bustest"
+	"github.com/castnet-io/castnet/bus/embed"
+	"github.com/castnet-io/castnet/internal/link"
+	"github.com/castnet-io/castnet/internal/wire"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// patience bounds every wait of a test; it is reached only by a failing one.
+const patience = 20 * time.Second
+
+func soon(t testing.TB) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// take returns the next value of ch.
+func take[T any](t testing.TB, ch <-chan T) T {
+	t.Helper()
+	select {
+	case v := <-ch:
+		return v
+	case <-time.After(patience):
+		require.FailNow(t, "nothing came")
+		panic("unreachable")
+	}
+}
+
+// until waits for a condition.
+func until(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !ok(); runtime.Gosched() {
+		require.True(t, time.Now().Before(end), "it did not come to be: %s", what)
+	}
+}
+
+// letter is what a node was handed.
+type letter struct {
+	from, actor, port, body string
+	ttl                     time.Duration
+	wait                    uint64
+	peer                    *link.Peer
+}
+
+// node is a process that has links and nothing else: it writes down what its links say.
+type node struct {
+	*link.Links
+	id    subjects.ProcessID
+	bus   *bus.Bus
+	space subjects.Space
+	loses atomic.Pointer[func(bus.Msg) bool] // what does not reach it; nil: it all does
+
+	mu        sync.Mutex
+	refuses   func(letter) []byte // nil: it takes everything
+	got       []letter
+	fates     []link.Fate
+	broken    []error
+	cancelled []string
+	malformed []string
+}
+
+// newNode gives a test a node on a server.
+func newNode(t testing.TB, srv *embed.Server, label string, cfg link.Config) *node {
+	t.Helper()
+	return nodeOn(t, bustest.Open(t, srv), newHost(t, label), cfg)
+}
+
+func newHost(t testing.TB, label string) subjects.HostID {
+	t.Helper()
+	host, err := subjects.NewHostID(label)
+	require.NoError(t, err)
+	return host
+}
+
+func nodeOn(t testing.TB, b *bus.Bus, host subjects.HostID, cfg link.Config) *node {
+	t.Helper()
+	n := &node{id: host.Proc().Process(), bus: b}
+	n.Links = link.Open(link.Options{Self: n.id, Bus: b, Handler: n, Config: cfg})
+	t.Cleanup(n.Close)
+	for subject, c := range map[string]*bus.Conn{
+		n.space.PortsOf(host.Proc()): b.Data(), n.space.FramesOf(n.id): b.Data(), n.space.HintsOf(n.id): b.Data(),
+		n.space.ControlsOf(n.id): b.Control(),
+	} {
+		sub, err := c.Subscribe(subject, n.receive)
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, sub.Unsubscribe()) })
+	}
+	return n
+}
+
+func (n *node) receive(m bus.Msg) {
+	if loses := n.loses.Load(); loses != nil && (*loses)(m) {
+		return
+	}
+	s, err := n.space.Parse(m.Subject)
+	switch {
+	case err != nil:
+		panic(err) // its own subscription brought it
+	case s.Kind == subjects.KindHint:
+		n.ReceiveHint(m, s)
+	case s.Kind == subjects.KindControl:
+		n.ReceiveControl(m, s)
+	default:
+		n.Receive(m, s)
+	}
+}
+
+func (n *node) Deliver(in *link.Inbound) []byte {
+	e := in.Envelope
+	l := letter{in.From.ID().String(), e.Actor, e.Port, string(e.Body), e.TTL, in.Wait, in.From}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.refuses != nil {
+		if why := n.refuses(l); why != nil {
+			return why
+		}
+	}
+	n.got = append(n.got, l)
+	return nil
+}
+
+func (n *node) Told(f link.Fate) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.fates = append(n.fates, f)
+}
+
+func (n *node) Broken(_ subjects.ProcessID, err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.broken = append(n.broken, err)
+}
+
+func (n *node) Cancel(from subjects.ProcessID, replies []string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, reply := range replies {
+		n.cancelled = append(n.cancelled, from.String()+" "+reply)
+	}
+}
+
+func (n *node) Malformed(subject string, size int, err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.malformed = append(n.malformed, fmt.Sprintf("%s: %d: %v", subject, size, err))
+}
+
+// letters are what the node was handed so far.
+func (n *node) letters() []letter {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return append([]letter(nil), n.got...)
+}
+
+// await waits until the node was handed so many letters.
+func (n *node) await(t testing.TB, count int) []letter {
+	t.Helper()
+	until(t, fmt.Sprintf("%d letters", count), func() bool { return len(n.letters()) >= count })
+	return n.letters()
+}
+
+func (n *node) told() []link.Fate {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return append([]link.Fate(nil), n.fates...)
+}
+
+func (n *node) complaints() []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return append([]string(nil), n.malformed...)
+}
+
+// to is an actor of a node.
+func (n *node) to(actor string) subjects.PortID { return n.id.Proc().Actor(actor).Port("in") }
+
+// say is a message of one line.
+func say(text string) *wire.Envelope {
+	return &wire.Envelope{Kind: wire.Message, Sender: "s", Body: []byte(text)}
+}
+
+func TestFlush_returnsWhenAllThatWasSentIsInMailboxes(t *testing.T) {
+	const each = 200
+	srv := bustest.Server(t)
+	a, b, c := newNode(t, srv, "a", link.Config{}), newNode(t, srv, "b", link.Config{}), newNode(t, srv, "c", link.Config{})
+	for round := range 10 {
+		for i := range each {
+			for _, to := range []*node{b, c} {
+				require.NoError(t, a.Send(a.Target(to.to("x")), say(fmt.Sprint(i)), link.Mark{}, 0))
+			}
+		}
+		require.NoError(t, a.Flush(soon(t)))
+		require.Len(t, b.letters(), (round+1)*each)
+		require.Len(t, c.letters(), (round+1)*each)
+	}
+	require.Empty(t, a.told())
+}
+
+func TestFlush_waitsForARefusalToo(t *testing.T) {
+	srv := bustest.Server(t)
+	a, b := newNode(t, srv, "a", link.Config{}), newNode(t, srv, "b", link.Config{})
+	b.refuses = func(l letter) []byte {
+		if l.body[0] == 'n' {
+			return []byte("no")
+		}
+		return nil
+	}
+	to := a.Target(b.to("x"))
+	for _, text := range []string{"y0", "n1", "n2", "y3", "n4"} {
+		require.NoError(t, a.Send(to, say(text), link.Mark{Type: text}, 0))
+	}
+	require.NoError(t, a.Flush(soon(t)))
+	require.Len(t, b.letters(), 2)
+	until(t, "three came back", func() bool { return len(a.told()) == 3 })
+	for i, want := range []string{"n1", "n2", "n4"} {
+		f := a.told()[i]
+		require.Equal(t, want, f.Mark.Type, "in the order they were sent")
+		require.Equal(t, []any{link.Refused, "no", true, 1}, []any{f.Reason, string(f.Why), f.Known, f.Count})
+	}
+}
+
+func TestFlush_endsWithItsContextAndSaysWhy(t *testing.T) {
+	srv := bustest.Server(t)
+	a, raw := newNode(t, srv, "a", link.Config{}), newRaw(t, srv, "raw")
+	require.NoError(t, a.Flush(soon(t)), "nothing was sent")
+	require.NoError(t, a.Send(a.Target(raw.to("x")), say("hello"), link.Mark{}, 0))
+	why := fmt.Errorf("no patience")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	flushed := make(chan error, 1)
+	go func() { flushed <- a.Flush(ctx) }()
+	take(t, raw.data)
+	require.Empty(t, flushed)
+	cancel(why)
+	require.ErrorIs(t, take(t, flushed), why)
+}
+
+func TestClose_endsAFlushAndGivesWhatHasNoFateOne(t *testing.T) {
+	srv := bustest.Server(t)
+	a, raw := newNode(t, srv, "a", link.Config{}), newRaw(t, srv, "raw")
+	to := a.Target(raw.to("x"))
+	for i := range 1000 { // some are on their way, for others there is no credit
+		require.NoError(t, a.Send(to, &wire.Envelope{Kind: wire.Message, Sender: "s", Body: make([]byte, 100)}, link.Mark{Type: fmt.Sprint(i)}, 0))
+	}
+	take(t, raw.data)
+	a.Close()
+	seen := map[string]bool{}
+	for _, f := range a.told() {
+		require.Equal(t, link.Closed, f.Reason)
+		require.Equal(t, 1, f.Count)
+		require.False(t, seen[f.Mark.Type], "one fate each")
+		seen[f.Mark.Type] = true
+	}
+	require.Len(t, seen, 1000)
+	require.ErrorContains(t, a.Send(to, say("late"), link.Mark{}, 0), "has closed its links")
+	_, err := a.Cast(&link.Cast{})
+	require.ErrorContains(t, err, "has closed its links")
+	a.Close() // twice is once
+	require.Len(t, a.told(), 1000)
+}
+
+func TestSendWait_waitsForRoomAndLosesTheTimeItWaited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := bustest.Server(t)
+		a, b := newNode(t, srv, "a", link.Config{WaitWindow: 1000}), newNode(t, srv, "b", link.Config{WaitWindow: 1000})
+		to := a.Target(b.to("x"))
+		e := func() *wire.Envelope {
+			return &wire.Envelope{Kind: wire.Message, Wait: true, Sender: "s", TTL: time.Hour, Body: make([]byte, 900)}
+		}
+		require.NoError(t, a.SendWait(t.Context(), to, e(), link.Mark{}, 0))
+		require.NoError(t, a.Flush(t.Context()))
+		first := b.letters()[0]
+		require.Greater(t, first.wait, uint64(900), "its body, and more")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		require.ErrorContains(t, a.SendWait(ctx, to, e(), link.Mark{}, 0), "wait for room there already")
+		sent := make(chan error, 1)
+		go func() { sent <- a.SendWait(t.Context(), to, e(), link.Mark{}, 0) }()
+		require.NoError(t, a.Send(to, say("others do not wait"), link.Mark{}, 0))
+		require.NoError(t, a.Flush(t.Context()))
+		time.Sleep(time.Minute) // virtual
+		require.Empty(t, sent)
+		require.Len(t, b.letters(), 2)
+		b.Taken(first.peer, first.wait)
+		require.NoError(t, <-sent)
+		require.NoError(t, a.Flush(t.Context()))
+		require.InDelta(t, time.Hour-time.Minute, b.letters()[2].ttl, float64(time.Second))
+	})
+}
+
+func TestSendWait_endsWhenTheProcessDiesOrTheLinksAreClosed(t *testing.T) {
+	srv := bustest.Server(t)
+	a, b := newNode(t, srv, "a", link.Config{WaitWindow: 1000}), newNode(t, srv, "b", link.Config{})
+	c := newNode(t, srv, "c", link.Config{})
+	e := func() *wire.Envelope {
+		return &wire.Envelope{Kind: wire.Message, Wait: true, Sender: "s", Body: make([]byte, 900)}
+	}
+	results := map[*node]chan error{b: make(chan error, 4), c: make(chan error, 4)}
+	for to, result := range results {
+		target := a.Target(to.to("x"))
+		require.NoError(t, a.Send(target, e(), link.Mark{}, 0))
+		to.await(t, 1)
+		for range cap(result) {
+			go func() { result <- a.SendWait(soon(t), target, e(), link.Mark{}, 0) }()
+		}
+	}
+	a.Die(b.id, fmt.Errorf("struck by lightning"))
+	for range cap(results[b]) {
+		require.ErrorContains(t, take(t, results[b]), "struck by lightning")
+	}
+	require.Empty(t, results[c])
+	a.Close()
+	for range cap(results[c]) {
+		require.ErrorContains(t, take(t, results[c]), "has closed its links")
+	}
+	require.Len(t, b.letters(), 1)
+	require.Len(t, c.letters(), 1)
+}
+
+func TestCancel_reachesTheProcessOnce(t *testing.T) {
+	srv := bustest.Server(t)
+	a, b := newNode(t, srv, "a", link.Config{}), newNode(t, srv, "b", link.Config{})
+	a.Links.Cancel(a.Target(b.to("x")).Peer, "port")
+	until(t, "it came", func() bool {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return len(b.cancelled) == 1 && b.cancelled[0] == a.id.String()+" port"
+	})
+}
+
+func TestAt_hasNoPointInTimeForTheZeroTime(t *testing.T) {
+	a := newNode(t, bustest.Server(t), "a", link.Config{})
+	require.Zero(t, a.At(time.Time{}))
+	require.EqualValues(t, 1, a.At(time.Unix(0, 0)), "the past is not never")
+	require.Greater(t, a.At(time.Now().Add(time.Second)), a.At(time.Now()))
+}
