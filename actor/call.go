@@ -39,7 +39,7 @@ func (p *Proc) call(ctx context.Context, from string, to subjects.ActorID, endpo
 			Deadline: deadline, Answer: c.got,
 		})
 	} else {
-		at, done, err := p.ask(ctx, c, from, endpoint, arg, deadline)
+		at, done, err := p.ask(ctx, true, c, from, endpoint, arg, deadline)
 		if err != nil {
 			return Answer{Err: err}
 		}
@@ -73,9 +73,8 @@ func (p *Proc) giveUp(c *call, at string) {
 // told takes the word that the question did not arrive.
 func (c *call) told(_ subjects.ProcID, why *Error) { c.got(Answer{Err: why}) }
 
-// ask sends the question to another process, and waits for room there while wait is not over; nil: it
-// does not. done ends its reply port, whose address is at. The zero deadline is none.
-func (p *Proc) ask(wait context.Context, c *call, from, endpoint string, arg any, deadline time.Time) (at string, done func(), err error) {
+// ask sends the question to another process, and with wait waits for room there until ctx ends. done ends its reply port, whose address is at. The zero deadline is none.
+func (p *Proc) ask(ctx context.Context, wait bool, c *call, from, endpoint string, arg any, deadline time.Time) (at string, done func(), err error) {
 	body, err := wire.AppendMarshal(nil, arg)
 	if err != nil {
 		return "", nil, errorf(CodeInvalid, c.to.String(), endpoint, "%v", err)
@@ -103,7 +102,10 @@ func (p *Proc) ask(wait context.Context, c *call, from, endpoint string, arg any
 	at = reply.ID().String()
 	o := &outbound{
 		to: c.to, port: endpoint, envelope: wire.Envelope{Kind: wire.Message, Sender: from, Reply: at, Body: body},
-		mark: link.Mark{Call: c}, until: deadline, wait: wait,
+		mark: link.Mark{Call: c}, until: deadline,
+	}
+	if wait {
+		o.wait = ctx
 	}
 	if !deadline.IsZero() {
 		o.envelope.TTL = max(time.Until(deadline), time.Millisecond) // 0 is no deadline

@@ -1,6 +1,7 @@
 package actor
 
 import (
+	"context"
 	"errors"
 	"sync"
 	"sync/atomic"
@@ -142,7 +143,7 @@ func (p *Proc) monitor(m *monitoring, from string, id subjects.ActorID) (cancel 
 			m.end(gone(id, a.Err))
 		}
 	}}
-	reply, done, err := p.ask(nil, c, from, portDown, None{}, time.Time{})
+	reply, done, err := p.ask(context.Background(), false, c, from, portDown, None{}, time.Time{})
 	switch {
 	case err == nil:
 		m.left(done)
