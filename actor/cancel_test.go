@@ -38,6 +38,7 @@ func TestCancel_theEndOfTheCallersContextEndsTheHandlersInTheOtherProc(t *testin
 func TestCancel_theDeadlineEndsBoth(t *testing.T) {
 	a, b := pair(t)
 	ref, book := newLedger(t, b, a)
+	defer book.shut()() // its answer comes too late
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	_, err := linger.Call(ctx, ref, 1)

@@ -52,12 +52,7 @@ func newPages() *pages {
 }
 
 func (l *Ledger) enter(_ *actor.Context, e entry) (int, error) {
-	l.mu.Lock()
-	gate := l.gate
-	l.mu.Unlock()
-	if gate != nil {
-		<-gate
-	}
+	l.await()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if want := l.next[e.By]; e.N != want && !(l.gaps && e.N > want) {
@@ -72,10 +67,21 @@ func (l *Ledger) linger(ctx *actor.Context, n int) (int, error) {
 	l.began <- n
 	<-ctx.Done()
 	l.ended <- context.Cause(ctx)
+	l.await()
 	return n, nil
 }
 
-// shut makes the Ledger wait with its next entry.
+// await waits until the Ledger may go on.
+func (p *pages) await() {
+	p.mu.Lock()
+	gate := p.gate
+	p.mu.Unlock()
+	if gate != nil {
+		<-gate
+	}
+}
+
+// shut makes the Ledger wait with its next entry, and with the answer of a linger.
 func (p *pages) shut() (open func()) {
 	gate := make(chan struct{})
 	p.mu.Lock()
