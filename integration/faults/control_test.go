@@ -12,7 +12,7 @@ import (
 // Without a fault everything arrives, whatever the way it is sent.
 func TestControl_withoutAFaultEverythingIsHandled(t *testing.T) {
 	for _, mode := range []string{post, wait, call} {
-		try(t, fault{"control " + mode, 1, 5}, func(t *testing.T, seed uint64, f *figures) {
+		try(t, fault{"control " + mode, 1, seldom}, func(t *testing.T, seed uint64, f *figures) {
 			w := newWorld(t, seed, serverConfig{})
 			p := w.pair(load{Mode: mode, Senders: 4, Messages: 1250, Rate: 2500})
 			w.settle(patience, p.left, p.right).wait(t)

@@ -15,7 +15,7 @@ import (
 // F1. There is no host agent: in every other run the test says that the process is dead, as its host
 // agent would; in the others nobody does, and calls end by what the server says or by their deadline.
 func TestF01_aKilledReceiverLeavesNoMessageWithoutAFate(t *testing.T) {
-	try(t, fault{"F1", 2, 200}, func(t *testing.T, seed uint64, f *figures) {
+	try(t, fault{"F1", 2, often}, func(t *testing.T, seed uint64, f *figures) {
 		w := newWorld(t, seed, serverConfig{})
 		left, right, other := w.worker("left"), w.worker("right"), w.worker("other")
 		to := append(right.spawn(t, recorders{N: 2}), other.spawn(t, recorders{N: 2})...)
@@ -107,9 +107,9 @@ func TestF08_aReceiverThatIsStoppedForAWhileLosesNothing(t *testing.T) {
 		fault fault
 		pause time.Duration
 	}{
-		{fault{"F8 1 s", 2, 200}, time.Second},
-		{fault{"F8 5 s", 1, 200}, 5 * time.Second},
-		{fault{"F8 30 s", 0, 30}, 30 * time.Second},
+		{fault{"F8 1 s", 2, often}, time.Second},
+		{fault{"F8 5 s", 1, often}, 5 * time.Second},
+		{fault{"F8 30 s", 0, seldom}, 30 * time.Second},
 	} {
 		try(t, c.fault, func(t *testing.T, seed uint64, f *figures) {
 			stopped(t, seed, f, steady([]string{post, wait}[seed%2], c.pause), c.pause, receiver)

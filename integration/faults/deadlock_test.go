@@ -12,7 +12,7 @@ import (
 func TestF21_callsInARingAreAnsweredAlthoughEveryWindowIsFull(t *testing.T) {
 	const rounds = 300
 	for _, members := range []int{2, 3, 8} {
-		try(t, fault{fmt.Sprintf("F21 ring of %d", members), 1, 200}, func(t *testing.T, seed uint64, f *figures) {
+		try(t, fault{fmt.Sprintf("F21 ring of %d", members), 1, often}, func(t *testing.T, seed uint64, f *figures) {
 			w := newWorld(t, seed, serverConfig{})
 			var ring []subjects.ActorID
 			var inbox [][]subjects.ActorID

@@ -28,7 +28,7 @@
 //     (DEL-1).
 //   - FLT-5: no process ends but those that the test ends, and those exit 0. None outlives its test.
 //
-// Of faults that kill no process:
+// Of faults that kill no process and after which no process is away for longer than others:
 //
 //   - FLT-6: nothing is indeterminate.
 //

@@ -18,7 +18,7 @@ import (
 
 func TestF28_whatCannotBeHandledIsReturnedWithItsReason(t *testing.T) {
 	t.Parallel()
-	try(t, fault{"F28 reasons", 1, 200}, func(t *testing.T, seed uint64, f *figures) {
+	try(t, fault{"F28 reasons", 1, often}, func(t *testing.T, seed uint64, f *figures) {
 		w := newWorld(t, seed, serverConfig{})
 		left, right := w.worker("left"), w.worker("right")
 		to := right.spawn(t, recorders{N: 1})[0]
@@ -52,35 +52,50 @@ func TestF28_whatCannotBeHandledIsReturnedWithItsReason(t *testing.T) {
 
 func TestF28_malformedBytesOfAStrangerHarmNobody(t *testing.T) {
 	t.Parallel()
-	try(t, fault{"F28 malformed", 1, 200}, func(t *testing.T, seed uint64, f *figures) {
-		const bad = 5000
-		w := newWorld(t, seed, serverConfig{})
-		b := w.newWitness().Bus()
-		stranger, err := subjects.NewHostID("stranger")
-		require.NoError(t, err)
-		seen := watch(t, b)
-		p := w.pair(load{Mode: call, Senders: 4, Messages: 1000, Rate: 500})
-		w.begin(p.left, load{Mode: wait, Senders: 2, Messages: 1000, Rate: 500}, p.right.spawn(t, recorders{N: 1}))
-		require.Eventually(t, func() bool { return len(seen.all()) > 500 }, patience, time.Millisecond)
-		messages := seen.end(t)
-		for range bad {
-			m := messages[w.rand.IntN(len(messages))]
-			subject := m.Subject[:strings.LastIndexByte(m.Subject, '.')+1] + stranger.Proc().Process().String()
-			require.NoError(t, b.Data().Publish(subject, damage(w.rand, m.Data)))
-		}
-		w.settle(2*patience, p.left, p.right).wait(t)
-		refused := p.left.look(t).Info.Stats.Malformed + p.right.look(t).Info.Stats.Malformed
-		require.NotZero(t, refused)
-		records, _ := w.finish()
-		v := history.Check(slices.DeleteFunc(records, func(r history.Record) bool { // some are whole, but the stranger's
-			return !strings.HasPrefix(r.Stream.From, p.left.id.String()) && !strings.HasPrefix(r.Stream.From, p.right.id.String())
-		}))
-		f.judge(t, v)
-		require.Equal(t, v.Sent, v.Handled)
-		require.Zero(t, v.Indeterminate+v.Undeliverable, "a stranger has said what became of a message")
-		f.count("sent damaged", bad)
-		f.count("refused as malformed", int(refused))
+	try(t, fault{"F28 malformed", 1, often}, func(t *testing.T, seed uint64, f *figures) {
+		damaging(t, seed, f)
 	})
+}
+
+// Among what is damaged are answers and messages that came back, which say what became of others.
+func TestF28_whatAStrangerSaysOfAMessageIsNotBelieved(t *testing.T) {
+	t.Parallel()
+	try(t, fault{"F28 a stranger's word", 0, often}, func(t *testing.T, seed uint64, f *figures) {
+		v := damaging(t, seed, f)
+		require.Zero(t, v.Indeterminate+v.Undeliverable, v)
+	})
+}
+
+// damaging is a run in which a stranger sends damaged messages to two workers.
+func damaging(t *testing.T, seed uint64, f *figures) history.Verdict {
+	t.Helper()
+	const bad = 5000
+	w := newWorld(t, seed, serverConfig{})
+	b := w.newWitness().Bus()
+	stranger, err := subjects.NewHostID("stranger")
+	require.NoError(t, err)
+	seen := watch(t, b)
+	p := w.pair(load{Mode: call, Senders: 4, Messages: 1000, Rate: 500})
+	w.begin(p.left, load{Mode: wait, Senders: 2, Messages: 1000, Rate: 500}, p.right.spawn(t, recorders{N: 1}))
+	require.Eventually(t, func() bool { return len(seen.all()) > 500 }, patience, time.Millisecond)
+	messages := seen.end(t)
+	for range bad {
+		m := messages[w.rand.IntN(len(messages))]
+		subject := m.Subject[:strings.LastIndexByte(m.Subject, '.')+1] + stranger.Proc().Process().String()
+		require.NoError(t, b.Data().Publish(subject, damage(w.rand, m.Data)))
+	}
+	w.settle(2*patience, p.left, p.right).wait(t)
+	refused := p.left.look(t).Info.Stats.Malformed + p.right.look(t).Info.Stats.Malformed
+	require.NotZero(t, refused)
+	records, _ := w.finish()
+	v := history.Check(slices.DeleteFunc(records, func(r history.Record) bool { // some are whole, but the stranger's
+		return !strings.HasPrefix(r.Stream.From, p.left.id.String()) && !strings.HasPrefix(r.Stream.From, p.right.id.String())
+	}))
+	f.judge(t, v)
+	require.Equal(t, v.Sent, v.Handled)
+	f.count("sent damaged", bad)
+	f.count("refused as malformed", int(refused))
+	return v
 }
 
 // watched are messages that were seen on the bus.

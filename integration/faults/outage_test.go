@@ -9,25 +9,30 @@ import (
 
 func TestF11_aServerThatRestartsLosesNothing(t *testing.T) {
 	t.Parallel()
-	for _, how := range []string{"graceful", "killed"} {
-		try(t, fault{"F11 " + how, 1, 200}, func(t *testing.T, seed uint64, f *figures) {
+	for _, c := range []struct {
+		fault       fault
+		end         func(*child, *testing.T)
+		least, most time.Duration // that it is away
+	}{
+		{fault{"F11 graceful", 1, often}, (*child).end, 0, 300 * time.Millisecond},
+		{fault{"F11 killed", 1, often}, func(c *child, _ *testing.T) { c.kill() }, 0, 300 * time.Millisecond},
+		// By then clients try again every two seconds, so that one is back long before another.
+		{fault{"F11 away for 3 to 6 s", 0, often}, (*child).end, 3 * time.Second, 6 * time.Second},
+	} {
+		try(t, c.fault, func(t *testing.T, seed uint64, f *figures) {
 			w := newWorld(t, seed, serverConfig{})
-			p := w.pair(load{Mode: []string{post, wait}[seed%2], Senders: 4, Messages: 2500, Rate: 1000})
+			p := w.pair(steady([]string{post, wait}[seed%2], c.most))
 			w.pause(200*time.Millisecond, 1200*time.Millisecond)
 			began := time.Now()
-			if how == "killed" {
-				w.server.kill()
-			} else {
-				w.server.end(t)
-			}
-			w.pause(0, 300*time.Millisecond)
+			c.end(w.server, t)
+			w.pause(c.least, c.most)
 			w.startServer()
 			over := time.Now()
 			w.settle(2*patience, p.left, p.right).wait(t)
 			records, v := w.finish()
 			f.judge(t, v)
-			require.Zero(t, v.Indeterminate, v)
 			f.time("recovery", recovery(records, began, over, p.left.id.String(), p.right.id.String()))
+			require.Zero(t, v.Indeterminate, v)
 		})
 	}
 }
@@ -35,10 +40,10 @@ func TestF11_aServerThatRestartsLosesNothing(t *testing.T) {
 func TestF13_aServerThatIsStoppedForAWhileLosesNothing(t *testing.T) {
 	t.Parallel()
 	server := func(w *world, _ pairing) *child { return w.server }
-	try(t, fault{"F13 5 s", 1, 200}, func(t *testing.T, seed uint64, f *figures) {
+	try(t, fault{"F13 5 s", 1, often}, func(t *testing.T, seed uint64, f *figures) {
 		stopped(t, seed, f, steady([]string{post, wait}[seed%2], 5*time.Second), 5*time.Second, server)
 	})
-	try(t, fault{"F13 70 s", 0, 30}, func(t *testing.T, seed uint64, f *figures) {
+	try(t, fault{"F13 70 s", 0, seldom}, func(t *testing.T, seed uint64, f *figures) {
 		stopped(t, seed, f, steady([]string{post, wait}[seed%2], 70*time.Second), 70*time.Second, server)
 	})
 }

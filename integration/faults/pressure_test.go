@@ -44,7 +44,7 @@ func sending(t *testing.T, one *worker) func() bool {
 }
 
 func TestF20_aSlowActorHoldsUpItsSenderAndNobodyElse(t *testing.T) {
-	try(t, fault{"F20 slow actor", 1, 200}, func(t *testing.T, seed uint64, f *figures) {
+	try(t, fault{"F20 slow actor", 1, often}, func(t *testing.T, seed uint64, f *figures) {
 		w := newWorld(t, seed, serverConfig{})
 		left, right, other := w.worker("left"), w.worker("right"), w.worker("other")
 		slow := right.spawn(t, recorders{N: 1, Slow: time.Millisecond})
@@ -65,7 +65,7 @@ func TestF20_aSlowActorHoldsUpItsSenderAndNobodyElse(t *testing.T) {
 }
 
 func TestF20_aStoppedReaderIsNotCutAndItsSenderHoldsLittle(t *testing.T) {
-	try(t, fault{"F20 stopped reader", 2, 200}, func(t *testing.T, seed uint64, f *figures) {
+	try(t, fault{"F20 stopped reader", 2, often}, func(t *testing.T, seed uint64, f *figures) {
 		w := newWorld(t, seed, serverConfig{})
 		left, right, other := w.worker("left"), w.worker("right"), w.worker("other")
 		to, quick := right.spawn(t, recorders{N: 2}), other.spawn(t, recorders{N: 1})
@@ -86,7 +86,7 @@ func TestF20_aStoppedReaderIsNotCutAndItsSenderHoldsLittle(t *testing.T) {
 }
 
 func TestF20_aBurstIsTakenWhole(t *testing.T) {
-	try(t, fault{"F20 burst of 100 MiB", 1, 200}, func(t *testing.T, seed uint64, f *figures) {
+	try(t, fault{"F20 burst of 100 MiB", 1, often}, func(t *testing.T, seed uint64, f *figures) {
 		w := newWorld(t, seed, serverConfig{})
 		left, right := w.worker("left"), w.worker("right")
 		to := right.spawn(t, recorders{N: 2})

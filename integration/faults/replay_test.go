@@ -60,17 +60,14 @@ func TestF17_bytesThatComeLateAreNotHandledAgain(t *testing.T) {
 		}
 		_, v := w.finish()
 		f.judge(w.T, v)
-		if w.seed%3 != 0 {
-			require.Zero(w, v.Indeterminate, v)
-		}
 		f.count("late bytes", int(late))
 		f.count("refused as repeated", repeated)
 		require.NotZero(w, repeated, "nothing came late, so nothing was shown")
 	}
-	try(t, fault{"F17 sender reconnected", 1, 200}, func(t *testing.T, seed uint64, f *figures) {
+	try(t, fault{"F17 sender reconnected", 1, often}, func(t *testing.T, seed uint64, f *figures) {
 		run(newWorld(t, seed, serverConfig{}), f, func(_ pairing, held *chaos.Held) { held.SendAway() })
 	})
-	try(t, fault{"F17 sender reconnected elsewhere", 1, 200}, func(t *testing.T, seed uint64, f *figures) {
+	try(t, fault{"F17 sender reconnected elsewhere", 1, often}, func(t *testing.T, seed uint64, f *figures) {
 		w, other := newCluster(t, seed, 0, 0)
 		run(w, f, func(p pairing, held *chaos.Held) {
 			p.left.proxy.Redirect(other)
@@ -81,7 +78,7 @@ func TestF17_bytesThatComeLateAreNotHandledAgain(t *testing.T) {
 
 func TestF17_bytesForAnIncarnationThatIsGoneReachNobody(t *testing.T) {
 	t.Parallel()
-	try(t, fault{"F17 receiver gone", 1, 200}, func(t *testing.T, seed uint64, f *figures) {
+	try(t, fault{"F17 receiver gone", 1, often}, func(t *testing.T, seed uint64, f *figures) {
 		w := newWorld(t, seed, serverConfig{})
 		p, held, late := holding(w)
 		w.kills(p.right)
@@ -101,7 +98,7 @@ func TestF17_bytesForAnIncarnationThatIsGoneReachNobody(t *testing.T) {
 
 func TestF17_bytesOfASenderKnownToBeDeadAreRefused(t *testing.T) {
 	t.Parallel()
-	try(t, fault{"F17 sender dead", 1, 200}, func(t *testing.T, seed uint64, f *figures) {
+	try(t, fault{"F17 sender dead", 1, often}, func(t *testing.T, seed uint64, f *figures) {
 		w := newWorld(t, seed, serverConfig{})
 		p, held, late := holding(w)
 		other := w.worker("other")

@@ -31,7 +31,7 @@ func lostConnections(t *testing.T, w *world) int {
 
 func TestF22_messagesAroundTheServersLimitArriveWhole(t *testing.T) {
 	t.Parallel()
-	try(t, fault{"F22 limit -1/0/+1", 1, 200}, func(t *testing.T, seed uint64, f *figures) {
+	try(t, fault{"F22 limit -1/0/+1", 1, often}, func(t *testing.T, seed uint64, f *figures) {
 		w := newWorld(t, seed, serverConfig{})
 		left, right := w.worker("left"), w.worker("right")
 		sizes := around(defaultMaxPayload)
@@ -46,7 +46,7 @@ func TestF22_messagesAroundTheServersLimitArriveWhole(t *testing.T) {
 
 func TestF22_aMessageOf64MiBArrivesWholeOrIsRefused(t *testing.T) {
 	t.Parallel()
-	try(t, fault{"F22 64 MiB", 1, 200}, func(t *testing.T, seed uint64, f *figures) {
+	try(t, fault{"F22 64 MiB", 1, often}, func(t *testing.T, seed uint64, f *figures) {
 		w := newWorld(t, seed, serverConfig{})
 		left, right := w.worker("left"), w.worker("right")
 		const most = 64 << 20
@@ -63,7 +63,7 @@ func TestF22_aMessageOf64MiBArrivesWholeOrIsRefused(t *testing.T) {
 
 func TestF22_serversOfOneClusterMayHaveDifferentLimits(t *testing.T) {
 	t.Parallel()
-	try(t, fault{"F22 mixed limits", 1, 200}, func(t *testing.T, seed uint64, f *figures) {
+	try(t, fault{"F22 mixed limits", 1, often}, func(t *testing.T, seed uint64, f *figures) {
 		w, other := newCluster(t, seed, defaultMaxPayload, 64<<10)
 		left := w.worker("left")
 		w.addr = other
@@ -82,7 +82,7 @@ func TestF22_serversOfOneClusterMayHaveDifferentLimits(t *testing.T) {
 
 func TestF22_aLimitThatShrinksAtARestartLosesNothing(t *testing.T) {
 	t.Parallel()
-	try(t, fault{"F22 limit shrinks", 1, 200}, func(t *testing.T, seed uint64, f *figures) {
+	try(t, fault{"F22 limit shrinks", 1, often}, func(t *testing.T, seed uint64, f *figures) {
 		w := newWorld(t, seed, serverConfig{MaxPayload: defaultMaxPayload})
 		p := w.pair(load{Mode: wait, Senders: 2, Messages: 200, Rate: 100, Sizes: []int{900 << 10, 100, 300 << 10, 5000, 70 << 10}})
 		w.pause(200*time.Millisecond, 800*time.Millisecond)
