@@ -2,6 +2,7 @@ package bus_test
 
 import (
 	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -124,6 +125,9 @@ func TestWatch_itsCancelWaitsForACallThatIsUnderWay(t *testing.T) {
 		cancel()
 		over <- returned.Load()
 	}()
+	for range 1000 { // time enough for one that does not wait
+		runtime.Gosched()
+	}
 	close(gate)
 	require.True(t, take(t, over))
 }
