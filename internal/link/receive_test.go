@@ -75,6 +75,7 @@ func TestLINK_whatIsLostAtRandomIsRepairedInOrder(t *testing.T) {
 func TestLINK_whatCannotBeIsCountedAndHarmsNobody(t *testing.T) {
 	srv := bustest.Server(t)
 	a, r, other := newNode(t, srv, "a", link.Config{}), newRaw(t, srv, "raw"), newNode(t, srv, "other", link.Config{})
+	counted := func() int { return len(a.complaints()) + int(a.Stats().Malformed) }
 	known := func(k wire.Progress) []byte {
 		return wire.AppendHead(nil, wire.Head{Kind: wire.Beat, Known: &k})
 	}
@@ -107,9 +108,9 @@ func TestLINK_whatCannotBeIsCountedAndHarmsNobody(t *testing.T) {
 		"a piece of a piece":                      piece(wire.Cut{Total: len(piece(wire.Cut{Total: 1}, "x"))}, string(piece(wire.Cut{Total: 1}, "x"))),
 	} {
 		t.Run(name, func(t *testing.T) {
-			before := len(a.complaints()) + int(a.Stats().Malformed)
+			before := counted()
 			r.sends(t, a, data)
-			until(t, "it is counted", func() bool { return len(a.complaints())+int(a.Stats().Malformed) > before })
+			until(t, "it is counted", func() bool { return counted() > before })
 			require.Empty(t, a.letters())
 		})
 	}
@@ -124,13 +125,13 @@ func TestLINK_whatCannotBeIsCountedAndHarmsNobody(t *testing.T) {
 				require.NoError(t, a.Send(a.Target(r.to("x")), say("hello"), link.Mark{}, 0))
 				r.packetOf(t)
 			}
-			before := a.Stats().Malformed
+			before := counted()
 			kind := wire.State
 			if _, is := body.(wire.QueryOf); is {
 				kind = wire.Query
 			}
 			r.says(t, a, kind, body)
-			until(t, "it is counted", func() bool { return a.Stats().Malformed > before })
+			until(t, "it is counted", func() bool { return counted() > before })
 		})
 	}
 	require.Empty(t, a.told(), "what was sent is as it was")
