@@ -42,13 +42,17 @@ type deadlined struct {
 
 // real is the context behind this one.
 func (c *Context) real() context.Context {
-	if c.until == 0 {
+	if d := c.delivery(); c.until == 0 && (d == nil || d.wanted == nil) {
 		return c.in.life()
 	}
 	if d := c.own.Load(); d != nil {
 		return d
 	}
-	ctx, cancel := context.WithDeadline(c.in.life(), c.in.proc.epoch.Add(time.Duration(c.until)))
+	ctx, cancel := context.WithCancel(c.in.life())
+	if c.until != 0 {
+		cancel()
+		ctx, cancel = context.WithDeadline(c.in.life(), c.in.proc.epoch.Add(time.Duration(c.until)))
+	}
 	if !c.own.CompareAndSwap(nil, &deadlined{ctx, cancel}) || c.over.Load() || c.gone.Load() {
 		cancel()
 	}

@@ -185,6 +185,9 @@ func (b *inbound) deliver(p *Proc, in *link.Inbound) error {
 		p.links.Quietly(func() { err = (*take)(b.from, e) }) // it may be answered at once
 		return err
 	case wire.Bounce:
+		if !p.links.HasSent(in.From) { // a stranger's word
+			return errorf(CodeInvalid, p.id.Actor(e.Actor).String(), e.Port, "nothing was ever sent to %s", in.From.ID())
+		}
 		p.comeBack(p.find(e.Actor), string(e.Ext), nil, FromWire(e.Body))
 		return nil
 	}

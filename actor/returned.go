@@ -19,11 +19,14 @@ type Returned struct {
 
 // Undeliverer is implemented by actors that want to know of messages they posted and that came back.
 // Undeliverable runs on the actor's turn, before its mail; its error fails the actor. Without it a
-// message that comes back is logged, and harms nobody. An actor that does not listen is told of 1,024
-// that wait; the others are dead letters.
+// message that comes back is logged, and harms nobody. At most 262,144 wait for an actor's turn, more
+// than may be on their way to a process; any more are dead letters.
 type Undeliverer interface {
 	Undeliverable(ctx *Context, r Returned) error
 }
+
+// maxReturned bounds the messages that came back and that their actor has not heard of.
+const maxReturned = 1 << 18
 
 // maxDead bounds how many dead letters a proc remembers: the newest.
 const maxDead = 128
@@ -80,13 +83,13 @@ func (p *Proc) comeBack(from *instance, typ string, m any, why *Error) {
 	})
 }
 
-// mayReturn counts the messages that came back and that the actor has not heard of; false: there are
-// as many as a mailbox holds.
+// mayReturn counts the messages that came back and that the actor has not heard of; false: they are too
+// many.
 func (in *instance) mayReturn(n int) bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	r := in.rarely()
-	if n > 0 && r.returned >= mailboxSize {
+	if n > 0 && r.returned >= maxReturned {
 		return false
 	}
 	r.returned += n

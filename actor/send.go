@@ -193,6 +193,9 @@ func (p *Proc) Flush(ctx context.Context) error {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
 	if err := p.links.Flush(ctx); err != nil {
+		if _, closed := errors.AsType[*link.Error](err); closed {
+			return p.stopped()
+		}
 		return fmt.Errorf("flush proc %s: %w", p.id, err)
 	}
 	return nil

@@ -50,7 +50,7 @@ func TestLINK7_aMemberThatMissedACastIsRepairedAlone(t *testing.T) {
 	b.cast(10, b.to, others[0], others[1])
 	all := b.leave()[0]
 	require.Equal(t, "k", all.subject)
-	require.NoError(t, b.core.OnState(b.now, others[0].Peer, &wire.StateOf{Upto: 1}))
+	require.NoError(t, b.core.OnState(b.now, others[0].Peer, &wire.StateOf{Missing: []uint64{0, 1}}))
 	again := b.leave()
 	require.Len(t, again, 1)
 	require.Equal(t, wire.Head{Kind: wire.Repair, N: 1}, again[0].Head)

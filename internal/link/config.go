@@ -24,6 +24,7 @@ type Config struct {
 	FirstRTO   time.Duration // before anything was measured; 200 ms
 	MaxBeat    time.Duration // between two beats; 1 s
 	Nobody     time.Duration // how long the bus may say that nobody listens before that is believed; 500 ms
+	Away       time.Duration // the same of a peer that was heard of; 5 s, so that a reconnect is shorter
 	Silence    time.Duration // how long a peer may owe an acknowledgement before its link is given up; 60 s
 	Deadline   time.Duration // for the fate of a message that has none of its own; 30 s
 	Parked     int           // packets that wait behind a gap; 256
@@ -68,6 +69,7 @@ func (c Config) withDefaults() Config {
 	after(&c.FirstRTO, 200*time.Millisecond)
 	after(&c.MaxBeat, time.Second)
 	after(&c.Nobody, 500*time.Millisecond)
+	after(&c.Away, 5*time.Second)
 	after(&c.Silence, time.Minute)
 	after(&c.Deadline, 30*time.Second)
 	def(&c.Parked, 256)

@@ -58,6 +58,7 @@ type Peer struct {
 	dead    error   // why nothing goes there any more
 	evicted bool    // the Core has forgotten it
 	heard   Instant // when it was last heard of, or could not have been
+	met     bool    // it was heard of, and has not said that it closes
 }
 
 // ID is the process.
@@ -246,6 +247,15 @@ func (c *Core) Die(now Instant, p *Peer, why error) {
 
 // Dead is why nothing goes to a process; nil when nothing is known against it.
 func (c *Core) Dead(p *Peer) error { return p.dead }
+
+// Bye tells those who send to us, or to whom we have sent, that the links are about to be closed.
+func (c *Core) Bye() {
+	c.peers.newest(c.cfg.Peers, func(p *Peer) {
+		if p.met && p.dead == nil {
+			c.ready = append(c.ready, Publish{To: p, Data: wire.AppendHead(nil, wire.Head{Kind: wire.Bye, Known: c.known(p)})})
+		}
+	})
+}
 
 // Close says what has arrived and gives every message that has no fate one; nothing is sent any more.
 func (c *Core) Close(why *Error) {

@@ -202,7 +202,7 @@ func TestLINK4_onlyWhatIsAskedForIsSentAgain(t *testing.T) {
 		b.leave()
 	}
 	ask := func(after, upto uint64) [][2]uint64 {
-		require.NoError(t, b.core.OnState(b.now, b.peer, &wire.StateOf{After: after, Upto: upto}))
+		require.NoError(t, b.core.OnState(b.now, b.peer, &wire.StateOf{Missing: []uint64{after, upto}}))
 		return b.links()
 	}
 	require.Equal(t, [][2]uint64{{2, 1}, {3, 2}}, ask(1, 3))

@@ -11,10 +11,10 @@ import (
 func (c *Core) tickOut(now Instant, p *Peer) (next Instant) {
 	o := &p.out
 	if c.up && o.asks() {
-		silent := c.silent(p)
+		silent := max(c.silent(p), o.since+Instant(c.cfg.Silence))
 		switch {
 		case silent <= now:
-			c.giveUp(p, LinkOver, fmt.Sprintf("%s has said nothing for %s", p.id, time.Duration(now-p.heard).Round(time.Millisecond)))
+			c.giveUp(p, LinkOver, fmt.Sprintf("%s has said nothing for %s", p.id, time.Duration(now-max(p.heard, o.since)).Round(time.Millisecond)))
 			return 0
 		case o.beatAt <= now:
 			c.beat(now, p)

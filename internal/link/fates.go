@@ -64,7 +64,7 @@ func (c *Core) OnState(now Instant, p *Peer, s *wire.StateOf) error {
 	}
 	c.refusedBy(p, s)
 	c.progressed(now, p, &s.Progress)
-	c.repair(now, p, s.After, s.Upto)
+	c.repair(now, p, s.Missing)
 	return nil
 }
 
@@ -77,7 +77,6 @@ func (c *Core) check(p *Peer, k *wire.Progress) error {
 	default:
 		return nil
 	}
-	c.stats.Malformed++
 	return fmt.Errorf("link: %s claims to have %d bytes of %d, up to packet %d of %d", p.id, k.Taken, o.used, k.Acked, o.last)
 }
 
@@ -192,16 +191,29 @@ func (c *Core) OnHint(now Instant, p *Peer, n uint64) {
 		o.nobody, o.beatGap = now, 0
 		o.beatAt = now + Instant(c.cfg.MinRTO)
 		c.watch(p, o.beatAt)
-	case now-o.nobody >= Instant(c.cfg.Nobody):
+	case now-o.nobody >= c.patient(p):
 		c.giveUp(p, NoProcess, "nobody listens there: process "+p.id.String()+" does not exist or is gone")
 	}
+}
+
+// patient is how long the bus may say that nobody listens at a peer before that is believed: who was
+// heard of may be connecting anew.
+func (c *Core) patient(p *Peer) Instant {
+	if p.met {
+		return Instant(c.cfg.Away)
+	}
+	return Instant(c.cfg.Nobody)
 }
 
 // alive notes that a peer was heard of.
 func (c *Core) alive(now Instant, p *Peer) {
 	p.heard = max(p.heard, now)
+	p.met = true
 	p.out.nobody = 0
 }
+
+// OnBye takes a peer's word that it is about to close its links, and says no more.
+func (c *Core) OnBye(p *Peer) { p.met = false }
 
 // giveUp ends the link to a peer: everything on its way gets a fate, and the next message opens the
 // link anew (LINK-6).

@@ -3,6 +3,7 @@ package link
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/castnet-io/castnet/internal/wire"
@@ -22,7 +23,7 @@ type incoming struct {
 	parked     []Arrival // behind a gap, by number
 	parkedSize int
 	top        uint64  // the highest number that is known to have been sent
-	missing    uint64  // what lies between last and this was asked for; 0: nothing was
+	missing    uint64  // what is missing up to this was asked for; 0: nothing was
 	missAt     Instant // when it is asked for again
 	stuckSince Instant
 
@@ -52,10 +53,13 @@ func (in *incoming) waits() bool {
 // Arrival is a packet that came on a link.
 type Arrival struct {
 	N, Prev uint64
-	Settled bool  // of a cast: all before it was acknowledged, and Prev says nothing
-	Size    int   // of its envelopes
-	Packet  any   // what the caller needs to deliver it
-	Skip    []int // set by the Core: messages that must not be delivered, as pairs of index and count
+	Settled bool // of a cast: all before it was acknowledged, and Prev says nothing
+	Size    int  // of its envelopes
+	Packet  any  // what the caller needs to deliver it
+
+	// Set by the Core:
+	Came Instant // when a packet arrived that waited for another; 0: it did not wait
+	Skip []int   // messages that must not be delivered, as pairs of index and count
 }
 
 // Arrive takes a packet. It returns true when its messages are to be delivered now; Done must follow.
@@ -174,6 +178,7 @@ func (c *Core) park(now Instant, p *Peer, a Arrival) {
 	case len(in.parked) >= c.cfg.Parked || in.parkedSize+a.Size > c.cfg.ParkedSize:
 		c.overrun(in)
 	default:
+		a.Came = now
 		in.parked = slices.Insert(in.parked, at, a)
 		in.parkedSize += a.Size
 	}
@@ -181,23 +186,42 @@ func (c *Core) park(now Instant, p *Peer, a Arrival) {
 	c.miss(now, p)
 }
 
-// gap is the number up to which packets are missing; not above last: none are.
-func (c *Core) gap(in *incoming) uint64 {
-	switch {
-	case c.full(in):
-		return 0
-	case len(in.parked) > 0:
-		return in.parked[0].Prev
+// maxGaps bounds for how many gaps one packet asks.
+const maxGaps = 64
+
+// gaps are what is missing, as pairs: after one number, up to another. upto is the end of the last, pairs
+// are those above a number. What lies behind all that is parked counts with tail only: while there is no
+// room to park, every packet lengthens it.
+func (c *Core) gaps(in *incoming, above uint64, tail bool) (pairs []uint64, upto uint64) {
+	if c.full(in) {
+		return nil, 0
 	}
-	return in.top
+	gap := func(after, to uint64) {
+		if to <= after {
+			return
+		}
+		upto = to
+		if to > above && len(pairs) < 2*maxGaps {
+			pairs = append(pairs, after, to)
+		}
+	}
+	after := in.last
+	for i := range in.parked {
+		gap(after, in.parked[i].Prev)
+		after = in.parked[i].N
+	}
+	if tail || len(in.parked) == 0 {
+		gap(after, in.top)
+	}
+	return pairs, upto
 }
 
 // miss asks for what is missing, at once when that is news.
 func (c *Core) miss(now Instant, p *Peer) {
 	in := &p.in
-	if c.gap(in) > max(in.last, in.missing) {
+	if _, upto := c.gaps(in, math.MaxUint64, false); upto > in.missing {
 		c.state(now, p)
-	} else if c.gap(in) <= in.last {
+	} else if upto == 0 {
 		in.whole()
 	}
 }
@@ -205,23 +229,32 @@ func (c *Core) miss(now Instant, p *Peer) {
 // whole notes that nothing is missing.
 func (in *incoming) whole() { in.missing, in.missAt, in.stuckSince = 0, 0, 0 }
 
-// asks notes what is missing, and reports whether it is asked for: not again while the answer may be on
-// its way.
-func (c *Core) asks(now Instant, in *incoming) bool {
-	upto := c.gap(in)
-	switch {
-	case upto <= in.last:
-		in.whole()
-		return false
-	case upto <= in.missing && now < in.missAt:
-		return false
+// asks notes what is missing, and returns what of it is asked for: nothing again while the answer may be
+// on its way.
+func (c *Core) asks(now Instant, p *Peer) []uint64 {
+	in := &p.in
+	again := now >= in.missAt
+	above := in.missing
+	if again {
+		above = 0
 	}
-	if in.missing = upto; in.stuckSince == 0 {
+	pairs, upto := c.gaps(in, above, again)
+	if upto == 0 {
+		in.whole()
+	}
+	if len(pairs) == 0 {
+		return nil
+	}
+	if in.missing = pairs[len(pairs)-1]; again {
+		in.missAt = now + Instant(c.rto(&p.out))
+	}
+	c.watch(p, in.missAt)
+	if in.stuckSince == 0 {
 		in.stuckSince = now
 		in.counts.Gaps++
 		c.stats.Gaps++
 	}
-	return true
+	return pairs
 }
 
 // Done says that the messages of a packet are in mailboxes, in refused or in Skip, and returns the next

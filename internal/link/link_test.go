@@ -82,6 +82,14 @@ func TestLINK2_eachPacketIsWhatItsNumbersSay(t *testing.T) {
 	}
 }
 
+// missing is what states ask for.
+func missing(states []any) (all [][]uint64) {
+	for _, s := range states {
+		all = append(all, s.(*wire.StateOf).Missing)
+	}
+	return all
+}
+
 func TestLINK2_packetsBehindAGapWaitWithinBounds(t *testing.T) {
 	b := newBench(t, Config{Parked: 3, ParkedSize: 250})
 	b.arrive(Arrival{N: 1})
@@ -91,13 +99,13 @@ func TestLINK2_packetsBehindAGapWaitWithinBounds(t *testing.T) {
 	require.Equal(t, "parked", b.arrive(Arrival{N: 6, Prev: 5, Size: 10}))
 	require.Equal(t, "dropped", b.arrive(Arrival{N: 7, Prev: 6}))
 	asked := b.said(wire.State)
-	require.Len(t, asked, 1, "one gap is one question")
+	require.Equal(t, [][]uint64{{1, 2}, {4, 5}}, missing(asked), "one gap is one question")
 	require.Equal(t, "2 3 4", b.arrive(Arrival{N: 2, Prev: 1}))
 	asked = b.said(wire.State)
-	require.EqualValues(t, 5, asked[len(asked)-1].(*wire.StateOf).Upto, "what was dropped comes again")
+	require.Empty(t, asked)
 	require.Equal(t, "5 6", b.arrive(Arrival{N: 5, Prev: 4}))
 	asked = b.said(wire.State)
-	require.EqualValues(t, 7, asked[len(asked)-1].(*wire.StateOf).Upto)
+	require.Equal(t, [][]uint64{{6, 7}}, missing(asked), "what was dropped comes again")
 	require.Equal(t, InStats{Delivered: 6, Gaps: 1, Overrun: 2}, b.peer.in.counts)
 }
 
@@ -169,7 +177,7 @@ func TestLINK6_aLinkThatIsGivenUpIsOverAtBothEnds(t *testing.T) {
 	require.Equal(t, wire.BreakOf{N: 2, Text: "enough"}, effects[len(effects)-2].Body)
 	require.Equal(t, []string{"hinted never", "sent unknown", "large never", "transfer never"}, b.told())
 
-	require.NoError(t, b.core.OnState(b.now, b.peer, &wire.StateOf{Upto: 2}))
+	require.NoError(t, b.core.OnState(b.now, b.peer, &wire.StateOf{Missing: []uint64{0, 2}}))
 	require.Equal(t, []any{wire.BreakOf{N: 2, Text: "what is missing was given up"}}, b.said(wire.Gone), "told again when it asks")
 	b.post("anew")
 	require.Equal(t, [][2]uint64{{3, 0}}, b.links())
@@ -177,7 +185,7 @@ func TestLINK6_aLinkThatIsGivenUpIsOverAtBothEnds(t *testing.T) {
 	require.Zero(t, b.peer.out.acked, "what is said of the former link is not of this one")
 	b.core.OnBreak(b.peer, &wire.BreakOf{N: 2})
 	require.Empty(t, b.told())
-	require.NoError(t, b.core.OnState(b.now, b.peer, &wire.StateOf{After: 1, Upto: 2}))
+	require.NoError(t, b.core.OnState(b.now, b.peer, &wire.StateOf{Missing: []uint64{1, 2}}))
 	require.Equal(t, []any{wire.BreakOf{N: 2, Text: "what is missing was given up"}}, b.said(wire.Gone))
 }
 
@@ -291,9 +299,43 @@ func TestLINK13_nobodyIsBelievedOnlyAfterAWhile(t *testing.T) {
 	b.after(time.Second)
 	b.core.OnHint(b.now, b.peer, 0)
 	require.Empty(t, b.told(), "it was there meanwhile")
-	b.after(600 * time.Millisecond)
+	b.after(4 * time.Second)
+	b.core.OnHint(b.now, b.peer, 0)
+	require.Empty(t, b.told(), "who was heard of may be connecting anew")
+	b.core.OnBye(b.peer)
 	b.core.OnHint(b.now, b.peer, 0)
 	require.Equal(t, []string{"sent never"}, b.told())
+}
+
+func TestLINK13_whoWasHeardOfIsAwayForLonger(t *testing.T) {
+	for heard, want := range map[bool]time.Duration{false: 500 * time.Millisecond, true: 5 * time.Second} {
+		b := newBench(t, Config{})
+		if heard {
+			require.NoError(t, b.core.OnHead(b.now, b.peer, nil))
+		}
+		b.post("sent")
+		b.leave()
+		b.core.OnHint(b.now, b.peer, 1)
+		b.after(want - time.Millisecond)
+		b.core.OnHint(b.now, b.peer, 0)
+		require.Empty(t, b.told())
+		b.after(time.Millisecond)
+		b.core.OnHint(b.now, b.peer, 0)
+		require.Len(t, b.told(), 1)
+	}
+}
+
+func TestLINK4_everyGapIsAskedForAtOnce(t *testing.T) {
+	b := newBench(t, Config{})
+	b.arrive(Arrival{N: 1})
+	b.arrive(Arrival{N: 3, Prev: 2})
+	b.arrive(Arrival{N: 4, Prev: 3})
+	b.arrive(Arrival{N: 6, Prev: 5})
+	require.Equal(t, [][]uint64{{1, 2}, {4, 5}}, missing(b.said(wire.State)))
+	b.after(time.Second)
+	require.Equal(t, []uint64{1, 2, 4, 5}, missing(b.said(wire.State))[0], "again, together")
+	b.core.OnBeat(b.now, b.peer, 9, 0)
+	require.Equal(t, [][]uint64{{1, 2, 4, 5, 6, 9}}, missing(b.said(wire.State)), "and what the sender says was the last")
 }
 
 func TestLINK12_whoWasSilentLongestIsForgotten(t *testing.T) {
@@ -333,7 +375,7 @@ func TestLINK14_nonsenseChangesNothing(t *testing.T) {
 		require.Error(t, b.core.OnState(b.now, b.peer, s), name)
 		require.Error(t, b.core.OnHead(b.now, b.peer, &s.Progress), name)
 	}
-	require.NoError(t, b.core.OnState(b.now, b.peer, &wire.StateOf{Upto: 1, Refused: []wire.Refusal{
+	require.NoError(t, b.core.OnState(b.now, b.peer, &wire.StateOf{Missing: []uint64{0, 1}, Refused: []wire.Refusal{
 		{N: absurd, Count: 1}, {N: 1, Index: -1, Count: 2}, {N: 1, Index: 1, Count: int(absurd - 1)}, {N: 1, Count: -1},
 	}}))
 	b.core.OnVerdict(b.peer, &wire.QueryOf{N: 1, Indexes: []int{-1, 5, 2, int(absurd - 1), 0}})
@@ -341,7 +383,6 @@ func TestLINK14_nonsenseChangesNothing(t *testing.T) {
 	require.Empty(t, b.told())
 	require.Equal(t, [][2]uint64{{1, 0}}, b.links(), "what it asked for is there still")
 	require.Equal(t, before.window, b.peer.out.window)
-	require.EqualValues(t, 6, b.core.Stats().Malformed)
 	b.core.OnBeat(b.now, b.peer, absurd, 0)
 	require.Equal(t, "1", b.arrive(Arrival{N: 1}))
 	b.core.OnBeat(b.now, b.peer, 1, 0)

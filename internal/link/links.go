@@ -59,7 +59,8 @@ type Links struct {
 	timer   *time.Timer
 	timerAt Instant
 	rooms   map[*Peer]chan struct{}
-	closed  bool
+	closing bool
+	closed  bool // nothing happens any more
 
 	performing sync.Mutex // who holds it does what the Core wants done, in order
 	effects    []Effect   // guarded by performing
@@ -100,10 +101,16 @@ func Open(o Options) *Links {
 // Close gives everything that has no fate one, and ends the goroutines.
 func (l *Links) Close() {
 	l.mu.Lock()
-	if l.closed {
+	if l.closing {
 		l.mu.Unlock()
+		l.running.Wait()
 		return
 	}
+	l.closing = true
+	l.core.Bye()
+	l.mu.Unlock()
+	l.flushInTurn()
+	l.mu.Lock()
 	l.closed = true
 	l.core.Close(errClosed)
 	l.timer.Stop()
@@ -114,7 +121,8 @@ func (l *Links) Close() {
 	l.errand()
 }
 
-func (l *Links) now() Instant { return Instant(time.Since(l.epoch)) }
+// now is never 0, which stands for no time.
+func (l *Links) now() Instant { return max(1, Instant(time.Since(l.epoch))) }
 
 // locked runs an event of the Core, and has what follows from it done.
 func (l *Links) locked(event func(now Instant)) {
@@ -284,8 +292,12 @@ func (l *Links) Cast(k *Cast) (failed map[int]error, err error) {
 // Flush waits until everything that was sent before has its fate.
 func (l *Links) Flush(ctx context.Context) error {
 	l.mu.Lock()
+	closed := l.closed
 	b := l.core.Barrier()
 	l.mu.Unlock()
+	if closed {
+		return errClosed
+	}
 	select {
 	case <-b.Done():
 		l.errand() // the fates are told, too
@@ -310,6 +322,13 @@ func (l *Links) Taken(p *Peer, bytes uint64) {
 	if bytes > 0 {
 		l.locked(func(now Instant) { l.core.Taken(now, p, bytes) })
 	}
+}
+
+// HasSent reports whether anything was ever sent to a peer.
+func (l *Links) HasSent(p *Peer) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return p.out.counts.Sent > 0
 }
 
 // Die says that a process is dead, and why. What it has sent before was delivered, if it is called on
@@ -366,7 +385,7 @@ func (l *Links) onDenied(denied *bus.PermissionError) {
 	switch s.Kind {
 	case subjects.KindPort:
 		l.Break(s.Proc.Process(), denied.Error())
-	case subjects.KindFrame:
+	case subjects.KindFrame, subjects.KindControl:
 		l.Break(s.Process, denied.Error())
 	}
 }

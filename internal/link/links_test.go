@@ -349,3 +349,19 @@ func TestAt_hasNoPointInTimeForTheZeroTime(t *testing.T) {
 	require.EqualValues(t, 1, a.At(time.Unix(0, 0)), "the past is not never")
 	require.Greater(t, a.At(time.Now().Add(time.Second)), a.At(time.Now()))
 }
+
+func TestLINK13_whoClosesSaysSoToWhomItKnows(t *testing.T) {
+	srv := bustest.Server(t)
+	a, r := newNode(t, srv, "a", link.Config{}), newRaw(t, srv, "raw")
+	r.sends(t, a, packet(wire.Head{N: 1}, texts("hello")...))
+	a.await(t, 1)
+	a.Close()
+	for {
+		h, _, err := wire.DecodeHead(take(t, r.data).Data)
+		require.NoError(t, err)
+		if h.Kind == wire.Bye {
+			require.EqualValues(t, 1, h.Known.Acked, "and how far it is")
+			return
+		}
+	}
+}

@@ -29,6 +29,7 @@ type outgoing struct {
 
 	heard        bool // the receiver has said something since the link was opened
 	srtt, rttvar time.Duration
+	since        Instant // when the receiver began to owe an answer
 	beatAt       Instant
 	beatGap      time.Duration
 	nobody       Instant // since when the bus says that nobody listens; 0: it does not
@@ -89,7 +90,7 @@ func (c *Core) join(now Instant, p *Peer, f *frame) (prev uint64) {
 		o.start, o.window = c.n, uint64(c.cfg.Opening)
 	}
 	if !o.asks() {
-		p.heard, o.beatGap = max(p.heard, now), 0
+		o.since, o.beatGap = now, 0
 		o.beatAt = now + Instant(c.rto(o))
 	}
 	prev = o.last
@@ -136,11 +137,19 @@ func (o *outgoing) find(n uint64) *item {
 	return nil
 }
 
-// repair sends again what the receiver misses, after a number up to another one (LINK-4).
-func (c *Core) repair(now Instant, p *Peer, after, upto uint64) {
+// repair sends again what the receiver misses: pairs of numbers, after one up to another (LINK-4).
+func (c *Core) repair(now Instant, p *Peer, missing []uint64) {
+	for i := 0; i+1 < min(len(missing), 2*maxGaps+1); i += 2 {
+		c.fill(now, p, missing[i], missing[i+1])
+	}
+	p.out.confirmed = p.out.confirmed && len(missing) == 0
+}
+
+// fill is repair for one gap.
+func (c *Core) fill(now Instant, p *Peer, after, upto uint64) {
 	o := &p.out
 	switch {
-	case upto == 0 || c.deaf(p):
+	case c.deaf(p):
 	case o.start == 0:
 		c.gone(p, c.n, "what is missing was given up")
 	case upto < o.start:
@@ -151,11 +160,10 @@ func (c *Core) repair(now Instant, p *Peer, after, upto uint64) {
 	case after >= o.acked:
 		for i := o.from(after + 1); i < len(o.sent) && o.sent[i].n <= upto; i++ {
 			// Asked for again so soon: the question is older than the answer, unless that was dropped.
-			if it := &o.sent[i]; it.sends == 1 || o.confirmed || now-it.at >= Instant(c.cfg.MinRTO) {
+			if it := &o.sent[i]; it.sends == 1 || o.confirmed && it.at < now || now-it.at >= Instant(max(o.srtt, c.cfg.MinRTO)) {
 				c.resend(now, p, it)
 			}
 		}
-		o.confirmed = false
 	}
 }
 

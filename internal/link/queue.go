@@ -100,7 +100,7 @@ func (c *Core) admits(now Instant, p *Peer, e *wire.Envelope) error {
 		return &Error{Reason: TooLarge, Text: fmt.Sprintf("the message has %d bytes, at most %d are taken", size, c.cfg.MaxMessage)}
 	case e.Kind == wire.Value || e.Kind == wire.Failure || e.Kind == wire.Bounce:
 		return nil
-	case o.size > 0 && o.size+size > c.cfg.Outbox:
+	case o.size > 0 && (size > c.cfg.Outbox || o.size-c.beside(o)+size > c.cfg.Outbox):
 		c.want(now, p)
 		return &Error{Reason: Full, Text: fmt.Sprintf("%d bytes wait for %s already", o.size, p.id)}
 	case c.queued > 0 && c.queued+size > c.cfg.OutboxAll:
@@ -117,6 +117,16 @@ func (c *Core) admits(now Instant, p *Peer, e *wire.Envelope) error {
 	return nil
 }
 
+// beside is what of a larger message than the Outbox still waits: it is the one that may, besides.
+func (c *Core) beside(o *outgoing) int {
+	for _, t := range o.transfers {
+		if len(t.env) > c.cfg.Outbox {
+			return len(t.env) - t.at
+		}
+	}
+	return 0
+}
+
 // waits is how much of messages that wait for room is not known to be taken up.
 func (o *outgoing) waits() uint64 { return o.waitUsed - min(o.waitTaken, o.waitUsed) }
 
@@ -127,7 +137,7 @@ func (c *Core) want(now Instant, p *Peer) {
 	asked := o.asks()
 	o.wanted = true
 	if !asked && o.asks() {
-		p.heard, o.beatGap = max(p.heard, now), 0
+		o.since, o.beatGap = now, 0
 		o.beatAt = now + Instant(c.rto(o))
 		c.watch(p, o.beatAt)
 	}

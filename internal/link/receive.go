@@ -13,7 +13,8 @@ import (
 
 // parcel is a packet whose turn it is, or will be.
 type parcel interface {
-	deliver(l *Links, p *Peer, skip []int) []wire.Refusal
+	// deliver gives it to the handler; late is how long it waited for its turn.
+	deliver(l *Links, p *Peer, late time.Duration, skip []int) []wire.Refusal
 }
 
 // Receive takes a packet that came for this process, on the data pump.
@@ -44,6 +45,8 @@ func (l *Links) packet(from subjects.ProcessID, s subjects.Subject, data []byte,
 		return l.repair(p, h, rest)
 	case h.Kind == wire.Beat:
 		l.locked(func(now Instant) { l.core.OnBeat(now, p, h.N, h.Prev) })
+	case h.Kind == wire.Bye:
+		l.locked(func(Instant) { l.core.OnBye(p) })
 	case h.Kind == wire.Piece && outer:
 		cut, part, err := wire.DecodePiece(rest)
 		if err != nil {
@@ -144,7 +147,7 @@ func (l *Links) receiveCast(m bus.Msg, s subjects.Subject, open func(e *wire.Env
 // cast is the one message of a packet that was published to many.
 type cast func() (why []byte)
 
-func (k cast) deliver(_ *Links, _ *Peer, skip []int) []wire.Refusal {
+func (k cast) deliver(_ *Links, _ *Peer, _ time.Duration, skip []int) []wire.Refusal {
 	if skips(skip, 0) {
 		return nil
 	}
@@ -163,7 +166,11 @@ func (l *Links) arrive(p *Peer, a Arrival) {
 
 func (l *Links) deliver(p *Peer, a Arrival, ok bool) {
 	for ok {
-		refused := a.Packet.(parcel).deliver(l, p, a.Skip)
+		var late time.Duration
+		if a.Came != 0 {
+			late = time.Duration(l.now() - a.Came)
+		}
+		refused := a.Packet.(parcel).deliver(l, p, late, a.Skip)
 		for i := range refused {
 			refused[i].N = a.N
 		}
@@ -179,7 +186,8 @@ type letters struct {
 	age     time.Duration
 }
 
-func (k *letters) deliver(l *Links, p *Peer, skip []int) (refused []wire.Refusal) {
+func (k *letters) deliver(l *Links, p *Peer, late time.Duration, skip []int) (refused []wire.Refusal) {
+	k.age += late
 	es := wire.NewEnvelopes(k.data)
 	var e wire.Envelope
 	in := Inbound{From: p, Envelope: &e}
@@ -210,7 +218,9 @@ func (l *Links) letter(in *Inbound, k *letters, skip bool) (why []byte, gave boo
 	if e.Wait {
 		in.Wait = waitCost(e) // of the last part: of the whole
 	}
-	if e.Kind == wire.Chunk {
+	part := e.Kind == wire.Chunk
+	if part {
+		at, port := e.Actor, e.Port // e may become what the parts make
 		whole, err := l.chunk(in.From, e)
 		if err == nil && whole == nil {
 			return nil, false
@@ -223,7 +233,7 @@ func (l *Links) letter(in *Inbound, k *letters, skip bool) (why []byte, gave boo
 		}
 		if err != nil {
 			l.Taken(in.From, in.Wait)
-			return l.tooLarge(e, err), false
+			return l.tooLarge(at, port, err), false
 		}
 		in.Same = false
 	}
@@ -240,7 +250,7 @@ func (l *Links) letter(in *Inbound, k *letters, skip bool) (why []byte, gave boo
 	if why = l.o.Handler.Deliver(in); why != nil {
 		l.Taken(in.From, in.Wait)
 	}
-	return why, e.Kind != wire.Chunk
+	return why, !part
 }
 
 func (l *Links) chunk(p *Peer, e *wire.Envelope) (whole []byte, err error) {
@@ -249,8 +259,9 @@ func (l *Links) chunk(p *Peer, e *wire.Envelope) (whole []byte, err error) {
 }
 
 // tooLarge is why a message that came in parts is refused.
-func (l *Links) tooLarge(e *wire.Envelope, err error) []byte {
-	why, merr := wire.Marshal(wire.Error{Code: TooLargeCode, Text: err.Error(), Actor: e.Actor, Endpoint: e.Port}.Bounded())
+func (l *Links) tooLarge(actor, port string, err error) []byte {
+	at := l.o.Self.Proc().Actor(actor).String()
+	why, merr := wire.Marshal(wire.Error{Code: TooLargeCode, Text: err.Error(), Actor: at, Endpoint: port}.Bounded())
 	if merr != nil { // a number and bounded texts: cannot be
 		panic(fmt.Sprintf("link: encode an error: %v", merr))
 	}

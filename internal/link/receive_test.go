@@ -159,7 +159,7 @@ func TestLINK_whatAPeerMayClaimButIsNotSoChangesNothing(t *testing.T) {
 		wire.Query: {wire.QueryOf{N: huge, Indexes: []int{-5, math.MaxInt, math.MaxInt, -5}}},
 		wire.State: {
 			wire.StateOf{Refused: []wire.Refusal{{N: h.N, Index: -1, Count: 1}, {N: h.N, Index: 1, Count: math.MaxInt}, {N: huge, Count: 1}, {N: h.N, Count: -1}}},
-			wire.StateOf{After: huge, Upto: huge}, wire.StateOf{After: h.N, Upto: h.N - 1},
+			wire.StateOf{Missing: []uint64{huge, huge}}, wire.StateOf{Missing: []uint64{h.N, h.N - 1, 0}},
 			wire.StateOf{Progress: wire.Progress{Window: huge, Waited: huge}},
 		},
 		wire.Resume: {struct{}{}},
@@ -207,7 +207,7 @@ func TestLINK_aRepairComesInTheOrderOfItsNumber(t *testing.T) {
 	r.sends(t, a, packet(wire.Head{N: 4}, texts("0", "1")...))
 	r.sends(t, a, packet(wire.Head{N: 9, Prev: 7}, texts("3")...))
 	s := r.hears(t, wire.State).(*wire.StateOf)
-	require.Equal(t, []uint64{4, 7}, []uint64{s.After, s.Upto})
+	require.Equal(t, []uint64{4, 7}, s.Missing)
 	inner := packet(wire.Head{N: 5}, texts("2")...) // it went to many, as number 5 of another order
 	data := wire.AppendRepair(wire.AppendHead(nil, wire.Head{Kind: wire.Repair, N: 7, Prev: 4}), a.space.Port(a.to("y"), r.id.String()), inner)
 	r.sends(t, a, data)

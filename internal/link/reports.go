@@ -51,20 +51,15 @@ func (in *incoming) hasSaid() {
 // comes after the first that does not is not acknowledged yet.
 func (c *Core) state(now Instant, p *Peer) {
 	in := &p.in
-	rto := Instant(c.rto(&p.out))
 	s := &wire.StateOf{Progress: c.progress(in), First: in.first}
 	s.Refused = append(s.Refused, in.refused[:c.fits(in.refused)]...)
 	if rest := in.refused[len(s.Refused):]; len(rest) > 0 {
 		s.Progress.Acked = min(s.Progress.Acked, rest[0].N-1)
 	}
-	if c.asks(now, in) {
-		s.After, s.Upto = in.last, in.missing
-		in.missAt = now + rto
-		c.watch(p, in.missAt)
-	}
+	s.Missing = c.asks(now, p)
 	in.hasSaid()
 	if len(in.refused) > 0 {
-		c.say(p, now+rto) // until it is confirmed
+		c.say(p, now+Instant(c.rto(&p.out))) // until it is confirmed
 	}
 	c.control(p, wire.State, s)
 }

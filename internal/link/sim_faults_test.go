@@ -316,7 +316,7 @@ func (w *world) forge(p *proc) {
 			return
 		}
 	case 2:
-		kind, body = wire.State, &wire.StateOf{After: o.last, Upto: absurd, First: absurd, Refused: []wire.Refusal{{N: absurd, Index: -1, Count: 1 << 62}, {N: o.last + 1, Count: 1}, {N: o.last, Index: 1 << 60, Count: 1 << 62}}}
+		kind, body = wire.State, &wire.StateOf{Missing: []uint64{o.last, absurd, absurd, 1, 0}, First: absurd, Refused: []wire.Refusal{{N: absurd, Index: -1, Count: 1 << 62}, {N: o.last + 1, Count: 1}, {N: o.last, Index: 1 << 60, Count: 1 << 62}}}
 	case 3:
 		kind, body = wire.Confirm, &wire.ConfirmOf{Next: absurd}
 	case 4:

@@ -65,7 +65,7 @@ func receiverMutants() []mutant {
 				a.Prev = peer.in.last
 			}
 		}},
-		{name: "nothing is asked for", effect: onState(func(_ *proc, _ *Peer, s *wire.StateOf) { s.After, s.Upto = 0, 0 })},
+		{name: "nothing is asked for", effect: onState(func(_ *proc, _ *Peer, s *wire.StateOf) { s.Missing = nil })},
 		{name: "the dead are heard", head: func(peer *Peer) { peer.dead = nil }},
 		{name: "acknowledged before it is there", effect: onState(func(_ *proc, peer *Peer, s *wire.StateOf) {
 			s.Progress.Acked = max(s.Progress.Acked, peer.in.top)

@@ -39,7 +39,7 @@ const (
 	span     = Instant(2500 * time.Millisecond)
 	healed   = begin + span + Instant(time.Second)
 	settles  = healed + Instant(5*time.Second)  // links between the living
-	ends     = healed + Instant(16*time.Second) // what must wait for silence
+	ends     = healed + Instant(24*time.Second) // what must wait for silence
 	liesEnd  = healed + Instant(90*time.Second) // and who is taken for dead and is not, until the last who waits for room has tried
 	maxStep  = 200_000
 	minSteps = 200
@@ -138,7 +138,7 @@ func (w *world) config() (Config, []int) {
 		PacketSize: 100 + w.rng.IntN(400), ChunkSize: 300 + w.rng.IntN(500), ChunksOut: 1 + w.rng.IntN(4), MaxMessage: 12 << 10,
 		Assembly: 8000 + w.rng.IntN(20<<10), Outbox: 3000 + w.rng.IntN(8000), OutboxAll: 12 << 10,
 		Opening: 800 + w.rng.IntN(2000), Window: 3000 + w.rng.IntN(6000), WindowAll: 12 << 10, WaitWindow: 400 + w.rng.IntN(1000),
-		AckEvery: 2 + w.rng.IntN(8), Silence: 8 * time.Second, Deadline: 3 * time.Second,
+		AckEvery: 2 + w.rng.IntN(8), Silence: 8 * time.Second, Away: time.Second, Deadline: 3 * time.Second,
 		Parked: 2 + w.rng.IntN(12), ParkedSize: 4000, Refusals: 2 + w.rng.IntN(10), Peers: 1 << 20,
 	}
 	limits := []int{margin + 200 + w.rng.IntN(2000), margin + 200 + w.rng.IntN(500)}

@@ -10,9 +10,8 @@ import (
 // StateOf is the body of a State: all that the receiver of a link has to say, complete each time.
 type StateOf struct {
 	Progress Progress `cbor:"1,keyasint"`
-	// Missing asks for the packets of the link after the first number up to the second; 0, 0: none.
-	After uint64 `cbor:"2,keyasint,omitempty"`
-	Upto  uint64 `cbor:"3,keyasint,omitempty"`
+	// Missing asks for packets of the link, as pairs of numbers: after the first, up to the second.
+	Missing []uint64 `cbor:"2,keyasint,omitempty"`
 	// Refused are messages that entered no mailbox, the oldest that the sender has not confirmed: among
 	// them all of packets up to Progress.Acked. Refusals of a link are counted; First is the number of the
 	// first here.

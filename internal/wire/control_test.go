@@ -22,9 +22,9 @@ var controls = []struct {
 }{
 	{"the least state", wire.State, &wire.StateOf{}, "00020500000000" + "a1" + "01" + "a4" + "0100" + "0200" + "0300" + "0400"},
 	{"a state", wire.State, &wire.StateOf{
-		Progress: wire.Progress{Acked: 5, Taken: 300, Window: 1 << 20, Waited: 7}, After: 5, Upto: 7,
+		Progress: wire.Progress{Acked: 5, Taken: 300, Window: 1 << 20, Waited: 7}, Missing: []uint64{5, 7},
 		First: 2, Refused: []wire.Refusal{{N: 5, Index: 1, Count: 2, Why: []byte{0xa0}}},
-	}, "00020500000000" + "a5" + "01" + "a4" + "0105" + "0219012c" + "031a00100000" + "0407" + "0205" + "0307" +
+	}, "00020500000000" + "a4" + "01" + "a4" + "0105" + "0219012c" + "031a00100000" + "0407" + "02820507" +
 		"0402" + "05" + "81" + "a4" + "0105" + "0201" + "0302" + "0441a0"},
 	{"a confirm", wire.Confirm, &wire.ConfirmOf{Next: 300}, "00020600000000" + "a1" + "0119012c"},
 	{"a break", wire.Break, &wire.BreakOf{N: 7, Text: "no"}, "00020700000000" + "a2" + "0107" + "02626e6f"},
@@ -61,7 +61,10 @@ func TestControl_survivesTheWay(t *testing.T) {
 			Progress: wire.Progress{
 				Acked: number.Draw(t, "acked"), Taken: number.Draw(t, "taken"), Window: number.Draw(t, "window"), Waited: number.Draw(t, "waited"),
 			},
-			After: number.Draw(t, "after"), Upto: number.Draw(t, "upto"), First: number.Draw(t, "first"),
+			First: number.Draw(t, "first"),
+		}
+		if rapid.Bool().Draw(t, "misses") {
+			state.Missing = rapid.SliceOfN(number, 2, 8).Draw(t, "missing")
 		}
 		if rapid.Bool().Draw(t, "refuses") {
 			state.Refused = rapid.SliceOfN(refusal, 1, 5).Draw(t, "refused")
@@ -95,7 +98,8 @@ func TestDecodeControl_saysWhatIsMalformed(t *testing.T) {
 		{"00020200000000", "packet: kind 2 is not of the control lane"},
 		{"00020300000000", "packet: kind 3 is not of the control lane"},
 		{"00020400000000", "packet: kind 4 is not of the control lane"},
-		{"00020d00000000", "packet: unknown kind 13"},
+		{"00020d00000000", "packet: kind 13 is not of the control lane"},
+		{"00020e00000000", "packet: unknown kind 14"},
 		{"00020600000000", "decode *wire.ConfirmOf: EOF"},
 		{"00020600000000" + "a101", "decode *wire.ConfirmOf: unexpected EOF"},
 		{"00020600000000" + "a1012000", "decode *wire.ConfirmOf: cbor: 1 bytes of extraneous data starting at index 3"},

@@ -28,7 +28,8 @@ const (
 	Verdict  PacketKind = 10 // control: the answer to a Query that says no
 	Cancel   PacketKind = 11 // control: nobody waits for the answers any more
 	Resume   PacketKind = 12 // control: the receiver was away; what was the last?
-	lastKind            = Resume
+	Bye      PacketKind = 13 // the process is about to close its links
+	lastKind            = Bye
 )
 
 // Head is the beginning of a packet.

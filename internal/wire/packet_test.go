@@ -38,6 +38,7 @@ var heads = []struct {
 	{"a verdict", wire.Head{Kind: wire.Verdict}, "00020a00" + "000000"},
 	{"a cancel", wire.Head{Kind: wire.Cancel}, "00020b00" + "000000"},
 	{"a resume", wire.Head{Kind: wire.Resume}, "00020c00" + "000000"},
+	{"a bye", wire.Head{Kind: wire.Bye}, "00020d00" + "000000"},
 	{"the largest", wire.Head{Kind: wire.Data, Age: year, N: math.MaxUint64, Prev: math.MaxUint64}, "00020100" +
 		"80d8c4bd75" + "ffffffffffffffffff01" + "ffffffffffffffffff01"},
 }
@@ -69,7 +70,7 @@ func TestHead_survivesTheWay(t *testing.T) {
 
 func drawHead(t *rapid.T) wire.Head {
 	h := wire.Head{
-		Kind: wire.PacketKind(rapid.ByteRange(byte(wire.Data), byte(wire.Resume)).Draw(t, "kind")),
+		Kind: wire.PacketKind(rapid.ByteRange(byte(wire.Data), byte(wire.Bye)).Draw(t, "kind")),
 		Age:  time.Duration(rapid.Int64Range(0, int64(year/time.Millisecond)).Draw(t, "age")) * time.Millisecond,
 		N:    rapid.Uint64().Draw(t, "n"), Prev: rapid.Uint64().Draw(t, "prev"),
 	}
@@ -104,7 +105,7 @@ func TestDecodeHead_saysWhatIsMalformed(t *testing.T) {
 		{"00010100000000", "packet: version 1, want 2"},
 		{"00030100000000", "packet: version 3, want 2"},
 		{"00020000000000", "packet: unknown kind 0"},
-		{"00020d00000000", "packet: unknown kind 13"},
+		{"00020e00000000", "packet: unknown kind 14"},
 		{"0002ff00000000", "packet: unknown kind 255"},
 		{"00020102000000", "packet: unknown flags 0x2"},
 		{"00020180000000", "packet: unknown flags 0x80"},
