@@ -1,6 +1,10 @@
 package actor
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/castnet-io/castnet/internal/wire"
+)
 
 // Answers is what the runtime knows about the answers of an endpoint, for those who fold them.
 type Answers struct{ m *method }
@@ -21,4 +25,15 @@ func (a Answers) Open(answer Answer) (any, error) { return answer.open(a.m.resul
 func (a Answers) Fold(name string) (Fold, bool) {
 	f, ok := a.m.folds[name]
 	return f, ok
+}
+
+// Encoded is an answer as it travels.
+func Encoded(raw []byte) Answer { return Answer{Value: encoded{raw: raw}} }
+
+// Raw is the value of an answer as it travels.
+func (a Answer) Raw() ([]byte, error) {
+	if e, ok := a.Value.(encoded); ok {
+		return e.raw, nil
+	}
+	return wire.Marshal(a.Value)
 }

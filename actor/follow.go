@@ -115,6 +115,18 @@ func (p *Proc) Down(id subjects.ProcID) (Event, bool) {
 	return e, ok
 }
 
+// Downs are the events of the procs of a mesh that are known to be dead.
+func (p *Proc) Downs(mesh subjects.MeshID) (all []Event) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for id, e := range p.down {
+		if id.Mesh == mesh {
+			all = append(all, e)
+		}
+	}
+	return all
+}
+
 // OnUnreachable tells f of every proc that turns out to be dead, absent, or behind a broken link,
 // with the reason. f runs on a pump and must not block. The returned function ends it.
 func (p *Proc) OnUnreachable(f func(subjects.ProcID, error)) (cancel func()) {

@@ -28,6 +28,7 @@ type asking struct {
 	*tally
 	p        *actor.Proc
 	target   Target
+	tree     tree
 	endpoint string
 	answers  chan actor.Incoming
 	losses   chan lost
@@ -65,8 +66,9 @@ func send(ctx context.Context, t Target, q question) (*asking, error) {
 		return nil, err
 	}
 	a := &asking{
-		tally: newTally(t, q.mode == modeFold), p: p, target: t, endpoint: q.endpoint,
-		answers: make(chan actor.Incoming, n+1), losses: make(chan lost, n), over: make(chan error, 1),
+		tally: newTally(t), p: p, target: t, endpoint: q.endpoint,
+		answers: make(chan actor.Incoming, 2*n+1), losses: make(chan lost, n), over: make(chan error, 1),
+		tree: tree{place: t.Placement, region: t.Region},
 	}
 	h := header{Region: t.Region, Mode: q.mode, Reducer: q.reducer}
 	if q.mode != modePost {
@@ -89,7 +91,7 @@ func (a *asking) listen(from string) string {
 	port := a.p.OpenPrivate(from, func(in actor.Incoming) {
 		select {
 		case a.answers <- in:
-		default: // more answers than ranks: somebody repeats itself
+		default: // more answers than there can be: somebody repeats itself
 		}
 	}, func(err error) { a.over <- err })
 	told := make([]atomic.Bool, len(a.fates))
@@ -109,18 +111,12 @@ func (a *asking) close() {
 	}
 }
 
-// publish sends the cast: one publish for every member in other processes, one delivery for a member
-// in this one.
+// publish sends the cast: as few packets as the plan says for members in other processes, one delivery for
+// those in this one.
 func (a *asking) publish(ctx context.Context, from string, h header, body []byte, typ string) error {
 	t := a.target
-	where, err := wherePlan(t.Placement.Extent, t.Region)
-	if err != nil {
-		return err
-	}
-	m := &actor.Multicast{
-		Subject:  a.p.Space().Cast(t.Placement.Mesh, t.Actor, a.endpoint, where, a.p.ID().Process().String()),
-		Envelope: wire.Envelope{Kind: wire.Cast, Sender: from, Body: body}, Type: typ,
-	}
+	e := wire.Envelope{Kind: wire.Cast, Sender: from, Body: body}
+	m := actor.Multicast{Envelope: e, Type: typ}
 	if d, ok := ctx.Deadline(); ok {
 		m.Until = d
 		if h.Mode != modePost {
@@ -130,71 +126,104 @@ func (a *asking) publish(ctx context.Context, from string, h header, body []byte
 	if h.Mode != modePost {
 		m.Told = func(id subjects.ProcID, why *actor.Error) { a.lose(id, why) }
 	}
-	var ranks []int
-	self := -1
-	for view, base := range t.Region.Ranks() {
-		switch id := t.Placement.Proc(base); {
-		case a.fates[view] != waiting:
-		case id == a.p.ID():
-			self = view
-		default:
-			m.To, ranks = append(m.To, id.Actor(t.Actor).Port(a.endpoint)), append(ranks, view)
-		}
-	}
 	h.Skip = a.skipped()
-	m.Head = func(prevs []uint64) ([]byte, error) {
-		all := make([]uint64, len(a.fates))
-		for i := range all {
-			all[i] = link.Left
-		}
-		for i, view := range ranks {
-			all[view] = prevs[i]
-		}
-		h.Prevs = runs(all)
-		return wire.Marshal(h)
-	}
-	m.Alone = func(int) ([]byte, error) {
-		h.Prevs = nil
-		return wire.Marshal(h)
-	}
-	if len(m.To) > 0 {
-		failed, err := a.p.Multicast(m)
-		if err != nil {
+	members, here := a.members()
+	plan := planFor(t.Placement, t.Region, len(members))
+	for _, some := range plan.deliveries(members) {
+		if err := a.multicast(m, h, plan, some); err != nil {
 			return err
 		}
-		for i, why := range failed {
-			a.unreachable(ranks[i], why)
-		}
 	}
-	if self < 0 {
+	if here < 0 {
 		return nil
 	}
-	return a.local(m.Envelope, h, self)
+	h.Skip = a.skipped()
+	return a.local(m.Envelope, h)
+}
+
+// members are the processes that are to be told; here is the first rank of this one, -1 when there is none.
+func (a *asking) members() (all []member, here int) {
+	t, here := a.target, -1
+	last := -1
+	for view, base := range t.Region.Ranks() {
+		process := t.Placement.process(base)
+		if a.fates[view] != waiting || process == last {
+			continue
+		}
+		last = process
+		if id := t.Placement.Proc(process); id == a.p.ID() {
+			here = view
+		} else {
+			all = append(all, member{view, base, id})
+		}
+	}
+	return all, here
+}
+
+// multicast sends one packet to some of the members, or one to each.
+func (a *asking) multicast(m actor.Multicast, h header, p plan, some []member) error {
+	t := a.target
+	if !p.direct() {
+		m.Subject = a.p.Space().Cast(t.Placement.Mesh, t.Actor, a.endpoint, p.where(some[0].base), a.p.ID().Process().String())
+	}
+	for _, to := range some {
+		m.To = append(m.To, to.id.Actor(t.Actor).Port(a.endpoint))
+	}
+	m.Head = func(prevs []uint64) ([]byte, error) {
+		h.Prevs = a.prevs(some, prevs)
+		return wire.Marshal(h)
+	}
+	alone := h
+	m.Alone = func(int) ([]byte, error) { return wire.Marshal(alone) }
+	refused, err := a.p.Multicast(&m)
+	if err != nil {
+		return err
+	}
+	for i, why := range refused {
+		for view := some[i].view; view < a.tree.processEnd(some[i].view); view++ {
+			a.settle(view, failed, why)
+		}
+	}
+	return nil
+}
+
+// prevs spreads what the link to each process has in front over its ranks.
+func (a *asking) prevs(some []member, prevs []uint64) (out []run) {
+	add := func(n int, v uint64) {
+		if k := len(out); n > 0 && k > 0 && out[k-1].Value == v {
+			out[k-1].Count += n
+		} else if n > 0 {
+			out = append(out, run{n, v})
+		}
+	}
+	t, next := a.tree, 0
+	for i, m := range some {
+		add(m.view-next, link.Left)
+		next = t.processEnd(m.view)
+		add(next-m.view, prevs[i])
+	}
+	add(len(a.fates)-next, link.Left)
+	return out
 }
 
 // skipped are the ranks nobody shall wait for.
-func (a *asking) skipped() []span {
-	var out []int
+func (a *asking) skipped() (out ranks) {
 	for view, f := range a.fates {
 		if f != waiting {
-			out = append(out, view)
+			out = out.with(span{view, 1})
 		}
 	}
-	return spans(out)
+	return out
 }
 
-// local hands the cast to the member in the caller's own process.
-func (a *asking) local(e wire.Envelope, h header, view int) error {
+// local hands the cast to the members in the caller's own process.
+func (a *asking) local(e wire.Envelope, h header) error {
 	r, ok := a.p.Value(routerKey{}).(*Router)
 	if !ok {
 		return errors.New("no router on this proc: cast.Start it")
 	}
-	h.Skip = a.skipped()
 	e.Actor, e.Port = a.target.Actor, a.endpoint
-	if err := r.deliver(a.p.ID().Actor(e.Sender), &e, h, view); err != nil {
-		a.settle(view, failed, err)
-	}
-	return nil
+	return r.deliver(a.p.ID().Actor(e.Sender), &e, h)
 }
 
 // next waits for one event and puts it into the tally. It reports false once every rank is
@@ -205,10 +234,10 @@ func (a *asking) next(ctx context.Context) bool {
 	}
 	select {
 	case in := <-a.answers:
-		a.take(in)
+		a.hear(in)
 	case l := <-a.losses:
 		a.settleAnswers() // an answer that came before the death counts
-		a.unreachable(l.rank, l.err)
+		a.settle(l.rank, failed, l.err)
 	case err := <-a.over:
 		a.settleAnswers()
 		a.expire(err)
@@ -223,10 +252,18 @@ func (a *asking) settleAnswers() {
 	for {
 		select {
 		case in := <-a.answers:
-			a.take(in)
+			a.hear(in)
 		default:
 			return
 		}
+	}
+}
+
+// hear takes an answer.
+func (a *asking) hear(in actor.Incoming) {
+	if err := a.take(in); err != nil {
+		log := a.p.Log()
+		log.Warn().Err(err).Stringer("from", in.From).Str("endpoint", a.endpoint).Msg("an answer to a cast that cannot be read")
 	}
 }
 

@@ -9,8 +9,9 @@
 //	err = cast.Post(ctx, counters, add, 1)                            // no answer
 //	n, err := cast.Choose(ctx, counters, add, 1)                      // any one rank
 //
-// counters is anything that implements Mesh, such as a slice of a mesh.ActorMesh. A cast is one
-// publish, whatever the number of ranks. A proc takes part through a router: agent/proc and
+// counters is anything that implements Mesh, such as a slice of a mesh.ActorMesh. A cast to a slice that
+// fixes some dimensions and takes the others whole is one publish, whatever the number of ranks; a few
+// processes are told one by one; for the rest the cheapest mixture is taken. A proc takes part through a router: agent/proc and
 // mesh.Connect start one on every proc (Start).
 //
 // # Contract
@@ -24,8 +25,11 @@
 //   - CAST-4: a verb that waits always returns: with every answer, or at the deadline (30 s when
 //     the context has none) with those there are and a *CoverageError that names every rank that
 //     failed or is missing. A rank that dies is failed at once.
-//   - CAST-5: answers fold in rank order, first in the lowest live rank of each host, then at the
-//     caller. A reducer must be associative; it need not be commutative.
+//   - CAST-5: answers fold in rank order: in their process, in the first live process of each host, then
+//     in a tree of hosts in which at most 16 answer to one, and at the caller. A reducer must be
+//     associative; it need not be commutative.
+//   - CAST-6: an answer that reached a live process is folded in once, whichever processes die: who had it
+//     to fold is routed around, and dead ranks are failed, not waited for.
 //
 // Verbs may be called on any goroutine, handlers included. The router runs on the proc's data
 // pump and never blocks it: folding has a goroutine of its own, which Router.Close waits for.
@@ -33,6 +37,7 @@
 // # Failure
 //
 // What is wrong with the call itself (a region outside the mesh, a reducer the endpoint does not
-// declare, a value that cannot be encoded) is an error before anything is sent. A folder that dies
-// takes the answers of its host with it; they are reported missing with that reason.
+// declare, a value that cannot be encoded) is an error before anything is sent. A proc keeps what it has
+// folded of the newest 4,096 casts, 32 MiB at most, to send it another way when the one above it dies; of
+// older ones the answers are missing at the deadline.
 package cast

@@ -2,57 +2,111 @@ package cast
 
 import (
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/internal/wire"
-	"github.com/castnet-io/castnet/mesh/shape"
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// maxFolds bounds how many casts one proc folds at a time; answers to more are dropped, and logged.
-const maxFolds = 4096
+// Bounds of what a process folds. Answers to casts beyond maxFolds are dropped, and logged; of those that
+// are folded the newest are kept, so that they can take another way when a folder dies.
+const (
+	maxFolds = 4096
+	maxEarly = 1024     // answers to a cast that is not here yet
+	maxKept  = 32 << 20 // bytes
+)
 
-// job is what a folder has to do for one cast.
+// job is what a process has to do for one cast.
 type job struct {
 	home            subjects.PortID
+	cast            string // home, as a text: it names the cast
 	actor, endpoint string
+	mode            mode
 	reducer         string
-	ranks           []int // whose answers, ascending view ranks
-	region          shape.Region
+	tree            tree
+	lo, below, hi   int // it folds for the ranks from lo on, its own up to below, to hi
+	up              []int
 	ttl             time.Duration
 }
 
-// folding is one cast being folded. Answers may come before the cast itself: they travel on other
-// links.
-type folding struct {
-	job   job
-	known bool // the job is set
-	got   map[int]actor.Answer
-	timer *time.Timer
-}
-
-// put keeps the first answer of a rank that is meant; before that is known, of at most so many.
-func (f *folding) put(rank int, a actor.Answer, most int) {
-	_, dup := f.got[rank]
-	if meant := slices.Contains(f.job.ranks, rank); !dup && (meant || !f.known && len(f.got) < most) {
-		f.got[rank] = a
+// jobOf finds a process's place on the way home, by one of its ranks that are meant.
+func jobOf(t tree, m mode, view int) (j job) {
+	j.tree, j.mode = t, m
+	path := t.path(view)
+	if len(path) == 0 {
+		return j
 	}
-}
-
-// complete reports whether every answer is there.
-func (f *folding) complete() bool {
-	if !f.known {
-		return false
+	at := path[len(path)-1]
+	if m == modeCollect { // what is only put in a row does not get less on the way
+		at.end, path = at.below, path[len(path)-1:]
 	}
-	for _, r := range f.job.ranks {
-		if _, ok := f.got[r]; !ok {
-			return false
+	process := t.place.process(t.base(view))
+	for _, n := range path {
+		if t.place.process(t.base(n.first)) != process {
+			j.up = append([]int{n.first}, j.up...)
 		}
 	}
-	return true
+	if t.place.process(t.base(at.first)) == process {
+		j.lo, j.below, j.hi = at.first, min(t.processEnd(at.first), at.below), at.end
+		return j
+	}
+	j.lo = view
+	for j.lo > 0 && t.place.process(t.base(j.lo-1)) == process {
+		j.lo--
+	}
+	j.below = t.processEnd(view)
+	j.hi = j.below
+	return j
+}
+
+// fold is one cast that is being folded, or was.
+type fold struct {
+	job   job
+	st    *folding // nil: the cast itself is not here yet, only answers to it: they travel on other links
+	early []contribution
+	timer *time.Timer
+	done  bool // what comes now is of ranks that were given up, or came before
+
+	// What was sent up is kept, for who has it may die.
+	values [][]byte
+	ext    []byte
+	to     subjects.ProcID // the zero ID: home
+}
+
+func (f *fold) bytes() int {
+	n := len(f.ext)
+	for _, v := range f.values {
+		n += len(v)
+	}
+	return n
+}
+
+// begin starts it, with what has come before.
+func (f *fold) begin(j job) {
+	f.job, f.st = j, newFolding(j.lo, j.below, j.hi, j.tree.skip)
+	for _, c := range f.early {
+		f.st.put(c)
+	}
+	f.early = nil
+}
+
+// take takes what came from below.
+func (f *fold) take(c contribution) {
+	switch {
+	case f.st != nil:
+		f.st.put(c)
+	case len(f.early) < maxEarly:
+		f.early = append(f.early, c)
+	}
+}
+
+// lost fails the rank of a proc that is gone.
+func (f *fold) lost(id subjects.ProcID, why []byte) {
+	if view, in := f.job.tree.place.view(f.job.tree.region, id); in {
+		f.st.fail(failure{ranks{{view, 1}}, why})
+	}
 }
 
 // folds is the folding side of a router.
@@ -62,152 +116,225 @@ type folds struct {
 	wg    sync.WaitGroup // goroutines that fold
 
 	mu     sync.Mutex
-	open   map[string]*folding // by home
+	open   map[string]*fold // by cast
+	kept   []*fold          // that are done, oldest first
+	size   int              // of what they have sent
 	closed bool
 }
 
 func newFolds(p *actor.Proc, place Placement) *folds {
-	return &folds{p: p, place: place, open: map[string]*folding{}}
+	return &folds{p: p, place: place, open: map[string]*fold{}}
 }
 
-// receive takes an answer from another proc of this host, on a pump.
+// receive takes a contribution of another process, on a pump.
 func (fs *folds) receive(in actor.Incoming) {
 	var r rest
-	if err := wire.Unmarshal(in.Envelope.Ext, &r); err != nil || r.Home == "" {
+	if err := wire.Unmarshal(in.Envelope.Ext, &r); err != nil || r.Home == "" || !r.Folded {
 		return
 	}
-	fs.contribute(r.Home, r.Rank, in.Answer())
+	c, err := r.decode(in, fs.place.Extent.NumRanks())
+	if err != nil {
+		log := fs.p.Log()
+		log.Warn().Err(err).Stringer("from", in.From).Msg("an answer that cannot be folded")
+		return
+	}
+	fs.change(r.Home, func(f *fold) { f.take(c) })
 }
 
-// expect starts a job, or completes one whose first answers came before it.
-func (fs *folds) expect(j job) {
-	fs.update(j.home.String(), func(f *folding) {
-		f.job, f.known = j, true
-		if d := patience(j.ttl); d > 0 {
+// expect starts a job.
+func (fs *folds) expect(j job) *fold {
+	return fs.change(j.cast, func(f *fold) {
+		if f.st != nil {
+			return
+		}
+		f.begin(j)
+		if d := fs.patience(j); d > 0 {
 			f.timer.Reset(d)
 		}
-		for _, rank := range j.ranks { // who died before the cast was here sends nothing any more
-			if base, err := j.region.BaseRank(rank); err == nil {
-				if e, dead := fs.p.Down(fs.place.Proc(base)); dead {
-					f.put(rank, actor.Answer{Err: gone(e)}, 0)
-				}
-			}
+		for _, e := range fs.p.Downs(j.tree.place.Mesh) { // who died before the cast was here sends nothing any more
+			f.lost(e.Proc(), actor.EncodeError(gone(e)))
 		}
 	})
 }
 
-// patience is how long a folder waits: less than the caller does, so that what there is gets home
-// in time.
-func patience(ttl time.Duration) time.Duration {
-	return ttl - min(ttl/5, 250*time.Millisecond)
+// patience is how long a process waits: less than who is above it on the way, so that what there is gets
+// home in time.
+func (fs *folds) patience(j job) time.Duration {
+	return j.ttl - time.Duration(len(j.up)+1)*min(j.ttl/20, 100*time.Millisecond)
 }
 
-func (fs *folds) contribute(home string, rank int, a actor.Answer) {
-	fs.update(home, func(f *folding) { f.put(rank, a, fs.place.PerHost) })
+// contribute takes the answer of a rank of this process.
+func (fs *folds) contribute(f *fold, rank int, a actor.Answer) {
+	fs.change(f.job.cast, func(now *fold) {
+		if now == f {
+			f.st.answer(rank, a)
+		}
+	})
 }
 
-// unreachable fails what waits for a proc that is gone.
+// change changes a fold that is not done, and finishes it when that completed it.
+func (fs *folds) change(cast string, change func(*fold)) *fold {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	if fs.closed {
+		return &fold{}
+	}
+	f, ok := fs.open[cast]
+	if !ok {
+		if len(fs.open) >= maxFolds && len(fs.kept) == 0 {
+			log := fs.p.Log()
+			log.Warn().Str("cast", cast).Int("folding", maxFolds).Msg("too many casts to fold at a time: answers are dropped")
+			return &fold{}
+		}
+		f = &fold{}
+		f.timer = time.AfterFunc(actor.DefaultDeadline, func() { fs.expire(cast, f) })
+		fs.open[cast] = f
+		fs.forget(maxFolds)
+	}
+	if f.done {
+		return f
+	}
+	if change(f); f.st != nil && f.st.open == 0 {
+		fs.finishLocked(f)
+	}
+	return f
+}
+
+// unreachable fails what waits for a proc that is gone, and sends what it had to fold another way.
 func (fs *folds) unreachable(id subjects.ProcID, err error) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	for home, f := range fs.open {
-		if view, in := fs.place.view(f.job.region, id); f.known && in {
-			f.put(view, actor.Answer{Err: err}, 0)
-			if f.complete() {
-				fs.finishLocked(home, f)
+	for _, f := range fs.open {
+		switch {
+		case f.st == nil:
+		case f.done && f.to == id && f.ext != nil:
+			fs.wg.Go(func() { fs.pass(f) })
+		case f.done:
+		default:
+			if f.lost(id, actor.EncodeError(err)); f.st.open == 0 {
+				fs.finishLocked(f)
 			}
 		}
 	}
 }
 
-// update changes one folding and finishes it when that completed it.
-func (fs *folds) update(home string, change func(*folding)) {
+// expire ends the patience with a cast, and later forgets it.
+func (fs *folds) expire(cast string, f *fold) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	if fs.closed {
-		return
-	}
-	f, ok := fs.open[home]
-	if !ok {
-		if len(fs.open) >= maxFolds {
-			log := fs.p.Log()
-			log.Warn().Str("home", home).Int("folding", maxFolds).Msg("too many casts to fold at a time: answer dropped")
-			return
-		}
-		f = &folding{got: map[int]actor.Answer{}}
-		f.timer = time.AfterFunc(actor.DefaultDeadline, func() { fs.expire(home, f) })
-		fs.open[home] = f
-	}
-	change(f)
-	if f.complete() {
-		fs.finishLocked(home, f)
+	switch {
+	case fs.closed || fs.open[cast] != f:
+	case f.st == nil || f.done:
+		delete(fs.open, cast)
+	default:
+		f.st.expire(actor.EncodeError(&actor.Error{Code: actor.CodeDeadline, Text: "no answer within the deadline"}))
+		fs.finishLocked(f)
 	}
 }
 
-func (fs *folds) expire(home string, f *folding) {
+// finishLocked sends what there is up. A reducer may take its time: it runs on a goroutine of its own.
+func (fs *folds) finishLocked(f *fold) {
+	f.done = true
+	f.timer.Reset(max(f.job.ttl, time.Second)) // from now on it is only kept
+	fs.wg.Go(func() { fs.send(f, fs.combine(f)) })
+}
+
+// forget drops what is done, the oldest first, until there are at most so many.
+func (fs *folds) forget(most int) {
+	for len(fs.kept) > 0 && (len(fs.open) > most || fs.size > maxKept) {
+		f := fs.kept[0]
+		fs.kept[0], fs.kept = nil, fs.kept[1:]
+		fs.size -= f.bytes()
+		f.timer.Stop()
+		if fs.open[f.job.cast] == f {
+			delete(fs.open, f.job.cast)
+		}
+	}
+}
+
+// send sends a contribution up, and keeps it.
+func (fs *folds) send(f *fold, c contribution) {
+	values, ext, err := c.encode(f.job.cast)
+	if err != nil { // of values that were folded here: they are no answers
+		whole := contribution{failed: append(c.failed, failure{f.st.answered(), actor.EncodeError(err)})}
+		values, ext, _ = whole.encode(f.job.cast)
+	}
 	fs.mu.Lock()
-	defer fs.mu.Unlock()
-	if fs.closed || fs.open[home] != f {
-		return
-	}
-	fs.finishLocked(home, f)
+	f.values, f.ext = values, ext
+	fs.kept, fs.size = append(fs.kept, f), fs.size+f.bytes()
+	fs.forget(maxFolds)
+	fs.mu.Unlock()
+	fs.pass(f)
 }
 
-func (fs *folds) finishLocked(home string, f *folding) {
-	f.timer.Stop()
-	delete(fs.open, home)
-	if f.known {
-		fs.wg.Go(func() { fs.finish(f) })
+// pass gives what was folded to the next above who lives.
+func (fs *folds) pass(f *fold) {
+	fs.mu.Lock()
+	dead := f.to
+	f.to = f.job.above(func(id subjects.ProcID) bool {
+		_, down := fs.p.Down(id)
+		return down || id == dead
+	})
+	port := f.job.home
+	if f.to.IsValid() {
+		port = f.to.Actor(routerActor).Port(foldPort)
 	}
+	fs.mu.Unlock()
+	fs.p.AnswerWith(routerActor, port, actor.Answer{Value: f.values}, f.ext)
 }
 
-// finish folds and answers home, on a goroutine of its own: a reducer may take its time.
-func (fs *folds) finish(f *folding) {
-	r := rest{Folded: true}
-	var answered []int
-	values := make([]actor.Answer, 0, len(f.job.ranks))
-	for _, rank := range f.job.ranks {
-		a, ok := f.got[rank]
-		if !ok {
-			a.Err = &actor.Error{Code: actor.CodeDeadline, Text: "no answer within the deadline"}
+// above is the nearest folder above who lives; the zero ID: there is none but home.
+func (j job) above(down func(subjects.ProcID) bool) subjects.ProcID {
+	for _, view := range j.up {
+		if id := j.tree.folder(view); !down(id) {
+			return id
 		}
-		if a.Err != nil {
-			r.Failed = append(r.Failed, failure{rank, actor.EncodeError(a.Err)})
-			continue
-		}
-		answered = append(answered, rank)
-		values = append(values, a)
 	}
-	r.Answered = spans(answered)
-	v, err := fs.combine(f.job, values)
-	fs.p.AnswerWith(routerActor, f.job.home, actor.Answer{Value: v, Err: err}, encode(r))
+	return subjects.ProcID{}
 }
 
-// combine folds answers in rank order (CAST-5).
-func (fs *folds) combine(j job, values []actor.Answer) (any, error) {
+// combine folds what there is in rank order (CAST-5). What cannot be folded here goes on as it is.
+func (fs *folds) combine(f *fold) contribution {
+	by, err := fs.reducing(f.job)
+	return f.combine(by, err)
+}
+
+func (f *fold) combine(by reducing, err error) contribution {
+	c := contribution{failed: f.st.failures()}
+	answered := f.st.answered()
+	if len(answered) == 0 {
+		return c
+	}
+	if err == nil {
+		var acc any
+		if acc, err = by.all(f.st.values()); err == nil {
+			c.parts = []part{{answered, actor.Answer{Value: acc}}}
+			return c
+		}
+	} else if len(f.st.parts) > 0 && !f.st.here() {
+		c.parts = f.st.parts
+		return c
+	}
+	c.failed = append(c.failed, failure{answered, actor.EncodeError(err)})
+	return c
+}
+
+// reducing is the reducer of a job.
+func (fs *folds) reducing(j job) (reducing, error) {
+	if j.mode == modeCollect {
+		return collecting, nil
+	}
 	answers, err := fs.p.AnswersOf(j.actor, j.endpoint)
 	if err != nil {
-		return nil, err
+		return reducing{}, err
 	}
 	fold, ok := answers.Fold(j.reducer)
 	if !ok {
 		if fold, ok = builtins[j.reducer]; !ok {
-			return nil, fmt.Errorf("endpoint %s declares no reducer %q", j.endpoint, j.reducer)
+			return reducing{}, fmt.Errorf("endpoint %s declares no reducer %q", j.endpoint, j.reducer)
 		}
 	}
-	var acc any
-	for i, a := range values {
-		v, err := answers.Open(a)
-		if err != nil {
-			return nil, err
-		}
-		if i == 0 {
-			acc = v
-		} else if acc, err = fold(acc, v); err != nil {
-			return nil, err
-		}
-	}
-	return acc, nil
+	return reducing{lift: answers.Open, open: answers.Open, fold: fold}, nil
 }
 
 // close gives up everything that is open and waits for what is being folded.
@@ -217,7 +344,7 @@ func (fs *folds) close() {
 	for _, f := range fs.open {
 		f.timer.Stop()
 	}
-	fs.open = nil
+	fs.open, fs.kept = nil, nil
 	fs.mu.Unlock()
 	fs.wg.Wait()
 }

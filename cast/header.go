@@ -3,6 +3,7 @@ package cast
 import (
 	"fmt"
 
+	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/internal/wire"
 	"github.com/castnet-io/castnet/mesh/shape"
 )
@@ -11,19 +12,21 @@ import (
 type mode uint8
 
 const (
-	modePost mode = 0 // there are none
-	modeEach mode = 1 // each rank answers home
-	modeFold mode = 2 // each host folds and answers home
+	modePost    mode = 0 // there are none
+	modeEach    mode = 1 // each rank answers home
+	modeFold    mode = 2 // they fold on the way
+	modeCollect mode = 3 // each host sends all of its ranks' home
 )
 
 // header is the ext of a Cast frame. Keys are append-only (WIRE-4). Ranks are view ranks.
 type header struct {
 	Region  shape.Region `cbor:"1,keyasint"`
 	Prevs   []run        `cbor:"2,keyasint"`           // each member's prev on its link
-	Skip    []span       `cbor:"3,keyasint,omitempty"` // known to be gone: not meant
+	Skip    ranks        `cbor:"3,keyasint,omitempty"` // known to be gone: not meant
 	Mode    mode         `cbor:"4,keyasint"`
 	Home    string       `cbor:"5,keyasint,omitempty"` // the port the answers go to
 	Reducer string       `cbor:"6,keyasint,omitempty"`
+	Arity   int          `cbor:"7,keyasint,omitempty"` // of the tree that the answers fold in; 0: 16
 }
 
 // run is one value for Count ranks in a row.
@@ -32,24 +35,19 @@ type run struct {
 	Value uint64 `cbor:"2,keyasint"`
 }
 
-// span is Count ranks from First on.
-type span struct {
-	First int `cbor:"1,keyasint"`
-	Count int `cbor:"2,keyasint"`
-}
-
-// rest is the ext of an answer: whose it is, and, when it is a host's, of whom it is made.
+// rest is the ext of an answer: whose it is. A Value with Folded has in its body a list of values, one
+// for each of the sets of ranks in Parts.
 type rest struct {
-	Home     string    `cbor:"1,keyasint,omitempty"` // to a folder: which cast
-	Rank     int       `cbor:"2,keyasint"`           // of one rank
-	Folded   bool      `cbor:"3,keyasint,omitempty"` // of a host: the two below say for whom
-	Answered []span    `cbor:"4,keyasint,omitempty"`
-	Failed   []failure `cbor:"5,keyasint,omitempty"`
+	Home   string    `cbor:"1,keyasint,omitempty"` // to a folder: which cast
+	Rank   int       `cbor:"2,keyasint"`           // of one rank
+	Folded bool      `cbor:"3,keyasint,omitempty"` // of many: the two below say for whom
+	Parts  []ranks   `cbor:"4,keyasint,omitempty"`
+	Failed []failure `cbor:"5,keyasint,omitempty"`
 }
 
-// failure is a rank and why it has no value.
+// failure is why ranks have no value.
 type failure struct {
-	Rank  int    `cbor:"1,keyasint"`
+	Ranks ranks  `cbor:"1,keyasint"`
 	Error []byte `cbor:"2,keyasint"` // a wire.Error
 }
 
@@ -80,39 +78,36 @@ func at(rs []run, i int) (uint64, bool) {
 	return 0, false
 }
 
-// spans encodes ascending ranks interval by interval.
-func spans(ranks []int) []span {
-	var out []span
-	for _, r := range ranks {
-		if n := len(out); n > 0 && out[n-1].First+out[n-1].Count == r {
-			out[n-1].Count++
-		} else {
-			out = append(out, span{r, 1})
-		}
-	}
-	return out
-}
-
-func contains(ss []span, rank int) bool {
-	for _, s := range ss {
-		if rank >= s.First && rank-s.First < s.Count {
-			return true
-		}
-	}
-	return false
-}
-
-// open decodes the header of a cast and finds this proc's place in it; false for a proc outside the
-// region, or one that is not meant.
-func (h *header) open(ext []byte, base int) (view int, member bool, err error) {
+// open decodes the header of a cast.
+func (h *header) open(ext []byte) error {
 	if err := wire.UnmarshalControl(ext, h, nil); err != nil {
-		return 0, false, err
+		return err
 	}
-	if h.Mode > modeFold {
-		return 0, false, fmt.Errorf("cast header: unknown mode %d", h.Mode)
+	n := h.Region.NumRanks()
+	switch {
+	case h.Mode > modeCollect:
+		return fmt.Errorf("cast header: unknown mode %d", h.Mode)
+	case !h.Skip.valid(n):
+		return fmt.Errorf("cast header: who is skipped are no ranks of %d", n)
+	case h.Arity < 0 || h.Arity == 1:
+		return fmt.Errorf("cast header: a tree of arity %d: want at least 2", h.Arity)
 	}
+	return nil
+}
+
+// member finds a base rank in a cast; false when it is outside the region, or not meant.
+func (h *header) member(base int) (view int, meant bool) {
 	view, in := h.Region.ViewRank(base)
-	return view, in && !contains(h.Skip, view), nil
+	return view, in && !h.Skip.contains(view)
+}
+
+// tree is the way home.
+func (h *header) tree(place Placement) tree {
+	arity := h.Arity
+	if arity == 0 {
+		arity = defaultArity
+	}
+	return tree{place: place, region: h.Region, skip: h.Skip, arity: arity}
 }
 
 // prev is what the member of a rank must have seen before: see link.Cast.
@@ -122,4 +117,59 @@ func (h *header) prev(view int) (uint64, error) {
 		return 0, fmt.Errorf("cast header: no prev for rank %d of %d", view, h.Region.NumRanks())
 	}
 	return prev, nil
+}
+
+// part is what some ranks answered, folded into one value.
+type part struct {
+	ranks ranks
+	value actor.Answer // it holds no error
+}
+
+func (p part) end() int { return p.ranks[len(p.ranks)-1].end() }
+
+// contribution is what travels home: the answers of ranks that follow each other, and who has none.
+type contribution struct {
+	parts  []part
+	failed []failure
+}
+
+// encode makes the answer and its ext. cast is the home when it goes to a folder.
+func (c contribution) encode(cast string) (values [][]byte, ext []byte, err error) {
+	r := rest{Home: cast, Folded: true, Failed: c.failed}
+	for _, p := range c.parts {
+		raw, err := p.value.Raw()
+		if err != nil {
+			return nil, nil, err
+		}
+		values, r.Parts = append(values, raw), append(r.Parts, p.ranks)
+	}
+	ext, err = wire.Marshal(r)
+	return values, ext, err
+}
+
+// decode reads a contribution to a cast among n ranks.
+func (r rest) decode(in actor.Incoming, n int) (c contribution, err error) {
+	for _, f := range r.Failed {
+		if !f.Ranks.valid(n) {
+			return c, fmt.Errorf("an answer of no ranks of %d", n)
+		}
+	}
+	c.failed = r.Failed
+	if len(r.Parts) == 0 {
+		return c, nil
+	}
+	values, err := actor.Open[[][]byte](in.Answer())
+	if err != nil {
+		return c, err
+	}
+	if len(values) != len(r.Parts) {
+		return c, fmt.Errorf("%d values for %d parts", len(values), len(r.Parts))
+	}
+	for i, rs := range r.Parts {
+		if len(rs) == 0 || !rs.valid(n) {
+			return c, fmt.Errorf("an answer of no ranks of %d", n)
+		}
+		c.parts = append(c.parts, part{rs, actor.Encoded(values[i])})
+	}
+	return c, nil
 }

@@ -3,7 +3,6 @@ package cast
 import (
 	"errors"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -13,7 +12,6 @@ import (
 	"github.com/castnet-io/castnet/internal/link"
 	"github.com/castnet-io/castnet/internal/wire"
 	"github.com/castnet-io/castnet/mesh/shape"
-	"github.com/castnet-io/castnet/subjects"
 )
 
 // anyExtent draws an extent of one to six dimensions.
@@ -42,50 +40,6 @@ func anyRegion(t *rapid.T, e shape.Extent) shape.Region {
 	return r
 }
 
-func TestWhere_everyMemberOfTheRegionSubscribesWhatIsPlanned(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		e := anyExtent(t)
-		r := anyRegion(t, e)
-		where, err := wherePlan(e, r)
-		require.NoError(t, err)
-		require.NoError(t, subjects.CheckWhere(where))
-		for base := range e.NumRanks() {
-			at, err := e.Point(base)
-			require.NoError(t, err)
-			tokens := whereTokens(e, at)
-			require.Len(t, slices.Compact(slices.Sorted(slices.Values(tokens))), 1<<len(whereDims(e)), "each once")
-			hears := slices.Contains(tokens, where)
-			require.True(t, hears || !r.Contains(base), "rank %d of %s does not hear %s", base, r, where)
-			require.Equal(t, matches(e, where, at), hears, "rank %d, %s", base, where)
-		}
-	})
-}
-
-// matches is the dumb oracle: does a token speak of a point?
-func matches(e shape.Extent, where string, at shape.Point) bool {
-	parts := strings.Split(where, "-")
-	for k, i := range whereDims(e) {
-		if parts[k] != free && parts[k] != strings.Split(strings.Split(at.String(), ",")[i], "=")[1][:1] {
-			return false
-		}
-	}
-	return true
-}
-
-func TestWhere_aSliceThatFixesDimensionsReachesExactlyItsRanks(t *testing.T) {
-	e := shape.Of("host", 3).With("gpu", 4)
-	for text, want := range map[string]string{"*": "_-_", "host=2": "2-_", "gpu=3": "_-3", "host=1,gpu=0": "1-0", "gpu=1:3": "_-_"} {
-		r, err := shape.Select(e, text)
-		require.NoError(t, err)
-		where, err := wherePlan(e, r)
-		require.NoError(t, err)
-		require.Equal(t, want, where, text)
-	}
-	where, err := wherePlan(shape.Of("host", 1), shape.Of("host", 1).Region())
-	require.NoError(t, err)
-	require.Equal(t, "_", where, "dimensions of size 1 are left out")
-}
-
 func TestHeader_runsAndSpansSayWhatTheyWereMadeFrom(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		values := rapid.SliceOf(rapid.SampledFrom([]uint64{0, 1, 7, link.Left})).Draw(t, "values")
@@ -97,11 +51,19 @@ func TestHeader_runsAndSpansSayWhatTheyWereMadeFrom(t *testing.T) {
 		}
 		_, ok := at(rs, len(values))
 		require.False(t, ok)
-		ranks := slices.Sorted(slices.Values(rapid.SliceOfDistinct(rapid.IntRange(0, 50), func(i int) int { return i }).Draw(t, "ranks")))
-		ss := spans(ranks)
+		all := slices.Sorted(slices.Values(rapid.SliceOfDistinct(rapid.IntRange(0, 50), func(i int) int { return i }).Draw(t, "ranks")))
+		set := ranksOf(all)
+		require.True(t, set.valid(51))
 		for r := range 60 {
-			require.Equal(t, slices.Contains(ranks, r), contains(ss, r))
+			require.Equal(t, slices.Contains(all, r), set.contains(r))
+			next := r
+			for slices.Contains(all, next) {
+				next++
+			}
+			require.Equal(t, next, set.after(r))
 		}
+		cut := rapid.IntRange(0, len(all)).Draw(t, "cut")
+		require.Equal(t, set, ranksOf(all[:cut]).merge(ranksOf(all[cut:])))
 	})
 }
 
@@ -109,12 +71,12 @@ func TestHeader_isForMembersThatAreMeantOnly(t *testing.T) {
 	e := shape.Of("gpu", 8)
 	r, err := e.Region().Slice("gpu", 2, 6)
 	require.NoError(t, err)
-	ext, err := wire.Marshal(header{Region: r, Prevs: runs([]uint64{5, 5, 9, link.Left}), Skip: []span{{0, 1}}})
+	ext, err := wire.Marshal(header{Region: r, Prevs: runs([]uint64{5, 5, 9, link.Left}), Skip: ranks{{0, 1}}})
 	require.NoError(t, err)
 	for base, want := range map[int]bool{0: false, 1: false, 2: false, 3: true, 4: true, 5: false, 6: false} {
 		var h header
-		view, member, err := h.open(ext, base)
-		require.NoError(t, err)
+		require.NoError(t, h.open(ext))
+		view, member := h.member(base)
 		prev := link.Left
 		if member {
 			prev, err = h.prev(view)
@@ -130,35 +92,40 @@ func TestHeader_isForMembersThatAreMeantOnly(t *testing.T) {
 	short, err := wire.Marshal(header{Region: r, Prevs: runs([]uint64{5})})
 	require.NoError(t, err)
 	var h header
-	_, _, err = h.open(short, 4)
-	require.NoError(t, err)
+	require.NoError(t, h.open(short))
 	_, err = h.prev(2)
 	require.ErrorContains(t, err, "no prev for rank 2 of 4")
-	odd, err := wire.Marshal(header{Region: r, Mode: 9})
-	require.NoError(t, err)
-	_, _, err = new(header).open(odd, 4)
-	require.ErrorContains(t, err, "unknown mode 9")
+	for want, h := range map[string]header{
+		"unknown mode 9": {Region: r, Mode: 9}, "no ranks of 4": {Region: r, Skip: ranks{{3, 2}}}, "arity 1": {Region: r, Arity: 1},
+	} {
+		odd, err := wire.Marshal(h)
+		require.NoError(t, err)
+		require.ErrorContains(t, new(header).open(odd), want)
+	}
 }
 
 // Whatever a peer sends, a member finds its place or an error, and a tally settles no more ranks
 // than there are.
 func FuzzHeaderAndRest(f *testing.F) {
-	h, err := wire.Marshal(header{Region: shape.Of("gpu", 4).Region(), Prevs: []run{{4, 1}}, Skip: []span{{1, 2}}, Mode: modeFold, Home: "h", Reducer: "sum"})
+	h, err := wire.Marshal(header{Region: shape.Of("gpu", 4).Region(), Prevs: []run{{4, 1}}, Skip: ranks{{1, 2}}, Mode: modeFold, Home: "h", Reducer: "sum"})
 	require.NoError(f, err)
-	r, err := wire.Marshal(rest{Home: "h", Rank: 1, Folded: true, Answered: []span{{0, 2}}, Failed: []failure{{2, []byte{0xa0}}}})
+	r, err := wire.Marshal(rest{Home: "h", Rank: 1, Folded: true, Parts: []ranks{{{0, 2}}}, Failed: []failure{{ranks{{2, 1}}, []byte{0xa0}}}})
 	require.NoError(f, err)
 	f.Add(h, 2)
 	f.Add(r, 0)
 	f.Fuzz(func(t *testing.T, data []byte, base int) {
 		var got header
-		if view, member, err := got.open(data, base); err == nil && member {
+		if err := got.open(data); err != nil {
+			return
+		}
+		if view, member := got.member(base); member {
 			require.Less(t, view, got.Region.NumRanks())
 			back, err := got.Region.BaseRank(view)
 			require.NoError(t, err)
 			require.Equal(t, base, back)
 		}
-		tl := newTally(eight(), true)
-		tl.take(actor.Incoming{Envelope: wire.Envelope{Kind: wire.Value, Ext: data}})
+		tl := newTally(eight())
+		_ = tl.take(actor.Incoming{Envelope: wire.Envelope{Kind: wire.Value, Ext: data}})
 		c := tl.coverage()
 		require.Equal(t, 8, c.Answered+len(c.Failed)+len(c.Missing))
 		require.LessOrEqual(t, len(tl.drain()), 8)
@@ -186,7 +153,7 @@ func (o *oracle) settle(rank int, f fate) {
 
 func TestTally_theFirstWordOnEachRankCounts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		tl, o := newTally(eight(), false), &oracle{fates: map[int]fate{}}
+		tl, o := newTally(eight()), &oracle{fates: map[int]fate{}}
 		for range rapid.IntRange(0, 20).Draw(t, "events") {
 			rank := rapid.IntRange(-1, 8).Draw(t, "rank")
 			switch rapid.SampledFrom([]string{"value", "error", "gone", "expire"}).Draw(t, "event") {
@@ -197,7 +164,7 @@ func TestTally_theFirstWordOnEachRankCounts(t *testing.T) {
 				tl.answer(rank, actor.Answer{Err: errors.New("no")})
 				o.settle(rank, failed)
 			case "gone":
-				tl.unreachable(rank, errors.New("gone"))
+				tl.settle(rank, failed, errors.New("gone"))
 				o.settle(rank, failed)
 			case "expire":
 				tl.expire(errors.New("late"))
@@ -209,9 +176,6 @@ func TestTally_theFirstWordOnEachRankCounts(t *testing.T) {
 		}
 		require.Equal(t, o.order, append([]int(nil), tl.drain()...))
 		require.Empty(t, tl.drain())
-		for i, a := range tl.inOrder() {
-			require.True(t, i == 0 || a.Value.(int) > tl.inOrder()[i-1].Value.(int))
-		}
 	})
 }
 
@@ -229,47 +193,8 @@ func requireSame(t *rapid.T, o *oracle, tl *tally) {
 	}
 }
 
-// In a folding cast a host speaks once, for all its ranks that were meant, and its folder takes
-// them along when it dies.
-func TestTally_ofAFoldingCastSettlesHostByHost(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		tl, o := newTally(eight(), true), &oracle{fates: map[int]fate{}}
-		folder := [2]int{-1, -1}
-		for rank := 7; rank >= 0; rank-- {
-			if rapid.Bool().Draw(t, "dead before") {
-				tl.settle(rank, failed, errors.New("gone"))
-				o.settle(rank, failed)
-			} else {
-				folder[rank/4] = rank
-			}
-		}
-		for range rapid.IntRange(0, 12).Draw(t, "events") {
-			rank := rapid.IntRange(0, 7).Draw(t, "rank")
-			host := rank / 4
-			if rapid.Bool().Draw(t, "dies") {
-				_, known := o.fates[rank]
-				tl.unreachable(rank, errors.New("gone"))
-				o.settle(rank, failed)
-				if rank == folder[host] && !known {
-					for r := host * 4; r < host*4+4; r++ {
-						o.settle(r, missing)
-					}
-				}
-			} else {
-				tl.answerHost(rest{Folded: true, Answered: []span{{host * 4, 3}}, Failed: []failure{{host*4 + 3, actor.EncodeError(errors.New("no"))}}}, actor.Answer{Value: host})
-				for r := host * 4; r < host*4+3; r++ {
-					o.settle(r, answered)
-				}
-				o.settle(host*4+3, failed)
-			}
-			requireSame(t, o, tl)
-			require.LessOrEqual(t, len(tl.inOrder()), 2, "one value for each host")
-		}
-	})
-}
-
 func TestCoverage_namesRegionsAsTheyAreAskedFor(t *testing.T) {
-	tl := newTally(eight(), false)
+	tl := newTally(eight())
 	for rank := range 5 {
 		tl.answer(rank, actor.Answer{})
 	}
@@ -284,7 +209,7 @@ func TestCoverage_namesRegionsAsTheyAreAskedFor(t *testing.T) {
 	require.ErrorIs(t, err, actor.ErrDeadline)
 	require.NotErrorIs(t, err, actor.ErrPanic)
 
-	many := newTally(Target{Placement: Placement{Extent: shape.Of("gpu", 99), PerHost: 99}, Region: shape.Of("gpu", 99).Region()}, false)
+	many := newTally(Target{Placement: Placement{Extent: shape.Of("gpu", 99), PerHost: 99}, Region: shape.Of("gpu", 99).Region()})
 	many.expire(errors.New("late"))
 	require.ErrorContains(t, &CoverageError{Coverage: many.coverage()}, "; and 89 more")
 }
@@ -305,21 +230,4 @@ func TestBuiltins_foldEveryKindTheyMakeSenseOf(t *testing.T) {
 		_, err = builtins[name](nil, nil)
 		require.Error(t, err, name)
 	}
-}
-
-func TestFolding_countsOnlyWhoIsMeant(t *testing.T) {
-	f := &folding{got: map[int]actor.Answer{}}
-	for rank := range 9 { // answers may come before the cast: no more than a host has
-		f.put(rank, actor.Answer{Value: "early"}, 4)
-	}
-	require.Len(t, f.got, 4)
-	f.job, f.known = job{ranks: []int{3, 5}}, true
-	require.False(t, f.complete())
-	for _, rank := range []int{9, 5, 5, 3} {
-		f.put(rank, actor.Answer{Value: rank}, 4)
-	}
-	require.True(t, f.complete())
-	require.NotContains(t, f.got, 9, "a rank of another host has no say here")
-	require.Equal(t, "early", f.got[3].Value)
-	require.Equal(t, 5, f.got[5].Value)
 }

@@ -91,36 +91,37 @@ func (r *Router) receive(m bus.Msg) {
 		return
 	}
 	r.p.ReceiveCast(m, s, func(from subjects.ActorID, e *wire.Envelope) (uint64, func() error, error) {
-		h, view, member, err := r.open(e)
-		if err != nil || !member {
+		var h header
+		if err := h.open(e.Ext); err != nil {
 			return link.Left, nil, err
 		}
+		view, meant := h.member(r.member.Rank)
+		if !meant {
+			return link.Left, nil, nil
+		}
 		prev, err := h.prev(view)
-		return prev, func() error { return r.deliver(from, e, h, view) }, err // CAST-1, CAST-2
+		return prev, func() error { return r.deliver(from, e, h) }, err // CAST-1, CAST-2
 	})
 }
 
-// take takes a cast that came to this proc alone, in its place among the other messages of its sender.
+// take takes a cast that came to this process alone, in its place among the other messages of its sender.
 func (r *Router) take(from subjects.ActorID, e *wire.Envelope) error {
-	h, view, member, err := r.open(e)
-	switch {
-	case err != nil:
+	var h header
+	err := h.open(e.Ext)
+	if _, meant := h.member(r.member.Rank); err == nil && !meant {
+		err = fmt.Errorf("rank %d is not in the region of the cast", r.member.Rank)
+	}
+	if err != nil {
 		return &actor.Error{Code: actor.CodeBadMessage, Actor: e.Actor, Endpoint: e.Port, Text: err.Error()}
-	case !member:
-		return &actor.Error{Code: actor.CodeBadMessage, Actor: e.Actor, Endpoint: e.Port, Text: "rank " + strconv.Itoa(r.member.Rank) + " is not in the region of the cast"}
 	}
 	own := *e
-	return r.deliver(from, &own, h, view)
-}
-
-func (r *Router) open(e *wire.Envelope) (h header, view int, member bool, err error) {
-	view, member, err = h.open(e.Ext, r.member.Rank)
-	return h, view, member, err
+	return r.deliver(from, &own, h)
 }
 
 // deliver hands a cast to this proc's actor, with its point in the region (CAST-3). An error is for who
 // waits for no answer.
-func (r *Router) deliver(from subjects.ActorID, e *wire.Envelope, h header, view int) error {
+func (r *Router) deliver(from subjects.ActorID, e *wire.Envelope, h header) error {
+	view, _ := h.member(r.member.Rank)
 	point, err := h.Region.Extent().Point(view)
 	if err != nil {
 		point = r.point
@@ -136,48 +137,21 @@ func (r *Router) deliver(from subjects.ActorID, e *wire.Envelope, h header, view
 	if err != nil {
 		return &actor.Error{Code: actor.CodeBadMessage, Actor: e.Actor, Endpoint: e.Port, Text: "a cast without a home for its answers: " + err.Error()}
 	}
-	d.Answer = r.answer(e.Actor, e.Port, home, h, view, e.TTL)
+	d.Answer = r.answer(e, h, home, view)
 	r.p.Deliver(d)
 	return nil
 }
 
-// answer says where the answer of this rank goes: home, or to the rank that folds for its host.
-func (r *Router) answer(name, endpoint string, home subjects.PortID, h header, view int, ttl time.Duration) func(actor.Answer) {
+// answer says where the answer of this rank goes: home, or into what its process folds.
+func (r *Router) answer(e *wire.Envelope, h header, home subjects.PortID, view int) func(actor.Answer) {
 	if h.Mode == modeEach {
-		return func(a actor.Answer) {
-			r.p.AnswerWith(name, home, a, encode(rest{Rank: view}))
-		}
+		name := e.Actor
+		return func(a actor.Answer) { r.p.AnswerWith(name, home, a, encode(rest{Rank: view})) }
 	}
-	folder, ranks := r.folder(h)
-	if folder != r.p.ID() {
-		to := folder.Actor(routerActor).Port(foldPort)
-		return func(a actor.Answer) {
-			r.p.AnswerWith(name, to, a, encode(rest{Home: h.Home, Rank: view}))
-		}
-	}
-	r.folds.expect(job{
-		home: home, actor: name, endpoint: endpoint, reducer: h.Reducer, ranks: ranks,
-		region: h.Region, ttl: ttl,
-	})
-	return func(a actor.Answer) { r.folds.contribute(h.Home, view, a) }
-}
-
-// folder finds who folds for this host, and whose answers: its lowest rank that is meant.
-func (r *Router) folder(h header) (subjects.ProcID, []int) {
-	var meant []int
-	for _, view := range hostRanks(r.member.Placement, h.Region, r.member.Placement.host(r.member.Rank)) {
-		if !contains(h.Skip, view) {
-			meant = append(meant, view)
-		}
-	}
-	if len(meant) == 0 { // cannot be: this rank is meant
-		return r.p.ID(), nil
-	}
-	base, err := h.Region.BaseRank(meant[0])
-	if err != nil {
-		return r.p.ID(), meant
-	}
-	return r.member.Placement.Proc(base), meant
+	j := jobOf(h.tree(r.member.Placement), h.Mode, view)
+	j.home, j.cast, j.actor, j.endpoint, j.reducer, j.ttl = home, h.Home, e.Actor, e.Port, h.Reducer, e.TTL
+	f := r.folds.expect(j)
+	return func(a actor.Answer) { r.folds.contribute(f, view, a) }
 }
 
 // encode writes the ext of an answer; it has nothing in it that cannot be encoded.

@@ -16,6 +16,7 @@ const (
 	answered
 	failed
 	missing
+	skipped // nobody waits for it
 )
 
 // tally is the state of one cast at its caller: the fate of every rank, and the values in hand.
@@ -23,18 +24,18 @@ const (
 type tally struct {
 	placement Placement
 	region    shape.Region
-	fold      bool
 	open      int   // ranks still waiting
 	fresh     []int // ranks settled since the last drain, in order
 	fates     []fate
 	errs      map[int]error
-	values    map[int]actor.Answer // by rank; of a folding cast by the first rank of a host
+	values    map[int]actor.Answer // of single ranks
+	parts     []part               // of many, by rank
 }
 
-func newTally(t Target, fold bool) *tally {
+func newTally(t Target) *tally {
 	n := t.Region.NumRanks()
 	return &tally{
-		placement: t.Placement, region: t.Region, fold: fold, open: n,
+		placement: t.Placement, region: t.Region, open: n,
 		fates: make([]fate, n), errs: map[int]error{}, values: map[int]actor.Answer{},
 	}
 }
@@ -62,58 +63,45 @@ func (t *tally) answer(rank int, a actor.Answer) {
 	}
 }
 
-// answerHost takes one host's folded answer.
-func (t *tally) answerHost(r rest, a actor.Answer) {
-	first := -1
-	for _, s := range r.Answered {
-		for rank := s.First; rank < s.First+min(s.Count, len(t.fates)); rank++ {
-			if a.Err != nil {
-				t.settle(rank, failed, a.Err)
-			} else if t.settle(rank, answered, nil) && first < 0 {
-				first = rank
+// contribute takes what was folded on the way. What has a rank in it that has answered came before, in
+// another way (CAST-6); one that was given up may have answered all the same.
+func (t *tally) contribute(c contribution) {
+	for _, p := range c.parts {
+		parts, ok := among(t.parts, p)
+		if !ok || t.has(p.ranks) {
+			continue
+		}
+		t.parts = parts
+		for _, s := range p.ranks {
+			for rank := s.First; rank < s.end(); rank++ {
+				if !t.settle(rank, answered, nil) {
+					t.fates[rank] = answered
+					delete(t.errs, rank)
+				}
 			}
 		}
 	}
-	if first >= 0 {
-		t.values[first] = a
-	}
-	for _, f := range r.Failed {
-		err := actor.FromWire(f.Error)
+	for _, f := range c.failed {
+		err, fate := actor.FromWire(f.Error), failed
 		if err.Code == actor.CodeDeadline {
-			t.settle(f.Rank, missing, err)
-		} else {
-			t.settle(f.Rank, failed, err)
+			fate = missing
+		}
+		for _, s := range f.Ranks {
+			for rank := s.First; rank < s.end(); rank++ {
+				t.settle(rank, fate, err)
+			}
 		}
 	}
 }
 
-// unreachable takes the word that a rank is gone. In a folding cast the answers of a host are lost
-// with the rank that folds them.
-func (t *tally) unreachable(rank int, err error) {
-	base, berr := t.region.BaseRank(rank)
-	if berr != nil {
-		return
-	}
-	host := t.placement.host(base)
-	folds := t.fold && t.folder(host) == rank
-	t.settle(rank, failed, err)
-	if !folds {
-		return
-	}
-	for _, r := range hostRanks(t.placement, t.region, host) {
-		t.settle(r, missing, &actor.Error{Code: actor.CodeProcDead, Text: "the proc that folded its host's answers died: " + reason(err)})
-	}
-}
-
-// folder is the rank that folds the answers of a host: the first that was meant. A host whose
-// folder has answered or died has nobody waiting, so a rank that fails later folds for nobody.
-func (t *tally) folder(host int) int {
-	for _, r := range hostRanks(t.placement, t.region, host) {
-		if t.fates[r] == waiting {
-			return r
+// has reports whether some of the ranks have answered.
+func (t *tally) has(rs ranks) bool {
+	for _, s := range rs {
+		if slices.Contains(t.fates[s.First:s.end()], answered) {
+			return true
 		}
 	}
-	return -1
+	return false
 }
 
 // expire ends the cast: whoever is silent is missing.
@@ -147,43 +135,25 @@ func (t *tally) failure(rank int) Failure {
 	return Failure{Rank: rank, Point: p, Err: t.errs[rank]}
 }
 
-// inOrder returns the values by rank.
-func (t *tally) inOrder() []actor.Answer {
-	ranks := make([]int, 0, len(t.values))
-	for r := range t.values {
-		ranks = append(ranks, r)
-	}
-	slices.Sort(ranks)
-	out := make([]actor.Answer, len(ranks))
-	for i, r := range ranks {
-		out[i] = t.values[r]
-	}
-	return out
-}
-
-// hostRanks are the ranks of a region on one host, ascending.
-func hostRanks(p Placement, r shape.Region, host int) []int {
-	var out []int
-	for base := host * p.PerHost; base < (host+1)*p.PerHost; base++ {
-		if view, in := r.ViewRank(base); in {
-			out = append(out, view)
-		}
-	}
-	slices.Sort(out)
-	return out
-}
-
-// take sorts one answer that came home into the tally. What does not decode is nobody's answer.
-func (t *tally) take(in actor.Incoming) {
+// take sorts one answer that came home into the tally. What does not decode, or is not the sender's to
+// say, is nobody's answer.
+func (t *tally) take(in actor.Incoming) error {
 	var r rest
 	if err := wire.Unmarshal(in.Envelope.Ext, &r); err != nil {
-		return
+		return err
 	}
-	if r.Folded {
-		t.answerHost(r, in.Answer())
-	} else {
-		t.answer(r.Rank, in.Answer())
+	if !r.Folded {
+		if view, member := t.placement.view(t.region, in.From.Proc); member && view == r.Rank {
+			t.answer(view, in.Answer())
+		}
+		return nil
 	}
+	c, err := r.decode(in, len(t.fates))
+	if err != nil {
+		return err
+	}
+	t.contribute(c)
+	return nil
 }
 
 // drain returns the ranks settled since the last call.

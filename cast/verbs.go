@@ -72,7 +72,7 @@ func replyOf[R any](a *asking, rank int) (r Reply[R]) {
 func Gather[A, M, R any](ctx context.Context, to Mesh[A], ep actor.Endpoint[A, M, R], m M) (shape.ValueMesh[R], error) {
 	ctx, cancel := withDeadline(ctx)
 	defer cancel()
-	a, err := begin(ctx, to, ep, question{message: m, mode: modeEach})
+	a, err := begin(ctx, to, ep, question{message: m, mode: modeCollect})
 	if err != nil {
 		return shape.ValueMesh[R]{}, err
 	}
@@ -80,16 +80,37 @@ func Gather[A, M, R any](ctx context.Context, to Mesh[A], ep actor.Endpoint[A, M
 	for a.next(ctx) {
 	}
 	values := make([]R, len(a.fates))
-	for rank, answer := range a.values {
-		if values[rank], err = actor.Open[R](answer); err != nil {
-			a.fates[rank], a.errs[rank] = failed, err
-		}
+	for _, p := range a.parts {
+		spread(a.tally, p, values)
 	}
 	out, err := shape.NewValueMesh(a.region, values)
 	if err != nil {
 		return out, err
 	}
 	return out, a.err()
+}
+
+// spread puts the answers of one part where they belong. Ranks with equal answers share one value.
+func spread[R any](t *tally, p part, values []R) {
+	all, err := actor.Open[[]collected](p.value)
+	var v R
+	left := 0 // ranks that v is the answer of
+	for _, s := range p.ranks {
+		for rank := s.First; rank < s.end(); rank++ {
+			if left == 0 && len(all) > 0 {
+				v, err = actor.Open[R](actor.Encoded(all[0].Raw))
+				left, all = max(all[0].Count, 1), all[1:]
+			} else if left == 0 && err == nil {
+				err = &actor.Error{Code: actor.CodeBadMessage, Text: "its host sent fewer answers than it has ranks"}
+			}
+			left = max(left-1, 0)
+			if err != nil {
+				t.fates[rank], t.errs[rank] = failed, err
+			} else {
+				values[rank] = v
+			}
+		}
+	}
 }
 
 // Reduce casts m and returns the answers folded into one, in rank order. The reducer is built in,
@@ -113,17 +134,17 @@ func Reduce[A, M, R any](ctx context.Context, to Mesh[A], ep actor.Endpoint[A, M
 	defer a.close()
 	for a.next(ctx) {
 	}
-	if acc, err = foldAll(by, a.inOrder()); err != nil {
+	if acc, err = foldAll(by, a.parts); err != nil {
 		return acc, fmt.Errorf("fold the answers of %s: %w", ep.Name(), err)
 	}
 	return acc, a.err()
 }
 
 // foldAll folds the hosts' answers at the caller.
-func foldAll[R any](by actor.Reducer[R], answers []actor.Answer) (R, error) {
+func foldAll[R any](by actor.Reducer[R], parts []part) (R, error) {
 	var acc, zero R
-	for i, answer := range answers {
-		v, err := actor.Open[R](answer)
+	for i, p := range parts {
+		v, err := actor.Open[R](p.value)
 		if err == nil && i > 0 {
 			v, err = by.Fold(acc, v)
 		}

@@ -8,7 +8,7 @@ import (
 
 // Cast is one message to many processes.
 type Cast struct {
-	Subject  string         // where it goes
+	Subject  string         // where it goes; "": to each member by itself
 	Members  []*Target      // the port in each process, each process once
 	Envelope *wire.Envelope // its Ext is made by Head
 	// Head makes the ext of the packet that is published, from what each member must have seen before, in
@@ -34,7 +34,7 @@ func (c *Core) Cast(now Instant, k *Cast) (failed map[int]error, err error) {
 		k.Until = now + Instant(c.cfg.Deadline)
 	}
 	size := k.Envelope.Len() + packetCost + margin
-	fits := size+castHead(len(k.Members)) <= c.chunkSize()+margin
+	fits := k.Subject != "" && size+castHead(len(k.Members)) <= c.chunkSize()+margin
 	c.prevs = slices.Grow(c.prevs[:0], len(k.Members))[:len(k.Members)]
 	prevs := c.prevs
 	joined := 0

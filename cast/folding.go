@@ -1,0 +1,197 @@
+package cast
+
+import (
+	"cmp"
+	"iter"
+	"slices"
+
+	"github.com/castnet-io/castnet/actor"
+)
+
+// folding is what a node on the way home knows of one cast. It is pure: answers, failures and the end of
+// patience go in, and open says when there is nothing left to wait for. An answer that was folded in
+// counts once, whichever way it came (CAST-6).
+type folding struct {
+	lo    int    // the first rank it folds for
+	fates []fate // of the ranks from there on
+	open  int    // that have none
+	own   []own  // of the first ranks: the process's own
+	parts []part // of others, ascending
+
+	failed []failure // also of ranks that have answered after all
+}
+
+// own is the answer of a rank of this process.
+type own struct {
+	actor.Answer
+	here bool
+}
+
+// newFolding waits for the ranks from lo up to hi but those that are skipped; those before below answer one
+// by one.
+func newFolding(lo, below, hi int, skip ranks) *folding {
+	f := &folding{lo: lo, fates: make([]fate, hi-lo), open: hi - lo, own: make([]own, below-lo)}
+	for _, s := range skip {
+		for rank := max(s.First, lo); rank < min(s.end(), hi); rank++ {
+			f.fates[rank-lo] = skipped
+			f.open--
+		}
+	}
+	return f
+}
+
+func (f *folding) has(rs ranks) bool {
+	return len(rs) > 0 && rs[0].First >= f.lo && rs[len(rs)-1].end() <= f.lo+len(f.fates)
+}
+
+// of yields the fates of ranks that it folds for.
+func (f *folding) of(rs ranks) iter.Seq2[int, *fate] {
+	return func(yield func(int, *fate) bool) {
+		for _, s := range rs {
+			for rank := s.First; rank < s.end(); rank++ {
+				if !yield(rank, &f.fates[rank-f.lo]) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// answer takes the answer of one of the process's own ranks.
+func (f *folding) answer(rank int, a actor.Answer) {
+	if a.Err != nil {
+		f.fail(failure{ranks{{rank, 1}}, actor.EncodeError(a.Err)})
+		return
+	}
+	if i := rank - f.lo; i >= 0 && i < len(f.own) && f.settle(&f.fates[i]) {
+		f.own[i] = own{a, true}
+	}
+}
+
+// settle notes that a rank has answered, once. One that was given up may answer all the same.
+func (f *folding) settle(at *fate) bool {
+	switch *at {
+	case waiting:
+		f.open--
+	case failed:
+	default:
+		return false
+	}
+	*at = answered
+	return true
+}
+
+// put takes what came from below. What has a rank in it that has answered came before, in another way.
+// What belongs into the middle of what is folded already is of ranks that were given up, and stays so.
+func (f *folding) put(c contribution) {
+	for _, p := range c.parts {
+		if !f.has(p.ranks) || p.ranks[0].First < f.lo+len(f.own) || !f.fresh(p.ranks) {
+			continue
+		}
+		if parts, ok := among(f.parts, p); ok {
+			f.parts = parts
+			for _, at := range f.of(p.ranks) {
+				f.settle(at)
+			}
+		}
+	}
+	for _, e := range c.failed {
+		f.fail(e)
+	}
+}
+
+// among puts a part in its place among others; false: it would be in the middle of one.
+func among(parts []part, p part) ([]part, bool) {
+	i, _ := slices.BinarySearchFunc(parts, p, func(a, b part) int { return cmp.Compare(a.ranks[0].First, b.ranks[0].First) })
+	if i > 0 && parts[i-1].end() > p.ranks[0].First || i < len(parts) && p.end() > parts[i].ranks[0].First {
+		return parts, false
+	}
+	return slices.Insert(parts, i, p), true
+}
+
+// fresh reports whether none of the ranks has answered, and all are meant.
+func (f *folding) fresh(rs ranks) bool {
+	for _, at := range f.of(rs) {
+		if *at == answered || *at == skipped {
+			return false
+		}
+	}
+	return true
+}
+
+// fail gives up ranks that nothing was heard of.
+func (f *folding) fail(e failure) {
+	if !f.has(e.Ranks) {
+		return
+	}
+	var news ranks
+	for rank, at := range f.of(e.Ranks) {
+		if *at == waiting {
+			*at = failed
+			f.open--
+			news = news.with(span{rank, 1})
+		}
+	}
+	if len(news) > 0 {
+		f.failed = append(f.failed, failure{news, e.Error})
+	}
+}
+
+// expire gives up all that nothing was heard of.
+func (f *folding) expire(why []byte) {
+	if f.open > 0 {
+		f.fail(failure{ranks{{f.lo, len(f.fates)}}, why})
+	}
+}
+
+// values yields the answers in rank order, and whether each is one rank's own, which nothing was folded
+// into yet.
+func (f *folding) values() iter.Seq2[actor.Answer, bool] {
+	return func(yield func(actor.Answer, bool) bool) {
+		parts := f.parts
+		for i, a := range f.own {
+			for ; len(parts) > 0 && parts[0].ranks[0].First <= f.lo+i; parts = parts[1:] {
+				if !yield(parts[0].value, false) {
+					return
+				}
+			}
+			if a.here && !yield(a.Answer, true) {
+				return
+			}
+		}
+		for _, p := range parts {
+			if !yield(p.value, false) {
+				return
+			}
+		}
+	}
+}
+
+// here reports whether any of the process's own ranks has answered.
+func (f *folding) here() bool { return slices.ContainsFunc(f.own, func(o own) bool { return o.here }) }
+
+// answered are the ranks whose answers are in values.
+func (f *folding) answered() (rs ranks) {
+	for i, at := range f.fates {
+		if at == answered {
+			rs = rs.with(span{f.lo + i, 1})
+		}
+	}
+	return rs
+}
+
+// failures are the ranks that have no answer, and why.
+func (f *folding) failures() (all []failure) {
+	for _, e := range f.failed {
+		var still ranks
+		for rank, at := range f.of(e.Ranks) {
+			if *at == failed {
+				still = still.with(span{rank, 1})
+			}
+		}
+		if len(still) > 0 {
+			all = append(all, failure{still, e.Error})
+		}
+	}
+	return all
+}

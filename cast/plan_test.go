@@ -1,0 +1,137 @@
+package cast
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// matches is the dumb oracle: does a token speak of a point?
+func matches(e shape.Extent, where string, at shape.Point) bool {
+	parts := strings.Split(where, "-")
+	for k, i := range whereDims(e) {
+		if parts[k] != free && parts[k] != strings.Split(strings.Split(at.String(), ",")[i], "=")[1][:1] {
+			return false
+		}
+	}
+	return true
+}
+
+func TestWhere_aMemberSubscribesWhateverSpeaksOfIt(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		e := anyExtent(t)
+		where := joinWhere(slices.Collect(func(yield func(string) bool) {
+			for range whereDims(e) {
+				if !yield(rapid.SampledFrom([]string{free, "0", "1", "2", "3"}).Draw(t, "token")) {
+					return
+				}
+			}
+		}))
+		require.NoError(t, subjects.CheckWhere(where))
+		for at := range e.Points() {
+			tokens := whereTokens(e, at)
+			require.Len(t, slices.Compact(slices.Sorted(slices.Values(tokens))), 1<<len(whereDims(e)), "each once")
+			require.Equal(t, matches(e, where, at), slices.Contains(tokens, where), "%s, %s", at, where)
+		}
+	})
+}
+
+// reached says how often each process of a mesh gets a packet, and how many packets there are.
+func reached(t require.TestingT, place Placement, p plan, members []member) (times map[int]int, packets int) {
+	times = map[int]int{}
+	if p.direct() {
+		for _, m := range members {
+			times[place.process(m.base)]++
+		}
+		return times, len(members)
+	}
+	for _, some := range p.deliveries(members) {
+		where := p.where(some[0].base)
+		got := map[int]bool{}
+		for at := range place.Extent.Points() {
+			if matches(place.Extent, where, at) {
+				got[place.process(at.Rank())] = true
+			}
+		}
+		for process := range got {
+			times[process]++
+		}
+		for _, m := range some {
+			require.True(t, got[place.process(m.base)], "%s does not reach rank %d", where, m.base)
+		}
+		packets++
+	}
+	return times, packets
+}
+
+func TestCAST1_aPlanReachesEachMemberOnceAndCostsLeast(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		e := anyExtent(t)
+		r := anyRegion(t, e)
+		place := Placement{Extent: e, PerProcess: rapid.SampledFrom([]int{0, 1}).Draw(t, "in a process")}
+		if last := e.Dims()[len(e.Dims())-1].Size; rapid.Bool().Draw(t, "several") {
+			place.PerProcess = last
+		}
+		a := &asking{target: Target{Placement: place, Region: r}, tally: newTally(Target{Placement: place, Region: r}), tree: tree{place: place, region: r}}
+		members := membersOf(a)
+		p := planFor(place, r, len(members))
+		times, packets := reached(t, place, p, members)
+		for _, m := range members {
+			require.Equal(t, 1, times[place.process(m.base)], "the process of rank %d", m.base)
+		}
+		wasted := 0
+		for _, n := range times {
+			wasted += n
+		}
+		cost := packets*costPublish + wasted*costDelivery
+		if p.direct() {
+			cost = packets * costDirect
+		}
+		require.LessOrEqual(t, cost, len(members)*costDirect, "no more than to tell each alone")
+		every, one := reached(t, place, plan{extent: e, spell: make([]bool, len(whereDims(e)))}, members)
+		if place.PerProcess <= 1 {
+			require.LessOrEqual(t, cost, one*costPublish+len(every)*costDelivery, "no more than to tell all")
+		}
+	})
+}
+
+// membersOf is asking.members for a caller outside the mesh.
+func membersOf(a *asking) (all []member) {
+	last := -1
+	for view, base := range a.region.Ranks() {
+		if process := a.placement.process(base); process != last {
+			all, last = append(all, member{view: view, base: base}), process
+		}
+	}
+	return all
+}
+
+func TestPlan_whatItTakes(t *testing.T) {
+	e := shape.Of("host", 16).With("gpu", 8)
+	for text, want := range map[string][]string{
+		"*": {"_-_"}, "host=2": {"2-_"}, "gpu=3": {"_-3"}, "host=1,gpu=0": nil, "host=1,gpu=0:2": nil,
+		"gpu=1:8": {"_-_"}, "gpu=1:3": {"_-1", "_-2"}, "host=3:5": {"3-_", "4-_"}, "host=0:15": {"_-_"}, "host=0:16:8,gpu=0:8:4": nil,
+	} {
+		r, err := shape.Select(e, text)
+		require.NoError(t, err)
+		place := Placement{Extent: e}
+		a := &asking{tally: newTally(Target{Placement: place, Region: r})}
+		members := membersOf(a)
+		p := planFor(place, r, len(members))
+		var got []string
+		if !p.direct() {
+			for _, some := range p.deliveries(members) {
+				got = append(got, p.where(some[0].base))
+			}
+		}
+		require.Equal(t, want, got, text)
+	}
+	one := shape.Of("host", 1).With("gpu", 1)
+	require.Equal(t, "_", plan{extent: one, spell: []bool{}}.where(0), "dimensions of size 1 are left out")
+}

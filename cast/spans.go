@@ -1,0 +1,89 @@
+package cast
+
+import "slices"
+
+// span is Count ranks from First on.
+type span struct {
+	First int `cbor:"1,keyasint"`
+	Count int `cbor:"2,keyasint"`
+}
+
+func (s span) end() int { return s.First + s.Count }
+
+// ranks is a set of view ranks: spans that ascend and do not touch.
+type ranks []span
+
+// ranksOf is the set of ascending ranks.
+func ranksOf(all []int) (out ranks) {
+	for _, r := range all {
+		out = out.with(span{r, 1})
+	}
+	return out
+}
+
+// with adds ranks that are all behind those of the set.
+func (rs ranks) with(s span) ranks {
+	if n := len(rs); n > 0 && rs[n-1].end() == s.First {
+		rs[n-1].Count += s.Count
+		return rs
+	}
+	return append(rs, s)
+}
+
+// valid reports whether a peer's spans are a set within n ranks.
+func (rs ranks) valid(n int) bool {
+	from := 0
+	for _, s := range rs {
+		if s.First < from || s.Count < 1 || s.Count > n-s.First {
+			return false
+		}
+		from = s.end()
+	}
+	return true
+}
+
+// at is the index of the first span that ends after a rank.
+func (rs ranks) at(rank int) int {
+	i, _ := slices.BinarySearchFunc(rs, rank, func(s span, rank int) int {
+		if s.end() <= rank {
+			return -1
+		}
+		return 1
+	})
+	return i
+}
+
+func (rs ranks) contains(rank int) bool {
+	i := rs.at(rank)
+	return i < len(rs) && rs[i].First <= rank
+}
+
+// after is the first rank from one on that is not in the set.
+func (rs ranks) after(rank int) int {
+	for i := rs.at(rank); i < len(rs) && rs[i].First <= rank; i++ {
+		rank = rs[i].end()
+	}
+	return rank
+}
+
+// merge is the union of two sets.
+func (rs ranks) merge(o ranks) ranks {
+	if len(rs) == 0 || len(o) == 0 || rs[len(rs)-1].end() <= o[0].First {
+		out := slices.Clone(rs)
+		for _, s := range o {
+			out = out.with(s)
+		}
+		return out
+	}
+	all := slices.Concat(rs, o)
+	slices.SortFunc(all, func(a, b span) int { return a.First - b.First })
+	var out ranks
+	for _, s := range all {
+		if n := len(out); n > 0 && s.First <= out[n-1].end() {
+			out[n-1].Count = max(out[n-1].end(), s.end()) - out[n-1].First
+		} else {
+			out = append(out, s)
+		}
+	}
+	return out
+}

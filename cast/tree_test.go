@@ -1,0 +1,266 @@
+package cast
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// flight is a cast on its way home through processes that are nothing but the folds they keep: the
+// shipped tree and folding, in an order that a seed draws.
+type flight struct {
+	tree  tree
+	mode  mode
+	rng   *rand.Rand
+	procs map[subjects.ProcID]*process
+	home  *tally
+	todo  []func()
+
+	dead     map[subjects.ProcID]bool
+	messages int
+	received map[subjects.ProcID]int // by process; the zero ID is home
+	depth    map[subjects.ProcID]int // hops below it
+}
+
+// process is one that folds.
+type process struct {
+	fold
+	views []int
+	sent  contribution
+	seen  map[subjects.ProcID]bool // whose death it has heard of
+}
+
+// concatenating folds texts, which shows the order.
+var concatenating = reducing{
+	lift: func(a actor.Answer) (any, error) { return a.Value, nil },
+	open: func(a actor.Answer) (any, error) { return a.Value, nil },
+	fold: func(a, b any) (any, error) { return a.(string) + b.(string), nil },
+}
+
+func name(view int) string { return fmt.Sprintf("%d ", view) }
+
+func newFlight(t tree, m mode, seed uint64) *flight {
+	f := &flight{
+		tree: t, mode: m, rng: rand.New(rand.NewPCG(seed, 1)), procs: map[subjects.ProcID]*process{},
+		home: newTally(Target{Placement: t.place, Region: t.region}),
+		dead: map[subjects.ProcID]bool{}, received: map[subjects.ProcID]int{}, depth: map[subjects.ProcID]int{},
+	}
+	for view := range t.region.NumRanks() {
+		if t.skip.contains(view) {
+			f.home.settle(view, failed, nil)
+			continue
+		}
+		id := t.folder(view)
+		if f.procs[id] == nil {
+			f.procs[id] = &process{seen: map[subjects.ProcID]bool{}}
+			f.todo = append(f.todo, func() { f.arrives(id, view) })
+		}
+		f.procs[id].views = append(f.procs[id].views, view)
+	}
+	return f
+}
+
+// arrives is the cast at a process: all its ranks answer, some time.
+func (f *flight) arrives(id subjects.ProcID, view int) {
+	p := f.procs[id]
+	p.begin(jobOf(f.tree, f.mode, view))
+	for dead := range p.seen {
+		f.loses(p, dead)
+	}
+	for _, v := range p.views {
+		f.todo = append(f.todo, func() {
+			if !f.dead[id] && !p.done {
+				p.st.answer(v, actor.Answer{Value: name(v)})
+				f.check(id)
+			}
+		})
+	}
+	f.check(id)
+}
+
+// check sends up what is complete.
+func (f *flight) check(id subjects.ProcID) {
+	p := f.procs[id]
+	if f.dead[id] || p.done || p.st == nil || p.st.open > 0 {
+		return
+	}
+	p.done, p.sent = true, p.combine(concatenating, nil)
+	f.pass(id)
+}
+
+func (f *flight) pass(from subjects.ProcID) {
+	p := f.procs[from]
+	p.to = p.job.above(func(id subjects.ProcID) bool { return p.seen[id] })
+	to, c := p.to, p.sent
+	f.messages++
+	f.todo = append(f.todo, func() {
+		f.received[to]++
+		f.depth[to] = max(f.depth[to], f.depth[from]+1)
+		p := f.procs[to]
+		switch {
+		case !to.IsValid():
+			f.home.contribute(c)
+		case f.dead[to]:
+		case !p.done:
+			p.take(c)
+			f.check(to)
+		}
+	})
+}
+
+// ids are the processes, in order.
+func (f *flight) ids() []subjects.ProcID {
+	return slices.SortedFunc(maps.Keys(f.procs), subjects.ProcID.Compare)
+}
+
+// loses fails the ranks of a process that is gone.
+func (f *flight) loses(p *process, id subjects.ProcID) {
+	for _, v := range f.procs[id].views {
+		p.lost(f.tree.place.Proc(f.tree.base(v)), nil)
+	}
+}
+
+// dies ends a process, and lets the others hear of it, one by one.
+func (f *flight) dies(id subjects.ProcID) {
+	f.dead[id] = true
+	views := f.procs[id].views
+	f.todo = append(f.todo, func() {
+		for _, v := range views {
+			f.home.settle(v, failed, nil)
+		}
+	})
+	for _, other := range f.ids() {
+		p := f.procs[other]
+		if other == id {
+			continue
+		}
+		f.todo = append(f.todo, func() {
+			if p.seen[id] = true; f.dead[other] || p.st == nil {
+				return
+			}
+			if p.done && p.to == id {
+				f.pass(other)
+			}
+			if !p.done {
+				f.loses(p, id)
+			}
+			f.check(other)
+		})
+	}
+}
+
+// run does everything there is to do, in any order.
+func (f *flight) run() {
+	for len(f.todo) > 0 {
+		i := f.rng.IntN(len(f.todo))
+		next := f.todo[i]
+		f.todo[i] = f.todo[len(f.todo)-1]
+		f.todo = f.todo[:len(f.todo)-1]
+		next()
+	}
+}
+
+// result is what came home, folded.
+func (f *flight) result() string {
+	var b strings.Builder
+	for _, p := range f.home.parts {
+		b.WriteString(p.value.Value.(string))
+	}
+	return b.String()
+}
+
+// anyTree draws a mesh, a region of it, and who is skipped.
+func anyTree(t *rapid.T) tree {
+	perProcess := rapid.IntRange(1, 3).Draw(t, "ranks in a process")
+	perHost := perProcess * rapid.IntRange(1, 3).Draw(t, "processes on a host")
+	e := shape.Of("zone", rapid.IntRange(1, 3).Draw(t, "zones")).With("host", rapid.IntRange(1, 6).Draw(t, "hosts")).With("gpu", perHost)
+	r := anyRegion(t, e)
+	tr := tree{
+		place:  Placement{Mesh: testMesh, Extent: e, PerHost: perHost, PerProcess: perProcess},
+		region: r, arity: rapid.IntRange(2, 5).Draw(t, "arity"),
+	}
+	for view := range r.NumRanks() {
+		if rapid.IntRange(0, 5).Draw(t, "skip") == 0 {
+			tr.skip = tr.skip.with(span{view, 1})
+		}
+	}
+	return tr
+}
+
+var testMesh = func() subjects.MeshID {
+	id, err := subjects.ParseMeshID("mesh-0m75tr2qfjesm")
+	if err != nil {
+		panic(err)
+	}
+	return id
+}()
+
+func TestCAST5_whateverTheTreeAnswersFoldOnceAndInRankOrder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		tr := anyTree(t)
+		m := rapid.SampledFrom([]mode{modeFold, modeCollect}).Draw(t, "mode")
+		f := newFlight(tr, m, rapid.Uint64().Draw(t, "seed"))
+		f.run()
+		var want strings.Builder
+		meant := 0
+		for view := range tr.region.NumRanks() {
+			if !tr.skip.contains(view) {
+				want.WriteString(name(view))
+				meant++
+			}
+		}
+		require.Equal(t, want.String(), f.result())
+		require.Zero(t, f.home.open)
+		require.Equal(t, meant, f.home.coverage().Answered)
+		require.Equal(t, len(f.procs), f.messages, "each process says one word")
+		for id, n := range f.received {
+			switch most := tr.arity + tr.place.PerHost/tr.place.PerProcess - 1; {
+			case m == modeFold && !id.IsValid():
+				require.LessOrEqual(t, n, tr.arity, "home")
+			case id.IsValid():
+				require.LessOrEqual(t, n, most)
+			}
+		}
+	})
+}
+
+func TestCAST6_whoeverDiesWhateverTheOrderTheLivingCountOnce(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		tr := anyTree(t)
+		f := newFlight(tr, rapid.SampledFrom([]mode{modeFold, modeCollect}).Draw(t, "mode"), rapid.Uint64().Draw(t, "seed"))
+		for _, id := range f.ids() {
+			if rapid.IntRange(0, 3).Draw(t, "dies") == 0 {
+				f.todo = append(f.todo, func() { f.dies(id) })
+			}
+		}
+		f.run()
+		require.Zero(t, f.home.open, "nobody waits in vain")
+		got := strings.Fields(f.result())
+		require.True(t, slices.IsSortedFunc(got, func(a, b string) int { return atoi(a) - atoi(b) }), "in rank order: %s", got)
+		require.Len(t, got, f.home.coverage().Answered)
+		require.Len(t, slices.Compact(slices.Clone(got)), len(got), "each once")
+		for view := range tr.region.NumRanks() {
+			switch in := slices.Contains(got, fmt.Sprint(view)); {
+			case tr.skip.contains(view):
+				require.False(t, in)
+			case !f.dead[tr.folder(view)]:
+				require.True(t, in, "rank %d lives, and its answer is not there", view)
+			}
+		}
+	})
+}
+
+func atoi(s string) (n int) {
+	_, _ = fmt.Sscan(s, &n)
+	return n
+}
