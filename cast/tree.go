@@ -1,7 +1,6 @@
 package cast
 
 import (
-	"slices"
 	"sort"
 
 	"github.com/castnet-io/castnet/mesh/shape"
@@ -28,34 +27,39 @@ type tree struct {
 // node folds for the ranks from first up to end: those below are its own host's.
 type node struct{ first, below, end int }
 
-// split cuts ranks into nodes that answer to the same.
-func (t tree) split(lo, hi int) (nodes []node) {
-	lo = t.skip.after(lo)
-	size := (hi - lo + t.arity - 1) / t.arity
-	for lo < hi {
-		end := t.hostEnd(min(lo+size, hi) - 1)
-		nodes = append(nodes, node{lo, min(t.hostEnd(lo), end), min(end, hi)})
-		lo = t.skip.after(end)
+// path are the nodes from home to the host of a rank; nil for one that is skipped.
+func (t tree) path(view int) (nodes []node) {
+	if t.skip.contains(view) {
+		return nil
+	}
+	for lo, hi := 0, t.region.NumRanks(); lo < hi; {
+		n := t.under(lo, hi, view)
+		nodes = append(nodes, n)
+		if view < n.below {
+			break
+		}
+		lo, hi = n.below, n.end
 	}
 	return nodes
 }
 
-// path are the nodes from home to the host of a rank; nil for one that is skipped.
-func (t tree) path(view int) (nodes []node) {
-	lo, hi := 0, t.region.NumRanks()
-	for lo < hi {
-		in := slices.IndexFunc(t.split(lo, hi), func(n node) bool { return n.first <= view && view < n.end })
-		if in < 0 {
-			return nil
-		}
-		n := t.split(lo, hi)[in]
-		nodes = append(nodes, n)
-		if view < n.below {
-			return nodes
-		}
-		lo, hi = n.below, n.end
+// under is, of the nodes that ranks from lo up to hi are cut into, the one with a rank in it.
+func (t tree) under(lo, hi, view int) node {
+	size := (hi - lo + t.arity - 1) / t.arity
+	i := (view - lo) / size
+	for i > 0 && view < t.cut(lo, hi, i*size) {
+		i--
 	}
-	return nil
+	first, end := t.skip.after(t.cut(lo, hi, i*size)), t.cut(lo, hi, (i+1)*size)
+	return node{first, min(t.hostEnd(first), end), end}
+}
+
+// cut is the end of the host that is cut through so many ranks behind lo.
+func (t tree) cut(lo, hi, by int) int {
+	if by == 0 || lo+by >= hi {
+		return lo + min(by, hi-lo)
+	}
+	return min(t.hostEnd(lo+by-1), hi)
 }
 
 // hostEnd is the first rank behind those of a rank's host.

@@ -26,10 +26,15 @@ type flight struct {
 	home  *tally
 	todo  []func()
 
+	by     reducing
+	answer func(view int) any
+
 	dead     map[subjects.ProcID]bool
 	messages int
 	received map[subjects.ProcID]int // by process; the zero ID is home
 	depth    map[subjects.ProcID]int // hops below it
+	size     func(c contribution) int
+	bytes    map[subjects.ProcID]int
 }
 
 // process is one that folds.
@@ -47,12 +52,12 @@ var concatenating = reducing{
 	fold: func(a, b any) (any, error) { return a.(string) + b.(string), nil },
 }
 
-func name(view int) string { return fmt.Sprintf("%d ", view) }
+func name(view int) any { return fmt.Sprintf("%d ", view) }
 
 func newFlight(t tree, m mode, seed uint64) *flight {
 	f := &flight{
 		tree: t, mode: m, rng: rand.New(rand.NewPCG(seed, 1)), procs: map[subjects.ProcID]*process{},
-		home: newTally(Target{Placement: t.place, Region: t.region}),
+		home: newTally(Target{Placement: t.place, Region: t.region}), by: concatenating, answer: name,
 		dead: map[subjects.ProcID]bool{}, received: map[subjects.ProcID]int{}, depth: map[subjects.ProcID]int{},
 	}
 	for view := range t.region.NumRanks() {
@@ -80,7 +85,7 @@ func (f *flight) arrives(id subjects.ProcID, view int) {
 	for _, v := range p.views {
 		f.todo = append(f.todo, func() {
 			if !f.dead[id] && !p.done {
-				p.st.answer(v, actor.Answer{Value: name(v)})
+				p.st.answer(v, actor.Answer{Value: f.answer(v)})
 				f.check(id)
 			}
 		})
@@ -94,7 +99,7 @@ func (f *flight) check(id subjects.ProcID) {
 	if f.dead[id] || p.done || p.st == nil || p.st.open > 0 {
 		return
 	}
-	p.done, p.sent = true, p.combine(concatenating, nil)
+	p.done, p.sent = true, p.combine(f.by, nil)
 	f.pass(id)
 }
 
@@ -103,6 +108,10 @@ func (f *flight) pass(from subjects.ProcID) {
 	p.to = p.job.above(func(id subjects.ProcID) bool { return p.seen[id] })
 	to, c := p.to, p.sent
 	f.messages++
+	if f.size != nil {
+		n := f.size(c)
+		f.bytes[to], f.bytes[from] = f.bytes[to]+n, f.bytes[from]+n
+	}
 	f.todo = append(f.todo, func() {
 		f.received[to]++
 		f.depth[to] = max(f.depth[to], f.depth[from]+1)
@@ -215,7 +224,7 @@ func TestCAST5_whateverTheTreeAnswersFoldOnceAndInRankOrder(t *testing.T) {
 		meant := 0
 		for view := range tr.region.NumRanks() {
 			if !tr.skip.contains(view) {
-				want.WriteString(name(view))
+				want.WriteString(name(view).(string))
 				meant++
 			}
 		}
