@@ -2,6 +2,7 @@ package actor
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"time"
 
@@ -65,8 +66,12 @@ func (p *Proc) call(ctx context.Context, from string, to subjects.ActorID, endpo
 
 // giveUp lets the callee know that nobody waits any more, when it is in another process.
 func (p *Proc) giveUp(c *call, at string) {
-	if t, err := p.target(c.to, portInfo); err == nil { // any port of it: its process is meant
+	t, err := p.target(c.to, portInfo) // any port of it: its process is meant
+	switch {
+	case err == nil:
 		p.links.Cancel(t.Peer, at)
+	case errors.Is(err, errNeighbour):
+		p.process.asked.cancel(p.self, at)
 	}
 }
 
@@ -79,7 +84,7 @@ func (p *Proc) ask(ctx context.Context, wait bool, c *call, from, endpoint strin
 	if err != nil {
 		return "", nil, errorf(CodeInvalid, c.to.String(), endpoint, "%v", err)
 	}
-	if _, err := p.target(c.to, endpoint); err != nil { // before its death could be missed
+	if _, err := p.target(c.to, endpoint); err != nil && !errors.Is(err, errNeighbour) { // before its death could be missed
 		return "", nil, err
 	}
 	p.mu.Lock()

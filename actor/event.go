@@ -25,6 +25,7 @@ type Event struct {
 	Mesh       string    `json:"mesh,omitempty"`
 	Rank       int       `json:"rank"`
 	Gen        int       `json:"gen"`
+	Seat       int       `json:"seat,omitempty"` // of the proc in its process
 	Actor      string    `json:"actor,omitempty"`
 	Type       string    `json:"type,omitempty"`
 	Host       string    `json:"host,omitempty"`
@@ -44,10 +45,10 @@ func (e Event) Terminal() bool { return e.Status == string(Stopped) || e.Status 
 // Proc is the proc an event is about; the zero ID when it is not about one.
 func (e Event) Proc() subjects.ProcID {
 	mesh, err := subjects.ParseMeshID(e.Mesh)
-	if err != nil || e.Rank < 0 || e.Gen < 0 {
+	if err != nil || e.Rank < 0 || e.Gen < 0 || e.Seat < 0 || e.Seat > e.Rank {
 		return subjects.ProcID{}
 	}
-	return subjects.ProcID{Mesh: mesh, Rank: uint32(e.Rank), Gen: uint32(e.Gen)}
+	return subjects.ProcID{Mesh: mesh, Rank: uint32(e.Rank), Gen: uint32(e.Gen), Seat: uint32(e.Seat)}
 }
 
 // scope is the part of the event's subject that says what it is about.
@@ -170,7 +171,7 @@ func (in *instance) happened(s Status) Event {
 func (in *instance) event(s Status, end ending) Event {
 	id := in.proc.id
 	e := Event{
-		Kind: KindActor, Status: string(s), Mesh: id.Mesh.String(), Rank: int(id.Rank), Gen: int(id.Gen),
+		Kind: KindActor, Status: string(s), Mesh: id.Mesh.String(), Rank: int(id.Rank), Gen: int(id.Gen), Seat: int(id.Seat),
 		Actor: in.name, Type: in.def.name, Reason: end.reason, At: time.Now(),
 	}
 	if s == Failed {

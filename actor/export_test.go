@@ -33,9 +33,9 @@ func (r Ref[A]) Bound() *Proc { return r.via }
 
 // GivenUp says how many messages wait here whose senders have given them up.
 func (p *Proc) GivenUp(actor string) (n int) {
-	p.asked.mu.Lock()
-	defer p.asked.mu.Unlock()
-	for _, d := range p.asked.all {
+	p.process.asked.mu.Lock()
+	defer p.process.asked.mu.Unlock()
+	for _, d := range p.process.asked.all {
 		if d.Actor == actor && d.wanted.over.Load() {
 			n++
 		}

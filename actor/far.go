@@ -50,7 +50,7 @@ type asked struct {
 	mu  sync.Mutex
 	all map[string]*Delivery
 
-	early map[string]subjects.ProcID // given up before they were here, or after they were answered
+	early map[string]subjects.ProcessID // given up before they were here, or after they were answered
 }
 
 // maxEarly bounds early; then it begins anew.
@@ -75,7 +75,7 @@ func (d *Delivery) cancelable(a *asked) {
 	}
 	a.all[d.Reply] = d
 	d.wanted = &wanted{among: a}
-	if a.early[d.Reply] == d.From.Proc {
+	if from, gone := a.early[d.Reply]; gone && from == d.From.Proc.Process() {
 		delete(a.early, d.Reply)
 		d.wanted.over.Store(true)
 	}
@@ -114,17 +114,17 @@ func (d *Delivery) handled(ctx *Context) bool {
 }
 
 // cancel gives a message up: its context ends, or it is not handled at all.
-func (a *asked) cancel(from subjects.ProcID, reply string) {
+func (a *asked) cancel(from subjects.ProcessID, reply string) {
 	a.mu.Lock()
 	d := a.all[reply]
 	if d == nil { // the control lane is faster
 		if a.early == nil || len(a.early) >= maxEarly {
-			a.early = map[string]subjects.ProcID{}
+			a.early = map[string]subjects.ProcessID{}
 		}
 		a.early[reply] = from
 	}
 	a.mu.Unlock()
-	if d == nil || d.From.Proc != from {
+	if d == nil || d.From.Proc.Process() != from {
 		return
 	}
 	d.wanted.over.Store(true)
@@ -138,13 +138,13 @@ func (a *asked) lost(from subjects.ProcID) {
 	a.mu.Lock()
 	var replies []string
 	for reply, d := range a.all {
-		if d.From.Proc == from {
+		if d.From.Proc == from || d.From.Proc.Lead() == from {
 			replies = append(replies, reply)
 		}
 	}
 	a.mu.Unlock()
 	for _, reply := range replies {
-		a.cancel(from, reply)
+		a.cancel(from.Process(), reply)
 	}
 }
 

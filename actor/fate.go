@@ -6,7 +6,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// linked is a proc as its links see it.
+// linked is the first proc of a process as its links see it.
 type linked struct{ *Proc }
 
 // teller is who wants to know of a message that did not arrive.
@@ -19,7 +19,8 @@ type teller interface {
 func (l linked) Told(f link.Fate) {
 	to, actor, endpoint := f.Peer.ID().Proc(), "", ""
 	if f.Mark.To != nil {
-		actor, endpoint = to.Actor(f.Mark.To.Actor).String(), f.Mark.To.Port
+		id := f.Peer.ID().Within(f.Mark.To.Actor)
+		to, actor, endpoint = id.Proc, id.String(), f.Mark.To.Port
 	}
 	why := l.fateError(f, to, actor, endpoint)
 	switch waits := f.Mark.Call.(type) {
@@ -29,8 +30,11 @@ func (l linked) Told(f link.Fate) {
 	case teller:
 		waits.told(to, why)
 	default:
+		p, name := l.process.find(f.Mark.Sender)
 		for range f.Count {
-			l.comeBack(l.find(f.Mark.Sender), f.Mark.Type, nil, why)
+			if p != nil {
+				p.comeBack(p.find(name), f.Mark.Type, nil, why)
+			}
 		}
 	}
 }
@@ -80,7 +84,9 @@ func (l linked) Broken(peer subjects.ProcessID, why error) {
 	}
 	l.log.Error().Stringer("peer", peer).Str("reason", reason.Text).Msg("link broken")
 	reason = ranError(reason)
-	l.failCalls(func(c *call) bool { return c.to.Proc.Process() == peer }, reason)
+	for _, p := range l.process.procs() {
+		p.failCalls(func(c *call) bool { return c.to.Proc.Process() == peer }, reason)
+	}
 	l.notify(peer.Proc(), reason)
 }
 
@@ -93,17 +99,35 @@ func (l linked) Malformed(subject string, size int, err error) {
 // Cancel ends the contexts of messages whose senders wait no longer.
 func (l linked) Cancel(from subjects.ProcessID, replies []string) {
 	for _, reply := range replies {
-		l.asked.cancel(from.Proc(), reply)
+		l.process.asked.cancel(from, reply)
 	}
 }
 
 // Deliver takes a message that came over a link, on the data pump.
 func (l linked) Deliver(in *link.Inbound) (why []byte) {
-	if err := l.inbound.deliver(l.Proc, in); err != nil {
+	if err := l.deliverIn(in); err != nil {
 		l.counts.undeliverable.Add(1)
 		return EncodeError(err)
 	}
 	return nil
+}
+
+// deliverIn finds the proc that a message is for.
+func (l linked) deliverIn(in *link.Inbound) error {
+	e := in.Envelope
+	p, name := l.process.find(e.Actor)
+	if p == nil {
+		return errorf(CodeNoProc, l.self.Within(e.Actor).String(), e.Port, "process %s has no such proc", l.self)
+	}
+	if p == l.Proc {
+		return l.inbound.deliver(p, in)
+	}
+	other := *e // the envelope stays as it is: what follows may be for the same
+	other.Actor = name
+	in.Envelope = &other
+	err := l.inbound.deliver(p, in)
+	in.Envelope = e
+	return err
 }
 
 // bounceExt is the type of a message that comes back, as text.

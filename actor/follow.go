@@ -26,6 +26,7 @@ type watcher struct {
 // Follow makes sure that this proc hears when a proc of a mesh dies, before anything is sent
 // there. The first call for a mesh waits for the server; it must not run on a pump.
 func (p *Proc) Follow(mesh subjects.MeshID) error {
+	p = p.process.first
 	if !mesh.IsValid() {
 		return errorf(CodeInvalid, "", "", "follow a mesh: want a valid ID, got the zero value")
 	}
@@ -67,6 +68,7 @@ func (p *Proc) receiveProcEvent(m bus.Msg) {
 // MarkDown records that a proc is dead: nothing more is sent to it or taken from it (DEL-5), and
 // what waits for it fails. A second word about the same proc changes nothing.
 func (p *Proc) MarkDown(e Event) {
+	p = p.process.first
 	id := e.Proc()
 	if !id.IsValid() || id == p.id {
 		return
@@ -80,9 +82,14 @@ func (p *Proc) MarkDown(e Event) {
 	if known {
 		return
 	}
-	p.links.Die(id.Process(), procDead(id.String(), "", e))
-	p.asked.lost(id)
-	p.failCalls(func(c *call) bool { return c.to.Proc == id }, procDead(id.String(), "", e))
+	if id.Seat == 0 { // else its process goes on without it
+		p.links.Die(id.Process(), procDead(id.String(), "", e))
+	}
+	p.process.asked.lost(id)
+	for _, q := range p.process.procs() {
+		q.targets.lose(id)
+		q.failCalls(func(c *call) bool { return c.to.Proc == id || c.to.Proc.Lead() == id }, procDead(id.String(), "", e))
+	}
 	p.notify(id, procDead(id.String(), "", e))
 }
 
@@ -107,16 +114,21 @@ func procDead(actor, endpoint string, e Event) *Error {
 	return err
 }
 
-// Down returns the event that ended a proc, when one is known.
+// Down returns the event that ended a proc, or its process, when one is known.
 func (p *Proc) Down(id subjects.ProcID) (Event, bool) {
+	p = p.process.first
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	e, ok := p.down[id]
+	if !ok && id.Seat > 0 {
+		e, ok = p.down[id.Lead()]
+	}
 	return e, ok
 }
 
 // Downs are the events of the procs of a mesh that are known to be dead.
 func (p *Proc) Downs(mesh subjects.MeshID) (all []Event) {
+	p = p.process.first
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for id, e := range p.down {
@@ -128,10 +140,11 @@ func (p *Proc) Downs(mesh subjects.MeshID) (all []Event) {
 }
 
 // OnUnreachable tells f of every proc that turns out to be dead, absent, or behind a broken link,
-// with the reason. f runs on a pump and must not block. The returned function ends it.
+// with the reason; the first proc of a process stands for all of them. f runs on a pump and must not block. The returned function ends it.
 func (p *Proc) OnUnreachable(f func(subjects.ProcID, error)) (cancel func()) {
 	mustBe(f != nil, "OnUnreachable", "a function, got nil")
 	w := &watcher{f}
+	p = p.process.first
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.watchers[w] = struct{}{}

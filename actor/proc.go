@@ -25,7 +25,8 @@ const (
 	noisyPeriod = 10 * time.Second
 )
 
-// Options configures a proc. ID, Bus and Registry are required; the rest has defaults.
+// Options configures a proc. ID, Bus and Registry are required; the rest has defaults. A proc with a Seat
+// needs First, and takes Bus, Space and Links of it.
 type Options struct {
 	ID       subjects.ProcID
 	Bus      *bus.Bus       // not owned: the proc does not close it
@@ -37,6 +38,9 @@ type Options struct {
 	// it. It runs on the goroutine of the actor that has ended and must not block. nil: the proc fails
 	// (Proc.Failed).
 	Coordinator func(Event)
+
+	// First is the first proc of the OS process that the proc is in. It closes the others before itself.
+	First *Proc
 
 	// Links bounds what is on the way between this proc and others; the zero value has the defaults.
 	Links link.Config
@@ -55,7 +59,7 @@ type Proc struct {
 	links    *link.Links
 	targets  targets
 	inbound  inbound
-	asked    asked
+	process  *process
 	turns    workers
 	epoch    time.Time
 	seats    *seats
@@ -94,6 +98,14 @@ func NewProc(ctx context.Context, o Options) (*Proc, error) {
 	if !o.ID.IsValid() {
 		return nil, fmt.Errorf("start proc: want a valid ID, got %q", o.ID)
 	}
+	if o.First != nil {
+		if o.First.id != o.ID.Lead() || o.ID.Seat == 0 {
+			return nil, fmt.Errorf("start proc %s: want one with a seat in the process of %s", o.ID, o.First.id)
+		}
+		o.Bus, o.Space = o.First.bus, o.First.space
+	} else if o.ID.Seat > 0 {
+		return nil, fmt.Errorf("start proc %s: want the first proc of its process, %s, in First", o.ID, o.ID.Lead())
+	}
 	if o.Bus == nil {
 		return nil, fmt.Errorf("start proc %s: no bus", o.ID)
 	}
@@ -113,6 +125,15 @@ func NewProc(ctx context.Context, o Options) (*Proc, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("start proc %s: %w", o.ID, err)
 	}
+	if o.First != nil {
+		p.process, p.links = o.First.process, o.First.links
+		if err := p.subscribe(o.Bus.Data(), p.space.PortsOf(p.id), p.receivePort); err != nil {
+			return nil, fmt.Errorf("start proc %s: %w", o.ID, err)
+		}
+		p.process.join(p)
+		return p, nil
+	}
+	p.process = &process{first: p, all: map[uint32]*Proc{0: p}}
 	p.links = link.Open(link.Options{Self: p.self, Space: p.space, Bus: o.Bus, Handler: linked{p}, Config: o.Links, Unknown: &p.counts.unknown})
 	for _, s := range []struct {
 		conn    *bus.Conn
@@ -175,6 +196,7 @@ func (p *Proc) Close(ctx context.Context) error {
 	}
 	p.closing = true
 	p.mu.Unlock()
+	neighbours := p.closeOthers(ctx)
 	p.roots.close()
 	all := p.directory.close(p.stopped())
 	for _, in := range all {
@@ -191,7 +213,10 @@ func (p *Proc) Close(ctx context.Context) error {
 	}
 	p.settle(ctx)
 	p.disconnect()
-	p.links.Close()
+	p.process.leave(p)
+	if p == p.process.first {
+		p.links.Close()
+	}
 	p.forgetPorts(func(string) bool { return true }, p.stopped())
 	if err := p.bus.Data().Flush(ctx); err != nil { // who sends from now on is told that nobody listens
 		p.log.Debug().Err(err).Msg("the server may not know yet that the proc is closed")
@@ -201,9 +226,23 @@ func (p *Proc) Close(ctx context.Context) error {
 	grace, done := context.WithTimeout(context.WithoutCancel(ctx), giveUpWithin)
 	defer done()
 	if p.turns.wait(ctx) || p.turns.wait(grace) {
+		return neighbours
+	}
+	return errors.Join(neighbours, stuck(all))
+}
+
+// closeOthers closes the other procs of the process, when this is the first.
+func (p *Proc) closeOthers(ctx context.Context) error {
+	if p != p.process.first {
 		return nil
 	}
-	return stuck(all)
+	var errs []error
+	for _, q := range p.process.procs() {
+		if q != p {
+			errs = append(errs, q.Close(ctx))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // settleWithin is how long the fates of what was sent may take when the proc closes.

@@ -86,7 +86,7 @@ func (p *Proc) ReceiveCast(m bus.Msg, s subjects.Subject, open func(from subject
 		if err != nil {
 			return 0, nil, err
 		}
-		prev, deliver, err := open(from.Proc().Actor(e.Sender), e)
+		prev, deliver, err := open(from.Within(e.Sender), e)
 		return prev, func() []byte {
 			var err error
 			p.links.Quietly(func() { err = deliver() })
@@ -174,7 +174,7 @@ func (b *inbound) deliver(p *Proc, in *link.Inbound) error {
 		return b.push(in)
 	}
 	b.run = nil
-	b.from = in.From.ID().Proc().Actor(e.Sender)
+	b.from = in.From.ID().Within(e.Sender)
 	switch e.Kind {
 	case wire.Cast:
 		take := b.casts.Load()
@@ -227,7 +227,7 @@ func (b *inbound) message(p *Proc, in *link.Inbound) error {
 	if e.Reply == "" {
 		return p.taken(in, p.deliver(d))
 	}
-	d.cancelable(&p.asked)
+	d.cancelable(&p.process.asked)
 	if err := p.taken(in, p.deliver(d)); err != nil {
 		d.forget()
 		return err

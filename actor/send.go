@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -49,6 +50,9 @@ func (p *Proc) targetAnew(to subjects.PortID, port string) (*target, error) {
 		if !to.IsValid() {
 			return nil, errorf(CodeInvalid, "", port, "want the port of an actor, got the zero value or a malformed name")
 		}
+		if p.process.has(to.Actor.Proc) {
+			return nil, errNeighbour
+		}
 		if e, dead := p.Down(to.Actor.Proc); dead {
 			err := procDead(to.Actor.String(), to.Port, e)
 			err.sure = true // nothing was sent
@@ -77,6 +81,16 @@ func (ts *targets) forget(t *target) {
 	delete(ts.all, t.id)
 }
 
+// lose drops the ways to a proc that is gone.
+func (ts *targets) lose(id subjects.ProcID) {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	maps.DeleteFunc(ts.all, func(at subjects.PortID, _ *target) bool { return at.Actor.Proc == id })
+	if t := ts.last.Load(); t != nil && t.id.Actor.Proc == id {
+		ts.last.CompareAndSwap(t, nil)
+	}
+}
+
 // outbound is a message on its way to another proc.
 type outbound struct {
 	to       subjects.ActorID
@@ -90,8 +104,14 @@ type outbound struct {
 // send queues a message for another proc; nil says that it will have a fate. Nothing of it is kept.
 func (p *Proc) send(o *outbound) error {
 	t, err := p.target(o.to, o.port)
+	if errors.Is(err, errNeighbour) {
+		return p.sendBeside(o)
+	}
 	if err != nil {
 		return err
+	}
+	if p.id.Seat > 0 {
+		o.envelope.Sender = p.id.Actor(o.envelope.Sender).Within()
 	}
 	if err = p.links.Send(t.Target, &o.envelope, o.mark, p.links.At(o.until)); err == nil {
 		return nil
@@ -112,6 +132,7 @@ func (p *Proc) sendAgain(o *outbound, t *target, err error) error {
 		return p.sendError(o.to.Proc, o.to.String(), o.port, err)
 	}
 	p.targets.forget(t)
+	o.envelope.Sender = p.self.Within(o.envelope.Sender).Name
 	return p.send(o)
 }
 
@@ -124,6 +145,12 @@ func (p *Proc) respond(to subjects.PortID, e wire.Envelope) error {
 	if to.Actor.Proc == p.id {
 		p.route(to.Actor.Name, to.Port, p.id.Actor(e.Sender), e)
 		return nil
+	}
+	if p.process.has(to.Actor.Proc) {
+		return p.sendBeside(&outbound{to: to.Actor, port: to.Port, envelope: e})
+	}
+	if p.id.Seat > 0 {
+		e.Sender = p.id.Actor(e.Sender).Within()
 	}
 	err := p.links.Send(p.links.Unnamed(to), &e, link.Mark{Call: unheard{}}, 0)
 	if err == nil {
@@ -225,6 +252,9 @@ func (f told) told(to subjects.ProcID, why *Error) { f(to, why) }
 // Multicast publishes one packet to many processes, as the next message on the link to each (DEL-3). A
 // member whose link cannot take it now gets it by itself. failed says why nothing was sent to a member.
 func (p *Proc) Multicast(m *Multicast) (failed map[int]error, err error) {
+	if p.id.Seat > 0 {
+		m.Envelope.Sender = p.id.Actor(m.Envelope.Sender).Within()
+	}
 	k := &link.Cast{
 		Subject: m.Subject, Envelope: &m.Envelope, Until: p.links.At(m.Until),
 		Mark: link.Mark{Type: m.Type},

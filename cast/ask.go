@@ -96,8 +96,11 @@ func (a *asking) listen(from string) string {
 	}, func(err error) { a.over <- err })
 	told := make([]atomic.Bool, len(a.fates))
 	a.lose = func(id subjects.ProcID, err error) {
-		if view, in := a.placement.view(a.region, id); in && !told[view].Swap(true) {
-			a.losses <- lost{view, err} // has room for one of each rank
+		gone := a.tree.of(id)
+		for view := gone.First; view < gone.end(); view++ {
+			if !told[view].Swap(true) {
+				a.losses <- lost{view, err} // has room for one of each rank
+			}
 		}
 	}
 	cancel := a.p.OnUnreachable(a.lose)
@@ -151,7 +154,7 @@ func (a *asking) members() (all []member, here int) {
 			continue
 		}
 		last = process
-		if id := t.Placement.Proc(process); id == a.p.ID() {
+		if id := t.Placement.Proc(process); id == a.p.First().ID() {
 			here = view
 		} else {
 			all = append(all, member{view, base, id})

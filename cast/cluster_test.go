@@ -161,11 +161,17 @@ type cluster struct {
 
 func newCluster(t *testing.T, extent shape.Extent, perHost int) *cluster {
 	t.Helper()
+	return newCrowd(t, extent, perHost, 1)
+}
+
+// newCrowd is a cluster in which several ranks share a process.
+func newCrowd(t *testing.T, extent shape.Extent, perHost, perProcess int) *cluster {
+	t.Helper()
 	c := &cluster{server: bustest.Server(t), log: zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.ErrorLevel)}
 	c.book = &book{done: make(chan struct{}), more: make(chan struct{}, 1)}
 	mesh, err := subjects.NewMeshID("mesh")
 	require.NoError(t, err)
-	c.place, c.region = cast.Placement{Mesh: mesh, Extent: extent, PerHost: perHost}, extent.Region()
+	c.place, c.region = cast.Placement{Mesh: mesh, Extent: extent, PerHost: perHost, PerProcess: perProcess}, extent.Region()
 	c.client = c.start(t, subjects.ProcID{Mesh: newMesh(t, "client")}, nil)
 	c.book.members = c.members
 	c.via = c.client
@@ -196,8 +202,13 @@ func (c *cluster) start(t *testing.T, id subjects.ProcID, m *cast.Member) *actor
 		refuse.By((*member).refuse), wait.By((*member).wait), relay.By((*member).relay))
 	registry, err := actor.NewRegistry(def)
 	require.NoError(t, err)
-	b := bustest.Open(t, c.server, func(o *bus.Options) { o.Log = c.log })
-	p, err := actor.NewProc(t.Context(), actor.Options{ID: id, Bus: b, Registry: registry, Log: c.log})
+	o := actor.Options{ID: id, Registry: registry, Log: c.log}
+	if id.Seat > 0 {
+		o.First = c.procs[id.Rank-id.Seat]
+	} else {
+		o.Bus = bustest.Open(t, c.server, func(o *bus.Options) { o.Log = c.log })
+	}
+	p, err := actor.NewProc(t.Context(), o)
 	require.NoError(t, err)
 	r, err := cast.Start(p, m)
 	require.NoError(t, err)
@@ -213,7 +224,7 @@ func (c *cluster) start(t *testing.T, id subjects.ProcID, m *cast.Member) *actor
 // die is the word of a host that a rank's proc has ended.
 func (c *cluster) die(rank int) {
 	c.client.Emit(actor.Event{
-		Kind: actor.KindProc, Status: string(actor.Failed), Mesh: c.place.Mesh.String(), Rank: rank,
+		Kind: actor.KindProc, Status: string(actor.Failed), Mesh: c.place.Mesh.String(), Rank: rank, Seat: rank % c.place.PerProcess,
 		Reason: "killed by signal 9", At: time.Now(),
 	})
 }

@@ -102,10 +102,10 @@ func (f *fold) take(c contribution) {
 	}
 }
 
-// lost fails the rank of a proc that is gone.
+// lost fails the ranks of a proc that is gone.
 func (f *fold) lost(id subjects.ProcID, why []byte) {
-	if view, in := f.job.tree.place.view(f.job.tree.region, id); in {
-		f.st.fail(failure{ranks{{view, 1}}, why})
+	if gone := f.job.tree.of(id); gone.Count > 0 {
+		f.st.fail(failure{ranks{gone}, why})
 	}
 }
 
@@ -324,7 +324,13 @@ func (fs *folds) reducing(j job) (reducing, error) {
 	if j.mode == modeCollect {
 		return collecting, nil
 	}
-	answers, err := fs.p.AnswersOf(j.actor, j.endpoint)
+	var answers actor.Answers
+	var err error
+	for _, p := range fs.p.Neighbours() { // of which one, perhaps, runs the actor
+		if answers, err = p.AnswersOf(j.actor, j.endpoint); err == nil {
+			break
+		}
+	}
 	if err != nil {
 		return reducing{}, err
 	}

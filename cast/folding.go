@@ -44,11 +44,11 @@ func (f *folding) has(rs ranks) bool {
 	return len(rs) > 0 && rs[0].First >= f.lo && rs[len(rs)-1].end() <= f.lo+len(f.fates)
 }
 
-// of yields the fates of ranks that it folds for.
+// of yields the fates of those ranks that it folds for.
 func (f *folding) of(rs ranks) iter.Seq2[int, *fate] {
 	return func(yield func(int, *fate) bool) {
 		for _, s := range rs {
-			for rank := s.First; rank < s.end(); rank++ {
+			for rank := max(s.First, f.lo); rank < min(s.end(), f.lo+len(f.fates)); rank++ {
 				if !yield(rank, &f.fates[rank-f.lo]) {
 					return
 				}
@@ -121,9 +121,6 @@ func (f *folding) fresh(rs ranks) bool {
 
 // fail gives up ranks that nothing was heard of.
 func (f *folding) fail(e failure) {
-	if !f.has(e.Ranks) {
-		return
-	}
 	var news ranks
 	for rank, at := range f.of(e.Ranks) {
 		if *at == waiting {

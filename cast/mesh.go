@@ -48,7 +48,7 @@ type Placement struct {
 
 // Proc is the proc at a base rank.
 func (p Placement) Proc(rank int) subjects.ProcID {
-	return subjects.ProcID{Mesh: p.Mesh, Rank: uint32(rank)}
+	return subjects.ProcID{Mesh: p.Mesh, Rank: uint32(rank), Seat: uint32(rank - p.process(rank))}
 }
 
 // view finds a proc in a region of its mesh; false when it is none of its ranks.

@@ -1,7 +1,11 @@
 package cast
 
 import (
+	"errors"
 	"fmt"
+	"iter"
+	"maps"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -28,44 +32,85 @@ type Member struct {
 	Rank      int
 }
 
-// Router takes casts off the bus for one proc, hands them to its actors, and folds the answers of
-// its host.
+// Router takes casts off the bus for the procs of one process, hands them to their actors, and folds the
+// answers of its host.
 type Router struct {
-	p      *actor.Proc
-	member Member
-	point  shape.Point
-	folds  *folds
+	p     *actor.Proc // the first of the process
+	place Placement
+	folds *folds
+	once  sync.Once
+
 	cancel func()
-	once   sync.Once
+
+	mu      sync.RWMutex // guards the fields below
+	members map[int]seated
+	heard   map[string]bool // tokens that are subscribed
 }
 
-// Start gives a proc a router. A proc that is no rank of a mesh (a client, a host's own) passes
-// nil: it can cast, and nobody casts to it.
+// seated is a proc of this process that is a rank of the mesh.
+type seated struct {
+	p     *actor.Proc
+	point shape.Point
+}
+
+// Start gives a proc a router: its own, or, when it is not the first of its process, that one's, which must
+// have been started. A proc that is no rank of a mesh (a client, a host's own) passes nil: it can cast, and
+// nobody casts to it.
 func Start(p *actor.Proc, m *Member) (*Router, error) {
-	r := &Router{p: p, cancel: func() {}}
+	r := &Router{p: p, cancel: func() {}, members: map[int]seated{}, heard: map[string]bool{}}
+	if p.First() != p {
+		first, ok := p.First().Value(routerKey{}).(*Router)
+		if !ok {
+			return nil, fmt.Errorf("start router of %s: the first proc of its process has none", p.ID())
+		}
+		r = first
+	}
 	p.SetValue(routerKey{}, r)
 	if m == nil {
 		return r, nil
 	}
-	point, err := m.Placement.Extent.Point(m.Rank)
-	if err != nil {
+	if err := r.join(p, m); err != nil {
+		if r.p == p {
+			r.Close()
+		}
 		return nil, fmt.Errorf("start router of %s: %w", p.ID(), err)
 	}
-	r.member, r.point = *m, point
-	p.OnCast(r.take)
-	r.folds = newFolds(p, m.Placement)
-	p.OpenRaw(routerActor, foldPort, r.folds.receive)
-	if err := p.Follow(m.Placement.Mesh); err != nil {
-		return nil, err
+	return r, nil
+}
+
+// join makes a proc of the process a member of the mesh.
+func (r *Router) join(p *actor.Proc, m *Member) error {
+	point, err := m.Placement.Extent.Point(m.Rank)
+	if err != nil {
+		return err
 	}
-	r.cancel = p.OnUnreachable(r.folds.unreachable)
+	if r.folds == nil {
+		if p != r.p {
+			return errors.New("the first proc of its process is no rank of the mesh")
+		}
+		r.place, r.folds = m.Placement, newFolds(p, m.Placement)
+		p.OnCast(r.take)
+		p.OpenRaw(routerActor, foldPort, r.folds.receive)
+		if err := p.Follow(m.Placement.Mesh); err != nil {
+			return err
+		}
+		r.cancel = p.OnUnreachable(r.folds.unreachable)
+	}
+	r.mu.Lock()
+	r.members[m.Rank] = seated{p, point}
+	var news []string
 	for _, where := range whereTokens(m.Placement.Extent, point) {
-		if err := p.Subscribe(p.Space().CastsOf(m.Placement.Mesh, where), r.receive); err != nil {
-			r.Close()
-			return nil, fmt.Errorf("start router of %s: %w", p.ID(), err)
+		if !r.heard[where] {
+			r.heard[where], news = true, append(news, where)
 		}
 	}
-	return r, nil
+	r.mu.Unlock()
+	for _, where := range news {
+		if err := r.p.Subscribe(r.p.Space().CastsOf(m.Placement.Mesh, where), r.receive); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Close gives up what is being folded and waits for it. The subscriptions end with the proc.
@@ -85,9 +130,11 @@ func (r *Router) receive(m bus.Msg) {
 		return // our own subscription brought it: the subject is ours
 	}
 	if !wire.IsPacket(m.Data) {
-		r.p.Foreign(s.Actor, s.Port, actor.ForeignMessage{
-			Msg: m, From: s.From, Point: r.point, Rank: strconv.Itoa(r.member.Rank),
-		})
+		for rank, to := range r.matching(s.Where) {
+			to.p.Foreign(s.Actor, s.Port, actor.ForeignMessage{
+				Msg: m, From: s.From, Point: to.point, Rank: strconv.Itoa(rank),
+			})
+		}
 		return
 	}
 	r.p.ReceiveCast(m, s, func(from subjects.ActorID, e *wire.Envelope) (uint64, func() error, error) {
@@ -95,21 +142,55 @@ func (r *Router) receive(m bus.Msg) {
 		if err := h.open(e.Ext); err != nil {
 			return link.Left, nil, err
 		}
-		view, meant := h.member(r.member.Rank)
-		if !meant {
+		first, _ := r.meant(&h)
+		if first < 0 {
 			return link.Left, nil, nil
 		}
-		prev, err := h.prev(view)
+		prev, err := h.prev(first)
 		return prev, func() error { return r.deliver(from, e, h) }, err // CAST-1, CAST-2
 	})
+}
+
+// matching yields the members that a token speaks of, in rank order.
+func (r *Router) matching(where string) iter.Seq2[int, seated] {
+	return func(yield func(int, seated) bool) {
+		r.mu.RLock()
+		all := maps.Clone(r.members)
+		r.mu.RUnlock()
+		for _, rank := range slices.Sorted(maps.Keys(all)) {
+			to := all[rank]
+			if slices.Contains(whereTokens(r.place.Extent, to.point), where) && !yield(rank, to) {
+				return
+			}
+		}
+	}
+}
+
+// meant are the ranks of a cast that may be in this process: those that are meant of them, from the first up
+// to an end; -1 when there are none.
+func (r *Router) meant(h *header) (first, end int) {
+	t := h.tree(r.place)
+	base := int(r.p.ID().Rank)
+	for rank := base; rank < base+max(r.place.PerProcess, 1); rank++ {
+		if view, in := h.Region.ViewRank(rank); in {
+			end = t.processEnd(view)
+			if first = t.skip.after(view); first < end {
+				return first, end
+			}
+			break
+		}
+	}
+	return -1, -1
 }
 
 // take takes a cast that came to this process alone, in its place among the other messages of its sender.
 func (r *Router) take(from subjects.ActorID, e *wire.Envelope) error {
 	var h header
 	err := h.open(e.Ext)
-	if _, meant := h.member(r.member.Rank); err == nil && !meant {
-		err = fmt.Errorf("rank %d is not in the region of the cast", r.member.Rank)
+	if err == nil {
+		if first, _ := r.meant(&h); first < 0 {
+			err = fmt.Errorf("rank %d is not in the region of the cast", r.p.ID().Rank)
+		}
 	}
 	if err != nil {
 		return &actor.Error{Code: actor.CodeBadMessage, Actor: e.Actor, Endpoint: e.Port, Text: err.Error()}
@@ -118,40 +199,86 @@ func (r *Router) take(from subjects.ActorID, e *wire.Envelope) error {
 	return r.deliver(from, &own, h)
 }
 
-// deliver hands a cast to this proc's actor, with its point in the region (CAST-3). An error is for who
-// waits for no answer.
+// deliver hands a cast to the actors of this process, each with its point in the region (CAST-3). An error
+// is for who waits for no answer.
 func (r *Router) deliver(from subjects.ActorID, e *wire.Envelope, h header) error {
-	view, _ := h.member(r.member.Rank)
-	point, err := h.Region.Extent().Point(view)
-	if err != nil {
-		point = r.point
-	}
-	d := actor.Delivery{Actor: e.Actor, Port: e.Port, From: from, Point: point, Raw: e.Body}
+	first, end := r.meant(&h)
+	extent := h.Region.Extent()
+	d := actor.Delivery{Actor: e.Actor, Port: e.Port, From: from, Raw: e.Body}
 	if e.TTL > 0 {
 		d.Deadline = time.Now().Add(e.TTL)
 	}
+	answers, err := r.answers(e, &h, first)
+	if err != nil {
+		return err
+	}
+	for view := first; view < end; view = h.Skip.after(view + 1) {
+		to, here := r.at(&h, view)
+		own := d
+		if point, err := extent.Point(view); err == nil {
+			own.Point = point
+		}
+		switch {
+		case answers != nil:
+			own.Answer = answers(to.p, view)
+			if here {
+				to.p.Deliver(own)
+			} else {
+				own.Answer(actor.Answer{Err: r.absent(&h, view)})
+			}
+		case !here:
+			err = r.absent(&h, view)
+		case end-first == 1:
+			err = to.p.Accept(own)
+		default: // each has a fate of its own
+			to.p.Deliver(own)
+		}
+	}
+	return err
+}
+
+// at is the member of a rank.
+func (r *Router) at(h *header, view int) (to seated, here bool) {
+	base, err := h.Region.BaseRank(view)
+	if err != nil {
+		return seated{p: r.p}, false
+	}
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	if to, here = r.members[base]; !here {
+		to.p = r.p
+	}
+	return to, here
+}
+
+// absent says that a rank of this process does not run.
+func (r *Router) absent(h *header, view int) error {
+	base, _ := h.Region.BaseRank(view)
+	id := r.place.Proc(base)
+	return &actor.Error{Code: actor.CodeNoProc, Actor: id.String(), Text: "process " + id.Process().String() + " has no proc " + id.String()}
+}
+
+// answers says where the answers of this process's ranks go: home, or into what it folds; nil: there are none.
+func (r *Router) answers(e *wire.Envelope, h *header, first int) (func(p *actor.Proc, view int) func(actor.Answer), error) {
 	if h.Mode == modePost {
-		return r.p.Accept(d)
+		return nil, nil
 	}
 	home, err := subjects.ParsePortID(h.Home)
 	if err != nil {
-		return &actor.Error{Code: actor.CodeBadMessage, Actor: e.Actor, Endpoint: e.Port, Text: "a cast without a home for its answers: " + err.Error()}
+		return nil, &actor.Error{Code: actor.CodeBadMessage, Actor: e.Actor, Endpoint: e.Port, Text: "a cast without a home for its answers: " + err.Error()}
 	}
-	d.Answer = r.answer(e, h, home, view)
-	r.p.Deliver(d)
-	return nil
-}
-
-// answer says where the answer of this rank goes: home, or into what its process folds.
-func (r *Router) answer(e *wire.Envelope, h header, home subjects.PortID, view int) func(actor.Answer) {
+	name := e.Actor
 	if h.Mode == modeEach {
-		name := e.Actor
-		return func(a actor.Answer) { r.p.AnswerWith(name, home, a, encode(rest{Rank: view})) }
+		return func(p *actor.Proc, view int) func(actor.Answer) {
+			return func(a actor.Answer) { p.AnswerWith(name, home, a, encode(rest{Rank: view})) }
+		}, nil
 	}
-	j := jobOf(h.tree(r.member.Placement), h.Mode, view)
-	j.home, j.cast, j.actor, j.endpoint, j.reducer, j.ttl = home, h.Home, e.Actor, e.Port, h.Reducer, e.TTL
+	j := jobOf(h.tree(r.place), h.Mode, first)
+	j.home, j.cast, j.actor, j.endpoint, j.reducer, j.ttl = home, h.Home, name, e.Port, h.Reducer, e.TTL
 	f := r.folds.expect(j)
-	return func(a actor.Answer) { r.folds.contribute(f, view, a) }
+	return func(_ *actor.Proc, view int) func(actor.Answer) {
+		return func(a actor.Answer) { r.folds.contribute(f, view, a) }
+	}, nil
 }
 
 // encode writes the ext of an answer; it has nothing in it that cannot be encoded.

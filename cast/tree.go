@@ -86,5 +86,24 @@ func (t tree) base(view int) int {
 	return base
 }
 
+// of are the ranks that are lost with a proc: with the first of a process, all that are in it.
+func (t tree) of(id subjects.ProcID) span {
+	if id.Mesh != t.place.Mesh || id.Gen != 0 {
+		return span{}
+	}
+	most := max(t.place.PerProcess, 1)
+	if id.Seat > 0 {
+		most = 1
+	}
+	for rank := int(id.Rank); rank < int(id.Rank)+most; rank++ {
+		if view, in := t.region.ViewRank(rank); in && id.Seat > 0 {
+			return span{view, 1}
+		} else if in {
+			return span{view, t.processEnd(view) - view}
+		}
+	}
+	return span{}
+}
+
 // folder is who folds at a rank: the process that it is in.
 func (t tree) folder(view int) subjects.ProcID { return t.place.Proc(t.place.process(t.base(view))) }

@@ -134,9 +134,7 @@ func (f *flight) ids() []subjects.ProcID {
 
 // loses fails the ranks of a process that is gone.
 func (f *flight) loses(p *process, id subjects.ProcID) {
-	for _, v := range f.procs[id].views {
-		p.lost(f.tree.place.Proc(f.tree.base(v)), nil)
-	}
+	p.lost(id, nil)
 }
 
 // dies ends a process, and lets the others hear of it, one by one.

@@ -2,6 +2,8 @@ package subjects
 
 import (
 	"cmp"
+	"math"
+	"strconv"
 	"strings"
 )
 
@@ -27,6 +29,34 @@ func ParseActorID(s string) (ActorID, error) {
 		return ActorID{}, err
 	}
 	return ActorID{Proc: proc, Name: s[at+1:]}, nil
+}
+
+// beside separates a seat from a name.
+const beside = '!'
+
+// Within names the actor within its OS process: by its name, with the seat of its
+// proc in front when that is not the first.
+func (a ActorID) Within() string {
+	if a.Proc.Seat == 0 {
+		return a.Name
+	}
+	return string(append(append(strconv.AppendUint(nil, uint64(a.Proc.Seat), 10), beside), a.Name...))
+}
+
+// Within finds an actor by its name within a process: the inverse of
+// [ActorID.Within]. It is invalid when the name says an impossible seat.
+func (p ProcessID) Within(name string) ActorID {
+	id := p.Proc()
+	at := strings.IndexByte(name, beside)
+	if at < 0 {
+		return id.Actor(name)
+	}
+	seat, ok := parseNumber(name[:at])
+	if !ok || seat == 0 || seat > math.MaxUint32-id.Rank {
+		return ActorID{}
+	}
+	id.Rank, id.Seat = id.Rank+seat, seat
+	return id.Actor(name[at+1:])
 }
 
 // Port names a port of this actor.

@@ -1,7 +1,5 @@
 package subjects
 
-import "strconv"
-
 // Builders come in pairs: the subject one publishes to, and the filter its
 // subscriber uses. The comment of each shows the literal it yields after the
 // Space. All keep SUB-3.
@@ -109,10 +107,10 @@ func (s Space) Heartbeats(kind string) string {
 // EventScope is what an event is about. The zero scope is the whole Space; a
 // rank or an actor needs a mesh.
 type EventScope struct {
-	Mesh      MeshID
-	Ranked    bool // Rank and Gen apply
-	Rank, Gen uint32
-	Actor     string
+	Mesh            MeshID
+	Ranked          bool // Rank, Gen and Seat apply
+	Rank, Gen, Seat uint32
+	Actor           string
 }
 
 // Scope is that of an event about the whole mesh.
@@ -120,7 +118,7 @@ func (m MeshID) Scope() EventScope { return EventScope{Mesh: m} }
 
 // Scope is that of an event about the proc.
 func (p ProcID) Scope() EventScope {
-	return EventScope{Mesh: p.Mesh, Ranked: true, Rank: p.Rank, Gen: p.Gen}
+	return EventScope{Mesh: p.Mesh, Ranked: true, Rank: p.Rank, Gen: p.Gen, Seat: p.Seat}
 }
 
 // Scope is that of an event about the actor.
@@ -136,7 +134,7 @@ func (a ActorID) Scope() EventScope {
 func (s Space) Event(kind string, scope EventScope, from string) string {
 	b := s.open(KindEvent).token(isLabel, kind).tokenOrNone(isUnique, scope.Mesh.s)
 	if scope.Ranked {
-		b = b.rank(scope.Rank, scope.Gen)
+		b = b.rank(scope.Rank, scope.Gen, scope.Seat)
 	} else {
 		b = b.tokenOrNone(isName, "")
 	}
@@ -235,11 +233,11 @@ func (b builder) tokenOrNone(is func(string) bool, t string) builder {
 	return b.token(is, t)
 }
 
-func (b builder) proc(p ProcID) builder { return b.token(isUnique, p.Mesh.s).rank(p.Rank, p.Gen) }
+func (b builder) proc(p ProcID) builder { return b.token(isUnique, p.Mesh.s).rank(p.Rank, p.Gen, p.Seat) }
 
-func (b builder) rank(rank, gen uint32) builder {
-	b.text = strconv.AppendUint(append(b.text, '.'), uint64(rank), 10)
-	b.text = strconv.AppendUint(append(b.text, '-'), uint64(gen), 10)
+func (b builder) rank(rank, gen, seat uint32) builder {
+	b.bad = b.bad || seat > rank
+	b.text = appendRank(append(b.text, '.'), rank, gen, seat, '-')
 	return b
 }
 

@@ -141,11 +141,12 @@ func (p *parser) event(out *Subject) {
 }
 
 func (p *parser) rank(out *Subject, token string) {
-	rank, gen, ok := parsePair(token, "-")
+	id, ok := parseRank(token, "-")
 	if !ok {
-		p.fail("rank", token, "rank-gen, two numbers, as 12-0")
+		p.fail("rank", token, "rank-gen or rank-gen-seat, numbers, as 12-0")
 	}
-	out.Proc, out.HasRank = ProcID{Mesh: out.Mesh, Rank: rank, Gen: gen}, true
+	id.Mesh = out.Mesh
+	out.Proc, out.HasRank = id, true
 }
 
 func (p *parser) mesh() MeshID             { return MeshID{p.token(isUnique, "mesh ID", wantUID)} }

@@ -8,29 +8,36 @@ import (
 
 // ProcID names one incarnation of one rank of a mesh: mesh/rank.gen. A respawned
 // rank is the next Gen: a new name, so late mail for the old life reaches nobody.
+// Procs that share an OS process are ranks in a row: the first, its lead, gives
+// the process its name, and the one Seat ranks after it is mesh/rank.gen.seat.
 type ProcID struct {
 	Mesh MeshID
 	Rank uint32
 	Gen  uint32
+	Seat uint32 // at most Rank
 }
 
-// ParseProcID reads mesh/rank.gen.
+// ParseProcID reads mesh/rank.gen or mesh/rank.gen.seat.
 func ParseProcID(s string) (ProcID, error) {
-	mesh, pair, found := strings.Cut(s, "/")
-	rank, gen, ok := parsePair(pair, ".")
+	mesh, rank, found := strings.Cut(s, "/")
+	p, ok := parseRank(rank, ".")
 	if !found || !ok || !isUnique(mesh) {
-		return ProcID{}, &Error{What: "proc ID", Input: s, Want: "mesh/rank.gen, as trainers-7kd93x0b5m2qa/12.0"}
+		return ProcID{}, &Error{What: "proc ID", Input: s, Want: "mesh/rank.gen or mesh/rank.gen.seat, as trainers-7kd93x0b5m2qa/12.0"}
 	}
-	return ProcID{Mesh: MeshID{mesh}, Rank: rank, Gen: gen}, nil
+	p.Mesh = MeshID{mesh}
+	return p, nil
 }
 
-// Process is the one-token form, for a proc that is its own OS process. It is
-// invalid if p is.
+// Lead is the first proc in the OS process of this one: itself, when it sits
+// there alone.
+func (p ProcID) Lead() ProcID { return ProcID{Mesh: p.Mesh, Rank: p.Rank - p.Seat, Gen: p.Gen} }
+
+// Process names the OS process that the proc is in. It is invalid if p is.
 func (p ProcID) Process() ProcessID {
 	if !p.IsValid() {
 		return ProcessID{}
 	}
-	return ProcessID{string(p.append(make([]byte, 0, len(p.Mesh.s)+2*maxNumber+2), '_', '-'))}
+	return ProcessID{string(p.Lead().append(make([]byte, 0, len(p.Mesh.s)+2*maxNumber+2), '_', '-'))}
 }
 
 // Actor names an actor of this proc.
@@ -41,15 +48,15 @@ func (p ProcID) String() string {
 	if !p.IsValid() {
 		return ""
 	}
-	return string(p.append(make([]byte, 0, len(p.Mesh.s)+2*maxNumber+2), '/', '.'))
+	return string(p.append(make([]byte, 0, len(p.Mesh.s)+3*maxNumber+3), '/', '.'))
 }
 
 // IsValid reports whether p names a proc.
-func (p ProcID) IsValid() bool { return p.Mesh.IsValid() }
+func (p ProcID) IsValid() bool { return p.Mesh.IsValid() && p.Seat <= p.Rank }
 
-// Compare orders by mesh, rank and generation.
+// Compare orders by mesh, rank, generation and seat.
 func (p ProcID) Compare(o ProcID) int {
-	return cmp.Or(p.Mesh.Compare(o.Mesh), cmp.Compare(p.Rank, o.Rank), cmp.Compare(p.Gen, o.Gen))
+	return cmp.Or(p.Mesh.Compare(o.Mesh), cmp.Compare(p.Rank, o.Rank), cmp.Compare(p.Gen, o.Gen), cmp.Compare(p.Seat, o.Seat))
 }
 
 // AppendText appends the text of a valid ID.
@@ -61,15 +68,22 @@ func (p ProcID) MarshalText() ([]byte, error) { return p.AppendText(nil) }
 // UnmarshalText is ParseProcID.
 func (p *ProcID) UnmarshalText(text []byte) error { return unmarshal(p, text, ParseProcID) }
 
-// append writes mesh<afterMesh>rank<afterRank>gen.
-func (p ProcID) append(b []byte, afterMesh, afterRank byte) []byte {
-	b = append(append(b, p.Mesh.s...), afterMesh)
-	b = append(strconv.AppendUint(b, uint64(p.Rank), 10), afterRank)
-	return strconv.AppendUint(b, uint64(p.Gen), 10)
+// append writes mesh<afterMesh>rank<sep>gen, and <sep>seat behind it when there is one.
+func (p ProcID) append(b []byte, afterMesh, sep byte) []byte {
+	return appendRank(append(append(b, p.Mesh.s...), afterMesh), p.Rank, p.Gen, p.Seat, sep)
 }
 
-// ProcessID is the one-token name of a proc that is its own OS process, clients
-// and hosts included: mesh_rank-gen.
+func appendRank(b []byte, rank, gen, seat uint32, sep byte) []byte {
+	b = append(strconv.AppendUint(b, uint64(rank), 10), sep)
+	b = strconv.AppendUint(b, uint64(gen), 10)
+	if seat > 0 {
+		b = strconv.AppendUint(append(b, sep), uint64(seat), 10)
+	}
+	return b
+}
+
+// ProcessID is the one-token name of an OS process, clients and hosts included,
+// by its first proc: mesh_rank-gen.
 type ProcessID struct{ s string }
 
 // ParseProcessID reads mesh_rank-gen.
@@ -87,11 +101,13 @@ func parseProcess(s string) (ProcID, bool) {
 	if at < 0 || !isUnique(s[:at]) {
 		return ProcID{}, false
 	}
-	rank, gen, ok := parsePair(s[at+1:], "-")
-	return ProcID{Mesh: MeshID{s[:at]}, Rank: rank, Gen: gen}, ok
+	p, ok := parseRank(s[at+1:], "-")
+	p.Mesh = MeshID{s[:at]}
+	return p, ok && p.Seat == 0
 }
 
-// Proc is the proc this process is: the inverse of [ProcID.Process].
+// Proc is the first proc of the process: the inverse of [ProcID.Process] for a
+// proc without a seat.
 func (p ProcessID) Proc() ProcID {
 	id, _ := parseProcess(p.s) // only valid text gets into p; the zero p gives the zero ProcID
 	return id

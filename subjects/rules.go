@@ -175,10 +175,18 @@ func parseNumber(s string) (uint32, bool) {
 	return uint32(n), n <= math.MaxUint32
 }
 
-// parsePair reads rank<sep>gen.
-func parsePair(s, sep string) (rank, gen uint32, ok bool) {
+// parseRank reads rank<sep>gen, or rank<sep>gen<sep>seat.
+func parseRank(s, sep string) (p ProcID, ok bool) {
 	left, right, found := strings.Cut(s, sep)
+	right, seat, seated := strings.Cut(right, sep)
 	rank, okRank := parseNumber(left)
 	gen, okGen := parseNumber(right)
-	return rank, gen, found && okRank && okGen
+	p = ProcID{Rank: rank, Gen: gen}
+	ok = found && okRank && okGen
+	if seated {
+		n, okSeat := parseNumber(seat)
+		p.Seat = n
+		ok = ok && okSeat && n > 0 && n <= rank
+	}
+	return p, ok
 }

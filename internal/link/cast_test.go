@@ -102,7 +102,7 @@ func TestLINK7_aCastThatCannotBeWrittenTakesNoNumber(t *testing.T) {
 	b := newBench(t, Config{})
 	broken := errors.New("no header")
 	_, err := b.core.Cast(b.now, &Cast{
-		Members: []*Target{b.to}, Envelope: &wire.Envelope{Kind: wire.Cast},
+		Subject: "k", Members: []*Target{b.to}, Envelope: &wire.Envelope{Kind: wire.Cast},
 		Head: func([]uint64) ([]byte, error) { return nil, broken },
 	})
 	require.ErrorIs(t, err, broken)

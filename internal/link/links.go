@@ -177,7 +177,7 @@ func (l *Links) Target(to subjects.PortID) *Target {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return &Target{
-		Peer: l.core.Peer(to.Actor.Proc.Process()), Actor: to.Actor.Name, Port: to.Port,
+		Peer: l.core.Peer(to.Actor.Proc.Process()), Actor: to.Actor.Within(), Port: to.Port,
 		Subject: l.o.Space.Port(to, l.self),
 	}
 }
@@ -186,7 +186,7 @@ func (l *Links) Target(to subjects.PortID) *Target {
 func (l *Links) Unnamed(to subjects.PortID) *Target {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return &Target{Peer: l.core.Peer(to.Actor.Proc.Process()), Actor: to.Actor.Name, Port: to.Port}
+	return &Target{Peer: l.core.Peer(to.Actor.Proc.Process()), Actor: to.Actor.Within(), Port: to.Port}
 }
 
 // Send queues a message; nil says that it will have a fate. See Core.Send.

@@ -180,7 +180,7 @@ func (c *Core) resend(now Instant, p *Peer, it *item) {
 		head.Kind = wire.Repair
 		pub.Data = wire.AppendRepair(wire.AppendHead(nil, head), f.subject, f.whole)
 	} else {
-		pub.Subject = f.at()
+		// To the process: at the port itself nobody may listen, and its process knows why.
 		pub.Data = append(wire.AppendHead(make([]byte, 0, len(f.buf)), head), f.buf[headroom:]...) // f.buf may be in hand
 	}
 	c.emit(pub, it.prev)

@@ -238,7 +238,7 @@ func (l *Links) letter(in *Inbound, k *letters, skip bool) (why []byte, gave boo
 		in.Same = false
 	}
 	if k.subject.Kind != subjects.KindFrame {
-		e.Actor, e.Port = k.subject.Actor, k.subject.Port
+		e.Actor, e.Port = k.subject.Proc.Actor(k.subject.Actor).Within(), k.subject.Port
 	}
 	if e.TTL > 0 {
 		e.TTL = max(e.TTL-k.age, time.Millisecond)
@@ -260,7 +260,7 @@ func (l *Links) chunk(p *Peer, e *wire.Envelope) (whole []byte, err error) {
 
 // tooLarge is why a message that came in parts is refused.
 func (l *Links) tooLarge(actor, port string, err error) []byte {
-	at := l.o.Self.Proc().Actor(actor).String()
+	at := l.o.Self.Within(actor).String()
 	why, merr := wire.Marshal(wire.Error{Code: TooLargeCode, Text: err.Error(), Actor: at, Endpoint: port}.Bounded())
 	if merr != nil { // a number and bounded texts: cannot be
 		panic(fmt.Sprintf("link: encode an error: %v", merr))
