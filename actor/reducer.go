@@ -14,8 +14,9 @@ type Fold func(acc, next any) (any, error)
 // are folded in rank order, so it need not be commutative. It leaves its arguments as they are: after
 // a failure they are folded again.
 type Reducer[R any] struct {
-	name string
-	fold func(acc, next R) (R, error)
+	name  string
+	known bool // by every process: it needs no declaration
+	fold  func(acc, next R) (R, error)
 }
 
 // NewReducer names a way to fold. Processes that fold know it by this name: declare it on the
@@ -24,12 +25,22 @@ func NewReducer[R any](name string, fold func(acc, next R) (R, error)) Reducer[R
 	return Reducer[R]{name: name, fold: fold}
 }
 
+// KnownReducer is for packages that extend the runtime (cast): a reducer that every process knows without
+// a declaration. Its name need not be a label, so that it cannot be mistaken for one that an endpoint
+// declares.
+func KnownReducer[R any](name string, fold func(acc, next R) (R, error)) Reducer[R] {
+	return Reducer[R]{name: name, known: true, fold: fold}
+}
+
+// Known reports whether every process knows the reducer without a declaration.
+func (r Reducer[R]) Known() bool { return r.known }
+
 // Name is the name the reducer travels by.
 func (r Reducer[R]) Name() string { return r.name }
 
 // Err reports a bad name or a missing function.
 func (r Reducer[R]) Err() error {
-	if err := subjects.CheckLabel("reducer", r.name); err != nil {
+	if err := subjects.CheckLabel("reducer", r.name); err != nil && !r.known {
 		return err
 	}
 	if r.fold == nil {

@@ -70,7 +70,7 @@ func send(ctx context.Context, t Target, q question) (*asking, error) {
 		answers: make(chan actor.Incoming, 2*n+1), losses: make(chan lost, n), over: make(chan error, 1),
 		tree: tree{place: t.Placement, region: t.Region},
 	}
-	h := header{Region: t.Region, Mode: q.mode, Reducer: q.reducer}
+	h := header{Region: t.Region, Mode: q.mode, Reducer: q.reducer, Within: t.within}
 	if q.mode != modePost {
 		h.Home = a.listen(from)
 	}

@@ -189,6 +189,10 @@ func TestCAST4_aDeadRankFailsAtOnceAndLaterCastsDoNotAskIt(t *testing.T) {
 	require.ErrorContains(t, err, "asked 8 · answered 7 · failed 1 [host=1,gpu=1]")
 	require.ErrorContains(t, err, "killed by signal 9")
 
+	require.Eventually(t, func() bool { // that word may have come with the others' answers
+		_, known := c.client.Down(c.place.Proc(5))
+		return known
+	}, 10*time.Second, time.Millisecond)
 	err = cast.Post(t.Context(), c.members, note, 1)
 	require.ErrorIs(t, err, actor.ErrProcDead)
 	require.ErrorContains(t, err, "failed 1 [host=1,gpu=1]")

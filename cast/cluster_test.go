@@ -31,6 +31,10 @@ var (
 	wait       = actor.NewEndpoint[*member, int, int]("wait")                // on that rank for the rest of the test
 	relay      = actor.NewEndpoint[*member, string, string]("relay", concat) // casts name to its own mesh and answers the fold
 
+	list = actor.NewEndpoint[*member, actor.None, []int]("list") // its rank, twice
+	tags = actor.NewEndpoint[*member, actor.None, map[string]int]("tags", cast.Merge[map[string]int](last))
+
+	last    = actor.NewReducer("last", func(_, b int) (int, error) { return b, nil })
 	concat  = actor.NewReducer("concat", func(a, b string) (string, error) { return a + " " + b, nil })
 	bad     = actor.NewReducer("bad", func(int, int) (int, error) { panic("cannot fold") })
 	unknown = actor.NewReducer("unknown", func(a, b int) (int, error) { return a + b, nil })
@@ -49,6 +53,14 @@ func (m *member) note(ctx *actor.Context, n int) (actor.None, error) {
 
 func (m *member) who(*actor.Context, actor.None) (int, error)  { return m.rank, nil }
 func (m *member) odd(*actor.Context, actor.None) (bool, error) { return m.rank%2 == 1, nil }
+
+func (m *member) list(*actor.Context, actor.None) ([]int, error) {
+	return []int{m.rank, m.rank}, nil
+}
+
+func (m *member) tags(*actor.Context, actor.None) (map[string]int, error) {
+	return map[string]int{"all": 1, []string{"even", "odd"}[m.rank%2]: 1}, nil
+}
 
 func (m *member) name(_ *actor.Context, s string) (string, error) {
 	return fmt.Sprintf("%s%d", s, m.rank), nil
@@ -199,7 +211,8 @@ func (c *cluster) start(t *testing.T, id subjects.ProcID, m *cast.Member) *actor
 	t.Helper()
 	def := memberType.Made(func(ctx *actor.Context, rank int) (*member, error) { return &member{rank, c.book}, nil },
 		note.By((*member).note), who.By((*member).who), name.By((*member).name), odd.By((*member).odd),
-		refuse.By((*member).refuse), wait.By((*member).wait), relay.By((*member).relay))
+		refuse.By((*member).refuse), wait.By((*member).wait), relay.By((*member).relay),
+		list.By((*member).list), tags.By((*member).tags))
 	registry, err := actor.NewRegistry(def)
 	require.NoError(t, err)
 	o := actor.Options{ID: id, Registry: registry, Log: c.log}

@@ -3,6 +3,7 @@ package cast
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/castnet-io/castnet/actor"
@@ -16,25 +17,29 @@ type Failure struct {
 	Err   error
 }
 
-// Coverage says of every rank that was asked what became of it.
+// Coverage says of every rank that was asked what became of it, and which were to be and were not.
 type Coverage struct {
-	Asked    int
+	Asked    int // Answered, Failed and Missing
 	Answered int
 	Failed   []Failure // in rank order
 	Missing  []Failure // in rank order: silent until the deadline, or answers that were lost on the way
+	NotAsked []Failure // in rank order: the cast was stopped before, see Throttled; none of them has the message
 
 	base   shape.Extent // of the whole mesh: what regions are named in
 	region shape.Region
 }
 
-// Whole reports whether every rank answered with a value.
-func (c Coverage) Whole() bool { return c.Answered == c.Asked }
+// Whole reports whether every rank was asked and answered with a value.
+func (c Coverage) Whole() bool { return c.Answered == c.Asked && len(c.NotAsked) == 0 }
 
 // FailedRegion names the failed ranks in the syntax regions are asked in; "" when there are none.
 func (c Coverage) FailedRegion() string { return c.describe(c.Failed) }
 
 // MissingRegion names the missing ranks likewise.
 func (c Coverage) MissingRegion() string { return c.describe(c.Missing) }
+
+// NotAskedRegion names the ranks that were not asked likewise.
+func (c Coverage) NotAskedRegion() string { return c.describe(c.NotAsked) }
 
 func (c Coverage) describe(fs []Failure) string {
 	var ranks []int
@@ -59,6 +64,9 @@ func (c Coverage) String() string {
 	if len(c.Missing) > 0 {
 		s += " [" + c.MissingRegion() + "]"
 	}
+	if len(c.NotAsked) > 0 {
+		s += fmt.Sprintf(" · not asked %d [%s]", len(c.NotAsked), c.NotAskedRegion())
+	}
 	return s
 }
 
@@ -74,13 +82,16 @@ type CoverageError struct {
 func (e *CoverageError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "cast %s to %s on %s: %s", e.Endpoint, e.Actor, e.Mesh, e.Coverage)
-	all := append(append([]Failure(nil), e.Coverage.Failed...), e.Coverage.Missing...)
+	all := slices.Concat(e.Coverage.Failed, e.Coverage.Missing)
 	for i, f := range all {
 		if i == maxReasons {
 			fmt.Fprintf(&b, "; and %d more", len(all)-maxReasons)
 			break
 		}
 		fmt.Fprintf(&b, "; rank %d (%s): %s", f.Rank, f.Point, reason(f.Err))
+	}
+	if n := e.Coverage.NotAsked; len(n) > 0 {
+		fmt.Fprintf(&b, "; not asked: %s", n[0].Err) // one reason for all
 	}
 	return b.String()
 }
@@ -96,7 +107,7 @@ func reason(err error) string {
 // Unwrap lets errors.Is find the reasons of single ranks.
 func (e *CoverageError) Unwrap() []error {
 	var errs []error
-	for _, f := range append(append([]Failure(nil), e.Coverage.Failed...), e.Coverage.Missing...) {
+	for _, f := range slices.Concat(e.Coverage.Failed, e.Coverage.Missing, e.Coverage.NotAsked) {
 		errs = append(errs, f.Err)
 	}
 	return errs

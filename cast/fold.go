@@ -1,7 +1,6 @@
 package cast
 
 import (
-	"fmt"
 	"sync"
 	"time"
 
@@ -334,13 +333,7 @@ func (fs *folds) reducing(j job) (reducing, error) {
 	if err != nil {
 		return reducing{}, err
 	}
-	fold, ok := answers.Fold(j.reducer)
-	if !ok {
-		if fold, ok = builtins[j.reducer]; !ok {
-			return reducing{}, fmt.Errorf("endpoint %s declares no reducer %q", j.endpoint, j.reducer)
-		}
-	}
-	return reducing{lift: answers.Open, open: answers.Open, fold: fold}, nil
+	return reducerOf(j.reducer, answers)
 }
 
 // close gives up everything that is open and waits for what is being folded.

@@ -27,6 +27,8 @@ type header struct {
 	Home    string       `cbor:"5,keyasint,omitempty"` // the port the answers go to
 	Reducer string       `cbor:"6,keyasint,omitempty"`
 	Arity   int          `cbor:"7,keyasint,omitempty"` // of the tree that the answers fold in; 0: 16
+	// Within is the region that the user meant, when this cast reaches a part of it; nil: Region.
+	Within *shape.Region `cbor:"8,keyasint,omitempty"`
 }
 
 // run is one value for Count ranks in a row.
@@ -93,6 +95,22 @@ func (h *header) open(ext []byte) error {
 		return fmt.Errorf("cast header: a tree of arity %d: want at least 2", h.Arity)
 	}
 	return nil
+}
+
+// point is a rank's point in the region that the user meant (CAST-3).
+func (h *header) point(view int) shape.Point {
+	in := h.Region
+	if h.Within != nil {
+		in = *h.Within
+		if base, err := h.Region.BaseRank(view); err == nil {
+			view, _ = in.ViewRank(base)
+		}
+	}
+	p, err := in.Extent().Point(view)
+	if err != nil {
+		return shape.Point{}
+	}
+	return p
 }
 
 // member finds a base rank in a cast; false when it is outside the region, or not meant.

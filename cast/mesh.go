@@ -22,6 +22,9 @@ type Target struct {
 	Placement Placement
 	Actor     string // the name that the actors of the mesh share
 	Region    shape.Region
+
+	// within, when it has ranks, is the region that the user meant, of which this cast reaches a part.
+	within *shape.Region
 }
 
 // check refuses a region that is empty or leaves the mesh.

@@ -1,9 +1,9 @@
 package cast
 
 import (
-	"cmp"
 	"fmt"
 	"reflect"
+	"slices"
 
 	"github.com/castnet-io/castnet/actor"
 )
@@ -11,56 +11,156 @@ import (
 // The built-in reducers need no declaration: every proc knows them by name, for every answer type
 // they make sense of.
 const (
-	nameSum = "sum"
-	nameMin = "min"
-	nameMax = "max"
-	nameAll = "all"
-	nameAny = "any"
+	nameSum    = "sum"
+	nameMin    = "min"
+	nameMax    = "max"
+	nameAll    = "all"
+	nameAny    = "any"
+	nameConcat = "concat()"
 )
 
 // builtins fold values whose type is known only at run time. It is never written to.
 var builtins = map[string]actor.Fold{
-	nameSum: func(a, b any) (any, error) { return numeric(nameSum, a, b, add) },
-	nameMin: func(a, b any) (any, error) { return numeric(nameMin, a, b, pick(-1)) },
-	nameMax: func(a, b any) (any, error) { return numeric(nameMax, a, b, pick(1)) },
-	nameAll: func(a, b any) (any, error) { return logical(nameAll, a, b, func(x, y bool) bool { return x && y }) },
-	nameAny: func(a, b any) (any, error) { return logical(nameAny, a, b, func(x, y bool) bool { return x || y }) },
+	nameSum:    func(a, b any) (any, error) { return numeric(nameSum, a, b, add) },
+	nameMin:    func(a, b any) (any, error) { return numeric(nameMin, a, b, lesser) },
+	nameMax:    func(a, b any) (any, error) { return numeric(nameMax, a, b, greater) },
+	nameAll:    func(a, b any) (any, error) { return logical(nameAll, a, b, func(x, y bool) bool { return x && y }) },
+	nameAny:    func(a, b any) (any, error) { return logical(nameAny, a, b, func(x, y bool) bool { return x || y }) },
+	nameConcat: concat,
 }
 
 // Sum adds numbers. Integers wrap around as Go's do.
 func Sum[T actor.Number]() actor.Reducer[T] {
-	return actor.NewReducer(nameSum, func(a, b T) (T, error) { return a + b, nil })
+	return actor.KnownReducer(nameSum, func(a, b T) (T, error) { return a + b, nil })
 }
 
 // Min keeps the smallest number.
 func Min[T actor.Number]() actor.Reducer[T] {
-	return actor.NewReducer(nameMin, func(a, b T) (T, error) { return min(a, b), nil })
+	return actor.KnownReducer(nameMin, func(a, b T) (T, error) { return min(a, b), nil })
 }
 
 // Max keeps the largest number.
 func Max[T actor.Number]() actor.Reducer[T] {
-	return actor.NewReducer(nameMax, func(a, b T) (T, error) { return max(a, b), nil })
+	return actor.KnownReducer(nameMax, func(a, b T) (T, error) { return max(a, b), nil })
 }
 
 // All is true when every rank says true.
 func All[T ~bool]() actor.Reducer[T] {
-	return actor.NewReducer(nameAll, func(a, b T) (T, error) { return a && b, nil })
+	return actor.KnownReducer(nameAll, func(a, b T) (T, error) { return a && b, nil })
 }
 
 // Any is true when at least one rank says true.
 func Any[T ~bool]() actor.Reducer[T] {
-	return actor.NewReducer(nameAny, func(a, b T) (T, error) { return a || b, nil })
+	return actor.KnownReducer(nameAny, func(a, b T) (T, error) { return a || b, nil })
+}
+
+// Concat puts slices one behind the other, in rank order.
+func Concat[S ~[]E, E any]() actor.Reducer[S] {
+	return actor.KnownReducer(nameConcat, func(a, b S) (S, error) { return slices.Concat(a, b), nil })
+}
+
+// Merge makes one map of all, and folds the values of keys that are in several, in rank order:
+//
+//	cast.Merge[map[string]int](cast.Sum[int]())
+//
+// With a reducer of the user's own the endpoint must declare the Merge: its name is "merge-" and
+// that of the reducer.
+func Merge[M ~map[K]V, K comparable, V any](values actor.Reducer[V]) actor.Reducer[M] {
+	fold := func(a, b M) (M, error) {
+		out := make(M, max(len(a), len(b)))
+		for k, v := range a {
+			out[k] = v
+		}
+		for k, v := range b {
+			if old, both := out[k]; both {
+				var err error
+				if v, err = values.Fold(old, v); err != nil {
+					return nil, err
+				}
+			}
+			out[k] = v
+		}
+		return out, nil
+	}
+	switch {
+	case values.Err() != nil:
+		return actor.NewReducer[M]("merge-"+values.Name(), nil) // refused by name, or for its missing function
+	case values.Known():
+		return actor.KnownReducer(wordMerge+"("+values.Name()+")", fold)
+	}
+	return actor.NewReducer("merge-"+values.Name(), fold)
+}
+
+// concat is Concat of values whose type is known only at run time.
+func concat(a, b any) (any, error) {
+	x, y := reflect.ValueOf(a), reflect.ValueOf(b)
+	if err := alike(nameConcat, x, y); err != nil {
+		return nil, err
+	}
+	if x.Kind() != reflect.Slice {
+		return nil, misfit(nameConcat, "slices", x.Type())
+	}
+	out := reflect.MakeSlice(x.Type(), 0, x.Len()+y.Len())
+	return reflect.AppendSlice(reflect.AppendSlice(out, x), y).Interface(), nil
+}
+
+// merge is Merge of values whose type is known only at run time.
+func merge(name string, values actor.Fold) actor.Fold {
+	return func(a, b any) (any, error) {
+		x, y := reflect.ValueOf(a), reflect.ValueOf(b)
+		if err := alike(name, x, y); err != nil {
+			return nil, err
+		}
+		if x.Kind() != reflect.Map {
+			return nil, misfit(name, "maps", x.Type())
+		}
+		out := reflect.MakeMapWithSize(x.Type(), max(x.Len(), y.Len()))
+		for k, v := range x.Seq2() {
+			out.SetMapIndex(k, v)
+		}
+		for k, v := range y.Seq2() {
+			if old := out.MapIndex(k); old.IsValid() {
+				folded, err := values(old.Interface(), v.Interface())
+				if err != nil {
+					return nil, fmt.Errorf("reducer %s: %w", name, err)
+				}
+				v = reflect.ValueOf(folded)
+			}
+			out.SetMapIndex(k, v)
+		}
+		return out.Interface(), nil
+	}
+}
+
+// alike refuses values of different types, and those that have none.
+func alike(name string, x, y reflect.Value) error {
+	if x.IsValid() && y.IsValid() && x.Type() == y.Type() {
+		return nil
+	}
+	return fmt.Errorf("reducer %s: answers of different types, %s and %s", name, typeName(x), typeName(y))
+}
+
+func typeName(v reflect.Value) string {
+	if !v.IsValid() {
+		return "nil"
+	}
+	return v.Type().String()
+}
+
+// misfit says what a reducer folds instead.
+func misfit(name, folds string, got reflect.Type) error {
+	return fmt.Errorf("reducer %s folds %s, got %s", name, folds, got)
 }
 
 // numeric folds two values of one numeric type.
 func numeric(name string, a, b any, fold func(dst, x, y reflect.Value) bool) (any, error) {
 	x, y := reflect.ValueOf(a), reflect.ValueOf(b)
-	if !x.IsValid() || !y.IsValid() || x.Type() != y.Type() {
-		return nil, fmt.Errorf("reducer %s: answers of different types, %T and %T", name, a, b)
+	if err := alike(name, x, y); err != nil {
+		return nil, err
 	}
 	dst := reflect.New(x.Type()).Elem()
 	if !fold(dst, x, y) {
-		return nil, fmt.Errorf("reducer %s folds numbers, got %T", name, a)
+		return nil, misfit(name, "numbers", x.Type())
 	}
 	return dst.Interface(), nil
 }
@@ -79,27 +179,34 @@ func add(dst, x, y reflect.Value) bool {
 	return true
 }
 
-// pick keeps the value that compares to the other as sign says.
-func pick(sign int) func(dst, x, y reflect.Value) bool {
-	return func(dst, x, y reflect.Value) bool {
-		var c int
-		switch {
-		case x.CanInt():
-			c = cmp.Compare(x.Int(), y.Int())
-		case x.CanUint():
-			c = cmp.Compare(x.Uint(), y.Uint())
-		case x.CanFloat():
-			c = cmp.Compare(x.Float(), y.Float())
-		default:
-			return false
-		}
-		if c == sign {
-			dst.Set(x)
-		} else {
-			dst.Set(y)
-		}
-		return true
+// lesser is Min of values whose type is known only at run time.
+func lesser(dst, x, y reflect.Value) bool {
+	switch {
+	case x.CanInt():
+		dst.SetInt(min(x.Int(), y.Int()))
+	case x.CanUint():
+		dst.SetUint(min(x.Uint(), y.Uint()))
+	case x.CanFloat():
+		dst.SetFloat(min(x.Float(), y.Float()))
+	default:
+		return false
 	}
+	return true
+}
+
+// greater is Max of values whose type is known only at run time.
+func greater(dst, x, y reflect.Value) bool {
+	switch {
+	case x.CanInt():
+		dst.SetInt(max(x.Int(), y.Int()))
+	case x.CanUint():
+		dst.SetUint(max(x.Uint(), y.Uint()))
+	case x.CanFloat():
+		dst.SetFloat(max(x.Float(), y.Float()))
+	default:
+		return false
+	}
+	return true
 }
 
 func logical(name string, a, b any, fold func(x, y bool) bool) (any, error) {

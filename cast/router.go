@@ -203,7 +203,6 @@ func (r *Router) take(from subjects.ActorID, e *wire.Envelope) error {
 // is for who waits for no answer.
 func (r *Router) deliver(from subjects.ActorID, e *wire.Envelope, h header) error {
 	first, end := r.meant(&h)
-	extent := h.Region.Extent()
 	d := actor.Delivery{Actor: e.Actor, Port: e.Port, From: from, Raw: e.Body}
 	if e.TTL > 0 {
 		d.Deadline = time.Now().Add(e.TTL)
@@ -215,9 +214,7 @@ func (r *Router) deliver(from subjects.ActorID, e *wire.Envelope, h header) erro
 	for view := first; view < end; view = h.Skip.after(view + 1) {
 		to, here := r.at(&h, view)
 		own := d
-		if point, err := extent.Point(view); err == nil {
-			own.Point = point
-		}
+		own.Point = h.point(view)
 		switch {
 		case answers != nil:
 			own.Answer = answers(to.p, view)

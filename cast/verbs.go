@@ -2,9 +2,11 @@ package cast
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"math/rand/v2"
+	"reflect"
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/mesh/shape"
@@ -19,6 +21,9 @@ type Reply[R any] struct {
 // Post casts m and waits for no answer. nil says that the bus has it for every rank that is not
 // known to be gone; a *CoverageError names those that are.
 func Post[A, M, R any](ctx context.Context, to Mesh[A], ep actor.Endpoint[A, M, R], m M) error {
+	if _, ok := throttleOf(to); ok {
+		return invalid(ep.Name(), errors.New("Post waits for no answers, so it cannot be throttled: use Gather"))
+	}
 	a, err := begin(ctx, to, ep, question{message: m, mode: modePost})
 	if err != nil {
 		return err
@@ -38,6 +43,10 @@ func Post[A, M, R any](ctx context.Context, to Mesh[A], ep actor.Endpoint[A, M, 
 // cast is sent when the loop starts; leaving the loop lets go of the rest.
 func Stream[A, M, R any](ctx context.Context, to Mesh[A], ep actor.Endpoint[A, M, R], m M) iter.Seq2[shape.Point, Reply[R]] {
 	return func(yield func(shape.Point, Reply[R]) bool) {
+		if t, ok := throttleOf(to); ok {
+			streamThrottled(ctx, t, to, ep, m, yield)
+			return
+		}
 		ctx, cancel := withDeadline(ctx)
 		defer cancel()
 		a, err := begin(ctx, to, ep, question{message: m, mode: modeEach})
@@ -70,6 +79,9 @@ func replyOf[R any](a *asking, rank int) (r Reply[R]) {
 // Gather casts m and returns every rank's answer by its rank in the region. When some have none,
 // the error is a *CoverageError and their places hold zero values.
 func Gather[A, M, R any](ctx context.Context, to Mesh[A], ep actor.Endpoint[A, M, R], m M) (shape.ValueMesh[R], error) {
+	if t, ok := throttleOf(to); ok {
+		return gatherThrottled(ctx, t, to, ep, m)
+	}
 	ctx, cancel := withDeadline(ctx)
 	defer cancel()
 	a, err := begin(ctx, to, ep, question{message: m, mode: modeCollect})
@@ -121,9 +133,11 @@ func Reduce[A, M, R any](ctx context.Context, to Mesh[A], ep actor.Endpoint[A, M
 	if err := by.Err(); err != nil {
 		return acc, err
 	}
-	if _, builtin := builtins[by.Name()]; !builtin && !ep.Declares(by.Name()) {
-		return acc, &actor.Error{Code: actor.CodeInvalid, Endpoint: ep.Name(), Text: fmt.Sprintf(
-			"the endpoint does not declare the reducer %q, so procs cannot fold with it: name it in NewEndpoint", by.Name())}
+	if err := reducible(ep, by); err != nil {
+		return acc, err
+	}
+	if t, ok := throttleOf(to); ok {
+		return reduceThrottled(ctx, t, to, ep, m, by)
 	}
 	ctx, cancel := withDeadline(ctx)
 	defer cancel()
@@ -156,6 +170,55 @@ func foldAll[R any](by actor.Reducer[R], parts []part) (R, error) {
 	return acc, nil
 }
 
+// reducible refuses what procs cannot fold with: a reducer they do not know, or one that does not fold
+// such answers.
+func reducible[A, M, R any](ep actor.Endpoint[A, M, R], by actor.Reducer[R]) error {
+	if ep.Declares(by.Name()) {
+		return nil
+	}
+	p, known := plainOf(by.Name(), openAs[R], 0)
+	if !known {
+		return &actor.Error{Code: actor.CodeInvalid, Endpoint: ep.Name(), Text: fmt.Sprintf(
+			"the endpoint does not declare the reducer %q, so procs cannot fold with it: name it in NewEndpoint", by.Name())}
+	}
+	return invalid(ep.Name(), p.takes(reflect.TypeFor[R]()))
+}
+
+// invalid is what is wrong with the call itself; nil when nothing is.
+func invalid(endpoint string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &actor.Error{Code: actor.CodeInvalid, Endpoint: endpoint, Text: err.Error()}
+}
+
+// Aggregate casts m and returns what the aggregator makes of the answers, which may be of another type than
+// these, such as a list of the three largest. They are folded as those of Reduce are. When some ranks have no
+// answer, the value is that of the others and the error is a *CoverageError.
+func Aggregate[A, M, R, Acc any](ctx context.Context, to Mesh[A], ep actor.Endpoint[A, M, R], m M, by Aggregator[R, Acc]) (Acc, error) {
+	var zero Acc
+	if err := invalid(ep.Name(), by.Err()); err != nil {
+		return zero, err
+	}
+	if t, ok := throttleOf(to); ok {
+		return aggregateThrottled(ctx, t, to, ep, m, by)
+	}
+	ctx, cancel := withDeadline(ctx)
+	defer cancel()
+	a, err := begin(ctx, to, ep, question{message: m, mode: modeFold, reducer: by.Name()})
+	if err != nil {
+		return zero, err
+	}
+	defer a.close()
+	for a.next(ctx) {
+	}
+	out, err := by.open(a.parts)
+	if err != nil {
+		return zero, fmt.Errorf("fold the answers of %s: %w", ep.Name(), err)
+	}
+	return out, a.err()
+}
+
 // Choose asks one rank, picked at random among those that are not known to be gone.
 func Choose[A, M, R any](ctx context.Context, to Mesh[A], ep actor.Endpoint[A, M, R], m M) (R, error) {
 	var zero R
@@ -166,25 +229,29 @@ func Choose[A, M, R any](ctx context.Context, to Mesh[A], ep actor.Endpoint[A, M
 	if err := t.check(); err != nil {
 		return zero, err
 	}
-	return ep.Call(ctx, to.Ref(choice(ctx, t)).Via(t.Via), m)
+	n, rank := t.Region.NumRanks(), func(i int) int { return i }
+	if throttle, ok := throttleOf(to); ok {
+		kept := throttle.sample(t.Region)
+		n, rank = len(kept), func(i int) int { return kept[i] }
+	}
+	return ep.Call(ctx, to.Ref(choice(ctx, t, n, rank)).Via(t.Via), m)
 }
 
-// choice picks a rank of the region: the first live one from a random place on.
-func choice(ctx context.Context, t Target) int {
-	n := t.Region.NumRanks()
+// choice picks one of n ranks of the region: the first live one from a random place on.
+func choice(ctx context.Context, t Target, n int, rank func(i int) int) int {
 	start := rand.IntN(n)
 	p, _ := actor.Sender(ctx, t.Via)
 	for i := range n {
-		rank := (start + i) % n
-		base, err := t.Region.BaseRank(rank)
+		picked := rank((start + i) % n)
+		base, err := t.Region.BaseRank(picked)
 		if err != nil || p == nil {
 			break
 		}
 		if _, dead := p.Down(t.Placement.Proc(base)); !dead {
-			return rank
+			return picked
 		}
 	}
-	return start
+	return rank(start)
 }
 
 // begin checks what can be checked here and sends.

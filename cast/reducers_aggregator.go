@@ -1,0 +1,162 @@
+package cast
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"github.com/castnet-io/castnet/actor"
+)
+
+// Aggregator folds answers of type R into an Acc. All are built in: every proc knows them, with what they
+// are given.
+type Aggregator[R, Acc any] struct {
+	name   string
+	result func(acc any) (Acc, error) // acc is nil when there was no answer
+}
+
+// Name is what the aggregator travels as, such as top(3).
+func (g Aggregator[R, Acc]) Name() string { return g.name }
+
+// Err reports what an aggregator was given in vain, and answers of a type it does not fold.
+func (g Aggregator[R, Acc]) Err() error {
+	if g.result == nil {
+		return errors.New("want an aggregator made by this package, got the zero Aggregator")
+	}
+	b, err := g.builtin()
+	if err != nil {
+		return err
+	}
+	return b.takes(reflect.TypeFor[R]())
+}
+
+// builtin is what the procs on the way make of the name.
+func (g Aggregator[R, Acc]) builtin() (builtin, error) { return builtinOf(g.name, openAs[R]) }
+
+// open folds what came home, in order.
+func (g Aggregator[R, Acc]) open(parts []part) (Acc, error) {
+	b, err := g.builtin()
+	if err != nil {
+		return *new(Acc), err
+	}
+	acc, err := b.all(func(yield func(actor.Answer, bool) bool) {
+		for _, p := range parts {
+			if !yield(p.value, false) {
+				return
+			}
+		}
+	})
+	if err != nil {
+		return *new(Acc), err
+	}
+	return g.result(acc)
+}
+
+// of folds answers that were not folded on the way.
+func (g Aggregator[R, Acc]) of(answers []R) (Acc, error) {
+	b, err := g.builtin()
+	if err != nil {
+		return *new(Acc), err
+	}
+	if len(answers) == 0 {
+		return g.result(nil)
+	}
+	values := make([]any, len(answers))
+	for i, answer := range answers {
+		if values[i], err = b.lift(actor.Answer{Value: answer}); err != nil {
+			return *new(Acc), err
+		}
+	}
+	acc, err := foldHalves(values, b.fold)
+	if err != nil {
+		return *new(Acc), err
+	}
+	return g.result(acc)
+}
+
+// Count is how many ranks answered.
+func Count[R any]() Aggregator[R, int] {
+	return Aggregator[R, int]{name: wordCount + "()", result: func(acc any) (int, error) {
+		n, _ := acc.(int)
+		return n, nil
+	}}
+}
+
+// Collect is every answer, in rank order, without places for ranks that have none; Gather has these.
+func Collect[R any]() Aggregator[R, []R] {
+	return Aggregator[R, []R]{name: wordCollect + "()", result: items[R]}
+}
+
+// TopK is the k largest answers, the largest first; of equal ones those of lower ranks. Texts are compared
+// byte by byte; a NaN is smaller than every number.
+func TopK[R cmp.Ordered](k int) Aggregator[R, []R] { return best[R](wordTop, k) }
+
+// BottomK is the k smallest answers, the smallest first; of equal ones those of lower ranks. They are
+// compared as TopK does.
+func BottomK[R cmp.Ordered](k int) Aggregator[R, []R] { return best[R](wordBottom, k) }
+
+func best[R cmp.Ordered](word string, k int) Aggregator[R, []R] {
+	return Aggregator[R, []R]{name: fmt.Sprintf("%s(%d)", word, k), result: items[R]}
+}
+
+// items reads a list.
+func items[R any](acc any) ([]R, error) {
+	list, _ := acc.([]item)
+	out := make([]R, len(list))
+	for i, item := range list {
+		var err error
+		if out[i], err = actor.Open[R](item.answer()); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// Histogram counts the answers between bounds, which must grow: the first count is of those below the first
+// bound, the next of those from there up to below the second, the last of those from the last bound on.
+// A NaN is below all.
+func Histogram[R actor.Number](bounds ...R) Aggregator[R, []int] {
+	g := Aggregator[R, []int]{result: func(acc any) ([]int, error) {
+		counts, ok := acc.([]int)
+		if !ok {
+			counts = make([]int, len(bounds)+1)
+		}
+		return counts, nil
+	}}
+	texts := make([]string, min(len(bounds), maxBounds+1)) // one too many is enough to be refused
+	for i := range texts {
+		texts[i] = number(reflect.ValueOf(bounds[i]))
+	}
+	g.name = wordHistogram + "(" + strings.Join(texts, ",") + ")"
+	return g
+}
+
+// number is a number as text that reads as the same number.
+func number(v reflect.Value) string {
+	switch {
+	case v.CanInt():
+		return strconv.FormatInt(v.Int(), 10)
+	case v.CanUint():
+		return strconv.FormatUint(v.Uint(), 10)
+	}
+	return strconv.FormatFloat(v.Float(), 'g', -1, 64)
+}
+
+// CountBy counts equal answers: how many ranks gave each.
+func CountBy[R comparable]() Aggregator[R, map[R]int] {
+	return Aggregator[R, map[R]int]{name: wordCountBy + "()", result: func(acc any) (map[R]int, error) {
+		counts, _ := acc.([]tallied)
+		out := make(map[R]int, len(counts))
+		for _, t := range counts {
+			answer, err := actor.Open[R](actor.Encoded(t.Answer))
+			if err != nil {
+				return nil, err
+			}
+			out[answer] += t.Count
+		}
+		return out, nil
+	}}
+}

@@ -1,0 +1,150 @@
+package cast
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/castnet-io/castnet/actor"
+)
+
+// maxBounds is how many bounds a histogram may have.
+const maxBounds = 1024
+
+// histogram counts numbers by the bounds they lie between. What it folds are []int, one longer than the
+// bounds. These are kept in each kind of number that can hold them all, and compared in that of the
+// answer, for a float64 does not hold every int64.
+type histogram struct {
+	name   string
+	read   opener
+	bins   int
+	ints   []int64
+	uints  []uint64
+	floats []float64
+}
+
+func histogramOf(text, args string, read opener) (builtin, error) {
+	texts := strings.Split(args, ",")
+	h := histogram{name: text, read: read, bins: len(texts) + 1}
+	if len(texts) > maxBounds {
+		return builtin{}, fmt.Errorf("reducer %.40s…: %d bounds, want %d at most", text, len(texts), maxBounds)
+	}
+	h.ints = bounds(texts, func(s string) (int64, error) { return strconv.ParseInt(s, 10, 64) })
+	h.uints = bounds(texts, func(s string) (uint64, error) { return strconv.ParseUint(s, 10, 64) })
+	h.floats = bounds(texts, func(s string) (float64, error) { return strconv.ParseFloat(s, 64) })
+	if h.ints == nil && h.uints == nil && h.floats == nil {
+		return builtin{}, fmt.Errorf("reducer %.200s: want one bound or more, each larger than the one before", text)
+	}
+	return builtin{reducing{h.lift, h.open, h.fold}, h.takes}, nil
+}
+
+// bounds reads bounds; nil when one is not of that kind, or not larger than the one before.
+func bounds[T cmp.Ordered](texts []string, read func(string) (T, error)) []T {
+	out := make([]T, len(texts))
+	for i, s := range texts {
+		var err error
+		if out[i], err = read(s); err != nil || out[i] != out[i] || i > 0 && out[i] <= out[i-1] {
+			return nil
+		}
+	}
+	return out
+}
+
+func (h histogram) takes(answer reflect.Type) error {
+	zero := reflect.Zero(answer)
+	if answer.Kind() == reflect.Interface || h.ints != nil && zero.CanInt() || h.uints != nil && zero.CanUint() || h.floats != nil && zero.CanFloat() {
+		return nil
+	}
+	return misfit(h.name, "numbers of the bounds' kind", answer)
+}
+
+func (h histogram) lift(a actor.Answer) (any, error) {
+	answer, err := h.read(a)
+	if err != nil {
+		return nil, err
+	}
+	v, bin := reflect.ValueOf(answer), 0
+	if !v.IsValid() {
+		return nil, fmt.Errorf("reducer %s folds numbers, got nil", h.name)
+	}
+	if err := h.takes(v.Type()); err != nil {
+		return nil, err
+	}
+	switch {
+	case v.CanInt():
+		bin = below(h.ints, v.Int())
+	case v.CanUint():
+		bin = below(h.uints, v.Uint())
+	default:
+		bin = below(h.floats, v.Float())
+	}
+	counts := make([]int, h.bins)
+	counts[bin] = 1
+	return counts, nil
+}
+
+// below is how many bounds v has reached.
+func below[T cmp.Ordered](bounds []T, v T) int {
+	at, reached := slices.BinarySearch(bounds, v)
+	if reached {
+		at++
+	}
+	return at
+}
+
+func (h histogram) fold(acc, next any) (any, error) {
+	out := slices.Clone(acc.([]int))
+	for i, n := range next.([]int) {
+		out[i] += n
+	}
+	return out, nil
+}
+
+func (h histogram) open(a actor.Answer) (any, error) {
+	counts, err := actor.Open[[]int](a)
+	if err == nil && (len(counts) != h.bins || slices.Min(counts) < 0) {
+		err = fmt.Errorf("reducer %s: want %d counts, got %v", h.name, h.bins, counts)
+	}
+	return counts, err
+}
+
+// tallied is an answer and how many there are of it.
+type tallied struct {
+	Answer []byte `cbor:"1,keyasint"`
+	Count  int    `cbor:"2,keyasint"`
+}
+
+// tallying counts equal answers. What it folds are []tallied, sorted. Answers are equal when their
+// encodings are (WIRE-2).
+var tallying = builtin{reducing{
+	lift: func(a actor.Answer) (any, error) {
+		raw, err := a.Raw()
+		return []tallied{{raw, 1}}, err
+	},
+	open: func(a actor.Answer) (any, error) {
+		counts, err := actor.Open[[]tallied](a)
+		slices.SortFunc(counts, func(a, b tallied) int { return bytes.Compare(a.Answer, b.Answer) })
+		return counts, err
+	},
+	fold: func(acc, next any) (any, error) { return together(acc.([]tallied), next.([]tallied)), nil },
+}, anything}
+
+// together adds up what is in both.
+func together(a, b []tallied) []tallied {
+	out := make([]tallied, 0, len(a)+len(b))
+	for len(a) > 0 && len(b) > 0 {
+		switch c := bytes.Compare(a[0].Answer, b[0].Answer); {
+		case c < 0:
+			out, a = append(out, a[0]), a[1:]
+		case c > 0:
+			out, b = append(out, b[0]), b[1:]
+		default:
+			out, a, b = append(out, tallied{a[0].Answer, a[0].Count + b[0].Count}), a[1:], b[1:]
+		}
+	}
+	return append(append(out, a...), b...)
+}

@@ -1,0 +1,332 @@
+package cast
+
+import (
+	"cmp"
+	"errors"
+	"math"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/internal/wire"
+)
+
+// bracket folds answers in any bracketing, and lets any value on the way travel.
+func bracket[R any](t *rapid.T, by reducing, answers []R) any {
+	var acc any
+	var err error
+	if len(answers) == 1 {
+		answer := actor.Answer{Value: answers[0]}
+		if rapid.Bool().Draw(t, "came over the bus") {
+			answer = actor.Encoded(bytesOf(t, answers[0]))
+		}
+		acc, err = by.lift(answer)
+	} else {
+		at := rapid.IntRange(1, len(answers)-1).Draw(t, "split")
+		a, b := bracket(t, by, answers[:at]), bracket(t, by, answers[at:])
+		before := slices.Concat(bytesOf(t, a), bytesOf(t, b))
+		acc, err = by.fold(a, b)
+		require.Equal(t, before, slices.Concat(bytesOf(t, a), bytesOf(t, b)), "arguments are left as they are")
+	}
+	require.NoError(t, err)
+	if rapid.Bool().Draw(t, "travels") {
+		acc, err = by.open(actor.Encoded(bytesOf(t, acc)))
+		require.NoError(t, err)
+	}
+	return acc
+}
+
+// anyAnswers draws what ranks answer.
+func anyAnswers[R any](t *rapid.T, of *rapid.Generator[R]) []R {
+	return rapid.SliceOfN(of, 1, 20).Draw(t, "answers")
+}
+
+// requireAggregate holds an aggregator against what it shall be.
+func requireAggregate[R, Acc any](t *rapid.T, by Aggregator[R, Acc], answers []R, want Acc) {
+	require.NoError(t, by.Err())
+	b, err := by.builtin()
+	require.NoError(t, err)
+	got, err := by.result(bracket(t, b.reducing, answers))
+	require.NoError(t, err)
+	require.Equal(t, want, got)
+	got, err = by.of(answers)
+	require.NoError(t, err)
+	require.Equal(t, want, got)
+}
+
+// requireReducer holds a reducer, as callers and as procs fold with it, against a fold from the left.
+func requireReducer[R any](t *rapid.T, by actor.Reducer[R], answers []R) {
+	require.NoError(t, by.Err())
+	want := answers[0]
+	for _, next := range answers[1:] {
+		var err error
+		want, err = by.Fold(want, next)
+		require.NoError(t, err)
+	}
+	procs, err := builtinOf(by.Name(), openAs[R])
+	require.NoError(t, err)
+	require.NoError(t, procs.takes(reflect.TypeFor[R]()))
+	callers := reducing{openAs[R], openAs[R], func(a, b any) (any, error) { return by.Fold(a.(R), b.(R)) }}
+	for _, reducer := range []reducing{procs.reducing, callers} {
+		require.Equal(t, bytesOf(t, want), bytesOf(t, bracket(t, reducer, answers)))
+	}
+}
+
+// bytesOf makes NaN equal to NaN, and no elements to none.
+func bytesOf(t *rapid.T, v any) []byte {
+	b, err := wire.Marshal(v)
+	require.NoError(t, err)
+	return b
+}
+
+var (
+	anyFloat = rapid.OneOf(rapid.Float64(), rapid.SampledFrom([]float64{0, math.Copysign(0, -1), math.NaN(), math.Inf(1), math.Inf(-1)}))
+	anyTags  = rapid.MapOfN(rapid.StringMatching("[a-c]"), rapid.Int64Range(-9, 9), 1, 3)
+	anyList  = rapid.SliceOfN(rapid.IntRange(0, 9), 1, 3)
+)
+
+type level int16
+
+func TestCAST5_reducersFoldInAnyBracketingAsFromTheLeft(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		ints, floats := anyAnswers(t, rapid.Int64()), anyAnswers(t, anyFloat)
+		requireReducer(t, Sum[int64](), ints)
+		requireReducer(t, Min[int64](), ints)
+		requireReducer(t, Max[int64](), ints)
+		requireReducer(t, Min[float64](), floats)
+		requireReducer(t, Max[float64](), floats)
+		requireReducer(t, Sum[level](), anyAnswers(t, rapid.Custom(func(t *rapid.T) level { return level(rapid.Int16().Draw(t, "level")) })))
+		requireReducer(t, Sum[uint8](), anyAnswers(t, rapid.Uint8()))
+		requireReducer(t, Max[uint64](), anyAnswers(t, rapid.Uint64()))
+		requireReducer(t, Min[uint64](), anyAnswers(t, rapid.Uint64()))
+		requireReducer(t, All[bool](), anyAnswers(t, rapid.Bool()))
+		requireReducer(t, Any[bool](), anyAnswers(t, rapid.Bool()))
+		requireReducer(t, Concat[[]int](), anyAnswers(t, anyList))
+		requireReducer(t, Merge[map[string]int64](Sum[int64]()), anyAnswers(t, anyTags))
+		requireReducer(t, Merge[map[string][]int](Concat[[]int]()), anyAnswers(t, rapid.MapOfN(rapid.StringMatching("[a-c]"), anyList, 1, 3)))
+		requireReducer(t, Merge[map[int]map[string]int64](Merge[map[string]int64](Max[int64]())), anyAnswers(t, rapid.MapOfN(rapid.IntRange(0, 2), anyTags, 1, 3)))
+	})
+}
+
+func TestCAST5_concatKeepsTheOrderOfRanks(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		lists := anyAnswers(t, anyList)
+		b, err := builtinOf(nameConcat, openAs[[]int])
+		require.NoError(t, err)
+		require.Equal(t, slices.Concat(lists...), bracket(t, b.reducing, lists))
+	})
+}
+
+func TestCAST5_aggregatorsFoldInAnyBracketingAsTheirDefinitionsSay(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		texts := anyAnswers(t, rapid.StringMatching("[a-c]{0,2}"))
+		requireAggregate(t, Count[string](), texts, len(texts))
+		requireAggregate(t, Collect[string](), texts, texts)
+		counts := map[string]int{}
+		for _, s := range texts {
+			counts[s]++
+		}
+		requireAggregate(t, CountBy[string](), texts, counts)
+
+		k := rapid.IntRange(1, 8).Draw(t, "k")
+		up := slices.Sorted(slices.Values(texts))
+		down := slices.Clone(texts)
+		slices.SortStableFunc(down, func(a, b string) int { return cmp.Compare(b, a) })
+		requireAggregate(t, BottomK[string](k), texts, up[:min(k, len(up))])
+		requireAggregate(t, TopK[string](k), texts, down[:min(k, len(down))])
+		levels := []level{3, -4, 9, 9}
+		requireAggregate(t, TopK[level](3), levels, []level{9, 9, 3})
+		requireAggregate(t, BottomK[uint64](2), []uint64{math.MaxUint64, 7, 8}, []uint64{7, 8})
+		requireAggregate(t, TopK[float64](1), []float64{math.NaN(), 1, -1}, []float64{1})
+	})
+}
+
+// dumbHistogram counts by looking at each bound.
+func dumbHistogram[R actor.Number](bounds, answers []R) []int {
+	out := make([]int, len(bounds)+1)
+	for _, a := range answers {
+		bin := 0
+		for _, b := range bounds {
+			if a >= b {
+				bin++
+			}
+		}
+		out[bin]++
+	}
+	return out
+}
+
+func requireHistogram[R actor.Number](t *rapid.T, of *rapid.Generator[R]) {
+	ok := of.Filter(func(r R) bool { return r == r })
+	bounds := slices.Sorted(slices.Values(rapid.SliceOfNDistinct(ok, 1, 5, func(r R) R { return r }).Draw(t, "bounds")))
+	answers := append(anyAnswers(t, of), bounds...)
+	requireAggregate(t, Histogram(bounds...), answers, dumbHistogram(bounds, answers))
+}
+
+func TestHistogram_countsBetweenBounds(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		requireHistogram(t, rapid.Int64()) // beyond what a float64 holds
+		requireHistogram(t, rapid.Uint64())
+		requireHistogram(t, rapid.Uint8())
+		requireHistogram(t, anyFloat)
+		requireHistogram(t, rapid.Float32())
+	})
+}
+
+func TestAggregators_haveAValueWhenNobodyAnswers(t *testing.T) {
+	n, err := Count[string]().result(nil)
+	require.NoError(t, err)
+	require.Zero(t, n)
+	bins, err := Histogram(1, 2).result(nil)
+	require.NoError(t, err)
+	require.Equal(t, []int{0, 0, 0}, bins)
+	items, err := TopK[int](2).result(nil)
+	require.NoError(t, err)
+	require.Empty(t, items)
+	counts, err := CountBy[int]().result(nil)
+	require.NoError(t, err)
+	require.Empty(t, counts)
+}
+
+func TestReducers_refuseWhatTheyAreGivenInVain(t *testing.T) {
+	latest := actor.NewReducer("latest", func(_, b int) (int, error) { return b, nil })
+	many := make([]int, maxBounds+1)
+	for i := range many {
+		many[i] = i
+	}
+	for want, err := range map[string]error{
+		"reducer top(0): want how many to keep":                       TopK[int](0).Err(),
+		"reducer bottom(-1): want how many to keep":                   BottomK[int](-1).Err(),
+		"reducer histogram(): want one bound or more":                 Histogram[int]().Err(),
+		"reducer histogram(2,1): want one bound or more, each larger": Histogram(2, 1).Err(),
+		"reducer histogram(1,1)":                                      Histogram(1.0, 1).Err(),
+		"reducer histogram(NaN)":                                      Histogram(math.NaN()).Err(),
+		"1025 bounds, want 1024 at most":                              Histogram(many...).Err(),
+		"want an aggregator made by this package, got the zero":       Aggregator[int, int]{}.Err(),
+		"want a function":                                             Merge[map[string]int](actor.NewReducer[int]("x", nil)).Err(),
+		`"merge-two words"`:                                           Merge[map[string]int](actor.NewReducer("two words", latest.Fold)).Err(),
+		"reducer merge-: want a function":                             Merge[map[string]int](actor.Reducer[int]{}).Err(),
+		`reducer "median()": no such built-in reducer`:                second(builtinOf("median()", nil)),
+		`reducer "top(3": no such built-in reducer`:                   second(builtinOf("top(3", nil)),
+		`reducer "top": no such built-in reducer`:                     second(builtinOf("top", nil)),
+		`reducer "merge(top(3))": no such built-in reducer`:           second(builtinOf("merge(top(3))", nil)),
+		"reducer count(3): it takes nothing in parentheses":           second(builtinOf("count(3)", nil)),
+		"reducer top(03): want how many":                              second(builtinOf("top(03)", nil)),
+		"reducer top(99999999999999999999): want how many":            second(builtinOf("top(99999999999999999999)", nil)),
+		"reducer histogram(1,x): want one bound or more":              second(builtinOf("histogram(1,x)", nil)),
+		"no such built-in reducer":                                    second(builtinOf(strings.Repeat("merge(", 99)+"sum"+strings.Repeat(")", 99), nil)),
+		"want at most 65536 bytes":                                    second(builtinOf(strings.Repeat("x", maxSpec+1), nil)),
+	} {
+		require.ErrorContains(t, err, want)
+		require.Less(t, len(err.Error()), 1000)
+	}
+	require.NoError(t, Merge[map[string]int](latest).Err())
+	require.Equal(t, "merge-latest", Merge[map[string]int](latest).Name())
+	require.False(t, Merge[map[string]int](latest).Known(), "an endpoint declares it")
+	require.Equal(t, "merge(merge(sum))", Merge[map[int]map[string]int](Merge[map[string]int](Sum[int]())).Name())
+}
+
+func second[T any](_ T, err error) error { return err }
+
+type pair struct{ A, B int }
+
+func TestReducers_refuseAnswersTheyDoNotFold(t *testing.T) {
+	for text, c := range map[string]struct {
+		answer any
+		want   string
+	}{
+		"sum":                {"a", "reducer sum folds numbers, got string"},
+		"all":                {1, "reducer all folds booleans, got int"},
+		"concat()":           {"a", "reducer concat() folds slices, got string"},
+		"merge(sum)":         {[]int{1}, "reducer merge(sum) folds maps, got []int"},
+		"merge(merge(sum))":  {map[string]int{"k": 1}, "reducer merge(sum) folds maps, got int"},
+		"top(1)":             {pair{}, "reducer top(1) folds numbers and text, got cast.pair"},
+		"bottom(1)":          {true, "reducer bottom(1) folds numbers and text, got bool"},
+		"histogram(0.5,1.5)": {1, "reducer histogram(0.5,1.5) folds numbers of the bounds' kind, got int"},
+		"histogram(-1,1)":    {uint(1), "reducer histogram(-1,1) folds numbers of the bounds' kind, got uint"},
+	} {
+		b, err := builtinOf(text, openAs[any])
+		require.NoError(t, err)
+		require.ErrorContains(t, b.takes(reflect.TypeOf(c.answer)), c.want)
+		require.NoError(t, b.takes(reflect.TypeFor[any]()), "nobody knows before there are answers")
+		require.ErrorContains(t, foldTwice(b, c.answer), c.want)
+	}
+	for _, text := range []string{"top(1)", "histogram(1)", "sum", "concat()"} {
+		b, err := builtinOf(text, openAs[any])
+		require.NoError(t, err)
+		require.ErrorContains(t, foldTwice(b, nil), "nil")
+	}
+}
+
+// foldTwice is what comes of two equal answers.
+func foldTwice(b builtin, answer any) error {
+	acc, err := b.lift(actor.Answer{Value: answer})
+	if err == nil {
+		_, err = b.fold(acc, acc)
+	}
+	return err
+}
+
+func TestReducers_refuseAnswersOfDifferentTypes(t *testing.T) {
+	for text, c := range map[string][2]any{
+		"sum": {1, "b"}, "max": {1, int8(1)}, "concat()": {[]int{1}, []string{"b"}}, "top(2)": {1, "b"},
+		"merge(sum)": {map[string]any{"k": 1}, map[string]any{"k": "b"}},
+	} {
+		by, err := builtinOf(text, openAs[any])
+		require.NoError(t, err)
+		a, err := by.lift(actor.Answer{Value: c[0]})
+		require.NoError(t, err)
+		b, err := by.lift(actor.Answer{Value: c[1]})
+		require.NoError(t, err)
+		_, err = by.fold(a, b)
+		require.ErrorContains(t, err, "answers of different types")
+		require.ErrorContains(t, err, "reducer "+text)
+	}
+}
+
+func TestMerge_anErrorOfItsValuesReducerIsItsOwn(t *testing.T) {
+	picky := actor.NewReducer("picky", func(a, b int) (int, error) {
+		if a == b {
+			return 0, errors.New("twice the same")
+		}
+		panic("differ")
+	})
+	merge := Merge[map[string]int](picky)
+	_, err := merge.Fold(map[string]int{"a": 1}, map[string]int{"a": 1})
+	require.ErrorContains(t, err, "twice the same")
+	_, err = merge.Fold(map[string]int{"a": 1}, map[string]int{"a": 2})
+	require.ErrorContains(t, err, "reducer picky panicked: differ")
+	got, err := merge.Fold(map[string]int{"a": 1}, map[string]int{"b": 2})
+	require.NoError(t, err)
+	require.Equal(t, map[string]int{"a": 1, "b": 2}, got)
+}
+
+// Whatever a peer packs, who opens it gets an error, or a value that folds.
+func FuzzBuiltinOpen(f *testing.F) {
+	for _, text := range []string{"count()", "collect()", "count-by()", "top(2)", "bottom(1)", "histogram(0,10)", "sum", "concat()", "merge(max)"} {
+		for _, packed := range []any{1, -1, []int64{2, 1}, []tallied{{[]byte{1}, 2}}, []tallied{{nil, 0}}, []int{1, 2, 3}, []int{-1, 2, 3}, nil, map[string]int64{"a": 1}} {
+			b, err := wire.Marshal(packed)
+			require.NoError(f, err)
+			f.Add(text, b)
+		}
+	}
+	f.Fuzz(func(t *testing.T, text string, data []byte) {
+		b, err := builtinOf(text, openAs[int64])
+		if err != nil || b.takes(reflect.TypeFor[int64]()) != nil {
+			return
+		}
+		acc, err := b.open(actor.Encoded(data))
+		if err != nil {
+			return
+		}
+		acc, err = b.fold(acc, acc)
+		require.NoError(t, err)
+		_, err = wire.Marshal(acc)
+		require.NoError(t, err)
+	})
+}

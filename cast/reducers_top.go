@@ -1,0 +1,97 @@
+package cast
+
+import (
+	"cmp"
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"github.com/castnet-io/castnet/actor"
+)
+
+// top keeps the k answers that come first, sorted; of equal ones those of lower ranks. What it folds are
+// []item that have been read.
+type top struct {
+	name string
+	read opener
+	k    int
+	sign int // 1: the smallest first, -1: the largest
+}
+
+func topOf(text, args string, read opener) (builtin, error) {
+	k, err := strconv.Atoi(args)
+	if err != nil || k < 1 || strconv.Itoa(k) != args {
+		return builtin{}, fmt.Errorf("reducer %.200s: want how many to keep, 1 or more", text)
+	}
+	t := top{text, read, k, 1}
+	if strings.HasPrefix(text, wordTop) {
+		t.sign = -1
+	}
+	return builtin{reducing{t.lift, t.open, t.fold}, t.takes}, nil
+}
+
+func (t top) takes(answer reflect.Type) error {
+	if kind := answer.Kind(); isNumber(answer) || kind == reflect.String || kind == reflect.Interface {
+		return nil
+	}
+	return misfit(t.name, "numbers and text", answer)
+}
+
+func (t top) lift(a actor.Answer) (any, error) {
+	v, err := t.read(a)
+	if err != nil {
+		return nil, err
+	}
+	if v == nil {
+		return nil, fmt.Errorf("reducer %s folds numbers and text, got nil", t.name)
+	}
+	return []item{{value: v}}, t.takes(reflect.TypeOf(v))
+}
+
+// open sorts anew: what a peer sends may be in any order.
+func (t top) open(a actor.Answer) (any, error) {
+	items, err := actor.Open[[]item](a)
+	if err != nil || len(items) == 0 {
+		return items, err
+	}
+	lifted := make([]any, len(items))
+	for i, item := range items {
+		if lifted[i], err = t.lift(item.answer()); err != nil {
+			return nil, err
+		}
+	}
+	return foldHalves(lifted, t.fold)
+}
+
+func (t top) fold(acc, next any) (any, error) {
+	a, b := acc.([]item), next.([]item)
+	if len(a) > 0 && len(b) > 0 {
+		if err := alike(t.name, reflect.ValueOf(a[0].value), reflect.ValueOf(b[0].value)); err != nil {
+			return nil, err
+		}
+	}
+	out := make([]item, 0, min(t.k, len(a)+len(b)))
+	for len(out) < cap(out) {
+		if len(b) == 0 || len(a) > 0 && t.sign*compare(a[0].value, b[0].value) <= 0 {
+			out, a = append(out, a[0]), a[1:]
+		} else {
+			out, b = append(out, b[0]), b[1:]
+		}
+	}
+	return out, nil
+}
+
+// compare orders two values of one type that top takes; a NaN comes before all numbers.
+func compare(a, b any) int {
+	x, y := reflect.ValueOf(a), reflect.ValueOf(b)
+	switch {
+	case x.CanInt():
+		return cmp.Compare(x.Int(), y.Int())
+	case x.CanUint():
+		return cmp.Compare(x.Uint(), y.Uint())
+	case x.CanFloat():
+		return cmp.Compare(x.Float(), y.Float())
+	}
+	return cmp.Compare(x.String(), y.String())
+}

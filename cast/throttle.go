@@ -1,0 +1,164 @@
+package cast
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/mesh/shape"
+)
+
+// Throttle says how a cast goes on by batches: each waits for the answers of the one before it. The zero
+// Throttle is one batch of all ranks.
+type Throttle struct {
+	Batch     int           // ranks in a batch at most; 0: any number
+	PerHost   int           // ranks of one host in a batch at most; 0: any number
+	Pause     time.Duration // between batches
+	Timeout   time.Duration // how long a batch may take; whoever is silent then is missing; 0: 30 s
+	Canary    bool          // the first batch is one rank, and nobody else is asked unless it answers with a value
+	StopAfter int           // no more batches once so many ranks failed or are missing; 0: all
+	Percent   float64       // of the ranks of the region, rounded up, that are asked; 0: all
+	Seed      uint64        // which these are: the same for the same seed, and some of those of a larger Percent
+}
+
+// Err reports what makes no sense.
+func (t Throttle) Err() error {
+	for _, bad := range []struct {
+		is   bool
+		text string
+	}{
+		{t.Batch < 0, fmt.Sprintf("a batch of %d: want 0 or more", t.Batch)},
+		{t.PerHost < 0, fmt.Sprintf("%d per host: want 0 or more", t.PerHost)},
+		{t.Pause < 0, fmt.Sprintf("a pause of %s: want 0 or more", t.Pause)},
+		{t.Timeout < 0, fmt.Sprintf("a timeout of %s: want 0 or more", t.Timeout)},
+		{t.StopAfter < 0, fmt.Sprintf("stop after %d: want 0 or more", t.StopAfter)},
+		{!(t.Percent >= 0 && t.Percent <= 100), fmt.Sprintf("%v per cent: want 0 to 100", t.Percent)},
+	} {
+		if bad.is {
+			return &actor.Error{Code: actor.CodeInvalid, Text: "throttle: " + bad.text}
+		}
+	}
+	return nil
+}
+
+// ThrottledMesh is a Mesh that is cast to by batches.
+type ThrottledMesh[A any] struct {
+	Mesh[A]
+	throttle Throttle
+}
+
+// Throttled makes the verbs that wait ask a mesh by batches:
+//
+//	slow := cast.Throttled(workers, cast.Throttle{Batch: 8, PerHost: 1, Canary: true, StopAfter: 3})
+//	all, err := cast.Gather(ctx, slow, restart, now)
+//
+// Ranks that were not asked because the cast was stopped, by the throttle or by the end of ctx, are NotAsked
+// in the coverage; those that Percent leaves out are not in it at all: Batches says who is asked. Gather has
+// zero values for both. Reduce and Aggregate fold at the caller. A deadline of ctx is one for all batches; without one only each batch has
+// its own. Post, which waits for nothing, is refused; Choose picks among those that Percent keeps.
+//
+// Each batch is cast to parts of the region, and what a handler sees is its point in such a part.
+func Throttled[A any](m Mesh[A], t Throttle) ThrottledMesh[A] { return ThrottledMesh[A]{m, t} }
+
+// Target is that of the mesh; its error may be the throttle's.
+func (m ThrottledMesh[A]) Target() (Target, error) {
+	if err := m.throttle.Err(); err != nil {
+		return Target{}, err
+	}
+	return m.Mesh.Target()
+}
+
+// Batches are the ranks of the region that are asked, batch by batch, when nothing stops the cast. It asks
+// nobody.
+func (m ThrottledMesh[A]) Batches() ([][]int, error) {
+	t, err := m.Target()
+	if err != nil {
+		return nil, err
+	}
+	if err := t.check(); err != nil {
+		return nil, err
+	}
+	return m.throttle.plan(t.Placement, t.Region), nil
+}
+
+func (m ThrottledMesh[A]) throttled() Throttle { return m.throttle }
+
+// throttleOf is the throttle of a mesh that has one.
+func throttleOf[A any](m Mesh[A]) (Throttle, bool) {
+	t, ok := m.(interface{ throttled() Throttle })
+	if !ok {
+		return Throttle{}, false
+	}
+	return t.throttled(), true
+}
+
+// plan says which ranks of a region are asked, batch by batch, ascending. A batch takes each rank in turn
+// that there is room for.
+func (t Throttle) plan(p Placement, r shape.Region) [][]int {
+	left := t.sample(r)
+	var out [][]int
+	if t.Canary {
+		out, left = append(out, left[:1]), left[1:]
+	}
+	for len(left) > 0 {
+		var batch, later []int
+		onHost := map[int]int{}
+		for i, rank := range left {
+			if t.Batch > 0 && len(batch) == t.Batch {
+				later = append(later, left[i:]...)
+				break
+			}
+			base, err := r.BaseRank(rank)
+			host := p.host(base)
+			if err == nil && t.PerHost > 0 && onHost[host] == t.PerHost {
+				later = append(later, rank)
+				continue
+			}
+			onHost[host]++
+			batch = append(batch, rank)
+		}
+		out, left = append(out, batch), later
+	}
+	return out
+}
+
+// sample is the ranks of a region that Percent keeps, ascending: those with the smallest lots. A rank's lot
+// comes from the seed and its place in the whole mesh.
+func (t Throttle) sample(r shape.Region) []int {
+	type lot struct {
+		rank int
+		drew uint64
+	}
+	lots := make([]lot, 0, r.NumRanks())
+	for rank, base := range r.Ranks() {
+		lots = append(lots, lot{rank, rand.NewPCG(t.Seed, uint64(base)).Uint64()})
+	}
+	if t.Percent > 0 {
+		slices.SortFunc(lots, func(a, b lot) int { return cmp.Or(cmp.Compare(a.drew, b.drew), cmp.Compare(a.rank, b.rank)) })
+		lots = lots[:int(math.Ceil(float64(len(lots))*t.Percent/100))]
+	}
+	out := make([]int, len(lots))
+	for i, l := range lots {
+		out[i] = l.rank
+	}
+	slices.Sort(out)
+	return out
+}
+
+// timeout is how long a batch may take.
+func (t Throttle) timeout() time.Duration { return cmp.Or(t.Timeout, actor.DefaultDeadline) }
+
+// enough says why no more ranks are to be asked after so many batches and failures; nil when they are.
+func (t Throttle) enough(batches, failures int, last error) error {
+	switch {
+	case t.Canary && batches == 1 && failures > 0:
+		return fmt.Errorf("the canary did not answer well: %w", last)
+	case t.StopAfter > 0 && failures >= t.StopAfter:
+		return fmt.Errorf("stopped after %d failures, the last: %w", failures, last)
+	}
+	return nil
+}

@@ -1,0 +1,269 @@
+package cast
+
+import (
+	"context"
+	"errors"
+	"math"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/mesh/shape"
+)
+
+// anyThrottle draws limits that a small mesh meets.
+func anyThrottle(t *rapid.T) Throttle {
+	return Throttle{
+		Batch: rapid.IntRange(0, 5).Draw(t, "batch"), PerHost: rapid.IntRange(0, 3).Draw(t, "per host"),
+		Canary: rapid.Bool().Draw(t, "canary"), Percent: rapid.SampledFrom([]float64{0, 0.1, 10, 33.3, 50, 100}).Draw(t, "percent"),
+		Seed: rapid.Uint64().Draw(t, "seed"),
+	}
+}
+
+// firstFit is the oracle of a plan: it puts each rank into the first batch that has room for it.
+func firstFit(th Throttle, host func(rank int) int, ranks []int) (batches [][]int) {
+	for i, rank := range ranks {
+		at := slices.IndexFunc(batches, func(batch []int) bool {
+			neighbours := 0
+			for _, other := range batch {
+				if host(other) == host(rank) {
+					neighbours++
+				}
+			}
+			return !(th.Canary && batch[0] == ranks[0]) && (th.Batch == 0 || len(batch) < th.Batch) && (th.PerHost == 0 || neighbours < th.PerHost)
+		})
+		if i == 0 || at < 0 {
+			batches = append(batches, []int{rank})
+		} else {
+			batches[at] = append(batches[at], rank)
+		}
+	}
+	return batches
+}
+
+func TestThrottle_aPlanAsksEachRankOnceWithinItsLimits(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		e := anyExtent(t)
+		r := anyRegion(t, e)
+		p := Placement{Extent: e, PerHost: rapid.IntRange(1, 6).Draw(t, "ranks of a host")}
+		th := anyThrottle(t)
+		got := th.plan(p, r)
+		host := func(rank int) int {
+			base, err := r.BaseRank(rank)
+			require.NoError(t, err)
+			return p.host(base)
+		}
+		require.Equal(t, firstFit(th, host, th.sample(r)), got)
+		if th.Canary {
+			require.Len(t, got[0], 1)
+		}
+	})
+}
+
+func TestThrottle_percentKeepsSomeOfALargerPercentOfTheSameSeed(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		e := anyExtent(t)
+		r := anyRegion(t, e)
+		seed := rapid.Uint64().Draw(t, "seed")
+		small, large := rapid.Float64Range(0.1, 100).Draw(t, "small"), 0.0
+		large = rapid.Float64Range(small, 100).Draw(t, "large")
+		few, more := Throttle{Percent: small, Seed: seed}.sample(r), Throttle{Percent: large, Seed: seed}.sample(r)
+		require.Len(t, few, int(math.Ceil(float64(r.NumRanks())*small/100)))
+		require.Equal(t, few, Throttle{Percent: small, Seed: seed}.sample(r), "reproducible")
+		require.True(t, slices.IsSorted(few))
+		for _, rank := range few {
+			require.Contains(t, more, rank)
+		}
+		require.Len(t, Throttle{Percent: 100}.sample(r), r.NumRanks())
+		require.Len(t, Throttle{}.sample(r), r.NumRanks())
+	})
+	r := shape.Of("gpu", 1000).Region()
+	require.Equal(t, []int{587, 806, 928}, Throttle{Percent: 0.3, Seed: 42}.sample(r), "the same in every version")
+	require.NotEqual(t, Throttle{Percent: 10, Seed: 1}.sample(r), Throttle{Percent: 10, Seed: 2}.sample(r))
+}
+
+func TestThrottle_partsAreTheRanksOfABatch(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		e := anyExtent(t)
+		target := Target{Placement: Placement{Extent: e, PerHost: 2}, Region: anyRegion(t, e)}
+		for _, batch := range anyThrottle(t).plan(target.Placement, target.Region) {
+			regions, err := parts(target, batch)
+			require.NoError(t, err)
+			got := viewed(target.Region, regions)
+			slices.Sort(got)
+			require.Equal(t, batch, got)
+		}
+	})
+	_, err := parts(eight(), []int{8})
+	require.Error(t, err)
+}
+
+func TestThrottle_refusesWhatMakesNoSense(t *testing.T) {
+	for want, th := range map[string]Throttle{
+		"a batch of -1: want 0 or more": {Batch: -1}, "-2 per host": {PerHost: -2}, "a pause of -1s": {Pause: -time.Second},
+		"a timeout of -1s": {Timeout: -time.Second}, "stop after -3": {StopAfter: -3},
+		"-1 per cent: want 0 to 100": {Percent: -1}, "100.5 per cent": {Percent: 100.5}, "NaN per cent": {Percent: math.NaN()},
+	} {
+		require.ErrorIs(t, th.Err(), actor.ErrInvalid)
+		require.ErrorContains(t, th.Err(), want)
+	}
+	require.NoError(t, Throttle{}.Err())
+}
+
+// script is ranks that answer as it says, without a bus.
+type script struct {
+	bad   []int           // fail
+	mute  []int           // say nothing
+	asked [][]int         // batch by batch
+	at    []time.Time     // when
+	block func(int) error // before a batch; its error is why nobody of it can be asked
+}
+
+func (s *script) ask(ctx context.Context, ranks []int, got func(settled) bool) ([]int, error) {
+	if s.block != nil {
+		if err := s.block(len(s.asked)); err != nil {
+			return ranks, err
+		}
+	}
+	s.asked, s.at = append(s.asked, ranks), append(s.at, time.Now())
+	for _, rank := range ranks {
+		said := settled{rank: rank, fate: answered, answer: actor.Answer{Value: rank}}
+		switch {
+		case slices.Contains(s.bad, rank):
+			said = settled{rank: rank, fate: failed, err: errors.New("not today")}
+		case slices.Contains(s.mute, rank):
+			<-ctx.Done()
+			said = settled{rank: rank, fate: missing, err: silence(ctx)}
+		}
+		if !got(said) {
+			return nil, errLeft
+		}
+	}
+	return nil, nil
+}
+
+// play rolls a throttled cast over the eight ranks of a script.
+func play(ctx context.Context, th Throttle, s *script) (*rolling[int], error) {
+	r := newRolling(th, eight(), everything[int])
+	r.ask = s.ask
+	return r, r.run(ctx, th.plan(r.target.Placement, r.target.Region))
+}
+
+func TestThrottle_pausesBetweenBatchesOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start, s := time.Now(), &script{}
+		r, err := play(t.Context(), Throttle{Batch: 3, Pause: time.Minute}, s)
+		require.NoError(t, err)
+		require.NoError(t, r.err())
+		require.Equal(t, [][]int{{0, 1, 2}, {3, 4, 5}, {6, 7}}, s.asked)
+		require.Equal(t, []time.Time{start, start.Add(time.Minute), start.Add(2 * time.Minute)}, s.at)
+		require.Equal(t, 2*time.Minute, time.Since(start), "none after the last")
+		require.Equal(t, []int{0, 1, 2, 3, 4, 5, 6, 7}, r.inOrder())
+	})
+}
+
+func TestThrottle_aBatchWaitsForItsTimeoutAndTheNextGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		r, err := play(t.Context(), Throttle{Batch: 4, Timeout: 7 * time.Second}, &script{mute: []int{2}})
+		require.NoError(t, err)
+		require.Equal(t, 7*time.Second, time.Since(start))
+		require.ErrorIs(t, r.err(), context.DeadlineExceeded)
+		require.ErrorContains(t, r.err(), "asked 8 · answered 7 · failed 0 · missing 1 [host=0,gpu=2]; rank 2")
+		start = time.Now()
+		_, err = play(t.Context(), Throttle{}, &script{mute: []int{2}})
+		require.NoError(t, err)
+		require.Equal(t, actor.DefaultDeadline, time.Since(start))
+	})
+}
+
+func TestThrottle_aCanaryThatDoesNotAnswerWellStopsTheCast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, s := range []*script{{bad: []int{0}}, {mute: []int{0}}} {
+			r, err := play(t.Context(), Throttle{Canary: true}, s)
+			require.NoError(t, err)
+			require.Equal(t, [][]int{{0}}, s.asked)
+			require.ErrorContains(t, r.err(), "asked 1 · answered 0 ·")
+			require.ErrorContains(t, r.err(), "· not asked 7 [")
+			require.ErrorContains(t, r.err(), "; not asked: the canary did not answer well: no")
+		}
+		s := &script{bad: []int{1}}
+		r, err := play(t.Context(), Throttle{Canary: true}, s)
+		require.NoError(t, err)
+		require.Len(t, s.asked, 2, "others may fail")
+		require.ErrorContains(t, r.err(), "answered 7 · failed 1")
+	})
+}
+
+func TestThrottle_stopsAfterSoManyFailures(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &script{bad: []int{1, 4}, mute: []int{2}}
+		r, err := play(t.Context(), Throttle{Batch: 2, StopAfter: 2}, s)
+		require.NoError(t, err)
+		require.Equal(t, [][]int{{0, 1}, {2, 3}}, s.asked)
+		var partial *CoverageError
+		require.ErrorAs(t, r.err(), &partial)
+		c := partial.Coverage
+		require.Equal(t, "asked 4 · answered 2 · failed 1 [host=0,gpu=1] · missing 1 [host=0,gpu=2] · not asked 4 [host=1,gpu=*]", c.String())
+		require.Equal(t, "host=1,gpu=*", c.NotAskedRegion())
+		require.ErrorContains(t, partial, "not asked: stopped after 2 failures, the last: no answer within the deadline")
+		require.False(t, c.Whole())
+		require.Equal(t, []int{0, 3}, r.inOrder())
+
+		last, err := play(t.Context(), Throttle{Batch: 4, StopAfter: 1}, &script{bad: []int{7}})
+		require.NoError(t, err)
+		require.Empty(t, last.notAsked, "who fails last stops nobody")
+	})
+}
+
+func TestThrottle_theEndOfTheContextEndsItAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, th := range []Throttle{{Batch: 4, Pause: time.Hour}, {Batch: 4}} {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			start, s := time.Now(), &script{}
+			if th.Pause == 0 {
+				s.mute = []int{1}
+			}
+			r, err := play(ctx, th, s)
+			cancel()
+			require.NoError(t, err)
+			require.Equal(t, time.Second, time.Since(start))
+			require.ErrorIs(t, r.err(), context.DeadlineExceeded)
+			require.ErrorContains(t, r.err(), "not asked 4 [host=1,gpu=*]")
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, cancel)
+		r, err := play(ctx, Throttle{Batch: 7, Pause: time.Hour}, &script{})
+		require.NoError(t, err)
+		require.ErrorIs(t, r.err(), context.Canceled)
+		require.ErrorContains(t, r.err(), "not asked: the cast ended before: context canceled")
+	})
+}
+
+func TestThrottle_whatIsWrongWithTheCastStopsIt(t *testing.T) {
+	broken := errors.New("no bus")
+	_, err := play(t.Context(), Throttle{Batch: 2}, &script{block: func(int) error { return broken }})
+	require.ErrorIs(t, err, broken, "nobody was asked")
+	r, err := play(t.Context(), Throttle{Batch: 2}, &script{block: func(batches int) error {
+		if batches == 2 {
+			return broken
+		}
+		return nil
+	}})
+	require.NoError(t, err)
+	require.ErrorIs(t, r.err(), broken)
+	require.ErrorContains(t, r.err(), "asked 4 · answered 4 · failed 0 · missing 0 · not asked 4 [host=1,gpu=*]; not asked: no bus")
+}
+
+func TestThrottle_anAnswerThatCannotBeReadIsAFailure(t *testing.T) {
+	r := newRolling(Throttle{}, eight(), everything[string])
+	r.ask = (&script{}).ask // answers numbers
+	require.NoError(t, r.run(t.Context(), [][]int{{3}}))
+	require.ErrorIs(t, r.err(), actor.ErrBadMessage)
+	require.Equal(t, 1, r.failures)
+}
