@@ -8,19 +8,18 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// far is a message that another process posted.
+// far is what a message that another process posted has, besides itself.
 type far struct {
 	run  *farRun
 	wait uint32 // what its link is told once it is taken up, when it waits for room
 }
 
-// farRun is what messages one after the other, of one sender to one port, have in common.
+// farRun is what messages have in common that came together, of one sender to one port.
 type farRun struct {
 	p           *Proc
 	from        subjects.ActorID
 	peer        *link.Peer
 	actor, port string
-	slot        *slot         // guarded by the actor's lock: where they go; nil: not looked up
 	taken       atomic.Uint64 // what the link has not been told yet
 	left        atomic.Int64  // messages that are not taken up
 }

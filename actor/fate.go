@@ -103,31 +103,31 @@ func (l linked) Cancel(from subjects.ProcessID, replies []string) {
 	}
 }
 
-// Deliver takes a message that came over a link, on the data pump.
-func (l linked) Deliver(in *link.Inbound) (why []byte) {
-	if err := l.deliverIn(in); err != nil {
+// Deliver takes messages that came over a link, on the data pump.
+func (l linked) Deliver(in *link.Inbound) (taken int, why []byte) {
+	taken, err := l.deliverIn(in)
+	if err != nil {
 		l.counts.undeliverable.Add(1)
-		return EncodeError(err)
+		return taken, EncodeError(err)
 	}
-	return nil
+	return taken, nil
 }
 
 // deliverIn finds the proc that a message is for.
-func (l linked) deliverIn(in *link.Inbound) error {
+func (l linked) deliverIn(in *link.Inbound) (taken int, err error) {
 	e := in.Envelope
 	p, name := l.process.find(e.Actor)
 	if p == nil {
-		return errorf(CodeNoProc, l.self.Within(e.Actor).String(), e.Port, "process %s has no such proc", l.self)
+		return 0, errorf(CodeNoProc, l.self.Within(e.Actor).String(), e.Port, "process %s has no such proc", l.self)
 	}
 	if p == l.Proc {
 		return l.inbound.deliver(p, in)
 	}
-	other := *e // the envelope stays as it is: what follows may be for the same
+	other := *e
 	other.Actor = name
 	in.Envelope = &other
-	err := l.inbound.deliver(p, in)
-	in.Envelope = e
-	return err
+	defer func() { in.Envelope = e }()
+	return l.inbound.deliver(p, in)
 }
 
 // bounceExt is the type of a message that comes back, as text.

@@ -1,18 +1,23 @@
 package actor
 
-import "github.com/castnet-io/castnet/internal/wire"
+import (
+	"slices"
+
+	"github.com/castnet-io/castnet/internal/link"
+	"github.com/castnet-io/castnet/internal/wire"
+)
 
 // lane is one endpoint's part of a mailbox. It is typed, so that a message is stored as it is and a
 // message without pointers costs no memory of its own. What comes in is guarded by the actor's
 // lock. What was taken up belongs to the turn; once the mailbox is seized, to whoever seized it.
 type lane interface {
 	bound() *method
-	put(d *Delivery)                     // adds a message that comes by another way than send
-	putFar(f far, raw []byte, b *blocks) // adds one that another process posted
-	take()                               // takes up what came in; the lock is held
-	serve(in *instance, n int)           // handles the rest of a run of n messages, until interrupted
-	handled()                            // forgets what was taken up
-	rest()                               // gives back the room of a burst; the lane is empty, and the lock is held
+	put(d *Delivery)                                    // adds a message that comes by another way than send
+	putFar(r *farRun, letters []link.Letter, b *blocks) // adds those that another process posted
+	take()                                              // takes up what came in; the lock is held
+	serve(in *instance, n int)                          // handles the rest of a run of n messages, until interrupted
+	handled()                                           // forgets what was taken up
+	rest()                                              // gives back the room of a burst; the lane is empty, and the lock is held
 	sides() (in, out pile)
 	counts() *counts
 }
@@ -62,26 +67,38 @@ func (l *laneOf[M, R]) counts() *counts { return &l.n }
 func (l *laneOf[M, R]) put(d *Delivery) { l.push(letter[M, R]{delivery: d}) }
 
 // putFar decodes on the pump what takes no time; the rest is the actor's.
-func (l *laneOf[M, R]) putFar(f far, raw []byte, b *blocks) {
-	m, ok := quick[M](raw, b)
-	if ok {
-		l.push(letter[M, R]{m: m, far: f})
-	} else {
-		l.push(letter[M, R]{far: f, delivery: f.run.delivery(raw)})
+func (l *laneOf[M, R]) putFar(r *farRun, letters []link.Letter, b *blocks) {
+	l.reserve(len(letters))
+	at := len(l.in.letters)
+	l.in.letters = l.in.letters[:at+len(letters)] // what is written to them is all they hold
+	for i, came := range letters {
+		lt, ok := &l.in.letters[at+i], false
+		if lt.m, ok = quick[M](came.Body, b); !ok {
+			lt.delivery = r.delivery(came.Body)
+		}
+		lt.far = far{r, uint32(came.Wait)}
 	}
 }
 
 func (l *laneOf[M, R]) push(lt letter[M, R]) {
-	if n := len(l.in.letters); n == cap(l.in.letters) && n >= smallRoom {
-		l.enlarge()
+	if len(l.in.letters) == cap(l.in.letters) {
+		l.reserve(1)
 	}
 	l.in.letters = append(l.in.letters, lt)
+}
+
+// reserve makes room for n letters more.
+func (l *laneOf[M, R]) reserve(n int) {
+	if need := len(l.in.letters) + n; need > smallRoom && need > cap(l.in.letters) {
+		l.enlarge()
+	}
+	l.in.letters = slices.Grow(l.in.letters, n)
 }
 
 // enlarge moves what came in from a small room to a large one.
 func (l *laneOf[M, R]) enlarge() {
 	if l.in != &l.small[0] && l.in != &l.small[1] {
-		return // append does it
+		return // reserve does it
 	}
 	large, ok := l.b.rooms.Get().(*room[M, R])
 	if !ok {

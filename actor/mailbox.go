@@ -3,6 +3,8 @@ package actor
 import (
 	"sync/atomic"
 	"time"
+
+	"github.com/castnet-io/castnet/internal/link"
 )
 
 // mailboxSize is how many messages may wait for one actor before senders are refused, besides those
@@ -129,24 +131,24 @@ func (in *instance) refusal(to *slot, endpoint string) *Error {
 	return to.full
 }
 
-// arrived puts a message that was added to a lane in its place, and wakes the actor, on w if
+// arrived puts n messages that were added to a lane in their place, and wakes the actor, on w if
 // that is free. The lock is held.
-func (in *instance) arrived(at *slot, now int64, w *worker) {
+func (in *instance) arrived(at *slot, n int, now int64, w *worker) {
 	b := in.box
 	if last := len(b.order) - 1; last >= 0 && b.order[last].slot == at {
-		b.order[last].n++
+		b.order[last].n += n
 	} else {
-		b.order = append(b.order, run{at, 1})
+		b.order = append(b.order, run{at, n})
 	}
-	b.queued++
 	b.latest = now
-	if b.pushes%sampleEvery == 0 {
+	if first := int(-b.pushes % sampleEvery); first < n {
 		if now == 0 {
 			now = in.proc.now()
 		}
-		b.picked = sample{at: uint32(b.queued), sent: now}
+		b.picked = sample{at: uint32(b.queued + first + 1), sent: now}
 	}
-	b.pushes++
+	b.queued += n
+	b.pushes += uint8(n)
 	if in.phase == resting {
 		in.phase = between
 		in.proc.turns.startAfter(w, in)
@@ -174,7 +176,7 @@ func send[M, R any](in *instance, s *spec, lt letter[M, R], now int64) (ok bool,
 		if lt.from != nil && lt.reply == nil { // a sender that waits cannot run it
 			w = lt.from.worker.Load()
 		}
-		in.arrived(to, now, w)
+		in.arrived(to, 1, now, w)
 	}
 	in.mu.Unlock()
 	return ok, nil
@@ -189,29 +191,35 @@ func (in *instance) deliver(d *Delivery) error {
 		return in.refusal(to, d.Port)
 	}
 	to.lane.put(d)
-	in.arrived(to, 0, nil)
+	in.arrived(to, 1, 0, nil)
 	return nil
 }
 
-// deliverFar is deliver for a message that another process posted. One that waits for room comes in all
-// the same: its link holds its sender back.
-func (in *instance) deliverFar(f far, raw []byte, b *blocks) error {
+// deliverFar is deliver for messages that another process posted, until one is refused, and says how
+// many it took. Those that wait for room come in all the same: their link holds their sender back.
+func (in *instance) deliverFar(r *farRun, letters []link.Letter, b *blocks) (taken int, err error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	to := f.run.slot
-	if to == nil {
-		to = in.findName(f.run.port)
-		f.run.slot = to
+	to := in.findName(r.port)
+	if to == nil || in.refuses() {
+		return 0, in.refusal(to, r.port)
 	}
-	if to == nil || in.refuses() || f.wait == 0 && in.box.queued >= int(in.limit) {
-		return in.refusal(to, f.run.port)
+	waiting := 0
+	for taken < len(letters) && (letters[taken].Wait != 0 || in.box.queued+taken < int(in.limit)) {
+		if letters[taken].Wait != 0 {
+			waiting++
+		}
+		taken++
 	}
-	if f.wait != 0 {
-		f.run.left.Add(1)
+	if taken > 0 {
+		r.left.Add(int64(waiting))
+		to.lane.putFar(r, letters[:taken], b)
+		in.arrived(to, taken, 0, nil)
 	}
-	to.lane.putFar(f, raw, b)
-	in.arrived(to, 0, nil)
-	return nil
+	if taken < len(letters) {
+		return taken, in.refusal(to, r.port)
+	}
+	return taken, nil
 }
 
 // take makes a batch of all that came in. The lock is held.

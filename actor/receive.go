@@ -157,93 +157,76 @@ func (p *Proc) noActor(actor, port string) *Error {
 
 func (p *Proc) malformed(m bus.Msg, err error) { linked{p}.Malformed(m.Subject, len(m.Data), err) }
 
-// inbound is what the data pump knows from one message to the next of a packet. It belongs to the pump.
+// inbound is what the data pump needs to deliver messages. It belongs to the pump.
 type inbound struct {
-	casts atomic.Pointer[func(from subjects.ActorID, e *wire.Envelope) error]
-
-	from subjects.ActorID
-	in   *instance // of a message to an endpoint
-	run  *farRun
-
+	casts  atomic.Pointer[func(from subjects.ActorID, e *wire.Envelope) error]
 	blocks blocks
 }
 
-func (b *inbound) deliver(p *Proc, in *link.Inbound) error {
+// deliver delivers messages until one is refused, and says how many it took.
+func (b *inbound) deliver(p *Proc, in *link.Inbound) (taken int, err error) {
 	e := in.Envelope
-	if in.Same && b.run != nil && e.Kind == wire.Message && e.Reply == "" && e.TTL == 0 {
-		return b.push(in)
-	}
-	b.run = nil
-	b.from = in.From.ID().Within(e.Sender)
+	from := in.From.ID().Within(e.Sender)
 	switch e.Kind {
 	case wire.Cast:
 		take := b.casts.Load()
 		if take == nil {
-			return errorf(CodeNoEndpoint, p.id.Actor(e.Actor).String(), e.Port, "proc %s takes no casts", p.id)
+			return 0, errorf(CodeNoEndpoint, p.id.Actor(e.Actor).String(), e.Port, "proc %s takes no casts", p.id)
 		}
-		var err error
-		p.links.Quietly(func() { err = (*take)(b.from, e) }) // it may be answered at once
-		return err
+		p.links.Quietly(func() { err = (*take)(from, e) }) // it may be answered at once
+		if err != nil {
+			return 0, err
+		}
+		return 1, nil
 	case wire.Bounce:
 		if !p.links.HasSent(in.From) { // a stranger's word
-			return errorf(CodeInvalid, p.id.Actor(e.Actor).String(), e.Port, "nothing was ever sent to %s", in.From.ID())
+			return 0, errorf(CodeInvalid, p.id.Actor(e.Actor).String(), e.Port, "nothing was ever sent to %s", in.From.ID())
 		}
 		p.comeBack(p.find(e.Actor), string(e.Ext), nil, FromWire(e.Body))
-		return nil
+		return 1, nil
 	}
-	if pt := p.findPort(e.Actor, e.Port); pt != nil {
-		var err error
-		p.links.Quietly(func() { // a relay sends it on
-			err = pt.recv(Incoming{From: b.from, Envelope: *e, unknown: &p.counts.unknown})
-		})
-		if err == nil {
-			p.links.Taken(in.From, in.Wait)
-		}
-		return err
-	}
-	if e.Kind != wire.Message {
+	pt := p.findPort(e.Actor, e.Port)
+	if pt == nil && e.Kind != wire.Message {
 		p.counts.late.Add(1)
-		return nil
+		return 1, nil
 	}
-	return b.message(p, in)
+	if pt == nil && e.Reply == "" && e.TTL == 0 && !strings.HasPrefix(e.Port, "_") {
+		if to := p.find(e.Actor); to != nil {
+			return to.deliverFar(&farRun{p: p, from: from, peer: in.From, actor: e.Actor, port: e.Port}, in.Letters, &b.blocks)
+		}
+	}
+	for i, lt := range in.Letters {
+		if e.Body = lt.Body; pt == nil {
+			err = p.message(from, e)
+		} else {
+			p.links.Quietly(func() { // a relay sends it on
+				err = pt.recv(Incoming{From: from, Envelope: *e, unknown: &p.counts.unknown})
+			})
+		}
+		if err != nil {
+			return i, err
+		}
+		p.links.Taken(in.From, lt.Wait) // it does not wait for room
+	}
+	return len(in.Letters), nil
 }
 
 // message delivers a message to an endpoint.
-func (b *inbound) message(p *Proc, in *link.Inbound) error {
-	e := in.Envelope
-	if to := p.find(e.Actor); to != nil && e.Reply == "" && e.TTL == 0 && !strings.HasPrefix(e.Port, "_") {
-		b.in, b.run = to, &farRun{p: p, from: b.from, peer: in.From, actor: e.Actor, port: e.Port}
-		return b.push(in)
-	}
-	d := &Delivery{Actor: e.Actor, Port: e.Port, From: b.from, Raw: e.Body, Reply: e.Reply, Answer: p.AnswerTo(e.Actor, e.Reply)}
+func (p *Proc) message(from subjects.ActorID, e *wire.Envelope) (err error) {
+	d := &Delivery{Actor: e.Actor, Port: e.Port, From: from, Raw: e.Body, Reply: e.Reply, Answer: p.AnswerTo(e.Actor, e.Reply)}
 	if e.TTL > 0 {
 		d.Deadline = time.Now().Add(e.TTL)
 	}
-	if strings.HasPrefix(e.Port, "_") { // it may be answered at once; and a watch is taken back by portForget
-		var err error
-		p.links.Quietly(func() { err = p.taken(in, p.deliver(d)) })
+	switch {
+	case strings.HasPrefix(e.Port, "_"): // it may be answered at once; and a watch is taken back by portForget
+		p.links.Quietly(func() { err = p.deliver(d) })
 		return err
-	}
-	if e.Reply == "" {
-		return p.taken(in, p.deliver(d))
+	case e.Reply == "":
+		return p.deliver(d)
 	}
 	d.cancelable(&p.process.asked)
-	if err := p.taken(in, p.deliver(d)); err != nil {
+	if err = p.deliver(d); err != nil {
 		d.forget()
-		return err
-	}
-	return nil
-}
-
-// taken says that a message that would have waited for room does not.
-func (p *Proc) taken(in *link.Inbound, err error) error {
-	if err == nil {
-		p.links.Taken(in.From, in.Wait)
 	}
 	return err
-}
-
-// push adds a message to the run that is under way.
-func (b *inbound) push(in *link.Inbound) error {
-	return b.in.deliverFar(far{b.run, uint32(in.Wait)}, in.Envelope.Body, &b.blocks)
 }

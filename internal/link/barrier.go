@@ -27,6 +27,7 @@ func (b *Barrier) before(list *[]*Barrier) {
 // may be told its fate before.
 func (c *Core) Barrier() *Barrier {
 	b := &Barrier{open: 1, done: make(chan struct{})}
+	c.levelAll()
 	for _, p := range c.watching {
 		o := &p.out
 		for _, f := range o.queue {

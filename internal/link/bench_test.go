@@ -11,38 +11,103 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// BenchmarkCast10k stamps a cast for 10,000 links whose members acknowledge it.
+// BenchmarkCast10k stamps a cast for 10,000 links, which are acknowledged in various ways. What it
+// reports is a stamp; the rest of the time is the acknowledgements.
 func BenchmarkCast10k(b *testing.B) {
-	const members = 10_000
-	c := NewCore(Config{}, testLimit)
-	k := &Cast{
-		Subject: "k", Envelope: &wire.Envelope{Kind: wire.Cast, Sender: "s", Body: make([]byte, 64)},
-		Head: func([]uint64) ([]byte, error) { return nil, nil },
+	acks := func(every int) func(*castBench, int) {
+		return func(k *castBench, n int) {
+			if n%every == 0 {
+				k.acked()
+			}
+		}
 	}
-	for i := range members {
+	b.Run("one-off", func(b *testing.B) { castMany(b, false, acks(1)) })
+	b.Run("acked-each", func(b *testing.B) { castMany(b, true, acks(1)) })
+	b.Run("acked-in-time", func(b *testing.B) { castMany(b, true, acks(20)) })
+	b.Run("acked-late", func(b *testing.B) { castMany(b, true, acks(100)) })
+	b.Run("1%-strays", func(b *testing.B) {
+		castMany(b, true, func(k *castBench, n int) {
+			if n%20 == 0 {
+				k.acked()
+			}
+			for i := 0; i < len(k.members); i += 100 {
+				k.post(k.members[i])
+			}
+		})
+	})
+}
+
+// castBench is a Core that casts to others.
+type castBench struct {
+	b       *testing.B
+	core    *Core
+	members []*Target
+	now     Instant
+	last    uint64 // number of a packet
+}
+
+// castMany casts, and lets something happen between the casts.
+func castMany(b *testing.B, grouped bool, between func(k *castBench, n int)) {
+	k := &castBench{b: b, core: NewCore(Config{}, testLimit), now: Instant(time.Second)}
+	for i := range 10_000 {
 		id, err := subjects.ParseProcessID("peers-0123456789abc_" + strconv.Itoa(i) + "-0")
 		require.NoError(b, err)
-		k.Members = append(k.Members, &Target{Peer: c.Peer(id), Actor: "a", Port: "p"})
+		k.members = append(k.members, &Target{Peer: k.core.Peer(id), Actor: "a", Port: "p"})
 	}
-	now := Instant(time.Second)
-	var stamping time.Duration // the rest is the members' acknowledgements
-	for b.Loop() {
+	m := &Cast{
+		Subject: "k", Members: k.members, Envelope: &wire.Envelope{Kind: wire.Cast, Sender: "s", Body: make([]byte, 64)},
+		Runs: func([]Run) ([]byte, error) { return nil, nil },
+	}
+	if grouped {
+		m.Group = NewGroup(k.members)
+	}
+	var stamping time.Duration
+	cast := func(n int) {
 		began := time.Now()
-		if _, err := c.Cast(now, k); err != nil {
+		if _, err := k.core.Cast(k.now, m); err != nil {
 			b.Fatal(err)
 		}
 		stamping += time.Since(began)
-		pub, _ := c.Next(now)
-		for _, m := range k.Members {
-			o := &m.Peer.out
-			if err := c.OnHead(now, m.Peer, &wire.Progress{Acked: pub.N, Taken: o.used, Window: 8 << 20}); err != nil {
-				b.Fatal(err)
-			}
-		}
-		now += Instant(time.Millisecond)
-		c.Tick(now)
+		k.leave()
+		between(k, n)
+		k.now += Instant(time.Millisecond)
+		k.core.Tick(k.now)
 	}
-	b.ReportMetric(float64(stamping.Microseconds())/float64(b.N), "µs/stamp")
+	cast(0) // which opens the links
+	k.acked()
+	stamping = 0
+	n := 0
+	for b.Loop() {
+		n++
+		cast(n)
+	}
+	b.ReportMetric(float64(stamping.Nanoseconds())/1e3/float64(n), "µs/stamp")
+}
+
+func (k *castBench) leave() {
+	for pub, ok := k.core.Next(k.now); ok; pub, ok = k.core.Next(k.now) {
+		k.last = pub.N
+	}
+}
+
+// acked is that all members say that they have everything.
+func (k *castBench) acked() {
+	for _, m := range k.members {
+		said := wire.Progress{Acked: m.Peer.out.last, Window: 8 << 20}
+		if m.Peer.step != nil {
+			said.Acked = m.Peer.step.group.last
+		}
+		if err := k.core.OnHead(k.now, m.Peer, &said); err != nil {
+			k.b.Fatal(err)
+		}
+	}
+}
+
+func (k *castBench) post(to *Target) {
+	if err := k.core.Send(k.now, to, &wire.Envelope{Kind: wire.Message, Sender: "s", Body: []byte("between")}, Mark{}, 0); err != nil {
+		k.b.Fatal(err)
+	}
+	k.leave()
 }
 
 // BenchmarkSendNext carries messages of 64 B from one Core to another, as many to a packet as fit, and

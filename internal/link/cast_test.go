@@ -108,7 +108,7 @@ func TestLINK7_aCastThatCannotBeWrittenTakesNoNumber(t *testing.T) {
 	require.ErrorIs(t, err, broken)
 	b.core.Down()
 	failed, err := b.core.Cast(b.now, &Cast{
-		Members: []*Target{b.to}, Envelope: &wire.Envelope{Kind: wire.Cast},
+		Subject: "k", Members: []*Target{b.to}, Envelope: &wire.Envelope{Kind: wire.Cast},
 		Alone: func(int) ([]byte, error) { return nil, broken },
 	})
 	require.NoError(t, err)
@@ -138,4 +138,14 @@ func TestLINK7_eachMemberOfACastHasAFate(t *testing.T) {
 	b.after(time.Second)
 	require.Equal(t, []string{"cast unknown"}, b.told())
 	<-barrier.Done()
+}
+
+func TestLINK7_aCastThatHasNoSubjectGoesToEachAlone(t *testing.T) {
+	b := newBench(t, Config{})
+	_, err := b.core.Cast(b.now, &Cast{
+		Members: append(b.others(2), b.to), Envelope: &wire.Envelope{Kind: wire.Cast, Sender: "s"},
+		Alone: func(int) ([]byte, error) { return []byte("alone"), nil },
+	})
+	require.NoError(t, err)
+	require.Equal(t, [][2]uint64{{1, 0}, {2, 0}, {3, 0}}, b.links())
 }

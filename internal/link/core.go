@@ -27,7 +27,11 @@ type Core struct {
 	turn     []*Peer  // peers whose queue may go on, in turn
 	queued   int      // bytes in all queues
 	crowd    []*Peer  // to whom somebody waits for room, because all queues together are full
-	prevs    []uint64 // of the cast that is being sent
+	groups   []*Group // some of whose members are owed a cast
+	once     Group    // of a cast to no other group
+	looked   []looked // of the cast that is being sent
+	runs     []Run    // the same
+	prevs    []uint64 // the same
 
 	assembled int // bytes of unfinished messages of all peers
 	pieced    int // and of packets: these must not wait for those, which are behind them on their links
@@ -59,6 +63,7 @@ type Peer struct {
 	evicted bool    // the Core has forgotten it
 	heard   Instant // when it was last heard of, or could not have been
 	met     bool    // it was heard of, and has not said that it closes
+	step    *member // of the group that it is in step with; nil: of none
 }
 
 // ID is the process.
@@ -154,7 +159,9 @@ var (
 // NewCore returns a Core that has heard of nobody. limit is what the bus takes in one message.
 func NewCore(cfg Config, limit int) *Core {
 	cfg = cfg.withDefaults()
-	return &Core{cfg: cfg, limit: limit, up: true, peers: newRecent[*Peer](cfg.Peers)}
+	c := &Core{cfg: cfg, limit: limit, up: true, peers: newRecent[*Peer](cfg.Peers)}
+	c.once.clear()
+	return c
 }
 
 // Peer finds a process, or gets to know it.
@@ -218,6 +225,7 @@ func (c *Core) Down() { c.up, c.ready = false, nil }
 // acknowledgement is asked for it, and who sends to us learns that we were away.
 func (c *Core) Up(now Instant, limit int) {
 	c.up, c.limit = true, limit
+	c.levelAll()
 	for _, p := range c.watching {
 		p.heard = max(p.heard, now)
 		c.watch(p, now)
@@ -263,6 +271,7 @@ func (c *Core) Close(why *Error) {
 		return
 	}
 	c.closed = why
+	c.levelAll()
 	for _, p := range c.watching {
 		if p.in.sayAt != 0 {
 			c.state(p.in.sayAt, p)
@@ -279,6 +288,7 @@ func (c *Core) Due() Instant { return c.due }
 // Tick does what is due.
 func (c *Core) Tick(now Instant) {
 	c.due = 0
+	c.tickGroups(now)
 	kept := c.watching[:0]
 	for _, p := range c.watching {
 		if p.due != 0 && p.due <= now {

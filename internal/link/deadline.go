@@ -9,6 +9,7 @@ import (
 
 // tickOut does what is due on the link to a peer, and says when the next thing is.
 func (c *Core) tickOut(now Instant, p *Peer) (next Instant) {
+	c.catchUp(p)
 	o := &p.out
 	if c.up && o.asks() {
 		silent := max(c.silent(p), o.since+Instant(c.cfg.Silence))

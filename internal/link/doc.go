@@ -54,9 +54,13 @@
 //     by whoever waits; where the bus says that nobody listens, after Config.Nobody. Times while this
 //     process has no connection do not count.
 //   - LINK-14: what a peer claims, however wrong, harms its own links only. What cannot be true is counted.
+//   - LINK-15: a cast to a Group does nothing for a member that is in step: nothing waits for its link, whose
+//     last packet is the last cast of the group. What it is owed is put on its link before anything else
+//     looks at that, and before its acknowledgement can be late; so all that is promised here holds for it
+//     as for any other. No more is owed than the credit that a member in step has kept for it.
 //
 // A Core is not safe for concurrent use; all methods of Links are. Sends and Ticks cost what they touch,
-// but a Tick looks at each link that is not at rest.
+// but a Tick looks at each link that is not at rest, and a cast at each member that is not in step.
 //
 // # Failure
 //

@@ -59,6 +59,10 @@ func (c *Core) OnState(now Instant, p *Peer, s *wire.StateOf) error {
 		return nil
 	}
 	c.alive(now, p)
+	if len(s.Refused) > 0 {
+		c.catchUp(p) // with all that may be refused
+	}
+	c.catchUpWith(p, &s.Progress)
 	if err := c.check(p, &s.Progress); err != nil {
 		return err
 	}
@@ -111,6 +115,7 @@ func (c *Core) progressed(now Instant, p *Peer, k *wire.Progress) {
 		o.beatAt = now + Instant(c.rto(o))
 		c.watch(p, o.beatAt)
 	}
+	c.stay(p)
 	c.roomFor(p)
 	c.toTurn(p)
 }
@@ -160,6 +165,7 @@ func (c *Core) refusedBy(p *Peer, s *wire.StateOf) {
 
 // OnVerdict takes the receiver's word that messages have not arrived and never will.
 func (c *Core) OnVerdict(p *Peer, v *wire.QueryOf) {
+	c.catchUp(p)
 	it := p.out.find(v.N)
 	if it == nil {
 		return
@@ -173,6 +179,7 @@ func (c *Core) OnVerdict(p *Peer, v *wire.QueryOf) {
 
 // OnBreak takes the receiver's word that it refuses the link.
 func (c *Core) OnBreak(p *Peer, b *wire.BreakOf) {
+	c.catchUp(p)
 	if o := &p.out; o.start != 0 && b.N >= o.start && b.N <= o.last {
 		c.giveUp(p, LinkOver, b.Text)
 	}
@@ -181,6 +188,7 @@ func (c *Core) OnBreak(p *Peer, b *wire.BreakOf) {
 // OnHint takes the bus's word that nobody listened where packet n was published; 0: where a beat was.
 // It is believed when it says so for long enough.
 func (c *Core) OnHint(now Instant, p *Peer, n uint64) {
+	c.catchUp(p)
 	o := &p.out
 	if it := o.find(n); it != nil && it.sends == 1 {
 		it.hinted = true
@@ -218,6 +226,7 @@ func (c *Core) OnBye(p *Peer) { p.met = false }
 // giveUp ends the link to a peer: everything on its way gets a fate, and the next message opens the
 // link anew (LINK-6).
 func (c *Core) giveUp(p *Peer, why Reason, text string) {
+	c.part(p)
 	o := &p.out
 	if o.idle() && (o.start == 0 || why == Closed || why == NoBus) { // nobody is owed a word
 		return

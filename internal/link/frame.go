@@ -63,8 +63,9 @@ func (c *Core) enlarge(f *frame, n int) {
 	f.buf = append(room[:0], f.buf...)
 }
 
-// maxSpare bounds the room that is kept for other packets.
-const maxSpare = 64
+// maxSpare bounds the room that is kept for other packets: a window's, which a sender in a hurry fills
+// again and again.
+const maxSpare = 256
 
 // reuse keeps the room of a frame that has arrived.
 func (c *Core) reuse(f *frame) {

@@ -15,9 +15,10 @@ import (
 
 // Handler is whom the links of a process work for. Its methods must not block.
 type Handler interface {
-	// Deliver puts a message into a mailbox, on the data pump, or returns the wire.Error that says why
-	// not. The envelope is used again after it returns; Ext and Body may be kept.
-	Deliver(*Inbound) (why []byte)
+	// Deliver puts messages into a mailbox in order, on the data pump, and returns how many. When that
+	// is not all, why is the wire.Error for the next one, and those behind it are delivered again. What
+	// it is given is used again after it returns; Ext and bodies may be kept.
+	Deliver(*Inbound) (taken int, why []byte)
 	// Told takes the fate of messages that were not delivered.
 	Told(Fate)
 	// Broken says that the link to or from a process is over: what waits for answers waits in vain.
@@ -26,14 +27,6 @@ type Handler interface {
 	Cancel(from subjects.ProcessID, replies []string)
 	// Malformed takes what could not be used.
 	Malformed(subject string, size int, err error)
-}
-
-// Inbound is a message that came.
-type Inbound struct {
-	From     *Peer
-	Envelope *wire.Envelope
-	Same     bool   // actor, port and sender are those of the message before it
-	Wait     uint64 // what Links.Taken is told once it is taken up or refused; 0: nothing
 }
 
 // Options are what Links stand on.
@@ -64,6 +57,8 @@ type Links struct {
 
 	performing sync.Mutex // who holds it does what the Core wants done, in order
 	effects    []Effect   // guarded by performing
+
+	reading reading // the data pump's
 
 	publishing sync.Mutex // LINK-1: who holds it publishes, in the order of the numbers
 	wanted     atomic.Bool
@@ -288,6 +283,9 @@ func (l *Links) Cast(k *Cast) (failed map[int]error, err error) {
 	l.flush()
 	return failed, err
 }
+
+// Drop is the end of a group. See Core.Drop.
+func (l *Links) Drop(g *Group) { l.locked(func(Instant) { l.core.Drop(g) }) }
 
 // Flush waits until everything that was sent before has its fate.
 func (l *Links) Flush(ctx context.Context) error {

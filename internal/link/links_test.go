@@ -121,18 +121,20 @@ func (n *node) receive(m bus.Msg) {
 	}
 }
 
-func (n *node) Deliver(in *link.Inbound) []byte {
+func (n *node) Deliver(in *link.Inbound) (taken int, why []byte) {
 	e := in.Envelope
-	l := letter{in.From.ID().String(), e.Actor, e.Port, string(e.Body), e.TTL, in.Wait, in.From}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.refuses != nil {
-		if why := n.refuses(l); why != nil {
-			return why
+	for i, came := range in.Letters {
+		l := letter{in.From.ID().String(), e.Actor, e.Port, string(came.Body), e.TTL, came.Wait, in.From}
+		if n.refuses != nil {
+			if why := n.refuses(l); why != nil {
+				return i, why
+			}
 		}
+		n.got = append(n.got, l)
 	}
-	n.got = append(n.got, l)
-	return nil
+	return len(in.Letters), nil
 }
 
 func (n *node) Told(f link.Fate) {

@@ -75,7 +75,8 @@ func (o *outgoing) credit(cost uint64) bool {
 // publish gives a frame its number and makes it ready.
 func (c *Core) publish(now Instant, p *Peer, f *frame) {
 	c.n++
-	prev := c.join(now, p, f)
+	c.stats.Sent++
+	prev := c.put(now, p, c.n, f)
 	f.open = false
 	f.lent++
 	c.emit(Publish{frame: f, Subject: f.at(), To: p, N: c.n, Hint: !p.out.heard, Data: f.packet(wire.Head{
@@ -83,26 +84,30 @@ func (c *Core) publish(now Instant, p *Peer, f *frame) {
 	})}, prev)
 }
 
-// join puts the frame that has the last number on a link.
-func (c *Core) join(now Instant, p *Peer, f *frame) (prev uint64) {
+// put puts a frame on a link, under a number.
+func (c *Core) put(now Instant, p *Peer, n uint64, f *frame) (prev uint64) {
 	o := &p.out
 	if o.start == 0 {
-		o.start, o.window = c.n, uint64(c.cfg.Opening)
+		o.start, o.window = n, uint64(c.cfg.Opening)
 	}
 	if !o.asks() {
 		o.since, o.beatGap = now, 0
 		o.beatAt = now + Instant(c.rto(o))
 	}
 	prev = o.last
-	o.sent = append(o.sent, item{n: c.n, prev: prev, f: f, at: now, sends: 1, waiting: f.waiting})
+	o.sent = append(o.sent, item{n: n, prev: prev, f: f, at: now, sends: 1, waiting: f.waiting})
 	f.waiting = nil
-	o.last = c.n
-	o.used += f.cost()
+	o.count(n, f)
 	o.deadline = soonest(o.deadline, f.until)
-	o.counts.Sent++
-	c.stats.Sent++
 	c.watch(p, soonest(o.beatAt, o.deadline))
 	return prev
+}
+
+// count notes that a packet has left.
+func (o *outgoing) count(n uint64, f *frame) {
+	o.last = n
+	o.used += f.cost()
+	o.counts.Sent++
 }
 
 // emit makes a packet ready, in pieces when the bus takes no more. prev is what its head says.

@@ -20,6 +20,7 @@ func (c *Core) Send(now Instant, to *Target, e *wire.Envelope, m Mark, until Ins
 func (c *Core) SendWhole(now Instant, to *Target, e *wire.Envelope, whole []byte, m Mark, until Instant) error {
 	p := to.Peer
 	o := &p.out
+	c.part(p)
 	if err := c.admits(now, p, e); err != nil {
 		return err
 	}

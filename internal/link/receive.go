@@ -186,71 +186,28 @@ type letters struct {
 	age     time.Duration
 }
 
-func (k *letters) deliver(l *Links, p *Peer, late time.Duration, skip []int) (refused []wire.Refusal) {
+func (k *letters) deliver(l *Links, p *Peer, late time.Duration, skip []int) []wire.Refusal {
 	k.age += late
+	r := &l.reading
+	r.links, r.packet, r.in.From, r.in.Envelope = l, k, p, &r.first
 	es := wire.NewEnvelopes(k.data)
-	var e wire.Envelope
-	in := Inbound{From: p, Envelope: &e}
-	before := false // the message before this one went to the handler
 	for i := 0; ; i++ {
-		same, ok := es.Next(&e)
+		same, ok := es.Next(&r.next)
 		if !ok {
 			break
 		}
-		in.Same = same && before
-		before = false
-		if why, gave := l.letter(&in, k, skips(skip, i)); why != nil {
-			refused = refuse(refused, i, why)
-		} else {
-			before = gave
+		if gone := skips(skip, i); gone || !same || !r.joins() {
+			r.deliver()
+			r.begin(i, gone)
 		}
 	}
+	r.deliver()
 	if err := es.Err(); err != nil {
 		l.malformed(k.subject.From, k.data, err)
 	}
+	refused := r.refused
+	*r = reading{in: Inbound{Letters: r.in.Letters}}
 	return refused
-}
-
-// letter delivers one message; gave is false when it did not come to the handler as it is.
-func (l *Links) letter(in *Inbound, k *letters, skip bool) (why []byte, gave bool) {
-	e := in.Envelope
-	in.Wait = 0
-	if e.Wait {
-		in.Wait = waitCost(e) // of the last part: of the whole
-	}
-	part := e.Kind == wire.Chunk
-	if part {
-		at, port := e.Actor, e.Port // e may become what the parts make
-		whole, err := l.chunk(in.From, e)
-		if err == nil && whole == nil {
-			return nil, false
-		}
-		if err == nil {
-			es := wire.NewEnvelopes(whole)
-			if _, ok := es.Next(e); !ok || e.Kind == wire.Chunk {
-				err = fmt.Errorf("its parts make no message: %w", es.Err())
-			}
-		}
-		if err != nil {
-			l.Taken(in.From, in.Wait)
-			return l.tooLarge(at, port, err), false
-		}
-		in.Same = false
-	}
-	if k.subject.Kind != subjects.KindFrame {
-		e.Actor, e.Port = k.subject.Proc.Actor(k.subject.Actor).Within(), k.subject.Port
-	}
-	if e.TTL > 0 {
-		e.TTL = max(e.TTL-k.age, time.Millisecond)
-	}
-	if skip {
-		l.Taken(in.From, in.Wait)
-		return nil, false
-	}
-	if why = l.o.Handler.Deliver(in); why != nil {
-		l.Taken(in.From, in.Wait)
-	}
-	return why, !part
 }
 
 func (l *Links) chunk(p *Peer, e *wire.Envelope) (whole []byte, err error) {

@@ -122,6 +122,7 @@ func (c *Core) OnHead(now Instant, p *Peer, k *wire.Progress) error {
 	if k == nil {
 		return nil
 	}
+	c.catchUpWith(p, k)
 	if err := c.check(p, k); err != nil {
 		return err
 	}
@@ -188,6 +189,7 @@ func (c *Core) OnQuery(now Instant, p *Peer, q *wire.QueryOf) {
 // OnResume takes a receiver's word that it was away.
 func (c *Core) OnResume(now Instant, p *Peer) {
 	c.alive(now, p)
+	c.catchUp(p)
 	if p.out.asks() && c.up {
 		p.out.beatGap = 0
 		c.beat(now, p)

@@ -41,6 +41,9 @@ func (w *world) audit() {
 			}
 			w.auditCredit(p, peer, w.procs[i])
 		}
+		if w.mutant == nil { // which the promises must notice
+			w.auditGroups(p)
+		}
 		if queued != p.core.queued || assembled != p.core.assembled || pieced != p.core.pieced || senders != p.core.senders {
 			w.fail("%d counts %d bytes queued, %d assembled, %d senders: it holds %d, %d, %d", p.index,
 				p.core.queued, p.core.assembled, p.core.senders, queued, assembled, senders)
@@ -95,7 +98,8 @@ func (w *world) auditIn(p *proc, peer *Peer) (assembled int) {
 // auditCredit checks that no more is on the way than its receiver has allowed. A window has room for one
 // packet.
 func (w *world) auditCredit(p *proc, peer *Peer, q *proc) {
-	if !q.alive || q.peers[p.index] == nil || len(peer.out.sent) == 0 {
+	owed := peer.owed()
+	if !q.alive || q.peers[p.index] == nil || len(peer.out.sent)+len(owed) == 0 {
 		return
 	}
 	o, in := &peer.out, &q.peers[p.index].in
@@ -107,9 +111,13 @@ func (w *world) auditCredit(p *proc, peer *Peer, q *proc) {
 	default: // one of them does not know yet that the other has given up
 		return
 	}
-	last := o.sent[len(o.sent)-1].f.cost()
-	if o.used-taken > max(most, last) {
-		w.fail("DEL-6: %d has %d bytes on the way to %d, of at most %d", p.index, o.used-taken, q.index, max(most, last))
+	if len(owed) > 0 {
+		most = max(most, owed[len(owed)-1].f.cost())
+	} else {
+		most = max(most, o.sent[len(o.sent)-1].f.cost())
+	}
+	if flying := peer.used() - taken; flying > most {
+		w.fail("DEL-6: %d has %d bytes on the way to %d, of at most %d", p.index, flying, q.index, most)
 	}
 	if p.waits[q.index] > 2*uint64(w.cfg.WaitWindow)+uint64(w.cfg.MaxMessage) {
 		w.fail("DEL-6: %d bytes of messages of %d wait in mailboxes of %d", p.waits[q.index], q.index, p.index)
@@ -126,7 +134,7 @@ func (w *world) checkSettled() {
 			if p == q || !p.believes(q) || !q.believes(p) || p.peers[q.index] == nil {
 				continue
 			}
-			if o := &p.peers[q.index].out; !o.idle() {
+			if o := &p.peers[q.index].out; !o.idle() || len(p.peers[q.index].owed()) > 0 {
 				w.fail("DEL-7: %d still holds %d packets, %d frames and %d transfers for %d", p.index, len(o.sent), len(o.queue), len(o.transfers), q.index)
 			}
 		}
@@ -151,7 +159,7 @@ func (w *world) checkEnd() {
 			if peer == nil {
 				continue
 			}
-			if !peer.out.idle() || !peer.in.idle() || len(peer.in.parked) > 0 {
+			if !peer.out.idle() || !peer.in.idle() || len(peer.in.parked)+len(peer.owed()) > 0 {
 				w.fail("DEL-7: %d is not done with %d: %d packets on the way, missing %d, say %d, %d refusals, %d parked",
 					p.index, i, len(peer.out.sent), peer.in.missing, peer.in.sayAt, len(peer.in.refused), len(peer.in.parked))
 			}

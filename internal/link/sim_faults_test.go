@@ -304,6 +304,7 @@ func (w *world) forge(p *proc) {
 	}
 	w.counts.Faults[faultForge]++
 	const absurd = uint64(1) << 62
+	p.core.catchUp(p.peer(from)) // so that this knows what the peer could
 	o, in := &p.peer(from).out, &p.peer(from).in
 	var kind wire.PacketKind
 	var body any

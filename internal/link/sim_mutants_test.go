@@ -11,9 +11,10 @@ import (
 type mutant struct {
 	name    string
 	head    func(*Peer)                           // before a packet of the data lane
+	says    func(p *proc, peer *Peer)             // before what a packet says of the link to it
 	arrive  func(p *proc, peer *Peer, a *Arrival) // before Arrive
 	taken   func() bool                           // false: Taken is not called
-	prevs   func(prevs []uint64)                  // what a cast says of its members
+	prevs   func(g *castGroup, prevs []Run)       // what a cast says of its members
 	effect  func(p *proc, e *Effect) bool         // false: it is not done
 	publish func(p *proc, pub *Publish) bool      // false: it is not published
 	after   func(p *proc)                         // after each event
@@ -49,7 +50,7 @@ func again(peer *Peer, a *Arrival) {
 }
 
 func mutants() []mutant {
-	return append(receiverMutants(), senderMutants()...)
+	return slices.Concat(receiverMutants(), senderMutants(), groupMutants())
 }
 
 // receiverMutants lack a part of the receiver of a link.
@@ -122,10 +123,10 @@ func senderMutants() []mutant {
 				t.after = 0
 			}
 		})},
-		{name: "all casts are settled", prevs: func(prevs []uint64) {
-			for i, prev := range prevs {
-				if prev != 0 && prev != Left {
-					prevs[i] = Settled
+		{name: "all casts are settled", prevs: func(_ *castGroup, prevs []Run) {
+			for i, r := range prevs {
+				if r.Prev != 0 && r.Prev != Left {
+					prevs[i].Prev = Settled
 				}
 			}
 		}},
@@ -147,6 +148,62 @@ func senderMutants() []mutant {
 			return true
 		}},
 		{name: "nobody is told of room", effect: func(_ *proc, e *Effect) bool { return e.Kind != Room }},
+	}
+}
+
+// forgets is a link that is given what was cast, and keeps nothing of it.
+func forgets(p *proc, peer *Peer) {
+	if len(peer.owed()) > 0 {
+		was := peer.out
+		p.core.catchUp(peer)
+		peer.out = was
+	}
+}
+
+// onGroups changes each group, after each event.
+func onGroups(change func(p *proc, g *Group)) func(*proc) {
+	return func(p *proc) {
+		for _, g := range p.groups {
+			change(p, g.Group)
+		}
+	}
+}
+
+// groupMutants lack a part of what is cast to groups.
+func groupMutants() []mutant {
+	return []mutant{
+		{name: "what was cast is not known when it is acknowledged", says: forgets},
+		{name: "what was cast is not known when it is late", after: func(p *proc) {
+			if due := p.core.due; due != 0 && due <= p.w.now+Instant(p.w.cfg.MinRTO) {
+				for _, peer := range p.peers {
+					if peer != nil {
+						forgets(p, peer)
+					}
+				}
+			}
+		}},
+		{name: "nobody looks when what was cast is late", after: func(p *proc) { p.core.groups = nil }},
+		{name: "strays are forgotten", after: onGroups(func(_ *proc, g *Group) { clear(g.strays) })},
+		{name: "strays are taken for members in step", after: onGroups(func(p *proc, g *Group) {
+			for m := range g.astray() {
+				if o := &m.to.Peer.out; m.to.Peer.step == nil && o.start != 0 && o.idleQueue() {
+					p.core.enter(m)
+				}
+			}
+		})},
+		{name: "what all must have seen is one too old", prevs: func(g *castGroup, prevs []Run) {
+			for i, r := range prevs {
+				if r.Prev == g.last && g.before != 0 {
+					prevs[i].Prev = g.before
+				}
+			}
+			g.before = g.last
+		}},
+		{name: "those in step need no credit", prevs: func(g *castGroup, _ []Run) {
+			for i := range g.notes {
+				g.notes[i].before = g.bytes
+			}
+		}},
 	}
 }
 

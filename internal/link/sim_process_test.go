@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/castnet-io/castnet/internal/wire"
@@ -47,6 +46,8 @@ type proc struct {
 	waits   []uint64 // the same: bytes of messages in mailboxes that waited for room
 	effects []Effect
 	barrier []barrier
+	groups  []*castGroup
+	dropped []*Group
 
 	hand      []byte // the packet that was published last, and what it was
 	published []byte
@@ -141,7 +142,7 @@ func (w *world) act(p *proc) {
 	case n < 75:
 		w.post(p, to, sender, actor, w.size(), until, isCall)
 	case n < 96:
-		w.cast(p, sender, actor, until)
+		w.castSome(p, sender, actor, until)
 	default:
 		p.barrier = append(p.barrier, barrier{p.core.Barrier(), len(w.history.records)})
 	}
@@ -257,65 +258,6 @@ func (w *world) room(p *proc, peer *Peer) {
 			w.waitOn(p, k)
 		}
 	}
-}
-
-// cast sends to some others at once.
-func (w *world) cast(p *proc, sender, actor int, until Instant) {
-	var to []*proc
-	for _, q := range w.procs {
-		if q != p && w.chance(0.8) {
-			to = append(to, q)
-		}
-	}
-	if len(to) == 0 {
-		return
-	}
-	size := w.size()
-	first, g := len(w.history.records), len(w.history.groups)
-	k := &Cast{Subject: "k." + names[actor], Until: until, Mark: Mark{Type: groupName(g)}}
-	for _, q := range to {
-		w.history.record(p, q, sender, actor, size, w.history.group(p))
-		k.Members = append(k.Members, p.target(q, actor))
-	}
-	k.Envelope = &wire.Envelope{Kind: wire.Cast, Sender: names[sender], Actor: names[actor], Port: "p", Body: body(first, size)}
-	k.Head = func(prevs []uint64) ([]byte, error) {
-		if w.mutant != nil && w.mutant.prevs != nil {
-			w.mutant.prevs(prevs)
-		}
-		return castHeader(to, prevs), nil
-	}
-	k.Alone = func(i int) ([]byte, error) { return castHeader(to[i:i+1], []uint64{0}), nil }
-	failed, err := p.core.Cast(w.now, k)
-	w.logf("%d casts #%d to %d members, %d bytes: %v %v", p.index, first, len(to), size, failed, err)
-	for i, err := range failed {
-		w.history.void(first + i)
-		w.notSent(err)
-	}
-}
-
-// castHeader is the ext of a cast: each member and its prev.
-func castHeader(to []*proc, prevs []uint64) (ext []byte) {
-	for i, q := range to {
-		ext = binary.AppendUvarint(ext, uint64(q.index))
-		ext = binary.AppendUvarint(ext, prevs[i])
-	}
-	return ext
-}
-
-// castPrev is what a cast says of a process.
-func castPrev(ext []byte, index int) (uint64, error) {
-	for len(ext) > 0 {
-		member, n := binary.Uvarint(ext)
-		prev, k := binary.Uvarint(ext[max(n, 0):])
-		if n <= 0 || k <= 0 {
-			return 0, fmt.Errorf("malformed header")
-		}
-		if int(member) == index {
-			return prev, nil
-		}
-		ext = ext[n+k:]
-	}
-	return Left, nil
 }
 
 // enter puts a message into its mailbox, or says why not.

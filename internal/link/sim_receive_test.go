@@ -46,6 +46,7 @@ func (w *world) onPacket(p *proc, k *packet, subject string, b []byte, outer boo
 		w.counts.Fenced++
 		return nil
 	}
+	w.mutateSays(p, peer)
 	if err := p.core.OnHead(w.now, peer, h.Known); err != nil {
 		return err
 	}
@@ -82,6 +83,12 @@ func (w *world) onPacket(p *proc, k *packet, subject string, b []byte, outer boo
 		return fmt.Errorf("kind %d", h.Kind)
 	}
 	return nil
+}
+
+func (w *world) mutateSays(p *proc, peer *Peer) {
+	if w.mutant != nil && w.mutant.says != nil {
+		w.mutant.says(p, peer)
+	}
 }
 
 // onCast takes a packet that was published to many.
@@ -192,6 +199,7 @@ func (w *world) onControl(p *proc, k *packet) {
 	if peer.dead != nil {
 		return
 	}
+	w.mutateSays(p, peer)
 	switch b := body.(type) {
 	case *wire.StateOf:
 		if err := p.core.OnState(w.now, peer, b); err != nil {

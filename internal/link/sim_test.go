@@ -141,6 +141,10 @@ func (w *world) config() (Config, []int) {
 		AckEvery: 2 + w.rng.IntN(8), Silence: 8 * time.Second, Away: time.Second, Deadline: 3 * time.Second,
 		Parked: 2 + w.rng.IntN(12), ParkedSize: 4000, Refusals: 2 + w.rng.IntN(10), Peers: 1 << 20,
 	}
+	if w.chance(0.5) { // room to be in step with casts
+		c.Opening, c.WindowAll = 9000+w.rng.IntN(12_000), 100_000
+		c.Window = c.Opening + w.rng.IntN(20_000)
+	}
 	limits := []int{margin + 200 + w.rng.IntN(2000), margin + 200 + w.rng.IntN(500)}
 	if !w.quiet && w.chance(0.2) { // packets that a server with a smaller limit does not take
 		c.ChunkSize, c.PacketSize, c.Outbox, limits[0] = 7000, 7000, 12<<10, 12<<10

@@ -34,7 +34,10 @@ func (l *Links) Infos(limit int) []Info {
 	var all []Info
 	l.mu.Lock()
 	now := l.now()
-	l.core.peers.newest(limit, func(p *Peer) { all = append(all, p.info(now)) })
+	l.core.peers.newest(limit, func(p *Peer) {
+		l.core.catchUp(p)
+		all = append(all, p.info(now))
+	})
 	l.mu.Unlock()
 	slices.SortFunc(all, func(a, b Info) int { return cmp.Compare(a.Process.String(), b.Process.String()) })
 	return all

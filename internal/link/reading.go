@@ -1,0 +1,131 @@
+package link
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/castnet-io/castnet/internal/wire"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// Inbound is a message that came, or several in a row that are posted by one sender to one port.
+type Inbound struct {
+	From     *Peer
+	Envelope *wire.Envelope // of the first
+	Letters  []Letter       // at least one; several only when they differ in nothing else
+}
+
+// Letter is what is a message's own.
+type Letter struct {
+	Body []byte
+	Wait uint64 // what Links.Taken is told once it is taken up or refused; 0: nothing
+}
+
+// reading is what the data pump has read of a packet: messages are handed on together that differ in
+// nothing but their bodies. It is used again for every packet.
+type reading struct {
+	links   *Links
+	packet  *letters
+	next    wire.Envelope
+	refused []wire.Refusal
+
+	in    Inbound
+	first wire.Envelope // of in
+	index int           // of first
+	plain bool          // others may join first
+}
+
+// maxRun is how many messages are handed on together at most: a mailbox is locked for as long.
+const maxRun = 128
+
+// joins adds the next message to those before it, if it is like them.
+func (r *reading) joins() bool {
+	if !r.plain || !plain(&r.next) || len(r.in.Letters) == maxRun {
+		return false
+	}
+	r.in.Letters = append(r.in.Letters, letterOf(&r.next))
+	return true
+}
+
+// plain reports whether a message has nothing of its own but its body.
+func plain(e *wire.Envelope) bool {
+	return e.Kind == wire.Message && e.Reply == "" && e.TTL == 0 && len(e.Ext) == 0
+}
+
+func letterOf(e *wire.Envelope) Letter {
+	lt := Letter{Body: e.Body}
+	if e.Wait {
+		lt.Wait = waitCost(e) // of the last part: of the whole
+	}
+	return lt
+}
+
+// begin makes the next message the first of those that are handed on, unless it is only a part of one,
+// or must not be delivered.
+func (r *reading) begin(index int, skip bool) {
+	r.first = r.next
+	e, s := &r.first, &r.packet.subject
+	lt := letterOf(e)
+	r.index, r.plain = index, plain(e) && !skip
+	if e.Kind == wire.Chunk {
+		if whole, why := r.assemble(); why != nil {
+			r.refuse(index, lt.Wait, why)
+			return
+		} else if !whole {
+			return
+		}
+		lt.Body = e.Body
+	}
+	if s.Kind != subjects.KindFrame {
+		e.Actor, e.Port = s.Proc.Actor(s.Actor).Within(), s.Port
+	}
+	if e.TTL > 0 {
+		e.TTL = max(e.TTL-r.packet.age, time.Millisecond)
+	}
+	if skip {
+		r.links.Taken(r.in.From, lt.Wait)
+		return
+	}
+	r.in.Letters = append(r.in.Letters, lt)
+}
+
+// assemble makes a message of its parts; false: there are more to come.
+func (r *reading) assemble() (whole bool, why []byte) {
+	e := &r.first
+	actor, port := e.Actor, e.Port // e becomes what the parts make
+	made, err := r.links.chunk(r.in.From, e)
+	if made == nil && err == nil {
+		return false, nil
+	}
+	if err == nil {
+		es := wire.NewEnvelopes(made)
+		if _, ok := es.Next(e); !ok || e.Kind == wire.Chunk {
+			err = fmt.Errorf("its parts make no message: %w", es.Err())
+		}
+	}
+	if err != nil {
+		return false, r.links.tooLarge(actor, port, err)
+	}
+	return true, nil
+}
+
+// deliver hands on what was read.
+func (r *reading) deliver() {
+	all := r.in.Letters
+	for at := 0; at < len(all); at++ {
+		r.in.Letters = all[at:]
+		taken, why := r.links.o.Handler.Deliver(&r.in)
+		if why == nil {
+			break
+		}
+		at += taken
+		r.refuse(r.index+at, all[at].Wait, why)
+	}
+	clear(all)
+	r.in.Letters = all[:0]
+}
+
+func (r *reading) refuse(index int, wait uint64, why []byte) {
+	r.refused = refuse(r.refused, index, why)
+	r.links.Taken(r.in.From, wait)
+}
