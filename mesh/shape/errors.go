@@ -1,13 +1,27 @@
 package shape
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
+
+var (
+	// ErrRandom is wrapped by the error for a `?` that was read where nothing is drawn.
+	ErrRandom = errors.New("random choice where nothing is drawn")
+	// ErrNotRegion is wrapped by the error for a selection that is not a single region.
+	ErrNotRegion = errors.New("selection is not one region")
+)
 
 // Error names an input and what was expected instead.
 type Error struct {
 	What  string // what the input was meant to be
 	Input string
 	Want  string
+
+	cause error // one of the sentinels above, or nil
 }
+
+func (e *Error) Unwrap() error { return e.cause }
 
 // Error shows the start of a long input only: a peer may have chosen it.
 func (e *Error) Error() string {
@@ -26,11 +40,14 @@ func isLabel(s string) bool {
 		return false
 	}
 	for i := range len(s) {
-		c := s[i]
-		alnum := '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
-		if !alnum && (i == 0 || c != '_' && c != '-') {
+		if c := s[i]; !isWord(c) || i == 0 && (c == '_' || c == '-') {
 			return false
 		}
 	}
 	return true
+}
+
+// isWord reports whether a character may be in a label.
+func isWord(c byte) bool {
+	return '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || c == '_' || c == '-'
 }

@@ -206,3 +206,42 @@ func FuzzParseExtent(f *testing.F) {
 		}
 	})
 }
+
+func TestParsePoint_isStrict(t *testing.T) { // SHP-5
+	for text, want := range map[string]string{
+		"x":           `point "x": want label=coordinate/size`,
+		"x=1":         `point "x=1": want label=coordinate/size`,
+		"x=/2":        `point "x=/2": want label=coordinate/size`,
+		"x=1/":        `point "x=1/": want label=coordinate/size`,
+		"x=01/2":      `point "x=01/2": want label=coordinate/size`,
+		"x=0/2,":      `point "x=0/2,": want label=coordinate/size`,
+		"=0/2":        `point "=0/2": dimension "": want 1 to 32 characters`,
+		`"x"=0/2`:     `want 1 to 32 characters`,
+		"x=2/2":       `point "x=2/2": want a coordinate of x from 0 to 1`,
+		"x=0/0":       `point "x=0/0": size of dimension x "0": want at least 1`,
+		"x=0/2,x=0/2": `want a label that is not in x=2 yet`,
+	} {
+		_, err := shape.ParsePoint(text)
+		require.ErrorContains(t, err, want, "%q", text)
+		require.ErrorAs(t, err, new(*shape.Error))
+	}
+	var in struct{ P shape.Point }
+	p := must(shape.Of("host", 2).With("gpu", 4).Point(7))
+	require.NoError(t, json.Unmarshal(must(json.Marshal(struct{ P shape.Point }{p})), &in))
+	require.Equal(t, p, in.P)
+}
+
+func FuzzParsePoint(f *testing.F) {
+	for _, text := range []string{"", "host=1/2,gpu=3/4", "x=2147483646/2147483647", "x=1/1", "x=0/1,x=0/1", "=/"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		p, err := shape.ParsePoint(text)
+		if err != nil {
+			return
+		}
+		require.Equal(t, text, p.String())
+		require.Equal(t, p, must(p.Extent().Point(p.Rank())))
+		require.Equal(t, p.Rank(), must(p.Extent().Rank(p.Coords()...)))
+	})
+}

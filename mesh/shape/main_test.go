@@ -2,6 +2,7 @@ package shape_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -23,6 +24,18 @@ var genExtent = rapid.Custom(func(t *rapid.T) shape.Extent {
 	}
 	return e
 })
+
+// genLong draws an extent with fewer dimensions that have room for steps.
+var genLong = rapid.Custom(func(t *rapid.T) shape.Extent {
+	e := shape.Of("host", rapid.IntRange(4, 20).Draw(t, "host"))
+	if rapid.Bool().Draw(t, "two") {
+		e = e.With("gpu", rapid.IntRange(4, 9).Draw(t, "gpu"))
+	}
+	return e
+})
+
+// genAny draws either.
+var genAny = rapid.OneOf(genExtent, genLong)
 
 // dumb is the oracle of a region: every rank spelled out, as coordinates in the region and the
 // base rank they stand for.
@@ -116,4 +129,50 @@ func must[T any](v T, err error) T {
 		panic(err)
 	}
 	return v
+}
+
+// drop takes out a dimension in which all places have one coordinate.
+func (d dumb) drop(at int) dumb {
+	out := dumb{dims: slices.Delete(slices.Clone(d.dims), at, at+1)}
+	for _, p := range d.ranks {
+		out.ranks = append(out.ranks, place{slices.Delete(slices.Clone(p.coords), at, at+1), p.base})
+	}
+	return out
+}
+
+// bases lists the base ranks in order.
+func (d dumb) bases() []int {
+	out := []int{}
+	for _, p := range d.ranks {
+		out = append(out, p.base)
+	}
+	return out
+}
+
+// genCut draws a region that was cut out of an extent in a few ways, and its oracle.
+func genCut(t *rapid.T, e shape.Extent) (dumb, shape.Region) {
+	want, got := dumbOf(e), e.Region()
+	for range rapid.IntRange(0, 4).Draw(t, "cuts") {
+		if len(want.dims) == 0 {
+			break
+		}
+		at := rapid.IntRange(0, len(want.dims)-1).Draw(t, "dim")
+		label, size := want.dims[at].Label, want.dims[at].Size
+		begin := rapid.IntRange(0, size-1).Draw(t, "begin")
+		var err error
+		switch rapid.IntRange(0, 5).Draw(t, "how") {
+		case 0:
+			want = want.slice(at, begin, begin+1, 1)
+			got, err = got.Index(label, begin)
+		case 1:
+			want = want.slice(at, begin, begin+1, 1).drop(at)
+			got, err = got.At(label, begin)
+		default:
+			end, step := rapid.IntRange(begin+1, size+3).Draw(t, "end"), rapid.IntRange(1, 4).Draw(t, "step")
+			want = want.slice(at, begin, end, step)
+			got, err = got.SliceStep(label, begin, end, step)
+		}
+		require.NoError(t, err)
+	}
+	return want, got
 }

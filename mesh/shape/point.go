@@ -1,6 +1,10 @@
 package shape
 
-import "strconv"
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
 
 // Point is a place in an extent. The zero Point is the one of the unit extent.
 type Point struct {
@@ -46,4 +50,35 @@ func (p Point) String() string {
 		b = strconv.AppendInt(b, int64(p.extent.dims[i].Size), 10)
 	}
 	return string(b)
+}
+
+// ParsePoint reads the text form (SHP-5).
+func ParsePoint(text string) (Point, error) {
+	p := Point{}
+	for part := range splitList(text) {
+		label, place, ok := strings.Cut(part, "=")
+		coord, size, ok2 := strings.Cut(place, "/")
+		c, good := parseInt(coord)
+		n, good2 := parseInt(size)
+		if !ok || !ok2 || !good || !good2 {
+			return Point{}, &Error{What: "point", Input: text, Want: "label=coordinate/size,label=coordinate/size…, such as host=0/2,gpu=3/4"}
+		}
+		if p.extent = p.extent.With(label, n); p.extent.err != nil {
+			return Point{}, fmt.Errorf("point %.200q: %w", text, p.extent.err)
+		}
+		if c >= n {
+			return Point{}, &Error{What: "point", Input: text, Want: fmt.Sprintf("a coordinate of %s from 0 to %d", label, n-1)}
+		}
+		p.rank = p.rank*n + c
+	}
+	return p, nil
+}
+
+// MarshalText is the text form.
+func (p Point) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
+
+// UnmarshalText reads the text form.
+func (p *Point) UnmarshalText(text []byte) (err error) {
+	*p, err = ParsePoint(string(text))
+	return err
 }

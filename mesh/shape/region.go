@@ -30,6 +30,9 @@ func (r Region) Extent() Extent {
 	if r.err != nil {
 		return Extent{err: r.err}
 	}
+	if len(r.dims) == 0 {
+		return Extent{}
+	}
 	e := Extent{dims: make([]Dim, len(r.dims))}
 	for i, d := range r.dims {
 		e.dims[i] = Dim{d.label, d.size}
@@ -66,6 +69,16 @@ func (r Region) Index(label string, i int) (Region, error) {
 	return r.SliceStep(label, i, i+1, 1)
 }
 
+// At keeps one index along a dimension, and drops the dimension.
+func (r Region) At(label string, i int) (Region, error) {
+	out, err := r.Index(label, i)
+	if err == nil {
+		at, _ := out.dim(label)
+		out.dims = slices.Delete(out.dims, at, at+1)
+	}
+	return out, err
+}
+
 // SliceStep keeps every step-th index from begin up to before end along a dimension.
 func (r Region) SliceStep(label string, begin, end, step int) (Region, error) {
 	at, err := r.dim(label)
@@ -73,29 +86,12 @@ func (r Region) SliceStep(label string, begin, end, step int) (Region, error) {
 		return Region{}, err
 	}
 	d := r.dims[at]
-	want := ""
-	switch {
-	case step < 1:
-		want = "a step of at least 1"
-	case begin < 0 || begin >= d.size:
-		want = fmt.Sprintf("a begin from 0 to %d", d.size-1)
-	case end <= begin:
-		want = "an end after the begin"
+	s, err := Dim{label, d.size}.span(begin, end, step)
+	if err != nil {
+		return Region{}, err
 	}
-	if want != "" {
-		return Region{}, &Error{
-			What:  fmt.Sprintf("slice of %s (size %d)", label, d.size),
-			Input: fmt.Sprintf("%d:%d:%d", begin, end, step),
-			Want:  want,
-		}
-	}
-	end = min(end, d.size)
-	out := Region{offset: r.offset + d.stride*begin, dims: slices.Clone(r.dims)}
-	size := (end-begin-1)/step + 1
-	if size == 1 {
-		step = 1 // the stride of a single index means nothing; keep it small
-	}
-	out.dims[at] = regionDim{label, size, d.stride * step}
+	out := Region{offset: r.offset + d.stride*s.begin, dims: slices.Clone(r.dims)}
+	out.dims[at] = regionDim{label, s.count, d.stride * s.step}
 	return out, nil
 }
 

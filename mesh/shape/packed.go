@@ -1,0 +1,88 @@
+package shape
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+)
+
+// Packed is a ValueMesh as it travels: plain fields for any encoder. A message that crosses
+// processes holds a Packed where the program holds a ValueMesh. Without runs there is a value for
+// each rank; with runs, a value for each that is distinct.
+type Packed[T any] struct {
+	Region Region      `cbor:"1,keyasint" json:"region"`
+	Values []T         `cbor:"2,keyasint,omitempty" json:"values,omitempty"`
+	Runs   []PackedRun `cbor:"3,keyasint,omitempty" json:"runs,omitempty"`
+}
+
+// PackedRun gives a value to the ranks from the end of the run before, or 0, up to before End.
+type PackedRun struct {
+	End   uint64 `cbor:"1,keyasint" json:"end"`
+	Value uint32 `cbor:"2,keyasint" json:"value"` // its place in Values
+}
+
+// Pack is the mesh in its smaller form, with fields to encode. It may share the mesh's values:
+// read them only.
+func (m ValueMesh[T]) Pack() Packed[T] {
+	m = m.Compress()
+	p := Packed[T]{Region: m.region, Values: m.dense}
+	if len(m.runs) > 0 {
+		p.Values = m.table
+	}
+	for _, r := range m.runs {
+		p.Runs = append(p.Runs, PackedRun{uint64(r.end), r.value})
+	}
+	return p
+}
+
+// Mesh checks what came, and is the mesh of it. Nothing in it makes that take more memory than it
+// has itself. The zero Packed is the zero mesh.
+func (p Packed[T]) Mesh() (ValueMesh[T], error) {
+	if len(p.Values) == 0 && len(p.Runs) == 0 && p.Region.Equal(Region{}) {
+		return ValueMesh[T]{}, nil
+	}
+	if len(p.Runs) == 0 || p.Region.err != nil {
+		return NewValueMesh(p.Region, p.Values)
+	}
+	n := p.Region.NumRanks()
+	pack, end := newPacker[T](), uint64(0)
+	for _, r := range p.Runs {
+		want := ""
+		switch {
+		case r.End <= end || r.End > uint64(n):
+			want = fmt.Sprintf("an end from %d to %d, in %s", end+1, n, p.Region)
+		case int64(r.Value) >= int64(len(p.Values)):
+			want = fmt.Sprintf("one of %d values", len(p.Values))
+		}
+		if want != "" {
+			return ValueMesh[T]{}, &Error{What: "packed run", Input: fmt.Sprintf("end %d, value %d", r.End, r.Value), Want: want}
+		}
+		end = r.End
+		pack.upTo(int(end), p.Values[r.Value])
+	}
+	if end != uint64(n) {
+		return ValueMesh[T]{}, &Error{What: "end of the packed runs", Input: strconv.FormatUint(end, 10), Want: fmt.Sprintf("%d, the ranks of %s", n, p.Region)}
+	}
+	return pack.mesh(p.Region), nil
+}
+
+// MarshalJSON writes the mesh as a Packed.
+func (m ValueMesh[T]) MarshalJSON() ([]byte, error) { return json.Marshal(m.Pack()) }
+
+// UnmarshalJSON reads a Packed.
+func (m *ValueMesh[T]) UnmarshalJSON(data []byte) error {
+	var p Packed[T]
+	if err := json.Unmarshal(data, &p); err != nil {
+		return fmt.Errorf("values of a mesh: %w", err)
+	}
+	mesh, err := p.Mesh()
+	*m = mesh
+	return err
+}
+
+// MarshalText is the JSON text. Encoders that know texts only, as castnet's CBOR does, so keep a
+// mesh whole; a Packed is shorter there.
+func (m ValueMesh[T]) MarshalText() ([]byte, error) { return m.MarshalJSON() }
+
+// UnmarshalText reads the JSON text.
+func (m *ValueMesh[T]) UnmarshalText(text []byte) error { return m.UnmarshalJSON(text) }

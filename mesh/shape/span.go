@@ -1,0 +1,217 @@
+package shape
+
+import (
+	"cmp"
+	"slices"
+)
+
+// span is the indices begin, begin+step, … along one dimension, count of them and at least one.
+// A single index has step 1, so that equal spans are equal values.
+type span struct{ begin, count, step int }
+
+func newSpan(begin, count, step int) span {
+	if count == 1 {
+		step = 1
+	}
+	return span{begin, count, step}
+}
+
+func (s span) last() int { return s.begin + (s.count-1)*s.step }
+
+func (s span) has(i int) bool {
+	return i >= s.begin && i <= s.last() && (i-s.begin)%s.step == 0
+}
+
+// covers reports whether every index of o is one of s.
+func (s span) covers(o span) bool {
+	return s.has(o.begin) && s.has(o.last()) && (o.count == 1 || o.step%s.step == 0)
+}
+
+// meet is the indices in both; false when there are none. Two progressions share one whose step is
+// the least common multiple, and where it begins is the Chinese remainder of the two begins.
+func (s span) meet(o span) (span, bool) {
+	a, b := int64(s.step), int64(o.step)
+	gcd, inverse := euclid(a, b)
+	apart := int64(o.begin - s.begin)
+	if apart%gcd != 0 {
+		return span{}, false
+	}
+	turns := b / gcd
+	steps := (apart/gcd%turns*inverse%turns + turns) % turns
+	begin, step := int64(s.begin)+steps*a, a*turns
+	low, high := int64(max(s.begin, o.begin)), int64(min(s.last(), o.last()))
+	if begin < low {
+		begin += (low - begin + step - 1) / step * step
+	}
+	if begin > high {
+		return span{}, false
+	}
+	return newSpan(int(begin), int((high-begin)/step)+1, int(step)), true
+}
+
+// euclid is the greatest common divisor g of two positive numbers, and x with a·x ≡ g modulo b,
+// below b in size.
+func euclid(a, b int64) (g, x int64) {
+	x, next := int64(1), int64(0)
+	for b != 0 {
+		q := a / b
+		a, b = b, a-q*b
+		x, next = next, x-q*next
+	}
+	return a, x
+}
+
+// minus is what is left of s without cut, which is a part of s, in the fewest spans: the indices
+// between two that are cut are told by gap, or by remainder, whichever is fewer.
+func (s span) minus(cut span) []span {
+	var out []span
+	add := func(at, count, every int) {
+		if count > 0 {
+			out = append(out, newSpan(s.begin+at*s.step, count, every*s.step))
+		}
+	}
+	first, last := (cut.begin-s.begin)/s.step, (cut.last()-s.begin)/s.step
+	add(0, first, 1)
+	every := max(cut.step/s.step, 1)
+	if gaps := cut.count - 1; every <= gaps {
+		for r := 1; r < every; r++ {
+			add(first+r, gaps, every)
+		}
+	} else {
+		for i := range gaps {
+			add(first+i*every+1, every-1, 1)
+		}
+	}
+	add(last+1, s.count-last-1, 1)
+	return out
+}
+
+// box is one span for each dimension of a grid: the points whose coordinates are all in them.
+type box []span
+
+// grid is the dimensions of an extent as selections see them: an extent without any has one of
+// size 1, so that its only rank can be written down.
+func (e Extent) grid() []Dim {
+	if len(e.dims) == 0 && e.err == nil {
+		return []Dim{{Size: 1}}
+	}
+	return e.dims
+}
+
+// strides are the distances of neighbours along each dimension.
+func strides(grid []Dim) []int {
+	out := make([]int, len(grid))
+	stride := 1
+	for i, d := range slices.Backward(grid) {
+		out[i] = stride
+		stride *= d.Size
+	}
+	return out
+}
+
+// wholeBox is every point of a grid.
+func wholeBox(grid []Dim) box {
+	b := make(box, len(grid))
+	for i, d := range grid {
+		b[i] = span{0, d.Size, 1}
+	}
+	return b
+}
+
+func (b box) isWhole(grid []Dim) bool {
+	for i, d := range grid {
+		if b[i].count != d.Size {
+			return false
+		}
+	}
+	return true
+}
+
+// first is the lowest rank of a box.
+func (b box) first(strides []int) int {
+	rank := 0
+	for i, s := range b {
+		rank += s.begin * strides[i]
+	}
+	return rank
+}
+
+func (b box) has(coords []int) bool {
+	for i, s := range b {
+		if !s.has(coords[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+func (b box) covers(o box) bool {
+	for i, s := range b {
+		if !s.covers(o[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// meet is the points in both; false when there are none.
+func (b box) meet(o box) (box, bool) {
+	spans := [MaxDims]span{} // most pairs do not meet: no garbage for those
+	for i, s := range b {
+		both, ok := s.meet(o[i])
+		if !ok {
+			return nil, false
+		}
+		spans[i] = both
+	}
+	return slices.Clone(spans[:len(b)]), true
+}
+
+// minus is the points of b that are not in o, as boxes that do not overlap.
+func (b box) minus(o box) []box {
+	both, ok := b.meet(o)
+	if !ok {
+		return []box{b}
+	}
+	var out []box
+	for i, s := range b {
+		for _, part := range s.minus(both[i]) {
+			piece := slices.Concat(both[:i], b[i:])
+			piece[i] = part
+			out = append(out, piece)
+		}
+	}
+	return out
+}
+
+// compareBoxes orders boxes by their first rank. Among those that begin at one point, one that
+// covers another comes first.
+func compareBoxes(a, b box) int {
+	for i := range a {
+		if c := cmp.Compare(a[i].begin, b[i].begin); c != 0 {
+			return c
+		}
+	}
+	for i := range a {
+		if c := cmp.Or(cmp.Compare(b[i].count, a[i].count), cmp.Compare(a[i].step, b[i].step)); c != 0 {
+			return c
+		}
+	}
+	return 0
+}
+
+// distinct orders boxes, and drops repeated ones; it takes the slice.
+func distinct(boxes []box) []box {
+	slices.SortFunc(boxes, compareBoxes)
+	return slices.CompactFunc(boxes, func(a, b box) bool { return slices.Equal(a, b) })
+}
+
+// cut is the part of a region that a box of its grid stands for.
+func (r Region) cut(b box) Region {
+	out := Region{offset: r.offset, dims: slices.Clone(r.dims)}
+	for i, d := range r.dims {
+		out.offset += b[i].begin * d.stride
+		out.dims[i] = regionDim{d.label, b[i].count, d.stride * b[i].step}
+	}
+	return out
+}
