@@ -48,10 +48,11 @@ func families() []family {
 	const us, ms = "us", "ms"
 	all := []family{
 		{[]row{{"call-latency", us, false}, {"call-latency-p99", us, false}}, onRig(callContest)},
-		{[]row{{"cast-gather-8", us, false}}, onRig(gatherContest)},
-		{[]row{{"cast-reduce-8", us, false}}, onRig(reduceContest)},
+		{[]row{{"cast-gather-8-hostd", us, false}}, onRig(gatherContest)},
+		{[]row{{"cast-reduce-8-hostd", us, false}}, onRig(reduceContest)},
 		{[]row{{"spawn-8", ms, false}}, onRig(spawnContest)},
 	}
+	all = append(all, castFamilies()...)
 	all = append(all, remoteFamilies()...)
 	for _, w := range local.Workloads() {
 		all = append(all, family{[]row{{w.Name, w.Unit, w.More}}, peersContest(w)})

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/rand"
+	"slices"
 
 	"github.com/nats-io/nats.go"
 
@@ -20,12 +21,22 @@ type rig struct {
 	*ground
 	url, token string
 	raw        *nats.Conn    // the base's
-	net        *mesh.Net     // ours
+	net        *mesh.Net     // ours; nil without a host
 	hosts      mesh.HostMesh // the one
 }
 
 // onRig is the setup of a family that needs one.
 func onRig(on func(context.Context, *rig) (contest, error)) setup {
+	return onServer(func(ctx context.Context, r *rig) (contest, error) {
+		if err := r.addHost(ctx); err != nil {
+			return nil, err
+		}
+		return on(ctx, r)
+	})
+}
+
+// onServer is that of one that needs no host.
+func onServer(on func(context.Context, *rig) (contest, error)) setup {
 	return func(ctx context.Context, g *ground) (contest, error) {
 		r, err := newRig(ctx, g)
 		if err != nil {
@@ -35,7 +46,7 @@ func onRig(on func(context.Context, *rig) (contest, error)) setup {
 	}
 }
 
-// newRig starts a rig, which ends with the ground it is on, also when there is an error.
+// newRig starts a rig without a host, which ends with the ground it is on, also when there is an error.
 func newRig(ctx context.Context, g *ground) (*rig, error) {
 	r := &rig{ground: g, token: rand.Text()}
 	said, err := r.start(ctx, serverRole)
@@ -47,26 +58,47 @@ func newRig(ctx context.Context, g *ground) (*rig, error) {
 		return r, err
 	}
 	r.later(func(context.Context) error { r.raw.Close(); return nil })
+	return r, nil
+}
+
+// addHost starts a host and connects to it.
+func (r *rig) addHost(ctx context.Context) error {
 	if _, err := r.start(ctx, hostRole); err != nil {
-		return r, err
+		return err
 	}
-	r.net, err = mesh.Connect(ctx, mesh.Options{
+	net, err := mesh.Connect(ctx, mesh.Options{
 		Bus: &bus.Options{URL: r.url, Token: r.token}, Label: "bench", Log: server.Log(),
 	})
 	if err != nil {
-		return r, err
+		return err
 	}
-	r.later(r.net.Close)
-	r.hosts, err = r.net.AwaitHosts(ctx, 1)
-	return r, err
+	r.net = net
+	r.later(net.Close)
+	r.hosts, err = net.AwaitHosts(ctx, 1)
+	return err
 }
 
 // start starts children, one for each role named, and returns what each said when it was ready.
 func (r *rig) start(ctx context.Context, roles ...string) ([]string, error) {
-	children := make([]*child, 0, len(roles))
-	r.later(func(context.Context) error { return endChildren(children...) })
+	var all []launch
 	for _, role := range roles {
-		c, err := startRole(role, r.env()...)
+		all = append(all, launch{role, nil})
+	}
+	return r.launch(ctx, all...)
+}
+
+// launch is a child to be started: its role, and what its environment has besides the server.
+type launch struct {
+	role string
+	env  []string
+}
+
+// launch starts children and returns what each said when it was ready.
+func (r *rig) launch(ctx context.Context, all ...launch) ([]string, error) {
+	children := make([]*child, 0, len(all))
+	r.later(func(context.Context) error { return endChildren(children...) })
+	for _, l := range all {
+		c, err := startRole(l.role, slices.Concat(r.env(), l.env)...)
 		if err != nil {
 			return nil, err
 		}

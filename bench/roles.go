@@ -11,6 +11,7 @@ import (
 
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/agent/host"
+	"github.com/castnet-io/castnet/bench/casts"
 	"github.com/castnet-io/castnet/bench/floor"
 	"github.com/castnet-io/castnet/bench/local"
 	"github.com/castnet-io/castnet/bench/local/lines"
@@ -32,6 +33,9 @@ const (
 	partEnv    = "CASTNET_BENCH_PART"    // which
 	addressEnv = "CASTNET_BENCH_ADDRESS" // of the other, when it is the sender
 	configEnv  = "CASTNET_BENCH_CONFIG"  // of the server in the process; its url is "" then
+
+	// Of one that has ranks to be cast to: which.
+	shareEnv = "CASTNET_BENCH_SHARE"
 )
 
 // The roles a child may have.
@@ -44,6 +48,9 @@ const (
 	floorRole     = "floor"     // mutexq; the floor of those
 	oursRole      = "ours"      // castnet between two processes
 	rawRole       = "raw"       // plain NATS between two processes; the base of that
+	ranksRole     = "ranks"     // castnet's ranks of a mesh in one process
+	fanoutRole    = "fanout"    // goroutines behind one subscription; the base of casts to them
+	naiveRole     = "naive"     // a subscription for each rank; another
 )
 
 // The subjects of the baselines.
@@ -60,6 +67,7 @@ func play(name string, in io.Reader, out io.Writer) int {
 		serverRole: playServer, hostRole: playHost, responderRole: playResponder, starterRole: playStarter,
 		actorsRole: serve(ours.New), floorRole: serve(floor.New),
 		oursRole: playPart(ours.Remote), rawRole: playPart(raw.Library),
+		ranksRole: playShare(casts.StartMembers), fanoutRole: playShare(casts.StartFanout), naiveRole: playShare(casts.StartNaive),
 	}
 	role, ok := roles[name]
 	if !ok {
@@ -87,6 +95,26 @@ func playPart(library func(server.Options) remote.Library) func(in io.Reader, ou
 			part = append(part, address)
 		}
 		return remote.Play(part, in, out, library(o))
+	}
+}
+
+// playShare is a role that has ranks.
+func playShare[R interface{ Close(context.Context) error }](start func(context.Context, server.Options, casts.Share) (R, error)) func(in io.Reader, out io.Writer) error {
+	return func(in io.Reader, out io.Writer) error {
+		s, err := casts.ParseShare(os.Getenv(shareEnv))
+		if err != nil {
+			return err
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		ranks, err := start(ctx, server.Options{URL: os.Getenv(urlEnv), Token: os.Getenv(tokenEnv)}, s)
+		if err != nil {
+			return err
+		}
+		err = untilEnd(in, out, "ready")
+		ctx, cancel = context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		return errors.Join(err, ranks.Close(ctx))
 	}
 }
 

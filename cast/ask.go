@@ -5,7 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"github.com/castnet-io/castnet/actor"
@@ -14,27 +14,32 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// lost is the word that a rank of the region cannot be reached.
+// lost is the word that ranks of the region cannot be reached.
 type lost struct {
-	rank int
-	err  error
+	ranks span
+	err   error
 }
 
 // asking is one cast that waits for its answers, at the caller.
 //
-//	send ── publish ──▶ members ── answers ──▶ raw port ── channel ──▶ next ──▶ tally
-//	                    deaths ── OnUnreachable ────────── channel ──┘
+//	send ── publish ──▶ members ── answers ──▶ raw port ── inbox ──▶ next ──▶ tally
+//	                    deaths ── OnUnreachable ────────── inbox ──┘
 type asking struct {
 	*tally
 	p        *actor.Proc
+	router   *Router
 	target   Target
 	tree     tree
+	route    *route
 	endpoint string
-	answers  chan actor.Incoming
-	losses   chan lost
-	over     chan error // holds why no answer comes any more: the caller's actor or proc has ended
-	lose     func(subjects.ProcID, error)
 	release  []func()
+
+	news chan struct{} // there is something in the inbox
+	over chan error    // holds why no answer comes any more: the caller's actor or proc has ended
+
+	mu      sync.Mutex // guards the inbox
+	answers []actor.Incoming
+	losses  []lost
 }
 
 // question is what a cast says.
@@ -57,7 +62,6 @@ func send(ctx context.Context, t Target, q question) (*asking, error) {
 	if ctx.Err() != nil {
 		return nil, silence(ctx) // nothing is sent for a caller that has gone
 	}
-	n := t.Region.NumRanks()
 	body, err := wire.Marshal(q.message)
 	if err != nil {
 		return nil, fmt.Errorf("cast %s: %w", q.endpoint, err)
@@ -65,17 +69,27 @@ func send(ctx context.Context, t Target, q question) (*asking, error) {
 	if err := p.Follow(t.Placement.Mesh); err != nil { // before anything is sent there
 		return nil, err
 	}
+	router, ok := p.Value(routerKey{}).(*Router)
+	if !ok {
+		return nil, errors.New("no router on this proc: cast.Start it")
+	}
+	downs := p.Downs(t.Placement.Mesh)
+	route, err := router.routes.to(p.First(), t, q.endpoint, len(downs))
+	if err != nil {
+		return nil, err
+	}
 	a := &asking{
-		tally: newTally(t), p: p, target: t, endpoint: q.endpoint,
-		answers: make(chan actor.Incoming, 2*n+1), losses: make(chan lost, n), over: make(chan error, 1),
+		tally: newTally(t), p: p, target: t, endpoint: q.endpoint, router: router, route: route,
 		tree: tree{place: t.Placement, region: t.Region},
+		news: make(chan struct{}, 1), over: make(chan error, 1),
 	}
 	h := header{Region: t.Region, Mode: q.mode, Reducer: q.reducer, Within: t.within}
 	if q.mode != modePost {
 		h.Home = a.listen(from)
 	}
-	for view, base := range t.Region.Ranks() {
-		if e, dead := p.Down(t.Placement.Proc(base)); dead {
+	for _, e := range downs {
+		dead := a.tree.of(e.Proc())
+		for view := dead.First; view < dead.end(); view++ {
 			a.settle(view, failed, gone(e))
 		}
 	}
@@ -88,24 +102,39 @@ func send(ctx context.Context, t Target, q question) (*asking, error) {
 
 // listen opens the port the answers come to, and hears of every rank that is lost, once each.
 func (a *asking) listen(from string) string {
+	most := 2*len(a.fates) + 1 // a word of each rank, and once more when it is sent another way
 	port := a.p.OpenPrivate(from, func(in actor.Incoming) {
-		select {
-		case a.answers <- in:
-		default: // more answers than there can be: somebody repeats itself
-		}
-	}, func(err error) { a.over <- err })
-	told := make([]atomic.Bool, len(a.fates))
-	a.lose = func(id subjects.ProcID, err error) {
-		gone := a.tree.of(id)
-		for view := gone.First; view < gone.end(); view++ {
-			if !told[view].Swap(true) {
-				a.losses <- lost{view, err} // has room for one of each rank
+		a.post(func() {
+			if len(a.answers) < most { // else somebody repeats itself
+				a.answers = append(a.answers, in)
 			}
-		}
-	}
+		})
+	}, func(err error) { a.over <- err })
 	cancel := a.p.OnUnreachable(a.lose)
 	a.release = append(a.release, port.Close, cancel)
 	return port.ID().String()
+}
+
+// lose takes the word that a proc is gone, on any goroutine.
+func (a *asking) lose(id subjects.ProcID, err error) {
+	if gone := a.tree.of(id); gone.Count > 0 {
+		a.post(func() {
+			if len(a.losses) <= len(a.fates) {
+				a.losses = append(a.losses, lost{gone, err})
+			}
+		})
+	}
+}
+
+// post puts something into the inbox.
+func (a *asking) post(put func()) {
+	a.mu.Lock()
+	put()
+	a.mu.Unlock()
+	select {
+	case a.news <- struct{}{}:
+	default: // it is known already
+	}
 }
 
 func (a *asking) close() {
@@ -118,8 +147,7 @@ func (a *asking) close() {
 // those in this one.
 func (a *asking) publish(ctx context.Context, from string, h header, body []byte, typ string) error {
 	t := a.target
-	e := wire.Envelope{Kind: wire.Cast, Sender: from, Body: body}
-	m := actor.Multicast{Envelope: e, Type: typ}
+	m := actor.Multicast{Envelope: wire.Envelope{Kind: wire.Cast, Sender: from, Body: body}, Type: typ}
 	if d, ok := ctx.Deadline(); ok {
 		m.Until = d
 		if h.Mode != modePost {
@@ -130,50 +158,26 @@ func (a *asking) publish(ctx context.Context, from string, h header, body []byte
 		m.Told = func(id subjects.ProcID, why *actor.Error) { a.lose(id, why) }
 	}
 	h.Skip = a.skipped()
-	members, here := a.members()
-	plan := planFor(t.Placement, t.Region, len(members))
-	for _, some := range plan.deliveries(members) {
-		if err := a.multicast(m, h, plan, some); err != nil {
+	for _, k := range a.route.packets {
+		if k.where != "" {
+			m.Subject = a.p.Space().Cast(t.Placement.Mesh, t.Actor, a.endpoint, k.where, a.p.First().ID().Process().String())
+		}
+		if err := a.multicast(m, h, k); err != nil {
 			return err
 		}
 	}
-	if here < 0 {
+	if a.route.here < 0 {
 		return nil
 	}
 	h.Skip = a.skipped()
 	return a.local(m.Envelope, h)
 }
 
-// members are the processes that are to be told; here is the first rank of this one, -1 when there is none.
-func (a *asking) members() (all []member, here int) {
-	t, here := a.target, -1
-	last := -1
-	for view, base := range t.Region.Ranks() {
-		process := t.Placement.process(base)
-		if a.fates[view] != waiting || process == last {
-			continue
-		}
-		last = process
-		if id := t.Placement.Proc(process); id == a.p.First().ID() {
-			here = view
-		} else {
-			all = append(all, member{view, base, id})
-		}
-	}
-	return all, here
-}
-
-// multicast sends one packet to some of the members, or one to each.
-func (a *asking) multicast(m actor.Multicast, h header, p plan, some []member) error {
-	t := a.target
-	if !p.direct() {
-		m.Subject = a.p.Space().Cast(t.Placement.Mesh, t.Actor, a.endpoint, p.where(some[0].base), a.p.ID().Process().String())
-	}
-	for _, to := range some {
-		m.To = append(m.To, to.id.Actor(t.Actor).Port(a.endpoint))
-	}
-	m.Head = func(prevs []uint64) ([]byte, error) {
-		h.Prevs = a.prevs(some, prevs)
+// multicast sends one packet, or one to each of its members.
+func (a *asking) multicast(m actor.Multicast, h header, k packet) error {
+	m.To = k.group
+	m.Head = func(prevs []link.Run) ([]byte, error) {
+		h.Prevs = a.route.prevs(k, prevs)
 		return wire.Marshal(h)
 	}
 	alone := h
@@ -183,30 +187,11 @@ func (a *asking) multicast(m actor.Multicast, h header, p plan, some []member) e
 		return err
 	}
 	for i, why := range refused {
-		for view := some[i].view; view < a.tree.processEnd(some[i].view); view++ {
+		for view := k.members[i].view; view < a.tree.processEnd(k.members[i].view); view++ {
 			a.settle(view, failed, why)
 		}
 	}
 	return nil
-}
-
-// prevs spreads what the link to each process has in front over its ranks.
-func (a *asking) prevs(some []member, prevs []uint64) (out []run) {
-	add := func(n int, v uint64) {
-		if k := len(out); n > 0 && k > 0 && out[k-1].Value == v {
-			out[k-1].Count += n
-		} else if n > 0 {
-			out = append(out, run{n, v})
-		}
-	}
-	t, next := a.tree, 0
-	for i, m := range some {
-		add(m.view-next, link.Left)
-		next = t.processEnd(m.view)
-		add(next-m.view, prevs[i])
-	}
-	add(len(a.fates)-next, link.Left)
-	return out
 }
 
 // skipped are the ranks nobody shall wait for.
@@ -221,12 +206,11 @@ func (a *asking) skipped() (out ranks) {
 
 // local hands the cast to the members in the caller's own process.
 func (a *asking) local(e wire.Envelope, h header) error {
-	r, ok := a.p.Value(routerKey{}).(*Router)
-	if !ok {
-		return errors.New("no router on this proc: cast.Start it")
+	if first, _ := a.router.ranks(&h); first < 0 {
+		return nil // they have closed, or are not started
 	}
 	e.Actor, e.Port = a.target.Actor, a.endpoint
-	return r.deliver(a.p.ID().Actor(e.Sender), &e, h)
+	return a.router.deliver(a.p.ID().Actor(e.Sender), &e, h)
 }
 
 // next waits for one event and puts it into the tally. It reports false once every rank is
@@ -236,28 +220,30 @@ func (a *asking) next(ctx context.Context) bool {
 		return false
 	}
 	select {
-	case in := <-a.answers:
-		a.hear(in)
-	case l := <-a.losses:
-		a.settleAnswers() // an answer that came before the death counts
-		a.settle(l.rank, failed, l.err)
+	case <-a.news:
+		a.read()
 	case err := <-a.over:
-		a.settleAnswers()
+		a.read()
 		a.expire(err)
 	case <-ctx.Done():
-		a.settleAnswers()
+		a.read()
 		a.expire(silence(ctx))
 	}
 	return true
 }
 
-func (a *asking) settleAnswers() {
-	for {
-		select {
-		case in := <-a.answers:
-			a.hear(in)
-		default:
-			return
+// read empties the inbox. An answer that came before a death counts.
+func (a *asking) read() {
+	a.mu.Lock()
+	answers, losses := a.answers, a.losses
+	a.answers, a.losses = nil, nil
+	a.mu.Unlock()
+	for _, in := range answers {
+		a.hear(in)
+	}
+	for _, l := range losses {
+		for view := l.ranks.First; view < l.ranks.end(); view++ {
+			a.settle(view, failed, l.err)
 		}
 	}
 }

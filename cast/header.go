@@ -53,19 +53,6 @@ type failure struct {
 	Error []byte `cbor:"2,keyasint"` // a wire.Error
 }
 
-// runs encodes values run by run.
-func runs(values []uint64) []run {
-	var out []run
-	for _, v := range values {
-		if n := len(out); n > 0 && out[n-1].Value == v {
-			out[n-1].Count++
-		} else {
-			out = append(out, run{1, v})
-		}
-	}
-	return out
-}
-
 // at is the value at a position of the runs; false when they are too short or malformed.
 func at(rs []run, i int) (uint64, bool) {
 	for _, r := range rs {
@@ -111,12 +98,6 @@ func (h *header) point(view int) shape.Point {
 		return shape.Point{}
 	}
 	return p
-}
-
-// member finds a base rank in a cast; false when it is outside the region, or not meant.
-func (h *header) member(base int) (view int, meant bool) {
-	view, in := h.Region.ViewRank(base)
-	return view, in && !h.Skip.contains(view)
 }
 
 // tree is the way home.

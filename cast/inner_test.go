@@ -1,6 +1,7 @@
 package cast
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"testing"
@@ -9,9 +10,11 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/bus/bustest"
 	"github.com/castnet-io/castnet/internal/link"
 	"github.com/castnet-io/castnet/internal/wire"
 	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/subjects"
 )
 
 // anyExtent draws an extent of one to six dimensions.
@@ -40,6 +43,27 @@ func anyRegion(t *rapid.T, e shape.Extent) shape.Region {
 	return r
 }
 
+// runs encodes values run by run.
+func runs(values []uint64) []run {
+	var out []run
+	for _, v := range values {
+		if n := len(out); n > 0 && out[n-1].Value == v {
+			out[n-1].Count++
+		} else {
+			out = append(out, run{1, v})
+		}
+	}
+	return out
+}
+
+// ranksOf is the set of ascending ranks.
+func ranksOf(all []int) (out ranks) {
+	for _, r := range all {
+		out = out.with(span{r, 1})
+	}
+	return out
+}
+
 func TestHeader_runsAndSpansSayWhatTheyWereMadeFrom(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		values := rapid.SliceOf(rapid.SampledFrom([]uint64{0, 1, 7, link.Left})).Draw(t, "values")
@@ -62,8 +86,6 @@ func TestHeader_runsAndSpansSayWhatTheyWereMadeFrom(t *testing.T) {
 			}
 			require.Equal(t, next, set.after(r))
 		}
-		cut := rapid.IntRange(0, len(all)).Draw(t, "cut")
-		require.Equal(t, set, ranksOf(all[:cut]).merge(ranksOf(all[cut:])))
 	})
 }
 
@@ -73,21 +95,18 @@ func TestHeader_isForMembersThatAreMeantOnly(t *testing.T) {
 	require.NoError(t, err)
 	ext, err := wire.Marshal(header{Region: r, Prevs: runs([]uint64{5, 5, 9, link.Left}), Skip: ranks{{0, 1}}})
 	require.NoError(t, err)
-	for base, want := range map[int]bool{0: false, 1: false, 2: false, 3: true, 4: true, 5: false, 6: false} {
+	place := Placement{Mesh: testMesh, Extent: e, PerProcess: 2}
+	for base, want := range map[int][]any{0: {-1, uint64(0)}, 2: {0, uint64(5)}, 4: {2, uint64(9)}, 6: {-1, uint64(0)}} {
 		var h header
 		require.NoError(t, h.open(ext))
-		view, member := h.member(base)
-		prev := link.Left
-		if member {
-			prev, err = h.prev(view)
+		first, end := (&Router{p: procAt(t, place.Proc(base)), place: place}).ranks(&h)
+		prev := uint64(0)
+		if first >= 0 {
+			require.Equal(t, first+2, end)
+			prev, err = h.prev(first)
 			require.NoError(t, err)
 		}
-		member = prev != link.Left
-		require.Equal(t, want, member, "rank %d", base)
-		if member {
-			require.Equal(t, base-2, view)
-			require.Equal(t, map[int]uint64{3: 5, 4: 9}[base], prev)
-		}
+		require.Equal(t, want, []any{first, prev}, "process of rank %d", base)
 	}
 	short, err := wire.Marshal(header{Region: r, Prevs: runs([]uint64{5})})
 	require.NoError(t, err)
@@ -104,6 +123,45 @@ func TestHeader_isForMembersThatAreMeantOnly(t *testing.T) {
 	}
 }
 
+// procAt is a proc alone on a bus.
+func procAt(t *testing.T, id subjects.ProcID) *actor.Proc {
+	t.Helper()
+	p, err := actor.NewProc(t.Context(), actor.Options{ID: id, Bus: bustest.Open(t, bustest.Server(t))})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, p.Close(context.Background())) })
+	return p
+}
+
+func TestRoute_eachRankIsToldWhatItsProcessMustHaveSeen(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		tr := anyTree(t)
+		all := membersOf(tr.place, tr.region)
+		k := packet{}
+		var told []link.Run
+		want := make([]uint64, tr.region.NumRanks())
+		for i := range want {
+			want[i] = link.Left
+		}
+		for _, m := range all {
+			if rapid.IntRange(0, 3).Draw(t, "is in another packet") == 0 {
+				continue
+			}
+			k.members = append(k.members, m)
+			prev := rapid.SampledFrom([]uint64{0, 7, 7, 7, link.Settled, link.Left}).Draw(t, "prev")
+			if n := len(told); n > 0 && told[n-1].Prev == prev {
+				told[n-1].Count++
+			} else {
+				told = append(told, link.Run{Count: 1, Prev: prev})
+			}
+			for view := m.view; view < tr.processEnd(m.view); view++ {
+				want[view] = prev
+			}
+		}
+		r := &route{place: tr.place, region: tr.region}
+		require.Equal(t, runs(want), r.prevs(k, told))
+	})
+}
+
 // Whatever a peer sends, a member finds its place or an error, and a tally settles no more ranks
 // than there are.
 func FuzzHeaderAndRest(f *testing.F) {
@@ -118,11 +176,12 @@ func FuzzHeaderAndRest(f *testing.F) {
 		if err := got.open(data); err != nil {
 			return
 		}
-		if view, member := got.member(base); member {
+		tr := got.tree(Placement{Mesh: testMesh, Extent: shape.Of("gpu", 8), PerHost: 4, PerProcess: 2})
+		if view, in := got.Region.ViewRank(base); in {
 			require.Less(t, view, got.Region.NumRanks())
-			back, err := got.Region.BaseRank(view)
-			require.NoError(t, err)
-			require.Equal(t, base, back)
+			require.Equal(t, base, tr.base(view))
+			j := jobOf(tr, got.Mode, view)
+			require.LessOrEqual(t, len(j.up), 64)
 		}
 		tl := newTally(eight())
 		_ = tl.take(actor.Incoming{Envelope: wire.Envelope{Kind: wire.Value, Ext: data}})

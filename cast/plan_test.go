@@ -78,8 +78,7 @@ func TestCAST1_aPlanReachesEachMemberOnceAndCostsLeast(t *testing.T) {
 		if last := e.Dims()[len(e.Dims())-1].Size; rapid.Bool().Draw(t, "several") {
 			place.PerProcess = last
 		}
-		a := &asking{target: Target{Placement: place, Region: r}, tally: newTally(Target{Placement: place, Region: r}), tree: tree{place: place, region: r}}
-		members := membersOf(a)
+		members := membersOf(place, r)
 		p := planFor(place, r, len(members))
 		times, packets := reached(t, place, p, members)
 		for _, m := range members {
@@ -101,11 +100,11 @@ func TestCAST1_aPlanReachesEachMemberOnceAndCostsLeast(t *testing.T) {
 	})
 }
 
-// membersOf is asking.members for a caller outside the mesh.
-func membersOf(a *asking) (all []member) {
+// membersOf are the processes of a region, for a caller outside the mesh.
+func membersOf(place Placement, r shape.Region) (all []member) {
 	last := -1
-	for view, base := range a.region.Ranks() {
-		if process := a.placement.process(base); process != last {
+	for view, base := range r.Ranks() {
+		if process := place.process(base); process != last {
 			all, last = append(all, member{view: view, base: base}), process
 		}
 	}
@@ -121,8 +120,7 @@ func TestPlan_whatItTakes(t *testing.T) {
 		r, err := shape.Select(e, text)
 		require.NoError(t, err)
 		place := Placement{Extent: e}
-		a := &asking{tally: newTally(Target{Placement: place, Region: r})}
-		members := membersOf(a)
+		members := membersOf(place, r)
 		p := planFor(place, r, len(members))
 		var got []string
 		if !p.direct() {

@@ -45,6 +45,8 @@ type Router struct {
 	mu      sync.RWMutex // guards the fields below
 	members map[int]seated
 	heard   map[string]bool // tokens that are subscribed
+
+	routes routes
 }
 
 // seated is a proc of this process that is a rank of the mesh.
@@ -142,7 +144,7 @@ func (r *Router) receive(m bus.Msg) {
 		if err := h.open(e.Ext); err != nil {
 			return link.Left, nil, err
 		}
-		first, _ := r.meant(&h)
+		first, _ := r.ranks(&h)
 		if first < 0 {
 			return link.Left, nil, nil
 		}
@@ -166,18 +168,14 @@ func (r *Router) matching(where string) iter.Seq2[int, seated] {
 	}
 }
 
-// meant are the ranks of a cast that may be in this process: those that are meant of them, from the first up
-// to an end; -1 when there are none.
-func (r *Router) meant(h *header) (first, end int) {
-	t := h.tree(r.place)
+// ranks are those of a cast that are in this process, from the first up to an end, whether or not they are
+// meant; -1 when there are none.
+func (r *Router) ranks(h *header) (first, end int) {
 	base := int(r.p.ID().Rank)
 	for rank := base; rank < base+max(r.place.PerProcess, 1); rank++ {
 		if view, in := h.Region.ViewRank(rank); in {
-			end = t.processEnd(view)
-			if first = t.skip.after(view); first < end {
-				return first, end
-			}
-			break
+			t := h.tree(r.place)
+			return view, t.processEnd(view)
 		}
 	}
 	return -1, -1
@@ -188,7 +186,7 @@ func (r *Router) take(from subjects.ActorID, e *wire.Envelope) error {
 	var h header
 	err := h.open(e.Ext)
 	if err == nil {
-		if first, _ := r.meant(&h); first < 0 {
+		if first, _ := r.ranks(&h); first < 0 {
 			err = fmt.Errorf("rank %d is not in the region of the cast", r.p.ID().Rank)
 		}
 	}
@@ -202,7 +200,10 @@ func (r *Router) take(from subjects.ActorID, e *wire.Envelope) error {
 // deliver hands a cast to the actors of this process, each with its point in the region (CAST-3). An error
 // is for who waits for no answer.
 func (r *Router) deliver(from subjects.ActorID, e *wire.Envelope, h header) error {
-	first, end := r.meant(&h)
+	first, end := r.ranks(&h)
+	if first = h.Skip.after(first); first >= end {
+		return nil
+	}
 	d := actor.Delivery{Actor: e.Actor, Port: e.Port, From: from, Raw: e.Body}
 	if e.TTL > 0 {
 		d.Deadline = time.Now().Add(e.TTL)

@@ -75,15 +75,11 @@ func flies(t *testing.T, place Placement, m mode, arity int) string {
 		require.NoError(t, err)
 		return len(body) + len(ext)
 	}
-	a := &asking{tally: f.home, target: Target{Placement: place, Region: h.Region}, tree: f.tree}
-	members := membersOf(a)
+	members := membersOf(place, h.Region)
 	plan := planFor(place, h.Region, len(members))
 	publishes := plan.deliveries(members)
-	prevs := make([]uint64, len(members))
-	for i := range prevs {
-		prevs[i] = link.Settled
-	}
-	h.Prevs = a.prevs(publishes[0], prevs)
+	way := &route{place: place, region: h.Region}
+	h.Prevs = way.prevs(packet{members: publishes[0]}, []link.Run{{Count: len(members), Prev: 1_000_000}})
 	ext, err := wire.Marshal(h)
 	require.NoError(t, err)
 

@@ -13,14 +13,6 @@ func (s span) end() int { return s.First + s.Count }
 // ranks is a set of view ranks: spans that ascend and do not touch.
 type ranks []span
 
-// ranksOf is the set of ascending ranks.
-func ranksOf(all []int) (out ranks) {
-	for _, r := range all {
-		out = out.with(span{r, 1})
-	}
-	return out
-}
-
 // with adds ranks that are all behind those of the set.
 func (rs ranks) with(s span) ranks {
 	if n := len(rs); n > 0 && rs[n-1].end() == s.First {
@@ -64,26 +56,4 @@ func (rs ranks) after(rank int) int {
 		rank = rs[i].end()
 	}
 	return rank
-}
-
-// merge is the union of two sets.
-func (rs ranks) merge(o ranks) ranks {
-	if len(rs) == 0 || len(o) == 0 || rs[len(rs)-1].end() <= o[0].First {
-		out := slices.Clone(rs)
-		for _, s := range o {
-			out = out.with(s)
-		}
-		return out
-	}
-	all := slices.Concat(rs, o)
-	slices.SortFunc(all, func(a, b span) int { return a.First - b.First })
-	var out ranks
-	for _, s := range all {
-		if n := len(out); n > 0 && s.First <= out[n-1].end() {
-			out[n-1].Count = max(out[n-1].end(), s.end()) - out[n-1].First
-		} else {
-			out = append(out, s)
-		}
-	}
-	return out
 }

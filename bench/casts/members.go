@@ -1,0 +1,125 @@
+package casts
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/bench/server"
+	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/cast"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// rankName is the name of the actor of every rank.
+const rankName = "rank"
+
+var (
+	rankType = actor.NewType[*rank, int]("rank")
+	measure  = actor.NewEndpoint[*rank, []byte, int64]("measure")
+	sign     = actor.NewEndpoint[*rank, []byte, []byte]("sign")
+	hear     = actor.NewEndpoint[*rank, []byte, actor.None]("hear")
+)
+
+// rank is an actor that is cast to.
+type rank struct{ rank int }
+
+func (*rank) measure(_ *actor.Context, m []byte) (int64, error) { return int64(len(m)), nil }
+
+func (r *rank) sign(_ *actor.Context, m []byte) ([]byte, error) {
+	out := make([]byte, len(m))
+	stamp(out, m, r.rank)
+	return out, nil
+}
+
+func (*rank) hear(*actor.Context, []byte) (none actor.None, _ error) { return none, nil }
+
+// seat is procs that share a process, and what they stand on.
+type seat struct {
+	bus      *bus.Bus
+	registry actor.Registry
+	procs    []*actor.Proc
+	routers  []*cast.Router
+}
+
+func (s *seat) open(ctx context.Context, o server.Options) (err error) {
+	s.registry, err = actor.NewRegistry(rankType.Made(
+		func(_ *actor.Context, n int) (*rank, error) { return &rank{n}, nil },
+		measure.By((*rank).measure), sign.By((*rank).sign), hear.By((*rank).hear)))
+	if err != nil {
+		return err
+	}
+	elsewhere, err := server.Open(ctx, o)
+	if err != nil {
+		return err
+	}
+	s.bus, err = bus.Open(ctx, elsewhere.Bus())
+	return err
+}
+
+// start starts a proc with its router.
+func (s *seat) start(ctx context.Context, id subjects.ProcID, m *cast.Member) (*actor.Proc, error) {
+	o := actor.Options{ID: id, Bus: s.bus, Registry: s.registry, Log: server.Log()}
+	if id.Seat > 0 {
+		o.First, o.Bus = s.procs[0], nil
+	}
+	p, err := actor.NewProc(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	s.procs = append(s.procs, p)
+	r, err := cast.Start(p, m)
+	if err == nil && id.Seat == 0 {
+		s.routers = append(s.routers, r)
+	}
+	return p, err
+}
+
+// Close closes the procs, the first of them last, then what they stood on.
+func (s *seat) Close(ctx context.Context) error {
+	var errs []error
+	for _, p := range slices.Backward(s.procs) {
+		errs = append(errs, p.Close(ctx))
+	}
+	for _, r := range s.routers {
+		r.Close()
+	}
+	if s.bus != nil {
+		errs = append(errs, s.bus.Close(ctx))
+	}
+	return errors.Join(errs...)
+}
+
+// Members are castnet's ranks in one process.
+type Members struct{ seat }
+
+// StartMembers starts a proc for each rank of the share, with an actor in it.
+func StartMembers(ctx context.Context, o server.Options, s Share) (*Members, error) {
+	m := &Members{}
+	if err := m.start(ctx, o, s); err != nil {
+		return nil, errors.Join(err, m.Close(ctx))
+	}
+	return m, nil
+}
+
+func (m *Members) start(ctx context.Context, o server.Options, s Share) error {
+	if err := m.open(ctx, o); err != nil {
+		return err
+	}
+	place := s.placement()
+	for n := s.First; n < s.First+s.Each; n++ {
+		p, err := m.seat.start(ctx, place.Proc(n), &cast.Member{Placement: place, Rank: n})
+		if err != nil {
+			return err
+		}
+		point, err := place.Extent.Point(n)
+		if err != nil {
+			return err
+		}
+		if _, err := p.Spawn(ctx, actor.Spawning{Type: "rank", Name: rankName, Params: n, Point: point}); err != nil {
+			return err
+		}
+	}
+	return m.bus.Data().Flush(ctx)
+}

@@ -1,0 +1,61 @@
+package casts
+
+import (
+	"fmt"
+
+	"github.com/castnet-io/castnet/cast"
+	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// processes is over how many the ranks are spread, when there are as many.
+const processes = 8
+
+// Share is what one process is told: which ranks of the mesh are its own.
+type Share struct {
+	Mesh  subjects.MeshID
+	Ranks int // in the mesh
+	Each  int // in a process
+	First int // in this one
+}
+
+// Spread gives each process its share of the ranks of a new mesh: they are a power of two, so that all are
+// of one size.
+func Spread(ranks int) ([]Share, error) {
+	if ranks < 1 || ranks&(ranks-1) != 0 {
+		return nil, fmt.Errorf("spread %d ranks: want a power of two", ranks)
+	}
+	mesh, err := subjects.NewMeshID("ranks")
+	if err != nil {
+		return nil, err
+	}
+	var all []Share
+	each := max(ranks/processes, 1)
+	for first := 0; first < ranks; first += each {
+		all = append(all, Share{mesh, ranks, each, first})
+	}
+	return all, nil
+}
+
+// String is the form in which a process is told its share.
+func (s Share) String() string { return fmt.Sprintf("%s %d %d %d", s.Mesh, s.Ranks, s.Each, s.First) }
+
+// ParseShare reads it.
+func ParseShare(text string) (s Share, err error) {
+	var mesh string
+	if _, err = fmt.Sscanf(text, "%s %d %d %d", &mesh, &s.Ranks, &s.Each, &s.First); err == nil {
+		s.Mesh, err = subjects.ParseMeshID(mesh)
+	}
+	if err != nil {
+		return s, fmt.Errorf("share %q: want a mesh and three numbers: %w", text, err)
+	}
+	return s, nil
+}
+
+// processes is how many processes have a share.
+func (s Share) processes() int { return s.Ranks / s.Each }
+
+// placement is the mesh as casts see it. Each process is a host.
+func (s Share) placement() cast.Placement {
+	return cast.Placement{Mesh: s.Mesh, Extent: shape.Of("rank", s.Ranks), PerHost: s.Each, PerProcess: s.Each}
+}

@@ -1,0 +1,154 @@
+package cast
+
+import (
+	"sync"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/internal/link"
+	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// routes are the regions that a process has cast to: a cast to the same one finds its links as the one
+// before has left them.
+type routes struct {
+	mu  sync.Mutex // guards all
+	all map[routeKey]*route
+}
+
+// routeKey is a region of an endpoint.
+type routeKey struct {
+	mesh            subjects.MeshID
+	actor, endpoint string
+	region          string
+}
+
+// route is how casts reach a region.
+type route struct {
+	place   Placement
+	region  shape.Region
+	packets []packet
+	here    int // the first rank in the caller's process; -1: none is
+	dead    int // how many procs of the mesh were known to be gone
+}
+
+// packet is what leaves as one, for some processes.
+type packet struct {
+	where   string // "": each is told alone
+	members []member
+	group   *actor.Group
+}
+
+// maxRoutes bounds what is kept; then it begins anew.
+const maxRoutes = 64
+
+// to finds the way to a region, or makes it out.
+func (rs *routes) to(p *actor.Proc, t Target, endpoint string, dead int) (*route, error) {
+	key := routeKey{t.Placement.Mesh, t.Actor, endpoint, t.Region.String()}
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	if r := rs.all[key]; r != nil && r.fresh(dead) {
+		return r, nil
+	}
+	r, err := newRoute(p, t, endpoint, dead)
+	if err != nil {
+		return nil, err
+	}
+	for k, old := range rs.all {
+		if k == key || len(rs.all) >= maxRoutes {
+			old.drop(p)
+			delete(rs.all, k)
+		}
+	}
+	if rs.all == nil {
+		rs.all = map[routeKey]*route{}
+	}
+	rs.all[key] = r
+	return r, nil
+}
+
+func newRoute(p *actor.Proc, t Target, endpoint string, dead int) (*route, error) {
+	r := &route{place: t.Placement, region: t.Region, here: -1, dead: dead}
+	tr := tree{place: t.Placement, region: t.Region}
+	var members []member
+	for view := 0; view < t.Region.NumRanks(); view = tr.processEnd(view) {
+		base := tr.base(view)
+		switch id := t.Placement.Proc(t.Placement.process(base)); {
+		case id == p.First().ID():
+			r.here = view
+		default:
+			if _, gone := p.Down(id); !gone {
+				members = append(members, member{view, base, id})
+			}
+		}
+	}
+	pl := planFor(t.Placement, t.Region, len(members))
+	for _, some := range pl.deliveries(members) {
+		k := packet{members: some}
+		if !pl.direct() {
+			k.where = pl.where(some[0].base)
+		}
+		to := make([]subjects.PortID, len(some))
+		for i, m := range some {
+			to[i] = m.id.Actor(t.Actor).Port(endpoint)
+		}
+		var err error
+		if k.group, err = p.Group(to); err != nil {
+			return nil, err
+		}
+		r.packets = append(r.packets, k)
+	}
+	return r, nil
+}
+
+// fresh reports whether a route is as one that would be made now.
+func (r *route) fresh(dead int) bool {
+	for _, k := range r.packets {
+		if k.group.Stale() {
+			return false
+		}
+	}
+	return r.dead == dead
+}
+
+func (r *route) drop(p *actor.Proc) {
+	for _, k := range r.packets {
+		p.Drop(k.group)
+	}
+}
+
+// prevs spreads what the links to the members of a packet have in front over the ranks of the region.
+func (r *route) prevs(k packet, members []link.Run) (out []run) {
+	add := func(n int, v uint64) {
+		if last := len(out) - 1; n > 0 && last >= 0 && out[last].Value == v {
+			out[last].Count += n
+		} else if n > 0 {
+			out = append(out, run{n, v})
+		}
+	}
+	t := tree{place: r.place, region: r.region}
+	at, i := 0, 0 // a rank, and a member
+	for _, m := range members {
+		for end := i + m.Count; i < end; {
+			add(k.members[i].view-at, link.Left)
+			last := k.inRow(t, i, end)
+			at = t.processEnd(k.members[last].view)
+			add(at-k.members[i].view, m.Prev)
+			i = last + 1
+		}
+	}
+	add(r.region.NumRanks()-at, link.Left)
+	return out
+}
+
+// inRow is the last of the members from one on, before another one, whose ranks follow each other.
+func (k packet) inRow(t tree, i, end int) int {
+	most := max(t.place.PerProcess, 1)
+	if gap := k.members[end-1].view - k.members[i].view; gap == (end-1-i)*most && t.processEnd(k.members[i].view)-k.members[i].view == most {
+		return end - 1 // all are whole: no more ranks fit between them
+	}
+	for i+1 < end && t.processEnd(k.members[i].view) == k.members[i+1].view {
+		i++
+	}
+	return i
+}
