@@ -16,7 +16,7 @@ import (
 
 // The forms that readers of the report rely on.
 var (
-	rowForm    = regexp.MustCompile(`^row=([A-Za-z0-9-]+) ours=[0-9]+\.[0-9]{2} base=[0-9]+\.[0-9]{2} base_name=[a-z0-9.@/-]+ unit=(ns|us|ms|B|MiB|asks/s|msgs/s|messages) ratio=([0-9]+\.[0-9]{3}|\+Inf) n=([0-9]+)$`)
+	rowForm    = regexp.MustCompile(`^row=([A-Za-z0-9-]+) ours=[0-9]+\.[0-9]{2} base=[0-9]+\.[0-9]{2} base_name=[a-z0-9.@/-]+ unit=(ns|us|ms|B|MiB|asks/s|casts/s|msgs/s|messages) ratio=([0-9]+\.[0-9]{3}|\+Inf) n=([0-9]+)$`)
 	canaryForm = regexp.MustCompile(`^canary=spin median=[0-9.]+ min=[0-9.]+ max=[0-9.]+ unit=ms spread=[0-9.]+% n=[0-9]+ disturbed=(yes|no)$`)
 )
 
@@ -146,7 +146,7 @@ func TestRun_measuresEveryRowThatNeedsNoPeer(t *testing.T) {
 	require.NoError(t, run(t.Context(), s, &out, &notes), notes.String())
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 	names := slices.DeleteFunc(rowNames(), func(name string) bool { return !s.only.MatchString(name) })
-	require.Len(t, names, 5+8+8+2)
+	require.Len(t, names, 5+28+8+8+2)
 	require.Len(t, lines, len(names)+1, out.String())
 	for i, name := range names {
 		require.Regexp(t, rowForm, lines[i])
@@ -180,18 +180,20 @@ func TestRun_printsOnlyTheRowsAskedFor(t *testing.T) {
 	require.Contains(t, out.String(), "row=call-latency-p99 ")
 }
 
-// Interrupted in the middle of a measurement, when there are procs and responders.
+// Interrupted in the middle of a measurement, when there are procs and responders, or ranks and fanouts.
 func TestRun_interruptedLeavesNothingBehind(t *testing.T) {
-	s, err := parse([]string{"-only", "gather", "-repeats", "1000", "-samples", "5"}, io.Discard)
-	require.NoError(t, err)
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	var out bytes.Buffer
-	err = run(ctx, s, &out, onText{"repeat 2 ", cancel})
-	require.ErrorContains(t, err, "cast-gather-8: interrupted")
-	require.ErrorIs(t, err, context.Canceled)
-	require.NotContains(t, out.String(), "row=")
-	requireNoStrays(t)
+	for _, name := range []string{"cast-gather-8-hostd", "cast-gather-64"} {
+		s, err := parse([]string{"-only", "^" + name + "$", "-repeats", "1000", "-samples", "5"}, io.Discard)
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		var out bytes.Buffer
+		err = run(ctx, s, &out, onText{"repeat 2 ", cancel})
+		require.ErrorContains(t, err, name+": interrupted")
+		require.ErrorIs(t, err, context.Canceled)
+		require.NotContains(t, out.String(), "row=")
+		requireNoStrays(t)
+	}
 }
 
 // onText calls f when a text is written.

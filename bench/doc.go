@@ -14,15 +14,34 @@
 //
 //   - call-latency, call-latency-p99: a Call of 64 bytes, answered with the same, to an actor in
 //     another process; against a NATS request and its reply between two processes.
-//   - cast-gather-8: a cast of 64 bytes to 8 processes, every answer of 64 bytes brought home;
-//     against one publish to a subject that 8 processes subscribe, and their 8 replies.
-//   - cast-reduce-8: the same cast, its answers folded to one number on the way; against the same
+//   - cast-gather-8-hostd: a cast of 64 bytes to 8 procs of one hostd, every answer of 64 bytes brought
+//     home; against one publish to a subject that 8 processes subscribe, and their 8 replies.
+//   - cast-reduce-8-hostd: the same cast, its answers folded to one number on the way; against the same
 //     publish and replies, summed up by who asked.
 //   - spawn-8: HostMesh.Spawn of 8 procs until it returns; against 8 times exec of the same
 //     program, which connects and says so on a subject.
 //
 // Latencies are the median (or the 99th percentile) of one repeat of -samples messages, one in
 // flight.
+//
+// # Rows of casts
+//
+// They cast 64 bytes to N ranks, which are spread over 8 processes (one for N=1), with the server in a
+// process of its own: package bench/casts says what each side does. N is 1, 8, 64, 512 and 4096.
+//
+//   - cast-reduce-N, cast-gather-N: µs until the answers are home, as their sum, or 64 bytes of each
+//     rank; one cast at a time.
+//   - cast-reduce-N-8, cast-gather-N-8: such casts per second, with 8 in flight.
+//   - cast-post-N: µs until the caller knows that every rank has the message in its mailbox.
+//   - cast-reduce-4096-naive: as cast-reduce-4096, against a publish and a reply for each rank.
+//   - cast-slice-2-of-4096: µs of a gather from two of the 4096 ranks, in different processes; against a
+//     call of one.
+//   - cast-per-rank-growth: the time of cast-reduce-4096 over the number of ranks, in ns; against that of
+//     cast-reduce-64.
+//
+// The base of the first three is one publish, which every process hands to a goroutine for each of its
+// ranks, and one reply from each process. The median is of -samples casts, or fewer in proportion to the
+// ranks when they are more than 256; with 8 in flight there are 8 times as many.
 //
 // # Rows of messages between processes
 //
@@ -67,8 +86,9 @@
 //   - the first eight with -floor at their end: the same against mutexq, which is a mutex, two
 //     slices and a goroutine (bench/floor).
 //
-// In what is per second (local-ask-64, remote-tell and remote-ask-64, with all their suffixes) more is
-// better, and so is a ratio above 1; in all other rows less is. When both sides are 0 the ratio is 1.
+// In what is per second (local-ask-64, remote-tell and remote-ask-64, casts with 8 in flight, with all their
+// suffixes) more is better, and so is a ratio above 1; in all other rows less is. When both sides are 0 the
+// ratio is 1.
 // -shrink divides what is done in rows that -samples says nothing about, to try them out: the numbers
 // then mean little.
 //

@@ -6,15 +6,12 @@ import (
 
 // Cast is one message to many processes.
 type Cast struct {
-	Subject  string         // where it goes; "": to each member by itself
-	Group    *Group         // its members; nil: these
-	Members  []*Target      // the port in each process, each process once
-	Envelope *wire.Envelope // its Ext is made by Head, or by Runs
+	Subject  string // where it goes; "": to each member by itself
+	Group    *Group
+	Envelope *wire.Envelope // its Ext is made by Runs
 	// Runs makes the ext of the packet that is published, from what the members must have seen before, run
 	// by run in their order. The slice is used again.
 	Runs func(prevs []Run) ([]byte, error)
-	// Head is Runs that is told a number for each member. One of both is set.
-	Head func(prevs []uint64) ([]byte, error)
 	// Alone makes the ext of the packet that goes to one member by itself.
 	Alone func(member int) ([]byte, error)
 	Mark  Mark
@@ -45,10 +42,6 @@ type looked struct {
 // error of a member says that nothing was sent to it, and err that nothing was sent at all.
 func (c *Core) Cast(now Instant, k *Cast) (failed map[int]error, err error) {
 	g := k.Group
-	if g == nil {
-		g = &c.once
-		g.set(k.Members)
-	}
 	if k.Until == 0 {
 		k.Until = now + Instant(c.cfg.Deadline)
 	}
@@ -149,9 +142,7 @@ func (c *Core) castAll(now Instant, k *Cast, g *Group, joined int) (err error) {
 	for _, l := range c.looked {
 		if l.prev != Left {
 			c.put(now, l.m.to.Peer, c.n, f)
-			if k.Group != nil {
-				c.enter(l.m)
-			}
+			c.enter(l.m)
 		}
 	}
 	c.ready = append(c.ready, Publish{Subject: k.Subject, N: c.n, Data: f.whole})
@@ -168,16 +159,7 @@ func (c *Core) castExt(k *Cast, g *Group) ([]byte, error) {
 		at = l.m.index + 1
 	}
 	c.run(len(g.members)-at, g.last)
-	if k.Head == nil {
-		return k.Runs(c.runs)
-	}
-	c.prevs = c.prevs[:0]
-	for _, r := range c.runs {
-		for range r.Count {
-			c.prevs = append(c.prevs, r.Prev)
-		}
-	}
-	return k.Head(c.prevs)
+	return k.Runs(c.runs)
 }
 
 // run adds members to what a cast says.

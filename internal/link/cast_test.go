@@ -2,6 +2,7 @@ package link
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -14,10 +15,12 @@ import (
 func (b *bench) cast(body int, members ...*Target) (prevs []uint64, failed map[int]error) {
 	b.t.Helper()
 	failed, err := b.core.Cast(b.now, &Cast{
-		Subject: "k", Members: members,
+		Subject: "k", Group: NewGroup(members),
 		Envelope: &wire.Envelope{Kind: wire.Cast, Sender: "s", Body: make([]byte, body)},
-		Head: func(all []uint64) ([]byte, error) {
-			prevs = append(prevs, all...)
+		Runs: func(all []Run) ([]byte, error) {
+			for _, r := range all {
+				prevs = append(prevs, slices.Repeat([]uint64{r.Prev}, r.Count)...)
+			}
 			return []byte("all"), nil
 		},
 		Alone: func(int) ([]byte, error) { return []byte("alone"), nil },
@@ -88,8 +91,8 @@ func TestLINK7_aCastThatFitsNoPacketGoesToEachAlone(t *testing.T) {
 	b = newBench(t, Config{})
 	b.core.Limit(6000)
 	_, err := b.core.Cast(b.now, &Cast{
-		Subject: "k", Members: []*Target{b.to}, Envelope: &wire.Envelope{Kind: wire.Cast, Sender: "s"},
-		Head:  func([]uint64) ([]byte, error) { return make([]byte, 7000), nil },
+		Subject: "k", Group: NewGroup([]*Target{b.to}), Envelope: &wire.Envelope{Kind: wire.Cast, Sender: "s"},
+		Runs:  func([]Run) ([]byte, error) { return make([]byte, 7000), nil },
 		Alone: func(int) ([]byte, error) { return []byte("alone"), nil },
 	})
 	require.NoError(t, err)
@@ -102,13 +105,13 @@ func TestLINK7_aCastThatCannotBeWrittenTakesNoNumber(t *testing.T) {
 	b := newBench(t, Config{})
 	broken := errors.New("no header")
 	_, err := b.core.Cast(b.now, &Cast{
-		Subject: "k", Members: []*Target{b.to}, Envelope: &wire.Envelope{Kind: wire.Cast},
-		Head: func([]uint64) ([]byte, error) { return nil, broken },
+		Subject: "k", Group: NewGroup([]*Target{b.to}), Envelope: &wire.Envelope{Kind: wire.Cast},
+		Runs: func([]Run) ([]byte, error) { return nil, broken },
 	})
 	require.ErrorIs(t, err, broken)
 	b.core.Down()
 	failed, err := b.core.Cast(b.now, &Cast{
-		Subject: "k", Members: []*Target{b.to}, Envelope: &wire.Envelope{Kind: wire.Cast},
+		Subject: "k", Group: NewGroup([]*Target{b.to}), Envelope: &wire.Envelope{Kind: wire.Cast},
 		Alone: func(int) ([]byte, error) { return nil, broken },
 	})
 	require.NoError(t, err)
@@ -143,7 +146,7 @@ func TestLINK7_eachMemberOfACastHasAFate(t *testing.T) {
 func TestLINK7_aCastThatHasNoSubjectGoesToEachAlone(t *testing.T) {
 	b := newBench(t, Config{})
 	_, err := b.core.Cast(b.now, &Cast{
-		Members: append(b.others(2), b.to), Envelope: &wire.Envelope{Kind: wire.Cast, Sender: "s"},
+		Group: NewGroup(append(b.others(2), b.to)), Envelope: &wire.Envelope{Kind: wire.Cast, Sender: "s"},
 		Alone: func(int) ([]byte, error) { return []byte("alone"), nil },
 	})
 	require.NoError(t, err)

@@ -28,10 +28,8 @@ type Core struct {
 	queued   int      // bytes in all queues
 	crowd    []*Peer  // to whom somebody waits for room, because all queues together are full
 	groups   []*Group // some of whose members are owed a cast
-	once     Group    // of a cast to no other group
 	looked   []looked // of the cast that is being sent
 	runs     []Run    // the same
-	prevs    []uint64 // the same
 
 	assembled int // bytes of unfinished messages of all peers
 	pieced    int // and of packets: these must not wait for those, which are behind them on their links
@@ -159,9 +157,7 @@ var (
 // NewCore returns a Core that has heard of nobody. limit is what the bus takes in one message.
 func NewCore(cfg Config, limit int) *Core {
 	cfg = cfg.withDefaults()
-	c := &Core{cfg: cfg, limit: limit, up: true, peers: newRecent[*Peer](cfg.Peers)}
-	c.once.clear()
-	return c
+	return &Core{cfg: cfg, limit: limit, up: true, peers: newRecent[*Peer](cfg.Peers)}
 }
 
 // Peer finds a process, or gets to know it.

@@ -3,7 +3,6 @@ package link
 import (
 	"iter"
 	"math/bits"
-	"slices"
 
 	"github.com/castnet-io/castnet/internal/wire"
 )
@@ -47,25 +46,13 @@ type note struct {
 
 // NewGroup makes a group of ports, each in another process. Drop it.
 func NewGroup(members []*Target) *Group {
-	g := &Group{}
-	g.clear()
-	g.set(members)
-	return g
-}
-
-// clear makes a group of nobody.
-func (g *Group) clear() { g.ring.prev, g.ring.next = &g.ring, &g.ring }
-
-// set gives a group that has nobody in step other members.
-func (g *Group) set(members []*Target) {
-	g.members, g.strays = slices.Grow(g.members[:0], len(members)), slices.Grow(g.strays[:0], len(members)/64+1)
+	g := &Group{members: make([]member, len(members)), strays: make([]uint64, len(members)/64+1)}
+	g.ring.prev, g.ring.next = &g.ring, &g.ring
 	for i, to := range members {
-		g.members = append(g.members, member{group: g, to: to, index: i})
-		if i%64 == 0 {
-			g.strays = append(g.strays, 0)
-		}
+		g.members[i] = member{group: g, to: to, index: i}
 		g.stray(i)
 	}
+	return g
 }
 
 // Drop is the end of a group, which nobody casts to any more.

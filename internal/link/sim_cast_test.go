@@ -13,6 +13,7 @@ type castGroup struct {
 	*Group
 	to     []*proc
 	actor  int
+	once   bool   // it is cast to for a while, and dropped
 	before uint64 // of a mutant
 }
 
@@ -35,13 +36,18 @@ func (w *world) castSome(p *proc, sender, actor int, until Instant) {
 	for range times {
 		w.cast(p, g, sender, size, until)
 	}
+	if g.once {
+		p.core.Drop(g.Group)
+	}
 }
 
 // pickGroup is a group that was cast to before, mostly the first, or another one. What is dropped may be
 // on its way, and a former member may be one of the next group.
 func (w *world) pickGroup(p *proc, actor int) *castGroup {
 	if w.chance(0.1) { // once
-		return &castGroup{to: w.some(p), actor: actor}
+		g := &castGroup{to: w.some(p), actor: actor, once: true}
+		g.Group = NewGroup(p.targets(g))
+		return g
 	}
 	if len(p.groups) == maxGroups && w.chance(0.9) {
 		return p.groups[min(w.rng.IntN(maxGroups), w.rng.IntN(maxGroups))]
@@ -94,16 +100,6 @@ func (w *world) cast(p *proc, to *castGroup, sender, size int, until Instant) {
 			w.mutant.prevs(to, prevs)
 		}
 		return castHeader(to.to, prevs), nil
-	}
-	if to.Group == nil { // once
-		k.Members, k.Runs = p.targets(to), nil
-		k.Head = func(prevs []uint64) ([]byte, error) {
-			var runs []Run
-			for _, prev := range prevs {
-				runs = append(runs, Run{1, prev})
-			}
-			return castHeader(to.to, runs), nil
-		}
 	}
 	k.Alone = func(i int) ([]byte, error) { return castHeader(to.to[i:i+1], []Run{{1, 0}}), nil }
 	failed, err := p.core.Cast(w.now, k)

@@ -1,0 +1,155 @@
+package casts
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/bench/server"
+	"github.com/castnet-io/castnet/bus/bustest"
+)
+
+// closer is what was started for a test.
+type closer interface{ Close(context.Context) error }
+
+// started is a start that went well, closed when the test ends.
+func started[C closer](t *testing.T, start func(context.Context, server.Options, Share) (C, error), o server.Options, s Share) C {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	c, err := start(ctx, o, s)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		defer cancel()
+		require.NoError(t, c.Close(ctx))
+	})
+	return c
+}
+
+// elsewhere is a server, and the shares of so many ranks.
+func elsewhere(t *testing.T, ranks int) (context.Context, server.Options, []Share) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	t.Cleanup(cancel)
+	shares, err := Spread(ranks)
+	require.NoError(t, err)
+	return ctx, server.Options{URL: bustest.Server(t).URL()}, shares
+}
+
+func oursTo(t *testing.T, ranks int) (context.Context, *Ours) {
+	ctx, o, shares := elsewhere(t, ranks)
+	for _, s := range shares {
+		started(t, StartMembers, o, s)
+	}
+	return ctx, started(t, NewOurs, o, shares[0])
+}
+
+func rawTo(t *testing.T, ranks int) (context.Context, *Raw) {
+	ctx, o, shares := elsewhere(t, ranks)
+	for _, s := range shares {
+		started(t, StartFanout, o, s)
+	}
+	return ctx, started(t, NewRaw, o, shares[0])
+}
+
+// The verbs check what they bring home.
+func requireAllVerbs(t *testing.T, ctx context.Context, c Caster) {
+	t.Helper()
+	m := Message()
+	for _, verb := range []func(context.Context, []byte) error{c.Reduce, c.Gather, c.Post} {
+		failed := make(chan error, MaxInFlight)
+		var all sync.WaitGroup
+		for range MaxInFlight {
+			all.Go(func() { failed <- verb(ctx, slices.Clone(m)) })
+		}
+		all.Wait()
+		for range MaxInFlight {
+			require.NoError(t, <-failed)
+		}
+	}
+}
+
+func TestOurs_reducesGathersAndPosts(t *testing.T) {
+	for _, ranks := range []int{1, 8, 32} {
+		ctx, c := oursTo(t, ranks)
+		requireAllVerbs(t, ctx, c)
+	}
+}
+
+func TestRaw_reducesGathersAndPosts(t *testing.T) {
+	for _, ranks := range []int{1, 8, 32} {
+		ctx, c := rawTo(t, ranks)
+		requireAllVerbs(t, ctx, c)
+	}
+}
+
+func TestOurs_gathersFromTwoAndCallsOne(t *testing.T) {
+	ctx, c := oursTo(t, 32)
+	require.NoError(t, c.GatherTwo(ctx, Message()))
+	require.NoError(t, c.CallOne(ctx, Message()))
+}
+
+func TestNaive_hasAReplyFromEveryRank(t *testing.T) {
+	ctx, o, shares := elsewhere(t, 32)
+	for _, s := range shares {
+		started(t, StartNaive, o, s)
+	}
+	require.NoError(t, started(t, NewRaw, o, shares[0]).ReduceNaive(ctx, Message()))
+}
+
+func TestCaster_whatRanksAnswerWronglyIsAnError(t *testing.T) {
+	ctx, ours := oursTo(t, 8)
+	_, raw := rawTo(t, 8)
+	for _, c := range []Caster{ours, raw} {
+		require.EqualError(t, c.Reduce(ctx, []byte("short")), "the answers of 8 ranks sum up to 40, want 512")
+	}
+	require.ErrorContains(t, ours.Gather(ctx, []byte("short")), "want 64 bytes that begin with rank 0")
+	require.EqualError(t, checkAnswers([][]byte{Message()}, every),
+		`answer 0 of 1 is "`+string(Message())+`", want 64 bytes that begin with rank 0`)
+	require.EqualError(t, place(nil, []byte("short")), "a reply of 5 bytes, want answers of 64")
+	require.EqualError(t, place(nil, make([]byte, messageSize)), "an answer of rank 0 of 0")
+	require.EqualError(t, add(nil, []byte("short")), "a reply of 5 bytes, want a number of 8")
+}
+
+func TestRaw_givesUpWithItsContext(t *testing.T) {
+	ctx, o, shares := elsewhere(t, 8)
+	c := started(t, NewRaw, o, shares[0])
+	ctx, cancel := context.WithCancelCause(ctx)
+	cancel(context.Canceled)
+	require.EqualError(t, c.Post(ctx, Message()), "0 of 8 replies: context canceled")
+}
+
+func TestSpread_givesEachRankToOneProcess(t *testing.T) {
+	for ranks, want := range map[int]int{1: 1, 2: 2, 8: 8, 64: 8, 4096: 8} {
+		shares, err := Spread(ranks)
+		require.NoError(t, err)
+		require.Len(t, shares, want)
+		next := 0
+		for _, s := range shares {
+			require.Equal(t, []int{next, ranks, want}, []int{s.First, s.Ranks, s.processes()})
+			next += s.Each
+		}
+		require.Equal(t, ranks, next)
+	}
+	for _, ranks := range []int{-8, 0, 12} {
+		_, err := Spread(ranks)
+		require.ErrorContains(t, err, "want a power of two")
+	}
+}
+
+func TestShare_isReadAsItIsWritten(t *testing.T) {
+	shares, err := Spread(64)
+	require.NoError(t, err)
+	got, err := ParseShare(shares[3].String())
+	require.NoError(t, err)
+	require.Equal(t, shares[3], got)
+	for _, text := range []string{"", "mesh", shares[0].Mesh.String() + " 1 1", "? 1 1 0"} {
+		_, err := ParseShare(text)
+		require.ErrorContains(t, err, "want a mesh and three numbers", text)
+	}
+}
