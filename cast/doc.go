@@ -5,14 +5,19 @@
 //
 //	sum, err := cast.Reduce(ctx, counters, add, 1, cast.Sum[int64]()) // folded on the way home
 //	all, err := cast.Gather(ctx, counters, add, 1)                    // one value per rank
+//	top, err := cast.Aggregate(ctx, counters, add, 1, cast.TopK[int64](3)) // of another type than the answers
 //	for pt, r := range cast.Stream(ctx, counters, add, 1) { … }       // as they arrive
 //	err = cast.Post(ctx, counters, add, 1)                            // no answer
 //	n, err := cast.Choose(ctx, counters, add, 1)                      // any one rank
 //
 // counters is anything that implements Mesh, such as a slice of a mesh.ActorMesh. A cast to a slice that
 // fixes some dimensions and takes the others whole is one publish, whatever the number of ranks; a few
-// processes are told one by one; for the rest the cheapest mixture is taken. A proc takes part through a router: agent/proc and
-// mesh.Connect start one on every proc (Start).
+// processes are told one by one; for the rest the cheapest mixture is taken. A proc takes part through a
+// router: agent/proc and mesh.Connect start one on every proc (Start). Procs that share a process share it.
+//
+// Built-in reducers need no declaration; their names say what they were given, such as top(3). A throttled
+// cast (Throttled) asks batch by batch, each after the one before it has answered or its time is over; who
+// was not asked when it stopped is NotAsked in the coverage.
 //
 // # Contract
 //

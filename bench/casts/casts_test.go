@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/castnet-io/castnet/bench/server"
-	"github.com/castnet-io/castnet/bus/bustest"
 )
 
 // closer is what was started for a test.
@@ -38,7 +37,10 @@ func elsewhere(t *testing.T, ranks int) (context.Context, server.Options, []Shar
 	t.Cleanup(cancel)
 	shares, err := Spread(ranks)
 	require.NoError(t, err)
-	return ctx, server.Options{URL: bustest.Server(t).URL()}, shares
+	srv, err := server.Open(ctx, server.Options{Token: "secret"})
+	require.NoError(t, err)
+	t.Cleanup(srv.Close)
+	return ctx, server.Options{URL: srv.URL(), Token: "secret"}, shares
 }
 
 func oursTo(t *testing.T, ranks int) (context.Context, *Ours) {
@@ -122,6 +124,11 @@ func TestRaw_givesUpWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	cancel(context.Canceled)
 	require.EqualError(t, c.Post(ctx, Message()), "0 of 8 replies: context canceled")
+}
+
+func TestCasts_needOneServerForAll(t *testing.T) {
+	_, err := NewRaw(t.Context(), server.Options{}, Share{})
+	require.EqualError(t, err, "want the URL of the server that everybody is on")
 }
 
 func TestSpread_givesEachRankToOneProcess(t *testing.T) {

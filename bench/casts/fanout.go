@@ -86,7 +86,7 @@ func StartNaive(ctx context.Context, o server.Options, s Share) (*Fanout, error)
 }
 
 func connect(ctx context.Context, o server.Options) (*Fanout, error) {
-	s, err := server.Open(ctx, o)
+	s, err := serverOf(ctx, o)
 	if err != nil {
 		return nil, err
 	}

@@ -50,7 +50,7 @@ func (s *seat) open(ctx context.Context, o server.Options) (err error) {
 	if err != nil {
 		return err
 	}
-	elsewhere, err := server.Open(ctx, o)
+	elsewhere, err := serverOf(ctx, o)
 	if err != nil {
 		return err
 	}

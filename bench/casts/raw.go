@@ -27,7 +27,7 @@ type inbox struct {
 
 // NewRaw connects, to cast to fanouts or to naive ranks.
 func NewRaw(ctx context.Context, o server.Options, s Share) (*Raw, error) {
-	srv, err := server.Open(ctx, o)
+	srv, err := serverOf(ctx, o)
 	if err != nil {
 		return nil, err
 	}
