@@ -1,0 +1,57 @@
+package cast_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/cast"
+	"github.com/castnet-io/castnet/mesh/shape"
+)
+
+func TestReduceStream_yieldsMoreAndMoreAndAtLastWhatReduceDoes(t *testing.T) {
+	c := newCluster(t, shape.Of("host", 3).With("gpu", 2), 2)
+	var seen []cast.Partial[string]
+	for p := range cast.ReduceStream(t.Context(), c.members, name, "r", concat, 0) {
+		seen = append(seen, p)
+	}
+	last := seen[len(seen)-1]
+	require.NoError(t, last.Err)
+	require.Equal(t, "r0 r1 r2 r3 r4 r5", last.Value)
+	require.True(t, last.Coverage.Whole())
+	for i, p := range seen[:len(seen)-1] {
+		require.NoError(t, p.Err)
+		require.Less(t, p.Coverage.Answered, 6)
+		require.True(t, i == 0 || p.Coverage.Answered > seen[i-1].Coverage.Answered)
+	}
+}
+
+func TestReduceStream_doesNotWaitForWhoIsSlow(t *testing.T) {
+	c := newCluster(t, shape.Of("host", 3).With("gpu", 2), 2)
+	for p := range cast.ReduceStream(t.Context(), c.members, wait, 5, cast.Sum[int](), time.Millisecond) {
+		require.NoError(t, p.Err)
+		if p.Coverage.Answered == 4 {
+			require.Equal(t, 0+1+2+3, p.Value)
+			return // and lets go of the host that rank 5 holds up
+		}
+	}
+	require.Fail(t, "the others were not heard of")
+}
+
+func TestReduceStream_saysWhatIsWrong(t *testing.T) {
+	c := newCluster(t, shape.Of("gpu", 2), 2)
+	one := func(seq func(func(cast.Partial[int]) bool)) (got cast.Partial[int]) {
+		n := 0
+		for p := range seq {
+			got, n = p, n+1
+		}
+		require.Equal(t, 1, n)
+		return got
+	}
+	require.ErrorIs(t, one(cast.ReduceStream(t.Context(), c.members, who, actor.None{}, unknown, 0)).Err, actor.ErrInvalid)
+	slow := cast.Throttled(c.members, cast.Throttle{Batch: 1})
+	require.ErrorContains(t, one(cast.ReduceStream(t.Context(), slow, who, actor.None{}, cast.Sum[int](), 0)).Err, "use Stream")
+	require.ErrorContains(t, one(cast.ReduceStream(t.Context(), c.members, refuse, 1, cast.Sum[int](), 0)).Err, "failed 1")
+}
