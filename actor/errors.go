@@ -202,6 +202,13 @@ func errorf(code Code, actor, endpoint, format string, args ...any) *Error {
 	return &Error{Code: code, Actor: actor, Endpoint: endpoint, Text: fmt.Sprintf(format, args...)}
 }
 
+// Unsent is an error about a message that was never sent: no handler runs it.
+func Unsent(e *Error) *Error {
+	own := *e
+	own.sure = true
+	return &own
+}
+
 // fromContext turns the end of a context into an error about a target.
 func fromContext(ctx context.Context, actor, endpoint string) *Error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {

@@ -60,7 +60,7 @@ type Proc struct {
 	targets  targets
 	inbound  inbound
 	process  *process
-	turns    workers
+	turns    *workers // of the process
 	epoch    time.Time
 	seats    *seats
 	meters   meters
@@ -126,14 +126,14 @@ func NewProc(ctx context.Context, o Options) (*Proc, error) {
 		return nil, fmt.Errorf("start proc %s: %w", o.ID, err)
 	}
 	if o.First != nil {
-		p.process, p.links = o.First.process, o.First.links
+		p.process, p.links, p.turns = o.First.process, o.First.links, o.First.turns
 		if err := p.subscribe(o.Bus.Data(), p.space.PortsOf(p.id), p.receivePort); err != nil {
 			return nil, fmt.Errorf("start proc %s: %w", o.ID, err)
 		}
 		p.process.join(p)
 		return p, nil
 	}
-	p.process = &process{first: p, all: map[uint32]*Proc{0: p}}
+	p.process, p.turns = &process{first: p, all: map[uint32]*Proc{0: p}}, new(workers)
 	p.links = link.Open(link.Options{Self: p.self, Space: p.space, Bus: o.Bus, Handler: linked{p}, Config: o.Links, Unknown: &p.counts.unknown})
 	for _, s := range []struct {
 		conn    *bus.Conn
@@ -222,6 +222,9 @@ func (p *Proc) Close(ctx context.Context) error {
 		p.log.Debug().Err(err).Msg("the server may not know yet that the proc is closed")
 	}
 	p.seats.close()
+	if p != p.process.first { // the workers are the first one's
+		return nil
+	}
 	p.turns.retire()
 	grace, done := context.WithTimeout(context.WithoutCancel(ctx), giveUpWithin)
 	defer done()

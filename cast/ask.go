@@ -90,7 +90,7 @@ func send(ctx context.Context, t Target, q question) (*asking, error) {
 	for _, e := range downs {
 		dead := a.tree.of(e.Proc())
 		for view := dead.First; view < dead.end(); view++ {
-			a.settle(view, failed, gone(e))
+			a.settle(view, failed, actor.Unsent(gone(e)))
 		}
 	}
 	if err := a.publish(ctx, from, h, body, fmt.Sprintf("%T", q.message)); err != nil {
@@ -257,7 +257,7 @@ func (a *asking) hear(in actor.Incoming) {
 }
 
 // gone is the reason of a rank whose proc has ended.
-func gone(e actor.Event) error {
+func gone(e actor.Event) *actor.Error {
 	return &actor.Error{Code: actor.CodeProcDead, Text: "the proc is gone: " + cmp.Or(e.Reason, e.Status)}
 }
 

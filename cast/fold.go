@@ -1,6 +1,7 @@
 package cast
 
 import (
+	"errors"
 	"sync"
 	"time"
 
@@ -324,8 +325,8 @@ func (fs *folds) reducing(j job) (reducing, error) {
 		return collecting, nil
 	}
 	var answers actor.Answers
-	var err error
-	for _, p := range fs.p.Neighbours() { // of which one, perhaps, runs the actor
+	err := errors.New("the process has closed") // when it has no procs any more
+	for _, p := range fs.p.Neighbours() {       // of which one, perhaps, runs the actor
 		if answers, err = p.AnswersOf(j.actor, j.endpoint); err == nil {
 			break
 		}

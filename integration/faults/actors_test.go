@@ -62,22 +62,25 @@ func (r *recorder) measure(_ *actor.Context, b []byte) (int, error) { return len
 
 // sender sends what its load says, on a task of its own, so that it hears meanwhile what came back.
 type sender struct {
-	load    load
-	history *history.Log
-	self    string
-	rand    *rand.Rand
-	numbers map[subjects.ActorID]uint64 // of the last message to each
-	count   *atomic.Int64
-	over    bool                                    // the last message has been sent
-	err     error                                   // why it could not send all
-	waiting []*actor.Deferred[actor.None]           // those who wait for the last message
-	publish func(subject string, data []byte) error // by NATS alone
+	load     load
+	history  *history.Log
+	self     string
+	rand     *rand.Rand
+	numbers  map[subjects.ActorID]uint64 // of the last message to each
+	count    *atomic.Int64
+	over     bool                                    // the last message has been sent
+	err      error                                   // why it could not send all
+	waiting  []*actor.Deferred[actor.None]           // those who wait for the last message
+	publish  func(subject string, data []byte) error // by NATS alone
+	proc     *actor.Proc
+	outcomes []castOutcome
 }
 
 // progressReport is how far a sender is.
 type progressReport struct {
 	Sent    int
 	Sending bool
+	Casts   []castOutcome // once it is over
 }
 
 func (w *workerRole) senderDef() actor.Def {
@@ -87,7 +90,7 @@ func (w *workerRole) senderDef() actor.Def {
 		}
 		return &sender{
 			load: l, history: w.history, self: ctx.Self().String(), rand: rand.New(rand.NewPCG(l.Seed, 1)),
-			numbers: map[subjects.ActorID]uint64{}, count: &atomic.Int64{}, publish: w.bus.Data().Publish,
+			numbers: map[subjects.ActorID]uint64{}, count: &atomic.Int64{}, publish: w.bus.Data().Publish, proc: w.proc,
 		}, nil
 	}, begin.By((*sender).begin), sent.By((*sender).sent), seal.By((*sender).seal), progress.By((*sender).progress))
 }
@@ -120,11 +123,18 @@ func (s *sender) seal(*actor.Context, actor.None) (actor.None, error) {
 }
 
 func (s *sender) progress(*actor.Context, actor.None) (progressReport, error) {
-	return progressReport{int(s.count.Load()), !s.over}, nil
+	r := progressReport{Sent: int(s.count.Load()), Sending: !s.over}
+	if s.over {
+		r.Casts = s.outcomes
+	}
+	return r, nil
 }
 
 // Undeliverable writes down what came back.
 func (s *sender) Undeliverable(_ *actor.Context, r actor.Returned) error {
+	if s.load.Casts != nil {
+		return s.returned(r)
+	}
 	rec := history.Record{Kind: fate(r.Reason), Stream: history.Stream{From: s.self, To: r.Reason.Actor}, Note: r.Reason.Error()}
 	if p, ok := r.Message.(parcel); ok {
 		rec.N = p.N
@@ -152,12 +162,20 @@ func (s *sender) sendAll(ctx context.Context) error {
 				return err
 			}
 		}
-		if err := s.send(ctx, s.load.To[i%len(s.load.To)]); err != nil {
+		if err := s.next(ctx, i); err != nil {
 			return err
 		}
 		s.count.Add(1)
 	}
 	return nil
+}
+
+// next sends the next message.
+func (s *sender) next(ctx context.Context, i int) error {
+	if s.load.Casts != nil {
+		return s.cast(ctx, i)
+	}
+	return s.send(ctx, s.load.To[i%len(s.load.To)])
 }
 
 // until waits for a moment.

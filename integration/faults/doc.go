@@ -32,6 +32,13 @@
 //
 //   - FLT-6: nothing is indeterminate.
 //
+// Of casts:
+//
+//   - FLT-8: each rank that lives handles each cast once, and in order with direct messages of its sender;
+//     those who are said to have answered, failed and be missing are all who were asked, and what was folded
+//     is of exactly those who answered. Nobody is missing but the silent, and who had them to fold, and
+//     nobody fails but the dead (CAST-1 to CAST-6).
+//
 // Of pressure:
 //
 //   - FLT-7: the server cuts nobody for reading slowly, a sender's memory has a bound, and calls to

@@ -17,11 +17,25 @@ func cutting(t *testing.T, seed uint64, f *figures, l load) {
 	t.Helper()
 	w := newWorld(t, seed, serverConfig{})
 	p := w.pair(l)
-	settled := w.settle(2*patience, p.left, p.right)
-	var cuts []time.Time
+	cuts := w.cutUntil(w.settle(2*patience, p.left, p.right))
+	records, v := w.finish()
+	f.judge(t, v)
+	f.count("cuts", len(cuts))
+	for i, at := range cuts {
+		window := records
+		if i+1 < len(cuts) {
+			window = before(records, cuts[i+1])
+		}
+		f.time("recovery", recovery(window, at, at, p.left.id.String(), p.right.id.String()))
+	}
+}
+
+// cutUntil cuts connections of one worker after the other until some have settled, and says when.
+func (w *world) cutUntil(settled *settling) (cuts []time.Time) {
+	w.Helper()
 	for !settled.over() {
 		w.pause(20*time.Millisecond, 200*time.Millisecond)
-		one := []*worker{p.left, p.right}[w.rand.IntN(2)]
+		one := w.workers[w.rand.IntN(len(w.workers))]
 		cut := one.proxy.Cut(chaos.Cut{
 			Direction: chaos.Direction(w.rand.IntN(2)), After: 1 + w.rand.IntN(64<<10),
 			Reset: w.rand.IntN(2) == 0, All: w.rand.IntN(4) == 0,
@@ -34,18 +48,9 @@ func cutting(t *testing.T, seed uint64, f *figures, l load) {
 		}
 		one.proxy.Disarm()
 	}
-	settled.wait(t)
-	records, v := w.finish()
-	f.judge(t, v)
-	require.NotEmpty(t, cuts)
-	f.count("cuts", len(cuts))
-	for i, at := range cuts {
-		window := records
-		if i+1 < len(cuts) {
-			window = before(records, cuts[i+1])
-		}
-		f.time("recovery", recovery(window, at, at, p.left.id.String(), p.right.id.String()))
-	}
+	settled.wait(w.T)
+	require.NotEmpty(w, cuts)
+	return cuts
 }
 
 func TestF14_aConnectionCutAtAnyByteAgainAndAgainLosesNothing(t *testing.T) {

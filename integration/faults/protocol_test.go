@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/cast"
 	"github.com/castnet-io/castnet/subjects"
 )
 
@@ -54,12 +55,19 @@ type load struct {
 	Mode     string
 	Senders  int
 	To       []subjects.ActorID // in turn
+	Casts    *casts             `json:",omitempty"` // instead: a mesh to cast to, in each of the ways, whatever the mode
 	Messages int                // of each sender, at most
 	For      time.Duration      // how long it sends; 0: until all are sent
 	Sizes    []int              // of the payloads, in turn; none: up to 256 bytes, at random
 	Rate     int                // messages a second of each sender; 0: as fast as it can
 	Deadline time.Duration      // of each message; 0: patience
 	Seed     uint64
+}
+
+// casts is a mesh, and parts of it, to be cast to in turn.
+type casts struct {
+	Place cast.Placement
+	Parts []string
 }
 
 // outcome is what became of one call.
@@ -75,6 +83,7 @@ type state struct {
 	RSS, Peak   int // bytes of memory: now, and the most so far
 	Sending     bool
 	Sent        int            // messages of loads
+	Casts       []castOutcome  // of loads that are over
 	Connections map[string]int // states of its two connections, how often
 	Dead        []bool         // whether the procs that were asked about are known to be dead
 	Info        actor.Info

@@ -15,6 +15,7 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/cast"
 	"github.com/castnet-io/castnet/integration/faults/history"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -23,7 +24,8 @@ import (
 type workerConfig struct {
 	ID      subjects.ProcID
 	URL     string
-	History string // without the suffix
+	History string          // without the suffix
+	Place   *cast.Placement `json:",omitempty"` // of the mesh that its ranks are of
 }
 
 // workerRole is a proc with actors that send and actors that record what they handle.
@@ -33,6 +35,7 @@ type workerRole struct {
 	history *history.Log
 	senders []actor.Ref[*sender]
 	next    int // the recorder to be named next
+	routers []*cast.Router
 
 	mu     sync.Mutex     // guards the field below
 	states map[string]int // of the connections
@@ -54,12 +57,17 @@ func newWorkerRole(config []byte) (role, report, error) {
 	if w.bus, err = bus.Open(ctx, bus.Options{URL: c.URL, Name: c.ID.String(), OnState: w.hear, Log: log}); err != nil {
 		return nil, report{}, err
 	}
-	registry, err := actor.NewRegistry(w.recorderDef(), w.senderDef(), w.ringDef())
+	registry, err := actor.NewRegistry(w.recorderDef(), w.senderDef(), w.ringDef(), w.memberDef())
 	if err != nil {
 		return nil, report{}, err
 	}
-	w.proc, err = actor.NewProc(ctx, actor.Options{ID: c.ID, Bus: w.bus, Registry: registry, Log: log})
-	return w, report{}, err
+	if w.proc, err = actor.NewProc(ctx, actor.Options{ID: c.ID, Bus: w.bus, Registry: registry, Log: log}); err != nil {
+		return nil, report{}, err
+	}
+	if c.Place != nil {
+		return w, report{}, w.enter(ctx, *c.Place, registry, log)
+	}
+	return w, report{}, w.route(w.proc, nil)
 }
 
 // hear counts what happens to the connections.
@@ -173,6 +181,7 @@ func (w *workerRole) look(ctx context.Context, o order) (report, error) {
 		}
 		s.Sent += p.Sent
 		s.Sending = s.Sending || p.Sending
+		s.Casts = append(s.Casts, p.Casts...)
 	}
 	var err error
 	s.RSS, s.Peak, err = memory()
@@ -207,5 +216,9 @@ func memory() (now, peak int, err error) {
 func (w *workerRole) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	return errors.Join(w.proc.Close(ctx), w.bus.Close(ctx), w.history.Close())
+	err := w.proc.Close(ctx)
+	for _, r := range w.routers {
+		r.Close()
+	}
+	return errors.Join(err, w.bus.Close(ctx), w.history.Close())
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/cast"
 	"github.com/castnet-io/castnet/integration/faults/chaos"
 	"github.com/castnet-io/castnet/integration/faults/history"
 	"github.com/castnet-io/castnet/subjects"
@@ -82,10 +83,16 @@ func (w *world) worker(name string) *worker {
 // workerAs starts a worker with an ID.
 func (w *world) workerAs(name string, id subjects.ProcID) *worker {
 	w.Helper()
+	return w.workerIn(name, id, nil)
+}
+
+// workerIn starts a worker whose ranks are of a mesh.
+func (w *world) workerIn(name string, id subjects.ProcID, place *cast.Placement) *worker {
+	w.Helper()
 	p, err := chaos.Start(w.addr)
 	require.NoError(w, err)
 	w.Cleanup(p.Close)
-	c, _ := start(w.T, "worker", name, w.dir, workerConfig{ID: id, URL: "nats://" + p.Addr(), History: filepath.Join(w.dir, name)})
+	c, _ := start(w.T, "worker", name, w.dir, workerConfig{ID: id, URL: "nats://" + p.Addr(), History: filepath.Join(w.dir, name), Place: place})
 	one := &worker{c, id, p}
 	w.workers = append(w.workers, one)
 	return one

@@ -24,8 +24,8 @@ func (b *Barrier) before(list *[]*Barrier) {
 }
 
 // Barrier makes a barrier behind all that was sent so far. Each frame counts for itself, for a later one
-// may be told its fate before.
-func (c *Core) Barrier() *Barrier {
+// may be told its fate before. Receivers that owe an acknowledgement are asked for it.
+func (c *Core) Barrier(now Instant) *Barrier {
 	b := &Barrier{open: 1, done: make(chan struct{})}
 	c.levelAll()
 	for _, p := range c.watching {
@@ -43,6 +43,10 @@ func (c *Core) Barrier() *Barrier {
 			if it := &o.sent[i]; !it.settled() {
 				b.before(&it.waiting)
 			}
+		}
+		if len(o.sent) > 0 && c.up {
+			o.beatGap = 0
+			c.beat(now, p)
 		}
 	}
 	pass([]*Barrier{b})

@@ -132,7 +132,7 @@ func (c *Core) castAll(now Instant, k *Cast, g *Group, joined int) (err error) {
 	}
 	f := newFrame(now, g.members[0].to)
 	m := k.Mark
-	m.Sender = e.Sender
+	m.Sender, m.To = e.Sender, f.to // of all members: the names are the same
 	f.add(&e, f.to, &m, k.Until)
 	f.open, f.subject = false, k.Subject
 	c.n++

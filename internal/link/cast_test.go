@@ -126,7 +126,7 @@ func TestLINK7_eachMemberOfACastHasAFate(t *testing.T) {
 	others := b.others(3)
 	b.cast(10, b.to, others[0], others[1], others[2])
 	b.leave()
-	barrier := b.core.Barrier()
+	barrier := b.core.Barrier(b.now)
 	b.acked(1)
 	refused := []wire.Refusal{{N: 1, Count: 1, Why: []byte("no")}}
 	require.NoError(t, b.core.OnState(b.now, others[0].Peer, &wire.StateOf{Progress: wire.Progress{Acked: 1}, Refused: refused}))

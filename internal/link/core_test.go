@@ -297,7 +297,7 @@ func TestClose_givesAllThatWaitsAFateAndTakesNoMore(t *testing.T) {
 	b.post("sent")
 	b.leave()
 	b.post("queued")
-	barrier := b.core.Barrier()
+	barrier := b.core.Barrier(b.now)
 	b.core.Close(errClosed)
 	b.core.Close(errClosed)
 	var kinds []wire.PacketKind

@@ -139,10 +139,10 @@ func TestLINK15_aCastThatNobodyAcknowledgesIsNotForgotten(t *testing.T) {
 	for _, s := range beats {
 		require.Equal(t, wire.Head{Kind: wire.Beat, N: 2}, s.Head)
 	}
-	barrier := b.core.Barrier()
+	barrier := b.core.Barrier(b.now)
 	b.castTo(g, 10, 0)
 	b.castTo(g, 10, 0)
-	later := b.core.Barrier()
+	later := b.core.Barrier(b.now)
 	b.after(31 * time.Second)
 	require.Len(t, b.told(), 12)
 	<-barrier.Done()

@@ -222,7 +222,7 @@ func TestLINK8_whatIsTooLateIsKnownWhenItsReceiverSays(t *testing.T) {
 	}
 	require.Equal(t, []any{wire.QueryOf{N: 1, Indexes: []int{0, 1}}}, asked)
 	require.Equal(t, []string{"queued"}, told)
-	barrier := b.core.Barrier()
+	barrier := b.core.Barrier(b.now)
 	b.core.OnVerdict(b.peer, &wire.QueryOf{N: 1, Indexes: []int{0, 1}})
 	require.Equal(t, []string{"asked never"}, b.told())
 	<-barrier.Done()

@@ -291,11 +291,12 @@ func (l *Links) Drop(g *Group) { l.locked(func(Instant) { l.core.Drop(g) }) }
 func (l *Links) Flush(ctx context.Context) error {
 	l.mu.Lock()
 	closed := l.closed
-	b := l.core.Barrier()
+	b := l.core.Barrier(l.now())
 	l.mu.Unlock()
 	if closed {
 		return errClosed
 	}
+	l.flush()
 	select {
 	case <-b.Done():
 		l.errand() // the fates are told, too

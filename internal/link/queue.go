@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/castnet-io/castnet/internal/wire"
 )
@@ -207,11 +208,16 @@ func (c *Core) transfer(p *Peer, m *message) {
 // ahead is the transfer that a message must not overtake.
 func (o *outgoing) ahead(to *Target, sender string) *transfer {
 	for i := len(o.transfers) - 1; i >= 0; i-- {
-		if t := o.transfers[i]; t.to.Actor == to.Actor && t.sender == sender {
+		if t := o.transfers[i]; sameName(t.to.Actor, to.Actor) && t.sender == sender {
 			return t
 		}
 	}
 	return nil
+}
+
+// sameName reports whether actors have one name, in whichever procs of their process: a cast is for all of them.
+func sameName(a, b string) bool {
+	return a[strings.IndexByte(a, '!')+1:] == b[strings.IndexByte(b, '!')+1:]
 }
 
 // packetSize and chunkSize are what the bus takes, at most what was configured.

@@ -144,7 +144,7 @@ func (w *world) act(p *proc) {
 	case n < 96:
 		w.castSome(p, sender, actor, until)
 	default:
-		p.barrier = append(p.barrier, barrier{p.core.Barrier(), len(w.history.records)})
+		p.barrier = append(p.barrier, barrier{p.core.Barrier(w.now), len(w.history.records)})
 	}
 }
 

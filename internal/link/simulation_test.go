@@ -163,7 +163,7 @@ func TestSimulation_noticesEachMutant(t *testing.T) {
 			t.Log(simulate(*seedFlag, processIDs(t, maxProcs), m, &counts{}, os.Stdout))
 			return
 		}
-		_, seed, failed := simulateAll(t, 2000, m)
+		_, seed, failed := simulateAll(t, 10_000, m)
 		if failed == "" {
 			t.Errorf("nobody notices that %s", m.name)
 			continue

@@ -59,7 +59,7 @@ func TestLINK9_whatIsTooLateOfALargeMessageIsGivenUp(t *testing.T) {
 	b := newBench(t, Config{ChunkSize: 100, ChunksOut: 1, Deadline: time.Second})
 	b.postTo("a", "s", strings.Repeat("L", 350))
 	b.postTo("a", "s", "follows")
-	barrier := b.core.Barrier()
+	barrier := b.core.Barrier(b.now)
 	b.leave()
 	b.after(500 * time.Millisecond)
 	b.postTo("a", "s", "later")
@@ -210,11 +210,11 @@ func TestBarrier_passesWhenAllBeforeItHasAFate(t *testing.T) {
 			return false
 		}
 	}
-	require.True(t, done(b.core.Barrier()), "there is nothing")
+	require.True(t, done(b.core.Barrier(b.now)), "there is nothing")
 	b.postTo("a", "s", strings.Repeat("L", 150))
 	b.postTo("a", "s", "follows")
 	b.postTo("b", "s", "queued")
-	first := b.core.Barrier()
+	first := b.core.Barrier(b.now)
 	for n := uint64(1); n <= 4; n++ {
 		require.False(t, done(first), n)
 		b.leave()
@@ -224,7 +224,7 @@ func TestBarrier_passesWhenAllBeforeItHasAFate(t *testing.T) {
 		b.acked(n)
 	}
 	require.True(t, done(first), "what is sent later does not count")
-	require.False(t, done(b.core.Barrier()))
+	require.False(t, done(b.core.Barrier(b.now)))
 }
 
 func TestRecent_forgetsWhoWasSilentLongest(t *testing.T) {

@@ -1,0 +1,153 @@
+package cast_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/bus/bustest"
+	"github.com/castnet-io/castnet/cast"
+	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+var (
+	scribeType = actor.NewType[*scribe, actor.None]("scribe")
+	large      = actor.NewEndpoint[*scribe, []byte, actor.None]("large")
+	small      = actor.NewEndpoint[*scribe, int, actor.None]("small")
+)
+
+// scribe says which of its endpoints was called.
+type scribe struct{ said chan string }
+
+func (s *scribe) large(*actor.Context, []byte) (actor.None, error) {
+	s.said <- "large"
+	return actor.None{}, nil
+}
+func (s *scribe) small(*actor.Context, int) (actor.None, error) {
+	s.said <- "small"
+	return actor.None{}, nil
+}
+
+// poster casts, as an actor, and hears what comes back.
+type poster struct{ back chan actor.Returned }
+
+var (
+	posterType = actor.NewType[*poster, actor.None]("poster")
+	order      = actor.NewEndpoint[*poster, scribes, actor.None]("order")
+)
+
+func (p *poster) order(ctx *actor.Context, to scribes) (actor.None, error) {
+	return actor.None{}, cast.Post(ctx, to, small, 1)
+}
+
+func (p *poster) Undeliverable(_ *actor.Context, r actor.Returned) error { p.back <- r; return nil }
+
+type scribes struct{ members }
+
+func (s scribes) Ref(rank int) actor.Ref[*scribe] {
+	return actor.RefOf[*scribe](s.place.Proc(rank).Actor("members"))
+}
+
+// pair is two ranks in one process, and a client.
+func pair(t *testing.T) (scribes, *actor.Proc, map[int]chan string, chan actor.Returned) {
+	t.Helper()
+	server, back := bustest.Server(t), make(chan actor.Returned, 100)
+	e := shape.Of("gpu", 2)
+	place := cast.Placement{Mesh: newMesh(t, "mesh"), Extent: e, PerHost: 2, PerProcess: 2}
+	said := map[int]chan string{}
+	begin := func(id subjects.ProcID, first *actor.Proc, m *cast.Member) *actor.Proc {
+		rank := int(id.Rank)
+		said[rank] = make(chan string, 1000)
+		mine := said[rank]
+		registry, err := actor.NewRegistry(
+			scribeType.Made(func(*actor.Context, actor.None) (*scribe, error) { return &scribe{mine}, nil },
+				large.By((*scribe).large), small.By((*scribe).small)),
+			posterType.Made(func(*actor.Context, actor.None) (*poster, error) { return &poster{back}, nil }, order.By((*poster).order)))
+		require.NoError(t, err)
+		o := actor.Options{ID: id, Registry: registry, First: first}
+		if first == nil {
+			o.Bus = bustest.Open(t, server)
+		}
+		p, err := actor.NewProc(t.Context(), o)
+		require.NoError(t, err)
+		r, err := cast.Start(p, m)
+		require.NoError(t, err)
+		if m != nil {
+			_, err := p.Spawn(t.Context(), actor.Spawning{Type: "scribe", Name: "members", Params: actor.None{}})
+			require.NoError(t, err)
+		}
+		t.Cleanup(func() {
+			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+			defer cancel()
+			require.NoError(t, p.Close(ctx))
+			r.Close()
+		})
+		return p
+	}
+	first := begin(place.Proc(0), nil, &cast.Member{Placement: place, Rank: 0})
+	begin(place.Proc(1), first, &cast.Member{Placement: place, Rank: 1})
+	ranks := map[int]chan string{0: said[0], 1: said[1]}
+	client := begin(subjects.ProcID{Mesh: newMesh(t, "client")}, nil, nil)
+	return scribes{members{via: client, place: place, region: e.Region()}}, client, ranks, back
+}
+
+// A cast that leaves in parts must not be overtaken by a message to any rank it is for (CAST-2).
+func TestCAST2_aLargeCastIsNotOvertakenByAMessageToARankThatSharesItsProcess(t *testing.T) {
+	to, client, said, _ := pair(t)
+	for rank := range 2 {
+		for range 20 {
+			require.NoError(t, cast.Post(t.Context(), to, large, make([]byte, 3<<20)))
+			require.NoError(t, small.Post(t.Context(), to.Ref(rank).Via(client), 1))
+			require.NoError(t, client.Flush(t.Context()))
+			require.Equal(t, "large", <-said[rank], "rank %d", rank)
+			require.Equal(t, "small", <-said[rank], "rank %d", rank)
+			<-said[1-rank]
+		}
+	}
+}
+
+// Returned.Reason names the target and the endpoint, of a cast as of a message.
+func TestPost_aCastThatComesBackNamesWhomItWasFor(t *testing.T) {
+	to, client, _, back := pair(t)
+	e := shape.Of("gpu", 16) // so many processes that there is one packet for all
+	to.place, to.region = cast.Placement{Mesh: newMesh(t, "nobody"), Extent: e, PerHost: 16}, e.Region()
+	ref, err := actor.Spawn(t.Context(), client, posterType, "poster", actor.None{})
+	require.NoError(t, err)
+	_, err = order.Call(t.Context(), ref, to)
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	require.NoError(t, client.Flush(ctx))
+	select {
+	case r := <-back:
+		require.Contains(t, r.Reason.Actor, to.place.Mesh.String())
+		require.Contains(t, r.Reason.Actor, "/members")
+		require.Equal(t, "small", r.Reason.Endpoint)
+	case <-ctx.Done():
+		t.Fatal("it did not come back")
+	}
+}
+
+// To a rank that is known to be dead nothing is sent: no handler can have run it.
+func TestCAST4_aRankThatWasKnownToBeDeadIsUndeliverable(t *testing.T) {
+	c := newCluster(t, twoByFour(), 4)
+	_, err := cast.Gather(t.Context(), c.members, who, actor.None{}) // it follows the mesh
+	require.NoError(t, err)
+	c.die(5)
+	require.Eventually(t, func() bool {
+		_, known := c.client.Down(c.place.Proc(5))
+		return known
+	}, 10*time.Second, time.Millisecond)
+	_, err = cast.Gather(t.Context(), c.members, who, actor.None{})
+	var partial *cast.CoverageError
+	require.ErrorAs(t, err, &partial)
+	require.Len(t, partial.Coverage.Failed, 1)
+	var why *actor.Error
+	require.ErrorAs(t, partial.Coverage.Failed[0].Err, &why)
+	require.True(t, why.Undeliverable(), "%v", why)
+	require.False(t, why.Indeterminate(), "%v", why)
+}

@@ -1,0 +1,324 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"slices"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/cast"
+	"github.com/castnet-io/castnet/integration/faults/history"
+	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// membersName is what the members of a mesh share.
+const membersName = "members"
+
+var (
+	memberType = actor.NewType[*member, int]("member")
+	mark       = actor.NewEndpoint[*member, parcel, uint64]("mark")
+	marks      = actor.NewEndpoint[*member, parcel, []uint64]("marks", inARow)
+
+	inARow = actor.NewReducer("row", func(a, b []uint64) ([]uint64, error) { return append(a, b...), nil })
+)
+
+// markOf is what a rank answers to a message: in a sum of them is who answered, once each, and to what.
+func markOf(n uint64, rank int) uint64 { return n<<maxMarks | 1<<rank }
+
+// maxMarks bounds the ranks of a mesh.
+const maxMarks = 40
+
+// member is a rank of a mesh that is cast to. It writes down what it handles.
+type member struct {
+	rank    int
+	history *history.Log
+}
+
+func (w *workerRole) memberDef() actor.Def {
+	return memberType.Made(func(_ *actor.Context, rank int) (*member, error) { return &member{rank, w.history}, nil },
+		mark.By((*member).mark), marks.By((*member).marks))
+}
+
+func (m *member) mark(ctx *actor.Context, p parcel) (uint64, error) {
+	self := ctx.Self().String()
+	s := history.Stream{From: ctx.Sender().String(), To: self}
+	err := m.history.Add(history.Record{Kind: history.Handled, Stream: s, N: p.N, Note: self})
+	if crc32.ChecksumIEEE(p.Pad) != p.Sum {
+		err = errors.Join(err, m.history.Add(history.Record{Kind: history.Corrupt, Stream: s, N: p.N}))
+	}
+	return markOf(p.N, m.rank), err
+}
+
+func (m *member) marks(ctx *actor.Context, p parcel) ([]uint64, error) {
+	n, err := m.mark(ctx, p)
+	return []uint64{n}, err
+}
+
+// enter makes the ranks of this process members of a mesh; w.proc is the first of them.
+func (w *workerRole) enter(ctx context.Context, place cast.Placement, registry actor.Registry, log zerolog.Logger) error {
+	first := int(w.proc.ID().Rank)
+	for rank := first; rank < first+place.PerProcess; rank++ {
+		p := w.proc
+		if rank > first {
+			var err error
+			if p, err = actor.NewProc(ctx, actor.Options{ID: place.Proc(rank), Registry: registry, Log: log, First: w.proc}); err != nil {
+				return err
+			}
+		}
+		if err := w.route(p, &cast.Member{Placement: place, Rank: rank}); err != nil {
+			return err
+		}
+		at, err := place.Extent.Point(rank)
+		if err != nil {
+			return err
+		}
+		if _, err := p.Spawn(ctx, actor.Spawning{Type: memberType.Name(), Name: membersName, Params: rank, Point: at}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// route gives a proc a router, which ends after it.
+func (w *workerRole) route(p *actor.Proc, m *cast.Member) error {
+	r, err := cast.Start(p, m)
+	if err != nil {
+		return err
+	}
+	w.routers = append(w.routers, r)
+	return nil
+}
+
+// crew is a part of a mesh of members.
+type crew struct {
+	place  cast.Placement
+	region shape.Region
+}
+
+func (c crew) Target() (cast.Target, error) {
+	return cast.Target{Placement: c.place, Actor: membersName, Region: c.region}, nil
+}
+
+func (c crew) Ref(rank int) actor.Ref[*member] {
+	base, err := c.region.BaseRank(rank)
+	if err != nil {
+		return actor.BadRef[*member](err)
+	}
+	return actor.RefOf[*member](c.place.Proc(base).Actor(membersName))
+}
+
+// bases are the ranks of the crew, in the mesh.
+func (c crew) bases() (all []int) {
+	for _, base := range c.region.Ranks() {
+		all = append(all, base)
+	}
+	return all
+}
+
+// The ways in which a caster speaks to a mesh, in turn.
+const (
+	summed   = iota // Reduce to a sum
+	gathered        // Gather
+	inOrder         // Reduce to a row
+	posted          // Post to the whole mesh
+	direct          // a message to one rank, which the order is to hold for as well
+	ways
+)
+
+// crew is whom the caster speaks to next, and how. What is posted goes to all: a process that shares
+// a cast among its ranks gives it back once.
+func (s *sender) crew(i int) (crew, int, error) {
+	c, way := s.load.Casts, i%ways
+	part := c.Parts[i/ways%len(c.Parts)]
+	if way == posted {
+		part = "*"
+	}
+	region, err := shape.Select(c.Place.Extent, part)
+	if err == nil && way == direct {
+		var base int
+		if base, err = region.BaseRank(s.rand.IntN(region.NumRanks())); err == nil {
+			region, err = alone(c.Place.Extent, base)
+		}
+	}
+	return crew{c.Place, region}, way, err
+}
+
+// alone is the part of a mesh that has one rank.
+func alone(e shape.Extent, base int) (shape.Region, error) {
+	at, err := e.Point(base)
+	if err != nil {
+		return shape.Region{}, err
+	}
+	r := e.Region()
+	for i, d := range e.Dims() {
+		if r, err = r.Slice(d.Label, at.Coords()[i], at.Coords()[i]+1); err != nil {
+			return r, err
+		}
+	}
+	return r, nil
+}
+
+// ask speaks to a crew, and returns the marks that came home.
+func (c crew) ask(ctx context.Context, way int, p parcel) (got []uint64, err error) {
+	switch way {
+	case summed:
+		sum, err := cast.Reduce(ctx, c, mark, p, cast.Sum[uint64]())
+		return []uint64{sum}, err
+	case gathered:
+		all, err := cast.Gather(ctx, c, mark, p)
+		return slices.DeleteFunc(all.Values(), func(m uint64) bool { return m == 0 }), err
+	case inOrder:
+		return cast.Reduce(ctx, c, marks, p, inARow)
+	case posted:
+		return nil, cast.Post(ctx, c, marks, p)
+	}
+	return nil, mark.Post(ctx, c.Ref(0), p)
+}
+
+// castOutcome is what was said of one cast, in ranks of the mesh.
+type castOutcome struct {
+	Way                           int
+	Began, Ended                  time.Time
+	Asked, Known, Failed, Missing []int // Known: those that were known to be dead when it began
+}
+
+// answered are the ranks that are said to have answered.
+func (o castOutcome) answered() []int {
+	return slices.DeleteFunc(slices.Clone(o.Asked), func(r int) bool { return slices.Contains(o.Failed, r) || slices.Contains(o.Missing, r) })
+}
+
+// cast speaks to the mesh once, and writes down what is known of the message at once. An error is one
+// of the test, or of what was said: a coverage that does not add up, a fold of others than those that
+// are said to have answered.
+func (s *sender) cast(ctx context.Context, i int) error {
+	c, way, err := s.crew(i)
+	if err != nil {
+		return err
+	}
+	p := parcel{N: uint64(s.count.Load()) + 1, Pad: s.payload()}
+	p.Sum = crc32.ChecksumIEEE(p.Pad)
+	o := castOutcome{Way: way, Asked: c.bases()}
+	for _, base := range o.Asked {
+		if err := s.tell(c, base, p.N, history.Sent, ""); err != nil {
+			return err
+		}
+		if _, dead := s.proc.Down(c.place.Proc(base)); dead {
+			o.Known = append(o.Known, base)
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.load.Deadline)
+	defer cancel()
+	o.Began = time.Now()
+	got, err := c.ask(ctx, way, p)
+	o.Ended = time.Now()
+	if err := s.take(&o, c, p.N, err); err != nil {
+		return fmt.Errorf("cast %d: %w", p.N, err)
+	}
+	s.outcomes = append(s.outcomes, o)
+	return o.check(p.N, got)
+}
+
+// tell writes down what is known of a message to one rank.
+func (s *sender) tell(c crew, base int, n uint64, what history.Kind, why string) error {
+	to := c.place.Proc(base).Actor(membersName).String()
+	return s.history.Add(history.Record{Kind: what, Stream: history.Stream{From: s.self, To: to}, N: n, Note: why})
+}
+
+// take writes down what an error, or none, says of each rank.
+func (s *sender) take(o *castOutcome, c crew, n uint64, err error) error {
+	partial, isPartial := errors.AsType[*cast.CoverageError](err)
+	single, isSingle := errors.AsType[*actor.Error](err)
+	var bad []cast.Failure
+	switch {
+	case err == nil:
+	case isPartial:
+		k := partial.Coverage
+		if k.Asked != len(o.Asked) || k.Asked != k.Answered+len(k.Failed)+len(k.Missing) || len(k.NotAsked) > 0 {
+			return fmt.Errorf("%d ranks, and the coverage of %w", len(o.Asked), err)
+		}
+		bad = slices.Concat(k.Failed, k.Missing)
+		o.Failed, o.Missing = basesOf(c, k.Failed), basesOf(c, k.Missing)
+	case isSingle && o.Way == direct:
+		bad = []cast.Failure{{Err: single}}
+		o.Failed = slices.Clone(o.Asked)
+	default:
+		return err
+	}
+	for _, f := range bad {
+		e, ok := errors.AsType[*actor.Error](f.Err)
+		if !ok {
+			return fmt.Errorf("want an *actor.Error: %w", f.Err)
+		}
+		if err := s.tell(c, o.Asked[f.Rank], n, fate(e), e.Error()); err != nil {
+			return err
+		}
+	}
+	if o.Way >= posted {
+		return nil // nobody says that it was handled
+	}
+	for _, base := range o.answered() {
+		if err := s.tell(c, base, n, history.Answered, ""); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func basesOf(c crew, failures []cast.Failure) (all []int) {
+	for _, f := range failures {
+		if base, err := c.region.BaseRank(f.Rank); err == nil {
+			all = append(all, base)
+		}
+	}
+	return all
+}
+
+// check compares what came home with who is said to have answered.
+func (o castOutcome) check(n uint64, got []uint64) error {
+	var want []uint64
+	sum := uint64(0)
+	answered := o.answered()
+	for _, base := range answered {
+		want, sum = append(want, markOf(n, base)), sum+markOf(n, base)
+	}
+	switch {
+	case len(answered)+len(o.Failed)+len(o.Missing) != len(o.Asked):
+		return fmt.Errorf("cast %d: a rank is named twice: %v", n, o)
+	case slices.ContainsFunc(o.Known, func(r int) bool { return !slices.Contains(o.Failed, r) }):
+		return fmt.Errorf("cast %d: ranks %v were known to be dead and did not fail: %v", n, o.Known, o)
+	case o.Way == summed:
+		want = []uint64{sum}
+	case o.Way >= posted:
+		want = nil
+	}
+	if !slices.Equal(got, want) {
+		return fmt.Errorf("cast %d: %x came home, want %x of those who answered: %v", n, got, want, o)
+	}
+	return nil
+}
+
+// returned writes down what came back. What was posted to the whole mesh comes back once for each process,
+// and stands for all its ranks.
+func (s *sender) returned(r actor.Returned) error {
+	id, err := subjects.ParseActorID(r.Reason.Actor)
+	if err != nil {
+		return err
+	}
+	place, ranks := s.load.Casts.Place, 1
+	if r.Reason.Endpoint == marks.Name() { // else it was for one rank
+		ranks = place.PerProcess
+	}
+	first := int(id.Proc.Rank)
+	for base := first; base < first+ranks; base++ {
+		if err := s.tell(crew{place: place}, base, 0, fate(r.Reason), r.Reason.Error()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
