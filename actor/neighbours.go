@@ -85,7 +85,30 @@ func (p *Proc) sendBeside(o *outbound) error {
 	}
 	e := o.envelope
 	e.Actor, e.Port = o.to.Name, o.port
-	return q.takeFrom(p.id.Actor(e.Sender), e)
+	err := q.takeFrom(p.id.Actor(e.Sender), e)
+	if err == nil || o.wait == nil || !e.Wait || !errors.Is(err, ErrMailboxFull) {
+		return err
+	}
+	ctx, cancel := bounded(o.wait)
+	defer cancel()
+	if from, ok := o.wait.Value(senderKey{}).(*instance); ok {
+		from.yield()
+	}
+	for errors.Is(err, ErrMailboxFull) {
+		to := q.find(o.to.Name)
+		if to == nil {
+			return err
+		}
+		if room := to.full(); room != nil {
+			select {
+			case <-room:
+			case <-ctx.Done():
+				return err
+			}
+		}
+		err = q.takeFrom(p.id.Actor(e.Sender), e)
+	}
+	return err
 }
 
 // takeFrom takes what another proc of this process says. Of the envelope nothing is kept.

@@ -73,8 +73,7 @@ func send(ctx context.Context, t Target, q question) (*asking, error) {
 	if !ok {
 		return nil, errors.New("no router on this proc: cast.Start it")
 	}
-	downs := p.Downs(t.Placement.Mesh)
-	route, err := router.routes.to(p.First(), t, q.endpoint, len(downs))
+	route, err := router.routes.to(p.First(), t, q.endpoint, len(p.Downs(t.Placement.Mesh)))
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +86,7 @@ func send(ctx context.Context, t Target, q question) (*asking, error) {
 	if q.mode != modePost {
 		h.Home = a.listen(from)
 	}
-	for _, e := range downs {
+	for _, e := range p.Downs(t.Placement.Mesh) { // again: who has died since is heard of by listen, or here
 		dead := a.tree.of(e.Proc())
 		for view := dead.First; view < dead.end(); view++ {
 			a.settle(view, failed, actor.Unsent(gone(e)))
@@ -170,7 +169,12 @@ func (a *asking) publish(ctx context.Context, from string, h header, body []byte
 		return nil
 	}
 	h.Skip = a.skipped()
-	return a.local(m.Envelope, h)
+	err := a.local(m.Envelope, h)
+	if one := a.tree.processEnd(a.route.here)-a.route.here == 1; err != nil && one { // the others have it
+		a.settle(a.route.here, failed, err)
+		return nil
+	}
+	return err
 }
 
 // multicast sends one packet, or one to each of its members.

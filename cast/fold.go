@@ -2,6 +2,7 @@ package cast
 
 import (
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,65 +15,29 @@ import (
 // are folded the newest are kept, so that they can take another way when a folder dies.
 const (
 	maxFolds = 4096
-	maxEarly = 1024     // answers to a cast that is not here yet
+	maxEarly = 1024 // answers to a cast that is not here yet
+	earlyFor = 500 * time.Millisecond
 	maxKept  = 32 << 20 // bytes
 )
-
-// job is what a process has to do for one cast.
-type job struct {
-	home            subjects.PortID
-	cast            string // home, as a text: it names the cast
-	actor, endpoint string
-	mode            mode
-	reducer         string
-	tree            tree
-	lo, below, hi   int // it folds for the ranks from lo on, its own up to below, to hi
-	up              []int
-	ttl             time.Duration
-}
-
-// jobOf finds a process's place on the way home, by one of its ranks that are meant.
-func jobOf(t tree, m mode, view int) (j job) {
-	j.tree, j.mode = t, m
-	path := t.path(view)
-	if len(path) == 0 {
-		return j
-	}
-	at := path[len(path)-1]
-	if m == modeCollect { // what is only put in a row does not get less on the way
-		at.end, path = at.below, path[len(path)-1:]
-	}
-	process := t.place.process(t.base(view))
-	for _, n := range path {
-		if t.place.process(t.base(n.first)) != process {
-			j.up = append([]int{n.first}, j.up...)
-		}
-	}
-	if t.place.process(t.base(at.first)) == process {
-		j.lo, j.below, j.hi = at.first, min(t.processEnd(at.first), at.below), at.end
-		return j
-	}
-	j.lo = view
-	for j.lo > 0 && t.place.process(t.base(j.lo-1)) == process {
-		j.lo--
-	}
-	j.below = t.processEnd(view)
-	j.hi = j.below
-	return j
-}
 
 // fold is one cast that is being folded, or was.
 type fold struct {
 	job   job
 	st    *folding // nil: the cast itself is not here yet, only answers to it: they travel on other links
 	early []contribution
+	from  []subjects.ActorID // of early
 	timer *time.Timer
-	done  bool // what comes now is of ranks that were given up, or came before
+
+	// The cast did not come for earlyFor: perhaps it was refused. Who has answers for it sends them past
+	// this process, which folds for nobody then.
+	declined bool
+	done     bool // what comes now is of ranks that were given up, or came before
 
 	// What was sent up is kept, for who has it may die.
 	values [][]byte
 	ext    []byte
-	to     subjects.ProcID // the zero ID: home
+	to     subjects.ProcID   // the zero ID: home
+	past   []subjects.ProcID // who did not take it
 }
 
 func (f *fold) bytes() int {
@@ -85,11 +50,14 @@ func (f *fold) bytes() int {
 
 // begin starts it, with what has come before.
 func (f *fold) begin(j job) {
+	if f.declined {
+		j.hi = j.below
+	}
 	f.job, f.st = j, newFolding(j.lo, j.below, j.hi, j.tree.skip)
 	for _, c := range f.early {
 		f.st.put(c)
 	}
-	f.early = nil
+	f.early, f.from = nil, nil
 }
 
 // take takes what came from below.
@@ -132,13 +100,41 @@ func (fs *folds) receive(in actor.Incoming) {
 	if err := wire.Unmarshal(in.Envelope.Ext, &r); err != nil || r.Home == "" || !r.Folded {
 		return
 	}
+	if r.Declined {
+		fs.declinedBy(r.Home, in.From.Proc)
+		return
+	}
 	c, err := r.decode(in, fs.place.Extent.NumRanks())
 	if err != nil {
 		log := fs.p.Log()
 		log.Warn().Err(err).Stringer("from", in.From).Msg("an answer that cannot be folded")
 		return
 	}
-	fs.change(r.Home, func(f *fold) { f.take(c) })
+	fs.change(r.Home, func(f *fold) {
+		switch {
+		case f.declined:
+			fs.decline(r.Home, in.From)
+			return
+		case f.st == nil && len(f.early) < maxEarly:
+			f.from = append(f.from, in.From)
+		}
+		f.take(c)
+	})
+}
+
+// decline sends who answered past this process. The lock is held.
+func (fs *folds) decline(cast string, to subjects.ActorID) {
+	ext := encode(rest{Home: cast, Folded: true, Declined: true})
+	fs.wg.Go(func() { fs.p.AnswerWith(routerActor, to.Port(foldPort), actor.Answer{}, ext) })
+}
+
+// declinedBy takes the word of who was to fold what was sent there.
+func (fs *folds) declinedBy(cast string, id subjects.ProcID) {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	if f := fs.open[cast]; f != nil && f.done && f.to == id && f.ext != nil {
+		fs.wg.Go(func() { fs.pass(f) })
+	}
 }
 
 // expect starts a job.
@@ -150,6 +146,8 @@ func (fs *folds) expect(j job) *fold {
 		f.begin(j)
 		if d := fs.patience(j); d > 0 {
 			f.timer.Reset(d)
+		} else {
+			f.timer.Reset(actor.DefaultDeadline)
 		}
 		for _, e := range fs.p.Downs(j.tree.place.Mesh) { // who died before the cast was here sends nothing any more
 			f.lost(e.Proc(), actor.EncodeError(gone(e)))
@@ -187,7 +185,7 @@ func (fs *folds) change(cast string, change func(*fold)) *fold {
 			return &fold{}
 		}
 		f = &fold{}
-		f.timer = time.AfterFunc(actor.DefaultDeadline, func() { fs.expire(cast, f) })
+		f.timer = time.AfterFunc(earlyFor, func() { fs.expire(cast, f) })
 		fs.open[cast] = f
 		fs.forget(maxFolds)
 	}
@@ -206,10 +204,9 @@ func (fs *folds) unreachable(id subjects.ProcID, err error) {
 	defer fs.mu.Unlock()
 	for _, f := range fs.open {
 		switch {
-		case f.st == nil:
 		case f.done && f.to == id && f.ext != nil:
 			fs.wg.Go(func() { fs.pass(f) })
-		case f.done:
+		case f.done, f.st == nil:
 		default:
 			if f.lost(id, actor.EncodeError(err)); f.st.open == 0 {
 				fs.finishLocked(f)
@@ -224,8 +221,17 @@ func (fs *folds) expire(cast string, f *fold) {
 	defer fs.mu.Unlock()
 	switch {
 	case fs.closed || fs.open[cast] != f:
-	case f.st == nil || f.done:
+	case f.done || f.declined && f.st == nil:
 		delete(fs.open, cast)
+		if i := slices.Index(fs.kept, f); i >= 0 {
+			fs.kept, fs.size = slices.Delete(fs.kept, i, i+1), fs.size-f.bytes()
+		}
+	case f.st == nil:
+		for _, from := range f.from {
+			fs.decline(cast, from)
+		}
+		f.declined, f.early, f.from = true, nil, nil
+		f.timer.Reset(actor.DefaultDeadline)
 	default:
 		f.st.expire(actor.EncodeError(&actor.Error{Code: actor.CodeDeadline, Text: "no answer within the deadline"}))
 		fs.finishLocked(f)
@@ -260,9 +266,11 @@ func (fs *folds) send(f *fold, c contribution) {
 		values, ext, _ = whole.encode(f.job.cast)
 	}
 	fs.mu.Lock()
-	f.values, f.ext = values, ext
-	fs.kept, fs.size = append(fs.kept, f), fs.size+f.bytes()
-	fs.forget(maxFolds)
+	f.values, f.ext, f.st = values, ext, nil
+	if fs.open[f.job.cast] == f { // else it was forgotten while it was folded
+		fs.kept, fs.size = append(fs.kept, f), fs.size+f.bytes()
+		fs.forget(maxFolds)
+	}
 	fs.mu.Unlock()
 	fs.pass(f)
 }
@@ -270,10 +278,10 @@ func (fs *folds) send(f *fold, c contribution) {
 // pass gives what was folded to the next above who lives.
 func (fs *folds) pass(f *fold) {
 	fs.mu.Lock()
-	dead := f.to
+	f.past = append(f.past, f.to)
 	f.to = f.job.above(func(id subjects.ProcID) bool {
 		_, down := fs.p.Down(id)
-		return down || id == dead
+		return down || slices.Contains(f.past, id)
 	})
 	port := f.job.home
 	if f.to.IsValid() {
@@ -281,16 +289,6 @@ func (fs *folds) pass(f *fold) {
 	}
 	fs.mu.Unlock()
 	fs.p.AnswerWith(routerActor, port, actor.Answer{Value: f.values}, f.ext)
-}
-
-// above is the nearest folder above who lives; the zero ID: there is none but home.
-func (j job) above(down func(subjects.ProcID) bool) subjects.ProcID {
-	for _, view := range j.up {
-		if id := j.tree.folder(view); !down(id) {
-			return id
-		}
-	}
-	return subjects.ProcID{}
 }
 
 // combine folds what there is in rank order (CAST-5). What cannot be folded here goes on as it is.

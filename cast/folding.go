@@ -81,15 +81,20 @@ func (f *folding) settle(at *fate) bool {
 	return true
 }
 
-// put takes what came from below. What has a rank in it that has answered came before, in another way.
-// What belongs into the middle of what is folded already is of ranks that were given up, and stays so.
+// put takes what came from below.
 func (f *folding) put(c contribution) {
 	for _, p := range c.parts {
-		if !f.has(p.ranks) || p.ranks[0].First < f.lo+len(f.own) || !f.fresh(p.ranks) {
+		if !f.has(p.ranks) || p.ranks[0].First < f.lo+len(f.own) || !f.meant(p.ranks) {
 			continue
 		}
-		if parts, ok := among(f.parts, p); ok {
+		if parts, gone, ok := among(f.parts, p); ok {
 			f.parts = parts
+			for _, other := range gone {
+				for _, at := range f.of(other.ranks) {
+					*at = waiting
+					f.open++
+				}
+			}
 			for _, at := range f.of(p.ranks) {
 				f.settle(at)
 			}
@@ -100,19 +105,25 @@ func (f *folding) put(c contribution) {
 	}
 }
 
-// among puts a part in its place among others; false: it would be in the middle of one.
-func among(parts []part, p part) ([]part, bool) {
-	i, _ := slices.BinarySearchFunc(parts, p, func(a, b part) int { return cmp.Compare(a.ranks[0].First, b.ranks[0].First) })
-	if i > 0 && parts[i-1].end() > p.ranks[0].First || i < len(parts) && p.end() > parts[i].ranks[0].First {
-		return parts, false
+// among puts a part in its place among others. Those that it meets came another way, past who folded it: the
+// one with more ranks stays, be it this one, in the place of those that are gone, or not (false).
+func among(parts []part, p part) (all, gone []part, ok bool) {
+	i, _ := slices.BinarySearchFunc(parts, p, func(a, b part) int { return cmp.Compare(a.end(), b.ranks[0].First+1) })
+	j, others := i, 0
+	for j < len(parts) && parts[j].ranks[0].First < p.end() {
+		others, j = others+parts[j].ranks.count(), j+1
 	}
-	return slices.Insert(parts, i, p), true
+	if others >= p.ranks.count() {
+		return parts, nil, false
+	}
+	gone = slices.Clone(parts[i:j])
+	return slices.Replace(parts, i, j, p), gone, true
 }
 
-// fresh reports whether none of the ranks has answered, and all are meant.
-func (f *folding) fresh(rs ranks) bool {
+// meant reports whether none of the ranks is skipped.
+func (f *folding) meant(rs ranks) bool {
 	for _, at := range f.of(rs) {
-		if *at == answered || *at == skipped {
+		if *at == skipped {
 			return false
 		}
 	}

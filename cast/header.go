@@ -45,6 +45,8 @@ type rest struct {
 	Folded bool      `cbor:"3,keyasint,omitempty"` // of many: the two below say for whom
 	Parts  []ranks   `cbor:"4,keyasint,omitempty"`
 	Failed []failure `cbor:"5,keyasint,omitempty"`
+	// Declined says to who sent an answer that it goes past this process, which was not told of the cast.
+	Declined bool `cbor:"6,keyasint,omitempty"`
 }
 
 // failure is why ranks have no value.
@@ -106,6 +108,7 @@ func (h *header) tree(place Placement) tree {
 	if arity == 0 {
 		arity = defaultArity
 	}
+	arity = min(arity, max(h.Region.NumRanks(), 2)) // more is the same
 	return tree{place: place, region: h.Region, skip: h.Skip, arity: arity}
 }
 
@@ -148,13 +151,26 @@ func (c contribution) encode(cast string) (values [][]byte, ext []byte, err erro
 
 // decode reads a contribution to a cast among n ranks.
 func (r rest) decode(in actor.Incoming, n int) (c contribution, err error) {
+	total := 0
 	for _, f := range r.Failed {
 		if !f.Ranks.valid(n) {
 			return c, fmt.Errorf("an answer of no ranks of %d", n)
 		}
+		if total += f.Ranks.count(); total > n {
+			return c, fmt.Errorf("an answer in which ranks fail twice")
+		}
 	}
 	c.failed = r.Failed
 	if len(r.Parts) == 0 {
+		return c, nil
+	}
+	if in.Envelope.Kind == wire.Failure { // it could not be sent as it was
+		for _, rs := range r.Parts {
+			if !rs.valid(n) {
+				return c, fmt.Errorf("an answer of no ranks of %d", n)
+			}
+			c.failed = append(c.failed, failure{rs, in.Envelope.Body})
+		}
 		return c, nil
 	}
 	values, err := actor.Open[[][]byte](in.Answer())

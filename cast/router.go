@@ -141,7 +141,7 @@ func (r *Router) receive(m bus.Msg) {
 	}
 	r.p.ReceiveCast(m, s, func(from subjects.ActorID, e *wire.Envelope) (uint64, func() error, error) {
 		var h header
-		if err := h.open(e.Ext); err != nil {
+		if err := r.open(&h, e.Ext); err != nil {
 			return link.Left, nil, err
 		}
 		first, _ := r.ranks(&h)
@@ -181,10 +181,22 @@ func (r *Router) ranks(h *header) (first, end int) {
 	return -1, -1
 }
 
+// open decodes the header of a cast to this mesh.
+func (r *Router) open(h *header, ext []byte) error {
+	if err := h.open(ext); err != nil {
+		return err
+	}
+	last, err := h.Region.BaseRank(h.Region.NumRanks() - 1) // the highest
+	if err == nil && last >= r.place.Extent.NumRanks() {
+		err = fmt.Errorf("cast header: region %s is not in the mesh's extent %s", h.Region, r.place.Extent)
+	}
+	return err
+}
+
 // take takes a cast that came to this process alone, in its place among the other messages of its sender.
 func (r *Router) take(from subjects.ActorID, e *wire.Envelope) error {
 	var h header
-	err := h.open(e.Ext)
+	err := r.open(&h, e.Ext)
 	if err == nil {
 		if first, _ := r.ranks(&h); first < 0 {
 			err = fmt.Errorf("rank %d is not in the region of the cast", r.p.ID().Rank)

@@ -1,6 +1,7 @@
 package cast
 
 import (
+	"errors"
 	"sync"
 
 	"github.com/castnet-io/castnet/actor"
@@ -93,7 +94,9 @@ func newRoute(p *actor.Proc, t Target, endpoint string, dead int) (*route, error
 			to[i] = m.id.Actor(t.Actor).Port(endpoint)
 		}
 		var err error
-		if k.group, err = p.Group(to); err != nil {
+		if k.group, err = p.Group(to); errors.Is(err, actor.ErrProcDead) { // it has died since: without it
+			return newRoute(p, t, endpoint, dead)
+		} else if err != nil {
 			return nil, err
 		}
 		r.packets = append(r.packets, k)

@@ -45,6 +45,14 @@ func (rs ranks) at(rank int) int {
 	return i
 }
 
+// count is how many ranks are in the set.
+func (rs ranks) count() (n int) {
+	for _, s := range rs {
+		n += s.Count
+	}
+	return n
+}
+
 func (rs ranks) contains(rank int) bool {
 	i := rs.at(rank)
 	return i < len(rs) && rs[i].First <= rank

@@ -1,8 +1,6 @@
 package cast
 
 import (
-	"slices"
-
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/internal/wire"
 	"github.com/castnet-io/castnet/mesh/shape"
@@ -63,15 +61,22 @@ func (t *tally) answer(rank int, a actor.Answer) {
 	}
 }
 
-// contribute takes what was folded on the way. What has a rank in it that has answered came before, in
-// another way (CAST-6); one that was given up may have answered all the same.
+// contribute takes what was folded on the way. A rank that was given up may have answered all the same.
 func (t *tally) contribute(c contribution) {
 	for _, p := range c.parts {
-		parts, ok := among(t.parts, p)
+		parts, gone, ok := among(t.parts, p)
 		if !ok || t.has(p.ranks) {
 			continue
 		}
 		t.parts = parts
+		for _, other := range gone {
+			for _, s := range other.ranks {
+				for rank := s.First; rank < s.end(); rank++ {
+					t.fates[rank] = waiting
+					t.open++
+				}
+			}
+		}
 		for _, s := range p.ranks {
 			for rank := s.First; rank < s.end(); rank++ {
 				if !t.settle(rank, answered, nil) {
@@ -94,10 +99,10 @@ func (t *tally) contribute(c contribution) {
 	}
 }
 
-// has reports whether some of the ranks have answered.
+// has reports whether some of the ranks have answered by themselves.
 func (t *tally) has(rs ranks) bool {
-	for _, s := range rs {
-		if slices.Contains(t.fates[s.First:s.end()], answered) {
+	for rank := range t.values {
+		if rs.contains(rank) {
 			return true
 		}
 	}
@@ -143,8 +148,10 @@ func (t *tally) take(in actor.Incoming) error {
 		return err
 	}
 	if !r.Folded {
-		if view, member := t.placement.view(t.region, in.From.Proc); member && view == r.Rank {
-			t.answer(view, in.Answer())
+		if base, err := t.region.BaseRank(r.Rank); err == nil {
+			if id := t.placement.Proc(base); in.From.Proc == id || in.From.Proc == id.Lead() { // or the first of its process
+				t.answer(r.Rank, in.Answer())
+			}
 		}
 		return nil
 	}

@@ -109,7 +109,11 @@ func (t Throttle) plan(p Placement, r shape.Region) [][]int {
 		onHost := map[int]int{}
 		for i, rank := range left {
 			if t.Batch > 0 && len(batch) == t.Batch {
-				later = append(later, left[i:]...)
+				if later == nil { // as most: nothing is copied
+					later = left[i:]
+				} else {
+					later = append(later, left[i:]...)
+				}
 				break
 			}
 			base, err := r.BaseRank(rank)

@@ -1,0 +1,94 @@
+package cast_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/cast"
+	"github.com/castnet-io/castnet/mesh/shape"
+)
+
+var (
+	stop = actor.NewEndpoint[*member, actor.None, actor.None]("stop") // a raw port that holds the pump
+	fill = actor.NewEndpoint[*member, []byte, actor.None]("fill")
+)
+
+// 9: the caller has no room for the folder of a host: only the folder fails.
+func TestCAST4_whoIsRefusedDoesNotTakeItsHostWithIt(t *testing.T) {
+	c := newCluster(t, twoByFour(), 4)
+	_, err := cast.Reduce(t.Context(), c.members, who, actor.None{}, cast.Sum[int]())
+	require.NoError(t, err)
+	held, release := make(chan struct{}), make(chan struct{})
+	c.procs[0].OpenRaw("members", "stop", func(actor.Incoming) { close(held); <-release })
+	require.NoError(t, stop.Post(t.Context(), c.Ref(0).Via(c.procs[7]), actor.None{}))
+	<-held
+	for _, size := range []int{60 << 10, 1 << 10, 0} {
+		for err = nil; err == nil; {
+			err = fill.Post(t.Context(), c.Ref(0).Via(c.client), make([]byte, size))
+		}
+	}
+	require.ErrorIs(t, err, actor.ErrBacklog)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
+	defer cancel()
+	time.AfterFunc(200*time.Millisecond, func() { close(release) })
+	start := time.Now()
+	sum, err := cast.Reduce(ctx, c.members, who, actor.None{}, cast.Sum[int]())
+	var cov *cast.CoverageError
+	require.True(t, errors.As(err, &cov), "%v", err)
+	t.Log(time.Since(start), sum, cov.Coverage.String())
+	require.Equal(t, 7, cov.Coverage.Answered, "%v", err)
+}
+
+// 10: a rank whose process runs, and it does not: Stream is told at once.
+func TestCAST4_aRankThatDoesNotRunFailsInAStream(t *testing.T) {
+	d := newCrowdWithout(t, shape.Of("gpu", 4), 4, 2, 1)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	for pt, r := range cast.Stream(ctx, d.members, who, actor.None{}) {
+		if pt.Rank() == 1 {
+			require.ErrorIs(t, r.Err, actor.ErrNoProc)
+		}
+	}
+}
+
+func newCrowdWithout(t *testing.T, e shape.Extent, perHost, perProcess, absent int) *cluster {
+	t.Helper()
+	c := newCrowd(t, e, perHost, perProcess)
+	// the same, without a rank: a mesh of its own
+	c.place.Mesh = newMesh(t, "mesh")
+	c.procs = nil
+	for rank := range e.NumRanks() {
+		if rank == absent {
+			c.procs = append(c.procs, nil)
+			continue
+		}
+		p := c.start(t, c.place.Proc(rank), &cast.Member{Placement: c.place, Rank: rank})
+		point, err := e.Point(rank)
+		require.NoError(t, err)
+		_, err = p.Spawn(t.Context(), actor.Spawning{Type: "member", Name: "members", Params: rank, Point: point})
+		require.NoError(t, err)
+		c.procs = append(c.procs, p)
+	}
+	return c
+}
+
+// 11: Post among one's own mesh, whose own actor is not there: the others are told, and the error says which is not.
+func TestCAST4_postSaysWhichRankWasNotReached(t *testing.T) {
+	c := newCluster(t, twoByFour(), 4)
+	from := c.members
+	from.via = c.procs[3]
+	ref := c.Ref(3)
+	<-c.procs[3].StopActor(ref.ID().Name, "test")
+	err := cast.Post(t.Context(), from, note, 1)
+	t.Log(err)
+	require.Len(t, c.await(t, 7), 7)
+	var cov *cast.CoverageError
+	if err != nil {
+		require.True(t, errors.As(err, &cov), "%v", err)
+	}
+}

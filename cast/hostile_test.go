@@ -1,0 +1,184 @@
+package cast
+
+import (
+	"math"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/internal/wire"
+	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// 1: a header of 30 bytes ends the process.
+func TestCAST6_aHugeArityEndsNothing(t *testing.T) {
+	e := shape.Of("gpu", 8)
+	ext, err := wire.Marshal(header{Region: e.Region(), Arity: math.MaxInt, Mode: modeFold, Prevs: []run{{8, 0}}})
+	require.NoError(t, err)
+	var h header
+	if h.open(ext) != nil {
+		return // refused: fine
+	}
+	require.NotPanics(t, func() { jobOf(h.tree(Placement{Mesh: testMesh, Extent: e, PerHost: 2}), modeFold, 0) })
+}
+
+// 2: a header of 60 bytes reserves a gigabyte.
+func TestCAST6_aRegionBeyondTheMeshCostsNothing(t *testing.T) {
+	place := Placement{Mesh: testMesh, Extent: shape.Of("gpu", 8), PerHost: 2}
+	p := procAt(t, place.Proc(0))
+	r, err := Start(p, &Member{Placement: place})
+	require.NoError(t, err)
+	defer r.Close()
+	ext, err := wire.Marshal(header{
+		Region: shape.Of("gpu", shape.MaxRanks).Region(), Arity: 2, Mode: modeFold, Prevs: []run{{shape.MaxRanks, 0}},
+		Home: p.ID().Actor("x").Port("_01").String(), Reducer: "sum",
+	})
+	require.NoError(t, err)
+	e := wire.Envelope{Kind: wire.Cast, Actor: "nobody", Port: "x", Sender: "client", TTL: time.Second, Ext: ext}
+	err = r.take(p.ID().Actor("client"), &e)
+	total := 0
+	r.folds.mu.Lock()
+	for _, f := range r.folds.open {
+		total += len(f.st.fates)
+	}
+	r.folds.mu.Unlock()
+	require.LessOrEqual(t, total, place.Extent.NumRanks(), "fates kept; take says %v", err)
+}
+
+// 3: what has been sent is kept long after it can be of use, and beyond maxFolds.
+func TestCAST6_whatWasSentIsForgotten(t *testing.T) {
+	place := Placement{Mesh: testMesh, Extent: shape.Of("gpu", 8), PerHost: 2}
+	p := procAt(t, place.Proc(1))
+	fs := newFolds(p, place)
+	defer fs.close()
+	region := place.Extent.Region()
+	const casts = maxFolds + 500
+	for i := range casts {
+		home := p.ID().Actor("nobody").Port("_0" + string(rune('a'+i%26)) + itoa(i))
+		j := jobOf(tree{place: place, region: region, arity: 2}, modeFold, 1)
+		j.home, j.cast, j.ttl, j.reducer = home, home.String(), time.Second, "sum"
+		f := fs.expect(j)
+		fs.contribute(f, 1, actor.Answer{Err: errGone})
+	}
+	require.Eventually(t, func() bool {
+		fs.mu.Lock()
+		defer fs.mu.Unlock()
+		return len(fs.open) == 0 // the timers have forgotten all
+	}, 20*time.Second, 20*time.Millisecond)
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	require.Empty(t, fs.kept, "%d casts are forgotten and still held", len(fs.kept))
+}
+
+var errGone = &actor.Error{Code: actor.CodeHandler, Text: "no"}
+
+func itoa(i int) string {
+	s := ""
+	for ; i > 0; i /= 10 {
+		s = string(rune('0'+i%10)) + s
+	}
+	return s
+}
+
+// 4: the link between a process and its folder breaks, both live. The process sends its answer past the
+// folder; the folder's own word, which comes later and has that answer in it, is thrown away whole.
+func TestCAST6_aFolderIsHeardAfterOneOfItsOwnWentPastIt(t *testing.T) {
+	f := newFolding(0, 0, 8, nil)
+	one := func(lo, n int, v string) contribution {
+		return contribution{parts: []part{{ranks{{lo, n}}, actor.Answer{Value: v}}}}
+	}
+	f.put(one(2, 2, "2 3 "))         // past the folder
+	f.put(one(0, 8, "0 1 2 … 6 7 ")) // the folder's
+	require.Zero(t, f.open, "ranks 0-1 and 4-7 answered, and are waited for till the deadline")
+
+	place := Placement{Mesh: testMesh, Extent: shape.Of("gpu", 8), PerHost: 2}
+	home := newTally(Target{Placement: place, Region: place.Extent.Region()})
+	home.contribute(one(2, 2, "2 3 "))
+	home.contribute(one(0, 8, "0 1 2 … 6 7 "))
+	require.Zero(t, home.open)
+}
+
+// 4b: as 4, but the folder has given that process up: its word has a hole, and what went past is in it.
+func TestCAST6_aFolderIsHeardAroundWhatWentPastIt(t *testing.T) {
+	f := newFolding(0, 0, 8, nil)
+	f.put(contribution{parts: []part{{ranks{{2, 2}}, actor.Answer{Value: "2 3 "}}}})
+	f.put(contribution{parts: []part{{ranks{{0, 2}, {4, 4}}, actor.Answer{Value: "0 1 4 5 6 7 "}}}, failed: []failure{{ranks{{2, 2}}, actor.EncodeError(errGone)}}})
+	require.Zero(t, f.open, "six ranks answered, and are waited for till the deadline")
+}
+
+// 5: an answer that is too large for the bus is sent as a Failure with the same ext: who folds it cannot read it.
+func TestCAST6_anAnswerThatCannotTravelFailsItsRanksAtOnce(t *testing.T) {
+	place := Placement{Mesh: testMesh, Extent: shape.Of("gpu", 8), PerHost: 2}
+	home := newTally(Target{Placement: place, Region: place.Extent.Region()})
+	_, ext, err := contribution{parts: []part{{ranks{{0, 8}}, actor.Answer{Value: 1}}}}.encode("")
+	require.NoError(t, err)
+	why := &actor.Error{Code: actor.CodeTooLarge, Text: "9 MiB: want 8 at most"}
+	err = home.take(actor.Incoming{From: place.Proc(0).Actor(routerActor), Envelope: wire.Envelope{Kind: wire.Failure, Ext: ext, Body: actor.EncodeError(why)}})
+	require.Zero(t, home.open, "waited for till the deadline; take says %v", err)
+}
+
+// 6: overlapping failures cost ranks × failures, on the pump.
+func TestCAST6_failuresThatOverlapAreRefused(t *testing.T) {
+	r := rest{Folded: true}
+	for range 1000 {
+		r.Failed = append(r.Failed, failure{Ranks: ranks{{0, 1000}}})
+	}
+	_, err := r.decode(actor.Incoming{}, 1000)
+	require.Error(t, err, "a million steps for 1,000 ranks")
+}
+
+// 7: a death between the look at who is dead and the look at the way is heard by nobody.
+func TestCAST6_aDeathWhileTheWayIsMadeOutIsHeard(t *testing.T) {
+	place := Placement{Mesh: testMesh, Extent: shape.Of("gpu", 4), PerHost: 1}
+	id := subjects.ProcID{Mesh: mustMesh(t)}
+	p := procAt(t, id)
+	r, err := Start(p, nil)
+	require.NoError(t, err)
+	defer r.Close()
+	require.NoError(t, p.Follow(testMesh))
+	ctx, cancel := withDeadline(t.Context())
+	defer cancel()
+	r.routes.mu.Lock()
+	asked := make(chan *asking, 1)
+	go func() {
+		a, err := send(ctx, Target{Via: p, Placement: place, Actor: "x", Region: place.Extent.Region()}, question{endpoint: "y", mode: modeFold, reducer: "sum"})
+		if err != nil {
+			panic(err)
+		}
+		asked <- a
+	}()
+	for range 10_000 { // it comes to wait for routes.mu
+		runtime.Gosched()
+	}
+	p.MarkDown(actor.Event{Kind: actor.KindProc, Status: string(actor.Failed), Mesh: testMesh.String(), Rank: 2, At: time.Now()})
+	r.routes.mu.Unlock()
+	a := <-asked
+	defer a.close()
+	a.read()
+	require.Equal(t, failed, a.fates[2], "rank 2 is known to be dead, and waited for")
+}
+
+func mustMesh(t *testing.T) subjects.MeshID {
+	id, err := subjects.NewMeshID("client")
+	require.NoError(t, err)
+	return id
+}
+
+// 8: batches of one of a large region.
+// 13: a fold that completes once its proc has closed ends the process.
+func TestCAST6_aFoldThatOutlivesItsProcEndsNothing(t *testing.T) {
+	place := Placement{Mesh: testMesh, Extent: shape.Of("gpu", 8), PerHost: 2}
+	p := procAt(t, place.Proc(1))
+	fs := newFolds(p, place)
+	home := p.ID().Actor("nobody").Port("_0x")
+	j := jobOf(tree{place: place, region: place.Extent.Region(), arity: 2}, modeFold, 1)
+	j.home, j.cast, j.ttl, j.reducer = home, home.String(), time.Second, "sum"
+	f := fs.expect(j)
+	require.NoError(t, p.Close(t.Context()))
+	fs.contribute(f, 1, actor.Answer{Value: 1})
+	fs.close()
+}
