@@ -14,6 +14,7 @@ import (
 	"github.com/castnet-io/castnet/bus/bustest"
 	"github.com/castnet-io/castnet/bus/embed"
 	"github.com/castnet-io/castnet/internal/link"
+	"github.com/castnet-io/castnet/internal/wire"
 	"github.com/castnet-io/castnet/subjects"
 )
 
@@ -32,6 +33,9 @@ func newTap(t *testing.T, srv *embed.Server, of *actor.Proc) *tap {
 		subjects.KindFrame: of.Space().FramesOf(of.ID().Process()), subjects.KindPort: of.Space().PortsOf(of.ID()),
 	} {
 		_, err := w.bus.Data().Subscribe(subject, func(m bus.Msg) {
+			if h, _, err := wire.DecodeHead(m.Data); err != nil || h.Kind != wire.Data {
+				return // such as a question how far the link is
+			}
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			w.seen[kind]++

@@ -54,14 +54,6 @@ func (p Placement) Proc(rank int) subjects.ProcID {
 	return subjects.ProcID{Mesh: p.Mesh, Rank: uint32(rank), Seat: uint32(rank - p.process(rank))}
 }
 
-// view finds a proc in a region of its mesh; false when it is none of its ranks.
-func (p Placement) view(r shape.Region, id subjects.ProcID) (int, bool) {
-	if id.Mesh != p.Mesh || id.Gen != 0 {
-		return 0, false
-	}
-	return r.ViewRank(int(id.Rank))
-}
-
 // host is the host of a base rank.
 func (p Placement) host(rank int) int { return rank / max(p.PerHost, 1) }
 

@@ -178,7 +178,10 @@ func FuzzControl(f *testing.F) {
 // field that is unknown.
 func checkControl(t *testing.T, data []byte) {
 	var unknown atomic.Uint64
-	requireBounded(t, data, bodyFactor, bodyMore, func() { _, _, _ = wire.DecodeControlCounting(data, &unknown) })
+	requireBounded(t, data, bodyFactor, bodyMore, func() {
+		unknown.Store(0)
+		_, _, _ = wire.DecodeControlCounting(data, &unknown)
+	})
 	require.LessOrEqual(t, unknown.Load(), uint64(1))
 	kind, body, err := wire.DecodeControl(data)
 	countedKind, counted, countedErr := wire.DecodeControlCounting(data, &unknown)
@@ -229,7 +232,10 @@ func FuzzUnmarshal(f *testing.F) {
 func checkTyped[T any](t *testing.T, data []byte) {
 	var plain, counted T
 	var unknown atomic.Uint64
-	requireBounded(t, data, bodyFactor, bodyMore, func() { _ = wire.UnmarshalCounting(data, new(T), &unknown) })
+	requireBounded(t, data, bodyFactor, bodyMore, func() {
+		unknown.Store(0)
+		_ = wire.UnmarshalCounting(data, new(T), &unknown)
+	})
 	unknown.Store(0)
 	err := wire.Unmarshal(data, &plain)
 	countedErr := wire.UnmarshalCounting(data, &counted, &unknown)
