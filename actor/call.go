@@ -78,7 +78,8 @@ func (p *Proc) giveUp(c *call, at string) {
 // told takes the word that the question did not arrive.
 func (c *call) told(_ subjects.ProcID, why *Error) { c.got(Answer{Err: why}) }
 
-// ask sends the question to another process, and with wait waits for room there until ctx ends. done ends its reply port, whose address is at. The zero deadline is none.
+// ask sends the question to another proc, and with wait waits for room there until ctx ends. done ends its
+// reply port, whose address is at. The zero deadline is none.
 func (p *Proc) ask(ctx context.Context, wait bool, c *call, from, endpoint string, arg any, deadline time.Time) (at string, done func(), err error) {
 	body, err := wire.AppendMarshal(nil, arg)
 	if err != nil {

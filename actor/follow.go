@@ -140,7 +140,8 @@ func (p *Proc) Downs(mesh subjects.MeshID) (all []Event) {
 }
 
 // OnUnreachable tells f of every proc that turns out to be dead, absent, or behind a broken link,
-// with the reason; the first proc of a process stands for all of them. f runs on a pump and must not block. The returned function ends it.
+// with the reason; the first proc of a process stands for all of them. f runs on a pump and must not
+// block. The returned function ends it.
 func (p *Proc) OnUnreachable(f func(subjects.ProcID, error)) (cancel func()) {
 	mustBe(f != nil, "OnUnreachable", "a function, got nil")
 	w := &watcher{f}

@@ -99,7 +99,7 @@ func send(ctx context.Context, t Target, q question) (*asking, error) {
 	return a, nil
 }
 
-// listen opens the port the answers come to, and hears of every rank that is lost, once each.
+// listen opens the port the answers come to, and hears of every rank that is lost.
 func (a *asking) listen(from string) string {
 	most := 2*len(a.fates) + 1 // a word of each rank, and once more when it is sent another way
 	port := a.p.OpenPrivate(from, func(in actor.Incoming) {

@@ -40,7 +40,7 @@ type packet struct {
 	group   *actor.Group
 }
 
-// maxRoutes bounds what is kept; then it begins anew.
+// maxRoutes bounds what is kept; then any one makes room for another.
 const maxRoutes = 64
 
 // to finds the way to a region, or makes it out.

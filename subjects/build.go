@@ -233,7 +233,9 @@ func (b builder) tokenOrNone(is func(string) bool, t string) builder {
 	return b.token(is, t)
 }
 
-func (b builder) proc(p ProcID) builder { return b.token(isUnique, p.Mesh.s).rank(p.Rank, p.Gen, p.Seat) }
+func (b builder) proc(p ProcID) builder {
+	return b.token(isUnique, p.Mesh.s).rank(p.Rank, p.Gen, p.Seat)
+}
 
 func (b builder) rank(rank, gen, seat uint32) builder {
 	b.bad = b.bad || seat > rank

@@ -14,20 +14,21 @@
 //	ID             text               example
 //	HostID         label-uid          rack3n07-2m9qx1k4h0t7c
 //	MeshID         label-uid          trainers-7kd93x0b5m2qa
-//	ProcID         mesh/rank.gen      trainers-7kd93x0b5m2qa/12.0
+//	ProcID         mesh/rank.gen      trainers-7kd93x0b5m2qa/12.0; with a seat mesh/rank.gen.seat
 //	ProcessID      mesh_rank-gen      trainers-7kd93x0b5m2qa_12-0
 //	ActorID        proc/name          trainers-7kd93x0b5m2qa/12.0/counter-0c8h4w2n6v1ye
 //	PortID         actor:port         trainers-7kd93x0b5m2qa/12.0/counter-0c8h4w2n6v1ye:add
 //
 // Every proc is a rank of a mesh; a lone one (a client, the service proc of a
-// host) is rank 0 of a unit mesh of its own. gen is the incarnation, from 0. A
-// ProcessID is one token for a proc that is an OS process of its own, hosts and
-// clients included, and a pure function of the ProcID.
+// host) is rank 0 of a unit mesh of its own. gen is the incarnation, from 0. Ranks
+// in a row may share an OS process: all but the first have a seat, which is how
+// many ranks they come after it. A ProcessID is one token for an OS process, named
+// after the first proc in it, and a pure function of the ProcID.
 //
 // # The table
 //
 // Subjects start with <root>.v1.<namespace>, by default castnet.v1.default; v1
-// is the version of the wire. <r> is rank-gen. <process> is a ProcessID.
+// is the version of the wire. <r> is rank-gen or rank-gen-seat. <process> is a ProcessID.
 // <where> is 1 to 4 of a number or "_", joined by "-". <from> is the sender: a
 // ProcessID, or the label of a foreign client ([Anon] without credentials). It
 // is last (before the reply token in r.), so a NATS permission can pin it and

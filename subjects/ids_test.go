@@ -110,7 +110,7 @@ func TestID_everyValueRoundTrips(t *testing.T) {
 		require.True(t, checkID[subjects.ProcID](t, subjects.ParseProcID, proc.String()))
 		require.True(t, checkID[subjects.ProcessID](t, subjects.ParseProcessID, proc.Process().String()))
 		require.Equal(t, p, must(subjects.ParsePortID(p.String())))
-		require.Equal(t, proc, proc.Process().Proc())
+		require.Equal(t, proc.Lead(), proc.Process().Proc())
 		require.Equal(t, proc.Mesh.String(), proc.Mesh.Label()+"-"+proc.Mesh.UID())
 	})
 }
@@ -123,8 +123,20 @@ func TestID_compareAgreesWithEquality(t *testing.T) {
 		}
 		require.Equal(t, a == b, a.Compare(b) == 0)
 		require.Equal(t, a.Compare(b), -b.Compare(a))
-		require.Equal(t, a.Actor.Proc.Compare(b.Actor.Proc), a.Actor.Proc.Process().Compare(b.Actor.Proc.Process()))
+		one, other := a.Actor.Proc.Lead(), b.Actor.Proc.Lead()
+		require.Equal(t, one.Compare(other), one.Process().Compare(other.Process()))
 	})
+}
+
+func TestActorID_withinItsProcessRoundTrips(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		id := genPortID.Draw(t, "port").Actor
+		require.Equal(t, id, id.Proc.Process().Within(id.Within()))
+	})
+	p := must(subjects.ParseProcID(mesh1 + "/4294967295.0")).Process()
+	for _, name := range []string{"1!a", "0!a", "!a", "01!a", "x!a", "-1!a"} {
+		require.False(t, p.Within(name).IsValid(), name)
+	}
 }
 
 func TestProcID_ordersByNumberNotText(t *testing.T) {

@@ -30,7 +30,7 @@ type Subject struct {
 
 // Scope is what an event is about.
 func (s Subject) Scope() EventScope {
-	return EventScope{Mesh: s.Mesh, Ranked: s.HasRank, Rank: s.Proc.Rank, Gen: s.Proc.Gen, Actor: s.Actor}
+	return EventScope{Mesh: s.Mesh, Ranked: s.HasRank, Rank: s.Proc.Rank, Gen: s.Proc.Gen, Seat: s.Proc.Seat, Actor: s.Actor}
 }
 
 // Parse reads a literal subject of this Space (SUB-4, SUB-5).
