@@ -1,6 +1,10 @@
 package actor
 
 import (
+	"errors"
+
+	"github.com/rs/zerolog"
+
 	"github.com/castnet-io/castnet/internal/link"
 	"github.com/castnet-io/castnet/internal/wire"
 	"github.com/castnet-io/castnet/subjects"
@@ -56,7 +60,7 @@ func (p *Proc) fateError(f link.Fate, to subjects.ProcID, actor, endpoint string
 			return err
 		}
 		code = CodeProcDead
-	case link.LinkOver:
+	case link.LinkOver, link.Departed:
 		code = CodeLinkBroken
 	case link.Full:
 		code = CodeBacklog
@@ -82,7 +86,11 @@ func (l linked) Broken(peer subjects.ProcessID, why error) {
 	if reason.Code == CodeProcDead || reason.Code == CodeStopped {
 		return // it is said by who knows it
 	}
-	l.log.Error().Stringer("peer", peer).Str("reason", reason.Text).Msg("link broken")
+	level := zerolog.ErrorLevel
+	if e, ok := errors.AsType[*link.Error](why); ok && e.Reason == link.Departed {
+		level = zerolog.DebugLevel // what was waited for says so itself
+	}
+	l.log.WithLevel(level).Stringer("peer", peer).Str("reason", reason.Text).Msg("link broken")
 	reason = ranError(reason)
 	for _, p := range l.process.procs() {
 		p.failCalls(func(c *call) bool { return c.to.Proc.Process() == peer }, reason)

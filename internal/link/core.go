@@ -61,6 +61,7 @@ type Peer struct {
 	evicted bool    // the Core has forgotten it
 	heard   Instant // when it was last heard of, or could not have been
 	met     bool    // it was heard of, and has not said that it closes
+	leaves  bool    // it has said that it closes
 	step    *member // of the group that it is in step with; nil: of none
 }
 
@@ -124,6 +125,7 @@ const (
 	TooLarge                    // larger than any message may be
 	Closed                      // this process has closed its links
 	NoBus                       // the bus is gone for good
+	Departed                    // the peer has closed its links, as it said it would
 )
 
 // Fate is what became of Count messages in a row that were not delivered for all that is known.

@@ -307,6 +307,17 @@ func TestLINK13_nobodyIsBelievedOnlyAfterAWhile(t *testing.T) {
 	require.Equal(t, []string{"sent never"}, b.told())
 }
 
+func TestLINK6_aLinkThatEndsBecauseItsSenderClosesIsNoFailure(t *testing.T) {
+	b := newBench(t, Config{})
+	b.arrive(Arrival{N: 1})
+	b.core.OnBye(b.peer)
+	require.True(t, b.core.OnGone(b.peer, &wire.BreakOf{N: 5, Text: "this process has closed its links"}))
+	effects := b.effects()
+	broken := effects[len(effects)-1]
+	require.Equal(t, Broken, broken.Kind)
+	require.Equal(t, &Error{Reason: Departed, Text: b.peer.ID().String() + " has closed its links"}, broken.Err)
+}
+
 func TestLINK12_whoWasSilentLongestIsForgotten(t *testing.T) {
 	b := newBench(t, Config{Peers: 2})
 	b.post("sent")

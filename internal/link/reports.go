@@ -206,7 +206,11 @@ func (c *Core) OnGone(p *Peer, g *wire.BreakOf) bool {
 	news := in.start != 0 || len(in.parked) > 0
 	c.shut(p, g.N)
 	if news {
-		c.do(Effect{Kind: Broken, Peer: p, Err: &Error{Reason: LinkOver, Text: g.Text}})
+		why := &Error{Reason: LinkOver, Text: g.Text}
+		if p.leaves {
+			why = &Error{Reason: Departed, Text: p.id.String() + " has closed its links"}
+		}
+		c.do(Effect{Kind: Broken, Peer: p, Err: why})
 	}
 	return news
 }
