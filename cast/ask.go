@@ -48,6 +48,7 @@ type question struct {
 	message  any
 	mode     mode
 	reducer  string
+	apex     bool // home gets one value
 }
 
 // send casts a question. On success the caller owns the asking and closes it.
@@ -82,7 +83,7 @@ func send(ctx context.Context, t Target, q question) (*asking, error) {
 		tree: tree{place: t.Placement, region: t.Region},
 		news: make(chan struct{}, 1), over: make(chan error, 1),
 	}
-	h := header{Region: t.Region, Mode: q.mode, Reducer: q.reducer, Within: t.within}
+	h := header{Region: t.Region, Mode: q.mode, Reducer: q.reducer, Within: t.within, Apex: q.apex}
 	if q.mode != modePost {
 		h.Home = a.listen(from)
 	}

@@ -29,6 +29,7 @@ type header struct {
 	Arity   int          `cbor:"7,keyasint,omitempty"` // of the tree that the answers fold in; 0: 16
 	// Within is the region that the user meant, when this cast reaches a part of it; nil: Region.
 	Within *shape.Region `cbor:"8,keyasint,omitempty"`
+	Apex   bool          `cbor:"9,keyasint,omitempty"` // one host folds for all: see tree
 }
 
 // run is one value for Count ranks in a row.
@@ -109,7 +110,7 @@ func (h *header) tree(place Placement) tree {
 		arity = defaultArity
 	}
 	arity = min(arity, max(h.Region.NumRanks(), 2)) // more is the same
-	return tree{place: place, region: h.Region, skip: h.Skip, arity: arity}
+	return tree{place: place, region: h.Region, skip: h.Skip, arity: arity, apex: h.Apex}
 }
 
 // prev is what the member of a rank must have seen before: see link.Cast.

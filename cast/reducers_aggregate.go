@@ -13,6 +13,7 @@ import (
 // What the reducers are called that fold to another type than the answers', and those that are given
 // something; it follows in parentheses.
 const (
+	wordConcat    = "concat"
 	wordMerge     = "merge"
 	wordCount     = "count"
 	wordCountBy   = "count-by"
@@ -63,8 +64,13 @@ func builtinOf(text string, read opener) (builtin, error) {
 	}
 	word, args, _ := strings.Cut(text, "(")
 	args, closed := strings.CutSuffix(args, ")")
-	if closed {
+	if closed || word == text { // people may leave the parentheses out
 		switch word {
+		case wordConcat:
+			if args == "" {
+				b, _ := plainOf(nameConcat, read, 0)
+				return b, nil
+			}
 		case wordCount:
 			return counting, noArgs(text, args)
 		case wordCollect:

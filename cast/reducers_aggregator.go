@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"iter"
 	"reflect"
 	"strconv"
 	"strings"
@@ -42,13 +43,7 @@ func (g Aggregator[R, Acc]) open(parts []part) (Acc, error) {
 	if err != nil {
 		return *new(Acc), err
 	}
-	acc, err := b.all(func(yield func(actor.Answer, bool) bool) {
-		for _, p := range parts {
-			if !yield(p.value, false) {
-				return
-			}
-		}
-	})
+	acc, err := b.all(folded(parts))
 	if err != nil {
 		return *new(Acc), err
 	}
@@ -64,17 +59,34 @@ func (g Aggregator[R, Acc]) of(answers []R) (Acc, error) {
 	if len(answers) == 0 {
 		return g.result(nil)
 	}
-	values := make([]any, len(answers))
-	for i, answer := range answers {
-		if values[i], err = b.lift(actor.Answer{Value: answer}); err != nil {
-			return *new(Acc), err
-		}
-	}
-	acc, err := foldHalves(values, b.fold)
+	acc, err := alone(b, answers)
 	if err != nil {
 		return *new(Acc), err
 	}
 	return g.result(acc)
+}
+
+// alone folds answers that were not folded on the way; there is at least one.
+func alone[R any](b builtin, answers []R) (any, error) {
+	values := make([]any, len(answers))
+	for i, answer := range answers {
+		var err error
+		if values[i], err = b.lift(actor.Answer{Value: answer}); err != nil {
+			return nil, err
+		}
+	}
+	return foldHalves(values, b.fold)
+}
+
+// folded yields what was folded on the way, for reducing.all.
+func folded(parts []part) iter.Seq2[actor.Answer, bool] {
+	return func(yield func(actor.Answer, bool) bool) {
+		for _, p := range parts {
+			if !yield(p.value, false) {
+				return
+			}
+		}
+	}
 }
 
 // Count is how many ranks answered.

@@ -22,6 +22,7 @@ type tree struct {
 	region shape.Region
 	skip   ranks // nobody waits for them
 	arity  int
+	apex   bool // the first host folds for all the others, and home gets one value
 }
 
 // node folds for the ranks from first up to end: those below are its own host's.
@@ -32,7 +33,16 @@ func (t tree) path(view int) (nodes []node) {
 	if t.skip.contains(view) {
 		return nil
 	}
-	for lo, hi := 0, t.region.NumRanks(); lo < hi; {
+	lo, hi := 0, t.region.NumRanks()
+	if t.apex {
+		first := t.skip.after(0)
+		top := node{first, min(t.hostEnd(first), hi), hi}
+		if nodes = append(nodes, top); view < top.below {
+			return nodes
+		}
+		lo = top.below
+	}
+	for lo < hi {
 		n := t.under(lo, hi, view)
 		nodes = append(nodes, n)
 		if view < n.below {

@@ -195,6 +195,7 @@ func anyTree(t *rapid.T) tree {
 	tr := tree{
 		place:  Placement{Mesh: testMesh, Extent: e, PerHost: perHost, PerProcess: perProcess},
 		region: r, arity: rapid.IntRange(2, 5).Draw(t, "arity"),
+		apex: rapid.Bool().Draw(t, "one host folds for all"),
 	}
 	for view := range r.NumRanks() {
 		if rapid.IntRange(0, 5).Draw(t, "skip") == 0 {
@@ -232,6 +233,8 @@ func TestCAST5_whateverTheTreeAnswersFoldOnceAndInRankOrder(t *testing.T) {
 		require.Equal(t, len(f.procs), f.messages, "each process says one word")
 		for id, n := range f.received {
 			switch most := tr.arity + tr.place.PerHost/tr.place.PerProcess - 1; {
+			case m == modeFold && !id.IsValid() && tr.apex:
+				require.LessOrEqual(t, n, 1, "home")
 			case m == modeFold && !id.IsValid():
 				require.LessOrEqual(t, n, tr.arity, "home")
 			case id.IsValid():
