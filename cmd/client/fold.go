@@ -40,8 +40,8 @@ func (k casting) wrongReducer(c coverage) error {
 	if len(c.Failed) == 0 || len(c.Failed) != c.Asked || !strings.Contains(c.Failed[0].Error, strconv.Quote(k.reducer)) {
 		return nil
 	}
-	return cli.Usagef("--reduce %q: %s; want one that endpoint %s declares, or %s", k.reducer, c.Failed[0].Error,
-		k.endpoint.Name(), strings.Join(reducerExamples(), ", "))
+	return cli.Usagef("--reduce %q: %s; want one that endpoint %s declares, or %s; the actors have handled the message, and the answers are lost",
+		k.reducer, c.Failed[0].Error, k.endpoint.Name(), strings.Join(reducerExamples(), ", "))
 }
 
 // waiting tells people that answers come all at once.
