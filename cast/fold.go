@@ -2,6 +2,7 @@ package cast
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -334,17 +335,41 @@ func (fs *folds) reducing(j job) (reducing, error) {
 	if j.mode == modeCollect {
 		return collecting, nil
 	}
-	var answers actor.Answers
-	err := errors.New("the process has closed") // when it has no procs any more
-	for _, p := range fs.p.Neighbours() {       // of which one, perhaps, runs the actor
-		if answers, err = p.AnswersOf(j.actor, j.endpoint); err == nil {
-			break
-		}
-	}
+	answers, err := fs.answers(j)
 	if err != nil {
 		return reducing{}, err
 	}
 	return reducerOf(j.reducer, answers)
+}
+
+// answers describes what is to be folded.
+func (fs *folds) answers(j job) (answers actor.Answers, err error) {
+	err = errors.New("the process has closed") // when it has no procs any more
+	for _, p := range fs.p.Neighbours() {      // of which one, perhaps, runs the actor
+		if answers, err = p.AnswersOf(j.actor, j.endpoint); err == nil {
+			break
+		}
+	}
+	return answers, err
+}
+
+// refuses says why a cast whose answers could not be folded is not handled; nil when they can, and when
+// there is nobody to handle it, which he says.
+func (fs *folds) refuses(j job) error {
+	if j.mode != modeFold {
+		return nil
+	}
+	answers, err := fs.answers(j)
+	if err != nil {
+		return nil
+	}
+	if _, err = reducerOf(j.reducer, answers); err == nil {
+		return nil
+	}
+	return &actor.Error{
+		Code: actor.CodeInvalid, Actor: j.actor, Endpoint: j.endpoint,
+		Text: fmt.Sprintf("%v, and the endpoint declares none of that name", err),
+	}
 }
 
 // close gives up everything that is open and waits for what is being folded.

@@ -227,14 +227,21 @@ func (r *Router) deliver(from subjects.ActorID, e *wire.Envelope, h header) erro
 	if e.TTL > 0 {
 		f.Deadline = time.Now().Add(e.TTL)
 	}
-	var err error
-	if f.Answer, err = r.answers(e, &h, first); err != nil {
+	answer, refused, err := r.answers(e, &h, first)
+	if err != nil {
 		return err
 	}
+	f.Answer = answer
 	to, absent := r.reached(&h, first, end)
+	if refused != nil { // no handler runs (CAST-7)
+		for _, at := range to {
+			answer(at.View, actor.Answer{Err: refused})
+		}
+		to = nil
+	}
 	for _, view := range absent {
-		if err = r.absent(&h, view); f.Answer != nil {
-			f.Answer(view, actor.Answer{Err: err})
+		if err = r.absent(&h, view); answer != nil {
+			answer(view, actor.Answer{Err: err})
 			err = nil
 		}
 	}
@@ -287,23 +294,24 @@ func (r *Router) absent(h *header, view int) error {
 	return &actor.Error{Code: actor.CodeNoProc, Actor: id.String(), Text: "process " + id.Process().String() + " has no proc " + id.String()}
 }
 
-// answers says where the answers of this process's ranks go: home, or into what it folds; nil: there are none.
-func (r *Router) answers(e *wire.Envelope, h *header, first int) (func(view int, a actor.Answer), error) {
+// answers says where the answers of this process's ranks go: home, or into what it folds; nil: there are
+// none. refused is the answer of each when the reducer is none.
+func (r *Router) answers(e *wire.Envelope, h *header, first int) (answer func(view int, a actor.Answer), refused, err error) {
 	if h.Mode == modePost {
-		return nil, nil
+		return nil, nil, nil
 	}
 	home, err := subjects.ParsePortID(h.Home)
 	if err != nil {
-		return nil, &actor.Error{Code: actor.CodeBadMessage, Actor: e.Actor, Endpoint: e.Port, Text: "a cast without a home for its answers: " + err.Error()}
+		return nil, nil, &actor.Error{Code: actor.CodeBadMessage, Actor: e.Actor, Endpoint: e.Port, Text: "a cast without a home for its answers: " + err.Error()}
 	}
 	name := e.Actor
 	if h.Mode == modeEach {
-		return func(view int, a actor.Answer) { r.proc(h, view).AnswerWith(name, home, a, encode(rest{Rank: view})) }, nil
+		return func(view int, a actor.Answer) { r.proc(h, view).AnswerWith(name, home, a, encode(rest{Rank: view})) }, nil, nil
 	}
 	j := jobOf(h.tree(r.place), h.Mode, first)
 	j.home, j.cast, j.actor, j.endpoint, j.reducer, j.ttl = home, h.Home, name, e.Port, h.Reducer, e.TTL
 	f := r.folds.expect(j)
-	return func(view int, a actor.Answer) { r.folds.contribute(f, view, a) }, nil
+	return func(view int, a actor.Answer) { r.folds.contribute(f, view, a) }, r.folds.refuses(j), nil
 }
 
 // encode writes the ext of an answer; it has nothing in it that cannot be encoded.

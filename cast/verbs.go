@@ -229,22 +229,35 @@ func Aggregate[A, M, R, Acc any](ctx context.Context, to Mesh[A], ep actor.Endpo
 	return out, a.err()
 }
 
-// Choose asks one rank, picked at random among those that are not known to be gone.
+// Choose asks one rank: the one that Pick picks.
 func Choose[A, M, R any](ctx context.Context, to Mesh[A], ep actor.Endpoint[A, M, R], m M) (R, error) {
 	var zero R
 	t, err := to.Target()
 	if err != nil {
 		return zero, err
 	}
-	if err := t.check(); err != nil {
+	rank, err := Pick(ctx, to)
+	if err != nil {
 		return zero, err
+	}
+	return ep.Call(ctx, to.Ref(rank).Via(t.Via), m)
+}
+
+// Pick picks a rank of the region, at random among those that are not known to be gone.
+func Pick[A any](ctx context.Context, to Mesh[A]) (int, error) {
+	t, err := to.Target()
+	if err != nil {
+		return 0, err
+	}
+	if err := t.check(); err != nil {
+		return 0, err
 	}
 	n, rank := t.Region.NumRanks(), func(i int) int { return i }
 	if throttle, ok := throttleOf(to); ok {
 		kept := throttle.sample(t.Region)
 		n, rank = len(kept), func(i int) int { return kept[i] }
 	}
-	return ep.Call(ctx, to.Ref(choice(ctx, t, n, rank)).Via(t.Via), m)
+	return choice(ctx, t, n, rank), nil
 }
 
 // choice picks one of n ranks of the region: the first live one from a random place on.

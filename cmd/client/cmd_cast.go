@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -127,14 +128,13 @@ func (k casting) asked() []int {
 func (a *app) castStream(ctx context.Context, k casting) error {
 	show := a.newReplies(k.place, k.asked())
 	defer show.bar.clear()
-	roll := newRollout(k.throttle, k.batches)
+	times := newPace(k)
 	for pt, r := range cast.Stream(ctx, k.to, k.endpoint, k.message) {
 		if r.Err != nil && len(pt.Extent().Dims()) == 0 {
 			return r.Err // of the cast itself: it was not sent
 		}
-		ms, skipped := roll.take(ctx, r.Err)
 		reply := k.replyOf(pt.Rank(), r)
-		if reply.MS = ms; skipped {
+		if reply.MS = times.answer(); errors.Is(r.Err, cast.ErrNotAsked) {
 			reply = k.skippedReply(pt.Rank(), r.Err)
 		}
 		if err := show.add(reply); err != nil {

@@ -32,7 +32,7 @@
 // # Layout
 //
 // One file per command, cmd_*.go, each a cobra command and its core; cast also has castspec.go (its
-// flags), rollout.go (batches), fold.go, post.go, dryrun.go and natscmd.go (a way to cast each), and
+// flags), pace.go (the times of batches), fold.go, post.go, dryrun.go and natscmd.go (a way to cast each), and
 // replies.go and coverage.go (what came home). What commands share: app.go (the command line,
 // connecting), flags.go, target.go and question.go (whom to ask), value.go (JSON to messages and
 // back), output.go and progress.go (how it looks), complete.go (names from the live bus). A command runs on one goroutine; others belong to the function that starts and awaits them.

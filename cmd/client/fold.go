@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/cast"
 	"github.com/castnet-io/castnet/internal/cli"
 	"github.com/castnet-io/castnet/mesh/shape"
@@ -37,10 +38,11 @@ func (a *app) castReduce(ctx context.Context, k casting) error {
 // wrongReducer is the error when every rank refuses the reducer: then the question was wrong, and not the
 // mesh. Only the procs know what an endpoint declares.
 func (k casting) wrongReducer(c coverage) error {
-	if len(c.Failed) == 0 || len(c.Failed) != c.Asked || !strings.Contains(c.Failed[0].Error, strconv.Quote(k.reducer)) {
+	if len(c.Failed) == 0 || len(c.Failed) != c.Asked || codeOf(c.Failed[0].err) != actor.CodeInvalid ||
+		!strings.Contains(c.Failed[0].Error, strconv.Quote(k.reducer)) {
 		return nil
 	}
-	return cli.Usagef("--reduce %q: %s; want one that endpoint %s declares, or %s; the actors have handled the message, and the answers are lost",
+	return cli.Usagef("--reduce %q: %s; want one that endpoint %s declares, or %s",
 		k.reducer, c.Failed[0].Error, k.endpoint.Name(), strings.Join(reducerExamples(), ", "))
 }
 

@@ -2,8 +2,8 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/castnet-io/castnet/cast"
 )
@@ -43,7 +43,12 @@ func (a *app) castPost(ctx context.Context, k casting) error {
 
 // castChoose prints the answer of one rank.
 func (a *app) castChoose(ctx context.Context, k casting) error {
-	value, err := cast.Choose(ctx, k.to, k.endpoint, k.message)
+	view, err := cast.Pick(ctx, k.to)
+	if err != nil {
+		return err
+	}
+	begun := time.Now()
+	value, err := k.endpoint.Call(ctx, k.to.Ref(view).Via(k.net.Proc()), k.message)
 	if err != nil {
 		return err
 	}
@@ -51,15 +56,15 @@ func (a *app) castChoose(ctx context.Context, k casting) error {
 	if err != nil {
 		return err
 	}
-	chosen := struct {
-		Value json.RawMessage `json:"value"`
-	}{raw}
+	chosen := reply{Rank: k.rank(view), Point: k.point(view), Value: raw, MS: since(begun)}
 	switch a.output {
 	case asJSON:
 		return a.document(chosen)
 	case asNDJSON:
 		return a.line(chosen)
 	}
-	_, err = fmt.Fprintf(a.out, "%s\n", raw)
+	if _, err = fmt.Fprintf(a.out, "%s\n", raw); err == nil {
+		a.note("asked %s", chosen.Point)
+	}
 	return err
 }
