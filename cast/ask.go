@@ -93,7 +93,9 @@ func send(ctx context.Context, t Target, q question) (*asking, error) {
 			a.settle(view, failed, actor.Unsent(gone(e)))
 		}
 	}
-	if err := a.publish(ctx, from, h, body, fmt.Sprintf("%T", q.message)); err != nil {
+	err = a.publish(ctx, from, h, body, fmt.Sprintf("%T", q.message))
+	router.routes.done(p.First(), route)
+	if err != nil {
 		a.close()
 		return nil, fmt.Errorf("cast %s to %s on %s: %w", q.endpoint, t.Actor, t.Placement.Mesh, err)
 	}

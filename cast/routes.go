@@ -13,8 +13,9 @@ import (
 // routes are the regions that a process has cast to: a cast to the same one finds its links as the one
 // before has left them.
 type routes struct {
-	mu  sync.Mutex // guards all
-	all map[routeKey]*route
+	mu   sync.Mutex // guards the fields below, and what routes say of themselves
+	all  map[routeKey]*route
+	uses uint64
 }
 
 // routeKey is a region of an endpoint.
@@ -31,6 +32,10 @@ type route struct {
 	packets []packet
 	here    int // the first rank in the caller's process; -1: none is
 	dead    int // how many procs of the mesh were known to be gone
+
+	last  uint64 // when it was used last
+	users int    // casts that are being sent
+	over  bool   // another one has its place: it is dropped when nobody uses it
 }
 
 // packet is what leaves as one, for some processes.
@@ -40,32 +45,57 @@ type packet struct {
 	group   *actor.Group
 }
 
-// maxRoutes bounds what is kept; then any one makes room for another.
+// maxRoutes bounds what is kept; then the one that was used longest ago makes room for another.
 const maxRoutes = 64
 
-// to finds the way to a region, or makes it out.
+// to finds the way to a region, or makes it out. Who has sent calls done.
 func (rs *routes) to(p *actor.Proc, t Target, endpoint string, dead int) (*route, error) {
 	key := routeKey{t.Placement.Mesh, t.Actor, endpoint, t.Region.String()}
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
-	if r := rs.all[key]; r != nil && r.fresh(dead) {
-		return r, nil
-	}
-	r, err := newRoute(p, t, endpoint, dead)
-	if err != nil {
-		return nil, err
-	}
-	for k, old := range rs.all {
-		if k == key || len(rs.all) >= maxRoutes {
-			old.drop(p)
-			delete(rs.all, k)
+	r := rs.all[key]
+	if r == nil || !r.fresh(dead) {
+		var err error
+		if r, err = newRoute(p, t, endpoint, dead); err != nil {
+			return nil, err
 		}
+		rs.keep(p, key, r)
 	}
+	rs.uses++
+	r.last = rs.uses
+	r.users++
+	return r, nil
+}
+
+// keep puts a route in its place. The lock is held.
+func (rs *routes) keep(p *actor.Proc, key routeKey, r *route) {
 	if rs.all == nil {
 		rs.all = map[routeKey]*route{}
 	}
+	out, replaces := key, rs.all[key] != nil
+	if !replaces && len(rs.all) >= maxRoutes {
+		for k, other := range rs.all {
+			if out == key || other.last < rs.all[out].last {
+				out = k
+			}
+		}
+	}
+	if old := rs.all[out]; old != nil {
+		delete(rs.all, out)
+		if old.over = true; old.users == 0 {
+			old.drop(p)
+		}
+	}
 	rs.all[key] = r
-	return r, nil
+}
+
+// done says that a cast has been sent.
+func (rs *routes) done(p *actor.Proc, r *route) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	if r.users--; r.over && r.users == 0 {
+		r.drop(p)
+	}
 }
 
 func newRoute(p *actor.Proc, t Target, endpoint string, dead int) (*route, error) {
