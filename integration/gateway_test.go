@@ -47,7 +47,9 @@ func newGatewayed(t *testing.T, labels ...string) *gatewayed {
 }
 
 // subject is where casts to an endpoint of the counters go.
-func subject(endpoint string) string { return "castnet.v1.default.cast.demo.counter." + endpoint + ".anon" }
+func subject(endpoint string) string {
+	return "castnet.v1.default.cast.demo.counter." + endpoint + ".anon"
+}
 
 // nats runs the nats command.
 func (g *gatewayed) nats(args ...string) string {

@@ -14,6 +14,7 @@ const (
 	nextAfter   = time.Second            // when who was to answer for a dead one does not, the next one does
 	keepAfter   = 5 * time.Second        // a claim is kept so long after its deadline
 	keepers     = 3                      // so many gateways keep the claims of one
+	maxPeers    = 4096                   // that a gateway knows
 	maxClaims   = 16 * maxCasts          // that a gateway keeps
 )
 
@@ -67,8 +68,9 @@ func newBook(self string) *book {
 func (b *book) hear(of string, now time.Time) *peer {
 	p := b.peers[of]
 	if p == nil {
-		p = &peer{}
-		b.peers[of] = p
+		if p = new(peer); len(b.peers) < maxPeers {
+			b.peers[of] = p
+		}
 	}
 	p.beat = now
 	return p
@@ -87,7 +89,7 @@ func (b *book) leave(of string) {
 // claim keeps a claim if this gateway is one of its keepers.
 func (b *book) claim(of string, c claim, now time.Time) {
 	p := b.hear(of, now)
-	if b.place(of) >= keepers || len(b.claims) >= maxClaims {
+	if b.peers[of] == nil || b.place(of) >= keepers || len(b.claims) >= maxClaims {
 		return
 	}
 	if p.held.IsZero() {
