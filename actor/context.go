@@ -65,6 +65,12 @@ func (c *Context) delivery() *Delivery {
 	return d
 }
 
+// fanned is its place in a message that went to many.
+func (c *Context) fanned() *fanTurn {
+	t, _ := c.answer.(*fanTurn)
+	return t
+}
+
 // end ends what the handler was given.
 func (c *Context) end() {
 	c.over.Store(true)
@@ -128,6 +134,8 @@ func (c *Context) Sender() subjects.ActorID {
 	switch {
 	case c.delivery() != nil:
 		return c.delivery().From
+	case c.fanned() != nil:
+		return c.fanned().fan.From
 	case c.from != nil:
 		return c.from.id()
 	case c.far != nil:
@@ -144,6 +152,9 @@ func (c *Context) Sender() subjects.ActorID {
 func (c *Context) Point() shape.Point {
 	if d := c.delivery(); d != nil && !d.Point.Extent().Equal(shape.Unit()) { // a cast, not a direct message
 		return d.Point
+	}
+	if t := c.fanned(); t != nil {
+		return t.fan.Point(t.view)
 	}
 	if c.in.birth != nil {
 		return c.in.birth.Point

@@ -112,6 +112,7 @@ func (e Endpoint[A, M, R]) By(handle func(A, *Context, M) (R, error)) Method[A] 
 	}
 	b := &bound[M, R]{
 		handle: func(a any, ctx *Context, m M) (R, error) { return handle(a.(A), ctx, m) },
+		shared: immutable(reflect.TypeFor[M]()),
 		method: method{
 			name: e.d.name, in: reflect.TypeFor[M]().String(), out: reflect.TypeFor[R]().String(),
 			result: decoder[R], folds: map[string]Fold{},
@@ -144,6 +145,7 @@ type bound[M, R any] struct {
 	method
 	handle func(a any, ctx *Context, m M) (R, error)
 	rooms  sync.Pool // of *room[M, R]
+	shared bool      // handlers that get the same M share no memory
 }
 
 // argument is a message that is not known to be an M as one. What is not what the endpoint takes is

@@ -11,11 +11,12 @@ import (
 // far is what a message that another process posted has, besides itself.
 type far struct {
 	run  *farRun
-	wait uint32 // what its link is told once it is taken up, when it waits for room
+	wait uint32 // what its link is told once it is taken up, when it waits for room; of a Fan: which turn
 }
 
 // farRun is what messages have in common that came together, of one sender to one port.
 type farRun struct {
+	fan         *Fan // that it is, and nothing of the below
 	p           *Proc
 	from        subjects.ActorID
 	peer        *link.Peer

@@ -14,6 +14,7 @@ type lane interface {
 	bound() *method
 	put(d *Delivery)                                    // adds a message that comes by another way than send
 	putFar(r *farRun, letters []link.Letter, b *blocks) // adds those that another process posted
+	putFan(f *Fan, i int)                               // adds one that goes to many
 	take()                                              // takes up what came in; the lock is held
 	serve(in *instance, n int)                          // handles the rest of a run of n messages, until interrupted
 	handled()                                           // forgets what was taken up
@@ -34,7 +35,7 @@ type letter[M, R any] struct {
 	from     *instance // the actor that sent it, when that lives in this proc
 	reply    *reply[R] // a caller in this process that waits
 	delivery *Delivery // what came by another way, and holds the message itself
-	far      far       // another process posted it
+	far      far       // another process posted it, or it goes to many
 }
 
 // laneOf is a lane for messages M that are answered with R.
@@ -136,6 +137,8 @@ func (l *laneOf[M, R]) serve(in *instance, n int) {
 		lt := &l.out.letters[l.at]
 		l.at++
 		switch {
+		case lt.far.run != nil && lt.far.run.fan != nil:
+			l.spread(in, lt.far.run.fan.turn(int(lt.far.wait)))
 		case lt.far.run != nil:
 			l.post(in, lt)
 		case lt.delivery != nil:
@@ -249,6 +252,8 @@ func (s pileOf[M, R]) reject(p *Proc, from, to int, why *Error) {
 	why = why.about(s.b.name)
 	for _, lt := range s.letters[from:to] {
 		switch {
+		case lt.far.run != nil && lt.far.run.fan != nil:
+			lt.far.run.fan.turn(int(lt.far.wait)).refused(p, s.b.in, why)
 		case lt.far.run != nil:
 			lt.far.take()
 			d := lt.far.run.delivery(nil)

@@ -134,6 +134,13 @@ func (in *instance) refusal(to *slot, endpoint string) *Error {
 // arrived puts n messages that were added to a lane in their place, and wakes the actor, on w if
 // that is free. The lock is held.
 func (in *instance) arrived(at *slot, n int, now int64, w *worker) {
+	if in.line(at, n, now) {
+		in.proc.turns.startAfter(w, in)
+	}
+}
+
+// line is arrived for those who wake the actor themselves, when it says so.
+func (in *instance) line(at *slot, n int, now int64) (wake bool) {
 	b := in.box
 	if last := len(b.order) - 1; last >= 0 && b.order[last].slot == at {
 		b.order[last].n += n
@@ -149,10 +156,10 @@ func (in *instance) arrived(at *slot, n int, now int64, w *worker) {
 	}
 	b.queued += n
 	b.pushes += uint8(n)
-	if in.phase == resting {
+	if wake = in.phase == resting; wake {
 		in.phase = between
-		in.proc.turns.startAfter(w, in)
 	}
+	return wake
 }
 
 // send puts a message into the mailbox, or says why not. ok is false when the actor takes other

@@ -137,9 +137,6 @@ func (p *Proc) Deliver(d Delivery) {
 	}
 }
 
-// Accept is Deliver for a message that came over a link, whose sender is told by that.
-func (p *Proc) Accept(d Delivery) error { return p.deliver(&d) }
-
 func (p *Proc) deliver(d *Delivery) error {
 	in := p.find(d.Actor)
 	if strings.HasPrefix(d.Port, "_") {

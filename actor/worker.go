@@ -1,6 +1,7 @@
 package actor
 
 import (
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -30,6 +31,8 @@ const (
 	lookEvery = 100 * time.Microsecond
 	// restFor is how long a worker without work is kept, and twice that at most.
 	restFor = 10 * time.Millisecond
+	// maxSpare is how many places of its queue are kept when that is empty.
+	maxSpare = 4096
 )
 
 // workers are the goroutines that run the actors of a proc, and their tasks.
@@ -45,10 +48,12 @@ type workers struct {
 	swept bool // a sweep is due
 	over  bool // nobody rests any more
 
-	queue   []*instance // those that nobody waits for: a worker that has nothing else runs them
+	queue   []*instance // those that a worker runs that has nothing else
 	head    int         // of queue
-	drained bool        // a worker was started that sees to the queue until it is empty
-	seen    int         // one more than head was at the last look; 0: nothing was in the queue
+	drained bool        // workers were started that see to the queue until it is empty
+	passed  uint64      // how many have left the queue
+	seen    uint64      // passed, at the last look
+	help    int         // how many workers the next look starts when nothing moves; 0: nothing was in the queue
 	backlog atomic.Bool // there may be something in the queue; written under the lock
 }
 
@@ -94,7 +99,7 @@ func (ws *workers) startSoon(in *instance) {
 // unqueue takes the next from the queue; nil: it is empty. The lock is held.
 func (ws *workers) unqueue() *instance {
 	if ws.head == len(ws.queue) {
-		if ws.queue, ws.head, ws.seen = ws.queue[:0], 0, 0; cap(ws.queue) > largeRoom {
+		if ws.queue, ws.head, ws.help = ws.queue[:0], 0, 0; cap(ws.queue) > maxSpare {
 			ws.queue = nil
 		}
 		ws.drained = false
@@ -103,12 +108,33 @@ func (ws *workers) unqueue() *instance {
 	}
 	in := ws.queue[ws.head]
 	ws.queue[ws.head] = nil
+	ws.passed++
 	if ws.head++; ws.head > len(ws.queue)/2 { // a queue that is never empty does not grow for ever
 		n := copy(ws.queue, ws.queue[ws.head:])
 		clear(ws.queue[n:])
-		ws.queue, ws.head, ws.seen = ws.queue[:n], 0, 0
+		ws.queue, ws.head = ws.queue[:n], 0
 	}
 	return in
+}
+
+// startMany runs actors on few workers, one after another. When they take long, more workers come to help
+// (workers.look).
+func (ws *workers) startMany(all []*instance) {
+	now := all
+	if few := runtime.GOMAXPROCS(0); len(all) > few {
+		now = all[:few]
+		ws.mu.Lock()
+		ws.queue = append(ws.queue, all[few:]...)
+		ws.drained = true
+		ws.backlog.Store(true)
+		ws.mu.Unlock()
+	}
+	for _, in := range now {
+		ws.start(in)
+	}
+	if len(now) < len(all) && !ws.awake.Load() {
+		ws.lookSoon()
+	}
 }
 
 // startAfter runs an actor on a worker that is busy with another one, when it is free for it; else
@@ -223,8 +249,9 @@ func (ws *workers) lookSoon() {
 	}
 }
 
-// look starts those who waited for the same handler at the last look already, and one of those in the
-// queue when that has not moved on.
+// look starts those who waited for the same handler at the last look already, and some of those in the
+// queue when that has not moved on: twice as many each time, so that thousands of handlers that wait are
+// running within milliseconds.
 func (ws *workers) look() {
 	ws.awake.Store(false) // before looking: who comes later looks himself
 	waiting := false
@@ -243,10 +270,16 @@ func (ws *workers) look() {
 		}
 	}
 	if ws.head < len(ws.queue) {
-		if waiting = true; ws.seen == ws.head+1 {
-			stolen = append(stolen, ws.unqueue())
+		waiting = true
+		if ws.help > 0 && ws.seen == ws.passed {
+			for range min(ws.help, len(ws.queue)-ws.head) {
+				stolen = append(stolen, ws.unqueue())
+			}
+			ws.help *= 2
+		} else {
+			ws.help = 1
 		}
-		ws.seen = ws.head + 1
+		ws.seen = ws.passed
 	}
 	ws.mu.Unlock()
 	for _, in := range stolen {

@@ -171,13 +171,13 @@ type cluster struct {
 	log    zerolog.Logger
 }
 
-func newCluster(t *testing.T, extent shape.Extent, perHost int) *cluster {
+func newCluster(t testing.TB, extent shape.Extent, perHost int) *cluster {
 	t.Helper()
 	return newCrowd(t, extent, perHost, 1)
 }
 
 // newCrowd is a cluster in which several ranks share a process.
-func newCrowd(t *testing.T, extent shape.Extent, perHost, perProcess int) *cluster {
+func newCrowd(t testing.TB, extent shape.Extent, perHost, perProcess int) *cluster {
 	t.Helper()
 	c := &cluster{server: bustest.Server(t), log: zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.ErrorLevel)}
 	c.book = &book{done: make(chan struct{}), more: make(chan struct{}, 1)}
@@ -199,7 +199,7 @@ func newCrowd(t *testing.T, extent shape.Extent, perHost, perProcess int) *clust
 	return c
 }
 
-func newMesh(t *testing.T, label string) subjects.MeshID {
+func newMesh(t testing.TB, label string) subjects.MeshID {
 	t.Helper()
 	id, err := subjects.NewMeshID(label)
 	require.NoError(t, err)
@@ -207,7 +207,7 @@ func newMesh(t *testing.T, label string) subjects.MeshID {
 }
 
 // start is one proc with its router, ended when the test is.
-func (c *cluster) start(t *testing.T, id subjects.ProcID, m *cast.Member) *actor.Proc {
+func (c *cluster) start(t testing.TB, id subjects.ProcID, m *cast.Member) *actor.Proc {
 	t.Helper()
 	def := memberType.Made(func(ctx *actor.Context, rank int) (*member, error) { return &member{rank, c.book}, nil },
 		note.By((*member).note), who.By((*member).who), name.By((*member).name), odd.By((*member).odd),

@@ -91,7 +91,7 @@ func (e *CoverageError) Error() string {
 		fmt.Fprintf(&b, "; rank %d (%s): %s", f.Rank, f.Point, reason(f.Err))
 	}
 	if n := e.Coverage.NotAsked; len(n) > 0 {
-		fmt.Fprintf(&b, "; not asked: %s", n[0].Err) // one reason for all
+		fmt.Fprintf(&b, "; %s", n[0].Err) // one reason for all
 	}
 	return b.String()
 }

@@ -36,6 +36,8 @@
 //     associative; it need not be commutative.
 //   - CAST-6: an answer that reached a live process is folded in once, whichever processes die: who had it
 //     to fold is routed around, and dead ranks are failed, not waited for.
+//   - CAST-7: of a process in which the answers of a cast could not be folded, because its reducer is none that
+//     it knows, no actor handles it.
 //
 // Verbs may be called on any goroutine, handlers included. The router runs on the proc's data
 // pump and never blocks it: folding has a goroutine of its own, which Router.Close waits for.

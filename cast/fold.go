@@ -2,6 +2,7 @@ package cast
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -23,6 +24,7 @@ const (
 // fold is one cast that is being folded, or was.
 type fold struct {
 	job   job
+	own   *sheaf   // of this process's ranks; nil: the cast itself is not here yet
 	st    *folding // nil: the cast itself is not here yet, only answers to it: they travel on other links
 	early []contribution
 	from  []subjects.ActorID // of early
@@ -53,7 +55,7 @@ func (f *fold) begin(j job) {
 	if f.declined {
 		j.hi = j.below
 	}
-	f.job, f.st = j, newFolding(j.lo, j.below, j.hi, j.tree.skip)
+	f.job, f.st, f.own = j, newFolding(j.lo, j.below, j.hi, j.tree.skip), newSheaf(j.lo, j.below, j.tree.skip)
 	for _, c := range f.early {
 		f.st.put(c)
 	}
@@ -67,6 +69,13 @@ func (f *fold) take(c contribution) {
 		f.st.put(c)
 	case len(f.early) < maxEarly:
 		f.early = append(f.early, c)
+	}
+}
+
+// gather takes in what this process's ranks have answered.
+func (f *fold) gather() {
+	if f.st != nil {
+		f.own.drain(f.st.answer)
 	}
 }
 
@@ -163,11 +172,9 @@ func (fs *folds) patience(j job) time.Duration {
 
 // contribute takes the answer of a rank of this process.
 func (fs *folds) contribute(f *fold, rank int, a actor.Answer) {
-	fs.change(f.job.cast, func(now *fold) {
-		if now == f {
-			f.st.answer(rank, a)
-		}
-	})
+	if f.own != nil && f.own.put(rank, a) {
+		fs.change(f.job.cast, func(*fold) {}) // it is gathered
+	}
 }
 
 // change changes a fold that is not done, and finishes it when that completed it.
@@ -192,10 +199,16 @@ func (fs *folds) change(cast string, change func(*fold)) *fold {
 	if f.done {
 		return f
 	}
-	if change(f); f.st != nil && f.st.open == 0 {
+	change(f)
+	fs.look(f)
+	return f
+}
+
+// look finishes a fold when that is complete.
+func (fs *folds) look(f *fold) {
+	if f.gather(); f.st != nil && f.st.open == 0 {
 		fs.finishLocked(f)
 	}
-	return f
 }
 
 // unreachable fails what waits for a proc that is gone, and sends what it had to fold another way.
@@ -208,9 +221,8 @@ func (fs *folds) unreachable(id subjects.ProcID, err error) {
 			fs.wg.Go(func() { fs.pass(f) })
 		case f.done, f.st == nil:
 		default:
-			if f.lost(id, actor.EncodeError(err)); f.st.open == 0 {
-				fs.finishLocked(f)
-			}
+			f.lost(id, actor.EncodeError(err))
+			fs.look(f)
 		}
 	}
 }
@@ -233,6 +245,7 @@ func (fs *folds) expire(cast string, f *fold) {
 		f.declined, f.early, f.from = true, nil, nil
 		f.timer.Reset(actor.DefaultDeadline)
 	default:
+		f.gather()
 		f.st.expire(actor.EncodeError(&actor.Error{Code: actor.CodeDeadline, Text: "no answer within the deadline"}))
 		fs.finishLocked(f)
 	}
@@ -305,7 +318,7 @@ func (f *fold) combine(by reducing, err error) contribution {
 	}
 	if err == nil {
 		var acc any
-		if acc, err = by.all(f.st.values()); err == nil {
+		if acc, err = by.each(f.st.values()); err == nil {
 			c.parts = []part{{answered, actor.Answer{Value: acc}}}
 			return c
 		}
@@ -322,17 +335,41 @@ func (fs *folds) reducing(j job) (reducing, error) {
 	if j.mode == modeCollect {
 		return collecting, nil
 	}
-	var answers actor.Answers
-	err := errors.New("the process has closed") // when it has no procs any more
-	for _, p := range fs.p.Neighbours() {       // of which one, perhaps, runs the actor
-		if answers, err = p.AnswersOf(j.actor, j.endpoint); err == nil {
-			break
-		}
-	}
+	answers, err := fs.answers(j)
 	if err != nil {
 		return reducing{}, err
 	}
 	return reducerOf(j.reducer, answers)
+}
+
+// answers describes what is to be folded.
+func (fs *folds) answers(j job) (answers actor.Answers, err error) {
+	err = errors.New("the process has closed") // when it has no procs any more
+	for _, p := range fs.p.Neighbours() {      // of which one, perhaps, runs the actor
+		if answers, err = p.AnswersOf(j.actor, j.endpoint); err == nil {
+			break
+		}
+	}
+	return answers, err
+}
+
+// refuses says why a cast whose answers could not be folded is not handled; nil when they can, and when
+// there is nobody to handle it, which he says.
+func (fs *folds) refuses(j job) error {
+	if j.mode != modeFold {
+		return nil
+	}
+	answers, err := fs.answers(j)
+	if err != nil {
+		return nil
+	}
+	if _, err = reducerOf(j.reducer, answers); err == nil {
+		return nil
+	}
+	return &actor.Error{
+		Code: actor.CodeInvalid, Actor: j.actor, Endpoint: j.endpoint,
+		Text: fmt.Sprintf("%v, and the endpoint declares none of that name", err),
+	}
 }
 
 // close gives up everything that is open and waits for what is being folded.

@@ -56,7 +56,7 @@ func atHome(parts []part, reducer string, b builtin, unknown error) (any, error)
 	case len(parts) == 0:
 		return nil, nil
 	case unknown == nil:
-		acc, err := b.all(folded(parts))
+		acc, err := b.each(folded(parts))
 		if err == nil {
 			return plainly(acc)
 		}

@@ -56,11 +56,14 @@ func TestFold_aReducerThatCannotBeIsRefusedAndOneThatNobodyHasIsNamed(t *testing
 	_, err = cast.Fold(within(t), c.members, untyped("who"), nil, "no such")
 	require.ErrorIs(t, err, actor.ErrInvalid)
 	require.Zero(t, toMany()+alone())
-	v, err := cast.Fold(within(t), c.members, untyped("who"), nil, "abacus")
+	v, err := cast.Fold(within(t), c.members, untyped("note"), any(7), "abacus")
 	var partial *cast.CoverageError
 	require.ErrorAs(t, err, &partial)
-	require.ErrorContains(t, err, "abacus")
+	require.ErrorIs(t, err, actor.ErrInvalid)
+	require.ErrorContains(t, err, `reducer "abacus": no such built-in reducer, and the endpoint declares none of that name`)
 	require.Nil(t, v)
+	require.NoError(t, note.Post(within(t), c.Ref(0).Via(c.client), 8))
+	require.Equal(t, 8, c.await(t, 1)[0].n, "CAST-7: no actor has handled it")
 }
 
 func TestFold_aThrottledMeshFoldsAtTheCaller(t *testing.T) {

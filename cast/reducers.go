@@ -21,9 +21,9 @@ const (
 
 // builtins fold values whose type is known only at run time. It is never written to.
 var builtins = map[string]actor.Fold{
-	nameSum:    func(a, b any) (any, error) { return numeric(nameSum, a, b, add) },
-	nameMin:    func(a, b any) (any, error) { return numeric(nameMin, a, b, lesser) },
-	nameMax:    func(a, b any) (any, error) { return numeric(nameMax, a, b, greater) },
+	nameSum:    numeric(nameSum, add, ops{sum[int], sum[int64], sum[float64]}),
+	nameMin:    numeric(nameMin, lesser, ops{lower[int], lower[int64], lower[float64]}),
+	nameMax:    numeric(nameMax, greater, ops{upper[int], upper[int64], upper[float64]}),
 	nameAll:    func(a, b any) (any, error) { return logical(nameAll, a, b, func(x, y bool) bool { return x && y }) },
 	nameAny:    func(a, b any) (any, error) { return logical(nameAny, a, b, func(x, y bool) bool { return x || y }) },
 	nameConcat: concat,
@@ -152,17 +152,44 @@ func misfit(name, folds string, got reflect.Type) error {
 	return fmt.Errorf("reducer %s folds %s, got %s", name, folds, got)
 }
 
+// ops fold numbers of the types that most answers have.
+type ops struct {
+	ints   func(a, b int) int
+	int64s func(a, b int64) int64
+	floats func(a, b float64) float64
+}
+
+func sum[T actor.Number](a, b T) T   { return a + b }
+func lower[T actor.Number](a, b T) T { return min(a, b) }
+func upper[T actor.Number](a, b T) T { return max(a, b) }
+
 // numeric folds two values of one numeric type.
-func numeric(name string, a, b any, fold func(dst, x, y reflect.Value) bool) (any, error) {
-	x, y := reflect.ValueOf(a), reflect.ValueOf(b)
-	if err := alike(name, x, y); err != nil {
-		return nil, err
+func numeric(name string, fold func(dst, x, y reflect.Value) bool, quick ops) actor.Fold {
+	return func(a, b any) (any, error) {
+		switch a := a.(type) {
+		case int:
+			if b, ok := b.(int); ok {
+				return quick.ints(a, b), nil
+			}
+		case int64:
+			if b, ok := b.(int64); ok {
+				return quick.int64s(a, b), nil
+			}
+		case float64:
+			if b, ok := b.(float64); ok {
+				return quick.floats(a, b), nil
+			}
+		}
+		x, y := reflect.ValueOf(a), reflect.ValueOf(b)
+		if err := alike(name, x, y); err != nil {
+			return nil, err
+		}
+		dst := reflect.New(x.Type()).Elem()
+		if !fold(dst, x, y) {
+			return nil, misfit(name, "numbers", x.Type())
+		}
+		return dst.Interface(), nil
 	}
-	dst := reflect.New(x.Type()).Elem()
-	if !fold(dst, x, y) {
-		return nil, misfit(name, "numbers", x.Type())
-	}
-	return dst.Interface(), nil
 }
 
 func add(dst, x, y reflect.Value) bool {

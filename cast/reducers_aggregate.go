@@ -96,7 +96,7 @@ func noArgs(text, args string) error {
 // plainOf finds a built-in reducer that folds answers to one of their own type.
 func plainOf(text string, read opener, depth int) (builtin, bool) {
 	if fold, ok := builtins[text]; ok {
-		return builtin{reducing{read, read, fold}, func(t reflect.Type) error { return fits(text, t) }}, true
+		return builtin{reducing{lift: read, open: read, fold: fold}, func(t reflect.Type) error { return fits(text, t) }}, true
 	}
 	inner, ok := strings.CutPrefix(text, wordMerge+"(")
 	inner, closed := strings.CutSuffix(inner, ")")
@@ -104,7 +104,7 @@ func plainOf(text string, read opener, depth int) (builtin, bool) {
 		return builtin{}, false
 	}
 	values, ok := plainOf(inner, nil, depth+1)
-	return builtin{reducing{read, read, merge(text, values.fold)}, func(t reflect.Type) error {
+	return builtin{reducing{lift: read, open: read, fold: merge(text, values.fold)}, func(t reflect.Type) error {
 		switch t.Kind() {
 		case reflect.Map:
 			return values.takes(t.Elem())

@@ -43,7 +43,7 @@ func (g Aggregator[R, Acc]) open(parts []part) (Acc, error) {
 	if err != nil {
 		return *new(Acc), err
 	}
-	acc, err := b.all(folded(parts))
+	acc, err := b.each(folded(parts))
 	if err != nil {
 		return *new(Acc), err
 	}

@@ -39,7 +39,7 @@ func histogramOf(text, args string, read opener) (builtin, error) {
 	if h.ints == nil && h.uints == nil && h.floats == nil {
 		return builtin{}, fmt.Errorf("reducer %.200s: want one bound or more, each larger than the one before", text)
 	}
-	return builtin{reducing{h.lift, h.open, h.fold}, h.takes}, nil
+	return builtin{reducing{lift: h.lift, open: h.open, fold: h.fold}, h.takes}, nil
 }
 
 // bounds reads bounds; nil when one is not of that kind, or not larger than the one before.

@@ -71,7 +71,7 @@ func requireReducer[R any](t *rapid.T, by actor.Reducer[R], answers []R) {
 	procs, err := builtinOf(by.Name(), openAs[R])
 	require.NoError(t, err)
 	require.NoError(t, procs.takes(reflect.TypeFor[R]()))
-	callers := reducing{openAs[R], openAs[R], func(a, b any) (any, error) { return by.Fold(a.(R), b.(R)) }}
+	callers := reducing{lift: openAs[R], open: openAs[R], fold: func(a, b any) (any, error) { return by.Fold(a.(R), b.(R)) }}
 	for _, reducer := range []reducing{procs.reducing, callers} {
 		require.Equal(t, bytesOf(t, want), bytesOf(t, bracket(t, reducer, answers)))
 	}
@@ -213,7 +213,7 @@ func TestReducers_refuseWhatTheyAreGivenInVain(t *testing.T) {
 		"reducer merge-: want a function":                             Merge[map[string]int](actor.Reducer[int]{}).Err(),
 		`reducer "median()": no such built-in reducer`:                second(builtinOf("median()", nil)),
 		`reducer "top(3": no such built-in reducer`:                   second(builtinOf("top(3", nil)),
-		`reducer "top": no such built-in reducer`:                     second(builtinOf("top", nil)),
+		`reducer top: want how many`:                                  second(builtinOf("top", nil)),
 		`reducer "merge(top(3))": no such built-in reducer`:           second(builtinOf("merge(top(3))", nil)),
 		"reducer count(3): it takes nothing in parentheses":           second(builtinOf("count(3)", nil)),
 		"reducer top(03): want how many":                              second(builtinOf("top(03)", nil)),

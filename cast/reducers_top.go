@@ -28,7 +28,7 @@ func topOf(text, args string, read opener) (builtin, error) {
 	if strings.HasPrefix(text, wordTop) {
 		t.sign = -1
 	}
-	return builtin{reducing{t.lift, t.open, t.fold}, t.takes}, nil
+	return builtin{reducing{lift: t.lift, open: t.open, fold: t.fold}, t.takes}, nil
 }
 
 func (t top) takes(answer reflect.Type) error {

@@ -1,7 +1,6 @@
 package cast
 
 import (
-	"bytes"
 	"iter"
 
 	"github.com/castnet-io/castnet/actor"
@@ -12,11 +11,15 @@ type reducing struct {
 	lift func(actor.Answer) (any, error) // makes one rank's answer what is folded
 	open func(actor.Answer) (any, error) // reads what was folded elsewhere
 	fold actor.Fold
+	all  func(iter.Seq2[actor.Answer, bool]) (any, error) // folds many at once; nil: two by two
 }
 
-// all folds values, of which some are one rank's own.
-func (r reducing) all(values iter.Seq2[actor.Answer, bool]) (acc any, err error) {
-	first := true
+// each folds values, in order, of which some are one rank's own; none make nil.
+func (r reducing) each(values iter.Seq2[actor.Answer, bool]) (any, error) {
+	if r.all != nil {
+		return r.all(values)
+	}
+	var all []any
 	for a, own := range values {
 		read := r.open
 		if own {
@@ -26,37 +29,49 @@ func (r reducing) all(values iter.Seq2[actor.Answer, bool]) (acc any, err error)
 		if err != nil {
 			return nil, err
 		}
-		if first {
-			acc, first = v, false
-		} else if acc, err = r.fold(acc, v); err != nil {
-			return nil, err
-		}
+		all = append(all, v)
 	}
-	return acc, nil
+	if len(all) == 0 {
+		return nil, nil
+	}
+	return foldHalves(all, r.fold)
 }
 
-// collected is one answer of Count ranks in a row.
-type collected struct {
-	Count int    `cbor:"1,keyasint"`
-	Raw   []byte `cbor:"2,keyasint"`
-}
-
-// collecting puts the answers in a row, and equal ones together.
+// collecting puts the answers in a row. What it folds are rows.
 var collecting = reducing{
 	lift: func(a actor.Answer) (any, error) {
 		raw, err := a.Raw()
-		return []collected{{1, raw}}, err
-	},
-	open: func(a actor.Answer) (any, error) { return actor.Open[[]collected](a) },
-	fold: func(acc, next any) (any, error) {
-		all := acc.([]collected)
-		for _, c := range next.([]collected) {
-			if n := len(all); n > 0 && bytes.Equal(all[n-1].Raw, c.Raw) {
-				all[n-1].Count += c.Count
-			} else {
-				all = append(all, c)
-			}
+		if err != nil {
+			return nil, err
 		}
-		return all, nil
+		var r row
+		r.add(1, raw)
+		return r, nil
 	},
+	open: func(a actor.Answer) (any, error) { return openRow(a) },
+	fold: func(acc, next any) (any, error) { return acc.(row).join(next.(row)), nil },
+	all:  inRow,
+}
+
+// inRow is what collecting makes of many, at once.
+func inRow(values iter.Seq2[actor.Answer, bool]) (any, error) {
+	var r row
+	for a, own := range values {
+		if !own {
+			part, err := openRow(a)
+			if err != nil {
+				return nil, err
+			}
+			for count, answer := range part.entries() {
+				r.add(count, answer)
+			}
+			continue
+		}
+		raw, err := a.Raw()
+		if err != nil {
+			return nil, err
+		}
+		r.add(1, raw)
+	}
+	return r, nil
 }

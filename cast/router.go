@@ -1,10 +1,10 @@
 package cast
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"iter"
-	"maps"
 	"slices"
 	"strconv"
 	"sync"
@@ -42,8 +42,8 @@ type Router struct {
 
 	cancel func()
 
-	mu      sync.RWMutex // guards the fields below
-	members map[int]seated
+	mu      sync.RWMutex    // guards the fields below
+	members []seated        // by rank, from that of p on
 	heard   map[string]bool // tokens that are subscribed
 
 	routes routes
@@ -59,7 +59,7 @@ type seated struct {
 // have been started. A proc that is no rank of a mesh (a client, a host's own) passes nil: it can cast, and
 // nobody casts to it.
 func Start(p *actor.Proc, m *Member) (*Router, error) {
-	r := &Router{p: p, cancel: func() {}, members: map[int]seated{}, heard: map[string]bool{}}
+	r := &Router{p: p, cancel: func() {}, heard: map[string]bool{}}
 	if p.First() != p {
 		first, ok := p.First().Value(routerKey{}).(*Router)
 		if !ok {
@@ -99,7 +99,15 @@ func (r *Router) join(p *actor.Proc, m *Member) error {
 		r.cancel = p.OnUnreachable(r.folds.unreachable)
 	}
 	r.mu.Lock()
-	r.members[m.Rank] = seated{p, point}
+	if r.members == nil {
+		r.members = make([]seated, max(m.Placement.PerProcess, 1))
+	}
+	i := m.Rank - int(r.p.ID().Rank)
+	if i < 0 || i >= len(r.members) {
+		r.mu.Unlock()
+		return fmt.Errorf("rank %d is not among the %d of the process %s", m.Rank, len(r.members), r.p.ID().Process())
+	}
+	r.members[i] = seated{p, point}
 	var news []string
 	for _, where := range whereTokens(m.Placement.Extent, point) {
 		if !r.heard[where] {
@@ -157,11 +165,10 @@ func (r *Router) receive(m bus.Msg) {
 func (r *Router) matching(where string) iter.Seq2[int, seated] {
 	return func(yield func(int, seated) bool) {
 		r.mu.RLock()
-		all := maps.Clone(r.members)
+		all := slices.Clone(r.members)
 		r.mu.RUnlock()
-		for _, rank := range slices.Sorted(maps.Keys(all)) {
-			to := all[rank]
-			if slices.Contains(whereTokens(r.place.Extent, to.point), where) && !yield(rank, to) {
+		for i, to := range all {
+			if to.p != nil && slices.Contains(whereTokens(r.place.Extent, to.point), where) && !yield(int(r.p.ID().Rank)+i, to) {
 				return
 			}
 		}
@@ -216,49 +223,68 @@ func (r *Router) deliver(from subjects.ActorID, e *wire.Envelope, h header) erro
 	if first = h.Skip.after(first); first >= end {
 		return nil
 	}
-	d := actor.Delivery{Actor: e.Actor, Port: e.Port, From: from, Raw: e.Body}
+	f := &actor.Fan{Actor: e.Actor, Port: e.Port, From: from, Raw: e.Body, Point: h.point}
 	if e.TTL > 0 {
-		d.Deadline = time.Now().Add(e.TTL)
+		f.Deadline = time.Now().Add(e.TTL)
 	}
-	answers, err := r.answers(e, &h, first)
+	answer, refused, err := r.answers(e, &h, first)
 	if err != nil {
 		return err
 	}
-	for view := first; view < end; view = h.Skip.after(view + 1) {
-		to, here := r.at(&h, view)
-		own := d
-		own.Point = h.point(view)
-		switch {
-		case answers != nil:
-			own.Answer = answers(to.p, view)
-			if here {
-				to.p.Deliver(own)
-			} else {
-				own.Answer(actor.Answer{Err: r.absent(&h, view)})
-			}
-		case !here:
-			err = r.absent(&h, view)
-		case end-first == 1:
-			err = to.p.Accept(own)
-		default: // each has a fate of its own
-			to.p.Deliver(own)
+	f.Answer = answer
+	to, absent := r.reached(&h, first, end)
+	if refused != nil { // no handler runs (CAST-7)
+		for _, at := range to {
+			answer(at.View, actor.Answer{Err: refused})
+		}
+		to = nil
+	}
+	for _, view := range absent {
+		if err = r.absent(&h, view); answer != nil {
+			answer(view, actor.Answer{Err: err})
+			err = nil
 		}
 	}
+	if len(to) == 1 && f.Answer == nil {
+		return cmp.Or(err, to[0].Proc.Accept(f, to[0].View))
+	}
+	r.p.Spread(f, to)
 	return err
 }
 
-// at is the member of a rank.
-func (r *Router) at(h *header, view int) (to seated, here bool) {
-	base, err := h.Region.BaseRank(view)
-	if err != nil {
-		return seated{p: r.p}, false
-	}
+// reached are the ranks of a cast that run here, and those that do not.
+func (r *Router) reached(h *header, first, end int) (to []actor.Reached, absent []int) {
+	to = make([]actor.Reached, 0, end-first)
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	if to, here = r.members[base]; !here {
-		to.p = r.p
+	for view := first; view < end; view = h.Skip.after(view + 1) {
+		if m, here := r.at(h, view); here {
+			to = append(to, actor.Reached{Proc: m.p, View: view})
+		} else {
+			absent = append(absent, view)
+		}
 	}
-	return to, here
+	return to, absent
+}
+
+// at is the member of a rank. The lock is held.
+func (r *Router) at(h *header, view int) (to seated, here bool) {
+	base, err := h.Region.BaseRank(view)
+	i := base - int(r.p.ID().Rank)
+	if err != nil || i < 0 || i >= len(r.members) || r.members[i].p == nil {
+		return seated{}, false
+	}
+	return r.members[i], true
+}
+
+// proc is who speaks for a rank.
+func (r *Router) proc(h *header, view int) *actor.Proc {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	if to, here := r.at(h, view); here {
+		return to.p
+	}
+	return r.p
 }
 
 // absent says that a rank of this process does not run.
@@ -268,27 +294,24 @@ func (r *Router) absent(h *header, view int) error {
 	return &actor.Error{Code: actor.CodeNoProc, Actor: id.String(), Text: "process " + id.Process().String() + " has no proc " + id.String()}
 }
 
-// answers says where the answers of this process's ranks go: home, or into what it folds; nil: there are none.
-func (r *Router) answers(e *wire.Envelope, h *header, first int) (func(p *actor.Proc, view int) func(actor.Answer), error) {
+// answers says where the answers of this process's ranks go: home, or into what it folds; nil: there are
+// none. refused is the answer of each when the reducer is none.
+func (r *Router) answers(e *wire.Envelope, h *header, first int) (answer func(view int, a actor.Answer), refused, err error) {
 	if h.Mode == modePost {
-		return nil, nil
+		return nil, nil, nil
 	}
 	home, err := subjects.ParsePortID(h.Home)
 	if err != nil {
-		return nil, &actor.Error{Code: actor.CodeBadMessage, Actor: e.Actor, Endpoint: e.Port, Text: "a cast without a home for its answers: " + err.Error()}
+		return nil, nil, &actor.Error{Code: actor.CodeBadMessage, Actor: e.Actor, Endpoint: e.Port, Text: "a cast without a home for its answers: " + err.Error()}
 	}
 	name := e.Actor
 	if h.Mode == modeEach {
-		return func(p *actor.Proc, view int) func(actor.Answer) {
-			return func(a actor.Answer) { p.AnswerWith(name, home, a, encode(rest{Rank: view})) }
-		}, nil
+		return func(view int, a actor.Answer) { r.proc(h, view).AnswerWith(name, home, a, encode(rest{Rank: view})) }, nil, nil
 	}
 	j := jobOf(h.tree(r.place), h.Mode, first)
 	j.home, j.cast, j.actor, j.endpoint, j.reducer, j.ttl = home, h.Home, name, e.Port, h.Reducer, e.TTL
 	f := r.folds.expect(j)
-	return func(_ *actor.Proc, view int) func(actor.Answer) {
-		return func(a actor.Answer) { r.folds.contribute(f, view, a) }
-	}, nil
+	return func(view int, a actor.Answer) { r.folds.contribute(f, view, a) }, r.folds.refuses(j), nil
 }
 
 // encode writes the ext of an answer; it has nothing in it that cannot be encoded.

@@ -2,6 +2,7 @@ package cast
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -51,13 +52,16 @@ type ThrottledMesh[A any] struct {
 	throttle Throttle
 }
 
+// ErrNotAsked is why a rank has no answer that a throttled cast never asked, because it stopped before.
+var ErrNotAsked = errors.New("not asked")
+
 // Throttled makes the verbs that wait ask a mesh by batches:
 //
 //	slow := cast.Throttled(workers, cast.Throttle{Batch: 8, PerHost: 1, Canary: true, StopAfter: 3})
 //	all, err := cast.Gather(ctx, slow, restart, now)
 //
 // Ranks that were not asked because the cast was stopped, by the throttle or by the end of ctx, are NotAsked
-// in the coverage; those that Percent leaves out are not in it at all: Batches says who is asked. Gather has
+// in the coverage, and Stream yields them with ErrNotAsked; those that Percent leaves out are not in it at all: Batches says who is asked. Gather has
 // zero values for both. Reduce and Aggregate fold at the caller. A deadline of ctx is one for all batches; without one only each batch has
 // its own. Post, which waits for nothing, is refused; Choose picks among those that Percent keeps.
 //

@@ -95,10 +95,21 @@ func (r *rolling[R]) run(ctx context.Context, batches [][]int) error {
 	return nil
 }
 
-func (r *rolling[R]) askBatch(ctx context.Context, batch []int) ([]int, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.throttle.timeout())
+// askBatch asks one batch. Whom its time was too short for is missing, and the next batch has its turn; left
+// are those who were not asked for any other reason.
+func (r *rolling[R]) askBatch(whole context.Context, batch []int) (left []int, err error) {
+	ctx, cancel := context.WithTimeout(whole, r.throttle.timeout())
 	defer cancel()
-	return r.ask(ctx, batch, r.take)
+	left, err = r.ask(ctx, batch, r.take)
+	if err == nil || errors.Is(err, errLeft) || ctx.Err() == nil || whole.Err() != nil {
+		return left, err
+	}
+	for _, rank := range left {
+		if !r.take(settled{rank: rank, fate: missing, err: err}) {
+			return nil, errLeft
+		}
+	}
+	return nil, nil
 }
 
 // take writes down what became of a rank.
@@ -136,7 +147,7 @@ func (r *rolling[R]) pause(ctx context.Context) error {
 
 // stop notes who is not asked any more, and why.
 func (r *rolling[R]) stop(why error, batches [][]int) {
-	r.stopped = why
+	r.stopped = fmt.Errorf("%w: %w", ErrNotAsked, why)
 	keep := map[int]bool{}
 	for _, batch := range batches {
 		for _, rank := range batch {

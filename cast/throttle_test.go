@@ -182,6 +182,24 @@ func TestThrottle_aBatchWaitsForItsTimeoutAndTheNextGoesOn(t *testing.T) {
 	})
 }
 
+func TestThrottle_aBatchWhoseTimeEndsWhileItIsSentIsMissingAndTheNextGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &script{}
+		r := newRolling(Throttle{Batch: 4, Timeout: time.Second}, eight(), everything[int])
+		r.ask = func(ctx context.Context, ranks []int, got func(settled) bool) ([]int, error) {
+			if len(s.asked) > 0 {
+				return s.ask(ctx, ranks, got)
+			}
+			_, err := s.ask(ctx, ranks[:1], got)
+			require.NoError(t, err)
+			<-ctx.Done()
+			return ranks[1:], silence(ctx)
+		}
+		require.NoError(t, r.run(t.Context(), r.throttle.plan(r.target.Placement, r.target.Region)))
+		require.ErrorContains(t, r.err(), "asked 8 · answered 5 · failed 0 · missing 3 [host=0,gpu=1:4]")
+	})
+}
+
 func TestThrottle_aCanaryThatDoesNotAnswerWellStopsTheCast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, s := range []*script{{bad: []int{0}}, {mute: []int{0}}} {
@@ -190,6 +208,7 @@ func TestThrottle_aCanaryThatDoesNotAnswerWellStopsTheCast(t *testing.T) {
 			require.Equal(t, [][]int{{0}}, s.asked)
 			require.ErrorContains(t, r.err(), "asked 1 · answered 0 ·")
 			require.ErrorContains(t, r.err(), "· not asked 7 [")
+			require.ErrorIs(t, r.err(), ErrNotAsked)
 			require.ErrorContains(t, r.err(), "; not asked: the canary did not answer well: no")
 		}
 		s := &script{bad: []int{1}}

@@ -104,18 +104,16 @@ func Gather[A, M, R any](ctx context.Context, to Mesh[A], ep actor.Endpoint[A, M
 
 // spread puts the answers of one part where they belong. Ranks with equal answers share one value.
 func spread[R any](t *tally, p part, values []R) {
-	all, err := actor.Open[[]collected](p.value)
+	all, err := openRow(p.value)
+	rest := all.data
 	var v R
-	left := 0 // ranks that v is the answer of
+	left := uint32(0) // ranks that v is the answer of
 	for _, s := range p.ranks {
 		for rank := s.First; rank < s.end(); rank++ {
-			if left == 0 && len(all) > 0 {
-				v, err = actor.Open[R](actor.Encoded(all[0].Raw))
-				left, all = max(all[0].Count, 1), all[1:]
-			} else if left == 0 && err == nil {
-				err = &actor.Error{Code: actor.CodeBadMessage, Text: "its host sent fewer answers than it has ranks"}
+			if left == 0 && err == nil {
+				v, left, rest, err = nextOf[R](rest)
 			}
-			left = max(left-1, 0)
+			left = max(left, 1) - 1
 			if err != nil {
 				t.fates[rank], t.errs[rank] = failed, err
 			} else {
@@ -123,6 +121,18 @@ func spread[R any](t *tally, p part, values []R) {
 			}
 		}
 	}
+}
+
+// nextOf takes the next answer of a row, and says of how many ranks it is.
+func nextOf[R any](row []byte) (v R, count uint32, rest []byte, err error) {
+	if len(row) == 0 {
+		return v, 0, nil, &actor.Error{Code: actor.CodeBadMessage, Text: "its host sent fewer answers than it has ranks"}
+	}
+	count, raw, rest, err := entryOf(row)
+	if err == nil {
+		v, err = actor.Open[R](actor.Encoded(raw))
+	}
+	return v, count, rest, err
 }
 
 // Reduce casts m and returns the answers folded into one, in rank order. The reducer is built in,
@@ -219,22 +229,35 @@ func Aggregate[A, M, R, Acc any](ctx context.Context, to Mesh[A], ep actor.Endpo
 	return out, a.err()
 }
 
-// Choose asks one rank, picked at random among those that are not known to be gone.
+// Choose asks one rank: the one that Pick picks.
 func Choose[A, M, R any](ctx context.Context, to Mesh[A], ep actor.Endpoint[A, M, R], m M) (R, error) {
 	var zero R
 	t, err := to.Target()
 	if err != nil {
 		return zero, err
 	}
-	if err := t.check(); err != nil {
+	rank, err := Pick(ctx, to)
+	if err != nil {
 		return zero, err
+	}
+	return ep.Call(ctx, to.Ref(rank).Via(t.Via), m)
+}
+
+// Pick picks a rank of the region, at random among those that are not known to be gone.
+func Pick[A any](ctx context.Context, to Mesh[A]) (int, error) {
+	t, err := to.Target()
+	if err != nil {
+		return 0, err
+	}
+	if err := t.check(); err != nil {
+		return 0, err
 	}
 	n, rank := t.Region.NumRanks(), func(i int) int { return i }
 	if throttle, ok := throttleOf(to); ok {
 		kept := throttle.sample(t.Region)
 		n, rank = len(kept), func(i int) int { return kept[i] }
 	}
-	return ep.Call(ctx, to.Ref(choice(ctx, t, n, rank)).Via(t.Via), m)
+	return choice(ctx, t, n, rank), nil
 }
 
 // choice picks one of n ranks of the region: the first live one from a random place on.

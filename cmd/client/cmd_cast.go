@@ -2,134 +2,174 @@ package main
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
-	"strings"
+	"errors"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/cast"
 	"github.com/castnet-io/castnet/mesh"
-	"github.com/castnet-io/castnet/mesh/shape"
 )
 
 func (a *app) castCommand() *cobra.Command {
-	var reduce string
+	s := &castSpec{}
 	c := &cobra.Command{
 		Use:   "cast MESH[region] ACTOR ENDPOINT [JSON]",
 		Short: "Ask every actor of a region at once",
-		Long: `Cast one message to the actors of a region: one publish, whatever their number. Answers
-are printed as they arrive, each with its rank's coordinates, or folded into one value on
-their way home with --reduce. The last line, on stderr, says who was asked and what became
-of it; when not every rank gave a value, the exit code is 4.
+		Long: `Cast one message to the actors of a region: one publish, whatever their number. --collect
+says what becomes of the answers:
+
+  stream   printed as they arrive, each with its rank's coordinates (the default)
+  gather   printed together, by rank
+  reduce   folded into one value on their way home, by the reducer that --reduce names
+  post     none: the actors are told, and not waited for
+  choose   that of one rank, any that is alive
+
+The last line, on stderr, says who was asked and what became of it; when not every rank gave
+a value, the exit code is 4.
+
+Built-in reducers: sum, min, max, all, any, concat, merge(sum); and of another type than the
+answers: count, collect, count-by, top(N), bottom(N), histogram(BOUND,…). An endpoint may declare
+others.
+
+--batch, --one-per and --canary ask batch by batch, each after the one before it has answered;
+then --timeout is that of each batch. --limit draws the same ranks for the same --seed, so what
+--dry-run shows is who will be asked.
 
 JSON: {"replies":[{rank, point, value, ms}], "coverage":{asked, answered, failed,
-failed_region, missing, missing_region, p50_ms, p99_ms}}; with --reduce
-{"value", "reducer", "coverage"}. NDJSON: one reply a line as it arrives, failed ones with
-error in place of value, then the coverage.`,
+failed_region, missing, missing_region, not_asked, not_asked_region, p50_ms, p99_ms}}; reduce
+{"value", "reducer", "coverage"}; post {asked, posted, failed, failed_region}; choose {value};
+--dry-run rank, point, host, batch; --nats-cmd {command}. NDJSON: one reply a line as it arrives,
+failed ones with error in place of value, then the coverage.`,
 		Example: `  client cast demo counter add 1
   client cast 'demo[gpu=0:2]' counter get
   client cast demo counter get --reduce sum
-  client cast demo counter get -o ndjson | head -1`,
+  client cast demo counter get --reduce 'top(3)'
+  client cast demo counter get --collect gather -o json
+  client cast demo counter get -o ndjson | head -1
+  client cast demo counter reset --one-per host --canary --pause 5s --stop-after 2
+  client cast demo counter add 1 --limit 10% --seed 7 --dry-run
+  client cast demo counter add 1 --reduce sum --nats-cmd`,
 		Args:              wantArgs(3, 4),
 		ValidArgsFunction: a.complete(meshNames, actorNames, endpointNames),
 	}
-	c.Flags().StringVar(&reduce, "reduce", "", "fold the answers: "+strings.Join(reducerNames(), "|"))
-	_ = c.RegisterFlagCompletionFunc("reduce", cobra.FixedCompletions(reducerNames(), cobra.ShellCompDirectiveNoFileComp))
+	s.flags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
-		q, err := parseQuestion(args)
-		if err != nil {
+		if err := s.parse(c, args, a.conn.Timeout); err != nil {
 			return err
 		}
-		if !c.Flags().Changed("reduce") {
-			return a.dial(c.Context(), func(ctx context.Context, net *mesh.Net) error { return a.castEach(ctx, net, q) })
+		if s.natsCmd {
+			return a.showNatsCommand(*s)
 		}
-		by, err := reducerNamed(reduce)
-		if err != nil {
-			return err
-		}
-		return a.dial(c.Context(), func(ctx context.Context, net *mesh.Net) error { return a.castFold(ctx, net, q, by) })
+		return a.connected(c.Context(), func(net *mesh.Net) error { return a.cast(c.Context(), net, *s) })
 	}
 	return c
 }
 
-// castEach prints each rank's answer.
-func (a *app) castEach(ctx context.Context, net *mesh.Net, q question) error {
-	p, to, err := q.find(ctx, net)
-	if err != nil {
+// casting is a cast whose ranks are known.
+type casting struct {
+	castSpec
+	place
+	net     *mesh.Net
+	to      cast.Mesh[any]
+	batches [][]int // of ranks of the region, as they are asked when nothing stops the cast
+}
+
+// cast finds whom to ask and asks them. A throttled cast has so much time for each batch.
+func (a *app) cast(ctx context.Context, net *mesh.Net, s castSpec) error {
+	limited, cancel := context.WithTimeout(ctx, a.conn.Timeout)
+	defer cancel()
+	k, err := s.aim(limited, net)
+	switch {
+	case err != nil:
 		return err
+	case s.dryRun:
+		return a.showPlan(k)
+	case len(s.throttled) == 0:
+		ctx = limited
 	}
-	show := a.newReplies(p)
+	switch s.collect {
+	case collectGather:
+		return a.castGather(ctx, k)
+	case collectReduce:
+		return a.castReduce(ctx, k)
+	case collectPost:
+		return a.castPost(ctx, k)
+	case collectChoose:
+		return a.castChoose(ctx, k)
+	}
+	return a.castStream(ctx, k)
+}
+
+// aim looks up whom to ask.
+func (s castSpec) aim(ctx context.Context, net *mesh.Net) (casting, error) {
+	p, m, err := s.find(ctx, net)
+	if err != nil {
+		return casting{}, err
+	}
+	throttled := cast.Throttled(m, s.throttle)
+	k := casting{castSpec: s, place: p, net: net, to: m}
+	if len(s.throttled) > 0 {
+		k.to = throttled
+	}
+	k.batches, err = throttled.Batches()
+	return k, err
+}
+
+// asked are the ranks of the region that the cast is for, ascending.
+func (k casting) asked() []int {
+	all := slices.Concat(k.batches...)
+	slices.Sort(all)
+	return all
+}
+
+// castStream prints each rank's answer as it arrives.
+func (a *app) castStream(ctx context.Context, k casting) error {
+	show := a.newReplies(k.place, k.asked())
 	defer show.bar.clear()
-	begun := time.Now()
-	for pt, r := range cast.Stream(ctx, to, q.endpoint, q.message) {
+	times := newPace(k)
+	for pt, r := range cast.Stream(ctx, k.to, k.endpoint, k.message) {
 		if r.Err != nil && len(pt.Extent().Dims()) == 0 {
 			return r.Err // of the cast itself: it was not sent
 		}
-		if err := show.add(p.replyOf(pt.Rank(), r, since(begun))); err != nil {
+		reply := k.replyOf(pt.Rank(), r)
+		if reply.MS = times.answer(); errors.Is(r.Err, cast.ErrNotAsked) {
+			reply = k.skippedReply(pt.Rank(), r.Err)
+		}
+		if err := show.add(reply); err != nil {
 			return err
 		}
 	}
-	return show.finish()
+	return show.finish(k.settle(show.all))
 }
 
-// replyOf reads what one rank answered.
-func (p place) replyOf(view int, r cast.Reply[any], ms float64) reply {
-	raw, err := json.RawMessage(nil), r.Err
-	if err == nil {
-		raw, err = encodeValue(r.Value)
-	}
-	if err != nil {
-		return p.failedReply(view, err)
-	}
-	return reply{Rank: p.rank(view), Point: p.point(view), Value: raw, MS: ms}
-}
-
-// castFold prints the one value that all answers fold into.
-func (a *app) castFold(ctx context.Context, net *mesh.Net, q question, by actor.Reducer[any]) error {
-	p, to, err := q.find(ctx, net)
-	if err != nil {
-		return err
-	}
-	bar := a.newProgress()
-	bar.say(fmt.Sprintf("folding the answers of %d ranks", p.region.NumRanks()))
+// castGather prints all answers by rank, once they are here.
+func (a *app) castGather(ctx context.Context, k casting) error {
+	asked := k.asked()
+	bar := a.waiting("gathering", len(asked))
 	begun := time.Now()
-	value, err := cast.Reduce(ctx, to, q.endpoint, q.message, by)
+	values, err := cast.Gather(ctx, k.to, k.endpoint, k.message)
 	bar.clear()
-	c, err := p.fromCast(err, since(begun))
+	c, err := k.fromCast(err, len(asked), since(begun))
 	if err != nil {
 		return err
 	}
-	raw, err := encodeValue(value)
-	if err != nil {
-		return err
+	lost := map[int]reply{}
+	for _, r := range c.lost() {
+		lost[r.Rank] = r
 	}
-	return a.showFolded(folded{Value: raw, Reducer: by.Name(), Coverage: c}, p.base)
-}
-
-// folded is the outcome of a cast with a reducer; its JSON names are stable.
-type folded struct {
-	Value    json.RawMessage `json:"value"`
-	Reducer  string          `json:"reducer"`
-	Coverage coverage        `json:"coverage"`
-}
-
-func (a *app) showFolded(f folded, base shape.Extent) (err error) {
-	switch a.output {
-	case asJSON:
-		err = a.document(f)
-	case asNDJSON:
-		err = a.line(f)
-	default:
-		if f.Coverage.Answered > 0 {
-			_, err = fmt.Fprintf(a.out, "%s\n", f.Value)
+	show := a.newReplies(k.place, asked)
+	defer show.bar.clear()
+	for _, view := range asked {
+		r, is := lost[k.rank(view)]
+		if !is {
+			v, _ := values.At(view)
+			r = k.replyOf(view, cast.Reply[any]{Value: v})
 		}
-		a.noteCoverage(f.Coverage)
+		if err := show.add(r); err != nil {
+			return err
+		}
 	}
-	if err != nil {
-		return err
-	}
-	return f.Coverage.verdict(base)
+	return show.finish(c)
 }

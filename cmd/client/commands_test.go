@@ -261,6 +261,10 @@ func TestCompletion_knowsTheLiveBusAndIsSilentWithoutOne(t *testing.T) {
 	require.Empty(t, suggestions("call", "demo", "counter", "add", ""))
 	require.Empty(t, suggestions("stop", "x"))
 	require.Equal(t, []string{"table", "json", "ndjson"}, suggestions("hosts", "-o", ""))
+	require.Equal(t, collectModes(), suggestions("cast", "--collect", ""))
+	require.Equal(t, reducerExamples(), suggestions("cast", "--reduce", ""))
+	require.Equal(t, []string{"host"}, suggestions("cast", "--one-per", ""))
+	require.Empty(t, suggestions("cast", "--batch", ""))
 	r := c.client(t, "-s", "nats://127.0.0.1:1", "__complete", "-s", "nats://127.0.0.1:1", "cast", "")
 	require.Zero(t, r.code)
 	require.NotContains(t, r.err, "client:")
@@ -288,7 +292,26 @@ func TestBadInput_isNamedWithWhatWasExpected(t *testing.T) {
 		{[]string{"cast", "demo", "counter", "add", "{"}, cli.ExitUsage, []string{`"{"`, "want JSON"}},
 		{[]string{"cast", "demo", "counter", "add", "hello"}, cli.ExitUsage, []string{`"hello"`, `'"text"'`}},
 		{[]string{"cast", "demo", "counter", "add", "1 2"}, cli.ExitUsage, []string{`"1 2"`, "more behind"}},
-		{[]string{"cast", "demo", "counter", "get", "--reduce", "median"}, cli.ExitUsage, []string{`"median"`, "sum, min, max, all, any"}},
+		{[]string{"cast", "demo", "counter", "get", "--reduce", "median"}, cli.ExitUsage, []string{`"median"`, "sum, min, max, all, any", "endpoint get declares"}},
+		{[]string{"cast", "demo", "counter", "get", "--reduce", "top(0)"}, cli.ExitUsage, []string{"top(0)", "1 or more"}},
+		{[]string{"cast", "demo", "counter", "get", "--reduce", "top("}, cli.ExitUsage, []string{`"top("`, "no such"}},
+		{[]string{"cast", "demo", "counter", "get", "--collect", "table"}, cli.ExitUsage, []string{`"table"`, `stream, gather, reduce, post or choose`}},
+		{[]string{"cast", "demo", "counter", "get", "--collect", "reduce"}, cli.ExitUsage, []string{`--collect reduce`, `want --reduce`}},
+		{[]string{"cast", "demo", "counter", "get", "--collect", "post", "--reduce", "sum"}, cli.ExitUsage, []string{`--collect post`, `--collect reduce`}},
+		{[]string{"cast", "demo", "counter", "get", "--collect", "post", "--canary"}, cli.ExitUsage, []string{`--canary`, `stream, gather or reduce`}},
+		{[]string{"cast", "demo", "counter", "get", "--batch", "0"}, cli.ExitUsage, []string{`"0" for "--batch"`, `1 or more`}},
+		{[]string{"cast", "demo", "counter", "get", "--pause", "soon", "--batch", "1"}, cli.ExitUsage, []string{`"soon"`, `500ms or 5s`}},
+		{[]string{"cast", "demo", "counter", "get", "--pause", "1s"}, cli.ExitUsage, []string{`--pause 1s`, `--batch, --one-per or --canary`}},
+		{[]string{"cast", "demo", "counter", "get", "--one-per", "gpu"}, cli.ExitUsage, []string{`"gpu"`, `want host`}},
+		{[]string{"cast", "demo", "counter", "get", "--canary=perhaps"}, cli.ExitUsage, []string{`"perhaps"`}},
+		{[]string{"cast", "demo", "counter", "get", "--stop-after", "none", "--batch", "1"}, cli.ExitUsage, []string{`"none"`, `1 or more`}},
+		{[]string{"cast", "demo", "counter", "get", "--limit", "10"}, cli.ExitUsage, []string{`"10" for "--limit"`, `such as 10%`}},
+		{[]string{"cast", "demo", "counter", "get", "--limit", "10%", "--seed", "x"}, cli.ExitUsage, []string{`"x" for "--seed"`, `whole number`}},
+		{[]string{"cast", "demo", "counter", "get", "--seed", "7"}, cli.ExitUsage, []string{`--seed 7`, `want --limit`}},
+		{[]string{"cast", "demo", "counter", "get", "--nats-cmd", "--batch", "2"}, cli.ExitUsage, []string{`--batch has no equivalent`}},
+		{[]string{"cast", "demo", "counter", "get", "--nats-cmd", "--dry-run"}, cli.ExitUsage, []string{`want one of --dry-run and --nats-cmd`}},
+		{[]string{"cast", "demo", "counter", "get", "--nats-cmd", "--timeout", "11m"}, cli.ExitUsage, []string{`--timeout 11m0s`, `10m0s`}},
+		{[]string{"cast", "demo", "counter", "get", "--timeout", "0"}, cli.ExitUsage, []string{`--timeout is 0s`, `more than 0`}},
 		{[]string{"cast", "demo", "counter", "add", `"x"`}, cli.ExitUsage, []string{"takes int64"}},
 		{[]string{"cast", "demo", "counter", "a b"}, cli.ExitUsage, []string{`"a b"`}},
 		{[]string{"call", "demo", "counter", "get"}, cli.ExitUsage, []string{"exactly one", "host=1,gpu=2"}},

@@ -22,27 +22,34 @@ type reply struct {
 	Error string          `json:"error,omitempty"`
 	MS    float64         `json:"ms,omitempty"` // since the cast was sent
 
-	err error
+	err     error
+	skipped bool // the rank was not asked
 }
 
 // coverage says of every rank that was asked what became of it; its JSON names are stable.
 type coverage struct {
-	Asked         int     `json:"asked"`
-	Answered      int     `json:"answered"`
-	Failed        []reply `json:"failed"`
-	FailedRegion  string  `json:"failed_region,omitempty"`
-	Missing       []reply `json:"missing"`
-	MissingRegion string  `json:"missing_region,omitempty"`
-	P50           float64 `json:"p50_ms,omitempty"` // of the answers; a folded cast has one time
-	P99           float64 `json:"p99_ms,omitempty"`
+	Asked          int     `json:"asked"`
+	Answered       int     `json:"answered"`
+	Failed         []reply `json:"failed"`
+	FailedRegion   string  `json:"failed_region,omitempty"`
+	Missing        []reply `json:"missing"`
+	MissingRegion  string  `json:"missing_region,omitempty"`
+	NotAsked       []reply `json:"not_asked,omitempty"` // the cast was stopped before
+	NotAskedRegion string  `json:"not_asked_region,omitempty"`
+	P50            float64 `json:"p50_ms,omitempty"` // of the answers; those that came together have one time
+	P99            float64 `json:"p99_ms,omitempty"`
+
+	together bool
 }
 
 // settle sums up the replies of a cast to the ranks of a place.
-func (p place) settle(asked int, replies []reply) coverage {
-	c := coverage{Asked: asked, Failed: []reply{}, Missing: []reply{}}
+func (p place) settle(replies []reply) coverage {
+	c := coverage{Failed: []reply{}, Missing: []reply{}}
 	var times []float64
 	for _, r := range replies {
 		switch {
+		case r.skipped:
+			c.NotAsked = append(c.NotAsked, r)
 		case r.err == nil:
 			c.Answered++
 			times = append(times, r.MS)
@@ -54,7 +61,13 @@ func (p place) settle(asked int, replies []reply) coverage {
 	}
 	slices.Sort(times)
 	c.P50, c.P99 = quantile(times, 50), quantile(times, 99)
-	c.FailedRegion, c.MissingRegion = regionOf(p.base, c.Failed), regionOf(p.base, c.Missing)
+	c.Asked = len(replies) - len(c.NotAsked)
+	return c.named(p.base)
+}
+
+// named fills in the regions.
+func (c coverage) named(base shape.Extent) coverage {
+	c.FailedRegion, c.MissingRegion, c.NotAskedRegion = regionOf(base, c.Failed), regionOf(base, c.Missing), regionOf(base, c.NotAsked)
 	return c
 }
 
@@ -88,8 +101,11 @@ func regionOf(base shape.Extent, rs []reply) string {
 func (c coverage) String() string {
 	s := fmt.Sprintf("asked %d · answered %d · failed %s · missing %s", c.Asked, c.Answered,
 		named(len(c.Failed), c.FailedRegion), named(len(c.Missing), c.MissingRegion))
+	if len(c.NotAsked) > 0 {
+		s += " · not asked " + named(len(c.NotAsked), c.NotAskedRegion)
+	}
 	switch {
-	case c.Answered > 0 && c.P50 == c.P99:
+	case c.Answered > 0 && c.together:
 		s += fmt.Sprintf(" · %s", millis(c.P50))
 	case c.Answered > 0:
 		s += fmt.Sprintf(" · p50 %s p99 %s", millis(c.P50), millis(c.P99))
@@ -133,18 +149,29 @@ func (c coverage) wrongQuestion() error {
 	return nil
 }
 
-// verdict is the error of a cast that is not whole, each reason once with the ranks it is true of.
-func (c coverage) verdict(base shape.Extent) error {
-	lost := slices.Concat(c.Failed, c.Missing)
+// verdict is the error of a cast that is not whole.
+func (c coverage) verdict(base shape.Extent) error { return c.partial(base, "gave no value") }
+
+// partial says what some ranks did, each reason once with the ranks it is true of.
+func (c coverage) partial(base shape.Extent, did string) error {
+	lost := c.lost()
 	if len(lost) == 0 {
 		return nil
 	}
 	if err := c.wrongQuestion(); err != nil {
 		return err
 	}
-	what := fmt.Sprintf("%d of %d ranks gave no value", len(lost), c.Asked)
+	for i := range lost {
+		if lost[i].skipped {
+			lost[i].Error = "not asked: " + lost[i].Error
+		}
+	}
+	what := fmt.Sprintf("%d of %d ranks %s", len(lost), c.Asked+len(c.NotAsked), did)
 	return cli.WithCode(cli.ExitPartial, errors.New(what+":"+reasons(base, lost)))
 }
+
+// lost are the ranks without a value.
+func (c coverage) lost() []reply { return slices.Concat(c.Failed, c.Missing, c.NotAsked) }
 
 // alike reports whether all ranks failed in the same way.
 func alike(rs []reply) bool {
@@ -167,24 +194,43 @@ func (p place) failedReply(view int, err error) reply {
 	return reply{Rank: p.rank(view), Point: p.point(view), Error: strings.TrimSpace(text), err: err}
 }
 
-// fromCast reads the coverage of a folded cast, which is an error's when it is not whole. A cast
-// that was not sent is an error of its own.
-func (p place) fromCast(err error, ms float64) (coverage, error) {
+// skippedReply is a rank that was not asked.
+func (p place) skippedReply(view int, why error) reply {
+	return reply{Rank: p.rank(view), Point: p.point(view), Error: why.Error(), err: why, skipped: true}
+}
+
+// replyOf reads what one rank answered.
+func (p place) replyOf(view int, r cast.Reply[any]) reply {
+	raw, err := json.RawMessage(nil), r.Err
+	if err == nil {
+		raw, err = encodeValue(r.Value)
+	}
+	if err != nil {
+		return p.failedReply(view, err)
+	}
+	return reply{Rank: p.rank(view), Point: p.point(view), Value: raw}
+}
+
+// fromCast reads the coverage of a cast to so many ranks whose answers come together: an error's when it is
+// not whole. A cast that was not sent is an error of its own.
+func (p place) fromCast(err error, asked int, ms float64) (coverage, error) {
 	partial, ok := errors.AsType[*cast.CoverageError](err)
 	if err != nil && !ok {
 		return coverage{}, err
 	}
-	c := p.settle(p.region.NumRanks(), nil)
-	c.Answered, c.P50, c.P99 = c.Asked, ms, ms
-	if ok {
-		c.Answered = partial.Coverage.Answered
-		for _, f := range partial.Coverage.Failed {
-			c.Failed = append(c.Failed, p.failedReply(f.Rank, f.Err))
-		}
-		for _, f := range partial.Coverage.Missing {
-			c.Missing = append(c.Missing, p.failedReply(f.Rank, f.Err))
-		}
-		c.FailedRegion, c.MissingRegion = regionOf(p.base, c.Failed), regionOf(p.base, c.Missing)
+	c := coverage{Asked: asked, Answered: asked, Failed: []reply{}, Missing: []reply{}, P50: ms, P99: ms, together: true}
+	if !ok {
+		return c, nil
 	}
-	return c, nil
+	c.Asked, c.Answered = partial.Coverage.Asked, partial.Coverage.Answered
+	for _, f := range partial.Coverage.Failed {
+		c.Failed = append(c.Failed, p.failedReply(f.Rank, f.Err))
+	}
+	for _, f := range partial.Coverage.Missing {
+		c.Missing = append(c.Missing, p.failedReply(f.Rank, f.Err))
+	}
+	for _, f := range partial.Coverage.NotAsked {
+		c.NotAsked = append(c.NotAsked, p.skippedReply(f.Rank, f.Err))
+	}
+	return c.named(p.base), nil
 }

@@ -27,12 +27,12 @@ func TestCoverage_tellsFailedFromMissingAndNamesTheirRegions(t *testing.T) {
 	boom := p.failedReply(1, &actor.Error{Code: actor.CodePanic, Text: "panicked: boom", Actor: "x"})
 	late := p.failedReply(2, actor.ErrDeadline)
 	late2 := p.failedReply(3, actor.ErrDeadline)
-	c := p.settle(4, []reply{{Rank: 0, MS: 1.5}, boom, late, late2})
-	require.Equal(t, "asked 4 · answered 1 · failed 1 [host=0,gpu=1] · missing 2 [host=1,gpu=*] · 1.5ms", c.String())
+	c := p.settle([]reply{{Rank: 0, MS: 1.5}, boom, late, late2})
+	require.Equal(t, "asked 4 · answered 1 · failed 1 [host=0,gpu=1] · missing 2 [host=1,gpu=*] · p50 1.5ms p99 1.5ms", c.String())
 	err := c.verdict(p.base)
 	require.Equal(t, cli.ExitPartial, cli.ExitCode(err))
 	require.EqualError(t, err, "3 of 4 ranks gave no value:\n  [host=0,gpu=1] panicked: boom\n  [host=1,gpu=*] deadline exceeded")
-	require.NoError(t, p.settle(1, []reply{{MS: 1}}).verdict(p.base))
+	require.NoError(t, p.settle([]reply{{MS: 1}}).verdict(p.base))
 }
 
 func TestCoverage_aQuestionThatNobodyTakesIsItsOwnError(t *testing.T) {
@@ -41,11 +41,11 @@ func TestCoverage_aQuestionThatNobodyTakesIsItsOwnError(t *testing.T) {
 	for view := range 4 {
 		rs = append(rs, p.failedReply(view, &actor.Error{Code: actor.CodeNoEndpoint, Text: "no such endpoint; it has add"}))
 	}
-	err := p.settle(4, rs).verdict(p.base)
+	err := p.settle(rs).verdict(p.base)
 	require.EqualError(t, err, "no rank takes the message: no such endpoint; it has add")
 	require.Equal(t, cli.ExitNotFound, cli.ExitCode(err))
 	rs[3] = reply{Rank: 3}
-	require.Equal(t, cli.ExitPartial, cli.ExitCode(p.settle(4, rs).verdict(p.base)))
+	require.Equal(t, cli.ExitPartial, cli.ExitCode(p.settle(rs).verdict(p.base)))
 }
 
 func TestReasons_areBounded(t *testing.T) {

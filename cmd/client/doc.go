@@ -20,7 +20,8 @@
 //   - CLI-C2: what is wrong with the command line (arguments, targets, regions of unknown syntax,
 //     JSON) is said before anything is sent. The exit codes are those of package internal/cli.
 //   - CLI-C3: a cast says what became of every rank that was asked; when one gave no value, the
-//     exit code is 4 and the reasons are listed, each once with the region it is true of.
+//     exit code is 4 and the reasons are listed, each once with the region it is true of. A cast that
+//     its throttle has stopped says who was not asked, and why.
 //   - CLI-C4: colours, tables and progress are for terminals, and colours for those without
 //     NO_COLOR. Progress is on stderr and leaves nothing behind.
 //   - CLI-C5: Ctrl-C ends every command; up and `logs -f`, which end no other way, then exit with
@@ -30,8 +31,9 @@
 //
 // # Layout
 //
-// One file per command, cmd_*.go, each a cobra command and its core. What commands share: app.go
-// (the command line, connecting), target.go and question.go (whom to ask), value.go (JSON to
-// messages and back), output.go and progress.go (how it looks), complete.go (names from the live
-// bus). A command runs on one goroutine; others belong to the function that starts and awaits them.
+// One file per command, cmd_*.go, each a cobra command and its core; cast also has castspec.go (its
+// flags), pace.go (the times of batches), fold.go, post.go, dryrun.go and natscmd.go (a way to cast each), and
+// replies.go and coverage.go (what came home). What commands share: app.go (the command line,
+// connecting), flags.go, target.go and question.go (whom to ask), value.go (JSON to messages and
+// back), output.go and progress.go (how it looks), complete.go (names from the live bus). A command runs on one goroutine; others belong to the function that starts and awaits them.
 package main

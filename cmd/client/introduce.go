@@ -6,7 +6,6 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/mesh/shape"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -96,7 +95,7 @@ func (h *holding) questions(client string, r upRecord, endpoints []string) []str
 		lines = append(lines, lines[1]+" --reduce sum")
 	}
 	subject := h.net.Proc().Space().Cast(h.procs.ID(), r.Actor, name, whole(h.procs.Extent()), subjects.Anon)
-	return append(lines, fmt.Sprintf("nats%s req %s %s --replies %d", h.natsFlags(), subject, shellQuote(body), r.Ranks))
+	return append(lines, fmt.Sprintf("nats%s req %s %s --replies %d", h.natsFlags(h.net.Bus().Control().URL()), subject, shellQuote(body), r.Ranks))
 }
 
 // example picks an endpoint, as agents describe them: `add(int64) int64`, and a message for it.
@@ -158,26 +157,6 @@ func (a *app) connectionFlags() []string {
 		flags = append(flags, "--namespace", c.Namespace)
 	}
 	return flags
-}
-
-// natsFlags tells the nats command line the same. A token out of the local file is read from there.
-func (h *holding) natsFlags() string {
-	if h.conn.Named(h.getenv) {
-		flags := h.connectionFlags()
-		if c := h.conn; c.Namespace != subjects.DefaultNamespace {
-			flags = flags[:len(flags)-2] // it is in the subject
-		}
-		return strings.Join(append([]string{""}, flags...), " ")
-	}
-	s := " --server " + h.net.Bus().Control().URL()
-	path, err := bus.LocalFile(h.getenv)
-	if err != nil {
-		return s
-	}
-	if local, err := bus.ReadLocal(path); err != nil || local.Token == "" {
-		return s
-	}
-	return s + ` --token "$(jq -r .token ` + shellQuote(path) + `)"`
 }
 
 // withoutPassword is a list of URLs as it may be shown.

@@ -48,6 +48,7 @@ var (
 	grumble    = actor.NewEndpoint[*talker, string, actor.None]("grumble")
 	crash      = actor.NewEndpoint[*talker, actor.None, actor.None]("crash")
 	null       = actor.NewEndpoint[*talker, actor.None, *int]("null")
+	rank       = actor.NewEndpoint[*talker, actor.None, int]("rank", actor.NewReducer("first", func(a, _ int) (int, error) { return a, nil }))
 	hang       = actor.NewEndpoint[*talker, actor.None, actor.None]("hang")
 )
 
@@ -66,6 +67,7 @@ func talkerDef() actor.Def {
 		}),
 		crash.By(func(*talker, *actor.Context, actor.None) (actor.None, error) { panic("crash test") }),
 		null.By(func(*talker, *actor.Context, actor.None) (*int, error) { return nil, nil }),
+		rank.By(func(_ *talker, ctx *actor.Context, _ actor.None) (int, error) { return ctx.Point().Rank(), nil }),
 		hang.By(func(_ *talker, ctx *actor.Context, _ actor.None) (actor.None, error) {
 			actor.Defer[actor.None](ctx) // never answers
 			return actor.None{}, nil

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"strings"
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/mesh"
@@ -14,6 +15,7 @@ type question struct {
 	actor    string
 	endpoint actor.Endpoint[any, any, any]
 	message  any
+	body     string // the message as it was written
 }
 
 // parseQuestion reads MESH[region] ACTOR ENDPOINT [JSON].
@@ -27,6 +29,7 @@ func parseQuestion(args []string) (question, error) {
 		return question{}, err
 	}
 	if len(args) == 4 {
+		q.body = strings.TrimSpace(args[3])
 		q.message, err = parseValue("message", args[3])
 	}
 	return q, err

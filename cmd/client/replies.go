@@ -11,26 +11,29 @@ type replies struct {
 	a     *app
 	p     place
 	bar   *progress
-	width int // of the widest point
+	ranks []int // of the region, that are asked
+	width int   // of the widest point
 	all   []reply
 }
 
-func (a *app) newReplies(p place) *replies {
-	rs := &replies{a: a, p: p, bar: a.newProgress()}
-	for view := range p.region.NumRanks() {
+func (a *app) newReplies(p place, ranks []int) *replies {
+	rs := &replies{a: a, p: p, bar: a.newProgress(), ranks: ranks}
+	for _, view := range ranks {
 		rs.width = max(rs.width, len(p.point(view)))
 	}
 	rs.draw()
 	return rs
 }
 
-func (rs *replies) draw() { rs.bar.step(len(rs.all), rs.p.region.NumRanks(), "ranks") }
+func (rs *replies) draw() { rs.bar.step(len(rs.all), len(rs.ranks), "ranks") }
 
-// add shows one answer. Failures are shown in the end, each reason once.
+// add shows one answer. Failures are shown in the end, each reason once; who was not asked, then only.
 func (rs *replies) add(r reply) (err error) {
 	rs.all = append(rs.all, r)
 	a := rs.a
 	switch {
+	case r.skipped:
+		return nil
 	case a.output == asNDJSON:
 		return a.line(r)
 	case a.output == asTable && r.err == nil:
@@ -43,9 +46,8 @@ func (rs *replies) add(r reply) (err error) {
 }
 
 // finish sums up; its error says why some ranks have no value.
-func (rs *replies) finish() (err error) {
+func (rs *replies) finish(c coverage) (err error) {
 	rs.bar.clear()
-	c := rs.p.settle(rs.p.region.NumRanks(), rs.all)
 	switch a := rs.a; a.output {
 	case asJSON:
 		answered := slices.DeleteFunc(slices.Clone(rs.all), func(r reply) bool { return r.err != nil })
