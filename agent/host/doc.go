@@ -9,7 +9,7 @@
 //
 // From then on package mesh finds it, and any NATS client may ask it: the endpoint is the verb in
 // `h.<host>.<verb>.<from>`, so that `nats req castnet.v1.default.h.any.info.anon ”` introduces
-// every host.
+// every host. It is the micro service castnet-host.
 //
 // # Contract
 //

@@ -2,6 +2,8 @@
 // node: a NATS server, and the host agent that launches procs; with --nats it joins a bus that is
 // there. `hostd --help` has the flags and examples.
 //
+// It serves casts of plain NATS clients, too, together with the other hosts (package cast/gateway).
+//
 // Its binary is also the program of procs with the built-in actors (package internal/builtin),
 // which any program can spawn without having one of its own on the host.
 //

@@ -1,0 +1,86 @@
+package micro_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/internal/micro"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// wires is a bus that remembers.
+type wires struct {
+	handle map[string]func(bus.Msg)
+	said   []bus.Msg
+}
+
+func (w *wires) Subscribe(subject string, h func(bus.Msg)) error { w.handle[subject] = h; return nil }
+func (w *wires) Publish(m bus.Msg) error                         { w.said = append(w.said, m); return nil }
+
+// ask is what a service says.
+func (w *wires) ask(t *testing.T, filter, subject string) map[string]any {
+	t.Helper()
+	w.said = nil
+	w.handle[filter](bus.Msg{Subject: subject, Reply: "r"})
+	require.Len(t, w.said, 1, "MIC-1")
+	require.Equal(t, "r", w.said[0].Subject)
+	var got map[string]any
+	require.NoError(t, json.Unmarshal(w.said[0].Data, &got))
+	return got
+}
+
+func TestService_answersPingInfoAndStatsAsTheProtocolHasIt(t *testing.T) {
+	w := &wires{handle: map[string]func(bus.Msg){}}
+	n := 0
+	require.NoError(t, micro.Serve(w, micro.Service{
+		Name: "svc", ID: "one", Version: "v1.2.3", Description: "says so",
+		Info:  func(answer func([]micro.Endpoint)) { answer([]micro.Endpoint{{Name: "e", Subject: "s"}}) },
+		Stats: func() []micro.Stats { n++; return []micro.Stats{{Name: "e", Subject: "s", Requests: uint64(n)}} },
+	}))
+	require.Len(t, w.handle, 3, "MIC-2")
+	identity := map[string]any{"name": "svc", "id": "one", "version": "1.2.3", "metadata": map[string]any{}}
+	with := func(more map[string]any) map[string]any {
+		for k, v := range identity {
+			more[k] = v
+		}
+		return more
+	}
+	for filter, subject := range map[string]string{"$SRV.*": "$SRV.", "$SRV.*.svc": "$SRV.", "$SRV.*.svc.one": "$SRV."} {
+		tail := filter[len("$SRV.*"):]
+		require.Equal(t, with(map[string]any{"type": "io.nats.micro.v1.ping_response"}), w.ask(t, filter, subject+"PING"+tail))
+		require.Equal(t, with(map[string]any{
+			"type": "io.nats.micro.v1.info_response", "description": "says so",
+			"endpoints": []any{map[string]any{"name": "e", "subject": "s", "queue_group": ""}},
+		}), w.ask(t, filter, subject+"INFO"+tail))
+		stats := w.ask(t, filter, subject+"STATS"+tail)
+		require.Equal(t, "io.nats.micro.v1.stats_response", stats["type"])
+		require.NotEmpty(t, stats["started"])
+		require.EqualValues(t, n, stats["endpoints"].([]any)[0].(map[string]any)["num_requests"], "MIC-3")
+	}
+	w.said = nil
+	w.handle["$SRV.*"](bus.Msg{Subject: "$SRV.PING"})
+	w.handle["$SRV.*"](bus.Msg{Subject: "$SRV.SCHEMA", Reply: "r"})
+	require.Empty(t, w.said)
+}
+
+func TestService_versionsBecomeSemantic(t *testing.T) {
+	for version, want := range map[string]string{
+		"": "0.0.0", "v1.2.3": "1.2.3", "1.2.3-rc.1+x": "1.2.3-rc.1+x", "(devel)": "0.0.0+devel", "1.2": "0.0.0+1-2",
+	} {
+		w := &wires{handle: map[string]func(bus.Msg){}}
+		require.NoError(t, micro.Serve(w, micro.Service{Name: "svc", ID: "one", Version: version}))
+		require.Equal(t, want, w.ask(t, "$SRV.*", "$SRV.PING")["version"], version)
+	}
+}
+
+func TestService_refusesNamesThatNobodyCouldAskFor(t *testing.T) {
+	for _, s := range []micro.Service{{Name: "a.b", ID: "x"}, {Name: "a", ID: "x/y"}, {Name: "", ID: "x"}} {
+		require.Error(t, micro.Serve(&wires{}, s))
+	}
+	require.Equal(t, "m-counter-1-add", micro.Name("m", "counter.1", "add"))
+}
