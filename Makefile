@@ -38,7 +38,7 @@ faults: ## break processes, servers and connections under load, for hours; ONLY=
 
 polyglot: build bin/nats ## cast from nats, Node.js and Python, and check spec/ and the page about it
 	@for tool in node npm python3; do command -v $$tool >/dev/null || { echo "polyglot: there is no $$tool: install it" >&2; exit 1; }; done
-	npm ci --silent --prefix integration/polyglot/node
+	npm ci --loglevel error --prefix integration/polyglot/node
 	go test -C integration/polyglot -count 1 -timeout 4m ./...
 
 lint: bin/golangci-lint bin/deadcode ## golangci-lint, and functions that no program and no test reaches

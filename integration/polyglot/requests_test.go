@@ -18,7 +18,7 @@ type replyVector struct {
 	Value    any               `json:"value,omitempty"`    // what its body decodes to; not of an error
 	Headers  map[string]string `json:"headers,omitempty"`  // those it has among others
 	Code     int               `json:"code,omitempty"`     // of an error: Nats-Service-Error-Code
-	Mentions []string          `json:"mentions,omitempty"` // of an error: what its text has in it
+	Mentions []string          `json:"mentions,omitempty"` // of an error: what Nats-Service-Error has in it
 }
 
 const (

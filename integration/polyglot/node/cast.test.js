@@ -109,10 +109,10 @@ for (const format of Object.keys(formats)) {
     assert.deepEqual(values, [null, 1, null, 1]);
     assertNoError(reply);
     assert.match(reply.headers.get("Castnet-Partial"), /does not fit in 64 bits/);
-    assertCovers(reply, 4, 2, "gpu=0");
+    assertCovers(reply, 4, 2, "host=*,gpu=0");
     const [folded, total] = await ask(format, "add", 1, { "Castnet-Reduce": "sum" });
     assert.equal(total, 4);
-    assertCovers(folded, 4, 2, "gpu=0");
+    assertCovers(folded, 4, 2, "host=*,gpu=0");
   });
 
   test(`a stream has the errors in it (${format})`, async () => {
@@ -125,7 +125,7 @@ for (const format of Object.keys(formats)) {
       assert.match(decode(m.data).error, /does not fit in 64 bits/);
     }
     assert.deepEqual(answers.filter((m) => !failed.includes(m)).map((m) => decode(m.data)), [1, 1]);
-    assertCovers(end, 4, 2, "gpu=0");
+    assertCovers(end, 4, 2, "host=*,gpu=0");
   });
 
   test(`no answer at all is an error (${format})`, async () => {
@@ -173,10 +173,8 @@ for (const v of vectors.requests) {
     const error = reply.headers.get("Nats-Service-Error");
     assert.equal(reply.headers.get("Nats-Service-Error-Code"), String(want.code), error);
     assert.deepEqual(Object.keys(value).sort(), ["actor", "code", "endpoint", "error"]);
-    for (const text of want.mentions ?? []) {
-      assert.ok(error.includes(text), error);
-      assert.ok(value.error.includes(text), value.error);
-    }
+    assert.ok(value.error);
+    for (const text of want.mentions ?? []) assert.ok(error.includes(text), error);
   });
 }
 

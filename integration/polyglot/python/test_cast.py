@@ -96,10 +96,10 @@ class Cast(unittest.TestCase):
             self.assertEqual([None, 1, None, 1], values)
             self.assertIsNone(reply.error)
             self.assertIn("does not fit in 64 bits", reply.headers["Castnet-Partial"])
-            self.assert_covers(reply, 4, 2, "gpu=0")
+            self.assert_covers(reply, 4, 2, "host=*,gpu=0")
             reply, total = self.ask(format, "add", 1, {"Castnet-Reduce": "sum"})
             self.assertEqual(4, total)
-            self.assert_covers(reply, 4, 2, "gpu=0")
+            self.assert_covers(reply, 4, 2, "host=*,gpu=0")
 
     def test_a_stream_has_the_errors_in_it(self):
         for format, (encode, decode) in FORMATS.items():
@@ -113,7 +113,7 @@ class Cast(unittest.TestCase):
                 self.assertEqual("500", m.headers["Nats-Service-Error-Code"])
                 self.assertIn("does not fit in 64 bits", decode(m.data)["error"])
             self.assertEqual([1, 1], [decode(m.data) for m in answers if not m.error])
-            self.assert_covers(end, 4, 2, "gpu=0")
+            self.assert_covers(end, 4, 2, "host=*,gpu=0")
 
     def test_no_answer_at_all_is_an_error(self):
         for format in FORMATS:
@@ -139,9 +139,9 @@ class Cast(unittest.TestCase):
                     continue
                 self.assertEqual(str(want["code"]), reply.headers["Nats-Service-Error-Code"], reply)
                 self.assertEqual({"code", "error", "actor", "endpoint"}, set(value))
+                self.assertTrue(value["error"])
                 for text in want.get("mentions", []):
                     self.assertIn(text, reply.error)
-                    self.assertIn(text, value["error"])
 
     def test_values_come_back_as_they_were_sent(self):
         for v in VECTORS["values"]:
@@ -156,9 +156,10 @@ class Cast(unittest.TestCase):
             self.gather(format, "reset")
             to = subject("k", {"mesh": os.environ["CASTNET_MESH"], "actor": os.environ["CASTNET_ACTOR"],
                                "port": "add", "where": "_-1", "from": "anon"})
-            self.nats.subscribe("_INBOX.raw")
+            sid = self.nats.subscribe("_INBOX.raw")
             self.nats.publish(to, encode(6), {"Content-Type": format}, "_INBOX.raw")
             answers = [self.nats.next() for _ in range(2)]
+            self.nats.unsubscribe(sid)
             self.assertEqual({"1", "3"}, {m.headers["Castnet-Rank"] for m in answers})
             self.assertEqual([6, 6], [decode(m.data) for m in answers])
 
