@@ -94,3 +94,17 @@ func TestAsyncAPI_hasTheHeadersOfTheCDDL(t *testing.T) {
 	}
 	require.Equal(t, headersInCDDL(t), all)
 }
+
+func TestREADME_hasTheCodesOfPackageActor(t *testing.T) {
+	code, err := os.ReadFile(repo(t, "actor", "errors.go"))
+	require.NoError(t, err)
+	readme, err := os.ReadFile(repo(t, "spec", "README.md"))
+	require.NoError(t, err)
+	var want []string
+	for _, m := range regexp.MustCompile(`(?m)^\tCode\w+ +Code = (\d+) +// (.*)$`).FindAllStringSubmatch(string(code), -1) {
+		want = append(want, "| "+m[1]+" | "+m[2]+" |")
+	}
+	require.NotEmpty(t, want)
+	got := regexp.MustCompile(`(?m)^\| \d+ \| .* \|$`).FindAllString(string(readme), -1)
+	require.Equal(t, want, got)
+}

@@ -64,9 +64,9 @@ func (r *rig) up(t *testing.T, name, actor string) (m meshUp) {
 func environment(t *testing.T, more ...string) []string {
 	t.Helper()
 	env := []string{"XDG_RUNTIME_DIR=" + t.TempDir(), "XDG_CONFIG_HOME=" + t.TempDir(), "NO_COLOR=1", "LC_ALL=C.UTF-8"}
-	for _, key := range []string{"PATH", "HOME", "GOCACHE"} {
-		if v, ok := os.LookupEnv(key); ok {
-			env = append(env, key+"="+v)
+	for _, v := range os.Environ() {
+		if key, _, _ := strings.Cut(v, "="); key == "PATH" || key == "HOME" || strings.HasPrefix(key, "GO") {
+			env = append(env, v)
 		}
 	}
 	return append(env, more...)
