@@ -47,22 +47,26 @@ internal/build
 	which program this is, for callers and procs to compare; apart from launching, because clients launch nothing
 internal/supervise
 	what becomes of children is a decision about events: without clock, goroutine or actor, every order of them can be tried
+internal/micro < bus
+	the discovery protocol of NATS micro services, for hosts, procs and gateways alike
 actor < bus internal/link internal/supervise internal/wire subjects mesh/shape
 	agents and controllers are ordinary actors: the runtime must not know cast, agent, controller or mesh
 actor/actortest < actor bus/bustest bus/embed subjects
 	users test their actors with it, alone; what runs in production must not carry a test kit
 cast < actor bus internal/link internal/wire subjects mesh/shape
 	plan, route, gather and fold work on any mesh of refs, so they know no lifecycle; the router takes messages off the bus
-agent < actor bus subjects mesh/shape ; internal/wire
+agent < actor bus internal/micro subjects mesh/shape ; internal/wire
 	the lifecycle protocol is messages only, and the one request that finds who speaks it; tests hold its golden vectors
-agent/proc < agent actor cast bus internal/wire subjects mesh/shape internal/build internal/launch
+agent/proc < agent actor cast bus internal/micro internal/wire subjects mesh/shape internal/build internal/launch
 	what runs in a spawned process does not know who controls it: never mesh, never controller
 controller < agent actor cast bus subjects mesh/shape ; agent/host agent/proc
 	owns a mesh by messages to agents; it launches nothing, so a client binary carries no launcher
-agent/host < agent agent/proc actor cast bus internal/wire subjects mesh/shape internal/build internal/launch
+agent/host < agent agent/proc actor cast bus internal/micro internal/wire subjects mesh/shape internal/build internal/launch
 	a host does not know who controls it: never mesh, never controller
 mesh < controller agent cast actor bus internal/build internal/wire subjects mesh/shape ; agent/host agent/proc
 	what users hold; agents come to it as refs, so the library stays without launcher and server
+cast/gateway < mesh agent cast actor bus internal/micro internal/wire subjects mesh/shape ; agent/host agent/proc
+	a client of meshes that speaks for those who have none; the verbs of cast know nothing of it
 internal/cli < bus actor cast mesh mesh/shape subjects
 	flags, NATS contexts and exit codes are for the two commands, and the same in both
 internal/builtin < actor
@@ -93,7 +97,7 @@ github.com/fxamacker/cbor/v2 < internal/wire
 	one set of encoding modes, so that golden vectors hold for every message
 golang.org/x/sys < internal/launch agent/proc
 	system calls are process craft, and live behind its build tags
-github.com/rs/zerolog < bus bus/embed bus/bustest internal/link internal/launch actor actor/actortest cast agent/proc controller agent/host mesh cmd/hostd cmd/client tests
+github.com/rs/zerolog < bus bus/embed bus/bustest internal/link internal/launch actor actor/actortest cast cast/gateway agent/proc controller agent/host mesh cmd/hostd cmd/client tests
 	every log line; values (subjects, mesh/shape, internal/wire, agent) have nothing to log
 github.com/rs/zerolog/log
 	the global logger: a logger is passed by value in options

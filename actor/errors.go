@@ -144,8 +144,8 @@ func plain(err error) Error {
 	return *e
 }
 
-// httpCode is the code a foreign NATS client sees in Nats-Service-Error-Code.
-func (e *Error) httpCode() int {
+// HTTPCode is the code a foreign NATS client sees in Nats-Service-Error-Code.
+func (e *Error) HTTPCode() int {
 	switch e.Code {
 	case CodeNoActor, CodeNoEndpoint, CodeNoProc:
 		return 404

@@ -39,7 +39,7 @@ func (p *Proc) Foreign(actor, port string, m ForeignMessage) {
 	}
 	d.Answer = func(a Answer) { p.logForeign(m, a) }
 	if m.Msg.Reply != "" {
-		if !p.mayAnswer(m.Msg.Reply, m.From) {
+		if !p.MayAnswer(m.Msg.Reply, m.From) {
 			p.counts.malformed.Add(1)
 			p.loud.Warn().Str("reply", m.Msg.Reply).Str("from", m.From).Msg("a foreign message with a reply subject that is not its sender's")
 			return
@@ -50,11 +50,19 @@ func (p *Proc) Foreign(actor, port string, m ForeignMessage) {
 		p.undeliverable(&d, errorf(CodeBadMessage, actor, port, "%v", err))
 		return
 	}
-	if !p.meters.admit(m.From) {
-		p.undeliverable(&d, errorf(CodeTooMany, actor, port, "%s sends more than %d messages a second", m.From, foreignRate))
+	if err := p.AdmitForeign(m.From); err != nil {
+		p.undeliverable(&d, errorf(CodeTooMany, actor, port, "%s", err.Text))
 		return
 	}
 	p.Deliver(d)
+}
+
+// AdmitForeign measures what a plain NATS client sends; an error says that it is too much.
+func (p *Proc) AdmitForeign(from string) *Error {
+	if p.meters.admit(from) {
+		return nil
+	}
+	return errorf(CodeTooMany, "", "", "%s sends more than %d messages a second", from, foreignRate)
 }
 
 // logForeign takes the outcome of a message whose sender named no reply subject. It is an answer
@@ -65,9 +73,9 @@ func (p *Proc) logForeign(m ForeignMessage, a Answer) {
 	}
 }
 
-// mayAnswer keeps foreigners from making this proc speak on castnet's own or the server's
-// subjects.
-func (p *Proc) mayAnswer(reply, from string) bool {
+// MayAnswer keeps foreigners from making this proc speak on castnet's own or the server's
+// subjects: a reply subject is one of neither, or the sender's own.
+func (p *Proc) MayAnswer(reply, from string) bool {
 	if !foreignSubject(reply) {
 		return false
 	}
@@ -88,11 +96,11 @@ func (p *Proc) answerForeign(m ForeignMessage, format wire.Format, a Answer) {
 		out.Data, a.Err = format.Encode(a.Value)
 	}
 	if a.Err != nil {
-		p.failForeign(&out, format, a.Err)
+		FailForeign(&out, format, a.Err)
 	}
 	err := p.bus.Data().PublishMsg(out)
 	if errors.Is(err, bus.ErrTooLarge) {
-		p.failForeign(&out, format, busError("", "", err))
+		FailForeign(&out, format, busError("", "", err))
 		err = p.bus.Data().PublishMsg(out)
 	}
 	if err != nil {
@@ -100,12 +108,12 @@ func (p *Proc) answerForeign(m ForeignMessage, format wire.Format, a Answer) {
 	}
 }
 
-// failForeign turns an answer into an error: always with a body, for an empty one ends a stream.
-func (p *Proc) failForeign(out *bus.Msg, format wire.Format, err error) {
+// FailForeign turns an answer into an error: always with a body, for an empty one ends a stream.
+func FailForeign(out *bus.Msg, format wire.Format, err error) {
 	w := toWire(err)
 	e := FromWire(EncodeError(err)) // bounded, and valid UTF-8
 	out.Header.Set(HeaderError, strings.NewReplacer("\r", " ", "\n", " ").Replace(e.Error()))
-	out.Header.Set(HeaderErrorCode, strconv.Itoa(e.httpCode()))
+	out.Header.Set(HeaderErrorCode, strconv.Itoa(e.HTTPCode()))
 	body, merr := format.Encode(map[string]any{"code": w.Code, "error": w.Text, "actor": w.Actor, "endpoint": w.Endpoint})
 	if merr != nil { // a map of numbers and bounded texts: cannot be
 		panic(fmt.Sprintf("actor: encode an error as %s: %v", format.ContentType(), merr))

@@ -89,6 +89,26 @@ func (r Registry) Endpoints(typeName string) []string {
 	return out
 }
 
+// EndpointType is what is known of an endpoint of a type without an actor.
+type EndpointType struct {
+	Name     string
+	In, Out  string   // Go types, for people
+	Reducers []string // those it declares, sorted
+}
+
+// Describe lists the endpoints of a type, sorted by name.
+func (r Registry) Describe(typeName string) (out []EndpointType) {
+	d := r.defs[typeName]
+	if d == nil {
+		return nil
+	}
+	for _, m := range d.methods {
+		out = append(out, EndpointType{m.name, m.in, m.out, slices.Sorted(maps.Keys(m.folds))})
+	}
+	slices.SortFunc(out, func(a, b EndpointType) int { return strings.Compare(a.Name, b.Name) })
+	return out
+}
+
 func (r Registry) find(typeName string) (*Def, error) {
 	d, ok := r.defs[typeName]
 	if !ok {

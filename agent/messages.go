@@ -189,6 +189,9 @@ type ActorInfo struct {
 	Current   string   `cbor:"4,keyasint,omitempty" json:"current,omitempty"`
 	Endpoints []string `cbor:"5,keyasint,omitempty" json:"endpoints,omitempty"`
 	Managed   bool     `cbor:"6,keyasint,omitempty" json:"managed,omitempty"` // created through the agent
+
+	// Reducers are those that endpoints declare, by the endpoint's name.
+	Reducers map[string][]string `cbor:"7,keyasint,omitempty" json:"reducers,omitempty"`
 }
 
 // HostInfo introduces a host.

@@ -47,7 +47,8 @@ func samples() map[string]any {
 	}
 	status := agent.Status{Phase: agent.Failed, Reason: "no luck"}
 	proc := &agent.ProcState{PID: 7, Started: at, ExitCode: &code, Signal: 9, StderrTail: []string{"oh"}, Host: "a-000000000000a"}
-	info := &agent.ActorInfo{Type: "counter", Queued: 1, Handled: 2, Current: "add", Endpoints: []string{"add(int64) int64"}, Managed: true}
+	info := &agent.ActorInfo{Type: "counter", Queued: 1, Handled: 2, Current: "add", Endpoints: []string{"add(int64) int64"}, Managed: true,
+		Reducers: map[string][]string{"add": {"last"}}}
 	return map[string]any{
 		"Bootstrap": agent.Bootstrap{
 			Mesh: m, Rank: 4, Gen: 1, Host: owner, Nonce: "nonce", Root: "root", Namespace: "ns", Level: "debug", Within: time.Second,

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"strings"
 
 	"github.com/nats-io/nats.go"
 )
@@ -14,6 +15,7 @@ type Sub struct {
 	conn    *Conn
 	ns      *nats.Subscription
 	subject string
+	group   string // "" = none
 	handle  func(Msg)
 }
 
@@ -23,15 +25,28 @@ type Sub struct {
 // block: it keeps every other subscription of the lane waiting. Each Subscribe
 // gets each message, also when several name one subject.
 func (c *Conn) Subscribe(subject string, h func(Msg)) (*Sub, error) {
-	if len(subject) > maxControlLine {
-		return nil, subjectTooLong(subject, "")
+	return c.subscribe(&Sub{conn: c, subject: subject, handle: h})
+}
+
+// SubscribeGroup is Subscribe as one of a queue group: each message goes to one
+// member of the group that the server picks. Which member gets what says
+// nothing about order between them.
+func (c *Conn) SubscribeGroup(subject, group string, h func(Msg)) (*Sub, error) {
+	if group == "" || strings.ContainsAny(group, " \t\r\n") {
+		return nil, fmt.Errorf("%w: queue group %q of %q: want a name without blanks", ErrBadSubject, group, subject)
 	}
-	s := &Sub{conn: c, subject: subject, handle: h}
+	return c.subscribe(&Sub{conn: c, subject: subject, group: group, handle: h})
+}
+
+func (c *Conn) subscribe(s *Sub) (*Sub, error) {
+	if len(s.subject)+len(s.group) > maxControlLine {
+		return nil, subjectTooLong(s.subject, s.group)
+	}
 	// Before the server hears of it: the denial may be quicker than we are.
 	forget := c.verdict.expect(s)
 	defer forget()
 	if err := c.register(s); err != nil {
-		return nil, c.translate(err, fmt.Sprintf("subscribe to %q", subject))
+		return nil, c.translate(err, fmt.Sprintf("subscribe to %q", s.subject))
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)
 	defer cancel()
@@ -49,7 +64,7 @@ func (c *Conn) Subscribe(subject string, h func(Msg)) (*Sub, error) {
 func (c *Conn) register(s *Sub) error {
 	c.subMu.Lock()
 	defer c.subMu.Unlock()
-	ns, err := c.nc.ChanSubscribe(s.subject, c.inbox)
+	ns, err := c.nc.ChanQueueSubscribe(s.subject, s.group, c.inbox)
 	if err != nil {
 		return err
 	}

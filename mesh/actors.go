@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"maps"
-	"slices"
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
@@ -169,5 +167,3 @@ func (m ActorMesh[A]) Watch(ctx context.Context) iter.Seq2[actor.Event, error] {
 	}
 	return watch(ctx, m.procs.net, m.controller, bad)
 }
-
-func sorted(set map[string]bool) []string { return slices.Sorted(maps.Keys(set)) }

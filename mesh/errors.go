@@ -22,6 +22,16 @@ func (e *NotFoundError) Error() string {
 	return fmt.Sprintf("%s %q does not exist; there is %s", e.What, e.Name, strings.Join(e.Known, ", "))
 }
 
+// AmbiguousError says that a label stands for several things that live.
+type AmbiguousError struct {
+	What, Name string
+	Candidates []string // full names: one of them is meant
+}
+
+func (e *AmbiguousError) Error() string {
+	return fmt.Sprintf("%s %q is ambiguous: want one of %s", e.What, e.Name, strings.Join(e.Candidates, ", "))
+}
+
 var (
 	errNoMesh  = errors.New("the zero mesh: it was never spawned or found, or that failed")
 	errNoHosts = errors.New("the zero host mesh: it was never found, or that failed")

@@ -32,6 +32,7 @@ type Options struct {
 	Root      string        // first token of every subject; "" = castnet
 	Namespace string        // "" = default
 	Label     string        // names this client; "" = client
+	Name      string        // of its connections, for the server to show; "" = client/ and its ID
 	Actors    []actor.Def   // actor types this process itself can run
 	Log       zerolog.Logger
 
@@ -75,7 +76,7 @@ func Connect(ctx context.Context, o Options) (*Net, error) {
 	if o.Server != nil {
 		settings.Server = o.Server
 	}
-	settings.Name, settings.Log = "client/"+id.String(), o.Log
+	settings.Name, settings.Log = cmp.Or(o.Name, "client/"+id.String()), o.Log
 	n := &Net{quiet: cmp.Or(o.HostsQuiet, hostsQuiet)}
 	if n.bus, err = bus.Open(ctx, settings); err != nil {
 		return nil, err
@@ -229,7 +230,7 @@ func (n *Net) Find(ctx context.Context, name string) (ProcMesh, error) {
 	var found []MeshState
 	var known, ids []string
 	for _, m := range all {
-		if !m.alive() {
+		if !m.Alive() {
 			continue
 		}
 		id := m.Procs.ID()
@@ -245,7 +246,7 @@ func (n *Net) Find(ctx context.Context, name string) (ProcMesh, error) {
 	case 0:
 		return ProcMesh{}, &NotFoundError{What: "mesh", Name: name, Known: known}
 	}
-	return ProcMesh{}, fmt.Errorf("mesh %q is ambiguous: want one of the IDs %v", name, ids)
+	return ProcMesh{}, &AmbiguousError{What: "mesh", Name: name, Candidates: ids}
 }
 
 // tellDead lets a proc know which ranks have ended before it came, as their hosts saw it: nobody
@@ -260,7 +261,8 @@ func (m MeshState) tellDead(p *actor.Proc) {
 	}
 }
 
-func (m MeshState) alive() bool {
+// Alive reports whether a rank of the mesh has not ended.
+func (m MeshState) Alive() bool {
 	for _, s := range m.States {
 		if !s.Status.Phase.Terminal() {
 			return true

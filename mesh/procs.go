@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/castnet-io/castnet/actor"
@@ -187,33 +189,67 @@ func (p ProcMesh) Logs(ctx context.Context, lines int) ([]agent.LogTail, error) 
 
 // Find resolves an actor mesh on the region by its full name or its label.
 func Find[A any](ctx context.Context, p ProcMesh, name string) (ActorMesh[A], error) {
-	all, err := p.Actors(ctx)
-	if err != nil && all.Len() == 0 {
+	r, err := p.Roster(ctx)
+	if err != nil {
 		return ActorMesh[A]{}, err
 	}
-	found, known := map[string]bool{}, map[string]bool{}
+	full, err := r.Find(name)
+	if err != nil {
+		return ActorMesh[A]{}, err
+	}
+	return On[A](p, full), nil
+}
+
+// On addresses the actors of a full name on a region of procs. Nobody is asked whether there are any.
+func On[A any](p ProcMesh, name string) ActorMesh[A] { return ActorMesh[A]{procs: p, name: name} }
+
+// Roster is the actor meshes of a region: what lives there, by full name.
+type Roster struct {
+	Actors map[string]agent.ActorInfo // each as the first of its ranks describes it
+
+	unasked error // why nobody could say
+}
+
+// Roster asks each proc of the region what runs there. Those that do not answer are left out; when none
+// does, that is the error.
+func (p ProcMesh) Roster(ctx context.Context) (Roster, error) {
+	all, err := p.Actors(ctx)
+	if err != nil && all.Len() == 0 {
+		return Roster{}, err
+	}
+	r := Roster{Actors: map[string]agent.ActorInfo{}, unasked: err}
 	for _, states := range all.Values() {
 		for _, s := range states {
-			if s.Status.Phase.Terminal() {
+			if _, known := r.Actors[s.ID]; known || s.Status.Phase.Terminal() {
 				continue
 			}
-			known[s.ID] = true
-			if s.ID == name || strings.HasPrefix(s.ID, name+"-") && len(s.ID) == len(name)+1+subjects.UIDLen {
-				found[s.ID] = true
+			r.Actors[s.ID] = agent.ActorInfo{}
+			if s.Actor != nil {
+				r.Actors[s.ID] = *s.Actor
 			}
 		}
 	}
-	names := sorted(found)
-	switch len(names) {
-	case 1:
-		return ActorMesh[A]{procs: p, name: names[0]}, nil
-	case 0:
-		if err != nil && len(known) == 0 { // nobody could say
-			return ActorMesh[A]{}, err
+	return r, nil
+}
+
+// Find is the full name of the actor mesh that a full name or a label stands for.
+func (r Roster) Find(name string) (string, error) {
+	var names []string
+	for full := range r.Actors {
+		if full == name || strings.HasPrefix(full, name+"-") && len(full) == len(name)+1+subjects.UIDLen {
+			names = append(names, full)
 		}
-		return ActorMesh[A]{}, &NotFoundError{What: "actor mesh", Name: name, Known: sorted(known)}
 	}
-	return ActorMesh[A]{}, fmt.Errorf("actor mesh %q is ambiguous: want one of %v", name, names)
+	slices.Sort(names)
+	switch {
+	case len(names) == 1:
+		return names[0], nil
+	case len(names) > 1:
+		return "", &AmbiguousError{What: "actor mesh", Name: name, Candidates: names}
+	case r.unasked != nil && len(r.Actors) == 0:
+		return "", r.unasked
+	}
+	return "", &NotFoundError{What: "actor mesh", Name: name, Known: slices.Sorted(maps.Keys(r.Actors))}
 }
 
 // placement is what casts to the mesh need to know.

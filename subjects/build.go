@@ -18,6 +18,13 @@ func (s Space) PortsOf(proc ProcID) string {
 	return s.open(KindPort).proc(proc).any().any().any().String()
 }
 
+// PortsNamed is what messages to the ports of one name go to, whichever actor of the proc has it:
+//
+//	p.trainers-7kd93x0b5m2qa.12-0.*.add.*
+func (s Space) PortsNamed(proc ProcID, port string) string {
+	return s.open(KindPort).proc(proc).any().token(isPort, port).any().String()
+}
+
 // Cast is where a cast to the procs of a proc mesh goes; where is ruled by
 // [CheckWhere]:
 //
@@ -83,6 +90,13 @@ func (s Space) HostVerbs(host, verb string) string {
 //	cast.trainers.worker.step.<from>
 func (s Space) Gateway(meshname, actor, endpoint, from string) string {
 	return s.open(KindGateway).token(isName, meshname).token(isName, actor).token(isLabel, endpoint).token(isFrom, from).String()
+}
+
+// GatewayTo is what casts to one endpoint go to, whoever sends them:
+//
+//	cast.trainers.worker.step.*
+func (s Space) GatewayTo(meshname, actor, endpoint string) string {
+	return s.open(KindGateway).token(isName, meshname).token(isName, actor).token(isLabel, endpoint).any().String()
 }
 
 // Gateways is what the gateway subscribes to:

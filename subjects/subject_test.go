@@ -100,6 +100,8 @@ func TestSpace_subjectsReadAsTheTableSays(t *testing.T) {
 		"h.rack3n07-2m9qx1k4h0t7c.*.*":                                     s.HostVerbs(host1, ""),
 		"h.any.ping.*":                                                     s.HostVerbs(subjects.Any, "ping"),
 		"cast.trainers.worker.step.anon":                                   s.Gateway("trainers", "worker", "step", "anon"),
+		"cast.trainers.worker.step.*":                                      s.GatewayTo("trainers", "worker", "step"),
+		"p.trainers-7kd93x0b5m2qa.12-0.*.add.*":                            s.PortsNamed(proc, "add"),
 		"cast.*.*.*.*":                                                     s.Gateways(),
 		"hb.host.anon":                                                     s.Heartbeat("host", "anon"),
 		"hb.host.*":                                                        s.Heartbeats("host"),
@@ -181,7 +183,7 @@ func TestSpace_badPartsYieldNoSubject(t *testing.T) { // SUB-3
 	var noMesh subjects.MeshID
 	var noProc subjects.ProcID
 	for _, got := range []string{
-		s.Port(noProc.Actor("x").Port("x"), "anon"), s.PortsOf(noProc), s.Cast(noMesh, "x", "x", "_", "anon"), s.CastsOf(noMesh, "_"),
+		s.Port(noProc.Actor("x").Port("x"), "anon"), s.PortsOf(noProc), s.PortsNamed(noProc, "x"), s.GatewayTo("x", "x", "*"), s.Cast(noMesh, "x", "x", "_", "anon"), s.CastsOf(noMesh, "_"),
 		s.Frame(noProc.Process(), "anon"), s.FramesOf(noProc.Process()), s.ControlsOf(noProc.Process()), s.HintsOf(noProc.Process()),
 		s.Log(noProc, "x", "anon"), s.Event("x", noProc.Scope(), "anon"), s.Event("x", subjects.EventScope{Actor: "x"}, "anon"),
 	} {

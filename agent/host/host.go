@@ -17,6 +17,7 @@ import (
 	"github.com/castnet-io/castnet/cast"
 	"github.com/castnet-io/castnet/internal/build"
 	"github.com/castnet-io/castnet/internal/launch"
+	"github.com/castnet-io/castnet/internal/micro"
 	"github.com/castnet-io/castnet/subjects"
 )
 
@@ -110,7 +111,7 @@ func (h *Host) start(ctx context.Context, o Options) error {
 			return err
 		}
 	}
-	return nil
+	return micro.Serve(services{h.proc}, h.service(o))
 }
 
 // ask hands a foreign client's request to the agent's endpoint of the verb's name.

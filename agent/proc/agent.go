@@ -47,6 +47,9 @@ func Join(ctx context.Context, o Options) (*actor.Proc, *cast.Router, error) {
 			_, err = p.Spawn(ctx, actor.Spawning{Type: agentType.Name(), Name: agent.Name, Params: actor.None{}, Point: point, Announce: true})
 		}
 	}
+	if err == nil {
+		err = serve(p)
+	}
 	if err != nil {
 		return p, router, fmt.Errorf("start proc %s: %w", id, err)
 	}

@@ -41,7 +41,7 @@ func (a *procAgent) Get(ctx *actor.Context, q agent.Query) ([]agent.State, error
 		}
 		states[i].Actor = &agent.ActorInfo{
 			Type: info.Type, Queued: info.Queued, Handled: info.Handled, Current: info.Current,
-			Endpoints: a.proc.Registry().Endpoints(info.Type), Managed: known,
+			Endpoints: a.proc.Registry().Endpoints(info.Type), Managed: known, Reducers: reducers(a.proc.Registry(), info.Type),
 		}
 	}
 	for i := range states {
@@ -49,6 +49,19 @@ func (a *procAgent) Get(ctx *actor.Context, q agent.Query) ([]agent.State, error
 	}
 	slices.SortFunc(states, func(x, y agent.State) int { return strings.Compare(x.ID, y.ID) })
 	return states, nil
+}
+
+// reducers are those that the endpoints of a type declare; nil when none does.
+func reducers(r actor.Registry, typeName string) (out map[string][]string) {
+	for _, e := range r.Describe(typeName) {
+		if len(e.Reducers) > 0 {
+			if out == nil {
+				out = map[string][]string{}
+			}
+			out[e.Name] = e.Reducers
+		}
+	}
+	return out
 }
 
 func phaseOf(s actor.Status) agent.Phase {

@@ -47,6 +47,7 @@ type flags struct {
 	label, logDir       string
 	allow               []string
 	ready               time.Duration
+	gateway             bool
 	logLevel, logFormat string
 }
 
@@ -78,6 +79,7 @@ func newRoot(getenv func(string) string, stderr io.Writer) *cobra.Command {
 	fs.StringArrayVar(&f.allow, "allow", nil, "program, or directory of programs, that may run here, as `PATH`; may be repeated")
 	fs.StringVar(&f.logDir, "log-dir", "", "`DIR` for the output of procs (default one that goes with hostd)")
 	fs.DurationVar(&f.ready, "ready-timeout", defaultReady, "how long a proc may take until it is ready")
+	fs.BoolVar(&f.gateway, "gateway", true, "serve casts of plain NATS clients; hosts share them")
 	fs.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error; procs log warn unless this is said")
 	fs.StringVar(&f.logFormat, "log-format", "", "console or json (default console on a terminal, else json)")
 	f.conn.Flags(fs)

@@ -13,6 +13,7 @@ import (
 	"github.com/castnet-io/castnet/agent/host"
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/bus/embed"
+	"github.com/castnet-io/castnet/cast/gateway"
 	"github.com/castnet-io/castnet/internal/cli"
 )
 
@@ -23,6 +24,7 @@ type node struct {
 	options bus.Options
 	bus     *bus.Bus
 	host    *host.Host
+	gateway *gateway.Gateway // nil when it is turned off
 	runDir  string
 	scratch bool   // the run directory is ours to remove
 	local   string // the file for other programs of this user; "" = none written
@@ -64,6 +66,14 @@ func (n *node) start(ctx context.Context, getenv func(string) string, log zerolo
 	})
 	if err != nil {
 		return err
+	}
+	if n.flags.gateway {
+		n.gateway, err = gateway.Start(ctx, gateway.Options{
+			Label: n.label, Bus: &n.options, Root: n.space.Root(), Namespace: n.space.Namespace(), Version: cli.Version(), Log: log,
+		})
+		if err != nil {
+			return err
+		}
 	}
 	if local != "" {
 		err = bus.WriteLocal(local, bus.Local{URL: n.options.URL, Token: n.options.Token, PID: os.Getpid()})
@@ -121,6 +131,9 @@ func (n *node) close() error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
 	defer cancel()
+	if n.gateway != nil {
+		errs = append(errs, n.gateway.Close(ctx))
+	}
 	if n.host != nil {
 		errs = append(errs, n.host.Close(ctx))
 	}

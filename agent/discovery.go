@@ -1,0 +1,48 @@
+package agent
+
+import (
+	"strings"
+	"time"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/internal/micro"
+)
+
+// Endpoints describes those of an actor type for discovery; subject is where one of them is asked.
+func Endpoints(r actor.Registry, typeName string, subject func(endpoint string) string) (out []micro.Endpoint) {
+	for _, e := range r.Describe(typeName) {
+		out = append(out, micro.Endpoint{Name: e.Name, Subject: subject(e.Name), Metadata: map[string]string{
+			"type": typeName, "in": e.In, "out": e.Out, "reducers": strings.Join(e.Reducers, ","), "direction": Direction(e.Out),
+		}})
+	}
+	return out
+}
+
+// Direction says which way values go, given the Go type of the answers.
+func Direction(out string) string {
+	if out == "struct {}" {
+		return "in"
+	}
+	return "in,out"
+}
+
+// Stats sums up what actors of a type have done, for discovery. Times are those of one message in 64.
+func Stats(r actor.Registry, typeName string, actors []actor.Info, subject func(endpoint string) string) (out []micro.Stats) {
+	for _, e := range r.Describe(typeName) {
+		s := micro.Stats{Name: e.Name, Subject: subject(e.Name)}
+		for _, a := range actors {
+			for _, did := range a.Endpoints {
+				if a.Type == typeName && did.Name == e.Name {
+					s.Requests += did.Handled
+					s.Errors += did.Failed
+					s.ProcessingTime += did.Ran.Mean * time.Duration(did.Handled)
+				}
+			}
+		}
+		if s.Requests > 0 {
+			s.AverageTime = s.ProcessingTime / time.Duration(s.Requests)
+		}
+		out = append(out, s)
+	}
+	return out
+}

@@ -1,0 +1,230 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/cast"
+	"github.com/castnet-io/castnet/mesh"
+	"github.com/castnet-io/castnet/mesh/shape"
+)
+
+// say sends one message of an answer.
+type say func(outcome)
+
+// run answers one request: it looks the mesh up, casts, and says what came of it. What was known of the
+// mesh may be out of date: then it is looked up anew, once, as long as no handler ran.
+func (g *Gateway) run(ctx context.Context, r request, say say) {
+	began := time.Now()
+	e, err := g.directory.find(ctx, r.mesh, time.Time{})
+	if err == nil && e.at.Before(began) {
+		if g.attempt(ctx, r, e, say, false) {
+			return
+		}
+		e, err = g.directory.find(ctx, r.mesh, began.Add(-freshEnough))
+	}
+	if err != nil {
+		say(outcome{err: notThere(err)})
+		return
+	}
+	g.attempt(ctx, r, e, say, true)
+}
+
+// freshEnough is how old the word may be that there is no such thing: else everybody who asks for what is
+// not there would have all hosts asked.
+const freshEnough = 100 * time.Millisecond
+
+// attempt casts to what an entry says. Unless it is final, it may say nothing and report false: the entry
+// is out of date.
+func (g *Gateway) attempt(ctx context.Context, r request, e *entry, say say, final bool) bool {
+	to, info, err := e.target(r)
+	if err == nil {
+		err = r.check(info)
+	}
+	if err == nil && r.region != "" {
+		to = to.Select(r.region)
+		if _, outside := to.Target(); outside != nil {
+			err = bad("%s %.200q: %v", headerRegion, r.region, outside)
+		}
+	}
+	if err != nil {
+		if final {
+			say(outcome{err: notThere(err)})
+		}
+		return final
+	}
+	switch r.collect {
+	case stream:
+		return r.stream(ctx, to, say, final)
+	case choose:
+		return r.choose(ctx, to, say, final)
+	}
+	o := r.once(ctx, to, g.data.MaxPayload())
+	if !final && outdated(o.err) {
+		return false
+	}
+	say(o)
+	return true
+}
+
+// check refuses what the actors are known not to have. An empty description knows nothing.
+func (r request) check(info agent.ActorInfo) error {
+	if len(info.Endpoints) == 0 {
+		return nil
+	}
+	var names []string
+	for _, e := range info.Endpoints {
+		name, _, _ := strings.Cut(e, "(")
+		names = append(names, name)
+	}
+	if !slices.Contains(names, r.endpoint) {
+		return &actor.Error{
+			Code: actor.CodeNoEndpoint, Actor: r.actor, Endpoint: r.endpoint,
+			Text: "no such endpoint; it has " + strings.Join(names, ", "),
+		}
+	}
+	declared := info.Reducers[r.endpoint]
+	if r.collect != reduce || slices.Contains(declared, r.reducer) {
+		return nil
+	}
+	err := builtin(r.reducer)
+	if err != nil && len(declared) > 0 {
+		return bad("%s: %v; the endpoint declares %s", headerReduce, err, strings.Join(declared, ", "))
+	} else if err != nil {
+		return bad("%s: %v; the endpoint declares none", headerReduce, err)
+	}
+	return nil
+}
+
+// once casts and makes one message of what came home.
+func (r request) once(ctx context.Context, to mesh.ActorMesh[any], most int) (o outcome) {
+	switch r.collect {
+	case post:
+		o.empty = true
+		o.err = cast.Post(ctx, to, actor.NewEndpoint[any, value, value](r.endpoint), r.body)
+	case reduce:
+		o.body, o.err = cast.Fold(ctx, to, actor.NewEndpoint[any, value, any](r.endpoint), r.body, r.reducer)
+	default:
+		var all shape.ValueMesh[value]
+		all, o.err = cast.Gather(ctx, to, actor.NewEndpoint[any, value, value](r.endpoint), r.body)
+		o.body = all.Values()
+		if size := sizeOf(all.Values()); size > maxGathered*most {
+			o.body, o.err = nil, errors.Join(r.tooLarge(size, most), o.err)
+		}
+	}
+	if c, covers := coverageOf(o.err, to.Extent().NumRanks()); covers {
+		o.cover = &c
+		o.partial = o.err != nil && c.answered > 0 && o.body != nil
+	}
+	return o
+}
+
+// maxGathered is how much larger than a message the answers may be before they are written down: JSON of
+// small numbers may be shorter than CBOR.
+const maxGathered = 4
+
+func sizeOf(all []value) (n int) {
+	for _, v := range all {
+		n += max(len(v.raw), 1)
+	}
+	return n
+}
+
+// stream casts and says each answer as it comes. Refusals of what is out of date wait until there is
+// anything else to say.
+func (r request) stream(ctx context.Context, to mesh.ActorMesh[any], say say, final bool) bool {
+	t, err := to.Target()
+	if err != nil {
+		say(outcome{err: err})
+		return true
+	}
+	sum := tally{base: t.Placement.Extent}
+	var held []outcome
+	for point, reply := range cast.Stream(ctx, to, actor.NewEndpoint[any, value, value](r.endpoint), r.body) {
+		if reply.Err != nil && !point.Extent().Equal(t.Region.Extent()) { // of the cast itself
+			say(outcome{err: reply.Err})
+			return true
+		}
+		rank, err := t.Region.BaseRank(point.Rank())
+		if err != nil {
+			continue // a point of the region has a rank in it
+		}
+		at := placeOf(sum.base, rank)
+		o := outcome{body: reply.Value, err: reply.Err, at: &at}
+		missing := sum.count(rank, reply.Err)
+		if missing {
+			o.err = &actor.Error{Code: actor.CodeDeadline, Text: reply.Err.Error()}
+		}
+		if held = append(held, o); !final && outdated(o.err) {
+			continue
+		}
+		final = true
+		for _, o := range held {
+			say(o)
+		}
+		held = nil
+	}
+	if !final {
+		return false
+	}
+	c := sum.coverage()
+	say(outcome{empty: true, cover: &c})
+	return true
+}
+
+// choose asks one rank and says which.
+func (r request) choose(ctx context.Context, to mesh.ActorMesh[any], say say, final bool) bool {
+	t, err := to.Target()
+	if err != nil {
+		say(outcome{err: err})
+		return true
+	}
+	picked := &chosen{Mesh: to}
+	v, err := cast.Choose(ctx, picked, actor.NewEndpoint[any, value, value](r.endpoint), r.body)
+	if !final && outdated(err) {
+		return false
+	}
+	o := outcome{body: v, err: err}
+	if base, berr := t.Region.BaseRank(picked.rank); berr == nil {
+		at := placeOf(t.Placement.Extent, base)
+		sum := tally{base: t.Placement.Extent}
+		sum.count(base, err)
+		c := sum.coverage()
+		o.at, o.cover = &at, &c
+	}
+	say(o)
+	return true
+}
+
+// chosen remembers which rank was asked.
+type chosen struct {
+	cast.Mesh[any]
+	rank int
+}
+
+func (c *chosen) Ref(rank int) actor.Ref[any] {
+	c.rank = rank
+	return c.Mesh.Ref(rank)
+}
+
+// outdated reports that nobody is where a cast went, and no handler ran.
+func outdated(err error) bool {
+	if partial, ok := errors.AsType[*cast.CoverageError](err); ok {
+		c := partial.Coverage
+		return c.Answered == 0 && len(c.Missing) == 0 && !slices.ContainsFunc(c.Failed, func(f cast.Failure) bool { return !outdated(f.Err) })
+	}
+	e, ok := errors.AsType[*actor.Error](err)
+	if !ok {
+		return false
+	}
+	switch e.Code {
+	case actor.CodeNoActor, actor.CodeNoEndpoint, actor.CodeNoProc, actor.CodeStopped, actor.CodeProcDead:
+		return e.Undeliverable()
+	}
+	return false
+}

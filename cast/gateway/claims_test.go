@@ -1,0 +1,145 @@
+package gateway
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+var start = time.Unix(1000, 0)
+
+// after is a time after the start.
+func after(d time.Duration) time.Time { return start.Add(10*time.Second + d) }
+
+// books are gateways that have heard of each other.
+func books(ids ...string) map[string]*book {
+	all := map[string]*book{}
+	for _, id := range ids {
+		all[id] = newBook(id)
+		all[id].calm = start
+	}
+	for _, b := range all {
+		for _, id := range ids {
+			if id != b.self {
+				b.hear(id, after(0))
+			}
+		}
+	}
+	return all
+}
+
+func TestBook_theLowestAnswersForOneThatNobodyHears(t *testing.T) {
+	all := books("a", "b", "c")
+	for _, id := range []string{"a", "b"} {
+		b := all[id]
+		b.claim("c", claim{ID: 7, For: time.Minute}, after(0))
+		ask, orphans := b.tick(after(250 * time.Millisecond))
+		require.Equal(t, []string{"c"}, ask)
+		require.Empty(t, orphans)
+		ask, _ = b.tick(after(500 * time.Millisecond))
+		require.Empty(t, ask, "one question at a time")
+		b.answer("c", absent, after(500*time.Millisecond))
+		_, orphans = b.tick(after(1250 * time.Millisecond))
+		require.Empty(t, orphans, "it may be connecting anew")
+		b.answer("c", absent, after(1400*time.Millisecond))
+	}
+	_, orphans := all["a"].tick(after(1500 * time.Millisecond))
+	require.Len(t, orphans, 1)
+	require.Equal(t, "c", orphans[0].of)
+	require.EqualValues(t, 7, orphans[0].claims[0].ID)
+	_, again := all["a"].tick(after(time.Minute))
+	require.Empty(t, again, "once")
+
+	_, orphans = all["b"].tick(after(1500 * time.Millisecond))
+	require.Empty(t, orphans, "that is for a to do")
+	_, orphans = all["b"].tick(after(2500 * time.Millisecond))
+	require.Len(t, orphans, 1, "unless a does not")
+}
+
+func TestBook_whatAnotherHasAnsweredForIsNotAnsweredAgain(t *testing.T) {
+	b := books("a", "b", "c")["b"]
+	b.claim("c", claim{ID: 7, For: time.Minute}, after(0))
+	b.answer("c", absent, after(0))
+	_, orphans := b.tick(after(time.Second))
+	require.Empty(t, orphans)
+	b.release("c", 7) // by a
+	_, orphans = b.tick(after(5 * time.Second))
+	require.Empty(t, orphans)
+}
+
+func TestBook_silenceForThreeSecondsIsDeathToo(t *testing.T) {
+	b := books("a", "c")["a"]
+	b.claim("c", claim{ID: 7, For: time.Minute}, after(0))
+	_, orphans := b.tick(after(2900 * time.Millisecond))
+	require.Empty(t, orphans)
+	_, orphans = b.tick(after(3 * time.Second))
+	require.Len(t, orphans, 1)
+}
+
+func TestBook_whoLivesIsNotAnsweredFor(t *testing.T) {
+	b := books("a", "c")["a"]
+	b.claim("c", claim{ID: 7, For: time.Minute}, after(0))
+	for i := range 100 {
+		now := after(time.Duration(i) * askEvery)
+		_, orphans := b.tick(now)
+		require.Empty(t, orphans)
+		b.answer("c", lives, now)
+	}
+	b.release("c", 7)
+	ask, _ := b.tick(after(26 * time.Second))
+	require.Empty(t, ask, "nothing of it is held any more")
+}
+
+func TestBook_whoWasCutOffHimselfTakesNobodyForDead(t *testing.T) {
+	b := books("a", "c")["a"]
+	b.claim("c", claim{ID: 7, For: time.Minute}, after(0))
+	b.answer("c", absent, after(0))
+	b.stir(after(2 * time.Second))
+	_, orphans := b.tick(after(4 * time.Second))
+	require.Empty(t, orphans)
+	b.answer("c", unsaid, after(4*time.Second))
+	_, orphans = b.tick(after(6 * time.Second))
+	require.Empty(t, orphans)
+	_, orphans = b.tick(after(7 * time.Second))
+	require.Len(t, orphans, 1, "a silence that it was there to hear")
+}
+
+func TestBook_threeKeepWhatOneHasClaimed(t *testing.T) {
+	var ids []string
+	for i := range 9 {
+		ids = append(ids, fmt.Sprint(i))
+	}
+	for _, claimer := range ids {
+		keep := 0
+		for _, b := range books(ids...) {
+			if b.self != claimer {
+				b.claim(claimer, claim{ID: 1, For: time.Minute}, after(0))
+				keep += len(b.claims)
+			}
+		}
+		require.Equal(t, keepers, keep)
+	}
+}
+
+func TestBook_isBounded(t *testing.T) {
+	b := books("a", "c")["a"]
+	for i := range maxClaims + 10 {
+		b.claim("c", claim{ID: uint64(i), For: time.Second}, after(0))
+	}
+	require.Len(t, b.claims, maxClaims)
+	b.answer("c", lives, after(6*time.Second))
+	b.tick(after(6*time.Second + time.Millisecond))
+	require.Empty(t, b.claims, "their deadline is long over")
+	b.tick(after(time.Minute))
+	require.Empty(t, b.peers, "who says nothing is forgotten")
+}
+
+func TestBook_whoLeavesHasAnsweredEverything(t *testing.T) {
+	b := books("a", "c")["a"]
+	b.claim("c", claim{ID: 7, For: time.Minute}, after(0))
+	b.leave("c")
+	_, orphans := b.tick(after(time.Minute))
+	require.Empty(t, orphans)
+}

@@ -1,0 +1,66 @@
+// Package gateway lets any NATS client cast to a mesh and get one true answer. hostd runs one on every host.
+//
+//	nats req castnet.v1.default.cast.trainers.worker.step.anon '{"n":1}' -H Castnet-Reduce:sum
+//
+// # Requests
+//
+// A request goes to cast.<meshname>.<actor>.<endpoint>.<from>; mesh and actor are labels or full names, from
+// is the sender's name, or anon. The body is the message, in JSON or CBOR by Content-Type, else by its first
+// byte; none is the endpoint's zero message. Headers, all optional:
+//
+//	Castnet-Region   whom, such as host=0:2,gpu=*; default all
+//	Castnet-Collect  gather (default) | stream | reduce | post | choose
+//	Castnet-Reduce   a built-in reducer (sum, count, top(3) …) or one the endpoint declares; implies reduce
+//	Castnet-TTL      until when, a Go duration of at most 10m; default 30s
+//
+// # Answers
+//
+// An answer is in the request's format. Its last message says what it covers: Castnet-Asked, -Answered,
+// -Failed, -Missing, and -Failed-Region and -Missing-Region where there is any.
+//
+//	reduce  one message, the folded value
+//	gather  one message, an array by rank of the region, null where there is no value
+//	choose  one message, the value, and Castnet-Rank and Castnet-Point in the whole mesh
+//	post    one empty message, once all were published to
+//	stream  one message per rank as it answers, with rank and point; then an empty one
+//
+// A value folded or gathered from some of the ranks has the reasons of the others in Castnet-Partial. Errors
+// have Nats-Service-Error, a number like HTTP's in Nats-Service-Error-Code, and a body: 400 the request, 404
+// no such mesh, actor or endpoint, 413 the answer does not fit, 429 too many, 503 the gateway or the bus, 504
+// nobody answered in time; else that of the first rank that failed.
+//
+// # Contract
+//
+//   - GW-1: each request with a reply subject is answered, at the latest shortly after its deadline, be it
+//     good or bad. Only an answer that the sender may not have sent elsewhere, and a request without a
+//     reply subject that is no post, are counted and logged instead. Nothing is cast for those.
+//   - GW-2: an empty message ends an answer; nothing else is empty. It is sent when every rank has answered,
+//     failed, or is missing at the deadline, never because nothing has come for a while.
+//   - GW-3: the coverage adds up: asked = answered + failed + missing.
+//   - GW-4: before it casts, a gateway tells the others which request it has accepted. When it dies, one of
+//     those that live answers 503: whether the cast ran is not known. With one gateway nobody can tell, and
+//     nobody can of a request that it had not yet read.
+//   - GW-5: a cast to a mesh that was cast to before asks nobody where it is. What turns out to be out of
+//     date is looked up anew, once, and cast again, if no handler can have run.
+//   - GW-6: bounded: 1,024 casts at a time, 1,024 names in the cache, what one sender may send in a second,
+//     and claims of others. What is beyond is refused with 503 or 429.
+//
+// # Several gateways
+//
+// They are one queue group. Claims, releases and beats go to hb.gateway.<from> as JSON; the three gateways
+// with the lowest IDs keep the claims of each of the others, and ask it every 250 ms, as long as they hold
+// any, at port alive of its actor gateway. Who is heard by nobody for 1 s, or is silent for 3 s, has died.
+// The lowest answers; if it does not either, the next one after a second. A gateway that was cut off for
+// longer and comes back answers, too: the first answer counts.
+//
+// # Limits
+//
+// JSON becomes CBOR without knowing the endpoint's types: bytes are sent as CBOR, fields have the names that
+// CBOR has, and answers with keys that are no texts have no JSON form.
+//
+// # Discovery
+//
+// A gateway is the micro service castnet-gateway: its INFO lists every endpoint of every live actor mesh.
+//
+// Close takes no more requests, gives those under way an error, and waits. No goroutine outlives it.
+package gateway

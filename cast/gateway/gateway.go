@@ -1,0 +1,286 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/mesh"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+const (
+	group    = "gateway" // the queue group of all gateways
+	maxCasts = 1024      // at a time
+	// What clients can cause is logged this often at most; the counters have it all.
+	noisyBurst  = 20
+	noisyPeriod = 10 * time.Second
+)
+
+// errClosing ends the casts that are under way when a gateway closes.
+var errClosing = &actor.Error{Code: actor.CodeUnavailable, Text: "the gateway stops: whether the cast ran is not known"}
+
+// Options configures a gateway. Label is required.
+type Options struct {
+	Label     string       // whose gateway it is: its host's
+	Bus       *bus.Options // how to reach the bus; nil: as mesh.Connect
+	Root      string       // first token of every subject; "" = castnet
+	Namespace string       // "" = default
+	Version   string       // for discovery
+	Log       zerolog.Logger
+}
+
+// Gateway is a running gateway.
+type Gateway struct {
+	net           *mesh.Net
+	proc          *actor.Proc
+	space         subjects.Space
+	data, control *bus.Conn
+	log, loud     zerolog.Logger
+	version       string
+	label         string
+
+	directory *directory
+	peers     *peers
+	catalog   catalog
+	counts    counts
+	sub       *bus.Sub
+	release   []func()
+
+	under  atomic.Int64 // casts under way
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+
+	mu      sync.Mutex // held while a goroutine starts, or none does any more
+	closing bool
+	wg      sync.WaitGroup
+}
+
+// counts are what a gateway did.
+type counts struct {
+	requests, failed, refused, unanswerable, mourned atomic.Uint64
+	took                                             atomic.Int64 // nanoseconds in all
+	last                                             atomic.Pointer[string]
+}
+
+// Start starts a gateway with connections of its own: when it returns, it is one of those that serve the
+// namespace.
+func Start(ctx context.Context, o Options) (*Gateway, error) {
+	g := &Gateway{label: o.Label, version: o.Version}
+	net, err := mesh.Connect(ctx, mesh.Options{
+		Bus: o.Bus, Root: o.Root, Namespace: o.Namespace, Label: "gateway", Name: "gateway/" + o.Label,
+		Actors: []actor.Def{aliveDef()}, Log: o.Log,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("start the gateway of %s: %w", o.Label, err)
+	}
+	g.net, g.proc, g.space = net, net.Proc(), net.Proc().Space()
+	g.data, g.control = net.Bus().Data(), net.Bus().Control()
+	g.log = o.Log.With().Stringer("gateway", g.proc.ID().Process()).Logger()
+	g.loud = g.log.Sample(&zerolog.BurstSampler{Burst: noisyBurst, Period: noisyPeriod})
+	g.ctx, g.cancel = context.WithCancelCause(context.Background())
+	g.directory = newDirectory(net, g.isGone, g.spawn)
+	g.peers = newPeers(g)
+	if err := g.serve(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("start the gateway of %s: %w", o.Label, err), g.Close(ctx))
+	}
+	return g, nil
+}
+
+// serve subscribes everything: requests last.
+func (g *Gateway) serve(ctx context.Context) error {
+	_, err := g.proc.Spawn(ctx, actor.Spawning{Type: gatewayType.Name(), Name: actorName, Params: actor.None{}})
+	if err == nil {
+		err = g.proc.Subscribe(g.space.Heartbeats(beatKind), g.peers.listen)
+	}
+	if err == nil {
+		err = g.discover()
+	}
+	if err != nil {
+		return err
+	}
+	g.release = append(g.release,
+		g.proc.OnUnreachable(func(id subjects.ProcID, _ error) { g.directory.age(id.Mesh) }),
+		g.net.Bus().Watch(g.peers.stir))
+	g.spawn(g.peers.watch)
+	g.sub, err = g.data.SubscribeGroup(g.space.Gateways(), group, g.receive)
+	return err
+}
+
+// ID is the gateway's address: its process.
+func (g *Gateway) ID() subjects.ProcessID { return g.proc.ID().Process() }
+
+// Close takes no more requests, answers those under way with an error unless their answer is there, and
+// waits for them. A second call does nothing.
+func (g *Gateway) Close(ctx context.Context) error {
+	g.mu.Lock()
+	if g.closing {
+		g.mu.Unlock()
+		return nil
+	}
+	g.closing = true
+	g.mu.Unlock()
+	var errs []error
+	if g.sub != nil {
+		errs = append(errs, g.sub.Unsubscribe())
+	}
+	for _, f := range g.release {
+		f()
+	}
+	g.cancel(errClosing)
+	g.wg.Wait() // a cast ends with its context
+	return errors.Join(append(errs, g.net.Close(ctx))...)
+}
+
+// spawn runs f on a goroutine that Close waits for; false: it closes.
+func (g *Gateway) spawn(f func(context.Context)) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closing {
+		return false
+	}
+	g.wg.Go(func() { f(g.ctx) })
+	return true
+}
+
+// receive takes a request, on the data pump.
+func (g *Gateway) receive(m bus.Msg) {
+	g.counts.requests.Add(1)
+	from := "anon"
+	if s, err := g.space.Parse(m.Subject); err == nil {
+		from = s.From
+	}
+	if m.Reply != "" && !g.proc.MayAnswer(m.Reply, from) {
+		g.counts.unanswerable.Add(1)
+		g.loud.Warn().Str("reply", m.Reply).Str("from", from).Msg("a request with a reply subject that is not its sender's")
+		return
+	}
+	if g.under.Add(1) > maxCasts {
+		g.under.Add(-1)
+		g.refuse(m, &actor.Error{Code: actor.CodeUnavailable, Text: fmt.Sprintf("this gateway casts %d times at once already", maxCasts)})
+		return
+	}
+	if err := g.proc.AdmitForeign(from); err != nil {
+		g.under.Add(-1)
+		g.refuse(m, err)
+		return
+	}
+	started := g.spawn(func(ctx context.Context) {
+		defer g.under.Add(-1)
+		g.answer(ctx, m)
+	})
+	if !started {
+		g.under.Add(-1)
+		g.refuse(m, errClosing)
+	}
+}
+
+// refuse answers a request that is not looked at.
+func (g *Gateway) refuse(m bus.Msg, err error) {
+	g.counts.refused.Add(1)
+	r, _ := parse(g.space, bus.Msg{Subject: m.Subject, Reply: m.Reply, Header: bus.Header{
+		actor.HeaderContentType: m.Header[actor.HeaderContentType],
+	}})
+	g.say(r, g.publishNow)(outcome{err: err})
+}
+
+// answer answers one request.
+func (g *Gateway) answer(ctx context.Context, m bus.Msg) {
+	began := time.Now()
+	r, err := parse(g.space, m)
+	say := g.say(r, g.publish)
+	defer func() { g.counts.took.Add(int64(time.Since(began))) }()
+	if err == nil && r.reply == "" && r.collect != post {
+		err = bad("a request without a reply subject: only %s %s wants no answer", headerCollect, post)
+	}
+	if err != nil {
+		say(outcome{err: err})
+		return
+	}
+	done := g.peers.claim(r, m.Subject) // before anything is cast (GW-4)
+	defer done()
+	ctx, cancel := context.WithTimeout(ctx, r.ttl)
+	defer cancel()
+	g.run(ctx, r, func(o outcome) {
+		if stopped := context.Cause(ctx) == errClosing; stopped && (o.err != nil || o.empty && o.cover != nil && o.cover.missing > 0) {
+			o.err, o.partial, o.empty = errClosing, false, false
+		}
+		say(o)
+	})
+}
+
+// say publishes what is said to a request.
+func (g *Gateway) say(r request, publish func(request, bus.Msg) error) say {
+	return func(o outcome) {
+		if o.err != nil && !o.partial {
+			g.counts.failed.Add(1)
+			text := oneLine(o.err.Error(), maxPartial)
+			g.counts.last.Store(&text)
+		}
+		switch {
+		case r.reply != "":
+			if err := publish(r, r.message(o)); err != nil {
+				g.loud.Warn().Err(err).Str("to", r.reply).Msg("an answer was not sent")
+			}
+		case o.err != nil:
+			g.counts.unanswerable.Add(1)
+			g.loud.Warn().Err(o.err).Str("from", r.from).Str("mesh", r.mesh).Msg("a request that wants no answer failed")
+		}
+	}
+}
+
+// publish sends one message of an answer, once there is a server to send it to.
+func (g *Gateway) publish(r request, m bus.Msg) error {
+	err := g.publishNow(r, m)
+	if !errors.Is(err, bus.ErrDisconnected) {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(g.ctx, awaitServer)
+	defer cancel()
+	back := make(chan struct{}, 1)
+	defer g.net.Bus().Watch(func(s bus.State) {
+		if s.Kind == bus.Reconnected {
+			select {
+			case back <- struct{}{}:
+			default:
+			}
+		}
+	})()
+	for errors.Is(err, bus.ErrDisconnected) && ctx.Err() == nil {
+		if g.data.URL() == "" {
+			select {
+			case <-back:
+			case <-ctx.Done():
+			}
+		}
+		err = g.publishNow(r, m)
+	}
+	return err
+}
+
+// awaitServer is how long an answer waits for a connection that is lost.
+const awaitServer = 30 * time.Second
+
+// publishNow sends one message of an answer. What is too large becomes an error that says so.
+func (g *Gateway) publishNow(r request, m bus.Msg) error {
+	err := g.data.PublishMsg(m)
+	if errors.Is(err, bus.ErrTooLarge) {
+		why := r.tooLarge(len(m.Data), g.data.MaxPayload())
+		delete(m.Header, headerPartial)
+		actor.FailForeign(&m, r.format, why)
+		err = g.data.PublishMsg(m)
+	}
+	return err
+}
+
+// isGone reports that no rank of a mesh lives.
+func (g *Gateway) isGone(e *entry) bool {
+	return len(g.proc.Downs(e.procs.ID())) >= e.procs.Extent().NumRanks()
+}

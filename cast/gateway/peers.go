@@ -1,0 +1,194 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/internal/wire"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// beatKind is the token after `hb.` of what gateways tell each other.
+const beatKind = "gateway"
+
+// actorName is the actor of each gateway that says that it lives, aliveName what it is asked.
+const (
+	actorName = "gateway"
+	aliveName = "alive"
+)
+
+var (
+	gatewayType = actor.NewType[*alive, actor.None](actorName)
+	aliveness   = actor.NewEndpoint[*alive, actor.None, actor.None](aliveName)
+)
+
+// alive is the actor.
+type alive struct{}
+
+func (*alive) alive(*actor.Context, actor.None) (actor.None, error) { return actor.None{}, nil }
+
+func aliveDef() actor.Def {
+	made := func(*actor.Context, actor.None) (*alive, error) { return &alive{}, nil }
+	return gatewayType.Made(made, aliveness.By((*alive).alive))
+}
+
+// word is what a gateway tells the others: that it is there, and one of the rest.
+type word struct {
+	Claim   *claim `json:"claim,omitempty"`
+	Release uint64 `json:"release,omitempty"` // a claim's ID
+	Of      string `json:"of,omitempty"`      // the dead gateway whose claim it was; "" = the sender
+	Leaves  bool   `json:"leaves,omitempty"`
+}
+
+// peers tells the other gateways what this one has accepted, and answers for those that die (GW-4).
+type peers struct {
+	g    *Gateway
+	self string
+
+	mu   sync.Mutex // guards book and next
+	book *book
+	next uint64
+}
+
+func newPeers(g *Gateway) *peers {
+	self := g.proc.ID().Process().String()
+	return &peers{g: g, self: self, book: newBook(self)}
+}
+
+// listen hears the others, on the data pump.
+func (p *peers) listen(m bus.Msg) {
+	s, err := p.g.space.Parse(m.Subject)
+	if err != nil || s.From == p.self {
+		return
+	}
+	if _, err := subjects.ParseProcessID(s.From); err != nil {
+		return // no gateway
+	}
+	var w word
+	if err := json.Unmarshal(m.Data, &w); err != nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	switch {
+	case w.Leaves:
+		p.book.leave(s.From)
+	case w.Claim != nil && w.Claim.For > 0 && w.Claim.For <= maxTTL:
+		p.book.claim(s.From, *w.Claim, now)
+	case w.Release != 0 && w.Of != "":
+		p.book.release(w.Of, w.Release)
+	case w.Release != 0:
+		p.book.release(s.From, w.Release)
+	default:
+		p.book.hear(s.From, now)
+	}
+}
+
+func (p *peers) tell(w word) {
+	b, err := json.Marshal(w) // of texts and numbers
+	if err == nil {
+		err = p.g.data.Publish(p.g.space.Heartbeat(beatKind, p.self), b)
+	}
+	if err != nil {
+		p.g.log.Debug().Err(err).Msg("the other gateways were not told")
+	}
+}
+
+// claim says that this gateway answers a request; the returned function that it has.
+func (p *peers) claim(r request, subject string) (done func()) {
+	if r.reply == "" {
+		return func() {}
+	}
+	p.mu.Lock()
+	p.next++
+	id := p.next
+	p.mu.Unlock()
+	p.tell(word{Claim: &claim{ID: id, Reply: r.reply, From: r.from, Format: r.format.ContentType(), Subject: subject, For: r.ttl}})
+	return func() { p.tell(word{Release: id}) }
+}
+
+// stir takes what became of the own connections.
+func (p *peers) stir(s bus.State) {
+	if s.Kind == bus.Disconnected || s.Kind == bus.Reconnected {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.book.stir(time.Now())
+	}
+}
+
+// watch runs until ctx ends.
+func (p *peers) watch(ctx context.Context) {
+	p.tell(word{})
+	asks, beats := time.NewTicker(askEvery), time.NewTicker(beatEvery)
+	defer asks.Stop()
+	defer beats.Stop()
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	for {
+		select {
+		case <-ctx.Done():
+			p.tell(word{Leaves: true})
+			return
+		case <-beats.C:
+			p.tell(word{})
+		case <-asks.C:
+			p.mu.Lock()
+			ask, orphans := p.book.tick(time.Now())
+			p.mu.Unlock()
+			for _, of := range ask {
+				wg.Go(func() { p.ask(ctx, of) })
+			}
+			for _, o := range orphans {
+				p.mourn(o)
+			}
+		}
+	}
+}
+
+// ask asks a gateway whether it lives.
+func (p *peers) ask(ctx context.Context, of string) {
+	ctx, cancel := context.WithTimeout(ctx, askWithin)
+	defer cancel()
+	e := unsaid
+	if id, err := subjects.ParseProcessID(of); err == nil {
+		subject := p.g.space.Port(id.Proc().Actor(actorName).Port(aliveName), p.self)
+		_, err = p.g.control.Request(ctx, bus.Msg{Subject: subject, Data: []byte("null")})
+		switch {
+		case err == nil:
+			e = lives
+		case errors.Is(err, bus.ErrNoResponders):
+			e = absent
+		case errors.Is(err, context.DeadlineExceeded):
+			e = mute
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.book.answer(of, e, time.Now())
+}
+
+// mourn answers for a gateway that has died.
+func (p *peers) mourn(o obituary) {
+	p.g.log.Warn().Str("gateway", o.of).Int("casts", len(o.claims)).Msg("a gateway died during casts: answering for it")
+	for _, c := range o.claims {
+		format, err := wire.FormatOf(c.Format, nil)
+		if err == nil && c.Reply != "" && p.g.proc.MayAnswer(c.Reply, c.From) {
+			r := request{reply: c.Reply, format: format}
+			p.g.counts.mourned.Add(1)
+			err = p.g.publishNow(r, r.message(outcome{err: &actor.Error{
+				Code: actor.CodeUnavailable, Text: fmt.Sprintf("the gateway %s died during the cast: whether it ran is not known", o.of),
+			}}))
+			if err != nil {
+				p.g.log.Warn().Err(err).Str("to", c.Reply).Msg("the word that a gateway died was not sent")
+			}
+		}
+		p.tell(word{Release: c.ID, Of: o.of})
+	}
+}

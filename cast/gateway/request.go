@@ -1,0 +1,162 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/cast"
+	"github.com/castnet-io/castnet/internal/wire"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// Headers of a request.
+const (
+	headerRegion  = "Castnet-Region"
+	headerCollect = "Castnet-Collect"
+	headerReduce  = "Castnet-Reduce"
+	headerTTL     = "Castnet-TTL"
+)
+
+const prefix = "Castnet-"
+
+var known = []string{headerCollect, headerReduce, headerRegion, headerTTL}
+
+// What becomes of the answers.
+const (
+	gather = "gather"
+	stream = "stream"
+	reduce = "reduce"
+	post   = "post"
+	choose = "choose"
+)
+
+var collects = []string{gather, stream, reduce, post, choose}
+
+// maxTTL is the longest deadline that can be asked for.
+const maxTTL = 10 * time.Minute
+
+// request is what a client asks for.
+type request struct {
+	mesh, actor, endpoint string
+	from, reply           string
+	format                wire.Format
+	region                string // "" = all
+	collect               string
+	reducer               string
+	ttl                   time.Duration
+	body                  value
+}
+
+// parse reads a request. With an error the fields that an answer needs are set all the same.
+func parse(space subjects.Space, m bus.Msg) (request, error) {
+	r := request{reply: m.Reply, format: wire.JSON, ttl: actor.DefaultDeadline}
+	s, err := space.Parse(m.Subject)
+	if err != nil {
+		return r, bad("%v", err)
+	}
+	r.mesh, r.actor, r.endpoint, r.from = s.MeshName, s.Actor, s.Endpoint, s.From
+	format, err := wire.FormatOf(m.Header.Get(actor.HeaderContentType), m.Data)
+	r.format = format
+	if err != nil {
+		return r, bad("%v", err)
+	}
+	if err := r.readHeaders(m.Header); err != nil {
+		return r, err
+	}
+	if r.body, err = decodeBody(format, m.Data); err != nil {
+		return r, bad("%v", err)
+	}
+	return r, nil
+}
+
+func (r *request) readHeaders(h bus.Header) error {
+	for _, key := range slices.Sorted(maps.Keys(h)) {
+		ours := len(key) >= len(prefix) && strings.EqualFold(key[:len(prefix)], prefix)
+		switch {
+		case ours && !slices.Contains(known, key):
+			return bad("header %.100q: want %s, spelled so", key, strings.Join(known, ", "))
+		case (ours || key == actor.HeaderContentType) && len(h[key]) != 1:
+			return bad("header %s is there %d times: want it once", key, len(h[key]))
+		}
+	}
+	r.region = strings.TrimSpace(h.Get(headerRegion))
+	return errors.Join(r.readCollect(h), r.readTTL(h))
+}
+
+func (r *request) readCollect(h bus.Header) error {
+	_, reducing := h[headerReduce]
+	_, collecting := h[headerCollect]
+	r.collect, r.reducer = gather, strings.TrimSpace(h.Get(headerReduce))
+	if reducing {
+		r.collect = reduce
+	}
+	if !collecting {
+		return r.checkReducer(reducing)
+	}
+	r.collect = strings.TrimSpace(h.Get(headerCollect))
+	switch {
+	case !slices.Contains(collects, r.collect):
+		return bad("%s %.100q: want one of %s", headerCollect, r.collect, strings.Join(collects, ", "))
+	case reducing && r.collect != reduce:
+		return bad("%s %s contradicts %s: want one of the two, or %s %s", headerCollect, r.collect, headerReduce, headerCollect, reduce)
+	case !reducing && r.collect == reduce:
+		return bad("%s %s: want the name of a reducer in %s, such as sum", headerCollect, reduce, headerReduce)
+	}
+	return r.checkReducer(reducing)
+}
+
+// checkReducer refuses what is the name of no reducer. A label that is no built-in one's may be declared by
+// the endpoint: that is found out later.
+func (r *request) checkReducer(reducing bool) error {
+	if !reducing || subjects.CheckLabel("reducer", r.reducer) == nil {
+		return nil
+	}
+	if err := builtin(r.reducer); err != nil {
+		return bad("%s: %v", headerReduce, err)
+	}
+	return nil
+}
+
+func (r *request) readTTL(h bus.Header) error {
+	if _, there := h[headerTTL]; !there {
+		return nil
+	}
+	text := strings.TrimSpace(h.Get(headerTTL))
+	ttl, err := time.ParseDuration(text)
+	if err != nil || ttl <= 0 || ttl > maxTTL {
+		return bad("%s %.100q: want a duration of more than 0 and at most %s, such as 5s", headerTTL, text, maxTTL)
+	}
+	r.ttl = ttl
+	return nil
+}
+
+// bad is what is wrong with a request.
+func bad(format string, args ...any) *actor.Error {
+	return &actor.Error{Code: actor.CodeInvalid, Text: fmt.Sprintf(format, args...)}
+}
+
+// builtin says why a name is that of no built-in reducer. A throttled cast folds with nothing else, and the
+// one that is asked here goes nowhere.
+func builtin(reducer string) error {
+	to := cast.Throttled(nowhere{}, cast.Throttle{Batch: 1})
+	_, err := cast.Fold(context.Background(), to, actor.NewEndpoint[any, value, any]("x"), value{}, reducer)
+	if errors.Is(err, errNowhere) {
+		return nil
+	}
+	return err
+}
+
+// nowhere is a mesh that cannot be cast to.
+type nowhere struct{}
+
+var errNowhere = errors.New("nowhere")
+
+func (nowhere) Target() (cast.Target, error) { return cast.Target{}, errNowhere }
+func (nowhere) Ref(int) actor.Ref[any]       { return actor.BadRef[any](errNowhere) }

@@ -1,0 +1,143 @@
+package gateway
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/internal/micro"
+	"github.com/castnet-io/castnet/mesh"
+)
+
+const (
+	serviceName = "castnet-gateway"
+	// lookAround bounds a look at all meshes, for whoever discovers.
+	lookAround = 2 * time.Second
+	// maxListed bounds the endpoints of an INFO, which has to fit into one message.
+	maxListed = 1000
+)
+
+// catalog is what can be cast to, as it was when somebody last asked.
+type catalog struct {
+	mu      sync.Mutex // guards all, and is held by who looks
+	at      time.Time
+	entries []micro.Endpoint
+}
+
+// conn lets package micro subscribe for as long as the gateway's proc is there.
+type conn struct{ *Gateway }
+
+func (c conn) Subscribe(subject string, h func(bus.Msg)) error { return c.proc.Subscribe(subject, h) }
+func (c conn) Publish(m bus.Msg) error                         { return c.data.PublishMsg(m) }
+
+// discover makes the gateway a micro service.
+func (g *Gateway) discover() error {
+	return micro.Serve(conn{g}, micro.Service{
+		Name: serviceName, ID: g.ID().String(), Version: g.version,
+		Description: "casts to meshes for any NATS client",
+		Metadata:    map[string]string{"host": g.label, "namespace": g.space.Namespace()},
+		Info:        func(answer func([]micro.Endpoint)) { g.spawn(func(ctx context.Context) { answer(g.endpoints(ctx)) }) },
+		Stats:       g.stats,
+	})
+}
+
+// endpoints lists what can be cast to: every endpoint of every actor mesh that lives.
+func (g *Gateway) endpoints(ctx context.Context) []micro.Endpoint {
+	c := &g.catalog
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if time.Since(c.at) < maxAge/5 {
+		return c.entries
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookAround)
+	defer cancel()
+	all, err := g.net.Meshes(ctx)
+	if err != nil {
+		g.loud.Warn().Err(err).Msg("what there is could not be looked at")
+		return c.entries
+	}
+	rosters := make([]mesh.Roster, len(all))
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, maxLooks)
+	for i, m := range all {
+		if m.Alive() {
+			slots <- struct{}{}
+			wg.Go(func() {
+				defer func() { <-slots }()
+				rosters[i], _ = m.Procs.Roster(ctx) // one that does not answer is not listed
+			})
+		}
+	}
+	wg.Wait()
+	var out []micro.Endpoint
+	for i, m := range all {
+		out = append(out, g.listing(m.Procs, rosters[i])...)
+	}
+	slices.SortFunc(out, func(a, b micro.Endpoint) int { return strings.Compare(a.Subject, b.Subject) })
+	c.at, c.entries = time.Now(), out[:min(len(out), maxListed)]
+	return c.entries
+}
+
+// listing is the endpoints of one mesh.
+func (g *Gateway) listing(procs mesh.ProcMesh, r mesh.Roster) (out []micro.Endpoint) {
+	id := procs.ID()
+	for full, info := range r.Actors {
+		if !info.Managed { // the proc's own
+			continue
+		}
+		for _, text := range info.Endpoints {
+			name, types, _ := strings.Cut(text, "(")
+			in, answer := split(types)
+			e := micro.Endpoint{
+				Name: micro.Name(id.Label(), full, name), Subject: g.space.GatewayTo(id.String(), full, name), Group: group,
+				Metadata: map[string]string{
+					"mesh": id.String(), "actor": full, "endpoint": name, "type": info.Type,
+					"shape": procs.Extent().String(), "in": in, "out": answer,
+					"reducers": strings.Join(info.Reducers[name], ","), "direction": agent.Direction(answer),
+				},
+			}
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// split reads `in) out`. The types may have parentheses themselves.
+func split(types string) (in, out string) {
+	depth := 1
+	for i, c := range types {
+		switch c {
+		case '(':
+			depth++
+		case ')':
+			if depth--; depth == 0 {
+				return types[:i], strings.TrimSpace(types[i+1:])
+			}
+		}
+	}
+	return types, ""
+}
+
+// stats is what the gateway has done, as one endpoint: its subject is one for all that it casts to.
+func (g *Gateway) stats() []micro.Stats {
+	s := micro.Stats{
+		Name: "cast", Subject: g.space.Gateways(), Group: group,
+		Requests: g.counts.requests.Load(), Errors: g.counts.failed.Load(),
+		ProcessingTime: time.Duration(g.counts.took.Load()),
+		Data: map[string]any{
+			"under_way": g.under.Load(), "refused": g.counts.refused.Load(),
+			"unanswerable": g.counts.unanswerable.Load(), "answered_for_the_dead": g.counts.mourned.Load(),
+		},
+	}
+	if text := g.counts.last.Load(); text != nil {
+		s.LastError = *text
+	}
+	if s.Requests > 0 {
+		s.AverageTime = s.ProcessingTime / time.Duration(s.Requests)
+	}
+	return []micro.Stats{s}
+}

@@ -1,0 +1,129 @@
+package gateway
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/castnet-io/castnet/internal/wire"
+)
+
+// value is a message or an answer as it travels: CBOR that nobody here looks into. The zero value is null.
+type value struct{ raw []byte }
+
+var null = []byte{0xf6}
+
+// UnmarshalCBOR keeps the bytes.
+func (v *value) UnmarshalCBOR(raw []byte) error {
+	v.raw = bytes.Clone(raw)
+	return nil
+}
+
+// MarshalCBOR gives them back.
+func (v value) MarshalCBOR() ([]byte, error) {
+	if v.raw == nil {
+		return null, nil
+	}
+	return v.raw, nil
+}
+
+// MarshalJSON says the same in JSON.
+func (v value) MarshalJSON() ([]byte, error) {
+	if v.raw == nil {
+		return []byte("null"), nil
+	}
+	var x any
+	if err := wire.Unmarshal(v.raw, &x); err != nil {
+		return nil, fmt.Errorf("the answer has no JSON form: ask with Content-Type application/cbor: %w", err)
+	}
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(x); err != nil {
+		return nil, fmt.Errorf("the answer has no JSON form: ask with Content-Type application/cbor: %w", err)
+	}
+	return bytes.TrimSpace(b.Bytes()), nil
+}
+
+// decodeBody reads the body of a request: nothing is the endpoint's zero message.
+func decodeBody(f wire.Format, body []byte) (v value, err error) {
+	switch {
+	case len(body) == 0:
+		return value{}, nil
+	case f == wire.JSON:
+		var x any
+		if x, err = decodeJSON(body); err != nil || x == nil {
+			return value{}, err
+		}
+		if body, err = wire.Marshal(x); err != nil {
+			return value{}, err
+		}
+	}
+	if err = wire.Unmarshal(body, &v); err != nil { // within the limits of what procs take
+		return value{}, fmt.Errorf("the body is not what procs take: %w", err)
+	}
+	return v, nil
+}
+
+// decodeJSON reads one value. Whole numbers become integers, for CBOR tells them from others.
+func decodeJSON(body []byte) (any, error) {
+	if len(bytes.TrimSpace(body)) == 0 {
+		return nil, nil
+	}
+	dec := json.NewDecoder(bytes.NewReader(body))
+	dec.UseNumber()
+	var v any
+	err := dec.Decode(&v)
+	if err == nil {
+		if _, more := dec.Token(); more != io.EOF {
+			err = errors.New("there is more behind the first value")
+		}
+	}
+	if err == nil {
+		v, err = withNumbers(v)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the body is no JSON: %w", err)
+	}
+	return v, nil
+}
+
+// withNumbers replaces every json.Number of a decoded value.
+func withNumbers(v any) (any, error) {
+	var err error
+	switch v := v.(type) {
+	case json.Number:
+		return number(v.String())
+	case []any:
+		for i := range v {
+			if v[i], err = withNumbers(v[i]); err != nil {
+				return nil, err
+			}
+		}
+	case map[string]any:
+		for k := range v {
+			if v[k], err = withNumbers(v[k]); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return v, nil
+}
+
+func number(text string) (any, error) {
+	if !strings.ContainsAny(text, ".eE") {
+		if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+			return n, nil
+		}
+		if n, err := strconv.ParseUint(text, 10, 64); err == nil {
+			return n, nil
+		}
+	} else if f, err := strconv.ParseFloat(text, 64); err == nil {
+		return f, nil
+	}
+	return nil, fmt.Errorf("the number %.40s does not fit into 64 bits", text)
+}

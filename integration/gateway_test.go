@@ -1,0 +1,271 @@
+package integration
+
+import (
+	"encoding/json"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/internal/wire"
+	"github.com/castnet-io/castnet/mesh"
+	"github.com/castnet-io/castnet/mesh/shape"
+)
+
+// gatewayed is counters on 2 hosts × 2, each with a gateway, and a plain NATS client.
+type gatewayed struct {
+	*testing.T
+	*cluster
+	net   *mesh.Net
+	procs mesh.ProcMesh
+	nc    *nats.Conn
+	cli   string
+	env   []string
+}
+
+func newGatewayed(t *testing.T, labels ...string) *gatewayed {
+	t.Helper()
+	c := newCluster(t, labels...)
+	g := &gatewayed{T: t, cluster: c, net: c.connect(t), nc: foreign(t, c), cli: natsCLI(t), env: c.environment(t)}
+	hosts, err := g.net.Hosts(t.Context())
+	require.NoError(t, err)
+	g.procs, err = hosts.SpawnProcs(t.Context(), mesh.Spawning{
+		Name: "demo", PerHost: shape.Of("gpu", 2), Command: mesh.Command{Path: agent.Builtin},
+	})
+	require.NoError(t, err)
+	_, err = mesh.Spawn(t.Context(), g.procs, actor.NewType[*builtinCounter, int64]("counter"), "counter", 0)
+	require.NoError(t, err)
+	return g
+}
+
+// subject is where casts to an endpoint of the counters go.
+func subject(endpoint string) string { return "castnet.v1.default.cast.demo.counter." + endpoint + ".anon" }
+
+// nats runs the nats command.
+func (g *gatewayed) nats(args ...string) string {
+	g.Helper()
+	cmd := exec.CommandContext(g.Context(), g.cli, args...)
+	cmd.Env = g.env
+	out, err := cmd.CombinedOutput()
+	require.NoError(g, err, "%v: %s", args, out)
+	return string(out)
+}
+
+// req is `nats req`, and the answers it prints.
+func (g *gatewayed) req(to, body string, flags ...string) []answer {
+	g.Helper()
+	return answers(g.nats(append([]string{"req", to, body, "--timeout", "20s"}, flags...)...))
+}
+
+// one asks with headers, and returns the one answer.
+func (g *gatewayed) one(to, body string, headers ...string) *nats.Msg {
+	g.Helper()
+	m := nats.NewMsg(to)
+	m.Data = []byte(body)
+	for i := 0; i < len(headers); i += 2 {
+		m.Header.Add(headers[i], headers[i+1])
+	}
+	reply, err := g.nc.RequestMsg(m, patience)
+	require.NoError(g, err)
+	return reply
+}
+
+func TestGateway_answersTheNATSCommand(t *testing.T) {
+	g := newGatewayed(t, "a", "b")
+	whole := map[string]string{"Castnet-Asked": "4", "Castnet-Answered": "4", "Castnet-Failed": "0", "Castnet-Missing": "0", "Content-Type": "application/json"}
+	with := func(a answer) map[string]string { return a.header }
+
+	sum := g.req(subject("add"), "5", "-H", "Castnet-Reduce:sum")
+	require.Len(t, sum, 1)
+	require.Equal(t, "20", sum[0].body)
+	require.Equal(t, whole, with(sum[0]))
+
+	all := g.req(subject("get"), "")
+	require.Len(t, all, 1)
+	require.Equal(t, "[5,5,5,5]", all[0].body)
+	require.Equal(t, whole, with(all[0]))
+
+	slice := g.req(subject("add"), "1", "-H", "Castnet-Region:host=1,gpu=*")
+	require.Equal(t, "[6,6]", slice[0].body)
+	require.Equal(t, "2", slice[0].header["Castnet-Asked"])
+
+	streamed := g.req(subject("get"), "", "-H", "Castnet-Collect:stream", "--wait-for-empty", "--reply-timeout=30s")
+	require.Len(t, streamed, 5, "each rank, and the end")
+	end := streamed[4]
+	require.Equal(t, "nil body", end.body, "as the command prints it")
+	require.Equal(t, "4", end.header["Castnet-Answered"])
+	got := map[string]string{}
+	for _, a := range streamed[:4] {
+		got[a.header["Castnet-Rank"]+" "+a.header["Castnet-Point"]] = a.body
+	}
+	require.Equal(t, map[string]string{"0 host=0,gpu=0": "5", "1 host=0,gpu=1": "5", "2 host=1,gpu=0": "6", "3 host=1,gpu=1": "6"}, got)
+
+	one := g.req(subject("get"), "", "-H", "Castnet-Collect:choose", "-H", "Castnet-Region:host=1,gpu=1")
+	require.Equal(t, "6", one[0].body)
+	require.Equal(t, "3", one[0].header["Castnet-Rank"])
+	require.Equal(t, "host=1,gpu=1", one[0].header["Castnet-Point"])
+
+	posted := g.one(subject("add"), "1", "Castnet-Collect", "post")
+	require.Empty(t, posted.Data)
+	require.Equal(t, "4", posted.Header.Get("Castnet-Asked"))
+	require.Equal(t, "26", string(g.one(subject("get"), "", "Castnet-Reduce", "sum").Data), "what was posted came before what is asked now")
+
+	cbor := g.one(subject("add"), "\x18\x2a", "Content-Type", "application/cbor")
+	require.Equal(t, "application/cbor", cbor.Header.Get("Content-Type"))
+	var values []int64
+	require.NoError(t, wire.Unmarshal(cbor.Data, &values))
+	require.Equal(t, []int64{48, 48, 49, 49}, values)
+}
+
+func TestGateway_answersWhatIsWrongWithARequest(t *testing.T) {
+	g := newGatewayed(t, "a")
+	for name, bad := range map[string]struct {
+		subject, body string
+		headers       []string
+		code, want    string
+	}{
+		"no such mesh":        {"castnet.v1.default.cast.nope.counter.get.anon", "", nil, "404", `mesh "nope" does not exist; there is demo-`},
+		"no such actor":       {"castnet.v1.default.cast.demo.nope.get.anon", "", nil, "404", `actor mesh "nope" does not exist; there is agent, counter-`},
+		"no such endpoint":    {subject("nope"), "", nil, "404", "no such endpoint; it has add, get"},
+		"a broken subject":    {"castnet.v1.default.cast.demo.counter._get.anon", "", nil, "400", "endpoint"},
+		"no JSON":             {subject("add"), `{"x"`, nil, "400", "the body is no JSON"},
+		"another type":        {subject("add"), `"five"`, nil, "400", "takes int64"},
+		"a region outside":    {subject("get"), "", []string{"Castnet-Region", "gpu=7"}, "400", "Castnet-Region"},
+		"an unknown label":    {subject("get"), "", []string{"Castnet-Region", "rack=0"}, "400", "rack"},
+		"an unknown reducer":  {subject("get"), "", []string{"Castnet-Reduce", "abacus"}, "400", "abacus"},
+		"a contradiction":     {subject("get"), "", []string{"Castnet-Reduce", "sum", "Castnet-Collect", "stream"}, "400", "contradicts"},
+		"a deadline too long": {subject("get"), "", []string{"Castnet-TTL", "1h"}, "400", "at most 10m"},
+		"an unknown header":   {subject("get"), "", []string{"Castnet-Speed", "1"}, "400", "Castnet-Speed"},
+	} {
+		m := g.one(bad.subject, bad.body, bad.headers...)
+		require.Equal(t, bad.code, m.Header.Get(actor.HeaderErrorCode), "%s: %v", name, m.Header)
+		require.Contains(t, m.Header.Get(actor.HeaderError), bad.want, name)
+		require.True(t, json.Valid(m.Data), "%s: %s", name, m.Data)
+		require.NotEmpty(t, m.Data, name)
+	}
+}
+
+func TestGateway_namesTheDeadAndTheSilent(t *testing.T) {
+	g := newGatewayed(t, "a", "b")
+	g.one(subject("add"), "1")
+	pid := pids(t, g.net, g.procs.ID().String())
+	require.NoError(t, syscall.Kill(pid[1], syscall.SIGKILL)) // F30: whoever casts meanwhile is told
+	for {
+		m := g.one(subject("get"), "", "Castnet-Reduce", "sum")
+		if m.Header.Get("Castnet-Failed") == "1" {
+			require.Equal(t, "3", string(m.Data), "%v", m.Header)
+			require.Equal(t, "host=0,gpu=1", m.Header.Get("Castnet-Failed-Region"))
+			require.Contains(t, m.Header.Get("Castnet-Partial"), "the proc is gone")
+			break
+		}
+		require.Equal(t, "4", m.Header.Get("Castnet-Answered"), "%v %s", m.Header, m.Data)
+	}
+	require.Equal(t, "[1,null,1,1]", string(g.one(subject("get"), "").Data))
+
+	require.NoError(t, syscall.Kill(pid[3], syscall.SIGSTOP))
+	defer func() { require.NoError(t, syscall.Kill(pid[3], syscall.SIGCONT)) }()
+	streamed := g.req(subject("get"), "", "-H", "Castnet-Collect:stream", "-H", "Castnet-TTL:4s", "--wait-for-empty", "--reply-timeout=30s")
+	require.Len(t, streamed, 5)
+	end := streamed[4].header
+	require.Equal(t, "1", end["Castnet-Missing"])
+	require.Equal(t, "host=1,gpu=1", end["Castnet-Missing-Region"])
+	require.Equal(t, "host=0,gpu=1", end["Castnet-Failed-Region"])
+	i := slices.IndexFunc(streamed, func(a answer) bool { return a.header["Castnet-Rank"] == "3" })
+	require.Equal(t, "504", streamed[i].header[actor.HeaderErrorCode])
+	require.NotEmpty(t, streamed[i].body)
+
+	none := g.one(subject("get"), "", "Castnet-Region", "host=1,gpu=1", "Castnet-TTL", "3s")
+	require.Equal(t, "504", none.Header.Get(actor.HeaderErrorCode), "%v", none.Header)
+	require.Equal(t, "1", none.Header.Get("Castnet-Missing"))
+}
+
+// holder reads who accepts a cast off what gateways tell each other.
+func holder(t *testing.T, nc *nats.Conn) func() (id string) {
+	t.Helper()
+	sub, err := nc.SubscribeSync("castnet.v1.default.hb.gateway.*")
+	require.NoError(t, err)
+	require.NoError(t, nc.Flush())
+	return func() string {
+		for {
+			m, err := sub.NextMsg(patience)
+			require.NoError(t, err)
+			if strings.Contains(string(m.Data), `"claim"`) {
+				return m.Subject[strings.LastIndexByte(m.Subject, '.')+1:]
+			}
+		}
+	}
+}
+
+// hostOf is the host that a gateway runs on, as it says itself.
+func (g *gatewayed) hostOf(id string) string {
+	g.Helper()
+	m, err := g.nc.Request("$SRV.PING.castnet-gateway."+id, nil, patience)
+	require.NoError(g, err)
+	var said struct{ Metadata map[string]string }
+	require.NoError(g, json.Unmarshal(m.Data, &said))
+	return said.Metadata["host"]
+}
+
+func TestGateway_anotherAnswersForOneThatDiesDuringACast(t *testing.T) {
+	labels := []string{"a", "b", "c"}
+	g := newGatewayed(t, labels...)
+	g.one(subject("add"), "1")
+	pid := pids(t, g.net, g.procs.ID().String())
+	claimed := holder(t, g.nc)
+	inbox := nats.NewInbox()
+	replies, err := g.nc.SubscribeSync(inbox)
+	require.NoError(t, err)
+	for _, p := range pid {
+		require.NoError(t, syscall.Kill(p, syscall.SIGSTOP)) // nobody answers, so the cast is under way
+	}
+	require.NoError(t, g.nc.PublishRequest(subject("add"), inbox, []byte("1")))
+	id := claimed()
+	host := g.hostOf(id)
+	at := slices.Index(labels, host)
+	g.nodes[at].kill(t)
+	m, err := replies.NextMsg(patience)
+	require.NoError(t, err)
+	require.Equal(t, "503", m.Header.Get(actor.HeaderErrorCode), "%v", m.Header)
+	require.Equal(t, "the gateway "+id+" died during the cast: whether it ran is not known", m.Header.Get(actor.HeaderError))
+	require.NotEmpty(t, m.Data)
+	_, err = replies.NextMsg(3 * time.Second)
+	require.ErrorIs(t, err, nats.ErrTimeout, "one of the two that live answers")
+	for rank, p := range pid {
+		if rank/2 != at { // the others went with their host
+			require.NoError(t, syscall.Kill(p, syscall.SIGCONT))
+		}
+	}
+	m = g.one(subject("get"), "", "Castnet-Region", "host="+strconv.Itoa((at+1)%3), "Castnet-Reduce", "count")
+	require.Equal(t, "2", string(m.Data), "the others go on: %v", m.Header)
+}
+
+func TestDiscovery_theNATSCommandListsHostsProcsAndGateways(t *testing.T) {
+	g := newGatewayed(t, "a", "b")
+	list := g.nats("micro", "ls")
+	for id, n := range map[string]int{
+		"castnet-host": 1, "castnet-gateway": 1, "castnet-proc": 1, // names, with the IDs of each below
+		"│ a-": 1, "│ b-": 1, "│ gateway-": 2, "│ " + g.procs.ID().String() + "_": 4,
+	} {
+		require.Equal(t, n, strings.Count(list, id), list)
+	}
+	info := g.nats("micro", "info", "castnet-gateway")
+	for _, want := range []string{
+		"castnet.v1.default.cast." + g.procs.ID().String() + ".counter-", ".add.*", "shape: host=2,gpu=2", "in: int64", "out: int64",
+		"direction: in,out",
+	} {
+		require.Contains(t, info, want)
+	}
+	require.Contains(t, g.nats("micro", "info", "castnet-proc"), "p."+g.procs.ID().String())
+	require.Contains(t, g.nats("micro", "info", "castnet-host"), ".info.*")
+	g.one(subject("get"), "")
+	require.Contains(t, g.nats("micro", "stats", "castnet-gateway"), "cast")
+	require.Contains(t, g.nats("micro", "stats", "castnet-proc"), "get")
+}

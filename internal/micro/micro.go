@@ -1,0 +1,145 @@
+package micro
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/castnet-io/castnet/bus"
+)
+
+// Endpoint is something a service can be asked.
+type Endpoint struct {
+	Name     string            `json:"name"`
+	Subject  string            `json:"subject"`
+	Group    string            `json:"queue_group"`
+	Metadata map[string]string `json:"metadata,omitempty"`
+}
+
+// Stats is what an endpoint has done so far.
+type Stats struct {
+	Name           string        `json:"name"`
+	Subject        string        `json:"subject"`
+	Group          string        `json:"queue_group"`
+	Requests       uint64        `json:"num_requests"`
+	Errors         uint64        `json:"num_errors"`
+	LastError      string        `json:"last_error"`
+	ProcessingTime time.Duration `json:"processing_time"`
+	AverageTime    time.Duration `json:"average_processing_time"`
+	Data           any           `json:"data,omitempty"`
+}
+
+// Service is one instance of a service.
+type Service struct {
+	Name, ID    string
+	Version     string // any; what is not semver becomes 0.0.0+it
+	Description string
+	Metadata    map[string]string
+
+	Info  func(answer func([]Endpoint)) // calls answer, then or later
+	Stats func() []Stats
+}
+
+// Subscriber is what a service needs of the bus.
+type Subscriber interface {
+	Subscribe(subject string, handle func(bus.Msg)) error
+	Publish(bus.Msg) error
+}
+
+// identity is what every answer begins with.
+type identity struct {
+	Type     string            `json:"type"`
+	Name     string            `json:"name"`
+	ID       string            `json:"id"`
+	Version  string            `json:"version"`
+	Metadata map[string]string `json:"metadata"`
+}
+
+type info struct {
+	identity
+	Description string     `json:"description"`
+	Endpoints   []Endpoint `json:"endpoints"`
+}
+
+type stats struct {
+	identity
+	Started   time.Time `json:"started"`
+	Endpoints []Stats   `json:"endpoints"`
+}
+
+// Serve answers for a service until what it subscribed is unsubscribed.
+func Serve(on Subscriber, s Service) error {
+	if !isName(s.Name) || !isName(s.ID) {
+		return fmt.Errorf("micro service %q %q: want names of letters, digits, - and _", s.Name, s.ID)
+	}
+	started := time.Now().UTC()
+	handle := func(m bus.Msg) { s.handle(on, m, started) }
+	for _, subject := range []string{"$SRV.*", "$SRV.*." + s.Name, "$SRV.*." + s.Name + "." + s.ID} {
+		if err := on.Subscribe(subject, handle); err != nil {
+			return fmt.Errorf("micro service %s: %w", s.Name, err)
+		}
+	}
+	return nil
+}
+
+func (s Service) handle(on Subscriber, m bus.Msg, started time.Time) {
+	if m.Reply == "" {
+		return
+	}
+	answer := func(v any) {
+		b, err := json.Marshal(v) // of texts and numbers
+		if err == nil {
+			_ = on.Publish(bus.Msg{Subject: m.Reply, Data: b}) // who asks waits for many, and misses this one
+		}
+	}
+	verb, _, _ := strings.Cut(strings.TrimPrefix(m.Subject, "$SRV."), ".")
+	switch verb {
+	case "PING":
+		answer(s.identity("ping"))
+	case "INFO":
+		s.Info(func(all []Endpoint) {
+			answer(info{s.identity("info"), s.Description, append([]Endpoint{}, all...)})
+		})
+	case "STATS":
+		answer(stats{s.identity("stats"), started, append([]Stats{}, s.Stats()...)})
+	}
+}
+
+func (s Service) identity(what string) identity {
+	metadata := s.Metadata
+	if metadata == nil {
+		metadata = map[string]string{}
+	}
+	return identity{"io.nats.micro.v1." + what + "_response", s.Name, s.ID, semver(s.Version), metadata}
+}
+
+// semver makes a version one that the protocol allows.
+func semver(v string) string {
+	v = strings.TrimPrefix(v, "v")
+	if isSemver.MatchString(v) {
+		return v
+	}
+	v = strings.Trim(notBuild.ReplaceAllString(v, "-"), "-")
+	if v == "" {
+		return "0.0.0"
+	}
+	return "0.0.0+" + v
+}
+
+// The protocol's rules, in its own words.
+var (
+	isSemver = regexp.MustCompile(`^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?(\+[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?$`)
+	notBuild = regexp.MustCompile(`[^0-9A-Za-z-]+`)
+	nameRule = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
+)
+
+func isName(s string) bool { return nameRule.MatchString(s) }
+
+// Name makes a name of an endpoint from texts.
+func Name(parts ...string) string {
+	return strings.Trim(notName.ReplaceAllString(strings.Join(parts, "-"), "-"), "-")
+}
+
+var notName = regexp.MustCompile(`[^A-Za-z0-9_-]+`)
