@@ -10,14 +10,14 @@ import (
 
 func TestNode_castsToALiveMesh(t *testing.T) {
 	r := newRig(t)
-	out, err := outputOf(t, r.forLanguages(), "node", "", node(t), "--test", "--test-concurrency=1", "--test-reporter=spec")
+	out, err := outputOf(t, 2*patience, r.forLanguages(), "node", "", node(t), "--test", "--test-concurrency=1", "--test-reporter=spec")
 	require.NoError(t, err, out)
 	require.Regexp(t, `tests \d\d`, out, "it ran none")
 }
 
 func TestPython_castsToALiveMesh(t *testing.T) {
 	r := newRig(t)
-	out, err := outputOf(t, r.forLanguages(), "python", "", python(t), "-B", "-m", "unittest", "-v")
+	out, err := outputOf(t, 2*patience, r.forLanguages(), "python", "", python(t), "-B", "-m", "unittest", "-v")
 	require.NoError(t, err, out)
 	require.Regexp(t, `Ran \d\d tests`, out, "it ran none")
 }

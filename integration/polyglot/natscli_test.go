@@ -37,7 +37,7 @@ func (r *rig) request(t *testing.T, subject, body string, flags ...string) []ans
 	} else {
 		args = append(args, subject, "--force-stdin")
 	}
-	out, err := outputOf(t, r.env, "", body, program(t, "nats"), args...)
+	out, err := outputOf(t, patience, r.env, "", body, program(t, "nats"), args...)
 	require.NoError(t, err, "%v: %s", args, out)
 	return answers(out)
 }

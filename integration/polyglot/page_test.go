@@ -66,11 +66,11 @@ func (b block) runFile(t *testing.T, env []string, dir, interpreter, name string
 // clock is what the nats command puts before a line.
 var clock = regexp.MustCompile(`(?m)^\d\d:\d\d:\d\d `)
 
-// check runs a command and looks for each line that the page says it prints. … stands for anything. Their
+// check runs a command, which may be one that builds, and looks for each line that the page says it prints. … stands for anything. Their
 // order is not looked at: that of headers is any.
 func (b block) check(t *testing.T, env []string, dir, name string, args ...string) {
 	t.Helper()
-	out, err := outputOf(t, env, dir, "", name, args...)
+	out, err := outputOf(t, 5*patience, env, dir, "", name, args...)
 	require.NoError(t, err, "%s\n%s", b.text, out)
 	out = clock.ReplaceAllString(out, "")
 	for line := range strings.SplitSeq(b.prints, "\n") {

@@ -123,9 +123,9 @@ func started(t *testing.T, env []string, with string, name string, args ...strin
 }
 
 // outputOf runs a program to its end, within time, and returns what it says.
-func outputOf(t *testing.T, env []string, dir, stdin, name string, args ...string) (string, error) {
+func outputOf(t *testing.T, within time.Duration, env []string, dir, stdin, name string, args ...string) (string, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), within)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Env, cmd.Dir, cmd.Stdin = env, dir, strings.NewReader(stdin)
