@@ -1,5 +1,5 @@
 # Nothing here needs more than Go, make and a C compiler (for the race detector),
-# except that compose wants npx, too.
+# except that compose wants npx, and polyglot node, npm and a python3 that has cbor2.
 
 .DELETE_ON_ERROR:
 
@@ -12,7 +12,7 @@ RUNS    ?= full
 GOLANGCI := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
 .DEFAULT_GOAL := help
-.PHONY: help build test demo bench faults lint fmt tools compose consumer clean
+.PHONY: help build test demo bench faults polyglot lint fmt tools compose consumer clean
 
 help: ## print this
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,6 +35,11 @@ bench: ## ours against raw NATS, a floor and other libraries; ONLY=regexp picks 
 
 faults: ## break processes, servers and connections under load, for hours; ONLY=regexp picks, RUNS=n of each
 	@FAULTS_RUNS='$(RUNS)' go test -C integration/faults -count 1 -timeout 24h -run '$(ONLY)'
+
+polyglot: build bin/nats ## cast from nats, Node.js and Python, and check spec/ and the page about it
+	@for tool in node npm python3; do command -v $$tool >/dev/null || { echo "polyglot: there is no $$tool: install it" >&2; exit 1; }; done
+	npm ci --loglevel error --prefix integration/polyglot/node
+	go test -C integration/polyglot -count 1 -timeout 4m ./...
 
 lint: bin/golangci-lint bin/deadcode ## golangci-lint, and functions that no program and no test reaches
 	bin/golangci-lint run ./...

@@ -1,0 +1,227 @@
+package polyglot
+
+import (
+	"encoding/hex"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/fxamacker/cbor/v2"
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/internal/wire"
+	"github.com/castnet-io/castnet/mesh/shape"
+)
+
+// packetVector is the bytes of one packet between two castnet processes, and what they say.
+type packetVector struct {
+	Name   string         `json:"name"`
+	Hex    string         `json:"hex"`
+	Says   map[string]any `json:"says"`
+	Bodies []cborVector   `json:"cbor,omitempty"`
+}
+
+// cborVector is a piece of CBOR in a packet: any decoder finds the same in it. Numbered keys of maps are
+// texts here, and bytes are hex.
+type cborVector struct {
+	Rule  string `json:"rule"` // of wire.cddl
+	Hex   string `json:"hex"`
+	Value any    `json:"value"`
+}
+
+// The structs below are those of package cast, which keeps them to itself: TestCDDL holds them to it.
+
+type header struct {
+	Region  shape.Region  `cbor:"1,keyasint"`
+	Prevs   []run         `cbor:"2,keyasint"`
+	Skip    ranks         `cbor:"3,keyasint,omitempty"`
+	Mode    mode          `cbor:"4,keyasint"`
+	Home    string        `cbor:"5,keyasint,omitempty"`
+	Reducer string        `cbor:"6,keyasint,omitempty"`
+	Arity   int           `cbor:"7,keyasint,omitempty"`
+	Within  *shape.Region `cbor:"8,keyasint,omitempty"`
+	Apex    bool          `cbor:"9,keyasint,omitempty"`
+}
+
+type run struct {
+	Count int    `cbor:"1,keyasint"`
+	Value uint64 `cbor:"2,keyasint"`
+}
+
+type rest struct {
+	Home     string    `cbor:"1,keyasint,omitempty"`
+	Rank     int       `cbor:"2,keyasint"`
+	Folded   bool      `cbor:"3,keyasint,omitempty"`
+	Parts    []ranks   `cbor:"4,keyasint,omitempty"`
+	Failed   []failure `cbor:"5,keyasint,omitempty"`
+	Declined bool      `cbor:"6,keyasint,omitempty"`
+}
+
+type failure struct {
+	Ranks ranks  `cbor:"1,keyasint"`
+	Error []byte `cbor:"2,keyasint"`
+}
+
+type span struct {
+	First int `cbor:"1,keyasint"`
+	Count int `cbor:"2,keyasint"`
+}
+
+type (
+	ranks []span
+	mode  uint8
+)
+
+// The names in packets of the vectors.
+const (
+	counterName = "counter-0c8h4w2n6v1ye"
+	caller      = "agent"
+	home        = "laptop-2m9qx1k4h0t7c/0.0/client:_0a"
+)
+
+func packetVectors(t *testing.T) []packetVector {
+	five := must(wire.Marshal(5))
+	post := wire.Envelope{Kind: wire.Message, Actor: counterName, Port: "add", Sender: caller, TTL: 30 * time.Second, Body: five}
+	call := wire.Envelope{Kind: wire.Message, Wait: true, Actor: counterName, Port: "add", Sender: caller, Reply: home, Body: five}
+	region := must(shape.Select(shape.Of("host", 2).With("gpu", 4), "gpu=0:2"))
+	casting := must(wire.Marshal(header{
+		Region: region, Prevs: []run{{4, 6}}, Skip: ranks{{1, 1}}, Mode: 2, Home: home, Reducer: "sum",
+	}))
+	toAll := wire.Envelope{Kind: wire.Cast, TTL: time.Minute, Ext: casting, Body: five}
+	overflow := must(wire.Marshal(wire.Error{Code: 1, Text: "does not fit", Actor: counterName, Endpoint: "add"}))
+	one := wire.Envelope{Kind: wire.Value, Port: "_0a", Ext: must(wire.Marshal(rest{Rank: 3})), Body: five}
+	failed := wire.Envelope{Kind: wire.Failure, Port: "_0a", Ext: must(wire.Marshal(rest{Rank: 2})), Body: overflow}
+	folded := wire.Envelope{Kind: wire.Value, Port: "_0a", Body: must(wire.Marshal([][]byte{five})),
+		Ext: must(wire.Marshal(rest{Folded: true, Parts: []ranks{{{0, 2}}}, Failed: []failure{{ranks{{2, 1}}, overflow}}}))}
+	chunk := wire.Envelope{Kind: wire.Chunk, Ext: wire.ChunkOf{ID: 9, Offset: 4, Total: 6}.Append(nil), Body: []byte{1, 2}}
+
+	head := wire.Head{Kind: wire.Data, Age: 3 * time.Millisecond, N: 300, Prev: 299}
+	withKnown := head
+	withKnown.Known = &wire.Progress{Acked: 12, Taken: 4096, Window: 1 << 20, Waited: 0}
+	data := func(h wire.Head, es ...wire.Envelope) []byte {
+		b := wire.AppendHead(nil, h)
+		for i, e := range es {
+			b = e.Append(b, i > 0 && e.Actor == es[i-1].Actor && e.Port == es[i-1].Port && e.Sender == es[i-1].Sender)
+		}
+		return b
+	}
+	control := func(kind wire.PacketKind, body any) []byte { return must(wire.AppendControl(nil, kind, body)) }
+	only := func(kind wire.PacketKind) []byte {
+		return wire.AppendHead(nil, wire.Head{Kind: kind, N: 300, Prev: 299})
+	}
+	state := wire.StateOf{Progress: *withKnown.Known, Missing: []uint64{5, 7}, First: 3,
+		Refused: []wire.Refusal{{N: 4, Index: 0, Count: 2, Why: overflow}}}
+
+	vs := []packetVector{
+		{Name: "a post", Hex: hex.EncodeToString(data(head, post))},
+		{Name: "two calls that wait for room, and word of the other way", Hex: hex.EncodeToString(data(withKnown, call, call))},
+		{Name: "a cast: gpu=0:2 of host=2,gpu=4, folded by sum", Hex: hex.EncodeToString(data(head, toAll))},
+		{Name: "answers of ranks 3 and 2 to a cast", Hex: hex.EncodeToString(data(head, one, failed))},
+		{Name: "an answer of ranks 0 and 1 folded into one, rank 2 failed", Hex: hex.EncodeToString(data(head, folded))},
+		{Name: "a part of an envelope of 6 bytes", Hex: hex.EncodeToString(data(head, chunk))},
+		{Name: "a beat", Hex: hex.EncodeToString(only(wire.Beat))},
+		{Name: "a repair", Hex: hex.EncodeToString(wire.AppendRepair(only(wire.Repair), "castnet.v1.default.k.x", []byte{0, 2, 2, 0, 0, 1, 0}))},
+		{Name: "a piece", Hex: hex.EncodeToString(wire.AppendPiece(only(wire.Piece), wire.Cut{Offset: 2, Total: 5}, []byte("abc")))},
+		{Name: "what a receiver has", Hex: hex.EncodeToString(control(wire.State, state))},
+		{Name: "refusals before number 4 are known", Hex: hex.EncodeToString(control(wire.Confirm, wire.ConfirmOf{Next: 4}))},
+		{Name: "a receiver breaks the link", Hex: hex.EncodeToString(control(wire.Break, wire.BreakOf{N: 9, Text: "who are you?"}))},
+		{Name: "a sender gives the link up", Hex: hex.EncodeToString(control(wire.Gone, wire.BreakOf{N: 9, Text: "closed"}))},
+		{Name: "were messages 0 to 1 of packet 9 delivered?", Hex: hex.EncodeToString(control(wire.Query, wire.QueryOf{N: 9, Indexes: []int{0, 2}}))},
+		{Name: "they were not", Hex: hex.EncodeToString(control(wire.Verdict, wire.QueryOf{N: 9, Indexes: []int{0, 2}}))},
+		{Name: "nobody waits for the answer", Hex: hex.EncodeToString(control(wire.Cancel, wire.CancelOf{Replies: []string{home}}))},
+		{Name: "the receiver was away", Hex: hex.EncodeToString(wire.AppendHead(nil, wire.Head{Kind: wire.Resume}))},
+		{Name: "goodbye", Hex: hex.EncodeToString(only(wire.Bye))},
+	}
+	for i := range vs {
+		vs[i].read(t)
+	}
+	return vs
+}
+
+// read says what the bytes say, by the decoders.
+func (v *packetVector) read(t *testing.T) {
+	data := must(hex.DecodeString(v.Hex))
+	h, left, err := wire.DecodeHead(data)
+	require.NoError(t, err, v.Name)
+	v.Says = map[string]any{"kind": h.Kind, "age_ms": h.Age.Milliseconds(), "n": h.N, "prev": h.Prev}
+	if k := h.Known; k != nil {
+		v.Says["known"] = []uint64{k.Acked, k.Taken, k.Window, k.Waited}
+	}
+	switch h.Kind {
+	case wire.Data:
+		v.readEnvelopes(t, left)
+	case wire.Beat, wire.Bye, wire.Resume:
+		require.Empty(t, left, v.Name)
+	case wire.Repair:
+		subject, packet, err := wire.DecodeRepair(left)
+		require.NoError(t, err)
+		v.Says["subject"], v.Says["packet"] = subject, hex.EncodeToString(packet)
+	case wire.Piece:
+		cut, part, err := wire.DecodePiece(left)
+		require.NoError(t, err)
+		v.Says["offset"], v.Says["total"], v.Says["part"] = cut.Offset, cut.Total, hex.EncodeToString(part)
+	default:
+		_, _, err := wire.DecodeControl(data)
+		require.NoError(t, err, v.Name)
+		rule := map[wire.PacketKind]string{wire.State: "state-of", wire.Confirm: "confirm-of", wire.Break: "break-of",
+			wire.Gone: "break-of", wire.Query: "query-of", wire.Verdict: "query-of", wire.Cancel: "cancel-of"}[h.Kind]
+		v.Bodies = append(v.Bodies, cborOf(t, rule, left))
+	}
+}
+
+func (v *packetVector) readEnvelopes(t *testing.T, left []byte) {
+	var all []map[string]any
+	es, e := wire.NewEnvelopes(left), wire.Envelope{}
+	for {
+		same, ok := es.Next(&e)
+		if !ok {
+			break
+		}
+		says := map[string]any{"kind": e.Kind, "same": same, "wait": e.Wait, "actor": e.Actor, "port": e.Port, "sender": e.Sender,
+			"ttl_ms": e.TTL.Milliseconds(), "reply": e.Reply, "ext": hex.EncodeToString(e.Ext), "body": hex.EncodeToString(e.Body)}
+		switch e.Kind {
+		case wire.Cast:
+			v.Bodies = append(v.Bodies, cborOf(t, "header", e.Ext))
+		case wire.Chunk:
+			c, err := wire.DecodeChunk(e.Ext, len(e.Body))
+			require.NoError(t, err)
+			says["chunk"] = []uint64{c.ID, uint64(c.Offset), uint64(c.Total)}
+		case wire.Value, wire.Failure:
+			v.Bodies = append(v.Bodies, cborOf(t, "rest", e.Ext))
+		}
+		if e.Kind == wire.Failure {
+			v.Bodies = append(v.Bodies, cborOf(t, "error", e.Body))
+		}
+		all = append(all, says)
+	}
+	require.NoError(t, es.Err(), v.Name)
+	v.Says["envelopes"] = all
+}
+
+func cborOf(t *testing.T, rule string, data []byte) cborVector {
+	t.Helper()
+	var v any
+	require.NoError(t, cbor.Unmarshal(data, &v), "%s: %x", rule, data)
+	return cborVector{rule, hex.EncodeToString(data), plain(v)}
+}
+
+// plain is a decoded value as JSON can say it.
+func plain(v any) any {
+	switch v := v.(type) {
+	case []byte:
+		return hex.EncodeToString(v)
+	case []any:
+		out := make([]any, len(v))
+		for i := range v {
+			out[i] = plain(v[i])
+		}
+		return out
+	case map[any]any:
+		out := map[string]any{}
+		for k, x := range v {
+			out[fmt.Sprint(k)] = plain(x)
+		}
+		return out
+	}
+	return v
+}
