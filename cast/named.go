@@ -16,10 +16,10 @@ import (
 // and count. When some ranks have no answer, the value is that of the others and the error is a
 // *CoverageError.
 func Fold[A, M any](ctx context.Context, to Mesh[A], ep actor.Endpoint[A, M, any], m M, reducer string) (any, error) {
-	b, known := builtinOf(reducer, openAs[any])
-	if err := invalid(ep.Name(), nameable(reducer, known)); err != nil {
+	if err := invalid(ep.Name(), CheckReducer(reducer)); err != nil {
 		return nil, err
 	}
+	b, known := builtinOf(reducer, openAs[any])
 	if t, ok := throttleOf(to); ok {
 		if known != nil {
 			return nil, invalid(ep.Name(), fmt.Errorf("a throttled cast folds at the caller, which does not know the reducer %q", reducer))
@@ -105,4 +105,11 @@ func foldThrottled[A, M any](ctx context.Context, t Throttle, to Mesh[A], ep act
 		return nil, fmt.Errorf("fold the answers of %s: %w", ep.Name(), err)
 	}
 	return acc, r.err()
+}
+
+// CheckReducer says what is wrong with the name of a reducer: neither that of a built-in one nor one that an
+// endpoint could declare.
+func CheckReducer(name string) error {
+	_, unknown := builtinOf(name, openAs[any])
+	return nameable(name, unknown)
 }
