@@ -47,7 +47,7 @@ func (p *Proc) Foreign(actor, port string, m ForeignMessage) {
 		d.Answer = func(a Answer) { p.answerForeign(m, format, a) }
 	}
 	if err != nil {
-		p.undeliverable(&d, errorf(CodeBadMessage, actor, port, "%v", err))
+		p.undeliverable(&d, errorf(CodeBadMessage, p.id.Actor(actor).String(), port, "%v", err))
 		return
 	}
 	if err := p.AdmitForeign(m.From); err != nil {
@@ -55,6 +55,17 @@ func (p *Proc) Foreign(actor, port string, m ForeignMessage) {
 		return
 	}
 	p.Deliver(d)
+}
+
+// RefuseForeign answers a message of a plain NATS client whose subject does not parse; one of a peer has no
+// sender that could be told.
+func (p *Proc) RefuseForeign(m bus.Msg, err error) {
+	p.malformed(m, err)
+	if wire.IsPacket(m.Data) || m.Reply == "" || !p.MayAnswer(m.Reply, "") || !p.meters.admit("") {
+		return
+	}
+	format, _ := wire.FormatOf(m.Header.Get(HeaderContentType), m.Data)
+	p.answerForeign(ForeignMessage{Msg: m}, format, Answer{Err: errorf(CodeBadMessage, "", "", "%v", err)})
 }
 
 // AdmitForeign measures what a plain NATS client sends; an error says that it is too much.

@@ -52,6 +52,18 @@ func TestDEL10_aForeignRequestIsAnsweredInKind(t *testing.T) {
 	require.EqualValues(t, 4, p.Stats().Foreign)
 }
 
+func TestDEL10_aForeignRequestWithAMalformedSenderIsAnswered(t *testing.T) {
+	srv := bustest.Server(t)
+	p, f := start(t, srv, "alone"), newForger(t, srv)
+	ref := spawn(t, p)
+	subject := strings.TrimSuffix(f.space.Port(ref.ID().Port("add"), subjects.Anon), subjects.Anon) + "no$label"
+	m, err := f.Data().Request(soon(t), bus.Msg{Subject: subject, Data: []byte("1")})
+	require.NoError(t, err)
+	require.Equal(t, "400", m.Header.Get(actor.HeaderErrorCode))
+	require.Contains(t, m.Header.Get(actor.HeaderError), "no$label")
+	require.NotEmpty(t, m.Data)
+}
+
 func TestDEL10_aBadForeignRequestIsAnsweredWithAnErrorAndABody(t *testing.T) {
 	srv := bustest.Server(t)
 	p, f := start(t, srv, "alone"), newForger(t, srv)

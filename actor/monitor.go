@@ -298,7 +298,7 @@ func (p *Proc) watchFor(d *Delivery) error {
 		return errorf(CodeBadMessage, target, d.Port, "want a port for the answer, got %q", d.Reply)
 	}
 	p.remote.once.Do(func() {
-		p.OnUnreachable(func(id subjects.ProcID, _ error) { p.remote.lost(id) })
+		p.remote.deafen = p.OnUnreachable(func(id subjects.ProcID, _ error) { p.remote.lost(id) })
 	})
 	switch n, ok := p.remote.reserve(d.Reply, d.From.Proc); {
 	case ok:
@@ -316,7 +316,8 @@ func (p *Proc) watchFor(d *Delivery) error {
 
 // remoteWatches are the watches of other procs, by their reply port.
 type remoteWatches struct {
-	once sync.Once // it hears of procs that cannot be reached
+	once   sync.Once // it hears of procs that cannot be reached
+	deafen func()    // ends that; written once
 
 	mu  sync.Mutex // guards all
 	all map[string]remoteWatch
@@ -329,6 +330,12 @@ type remoteWatch struct {
 
 // maxRemote bounds the watches of other procs; one more is answered with ErrMailboxFull.
 const maxRemote = 1 << 20
+
+// close lets go of what it hears.
+func (r *remoteWatches) close() {
+	r.once.Do(func() { r.deafen = func() {} })
+	r.deafen()
+}
 
 // reserve takes a place, or says how many are taken.
 func (r *remoteWatches) reserve(reply string, of subjects.ProcID) (n int, ok bool) {

@@ -11,7 +11,7 @@ import (
 	"github.com/castnet-io/castnet/bus/bustest"
 )
 
-// 12: PostWait waits for room in every proc but a neighbour's.
+// PostWait waits for room in every proc but a neighbour's.
 func TestNeighbours_postWaitToANeighbourWaitsForRoom(t *testing.T) {
 	srv := bustest.Server(t)
 	b := start(t, srv, "right")

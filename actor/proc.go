@@ -222,6 +222,7 @@ func (p *Proc) Close(ctx context.Context) error {
 		p.log.Debug().Err(err).Msg("the server may not know yet that the proc is closed")
 	}
 	p.seats.close()
+	p.remote.close()
 	if p != p.process.first { // the workers are the first one's
 		return nil
 	}

@@ -43,7 +43,7 @@ func (p *Proc) receivePort(m bus.Msg) {
 	s, err := p.space.Parse(m.Subject)
 	switch {
 	case err != nil:
-		p.malformed(m, err)
+		p.RefuseForeign(m, err)
 	case !wire.IsPacket(m.Data):
 		p.Foreign(s.Actor, s.Port, ForeignMessage{Msg: m, From: s.From})
 	default:

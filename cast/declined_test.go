@@ -18,7 +18,7 @@ var (
 	fill = actor.NewEndpoint[*member, []byte, actor.None]("fill")
 )
 
-// 9: the caller has no room for the folder of a host: only the folder fails.
+// The caller has no room for the folder of a host: only the folder fails.
 func TestCAST4_whoIsRefusedDoesNotTakeItsHostWithIt(t *testing.T) {
 	c := newCluster(t, twoByFour(), 4)
 	_, err := cast.Reduce(t.Context(), c.members, who, actor.None{}, cast.Sum[int]())
@@ -44,7 +44,7 @@ func TestCAST4_whoIsRefusedDoesNotTakeItsHostWithIt(t *testing.T) {
 	require.Equal(t, 7, cov.Coverage.Answered, "%v", err)
 }
 
-// 10: a rank whose process runs, and it does not: Stream is told at once.
+// A rank whose process runs, and it does not: Stream is told at once.
 func TestCAST4_aRankThatDoesNotRunFailsInAStream(t *testing.T) {
 	d := newCrowdWithout(t, shape.Of("gpu", 4), 4, 2, 1)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
@@ -77,7 +77,7 @@ func newCrowdWithout(t *testing.T, e shape.Extent, perHost, perProcess, absent i
 	return c
 }
 
-// 11: Post among one's own mesh, whose own actor is not there: the others are told, and the error says which is not.
+// Post among one's own mesh, whose own actor is not there: the others are told, and the error says which is not.
 func TestCAST4_postSaysWhichRankWasNotReached(t *testing.T) {
 	c := newCluster(t, twoByFour(), 4)
 	from := c.members

@@ -15,10 +15,11 @@ import (
 // Bounds of what a process folds. Answers to casts beyond maxFolds are dropped, and logged; of those that
 // are folded the newest are kept, so that they can take another way when a folder dies.
 const (
-	maxFolds = 4096
-	maxEarly = 1024 // answers to a cast that is not here yet
-	earlyFor = 500 * time.Millisecond
-	maxKept  = 32 << 20 // bytes
+	maxFolds  = 4096
+	maxEarly  = 1024     // answers to a cast that is not here yet
+	earlySize = 32 << 20 // bytes of all those
+	earlyFor  = 500 * time.Millisecond
+	maxKept   = 32 << 20 // bytes
 )
 
 // fold is one cast that is being folded, or was.
@@ -27,6 +28,7 @@ type fold struct {
 	own   *sheaf   // of this process's ranks; nil: the cast itself is not here yet
 	st    *folding // nil: the cast itself is not here yet, only answers to it: they travel on other links
 	early []contribution
+	size  int                // of early, in bytes
 	from  []subjects.ActorID // of early
 	timer *time.Timer
 
@@ -59,15 +61,14 @@ func (f *fold) begin(j job) {
 	for _, c := range f.early {
 		f.st.put(c)
 	}
-	f.early, f.from = nil, nil
+	f.early, f.from, f.size = nil, nil, 0
 }
 
 // take takes what came from below.
 func (f *fold) take(c contribution) {
-	switch {
-	case f.st != nil:
+	if f.st != nil {
 		f.st.put(c)
-	case len(f.early) < maxEarly:
+	} else {
 		f.early = append(f.early, c)
 	}
 }
@@ -94,6 +95,7 @@ type folds struct {
 
 	mu     sync.Mutex
 	open   map[string]*fold // by cast
+	early  int              // bytes of answers to casts that are not here yet
 	kept   []*fold          // that are done, oldest first
 	size   int              // of what they have sent
 	closed bool
@@ -113,6 +115,7 @@ func (fs *folds) receive(in actor.Incoming) {
 		fs.declinedBy(r.Home, in.From.Proc)
 		return
 	}
+	size := len(in.Envelope.Ext) + len(in.Envelope.Body)
 	c, err := r.decode(in, fs.place.Extent.NumRanks())
 	if err != nil {
 		log := fs.p.Log()
@@ -123,12 +126,27 @@ func (fs *folds) receive(in actor.Incoming) {
 		switch {
 		case f.declined:
 			fs.decline(r.Home, in.From)
-			return
-		case f.st == nil && len(f.early) < maxEarly:
-			f.from = append(f.from, in.From)
+		case f.st == nil && (len(f.early) == maxEarly || fs.early+size > earlySize):
+			fs.refuse(r.Home, f)
+			fs.decline(r.Home, in.From)
+		case f.st == nil:
+			f.from, f.size = append(f.from, in.From), f.size+size
+			fs.early += size
+			fallthrough
+		default:
+			f.take(c)
 		}
-		f.take(c)
 	})
+}
+
+// refuse gives up waiting for a cast that answers came to: they go past this process. The lock is held.
+func (fs *folds) refuse(cast string, f *fold) {
+	for _, from := range f.from {
+		fs.decline(cast, from)
+	}
+	fs.early -= f.size
+	f.declined, f.early, f.from, f.size = true, nil, nil, 0
+	f.timer.Reset(actor.DefaultDeadline)
 }
 
 // decline sends who answered past this process. The lock is held.
@@ -152,6 +170,7 @@ func (fs *folds) expect(j job) *fold {
 		if f.st != nil {
 			return
 		}
+		fs.early -= f.size
 		f.begin(j)
 		if d := fs.patience(j); d > 0 {
 			f.timer.Reset(d)
@@ -239,11 +258,7 @@ func (fs *folds) expire(cast string, f *fold) {
 			fs.kept, fs.size = slices.Delete(fs.kept, i, i+1), fs.size-f.bytes()
 		}
 	case f.st == nil:
-		for _, from := range f.from {
-			fs.decline(cast, from)
-		}
-		f.declined, f.early, f.from = true, nil, nil
-		f.timer.Reset(actor.DefaultDeadline)
+		fs.refuse(cast, f)
 	default:
 		f.gather()
 		f.st.expire(actor.EncodeError(&actor.Error{Code: actor.CodeDeadline, Text: "no answer within the deadline"}))

@@ -14,7 +14,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// 1: a header of 30 bytes ends the process.
+// A header of 30 bytes ends the process.
 func TestCAST6_aHugeArityEndsNothing(t *testing.T) {
 	e := shape.Of("gpu", 8)
 	ext, err := wire.Marshal(header{Region: e.Region(), Arity: math.MaxInt, Mode: modeFold, Prevs: []run{{8, 0}}})
@@ -26,7 +26,7 @@ func TestCAST6_aHugeArityEndsNothing(t *testing.T) {
 	require.NotPanics(t, func() { jobOf(h.tree(Placement{Mesh: testMesh, Extent: e, PerHost: 2}), modeFold, 0) })
 }
 
-// 2: a header of 60 bytes reserves a gigabyte.
+// A header of 60 bytes reserves a gigabyte.
 func TestCAST6_aRegionBeyondTheMeshCostsNothing(t *testing.T) {
 	place := Placement{Mesh: testMesh, Extent: shape.Of("gpu", 8), PerHost: 2}
 	p := procAt(t, place.Proc(0))
@@ -49,7 +49,7 @@ func TestCAST6_aRegionBeyondTheMeshCostsNothing(t *testing.T) {
 	require.LessOrEqual(t, total, place.Extent.NumRanks(), "fates kept; take says %v", err)
 }
 
-// 3: what has been sent is kept long after it can be of use, and beyond maxFolds.
+// What has been sent is kept long after it can be of use, and beyond maxFolds.
 func TestCAST6_whatWasSentIsForgotten(t *testing.T) {
 	place := Placement{Mesh: testMesh, Extent: shape.Of("gpu", 8), PerHost: 2}
 	p := procAt(t, place.Proc(1))
@@ -84,7 +84,7 @@ func itoa(i int) string {
 	return s
 }
 
-// 4: the link between a process and its folder breaks, both live. The process sends its answer past the
+// The link between a process and its folder breaks, both live. The process sends its answer past the
 // folder; the folder's own word, which comes later and has that answer in it, is thrown away whole.
 func TestCAST6_aFolderIsHeardAfterOneOfItsOwnWentPastIt(t *testing.T) {
 	f := newFolding(0, 0, 8, nil)
@@ -110,7 +110,7 @@ func TestCAST6_aFolderIsHeardAroundWhatWentPastIt(t *testing.T) {
 	require.Zero(t, f.open, "six ranks answered, and are waited for till the deadline")
 }
 
-// 5: an answer that is too large for the bus is sent as a Failure with the same ext: who folds it cannot read it.
+// An answer that is too large for the bus is sent as a Failure with the same ext: who folds it cannot read it.
 func TestCAST6_anAnswerThatCannotTravelFailsItsRanksAtOnce(t *testing.T) {
 	place := Placement{Mesh: testMesh, Extent: shape.Of("gpu", 8), PerHost: 2}
 	home := newTally(Target{Placement: place, Region: place.Extent.Region()})
@@ -121,7 +121,7 @@ func TestCAST6_anAnswerThatCannotTravelFailsItsRanksAtOnce(t *testing.T) {
 	require.Zero(t, home.open, "waited for till the deadline; take says %v", err)
 }
 
-// 6: overlapping failures cost ranks × failures, on the pump.
+// Overlapping failures cost ranks × failures, on the pump.
 func TestCAST6_failuresThatOverlapAreRefused(t *testing.T) {
 	r := rest{Folded: true}
 	for range 1000 {
@@ -131,7 +131,7 @@ func TestCAST6_failuresThatOverlapAreRefused(t *testing.T) {
 	require.Error(t, err, "a million steps for 1,000 ranks")
 }
 
-// 7: a death between the look at who is dead and the look at the way is heard by nobody.
+// A death between the look at who is dead and the look at the way is heard by nobody.
 func TestCAST6_aDeathWhileTheWayIsMadeOutIsHeard(t *testing.T) {
 	place := Placement{Mesh: testMesh, Extent: shape.Of("gpu", 4), PerHost: 1}
 	id := subjects.ProcID{Mesh: mustMesh(t)}
@@ -168,8 +168,7 @@ func mustMesh(t *testing.T) subjects.MeshID {
 	return id
 }
 
-// 8: batches of one of a large region.
-// 13: a fold that completes once its proc has closed ends the process.
+// A fold that completes once its proc has closed ends the process.
 func TestCAST6_aFoldThatOutlivesItsProcEndsNothing(t *testing.T) {
 	place := Placement{Mesh: testMesh, Extent: shape.Of("gpu", 8), PerHost: 2}
 	p := procAt(t, place.Proc(1))
@@ -181,4 +180,33 @@ func TestCAST6_aFoldThatOutlivesItsProcEndsNothing(t *testing.T) {
 	require.NoError(t, p.Close(t.Context()))
 	fs.contribute(f, 1, actor.Answer{Value: 1})
 	fs.close()
+}
+
+func TestCAST6_answersThatComeTooEarlyAreBoundedInBytesAndGoPast(t *testing.T) {
+	place := Placement{Mesh: testMesh, Extent: shape.Of("gpu", 8), PerHost: 2}
+	p := procAt(t, place.Proc(0))
+	fs := newFolds(p, place)
+	defer fs.close()
+	ranks := []ranks{{{2, 2}}}
+	body, err := wire.Marshal([][]byte{make([]byte, 1<<20)})
+	require.NoError(t, err)
+	early := func(cast string) {
+		fs.receive(actor.Incoming{From: place.Proc(2).Actor(routerActor), Envelope: wire.Envelope{
+			Kind: wire.Value, Body: body, Ext: encode(rest{Home: cast, Folded: true, Parts: ranks}),
+		}})
+	}
+	for i := range 40 {
+		early("cast" + itoa(i))
+	}
+	fs.mu.Lock()
+	require.LessOrEqual(t, fs.early, earlySize)
+	require.Greater(t, fs.early, earlySize-2<<20)
+	require.True(t, fs.open["cast39"].declined)
+	require.False(t, fs.open["cast0"].declined)
+	fs.mu.Unlock()
+	require.Eventually(t, func() bool { // earlyFor ends
+		fs.mu.Lock()
+		defer fs.mu.Unlock()
+		return fs.early == 0
+	}, 20*time.Second, 20*time.Millisecond)
 }

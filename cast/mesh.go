@@ -29,9 +29,12 @@ type Target struct {
 
 // check refuses a region that is empty or leaves the mesh.
 func (t Target) check() error {
-	n := t.Region.NumRanks()
+	n, place := t.Region.NumRanks(), t.Placement
 	text := "the region has no ranks"
-	if n > 0 {
+	switch {
+	case place.PerProcess > 1 && place.PerHost%place.PerProcess != 0:
+		text = fmt.Sprintf("a host of %d ranks in processes of %d: want whole processes", place.PerHost, place.PerProcess)
+	case n > 0:
 		last, err := t.Region.BaseRank(n - 1) // the highest
 		if err == nil && last < t.Placement.Extent.NumRanks() {
 			return nil

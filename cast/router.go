@@ -137,7 +137,8 @@ func (r *Router) Close() {
 func (r *Router) receive(m bus.Msg) {
 	s, err := r.p.Space().Parse(m.Subject)
 	if err != nil {
-		return // our own subscription brought it: the subject is ours
+		r.p.RefuseForeign(m, err)
+		return
 	}
 	if !wire.IsPacket(m.Data) {
 		for rank, to := range r.matching(s.Where) {
