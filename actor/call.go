@@ -75,6 +75,12 @@ func (p *Proc) giveUp(c *call, at string) {
 	}
 }
 
+// GiveUp lets a proc in another process, and those beside it, know that nobody waits any more for the answers
+// that go to a port; packages that extend the runtime (cast) call it.
+func (p *Proc) GiveUp(to subjects.ProcID, reply string) {
+	p.giveUp(&call{to: to.Actor(clientName)}, reply)
+}
+
 // told takes the word that the question did not arrive.
 func (c *call) told(_ subjects.ProcID, why *Error) { c.got(Answer{Err: why}) }
 

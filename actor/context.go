@@ -42,7 +42,7 @@ type deadlined struct {
 
 // real is the context behind this one.
 func (c *Context) real() context.Context {
-	if d := c.delivery(); c.until == 0 && (d == nil || d.wanted == nil) {
+	if c.until == 0 && !c.canBeGivenUp() {
 		return c.in.life()
 	}
 	if d := c.own.Load(); d != nil {
@@ -57,6 +57,15 @@ func (c *Context) real() context.Context {
 		cancel()
 	}
 	return c.own.Load()
+}
+
+// canBeGivenUp reports whether who asked may say that he waits no longer.
+func (c *Context) canBeGivenUp() bool {
+	if t := c.fanned(); t != nil {
+		return t.fan.among != nil
+	}
+	d := c.delivery()
+	return d != nil && d.wanted != nil
 }
 
 // delivery is the message, when it did not come from a typed sender of this process.

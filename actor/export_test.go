@@ -35,8 +35,8 @@ func (r Ref[A]) Bound() *Proc { return r.via }
 func (p *Proc) GivenUp(actor string) (n int) {
 	p.process.asked.mu.Lock()
 	defer p.process.asked.mu.Unlock()
-	for _, d := range p.process.asked.all {
-		if d.Actor == actor && d.wanted.over.Load() {
+	for _, q := range p.process.asked.all {
+		if d, is := q.(*Delivery); is && d.Actor == actor && d.wanted.over.Load() {
 			n++
 		}
 	}

@@ -20,6 +20,7 @@ type Fan struct {
 	From        subjects.ActorID // the sender
 	Deadline    time.Time        // zero = none
 	Raw         []byte           // the message, encoded
+	Reply       string           // by which the sender may give it up; "" = never
 
 	// Point is where a rank stands in the view of the cast. It is asked on its actor's turn.
 	Point func(view int) shape.Point
@@ -29,6 +30,9 @@ type Fan struct {
 
 	run   farRun // stands for all of them in mailboxes
 	turns [][]fanTurn
+	among *asked              // those that can be given up; nil: it is not among them
+	left  atomic.Int64        // who has not answered
+	over  atomic.Bool         // nobody wants answers any more
 	read  atomic.Pointer[any] // the message decoded, of a type that is immutable
 }
 
@@ -60,13 +64,20 @@ func (p *Proc) Spread(f *Fan, to []Reached) {
 	}
 	f.run.fan = f
 	f.turns = make([][]fanTurn, (len(to)+fanChunk-1)/fanChunk)
-	wake := make([]*instance, 0, len(to))
 	for i, r := range to {
 		if i%fanChunk == 0 {
 			f.turns[i/fanChunk] = make([]fanTurn, min(fanChunk, len(to)-i))
 		}
 		t := f.turn(i)
 		t.fan, t.view = f, r.View
+	}
+	f.left.Store(int64(len(to)))
+	if f.Reply != "" && f.Answer != nil {
+		f.join(&p.process.asked)
+	}
+	wake := make([]*instance, 0, len(to))
+	for i, r := range to {
+		t := f.turn(i)
 		in := r.Proc.find(f.Actor)
 		if in == nil {
 			t.refused(r.Proc, "", r.Proc.noActor(f.Actor, f.Port))
@@ -77,6 +88,37 @@ func (p *Proc) Spread(f *Fan, to []Reached) {
 		}
 	}
 	p.turns.startMany(wake)
+}
+
+// join lets the sender give the message up.
+func (f *Fan) join(a *asked) {
+	f.among = a
+	gone, ok := a.add(f.Reply, f)
+	if !ok {
+		f.among = nil
+	}
+	if gone {
+		f.over.Store(true)
+	}
+}
+
+func (f *Fan) asker() subjects.ProcID { return f.From.Proc }
+
+// giveUp ends the contexts of the handlers that run, and keeps the others from running.
+func (f *Fan) giveUp() {
+	f.over.Store(true)
+	for _, chunk := range f.turns {
+		for i := range chunk {
+			chunk[i].ctx.cancel()
+		}
+	}
+}
+
+// answered counts an answer.
+func (f *Fan) answered() {
+	if f.left.Add(-1) == 0 && f.among != nil {
+		f.among.forget(f.Reply, f)
+	}
 }
 
 // Accept is Spread for a message to one actor that nobody answers: an error is for its sender.
@@ -111,6 +153,7 @@ func (in *instance) deliverFan(f *Fan, i int) (wake bool, err error) {
 
 // settle takes the answer, as an answerer.
 func (t *fanTurn) settle(v any, err error) {
+	t.fan.answered()
 	if t.fan.Answer != nil {
 		t.fan.Answer(t.view, Answer{Value: v, Err: err})
 	}
@@ -118,6 +161,7 @@ func (t *fanTurn) settle(v any, err error) {
 
 // refused says that no handler runs it; typ is its type, for people.
 func (t *fanTurn) refused(p *Proc, typ string, why error) {
+	t.fan.answered()
 	d := t.fan.to(t.view)
 	d.typ = typ
 	p.undeliverable(&d, why)
@@ -127,6 +171,10 @@ func (l *laneOf[M, R]) putFan(f *Fan, i int) { l.push(letter[M, R]{far: far{&f.r
 
 // spread handles a message that went to many.
 func (l *laneOf[M, R]) spread(in *instance, t *fanTurn) {
+	if t.fan.over.Load() {
+		t.settle(nil, errorf(CodeCanceled, in.id().String(), l.b.name, "the caller gave up"))
+		return
+	}
 	m, err := l.b.copyOf(in, t.fan)
 	if err != nil { // the sender's fault: the actor is left alone
 		t.refused(in.proc, l.b.in, err)

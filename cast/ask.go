@@ -33,6 +33,9 @@ type asking struct {
 	route    *route
 	endpoint string
 	release  []func()
+	left     bool // the caller has gone before the deadline
+
+	home string // the port that the answers come to; "": none do
 
 	news chan struct{} // there is something in the inbox
 	over chan error    // holds why no answer comes any more: the caller's actor or proc has ended
@@ -85,7 +88,8 @@ func send(ctx context.Context, t Target, q question) (*asking, error) {
 	}
 	h := header{Region: t.Region, Mode: q.mode, Reducer: q.reducer, Within: t.within, Apex: q.apex}
 	if q.mode != modePost {
-		h.Home = a.listen(from)
+		a.home = a.listen(from)
+		h.Home = a.home
 	}
 	for _, e := range p.Downs(t.Placement.Mesh) { // again: who has died since is heard of by listen, or here
 		dead := a.tree.of(e.Proc())
@@ -139,10 +143,35 @@ func (a *asking) post(put func()) {
 	}
 }
 
+// close ends the cast. Processes that owe answers nobody waits for any more are told; at the deadline they
+// know it themselves.
 func (a *asking) close() {
 	for _, f := range a.release {
 		f()
 	}
+	if !a.left && a.open == 0 || a.home == "" {
+		return
+	}
+	for _, k := range a.route.packets {
+		for _, m := range k.members {
+			if a.owes(m.view) {
+				a.p.GiveUp(m.id, a.home)
+			}
+		}
+	}
+	if here := a.route.here; here >= 0 && a.owes(here) {
+		a.p.GiveUp(a.p.First().ID(), a.home)
+	}
+}
+
+// owes reports whether some rank in the process of a rank has not answered.
+func (a *asking) owes(view int) bool {
+	for end := a.tree.processEnd(view); view < end; view++ {
+		if f := a.fates[view]; f == waiting || f == missing {
+			return true
+		}
+	}
+	return false
 }
 
 // publish sends the cast: as few packets as the plan says for members in other processes, one delivery for
@@ -234,6 +263,7 @@ func (a *asking) next(ctx context.Context) bool {
 		a.expire(err)
 	case <-ctx.Done():
 		a.read()
+		a.left = !errors.Is(ctx.Err(), context.DeadlineExceeded)
 		a.expire(silence(ctx))
 	}
 	return true

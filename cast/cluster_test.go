@@ -31,6 +31,8 @@ var (
 	wait       = actor.NewEndpoint[*member, int, int]("wait")                // on that rank for the rest of the test
 	relay      = actor.NewEndpoint[*member, string, string]("relay", concat) // casts name to its own mesh and answers the fold
 
+	until = actor.NewEndpoint[*member, actor.None, int]("until") // nobody waits any more
+
 	list = actor.NewEndpoint[*member, actor.None, []int]("list") // its rank, twice
 	tags = actor.NewEndpoint[*member, actor.None, map[string]int]("tags", cast.Merge[map[string]int](last))
 
@@ -79,6 +81,13 @@ func (m *member) wait(_ *actor.Context, rank int) (int, error) {
 		<-m.book.done
 	}
 	return m.rank, nil
+}
+
+func (m *member) until(ctx *actor.Context, _ actor.None) (int, error) {
+	m.book.add(entry{rank: m.rank, n: 1})
+	<-ctx.Done()
+	m.book.add(entry{rank: m.rank, n: 2})
+	return 0, ctx.Err()
 }
 
 func (m *member) relay(ctx *actor.Context, s string) (string, error) {
@@ -212,7 +221,7 @@ func (c *cluster) start(t testing.TB, id subjects.ProcID, m *cast.Member) *actor
 	def := memberType.Made(func(ctx *actor.Context, rank int) (*member, error) { return &member{rank, c.book}, nil },
 		note.By((*member).note), who.By((*member).who), name.By((*member).name), odd.By((*member).odd),
 		refuse.By((*member).refuse), wait.By((*member).wait), relay.By((*member).relay),
-		list.By((*member).list), tags.By((*member).tags))
+		list.By((*member).list), until.By((*member).until), tags.By((*member).tags))
 	registry, err := actor.NewRegistry(def)
 	require.NoError(t, err)
 	o := actor.Options{ID: id, Registry: registry, Log: c.log}

@@ -30,7 +30,9 @@
 //     actor that cast as its sender.
 //   - CAST-4: a verb that waits always returns: with every answer, or at the deadline (30 s when
 //     the context has none) with those there are and a *CoverageError that names every rank that
-//     failed or is missing. A rank that dies is failed at once.
+//     failed or is missing. A rank that dies is failed at once. When nobody waits any more (ctx is
+//     cancelled, or the loop over a Stream is left), the contexts of the handlers end, and those that
+//     have not begun do not run.
 //   - CAST-5: answers fold in rank order: in their process, in the first live process of each host, then
 //     in a tree of hosts in which at most 16 answer to one, and at the caller. A reducer must be
 //     associative; it need not be commutative.

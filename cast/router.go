@@ -224,7 +224,7 @@ func (r *Router) deliver(from subjects.ActorID, e *wire.Envelope, h header) erro
 	if first = h.Skip.after(first); first >= end {
 		return nil
 	}
-	f := &actor.Fan{Actor: e.Actor, Port: e.Port, From: from, Raw: e.Body, Point: h.point}
+	f := &actor.Fan{Actor: e.Actor, Port: e.Port, From: from, Raw: e.Body, Reply: h.Home, Point: h.point}
 	if e.TTL > 0 {
 		f.Deadline = time.Now().Add(e.TTL)
 	}
