@@ -43,6 +43,13 @@
 // ranks, and one reply from each process. The median is of -samples casts, or fewer in proportion to the
 // ranks when they are more than 256; with 8 in flight there are 8 times as many.
 //
+// # Rows of the gateway
+//
+//   - gateway-overhead: µs of a cast of 64 bytes to 8 procs of one hostd, folded to a sum, asked for by one
+//     plain NATS request; against the same cast by this program itself.
+//   - gateway-casts-per-second: such casts per second, with 8 in flight; against NATS requests to one
+//     process, as many in flight.
+//
 // # Rows of messages between processes
 //
 // They compare what one process can send to one actor of another, over TCP on loopback: package

@@ -53,6 +53,7 @@ func families() []family {
 		{[]row{{"spawn-8", ms, false}}, onRig(spawnContest)},
 	}
 	all = append(all, castFamilies()...)
+	all = append(all, gatewayFamilies()...)
 	all = append(all, remoteFamilies()...)
 	for _, w := range local.Workloads() {
 		all = append(all, family{[]row{{w.Name, w.Unit, w.More}}, peersContest(w)})

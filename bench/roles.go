@@ -50,6 +50,7 @@ const (
 	rawRole       = "raw"       // plain NATS between two processes; the base of that
 	ranksRole     = "ranks"     // castnet's ranks of a mesh in one process
 	fanoutRole    = "fanout"    // goroutines behind one subscription; the base of casts to them
+	gatewayRole   = "gateway"   // castnet's gateway in a process of its own
 	naiveRole     = "naive"     // a subscription for each rank; another
 )
 
@@ -67,7 +68,8 @@ func play(name string, in io.Reader, out io.Writer) int {
 		serverRole: playServer, hostRole: playHost, responderRole: playResponder, starterRole: playStarter,
 		actorsRole: serve(ours.New), floorRole: serve(floor.New),
 		oursRole: playPart(ours.Remote), rawRole: playPart(raw.Library),
-		ranksRole: playShare(casts.StartMembers), fanoutRole: playShare(casts.StartFanout), naiveRole: playShare(casts.StartNaive),
+		gatewayRole: playGateway,
+		ranksRole:   playShare(casts.StartMembers), fanoutRole: playShare(casts.StartFanout), naiveRole: playShare(casts.StartNaive),
 	}
 	role, ok := roles[name]
 	if !ok {
