@@ -54,7 +54,8 @@ type Gateway struct {
 	sub       *bus.Sub
 	release   []func()
 
-	under  atomic.Int64 // casts under way
+	admit  func(from string) *actor.Error // takes one request of a sender, or says that it sends too many
+	under  atomic.Int64                   // casts under way
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 
@@ -86,6 +87,7 @@ func Start(ctx context.Context, o Options) (*Gateway, error) {
 	g.log = o.Log.With().Stringer("gateway", g.proc.ID().Process()).Logger()
 	g.loud = g.log.Sample(&zerolog.BurstSampler{Burst: noisyBurst, Period: noisyPeriod})
 	g.ctx, g.cancel = context.WithCancelCause(context.Background())
+	g.admit = g.proc.AdmitForeign
 	g.directory = newDirectory(net, g.isGone, g.spawn)
 	g.peers = newPeers(g)
 	if err := g.serve(ctx); err != nil {
@@ -116,6 +118,12 @@ func (g *Gateway) serve(ctx context.Context) error {
 
 // ID is the gateway's address: its process.
 func (g *Gateway) ID() subjects.ProcessID { return g.proc.ID().Process() }
+
+// Done is closed once the gateway serves nobody any more: its bus broke, or it was closed.
+func (g *Gateway) Done() <-chan struct{} { return g.net.Bus().Done() }
+
+// Err says why the bus broke; nil while it works and after Close.
+func (g *Gateway) Err() error { return g.net.Bus().Err() }
 
 // Close takes no more requests, answers those under way with an error unless their answer is there, and
 // waits for them. A second call does nothing.
@@ -168,7 +176,7 @@ func (g *Gateway) receive(m bus.Msg) {
 		g.refuse(m, &actor.Error{Code: actor.CodeUnavailable, Text: fmt.Sprintf("this gateway casts %d times at once already", maxCasts)})
 		return
 	}
-	if err := g.proc.AdmitForeign(from); err != nil {
+	if err := g.admit(from); err != nil {
 		g.under.Add(-1)
 		g.refuse(m, err)
 		return
