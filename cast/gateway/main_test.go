@@ -75,6 +75,7 @@ type system struct {
 
 func newSystem(t *testing.T) *system {
 	t.Helper()
+	t.Parallel() // they mostly wait
 	log := zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.ErrorLevel)
 	srv, err := embed.Start(t.Context(), embed.Options{Token: "secret"})
 	require.NoError(t, err)
