@@ -93,6 +93,8 @@ func packetVectors(t *testing.T) []packetVector {
 	failed := wire.Envelope{Kind: wire.Failure, Port: "_0a", Ext: must(wire.Marshal(rest{Rank: 2})), Body: overflow}
 	folded := wire.Envelope{Kind: wire.Value, Port: "_0a", Body: must(wire.Marshal([][]byte{five})),
 		Ext: must(wire.Marshal(rest{Folded: true, Parts: []ranks{{{0, 2}}}, Failed: []failure{{ranks{{2, 1}}, overflow}}}))}
+	gathered := wire.Envelope{Kind: wire.Value, Port: "_0a", Body: gatheredBody(rowOf(2, five) + rowOf(1, must(wire.Marshal("hi")))),
+		Ext: must(wire.Marshal(rest{Folded: true, Parts: []ranks{{{4, 3}}}}))}
 	chunk := wire.Envelope{Kind: wire.Chunk, Ext: wire.ChunkOf{ID: 9, Offset: 4, Total: 6}.Append(nil), Body: []byte{1, 2}}
 
 	head := wire.Head{Kind: wire.Data, Age: 3 * time.Millisecond, N: 300, Prev: 299}
@@ -118,6 +120,7 @@ func packetVectors(t *testing.T) []packetVector {
 		{Name: "a cast: gpu=0:2 of host=2,gpu=4, folded by sum", Hex: hex.EncodeToString(data(head, toAll))},
 		{Name: "answers of ranks 3 and 2 to a cast", Hex: hex.EncodeToString(data(head, one, failed))},
 		{Name: "an answer of ranks 0 and 1 folded into one, rank 2 failed", Hex: hex.EncodeToString(data(head, folded))},
+		{Name: "the answers of a host to a gather: those of ranks 4 and 5 are equal", Hex: hex.EncodeToString(data(head, gathered))},
 		{Name: "a part of an envelope of 6 bytes", Hex: hex.EncodeToString(data(head, chunk))},
 		{Name: "a beat", Hex: hex.EncodeToString(only(wire.Beat))},
 		{Name: "a repair", Hex: hex.EncodeToString(wire.AppendRepair(only(wire.Repair), "castnet.v1.default.k.x", []byte{0, 2, 2, 0, 0, 1, 0}))},
@@ -136,6 +139,16 @@ func packetVectors(t *testing.T) []packetVector {
 		vs[i].read(t)
 	}
 	return vs
+}
+
+// rowOf is what packet.abnf calls ranks and str in a row.
+func rowOf(count byte, answer []byte) string {
+	return string([]byte{0, 0, 0, count, byte(len(answer))}) + string(answer)
+}
+
+// gatheredBody is the body of an answer to a gather: gathered of wire.cddl, for one part.
+func gatheredBody(row string) []byte {
+	return must(wire.Marshal([][]byte{must(wire.Marshal([]byte(row)))}))
 }
 
 // read says what the bytes say, by the decoders.
@@ -188,6 +201,9 @@ func (v *packetVector) readEnvelopes(t *testing.T, left []byte) {
 			says["chunk"] = []uint64{c.ID, uint64(c.Offset), uint64(c.Total)}
 		case wire.Value, wire.Failure:
 			v.Bodies = append(v.Bodies, cborOf(t, "rest", e.Ext))
+		}
+		if e.Kind == wire.Value {
+			v.Bodies = append(v.Bodies, cborOf(t, "any", e.Body)) // what any CBOR is in RFC 8610
 		}
 		if e.Kind == wire.Failure {
 			v.Bodies = append(v.Bodies, cborOf(t, "error", e.Body))
