@@ -1,6 +1,8 @@
 package polyglot
 
 import (
+	"bytes"
+	"context"
 	"encoding/hex"
 	"fmt"
 	"testing"
@@ -9,8 +11,10 @@ import (
 	"github.com/fxamacker/cbor/v2"
 	"github.com/stretchr/testify/require"
 
+	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/internal/wire"
 	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/subjects"
 )
 
 // packetVector is the bytes of one packet between two castnet processes, and what they say.
@@ -240,4 +244,34 @@ func plain(v any) any {
 		return out
 	}
 	return v
+}
+
+// gatherTravelsAsThePacketsSay looks at the bus while a host sends equal answers of its two ranks home.
+func gatherTravelsAsThePacketsSay(t *testing.T, r *rig) {
+	b, err := bus.Open(t.Context(), bus.FromEnv(r.getenv))
+	require.NoError(t, err)
+	defer func() { require.NoError(t, b.Close(context.Background())) }()
+	want := gatheredBody(rowOf(2, must(wire.Marshal(0))))
+	seen := make(chan struct{}, 2)
+	_, err = b.Data().Subscribe(subjects.Space{}.String()+".f.>", func(m bus.Msg) {
+		h, left, err := wire.DecodeHead(m.Data)
+		if err != nil || h.Kind != wire.Data {
+			return
+		}
+		es, e := wire.NewEnvelopes(left), wire.Envelope{}
+		for _, ok := es.Next(&e); ok; _, ok = es.Next(&e) {
+			if e.Kind == wire.Value && bytes.Equal(e.Body, want) && len(seen) < cap(seen) {
+				seen <- struct{}{}
+			}
+		}
+	})
+	require.NoError(t, err)
+	r.request(t, gatewayOf+"demo.counter.reset.anon", "")
+	for range 2 {
+		select {
+		case <-seen:
+		case <-time.After(patience):
+			require.Fail(t, "no host sent what packet.abnf says of a gather")
+		}
+	}
 }
