@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -79,9 +80,12 @@ func (r *rig) getenv(key string) string {
 // environment is what programs get: nothing of the user's own settings, and what is given.
 func environment(t *testing.T, more ...string) []string {
 	t.Helper()
-	env := []string{"XDG_RUNTIME_DIR=" + t.TempDir(), "XDG_CONFIG_HOME=" + t.TempDir(), "NO_COLOR=1", "LC_ALL=C.UTF-8"}
+	config, err := os.UserConfigDir()
+	require.NoError(t, err)
+	// The go command keeps the settings it builds with, or it would link anew what make has built.
+	env := []string{"GOENV=" + filepath.Join(config, "go", "env"), "XDG_RUNTIME_DIR=" + t.TempDir(), "XDG_CONFIG_HOME=" + t.TempDir(), "NO_COLOR=1", "LC_ALL=C.UTF-8"}
 	for _, v := range os.Environ() {
-		if key, _, _ := strings.Cut(v, "="); key == "PATH" || key == "HOME" || strings.HasPrefix(key, "GO") {
+		if key, _, _ := strings.Cut(v, "="); key == "PATH" || key == "HOME" || key == "XDG_CACHE_HOME" || strings.HasPrefix(key, "GO") {
 			env = append(env, v)
 		}
 	}
