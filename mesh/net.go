@@ -24,6 +24,9 @@ import (
 // hostsQuiet is the default of Options.HostsQuiet.
 const hostsQuiet = 200 * time.Millisecond
 
+// maxAsked is how many hosts are asked for their procs at a time.
+const maxAsked = 32
+
 // Options says how to connect. The zero value reads NATS_URL and its kin from the environment,
 // and falls back to the hostd of this machine.
 type Options struct {
@@ -187,12 +190,24 @@ func (n *Net) Meshes(ctx context.Context) ([]MeshState, error) {
 	}
 	by := map[string]*MeshState{}
 	var order []string
-	for _, h := range hosts.Infos() {
-		states, err := agent.Get.Call(ctx, agent.Of(h.ID.Proc()).Via(n.proc), agent.Query{})
-		if err != nil {
-			return nil, fmt.Errorf("ask host %s for its procs: %w", h.Label, err)
+	infos := hosts.Infos()
+	asked := make([][]agent.State, len(infos))
+	errs := make([]error, len(infos))
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, maxAsked)
+	for i, h := range infos {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			asked[i], errs[i] = agent.Get.Call(ctx, agent.Of(h.ID.Proc()).Via(n.proc), agent.Query{})
+		})
+	}
+	wg.Wait()
+	for i, h := range infos {
+		if errs[i] != nil {
+			return nil, fmt.Errorf("ask host %s for its procs: %w", h.Label, errs[i])
 		}
-		for _, s := range states {
+		for _, s := range asked[i] {
 			if s.Mesh != nil {
 				if err := s.Mesh.Check(); err != nil {
 					return nil, fmt.Errorf("host %s describes a mesh that cannot be: %w", h.Label, err)
@@ -227,6 +242,11 @@ func (n *Net) Find(ctx context.Context, name string) (ProcMesh, error) {
 	if err != nil {
 		return ProcMesh{}, err
 	}
+	return n.Among(all, name)
+}
+
+// Among is Find in what Meshes has returned.
+func (n *Net) Among(all []MeshState, name string) (ProcMesh, error) {
 	var found []MeshState
 	var known, ids []string
 	for _, m := range all {

@@ -37,6 +37,7 @@ const codeDeadline = 504
 // coverage says what became of the ranks that were asked.
 type coverage struct {
 	asked, answered, failed, missing int
+	posted                           bool // nobody was to answer
 	failedRegion, missingRegion      string
 	first                            error // of the first rank that failed
 }
@@ -73,6 +74,24 @@ type outcome struct {
 	cover   *coverage
 }
 
+// encoded is a body that is written down already.
+type encoded []byte
+
+// headerRoom is what a message of a stream may need besides its body.
+const headerRoom = 1 << 10
+
+// encode writes a value of a stream down if it fits: who is told that a rank has answered is to have its value.
+func (r request) encode(v value, most int) (encoded, error) {
+	b, err := r.format.Encode(v)
+	switch {
+	case err != nil:
+		return nil, &actor.Error{Code: actor.CodeHandler, Text: err.Error(), Ran: true}
+	case len(b) > most-headerRoom:
+		return nil, r.tooLarge(len(b), most)
+	}
+	return b, nil
+}
+
 // message writes an outcome down.
 func (r request) message(o outcome) bus.Msg {
 	out := bus.Msg{Subject: r.reply, Header: bus.Header{}}
@@ -84,7 +103,9 @@ func (r request) message(o outcome) bus.Msg {
 	if o.cover != nil {
 		o.cover.write(out.Header)
 	}
-	if o.partial || o.err == nil && !o.empty {
+	if raw, done := o.body.(encoded); done && o.err == nil {
+		out.Data = raw
+	} else if o.partial || o.err == nil && !o.empty {
 		var err error
 		if out.Data, err = r.format.Encode(o.body); err != nil {
 			o.err, o.partial = &actor.Error{Code: actor.CodeHandler, Text: err.Error(), Ran: true}, false
@@ -104,7 +125,9 @@ func (c coverage) write(h bus.Header) {
 	for key, n := range map[string]int{
 		headerAsked: c.asked, headerAnswered: c.answered, headerFailed: c.failed, headerMissing: c.missing,
 	} {
-		h.Set(key, strconv.Itoa(n))
+		if key != headerAnswered || !c.posted {
+			h.Set(key, strconv.Itoa(n))
+		}
 	}
 	if c.failed > 0 {
 		h.Set(headerFailedRegion, bounded(c.failedRegion, maxRegion))
@@ -137,7 +160,7 @@ func codeOf(err error, c *coverage) int {
 	return actor.FromWire(actor.EncodeError(err)).HTTPCode()
 }
 
-// coverageOf reads the coverage out of what a verb returned; false when nobody was asked.
+// coverageOf reads the coverage out of what a verb returned; false when it does not say.
 func coverageOf(err error, asked int) (coverage, bool) {
 	if err == nil {
 		return coverage{asked: asked, answered: asked}, true
@@ -201,6 +224,8 @@ func (r request) tooLarge(size, limit int) error {
 	switch r.collect {
 	case gather:
 		text += fmt.Sprintf(": ask with %s: %s, or for a smaller %s", headerCollect, stream, headerRegion)
+	case stream:
+		text += fmt.Sprintf(", of which %d are for headers", headerRoom)
 	case reduce:
 		text += fmt.Sprintf(": ask for a smaller %s, or with a reducer that keeps less", headerRegion)
 	}

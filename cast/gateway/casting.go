@@ -60,7 +60,7 @@ func (g *Gateway) attempt(ctx context.Context, r request, e *entry, say say, fin
 	}
 	switch r.collect {
 	case stream:
-		return r.stream(ctx, to, say, final)
+		return r.stream(ctx, to, g.data.MaxPayload(), say, final)
 	case choose:
 		return r.choose(ctx, to, say, final)
 	}
@@ -88,21 +88,12 @@ func (r request) check(info agent.ActorInfo) error {
 			Text: "no such endpoint; it has " + strings.Join(names, ", "),
 		}
 	}
-	declared := info.Reducers[r.endpoint]
-	if r.collect != reduce || slices.Contains(declared, r.reducer) {
-		return nil
-	}
-	err := builtin(r.reducer)
-	if err != nil && len(declared) > 0 {
-		return bad("%s: %v; the endpoint declares %s", headerReduce, err, strings.Join(declared, ", "))
-	} else if err != nil {
-		return bad("%s: %v; the endpoint declares none", headerReduce, err)
-	}
 	return nil
 }
 
 // once casts and makes one message of what came home.
 func (r request) once(ctx context.Context, to mesh.ActorMesh[any], most int) (o outcome) {
+	var large error // the answer does not fit, whoever gave it
 	switch r.collect {
 	case post:
 		o.empty = true
@@ -114,12 +105,16 @@ func (r request) once(ctx context.Context, to mesh.ActorMesh[any], most int) (o 
 		all, o.err = cast.Gather(ctx, to, actor.NewEndpoint[any, value, value](r.endpoint), r.body)
 		o.body = all.Values()
 		if size := sizeOf(all.Values()); size > maxGathered*most {
-			o.body, o.err = nil, errors.Join(r.tooLarge(size, most), o.err)
+			large = r.tooLarge(size, most)
 		}
 	}
 	if c, covers := coverageOf(o.err, to.Extent().NumRanks()); covers {
+		c.posted = r.collect == post
 		o.cover = &c
-		o.partial = o.err != nil && c.answered > 0 && o.body != nil
+		o.partial = o.err != nil && c.answered > 0 && !c.posted
+	}
+	if large != nil {
+		o.body, o.err, o.partial = nil, large, false
 	}
 	return o
 }
@@ -137,7 +132,7 @@ func sizeOf(all []value) (n int) {
 
 // stream casts and says each answer as it comes. Refusals of what is out of date wait until there is
 // anything else to say.
-func (r request) stream(ctx context.Context, to mesh.ActorMesh[any], say say, final bool) bool {
+func (r request) stream(ctx context.Context, to mesh.ActorMesh[any], most int, say say, final bool) bool {
 	t, err := to.Target()
 	if err != nil {
 		say(outcome{err: err})
@@ -155,9 +150,11 @@ func (r request) stream(ctx context.Context, to mesh.ActorMesh[any], say say, fi
 			continue // a point of the region has a rank in it
 		}
 		at := placeOf(sum.base, rank)
-		o := outcome{body: reply.Value, err: reply.Err, at: &at}
-		missing := sum.count(rank, reply.Err)
-		if missing {
+		o := outcome{err: reply.Err, at: &at}
+		if o.err == nil {
+			o.body, o.err = r.encode(reply.Value, most)
+		}
+		if missing := sum.count(rank, o.err); missing {
 			o.err = &actor.Error{Code: actor.CodeDeadline, Text: reply.Err.Error()}
 		}
 		if held = append(held, o); !final && outdated(o.err) {
@@ -184,13 +181,17 @@ func (r request) choose(ctx context.Context, to mesh.ActorMesh[any], say say, fi
 		say(outcome{err: err})
 		return true
 	}
-	picked := &chosen{Mesh: to}
-	v, err := cast.Choose(ctx, picked, actor.NewEndpoint[any, value, value](r.endpoint), r.body)
+	rank, err := cast.Pick(ctx, to)
+	if err != nil {
+		say(outcome{err: err})
+		return true
+	}
+	v, err := actor.NewEndpoint[any, value, value](r.endpoint).Call(ctx, to.Ref(rank), r.body)
 	if !final && outdated(err) {
 		return false
 	}
 	o := outcome{body: v, err: err}
-	if base, berr := t.Region.BaseRank(picked.rank); berr == nil {
+	if base, berr := t.Region.BaseRank(rank); berr == nil {
 		at := placeOf(t.Placement.Extent, base)
 		sum := tally{base: t.Placement.Extent}
 		sum.count(base, err)
@@ -199,17 +200,6 @@ func (r request) choose(ctx context.Context, to mesh.ActorMesh[any], say say, fi
 	}
 	say(o)
 	return true
-}
-
-// chosen remembers which rank was asked.
-type chosen struct {
-	cast.Mesh[any]
-	rank int
-}
-
-func (c *chosen) Ref(rank int) actor.Ref[any] {
-	c.rank = rank
-	return c.Mesh.Ref(rank)
 }
 
 // outdated reports that nobody is where a cast went, and no handler ran.

@@ -10,6 +10,7 @@ const (
 	forgetAfter = 4 * time.Second        // a peer that says nothing is none
 	askEvery    = 250 * time.Millisecond // whoever holds claims of a gateway asks whether it lives
 	askWithin   = 3 * time.Second        // who is silent for so long has died
+	asleepAfter = time.Second            // who did not look for so long was stopped himself, and knows nothing
 	goneAfter   = time.Second            // so has one that nobody heard for so long: it may be connecting anew
 	nextAfter   = time.Second            // when who was to answer for a dead one does not, the next one does
 	keepAfter   = 5 * time.Second        // a claim is kept so long after its deadline
@@ -23,9 +24,9 @@ type claim struct {
 	ID       uint64        `json:"id"`
 	Reply    string        `json:"reply"`
 	From     string        `json:"from"`
-	Format   string        `json:"format"` // a content type
-	Subject  string        `json:"subject"`
-	For      time.Duration `json:"for"` // until its deadline, in nanoseconds
+	Format   string        `json:"format"`           // a content type
+	Stream   bool          `json:"stream,omitempty"` // an empty message ends the answer
+	For      time.Duration `json:"for"`              // until its deadline, in nanoseconds
 	deadline time.Time
 }
 
@@ -57,7 +58,8 @@ type book struct {
 	peers  map[string]*peer
 	claims map[bookKey]claim
 	dead   []obituary
-	calm   time.Time // since when this gateway's own connection is as it is
+	calm   time.Time // since when this gateway's own connection is as it is, and it runs
+	ticked time.Time // when it last looked
 }
 
 func newBook(self string) *book {
@@ -159,6 +161,10 @@ func (b *book) answer(of string, e echo, now time.Time) {
 
 // tick says who is to be asked now, and what is to be answered for the dead.
 func (b *book) tick(now time.Time) (ask []string, orphans []obituary) {
+	if !b.ticked.IsZero() && now.Sub(b.ticked) > asleepAfter {
+		b.stir(now)
+	}
+	b.ticked = now
 	held := map[string]bool{}
 	for key, c := range b.claims {
 		if now.After(c.deadline.Add(keepAfter)) {

@@ -100,10 +100,23 @@ func TestBook_whoWasCutOffHimselfTakesNobodyForDead(t *testing.T) {
 	_, orphans := b.tick(after(4 * time.Second))
 	require.Empty(t, orphans)
 	b.answer("c", unsaid, after(4*time.Second))
-	_, orphans = b.tick(after(6 * time.Second))
-	require.Empty(t, orphans)
+	for at := 4 * time.Second; at < 7*time.Second; at += askEvery {
+		_, orphans = b.tick(after(at))
+		require.Empty(t, orphans)
+	}
 	_, orphans = b.tick(after(7 * time.Second))
 	require.Len(t, orphans, 1, "a silence that it was there to hear")
+}
+
+func TestBook_whoWasStoppedHimselfTakesNobodyForDead(t *testing.T) {
+	b := books("a", "c")["a"]
+	b.claim("c", claim{ID: 7, For: time.Minute}, after(0))
+	b.tick(after(askEvery)) // and then its process is stopped, or its machine sleeps
+	_, orphans := b.tick(after(20 * time.Second))
+	require.Empty(t, orphans, "what came meanwhile is not read yet")
+	b.answer("c", lives, after(20*time.Second))
+	_, orphans = b.tick(after(20*time.Second + askEvery))
+	require.Empty(t, orphans)
 }
 
 func TestBook_threeKeepWhatOneHasClaimed(t *testing.T) {

@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -16,7 +17,9 @@ import (
 const (
 	maxEntries = 1024            // meshes that the directory knows
 	maxAge     = 5 * time.Second // after which an entry is looked up anew, in the background
-	maxLooks   = 8               // looks at a time: each asks every host
+	minAge     = time.Second     // before which it is not, whatever dies, and whether or not that succeeds
+	maxLooks   = 8               // meshes at a time whose procs are asked
+	maxWaiting = 2 * maxCasts    // looks that wait for those: casts may have given them up
 	lookWithin = 10 * time.Second
 	// rosterWithin is how long the procs of a mesh may take to say what runs there: a silent one is not waited
 	// for, the others know as well.
@@ -25,7 +28,8 @@ const (
 
 // finder looks at what lives. mesh.Net is one.
 type finder interface {
-	Find(ctx context.Context, name string) (mesh.ProcMesh, error)
+	Meshes(ctx context.Context) ([]mesh.MeshState, error)
+	Among(all []mesh.MeshState, name string) (mesh.ProcMesh, error)
 }
 
 // entry is what is known of the mesh of one name.
@@ -33,6 +37,16 @@ type entry struct {
 	procs  mesh.ProcMesh
 	roster mesh.Roster
 	at     time.Time // when it was asked for
+
+	next time.Time // when a cast has it looked up anew; guarded by the directory
+}
+
+// survey is one look at all meshes, for whoever looks for one.
+type survey struct {
+	at   time.Time
+	done chan struct{} // closed once the rest is set
+	all  []mesh.MeshState
+	err  error
 }
 
 // look is one look at a name, which several may wait for.
@@ -53,6 +67,8 @@ type directory struct {
 	mu      sync.Mutex // guards all below
 	entries map[string]*entry
 	looks   map[string]*look
+	waiting int     // looks that are not done
+	last    *survey // nil: none so far
 }
 
 func newDirectory(net finder, gone func(*entry) bool, spawn func(func(context.Context)) bool) *directory {
@@ -66,7 +82,8 @@ func newDirectory(net finder, gone func(*entry) bool, spawn func(func(context.Co
 func (d *directory) find(ctx context.Context, name string, after time.Time) (*entry, error) {
 	d.mu.Lock()
 	if e := d.entries[name]; e != nil && !e.at.Before(after) && !d.gone(e) {
-		if time.Since(e.at) > maxAge && d.looks[name] == nil {
+		if now := time.Now(); now.After(e.next) && d.looks[name] == nil {
+			e.next = now.Add(minAge)
 			d.lookLocked(name)
 		}
 		d.mu.Unlock()
@@ -88,14 +105,22 @@ func (d *directory) find(ctx context.Context, name string, after time.Time) (*en
 // lookLocked starts a look.
 func (d *directory) lookLocked(name string) *look {
 	l := &look{at: time.Now(), done: make(chan struct{})}
+	if d.waiting >= maxWaiting {
+		l.err = &actor.Error{Code: actor.CodeUnavailable, Text: fmt.Sprintf("this gateway looks for %d meshes at once already", maxWaiting)}
+		close(l.done)
+		return l
+	}
 	d.looks[name] = l
+	d.waiting++
 	run := func(ctx context.Context) {
-		l.e, l.err = d.look(ctx, name)
+		l.e, l.err = d.look(ctx, name, l.at)
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		if l.e != nil {
+		d.waiting--
+		switch old := d.entries[name]; {
+		case l.e != nil && (old == nil || old.at.Before(l.e.at)):
 			d.keepLocked(name, l.e)
-		} else if d.looks[name] == l {
+		case old != nil && old.at.Before(l.at) && isAnswer(l.err): // else it could not be found out
 			delete(d.entries, name)
 		}
 		if d.looks[name] == l {
@@ -105,29 +130,33 @@ func (d *directory) lookLocked(name string) *look {
 	}
 	if !d.spawn(run) {
 		delete(d.looks, name)
+		d.waiting--
 		l.err = errClosing
 		close(l.done)
 	}
 	return l
 }
 
-// look asks, twice when somebody died while he was asked.
-func (d *directory) look(ctx context.Context, name string) (*entry, error) {
+// isAnswer tells that a look has found that a name stands for nothing, or for several things.
+func isAnswer(err error) bool { return isA[*mesh.NotFoundError](err) || isA[*mesh.AmbiguousError](err) }
+
+// look finds a mesh and asks its procs what runs there.
+func (d *directory) look(ctx context.Context, name string, at time.Time) (*entry, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookWithin)
 	defer cancel()
+	s, err := d.survey(ctx, at)
+	if err != nil {
+		return nil, err
+	}
+	procs, err := d.net.Among(s.all, name)
+	if err != nil {
+		return nil, err
+	}
 	select {
 	case d.slots <- struct{}{}:
 		defer func() { <-d.slots }()
 	case <-ctx.Done():
 		return nil, ctx.Err()
-	}
-	at := time.Now()
-	procs, err := d.net.Find(ctx, name)
-	if err != nil && !isA[*mesh.NotFoundError](err) && ctx.Err() == nil {
-		procs, err = d.net.Find(ctx, name)
-	}
-	if err != nil {
-		return nil, err
 	}
 	ctx, enough := context.WithTimeout(ctx, rosterWithin)
 	defer enough()
@@ -135,7 +164,44 @@ func (d *directory) look(ctx context.Context, name string) (*entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &entry{procs, roster, at}, nil
+	return &entry{procs: procs, roster: roster, at: s.at}, nil
+}
+
+// survey is what lives, as asked for after a time: what is there by then is not missed. Hosts are asked by one at a time, for all who wait.
+func (d *directory) survey(ctx context.Context, after time.Time) (*survey, error) {
+	for {
+		d.mu.Lock()
+		s, mine := d.last, false
+		if s == nil || s.isDone() && s.at.Before(after) {
+			s, mine = &survey{at: time.Now(), done: make(chan struct{})}, true
+			d.last = s
+		}
+		d.mu.Unlock()
+		if mine {
+			s.all, s.err = d.net.Meshes(ctx)
+			if s.err != nil && ctx.Err() == nil { // somebody died while he was asked
+				s.all, s.err = d.net.Meshes(ctx)
+			}
+			close(s.done)
+		}
+		select {
+		case <-s.done:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		if !s.at.Before(after) {
+			return s, s.err
+		}
+	}
+}
+
+func (s *survey) isDone() bool {
+	select {
+	case <-s.done:
+		return true
+	default:
+		return false
+	}
 }
 
 // keepLocked keeps an entry, in place of the oldest when there are too many.
@@ -149,19 +215,18 @@ func (d *directory) keepLocked(name string, e *entry) {
 		}
 		delete(d.entries, oldest)
 	}
+	e.next = e.at.Add(maxAge)
 	d.entries[name] = e
 }
 
 // age makes the entries of a mesh old, for something in it has died: who asks next takes what there is,
-// and it is looked up anew.
+// and it is looked up anew, once a second at most.
 func (d *directory) age(id subjects.MeshID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for name, e := range d.entries {
-		if e.procs.ID() == id {
-			old := *e
-			old.at = e.at.Add(-2 * maxAge)
-			d.entries[name] = &old
+	for _, e := range d.entries {
+		if soon := e.at.Add(minAge); e.procs.ID() == id && soon.Before(e.next) && e.next.Sub(e.at) == maxAge {
+			e.next = soon
 		}
 	}
 }

@@ -54,7 +54,8 @@ type Gateway struct {
 	sub       *bus.Sub
 	release   []func()
 
-	under  atomic.Int64 // casts under way
+	admit  func(from string) *actor.Error // takes one request of a sender, or says that it sends too many
+	under  atomic.Int64                   // casts under way
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 
@@ -86,6 +87,7 @@ func Start(ctx context.Context, o Options) (*Gateway, error) {
 	g.log = o.Log.With().Stringer("gateway", g.proc.ID().Process()).Logger()
 	g.loud = g.log.Sample(&zerolog.BurstSampler{Burst: noisyBurst, Period: noisyPeriod})
 	g.ctx, g.cancel = context.WithCancelCause(context.Background())
+	g.admit = g.proc.AdmitForeign
 	g.directory = newDirectory(net, g.isGone, g.spawn)
 	g.peers = newPeers(g)
 	if err := g.serve(ctx); err != nil {
@@ -117,6 +119,12 @@ func (g *Gateway) serve(ctx context.Context) error {
 // ID is the gateway's address: its process.
 func (g *Gateway) ID() subjects.ProcessID { return g.proc.ID().Process() }
 
+// Done is closed once the gateway serves nobody any more: its bus broke, or it was closed.
+func (g *Gateway) Done() <-chan struct{} { return g.net.Bus().Done() }
+
+// Err says why the bus broke; nil while it works and after Close.
+func (g *Gateway) Err() error { return g.net.Bus().Err() }
+
 // Close takes no more requests, answers those under way with an error unless their answer is there, and
 // waits for them. A second call does nothing.
 func (g *Gateway) Close(ctx context.Context) error {
@@ -136,6 +144,7 @@ func (g *Gateway) Close(ctx context.Context) error {
 	}
 	g.cancel(errClosing)
 	g.wg.Wait() // a cast ends with its context
+	g.peers.leave()
 	return errors.Join(append(errs, g.net.Close(ctx))...)
 }
 
@@ -167,7 +176,7 @@ func (g *Gateway) receive(m bus.Msg) {
 		g.refuse(m, &actor.Error{Code: actor.CodeUnavailable, Text: fmt.Sprintf("this gateway casts %d times at once already", maxCasts)})
 		return
 	}
-	if err := g.proc.AdmitForeign(from); err != nil {
+	if err := g.admit(from); err != nil {
 		g.under.Add(-1)
 		g.refuse(m, err)
 		return
@@ -185,9 +194,7 @@ func (g *Gateway) receive(m bus.Msg) {
 // refuse answers a request that is not looked at.
 func (g *Gateway) refuse(m bus.Msg, err error) {
 	g.counts.refused.Add(1)
-	r, _ := parse(g.space, bus.Msg{Subject: m.Subject, Reply: m.Reply, Header: bus.Header{
-		actor.HeaderContentType: m.Header[actor.HeaderContentType],
-	}})
+	r, _ := preface(g.space, m)
 	g.say(r, g.publishNow)(outcome{err: err})
 }
 
@@ -195,6 +202,7 @@ func (g *Gateway) refuse(m bus.Msg, err error) {
 func (g *Gateway) answer(ctx context.Context, m bus.Msg) {
 	began := time.Now()
 	r, err := parse(g.space, m)
+	r.until = began.Add(r.ttl + awaitServer)
 	say := g.say(r, g.publish)
 	defer func() { g.counts.took.Add(int64(time.Since(began))) }()
 	if err == nil && r.reply == "" && r.collect != post {
@@ -204,21 +212,42 @@ func (g *Gateway) answer(ctx context.Context, m bus.Msg) {
 		say(outcome{err: err})
 		return
 	}
-	done := g.peers.claim(r, m.Subject) // before anything is cast (GW-4)
+	done := g.peers.claim(r) // before anything is cast (GW-4)
 	defer done()
 	ctx, cancel := context.WithTimeout(ctx, r.ttl)
 	defer cancel()
 	g.run(ctx, r, func(o outcome) {
-		if stopped := context.Cause(ctx) == errClosing; stopped && (o.err != nil || o.empty && o.cover != nil && o.cover.missing > 0) {
+		if context.Cause(ctx) == errClosing && o.isCutShort() {
 			o.err, o.partial, o.empty = errClosing, false, false
 		}
 		say(o)
 	})
 }
 
-// say publishes what is said to a request.
+// isCutShort reports that an answer says less than it would have, had the gateway not closed: who was not
+// waited for is missing.
+func (o outcome) isCutShort() bool {
+	switch {
+	case o.cover != nil:
+		return o.cover.missing > 0
+	case o.at != nil:
+		return silent(o.err)
+	}
+	return o.err != nil
+}
+
+// say publishes what is said to a request. What asks for a stream gets its end after an error, too.
 func (g *Gateway) say(r request, publish func(request, bus.Msg) error) say {
-	return func(o outcome) {
+	var one say
+	one = func(o outcome) {
+		if r.streams && o.err != nil && o.at == nil {
+			end := outcome{empty: true, cover: o.cover}
+			if end.cover == nil {
+				end.cover = &coverage{}
+			}
+			o.cover = nil
+			defer one(end)
+		}
 		if o.err != nil && !o.partial {
 			g.counts.failed.Add(1)
 			text := oneLine(o.err.Error(), maxPartial)
@@ -234,15 +263,17 @@ func (g *Gateway) say(r request, publish func(request, bus.Msg) error) say {
 			g.loud.Warn().Err(o.err).Str("from", r.from).Str("mesh", r.mesh).Msg("a request that wants no answer failed")
 		}
 	}
+	return one
 }
 
-// publish sends one message of an answer, once there is a server to send it to.
+// publish sends one message of an answer, once there is a server to send it to, if it is there in time for
+// the whole answer.
 func (g *Gateway) publish(r request, m bus.Msg) error {
 	err := g.publishNow(r, m)
 	if !errors.Is(err, bus.ErrDisconnected) {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(g.ctx, awaitServer)
+	ctx, cancel := context.WithDeadline(g.ctx, r.until)
 	defer cancel()
 	back := make(chan struct{}, 1)
 	defer g.net.Bus().Watch(func(s bus.State) {
@@ -265,7 +296,7 @@ func (g *Gateway) publish(r request, m bus.Msg) error {
 	return err
 }
 
-// awaitServer is how long an answer waits for a connection that is lost.
+// awaitServer is how long after its deadline an answer waits for a connection that is lost.
 const awaitServer = 30 * time.Second
 
 // publishNow sends one message of an answer. What is too large becomes an error that says so.
@@ -282,5 +313,14 @@ func (g *Gateway) publishNow(r request, m bus.Msg) error {
 
 // isGone reports that no rank of a mesh lives.
 func (g *Gateway) isGone(e *entry) bool {
-	return len(g.proc.Downs(e.procs.ID())) >= e.procs.Extent().NumRanks()
+	t, err := mesh.On[any](e.procs, "").Target()
+	if err != nil {
+		return true
+	}
+	for rank := range t.Placement.Extent.NumRanks() { // mostly, the first one lives
+		if _, dead := g.proc.Down(t.Placement.Proc(rank)); !dead {
+			return false
+		}
+	}
+	return true
 }

@@ -102,7 +102,7 @@ func (p *peers) tell(w word) {
 }
 
 // claim says that this gateway answers a request; the returned function that it has.
-func (p *peers) claim(r request, subject string) (done func()) {
+func (p *peers) claim(r request) (done func()) {
 	if r.reply == "" {
 		return func() {}
 	}
@@ -110,9 +110,12 @@ func (p *peers) claim(r request, subject string) (done func()) {
 	p.next++
 	id := p.next
 	p.mu.Unlock()
-	p.tell(word{Claim: &claim{ID: id, Reply: r.reply, From: r.from, Format: r.format.ContentType(), Subject: subject, For: r.ttl}})
+	p.tell(word{Claim: &claim{ID: id, Reply: r.reply, From: r.from, Format: r.format.ContentType(), Stream: r.streams, For: r.ttl}})
 	return func() { p.tell(word{Release: id}) }
 }
+
+// leave says that this gateway has answered everything, and goes.
+func (p *peers) leave() { p.tell(word{Leaves: true}) }
 
 // stir takes what became of the own connections.
 func (p *peers) stir(s bus.State) {
@@ -134,7 +137,6 @@ func (p *peers) watch(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
-			p.tell(word{Leaves: true})
 			return
 		case <-beats.C:
 			p.tell(word{})
@@ -185,6 +187,9 @@ func (p *peers) mourn(o obituary) {
 			err = p.g.publishNow(r, r.message(outcome{err: &actor.Error{
 				Code: actor.CodeUnavailable, Text: fmt.Sprintf("the gateway %s died during the cast: whether it ran is not known", o.of),
 			}}))
+			if err == nil && c.Stream { // whom it asked is not known either
+				err = p.g.publishNow(r, r.message(outcome{empty: true}))
+			}
 			if err != nil {
 				p.g.log.Warn().Err(err).Str("to", c.Reply).Msg("the word that a gateway died was not sent")
 			}

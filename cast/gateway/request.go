@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -47,30 +46,46 @@ type request struct {
 	mesh, actor, endpoint string
 	from, reply           string
 	format                wire.Format
+	streams               bool   // it asks for a stream, though it may be wrong otherwise
 	region                string // "" = all
 	collect               string
 	reducer               string
 	ttl                   time.Duration
 	body                  value
+	until                 time.Time // how long its answer may wait for a server; zero: not at all
 }
 
-// parse reads a request. With an error the fields that an answer needs are set all the same.
-func parse(space subjects.Space, m bus.Msg) (request, error) {
-	r := request{reply: m.Reply, format: wire.JSON, ttl: actor.DefaultDeadline}
+// preface reads what an answer needs to know, also one that says what is wrong with the request.
+func preface(space subjects.Space, m bus.Msg) (request, error) {
+	r := request{reply: m.Reply, ttl: actor.DefaultDeadline}
+	for key, values := range m.Header {
+		if strings.EqualFold(key, headerCollect) {
+			r.streams = r.streams || slices.ContainsFunc(values, func(v string) bool { return strings.TrimSpace(v) == stream })
+		}
+	}
+	format, unknown := wire.FormatOf(m.Header.Get(actor.HeaderContentType), m.Data)
+	r.format = format
 	s, err := space.Parse(m.Subject)
 	if err != nil {
 		return r, bad("%v", err)
 	}
 	r.mesh, r.actor, r.endpoint, r.from = s.MeshName, s.Actor, s.Endpoint, s.From
-	format, err := wire.FormatOf(m.Header.Get(actor.HeaderContentType), m.Data)
-	r.format = format
+	if unknown != nil {
+		return r, bad("%v", unknown)
+	}
+	return r, nil
+}
+
+// parse reads a request. With an error the fields that an answer needs are set all the same.
+func parse(space subjects.Space, m bus.Msg) (request, error) {
+	r, err := preface(space, m)
 	if err != nil {
-		return r, bad("%v", err)
+		return r, err
 	}
 	if err := r.readHeaders(m.Header); err != nil {
 		return r, err
 	}
-	if r.body, err = decodeBody(format, m.Data); err != nil {
+	if r.body, err = decodeBody(r.format, m.Data); err != nil {
 		return r, bad("%v", err)
 	}
 	return r, nil
@@ -113,12 +128,12 @@ func (r *request) readCollect(h bus.Header) error {
 }
 
 // checkReducer refuses what is the name of no reducer. A label that is no built-in one's may be declared by
-// the endpoint: that is found out later.
+// the endpoint: the ranks refuse it if not, before a handler runs.
 func (r *request) checkReducer(reducing bool) error {
-	if !reducing || subjects.CheckLabel("reducer", r.reducer) == nil {
+	if !reducing {
 		return nil
 	}
-	if err := builtin(r.reducer); err != nil {
+	if err := cast.CheckReducer(r.reducer); err != nil {
 		return bad("%s: %v", headerReduce, err)
 	}
 	return nil
@@ -141,22 +156,3 @@ func (r *request) readTTL(h bus.Header) error {
 func bad(format string, args ...any) *actor.Error {
 	return &actor.Error{Code: actor.CodeInvalid, Text: fmt.Sprintf(format, args...)}
 }
-
-// builtin says why a name is that of no built-in reducer. A throttled cast folds with nothing else, and the
-// one that is asked here goes nowhere.
-func builtin(reducer string) error {
-	to := cast.Throttled(nowhere{}, cast.Throttle{Batch: 1})
-	_, err := cast.Fold(context.Background(), to, actor.NewEndpoint[any, value, any]("x"), value{}, reducer)
-	if errors.Is(err, errNowhere) {
-		return nil
-	}
-	return err
-}
-
-// nowhere is a mesh that cannot be cast to.
-type nowhere struct{}
-
-var errNowhere = errors.New("nowhere")
-
-func (nowhere) Target() (cast.Target, error) { return cast.Target{}, errNowhere }
-func (nowhere) Ref(int) actor.Ref[any]       { return actor.BadRef[any](errNowhere) }

@@ -119,15 +119,6 @@ func TestRequest_bodiesKeepWhatTheyMean(t *testing.T) {
 	}
 }
 
-func TestBuiltin_knowsTheBuiltInReducersAndNoOther(t *testing.T) {
-	for _, name := range []string{"sum", "min", "max", "all", "any", "count", "collect", "concat", "top(3)", "merge(sum)", "histogram(1,4)"} {
-		require.NoError(t, builtin(name), name)
-	}
-	for _, name := range []string{"abacus", "top", "summ", "merge-last"} {
-		require.Error(t, builtin(name), name)
-	}
-}
-
 func FuzzRequest(f *testing.F) {
 	f.Add("Castnet-Region", "host=0:2", "Castnet-Collect", "stream", []byte("5"))
 	f.Add("Castnet-Reduce", "top(3)", "Castnet-TTL", "1s", []byte("\x82\x01\x02"))

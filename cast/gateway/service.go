@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/castnet-io/castnet/agent"
@@ -19,6 +20,8 @@ const (
 	lookAround = 2 * time.Second
 	// maxListed bounds the endpoints of an INFO, which has to fit into one message.
 	maxListed = 1000
+	// maxInfos bounds who waits for an INFO; who is beyond hears nothing, as if there were no such gateway.
+	maxInfos = 64
 )
 
 // catalog is what can be cast to, as it was when somebody last asked.
@@ -26,6 +29,8 @@ type catalog struct {
 	mu      sync.Mutex // guards all, and is held by who looks
 	at      time.Time
 	entries []micro.Endpoint
+
+	waiting atomic.Int32 // for an INFO
 }
 
 // conn lets package micro subscribe for as long as the gateway's proc is there.
@@ -40,9 +45,20 @@ func (g *Gateway) discover() error {
 		Name: serviceName, ID: g.ID().String(), Version: g.version,
 		Description: "casts to meshes for any NATS client",
 		Metadata:    map[string]string{"host": g.label, "namespace": g.space.Namespace()},
-		Info:        func(answer func([]micro.Endpoint)) { g.spawn(func(ctx context.Context) { answer(g.endpoints(ctx)) }) },
+		Info:        g.inform,
 		Stats:       g.stats,
 	})
+}
+
+// inform answers an INFO once it is known what can be cast to.
+func (g *Gateway) inform(answer func([]micro.Endpoint)) {
+	n := &g.catalog.waiting
+	if n.Add(1) > maxInfos || !g.spawn(func(ctx context.Context) {
+		defer n.Add(-1)
+		answer(g.endpoints(ctx))
+	}) {
+		n.Add(-1)
+	}
 }
 
 // endpoints lists what can be cast to: every endpoint of every actor mesh that lives.

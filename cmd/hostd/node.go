@@ -24,7 +24,7 @@ type node struct {
 	options bus.Options
 	bus     *bus.Bus
 	host    *host.Host
-	gateway *gateway.Gateway // nil when it is turned off
+	gateway *upkeep // nil when it is turned off
 	runDir  string
 	scratch bool   // the run directory is ours to remove
 	local   string // the file for other programs of this user; "" = none written
@@ -68,10 +68,17 @@ func (n *node) start(ctx context.Context, getenv func(string) string, log zerolo
 		return err
 	}
 	if n.flags.gateway {
-		n.gateway, err = gateway.Start(ctx, gateway.Options{
+		o := gateway.Options{
 			Label: n.label, Bus: &n.options, Root: n.space.Root(), Namespace: n.space.Namespace(), Version: cli.Version(), Log: log,
-		})
-		if err != nil {
+		}
+		start := func(ctx context.Context) (service, error) {
+			g, err := gateway.Start(ctx, o)
+			if err != nil {
+				return nil, err // and no pointer to nothing
+			}
+			return g, nil
+		}
+		if n.gateway, err = keepUp(ctx, start, log); err != nil {
 			return err
 		}
 	}
@@ -132,7 +139,7 @@ func (n *node) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
 	defer cancel()
 	if n.gateway != nil {
-		errs = append(errs, n.gateway.Close(ctx))
+		errs = append(errs, n.gateway.close(ctx))
 	}
 	if n.host != nil {
 		errs = append(errs, n.host.Close(ctx))

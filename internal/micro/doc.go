@@ -9,6 +9,8 @@
 //   - MIC-1: a service answers PING, INFO and STATS, to all, to its name, and to its ID, once each.
 //   - MIC-2: what it subscribes are three subjects, whatever the number of its endpoints.
 //   - MIC-3: INFO and STATS are made when they are asked for: an endpoint that is gone is not listed.
+//   - MIC-4: an answer that does not fit into a message lists the first of its endpoints only: half of them, or
+//     a quarter …
 //
 // Requests come on a pump of the bus; who has to ask others for its INFO answers from a goroutine of its own.
 package micro

@@ -2,6 +2,7 @@ package micro
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -88,22 +89,29 @@ func (s Service) handle(on Subscriber, m bus.Msg, started time.Time) {
 	if m.Reply == "" {
 		return
 	}
-	answer := func(v any) {
+	answer := func(v any) error {
 		b, err := json.Marshal(v) // of texts and numbers
 		if err == nil {
-			_ = on.Publish(bus.Msg{Subject: m.Reply, Data: b}) // who asks waits for many, and misses this one
+			err = on.Publish(bus.Msg{Subject: m.Reply, Data: b})
+		}
+		return err // who asks waits for many, and misses this one
+	}
+	listed := func(n int, list func(n int) any) {
+		for errors.Is(answer(list(n)), bus.ErrTooLarge) && n > 0 {
+			n /= 2
 		}
 	}
 	verb, _, _ := strings.Cut(strings.TrimPrefix(m.Subject, "$SRV."), ".")
 	switch verb {
 	case "PING":
-		answer(s.identity("ping"))
+		_ = answer(s.identity("ping"))
 	case "INFO":
 		s.Info(func(all []Endpoint) {
-			answer(info{s.identity("info"), s.Description, append([]Endpoint{}, all...)})
+			listed(len(all), func(n int) any { return info{s.identity("info"), s.Description, append([]Endpoint{}, all[:n]...)} })
 		})
 	case "STATS":
-		answer(stats{s.identity("stats"), started, append([]Stats{}, s.Stats()...)})
+		all := s.Stats()
+		listed(len(all), func(n int) any { return stats{s.identity("stats"), started, append([]Stats{}, all[:n]...)} })
 	}
 }
 

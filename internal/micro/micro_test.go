@@ -2,6 +2,7 @@ package micro_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -17,10 +18,17 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type wires struct {
 	handle map[string]func(bus.Msg)
 	said   []bus.Msg
+	limit  int // of a message; 0: none
 }
 
 func (w *wires) Subscribe(subject string, h func(bus.Msg)) error { w.handle[subject] = h; return nil }
-func (w *wires) Publish(m bus.Msg) error                         { w.said = append(w.said, m); return nil }
+func (w *wires) Publish(m bus.Msg) error {
+	if w.limit > 0 && len(m.Data) > w.limit {
+		return bus.ErrTooLarge
+	}
+	w.said = append(w.said, m)
+	return nil
+}
 
 // ask is what a service says.
 func (w *wires) ask(t *testing.T, filter, subject string) map[string]any {
@@ -66,6 +74,26 @@ func TestService_answersPingInfoAndStatsAsTheProtocolHasIt(t *testing.T) {
 	w.handle["$SRV.*"](bus.Msg{Subject: "$SRV.PING"})
 	w.handle["$SRV.*"](bus.Msg{Subject: "$SRV.SCHEMA", Reply: "r"})
 	require.Empty(t, w.said)
+}
+
+func TestService_listsAsManyEndpointsAsFit_MIC4(t *testing.T) {
+	all, did := make([]micro.Endpoint, 1000), make([]micro.Stats, 1000)
+	for i := range all {
+		all[i].Name, did[i].Name = fmt.Sprint("e", i), fmt.Sprint("e", i)
+	}
+	w := &wires{handle: map[string]func(bus.Msg){}, limit: 20_000}
+	require.NoError(t, micro.Serve(w, micro.Service{
+		Name: "svc", ID: "one", Info: func(answer func([]micro.Endpoint)) { answer(all) }, Stats: func() []micro.Stats { return did },
+	}))
+	for _, verb := range []string{"INFO", "STATS"} {
+		some := w.ask(t, "$SRV.*", "$SRV."+verb)["endpoints"].([]any)
+		require.Greater(t, len(some), 50, verb)
+		require.Less(t, len(some), 1000, verb)
+		require.Equal(t, "e0", some[0].(map[string]any)["name"])
+	}
+	w.limit, w.said = 10, nil
+	w.handle["$SRV.*"](bus.Msg{Subject: "$SRV.INFO", Reply: "r"})
+	require.Empty(t, w.said, "where nothing fits, nothing is said, and it ends")
 }
 
 func TestService_versionsBecomeSemantic(t *testing.T) {

@@ -1,0 +1,153 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/mesh"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// hosts are what a directory asks. Their meshes are zero ones: nobody can be asked what runs there.
+type hosts struct {
+	asked atomic.Int32
+	err   func() error
+}
+
+func (h *hosts) Meshes(ctx context.Context) ([]mesh.MeshState, error) {
+	h.asked.Add(1)
+	time.Sleep(200 * time.Millisecond)
+	return nil, h.err()
+}
+
+func (h *hosts) Among(_ []mesh.MeshState, name string) (mesh.ProcMesh, error) {
+	return mesh.ProcMesh{}, &mesh.NotFoundError{What: "mesh", Name: name}
+}
+
+// directoryOf is one that asks hosts, and the wait for what it does in the background.
+func directoryOf(h *hosts) (d *directory, wait func()) {
+	var wg sync.WaitGroup
+	return newDirectory(h, func(*entry) bool { return false }, func(f func(context.Context)) bool {
+		wg.Go(func() { f(context.Background()) })
+		return true
+	}), wg.Wait
+}
+
+// knows puts an entry there that was asked for a time ago.
+func (d *directory) knows(name string, ago time.Duration) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.keepLocked(name, &entry{at: time.Now().Add(-ago)})
+}
+
+func TestDirectory_keepsWhatItKnowsWhenHostsCannotBeAsked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := &hosts{err: func() error { return errors.New("ask host a for its procs: it is gone") }}
+		d, wait := directoryOf(h)
+		d.knows("demo", time.Minute)
+		for range 100 { // casts, 20 ms apart
+			_, err := d.find(t.Context(), "demo", time.Time{})
+			require.NoError(t, err)
+			time.Sleep(20 * time.Millisecond)
+		}
+		wait()
+		_, err := d.find(t.Context(), "demo", time.Time{})
+		require.NoError(t, err, "that a host did not answer says nothing of the mesh")
+		require.LessOrEqual(t, h.asked.Load(), int32(6), "twice a second at most")
+		wait()
+
+		h.err = func() error { return nil } // they do answer: there is no such mesh
+		time.Sleep(time.Minute)
+		_, err = d.find(t.Context(), "demo", time.Time{})
+		require.NoError(t, err)
+		wait()
+		_, err = d.find(t.Context(), "demo", time.Time{})
+		require.ErrorContains(t, err, `mesh "demo" does not exist`)
+	})
+}
+
+func TestDirectory_manyDeathsHaveItLookOnceASecondAtMost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := &hosts{err: func() error { return errors.New("busy") }}
+		d, wait := directoryOf(h)
+		d.knows("demo", 0)
+		for range 300 { // in 3 s
+			d.age(subjects.MeshID{})
+			_, err := d.find(t.Context(), "demo", time.Time{})
+			require.NoError(t, err)
+			time.Sleep(10 * time.Millisecond)
+		}
+		wait()
+		require.InDelta(t, 5, h.asked.Load(), 1, "two attempts a look, after 1 and 2 s and not before")
+	})
+}
+
+func TestDirectory_manyNamesAreLookedForAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := &hosts{err: func() error { return nil }}
+		d, wait := directoryOf(h)
+		began := time.Now()
+		var callers sync.WaitGroup
+		for i := range 1000 {
+			callers.Go(func() {
+				_, err := d.find(t.Context(), fmt.Sprint("nobody-", i), time.Time{})
+				require.ErrorContains(t, err, fmt.Sprint("nobody-", i))
+			})
+		}
+		callers.Wait()
+		wait()
+		require.LessOrEqual(t, time.Since(began), 500*time.Millisecond)
+		require.LessOrEqual(t, h.asked.Load(), int32(2))
+		require.Empty(t, d.looks)
+		require.Zero(t, d.waiting)
+	})
+}
+
+func TestDirectory_whatIsThereWhenItIsAskedForIsNotMissed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := &hosts{err: func() error { return nil }}
+		d, wait := directoryOf(h)
+		var callers sync.WaitGroup
+		callers.Go(func() { _, _ = d.find(t.Context(), "a", time.Time{}) })
+		time.Sleep(100 * time.Millisecond) // what comes to be now is not in what those hear who asked before
+		_, err := d.find(t.Context(), "b", time.Time{})
+		require.Error(t, err)
+		callers.Wait()
+		wait()
+		require.EqualValues(t, 2, h.asked.Load())
+	})
+}
+
+func TestDirectory_looksThatNobodyWaitsForAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := &hosts{err: func() error { return nil }}
+		d, wait := directoryOf(h)
+		gaveUp, cancel := context.WithCancel(t.Context())
+		cancel()
+		for i := range maxWaiting + 10 {
+			_, err := d.find(gaveUp, fmt.Sprint(i), time.Time{})
+			require.Error(t, err)
+		}
+		require.Equal(t, maxWaiting, d.waiting)
+		_, err := d.find(t.Context(), "one more", time.Time{})
+		require.ErrorContains(t, err, "at once already")
+		wait()
+	})
+}
+
+func TestDirectory_isBounded(t *testing.T) {
+	d, _ := directoryOf(&hosts{})
+	for i := range maxEntries + 10 {
+		d.knows(fmt.Sprint(i), time.Minute-time.Duration(i)*time.Millisecond)
+	}
+	require.Len(t, d.entries, maxEntries)
+	require.NotContains(t, d.entries, "0", "the oldest make room")
+}

@@ -1,0 +1,193 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/bus"
+)
+
+func code(m bus.Msg) string { return m.Header.Get(actor.HeaderErrorCode) }
+
+func TestGateway_whatItSaysIsCountedAsItIsSaid_GW3(t *testing.T) {
+	s := newSystem(t)
+	s.spawn(2)
+
+	large := s.ask("big", "600000")
+	require.Equal(t, "413", code(large), "%v", large.Header)
+	require.Contains(t, large.Header.Get(actor.HeaderError), "ask with Castnet-Collect: stream")
+	require.Equal(t, []string{"2", "2", "0", "0"}, numbers(large), "they have answered")
+	larger := s.ask("big", "3000000")
+	require.Equal(t, "413", code(larger), "%v", larger.Header)
+	require.Equal(t, []string{"2", "2", "0", "0"}, numbers(larger))
+
+	for endpoint, body := range map[string]string{"big": "1100000", "keys": ""} { // too large, and no JSON
+		all := s.stream(endpoint, body)
+		require.Len(t, all, 3, endpoint)
+		for _, m := range all[:2] {
+			require.NotEmpty(t, code(m), "%s: %v", endpoint, m.Header)
+		}
+		require.Equal(t, []string{"2", "0", "2", "0"}, numbers(all[2]), "no value was said: %s", endpoint)
+	}
+	fits := s.stream("big", "500000")
+	require.Len(t, fits, 3)
+	require.Equal(t, []string{"2", "2", "0", "0"}, numbers(fits[2]))
+
+	posted := s.ask("get", "", headerCollect, post)
+	require.Empty(t, posted.Data)
+	require.Equal(t, []string{"2", "", "0", "0"}, numbers(posted), "nothing was answered")
+	require.NotContains(t, posted.Header, headerAnswered)
+
+	half := s.ask("odd", "")
+	require.Equal(t, "[null,1]", string(half.Data))
+	require.Equal(t, []string{"2", "1", "1", "0"}, numbers(half))
+	none := s.ask("null", "", headerReduce, "collect")
+	require.Equal(t, "[null,null]", string(none.Data), "%v", none.Header)
+}
+
+func TestGateway_anUnknownReducerIsRefusedBeforeAHandlerRuns(t *testing.T) {
+	s := newSystem(t)
+	s.spawn(2)
+	m := s.ask("get", "", headerReduce, "abacus")
+	require.Equal(t, "400", code(m), "%v", m.Header)
+	require.Contains(t, m.Header.Get(actor.HeaderError), "abacus")
+	require.Equal(t, "[0,0]", string(s.ask("count", "").Data))
+	require.Equal(t, "1", string(s.ask("get", "", headerReduce, "sum").Data))
+}
+
+func TestGateway_endsEveryStreamWithAnEmptyMessage(t *testing.T) {
+	s := newSystem(t)
+	s.spawn(1)
+	for name, m := range map[string]bus.Msg{
+		"no such mesh":     {Subject: "castnet.v1.default.cast.nope.probe.get.anon", Header: bus.Header{headerCollect: {stream}}},
+		"no such subject":  {Subject: "castnet.v1.default.cast.demo.probe._get.anon", Header: bus.Header{headerCollect: {stream}}},
+		"no such endpoint": s.request("nope", "", headerCollect, stream),
+		"bad body":         s.request("big", "{", headerCollect, stream),
+		"bad deadline":     s.request("get", "", headerCollect, stream, headerTTL, "soon"),
+		"bad format":       s.request("get", "", headerCollect, stream, "Content-Type", "text/plain"),
+		"contradiction":    s.request("get", "", headerCollect, stream, headerReduce, "sum"),
+		"said twice":       s.request("get", "", headerCollect, stream, headerCollect, gather),
+		"region outside":   s.request("get", "", headerCollect, stream, headerRegion, "gpu=7"),
+	} {
+		all := s.until(m)
+		require.Len(t, all, 2, name)
+		require.NotEmpty(t, code(all[0]), name)
+		require.NotContains(t, all[0].Header, headerAsked, name)
+		require.Equal(t, []string{"0", "0", "0", "0"}, numbers(all[1]), name)
+		require.Empty(t, code(all[1]), name)
+	}
+	s.gateway.admit = func(string) *actor.Error { return &actor.Error{Code: actor.CodeTooMany, Text: "too much"} }
+	all := s.until(s.request("get", "", headerCollect, stream))
+	require.Len(t, all, 2)
+	require.Equal(t, "429", code(all[0]))
+	m := s.ask("get", "\xf6")
+	require.Equal(t, "429", code(m))
+	require.Equal(t, "application/cbor", m.Header.Get(actor.HeaderContentType), "in the request's format")
+}
+
+func TestGateway_whatIsOutOfDateIsLookedUpAnewOnce_GW5(t *testing.T) {
+	s := newSystem(t)
+	first := s.spawn(2)
+	require.Equal(t, "[0,1]", string(s.ask("get", "").Data))
+	require.NoError(t, first.Stop(s.Context()))
+	s.spawn(3) // under the same label
+	for _, headers := range [][]string{nil, {headerReduce, "collect"}} {
+		m := s.ask("get", "", headers...)
+		require.Equal(t, "[0,1,2]", string(m.Data), "%v", m.Header)
+	}
+	require.Len(t, s.stream("get", ""), 4)
+
+	// What is known says that there is an actor of another name: all refuse, and none has run.
+	stale := *s.gateway.directory.entries["demo"]
+	s.gateway.directory.mu.Lock()
+	stale.roster.Actors = map[string]agent.ActorInfo{"probe-0123456789ab": {}}
+	s.gateway.directory.entries["demo"] = &stale
+	s.gateway.directory.mu.Unlock()
+	require.Equal(t, "[3,3,3]", string(s.ask("count", "").Data), "each has run what it was asked, once")
+}
+
+func TestGateway_castsSoManyTimesAtOnceAndNotMore_GW6(t *testing.T) {
+	s := newSystem(t)
+	s.spawn(1)
+	s.ask("get", "")
+	thaw := s.freeze()
+	var under sync.WaitGroup
+	answers := make(chan bus.Msg, maxCasts)
+	for range maxCasts {
+		under.Go(func() {
+			ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
+			defer cancel()
+			if m, err := s.client.Request(ctx, s.request("get", "", headerTTL, "1m")); err == nil {
+				answers <- m
+			}
+		})
+	}
+	require.Eventually(t, func() bool { return s.gateway.under.Load() == maxCasts }, patience, time.Millisecond)
+	m := s.ask("get", "")
+	require.Equal(t, "503", code(m), "%v", m.Header)
+	require.Contains(t, m.Header.Get(actor.HeaderError), fmt.Sprint(maxCasts))
+	thaw()
+	under.Wait()
+	require.Len(t, answers, maxCasts, "the others are answered")
+	for range maxCasts {
+		m := <-answers
+		require.Equal(t, "[0]", string(m.Data), "%v", m.Header)
+	}
+	require.Equal(t, "[0]", string(s.ask("get", "").Data))
+}
+
+func TestGateway_closeAnswersWhatIsUnderWay(t *testing.T) {
+	s := newSystem(t)
+	s.spawn(2)
+	s.ask("get", "")
+	s.freeze()
+	collects := []string{gather, stream, choose}
+	all := make([][]bus.Msg, len(collects))
+	var under sync.WaitGroup
+	for i, collect := range collects {
+		under.Go(func() {
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			for m, err := range s.client.RequestMany(ctx, s.request("get", "", headerCollect, collect), 0) {
+				if err != nil {
+					return
+				}
+				if all[i] = append(all[i], m); collect != stream || len(m.Data) == 0 {
+					return
+				}
+			}
+		})
+	}
+	require.Eventually(t, func() bool { return s.gateway.under.Load() == 3 }, patience, time.Millisecond)
+	require.NoError(t, s.gateway.Close(t.Context()))
+	under.Wait()
+	for i, collect := range collects {
+		n := len(all[i])
+		require.NotZero(t, n, collect)
+		last := all[i][max(0, n-2)] // before the end of a stream
+		require.Equal(t, "503", code(last), "%s: %v", collect, last.Header)
+		require.Contains(t, last.Header.Get(actor.HeaderError), "whether the cast ran is not known")
+	}
+	require.Equal(t, []string{"2", "0", "0", "2"}, numbers(all[1][len(all[1])-1]))
+}
+
+func TestGateway_aBrokenBusIsSaid(t *testing.T) {
+	s := newSystem(t)
+	g := s.another("b")
+	_, err := g.data.Subscribe("panic", func(bus.Msg) { panic("a test") })
+	require.NoError(t, err)
+	require.NoError(t, s.client.Publish("panic", nil))
+	select {
+	case <-g.Done():
+		require.ErrorIs(t, g.Err(), bus.ErrHandlerPanic)
+	case <-time.After(patience):
+		require.FailNow(t, "nobody is told")
+	}
+}
