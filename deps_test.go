@@ -69,8 +69,8 @@ cast/gateway < mesh agent cast actor bus internal/micro internal/wire subjects m
 	a client of meshes that speaks for those who have none; the verbs of cast know nothing of it
 internal/cli < bus actor cast mesh mesh/shape subjects
 	flags, NATS contexts and exit codes are for the two commands, and the same in both
-internal/builtin < actor
-	the actors a host can run without a program of the user's; hostd binds them, others only name them
+internal/builtin < actor bus internal/wire subjects mesh/shape ; actor/actortest
+	the actors a host can run without a program of the user's; hostd binds them, others only name them; plain asks other programs over the bus, in JSON
 cmd/hostd < *
 	the composition root of a node: server, agents and built-in actors meet here
 cmd/client < mesh controller cast agent actor bus subjects mesh/shape internal/cli ; agent/host agent/proc internal/builtin

@@ -72,8 +72,7 @@ func answers(out string) (all []answer) {
 
 const gatewayOf = "castnet.v1.default.cast."
 
-func TestNATSCommand_castsToALiveMesh(t *testing.T) {
-	r := newRig(t)
+func natsCasts(t *testing.T, r *rig) {
 	for _, format := range []wire.Format{wire.JSON, wire.CBOR} {
 		typed := []string{"-H", "Content-Type:" + format.ContentType()}
 		encode := func(v any) string { return string(must(format.Encode(v))) }
@@ -103,8 +102,8 @@ func TestNATSCommand_castsToALiveMesh(t *testing.T) {
 	}
 }
 
-func TestNATSCommand_isAnsweredAsTheVectorsSay(t *testing.T) {
-	r := newRig(t)
+func natsIsAnsweredAsTheVectorsSay(t *testing.T, r *rig) {
+	r.request(t, gatewayOf+"demo.counter.reset.anon", "")
 	for _, v := range requestVectors() {
 		var flags []string
 		for _, h := range v.Headers {

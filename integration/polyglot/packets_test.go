@@ -1,6 +1,8 @@
 package polyglot
 
 import (
+	"bytes"
+	"context"
 	"encoding/hex"
 	"fmt"
 	"testing"
@@ -9,8 +11,10 @@ import (
 	"github.com/fxamacker/cbor/v2"
 	"github.com/stretchr/testify/require"
 
+	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/internal/wire"
 	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/subjects"
 )
 
 // packetVector is the bytes of one packet between two castnet processes, and what they say.
@@ -93,6 +97,8 @@ func packetVectors(t *testing.T) []packetVector {
 	failed := wire.Envelope{Kind: wire.Failure, Port: "_0a", Ext: must(wire.Marshal(rest{Rank: 2})), Body: overflow}
 	folded := wire.Envelope{Kind: wire.Value, Port: "_0a", Body: must(wire.Marshal([][]byte{five})),
 		Ext: must(wire.Marshal(rest{Folded: true, Parts: []ranks{{{0, 2}}}, Failed: []failure{{ranks{{2, 1}}, overflow}}}))}
+	gathered := wire.Envelope{Kind: wire.Value, Port: "_0a", Body: gatheredBody(rowOf(2, five) + rowOf(1, must(wire.Marshal("hi")))),
+		Ext: must(wire.Marshal(rest{Folded: true, Parts: []ranks{{{4, 3}}}}))}
 	chunk := wire.Envelope{Kind: wire.Chunk, Ext: wire.ChunkOf{ID: 9, Offset: 4, Total: 6}.Append(nil), Body: []byte{1, 2}}
 
 	head := wire.Head{Kind: wire.Data, Age: 3 * time.Millisecond, N: 300, Prev: 299}
@@ -118,6 +124,7 @@ func packetVectors(t *testing.T) []packetVector {
 		{Name: "a cast: gpu=0:2 of host=2,gpu=4, folded by sum", Hex: hex.EncodeToString(data(head, toAll))},
 		{Name: "answers of ranks 3 and 2 to a cast", Hex: hex.EncodeToString(data(head, one, failed))},
 		{Name: "an answer of ranks 0 and 1 folded into one, rank 2 failed", Hex: hex.EncodeToString(data(head, folded))},
+		{Name: "the answers of a host to a gather: those of ranks 4 and 5 are equal", Hex: hex.EncodeToString(data(head, gathered))},
 		{Name: "a part of an envelope of 6 bytes", Hex: hex.EncodeToString(data(head, chunk))},
 		{Name: "a beat", Hex: hex.EncodeToString(only(wire.Beat))},
 		{Name: "a repair", Hex: hex.EncodeToString(wire.AppendRepair(only(wire.Repair), "castnet.v1.default.k.x", []byte{0, 2, 2, 0, 0, 1, 0}))},
@@ -136,6 +143,16 @@ func packetVectors(t *testing.T) []packetVector {
 		vs[i].read(t)
 	}
 	return vs
+}
+
+// rowOf is what packet.abnf calls ranks and str in a row.
+func rowOf(count byte, answer []byte) string {
+	return string([]byte{0, 0, 0, count, byte(len(answer))}) + string(answer)
+}
+
+// gatheredBody is the body of an answer to a gather: gathered of wire.cddl, for one part.
+func gatheredBody(row string) []byte {
+	return must(wire.Marshal([][]byte{must(wire.Marshal([]byte(row)))}))
 }
 
 // read says what the bytes say, by the decoders.
@@ -189,6 +206,9 @@ func (v *packetVector) readEnvelopes(t *testing.T, left []byte) {
 		case wire.Value, wire.Failure:
 			v.Bodies = append(v.Bodies, cborOf(t, "rest", e.Ext))
 		}
+		if e.Kind == wire.Value {
+			v.Bodies = append(v.Bodies, cborOf(t, "any", e.Body)) // what any CBOR is in RFC 8610
+		}
 		if e.Kind == wire.Failure {
 			v.Bodies = append(v.Bodies, cborOf(t, "error", e.Body))
 		}
@@ -224,4 +244,34 @@ func plain(v any) any {
 		return out
 	}
 	return v
+}
+
+// gatherTravelsAsThePacketsSay looks at the bus while a host sends equal answers of its two ranks home.
+func gatherTravelsAsThePacketsSay(t *testing.T, r *rig) {
+	b, err := bus.Open(t.Context(), bus.FromEnv(r.getenv))
+	require.NoError(t, err)
+	defer func() { require.NoError(t, b.Close(context.Background())) }()
+	want := gatheredBody(rowOf(2, must(wire.Marshal(0))))
+	seen := make(chan struct{}, 2)
+	_, err = b.Data().Subscribe(subjects.Space{}.String()+".f.>", func(m bus.Msg) {
+		h, left, err := wire.DecodeHead(m.Data)
+		if err != nil || h.Kind != wire.Data {
+			return
+		}
+		es, e := wire.NewEnvelopes(left), wire.Envelope{}
+		for _, ok := es.Next(&e); ok; _, ok = es.Next(&e) {
+			if e.Kind == wire.Value && bytes.Equal(e.Body, want) && len(seen) < cap(seen) {
+				seen <- struct{}{}
+			}
+		}
+	})
+	require.NoError(t, err)
+	r.request(t, gatewayOf+"demo.counter.reset.anon", "")
+	for range 2 {
+		select {
+		case <-seen:
+		case <-time.After(patience):
+			require.Fail(t, "no host sent what packet.abnf says of a gather")
+		}
+	}
 }

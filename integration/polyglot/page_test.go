@@ -29,24 +29,25 @@ func TestPage_eachCommandPrintsWhatItSays(t *testing.T) { // PLY-4
 	ran := map[string]int{}
 	for _, b := range blocksOf(t, page) {
 		ran[b.language]++
-		switch {
-		case b.language == "sh" && b.stays:
-			lines := strings.Split(b.prints, "\n")
-			started(t, env, strings.Trim(lines[len(lines)-1], "…"), "bash", "-c", "cd "+repo(t)+" && exec "+b.text)
-		case b.language == "sh":
+		switch b.language {
+		case "sh":
 			env = append(env, exports(b.text)...)
-			b.check(t, env, repo(t), "bash", "-euo", "pipefail", "-c", b.text)
-		case b.language == "js":
+			script := "cd " + repo(t) + "\n" + b.text
+			if b.stays {
+				script = "cd " + repo(t) + " && exec " + b.text
+			}
+			b.run(t, env, "bash", "-euo", "pipefail", "-c", script)
+		case "js":
 			// Where its imports are found.
 			dir, err := os.MkdirTemp(filepath.Join("node", "node_modules"), ".page-")
 			require.NoError(t, err)
 			t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
-			b.runFile(t, env, dir, node(t), "page.mjs")
-		case b.language == "py":
-			standIn := append(env, "PYTHONDONTWRITEBYTECODE=1", "PYTHONPATH="+repo(t, "integration", "polyglot", "python", "standin")+":"+
-				repo(t, "integration", "polyglot", "python"))
-			b.runFile(t, standIn, t.TempDir(), python(t), "page.py")
-		case b.language == "text": // a form, which is no command
+			b.run(t, env, node(t), b.file(t, dir, "page.mjs"))
+		case "py":
+			standIn := append(env[:len(env):len(env)], "PYTHONDONTWRITEBYTECODE=1", "PYTHONPATH="+
+				repo(t, "integration", "polyglot", "python", "standin")+":"+repo(t, "integration", "polyglot", "python"))
+			b.run(t, standIn, python(t), b.file(t, t.TempDir(), "page.py"))
+		case "text": // a form, which is no command
 		default:
 			require.Fail(t, "a block of a language that this test does not run", "%q:\n%s", b.language, b.text)
 		}
@@ -56,21 +57,27 @@ func TestPage_eachCommandPrintsWhatItSays(t *testing.T) { // PLY-4
 	require.NotZero(t, ran["py"])
 }
 
-// runFile runs a program out of a file.
-func (b block) runFile(t *testing.T, env []string, dir, interpreter, name string) {
+// file writes the block down as a program.
+func (b block) file(t *testing.T, dir, name string) string {
 	t.Helper()
-	require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(b.text), 0o600))
-	b.check(t, env, dir, interpreter, name)
+	path := filepath.Join(dir, name)
+	require.NoError(t, os.WriteFile(path, []byte(b.text), 0o600))
+	return path
 }
 
 // clock is what the nats command puts before a line.
 var clock = regexp.MustCompile(`(?m)^\d\d:\d\d:\d\d `)
 
-// check runs a command, which may be one that builds, and looks for each line that the page says it prints. … stands for anything. Their
-// order is not looked at: that of headers is any.
-func (b block) check(t *testing.T, env []string, dir, name string, args ...string) {
+// run runs the block, which may build, and looks for each line that the page says it prints. … stands for
+// anything. Their order is not looked at: that of headers is any. A block that stays says the last line only.
+func (b block) run(t *testing.T, env []string, name string, args ...string) {
 	t.Helper()
-	out, err := outputOf(t, 5*patience, env, dir, "", name, args...)
+	if b.stays {
+		lines := strings.Split(b.prints, "\n")
+		started(t, env, strings.Trim(lines[len(lines)-1], "…"), name, args...)
+		return
+	}
+	out, err := outputOf(t, 5*patience, env, "", "", name, args...)
 	require.NoError(t, err, "%s\n%s", b.text, out)
 	out = clock.ReplaceAllString(out, "")
 	for line := range strings.SplitSeq(b.prints, "\n") {

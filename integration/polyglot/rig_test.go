@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -24,10 +25,10 @@ const (
 	secret   = "polyglot"
 )
 
-// rig is a server, two hosts, a mesh of counters and one of echoes: host=2,gpu=2 each.
+// rig is a server, two hosts, and meshes of the extent host=2,gpu=2.
 type rig struct {
-	env              []string
-	counters, echoes meshUp
+	env      []string
+	counters meshUp
 }
 
 // meshUp is what `client up` says of a mesh.
@@ -45,32 +46,54 @@ func newRig(t *testing.T) *rig {
 	for _, label := range []string{"a", "b"} {
 		started(t, r.env, "hostd is ready", program(t, "hostd"), "--nats", server.URL(), "--label", label, "--log-format", "json")
 	}
+	return r
+}
+
+// casting is a rig with the meshes that all languages cast to.
+func casting(t *testing.T) *rig {
+	r := newRig(t)
 	r.counters = r.up(t, "demo", "counter")
-	r.echoes = r.up(t, "parrots", "echo")
+	r.up(t, "parrots", "echo")
 	return r
 }
 
 // up holds a mesh until the test ends.
-func (r *rig) up(t *testing.T, name, actor string) (m meshUp) {
+func (r *rig) up(t *testing.T, name, actor string, more ...string) (m meshUp) {
 	t.Helper()
-	line := started(t, r.env, `"kind":"up"`, program(t, "client"), "up", name, "--per-host", "gpu=2", "--actor", actor,
-		"--no-hostd", "--output", "ndjson")
+	line := started(t, r.env, `"kind":"up"`, program(t, "client"), append([]string{"up", name, "--per-host", "gpu=2", "--actor", actor,
+		"--no-hostd", "--output", "ndjson"}, more...)...)
 	require.NoError(t, json.Unmarshal([]byte(line), &m), line)
 	require.Equal(t, 4, m.Ranks, line)
 	return m
 }
 
+// getenv reads the environment of the rig.
+func (r *rig) getenv(key string) string {
+	for _, v := range r.env {
+		if value, ok := strings.CutPrefix(v, key+"="); ok {
+			return value
+		}
+	}
+	return ""
+}
+
 // environment is what programs get: nothing of the user's own settings, and what is given.
 func environment(t *testing.T, more ...string) []string {
 	t.Helper()
-	env := []string{"XDG_RUNTIME_DIR=" + t.TempDir(), "XDG_CONFIG_HOME=" + t.TempDir(), "NO_COLOR=1", "LC_ALL=C.UTF-8"}
+	config, err := os.UserConfigDir()
+	require.NoError(t, err)
+	// The go command keeps the settings it builds with, or it would link anew what make has built.
+	env := []string{"GOENV=" + filepath.Join(config, "go", "env"), "XDG_RUNTIME_DIR=" + t.TempDir(), "XDG_CONFIG_HOME=" + t.TempDir(), "NO_COLOR=1", "LC_ALL=C.UTF-8"}
 	for _, v := range os.Environ() {
-		if key, _, _ := strings.Cut(v, "="); key == "PATH" || key == "HOME" || strings.HasPrefix(key, "GO") {
+		if key, _, _ := strings.Cut(v, "="); key == "PATH" || key == "HOME" || key == "XDG_CACHE_HOME" || strings.HasPrefix(key, "GO") {
 			env = append(env, v)
 		}
 	}
 	return append(env, more...)
 }
+
+// byTerm is the end of a program that does not handle SIGTERM.
+const byTerm = "signal: terminated"
 
 // started runs a program until the test ends, when it must stop in peace, and returns the first line that
 // it says with a text in it.
@@ -104,7 +127,9 @@ func started(t *testing.T, env []string, with string, name string, args ...strin
 		require.NoError(t, cmd.Process.Signal(syscall.SIGTERM), "%s has ended: %s", name, said)
 		select {
 		case err := <-ended:
-			require.NoError(t, err, "%s: %s", name, said)
+			if err != nil && err.Error() != byTerm { // which ends programs that are not ours
+				require.NoError(t, err, "%s: %s", name, said)
+			}
 		case <-time.After(patience):
 			require.NoError(t, syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL))
 			<-ended

@@ -17,9 +17,10 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestDefs_areWhatTheDocumentationSays(t *testing.T) {
 	registry, err := actor.NewRegistry(Defs()...)
 	require.NoError(t, err)
-	require.Equal(t, []string{"counter", "echo"}, registry.Types())
+	require.Equal(t, []string{"counter", "echo", "plain"}, registry.Types())
 	require.Len(t, registry.Endpoints("counter"), 3)
 	require.Len(t, registry.Endpoints("echo"), 1)
+	require.Len(t, registry.Endpoints("plain"), 2)
 }
 
 func TestCounter_addsLikeArithmeticOrRefuses_BLT2(t *testing.T) {

@@ -178,6 +178,25 @@ for (const v of vectors.requests) {
   });
 }
 
+test("a gather says who was killed and who is silent", async () => {
+  const [, killed, , silent] = process.env.CASTNET_PIDS.split(" ").map(Number);
+  process.kill(silent, "SIGSTOP");
+  try {
+    process.kill(killed, "SIGKILL");
+    const headers = headersOf([["Castnet-TTL", "3s"]]);
+    const reply = await nats.request(gateway("get", process.env.CASTNET_DOOMED), "", { headers, timeout });
+    assertNoError(reply);
+    assert.deepEqual(reply.json(), [0, null, 0, null]);
+    const got = ["Asked", "Answered", "Failed", "Missing"].map((k) => reply.headers.get(`Castnet-${k}`));
+    assert.deepEqual(got, ["4", "2", "1", "1"]);
+    assert.equal(reply.headers.get("Castnet-Failed-Region"), "host=0,gpu=1");
+    assert.equal(reply.headers.get("Castnet-Missing-Region"), "host=1,gpu=1");
+    assert.match(reply.headers.get("Castnet-Partial"), /killed/);
+  } finally {
+    process.kill(silent, "SIGCONT");
+  }
+});
+
 test("one port is asked alone", async () => {
   const parts = { mesh: process.env.CASTNET_MESH, rank: 2, gen: 0, actor: process.env.CASTNET_ACTOR, port: "add", from: "anon" };
   assert.equal((await nats.request(subject("p", parts), "8", { timeout })).json(), 8);

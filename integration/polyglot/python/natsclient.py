@@ -22,6 +22,7 @@ class Message:
     headers: dict = field(default_factory=dict)
     data: bytes = b""
     status: str = ""
+    reply: str = ""
 
     @property
     def error(self):
@@ -54,9 +55,9 @@ class Client:
         head = head.encode()
         self._send(f"HPUB {subject} {reply} {len(head)} {len(head) + len(data)}\r\n".encode() + head + data + b"\r\n")
 
-    def subscribe(self, subject):
+    def subscribe(self, subject, queue=""):
         self._subscriptions += 1
-        self._send(f"SUB {subject} {self._subscriptions}\r\n".encode())
+        self._send(f"SUB {subject} {queue} {self._subscriptions}\r\n".encode())
         return self._subscriptions
 
     def unsubscribe(self, sid):
@@ -128,6 +129,8 @@ class Client:
         head = int(words[-2]) if kind == b"HMSG" else 0
         body = self._in.read(size + 2)[:size]
         message = Message(words[0].decode(), data=body[head:])
+        if len(words) == (5 if head else 4):
+            message.reply = words[2].decode()
         lines = body[:head].decode().split("\r\n")
         message.status = lines[0].removeprefix("NATS/1.0").strip()[:3]
         for line in lines[1:]:

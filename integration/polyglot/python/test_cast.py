@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import unittest
 
 import cbor2
@@ -114,6 +115,21 @@ class Cast(unittest.TestCase):
                 self.assertIn("does not fit in 64 bits", decode(m.data)["error"])
             self.assertEqual([1, 1], [decode(m.data) for m in answers if not m.error])
             self.assert_covers(end, 4, 2, "host=*,gpu=0")
+
+    def test_a_stream_says_who_was_killed_and_who_is_silent(self):
+        _, killed, silent, _ = map(int, os.environ["CASTNET_PIDS"].split())
+        os.kill(silent, signal.SIGSTOP)
+        self.addCleanup(os.kill, silent, signal.SIGCONT)
+        os.kill(killed, signal.SIGKILL)
+        *answers, end = self.nats.stream(self.gateway("get", os.environ["CASTNET_DOOMED"]),
+                                         headers={"Castnet-Collect": "stream", "Castnet-TTL": "3s"})
+        codes = {m.headers["Castnet-Point"]: m.headers.get("Nats-Service-Error-Code") for m in answers}
+        self.assertEqual({"host=0,gpu=0": None, "host=0,gpu=1": "410", "host=1,gpu=0": "504", "host=1,gpu=1": None}, codes)
+        self.assertTrue(all(m.data for m in answers))
+        got = {k: end.headers["Castnet-" + k] for k in ("Asked", "Answered", "Failed", "Missing")}
+        self.assertEqual({"Asked": "4", "Answered": "2", "Failed": "1", "Missing": "1"}, got)
+        self.assertEqual("host=0,gpu=1", end.headers["Castnet-Failed-Region"])
+        self.assertEqual("host=1,gpu=0", end.headers["Castnet-Missing-Region"])
 
     def test_no_answer_at_all_is_an_error(self):
         for format in FORMATS:

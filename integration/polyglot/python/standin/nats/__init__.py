@@ -9,8 +9,12 @@ async def connect(servers, token=None):
 
 
 class _Message:
-    def __init__(self, message):
+    def __init__(self, client, message):
+        self._client, self.reply = client, message.reply
         self.subject, self.headers, self.data = message.subject, message.headers, message.data
+
+    async def respond(self, data):
+        self._client.publish(self.reply, data)
 
 
 class _Connection:
@@ -18,7 +22,7 @@ class _Connection:
         self._client = client
 
     async def request(self, subject, payload=b"", timeout=0.5, headers=None):
-        return _Message(self._client.request(subject, payload, headers or {}, timeout))
+        return _Message(self._client, self._client.request(subject, payload, headers or {}, timeout))
 
     async def publish(self, subject, payload=b"", reply="", headers=None):
         self._client.publish(subject, payload, headers or {}, reply)
@@ -26,9 +30,12 @@ class _Connection:
     def new_inbox(self):
         return "_INBOX.page"
 
-    async def subscribe(self, subject):
-        self._client.subscribe(subject)
+    async def subscribe(self, subject, queue=""):
+        self._client.subscribe(subject, queue)
         return _Subscription(self._client)
+
+    async def flush(self):
+        self._client.flush()
 
     async def close(self):
         self._client.close()
@@ -38,8 +45,13 @@ class _Subscription:
     def __init__(self, client):
         self._client = client
 
+    @property
+    async def messages(self):
+        while True:
+            yield await self.next_msg(timeout=600)
+
     async def next_msg(self, timeout=1.0):
-        return _Message(self._client.next(timeout))
+        return _Message(self._client, self._client.next(timeout))
 
     async def unsubscribe(self):
         pass

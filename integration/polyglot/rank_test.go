@@ -1,0 +1,76 @@
+package polyglot
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestAnyProgram_isARankOfACast(t *testing.T) {
+	r := newRig(t)
+	r.up(t, "works", "plain", "--params", `{"subject":"work.{rank}"}`)
+	started(t, r.env, "Listening on", program(t, "nats"), "reply", "work.0", "10")
+	started(t, r.env, "serving", node(t), "node/rank.mjs", "work.1")
+	started(t, r.env, "serving", python(t), "-B", "python/rank.py", "work.2")
+	ask := func(body string, flags ...string) answer {
+		got := r.request(t, gatewayOf+"works.plain.ask.anon", body, flags...)
+		require.Len(t, got, 1)
+		return got[0]
+	}
+
+	hole := ask("5")
+	require.JSONEq(t, "[10,10,10,null]", hole.body)
+	require.Contains(t, hole.header["Castnet-Partial"], "nobody serves work.3")
+	require.Equal(t, "host=1,gpu=1", hole.header["Castnet-Failed-Region"])
+
+	t.Run("folded", func(t *testing.T) {
+		started(t, r.env, "Listening on", program(t, "nats"), "reply", "work.3", "--echo")
+		sum := ask("5", "-H", "Castnet-Reduce:sum")
+		require.Equal(t, "35", sum.body, sum.header)
+		require.Subset(t, sum.header, covered("4"))
+		inCBOR := ask("\x05", "-H", "Castnet-Reduce:sum", "-H", "Content-Type:"+asCBOR)
+		require.Equal(t, "\x18\x23", inCBOR.body, inCBOR.header)
+	})
+
+	for body, want := range map[string]string{
+		`"fail"`:    "out of paper (code 507)",
+		`"nothing"`: "it is empty: want JSON, null for nothing",
+		`"garbage"`: "want JSON: invalid character",
+	} {
+		bad := ask(body, "-H", "Castnet-Region:host=0:2")
+		require.JSONEq(t, "[10,null,null,null]", bad.body)
+		require.Contains(t, bad.header["Castnet-Partial"], "work.1: "+want, bad.header)
+		require.Contains(t, bad.header["Castnet-Partial"], "work.2: "+want, bad.header)
+	}
+
+	for body, want := range map[string]string{"\x43abc": "a byte string of 3 bytes", "\xf9\x7e\x00": "the number NaN"} {
+		refused := ask(body, "-H", "Content-Type:"+asCBOR)
+		require.Equal(t, "400", refused.header["Nats-Service-Error-Code"], refused.header)
+		require.Contains(t, refused.header["Nats-Service-Error"], want)
+	}
+
+	silent := ask(`"silence"`, "-H", "Castnet-TTL:1s", "-H", "Castnet-Region:gpu=0:2,host=0")
+	require.JSONEq(t, "[10,null]", silent.body)
+	require.Equal(t, "1", silent.header["Castnet-Answered"])
+
+	told := r.request(t, gatewayOf+"works.plain.tell.anon", "5")
+	require.Subset(t, told[0].header, covered("4"), "nobody is waited for")
+
+	for region, rank := range map[string]string{"host=0,gpu=1": "1", "host=1,gpu=0": "2"} {
+		var headers map[string]string
+		seen := ask(`"headers"`, "-H", "Castnet-Collect:choose", "-H", "Castnet-Region:"+region)
+		require.NoError(t, json.Unmarshal([]byte(seen.body), &headers), seen.body)
+		require.Subset(t, headers, map[string]string{"Castnet-Rank": rank, "Castnet-Point": region, "Content-Type": asJSON})
+		require.Regexp(t, `^gateway-.*/client$`, headers["Castnet-From"])
+		require.Regexp(t, `^\d+(\.\d+)?s$`, headers["Castnet-TTL"])
+	}
+}
+
+func TestPlainRank_refusesASubjectOfCastnet(t *testing.T) {
+	r := newRig(t)
+	out, err := outputOf(t, patience, r.env, "", "", program(t, "client"), "up", "bad", "--actor", "plain", "--no-hostd",
+		"--params", `{"subject":"castnet.{rank}"}`)
+	require.Error(t, err)
+	require.Contains(t, out, "castnet's own: want one outside of castnet.")
+}
