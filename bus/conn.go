@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"sync"
 
 	"github.com/nats-io/nats.go"
@@ -130,6 +131,9 @@ func (c *Conn) translate(err error, doing string) error {
 		return fmt.Errorf("%w: %s", ErrDisconnected, doing)
 	case errors.Is(err, nats.ErrBadSubject):
 		return fmt.Errorf("%w: %s", ErrBadSubject, doing)
+	}
+	if _, is := errors.AsType[net.Error](err); is { // the connection is about to be given up
+		return fmt.Errorf("%w: %s: %w", ErrDisconnected, doing, err)
 	}
 	return fmt.Errorf("bus: %s: %w", doing, err)
 }

@@ -40,6 +40,7 @@ type figures struct {
 	verdict history.Verdict
 	order   []string // of the figures below, as they were first given
 	counts  map[string]int
+	musts   []string // counts that must not be zero over all runs
 	samples map[string][]float64
 }
 
@@ -47,6 +48,15 @@ type figures struct {
 func (f *figures) count(name string, n int) {
 	f.named(name)
 	f.counts[name] += n
+}
+
+// must counts a figure without which nothing was shown. A single run may do without: the machine may have let
+// nobody send while the fault was there.
+func (f *figures) must(name string, n int) {
+	if !slices.Contains(f.musts, name) {
+		f.musts = append(f.musts, name)
+	}
+	f.count(name, n)
 }
 
 // time takes down how long something took.
@@ -123,5 +133,8 @@ func try(t *testing.T, f fault, run func(t *testing.T, seed uint64, f *figures))
 	}
 	if sum.runs > 0 { // else others were picked
 		fmt.Println(sum)
+		for _, name := range sum.musts {
+			require.NotZero(t, sum.counts[name], "%s: nothing was %s in any run, so nothing was shown", f.name, name)
+		}
 	}
 }
