@@ -116,6 +116,15 @@ class Cast(unittest.TestCase):
             self.assertEqual([1, 1], [decode(m.data) for m in answers if not m.error])
             self.assert_covers(end, 4, 2, "host=*,gpu=0")
 
+    def test_a_stream_that_is_refused_ends_too(self):
+        for format, (encode, decode) in FORMATS.items():
+            headers = {"Content-Type": format, "Castnet-Collect": "stream", "Castnet-Region": "host=9"}
+            refused, end = self.nats.stream(self.gateway("add"), encode(1), headers)
+            self.assertEqual("400", refused.headers["Nats-Service-Error-Code"])
+            self.assertNotIn("Castnet-Point", refused.headers)
+            self.assertIn("host=9", decode(refused.data)["error"])
+            self.assert_covers(end, 0)
+
     def test_a_stream_says_who_was_killed_and_who_is_silent(self):
         _, killed, silent, _ = map(int, os.environ["CASTNET_PIDS"].split())
         os.kill(silent, signal.SIGSTOP)
