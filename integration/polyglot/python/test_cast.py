@@ -87,6 +87,8 @@ class Cast(unittest.TestCase):
             reply, value = self.ask(format, "add", 2, {"Castnet-Collect": "post"})
             self.assertIsNone(reply.error)
             self.assertEqual(b"", reply.data)
+            self.assertEqual("4", reply.headers["Castnet-Asked"])
+            self.assertNotIn("Castnet-Answered", reply.headers)
             self.assertEqual([2, 2, 2, 2], self.gather(format, "get"))  # casts of one gateway keep their order
 
     def test_some_answers_come_with_what_is_missing(self):
