@@ -189,7 +189,7 @@ test("a gather says who was killed and who is silent", async () => {
   process.kill(silent, "SIGSTOP");
   try {
     process.kill(killed, "SIGKILL");
-    const headers = headersOf([["Castnet-TTL", "3s"]]);
+    const headers = headersOf([["Castnet-TTL", "5s"]]);
     const reply = await nats.request(gateway("get", process.env.CASTNET_DOOMED), "", { headers, timeout });
     assertNoError(reply);
     assert.deepEqual(reply.json(), [0, null, 0, null]);
