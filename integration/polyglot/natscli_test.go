@@ -99,6 +99,13 @@ func natsCasts(t *testing.T, r *rig) {
 		require.Equal(t, map[string]bool{"0 host=0,gpu=0": true, "1 host=0,gpu=1": true, "2 host=1,gpu=0": true, "3 host=1,gpu=1": true}, ranks)
 		require.Equal(t, "nil body", got[4].body, "as nats calls an empty one")
 		require.Subset(t, got[4].header, all)
+
+		got = r.request(t, gatewayOf+"demo.counter.add.anon", encode(1), append(typed, "-H", "Castnet-Collect:stream",
+			"-H", "Castnet-Region:host=9", "--wait-for-empty", "--reply-timeout="+(2*patience).String())...)
+		require.Len(t, got, 2, "why it is refused, and the end")
+		require.Equal(t, "400", got[0].header["Nats-Service-Error-Code"])
+		require.Equal(t, "nil body", got[1].body)
+		require.Subset(t, got[1].header, covered("0"))
 	}
 }
 

@@ -50,9 +50,13 @@ func TestAnyProgram_isARankOfACast(t *testing.T) {
 		require.Contains(t, refused.header["Nats-Service-Error"], want)
 	}
 
-	silent := ask(`"silence"`, "-H", "Castnet-TTL:1s", "-H", "Castnet-Region:gpu=0:2,host=0")
-	require.JSONEq(t, "[10,null]", silent.body)
-	require.Equal(t, "1", silent.header["Castnet-Answered"])
+	silent := r.request(t, gatewayOf+"works.plain.ask.anon", `"silence"`, "-H", "Castnet-TTL:2s", "-H", "Castnet-Region:host=0",
+		"-H", "Castnet-Collect:stream", "--wait-for-empty", "--reply-timeout="+patience.String())
+	require.Len(t, silent, 3)
+	require.Equal(t, "10", silent[0].body, silent[0].header)
+	require.Equal(t, "1", silent[1].header["Castnet-Rank"], silent[1].header)
+	require.Contains(t, []string{"408", "504"}, silent[1].header["Nats-Service-Error-Code"], "it says so itself, or is missing")
+	require.Equal(t, "1", silent[2].header["Castnet-Answered"])
 
 	told := r.request(t, gatewayOf+"works.plain.tell.anon", "5")
 	require.Subset(t, told[0].header, covered("4"), "nobody is waited for")

@@ -128,6 +128,12 @@ for (const format of Object.keys(formats)) {
     assertCovers(end, 4, 2, "host=*,gpu=0");
   });
 
+  test(`a stream that is refused ends, too (${format})`, async () => {
+    const [answers, end] = await stream(format, "add", 1, { "Castnet-Region": "host=9" });
+    assert.deepEqual(answers.map((m) => [m.headers.get("Nats-Service-Error-Code"), m.headers.get("Castnet-Point")]), [["400", ""]]);
+    assertCovers(end, 0);
+  });
+
   test(`no answer at all is an error (${format})`, async () => {
     await gather(format, "add", tooMuch);
     const [reply, said] = await ask(format, "add", 1);
@@ -183,7 +189,7 @@ test("a gather says who was killed and who is silent", async () => {
   process.kill(silent, "SIGSTOP");
   try {
     process.kill(killed, "SIGKILL");
-    const headers = headersOf([["Castnet-TTL", "3s"]]);
+    const headers = headersOf([["Castnet-TTL", "5s"]]);
     const reply = await nats.request(gateway("get", process.env.CASTNET_DOOMED), "", { headers, timeout });
     assertNoError(reply);
     assert.deepEqual(reply.json(), [0, null, 0, null]);

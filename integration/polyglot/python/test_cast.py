@@ -87,6 +87,8 @@ class Cast(unittest.TestCase):
             reply, value = self.ask(format, "add", 2, {"Castnet-Collect": "post"})
             self.assertIsNone(reply.error)
             self.assertEqual(b"", reply.data)
+            self.assertEqual("4", reply.headers["Castnet-Asked"])
+            self.assertNotIn("Castnet-Answered", reply.headers)
             self.assertEqual([2, 2, 2, 2], self.gather(format, "get"))  # casts of one gateway keep their order
 
     def test_some_answers_come_with_what_is_missing(self):
@@ -115,6 +117,15 @@ class Cast(unittest.TestCase):
                 self.assertIn("does not fit in 64 bits", decode(m.data)["error"])
             self.assertEqual([1, 1], [decode(m.data) for m in answers if not m.error])
             self.assert_covers(end, 4, 2, "host=*,gpu=0")
+
+    def test_a_stream_that_is_refused_ends_too(self):
+        for format, (encode, decode) in FORMATS.items():
+            headers = {"Content-Type": format, "Castnet-Collect": "stream", "Castnet-Region": "host=9"}
+            refused, end = self.nats.stream(self.gateway("add"), encode(1), headers)
+            self.assertEqual("400", refused.headers["Nats-Service-Error-Code"])
+            self.assertNotIn("Castnet-Point", refused.headers)
+            self.assertIn("host=9", decode(refused.data)["error"])
+            self.assert_covers(end, 0)
 
     def test_a_stream_says_who_was_killed_and_who_is_silent(self):
         _, killed, silent, _ = map(int, os.environ["CASTNET_PIDS"].split())
