@@ -186,7 +186,7 @@ func (fs *folds) expect(j job) *fold {
 // patience is how long a process waits: less than who is above it on the way, so that what there is gets
 // home in time.
 func (fs *folds) patience(j job) time.Duration {
-	return j.ttl - time.Duration(len(j.up)+1)*min(j.ttl/20, 100*time.Millisecond)
+	return j.ttl - time.Duration(len(j.up)+1)*min(j.ttl/8, 500*time.Millisecond)
 }
 
 // contribute takes the answer of a rank of this process.

@@ -181,6 +181,9 @@ func numeric(name string, fold func(dst, x, y reflect.Value) bool, quick ops) ac
 			}
 		}
 		x, y := reflect.ValueOf(a), reflect.ValueOf(b)
+		if f, g, mixed := mixture(x, y); mixed {
+			return quick.floats(f, g), nil
+		}
 		if err := alike(name, x, y); err != nil {
 			return nil, err
 		}
@@ -190,6 +193,20 @@ func numeric(name string, fold func(dst, x, y reflect.Value) bool, quick ops) ac
 		}
 		return dst.Interface(), nil
 	}
+}
+
+// mixture reads a whole and a fractional number, as answers without a type are: JSON of many programs has no
+// fraction where there is none.
+func mixture(x, y reflect.Value) (f, g float64, ok bool) {
+	switch {
+	case !x.IsValid() || !y.IsValid():
+		return 0, 0, false
+	case x.Kind() == reflect.Int64 && y.Kind() == reflect.Float64:
+		return float64(x.Int()), y.Float(), true
+	case x.Kind() == reflect.Float64 && y.Kind() == reflect.Int64:
+		return x.Float(), float64(y.Int()), true
+	}
+	return 0, 0, false
 }
 
 func add(dst, x, y reflect.Value) bool {

@@ -289,6 +289,18 @@ func TestReducers_refuseAnswersOfDifferentTypes(t *testing.T) {
 	}
 }
 
+func TestReducers_wholeAndFractionalNumbersWithoutATypeMix(t *testing.T) {
+	for text, want := range map[string]float64{"sum": 4.5, "min": 1.5, "max": 3} {
+		by, err := builtinOf(text, openAs[any])
+		require.NoError(t, err)
+		for _, pair := range [][2]any{{int64(3), 1.5}, {1.5, int64(3)}} {
+			got, err := by.fold(pair[0], pair[1])
+			require.NoError(t, err)
+			require.Equal(t, want, got)
+		}
+	}
+}
+
 func TestMerge_anErrorOfItsValuesReducerIsItsOwn(t *testing.T) {
 	picky := actor.NewReducer("picky", func(a, b int) (int, error) {
 		if a == b {

@@ -48,7 +48,8 @@ this command, and ends with it, at Ctrl-C or by client stop. (There is no --deta
 this command is killed, the procs end once their lease has run out.
 
 Without --command, procs run the hosts' built-in actors: counter (params: an integer; asked
-add, get, reset) and echo. With it, they run a program whose main calls proc.Main, which must
+add, get, reset), echo, and plain (params: {"subject":"work.{rank}"}; asked ask, tell), whose
+ranks are served by any program that replies on that subject. With it, they run a program whose main calls proc.Main, which must
 be at the same absolute path on every host, and allowed there (hostd --allow).
 
 When no bus is said and none is found, a hostd is started and stopped with the mesh.
@@ -58,6 +59,7 @@ actor, type), then a line for each proc or actor that ends, as in castnet's even
 		Example: `  client up
   client up trainers --per-host gpu=8 --actor echo
   client up demo --per-host zone=2,gpu=4 --actor counter --params 100
+  client up scripts --actor plain --params '{"subject":"work.{rank}"}'
   client up words --command /opt/words/bin/words --actor worker --params '{"top":20}'`,
 		Args:              wantArgs(0, 1),
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -70,7 +72,7 @@ actor, type), then a line for each proc or actor that ends, as in castnet's even
 	fs.StringArrayVar(&f.args, "arg", nil, "`ARGUMENT` of the program; may be repeated")
 	fs.DurationVar(&f.lease, "lease", time.Minute, "how long procs outlive this command when it is killed")
 	fs.BoolVar(&f.noHostd, "no-hostd", false, "do not start a hostd where none is found")
-	_ = c.RegisterFlagCompletionFunc("actor", cobra.FixedCompletions([]string{"counter", "echo"}, cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("actor", cobra.FixedCompletions([]string{"counter", "echo", "plain"}, cobra.ShellCompDirectiveNoFileComp))
 	c.RunE = func(c *cobra.Command, args []string) error {
 		u, err := f.spec(slices.Concat(args, []string{"demo"})[0])
 		if err != nil {
