@@ -110,6 +110,14 @@ func TestGateway_answersTheNATSCommand(t *testing.T) {
 	}
 	require.Equal(t, map[string]string{"0 host=0,gpu=0": "5", "1 host=0,gpu=1": "5", "2 host=1,gpu=0": "6", "3 host=1,gpu=1": "6"}, got)
 
+	began := time.Now()
+	refused := g.req(subject("nope"), "", "-H", "Castnet-Collect:stream", "--wait-for-empty", "--reply-timeout=60s")
+	require.Len(t, refused, 2, "the error, and the end")
+	require.Equal(t, "404", refused[0].header[actor.HeaderErrorCode])
+	require.Equal(t, "nil body", refused[1].body)
+	require.Equal(t, "0", refused[1].header["Castnet-Asked"])
+	require.Less(t, time.Since(began), time.Minute, "nobody waits for more")
+
 	one := g.req(subject("get"), "", "-H", "Castnet-Collect:choose", "-H", "Castnet-Region:host=1,gpu=1")
 	require.Equal(t, "6", one[0].body)
 	require.Equal(t, "3", one[0].header["Castnet-Rank"])
@@ -118,6 +126,7 @@ func TestGateway_answersTheNATSCommand(t *testing.T) {
 	posted := g.one(subject("add"), "1", "Castnet-Collect", "post")
 	require.Empty(t, posted.Data)
 	require.Equal(t, "4", posted.Header.Get("Castnet-Asked"))
+	require.NotContains(t, posted.Header, "Castnet-Answered")
 	require.Equal(t, "26", string(g.one(subject("get"), "", "Castnet-Reduce", "sum").Data), "what was posted came before what is asked now")
 
 	cbor := g.one(subject("add"), "\x18\x2a", "Content-Type", "application/cbor")
@@ -228,7 +237,10 @@ func TestGateway_anotherAnswersForOneThatDiesDuringACast(t *testing.T) {
 	for _, p := range pid {
 		require.NoError(t, syscall.Kill(p, syscall.SIGSTOP)) // nobody answers, so the cast is under way
 	}
-	require.NoError(t, g.nc.PublishRequest(subject("add"), inbox, []byte("1")))
+	streaming := nats.NewMsg(subject("add"))
+	streaming.Reply, streaming.Data = inbox, []byte("1")
+	streaming.Header.Set("Castnet-Collect", "stream")
+	require.NoError(t, g.nc.PublishMsg(streaming))
 	id := claimed()
 	host := g.hostOf(id)
 	at := slices.Index(labels, host)
@@ -238,6 +250,10 @@ func TestGateway_anotherAnswersForOneThatDiesDuringACast(t *testing.T) {
 	require.Equal(t, "503", m.Header.Get(actor.HeaderErrorCode), "%v", m.Header)
 	require.Equal(t, "the gateway "+id+" died during the cast: whether it ran is not known", m.Header.Get(actor.HeaderError))
 	require.NotEmpty(t, m.Data)
+	end, err := replies.NextMsg(patience)
+	require.NoError(t, err)
+	require.Empty(t, end.Data, "it was a stream")
+	require.NotContains(t, end.Header, "Castnet-Asked", "that is not known")
 	_, err = replies.NextMsg(3 * time.Second)
 	require.ErrorIs(t, err, nats.ErrTimeout, "one of the two that live answers")
 	for rank, p := range pid {

@@ -16,34 +16,43 @@
 // # Answers
 //
 // An answer is in the request's format. Its last message says what it covers: Castnet-Asked, -Answered,
-// -Failed, -Missing, and -Failed-Region and -Missing-Region where there is any.
+// -Failed, -Missing, and -Failed-Region and -Missing-Region where there is any. Asked are the ranks of the
+// region; failed those that answered with an error, whose answer cannot be said (too large, no JSON), or that
+// are known to be gone; missing those that said nothing until the deadline.
 //
 //	reduce  one message, the folded value
 //	gather  one message, an array by rank of the region, null where there is no value
 //	choose  one message, the value, and Castnet-Rank and Castnet-Point in the whole mesh
-//	post    one empty message, once all were published to
+//	post    one empty message, once all were published to; nobody answers, so there is no Castnet-Answered,
+//	        and failed are those that are known to be gone, to whom nothing was published
 //	stream  one message per rank as it answers, with rank and point; then an empty one
 //
 // A value folded or gathered from some of the ranks has the reasons of the others in Castnet-Partial. Errors
 // have Nats-Service-Error, a number like HTTP's in Nats-Service-Error-Code, and a body: 400 the request, 404
-// no such mesh, actor or endpoint, 413 the answer does not fit, 429 too many, 503 the gateway or the bus, 504
-// nobody answered in time; else that of the first rank that failed.
+// no such mesh, actor or endpoint, 410 it is gone, 413 the answer does not fit, 429 too many, 503 the gateway or the bus, 504
+// nobody answered in time; else that of the first rank that failed. After the error of a request with
+// Castnet-Collect: stream comes an empty message, too, whatever else is wrong with the request: there nobody
+// may have been asked. It has no coverage where that is not known, since the gateway died.
 //
 // # Contract
 //
 //   - GW-1: each request with a reply subject is answered, at the latest shortly after its deadline, be it
-//     good or bad. Only an answer that the sender may not have sent elsewhere, and a request without a
-//     reply subject that is no post, are counted and logged instead. Nothing is cast for those.
+//     good or bad; up to 30 s later when the gateway has lost its server meanwhile. Only an answer that the
+//     sender may not have sent elsewhere, and a request without a reply subject that is no post, are counted
+//     and logged instead. Nothing is cast for those.
 //   - GW-2: an empty message ends an answer; nothing else is empty. It is sent when every rank has answered,
 //     failed, or is missing at the deadline, never because nothing has come for a while.
-//   - GW-3: the coverage adds up: asked = answered + failed + missing.
+//   - GW-3: the coverage adds up, asked = answered + failed + missing, and is that of what was said: a rank of a
+//     stream has answered if its value was sent.
 //   - GW-4: before it casts, a gateway tells the others which request it has accepted. When it dies, one of
 //     those that live answers 503: whether the cast ran is not known. With one gateway nobody can tell, and
 //     nobody can of a request that it had not yet read.
 //   - GW-5: a cast to a mesh that was cast to before asks nobody where it is. What turns out to be out of
-//     date is looked up anew, once, and cast again, if no handler can have run.
+//     date is looked up anew, once, and cast again, if no handler can have run. What is known stays when
+//     hosts cannot be asked; and whatever dies, it is looked up once a second at most. One look serves all who
+//     wait for any mesh.
 //   - GW-6: bounded: 1,024 casts at a time, 1,024 names in the cache, what one sender may send in a second,
-//     and claims of others. What is beyond is refused with 503 or 429.
+//     looks, and claims of others. What is beyond is refused with 503 or 429.
 //
 // # Several gateways
 //
@@ -51,16 +60,24 @@
 // with the lowest IDs keep the claims of each of the others, and ask it every 250 ms, as long as they hold
 // any, at port alive of its actor gateway. Who is heard by nobody for 1 s, or is silent for 3 s, has died.
 // The lowest answers; if it does not either, the next one after a second. A gateway that was cut off for
-// longer and comes back answers, too: the first answer counts.
+// longer and comes back answers, too: the first answer counts. One that was stopped itself takes nobody for
+// dead until it has listened for 3 s.
 //
 // # Limits
 //
 // JSON becomes CBOR without knowing the endpoint's types: bytes are sent as CBOR, fields have the names that
 // CBOR has, and answers with keys that are no texts have no JSON form.
 //
+// A request, or an answer, that is on a connection when that is cut is lost, as any message of NATS: GW-1 is
+// the gateway's word, not the wire's. The client's own timeout ends the wait.
+//
+// A name that is not known costs a look at all hosts, which ends when none has answered for 200 ms: nobody
+// knows how many there are.
+//
 // # Discovery
 //
 // A gateway is the micro service castnet-gateway: its INFO lists every endpoint of every live actor mesh.
 //
-// Close takes no more requests, gives those under way an error, and waits. No goroutine outlives it.
+// Done says that the gateway has lost its bus for good; hostd starts another one then. Close takes no more
+// requests, gives those under way an error, and waits. No goroutine outlives it.
 package gateway

@@ -21,4 +21,5 @@
 //     operating system ends the procs (HOST-6), as it does when hostd is killed.
 //   - HOSTD-5: a bus that breaks for good ends hostd and its procs with code 6. A bus that is away
 //     for a while does not. A host agent that fails ends both with code 1: nothing runs unwatched.
+//     A gateway that loses its own connections for good ends nothing: another one is started.
 package main
