@@ -135,7 +135,8 @@ func (c *Conn) dial(ctx context.Context, o Options) error {
 }
 
 // admissible keeps BUS-4. A client certificate sent over TLS counts as
-// authentication: it is the user's word that the server checks it.
+// authentication: it is the user's word that the server checks it. A connection
+// that is lost already is no server's: the next one is looked at.
 func (c *Conn) admissible(nc *nats.Conn) bool {
 	if c.insecure || c.inProcess || nc.AuthRequired() {
 		return true
@@ -143,6 +144,7 @@ func (c *Conn) admissible(nc *nats.Conn) bool {
 	if _, err := nc.TLSConnectionState(); err == nil && c.clientCert {
 		return true
 	}
-	addr, err := netip.ParseAddrPort(nc.ConnectedAddr())
-	return err == nil && addr.Addr().Unmap().IsLoopback()
+	at := nc.ConnectedAddr()
+	addr, err := netip.ParseAddrPort(at)
+	return at == "" || err == nil && addr.Addr().Unmap().IsLoopback()
 }

@@ -48,6 +48,20 @@ func TestBUS4_anOpenServerOffLoopbackIsRefused(t *testing.T) {
 	require.ErrorAs(t, err, &failed)
 }
 
+// A connection may be lost again before anybody has looked whose it is.
+func TestBUS4_aConnectionThatIsLostAlreadyIsNoServersAndBreaksNothing(t *testing.T) {
+	srv, err := embed.Start(t.Context(), embed.Options{})
+	require.NoError(t, err)
+	b, err := Open(t.Context(), Options{URL: srv.URL()})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, b.Close(context.Background())) }()
+	srv.Shutdown()
+	nc := b.Data().nc
+	require.Eventually(t, func() bool { return !nc.IsConnected() }, 10*time.Second, time.Millisecond)
+	b.Data().onReconnected(nc) // it is told late
+	require.NoError(t, b.Err())
+}
+
 func TestConnectError_namesURLReasonCauseAndHint(t *testing.T) {
 	err := &ConnectError{URL: "nats://h", Reason: NothingListening, Err: errors.New("why"), Hint: "by the way"}
 	require.EqualError(t, err, "bus: connect to nats://h: nothing is listening there: why (by the way)")

@@ -164,7 +164,7 @@ func TestF14_castsThroughAGatewayAreTrueWhileConnectionsAreCut(t *testing.T) {
 		requests = 60 // of each client
 		ttl      = 2 * time.Second
 	)
-	try(t, fault{"F14 gateway", 0, often}, func(t *testing.T, seed uint64, f *figures) {
+	try(t, fault{"F14 gateway", 1, often}, func(t *testing.T, seed uint64, f *figures) {
 		g := newGatewayed(t, seed)
 		require.NotNil(t, g.ask(patience, "get", "", nil))
 		answers := make(chan *bus.Msg, clients*requests)
