@@ -309,13 +309,15 @@ func TestLINK13_nobodyIsBelievedOnlyAfterAWhile(t *testing.T) {
 
 func TestLINK6_aLinkThatEndsBecauseItsSenderClosesIsNoFailure(t *testing.T) {
 	b := newBench(t, Config{})
+	gone := func() error {
+		require.True(t, b.core.OnGone(b.peer, &wire.BreakOf{N: 5, Text: errClosed.Text}))
+		effects := b.effects()
+		require.Equal(t, Broken, effects[len(effects)-1].Kind)
+		return effects[len(effects)-1].Err
+	}
+	departed := &Error{Reason: Departed, Text: b.peer.ID().String() + " has closed its links"}
 	b.arrive(Arrival{N: 1})
-	b.core.OnBye(b.peer)
-	require.True(t, b.core.OnGone(b.peer, &wire.BreakOf{N: 5, Text: "this process has closed its links"}))
-	effects := b.effects()
-	broken := effects[len(effects)-1]
-	require.Equal(t, Broken, broken.Kind)
-	require.Equal(t, &Error{Reason: Departed, Text: b.peer.ID().String() + " has closed its links"}, broken.Err)
+	require.Equal(t, departed, gone(), "its Bye travels on the other lane, and may come later")
 }
 
 func TestLINK12_whoWasSilentLongestIsForgotten(t *testing.T) {
