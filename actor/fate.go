@@ -30,7 +30,7 @@ func (l linked) Told(f link.Fate) {
 	switch waits := f.Mark.Call.(type) {
 	case unheard:
 		l.counts.bounced.Add(uint64(f.Count))
-		l.loud.Warn().Err(why).Msg("an answer did not arrive")
+		l.loud.WithLevel(gravity(f.Reason, zerolog.WarnLevel)).Err(why).Msg("an answer did not arrive")
 	case teller:
 		waits.told(to, why)
 	default:
@@ -80,6 +80,15 @@ func (p *Proc) fateError(f link.Fate, to subjects.ProcID, actor, endpoint string
 	return err
 }
 
+// gravity is how loud it is said that a link is over. A peer that has gone, as every client does, is no news:
+// who waits for it is told.
+func gravity(why link.Reason, level zerolog.Level) zerolog.Level {
+	if why == link.Departed || why == link.NoProcess {
+		return zerolog.DebugLevel
+	}
+	return level
+}
+
 // Broken says that a link is over: the answers that are waited for may be lost with it.
 func (l linked) Broken(peer subjects.ProcessID, why error) {
 	reason := l.sendError(peer.Proc(), peer.Proc().String(), "", why).(*Error)
@@ -87,8 +96,8 @@ func (l linked) Broken(peer subjects.ProcessID, why error) {
 		return // it is said by who knows it
 	}
 	level := zerolog.ErrorLevel
-	if e, ok := errors.AsType[*link.Error](why); ok && e.Reason == link.Departed {
-		level = zerolog.DebugLevel // what was waited for says so itself
+	if e, ok := errors.AsType[*link.Error](why); ok {
+		level = gravity(e.Reason, level)
 	}
 	l.log.WithLevel(level).Stringer("peer", peer).Str("reason", reason.Text).Msg("link broken")
 	reason = ranError(reason)
