@@ -61,7 +61,6 @@ type Peer struct {
 	evicted bool    // the Core has forgotten it
 	heard   Instant // when it was last heard of, or could not have been
 	met     bool    // it was heard of, and has not said that it closes
-	leaves  bool    // it has said that it closes
 	step    *member // of the group that it is in step with; nil: of none
 }
 

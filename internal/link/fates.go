@@ -221,7 +221,7 @@ func (c *Core) alive(now Instant, p *Peer) {
 }
 
 // OnBye takes a peer's word that it is about to close its links, and says no more.
-func (c *Core) OnBye(p *Peer) { p.met, p.leaves = false, true }
+func (c *Core) OnBye(p *Peer) { p.met = false }
 
 // giveUp ends the link to a peer: everything on its way gets a fate, and the next message opens the
 // link anew (LINK-6).
