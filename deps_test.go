@@ -57,6 +57,8 @@ cast < actor bus internal/link internal/wire subjects mesh/shape
 	plan, route, gather and fold work on any mesh of refs, so they know no lifecycle; the router takes messages off the bus
 agent < actor bus internal/micro subjects mesh/shape ; internal/wire
 	the lifecycle protocol is messages only, and the one request that finds who speaks it; tests hold its golden vectors
+agent/agenttest < agent actor
+	the protocol's promises as tests, for all that speak it; what runs in production must not carry it
 agent/proc < agent actor cast bus internal/micro internal/wire subjects mesh/shape internal/build internal/launch
 	what runs in a spawned process does not know who controls it: never mesh, never controller
 controller < agent actor cast bus subjects mesh/shape ; agent/host agent/proc
@@ -113,7 +115,7 @@ github.com/jedib0t/go-pretty/v6 < cmd/client
 	tables and progress bars are for programs that a person looks at
 github.com/mattn/go-isatty < cmd/hostd cmd/client examples/wordcount
 	only a program that a person looks at asks whether one does
-github.com/stretchr/testify < bus/bustest actor/actortest tests
+github.com/stretchr/testify < bus/bustest actor/actortest agent/agenttest tests
 	assertions are for tests
 go.uber.org/goleak < bus/bustest tests
 	leak checks are for tests
@@ -142,7 +144,7 @@ var libraryModules = []string{
 }
 
 // testHelpers may be imported by the tests of every package.
-var testHelpers = []string{"bus/bustest", "bus/embed"}
+var testHelpers = []string{"bus/bustest", "bus/embed", "agent/agenttest"}
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 

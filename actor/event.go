@@ -37,7 +37,26 @@ type Event struct {
 	Signal     int       `json:"signal,omitempty"`
 	StderrTail []string  `json:"stderr_tail,omitempty"`
 	At         time.Time `json:"at"`
+	Step       string    `json:"step,omitempty"`        // what was done, by a name that stays: docs/events.md
+	Count      int       `json:"count,omitempty"`       // it is about so many ranks, from Rank on; 0 = one
+	PerProcess int       `json:"per_process,omitempty"` // so many ranks in a row share a process; 0 = none do
 }
+
+// Each calls f with what the event says of each of its ranks.
+func (e Event) Each(f func(Event)) {
+	count, first := min(max(e.Count, 1), maxCount), e.Rank
+	e.Count = 0
+	for n := range count {
+		e.Rank = first + n
+		if count > 1 {
+			e.Seat = e.Rank % max(e.PerProcess, 1)
+		}
+		f(e)
+	}
+}
+
+// maxCount is how many ranks an event may be about: more than a host runs.
+const maxCount = 1 << 16
 
 // Terminal reports whether what the event is about is gone.
 func (e Event) Terminal() bool { return e.Status == string(Stopped) || e.Status == string(Failed) }

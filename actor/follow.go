@@ -61,7 +61,7 @@ func (p *Proc) receiveProcEvent(m bus.Msg) {
 		return
 	}
 	if e.Kind == KindProc && e.Terminal() { // what it said before comes first
-		p.bus.Data().AfterReceived(func() { p.MarkDown(e) })
+		p.bus.Data().AfterReceived(func() { e.Each(p.MarkDown) })
 	}
 }
 

@@ -22,9 +22,7 @@ type Bootstrap struct {
 }
 
 // ProcID is the address of the proc that is launched.
-func (b Bootstrap) ProcID() subjects.ProcID {
-	return subjects.ProcID{Mesh: b.Mesh.ID, Rank: uint32(b.Rank), Gen: uint32(b.Gen)}
-}
+func (b Bootstrap) ProcID() subjects.ProcID { return b.Mesh.Proc(b.Rank, b.Gen) }
 
 // BusSettings say how to reach the bus.
 type BusSettings struct {

@@ -2,7 +2,6 @@ package agent_test
 
 import (
 	"encoding/json"
-	"fmt"
 	"testing"
 	"time"
 
@@ -48,20 +47,4 @@ func TestHosts_areThoseThatAnswerInTheOrderOfTheirLabels(t *testing.T) {
 	answer([]byte(`{"label":"c"}`), nil)
 	_, err = find()
 	require.ErrorContains(t, err, `an answer that is no host: "{\"label\":\"c\"}"`)
-}
-
-func TestStreams_areBoundedAndNeedAPort(t *testing.T) {
-	var s agent.Streams
-	require.ErrorContains(t, s.Add(agent.Stream{}), "want the address of an open port")
-	var err error
-	n := 0
-	for ; err == nil && n < 1000; n++ {
-		err = s.Add(agent.Stream{To: read[actor.PortRef[actor.Event]](fmt.Sprintf("client-000000000000c/0.0/client:_%d", n+1))})
-	}
-	require.ErrorContains(t, err, "this agent has 256 subscribers already")
-	require.Equal(t, 257, n)
-	last := agent.Stream{To: read[actor.PortRef[actor.Event]]("client-000000000000c/0.0/client:_257")}
-	require.NoError(t, s.Add(agent.Stream{To: read[actor.PortRef[actor.Event]]("client-000000000000c/0.0/client:_7"), End: true}))
-	require.NoError(t, s.Add(last), "one that left made room")
-	require.Error(t, s.Add(last))
 }

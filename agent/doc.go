@@ -17,7 +17,7 @@
 // # Contract
 //
 //   - AGT-1: Create is idempotent. The same spec again changes nothing and answers the statuses;
-//     another spec under the same ID is an error that says so.
+//     another spec under the same ID is an error that says so. What failed stays on record.
 //   - AGT-2: a handler of an agent never waits for a process, the network or another actor. What
 //     takes long is a task; Wait and Stop answer when it is done.
 //   - AGT-3: a rank's status only advances. Timeout and Unknown are answers of the asker, never a
@@ -25,6 +25,18 @@
 //   - AGT-4: an unknown ID is an empty answer, not an error.
 //   - AGT-5: Wait and Stop answer at the latest shortly before the asker's deadline, with the
 //     statuses as they are then.
+//   - AGT-6: a resource that was stopped and whose ranks have ended may be created anew, under the
+//     same or another spec. Each rank then is its next generation, and its State says which. Who names
+//     a generation gets that one or an error; one that is over never comes back.
+//   - AGT-7: a resource that has a lease, and whose lease nobody renewed, is stopped with the reason
+//     "orphaned", and tells its subscribers. Leases are durations on the agent's own clock; without
+//     one, nothing expires.
+//   - AGT-8: StopAll stops everything, and the agent ends once that is done and answered. What is
+//     asked of it meanwhile is answered; creating is refused.
+//   - AGT-9: a stream begins with how things are, and then has every change, in order. Of an unknown
+//     ID it says that it does not exist, and nothing more.
+//
+// Package agent/agenttest has these as a suite that all three pass.
 //
 // Table is the pure state behind all three, Streams their subscribers, at most 256 each; both belong
 // to their agent's turn. Wire structs are append-only, their CBOR keys are numbers; JSON names are

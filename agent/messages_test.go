@@ -45,10 +45,16 @@ func samples() map[string]any {
 		PerHost: 3, Owner: owner, Build: "build",
 		Command: agent.Command{Path: "/bin/worker", Args: []string{"-v"}, Env: []string{"K=v"}, Dir: "/tmp"},
 	}
+	m.Limits = agent.Limits{Memory: 1 << 30, Pids: 64, CPU: 1.5, Files: 100, Bind: 1}
+	m.PerProcess, m.Keep = 3, true
 	status := agent.Status{Phase: agent.Failed, Reason: "no luck"}
-	proc := &agent.ProcState{PID: 7, Started: at, ExitCode: &code, Signal: 9, StderrTail: []string{"oh"}, Host: "a-000000000000a"}
+	proc := &agent.ProcState{
+		PID: 7, Started: at, ExitCode: &code, Signal: 9, StderrTail: []string{"oh"}, Host: "a-000000000000a",
+		Life: agent.Killed, Core: true, OOM: true, Program: "/bin/worker", Unenforced: []string{"cpu: no"}, Adopted: true,
+	}
 	info := &agent.ActorInfo{Type: "counter", Queued: 1, Handled: 2, Current: "add", Endpoints: []string{"add(int64) int64"}, Managed: true,
 		Reducers: map[string][]string{"add": {"last"}}}
+	state := agent.State{ID: "m", Rank: 4, Status: status, Generation: 5, Proc: proc, Actor: info, Mesh: &m, Gen: 2}
 	return map[string]any{
 		"Bootstrap": agent.Bootstrap{
 			Mesh: m, Rank: 4, Gen: 1, Host: owner, Nonce: "nonce", Root: "root", Namespace: "ns", Level: "debug", Within: time.Second,
@@ -58,19 +64,24 @@ func samples() map[string]any {
 			},
 		},
 		"Creation": agent.Creation{
-			Procs: &m, Lease: time.Minute,
+			Procs: &m, Lease: time.Minute, Gen: 2, Ranks: []int{4}, Wait: true,
 			Actors: &agent.ActorSpec{Name: "counters-000000000000n", Type: "counter", Params: []byte{1}, Owner: owner},
 		},
-		"Stopping":  agent.Stopping{ID: "m", Reason: "done", Grace: time.Second},
-		"Query":     agent.Query{ID: "m"},
-		"Waiting":   agent.Waiting{ID: "m", Until: agent.Running},
-		"Lease":     agent.Lease{ID: "m", For: time.Minute},
-		"Stream":    agent.Stream{ID: "m", To: read[actor.PortRef[actor.Event]]("client-000000000000c/0.0/client:_1"), End: true},
-		"LogQuery":  agent.LogQuery{ID: "m", Lines: 5},
-		"LogTail":   agent.LogTail{Rank: 2, Stream: "stderr", Lines: []string{"a", "b"}},
-		"Overlay":   agent.Overlay{{First: 2, Count: 3, Status: status}},
-		"State":     agent.State{ID: "m", Rank: 4, Status: status, Generation: 5, Proc: proc, Actor: info, Mesh: &m},
-		"HostInfo":  agent.HostInfo{ID: m.Hosts[0], Label: "a", Version: "v1", Build: "build", PID: 7, Procs: 2, Started: at, CPUs: 8},
+		"Stopping":    agent.Stopping{ID: "m", Reason: "done", Grace: time.Second},
+		"Query":       agent.Query{ID: "m"},
+		"Waiting":     agent.Waiting{ID: "m", Until: agent.Running, Some: agent.In(agent.Failed), Every: agent.In(agent.Running, agent.Failed)},
+		"StoppingAll": agent.StoppingAll{Reason: "done", Grace: time.Second},
+		"Cordoning":   agent.Cordoning{On: true, Reason: "repair"},
+		"Draining":    agent.Draining{Mesh: "m", Reason: "repair", Grace: time.Second, AtOnce: 8},
+		"Summary":     agent.Summary{Asked: 3, Ended: 2, Failed: 1, Left: []agent.State{state}},
+		"Lease":       agent.Lease{ID: "m", For: time.Minute},
+		"Stream":      agent.Stream{ID: "m", To: read[actor.PortRef[actor.Event]]("client-000000000000c/0.0/client:_1"), End: true},
+		"LogQuery":    agent.LogQuery{ID: "m", Lines: 5},
+		"LogTail":     agent.LogTail{Rank: 2, Stream: "stderr", Lines: []string{"a", "b"}},
+		"Overlay":     agent.Overlay{{First: 2, Count: 3, Status: status}},
+		"State":       state,
+		"HostInfo": agent.HostInfo{ID: m.Hosts[0], Label: "a", Version: "v1", Build: "build", PID: 7, Procs: 2, Started: at, CPUs: 8,
+			Labels: map[string]string{"zone": "z"}, Mode: agent.Cordoned, Why: "repair", Local: true, Trees: "cgroup"},
 		"Readiness": agent.Readiness{Proc: read[subjects.ProcID]("workers-000000000000m/4.1"), Nonce: "nonce", Build: "build", Types: []string{"counter"}},
 	}
 }
@@ -148,7 +159,7 @@ func requireFull(t *testing.T, at string, v reflect.Value) {
 
 func TestBootstrap_namesTheProcThatIsLaunched(t *testing.T) {
 	b := samples()["Bootstrap"].(agent.Bootstrap)
-	require.Equal(t, "workers-000000000000m/4.1", b.ProcID().String())
+	require.Equal(t, "workers-000000000000m/4.1.1", b.ProcID().String())
 }
 
 func TestCommand_jsonOfAForeignClientIsEnough(t *testing.T) {

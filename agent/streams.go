@@ -5,43 +5,85 @@ import (
 	"slices"
 
 	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/subjects"
 )
 
 // maxStreams bounds the subscribers of one agent.
 const maxStreams = 256
 
 // Streams are an agent's subscribers. They belong to its turn; the zero value has none.
-type Streams struct{ list []Stream }
+type Streams struct{ list []subscriber }
 
-// Add subscribes a port, or says why not; a Stream that ends lets go of the port.
-func (s *Streams) Add(st Stream) error {
-	switch {
-	case st.End:
-		s.list = slices.DeleteFunc(s.list, func(x Stream) bool { return x.To.ID() == st.To.ID() })
-		return nil
-	case !st.To.ID().IsValid():
+type subscriber struct {
+	id   string // of the resource; "" = all
+	to   actor.PortRef[actor.Event]
+	rank int // added to the rank of each event: where the agent stands in the view of who asked
+}
+
+// Add subscribes a port, or says why not; a Stream that ends lets go of the port. now is how what it
+// asks about is at this moment, which it is told first. A port has one subscription: a second one takes
+// the place of the first.
+func (s *Streams) Add(ctx *actor.Context, st Stream, rank int, now []actor.Event) error {
+	if !st.End && !st.To.ID().IsValid() {
 		return fmt.Errorf("stream: port %q: want the address of an open port", st.To)
-	case len(s.list) >= maxStreams:
+	}
+	s.Drop(st.To.ID())
+	if st.End {
+		return nil
+	}
+	if len(s.list) >= maxStreams {
 		return fmt.Errorf("stream to %s: this agent has %d subscribers already", st.To, maxStreams)
 	}
-	s.list = append(s.list, st)
+	sub := subscriber{st.ID, st.To, rank}
+	for _, e := range now {
+		if err := sub.tell(ctx, e); err != nil {
+			return fmt.Errorf("stream to %s: %w", st.To, err)
+		}
+	}
+	s.list = append(s.list, sub)
 	return nil
 }
+
+// Drop ends the subscription of a port, and reports whether there was one.
+func (s *Streams) Drop(port subjects.PortID) bool {
+	before := len(s.list)
+	s.list = slices.DeleteFunc(s.list, func(x subscriber) bool { return x.to.ID() == port })
+	return len(s.list) < before
+}
+
+// Returned ends the subscription of the port that a message came back from, and reports whether there
+// was one. Agents call it from Undeliverable: a subscriber that has gone harms nobody.
+func (s *Streams) Returned(r actor.Returned) bool {
+	for _, sub := range s.list {
+		if id := sub.to.ID(); r.Reason.Actor == id.Actor.String() && r.Reason.Endpoint == id.Port {
+			return s.Drop(id)
+		}
+	}
+	return false
+}
+
+// Len is how many subscribers there are.
+func (s *Streams) Len() int { return len(s.list) }
 
 // Tell sends an event about a resource to who asked for it. A port that takes no more has
 // unsubscribed that way; the log says why.
 func (s *Streams) Tell(ctx *actor.Context, id string, e actor.Event) {
 	kept := s.list[:0]
-	for _, st := range s.list {
-		if st.ID == "" || st.ID == id {
-			if err := st.To.Send(ctx, e); err != nil {
+	for _, sub := range s.list {
+		if sub.id == "" || sub.id == id {
+			if err := sub.tell(ctx, e); err != nil {
 				log := ctx.Log()
-				log.Warn().Err(err).Stringer("port", st.To).Msg("a subscriber is told no more")
+				log.Warn().Err(err).Stringer("port", sub.to).Msg("a subscriber is told no more")
 				continue
 			}
 		}
-		kept = append(kept, st)
+		kept = append(kept, sub)
 	}
 	clear(s.list[len(kept):])
 	s.list = kept
+}
+
+func (s subscriber) tell(ctx *actor.Context, e actor.Event) error {
+	e.Rank += s.rank
+	return s.to.Send(ctx, e)
 }

@@ -15,15 +15,16 @@ import (
 type Table struct{ resources map[string]*resource }
 
 type resource struct {
-	hash    string // of the spec: AGT-1
-	mesh    *Mesh
-	states  map[int]State
-	waiters []*waiter
-	expires time.Time // zero: never
+	hash     string // of the spec: AGT-1
+	mesh     *Mesh
+	states   map[int]State
+	waiters  []*waiter
+	expires  time.Time // zero: never
+	released bool      // it was asked to stop
 }
 
 type waiter struct {
-	until Phase
+	until Waiting
 	reply func(Overlay)
 	done  bool
 }
@@ -42,6 +43,21 @@ func (e *ConflictError) Error() string {
 	return fmt.Sprintf("%s exists already with another spec: stop it first, or use another name", e.ID)
 }
 
+// GenerationError says that a rank cannot be made in the generation that was asked for.
+type GenerationError struct {
+	ID         string
+	Rank       int
+	Asked, Has int
+	Status     Status // of the rank
+}
+
+func (e *GenerationError) Error() string {
+	if e.Asked <= e.Has {
+		return fmt.Sprintf("%s rank %d: generation %d was asked for, which is over: it has had generation %d", e.ID, e.Rank, e.Asked, e.Has)
+	}
+	return fmt.Sprintf("%s rank %d: generation %d was asked for, but generation %d is still %s: stop it first", e.ID, e.Rank, e.Asked, e.Has, e.Status.Phase)
+}
+
 // Fingerprint identifies a spec (AGT-1). A spec that lacks what it must have cannot be sent on,
 // either: that is the error.
 func Fingerprint(spec any) (string, error) {
@@ -56,21 +72,93 @@ func Fingerprint(spec any) (string, error) {
 // NewTable returns an empty table.
 func NewTable() *Table { return &Table{resources: map[string]*resource{}} }
 
-// Create adds a resource whose ranks start as Initializing, and reports whether it is new. hash
-// identifies the spec.
-func (t *Table) Create(id, hash string, ranks []int, mesh *Mesh) (bool, error) {
-	if r, ok := t.resources[id]; ok {
-		if r.hash != hash {
-			return false, &ConflictError{id}
+// Making says what a Create makes.
+type Making struct {
+	ID, Hash string // Hash identifies the spec
+	Ranks    []int  // all ranks of the resource here
+	Only     []int  // those to be made; none = all
+	Gen      int    // 0: the first, or whichever follows a stop
+	Mesh     *Mesh
+}
+
+// Start is a rank to be started.
+type Start struct{ Rank, Gen int }
+
+// Create adds a resource, or begins the next generation of ranks that have ended (AGT-1, AGT-6), and
+// says what is to be started; what exists already is not. On an error nothing has changed.
+func (t *Table) Create(m Making) ([]Start, error) {
+	only := m.Only
+	if only == nil {
+		only = m.Ranks
+	}
+	for i, rank := range only {
+		if !slices.Contains(m.Ranks, rank) || slices.Contains(only[:i], rank) {
+			return nil, fmt.Errorf("%s rank %d: want ranks that are here, each once: %v", m.ID, rank, m.Ranks)
 		}
-		return false, nil
 	}
-	r := &resource{hash: hash, mesh: mesh, states: map[int]State{}}
-	for _, rank := range ranks {
-		r.states[rank] = State{ID: id, Rank: rank, Status: Status{Phase: Initializing}, Generation: 1}
+	r, ok := t.resources[m.ID]
+	if ok && r.hash != m.Hash {
+		if !r.released || !r.over() {
+			return nil, &ConflictError{m.ID}
+		}
 	}
-	t.resources[id] = r
-	return true, nil
+	var starts []Start
+	for _, rank := range only {
+		gen, anew, err := r.next(m, rank)
+		if err != nil {
+			return nil, err
+		}
+		if anew {
+			starts = append(starts, Start{rank, gen})
+		}
+	}
+	if !ok {
+		r = &resource{states: map[int]State{}}
+		t.resources[m.ID] = r
+	}
+	if len(starts) > 0 {
+		r.hash, r.mesh, r.released = m.Hash, m.Mesh, false
+	}
+	for _, s := range starts {
+		changes := r.states[s.Rank].Generation + 1
+		r.states[s.Rank] = State{ID: m.ID, Rank: s.Rank, Gen: s.Gen, Status: Status{Phase: Initializing}, Generation: changes}
+	}
+	return starts, nil
+}
+
+// next is the generation in which a rank is to be started, if it is. The resource may be nil.
+func (r *resource) next(m Making, rank int) (gen int, anew bool, err error) {
+	if r == nil {
+		return m.Gen, true, nil
+	}
+	s, had := r.states[rank]
+	ended := s.Status.Phase.Terminal()
+	switch {
+	case !had:
+		return m.Gen, true, nil
+	case m.Gen == 0 && ended && r.released:
+		return s.Gen + 1, true, nil
+	case m.Gen == 0 || m.Gen == s.Gen:
+		return 0, false, nil
+	case m.Gen < s.Gen || !ended:
+		return 0, false, &GenerationError{ID: m.ID, Rank: rank, Asked: m.Gen, Has: s.Gen, Status: s.Status}
+	}
+	return m.Gen, true, nil
+}
+
+// Same reports whether a resource exists with this spec, and has not been stopped: Create would change
+// nothing.
+func (t *Table) Same(id, hash string) bool {
+	r, ok := t.resources[id]
+	return ok && r.hash == hash && !r.released
+}
+
+// Release notes that a resource was asked to stop: once its ranks have ended, the same ID may be made
+// anew (AGT-6).
+func (t *Table) Release(id string) {
+	if r, ok := t.resources[id]; ok {
+		r.released = true
+	}
 }
 
 // Remove forgets a resource; who still waits for it is answered.
@@ -151,11 +239,11 @@ func (t *Table) States(id string) []State {
 	return out
 }
 
-// Wait calls reply once every rank of a resource has reached a phase or is terminal: now, when
-// that is so already or there is no such resource. The returned function answers with what there
-// is and gives up the wait; it may be called at any time.
-func (t *Table) Wait(id string, until Phase, reply func(Overlay)) (giveUp func()) {
-	r, ok := t.resources[id]
+// Wait calls reply once a condition on the ranks of a resource holds: now, when that is so already or
+// there is no such resource. The returned function answers with what there is and gives up the wait; it
+// may be called at any time.
+func (t *Table) Wait(until Waiting, reply func(Overlay)) (giveUp func()) {
+	r, ok := t.resources[until.ID]
 	if !ok {
 		reply(nil)
 		return func() {}
@@ -180,12 +268,22 @@ func (t *Table) Keep(id string, until time.Time) {
 func (t *Table) Expired(now time.Time) []string {
 	var ids []string
 	for id, r := range t.resources {
-		if !r.expires.IsZero() && now.After(r.expires) && !r.reached(Stopped) {
+		if !r.expires.IsZero() && !now.Before(r.expires) && !r.over() {
 			ids = append(ids, id)
 		}
 	}
 	slices.Sort(ids)
 	return ids
+}
+
+// Expiry is when the next lease of a resource with live ranks ends; false: none does.
+func (t *Table) Expiry() (next time.Time, ok bool) {
+	for _, r := range t.resources {
+		if !r.expires.IsZero() && !r.over() && (!ok || r.expires.Before(next)) {
+			next, ok = r.expires, true
+		}
+	}
+	return next, ok
 }
 
 // Alive counts the ranks that are not terminal.
@@ -208,10 +306,10 @@ func (r *resource) overlay() Overlay {
 	return OverlayOf(by)
 }
 
-// reached reports whether every rank is at least there. A terminal rank is past everything.
-func (r *resource) reached(p Phase) bool {
+// over reports whether every rank has ended.
+func (r *resource) over() bool {
 	for _, s := range r.states {
-		if s.Status.Phase < p && !s.Status.Phase.Terminal() {
+		if !s.Status.Phase.Terminal() {
 			return false
 		}
 	}
@@ -221,7 +319,7 @@ func (r *resource) reached(p Phase) bool {
 // settle answers the waiters that are satisfied, and forgets them.
 func (r *resource) settle() {
 	r.waiters = slices.DeleteFunc(r.waiters, func(w *waiter) bool {
-		if !w.done && r.reached(w.until) {
+		if !w.done && w.until.holds(r.states) {
 			w.answer(r.overlay())
 		}
 		return w.done

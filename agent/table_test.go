@@ -1,6 +1,7 @@
 package agent_test
 
 import (
+	"encoding/json"
 	"testing"
 	"time"
 
@@ -24,21 +25,21 @@ func tableOf(t require.TestingT, first, n int) *agent.Table {
 		ranks[i] = first + i
 	}
 	table := agent.NewTable()
-	created, err := table.Create("m", "spec", ranks, &agent.Mesh{PerHost: n})
+	starts, err := table.Create(agent.Making{ID: "m", Hash: "spec", Ranks: ranks, Mesh: &agent.Mesh{PerHost: n}})
 	require.NoError(t, err)
-	require.True(t, created)
+	require.Len(t, starts, n)
 	return table
 }
 
 func TestAGT1_theSameSpecAgainChangesNothingAnotherIsAConflict(t *testing.T) {
 	table := tableOf(t, 4, 2)
 	require.True(t, table.Advance("m", 4, running))
-	created, err := table.Create("m", "spec", []int{4, 5}, nil)
+	starts, err := table.Create(agent.Making{ID: "m", Hash: "spec", Ranks: []int{4, 5}})
 	require.NoError(t, err)
-	require.False(t, created)
+	require.Empty(t, starts)
 	require.Equal(t, agent.Overlay{{First: 4, Count: 1, Status: running}, {First: 5, Count: 1, Status: initializing}}, table.Overlay("m"))
 
-	_, err = table.Create("m", "other", []int{0}, nil)
+	_, err = table.Create(agent.Making{ID: "m", Hash: "other", Ranks: []int{0}})
 	var conflict *agent.ConflictError
 	require.ErrorAs(t, err, &conflict)
 	require.Equal(t, "m", conflict.ID)
@@ -76,7 +77,7 @@ func TestAGT4_anUnknownIDIsAnEmptyAnswer(t *testing.T) {
 	require.Equal(t, agent.Status{}, table.Status("x", 0))
 	require.Equal(t, agent.Status{}, table.Status("m", 7))
 	var answers []agent.Overlay
-	table.Wait("x", agent.Running, func(o agent.Overlay) { answers = append(answers, o) })()
+	table.Wait(agent.Waiting{ID: "x", Until: agent.Running}, func(o agent.Overlay) { answers = append(answers, o) })()
 	require.Equal(t, []agent.Overlay{nil}, answers, "at once, and once")
 	table.Keep("x", time.Time{})
 	table.Describe("x", 0, func(*agent.State) { t.Fatal("nothing to describe") })
@@ -87,7 +88,7 @@ func TestAGT5_aWaitAnswersOnceWhenAllRanksAreThereOrWhenItIsGivenUp(t *testing.T
 	table := tableOf(t, 0, 3)
 	answers := map[string][]agent.Overlay{}
 	wait := func(name string, until agent.Phase) func() {
-		return table.Wait("m", until, func(o agent.Overlay) { answers[name] = append(answers[name], o) })
+		return table.Wait(agent.Waiting{ID: "m", Until: until}, func(o agent.Overlay) { answers[name] = append(answers[name], o) })
 	}
 	wait("now", agent.Initializing)
 	wait("run", agent.Running)
@@ -112,7 +113,7 @@ func TestAGT5_aWaitAnswersOnceWhenAllRanksAreThereOrWhenItIsGivenUp(t *testing.T
 func TestTable_removeAnswersWhoStillWaits(t *testing.T) {
 	table := tableOf(t, 0, 1)
 	var answers []agent.Overlay
-	giveUp := table.Wait("m", agent.Running, func(o agent.Overlay) { answers = append(answers, o) })
+	giveUp := table.Wait(agent.Waiting{ID: "m", Until: agent.Running}, func(o agent.Overlay) { answers = append(answers, o) })
 	table.Remove("m")
 	giveUp()
 	require.Equal(t, []agent.Overlay{{{First: 0, Count: 1, Status: initializing}}}, answers)
@@ -121,7 +122,7 @@ func TestTable_removeAnswersWhoStillWaits(t *testing.T) {
 
 func TestTable_statesAreInOrderAndTheMeshIsOnTheFirst(t *testing.T) {
 	table := tableOf(t, 10, 2)
-	_, err := table.Create("a", "", []int{3}, nil)
+	_, err := table.Create(agent.Making{ID: "a", Ranks: []int{3}})
 	require.NoError(t, err)
 	table.Describe("m", 11, func(s *agent.State) { s.Proc = &agent.ProcState{PID: 7} })
 	var got []string
@@ -143,10 +144,139 @@ func TestTable_onlyWhatIsAliveAndWasGivenATimeExpires(t *testing.T) {
 	table, now := tableOf(t, 0, 1), time.Unix(1000, 0)
 	require.Empty(t, table.Expired(now.Add(time.Hour)), "no lease")
 	table.Keep("m", now)
-	require.Empty(t, table.Expired(now))
-	require.Equal(t, []string{"m"}, table.Expired(now.Add(1)))
+	require.Empty(t, table.Expired(now.Add(-1)))
+	require.Equal(t, []string{"m"}, table.Expired(now))
+	next, ok := table.Expiry()
+	require.True(t, ok)
+	require.Equal(t, now, next)
 	table.Keep("m", now.Add(time.Minute))
 	require.Empty(t, table.Expired(now.Add(1)))
 	table.Advance("m", 0, failed)
 	require.Empty(t, table.Expired(now.Add(time.Hour)), "nothing is left to stop")
+	_, ok = table.Expiry()
+	require.False(t, ok)
+}
+
+func TestAGT6_aGenerationBeginsWhereOneHasEndedAndNoneComesBack(t *testing.T) {
+	table := tableOf(t, 0, 2)
+	m := agent.Making{ID: "m", Hash: "spec", Ranks: []int{0, 1}}
+	gen := func(rank int) int { return table.States("m")[rank].Gen }
+	m.Gen, m.Only = 1, []int{1}
+	_, err := table.Create(m)
+	require.ErrorContains(t, err, "m rank 1: generation 1 was asked for, but generation 0 is still initializing: stop it first")
+	table.Advance("m", 1, failed)
+	starts, err := table.Create(m)
+	require.NoError(t, err)
+	require.Equal(t, []agent.Start{{Rank: 1, Gen: 1}}, starts, "a rank that failed is started anew by its generation")
+	require.Equal(t, []int{0, 1}, []int{gen(0), gen(1)})
+	starts, err = table.Create(m)
+	require.NoError(t, err)
+	require.Empty(t, starts, "the same again changes nothing")
+
+	m.Only = []int{2}
+	_, err = table.Create(m)
+	require.ErrorContains(t, err, "m rank 2: want ranks that are here")
+	m.Only = []int{1, 1}
+	_, err = table.Create(m)
+	require.ErrorContains(t, err, "each once")
+
+	m.Gen, m.Only = 0, nil
+	table.Release("m")
+	table.Advance("m", 0, stopped)
+	other := agent.Making{ID: "m", Hash: "other", Ranks: []int{0, 1}}
+	_, err = table.Create(other)
+	require.ErrorContains(t, err, "exists already with another spec", "rank 1 still lives")
+	table.Advance("m", 1, stopped)
+	starts, err = table.Create(other)
+	require.NoError(t, err)
+	require.Equal(t, []agent.Start{{Rank: 0, Gen: 1}, {Rank: 1, Gen: 2}}, starts)
+	starts, err = table.Create(other)
+	require.NoError(t, err)
+	require.Empty(t, starts)
+	table.Advance("m", 0, failed)
+	table.Advance("m", 1, failed)
+	starts, err = table.Create(other)
+	require.NoError(t, err)
+	require.Empty(t, starts, "what failed stays on record: nobody has stopped it")
+	require.True(t, table.Same("m", "other"))
+	require.False(t, table.Same("m", "spec"))
+}
+
+// A wait is answered at the first moment its condition holds, and that is when a look at all ranks says so.
+func TestWaiting_holdsWhenALookAtEveryRankSaysSo(t *testing.T) {
+	held := []agent.Phase{agent.Initializing, agent.Running, agent.ShuttingDown, agent.Stopped, agent.Failed}
+	rapid.Check(t, func(t *rapid.T) {
+		table := tableOf(t, 0, 3)
+		w := agent.Waiting{ID: "m", Until: rapid.SampledFrom(held).Draw(t, "until")}
+		if rapid.Bool().Draw(t, "by sets") {
+			w.Until = agent.NotExist
+			w.Some = agent.In(rapid.SliceOf(rapid.SampledFrom(held)).Draw(t, "some")...)
+			w.Every = agent.In(rapid.SliceOf(rapid.SampledFrom(held)).Draw(t, "every")...)
+			if w.Some == 0 && w.Every == 0 {
+				w.Until = agent.Running
+			}
+		}
+		now := []agent.Phase{agent.Initializing, agent.Initializing, agent.Initializing}
+		want := func() bool {
+			every, some := true, false
+			for _, p := range now {
+				some = some || w.Some.Has(p)
+				switch {
+				case w.Every != 0:
+					every = every && w.Every.Has(p)
+				case w.Some != 0:
+					every = false
+				default:
+					every = every && (p >= w.Until || p.Terminal())
+				}
+			}
+			return some || every
+		}
+		answered := false
+		table.Wait(w, func(agent.Overlay) { answered = true })
+		was := want()
+		require.Equal(t, was, answered)
+		for range 8 {
+			rank, to := rapid.IntRange(0, 2).Draw(t, "rank"), rapid.SampledFrom(held).Draw(t, "to")
+			if table.Advance("m", rank, agent.Status{Phase: to}) {
+				now[rank] = to
+			}
+			was = was || want()
+			require.Equal(t, was, answered, "%+v %v", w, now)
+		}
+	})
+}
+
+func TestPhases_areAListOfNamesInJSON(t *testing.T) {
+	b, err := json.Marshal(agent.In(agent.Failed, agent.Running))
+	require.NoError(t, err)
+	require.JSONEq(t, `["running","failed"]`, string(b))
+	var s agent.Phases
+	require.NoError(t, json.Unmarshal(b, &s))
+	require.True(t, s.Has(agent.Failed) && s.Has(agent.Running) && !s.Has(agent.Stopped))
+	require.ErrorContains(t, json.Unmarshal([]byte(`["gone"]`), &s), "want a list of")
+}
+
+func TestLife_onlyAdvancesAndWhatIsOverStays(t *testing.T) {
+	all := []agent.Life{agent.Starting, agent.Started, agent.Reached, agent.Ending, agent.Exited, agent.Killed, agent.Broken}
+	for _, from := range all {
+		for _, to := range append(all, agent.Broken+1) {
+			got, ok := from.To(to)
+			require.Equal(t, !from.Over() && to > from && to <= agent.Broken, ok, "%s to %s", from, to)
+			if !ok {
+				require.Equal(t, from, got)
+			}
+		}
+	}
+	var l agent.Life
+	require.NoError(t, l.UnmarshalText([]byte("killed")))
+	require.Equal(t, agent.Killed, l)
+	require.ErrorContains(t, l.UnmarshalText([]byte("dead")), `life "dead": want one of`)
+}
+
+func TestSummary_addsUpWhatHasBecomeOfTheRanks(t *testing.T) {
+	a := agent.Summarize([]agent.State{{Status: stopped}, {Status: failed}, {Rank: 7, Status: running}})
+	require.Equal(t, agent.Summary{Asked: 3, Ended: 2, Failed: 1, Left: []agent.State{{Rank: 7, Status: running}}}, a)
+	require.Equal(t, 6, a.Merge(a).Asked)
+	require.Len(t, a.Merge(a).Left, 2)
 }

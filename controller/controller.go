@@ -72,9 +72,11 @@ func start(ctx *actor.Context, s Spec) (agent.Agent, error) {
 		sub, err := p.Bus().Control().Subscribe(p.Space().Events(kind, s.Procs.ID), func(m bus.Msg) {
 			e, err := actor.OpenEvent(p.Space(), m)
 			if err == nil && e.Terminal() { // nothing else changes a status, and the mailbox is bounded
-				if e.Kind == actor.KindProc {
-					p.MarkDown(e) // who is told of an end finds the rank dead in his next cast
-				}
+				e.Each(func(e actor.Event) {
+					if e.Kind == actor.KindProc {
+						p.MarkDown(e) // who is told of an end finds the rank dead in his next cast
+					}
+				})
 				err = heard.Post(context.Background(), self, e)
 			}
 			if err != nil && !errors.Is(err, actor.ErrStopped) { // one that stops has no use for it
@@ -93,6 +95,7 @@ func start(ctx *actor.Context, s Spec) (agent.Agent, error) {
 
 // hear takes one event or overlay, and tells the streams what ended (CTL-3).
 func (c *controller) hear(ctx *actor.Context, what any) {
+	defer c.progress(ctx)
 	for _, e := range c.step(what, time.Now()) {
 		if e.Status == string(actor.Failed) {
 			log := ctx.Log()
@@ -105,14 +108,27 @@ func (c *controller) hear(ctx *actor.Context, what any) {
 	}
 }
 
+// progress tells on `ev.` when the mesh has come up, failed to, or stopped.
+func (c *controller) progress(ctx *actor.Context) {
+	for _, s := range c.steps() {
+		c.tell(ctx, s.name, s.reason)
+	}
+}
+
+func (c *controller) tell(ctx *actor.Context, step, reason string) {
+	ctx.Proc().Emit(actor.Event{
+		Kind: actor.KindMesh, Step: step, Status: c.phase().String(), Reason: reason, Mesh: c.spec.Procs.ID.String(),
+		Actor: c.spec.actors(), Count: c.spec.Region.NumRanks(), At: time.Now(),
+	})
+}
+
 // Create starts the mesh: one message per host (CTL-2). The second time it does nothing.
 func (c *controller) Create(ctx *actor.Context, _ agent.Creation) (agent.Overlay, error) {
 	if !c.started {
 		c.started = true
+		c.tell(ctx, "mesh.spawn.attempt", "")
 		c.each(ctx, c.create, c.notCreated)
-		if c.spec.Actors == nil {
-			c.renew(ctx)
-		}
+		c.renew(ctx)
 	}
 	return c.table.Overlay(c.spec.id()), nil
 }

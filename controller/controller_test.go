@@ -13,6 +13,7 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/agent/agenttest"
 	"github.com/castnet-io/castnet/agent/proc"
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/bus/bustest"
@@ -81,7 +82,7 @@ func (h *fakeHost) Create(ctx *actor.Context, c agent.Creation) (agent.Overlay, 
 		return nil, h.refuse
 	}
 	id := c.Procs.ID.String()
-	_, err := h.table.Create(id, "", h.ranks, nil)
+	_, err := h.table.Create(agent.Making{ID: id, Ranks: h.ranks})
 	for _, r := range h.ranks {
 		h.table.Advance(id, r, agent.Status{Phase: agent.Running})
 	}
@@ -98,8 +99,7 @@ func (h *fakeHost) Stop(_ *actor.Context, s agent.Stopping) (agent.Overlay, erro
 
 func (h *fakeHost) Wait(ctx *actor.Context, w agent.Waiting) (agent.Overlay, error) {
 	h.note("wait")
-	h.table.AnswerWhen(ctx, w.ID, w.Until, 0)
-	return nil, nil
+	return nil, h.table.AnswerWhen(ctx, w, 0)
 }
 
 // Keepalive of a host with lost ranks tells what no event told.
@@ -202,7 +202,7 @@ func TestCTL2_oneMessageForEachHostHoweverOftenItIsAsked(t *testing.T) {
 		require.Equal(t, one(4, agent.Stopped, "done"), o)
 	}
 	for _, h := range r.hosts {
-		require.Equal(t, []int{1, 1, 1}, []int{h.count("create"), h.count("wait"), h.count("stop")})
+		require.Equal(t, []int{1, 0, 1}, []int{h.count("create"), h.count("wait"), h.count("stop")})
 	}
 }
 
@@ -392,4 +392,16 @@ func TestController_answersWhatItHasNoUseFor(t *testing.T) {
 	require.Equal(t, one(4, agent.Initializing, ""), o, "never created: nothing to wait for")
 	_, err = actor.Spawn(t.Context(), r.p, Type, "controller", Spec{})
 	require.ErrorContains(t, err, "the mesh has no ID")
+}
+
+func TestController_keepsThePromisesOfAgents(t *testing.T) {
+	agenttest.Exercise(t, func(t *testing.T) agenttest.Subject {
+		r := newRig(t)
+		ref := r.own(t, r.spec)
+		return agenttest.Subject{
+			Agent: ref, Client: r.p,
+			New: func(*testing.T) agent.Creation { return agent.Creation{} },
+			ID:  func(agent.Creation) string { return r.spec.id() },
+		}
+	})
 }

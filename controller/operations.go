@@ -19,23 +19,32 @@ func (c *controller) agents(p *actor.Proc) agents {
 	return agents{cast.Target{Via: p, Placement: Placement(c.spec.Procs), Actor: agent.Name, Region: c.spec.Region}}
 }
 
-// create asks for a host's ranks and waits until they run or have failed.
+// create asks for a host's ranks, or those of the actors, and waits until they run or have failed.
 func (c *controller) create(ctx context.Context, p *actor.Proc, host int) (agent.Overlay, error) {
 	ctx, cancel := context.WithTimeout(ctx, spawnLimit)
 	defer cancel()
-	wait := agent.Waiting{ID: c.spec.id(), Until: agent.Running}
+	creation := agent.Creation{Lease: c.spec.lease(), Wait: true}
 	if c.spec.Actors != nil {
-		creation := agent.Creation{Actors: c.spec.Actors}
-		if o, err := cast.Reduce(ctx, c.agents(p), agent.Create, creation, agent.MergeOverlays); err != nil {
-			return o, err
+		creation.Actors = c.spec.Actors
+		return cast.Reduce(ctx, c.agents(p), agent.Create, creation, agent.MergeOverlays)
+	}
+	creation.Procs = &c.spec.Procs
+	return agent.Create.Call(ctx, c.host(p, host), creation)
+}
+
+// keep renews the leases of a host's ranks, or of the actors, and says how they are.
+func (c *controller) keep(ctx context.Context, p *actor.Proc, host int) (agent.Overlay, error) {
+	lease := agent.Lease{ID: c.spec.id(), For: c.spec.lease()}
+	ctx, cancel := context.WithTimeout(ctx, lease.For/3)
+	defer cancel()
+	if c.spec.Actors != nil {
+		o, err := cast.Reduce(ctx, c.agents(p), agent.Keepalive, lease, agent.MergeOverlays)
+		if len(o) > 0 {
+			return o, nil // the others have ended, or will be asked again
 		}
-		return cast.Reduce(ctx, c.agents(p), agent.Wait, wait, agent.MergeOverlays)
+		return nil, err
 	}
-	creation := agent.Creation{Procs: &c.spec.Procs, Lease: c.spec.lease()}
-	if o, err := agent.Create.Call(ctx, c.host(p, host), creation); err != nil {
-		return o, err
-	}
-	return agent.Wait.Call(ctx, c.host(p, host), wait)
+	return agent.Keepalive.Call(ctx, c.host(p, host), lease)
 }
 
 // stop asks a host, or the proc agents, to stop their ranks and waits until they have.
@@ -54,15 +63,48 @@ func (c *controller) Stop(ctx *actor.Context, s agent.Stopping) (agent.Overlay, 
 	}
 	s.ID = c.spec.id()
 	if c.started && !c.over() {
-		limit := s.Grace + stopLimit
-		c.each(ctx, func(ctx context.Context, p *actor.Proc, host int) (agent.Overlay, error) {
-			ctx, cancel := context.WithTimeout(ctx, limit)
-			defer cancel()
-			return c.stop(ctx, p, host, s)
-		}, c.notStopped)
-		c.table.AnswerWhen(ctx, c.spec.id(), agent.Stopped, 0)
+		c.halt(ctx, s)
+		return nil, c.table.AnswerWhen(ctx, agent.Ended(s.ID), 0)
 	}
-	return c.table.Overlay(c.spec.id()), nil
+	return c.table.Overlay(s.ID), nil
+}
+
+// StopAll stops the mesh, and then the controller (AGT-8).
+func (c *controller) StopAll(ctx *actor.Context, s agent.StoppingAll) (agent.Summary, error) {
+	var asked []agent.State
+	for _, st := range c.table.States("") {
+		if !st.Status.Phase.Terminal() {
+			asked = append(asked, st)
+		}
+	}
+	if s.Grace <= 0 {
+		s.Grace = stopGrace
+	}
+	c.halt(ctx, agent.Stopping{ID: c.spec.id(), Reason: s.Reason, Grace: s.Grace})
+	answer := actor.Defer[agent.Summary](ctx)
+	c.table.AnswerAll(ctx, asked, s.Grace+stopLimit, func(ctx *actor.Context) {
+		now := c.table.States("")
+		for i, st := range asked {
+			asked[i] = now[st.Rank]
+			asked[i].Mesh = nil
+		}
+		answer.Reply(agent.Summarize(asked), nil)
+		ctx.Stop(s.Reason)
+	})
+	return agent.Summary{}, nil
+}
+
+// halt has every rank of a mesh that was started stopped.
+func (c *controller) halt(ctx *actor.Context, s agent.Stopping) {
+	if !c.started || c.over() {
+		return
+	}
+	limit := s.Grace + stopLimit
+	c.each(ctx, func(ctx context.Context, p *actor.Proc, host int) (agent.Overlay, error) {
+		ctx, cancel := context.WithTimeout(ctx, limit)
+		defer cancel()
+		return c.stop(ctx, p, host, s)
+	}, c.notStopped)
 }
 
 // Get is the state of every rank.
@@ -70,46 +112,38 @@ func (c *controller) Get(*actor.Context, agent.Query) ([]agent.State, error) {
 	return c.table.States(c.spec.id()), nil
 }
 
-// Wait answers once every rank has reached a phase.
+// Wait answers once a condition holds for the ranks.
 func (c *controller) Wait(ctx *actor.Context, w agent.Waiting) (agent.Overlay, error) {
-	c.table.AnswerWhen(ctx, c.spec.id(), w.Until, 0)
-	return nil, nil
+	w.ID = c.spec.id()
+	return nil, c.table.AnswerWhen(ctx, w, 0)
 }
 
 // Stream sends the end of every rank to a port: those known already at once.
 func (c *controller) Stream(ctx *actor.Context, s agent.Stream) (actor.None, error) {
 	s.ID = "" // there is one resource here
-	if s.End {
-		return actor.None{}, c.streams.Add(s)
-	}
-	for _, e := range c.ends {
-		if err := s.To.Send(ctx, e); err != nil {
-			return actor.None{}, err
-		}
-	}
-	return actor.None{}, c.streams.Add(s)
+	return actor.None{}, c.streams.Add(ctx, s, 0, c.ends)
 }
 
-// renew keeps the procs' leases, one message per host (CTL-2, CTL-4). The answers make up for events
+// Undeliverable takes a message that came back: a subscriber has gone.
+func (c *controller) Undeliverable(_ *actor.Context, r actor.Returned) error {
+	c.streams.Returned(r)
+	return nil
+}
+
+// renew keeps the leases, one message per host (CTL-2, CTL-4). The answers make up for events
 // that were lost with a connection.
 func (c *controller) renew(ctx *actor.Context) {
+	if c.spec.lease() == 0 {
+		return
+	}
 	ctx.After(c.spec.lease()/3, func(ctx *actor.Context) {
 		if c.over() {
 			return
 		}
-		p, lease := ctx.Proc(), agent.Lease{ID: c.spec.id(), For: c.spec.lease()}
-		for host := range c.spec.Procs.Hosts {
-			ctx.Go(func(work context.Context) func(*actor.Context) {
-				work, cancel := context.WithTimeout(work, lease.For/3)
-				defer cancel()
-				o, err := agent.Keepalive.Call(work, c.host(p, host), lease)
-				if err != nil {
-					log := p.Log()
-					log.Warn().Err(err).Stringer("host", c.spec.Procs.Hosts[host]).Msg("a lease was not renewed")
-				}
-				return func(ctx *actor.Context) { c.hear(ctx, o) }
-			})
-		}
+		c.each(ctx, c.keep, func(ctx *actor.Context, host int, err error) {
+			log := ctx.Log()
+			log.Warn().Err(err).Str("mesh", c.spec.id()).Int("host", host).Msg("a lease was not renewed")
+		})
 		c.renew(ctx)
 	})
 }
@@ -129,6 +163,7 @@ func (c *controller) Logs(*actor.Context, agent.LogQuery) ([]agent.LogTail, erro
 func (c *controller) Ping(*actor.Context, actor.None) (actor.None, error) { return actor.None{}, nil }
 
 var (
-	_ agent.Agent   = (*controller)(nil)
-	_ actor.Cleaner = (*controller)(nil)
+	_ agent.Agent       = (*controller)(nil)
+	_ actor.Cleaner     = (*controller)(nil)
+	_ actor.Undeliverer = (*controller)(nil)
 )

@@ -13,7 +13,7 @@ import (
 // DefaultLease is how long procs outlive the last word of their controller.
 const DefaultLease = 60 * time.Second
 
-// minLease is the shortest one: hosts look at leases once a second.
+// minLease is the shortest one: a third of it is how long a renewal may take.
 const minLease = time.Second
 
 // Spec says what mesh a controller owns: a proc mesh, or an actor mesh on (a region of) one. It is
@@ -22,7 +22,7 @@ type Spec struct {
 	Procs  agent.Mesh       // the proc mesh
 	Actors *agent.ActorSpec // set: an actor mesh on Region of it
 	Region shape.Region     // of Procs; the whole of it for a proc mesh
-	Lease  time.Duration    // of procs; 0 = DefaultLease
+	Lease  time.Duration    // of the ranks; 0 = DefaultLease, less: none
 }
 
 // id is the mesh's name as a resource.
@@ -33,6 +33,14 @@ func (s Spec) id() string {
 	return s.Procs.ID.String()
 }
 
+// actors is the name of the actors; "" for a proc mesh.
+func (s Spec) actors() string {
+	if s.Actors == nil {
+		return ""
+	}
+	return s.Actors.Name
+}
+
 // kind is the kind of events the mesh's ranks emit.
 func (s Spec) kind() string {
 	if s.Actors != nil {
@@ -41,11 +49,12 @@ func (s Spec) kind() string {
 	return actor.KindProc
 }
 
+// lease is how long ranks outlive the last word of their controller; 0: for ever.
 func (s Spec) lease() time.Duration {
 	if s.Lease == 0 {
 		return DefaultLease
 	}
-	return s.Lease
+	return max(s.Lease, 0)
 }
 
 // check refuses what cannot be started before anything is.
@@ -58,8 +67,8 @@ func (s Spec) check() error {
 		return fmt.Errorf("mesh %s: the region has no ranks", s.id())
 	case !s.inside():
 		return fmt.Errorf("mesh %s: region %s leaves the extent %s", s.id(), s.Region, s.Procs.Extent)
-	case s.Lease != 0 && s.Lease < minLease:
-		return fmt.Errorf("mesh %s: lease %s, want at least %s, or 0 for the default", s.id(), s.Lease, minLease)
+	case s.Lease > 0 && s.Lease < minLease:
+		return fmt.Errorf("mesh %s: lease %s, want at least %s, 0 for the default, or less than 0 for none", s.id(), s.Lease, minLease)
 	}
 	return nil
 }
@@ -85,5 +94,5 @@ func (a agents) Ref(rank int) actor.Ref[agent.Agent] {
 
 // Placement is what a cast needs to know of a proc mesh.
 func Placement(m agent.Mesh) cast.Placement {
-	return cast.Placement{Mesh: m.ID, Extent: m.Extent, PerHost: m.PerHost}
+	return cast.Placement{Mesh: m.ID, Extent: m.Extent, PerHost: m.PerHost, PerProcess: m.PerProcess}
 }

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/castnet-io/castnet/actor"
@@ -12,6 +13,55 @@ type state struct {
 	spec  Spec
 	table *agent.Table
 	ends  []actor.Event // of the ranks that have ended, in the order they were heard
+	was   agent.Phase   // of the mesh, when steps was asked last
+}
+
+// phase is how the mesh is as a whole: as its least advanced rank is, and failed once it is over and a
+// rank has failed.
+func (st *state) phase() agent.Phase {
+	least, failed := agent.Failed, false
+	for _, s := range st.table.States("") {
+		least = min(least, s.Status.Phase)
+		failed = failed || s.Status.Phase == agent.Failed
+	}
+	if failed && least == agent.Stopped {
+		return agent.Failed
+	}
+	return least
+}
+
+// meshStep is something that became of the mesh as a whole.
+type meshStep struct{ name, reason string }
+
+// steps says what has become of the mesh since it was asked last.
+func (st *state) steps() []meshStep {
+	was, now := st.was, st.phase()
+	st.was = now
+	switch {
+	case now <= was:
+		return nil
+	case now == agent.Running:
+		if n := st.failed(); n > 0 {
+			return []meshStep{{"mesh.spawn.failed", fmt.Sprintf("%d ranks did not start", n)}}
+		}
+		return []meshStep{{"mesh.spawn.success", ""}}
+	case now == agent.ShuttingDown:
+		return []meshStep{{"mesh.stop.attempt", ""}}
+	case was < agent.Running && now == agent.Failed:
+		return []meshStep{{"mesh.spawn.failed", fmt.Sprintf("%d ranks did not start", st.failed())}}
+	case now == agent.Failed:
+		return []meshStep{{"mesh.end.failed", fmt.Sprintf("%d ranks failed", st.failed())}}
+	}
+	return []meshStep{{"mesh.stop.success", ""}}
+}
+
+func (st *state) failed() (n int) {
+	for _, s := range st.table.States("") {
+		if s.Status.Phase == agent.Failed {
+			n++
+		}
+	}
+	return n
 }
 
 func newState(s Spec) (*state, error) {
@@ -20,7 +70,8 @@ func newState(s Spec) (*state, error) {
 	for i := range ranks {
 		ranks[i] = i
 	}
-	_, err := st.table.Create(s.id(), "", ranks, &st.spec.Procs)
+	st.was = agent.Initializing
+	_, err := st.table.Create(agent.Making{ID: s.id(), Ranks: ranks, Mesh: &st.spec.Procs})
 	return st, err
 }
 
@@ -43,9 +94,11 @@ func (st *state) step(heard any, now time.Time) []actor.Event {
 			}
 		}
 	case actor.Event:
-		if rank, status, ok := st.meaning(h); ok {
-			st.advance(rank, status, h)
-		}
+		h.Each(func(e actor.Event) {
+			if rank, status, ok := st.meaning(e); ok {
+				st.advance(rank, status, e)
+			}
+		})
 	}
 	return st.ends[before:]
 }

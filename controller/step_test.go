@@ -155,7 +155,6 @@ func TestSpec_refusesWhatCannotBeStarted(t *testing.T) {
 		"the region has no ranks":           func(s *Spec) { s.Region = shape.Of("x", 0).Region() },
 		"region host=5/1 leaves the extent": func(s *Spec) { s.Region = shape.Of("host", 5).Region() },
 		"lease 1ms, want at least 1s":       func(s *Spec) { s.Lease = time.Millisecond },
-		"lease -1s":                         func(s *Spec) { s.Lease = -time.Second },
 	} {
 		bad := good
 		change(&bad)

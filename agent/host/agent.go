@@ -1,34 +1,42 @@
 package host
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"time"
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
-	"github.com/castnet-io/castnet/internal/launch"
 	"github.com/castnet-io/castnet/subjects"
 )
 
 // config is what a host agent is made from; it never leaves the process.
 type config struct {
-	id       subjects.HostID
-	opts     Options
-	launcher *launch.Launcher
-	build    string
-	started  time.Time
+	id      subjects.HostID
+	opts    Options
+	run     runner
+	build   string
+	started time.Time
+	left    func() // called when it has been asked to leave, and has stopped everything
 }
 
 var agentType = actor.NewType[agent.Agent, config]("host-agent")
 
 func methods() []actor.Method[agent.Agent] {
 	return append(agent.Methods(),
-		agent.Info.By(func(a agent.Agent, ctx *actor.Context, n actor.None) (agent.HostInfo, error) {
-			return a.(*hostAgent).info(ctx, n)
+		agent.Info.By(func(a agent.Agent, _ *actor.Context, _ actor.None) (agent.HostInfo, error) {
+			return a.(*hostAgent).info(), nil
+		}),
+		agent.Cordon.By(func(a agent.Agent, ctx *actor.Context, c agent.Cordoning) (agent.HostInfo, error) {
+			return a.(*hostAgent).cordon(ctx, c)
+		}),
+		agent.Drain.By(func(a agent.Agent, ctx *actor.Context, d agent.Draining) (agent.Summary, error) {
+			return agent.Summary{}, a.(*hostAgent).drain(ctx, d)
 		}),
 		agent.Ready.By(func(a agent.Agent, ctx *actor.Context, r agent.Readiness) (actor.None, error) {
 			return actor.None{}, a.(*hostAgent).ready(ctx, r)
@@ -43,9 +51,14 @@ type hostAgent struct {
 	children map[subjects.ProcID]*child
 	ended    []subjects.MeshID // meshes with no live proc here, oldest first
 	streams  agent.Streams
+	gate     gate
+	launches slots
+	stops    slots
+	leases   agent.Leases
+	parting  []actor.Event // ends that were asked for and are told together
 }
 
-func newAgent(ctx *actor.Context, c config) (agent.Agent, error) {
+func newAgent(_ *actor.Context, c config) (agent.Agent, error) {
 	self, err := os.Executable()
 	if err == nil {
 		self, err = filepath.EvalSymlinks(self)
@@ -53,16 +66,27 @@ func newAgent(ctx *actor.Context, c config) (agent.Agent, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find own binary: %w", err)
 	}
-	a := &hostAgent{config: c, self: self, table: agent.NewTable(), children: map[subjects.ProcID]*child{}}
-	a.sweep(ctx)
+	a := &hostAgent{
+		config: c, self: self, table: agent.NewTable(), children: map[subjects.ProcID]*child{},
+		launches: slots{limit: c.opts.Launches}, stops: slots{limit: c.opts.Stops},
+	}
+	a.leases = agent.Leases{Table: a.table, Stop: func(ctx *actor.Context, id, reason string) {
+		a.stop(ctx, agent.Stopping{ID: id, Reason: reason})
+	}}
 	return a, nil
 }
 
-// Create launches this host's share of a proc mesh. It answers at once; Wait tells when the procs
-// are ready. Everything that can be refused is refused before anything starts.
+// Create launches this host's share of a proc mesh, or starts the next generation of ranks of it. It
+// answers at once, unless Wait is set; Wait tells when the procs are ready. Everything that can be
+// refused is refused before anything starts.
 func (a *hostAgent) Create(ctx *actor.Context, c agent.Creation) (agent.Overlay, error) {
-	if c.Procs == nil {
-		return nil, errors.New("a host agent creates procs: want the field procs")
+	switch {
+	case c.Procs == nil || c.Actors != nil:
+		return nil, errors.New("a host agent creates procs: want the field procs, and no other")
+	case c.Lease < 0:
+		return nil, fmt.Errorf("lease of %s: want more than 0, or 0 for none", c.Lease)
+	case len(c.Ranks) > 0 && c.Procs.PerProcess > 1:
+		return nil, fmt.Errorf("mesh %s: ranks %v: procs that share a process are made together: want no ranks", c.Procs.ID, c.Ranks)
 	}
 	m := *c.Procs
 	id := m.ID.String()
@@ -70,10 +94,7 @@ func (a *hostAgent) Create(ctx *actor.Context, c agent.Creation) (agent.Overlay,
 	if err != nil {
 		return nil, err
 	}
-	path, args, err := a.opts.resolve(m.Command, a.self)
-	if err == nil {
-		err = checkEnv(m.Command.Env)
-	}
+	how, err := a.run.prepare(m, a.self)
 	if err != nil {
 		return nil, err
 	}
@@ -81,15 +102,23 @@ func (a *hostAgent) Create(ctx *actor.Context, c agent.Creation) (agent.Overlay,
 	if err != nil {
 		return nil, err
 	}
-	created, err := a.table.Create(id, hash, ranks, &m)
-	if err != nil || !created {
+	if err := a.gate.admit(a.id.Label()); err != nil && !a.table.Same(id, hash) {
+		return nil, err
+	}
+	starts, err := a.table.Create(agent.Making{ID: id, Hash: hash, Ranks: ranks, Only: c.Ranks, Gen: c.Gen, Mesh: &m})
+	if err != nil {
 		return a.table.Overlay(id), err
 	}
-	if c.Lease > 0 {
-		a.table.Keep(id, time.Now().Add(c.Lease))
+	if len(starts) > 0 {
+		a.ended = slices.DeleteFunc(a.ended, func(x subjects.MeshID) bool { return x == m.ID })
+		a.leases.Keep(ctx, id, c.Lease)
+		a.step(ctx, "procs.launch.attempt", m, starts[0].Rank, len(starts), agent.Status{Phase: agent.Initializing})
+		for _, s := range starts {
+			a.begin(ctx, m, s, how)
+		}
 	}
-	for _, rank := range ranks {
-		a.launch(ctx, m, rank, path, args)
+	if c.Wait {
+		return nil, a.table.AnswerWhen(ctx, agent.Waiting{ID: id, Until: agent.Running}, 0)
 	}
 	return a.table.Overlay(id), nil
 }
@@ -110,4 +139,62 @@ func (a *hostAgent) share(m agent.Mesh) ([]int, error) {
 		ranks[k] = at*m.PerHost + k
 	}
 	return ranks, nil
+}
+
+// begin makes the next proc of a rank, which is launched when its turn comes.
+func (a *hostAgent) begin(ctx *actor.Context, m agent.Mesh, s agent.Start, how program) {
+	id := m.Proc(s.Rank, s.Gen)
+	for old, c := range a.children {
+		if old.Mesh == m.ID && c.rank == s.Rank {
+			delete(a.children, old) // what it said last was answered while it was the newest
+		}
+	}
+	c := &child{id: id, mesh: m, rank: s.Rank, outcome: make(chan outcome, 1)}
+	a.children[id] = c
+	a.describe(c)
+	a.changed(ctx, c)
+	a.launches.enter(ctx, func(ctx *actor.Context) { a.launch(ctx, c, how) })
+}
+
+// launch starts one proc as a task, and then waits for its end as another.
+func (a *hostAgent) launch(ctx *actor.Context, c *child, how program) {
+	if c.asked { // stopped while it waited for its turn
+		a.launches.leave(ctx)
+		a.finish(ctx, c, agent.Status{Phase: agent.Stopped, Reason: c.why}, nil)
+		return
+	}
+	boot := a.bootstrap(ctx, c)
+	ctx.Go(func(work context.Context) func(*actor.Context) {
+		p, err := a.run.start(work, boot, how)
+		c.outcome <- outcome{p, err}
+		return func(ctx *actor.Context) {
+			a.launches.leave(ctx)
+			a.launched(ctx, c)
+		}
+	})
+	if a.opts.Ready > 0 {
+		ctx.After(a.opts.Ready, func(ctx *actor.Context) {
+			if a.status(c).Phase == agent.Initializing {
+				a.end(c, fmt.Sprintf("not ready within %s", a.opts.Ready))
+			}
+		})
+	}
+}
+
+// info introduces the host.
+func (a *hostAgent) info() agent.HostInfo {
+	mode, why := a.gate.mode()
+	return agent.HostInfo{
+		ID: a.id, Label: a.opts.Label, Version: a.opts.Version, Build: a.build, PID: os.Getpid(),
+		Procs: a.table.Alive(), Started: a.started, CPUs: runtime.NumCPU(), Labels: a.opts.Labels,
+		Mode: mode, Why: why, Local: a.opts.Local != nil, Trees: a.run.trees(),
+	}
+}
+
+// step tells what the host does with its share of a mesh, or part of it, on `ev.`.
+func (a *hostAgent) step(ctx *actor.Context, name string, m agent.Mesh, first, count int, s agent.Status) {
+	ctx.Proc().Emit(actor.Event{
+		Kind: actor.KindMesh, Step: name, Status: s.Phase.String(), Reason: s.Reason, Mesh: m.ID.String(),
+		Rank: first, Count: count, Host: a.id.String(), At: time.Now(),
+	})
 }

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/rs/zerolog"
 
@@ -22,8 +24,9 @@ import (
 )
 
 const (
-	defaultReady = 30 * time.Second
-	defaultGrace = 10 * time.Second
+	defaultReady    = 30 * time.Second
+	defaultLaunches = 64
+	defaultStops    = 16
 	// labelQuiet is how long Start listens for a host that has the label already.
 	labelQuiet = 250 * time.Millisecond
 )
@@ -38,19 +41,57 @@ type Options struct {
 	Allow     []string      // paths of programs that may run, besides the host's own; directories allow what is in them
 	AllowUser bool          // allow any program of the host's own user, too
 	Builtin   []string      // arguments that make the host's own binary a proc with built-in actors; nil = none
-	Ready     time.Duration // for a proc to be ready in; 0 = 30 s
+	Ready     time.Duration // for a proc to be ready in; 0 = 30 s, less: without end
+	Launches  int           // procs that are launched at a time; 0 = 64
+	Stops     int           // procs that are stopped at a time, 1 to 256; 0 = 16
+	Labels    map[string]string
+	Local     *Local // run procs in this process; nil: as processes of their own
 	Version   string
 	Level     string // log level of procs; "" = warn
 	Log       zerolog.Logger
 }
 
+// withDefaults fills in what was left out, and refuses what cannot be.
+func (o Options) withDefaults() (Options, error) {
+	if o.Ready == 0 {
+		o.Ready = defaultReady
+	}
+	if o.Launches == 0 {
+		o.Launches = defaultLaunches
+	}
+	if o.Stops == 0 {
+		o.Stops = defaultStops
+	}
+	switch {
+	case o.Bus == nil:
+		return o, fmt.Errorf("start host %s: no bus", o.Label)
+	case o.Launches < 0:
+		return o, fmt.Errorf("start host %s: %d launches at a time: want 1 or more, or 0 for 64", o.Label, o.Launches)
+	case o.Stops < 0 || o.Stops > maxAtOnce:
+		return o, fmt.Errorf("start host %s: %d stops at a time: want 1 to %d, or 0 for 16", o.Label, o.Stops, maxAtOnce)
+	}
+	for k, v := range o.Labels {
+		if err := subjects.CheckLabel("host label key", k); err != nil {
+			return o, err
+		}
+		if len(v) > maxLabel || !utf8.ValidString(v) || strings.ContainsFunc(v, unicode.IsControl) {
+			return o, fmt.Errorf("start host %s: label %s=%q: want printable text of at most %d bytes", o.Label, k, v, maxLabel)
+		}
+	}
+	return o, nil
+}
+
+// maxLabel bounds the value of a label.
+const maxLabel = 256
+
 // Host is a running host agent.
 type Host struct {
-	id       subjects.HostID
-	proc     *actor.Proc
-	router   *cast.Router
-	launcher *launch.Launcher
-	scratch  string // a run directory to remove; "" = not ours
+	id      subjects.HostID
+	proc    *actor.Proc
+	router  *cast.Router
+	run     runner
+	left    chan struct{}
+	scratch string // a run directory to remove; "" = not ours
 }
 
 // Start starts a host agent: when it returns, the host can be found.
@@ -59,13 +100,13 @@ func Start(ctx context.Context, o Options) (*Host, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.Bus == nil {
-		return nil, fmt.Errorf("start host %s: no bus", o.Label)
+	if o, err = o.withDefaults(); err != nil {
+		return nil, err
 	}
 	if err := labelFree(ctx, o); err != nil {
 		return nil, err
 	}
-	h := &Host{id: id}
+	h := &Host{id: id, left: make(chan struct{})}
 	if o.Dir == "" {
 		if o.Dir, err = os.MkdirTemp("", "castnet-"+o.Label+"-"); err != nil {
 			return nil, fmt.Errorf("start host %s: run directory: %w", o.Label, err)
@@ -92,7 +133,11 @@ func (h *Host) start(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	h.launcher = launch.New(launch.Options{Log: o.Log})
+	if o.Local != nil {
+		h.run = newLocalRunner(o)
+	} else {
+		h.run = &execRunner{o, launch.New(launch.Options{Log: o.Log})}
+	}
 	h.proc, err = actor.NewProc(ctx, actor.Options{ID: h.id.Proc(), Bus: o.Bus, Space: o.Space, Registry: registry, Log: o.Log,
 		Coordinator: func(actor.Event) {}, // it is logged and published
 	})
@@ -102,7 +147,7 @@ func (h *Host) start(ctx context.Context, o Options) error {
 	if h.router, err = cast.Start(h.proc, nil); err != nil {
 		return err
 	}
-	params := config{id: h.id, opts: o, launcher: h.launcher, build: id, started: time.Now()}
+	params := config{id: h.id, opts: o, run: h.run, build: id, started: time.Now(), left: func() { close(h.left) }}
 	if _, err := h.proc.Spawn(ctx, actor.Spawning{Type: agentType.Name(), Name: agent.Name, Params: params, Announce: true}); err != nil {
 		return err
 	}
@@ -138,6 +183,9 @@ func labelFree(ctx context.Context, o Options) error {
 // Done is closed once the agent has ended, however that came: a host without it watches nothing.
 func (h *Host) Done() <-chan struct{} { return h.proc.Done(agent.Name) }
 
+// Left is closed once the host was asked to stop everything and leave, and has: it is to be closed.
+func (h *Host) Left() <-chan struct{} { return h.left }
+
 // ID is the host's address.
 func (h *Host) ID() subjects.HostID { return h.id }
 
@@ -150,19 +198,11 @@ func (h *Host) Close(ctx context.Context) error {
 	if h.router != nil {
 		h.router.Close()
 	}
-	if h.launcher != nil {
-		errs = append(errs, h.launcher.Close())
+	if h.run != nil {
+		errs = append(errs, h.run.close())
 	}
 	if h.scratch != "" {
 		errs = append(errs, os.RemoveAll(h.scratch))
 	}
 	return errors.Join(errs...)
-}
-
-// info introduces the host.
-func (a *hostAgent) info(*actor.Context, actor.None) (agent.HostInfo, error) {
-	return agent.HostInfo{
-		ID: a.id, Label: a.opts.Label, Version: a.opts.Version, Build: a.build, PID: os.Getpid(),
-		Procs: a.table.Alive(), Started: a.started, CPUs: runtime.NumCPU(),
-	}, nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/agent/agenttest"
 	"github.com/castnet-io/castnet/agent/host"
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/mesh/shape"
@@ -98,8 +99,11 @@ func TestHOST3_aKilledProcIsToldAtOnceWithItsSignal(t *testing.T) {
 	require.Equal(t, []any{m.ID.String(), 1, 9, "failed", r.host.ID().String()}, []any{e.Mesh, e.Rank, e.Signal, e.Status, e.Host})
 	require.Equal(t, "killed by signal 9 (killed)", e.Reason)
 	require.Nil(t, e.ExitCode)
-	streamed, err := port.Recv(t.Context())
-	require.NoError(t, err)
+	var streamed actor.Event
+	for !streamed.Terminal() { // its life before comes first
+		streamed, err = port.Recv(t.Context())
+		require.NoError(t, err)
+	}
 	require.Equal(t, e.At.UnixNano(), streamed.At.UnixNano())
 	s := r.states(t, m)
 	require.Equal(t, agent.Running, s[0].Status.Phase)
@@ -200,7 +204,7 @@ func TestHOST7_aLeaseThatRunsOutStopsTheProcs(t *testing.T) {
 	require.Contains(t, r.logs.String(), "the lease ran out")
 
 	kept := r.mesh(t, 1)
-	_, err = agent.Create.Call(t.Context(), r.agent(), agent.Creation{Procs: &kept, Lease: time.Millisecond})
+	_, err = agent.Create.Call(t.Context(), r.agent(), agent.Creation{Procs: &kept, Lease: time.Second})
 	require.NoError(t, err)
 	_, err = agent.Keepalive.Call(t.Context(), r.agent(), agent.Lease{ID: kept.ID.String(), For: time.Hour})
 	require.NoError(t, err)
@@ -260,5 +264,36 @@ func TestForeign_anyClientMayAskAHost(t *testing.T) {
 		m, err := r.client.Bus().Control().Request(t.Context(), bus.Msg{Subject: "castnet.v1.default.h.any." + verb + ".anon", Data: []byte(`[`)})
 		require.NoError(t, err)
 		require.Equal(t, want, m.Header.Get(actor.HeaderErrorCode), verb)
+	}
+}
+
+func TestHost_keepsThePromisesOfAgents(t *testing.T) {
+	for mode, fresh := range map[string]func(t *testing.T) *rig{
+		"processes":      func(t *testing.T) *rig { return newRig(t) },
+		"in_its_process": func(t *testing.T) *rig { return newRig(t, local(t)) },
+		"sharing_a_proc": func(t *testing.T) *rig { r := newRig(t, local(t)); r.perProcess = 2; return r },
+	} {
+		t.Run(mode, func(t *testing.T) {
+			agenttest.Exercise(t, func(t *testing.T) agenttest.Subject {
+				r := fresh(t)
+				s := agenttest.Subject{
+					Agent: r.agent(), Client: r.client, Again: true, Leases: true,
+					New: func(t *testing.T) agent.Creation { m := r.mesh(t, 2); return agent.Creation{Procs: &m} },
+					ID:  func(c agent.Creation) string { return c.Procs.ID.String() },
+					Other: func(c agent.Creation) agent.Creation {
+						m := *c.Procs
+						m.Keep = !m.Keep
+						return agent.Creation{Procs: &m}
+					},
+				}
+				if mode == "processes" {
+					s.Failing = func(t *testing.T) agent.Creation {
+						m := r.mesh(t, 1, roleVar+"=fails")
+						return agent.Creation{Procs: &m}
+					}
+				}
+				return s
+			})
+		})
 	}
 }

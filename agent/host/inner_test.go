@@ -109,7 +109,7 @@ func TestHost_forgetsTheOldestOfManyMeshesThatHaveEnded(t *testing.T) {
 		id, err := subjects.NewMeshID("mesh")
 		require.NoError(t, err)
 		meshes = append(meshes, id)
-		_, err = a.table.Create(id.String(), "", []int{0, 1}, nil)
+		_, err = a.table.Create(agent.Making{ID: id.String(), Ranks: []int{0, 1}})
 		require.NoError(t, err)
 		for rank := range 2 {
 			a.children[subjects.ProcID{Mesh: id, Rank: uint32(rank)}] = &child{}

@@ -22,6 +22,9 @@ func TestMain(m *testing.M) {
 	switch os.Getenv(roleVar) {
 	case "hangs": // never says a word
 		untilOrphaned()
+	case "fails":
+		fmt.Fprintln(os.Stderr, "no luck today")
+		os.Exit(3)
 	case "stubborn": // TERM does not stop it
 		signal.Ignore(syscall.SIGTERM)
 		fmt.Println("I stay")

@@ -1,54 +1,198 @@
 package host
 
 import (
-	"cmp"
-	"context"
-	"slices"
+	"fmt"
 	"strings"
 	"time"
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
-	"github.com/castnet-io/castnet/internal/launch"
-	"github.com/castnet-io/castnet/subjects"
 )
 
 // closeGrace is what procs get when the host itself stops.
 const closeGrace = 5 * time.Second
 
-// sweepEvery is how often leases are looked at.
-const sweepEvery = time.Second
-
 // Stop ends this host's share of a mesh and answers once every proc has ended. A second Stop may
 // shorten the grace.
 func (a *hostAgent) Stop(ctx *actor.Context, s agent.Stopping) (agent.Overlay, error) {
-	a.stop(s)
-	a.table.AnswerWhen(ctx, s.ID, agent.Stopped, 0)
-	return nil, nil
+	a.stop(ctx, s)
+	return nil, a.table.AnswerWhen(ctx, agent.Ended(s.ID), 0)
 }
 
-func (a *hostAgent) stop(s agent.Stopping) {
+// stop asks the procs of a mesh to end, so many at a time.
+func (a *hostAgent) stop(ctx *actor.Context, s agent.Stopping) {
 	grace := s.Grace
 	if grace <= 0 {
-		grace = defaultGrace
+		grace = agent.DefaultGrace
 	}
-	for _, c := range a.children {
-		if c.mesh.ID.String() != s.ID {
+	a.table.Release(s.ID)
+	asked, first := 0, 0
+	var m agent.Mesh
+	for _, st := range a.table.States(s.ID) {
+		c := a.childOf(st)
+		if c == nil || c.life.Over() {
 			continue
 		}
 		if a.table.Advance(s.ID, c.rank, agent.Status{Phase: agent.ShuttingDown, Reason: s.Reason}) {
+			if asked == 0 {
+				first, m = c.rank, c.mesh
+			}
+			asked++
 			c.asked, c.why = true, s.Reason
-		}
-		if c.process != nil {
+			a.move(ctx, c, agent.Ending)
+			a.changed(ctx, c)
+			a.stops.enter(ctx, func(ctx *actor.Context) {
+				if c.life.Over() {
+					a.stops.leave(ctx)
+					return
+				}
+				c.slot = true
+				if c.process != nil { // else launched does it
+					c.process.Terminate(grace)
+				}
+			})
+		} else if c.slot && c.process != nil {
 			c.process.Terminate(grace)
 		}
 	}
+	if asked > 0 {
+		a.step(ctx, "procs.stop.attempt", m, first, asked, agent.Status{Phase: agent.ShuttingDown, Reason: s.Reason})
+	}
 }
 
-// Wait answers once every proc of a mesh on this host has reached a phase.
+// childOf is the process behind a state of the table.
+func (a *hostAgent) childOf(s agent.State) *child {
+	for id, c := range a.children {
+		if c.mesh.ID.String() == s.ID && c.rank == s.Rank && int(id.Gen) == s.Gen {
+			return c
+		}
+	}
+	return nil
+}
+
+// StopAll stops every proc and takes no more; once that is done and answered, the host leaves (AGT-8).
+func (a *hostAgent) StopAll(ctx *actor.Context, s agent.StoppingAll) (agent.Summary, error) {
+	first := !a.gate.leaving
+	a.gate.leaving, a.gate.leaveWhy = true, s.Reason
+	a.tell(ctx, "host.shutdown.attempt", s.Reason)
+	answer := actor.Defer[agent.Summary](ctx)
+	a.stopMeshes(ctx, "", s.Reason, s.Grace, func(ctx *actor.Context, done agent.Summary) {
+		a.tellDone(ctx, "host.shutdown", done)
+		answer.Reply(done, nil)
+		if first {
+			a.left()
+		}
+	})
+	return agent.Summary{}, nil
+}
+
+// drain stops the procs of a mesh, or all, and answers once they have ended. The host stays.
+func (a *hostAgent) drain(ctx *actor.Context, d agent.Draining) error {
+	if d.AtOnce < 0 || d.AtOnce > maxAtOnce {
+		return fmt.Errorf("drain with %d stops at once: want 1 to %d, or 0 for the host's own limit", d.AtOnce, maxAtOnce)
+	}
+	all := d.Mesh == ""
+	if all {
+		a.gate.draining++
+		a.gate.drainWhy = d.Reason
+	}
+	if d.AtOnce > 0 {
+		a.stops.limit = d.AtOnce
+	}
+	a.tell(ctx, "host.drain.attempt", d.Reason)
+	answer := actor.Defer[agent.Summary](ctx)
+	a.stopMeshes(ctx, d.Mesh, d.Reason, d.Grace, func(ctx *actor.Context, done agent.Summary) {
+		if all {
+			a.gate.draining--
+		}
+		a.stops.limit = a.opts.Stops
+		a.tellDone(ctx, "host.drain", done)
+		answer.Reply(done, nil)
+	})
+	return nil
+}
+
+// stopMeshes stops the procs of one mesh, or of all, and says what came of it: once all have ended, or
+// when the bound of StopBound is over.
+func (a *hostAgent) stopMeshes(ctx *actor.Context, mesh, reason string, grace time.Duration, done func(*actor.Context, agent.Summary)) {
+	if grace <= 0 {
+		grace = agent.DefaultGrace
+	}
+	var asked []agent.State
+	ids := map[string]bool{}
+	for _, st := range a.table.States(mesh) {
+		if st.Status.Phase.Terminal() {
+			continue
+		}
+		asked = append(asked, st)
+		ids[st.ID] = true
+	}
+	for id := range ids {
+		a.stop(ctx, agent.Stopping{ID: id, Reason: reason, Grace: grace})
+	}
+	bound := StopBound(len(asked), a.stops.limit, grace)
+	a.table.AnswerAll(ctx, asked, bound, func(ctx *actor.Context) {
+		for i, st := range asked {
+			for _, now := range a.table.States(st.ID) {
+				if now.Rank == st.Rank {
+					now.Mesh = nil
+					asked[i] = now
+				}
+			}
+		}
+		done(ctx, agent.Summarize(asked))
+	})
+}
+
+const (
+	// maxAtOnce is how many stops may be under way at a time.
+	maxAtOnce = 256
+	// killWait is what the kernel gets to end a process that was killed.
+	killWait = 5 * time.Second
+)
+
+// StopBound is how long stopping so many procs takes at most, when each has a grace and so many are
+// stopped at a time.
+func StopBound(procs, atOnce int, grace time.Duration) time.Duration {
+	if atOnce <= 0 {
+		atOnce = max(procs, 1)
+	}
+	rounds := max(1, (procs+atOnce-1)/atOnce)
+	return time.Duration(rounds) * (grace + killWait)
+}
+
+// cordon closes the host for new procs, or opens it.
+func (a *hostAgent) cordon(ctx *actor.Context, c agent.Cordoning) (agent.HostInfo, error) {
+	if a.gate.cordoned != c.On {
+		name := "host.cordon"
+		if !c.On {
+			name = "host.uncordon"
+		}
+		a.tell(ctx, name, c.Reason)
+	}
+	a.gate.cordoned, a.gate.cordonWhy = c.On, c.Reason
+	return a.info(), nil
+}
+
+// tell says on `ev.` what the host does.
+func (a *hostAgent) tell(ctx *actor.Context, name, reason string) {
+	mode, _ := a.gate.mode()
+	ctx.Proc().Emit(actor.Event{
+		Kind: actor.KindHost, Step: name, Status: string(mode), Reason: reason, Mesh: a.id.String(), Host: a.id.String(), At: time.Now(),
+	})
+}
+
+func (a *hostAgent) tellDone(ctx *actor.Context, name string, done agent.Summary) {
+	if len(done.Left) > 0 {
+		a.tell(ctx, name+".failed", fmt.Sprintf("%d of %d procs have not ended", done.Asked-done.Ended, done.Asked))
+		return
+	}
+	a.tell(ctx, name+".success", fmt.Sprintf("%d procs ended", done.Ended))
+}
+
+// Wait answers once a condition holds for the procs of a mesh on this host.
 func (a *hostAgent) Wait(ctx *actor.Context, w agent.Waiting) (agent.Overlay, error) {
-	a.table.AnswerWhen(ctx, w.ID, w.Until, 0)
-	return nil, nil
+	return nil, a.table.AnswerWhen(ctx, w, 0)
 }
 
 // Get lists the procs of this host. A list of all gives each reason in one line and no output: of
@@ -71,60 +215,31 @@ func (a *hostAgent) Get(_ *actor.Context, q agent.Query) ([]agent.State, error) 
 
 // Keepalive renews the lease of a mesh, and answers how its procs here are: what its controller may
 // have missed.
-func (a *hostAgent) Keepalive(_ *actor.Context, l agent.Lease) (agent.Overlay, error) {
-	if l.For > 0 {
-		a.table.Keep(l.ID, time.Now().Add(l.For))
+func (a *hostAgent) Keepalive(ctx *actor.Context, l agent.Lease) (agent.Overlay, error) {
+	if l.For < 0 {
+		return nil, fmt.Errorf("lease of %s for %s: want more than 0", l.For, l.ID)
 	}
+	a.leases.Keep(ctx, l.ID, l.For)
 	return a.table.Overlay(l.ID), nil
 }
 
-// sweep stops the procs of controllers that have gone silent (HOST-7), and looks again later.
-func (a *hostAgent) sweep(ctx *actor.Context) {
-	ctx.After(sweepEvery, func(ctx *actor.Context) {
-		for _, id := range a.table.Expired(time.Now()) {
-			log := ctx.Log()
-			log.Warn().Str("mesh", id).Msg("the lease ran out: its owner is gone; stopping its procs")
-			a.stop(agent.Stopping{ID: id, Reason: "orphaned: its owner kept no lease"})
-			a.table.Keep(id, time.Time{})
-		}
-		a.sweep(ctx)
-	})
-}
-
-// Stream sends the end of every proc of a mesh, or of all, to a port.
-func (a *hostAgent) Stream(_ *actor.Context, s agent.Stream) (actor.None, error) {
-	return actor.None{}, a.streams.Add(s)
-}
-
-// Logs answers the last lines of the procs of a mesh, fewer when they are too many for one message.
-func (a *hostAgent) Logs(_ *actor.Context, q agent.LogQuery) ([]agent.LogTail, error) {
-	var out []agent.LogTail
-	for id, c := range a.children {
-		if id.Mesh.String() != q.ID || c.process == nil {
-			continue
-		}
-		out = append(out,
-			agent.LogTail{Rank: c.rank, Stream: streamOut, Lines: c.process.StdoutTail(q.Lines)},
-			agent.LogTail{Rank: c.rank, Stream: streamErr, Lines: c.process.StderrTail(q.Lines)})
-	}
-	slices.SortStableFunc(out, func(x, y agent.LogTail) int { return cmp.Compare(x.Rank, y.Rank) })
-	for i := range out {
-		out[i].Lines = newest(out[i].Lines, maxLogs/len(out))
-	}
-	return out, nil
-}
-
-// maxLogs bounds the bytes of an answer to Logs: half of what a message may hold by default.
-const maxLogs = 512 << 10
-
-// newest is the last lines that fit into so many bytes; each costs some to encode.
-func newest(lines []string, budget int) []string {
-	for i := len(lines) - 1; i >= 0; i-- {
-		if budget -= len(lines[i]) + 5; budget < 0 {
-			return lines[i+1:]
+// Stream sends how the procs of a mesh, or of all, are, and each change, to a port (AGT-9).
+func (a *hostAgent) Stream(ctx *actor.Context, s agent.Stream) (actor.None, error) {
+	var now []actor.Event
+	for _, st := range a.table.States(s.ID) {
+		if c := a.childOf(st); c != nil {
+			e := a.event(c)
+			e.ExitCode, e.Signal, e.StderrTail = st.Proc.ExitCode, st.Proc.Signal, st.Proc.StderrTail
+			now = append(now, e)
 		}
 	}
-	return lines
+	return actor.None{}, agent.Subscribe(ctx, &a.streams, s, now)
+}
+
+// Undeliverable takes a message that came back: a subscriber has gone.
+func (a *hostAgent) Undeliverable(_ *actor.Context, r actor.Returned) error {
+	a.streams.Returned(r)
+	return nil
 }
 
 // Ping is answered by whoever can be reached.
@@ -136,34 +251,8 @@ func (a *hostAgent) Cleanup(ctx *actor.Context, _ error) error {
 	return nil
 }
 
-// Streams of a proc's output, as they appear in `log.` subjects.
-const (
-	streamOut = "stdout"
-	streamErr = "stderr"
-)
-
-// followOutput publishes what a proc prints, line by line, until it has ended and all is read.
-func (a *hostAgent) followOutput(ctx *actor.Context, id subjects.ProcID, process *launch.Child) {
-	p := ctx.Proc()
-	for stream, follow := range map[string]func(context.Context, func([]byte)) error{
-		streamOut: process.FollowStdout,
-		streamErr: process.FollowStderr,
-	} {
-		subject := p.Space().Log(id, stream, p.ID().Process().String())
-		ctx.Go(func(work context.Context) func(*actor.Context) {
-			err := follow(work, func(line []byte) {
-				_ = p.Bus().Data().Publish(subject, line) // a log line lost with the bus is still in the file
-			})
-			if err != nil && work.Err() == nil {
-				log := p.Log()
-				log.Warn().Err(err).Stringer("of", id).Str("stream", stream).Msg("output is no longer followed")
-			}
-			return nil
-		})
-	}
-}
-
 var (
-	_ agent.Agent   = (*hostAgent)(nil)
-	_ actor.Cleaner = (*hostAgent)(nil)
+	_ agent.Agent       = (*hostAgent)(nil)
+	_ actor.Cleaner     = (*hostAgent)(nil)
+	_ actor.Undeliverer = (*hostAgent)(nil)
 )

@@ -31,6 +31,17 @@ type rig struct {
 	events chan actor.Event // of procs, as they come on the bus
 	logs   *syncBuffer      // of the host
 	close  func()           // of the host, once
+
+	perProcess int // of its meshes
+}
+
+// local makes a host run procs in its own process.
+func local(t *testing.T) func(*host.Options) {
+	return func(o *host.Options) {
+		registry, err := actor.NewRegistry(talkerDef())
+		require.NoError(t, err)
+		o.Local = &host.Local{Registry: registry}
+	}
 }
 
 // syncBuffer is a buffer that loggers may share.
@@ -75,7 +86,7 @@ func newRig(t *testing.T, change ...func(*host.Options)) *rig {
 	t.Cleanup(func() { require.NoError(t, r.client.Close(context.Background())) })
 	_, err = b.Control().Subscribe("castnet.v1.default.ev.proc.>", func(m bus.Msg) {
 		if e, err := actor.DecodeEvent(m.Data); err == nil {
-			r.events <- e
+			e.Each(func(e actor.Event) { r.events <- e })
 		}
 	})
 	require.NoError(t, err)
@@ -99,7 +110,7 @@ func (r *rig) mesh(t *testing.T, procs int, env ...string) agent.Mesh {
 	require.NoError(t, err)
 	return agent.Mesh{
 		ID: id, Extent: shape.Of("host", 1).With("gpu", procs), Hosts: []subjects.HostID{r.host.ID()}, PerHost: procs,
-		Owner: r.client.ID().Actor("controller"), Command: agent.Command{Path: exe, Env: env},
+		Owner: r.client.ID().Actor("controller"), Command: agent.Command{Path: exe, Env: env}, PerProcess: r.perProcess,
 	}
 }
 

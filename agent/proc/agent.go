@@ -2,7 +2,9 @@ package proc
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"time"
 
 	"github.com/rs/zerolog"
 
@@ -23,6 +25,12 @@ type Options struct {
 	Rank     int
 	Gen      int
 	Log      zerolog.Logger
+
+	// First is the proc that has the process, when this is not it; Bus and Space are then its.
+	First *actor.Proc
+	// Leave is called, once, when the agent has stopped all actors because it was asked to (AGT-8): the
+	// proc is to be closed. failed: an actor had failed. Nil: nobody asks.
+	Leave func(failed bool)
 }
 
 // Join starts a proc as a rank of a mesh, with its router and its agent. The caller closes the
@@ -32,19 +40,22 @@ func Join(ctx context.Context, o Options) (*actor.Proc, *cast.Router, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	id := subjects.ProcID{Mesh: o.Mesh.ID, Rank: uint32(o.Rank), Gen: uint32(o.Gen)}
-	p, err := actor.NewProc(ctx, actor.Options{ID: id, Bus: o.Bus, Space: o.Space, Registry: registry, Log: o.Log,
+	if o.Leave == nil {
+		o.Leave = func(bool) {}
+	}
+	id := o.Mesh.Proc(o.Rank, o.Gen)
+	p, err := actor.NewProc(ctx, actor.Options{ID: id, Bus: o.Bus, Space: o.Space, Registry: registry, Log: o.Log, First: o.First,
 		Coordinator: func(actor.Event) {}, // the agent observes every end, and its controller decides
 	})
 	if err != nil {
 		return nil, nil, err
 	}
-	place := cast.Placement{Mesh: o.Mesh.ID, Extent: o.Mesh.Extent, PerHost: o.Mesh.PerHost}
+	place := cast.Placement{Mesh: o.Mesh.ID, Extent: o.Mesh.Extent, PerHost: o.Mesh.PerHost, PerProcess: o.Mesh.PerProcess}
 	router, err := cast.Start(p, &cast.Member{Placement: place, Rank: o.Rank})
 	if err == nil {
 		var point shape.Point // who asks the agent directly means its place in the whole mesh
 		if point, err = o.Mesh.Extent.Point(o.Rank); err == nil {
-			_, err = p.Spawn(ctx, actor.Spawning{Type: agentType.Name(), Name: agent.Name, Params: actor.None{}, Point: point, Announce: true})
+			_, err = p.Spawn(ctx, actor.Spawning{Type: agentType.Name(), Name: agent.Name, Params: params{o.Leave}, Point: point, Announce: true})
 		}
 	}
 	if err == nil {
@@ -57,10 +68,13 @@ func Join(ctx context.Context, o Options) (*actor.Proc, *cast.Router, error) {
 }
 
 var (
-	agentType = actor.NewType[agent.Agent, actor.None]("proc-agent")
+	agentType = actor.NewType[agent.Agent, params]("proc-agent")
 	// observed is what the proc's runtime tells the agent about an actor, in the agent's own mailbox.
 	observed = actor.NewEndpoint[agent.Agent, actor.Event, actor.None]("observed")
 )
+
+// params is what a proc agent is made from; it never leaves the process.
+type params struct{ leave func(failed bool) }
 
 // procAgent creates and stops the actors of one proc. Its table holds each under the one rank
 // own; answers speak of the proc's rank in the view that asks, whichever created it.
@@ -70,14 +84,18 @@ type procAgent struct {
 	ended   []string // actors that have ended, oldest first
 	streams agent.Streams
 	release func()
+	leave   func(failed bool)
+	leaving bool
+	leases  agent.Leases
 }
 
 // own is the rank of everything in a proc agent's table.
 const own = 0
 
-func newAgent(ctx *actor.Context, _ actor.None) (agent.Agent, error) {
+func newAgent(ctx *actor.Context, with params) (agent.Agent, error) {
 	p, self := ctx.Proc(), actor.RefOf[agent.Agent](ctx.Self()).Via(ctx.Proc())
-	a := &procAgent{proc: p, table: agent.NewTable()}
+	a := &procAgent{proc: p, table: agent.NewTable(), leave: with.leave}
+	a.leases = agent.Leases{Table: a.table, Stop: a.stop}
 	a.release = p.Observe(func(e actor.Event) {
 		if e.Actor == self.ID().Name {
 			return
@@ -93,14 +111,22 @@ func newAgent(ctx *actor.Context, _ actor.None) (agent.Agent, error) {
 // methods are those of the protocol and the agent's own.
 func methods() []actor.Method[agent.Agent] {
 	return append(agent.Methods(), observed.By(func(a agent.Agent, ctx *actor.Context, e actor.Event) (actor.None, error) {
-		return actor.None{}, a.(*procAgent).observe(ctx, e)
+		a.(*procAgent).observe(ctx, e)
+		return actor.None{}, nil
 	}))
 }
 
 // Create spawns an actor. The answer comes at once; Wait tells when the constructor has returned.
 func (a *procAgent) Create(ctx *actor.Context, c agent.Creation) (agent.Overlay, error) {
-	if c.Actors == nil {
-		return nil, fmt.Errorf("a proc agent creates actors: want the field actors")
+	switch {
+	case c.Actors == nil || c.Procs != nil:
+		return nil, errors.New("a proc agent creates actors: want the field actors, and no other")
+	case len(c.Ranks) > 0:
+		return nil, errors.New("a proc agent has one rank: want no ranks")
+	case c.Lease < 0:
+		return nil, fmt.Errorf("lease of %s: want more than 0, or 0 for none", c.Lease)
+	case a.leaving:
+		return nil, fmt.Errorf("proc %s is stopping: it takes no actors", a.proc.ID())
 	}
 	spec := *c.Actors
 	if err := subjects.CheckName("actor", spec.Name); err != nil {
@@ -110,9 +136,14 @@ func (a *procAgent) Create(ctx *actor.Context, c agent.Creation) (agent.Overlay,
 	if err != nil {
 		return nil, err
 	}
-	created, err := a.table.Create(spec.Name, hash, []int{own}, nil)
-	if err == nil && created {
+	starts, err := a.table.Create(agent.Making{ID: spec.Name, Hash: hash, Ranks: []int{own}, Gen: c.Gen})
+	if err == nil && len(starts) > 0 {
+		a.leases.Keep(ctx, spec.Name, c.Lease)
+		a.changed(ctx, spec.Name, actor.Event{})
 		a.spawn(ctx, spec)
+	}
+	if err == nil && c.Wait {
+		return nil, a.table.AnswerWhen(ctx, agent.Waiting{ID: spec.Name, Until: agent.Running}, ctx.Point().Rank())
 	}
 	return a.table.Overlay(spec.Name).Shift(ctx.Point().Rank()), err
 }
@@ -122,12 +153,40 @@ func (a *procAgent) spawn(ctx *actor.Context, spec agent.ActorSpec) {
 	s := actor.Spawning{Type: spec.Type, Name: spec.Name, Raw: spec.Params, Point: ctx.Point(), Announce: true}
 	ctx.Go(func(work context.Context) func(*actor.Context) {
 		_, err := a.proc.Spawn(work, s)
-		return func(*actor.Context) {
+		return func(ctx *actor.Context) {
 			if err != nil {
-				a.end(spec.Name, agent.Status{Phase: agent.Failed, Reason: err.Error()})
-			} else if !a.table.Advance(spec.Name, own, agent.Status{Phase: agent.Running}) {
+				a.end(ctx, spec.Name, agent.Status{Phase: agent.Failed, Reason: err.Error()}, actor.Event{})
+			} else if !a.advance(ctx, spec.Name, agent.Status{Phase: agent.Running}, actor.Event{}) {
 				a.proc.StopActor(spec.Name, a.table.Status(spec.Name, own).Reason) // Stop came before it was there
 			}
 		}
 	})
+}
+
+// advance moves an actor's status, and tells the subscribers when it has moved. about is what the
+// runtime said about it.
+func (a *procAgent) advance(ctx *actor.Context, name string, s agent.Status, about actor.Event) bool {
+	moved := a.table.Advance(name, own, s)
+	if moved {
+		a.changed(ctx, name, about)
+	}
+	return moved
+}
+
+// changed tells the subscribers how an actor is now.
+func (a *procAgent) changed(ctx *actor.Context, name string, about actor.Event) {
+	if a.streams.Len() > 0 {
+		a.streams.Tell(ctx, name, a.event(name, about))
+	}
+}
+
+// event says how an actor is, as a stream has it: its rank is that of the view that asked.
+func (a *procAgent) event(name string, about actor.Event) actor.Event {
+	s := a.table.Status(name, own)
+	about.Kind, about.Actor, about.Status, about.Reason = actor.KindActor, name, s.Phase.String(), s.Reason
+	about.Mesh, about.Rank, about.Gen = a.proc.ID().Mesh.String(), own, int(a.proc.ID().Gen)
+	if about.At.IsZero() {
+		about.At = time.Now()
+	}
+	return about
 }

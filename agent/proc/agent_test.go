@@ -10,6 +10,7 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/agent/agenttest"
 	"github.com/castnet-io/castnet/agent/proc"
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/bus/bustest"
@@ -259,15 +260,13 @@ func TestProcAgent_streamsTheEndsOfActors(t *testing.T) {
 	r := newRig(t, 1)
 	port := actor.OpenPort[actor.Event](r.client)
 	defer port.Close()
-	_, err := agent.Streaming.Call(t.Context(), r.agent(0), agent.Stream{ID: "c", To: port.Ref()})
-	require.NoError(t, err)
-	_, err = agent.Streaming.Call(t.Context(), r.agent(0), agent.Stream{})
-	require.Error(t, err, "to nowhere")
 	for _, name := range []string{"c", "d"} {
-		_, err = r.create(t, 0, name, 0)
+		_, err := r.create(t, 0, name, 0)
 		require.NoError(t, err)
 		r.wait(t, 0, name, agent.Running)
 	}
+	_, err := agent.Streaming.Call(t.Context(), r.agent(0), agent.Stream{ID: "c", To: port.Ref()})
+	require.NoError(t, err)
 	_, err = crash.Call(t.Context(), r.counter(0, "d"), actor.None{})
 	require.ErrorIs(t, err, actor.ErrPanic)
 	_, err = crash.Call(t.Context(), r.counter(0, "c"), actor.None{})
@@ -305,15 +304,28 @@ func TestAGT5_aWaitAnswersBeforeTheAskerGivesUp(t *testing.T) {
 	require.Equal(t, agent.Running, o[0].Status.Phase)
 }
 
-func TestProcAgent_answersPingsAndKeepsNoLeases(t *testing.T) {
-	r := newRig(t, 1)
-	_, err := agent.Ping.Call(t.Context(), r.agent(0), actor.None{})
-	require.NoError(t, err)
-	_, err = agent.Keepalive.Call(t.Context(), r.agent(0), agent.Lease{ID: "c", For: time.Nanosecond})
-	require.NoError(t, err)
-	o, err := agent.Stop.Call(t.Context(), r.agent(0), agent.Stopping{ID: "nobody"})
-	require.NoError(t, err)
-	require.Empty(t, o)
+func TestProcAgent_keepsThePromisesOfAgents(t *testing.T) {
+	agenttest.Exercise(t, func(t *testing.T) agenttest.Subject {
+		r := newRig(t, 1)
+		creation := func(typ string) agent.Creation {
+			name, err := subjects.NewName("c")
+			require.NoError(t, err)
+			raw, err := wire.Marshal(0)
+			require.NoError(t, err)
+			return agent.Creation{Actors: &agent.ActorSpec{Name: name, Type: typ, Params: raw, Owner: r.client.ID().Actor("controller")}}
+		}
+		return agenttest.Subject{
+			Agent: r.agent(0).Via(r.client), Client: r.client, Again: true, Leases: true,
+			New:     func(*testing.T) agent.Creation { return creation("counter") },
+			Failing: func(*testing.T) agent.Creation { return creation("nothing") },
+			ID:      func(c agent.Creation) string { return c.Actors.Name },
+			Other: func(c agent.Creation) agent.Creation {
+				spec := *c.Actors
+				spec.Params = append([]byte{}, 0x07)
+				return agent.Creation{Actors: &spec}
+			},
+		}
+	})
 }
 
 func TestJoin_refusesARankOutsideTheMesh(t *testing.T) {

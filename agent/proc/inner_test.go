@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
 )
 
@@ -13,10 +14,10 @@ func TestPROC4_ofActorsThatHaveEndedTheNewestAreRemembered(t *testing.T) {
 	a := &procAgent{table: agent.NewTable()}
 	for n := range maxEnded + 10 {
 		name := strconv.Itoa(n)
-		_, err := a.table.Create(name, "", []int{own}, nil)
+		_, err := a.table.Create(agent.Making{ID: name, Ranks: []int{own}})
 		require.NoError(t, err)
-		a.end(name, agent.Status{Phase: agent.Stopped})
-		a.end(name, agent.Status{Phase: agent.Failed}) // the first word counts
+		a.end(nil, name, agent.Status{Phase: agent.Stopped}, actor.Event{})
+		a.end(nil, name, agent.Status{Phase: agent.Failed}, actor.Event{}) // the first word counts
 	}
 	require.Len(t, a.table.States(""), maxEnded)
 	require.Empty(t, a.table.States("9"))

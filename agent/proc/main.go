@@ -71,7 +71,12 @@ func run(in *launch.Inherited, registry actor.Registry) error {
 	term := make(chan os.Signal, 2)
 	signal.Notify(term, syscall.SIGTERM, syscall.SIGINT)
 	go watchExits(term, in.Lifeline(), leave)
-	w, err := start(leaving, boot, registry)
+	w, err := start(leaving, boot, registry, func(failed bool) {
+		if failed {
+			leave(errUnwell)
+		}
+		leave(errTold) // the first one counts
+	})
 	switch {
 	case leaving.Err() != nil && err != nil:
 		return nil // told to stop before there was anything to stop
@@ -89,13 +94,18 @@ func run(in *launch.Inherited, registry actor.Registry) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()
-	return w.close(ctx)
+	err = w.close(ctx)
+	if err == nil && errors.Is(context.Cause(leaving), errUnwell) {
+		return errUnwell
+	}
+	return err
 }
 
 // Why a worker leaves.
 var (
 	errTold     = errors.New("told to stop")
 	errOrphaned = errors.New("the host is gone")
+	errUnwell   = errors.New("told to stop, and not all actors ended well")
 )
 
 // watchExits calls leave at the first reason to go, and ends the process at the second: the way out
@@ -123,7 +133,7 @@ type worker struct {
 }
 
 // start connects, starts the proc with its router and agent, and says Ready (PROC-1).
-func start(ctx context.Context, boot agent.Bootstrap, registry actor.Registry) (*worker, error) {
+func start(ctx context.Context, boot agent.Bootstrap, registry actor.Registry, leave func(failed bool)) (*worker, error) {
 	ctx, cancel := context.WithTimeout(ctx, max(boot.Within, readyWithin))
 	defer cancel()
 	id := boot.ProcID()
@@ -137,11 +147,11 @@ func start(ctx context.Context, boot agent.Bootstrap, registry actor.Registry) (
 		return nil, fmt.Errorf("bootstrap: %w", err)
 	}
 	w := &worker{}
-	if w.bus, err = bus.Open(ctx, busOptions(boot.Bus, "proc/"+id.Process().String(), log)); err != nil {
+	if w.bus, err = bus.Open(ctx, BusOptions(boot.Bus, "proc/"+id.Process().String(), log)); err != nil {
 		return nil, err
 	}
 	w.proc, w.router, err = Join(ctx, Options{
-		Bus: w.bus, Space: space, Registry: registry, Mesh: boot.Mesh, Rank: boot.Rank, Gen: boot.Gen, Log: log,
+		Bus: w.bus, Space: space, Registry: registry, Mesh: boot.Mesh, Rank: boot.Rank, Gen: boot.Gen, Log: log, Leave: leave,
 	})
 	if err == nil {
 		err = announce(ctx, w.proc, boot, registry)
@@ -181,7 +191,8 @@ func (w *worker) close(ctx context.Context) error {
 	return errors.Join(append(errs, w.bus.Close(ctx))...)
 }
 
-func busOptions(s agent.BusSettings, name string, log zerolog.Logger) bus.Options {
+// BusOptions are how a proc reaches the bus, given what its host says.
+func BusOptions(s agent.BusSettings, name string, log zerolog.Logger) bus.Options {
 	return bus.Options{
 		URL: s.URL, Name: name, Token: s.Token, User: s.User, Password: s.Password, Creds: s.Creds,
 		NKey: s.NKey, JWT: s.JWT, Seed: s.Seed, CertFile: s.CertFile, KeyFile: s.KeyFile, CAFile: s.CAFile,

@@ -2,6 +2,7 @@ package proc
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -11,17 +12,52 @@ import (
 
 // Stop asks an actor to stop after the messages it has accepted, and answers once it has.
 func (a *procAgent) Stop(ctx *actor.Context, s agent.Stopping) (agent.Overlay, error) {
-	if a.table.Advance(s.ID, own, agent.Status{Phase: agent.ShuttingDown, Reason: s.Reason}) {
-		a.proc.StopActor(s.ID, s.Reason) // not there yet: spawn does it
-	}
-	a.table.AnswerWhen(ctx, s.ID, agent.Stopped, ctx.Point().Rank())
-	return nil, nil
+	a.stop(ctx, s.ID, s.Reason)
+	return nil, a.table.AnswerWhen(ctx, agent.Ended(s.ID), ctx.Point().Rank())
 }
 
-// Wait answers once an actor has reached a phase.
+func (a *procAgent) stop(ctx *actor.Context, name, reason string) {
+	a.table.Release(name)
+	if a.advance(ctx, name, agent.Status{Phase: agent.ShuttingDown, Reason: reason}, actor.Event{}) {
+		a.proc.StopActor(name, reason) // not there yet: spawn does it
+	}
+}
+
+// StopAll stops every actor, and then has the proc closed (AGT-8). Each has the grace to end what it
+// has accepted; those that have not by then end with the proc.
+func (a *procAgent) StopAll(ctx *actor.Context, s agent.StoppingAll) (agent.Summary, error) {
+	var asked []agent.State
+	for _, st := range a.table.States("") {
+		if !st.Status.Phase.Terminal() {
+			asked = append(asked, st)
+			a.stop(ctx, st.ID, s.Reason)
+		}
+	}
+	first := !a.leaving
+	a.leaving = true
+	sum := func() agent.Summary {
+		for i, st := range asked {
+			if now := a.table.States(st.ID); len(now) > 0 {
+				asked[i] = now[0]
+			}
+			asked[i].Rank = ctx.Point().Rank()
+		}
+		return agent.Summarize(asked)
+	}
+	answer := actor.Defer[agent.Summary](ctx)
+	a.table.AnswerAll(ctx, asked, s.Grace, func(ctx *actor.Context) {
+		done := sum()
+		answer.Reply(done, nil)
+		if first { // the answer leaves before the proc is closed, which sends what is under way
+			a.leave(done.Failed > 0 || len(done.Left) > 0)
+		}
+	})
+	return agent.Summary{}, nil
+}
+
+// Wait answers once the condition holds for an actor.
 func (a *procAgent) Wait(ctx *actor.Context, w agent.Waiting) (agent.Overlay, error) {
-	a.table.AnswerWhen(ctx, w.ID, w.Until, ctx.Point().Rank())
-	return nil, nil
+	return nil, a.table.AnswerWhen(ctx, w, ctx.Point().Rank())
 }
 
 // Get lists the actors of the proc by name: those created through the agent with their status,
@@ -79,24 +115,23 @@ func phaseOf(s actor.Status) agent.Phase {
 }
 
 // observe takes the runtime's word that an actor has ended.
-func (a *procAgent) observe(ctx *actor.Context, e actor.Event) error {
-	if e.Terminal() {
-		to := agent.Status{Phase: agent.Stopped, Reason: e.Reason}
-		if e.Status == string(actor.Failed) {
-			to.Phase = agent.Failed
-		}
-		a.end(e.Actor, to)
+func (a *procAgent) observe(ctx *actor.Context, e actor.Event) {
+	if !e.Terminal() {
+		return // what else there is to say the table knows itself
 	}
-	a.streams.Tell(ctx, e.Actor, e)
-	return nil
+	to := agent.Status{Phase: agent.Stopped, Reason: e.Reason}
+	if e.Status == string(actor.Failed) {
+		to.Phase = agent.Failed
+	}
+	a.end(ctx, e.Actor, to, e)
 }
 
 // maxEnded is how many actors that have ended stay on record, for Get and a repeated Create.
 const maxEnded = 1024
 
 // end records the end of an actor, in place of the one that ended longest ago.
-func (a *procAgent) end(name string, s agent.Status) {
-	if !a.table.Advance(name, own, s) {
+func (a *procAgent) end(ctx *actor.Context, name string, s agent.Status, about actor.Event) {
+	if !a.advance(ctx, name, s, about) {
 		return
 	}
 	a.ended = append(a.ended, name)
@@ -106,15 +141,28 @@ func (a *procAgent) end(name string, s agent.Status) {
 	}
 }
 
-// Keepalive answers how the actor is and changes nothing: an actor lives as long as its proc, whose
-// lease its host holds.
-func (a *procAgent) Keepalive(_ *actor.Context, l agent.Lease) (agent.Overlay, error) {
-	return a.table.Overlay(l.ID), nil
+// Keepalive renews the lease of an actor, and answers how it is.
+func (a *procAgent) Keepalive(ctx *actor.Context, l agent.Lease) (agent.Overlay, error) {
+	if l.For < 0 {
+		return nil, fmt.Errorf("lease of %s for %s: want more than 0", l.For, l.ID)
+	}
+	a.leases.Keep(ctx, l.ID, l.For)
+	return a.table.Overlay(l.ID).Shift(ctx.Point().Rank()), nil
 }
 
-// Stream sends the events of an actor, or of all, to a port.
-func (a *procAgent) Stream(_ *actor.Context, s agent.Stream) (actor.None, error) {
-	return actor.None{}, a.streams.Add(s)
+// Stream sends how an actor is, or all are, and each change of it, to a port (AGT-9).
+func (a *procAgent) Stream(ctx *actor.Context, s agent.Stream) (actor.None, error) {
+	var now []actor.Event
+	for _, st := range a.table.States(s.ID) {
+		now = append(now, a.event(st.ID, actor.Event{}))
+	}
+	return actor.None{}, agent.Subscribe(ctx, &a.streams, s, now)
+}
+
+// Undeliverable takes a message that came back: a subscriber has gone.
+func (a *procAgent) Undeliverable(_ *actor.Context, r actor.Returned) error {
+	a.streams.Returned(r)
+	return nil
 }
 
 // Logs is for the host to answer: it holds the output of its procs.
@@ -132,6 +180,7 @@ func (a *procAgent) Cleanup(*actor.Context, error) error {
 }
 
 var (
-	_ agent.Agent   = (*procAgent)(nil)
-	_ actor.Cleaner = (*procAgent)(nil)
+	_ agent.Agent       = (*procAgent)(nil)
+	_ actor.Cleaner     = (*procAgent)(nil)
+	_ actor.Undeliverer = (*procAgent)(nil)
 )

@@ -1,0 +1,113 @@
+package agent
+
+import (
+	"slices"
+	"time"
+
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// State is everything an agent says about one rank of a resource.
+type State struct {
+	ID         string     `cbor:"1,keyasint" json:"id"`
+	Rank       int        `cbor:"2,keyasint" json:"rank"`
+	Status     Status     `cbor:"3,keyasint" json:"status"`
+	Generation uint64     `cbor:"4,keyasint" json:"generation"` // counts its changes
+	Proc       *ProcState `cbor:"5,keyasint,omitempty" json:"proc,omitempty"`
+	Actor      *ActorInfo `cbor:"6,keyasint,omitempty" json:"actor,omitempty"`
+	Mesh       *Mesh      `cbor:"7,keyasint,omitempty" json:"mesh,omitempty"` // of a host agent, on the first of its ranks: the mesh
+	Gen        int        `cbor:"8,keyasint,omitempty" json:"gen,omitempty"`  // which of those that had the rank, one after another
+}
+
+// ProcState is what a host agent knows about an OS process.
+type ProcState struct {
+	PID        int       `cbor:"1,keyasint,omitempty" json:"pid,omitempty"`
+	Started    time.Time `cbor:"2,keyasint" json:"started"`
+	ExitCode   *int      `cbor:"3,keyasint,omitempty" json:"exit_code,omitempty"`
+	Signal     int       `cbor:"4,keyasint,omitempty" json:"signal,omitempty"`
+	StderrTail []string  `cbor:"5,keyasint,omitempty" json:"stderr_tail,omitempty"`
+	Host       string    `cbor:"6,keyasint,omitempty" json:"host,omitempty"`
+	Life       Life      `cbor:"7,keyasint" json:"life"`
+	Core       bool      `cbor:"8,keyasint,omitempty" json:"core,omitempty"` // it left a core dump
+	OOM        bool      `cbor:"9,keyasint,omitempty" json:"oom,omitempty"`  // the kernel killed it for want of memory
+	Program    string    `cbor:"10,keyasint,omitempty" json:"program,omitempty"`
+	Unenforced []string  `cbor:"11,keyasint,omitempty" json:"unenforced,omitempty"` // limits that do not hold here, and why
+	Adopted    bool      `cbor:"12,keyasint,omitempty" json:"adopted,omitempty"`    // an earlier host on the machine launched it
+}
+
+// ActorInfo is what a proc agent knows about an actor.
+type ActorInfo struct {
+	Type      string   `cbor:"1,keyasint" json:"type"`
+	Queued    int      `cbor:"2,keyasint" json:"queued"`
+	Handled   uint64   `cbor:"3,keyasint" json:"handled"`
+	Current   string   `cbor:"4,keyasint,omitempty" json:"current,omitempty"`
+	Endpoints []string `cbor:"5,keyasint,omitempty" json:"endpoints,omitempty"`
+	Managed   bool     `cbor:"6,keyasint,omitempty" json:"managed,omitempty"` // created through the agent
+
+	// Reducers are those that endpoints declare, by the endpoint's name.
+	Reducers map[string][]string `cbor:"7,keyasint,omitempty" json:"reducers,omitempty"`
+}
+
+// HostInfo introduces a host.
+type HostInfo struct {
+	ID      subjects.HostID `cbor:"1,keyasint" json:"id"`
+	Label   string          `cbor:"2,keyasint" json:"label"`
+	Version string          `cbor:"3,keyasint" json:"version"`
+	Build   string          `cbor:"4,keyasint" json:"build"`
+	PID     int             `cbor:"5,keyasint" json:"pid"`
+	Procs   int             `cbor:"6,keyasint" json:"procs"` // alive
+	Started time.Time       `cbor:"7,keyasint" json:"started"`
+	CPUs    int             `cbor:"8,keyasint" json:"cpus"`
+
+	Labels map[string]string `cbor:"9,keyasint,omitempty" json:"labels,omitempty"`
+	Mode   HostMode          `cbor:"10,keyasint" json:"mode"`
+	Why    string            `cbor:"11,keyasint,omitempty" json:"why,omitempty"`   // it takes no procs
+	Local  bool              `cbor:"12,keyasint,omitempty" json:"local,omitempty"` // procs run in its own process
+	Trees  string            `cbor:"13,keyasint,omitempty" json:"trees,omitempty"` // how it ends what procs have started: cgroup, subreaper or group
+}
+
+// HostMode says what a host does with a Creation.
+type HostMode string
+
+// A host that is Open takes procs; the others refuse them and say why.
+const (
+	Open     HostMode = "open"
+	Cordoned HostMode = "cordoned" // until it is told otherwise
+	Drains   HostMode = "draining" // until all procs have ended
+	Leaving  HostMode = "leaving"  // for good
+)
+
+// Summary says what came of stopping many ranks.
+type Summary struct {
+	Asked  int     `cbor:"1,keyasint" json:"asked"`          // ranks that had not ended before
+	Ended  int     `cbor:"2,keyasint" json:"ended"`          // of these, those that have
+	Failed int     `cbor:"3,keyasint" json:"failed"`         // of those, which had to be killed or went wrong on the way
+	Left   []State `cbor:"4,keyasint,omitempty" json:"left"` // what is still there, at most 256
+}
+
+// maxLeft bounds the states in a Summary: Asked and Ended tell how many there are.
+const maxLeft = 256
+
+// Merge adds up two summaries.
+func (s Summary) Merge(o Summary) Summary {
+	left := slices.Concat(s.Left, o.Left)
+	return Summary{s.Asked + o.Asked, s.Ended + o.Ended, s.Failed + o.Failed, left[:min(len(left), maxLeft)]}
+}
+
+// Summarize sums up how ranks are that were asked to stop.
+func Summarize(asked []State) Summary {
+	s := Summary{Asked: len(asked)}
+	for _, st := range asked {
+		switch {
+		case !st.Status.Phase.Terminal():
+			if len(s.Left) < maxLeft {
+				s.Left = append(s.Left, st)
+			}
+			continue
+		case st.Status.Phase == Failed:
+			s.Failed++
+		}
+		s.Ended++
+	}
+	return s
+}
