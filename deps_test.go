@@ -31,6 +31,8 @@ subjects
 	IDs and the subject grammar are for any tool to import, so they bring nothing along
 mesh/shape
 	region algebra is arithmetic: pure, testable without a bus, usable without castnet
+config < ; internal/wire
+	every room may name its limits by their keys, so they stand below all of them and bring nothing along; tests hold the golden vectors
 bus
 	the one door to NATS; it knows no IDs and no actors, so it can be tested as a pipe
 bus/embed < bus
