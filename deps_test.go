@@ -31,6 +31,8 @@ subjects
 	IDs and the subject grammar are for any tool to import, so they bring nothing along
 mesh/shape
 	region algebra is arithmetic: pure, testable without a bus, usable without castnet
+config < ; internal/wire
+	every room may name its limits by their keys, so they stand below all of them and bring nothing along; tests hold the golden vectors
 bus
 	the one door to NATS; it knows no IDs and no actors, so it can be tested as a pipe
 bus/embed < bus
@@ -69,8 +71,8 @@ mesh < controller agent cast actor bus internal/build internal/wire subjects mes
 	what users hold; agents come to it as refs, so the library stays without launcher and server
 cast/gateway < mesh agent cast actor bus internal/micro internal/wire subjects mesh/shape ; agent/host agent/proc
 	a client of meshes that speaks for those who have none; the verbs of cast know nothing of it
-internal/cli < bus actor cast mesh mesh/shape subjects
-	flags, NATS contexts and exit codes are for the two commands, and the same in both
+internal/cli < bus actor cast config mesh mesh/shape subjects
+	flags, NATS contexts, configuration files and exit codes are for the two commands, and the same in both
 internal/builtin < actor bus internal/wire subjects mesh/shape ; actor/actortest
 	the actors a host can run without a program of the user's; hostd binds them, others only name them; plain asks other programs over the bus, in JSON
 cmd/hostd < *
@@ -109,6 +111,8 @@ github.com/spf13/cobra < internal/cli cmd/hostd cmd/client
 	command lines belong to commands
 github.com/spf13/pflag < internal/cli cmd/hostd cmd/client
 	command lines belong to commands
+go.yaml.in/yaml/v3 < internal/cli
+	configuration files are read by the commands; the library takes their values
 github.com/nats-io/jsm.go < internal/cli
 	NATS contexts are resolved by the commands; the library takes plain options
 github.com/jedib0t/go-pretty/v6 < cmd/client

@@ -31,5 +31,11 @@
 //   - CLI-6: an error is one line on the standard error that begins with the command's name; a
 //     wrong command line adds the usage line and where help is.
 //
+// # Configuration files
+//
+//   - CLI-7: a file of keys is YAML, nested or dotted: ConfigFile reads it for config.Config, which
+//     knows the keys, and WriteConfig prints what came of it. Whatever is wrong is said with line and
+//     column, of a file that is no YAML with what its parser knows; a key may be said once.
+//
 // Values of this package belong to one goroutine. Nothing here waits for the network.
 package cli

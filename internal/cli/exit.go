@@ -7,6 +7,7 @@ import (
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/cast"
+	"github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/mesh/shape"
 	"github.com/castnet-io/castnet/subjects"
@@ -51,6 +52,7 @@ var exitCodes = [...]struct {
 	{ExitConnection, as[*bus.ConnectError]},
 	{ExitConnection, as[*bus.PermissionError]},
 	{ExitConnection, is(bus.ErrClosed, bus.ErrDisconnected, actor.ErrUnavailable)},
+	{ExitUsage, as[*config.Error]},
 	{ExitUsage, as[*subjects.Error]},
 	{ExitUsage, as[*shape.Error]},
 	{ExitUsage, is(actor.ErrInvalid, actor.ErrBadMessage)},

@@ -1,0 +1,200 @@
+package config_test
+
+import (
+	"math"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/config"
+)
+
+func TestGet_nobodySaidAnythingIsTheDefault(t *testing.T) {
+	var c config.Config
+	for _, c := range []*config.Config{&c, nil} {
+		require.Equal(t, 30*time.Second, config.ProcSpawnIdle.Get(c))
+		require.Equal(t, 16, config.TerminateConcurrency.Get(c))
+		require.Equal(t, config.Size(64<<20), config.DeliveryMessage.Get(c))
+		require.True(t, config.ProcDeathSignal.Get(c))
+		require.Equal(t, "warn", config.ProcLogLevel.Get(c))
+		require.Equal(t, config.Snapshot{}, c.Snapshot())
+		require.Empty(t, c.Conflicts())
+	}
+}
+
+// A client overrides two keys and the variables are not set; an actor of the proc sets one of them
+// there.
+func TestPush_aProcOverrulesItsClientAtRunTime_CFG1(t *testing.T) {
+	var client, proc config.Config
+	require.NoError(t, client.From(none))
+	require.NoError(t, config.HostReady.Override(&client, 2*time.Minute))
+	require.NoError(t, config.DeliveryDeadline.Override(&client, time.Minute))
+
+	ignored, err := proc.Push(client.Snapshot())
+	require.NoError(t, err)
+	require.Zero(t, ignored)
+	require.NoError(t, config.HostReady.Set(&proc, 3*time.Minute))
+
+	require.Equal(t, 3*time.Minute, config.HostReady.Get(&proc))
+	require.Equal(t, time.Minute, config.DeliveryDeadline.Get(&proc))
+	require.Equal(t, map[string]string{"host.ready": "3m", "delivery.deadline": "1m"}, proc.Snapshot().Values)
+
+	_, err = proc.Push(client.Snapshot())
+	require.NoError(t, err)
+	require.Equal(t, 3*time.Minute, config.HostReady.Get(&proc), "a second push changes nothing")
+}
+
+func TestSet_isShadowedByTheEnvironment_CFG1(t *testing.T) {
+	var c config.Config
+	require.NoError(t, c.From(vars{"CASTNET_HOST_READY": "1m"}.get))
+	require.NoError(t, config.HostReady.Set(&c, time.Hour))
+	require.Equal(t, time.Minute, config.HostReady.Get(&c))
+	require.NoError(t, c.From(none))
+	require.Equal(t, time.Hour, config.HostReady.Get(&c))
+}
+
+func TestSet_byNameIsTheSameAsByKey(t *testing.T) {
+	var c config.Config
+	require.NoError(t, c.Set("delivery.message", "1MiB"))
+	require.Equal(t, config.Size(1<<20), config.DeliveryMessage.Get(&c))
+	require.EqualError(t, c.Set("delivery.message", "1 MiB"), `delivery.message="1 MiB": want a size such as 64MiB`)
+	require.EqualError(t, c.Set("delivery.mesage", "1MiB"), `there is no key "delivery.mesage"; did you mean delivery.message?`)
+}
+
+func TestSet_aValueOutOfBoundsIsRefusedAndChangesNothing_CFG3(t *testing.T) {
+	var c config.Config
+	require.EqualError(t, config.TerminateConcurrency.Set(&c, 257), `terminate.concurrency="257": want 1 to 256`)
+	require.EqualError(t, config.TerminateConcurrency.Override(&c, 0), `terminate.concurrency="0": want 1 to 256`)
+	require.EqualError(t, config.HostReady.Set(&c, -1), `host.ready="-1ns": want 1ms to 24h, or 0 for none`)
+	require.NoError(t, config.HostReady.Set(&c, 0))
+	require.Zero(t, config.HostReady.Get(&c))
+	require.EqualError(t, config.ProcLogLevel.Set(&c, "loud"), `proc.log-level="loud": want one of trace, debug, info, warn, error`)
+	require.EqualError(t, config.DeliveryMessage.Set(&c, math.MaxInt64), `delivery.message="9223372036854775807B": want 64KiB to 1GiB`)
+	require.Equal(t, map[string]string{"host.ready": "0"}, c.Snapshot().Values)
+}
+
+func TestFrom_saysEachMistakeAndTakesNothing_CFG2_CFG3(t *testing.T) {
+	var c config.Config
+	require.NoError(t, c.From(vars{"CASTNET_HOST_READY": "1m"}.get))
+	err := c.From(vars{
+		"CASTNET_HOST_READY":            "2m",
+		"CASTNET_PROC_SPAWN_IDLE":       "abc",
+		"CASTNET_TERMINATE_CONCURRENCY": "300",
+		"CASTNET_PROC_DEATH_SIGNAL":     "maybe",
+	}.get)
+	require.EqualError(t, err, joined(
+		`CASTNET_PROC_SPAWN_IDLE="abc": want a duration such as 30s`,
+		`CASTNET_PROC_DEATH_SIGNAL="maybe": want true or false`,
+		`CASTNET_TERMINATE_CONCURRENCY="300": want 1 to 256`,
+	))
+	require.Equal(t, time.Minute, config.HostReady.Get(&c), "the layer stays as it was")
+}
+
+func TestFromFile_errorsSayWhere_CFG2_CFG3(t *testing.T) {
+	var c config.Config
+	require.NoError(t, c.FromFile(map[string]config.Setting{"host.ready": {"1m", "a.yaml:1:13"}}))
+	err := c.FromFile(map[string]config.Setting{
+		"proc.spwan-idle":       {"30s", "a.yaml:2:5"},
+		"terminate.concurrency": {"many", "a.yaml:9:7"},
+		"something":             {strings.Repeat("x", 1000), "a.yaml:10:7"},
+	})
+	require.EqualError(t, err, joined(
+		`a.yaml:2:5: there is no key "proc.spwan-idle"; did you mean proc.spawn-idle?`,
+		`a.yaml:10:7: there is no key "something"`,
+		`a.yaml:9:7: terminate.concurrency="many": want a whole number such as 16`,
+	))
+	require.Equal(t, time.Minute, config.HostReady.Get(&c), "the layer stays as it was")
+	require.NoError(t, c.FromFile(nil))
+	require.Equal(t, 30*time.Second, config.HostReady.Get(&c), "the layer is replaced as a whole")
+}
+
+func TestStrangers_areWarnedOfUnlessTheyAreCastnetsOwn(t *testing.T) {
+	require.Equal(t, []string{
+		`environment: there is no key "CASTNET_PROC_SPAWN_IDEL"; did you mean CASTNET_PROC_SPAWN_IDLE?`,
+		`environment: there is no key "CASTNET_QUUX"`,
+	}, config.Strangers([]string{
+		"PATH=/bin", "CASTNET_PROC=3,4", "CASTNET_BENCH_ROLE=a", "CASTNET_QUUX=1", "CASTNET_PROC_SPAWN_IDEL=3s",
+		"CASTNET_PROC_SPAWN_IDLE=3s", "CASTNET_PROC_SPAWN_IDEL=4s", "XCASTNET_A=b", "",
+	}))
+}
+
+func TestEntries_tellWhereAValueComesFrom_CFG4(t *testing.T) {
+	var c config.Config
+	_, err := c.Push(config.Snapshot{Values: map[string]string{"host.ready": "1m", "delivery.deadline": "1m"}})
+	require.NoError(t, err)
+	require.NoError(t, c.FromFile(map[string]config.Setting{"attach.timeout": {"60s", "a.yaml:1:17"}}))
+	require.NoError(t, c.From(vars{"CASTNET_DELIVERY_DEADLINE": "2m"}.get))
+	require.NoError(t, config.LogsTailLines.Set(&c, 5))
+	require.NoError(t, config.ProcDeathSignal.Override(&c, false))
+
+	by := map[string]config.Entry{}
+	for _, e := range c.Entries() {
+		by[e.Name] = e
+	}
+	require.Len(t, by, len(config.Keys()))
+	says := func(name, value string, layer config.Layer, place string, changed bool) {
+		t.Helper()
+		e := by[name]
+		require.Equal(t, []any{value, layer, place, changed}, []any{e.Value, e.Layer, e.Place, e.Changed}, name)
+	}
+	says("host.ready", "1m", config.LayerClient, "", true)
+	says("delivery.deadline", "2m", config.LayerEnv, "CASTNET_DELIVERY_DEADLINE", true)
+	says("attach.timeout", "1m", config.LayerFile, "a.yaml:1:17", false)
+	says("logs.tail-lines", "5", config.LayerRuntime, "", true)
+	says("proc.death-signal", "false", config.LayerOverride, "", true)
+	says("host.ended-kept", "256", config.LayerDefault, "", false)
+	require.Equal(t, "30s", by["host.ready"].Default)
+	require.Equal(t, "CASTNET_HOST_READY", by["host.ready"].Env)
+	require.True(t, by["host.ended-kept"].Local)
+}
+
+func TestConflicts_nameKeysThatStrikeTooEarly(t *testing.T) {
+	var c config.Config
+	require.NoError(t, config.SupervisionPoll.Set(&c, time.Minute))
+	require.NoError(t, config.HostReady.Set(&c, 2*time.Minute))
+	require.NoError(t, config.DeliveryOutbox.Set(&c, 1<<30))
+	require.Equal(t, []string{
+		"want supervision.poll to be less than supervision.orphan: leases would run out before they are renewed",
+		"want host.ready to be less than mesh.spawn-deadline: a spawn would give up before hosts say which proc is not ready",
+		"want delivery.outbox to be at most delivery.outbox-all",
+		"want supervision.watchdog to be at least supervision.poll + actor.state-idle + proc.state-idle: " +
+			"a controller that waits for states would be taken for dead",
+	}, c.Conflicts())
+	require.NoError(t, config.SupervisionOrphan.Set(&c, 0))
+	require.Len(t, c.Conflicts(), 3, "without leases none run out")
+}
+
+func TestConfig_isOneStateForManyGoroutines(t *testing.T) {
+	var c config.Config
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for range 200 {
+				_ = config.HostReady.Set(&c, time.Minute)
+				_, _ = c.Push(config.Snapshot{Values: map[string]string{"host.ready": "2m", "delivery.deadline": "2m"}})
+				_, _ = c.Push(config.Snapshot{})
+				_ = c.From(vars{"CASTNET_ATTACH_TIMEOUT": "2m"}.get)
+			}
+		})
+		wg.Go(func() {
+			for range 200 {
+				_ = config.HostReady.Get(&c)
+				require.Len(t, c.Entries(), len(config.Keys()))
+				_, _ = c.Snapshot(), c.Conflicts()
+			}
+		})
+	}
+	wg.Wait()
+	require.Equal(t, map[string]string{"host.ready": "1m", "attach.timeout": "2m"}, c.Snapshot().Values)
+}
+
+func TestGet_allocatesNothing(t *testing.T) {
+	var c config.Config
+	require.NoError(t, config.HostReady.Set(&c, time.Minute))
+	var sum time.Duration
+	require.Zero(t, testing.AllocsPerRun(100, func() { sum += config.HostReady.Get(&c) }))
+	require.NotZero(t, sum)
+}

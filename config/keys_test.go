@@ -1,0 +1,190 @@
+package config_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/castnet-io/castnet/config"
+)
+
+func TestKeys_haveUniqueNamesAndVariables(t *testing.T) {
+	names, variables := map[string]bool{}, map[string]bool{}
+	form := regexp.MustCompile(`^[a-z]+(-[a-z]+)*\.[a-z]+(-[a-z]+)*$`)
+	for _, k := range config.Keys() {
+		require.Regexp(t, form, k.Name)
+		require.Regexp(t, `^CASTNET_[A-Z]+(_[A-Z]+)+$`, k.Env)
+		require.NotContains(t, names, k.Name)
+		require.NotContains(t, variables, k.Env, "%s: two names that differ in dots and dashes alone", k.Name)
+		names[k.Name], variables[k.Env] = true, true
+		require.NotEmpty(t, k.Doc, k.Name)
+		require.NotContains(t, k.Doc, "\n", "%s: one line", k.Name)
+		require.NotEmpty(t, k.Used, k.Name)
+		require.NotContains(t, k.Doc, "|", "%s: it stands in a table", k.Name)
+	}
+}
+
+// A default that is out of bounds, or written otherwise than values are, could not be pushed.
+func TestKeys_everyDefaultCanBeSaid(t *testing.T) {
+	for _, k := range config.Keys() {
+		var c config.Config
+		require.NoError(t, c.Set(k.Name, k.Default))
+		for _, e := range c.Entries() {
+			if e.Name == k.Name {
+				require.Equal(t, k.Default, e.Value)
+				require.False(t, e.Changed)
+			}
+		}
+	}
+}
+
+// Who wants Monarch's limit can have it.
+func TestKeys_monarchsDefaultsCanBeSaid(t *testing.T) {
+	for _, k := range config.Keys() {
+		if k.Seed == "" || k == config.DeliveryMessage.Info() { // 10 GiB in one message is what we do not want
+			continue
+		}
+		var c config.Config
+		require.NoError(t, c.Set(k.Name, k.Seed), k.Name)
+		for _, e := range c.Entries() {
+			if e.Name == k.Name {
+				require.Equal(t, k.Seed, e.Value)
+			}
+		}
+	}
+}
+
+// A key that is declared and not in the list would have the index of another.
+func TestKeys_everyVariableIsInTheList(t *testing.T) {
+	f, err := parser.ParseFile(token.NewFileSet(), "keys.go", nil, 0)
+	require.NoError(t, err)
+	declared := 0
+	for _, d := range f.Decls {
+		group, ok := d.(*ast.GenDecl)
+		if !ok || group.Tok != token.VAR {
+			continue
+		}
+		for _, s := range group.Specs {
+			if s.(*ast.ValueSpec).Names[0].IsExported() {
+				declared++
+			}
+		}
+	}
+	require.Len(t, config.Keys(), declared)
+}
+
+// Whoever adds a variable to castnet makes a key of it or lists it, so that nobody is warned of it.
+func TestStrangers_knowEveryVariableInTheTree(t *testing.T) {
+	variable := regexp.MustCompile(`"CASTNET_[A-Z_]*[A-Z]\b`)
+	found := map[string]bool{}
+	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && path != ".." && strings.HasPrefix(d.Name(), ".") {
+			return fs.SkipDir
+		}
+		if filepath.Ext(path) != ".go" || filepath.Dir(path) == filepath.Join("..", "config") {
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		for _, name := range variable.FindAllString(string(text), -1) {
+			found[name[1:]] = true
+		}
+		return err
+	})
+	require.NoError(t, err)
+	require.Contains(t, found, "CASTNET_PROC")
+	for name := range found {
+		require.Empty(t, config.Strangers([]string{name + "=x"}), "list it in notKeys of config/sources.go")
+	}
+}
+
+func TestDurations_areReadAsTheyAreWritten(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := time.Duration(rapid.Int64Range(int64(time.Millisecond), int64(24*time.Hour)).Draw(t, "d"))
+		var c config.Config
+		require.NoError(t, config.AttachTimeout.Set(&c, d))
+		var other config.Config
+		_, err := other.Push(c.Snapshot())
+		require.NoError(t, err)
+		require.Equal(t, d, config.AttachTimeout.Get(&other))
+	})
+	for d, text := range map[time.Duration]string{
+		2 * time.Minute: "2m", time.Hour: "1h", time.Hour + 30*time.Minute: "1h30m", 90 * time.Second: "1m30s",
+		10 * time.Minute: "10m", 20 * time.Hour: "20h", time.Hour + time.Second: "1h0m1s", 40 * time.Second: "40s",
+	} {
+		var c config.Config
+		require.NoError(t, config.AttachTimeout.Set(&c, d))
+		require.Equal(t, text, c.Snapshot().Values["attach.timeout"])
+	}
+}
+
+func TestSizes_areReadAsTheyAreWritten(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := config.Size(rapid.Int64Range(64<<10, 64<<30).Draw(t, "s"))
+		var c config.Config
+		require.NoError(t, c.Set("delivery.outbox-all", s.String()))
+		require.Equal(t, s, config.DeliveryOutboxAll.Get(&c))
+	})
+	for s, text := range map[config.Size]string{0: "0", 1: "1B", 1 << 10: "1KiB", 3 << 20: "3MiB", 1<<30 + 1: "1073741825B", -1 << 10: "-1KiB"} {
+		require.Equal(t, text, s.String())
+	}
+}
+
+func TestBools_haveTheWordsOfShellsAndYAML(t *testing.T) {
+	for text, want := range map[string]bool{"true": true, "ON": true, "yes": true, "1": true, "False": false, "off": false, "no": false, "0": false} {
+		var c config.Config
+		require.NoError(t, c.Set("logs.forward", text))
+		require.Equal(t, want, config.LogsForward.Get(&c), text)
+	}
+}
+
+// No text makes a key panic, take a value it cannot write, or refuse one without saying what it wants.
+func FuzzSet(f *testing.F) {
+	for _, text := range []string{"", "30s", "-1h", "0", "256", "64MiB", "9223372036854775807GiB", "-9223372036854775808", "on", "warn", "1e9s", "\x00"} {
+		f.Add(uint(3), text)
+	}
+	keys := config.Keys()
+	f.Fuzz(func(t *testing.T, which uint, text string) {
+		k := keys[which%uint(len(keys))]
+		var c, other config.Config
+		if err := c.Set(k.Name, text); err != nil {
+			require.ErrorContains(t, err, k.Name+"=")
+			require.ErrorContains(t, err, ": want ")
+			require.Empty(t, c.Snapshot().Values)
+			return
+		}
+		values := c.Snapshot().Values
+		_, err := other.Push(config.Snapshot{Values: values})
+		require.NoError(t, err)
+		require.Equal(t, values, other.Snapshot().Values)
+	})
+}
+
+// No Snapshot of a stranger makes a process panic, and what it took it can push on.
+func FuzzPush(f *testing.F) {
+	f.Add("host.ready", "1m", "of.tomorrow", "?")
+	f.Add("bus.connect", "1m", "", "")
+	f.Fuzz(func(t *testing.T, a, x, b, y string) {
+		var c config.Config
+		s := config.Snapshot{Values: map[string]string{a: x, b: y}}
+		ignored, err := c.Push(s)
+		if err != nil {
+			require.Empty(t, c.Snapshot().Values)
+			require.Less(t, len(err.Error()), 2048)
+			return
+		}
+		require.Len(t, c.Snapshot().Values, len(s.Values)-ignored)
+	})
+}
