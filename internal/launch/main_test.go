@@ -38,6 +38,10 @@ var modes = map[string]func(){
 	"parent":     parent,
 	"leaveGroup": leaveGroup,
 	"launcher":   launcher,
+	"subreaper":  subreaper,
+	"eat":        eat,
+	"limits":     limits,
+	"exhaust":    exhaust,
 }
 
 func TestMain(m *testing.M) {

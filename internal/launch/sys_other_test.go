@@ -4,3 +4,9 @@ package launch
 
 // forgetParent has nothing to turn off: only Linux has PDEATHSIG.
 func forgetParent() {}
+
+// Parts that are played on Linux only.
+func subreaper() {}
+func eat()       {}
+func limits()    {}
+func exhaust()   {}
