@@ -6,7 +6,10 @@ package launch
 func forgetParent() {}
 
 // Parts that are played on Linux only.
-func subreaper() {}
-func eat()       {}
-func limits()    {}
-func exhaust()   {}
+func subreaper()   {}
+func eat()         {}
+func limits()      {}
+func exhaust()     {}
+func kept()        {}
+func keeper()      {}
+func deathSignal() {}
