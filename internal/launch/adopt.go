@@ -37,7 +37,7 @@ type LogMark struct {
 func (c *Child) Record() Record {
 	t := c.h.tree
 	return Record{
-		Name: c.name, PID: c.h.pid, Ticks: c.ticks, Boot: bootID(), Started: c.started, Kept: c.fifo != "",
+		Name: c.name, PID: c.h.pid, Ticks: c.h.ticks, Boot: bootID(), Started: c.started, Kept: c.fifo != "",
 		Cgroup: t.unified, Legacy: t.legacy, OOM: t.oom, Memory: t.memory, Unenforced: t.missing,
 		Stdout: LogMark{c.stdout.path, c.stdout.from}, Stderr: LogMark{c.stderr.path, c.stderr.from},
 	}
@@ -46,7 +46,8 @@ func (c *Child) Record() Record {
 // Adopt takes over a kept child of an earlier launcher: it makes sure that the
 // process is the one in the record, holds its lifeline again and watches it. The
 // error is an *AdoptError; whatever it says, nothing was done to any process.
-// How an adopted child ends is known from Linux 6.15 on, else Exit.Unknown.
+// How an adopted child ends is known from Linux 6.15 on; before, only if its
+// parent takes its time to reap it, else its exit is Unknown.
 //
 // Two launchers must not adopt one child: lock the state directory.
 func (l *Launcher) Adopt(r Record) (*Child, error) {
@@ -91,7 +92,7 @@ func (l *Launcher) adopt(r Record) (*Child, error) {
 	}
 	failpoint.Hit("adopt-held")
 	c := l.newChild(spec, h, p)
-	c.started, c.ticks = r.Started, r.Ticks
+	c.started = r.Started
 	l.own(c, nil)
 	return c, nil
 }

@@ -54,7 +54,7 @@ func find(r Record) (*handle, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &handle{pid: r.PID, pidfd: pidfd, adopted: !isOurs(fd), tree: &tree{
+	h := &handle{pid: r.PID, ticks: r.Ticks, pidfd: pidfd, adopted: !isOurs(fd), tree: &tree{
 		unified: r.Cgroup, legacy: r.Legacy, oom: r.OOM, memory: r.Memory, missing: r.Unenforced, foreign: true,
 	}}
 	if err := h.verify(r, fd); err != nil {
@@ -105,17 +105,33 @@ const (
 	pastStatusEvery = 5 * time.Millisecond
 )
 
-// pastStatus asks how a process ended that somebody else reaps. The kernel
-// (Linux 6.15) knows it from then on.
+// pastStatus finds out how a process ended that somebody else reaps: from its
+// entry in /proc as long as it is a zombie, from the pidfd afterwards (Linux
+// 6.15). In between, for a moment, neither knows.
 func (h *handle) pastStatus() (status syscall.WaitStatus, known bool) {
 	for deadline := time.Now().Add(pastStatusWait); ; time.Sleep(pastStatusEvery) {
+		if status, known = h.zombieStatus(); known {
+			return status, known
+		}
 		info := unix.PidfdInfo{Mask: unix.PIDFD_INFO_EXIT}
 		err := h.control(func(fd int) error { return unix.IoctlPidfdInfo(fd, &info) })
 		if err == nil && info.Mask&unix.PIDFD_INFO_EXIT != 0 {
 			return syscall.WaitStatus(info.Exit_code), true
 		}
-		if time.Now().After(deadline) || (err != nil && err != unix.EINTR) {
+		if err != nil || time.Now().After(deadline) {
 			return 0, false
 		}
 	}
+}
+
+// zombieStatus reads field 52, which the kernel shows to who may trace the
+// process, as who launched it may.
+func (h *handle) zombieStatus() (status syscall.WaitStatus, known bool) {
+	const state, start, exitCode = 0, 19, 49
+	fields, err := procStat(h.pid)
+	if err != nil || len(fields) <= exitCode || fields[state] != "Z" || fields[start] != strconv.FormatUint(h.ticks, 10) {
+		return 0, false
+	}
+	code, err := strconv.ParseUint(fields[exitCode], 10, 32)
+	return syscall.WaitStatus(code), err == nil
 }

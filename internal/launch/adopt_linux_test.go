@@ -103,7 +103,7 @@ func needsExitOf(t *testing.T, e Exit) {
 	if e.Unknown {
 		var u unix.Utsname
 		require.NoError(t, unix.Uname(&u))
-		t.Skipf("Linux %s does not tell it (6.15 does), or the adopted child's parent does not reap it", unix.ByteSliceToString(u.Release[:]))
+		t.Skipf("Linux %s does not tell how somebody else's child ended: 6.15 does", unix.ByteSliceToString(u.Release[:]))
 	}
 }
 
@@ -124,6 +124,36 @@ func TestAdopt_holdsAndWatchesWhatAKilledLauncherKept(t *testing.T) {
 	}
 	needsExitOf(t, e)
 	require.Equal(t, "exited with code 7", e.String())
+}
+
+// Both ways to know an end: as a zombie, and reaped by its parent.
+func TestAdopt_knowsTheEndOfAnothersChild(t *testing.T) {
+	for _, reaped := range []bool{false, true} {
+		exe, err := os.Executable()
+		require.NoError(t, err)
+		p, err := os.StartProcess(exe, []string{exe, "7"}, &os.ProcAttr{Env: []string{modeVar + "=exit"}})
+		require.NoError(t, err)
+		h := &handle{pid: p.Pid, tree: new(tree), adopted: true}
+		h.ticks, err = startTicks(p.Pid)
+		require.NoError(t, err)
+		fd, err := unix.PidfdOpen(p.Pid, 0)
+		require.NoError(t, err)
+		h.pidfd, err = pollable(fd)
+		require.NoError(t, err)
+		require.True(t, h.await())
+		if reaped {
+			_, err = p.Wait()
+			require.NoError(t, err)
+		}
+		status, known := h.pastStatus()
+		h.close()
+		if !reaped {
+			_, err = p.Wait()
+			require.NoError(t, err)
+		}
+		needsExitOf(t, Exit{Unknown: !known})
+		require.Equal(t, 7, status.ExitStatus(), "reaped: %v", reaped)
+	}
 }
 
 func TestAdopt_LCH6_anAdoptedChildIsStoppedLikeAnother(t *testing.T) {

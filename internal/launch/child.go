@@ -25,7 +25,6 @@ type Child struct {
 	log      zerolog.Logger
 	killWait time.Duration
 	started  time.Time
-	ticks    uint64 // its start as the kernel counts it
 	fifo     string // path of a kept child's lifeline; "" = not kept
 	stdout   logFile
 	stderr   logFile

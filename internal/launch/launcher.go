@@ -155,7 +155,6 @@ func (l *Launcher) launch(spec *Spec) (*Child, error) {
 	}
 	p.closeChildEnds()
 	c := l.newChild(spec, h, p)
-	c.ticks, _ = startTicks(h.pid) // it is unreaped, so there is something to read
 	l.own(c, spec.Payload)
 	return c, nil
 }

@@ -17,6 +17,7 @@ import (
 // network poller, so that waiting for a thousand children costs no thread.
 type handle struct {
 	pid     int
+	ticks   uint64 // when it started, in clock ticks since boot
 	pidfd   *os.File
 	tree    *tree
 	adopted bool // somebody else reaps it
@@ -43,6 +44,7 @@ func start(spec *Spec, fds []uintptr, t *tree) (*handle, error) {
 	}
 	failpoint.Hit("launch-forked")
 	h := &handle{pid: pid, tree: t}
+	h.ticks, _ = startTicks(pid) // it is unreaped, so there is something to read
 	h.pidfd, err = pollable(pidfd)
 	if err == nil {
 		err = t.settle(pid, spec, sys)

@@ -26,6 +26,7 @@ import (
 //     not enforced, and no child can be kept.
 type handle struct {
 	pid     int
+	ticks   uint64 // Linux only
 	tree    *tree
 	process *os.Process
 	result  chan *os.ProcessState // one value, nil if waiting failed
