@@ -39,6 +39,7 @@ var modes = map[string]func(){
 	"leaveGroup":  leaveGroup,
 	"launcher":    launcher,
 	"subreaper":   subreaper,
+	"life":        life,
 	"kept":        kept,
 	"keeper":      keeper,
 	"eat":         eat,
