@@ -77,6 +77,11 @@ func (l *Launcher) adopt(r Record) (*Child, error) {
 	if r.Boot != bootID() {
 		return nil, ErrOtherBoot
 	}
+	for _, c := range l.snapshot() {
+		if c.name == r.Name && c.fifo != "" {
+			return nil, errors.New("it is a child of this launcher")
+		}
+	}
 	h, err := find(r)
 	if err != nil {
 		return nil, err

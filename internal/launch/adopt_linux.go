@@ -77,7 +77,7 @@ func (h *handle) verify(r Record, fd int) error {
 			return fmt.Errorf("%w: %s is no cgroup of a launcher", ErrNotSame, dir)
 		}
 	}
-	if r.Cgroup != "" && !strings.Contains(membership(r.PID), "/"+filepath.Join(filepath.Base(filepath.Dir(r.Cgroup)), filepath.Base(r.Cgroup))+"\n") {
+	if r.Cgroup != "" && !isIn(r.PID, r.Cgroup) {
 		return fmt.Errorf("%w: it is not in %s", ErrNotSame, r.Cgroup)
 	}
 	return nil
@@ -89,9 +89,16 @@ func isOfDen(dir string) bool {
 	return strings.HasPrefix(filepath.Base(filepath.Dir(dir)), denPrefix) && strings.HasPrefix(filepath.Base(dir), keptPrefix)
 }
 
-func membership(pid int) string {
+// isIn says that a process is in a child's cgroup, or in one below it. The name
+// of a den is unique, so that the paths need not be compared from their roots.
+func isIn(pid int, dir string) bool {
 	data, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
-	return string(data)
+	for line := range strings.Lines(string(data)) {
+		if place, ok := strings.CutPrefix(strings.TrimSpace(line)+"/", "0::"); ok {
+			return strings.Contains(place, "/"+filepath.Base(filepath.Dir(dir))+"/"+filepath.Base(dir)+"/")
+		}
+	}
+	return false
 }
 
 // isOurs says that a process is a child of this one after all, so that its
@@ -100,16 +107,14 @@ func isOurs(pidfd int) bool {
 	return unix.Waitid(unix.P_PIDFD, pidfd, nil, unix.WEXITED|unix.WNOWAIT|unix.WNOHANG, nil) != unix.ECHILD
 }
 
-const (
-	pastStatusWait  = time.Second
-	pastStatusEvery = 5 * time.Millisecond
-)
+// pastStatusWait bounds the moment in which nobody knows how a process ended.
+const pastStatusWait = time.Second
 
 // pastStatus finds out how a process ended that somebody else reaps: from its
 // entry in /proc as long as it is a zombie, from the pidfd afterwards (Linux
 // 6.15). In between, for a moment, neither knows.
 func (h *handle) pastStatus() (status syscall.WaitStatus, known bool) {
-	for deadline := time.Now().Add(pastStatusWait); ; time.Sleep(pastStatusEvery) {
+	for deadline := time.Now().Add(pastStatusWait); ; time.Sleep(retryEvery) {
 		if status, known = h.zombieStatus(); known {
 			return status, known
 		}

@@ -223,6 +223,8 @@ func TestAdopt_refusesWhatIsNotTheProcessAndTouchesNothing(t *testing.T) {
 	require.ErrorContains(t, err, "Options.StateDir")
 
 	c := mustAdopt(t, l, r) // it was left alone
+	_, err = l.Adopt(r)
+	require.ErrorContains(t, err, "is a child of this launcher")
 	require.NoError(t, c.Kill())
 	exitOf(t, c)
 	_, err = l.Adopt(r)
@@ -304,6 +306,28 @@ func TestCensus_endsWhatDeadLaunchersLeftAndNobodyElse(t *testing.T) {
 	left, err = next.Census()
 	require.NoError(t, err)
 	require.Empty(t, left, "it may be repeated")
+}
+
+// Without cgroups its lifeline tells of a kept child that has no record.
+func TestCensus_endsAKeptChildThatNobodyAdopted(t *testing.T) {
+	l := New(Options{StateDir: t.TempDir(), Cgroup: NoCgroup})
+	spec := specOf(t, "kept")
+	spec.Keep = true
+	c := mustLaunch(t, l, spec)
+	lineIn(t, c.StdoutPath(), "ready")
+	left, err := l.Census()
+	require.NoError(t, err)
+	require.Empty(t, left, "it is ours")
+	require.NoError(t, l.Leave())
+
+	next := New(Options{StateDir: l.stateDir, Cgroup: NoCgroup})
+	left, err = next.Census()
+	require.NoError(t, err)
+	require.Equal(t, []Leftover{{Name: "kept", Processes: 1}}, left)
+	require.NoFileExists(t, c.fifo)
+	require.NoError(t, next.Close())
+	_, err = unix.Wait4(c.PID(), nil, 0, nil)
+	require.NoError(t, err)
 }
 
 func named(left []Leftover, name string) Leftover {

@@ -4,7 +4,9 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -13,7 +15,8 @@ import (
 
 // Census ends what earlier launchers left: it kills and removes the cgroups of
 // children whose launcher is dead, except those adopted here and those kept for
-// launchers with another state directory. So adopt first. What cannot be ended
+// launchers with another state directory; and kept children of this one that
+// nobody adopted. So adopt first. What cannot be ended
 // or removed is in the error; a census may be repeated.
 func (l *Launcher) Census() (left []Leftover, err error) {
 	if err := l.enter(); err != nil {
@@ -39,8 +42,7 @@ func (l *Launcher) Census() (left []Leftover, err error) {
 			(&den{path, lock}).close()
 		}
 	}
-	l.dropLifelines()
-	return left, errors.Join(errs...)
+	return append(left, l.endKept()...), errors.Join(errs...)
 }
 
 // endDen ends the trees in a dead launcher's den.
@@ -64,11 +66,10 @@ func (l *Launcher) endDen(path string, ours map[string]bool) (left []Leftover, e
 		}
 		t := &tree{unified: dir}
 		left = append(left, Leftover{Name: name, Processes: processes(dir)})
-		errs = append(errs, t.kill())
-		failpoint.Hit("census-killed")
-		if !t.empty(l.killWait) {
+		if !t.end(l.killWait) {
 			errs = append(errs, errors.New("processes of "+dir+" survive SIGKILL"))
 		}
+		failpoint.Hit("census-killed")
 		errs = append(errs, t.clear(l.killWait))
 	}
 	return left, errors.Join(errs...)
@@ -90,18 +91,54 @@ func processes(dir string) int {
 	return n
 }
 
-// dropLifelines removes the FIFOs of kept children that have ended.
-func (l *Launcher) dropLifelines() {
+// endKept removes the lifelines of kept children that have ended, and kills
+// those that read one and were not adopted: with no cgroup it is all that tells
+// of one whose launcher died before it wrote a record.
+func (l *Launcher) endKept() (left []Leftover) {
 	if l.stateDir == "" {
-		return
+		return nil
+	}
+	ours := make(map[string]bool)
+	for _, c := range l.snapshot() {
+		ours[c.fifo] = true
 	}
 	paths, _ := filepath.Glob(filepath.Join(l.stateDir, "*"+lifelineSuffix))
 	for _, path := range paths {
-		holder, err := openHolder(path)
-		if err == nil {
-			_ = holder.Close()
-		} else if errors.Is(err, unix.ENXIO) {
-			_ = os.Remove(path)
+		if ours[path] {
+			continue
 		}
+		if holder, err := openHolder(path); err == nil {
+			_ = holder.Close()
+			if n := killReaders(path, l.killWait); n > 0 {
+				left = append(left, Leftover{Name: strings.TrimSuffix(filepath.Base(path), lifelineSuffix), Processes: n})
+			}
+		} else if !errors.Is(err, unix.ENXIO) {
+			continue
+		}
+		_ = os.Remove(path)
 	}
+	return left
+}
+
+// killReaders kills the processes that have a FIFO open, with their groups.
+func killReaders(path string, patience time.Duration) (n int) {
+	links, _ := filepath.Glob("/proc/[0-9]*/fd/*")
+	for _, link := range links {
+		pid, err := strconv.Atoi(strings.Split(link, "/")[2])
+		if target, _ := os.Readlink(link); err != nil || target != path || pid == os.Getpid() {
+			continue
+		}
+		fd, err := unix.PidfdOpen(pid, 0)
+		if err != nil {
+			continue
+		}
+		if target, _ := os.Readlink(link); target == path { // still: the pidfd is that process
+			_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, unix.PIDFD_SIGNAL_PROCESS_GROUP)
+			_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
+			awaitPidfd(fd, patience)
+			n++
+		}
+		_ = unix.Close(fd)
+	}
+	return n
 }

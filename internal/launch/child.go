@@ -223,11 +223,11 @@ func (c *Child) finish(exited bool) {
 	}
 }
 
-// cleanUp waits for the tree's end, which reap began, and takes back what the
-// child had beside its logs (LCH-4).
+// cleanUp ends what reap may have left of the tree (LCH-4) and takes back what
+// the child had beside its logs.
 func (c *Child) cleanUp() {
 	t := c.h.tree
-	if !t.empty(c.killWait) || !c.orphans.bereave(c.marker, c.killWait) {
+	if !t.end(c.killWait) || !c.orphans.bereave(c.marker, c.killWait) {
 		c.log.Error().Dur("after", c.killWait).Str("cgroup", t.unified).Msg("processes of an ended child survive SIGKILL")
 	}
 	c.exit.OOM, c.exit.Memory = t.outOfMemory(), t.memory

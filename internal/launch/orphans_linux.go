@@ -169,6 +169,10 @@ func awaitEnd(pid int, patience time.Duration) bool {
 		return err == unix.ESRCH
 	}
 	defer func() { _ = unix.Close(fd) }()
+	return awaitPidfd(fd, patience)
+}
+
+func awaitPidfd(fd int, patience time.Duration) bool {
 	deadline := time.Now().Add(patience)
 	for !hasEnded(fd) {
 		left := time.Until(deadline)

@@ -11,6 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// retryEvery is how often something is tried again for which the kernel has no
+// event.
+const retryEvery = 10 * time.Millisecond
+
 // kill ends every process of the tree, also one that is forking just now.
 func (t *tree) kill() error {
 	if t.unified == "" {
@@ -22,18 +26,35 @@ func (t *tree) kill() error {
 // join puts a process there that could not be forked into it.
 func (t *tree) join(pid int) error { return put(t.unified, "cgroup.procs", strconv.Itoa(pid)) }
 
-// empty waits until no process of the tree lives, at most for so long.
-func (t *tree) empty(patience time.Duration) bool {
+// end kills the tree and waits until nobody of it lives, at most for so long.
+// While this process is out of descriptors it keeps trying.
+func (t *tree) end(patience time.Duration) bool {
 	if t.unified == "" {
 		return true
 	}
-	events, err := os.Open(filepath.Join(t.unified, "cgroup.events"))
-	if err != nil {
-		return true // the directory is gone, which only an empty one can be
+	for deadline := time.Now().Add(patience); ; time.Sleep(retryEvery) {
+		events, err := os.Open(filepath.Join(t.unified, "cgroup.events"))
+		if err == nil {
+			err = t.kill()
+			ended := err == nil && awaitEmpty(events, deadline)
+			_ = events.Close()
+			if ended {
+				return true
+			}
+		}
+		if err != nil && ignoreNoDir(err) == nil {
+			return true // the directory is gone, which only an empty one can be
+		}
+		if time.Now().After(deadline) {
+			return false
+		}
 	}
-	defer events.Close()
+}
+
+// awaitEmpty waits for the word in an open cgroup.events that nobody is left.
+func awaitEmpty(events *os.File, deadline time.Time) bool {
 	text := make([]byte, 256)
-	for deadline := time.Now().Add(patience); ; {
+	for {
 		// Reading arms the file: the kernel reports the next change as POLLPRI.
 		n, err := events.ReadAt(text, 0)
 		if errors.Is(err, unix.ENODEV) || valueOf(string(text[:n]), "populated") == 0 {
@@ -81,13 +102,10 @@ func removeGroup(dir string) error {
 // clear is remove for the moments in which v1 still counts zombies whose
 // parent is not us.
 func (t *tree) clear(patience time.Duration) error {
-	deadline := time.Now().Add(patience)
-	for pause := time.Millisecond; ; pause *= 2 {
-		err := t.remove()
-		if err == nil || time.Now().After(deadline) {
+	for deadline := time.Now().Add(patience); ; time.Sleep(retryEvery) {
+		if err := t.remove(); err == nil || time.Now().After(deadline) {
 			return err
 		}
-		time.Sleep(min(pause, 50*time.Millisecond))
 	}
 }
 
