@@ -78,6 +78,15 @@ func (c *Child) Unenforced() []string { return slices.Clone(c.h.tree.missing) }
 // Done is closed once the child has ended and Exit is recorded (LCH-7).
 func (c *Child) Done() <-chan struct{} { return c.done }
 
+func (c *Child) isDone() bool {
+	select {
+	case <-c.done:
+		return true
+	default:
+		return false
+	}
+}
+
 // Exit says how the child ended. It waits for Done.
 func (c *Child) Exit() Exit {
 	<-c.done

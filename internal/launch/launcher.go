@@ -3,9 +3,7 @@ package launch
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -75,7 +73,7 @@ type Launcher struct {
 
 	mu       sync.Mutex
 	closing  bool
-	children map[*Child]struct{} // those not yet done
+	children map[*Child]struct{} // those whose watch has not ended
 }
 
 // New starts a launcher.
@@ -251,10 +249,15 @@ func (l *Launcher) end(ends func(*Child) bool) error {
 }
 
 // snapshot lists the children that are not done.
-func (l *Launcher) snapshot() []*Child {
+func (l *Launcher) snapshot() (children []*Child) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return slices.Collect(maps.Keys(l.children))
+	for c := range l.children {
+		if !c.isDone() {
+			children = append(children, c)
+		}
+	}
+	return children
 }
 
 // awaitAll returns the children that are not done when the time is up.
@@ -270,9 +273,7 @@ func awaitAll(children []*Child, patience time.Duration) (stuck []*Child) {
 				up = true
 			}
 		}
-		select {
-		case <-c.done:
-		default:
+		if !c.isDone() {
 			stuck = append(stuck, c)
 		}
 	}

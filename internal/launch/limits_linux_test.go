@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -217,4 +218,64 @@ func exhaust() {
 	check(l.Close())
 	fmt.Println("refused", refused)
 	fmt.Println("tidy", tidy)
+}
+
+// F29: without descriptors nobody can write to a cgroup; as soon as there are
+// some the tree ends.
+func TestTrees_LCH4_endAlsoWhenDescriptorsHaveRunOut(t *testing.T) {
+	needCgroups(t)
+	script := sh(t, scattered+"wait")
+	spec := specOf(t, "exhaustKill", t.TempDir(), script.Path, script.Args[1])
+	spec.Env = append(spec.Env, script.Env...)
+	spec.Limits = Limits{Files: 60}
+	c := mustLaunch(t, newLauncher(t), spec)
+	require.Equal(t, "exited with code 0", exitOf(t, c).String(), "%v", c.StderrTail(20))
+	require.Equal(t, "0", lineIn(t, c.StdoutPath(), "survivors "))
+}
+
+func exhaustKill() {
+	l := New(Options{})
+	c, err := l.Launch(Spec{
+		Name: "sh", Path: os.Args[2], Args: []string{"-c", os.Args[3]}, LogDir: os.Args[1],
+		Env: []string{"PATH=" + os.Getenv("PATH")},
+	})
+	check(err)
+	var pids []int
+	for len(pids) < 4 {
+		pids = nil
+		for _, line := range c.StdoutTail(9) {
+			fields := strings.Fields(line)
+			pid, err := strconv.Atoi(fields[len(fields)-1])
+			check(err)
+			pids = append(pids, pid)
+		}
+		time.Sleep(time.Millisecond)
+	}
+	var held []*os.File
+	for {
+		f, err := os.Open(os.DevNull)
+		if err != nil {
+			break
+		}
+		held = append(held, f)
+	}
+	_ = c.Kill() // says that the cgroup could not be written
+	check(c.Signal(syscall.SIGKILL))
+	select {
+	case <-c.Done():
+		fmt.Println("done too early")
+	case <-time.After(100 * time.Millisecond):
+	}
+	for _, f := range held {
+		_ = f.Close()
+	}
+	<-c.Done()
+	survivors := 0
+	for _, pid := range pids {
+		if stat, err := procStat(pid); err == nil && stat[0] != "Z" {
+			survivors++
+		}
+	}
+	check(l.Close())
+	fmt.Println("survivors", survivors)
 }

@@ -40,6 +40,7 @@ var modes = map[string]func(){
 	"launcher":    launcher,
 	"subreaper":   subreaper,
 	"life":        life,
+	"exhaustKill": exhaustKill,
 	"kept":        kept,
 	"keeper":      keeper,
 	"eat":         eat,

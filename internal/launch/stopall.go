@@ -65,16 +65,10 @@ func (c *Child) stopWithin(ctx context.Context, grace time.Duration) bool {
 	defer timeout.Stop()
 	select {
 	case <-c.done:
-		return true
 	case <-ctx.Done():
 	case <-timeout.C:
 	}
-	select {
-	case <-c.done:
-		return true
-	default:
-		return false
-	}
+	return c.isDone()
 }
 
 // StopBound is how long StopAll takes at most for n children.

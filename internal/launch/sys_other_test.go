@@ -13,3 +13,4 @@ func exhaust()     {}
 func kept()        {}
 func keeper()      {}
 func deathSignal() {}
+func exhaustKill() {}

@@ -49,7 +49,7 @@ func (l *Limits) names() (all []string) {
 	return all
 }
 
-func (t *tree) end(time.Duration) bool  { return true }
+func (t *tree) end(time.Duration) bool    { return true }
 func (t *tree) outOfMemory() bool         { return false }
 func (t *tree) remove() error             { return nil }
 func (t *tree) clear(time.Duration) error { return nil }
