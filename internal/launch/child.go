@@ -4,48 +4,61 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
 
 	"github.com/rs/zerolog"
+
+	"github.com/castnet-io/castnet/internal/failpoint"
 )
 
 // exitTailLines is how many last lines of stderr an Exit keeps.
 const exitTailLines = 20
 
-// A Child is one launched process, the leader of a process group of its own.
+// A Child is one launched or adopted process, the leader of a process group of
+// its own.
 type Child struct {
 	name     string
 	h        *handle
 	log      zerolog.Logger
+	killWait time.Duration
 	started  time.Time
+	fifo     string // path of a kept child's lifeline; "" = not kept
 	stdout   logFile
 	stderr   logFile
-	payload  *os.File // write end
-	lifeline *os.File // write end, never written (LCH-2)
+	payload  *os.File // write end; nil if adopted
+	lifeline *os.File // write end
 	done     chan struct{}
 	exit     Exit // written before done is closed
+	killed   bool // its grace ran out, or had none; written before done is closed
+	orphans  *orphans
+	marker   string // by which its orphans are known
 
-	mu    sync.Mutex  // held while signalling and reaping, so LCH-5 holds
+	mu    sync.Mutex  // held while signalling, so LCH-5 holds
 	stop  stopState   // what may still be sent
 	timer *time.Timer // follows stop.deadline
 }
 
-func newChild(name string, h *handle, p *plumbing, log zerolog.Logger, killWait time.Duration) *Child {
+func (l *Launcher) newChild(spec *Spec, h *handle, p *plumbing) *Child {
 	timer := time.NewTimer(time.Hour)
 	timer.Stop()
 	return &Child{
-		name:     name,
+		name:     spec.Name,
 		h:        h,
-		log:      log.With().Str("child", name).Int("pid", h.pid).Logger(),
+		log:      l.log.With().Str("child", spec.Name).Int("pid", h.pid).Logger(),
+		killWait: l.killWait,
+		orphans:  l.orphans,
+		marker:   spec.marker,
 		started:  time.Now(),
+		fifo:     spec.lifeline,
 		stdout:   p.stdout,
 		stderr:   p.stderr,
 		payload:  p.payload,
 		lifeline: p.lifeline,
 		done:     make(chan struct{}),
-		stop:     stopState{killWait: killWait},
+		stop:     stopState{killWait: l.killWait},
 		timer:    timer,
 	}
 }
@@ -56,8 +69,23 @@ func (c *Child) PID() int { return c.h.pid }
 // Started is when the program had been executed.
 func (c *Child) Started() time.Time { return c.started }
 
+// Name is what its Spec says.
+func (c *Child) Name() string { return c.name }
+
+// Unenforced lists the limits that are not in force, each with its reason.
+func (c *Child) Unenforced() []string { return slices.Clone(c.h.tree.missing) }
+
 // Done is closed once the child has ended and Exit is recorded (LCH-7).
 func (c *Child) Done() <-chan struct{} { return c.done }
+
+func (c *Child) isDone() bool {
+	select {
+	case <-c.done:
+		return true
+	default:
+		return false
+	}
+}
 
 // Exit says how the child ended. It waits for Done.
 func (c *Child) Exit() Exit {
@@ -100,13 +128,13 @@ func (c *Child) Signal(sig syscall.Signal) error {
 	return c.h.signal(sig)
 }
 
-// Kill sends SIGKILL to the child and its whole group, and does not wait.
+// Kill sends SIGKILL to the child and its whole tree, and does not wait.
 func (c *Child) Kill() error {
 	return c.step(func(s stopState) (stopState, effect) { return s.kill(time.Now()) })
 }
 
 // Terminate sends SIGTERM to the child (and SIGCONT, or a stopped one would
-// not notice) and, if it has not ended after grace, SIGKILL to its whole group
+// not notice) and, if it has not ended after grace, SIGKILL to its whole tree
 // (LCH-6). It does not wait. A repeated call may only shorten the wait; a grace
 // of zero or less is Kill.
 func (c *Child) Terminate(grace time.Duration) {
@@ -145,7 +173,9 @@ func (c *Child) step(event func(stopState) (stopState, effect)) error {
 // one delivers the payload, one waits for the exit.
 func (c *Child) watch(payload []byte) {
 	var wg sync.WaitGroup
-	wg.Go(func() { c.deliver(payload) })
+	if c.payload != nil {
+		wg.Go(func() { c.deliver(payload) })
+	}
 	seen := make(chan bool, 1)
 	wg.Go(func() { seen <- c.h.await() })
 	for {
@@ -153,7 +183,7 @@ func (c *Child) watch(payload []byte) {
 		case now := <-c.timer.C:
 			_ = c.step(func(s stopState) (stopState, effect) { return s.tick(now) }) // logged there
 		case exited := <-seen:
-			_ = c.payload.Close() // frees deliver if nobody read
+			_ = c.payload.Close() // frees deliver if nobody read; nil is allowed
 			_ = c.lifeline.Close()
 			wg.Wait()
 			c.finish(exited)
@@ -164,27 +194,54 @@ func (c *Child) watch(payload []byte) {
 
 // deliver writes the payload and closes its pipe, whose end is the payload's.
 func (c *Child) deliver(payload []byte) {
+	failpoint.Hit("launch-payload")
 	if _, err := c.payload.Write(payload); err != nil {
 		c.log.Debug().Err(err).Msg("child did not read its payload")
 	}
 	_ = c.payload.Close() // a pipe has nothing to flush
+	failpoint.Hit("launch-delivered")
 }
 
-// finish records the end. Without an exit (Close gave up) the process is left
-// as it is and only forgotten.
+// finish records the end. Without an exit (Close gave up, or a kept child was
+// left) the process is only forgotten.
 func (c *Child) finish(exited bool) {
 	c.mu.Lock()
-	c.stop = c.stop.exit()
+	c.killed = c.stop.phase == killing
+	c.stop = c.stop.exit() // from here on nothing is sent by number (LCH-5)
 	c.timer.Stop()
-	status, known := syscall.WaitStatus(0), false
+	c.mu.Unlock()
+
+	var status syscall.WaitStatus
+	known := false
 	if exited {
 		status, known = c.h.reap()
+		failpoint.Hit("launch-reaped")
 	}
-	c.mu.Unlock()
-	c.h.close()
-
 	c.exit = newExit(status, known, time.Now())
 	c.exit.StderrTail = c.StderrTail(exitTailLines)
+	if exited {
+		c.cleanUp()
+	}
+	c.h.close()
 	c.log.Debug().Stringer("exit", c.exit).Msg("child ended")
 	close(c.done)
+	if exited {
+		if err := c.h.tree.clear(c.killWait); err != nil {
+			c.log.Warn().Err(err).Msg("cgroup of an ended child could not be removed")
+		}
+	}
+}
+
+// cleanUp ends what reap may have left of the tree (LCH-4) and takes back what
+// the child had beside its logs.
+func (c *Child) cleanUp() {
+	t := c.h.tree
+	if !t.end(c.killWait) || !c.orphans.bereave(c.marker, c.killWait) {
+		c.log.Error().Dur("after", c.killWait).Str("cgroup", t.unified).Msg("processes of an ended child survive SIGKILL")
+	}
+	c.exit.OOM, c.exit.Memory = t.outOfMemory(), t.memory
+	_ = t.remove() // what is still counted there is tried again after done
+	if c.fifo != "" {
+		_ = os.Remove(c.fifo)
+	}
 }

@@ -19,11 +19,41 @@
 //	boot, err := in.Payload()
 //	<-in.Lifeline() // the launcher is gone
 //
-// A child starts with five descriptors and no others: an empty stdin, its two
+// [Launcher.StopAll] ends all of them, within [StopBound]. A child starts with five descriptors and no others: an empty stdin, its two
 // log files, the payload pipe (3) and the lifeline (4). To that end Launch marks
 // whatever else the launcher's process has open as close-on-exec. The environment
 // variable CASTNET_PROC=3,4 only announces the last two; the payload itself
 // never appears in an argument list or an environment.
+//
+// # Trees and limits
+//
+// All that a child starts ends with it. Where a cgroup v2 can be had (Linux 5.14,
+// a cgroup this process may make others in) each child is forked into one of its
+// own below the launcher's, and neither setsid nor a double fork leaves it, nor a
+// fork that is under way; only who may write to the cgroup file system can.
+// Elsewhere there is its process group and, with [Options.Subreaper], the orphans
+// that come to this process, known by CASTNET_TREE in their environment.
+// [Launcher.Trees] says which it is; less than a cgroup is also logged, once.
+//
+// [Limits] are in force before the first instruction of the child, which is held
+// there by ptrace where it has any that a fork cannot be given; a set-user-id
+// program then runs without its privileges. Memory, pids and CPU need a cgroup
+// controller: that of v2 where it is delegated, else a v1 hierarchy.
+// [Child.Unenforced] lists what is not in force. Exit.OOM comes from the child's
+// own memory cgroup; without one, a kill for want of memory is a plain SIGKILL.
+//
+// # Kept children
+//
+// A child with [Spec.Keep] outlives its launcher. Its lifeline is the FIFO
+// NAME.lifeline in [Options.StateDir], so that it learns from [Inherited.Held]
+// when its launcher is gone and when another holds it again. What the other must
+// know is [Child.Record], to be written down by the caller. The next launcher of
+// the same StateDir, which one at a time may use, begins so:
+//
+//	child, err := l.Adopt(record)  // each; ErrGone, ErrNotSame, ErrOtherBoot
+//	left, err := l.Census()        // ends what nobody adopted
+//
+// [Launcher.Leave] ends a launcher without its kept children.
 //
 // # Ordering and concurrency
 //
@@ -42,14 +72,19 @@
 //     siblings inherit nothing of each other.
 //   - LCH-3 All or nothing. A failed Launch leaves no process, descriptor,
 //     goroutine, or file that was not there before.
-//   - LCH-4 Whole group. When Done is closed every process of the child's group
-//     has been sent SIGKILL, before the group's number could be used again.
+//   - LCH-4 Whole tree. When Done is closed no process of the child's tree lives,
+//     unless SIGKILL did not end it within Options.KillWait, which is logged. Its
+//     group was killed before the group's number could be used again. What the
+//     tree is, Launcher.Trees says; its cgroups are removed.
 //   - LCH-5 Right target. No signal is sent to a number whose process has been
 //     reaped.
 //   - LCH-6 KILL is reached. Every Terminate ends in an exit or in SIGKILL to
-//     the group at its deadline; a later call may only bring that forward.
+//     the tree at its deadline; a later call may only bring that forward.
 //   - LCH-7 One end. Done is closed exactly once, after Exit is recorded.
-//   - LCH-8 Bounded. Payloads, lines, tails, and Close all have a limit.
+//   - LCH-8 Bounded. Payloads, lines, tails, StopAll and Close all have a limit.
+//   - LCH-9 Found again. Whatever the instant at which a launcher is killed, the
+//     next one of its StateDir adopts each kept child or ends it, and there are
+//     never two of one name: Launch refuses the second with ErrKeptAlive.
 //
 // # Failure
 //
@@ -57,13 +92,26 @@
 // fs.ErrNotExist and fs.ErrPermission. A process that survives SIGKILL (it
 // sleeps uninterruptibly in the kernel) is reported in the log and keeps its
 // Child; Close gives it up after Options.KillWait, records Exit.Unknown and
-// says so in its error. A process that moved to a session or group of its own is
-// outside the group and is reached only if it keeps the lifeline. Nothing else
-// in the launcher's process may wait for children it does not own (wait4 of -1):
+// says so in its error. Nothing else in the launcher's process may wait for
+// children it does not own (wait4 of -1):
 // who takes an exit status from us turns it into Exit.Unknown.
 //
 // If the launcher's process dies, the kernel kills its children (PDEATHSIG,
-// Linux only; a set-user-id program loses it) and each of them sees the end of
-// its lifeline. Linux needs version 5.4 or later (pidfd). Other Unix systems
-// have the smaller promise written in sys_other.go.
+// Linux only; a set-user-id program loses it; Options.NoDeathSignal turns it off)
+// and each of them sees the end of its lifeline. What those had started and put
+// outside their group lives until the next launcher's Census. Linux needs version
+// 5.4 or later (pidfd). Other Unix systems have the smaller promise written in
+// sys_other.go.
+//
+// The points at which tests kill the launcher (see internal/failpoint):
+//
+//   - launch-planted: the cgroups exist, the process does not
+//   - launch-forked: it runs, or is held before its limits are in force
+//   - launch-payload: it is watched, and its payload is not written
+//   - launch-delivered: the payload is written
+//   - launch-tree-killed: its tree was killed, it is a zombie
+//   - launch-reaped: it was reaped, its cgroups and lifeline exist
+//   - adopt-verified: the process is the one in the record
+//   - adopt-held: its lifeline is held
+//   - census-killed: a dead launcher's tree was killed, its cgroup exists
 package launch

@@ -11,6 +11,8 @@ type Exit struct {
 	Code       int       // the exit code; -1 if it did not exit by itself
 	Signal     int       // the signal that killed it; 0 = none
 	Core       bool      // it left a core dump
+	OOM        bool      // the kernel killed it, or a process it started, for want of memory
+	Memory     int64     // the limit of memory that was in force; 0 = none
 	Unknown    bool      // its end could not be observed; Code is -1
 	At         time.Time // when the end was noticed
 	StderrTail []string  // its last lines on stderr
@@ -30,12 +32,29 @@ func newExit(status syscall.WaitStatus, known bool, at time.Time) Exit {
 // Clean reports an exit with code 0.
 func (e Exit) Clean() bool { return e.Code == 0 && e.Signal == 0 && !e.Unknown }
 
-// String is one phrase, such as "exited with code 1" or "killed by signal 9
-// (killed)".
+// String is one phrase, such as "exited with code 1", "killed by signal 9
+// (killed)" or "killed by the kernel: out of memory (limit 64 MiB)".
 func (e Exit) String() string {
+	text := e.end()
+	if e.OOM && e.Signal != int(syscall.SIGKILL) {
+		text += ", and the kernel killed a process of its own: out of memory" + e.limit()
+	}
+	return text
+}
+
+func (e Exit) limit() string {
+	if e.Memory == 0 {
+		return ""
+	}
+	return " (limit " + size(e.Memory) + ")"
+}
+
+func (e Exit) end() string {
 	switch {
 	case e.Unknown:
 		return "ended in an unknown way"
+	case e.OOM && e.Signal == int(syscall.SIGKILL):
+		return "killed by the kernel: out of memory" + e.limit()
 	case e.Signal != 0 && e.Core:
 		return fmt.Sprintf("killed by signal %d (%v), core dumped", e.Signal, syscall.Signal(e.Signal))
 	case e.Signal != 0:

@@ -7,6 +7,7 @@ import (
 	"os"
 	"regexp"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,7 +23,9 @@ type Inherited struct {
 	payload  *os.File
 	taken    atomic.Bool
 	lifeline *os.File
+	kept     bool
 	gone     chan struct{}
+	held     chan bool // holds the latest word
 	wg       sync.WaitGroup
 }
 
@@ -46,6 +49,7 @@ func FromEnv(getenv func(string) string) (*Inherited, bool, error) {
 }
 
 func inherit(value string) (*Inherited, error) {
+	value, kept := strings.CutSuffix(value, keptMark)
 	payload, lifeline, err := parseAnnouncement(value)
 	if err != nil {
 		return nil, err
@@ -55,7 +59,7 @@ func inherit(value string) (*Inherited, error) {
 	if err := errors.Join(checkPipe(payload), checkPipe(lifeline)); err != nil {
 		return nil, err
 	}
-	in := &Inherited{gone: make(chan struct{})}
+	in := &Inherited{kept: kept, gone: make(chan struct{}), held: make(chan bool, 1)}
 	if in.payload, err = takeOver(payload, "payload"); err != nil {
 		return nil, err
 	}
@@ -125,16 +129,60 @@ func (in *Inherited) readPayload(wait time.Duration) ([]byte, error) {
 	return data, nil
 }
 
-// Lifeline is closed when the launcher is gone, however it ended.
+// Kept says that this process outlives its launcher: see Held.
+func (in *Inherited) Kept() bool { return in.kept }
+
+// Lifeline is closed when the launcher is gone, however it ended. That of a kept
+// process is never closed.
 func (in *Inherited) Lifeline() <-chan struct{} { return in.gone }
 
-// watchLifeline waits for the end of a pipe nobody writes to.
+// Held says false when the launcher is gone and, to a kept process, true when a
+// launcher has adopted it. Of several words that nobody received only the last
+// is kept. It has one receiver and is never closed.
+func (in *Inherited) Held() <-chan bool { return in.held }
+
+// watchLifeline waits for the end of a pipe to which nobody writes but a
+// launcher that adopts.
 func (in *Inherited) watchLifeline() {
-	_, err := io.Copy(io.Discard, in.lifeline)
-	if errors.Is(err, os.ErrClosed) {
-		return // Close: nothing is known about the launcher
+	conn, err := in.lifeline.SyscallConn()
+	if err != nil {
+		return
 	}
-	close(in.gone)
+	held, buf := true, make([]byte, 16)
+	tell := func(now bool) {
+		if now != held {
+			held = now
+			in.say(now)
+		}
+	}
+	// After Close it ends with an error, and nothing is known about the launcher.
+	// At the end of a FIFO the poller waits for its next event, a new holder's byte.
+	_ = conn.Read(func(fd uintptr) bool {
+		for {
+			switch n, err := unix.Read(int(fd), buf); {
+			case err == unix.EINTR:
+			case err == unix.EAGAIN:
+				return false
+			case n > 0:
+				tell(true)
+			default:
+				tell(false)
+				return !in.kept
+			}
+		}
+	})
+	if !held && !in.kept {
+		close(in.gone)
+	}
+}
+
+// say replaces the last word. Only watchLifeline calls it.
+func (in *Inherited) say(held bool) {
+	select {
+	case <-in.held:
+	default:
+	}
+	in.held <- held
 }
 
 // Close lets go of the descriptors. Lifeline is not closed by it: who lets go

@@ -17,7 +17,7 @@ type plumbing struct {
 	lifeline  *os.File   // write end
 	stdout    logFile
 	stderr    logFile
-	created   []string // log files that did not exist before
+	created   []string // files that did not exist before
 }
 
 // logFile is where one stream of one child goes. The file may hold output of
@@ -52,7 +52,7 @@ func (p *plumbing) open(spec *Spec) (err error) {
 	if p.payload, err = p.openPipe(); err != nil {
 		return err
 	}
-	p.lifeline, err = p.openPipe()
+	p.lifeline, err = p.openLifeline(spec)
 	return err
 }
 

@@ -8,16 +8,20 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
 
 const (
-	// EnvVar announces the inherited descriptors to a child: "PAYLOAD,LIFELINE".
+	// EnvVar announces the inherited descriptors to a child: "PAYLOAD,LIFELINE",
+	// and ",keep" behind it when the child outlives its launcher.
 	EnvVar = "CASTNET_PROC"
 
 	// MaxPayload is the largest payload that is sent or accepted.
 	MaxPayload = 1 << 20
+
+	keptMark = ",keep"
 
 	stderrFD   = 2
 	payloadFD  = 3
@@ -34,6 +38,12 @@ type Spec struct {
 	Dir     string   // working directory; "" is the launcher's
 	Payload []byte   // what the child reads with Inherited.Payload
 	LogDir  string   // existing directory for NAME.stdout.log, NAME.stderr.log
+	Limits  Limits   // of the child with all it starts
+	Keep    bool     // it outlives its launcher; needs Options.StateDir
+
+	lifeline    string         // path of a kept child's FIFO
+	marker      string         // environment entry by which orphans are known; "" = none
+	deathSignal syscall.Signal // what the end of the launcher sends; 0 = nothing
 }
 
 var nameRule = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,199}$`)
@@ -64,6 +74,9 @@ func (s *Spec) validate() error {
 	}
 	if len(s.Payload) > MaxPayload {
 		return fmt.Errorf("%w: %d bytes", ErrPayloadTooLarge, len(s.Payload))
+	}
+	if err := s.Limits.validate(); err != nil {
+		return err
 	}
 	return checkDir("log", s.LogDir)
 }
@@ -120,7 +133,13 @@ func cause(err error) error {
 // Spec.Env speaks of somebody else's descriptors, so ours replaces it.
 func (s *Spec) environ() []string {
 	announce := fmt.Sprintf("%s=%d,%d", EnvVar, payloadFD, lifelineFD)
+	if s.Keep {
+		announce += keptMark
+	}
 	entries := append(s.Env[:len(s.Env):len(s.Env)], announce)
+	if s.marker != "" {
+		entries = append(entries, s.marker)
+	}
 	last := make(map[string]int, len(entries))
 	for i, entry := range entries {
 		key, _, _ := strings.Cut(entry, "=")

@@ -9,36 +9,88 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/castnet-io/castnet/internal/failpoint"
 )
 
 // A handle is the kernel's side of one child. On Linux it is a pidfd in Go's
 // network poller, so that waiting for a thousand children costs no thread.
-// signal, killAll and reap must not run at the same time (Child.mu).
 type handle struct {
-	pid   int
-	pidfd *os.File
+	pid     int
+	ticks   uint64 // when it started, in clock ticks since boot
+	pidfd   *os.File
+	tree    *tree
+	adopted bool // somebody else reaps it
 }
 
 // start forks and executes. It must run on the spawner's thread (LCH-1).
-func start(spec *Spec, fds []uintptr) (*handle, error) {
+func start(spec *Spec, fds []uintptr, t *tree) (*handle, error) {
 	hideDescriptors()
 	pidfd := -1
-	pid, err := syscall.ForkExec(spec.Path, append([]string{spec.Path}, spec.Args...), &syscall.ProcAttr{
-		Dir:   spec.Dir,
-		Env:   spec.environ(),
-		Files: fds,
-		Sys:   &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL, PidFD: &pidfd},
-	})
+	sys := &syscall.SysProcAttr{
+		Setpgid: true, Pdeathsig: spec.deathSignal, PidFD: &pidfd, Ptrace: t.stopped(&spec.Limits),
+	}
+	if t.unified != "" {
+		dir, err := os.Open(t.unified)
+		if err != nil {
+			return nil, fmt.Errorf("cgroup: %w", err)
+		}
+		defer dir.Close()
+		sys.UseCgroupFD, sys.CgroupFD = true, int(dir.Fd())
+	}
+	pid, err := fork(spec, fds, sys)
 	if err != nil {
 		return nil, fmt.Errorf("exec: %w", err)
 	}
-	h := &handle{pid: pid}
-	if h.pidfd, err = pollable(pidfd); err != nil {
-		_ = h.killAll()
+	failpoint.Hit("launch-forked")
+	h := &handle{pid: pid, tree: t}
+	h.ticks, _ = startTicks(pid) // it is unreaped, so there is something to read
+	h.pidfd, err = pollable(pidfd)
+	if err == nil {
+		err = t.settle(pid, spec, sys)
+	}
+	if err != nil {
+		_ = unix.Kill(pid, unix.SIGKILL)
 		h.reap()
-		return nil, fmt.Errorf("waiting by pidfd (Linux 5.4 or later): %w", err)
+		h.close()
+		return nil, err
 	}
 	return h, nil
+}
+
+// fork goes without what a sandbox may forbid: clone3, which alone can fork
+// into a cgroup, and ptrace.
+func fork(spec *Spec, fds []uintptr, sys *syscall.SysProcAttr) (pid int, err error) {
+	attr := &syscall.ProcAttr{Dir: spec.Dir, Env: spec.environ(), Files: fds, Sys: sys}
+	argv := append([]string{spec.Path}, spec.Args...)
+	pid, err = syscall.ForkExec(spec.Path, argv, attr)
+	if err == syscall.ENOSYS && sys.UseCgroupFD {
+		sys.UseCgroupFD = false
+		pid, err = syscall.ForkExec(spec.Path, argv, attr)
+	}
+	if err == syscall.EPERM && sys.Ptrace {
+		sys.Ptrace = false
+		pid, err = syscall.ForkExec(spec.Path, argv, attr)
+	}
+	return pid, err
+}
+
+// settle puts a new process where it belongs: before its first instruction if
+// it is a tracee, else as soon as can be.
+func (t *tree) settle(pid int, spec *Spec, sys *syscall.SysProcAttr) error {
+	if t.unified != "" && !sys.UseCgroupFD {
+		if err := t.join(pid); err != nil {
+			return fmt.Errorf("cgroup: %w", err)
+		}
+	}
+	if sys.Ptrace {
+		return t.hold(pid, &spec.Limits)
+	}
+	if t.stopped(&spec.Limits) {
+		t.apply(pid, &spec.Limits)
+		t.unenforced("limits", errors.New("in force only from a moment after the start: ptrace is not permitted"))
+	}
+	return nil
 }
 
 // hideDescriptors marks all this process has open as close-on-exec. Go opens
@@ -51,7 +103,7 @@ func hideDescriptors() {
 
 func pollable(pidfd int) (*os.File, error) {
 	if pidfd < 0 {
-		return nil, errors.ErrUnsupported
+		return nil, fmt.Errorf("waiting by pidfd (Linux 5.4 or later): %w", errors.ErrUnsupported)
 	}
 	if err := unix.SetNonblock(pidfd, true); err != nil {
 		_ = unix.Close(pidfd)
@@ -61,40 +113,49 @@ func pollable(pidfd int) (*os.File, error) {
 	// A file that cannot have a deadline is not in the poller.
 	if err := f.SetDeadline(time.Time{}); err != nil {
 		_ = f.Close()
-		return nil, err
+		return nil, fmt.Errorf("waiting by pidfd (Linux 5.4 or later): %w", err)
 	}
 	return f, nil
 }
 
-// await returns true when the child has ended; it stays a zombie, so its number
-// and its group's stay taken. It returns false after interrupt.
+// await returns true when the child has ended; unless it is adopted it stays a
+// zombie, so its number and its group's stay taken. It returns false after
+// interrupt.
 func (h *handle) await() bool {
 	conn, err := h.pidfd.SyscallConn()
 	if err != nil {
 		return false
 	}
-	err = conn.Read(func(fd uintptr) bool {
-		for {
-			err := unix.Waitid(unix.P_PIDFD, int(fd), nil, unix.WEXITED|unix.WNOWAIT, nil)
-			if err != unix.EINTR {
-				return err != unix.EAGAIN // still running
-			}
+	return conn.Read(func(fd uintptr) bool { return hasEnded(int(fd)) }) == nil
+}
+
+func hasEnded(pidfd int) bool {
+	for {
+		fds := []unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}
+		n, err := unix.Poll(fds, 0)
+		if err != unix.EINTR {
+			return n > 0
 		}
-	})
-	return err == nil
+	}
 }
 
 // interrupt makes await return.
 func (h *handle) interrupt() { _ = h.pidfd.SetReadDeadline(time.Unix(1, 0)) }
 
-// reap kills what is left of the group while the zombie leader still pins its
-// number (LCH-4), then takes exactly this child's status. It does not block
-// after await. If somebody else has taken the status it says so.
+// reap kills what is left of the tree, its group while the zombie leader still
+// pins the number (LCH-4), then takes exactly this child's status. It does not
+// block after await. If somebody else has taken the status it says so.
 func (h *handle) reap() (status syscall.WaitStatus, known bool) {
+	_ = h.tree.kill()
+	if h.adopted {
+		_ = h.killGroup()
+		return h.pastStatus()
+	}
 	if err := unix.Waitid(unix.P_PID, h.pid, nil, unix.WEXITED|unix.WNOWAIT|unix.WNOHANG, nil); err == unix.ECHILD {
 		return 0, false
 	}
-	_ = unix.Kill(-h.pid, unix.SIGKILL) // ESRCH: nobody is left
+	_ = h.killGroup()
+	failpoint.Hit("launch-tree-killed")
 	for {
 		_, err := syscall.Wait4(h.pid, &status, 0, nil)
 		if err != syscall.EINTR {
@@ -103,16 +164,49 @@ func (h *handle) reap() (status syscall.WaitStatus, known bool) {
 	}
 }
 
-// signal sends to the leader, which is unreaped and so still ours (LCH-5).
-func (h *handle) signal(sig syscall.Signal) error { return ignoreGone(unix.Kill(h.pid, sig)) }
-
-// killAll kills the group, and the leader by its own number too: it may have
-// moved to another group.
-func (h *handle) killAll() error {
-	return errors.Join(ignoreGone(unix.Kill(-h.pid, unix.SIGKILL)), h.signal(unix.SIGKILL))
+// signal sends to this very process, whatever became of its number (LCH-5).
+func (h *handle) signal(sig syscall.Signal) error {
+	return h.control(func(fd int) error { return unix.PidfdSendSignal(fd, sig, nil, 0) })
 }
 
-func (h *handle) close() { _ = h.pidfd.Close() }
+// killAll kills the tree: by cgroup, then its group, then the leader by itself,
+// as it may have moved to another of both.
+func (h *handle) killAll() error {
+	return errors.Join(h.tree.kill(), h.killGroup(), h.signal(unix.SIGKILL))
+}
+
+// killGroup may go by number as long as the leader is not reaped. Whether an
+// adopted one is, only the kernel can tell in the same breath (Linux 6.9).
+func (h *handle) killGroup() error {
+	if !h.adopted {
+		return ignoreGone(unix.Kill(-h.pid, unix.SIGKILL))
+	}
+	err := h.control(func(fd int) error {
+		return unix.PidfdSendSignal(fd, unix.SIGKILL, nil, unix.PIDFD_SIGNAL_PROCESS_GROUP)
+	})
+	if err == unix.EINVAL {
+		return nil // an older kernel: its cgroup and the leader are what can be had
+	}
+	return err
+}
+
+// control calls fn with the pidfd.
+func (h *handle) control(fn func(fd int) error) (err error) {
+	conn, err := h.pidfd.SyscallConn()
+	if err != nil {
+		return err
+	}
+	if closed := conn.Control(func(fd uintptr) { err = fn(int(fd)) }); closed != nil {
+		return closed
+	}
+	return ignoreGone(err)
+}
+
+func (h *handle) close() {
+	if h.pidfd != nil {
+		_ = h.pidfd.Close()
+	}
+}
 
 func ignoreGone(err error) error {
 	if err == unix.ESRCH {

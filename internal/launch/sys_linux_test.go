@@ -81,7 +81,13 @@ func TestTerminate_wakesAStoppedChild(t *testing.T) {
 // returns the pid and the stdout of the orphan.
 func launchInner(t *testing.T, mode string) (pid int, stdout string) {
 	dir := t.TempDir()
-	outer := mustLaunch(t, newLauncher(t), specOf(t, "launcher", mode, dir))
+	// Outside of a cgroup: the end of the launcher's tree would be that of the orphan.
+	l := New(Options{Cgroup: NoCgroup})
+	outer := mustLaunch(t, l, specOf(t, "launcher", mode, dir))
+	t.Cleanup(func() {
+		require.NoError(t, l.Close())
+		takeCensus(t)
+	})
 	stdout = filepath.Join(dir, "inner.stdout.log")
 	lineIn(t, outer.StdoutPath(), "launched")
 	lineIn(t, stdout, "ready")
@@ -89,6 +95,12 @@ func launchInner(t *testing.T, mode string) (pid int, stdout string) {
 	require.NoError(t, outer.Signal(syscall.SIGKILL))
 	require.Equal(t, int(syscall.SIGKILL), exitOf(t, outer).Signal)
 	return pid, stdout
+}
+
+// takeCensus removes what launchers left that a test killed.
+func takeCensus(t *testing.T) {
+	_, err := newLauncher(t).Census()
+	require.NoError(t, err)
 }
 
 func childOf(t *testing.T, parent int) int {
@@ -170,7 +182,8 @@ func TestSpawner_LCH1_itsThreadsEndIsItsChildrensEnd(t *testing.T) {
 	require.NoError(t, err)
 	defer p.undo()
 	var h *handle
-	s.do(func() { h, err = start(&spec, p.descriptors()) })
+	spec.deathSignal = syscall.SIGKILL
+	s.do(func() { h, err = start(&spec, p.descriptors(), new(tree)) })
 	require.NoError(t, err)
 	defer h.close()
 	lineIn(t, p.stdout.path, "ready")
@@ -196,7 +209,7 @@ func TestExit_takenBySomebodyElseIsUnknown(t *testing.T) {
 // What Close does to a process that survives SIGKILL, shown on one that was
 // not killed, since the others cannot be had.
 func TestClose_LCH8_givesUpWithoutWaiting(t *testing.T) {
-	l := newLauncher(t)
+	l := New(Options{})
 	c := mustLaunch(t, l, specOf(t, "ready"))
 	c.h.interrupt()
 	require.True(t, exitOf(t, c).Unknown)
@@ -206,6 +219,8 @@ func TestClose_LCH8_givesUpWithoutWaiting(t *testing.T) {
 	require.NoError(t, unix.Kill(c.PID(), unix.SIGKILL))
 	_, err := unix.Wait4(c.PID(), nil, 0, nil)
 	require.NoError(t, err)
+	require.NoError(t, l.Close())
+	takeCensus(t)
 }
 
 // openFDs lists a process's descriptors by what they are.

@@ -22,8 +22,12 @@ import (
 //     moment a new group of the same number, however unlikely, would be hit.
 //   - Descriptors that this process itself left inheritable are inherited.
 //   - interrupt leaves the waiting goroutine behind until the child ends.
+//   - Neither cgroups nor subreapers: what leaves the group lives on. Limits are
+//     not enforced, and no child can be kept.
 type handle struct {
 	pid     int
+	ticks   uint64 // Linux only
+	tree    *tree
 	process *os.Process
 	result  chan *os.ProcessState // one value, nil if waiting failed
 	state   *os.ProcessState
@@ -31,7 +35,7 @@ type handle struct {
 	once    sync.Once
 }
 
-func start(spec *Spec, fds []uintptr) (*handle, error) {
+func start(spec *Spec, fds []uintptr, t *tree) (*handle, error) {
 	pid, err := syscall.ForkExec(spec.Path, append([]string{spec.Path}, spec.Args...), &syscall.ProcAttr{
 		Dir:   spec.Dir,
 		Env:   spec.environ(),
@@ -45,7 +49,7 @@ func start(spec *Spec, fds []uintptr) (*handle, error) {
 	if err != nil {
 		return nil, err // never on Unix
 	}
-	h := &handle{pid: pid, process: process, result: make(chan *os.ProcessState, 1), stop: make(chan struct{})}
+	h := &handle{pid: pid, tree: t, process: process, result: make(chan *os.ProcessState, 1), stop: make(chan struct{})}
 	go func() {
 		state, _ := process.Wait() // on error the state is nil: unknown
 		h.result <- state

@@ -1,0 +1,14 @@
+//go:build !failpoint
+
+package failpoint_test
+
+import (
+	"testing"
+
+	"github.com/castnet-io/castnet/internal/failpoint"
+)
+
+func TestHit_isNothingInANormalBuild(t *testing.T) {
+	t.Setenv(failpoint.EnvVar, "there")
+	failpoint.Hit("there")
+}

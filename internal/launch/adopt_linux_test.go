@@ -1,0 +1,355 @@
+package launch
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// kept plays a kept child: it tells who holds it, exits with code 7 when told
+// by SIGUSR1 and lets itself be killed by any other signal.
+func kept() {
+	in, _, err := FromEnv(os.Getenv)
+	check(err)
+	_, err = in.Payload()
+	check(err)
+	end := make(chan os.Signal, 1)
+	signal.Notify(end, syscall.SIGUSR1)
+	fmt.Println("ready", in.Kept())
+	for {
+		select {
+		case held := <-in.Held():
+			fmt.Println("held", held)
+		case <-in.Lifeline():
+			fmt.Println("the lifeline of a kept child was closed")
+		case <-end:
+			syscall.Exit(7)
+		}
+	}
+}
+
+// keeper launches a kept child and one that is not, a shell with its script,
+// writes down the kept one's record and waits to be killed. Its arguments are
+// state directory, log directory, and the script.
+func keeper() {
+	l := New(Options{StateDir: os.Args[1]})
+	plain, err := l.Launch(Spec{
+		Name: "plain", Path: "/bin/sh", Args: []string{"-c", os.Args[3]}, LogDir: os.Args[2],
+		Env: []string{"PATH=" + os.Getenv("PATH")},
+	})
+	check(err)
+	c, err := l.Launch(Spec{
+		Name: "kept", Path: os.Args[0], Env: []string{modeVar + "=kept"}, LogDir: os.Args[2], Keep: true,
+	})
+	check(err)
+	record, err := json.Marshal(c.Record())
+	check(err)
+	fmt.Println("plain", plain.PID())
+	fmt.Println("record", string(record))
+	select {}
+}
+
+// keep starts a keeper, kills it when its kept child has begun, and returns the
+// record it wrote and the directory of the state.
+func keep(t *testing.T, script string) (r Record, stateDir string) {
+	stateDir = t.TempDir()
+	outer := New(Options{Cgroup: NoCgroup}) // its end is not that of the kept
+	spec := specOf(t, "keeper", stateDir, t.TempDir(), script)
+	spec.Env = append(spec.Env, "PATH="+os.Getenv("PATH"))
+	k := mustLaunch(t, outer, spec)
+	t.Cleanup(func() {
+		l := New(Options{StateDir: stateDir})
+		_, err := l.Census()
+		require.NoError(t, err)
+		require.NoError(t, l.Close())
+		require.NoError(t, outer.Close())
+	})
+	require.NoError(t, json.Unmarshal([]byte(lineIn(t, k.StdoutPath(), "record ")), &r))
+	require.Equal(t, "true", lineIn(t, r.Stdout.Path, "ready "))
+	if script != "" {
+		pidIn(t, filepath.Join(filepath.Dir(r.Stdout.Path), "plain.stdout.log"), "two ")
+	}
+	require.NoError(t, k.Kill())
+	exitOf(t, k)
+	require.Equal(t, "false", lineIn(t, r.Stdout.Path, "held "))
+	return r, stateDir
+}
+
+func stateLauncher(t *testing.T, stateDir string) *Launcher {
+	l := New(Options{StateDir: stateDir})
+	t.Cleanup(func() { require.NoError(t, l.Close()) })
+	return l
+}
+
+func mustAdopt(t *testing.T, l *Launcher, r Record) *Child {
+	t.Helper()
+	c, err := l.Adopt(r)
+	require.NoError(t, err)
+	return c
+}
+
+// needsExitOf skips where the kernel does not tell how somebody else's child
+// ended.
+func needsExitOf(t *testing.T, e Exit) {
+	if e.Unknown {
+		var u unix.Utsname
+		require.NoError(t, unix.Uname(&u))
+		t.Skipf("Linux %s does not tell how somebody else's child ended: 6.15 does", unix.ByteSliceToString(u.Release[:]))
+	}
+}
+
+func TestAdopt_holdsAndWatchesWhatAKilledLauncherKept(t *testing.T) {
+	r, dir := keep(t, "")
+	l := stateLauncher(t, dir)
+	c := mustAdopt(t, l, r)
+	require.Equal(t, r, c.Record(), "the next launcher can do the same")
+	require.Equal(t, r.PID, c.PID())
+	lineIn(t, r.Stdout.Path, "held true")
+	require.True(t, c.Started().Equal(r.Started))
+
+	require.NoError(t, c.Signal(syscall.SIGUSR1))
+	e := exitOf(t, c)
+	require.NoFileExists(t, filepath.Join(dir, "kept.lifeline"))
+	if r.Cgroup != "" {
+		require.NoDirExists(t, r.Cgroup)
+	}
+	needsExitOf(t, e)
+	require.Equal(t, "exited with code 7", e.String())
+}
+
+// Both ways to know an end: as a zombie, and reaped by its parent.
+func TestAdopt_knowsTheEndOfAnothersChild(t *testing.T) {
+	for _, reaped := range []bool{false, true} {
+		exe, err := os.Executable()
+		require.NoError(t, err)
+		p, err := os.StartProcess(exe, []string{exe, "7"}, &os.ProcAttr{Env: []string{modeVar + "=exit"}})
+		require.NoError(t, err)
+		h := &handle{pid: p.Pid, tree: new(tree), adopted: true}
+		h.ticks, err = startTicks(p.Pid)
+		require.NoError(t, err)
+		fd, err := unix.PidfdOpen(p.Pid, 0)
+		require.NoError(t, err)
+		h.pidfd, err = pollable(fd)
+		require.NoError(t, err)
+		require.True(t, h.await())
+		if reaped {
+			_, err = p.Wait()
+			require.NoError(t, err)
+		}
+		status, known := h.pastStatus()
+		h.close()
+		if !reaped {
+			_, err = p.Wait()
+			require.NoError(t, err)
+		}
+		needsExitOf(t, Exit{Unknown: !known})
+		require.Equal(t, 7, status.ExitStatus(), "reaped: %v", reaped)
+	}
+}
+
+func TestAdopt_LCH6_anAdoptedChildIsStoppedLikeAnother(t *testing.T) {
+	r, dir := keep(t, "")
+	c := mustAdopt(t, stateLauncher(t, dir), r)
+	require.NoError(t, c.Signal(syscall.SIGSTOP))
+	c.Terminate(patience)
+	e := exitOf(t, c)
+	needsExitOf(t, e)
+	require.Equal(t, int(syscall.SIGTERM), e.Signal)
+}
+
+func TestAdopt_LCH4_killEndsTheTree(t *testing.T) {
+	r, dir := keep(t, "")
+	if r.Cgroup == "" {
+		t.Skip("no cgroup here")
+	}
+	other := startIn(t, r.Cgroup)
+	c := mustAdopt(t, stateLauncher(t, dir), r)
+	require.NoError(t, c.Kill())
+	exitOf(t, c)
+	require.Equal(t, syscall.SIGKILL, other())
+}
+
+// startIn starts a process in a cgroup and returns how to learn its end.
+func startIn(t *testing.T, group string) func() syscall.Signal {
+	exe, err := os.Executable()
+	require.NoError(t, err)
+	p, err := os.StartProcess(exe, []string{exe}, &os.ProcAttr{Env: []string{modeVar + "=ready"}})
+	require.NoError(t, err)
+	require.NoError(t, put(group, "cgroup.procs", strconv.Itoa(p.Pid)))
+	return func() syscall.Signal {
+		state, err := p.Wait()
+		require.NoError(t, err)
+		return state.Sys().(syscall.WaitStatus).Signal()
+	}
+}
+
+func TestAdopt_refusesWhatIsNotTheProcessAndTouchesNothing(t *testing.T) {
+	r, dir := keep(t, "")
+	l := stateLauncher(t, dir)
+	for name, tt := range map[string]struct {
+		edit func(*Record)
+		is   error
+		text string
+	}{
+		"start time":  {func(r *Record) { r.Ticks++ }, ErrNotSame, "not the same process: it started at tick"},
+		"boot":        {func(r *Record) { r.Boot = "other" }, ErrOtherBoot, "earlier boot"},
+		"pid":         {func(r *Record) { r.PID = os.Getpid() }, ErrNotSame, "not the same process"},
+		"no pid":      {func(r *Record) { r.PID = 1 << 22 }, ErrGone, `cannot adopt "kept" (pid 4194304): process is gone`},
+		"zero pid":    {func(r *Record) { r.PID = 0 }, ErrGone, "gone"},
+		"name":        {func(r *Record) { r.Name = "../kept" }, nil, "does not match"},
+		"not kept":    {func(r *Record) { r.Kept = false }, nil, "not to be kept"},
+		"cgroup":      {func(r *Record) { r.Cgroup = "/sys/fs/cgroup" }, ErrNotSame, "no cgroup of a launcher"},
+		"another one": {func(r *Record) { r.Cgroup = "/x/castnet-1/keep.kept.1" }, ErrNotSame, "is not in /x/"},
+	} {
+		wrong := r
+		tt.edit(&wrong)
+		_, err := l.Adopt(wrong)
+		require.ErrorContains(t, err, tt.text, name)
+		if tt.is != nil {
+			require.ErrorIs(t, err, tt.is, name)
+		}
+	}
+	stateless := newLauncher(t)
+	_, err := stateless.Adopt(r)
+	require.ErrorContains(t, err, "Options.StateDir")
+
+	c := mustAdopt(t, l, r) // it was left alone
+	_, err = l.Adopt(r)
+	require.ErrorContains(t, err, "is a child of this launcher")
+	require.NoError(t, c.Kill())
+	exitOf(t, c)
+	_, err = l.Adopt(r)
+	require.ErrorIs(t, err, ErrGone)
+}
+
+func TestLeave_letsKeptChildrenLiveAndKillsTheOthers(t *testing.T) {
+	l := New(Options{StateDir: t.TempDir()})
+	spec := specOf(t, "kept")
+	spec.Keep = true
+	c, plain := mustLaunch(t, l, spec), mustLaunch(t, l, specOf(t, "ready"))
+	lineIn(t, c.StdoutPath(), "ready")
+	require.NoError(t, l.Leave())
+	require.NoError(t, l.Close(), "says what Leave said")
+	require.True(t, c.Exit().Unknown)
+	require.Equal(t, int(syscall.SIGKILL), plain.Exit().Signal)
+	require.Equal(t, "false", lineIn(t, c.StdoutPath(), "held "))
+
+	next := stateLauncher(t, l.stateDir)
+	again := mustAdopt(t, next, c.Record())
+	lineIn(t, c.StdoutPath(), "held true")
+	require.NoError(t, again.Signal(syscall.SIGUSR1))
+	require.Equal(t, 7, exitOf(t, again).Code, "its status is for this process to take")
+	_, err := next.Census()
+	require.NoError(t, err)
+}
+
+func TestLaunch_refusesASecondKeptChildOfOneName(t *testing.T) {
+	r, dir := keep(t, "")
+	l := stateLauncher(t, dir)
+	spec := specOf(t, "kept")
+	spec.Keep = true
+	_, err := l.Launch(spec)
+	require.ErrorIs(t, err, ErrKeptAlive)
+	c := mustAdopt(t, l, r)
+	require.NoError(t, c.Kill())
+	exitOf(t, c)
+
+	again := mustLaunch(t, l, spec)
+	require.NoError(t, unix.Kill(again.PID(), 0))
+	require.NotEqual(t, r.PID, again.PID())
+}
+
+func TestLaunch_keepNeedsAStateDirectory(t *testing.T) {
+	spec := specOf(t, "kept")
+	spec.Keep = true
+	_, err := newLauncher(t).Launch(spec)
+	require.ErrorContains(t, err, "Options.StateDir")
+	_, err = stateLauncher(t, "/no/such/dir").Launch(spec)
+	require.ErrorIs(t, err, os.ErrNotExist)
+}
+
+func TestCensus_endsWhatDeadLaunchersLeftAndNobodyElse(t *testing.T) {
+	needCgroups(t)
+	alive := mustLaunch(t, newLauncher(t), specOf(t, "ready"))
+	foreign, _ := keep(t, "") // of another state directory
+	r, dir := keep(t, scattered+"wait")
+	l := stateLauncher(t, dir)
+	adopted := mustAdopt(t, l, r)
+	left, err := l.Census()
+	require.NoError(t, err)
+	plain := named(left, "plain")
+	require.GreaterOrEqual(t, plain.Processes, 3, "the shell's orphans: %v", left)
+	require.Zero(t, named(left, "kept").Processes, "one was adopted, one is another's: %v", left)
+	for _, pid := range []int{alive.PID(), foreign.PID, adopted.PID()} {
+		require.NoError(t, unix.Kill(pid, 0))
+	}
+	for _, line := range []string{"one ", "two ", "three ", "four "} {
+		requireAllEnded(t, []int{pidIn(t, filepath.Join(filepath.Dir(r.Stdout.Path), "plain.stdout.log"), line)})
+	}
+
+	require.NoError(t, l.Leave())
+	next := stateLauncher(t, dir) // adopts nobody
+	left, err = next.Census()
+	require.NoError(t, err)
+	require.Equal(t, 1, named(left, "kept").Processes)
+	require.NoFileExists(t, filepath.Join(dir, "kept.lifeline"))
+	require.NoDirExists(t, filepath.Dir(r.Cgroup))
+	left, err = next.Census()
+	require.NoError(t, err)
+	require.Empty(t, left, "it may be repeated")
+}
+
+// Without cgroups its lifeline tells of a kept child that has no record.
+func TestCensus_endsAKeptChildThatNobodyAdopted(t *testing.T) {
+	l := New(Options{StateDir: t.TempDir(), Cgroup: NoCgroup})
+	spec := specOf(t, "kept")
+	spec.Keep = true
+	c := mustLaunch(t, l, spec)
+	lineIn(t, c.StdoutPath(), "ready")
+	left, err := l.Census()
+	require.NoError(t, err)
+	require.Empty(t, left, "it is ours")
+	require.NoError(t, l.Leave())
+
+	next := New(Options{StateDir: l.stateDir, Cgroup: NoCgroup})
+	left, err = next.Census()
+	require.NoError(t, err)
+	require.Equal(t, []Leftover{{Name: "kept", Processes: 1}}, left)
+	require.NoFileExists(t, c.fifo)
+	require.NoError(t, next.Close())
+	_, err = unix.Wait4(c.PID(), nil, 0, nil)
+	require.NoError(t, err)
+}
+
+func named(left []Leftover, name string) Leftover {
+	for _, l := range left {
+		if l.Name == name {
+			return l
+		}
+	}
+	return Leftover{}
+}
+
+func TestOptions_withoutDeathSignalTheLifelineAloneTells(t *testing.T) {
+	l := New(Options{NoDeathSignal: true})
+	defer l.Close()
+	c := mustLaunch(t, l, specOf(t, "deathSignal"))
+	require.Equal(t, "0", lineIn(t, c.StdoutPath(), "signal "))
+	c = mustLaunch(t, newLauncher(t), specOf(t, "deathSignal"))
+	require.Equal(t, "9", lineIn(t, c.StdoutPath(), "signal "))
+}
+
+func deathSignal() {
+	var sig int32
+	check(unix.Prctl(unix.PR_GET_PDEATHSIG, uintptr(unsafe.Pointer(&sig)), 0, 0, 0))
+	fmt.Println("signal", sig)
+}

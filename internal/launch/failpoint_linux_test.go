@@ -1,0 +1,138 @@
+//go:build failpoint
+
+package launch
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/internal/failpoint"
+)
+
+// placeVar names the state directory in the environment of all that a test
+// starts, so that who survives can be found.
+const placeVar = "CASTNET_LAUNCH_TEST_PLACE"
+
+// life is one life of a host: it adopts what the last one wrote down, takes the
+// census, launches what is missing, kept and not, and ends all of it.
+func life() {
+	dir := os.Args[1]
+	env := []string{placeVar + "=" + dir, "PATH=" + os.Getenv("PATH")}
+	l := New(Options{StateDir: dir})
+	file := filepath.Join(dir, "record")
+	keptChild, err := l.Adopt(readRecord(file))
+	if err != nil {
+		keptChild = nil
+	}
+	_, err = l.Census()
+	check(err)
+	if keptChild == nil {
+		keptChild, err = l.Launch(Spec{
+			Name: "kept", Path: os.Args[0], Env: append(env, modeVar+"=kept"), LogDir: dir, Keep: true, Payload: make([]byte, 1<<19),
+		})
+		check(err)
+		data, err := json.Marshal(keptChild.Record())
+		check(err)
+		check(os.WriteFile(file+".new", data, 0o600))
+		failpoint.Hit("test-unrecorded")
+		check(os.Rename(file+".new", file))
+		failpoint.Hit("test-recorded")
+	}
+	plain, err := l.Launch(Spec{
+		Name: "plain", Path: "/bin/sh", Args: []string{"-c", scattered + "echo all; wait"}, Env: env, LogDir: dir,
+		Limits: Limits{Files: 64},
+	})
+	check(err)
+	for !strings.Contains(strings.Join(plain.StdoutTail(20), "\n"), "all") {
+		time.Sleep(time.Millisecond)
+	}
+	if os.Args[2] == "stays" {
+		check(l.Leave())
+		return
+	}
+	l.StopAll(context.Background(), 5*time.Second, 0)
+	check(l.Close())
+}
+
+func readRecord(file string) (r Record) {
+	data, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return r
+	}
+	check(err)
+	check(json.Unmarshal(data, &r))
+	return r
+}
+
+// points are all of doc.go's, and where the test itself writes its record.
+var points = []string{
+	"launch-planted", "launch-forked", "launch-payload", "launch-delivered", "launch-tree-killed", "launch-reaped",
+	"adopt-verified", "adopt-held", "census-killed", "test-unrecorded", "test-recorded",
+}
+
+// F5: whatever the point and the hit at which a launcher dies, the next one
+// finds what it left: never two of one name, and in the end nobody.
+func TestFailpoints_LCH9_theNextLauncherFindsEverything(t *testing.T) {
+	needCgroups(t)
+	outer := New(Options{Cgroup: NoCgroup})
+	defer func() { require.NoError(t, outer.Close()) }()
+	live := func(dir, end, point string) Exit {
+		spec := specOf(t, "life", dir, end)
+		spec.Env = append(spec.Env, failpoint.EnvVar+"="+point, "PATH="+os.Getenv("PATH"))
+		c := mustLaunch(t, outer, spec)
+		e := exitOf(t, c)
+		require.True(t, e.Clean() || e.Signal == int(syscall.SIGKILL), "%s: %v %v", point, e, e.StderrTail)
+		return e
+	}
+	for _, point := range points {
+		died := 0
+		for _, hit := range []string{"", ":2"} {
+			dir := t.TempDir()
+			if hit == "" && (strings.HasPrefix(point, "adopt") || strings.HasPrefix(point, "census")) {
+				require.True(t, live(dir, "stays", "launch-reaped:9").Clean()) // leaves something to find
+			}
+			if point == "census-killed" { // what it has to find is not kept
+				live(dir, "stays", "launch-delivered")
+			}
+			if !live(dir, "ends", point+hit).Clean() {
+				died++
+			}
+			require.LessOrEqual(t, keptIn(t, dir), 1, "%s: two of one name", point)
+			live(dir, "stays", "nowhere")
+			require.Equal(t, 1, keptIn(t, dir), "%s: the next one adopts it or launches it", point)
+			require.True(t, live(dir, "ends", "nowhere").Clean(), point)
+			require.Eventually(t, func() bool { return len(survivors(dir)) == 0 }, patience, time.Millisecond, "%s%s: %v", point, hit, survivors(dir))
+		}
+		require.Positive(t, died, "%s is never hit", point)
+	}
+}
+
+// survivors are the processes with dir in their environment.
+func survivors(dir string) (pids []string) {
+	files, _ := filepath.Glob("/proc/[0-9]*/environ")
+	for _, file := range files {
+		if data, err := os.ReadFile(file); err == nil && strings.Contains(string(data), placeVar+"="+dir) {
+			pids = append(pids, filepath.Base(filepath.Dir(file)))
+		}
+	}
+	return pids
+}
+
+func keptIn(t *testing.T, dir string) (n int) {
+	for _, pid := range survivors(dir) {
+		if data, err := os.ReadFile("/proc/" + pid + "/environ"); err == nil && strings.Contains(string(data), modeVar+"=kept") {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,6 @@
+//go:build !failpoint || !linux
+
+package launch
+
+// life is for builds with failpoints.
+func life() {}

@@ -1,0 +1,281 @@
+package launch
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// limited launches spec and skips where the kernel does not give its limits.
+func limited(t *testing.T, l *Launcher, spec Spec) *Child {
+	t.Helper()
+	c := mustLaunch(t, l, spec)
+	if missing := c.Unenforced(); len(missing) > 0 {
+		require.NoError(t, c.Kill())
+		exitOf(t, c)
+		t.Skip("not in force here: ", strings.Join(missing, "; "))
+	}
+	return c
+}
+
+// inGroup returns a file of the child's cgroup for a controller.
+func inGroup(t *testing.T, c *Child, file string) string {
+	for _, dir := range append([]string{c.h.tree.unified}, c.h.tree.legacy...) {
+		if path := filepath.Join(dir, file); dir != "" {
+			if _, err := os.Stat(path); err == nil {
+				return path
+			}
+		}
+	}
+	require.Fail(t, "no "+file)
+	return ""
+}
+
+func TestLimits_ofMemoryEndInAnExitThatSaysSo(t *testing.T) {
+	spec := specOf(t, "eat", "1024")
+	spec.Limits = Limits{Memory: 64 << 20}
+	e := exitOf(t, limited(t, newLauncher(t), spec))
+	require.True(t, e.OOM, "%v", e)
+	require.Equal(t, "killed by the kernel: out of memory (limit 64 MiB)", e.String())
+	require.False(t, e.Clean())
+}
+
+func TestLimits_memoryThatSufficesIsNoNews(t *testing.T) {
+	spec := specOf(t, "eat", "8")
+	spec.Limits = Limits{Memory: 512 << 20}
+	e := exitOf(t, limited(t, newLauncher(t), spec))
+	require.False(t, e.OOM)
+	require.Equal(t, "exited with code 0", e.String())
+}
+
+// eat touches so many MiB of memory.
+func eat() {
+	data := make([]byte, number(1)<<20)
+	for i := 0; i < len(data); i += 4096 {
+		data[i] = 1
+	}
+	fmt.Println("ready", len(data))
+}
+
+// A fork bomb, each part of which leaves session and parent, stays within its
+// limit and ends with its child.
+func TestLimits_LCH4_aForkBombIsContainedAndEnds(t *testing.T) {
+	l := needCgroups(t)
+	spec := sh(t, "(while :; do (setsid sleep 600 &) done) 2>/dev/null; exec sleep 600")
+	spec.Limits = Limits{Pids: 40}
+	c := limited(t, l, spec)
+	events, current := inGroup(t, c, "pids.events"), inGroup(t, c, "pids.current")
+	require.Eventually(t, func() bool { return counter(events, "max") > 0 }, patience, 1e6)
+	n, err := strconv.Atoi(strings.TrimSpace(readFile(t, current)))
+	require.NoError(t, err)
+	require.LessOrEqual(t, n, 40)
+	pids := words(filepath.Join(c.h.tree.unified, "cgroup.procs"))
+	require.Greater(t, len(pids), 20)
+
+	require.NoError(t, c.Kill())
+	require.Equal(t, int(syscall.SIGKILL), exitOf(t, c).Signal)
+	for _, text := range pids {
+		pid, err := strconv.Atoi(text)
+		require.NoError(t, err)
+		requireAllEnded(t, []int{pid})
+	}
+	require.NoError(t, l.Close())
+	require.NoDirExists(t, filepath.Dir(current), "also the hierarchy that only limited it")
+}
+
+func TestLimits_ofCPUAreInItsCgroup(t *testing.T) {
+	spec := specOf(t, "ready")
+	spec.Limits = Limits{CPU: 0.5}
+	c := limited(t, newLauncher(t), spec)
+	want, file := "50000", "cpu.cfs_quota_us"
+	if len(c.h.tree.legacy) == 0 {
+		want, file = "50000 100000", "cpu.max"
+	}
+	path := inGroup(t, c, file)
+	require.Equal(t, want, strings.TrimSpace(readFile(t, path)))
+	require.Contains(t, words(filepath.Join(filepath.Dir(path), "cgroup.procs")), strconv.Itoa(c.PID()))
+}
+
+func TestLimits_ofCPUsAndFilesHoldFromTheFirstInstruction(t *testing.T) {
+	var mask unix.CPUSet
+	require.NoError(t, unix.SchedGetaffinity(0, &mask))
+	cpu := 0
+	for !mask.IsSet(cpu) {
+		cpu++
+	}
+	spec := specOf(t, "limits")
+	spec.Limits = Limits{CPUs: []int{cpu}, Files: 77}
+	c := limited(t, newLauncher(t), spec)
+	require.True(t, exitOf(t, c).Clean(), "%v", c.StderrTail(9))
+	require.Equal(t, fmt.Sprintf("1 %d 77 77\n", cpu), readFile(t, c.StdoutPath()))
+}
+
+// limits tells what the Go runtime found at its start, and the files.
+func limits() {
+	var mask unix.CPUSet
+	check(unix.SchedGetaffinity(0, &mask))
+	cpu := 0
+	for !mask.IsSet(cpu) {
+		cpu++
+	}
+	var files unix.Rlimit
+	check(unix.Getrlimit(unix.RLIMIT_NOFILE, &files))
+	fmt.Println(runtime.NumCPU(), cpu, files.Cur, files.Max)
+}
+
+func TestLimits_thatAreNotInForceAreSaid(t *testing.T) {
+	l := New(Options{Cgroup: NoCgroup})
+	defer l.Close()
+	spec := specOf(t, "ready")
+	spec.Limits = Limits{Memory: 3 << 30, Pids: 9, CPU: 1.5, CPUs: []int{1000}, Files: 100}
+	c := mustLaunch(t, l, spec)
+	missing := c.Unenforced()
+	require.Len(t, missing, 4, "%v", missing)
+	for i, want := range []string{"memory 3 GiB: ", "pids 9: ", "cpu 1.5 cores: ", "cpus [1000]: invalid argument"} {
+		require.True(t, strings.HasPrefix(missing[i], want), missing[i])
+	}
+	require.Contains(t, missing[0], "cgroups are turned off")
+	lineIn(t, c.StdoutPath(), "ready")
+}
+
+// In both dialects of the kernel.
+func TestLimits_asTheKernelWantsThem(t *testing.T) {
+	all := (&Limits{Memory: 1 << 20, Pids: 7, CPU: 0.001}).byController()
+	var v2, v1 []string
+	for _, l := range all {
+		for _, s := range l.v2 {
+			v2 = append(v2, s.file+"="+s.value)
+		}
+		for _, s := range l.v1 {
+			v1 = append(v1, s.file+"="+s.value)
+		}
+	}
+	require.Equal(t, []string{"memory.max=1048576", "memory.swap.max=0", "pids.max=7", "cpu.max=1000 100000"}, v2)
+	require.Equal(t, []string{"memory.limit_in_bytes=1048576", "memory.memsw.limit_in_bytes=1048576", "pids.max=7",
+		"cpu.cfs_period_us=100000", "cpu.cfs_quota_us=1000"}, v1)
+}
+
+// F29: descriptors run out, and the launcher lives.
+func TestLaunch_LCH3_withoutDescriptorsFailsAndTheNextSucceeds(t *testing.T) {
+	spec := specOf(t, "exhaust", t.TempDir())
+	spec.Limits = Limits{Files: 60}
+	c := mustLaunch(t, newLauncher(t), spec)
+	require.Equal(t, "exited with code 0", exitOf(t, c).String(), "%v", c.StderrTail(20))
+	require.Equal(t, "true", lineIn(t, c.StdoutPath(), "refused "))
+	require.Equal(t, "true", lineIn(t, c.StdoutPath(), "tidy "))
+}
+
+// exhaust launches until there are no descriptors left, at every point at which
+// they can run out, and then once more when there are.
+func exhaust() {
+	l := New(Options{})
+	spec := Spec{Name: "ready", Path: os.Args[0], Env: []string{modeVar + "=exit"}, Args: []string{"0"}, LogDir: os.Args[1]}
+	c, err := l.Launch(spec) // opens the poller
+	check(err)
+	<-c.Done()
+	held := []*os.File{}
+	for {
+		f, err := os.Open(os.DevNull)
+		if err != nil {
+			break
+		}
+		held = append(held, f)
+	}
+	refused, tidy := true, true
+	for free := range 12 {
+		for _, f := range held[len(held)-free:] {
+			check(f.Close())
+		}
+		held = held[:len(held)-free]
+		c, err := l.Launch(spec)
+		if err == nil {
+			<-c.Done()
+		} else if !strings.Contains(err.Error(), "too many open files") {
+			refused = false
+			fmt.Fprintln(os.Stderr, err)
+		}
+		for range free {
+			f, err := os.Open(os.DevNull)
+			tidy = tidy && err == nil
+			held = append(held, f)
+		}
+	}
+	for _, f := range held {
+		_ = f.Close()
+	}
+	c, err = l.Launch(spec)
+	check(err)
+	<-c.Done()
+	check(l.Close())
+	fmt.Println("refused", refused)
+	fmt.Println("tidy", tidy)
+}
+
+// F29: without descriptors nobody can write to a cgroup; as soon as there are
+// some the tree ends.
+func TestTrees_LCH4_endAlsoWhenDescriptorsHaveRunOut(t *testing.T) {
+	needCgroups(t)
+	script := sh(t, scattered+"wait")
+	spec := specOf(t, "exhaustKill", t.TempDir(), script.Path, script.Args[1])
+	spec.Env = append(spec.Env, script.Env...)
+	spec.Limits = Limits{Files: 60}
+	c := mustLaunch(t, newLauncher(t), spec)
+	require.Equal(t, "exited with code 0", exitOf(t, c).String(), "%v", c.StderrTail(20))
+	require.Equal(t, "0", lineIn(t, c.StdoutPath(), "survivors "))
+}
+
+func exhaustKill() {
+	l := New(Options{})
+	c, err := l.Launch(Spec{
+		Name: "sh", Path: os.Args[2], Args: []string{"-c", os.Args[3]}, LogDir: os.Args[1],
+		Env: []string{"PATH=" + os.Getenv("PATH")},
+	})
+	check(err)
+	var pids []int
+	for len(pids) < 4 {
+		pids = nil
+		for _, line := range c.StdoutTail(9) {
+			fields := strings.Fields(line)
+			pid, err := strconv.Atoi(fields[len(fields)-1])
+			check(err)
+			pids = append(pids, pid)
+		}
+		time.Sleep(time.Millisecond)
+	}
+	var held []*os.File
+	for {
+		f, err := os.Open(os.DevNull)
+		if err != nil {
+			break
+		}
+		held = append(held, f)
+	}
+	_ = c.Kill() // says that the cgroup could not be written
+	check(c.Signal(syscall.SIGKILL))
+	select {
+	case <-c.Done():
+		fmt.Println("done too early")
+	case <-time.After(100 * time.Millisecond):
+	}
+	for _, f := range held {
+		_ = f.Close()
+	}
+	<-c.Done()
+	survivors := 0
+	for _, pid := range pids {
+		if stat, err := procStat(pid); err == nil && stat[0] != "Z" {
+			survivors++
+		}
+	}
+	check(l.Close())
+	fmt.Println("survivors", survivors)
+}
