@@ -38,11 +38,12 @@ func methods() []actor.Method[agent.Agent] {
 // hostAgent is the actor. Its fields belong to its turn.
 type hostAgent struct {
 	config
-	self     string // path of the host's own binary
-	table    *agent.Table
-	children map[subjects.ProcID]*child
-	ended    []subjects.MeshID // meshes with no live proc here, oldest first
-	streams  agent.Streams
+	self      string // path of the host's own binary
+	table     *agent.Table
+	children  map[subjects.ProcID]*child
+	ended     []subjects.MeshID // meshes with no live proc here, oldest first
+	streams   agent.Streams
+	published *allowance // output of all procs
 }
 
 func newAgent(ctx *actor.Context, c config) (agent.Agent, error) {
@@ -53,7 +54,7 @@ func newAgent(ctx *actor.Context, c config) (agent.Agent, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find own binary: %w", err)
 	}
-	a := &hostAgent{config: c, self: self, table: agent.NewTable(), children: map[subjects.ProcID]*child{}}
+	a := &hostAgent{config: c, self: self, table: agent.NewTable(), children: map[subjects.ProcID]*child{}, published: &allowance{rate: hostRate}}
 	a.sweep(ctx)
 	return a, nil
 }

@@ -25,6 +25,7 @@ type child struct {
 	nonce   string
 	outcome chan outcome  // holds what became of the launch
 	process *launch.Child // nil until it is known
+	output  *output       // of process; nil until it is followed
 	verdict string        // why the host ends it: overrides how it exits
 	asked   bool          // somebody asked it to stop
 	why     string        // what they said
@@ -52,7 +53,7 @@ func (a *hostAgent) launch(ctx *actor.Context, m agent.Mesh, rank int, path stri
 	}
 	spec := launch.Spec{
 		Name: id.Process().String(), Path: path, Args: args, Env: append(baseEnv(os.Getenv), m.Command.Env...),
-		Dir: m.Command.Dir, Payload: payload, LogDir: a.opts.Dir,
+		Dir: m.Command.Dir, Payload: payload, LogDir: a.opts.Dir, LogCap: a.opts.LogCap,
 	}
 	ctx.Go(func(context.Context) func(*actor.Context) {
 		process, err := a.launcher.Launch(spec)
@@ -88,10 +89,11 @@ func (a *hostAgent) launched(ctx *actor.Context, id subjects.ProcID) {
 	if c.verdict != "" || c.asked {
 		c.process.Terminate(verdictGrace)
 	}
-	a.followOutput(ctx, id, c.process)
+	c.output = a.followOutput(ctx, id, c.process)
 	ctx.Go(func(context.Context) func(*actor.Context) {
 		<-c.process.Done() // ends at the latest when the launcher closes
 		e := c.process.Exit()
+		c.output.drain(e)
 		return func(ctx *actor.Context) { a.exited(ctx, id, e) }
 	})
 }
@@ -200,7 +202,12 @@ func (a *hostAgent) retire(mesh subjects.MeshID) {
 	oldest := a.ended[0]
 	a.ended = slices.Delete(a.ended, 0, 1)
 	a.table.Remove(oldest.String())
-	maps.DeleteFunc(a.children, func(id subjects.ProcID, _ *child) bool { return id.Mesh == oldest })
+	maps.DeleteFunc(a.children, func(id subjects.ProcID, c *child) bool {
+		if id.Mesh == oldest {
+			removeLogs(c)
+		}
+		return id.Mesh == oldest
+	})
 }
 
 // maxLines is how many lines of stderr a reason quotes.
@@ -246,6 +253,7 @@ func (a *hostAgent) stopAll(ctx *actor.Context, grace time.Duration) {
 		}
 		select {
 		case <-c.process.Done(): // also when both are: every end that is known is told
+			c.output.drain(c.process.Exit())
 			a.exited(ctx, id, c.process.Exit())
 		default: // it survives SIGKILL: closing the launcher says so
 		}

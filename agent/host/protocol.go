@@ -1,16 +1,11 @@
 package host
 
 import (
-	"cmp"
-	"context"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
-	"github.com/castnet-io/castnet/internal/launch"
-	"github.com/castnet-io/castnet/subjects"
 )
 
 // closeGrace is what procs get when the host itself stops.
@@ -96,37 +91,6 @@ func (a *hostAgent) Stream(_ *actor.Context, s agent.Stream) (actor.None, error)
 	return actor.None{}, a.streams.Add(s)
 }
 
-// Logs answers the last lines of the procs of a mesh, fewer when they are too many for one message.
-func (a *hostAgent) Logs(_ *actor.Context, q agent.LogQuery) ([]agent.LogTail, error) {
-	var out []agent.LogTail
-	for id, c := range a.children {
-		if id.Mesh.String() != q.ID || c.process == nil {
-			continue
-		}
-		out = append(out,
-			agent.LogTail{Rank: c.rank, Stream: streamOut, Lines: c.process.StdoutTail(q.Lines)},
-			agent.LogTail{Rank: c.rank, Stream: streamErr, Lines: c.process.StderrTail(q.Lines)})
-	}
-	slices.SortStableFunc(out, func(x, y agent.LogTail) int { return cmp.Compare(x.Rank, y.Rank) })
-	for i := range out {
-		out[i].Lines = newest(out[i].Lines, maxLogs/len(out))
-	}
-	return out, nil
-}
-
-// maxLogs bounds the bytes of an answer to Logs: half of what a message may hold by default.
-const maxLogs = 512 << 10
-
-// newest is the last lines that fit into so many bytes; each costs some to encode.
-func newest(lines []string, budget int) []string {
-	for i := len(lines) - 1; i >= 0; i-- {
-		if budget -= len(lines[i]) + 5; budget < 0 {
-			return lines[i+1:]
-		}
-	}
-	return lines
-}
-
 // Ping is answered by whoever can be reached.
 func (a *hostAgent) Ping(*actor.Context, actor.None) (actor.None, error) { return actor.None{}, nil }
 
@@ -134,33 +98,6 @@ func (a *hostAgent) Ping(*actor.Context, actor.None) (actor.None, error) { retur
 func (a *hostAgent) Cleanup(ctx *actor.Context, _ error) error {
 	a.stopAll(ctx, closeGrace)
 	return nil
-}
-
-// Streams of a proc's output, as they appear in `log.` subjects.
-const (
-	streamOut = "stdout"
-	streamErr = "stderr"
-)
-
-// followOutput publishes what a proc prints, line by line, until it has ended and all is read.
-func (a *hostAgent) followOutput(ctx *actor.Context, id subjects.ProcID, process *launch.Child) {
-	p := ctx.Proc()
-	for stream, follow := range map[string]func(context.Context, func([]byte)) error{
-		streamOut: process.FollowStdout,
-		streamErr: process.FollowStderr,
-	} {
-		subject := p.Space().Log(id, stream, p.ID().Process().String())
-		ctx.Go(func(work context.Context) func(*actor.Context) {
-			err := follow(work, func(line []byte) {
-				_ = p.Bus().Data().Publish(subject, line) // a log line lost with the bus is still in the file
-			})
-			if err != nil && work.Err() == nil {
-				log := p.Log()
-				log.Warn().Err(err).Stringer("of", id).Str("stream", stream).Msg("output is no longer followed")
-			}
-			return nil
-		})
-	}
 }
 
 var (

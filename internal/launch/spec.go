@@ -34,6 +34,7 @@ type Spec struct {
 	Dir     string   // working directory; "" is the launcher's
 	Payload []byte   // what the child reads with Inherited.Payload
 	LogDir  string   // existing directory for NAME.stdout.log, NAME.stderr.log
+	LogCap  int64    // bytes of each that are kept at least, twice as many at most (LCH-9); 0 = 64 MiB
 }
 
 var nameRule = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,199}$`)
