@@ -56,6 +56,7 @@ type hostAgent struct {
 	stops    slots
 	leases   agent.Leases
 	parting  []actor.Event // ends that were asked for and are told together
+	output   *allowance    // what all procs may have published
 }
 
 func newAgent(_ *actor.Context, c config) (agent.Agent, error) {
@@ -68,7 +69,7 @@ func newAgent(_ *actor.Context, c config) (agent.Agent, error) {
 	}
 	a := &hostAgent{
 		config: c, self: self, table: agent.NewTable(), children: map[subjects.ProcID]*child{},
-		launches: slots{limit: c.opts.Launches}, stops: slots{limit: c.opts.Stops},
+		launches: slots{limit: c.opts.Launches}, stops: slots{limit: c.opts.Stops}, output: &allowance{rate: hostRate},
 	}
 	a.leases = agent.Leases{Table: a.table, Stop: func(ctx *actor.Context, id, reason string) {
 		a.stop(ctx, agent.Stopping{ID: id, Reason: reason})

@@ -61,7 +61,7 @@ func (a *hostAgent) launched(ctx *actor.Context, c *child) {
 	}
 	c.process = o.process
 	a.move(ctx, c, agent.Started)
-	c.output = follow(ctx, c.id, c.process)
+	c.output = a.followOutput(ctx, c.id, c.process)
 	if c.verdict != "" || c.asked {
 		c.process.Terminate(verdictGrace)
 	}
@@ -71,20 +71,21 @@ func (a *hostAgent) launched(ctx *actor.Context, c *child) {
 	}
 }
 
-// await waits for the end of a proc as a task; of one that was asked to stop, also until its output is
-// on the bus: who is told that it has stopped has what it said.
+// await waits for the end of a proc as a task, and until its output is on the bus: who is told of the end
+// has what it said (HOST-8). An end that nobody asked for is told soon, output or not.
 func (a *hostAgent) await(ctx *actor.Context, c *child) {
 	process, out := c.process, c.output
 	ctx.Go(func(context.Context) func(*actor.Context) {
 		<-process.Done() // ends at the latest when the launcher closes
 		e := process.Exit()
+		out.drain(e, newsWithin)
 		return func(ctx *actor.Context) {
 			if !c.asked {
 				a.exited(ctx, c, e)
 				return
 			}
 			ctx.Go(func(context.Context) func(*actor.Context) {
-				out.wait()
+				out.drain(e, drainWithin)
 				return func(ctx *actor.Context) { a.exited(ctx, c, e) }
 			})
 		}

@@ -23,7 +23,17 @@
 //     returns when none is left.
 //   - HOST-6: when the host process dies, its procs die (lifeline, parent-death signal).
 //   - HOST-7: procs whose lease ran out are stopped, and the log and their status say so.
+//   - HOST-8: what a proc has printed is published before its end is told, however it ends; but
+//     its end waits for that 200 ms at most.
 //
-// The agent keeps AGT-1 … AGT-5; of meshes that have ended it remembers the newest 256. Output of procs goes to files in the run directory and, line by
-// line, to `log.` subjects; a slow reader of these holds up nobody.
+// The agent keeps AGT-1 … AGT-9; of meshes that have ended it remembers the newest 256.
+//
+// # Output
+//
+// What procs print goes to files in the run directory, which hold the newest Options.LogCap bytes
+// and more (see package launch), until their mesh is forgotten; and to `log.` subjects: lines that come together in one
+// message, with a newline between them. A slow reader of these holds up nobody. Of one proc 2 MiB are published in a
+// second, of all 16 MiB; beyond, the stream says `[castnet] 12345 lines left out` and goes on with the
+// end of what was left out, 16 KiB and more. A disk that is full or may only be read costs output,
+// which the stream and the host's log say, and never a proc.
 package host

@@ -34,7 +34,7 @@ func (a *hostAgent) finish(ctx *actor.Context, c *child, s agent.Status, e *laun
 	}
 	a.table.Describe(id, c.rank, func(st *agent.State) {
 		st.Proc.ExitCode, st.Proc.Signal, st.Proc.StderrTail = ev.ExitCode, ev.Signal, ev.StderrTail
-		st.Proc.Core = e != nil && e.Core
+		st.Proc.Core, st.Proc.OOM = e != nil && e.Core, e != nil && e.OOM
 	})
 	if c.slot {
 		c.slot = false
@@ -171,7 +171,12 @@ func (a *hostAgent) retire(mesh subjects.MeshID) {
 	oldest := a.ended[0]
 	a.ended = slices.Delete(a.ended, 0, 1)
 	a.table.Remove(oldest.String())
-	maps.DeleteFunc(a.children, func(id subjects.ProcID, _ *child) bool { return id.Mesh == oldest })
+	maps.DeleteFunc(a.children, func(id subjects.ProcID, c *child) bool {
+		if id.Mesh == oldest {
+			removeLogs(c)
+		}
+		return id.Mesh == oldest
+	})
 }
 
 // stopAll ends every proc that is left, those included whose launch is under way, and tells each
@@ -212,6 +217,7 @@ func (a *hostAgent) stopAll(ctx *actor.Context, grace time.Duration) {
 		}
 		select {
 		case <-c.process.Done(): // also when both are: every end that is known is told
+			c.output.drain(c.process.Exit(), drainWithin)
 			a.exited(ctx, c, c.process.Exit())
 		default: // it survives SIGKILL: closing the launcher says so
 		}

@@ -41,6 +41,7 @@ type Options struct {
 	Allow     []string      // paths of programs that may run, besides the host's own; directories allow what is in them
 	AllowUser bool          // allow any program of the host's own user, too
 	Builtin   []string      // arguments that make the host's own binary a proc with built-in actors; nil = none
+	LogCap    int64         // bytes of each output of a proc that its file keeps at least, twice as many at most; 0 = 64 MiB
 	Ready     time.Duration // for a proc to be ready in; 0 = 30 s, less: without end
 	Launches  int           // procs that are launched at a time; 0 = 64
 	Stops     int           // procs that are stopped at a time, 1 to 256; 0 = 16

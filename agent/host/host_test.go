@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"os"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -219,7 +220,11 @@ func TestLogs_goToTheirSubjectsAndTheLastLinesAreKept(t *testing.T) {
 	r := newRig(t)
 	m := r.mesh(t, 1)
 	lines := make(chan string, 16)
-	_, err := r.client.Bus().Data().Subscribe(r.client.Space().Logs(m.ID), func(msg bus.Msg) { lines <- msg.Subject + " " + string(msg.Data) })
+	_, err := r.client.Bus().Data().Subscribe(r.client.Space().Logs(m.ID), func(msg bus.Msg) {
+		for _, line := range strings.Split(string(msg.Data), "\n") {
+			lines <- msg.Subject + " " + line
+		}
+	})
 	require.NoError(t, err)
 	r.create(t, m)
 	at := subjects.ProcID{Mesh: m.ID}

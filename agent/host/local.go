@@ -245,8 +245,9 @@ func (p *localProc) Exit() launch.Exit {
 	return p.exit
 }
 
-// FollowStdout returns at once: what the proc prints is the host's own output.
-func (p *localProc) FollowStdout(context.Context, func([]byte)) error { return nil }
+// Follow has nothing to follow: what the proc prints is the host's own output.
+func (p *localProc) Follow(context.Context, launch.Following) error { return nil }
 
-// FollowStderr is FollowStdout for stderr.
-func (p *localProc) FollowStderr(context.Context, func([]byte)) error { return nil }
+func (p *localProc) StdoutPath() string { return "" }
+func (p *localProc) StderrPath() string { return "" }
+func (p *localProc) Unkept() error      { return nil }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"runtime"
 	"slices"
 	"time"
 
@@ -40,8 +41,10 @@ type process interface {
 	Exit() launch.Exit
 	StdoutTail(n int) []string
 	StderrTail(n int) []string
-	FollowStdout(ctx context.Context, emit func(line []byte)) error
-	FollowStderr(ctx context.Context, emit func(line []byte)) error
+	StdoutPath() string
+	StderrPath() string
+	Follow(ctx context.Context, f launch.Following) error
+	Unkept() error
 	Unenforced() []string
 }
 
@@ -70,19 +73,25 @@ func (r *execRunner) start(_ context.Context, boot agent.Bootstrap, how program)
 	child, err := r.launcher.Launch(launch.Spec{
 		Name: boot.ProcID().Process().String(), Path: how.path, Args: how.args,
 		Env: slices.Concat(baseEnv(os.Getenv), boot.Mesh.Command.Env), Dir: boot.Mesh.Command.Dir,
-		Payload: payload, LogDir: r.opts.Dir,
+		Payload: payload, LogDir: r.opts.Dir, LogCap: r.opts.LogCap, Limits: limits(boot),
 	})
 	if err != nil {
 		return nil, err // and no pointer to nothing
 	}
-	return osProcess{child}, nil
+	return child, nil
+}
+
+// limits are what a proc may take. Those of a mesh that are bound to CPUs take turns with them.
+func limits(boot agent.Bootstrap) launch.Limits {
+	l := boot.Mesh.Limits
+	out := launch.Limits{Memory: l.Memory, Pids: l.Pids, CPU: l.CPU, Files: uint64(l.Files)}
+	cpus := runtime.NumCPU()
+	for n := range min(l.Bind, cpus) {
+		out.CPUs = append(out.CPUs, (boot.Rank%boot.Mesh.PerHost*l.Bind+n)%cpus)
+	}
+	return out
 }
 
 func (r *execRunner) readyAtStart() bool { return false }
-func (r *execRunner) trees() string      { return "group" }
+func (r *execRunner) trees() string      { return r.launcher.Trees() }
 func (r *execRunner) close() error       { return r.launcher.Close() }
-
-// osProcess is a child of the launcher.
-type osProcess struct{ *launch.Child }
-
-func (osProcess) Unenforced() []string { return nil }

@@ -100,7 +100,7 @@ func newAgent(ctx *actor.Context, with params) (agent.Agent, error) {
 		if e.Actor == self.ID().Name {
 			return
 		}
-		if err := observed.Post(context.Background(), self, e); err != nil {
+		if err := observed.Post(context.Background(), self, e); err != nil && !errors.Is(err, actor.ErrStopped) {
 			log := p.Log()
 			log.Warn().Err(err).Stringer("event", e).Msg("the proc agent missed an event")
 		}

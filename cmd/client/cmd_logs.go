@@ -3,7 +3,7 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -20,49 +20,76 @@ type logRecord struct {
 	Line   string `json:"line"`
 }
 
+// logOptions are the flags of logs.
+type logOptions struct {
+	tail   int
+	follow bool
+	merge  bool
+	chosen bool // merge was given
+	window time.Duration
+}
+
+// merged reports whether lines of several ranks are folded: by default for people, who look at a
+// terminal.
+func (o logOptions) merged(a *app) bool {
+	if o.chosen {
+		return o.merge
+	}
+	return a.outTTY && a.output == asTable
+}
+
 func (a *app) logsCommand() *cobra.Command {
-	var (
-		tail   int
-		follow bool
-	)
+	o := logOptions{window: 3 * time.Second}
 	c := &cobra.Command{
 		Use:   "logs MESH[region]",
 		Short: "Show what the procs of a mesh print",
-		Long: `Show the last lines each proc has printed to stdout and stderr, with its coordinates.
-With --follow, go on with what they print from then on, until Ctrl-C.
+		Long: `Show the last lines each proc has printed to stdout and stderr, with its coordinates:
+of a mesh that lives, or else of the newest of that name that has ended.
+With --follow, go on with what they print from then on, until they have ended or Ctrl-C.
 
-JSON: rank, point, stream, line; with --follow, one line each.`,
-		Example:           "  client logs demo\n  client logs 'demo[host=0]' -f --tail 0",
+Merged, lines that several ranks print alike are one, with the region of the ranks:
+  [host=0:2,gpu=*] 16× ready
+  [*] [32 similar lines] step 100 loss 0.331…0.352
+That is the default on a terminal; a line waits for others like it for --window at most,
+and mostly a fifth of that. Lines of stderr are yellow, or marked where there are no colours.
+
+JSON: rank, point, stream, line; with --follow, one line each; never merged.`,
+		Example:           "  client logs demo\n  client logs 'demo[host=0]' -f --tail 0\n  client logs demo -f --merge=false",
 		Args:              wantArgs(1, 1),
 		ValidArgsFunction: a.complete(meshNames),
 	}
-	c.Flags().IntVar(&tail, "tail", 20, "last `LINES` of each stream to begin with")
-	c.Flags().BoolVarP(&follow, "follow", "f", false, "go on with what is printed from now on")
+	c.Flags().IntVar(&o.tail, "tail", 20, "last `LINES` of each stream to begin with")
+	c.Flags().BoolVarP(&o.follow, "follow", "f", false, "go on with what is printed from now on")
+	c.Flags().BoolVar(&o.merge, "merge", false, "fold lines that several ranks print alike (default on a terminal)")
+	readFlag(c.Flags(), &o.window, "window", "DURATION", "longest wait for lines to merge (default 3s)", readPause)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		t, err := parseTarget(args[0])
 		if err != nil {
 			return err
 		}
-		if tail < 0 {
-			return cli.Usagef("--tail is %d, want 0 or more", tail)
-		}
-		if follow {
-			return a.followLogs(c.Context(), t, tail)
+		o.chosen = c.Flags().Changed("merge")
+		switch {
+		case o.tail < 0:
+			return cli.Usagef("--tail is %d, want 0 or more", o.tail)
+		case o.merge && a.output != asTable:
+			return cli.Usagef("--merge is for people, want it without --output %s", a.output)
+		case o.follow:
+			return a.followLogs(c.Context(), t, o)
 		}
 		return a.dial(c.Context(), func(ctx context.Context, net *mesh.Net) error {
-			p, err := t.find(ctx, net)
+			p, err := t.findPrinted(ctx, net)
 			if err != nil {
 				return err
 			}
-			return a.lastLogs(ctx, p, tail)
+			return a.lastLogs(ctx, p, o)
 		})
 	}
 	return c
 }
 
 // lastLogs shows what was printed so far.
-func (a *app) lastLogs(ctx context.Context, p place, tail int) error {
-	tails, err := p.procs.Logs(ctx, tail)
+func (a *app) lastLogs(ctx context.Context, p place, o logOptions) error {
+	tails, err := p.procs.Logs(ctx, o.tail)
 	if err != nil {
 		return err
 	}
@@ -76,15 +103,16 @@ func (a *app) lastLogs(ctx context.Context, p place, tail int) error {
 	if len(records) == 0 {
 		a.note("nothing was printed so far")
 	}
-	return a.printLogs(records)
+	v := a.newLogView(p, o)
+	return errors.Join(v.show(records...), v.rest())
 }
 
 // followLogs shows what was printed so far, and then what is printed from now on.
-func (a *app) followLogs(ctx context.Context, t target, tail int) error {
+func (a *app) followLogs(ctx context.Context, t target, o logOptions) error {
 	err := a.connected(ctx, func(net *mesh.Net) error {
 		within, cancel := context.WithTimeout(ctx, a.conn.Timeout)
 		defer cancel()
-		p, err := t.find(within, net)
+		p, err := t.findPrinted(within, net)
 		if err != nil {
 			return err
 		}
@@ -93,43 +121,58 @@ func (a *app) followLogs(ctx context.Context, t target, tail int) error {
 			return err
 		}
 		defer f.close()
-		tails, err := p.procs.Logs(within, tail)
+		ends, err := watchEnds(ctx, net, p)
 		if err != nil {
 			return err
 		}
+		defer ends.close()
+		tails, err := p.procs.Logs(within, o.tail)
+		if err != nil {
+			return err
+		}
+		v := a.newLogView(p, o)
 		for _, t := range tails {
-			if err := a.printLogs(p.logRecords(t)); err != nil {
+			if err := v.show(p.logRecords(t)...); err != nil {
 				return err
 			}
 		}
-		return a.printLive(ctx, net, f, tails)
+		return errors.Join(a.printLive(ctx, t, v, f, ends, tails), v.rest())
 	})
 	if ctx.Err() != nil && cli.ExitCode(err) == cli.ExitInterrupted {
-		return nil // Ctrl-C is how following ends
+		return nil // Ctrl-C is a way to end it
 	}
 	return err
 }
 
 // printLive shows lines as they come: those of the first moment once it is clear which of them the
 // tails showed already.
-func (a *app) printLive(ctx context.Context, net *mesh.Net, f *follower, tails []agent.LogTail) error {
+func (a *app) printLive(ctx context.Context, t target, v *logView, f *follower, ends *endWatch, tails []agent.LogTail) error {
 	early, err := f.settle(ctx)
 	if err != nil {
 		return err
 	}
-	if err := a.printLogs(fresh(early, tails)); err != nil {
+	if err := v.show(fresh(early, tails)...); err != nil {
 		return err
 	}
 	for {
+		due := time.NewTimer(v.wait())
 		select {
 		case r := <-f.lines:
-			if err := a.printLogs([]logRecord{r}); err != nil {
-				return err
-			}
-		case <-net.Bus().Done():
-			return net.Bus().Err()
+			err = v.show(r)
+		case <-due.C:
+			err = v.due()
+		case <-ends.over:
+			err = errors.Join(v.show(f.waiting()...), v.rest())
+			a.note("%s", endOf(t, ends.how()))
+			return err
+		case <-ends.net.Bus().Done():
+			return ends.net.Bus().Err()
 		case <-ctx.Done():
 			return ctx.Err()
+		}
+		due.Stop()
+		if err != nil {
+			return err
 		}
 		if n := f.lost.Swap(0); n > 0 {
 			a.note("client: %d lines were lost: they came faster than they could be shown", n)
@@ -144,26 +187,4 @@ func (p place) logRecords(t agent.LogTail) []logRecord {
 		out[i] = logRecord{Rank: t.Rank, Point: pointOf(p.base, t.Rank), Stream: t.Stream, Line: l}
 	}
 	return out
-}
-
-// printLogs shows lines, each with its rank; what went to stderr is told apart by colour.
-func (a *app) printLogs(records []logRecord) (err error) {
-	for _, r := range records {
-		if a.output != asTable {
-			err = errors.Join(err, a.line(r))
-			continue
-		}
-		line := r.Line
-		if r.Stream != "stdout" {
-			line = a.paint(yellow, line)
-		}
-		_, werr := fmt.Fprintf(a.out, "%s %s\n", a.paint(rankColour(r.Rank), "["+r.Point+"]"), line)
-		err = errors.Join(err, werr)
-	}
-	return err
-}
-
-// rankColour tells neighbouring ranks apart.
-func rankColour(rank int) colour {
-	return [...]colour{cyan, green, magenta, blue}[rank%4]
 }

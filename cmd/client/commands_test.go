@@ -201,7 +201,7 @@ func TestLogs_followWithoutALineLostOrTwice(t *testing.T) {
 
 	b := start(t, c.env, "logs", "demo[gpu=1]", "-f", "--tail", "1")
 	require.Equal(t, "[host=0,gpu=1] three from 1", b.next(t))
-	require.Equal(t, "[host=0,gpu=1] ouch", b.next(t))
+	require.Equal(t, "[host=0,gpu=1 stderr] ouch", b.next(t))
 	for _, what := range []string{"four", "five"} {
 		c.ok(t, "cast", "demo", "talker", "talk", `"`+what+`"`)
 	}
@@ -322,6 +322,8 @@ func TestBadInput_isNamedWithWhatWasExpected(t *testing.T) {
 		{[]string{"call", "demo[gpu=0]", "counter", "guess"}, cli.ExitNotFound, []string{"guess", "add, get, reset"}},
 		{[]string{"stop", "demo[gpu=0]"}, cli.ExitUsage, []string{"whole meshes", "demo[gpu=0]"}},
 		{[]string{"logs", "demo", "--tail", "-1"}, cli.ExitUsage, []string{"--tail is -1"}},
+		{[]string{"logs", "demo", "--merge", "-o", "ndjson"}, cli.ExitUsage, []string{"--merge is for people"}},
+		{[]string{"logs", "demo", "--window", "0s"}, cli.ExitUsage, []string{"--window", "more than 0"}},
 		{[]string{"up", "x.y"}, cli.ExitUsage, []string{`"x.y"`}},
 		{[]string{"up", "--per-host", "gpu"}, cli.ExitUsage, []string{"--per-host", `"gpu"`}},
 		{[]string{"up", "other", "--per-host", "host=2"}, cli.ExitUsage, []string{"host"}},

@@ -24,16 +24,17 @@
 //     its throttle has stopped says who was not asked, and why.
 //   - CLI-C4: colours, tables and progress are for terminals, and colours for those without
 //     NO_COLOR. Progress is on stderr and leaves nothing behind.
-//   - CLI-C5: Ctrl-C ends every command; up and `logs -f`, which end no other way, then exit with
-//     0. Whatever up started is stopped before it exits: the mesh first, then the hostd, if it
-//     started one.
+//   - CLI-C5: Ctrl-C ends every command; up and `logs -f`, which it is meant to end, then exit with
+//     0. `logs -f` also ends when the last rank has, and says how they did. Whatever up started is
+//     stopped before it exits: the mesh first, then the hostd, if it started one.
 //   - CLI-C6: secrets are never printed. The lines that up shows read them from where they are.
 //
 // # Layout
 //
 // One file per command, cmd_*.go, each a cobra command and its core; cast also has castspec.go (its
 // flags), pace.go (the times of batches), fold.go, post.go, dryrun.go and natscmd.go (a way to cast each), and
-// replies.go and coverage.go (what came home). What commands share: app.go (the command line,
+// replies.go and coverage.go (what came home); logs has follower.go, seam.go and watchends.go (what comes), merge.go and
+// logview.go (what is shown). What commands share: app.go (the command line,
 // connecting), flags.go, target.go and question.go (whom to ask), value.go (JSON to messages and
 // back), output.go and progress.go (how it looks), complete.go (names from the live bus). A command runs on one goroutine; others belong to the function that starts and awaits them.
 package main

@@ -33,18 +33,34 @@ func newFollower(net *mesh.Net, p place) (*follower, error) {
 		if err != nil || !p.region.Contains(int(s.Proc.Rank)) {
 			return
 		}
-		r := logRecord{
-			Rank: int(s.Proc.Rank), Point: pointOf(p.base, int(s.Proc.Rank)), Stream: s.Stream,
-			Line: strings.ToValidUTF8(string(m.Data), "\uFFFD"),
-		}
-		select {
-		case f.lines <- r:
-		default: // the pump must not wait for a terminal
-			f.lost.Add(1)
+		r := logRecord{Rank: int(s.Proc.Rank), Point: pointOf(p.base, int(s.Proc.Rank)), Stream: s.Stream}
+		for line := range strings.SplitSeq(string(m.Data), "\n") {
+			r.Line = strings.ToValidUTF8(line, "\uFFFD")
+			f.take(r)
 		}
 	})
 	f.sub = sub
 	return f, err
+}
+
+func (f *follower) take(r logRecord) {
+	select {
+	case f.lines <- r:
+	default: // the pump must not wait for a terminal
+		f.lost.Add(1)
+	}
+}
+
+// waiting is what has come and was not taken yet.
+func (f *follower) waiting() (all []logRecord) {
+	for {
+		select {
+		case r := <-f.lines:
+			all = append(all, r)
+		default:
+			return all
+		}
+	}
 }
 
 func (f *follower) close() { _ = f.sub.Unsubscribe() } // the connection closes anyway

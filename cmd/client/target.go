@@ -43,7 +43,12 @@ func (t target) find(ctx context.Context, net *mesh.Net) (place, error) {
 	if err != nil {
 		return place{}, err
 	}
-	p := place{procs: procs.Select(t.region), base: procs.Describe().Extent}
+	return t.in(procs)
+}
+
+// in is the target's region of a mesh.
+func (t target) in(procs mesh.ProcMesh) (p place, err error) {
+	p = place{procs: procs.Select(t.region), base: procs.Describe().Extent}
 	if p.region, err = shape.Select(p.base, t.region); err != nil {
 		return place{}, cli.WithCode(cli.ExitUsage, fmt.Errorf("region of mesh %s, which is %s: %w", t.name, p.base, err))
 	}

@@ -1,7 +1,6 @@
 package launch
 
 import (
-	"context"
 	"errors"
 	"os"
 	"slices"
@@ -93,11 +92,15 @@ func (c *Child) Exit() Exit {
 	return c.exit
 }
 
-// StdoutPath is the file that receives the child's standard output.
+// StdoutPath is the file that receives the child's standard output; "" when it
+// is not kept.
 func (c *Child) StdoutPath() string { return c.stdout.path }
 
 // StderrPath is the file that receives the child's standard error.
 func (c *Child) StderrPath() string { return c.stderr.path }
+
+// Unkept is why what the child prints goes to no file; nil when it does.
+func (c *Child) Unkept() error { return errors.Join(c.stdout.unkept, c.stderr.unkept) }
 
 // StderrTail returns at most the last n lines this child wrote to stderr, of
 // the last 64 KiB of the file, as valid UTF-8; none if it cannot be read.
@@ -105,17 +108,6 @@ func (c *Child) StderrTail(n int) []string { return tail(c.stderr, n) }
 
 // StdoutTail is StderrTail for stdout.
 func (c *Child) StdoutTail(n int) []string { return tail(c.stdout, n) }
-
-// FollowStdout follows what this child writes to stdout until the child has
-// ended and all of it is delivered, or ctx ends. See Follow.
-func (c *Child) FollowStdout(ctx context.Context, emit func(line []byte)) error {
-	return Follow(ctx, c.stdout.path, c.stdout.from, c.done, emit)
-}
-
-// FollowStderr is FollowStdout for stderr.
-func (c *Child) FollowStderr(ctx context.Context, emit func(line []byte)) error {
-	return Follow(ctx, c.stderr.path, c.stderr.from, c.done, emit)
-}
 
 // Signal sends sig to the child, not to its group. To signal a child that has
 // ended is no error.

@@ -41,10 +41,10 @@ func (f *followed) write(t *testing.T, text string) {
 	require.NoError(t, err)
 }
 
-// poll lets one polling interval pass.
+// poll lets the longest polling interval pass.
 func (f *followed) poll() {
 	synctest.Wait()
-	ctx, cancel := context.WithTimeout(context.Background(), followEvery)
+	ctx, cancel := context.WithTimeout(context.Background(), followRarely)
 	defer cancel()
 	<-ctx.Done()
 	synctest.Wait()

@@ -147,9 +147,11 @@ func TestLogs_ofAnEarlierLifeAreKeptAndNotRepeated(t *testing.T) {
 	require.Equal(t, life+life, readFile(t, c.StderrPath()))
 	require.Equal(t, []string{"line 0", "line 1", "no newline \uFFFD"}, c.Exit().StderrTail)
 	var followed []string
-	require.NoError(t, c.FollowStderr(t.Context(), func(line []byte) { followed = append(followed, string(line)) }))
+	require.NoError(t, c.Follow(t.Context(), Following{Line: func(s Stream, line []byte) {
+		require.Equal(t, Stderr, s, "stdout is empty")
+		followed = append(followed, string(line))
+	}}))
 	require.Equal(t, strings.Split(life, "\n"), followed)
-	require.NoError(t, c.FollowStdout(t.Context(), func([]byte) { t.Error("stdout is empty") }))
 
 	info, err := os.Stat(c.StderrPath())
 	require.NoError(t, err)

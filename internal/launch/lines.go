@@ -43,6 +43,13 @@ func (l *lines) flush() {
 	}
 }
 
+// drop forgets the line that has no newline yet, and returns how much it was.
+func (l *lines) drop() int {
+	n := len(l.buf)
+	l.buf, l.cut = l.buf[:0], false
+	return n
+}
+
 func (l *lines) end() {
 	if l.cut {
 		l.buf = append(wholeRunes(l.buf), TruncatedMark...)

@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -23,8 +24,18 @@ type plumbing struct {
 // logFile is where one stream of one child goes. The file may hold output of
 // an earlier child of the same name; ours begins at from.
 type logFile struct {
-	path string
-	from int64
+	path   string
+	from   int64
+	cap    int64 // Spec.LogCap
+	unkept error // why there is no file, and the stream goes nowhere
+}
+
+// keep is how much of the file stays at least.
+func (l logFile) keep() int64 {
+	if l.cap == 0 {
+		return DefaultLogCap
+	}
+	return max(l.cap, minLogCap)
 }
 
 func openPlumbing(spec *Spec) (*plumbing, error) {
@@ -43,10 +54,10 @@ func (p *plumbing) open(spec *Spec) (err error) {
 	}
 	p.childEnds = append(p.childEnds, stdin)
 	base := filepath.Join(spec.LogDir, spec.Name)
-	if p.stdout, err = p.openLog(base + ".stdout.log"); err != nil {
+	if p.stdout, err = p.openLog(base+".stdout.log", spec.LogCap); err != nil {
 		return err
 	}
-	if p.stderr, err = p.openLog(base + ".stderr.log"); err != nil {
+	if p.stderr, err = p.openLog(base+".stderr.log", spec.LogCap); err != nil {
 		return err
 	}
 	if p.payload, err = p.openPipe(); err != nil {
@@ -57,14 +68,19 @@ func (p *plumbing) open(spec *Spec) (err error) {
 }
 
 // openLog opens a file rather than a pipe: a pipe would block the child when
-// its reader is slow and kill it by SIGPIPE when its reader is gone.
-func (p *plumbing) openLog(path string) (logFile, error) {
+// its reader is slow and kill it by SIGPIPE when its reader is gone. When the
+// disk takes none, the child runs without: a log is not worth a proc.
+func (p *plumbing) openLog(path string, limit int64) (logFile, error) {
 	const flags = os.O_WRONLY | os.O_APPEND | os.O_CREATE
 	f, err := os.OpenFile(path, flags|os.O_EXCL, 0o600)
 	if err == nil {
 		p.created = append(p.created, path)
 	} else if f, err = os.OpenFile(path, flags|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600); err != nil {
-		return logFile{}, fmt.Errorf("log file: %w", err)
+		err = fmt.Errorf("log file: %w", err)
+		if diskRefuses(err) {
+			return p.openNowhere(err)
+		}
+		return logFile{}, err
 	}
 	p.childEnds = append(p.childEnds, f)
 	info, err := f.Stat()
@@ -74,7 +90,23 @@ func (p *plumbing) openLog(path string) (logFile, error) {
 	if !info.Mode().IsRegular() {
 		return logFile{}, fmt.Errorf("log file %s: expected a regular file, found mode %v", path, info.Mode())
 	}
-	return logFile{path: path, from: info.Size()}, nil
+	return logFile{path: path, from: info.Size(), cap: limit}, nil
+}
+
+// diskRefuses reports whether a file cannot be made, for a reason that lies with
+// the disk and not with us.
+func diskRefuses(err error) bool {
+	return errors.Is(err, unix.EROFS) || errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT)
+}
+
+// openNowhere drops what the child prints.
+func (p *plumbing) openNowhere(why error) (logFile, error) {
+	f, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	if err != nil {
+		return logFile{}, errors.Join(why, err)
+	}
+	p.childEnds = append(p.childEnds, f)
+	return logFile{unkept: why}, nil
 }
 
 // openPipe gives the child the read end and returns the write end.

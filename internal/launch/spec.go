@@ -38,6 +38,7 @@ type Spec struct {
 	Dir     string   // working directory; "" is the launcher's
 	Payload []byte   // what the child reads with Inherited.Payload
 	LogDir  string   // existing directory for NAME.stdout.log, NAME.stderr.log
+	LogCap  int64    // bytes of each that are kept at least, twice as many at most (LCH-10); 0 = 64 MiB
 	Limits  Limits   // of the child with all it starts
 	Keep    bool     // it outlives its launcher; needs Options.StateDir
 

@@ -23,12 +23,16 @@ func tail(log logFile, n int) []string {
 	if err != nil {
 		return nil
 	}
+	if info.Size() < log.from { // it began anew
+		log.from = 0
+	}
 	begin := max(log.from, info.Size()-tailBytes)
 	data, err := io.ReadAll(io.NewSectionReader(f, begin, tailBytes))
 	if err != nil {
 		return nil
 	}
-	return lastLines(data, begin > log.from, n)
+	kept := afterHole(data)
+	return lastLines(kept, begin > log.from && len(kept) == len(data), n)
 }
 
 // lastLines splits data; clipped says that its first line may lack its

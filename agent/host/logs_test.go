@@ -1,0 +1,147 @@
+package host_test
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/agent/host"
+	"github.com/castnet-io/castnet/bus"
+)
+
+// heard collects what a mesh prints, by stream.
+type heard struct {
+	mu    sync.Mutex
+	lines map[string][]string
+}
+
+func (r *rig) listen(t *testing.T, m agent.Mesh) *heard {
+	t.Helper()
+	h := &heard{lines: map[string][]string{}}
+	space := r.client.Space()
+	_, err := r.client.Bus().Data().Subscribe(space.Logs(m.ID), func(msg bus.Msg) {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if s, err := space.Parse(msg.Subject); err == nil {
+			h.lines[s.Stream] = append(h.lines[s.Stream], strings.Split(string(msg.Data), "\n")...)
+		}
+	})
+	require.NoError(t, err)
+	return h
+}
+
+// soFar is what the server had when it is called.
+func (h *heard) soFar(t *testing.T, r *rig) map[string][]string {
+	t.Helper()
+	reached := make(chan struct{})
+	r.client.Bus().Data().AfterReceived(func() { close(reached) })
+	select {
+	case <-reached:
+	case <-time.After(20 * time.Second):
+		t.Fatal("the pump does not get there")
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return maps.Clone(h.lines)
+}
+
+func withShell(o *host.Options) { o.Allow = []string{"/bin/sh"} }
+
+func TestHOST8_whatAProcPrintedIsPublishedBeforeItsEndIsTold(t *testing.T) {
+	r := newRig(t, withShell)
+	for range 5 {
+		m := r.shell(t, "i=0; while [ $i -lt 500 ]; do echo line $i; i=$((i+1)); done; echo last words >&2; printf unfinished; exit 3")
+		h := r.listen(t, m)
+		_, err := agent.Create.Call(t.Context(), r.agent(), agent.Creation{Procs: &m})
+		require.NoError(t, err)
+		require.Equal(t, "failed", r.event(t).Status)
+		got := h.soFar(t, r)
+		require.Len(t, got["stdout"], 501)
+		require.Equal(t, []string{"line 499", "unfinished"}, got["stdout"][499:])
+		require.Equal(t, []string{"last words"}, got["stderr"])
+
+		tails, err := agent.Logs.Call(t.Context(), r.agent(), agent.LogQuery{ID: m.ID.String(), Lines: 2})
+		require.NoError(t, err)
+		require.Equal(t, []agent.LogTail{{Stream: "stdout", Lines: []string{"line 499", "unfinished"}}, {Stream: "stderr", Lines: []string{"last words"}}}, tails, "kept after death")
+	}
+}
+
+func TestHOST8_alsoWhenTheHostCloses(t *testing.T) {
+	r := newRig(t, withShell)
+	m := r.shell(t, "trap 'echo good-bye; exit 0' TERM; echo ready; while :; do sleep 0.01; done")
+	h := r.listen(t, m)
+	_, err := agent.Create.Call(t.Context(), r.agent(), agent.Creation{Procs: &m})
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return len(h.soFar(t, r)["stdout"]) == 1 }, 20*time.Second, 10*time.Millisecond)
+	r.close()
+	require.Equal(t, "stopped", r.event(t).Status)
+	require.Equal(t, []string{"ready", "good-bye"}, h.soFar(t, r)["stdout"])
+}
+
+func TestLogs_aFloodIsBoundedOnTheBusAndOnTheDisk(t *testing.T) {
+	var dir string
+	r := newRig(t, withShell, func(o *host.Options) { o.LogCap, dir = 1<<20, o.Dir })
+	m := r.shell(t, "yes 'one of very many lines' | head -c 199999996; echo the end; exit 3")
+	h := r.listen(t, m)
+	begun := time.Now()
+	o := r.create(t, m)
+	require.Contains(t, o[0].Status.Reason, "exited with code 3")
+	var lines []string
+	require.Eventually(t, func() bool { // the end of a proc does not wait long for a flood
+		lines = h.soFar(t, r)["stdout"]
+		return len(lines) > 0 && lines[len(lines)-1] == "the end"
+	}, 20*time.Second, 10*time.Millisecond)
+	published, notices := 0, 0
+	for _, l := range lines {
+		published += len(l) + 1
+		if strings.HasPrefix(l, "[castnet] ") {
+			notices++
+		}
+	}
+	seconds := int(time.Since(begun).Seconds()) + 2 // windows begin anywhere
+	require.LessOrEqual(t, published, seconds*(2<<20)+1<<20)
+	require.Positive(t, notices, "what is left out is said")
+	var taken int64
+	files, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	for _, f := range files {
+		var st syscall.Stat_t
+		require.NoError(t, syscall.Stat(filepath.Join(dir, f.Name()), &st))
+		taken += st.Blocks * 512
+	}
+	require.LessOrEqual(t, taken, int64(3<<20))
+	tails, err := agent.Logs.Call(t.Context(), r.agent(), agent.LogQuery{ID: m.ID.String(), Lines: 2})
+	require.NoError(t, err)
+	require.Equal(t, []string{"one of very many lines", "the end"}, tails[0].Lines)
+	t.Logf("published %d lines, %d KiB of 195312 KiB; %d KiB on disk", len(lines), published>>10, taken>>10)
+}
+
+func TestF23_aHostWhoseDiskIsReadOnlyRunsItsProcsAndSaysThatNothingIsKept(t *testing.T) {
+	var dir string
+	r := newRig(t, withShell, func(o *host.Options) { dir = o.Dir })
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", syscall.MS_RDONLY, "size=1m"); err == syscall.EPERM {
+		t.Skip("mounting a disk takes CAP_SYS_ADMIN")
+	} else {
+		require.NoError(t, err)
+	}
+	t.Cleanup(func() { require.NoError(t, syscall.Unmount(dir, syscall.MNT_DETACH)) })
+	m := r.shell(t, "echo nobody hears this; exit 3")
+	h := r.listen(t, m)
+	o := r.create(t, m)
+	require.Equal(t, agent.Status{Phase: agent.Failed, Reason: "exited with code 3"}, o[0].Status)
+	got := h.soFar(t, r)
+	require.Empty(t, got["stdout"])
+	require.Len(t, got["stderr"], 1)
+	require.Contains(t, got["stderr"][0], "[castnet] nothing of what this proc prints is kept: log file: open "+fmt.Sprint(dir))
+	require.Contains(t, got["stderr"][0], "read-only file system")
+	require.Contains(t, r.logs.String(), "output is not kept")
+}
