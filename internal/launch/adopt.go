@@ -86,6 +86,7 @@ func (l *Launcher) adopt(r Record) (*Child, error) {
 	if err != nil {
 		return nil, err
 	}
+	h.tree.foreign = true
 	failpoint.Hit("adopt-verified")
 	p := &plumbing{
 		stdout: logFile{path: r.Stdout.Path, from: r.Stdout.From},

@@ -55,7 +55,7 @@ func find(r Record) (*handle, error) {
 		return nil, err
 	}
 	h := &handle{pid: r.PID, ticks: r.Ticks, pidfd: pidfd, adopted: !isOurs(fd), tree: &tree{
-		unified: r.Cgroup, legacy: r.Legacy, oom: r.OOM, memory: r.Memory, missing: r.Unenforced, foreign: true,
+		unified: r.Cgroup, legacy: r.Legacy, oom: r.OOM, memory: r.Memory, missing: r.Unenforced,
 	}}
 	if err := h.verify(r, fd); err != nil {
 		h.close()

@@ -117,8 +117,8 @@
 // sleeps uninterruptibly in the kernel) is reported in the log and keeps its
 // Child; Close gives it up after Options.KillWait, records Exit.Unknown and
 // says so in its error. Nothing else in the launcher's process may wait for
-// children it does not own (wait4 of -1):
-// who takes an exit status from us turns it into Exit.Unknown.
+// children it does not own (wait4 of -1): who takes an exit status from us turns
+// it into Exit.Unknown.
 //
 // If the launcher's process dies, the kernel kills its children (PDEATHSIG,
 // Linux only; a set-user-id program loses it; Options.NoDeathSignal turns it off)

@@ -65,8 +65,7 @@ type Launcher struct {
 	groups      *cgroups
 	orphans     *orphans // nil unless it adopts them
 	close       sync.Once
-	closed      chan struct{} // when it is
-	closeErr    error
+	closeErr    error // written by close
 
 	launching sync.WaitGroup // calls of Launch
 	watchers  sync.WaitGroup // one per child
@@ -85,7 +84,6 @@ func New(o Options) *Launcher {
 		deathSignal: syscall.SIGKILL,
 		spawner:     startSpawner(),
 		groups:      openCgroups(o),
-		closed:      make(chan struct{}),
 		children:    make(map[*Child]struct{}),
 	}
 	if o.NoDeathSignal {
@@ -204,9 +202,9 @@ func (l *Launcher) own(c *Child, payload []byte) {
 }
 
 // Close refuses further launches, kills every remaining child's tree, kept
-// children included, waits for them to end, at most twice Options.KillWait, and
-// stops the spawner. A second call returns what the first did. Stop children
-// gently before, with StopAll.
+// children included, waits for them and for what is left of their trees, at most
+// four times Options.KillWait, and stops the spawner. A second call returns what
+// the first did. Stop children gently before, with StopAll.
 func (l *Launcher) Close() error { return l.shutDown(func(*Child) bool { return true }) }
 
 // Leave is Close, except that kept children live on, for a later launcher to
@@ -214,11 +212,7 @@ func (l *Launcher) Close() error { return l.shutDown(func(*Child) bool { return 
 func (l *Launcher) Leave() error { return l.shutDown(func(c *Child) bool { return c.fifo == "" }) }
 
 func (l *Launcher) shutDown(ends func(*Child) bool) error {
-	l.close.Do(func() {
-		l.closeErr = l.end(ends)
-		close(l.closed)
-	})
-	<-l.closed
+	l.close.Do(func() { l.closeErr = l.end(ends) })
 	return l.closeErr
 }
 
