@@ -43,7 +43,9 @@ internal/wire < subjects
 	packets and CBOR modes are the one place that knows bytes; types above are just types
 internal/link < bus subjects internal/wire
 	delivery between two processes knows neither actors nor meshes, only packets and roads
-internal/launch
+internal/failpoint
+	tests kill a process at a named instant; nothing in normal builds
+internal/launch < internal/failpoint
 	owning an OS process is one craft, behind build tags, free of buses and actors
 internal/build
 	which program this is, for callers and procs to compare; apart from launching, because clients launch nothing
