@@ -17,7 +17,6 @@ import (
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/cast"
 	"github.com/castnet-io/castnet/controller"
-	"github.com/castnet-io/castnet/mesh/shape"
 	"github.com/castnet-io/castnet/subjects"
 )
 
@@ -53,6 +52,8 @@ type Net struct {
 
 	mu    sync.Mutex
 	owned []string // names of the controllers of what was made, in order
+
+	allocated []Allocation // hosts that are this Net's to give back
 }
 
 // Connect joins a castnet as a client.
@@ -111,7 +112,7 @@ func (n *Net) Close(ctx context.Context) error {
 	var errs []error
 	if n.proc != nil {
 		n.release(ctx)
-		errs = append(errs, n.proc.Close(ctx))
+		errs = append(errs, n.giveBack(ctx), n.proc.Close(ctx))
 	}
 	if n.router != nil {
 		n.router.Close()
@@ -128,6 +129,19 @@ func (n *Net) release(ctx context.Context) {
 	for _, name := range slices.Backward(owned) {
 		n.letGo(ctx, name, "its program is done")
 	}
+}
+
+// giveBack returns what was allocated, the last one first: a host in a proc before the proc's own.
+func (n *Net) giveBack(ctx context.Context) error {
+	n.mu.Lock()
+	all := n.allocated
+	n.allocated = nil
+	n.mu.Unlock()
+	var errs []error
+	for _, a := range slices.Backward(all) {
+		errs = append(errs, a.Close(ctx))
+	}
+	return errors.Join(errs...)
 }
 
 // letGo stops a controller, which stops its mesh, and waits for it.
@@ -175,10 +189,6 @@ func (n *Net) AwaitHosts(ctx context.Context, atLeast int) (HostMesh, error) {
 			return HostMesh{}, errors.Join(err, last)
 		}
 	}
-}
-
-func (n *Net) hostMesh(infos []agent.HostInfo) HostMesh {
-	return HostMesh{net: n, infos: infos, region: shape.Of("host", len(infos)).Region()}
 }
 
 // Meshes lists the proc meshes that live hosts know, as their hosts describe them, with the state
