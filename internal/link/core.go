@@ -152,7 +152,7 @@ var (
 	// ErrForgotten says that the peer of a Target was forgotten: make another.
 	ErrForgotten = errors.New("link: the peer was forgotten")
 
-	errClosed = &Error{Reason: Closed, Text: "this process has closed its links"}
+	errClosed = &Error{Reason: Closed, Text: wire.ClosedText}
 )
 
 // NewCore returns a Core that has heard of nobody. limit is what the bus takes in one message.

@@ -254,7 +254,7 @@ func (c *Core) giveUp(p *Peer, why Reason, text string) {
 		}
 	}
 	if why != Dead && o.start != 0 {
-		c.gone(p, o.last, text)
+		c.gone(p, wire.BreakOf{N: o.last, Text: text, Closed: why == Closed})
 	}
 	c.shrink(p, o.size)
 	*o = outgoing{frames: o.frames, chunks: o.chunks, wanted: o.wanted, crowded: o.crowded, counts: o.counts}
@@ -262,8 +262,9 @@ func (c *Core) giveUp(p *Peer, why Reason, text string) {
 }
 
 // gone tells the receiver that nothing up to a number will come any more.
-func (c *Core) gone(p *Peer, upto uint64, text string) {
-	c.control(p, wire.Gone, wire.BreakOf{N: upto, Text: bounded(text)})
+func (c *Core) gone(p *Peer, g wire.BreakOf) {
+	g.Text = bounded(g.Text)
+	c.control(p, wire.Gone, g)
 }
 
 // bounded is a text short enough for a control packet.

@@ -156,9 +156,9 @@ func (c *Core) fill(now Instant, p *Peer, after, upto uint64) {
 	switch {
 	case c.deaf(p):
 	case o.start == 0:
-		c.gone(p, c.n, "what is missing was given up")
+		c.gone(p, wire.BreakOf{N: c.n, Text: "what is missing was given up"})
 	case upto < o.start:
-		c.gone(p, o.start-1, "what is missing was given up")
+		c.gone(p, wire.BreakOf{N: o.start - 1, Text: "what is missing was given up"})
 	case !c.up:
 	case upto > o.last: // it cannot have heard that from us
 		c.beat(now, p)

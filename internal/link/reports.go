@@ -207,7 +207,7 @@ func (c *Core) OnGone(p *Peer, g *wire.BreakOf) bool {
 	c.shut(p, g.N)
 	if news {
 		why := &Error{Reason: LinkOver, Text: g.Text}
-		if g.Text == errClosed.Text { // its Bye travels on the other lane, and may come later
+		if g.Closed || g.Text == wire.ClosedText { // its Bye travels on the other lane, and may come later
 			why = &Error{Reason: Departed, Text: p.id.String() + " has closed its links"}
 		}
 		c.do(Effect{Kind: Broken, Peer: p, Err: why})
