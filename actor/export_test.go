@@ -10,7 +10,12 @@ import (
 func (p *Proc) Waiting() (ports, calls int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return len(p.ports), len(p.calls)
+	for _, pt := range p.ports {
+		if _, is := pt.(*call); is {
+			calls++
+		}
+	}
+	return len(p.ports), calls
 }
 
 // Receive hands the proc a message as the bus would: on its ports, its control lane, as a hint, or
