@@ -25,7 +25,9 @@ func (p *Proc) Receive(where int, m bus.Msg) {
 }
 
 // Respond sends an envelope to a port that waits for it.
-func (p *Proc) Respond(to subjects.PortID, e wire.Envelope) error { return p.respond(to, e) }
+func (p *Proc) Respond(to subjects.PortID, e wire.Envelope) error {
+	return p.respond(replyPort{port: to}, e)
+}
 
 // Bounds of what a proc remembers.
 const (

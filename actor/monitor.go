@@ -297,7 +297,7 @@ func (d *Delivery) read(to any) error { return d.Format.Decode(d.Raw, to) }
 // watchFor answers a message with the end of the actor it is for.
 func (p *Proc) watchFor(d *Delivery) error {
 	target := p.id.Actor(d.Actor).String()
-	if d.Reply == "" || d.Answer == nil {
+	if d.Reply == "" || !d.waits() {
 		return errorf(CodeBadMessage, target, d.Port, "want a port for the answer, got %q", d.Reply)
 	}
 	p.remote.once.Do(func() {

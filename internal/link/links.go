@@ -184,6 +184,11 @@ func (l *Links) Unnamed(to subjects.PortID) *Target {
 	return &Target{Peer: l.core.Peer(to.Actor.Proc.Process()), Actor: to.Actor.Within(), Port: to.Port}
 }
 
+// Unnamed is Links.Unnamed for a peer that is known.
+func (p *Peer) Unnamed(to subjects.PortID) *Target {
+	return &Target{Peer: p, Actor: to.Actor.Within(), Port: to.Port}
+}
+
 // Send queues a message; nil says that it will have a fate. See Core.Send.
 func (l *Links) Send(to *Target, e *wire.Envelope, m Mark, until Instant) error {
 	var whole []byte
