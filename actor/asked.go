@@ -73,6 +73,8 @@ type wanted struct {
 type replyPort struct {
 	port subjects.PortID
 	peer *link.Peer // of its process; nil: not known
+
+	gather bool // other answers are about to follow
 }
 
 // inquiry makes a message of another proc that wants an answer. peer is the process it came from; nil for this

@@ -18,7 +18,8 @@ type call struct {
 	at    string       // the port's address
 	heard func(Answer) // may be called on any goroutine, any number of times; must not block; nil: somebody waits
 
-	waiting // of the first answer
+	waiting             // of the first answer
+	links   *link.Links // expect who waits to send more; nil: they do not
 	answer  Answer
 	came    encoded // what the answer holds when it came by the bus
 }
@@ -34,6 +35,10 @@ func (c *call) recv(in Incoming) error {
 		} else {
 			c.came = encoded{in.Envelope.Body, in.unknown}
 			c.answer.Value = &c.came
+		}
+		c.links = in.links
+		if c.links != nil { // with those who are answered by the same packet
+			c.links.Expect()
 		}
 		c.tell()
 	}
@@ -101,6 +106,9 @@ func (p *Proc) await(ctx context.Context, c *call, endpoint string) Answer {
 	}
 	ended := c.waiting.await(ctx, ctx.Done())
 	if ended == nil {
+		if c.links != nil {
+			c.links.Come()
+		}
 		return c.answer
 	}
 	if c.at != "" {

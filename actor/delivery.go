@@ -50,16 +50,19 @@ func (d *Delivery) settle(v any, err error) {
 // waits reports whether somebody waits for the outcome.
 func (d *Delivery) waits() bool { return d.Answer != nil || d.wanted != nil }
 
-// settleWith is settle for the answer of a handler.
-func settleWith[R any](d *Delivery, v R) {
+// settleWith is settle for the answer of a handler. more says that others are about to follow: then it may wait
+// for those, and gathers says that it does.
+func settleWith[R any](d *Delivery, v R, more bool) (gathers bool) {
 	w := d.wanted
 	if d.Answer != nil || w == nil {
 		d.settle(v, nil)
-		return
+		return false
 	}
 	d.forget()
 	room := w.p.borrow()
 	lead, body, err := encode((*room)[:0], v)
+	w.home.gather = more
 	w.p.answerAs(d.Actor, w.home, wire.Envelope{Kind: wire.Value, Lead: lead, Body: body}, err)
 	w.p.giveBack(room, lead)
+	return more
 }

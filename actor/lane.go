@@ -227,7 +227,7 @@ func (l *laneOf[M, R]) deliver(in *instance, d *Delivery) {
 	switch ctx.end(); {
 	case ctx.owed != nil:
 	case err == nil:
-		settleWith(d, v)
+		in.box.gathers = settleWith(d, v, in.box.claims < in.box.total) || in.box.gathers
 	case !d.waits():
 		in.unanswered(&l.b.method, ctx, err)
 	default:

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/castnet-io/castnet/internal/link"
 	"github.com/castnet-io/castnet/internal/wire"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -24,6 +25,7 @@ type Incoming struct {
 	Value    any // valid when Local: the message itself, which never left the process
 
 	unknown *atomic.Uint64 // counts bodies with unknown fields
+	links   *link.Links    // that it came by; nil: by none
 }
 
 // Answer reads an incoming Value or Failure.

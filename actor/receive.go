@@ -205,7 +205,7 @@ func (b *inbound) deliver(p *Proc, in *link.Inbound) (taken int, err error) {
 			err = p.message(from, in.From, e)
 		} else {
 			p.links.Quietly(func() { // a relay sends it on
-				err = pt.recv(Incoming{From: from, Envelope: *e, unknown: &p.counts.unknown})
+				err = pt.recv(Incoming{From: from, Envelope: *e, unknown: &p.counts.unknown, links: p.links})
 			})
 		}
 		if err != nil {

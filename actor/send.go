@@ -157,7 +157,11 @@ func (p *Proc) respond(at replyPort, e wire.Envelope) error {
 	}
 	err := link.ErrForgotten
 	if at.peer != nil {
-		err = p.links.Send(at.peer.Unnamed(to), &e, link.Mark{Call: unheard{}}, 0)
+		send := p.links.Send
+		if at.gather {
+			send = p.links.Gather
+		}
+		err = send(at.peer.Unnamed(to), &e, link.Mark{Call: unheard{}}, 0)
 	}
 	if errors.Is(err, link.ErrForgotten) {
 		err = p.links.Send(p.links.Unnamed(to), &e, link.Mark{Call: unheard{}}, 0)
