@@ -92,7 +92,7 @@ func ask[M any](ctx context.Context, p *Proc, from string, to subjects.ActorID, 
 		err = errorf(CodeInvalid, to.String(), endpoint, "%v", err)
 	}
 	p.giveBack(room, lead)
-	if err != nil {
+	if err != nil && c.state.CompareAndSwap(open, abandoned) { // else somebody answered all the same
 		return Answer{Err: err}
 	}
 	defer p.closePort(c.key, c)
