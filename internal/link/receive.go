@@ -196,6 +196,10 @@ func (k *letters) deliver(l *Links, p *Peer, late time.Duration, skip []int) []w
 		if !ok {
 			break
 		}
+		if i == 1 { // there are several: what answers them leaves together
+			l.Expect()
+			defer l.Come()
+		}
 		if gone := skips(skip, i); gone || !same || !r.joins() {
 			r.deliver()
 			r.begin(i, gone)
