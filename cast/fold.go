@@ -301,6 +301,7 @@ func (fs *folds) send(f *fold, c contribution) {
 	}
 	fs.mu.Unlock()
 	fs.pass(f)
+	fs.answered(f.job, c)
 }
 
 // pass gives what was folded to the next above who lives.

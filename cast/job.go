@@ -6,8 +6,15 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
+// sent is who has sent a cast, and its number; 0 when it came to this process alone.
+type sent struct {
+	from subjects.ActorID
+	n    uint64
+}
+
 // job is what a process has to do for one cast.
 type job struct {
+	sent            sent
 	home            subjects.PortID
 	cast            string // home, as a text: it names the cast
 	actor, endpoint string

@@ -28,6 +28,7 @@ type tally struct {
 	errs      map[int]error
 	values    map[int]actor.Answer // of single ranks
 	parts     []part               // of many, by rank
+	heard     ranks                // of those that came since the last look at it; not in order
 }
 
 func newTally(t Target) *tally {
@@ -77,6 +78,7 @@ func (t *tally) contribute(c contribution) {
 				}
 			}
 		}
+		t.heard = append(t.heard, p.ranks...)
 		for _, s := range p.ranks {
 			for rank := s.First; rank < s.end(); rank++ {
 				if !t.settle(rank, answered, nil) {
