@@ -41,7 +41,11 @@ type asking struct {
 	news chan struct{} // there is something in the inbox
 	over chan error    // holds why no answer comes any more: the caller's actor or proc has ended
 
+	way  tree // by which they come
+	mode mode
+
 	mu      sync.Mutex // guards the inbox
+	late    bool       // whoever is silent now folds for nobody any more
 	answers []actor.Incoming
 	losses  []lost
 }
@@ -190,7 +194,10 @@ func (a *asking) publish(ctx context.Context, from string, h header, body []byte
 		m.Told = func(id subjects.ProcID, why *actor.Error) { a.lose(id, why) }
 	}
 	h.Skip = a.skipped()
-	m.Answers = h.Mode.folds()
+	if m.Answers = h.Mode.folds(); m.Answers {
+		a.way, a.mode = h.tree(t.Placement), h.Mode
+		a.askLate(m.Envelope.TTL)
+	}
 	for _, k := range a.route.packets {
 		if k.where != "" {
 			m.Subject = a.p.Space().Cast(t.Placement.Mesh, t.Actor, a.endpoint, k.where, a.p.First().ID().Process().String())
@@ -277,8 +284,8 @@ func (a *asking) next(ctx context.Context) bool {
 // read empties the inbox. An answer that came before a death counts.
 func (a *asking) read() {
 	a.mu.Lock()
-	answers, losses := a.answers, a.losses
-	a.answers, a.losses = nil, nil
+	answers, losses, late := a.answers, a.losses, a.late
+	a.answers, a.losses, a.late = nil, nil, false
 	a.mu.Unlock()
 	for _, in := range answers {
 		a.hear(in)
@@ -288,6 +295,9 @@ func (a *asking) read() {
 		for view := l.ranks.First; view < l.ranks.end(); view++ {
 			a.settle(view, failed, l.err)
 		}
+	}
+	if late {
+		a.ask()
 	}
 }
 

@@ -52,6 +52,9 @@ type rest struct {
 	Failed []failure `cbor:"5,keyasint,omitempty"`
 	// Declined says to who sent an answer that it goes past this process, which was not told of the cast.
 	Declined bool `cbor:"6,keyasint,omitempty"`
+	// Around, less one, is a rank whose process has said nothing: who has sent an answer there, or would,
+	// sends it past that process.
+	Around int `cbor:"7,keyasint,omitempty"`
 }
 
 // failure is why ranks have no value.

@@ -22,6 +22,7 @@ type job struct {
 	reducer         string
 	tree            tree
 	lo, below, hi   int // it folds for the ranks from lo on, its own up to below, to hi
+	host            int // and of those from host on, other nodes fold for it
 	up              []int
 	ttl             time.Duration
 }
@@ -45,6 +46,7 @@ func jobOf(t tree, m mode, view int) (j job) {
 	}
 	if t.place.process(t.base(at.first)) == process {
 		j.lo, j.below, j.hi = at.first, min(t.processEnd(at.first), at.below), at.end
+		j.host = at.below
 		return j
 	}
 	j.lo = view
@@ -52,7 +54,7 @@ func jobOf(t tree, m mode, view int) (j job) {
 		j.lo--
 	}
 	j.below = t.processEnd(view)
-	j.hi = j.below
+	j.host, j.hi = j.below, j.below
 	return j
 }
 
