@@ -189,7 +189,7 @@ func TestF30_whoFoldsAndIsStoppedTakesNobodyAlong(t *testing.T) {
 		if seed%3 == 0 { // so many hosts that some fold for others
 			c = w.mesh(18, 2, 2)
 		}
-		c.begin(load{Senders: 2, Messages: 400, Rate: 30, For: 8 * time.Second, Deadline: deadline})
+		c.begin(load{Senders: 12, Messages: 400, Rate: 100, For: 8 * time.Second, Deadline: deadline})
 		settled := c.settle(2*patience, c.caller)
 		c.pause(200*time.Millisecond, 500*time.Millisecond)
 		one := c.ranks[0]
