@@ -78,26 +78,36 @@ func (p *Proc) receiveHint(m bus.Msg) {
 	}
 }
 
+// ReceivedCast is a cast that came for many.
+type ReceivedCast struct {
+	Prev    uint64 // what must have been seen before: see link.Opened
+	Answers bool   // see Multicast
+	Deliver func() error
+}
+
 // ReceiveCast takes a cast from the bus, on the data pump: see link.Links.ReceiveCast. open gets its
 // sender, too.
-func (p *Proc) ReceiveCast(m bus.Msg, s subjects.Subject, open func(from subjects.ActorID, e *wire.Envelope) (prev uint64, deliver func() error, err error)) {
-	p.links.ReceiveCast(m, s, func(e *wire.Envelope) (uint64, func() []byte, error) {
+func (p *Proc) ReceiveCast(m bus.Msg, s subjects.Subject, open func(from subjects.ActorID, n uint64, e *wire.Envelope) (ReceivedCast, error)) {
+	p.links.ReceiveCast(m, s, func(n uint64, e *wire.Envelope) (link.Opened, error) {
 		from, err := subjects.ParseProcessID(s.From)
 		if err != nil {
-			return 0, nil, err
+			return link.Opened{}, err
 		}
-		prev, deliver, err := open(from.Within(e.Sender), e)
-		return prev, func() []byte {
+		k, err := open(from.Within(e.Sender), n, e)
+		return link.Opened{Prev: k.Prev, Answers: k.Answers, Deliver: func() []byte {
 			var err error
-			p.links.Quietly(func() { err = deliver() })
+			p.links.Quietly(func() { err = k.Deliver() })
 			if err != nil {
 				p.counts.undeliverable.Add(1)
 				return EncodeError(err)
 			}
 			return nil
-		}, err
+		}}, err
 	})
 }
+
+// Answered says that the answer to the cast with number n of a process is on its way home.
+func (p *Proc) Answered(from subjects.ProcessID, n uint64) { p.links.Answered(from, n) }
 
 // OnCast sets who takes the casts that come to this proc alone, on the data pump.
 func (p *Proc) OnCast(take func(from subjects.ActorID, e *wire.Envelope) error) {

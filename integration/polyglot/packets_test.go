@@ -59,6 +59,7 @@ type rest struct {
 	Parts    []ranks   `cbor:"4,keyasint,omitempty"`
 	Failed   []failure `cbor:"5,keyasint,omitempty"`
 	Declined bool      `cbor:"6,keyasint,omitempty"`
+	Around   int       `cbor:"7,keyasint,omitempty"`
 }
 
 type failure struct {
