@@ -14,6 +14,9 @@ import (
 // Name is the name of the agent on every host's and every worker's proc.
 const Name = "agent"
 
+// HostType is the actor type of the agents of hosts, which tells them from others in events.
+const HostType = "host-agent"
+
 // Builtin as a Command's Path stands for the host's own binary with its built-in actors.
 const Builtin = "builtin"
 

@@ -23,7 +23,7 @@ type config struct {
 	started  time.Time
 }
 
-var agentType = actor.NewType[agent.Agent, config]("host-agent")
+var agentType = actor.NewType[agent.Agent, config](agent.HostType)
 
 func methods() []actor.Method[agent.Agent] {
 	return append(agent.Methods(),

@@ -71,8 +71,9 @@
 // A request, or an answer, that is on a connection when that is cut is lost, as any message of NATS: GW-1 is
 // the gateway's word, not the wire's. The client's own timeout ends the wait.
 //
-// A name that is not known costs a look at all hosts, which ends when none has answered for 200 ms: nobody
-// knows how many there are.
+// The first cast to a mesh asks the hosts that are known, and its procs what runs there. Hosts say when they
+// start and stop; so that there is no such mesh is said only after a look at all hosts, known or not, which ends
+// when none has answered for 200 ms. A mesh of the same label on a host that nobody has heard of is not noticed.
 //
 // # Discovery
 //

@@ -11,6 +11,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/subjects"
@@ -47,6 +48,7 @@ type Gateway struct {
 	version       string
 	label         string
 
+	hosts     *hosts
 	directory *directory
 	peers     *peers
 	catalog   catalog
@@ -88,7 +90,8 @@ func Start(ctx context.Context, o Options) (*Gateway, error) {
 	g.loud = g.log.Sample(&zerolog.BurstSampler{Burst: noisyBurst, Period: noisyPeriod})
 	g.ctx, g.cancel = context.WithCancelCause(context.Background())
 	g.admit = g.proc.AdmitForeign
-	g.directory = newDirectory(net, g.isGone, g.spawn)
+	g.hosts = newHosts(net)
+	g.directory = newDirectory(g.hosts, g.isGone, g.spawn)
 	g.peers = newPeers(g)
 	if err := g.serve(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("start the gateway of %s: %w", o.Label, err), g.Close(ctx))
@@ -103,6 +106,9 @@ func (g *Gateway) serve(ctx context.Context) error {
 		err = g.proc.Subscribe(g.space.Heartbeats(beatKind), g.peers.listen)
 	}
 	if err == nil {
+		err = g.proc.Subscribe(g.space.FirstEvents(actor.KindActor, agent.Name), g.hosts.listen(g.space))
+	}
+	if err == nil {
 		err = g.discover()
 	}
 	if err != nil {
@@ -110,8 +116,10 @@ func (g *Gateway) serve(ctx context.Context) error {
 	}
 	g.release = append(g.release,
 		g.proc.OnUnreachable(func(id subjects.ProcID, _ error) { g.directory.age(id.Mesh) }),
+		g.net.Bus().Watch(g.hosts.stir),
 		g.net.Bus().Watch(g.peers.stir))
 	g.spawn(g.peers.watch)
+	g.spawn(func(ctx context.Context) { _, _ = g.hosts.look(ctx) }) // else the first cast does
 	g.sub, err = g.data.SubscribeGroup(g.space.Gateways(), group, g.receive)
 	return err
 }
