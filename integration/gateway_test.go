@@ -201,7 +201,7 @@ func TestGateway_namesTheDeadAndTheSilent(t *testing.T) {
 // holder reads who accepts a cast off what gateways tell each other.
 func holder(t *testing.T, nc *nats.Conn) func() (id string) {
 	t.Helper()
-	sub, err := nc.SubscribeSync("castnet.v1.default.hb.gateway.*")
+	sub, err := nc.SubscribeSync("castnet.v1.default.hb.claim.*")
 	require.NoError(t, err)
 	require.NoError(t, nc.Flush())
 	return func() string {

@@ -58,6 +58,8 @@ type Gateway struct {
 
 	admit  func(from string) *actor.Error // takes one request of a sender, or says that it sends too many
 	under  atomic.Int64                   // casts under way
+	next   chan bus.Msg                   // to a worker that waits for it
+	idle   atomic.Int64                   // workers that wait
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 
@@ -76,7 +78,7 @@ type counts struct {
 // Start starts a gateway with connections of its own: when it returns, it is one of those that serve the
 // namespace.
 func Start(ctx context.Context, o Options) (*Gateway, error) {
-	g := &Gateway{label: o.Label, version: o.Version}
+	g := &Gateway{label: o.Label, version: o.Version, next: make(chan bus.Msg)}
 	net, err := mesh.Connect(ctx, mesh.Options{
 		Bus: o.Bus, Root: o.Root, Namespace: o.Namespace, Label: "gateway", Name: "gateway/" + o.Label,
 		Actors: []actor.Def{aliveDef()}, Log: o.Log,
@@ -103,7 +105,7 @@ func Start(ctx context.Context, o Options) (*Gateway, error) {
 func (g *Gateway) serve(ctx context.Context) error {
 	_, err := g.proc.Spawn(ctx, actor.Spawning{Type: gatewayType.Name(), Name: actorName, Params: actor.None{}})
 	if err == nil {
-		err = g.proc.Subscribe(g.space.Heartbeats(beatKind), g.peers.listen)
+		err = g.peers.join()
 	}
 	if err == nil {
 		err = g.proc.Subscribe(g.space.FirstEvents(actor.KindActor, agent.Name), g.hosts.listen(g.space))
@@ -189,11 +191,7 @@ func (g *Gateway) receive(m bus.Msg) {
 		g.refuse(m, err)
 		return
 	}
-	started := g.spawn(func(ctx context.Context) {
-		defer g.under.Add(-1)
-		g.answer(ctx, m)
-	})
-	if !started {
+	if !g.work(m) {
 		g.under.Add(-1)
 		g.refuse(m, errClosing)
 	}
