@@ -56,9 +56,10 @@
 //
 // # Several gateways
 //
-// They are one queue group. Claims, releases and beats go to hb.gateway.<from> as JSON; the three gateways
-// with the lowest IDs keep the claims of each of the others, and ask it every 250 ms, as long as they hold
-// any, at port alive of its actor gateway. Who is heard by nobody for 1 s, or is silent for 3 s, has died.
+// They are one queue group, and tell each other in JSON: on hb.gateway.<from> that they are there, on
+// hb.claim.<from> what they have claimed and released. The three gateways with the lowest IDs keep the claims
+// of each of the others, so that four listen to claims; and ask it every 250 ms, as long as they hold any, at
+// port alive of its actor gateway. One that has heard of no other claims nothing. Who is heard by nobody for 1 s, or is silent for 3 s, has died.
 // The lowest answers; if it does not either, the next one after a second. A gateway that was cut off for
 // longer and comes back answers, too: the first answer counts. One that was stopped itself takes nobody for
 // dead until it has listened for 3 s.
@@ -68,8 +69,9 @@
 // JSON becomes CBOR without knowing the endpoint's types: bytes are sent as CBOR, fields have the names that
 // CBOR has, and answers with keys that are no texts have no JSON form.
 //
-// A request, or an answer, that is on a connection when that is cut is lost, as any message of NATS: GW-1 is
-// the gateway's word, not the wire's. The client's own timeout ends the wait.
+// A request that is on a connection when that is cut is lost, as any message of NATS, and so is a message of a
+// stream: GW-1 is the gateway's word, not the wire's. The client's own timeout ends the wait. Any other answer is
+// said again on the next connection unless the server is known to have it, so it may come twice.
 //
 // The first cast to a mesh asks the hosts that are known, and its procs what runs there. Hosts say when they
 // start and stop; so that there is no such mesh is said only after a look at all hosts, known or not, which ends

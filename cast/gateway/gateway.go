@@ -60,6 +60,7 @@ type Gateway struct {
 	under  atomic.Int64                   // casts under way
 	next   chan bus.Msg                   // to a worker that waits for it
 	idle   atomic.Int64                   // workers that wait
+	outbox *outbox
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 
@@ -78,7 +79,7 @@ type counts struct {
 // Start starts a gateway with connections of its own: when it returns, it is one of those that serve the
 // namespace.
 func Start(ctx context.Context, o Options) (*Gateway, error) {
-	g := &Gateway{label: o.Label, version: o.Version, next: make(chan bus.Msg)}
+	g := &Gateway{label: o.Label, version: o.Version, next: make(chan bus.Msg), outbox: newOutbox()}
 	net, err := mesh.Connect(ctx, mesh.Options{
 		Bus: o.Bus, Root: o.Root, Namespace: o.Namespace, Label: "gateway", Name: "gateway/" + o.Label,
 		Actors: []actor.Def{aliveDef()}, Log: o.Log,
@@ -121,6 +122,7 @@ func (g *Gateway) serve(ctx context.Context) error {
 		g.net.Bus().Watch(g.hosts.stir),
 		g.net.Bus().Watch(g.peers.stir))
 	g.spawn(g.peers.watch)
+	g.spawn(g.confirm)
 	g.spawn(func(ctx context.Context) { _, _ = g.hosts.look(ctx) }) // else the first cast does
 	g.sub, err = g.data.SubscribeGroup(g.space.Gateways(), group, g.receive)
 	return err
@@ -209,7 +211,7 @@ func (g *Gateway) answer(ctx context.Context, m bus.Msg) {
 	began := time.Now()
 	r, err := parse(g.space, m)
 	r.until = began.Add(r.ttl + awaitServer)
-	say := g.say(r, g.publish)
+	say := g.say(r, g.publishSafely)
 	defer func() { g.counts.took.Add(int64(time.Since(began))) }()
 	if err == nil && r.reply == "" && r.collect != post {
 		err = bad("a request without a reply subject: only %s %s wants no answer", headerCollect, post)

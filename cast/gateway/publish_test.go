@@ -129,3 +129,58 @@ func TestGateway_tellsNobodyWhatItAcceptsWhenItIsAlone(t *testing.T) {
 	s.ask("get", "")
 	require.Contains(t, <-heard, `"id":2,`, "the first one is said to nobody")
 }
+
+func TestGateway_saysAnAnswerAgainWhenItsConnectionIsLostAndOnlyThen_GW1(t *testing.T) {
+	s := newSystem(t)
+	heard := make(chan string, 100)
+	_, err := s.client.Subscribe("reply", func(m bus.Msg) { heard <- string(m.Data) })
+	require.NoError(t, err)
+	g := s.gateway
+	on := g.data.Connection()
+	r := request{reply: "reply", format: wire.JSON, from: subjects.Anon, until: time.Now().Add(patience)}
+	say := g.say(r, g.publishSafely)
+	say(outcome{body: 1})
+	say(outcome{body: 2})
+	g.outbox.mu.Lock()
+	for i := range g.outbox.sent { // those that are not confirmed yet
+		g.outbox.sent[i].on = on + 1
+	}
+	again := len(g.outbox.sent)
+	g.outbox.mu.Unlock()
+	streaming := r
+	streaming.streams = true
+	g.say(streaming, g.publishSafely)(outcome{body: "of a stream"})
+	late := r
+	late.until = time.Now().Add(-time.Second)
+	g.outbox.add(sent{late, late.message(outcome{body: "too late"}), on + 1})
+	g.outbox.add(sent{r, r.message(outcome{body: "lost"}), on + 1})
+	got := map[string]int{}
+	for range 2 + again + 2 {
+		select {
+		case m := <-heard:
+			got[m]++
+		case <-time.After(patience):
+			require.FailNow(t, "not said", "%v", got)
+		}
+	}
+	require.Eventually(t, func() bool {
+		g.outbox.mu.Lock()
+		defer g.outbox.mu.Unlock()
+		return len(g.outbox.sent) == 0
+	}, patience, time.Millisecond, "all are confirmed")
+	require.NoError(t, g.data.Flush(t.Context()))
+	require.NoError(t, s.client.Flush(t.Context()))
+	require.Empty(t, heard)
+	require.Equal(t, again+2, got["1"]+got["2"])
+	require.Equal(t, 1, got[`"of a stream"`])
+	require.Equal(t, 1, got[`"lost"`])
+}
+
+func TestOutbox_isBounded(t *testing.T) {
+	o := newOutbox()
+	for range 100 {
+		o.add(sent{m: bus.Msg{Data: make([]byte, 1<<20)}})
+	}
+	require.Len(t, o.take(), maxSent>>20-1)
+	require.Empty(t, o.take())
+}
