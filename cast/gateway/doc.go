@@ -51,7 +51,7 @@
 //     date is looked up anew, once, and cast again, if no handler can have run. What is known stays when
 //     hosts cannot be asked; and whatever dies, it is looked up once a second at most. One look serves all who
 //     wait for any mesh.
-//   - GW-6: bounded: 1,024 casts at a time, 1,024 names in the cache, what one sender may send in a second,
+//   - GW-6: bounded: 1,024 casts at a time whose bodies have 64 MiB, 1,024 names in the cache, what one sender may send in a second,
 //     looks, and claims of others. What is beyond is refused with 503 or 429.
 //
 // # Several gateways
@@ -82,5 +82,5 @@
 // A gateway is the micro service castnet-gateway: its INFO lists every endpoint of every live actor mesh.
 //
 // Done says that the gateway has lost its bus for good; hostd starts another one then. Close takes no more
-// requests, gives those under way an error, and waits. No goroutine outlives it.
+// requests, gives those under way an error, and waits. No goroutine outlives it, unless its context ends before.
 package gateway

@@ -20,6 +20,7 @@ import (
 const (
 	group    = "gateway" // the queue group of all gateways
 	maxCasts = 1024      // at a time
+	maxBytes = 64 << 20  // of the bodies of those, or one
 	// What clients can cause is logged this often at most; the counters have it all.
 	noisyBurst  = 20
 	noisyPeriod = 10 * time.Second
@@ -58,6 +59,7 @@ type Gateway struct {
 
 	admit  func(from string) *actor.Error // takes one request of a sender, or says that it sends too many
 	under  atomic.Int64                   // casts under way
+	bytes  atomic.Int64                   // of their bodies
 	next   chan bus.Msg                   // to a worker that waits for it
 	idle   atomic.Int64                   // workers that wait
 	outbox *outbox
@@ -138,7 +140,7 @@ func (g *Gateway) Done() <-chan struct{} { return g.net.Bus().Done() }
 func (g *Gateway) Err() error { return g.net.Bus().Err() }
 
 // Close takes no more requests, answers those under way with an error unless their answer is there, and
-// waits for them. A second call does nothing.
+// waits for them, until ctx ends. A second call does nothing.
 func (g *Gateway) Close(ctx context.Context) error {
 	g.mu.Lock()
 	if g.closing {
@@ -155,8 +157,17 @@ func (g *Gateway) Close(ctx context.Context) error {
 		f()
 	}
 	g.cancel(errClosing)
-	g.wg.Wait() // a cast ends with its context
-	g.peers.leave()
+	answered := make(chan struct{})
+	go func() {
+		g.wg.Wait() // a cast ends with its context
+		close(answered)
+	}()
+	select {
+	case <-answered:
+		g.peers.leave()
+	case <-ctx.Done():
+		errs = append(errs, fmt.Errorf("close the gateway of %s: %d casts are under way: %w", g.label, g.under.Load(), ctx.Err()))
+	}
 	return errors.Join(append(errs, g.net.Close(ctx))...)
 }
 
@@ -183,20 +194,35 @@ func (g *Gateway) receive(m bus.Msg) {
 		g.loud.Warn().Str("reply", m.Reply).Str("from", from).Msg("a request with a reply subject that is not its sender's")
 		return
 	}
-	if g.under.Add(1) > maxCasts {
-		g.under.Add(-1)
-		g.refuse(m, &actor.Error{Code: actor.CodeUnavailable, Text: fmt.Sprintf("this gateway casts %d times at once already", maxCasts)})
-		return
-	}
-	if err := g.admit(from); err != nil {
-		g.under.Add(-1)
+	if err := g.admit(from); err != nil { // before others are refused for his sake
 		g.refuse(m, err)
 		return
 	}
-	if !g.work(m) {
-		g.under.Add(-1)
-		g.refuse(m, errClosing)
+	err := g.take(m)
+	if err == nil && !g.work(m) {
+		err = errClosing
 	}
+	if err != nil {
+		g.done(m)
+		g.refuse(m, err)
+	}
+}
+
+// take counts a request as one that is under way until it is done, or says that there are too many.
+func (g *Gateway) take(m bus.Msg) *actor.Error {
+	casts, size := g.under.Add(1), g.bytes.Add(int64(len(m.Data)))
+	switch {
+	case casts > maxCasts:
+		return &actor.Error{Code: actor.CodeUnavailable, Text: fmt.Sprintf("this gateway casts %d times at once already", maxCasts)}
+	case size > maxBytes && size > int64(len(m.Data)):
+		return &actor.Error{Code: actor.CodeUnavailable, Text: fmt.Sprintf("what this gateway casts at once may have %d bytes in all", maxBytes)}
+	}
+	return nil
+}
+
+func (g *Gateway) done(m bus.Msg) {
+	g.bytes.Add(-int64(len(m.Data)))
+	g.under.Add(-1)
 }
 
 // refuse answers a request that is not looked at.

@@ -28,7 +28,7 @@ func (g *Gateway) worker(ctx context.Context, m bus.Msg) {
 	defer patience.Stop()
 	for {
 		g.answer(ctx, m)
-		g.under.Add(-1)
+		g.done(m)
 		if g.idle.Add(1) > maxIdle {
 			g.idle.Add(-1)
 			return
