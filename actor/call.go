@@ -24,9 +24,11 @@ type call struct {
 	came    encoded // what the answer holds when it came by the bus
 }
 
-// recv takes an answer from the bus.
+// recv takes an answer from the bus: of the process that was asked, and nobody else's word for it.
 func (c *call) recv(in Incoming) error {
 	switch {
+	case in.From.Proc.Lead() != c.to.Proc.Lead():
+		return errorf(CodePortGone, c.key.actor, c.key.port, "an answer of %s, which was not asked", in.From)
 	case c.heard != nil:
 		c.heard(in.Answer())
 	case c.state.CompareAndSwap(open, answering):

@@ -11,6 +11,9 @@ import (
 // Name is the name of the agent on every host's and every worker's proc.
 const Name = "agent"
 
+// HostType is the actor type of the agents of hosts, which tells them from others in events.
+const HostType = "host-agent"
+
 // Agent is what an agent can be asked. Host agents, proc agents and controllers implement it.
 type Agent interface {
 	Create(*actor.Context, Creation) (Overlay, error)

@@ -198,29 +198,37 @@ func (n *Net) Meshes(ctx context.Context) ([]MeshState, error) {
 	if err != nil {
 		return nil, err
 	}
+	var ids []subjects.HostID
+	for _, h := range hosts.Infos() {
+		ids = append(ids, h.ID)
+	}
+	return n.MeshesOn(ctx, ids)
+}
+
+// MeshesOn is Meshes of some hosts. One that does not answer is an error.
+func (n *Net) MeshesOn(ctx context.Context, hosts []subjects.HostID) ([]MeshState, error) {
 	by := map[string]*MeshState{}
 	var order []string
-	infos := hosts.Infos()
-	asked := make([][]agent.State, len(infos))
-	errs := make([]error, len(infos))
+	asked := make([][]agent.State, len(hosts))
+	errs := make([]error, len(hosts))
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, maxAsked)
-	for i, h := range infos {
+	for i, h := range hosts {
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
-			asked[i], errs[i] = agent.Get.Call(ctx, agent.Of(h.ID.Proc()).Via(n.proc), agent.Query{})
+			asked[i], errs[i] = agent.Get.Call(ctx, agent.Of(h.Proc()).Via(n.proc), agent.Query{})
 		})
 	}
 	wg.Wait()
-	for i, h := range infos {
+	for i, h := range hosts {
 		if errs[i] != nil {
-			return nil, fmt.Errorf("ask host %s for its procs: %w", h.Label, errs[i])
+			return nil, fmt.Errorf("ask host %s for its procs: %w", h.Label(), errs[i])
 		}
 		for _, s := range asked[i] {
 			if s.Mesh != nil {
 				if err := s.Mesh.Check(); err != nil {
-					return nil, fmt.Errorf("host %s describes a mesh that cannot be: %w", h.Label, err)
+					return nil, fmt.Errorf("host %s describes a mesh that cannot be: %w", h.Label(), err)
 				}
 			}
 			if s.Mesh != nil && by[s.ID] == nil {

@@ -25,7 +25,7 @@ type config struct {
 	left    func() // called when it has been asked to leave, and has stopped everything
 }
 
-var agentType = actor.NewType[agent.Agent, config]("host-agent")
+var agentType = actor.NewType[agent.Agent, config](agent.HostType)
 
 func methods() []actor.Method[agent.Agent] {
 	return append(agent.Methods(),

@@ -137,8 +137,8 @@ func (es *Envelopes) Next(e *Envelope) (same, ok bool) {
 	same = first&sameTarget != 0
 	switch {
 	case !same:
-		es.last.Actor, es.last.Port = text(es.last.Actor, r.bytes("actor")), text(es.last.Port, r.bytes("port"))
-		es.last.Sender, es.any = text(es.last.Sender, r.bytes("sender")), true
+		es.last.Actor, es.last.Port = reused(es.last.Actor, r.bytes("actor")), reused(es.last.Port, r.bytes("port"))
+		es.last.Sender, es.any = reused(es.last.Sender, r.bytes("sender")), true
 		e.Actor, e.Port, e.Sender = es.last.Actor, es.last.Port, es.last.Sender
 	case !es.any:
 		r.err = fmt.Errorf("packet: the first envelope has the target of the one before it")
@@ -163,8 +163,8 @@ func (es *Envelopes) Next(e *Envelope) (same, ok bool) {
 	return same, r.err == nil
 }
 
-// text is b as a string: the last one when it has not changed.
-func text(last string, b []byte) string {
+// reused is b as a string: the last one when it has not changed.
+func reused(last string, b []byte) string {
 	if last == string(b) {
 		return last
 	}
