@@ -124,10 +124,16 @@ func TestGateway_tellsNobodyWhatItAcceptsWhenItIsAlone(t *testing.T) {
 	_, err := s.client.Subscribe("castnet.v1.default.hb.claim.*", func(m bus.Msg) { heard <- string(m.Data) })
 	require.NoError(t, err)
 	require.Equal(t, "[0]", string(s.ask("get", "").Data))
-	s.another("b")
+	other := s.another("b")
+	require.NoError(t, other.sub.Unsubscribe(), "it hears what is claimed, and accepts nothing")
 	s.awaitPeers(1)
 	s.ask("get", "")
-	require.Contains(t, <-heard, `"id":2,`, "the first one is said to nobody")
+	select {
+	case claimed := <-heard:
+		require.Contains(t, claimed, `"id":2,`, "the first one is said to nobody")
+	case <-time.After(patience):
+		require.FailNow(t, "nothing is claimed")
+	}
 }
 
 func TestGateway_saysAnAnswerAgainWhenItsConnectionIsLostAndOnlyThen_GW1(t *testing.T) {
