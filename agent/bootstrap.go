@@ -17,9 +17,14 @@ type Bootstrap struct {
 	Bus       BusSettings      `cbor:"6,keyasint"`
 	Root      string           `cbor:"7,keyasint,omitempty"`
 	Namespace string           `cbor:"8,keyasint,omitempty"`
-	Level     string           `cbor:"9,keyasint,omitempty"`  // log level
-	Within    time.Duration    `cbor:"10,keyasint"`           // to be ready in
-	AsHost    *AsHost          `cbor:"11,keyasint,omitempty"` // be a host, and not a proc
+	Level     string           `cbor:"9,keyasint,omitempty"` // log level
+	Within    time.Duration    `cbor:"10,keyasint"`          // to be ready in
+}
+
+// Launch is what a launched process reads first: to be a proc, or a host.
+type Launch struct {
+	Proc *Bootstrap `cbor:"1,keyasint,omitempty"`
+	Host *AsHost    `cbor:"2,keyasint,omitempty"`
 }
 
 // AsHost is what a program tells a host that it launches as a process.
@@ -29,6 +34,11 @@ type AsHost struct {
 	Allow     []string          `cbor:"3,keyasint,omitempty"`
 	AllowUser bool              `cbor:"4,keyasint,omitempty"`
 	Labels    map[string]string `cbor:"5,keyasint,omitempty"`
+	Bus       BusSettings       `cbor:"6,keyasint"`
+	Root      string            `cbor:"7,keyasint,omitempty"`
+	Namespace string            `cbor:"8,keyasint,omitempty"`
+	Level     string            `cbor:"9,keyasint,omitempty"`
+	Ready     time.Duration     `cbor:"10,keyasint,omitempty"` // for its procs to be ready in
 }
 
 // ProcID is the address of the proc that is launched.

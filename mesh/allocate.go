@@ -43,7 +43,7 @@ func (n *Net) Allocate(ctx context.Context, a Allocator, name string, e shape.Ex
 		return HostMesh{}, errors.Join(fmt.Errorf("allocate %q: %w", name, err), got.Close(giveBack))
 	}
 	n.mu.Lock()
-	n.allocated = append(n.allocated, got)
+	n.owned = append(n.owned, owned{hosts: got})
 	n.mu.Unlock()
 	return h, nil
 }
@@ -52,13 +52,11 @@ func (n *Net) Allocate(ctx context.Context, a Allocator, name string, e shape.Ex
 func (n *Net) closeAllocation(ctx context.Context, hosts []subjects.HostID) error {
 	n.mu.Lock()
 	var done []Allocation
-	n.allocated = slices.DeleteFunc(n.allocated, func(a Allocation) bool {
-		for _, id := range a.Hosts() {
-			if !slices.Contains(hosts, id) {
-				return false
-			}
+	n.owned = slices.DeleteFunc(n.owned, func(o owned) bool {
+		if o.hosts == nil || slices.ContainsFunc(o.hosts.Hosts(), func(id subjects.HostID) bool { return !slices.Contains(hosts, id) }) {
+			return false
 		}
-		done = append(done, a)
+		done = append(done, o.hosts)
 		return true
 	})
 	n.mu.Unlock()

@@ -51,9 +51,13 @@ type Net struct {
 	quiet  time.Duration
 
 	mu    sync.Mutex
-	owned []string // names of the controllers of what was made, in order
+	owned []owned // what was made, in order
+}
 
-	allocated []Allocation // hosts that are this Net's to give back
+// owned is something that a Net ends: the controller of a mesh, or hosts that were allocated.
+type owned struct {
+	controller string // its name
+	hosts      Allocation
 }
 
 // Connect joins a castnet as a client.
@@ -111,8 +115,7 @@ func (n *Net) Close(ctx context.Context) error {
 	defer cancel()
 	var errs []error
 	if n.proc != nil {
-		n.release(ctx)
-		errs = append(errs, n.giveBack(ctx), n.proc.Close(ctx))
+		errs = append(errs, n.release(ctx), n.proc.Close(ctx))
 	}
 	if n.router != nil {
 		n.router.Close()
@@ -120,26 +123,20 @@ func (n *Net) Close(ctx context.Context) error {
 	return errors.Join(append(errs, n.bus.Close(ctx))...)
 }
 
-// release stops the controllers, the last one made first: actors before the procs they live in.
-func (n *Net) release(ctx context.Context) {
+// release ends what this Net owns, the last one made first: actors before the procs they live in, and those
+// before their hosts.
+func (n *Net) release(ctx context.Context) error {
 	n.mu.Lock()
-	owned := n.owned
+	all := n.owned
 	n.owned = nil
 	n.mu.Unlock()
-	for _, name := range slices.Backward(owned) {
-		n.letGo(ctx, name, "its program is done")
-	}
-}
-
-// giveBack returns what was allocated, the last one first: a host in a proc before the proc's own.
-func (n *Net) giveBack(ctx context.Context) error {
-	n.mu.Lock()
-	all := n.allocated
-	n.allocated = nil
-	n.mu.Unlock()
 	var errs []error
-	for _, a := range slices.Backward(all) {
-		errs = append(errs, a.Close(ctx))
+	for _, o := range slices.Backward(all) {
+		if o.hosts != nil {
+			errs = append(errs, o.hosts.Close(ctx))
+			continue
+		}
+		n.letGo(ctx, o.controller, "its program is done")
 	}
 	return errors.Join(errs...)
 }

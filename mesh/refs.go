@@ -30,22 +30,6 @@ func (e *CardinalityError) Error() string {
 	return fmt.Sprintf("want %d ranks, got %d hosts", e.Want, e.Got)
 }
 
-// cut splits text at the first separator that is not in a quoted label.
-func cut(text string, sep byte) (before, after string, found bool) {
-	quoted := false
-	for i := 0; i < len(text); i++ {
-		switch c := text[i]; {
-		case quoted && c == '\\':
-			i++
-		case c == '"':
-			quoted = !quoted
-		case c == sep && !quoted:
-			return text[:i], text[i+1:], true
-		}
-	}
-	return text, "", false
-}
-
 // hostsText lists hosts.
 func hostsText(hosts []subjects.HostID) string {
 	texts := make([]string, len(hosts))
@@ -154,7 +138,7 @@ func parseProcMesh(text string) (p ProcMesh, err error) {
 	}
 	var parts [4]string // hosts, owner, per process, extent; the rest is the region
 	for i, what := range []string{"owner", "number of procs per process", "extent", "region"} {
-		if parts[i], rest, ok = cut(rest, '@'); !ok {
+		if parts[i], rest, ok = strings.Cut(rest, "@"); !ok {
 			return p, fmt.Errorf("no %s: want mesh:hosts@owner@perprocess@extent@region", what)
 		}
 	}

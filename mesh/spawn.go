@@ -134,7 +134,7 @@ func (n *Net) own(ctx context.Context, s controller.Spec) (actor.Ref[agent.Agent
 	ref, err := actor.Spawn(ctx, n.proc, controller.Type, "controller", s)
 	if err == nil {
 		n.mu.Lock()
-		n.owned = append(n.owned, ref.ID().Name)
+		n.owned = append(n.owned, owned{controller: ref.ID().Name})
 		n.mu.Unlock()
 	}
 	return ref, err

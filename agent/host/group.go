@@ -129,11 +129,12 @@ var (
 )
 
 // InProcDef defines InProcType for a program whose procs may become hosts. o describes them but for what an
-// InProc says; Settings are how their procs reach the bus.
+// InProc says; label, bus and settings are those of the proc.
 func InProcDef(o Options) actor.Def {
 	return InProcType.Made(func(ctx *actor.Context, p InProc) (*inProc, error) {
 		o := o
 		o.Label, o.Bus, o.Space = fmt.Sprintf("%s%d", p.Label, ctx.Point().Rank()), ctx.Proc().Bus(), ctx.Proc().Space()
+		o.Settings = proc.SettingsOf(ctx.Proc())
 		o.Allow, o.AllowUser, o.Log = append(slices.Clone(o.Allow), p.Allow...), o.AllowUser || p.AllowUser, ctx.Proc().Log()
 		h, err := Start(ctx, o)
 		if err != nil {

@@ -61,10 +61,10 @@ func hostProcess(ctx context.Context, l *launch.Launcher, exe string, o Options)
 	if err != nil {
 		return started{}, err
 	}
-	payload, err := wire.Marshal(agent.Bootstrap{
-		Bus: o.Settings, Root: o.Space.Root(), Namespace: o.Space.Namespace(), Level: o.Level, Within: o.Ready,
-		AsHost: &agent.AsHost{ID: id, Dir: filepath.Join(o.Dir, id.String()), Allow: o.Allow, AllowUser: o.AllowUser, Labels: o.Labels},
-	})
+	payload, err := wire.Marshal(agent.Launch{Host: &agent.AsHost{
+		ID: id, Dir: filepath.Join(o.Dir, id.String()), Allow: o.Allow, AllowUser: o.AllowUser, Labels: o.Labels,
+		Bus: o.Settings, Root: o.Space.Root(), Namespace: o.Space.Namespace(), Level: o.Level, Ready: o.Ready,
+	}})
 	if err != nil {
 		return started{}, err
 	}
@@ -116,28 +116,27 @@ const lookEvery = 20 * time.Millisecond
 func Main(defs ...actor.Def) { proc.MainOr(life, defs...) }
 
 // life is that of a host process: until it is told to stop, or who launched it is gone.
-func life(boot agent.Bootstrap, lifeline <-chan struct{}) error {
+func life(as agent.AsHost, lifeline <-chan struct{}) error {
 	term := make(chan os.Signal, 1)
 	signal.Notify(term, syscall.SIGTERM, syscall.SIGINT)
-	level, err := zerolog.ParseLevel(boot.Level)
-	if err != nil || boot.Level == "" {
+	level, err := zerolog.ParseLevel(as.Level)
+	if err != nil || as.Level == "" {
 		level = zerolog.WarnLevel
 	}
 	log := zerolog.New(os.Stderr).Level(level).With().Timestamp().Logger()
-	space, err := subjects.NewSpace(boot.Root, boot.Namespace)
+	space, err := subjects.NewSpace(as.Root, as.Namespace)
 	if err != nil {
 		return err
 	}
-	as := boot.AsHost
 	ctx, cancel := context.WithTimeout(context.Background(), hostWithin)
 	defer cancel()
-	b, err := bus.Open(ctx, proc.BusOptions(boot.Bus, "host/"+as.ID.String(), log))
+	b, err := bus.Open(ctx, proc.BusOptions(as.Bus, "host/"+as.ID.String(), log))
 	if err != nil {
 		return err
 	}
 	h, err := Start(ctx, Options{
-		Label: as.ID.Label(), ID: as.ID, Bus: b, Settings: boot.Bus, Space: space, Dir: as.Dir, Allow: as.Allow,
-		AllowUser: as.AllowUser, Labels: as.Labels, Ready: boot.Within, Level: boot.Level, Log: log,
+		Label: as.ID.Label(), ID: as.ID, Bus: b, Settings: as.Bus, Space: space, Dir: as.Dir, Allow: as.Allow,
+		AllowUser: as.AllowUser, Labels: as.Labels, Ready: as.Ready, Level: as.Level, Log: log,
 	})
 	if err != nil {
 		return err

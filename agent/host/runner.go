@@ -66,7 +66,7 @@ func (r *execRunner) prepare(m agent.Mesh, self string) (program, error) {
 }
 
 func (r *execRunner) start(_ context.Context, boot agent.Bootstrap, how program) (process, error) {
-	payload, err := wire.Marshal(boot)
+	payload, err := wire.Marshal(agent.Launch{Proc: &boot})
 	if err != nil {
 		return nil, err
 	}

@@ -37,7 +37,7 @@ func Main(defs ...actor.Def) { MainOr(nil, defs...) }
 
 // MainOr is Main for programs that may be launched as a host, too: asHost is one's life, until lifeline is
 // closed or the process is told to stop.
-func MainOr(asHost func(boot agent.Bootstrap, lifeline <-chan struct{}) error, defs ...actor.Def) {
+func MainOr(asHost func(as agent.AsHost, lifeline <-chan struct{}) error, defs ...actor.Def) {
 	registry, err := actor.NewRegistry(defs...)
 	if err != nil {
 		die(err)
@@ -61,21 +61,24 @@ func die(err error) {
 }
 
 // run is the life of a worker: read what to be, be it, until told to stop.
-func run(in *launch.Inherited, registry actor.Registry, asHost func(agent.Bootstrap, <-chan struct{}) error) error {
+func run(in *launch.Inherited, registry actor.Registry, asHost func(agent.AsHost, <-chan struct{}) error) error {
 	payload, err := in.Payload()
 	if err != nil {
 		return fmt.Errorf("bootstrap: %w", err)
 	}
-	var boot agent.Bootstrap
-	if err := wire.Unmarshal(payload, &boot); err != nil {
+	var to agent.Launch
+	if err := wire.Unmarshal(payload, &to); err != nil {
 		return fmt.Errorf("bootstrap: %w", err)
 	}
 	switch {
-	case boot.AsHost != nil && asHost == nil:
+	case to.Host != nil && asHost == nil:
 		return errors.New("launched as a host: want a program whose main calls host.Main")
-	case boot.AsHost != nil:
-		return asHost(boot, in.Lifeline())
+	case to.Host != nil:
+		return asHost(*to.Host, in.Lifeline())
+	case to.Proc == nil:
+		return errors.New("bootstrap: neither a proc nor a host to be")
 	}
+	boot := *to.Proc
 	leaving, leave := context.WithCancelCause(context.Background())
 	defer leave(nil)
 	term := make(chan os.Signal, 2)
@@ -161,7 +164,7 @@ func start(ctx context.Context, boot agent.Bootstrap, registry actor.Registry, l
 		return nil, err
 	}
 	w.proc, w.router, err = Join(ctx, Options{
-		Bus: w.bus, Space: space, Registry: registry, Mesh: boot.Mesh, Rank: boot.Rank, Gen: boot.Gen, Log: log, Leave: leave,
+		Bus: w.bus, Settings: boot.Bus, Space: space, Registry: registry, Mesh: boot.Mesh, Rank: boot.Rank, Gen: boot.Gen, Log: log, Leave: leave,
 	})
 	if err == nil {
 		err = announce(ctx, w.proc, boot, registry)

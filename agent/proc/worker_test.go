@@ -102,7 +102,7 @@ func bootstrap(t *testing.T, p *actor.Proc, url string) agent.Bootstrap {
 
 func encoded(t *testing.T, b agent.Bootstrap) []byte {
 	t.Helper()
-	data, err := wire.Marshal(b)
+	data, err := wire.Marshal(agent.Launch{Proc: &b})
 	require.NoError(t, err)
 	return data
 }
@@ -132,7 +132,7 @@ func TestMain_aBadBootstrapIsOneLineAndExitCode1(t *testing.T) {
 	outside := bootstrap(t, p, srv.URL())
 	outside.Rank = 2
 	for want, payload := range map[string][]byte{
-		"agent.Bootstrap":   []byte("garbage"),
+		"agent.Launch":   []byte("garbage"),
 		"bootstrap: decode": nil,
 		"127.0.0.1:1":       encoded(t, nowhere),
 		`"a b"`:             encoded(t, odd),
