@@ -115,11 +115,7 @@ func (o onProcs[A, P]) Allocate(ctx context.Context, e shape.Extent) (Allocation
 		defer cancel()
 		return nil, errors.Join(err, actors.Stop(stop))
 	}
-	a := &onProcsAllocation{stop: actors.Stop}
-	for _, id := range hosts.Values() {
-		a.hosts = append(a.hosts, id)
-	}
-	return a, nil
+	return &onProcsAllocation{hosts: hosts.Values(), stop: actors.Stop}, nil
 }
 
 type onProcsAllocation struct {
