@@ -97,11 +97,21 @@ func (h HostMesh) SpawnProcs(ctx context.Context, s Spawning) (ProcMesh, error) 
 	if err := start(ctx, owner, desc.ID.String(), desc, p.region); err != nil {
 		return ProcMesh{}, errors.Join(err, abandon(ctx, h.net, owner, desc.ID.String()))
 	}
-	if _, err := cast.Gather(ctx, p.agents(), agent.Ping, actor.None{}); err != nil { // the second fence
+	if err := p.fence(ctx); err != nil {
 		err = fmt.Errorf("spawn procs %s: they are ready, but casts do not reach them all: %w", desc.ID, err)
 		return ProcMesh{}, errors.Join(err, abandon(ctx, h.net, owner, desc.ID.String()))
 	}
 	return p, nil
+}
+
+// fence waits until casts from here reach every rank. One server knows the subscriptions of who is ready;
+// of several, the one that this program is connected to may not have heard of all of them yet.
+func (p ProcMesh) fence(ctx context.Context) error {
+	if !p.net.bus.Data().Clustered() {
+		return nil
+	}
+	_, err := cast.Gather(ctx, p.agents(), agent.Ping, actor.None{})
+	return err
 }
 
 // describe turns what was asked for into a mesh that nothing has been started of yet.
@@ -121,8 +131,13 @@ func (h HostMesh) describe(s Spawning) (agent.Mesh, error) {
 		return agent.Mesh{}, err
 	}
 	m := agent.Mesh{ID: id, Extent: extent, PerHost: s.PerHost.NumRanks(), Command: s.Command}
+	local := true
 	for _, info := range h.Infos() {
 		m.Hosts = append(m.Hosts, info.ID)
+		local = local && info.Local
+	}
+	if local { // each in the process of its host, so they share its connections, and casts their packets
+		m.PerProcess = m.PerHost
 	}
 	if err := m.Check(); err != nil { // before anything is as large as was asked for
 		return agent.Mesh{}, err
