@@ -6,13 +6,14 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"syscall"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/agent/host"
-	"github.com/castnet-io/castnet/bench/remote"
+	"github.com/castnet-io/castnet/bench/local/lines"
 	"github.com/castnet-io/castnet/bench/server"
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/bus/embed"
@@ -154,14 +155,28 @@ func idleContest(ctx context.Context, g *ground) (contest, error) {
 	return against("one-percent", ours, constant(1)), nil
 }
 
-// used is how much CPU time a child has had.
+// used is how much CPU time a host has had.
 func (c *child) used(ctx context.Context) (time.Duration, error) {
-	line, err := c.ask(ctx, remote.UsageRequest)
+	line, err := c.ask(ctx, cpuRequest)
 	if err != nil {
 		return 0, err
 	}
-	u, err := remote.ParseUsage(line)
-	return u.CPU, err
+	return time.ParseDuration(line)
+}
+
+// cpuRequest is the line that asks a host how much CPU time it has had. Unlike others that are asked what they
+// have used, it does not collect its garbage then.
+const cpuRequest = "cpu"
+
+func answerCPU(_ context.Context, line string) string {
+	var r syscall.Rusage
+	if line != cpuRequest {
+		return lines.Failure(fmt.Errorf("request %q: want %s", line, cpuRequest))
+	}
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err != nil {
+		return lines.Failure(err)
+	}
+	return time.Duration(r.Utime.Nano() + r.Stime.Nano()).String()
 }
 
 // playHostd is a host and the server in one process.
@@ -177,7 +192,12 @@ func playHostd(in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	return playHostOn(ctx, b, agent.BusSettings{URL: srv.URL()}, in, out, srv.URL())
+	return playHostOn(ctx, b, agent.BusSettings{URL: srv.URL()}, func() error {
+		if _, err := fmt.Fprintln(out, srv.URL()); err != nil {
+			return err
+		}
+		return lines.Serve(in, out, answerCPU)
+	})
 }
 
 // playSubscriber says on the bus that it has subscribed.

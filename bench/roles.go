@@ -153,16 +153,16 @@ func playHost(in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	return playHostOn(ctx, b, agent.BusSettings{URL: os.Getenv(urlEnv), Token: os.Getenv(tokenEnv)}, in, out, "ready")
+	return playHostOn(ctx, b, agent.BusSettings{URL: os.Getenv(urlEnv), Token: os.Getenv(tokenEnv)}, func() error { return untilEnd(in, out, "ready") })
 }
 
-// playHostOn is a host on a bus, which it closes. line is what it says when it is ready.
-func playHostOn(ctx context.Context, b *bus.Bus, settings agent.BusSettings, in io.Reader, out io.Writer, line string) error {
+// playHostOn is a host on a bus, which it closes, for as long as serve takes.
+func playHostOn(ctx context.Context, b *bus.Bus, settings agent.BusSettings, serve func() error) error {
 	h, err := host.Start(ctx, host.Options{Label: "bench", Bus: b, Log: server.Log(), Settings: settings})
 	if err != nil {
 		return errors.Join(err, b.Close(ctx))
 	}
-	err = untilEnd(in, out, line)
+	err = serve()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	return errors.Join(err, h.Close(ctx), b.Close(ctx))
