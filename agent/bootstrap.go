@@ -17,8 +17,18 @@ type Bootstrap struct {
 	Bus       BusSettings      `cbor:"6,keyasint"`
 	Root      string           `cbor:"7,keyasint,omitempty"`
 	Namespace string           `cbor:"8,keyasint,omitempty"`
-	Level     string           `cbor:"9,keyasint,omitempty"` // log level
-	Within    time.Duration    `cbor:"10,keyasint"`          // to be ready in
+	Level     string           `cbor:"9,keyasint,omitempty"`  // log level
+	Within    time.Duration    `cbor:"10,keyasint"`           // to be ready in
+	AsHost    *AsHost          `cbor:"11,keyasint,omitempty"` // be a host, and not a proc
+}
+
+// AsHost is what a program tells a host that it launches as a process.
+type AsHost struct {
+	ID        subjects.HostID   `cbor:"1,keyasint"`
+	Dir       string            `cbor:"2,keyasint,omitempty"`
+	Allow     []string          `cbor:"3,keyasint,omitempty"`
+	AllowUser bool              `cbor:"4,keyasint,omitempty"`
+	Labels    map[string]string `cbor:"5,keyasint,omitempty"`
 }
 
 // ProcID is the address of the proc that is launched.

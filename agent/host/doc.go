@@ -24,7 +24,9 @@
 //   - HOST-6: when the host process dies, its procs die (lifeline, parent-death signal).
 //   - HOST-7: procs whose lease ran out are stopped, and the log and their status say so.
 //   - HOST-8: what a proc has printed is published before its end is told, however it ends; but
-//     its end waits for that 200 ms at most.
+//     its end waits for that 200 ms at most, and 50 ms when nobody has asked for it.
+//   - HOST-9: a host that a process has taken is drained, and made to leave, by that one alone, until it
+//     lets go or another takes it by force.
 //
 // The agent keeps AGT-1 … AGT-9; of meshes that have ended it remembers the newest 256.
 //

@@ -34,6 +34,7 @@ const (
 // Options configures a host. Label, Bus and Settings are required.
 type Options struct {
 	Label     string            // unique among live hosts; follows the label rule
+	ID        subjects.HostID   // of that label; zero: a fresh one
 	Bus       *bus.Bus          // the host's own connections; not owned
 	Settings  agent.BusSettings // how its procs reach the bus
 	Space     subjects.Space
@@ -50,6 +51,17 @@ type Options struct {
 	Version   string
 	Level     string // log level of procs; "" = warn
 	Log       zerolog.Logger
+}
+
+// id is the host's address.
+func (o Options) id() (subjects.HostID, error) {
+	if !o.ID.IsValid() {
+		return subjects.NewHostID(o.Label)
+	}
+	if o.ID.Label() != o.Label {
+		return o.ID, fmt.Errorf("start host %s: the ID %s is of another label", o.Label, o.ID)
+	}
+	return o.ID, nil
 }
 
 // withDefaults fills in what was left out, and refuses what cannot be.
@@ -97,7 +109,7 @@ type Host struct {
 
 // Start starts a host agent: when it returns, the host can be found.
 func Start(ctx context.Context, o Options) (*Host, error) {
-	id, err := subjects.NewHostID(o.Label)
+	id, err := o.id()
 	if err != nil {
 		return nil, err
 	}

@@ -33,7 +33,11 @@ const (
 // Main makes the process a worker when a host launched it as one, and never returns then. In any
 // other process it returns at once, after checking the definitions: a program whose actor types
 // are malformed ends here, whoever started it.
-func Main(defs ...actor.Def) {
+func Main(defs ...actor.Def) { MainOr(nil, defs...) }
+
+// MainOr is Main for programs that may be launched as a host, too: asHost is one's life, until lifeline is
+// closed or the process is told to stop.
+func MainOr(asHost func(boot agent.Bootstrap, lifeline <-chan struct{}) error, defs ...actor.Def) {
 	registry, err := actor.NewRegistry(defs...)
 	if err != nil {
 		die(err)
@@ -45,7 +49,7 @@ func Main(defs ...actor.Def) {
 	if !launched {
 		return
 	}
-	if err := run(inherited, registry); err != nil {
+	if err := run(inherited, registry, asHost); err != nil {
 		die(err)
 	}
 	os.Exit(0)
@@ -57,7 +61,7 @@ func die(err error) {
 }
 
 // run is the life of a worker: read what to be, be it, until told to stop.
-func run(in *launch.Inherited, registry actor.Registry) error {
+func run(in *launch.Inherited, registry actor.Registry, asHost func(agent.Bootstrap, <-chan struct{}) error) error {
 	payload, err := in.Payload()
 	if err != nil {
 		return fmt.Errorf("bootstrap: %w", err)
@@ -65,6 +69,12 @@ func run(in *launch.Inherited, registry actor.Registry) error {
 	var boot agent.Bootstrap
 	if err := wire.Unmarshal(payload, &boot); err != nil {
 		return fmt.Errorf("bootstrap: %w", err)
+	}
+	switch {
+	case boot.AsHost != nil && asHost == nil:
+		return errors.New("launched as a host: want a program whose main calls host.Main")
+	case boot.AsHost != nil:
+		return asHost(boot, in.Lifeline())
 	}
 	leaving, leave := context.WithCancelCause(context.Background())
 	defer leave(nil)
