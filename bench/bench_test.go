@@ -16,7 +16,7 @@ import (
 
 // The forms that readers of the report rely on.
 var (
-	rowForm    = regexp.MustCompile(`^row=([A-Za-z0-9-]+) ours=[0-9]+\.[0-9]{2} base=[0-9]+\.[0-9]{2} base_name=[a-z0-9.@/-]+ unit=(ns|us|ms|B|MiB|asks/s|casts/s|msgs/s|messages) ratio=([0-9]+\.[0-9]{3}|\+Inf) n=([0-9]+)$`)
+	rowForm    = regexp.MustCompile(`^row=([A-Za-z0-9-]+) ours=[0-9]+\.[0-9]{2} base=[0-9]+\.[0-9]{2} base_name=[a-z0-9.@/-]+ unit=(ns|us|ms|%|B|MiB|asks/s|casts/s|msgs/s|messages) ratio=([0-9]+\.[0-9]{3}|\+Inf) n=([0-9]+)$`)
 	canaryForm = regexp.MustCompile(`^canary=spin median=[0-9.]+ min=[0-9.]+ max=[0-9.]+ unit=ms spread=[0-9.]+% n=[0-9]+ disturbed=(yes|no)$`)
 )
 
@@ -139,14 +139,14 @@ func TestPlay_refusesAnUnknownRole(t *testing.T) {
 // Rows against peers need modules that a test cannot count on; they differ from those against the
 // floor in nothing but the program of the base.
 func TestRun_measuresEveryRowThatNeedsNoPeer(t *testing.T) {
-	const pattern = "^call|^cast|^spawn-8$|-floor$|-nats|^route|^flood"
+	const pattern = "^call|^cast|^spawn-8$|^procs|^first|^control|^hostd|-floor$|-nats|^route|^flood"
 	s, err := parse([]string{"-only", pattern, "-repeats", "1", "-samples", "20", "-shrink", "1000"}, io.Discard)
 	require.NoError(t, err)
 	var out, notes bytes.Buffer
 	require.NoError(t, run(t.Context(), s, &out, &notes), notes.String())
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 	names := slices.DeleteFunc(rowNames(), func(name string) bool { return !s.only.MatchString(name) })
-	require.Len(t, names, 5+28+8+8+2)
+	require.Len(t, names, 5+7+28+8+8+2)
 	require.Len(t, lines, len(names)+1, out.String())
 	for i, name := range names {
 		require.Regexp(t, rowForm, lines[i])

@@ -21,6 +21,22 @@
 //   - spawn-8: HostMesh.Spawn of 8 procs until it returns; against 8 times exec of the same
 //     program, which connects and says so on a subject.
 //
+// # Rows of processes
+//
+//   - procs-ready-16, procs-ready-48, procs-ready-200: HostMesh.SpawnProcs of as many procs on one host until it
+//     returns; against exec of the same program, as often and as many launched at a time, which connects,
+//     subscribes and says that it is ready.
+//   - procs-stop-200: ProcMesh.Stop of 200 procs until it returns; against host.StopBound for as many.
+//   - first-reply-ms: from asking for a proc until an actor that was then spawned in it has answered a call; against
+//     a millisecond.
+//   - control-messages-100x10: all messages of one operation on a mesh of 100 hosts of 10 procs, as a subscriber of
+//     `castnet.>` counts them: of spawn, status and stop the one that has the most; against the number of hosts.
+//     The hosts are simulated: they share a process with each other and with their procs (host.Local). Notes
+//     have each operation by the kinds of its subjects. TestControl_messagesGrowWithHostsAndNotWithProcs holds
+//     the bounds: requests and replies at most 2 × hosts + 10, all messages at most 8 × hosts.
+//   - hostd-idle-cpu: percent of a CPU that a host with the server in its process takes for 30 s, while its 64
+//     procs have nothing to do; against 1.
+//
 // Latencies are the median (or the 99th percentile) of one repeat of -samples messages, one in
 // flight.
 //

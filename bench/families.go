@@ -52,6 +52,8 @@ func families() []family {
 		{[]row{{"cast-reduce-8-hostd", us, false}}, onRig(reduceContest)},
 		{[]row{{"spawn-8", ms, false}}, onRig(spawnContest)},
 	}
+	all = append(all, procFamilies()...)
+	all = append(all, controlFamilies()...)
 	all = append(all, castFamilies()...)
 	all = append(all, gatewayFamilies()...)
 	all = append(all, remoteFamilies()...)

@@ -66,15 +66,19 @@ func (r *rig) addHost(ctx context.Context) error {
 	if _, err := r.start(ctx, hostRole); err != nil {
 		return err
 	}
-	net, err := mesh.Connect(ctx, mesh.Options{
+	return r.connect(ctx, 1)
+}
+
+// connect joins the hosts that are there.
+func (r *rig) connect(ctx context.Context, hosts int) (err error) {
+	r.net, err = mesh.Connect(ctx, mesh.Options{
 		Bus: &bus.Options{URL: r.url, Token: r.token}, Label: "bench", Log: server.Log(),
 	})
 	if err != nil {
 		return err
 	}
-	r.net = net
-	r.later(net.Close)
-	r.hosts, err = net.AwaitHosts(ctx, 1)
+	r.later(r.net.Close)
+	r.hosts, err = r.net.AwaitHosts(ctx, hosts)
 	return err
 }
 

@@ -36,22 +36,28 @@ const (
 
 	// Of one that has ranks to be cast to: which.
 	shareEnv = "CASTNET_BENCH_SHARE"
+
+	// Of one that is hosts: how many.
+	hostsEnv = "CASTNET_BENCH_HOSTS"
 )
 
 // The roles a child may have.
 const (
-	serverRole    = "server"    // the NATS server of everybody
-	hostRole      = "host"      // a castnet host
-	responderRole = "responder" // answers messages; the base of calls and casts
-	starterRole   = "starter"   // connects and says so; the base of spawning
-	actorsRole    = "actors"    // castnet's actors in one process
-	floorRole     = "floor"     // mutexq; the floor of those
-	oursRole      = "ours"      // castnet between two processes
-	rawRole       = "raw"       // plain NATS between two processes; the base of that
-	ranksRole     = "ranks"     // castnet's ranks of a mesh in one process
-	fanoutRole    = "fanout"    // goroutines behind one subscription; the base of casts to them
-	gatewayRole   = "gateway"   // castnet's gateway in a process of its own
-	naiveRole     = "naive"     // a subscription for each rank; another
+	serverRole     = "server"     // the NATS server of everybody
+	hostRole       = "host"       // a castnet host
+	hostdRole      = "hostd"      // the same with the server in its process
+	responderRole  = "responder"  // answers messages; the base of calls and casts
+	starterRole    = "starter"    // connects and says so; the base of spawning
+	subscriberRole = "subscriber" // subscribes, too; the base of procs that are ready
+	actorsRole     = "actors"     // castnet's actors in one process
+	floorRole      = "floor"      // mutexq; the floor of those
+	oursRole       = "ours"       // castnet between two processes
+	rawRole        = "raw"        // plain NATS between two processes; the base of that
+	ranksRole      = "ranks"      // castnet's ranks of a mesh in one process
+	fanoutRole     = "fanout"     // goroutines behind one subscription; the base of casts to them
+	gatewayRole    = "gateway"    // castnet's gateway in a process of its own
+	naiveRole      = "naive"      // a subscription for each rank; another
+	simulatedRole  = "simulated"  // castnet hosts in one process, with their procs
 )
 
 // The subjects of the baselines.
@@ -65,11 +71,11 @@ const (
 // on out when they are ready. All end when in does.
 func play(name string, in io.Reader, out io.Writer) int {
 	roles := map[string]func(in io.Reader, out io.Writer) error{
-		serverRole: playServer, hostRole: playHost, responderRole: playResponder, starterRole: playStarter,
+		serverRole: playServer, hostRole: playHost, hostdRole: playHostd, subscriberRole: playSubscriber, responderRole: playResponder, starterRole: playStarter,
 		actorsRole: serve(ours.New), floorRole: serve(floor.New),
 		oursRole: playPart(ours.Remote), rawRole: playPart(raw.Library),
-		gatewayRole: playGateway,
-		ranksRole:   playShare(casts.StartMembers), fanoutRole: playShare(casts.StartFanout), naiveRole: playShare(casts.StartNaive),
+		gatewayRole: playGateway, simulatedRole: playSimulated,
+		ranksRole: playShare(casts.StartMembers), fanoutRole: playShare(casts.StartFanout), naiveRole: playShare(casts.StartNaive),
 	}
 	role, ok := roles[name]
 	if !ok {
@@ -147,15 +153,17 @@ func playHost(in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	h, err := host.Start(ctx, host.Options{
-		Label: "bench", Bus: b, Log: server.Log(),
-		Settings: agent.BusSettings{URL: os.Getenv(urlEnv), Token: os.Getenv(tokenEnv)},
-	})
+	return playHostOn(ctx, b, agent.BusSettings{URL: os.Getenv(urlEnv), Token: os.Getenv(tokenEnv)}, func() error { return untilEnd(in, out, "ready") })
+}
+
+// playHostOn is a host on a bus, which it closes, for as long as serve takes.
+func playHostOn(ctx context.Context, b *bus.Bus, settings agent.BusSettings, serve func() error) error {
+	h, err := host.Start(ctx, host.Options{Label: "bench", Bus: b, Log: server.Log(), Settings: settings})
 	if err != nil {
 		return errors.Join(err, b.Close(ctx))
 	}
-	err = untilEnd(in, out, h.ID().String())
-	ctx, cancel = context.WithTimeout(context.Background(), patience)
+	err = serve()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	return errors.Join(err, h.Close(ctx), b.Close(ctx))
 }

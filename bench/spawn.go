@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -16,7 +17,7 @@ func spawnContest(_ context.Context, r *rig) (contest, error) {
 	if _, err := r.raw.ChanSubscribe(readySubject, ready); err != nil {
 		return nil, err
 	}
-	return against("exec-connect-publish", spawnOurs(r), spawnBase(r, ready)), r.raw.FlushTimeout(patience)
+	return against("exec-connect-publish", spawnOurs(r), execBase(r, starterRole, members, ready)), r.raw.FlushTimeout(patience)
 }
 
 // spawnOurs spawns a mesh; stopping it is not timed.
@@ -32,26 +33,41 @@ func spawnOurs(r *rig) side {
 	}
 }
 
-// spawnBase starts as many processes, which connect and say that they are ready.
-func spawnBase(r *rig, ready <-chan *nats.Msg) side {
+// execBase starts so many processes in a role in which they say when they are ready. As many are launched at
+// a time as hosts launch.
+func execBase(r *rig, role string, n int, ready <-chan *nats.Msg) side {
 	return func(ctx context.Context) (_ []float64, err error) {
+		var mu sync.Mutex
 		var children []*child
-		defer func() { err = errors.Join(err, endChildren(children...)) }()
+		var failed []error
+		var launches sync.WaitGroup
+		defer func() {
+			launches.Wait()
+			err = errors.Join(err, errors.Join(failed...), endChildren(children...))
+		}()
 		start := time.Now()
-		for range members {
-			c, err := startRole(starterRole, r.env()...)
-			if err != nil {
-				return nil, err
-			}
-			children = append(children, c)
+		slots := make(chan struct{}, atOnce)
+		for range n {
+			slots <- struct{}{}
+			launches.Go(func() {
+				defer func() { <-slots }()
+				c, err := startRole(role, r.env()...)
+				mu.Lock()
+				defer mu.Unlock()
+				if err != nil {
+					failed = append(failed, err)
+					return
+				}
+				children = append(children, c)
+			})
 		}
 		late := time.NewTimer(patience)
 		defer late.Stop()
-		for i := range members {
+		for i := range n {
 			select {
 			case <-ready:
 			case <-late.C:
-				return nil, fmt.Errorf("%d of %d processes are ready after %v", i, members, patience)
+				return nil, fmt.Errorf("%d of %d processes are ready after %v", i, n, patience)
 			case <-ctx.Done():
 				return nil, ctx.Err()
 			}

@@ -112,6 +112,10 @@ func (c *Conn) MaxPayload() int { return int(c.nc.MaxPayload()) }
 // is connected to none.
 func (c *Conn) URL() string { return stripUserinfo(c.nc.ConnectedUrl()) }
 
+// Clustered reports whether the server is one of several, which hear of each
+// other's subscriptions a moment later.
+func (c *Conn) Clustered() bool { return c.nc.ConnectedClusterName() != "" }
+
 // publishErr names what was wrong with m.
 func (c *Conn) publishErr(err error, m Msg) error {
 	switch {

@@ -254,3 +254,11 @@ func TestForeign_malformedHeadersReachTheHandlerAndHarmNothing(t *testing.T) {
 	}
 	require.NoError(t, b.Err())
 }
+
+func TestConn_knowsWhetherItsServerIsOneOfSeveral(t *testing.T) {
+	require.False(t, bustest.Open(t, bustest.Server(t)).Data().Clustered())
+	srv := bustest.Server(t, func(o *embed.Options) {
+		o.ConfigFile, o.DontListen = config(t, `cluster { name: several, listen: "127.0.0.1:-1" }`), false
+	})
+	require.True(t, bustest.Open(t, srv).Data().Clustered())
+}

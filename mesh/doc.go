@@ -24,8 +24,8 @@
 //     goroutine and need no closing; only Net does.
 //   - MESH-2: the program that made a mesh owns it. Close, or the program's death, ends it: at
 //     once, or when the lease its controller kept runs out (60 s by default).
-//   - MESH-3: when Spawn returns without an error, every rank runs and was reached over the road
-//     that casts take.
+//   - MESH-3: when Spawn returns without an error, every rank runs, and casts reach it: the server has
+//     what it subscribed, or, where there are several servers, it was reached over that road.
 //   - MESH-4: when Spawn fails, what it had started is stopped before it returns, and the error is
 //     a *SpawnError that names each failed rank with its host and reason.
 //   - MESH-5: Stop returns once every rank has ended; the second time it does so at once. So does Shutdown

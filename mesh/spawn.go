@@ -76,11 +76,21 @@ func (h HostMesh) SpawnProcs(ctx context.Context, s Spawning) (ProcMesh, error) 
 	if err != nil {
 		return ProcMesh{}, errors.Join(err, abandon(ctx, h.net, owner, desc.ID.String()))
 	}
-	if _, err := cast.Gather(ctx, p.agents(), agent.Ping, actor.None{}); err != nil { // the second fence
+	if err := p.fence(ctx); err != nil {
 		err = fmt.Errorf("spawn procs %s: they are ready, but casts do not reach them all: %w", desc.ID, err)
 		return ProcMesh{}, errors.Join(err, abandon(ctx, h.net, owner, desc.ID.String()))
 	}
 	return p, nil
+}
+
+// fence waits until casts from here reach every rank. One server knows the subscriptions of who is ready;
+// of several, the one that this program is connected to may not have heard of all of them yet.
+func (p ProcMesh) fence(ctx context.Context) error {
+	if !p.net.bus.Data().Clustered() {
+		return nil
+	}
+	_, err := cast.Gather(ctx, p.agents(), agent.Ping, actor.None{})
+	return err
 }
 
 // describe turns what was asked for into a mesh that nothing has been started of yet.

@@ -64,8 +64,9 @@ func ending(e *launch.Exit) string {
 	return "proc.exit.code"
 }
 
-// partWithin is how long the end of a proc that was asked to stop waits for the ends of others.
-const partWithin = 100 * time.Millisecond
+// partWithin is how long the end of a proc that was asked to stop waits for the ends of others: on a busy
+// machine a mesh takes so long.
+const partWithin = time.Second
 
 // part tells of an end that was asked for, together with those that follow soon: so that stopping a
 // mesh is an event per host, and not per proc.

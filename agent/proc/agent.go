@@ -57,7 +57,7 @@ func Join(ctx context.Context, o Options) (*actor.Proc, *cast.Router, error) {
 	if err == nil {
 		var point shape.Point // who asks the agent directly means its place in the whole mesh
 		if point, err = o.Mesh.Extent.Point(o.Rank); err == nil {
-			_, err = p.Spawn(ctx, actor.Spawning{Type: agentType.Name(), Name: agent.Name, Params: params{o.Leave}, Point: point, Announce: true})
+			_, err = p.Spawn(ctx, actor.Spawning{Type: agentType.Name(), Name: agent.Name, Params: params{o.Leave}, Point: point})
 		}
 	}
 	if err == nil {

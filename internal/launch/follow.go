@@ -13,7 +13,7 @@ const (
 	// followEvery is how often a file that grows is looked at; one that rests is
 	// looked at less often, down to every followRarely.
 	followEvery  = 50 * time.Millisecond
-	followRarely = 150 * time.Millisecond
+	followRarely = 500 * time.Millisecond
 	followChunk  = 32 << 10
 )
 
@@ -124,7 +124,7 @@ func followAll(ctx context.Context, done <-chan struct{}, round func(), all []*f
 			wait = 0
 		}
 		wait = min(wait+followEvery, followRarely)
-		pace.Reset(wait)
+		pace.Reset(untilNext(wait, time.Now()))
 		select {
 		case <-ctx.Done(): // catchUp returns its error
 		case <-done:
@@ -132,6 +132,12 @@ func followAll(ctx context.Context, done <-chan struct{}, round func(), all []*f
 		case <-pace.C:
 		}
 	}
+}
+
+// untilNext is how long it is until the next multiple of wait: so all who follow wake at the same
+// moments, and a process that follows many files sleeps in between.
+func untilNext(wait time.Duration, now time.Time) time.Duration {
+	return wait - time.Duration(now.UnixNano())%wait
 }
 
 // follower reads one file.
@@ -179,7 +185,11 @@ func (f *follower) catchUp(ctx context.Context) error {
 		f.lines.flush()
 		f.at, f.keep.floor = 0, 0
 	}
-	holed := f.at < size && f.skipHole()
+	if size == f.at {
+		f.makeRoom()
+		return ctx.Err()
+	}
+	holed := f.skipHole()
 	for f.hurry(); f.at < size; f.hurry() {
 		if err := ctx.Err(); err != nil {
 			return err

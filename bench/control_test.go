@@ -1,0 +1,27 @@
+package main
+
+import (
+	"io"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Acknowledgements that a busy machine makes late are asked for, and given once more: those are not counted.
+func TestControl_messagesGrowWithHostsAndNotWithProcs(t *testing.T) {
+	const hosts = 12
+	for _, perHost := range []int{2, 10} {
+		g := &ground{notes: io.Discard}
+		t.Cleanup(func() { require.NoError(t, g.close()) })
+		r, err := newRig(t.Context(), g)
+		require.NoError(t, err)
+		require.NoError(t, r.addSimulated(t.Context(), hosts))
+		ops, err := r.countControl(t.Context(), perHost)
+		require.NoError(t, err)
+		require.Len(t, ops, 3)
+		for _, op := range ops {
+			require.LessOrEqual(t, op.exchanged(), 2*hosts+10, op)
+			require.LessOrEqual(t, op.total()-2*op.kinds["f.beat"], 8*hosts, op)
+		}
+	}
+}
