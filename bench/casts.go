@@ -15,7 +15,7 @@ const (
 	fanoutName = "nats-fanout"
 	naiveName  = "nats-publish-each"
 
-	inFlightSuffix = "-8" // of casts: casts.MaxInFlight
+	inFlightSuffix = "-inflight8" // of casts: casts.MaxInFlight
 
 	mostRanks = 4096
 	fewRanks  = 64 // that mostRanks are compared with
@@ -33,37 +33,40 @@ type verb struct {
 
 // castFamilies are those whose rows compare casts to ranks that share processes.
 func castFamilies() []family {
-	const us, ns = "us", "ns"
+	return slices.Concat(castFamiliesOn(false), castFamiliesOn(true),
+		[]family{{[]row{{"cast-per-rank-growth", "ns", false}}, onServer(false, growthContest)}})
+}
+
+// castFamiliesOn are those on a server in a process of its own, or, embedded, in the caster's.
+func castFamiliesOn(embedded bool) []family {
 	var all []family
+	add := func(name string, rate bool, on func(context.Context, *rig) (contest, error)) {
+		suffix := ""
+		if embedded {
+			suffix = embeddedSuffix
+		}
+		rows := []row{{name + suffix, "us", false}}
+		if rate {
+			rows = append(rows, row{name + inFlightSuffix + suffix, "casts/s", true})
+		}
+		all = append(all, family{rows, onServer(embedded, on)})
+	}
 	for _, v := range []verb{
 		{"reduce", casts.Caster.Reduce, true}, {"gather", casts.Caster.Gather, true}, {"post", casts.Caster.Post, false},
 	} {
 		for _, ranks := range []int{1, 8, fewRanks, 512, mostRanks} {
-			rows := []row{{fmt.Sprintf("cast-%s-%d", v.name, ranks), us, false}}
-			if v.rate {
-				rows = append(rows, row{rows[0].name + inFlightSuffix, "casts/s", true})
-			}
-			all = append(all, family{rows, onServer(castContest(v, ranks))})
+			add(fmt.Sprintf("cast-%s-%d", v.name, ranks), v.rate, castContest(v, ranks))
 		}
 	}
-	return append(all,
-		family{[]row{{fmt.Sprintf("cast-reduce-%d-naive", mostRanks), us, false}}, onServer(naiveContest)},
-		family{[]row{{fmt.Sprintf("cast-slice-2-of-%d", mostRanks), us, false}}, onServer(sliceContest)},
-		family{[]row{{"cast-per-rank-growth", ns, false}}, onServer(growthContest)})
+	add(fmt.Sprintf("cast-reduce-%d-naive", mostRanks), false, naiveContest)
+	add(fmt.Sprintf("cast-slice-2-of-%d", mostRanks), false, sliceContest)
+	return all
 }
 
 // castContest measures ours against the least that NATS can do it with.
 func castContest(v verb, ranks int) func(context.Context, *rig) (contest, error) {
 	return func(ctx context.Context, r *rig) (contest, error) {
-		shares, err := casts.Spread(ranks)
-		if err != nil {
-			return nil, err
-		}
-		ours, err := oursTo(ctx, r, shares)
-		if err != nil {
-			return nil, err
-		}
-		base, err := rawTo(ctx, r, fanoutRole, shares)
+		ours, base, err := bothTo(ctx, r, fanoutRole, ranks)
 		if err != nil {
 			return nil, err
 		}
@@ -72,15 +75,7 @@ func castContest(v verb, ranks int) func(context.Context, *rig) (contest, error)
 }
 
 func naiveContest(ctx context.Context, r *rig) (contest, error) {
-	shares, err := casts.Spread(mostRanks)
-	if err != nil {
-		return nil, err
-	}
-	ours, err := oursTo(ctx, r, shares)
-	if err != nil {
-		return nil, err
-	}
-	base, err := rawTo(ctx, r, naiveRole, shares)
+	ours, base, err := bothTo(ctx, r, naiveRole, mostRanks)
 	if err != nil {
 		return nil, err
 	}
@@ -89,11 +84,7 @@ func naiveContest(ctx context.Context, r *rig) (contest, error) {
 }
 
 func sliceContest(ctx context.Context, r *rig) (contest, error) {
-	shares, err := casts.Spread(mostRanks)
-	if err != nil {
-		return nil, err
-	}
-	ours, err := oursTo(ctx, r, shares)
+	ours, err := casterTo(ctx, r, ranksRole, mostRanks, casts.NewOurs)
 	if err != nil {
 		return nil, err
 	}
@@ -104,11 +95,7 @@ func sliceContest(ctx context.Context, r *rig) (contest, error) {
 func growthContest(ctx context.Context, r *rig) (contest, error) {
 	var sides []side
 	for _, ranks := range []int{mostRanks, fewRanks} {
-		shares, err := casts.Spread(ranks)
-		if err != nil {
-			return nil, err
-		}
-		ours, err := oursTo(ctx, r, shares)
+		ours, err := casterTo(ctx, r, ranksRole, ranks, casts.NewOurs)
 		if err != nil {
 			return nil, err
 		}
@@ -117,42 +104,36 @@ func growthContest(ctx context.Context, r *rig) (contest, error) {
 	return against(fmt.Sprintf("ours-at-%d", fewRanks), sides[0], sides[1]), nil
 }
 
-// oursTo starts castnet's ranks and who casts to them.
-func oursTo(ctx context.Context, r *rig, shares []casts.Share) (*casts.Ours, error) {
-	if err := r.startShares(ctx, ranksRole, shares); err != nil {
-		return nil, err
+// bothTo starts castnet's ranks and those of plain NATS, and who casts to each.
+func bothTo(ctx context.Context, r *rig, baseRole string, ranks int) (*casts.Ours, *casts.Raw, error) {
+	ours, err := casterTo(ctx, r, ranksRole, ranks, casts.NewOurs)
+	if err != nil {
+		return nil, nil, err
 	}
-	c, err := casts.NewOurs(ctx, r.server(), shares[0])
-	if err == nil {
-		r.later(c.Close)
-	}
-	return c, err
+	base, err := casterTo(ctx, r, baseRole, ranks, casts.NewRaw)
+	return ours, base, err
 }
 
-// rawTo starts ranks of plain NATS and who casts to them.
-func rawTo(ctx context.Context, r *rig, role string, shares []casts.Share) (*casts.Raw, error) {
-	if err := r.startShares(ctx, role, shares); err != nil {
-		return nil, err
+// casterTo starts so many ranks, which are processes in a role, and who casts to them.
+func casterTo[C casts.Caster](
+	ctx context.Context, r *rig, role string, ranks int, open func(context.Context, *server.Server, casts.Share) (C, error),
+) (c C, err error) {
+	shares, err := casts.Spread(ranks)
+	if err != nil {
+		return c, err
 	}
-	c, err := casts.NewRaw(ctx, r.server(), shares[0])
-	if err == nil {
-		r.later(c.Close)
-	}
-	return c, err
-}
-
-// startShares starts a process for each share.
-func (r *rig) startShares(ctx context.Context, role string, shares []casts.Share) error {
 	var all []launch
 	for _, s := range shares {
 		all = append(all, launch{role, []string{shareEnv + "=" + s.String()}})
 	}
-	_, err := r.launch(ctx, all...)
-	return err
+	if _, err := r.launch(ctx, all...); err != nil {
+		return c, err
+	}
+	if c, err = open(ctx, r.server, shares[0]); err == nil {
+		r.later(c.Close)
+	}
+	return c, err
 }
-
-// server is where the rig's server is.
-func (r *rig) server() server.Options { return server.Options{URL: r.url, Token: r.token} }
 
 // castSamples is how many casts a repeat has.
 func (s settings) castSamples(ranks int) int {

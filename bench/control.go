@@ -36,7 +36,7 @@ const (
 // controlFamilies are those whose rows count the messages of operations on meshes.
 func controlFamilies() []family {
 	name := fmt.Sprintf("control-messages-%dx%d", controlHosts, controlPerHost)
-	return []family{{[]row{{name, "messages", false}}, onServer(controlContest)}}
+	return []family{{[]row{{name, "messages", false}}, onServer(false, controlContest)}}
 }
 
 // controlContest counts what spawning, looking at and stopping a mesh puts on the bus, and takes what is the

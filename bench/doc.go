@@ -47,13 +47,15 @@
 //
 //   - cast-reduce-N, cast-gather-N: µs until the answers are home, as their sum, or 64 bytes of each
 //     rank; one cast at a time.
-//   - cast-reduce-N-8, cast-gather-N-8: such casts per second, with 8 in flight.
+//   - cast-reduce-N-inflight8, cast-gather-N-inflight8: such casts per second, with 8 in flight, on both sides.
 //   - cast-post-N: µs until the caller knows that every rank has the message in its mailbox.
 //   - cast-reduce-4096-naive: as cast-reduce-4096, against a publish and a reply for each rank.
 //   - cast-slice-2-of-4096: µs of a gather from two of the 4096 ranks, in different processes; against a
 //     call of one.
 //   - cast-per-rank-growth: the time of cast-reduce-4096 over the number of ranks, in ns; against that of
 //     cast-reduce-64.
+//   - all but the last with -embedded at the end: the same with the server in the process that casts, on
+//     both sides.
 //
 // The base of the first three is one publish, which every process hands to a goroutine for each of its
 // ranks, and one reply from each process. The median is of -samples casts, or fewer in proportion to the

@@ -13,13 +13,14 @@ import (
 )
 
 // rig is what both sides stand on: a server and a host in processes of their own, and this
-// process's connections to them.
+// process's connections to them. The server may be in this process, too.
 //
 //	bench ── net, raw ──▶ server ◀── host ──▶ procs (ours)
 //	                         ▲────── responders, starters (base)
 type rig struct {
 	*ground
 	url, token string
+	server     *server.Server
 	raw        *nats.Conn    // the base's
 	net        *mesh.Net     // ours; nil without a host
 	hosts      mesh.HostMesh // the one
@@ -27,7 +28,7 @@ type rig struct {
 
 // onRig is the setup of a family that needs one.
 func onRig(on func(context.Context, *rig) (contest, error)) setup {
-	return onServer(func(ctx context.Context, r *rig) (contest, error) {
+	return onServer(false, func(ctx context.Context, r *rig) (contest, error) {
 		if err := r.addHost(ctx); err != nil {
 			return nil, err
 		}
@@ -35,10 +36,10 @@ func onRig(on func(context.Context, *rig) (contest, error)) setup {
 	})
 }
 
-// onServer is that of one that needs no host.
-func onServer(on func(context.Context, *rig) (contest, error)) setup {
+// onServer is that of one that needs no host; embedded: the server is in this process.
+func onServer(embedded bool, on func(context.Context, *rig) (contest, error)) setup {
 	return func(ctx context.Context, g *ground) (contest, error) {
-		r, err := newRig(ctx, g)
+		r, err := newRig(ctx, g, embedded)
 		if err != nil {
 			return nil, err
 		}
@@ -47,13 +48,21 @@ func onServer(on func(context.Context, *rig) (contest, error)) setup {
 }
 
 // newRig starts a rig without a host, which ends with the ground it is on, also when there is an error.
-func newRig(ctx context.Context, g *ground) (*rig, error) {
+func newRig(ctx context.Context, g *ground, embedded bool) (*rig, error) {
 	r := &rig{ground: g, token: rand.Text()}
-	said, err := r.start(ctx, serverRole)
-	if err != nil {
+	if !embedded {
+		said, err := r.start(ctx, serverRole)
+		if err != nil {
+			return r, err
+		}
+		r.url = said[0]
+	}
+	var err error
+	if r.server, err = server.Open(ctx, server.Options{URL: r.url, Token: r.token}); err != nil {
 		return r, err
 	}
-	r.url = said[0]
+	r.later(func(context.Context) error { r.server.Close(); return nil })
+	r.url = r.server.URL()
 	if r.raw, err = rawConnect(r.url, r.token); err != nil {
 		return r, err
 	}

@@ -107,7 +107,7 @@ func playPart(library func(server.Options) remote.Library) func(in io.Reader, ou
 }
 
 // playShare is a role that has ranks.
-func playShare[R interface{ Close(context.Context) error }](start func(context.Context, server.Options, casts.Share) (R, error)) func(in io.Reader, out io.Writer) error {
+func playShare[R interface{ Close(context.Context) error }](start func(context.Context, *server.Server, casts.Share) (R, error)) func(in io.Reader, out io.Writer) error {
 	return func(in io.Reader, out io.Writer) error {
 		s, err := casts.ParseShare(os.Getenv(shareEnv))
 		if err != nil {
@@ -115,7 +115,12 @@ func playShare[R interface{ Close(context.Context) error }](start func(context.C
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
-		ranks, err := start(ctx, server.Options{URL: os.Getenv(urlEnv), Token: os.Getenv(tokenEnv)}, s)
+		srv, err := server.Open(ctx, server.Options{URL: os.Getenv(urlEnv), Token: os.Getenv(tokenEnv)})
+		if err != nil {
+			return err
+		}
+		defer srv.Close()
+		ranks, err := start(ctx, srv, s)
 		if err != nil {
 			return err
 		}

@@ -4,10 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
-
-	"github.com/castnet-io/castnet/bench/server"
 )
 
 // MaxInFlight is how many casts of one Caster may be on their way.
@@ -25,14 +22,6 @@ type Caster interface {
 	Gather(ctx context.Context, m []byte) error
 	Post(ctx context.Context, m []byte) error
 	Close(ctx context.Context) error
-}
-
-// serverOf is the server in a process of its own.
-func serverOf(ctx context.Context, o server.Options) (*server.Server, error) {
-	if o.URL == "" {
-		return nil, errors.New("want the URL of the server that everybody is on")
-	}
-	return server.Open(ctx, o)
 }
 
 // stamp puts the answer of a rank, to be gathered, into out.

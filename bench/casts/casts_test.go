@@ -16,11 +16,11 @@ import (
 type closer interface{ Close(context.Context) error }
 
 // started is a start that went well, closed when the test ends.
-func started[C closer](t *testing.T, start func(context.Context, server.Options, Share) (C, error), o server.Options, s Share) C {
+func started[C closer](t *testing.T, start func(context.Context, *server.Server, Share) (C, error), srv *server.Server, s Share) C {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	c, err := start(ctx, o, s)
+	c, err := start(ctx, srv, s)
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
@@ -30,8 +30,8 @@ func started[C closer](t *testing.T, start func(context.Context, server.Options,
 	return c
 }
 
-// elsewhere is a server, and the shares of so many ranks.
-func elsewhere(t *testing.T, ranks int) (context.Context, server.Options, []Share) {
+// ground is a server in this process, and the shares of so many ranks.
+func ground(t *testing.T, ranks int) (context.Context, *server.Server, []Share) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	t.Cleanup(cancel)
@@ -40,23 +40,23 @@ func elsewhere(t *testing.T, ranks int) (context.Context, server.Options, []Shar
 	srv, err := server.Open(ctx, server.Options{Token: "secret"})
 	require.NoError(t, err)
 	t.Cleanup(srv.Close)
-	return ctx, server.Options{URL: srv.URL(), Token: "secret"}, shares
+	return ctx, srv, shares
 }
 
 func oursTo(t *testing.T, ranks int) (context.Context, *Ours) {
-	ctx, o, shares := elsewhere(t, ranks)
+	ctx, srv, shares := ground(t, ranks)
 	for _, s := range shares {
-		started(t, StartMembers, o, s)
+		started(t, StartMembers, srv, s)
 	}
-	return ctx, started(t, NewOurs, o, shares[0])
+	return ctx, started(t, NewOurs, srv, shares[0])
 }
 
 func rawTo(t *testing.T, ranks int) (context.Context, *Raw) {
-	ctx, o, shares := elsewhere(t, ranks)
+	ctx, srv, shares := ground(t, ranks)
 	for _, s := range shares {
-		started(t, StartFanout, o, s)
+		started(t, StartFanout, srv, s)
 	}
-	return ctx, started(t, NewRaw, o, shares[0])
+	return ctx, started(t, NewRaw, srv, shares[0])
 }
 
 // The verbs check what they bring home.
@@ -97,11 +97,11 @@ func TestOurs_gathersFromTwoAndCallsOne(t *testing.T) {
 }
 
 func TestNaive_hasAReplyFromEveryRank(t *testing.T) {
-	ctx, o, shares := elsewhere(t, 32)
+	ctx, srv, shares := ground(t, 32)
 	for _, s := range shares {
-		started(t, StartNaive, o, s)
+		started(t, StartNaive, srv, s)
 	}
-	require.NoError(t, started(t, NewRaw, o, shares[0]).ReduceNaive(ctx, Message()))
+	require.NoError(t, started(t, NewRaw, srv, shares[0]).ReduceNaive(ctx, Message()))
 }
 
 func TestCaster_whatRanksAnswerWronglyIsAnError(t *testing.T) {
@@ -119,16 +119,11 @@ func TestCaster_whatRanksAnswerWronglyIsAnError(t *testing.T) {
 }
 
 func TestRaw_givesUpWithItsContext(t *testing.T) {
-	ctx, o, shares := elsewhere(t, 8)
-	c := started(t, NewRaw, o, shares[0])
+	ctx, srv, shares := ground(t, 8)
+	c := started(t, NewRaw, srv, shares[0])
 	ctx, cancel := context.WithCancelCause(ctx)
 	cancel(context.Canceled)
 	require.EqualError(t, c.Post(ctx, Message()), "0 of 8 replies: context canceled")
-}
-
-func TestCasts_needOneServerForAll(t *testing.T) {
-	_, err := NewRaw(t.Context(), server.Options{}, Share{})
-	require.EqualError(t, err, "want the URL of the server that everybody is on")
 }
 
 func TestSpread_givesEachRankToOneProcess(t *testing.T) {

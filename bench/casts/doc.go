@@ -2,9 +2,9 @@
 // alone needs to do the same. Each is a caller in one process, and ranks that are spread over others.
 //
 //	shares, err := casts.Spread(4096)                        // what each process is told
-//	m, err := casts.StartMembers(ctx, o, shares[0])          // castnet's ranks in one process
-//	f, err := casts.StartFanout(ctx, o, shares[0])           // those of plain NATS
-//	caller, err := casts.NewOurs(ctx, o, shares[0])          // or NewRaw: both are a Caster
+//	m, err := casts.StartMembers(ctx, srv, shares[0])        // castnet's ranks in one process
+//	f, err := casts.StartFanout(ctx, srv, shares[0])         // those of plain NATS
+//	caller, err := casts.NewOurs(ctx, srv, shares[0])        // or NewRaw: both are a Caster
 //	err = caller.Reduce(ctx, casts.Message())
 //
 // # The sides
@@ -15,6 +15,8 @@
 //     its callback hands the message to every channel, and the last rank that answers sends the one reply
 //     of the process, which its ranks have folded. The caller folds the replies.
 //   - Naive: a rank is a subscription with a callback. A cast is a publish and a reply for each.
+//
+// Everybody is told of the same server, which is in a process of its own or in the caller's.
 //
 // # What a cast does
 //

@@ -48,8 +48,8 @@ type round struct {
 }
 
 // StartFanout starts a goroutine for each rank of the share.
-func StartFanout(ctx context.Context, o server.Options, s Share) (*Fanout, error) {
-	f, err := connect(ctx, o)
+func StartFanout(ctx context.Context, srv *server.Server, s Share) (*Fanout, error) {
+	f, err := connect(srv)
 	if err != nil {
 		return nil, err
 	}
@@ -68,8 +68,8 @@ func StartFanout(ctx context.Context, o server.Options, s Share) (*Fanout, error
 }
 
 // StartNaive subscribes for each rank of the share.
-func StartNaive(ctx context.Context, o server.Options, s Share) (*Fanout, error) {
-	f, err := connect(ctx, o)
+func StartNaive(ctx context.Context, srv *server.Server, s Share) (*Fanout, error) {
+	f, err := connect(srv)
 	if err != nil {
 		return nil, err
 	}
@@ -85,15 +85,12 @@ func StartNaive(ctx context.Context, o server.Options, s Share) (*Fanout, error)
 	return f, nil
 }
 
-func connect(ctx context.Context, o server.Options) (*Fanout, error) {
-	s, err := serverOf(ctx, o)
+func connect(srv *server.Server) (*Fanout, error) {
+	nc, err := srv.Connect()
 	if err != nil {
 		return nil, err
 	}
-	f := &Fanout{closed: make(chan struct{})}
-	if f.nc, err = s.Connect(); err != nil {
-		return nil, err
-	}
+	f := &Fanout{nc: nc, closed: make(chan struct{})}
 	f.nc.SetClosedHandler(func(*nats.Conn) { close(f.closed) })
 	return f, nil
 }

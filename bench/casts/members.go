@@ -43,18 +43,14 @@ type seat struct {
 	routers  []*cast.Router
 }
 
-func (s *seat) open(ctx context.Context, o server.Options) (err error) {
+func (s *seat) open(ctx context.Context, srv *server.Server) (err error) {
 	s.registry, err = actor.NewRegistry(rankType.Made(
 		func(_ *actor.Context, n int) (*rank, error) { return &rank{n}, nil },
 		measure.By((*rank).measure), sign.By((*rank).sign), hear.By((*rank).hear)))
 	if err != nil {
 		return err
 	}
-	elsewhere, err := serverOf(ctx, o)
-	if err != nil {
-		return err
-	}
-	s.bus, err = bus.Open(ctx, elsewhere.Bus())
+	s.bus, err = bus.Open(ctx, srv.Bus())
 	return err
 }
 
@@ -95,16 +91,16 @@ func (s *seat) Close(ctx context.Context) error {
 type Members struct{ seat }
 
 // StartMembers starts a proc for each rank of the share, with an actor in it.
-func StartMembers(ctx context.Context, o server.Options, s Share) (*Members, error) {
+func StartMembers(ctx context.Context, srv *server.Server, s Share) (*Members, error) {
 	m := &Members{}
-	if err := m.start(ctx, o, s); err != nil {
+	if err := m.start(ctx, srv, s); err != nil {
 		return nil, errors.Join(err, m.Close(ctx))
 	}
 	return m, nil
 }
 
-func (m *Members) start(ctx context.Context, o server.Options, s Share) error {
-	if err := m.open(ctx, o); err != nil {
+func (m *Members) start(ctx context.Context, srv *server.Server, s Share) error {
+	if err := m.open(ctx, srv); err != nil {
 		return err
 	}
 	place := s.placement()

@@ -18,16 +18,16 @@ type Ours struct {
 }
 
 // NewOurs starts a proc that casts to the ranks of the mesh that the share is of.
-func NewOurs(ctx context.Context, o server.Options, s Share) (*Ours, error) {
+func NewOurs(ctx context.Context, srv *server.Server, s Share) (*Ours, error) {
 	c := &Ours{}
-	if err := c.start(ctx, o, s); err != nil {
+	if err := c.start(ctx, srv, s); err != nil {
 		return nil, errors.Join(err, c.Close(ctx))
 	}
 	return c, nil
 }
 
-func (c *Ours) start(ctx context.Context, o server.Options, s Share) error {
-	if err := c.open(ctx, o); err != nil {
+func (c *Ours) start(ctx context.Context, srv *server.Server, s Share) error {
+	if err := c.open(ctx, srv); err != nil {
 		return err
 	}
 	id, err := subjects.NewHostID("bench")

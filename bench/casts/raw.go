@@ -26,15 +26,12 @@ type inbox struct {
 }
 
 // NewRaw connects, to cast to fanouts or to naive ranks.
-func NewRaw(ctx context.Context, o server.Options, s Share) (*Raw, error) {
-	srv, err := serverOf(ctx, o)
+func NewRaw(_ context.Context, srv *server.Server, s Share) (*Raw, error) {
+	nc, err := srv.Connect()
 	if err != nil {
 		return nil, err
 	}
-	c := &Raw{share: s, free: make(chan *inbox, MaxInFlight)}
-	if c.nc, err = srv.Connect(); err != nil {
-		return nil, err
-	}
+	c := &Raw{share: s, nc: nc, free: make(chan *inbox, MaxInFlight)}
 	for range MaxInFlight {
 		in := &inbox{nats.NewInbox(), make(chan *nats.Msg, s.Ranks)}
 		if _, err = c.nc.ChanSubscribe(in.subject, in.replies); err != nil {
