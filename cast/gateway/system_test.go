@@ -226,10 +226,11 @@ func TestGateway_whoseRequestIsOnItsWayWhenItClosesIsAnswered_GW1(t *testing.T) 
 		require.NoError(t, s.client.PublishMsg(m))
 	}
 	require.NoError(t, s.client.Flush(s.Context()))
-	over := make(chan error, 1)
+	subs, over := s.server.NumSubs(), make(chan error, 1)
 	go func() { over <- s.gateway.Close(s.Context()) }()
-	<-s.gateway.ctx.Done() // it closes
-	time.AfterFunc(10*time.Millisecond, func() { close(goOn) })
+	<-s.gateway.ctx.Done()
+	require.Eventually(t, func() bool { return s.server.NumSubs() < subs }, patience, time.Millisecond, "it takes no more")
+	close(goOn)
 	require.NoError(t, <-over)
 	require.NoError(t, s.client.Flush(s.Context()))
 	said := map[string]bool{}
