@@ -42,12 +42,12 @@
 //
 // All methods of Bus, Conn and Sub are safe for concurrent use. Handlers of one
 // Conn never run concurrently; those of the two Conns may. A handler must not
-// wait: it may publish and unsubscribe, but what subscribes, flushes or requests
+// wait: it may publish and unsubscribe, but what subscribes, drains, flushes or requests
 // belongs in another goroutine, and Close called from a handler would wait for
 // itself. Publish may wait for the socket, at most 5 s; then the connection is
 // given up and made anew.
 //
-// Every wait has a deadline: 5 s for Flush, Subscribe and Close, 30 s for
+// Every wait has a deadline: 5 s for Flush, Subscribe, Drain and Close, 30 s for
 // requests, unless the context has its own. In a testing/synctest bubble the
 // whole package works with an in-process server.
 //

@@ -94,6 +94,42 @@ func (s *Sub) Unsubscribe() error {
 	return s.conn.translate(err, fmt.Sprintf("unsubscribe from %q", s.subject))
 }
 
+// Drain is Unsubscribe, once the handler has had every message that the server
+// sent to the subscription before it heard that this ends: other members of its
+// group get none of those. It waits for them until ctx ends, 5 s if that has no
+// deadline; what the handler has not had by then is dropped. A lane without a
+// server is sent nothing more. It must not be called from a handler.
+func (s *Sub) Drain(ctx context.Context) error {
+	c := s.conn
+	if _, live := c.subs.Load(s.ns); !live {
+		return nil
+	}
+	ctx, cancel := bounded(ctx, flushTimeout)
+	defer cancel()
+	end := s.ns.Drain
+	if !c.nc.IsConnected() { // nats.go would subscribe it anew on the next connection
+		end = s.ns.Unsubscribe
+	}
+	var err error
+	if end() == nil { // else the connection is closed
+		err = c.Flush(ctx) // the server has sent everything
+	}
+	handed := make(chan struct{})
+	c.AfterReceived(func() { close(handed) })
+	select {
+	case <-handed:
+	case <-c.bus.done:
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	switch left := s.Unsubscribe(); {
+	case err == nil, errors.Is(err, ErrClosed), errors.Is(err, ErrDisconnected): // nothing more comes
+		return left
+	default:
+		return errors.Join(fmt.Errorf("bus: drain %q: %w", s.subject, err), left)
+	}
+}
+
 // pump hands the Inbox to the handlers, one message after the other, and closes
 // the connection when the Bus is over. A panic in a handler breaks the Bus
 // instead of the process (BUS-6).

@@ -82,5 +82,6 @@
 // A gateway is the micro service castnet-gateway: its INFO lists every endpoint of every live actor mesh.
 //
 // Done says that the gateway has lost its bus for good; hostd starts another one then. Close takes no more
-// requests, gives those under way an error, and waits. No goroutine outlives it, unless its context ends before.
+// requests, answers 503 to those that the server has sent it already (nothing was cast) and to those under way
+// (that is not known), and waits. No goroutine outlives it, unless its context ends before.
 package gateway

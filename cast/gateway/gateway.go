@@ -26,8 +26,11 @@ const (
 	noisyPeriod = 10 * time.Second
 )
 
-// errClosing ends the casts that are under way when a gateway closes.
-var errClosing = &actor.Error{Code: actor.CodeUnavailable, Text: "the gateway stops: whether the cast ran is not known"}
+// What a gateway says when it closes: of casts that are under way, and of requests that come to it all the same.
+var (
+	errClosing = &actor.Error{Code: actor.CodeUnavailable, Text: "the gateway stops: whether the cast ran is not known"}
+	errClosed  = &actor.Error{Code: actor.CodeUnavailable, Text: "the gateway stops: nothing was cast"}
+)
 
 // Options configures a gateway. Label is required.
 type Options struct {
@@ -139,8 +142,9 @@ func (g *Gateway) Done() <-chan struct{} { return g.net.Bus().Done() }
 // Err says why the bus broke; nil while it works and after Close.
 func (g *Gateway) Err() error { return g.net.Bus().Err() }
 
-// Close takes no more requests, answers those under way with an error unless their answer is there, and
-// waits for them, until ctx ends. A second call does nothing.
+// Close takes no more requests, refuses those that the server has sent here already, answers those under
+// way with an error unless their answer is there, and waits for all that, until ctx ends. A second call does
+// nothing.
 func (g *Gateway) Close(ctx context.Context) error {
 	g.mu.Lock()
 	if g.closing {
@@ -149,14 +153,14 @@ func (g *Gateway) Close(ctx context.Context) error {
 	}
 	g.closing = true
 	g.mu.Unlock()
-	var errs []error
-	if g.sub != nil {
-		errs = append(errs, g.sub.Unsubscribe())
-	}
 	for _, f := range g.release {
 		f()
 	}
 	g.cancel(errClosing)
+	var errs []error
+	if g.sub != nil {
+		errs = append(errs, g.sub.Drain(ctx))
+	}
 	answered := make(chan struct{})
 	go func() {
 		g.wg.Wait() // a cast ends with its context
@@ -200,7 +204,7 @@ func (g *Gateway) receive(m bus.Msg) {
 	}
 	err := g.take(m)
 	if err == nil && !g.work(m) {
-		err = errClosing
+		err = errClosed
 	}
 	if err != nil {
 		g.done(m)

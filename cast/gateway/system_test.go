@@ -208,6 +208,45 @@ func TestGateway_bodiesUnderWayAreBounded_GW6(t *testing.T) {
 	require.Nil(t, g.take(bus.Msg{Data: make([]byte, maxBytes+1)}), "one of any size that the server takes")
 }
 
+// They are in the gateway's queue, behind a handler that takes its time.
+func TestGateway_whoseRequestIsOnItsWayWhenItClosesIsAnswered_GW1(t *testing.T) {
+	const n = 100
+	s := newSystem(t)
+	busy, goOn := make(chan struct{}), make(chan struct{})
+	_, err := s.gateway.data.Subscribe("busy", func(bus.Msg) { close(busy); <-goOn })
+	require.NoError(t, err)
+	require.NoError(t, s.client.Publish("busy", nil))
+	<-busy
+	answers := make(chan bus.Msg, n)
+	_, err = s.client.Subscribe("answers.*", func(m bus.Msg) { answers <- m })
+	require.NoError(t, err)
+	for i := range n {
+		m := s.request("get", "")
+		m.Reply = fmt.Sprint("answers.", i)
+		require.NoError(t, s.client.PublishMsg(m))
+	}
+	require.NoError(t, s.client.Flush(s.Context()))
+	subs, over := s.server.NumSubs(), make(chan error, 1)
+	go func() { over <- s.gateway.Close(s.Context()) }()
+	<-s.gateway.ctx.Done()
+	require.Eventually(t, func() bool { return s.server.NumSubs() < subs }, patience, time.Millisecond, "it takes no more")
+	close(goOn)
+	require.NoError(t, <-over)
+	require.NoError(t, s.client.Flush(s.Context()))
+	said := map[string]bool{}
+	for range n {
+		select {
+		case m := <-answers:
+			require.Equal(t, "503", code(m))
+			require.Contains(t, m.Header.Get(actor.HeaderError), "nothing was cast")
+			said[m.Subject] = true
+		case <-time.After(patience):
+			require.FailNow(t, "requests are lost", "%d of %d are answered", len(said), n)
+		}
+	}
+	require.Len(t, said, n)
+}
+
 func TestGateway_closeWaitsNoLongerThanItMay(t *testing.T) {
 	s := newSystem(t)
 	g, err := Start(t.Context(), Options{Label: "b", Bus: &bus.Options{URL: s.server.URL(), Token: "secret"}})

@@ -15,6 +15,9 @@ const (
 // work has a request answered by a worker that waits, else by a new one; false: the gateway closes. A
 // worker is worth keeping for its stack, which a cast makes large.
 func (g *Gateway) work(m bus.Msg) bool {
+	if g.ctx.Err() != nil {
+		return false
+	}
 	select {
 	case g.next <- m:
 		return true
