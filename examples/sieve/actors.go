@@ -62,7 +62,7 @@ type Filter struct {
 
 func newFilter(_ *actor.Context, o Opening) (*Filter, error) { return &Filter{Opening: o}, nil }
 
-// sift hands on what may be prime, and waits when too much is on its way.
+// sift hands on what may be prime; the last filter says what is.
 func (f *Filter) sift(ctx *actor.Context, b Batch) (actor.None, error) {
 	if f.prime == 0 { // whatever no smaller prime divides is a prime
 		f.prime, b.Numbers = b.Numbers[0], b.Numbers[1:]
@@ -79,10 +79,7 @@ func (f *Filter) sift(ctx *actor.Context, b Batch) (actor.None, error) {
 			rest = append(rest, n)
 		}
 	}
-	if len(rest) == 0 && !b.Last {
-		return actor.None{}, nil
-	}
-	if !f.more { // a prime is left: there is one between any number and its double
+	if !f.more { // of the first batch a prime is left, for there is one between any number and its double
 		o := f.Opening
 		o.Place++
 		next, err := open.Call(ctx, f.Stations[o.Place%len(f.Stations)], o)
@@ -91,7 +88,7 @@ func (f *Filter) sift(ctx *actor.Context, b Batch) (actor.None, error) {
 		}
 		f.next, f.more = next, true
 	}
-	return actor.None{}, sift.PostWait(ctx, f.next, Batch{rest, b.Last})
+	return actor.None{}, sift.Post(ctx, f.next, Batch{rest, b.Last})
 }
 
 // finding is what the last filter says of a batch.

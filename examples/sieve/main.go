@@ -8,7 +8,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"os/signal"
 	"slices"
@@ -28,8 +27,11 @@ import (
 	"github.com/castnet-io/castnet/mesh/shape"
 )
 
-// batch is how many numbers enter the chain in one message.
-const batch = 8 << 10
+const (
+	batch  = 8 << 10    // numbers that enter the chain in one message
+	window = 16         // batches that are in the chain at a time
+	most   = 50_000_000 // for a limit: the first batch makes all filters
+)
 
 func main() {
 	proc.Main(definitions()...) // a station's process stays in here
@@ -50,8 +52,8 @@ func main() {
 
 // run starts two hosts, sieves on them, and stops them. It returns the primes in order.
 func run(ctx context.Context, below int, out io.Writer) (primes []int, err error) {
-	if below < 3 || below > 1<<30 {
-		return nil, fmt.Errorf("primes below %d: want a limit of 3 or more, and at most 2^30", below)
+	if below < 3 || below > most {
+		return nil, fmt.Errorf("primes below %d: want a limit of 3 to %d", below, most)
 	}
 	server, err := embed.Start(ctx, embed.Options{Token: rand.Text()})
 	if err != nil {
@@ -108,10 +110,11 @@ func find(ctx context.Context, net *mesh.Net, stations mesh.ActorMesh[*Station],
 		return nil, err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
+	entered := make(chan struct{}, window) // one for each batch in the chain
 	fed, watched := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(fed)
-		if err := feed(ctx, first.Via(net.Proc()), below); err != nil {
+		if err := feed(ctx, first.Via(net.Proc()), below, entered); err != nil {
 			cancel(err)
 		}
 	}()
@@ -122,18 +125,23 @@ func find(ctx context.Context, net *mesh.Net, stations mesh.ActorMesh[*Station],
 		}
 	}()
 	defer func() { cancel(nil); <-fed; <-watched }()
-	primes, err := collect(ctx, found, below, out)
+	primes, err := collect(ctx, found, below, entered, out)
 	return primes, cmp.Or(context.Cause(ctx), err) // what ended a station says more than what failed because of it
 }
 
-// feed sends the numbers from 2 up into the chain.
-func feed(ctx context.Context, first actor.Ref[*Filter], below int) error {
+// feed sends the numbers from 2 up into the chain, as fast as they leave it.
+func feed(ctx context.Context, first actor.Ref[*Filter], below int, entered chan<- struct{}) error {
 	for from := 2; from < below; from += batch {
 		b := Batch{Last: from+batch >= below}
 		for n := from; n < min(from+batch, below); n++ {
 			b.Numbers = append(b.Numbers, n)
 		}
-		if err := sift.PostWait(ctx, first, b); err != nil {
+		select {
+		case entered <- struct{}{}:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		if err := sift.Post(ctx, first, b); err != nil {
 			return err
 		}
 	}
@@ -141,12 +149,12 @@ func feed(ctx context.Context, first actor.Ref[*Filter], below int) error {
 }
 
 // collect receives primes until every filter has told its own and the last one is done.
-func collect(ctx context.Context, found *actor.Port[Finding], below int, out io.Writer) ([]int, error) {
+func collect(ctx context.Context, found *actor.Port[Finding], below int, entered <-chan struct{}, out io.Writer) ([]int, error) {
 	var primes []int
 	var count, at, filters atomic.Int64 // what the status shows
 	line := status.Start(out, func() string {
 		n := int(at.Load())
-		return fmt.Sprintf("sieve %s %s primes up to %s, %d filters", bar(n, below), status.Count(int(count.Load())), status.Count(n), filters.Load())
+		return fmt.Sprintf("sieve %s %s primes up to %s, %d filters", status.Bar(n, below, 24), status.Count(int(count.Load())), status.Count(n), filters.Load())
 	})
 	defer line.Stop()
 	for all := -1; all != int(filters.Load()); {
@@ -157,6 +165,8 @@ func collect(ctx context.Context, found *actor.Port[Finding], below int, out io.
 		if f.Own != 0 {
 			primes = append(primes, f.Own)
 			filters.Add(1)
+		} else {
+			<-entered // what the last filter says of a batch, it says once
 		}
 		if f.Filters != 0 {
 			all = f.Filters
@@ -169,9 +179,4 @@ func collect(ctx context.Context, found *actor.Port[Finding], below int, out io.
 	}
 	slices.Sort(primes)
 	return primes, nil
-}
-
-// bar is logarithmic: the first primes take as long as the many after them, for each makes a filter.
-func bar(at, below int) string {
-	return status.Bar(int(100*math.Log(float64(max(at, 1)))), int(100*math.Log(float64(below))), 24)
 }
