@@ -83,6 +83,14 @@ cmd/client < mesh controller cast agent actor bus subjects mesh/shape internal/c
 	a remote control: it launches and serves nothing, and makes of JSON what a gateway does; what its binary has of a server comes with the NATS context library
 examples/hello < mesh cast actor agent/host agent/proc bus bus/embed subjects mesh/shape
 	what a reader may copy: public packages only
+examples/status
+	the live line of the examples, apart from them so that each of them is about its actors
+examples/pingpong < examples/status mesh cast actor agent agent/host agent/proc bus bus/embed subjects mesh/shape
+	what a reader may copy: public packages only
+examples/philosophers < examples/status mesh cast actor agent agent/host agent/proc bus bus/embed subjects mesh/shape
+	what a reader may copy: public packages only
+examples/sieve < examples/status mesh cast actor agent agent/host agent/proc bus bus/embed subjects mesh/shape
+	what a reader may copy: public packages only
 examples/wordcount/counting < cast actor mesh/shape
 	the work of the example apart from the program around it, so that integration can give it a mesh of its own
 examples/wordcount < examples/wordcount/counting mesh cast actor agent agent/host agent/proc bus bus/embed subjects mesh/shape
@@ -119,7 +127,7 @@ github.com/nats-io/jsm.go < internal/cli
 	NATS contexts are resolved by the commands; the library takes plain options
 github.com/jedib0t/go-pretty/v6 < cmd/client
 	tables and progress bars are for programs that a person looks at
-github.com/mattn/go-isatty < cmd/hostd cmd/client examples/wordcount
+github.com/mattn/go-isatty < cmd/hostd cmd/client examples/status examples/wordcount
 	only a program that a person looks at asks whether one does
 github.com/stretchr/testify < bus/bustest actor/actortest agent/agenttest tests
 	assertions are for tests
