@@ -21,6 +21,8 @@ type config struct {
 	level zerolog.Level
 	procs string // log level of procs; "" = their own default
 
+	labels map[string]string // of the host
+
 	join   *bus.Options // nil: run a server
 	server serverConfig // else this one
 }
@@ -55,6 +57,14 @@ func (f flags) config(getenv func(string) string) (config, error) {
 	if c.allow, err = allowed(f.allow); err != nil {
 		return c, err
 	}
+	if c.labels, err = hostLabels(f.hostLabels); err != nil {
+		return c, err
+	}
+	if f.http != "" {
+		if c.http, err = healthAddress(f.http); err != nil {
+			return c, err
+		}
+	}
 	if c.level, c.procs, err = logLevels(f.logLevel); err != nil {
 		return c, err
 	}
@@ -65,6 +75,8 @@ func (f flags) config(getenv func(string) string) (config, error) {
 		return c, cli.Usagef("--nats-config %q: want a file that can be read", f.natsConfig)
 	case f.ready <= 0:
 		return c, cli.Usagef("--ready-timeout is %s, want more than 0", f.ready)
+	case f.lameDuckFor < 0:
+		return c, cli.Usagef("--lame-duck is %s, want a duration such as 2m, or 0 to drain at once", f.lameDuckFor)
 	}
 	if f.joins(getenv) {
 		if f.servesOwn() {

@@ -25,6 +25,7 @@ type node struct {
 	bus     *bus.Bus
 	host    *host.Host
 	gateway *upkeep // nil when it is turned off
+	health  *health // nil when nobody wants it
 	runDir  string
 	scratch bool   // the run directory is ours to remove
 	local   string // the file for other programs of this user; "" = none written
@@ -62,7 +63,7 @@ func (n *node) start(ctx context.Context, getenv func(string) string, log zerolo
 	n.host, err = host.Start(ctx, host.Options{
 		Label: n.label, Bus: n.bus, Settings: settingsOf(n.options), Space: n.space, Dir: n.runDir,
 		Allow: n.allow, AllowUser: n.anyOfUser(), Builtin: []string{"proc"}, Ready: n.ready,
-		Version: cli.Version(), Level: n.procs, Log: log,
+		Version: cli.Version(), Level: n.procs, Labels: n.labels, Log: log,
 	})
 	if err != nil {
 		return err
@@ -79,6 +80,11 @@ func (n *node) start(ctx context.Context, getenv func(string) string, log zerolo
 			return g, nil
 		}
 		if n.gateway, err = keepUp(ctx, start, log); err != nil {
+			return err
+		}
+	}
+	if n.http != "" {
+		if n.health, err = serveHealth(ctx, n.http, n); err != nil {
 			return err
 		}
 	}
@@ -143,6 +149,9 @@ func (n *node) close() error {
 	}
 	if n.host != nil {
 		errs = append(errs, n.host.Close(ctx))
+	}
+	if n.health != nil { // until now it has told that the node is going
+		errs = append(errs, n.health.close())
 	}
 	if n.bus != nil {
 		errs = append(errs, n.bus.Close(ctx))
