@@ -2,7 +2,8 @@
 // or a script.
 //
 //	client up demo --per-host gpu=4             start a mesh on every host and hold it
-//	client hosts                                the hosts on the bus
+//	client hosts [--label KEY=VALUE]            the hosts on the bus
+//	client hosts cordon|uncordon|drain|shutdown HOST…   close, empty and end them
 //	client procs [MESH[region]]                 the ranks of meshes
 //	client actors MESH[region]                  what runs in each rank
 //	client call MESH[region] ACTOR ENDPOINT [JSON]   ask exactly one rank
