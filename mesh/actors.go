@@ -9,6 +9,7 @@ import (
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/cast"
+	"github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/controller"
 	"github.com/castnet-io/castnet/internal/wire"
 	"github.com/castnet-io/castnet/mesh/shape"
@@ -42,7 +43,7 @@ func Spawn[A, P any](ctx context.Context, procs ProcMesh, typ actor.Type[A, P], 
 	if err != nil {
 		return fail(err)
 	}
-	ctx, cancel := within(ctx, spawnDeadline)
+	ctx, cancel := within(ctx, config.MeshSpawnDeadline.Get(procs.net.config))
 	defer cancel()
 	spec := controller.Spec{
 		Procs: procs.desc, Region: procs.region, Actors: &agent.ActorSpec{Name: name, Type: typ.Name(), Params: raw},
@@ -141,7 +142,7 @@ func (m ActorMesh[A]) Stop(ctx context.Context) error {
 	case !m.owner.IsValid():
 		return fmt.Errorf("stop %s: this handle was found, not spawned: its owner stops it", m.name)
 	}
-	ctx, cancel := within(ctx, stopDeadline)
+	ctx, cancel := within(ctx, config.MeshStopDeadline.Get(m.procs.net.config))
 	defer cancel()
 	o, err := agent.Stop.Call(ctx, m.controller(), agent.Stopping{ID: m.name, Reason: "stopped by its user"})
 	if err != nil {
