@@ -115,7 +115,7 @@ func TestConfig_onlyWhatNobodyElseReachesRunsAnyProgram_HOSTD3(t *testing.T) {
 		{nil, func(f *flags) { f.conn.Server = "nats://127.0.0.1:4222" }, false},
 		{map[string]string{"NATS_URL": "nats://127.0.0.1:4222"}, func(*flags) {}, false},
 	} {
-		f := flags{label: "x", logLevel: "info", ready: defaultReady}
+		f := flags{label: "x", logLevel: "info"}
 		f.conn.Namespace = "default"
 		row.set(&f)
 		c, err := f.config(func(key string) string {

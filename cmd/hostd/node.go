@@ -14,6 +14,7 @@ import (
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/bus/embed"
 	"github.com/castnet-io/castnet/cast/gateway"
+	keys "github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/internal/cli"
 )
 
@@ -52,6 +53,9 @@ func (n *node) start(ctx context.Context, getenv func(string) string, log zerolo
 			return err
 		}
 	}
+	if n.options.ConnectTimeout == 0 {
+		n.options.ConnectTimeout = keys.BusConnect.Get(n.keys)
+	}
 	o := n.options
 	o.Name, o.Log = "hostd/"+n.label, log
 	if n.bus, err = bus.Open(ctx, o); err != nil {
@@ -62,7 +66,7 @@ func (n *node) start(ctx context.Context, getenv func(string) string, log zerolo
 	}
 	n.host, err = host.Start(ctx, host.Options{
 		Label: n.label, Bus: n.bus, Settings: settingsOf(n.options), Space: n.space, Dir: n.runDir,
-		Allow: n.allow, AllowUser: n.anyOfUser(), Builtin: []string{"proc"}, Ready: n.ready,
+		Allow: n.allow, AllowUser: n.anyOfUser(), Builtin: []string{"proc"}, Config: n.keys,
 		Version: cli.Version(), Level: n.procs, Labels: n.labels, Log: log,
 	})
 	if err != nil {
@@ -79,7 +83,7 @@ func (n *node) start(ctx context.Context, getenv func(string) string, log zerolo
 			}
 			return g, nil
 		}
-		if n.gateway, err = keepUp(ctx, start, log); err != nil {
+		if n.gateway, err = keepUp(ctx, start, keys.HostdDrain.Get(n.keys), log); err != nil {
 			return err
 		}
 	}
@@ -142,7 +146,7 @@ func (n *node) close() error {
 	if n.local != "" {
 		errs = append(errs, bus.RemoveLocal(n.local, os.Getpid()))
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), keys.HostdDrain.Get(n.keys))
 	defer cancel()
 	if n.gateway != nil {
 		errs = append(errs, n.gateway.close(ctx))

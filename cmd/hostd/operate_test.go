@@ -6,6 +6,10 @@ import (
 	"io/fs"
 	"net/http"
 	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -17,7 +21,9 @@ import (
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/bus/embed"
+	keys "github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/mesh"
+	"github.com/castnet-io/castnet/mesh/shape"
 )
 
 // hostOf addresses the agent of the only host.
@@ -149,5 +155,45 @@ func TestHostd_leavesWhenAskedOverTheBus_HOSTD6(t *testing.T) {
 	requireGone(t, pids)
 	_, err = os.Stat(s.localFile())
 	require.True(t, errors.Is(err, fs.ErrNotExist))
+	s.requireClean(t)
+}
+
+func TestHostd_goesByItsConfiguration(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "castnet.yaml")
+	require.NoError(t, os.WriteFile(file, []byte("host.ready: 1ms\nterminate.grace: 3s\nspawn: { concurrency: 2 }\n"), 0o600))
+	s := newSite(t, "CASTNET_TERMINATE_GRACE=4s")
+	self, err := os.Executable()
+	require.NoError(t, err)
+	show := exec.CommandContext(soon(t), self, "--config", file, "--ready-timeout", "20s", "--show-config")
+	show.Env = s.env()
+	table, err := show.Output()
+	require.NoError(t, err)
+	require.Regexp(t, `(?m)^host\.ready +20s +override `, string(table))
+	require.Regexp(t, `(?m)^terminate\.grace +4s +environment `, string(table))
+	require.Regexp(t, `(?m)^spawn\.concurrency +2 +`+regexp.QuoteMeta(file)+`:3:`, string(table))
+	s.requireClean(t)
+
+	d := s.start(t, "--config", file)
+	net := s.connect(t, bus.Options{})
+	hosts, err := net.Hosts(soon(t))
+	require.NoError(t, err)
+	_, err = hosts.Spawn(soon(t), "m", shape.Of("gpu", 1))
+	require.ErrorContains(t, err, "not ready within 1ms")
+	entries, err := agent.Settings.Call(soon(t), hostOf(t, net), actor.None{})
+	require.NoError(t, err)
+	require.True(t, slices.ContainsFunc(entries, func(e keys.Entry) bool {
+		return e.Name == "terminate.grace" && e.Value == "4s" && e.Layer == keys.LayerEnv
+	}))
+	d.stop(t)
+
+	require.NoError(t, os.WriteFile(file, []byte("host.redy: 1s\n"), 0o600))
+	code, why := s.fails(t, "--config", file)
+	require.Equal(t, 2, code)
+	require.Contains(t, why, file+`:1:1: there is no key "host.redy"; did you mean host.ready?`)
+	code, why = newSite(t, "CASTNET_HOST_READY=soon").fails(t)
+	require.Equal(t, 2, code)
+	require.Contains(t, why, `CASTNET_HOST_READY="soon": want a duration`)
+	_, why = s.fails(t, "--config", "/nowhere")
+	require.Contains(t, why, "/nowhere")
 	s.requireClean(t)
 }

@@ -5,19 +5,20 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"time"
+	"os"
 
+	keys "github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/internal/cli"
 )
-
-// drainTimeout is longer than the host agent gives its procs (TERM, 10 s, KILL).
-const drainTimeout = 30 * time.Second
 
 // serve runs a node until it is asked to stop, or the bus is lost.
 func serve(ctx context.Context, c config, getenv func(string) string, stderr io.Writer) error {
 	ctx, asks := untilAsked(ctx)
 	defer asks.release()
 	log := c.logger(stderr, getenv)
+	for _, w := range append(keys.Strangers(os.Environ()), c.keys.Conflicts()...) {
+		log.Warn().Msg(w)
+	}
 	n, err := startNode(ctx, c, getenv, log)
 	if err != nil {
 		if stop, ok := errors.AsType[asked](context.Cause(ctx)); ok {
