@@ -10,6 +10,7 @@
 //	client cast MESH[region] ACTOR ENDPOINT [JSON]   ask all ranks of a region at once
 //	client logs MESH[region] [-f]               what the procs print
 //	client stop MESH                            end a mesh
+//	client config show [PROC]                   limits, and where their values are from
 //
 // It is a remote control: it finds meshes by asking the hosts, and holds no state. Only up owns
 // what it makes: the mesh ends with it.

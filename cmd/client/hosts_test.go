@@ -1,12 +1,15 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/internal/cli"
 )
 
@@ -76,4 +79,33 @@ func TestHosts_arePickedByLabelsAndCompleted(t *testing.T) {
 	require.Equal(t, "n1 n2", suggest("hosts", "drain", ""))
 	require.Equal(t, "n2", suggest("hosts", "drain", "n1", ""))
 	require.Equal(t, "zone=a zone=b", suggest("hosts", "--label", "zone"))
+}
+
+func TestConfig_showsWhatCountsAndWhoSaidIt(t *testing.T) {
+	c := newCluster(t, "a")
+	file := filepath.Join(t.TempDir(), "castnet.yaml")
+	require.NoError(t, os.WriteFile(file, []byte("host.ready: 2m\n"), 0o600))
+	own := c.ok(t, "config", "show", "--changed", "--config", file)
+	require.Regexp(t, `^KEY +VALUE +FROM +DEFAULT +VARIABLE\nhost\.ready +2m +\S+castnet\.yaml:1:1 +30s +CASTNET_HOST_READY\n$`, own)
+	b, up := c.up(t, "demo", "--per-host", "gpu=2", "--config", file)
+	require.Regexp(t, `\nhost\.ready +2m +client +30s `, c.ok(t, "config", "show", "--changed", "demo[gpu=1]"))
+	entries := decode[[]config.Entry](t, c.ok(t, "config", "show", up.Mesh+"/0.0", "-o", "json"))
+	require.Len(t, entries, len(config.Keys()))
+	require.Empty(t, decode[[]config.Entry](t, c.ok(t, "config", "show", "--host", "a", "--changed", "-o", "json")))
+	for _, row := range []struct {
+		code int
+		why  string
+		args []string
+	}{
+		{cli.ExitUsage, "want one proc, that are 2 of host=1,gpu=2", []string{"config", "show", "demo"}},
+		{cli.ExitUsage, "want PROC or --host", []string{"config", "show", "demo", "--host", "a"}},
+		{cli.ExitNotFound, `mesh "none" does not exist`, []string{"config", "show", "none"}},
+		{cli.ExitNotFound, `host "b" does not exist; there is a`, []string{"config", "show", "--host", "b"}},
+		{cli.ExitUsage, "/nowhere", []string{"hosts", "--config", "/nowhere"}},
+	} {
+		r := c.client(t, row.args...)
+		require.Equal(t, row.code, r.code, "%v: %s", row.args, r.err)
+		require.Contains(t, r.err, row.why)
+	}
+	require.Zero(t, b.exit(t, os.Interrupt), b.stderr)
 }
