@@ -59,17 +59,17 @@ actor/actortest < actor bus/bustest bus/embed subjects
 	users test their actors with it, alone; what runs in production must not carry a test kit
 cast < actor bus internal/link internal/wire subjects mesh/shape
 	plan, route, gather and fold work on any mesh of refs, so they know no lifecycle; the router takes messages off the bus
-agent < actor bus internal/micro subjects mesh/shape ; internal/wire
+agent < actor bus config internal/micro subjects mesh/shape ; internal/wire
 	the lifecycle protocol is messages only, and the one request that finds who speaks it; tests hold its golden vectors
 agent/agenttest < agent actor
 	the protocol's promises as tests, for all that speak it; what runs in production must not carry it
-agent/proc < agent actor cast bus internal/micro internal/wire subjects mesh/shape internal/build internal/launch
+agent/proc < agent config actor cast bus internal/micro internal/wire subjects mesh/shape internal/build internal/launch
 	what runs in a spawned process does not know who controls it: never mesh, never controller
-controller < agent actor cast bus subjects mesh/shape ; agent/host agent/proc
+controller < agent config actor cast bus subjects mesh/shape ; agent/host agent/proc
 	owns a mesh by messages to agents; it launches nothing, so a client binary carries no launcher
-agent/host < agent agent/proc actor cast bus internal/micro internal/wire subjects mesh/shape internal/build internal/launch
+agent/host < agent config agent/proc actor cast bus internal/micro internal/wire subjects mesh/shape internal/build internal/launch
 	a host does not know who controls it: never mesh, never controller
-mesh < controller agent cast actor bus internal/build internal/wire subjects mesh/shape ; agent/host agent/proc
+mesh < controller config agent cast actor bus internal/build internal/wire subjects mesh/shape ; agent/host agent/proc
 	what users hold; agents come to it as refs, so the library stays without launcher and server
 cast/gateway < mesh agent cast actor bus internal/micro internal/wire subjects mesh/shape ; agent/host agent/proc
 	a client of meshes that speaks for those who have none; the verbs of cast know nothing of it
@@ -79,7 +79,7 @@ internal/builtin < actor bus internal/wire subjects mesh/shape ; actor/actortest
 	the actors a host can run without a program of the user's; hostd binds them, others only name them; plain asks other programs over the bus, in JSON
 cmd/hostd < *
 	the composition root of a node: server, agents and built-in actors meet here
-cmd/client < mesh controller cast agent actor bus subjects mesh/shape internal/cli internal/wire ; agent/host agent/proc internal/builtin
+cmd/client < mesh config controller cast agent actor bus subjects mesh/shape internal/cli internal/wire ; agent/host agent/proc internal/builtin
 	a remote control: it launches and serves nothing, and makes of JSON what a gateway does; what its binary has of a server comes with the NATS context library
 examples/hello < mesh cast actor agent/host agent/proc bus bus/embed subjects mesh/shape
 	what a reader may copy: public packages only

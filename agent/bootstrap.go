@@ -3,6 +3,7 @@ package agent
 import (
 	"time"
 
+	"github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/subjects"
 )
 
@@ -19,6 +20,7 @@ type Bootstrap struct {
 	Namespace string           `cbor:"8,keyasint,omitempty"`
 	Level     string           `cbor:"9,keyasint,omitempty"` // log level
 	Within    time.Duration    `cbor:"10,keyasint"`          // to be ready in
+	Config    config.Snapshot  `cbor:"11,keyasint,omitzero"` // pushed by the client that spawned it
 }
 
 // Launch is what a launched process reads first: to be a proc, or a host.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/subjects"
 )
 
@@ -77,6 +78,9 @@ type Creation struct {
 	Gen    int           `cbor:"4,keyasint,omitempty" json:"gen,omitempty"`    // the generation asked for; 0 = the first, or whichever follows a stop
 	Ranks  []int         `cbor:"5,keyasint,omitempty" json:"ranks,omitempty"`  // these of the agent's ranks only; none = all
 	Wait   bool          `cbor:"6,keyasint,omitempty" json:"wait,omitempty"`   // answer when every rank runs or has ended
+
+	// Config is what the creator's program pushes to the procs, and to their host for them.
+	Config config.Snapshot `cbor:"7,keyasint,omitzero" json:"config,omitzero"`
 }
 
 // ActorSpec is an actor to spawn on every proc of a mesh.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/internal/wire"
 	"github.com/castnet-io/castnet/mesh/shape"
 	"github.com/castnet-io/castnet/subjects"
@@ -58,6 +59,7 @@ func samples() map[string]any {
 	return map[string]any{
 		"Bootstrap": agent.Bootstrap{
 			Mesh: m, Rank: 4, Gen: 1, Host: owner, Nonce: "nonce", Root: "root", Namespace: "ns", Level: "debug", Within: time.Second,
+			Config: config.Snapshot{Values: map[string]string{"host.ready": "2m"}},
 			Bus: agent.BusSettings{
 				URL: "nats://h:1", Token: "t", User: "u", Password: "p", Creds: "c", NKey: "n", CertFile: "cert", KeyFile: "key",
 				CAFile: "ca", TLSFirst: true, InboxPrefix: "_I", Insecure: true, JWT: "j", Seed: "s",
@@ -65,6 +67,7 @@ func samples() map[string]any {
 		},
 		"Creation": agent.Creation{
 			Procs: &m, Lease: time.Minute, Gen: 2, Ranks: []int{4}, Wait: true,
+			Config: config.Snapshot{Values: map[string]string{"host.ready": "2m"}},
 			Actors: &agent.ActorSpec{Name: "counters-000000000000n", Type: "counter", Params: []byte{1}, Owner: owner},
 		},
 		"AsHost": agent.AsHost{

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -69,7 +70,7 @@ func (c *Config) effective() []slot {
 func (c *Config) change(l Layer, f func(layer)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	values := c.layers[l]
+	values := maps.Clone(c.layers[l]) // With may share it
 	if values == nil {
 		values = layer{}
 	}

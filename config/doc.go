@@ -9,7 +9,7 @@
 //
 // # Layers
 //
-//   - CFG-1: a key has the value of the first of these layers that says one: override (tests),
+//   - CFG-1: a key has the value of the first of these layers that says one: override (flags, tests),
 //     environment, runtime (Set), file, client (Push), default. Who is nearer to a process knows it
 //     better: a client does not overrule what was said where it runs.
 //   - CFG-2: From, FromFile and Push replace their layer as a whole, or leave it as it was and say

@@ -82,3 +82,21 @@ func (s Snapshot) check() error {
 	}
 	return nil
 }
+
+// With is a Config with the same layers and what a client says in the place of its client layer: what
+// a host goes by for the procs of that client. c stays as it is, and may be nil.
+func (c *Config) With(s Snapshot) (with *Config, ignored int, err error) {
+	with = &Config{}
+	if c != nil {
+		c.mu.Lock()
+		layers := maps.Clone(c.layers)
+		c.mu.Unlock()
+		for _, l := range Layers() {
+			if values, ok := layers[l]; ok {
+				with.replace(l, values)
+			}
+		}
+	}
+	ignored, err = with.Push(s)
+	return with, ignored, err
+}

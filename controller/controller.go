@@ -9,19 +9,46 @@ import (
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/config"
 )
 
 const (
-	// spawnLimit bounds the wait for ranks to run. It is longer than hosts wait for a proc to become
-	// ready, so that their word on each rank arrives.
-	spawnLimit = 40 * time.Second
-	// stopLimit bounds the wait for ranks to end, beyond their grace.
-	stopLimit = 20 * time.Second
-	// stopGrace is how long a proc may take to stop before it is killed.
-	stopGrace = 10 * time.Second
-	// lastGrace is the same when the controller itself is going.
+	// spawnReserve is the part of a spawn's deadline that is left for what the caller does besides
+	// waiting for ranks.
+	spawnReserve = 9
+	// leastStop is the least wait for ranks to end, beyond their grace.
+	leastStop = 5 * time.Second
+	// lastGrace is how long a proc may take to stop before it is killed when the controller itself is
+	// going.
 	lastGrace = 3 * time.Second
 )
+
+// spawnLimit bounds the wait for ranks to run. By default it is longer than hosts wait for a proc to
+// become ready, so that their word on each rank arrives.
+func (c *controller) spawnLimit() time.Duration {
+	deadline := config.MeshSpawnDeadline.Get(c.config)
+	limit := deadline - deadline/spawnReserve
+	if c.spec.Actors != nil {
+		return min(limit, config.ActorSpawnIdle.Get(c.config)) // one answer is all the news there is
+	}
+	return limit
+}
+
+// stopLimit bounds the wait for ranks to end, their grace included.
+func (c *controller) stopLimit(grace time.Duration) time.Duration {
+	return grace + max(leastStop, config.MeshStopDeadline.Get(c.config)-config.TerminateGrace.Get(c.config))
+}
+
+// stopGrace is how long a proc may take to stop before it is killed.
+func (c *controller) stopGrace() time.Duration { return config.TerminateGrace.Get(c.config) }
+
+// lease is how long ranks outlive the last word of their controller; 0: for ever.
+func (c *controller) lease() time.Duration {
+	if c.spec.Lease == 0 {
+		return config.SupervisionOrphan.Get(c.config)
+	}
+	return max(c.spec.Lease, 0)
+}
 
 // Type is the actor type of controllers.
 var Type = actor.NewType[agent.Agent, Spec]("controller")
@@ -42,6 +69,7 @@ func Def() actor.Def {
 // controller is the actor.
 type controller struct {
 	*state
+	config  *config.Config
 	subs    []*bus.Sub
 	streams agent.Streams
 	started bool
@@ -62,7 +90,7 @@ func start(ctx *actor.Context, s Spec) (agent.Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &controller{state: st}
+	c := &controller{state: st, config: agent.ConfigOf(ctx.Proc())}
 	p, self := ctx.Proc(), actor.RefOf[agent.Agent](ctx.Self()).Via(ctx.Proc())
 	kinds := []string{actor.KindProc}
 	if s.Actors != nil {

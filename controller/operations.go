@@ -7,6 +7,7 @@ import (
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/cast"
+	"github.com/castnet-io/castnet/config"
 )
 
 // host addresses the agent of the mesh's n-th host.
@@ -21,20 +22,20 @@ func (c *controller) agents(p *actor.Proc) agents {
 
 // create asks for a host's ranks, or those of the actors, and waits until they run or have failed.
 func (c *controller) create(ctx context.Context, p *actor.Proc, host int) (agent.Overlay, error) {
-	ctx, cancel := context.WithTimeout(ctx, spawnLimit)
+	ctx, cancel := context.WithTimeout(ctx, c.spawnLimit())
 	defer cancel()
-	creation := agent.Creation{Lease: c.spec.lease(), Wait: true}
+	creation := agent.Creation{Lease: c.lease(), Wait: true}
 	if c.spec.Actors != nil {
 		creation.Actors = c.spec.Actors
 		return cast.Reduce(ctx, c.agents(p), agent.Create, creation, agent.MergeOverlays)
 	}
-	creation.Procs = &c.spec.Procs
+	creation.Procs, creation.Config = &c.spec.Procs, c.config.Snapshot()
 	return agent.Create.Call(ctx, c.host(p, host), creation)
 }
 
 // keep renews the leases of a host's ranks, or of the actors, and says how they are.
 func (c *controller) keep(ctx context.Context, p *actor.Proc, host int) (agent.Overlay, error) {
-	lease := agent.Lease{ID: c.spec.id(), For: c.spec.lease()}
+	lease := agent.Lease{ID: c.spec.id(), For: c.lease()}
 	ctx, cancel := context.WithTimeout(ctx, lease.For/3)
 	defer cancel()
 	if c.spec.Actors != nil {
@@ -59,7 +60,7 @@ func (c *controller) stop(ctx context.Context, p *actor.Proc, host int, s agent.
 // as they are. Stopping what has stopped answers at once.
 func (c *controller) Stop(ctx *actor.Context, s agent.Stopping) (agent.Overlay, error) {
 	if s.Grace <= 0 {
-		s.Grace = stopGrace
+		s.Grace = c.stopGrace()
 	}
 	s.ID = c.spec.id()
 	if c.started && !c.over() {
@@ -78,11 +79,11 @@ func (c *controller) StopAll(ctx *actor.Context, s agent.StoppingAll) (agent.Sum
 		}
 	}
 	if s.Grace <= 0 {
-		s.Grace = stopGrace
+		s.Grace = c.stopGrace()
 	}
 	c.halt(ctx, agent.Stopping{ID: c.spec.id(), Reason: s.Reason, Grace: s.Grace})
 	answer := actor.Defer[agent.Summary](ctx)
-	c.table.AnswerAll(ctx, asked, s.Grace+stopLimit, func(ctx *actor.Context) {
+	c.table.AnswerAll(ctx, asked, c.stopLimit(s.Grace), func(ctx *actor.Context) {
 		now := c.table.States("")
 		for i, st := range asked {
 			asked[i] = now[st.Rank]
@@ -99,7 +100,7 @@ func (c *controller) halt(ctx *actor.Context, s agent.Stopping) {
 	if !c.started || c.over() {
 		return
 	}
-	limit := s.Grace + stopLimit
+	limit := c.stopLimit(s.Grace)
 	c.each(ctx, func(ctx context.Context, p *actor.Proc, host int) (agent.Overlay, error) {
 		ctx, cancel := context.WithTimeout(ctx, limit)
 		defer cancel()
@@ -133,10 +134,10 @@ func (c *controller) Undeliverable(_ *actor.Context, r actor.Returned) error {
 // renew keeps the leases, one message per host (CTL-2, CTL-4). The answers make up for events
 // that were lost with a connection.
 func (c *controller) renew(ctx *actor.Context) {
-	if c.spec.lease() == 0 {
+	if c.lease() == 0 {
 		return
 	}
-	ctx.After(c.spec.lease()/3, func(ctx *actor.Context) {
+	ctx.After(min(c.lease()/3, config.SupervisionPoll.Get(c.config)), func(ctx *actor.Context) {
 		if c.over() {
 			return
 		}

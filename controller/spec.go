@@ -10,9 +10,6 @@ import (
 	"github.com/castnet-io/castnet/mesh/shape"
 )
 
-// DefaultLease is how long procs outlive the last word of their controller.
-const DefaultLease = 60 * time.Second
-
 // minLease is the shortest one: a third of it is how long a renewal may take.
 const minLease = time.Second
 
@@ -22,7 +19,7 @@ type Spec struct {
 	Procs  agent.Mesh       // the proc mesh
 	Actors *agent.ActorSpec // set: an actor mesh on Region of it
 	Region shape.Region     // of Procs; the whole of it for a proc mesh
-	Lease  time.Duration    // of the ranks; 0 = DefaultLease, less: none
+	Lease  time.Duration    // of the ranks; 0: supervision.orphan, less: none
 }
 
 // id is the mesh's name as a resource.
@@ -47,14 +44,6 @@ func (s Spec) kind() string {
 		return actor.KindActor
 	}
 	return actor.KindProc
-}
-
-// lease is how long ranks outlive the last word of their controller; 0: for ever.
-func (s Spec) lease() time.Duration {
-	if s.Lease == 0 {
-		return DefaultLease
-	}
-	return max(s.Lease, 0)
 }
 
 // check refuses what cannot be started before anything is.

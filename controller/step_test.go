@@ -161,7 +161,6 @@ func TestSpec_refusesWhatCannotBeStarted(t *testing.T) {
 		err := bad.check()
 		require.ErrorContains(t, err, want)
 	}
-	require.Equal(t, DefaultLease, good.lease())
 }
 
 func TestKnown_onlySilenceIsNoAnswer(t *testing.T) {

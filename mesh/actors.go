@@ -11,6 +11,7 @@ import (
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/cast"
+	"github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/controller"
 	"github.com/castnet-io/castnet/internal/wire"
 	"github.com/castnet-io/castnet/mesh/shape"
@@ -30,7 +31,7 @@ type ActorMesh[A any] struct {
 type ActorSpawning[P any] struct {
 	Label  string        // of the fresh name they share
 	Params P             // for each constructor
-	Lease  time.Duration // how long the actors outlive a vanished owner; 0 = 60 s, less: for ever
+	Lease  time.Duration // how long the actors outlive a vanished owner; 0: supervision.orphan, less: for ever
 
 	// Idle ends the wait for the ranks when nothing has become of any for so long; 0: only the deadline does.
 	Idle time.Duration
@@ -62,7 +63,7 @@ func SpawnActors[A, P any](ctx context.Context, procs ProcMesh, typ actor.Type[A
 	if err != nil {
 		return fail(err)
 	}
-	ctx, cancel := within(ctx, spawnDeadline)
+	ctx, cancel := within(ctx, config.MeshSpawnDeadline.Get(procs.net.config))
 	defer cancel()
 	actors := agent.ActorSpec{Name: name, Type: typ.Name(), Params: raw}
 	m := ActorMesh[A]{procs: procs, name: name, free: s.Uncontrolled}
@@ -70,7 +71,7 @@ func SpawnActors[A, P any](ctx context.Context, procs ProcMesh, typ actor.Type[A
 		actors.Owner = procs.net.proc.ID().Actor(agent.Name)
 		err := procs.create(ctx, actors)
 		if some, ok := errors.AsType[*SpawnError](err); err != nil && !(ok && s.Partial && len(some.Failed) < some.Ranks) {
-			stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupDeadline)
+			stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), config.MeshCleanupDeadline.Get(procs.net.config))
 			defer cancel()
 			_, stopping := m.stopFree(stop, "its spawn failed")
 			return ActorMesh[A]{}, errors.Join(err, stopping)
@@ -125,7 +126,7 @@ func Service[A, P any](ctx context.Context, procs ProcMesh, typ actor.Type[A, P]
 		raw, err = wire.Marshal(params)
 	}
 	if err == nil {
-		ctx, cancel := within(ctx, spawnDeadline)
+		ctx, cancel := within(ctx, config.MeshSpawnDeadline.Get(procs.net.config))
 		defer cancel()
 		err = procs.create(ctx, agent.ActorSpec{Name: name, Type: typ.Name(), Params: raw, Owner: procs.desc.Owner})
 	}
@@ -221,7 +222,7 @@ func (m ActorMesh[A]) Stop(ctx context.Context) error {
 	if !m.free && m.owner.Proc != m.procs.net.proc.ID() {
 		return fmt.Errorf("stop %s: %w", m.name, &OwnerError{Owner: m.owner})
 	}
-	ctx, cancel := within(ctx, stopDeadline)
+	ctx, cancel := within(ctx, config.MeshStopDeadline.Get(m.procs.net.config))
 	defer cancel()
 	var o agent.Overlay
 	var err error

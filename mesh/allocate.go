@@ -10,6 +10,7 @@ import (
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/cast"
+	"github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/mesh/shape"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -26,7 +27,7 @@ func (n *Net) Allocate(ctx context.Context, a Allocator, name string, e shape.Ex
 	if err := e.Err(); err != nil {
 		return HostMesh{}, fmt.Errorf("allocate %q: %w", name, err)
 	}
-	ctx, cancel := within(ctx, attachDeadline)
+	ctx, cancel := within(ctx, config.AttachTimeout.Get(n.config))
 	defer cancel()
 	got, err := a.Allocate(ctx, e)
 	if err != nil {
@@ -38,7 +39,7 @@ func (n *Net) Allocate(ctx context.Context, a Allocator, name string, e shape.Ex
 		err = h.Err()
 	}
 	if err != nil {
-		giveBack, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupDeadline)
+		giveBack, cancel := context.WithTimeout(context.WithoutCancel(ctx), config.MeshCleanupDeadline.Get(n.config))
 		defer cancel()
 		return HostMesh{}, errors.Join(fmt.Errorf("allocate %q: %w", name, err), got.Close(giveBack))
 	}
@@ -111,7 +112,7 @@ func (o onProcs[A, P]) Allocate(ctx context.Context, e shape.Extent) (Allocation
 	}
 	hosts, err := cast.Gather(ctx, actors, o.started, actor.None{})
 	if err != nil {
-		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupDeadline)
+		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), config.MeshCleanupDeadline.Get(o.procs.net.config))
 		defer cancel()
 		return nil, errors.Join(err, actors.Stop(stop))
 	}

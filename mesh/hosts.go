@@ -11,6 +11,7 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/mesh/shape"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -84,7 +85,7 @@ func (n *Net) Attach(ctx context.Context, name string, hosts ...subjects.HostID)
 	if err != nil {
 		return HostMesh{}, err
 	}
-	ctx, cancel := within(ctx, attachDeadline)
+	ctx, cancel := within(ctx, config.AttachTimeout.Get(n.config))
 	defer cancel()
 	infos, err := h.Describe(ctx)
 	if err != nil {
@@ -96,9 +97,6 @@ func (n *Net) Attach(ctx context.Context, name string, hosts ...subjects.HostID)
 	}
 	return h, nil
 }
-
-// attachDeadline bounds Attach when its context has no deadline.
-const attachDeadline = 60 * time.Second
 
 // Describe asks every host how it is. Hosts that do not answer are an *AttachError, and left out.
 func (h HostMesh) Describe(ctx context.Context) ([]agent.HostInfo, error) {
@@ -254,7 +252,7 @@ func (h HostMesh) summary(ctx context.Context, verb string, ask func(context.Con
 	if err := h.Err(); err != nil {
 		return agent.Summary{}, err
 	}
-	ctx, cancel := within(ctx, stopDeadline)
+	ctx, cancel := within(ctx, config.MeshStopDeadline.Get(h.net.config))
 	defer cancel()
 	all, errs := eachHost(ctx, h, ask)
 	var sum agent.Summary

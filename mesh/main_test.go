@@ -3,12 +3,14 @@ package mesh_test
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/actor/actortest"
 	"github.com/castnet-io/castnet/agent/host"
+	"github.com/castnet-io/castnet/config"
 )
 
 // The tests' own binary is what their procs run: TestMain makes it a proc when a host launched it.
@@ -26,6 +28,7 @@ var (
 	counter = actor.NewType[*Counter, int64]("counter")
 	add     = actor.NewEndpoint[*Counter, int64, int64]("add")
 	crash   = actor.NewEndpoint[*Counter, actor.None, actor.None]("crash")
+	wait    = actor.NewEndpoint[*Counter, time.Duration, actor.None]("wait")
 	say     = actor.NewEndpoint[*Counter, string, actor.None]("say")
 )
 
@@ -51,6 +54,12 @@ func (c *Counter) say(ctx *actor.Context, what string) (actor.None, error) {
 	return actor.None{}, nil
 }
 
+// wait has its proc wait so long for procs from now on.
+func (c *Counter) wait(ctx *actor.Context, d time.Duration) (actor.None, error) {
+	return actor.None{}, config.HostReady.Set(proc.Config(ctx), d)
+}
+
 func actors() actor.Def {
-	return counter.Made(newCounter, add.By((*Counter).add), crash.By((*Counter).crash), say.By((*Counter).say))
+	return counter.Made(newCounter, add.By((*Counter).add), crash.By((*Counter).crash), say.By((*Counter).say),
+		wait.By((*Counter).wait))
 }

@@ -16,12 +16,10 @@ import (
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/cast"
+	"github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/controller"
 	"github.com/castnet-io/castnet/subjects"
 )
-
-// hostsQuiet is the default of Options.HostsQuiet.
-const hostsQuiet = 200 * time.Millisecond
 
 // maxAsked is how many hosts are asked for their procs at a time.
 const maxAsked = 32
@@ -38,9 +36,13 @@ type Options struct {
 	Actors    []actor.Def   // actor types this process itself can run
 	Log       zerolog.Logger
 
-	// HostsQuiet is how long no further host may answer before a look at the hosts ends; 0 = 200 ms.
+	// HostsQuiet is how long no further host may answer before a look at the hosts ends; 0: discovery.quiet.
 	// A host that is slower is not seen by that look.
 	HostsQuiet time.Duration
+
+	// Config is the configuration of this program, which it pushes to the procs it spawns; nil: what the
+	// environment says.
+	Config *config.Config
 }
 
 // Net is a connection to a castnet, and the owner of the meshes made through it.
@@ -49,6 +51,7 @@ type Net struct {
 	proc   *actor.Proc
 	router *cast.Router
 	quiet  time.Duration
+	config *config.Config
 
 	mu    sync.Mutex
 	owned []owned // what was made, in order
@@ -73,6 +76,12 @@ func Connect(ctx context.Context, o Options) (*Net, error) {
 	if err != nil {
 		return nil, err
 	}
+	if o.Config == nil {
+		o.Config = &config.Config{}
+		if err := o.Config.From(os.Getenv); err != nil {
+			return nil, err
+		}
+	}
 	registry, err := actor.NewRegistry(append([]actor.Def{controller.Def()}, o.Actors...)...)
 	if err != nil {
 		return nil, err
@@ -85,15 +94,18 @@ func Connect(ctx context.Context, o Options) (*Net, error) {
 		settings.Server = o.Server
 	}
 	settings.Name, settings.Log = cmp.Or(o.Name, "client/"+id.String()), o.Log
-	n := &Net{quiet: cmp.Or(o.HostsQuiet, hostsQuiet)}
+	n := &Net{quiet: cmp.Or(o.HostsQuiet, config.DiscoveryQuiet.Get(o.Config)), config: o.Config}
 	if n.bus, err = bus.Open(ctx, settings); err != nil {
 		return nil, err
 	}
-	n.proc, err = actor.NewProc(ctx, actor.Options{
+	opts := actor.Options{
 		ID: subjects.ProcID{Mesh: id}, Bus: n.bus, Space: space, Registry: registry, Log: o.Log,
 		Coordinator: func(actor.Event) {}, // it is logged and published; the other actors here are not to blame
-	})
+	}
+	agent.Configure(&opts, o.Config)
+	n.proc, err = actor.NewProc(ctx, opts)
 	if err == nil {
+		agent.SetConfig(n.proc, o.Config)
 		n.router, err = cast.Start(n.proc, nil)
 	}
 	if err != nil {
@@ -104,6 +116,9 @@ func Connect(ctx context.Context, o Options) (*Net, error) {
 
 // Proc is the client's own proc: it speaks for the program, and runs its controllers.
 func (n *Net) Proc() *actor.Proc { return n.proc }
+
+// Config is the configuration of the program; what is set in it counts for what is spawned from then on.
+func (n *Net) Config() *config.Config { return n.config }
 
 // Bus is the client's connections.
 func (n *Net) Bus() *bus.Bus { return n.bus }

@@ -12,6 +12,7 @@ import (
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/cast"
+	"github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/controller"
 	"github.com/castnet-io/castnet/mesh/shape"
 	"github.com/castnet-io/castnet/subjects"
@@ -83,7 +84,7 @@ func (p ProcMesh) Stop(ctx context.Context) error {
 	if err := p.Err(); err != nil {
 		return err
 	}
-	ctx, cancel := within(ctx, stopDeadline)
+	ctx, cancel := within(ctx, config.MeshStopDeadline.Get(p.net.config))
 	defer cancel()
 	id := p.desc.ID.String()
 	stopping := agent.Stopping{ID: id, Reason: "stopped by its user"}

@@ -12,20 +12,11 @@ import (
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/cast"
+	"github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/controller"
 	"github.com/castnet-io/castnet/internal/build"
 	"github.com/castnet-io/castnet/mesh/shape"
 	"github.com/castnet-io/castnet/subjects"
-)
-
-const (
-	// spawnDeadline bounds Spawn when its context has no deadline. It is longer than hosts wait for
-	// a proc to become ready, so that their word on each rank arrives.
-	spawnDeadline = 45 * time.Second
-	// stopDeadline bounds Stop likewise: the grace a proc has, and some.
-	stopDeadline = 30 * time.Second
-	// cleanupDeadline bounds stopping what a failed Spawn has started.
-	cleanupDeadline = 15 * time.Second
 )
 
 // Command is the program a proc runs; see agent.Command.
@@ -39,7 +30,7 @@ type Spawning struct {
 	Name    string        // the mesh's label
 	PerHost shape.Extent  // the procs on each host; its labels must differ from the hosts'
 	Command Command       // zero: this program itself, whose main calls proc.Main
-	Lease   time.Duration // how long procs outlive a vanished owner; 0 = 60 s, less: for ever
+	Lease   time.Duration // how long procs outlive a vanished owner; 0: supervision.orphan, less: for ever
 	Limits  Limits        // of each proc
 	Keep    bool          // procs outlive a host that dies, for the next one on that machine to adopt
 
@@ -61,7 +52,7 @@ func (h HostMesh) SpawnProcs(ctx context.Context, s Spawning) (ProcMesh, error) 
 	if err != nil {
 		return ProcMesh{}, fmt.Errorf("spawn procs %q: %w", s.Name, err)
 	}
-	ctx, cancel := within(ctx, spawnDeadline)
+	ctx, cancel := within(ctx, config.MeshSpawnDeadline.Get(h.net.config))
 	defer cancel()
 	p := ProcMesh{net: h.net, desc: desc, region: desc.Extent.Region()}
 	owner, err := h.net.own(ctx, controller.Spec{Procs: desc, Region: p.region, Lease: s.Lease})
@@ -194,7 +185,7 @@ func settled(ctx context.Context, owner actor.Ref[agent.Agent], id string, idle 
 
 // abandon stops what a failed spawn has started and lets its controller go (MESH-4).
 func abandon(ctx context.Context, n *Net, owner actor.Ref[agent.Agent], id string) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupDeadline)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), config.MeshCleanupDeadline.Get(n.config))
 	defer cancel()
 	_, err := agent.Stop.Call(ctx, owner, agent.Stopping{ID: id, Reason: "its spawn failed", Grace: time.Second})
 	n.letGo(ctx, owner.ID().Name, "its spawn failed")

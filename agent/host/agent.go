@@ -12,6 +12,7 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
+	keys "github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/subjects"
 )
 
@@ -40,6 +41,9 @@ func methods() []actor.Method[agent.Agent] {
 		}),
 		agent.Take.By(func(a agent.Agent, ctx *actor.Context, t agent.Taking) (agent.HostInfo, error) {
 			return a.(*hostAgent).take(ctx, t)
+		}),
+		agent.Settings.By(func(a agent.Agent, _ *actor.Context, _ actor.None) ([]keys.Entry, error) {
+			return a.(*hostAgent).opts.Config.Entries(), nil
 		}),
 		agent.Ready.By(func(a agent.Agent, ctx *actor.Context, r agent.Readiness) (actor.None, error) {
 			return actor.None{}, a.(*hostAgent).ready(ctx, r)
@@ -103,6 +107,10 @@ func (a *hostAgent) Create(ctx *actor.Context, c agent.Creation) (agent.Overlay,
 	if err != nil {
 		return nil, err
 	}
+	how.pushed = c.Config
+	if how.config, _, err = a.opts.Config.With(c.Config); err != nil {
+		return nil, fmt.Errorf("mesh %s: %w", m.ID, err)
+	}
 	hash, err := agent.Fingerprint(m)
 	if err != nil {
 		return nil, err
@@ -154,7 +162,7 @@ func (a *hostAgent) begin(ctx *actor.Context, m agent.Mesh, s agent.Start, how p
 			delete(a.children, old) // what it said last was answered while it was the newest
 		}
 	}
-	c := &child{id: id, mesh: m, rank: s.Rank, outcome: make(chan outcome, 1)}
+	c := &child{id: id, mesh: m, rank: s.Rank, pushed: how.pushed, config: how.config, outcome: make(chan outcome, 1)}
 	a.children[id] = c
 	a.describe(c)
 	a.changed(ctx, c)
@@ -177,10 +185,10 @@ func (a *hostAgent) launch(ctx *actor.Context, c *child, how program) {
 			a.launched(ctx, c)
 		}
 	})
-	if a.opts.Ready > 0 {
-		ctx.After(a.opts.Ready, func(ctx *actor.Context) {
+	if within := a.opts.ready(c.config); within > 0 {
+		ctx.After(within, func(ctx *actor.Context) {
 			if a.status(c).Phase == agent.Initializing {
-				a.end(c, fmt.Sprintf("not ready within %s", a.opts.Ready))
+				a.end(c, fmt.Sprintf("not ready within %s", within))
 			}
 		})
 	}

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
+	keys "github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/internal/launch"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -22,13 +24,15 @@ type child struct {
 	rank    int
 	nonce   string
 	life    agent.Life
-	outcome chan outcome // holds what became of the launch
-	process process      // nil until it is known
-	output  *output      // of process
-	verdict string       // why the host ends it: overrides how it exits
-	asked   bool         // somebody asked it to stop
-	why     string       // what they said
-	slot    bool         // it is one of the stops that are under way
+	pushed  keys.Snapshot // what its client says
+	config  *keys.Config  // the host's with that
+	outcome chan outcome  // holds what became of the launch
+	process process       // nil until it is known
+	output  *output       // of process
+	verdict string        // why the host ends it: overrides how it exits
+	asked   bool          // somebody asked it to stop
+	why     string        // what they said
+	slot    bool          // it is one of the stops that are under way
 }
 
 // outcome is what became of a launch.
@@ -42,7 +46,8 @@ func (a *hostAgent) bootstrap(ctx *actor.Context, c *child) agent.Bootstrap {
 	c.nonce = rand.Text()
 	return agent.Bootstrap{
 		Mesh: c.mesh, Rank: c.rank, Gen: int(c.id.Gen), Host: ctx.Self(), Nonce: c.nonce, Bus: a.opts.Settings,
-		Root: a.opts.Space.Root(), Namespace: a.opts.Space.Namespace(), Level: a.opts.Level, Within: a.opts.Ready,
+		Root: a.opts.Space.Root(), Namespace: a.opts.Space.Namespace(),
+		Level: cmp.Or(a.opts.Level, keys.ProcLogLevel.Get(c.config)), Within: a.opts.ready(c.config), Config: c.pushed,
 	}
 }
 
@@ -61,7 +66,9 @@ func (a *hostAgent) launched(ctx *actor.Context, c *child) {
 	}
 	c.process = o.process
 	a.move(ctx, c, agent.Started)
-	c.output = a.followOutput(ctx, c.id, c.process)
+	if keys.LogsForward.Get(c.config) {
+		c.output = a.followOutput(ctx, c.id, c.process)
+	}
 	if c.verdict != "" || c.asked {
 		c.process.Terminate(verdictGrace)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
+	keys "github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/internal/launch"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -27,6 +28,7 @@ func (a *hostAgent) finish(ctx *actor.Context, c *child, s agent.Status, e *laun
 	ev := a.event(c)
 	ev.Status, ev.Reason, ev.Step = s.Phase.String(), s.Reason, ending(e)
 	if e != nil {
+		e.StderrTail = e.StderrTail[max(0, len(e.StderrTail)-keys.LogsTailLines.Get(c.config)):]
 		ev.Signal, ev.StderrTail, ev.At = e.Signal, e.StderrTail, e.At
 		if !e.Unknown && e.Signal == 0 {
 			ev.ExitCode = &e.Code
@@ -153,12 +155,8 @@ func (a *hostAgent) describe(c *child) {
 	})
 }
 
-// maxEnded is how many meshes whose procs have all ended stay on record, for Get, Logs and a
-// repeated Create.
-const maxEnded = 256
-
 // retire notes that the last proc of a mesh has ended, and forgets the oldest such mesh when there
-// are too many.
+// are too many. Those on record are there for Get, Logs and a repeated Create.
 func (a *hostAgent) retire(mesh subjects.MeshID) {
 	if slices.ContainsFunc(a.table.States(mesh.String()), func(s agent.State) bool { return !s.Status.Phase.Terminal() }) {
 		return
@@ -166,7 +164,7 @@ func (a *hostAgent) retire(mesh subjects.MeshID) {
 	if !slices.Contains(a.ended, mesh) {
 		a.ended = append(a.ended, mesh)
 	}
-	if len(a.ended) <= maxEnded {
+	if len(a.ended) <= keys.HostEndedKept.Get(a.opts.Config) {
 		return
 	}
 	oldest := a.ended[0]

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,21 +18,18 @@ import (
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/cast"
+	keys "github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/internal/build"
 	"github.com/castnet-io/castnet/internal/launch"
 	"github.com/castnet-io/castnet/internal/micro"
 	"github.com/castnet-io/castnet/subjects"
 )
 
-const (
-	defaultReady    = 30 * time.Second
-	defaultLaunches = 64
-	defaultStops    = 16
-	// labelQuiet is how long Start listens for a host that has the label already.
-	labelQuiet = 250 * time.Millisecond
-)
+// labelQuiet is how long Start listens for a host that has the label already.
+const labelQuiet = 250 * time.Millisecond
 
-// Options configures a host. Label, Bus and Settings are required.
+// Options configures a host. Label, Bus and Settings are required. A limit that is set here goes before
+// what Config says.
 type Options struct {
 	Label     string            // unique among live hosts; follows the label rule
 	ID        subjects.HostID   // of that label; zero: a fresh one
@@ -42,14 +40,15 @@ type Options struct {
 	Allow     []string      // paths of programs that may run, besides the host's own; directories allow what is in them
 	AllowUser bool          // allow any program of the host's own user, too
 	Builtin   []string      // arguments that make the host's own binary a proc with built-in actors; nil = none
-	LogCap    int64         // bytes of each output of a proc that its file keeps at least, twice as many at most; 0 = 64 MiB
-	Ready     time.Duration // for a proc to be ready in; 0 = 30 s, less: without end
-	Launches  int           // procs that are launched at a time; 0 = 64
-	Stops     int           // procs that are stopped at a time, 1 to 256; 0 = 16
+	LogCap    int64         // bytes of each output of a proc that its file keeps at least, twice as many at most; 0: logs.file-cap
+	Ready     time.Duration // for a proc to be ready in; 0: host.ready, less: without end
+	Launches  int           // procs that are launched at a time; 0: spawn.concurrency
+	Stops     int           // procs that are stopped at a time, 1 to 256; 0: terminate.concurrency
 	Labels    map[string]string
-	Local     *Local // run procs in this process; nil: as processes of their own
+	Local     *Local       // run procs in this process; nil: as processes of their own
+	Config    *keys.Config // limits; nil: all defaults
 	Version   string
-	Level     string // log level of procs; "" = warn
+	Level     string // log level of procs; "": proc.log-level
 	Log       zerolog.Logger
 }
 
@@ -66,22 +65,16 @@ func (o Options) id() (subjects.HostID, error) {
 
 // withDefaults fills in what was left out, and refuses what cannot be.
 func (o Options) withDefaults() (Options, error) {
-	if o.Ready == 0 {
-		o.Ready = defaultReady
-	}
-	if o.Launches == 0 {
-		o.Launches = defaultLaunches
-	}
-	if o.Stops == 0 {
-		o.Stops = defaultStops
-	}
+	o.Launches = cmp.Or(o.Launches, keys.SpawnConcurrency.Get(o.Config))
+	o.Stops = cmp.Or(o.Stops, keys.TerminateConcurrency.Get(o.Config))
+	o.LogCap = cmp.Or(o.LogCap, int64(keys.LogsFileCap.Get(o.Config)))
 	switch {
 	case o.Bus == nil:
 		return o, fmt.Errorf("start host %s: no bus", o.Label)
 	case o.Launches < 0:
-		return o, fmt.Errorf("start host %s: %d launches at a time: want 1 or more, or 0 for 64", o.Label, o.Launches)
+		return o, fmt.Errorf("start host %s: %d launches at a time: want 1 or more, or 0 for spawn.concurrency", o.Label, o.Launches)
 	case o.Stops < 0 || o.Stops > maxAtOnce:
-		return o, fmt.Errorf("start host %s: %d stops at a time: want 1 to %d, or 0 for 16", o.Label, o.Stops, maxAtOnce)
+		return o, fmt.Errorf("start host %s: %d stops at a time: want 1 to %d, or 0 for terminate.concurrency", o.Label, o.Stops, maxAtOnce)
 	}
 	for k, v := range o.Labels {
 		if err := subjects.CheckLabel("host label key", k); err != nil {
@@ -92,6 +85,11 @@ func (o Options) withDefaults() (Options, error) {
 		}
 	}
 	return o, nil
+}
+
+// ready is how long the procs of a client with this configuration may take; 0 is without end.
+func (o Options) ready(c *keys.Config) time.Duration {
+	return max(0, cmp.Or(o.Ready, keys.HostReady.Get(c)))
 }
 
 // maxLabel bounds the value of a label.
@@ -149,14 +147,18 @@ func (h *Host) start(ctx context.Context, o Options) error {
 	if o.Local != nil {
 		h.run = newLocalRunner(o)
 	} else {
-		h.run = &execRunner{o, launch.New(launch.Options{Log: o.Log})}
+		h.run = &execRunner{o, launch.New(launch.Options{
+			Log: o.Log, KillWait: keys.TerminateKillWait.Get(o.Config), NoDeathSignal: !keys.ProcDeathSignal.Get(o.Config),
+		})}
 	}
-	h.proc, err = actor.NewProc(ctx, actor.Options{ID: h.id.Proc(), Bus: o.Bus, Space: o.Space, Registry: registry, Log: o.Log,
+	opts := actor.Options{ID: h.id.Proc(), Bus: o.Bus, Space: o.Space, Registry: registry, Log: o.Log,
 		Coordinator: func(actor.Event) {}, // it is logged and published
-	})
-	if err != nil {
+	}
+	agent.Configure(&opts, o.Config)
+	if h.proc, err = actor.NewProc(ctx, opts); err != nil {
 		return err
 	}
+	agent.SetConfig(h.proc, o.Config)
 	if h.router, err = cast.Start(h.proc, nil); err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/castnet-io/castnet/agent/proc"
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/cast"
+	keys "github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/internal/launch"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -65,9 +66,12 @@ func (r *localRunner) start(ctx context.Context, boot agent.Bootstrap, _ program
 	p := &localProc{runner: r, id: id, lead: l, started: time.Now(), done: make(chan struct{}), ask: make(chan time.Duration, 1)}
 	o := proc.Options{
 		Settings: r.opts.Settings, Space: r.opts.Space, Registry: r.opts.Local.Registry, Mesh: boot.Mesh, Rank: boot.Rank, Gen: boot.Gen,
-		Log: r.opts.Log, Leave: func(failed bool) { p.leave(failed) },
+		Log: r.opts.Log, Config: new(keys.Config), Leave: func(failed bool) { p.leave(failed) },
 	}
-	var err error
+	_, err := o.Config.Push(boot.Config)
+	if err != nil {
+		return nil, err
+	}
 	if id.Seat > 0 {
 		if o.First, err = l.wait(ctx); err != nil {
 			return nil, fmt.Errorf("proc %s, in whose process it would be: %w", id.Lead(), err)

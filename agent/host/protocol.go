@@ -8,6 +8,7 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
+	keys "github.com/castnet-io/castnet/config"
 )
 
 // closeGrace is what procs get when the host itself stops.
@@ -24,7 +25,7 @@ func (a *hostAgent) Stop(ctx *actor.Context, s agent.Stopping) (agent.Overlay, e
 func (a *hostAgent) stop(ctx *actor.Context, s agent.Stopping) {
 	grace := s.Grace
 	if grace <= 0 {
-		grace = agent.DefaultGrace
+		grace = keys.TerminateGrace.Get(a.opts.Config)
 	}
 	a.table.Release(s.ID)
 	asked, first := 0, 0
@@ -123,7 +124,7 @@ func (a *hostAgent) drain(ctx *actor.Context, d agent.Draining) error {
 // when the bound of StopBound is over.
 func (a *hostAgent) stopMeshes(ctx *actor.Context, mesh, reason string, grace time.Duration, done func(*actor.Context, agent.Summary)) {
 	if grace <= 0 {
-		grace = agent.DefaultGrace
+		grace = keys.TerminateGrace.Get(a.opts.Config)
 	}
 	var asked []agent.State
 	ids := map[string]bool{}
@@ -137,7 +138,7 @@ func (a *hostAgent) stopMeshes(ctx *actor.Context, mesh, reason string, grace ti
 	for id := range ids {
 		a.stop(ctx, agent.Stopping{ID: id, Reason: reason, Grace: grace})
 	}
-	bound := StopBound(len(asked), a.stops.limit, grace)
+	bound := stopBound(len(asked), a.stops.limit, grace, keys.TerminateKillWait.Get(a.opts.Config))
 	a.table.AnswerAll(ctx, asked, bound, func(ctx *actor.Context) {
 		for i, st := range asked {
 			for _, now := range a.table.States(st.ID) {
@@ -151,16 +152,16 @@ func (a *hostAgent) stopMeshes(ctx *actor.Context, mesh, reason string, grace ti
 	})
 }
 
-const (
-	// maxAtOnce is how many stops may be under way at a time.
-	maxAtOnce = 256
-	// killWait is what the kernel gets to end a process that was killed.
-	killWait = 5 * time.Second
-)
+// maxAtOnce is how many stops may be under way at a time.
+const maxAtOnce = 256
 
 // StopBound is how long stopping so many procs takes at most, when each has a grace and so many are
 // stopped at a time.
 func StopBound(procs, atOnce int, grace time.Duration) time.Duration {
+	return stopBound(procs, atOnce, grace, keys.TerminateKillWait.Get(nil))
+}
+
+func stopBound(procs, atOnce int, grace, killWait time.Duration) time.Duration {
 	if atOnce <= 0 {
 		atOnce = max(procs, 1)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/castnet-io/castnet/agent"
+	keys "github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/internal/launch"
 	"github.com/castnet-io/castnet/internal/wire"
 )
@@ -30,6 +31,9 @@ type runner interface {
 type program struct {
 	path string
 	args []string
+
+	pushed keys.Snapshot // by the client
+	config *keys.Config  // the host's, with what was pushed
 }
 
 // process is what runs a proc. Terminate does not wait; Exit waits for Done.
@@ -62,7 +66,7 @@ func (r *execRunner) prepare(m agent.Mesh, self string) (program, error) {
 	if err == nil {
 		err = checkEnv(m.Command.Env)
 	}
-	return program{path, args}, err
+	return program{path: path, args: args}, err
 }
 
 func (r *execRunner) start(_ context.Context, boot agent.Bootstrap, how program) (process, error) {

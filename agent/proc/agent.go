@@ -12,6 +12,7 @@ import (
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/cast"
+	"github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/mesh/shape"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -26,6 +27,7 @@ type Options struct {
 	Rank     int
 	Gen      int
 	Log      zerolog.Logger
+	Config   *config.Config // of what runs in the proc; nil: all defaults
 
 	// First is the proc that has the process, when this is not it; Bus and Space are then its.
 	First *actor.Proc
@@ -33,6 +35,10 @@ type Options struct {
 	// proc is to be closed. failed: an actor had failed. Nil: nobody asks.
 	Leave func(failed bool)
 }
+
+// Config is the configuration of the proc that an actor is in. Actors may read it, and set what is to
+// count from then on: that goes before what the client pushed, and after the proc's environment.
+func Config(ctx *actor.Context) *config.Config { return agent.ConfigOf(ctx.Proc()) }
 
 // Join starts a proc as a rank of a mesh, with its router and its agent. The caller closes the
 // proc, then the router.
@@ -45,13 +51,19 @@ func Join(ctx context.Context, o Options) (*actor.Proc, *cast.Router, error) {
 		o.Leave = func(bool) {}
 	}
 	id := o.Mesh.Proc(o.Rank, o.Gen)
-	p, err := actor.NewProc(ctx, actor.Options{ID: id, Bus: o.Bus, Space: o.Space, Registry: registry, Log: o.Log, First: o.First,
+	if o.Config == nil {
+		o.Config = &config.Config{}
+	}
+	opts := actor.Options{ID: id, Bus: o.Bus, Space: o.Space, Registry: registry, Log: o.Log, First: o.First,
 		Coordinator: func(actor.Event) {}, // the agent observes every end, and its controller decides
-	})
+	}
+	agent.Configure(&opts, o.Config)
+	p, err := actor.NewProc(ctx, opts)
 	if err != nil {
 		return nil, nil, err
 	}
 	p.SetValue(settingsKey{}, o.Settings)
+	agent.SetConfig(p, o.Config)
 	place := cast.Placement{Mesh: o.Mesh.ID, Extent: o.Mesh.Extent, PerHost: o.Mesh.PerHost, PerProcess: o.Mesh.PerProcess}
 	router, err := cast.Start(p, &cast.Member{Placement: place, Rank: o.Rank})
 	if err == nil {
@@ -97,6 +109,7 @@ type procAgent struct {
 	leave   func(failed bool)
 	leaving bool
 	leases  agent.Leases
+	kept    int // actors that have ended which it remembers
 }
 
 // own is the rank of everything in a proc agent's table.
@@ -104,7 +117,7 @@ const own = 0
 
 func newAgent(ctx *actor.Context, with params) (agent.Agent, error) {
 	p, self := ctx.Proc(), actor.RefOf[agent.Agent](ctx.Self()).Via(ctx.Proc())
-	a := &procAgent{proc: p, table: agent.NewTable(), leave: with.leave}
+	a := &procAgent{proc: p, table: agent.NewTable(), leave: with.leave, kept: config.ProcEndedKept.Get(agent.ConfigOf(p))}
 	a.leases = agent.Leases{Table: a.table, Stop: a.stop}
 	a.release = p.Observe(func(e actor.Event) {
 		if e.Actor == self.ID().Name {
@@ -123,6 +136,8 @@ func methods() []actor.Method[agent.Agent] {
 	return append(agent.Methods(), observed.By(func(a agent.Agent, ctx *actor.Context, e actor.Event) (actor.None, error) {
 		a.(*procAgent).observe(ctx, e)
 		return actor.None{}, nil
+	}), agent.Settings.By(func(a agent.Agent, _ *actor.Context, _ actor.None) ([]config.Entry, error) {
+		return agent.ConfigOf(a.(*procAgent).proc).Entries(), nil
 	}))
 }
 

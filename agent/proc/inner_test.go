@@ -11,7 +11,8 @@ import (
 )
 
 func TestPROC4_ofActorsThatHaveEndedTheNewestAreRemembered(t *testing.T) {
-	a := &procAgent{table: agent.NewTable()}
+	const maxEnded = 20
+	a := &procAgent{table: agent.NewTable(), kept: maxEnded}
 	for n := range maxEnded + 10 {
 		name := strconv.Itoa(n)
 		_, err := a.table.Create(agent.Making{ID: name, Ranks: []int{own}})

@@ -15,19 +15,11 @@ import (
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/cast"
+	"github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/internal/build"
 	"github.com/castnet-io/castnet/internal/launch"
 	"github.com/castnet-io/castnet/internal/wire"
 	"github.com/castnet-io/castnet/subjects"
-)
-
-const (
-	// orphanGrace is what is left for cleaning up when the host is gone (PROC-2).
-	orphanGrace = 2 * time.Second
-	// drainGrace is how long actors may take to stop after SIGTERM; the host kills after its own.
-	drainGrace = 30 * time.Second
-	// readyWithin is how long a host may take to answer Ready.
-	readyWithin = 10 * time.Second
 )
 
 // Main makes the process a worker when a host launched it as one, and never returns then. In any
@@ -79,12 +71,17 @@ func run(in *launch.Inherited, registry actor.Registry, asHost func(agent.AsHost
 		return errors.New("bootstrap: neither a proc nor a host to be")
 	}
 	boot := *to.Proc
+	cfg, err := configuration(boot, os.Getenv)
+	if err != nil {
+		return err
+	}
 	leaving, leave := context.WithCancelCause(context.Background())
 	defer leave(nil)
 	term := make(chan os.Signal, 2)
 	signal.Notify(term, syscall.SIGTERM, syscall.SIGINT)
-	go watchExits(term, in.Lifeline(), leave)
-	w, err := start(leaving, boot, registry, func(failed bool) {
+	orphanGrace := config.ProcOrphanGrace.Get(cfg)
+	go watchExits(term, in.Lifeline(), orphanGrace, leave)
+	w, err := start(leaving, boot, cfg, registry, func(failed bool) {
 		if failed {
 			leave(errUnwell)
 		}
@@ -101,7 +98,7 @@ func run(in *launch.Inherited, registry actor.Registry, asHost func(agent.AsHost
 	case <-w.bus.Done():
 		return fmt.Errorf("the bus broke: %w", w.bus.Err())
 	}
-	grace := drainGrace
+	grace := config.ProcDrain.Get(cfg)
 	if errors.Is(context.Cause(leaving), errOrphaned) {
 		grace = orphanGrace
 	}
@@ -114,6 +111,15 @@ func run(in *launch.Inherited, registry actor.Registry, asHost func(agent.AsHost
 	return err
 }
 
+// configuration is what the client has pushed, and what the environment of this proc says.
+func configuration(boot agent.Bootstrap, getenv func(string) string) (*config.Config, error) {
+	c := &config.Config{}
+	if _, err := c.Push(boot.Config); err != nil {
+		return nil, err
+	}
+	return c, c.From(getenv)
+}
+
 // Why a worker leaves.
 var (
 	errTold     = errors.New("told to stop")
@@ -123,7 +129,7 @@ var (
 
 // watchExits calls leave at the first reason to go, and ends the process at the second: the way out
 // is bounded, whatever the actors do (PROC-2, PROC-3). It lives as long as the process.
-func watchExits(term <-chan os.Signal, lifeline <-chan struct{}, leave func(error)) {
+func watchExits(term <-chan os.Signal, lifeline <-chan struct{}, orphanGrace time.Duration, leave func(error)) {
 	select {
 	case <-term:
 		leave(errTold)
@@ -146,8 +152,8 @@ type worker struct {
 }
 
 // start connects, starts the proc with its router and agent, and says Ready (PROC-1).
-func start(ctx context.Context, boot agent.Bootstrap, registry actor.Registry, leave func(failed bool)) (*worker, error) {
-	ctx, cancel := context.WithTimeout(ctx, max(boot.Within, readyWithin))
+func start(ctx context.Context, boot agent.Bootstrap, cfg *config.Config, registry actor.Registry, leave func(failed bool)) (*worker, error) {
+	ctx, cancel := context.WithTimeout(ctx, max(boot.Within, config.ProcReadyAnswer.Get(cfg)))
 	defer cancel()
 	id := boot.ProcID()
 	level, err := zerolog.ParseLevel(boot.Level)
@@ -164,13 +170,13 @@ func start(ctx context.Context, boot agent.Bootstrap, registry actor.Registry, l
 		return nil, err
 	}
 	w.proc, w.router, err = Join(ctx, Options{
-		Bus: w.bus, Settings: boot.Bus, Space: space, Registry: registry, Mesh: boot.Mesh, Rank: boot.Rank, Gen: boot.Gen, Log: log, Leave: leave,
+		Bus: w.bus, Settings: boot.Bus, Space: space, Registry: registry, Mesh: boot.Mesh, Rank: boot.Rank, Gen: boot.Gen, Log: log, Leave: leave, Config: cfg,
 	})
 	if err == nil {
 		err = announce(ctx, w.proc, boot, registry)
 	}
 	if err != nil {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), orphanGrace)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), config.ProcOrphanGrace.Get(cfg))
 		defer cancel()
 		return nil, errors.Join(err, w.close(ctx))
 	}

@@ -126,16 +126,14 @@ func (a *procAgent) observe(ctx *actor.Context, e actor.Event) {
 	a.end(ctx, e.Actor, to, e)
 }
 
-// maxEnded is how many actors that have ended stay on record, for Get and a repeated Create.
-const maxEnded = 1024
-
-// end records the end of an actor, in place of the one that ended longest ago.
+// end records the end of an actor, in place of the one that ended longest ago. Those on record are there
+// for Get and a repeated Create.
 func (a *procAgent) end(ctx *actor.Context, name string, s agent.Status, about actor.Event) {
 	if !a.advance(ctx, name, s, about) {
 		return
 	}
 	a.ended = append(a.ended, name)
-	if len(a.ended) > maxEnded {
+	if len(a.ended) > a.kept {
 		a.table.Remove(a.ended[0])
 		a.ended = slices.Delete(a.ended, 0, 1)
 	}

@@ -132,7 +132,7 @@ func TestMain_aBadBootstrapIsOneLineAndExitCode1(t *testing.T) {
 	outside := bootstrap(t, p, srv.URL())
 	outside.Rank = 2
 	for want, payload := range map[string][]byte{
-		"agent.Launch":   []byte("garbage"),
+		"agent.Launch":      []byte("garbage"),
 		"bootstrap: decode": nil,
 		"127.0.0.1:1":       encoded(t, nowhere),
 		`"a b"`:             encoded(t, odd),

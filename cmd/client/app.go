@@ -22,6 +22,7 @@ type app struct {
 	conn           cli.Connection
 	output         format
 	logLevel       string
+	configFile     string
 	out, err       io.Writer
 	getenv         func(string) string
 	outTTY, errTTY bool
@@ -71,12 +72,13 @@ func (a *app) rootCommand() *cobra.Command {
 	flags := root.PersistentFlags()
 	flags.VarP(&a.output, "output", "o", "how results look")
 	flags.StringVar(&a.logLevel, "log-level", "error", "what castnet logs to stderr: debug, info, warn, error or disabled")
+	flags.StringVar(&a.configFile, "config", "", "`FILE` with limits, such as host.ready: 2m; the environment goes before it")
 	a.conn.Flags(flags)
 	formats := []string{string(asTable), string(asJSON), string(asNDJSON)}
 	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
 	root.AddCommand(
 		a.upCommand(), a.hostsCommand(), a.procsCommand(), a.actorsCommand(),
-		a.callCommand(), a.castCommand(), a.logsCommand(), a.stopCommand(),
+		a.callCommand(), a.castCommand(), a.logsCommand(), a.stopCommand(), a.configCommand(),
 	)
 	return root
 }
@@ -160,5 +162,9 @@ func (a *app) meshOptions() (mesh.Options, error) {
 	}
 	w := zerolog.ConsoleWriter{Out: a.err, NoColor: !a.colours || !a.errTTY, TimeFormat: time.TimeOnly}
 	log := zerolog.New(w).Level(level).With().Timestamp().Logger()
-	return mesh.Options{Bus: &o, Namespace: a.conn.Namespace, Log: log}, nil
+	limits, err := a.configuration()
+	if err != nil {
+		return mesh.Options{}, err
+	}
+	return mesh.Options{Bus: &o, Namespace: a.conn.Namespace, Log: log, Config: limits}, nil
 }

@@ -55,10 +55,12 @@ func (a *app) stop(ctx context.Context, net *mesh.Net, t target) error {
 	ends := make(chan actor.Event, 2*len(records)+1) // each rank ends once
 	sub, err := net.Bus().Control().Subscribe(net.Proc().Space().Events(actor.KindProc, p.procs.ID()), func(m bus.Msg) {
 		if e, err := actor.OpenEvent(net.Proc().Space(), m); err == nil && e.Terminal() {
-			select {
-			case ends <- e:
-			default: // somebody repeats what is known
-			}
+			e.Each(func(e actor.Event) { // one event may tell of many ranks
+				select {
+				case ends <- e:
+				default: // somebody repeats what is known
+				}
+			})
 		}
 	})
 	if err != nil {

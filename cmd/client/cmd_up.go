@@ -70,7 +70,7 @@ actor, type), then a line for each proc or actor that ends, as in castnet's even
 	fs.StringVar(&f.params, "params", "", "`JSON` the actors are made with")
 	fs.StringVar(&f.command, "command", "", "`PATH` of the program procs run (default the hosts' built-in actors)")
 	fs.StringArrayVar(&f.args, "arg", nil, "`ARGUMENT` of the program; may be repeated")
-	fs.DurationVar(&f.lease, "lease", time.Minute, "how long procs outlive this command when it is killed")
+	fs.DurationVar(&f.lease, "lease", 0, "how long procs outlive this command when it is killed (default supervision.orphan)")
 	fs.BoolVar(&f.noHostd, "no-hostd", false, "do not start a hostd where none is found")
 	_ = c.RegisterFlagCompletionFunc("actor", cobra.FixedCompletions([]string{"counter", "echo", "plain"}, cobra.ShellCompDirectiveNoFileComp))
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -101,7 +101,7 @@ func (f upFlags) spec(name string) (upSpec, error) {
 	if u.params, err = parseValue("--params", f.params); err != nil {
 		return u, err
 	}
-	if u.lease < time.Second {
+	if u.lease != 0 && u.lease < time.Second {
 		return u, cli.Usagef("--lease is %s, want 1s or more", u.lease)
 	}
 	switch {

@@ -39,6 +39,13 @@ func (a *app) complete(by ...lookup) cobra.CompletionFunc {
 	}
 }
 
+// completeEach completes every argument by one lookup, which is told those before it.
+func (a *app) completeEach(l lookup) cobra.CompletionFunc {
+	return func(c *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+		return a.complete(slices.Repeat([]lookup{l}, len(args)+1)...)(c, args, prefix)
+	}
+}
+
 // meshNames are the labels of the meshes that live.
 func meshNames(ctx context.Context, net *mesh.Net, _ []string) ([]string, error) {
 	meshes, err := net.Meshes(ctx)

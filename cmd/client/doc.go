@@ -2,13 +2,15 @@
 // or a script.
 //
 //	client up demo --per-host gpu=4             start a mesh on every host and hold it
-//	client hosts                                the hosts on the bus
+//	client hosts [--label KEY=VALUE]            the hosts on the bus
+//	client hosts cordon|uncordon|drain|shutdown HOST…   close, empty and end them
 //	client procs [MESH[region]]                 the ranks of meshes
 //	client actors MESH[region]                  what runs in each rank
 //	client call MESH[region] ACTOR ENDPOINT [JSON]   ask exactly one rank
 //	client cast MESH[region] ACTOR ENDPOINT [JSON]   ask all ranks of a region at once
 //	client logs MESH[region] [-f]               what the procs print
 //	client stop MESH                            end a mesh
+//	client config show [PROC]                   limits, and where their values are from
 //
 // It is a remote control: it finds meshes by asking the hosts, and holds no state. Only up owns
 // what it makes: the mesh ends with it.

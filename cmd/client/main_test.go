@@ -76,6 +76,10 @@ func talkerDef() actor.Def {
 
 // startHost starts a server where there is none, and a host on it.
 func startHost(ctx context.Context, url, token, label string) (func() error, error) {
+	return startLabelledHost(ctx, url, token, label, nil)
+}
+
+func startLabelledHost(ctx context.Context, url, token, label string, labels map[string]string) (func() error, error) {
 	o := bus.Options{URL: url, Token: token, Name: "host/" + label}
 	b, err := bus.Open(ctx, o)
 	if err != nil {
@@ -83,7 +87,7 @@ func startHost(ctx context.Context, url, token, label string) (func() error, err
 	}
 	h, err := host.Start(ctx, host.Options{
 		Label: label, Bus: b, Settings: agent.BusSettings{URL: url, Token: token}, Log: zerolog.Nop(),
-		AllowUser: true, Builtin: []string{"proc"}, Version: "test",
+		AllowUser: true, Builtin: []string{"proc"}, Version: "test", Labels: labels,
 	})
 	if err != nil {
 		return nil, err

@@ -9,9 +9,6 @@ import (
 	"github.com/castnet-io/castnet/internal/cli"
 )
 
-// defaultReady is the host agent's own limit, spelled out for --help.
-const defaultReady = 30 * time.Second
-
 const long = `hostd makes this machine a host of a castnet: it launches procs as OS processes
 when programs ask for them, watches them, and stops them.
 
@@ -23,7 +20,9 @@ With --nats, or NATS_URL in the environment, it joins the bus that is there.
 It then runs itself (the built-in actors) and what --allow names, nothing else.
 
 SIGTERM or Ctrl-C drains: procs are stopped, each after the work it has
-accepted, then hostd ends. A second one ends hostd and its procs at once.`
+accepted, then hostd ends. A second one ends hostd and its procs at once.
+SIGUSR2 makes it a lame duck: it takes no new procs, waits until those it has
+have ended of themselves, and then drains.`
 
 const examples = `  # A whole system on this machine
   hostd
@@ -36,7 +35,10 @@ const examples = `  # A whole system on this machine
   hostd --nats nats://nats.example:4222 --creds host.creds
 
   # TLS, accounts, leaf nodes: whatever a nats-server can be configured to do
-  hostd --nats-config nats.conf --data /var/lib/castnet`
+  hostd --nats-config nats.conf --data /var/lib/castnet
+
+  # In a rack of many: with labels to choose hosts by, and probes for whoever watches over it
+  hostd --nats nats://a:4222 --host-label zone=a --host-label disk=nvme --http :8222`
 
 // flags is what was typed.
 type flags struct {
@@ -44,9 +46,14 @@ type flags struct {
 
 	listen, natsConfig, data string
 
-	label, logDir       string
+	label, logDir, http string
+	hostLabels          []string
+	lameDuckFor         time.Duration
 	allow               []string
 	ready               time.Duration
+	readySaid           bool
+	configFile          string
+	showConfig          bool
 	gateway             bool
 	logLevel, logFormat string
 }
@@ -61,9 +68,13 @@ func newRoot(getenv func(string) string, stderr io.Writer) *cobra.Command {
 		Version: cli.Version(),
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			f.readySaid = cmd.Flags().Changed("ready-timeout")
 			c, err := f.config(getenv)
 			if err != nil {
 				return err
+			}
+			if f.showConfig {
+				return cli.WriteConfig(cmd.OutOrStdout(), c.keys.Entries(), false)
 			}
 			return serve(cmd.Context(), c, getenv, stderr)
 		},
@@ -76,14 +87,20 @@ func newRoot(getenv func(string) string, stderr io.Writer) *cobra.Command {
 	fs.StringVar(&f.natsConfig, "nats-config", "", "nats-server's own configuration `FILE` for a server of its own")
 	fs.StringVar(&f.data, "data", "", "turn JetStream on in a server of its own, and store in `DIR`")
 	fs.StringVar(&f.label, "label", "", "`NAME` of this host, which no other live one has (default the hostname's first part)")
+	fs.StringArrayVar(&f.hostLabels, "host-label", nil, "label of this host for others to choose hosts by, as `KEY=VALUE`; may be repeated")
 	fs.StringArrayVar(&f.allow, "allow", nil, "program, or directory of programs, that may run here, as `PATH`; may be repeated")
 	fs.StringVar(&f.logDir, "log-dir", "", "`DIR` for the output of procs (default one that goes with hostd)")
-	fs.DurationVar(&f.ready, "ready-timeout", defaultReady, "how long a proc may take until it is ready")
+	fs.StringVar(&f.configFile, "config", "", "`FILE` with limits, such as host.ready: 2m; the environment goes before it")
+	fs.BoolVar(&f.showConfig, "show-config", false, "print every limit and where its value is from, and end")
+	fs.DurationVar(&f.ready, "ready-timeout", 0, "how long a proc may take until it is ready; goes before host.ready")
+	fs.DurationVar(&f.lameDuckFor, "lame-duck", 2*time.Minute, "after SIGUSR2, how long procs may take to end of themselves")
+	fs.StringVar(&f.http, "http", "", "answer /healthz and /readyz at `HOST:PORT`; :PORT is on loopback (default: nowhere)")
 	fs.BoolVar(&f.gateway, "gateway", true, "serve casts of plain NATS clients; hosts share them")
-	fs.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error; procs log warn unless this is said")
+	fs.StringVar(&f.logLevel, "log-level", "", "debug, info, warn or error (default info; for procs proc.log-level, unless this is said)")
 	fs.StringVar(&f.logFormat, "log-format", "", "console or json (default console on a terminal, else json)")
 	f.conn.Flags(fs)
-	fs.Lookup("server").Hidden = true // the same as --nats
+	fs.Lookup("ready-timeout").DefValue = "0s" // cobra leaves that out: the key has the default
+	fs.Lookup("server").Hidden = true          // the same as --nats
 	fs.Lookup("timeout").Usage, fs.Lookup("timeout").DefValue = "how long connecting to one server may take (default 2s)", "0s"
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetHelpCommand(&cobra.Command{Hidden: true}) // --help it is: there is one command

@@ -10,6 +10,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/castnet-io/castnet/bus"
+	keys "github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/internal/cli"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -20,6 +21,9 @@ type config struct {
 	space subjects.Space
 	level zerolog.Level
 	procs string // log level of procs; "" = their own default
+
+	labels map[string]string // of the host
+	keys   *keys.Config      // limits
 
 	join   *bus.Options // nil: run a server
 	server serverConfig // else this one
@@ -55,6 +59,17 @@ func (f flags) config(getenv func(string) string) (config, error) {
 	if c.allow, err = allowed(f.allow); err != nil {
 		return c, err
 	}
+	if c.labels, err = hostLabels(f.hostLabels); err != nil {
+		return c, err
+	}
+	if c.keys, err = f.settings(getenv); err != nil {
+		return c, err
+	}
+	if f.http != "" {
+		if c.http, err = healthAddress(f.http); err != nil {
+			return c, err
+		}
+	}
 	if c.level, c.procs, err = logLevels(f.logLevel); err != nil {
 		return c, err
 	}
@@ -63,8 +78,10 @@ func (f flags) config(getenv func(string) string) (config, error) {
 		return c, cli.Usagef("--log-format %q: want json or console", f.logFormat)
 	case f.natsConfig != "" && !isFile(f.natsConfig):
 		return c, cli.Usagef("--nats-config %q: want a file that can be read", f.natsConfig)
-	case f.ready <= 0:
+	case f.readySaid && f.ready <= 0:
 		return c, cli.Usagef("--ready-timeout is %s, want more than 0", f.ready)
+	case f.lameDuckFor < 0:
+		return c, cli.Usagef("--lame-duck is %s, want a duration such as 2m, or 0 to drain at once", f.lameDuckFor)
 	}
 	if f.joins(getenv) {
 		if f.servesOwn() {

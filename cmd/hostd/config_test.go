@@ -27,30 +27,36 @@ func TestHostd_badInputIsOneLineAndLeavesNothing_HOSTD1(t *testing.T) {
 		why  string
 		args []string
 	}{
-		"nothing listens":        {6, "connect to nats://127.0.0.1:1: nothing is listening there", []string{"--nats", "nats://127.0.0.1:1"}},
-		"no credentials":         {6, "the server refused the credentials", []string{"--nats", srv.URL()}},
-		"wrong credentials":      {6, "the server refused the credentials", []string{"--nats", srv.URL(), "--token", "wrong"}},
-		"no such creds":          {6, "/nowhere", []string{"--nats", srv.URL(), "--creds", "/nowhere"}},
-		"password stays unsaid":  {6, "connect to nats://127.0.0.1:1:", []string{"--nats", "nats://u:p@127.0.0.1:1"}},
-		"port in use":            {1, "--listen " + taken.Addr().String() + ": bind: address already in use", []string{"--listen", taken.Addr().String()}},
-		"address of another":     {1, "cannot assign requested address", []string{"--listen", "192.0.2.1:4222"}},
-		"port that is none":      {2, `--listen "127.0.0.1:65536": want a port`, []string{"--listen", "127.0.0.1:65536"}},
-		"address that is none":   {2, `--listen "4222": want HOST:PORT`, []string{"--listen", "4222"}},
-		"open to the network":    {1, "a server off loopback needs authentication", []string{"--nats-config", garbage, "--listen", "0.0.0.0:0"}},
-		"label with a dot":       {2, `host label "a.b": want 1 to 32 characters`, []string{"--label", "a.b"}},
-		"label with a space":     {2, `host label "a b": want`, []string{"--label", "a b"}},
-		"namespace with a dot":   {2, `namespace "a.b": want`, []string{"--namespace", "a.b"}},
-		"unknown flag":           {2, "unknown flag: --fast", []string{"--fast"}},
-		"unknown word":           {2, `unknown command "up"`, []string{"up"}},
-		"proc by hand":           {2, "nothing to do by hand", []string{"proc"}},
-		"program not there":      {2, `--allow "/nowhere": want a program or a directory`, []string{"--allow", "/nowhere"}},
-		"no such file":           {2, `--nats-config "/nowhere": want a file`, []string{"--nats-config", "/nowhere"}},
-		"both kinds of server":   {2, "want them without --nats", []string{"--nats", srv.URL(), "--data", "/tmp"}},
-		"credentials for no bus": {2, "want --nats or --nats-config", []string{"--creds", "x"}},
-		"no such level":          {2, `--log-level "loud": want debug, info, warn or error`, []string{"--log-level", "loud"}},
-		"no such format":         {2, `--log-format "xml": want json or console`, []string{"--log-format", "xml"}},
-		"no time to get ready":   {2, "--ready-timeout is 0s", []string{"--ready-timeout", "0"}},
-		"no such context":        {2, `NATS context "x" does not exist`, []string{"--context", "x"}},
+		"nothing listens":         {6, "connect to nats://127.0.0.1:1: nothing is listening there", []string{"--nats", "nats://127.0.0.1:1"}},
+		"no credentials":          {6, "the server refused the credentials", []string{"--nats", srv.URL()}},
+		"wrong credentials":       {6, "the server refused the credentials", []string{"--nats", srv.URL(), "--token", "wrong"}},
+		"no such creds":           {6, "/nowhere", []string{"--nats", srv.URL(), "--creds", "/nowhere"}},
+		"password stays unsaid":   {6, "connect to nats://127.0.0.1:1:", []string{"--nats", "nats://u:p@127.0.0.1:1"}},
+		"port in use":             {1, "--listen " + taken.Addr().String() + ": bind: address already in use", []string{"--listen", taken.Addr().String()}},
+		"address of another":      {1, "cannot assign requested address", []string{"--listen", "192.0.2.1:4222"}},
+		"port that is none":       {2, `--listen "127.0.0.1:65536": want a port`, []string{"--listen", "127.0.0.1:65536"}},
+		"address that is none":    {2, `--listen "4222": want HOST:PORT`, []string{"--listen", "4222"}},
+		"open to the network":     {1, "a server off loopback needs authentication", []string{"--nats-config", garbage, "--listen", "0.0.0.0:0"}},
+		"label with a dot":        {2, `host label "a.b": want 1 to 32 characters`, []string{"--label", "a.b"}},
+		"label with a space":      {2, `host label "a b": want`, []string{"--label", "a b"}},
+		"namespace with a dot":    {2, `namespace "a.b": want`, []string{"--namespace", "a.b"}},
+		"unknown flag":            {2, "unknown flag: --fast", []string{"--fast"}},
+		"unknown word":            {2, `unknown command "up"`, []string{"up"}},
+		"proc by hand":            {2, "nothing to do by hand", []string{"proc"}},
+		"program not there":       {2, `--allow "/nowhere": want a program or a directory`, []string{"--allow", "/nowhere"}},
+		"no such file":            {2, `--nats-config "/nowhere": want a file`, []string{"--nats-config", "/nowhere"}},
+		"both kinds of server":    {2, "want them without --nats", []string{"--nats", srv.URL(), "--data", "/tmp"}},
+		"credentials for no bus":  {2, "want --nats or --nats-config", []string{"--creds", "x"}},
+		"no such level":           {2, `--log-level "loud": want debug, info, warn or error`, []string{"--log-level", "loud"}},
+		"no such format":          {2, `--log-format "xml": want json or console`, []string{"--log-format", "xml"}},
+		"no time to get ready":    {2, "--ready-timeout is 0s", []string{"--ready-timeout", "0"}},
+		"label without a value":   {2, `--host-label "zone": want KEY=VALUE`, []string{"--host-label", "zone"}},
+		"label twice":             {2, `--host-label "zone=b": zone is "a" already`, []string{"--host-label", "zone=a", "--host-label", "zone=b"}},
+		"label of no name":        {2, `--host-label "a.b=c": key "a.b": want`, []string{"--host-label", "a.b=c"}},
+		"probes nowhere":          {2, `--http "8222": want HOST:PORT or :PORT`, []string{"--http", "8222"}},
+		"probes where it is full": {1, "--http " + taken.Addr().String() + ": bind: address already in use", []string{"--http", taken.Addr().String()}},
+		"lame for less than 0":    {2, "--lame-duck is -1s", []string{"--lame-duck", "-1s"}},
+		"no such context":         {2, `NATS context "x" does not exist`, []string{"--context", "x"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if name == "open to the network" {
@@ -109,7 +115,7 @@ func TestConfig_onlyWhatNobodyElseReachesRunsAnyProgram_HOSTD3(t *testing.T) {
 		{nil, func(f *flags) { f.conn.Server = "nats://127.0.0.1:4222" }, false},
 		{map[string]string{"NATS_URL": "nats://127.0.0.1:4222"}, func(*flags) {}, false},
 	} {
-		f := flags{label: "x", logLevel: "info", ready: defaultReady}
+		f := flags{label: "x", logLevel: "info"}
 		f.conn.Namespace = "default"
 		row.set(&f)
 		c, err := f.config(func(key string) string {

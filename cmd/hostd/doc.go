@@ -22,4 +22,10 @@
 //   - HOSTD-5: a bus that breaks for good ends hostd and its procs with code 6. A bus that is away
 //     for a while does not. A host agent that fails ends both with code 1: nothing runs unwatched.
 //     A gateway that loses its own connections for good ends nothing: another one is started.
+//   - HOSTD-6: SIGUSR2 makes it a lame duck: the host is cordoned, and the reason says so; its procs
+//     may end of themselves, within --lame-duck; then it drains and exits with 0, as it does at once
+//     when it was asked over the bus to leave, and has stopped every proc. SIGTERM drains at once.
+//   - HOSTD-7: with --http, GET /healthz is 200 while the host agent answers, and /readyz while it
+//     takes procs: the agent answers, the bus is there, and the host is open. Else they are 503. The
+//     answer is JSON: ok, reason, host, mode, procs.
 package main

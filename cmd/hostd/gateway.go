@@ -22,18 +22,19 @@ type service interface {
 // upkeep keeps a gateway running: one whose bus breaks is no reason to end a host and its procs.
 type upkeep struct {
 	start  func(context.Context) (service, error)
+	drain  time.Duration // what a gateway may take to end
 	log    zerolog.Logger
 	cancel context.CancelFunc
 	closed chan error // of the last one
 }
 
 // keepUp starts a gateway, and others after it.
-func keepUp(ctx context.Context, start func(context.Context) (service, error), log zerolog.Logger) (*upkeep, error) {
+func keepUp(ctx context.Context, start func(context.Context) (service, error), drain time.Duration, log zerolog.Logger) (*upkeep, error) {
 	s, err := start(ctx)
 	if err != nil {
 		return nil, err
 	}
-	u := &upkeep{start: start, log: log, closed: make(chan error, 1)}
+	u := &upkeep{start: start, drain: drain, log: log, closed: make(chan error, 1)}
 	ctx, u.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	go func() { u.closed <- u.run(ctx, s) }()
 	return u, nil
@@ -73,7 +74,7 @@ func (u *upkeep) again(ctx context.Context) service {
 }
 
 func (u *upkeep) end(s service) error {
-	ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), u.drain)
 	defer cancel()
 	return s.Close(ctx)
 }

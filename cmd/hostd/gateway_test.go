@@ -34,7 +34,7 @@ func TestUpkeep_aGatewayThatBreaksIsReplaced(t *testing.T) {
 			}
 			all = append(all, &fragile{broken: make(chan struct{})})
 			return all[len(all)-1], nil
-		}, zerolog.Nop())
+		}, patience, zerolog.Nop())
 		require.NoError(t, err)
 		refuse = 3
 		close(all[0].broken)
@@ -49,7 +49,7 @@ func TestUpkeep_aGatewayThatBreaksIsReplaced(t *testing.T) {
 }
 
 func TestUpkeep_aGatewayThatNeverStartedIsAnError(t *testing.T) {
-	_, err := keepUp(t.Context(), func(context.Context) (service, error) { return nil, errors.New("no") }, zerolog.Nop())
+	_, err := keepUp(t.Context(), func(context.Context) (service, error) { return nil, errors.New("no") }, patience, zerolog.Nop())
 	require.ErrorContains(t, err, "no")
 }
 

@@ -17,19 +17,30 @@ func (n *node) introduce(stderr io.Writer, log zerolog.Logger, getenv func(strin
 	if !n.console(stderr) {
 		log.Info().Str("version", cli.Version()).Stringer("host", n.host.ID()).Str("bus", n.bus.Control().URL()).
 			Bool("embedded", n.server != nil).Str("local_file", n.local).Str("namespace", n.space.Namespace()).
-			Str("run_dir", n.runDir).Str("allow", n.policy()).Str("connect", client).Msg("hostd is ready")
+			Str("run_dir", n.runDir).Str("allow", n.policy()).Str("connect", client).Str("http", n.probes()).
+			Str("labels", labelLine(n.labels)).Msg("hostd is ready")
 		return
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "hostd %s\n\n", cli.Version())
 	for _, line := range [][2]string{
-		{"host", n.host.ID().String()}, {"bus", bus}, {"logs", n.runDir}, {"runs", n.policy()},
-		{"try", client}, {"watch", nats},
+		{"host", n.host.ID().String()}, {"labels", labelLine(n.labels)}, {"bus", bus}, {"logs", n.runDir}, {"runs", n.policy()},
+		{"probes", n.probes()}, {"try", client}, {"watch", nats},
 	} {
-		fmt.Fprintf(&b, "  %-6s %s\n", line[0], line[1])
+		if line[1] != "" {
+			fmt.Fprintf(&b, "  %-6s %s\n", line[0], line[1])
+		}
 	}
 	b.WriteString("\nCtrl-C drains and stops.\n\n")
 	io.WriteString(stderr, b.String())
+}
+
+// probes is where health is told; "" is nowhere.
+func (n *node) probes() string {
+	if n.health == nil {
+		return ""
+	}
+	return n.health.url + "/readyz"
 }
 
 func (n *node) busLine() string {

@@ -14,6 +14,8 @@ import (
 // logLevels reads --log-level, for hostd and for its procs.
 func logLevels(said string) (level zerolog.Level, procs string, err error) {
 	switch said {
+	case "":
+		return zerolog.InfoLevel, "", nil
 	case "debug", "info", "warn", "error":
 		level, err = zerolog.ParseLevel(said)
 		return level, said, err

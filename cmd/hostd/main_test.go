@@ -79,9 +79,10 @@ func (s site) requireClean(t *testing.T) {
 
 // line is one line of the log.
 type line struct {
-	Level, Message, Host, Bus, Allow, Connect string
-	RunDir                                    string `json:"run_dir"`
-	LocalFile                                 string `json:"local_file"`
+	Level, Message, Host, Bus, Allow, Connect, Labels, HTTP string
+	Procs                                                   int
+	RunDir                                                  string `json:"run_dir"`
+	LocalFile                                               string `json:"local_file"`
 }
 
 // daemon is a running hostd.

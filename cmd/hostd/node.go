@@ -14,6 +14,7 @@ import (
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/bus/embed"
 	"github.com/castnet-io/castnet/cast/gateway"
+	keys "github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/internal/cli"
 )
 
@@ -25,6 +26,7 @@ type node struct {
 	bus     *bus.Bus
 	host    *host.Host
 	gateway *upkeep // nil when it is turned off
+	health  *health // nil when nobody wants it
 	runDir  string
 	scratch bool   // the run directory is ours to remove
 	local   string // the file for other programs of this user; "" = none written
@@ -51,6 +53,9 @@ func (n *node) start(ctx context.Context, getenv func(string) string, log zerolo
 			return err
 		}
 	}
+	if n.options.ConnectTimeout == 0 {
+		n.options.ConnectTimeout = keys.BusConnect.Get(n.keys)
+	}
 	o := n.options
 	o.Name, o.Log = "hostd/"+n.label, log
 	if n.bus, err = bus.Open(ctx, o); err != nil {
@@ -61,8 +66,8 @@ func (n *node) start(ctx context.Context, getenv func(string) string, log zerolo
 	}
 	n.host, err = host.Start(ctx, host.Options{
 		Label: n.label, Bus: n.bus, Settings: settingsOf(n.options), Space: n.space, Dir: n.runDir,
-		Allow: n.allow, AllowUser: n.anyOfUser(), Builtin: []string{"proc"}, Ready: n.ready,
-		Version: cli.Version(), Level: n.procs, Log: log,
+		Allow: n.allow, AllowUser: n.anyOfUser(), Builtin: []string{"proc"}, Config: n.keys,
+		Version: cli.Version(), Level: n.procs, Labels: n.labels, Log: log,
 	})
 	if err != nil {
 		return err
@@ -78,7 +83,12 @@ func (n *node) start(ctx context.Context, getenv func(string) string, log zerolo
 			}
 			return g, nil
 		}
-		if n.gateway, err = keepUp(ctx, start, log); err != nil {
+		if n.gateway, err = keepUp(ctx, start, keys.HostdDrain.Get(n.keys), log); err != nil {
+			return err
+		}
+	}
+	if n.http != "" {
+		if n.health, err = serveHealth(ctx, n.http, n); err != nil {
 			return err
 		}
 	}
@@ -136,13 +146,16 @@ func (n *node) close() error {
 	if n.local != "" {
 		errs = append(errs, bus.RemoveLocal(n.local, os.Getpid()))
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), keys.HostdDrain.Get(n.keys))
 	defer cancel()
 	if n.gateway != nil {
 		errs = append(errs, n.gateway.close(ctx))
 	}
 	if n.host != nil {
 		errs = append(errs, n.host.Close(ctx))
+	}
+	if n.health != nil { // until now it has told that the node is going
+		errs = append(errs, n.health.close())
 	}
 	if n.bus != nil {
 		errs = append(errs, n.bus.Close(ctx))

@@ -5,19 +5,20 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"time"
+	"os"
 
+	keys "github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/internal/cli"
 )
 
-// drainTimeout is longer than the host agent gives its procs (TERM, 10 s, KILL).
-const drainTimeout = 30 * time.Second
-
 // serve runs a node until it is asked to stop, or the bus is lost.
 func serve(ctx context.Context, c config, getenv func(string) string, stderr io.Writer) error {
-	ctx, release := untilAsked(ctx)
-	defer release()
+	ctx, asks := untilAsked(ctx)
+	defer asks.release()
 	log := c.logger(stderr, getenv)
+	for _, w := range append(keys.Strangers(os.Environ()), c.keys.Conflicts()...) {
+		log.Warn().Msg(w)
+	}
 	n, err := startNode(ctx, c, getenv, log)
 	if err != nil {
 		if stop, ok := errors.AsType[asked](context.Cause(ctx)); ok {
@@ -26,24 +27,15 @@ func serve(ctx context.Context, c config, getenv func(string) string, stderr io.
 		return err
 	}
 	n.introduce(stderr, log, getenv)
-	select {
-	case <-ctx.Done():
-		log.Info().Msgf("%v: draining; a second signal ends hostd at once", context.Cause(ctx))
-		if err := n.close(); err != nil {
-			return fmt.Errorf("drain: %w", err)
-		}
-		log.Info().Msg("drained")
-		return nil
-	case <-n.host.Done(): // nobody watches the procs any more
+	if err := n.wait(ctx, asks, log); err != nil {
 		if closing := n.close(); closing != nil {
 			log.Warn().Err(closing).Msg("not everything ended as it should")
 		}
-		return errors.New("the host agent has failed; the log says why")
-	case <-n.bus.Done(): // HOSTD-5
-		err := n.bus.Err()
-		if closing := n.close(); closing != nil {
-			log.Warn().Err(closing).Msg("not everything ended as it should")
-		}
-		return cli.WithCode(cli.ExitConnection, fmt.Errorf("the bus is lost for good: %w", err))
+		return err
 	}
+	if err := n.close(); err != nil {
+		return fmt.Errorf("drain: %w", err)
+	}
+	log.Info().Msg("drained")
+	return nil
 }

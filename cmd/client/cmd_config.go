@@ -1,0 +1,145 @@
+package main
+
+import (
+	"context"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/config"
+	"github.com/castnet-io/castnet/internal/cli"
+	"github.com/castnet-io/castnet/mesh"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// configuration is the limits of this program, as its file and its environment say them.
+func (a *app) configuration() (*config.Config, error) {
+	c := &config.Config{}
+	if a.configFile != "" {
+		said, err := cli.ConfigFile(a.configFile)
+		if err != nil {
+			return nil, err
+		}
+		if err := c.FromFile(said); err != nil {
+			return nil, err
+		}
+	}
+	return c, c.From(a.getenv)
+}
+
+func (a *app) configCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "config", Short: "Show limits and where their values are from", Args: wantArgs(0, 0),
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(a.configShowCommand())
+	return c
+}
+
+func (a *app) configShowCommand() *cobra.Command {
+	var changed bool
+	var host string
+	c := &cobra.Command{
+		Use:   "show [PROC]",
+		Short: "Show the limits of this command, of a proc or of a host",
+		Long: `Show every limit, its value and who said it: those that this command would push to what it
+spawns; with PROC, one rank as MESH[region] or by its ID, those that the proc goes by.
+
+JSON: name, value, default, layer, place, changed, env, local, doc.`,
+		Example: `  client config show --changed
+  client --config castnet.yaml config show
+  client config show 'demo[host=0,gpu=1]'
+  client config show --host n07`,
+		Args:              wantArgs(0, 1),
+		ValidArgsFunction: a.complete(meshNames),
+	}
+	c.Flags().BoolVar(&changed, "changed", false, "only what is not as it is by default")
+	c.Flags().StringVar(&host, "host", "", "of the host with this `LABEL` or ID")
+	_ = c.RegisterFlagCompletionFunc("host", func(c *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
+		return a.complete(hostNames)(c, nil, prefix)
+	})
+	c.RunE = func(c *cobra.Command, args []string) error {
+		switch {
+		case len(args) > 0 && host != "":
+			return cli.Usagef("config show: want PROC or --host, not both")
+		case len(args) == 0 && host == "":
+			own, err := a.configuration()
+			if err != nil {
+				return err
+			}
+			return a.showConfig(own.Entries(), changed)
+		}
+		return a.dial(c.Context(), func(ctx context.Context, net *mesh.Net) error {
+			id, err := agentNamed(ctx, net, host, strings.Join(args, ""))
+			if err != nil {
+				return err
+			}
+			entries, err := agent.Settings.Call(ctx, agent.Of(id).Via(net.Proc()), actor.None{})
+			if err != nil {
+				return err
+			}
+			return a.showConfig(entries, changed)
+		})
+	}
+	return c
+}
+
+// agentNamed is where the agent of a host, or of a proc, is.
+func agentNamed(ctx context.Context, net *mesh.Net, host, proc string) (subjects.ProcID, error) {
+	if host != "" {
+		hosts, err := net.Hosts(ctx)
+		if err != nil {
+			return subjects.ProcID{}, err
+		}
+		picked, err := hostPick{names: []string{host}}.of(hosts.Infos())
+		if err != nil {
+			return subjects.ProcID{}, err
+		}
+		return picked[0].ID.Proc(), nil
+	}
+	if strings.Contains(proc, "/") {
+		return subjects.ParseProcID(proc)
+	}
+	t, err := parseTarget(proc)
+	if err != nil {
+		return subjects.ProcID{}, err
+	}
+	p, err := t.find(ctx, net)
+	if err != nil {
+		return subjects.ProcID{}, err
+	}
+	if n := p.region.NumRanks(); n != 1 {
+		return subjects.ProcID{}, cli.Usagef("config show %s: want one proc, that are %d of %s", t, n, p.base)
+	}
+	gen, err := generation(ctx, net, p)
+	return p.procs.Describe().Proc(p.rank(0), gen), err
+}
+
+// generation is which of those that had the rank of a place has it now.
+func generation(ctx context.Context, net *mesh.Net, p place) (int, error) {
+	meshes, err := net.Meshes(ctx)
+	for _, m := range meshes {
+		for _, s := range m.States {
+			if m.Procs.ID() == p.procs.ID() && s.Rank == p.rank(0) {
+				return s.Gen, nil
+			}
+		}
+	}
+	return 0, err
+}
+
+// showConfig shows keys, or those that somebody changed.
+func (a *app) showConfig(entries []config.Entry, changed bool) error {
+	if a.output == asTable {
+		return cli.WriteConfig(a.out, entries, changed)
+	}
+	var list []config.Entry
+	for _, e := range entries {
+		if e.Changed || !changed {
+			list = append(list, e)
+		}
+	}
+	return show(a, list, nil, func(config.Entry) []string { return nil })
+}

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/config"
+	"github.com/castnet-io/castnet/internal/cli"
+)
+
+func TestHosts_areCordonedDrainedAndShutDown(t *testing.T) {
+	c := newCluster(t, "a", "b", "c")
+	mode := func(want string) {
+		t.Helper()
+		var got []string
+		for _, h := range decode[[]agent.HostInfo](t, c.ok(t, "hosts", "-o", "json")) {
+			got = append(got, h.Label+" "+string(h.Mode))
+		}
+		require.Equal(t, want, strings.Join(got, ", "))
+	}
+	require.NotContains(t, c.ok(t, "hosts"), "MODE", "there is nothing to say")
+	require.Equal(t, "HOST  RESULT\na     cordoned\nb     cordoned\n", c.ok(t, "hosts", "cordon", "a", "b", "--reason", "new disks"))
+	mode("a cordoned, b cordoned, c open")
+	require.Regexp(t, `a .* cordoned  new disks`, c.ok(t, "hosts"))
+	c.ok(t, "hosts", "uncordon", "b")
+	mode("a cordoned, b open, c open")
+	c.ok(t, "hosts", "uncordon", "a")
+
+	c.up(t, "demo", "--per-host", "gpu=2")
+	drained := decode[[]deedRecord](t, c.ok(t, "hosts", "drain", "b", "--grace", "2s", "--at-once", "2", "-o", "json"))
+	require.Len(t, drained, 1)
+	require.Equal(t, deedRecord{Host: "b", ID: drained[0].ID, Result: "drained", Asked: 2, Ended: 2}, drained[0])
+	mode("a open, b open, c open")
+	require.Equal(t, "HOST  RESULT     PROCS\nb     shut down  0 ended\nc     shut down  2 ended\n", c.ok(t, "hosts", "shutdown", "c", "b", "--grace", "2s"))
+	again := c.client(t, "hosts", "shutdown", "c", "a", "--timeout", "5s")
+	require.Zero(t, again.code, "a host that has left says so again: %s", again.err)
+}
+
+func TestHosts_arePickedByLabelsAndCompleted(t *testing.T) {
+	c := newCluster(t)
+	stop, err := startLabelledHost(t.Context(), c.url, "secret", "n1", map[string]string{"zone": "a", "disk": "nvme"})
+	require.NoError(t, err)
+	c.stop = append(c.stop, stop)
+	stop, err = startLabelledHost(t.Context(), c.url, "secret", "n2", map[string]string{"zone": "b"})
+	require.NoError(t, err)
+	c.stop = append(c.stop, stop)
+
+	require.Regexp(t, `(?m)^HOST .* BUILD +LABELS\nn1 .* disk=nvme,zone=a\nn2 .* zone=b$`, c.ok(t, "hosts"))
+	picked := decode[[]agent.HostInfo](t, c.ok(t, "hosts", "--label", "zone=a,disk=nvme", "-o", "json"))
+	require.Len(t, picked, 1)
+	require.Equal(t, "n1", picked[0].Label)
+	require.Equal(t, "HOST  RESULT\nn2    cordoned\n", c.ok(t, "hosts", "cordon", "--label", "zone=b"))
+	for _, row := range []struct {
+		code int
+		why  string
+		args []string
+	}{
+		{cli.ExitNotFound, `host labelled "zone=c" does not exist; there is disk=nvme, zone=a, zone=b`, []string{"hosts", "--label", "zone=c"}},
+		{cli.ExitNotFound, `host "n3" does not exist; there is n1, n2`, []string{"hosts", "drain", "n1", "n3"}},
+		{cli.ExitUsage, "want KEY=VALUE", []string{"hosts", "--label", "zone"}},
+		{cli.ExitUsage, "drain which hosts? want their labels", []string{"hosts", "drain"}},
+		{cli.ExitUsage, "want a whole number from 1 to 256", []string{"hosts", "drain", "n1", "--at-once", "257"}},
+		{cli.ExitUsage, "want a duration", []string{"hosts", "shutdown", "n1", "--grace", "soon"}},
+		{cli.ExitUsage, "unknown flag: --grace", []string{"hosts", "cordon", "n1", "--grace", "1s"}},
+	} {
+		r := c.client(t, row.args...)
+		require.Equal(t, row.code, r.code, "%v: %s", row.args, r.err)
+		require.Contains(t, r.err, row.why)
+		require.Empty(t, r.out)
+	}
+	suggest := func(args ...string) string {
+		return strings.Join(strings.Fields(strings.Split(c.ok(t, append([]string{"__complete"}, args...)...), ":")[0]), " ")
+	}
+	require.Equal(t, "n1 n2", suggest("hosts", "drain", ""))
+	require.Equal(t, "n2", suggest("hosts", "drain", "n1", ""))
+	require.Equal(t, "zone=a zone=b", suggest("hosts", "--label", "zone"))
+}
+
+func TestConfig_showsWhatCountsAndWhoSaidIt(t *testing.T) {
+	c := newCluster(t, "a")
+	file := filepath.Join(t.TempDir(), "castnet.yaml")
+	require.NoError(t, os.WriteFile(file, []byte("host.ready: 2m\n"), 0o600))
+	own := c.ok(t, "config", "show", "--changed", "--config", file)
+	require.Regexp(t, `^KEY +VALUE +FROM +DEFAULT +VARIABLE\nhost\.ready +2m +\S+castnet\.yaml:1:1 +30s +CASTNET_HOST_READY\n$`, own)
+	b, up := c.up(t, "demo", "--per-host", "gpu=2", "--config", file)
+	require.Regexp(t, `\nhost\.ready +2m +client +30s `, c.ok(t, "config", "show", "--changed", "demo[gpu=1]"))
+	entries := decode[[]config.Entry](t, c.ok(t, "config", "show", up.Mesh+"/0.0", "-o", "json"))
+	require.Len(t, entries, len(config.Keys()))
+	require.Empty(t, decode[[]config.Entry](t, c.ok(t, "config", "show", "--host", "a", "--changed", "-o", "json")))
+	for _, row := range []struct {
+		code int
+		why  string
+		args []string
+	}{
+		{cli.ExitUsage, "want one proc, that are 2 of host=1,gpu=2", []string{"config", "show", "demo"}},
+		{cli.ExitUsage, "want PROC or --host", []string{"config", "show", "demo", "--host", "a"}},
+		{cli.ExitNotFound, `mesh "none" does not exist`, []string{"config", "show", "none"}},
+		{cli.ExitNotFound, `host "b" does not exist; there is a`, []string{"config", "show", "--host", "b"}},
+		{cli.ExitUsage, "/nowhere", []string{"hosts", "--config", "/nowhere"}},
+	} {
+		r := c.client(t, row.args...)
+		require.Equal(t, row.code, r.code, "%v: %s", row.args, r.err)
+		require.Contains(t, r.err, row.why)
+	}
+	require.Zero(t, b.exit(t, os.Interrupt), b.stderr)
+}

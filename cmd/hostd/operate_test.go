@@ -1,0 +1,199 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/bus/embed"
+	keys "github.com/castnet-io/castnet/config"
+	"github.com/castnet-io/castnet/mesh"
+	"github.com/castnet-io/castnet/mesh/shape"
+)
+
+// hostOf addresses the agent of the only host.
+func hostOf(t *testing.T, net *mesh.Net) actor.Ref[agent.Agent] {
+	t.Helper()
+	hosts, err := net.Hosts(soon(t))
+	require.NoError(t, err)
+	require.Len(t, hosts.Infos(), 1)
+	return agent.Of(hosts.Infos()[0].ID.Proc()).Via(net.Proc())
+}
+
+// probe asks for one of the health pages.
+func probeHTTP(t *testing.T, d *daemon, page string) (int, condition) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(soon(t), http.MethodGet, strings.TrimSuffix(d.ready.HTTP, "/readyz")+page, nil)
+	require.NoError(t, err)
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	r, err := client.Do(req)
+	require.NoError(t, err)
+	defer r.Body.Close()
+	require.Equal(t, "application/json", r.Header.Get("Content-Type"))
+	var c condition
+	require.NoError(t, json.NewDecoder(r.Body).Decode(&c))
+	return r.StatusCode, c
+}
+
+func TestHostd_tellsWhoWatchesOverItHowItIs_HOSTD7(t *testing.T) {
+	srv, err := embed.Start(soon(t), embed.Options{Token: "t"})
+	require.NoError(t, err)
+	defer srv.Shutdown()
+	s := newSite(t, "NATS_TOKEN=t")
+	d := s.start(t, "--nats", srv.URL(), "--http", ":0", "--label", "a", "--host-label", "zone=b", "--host-label", "disk=nvme")
+	require.True(t, strings.HasPrefix(d.ready.HTTP, "http://127.0.0.1:"), d.ready.HTTP)
+	require.Equal(t, "disk=nvme zone=b", d.ready.Labels)
+	net := s.connect(t, bus.Options{URL: srv.URL(), Token: "t"})
+	agentOf := hostOf(t, net)
+
+	code, c := probeHTTP(t, d, "/readyz")
+	require.Equal(t, 200, code)
+	require.Equal(t, condition{OK: true, Host: d.ready.Host, Mode: agent.Open}, c)
+
+	info, err := agent.Cordon.Call(soon(t), agentOf, agent.Cordoning{On: true, Reason: "new disks"})
+	require.NoError(t, err)
+	require.Equal(t, map[string]string{"zone": "b", "disk": "nvme"}, info.Labels)
+	code, c = probeHTTP(t, d, "/readyz")
+	require.Equal(t, 503, code)
+	require.Equal(t, condition{Reason: "the host is cordoned: new disks", Host: d.ready.Host, Mode: agent.Cordoned}, c)
+	code, c = probeHTTP(t, d, "/healthz")
+	require.Equal(t, 200, code, "it is as it should be")
+	require.True(t, c.OK)
+	_, err = agent.Cordon.Call(soon(t), agentOf, agent.Cordoning{})
+	require.NoError(t, err)
+	code, _ = probeHTTP(t, d, "/readyz")
+	require.Equal(t, 200, code)
+
+	srv.Shutdown()
+	require.Eventually(t, func() bool {
+		code, c = probeHTTP(t, d, "/readyz")
+		return code == 503
+	}, patience, 10*time.Millisecond)
+	require.Equal(t, "the bus is away: reconnecting", c.Reason)
+	code, _ = probeHTTP(t, d, "/healthz")
+	require.Equal(t, 200, code, "killing it would not bring the bus back")
+	d.stop(t)
+}
+
+func TestHostd_lameDuckWaitsForItsProcs_HOSTD6(t *testing.T) {
+	s := newSite(t)
+	d := s.start(t, "--http", "127.0.0.1:0")
+	net := s.connect(t, bus.Options{})
+	counters, pids := spawn(t, net)
+	d.signal(t, syscall.SIGUSR2)
+	said := d.await(t, "lame duck: no new procs; waiting for the end of 2, until")
+	require.Equal(t, 2, said.Procs)
+	code, c := probeHTTP(t, d, "/readyz")
+	require.Equal(t, 503, code)
+	require.Equal(t, "the host is cordoned: "+lameDuckReason, c.Reason)
+	hosts, err := net.Hosts(soon(t))
+	require.NoError(t, err)
+	_, err = hosts.SpawnProcs(soon(t), mesh.Spawning{Name: "late", PerHost: counters.Extent(), Command: mesh.Command{Path: agent.Builtin}})
+	require.Error(t, err)
+	n, err := add.Call(soon(t), counters.Ref(0), 2)
+	require.NoError(t, err, "what runs is not touched")
+	require.EqualValues(t, 42, n)
+	d.signal(t, syscall.SIGUSR2) // once is enough
+
+	require.NoError(t, syscall.Kill(pids[0], syscall.SIGKILL))
+	d.await(t, "lame duck: no new procs; waiting for the end of 1,")
+	require.NoError(t, counters.Procs().Stop(soon(t)))
+	d.await(t, "lame duck: every proc has ended")
+	d.await(t, "drained")
+	require.Zero(t, d.exit(t), d.stderr())
+	requireGone(t, pids)
+	s.requireClean(t)
+}
+
+func TestHostd_lameDuckDrainsWhenTheTimeIsUp_HOSTD6(t *testing.T) {
+	s := newSite(t)
+	d := s.start(t, "--lame-duck", "50ms")
+	_, pids := spawn(t, s.connect(t, bus.Options{}))
+	d.signal(t, syscall.SIGUSR2)
+	d.await(t, "lame duck: 2 procs have not ended within 50ms")
+	require.Zero(t, d.exit(t), d.stderr())
+	requireGone(t, pids)
+	s.requireClean(t)
+}
+
+func TestHostd_lameDuckHeedsSigterm_HOSTD6(t *testing.T) {
+	s := newSite(t)
+	d := s.start(t)
+	_, pids := spawn(t, s.connect(t, bus.Options{}))
+	d.signal(t, syscall.SIGUSR2)
+	d.await(t, "lame duck: no new procs")
+	d.stop(t)
+	require.NotContains(t, d.stderr(), "have not ended")
+	requireGone(t, pids)
+}
+
+func TestHostd_leavesWhenAskedOverTheBus_HOSTD6(t *testing.T) {
+	s := newSite(t)
+	d := s.start(t)
+	net := s.connect(t, bus.Options{})
+	_, pids := spawn(t, net)
+	done, err := agent.StopAll.Call(soon(t), hostOf(t, net), agent.StoppingAll{Reason: "moving out", Grace: time.Second})
+	require.NoError(t, err)
+	require.Equal(t, agent.Summary{Asked: 2, Ended: 2}, done)
+	d.await(t, "asked over the bus to leave")
+	require.Zero(t, d.exit(t), d.stderr())
+	requireGone(t, pids)
+	_, err = os.Stat(s.localFile())
+	require.True(t, errors.Is(err, fs.ErrNotExist))
+	s.requireClean(t)
+}
+
+func TestHostd_goesByItsConfiguration(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "castnet.yaml")
+	require.NoError(t, os.WriteFile(file, []byte("host.ready: 1ms\nterminate.grace: 3s\nspawn: { concurrency: 2 }\n"), 0o600))
+	s := newSite(t, "CASTNET_TERMINATE_GRACE=4s")
+	self, err := os.Executable()
+	require.NoError(t, err)
+	show := exec.CommandContext(soon(t), self, "--config", file, "--ready-timeout", "20s", "--show-config")
+	show.Env = s.env()
+	table, err := show.Output()
+	require.NoError(t, err)
+	require.Regexp(t, `(?m)^host\.ready +20s +override `, string(table))
+	require.Regexp(t, `(?m)^terminate\.grace +4s +environment `, string(table))
+	require.Regexp(t, `(?m)^spawn\.concurrency +2 +`+regexp.QuoteMeta(file)+`:3:`, string(table))
+	s.requireClean(t)
+
+	d := s.start(t, "--config", file)
+	net := s.connect(t, bus.Options{})
+	hosts, err := net.Hosts(soon(t))
+	require.NoError(t, err)
+	_, err = hosts.Spawn(soon(t), "m", shape.Of("gpu", 1))
+	require.ErrorContains(t, err, "not ready within 1ms")
+	entries, err := agent.Settings.Call(soon(t), hostOf(t, net), actor.None{})
+	require.NoError(t, err)
+	require.True(t, slices.ContainsFunc(entries, func(e keys.Entry) bool {
+		return e.Name == "terminate.grace" && e.Value == "4s" && e.Layer == keys.LayerEnv
+	}))
+	d.stop(t)
+
+	require.NoError(t, os.WriteFile(file, []byte("host.redy: 1s\n"), 0o600))
+	code, why := s.fails(t, "--config", file)
+	require.Equal(t, 2, code)
+	require.Contains(t, why, file+`:1:1: there is no key "host.redy"; did you mean host.ready?`)
+	code, why = newSite(t, "CASTNET_HOST_READY=soon").fails(t)
+	require.Equal(t, 2, code)
+	require.Contains(t, why, `CASTNET_HOST_READY="soon": want a duration`)
+	_, why = s.fails(t, "--config", "/nowhere")
+	require.Contains(t, why, "/nowhere")
+	s.requireClean(t)
+}

@@ -1,0 +1,45 @@
+package castnet_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// What is told on `ev.` is a contract: the page has every step that the code names, and no other.
+func TestEventsPage_hasTheStepsThatTheCodeNames(t *testing.T) {
+	literal := regexp.MustCompile(`"((?:procs|proc|host|mesh)\.[a-z]+(?:\.[a-z]+)?)"`)
+	finished := regexp.MustCompile(`tellDone\(ctx, "([a-z.]+)"`)
+	var inCode []string
+	for _, dir := range []string{"agent/host", "controller"} {
+		files, err := filepath.Glob(dir + "/*.go")
+		require.NoError(t, err)
+		for _, f := range files {
+			if strings.HasSuffix(f, "_test.go") {
+				continue
+			}
+			text, err := os.ReadFile(f)
+			require.NoError(t, err)
+			for _, m := range finished.FindAllStringSubmatch(string(text), -1) {
+				inCode = append(inCode, m[1]+".success", m[1]+".failed")
+			}
+			for _, m := range literal.FindAllStringSubmatch(finished.ReplaceAllString(string(text), ""), -1) {
+				inCode = append(inCode, m[1])
+			}
+		}
+	}
+	page, err := os.ReadFile("docs/events.md")
+	require.NoError(t, err)
+	var onPage []string
+	for _, m := range regexp.MustCompile("(?m)^\\| `([a-z.]+\\.[a-z]+)` \\|").FindAllStringSubmatch(string(page), -1) {
+		onPage = append(onPage, m[1])
+	}
+	slices.Sort(inCode)
+	slices.Sort(onPage)
+	require.Equal(t, slices.Compact(inCode), onPage, "docs/events.md")
+}
