@@ -67,7 +67,7 @@ agent/proc < agent actor cast bus internal/micro internal/wire subjects mesh/sha
 	what runs in a spawned process does not know who controls it: never mesh, never controller
 controller < agent actor cast bus subjects mesh/shape ; agent/host agent/proc
 	owns a mesh by messages to agents; it launches nothing, so a client binary carries no launcher
-agent/host < agent agent/proc actor cast bus internal/micro internal/wire subjects mesh/shape internal/build internal/launch
+agent/host < agent agent/proc actor cast bus internal/micro internal/wire subjects mesh/shape internal/build internal/failpoint internal/launch internal/link
 	a host does not know who controls it: never mesh, never controller
 mesh < controller agent cast actor bus internal/build internal/wire subjects mesh/shape ; agent/host agent/proc
 	what users hold; agents come to it as refs, so the library stays without launcher and server

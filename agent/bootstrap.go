@@ -17,8 +17,9 @@ type Bootstrap struct {
 	Bus       BusSettings      `cbor:"6,keyasint"`
 	Root      string           `cbor:"7,keyasint,omitempty"`
 	Namespace string           `cbor:"8,keyasint,omitempty"`
-	Level     string           `cbor:"9,keyasint,omitempty"` // log level
-	Within    time.Duration    `cbor:"10,keyasint"`          // to be ready in
+	Level     string           `cbor:"9,keyasint,omitempty"`  // log level
+	Within    time.Duration    `cbor:"10,keyasint"`           // to be ready in
+	Orphan    time.Duration    `cbor:"12,keyasint,omitempty"` // how long a proc that is kept waits for another host; 0 = 60 s
 }
 
 // ProcID is the address of the proc that is launched.

@@ -31,6 +31,8 @@ type Options struct {
 	// Leave is called, once, when the agent has stopped all actors because it was asked to (AGT-8): the
 	// proc is to be closed. failed: an actor had failed. Nil: nobody asks.
 	Leave func(failed bool)
+	// Nonce is what a host has to know that adopts the proc. Empty: none may.
+	Nonce string
 }
 
 // Join starts a proc as a rank of a mesh, with its router and its agent. The caller closes the
@@ -55,7 +57,7 @@ func Join(ctx context.Context, o Options) (*actor.Proc, *cast.Router, error) {
 	if err == nil {
 		var point shape.Point // who asks the agent directly means its place in the whole mesh
 		if point, err = o.Mesh.Extent.Point(o.Rank); err == nil {
-			_, err = p.Spawn(ctx, actor.Spawning{Type: agentType.Name(), Name: agent.Name, Params: params{o.Leave}, Point: point, Announce: true})
+			_, err = p.Spawn(ctx, actor.Spawning{Type: agentType.Name(), Name: agent.Name, Params: params{o.Leave, o.Nonce}, Point: point, Announce: true})
 		}
 	}
 	if err == nil {
@@ -74,7 +76,10 @@ var (
 )
 
 // params is what a proc agent is made from; it never leaves the process.
-type params struct{ leave func(failed bool) }
+type params struct {
+	leave func(failed bool)
+	nonce string
+}
 
 // procAgent creates and stops the actors of one proc. Its table holds each under the one rank
 // own; answers speak of the proc's rank in the view that asks, whichever created it.
@@ -85,6 +90,7 @@ type procAgent struct {
 	streams agent.Streams
 	release func()
 	leave   func(failed bool)
+	nonce   string
 	leaving bool
 	leases  agent.Leases
 }
@@ -94,7 +100,7 @@ const own = 0
 
 func newAgent(ctx *actor.Context, with params) (agent.Agent, error) {
 	p, self := ctx.Proc(), actor.RefOf[agent.Agent](ctx.Self()).Via(ctx.Proc())
-	a := &procAgent{proc: p, table: agent.NewTable(), leave: with.leave}
+	a := &procAgent{proc: p, table: agent.NewTable(), leave: with.leave, nonce: with.nonce}
 	a.leases = agent.Leases{Table: a.table, Stop: a.stop}
 	a.release = p.Observe(func(e actor.Event) {
 		if e.Actor == self.ID().Name {
@@ -113,6 +119,8 @@ func methods() []actor.Method[agent.Agent] {
 	return append(agent.Methods(), observed.By(func(a agent.Agent, ctx *actor.Context, e actor.Event) (actor.None, error) {
 		a.(*procAgent).observe(ctx, e)
 		return actor.None{}, nil
+	}), agent.Readopt.By(func(a agent.Agent, ctx *actor.Context, r agent.Readoption) (agent.Readopted, error) {
+		return a.(*procAgent).readopt(ctx, r)
 	}))
 }
 

@@ -24,6 +24,8 @@ import (
 const (
 	// orphanGrace is what is left for cleaning up when the host is gone (PROC-2).
 	orphanGrace = 2 * time.Second
+	// adoptedWithin is how long a proc that is kept waits for another host.
+	adoptedWithin = time.Minute
 	// drainGrace is how long actors may take to stop after SIGTERM; the host kills after its own.
 	drainGrace = 30 * time.Second
 	// readyWithin is how long a host may take to answer Ready.
@@ -70,7 +72,7 @@ func run(in *launch.Inherited, registry actor.Registry) error {
 	defer leave(nil)
 	term := make(chan os.Signal, 2)
 	signal.Notify(term, syscall.SIGTERM, syscall.SIGINT)
-	go watchExits(term, in.Lifeline(), leave)
+	go watchExits(term, orphaned(in, boot), leave)
 	w, err := start(leaving, boot, registry, func(failed bool) {
 		if failed {
 			leave(errUnwell)
@@ -107,6 +109,37 @@ var (
 	errOrphaned = errors.New("the host is gone")
 	errUnwell   = errors.New("told to stop, and not all actors ended well")
 )
+
+// orphaned is closed when the host is gone; for a proc that is kept, when no other has adopted it in time
+// (PROC-2). It lives as long as the process.
+func orphaned(in *launch.Inherited, boot agent.Bootstrap) <-chan struct{} {
+	if !in.Kept() {
+		return in.Lifeline()
+	}
+	patience := boot.Orphan
+	if patience <= 0 {
+		patience = adoptedWithin
+	}
+	gone := make(chan struct{})
+	go func() {
+		late := time.NewTimer(patience)
+		late.Stop()
+		for {
+			select {
+			case held := <-in.Held():
+				if held {
+					late.Stop()
+				} else {
+					late.Reset(patience)
+				}
+			case <-late.C:
+				close(gone)
+				return
+			}
+		}
+	}()
+	return gone
+}
 
 // watchExits calls leave at the first reason to go, and ends the process at the second: the way out
 // is bounded, whatever the actors do (PROC-2, PROC-3). It lives as long as the process.
@@ -151,7 +184,7 @@ func start(ctx context.Context, boot agent.Bootstrap, registry actor.Registry, l
 		return nil, err
 	}
 	w.proc, w.router, err = Join(ctx, Options{
-		Bus: w.bus, Space: space, Registry: registry, Mesh: boot.Mesh, Rank: boot.Rank, Gen: boot.Gen, Log: log, Leave: leave,
+		Bus: w.bus, Space: space, Registry: registry, Mesh: boot.Mesh, Rank: boot.Rank, Gen: boot.Gen, Log: log, Leave: leave, Nonce: boot.Nonce,
 	})
 	if err == nil {
 		err = announce(ctx, w.proc, boot, registry)
@@ -171,13 +204,28 @@ func announce(ctx context.Context, p *actor.Proc, boot agent.Bootstrap, registry
 		return fmt.Errorf("own build id: %w", err)
 	}
 	host := actor.RefOf[agent.Agent](boot.Host).Via(p)
-	_, err = agent.Ready.Call(ctx, host, agent.Readiness{
-		Proc: p.ID(), Nonce: boot.Nonce, Build: id, Types: registry.Types(),
-	})
+	ready := agent.Readiness{Proc: p.ID(), Nonce: boot.Nonce, Build: id, Types: registry.Types()}
+	_, err = agent.Ready.Call(ctx, host, ready)
+	for boot.Mesh.Keep && unheard(err) && ctx.Err() == nil { // the next host has the same address
+		select {
+		case <-ctx.Done():
+		case <-time.After(againAfter):
+			_, err = agent.Ready.Call(ctx, host, ready)
+		}
+	}
 	if err != nil {
 		return fmt.Errorf("say ready to host %s: %w", boot.Host.Proc.Mesh, err)
 	}
 	return nil
+}
+
+// againAfter is between two attempts to reach a host that may come back.
+const againAfter = 200 * time.Millisecond
+
+// unheard reports whether no host has answered: what a host answers is its word.
+func unheard(err error) bool {
+	e, ok := errors.AsType[*actor.Error](err)
+	return ok && e.Code != actor.CodeHandler
 }
 
 func (w *worker) close(ctx context.Context) error {
