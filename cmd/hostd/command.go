@@ -43,6 +43,7 @@ type flags struct {
 	conn cli.Connection
 
 	listen, natsConfig, data string
+	stateDir                 string
 
 	label, logDir       string
 	allow               []string
@@ -78,6 +79,7 @@ func newRoot(getenv func(string) string, stderr io.Writer) *cobra.Command {
 	fs.StringVar(&f.label, "label", "", "`NAME` of this host, which no other live one has (default the hostname's first part)")
 	fs.StringArrayVar(&f.allow, "allow", nil, "program, or directory of programs, that may run here, as `PATH`; may be repeated")
 	fs.StringVar(&f.logDir, "log-dir", "", "`DIR` for the output of procs (default one that goes with hostd)")
+	fs.StringVar(&f.stateDir, "state-dir", "", "`DIR` in which the next hostd finds what this one leaves when it dies: identity, port, token, kept procs")
 	fs.DurationVar(&f.ready, "ready-timeout", defaultReady, "how long a proc may take until it is ready")
 	fs.BoolVar(&f.gateway, "gateway", true, "serve casts of plain NATS clients; hosts share them")
 	fs.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error; procs log warn unless this is said")

@@ -22,4 +22,6 @@
 //   - HOSTD-5: a bus that breaks for good ends hostd and its procs with code 6. A bus that is away
 //     for a while does not. A host agent that fails ends both with code 1: nothing runs unwatched.
 //     A gateway that loses its own connections for good ends nothing: another one is started.
+//   - HOSTD-6: with --state-dir, hostd is the same host after its death: same ID, and a server of its own
+//     has the same port and token. Meshes that are to be kept go on, and are adopted (HOST-9).
 package main
