@@ -79,8 +79,8 @@ internal/builtin < actor bus internal/wire subjects mesh/shape ; actor/actortest
 	the actors a host can run without a program of the user's; hostd binds them, others only name them; plain asks other programs over the bus, in JSON
 cmd/hostd < *
 	the composition root of a node: server, agents and built-in actors meet here
-cmd/client < mesh controller cast agent actor bus subjects mesh/shape internal/cli ; agent/host agent/proc internal/builtin
-	a remote control: it launches and serves nothing; what its binary has of a server comes with the NATS context library
+cmd/client < mesh controller cast agent actor bus subjects mesh/shape internal/cli internal/wire ; agent/host agent/proc internal/builtin
+	a remote control: it launches and serves nothing, and makes of JSON what a gateway does; what its binary has of a server comes with the NATS context library
 examples/hello < mesh cast actor agent/host agent/proc bus bus/embed subjects mesh/shape
 	what a reader may copy: public packages only
 examples/wordcount/counting < cast actor mesh/shape

@@ -28,11 +28,11 @@ func (a Answers) Fold(name string) (Fold, bool) {
 }
 
 // Encoded is an answer as it travels.
-func Encoded(raw []byte) Answer { return Answer{Value: encoded{raw: raw}} }
+func Encoded(raw []byte) Answer { return Answer{Value: &encoded{raw: raw}} }
 
 // Raw is the value of an answer as it travels.
 func (a Answer) Raw() ([]byte, error) {
-	if e, ok := a.Value.(encoded); ok {
+	if e, ok := a.Value.(*encoded); ok {
 		return e.raw, nil
 	}
 	return wire.Marshal(a.Value)

@@ -4,6 +4,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/castnet-io/castnet/internal/link"
+	"github.com/castnet-io/castnet/internal/wire"
 	"github.com/castnet-io/castnet/subjects"
 )
 
@@ -51,43 +53,87 @@ func (a *asked) forget(reply string, q question) {
 	}
 }
 
-// wanted is what it takes to give a message up.
+// inquiry is a message of another proc that wants an answer: what it takes is one piece of memory.
+type inquiry struct {
+	Delivery
+	w wanted
+}
+
+// wanted is where the answer to a message goes, and what it takes to give it up.
 type wanted struct {
-	among *asked
-	over  atomic.Bool
-	ctx   atomic.Pointer[Context] // of its handler
+	p       *Proc // that answers
+	home    replyPort
+	among   *asked // nil: it cannot be given up
+	over    atomic.Bool
+	running atomic.Pointer[Context] // of its handler: own, once that runs
+	own     Context
+}
+
+// replyPort is a port that waits for an answer.
+type replyPort struct {
+	port subjects.PortID
+	peer *link.Peer // of its process; nil: not known
+
+	gather bool // other answers are about to follow
+}
+
+// inquiry makes a message of another proc that wants an answer. peer is the process it came from; nil for this
+// one.
+func (p *Proc) inquiry(peer *link.Peer, e *wire.Envelope) *Delivery {
+	q := &inquiry{}
+	q.Reply = e.Reply
+	at, ok := p.homeOf(e.Reply)
+	if !ok { // somebody wants an answer: an error of the handler is not the actor's end
+		q.Answer = func(Answer) {}
+		return &q.Delivery
+	}
+	if peer != nil && at.port.Actor.Proc.Lead() == peer.Lead() {
+		at.peer = peer
+	}
+	q.w.p, q.w.home, q.wanted = p, at, &q.w
+	return &q.Delivery
 }
 
 // cancelable lets the sender of a message give it up.
 func (d *Delivery) cancelable(a *asked) {
-	d.wanted = &wanted{among: a}
-	gone, ok := a.add(d.Reply, d)
-	if !ok {
-		d.wanted = nil
+	w := d.wanted
+	if w == nil {
 		return
 	}
-	if gone {
-		d.wanted.over.Store(true)
+	gone, ok := a.add(d.Reply, d)
+	if ok {
+		w.among = a
 	}
-	answer := d.Answer
-	d.Answer = func(ans Answer) {
-		d.forget()
-		answer(ans)
+	if gone {
+		w.over.Store(true)
 	}
 }
 
 // forget ends that.
 func (d *Delivery) forget() {
-	if d.wanted != nil {
-		d.wanted.among.forget(d.Reply, d)
+	if w := d.wanted; w != nil && w.among != nil {
+		w.among.forget(d.Reply, d)
 	}
+}
+
+// context is what its handler is given.
+func (d *Delivery) context(in *instance) *Context {
+	ctx := &Context{}
+	if d.wanted != nil {
+		ctx = &d.wanted.own
+	}
+	ctx.in, ctx.answer = in, d
+	if !d.Deadline.IsZero() {
+		ctx.until = in.proc.at(d.Deadline)
+	}
+	return ctx
 }
 
 func (d *Delivery) asker() subjects.ProcID { return d.From.Proc }
 
 func (d *Delivery) giveUp() {
 	d.wanted.over.Store(true)
-	if ctx := d.wanted.ctx.Load(); ctx != nil {
+	if ctx := d.wanted.running.Load(); ctx != nil {
 		ctx.cancel()
 	}
 }
@@ -98,7 +144,7 @@ func (d *Delivery) handled(ctx *Context) bool {
 	if w == nil {
 		return true
 	}
-	w.ctx.Store(ctx)
+	w.running.Store(ctx)
 	if w.over.Load() {
 		d.forget()
 		return false

@@ -11,122 +11,160 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// call is a question that waits for its answer.
+// call is a question that waits for its answer, and the port that the answer comes to.
 type call struct {
-	to  subjects.ActorID
-	got func(Answer) // may be called on any goroutine, any number of times; must not block
+	to    subjects.ActorID
+	key   portKey      // of the port
+	at    string       // the port's address
+	heard func(Answer) // may be called on any goroutine, any number of times; must not block; nil: somebody waits
+
+	waiting             // of the first answer
+	links   *link.Links // expect who waits to send more; nil: they do not
+	answer  Answer
+	came    encoded // what the answer holds when it came by the bus
 }
 
-// call asks an actor and waits. In the same process the question is a mailbox push; else it is a
+// recv takes an answer from the bus: of the process that was asked, and nobody else's word for it.
+func (c *call) recv(in Incoming) error {
+	switch {
+	case in.From.Proc.Lead() != c.to.Proc.Lead():
+		return errorf(CodePortGone, c.key.actor, c.key.port, "an answer of %s, which was not asked", in.From)
+	case c.heard != nil:
+		c.heard(in.Answer())
+	case c.state.CompareAndSwap(open, answering):
+		if in.Envelope.Kind == wire.Failure {
+			c.answer.Err = FromWire(in.Envelope.Body)
+		} else {
+			c.came = encoded{in.Envelope.Body, in.unknown}
+			c.answer.Value = &c.came
+		}
+		c.links = in.links
+		if c.links != nil { // with those who are answered by the same packet
+			c.links.Expect()
+		}
+		c.tell()
+	}
+	return nil
+}
+
+// closed takes the word that nothing comes any more; by then the question may have been handled.
+func (c *call) closed(why error) { c.got(Answer{Err: ranError(why)}) }
+
+// told takes the word that the question did not arrive.
+func (c *call) told(_ subjects.ProcID, why *Error) { c.got(Answer{Err: why}) }
+
+// got takes an answer on any goroutine.
+func (c *call) got(a Answer) {
+	switch {
+	case c.heard != nil:
+		c.heard(a)
+	case c.state.CompareAndSwap(open, answering):
+		c.answer = a
+		c.tell()
+	}
+}
+
+// ask asks an actor and waits. In the same process the question is a mailbox push; else it is a
 // message with a reply port of its own, and it fails at once when the target's proc is found dead.
-func (p *Proc) call(ctx context.Context, from string, to subjects.ActorID, endpoint string, arg any) Answer {
-	ctx, cancel := bounded(ctx)
-	defer cancel()
+func ask[M any](ctx context.Context, p *Proc, from string, to subjects.ActorID, endpoint string, m M) Answer {
 	if ctx.Err() != nil {
 		return Answer{Err: fromContext(ctx, to.String(), endpoint)}
 	}
-	deadline, _ := ctx.Deadline()
-	answers := make(chan Answer, 1) // the first counts
-	giveUp := func() {}
-	c := &call{to: to, got: func(a Answer) {
-		select {
-		case answers <- a:
-		default:
-		}
-	}}
+	c := &call{to: to}
+	deadline, has := ctx.Deadline()
+	if has { // ctx itself wakes who waits
+		c.seat = p.seats.take(0)
+	} else {
+		deadline = time.Now().Add(DefaultDeadline)
+		c.seat = p.seats.take(p.at(deadline))
+	}
+	defer p.seats.leave(c.seat)
 	if to.Proc == p.id {
 		p.Deliver(Delivery{
-			Actor: to.Name, Port: endpoint, From: p.id.Actor(from), Local: true, Value: arg,
+			Actor: to.Name, Port: endpoint, From: p.id.Actor(from), Local: true, Value: m,
 			Deadline: deadline, Answer: c.got,
 		})
-	} else {
-		at, done, err := p.ask(ctx, true, c, from, endpoint, arg, deadline)
-		if err != nil {
-			return Answer{Err: err}
-		}
-		defer done()
-		giveUp = func() { p.giveUp(c, at) }
+		return p.await(ctx, c, endpoint)
 	}
+	room := p.borrow()
+	lead, body, err := encode((*room)[:0], m)
+	if err == nil {
+		err = p.question(c, from, endpoint, lead, body, deadline, ctx)
+	} else {
+		err = errorf(CodeInvalid, to.String(), endpoint, "%v", err)
+	}
+	p.giveBack(room, lead)
+	if err != nil && c.state.CompareAndSwap(open, abandoned) { // else somebody answered all the same
+		return Answer{Err: err}
+	}
+	defer p.closePort(c.key, c)
+	return p.await(ctx, c, endpoint)
+}
+
+// await waits for the answer.
+func (p *Proc) await(ctx context.Context, c *call, endpoint string) Answer {
 	if in, ok := ctx.Value(senderKey{}).(*instance); ok {
 		in.yield()
 	}
-	select {
-	case a := <-answers:
-		return a
-	case <-ctx.Done():
+	ended := c.waiting.await(ctx, ctx.Done())
+	if ended == nil {
+		if c.links != nil {
+			c.links.Come()
+		}
+		return c.answer
 	}
-	select {
-	case a := <-answers: // both came at the same time
-		return a
-	default:
-		giveUp()
-		return Answer{Err: fromContext(ctx, to.String(), endpoint)}
+	if c.at != "" {
+		p.GiveUp(c.to.Proc, c.at)
 	}
-}
-
-// giveUp lets the callee know that nobody waits any more, when it is in another process.
-func (p *Proc) giveUp(c *call, at string) {
-	t, err := p.target(c.to, portInfo) // any port of it: its process is meant
-	switch {
-	case err == nil:
-		p.links.Cancel(t.Peer, at)
-	case errors.Is(err, errNeighbour):
-		p.process.asked.cancel(p.self, at)
+	if errors.Is(ended, context.DeadlineExceeded) {
+		return Answer{Err: errorf(CodeDeadline, c.to.String(), endpoint, "no answer within the deadline")}
 	}
+	return Answer{Err: fromContext(ctx, c.to.String(), endpoint)}
 }
 
 // GiveUp lets a proc in another process, and those beside it, know that nobody waits any more for the answers
 // that go to a port; packages that extend the runtime (cast) call it.
 func (p *Proc) GiveUp(to subjects.ProcID, reply string) {
-	p.giveUp(&call{to: to.Actor(clientName)}, reply)
+	t, err := p.target(to.Actor(clientName), portInfo) // any port of it: its process is meant
+	switch {
+	case err == nil:
+		p.links.Cancel(t.Peer, reply)
+	case errors.Is(err, errNeighbour):
+		p.process.asked.cancel(p.self, reply)
+	}
 }
 
-// told takes the word that the question did not arrive.
-func (c *call) told(_ subjects.ProcID, why *Error) { c.got(Answer{Err: why}) }
-
-// ask sends the question to another proc, and with wait waits for room there until ctx ends. done ends its
-// reply port, whose address is at. The zero deadline is none.
-func (p *Proc) ask(ctx context.Context, wait bool, c *call, from, endpoint string, arg any, deadline time.Time) (at string, done func(), err error) {
-	body, err := wire.AppendMarshal(nil, arg)
-	if err != nil {
-		return "", nil, errorf(CodeInvalid, c.to.String(), endpoint, "%v", err)
-	}
+// question sends the question to another proc, with a reply port, which the caller closes unless there is an
+// error. With a context it waits for room there until that ends. The zero deadline is none.
+func (p *Proc) question(c *call, from, endpoint string, lead, body []byte, deadline time.Time, wait context.Context) error {
 	if _, err := p.target(c.to, endpoint); err != nil && !errors.Is(err, errNeighbour) { // before its death could be missed
-		return "", nil, err
+		return err
 	}
-	p.mu.Lock()
-	closed := p.closed
-	if !closed {
-		p.calls[c] = struct{}{}
+	p.address(c, from)
+	if !p.openPort(c.key, c) { // the answer could not come
+		return p.stopped()
 	}
-	p.mu.Unlock()
-	if closed { // the answer could not come
-		return "", nil, p.stopped()
-	}
-	reply := p.OpenPrivate(from, func(in Incoming) { c.got(in.Answer()) },
-		func(err error) { c.got(Answer{Err: ranError(err)}) }) // by then it may have been handled
-	done = func() {
-		reply.Close()
-		p.mu.Lock()
-		delete(p.calls, c)
-		p.mu.Unlock()
-	}
-	at = reply.ID().String()
 	o := &outbound{
-		to: c.to, port: endpoint, envelope: wire.Envelope{Kind: wire.Message, Sender: from, Reply: at, Body: body},
-		mark: link.Mark{Call: c}, until: deadline,
-	}
-	if wait {
-		o.wait = ctx
+		to: c.to, port: endpoint, mark: link.Mark{Call: c}, until: deadline, wait: wait,
+		envelope: wire.Envelope{Kind: wire.Message, Sender: from, Reply: c.at, Lead: lead, Body: body},
 	}
 	if !deadline.IsZero() {
 		o.envelope.TTL = max(time.Until(deadline), time.Millisecond) // 0 is no deadline
 	}
 	if err := p.send(o); err != nil {
-		done()
-		return "", nil, err
+		p.closePort(c.key, c)
+		return err
 	}
-	return at, done, nil
+	return nil
+}
+
+// address gives a call a fresh port: one text holds its name, too.
+func (p *Proc) address(c *call, from string) {
+	var room [128]byte
+	b := append(append(append(append(room[:0], p.name...), '/'), from...), ':')
+	name := len(b)
+	c.at = string(p.appendFreshPort(b))
+	c.key = portKey{from, c.at[name:]}
 }
 
 // failCalls ends the calls that match, because their answer is known not to come, and says how many
@@ -134,8 +172,8 @@ func (p *Proc) ask(ctx context.Context, wait bool, c *call, from, endpoint strin
 func (p *Proc) failCalls(match func(*call) bool, err error) int {
 	p.mu.Lock()
 	var failed []*call
-	for c := range p.calls {
-		if match(c) {
+	for _, pt := range p.ports {
+		if c, is := pt.(*call); is && match(c) {
 			failed = append(failed, c)
 		}
 	}
@@ -159,10 +197,7 @@ func (p *Proc) post(from string, to subjects.PortID, m any) error {
 // postFar is post to another process. Its fate is known at the deadline, the default one when that is
 // zero. With a context, it waits for room there until that ends.
 func postFar[M any](p *Proc, from string, to subjects.ActorID, port string, m M, deadline time.Time, wait context.Context) error {
-	room, _ := p.scratch.Get().(*[]byte)
-	if room == nil {
-		room = new([]byte)
-	}
+	room := p.borrow()
 	lead, body, err := encode((*room)[:0], m)
 	if err != nil {
 		return errorf(CodeInvalid, to.String(), port, "%v", err)
@@ -171,15 +206,28 @@ func postFar[M any](p *Proc, from string, to subjects.ActorID, port string, m M,
 		to: to, port: port, envelope: wire.Envelope{Kind: wire.Message, Sender: from, Lead: lead, Body: body, Wait: wait != nil},
 		mark: link.Mark{Type: typeName[M]()}, until: deadline, wait: wait,
 	})
-	if cap(lead) <= largeScratch {
-		*room = lead
-	}
-	p.scratch.Put(room)
+	p.giveBack(room, lead)
 	return err
 }
 
 // largeScratch is the size from which on a buffer is not kept.
 const largeScratch = 64 << 10
+
+// borrow is room to encode into, which giveBack keeps for others, with what was made of it.
+func (p *Proc) borrow() *[]byte {
+	room, _ := p.scratch.Get().(*[]byte)
+	if room == nil {
+		room = new([]byte)
+	}
+	return room
+}
+
+func (p *Proc) giveBack(room *[]byte, used []byte) {
+	if cap(used) <= largeScratch {
+		*room = used
+	}
+	p.scratch.Put(room)
+}
 
 // encode encodes a message into b. What is bytes already stays where it is: it is the body, and lead
 // comes before it.
@@ -202,7 +250,7 @@ type encoded struct {
 
 // open decodes an answer on the goroutine that waited for it.
 func (a Answer) open(result decodeFunc) (any, error) {
-	answer, ok := a.Value.(encoded)
+	answer, ok := a.Value.(*encoded)
 	if !ok || a.Err != nil {
 		return a.Value, a.Err
 	}

@@ -65,7 +65,7 @@ func (c *Context) canBeGivenUp() bool {
 		return t.fan.among != nil
 	}
 	d := c.delivery()
-	return d != nil && d.wanted != nil
+	return d != nil && d.wanted != nil && d.wanted.among != nil
 }
 
 // delivery is the message, when it did not come from a typed sender of this process.

@@ -27,7 +27,7 @@ type Delivery struct {
 	Answer func(Answer)
 
 	typ    string  // of the message, for people, once it is known
-	wanted *wanted // set for a message whose sender may give it up
+	wanted *wanted // set for a message of another proc that wants an answer
 }
 
 // Answer is the outcome of one delivery.
@@ -38,7 +38,31 @@ type Answer struct {
 
 // settle reports the outcome to whoever waits.
 func (d *Delivery) settle(v any, err error) {
-	if d.Answer != nil {
+	switch w := d.wanted; {
+	case d.Answer != nil:
 		d.Answer(Answer{Value: v, Err: err})
+	case w != nil:
+		d.forget()
+		w.p.answer(d.Actor, w.home, Answer{Value: v, Err: err}, nil)
 	}
+}
+
+// waits reports whether somebody waits for the outcome.
+func (d *Delivery) waits() bool { return d.Answer != nil || d.wanted != nil }
+
+// settleWith is settle for the answer of a handler. more says that others are about to follow: then it may wait
+// for those, and gathers says that it does.
+func settleWith[R any](d *Delivery, v R, more bool) (gathers bool) {
+	w := d.wanted
+	if d.Answer != nil || w == nil {
+		d.settle(v, nil)
+		return false
+	}
+	d.forget()
+	room := w.p.borrow()
+	lead, body, err := encode((*room)[:0], v)
+	w.home.gather = more
+	w.p.answerAs(d.Actor, w.home, wire.Envelope{Kind: wire.Value, Lead: lead, Body: body}, err)
+	w.p.giveBack(room, lead)
+	return more
 }

@@ -152,6 +152,9 @@ type bound[M, R any] struct {
 // the sender's fault.
 func (b *bound[M, R]) argument(target subjects.ActorID, d *Delivery, unknown *atomic.Uint64) (M, error) {
 	if !d.Local {
+		if m, ok := quick[M](d.Raw, nil); ok && d.Format == wire.CBOR {
+			return m, nil
+		}
 		var m M
 		err := d.Format.DecodeCounting(d.Raw, &m, unknown)
 		if err != nil {

@@ -10,7 +10,12 @@ import (
 func (p *Proc) Waiting() (ports, calls int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return len(p.ports), len(p.calls)
+	for _, pt := range p.ports {
+		if _, is := pt.(*call); is {
+			calls++
+		}
+	}
+	return len(p.ports), calls
 }
 
 // Receive hands the proc a message as the bus would: on its ports, its control lane, as a hint, or
@@ -20,7 +25,9 @@ func (p *Proc) Receive(where int, m bus.Msg) {
 }
 
 // Respond sends an envelope to a port that waits for it.
-func (p *Proc) Respond(to subjects.PortID, e wire.Envelope) error { return p.respond(to, e) }
+func (p *Proc) Respond(to subjects.PortID, e wire.Envelope) error {
+	return p.respond(replyPort{port: to}, e)
+}
 
 // Bounds of what a proc remembers.
 const (

@@ -54,7 +54,7 @@ const (
 	largeBody = 1 << 10 // from this size on a body shares its packet: that has room for few
 )
 
-// clone copies a body, unless it is most of its packet.
+// clone copies a body, unless it is most of its packet. Nil shares nothing.
 func (b *blocks) clone(body []byte) []byte {
 	n := len(body)
 	switch {
@@ -62,7 +62,7 @@ func (b *blocks) clone(body []byte) []byte {
 		return []byte{}
 	case n >= largeBody:
 		return body
-	case n > smallBody:
+	case n > smallBody, b == nil:
 		return append(make([]byte, 0, n), body...)
 	case n > len(b.free):
 		b.free = make([]byte, blockSize)

@@ -81,7 +81,7 @@ func (p *Proc) Inspect(ctx context.Context, id subjects.ActorID) (Info, error) {
 	if !id.IsValid() {
 		return Info{}, errorf(CodeInvalid, "", "", "inspect: want the ID of an actor, got %q", id)
 	}
-	return Open[Info](p.call(ctx, clientName, id, portInfo, None{}))
+	return Open[Info](ask(ctx, p, clientName, id, portInfo, None{}))
 }
 
 // InspectProc is Inspect for a proc.

@@ -291,6 +291,10 @@ func (in *instance) serve() (goOn bool) {
 		if !goOn {
 			goOn = in.crashed(recover())
 		}
+		if in.box.gathers {
+			in.box.gathers = false
+			in.proc.links.Gathered()
+		}
 	}()
 	for b := in.box; b.at < len(b.taken); {
 		r := b.taken[b.at]

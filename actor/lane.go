@@ -215,10 +215,7 @@ func (l *laneOf[M, R]) deliver(in *instance, d *Delivery) {
 		in.proc.undeliverable(d, err)
 		return
 	}
-	ctx := &Context{in: in, answer: d}
-	if !d.Deadline.IsZero() {
-		ctx.until = in.proc.at(d.Deadline)
-	}
+	ctx := d.context(in)
 	if !d.handled(ctx) {
 		return
 	}
@@ -230,8 +227,8 @@ func (l *laneOf[M, R]) deliver(in *instance, d *Delivery) {
 	switch ctx.end(); {
 	case ctx.owed != nil:
 	case err == nil:
-		d.settle(v, nil)
-	case d.Answer == nil:
+		in.box.gathers = settleWith(d, v, in.box.claims < in.box.total) || in.box.gathers
+	case !d.waits():
 		in.unanswered(&l.b.method, ctx, err)
 	default:
 		d.settle(nil, ranError(err))

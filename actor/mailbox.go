@@ -45,6 +45,7 @@ type mailbox struct {
 	served  int     // the turn's: how many of that run are
 	sample  sample  // the turn's: a message of the batch
 	asked   bool    // the turn's: somebody waited for an answer of the batch
+	gathers bool    // the turn's: answers to other procs wait for the end of the batch, for a moment
 	lingers int     // the turn's: how often it lets others run before it rests; several who were answered will ask again
 	stamp   int64   // the turn's: the time it was taken up, when that is known
 	self    Context // the turn's: of every message that nobody waits for

@@ -1,12 +1,12 @@
 package actor
 
 import (
-	"context"
 	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/castnet-io/castnet/internal/wire"
 	"github.com/castnet-io/castnet/subjects"
 )
 
@@ -138,15 +138,18 @@ func (p *Proc) monitor(m *monitoring, from string, id subjects.ActorID) (cancel 
 		m.left(p.watchHere(id.Name, &watch{m.end}))
 		return func() { m.quit() }, nil
 	}
-	c := &call{to: id, got: func(a Answer) {
+	c := &call{to: id, heard: func(a Answer) {
 		if a.Err != nil {
 			m.end(gone(id, a.Err))
 		}
 	}}
-	reply, done, err := p.ask(context.Background(), false, c, from, portDown, None{}, time.Time{})
+	body, err := wire.Marshal(None{})
+	if err == nil {
+		err = p.question(c, from, portDown, nil, body, time.Time{}, nil)
+	}
 	switch {
 	case err == nil:
-		m.left(done)
+		m.left(func() { p.closePort(c.key, c) })
 	case errors.Is(err, ErrProcDead) || errors.Is(err, ErrLinkBroken):
 		m.end(gone(id, err))
 		return func() {}, nil
@@ -155,7 +158,7 @@ func (p *Proc) monitor(m *monitoring, from string, id subjects.ActorID) (cancel 
 	}
 	return func() {
 		if m.quit() { // when this cannot be sent the watch is over, too
-			_ = p.post(clientName, id.Port(portForget), reply)
+			_ = p.post(clientName, id.Port(portForget), c.at)
 		}
 	}, nil
 }
@@ -294,7 +297,7 @@ func (d *Delivery) read(to any) error { return d.Format.Decode(d.Raw, to) }
 // watchFor answers a message with the end of the actor it is for.
 func (p *Proc) watchFor(d *Delivery) error {
 	target := p.id.Actor(d.Actor).String()
-	if d.Reply == "" || d.Answer == nil {
+	if d.Reply == "" || !d.waits() {
 		return errorf(CodeBadMessage, target, d.Port, "want a port for the answer, got %q", d.Reply)
 	}
 	p.remote.once.Do(func() {

@@ -55,7 +55,15 @@ type Multicast struct {
 	// Told takes the fate of a member that the message did not reach, on any goroutine; it must not
 	// block. nil: it comes back as a posted one.
 	Told func(to subjects.ProcID, why *Error)
+	// Answers says that whoever gets it with the others answers, which Reached is told: that stands for an
+	// acknowledgement.
+	Answers bool
+
+	N uint64 // set: its number, for those who get it with the others; 0: nobody does
 }
+
+// Reached says that members of a group have answered the cast with number n.
+func (p *Proc) Reached(g *Group, n uint64, members []int) { p.links.Reached(g.links, n, members) }
 
 // told is a teller.
 type told func(to subjects.ProcID, why *Error)
@@ -71,12 +79,13 @@ func (p *Proc) Multicast(m *Multicast) (failed map[int]error, err error) {
 	}
 	k := &link.Cast{
 		Subject: m.Subject, Group: m.To.links, Envelope: &e, Until: p.links.At(m.Until),
-		Runs: m.Head, Alone: m.Alone, Mark: link.Mark{Type: m.Type},
+		Runs: m.Head, Alone: m.Alone, Mark: link.Mark{Type: m.Type}, Answers: m.Answers,
 	}
 	if m.Told != nil {
 		k.Mark.Call = told(m.Told)
 	}
 	failed, err = p.links.Cast(k)
+	m.N = k.N
 	for i, why := range failed {
 		if errors.Is(why, link.ErrForgotten) {
 			p.targets.forget(m.To.targets[i])

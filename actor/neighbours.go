@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/castnet-io/castnet/internal/wire"
 	"github.com/castnet-io/castnet/subjects"
@@ -126,19 +125,6 @@ func (p *Proc) takeFrom(from subjects.ActorID, e wire.Envelope) error {
 		p.counts.late.Add(1)
 		return nil
 	}
-	d := &Delivery{
-		Actor: e.Actor, Port: e.Port, From: from, Raw: slices.Concat(e.Lead, e.Body), Reply: e.Reply,
-		Answer: p.AnswerTo(e.Actor, e.Reply),
-	}
-	if e.TTL > 0 {
-		d.Deadline = time.Now().Add(e.TTL)
-	}
-	if e.Reply != "" {
-		d.cancelable(&p.process.asked)
-	}
-	err := p.deliver(d)
-	if err != nil {
-		d.forget()
-	}
-	return err
+	e.Lead, e.Body = nil, slices.Concat(e.Lead, e.Body)
+	return p.message(from, nil, &e)
 }

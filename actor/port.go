@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/castnet-io/castnet/internal/link"
 	"github.com/castnet-io/castnet/internal/wire"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -24,6 +25,7 @@ type Incoming struct {
 	Value    any // valid when Local: the message itself, which never left the process
 
 	unknown *atomic.Uint64 // counts bodies with unknown fields
+	links   *link.Links    // that it came by; nil: by none
 }
 
 // Answer reads an incoming Value or Failure.
@@ -31,12 +33,17 @@ func (in Incoming) Answer() Answer {
 	if in.Envelope.Kind == wire.Failure {
 		return Answer{Err: FromWire(in.Envelope.Body)}
 	}
-	return Answer{Value: encoded{in.Envelope.Body, in.unknown}}
+	return Answer{Value: &encoded{in.Envelope.Body, in.unknown}}
 }
 
 // Open reads an answer of type R on the goroutine that waited for it.
 func Open[R any](a Answer) (R, error) {
 	var zero R
+	if e, is := a.Value.(*encoded); is && a.Err == nil {
+		if v, quickly := quick[R](e.raw, nil); quickly {
+			return v, nil
+		}
+	}
 	v, err := a.open(decoder[R])
 	if err != nil {
 		return zero, err
@@ -51,17 +58,31 @@ func Open[R any](a Answer) (R, error) {
 // portKey names a port within a proc.
 type portKey struct{ actor, port string }
 
-// port is an open port: recv says why it cannot take a message.
-type port struct {
-	recv   func(Incoming) error
-	closed func(error) // told that its actor or the proc has ended; may be nil
+// port is an open port.
+type port interface {
+	recv(Incoming) error // says why it cannot take a message
+	closed(error)        // told that its actor or the proc has ended
+}
+
+// listener is a port made of functions.
+type listener struct {
+	take func(Incoming) error
+	end  func(error) // may be nil
+}
+
+func (l *listener) recv(in Incoming) error { return l.take(in) }
+
+func (l *listener) closed(why error) {
+	if l.end != nil {
+		l.end(why)
+	}
 }
 
 // RawPort is a port that hands frames to a function: for packages that extend the runtime.
 type RawPort struct {
 	p   *Proc
 	key portKey
-	pt  *port
+	pt  port
 }
 
 // OpenRaw opens a port of the named actor; the actor need not exist. recv runs on a pump or on a
@@ -76,23 +97,31 @@ func (p *Proc) OpenPrivate(actor string, recv func(Incoming), closed func(error)
 	return p.open(actor, p.freshPort(), raw(recv, closed))
 }
 
-func raw(recv func(Incoming), closed func(error)) *port {
-	return &port{closed: closed, recv: func(in Incoming) error {
+func raw(recv func(Incoming), closed func(error)) port {
+	return &listener{end: closed, take: func(in Incoming) error {
 		recv(in)
 		return nil
 	}}
 }
 
 // open opens a port; on a proc that has stopped it is closed at once.
-func (p *Proc) open(actor, name string, pt *port) RawPort {
+func (p *Proc) open(actor, name string, pt port) RawPort {
 	key := portKey{actor, name}
+	if !p.openPort(key, pt) {
+		pt.closed(p.stopped())
+	}
+	return RawPort{p, key, pt}
+}
+
+// openPort is open for those who see to it themselves that the proc has stopped: false.
+func (p *Proc) openPort(key portKey, pt port) bool {
 	p.mu.Lock()
 	over := p.closed
 	if !over {
 		p.ports[key] = pt
 	}
 	p.mu.Unlock()
-	if in := p.find(actor); in != nil {
+	if in := p.find(key.actor); in != nil {
 		in.mu.Lock()
 		in.ported = true // before it ends: it closes its ports then
 		ended, why := in.state.terminal(), error(nil)
@@ -101,13 +130,10 @@ func (p *Proc) open(actor, name string, pt *port) RawPort {
 		}
 		in.mu.Unlock()
 		if ended {
-			p.forgetPorts(func(owner string) bool { return owner == actor }, why)
+			p.forgetPorts(func(owner string) bool { return owner == key.actor }, why)
 		}
 	}
-	if over && pt.closed != nil {
-		pt.closed(p.stopped())
-	}
-	return RawPort{p, key, pt}
+	return !over
 }
 
 // ID is the port's address.
@@ -115,11 +141,13 @@ func (r RawPort) ID() subjects.PortID { return r.p.id.Actor(r.key.actor).Port(r.
 
 // Close ends the port; what still comes for it is counted and dropped. A port that replaced it
 // stays.
-func (r RawPort) Close() {
-	r.p.mu.Lock()
-	defer r.p.mu.Unlock()
-	if r.p.ports[r.key] == r.pt {
-		delete(r.p.ports, r.key)
+func (r RawPort) Close() { r.p.closePort(r.key, r.pt) }
+
+func (p *Proc) closePort(key portKey, pt port) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ports[key] == pt {
+		delete(p.ports, key)
 	}
 }
 
@@ -135,7 +163,7 @@ func refusal(why error) *Error {
 	return err
 }
 
-func (p *Proc) findPort(actor, name string) *port {
+func (p *Proc) findPort(actor, name string) port {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.ports[portKey{actor, name}]
@@ -155,7 +183,7 @@ func (p *Proc) noPort(actor, name string) *Error {
 // forgetPorts closes the ports of those that ended.
 func (p *Proc) forgetPorts(of func(owner string) bool, err error) {
 	p.mu.Lock()
-	var gone []*port
+	var gone []port
 	for key, pt := range p.ports {
 		if of(key.actor) {
 			gone = append(gone, pt)
@@ -164,9 +192,7 @@ func (p *Proc) forgetPorts(of func(owner string) bool, err error) {
 	}
 	p.mu.Unlock()
 	for _, pt := range gone {
-		if pt.closed != nil {
-			pt.closed(err)
-		}
+		pt.closed(err)
 	}
 }
 
@@ -205,9 +231,10 @@ func newPort[T any](size int) *Port[T] {
 // before openAt has returned.
 func openAt(at Opener, recv func(RawPort, Incoming) error, closed func(error)) RawPort {
 	p, owner := at.opener()
-	raw := RawPort{p, portKey{owner, p.freshPort()}, &port{closed: closed}}
-	raw.pt.recv = func(in Incoming) error { return recv(raw, in) }
-	return p.open(owner, raw.key.port, raw.pt)
+	l := &listener{end: closed}
+	raw := RawPort{p, portKey{owner, p.freshPort()}, l}
+	l.take = func(in Incoming) error { return recv(raw, in) }
+	return p.open(owner, raw.key.port, l)
 }
 
 // read reads what came at a port as a T.

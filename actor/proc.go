@@ -50,6 +50,7 @@ type Options struct {
 // and sends what they say. All methods may be called on any goroutine.
 type Proc struct {
 	id       subjects.ProcID
+	name     string // id as text
 	self     subjects.ProcessID
 	bus      *bus.Bus
 	space    subjects.Space
@@ -80,8 +81,7 @@ type Proc struct {
 
 	mu        sync.Mutex // guards the fields below
 	failure   *Error
-	ports     map[portKey]*port
-	calls     map[*call]struct{}
+	ports     map[portKey]port
 	watched   map[subjects.MeshID]*follow
 	down      map[subjects.ProcID]Event
 	downOrder []subjects.ProcID // oldest first
@@ -111,11 +111,11 @@ func NewProc(ctx context.Context, o Options) (*Proc, error) {
 	}
 	log := o.Log.With().Stringer("proc", o.ID).Logger()
 	p := &Proc{
-		id: o.ID, self: o.ID.Process(), bus: o.Bus, space: o.Space, registry: o.Registry, log: log,
+		id: o.ID, name: o.ID.String(), self: o.ID.Process(), bus: o.Bus, space: o.Space, registry: o.Registry, log: log,
 		loud:        log.Sample(&zerolog.BurstSampler{Burst: noisyBurst, Period: noisyPeriod}),
 		epoch:       time.Now(),
 		coordinator: o.Coordinator, directory: directory{byName: map[string]*instance{}}, failed: make(chan struct{}),
-		ports: map[portKey]*port{}, calls: map[*call]struct{}{},
+		ports:   map[portKey]port{},
 		watched: map[subjects.MeshID]*follow{}, down: map[subjects.ProcID]Event{},
 		watchers: map[*watcher]struct{}{}, observers: map[*func(Event)]struct{}{}, values: map[any]any{},
 	}
@@ -380,4 +380,8 @@ func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 }
 
 // freshPort names a port nobody has used. The runtime's own ports start with a letter.
-func (p *Proc) freshPort() string { return "_0" + strconv.FormatUint(p.nextPort.Add(1), 36) }
+func (p *Proc) freshPort() string { return string(p.appendFreshPort(nil)) }
+
+func (p *Proc) appendFreshPort(b []byte) []byte {
+	return strconv.AppendUint(append(b, "_0"...), p.nextPort.Add(1), 36)
+}

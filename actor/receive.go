@@ -78,26 +78,36 @@ func (p *Proc) receiveHint(m bus.Msg) {
 	}
 }
 
+// ReceivedCast is a cast that came for many.
+type ReceivedCast struct {
+	Prev    uint64 // what must have been seen before: see link.Opened
+	Answers bool   // see Multicast
+	Deliver func() error
+}
+
 // ReceiveCast takes a cast from the bus, on the data pump: see link.Links.ReceiveCast. open gets its
 // sender, too.
-func (p *Proc) ReceiveCast(m bus.Msg, s subjects.Subject, open func(from subjects.ActorID, e *wire.Envelope) (prev uint64, deliver func() error, err error)) {
-	p.links.ReceiveCast(m, s, func(e *wire.Envelope) (uint64, func() []byte, error) {
+func (p *Proc) ReceiveCast(m bus.Msg, s subjects.Subject, open func(from subjects.ActorID, n uint64, e *wire.Envelope) (ReceivedCast, error)) {
+	p.links.ReceiveCast(m, s, func(n uint64, e *wire.Envelope) (link.Opened, error) {
 		from, err := subjects.ParseProcessID(s.From)
 		if err != nil {
-			return 0, nil, err
+			return link.Opened{}, err
 		}
-		prev, deliver, err := open(from.Within(e.Sender), e)
-		return prev, func() []byte {
+		k, err := open(from.Within(e.Sender), n, e)
+		return link.Opened{Prev: k.Prev, Answers: k.Answers, Deliver: func() []byte {
 			var err error
-			p.links.Quietly(func() { err = deliver() })
+			p.links.Quietly(func() { err = k.Deliver() })
 			if err != nil {
 				p.counts.undeliverable.Add(1)
 				return EncodeError(err)
 			}
 			return nil
-		}, err
+		}}, err
 	})
 }
+
+// Answered says that the answer to the cast with number n of a process is on its way home.
+func (p *Proc) Answered(from subjects.ProcessID, n uint64) { p.links.Answered(from, n) }
 
 // OnCast sets who takes the casts that come to this proc alone, on the data pump.
 func (p *Proc) OnCast(take func(from subjects.ActorID, e *wire.Envelope) error) {
@@ -121,13 +131,21 @@ func (p *Proc) AnswerTo(actor, reply string) func(Answer) {
 	if reply == "" {
 		return nil
 	}
-	to, err := subjects.ParsePortID(reply)
+	at, ok := p.homeOf(reply)
+	if !ok { // somebody wants an answer: an error of the handler is not the actor's end
+		return func(Answer) {}
+	}
+	return func(a Answer) { p.answer(actor, at, a, nil) }
+}
+
+// homeOf reads a reply port.
+func (p *Proc) homeOf(reply string) (replyPort, bool) {
+	at, err := subjects.ParsePortID(reply)
 	if err != nil {
 		p.counts.malformed.Add(1)
 		p.loud.Warn().Err(err).Msg("a message with a malformed reply port")
-		return func(Answer) {} // somebody wants an answer: an error of the handler is not the actor's end
 	}
-	return func(a Answer) { p.answer(actor, to, a, nil) }
+	return replyPort{port: at}, err == nil
 }
 
 // Deliver puts a message into a mailbox of this proc; when that cannot be, the sender is told.
@@ -163,7 +181,7 @@ type inbound struct {
 // deliver delivers messages until one is refused, and says how many it took.
 func (b *inbound) deliver(p *Proc, in *link.Inbound) (taken int, err error) {
 	e := in.Envelope
-	from := in.From.ID().Within(e.Sender)
+	from := in.From.Within(e.Sender)
 	switch e.Kind {
 	case wire.Cast:
 		take := b.casts.Load()
@@ -194,10 +212,10 @@ func (b *inbound) deliver(p *Proc, in *link.Inbound) (taken int, err error) {
 	}
 	for i, lt := range in.Letters {
 		if e.Body = lt.Body; pt == nil {
-			err = p.message(from, e)
+			err = p.message(from, in.From, e)
 		} else {
 			p.links.Quietly(func() { // a relay sends it on
-				err = pt.recv(Incoming{From: from, Envelope: *e, unknown: &p.counts.unknown})
+				err = pt.recv(Incoming{From: from, Envelope: *e, unknown: &p.counts.unknown, links: p.links})
 			})
 		}
 		if err != nil {
@@ -208,18 +226,21 @@ func (b *inbound) deliver(p *Proc, in *link.Inbound) (taken int, err error) {
 	return len(in.Letters), nil
 }
 
-// message delivers a message to an endpoint.
-func (p *Proc) message(from subjects.ActorID, e *wire.Envelope) (err error) {
-	d := &Delivery{Actor: e.Actor, Port: e.Port, From: from, Raw: e.Body, Reply: e.Reply, Answer: p.AnswerTo(e.Actor, e.Reply)}
+// message delivers a message to an endpoint. peer is the process it came from; nil for this one.
+func (p *Proc) message(from subjects.ActorID, peer *link.Peer, e *wire.Envelope) (err error) {
+	var d *Delivery
+	if e.Reply == "" {
+		d = &Delivery{}
+	} else {
+		d = p.inquiry(peer, e)
+	}
+	d.Actor, d.Port, d.From, d.Raw, d.Reply = e.Actor, e.Port, from, e.Body, e.Reply
 	if e.TTL > 0 {
 		d.Deadline = time.Now().Add(e.TTL)
 	}
-	switch {
-	case strings.HasPrefix(e.Port, "_"): // it may be answered at once; and a watch is taken back by portForget
+	if strings.HasPrefix(e.Port, "_") { // it may be answered at once; and a watch is taken back by portForget
 		p.links.Quietly(func() { err = p.deliver(d) })
 		return err
-	case e.Reply == "":
-		return p.deliver(d)
 	}
 	d.cancelable(&p.process.asked)
 	if err = p.deliver(d); err != nil {

@@ -11,17 +11,22 @@ import (
 
 // reply is where a caller in this process waits for an answer. The first one counts.
 type reply[R any] struct {
-	ctx   Context // the handler's: one allocation serves both
-	state atomic.Uint32
-	seat  *seat
-	v     R
-	err   error
+	ctx Context // the handler's: one allocation serves both
+	waiting
+	v   R
+	err error
 }
 
-// States of a reply.
+// waiting is somebody who waits for an answer in a seat.
+type waiting struct {
+	state atomic.Uint32
+	seat  *seat
+}
+
+// States of who waits.
 const (
 	open      uint32 = iota
-	answering        // v and err are being written
+	answering        // the answer is being written
 	answered
 	abandoned // the caller has gone
 )
@@ -32,9 +37,14 @@ func (rp *reply[R]) give(v R, err error) {
 		rp.ctx.in.proc.counts.late.Add(1)
 		return
 	}
-	seat := rp.seat // the caller may be gone as soon as it sees the answer
 	rp.v, rp.err = v, err
-	rp.state.Store(answered)
+	rp.tell()
+}
+
+// tell says that the answer is written.
+func (w *waiting) tell() {
+	seat := w.seat // the caller may be gone as soon as it sees the answer
+	w.state.Store(answered)
 	seat.wake()
 }
 
@@ -44,10 +54,22 @@ func (rp *reply[R]) settle(v any, err error) {
 	rp.give(r, rerr)
 }
 
-// wait returns the answer, or says why there is none: ctx ended, or the deadline of the seat.
+// wait returns the answer, or says why there is none.
 func (rp *reply[R]) wait(ctx context.Context, done <-chan struct{}, endpoint string) (R, error) {
-	s := rp.seat
-	for rp.state.Load() != answered {
+	ended := rp.await(ctx, done)
+	rp.ctx.in.proc.seats.leave(rp.seat)
+	if ended != nil {
+		var none R
+		return none, rp.ctx.in.noAnswer(ctx, ended, endpoint)
+	}
+	return rp.v, rp.err
+}
+
+// await waits for the answer. An error is what ended the wait before that: ctx, or the deadline of the
+// seat.
+func (w *waiting) await(ctx context.Context, done <-chan struct{}) error {
+	s := w.seat
+	for w.state.Load() != answered {
 		if done == nil {
 			<-s.woken
 		} else {
@@ -63,14 +85,11 @@ func (rp *reply[R]) wait(ctx context.Context, done <-chan struct{}, endpoint str
 		case done != nil && ctx.Err() != nil:
 			ended = ctx.Err()
 		}
-		if ended != nil && rp.state.CompareAndSwap(open, abandoned) {
-			rp.ctx.in.proc.seats.leave(s)
-			var none R
-			return none, rp.ctx.in.noAnswer(ctx, ended, endpoint)
+		if ended != nil && w.state.CompareAndSwap(open, abandoned) {
+			return ended
 		}
 	}
-	rp.ctx.in.proc.seats.leave(s)
-	return rp.v, rp.err
+	return nil
 }
 
 // noAnswer says why a caller stopped waiting, and what the actor was at.

@@ -101,14 +101,14 @@ func (in *instance) mayReturn(n int) bool {
 func (p *Proc) undeliverable(d *Delivery, err error) {
 	p.counts.undeliverable.Add(1)
 	switch {
-	case d.Answer != nil:
+	case d.waits():
 		d.settle(nil, err)
 	case !d.From.IsValid():
 		p.loud.Warn().Err(err).Msg("undeliverable")
 	case d.From.Proc == p.id:
 		p.comeBack(p.find(d.From.Name), typeOf(d.Value), d.Value, plainError(err))
 	default: // it was accepted, and comes back all the same
-		if berr := p.respond(d.From.Port(portBack), bounce(d.Actor, d.typ, err)); berr != nil {
+		if berr := p.respond(replyPort{port: d.From.Port(portBack)}, bounce(d.Actor, d.typ, err)); berr != nil {
 			p.loud.Warn().Err(err).Stringer("to", d.From).Msg("a message could not be given back")
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -138,11 +139,13 @@ func (p *Proc) sendAgain(o *outbound, t *target, err error) error {
 
 // Answer queues an envelope for a port that waits for it: it is never refused for want of room (DEL-7),
 // and may be sent on a pump.
-func (p *Proc) respond(to subjects.PortID, e wire.Envelope) error {
-	if !to.IsValid() {
+func (p *Proc) respond(at replyPort, e wire.Envelope) error {
+	to := at.port
+	if at.peer == nil && !to.IsValid() {
 		return errorf(CodeInvalid, "", to.Port, "want the port of an actor, got the zero value or a malformed name")
 	}
 	if to.Actor.Proc == p.id {
+		e.Lead, e.Body = nil, slices.Concat(e.Lead, e.Body)
 		p.route(to.Actor.Name, to.Port, p.id.Actor(e.Sender), e)
 		return nil
 	}
@@ -152,7 +155,17 @@ func (p *Proc) respond(to subjects.PortID, e wire.Envelope) error {
 	if p.id.Seat > 0 {
 		e.Sender = p.id.Actor(e.Sender).Within()
 	}
-	err := p.links.Send(p.links.Unnamed(to), &e, link.Mark{Call: unheard{}}, 0)
+	err := link.ErrForgotten
+	if at.peer != nil {
+		send := p.links.Send
+		if at.gather {
+			send = p.links.Gather
+		}
+		err = send(at.peer.Unnamed(to), &e, link.Mark{Call: unheard{}}, 0)
+	}
+	if errors.Is(err, link.ErrForgotten) {
+		err = p.links.Send(p.links.Unnamed(to), &e, link.Mark{Call: unheard{}}, 0)
+	}
 	if err == nil {
 		return nil
 	}
@@ -188,29 +201,37 @@ func busError(actor, endpoint string, err error) error {
 }
 
 // answer sends an answer home. What cannot be sent as it is becomes a failure that says why.
-func (p *Proc) answer(actor string, to subjects.PortID, a Answer, ext []byte) {
-	e := wire.Envelope{Kind: wire.Value, Sender: actor, Ext: ext}
+func (p *Proc) answer(actor string, to replyPort, a Answer, ext []byte) {
+	e := wire.Envelope{Kind: wire.Value, Ext: ext}
+	if a.Err != nil {
+		e.Kind, e.Body = wire.Failure, EncodeError(a.Err)
+	}
 	var err error
 	if a.Err == nil {
-		if e.Body, err = wire.AppendMarshal(nil, a.Value); err != nil {
-			a.Err = errorf(CodeHandler, p.id.Actor(actor).String(), "", "the answer: %v", err)
-		}
+		e.Body, err = wire.AppendMarshal(nil, a.Value)
 	}
-	if a.Err == nil {
-		if err = p.respond(to, e); err == nil {
-			return
-		}
-		a.Err = ranError(fmt.Errorf("the answer: %w", err))
+	p.answerAs(actor, to, e, err)
+}
+
+// answerAs is answer for one that is encoded, or could not be.
+func (p *Proc) answerAs(actor string, to replyPort, e wire.Envelope, err error) {
+	e.Sender = actor
+	if err != nil {
+		err = errorf(CodeHandler, p.id.Actor(actor).String(), "", "the answer: %v", err)
+	} else if err = p.respond(to, e); err == nil {
+		return
+	} else {
+		err = ranError(fmt.Errorf("the answer: %w", err))
 	}
-	e.Kind, e.Body = wire.Failure, EncodeError(a.Err)
+	e.Kind, e.Lead, e.Body = wire.Failure, nil, EncodeError(err)
 	if err := p.respond(to, e); err != nil {
-		p.loud.Warn().Err(err).Stringer("to", to).Msg("an answer was not sent")
+		p.loud.Warn().Err(err).Stringer("to", to.port).Msg("an answer was not sent")
 	}
 }
 
 // AnswerWith sends an answer to a port with an ext of the caller's own.
 func (p *Proc) AnswerWith(actor string, to subjects.PortID, a Answer, ext []byte) {
-	p.answer(actor, to, a, ext)
+	p.answer(actor, replyPort{port: to}, a, ext)
 }
 
 // Flush waits until every message that was sent from this proc to others before has its fate: it was

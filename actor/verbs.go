@@ -39,7 +39,7 @@ func (e Endpoint[A, M, R]) callFar(ctx context.Context, to *Ref[A], m M) (R, err
 		var none R
 		return none, err
 	}
-	return Open[R](p.call(ctx, from, to.id, e.d.name, m))
+	return Open[R](ask(ctx, p, from, to.id, e.d.name, m))
 }
 
 // Post sends m and does not wait. A nil error says that the mailbox of an actor in this proc has the

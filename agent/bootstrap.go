@@ -22,6 +22,26 @@ type Bootstrap struct {
 	Orphan    time.Duration    `cbor:"12,keyasint,omitempty"` // how long a proc that is kept waits for another host; 0 = 60 s
 }
 
+// Launch is what a launched process reads first: to be a proc, or a host.
+type Launch struct {
+	Proc *Bootstrap `cbor:"1,keyasint,omitempty"`
+	Host *AsHost    `cbor:"2,keyasint,omitempty"`
+}
+
+// AsHost is what a program tells a host that it launches as a process.
+type AsHost struct {
+	ID        subjects.HostID   `cbor:"1,keyasint"`
+	Dir       string            `cbor:"2,keyasint,omitempty"`
+	Allow     []string          `cbor:"3,keyasint,omitempty"`
+	AllowUser bool              `cbor:"4,keyasint,omitempty"`
+	Labels    map[string]string `cbor:"5,keyasint,omitempty"`
+	Bus       BusSettings       `cbor:"6,keyasint"`
+	Root      string            `cbor:"7,keyasint,omitempty"`
+	Namespace string            `cbor:"8,keyasint,omitempty"`
+	Level     string            `cbor:"9,keyasint,omitempty"`
+	Ready     time.Duration     `cbor:"10,keyasint,omitempty"` // for its procs to be ready in
+}
+
 // ProcID is the address of the proc that is launched.
 func (b Bootstrap) ProcID() subjects.ProcID { return b.Mesh.Proc(b.Rank, b.Gen) }
 

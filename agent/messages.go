@@ -11,6 +11,9 @@ import (
 // Name is the name of the agent on every host's and every worker's proc.
 const Name = "agent"
 
+// HostType is the actor type of the agents of hosts, which tells them from others in events.
+const HostType = "host-agent"
+
 // Agent is what an agent can be asked. Host agents, proc agents and controllers implement it.
 type Agent interface {
 	Create(*actor.Context, Creation) (Overlay, error)
@@ -39,6 +42,7 @@ var (
 	Info   = actor.NewEndpoint[Agent, actor.None, HostInfo]("info")
 	Cordon = actor.NewEndpoint[Agent, Cordoning, HostInfo]("cordon")
 	Drain  = actor.NewEndpoint[Agent, Draining, Summary]("drain")
+	Take   = actor.NewEndpoint[Agent, Taking, HostInfo]("take")
 	Ready  = actor.NewEndpoint[Agent, Readiness, actor.None]("ready")
 
 	// Readopt is what only proc agents serve.
@@ -146,6 +150,13 @@ type LogTail struct {
 type Cordoning struct {
 	On     bool   `cbor:"1,keyasint" json:"on"`
 	Reason string `cbor:"2,keyasint,omitempty" json:"reason,omitempty"`
+}
+
+// Taking makes the process that sends it the owner of a host: nobody else then drains it or has it leave.
+// A host that has an owner is taken from it by Force alone.
+type Taking struct {
+	Force   bool `cbor:"1,keyasint,omitempty" json:"force,omitempty"`
+	Release bool `cbor:"2,keyasint,omitempty" json:"release,omitempty"` // the owner lets go of it
 }
 
 // Draining asks a host to stop the procs of one mesh, or of all, and to stay. While it drains all, it

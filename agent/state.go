@@ -63,6 +63,7 @@ type HostInfo struct {
 	Mode   HostMode          `cbor:"10,keyasint" json:"mode"`
 	Why    string            `cbor:"11,keyasint,omitempty" json:"why,omitempty"`   // it takes no procs
 	Local  bool              `cbor:"12,keyasint,omitempty" json:"local,omitempty"` // procs run in its own process
+	Owner  string            `cbor:"14,keyasint,omitempty" json:"owner,omitempty"` // the process that has taken it
 	Trees  string            `cbor:"13,keyasint,omitempty" json:"trees,omitempty"` // how it ends what procs have started: cgroup, subreaper or group
 }
 

@@ -127,7 +127,8 @@
 //
 // # Failure
 //
-// A flag that makes no sense is exit code 2. A row that fails is no line; the others are measured
+// A flag that makes no sense is exit code 2. A repeat that fails is done once more, with a note that says why. A
+// row that fails again is no line; the others are measured
 // all the same, and the run ends with exit code 1 and says why. So does a run that is interrupted,
 // at once. A step that hangs fails after 40 s, the build of a peer after 10 minutes.
 package main

@@ -27,7 +27,7 @@ func gatewayFamilies() []family {
 
 // overheadContest measures a cast by a plain request against the same by a program of castnet's.
 func overheadContest(ctx context.Context, r *rig) (contest, error) {
-	w, err := workers(ctx, r, members)
+	w, err := spawnWorkers(ctx, r, members)
 	if err != nil {
 		return nil, err
 	}
@@ -45,10 +45,10 @@ func overheadContest(ctx context.Context, r *rig) (contest, error) {
 
 // gatewayRateContest measures how many such casts a gateway does against how many requests NATS does.
 func gatewayRateContest(ctx context.Context, r *rig) (contest, error) {
-	if _, err := workers(ctx, r, members); err != nil {
+	if _, err := spawnWorkers(ctx, r, members); err != nil {
 		return nil, err
 	}
-	if _, err := r.start(ctx, gatewayRole); err != nil {
+	if _, err := r.start(ctx, responderRole, gatewayRole); err != nil {
 		return nil, err
 	}
 	through := r.throughGateway()

@@ -42,19 +42,22 @@ func latency(n int, ask func(context.Context) error, quantiles ...float64) side 
 
 // workers spawns procs with a worker in each, and as many responders for the base.
 func workers(ctx context.Context, r *rig, n int) (mesh.ActorMesh[*Worker], error) {
-	var none mesh.ActorMesh[*Worker]
-	procs, err := r.hosts.Spawn(ctx, "workers", shape.Of("rank", n))
-	if err != nil {
-		return none, err
-	}
-	r.later(procs.Stop)
 	roles := make([]string, n)
 	for i := range roles {
 		roles[i] = responderRole
 	}
 	if _, err := r.start(ctx, roles...); err != nil {
-		return none, err
+		return mesh.ActorMesh[*Worker]{}, err
 	}
+	return spawnWorkers(ctx, r, n)
+}
+
+func spawnWorkers(ctx context.Context, r *rig, n int) (mesh.ActorMesh[*Worker], error) {
+	procs, err := r.hosts.Spawn(ctx, "workers", shape.Of("rank", n))
+	if err != nil {
+		return mesh.ActorMesh[*Worker]{}, err
+	}
+	r.later(procs.Stop)
 	return mesh.Spawn(ctx, procs, worker, "workers", struct{}{})
 }
 

@@ -28,7 +28,7 @@ func run(ctx context.Context, s settings, out, notes io.Writer) (err error) {
 			return fmt.Errorf("%s: %w", name, errors.Join(errors.New("interrupted"), err))
 		}
 		if err != nil {
-			fmt.Fprintf(notes, "%s: failed\n", name)
+			fmt.Fprintf(notes, "%s: failed: %v\n", name, err)
 			failed = append(failed, fmt.Errorf("%s: %w", name, err))
 			continue
 		}
@@ -84,6 +84,10 @@ func measure(ctx context.Context, f family, g *ground) (rs results, err error) {
 	for i := range g.repeats + 1 {
 		for j, c := range contest {
 			values, err := once(ctx, c.do)
+			if err != nil && ctx.Err() == nil { // once more: the machine may have been disturbed
+				fmt.Fprintf(g.notes, "%s: %s failed, once more: %v\n", f.rows[0].name, c.name, err)
+				values, err = once(ctx, c.do)
+			}
 			if err == nil && len(values) != len(f.rows) {
 				err = fmt.Errorf("%d values for %d rows", len(values), len(f.rows))
 			}

@@ -101,6 +101,10 @@ func (c *Conn) Flush(ctx context.Context) error {
 	return nil
 }
 
+// Connection counts the lane's connections. When it says the same before a publish and after a Flush, the
+// server has what was published; when not, that may be lost.
+func (c *Conn) Connection() uint64 { return c.nc.Stats().Reconnects }
+
 // MaxPayload is the largest message, headers included, the server accepts.
 func (c *Conn) MaxPayload() int { return int(c.nc.MaxPayload()) }
 

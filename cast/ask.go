@@ -35,12 +35,17 @@ type asking struct {
 	release  []func()
 	left     bool // the caller has gone before the deadline
 
-	home string // the port that the answers come to; "": none do
+	home    string   // the port that the answers come to; "": none do
+	numbers []uint64 // of the route's packets, when answers say whom they have reached
 
 	news chan struct{} // there is something in the inbox
 	over chan error    // holds why no answer comes any more: the caller's actor or proc has ended
 
+	way  tree // by which they come
+	mode mode
+
 	mu      sync.Mutex // guards the inbox
+	late    bool       // whoever is silent now folds for nobody any more
 	answers []actor.Incoming
 	losses  []lost
 }
@@ -189,6 +194,10 @@ func (a *asking) publish(ctx context.Context, from string, h header, body []byte
 		m.Told = func(id subjects.ProcID, why *actor.Error) { a.lose(id, why) }
 	}
 	h.Skip = a.skipped()
+	if m.Answers = h.Mode.folds(); m.Answers {
+		a.way, a.mode = h.tree(t.Placement), h.Mode
+		a.askLate(m.Envelope.TTL)
+	}
 	for _, k := range a.route.packets {
 		if k.where != "" {
 			m.Subject = a.p.Space().Cast(t.Placement.Mesh, t.Actor, a.endpoint, k.where, a.p.First().ID().Process().String())
@@ -222,6 +231,9 @@ func (a *asking) multicast(m actor.Multicast, h header, k packet) error {
 	if err != nil {
 		return err
 	}
+	if a.numbers = append(a.numbers, m.N); !m.Answers {
+		a.numbers = nil
+	}
 	for i, why := range refused {
 		for view := k.members[i].view; view < a.tree.processEnd(k.members[i].view); view++ {
 			a.settle(view, failed, why)
@@ -246,7 +258,7 @@ func (a *asking) local(e wire.Envelope, h header) error {
 		return nil // they have closed, or are not started
 	}
 	e.Actor, e.Port = a.target.Actor, a.endpoint
-	return a.router.deliver(a.p.ID().Actor(e.Sender), &e, h)
+	return a.router.deliver(a.p.ID().Actor(e.Sender), 0, &e, h)
 }
 
 // next waits for one event and puts it into the tally. It reports false once every rank is
@@ -272,16 +284,20 @@ func (a *asking) next(ctx context.Context) bool {
 // read empties the inbox. An answer that came before a death counts.
 func (a *asking) read() {
 	a.mu.Lock()
-	answers, losses := a.answers, a.losses
-	a.answers, a.losses = nil, nil
+	answers, losses, late := a.answers, a.losses, a.late
+	a.answers, a.losses, a.late = nil, nil, false
 	a.mu.Unlock()
 	for _, in := range answers {
 		a.hear(in)
 	}
+	a.reached()
 	for _, l := range losses {
 		for view := l.ranks.First; view < l.ranks.end(); view++ {
 			a.settle(view, failed, l.err)
 		}
+	}
+	if late {
+		a.ask()
 	}
 }
 

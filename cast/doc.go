@@ -40,6 +40,10 @@
 //     to fold is routed around, and dead ranks are failed, not waited for.
 //   - CAST-7: of a process in which the answers of a cast could not be folded, because its reducer is none that
 //     it knows, no actor handles it.
+//   - CAST-8: a process that has to fold for others and is silent, though not known to be dead, takes nobody's
+//     answer along: before the deadline those below it are asked to answer past it. Where two are silent, one
+//     under the other, those below the lower one are missing with it. An answer counts once, also when they go
+//     on.
 //
 // Verbs may be called on any goroutine, handlers included. The router runs on the proc's data
 // pump and never blocks it: folding has a goroutine of its own, which Router.Close waits for.

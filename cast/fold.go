@@ -36,6 +36,7 @@ type fold struct {
 	// this process, which folds for nobody then.
 	declined bool
 	done     bool // what comes now is of ranks that were given up, or came before
+	asked    bool // those below silent nodes, to answer past them
 
 	// What was sent up is kept, for who has it may die.
 	values [][]byte
@@ -111,8 +112,12 @@ func (fs *folds) receive(in actor.Incoming) {
 	if err := wire.Unmarshal(in.Envelope.Ext, &r); err != nil || r.Home == "" || !r.Folded {
 		return
 	}
-	if r.Declined {
+	switch {
+	case r.Declined:
 		fs.declinedBy(r.Home, in.From.Proc)
+		return
+	case r.Around != 0:
+		fs.around(r.Home, r.Around-1)
 		return
 	}
 	size := len(in.Envelope.Ext) + len(in.Envelope.Body)
@@ -155,15 +160,6 @@ func (fs *folds) decline(cast string, to subjects.ActorID) {
 	fs.wg.Go(func() { fs.p.AnswerWith(routerActor, to.Port(foldPort), actor.Answer{}, ext) })
 }
 
-// declinedBy takes the word of who was to fold what was sent there.
-func (fs *folds) declinedBy(cast string, id subjects.ProcID) {
-	fs.mu.Lock()
-	defer fs.mu.Unlock()
-	if f := fs.open[cast]; f != nil && f.done && f.to == id && f.ext != nil {
-		fs.wg.Go(func() { fs.pass(f) })
-	}
-}
-
 // expect starts a job.
 func (fs *folds) expect(j job) *fold {
 	return fs.change(j.cast, func(f *fold) {
@@ -172,7 +168,7 @@ func (fs *folds) expect(j job) *fold {
 		}
 		fs.early -= f.size
 		f.begin(j)
-		if d := fs.patience(j); d > 0 {
+		if d := fs.patience(j) - f.laps(); d > 0 {
 			f.timer.Reset(d)
 		} else {
 			f.timer.Reset(actor.DefaultDeadline)
@@ -181,12 +177,6 @@ func (fs *folds) expect(j job) *fold {
 			f.lost(e.Proc(), actor.EncodeError(gone(e)))
 		}
 	})
-}
-
-// patience is how long a process waits: less than who is above it on the way, so that what there is gets
-// home in time.
-func (fs *folds) patience(j job) time.Duration {
-	return j.ttl - time.Duration(len(j.up)+1)*min(j.ttl/8, 500*time.Millisecond)
 }
 
 // contribute takes the answer of a rank of this process.
@@ -259,6 +249,8 @@ func (fs *folds) expire(cast string, f *fold) {
 		}
 	case f.st == nil:
 		fs.refuse(cast, f)
+	case f.asks():
+		fs.ask(f)
 	default:
 		f.gather()
 		f.st.expire(actor.EncodeError(&actor.Error{Code: actor.CodeDeadline, Text: "no answer within the deadline"}))
@@ -301,6 +293,7 @@ func (fs *folds) send(f *fold, c contribution) {
 	}
 	fs.mu.Unlock()
 	fs.pass(f)
+	fs.answered(f.job, c)
 }
 
 // pass gives what was folded to the next above who lives.

@@ -19,6 +19,7 @@ type folding struct {
 	parts []part // of others, ascending
 
 	failed []failure // also of ranks that have answered after all
+	around bool      // see among
 }
 
 // own is the answer of a rank of this process.
@@ -87,7 +88,7 @@ func (f *folding) put(c contribution) {
 		if !f.has(p.ranks) || p.ranks[0].First < f.lo+len(f.own) || !f.meant(p.ranks) {
 			continue
 		}
-		if parts, gone, ok := among(f.parts, p); ok {
+		if parts, gone, ok := among(f.parts, p, f.around); ok {
 			f.parts = parts
 			for _, other := range gone {
 				for _, at := range f.of(other.ranks) {
@@ -105,12 +106,17 @@ func (f *folding) put(c contribution) {
 	}
 }
 
-// among puts a part in its place among others. Those that it meets came another way, past who folded it: the
-// one with more ranks stays, be it this one, in the place of those that are gone, or not (false).
-func among(parts []part, p part) (all, gone []part, ok bool) {
+// among puts a part in its place among others. Those that it meets came another way, past who folded it, which
+// may have been silent and woken up. The one with more ranks stays, be it this one, in the place of those that
+// are gone, or not (false), for what is folded cannot be taken apart. When those below a silent one were asked
+// to answer past it (around), this one must have all that is there: the rest comes by itself.
+func among(parts []part, p part, around bool) (all, gone []part, ok bool) {
 	i, _ := slices.BinarySearchFunc(parts, p, func(a, b part) int { return cmp.Compare(a.end(), b.ranks[0].First+1) })
 	j, others := i, 0
 	for j < len(parts) && parts[j].ranks[0].First < p.end() {
+		if around && !p.ranks.containAll(parts[j].ranks) {
+			return parts, nil, false
+		}
 		others, j = others+parts[j].ranks.count(), j+1
 	}
 	if others >= p.ranks.count() {
@@ -129,6 +135,9 @@ func (f *folding) meant(rs ranks) bool {
 	}
 	return true
 }
+
+// waits reports whether nothing was heard of a rank.
+func (f *folding) waits(view int) bool { return f.fates[view-f.lo] == waiting }
 
 // fail gives up ranks that nothing was heard of.
 func (f *folding) fail(e failure) {

@@ -2,6 +2,7 @@ package cast
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/internal/wire"
@@ -17,6 +18,9 @@ const (
 	modeFold    mode = 2 // they fold on the way
 	modeCollect mode = 3 // each host sends all of its ranks' home
 )
+
+// folds reports whether few answers come home, of many.
+func (m mode) folds() bool { return m >= modeFold }
 
 // header is the ext of a Cast frame. Keys are append-only (WIRE-4). Ranks are view ranks.
 type header struct {
@@ -48,6 +52,9 @@ type rest struct {
 	Failed []failure `cbor:"5,keyasint,omitempty"`
 	// Declined says to who sent an answer that it goes past this process, which was not told of the cast.
 	Declined bool `cbor:"6,keyasint,omitempty"`
+	// Around, less one, is a rank whose process has said nothing: who has sent an answer there, or would,
+	// sends it past that process.
+	Around int `cbor:"7,keyasint,omitempty"`
 }
 
 // failure is why ranks have no value.
@@ -134,6 +141,13 @@ func (p part) end() int { return p.ranks[len(p.ranks)-1].end() }
 type contribution struct {
 	parts  []part
 	failed []failure
+}
+
+// speaksFor reports whether it has the answer of one of the ranks from lo up to below.
+func (c contribution) speaksFor(lo, below int) bool {
+	return slices.ContainsFunc(c.parts, func(p part) bool {
+		return slices.ContainsFunc(p.ranks, func(s span) bool { return s.First < below && s.end() > lo })
+	})
 }
 
 // encode makes the answer and its ext. cast is the home when it goes to a folder.

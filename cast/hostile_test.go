@@ -111,6 +111,30 @@ func TestCAST6_aFolderIsHeardAroundWhatWentPastIt(t *testing.T) {
 	require.Zero(t, f.open, "six ranks answered, and are waited for till the deadline")
 }
 
+// Those below a silent folder were asked to answer past it. Then it goes on: its own word lacks one of them.
+func TestCAST8_whoGoesOnDoesNotUndoWhatWentPastIt(t *testing.T) {
+	some := func(rs ...span) contribution { return contribution{parts: []part{{rs, actor.Answer{Value: "some"}}}} }
+	place := Placement{Mesh: testMesh, Extent: shape.Of("gpu", 8), PerHost: 2}
+	home := newTally(Target{Placement: place, Region: place.Extent.Region()})
+	home.around = true
+	f := newFolding(0, 0, 8, nil)
+	f.around = true
+	for _, put := range []func(contribution){f.put, home.contribute} {
+		put(some(span{2, 2}))
+		put(some(span{4, 2}))
+		put(some(span{0, 4}, span{6, 2})) // it was silent in 0 and 1
+		put(some(span{6, 2}))
+	}
+	require.Equal(t, ranks{{2, 6}}, f.answered())
+	require.Equal(t, 6, home.coverage().Answered)
+	for _, put := range []func(contribution){f.put, home.contribute} {
+		put(some(span{0, 8}))
+	}
+	require.Equal(t, []int{0, 0}, []int{f.open, home.open}, "a word that has all of them counts, once")
+	require.Len(t, f.parts, 1)
+	require.Len(t, home.parts, 1)
+}
+
 // An answer that is too large for the bus is sent as a Failure with the same ext: who folds it cannot read it.
 func TestCAST6_anAnswerThatCannotTravelFailsItsRanksAtOnce(t *testing.T) {
 	place := Placement{Mesh: testMesh, Extent: shape.Of("gpu", 8), PerHost: 2}

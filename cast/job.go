@@ -6,8 +6,15 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
+// sent is who has sent a cast, and its number; 0 when it came to this process alone.
+type sent struct {
+	from subjects.ActorID
+	n    uint64
+}
+
 // job is what a process has to do for one cast.
 type job struct {
+	sent            sent
 	home            subjects.PortID
 	cast            string // home, as a text: it names the cast
 	actor, endpoint string
@@ -15,6 +22,7 @@ type job struct {
 	reducer         string
 	tree            tree
 	lo, below, hi   int // it folds for the ranks from lo on, its own up to below, to hi
+	host            int // and of those from host on, other nodes fold for it
 	up              []int
 	ttl             time.Duration
 }
@@ -38,6 +46,7 @@ func jobOf(t tree, m mode, view int) (j job) {
 	}
 	if t.place.process(t.base(at.first)) == process {
 		j.lo, j.below, j.hi = at.first, min(t.processEnd(at.first), at.below), at.end
+		j.host = at.below
 		return j
 	}
 	j.lo = view
@@ -45,7 +54,7 @@ func jobOf(t tree, m mode, view int) (j job) {
 		j.lo--
 	}
 	j.below = t.processEnd(view)
-	j.hi = j.below
+	j.host, j.hi = j.below, j.below
 	return j
 }
 

@@ -148,17 +148,20 @@ func (r *Router) receive(m bus.Msg) {
 		}
 		return
 	}
-	r.p.ReceiveCast(m, s, func(from subjects.ActorID, e *wire.Envelope) (uint64, func() error, error) {
+	r.p.ReceiveCast(m, s, func(from subjects.ActorID, n uint64, e *wire.Envelope) (k actor.ReceivedCast, err error) {
 		var h header
+		k.Prev = link.Left
 		if err := r.open(&h, e.Ext); err != nil {
-			return link.Left, nil, err
+			return k, err
 		}
 		first, _ := r.ranks(&h)
 		if first < 0 {
-			return link.Left, nil, nil
+			return k, nil
 		}
-		prev, err := h.prev(first)
-		return prev, func() error { return r.deliver(from, e, h) }, err // CAST-1, CAST-2
+		k.Prev, err = h.prev(first)
+		k.Answers = h.Mode.folds()
+		k.Deliver = func() error { return r.deliver(from, n, e, h) } // CAST-1, CAST-2
+		return k, err
 	})
 }
 
@@ -214,12 +217,12 @@ func (r *Router) take(from subjects.ActorID, e *wire.Envelope) error {
 		return &actor.Error{Code: actor.CodeBadMessage, Actor: e.Actor, Endpoint: e.Port, Text: err.Error()}
 	}
 	own := *e
-	return r.deliver(from, &own, h)
+	return r.deliver(from, 0, &own, h)
 }
 
-// deliver hands a cast to the actors of this process, each with its point in the region (CAST-3). An error
-// is for who waits for no answer.
-func (r *Router) deliver(from subjects.ActorID, e *wire.Envelope, h header) error {
+// deliver hands a cast to the actors of this process, each with its point in the region (CAST-3). n is its
+// number, 0 when it came to this process alone. An error is for who waits for no answer.
+func (r *Router) deliver(from subjects.ActorID, n uint64, e *wire.Envelope, h header) error {
 	first, end := r.ranks(&h)
 	if first = h.Skip.after(first); first >= end {
 		return nil
@@ -228,7 +231,7 @@ func (r *Router) deliver(from subjects.ActorID, e *wire.Envelope, h header) erro
 	if e.TTL > 0 {
 		f.Deadline = time.Now().Add(e.TTL)
 	}
-	answer, refused, err := r.answers(e, &h, first)
+	answer, refused, err := r.answers(sent{from, n}, e, &h, first)
 	if err != nil {
 		return err
 	}
@@ -297,7 +300,7 @@ func (r *Router) absent(h *header, view int) error {
 
 // answers says where the answers of this process's ranks go: home, or into what it folds; nil: there are
 // none. refused is the answer of each when the reducer is none.
-func (r *Router) answers(e *wire.Envelope, h *header, first int) (answer func(view int, a actor.Answer), refused, err error) {
+func (r *Router) answers(s sent, e *wire.Envelope, h *header, first int) (answer func(view int, a actor.Answer), refused, err error) {
 	if h.Mode == modePost {
 		return nil, nil, nil
 	}
@@ -310,7 +313,7 @@ func (r *Router) answers(e *wire.Envelope, h *header, first int) (answer func(vi
 		return func(view int, a actor.Answer) { r.proc(h, view).AnswerWith(name, home, a, encode(rest{Rank: view})) }, nil, nil
 	}
 	j := jobOf(h.tree(r.place), h.Mode, first)
-	j.home, j.cast, j.actor, j.endpoint, j.reducer, j.ttl = home, h.Home, name, e.Port, h.Reducer, e.TTL
+	j.sent, j.home, j.cast, j.actor, j.endpoint, j.reducer, j.ttl = s, home, h.Home, name, e.Port, h.Reducer, e.TTL
 	f := r.folds.expect(j)
 	return func(view int, a actor.Answer) { r.folds.contribute(f, view, a) }, r.folds.refuses(j), nil
 }

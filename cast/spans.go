@@ -58,6 +58,14 @@ func (rs ranks) contains(rank int) bool {
 	return i < len(rs) && rs[i].First <= rank
 }
 
+// containAll reports whether all of another set are in this one.
+func (rs ranks) containAll(others ranks) bool {
+	return !slices.ContainsFunc(others, func(s span) bool {
+		i := rs.at(s.First)
+		return i == len(rs) || rs[i].First > s.First || rs[i].end() < s.end()
+	})
+}
+
 // after is the first rank from one on that is not in the set.
 func (rs ranks) after(rank int) int {
 	for i := rs.at(rank); i < len(rs) && rs[i].First <= rank; i++ {

@@ -28,6 +28,8 @@ type tally struct {
 	errs      map[int]error
 	values    map[int]actor.Answer // of single ranks
 	parts     []part               // of many, by rank
+	around    bool                 // see among
+	heard     ranks                // of those that came since the last look at it; not in order
 }
 
 func newTally(t Target) *tally {
@@ -64,7 +66,7 @@ func (t *tally) answer(rank int, a actor.Answer) {
 // contribute takes what was folded on the way. A rank that was given up may have answered all the same.
 func (t *tally) contribute(c contribution) {
 	for _, p := range c.parts {
-		parts, gone, ok := among(t.parts, p)
+		parts, gone, ok := among(t.parts, p, t.around)
 		if !ok || t.has(p.ranks) {
 			continue
 		}
@@ -77,6 +79,7 @@ func (t *tally) contribute(c contribution) {
 				}
 			}
 		}
+		t.heard = append(t.heard, p.ranks...)
 		for _, s := range p.ranks {
 			for rank := s.First; rank < s.end(); rank++ {
 				if !t.settle(rank, answered, nil) {

@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/castnet-io/castnet/actor"
@@ -18,6 +19,7 @@ import (
 type Throttle struct {
 	Batch     int           // ranks in a batch at most; 0: any number
 	PerHost   int           // ranks of one host in a batch at most; 0: any number
+	OnePer    string        // a dimension: of ranks with the same index there, one in a batch at most; "": any number
 	Pause     time.Duration // between batches
 	Timeout   time.Duration // how long a batch may take; whoever is silent then is missing; 0: 30 s
 	Canary    bool          // the first batch is one rank, and nobody else is asked unless it answers with a value
@@ -73,7 +75,29 @@ func (m ThrottledMesh[A]) Target() (Target, error) {
 	if err := m.throttle.Err(); err != nil {
 		return Target{}, err
 	}
-	return m.Mesh.Target()
+	t, err := m.Mesh.Target()
+	if err == nil {
+		err = m.throttle.fits(t.Placement.Extent)
+	}
+	return t, err
+}
+
+// fits refuses a dimension that a mesh does not have.
+func (t Throttle) fits(e shape.Extent) error {
+	if t.OnePer == "" || t.dim(e) >= 0 {
+		return nil
+	}
+	var labels []string
+	for _, d := range e.Dims() {
+		labels = append(labels, d.Label)
+	}
+	return &actor.Error{Code: actor.CodeInvalid, Text: fmt.Sprintf(
+		"throttle: one per %q: want a dimension of the mesh: %s", t.OnePer, strings.Join(labels, ", "))}
+}
+
+// dim is the dimension of OnePer; negative when there is none.
+func (t Throttle) dim(e shape.Extent) int {
+	return slices.IndexFunc(e.Dims(), func(d shape.Dim) bool { return d.Label == t.OnePer })
 }
 
 // Batches are the ranks of the region that are asked, batch by batch, when nothing stops the cast. It asks
@@ -104,13 +128,14 @@ func throttleOf[A any](m Mesh[A]) (Throttle, bool) {
 // that there is room for.
 func (t Throttle) plan(p Placement, r shape.Region) [][]int {
 	left := t.sample(r)
+	dim := t.dim(p.Extent)
 	var out [][]int
 	if t.Canary {
 		out, left = append(out, left[:1]), left[1:]
 	}
 	for len(left) > 0 {
 		var batch, later []int
-		onHost := map[int]int{}
+		onHost, there := map[int]int{}, map[int]bool{}
 		for i, rank := range left {
 			if t.Batch > 0 && len(batch) == t.Batch {
 				if later == nil { // as most: nothing is copied
@@ -122,16 +147,26 @@ func (t Throttle) plan(p Placement, r shape.Region) [][]int {
 			}
 			base, err := r.BaseRank(rank)
 			host := p.host(base)
-			if err == nil && t.PerHost > 0 && onHost[host] == t.PerHost {
+			index := indexOf(p.Extent, base, dim)
+			if err == nil && (t.PerHost > 0 && onHost[host] == t.PerHost || there[index]) {
 				later = append(later, rank)
 				continue
 			}
 			onHost[host]++
+			there[index] = index >= 0
 			batch = append(batch, rank)
 		}
 		out, left = append(out, batch), later
 	}
 	return out
+}
+
+// indexOf is the index of a rank along a dimension; negative when that is.
+func indexOf(e shape.Extent, rank, dim int) int {
+	if at, err := e.Point(rank); err == nil && dim >= 0 {
+		return at.Coords()[dim]
+	}
+	return -1
 }
 
 // sample is the ranks of a region that Percent keeps, ascending: those with the smallest lots. A rank's lot

@@ -286,3 +286,12 @@ func TestThrottle_anAnswerThatCannotBeReadIsAFailure(t *testing.T) {
 	require.ErrorIs(t, r.err(), actor.ErrBadMessage)
 	require.Equal(t, 1, r.failures)
 }
+
+func TestThrottle_asksOneOfEachIndexOfADimensionAtATime(t *testing.T) {
+	e := shape.Of("host", 2).With("gpu", 3)
+	p := Placement{Extent: e, PerHost: 3}
+	require.Equal(t, [][]int{{0, 3}, {1, 4}, {2, 5}}, Throttle{OnePer: "host"}.plan(p, e.Region()))
+	require.Equal(t, [][]int{{0, 1, 2}, {3, 4, 5}}, Throttle{OnePer: "gpu"}.plan(p, e.Region()))
+	require.NoError(t, Throttle{OnePer: "gpu"}.fits(e))
+	require.ErrorContains(t, Throttle{OnePer: "rack"}.fits(e), `one per "rack": want a dimension of the mesh: host, gpu`)
+}

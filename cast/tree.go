@@ -72,6 +72,46 @@ func (t tree) cut(lo, hi, by int) int {
 	return min(t.hostEnd(lo+by-1), hi)
 }
 
+// nodes are those that ranks from lo up to hi are cut into.
+func (t tree) nodes(lo, hi int) (all []node) {
+	for view := lo; view < hi; {
+		n := t.under(lo, hi, view)
+		if view = n.end; n.first < n.end {
+			all = append(all, n)
+		}
+	}
+	return all
+}
+
+// roots are the nodes that answer home.
+func (t tree) roots(m mode) (all []node) {
+	end := t.region.NumRanks()
+	switch {
+	case m == modeCollect: // each host does
+		for first := t.skip.after(0); first < end; {
+			below := t.hostEnd(first)
+			all = append(all, node{first, below, below})
+			first = t.skip.after(below)
+		}
+		return all
+	case t.apex:
+		first := t.skip.after(0)
+		return []node{{first, t.hostEnd(first), end}}
+	}
+	return t.nodes(0, end)
+}
+
+// below are the first ranks of processes that answer to a node: the others of its host, and the nodes under it.
+func (t tree) below(n node) (views []int) {
+	for view := t.skip.after(t.processEnd(n.first)); view < n.below; view = t.skip.after(t.processEnd(view)) {
+		views = append(views, view)
+	}
+	for _, under := range t.nodes(n.below, n.end) {
+		views = append(views, under.first)
+	}
+	return views
+}
+
 // hostEnd is the first rank behind those of a rank's host.
 func (t tree) hostEnd(view int) int { return t.endOf(view, t.place.host, t.place.PerHost) }
 

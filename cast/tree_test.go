@@ -30,6 +30,7 @@ type flight struct {
 	answer func(view int) any
 
 	dead     map[subjects.ProcID]bool
+	stopped  map[subjects.ProcID][]func() // and what they do when they go on
 	messages int
 	received map[subjects.ProcID]int // by process; the zero ID is home
 	depth    map[subjects.ProcID]int // hops below it
@@ -68,7 +69,7 @@ func newFlight(t tree, m mode, seed uint64) *flight {
 		id := t.folder(view)
 		if f.procs[id] == nil {
 			f.procs[id] = &process{seen: map[subjects.ProcID]bool{}}
-			f.todo = append(f.todo, func() { f.arrives(id, view) })
+			f.todo = append(f.todo, func() { f.at(id, func() { f.arrives(id, view) }) })
 		}
 		f.procs[id].views = append(f.procs[id].views, view)
 	}
@@ -84,10 +85,12 @@ func (f *flight) arrives(id subjects.ProcID, view int) {
 	}
 	for _, v := range p.views {
 		f.todo = append(f.todo, func() {
-			if !f.dead[id] && !p.done {
-				p.st.answer(v, actor.Answer{Value: f.answer(v)})
-				f.check(id)
-			}
+			f.at(id, func() {
+				if !f.dead[id] && !p.done {
+					p.st.answer(v, actor.Answer{Value: f.answer(v)})
+					f.check(id)
+				}
+			})
 		})
 	}
 	f.check(id)
@@ -105,7 +108,7 @@ func (f *flight) check(id subjects.ProcID) {
 
 func (f *flight) pass(from subjects.ProcID) {
 	p := f.procs[from]
-	p.to = p.job.above(func(id subjects.ProcID) bool { return p.seen[id] })
+	p.to = p.job.above(func(id subjects.ProcID) bool { return p.seen[id] || slices.Contains(p.past, id) })
 	to, c := p.to, p.sent
 	f.messages++
 	if f.size != nil {
@@ -116,14 +119,16 @@ func (f *flight) pass(from subjects.ProcID) {
 		f.received[to]++
 		f.depth[to] = max(f.depth[to], f.depth[from]+1)
 		p := f.procs[to]
-		switch {
-		case !to.IsValid():
-			f.home.contribute(c)
-		case f.dead[to]:
-		case !p.done:
-			p.take(c)
-			f.check(to)
-		}
+		f.at(to, func() {
+			switch {
+			case !to.IsValid():
+				f.home.contribute(c)
+			case f.dead[to]:
+			case !p.done:
+				p.take(c)
+				f.check(to)
+			}
+		})
 	})
 }
 
@@ -163,6 +168,57 @@ func (f *flight) dies(id subjects.ProcID) {
 			}
 			f.check(other)
 		})
+	}
+}
+
+// at has something happen in a process, when that goes on if it is stopped.
+func (f *flight) at(id subjects.ProcID, do func()) {
+	if later, stopped := f.stopped[id]; stopped {
+		f.stopped[id] = append(later, do)
+		return
+	}
+	do()
+}
+
+// gives up are the ends of patience, from the lowest up: who is above asks around the silent, then gives up.
+func (f *flight) givesUp() {
+	ids := f.ids()
+	slices.SortStableFunc(ids, func(a, b subjects.ProcID) int { return len(f.procs[b].job.up) - len(f.procs[a].job.up) })
+	for _, id := range ids {
+		p := f.procs[id]
+		if _, stopped := f.stopped[id]; stopped || p.done {
+			continue
+		}
+		if p.asks() {
+			p.asked, p.st.around = true, true
+			f.asksAround(silent(f.tree, f.tree.nodes(p.job.host, p.job.hi), p.st.waits))
+			f.run()
+		}
+		if !p.done {
+			p.st.expire(nil)
+			f.check(id)
+			f.run()
+		}
+	}
+	f.home.around = true
+	f.asksAround(silent(f.tree, f.tree.roots(f.mode), func(view int) bool { return f.home.fates[view] == waiting }))
+	f.run()
+}
+
+func (f *flight) asksAround(views []int, below [][]subjects.ProcID) {
+	for i := range views {
+		past := f.tree.folder(views[i])
+		for _, id := range below[i] {
+			f.todo = append(f.todo, func() {
+				f.at(id, func() {
+					p := f.procs[id]
+					p.past = append(p.past, past)
+					if p.done && p.to == past {
+						f.pass(id)
+					}
+				})
+			})
+		}
 	}
 }
 
@@ -268,6 +324,59 @@ func TestCAST6_whoeverDiesWhateverTheOrderTheLivingCountOnce(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestCAST8_whoIsSilentTakesNobodyElseAlong(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		tr := anyTree(t)
+		f := newFlight(tr, rapid.SampledFrom([]mode{modeFold, modeCollect}).Draw(t, "mode"), rapid.Uint64().Draw(t, "seed"))
+		ids := f.ids()
+		if len(ids) == 0 {
+			return
+		}
+		one := rapid.SampledFrom(ids).Draw(t, "who")
+		f.stopped = map[subjects.ProcID][]func(){}
+		stops := func() { f.stopped[one] = nil }
+		if rapid.Bool().Draw(t, "before the cast") {
+			f.todo = slices.Insert(f.todo, 0, stops)
+			f.todo[0]()
+			f.todo = f.todo[1:]
+		} else {
+			f.todo = append(f.todo, stops)
+		}
+		goesOn := func() {
+			later := f.stopped[one]
+			delete(f.stopped, one)
+			if p := f.procs[one]; p.st != nil && !p.done && rapid.Bool().Draw(t, "its time is over first") {
+				p.st.expire(nil)
+				f.check(one)
+			}
+			for _, do := range later {
+				do()
+			}
+		}
+		f.run()
+		if rapid.Bool().Draw(t, "goes on in time") {
+			f.todo = append(f.todo, goesOn)
+		}
+		f.givesUp()
+		f.once(t, func(view int) bool { return tr.folder(view) == one })
+		goesOn()
+		f.run()
+		f.once(t, func(view int) bool { return tr.folder(view) == one })
+	})
+}
+
+// once checks that each rank is in the result once, in order, and that none is missing but those that may be.
+func (f *flight) once(t *rapid.T, may func(view int) bool) {
+	got := strings.Fields(f.result())
+	require.True(t, slices.IsSortedFunc(got, func(a, b string) int { return atoi(a) - atoi(b) }), "in rank order: %s", got)
+	require.Len(t, slices.Compact(slices.Clone(got)), len(got), "each once")
+	for view := range f.tree.region.NumRanks() {
+		if !f.tree.skip.contains(view) && !may(view) {
+			require.Contains(t, got, fmt.Sprint(view))
+		}
+	}
 }
 
 func atoi(s string) (n int) {

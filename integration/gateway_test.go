@@ -201,7 +201,7 @@ func TestGateway_namesTheDeadAndTheSilent(t *testing.T) {
 // holder reads who accepts a cast off what gateways tell each other.
 func holder(t *testing.T, nc *nats.Conn) func() (id string) {
 	t.Helper()
-	sub, err := nc.SubscribeSync("castnet.v1.default.hb.gateway.*")
+	sub, err := nc.SubscribeSync("castnet.v1.default.hb.claim.*")
 	require.NoError(t, err)
 	require.NoError(t, nc.Flush())
 	return func() string {
@@ -226,6 +226,12 @@ func (g *gatewayed) hostOf(id string) string {
 }
 
 func TestGateway_anotherAnswersForOneThatDiesDuringACast(t *testing.T) {
+	for _, collect := range []string{"stream", "gather", "reduce"} {
+		t.Run(collect, func(t *testing.T) { diesDuringACast(t, collect) })
+	}
+}
+
+func diesDuringACast(t *testing.T, collect string) {
 	labels := []string{"a", "b", "c"}
 	g := newGatewayed(t, labels...)
 	g.one(subject("add"), "1")
@@ -237,10 +243,13 @@ func TestGateway_anotherAnswersForOneThatDiesDuringACast(t *testing.T) {
 	for _, p := range pid {
 		require.NoError(t, syscall.Kill(p, syscall.SIGSTOP)) // nobody answers, so the cast is under way
 	}
-	streaming := nats.NewMsg(subject("add"))
-	streaming.Reply, streaming.Data = inbox, []byte("1")
-	streaming.Header.Set("Castnet-Collect", "stream")
-	require.NoError(t, g.nc.PublishMsg(streaming))
+	asking := nats.NewMsg(subject("add"))
+	asking.Reply, asking.Data = inbox, []byte("1")
+	asking.Header.Set("Castnet-Collect", collect)
+	if collect == "reduce" {
+		asking.Header.Set("Castnet-Reduce", "sum")
+	}
+	require.NoError(t, g.nc.PublishMsg(asking))
 	id := claimed()
 	host := g.hostOf(id)
 	at := slices.Index(labels, host)
@@ -250,10 +259,12 @@ func TestGateway_anotherAnswersForOneThatDiesDuringACast(t *testing.T) {
 	require.Equal(t, "503", m.Header.Get(actor.HeaderErrorCode), "%v", m.Header)
 	require.Equal(t, "the gateway "+id+" died during the cast: whether it ran is not known", m.Header.Get(actor.HeaderError))
 	require.NotEmpty(t, m.Data)
-	end, err := replies.NextMsg(patience)
-	require.NoError(t, err)
-	require.Empty(t, end.Data, "it was a stream")
-	require.NotContains(t, end.Header, "Castnet-Asked", "that is not known")
+	if collect == "stream" {
+		end, err := replies.NextMsg(patience)
+		require.NoError(t, err)
+		require.Empty(t, end.Data, "the end of a stream")
+		require.NotContains(t, end.Header, "Castnet-Asked", "that is not known")
+	}
 	_, err = replies.NextMsg(3 * time.Second)
 	require.ErrorIs(t, err, nats.ErrTimeout, "one of the two that live answers")
 	for rank, p := range pid {

@@ -1,10 +1,12 @@
 package mesh
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"iter"
+	"time"
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
@@ -15,46 +17,122 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// ActorMesh is a region of an actor mesh: one actor of Go type A in every proc of a region.
+// ActorMesh is a region of an actor mesh: one actor of Go type A in every proc of a region. It is a
+// value: as text, which Via binds to a Net again, it is name|owner|procs.
 type ActorMesh[A any] struct {
 	procs ProcMesh
 	name  string           // the actors' shared name
-	owner subjects.ActorID // its controller; zero: made by somebody else
+	owner subjects.ActorID // its controller; zero: made by somebody else, or without one
+	free  bool             // without one
+}
+
+// ActorSpawning says what actors to spawn.
+type ActorSpawning[P any] struct {
+	Label  string        // of the fresh name they share
+	Params P             // for each constructor
+	Lease  time.Duration // how long the actors outlive a vanished owner; 0 = 60 s, less: for ever
+
+	// Idle ends the wait for the ranks when nothing has become of any for so long; 0: only the deadline does.
+	Idle time.Duration
+	// Partial keeps what has started when some ranks have not: the mesh is returned beside the error.
+	Partial bool
+	// Uncontrolled makes actors that nobody owns: they live until they are stopped, or their procs end.
+	Uncontrolled bool
 }
 
 // Spawn starts an actor of a type in every proc of a region, under one fresh name that starts with
 // label. A constructor that fails anywhere fails the spawn and names the rank (MESH-3, MESH-4).
 func Spawn[A, P any](ctx context.Context, procs ProcMesh, typ actor.Type[A, P], label string, params P) (ActorMesh[A], error) {
+	return SpawnActors(ctx, procs, typ, ActorSpawning[P]{Label: label, Params: params})
+}
+
+// SpawnActors is Spawn with everything that can be said.
+func SpawnActors[A, P any](ctx context.Context, procs ProcMesh, typ actor.Type[A, P], s ActorSpawning[P]) (ActorMesh[A], error) {
 	fail := func(err error) (ActorMesh[A], error) {
-		return ActorMesh[A]{}, fmt.Errorf("spawn actors %q: %w", label, err)
+		return ActorMesh[A]{}, fmt.Errorf("spawn actors %q: %w", s.Label, err)
 	}
-	if err := procs.Err(); err != nil {
+	if err := cmp.Or(procs.Err(), typ.Err()); err != nil {
 		return fail(err)
 	}
-	if err := typ.Err(); err != nil {
-		return fail(err)
-	}
-	name, err := subjects.NewName(label)
+	name, err := subjects.NewName(s.Label)
 	if err != nil {
 		return fail(err)
 	}
-	raw, err := wire.Marshal(params)
+	raw, err := wire.Marshal(s.Params)
 	if err != nil {
 		return fail(err)
 	}
 	ctx, cancel := within(ctx, spawnDeadline)
 	defer cancel()
-	spec := controller.Spec{
-		Procs: procs.desc, Region: procs.region, Actors: &agent.ActorSpec{Name: name, Type: typ.Name(), Params: raw},
+	actors := agent.ActorSpec{Name: name, Type: typ.Name(), Params: raw}
+	m := ActorMesh[A]{procs: procs, name: name, free: s.Uncontrolled}
+	if s.Uncontrolled {
+		actors.Owner = procs.net.proc.ID().Actor(agent.Name)
+		err := procs.create(ctx, actors)
+		if some, ok := errors.AsType[*SpawnError](err); err != nil && !(ok && s.Partial && len(some.Failed) < some.Ranks) {
+			stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupDeadline)
+			defer cancel()
+			_, stopping := m.stopFree(stop, "its spawn failed")
+			return ActorMesh[A]{}, errors.Join(err, stopping)
+		}
+		return m, err
 	}
-	owner, err := procs.net.own(ctx, spec)
+	owner, err := procs.net.own(ctx, controller.Spec{Procs: procs.desc, Region: procs.region, Actors: &actors, Lease: s.Lease})
 	if err != nil {
 		return fail(err)
 	}
-	if err := start(ctx, owner, name, procs.desc, procs.region); err != nil {
+	m.owner = owner.ID()
+	err = start(ctx, owner, name, procs.desc, procs.region, s.Idle)
+	if some, ok := errors.AsType[*SpawnError](err); ok && s.Partial && len(some.Failed) < some.Ranks {
+		return m, err
+	}
+	if err != nil {
 		return ActorMesh[A]{}, errors.Join(err, abandon(ctx, procs.net, owner, name))
 	}
-	return ActorMesh[A]{procs: procs, name: name, owner: owner.ID()}, nil
+	return m, nil
+}
+
+// create has actors made without a controller, and waits until they run.
+func (p ProcMesh) create(ctx context.Context, spec agent.ActorSpec) error {
+	o, err := cast.Reduce(ctx, p.agents(), agent.Create, agent.Creation{Actors: &spec, Wait: true}, agent.MergeOverlays)
+	silent, err := reasons(err)
+	if err != nil {
+		return fmt.Errorf("spawn %s: %w", spec.Name, err)
+	}
+	failed := statuses(o, p.desc, p.region, func(s agent.Status) bool { return s.Phase != agent.Running })
+	for i, f := range failed {
+		if why := silent[f.Rank]; why != nil {
+			failed[i].Status = agent.Status{Phase: agent.Failed, Reason: why.Error()}
+		}
+	}
+	if len(failed) > 0 {
+		return &SpawnError{Mesh: spec.Name, Ranks: p.region.NumRanks(), Failed: failed}
+	}
+	return nil
+}
+
+// Service is an actor of a type in every proc of a region under a name of its own, without uid: made where
+// it is not there yet, shared where it is, by whoever asks. Another type or other params under the name
+// are a conflict. Nobody owns it: it lives until it is stopped, or its procs end.
+func Service[A, P any](ctx context.Context, procs ProcMesh, typ actor.Type[A, P], name string, params P) (ActorMesh[A], error) {
+	m := ActorMesh[A]{procs: procs, name: name, free: true}
+	err := cmp.Or(procs.Err(), typ.Err(), subjects.CheckLabel("service", name))
+	if err == nil && name == agent.Name {
+		err = fmt.Errorf("the name of every proc's own agent: want another")
+	}
+	var raw []byte
+	if err == nil {
+		raw, err = wire.Marshal(params)
+	}
+	if err == nil {
+		ctx, cancel := within(ctx, spawnDeadline)
+		defer cancel()
+		err = procs.create(ctx, agent.ActorSpec{Name: name, Type: typ.Name(), Params: raw, Owner: procs.desc.Owner})
+	}
+	if err != nil {
+		return ActorMesh[A]{}, fmt.Errorf("service %q: %w", name, err)
+	}
+	return m, nil
 }
 
 // Err is the error a bad handle carries.
@@ -132,18 +210,26 @@ func (m ActorMesh[A]) Select(text string) ActorMesh[A] {
 	return m
 }
 
-// Stop stops the actors, each after the messages it has accepted, and returns once all have. Only
-// the program that spawned the mesh can.
+// Stop stops the actors, each after the messages it has accepted, and returns once all have; those that
+// have not by the deadline are in a *StopError, by rank. Only the program that spawned the mesh can, or
+// anybody when it has no owner.
 func (m ActorMesh[A]) Stop(ctx context.Context) error {
-	switch {
-	case m.Err() != nil:
-		return m.Err()
-	case !m.owner.IsValid():
-		return fmt.Errorf("stop %s: this handle was found, not spawned: its owner stops it", m.name)
+	const why = "stopped by its user"
+	if err := m.Err(); err != nil {
+		return err
+	}
+	if !m.free && m.owner.Proc != m.procs.net.proc.ID() {
+		return fmt.Errorf("stop %s: %w", m.name, &OwnerError{Owner: m.owner})
 	}
 	ctx, cancel := within(ctx, stopDeadline)
 	defer cancel()
-	o, err := agent.Stop.Call(ctx, m.controller(), agent.Stopping{ID: m.name, Reason: "stopped by its user"})
+	var o agent.Overlay
+	var err error
+	if m.free {
+		o, err = m.stopFree(ctx, why)
+	} else {
+		o, err = agent.Stop.Call(ctx, m.controller(), agent.Stopping{ID: m.name, Reason: why})
+	}
 	if err != nil {
 		return fmt.Errorf("stop %s: %w", m.name, err)
 	}
@@ -152,6 +238,23 @@ func (m ActorMesh[A]) Stop(ctx context.Context) error {
 		return &StopError{Mesh: m.name, Ranks: m.Extent().NumRanks(), Left: left}
 	}
 	return nil
+}
+
+// stopFree stops actors that have no controller.
+func (m ActorMesh[A]) stopFree(ctx context.Context, reason string) (agent.Overlay, error) {
+	return cast.Reduce(ctx, m.procs.agents(), agent.Stop, agent.Stopping{ID: m.name, Reason: reason}, agent.MergeOverlays)
+}
+
+// OwnerError says that only another program may do what was asked.
+type OwnerError struct {
+	Owner subjects.ActorID // its controller; zero: the handle does not know it
+}
+
+func (e *OwnerError) Error() string {
+	if !e.Owner.IsValid() {
+		return "this handle was found, not spawned: its owner stops it"
+	}
+	return fmt.Sprintf("%s owns it: only that stops it", e.Owner)
 }
 
 func (m ActorMesh[A]) controller() actor.Ref[agent.Agent] {

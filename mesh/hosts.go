@@ -1,38 +1,156 @@
 package mesh
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
-	"github.com/castnet-io/castnet/cast"
-	"github.com/castnet-io/castnet/controller"
-	"github.com/castnet-io/castnet/internal/build"
 	"github.com/castnet-io/castnet/mesh/shape"
 	"github.com/castnet-io/castnet/subjects"
 )
 
-const (
-	// spawnDeadline bounds Spawn when its context has no deadline. It is longer than hosts wait for
-	// a proc to become ready, so that their word on each rank arrives.
-	spawnDeadline = 45 * time.Second
-	// stopDeadline bounds Stop likewise: the grace a proc has, and some.
-	stopDeadline = 30 * time.Second
-	// cleanupDeadline bounds stopping what a failed Spawn has started.
-	cleanupDeadline = 15 * time.Second
-)
-
-// HostMesh is some hosts: a mesh of one dimension, `host`, in the order of their labels.
+// HostMesh is some hosts in a shape: a mesh of one dimension, `host`, unless Reshape says otherwise. It is
+// a value: copies and slices speak of the same hosts. As text, which Via binds to a Net again, it is
+// name:host,host@region.
 type HostMesh struct {
 	net    *Net
-	infos  []agent.HostInfo
+	name   string
+	hosts  []subjects.HostID                  // of the region's ranks, in order
+	infos  map[subjects.HostID]agent.HostInfo // what was said when they were found; never changed
 	region shape.Region
 	err    error
+}
+
+// defaultHosts is the name of a mesh of hosts that was found, not made.
+const defaultHosts = "hosts"
+
+func (n *Net) hostMesh(infos []agent.HostInfo) HostMesh {
+	h := HostMesh{net: n, name: defaultHosts, infos: map[subjects.HostID]agent.HostInfo{}, region: shape.Of("host", len(infos)).Region()}
+	for _, info := range infos {
+		h.hosts = append(h.hosts, info.ID)
+		h.infos[info.ID] = info
+	}
+	return h
+}
+
+// HostsOf is a mesh of the hosts with these IDs. Nobody is asked whether they are there: Attach does.
+func (n *Net) HostsOf(name string, hosts ...subjects.HostID) (HostMesh, error) {
+	h := HostMesh{net: n, name: name, hosts: slices.Clone(hosts), region: shape.Of("host", len(hosts)).Region()}
+	return h, h.check()
+}
+
+// FromAgents is a mesh of the hosts whose agents these are.
+func (n *Net) FromAgents(name string, agents ...actor.Ref[agent.Agent]) (HostMesh, error) {
+	var hosts []subjects.HostID
+	for _, a := range agents {
+		id, err := subjects.ParseHostID(a.ID().Proc.Mesh.String())
+		if err != nil || a.ID() != id.Proc().Actor(agent.Name) {
+			return HostMesh{}, fmt.Errorf("host mesh %q: %s: want the agent of a host", name, a.ID())
+		}
+		hosts = append(hosts, id)
+	}
+	return n.HostsOf(name, hosts...)
+}
+
+// check refuses what is no mesh of hosts.
+func (h HostMesh) check() error {
+	if err := subjects.CheckLabel("host mesh name", h.name); err != nil {
+		return err
+	}
+	for i, id := range h.hosts {
+		switch {
+		case !id.IsValid():
+			return fmt.Errorf("host mesh %q: host %d has no ID", h.name, i)
+		case slices.Contains(h.hosts[:i], id):
+			return fmt.Errorf("host mesh %q: host %s is listed twice", h.name, id)
+		}
+	}
+	if n := h.region.NumRanks(); n != len(h.hosts) {
+		return &CardinalityError{Want: n, Got: len(h.hosts)}
+	}
+	return nil
+}
+
+// Attach is HostsOf once every host has answered, all at the same time. One that does not is an
+// *AttachError that names all of those: nothing is attached then.
+func (n *Net) Attach(ctx context.Context, name string, hosts ...subjects.HostID) (HostMesh, error) {
+	h, err := n.HostsOf(name, hosts...)
+	if err != nil {
+		return HostMesh{}, err
+	}
+	ctx, cancel := within(ctx, attachDeadline)
+	defer cancel()
+	infos, err := h.Describe(ctx)
+	if err != nil {
+		return HostMesh{}, err
+	}
+	h.infos = map[subjects.HostID]agent.HostInfo{}
+	for _, info := range infos {
+		h.infos[info.ID] = info
+	}
+	return h, nil
+}
+
+// attachDeadline bounds Attach when its context has no deadline.
+const attachDeadline = 60 * time.Second
+
+// Describe asks every host how it is. Hosts that do not answer are an *AttachError, and left out.
+func (h HostMesh) Describe(ctx context.Context) ([]agent.HostInfo, error) {
+	infos, errs := eachHost(ctx, h, func(ctx context.Context, a actor.Ref[agent.Agent]) (agent.HostInfo, error) {
+		return agent.Info.Call(ctx, a, actor.None{})
+	})
+	if err := h.Err(); err != nil {
+		return nil, err
+	}
+	var out []agent.HostInfo
+	for i, info := range infos {
+		if errs[i] == nil {
+			out = append(out, info)
+		}
+	}
+	return out, h.unreachable(errs)
+}
+
+// unreachable names the hosts with an error; nil when there is none.
+func (h HostMesh) unreachable(errs []error) error {
+	e := &AttachError{Mesh: h.name, Hosts: len(h.hosts)}
+	for i, err := range errs {
+		if err != nil {
+			e.Failed = append(e.Failed, HostError{h.hosts[i], err})
+		}
+	}
+	if len(e.Failed) == 0 {
+		return nil
+	}
+	return e
+}
+
+// maxHostsAsked is how many hosts are asked at a time.
+const maxHostsAsked = 64
+
+// eachHost asks the agents of a mesh's hosts, many at a time. What comes back is by rank.
+func eachHost[R any](ctx context.Context, h HostMesh, ask func(context.Context, actor.Ref[agent.Agent]) (R, error)) ([]R, []error) {
+	if h.Err() != nil {
+		return nil, nil
+	}
+	out, errs := make([]R, len(h.hosts)), make([]error, len(h.hosts))
+	slots := make(chan struct{}, maxHostsAsked)
+	var wg sync.WaitGroup
+	for i, id := range h.hosts {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			out[i], errs[i] = ask(ctx, agent.Of(id.Proc()).Via(h.net.proc))
+		})
+	}
+	wg.Wait()
+	return out, errs
 }
 
 // Err is the error a bad handle carries.
@@ -43,148 +161,111 @@ func (h HostMesh) Err() error {
 	return h.err
 }
 
-// Extent is the mesh's shape: `host=N`.
+// Name is what the mesh is called.
+func (h HostMesh) Name() string { return h.name }
+
+// Extent is the mesh's shape.
 func (h HostMesh) Extent() shape.Extent { return h.region.Extent() }
 
-// Infos introduces the hosts of the mesh, in order.
+// Hosts are the IDs of the hosts, by rank.
+func (h HostMesh) Hosts() []subjects.HostID { return slices.Clone(h.hosts) }
+
+// Infos are the introductions of the hosts as they were found, by rank; of a host that was not asked
+// there is its ID alone.
 func (h HostMesh) Infos() []agent.HostInfo {
-	var out []agent.HostInfo
-	for _, base := range h.region.Ranks() {
-		out = append(out, h.infos[base])
+	out := make([]agent.HostInfo, len(h.hosts))
+	for i, id := range h.hosts {
+		out[i] = agent.HostInfo{ID: id, Label: id.Label()}
+		if info, ok := h.infos[id]; ok {
+			out[i] = info
+		}
 	}
 	return out
 }
 
-// Slice keeps the hosts begin to end-1.
-func (h HostMesh) Slice(label string, begin, end int) HostMesh {
-	if h.err = h.Err(); h.err == nil {
-		h.region, h.err = h.region.Slice(label, begin, end)
+// Reshape is the same hosts, in the same order, in another shape with as many ranks.
+func (h HostMesh) Reshape(e shape.Extent) HostMesh {
+	if h.err = cmp.Or(h.Err(), e.Err()); h.err != nil {
+		return h
 	}
+	if e.NumRanks() != len(h.hosts) {
+		h.err = fmt.Errorf("reshape %d hosts to %s: %w", len(h.hosts), e, &CardinalityError{Want: e.NumRanks(), Got: len(h.hosts)})
+		return h
+	}
+	h.region = e.Region()
 	return h
 }
 
-// Command is the program a proc runs; see agent.Command.
-type Command = agent.Command
-
-// Spawning says what procs to spawn.
-type Spawning struct {
-	Name    string        // the mesh's label
-	PerHost shape.Extent  // the procs on each host; its labels must differ from the hosts'
-	Command Command       // zero: this program itself, whose main calls proc.Main
-	Lease   time.Duration // how long procs outlive a vanished owner; 0 = 60 s
+// Slice keeps the indices begin to end-1 along a dimension.
+func (h HostMesh) Slice(label string, begin, end int) HostMesh {
+	if h.err = h.Err(); h.err != nil {
+		return h
+	}
+	return h.narrow(h.region.Slice(label, begin, end))
 }
 
-// Spawn starts procs on every host: this program itself, once for each point of perHost. The
-// mesh's extent is the hosts' followed by perHost.
-func (h HostMesh) Spawn(ctx context.Context, name string, perHost shape.Extent) (ProcMesh, error) {
-	return h.SpawnProcs(ctx, Spawning{Name: name, PerHost: perHost})
-}
-
-// SpawnProcs is Spawn with everything that can be said (MESH-3, MESH-4).
-func (h HostMesh) SpawnProcs(ctx context.Context, s Spawning) (ProcMesh, error) {
-	desc, err := h.describe(s)
+// narrow keeps the hosts of a region within the mesh's.
+func (h HostMesh) narrow(r shape.Region, err error) HostMesh {
 	if err != nil {
-		return ProcMesh{}, fmt.Errorf("spawn procs %q: %w", s.Name, err)
+		h.err = err
+		return h
 	}
-	ctx, cancel := within(ctx, spawnDeadline)
-	defer cancel()
-	p := ProcMesh{net: h.net, desc: desc, region: desc.Extent.Region()}
-	owner, err := h.net.own(ctx, controller.Spec{Procs: desc, Region: p.region, Lease: s.Lease})
-	if err != nil {
-		return ProcMesh{}, fmt.Errorf("spawn procs %s: %w", desc.ID, err)
+	hosts := make([]subjects.HostID, 0, r.NumRanks())
+	for _, base := range r.Ranks() {
+		if view, ok := h.region.ViewRank(base); ok {
+			hosts = append(hosts, h.hosts[view])
+		}
 	}
-	p.desc.Owner = owner.ID()
-	if err := start(ctx, owner, desc.ID.String(), desc, p.region); err != nil {
-		return ProcMesh{}, errors.Join(err, abandon(ctx, h.net, owner, desc.ID.String()))
-	}
-	if _, err := cast.Gather(ctx, p.agents(), agent.Ping, actor.None{}); err != nil { // the second fence
-		err = fmt.Errorf("spawn procs %s: they are ready, but casts do not reach them all: %w", desc.ID, err)
-		return ProcMesh{}, errors.Join(err, abandon(ctx, h.net, owner, desc.ID.String()))
-	}
-	return p, nil
+	h.region, h.hosts = r, hosts
+	return h
 }
 
-// describe turns what was asked for into a mesh that nothing has been started of yet.
-func (h HostMesh) describe(s Spawning) (agent.Mesh, error) {
+// Equal reports whether two handles speak of the same hosts in the same shape.
+func (h HostMesh) Equal(o HostMesh) bool {
+	return h.name == o.name && slices.Equal(h.hosts, o.hosts) && h.region.Equal(o.region)
+}
+
+// Drain stops the procs on every host, whoever owns them; the hosts stay. Grace 0 is the hosts' own.
+func (h HostMesh) Drain(ctx context.Context, reason string, grace time.Duration) (agent.Summary, error) {
+	return h.summary(ctx, "drain", func(ctx context.Context, a actor.Ref[agent.Agent]) (agent.Summary, error) {
+		return agent.Drain.Call(ctx, a, agent.Draining{Reason: reason, Grace: grace})
+	})
+}
+
+// Shutdown stops the procs on every host, and then the hosts. It is done when every host has said that
+// its procs have ended; hosts that are gone already are. Asking again looks again: it fails as long as
+// something is left.
+func (h HostMesh) Shutdown(ctx context.Context, reason string) error {
+	_, err := h.summary(ctx, "shutdown", func(ctx context.Context, a actor.Ref[agent.Agent]) (agent.Summary, error) {
+		s, err := agent.StopAll.Call(ctx, a, agent.StoppingAll{Reason: reason})
+		if errors.Is(err, actor.ErrNoProc) || errors.Is(err, actor.ErrStopped) || errors.Is(err, actor.ErrProcDead) {
+			return agent.Summary{}, nil
+		}
+		return s, err
+	})
+	if err == nil && h.net != nil {
+		err = h.net.closeAllocation(ctx, h.hosts)
+	}
+	return err
+}
+
+// summary asks every host to stop something and adds up what came of it. What is left is an error.
+func (h HostMesh) summary(ctx context.Context, verb string, ask func(context.Context, actor.Ref[agent.Agent]) (agent.Summary, error)) (agent.Summary, error) {
 	if err := h.Err(); err != nil {
-		return agent.Mesh{}, err
+		return agent.Summary{}, err
 	}
-	if err := s.PerHost.Err(); err != nil {
-		return agent.Mesh{}, err
-	}
-	extent, err := h.Extent().Concat(s.PerHost)
-	if err != nil {
-		return agent.Mesh{}, fmt.Errorf("per-host dimensions overlap with those of the hosts: %w", err)
-	}
-	id, err := subjects.NewMeshID(s.Name)
-	if err != nil {
-		return agent.Mesh{}, err
-	}
-	m := agent.Mesh{ID: id, Extent: extent, PerHost: s.PerHost.NumRanks(), Command: s.Command}
-	for _, info := range h.Infos() {
-		m.Hosts = append(m.Hosts, info.ID)
-	}
-	if err := m.Check(); err != nil { // before anything is as large as was asked for
-		return agent.Mesh{}, err
-	}
-	if m.Command.Path == "" {
-		exe, err := os.Executable()
-		if err != nil {
-			return agent.Mesh{}, fmt.Errorf("find this program's own executable: %w", err)
-		}
-		if m.Command.Path, err = filepath.EvalSymlinks(exe); err != nil {
-			return agent.Mesh{}, err
-		}
-		if m.Build, err = build.ID(); err != nil {
-			return agent.Mesh{}, err
-		}
-	}
-	return m, nil
-}
-
-// own starts the controller of a mesh in this program (CTL-1).
-func (n *Net) own(ctx context.Context, s controller.Spec) (actor.Ref[agent.Agent], error) {
-	ref, err := actor.Spawn(ctx, n.proc, controller.Type, "controller", s)
-	if err == nil {
-		n.mu.Lock()
-		n.owned = append(n.owned, ref.ID().Name)
-		n.mu.Unlock()
-	}
-	return ref, err
-}
-
-// start creates a mesh through its controller and waits until every rank runs.
-func start(ctx context.Context, owner actor.Ref[agent.Agent], id string, m agent.Mesh, r shape.Region) error {
-	if _, err := agent.Create.Call(ctx, owner, agent.Creation{}); err != nil {
-		return fmt.Errorf("spawn %s: %w", id, err)
-	}
-	o, err := agent.Wait.Call(ctx, owner, agent.Waiting{ID: id, Until: agent.Running})
-	if err != nil {
-		return fmt.Errorf("spawn %s: %w", id, err)
-	}
-	failed := statuses(o, m, r, func(s agent.Status) bool { return s.Phase != agent.Running })
-	if len(failed) > 0 {
-		return &SpawnError{Mesh: id, Ranks: r.NumRanks(), Failed: failed}
-	}
-	return nil
-}
-
-// abandon stops what a failed spawn has started and lets its controller go (MESH-4).
-func abandon(ctx context.Context, n *Net, owner actor.Ref[agent.Agent], id string) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupDeadline)
+	ctx, cancel := within(ctx, stopDeadline)
 	defer cancel()
-	_, err := agent.Stop.Call(ctx, owner, agent.Stopping{ID: id, Reason: "its spawn failed", Grace: time.Second})
-	n.letGo(ctx, owner.ID().Name, "its spawn failed")
-	if err != nil {
-		return fmt.Errorf("stop what was started of %s: %w", id, err)
+	all, errs := eachHost(ctx, h, ask)
+	var sum agent.Summary
+	for i, s := range all {
+		sum = sum.Merge(s)
+		if n := s.Asked - s.Ended; n > 0 && errs[i] == nil {
+			errs[i] = fmt.Errorf("%d of %d procs have not ended", n, s.Asked)
+		}
 	}
-	return nil
-}
-
-// within gives a context without a deadline one.
-func within(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
-	if _, ok := ctx.Deadline(); ok {
-		return context.WithCancel(ctx)
+	if err := h.unreachable(errs); err != nil {
+		return sum, fmt.Errorf("%s: %w", verb, err)
 	}
-	return context.WithTimeout(ctx, d)
+	return sum, nil
 }

@@ -7,13 +7,19 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/castnet-io/castnet/actor"
-	"github.com/castnet-io/castnet/agent/proc"
+	"github.com/castnet-io/castnet/actor/actortest"
+	"github.com/castnet-io/castnet/agent/host"
 )
 
 // The tests' own binary is what their procs run: TestMain makes it a proc when a host launched it.
 func TestMain(m *testing.M) {
-	proc.Main(actors())
+	host.Main(defs()...)
 	goleak.VerifyTestMain(m)
+}
+
+// defs are what the procs of the tests can run.
+func defs() []actor.Def {
+	return append(actortest.Actors(), actors(), host.InProcDef(host.Options{}))
 }
 
 var (

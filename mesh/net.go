@@ -17,7 +17,6 @@ import (
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/cast"
 	"github.com/castnet-io/castnet/controller"
-	"github.com/castnet-io/castnet/mesh/shape"
 	"github.com/castnet-io/castnet/subjects"
 )
 
@@ -52,7 +51,13 @@ type Net struct {
 	quiet  time.Duration
 
 	mu    sync.Mutex
-	owned []string // names of the controllers of what was made, in order
+	owned []owned // what was made, in order
+}
+
+// owned is something that a Net ends: the controller of a mesh, or hosts that were allocated.
+type owned struct {
+	controller string // its name
+	hosts      Allocation
 }
 
 // Connect joins a castnet as a client.
@@ -110,8 +115,7 @@ func (n *Net) Close(ctx context.Context) error {
 	defer cancel()
 	var errs []error
 	if n.proc != nil {
-		n.release(ctx)
-		errs = append(errs, n.proc.Close(ctx))
+		errs = append(errs, n.release(ctx), n.proc.Close(ctx))
 	}
 	if n.router != nil {
 		n.router.Close()
@@ -119,15 +123,22 @@ func (n *Net) Close(ctx context.Context) error {
 	return errors.Join(append(errs, n.bus.Close(ctx))...)
 }
 
-// release stops the controllers, the last one made first: actors before the procs they live in.
-func (n *Net) release(ctx context.Context) {
+// release ends what this Net owns, the last one made first: actors before the procs they live in, and those
+// before their hosts.
+func (n *Net) release(ctx context.Context) error {
 	n.mu.Lock()
-	owned := n.owned
+	all := n.owned
 	n.owned = nil
 	n.mu.Unlock()
-	for _, name := range slices.Backward(owned) {
-		n.letGo(ctx, name, "its program is done")
+	var errs []error
+	for _, o := range slices.Backward(all) {
+		if o.hosts != nil {
+			errs = append(errs, o.hosts.Close(ctx))
+			continue
+		}
+		n.letGo(ctx, o.controller, "its program is done")
 	}
+	return errors.Join(errs...)
 }
 
 // letGo stops a controller, which stops its mesh, and waits for it.
@@ -177,10 +188,6 @@ func (n *Net) AwaitHosts(ctx context.Context, atLeast int) (HostMesh, error) {
 	}
 }
 
-func (n *Net) hostMesh(infos []agent.HostInfo) HostMesh {
-	return HostMesh{net: n, infos: infos, region: shape.Of("host", len(infos)).Region()}
-}
-
 // Meshes lists the proc meshes that live hosts know, as their hosts describe them, with the state
 // of every rank. Their owners may be other programs.
 func (n *Net) Meshes(ctx context.Context) ([]MeshState, error) {
@@ -188,29 +195,37 @@ func (n *Net) Meshes(ctx context.Context) ([]MeshState, error) {
 	if err != nil {
 		return nil, err
 	}
+	var ids []subjects.HostID
+	for _, h := range hosts.Infos() {
+		ids = append(ids, h.ID)
+	}
+	return n.MeshesOn(ctx, ids)
+}
+
+// MeshesOn is Meshes of some hosts. One that does not answer is an error.
+func (n *Net) MeshesOn(ctx context.Context, hosts []subjects.HostID) ([]MeshState, error) {
 	by := map[string]*MeshState{}
 	var order []string
-	infos := hosts.Infos()
-	asked := make([][]agent.State, len(infos))
-	errs := make([]error, len(infos))
+	asked := make([][]agent.State, len(hosts))
+	errs := make([]error, len(hosts))
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, maxAsked)
-	for i, h := range infos {
+	for i, h := range hosts {
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
-			asked[i], errs[i] = agent.Get.Call(ctx, agent.Of(h.ID.Proc()).Via(n.proc), agent.Query{})
+			asked[i], errs[i] = agent.Get.Call(ctx, agent.Of(h.Proc()).Via(n.proc), agent.Query{})
 		})
 	}
 	wg.Wait()
-	for i, h := range infos {
+	for i, h := range hosts {
 		if errs[i] != nil {
-			return nil, fmt.Errorf("ask host %s for its procs: %w", h.Label, errs[i])
+			return nil, fmt.Errorf("ask host %s for its procs: %w", h.Label(), errs[i])
 		}
 		for _, s := range asked[i] {
 			if s.Mesh != nil {
 				if err := s.Mesh.Check(); err != nil {
-					return nil, fmt.Errorf("host %s describes a mesh that cannot be: %w", h.Label, err)
+					return nil, fmt.Errorf("host %s describes a mesh that cannot be: %w", h.Label(), err)
 				}
 			}
 			if s.Mesh != nil && by[s.ID] == nil {

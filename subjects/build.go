@@ -165,6 +165,14 @@ func (s Space) Events(kind string, mesh MeshID) string {
 	return s.open(KindEvent).tokenOrAny(isLabel, kind).tokenOrAny(isUnique, mesh.s).any().any().any().String()
 }
 
+// FirstEvents is what those subscribe to who hear what becomes of the actors of a name, of any mesh, at
+// its first rank:
+//
+//	ev.actor.*.0-0.agent.*
+func (s Space) FirstEvents(kind, actor string) string {
+	return s.open(KindEvent).token(isLabel, kind).any().rank(0, 0, 0).token(isName, actor).any().String()
+}
+
 // Log is where the lines of one output stream of a proc go:
 //
 //	log.trainers-7kd93x0b5m2qa.12-0.stderr.<from>

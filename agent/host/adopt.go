@@ -91,7 +91,7 @@ const (
 	challengeOnce = 2 * time.Second
 )
 
-// challenge makes sure that the process that was adopted is the proc (HOST-10), as a task. One that does not
+// challenge makes sure that the process that was adopted is the proc (HOST-11), as a task. One that does not
 // answer in time is ended, like one that is not ready in time.
 func (a *hostAgent) challenge(ctx *actor.Context, c *child) {
 	self, process, within := ctx.Self(), c.process, a.opts.Ready

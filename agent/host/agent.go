@@ -26,7 +26,7 @@ type config struct {
 	left    func()  // called when it has been asked to leave, and has stopped everything
 }
 
-var agentType = actor.NewType[agent.Agent, config]("host-agent")
+var agentType = actor.NewType[agent.Agent, config](agent.HostType)
 
 func methods() []actor.Method[agent.Agent] {
 	return append(agent.Methods(),
@@ -38,6 +38,9 @@ func methods() []actor.Method[agent.Agent] {
 		}),
 		agent.Drain.By(func(a agent.Agent, ctx *actor.Context, d agent.Draining) (agent.Summary, error) {
 			return agent.Summary{}, a.(*hostAgent).drain(ctx, d)
+		}),
+		agent.Take.By(func(a agent.Agent, ctx *actor.Context, t agent.Taking) (agent.HostInfo, error) {
+			return a.(*hostAgent).take(ctx, t)
 		}),
 		agent.Ready.By(func(a agent.Agent, ctx *actor.Context, r agent.Readiness) (actor.None, error) {
 			return actor.None{}, a.(*hostAgent).ready(ctx, r)
@@ -53,6 +56,7 @@ type hostAgent struct {
 	ended    []subjects.MeshID // meshes with no live proc here, oldest first
 	streams  agent.Streams
 	gate     gate
+	owner    string // the process that has taken the host; "" = none
 	launches slots
 	stops    slots
 	leases   agent.Leases
@@ -193,7 +197,7 @@ func (a *hostAgent) info() agent.HostInfo {
 	return agent.HostInfo{
 		ID: a.id, Label: a.opts.Label, Version: a.opts.Version, Build: a.build, PID: os.Getpid(),
 		Procs: a.table.Alive(), Started: a.started, CPUs: runtime.NumCPU(), Labels: a.opts.Labels,
-		Mode: mode, Why: why, Local: a.opts.Local != nil, Trees: a.run.trees(),
+		Mode: mode, Why: why, Local: a.opts.Local != nil, Owner: a.owner, Trees: a.run.trees(),
 	}
 }
 

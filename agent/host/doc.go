@@ -25,13 +25,15 @@
 //     a mesh that is to be kept.
 //   - HOST-7: procs whose lease ran out are stopped, and the log and their status say so.
 //   - HOST-8: what a proc has printed is published before its end is told, however it ends; but
-//     its end waits for that 200 ms at most.
-//   - HOST-9: a proc that is to be kept (Mesh.Keep) is written down in Options.StateDir before anybody can
+//     its end waits for that 200 ms at most, and 50 ms when nobody has asked for it.
+//   - HOST-9: a host that a process has taken is drained, and made to leave, by that one alone, until it
+//     lets go or another takes it by force.
+//   - HOST-10: a proc that is to be kept (Mesh.Keep) is written down in Options.StateDir before anybody can
 //     hear that it is ready. The next host there is the same one to all others: it has the ID, adopts
 //     what lives, in the generation it has, tells the ends of what does not, and ends what nobody wrote
 //     down. Whatever the instant at which a host dies, there is never a second proc of a rank and generation.
 //     Who cannot be written down is not launched: StateError. One host at a time has a directory.
-//   - HOST-10: an adopted proc is running once it has answered on the bus, to the nonce it was launched with and
+//   - HOST-11: an adopted proc is running once it has answered on the bus, to the nonce it was launched with and
 //     from the process that is watched. Leases run anew from the adoption. What it printed while nobody
 //     watched is published then.
 //

@@ -35,6 +35,7 @@ const (
 // Options configures a host. Label, Bus and Settings are required.
 type Options struct {
 	Label     string            // unique among live hosts; follows the label rule
+	ID        subjects.HostID   // of that label; zero: a fresh one
 	Bus       *bus.Bus          // the host's own connections; not owned
 	Settings  agent.BusSettings // how its procs reach the bus
 	Space     subjects.Space
@@ -43,7 +44,7 @@ type Options struct {
 	AllowUser bool          // allow any program of the host's own user, too
 	Builtin   []string      // arguments that make the host's own binary a proc with built-in actors; nil = none
 	LogCap    int64         // bytes of each output of a proc that its file keeps at least, twice as many at most; 0 = 64 MiB
-	StateDir  string        // to be found again by the next host that has it (HOST-9); "" = nothing outlives the host
+	StateDir  string        // to be found again by the next host that has it (HOST-10); "" = nothing outlives the host
 	Orphan    time.Duration // how long a proc that is kept waits for the next host; 0 = 60 s
 	Subreaper bool          // where there are no cgroups, see launch.Options
 	Ready     time.Duration // for a proc to be ready in; 0 = 30 s, less: without end
@@ -54,6 +55,17 @@ type Options struct {
 	Version   string
 	Level     string // log level of procs; "" = warn
 	Log       zerolog.Logger
+}
+
+// id is the host's address.
+func (o Options) id() (subjects.HostID, error) {
+	if !o.ID.IsValid() {
+		return subjects.NewHostID(o.Label)
+	}
+	if o.ID.Label() != o.Label {
+		return o.ID, fmt.Errorf("start host %s: the ID %s is of another label", o.Label, o.ID)
+	}
+	return o.ID, nil
 }
 
 // withDefaults fills in what was left out, and refuses what cannot be.
@@ -103,7 +115,7 @@ type Host struct {
 
 // Start starts a host agent: when it returns, the host can be found.
 func Start(ctx context.Context, o Options) (*Host, error) {
-	id, err := subjects.NewHostID(o.Label)
+	id, err := o.id()
 	if err != nil {
 		return nil, err
 	}
@@ -140,6 +152,9 @@ func Start(ctx context.Context, o Options) (*Host, error) {
 func (h *Host) remember(o Options) (err error) {
 	if o.Local != nil {
 		return errors.New("a state directory is for procs that can outlive the host: want none with Local")
+	}
+	if o.ID.IsValid() {
+		return errors.New("a state directory says who the host is: want none with an ID")
 	}
 	dir, err := filepath.Abs(o.StateDir)
 	if err != nil {

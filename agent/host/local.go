@@ -69,7 +69,7 @@ func (r *localRunner) start(ctx context.Context, boot agent.Bootstrap, _ program
 	l := r.lead(id.Lead())
 	p := &localProc{runner: r, id: id, lead: l, started: time.Now(), done: make(chan struct{}), ask: make(chan time.Duration, 1)}
 	o := proc.Options{
-		Space: r.opts.Space, Registry: r.opts.Local.Registry, Mesh: boot.Mesh, Rank: boot.Rank, Gen: boot.Gen,
+		Settings: r.opts.Settings, Space: r.opts.Space, Registry: r.opts.Local.Registry, Mesh: boot.Mesh, Rank: boot.Rank, Gen: boot.Gen,
 		Log: r.opts.Log, Leave: func(failed bool) { p.leave(failed) },
 	}
 	var err error

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -72,6 +73,9 @@ func (a *hostAgent) childOf(s agent.State) *child {
 
 // StopAll stops every proc and takes no more; once that is done and answered, the host leaves (AGT-8).
 func (a *hostAgent) StopAll(ctx *actor.Context, s agent.StoppingAll) (agent.Summary, error) {
+	if err := a.mayEnd(ctx); err != nil {
+		return agent.Summary{}, err
+	}
 	first := !a.gate.leaving
 	a.gate.leaving, a.gate.leaveWhy = true, s.Reason
 	a.tell(ctx, "host.shutdown.attempt", s.Reason)
@@ -92,6 +96,9 @@ func (a *hostAgent) drain(ctx *actor.Context, d agent.Draining) error {
 		return fmt.Errorf("drain with %d stops at once: want 1 to %d, or 0 for the host's own limit", d.AtOnce, maxAtOnce)
 	}
 	all := d.Mesh == ""
+	if err := a.mayEnd(ctx); all && err != nil {
+		return err
+	}
 	if all {
 		a.gate.draining++
 		a.gate.drainWhy = d.Reason
@@ -172,6 +179,37 @@ func (a *hostAgent) cordon(ctx *actor.Context, c agent.Cordoning) (agent.HostInf
 	}
 	a.gate.cordoned, a.gate.cordonWhy = c.On, c.Reason
 	return a.info(), nil
+}
+
+// take changes who owns the host (HOST-9).
+func (a *hostAgent) take(ctx *actor.Context, t agent.Taking) (agent.HostInfo, error) {
+	by := sender(ctx)
+	switch {
+	case by == "":
+		return a.info(), errors.New("a host is taken by a program of castnet: a plain NATS client has no process to own it")
+	case t.Force, a.owner == "", a.owner == by:
+		if a.owner = by; t.Release {
+			a.owner = ""
+		}
+		return a.info(), nil
+	}
+	return a.info(), fmt.Errorf("host %s is owned by %s: want its word, or force", a.id.Label(), a.owner)
+}
+
+// mayEnd refuses who does not own a host that has an owner (HOST-9).
+func (a *hostAgent) mayEnd(ctx *actor.Context) error {
+	if by := sender(ctx); a.owner != "" && a.owner != by {
+		return fmt.Errorf("host %s is owned by %s: only that stops all of it; take it first", a.id.Label(), a.owner)
+	}
+	return nil
+}
+
+// sender is the process that sent a message; "" when it is no process of castnet's.
+func sender(ctx *actor.Context) string {
+	if s := ctx.Sender(); s.IsValid() {
+		return s.Proc.Process().String()
+	}
+	return ""
 }
 
 // tell says on `ev.` what the host does.

@@ -77,7 +77,7 @@ func (r *execRunner) prepare(m agent.Mesh, self string) (program, error) {
 }
 
 func (r *execRunner) start(_ context.Context, boot agent.Bootstrap, how program) (process, error) {
-	payload, err := wire.Marshal(boot)
+	payload, err := wire.Marshal(agent.Launch{Proc: &boot})
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +97,7 @@ func (r *execRunner) start(_ context.Context, boot agent.Bootstrap, how program)
 }
 
 // startKept starts a proc that the next host can adopt: nobody hears of it before it is written down
-// (HOST-9).
+// (HOST-10).
 func (r *execRunner) startKept(spec launch.Spec, k kept) (process, error) {
 	draft, err := r.store.reserve(k)
 	if err != nil {

@@ -19,6 +19,7 @@ import (
 // Options describes a proc that joins a mesh.
 type Options struct {
 	Bus      *bus.Bus
+	Settings agent.BusSettings // how Bus was opened, for what the proc may launch
 	Space    subjects.Space
 	Registry actor.Registry // what it can run; the agent's own type is added
 	Mesh     agent.Mesh
@@ -52,6 +53,7 @@ func Join(ctx context.Context, o Options) (*actor.Proc, *cast.Router, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	p.SetValue(settingsKey{}, o.Settings)
 	place := cast.Placement{Mesh: o.Mesh.ID, Extent: o.Mesh.Extent, PerHost: o.Mesh.PerHost, PerProcess: o.Mesh.PerProcess}
 	router, err := cast.Start(p, &cast.Member{Placement: place, Rank: o.Rank})
 	if err == nil {
@@ -67,6 +69,14 @@ func Join(ctx context.Context, o Options) (*actor.Proc, *cast.Router, error) {
 		return p, router, fmt.Errorf("start proc %s: %w", id, err)
 	}
 	return p, router, nil
+}
+
+type settingsKey struct{}
+
+// SettingsOf says how a proc that Join has started reaches the bus; the zero settings for others.
+func SettingsOf(p *actor.Proc) agent.BusSettings {
+	s, _ := p.Value(settingsKey{}).(agent.BusSettings)
+	return s
 }
 
 var (

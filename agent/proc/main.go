@@ -35,7 +35,11 @@ const (
 // Main makes the process a worker when a host launched it as one, and never returns then. In any
 // other process it returns at once, after checking the definitions: a program whose actor types
 // are malformed ends here, whoever started it.
-func Main(defs ...actor.Def) {
+func Main(defs ...actor.Def) { MainOr(nil, defs...) }
+
+// MainOr is Main for programs that may be launched as a host, too: asHost is one's life, until lifeline is
+// closed or the process is told to stop.
+func MainOr(asHost func(as agent.AsHost, lifeline <-chan struct{}) error, defs ...actor.Def) {
 	registry, err := actor.NewRegistry(defs...)
 	if err != nil {
 		die(err)
@@ -47,7 +51,7 @@ func Main(defs ...actor.Def) {
 	if !launched {
 		return
 	}
-	if err := run(inherited, registry); err != nil {
+	if err := run(inherited, registry, asHost); err != nil {
 		die(err)
 	}
 	os.Exit(0)
@@ -59,15 +63,24 @@ func die(err error) {
 }
 
 // run is the life of a worker: read what to be, be it, until told to stop.
-func run(in *launch.Inherited, registry actor.Registry) error {
+func run(in *launch.Inherited, registry actor.Registry, asHost func(agent.AsHost, <-chan struct{}) error) error {
 	payload, err := in.Payload()
 	if err != nil {
 		return fmt.Errorf("bootstrap: %w", err)
 	}
-	var boot agent.Bootstrap
-	if err := wire.Unmarshal(payload, &boot); err != nil {
+	var to agent.Launch
+	if err := wire.Unmarshal(payload, &to); err != nil {
 		return fmt.Errorf("bootstrap: %w", err)
 	}
+	switch {
+	case to.Host != nil && asHost == nil:
+		return errors.New("launched as a host: want a program whose main calls host.Main")
+	case to.Host != nil:
+		return asHost(*to.Host, in.Lifeline())
+	case to.Proc == nil:
+		return errors.New("bootstrap: neither a proc nor a host to be")
+	}
+	boot := *to.Proc
 	leaving, leave := context.WithCancelCause(context.Background())
 	defer leave(nil)
 	term := make(chan os.Signal, 2)
@@ -184,7 +197,8 @@ func start(ctx context.Context, boot agent.Bootstrap, registry actor.Registry, l
 		return nil, err
 	}
 	w.proc, w.router, err = Join(ctx, Options{
-		Bus: w.bus, Space: space, Registry: registry, Mesh: boot.Mesh, Rank: boot.Rank, Gen: boot.Gen, Log: log, Leave: leave, Nonce: boot.Nonce,
+		Bus: w.bus, Settings: boot.Bus, Space: space, Registry: registry, Mesh: boot.Mesh, Rank: boot.Rank, Gen: boot.Gen, Log: log, Leave: leave,
+		Nonce: boot.Nonce,
 	})
 	if err == nil {
 		err = announce(ctx, w.proc, boot, registry)

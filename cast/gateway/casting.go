@@ -26,7 +26,7 @@ func (g *Gateway) run(ctx context.Context, r request, say say) {
 		if g.attempt(ctx, r, e, say, false) {
 			return
 		}
-		e, err = g.directory.find(ctx, r.mesh, began.Add(-freshEnough))
+		e, err = g.directory.find(ctx, r.mesh, began)
 	}
 	if err != nil {
 		say(outcome{err: notThere(err)})
@@ -34,10 +34,6 @@ func (g *Gateway) run(ctx context.Context, r request, say say) {
 	}
 	g.attempt(ctx, r, e, say, true)
 }
-
-// freshEnough is how old the word may be that there is no such thing: else everybody who asks for what is
-// not there would have all hosts asked.
-const freshEnough = 100 * time.Millisecond
 
 // attempt casts to what an entry says. Unless it is final, it may say nothing and report false: the entry
 // is out of date.

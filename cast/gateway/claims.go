@@ -121,6 +121,12 @@ func (b *book) place(of string) (n int) {
 	return n
 }
 
+// keeps reports whether this gateway may be one of those that keep the claims of some other.
+func (b *book) keeps() bool { return b.place("") <= keepers }
+
+// drop forgets all claims: what becomes of them is not heard any more.
+func (b *book) drop() { clear(b.claims) }
+
 // stir takes the word that this gateway's own connection was lost or is back.
 func (b *book) stir(now time.Time) {
 	b.calm = now

@@ -18,17 +18,21 @@ const (
 	maxEntries = 1024            // meshes that the directory knows
 	maxAge     = 5 * time.Second // after which an entry is looked up anew, in the background
 	minAge     = time.Second     // before which it is not, whatever dies, and whether or not that succeeds
-	maxLooks   = 8               // meshes at a time whose procs are asked
-	maxWaiting = 2 * maxCasts    // looks that wait for those: casts may have given them up
+	// lookEvery is the time between two looks at what has been looked at: else everybody who asks for what is
+	// not there would have all hosts and procs asked. Who asks meanwhile waits for the next.
+	lookEvery  = 50 * time.Millisecond
+	maxLooks   = 8            // meshes at a time whose procs are asked
+	maxWaiting = 2 * maxCasts // looks that wait for those: casts may have given them up
 	lookWithin = 10 * time.Second
 	// rosterWithin is how long the procs of a mesh may take to say what runs there: a silent one is not waited
 	// for, the others know as well.
 	rosterWithin = time.Second
 )
 
-// finder looks at what lives. mesh.Net is one.
+// finder looks at what lives.
 type finder interface {
-	Meshes(ctx context.Context) ([]mesh.MeshState, error)
+	Meshes(ctx context.Context) ([]mesh.MeshState, error) // of every host, which takes its time
+	Known(ctx context.Context) ([]mesh.MeshState, error)  // of those that are known, if these are all
 	Among(all []mesh.MeshState, name string) (mesh.ProcMesh, error)
 }
 
@@ -68,7 +72,8 @@ type directory struct {
 	entries map[string]*entry
 	looks   map[string]*look
 	waiting int     // looks that are not done
-	last    *survey // nil: none so far
+	known   *survey // of the hosts that are known; nil: none so far
+	every   *survey // of all hosts
 }
 
 func newDirectory(net finder, gone func(*entry) bool, spawn func(func(context.Context)) bool) *directory {
@@ -84,14 +89,14 @@ func (d *directory) find(ctx context.Context, name string, after time.Time) (*en
 	if e := d.entries[name]; e != nil && !e.at.Before(after) && !d.gone(e) {
 		if now := time.Now(); now.After(e.next) && d.looks[name] == nil {
 			e.next = now.Add(minAge)
-			d.lookLocked(name)
+			d.lookLocked(name, false)
 		}
 		d.mu.Unlock()
 		return e, nil
 	}
 	l := d.looks[name]
 	if l == nil || l.at.Before(after) {
-		l = d.lookLocked(name)
+		l = d.lookLocked(name, true)
 	}
 	d.mu.Unlock()
 	select {
@@ -102,9 +107,12 @@ func (d *directory) find(ctx context.Context, name string, after time.Time) (*en
 	}
 }
 
-// lookLocked starts a look.
-func (d *directory) lookLocked(name string) *look {
+// lookLocked starts a look, which is soon over if somebody waits for it.
+func (d *directory) lookLocked(name string, soon bool) *look {
 	l := &look{at: time.Now(), done: make(chan struct{})}
+	if old := d.entries[name]; old != nil {
+		l.at = notBefore(old.at.Add(lookEvery))
+	}
 	if d.waiting >= maxWaiting {
 		l.err = &actor.Error{Code: actor.CodeUnavailable, Text: fmt.Sprintf("this gateway looks for %d meshes at once already", maxWaiting)}
 		close(l.done)
@@ -113,7 +121,7 @@ func (d *directory) lookLocked(name string) *look {
 	d.looks[name] = l
 	d.waiting++
 	run := func(ctx context.Context) {
-		l.e, l.err = d.look(ctx, name, l.at)
+		l.e, l.err = d.look(ctx, name, l.at, soon)
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		d.waiting--
@@ -141,14 +149,11 @@ func (d *directory) lookLocked(name string) *look {
 func isAnswer(err error) bool { return isA[*mesh.NotFoundError](err) || isA[*mesh.AmbiguousError](err) }
 
 // look finds a mesh and asks its procs what runs there.
-func (d *directory) look(ctx context.Context, name string, at time.Time) (*entry, error) {
+func (d *directory) look(ctx context.Context, name string, at time.Time, soon bool) (*entry, error) {
+	sleepUntil(ctx, at)
 	ctx, cancel := context.WithTimeout(ctx, lookWithin)
 	defer cancel()
-	s, err := d.survey(ctx, at)
-	if err != nil {
-		return nil, err
-	}
-	procs, err := d.net.Among(s.all, name)
+	s, procs, err := d.among(ctx, name, at, soon)
 	if err != nil {
 		return nil, err
 	}
@@ -167,20 +172,44 @@ func (d *directory) look(ctx context.Context, name string, at time.Time) (*entry
 	return &entry{procs: procs, roster: roster, at: s.at}, nil
 }
 
-// survey is what lives, as asked for after a time: what is there by then is not missed. Hosts are asked by one at a time, for all who wait.
-func (d *directory) survey(ctx context.Context, after time.Time) (*survey, error) {
+// among finds a mesh: that there is no such thing is the word of all hosts alone.
+func (d *directory) among(ctx context.Context, name string, at time.Time, soon bool) (*survey, mesh.ProcMesh, error) {
+	if soon {
+		if s, err := d.survey(ctx, &d.known, d.net.Known, at); err == nil {
+			if procs, err := d.net.Among(s.all, name); err == nil {
+				return s, procs, nil
+			}
+		}
+	}
+	s, err := d.survey(ctx, &d.every, d.net.Meshes, at)
+	if err != nil {
+		return nil, mesh.ProcMesh{}, err
+	}
+	procs, err := d.net.Among(s.all, name)
+	return s, procs, err
+}
+
+// survey is what lives, as asked for after a time: what is there by then is not missed. Hosts are asked by
+// one at a time, for all who wait.
+func (d *directory) survey(
+	ctx context.Context, last **survey, ask func(context.Context) ([]mesh.MeshState, error), after time.Time,
+) (*survey, error) {
 	for {
 		d.mu.Lock()
-		s, mine := d.last, false
+		s, mine := *last, false
 		if s == nil || s.isDone() && s.at.Before(after) {
-			s, mine = &survey{at: time.Now(), done: make(chan struct{})}, true
-			d.last = s
+			next := &survey{at: time.Now(), done: make(chan struct{})}
+			if s != nil {
+				next.at = notBefore(s.at.Add(lookEvery))
+			}
+			s, mine, *last = next, true, next
 		}
 		d.mu.Unlock()
 		if mine {
-			s.all, s.err = d.net.Meshes(ctx)
-			if s.err != nil && ctx.Err() == nil { // somebody died while he was asked
-				s.all, s.err = d.net.Meshes(ctx)
+			sleepUntil(ctx, s.at)
+			s.all, s.err = ask(ctx)
+			if s.err != nil && ctx.Err() == nil && last == &d.every { // somebody died while he was asked
+				s.all, s.err = ask(ctx)
 			}
 			close(s.done)
 		}
@@ -191,6 +220,24 @@ func (d *directory) survey(ctx context.Context, after time.Time) (*survey, error
 		}
 		if !s.at.Before(after) {
 			return s, s.err
+		}
+	}
+}
+
+// notBefore is the time, or a later one.
+func notBefore(t time.Time) time.Time {
+	if now := time.Now(); now.After(t) {
+		return now
+	}
+	return t
+}
+
+// sleepUntil waits for a time, as long as ctx lasts.
+func sleepUntil(ctx context.Context, t time.Time) {
+	if d := time.Until(t); d > 0 {
+		select {
+		case <-time.After(d):
+		case <-ctx.Done():
 		}
 	}
 }

@@ -16,24 +16,28 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// hosts are what a directory asks. Their meshes are zero ones: nobody can be asked what runs there.
-type hosts struct {
+// fakeHosts are what a directory asks. Their meshes are zero ones: nobody can be asked what runs there.
+type fakeHosts struct {
 	asked atomic.Int32
 	err   func() error
 }
 
-func (h *hosts) Meshes(ctx context.Context) ([]mesh.MeshState, error) {
+func (h *fakeHosts) Meshes(ctx context.Context) ([]mesh.MeshState, error) {
 	h.asked.Add(1)
 	time.Sleep(200 * time.Millisecond)
 	return nil, h.err()
 }
 
-func (h *hosts) Among(_ []mesh.MeshState, name string) (mesh.ProcMesh, error) {
+func (h *fakeHosts) Known(context.Context) ([]mesh.MeshState, error) {
+	return nil, errNotAllKnown
+}
+
+func (h *fakeHosts) Among(_ []mesh.MeshState, name string) (mesh.ProcMesh, error) {
 	return mesh.ProcMesh{}, &mesh.NotFoundError{What: "mesh", Name: name}
 }
 
 // directoryOf is one that asks hosts, and the wait for what it does in the background.
-func directoryOf(h *hosts) (d *directory, wait func()) {
+func directoryOf(h *fakeHosts) (d *directory, wait func()) {
 	var wg sync.WaitGroup
 	return newDirectory(h, func(*entry) bool { return false }, func(f func(context.Context)) bool {
 		wg.Go(func() { f(context.Background()) })
@@ -50,7 +54,7 @@ func (d *directory) knows(name string, ago time.Duration) {
 
 func TestDirectory_keepsWhatItKnowsWhenHostsCannotBeAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := &hosts{err: func() error { return errors.New("ask host a for its procs: it is gone") }}
+		h := &fakeHosts{err: func() error { return errors.New("ask host a for its procs: it is gone") }}
 		d, wait := directoryOf(h)
 		d.knows("demo", time.Minute)
 		for range 100 { // casts, 20 ms apart
@@ -76,7 +80,7 @@ func TestDirectory_keepsWhatItKnowsWhenHostsCannotBeAsked(t *testing.T) {
 
 func TestDirectory_manyDeathsHaveItLookOnceASecondAtMost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := &hosts{err: func() error { return errors.New("busy") }}
+		h := &fakeHosts{err: func() error { return errors.New("busy") }}
 		d, wait := directoryOf(h)
 		d.knows("demo", 0)
 		for range 300 { // in 3 s
@@ -92,7 +96,7 @@ func TestDirectory_manyDeathsHaveItLookOnceASecondAtMost(t *testing.T) {
 
 func TestDirectory_manyNamesAreLookedForAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := &hosts{err: func() error { return nil }}
+		h := &fakeHosts{err: func() error { return nil }}
 		d, wait := directoryOf(h)
 		began := time.Now()
 		var callers sync.WaitGroup
@@ -113,7 +117,7 @@ func TestDirectory_manyNamesAreLookedForAtOnce(t *testing.T) {
 
 func TestDirectory_whatIsThereWhenItIsAskedForIsNotMissed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := &hosts{err: func() error { return nil }}
+		h := &fakeHosts{err: func() error { return nil }}
 		d, wait := directoryOf(h)
 		var callers sync.WaitGroup
 		callers.Go(func() { _, _ = d.find(t.Context(), "a", time.Time{}) })
@@ -128,7 +132,7 @@ func TestDirectory_whatIsThereWhenItIsAskedForIsNotMissed(t *testing.T) {
 
 func TestDirectory_looksThatNobodyWaitsForAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := &hosts{err: func() error { return nil }}
+		h := &fakeHosts{err: func() error { return nil }}
 		d, wait := directoryOf(h)
 		gaveUp, cancel := context.WithCancel(t.Context())
 		cancel()
@@ -144,10 +148,35 @@ func TestDirectory_looksThatNobodyWaitsForAreBounded(t *testing.T) {
 }
 
 func TestDirectory_isBounded(t *testing.T) {
-	d, _ := directoryOf(&hosts{})
+	d, _ := directoryOf(&fakeHosts{})
 	for i := range maxEntries + 10 {
 		d.knows(fmt.Sprint(i), time.Minute-time.Duration(i)*time.Millisecond)
 	}
 	require.Len(t, d.entries, maxEntries)
 	require.NotContains(t, d.entries, "0", "the oldest make room")
+}
+
+func TestDirectory_whoAsksOftenForWhatIsNotThereHasHostsAskedNowAndThen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := &fakeHosts{err: func() error { return nil }}
+		d, wait := directoryOf(h)
+		ask := func(ctx context.Context) ([]mesh.MeshState, error) {
+			h.asked.Add(1)
+			return nil, nil
+		}
+		var callers sync.WaitGroup
+		for range 1000 { // in 1 s
+			callers.Go(func() {
+				asked := time.Now()
+				s, err := d.survey(t.Context(), &d.known, ask, asked)
+				require.NoError(t, err)
+				require.False(t, s.at.Before(asked), "what is there by then is not missed")
+				require.LessOrEqual(t, time.Since(asked), lookEvery)
+			})
+			time.Sleep(time.Millisecond)
+		}
+		callers.Wait()
+		wait()
+		require.InDelta(t, time.Second/lookEvery, h.asked.Load(), 2)
+	})
 }

@@ -51,14 +51,15 @@
 //     date is looked up anew, once, and cast again, if no handler can have run. What is known stays when
 //     hosts cannot be asked; and whatever dies, it is looked up once a second at most. One look serves all who
 //     wait for any mesh.
-//   - GW-6: bounded: 1,024 casts at a time, 1,024 names in the cache, what one sender may send in a second,
+//   - GW-6: bounded: 1,024 casts at a time whose bodies have 64 MiB, 1,024 names in the cache, what one sender may send in a second,
 //     looks, and claims of others. What is beyond is refused with 503 or 429.
 //
 // # Several gateways
 //
-// They are one queue group. Claims, releases and beats go to hb.gateway.<from> as JSON; the three gateways
-// with the lowest IDs keep the claims of each of the others, and ask it every 250 ms, as long as they hold
-// any, at port alive of its actor gateway. Who is heard by nobody for 1 s, or is silent for 3 s, has died.
+// They are one queue group, and tell each other in JSON: on hb.gateway.<from> that they are there, on
+// hb.claim.<from> what they have claimed and released. The three gateways with the lowest IDs keep the claims
+// of each of the others, so that four listen to claims; and ask it every 250 ms, as long as they hold any, at
+// port alive of its actor gateway. One that has heard of no other claims nothing. Who is heard by nobody for 1 s, or is silent for 3 s, has died.
 // The lowest answers; if it does not either, the next one after a second. A gateway that was cut off for
 // longer and comes back answers, too: the first answer counts. One that was stopped itself takes nobody for
 // dead until it has listened for 3 s.
@@ -68,16 +69,18 @@
 // JSON becomes CBOR without knowing the endpoint's types: bytes are sent as CBOR, fields have the names that
 // CBOR has, and answers with keys that are no texts have no JSON form.
 //
-// A request, or an answer, that is on a connection when that is cut is lost, as any message of NATS: GW-1 is
-// the gateway's word, not the wire's. The client's own timeout ends the wait.
+// A request that is on a connection when that is cut is lost, as any message of NATS, and so is a message of a
+// stream: GW-1 is the gateway's word, not the wire's. The client's own timeout ends the wait. Any other answer is
+// said again on the next connection unless the server is known to have it, so it may come twice.
 //
-// A name that is not known costs a look at all hosts, which ends when none has answered for 200 ms: nobody
-// knows how many there are.
+// The first cast to a mesh asks the hosts that are known, and its procs what runs there. Hosts say when they
+// start and stop; so that there is no such mesh is said only after a look at all hosts, known or not, which ends
+// when none has answered for 200 ms. A mesh of the same label on a host that nobody has heard of is not noticed.
 //
 // # Discovery
 //
 // A gateway is the micro service castnet-gateway: its INFO lists every endpoint of every live actor mesh.
 //
 // Done says that the gateway has lost its bus for good; hostd starts another one then. Close takes no more
-// requests, gives those under way an error, and waits. No goroutine outlives it.
+// requests, gives those under way an error, and waits. No goroutine outlives it, unless its context ends before.
 package gateway

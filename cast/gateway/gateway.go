@@ -11,6 +11,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/subjects"
@@ -19,6 +20,7 @@ import (
 const (
 	group    = "gateway" // the queue group of all gateways
 	maxCasts = 1024      // at a time
+	maxBytes = 64 << 20  // of the bodies of those, or one
 	// What clients can cause is logged this often at most; the counters have it all.
 	noisyBurst  = 20
 	noisyPeriod = 10 * time.Second
@@ -47,6 +49,7 @@ type Gateway struct {
 	version       string
 	label         string
 
+	hosts     *hosts
 	directory *directory
 	peers     *peers
 	catalog   catalog
@@ -56,6 +59,10 @@ type Gateway struct {
 
 	admit  func(from string) *actor.Error // takes one request of a sender, or says that it sends too many
 	under  atomic.Int64                   // casts under way
+	bytes  atomic.Int64                   // of their bodies
+	next   chan bus.Msg                   // to a worker that waits for it
+	idle   atomic.Int64                   // workers that wait
+	outbox *outbox
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 
@@ -74,7 +81,7 @@ type counts struct {
 // Start starts a gateway with connections of its own: when it returns, it is one of those that serve the
 // namespace.
 func Start(ctx context.Context, o Options) (*Gateway, error) {
-	g := &Gateway{label: o.Label, version: o.Version}
+	g := &Gateway{label: o.Label, version: o.Version, next: make(chan bus.Msg), outbox: newOutbox()}
 	net, err := mesh.Connect(ctx, mesh.Options{
 		Bus: o.Bus, Root: o.Root, Namespace: o.Namespace, Label: "gateway", Name: "gateway/" + o.Label,
 		Actors: []actor.Def{aliveDef()}, Log: o.Log,
@@ -88,7 +95,8 @@ func Start(ctx context.Context, o Options) (*Gateway, error) {
 	g.loud = g.log.Sample(&zerolog.BurstSampler{Burst: noisyBurst, Period: noisyPeriod})
 	g.ctx, g.cancel = context.WithCancelCause(context.Background())
 	g.admit = g.proc.AdmitForeign
-	g.directory = newDirectory(net, g.isGone, g.spawn)
+	g.hosts = newHosts(net)
+	g.directory = newDirectory(g.hosts, g.isGone, g.spawn)
 	g.peers = newPeers(g)
 	if err := g.serve(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("start the gateway of %s: %w", o.Label, err), g.Close(ctx))
@@ -100,7 +108,10 @@ func Start(ctx context.Context, o Options) (*Gateway, error) {
 func (g *Gateway) serve(ctx context.Context) error {
 	_, err := g.proc.Spawn(ctx, actor.Spawning{Type: gatewayType.Name(), Name: actorName, Params: actor.None{}})
 	if err == nil {
-		err = g.proc.Subscribe(g.space.Heartbeats(beatKind), g.peers.listen)
+		err = g.peers.join()
+	}
+	if err == nil {
+		err = g.proc.Subscribe(g.space.FirstEvents(actor.KindActor, agent.Name), g.hosts.listen(g.space))
 	}
 	if err == nil {
 		err = g.discover()
@@ -110,8 +121,11 @@ func (g *Gateway) serve(ctx context.Context) error {
 	}
 	g.release = append(g.release,
 		g.proc.OnUnreachable(func(id subjects.ProcID, _ error) { g.directory.age(id.Mesh) }),
+		g.net.Bus().Watch(g.hosts.stir),
 		g.net.Bus().Watch(g.peers.stir))
 	g.spawn(g.peers.watch)
+	g.spawn(g.confirm)
+	g.spawn(func(ctx context.Context) { _, _ = g.hosts.look(ctx) }) // else the first cast does
 	g.sub, err = g.data.SubscribeGroup(g.space.Gateways(), group, g.receive)
 	return err
 }
@@ -126,7 +140,7 @@ func (g *Gateway) Done() <-chan struct{} { return g.net.Bus().Done() }
 func (g *Gateway) Err() error { return g.net.Bus().Err() }
 
 // Close takes no more requests, answers those under way with an error unless their answer is there, and
-// waits for them. A second call does nothing.
+// waits for them, until ctx ends. A second call does nothing.
 func (g *Gateway) Close(ctx context.Context) error {
 	g.mu.Lock()
 	if g.closing {
@@ -143,8 +157,17 @@ func (g *Gateway) Close(ctx context.Context) error {
 		f()
 	}
 	g.cancel(errClosing)
-	g.wg.Wait() // a cast ends with its context
-	g.peers.leave()
+	answered := make(chan struct{})
+	go func() {
+		g.wg.Wait() // a cast ends with its context
+		close(answered)
+	}()
+	select {
+	case <-answered:
+		g.peers.leave()
+	case <-ctx.Done():
+		errs = append(errs, fmt.Errorf("close the gateway of %s: %d casts are under way: %w", g.label, g.under.Load(), ctx.Err()))
+	}
 	return errors.Join(append(errs, g.net.Close(ctx))...)
 }
 
@@ -171,24 +194,35 @@ func (g *Gateway) receive(m bus.Msg) {
 		g.loud.Warn().Str("reply", m.Reply).Str("from", from).Msg("a request with a reply subject that is not its sender's")
 		return
 	}
-	if g.under.Add(1) > maxCasts {
-		g.under.Add(-1)
-		g.refuse(m, &actor.Error{Code: actor.CodeUnavailable, Text: fmt.Sprintf("this gateway casts %d times at once already", maxCasts)})
-		return
-	}
-	if err := g.admit(from); err != nil {
-		g.under.Add(-1)
+	if err := g.admit(from); err != nil { // before others are refused for his sake
 		g.refuse(m, err)
 		return
 	}
-	started := g.spawn(func(ctx context.Context) {
-		defer g.under.Add(-1)
-		g.answer(ctx, m)
-	})
-	if !started {
-		g.under.Add(-1)
-		g.refuse(m, errClosing)
+	err := g.take(m)
+	if err == nil && !g.work(m) {
+		err = errClosing
 	}
+	if err != nil {
+		g.done(m)
+		g.refuse(m, err)
+	}
+}
+
+// take counts a request as one that is under way until it is done, or says that there are too many.
+func (g *Gateway) take(m bus.Msg) *actor.Error {
+	casts, size := g.under.Add(1), g.bytes.Add(int64(len(m.Data)))
+	switch {
+	case casts > maxCasts:
+		return &actor.Error{Code: actor.CodeUnavailable, Text: fmt.Sprintf("this gateway casts %d times at once already", maxCasts)}
+	case size > maxBytes && size > int64(len(m.Data)):
+		return &actor.Error{Code: actor.CodeUnavailable, Text: fmt.Sprintf("what this gateway casts at once may have %d bytes in all", maxBytes)}
+	}
+	return nil
+}
+
+func (g *Gateway) done(m bus.Msg) {
+	g.bytes.Add(-int64(len(m.Data)))
+	g.under.Add(-1)
 }
 
 // refuse answers a request that is not looked at.
@@ -203,7 +237,7 @@ func (g *Gateway) answer(ctx context.Context, m bus.Msg) {
 	began := time.Now()
 	r, err := parse(g.space, m)
 	r.until = began.Add(r.ttl + awaitServer)
-	say := g.say(r, g.publish)
+	say := g.say(r, g.publishSafely)
 	defer func() { g.counts.took.Add(int64(time.Since(began))) }()
 	if err == nil && r.reply == "" && r.collect != post {
 		err = bad("a request without a reply subject: only %s %s wants no answer", headerCollect, post)

@@ -3,6 +3,10 @@ package gateway
 import (
 	"context"
 	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -71,6 +75,7 @@ type system struct {
 	net     *mesh.Net
 	gateway *Gateway
 	client  *bus.Conn
+	log     zerolog.Logger
 }
 
 func newSystem(t *testing.T) *system {
@@ -81,30 +86,42 @@ func newSystem(t *testing.T) *system {
 	require.NoError(t, err)
 	t.Cleanup(srv.Shutdown)
 	o := bus.Options{URL: srv.URL(), Token: "secret", Log: log}
-	ending := func(f func(context.Context) error) {
-		t.Cleanup(func() {
-			ctx, cancel := context.WithTimeout(context.Background(), patience)
-			defer cancel()
-			require.NoError(t, f(ctx))
-		})
-	}
-	open := func() *bus.Bus {
-		b, err := bus.Open(t.Context(), o)
-		require.NoError(t, err)
-		ending(b.Close)
-		return b
-	}
-	h, err := host.Start(t.Context(), host.Options{
-		Label: "a", Bus: open(), Settings: agent.BusSettings{URL: srv.URL(), Token: "secret"}, Log: log, AllowUser: true,
-	})
-	require.NoError(t, err)
-	ending(h.Close)
-	s := &system{T: t, server: srv, client: open().Control()}
+	s := &system{T: t, server: srv, log: log}
+	s.client = s.open().Control()
+	s.host("a")
 	s.net, err = mesh.Connect(t.Context(), mesh.Options{Bus: &o, Log: log, HostsQuiet: 500 * time.Millisecond})
 	require.NoError(t, err)
-	ending(s.net.Close)
+	s.ending(s.net.Close)
 	s.gateway = s.another("a")
 	return s
+}
+
+func (s *system) ending(f func(context.Context) error) {
+	s.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		require.NoError(s, f(ctx))
+	})
+}
+
+// open is one more connection.
+func (s *system) open() *bus.Bus {
+	s.Helper()
+	b, err := bus.Open(s.Context(), bus.Options{URL: s.server.URL(), Token: "secret", Log: s.log})
+	require.NoError(s, err)
+	s.ending(b.Close)
+	return b
+}
+
+// host is one more host.
+func (s *system) host(label string) *host.Host {
+	s.Helper()
+	h, err := host.Start(s.Context(), host.Options{
+		Label: label, Bus: s.open(), Settings: agent.BusSettings{URL: s.server.URL(), Token: "secret"}, Log: s.log, AllowUser: true,
+	})
+	require.NoError(s, err)
+	s.ending(h.Close)
+	return h
 }
 
 // another is one more gateway.
@@ -112,11 +129,7 @@ func (s *system) another(label string) *Gateway {
 	s.Helper()
 	g, err := Start(s.Context(), Options{Label: label, Bus: &bus.Options{URL: s.server.URL(), Token: "secret"}})
 	require.NoError(s, err)
-	s.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
-		defer cancel()
-		require.NoError(s, g.Close(ctx))
-	})
+	s.ending(g.Close)
 	return g
 }
 
@@ -153,6 +166,7 @@ func (s *system) freeze() (thaw func()) {
 	pids := s.pids()
 	for _, pid := range pids {
 		require.NoError(s, syscall.Kill(pid, syscall.SIGSTOP))
+		require.Eventually(s, func() bool { return hasStopped(pid) }, patience, time.Millisecond)
 	}
 	thaw = func() {
 		for _, pid := range pids {
@@ -161,6 +175,16 @@ func (s *system) freeze() (thaw func()) {
 	}
 	s.Cleanup(thaw)
 	return thaw
+}
+
+// hasStopped reports whether each thread of a process has, where the system says it.
+func hasStopped(pid int) bool {
+	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	return !slices.ContainsFunc(threads, func(path string) bool {
+		text, err := os.ReadFile(path)
+		_, state, _ := strings.Cut(string(text), ") ")
+		return err == nil && !strings.HasPrefix(state, "T")
+	})
 }
 
 // request is a plain request to an endpoint of the probes, with headers in pairs.

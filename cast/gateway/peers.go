@@ -14,8 +14,11 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// beatKind is the token after `hb.` of what gateways tell each other.
-const beatKind = "gateway"
+// The tokens after `hb.` of what gateways tell each other.
+const (
+	beatKind  = "gateway" // all: that they are there
+	claimKind = "claim"   // those that keep claims: what they have accepted
+)
 
 // actorName is the actor of each gateway that says that it lives, aliveName what it is asked.
 const (
@@ -40,10 +43,17 @@ func aliveDef() actor.Def {
 
 // word is what a gateway tells the others: that it is there, and one of the rest.
 type word struct {
-	Claim   *claim `json:"claim,omitempty"`
+	Leaves  bool   `json:"leaves,omitempty"`
+	Claim   *claim `json:"claim,omitempty"`   // this and what follows goes to those that keep claims
 	Release uint64 `json:"release,omitempty"` // a claim's ID
 	Of      string `json:"of,omitempty"`      // the dead gateway whose claim it was; "" = the sender
-	Leaves  bool   `json:"leaves,omitempty"`
+}
+
+func (w word) kind() string {
+	if w.Claim != nil || w.Release != 0 {
+		return claimKind
+	}
+	return beatKind
 }
 
 // peers tells the other gateways what this one has accepted, and answers for those that die (GW-4).
@@ -51,14 +61,45 @@ type peers struct {
 	g    *Gateway
 	self string
 
-	mu   sync.Mutex // guards book and next
-	book *book
-	next uint64
+	mu     sync.Mutex // guards all below
+	book   *book
+	next   uint64
+	claims *bus.Sub // nil: others keep them
 }
 
 func newPeers(g *Gateway) *peers {
 	self := g.proc.ID().Process().String()
 	return &peers{g: g, self: self, book: newBook(self)}
+}
+
+// join makes this gateway one of those that are there.
+func (p *peers) join() error {
+	if err := p.g.proc.Subscribe(p.g.space.Heartbeats(beatKind), p.listen); err != nil {
+		return err
+	}
+	return p.attend() // until others are heard of
+}
+
+// attend listens to claims if this gateway is to keep any, and only then. One goroutine at a time calls it.
+func (p *peers) attend() error {
+	p.mu.Lock()
+	keeps, claims := p.book.keeps(), p.claims
+	p.mu.Unlock()
+	var err error
+	switch {
+	case keeps == (claims != nil):
+		return nil
+	case keeps:
+		claims, err = p.g.data.Subscribe(p.g.space.Heartbeats(claimKind), p.listen)
+	default:
+		err, claims = claims.Unsubscribe(), nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.claims = claims; claims == nil {
+		p.book.drop()
+	}
+	return err
 }
 
 // listen hears the others, on the data pump.
@@ -94,22 +135,26 @@ func (p *peers) listen(m bus.Msg) {
 func (p *peers) tell(w word) {
 	b, err := json.Marshal(w) // of texts and numbers
 	if err == nil {
-		err = p.g.data.Publish(p.g.space.Heartbeat(beatKind, p.self), b)
+		err = p.g.data.Publish(p.g.space.Heartbeat(w.kind(), p.self), b)
 	}
 	if err != nil {
 		p.g.log.Debug().Err(err).Msg("the other gateways were not told")
 	}
 }
 
-// claim says that this gateway answers a request; the returned function that it has.
+// claim says that this gateway answers a request, if there are others to hear that; the returned function
+// that it has.
 func (p *peers) claim(r request) (done func()) {
 	if r.reply == "" {
 		return func() {}
 	}
 	p.mu.Lock()
 	p.next++
-	id := p.next
+	id, alone := p.next, len(p.book.peers) == 0
 	p.mu.Unlock()
+	if alone {
+		return func() {}
+	}
 	p.tell(word{Claim: &claim{ID: id, Reply: r.reply, From: r.from, Format: r.format.ContentType(), Stream: r.streams, For: r.ttl}})
 	return func() { p.tell(word{Release: id}) }
 }
@@ -140,6 +185,9 @@ func (p *peers) watch(ctx context.Context) {
 			return
 		case <-beats.C:
 			p.tell(word{})
+			if err := p.attend(); err != nil {
+				p.g.log.Debug().Err(err).Msg("the claims of other gateways are not heard as they should be")
+			}
 		case <-asks.C:
 			p.mu.Lock()
 			ask, orphans := p.book.tick(time.Now())

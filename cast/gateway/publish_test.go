@@ -2,6 +2,8 @@ package gateway
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -45,7 +47,9 @@ func TestGateway_saysThatItGoesOnceItHasAnswered_GW4(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, b.Close(context.Background())) }()
 	heard := make(chan string, 1000) // in the order in which the gateway said it
-	for _, subject := range []string{"reply", "castnet.v1.default.hb.gateway.*"} {
+	s.listener("b")
+	s.awaitPeers(1)
+	for _, subject := range []string{"reply", "castnet.v1.default.hb.*." + s.gateway.ID().String()} {
 		_, err = b.Data().Subscribe(subject, func(m bus.Msg) {
 			switch {
 			case m.Subject == "reply":
@@ -74,4 +78,121 @@ func TestGateway_saysThatItGoesOnceItHasAnswered_GW4(t *testing.T) {
 			require.NoError(t, s.gateway.Close(t.Context()))
 		}
 	}
+}
+
+// listener is a gateway that hears what is claimed, and accepts nothing.
+func (s *system) listener(label string) {
+	s.Helper()
+	g := s.another(label)
+	require.NoError(s, g.sub.Unsubscribe())
+	require.NoError(s, g.data.Flush(s.Context()))
+}
+
+// awaitPeers waits until the gateway knows so many others.
+func (s *system) awaitPeers(n int) {
+	s.Helper()
+	require.Eventually(s, func() bool {
+		p := s.gateway.peers
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return len(p.book.peers) == n
+	}, patience, time.Millisecond)
+}
+
+func TestGateway_claimsGoToThoseThatKeepThemAndToNobodyElse_GW4(t *testing.T) {
+	s := newSystem(t)
+	all := []*Gateway{s.gateway}
+	for i := range keepers + 3 {
+		all = append(all, s.another(fmt.Sprint(i)))
+	}
+	slices.SortFunc(all, func(a, b *Gateway) int { return strings.Compare(a.peers.self, b.peers.self) })
+	keeping := func() (out []bool) {
+		for _, g := range all {
+			g.peers.mu.Lock()
+			out = append(out, g.peers.claims != nil)
+			g.peers.mu.Unlock()
+		}
+		return out
+	}
+	require.Eventually(t, func() bool {
+		return slices.Equal([]bool{true, true, true, true, false, false, false}, keeping())
+	}, patience, time.Millisecond, "three of each, and none its own")
+	require.NoError(t, all[1].Close(t.Context()))
+	all = slices.Delete(all, 1, 2)
+	require.Eventually(t, func() bool {
+		return slices.Equal([]bool{true, true, true, true, false, false}, keeping())
+	}, patience, time.Millisecond, "the next one takes the place of one that goes")
+}
+
+func TestGateway_tellsNobodyWhatItAcceptsWhenItIsAlone(t *testing.T) {
+	s := newSystem(t)
+	s.spawn(1)
+	heard := make(chan string, 10)
+	_, err := s.client.Subscribe("castnet.v1.default.hb.claim.*", func(m bus.Msg) { heard <- string(m.Data) })
+	require.NoError(t, err)
+	require.Equal(t, "[0]", string(s.ask("get", "").Data))
+	s.listener("b")
+	s.awaitPeers(1)
+	s.ask("get", "")
+	select {
+	case claimed := <-heard:
+		require.Contains(t, claimed, `"id":2,`, "the first one is said to nobody")
+	case <-time.After(patience):
+		require.FailNow(t, "nothing is claimed")
+	}
+}
+
+func TestGateway_saysAnAnswerAgainWhenItsConnectionIsLostAndOnlyThen_GW1(t *testing.T) {
+	s := newSystem(t)
+	heard := make(chan string, 100)
+	_, err := s.client.Subscribe("reply", func(m bus.Msg) { heard <- string(m.Data) })
+	require.NoError(t, err)
+	g := s.gateway
+	on := g.data.Connection()
+	r := request{reply: "reply", format: wire.JSON, from: subjects.Anon, until: time.Now().Add(patience)}
+	say := g.say(r, g.publishSafely)
+	say(outcome{body: 1})
+	say(outcome{body: 2})
+	g.outbox.mu.Lock()
+	for i := range g.outbox.sent { // those that are not confirmed yet
+		g.outbox.sent[i].on = on + 1
+	}
+	again := len(g.outbox.sent)
+	g.outbox.mu.Unlock()
+	streaming := r
+	streaming.streams = true
+	g.say(streaming, g.publishSafely)(outcome{body: "of a stream"})
+	late := r
+	late.until = time.Now().Add(-time.Second)
+	g.outbox.add(sent{late, late.message(outcome{body: "too late"}), on + 1})
+	g.outbox.add(sent{r, r.message(outcome{body: "lost"}), on + 1})
+	got := map[string]int{}
+	for range 2 + again + 2 {
+		select {
+		case m := <-heard:
+			got[m]++
+		case <-time.After(patience):
+			require.FailNow(t, "not said", "%v", got)
+		}
+	}
+	require.Eventually(t, func() bool {
+		g.outbox.mu.Lock()
+		defer g.outbox.mu.Unlock()
+		return len(g.outbox.sent) == 0
+	}, patience, time.Millisecond, "all are confirmed")
+	require.NoError(t, g.data.Flush(t.Context()))
+	require.NoError(t, s.client.Flush(t.Context()))
+	require.Empty(t, heard)
+	require.Equal(t, again+2, got["1"]+got["2"])
+	require.Equal(t, 1, got[`"of a stream"`])
+	require.Equal(t, 1, got[`"lost"`])
+}
+
+func TestOutbox_isBounded(t *testing.T) {
+	o := newOutbox()
+	for range 100 {
+		o.add(sent{m: bus.Msg{Data: make([]byte, 1<<20)}})
+	}
+	require.Len(t, o.take(), maxSent>>20-1)
+	require.Empty(t, o.take())
 }

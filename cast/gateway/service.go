@@ -71,7 +71,7 @@ func (g *Gateway) endpoints(ctx context.Context) []micro.Endpoint {
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookAround)
 	defer cancel()
-	all, err := g.net.Meshes(ctx)
+	all, err := g.hosts.Meshes(ctx)
 	if err != nil {
 		g.loud.Warn().Err(err).Msg("what there is could not be looked at")
 		return c.entries

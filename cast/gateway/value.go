@@ -3,11 +3,7 @@ package gateway
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"strconv"
-	"strings"
 
 	"github.com/castnet-io/castnet/internal/wire"
 )
@@ -69,61 +65,14 @@ func decodeBody(f wire.Format, body []byte) (v value, err error) {
 	return v, nil
 }
 
-// decodeJSON reads one value. Whole numbers become integers, for CBOR tells them from others.
+// decodeJSON reads one value; nil for none.
 func decodeJSON(body []byte) (any, error) {
 	if len(bytes.TrimSpace(body)) == 0 {
 		return nil, nil
 	}
-	dec := json.NewDecoder(bytes.NewReader(body))
-	dec.UseNumber()
-	var v any
-	err := dec.Decode(&v)
-	if err == nil {
-		if _, more := dec.Token(); more != io.EOF {
-			err = errors.New("there is more behind the first value")
-		}
-	}
-	if err == nil {
-		v, err = withNumbers(v)
-	}
+	v, err := wire.JSONValue(body)
 	if err != nil {
 		return nil, fmt.Errorf("the body is no JSON: %w", err)
 	}
 	return v, nil
-}
-
-// withNumbers replaces every json.Number of a decoded value.
-func withNumbers(v any) (any, error) {
-	var err error
-	switch v := v.(type) {
-	case json.Number:
-		return number(v.String())
-	case []any:
-		for i := range v {
-			if v[i], err = withNumbers(v[i]); err != nil {
-				return nil, err
-			}
-		}
-	case map[string]any:
-		for k := range v {
-			if v[k], err = withNumbers(v[k]); err != nil {
-				return nil, err
-			}
-		}
-	}
-	return v, nil
-}
-
-func number(text string) (any, error) {
-	if !strings.ContainsAny(text, ".eE") {
-		if n, err := strconv.ParseInt(text, 10, 64); err == nil {
-			return n, nil
-		}
-		if n, err := strconv.ParseUint(text, 10, 64); err == nil {
-			return n, nil
-		}
-	} else if f, err := strconv.ParseFloat(text, 64); err == nil {
-		return f, nil
-	}
-	return nil, fmt.Errorf("the number %.40s does not fit into 64 bits", text)
 }

@@ -124,6 +124,13 @@ func TestCast_dryRunShowsWhoIsAskedAndAsksNobody(t *testing.T) {
 	}, rows)
 	require.Equal(t, "would ask 4 of 8 ranks in 2 batches; nobody was asked\n", r.err)
 
+	r = c.client(t, "cast", "demo[gpu=1:3]", "counter", "add", "1", "--one-per", "gpu", "--dry-run")
+	require.Equal(t, "would ask 4 of 8 ranks in 2 batches; nobody was asked\n", r.err)
+	require.Regexp(t, `1 +1 +host=0,gpu=1 +a\s+1 +2 +host=0,gpu=2 +a\s+2 +5 +host=1,gpu=1 +b`, r.out)
+	r = c.client(t, "cast", "demo", "counter", "add", "1", "--one-per", "proc", "--dry-run")
+	require.Equal(t, cli.ExitUsage, r.code)
+	require.Contains(t, r.err, "--one-per proc: mesh demo has no such dimension; want one of host, gpu")
+
 	planned := decode[[]plannedRecord](t, c.ok(t, "cast", "demo", "counter", "add", "1", "--limit", "25%", "--seed", "7", "--dry-run", "-o", "json"))
 	require.Len(t, planned, 2)
 	require.Equal(t, 1, planned[1].Batch)

@@ -39,7 +39,6 @@ type castSpec struct {
 	collect  string
 	reducer  string
 	throttle cast.Throttle
-	onePer   string
 	dryRun   bool
 	natsCmd  bool
 
@@ -57,7 +56,7 @@ func (s *castSpec) flags(c *cobra.Command) {
 	readFlag(fs, &s.collect, "collect", "MODE", "what becomes of the answers: "+strings.Join(collectModes(), "|"), readOne(collectModes()...))
 	fs.StringVar(&s.reducer, "reduce", "", "fold the answers by a reducer that is built in, such as sum or top(3), or that the endpoint declares")
 	readFlag(fs, &s.throttle.Batch, "batch", "N", "ask at most N ranks at a time", readCount)
-	readFlag(fs, &s.onePer, "one-per", "host", "ask at most one rank of each host at a time", readOne("host"))
+	readFlag(fs, &s.throttle.OnePer, "one-per", "LABEL", "ask at most one rank of each index of a dimension at a time, such as host or gpu", readLabel)
 	readFlag(fs, &s.throttle.Pause, "pause", "DURATION", "wait between batches", readPause)
 	fs.BoolVar(&s.throttle.Canary, "canary", false, "ask one rank first, and the others only if it answers with a value")
 	readFlag(fs, &s.throttle.StopAfter, "stop-after", "N", "no more batches once N ranks have failed or are missing", readCount)
@@ -80,9 +79,6 @@ func (s *castSpec) parse(c *cobra.Command, args []string, timeout time.Duration)
 	}
 	given := c.Flags().Changed
 	s.throttled = slices.DeleteFunc(throttleFlags(), func(name string) bool { return !given(name) })
-	if s.onePer != "" {
-		s.throttle.PerHost = 1
-	}
 	s.throttle.Timeout = timeout
 	if err := s.settleCollect(given("reduce")); err != nil {
 		return err

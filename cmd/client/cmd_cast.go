@@ -1,15 +1,19 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/castnet-io/castnet/cast"
+	"github.com/castnet-io/castnet/internal/cli"
 	"github.com/castnet-io/castnet/mesh"
+	"github.com/castnet-io/castnet/mesh/shape"
 )
 
 func (a *app) castCommand() *cobra.Command {
@@ -28,6 +32,8 @@ says what becomes of the answers:
 
 The last line, on stderr, says who was asked and what became of it; when not every rank gave
 a value, the exit code is 4.
+
+--one-per takes any dimension of the mesh, such as host or gpu.
 
 Built-in reducers: sum, min, max, all, any, concat, merge(sum); and of another type than the
 answers: count, collect, count-by, top(N), bottom(N), histogram(BOUND,…). An endpoint may declare
@@ -108,6 +114,9 @@ func (s castSpec) aim(ctx context.Context, net *mesh.Net) (casting, error) {
 	if err != nil {
 		return casting{}, err
 	}
+	if err := s.checkOnePer(p.base); err != nil {
+		return casting{}, err
+	}
 	throttled := cast.Throttled(m, s.throttle)
 	k := casting{castSpec: s, place: p, net: net, to: m}
 	if len(s.throttled) > 0 {
@@ -117,11 +126,34 @@ func (s castSpec) aim(ctx context.Context, net *mesh.Net) (casting, error) {
 	return k, err
 }
 
+// checkOnePer refuses a dimension that the mesh does not have.
+func (s castSpec) checkOnePer(e shape.Extent) error {
+	var labels []string
+	for _, d := range e.Dims() {
+		labels = append(labels, d.Label)
+	}
+	if s.throttle.OnePer == "" || slices.Contains(labels, s.throttle.OnePer) {
+		return nil
+	}
+	return cli.Usagef("--one-per %s: mesh %s has no such dimension; want one of %s", s.throttle.OnePer, s.to.name, strings.Join(labels, ", "))
+}
+
 // asked are the ranks of the region that the cast is for, ascending.
 func (k casting) asked() []int {
 	all := slices.Concat(k.batches...)
 	slices.Sort(all)
 	return all
+}
+
+// arrived is an answer of a stream.
+func (k casting) arrived(view int, r cast.Reply[any], times *pace) reply {
+	took := times.answer()
+	if errors.Is(r.Err, cast.ErrNotAsked) {
+		return k.skippedReply(view, r.Err)
+	}
+	out := k.replyOf(view, r)
+	out.MS = took
+	return out
 }
 
 // castStream prints each rank's answer as it arrives.
@@ -133,24 +165,47 @@ func (a *app) castStream(ctx context.Context, k casting) error {
 		if r.Err != nil && len(pt.Extent().Dims()) == 0 {
 			return r.Err // of the cast itself: it was not sent
 		}
-		reply := k.replyOf(pt.Rank(), r)
-		if reply.MS = times.answer(); errors.Is(r.Err, cast.ErrNotAsked) {
-			reply = k.skippedReply(pt.Rank(), r.Err)
-		}
-		if err := show.add(reply); err != nil {
+		if err := show.add(k.arrived(pt.Rank(), r, times)); err != nil {
 			return err
 		}
 	}
 	return show.finish(k.settle(show.all))
 }
 
+// watchGather is castGather where somebody looks: he sees how many have answered.
+func (a *app) watchGather(ctx context.Context, k casting, asked []int) error {
+	var all []reply
+	bar := a.newProgress()
+	defer bar.clear()
+	bar.step(0, len(asked), "ranks")
+	times := newPace(k)
+	for pt, r := range cast.Stream(ctx, k.to, k.endpoint, k.message) {
+		if r.Err != nil && len(pt.Extent().Dims()) == 0 {
+			return r.Err // of the cast itself: it was not sent
+		}
+		all = append(all, k.arrived(pt.Rank(), r, times))
+		bar.step(len(all), len(asked), "ranks")
+	}
+	bar.clear()
+	slices.SortFunc(all, func(x, y reply) int { return cmp.Compare(x.Rank, y.Rank) })
+	show := a.newReplies(k.place, asked)
+	defer show.bar.clear()
+	for _, r := range all {
+		if err := show.add(r); err != nil {
+			return err
+		}
+	}
+	return show.finish(k.settle(all))
+}
+
 // castGather prints all answers by rank, once they are here.
 func (a *app) castGather(ctx context.Context, k casting) error {
 	asked := k.asked()
-	bar := a.waiting("gathering", len(asked))
+	if a.newProgress().shown() {
+		return a.watchGather(ctx, k, asked)
+	}
 	begun := time.Now()
 	values, err := cast.Gather(ctx, k.to, k.endpoint, k.message)
-	bar.clear()
 	c, err := k.fromCast(err, len(asked), since(begun))
 	if err != nil {
 		return err

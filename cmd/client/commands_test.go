@@ -302,7 +302,7 @@ func TestBadInput_isNamedWithWhatWasExpected(t *testing.T) {
 		{[]string{"cast", "demo", "counter", "get", "--batch", "0"}, cli.ExitUsage, []string{`"0" for "--batch"`, `1 or more`}},
 		{[]string{"cast", "demo", "counter", "get", "--pause", "soon", "--batch", "1"}, cli.ExitUsage, []string{`"soon"`, `500ms or 5s`}},
 		{[]string{"cast", "demo", "counter", "get", "--pause", "1s"}, cli.ExitUsage, []string{`--pause 1s`, `--batch, --one-per or --canary`}},
-		{[]string{"cast", "demo", "counter", "get", "--one-per", "gpu"}, cli.ExitUsage, []string{`"gpu"`, `want host`}},
+		{[]string{"cast", "demo", "counter", "get", "--one-per", "G.P"}, cli.ExitUsage, []string{`"G.P"`, `--one-per`}},
 		{[]string{"cast", "demo", "counter", "get", "--canary=perhaps"}, cli.ExitUsage, []string{`"perhaps"`}},
 		{[]string{"cast", "demo", "counter", "get", "--stop-after", "none", "--batch", "1"}, cli.ExitUsage, []string{`"none"`, `1 or more`}},
 		{[]string{"cast", "demo", "counter", "get", "--limit", "10"}, cli.ExitUsage, []string{`"10" for "--limit"`, `such as 10%`}},

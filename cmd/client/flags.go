@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+
+	"github.com/castnet-io/castnet/subjects"
 )
 
 // read is a flag whose value is read by a function that says what it expected.
@@ -73,6 +75,9 @@ func readSeed(text string) (uint64, error) {
 	}
 	return n, nil
 }
+
+// readLabel reads the name of a dimension; whether the mesh has it is seen when that is found.
+func readLabel(text string) (string, error) { return text, subjects.CheckLabel("dimension", text) }
 
 // readOne reads one of some words.
 func readOne(words ...string) func(string) (string, error) {

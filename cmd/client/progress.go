@@ -21,6 +21,9 @@ func (a *app) newProgress() *progress {
 	return &progress{}
 }
 
+// shown reports whether somebody looks.
+func (p *progress) shown() bool { return p.w != nil }
+
 // barWidth is how many characters the bar has.
 const barWidth = 24
 

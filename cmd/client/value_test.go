@@ -19,6 +19,7 @@ func TestParseValue_givesWholeNumbersAsIntegers(t *testing.T) {
 		"5.0":                   5.0,
 		"1e3":                   1000.0,
 		"9223372036854775807":   int64(9223372036854775807),
+		"18446744073709551615":  uint64(18446744073709551615),
 		`"5"`:                   "5",
 		`[1,[2.5]]`:             []any{int64(1), []any{2.5}},
 		`{"a":{"b":3},"c":"d"}`: map[string]any{"a": map[string]any{"b": int64(3)}, "c": "d"},
@@ -31,7 +32,7 @@ func TestParseValue_givesWholeNumbersAsIntegers(t *testing.T) {
 }
 
 func TestParseValue_namesWhatIsNoJSON(t *testing.T) {
-	for _, text := range []string{"{", "hello", "1 2", "9223372036854775808", "[1e999]", `{"a":99999999999999999999}`, "01", "nul"} {
+	for _, text := range []string{"{", "hello", "1 2", "18446744073709551616", "[1e999]", `{"a":99999999999999999999}`, "01", "nul"} {
 		_, err := parseValue("message", text)
 		require.ErrorContains(t, err, "message ", text)
 		require.ErrorContains(t, err, "want JSON")

@@ -23,5 +23,5 @@
 //     for a while does not. A host agent that fails ends both with code 1: nothing runs unwatched.
 //     A gateway that loses its own connections for good ends nothing: another one is started.
 //   - HOSTD-6: with --state-dir, hostd is the same host after its death: same ID, and a server of its own
-//     has the same port and token. Meshes that are to be kept go on, and are adopted (HOST-9).
+//     has the same port and token. Meshes that are to be kept go on, and are adopted (HOST-10).
 package main

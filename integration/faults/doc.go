@@ -50,7 +50,7 @@
 // Of hosts, whose hostd is killed, starved, or given procs that behave badly (F2 to F5, F23, F26, F27, F29):
 //
 //   - FLT-9: of a rank and generation one process lives at most, and none after its host was stopped (HOST-3,
-//     HOST-5, HOST-6, HOST-9).
+//     HOST-5, HOST-6, HOST-10).
 //
 // # What is not here
 //

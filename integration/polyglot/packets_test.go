@@ -59,6 +59,7 @@ type rest struct {
 	Parts    []ranks   `cbor:"4,keyasint,omitempty"`
 	Failed   []failure `cbor:"5,keyasint,omitempty"`
 	Declined bool      `cbor:"6,keyasint,omitempty"`
+	Around   int       `cbor:"7,keyasint,omitempty"`
 }
 
 type failure struct {
@@ -133,6 +134,7 @@ func packetVectors(t *testing.T) []packetVector {
 		{Name: "refusals before number 4 are known", Hex: hex.EncodeToString(control(wire.Confirm, wire.ConfirmOf{Next: 4}))},
 		{Name: "a receiver breaks the link", Hex: hex.EncodeToString(control(wire.Break, wire.BreakOf{N: 9, Text: "who are you?"}))},
 		{Name: "a sender gives the link up", Hex: hex.EncodeToString(control(wire.Gone, wire.BreakOf{N: 9, Text: "closed"}))},
+		{Name: "a sender closes all its links", Hex: hex.EncodeToString(control(wire.Gone, wire.BreakOf{N: 9, Text: wire.ClosedText, Closed: true}))},
 		{Name: "were messages 0 to 1 of packet 9 delivered?", Hex: hex.EncodeToString(control(wire.Query, wire.QueryOf{N: 9, Indexes: []int{0, 2}}))},
 		{Name: "they were not", Hex: hex.EncodeToString(control(wire.Verdict, wire.QueryOf{N: 9, Indexes: []int{0, 2}}))},
 		{Name: "nobody waits for the answer", Hex: hex.EncodeToString(control(wire.Cancel, wire.CancelOf{Replies: []string{home}}))},

@@ -2,14 +2,10 @@ package builtin
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"strconv"
-	"strings"
-	"unicode/utf8"
 
 	"github.com/castnet-io/castnet/internal/wire"
 )
@@ -64,58 +60,14 @@ func unsayable(v any) string {
 	return ""
 }
 
-// fromJSON reads one value. Whole numbers become integers, for CBOR tells them from others.
+// fromJSON reads one value, as other procs would.
 func fromJSON(data []byte) (any, error) {
 	if len(bytes.TrimSpace(data)) == 0 {
 		return nil, errors.New("it is empty: want JSON, null for nothing")
 	}
-	if !utf8.Valid(data) {
-		return nil, errors.New("want JSON: it is not UTF-8")
-	}
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.UseNumber()
-	var v any
-	if err := dec.Decode(&v); err != nil {
+	v, err := wire.JSONValue(data)
+	if err != nil {
 		return nil, fmt.Errorf("want JSON: %w", err)
 	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("want one JSON value: there is more behind the first")
-	}
-	if err := withNumbers(&v); err != nil {
-		return nil, err
-	}
 	return travelled(v)
-}
-
-// withNumbers replaces every json.Number of a decoded value.
-func withNumbers(v *any) (err error) {
-	switch x := (*v).(type) {
-	case json.Number:
-		*v, err = number(x.String())
-	case []any:
-		for i := range x {
-			if err = withNumbers(&x[i]); err != nil {
-				return err
-			}
-		}
-	case map[string]any:
-		for k, y := range x {
-			if err = withNumbers(&y); err != nil {
-				return err
-			}
-			x[k] = y
-		}
-	}
-	return err
-}
-
-func number(text string) (any, error) {
-	if strings.ContainsAny(text, ".eE") {
-		if f, err := strconv.ParseFloat(text, 64); err == nil {
-			return f, nil
-		}
-	} else if n, err := strconv.ParseInt(text, 10, 64); err == nil {
-		return n, nil
-	}
-	return nil, fmt.Errorf("the number %.40s does not fit in 64 bits", text)
 }

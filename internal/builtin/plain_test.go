@@ -90,8 +90,8 @@ func TestAsk_takesNoReplyThatIsNoAnswer_BLT4(t *testing.T) {
 		`{"a":`:                 "a reply of work: want JSON: unexpected EOF",
 		"1 2":                   "there is more behind the first",
 		"\"\xff\"":              "it is not UTF-8",
-		"9223372036854775808":   "the number 9223372036854775808 does not fit in 64 bits",
-		"[1e999]":               "the number 1e999 does not fit in 64 bits",
+		"9223372036854775808":   "9223372036854775808 overflows Go's int64",
+		"[1e999]":               "the number 1e999 does not fit into 64 bits",
 		strings.Repeat("[", 40): "want JSON",
 		strings.Repeat("[", 40) + strings.Repeat("]", 40): "nested",
 	} {

@@ -44,7 +44,7 @@ func (c *Core) Barrier(now Instant) *Barrier {
 				b.before(&it.waiting)
 			}
 		}
-		if len(o.sent) > 0 && c.up {
+		if len(o.sent) > o.reached && c.up {
 			o.beatGap = 0
 			c.beat(now, p)
 		}

@@ -16,6 +16,11 @@ type Cast struct {
 	Alone func(member int) ([]byte, error)
 	Mark  Mark
 	Until Instant
+	// Answers says that who has answered it is told of by Reached: where it is published to many, its
+	// receivers need not acknowledge it, and it is not missed, for AnswerWait.
+	Answers bool
+
+	N uint64 // set: the number that the members share to whom it was published; 0: there are none
 }
 
 // Run is what Count members in a row must have seen before: a number, 0 for a link that the cast opens, or
@@ -134,8 +139,9 @@ func (c *Core) castAll(now Instant, k *Cast, g *Group, joined int) (err error) {
 	m := k.Mark
 	m.Sender, m.To = e.Sender, f.to // of all members: the names are the same
 	f.add(&e, f.to, &m, k.Until)
-	f.open, f.subject = false, k.Subject
+	f.open, f.subject, f.answers = false, k.Subject, k.Answers
 	c.n++
+	k.N = c.n
 	c.stats.Sent += uint64(joined)
 	f.whole = f.packet(wire.Head{Kind: wire.Data, N: c.n})
 	c.note(now, g, f)

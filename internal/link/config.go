@@ -24,6 +24,7 @@ type Config struct {
 
 	AckEvery   int           // packets that are acknowledged at once; 64
 	AckDelay   time.Duration // when there are fewer; 20 ms
+	AnswerWait time.Duration // how long a cast waits for its answer to stand for an acknowledgement; 250 ms
 	MinRTO     time.Duration // 25 ms
 	FirstRTO   time.Duration // before anything was measured; 200 ms
 	MaxBeat    time.Duration // between two beats; 1 s
@@ -69,6 +70,7 @@ func (c Config) withDefaults() Config {
 	def(&c.WaitWindow, 8<<20)
 	def(&c.AckEvery, 64)
 	after(&c.AckDelay, 20*time.Millisecond)
+	after(&c.AnswerWait, 250*time.Millisecond)
 	after(&c.MinRTO, 25*time.Millisecond)
 	after(&c.FirstRTO, 200*time.Millisecond)
 	after(&c.MaxBeat, time.Second)

@@ -3,6 +3,7 @@ package link
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/castnet-io/castnet/internal/wire"
 	"github.com/castnet-io/castnet/subjects"
@@ -52,6 +53,7 @@ type Stats struct {
 // Peer is another process and the two links with it. Its fields belong to the Core.
 type Peer struct {
 	id      subjects.ProcessID
+	lead    subjects.ProcID // its first proc
 	out     outgoing
 	in      incoming
 	watched bool    // it is in watching
@@ -66,6 +68,17 @@ type Peer struct {
 
 // ID is the process.
 func (p *Peer) ID() subjects.ProcessID { return p.id }
+
+// Lead is the first proc of the process.
+func (p *Peer) Lead() subjects.ProcID { return p.lead }
+
+// Within finds an actor by its name within the process.
+func (p *Peer) Within(name string) subjects.ActorID {
+	if strings.IndexByte(name, '!') < 0 { // most are the first proc's
+		return p.lead.Actor(name)
+	}
+	return p.id.Within(name)
+}
 
 // Publish is a packet for the data connection. Its memory is used again after the next call of Next.
 type Publish struct {
@@ -152,7 +165,7 @@ var (
 	// ErrForgotten says that the peer of a Target was forgotten: make another.
 	ErrForgotten = errors.New("link: the peer was forgotten")
 
-	errClosed = &Error{Reason: Closed, Text: "this process has closed its links"}
+	errClosed = &Error{Reason: Closed, Text: wire.ClosedText}
 )
 
 // NewCore returns a Core that has heard of nobody. limit is what the bus takes in one message.
@@ -168,7 +181,7 @@ func (c *Core) Peer(id subjects.ProcessID) *Peer {
 		c.forget(forgotten)
 	}
 	if *p == nil {
-		*p = &Peer{id: id}
+		*p = &Peer{id: id, lead: id.Proc()}
 	}
 	return *p
 }

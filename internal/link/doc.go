@@ -21,7 +21,7 @@
 //   - LINK-2: a number is delivered at most once, in the order of its link, and never after a later one.
 //     Order is not skipped in silence: where it cannot be kept, the link breaks.
 //   - LINK-3: a message that Send took has exactly one fate. It is Told, and then says whether it is
-//     known that no handler runs it; or the packet is acknowledged, and then it is in a mailbox. An
+//     known that no handler runs it; or the packet is acknowledged (LINK-16), and then it is in a mailbox. An
 //     acknowledgement covers a packet only when its sender knows what of it was refused: refusals are
 //     repeated until they are confirmed.
 //   - LINK-4: what is missing is asked for at once, and again until it is there. A sender repeats what it
@@ -58,6 +58,10 @@
 //     last packet is the last cast of the group. What it is owed is put on its link before anything else
 //     looks at that, and before its acknowledgement can be late; so all that is promised here holds for it
 //     as for any other. No more is owed than the credit that a member in step has kept for it.
+//   - LINK-16: a cast that is answered need not be acknowledged. Who has answered within Config.AnswerWait
+//     acknowledges it with something else, or with 64 packets; who has not does then. A sender that was told
+//     of the answer (Reached) does not ask. An answer may be the word of others: it says that this one
+//     message arrived, and gives no credit and forgets nothing, so LINK-14 holds for it.
 //
 // A Core is not safe for concurrent use; all methods of Links are. Sends and Ticks cost what they touch,
 // but a Tick looks at each link that is not at rest, and a cast at each member that is not in step.

@@ -2,6 +2,7 @@ package link
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -102,7 +103,10 @@ func (c *Core) progressed(now Instant, p *Peer, k *wire.Progress) {
 	gone := o.from(k.Acked + 1)
 	for i := range o.sent[:gone] {
 		it := &o.sent[i]
-		if it.n == k.Acked && it.sends == 1 {
+		if it.reached {
+			o.reached--
+		}
+		if it.n == k.Acked && it.sends == 1 && !it.f.answers {
 			o.sample(time.Duration(now - it.at))
 		}
 		it.drop()
@@ -111,9 +115,8 @@ func (c *Core) progressed(now Instant, p *Peer, k *wire.Progress) {
 	if gone > 0 {
 		o.forget(gone)
 		o.acked = k.Acked
-		o.beatGap = 0
-		o.beatAt = now + Instant(c.rto(o))
-		c.watch(p, o.beatAt)
+		o.calm = len(o.sent) > 0 && !slices.ContainsFunc(o.sent, func(it item) bool { return !it.f.answers })
+		c.hopes(now, p)
 	}
 	c.stay(p)
 	c.roomFor(p)
@@ -254,7 +257,7 @@ func (c *Core) giveUp(p *Peer, why Reason, text string) {
 		}
 	}
 	if why != Dead && o.start != 0 {
-		c.gone(p, o.last, text)
+		c.gone(p, wire.BreakOf{N: o.last, Text: text, Closed: why == Closed})
 	}
 	c.shrink(p, o.size)
 	*o = outgoing{frames: o.frames, chunks: o.chunks, wanted: o.wanted, crowded: o.crowded, counts: o.counts}
@@ -262,8 +265,9 @@ func (c *Core) giveUp(p *Peer, why Reason, text string) {
 }
 
 // gone tells the receiver that nothing up to a number will come any more.
-func (c *Core) gone(p *Peer, upto uint64, text string) {
-	c.control(p, wire.Gone, wire.BreakOf{N: upto, Text: bounded(text)})
+func (c *Core) gone(p *Peer, g wire.BreakOf) {
+	g.Text = bounded(g.Text)
+	c.control(p, wire.Gone, g)
 }
 
 // bounded is a text short enough for a control packet.

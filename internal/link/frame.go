@@ -13,6 +13,7 @@ type frame struct {
 	to      *Target // of the first envelope; alone, it leaves on that port's subject
 	subject string  // of a cast
 	whole   []byte  // of a cast: the packet
+	answers bool    // of a cast: see Cast.Answers
 	buf     []byte  // room for a head, then envelopes
 	made    Instant
 	serial  uint64 // counts the frames of a link

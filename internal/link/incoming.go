@@ -27,8 +27,10 @@ type incoming struct {
 	missAt     Instant // when it is asked for again
 	stuckSince Instant
 
-	unsaid  int     // packets that are not acknowledged
-	sayAt   Instant // when they must be; 0: there is nothing to say
+	unsaid  int      // packets that are not acknowledged
+	sayAt   Instant  // when they must be; 0: there is nothing to say
+	calm    bool     // sayAt is but for casts whose answers may come before
+	answers []uint64 // casts that are not acknowledged, whose answers will say so
 	refused []wire.Refusal
 	first   uint64           // the number of refused[0]
 	tombs   map[uint64][]int // messages that must not be delivered any more, by packet
@@ -54,6 +56,7 @@ func (in *incoming) waits() bool {
 type Arrival struct {
 	N, Prev uint64
 	Settled bool // of a cast: all before it was acknowledged, and Prev says nothing
+	Answers bool // of a cast: see Cast
 	Size    int  // of its envelopes
 	Packet  any  // what the caller needs to deliver it
 
@@ -118,6 +121,9 @@ func (c *Core) accept(p *Peer, a Arrival) Arrival {
 	in := &p.in
 	in.last = a.N
 	in.taken += uint64(a.Size + packetCost)
+	if a.Answers {
+		in.answers = append(in.answers, a.N)
+	}
 	if a.Skip = in.tombs[a.N]; a.Skip != nil {
 		delete(in.tombs, a.N)
 	}
@@ -277,8 +283,10 @@ func (c *Core) Done(now Instant, p *Peer, a Arrival, refused []wire.Refusal) (Ar
 		c.state(now, p)
 	case news:
 		c.say(p, now+Instant(c.cfg.AckDelay)/4)
-	default:
+	case !a.Answers:
 		c.say(p, now+Instant(c.cfg.AckDelay))
+	case slices.Contains(in.answers, a.N):
+		c.sayCalmly(p, now+Instant(c.cfg.AnswerWait))
 	}
 	return c.unpark(now, p)
 }

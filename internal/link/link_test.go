@@ -308,16 +308,30 @@ func TestLINK13_nobodyIsBelievedOnlyAfterAWhile(t *testing.T) {
 }
 
 func TestLINK6_aLinkThatEndsBecauseItsSenderClosesIsNoFailure(t *testing.T) {
-	b := newBench(t, Config{})
-	gone := func() error {
-		require.True(t, b.core.OnGone(b.peer, &wire.BreakOf{N: 5, Text: errClosed.Text}))
+	for _, c := range []struct {
+		gone wire.BreakOf
+		why  Reason
+	}{
+		{wire.BreakOf{N: 5, Text: "good night", Closed: true}, Departed},
+		{wire.BreakOf{N: 5, Text: wire.ClosedText}, Departed}, // of a peer that knows no other way
+		{wire.BreakOf{N: 5, Text: "enough"}, LinkOver},
+	} {
+		b := newBench(t, Config{})
+		b.arrive(Arrival{N: 1})
+		require.True(t, b.core.OnGone(b.peer, &c.gone), "its Bye travels on the other lane, and may come later")
 		effects := b.effects()
-		require.Equal(t, Broken, effects[len(effects)-1].Kind)
-		return effects[len(effects)-1].Err
+		why, is := errors.AsType[*Error](effects[len(effects)-1].Err)
+		require.True(t, is)
+		require.Equal(t, c.why, why.Reason, c.gone)
 	}
-	departed := &Error{Reason: Departed, Text: b.peer.ID().String() + " has closed its links"}
-	b.arrive(Arrival{N: 1})
-	require.Equal(t, departed, gone(), "its Bye travels on the other lane, and may come later")
+}
+
+func TestLINK6_whoClosesSaysSo(t *testing.T) {
+	b := newBench(t, Config{})
+	b.post("sent")
+	b.leave()
+	b.core.Close(errClosed)
+	require.Equal(t, []any{wire.BreakOf{N: 1, Text: wire.ClosedText, Closed: true}}, b.said(wire.Gone))
 }
 
 func TestLINK12_whoWasSilentLongestIsForgotten(t *testing.T) {

@@ -65,11 +65,12 @@ type Links struct {
 	lastAt     atomic.Int64 // when something was published last
 	awake      atomic.Bool  // the flusher has been woken
 	quiet      atomic.Int32 // pumps that must not publish: what is sent meanwhile is the flusher's
-	wake       chan struct{}
-	errands    chan struct{} // there are effects
-	done       chan struct{}
-	running    sync.WaitGroup
-	unwatch    func()
+	gathering
+	wake    chan struct{}
+	errands chan struct{} // there are effects
+	done    chan struct{}
+	running sync.WaitGroup
+	unwatch func()
 }
 
 // busyFor is how soon after a packet the next message is left to the flusher, which takes along what
@@ -87,6 +88,8 @@ func Open(o Options) *Links {
 	l.lastAt.Store(-int64(time.Second))
 	l.timer = time.AfterFunc(time.Hour, l.tick)
 	l.timer.Stop()
+	l.late = time.AfterFunc(time.Hour, l.rouse)
+	l.late.Stop()
 	l.unwatch = o.Bus.Watch(l.onState)
 	l.running.Go(l.flusher)
 	l.running.Go(l.errander)
@@ -109,6 +112,7 @@ func (l *Links) Close() {
 	l.closed = true
 	l.core.Close(errClosed)
 	l.timer.Stop()
+	l.late.Stop()
 	l.mu.Unlock()
 	l.unwatch()
 	close(l.done)
@@ -130,7 +134,7 @@ func (l *Links) locked(event func(now Instant)) {
 
 // unlock ends an event: what is to be done is left to others, for the caller may be a pump.
 func (l *Links) unlock() {
-	errands, publish := len(l.core.effects) > 0, l.core.Waiting()
+	errands, publish := len(l.core.effects) > 0, l.ripe()
 	l.setTimer()
 	l.mu.Unlock()
 	if errands {
@@ -184,8 +188,22 @@ func (l *Links) Unnamed(to subjects.PortID) *Target {
 	return &Target{Peer: l.core.Peer(to.Actor.Proc.Process()), Actor: to.Actor.Within(), Port: to.Port}
 }
 
+// Unnamed is Links.Unnamed for a peer that is known.
+func (p *Peer) Unnamed(to subjects.PortID) *Target {
+	return &Target{Peer: p, Actor: to.Actor.Within(), Port: to.Port}
+}
+
 // Send queues a message; nil says that it will have a fate. See Core.Send.
 func (l *Links) Send(to *Target, e *wire.Envelope, m Mark, until Instant) error {
+	return l.queue(to, e, m, until, false)
+}
+
+// Gather is Send for those who are about to send more: it leaves with that, and at most gatherFor later.
+func (l *Links) Gather(to *Target, e *wire.Envelope, m Mark, until Instant) error {
+	return l.queue(to, e, m, until, true)
+}
+
+func (l *Links) queue(to *Target, e *wire.Envelope, m Mark, until Instant, gather bool) error {
 	var whole []byte
 	if e.Len() > l.large { // not under the lock: it may be 64 MiB
 		whole = Whole(to, e)
@@ -202,10 +220,15 @@ func (l *Links) Send(to *Target, e *wire.Envelope, m Mark, until Instant) error 
 	}
 	err := l.core.SendWhole(now, to, e, whole, m, until)
 	l.setTimer()
+	gathers := err == nil && (gather || l.expected.Load() > 0) && l.gather(now)
 	l.mu.Unlock()
 	switch {
 	case err != nil:
 		return err
+	case gathers:
+		if !gather && l.expected.Load() == 0 { // who was expected did not see it
+			l.rouse()
+		}
 	case awake && l.awake.Load():
 	case now-l.lastAt.Load() < int64(busyFor), l.quiet.Load() > 0:
 		l.rouse()

@@ -19,6 +19,8 @@ type outgoing struct {
 	partNext  bool
 
 	sent        []item
+	reached     int    // of them: packets that an answer says have arrived
+	calm        bool   // of the others none need be acknowledged before AnswerWait
 	start       uint64 // number of the packet that opened the link; 0: it is not open
 	last, acked uint64
 	used        uint64 // what has left, in the receiver's measure
@@ -53,6 +55,7 @@ type item struct {
 	sends   int
 	hinted  bool    // the bus said that nobody listened to the first
 	told    bool    // of a cast, whose frame is shared
+	reached bool    // the same: who got it has answered
 	asked   Instant // the same
 	waiting []*Barrier
 }
@@ -63,7 +66,7 @@ func (o *outgoing) idleQueue() bool { return len(o.queue) == 0 && len(o.transfer
 
 // asks reports whether the receiver owes an answer: an acknowledgement, or room that somebody waits for.
 func (o *outgoing) asks() bool {
-	return len(o.sent) > 0 || o.wanted && o.start != 0 && o.waits() > 0
+	return len(o.sent) > o.reached || o.wanted && o.start != 0 && o.waits() > 0
 }
 
 // credit reports whether so much more may be on the way. A window holds one packet, however small it is.
@@ -90,9 +93,13 @@ func (c *Core) put(now Instant, p *Peer, n uint64, f *frame) (prev uint64) {
 	if o.start == 0 {
 		o.start, o.window = n, uint64(c.cfg.Opening)
 	}
-	if !o.asks() {
-		o.since, o.beatGap = now, 0
-		o.beatAt = now + Instant(c.rto(o))
+	switch asks := o.asks(); {
+	case !asks:
+		o.since, o.beatGap, o.calm = now, 0, f.answers
+		o.beatAt = now + c.late(o)
+	case o.calm && !f.answers:
+		o.calm = false
+		o.beatAt = min(o.beatAt, now+c.late(o))
 	}
 	prev = o.last
 	o.sent = append(o.sent, item{n: n, prev: prev, f: f, at: now, sends: 1, waiting: f.waiting})
@@ -156,9 +163,9 @@ func (c *Core) fill(now Instant, p *Peer, after, upto uint64) {
 	switch {
 	case c.deaf(p):
 	case o.start == 0:
-		c.gone(p, c.n, "what is missing was given up")
+		c.gone(p, wire.BreakOf{N: c.n, Text: "what is missing was given up"})
 	case upto < o.start:
-		c.gone(p, o.start-1, "what is missing was given up")
+		c.gone(p, wire.BreakOf{N: o.start - 1, Text: "what is missing was given up"})
 	case !c.up:
 	case upto > o.last: // it cannot have heard that from us
 		c.beat(now, p)

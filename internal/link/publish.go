@@ -29,10 +29,16 @@ func (l *Links) flusher() {
 		}
 		for l.flushInTurn() > 0 {
 			runtime.Gosched()
+			l.mu.Lock()
+			more := l.ripe()
+			l.mu.Unlock()
+			if !more {
+				break
+			}
 		}
 		l.awake.Store(false)
 		l.mu.Lock()
-		more := l.core.Waiting() // queued by one who saw that we were awake
+		more := l.ripe() // queued by one who saw that we were awake
 		l.mu.Unlock()
 		if more {
 			l.rouse()
@@ -71,6 +77,7 @@ func (l *Links) publishAll() (sent int) {
 			return sent
 		}
 		now := l.now()
+		l.since.Store(0)
 		pub, ok := l.core.Next(now)
 		errands := len(l.core.effects) > 0
 		l.setTimer() // what has left is missed when nobody acknowledges it

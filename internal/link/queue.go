@@ -303,6 +303,7 @@ func (c *Core) leave(now Instant, p *Peer) bool {
 		}
 		o.queue[0] = f
 		if !o.credit(f.cost()) {
+			c.press(now, p)
 			return false
 		}
 		o.queue[0] = nil

@@ -101,16 +101,22 @@ func (l *Links) repair(p *Peer, h wire.Head, rest []byte) error {
 	return nil
 }
 
-// ReceiveCast takes a packet that was published to many, on the data pump. open reads the ext of the
-// cast and says what this process must have seen before: a number, 0, Settled, or Left; deliver is
-// called when it is the message's turn.
-func (l *Links) ReceiveCast(m bus.Msg, s subjects.Subject, open func(e *wire.Envelope) (prev uint64, deliver func() (why []byte), err error)) {
+// Opened is what the ext of a cast says to this process.
+type Opened struct {
+	Prev    uint64              // what must have been seen before: a number, 0, Settled, or Left
+	Answers bool                // see Cast
+	Deliver func() (why []byte) // called when it is the message's turn
+}
+
+// ReceiveCast takes a packet that was published to many, on the data pump. open reads the ext of the cast,
+// which has number n.
+func (l *Links) ReceiveCast(m bus.Msg, s subjects.Subject, open func(n uint64, e *wire.Envelope) (Opened, error)) {
 	if err := l.receiveCast(m, s, open); err != nil {
 		l.malformed(m.Subject, m.Data, err)
 	}
 }
 
-func (l *Links) receiveCast(m bus.Msg, s subjects.Subject, open func(e *wire.Envelope) (uint64, func() []byte, error)) error {
+func (l *Links) receiveCast(m bus.Msg, s subjects.Subject, open func(n uint64, e *wire.Envelope) (Opened, error)) error {
 	from, err := subjects.ParseProcessID(s.From)
 	if err != nil {
 		return err
@@ -128,16 +134,16 @@ func (l *Links) receiveCast(m bus.Msg, s subjects.Subject, open func(e *wire.Env
 		return fmt.Errorf("want one envelope of a cast: %w", es.Err())
 	}
 	e.Actor, e.Port = s.Actor, s.Port
-	prev, deliver, err := open(e)
-	if err != nil || prev == Left {
+	o, err := open(h.N, e)
+	if err != nil || o.Prev == Left {
 		return err
 	}
 	p, err := l.head(from, wire.Head{})
 	if err != nil || p == nil {
 		return err
 	}
-	a := Arrival{N: h.N, Prev: prev, Size: len(rest), Packet: cast(deliver)}
-	if prev == Settled {
+	a := Arrival{N: h.N, Prev: o.Prev, Answers: o.Answers, Size: len(rest), Packet: cast(o.Deliver)}
+	if o.Prev == Settled {
 		a.Prev, a.Settled = 0, true
 	}
 	l.arrive(p, a)
@@ -195,6 +201,10 @@ func (k *letters) deliver(l *Links, p *Peer, late time.Duration, skip []int) []w
 		same, ok := es.Next(&r.next)
 		if !ok {
 			break
+		}
+		if i == 1 { // there are several: what answers them leaves together
+			l.Expect()
+			defer l.Come()
 		}
 		if gone := skips(skip, i); gone || !same || !r.joins() {
 			r.deliver()

@@ -2,13 +2,14 @@ package link
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/castnet-io/castnet/internal/wire"
 )
 
 // say sees to it that the sender is told how far the link is, at the latest at a time.
 func (c *Core) say(p *Peer, at Instant) {
-	p.in.sayAt = soonest(p.in.sayAt, at)
+	p.in.sayAt, p.in.calm = soonest(p.in.sayAt, at), false
 	c.watch(p, at)
 }
 
@@ -35,7 +36,7 @@ func (c *Core) progress(in *incoming) wire.Progress {
 // fits a head.
 func (c *Core) known(p *Peer) *wire.Progress {
 	in := &p.in
-	if in.sayAt == 0 || len(in.refused) > 0 || in.missing != 0 || in.acked == 0 {
+	if in.sayAt == 0 && in.unsaid == 0 || len(in.refused) > 0 || in.missing != 0 || in.acked == 0 {
 		return nil
 	}
 	k := c.progress(in)
@@ -45,6 +46,8 @@ func (c *Core) known(p *Peer) *wire.Progress {
 
 func (in *incoming) hasSaid() {
 	in.sayAt, in.unsaid, in.said, in.saidWaited = 0, 0, in.taken, in.waited
+	in.calm = false
+	in.answers = slices.DeleteFunc(in.answers, func(n uint64) bool { return n <= in.acked })
 }
 
 // state tells the sender of the link from p all there is to say, and of refusals as many as fit: what
@@ -207,7 +210,7 @@ func (c *Core) OnGone(p *Peer, g *wire.BreakOf) bool {
 	c.shut(p, g.N)
 	if news {
 		why := &Error{Reason: LinkOver, Text: g.Text}
-		if g.Text == errClosed.Text { // its Bye travels on the other lane, and may come later
+		if g.Closed || g.Text == wire.ClosedText { // its Bye travels on the other lane, and may come later
 			why = &Error{Reason: Departed, Text: p.id.String() + " has closed its links"}
 		}
 		c.do(Effect{Kind: Broken, Peer: p, Err: why})

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/castnet-io/castnet/internal/wire"
 )
@@ -26,7 +27,7 @@ func (w *world) castSome(p *proc, sender, actor int, until Instant) {
 	if len(g.to) == 0 {
 		return
 	}
-	size, times := w.size(), 1
+	size, times, answers := w.size(), 1, w.chance(0.5)
 	switch n := w.rng.IntN(100); {
 	case n < 25:
 		times += w.rng.IntN(6)
@@ -34,7 +35,7 @@ func (w *world) castSome(p *proc, sender, actor int, until Instant) {
 		times += w.rng.IntN(40)
 	}
 	for range times {
-		w.cast(p, g, sender, size, until)
+		w.cast(p, g, sender, size, until, answers)
 	}
 	if g.once {
 		p.core.Drop(g.Group)
@@ -87,9 +88,9 @@ func (p *proc) targets(g *castGroup) (all []*Target) {
 }
 
 // cast sends to a group.
-func (w *world) cast(p *proc, to *castGroup, sender, size int, until Instant) {
+func (w *world) cast(p *proc, to *castGroup, sender, size int, until Instant, answers bool) {
 	first, g := len(w.history.records), len(w.history.groups)
-	k := &Cast{Subject: "k." + names[to.actor], Group: to.Group, Until: until, Mark: Mark{Type: groupName(g)}}
+	k := &Cast{Subject: "k." + names[to.actor], Group: to.Group, Until: until, Answers: answers, Mark: Mark{Type: groupName(g)}}
 	for _, q := range to.to {
 		w.history.record(p, q, sender, to.actor, size, w.history.group(p))
 	}
@@ -99,9 +100,9 @@ func (w *world) cast(p *proc, to *castGroup, sender, size int, until Instant) {
 		if w.mutant != nil && w.mutant.prevs != nil {
 			w.mutant.prevs(to, prevs)
 		}
-		return castHeader(to.to, prevs), nil
+		return castHeader(answers, to.to, prevs), nil
 	}
-	k.Alone = func(i int) ([]byte, error) { return castHeader(to.to[i:i+1], []Run{{1, 0}}), nil }
+	k.Alone = func(i int) ([]byte, error) { return castHeader(answers, to.to[i:i+1], []Run{{1, 0}}), nil }
 	failed, err := p.core.Cast(w.now, k)
 	w.logf("%d casts #%d to %d members, %d bytes: %v %v", p.index, first, len(to.to), size, failed, err)
 	for i, err := range failed {
@@ -110,8 +111,32 @@ func (w *world) cast(p *proc, to *castGroup, sender, size int, until Instant) {
 	}
 }
 
-// castHeader is the ext of a cast: each member and its prev.
-func castHeader(to []*proc, prevs []Run) (ext []byte) {
+// answers is the answer to a cast: it goes home past the links, or is lost with who has it to fold.
+func (w *world) answers(p, from *proc, n uint64) {
+	p.core.Answered(p.peer(from), n)
+	if w.chance(0.9) {
+		w.at(w.soon(300*time.Millisecond), evReached, from, int(n), &packet{from: p})
+	}
+}
+
+// reached is such an answer at home.
+func (w *world) reached(p *proc, n uint64, by *proc) {
+	w.logf("%d hears that %d has answered %d", p.index, by.index, n)
+	peer := p.peer(by)
+	if w.mutant != nil && w.mutant.reached != nil {
+		peer = w.mutant.reached(p, peer, n)
+	}
+	was := peer.out.reached
+	p.core.Reached(w.now, peer, n)
+	w.counts.Reached += uint64(peer.out.reached - was)
+}
+
+// castHeader is the ext of a cast: whether its answers say that it has arrived, each member and its prev.
+func castHeader(answers bool, to []*proc, prevs []Run) (ext []byte) {
+	ext = []byte{0}
+	if answers {
+		ext[0] = 1
+	}
 	for _, r := range prevs {
 		for _, q := range to[:r.Count] {
 			ext = binary.AppendUvarint(ext, uint64(q.index))
@@ -124,6 +149,7 @@ func castHeader(to []*proc, prevs []Run) (ext []byte) {
 
 // castPrev is what a cast says of a process.
 func castPrev(ext []byte, index int) (uint64, error) {
+	ext = ext[min(len(ext), 1):]
 	for len(ext) > 0 {
 		member, n := binary.Uvarint(ext)
 		prev, k := binary.Uvarint(ext[max(n, 0):])

@@ -114,6 +114,8 @@ func (w *world) strike(p *proc, e event) {
 		w.counts.Faults[faultPause]++
 		p.paused = true
 		w.at(min(w.soon(2*time.Second), healed), evWake, p, 0, nil)
+	case evReached:
+		w.reached(p, uint64(e.arg), e.packet.from)
 	case evWake:
 		w.wake(p)
 	case evKill:

@@ -152,7 +152,7 @@ type counts struct {
 	Virtual                                               time.Duration
 	Sent, Entered, Handled, Refused, Skipped, Unmade      uint64 // messages
 	Delivered, Undeliverable, Indeterminate               uint64 // fates
-	Unlooked                                              uint64 // members that a cast did not look at
+	Unlooked, Reached                                     uint64 // members that a cast did not look at, and whose answers acknowledge it
 	Published, Casts, Pieces, NotMeant, Fenced, Malformed uint64 // packets
 	Retransmitted, Beats, Duplicates, Gaps, Overrun       uint64
 	Broken, Woken, Barriers, Audits, Pings                uint64

@@ -10,14 +10,15 @@ import (
 // or what it holds in between: the code itself has no hooks for it.
 type mutant struct {
 	name    string
-	head    func(*Peer)                           // before a packet of the data lane
-	says    func(p *proc, peer *Peer)             // before what a packet says of the link to it
-	arrive  func(p *proc, peer *Peer, a *Arrival) // before Arrive
-	taken   func() bool                           // false: Taken is not called
-	prevs   func(g *castGroup, prevs []Run)       // what a cast says of its members
-	effect  func(p *proc, e *Effect) bool         // false: it is not done
-	publish func(p *proc, pub *Publish) bool      // false: it is not published
-	after   func(p *proc)                         // after each event
+	head    func(*Peer)                               // before a packet of the data lane
+	says    func(p *proc, peer *Peer)                 // before what a packet says of the link to it
+	arrive  func(p *proc, peer *Peer, a *Arrival)     // before Arrive
+	reached func(p *proc, peer *Peer, n uint64) *Peer // who an answer says has a cast
+	taken   func() bool                               // false: Taken is not called
+	prevs   func(g *castGroup, prevs []Run)           // what a cast says of its members
+	effect  func(p *proc, e *Effect) bool             // false: it is not done
+	publish func(p *proc, pub *Publish) bool          // false: it is not published
+	after   func(p *proc)                             // after each event
 }
 
 // onState changes each State that is sent.
@@ -198,6 +199,24 @@ func groupMutants() []mutant {
 				}
 			}
 			g.before = g.last
+		}},
+		{name: "an answer counts for who did not give it", reached: func(p *proc, peer *Peer, n uint64) *Peer {
+			for _, other := range p.peers {
+				if other != nil && other != peer && other.out.find(n) != nil {
+					return other
+				}
+			}
+			return peer
+		}},
+		{name: "an answer counts for all that was sent before", reached: func(_ *proc, peer *Peer, n uint64) *Peer {
+			for i := range peer.out.sent[:peer.out.from(n)] {
+				it := &peer.out.sent[i]
+				it.told = true
+				for j := range it.f.owed {
+					it.f.owed[j].told = true
+				}
+			}
+			return peer
 		}},
 		{name: "those in step need no credit", prevs: func(g *castGroup, _ []Run) {
 			for i := range g.notes {

@@ -64,6 +64,7 @@ type mail struct {
 	from   *proc
 	wait   uint64
 	reply  bool
+	cast   uint64 // its number, when its answer says that it is here
 }
 
 // pending is a message whose sender waits for room.
@@ -261,7 +262,7 @@ func (w *world) room(p *proc, peer *Peer) {
 }
 
 // enter puts a message into its mailbox, or says why not.
-func (w *world) enter(p, from *proc, e *wire.Envelope, wait uint64) (why []byte) {
+func (w *world) enter(p, from *proc, e *wire.Envelope, wait, cast uint64) (why []byte) {
 	actor, sender := actorOf(e.Actor), actorOf(e.Sender)
 	if len(e.Body) < 8 || actor < 0 || sender < 0 {
 		w.fail("%d got a message that nobody sent: %+v", p.index, e)
@@ -281,7 +282,7 @@ func (w *world) enter(p, from *proc, e *wire.Envelope, wait uint64) (why []byte)
 	if actor >= 2 { // an answer needs no room
 		return nil
 	}
-	p.boxes[actor] = append(p.boxes[actor], mail{r, from, wait, e.Reply != ""})
+	p.boxes[actor] = append(p.boxes[actor], mail{r, from, wait, e.Reply != "", cast})
 	p.waits[from.index] += wait
 	w.takeSoon(p, actor)
 	return nil
@@ -307,6 +308,9 @@ func (w *world) takeUp(p *proc, actor int) {
 		if m.wait > 0 {
 			p.waits[m.from.index] -= m.wait
 			w.taken(p, m.from, m.wait)
+		}
+		if m.cast != 0 {
+			w.answers(p, m.from, m.cast)
 		}
 		if m.reply {
 			w.post(p, m.from, actor, 2+w.rng.IntN(2), w.size(), 0, isAnswer)

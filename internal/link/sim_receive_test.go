@@ -50,7 +50,7 @@ func (w *world) onPacket(p *proc, k *packet, subject string, b []byte, outer boo
 	if err := p.core.OnHead(w.now, peer, h.Known); err != nil {
 		return err
 	}
-	a := Arrival{N: h.N, Prev: h.Prev, Size: len(rest), Packet: &letter{subject, rest, k.from}}
+	a := Arrival{N: h.N, Prev: h.Prev, Size: len(rest), Packet: &letter{subject, rest, k.from, 0}}
 	switch h.Kind {
 	case wire.Data:
 		if subject != "" && subject[0] == 'k' {
@@ -66,7 +66,7 @@ func (w *world) onPacket(p *proc, k *packet, subject string, b []byte, outer boo
 		if err != nil {
 			return err
 		}
-		a.Size, a.Packet = len(envelopes), &letter{at, envelopes, k.from}
+		a.Size, a.Packet = len(envelopes), &letter{at, envelopes, k.from, 0}
 		w.take(p, peer, a)
 	case wire.Beat:
 		p.core.OnBeat(w.now, peer, h.N, h.Prev)
@@ -106,6 +106,9 @@ func (w *world) onCast(p *proc, peer *Peer, a Arrival) error {
 	if a.Prev = prev; prev == Settled {
 		a.Prev, a.Settled = 0, true
 	}
+	if a.Answers = e.Ext[0] != 0; a.Answers {
+		a.Packet.(*letter).cast = a.N
+	}
 	w.take(p, peer, a)
 	return nil
 }
@@ -115,6 +118,7 @@ type letter struct {
 	subject string
 	rest    []byte
 	from    *proc
+	cast    uint64 // its number, when its answer says that it is here
 }
 
 // take delivers a packet when it is its turn, and those that waited for it.
@@ -178,7 +182,7 @@ func (w *world) deliverOne(p *proc, peer *Peer, l *letter, e wire.Envelope, skip
 		w.counts.Skipped++
 		why = nil
 	case why == nil:
-		if why = w.enter(p, l.from, &e, wait); why == nil {
+		if why = w.enter(p, l.from, &e, wait, l.cast); why == nil {
 			return nil
 		}
 	}

@@ -64,6 +64,7 @@ const (
 	evForge
 	evReplay
 	evLimit
+	evReached // another has answered a cast of its
 )
 
 type event struct {

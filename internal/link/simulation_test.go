@@ -124,6 +124,7 @@ func TestSimulation_whateverTheBusDoesThePromisesHold(t *testing.T) {
 		require.NotZero(t, times, "no run had the fault %q", faultNames[kind])
 	}
 	require.NotZero(t, n.Unlooked, "nobody was in step")
+	require.NotZero(t, n.Reached, "no answer stood for an acknowledgement")
 	for _, reason := range []Reason{Refused, Expired, NoProcess, Dead, LinkOver, Closed} {
 		require.NotZero(t, n.Fates[reason], "nobody was told reason %d", reason)
 	}
@@ -140,7 +141,7 @@ func (n *counts) report(t *testing.T) {
 	t.Logf("DEL-6 bounds: 0 violations in %d audits, %d sends refused for want of room, %d packets dropped for it", n.Audits, n.NotSent[Full], n.Overrun)
 	t.Logf("DEL-7 deadlocks: 0 links unsettled, 0 of %d waits for room and 0 of %d barriers for ever", n.Woken, n.Barriers)
 	t.Logf("DEL-8 refusals: %d, all told", n.Refused)
-	t.Logf("DEL-9 casts: %d, a fate for each member, %d of which were in step", n.Casts, n.Unlooked)
+	t.Logf("DEL-9 casts: %d, a fate for each member, %d of which were in step, and %d acknowledged by their answers", n.Casts, n.Unlooked, n.Reached)
 	t.Logf("%d packets, %d sent again, %d gaps, %d beats, %d pieces, %d links broken", n.Published, n.Retransmitted, n.Gaps, n.Beats, n.Pieces, n.Broken)
 	var faults []string
 	for kind, times := range n.Faults {

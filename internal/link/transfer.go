@@ -79,6 +79,7 @@ func (c *Core) leavePart(now Instant, p *Peer, t *transfer) bool {
 	f.buf = e.Append(f.buf, false)
 	f.count, f.open, f.part = 1, false, t
 	if !o.credit(f.cost()) {
+		c.press(now, p)
 		return false
 	}
 	t.at += size

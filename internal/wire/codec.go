@@ -81,25 +81,39 @@ func newReading(nested, elements, pairs int) reading {
 	return reading{lenient, strict}
 }
 
-// unmarshal decodes data into v. With a counter it reads strictly first, which says that there is an
-// unknown field, but gives up what follows it: such a message is read twice.
+// unmarshal decodes data into v, and counts it when there is an unknown field in it.
 func (r reading) unmarshal(data []byte, v any, unknown *atomic.Uint64) (err error) {
 	defer guard(&err, "decode", v)
-	mode := r.lenient
+	times := 1
 	if unknown != nil {
-		mode = r.strict
+		times = 2
 	}
-	err = mode.Unmarshal(data, v)
-	if _, is := errors.AsType[*cbor.UnknownFieldError](err); is && unknown != nil {
-		reflect.ValueOf(v).Elem().SetZero()
-		if err = r.lenient.Unmarshal(data, v); err == nil {
-			unknown.Add(1)
-		}
+	has, err := CBOR.affords(data, v, times)
+	if err != nil {
+		return fmt.Errorf("decode %w", err)
+	}
+	if unknown == nil {
+		err = r.lenient.Unmarshal(data, v)
+	} else if has, err = r.known(data, v, has); has && err == nil {
+		unknown.Add(1)
 	}
 	if err != nil {
 		return fmt.Errorf("decode %T: %w", v, err)
 	}
 	return nil
+}
+
+// known decodes data into v, and says whether there is an unknown field. Unless that is known it reads
+// strictly first, which says so, but gives up what follows the field: such a message is read twice.
+func (r reading) known(data []byte, v any, has bool) (bool, error) {
+	if !has {
+		err := r.strict.Unmarshal(data, v)
+		if _, has = errors.AsType[*cbor.UnknownFieldError](err); !has {
+			return false, err
+		}
+		reflect.ValueOf(v).Elem().SetZero()
+	}
+	return true, r.lenient.Unmarshal(data, v)
 }
 
 // Marshal encodes v as deterministic CBOR.
@@ -256,6 +270,9 @@ func (f Format) Decode(data []byte, v any) (err error) {
 	defer guard(&err, "decode", v)
 	if len(data) == 0 {
 		data = []byte("null")
+	}
+	if _, err := JSON.affords(data, v, 1); err != nil {
+		return fmt.Errorf("decode JSON as %w", err)
 	}
 	if err := json.Unmarshal(data, v); err != nil {
 		return fmt.Errorf("decode JSON as %s: %w", typeName(v), err)

@@ -36,7 +36,13 @@ type ConfirmOf struct {
 type BreakOf struct {
 	N    uint64 `cbor:"1,keyasint"`
 	Text string `cbor:"2,keyasint"`
+	// Closed says of a Gone that its sender has closed all links, and opens none. Peers that have no such
+	// field say it with ClosedText.
+	Closed bool `cbor:"3,keyasint,omitempty"`
 }
+
+// ClosedText is the Text of a Gone whose sender has closed all links.
+const ClosedText = "this process has closed its links"
 
 // QueryOf is the body of a Query and of a Verdict: messages of packet N.
 type QueryOf struct {

@@ -29,6 +29,7 @@ var controls = []struct {
 	{"a confirm", wire.Confirm, &wire.ConfirmOf{Next: 300}, "00020600000000" + "a1" + "0119012c"},
 	{"a break", wire.Break, &wire.BreakOf{N: 7, Text: "no"}, "00020700000000" + "a2" + "0107" + "02626e6f"},
 	{"a gone", wire.Gone, &wire.BreakOf{N: 7}, "00020800000000" + "a2" + "0107" + "0260"},
+	{"a gone of who closes", wire.Gone, &wire.BreakOf{N: 7, Text: "x", Closed: true}, "00020800000000" + "a3" + "0107" + "026178" + "03f5"},
 	{"a query", wire.Query, &wire.QueryOf{N: 7, Indexes: []int{0, 300}}, "00020900000000" + "a2" + "0107" + "02" + "82" + "00" + "19012c"},
 	{"a verdict", wire.Verdict, &wire.QueryOf{N: 7}, "00020a00000000" + "a2" + "0107" + "02" + "f6"},
 	{"a cancel", wire.Cancel, &wire.CancelOf{Replies: []string{"m/0.0/a:_1"}}, "00020b00000000" + "a1" + "01" + "81" + "6a6d2f302e302f613a5f31"},
@@ -69,7 +70,7 @@ func TestControl_survivesTheWay(t *testing.T) {
 		if rapid.Bool().Draw(t, "refuses") {
 			state.Refused = rapid.SliceOfN(refusal, 1, 5).Draw(t, "refused")
 		}
-		over := &wire.BreakOf{N: number.Draw(t, "n"), Text: rapid.String().Draw(t, "text")}
+		over := &wire.BreakOf{N: number.Draw(t, "n"), Text: rapid.String().Draw(t, "text"), Closed: rapid.Bool().Draw(t, "closed")}
 		query := &wire.QueryOf{N: number.Draw(t, "n"), Indexes: rapid.SliceOf(index).Draw(t, "indexes")}
 		for _, c := range []struct {
 			kind wire.PacketKind

@@ -26,10 +26,13 @@
 //   - WIRE-5: what no peer would take is refused by Marshal (tags, big integers, functions), but
 //     for text that is not UTF-8, which the receiver refuses. A panic of a type's own marshaler is
 //     an error. Times keep their nanoseconds.
-//   - WIRE-6: reading a body takes memory in proportion to its size, whatever lengths it claims: at
-//     most 256 bytes for each of its bytes, and 64 KiB, into an any and for control packets. Most of
-//     that is what Go's smallest map takes: a body of numbers and text takes about 20. In a type of
-//     the user's an element of a slice may come from one byte, and takes what the type takes.
+//   - WIRE-6: reading a body, CBOR or JSON, takes at most 64 bytes for each of its bytes, and 1 MiB,
+//     whatever lengths it claims and into whatever type: what would take more is refused with a
+//     *TooLargeError, before anything is taken. It is measured for that, item by item beside the type,
+//     when it is so large that the worst body of its size would take too much. Of what it takes in Go, a
+//     body of numbers and text has about 20 times its size; a list of nothing but maps of one pair in
+//     four bytes has 98 times, and is refused from 31 kB on. What types with methods of their own take
+//     that read them is their owners' matter.
 //
 // All functions may be called on any goroutine. Errors name what was malformed and where.
 package wire

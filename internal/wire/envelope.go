@@ -137,8 +137,9 @@ func (es *Envelopes) Next(e *Envelope) (same, ok bool) {
 	same = first&sameTarget != 0
 	switch {
 	case !same:
-		e.Actor, e.Port, e.Sender = string(r.bytes("actor")), string(r.bytes("port")), string(r.bytes("sender"))
-		es.last.Actor, es.last.Port, es.last.Sender, es.any = e.Actor, e.Port, e.Sender, true
+		es.last.Actor, es.last.Port = reused(es.last.Actor, r.bytes("actor")), reused(es.last.Port, r.bytes("port"))
+		es.last.Sender, es.any = reused(es.last.Sender, r.bytes("sender")), true
+		e.Actor, e.Port, e.Sender = es.last.Actor, es.last.Port, es.last.Sender
 	case !es.any:
 		r.err = fmt.Errorf("packet: the first envelope has the target of the one before it")
 		return false, false
@@ -160,6 +161,14 @@ func (es *Envelopes) Next(e *Envelope) (same, ok bool) {
 	}
 	e.Body = r.bytes("body")
 	return same, r.err == nil
+}
+
+// reused is b as a string: the last one when it has not changed.
+func reused(last string, b []byte) string {
+	if last == string(b) {
+		return last
+	}
+	return string(b)
 }
 
 // Err says what was malformed; nil when all envelopes were read, or will be.

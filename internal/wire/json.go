@@ -1,0 +1,68 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// JSONValue reads the one value of a JSON text into what Marshal writes for actors: null, booleans, texts,
+// []any and map[string]any. CBOR tells whole numbers from others: those that are written without a point
+// and an exponent become int64, or uint64 when they are larger, others float64.
+func JSONValue(data []byte) (any, error) {
+	var v any
+	if !utf8.Valid(data) {
+		return nil, errors.New("it is not UTF-8")
+	}
+	if _, err := JSON.affords(data, &v, 1); err != nil {
+		return nil, err
+	}
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.UseNumber()
+	if err := dec.Decode(&v); err != nil {
+		return nil, err
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("there is more behind the first value")
+	}
+	return withNumbers(v)
+}
+
+// withNumbers replaces every json.Number of a decoded value.
+func withNumbers(v any) (_ any, err error) {
+	switch v := v.(type) {
+	case json.Number:
+		return numberOf(v.String())
+	case []any:
+		for i := range v {
+			if v[i], err = withNumbers(v[i]); err != nil {
+				return nil, err
+			}
+		}
+	case map[string]any:
+		for k := range v {
+			if v[k], err = withNumbers(v[k]); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return v, nil
+}
+
+func numberOf(text string) (any, error) {
+	if strings.ContainsAny(text, ".eE") {
+		if f, err := strconv.ParseFloat(text, 64); err == nil {
+			return f, nil
+		}
+	} else if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+		return n, nil
+	} else if n, err := strconv.ParseUint(text, 10, 64); err == nil {
+		return n, nil
+	}
+	return nil, fmt.Errorf("the number %.40s does not fit into 64 bits", text)
+}

@@ -1,0 +1,346 @@
+package wire
+
+import (
+	"encoding"
+	"encoding/json"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/fxamacker/cbor/v2"
+)
+
+// form is how a type is read.
+type form byte
+
+const (
+	other form = iota // nothing is read into it: a channel, an interface with methods
+	number
+	boolean
+	text
+	open    // an any: what comes decides
+	list    // a slice
+	fixed   // an array
+	table   // a map
+	record  // a struct
+	moment  // a time, which CBOR has as a text
+	foreign // its own method reads it: what it takes is its owner's matter
+)
+
+// plan is what values of a type take when they are read.
+type plan struct {
+	form form
+	kind reflect.Kind
+	name string
+	size int // within what holds it
+
+	behind  int  // what pointers to it take, on its way
+	ownText bool // texts are read by its own method
+	ownByte bool // byte strings are
+	room    int  // of an array
+	bits    int  // of a number
+	tuple   bool // a struct that comes as an array
+
+	key, elem *plan
+	slot      int // of a map, for a pair
+	beside    int // of a map: for each pair, besides its slot
+	byName    map[string]member
+	byNumber  map[int64]member
+	inOrder   []member
+
+	worst   int  // at most so many bytes for each byte of a body, whatever it is
+	records bool // there are structs in it, so it may be read twice
+}
+
+// member is a field of a struct.
+type member struct {
+	*plan
+	name  string
+	more  int // the embedded structs on the way to it that are behind pointers
+	label int // what naming it in an error takes
+}
+
+// What it takes to say that an item does not fit.
+const (
+	misfit     = 64  // an item of one byte
+	misfitMore = 112 // numbers are quoted
+	misfitJSON = 96
+	quotedJSON = 160 // and its digits, three times
+	wrongTime  = 512
+	headOf     = 24 // of a slice that is made by its type
+)
+
+// planner makes plans of types that may contain themselves.
+type planner struct {
+	format Format
+	made   map[reflect.Type]*plan
+	seen   map[*plan]bool // by reach
+}
+
+func newPlan(f Format, t reflect.Type) *plan {
+	pl := planner{f, map[reflect.Type]*plan{}, map[*plan]bool{}}
+	top := *pl.plan(t)
+	top.worst, top.records = pl.reach(&top)
+	return &top
+}
+
+// reach is the most that p and all that may be within it take for a byte, and whether there are structs. It
+// is far from exact, for it decides only which bodies need not be measured.
+func (pl planner) reach(p *plan) (worst int, records bool) {
+	if pl.seen[p] {
+		return 0, false
+	}
+	pl.seen[p] = true
+	worst, records = pl.own(p), p.form == record
+	with := func(q *plan, held int) {
+		if pl.format == JSON {
+			held /= 2 // there is a comma between them
+		}
+		w, r := pl.reach(q)
+		worst, records = max(worst, w, held+pl.own(q)), records || r
+	}
+	switch {
+	case p.form == list && pl.format == JSON:
+		with(p.elem, 7*p.elem.size) // what a slice outgrows is garbage
+	case p.form == list:
+		with(p.elem, p.elem.size+p.elem.size/6+headOf)
+	case p.form == fixed:
+		with(p.elem, 0)
+	case p.form == table:
+		with(p.key, 0)
+		with(p.elem, 5*p.slot+p.beside)
+	}
+	for _, m := range p.inOrder {
+		with(m.plan, m.more+m.label)
+	}
+	return worst, records
+}
+
+// own is at most what an item that is read by p takes for each byte of its own, with all the maps that may be
+// in an any.
+func (pl planner) own(p *plan) int {
+	few := pl.format == JSON // each item takes more bytes
+	switch {
+	case p.form == open && few:
+		return p.behind + 80 // {"":…}: 336
+	case p.form == open:
+		return p.behind + 224 // a1 60 …: 376
+	case p.form == record && !few:
+		return p.behind + 176 // a1 a0 …: 496, to say that the name is none
+	case p.form == table:
+		return p.behind + max(mapHead, (mapMade(1, p.slot)+allocated(p.key.size)+allocated(p.elem.size))/2)
+	case p.form == moment:
+		return p.behind + wrongTime
+	case p.form == foreign:
+		return p.behind + 16
+	case few:
+		return p.behind + (misfitJSON+quotedJSON+12)/3
+	}
+	return p.behind + (misfit+misfitMore)/2
+}
+
+// reads says that pointers to t have a method of their own.
+func reads[I any](t reflect.Type) bool { return reflect.PointerTo(t).Implements(reflect.TypeFor[I]()) }
+
+// foreign says that the type reads itself, whatever comes.
+func (pl planner) foreign(t reflect.Type) bool {
+	if pl.format == JSON {
+		return reads[json.Unmarshaler](t)
+	}
+	return reads[cbor.Unmarshaler](t)
+}
+
+func (pl planner) plan(t reflect.Type) *plan {
+	if p := pl.made[t]; p != nil {
+		return p
+	}
+	p := &plan{size: int(t.Size()), name: t.String()}
+	pl.made[t] = p
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+		p.behind += allocated(int(t.Size()))
+	}
+	p.kind = t.Kind()
+	p.ownText = reads[encoding.TextUnmarshaler](t)
+	p.ownByte = pl.format == CBOR && reads[encoding.BinaryUnmarshaler](t)
+	switch {
+	case pl.foreign(t):
+		p.form = foreign
+	case t == reflect.TypeFor[time.Time]():
+		p.form = moment
+	default:
+		pl.fill(p, t)
+	}
+	return p
+}
+
+// fill says what a type takes that is read by its kind.
+func (pl planner) fill(p *plan, t reflect.Type) {
+	switch t.Kind() {
+	case reflect.Bool:
+		p.form = boolean
+	case reflect.String:
+		p.form = text
+	case reflect.Interface:
+		if t.NumMethod() == 0 {
+			p.form, p.elem = open, pl.plan(reflect.TypeFor[map[string]any]())
+		}
+	case reflect.Slice:
+		p.form, p.elem = list, pl.plan(t.Elem())
+	case reflect.Array:
+		p.form, p.elem, p.room = fixed, pl.plan(t.Elem()), t.Len()
+	case reflect.Map:
+		if pl.format == JSON && !isName(t.Key()) {
+			return
+		}
+		p.form, p.key, p.elem = table, pl.plan(t.Key()), pl.plan(t.Elem())
+		pl.pairs(p)
+	case reflect.Struct:
+		p.form = record
+		pl.members(p, t)
+	default:
+		if t.Kind() >= reflect.Int && t.Kind() <= reflect.Float64 {
+			p.form, p.bits = number, t.Bits()
+		}
+	}
+}
+
+// isName says that encoding/json makes keys of the type.
+func isName(t reflect.Type) bool {
+	return t.Kind() == reflect.String || t.Kind() >= reflect.Int && t.Kind() <= reflect.Uintptr || reads[encoding.TextUnmarshaler](t)
+}
+
+// pairs says what a pair of a map takes: what is large is held by a pointer.
+func (pl planner) pairs(p *plan) {
+	const large = 128
+	for _, held := range []*plan{p.key, p.elem} {
+		size := max(held.size, 1)
+		if size > large {
+			p.beside += allocated(size)
+			size = 8
+		}
+		p.slot += (size + 7) &^ 7
+	}
+	if pl.format == JSON {
+		p.beside += allocated(p.key.size)
+	}
+}
+
+// found is a field as its tag has it.
+type found struct {
+	reflect.StructField
+	name   string
+	tagged bool
+	number bool
+	more   int
+}
+
+// members finds the fields of a struct as the decoders do: of those with one name the outermost, and of
+// these the one with a tag.
+func (pl planner) members(p *plan, t reflect.Type) {
+	p.byName, p.byNumber = map[string]member{}, map[int64]member{}
+	p.tuple = pl.format == CBOR && isTuple(t)
+	seen := map[reflect.Type]bool{}
+	named := map[string]bool{}
+	for level := []found{{StructField: reflect.StructField{Type: t}}}; len(level) > 0; {
+		var here, next []found
+		for i, s := range level {
+			st := pointee(s.Type)
+			again := func(o found) bool { return pointee(o.Type) == st }
+			if seen[st] || slices.ContainsFunc(level[:i], again) || slices.ContainsFunc(level[i+1:], again) {
+				continue
+			}
+			for f := range st.Fields() {
+				pl.field(f, s.more, &here, &next)
+			}
+		}
+		for _, f := range unambiguous(here, named) {
+			p.add(f, pl.plan(f.Type))
+		}
+		for _, s := range level {
+			seen[pointee(s.Type)] = true
+		}
+		level = next
+	}
+}
+
+func pointee(t reflect.Type) reflect.Type {
+	if t.Kind() == reflect.Pointer {
+		return t.Elem()
+	}
+	return t
+}
+
+func (p *plan) add(f found, q *plan) {
+	m := member{plan: q, name: f.name, more: f.more, label: allocated(len(p.name) + 1 + len(f.name))}
+	p.inOrder = append(p.inOrder, m)
+	if n, err := strconv.ParseInt(f.name, 10, 64); f.number && err == nil {
+		p.byNumber[n] = m
+	} else if !f.number {
+		p.byName[f.name] = m
+	}
+}
+
+// field puts a field where it belongs: among those here, or with the structs whose fields are the next level.
+func (pl planner) field(f reflect.StructField, more int, here, next *[]found) {
+	inner := pointee(f.Type)
+	if f.Anonymous && inner != f.Type {
+		more += allocated(int(inner.Size()))
+	}
+	embedded := f.Anonymous && inner.Kind() == reflect.Struct
+	tag := f.Tag.Get("json")
+	if own := f.Tag.Get("cbor"); pl.format == CBOR && own != "" {
+		tag = own
+	}
+	if tag == "-" || !f.IsExported() && !embedded {
+		return
+	}
+	name, options, _ := strings.Cut(tag, ",")
+	if embedded && name == "" {
+		*next = append(*next, found{StructField: f, more: more})
+		return
+	}
+	one := found{StructField: f, name: name, tagged: name != "", more: more}
+	one.number = pl.format == CBOR && strings.Contains(","+options+",", ",keyasint,")
+	if name == "" {
+		one.name = f.Name
+	}
+	*here = append(*here, one)
+}
+
+// unambiguous are the fields of a level whose names are not taken, by others or on a level above.
+func unambiguous(here []found, named map[string]bool) (kept []found) {
+	best := map[string][]found{}
+	for _, f := range here {
+		key := f.name + "\x00" + strconv.FormatBool(f.number)
+		if rivals := best[key]; len(rivals) == 0 || rivals[0].tagged == f.tagged {
+			best[key] = append(rivals, f)
+		} else if f.tagged {
+			best[key] = []found{f}
+		}
+	}
+	for _, f := range here {
+		key := f.name + "\x00" + strconv.FormatBool(f.number)
+		if named[key] {
+			continue
+		}
+		if rivals := best[key]; len(rivals) == 1 && rivals[0].tagged == f.tagged {
+			kept = append(kept, f)
+		}
+	}
+	for key := range best {
+		named[key] = true
+	}
+	return kept
+}
+
+// isTuple says that the struct's tag wants it as an array.
+func isTuple(t reflect.Type) bool {
+	f, ok := t.FieldByName("_")
+	return ok && strings.Contains(","+f.Tag.Get("cbor")+",", ",toarray,")
+}
+
+// anything is the plan of an any.
+var anything = newPlan(CBOR, reflect.TypeFor[any]())

@@ -1,0 +1,137 @@
+package mesh
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/cast"
+	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// Allocator gets hosts from somewhere; see agent.Allocator. Package agent/host has some that start them.
+type Allocator = agent.Allocator
+
+// Allocation is hosts that somebody holds; see agent.Allocation.
+type Allocation = agent.Allocation
+
+// Allocate gets hosts and attaches to them. They belong to this Net: Shutdown of the mesh, or Close of
+// the Net, gives them back; so does a failure here.
+func (n *Net) Allocate(ctx context.Context, a Allocator, name string, e shape.Extent) (HostMesh, error) {
+	if err := e.Err(); err != nil {
+		return HostMesh{}, fmt.Errorf("allocate %q: %w", name, err)
+	}
+	ctx, cancel := within(ctx, attachDeadline)
+	defer cancel()
+	got, err := a.Allocate(ctx, e)
+	if err != nil {
+		return HostMesh{}, fmt.Errorf("allocate %q: %w", name, err)
+	}
+	h, err := n.Attach(ctx, name, got.Hosts()...)
+	if err == nil {
+		h = h.Reshape(e)
+		err = h.Err()
+	}
+	if err != nil {
+		giveBack, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupDeadline)
+		defer cancel()
+		return HostMesh{}, errors.Join(fmt.Errorf("allocate %q: %w", name, err), got.Close(giveBack))
+	}
+	n.mu.Lock()
+	n.owned = append(n.owned, owned{hosts: got})
+	n.mu.Unlock()
+	return h, nil
+}
+
+// closeAllocation gives back those whose hosts are all among these.
+func (n *Net) closeAllocation(ctx context.Context, hosts []subjects.HostID) error {
+	n.mu.Lock()
+	var done []Allocation
+	n.owned = slices.DeleteFunc(n.owned, func(o owned) bool {
+		if o.hosts == nil || slices.ContainsFunc(o.hosts.Hosts(), func(id subjects.HostID) bool { return !slices.Contains(hosts, id) }) {
+			return false
+		}
+		done = append(done, o.hosts)
+		return true
+	})
+	n.mu.Unlock()
+	var errs []error
+	for _, a := range done {
+		errs = append(errs, a.Close(ctx))
+	}
+	return errors.Join(errs...)
+}
+
+// List allocates hosts that run already, the first ones of it. They are nobody's to give back.
+type List []subjects.HostID
+
+// Allocate is as many hosts as the extent has ranks.
+func (l List) Allocate(_ context.Context, e shape.Extent) (Allocation, error) {
+	if e.NumRanks() > len(l) {
+		return nil, fmt.Errorf("%d hosts in the list are too few for %s", len(l), e)
+	}
+	return l[:e.NumRanks()], nil
+}
+
+// Hosts are those of the list.
+func (l List) Hosts() []subjects.HostID { return slices.Clone(l) }
+
+// Close does nothing: the list did not start them.
+func (l List) Close(context.Context) error { return nil }
+
+// OnProcs allocates a host in each proc of a region: an actor of the type is spawned there, whose
+// endpoint says which host it has started. Package agent/host has such a type.
+func OnProcs[A, P any](procs ProcMesh, typ actor.Type[A, P], params P, started actor.Endpoint[A, actor.None, subjects.HostID]) Allocator {
+	return onProcs[A, P]{procs, typ, params, started}
+}
+
+type onProcs[A, P any] struct {
+	procs   ProcMesh
+	typ     actor.Type[A, P]
+	params  P
+	started actor.Endpoint[A, actor.None, subjects.HostID]
+}
+
+// Allocate spawns the actors and asks each for its host. The hosts are in the order of the procs.
+func (o onProcs[A, P]) Allocate(ctx context.Context, e shape.Extent) (Allocation, error) {
+	if err := o.procs.Err(); err != nil {
+		return nil, err
+	}
+	if e.NumRanks() != o.procs.Extent().NumRanks() {
+		return nil, fmt.Errorf("%d procs are not the %d ranks of %s", o.procs.Extent().NumRanks(), e.NumRanks(), e)
+	}
+	actors, err := Spawn(ctx, o.procs, o.typ, "hosts", o.params)
+	if err != nil {
+		return nil, err
+	}
+	hosts, err := cast.Gather(ctx, actors, o.started, actor.None{})
+	if err != nil {
+		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupDeadline)
+		defer cancel()
+		return nil, errors.Join(err, actors.Stop(stop))
+	}
+	a := &onProcsAllocation{stop: actors.Stop}
+	for _, id := range hosts.Values() {
+		a.hosts = append(a.hosts, id)
+	}
+	return a, nil
+}
+
+type onProcsAllocation struct {
+	hosts []subjects.HostID
+	once  sync.Once
+	stop  func(context.Context) error
+	err   error
+}
+
+func (a *onProcsAllocation) Hosts() []subjects.HostID { return slices.Clone(a.hosts) }
+
+func (a *onProcsAllocation) Close(ctx context.Context) error {
+	a.once.Do(func() { a.err = a.stop(ctx) })
+	return a.err
+}

@@ -1,0 +1,136 @@
+package mesh
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/cast"
+	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// States is how each proc of the region is, by rank of the region, as its host says. Ranks whose host does
+// not answer within the deadline (30 s without one) have the status Timeout; hosts that have forgotten the
+// mesh make it a *NotFoundError.
+func (p ProcMesh) States(ctx context.Context) (shape.ValueMesh[agent.State], error) {
+	var none shape.ValueMesh[agent.State]
+	if err := p.Err(); err != nil {
+		return none, err
+	}
+	ctx, cancel := within(ctx, actor.DefaultDeadline)
+	defer cancel()
+	id := p.desc.ID.String()
+	h := HostMesh{net: p.net, name: defaultHosts, hosts: p.hosts()}
+	answers, errs := eachHost(ctx, h, func(ctx context.Context, a actor.Ref[agent.Agent]) ([]agent.State, error) {
+		return agent.Get.Call(ctx, a, agent.Query{ID: id})
+	})
+	by := map[int]agent.State{}
+	silent := map[subjects.HostID]error{}
+	for i, states := range answers {
+		if errs[i] != nil {
+			silent[h.hosts[i]] = errs[i]
+		}
+		for _, s := range states {
+			by[s.Rank] = s
+		}
+	}
+	out := make([]agent.State, p.region.NumRanks())
+	for view, base := range p.region.Ranks() {
+		s, known := by[base]
+		host := p.desc.Hosts[base/p.desc.PerHost]
+		switch why := silent[host]; {
+		case why != nil:
+			s = agent.State{ID: id, Status: agent.Status{Phase: agent.Timeout, Reason: fmt.Sprintf("host %s: %v", host, why)}}
+		case !known:
+			return none, &NotFoundError{What: "mesh", Name: id}
+		}
+		s.Rank = view
+		out[view] = s
+	}
+	return shape.NewValueMesh(p.region, out)
+}
+
+// hosts are those that the region has ranks on, in order.
+func (p ProcMesh) hosts() []subjects.HostID {
+	var out []subjects.HostID
+	seen := map[int]bool{}
+	for _, base := range p.region.Ranks() {
+		if at := base / p.desc.PerHost; !seen[at] {
+			seen[at] = true
+			out = append(out, p.desc.Hosts[at])
+		}
+	}
+	return out
+}
+
+// ActorStates is how the actors of a full name are, by rank of the region. Ranks that do not answer have
+// the status Timeout. An asked proc that does not know the name makes it a *NotFoundError.
+func (p ProcMesh) ActorStates(ctx context.Context, name string) (shape.ValueMesh[agent.State], error) {
+	var none shape.ValueMesh[agent.State]
+	ctx, cancel := within(ctx, actor.DefaultDeadline)
+	defer cancel()
+	all, err := cast.Gather(ctx, p.agents(), agent.Get, agent.Query{ID: name})
+	silent, err := reasons(err)
+	if err != nil {
+		return none, err
+	}
+	out := make([]agent.State, p.region.NumRanks())
+	for rank := range out {
+		states, _ := all.At(rank)
+		switch why := silent[rank]; {
+		case why != nil:
+			out[rank] = agent.State{ID: name, Rank: rank, Status: agent.Status{Phase: agent.Timeout, Reason: why.Error()}}
+		case len(states) == 0:
+			return none, &NotFoundError{What: "actor mesh", Name: name}
+		default:
+			out[rank] = states[0]
+			out[rank].Rank = rank
+		}
+	}
+	return shape.NewValueMesh(p.region, out)
+}
+
+// reasons are why ranks of a cast did not answer; an error that is about none of them stays one.
+func reasons(err error) (map[int]error, error) {
+	partial, ok := errors.AsType[*cast.CoverageError](err)
+	if !ok {
+		return nil, err
+	}
+	by := map[int]error{}
+	for _, f := range partial.Coverage.Failed {
+		by[f.Rank] = f.Err
+	}
+	for _, f := range partial.Coverage.Missing {
+		by[f.Rank] = f.Err
+	}
+	return by, nil
+}
+
+// Ping asks every proc of the region whether it is there, and says which have answered within the
+// deadline (30 s without one).
+func (p ProcMesh) Ping(ctx context.Context) (shape.ValueMesh[bool], error) {
+	var none shape.ValueMesh[bool]
+	ctx, cancel := within(ctx, actor.DefaultDeadline)
+	defer cancel()
+	_, err := cast.Gather(ctx, p.agents(), agent.Ping, actor.None{})
+	silent, err := reasons(err)
+	if err != nil {
+		return none, err
+	}
+	alive := make([]bool, p.region.NumRanks())
+	for rank := range alive {
+		alive[rank] = silent[rank] == nil
+	}
+	return shape.NewValueMesh(p.region, alive)
+}
+
+// States is how each actor of the region is; see ProcMesh.ActorStates.
+func (m ActorMesh[A]) States(ctx context.Context) (shape.ValueMesh[agent.State], error) {
+	if err := m.Err(); err != nil {
+		return shape.ValueMesh[agent.State]{}, err
+	}
+	return m.procs.ActorStates(ctx, m.name)
+}

@@ -1,0 +1,165 @@
+package mesh_test
+
+import (
+	"context"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/cast"
+	"github.com/castnet-io/castnet/mesh"
+	"github.com/castnet-io/castnet/mesh/shape"
+)
+
+func TestStates_areByRankOfTheRegionAndSayWhoIsGone(t *testing.T) {
+	c := newCluster(t, "a", "b")
+	procs, counters := c.workers(t, 2, 10)
+	victim := c.pids(t, procs)[2]
+	require.NoError(t, syscall.Kill(victim, syscall.SIGKILL))
+	part := procs.Slice("host", 1, 2)
+	require.Eventually(t, func() bool {
+		states, err := part.States(t.Context())
+		require.NoError(t, err)
+		s, _ := states.At(0)
+		return s.Status.Phase == agent.Failed && s.Rank == 0 && s.Proc.Signal == 9 && s.Proc.Life == agent.Killed
+	}, 10*time.Second, 20*time.Millisecond)
+	alive, err := procs.Ping(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []bool{true, true, false, true}, alive.Values())
+	states, err := counters.Slice("host", 1, 2).States(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, agent.Timeout, states.Values()[0].Status.Phase, "nobody can say")
+	require.Equal(t, agent.Running, states.Values()[1].Status.Phase)
+	_, err = procs.Slice("host", 0, 1).ActorStates(t.Context(), "nobody-000000000000n")
+	var unknown *mesh.NotFoundError
+	require.ErrorAs(t, err, &unknown)
+	require.Equal(t, "nobody-000000000000n", unknown.Name)
+}
+
+func TestSpawnActors_keepsWhatHasStartedWhenItIsAskedTo(t *testing.T) {
+	c := newCluster(t, "a")
+	procs, _ := c.workers(t, 3, 0)
+	some, err := mesh.SpawnActors(t.Context(), procs, counter, mesh.ActorSpawning[int64]{Label: "some", Params: -1, Partial: true})
+	var failed *mesh.SpawnError
+	require.ErrorAs(t, err, &failed)
+	require.Len(t, failed.Failed, 1)
+	require.Equal(t, 1, failed.Failed[0].Rank)
+	require.Contains(t, failed.Failed[0].Status.Reason, "cannot count from -1")
+	n, err := add.Call(t.Context(), some.Ref(2), 3)
+	require.NoError(t, err)
+	require.EqualValues(t, 2, n)
+	states, err := some.States(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []agent.Phase{agent.Running, agent.Failed, agent.Running}, phases(states))
+	none, err := mesh.Spawn(t.Context(), procs, counter, "none", int64(-1))
+	require.ErrorAs(t, err, &failed)
+	require.Error(t, none.Err(), "all or nothing")
+}
+
+func phases(states shape.ValueMesh[agent.State]) (out []agent.Phase) {
+	for _, s := range states.Values() {
+		out = append(out, s.Status.Phase)
+	}
+	return out
+}
+
+func TestSpawnActors_withoutAControllerNobodyOwnsThem(t *testing.T) {
+	c := newCluster(t, "a")
+	procs, _ := c.workers(t, 2, 0)
+	free, err := mesh.SpawnActors(t.Context(), procs, counter, mesh.ActorSpawning[int64]{Label: "free", Params: 5, Uncontrolled: true})
+	require.NoError(t, err)
+	for _, err := range free.Watch(t.Context()) {
+		require.Error(t, err, "nobody watches them")
+	}
+	require.NoError(t, free.Stop(t.Context()))
+	states, err := free.States(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []agent.Phase{agent.Stopped, agent.Stopped}, phases(states))
+	_, err = mesh.SpawnActors(t.Context(), procs, counter, mesh.ActorSpawning[int64]{Label: "free", Params: -5, Uncontrolled: true})
+	var failed *mesh.SpawnError
+	require.ErrorAs(t, err, &failed)
+	require.Equal(t, 1, failed.Failed[0].Rank)
+}
+
+func TestService_isSharedByOverlappingViewsAndConflictsAreSaid(t *testing.T) {
+	c := newCluster(t, "a")
+	procs, _ := c.workers(t, 3, 0)
+	left, err := mesh.Service(t.Context(), procs.Slice("gpu", 0, 2), counter, "tally", int64(100))
+	require.NoError(t, err)
+	_, err = cast.Gather(t.Context(), left, add, 1)
+	require.NoError(t, err)
+	right, err := mesh.Service(t.Context(), procs.Slice("gpu", 1, 3), counter, "tally", int64(100))
+	require.NoError(t, err)
+	all, err := cast.Gather(t.Context(), right, add, 1)
+	require.NoError(t, err)
+	require.Equal(t, []int64{102, 101}, all.Values(), "rank 1 is the one that was there")
+	_, err = mesh.Service(t.Context(), procs, counter, "tally", int64(7))
+	require.ErrorContains(t, err, "exists already with another spec")
+	_, err = mesh.Service(t.Context(), procs, counter, agent.Name, int64(7))
+	require.ErrorContains(t, err, "the name of every proc's own agent")
+}
+
+// Meaning of test_halting_proc_allocation: one host's program never says a word.
+func TestSpawnProcs_idleEndsTheWaitAndSaysWhichRanksAreSilent(t *testing.T) {
+	c := newCluster(t, "a", "b")
+	hosts := c.hosts(t, c.Net)
+	_, err := hosts.SpawnProcs(t.Context(), mesh.Spawning{
+		Name: "halting", PerHost: shape.Unit(), Idle: 1500 * time.Millisecond,
+		Command: mesh.Command{Path: "/bin/sleep", Args: []string{"60"}},
+	})
+	var failed *mesh.SpawnError
+	require.ErrorAs(t, err, &failed)
+	require.Len(t, failed.Failed, 2)
+	require.Equal(t, agent.Timeout, failed.Failed[0].Status.Phase)
+	require.Contains(t, failed.Failed[0].Status.Reason, "still initializing after")
+}
+
+// Meaning of test_failing_proc_allocation.
+func TestSpawnProcs_aProgramThatFailsIsNamedWithItsExitAndItsLastWords(t *testing.T) {
+	c := newCluster(t, "a")
+	_, err := c.hosts(t, c.Net).SpawnProcs(t.Context(), mesh.Spawning{
+		Name: "failing", PerHost: shape.Unit(), Command: mesh.Command{Path: "/bin/sh", Args: []string{"-c", "echo no luck >&2; exit 1"}},
+	})
+	var failed *mesh.SpawnError
+	require.ErrorAs(t, err, &failed)
+	require.Equal(t, agent.Failed, failed.Failed[0].Status.Phase)
+	require.Contains(t, failed.Failed[0].Status.Reason, "exited with code 1")
+	require.Contains(t, failed.Failed[0].Status.Reason, "no luck")
+}
+
+func TestLease_actorsWhoseOwnerIsGoneEnd(t *testing.T) {
+	c := newCluster(t, "a")
+	procs, _ := c.workers(t, 2, 0)
+	other := c.connect(t)
+	seen, err := other.Find(t.Context(), "workers")
+	require.NoError(t, err)
+	counters, err := mesh.SpawnActors(t.Context(), seen, counter, mesh.ActorSpawning[int64]{Label: "short", Params: 1, Lease: time.Second})
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), 2500*time.Millisecond)
+	defer cancel()
+	<-ctx.Done() // longer than the lease: it is renewed
+	alive, err := procs.ActorStates(t.Context(), counters.Name())
+	require.NoError(t, err)
+	require.Equal(t, []agent.Phase{agent.Running, agent.Running}, phases(alive))
+	other.Proc().KillActor(ownerOf(t, other), "killed")
+	require.Eventually(t, func() bool {
+		states, err := procs.ActorStates(t.Context(), counters.Name())
+		require.NoError(t, err)
+		return states.Values()[0].Status.Phase == agent.Stopped && states.Values()[1].Status.Phase == agent.Stopped
+	}, 10*time.Second, 50*time.Millisecond)
+}
+
+// ownerOf is the one controller of a client.
+func ownerOf(t *testing.T, n *mesh.Net) string {
+	t.Helper()
+	for _, a := range n.Proc().Actors() {
+		if a.Type == "controller" {
+			return a.Name
+		}
+	}
+	t.Fatal("it has no controller")
+	return ""
+}

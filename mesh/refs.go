@@ -1,0 +1,275 @@
+package mesh
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// Handles as text. A handle that was read belongs to no Net; Via binds it. Ownership does not travel: who
+// reads a handle may look, call, cast and watch, and only the owner stops.
+
+// RefError says why a text is no reference to a mesh.
+type RefError struct {
+	What, Text string // what it should be, and what it is
+	Err        error
+}
+
+func (e *RefError) Error() string { return fmt.Sprintf("%s %q: %v", e.What, e.Text, e.Err) }
+
+func (e *RefError) Unwrap() error { return e.Err }
+
+// CardinalityError says that a text lists another number of hosts than its region has ranks.
+type CardinalityError struct{ Want, Got int }
+
+func (e *CardinalityError) Error() string {
+	return fmt.Sprintf("want %d ranks, got %d hosts", e.Want, e.Got)
+}
+
+// hostsText lists hosts.
+func hostsText(hosts []subjects.HostID) string {
+	texts := make([]string, len(hosts))
+	for i, h := range hosts {
+		texts[i] = h.String()
+	}
+	return strings.Join(texts, ",")
+}
+
+func parseHosts(text string) (hosts []subjects.HostID, err error) {
+	for i, t := range strings.Split(text, ",") {
+		id, err := subjects.ParseHostID(strings.TrimSpace(t))
+		if err != nil {
+			return nil, fmt.Errorf("host %d: %w", i, err)
+		}
+		hosts = append(hosts, id)
+	}
+	return hosts, nil
+}
+
+// String is the mesh as text: name:host,host@region.
+func (h HostMesh) String() string { return h.name + ":" + hostsText(h.hosts) + "@" + h.region.String() }
+
+// MarshalText writes String; a bad handle is an error.
+func (h HostMesh) MarshalText() ([]byte, error) {
+	if h.err != nil {
+		return nil, h.err
+	}
+	if err := h.check(); err != nil {
+		return nil, err
+	}
+	return []byte(h.String()), nil
+}
+
+// UnmarshalText reads what MarshalText wrote.
+func (h *HostMesh) UnmarshalText(text []byte) error {
+	got, err := parseHostMesh(string(text))
+	if err != nil {
+		return &RefError{"host mesh", string(text), err}
+	}
+	*h = got
+	return nil
+}
+
+func parseHostMesh(text string) (h HostMesh, err error) {
+	name, rest, ok := strings.Cut(text, ":")
+	if !ok {
+		return h, fmt.Errorf("no name: want name:host,host@region")
+	}
+	if err := subjects.CheckLabel("host mesh name", name); err != nil {
+		return h, err
+	}
+	list, region, ok := strings.Cut(rest, "@")
+	if !ok {
+		return h, fmt.Errorf("no region: want name:host,host@region")
+	}
+	h.name = name
+	if h.hosts, err = parseHosts(list); err != nil {
+		return h, err
+	}
+	if h.region, err = shape.ParseRegion(region); err != nil {
+		return h, err
+	}
+	return h, h.check()
+}
+
+// Via binds a handle that was read to the Net through which it is used.
+func (h HostMesh) Via(n *Net) HostMesh {
+	h.net = n
+	return h
+}
+
+// String is the region as text: mesh:host,host@owner@procs per process@extent@region.
+func (p ProcMesh) String() string {
+	return fmt.Sprintf("%s:%s@%s@%d@%s@%s", p.desc.ID, hostsText(p.desc.Hosts), p.desc.Owner, p.desc.PerProcess, p.desc.Extent.Region(), p.region)
+}
+
+// MarshalText writes String; a bad handle is an error.
+func (p ProcMesh) MarshalText() ([]byte, error) {
+	if p.err != nil {
+		return nil, p.err
+	}
+	if err := p.desc.Check(); err != nil {
+		return nil, err
+	}
+	return []byte(p.String()), nil
+}
+
+// UnmarshalText reads what MarshalText wrote. What the procs run is not in it: it may hold secrets.
+func (p *ProcMesh) UnmarshalText(text []byte) error {
+	got, err := parseProcMesh(string(text))
+	if err != nil {
+		return &RefError{"proc mesh", string(text), err}
+	}
+	*p = got
+	return nil
+}
+
+func parseProcMesh(text string) (p ProcMesh, err error) {
+	id, rest, ok := strings.Cut(text, ":")
+	if !ok {
+		return p, fmt.Errorf("no name: want mesh:hosts@owner@perprocess@extent@region")
+	}
+	if p.desc.ID, err = subjects.ParseMeshID(id); err != nil {
+		return p, err
+	}
+	var parts [4]string // hosts, owner, per process, extent; the rest is the region
+	for i, what := range []string{"owner", "number of procs per process", "extent", "region"} {
+		if parts[i], rest, ok = strings.Cut(rest, "@"); !ok {
+			return p, fmt.Errorf("no %s: want mesh:hosts@owner@perprocess@extent@region", what)
+		}
+	}
+	if p.desc.Hosts, err = parseHosts(parts[0]); err != nil {
+		return p, err
+	}
+	if p.desc.Owner, err = subjects.ParseActorID(parts[1]); err != nil {
+		return p, err
+	}
+	if p.desc.PerProcess, err = strconv.Atoi(parts[2]); err != nil || strconv.Itoa(p.desc.PerProcess) != parts[2] {
+		return p, fmt.Errorf("procs per process %q: want a number", parts[2])
+	}
+	whole, err := shape.ParseRegion(parts[3])
+	if err != nil {
+		return p, err
+	}
+	p.desc.Extent = whole.Extent()
+	if !p.desc.Extent.Region().Equal(whole) {
+		return p, fmt.Errorf("extent %q: want the whole of one, in order", parts[3])
+	}
+	if n := p.desc.Extent.NumRanks(); n%len(p.desc.Hosts) != 0 {
+		return p, &CardinalityError{Want: n, Got: len(p.desc.Hosts)}
+	}
+	p.desc.PerHost = p.desc.Extent.NumRanks() / len(p.desc.Hosts)
+	if p.region, err = shape.ParseRegion(rest); err != nil {
+		return p, err
+	}
+	if err := p.desc.Check(); err != nil {
+		return p, err
+	}
+	return p, p.region.SubsetOf(whole)
+}
+
+// Via binds a handle that was read to the Net through which it is used.
+func (p ProcMesh) Via(n *Net) ProcMesh {
+	p.net = n
+	return p
+}
+
+// Equal reports whether two handles speak of the same region of the same mesh.
+func (p ProcMesh) Equal(o ProcMesh) bool {
+	return p.desc.ID == o.desc.ID && p.region.Equal(o.region) && p.desc.Extent.Equal(o.desc.Extent) && slices.Equal(p.desc.Hosts, o.desc.Hosts)
+}
+
+// String is the region as text: name|owner|procs, where procs is the text of the procs' region. The owner
+// is empty when the handle does not know it, and - when there is none.
+func (m ActorMesh[A]) String() string {
+	owner := ""
+	switch {
+	case m.owner.IsValid():
+		owner = m.owner.String()
+	case m.free:
+		owner = "-"
+	}
+	return m.name + "|" + owner + "|" + m.procs.String()
+}
+
+// MarshalText writes String; a bad handle is an error.
+func (m ActorMesh[A]) MarshalText() ([]byte, error) {
+	if err := subjects.CheckName("actor mesh", m.name); err != nil {
+		return nil, err
+	}
+	if _, err := m.procs.MarshalText(); err != nil {
+		return nil, err
+	}
+	return []byte(m.String()), nil
+}
+
+// UnmarshalText reads what MarshalText wrote. The Go type is the reader's word, as with any ref.
+func (m *ActorMesh[A]) UnmarshalText(text []byte) error {
+	parts := strings.SplitN(string(text), "|", 3)
+	fail := func(err error) error { return &RefError{"actor mesh", string(text), err} }
+	if len(parts) != 3 {
+		return fail(fmt.Errorf("want name|owner|procs"))
+	}
+	got := ActorMesh[A]{name: parts[0]}
+	if err := subjects.CheckName("actor mesh", got.name); err != nil {
+		return fail(err)
+	}
+	var err error
+	if got.free = parts[1] == "-"; !got.free && parts[1] != "" {
+		if got.owner, err = subjects.ParseActorID(parts[1]); err != nil {
+			return fail(err)
+		}
+	}
+	if got.procs, err = parseProcMesh(parts[2]); err != nil {
+		return fail(err)
+	}
+	*m = got
+	return nil
+}
+
+// Via binds a handle that was read to the Net through which it is used.
+func (m ActorMesh[A]) Via(n *Net) ActorMesh[A] {
+	m.procs = m.procs.Via(n)
+	return m
+}
+
+// Equal reports whether two handles speak of the same actors.
+func (m ActorMesh[A]) Equal(o ActorMesh[A]) bool { return m.name == o.name && m.procs.Equal(o.procs) }
+
+// HostError is what a host answered, or why it did not.
+type HostError struct {
+	Host subjects.HostID
+	Err  error
+}
+
+// AttachError says which hosts of a mesh did not do what was asked.
+type AttachError struct {
+	Mesh   string
+	Hosts  int         // of the mesh
+	Failed []HostError // in rank order
+}
+
+func (e *AttachError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "hosts %s: %d of %d failed", e.Mesh, len(e.Failed), e.Hosts)
+	for i, f := range e.Failed {
+		if i == maxListed {
+			fmt.Fprintf(&b, "\n  and %d more", len(e.Failed)-maxListed)
+			break
+		}
+		fmt.Fprintf(&b, "\n  %s: %v", f.Host, f.Err)
+	}
+	return b.String()
+}
+
+// Unwrap is what each host said.
+func (e *AttachError) Unwrap() (errs []error) {
+	for _, f := range e.Failed {
+		errs = append(errs, f.Err)
+	}
+	return errs
+}

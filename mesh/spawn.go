@@ -1,0 +1,203 @@
+package mesh
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/cast"
+	"github.com/castnet-io/castnet/controller"
+	"github.com/castnet-io/castnet/internal/build"
+	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+const (
+	// spawnDeadline bounds Spawn when its context has no deadline. It is longer than hosts wait for
+	// a proc to become ready, so that their word on each rank arrives.
+	spawnDeadline = 45 * time.Second
+	// stopDeadline bounds Stop likewise: the grace a proc has, and some.
+	stopDeadline = 30 * time.Second
+	// cleanupDeadline bounds stopping what a failed Spawn has started.
+	cleanupDeadline = 15 * time.Second
+)
+
+// Command is the program a proc runs; see agent.Command.
+type Command = agent.Command
+
+// Limits bound what a proc may take; see agent.Limits.
+type Limits = agent.Limits
+
+// Spawning says what procs to spawn.
+type Spawning struct {
+	Name    string        // the mesh's label
+	PerHost shape.Extent  // the procs on each host; its labels must differ from the hosts'
+	Command Command       // zero: this program itself, whose main calls proc.Main
+	Lease   time.Duration // how long procs outlive a vanished owner; 0 = 60 s, less: for ever
+	Limits  Limits        // of each proc
+	Keep    bool          // procs outlive a host that dies, for the next one on that machine to adopt
+
+	// Idle ends the wait for the ranks when nothing has become of any for so long; 0: only the deadline does.
+	Idle time.Duration
+	// Partial keeps what has started when some ranks have not: the mesh is returned beside the error.
+	Partial bool
+}
+
+// Spawn starts procs on every host: this program itself, once for each point of perHost. The
+// mesh's extent is the hosts' followed by perHost.
+func (h HostMesh) Spawn(ctx context.Context, name string, perHost shape.Extent) (ProcMesh, error) {
+	return h.SpawnProcs(ctx, Spawning{Name: name, PerHost: perHost})
+}
+
+// SpawnProcs is Spawn with everything that can be said (MESH-3, MESH-4).
+func (h HostMesh) SpawnProcs(ctx context.Context, s Spawning) (ProcMesh, error) {
+	desc, err := h.describe(s)
+	if err != nil {
+		return ProcMesh{}, fmt.Errorf("spawn procs %q: %w", s.Name, err)
+	}
+	ctx, cancel := within(ctx, spawnDeadline)
+	defer cancel()
+	p := ProcMesh{net: h.net, desc: desc, region: desc.Extent.Region()}
+	owner, err := h.net.own(ctx, controller.Spec{Procs: desc, Region: p.region, Lease: s.Lease})
+	if err != nil {
+		return ProcMesh{}, fmt.Errorf("spawn procs %s: %w", desc.ID, err)
+	}
+	p.desc.Owner = owner.ID()
+	err = start(ctx, owner, desc.ID.String(), desc, p.region, s.Idle)
+	if some, ok := errors.AsType[*SpawnError](err); ok && s.Partial && len(some.Failed) < some.Ranks {
+		return p, err
+	}
+	if err != nil {
+		return ProcMesh{}, errors.Join(err, abandon(ctx, h.net, owner, desc.ID.String()))
+	}
+	if _, err := cast.Gather(ctx, p.agents(), agent.Ping, actor.None{}); err != nil { // the second fence
+		err = fmt.Errorf("spawn procs %s: they are ready, but casts do not reach them all: %w", desc.ID, err)
+		return ProcMesh{}, errors.Join(err, abandon(ctx, h.net, owner, desc.ID.String()))
+	}
+	return p, nil
+}
+
+// describe turns what was asked for into a mesh that nothing has been started of yet.
+func (h HostMesh) describe(s Spawning) (agent.Mesh, error) {
+	if err := h.Err(); err != nil {
+		return agent.Mesh{}, err
+	}
+	if err := s.PerHost.Err(); err != nil {
+		return agent.Mesh{}, err
+	}
+	extent, err := h.Extent().Concat(s.PerHost)
+	if err != nil {
+		return agent.Mesh{}, fmt.Errorf("per-host dimensions overlap with those of the hosts: %w", err)
+	}
+	id, err := subjects.NewMeshID(s.Name)
+	if err != nil {
+		return agent.Mesh{}, err
+	}
+	m := agent.Mesh{
+		ID: id, Extent: extent, Hosts: slices.Clone(h.hosts), PerHost: s.PerHost.NumRanks(), Command: s.Command, Limits: s.Limits, Keep: s.Keep,
+	}
+	if h.local() {
+		m.PerProcess = m.PerHost
+	}
+	if err := m.Check(); err != nil { // before anything is as large as was asked for
+		return agent.Mesh{}, err
+	}
+	if m.Command.Path == "" {
+		exe, err := os.Executable()
+		if err != nil {
+			return agent.Mesh{}, fmt.Errorf("find this program's own executable: %w", err)
+		}
+		if m.Command.Path, err = filepath.EvalSymlinks(exe); err != nil {
+			return agent.Mesh{}, err
+		}
+		if m.Build, err = build.ID(); err != nil {
+			return agent.Mesh{}, err
+		}
+	}
+	return m, nil
+}
+
+// local reports whether every host is known to run procs in its own process: those of a mesh then share
+// its connections.
+func (h HostMesh) local() bool {
+	return !slices.ContainsFunc(h.Infos(), func(i agent.HostInfo) bool { return !i.Local })
+}
+
+// own starts the controller of a mesh in this program (CTL-1).
+func (n *Net) own(ctx context.Context, s controller.Spec) (actor.Ref[agent.Agent], error) {
+	ref, err := actor.Spawn(ctx, n.proc, controller.Type, "controller", s)
+	if err == nil {
+		n.mu.Lock()
+		n.owned = append(n.owned, owned{controller: ref.ID().Name})
+		n.mu.Unlock()
+	}
+	return ref, err
+}
+
+// start creates a mesh through its controller and waits until every rank runs. Those of which nothing is
+// known when time is up have the status Timeout in the error.
+func start(ctx context.Context, owner actor.Ref[agent.Agent], id string, m agent.Mesh, r shape.Region, idle time.Duration) error {
+	began := time.Now()
+	if _, err := agent.Create.Call(ctx, owner, agent.Creation{}); err != nil {
+		return fmt.Errorf("spawn %s: %w", id, err)
+	}
+	o, err := settled(ctx, owner, id, idle)
+	if err != nil {
+		return fmt.Errorf("spawn %s: %w", id, err)
+	}
+	failed := statuses(o, m, r, func(s agent.Status) bool { return s.Phase != agent.Running })
+	for i, f := range failed {
+		if !f.Status.Phase.Terminal() {
+			failed[i].Status = agent.Status{Phase: agent.Timeout, Reason: fmt.Sprintf("still %s after %s", f.Status, time.Since(began).Round(time.Millisecond))}
+		}
+	}
+	if len(failed) > 0 {
+		return &SpawnError{Mesh: id, Ranks: r.NumRanks(), Failed: failed}
+	}
+	return nil
+}
+
+// settled waits until every rank runs or has ended, until the deadline, or until nothing has changed for
+// the time idle.
+func settled(ctx context.Context, owner actor.Ref[agent.Agent], id string, idle time.Duration) (agent.Overlay, error) {
+	var last agent.Overlay
+	for {
+		wait, cancel := context.WithCancel(ctx)
+		if idle > 0 {
+			wait, cancel = context.WithTimeout(ctx, idle)
+		}
+		o, err := agent.Wait.Call(wait, owner, agent.Waiting{ID: id, Until: agent.Running})
+		cancel()
+		pending := slices.ContainsFunc(o, func(r agent.Run) bool { return r.Status.Phase < agent.Running })
+		if err != nil || !pending || idle <= 0 || slices.Equal(o, last) {
+			return o, err
+		}
+		last = o
+	}
+}
+
+// abandon stops what a failed spawn has started and lets its controller go (MESH-4).
+func abandon(ctx context.Context, n *Net, owner actor.Ref[agent.Agent], id string) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupDeadline)
+	defer cancel()
+	_, err := agent.Stop.Call(ctx, owner, agent.Stopping{ID: id, Reason: "its spawn failed", Grace: time.Second})
+	n.letGo(ctx, owner.ID().Name, "its spawn failed")
+	if err != nil {
+		return fmt.Errorf("stop what was started of %s: %w", id, err)
+	}
+	return nil
+}
+
+// within gives a context without a deadline one.
+func within(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	if _, ok := ctx.Deadline(); ok {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, d)
+}
