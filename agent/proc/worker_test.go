@@ -102,7 +102,7 @@ func bootstrap(t *testing.T, p *actor.Proc, url string) agent.Bootstrap {
 
 func encoded(t *testing.T, b agent.Bootstrap) []byte {
 	t.Helper()
-	data, err := wire.Marshal(b)
+	data, err := wire.Marshal(agent.Launch{Proc: &b})
 	require.NoError(t, err)
 	return data
 }
@@ -132,7 +132,7 @@ func TestMain_aBadBootstrapIsOneLineAndExitCode1(t *testing.T) {
 	outside := bootstrap(t, p, srv.URL())
 	outside.Rank = 2
 	for want, payload := range map[string][]byte{
-		"agent.Bootstrap":   []byte("garbage"),
+		"agent.Launch":      []byte("garbage"),
 		"bootstrap: decode": nil,
 		"127.0.0.1:1":       encoded(t, nowhere),
 		`"a b"`:             encoded(t, odd),
@@ -220,4 +220,37 @@ func TestPROC3_theSecondTermDoesNotWait(t *testing.T) {
 	require.NoError(t, w.cmd.Process.Signal(syscall.SIGINT)) // another number, or the kernel may merge them
 	code, _ := w.exit(t)
 	require.Equal(t, 1, code)
+}
+
+func TestPROC2_whoIsKeptWaitsForAnotherHostAndNoLonger(t *testing.T) {
+	srv := listening(t)
+	p, h := newHost(t, srv, nil)
+	boot := bootstrap(t, p, srv.URL())
+	boot.Orphan = 300 * time.Millisecond
+	w := launchWorker(t, encoded(t, boot), launch.EnvVar+"=3,4,keep")
+	await(t, h)
+	require.NoError(t, w.lifeline.Close())
+	gone := time.Now()
+	code, stderr := w.exit(t)
+	require.Zero(t, code, stderr)
+	require.GreaterOrEqual(t, time.Since(gone), boot.Orphan)
+}
+
+func TestPROC5_onlyWhoKnowsTheNonceAdoptsAProc(t *testing.T) {
+	srv := listening(t)
+	p, h := newHost(t, srv, nil)
+	boot := bootstrap(t, p, srv.URL())
+	w := launchWorker(t, encoded(t, boot))
+	await(t, h)
+	to := agent.Of(boot.ProcID()).Via(p)
+	for _, nonce := range []string{"", "guess"} {
+		_, err := agent.Readopt.Call(t.Context(), to, agent.Readoption{Proc: boot.ProcID(), Nonce: nonce, Host: boot.Host})
+		require.ErrorContains(t, err, "who adopts it must know what its host told it")
+	}
+	got, err := agent.Readopt.Call(t.Context(), to, agent.Readoption{Proc: boot.ProcID(), Nonce: boot.Nonce, Host: boot.Host})
+	require.NoError(t, err)
+	require.Equal(t, agent.Readopted{PID: w.cmd.Process.Pid}, got)
+	require.NoError(t, w.cmd.Process.Signal(syscall.SIGTERM))
+	code, stderr := w.exit(t)
+	require.Zero(t, code, stderr)
 }
