@@ -67,7 +67,7 @@ agent/proc < agent config actor cast bus internal/micro internal/wire subjects m
 	what runs in a spawned process does not know who controls it: never mesh, never controller
 controller < agent config actor cast bus subjects mesh/shape ; agent/host agent/proc
 	owns a mesh by messages to agents; it launches nothing, so a client binary carries no launcher
-agent/host < agent config agent/proc actor cast bus internal/micro internal/wire subjects mesh/shape internal/build internal/launch
+agent/host < agent config agent/proc actor cast bus internal/micro internal/wire subjects mesh/shape internal/build internal/failpoint internal/launch internal/link
 	a host does not know who controls it: never mesh, never controller
 mesh < controller config agent cast actor bus internal/build internal/wire subjects mesh/shape ; agent/host agent/proc
 	what users hold; agents come to it as refs, so the library stays without launcher and server
@@ -158,7 +158,7 @@ var libraryModules = []string{
 }
 
 // testHelpers may be imported by the tests of every package.
-var testHelpers = []string{"bus/bustest", "bus/embed", "agent/agenttest"}
+var testHelpers = []string{"bus/bustest", "bus/embed", "actor/actortest", "agent/agenttest"}
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 

@@ -18,9 +18,10 @@ type Bootstrap struct {
 	Bus       BusSettings      `cbor:"6,keyasint"`
 	Root      string           `cbor:"7,keyasint,omitempty"`
 	Namespace string           `cbor:"8,keyasint,omitempty"`
-	Level     string           `cbor:"9,keyasint,omitempty"` // log level
-	Within    time.Duration    `cbor:"10,keyasint"`          // to be ready in
-	Config    config.Snapshot  `cbor:"11,keyasint,omitzero"` // pushed by the client that spawned it
+	Level     string           `cbor:"9,keyasint,omitempty"`  // log level
+	Within    time.Duration    `cbor:"10,keyasint"`           // to be ready in
+	Config    config.Snapshot  `cbor:"11,keyasint,omitzero"`  // pushed by the client that spawned it
+	Orphan    time.Duration    `cbor:"12,keyasint,omitempty"` // how long a proc that is kept waits for another host; 0 = 60 s
 }
 
 // Launch is what a launched process reads first: to be a proc, or a host.

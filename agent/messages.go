@@ -28,7 +28,7 @@ type Agent interface {
 	Ping(*actor.Context, actor.None) (actor.None, error)
 }
 
-// The endpoints of the protocol, and those that only host agents serve.
+// The endpoints of the protocol, those that only host agents serve, and the one that only proc agents do.
 var (
 	Create    = actor.NewEndpoint[Agent, Creation, Overlay]("create", MergeOverlays)
 	Stop      = actor.NewEndpoint[Agent, Stopping, Overlay]("stop", MergeOverlays)
@@ -45,6 +45,9 @@ var (
 	Drain  = actor.NewEndpoint[Agent, Draining, Summary]("drain")
 	Take   = actor.NewEndpoint[Agent, Taking, HostInfo]("take")
 	Ready  = actor.NewEndpoint[Agent, Readiness, actor.None]("ready")
+
+	// Readopt is what only proc agents serve.
+	Readopt = actor.NewEndpoint[Agent, Readoption, Readopted]("readopt")
 )
 
 // Methods binds the endpoints of the protocol to an implementation.
@@ -175,4 +178,17 @@ type Readiness struct {
 	Nonce string          `cbor:"2,keyasint" json:"nonce"` // proves that it is the child that was launched
 	Build string          `cbor:"3,keyasint" json:"build"`
 	Types []string        `cbor:"4,keyasint" json:"types"`
+}
+
+// Readoption is a host's first word to a proc that an earlier host of the machine launched and that it
+// has adopted.
+type Readoption struct {
+	Proc  subjects.ProcID  `cbor:"1,keyasint" json:"proc"`
+	Nonce string           `cbor:"2,keyasint" json:"nonce"` // proves that the host knows what the one knew that launched it
+	Host  subjects.ActorID `cbor:"3,keyasint" json:"host"`  // the agent that watches it from now on
+}
+
+// Readopted is the answer of a proc that knows the nonce.
+type Readopted struct {
+	PID int `cbor:"1,keyasint" json:"pid"` // is to be the one that the host watches
 }

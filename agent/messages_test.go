@@ -58,7 +58,7 @@ func samples() map[string]any {
 	state := agent.State{ID: "m", Rank: 4, Status: status, Generation: 5, Proc: proc, Actor: info, Mesh: &m, Gen: 2}
 	return map[string]any{
 		"Bootstrap": agent.Bootstrap{
-			Mesh: m, Rank: 4, Gen: 1, Host: owner, Nonce: "nonce", Root: "root", Namespace: "ns", Level: "debug", Within: time.Second,
+			Mesh: m, Rank: 4, Gen: 1, Host: owner, Nonce: "nonce", Root: "root", Namespace: "ns", Level: "debug", Within: time.Second, Orphan: time.Minute,
 			Config: config.Snapshot{Values: map[string]string{"host.ready": "2m"}},
 			Bus: agent.BusSettings{
 				URL: "nats://h:1", Token: "t", User: "u", Password: "p", Creds: "c", NKey: "n", CertFile: "cert", KeyFile: "key",
@@ -93,8 +93,10 @@ func samples() map[string]any {
 		"State":       state,
 		"HostInfo": agent.HostInfo{ID: m.Hosts[0], Label: "a", Version: "v1", Build: "build", PID: 7, Procs: 2, Started: at, CPUs: 8,
 			Labels: map[string]string{"zone": "z"}, Mode: agent.Cordoned, Why: "repair", Local: true, Trees: "cgroup", Owner: "client-000000000000c"},
-		"Taking":    agent.Taking{Force: true, Release: true},
-		"Readiness": agent.Readiness{Proc: read[subjects.ProcID]("workers-000000000000m/4.1"), Nonce: "nonce", Build: "build", Types: []string{"counter"}},
+		"Taking":     agent.Taking{Force: true, Release: true},
+		"Readiness":  agent.Readiness{Proc: read[subjects.ProcID]("workers-000000000000m/4.1"), Nonce: "nonce", Build: "build", Types: []string{"counter"}},
+		"Readoption": agent.Readoption{Proc: read[subjects.ProcID]("workers-000000000000m/4.1"), Nonce: "nonce", Host: owner},
+		"Readopted":  agent.Readopted{PID: 7},
 	}
 }
 

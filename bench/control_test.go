@@ -13,7 +13,7 @@ func TestControl_messagesGrowWithHostsAndNotWithProcs(t *testing.T) {
 	for _, perHost := range []int{2, 10} {
 		g := &ground{notes: io.Discard}
 		t.Cleanup(func() { require.NoError(t, g.close()) })
-		r, err := newRig(t.Context(), g)
+		r, err := newRig(t.Context(), g, false)
 		require.NoError(t, err)
 		require.NoError(t, r.addSimulated(t.Context(), hosts))
 		ops, err := r.countControl(t.Context(), perHost)

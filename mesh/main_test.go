@@ -10,6 +10,7 @@ import (
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/actor/actortest"
 	"github.com/castnet-io/castnet/agent/host"
+	"github.com/castnet-io/castnet/agent/proc"
 	"github.com/castnet-io/castnet/config"
 )
 

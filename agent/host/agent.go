@@ -23,7 +23,8 @@ type config struct {
 	run     runner
 	build   string
 	started time.Time
-	left    func() // called when it has been asked to leave, and has stopped everything
+	found   []found // what an earlier host wrote down
+	left    func()  // called when it has been asked to leave, and has stopped everything
 }
 
 var agentType = actor.NewType[agent.Agent, config](agent.HostType)
@@ -67,7 +68,7 @@ type hostAgent struct {
 	output   *allowance    // what all procs may have published
 }
 
-func newAgent(_ *actor.Context, c config) (agent.Agent, error) {
+func newAgent(ctx *actor.Context, c config) (agent.Agent, error) {
 	self, err := os.Executable()
 	if err == nil {
 		self, err = filepath.EvalSymlinks(self)
@@ -82,6 +83,9 @@ func newAgent(_ *actor.Context, c config) (agent.Agent, error) {
 	a.leases = agent.Leases{Table: a.table, Stop: func(ctx *actor.Context, id, reason string) {
 		a.stop(ctx, agent.Stopping{ID: id, Reason: reason})
 	}}
+	for _, f := range c.found {
+		a.adopt(ctx, f)
+	}
 	return a, nil
 }
 
@@ -111,6 +115,7 @@ func (a *hostAgent) Create(ctx *actor.Context, c agent.Creation) (agent.Overlay,
 	if how.config, _, err = a.opts.Config.With(c.Config); err != nil {
 		return nil, fmt.Errorf("mesh %s: %w", m.ID, err)
 	}
+	how.lease = c.Lease
 	hash, err := agent.Fingerprint(m)
 	if err != nil {
 		return nil, err

@@ -32,6 +32,7 @@ type child struct {
 	verdict string        // why the host ends it: overrides how it exits
 	asked   bool          // somebody asked it to stop
 	why     string        // what they said
+	adopted bool          // an earlier host launched it
 	slot    bool          // it is one of the stops that are under way
 }
 
@@ -47,7 +48,7 @@ func (a *hostAgent) bootstrap(ctx *actor.Context, c *child) agent.Bootstrap {
 	return agent.Bootstrap{
 		Mesh: c.mesh, Rank: c.rank, Gen: int(c.id.Gen), Host: ctx.Self(), Nonce: c.nonce, Bus: a.opts.Settings,
 		Root: a.opts.Space.Root(), Namespace: a.opts.Space.Namespace(),
-		Level: cmp.Or(a.opts.Level, keys.ProcLogLevel.Get(c.config)), Within: a.opts.ready(c.config), Config: c.pushed,
+		Level: cmp.Or(a.opts.Level, keys.ProcLogLevel.Get(c.config)), Within: a.opts.ready(c.config), Config: c.pushed, Orphan: a.opts.Orphan,
 	}
 }
 

@@ -21,12 +21,21 @@
 //     which. Who says another nonce than the one a proc was launched with is refused.
 //   - HOST-5: stopping a proc is TERM, grace, KILL, always reached; Close stops all of them and
 //     returns when none is left.
-//   - HOST-6: when the host process dies, its procs die (lifeline, parent-death signal).
+//   - HOST-6: when the host process dies, its procs die (lifeline, parent-death signal), but for those of
+//     a mesh that is to be kept.
 //   - HOST-7: procs whose lease ran out are stopped, and the log and their status say so.
 //   - HOST-8: what a proc has printed is published before its end is told, however it ends; but
 //     its end waits for that 200 ms at most, and 50 ms when nobody has asked for it.
 //   - HOST-9: a host that a process has taken is drained, and made to leave, by that one alone, until it
 //     lets go or another takes it by force.
+//   - HOST-10: a proc that is to be kept (Mesh.Keep) is written down in Options.StateDir before anybody can
+//     hear that it is ready. The next host there is the same one to all others: it has the ID, adopts
+//     what lives, in the generation it has, tells the ends of what does not, and ends what nobody wrote
+//     down. Whatever the instant at which a host dies, there is never a second proc of a rank and generation.
+//     Who cannot be written down is not launched: StateError. One host at a time has a directory.
+//   - HOST-11: an adopted proc is running once it has answered on the bus, to the nonce it was launched with and
+//     from the process that is watched. Leases run anew from the adoption. What it printed while nobody
+//     watched is published then.
 //
 // The agent keeps AGT-1 … AGT-9; of meshes that have ended it remembers the newest 256.
 //
@@ -38,4 +47,15 @@
 // second, of all 16 MiB; beyond, the stream says `[castnet] 12345 lines left out` and goes on with the
 // end of what was left out, 16 KiB and more. A disk that is full or may only be read costs output,
 // which the stream and the host's log say, and never a proc.
+//
+// The points at which tests kill a host (see internal/failpoint), besides those of package launch:
+//
+//   - host-state-reserved: a file has room for the proc, nothing is launched
+//   - host-launched: the proc runs, and is not written down
+//   - host-state-written: it is, under a name where nobody looks
+//   - host-recorded: it is written down, and nobody knows
+//   - host-adopted: one proc of an earlier host is adopted
+//   - host-census: what nobody wrote down has ended, the agent is not there
+//   - host-readopted: an adopted proc has answered
+//   - host-ended: a proc has ended, and is written down
 package host

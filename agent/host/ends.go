@@ -50,6 +50,9 @@ func (a *hostAgent) finish(ctx *actor.Context, c *child, s agent.Status, e *laun
 	if a.table.Advance(id, c.rank, s) {
 		a.streams.Tell(ctx, id, ev)
 	}
+	if c.mesh.Keep {
+		a.run.forget(c.id)
+	}
 	a.retire(c.mesh.ID)
 }
 
@@ -147,7 +150,7 @@ func (a *hostAgent) describe(c *child) {
 		if s.Proc != nil {
 			p = *s.Proc
 		}
-		p.Life = c.life
+		p.Life, p.Adopted = c.life, c.adopted
 		if c.process != nil {
 			p.PID, p.Started, p.Unenforced = c.process.PID(), c.process.Started(), c.process.Unenforced()
 		}

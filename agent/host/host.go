@@ -21,6 +21,7 @@ import (
 	keys "github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/internal/build"
 	"github.com/castnet-io/castnet/internal/launch"
+	"github.com/castnet-io/castnet/internal/link"
 	"github.com/castnet-io/castnet/internal/micro"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -41,6 +42,9 @@ type Options struct {
 	AllowUser bool          // allow any program of the host's own user, too
 	Builtin   []string      // arguments that make the host's own binary a proc with built-in actors; nil = none
 	LogCap    int64         // bytes of each output of a proc that its file keeps at least, twice as many at most; 0: logs.file-cap
+	StateDir  string        // to be found again by the next host that has it (HOST-10); "" = nothing outlives the host
+	Orphan    time.Duration // how long a proc that is kept waits for the next host; 0 = 60 s
+	Subreaper bool          // where there are no cgroups, see launch.Options
 	Ready     time.Duration // for a proc to be ready in; 0: host.ready, less: without end
 	Launches  int           // procs that are launched at a time; 0: spawn.concurrency
 	Stops     int           // procs that are stopped at a time, 1 to 256; 0: terminate.concurrency
@@ -103,6 +107,8 @@ type Host struct {
 	run     runner
 	left    chan struct{}
 	scratch string // a run directory to remove; "" = not ours
+	store   *store // nil: no state directory
+	first   uint64 // packets of earlier lives had numbers below this
 }
 
 // Start starts a host agent: when it returns, the host can be found.
@@ -118,13 +124,18 @@ func Start(ctx context.Context, o Options) (*Host, error) {
 		return nil, err
 	}
 	h := &Host{id: id, left: make(chan struct{})}
+	if o.StateDir != "" {
+		if err := h.remember(o); err != nil {
+			return nil, errors.Join(fmt.Errorf("start host %s: %w", o.Label, err), h.Close(ctx))
+		}
+	}
 	if o.Dir == "" {
 		if o.Dir, err = os.MkdirTemp("", "castnet-"+o.Label+"-"); err != nil {
-			return nil, fmt.Errorf("start host %s: run directory: %w", o.Label, err)
+			return nil, errors.Join(fmt.Errorf("start host %s: run directory: %w", o.Label, err), h.Close(ctx))
 		}
 		h.scratch = o.Dir
 	} else if err := os.MkdirAll(o.Dir, 0o700); err != nil {
-		return nil, fmt.Errorf("start host %s: run directory: %w", o.Label, err)
+		return nil, errors.Join(fmt.Errorf("start host %s: run directory: %w", o.Label, err), h.Close(ctx))
 	}
 	if o.Dir, err = filepath.Abs(o.Dir); err == nil {
 		err = h.start(ctx, o)
@@ -133,6 +144,26 @@ func Start(ctx context.Context, o Options) (*Host, error) {
 		return nil, errors.Join(fmt.Errorf("start host %s: %w", o.Label, err), h.Close(ctx))
 	}
 	return h, nil
+}
+
+// remember takes the state directory, and is who the host was that had it before.
+func (h *Host) remember(o Options) (err error) {
+	if o.Local != nil {
+		return errors.New("a state directory is for procs that can outlive the host: want none with Local")
+	}
+	if o.ID.IsValid() {
+		return errors.New("a state directory says who the host is: want none with an ID")
+	}
+	dir, err := filepath.Abs(o.StateDir)
+	if err != nil {
+		return err
+	}
+	if h.store, err = openStore(dir, o.Log); err != nil {
+		return err
+	}
+	who, err := h.store.identify(o.Label, time.Now())
+	h.id, h.first = who.ID, who.First
+	return err
 }
 
 func (h *Host) start(ctx context.Context, o Options) error {
@@ -147,11 +178,16 @@ func (h *Host) start(ctx context.Context, o Options) error {
 	if o.Local != nil {
 		h.run = newLocalRunner(o)
 	} else {
-		h.run = &execRunner{o, launch.New(launch.Options{
-			Log: o.Log, KillWait: keys.TerminateKillWait.Get(o.Config), NoDeathSignal: !keys.ProcDeathSignal.Get(o.Config),
-		})}
+		lo := launch.Options{
+			Log: o.Log, Subreaper: o.Subreaper, KillWait: keys.TerminateKillWait.Get(o.Config), NoDeathSignal: !keys.ProcDeathSignal.Get(o.Config),
+		}
+		if h.store != nil {
+			lo.StateDir = h.store.dir
+		}
+		h.run = &execRunner{o, launch.New(lo), h.store}
 	}
 	opts := actor.Options{ID: h.id.Proc(), Bus: o.Bus, Space: o.Space, Registry: registry, Log: o.Log,
+		Links:       link.Config{First: h.first},
 		Coordinator: func(actor.Event) {}, // it is logged and published
 	}
 	agent.Configure(&opts, o.Config)
@@ -163,6 +199,9 @@ func (h *Host) start(ctx context.Context, o Options) error {
 		return err
 	}
 	params := config{id: h.id, opts: o, run: h.run, build: id, started: time.Now(), left: func() { close(h.left) }}
+	if r, ok := h.run.(*execRunner); ok {
+		params.found = r.takeOver()
+	}
 	if _, err := h.proc.Spawn(ctx, actor.Spawning{Type: agentType.Name(), Name: agent.Name, Params: params, Announce: true}); err != nil {
 		return err
 	}
@@ -216,6 +255,7 @@ func (h *Host) Close(ctx context.Context) error {
 	if h.run != nil {
 		errs = append(errs, h.run.close())
 	}
+	errs = append(errs, h.store.close())
 	if h.scratch != "" {
 		errs = append(errs, os.RemoveAll(h.scratch))
 	}

@@ -287,7 +287,7 @@ func TestHost_keepsThePromisesOfAgents(t *testing.T) {
 					ID:  func(c agent.Creation) string { return c.Procs.ID.String() },
 					Other: func(c agent.Creation) agent.Creation {
 						m := *c.Procs
-						m.Keep = !m.Keep
+						m.Command.Args = append(m.Command.Args, "-x")
 						return agent.Creation{Procs: &m}
 					},
 				}

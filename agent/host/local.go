@@ -53,11 +53,16 @@ func (r *localRunner) prepare(m agent.Mesh, _ string) (program, error) {
 	if m.Limits != (agent.Limits{}) {
 		return program{}, fmt.Errorf("mesh %s: limits %+v: procs of this host share its process: want none", m.ID, m.Limits)
 	}
+	if m.Keep {
+		return program{}, fmt.Errorf("mesh %s is to be kept when its host dies: procs of this host are in its process", m.ID)
+	}
 	return program{}, nil
 }
 
-func (r *localRunner) readyAtStart() bool { return true }
-func (r *localRunner) trees() string      { return "" }
+func (r *localRunner) readyAtStart() bool                               { return true }
+func (r *localRunner) marks(subjects.ProcID) func(launch.Stream, int64) { return nil }
+func (r *localRunner) forget(subjects.ProcID)                           {}
+func (r *localRunner) trees() string                                    { return "" }
 
 // start makes a proc. One that shares connections waits for who has them.
 func (r *localRunner) start(ctx context.Context, boot agent.Bootstrap, _ program) (process, error) {

@@ -44,6 +44,7 @@ type output struct {
 	own     *allowance // of this proc
 	all     *allowance // of the host
 	told    chan struct{}
+	mark    func(s launch.Stream, at int64) // of a proc that is kept: the next host goes on there
 }
 
 // publisher is the part of a bus.Conn that an output needs.
@@ -66,6 +67,7 @@ func (a *hostAgent) followOutput(ctx *actor.Context, id subjects.ProcID, process
 	p := ctx.Proc()
 	o := &output{
 		id: id, process: process, conn: p.Bus().Data(), own: &allowance{rate: procRate}, all: a.output, told: make(chan struct{}),
+		mark: a.run.marks(id),
 		warn: func(err error, what string) {
 			log := p.Log()
 			log.Warn().Err(err).Stringer("of", id).Msg(what)
@@ -107,6 +109,7 @@ func (o *output) follow() {
 	err := o.process.Follow(context.Background(), launch.Following{
 		Line:  func(s launch.Stream, line []byte) { o.line(s, line, time.Now()) },
 		Round: func() { o.round(time.Now()) },
+		Told:  o.mark,
 		MadeRoom: func(s launch.Stream, n int64) {
 			if room[s] += n; room[s] == n {
 				o.say(s, "the disk of the log files is full: older output is dropped")

@@ -34,6 +34,8 @@ type Options struct {
 	// Leave is called, once, when the agent has stopped all actors because it was asked to (AGT-8): the
 	// proc is to be closed. failed: an actor had failed. Nil: nobody asks.
 	Leave func(failed bool)
+	// Nonce is what a host has to know that adopts the proc. Empty: none may.
+	Nonce string
 }
 
 // Config is the configuration of the proc that an actor is in. Actors may read it, and set what is to
@@ -69,7 +71,7 @@ func Join(ctx context.Context, o Options) (*actor.Proc, *cast.Router, error) {
 	if err == nil {
 		var point shape.Point // who asks the agent directly means its place in the whole mesh
 		if point, err = o.Mesh.Extent.Point(o.Rank); err == nil {
-			_, err = p.Spawn(ctx, actor.Spawning{Type: agentType.Name(), Name: agent.Name, Params: params{o.Leave}, Point: point})
+			_, err = p.Spawn(ctx, actor.Spawning{Type: agentType.Name(), Name: agent.Name, Params: params{o.Leave, o.Nonce}, Point: point})
 		}
 	}
 	if err == nil {
@@ -96,7 +98,10 @@ var (
 )
 
 // params is what a proc agent is made from; it never leaves the process.
-type params struct{ leave func(failed bool) }
+type params struct {
+	leave func(failed bool)
+	nonce string
+}
 
 // procAgent creates and stops the actors of one proc. Its table holds each under the one rank
 // own; answers speak of the proc's rank in the view that asks, whichever created it.
@@ -107,6 +112,7 @@ type procAgent struct {
 	streams agent.Streams
 	release func()
 	leave   func(failed bool)
+	nonce   string
 	leaving bool
 	leases  agent.Leases
 	kept    int // actors that have ended which it remembers
@@ -117,7 +123,7 @@ const own = 0
 
 func newAgent(ctx *actor.Context, with params) (agent.Agent, error) {
 	p, self := ctx.Proc(), actor.RefOf[agent.Agent](ctx.Self()).Via(ctx.Proc())
-	a := &procAgent{proc: p, table: agent.NewTable(), leave: with.leave, kept: config.ProcEndedKept.Get(agent.ConfigOf(p))}
+	a := &procAgent{proc: p, table: agent.NewTable(), leave: with.leave, nonce: with.nonce, kept: config.ProcEndedKept.Get(agent.ConfigOf(p))}
 	a.leases = agent.Leases{Table: a.table, Stop: a.stop}
 	a.release = p.Observe(func(e actor.Event) {
 		if e.Actor == self.ID().Name {
@@ -138,6 +144,8 @@ func methods() []actor.Method[agent.Agent] {
 		return actor.None{}, nil
 	}), agent.Settings.By(func(a agent.Agent, _ *actor.Context, _ actor.None) ([]config.Entry, error) {
 		return agent.ConfigOf(a.(*procAgent).proc).Entries(), nil
+	}), agent.Readopt.By(func(a agent.Agent, ctx *actor.Context, r agent.Readoption) (agent.Readopted, error) {
+		return a.(*procAgent).readopt(ctx, r)
 	}))
 }
 

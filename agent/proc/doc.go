@@ -21,8 +21,10 @@
 //     at most 2 s of cleaning up.
 //   - PROC-3: SIGTERM stops the actors, each after the messages it has accepted, then exits 0; a
 //     second SIGTERM exits at once with 1.
+//     A proc that is to be kept waits for another host, Bootstrap.Orphan at most, before it does so.
 //   - PROC-4: an actor's name belongs to one spec; another one under it is a conflict (AGT-1). Of
 //     actors that have ended the agent remembers the newest 1,024.
+//   - PROC-5: only a host that knows the nonce of the one that launched a proc can adopt it.
 //
 // # Failure
 //

@@ -22,6 +22,9 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
+// adoptedWithin is how long a proc that is kept waits for another host.
+const adoptedWithin = time.Minute
+
 // Main makes the process a worker when a host launched it as one, and never returns then. In any
 // other process it returns at once, after checking the definitions: a program whose actor types
 // are malformed ends here, whoever started it.
@@ -80,7 +83,7 @@ func run(in *launch.Inherited, registry actor.Registry, asHost func(agent.AsHost
 	term := make(chan os.Signal, 2)
 	signal.Notify(term, syscall.SIGTERM, syscall.SIGINT)
 	orphanGrace := config.ProcOrphanGrace.Get(cfg)
-	go watchExits(term, in.Lifeline(), orphanGrace, leave)
+	go watchExits(term, orphaned(in, boot), orphanGrace, leave)
 	w, err := start(leaving, boot, cfg, registry, func(failed bool) {
 		if failed {
 			leave(errUnwell)
@@ -127,6 +130,37 @@ var (
 	errUnwell   = errors.New("told to stop, and not all actors ended well")
 )
 
+// orphaned is closed when the host is gone; for a proc that is kept, when no other has adopted it in time
+// (PROC-2). It lives as long as the process.
+func orphaned(in *launch.Inherited, boot agent.Bootstrap) <-chan struct{} {
+	if !in.Kept() {
+		return in.Lifeline()
+	}
+	patience := boot.Orphan
+	if patience <= 0 {
+		patience = adoptedWithin
+	}
+	gone := make(chan struct{})
+	go func() {
+		late := time.NewTimer(patience)
+		late.Stop()
+		for {
+			select {
+			case held := <-in.Held():
+				if held {
+					late.Stop()
+				} else {
+					late.Reset(patience)
+				}
+			case <-late.C:
+				close(gone)
+				return
+			}
+		}
+	}()
+	return gone
+}
+
 // watchExits calls leave at the first reason to go, and ends the process at the second: the way out
 // is bounded, whatever the actors do (PROC-2, PROC-3). It lives as long as the process.
 func watchExits(term <-chan os.Signal, lifeline <-chan struct{}, orphanGrace time.Duration, leave func(error)) {
@@ -171,6 +205,7 @@ func start(ctx context.Context, boot agent.Bootstrap, cfg *config.Config, regist
 	}
 	w.proc, w.router, err = Join(ctx, Options{
 		Bus: w.bus, Settings: boot.Bus, Space: space, Registry: registry, Mesh: boot.Mesh, Rank: boot.Rank, Gen: boot.Gen, Log: log, Leave: leave, Config: cfg,
+		Nonce: boot.Nonce,
 	})
 	if err == nil {
 		err = announce(ctx, w.proc, boot, registry)
@@ -190,13 +225,28 @@ func announce(ctx context.Context, p *actor.Proc, boot agent.Bootstrap, registry
 		return fmt.Errorf("own build id: %w", err)
 	}
 	host := actor.RefOf[agent.Agent](boot.Host).Via(p)
-	_, err = agent.Ready.Call(ctx, host, agent.Readiness{
-		Proc: p.ID(), Nonce: boot.Nonce, Build: id, Types: registry.Types(),
-	})
+	ready := agent.Readiness{Proc: p.ID(), Nonce: boot.Nonce, Build: id, Types: registry.Types()}
+	_, err = agent.Ready.Call(ctx, host, ready)
+	for boot.Mesh.Keep && unheard(err) && ctx.Err() == nil { // the next host has the same address
+		select {
+		case <-ctx.Done():
+		case <-time.After(againAfter):
+			_, err = agent.Ready.Call(ctx, host, ready)
+		}
+	}
 	if err != nil {
 		return fmt.Errorf("say ready to host %s: %w", boot.Host.Proc.Mesh, err)
 	}
 	return nil
+}
+
+// againAfter is between two attempts to reach a host that may come back.
+const againAfter = 200 * time.Millisecond
+
+// unheard reports whether no host has answered: what a host answers is its word.
+func unheard(err error) bool {
+	e, ok := errors.AsType[*actor.Error](err)
+	return ok && e.Code != actor.CodeHandler
 }
 
 func (w *worker) close(ctx context.Context) error {

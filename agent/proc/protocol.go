@@ -1,8 +1,10 @@
 package proc
 
 import (
+	"crypto/subtle"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 
@@ -166,6 +168,16 @@ func (a *procAgent) Undeliverable(_ *actor.Context, r actor.Returned) error {
 // Logs is for the host to answer: it holds the output of its procs.
 func (a *procAgent) Logs(*actor.Context, agent.LogQuery) ([]agent.LogTail, error) {
 	return nil, errors.New("ask the host's agent: it holds the output of its procs")
+}
+
+// readopt takes the word of a host that has adopted the proc (PROC-5).
+func (a *procAgent) readopt(ctx *actor.Context, r agent.Readoption) (agent.Readopted, error) {
+	if r.Proc != a.proc.ID() || a.nonce == "" || subtle.ConstantTimeCompare([]byte(r.Nonce), []byte(a.nonce)) == 0 {
+		return agent.Readopted{}, fmt.Errorf("proc %s: who adopts it must know what its host told it", a.proc.ID())
+	}
+	log := ctx.Log()
+	log.Info().Stringer("host", r.Host).Msg("adopted by another host agent")
+	return agent.Readopted{PID: os.Getpid()}, nil
 }
 
 // Ping is answered by whoever can be reached.

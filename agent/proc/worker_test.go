@@ -221,3 +221,36 @@ func TestPROC3_theSecondTermDoesNotWait(t *testing.T) {
 	code, _ := w.exit(t)
 	require.Equal(t, 1, code)
 }
+
+func TestPROC2_whoIsKeptWaitsForAnotherHostAndNoLonger(t *testing.T) {
+	srv := listening(t)
+	p, h := newHost(t, srv, nil)
+	boot := bootstrap(t, p, srv.URL())
+	boot.Orphan = 300 * time.Millisecond
+	w := launchWorker(t, encoded(t, boot), launch.EnvVar+"=3,4,keep")
+	await(t, h)
+	require.NoError(t, w.lifeline.Close())
+	gone := time.Now()
+	code, stderr := w.exit(t)
+	require.Zero(t, code, stderr)
+	require.GreaterOrEqual(t, time.Since(gone), boot.Orphan)
+}
+
+func TestPROC5_onlyWhoKnowsTheNonceAdoptsAProc(t *testing.T) {
+	srv := listening(t)
+	p, h := newHost(t, srv, nil)
+	boot := bootstrap(t, p, srv.URL())
+	w := launchWorker(t, encoded(t, boot))
+	await(t, h)
+	to := agent.Of(boot.ProcID()).Via(p)
+	for _, nonce := range []string{"", "guess"} {
+		_, err := agent.Readopt.Call(t.Context(), to, agent.Readoption{Proc: boot.ProcID(), Nonce: nonce, Host: boot.Host})
+		require.ErrorContains(t, err, "who adopts it must know what its host told it")
+	}
+	got, err := agent.Readopt.Call(t.Context(), to, agent.Readoption{Proc: boot.ProcID(), Nonce: boot.Nonce, Host: boot.Host})
+	require.NoError(t, err)
+	require.Equal(t, agent.Readopted{PID: w.cmd.Process.Pid}, got)
+	require.NoError(t, w.cmd.Process.Signal(syscall.SIGTERM))
+	code, stderr := w.exit(t)
+	require.Zero(t, code, stderr)
+}

@@ -35,7 +35,9 @@ type serverConfig struct {
 	port   int // 0 with chosen: any
 	chosen bool
 	token  string // "" with a configuration file, or insecure: what that says
-	drawn  bool   // the token is made up: nobody knows it who is not told
+	// recalled: the port is that of the last server with this state directory.
+	recalled bool
+	drawn    bool // the token is made up: nobody knows it who is not told
 }
 
 // private reports that only programs of this user can come in, so that running whatever they own

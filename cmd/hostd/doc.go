@@ -28,4 +28,6 @@
 //   - HOSTD-7: with --http, GET /healthz is 200 while the host agent answers, and /readyz while it
 //     takes procs: the agent answers, the bus is there, and the host is open. Else they are 503. The
 //     answer is JSON: ok, reason, host, mode, procs.
+//   - HOSTD-8: with --state-dir, hostd is the same host after its death: same ID, and a server of its own
+//     has the same port and token. Meshes that are to be kept go on, and are adopted (HOST-10).
 package main

@@ -49,6 +49,11 @@ func (n *node) start(ctx context.Context, getenv func(string) string, log zerolo
 		if local, err = localPath(getenv, n.apart()); err != nil {
 			return err
 		}
+		if n.recalls() {
+			if err := n.config.server.recall(n.stateDir); err != nil {
+				return err
+			}
+		}
 		if n.server, n.options, err = startServer(ctx, n.config, getenv, log); err != nil {
 			return err
 		}
@@ -67,10 +72,15 @@ func (n *node) start(ctx context.Context, getenv func(string) string, log zerolo
 	n.host, err = host.Start(ctx, host.Options{
 		Label: n.label, Bus: n.bus, Settings: settingsOf(n.options), Space: n.space, Dir: n.runDir,
 		Allow: n.allow, AllowUser: n.anyOfUser(), Builtin: []string{"proc"}, Config: n.keys,
-		Version: cli.Version(), Level: n.procs, Labels: n.labels, Log: log,
+		Version: cli.Version(), Level: n.procs, Labels: n.labels, Log: log, StateDir: n.stateDir, Subreaper: true,
 	})
 	if err != nil {
 		return err
+	}
+	if n.server != nil && n.recalls() {
+		if err := n.config.server.remember(n.stateDir, n.server.URL()); err != nil {
+			return err
+		}
 	}
 	if n.flags.gateway {
 		o := gateway.Options{
@@ -101,11 +111,17 @@ func (n *node) start(ctx context.Context, getenv func(string) string, log zerolo
 	return err
 }
 
+// recalls reports whether the server is to be found again where it was: a file says where it is itself.
+func (c config) recalls() bool { return c.stateDir != "" && c.natsConfig == "" }
+
 // anyOfUser is the policy where nobody else could ask, and nothing narrower was said.
 func (c config) anyOfUser() bool { return c.private() && len(c.allow) == 0 }
 
 // makeRunDir makes the directory for the output of procs.
 func (n *node) makeRunDir() (err error) {
+	if n.logDir == "" && n.stateDir != "" {
+		n.logDir = filepath.Join(n.stateDir, "logs")
+	}
 	if n.logDir == "" {
 		n.runDir, err = os.MkdirTemp("", "castnet-"+n.label+"-")
 		n.scratch = err == nil

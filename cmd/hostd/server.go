@@ -26,6 +26,9 @@ func newToken() string { return rand.Text() }
 func startServer(ctx context.Context, c config, getenv func(string) string, log zerolog.Logger) (*embed.Server, bus.Options, error) {
 	s := c.server
 	if err := probe(s.host, s.port); err != nil {
+		if s.recalled {
+			return nil, bus.Options{}, fmt.Errorf("port %d, where procs that are kept look for the server of %s: %w: choose another with --listen", s.port, c.stateDir, err)
+		}
 		if s.chosen {
 			return nil, bus.Options{}, fmt.Errorf("--listen %s: %w", c.listen, err)
 		}

@@ -47,10 +47,16 @@
 // That the checker finds what is planted is tested in package history; that faults bite, by
 // TestControl_aCutTakesMessagesOfNATSAlone, which sends by NATS without castnet's links.
 //
+// Of hosts, whose hostd is killed, starved, or given procs that behave badly (F2 to F5, F23, F26, F27, F29):
+//
+//   - FLT-9: of a rank and generation one process lives at most, and none after its host was stopped (HOST-3,
+//     HOST-5, HOST-6, HOST-10).
+//
 // # What is not here
 //
-// Loss of single packets: a proxy cannot make it on TCP. Host agents: where a process is killed, the
-// test itself tells the others, as a host agent does, or nobody does. Zero found in n messages is an
+// Loss of single packets: a proxy cannot make it on TCP. Host agents, in tests of messages: where a
+// process is killed, the test itself tells the others, as a host agent does, or nobody does. fork that is
+// refused (EAGAIN): package launch has tests of that. Zero found in n messages is an
 // upper bound of 3/n, at 95 %, and no more.
 //
 // The tests look into /proc and stop processes, so they are for Linux.

@@ -2,6 +2,7 @@ package faults
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -10,6 +11,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/castnet-io/castnet/agent/proc"
 )
 
 // patience bounds every wait that no fault makes longer; it is reached only by a failing test.
@@ -22,10 +25,28 @@ const (
 )
 
 func TestMain(m *testing.M) {
+	switch os.Getenv(roleVariable) {
+	case "panics":
+		panic("no way on")
+	case "gobbles":
+		gobble()
+	}
+	proc.Main(tickerDef()) // a proc that a hostd launched never returns
 	if role := os.Getenv(roleVariable); role != "" {
 		os.Exit(play(role))
 	}
 	goleak.VerifyTestMain(m)
+}
+
+// gobble takes all the memory it may have.
+func gobble() {
+	fmt.Fprintln(os.Stderr, "hungry")
+	for all := [][]byte{}; ; {
+		all = append(all, bytes.Repeat([]byte{1}, 1<<20))
+		if len(all) > 1<<10 { // nobody holds it to less
+			os.Exit(0)
+		}
+	}
 }
 
 // role is what a child is: it starts as its configuration says, then answers one order after the

@@ -84,16 +84,22 @@ func (f *figures) judge(t *testing.T, v history.Verdict) {
 
 func (f *figures) String() string {
 	s := fmt.Sprintf("%s: %v", f.name, f.verdict)
-	for _, name := range f.order {
+	if f.verdict.Sent == 0 { // it is not about messages
+		s = f.name + ":"
+	}
+	for i, name := range f.order {
+		if i > 0 || f.verdict.Sent > 0 {
+			s += ","
+		}
 		all := f.samples[name]
 		switch n := len(all); {
 		case n == 0:
-			s += fmt.Sprintf(", %s=%d", name, f.counts[name])
+			s += fmt.Sprintf(" %s=%d", name, f.counts[name])
 		case n == 1:
-			s += fmt.Sprintf(", %s=%.0f", name, all[0])
+			s += fmt.Sprintf(" %s=%.0f", name, all[0])
 		default:
 			slices.Sort(all)
-			s += fmt.Sprintf(", %s p50=%.0f p99=%.0f max=%.0f", name, all[n/2], all[n*99/100], all[n-1])
+			s += fmt.Sprintf(" %s p50=%.0f p99=%.0f max=%.0f", name, all[n/2], all[n*99/100], all[n-1])
 		}
 	}
 	return s + fmt.Sprintf(" (n=%d runs)", f.runs)

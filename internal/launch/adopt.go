@@ -30,6 +30,7 @@ type Record struct {
 type LogMark struct {
 	Path string
 	From int64
+	Told int64 // where following goes on (Following.Told); 0: at From
 }
 
 // Record describes a kept child. For one that is not kept it is only good to
@@ -39,7 +40,7 @@ func (c *Child) Record() Record {
 	return Record{
 		Name: c.name, PID: c.h.pid, Ticks: c.h.ticks, Boot: bootID(), Started: c.started, Kept: c.fifo != "",
 		Cgroup: t.unified, Legacy: t.legacy, OOM: t.oom, Memory: t.memory, Unenforced: t.missing,
-		Stdout: LogMark{c.stdout.path, c.stdout.from}, Stderr: LogMark{c.stderr.path, c.stderr.from},
+		Stdout: LogMark{Path: c.stdout.path, From: c.stdout.from}, Stderr: LogMark{Path: c.stderr.path, From: c.stderr.from},
 	}
 }
 
@@ -89,8 +90,8 @@ func (l *Launcher) adopt(r Record) (*Child, error) {
 	h.tree.foreign = true
 	failpoint.Hit("adopt-verified")
 	p := &plumbing{
-		stdout: logFile{path: r.Stdout.Path, from: r.Stdout.From},
-		stderr: logFile{path: r.Stderr.Path, from: r.Stderr.From},
+		stdout: logFile{path: r.Stdout.Path, from: r.Stdout.From, told: r.Stdout.Told},
+		stderr: logFile{path: r.Stderr.Path, from: r.Stderr.From, told: r.Stderr.Told},
 	}
 	if p.lifeline, err = hold(spec.lifeline); err != nil {
 		// It may have let go of it, or be about to end: it is ours all the same.

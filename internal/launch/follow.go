@@ -38,6 +38,9 @@ type Following struct {
 	// Round is called when Line has got all there was, before Follow waits for
 	// more. Nil is nothing.
 	Round func()
+	// Told is called after Round, and says of an output of which more was told since
+	// at what offset of its file the next line begins. Nil is nothing.
+	Told func(s Stream, at int64)
 	// MadeRoom is called when more was let go of than Spec.LogCap wants: because
 	// the disk is nearly full, or can have no holes. Nil is nothing.
 	MadeRoom func(s Stream, bytes int64)
@@ -54,7 +57,7 @@ func (c *Child) Follow(ctx context.Context, f Following) error {
 	var all []*follower
 	var errs []error
 	for s, log := range []logFile{c.stdout, c.stderr} {
-		fw, err := openFollower(log.path, log.from, log.keep())
+		fw, err := openFollower(log.path, max(log.from, log.told), log.keep())
 		if log.unkept != nil {
 			err = log.unkept
 		}
@@ -65,12 +68,18 @@ func (c *Child) Follow(ctx context.Context, f Following) error {
 		fw.lines.emit = func(line []byte) { f.Line(Stream(s), line) }
 		fw.madeRoom = told(f.MadeRoom, Stream(s))
 		fw.skipped = told(f.Skipped, Stream(s))
+		fw.told = told(f.Told, Stream(s))
 		all = append(all, fw)
 	}
-	if f.Round == nil {
-		f.Round = func() {}
+	round := func() {
+		if f.Round != nil {
+			f.Round()
+		}
+		for _, fw := range all {
+			fw.tell()
+		}
 	}
-	return errors.Join(followAll(ctx, c.done, f.Round, all), errors.Join(errs...))
+	return errors.Join(followAll(ctx, c.done, round, all), errors.Join(errs...))
 }
 
 // told binds a function that may be nil to a stream.
@@ -149,6 +158,16 @@ type follower struct {
 	lines    lines
 	madeRoom func(bytes int64)
 	skipped  func(bytes int64)
+	told     func(at int64)
+	toldTo   int64
+}
+
+// tell says how much was told.
+func (f *follower) tell() {
+	if at := f.at - f.lines.size; at != f.toldTo {
+		f.toldTo = at
+		f.told(at)
+	}
 }
 
 // openFollower opens the file for what keep needs, and where that is refused for

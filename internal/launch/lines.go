@@ -19,6 +19,7 @@ type lines struct {
 	emit func(line []byte) // the slice is valid during the call only
 	buf  []byte            // the line so far, at most MaxLine
 	cut  bool              // the line was longer
+	size int64             // of the line so far, with what was cut
 }
 
 // feed takes the next chunk.
@@ -29,6 +30,7 @@ func (l *lines) feed(chunk []byte) {
 			part, l.cut = part[:room], true
 		}
 		l.buf = append(l.buf, part...)
+		l.size += int64(len(chunk) - len(rest))
 		if whole {
 			l.end()
 		}
@@ -46,7 +48,7 @@ func (l *lines) flush() {
 // drop forgets the line that has no newline yet, and returns how much it was.
 func (l *lines) drop() int {
 	n := len(l.buf)
-	l.buf, l.cut = l.buf[:0], false
+	l.buf, l.cut, l.size = l.buf[:0], false, 0
 	return n
 }
 
@@ -55,7 +57,7 @@ func (l *lines) end() {
 		l.buf = append(wholeRunes(l.buf), TruncatedMark...)
 	}
 	l.emit(l.buf)
-	l.buf, l.cut = l.buf[:0], false
+	l.buf, l.cut, l.size = l.buf[:0], false, 0
 }
 
 // wholeRunes drops the first bytes of a rune that was cut in two.

@@ -26,6 +26,7 @@ type plumbing struct {
 type logFile struct {
 	path   string
 	from   int64
+	told   int64 // an earlier launcher has told what is before
 	cap    int64 // Spec.LogCap
 	unkept error // why there is no file, and the stream goes nowhere
 }

@@ -4,6 +4,10 @@ import "time"
 
 // Config holds the bounds and times of a Core. The zero value of a field is its default.
 type Config struct {
+	// First is for a process that takes the place of a dead one under its name: its packets have numbers
+	// above this, and those of the dead one had none, so that nobody takes them for packets that have come. At most 1<<43.
+	First uint64
+
 	PacketSize int // bytes of messages that leave together at most; 30 KiB, so that a packet is no large object
 	ChunkSize  int // what is larger leaves in parts of this size at most; 256 KiB
 	ChunksOut  int // parts of one message that may be unacknowledged; 8

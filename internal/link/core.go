@@ -171,7 +171,7 @@ var (
 // NewCore returns a Core that has heard of nobody. limit is what the bus takes in one message.
 func NewCore(cfg Config, limit int) *Core {
 	cfg = cfg.withDefaults()
-	return &Core{cfg: cfg, limit: limit, up: true, peers: newRecent[*Peer](cfg.Peers)}
+	return &Core{cfg: cfg, limit: limit, up: true, n: cfg.First, peers: newRecent[*Peer](cfg.Peers)}
 }
 
 // Peer finds a process, or gets to know it.

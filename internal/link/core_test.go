@@ -313,3 +313,21 @@ func TestClose_givesAllThatWaitsAFateAndTakesNoMore(t *testing.T) {
 	require.False(t, ok)
 	<-barrier.Done()
 }
+
+func TestFirst_whoTakesTheNameOfADeadProcessIsNotTakenForIt(t *testing.T) {
+	old, now := newBench(t, Config{}), newBench(t, Config{First: 1 << 40})
+	receiver := newBench(t, Config{})
+	from := receiver.others(1)[0].Peer
+	arrives := func(b *bench) bool {
+		s := b.leave()[0]
+		_, delivered := receiver.core.Arrive(receiver.now, from, Arrival{N: s.N, Prev: s.Prev, Size: s.size})
+		return delivered
+	}
+	old.post("a")
+	require.True(t, arrives(old))
+	now.post("b")
+	require.True(t, arrives(now), "its first packet is no duplicate")
+	again := newBench(t, Config{})
+	again.post("c")
+	require.False(t, arrives(again), "without First it would be")
+}

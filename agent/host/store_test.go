@@ -1,0 +1,93 @@
+package host
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/internal/launch"
+	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+func opened(t *testing.T, dir string) *store {
+	t.Helper()
+	s, err := openStore(dir, zerolog.Nop())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = s.close() }) // it may be closed
+	return s
+}
+
+// someKept is a proc as it is written down.
+func someKept(t *testing.T, rank, gen int) kept {
+	t.Helper()
+	host, err := subjects.ParseHostID("a-0000000000001")
+	require.NoError(t, err)
+	id, err := subjects.ParseMeshID("m-0000000000002")
+	require.NoError(t, err)
+	return kept{
+		Mesh: agent.Mesh{
+			ID: id, Extent: shape.Of("gpu", 2), Hosts: []subjects.HostID{host}, PerHost: 2, Owner: host.Proc().Actor("owner"),
+			Command: agent.Command{Path: agent.Builtin}, Keep: true,
+		},
+		Rank: rank, Gen: gen, Nonce: "nonce", Lease: time.Minute, Process: launch.Record{Name: "x", PID: 7, Kept: true},
+	}
+}
+
+func TestHOST10_aStateDirectoryHasOneHostAtATime(t *testing.T) {
+	dir := t.TempDir()
+	s := opened(t, dir)
+	_, err := openStore(dir, zerolog.Nop())
+	require.ErrorContains(t, err, "a hostd uses it already (pid "+strconv.Itoa(os.Getpid())+")")
+	require.IsType(t, &StateError{}, err)
+	require.NoError(t, s.close())
+	opened(t, dir)
+}
+
+func TestHOST10_aHostThatComesBackIsTheSameWithHigherNumbers(t *testing.T) {
+	s := opened(t, t.TempDir())
+	now := since.Add(time.Hour)
+	first, err := s.identify("a", now)
+	require.NoError(t, err)
+	require.Equal(t, "a", first.ID.Label())
+	later, err := s.identify("a", now.Add(time.Hour))
+	require.NoError(t, err)
+	require.Equal(t, first.ID, later.ID)
+	require.Equal(t, first.First+16*3_600_000, later.First)
+	back, err := s.identify("a", since.Add(-time.Hour))
+	require.NoError(t, err)
+	require.Greater(t, back.First, later.First, "also when the clock was set back")
+	_, err = s.identify("b", now)
+	require.ErrorContains(t, err, `it is of host "a"`)
+}
+
+func TestHOST10_whatIsWrittenDownIsFoundAndWhatIsHalfWrittenIsNot(t *testing.T) {
+	s := opened(t, t.TempDir())
+	for _, k := range []kept{someKept(t, 1, 1), someKept(t, 0, 0), someKept(t, 1, 0)} {
+		d, err := s.reserve(k)
+		require.NoError(t, err)
+		require.NoError(t, d.record(k))
+		s.marks(k.id())(launch.Stderr, 9)
+	}
+	_, err := s.reserve(someKept(t, 0, 5)) // its host dies here
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(s.dir, "broken"+keptSuffix), []byte("{"), 0o600))
+	want := []kept{someKept(t, 0, 0), someKept(t, 1, 0), someKept(t, 1, 1)}
+	for i := range want {
+		want[i].Process.Stderr.Told = 9
+	}
+	require.Equal(t, want, s.load(), "generations in their order")
+	for _, k := range want {
+		s.forget(k.id())
+	}
+	require.Empty(t, s.load())
+	left, err := filepath.Glob(filepath.Join(s.dir, "*"))
+	require.NoError(t, err)
+	require.Equal(t, []string{filepath.Join(s.dir, "broken"+keptSuffix), filepath.Join(s.dir, lockName)}, left, "what cannot be read is left alone")
+}

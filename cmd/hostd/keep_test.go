@@ -1,0 +1,135 @@
+package main
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// asker is a proc of the test's own, for what meshes do not offer.
+func (s site) asker(t *testing.T) *actor.Proc {
+	t.Helper()
+	b, err := bus.Open(soon(t), bus.FromEnv(s.getenv))
+	require.NoError(t, err)
+	id, err := subjects.NewHostID("asker")
+	require.NoError(t, err)
+	p, err := actor.NewProc(soon(t), actor.Options{ID: id.Proc(), Bus: b})
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		_, _ = p.Close(ctx), b.Close(ctx) // the server may be gone
+	})
+	return p
+}
+
+// keptMesh is one of two procs with built-in actors that outlive their host.
+func keptMesh(t *testing.T, d *daemon) agent.Mesh {
+	t.Helper()
+	id, err := subjects.NewMeshID("kept")
+	require.NoError(t, err)
+	host, err := subjects.ParseHostID(d.ready.Host)
+	require.NoError(t, err)
+	return agent.Mesh{
+		ID: id, Extent: shape.Of("gpu", 2), Hosts: []subjects.HostID{host}, PerHost: 2, Owner: host.Proc().Actor("owner"),
+		Command: agent.Command{Path: agent.Builtin}, Keep: true,
+	}
+}
+
+// again calls until the other side, or the bus, is back.
+func again[M, R any](t *testing.T, e actor.Endpoint[agent.Agent, M, R], to actor.Ref[agent.Agent], m M) (out R) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		r, err := e.Call(ctx, to, m)
+		out = r
+		return err == nil
+	}, patience, 20*time.Millisecond)
+	return out
+}
+
+func TestHostd_keptMeshesOutliveIt_HOSTD6(t *testing.T) {
+	s := newSite(t)
+	state := filepath.Join(t.TempDir(), "state")
+	d := s.start(t, "--state-dir", state, "--label", "a")
+	token := s.readLocal(t).Token
+	p := s.asker(t)
+	m := keptMesh(t, d)
+	host := agent.Of(m.Hosts[0].Proc()).Via(p)
+	o, err := agent.Create.Call(soon(t), host, agent.Creation{Procs: &m, Wait: true, Lease: time.Minute})
+	require.NoError(t, err)
+	require.Equal(t, agent.Overlay{{First: 0, Count: 2, Status: agent.Status{Phase: agent.Running}}}, o)
+	before, err := agent.Get.Call(soon(t), host, agent.Query{ID: m.ID.String()})
+	require.NoError(t, err)
+	counters := actor.RefOf[any](m.Proc(1, 0).Actor("c")).Via(p)
+	spec := agent.ActorSpec{Name: "c", Type: "counter", Params: []byte{0x18, 0x28}, Owner: m.Owner} // 40
+	_, err = agent.Create.Call(soon(t), agent.Of(m.Proc(1, 0)).Via(p), agent.Creation{Actors: &spec, Wait: true})
+	require.NoError(t, err)
+
+	_, why := s.fails(t, "--state-dir", state, "--label", "a", "--nats", d.ready.Bus, "--namespace", "other")
+	require.Contains(t, why, "a hostd uses it already (pid "+strconv.Itoa(d.cmd.Process.Pid)+")")
+
+	d.signal(t, syscall.SIGKILL)
+	require.Equal(t, -1, d.exit(t))
+	next := s.start(t, "--state-dir", state, "--label", "a")
+	require.Equal(t, d.ready.Host, next.ready.Host, "the host is the same")
+	require.Equal(t, d.ready.Bus, next.ready.Bus, "so is its server")
+	require.Equal(t, token, s.readLocal(t).Token)
+	require.Equal(t, o, again(t, agent.Wait, host, agent.Waiting{ID: m.ID.String(), Until: agent.Running}), next.stderr())
+	after := again(t, agent.Get, host, agent.Query{ID: m.ID.String()})
+	for i := range after {
+		require.True(t, after[i].Proc.Adopted)
+		require.Equal(t, before[i].Proc.PID, after[i].Proc.PID)
+		require.Equal(t, before[i].Gen, after[i].Gen)
+	}
+	n, err := add.Call(soon(t), counters, 2)
+	require.NoError(t, err)
+	require.EqualValues(t, 42, n, "what the procs know they still know")
+	require.Equal(t, o, again(t, agent.Keepalive, host, agent.Lease{ID: m.ID.String(), For: time.Minute}))
+
+	require.NoError(t, syscall.Kill(before[0].Proc.PID, syscall.SIGKILL))
+	o = again(t, agent.Wait, host, agent.Waiting{ID: m.ID.String(), Some: agent.In(agent.Failed)})
+	require.Equal(t, agent.Failed, o[0].Status.Phase)
+	require.Contains(t, o[0].Status.Reason, "killed by signal 9 (killed)")
+	next.stop(t)
+	requireGone(t, []int{before[0].Proc.PID, before[1].Proc.PID})
+	left, err := filepath.Glob(filepath.Join(state, "*.proc.json*"))
+	require.NoError(t, err)
+	require.Empty(t, left)
+	s.requireClean(t)
+}
+
+func TestHostd_keptMeshNeedsAStateDirectory(t *testing.T) {
+	s := newSite(t)
+	d := s.start(t)
+	m := keptMesh(t, d)
+	host := agent.Of(m.Hosts[0].Proc()).Via(s.asker(t))
+	_, err := agent.Create.Call(soon(t), host, agent.Creation{Procs: &m})
+	require.ErrorContains(t, err, "this host has no state directory: start hostd with --state-dir")
+	d.stop(t)
+}
+
+func TestHostd_stateDirectoryBelongsToOneLabel(t *testing.T) {
+	s := newSite(t)
+	state := t.TempDir()
+	s.start(t, "--state-dir", state, "--label", "a").stop(t)
+	_, why := s.fails(t, "--state-dir", state, "--label", "b")
+	require.Contains(t, why, `it is of host "a": want --label a, or another --state-dir`)
+	require.NoError(t, os.WriteFile(filepath.Join(state, "server.json"), []byte("{"), 0o600))
+	_, why = s.fails(t, "--state-dir", state, "--label", "a")
+	require.Contains(t, why, "server.json")
+	s.requireClean(t)
+}
