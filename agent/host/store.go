@@ -85,7 +85,7 @@ func openStore(dir string, log zerolog.Logger) (*store, error) {
 		return fail(fmt.Errorf("a hostd uses it already (pid %s): want another --state-dir", strings.TrimSpace(string(pid))))
 	}
 	s := &store{dir: dir, lock: lock, log: log}
-	if err := lock.Truncate(0); err == nil {
+	if err = lock.Truncate(0); err == nil {
 		_, err = lock.WriteAt(fmt.Appendln(nil, os.Getpid()), 0)
 	}
 	if err != nil {
