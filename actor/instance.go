@@ -288,12 +288,12 @@ func (in *instance) step() bool {
 // serve handles the batch until it is done or interrupted.
 func (in *instance) serve() (goOn bool) {
 	defer func() {
-		if !goOn {
-			goOn = in.crashed(recover())
-		}
 		if in.box.gathers {
 			in.box.gathers = false
 			in.proc.links.Gathered()
+		}
+		if !goOn {
+			goOn = in.crashed(recover()) // may hand the actor to another goroutine: nothing of it is touched then
 		}
 	}()
 	for b := in.box; b.at < len(b.taken); {

@@ -117,6 +117,9 @@ func (t *Table) Create(m Making) ([]Start, error) {
 		t.resources[m.ID] = r
 	}
 	if len(starts) > 0 {
+		if r.released { // what was kept alive is over
+			r.expires = time.Time{}
+		}
 		r.hash, r.mesh, r.released = m.Hash, m.Mesh, false
 	}
 	for _, s := range starts {

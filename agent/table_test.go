@@ -181,6 +181,7 @@ func TestAGT6_aGenerationBeginsWhereOneHasEndedAndNoneComesBack(t *testing.T) {
 	require.ErrorContains(t, err, "each once")
 
 	m.Gen, m.Only = 0, nil
+	table.Keep("m", time.Now())
 	table.Release("m")
 	table.Advance("m", 0, stopped)
 	other := agent.Making{ID: "m", Hash: "other", Ranks: []int{0, 1}}
@@ -199,6 +200,7 @@ func TestAGT6_aGenerationBeginsWhereOneHasEndedAndNoneComesBack(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, starts, "what failed stays on record: nobody has stopped it")
 	require.True(t, table.Same("m", "other"))
+	require.Empty(t, table.Expired(time.Now().Add(time.Hour)), "the lease of those before is not theirs")
 	require.False(t, table.Same("m", "spec"))
 }
 

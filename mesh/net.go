@@ -305,7 +305,8 @@ func (m MeshState) tellDead(p *actor.Proc) {
 	for _, s := range m.States {
 		if s.Status.Phase.Terminal() {
 			p.MarkDown(actor.Event{
-				Kind: actor.KindProc, Status: s.Status.Phase.String(), Mesh: s.ID, Rank: s.Rank, Reason: s.Status.Reason,
+				Kind: actor.KindProc, Status: s.Status.Phase.String(), Mesh: s.ID, Rank: s.Rank, Gen: s.Gen,
+				Seat: int(m.Procs.desc.Proc(s.Rank, s.Gen).Seat), Reason: s.Status.Reason,
 			})
 		}
 	}

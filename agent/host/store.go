@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	lockName     = "lock"      // holds the pid of the host that uses the directory
+	lockName     = "lock"          // holds the pid of the host that uses the directory
 	identityName = "identity.json" // who that is, from one life to the next
 	keptSuffix   = ".proc.json"
 	toldSuffix   = ".told" // how much of a proc's output is published
