@@ -184,7 +184,7 @@ func limitsPids() bool {
 	return false
 }
 
-// F29. Of fork refused with EAGAIN package launch has tests.
+// F29
 func TestF29_withoutDescriptorsHostdSaysSoAndLives(t *testing.T) {
 	program := buildHostd(t, "")
 	try(t, fault{"F29", 1, often}, func(t *testing.T, _ uint64, f *figures) {

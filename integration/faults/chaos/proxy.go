@@ -140,8 +140,9 @@ func (p *Proxy) Close() {
 	p.mu.Lock()
 	p.closed = true
 	p.mu.Unlock()
-	p.cancel()
 	p.listener.Close()
+	p.Reset() // before the tasks end, for they would close what they hold in good order
+	p.cancel()
 	p.Reset()
 	p.tasks.Wait()
 }
