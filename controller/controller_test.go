@@ -13,7 +13,6 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
-	"github.com/castnet-io/castnet/agent/agenttest"
 	"github.com/castnet-io/castnet/agent/proc"
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/bus/bustest"
@@ -392,16 +391,4 @@ func TestController_answersWhatItHasNoUseFor(t *testing.T) {
 	require.Equal(t, one(4, agent.Initializing, ""), o, "never created: nothing to wait for")
 	_, err = actor.Spawn(t.Context(), r.p, Type, "controller", Spec{})
 	require.ErrorContains(t, err, "the mesh has no ID")
-}
-
-func TestController_keepsThePromisesOfAgents(t *testing.T) {
-	agenttest.Exercise(t, func(t *testing.T) agenttest.Subject {
-		r := newRig(t)
-		ref := r.own(t, r.spec)
-		return agenttest.Subject{
-			Agent: ref, Client: r.p,
-			New: func(*testing.T) agent.Creation { return agent.Creation{} },
-			ID:  func(agent.Creation) string { return r.spec.id() },
-		}
-	})
 }

@@ -84,7 +84,7 @@ func TestProcMesh_textRoundTripsAndIsReadStrictly(t *testing.T) {
 // A handle is a value: another program reads it from a message, uses it, and does not own it.
 func TestActorMesh_aHandleThatWasSentIsUsedElsewhereButNotOwned(t *testing.T) {
 	c := newCluster(t, "a")
-	procs, counters := c.workers(t, 4, 10)
+	_, counters := c.workers(t, 4, 10)
 	b, err := wire.Marshal(counters.Select("gpu=1:3"))
 	require.NoError(t, err)
 	var got mesh.ActorMesh[*Counter]
@@ -116,7 +116,6 @@ func TestActorMesh_aHandleThatWasSentIsUsedElsewhereButNotOwned(t *testing.T) {
 	require.NoError(t, counters.Stop(t.Context()))
 	e := <-ended
 	require.Equal(t, "stopped", e.Status)
-	_ = procs
 }
 
 func FuzzHostMesh(f *testing.F) {

@@ -16,7 +16,9 @@
 //   - HOST-1: a label belongs to one live host; Start refuses one that is taken.
 //   - HOST-2: only programs that the policy allows are run (Options.Allow), without a shell.
 //   - HOST-3: each launch ends in exactly one terminal status, with exit code or signal and the
-//     last lines of stderr, and one event on `ev.`, published as soon as the exit is seen.
+//     last lines of stderr, and is told on `ev.` once: as soon as its output is (HOST-8), and one
+//     that was asked for at most 1 s later, together with others of its mesh (Event.Count), before
+//     whoever asked is answered.
 //   - HOST-4: a proc that is not ready in time or has another build is killed, and the status says
 //     which. Who says another nonce than the one a proc was launched with is refused.
 //   - HOST-5: stopping a proc is TERM, grace, KILL, always reached; Close stops all of them and

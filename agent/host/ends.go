@@ -74,11 +74,11 @@ func ending(e *launch.Exit) string {
 const partWithin = time.Second
 
 // part tells of an end that was asked for, together with those that follow soon: so that stopping a
-// mesh is an event per host, and not per proc.
+// mesh is an event per host, and not per proc. All are told before the stop of the mesh is answered.
 func (a *hostAgent) part(ctx *actor.Context, e actor.Event) {
 	e.StderrTail = nil
 	a.parting = append(a.parting, e)
-	stopping := func(c *child) bool { return c.asked && !c.life.Over() }
+	stopping := func(c *child) bool { return c.mesh.ID.String() == e.Mesh && c.asked && !c.life.Over() }
 	switch {
 	case !slices.ContainsFunc(slices.Collect(maps.Values(a.children)), stopping):
 		a.partNow(ctx)

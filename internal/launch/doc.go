@@ -19,8 +19,7 @@
 //	boot, err := in.Payload()
 //	<-in.Lifeline() // the launcher is gone
 //
-// [Launcher.StopAll] ends all of them, within [StopBound]. A child starts with five
-// descriptors and no others: an empty stdin, its two log files, the payload pipe (3)
+// A child starts with five descriptors and no others: an empty stdin, its two log files, the payload pipe (3)
 // and the lifeline (4). To that end Launch marks
 // whatever else the launcher's process has open as close-on-exec. The environment
 // variable CASTNET_PROC=3,4 only announces the last two; the payload itself
@@ -82,7 +81,7 @@
 //   - LCH-6 KILL is reached. Every Terminate ends in an exit or in SIGKILL to
 //     the tree at its deadline; a later call may only bring that forward.
 //   - LCH-7 One end. Done is closed exactly once, after Exit is recorded.
-//   - LCH-8 Bounded. Payloads, lines, tails, StopAll and Close all have a limit.
+//   - LCH-8 Bounded. Payloads, lines, tails and Close all have a limit.
 //   - LCH-9 Found again. Whatever the instant at which a launcher is killed, the
 //     next one of its StateDir adopts each kept child or ends it, and there are
 //     never two of one name: Launch refuses the second with ErrKeptAlive.

@@ -3,7 +3,6 @@
 package launch
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"io/fs"
@@ -60,7 +59,11 @@ func life() {
 		check(l.Leave())
 		return
 	}
-	l.StopAll(context.Background(), 5*time.Second, 0)
+	for _, c := range []*Child{plain, keptChild} {
+		c.Terminate(5 * time.Second)
+	}
+	<-plain.Done()
+	<-keptChild.Done()
 	check(l.Close())
 }
 

@@ -204,7 +204,7 @@ func (l *Launcher) own(c *Child, payload []byte) {
 // Close refuses further launches, kills every remaining child's tree, kept
 // children included, waits for them and for what is left of their trees, at most
 // four times Options.KillWait, and stops the spawner. A second call returns what
-// the first did. Stop children gently before, with StopAll.
+// the first did. Stop children gently before, with Terminate.
 func (l *Launcher) Close() error { return l.shutDown(func(*Child) bool { return true }) }
 
 // Leave is Close, except that kept children live on, for a later launcher to
