@@ -11,6 +11,15 @@ import (
 // Builtin as a Command's Path stands for the host's own binary with its built-in actors.
 const Builtin = "builtin"
 
+// What a proc of a world finds in its environment.
+const (
+	EnvWorld     = "CASTNET_WORLD"      // its name
+	EnvProc      = "CASTNET_PROC_ID"    // the proc's ID
+	EnvRank      = "CASTNET_RANK"       // in the world
+	EnvLocalRank = "CASTNET_LOCAL_RANK" // among the procs of the world on its host
+	EnvWorldSize = "CASTNET_WORLD_SIZE" // procs
+)
+
 // Command is the program a proc runs. The zero Command is the caller's own executable, which must
 // exist on the host under the same path.
 type Command struct {
