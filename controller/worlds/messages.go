@@ -126,10 +126,10 @@ type ProcState struct {
 // Stopping asks for the end of some worlds, or, when it names none, of all of them and of the system
 // controller.
 type Stopping struct {
-	Worlds  []string                  `cbor:"1,keyasint,omitempty" json:"worlds,omitempty"`
-	Timeout time.Duration             `cbor:"2,keyasint,omitempty" json:"timeout,omitempty"` // 0: 8 s
-	Reason  string                    `cbor:"3,keyasint,omitempty" json:"reason,omitempty"`
-	Report  actor.PortRef[StopReport] `cbor:"4,keyasint" json:"report"` // zero: nobody wants one
+	Worlds  []string                   `cbor:"1,keyasint,omitempty" json:"worlds,omitempty"`
+	Timeout time.Duration              `cbor:"2,keyasint,omitempty" json:"timeout,omitempty"` // 0: 8 s
+	Reason  string                     `cbor:"3,keyasint,omitempty" json:"reason,omitempty"`
+	Report  *actor.PortRef[StopReport] `cbor:"4,keyasint,omitempty" json:"report,omitempty"` // nil: nobody wants one
 }
 
 // Accepted is the first answer to Stopping, at once; the second is the StopReport.
