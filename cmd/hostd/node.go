@@ -26,6 +26,8 @@ type node struct {
 	bus     *bus.Bus
 	host    *host.Host
 	gateway *upkeep // nil when it is turned off
+	system  *upkeep // nil when it is turned off
+	member  *membership
 	health  *health // nil when nobody wants it
 	runDir  string
 	scratch bool   // the run directory is ours to remove
@@ -93,7 +95,7 @@ func (n *node) start(ctx context.Context, getenv func(string) string, log zerolo
 			}
 			return g, nil
 		}
-		if n.gateway, err = keepUp(ctx, start, keys.HostdDrain.Get(n.keys), log); err != nil {
+		if n.gateway, err = keepUp(ctx, "gateway", start, keys.HostdDrain.Get(n.keys), log); err != nil {
 			return err
 		}
 	}
@@ -104,11 +106,12 @@ func (n *node) start(ctx context.Context, getenv func(string) string, log zerolo
 	}
 	if local != "" {
 		err = bus.WriteLocal(local, bus.Local{URL: n.options.URL, Token: n.options.Token, PID: os.Getpid()})
-		if err == nil {
-			n.local = local
+		if err != nil {
+			return err
 		}
+		n.local = local
 	}
-	return err
+	return n.startWorlds(ctx, log)
 }
 
 // recalls reports whether the server is to be found again where it was: a file says where it is itself.
@@ -164,8 +167,14 @@ func (n *node) close() error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), keys.HostdDrain.Get(n.keys))
 	defer cancel()
+	if n.member != nil {
+		n.member.leave()
+	}
 	if n.gateway != nil {
 		errs = append(errs, n.gateway.close(ctx))
+	}
+	if n.system != nil {
+		errs = append(errs, n.system.close(ctx))
 	}
 	if n.host != nil {
 		errs = append(errs, n.host.Close(ctx))

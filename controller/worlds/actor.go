@@ -246,7 +246,7 @@ func (c *Controller) stop(ctx *actor.Context, s Stopping) (Accepted, error) {
 func (c *Controller) snapshot(ctx *actor.Context, f Filter) (Snapshot, error) {
 	from := ask[Snapshot](c, ctx)
 	c.hear(ctx, tick{})
-	c.later(ctx, answer{to: from, value: Snapshot{Execution: c.execution(ctx), Epoch: c.epoch, Worlds: c.st.snapshot(f)}})
+	c.later(ctx, answer{to: from, value: Snapshot{Execution: c.execution(ctx), Epoch: c.epoch, Durable: c.service.Durable(), Worlds: c.st.snapshot(f)}})
 	return Snapshot{}, nil
 }
 

@@ -86,6 +86,7 @@ type Snapshot struct {
 	Execution string       `cbor:"1,keyasint" json:"execution"`
 	Epoch     uint64       `cbor:"2,keyasint,omitempty" json:"epoch,omitempty"` // 0: no other controller can take over
 	Worlds    []WorldState `cbor:"3,keyasint" json:"worlds"`                    // by name
+	Durable   bool         `cbor:"4,keyasint" json:"durable"`                   // worlds outlive the system controller
 }
 
 // WorldState is one world.

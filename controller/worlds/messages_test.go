@@ -43,7 +43,7 @@ func samples(t *testing.T) map[string]any {
 		"Leaving":     Leaving{Host: &host, Proc: &proc},
 		"Heartbeat":   Heartbeat{Proc: proc, Failed: []string{"counter"}},
 		"Filter":      Filter{Worlds: []string{"w"}, WorldLabels: labels, ProcLabels: labels},
-		"Snapshot": Snapshot{Execution: "e", Epoch: 7, Worlds: []WorldState{{
+		"Snapshot": Snapshot{Execution: "e", Epoch: 7, Durable: true, Worlds: []WorldState{{
 			Name: "w", Status: Unhealthy, Reason: "why", For: time.Second, Mesh: proc.Mesh.String(), Shape: &extent, PerHost: 2, Labels: labels,
 			Hosts: []HostState{{Rank: 1, ID: host, First: 2, Count: 2, Lost: "why", Labels: labels}}, Procs: []ProcState{state}, Ending: "why",
 		}}},

@@ -61,7 +61,7 @@ func Start(ctx context.Context, o Options) (*Service, error) {
 	}
 	switch kv, err := o.Bus.Control().KV(ctx, bucket); {
 	case errors.Is(err, bus.ErrNoJetStream):
-		o.Log.Warn().Msg("there is no JetStream: worlds do not outlive this hostd, and no other one takes over")
+		o.Log.Info().Msg("there is no JetStream: worlds do not outlive this hostd, and no other one takes over")
 	case err != nil:
 		return nil, fmt.Errorf("start the system controller: %w", err)
 	default:
