@@ -10,10 +10,10 @@ import (
 
 // Upserted is what a declaration has come to.
 type Upserted struct {
-	World  string          `cbor:"1,keyasint" json:"world"`
-	Mesh   subjects.MeshID `cbor:"2,keyasint" json:"mesh"`
-	Status Status          `cbor:"3,keyasint" json:"status"`
-	Change Change          `cbor:"4,keyasint" json:"change"`
+	World  string `cbor:"1,keyasint" json:"world"`
+	Mesh   string `cbor:"2,keyasint,omitempty" json:"mesh,omitempty"`   // "": nobody has said it so far
+	Status Status `cbor:"3,keyasint,omitempty" json:"status,omitempty"` // "": there is no such world so far
+	Change Change `cbor:"4,keyasint" json:"change"`
 }
 
 // Change is what a declaration changes.

@@ -37,7 +37,7 @@ func samples(t *testing.T) map[string]any {
 	seat := Seat{Host: host, Rank: 1, Life: "l", Gen: 1, Labels: labels, Born: "b"}
 	return map[string]any{
 		"Declaration": Declaration{Spec: spec, Dry: true},
-		"Upserted":    Upserted{World: "w", Mesh: proc.Mesh, Status: Live, Change: Labels},
+		"Upserted":    Upserted{World: "w", Mesh: proc.Mesh.String(), Status: Live, Change: Labels},
 		"Joining":     Joining{World: "w", Host: &JoiningHost{host, 1, "l"}, Proc: &JoiningProc{proc, ManagingSystem}, Labels: labels},
 		"Joined":      Joined{World: "w", Execution: "e", First: 2, Count: 2},
 		"Leaving":     Leaving{Host: &host, Proc: &proc},

@@ -190,9 +190,9 @@ func soon(t *testing.T) context.Context {
 }
 
 // runs are the procs of a mesh that a host has and that have not ended: rank.gen of each.
-func (r *rig) runs(t *testing.T, m *machine, mesh subjects.MeshID) (out []string) {
+func (r *rig) runs(t *testing.T, m *machine, mesh string) (out []string) {
 	t.Helper()
-	states, err := agent.Get.Call(soon(t), agent.Of(m.ID().Proc()).Via(r.client), agent.Query{ID: mesh.String()})
+	states, err := agent.Get.Call(soon(t), agent.Of(m.ID().Proc()).Via(r.client), agent.Query{ID: mesh})
 	require.NoError(t, err)
 	for _, s := range states {
 		if !s.Status.Phase.Terminal() {

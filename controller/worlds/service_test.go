@@ -10,6 +10,7 @@ import (
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/controller/worlds"
 	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/subjects"
 )
 
 // Shape [3,4] with 8 per host gives ranks 8 to 11 to host 1, whoever comes first.
@@ -33,7 +34,7 @@ func TestWorlds_hostsRunTheirSharesBeforeOrAfterTheDeclaration_WORLD5(t *testing
 	at, err := worlds.Where.Call(soon(t), r.system(t), "foo/9")
 	require.NoError(t, err)
 	require.Equal(t, late.ID().String(), at.Host)
-	require.Equal(t, foo.Mesh.String()+"/9.0", at.Proc.String())
+	require.Equal(t, foo.Mesh+"/9.0", at.Proc.String())
 	again := r.declare(t, spec("foo", shape.Of("a", 3).With("b", 4), 8))
 	require.Equal(t, worlds.Nothing, again.Change)
 }
@@ -74,7 +75,7 @@ func TestWorlds_aHostThatTakesALostRankRunsTheNextGeneration_WORLD10(t *testing.
 	b := r.host(t, "b", "w", 0)
 	r.await(t, "w", "world.live")
 	require.Equal(t, []string{"0.1"}, r.runs(t, b, w.Mesh))
-	at, err := worlds.Where.Call(soon(t), r.system(t), w.Mesh.String()+"/0.0")
+	at, err := worlds.Where.Call(soon(t), r.system(t), w.Mesh+"/0.0")
 	require.NoError(t, err)
 	require.EqualValues(t, 1, at.Proc.Gen)
 	require.Equal(t, b.ID().String(), at.Host)
@@ -113,8 +114,10 @@ func TestWorlds_aDeadProcEvictsItsWorld_WORLD7(t *testing.T) {
 	a := r.host(t, "a", "w", 0)
 	w := r.declare(t, spec("w", shape.Of("x", 2), 2))
 	r.await(t, "w", "world.live")
-	proc := agent.Of((agent.Mesh{ID: w.Mesh}).Proc(1, 0)).Via(r.client)
-	_, err := agent.StopAll.Call(soon(t), proc, agent.StoppingAll{Reason: "die"})
+	id, err := subjects.ParseProcID(w.Mesh + "/1.0")
+	require.NoError(t, err)
+	proc := agent.Of(id).Via(r.client)
+	_, err = agent.StopAll.Call(soon(t), proc, agent.StoppingAll{Reason: "die"})
 	require.NoError(t, err)
 	require.Contains(t, r.await(t, "w", "world.unhealthy").Reason, "/1.0: stopped")
 	require.Contains(t, r.await(t, "w", "world.evict").Reason, "evicted: unhealthy for 300ms: proc ")
