@@ -40,6 +40,7 @@ type Event struct {
 	Step       string    `json:"step,omitempty"`        // what was done, by a name that stays: docs/events.md
 	Count      int       `json:"count,omitempty"`       // it is about so many ranks, from Rank on; 0 = one
 	PerProcess int       `json:"per_process,omitempty"` // so many ranks in a row share a process; 0 = none do
+	Nth        int       `json:"nth,omitempty"`         // how many actors of that name its proc had before
 }
 
 // Each calls f with what the event says of each of its ranks.
@@ -191,7 +192,7 @@ func (in *instance) event(s Status, end ending) Event {
 	id := in.proc.id
 	e := Event{
 		Kind: KindActor, Status: string(s), Mesh: id.Mesh.String(), Rank: int(id.Rank), Gen: int(id.Gen), Seat: int(id.Seat),
-		Actor: in.name, Type: in.def.name, Reason: end.reason, At: time.Now(),
+		Actor: in.name, Nth: int(in.nth), Type: in.def.name, Reason: end.reason, At: time.Now(),
 	}
 	if s == Failed {
 		e.Endpoint, e.Code = end.endpoint, end.code
