@@ -86,7 +86,7 @@ func (a agents) Ref(rank int) actor.Ref[agent.Agent] {
 	if err != nil {
 		return actor.BadRef[agent.Agent](err)
 	}
-	return agent.Of(a.target.Placement.Proc(base)).Via(a.target.Via)
+	return agent.Of(a.target.Via.Latest(a.target.Placement.Proc(base))).Via(a.target.Via)
 }
 
 // Placement is what a cast needs to know of a proc mesh.
