@@ -28,7 +28,7 @@ func (a *hostAgent) finish(ctx *actor.Context, c *child, s agent.Status, e *laun
 	ev := a.event(c)
 	ev.Status, ev.Reason, ev.Step = s.Phase.String(), s.Reason, ending(e)
 	if e != nil {
-		e.StderrTail = e.StderrTail[max(0, len(e.StderrTail)-keys.LogsTailLines.Get(c.config)):]
+		e.StderrTail = slices.Clone(e.StderrTail[max(0, len(e.StderrTail)-keys.LogsTailLines.Get(c.config)):])
 		ev.Signal, ev.StderrTail, ev.At = e.Signal, e.StderrTail, e.At
 		if !e.Unknown && e.Signal == 0 {
 			ev.ExitCode = &e.Code
