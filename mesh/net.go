@@ -98,7 +98,7 @@ func Connect(ctx context.Context, o Options) (*Net, error) {
 	}
 	settings.Name, settings.Log = cmp.Or(o.Name, "client/"+id.String()), o.Log
 	n := &Net{quiet: cmp.Or(o.HostsQuiet, config.DiscoveryQuiet.Get(o.Config)), config: o.Config}
-	if n.bus, err = bus.Open(ctx, settings); err != nil {
+	if n.bus, err = bus.Open(ctx, agent.Reach(settings, o.Config)); err != nil {
 		return nil, err
 	}
 	opts := actor.Options{
@@ -257,6 +257,8 @@ func (n *Net) MeshesOn(ctx context.Context, hosts []subjects.HostID) ([]MeshStat
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
+			ctx, cancel := within(ctx, config.ProcStateIdle.Get(n.config))
+			defer cancel()
 			asked[i], errs[i] = agent.Get.Call(ctx, agent.Of(h.Proc()).Via(n.proc), agent.Query{})
 		})
 	}
