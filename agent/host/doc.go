@@ -38,6 +38,8 @@
 //   - HOST-11: an adopted proc is running once it has answered on the bus, to the nonce it was launched with and
 //     from the process that is watched. Leases run anew from the adoption. What it printed while nobody
 //     watched is published then.
+//   - HOST-12: orders of system controllers have an epoch. A host that has heard of a later one refuses those of
+//     an earlier one (agent.EpochError), and those that are meant for another life of the host.
 //
 // The agent keeps AGT-1 … AGT-9; of meshes that have ended it remembers the newest 256.
 //

@@ -129,7 +129,7 @@ func (st *state) seatFor(id subjects.HostID, mesh subjects.MeshID, gen int) *sea
 	if h == nil || w == nil || w.mesh != mesh {
 		return nil
 	}
-	if s := h.seats[w.name]; s != nil && s.gen == gen {
+	if s := h.seats[w.name]; s != nil && s.count > 0 && s.gen == gen {
 		return s
 	}
 	return nil
@@ -157,7 +157,7 @@ func (st *state) inventory(e inventory) {
 		return
 	}
 	for _, s := range h.inOrder() {
-		if s.gen == 0 || has[s] || s.life != e.life || s.world.ending != nil {
+		if s.count == 0 || has[s] || s.life != e.life || s.world.ending != nil {
 			continue
 		}
 		if s.born != s.life { // it was to outlive that, and has not

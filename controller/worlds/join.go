@@ -102,7 +102,7 @@ func (st *state) rejoin(e join, s *seat) error {
 		return nil
 	}
 	s.life, s.labels = e.Host.Life, labels
-	again := anew && s.gen > 0 && !s.world.spec.Keep
+	again := anew && s.count > 0 && !s.world.spec.Keep
 	if again {
 		st.renew(s)
 	}
@@ -134,26 +134,29 @@ func (st *state) sit(s *seat, id subjects.HostID) {
 // no address has two lives (WORLD-10).
 func (st *state) place(s *seat) {
 	w := s.world
-	if w.spec == nil {
+	s.assign()
+	if s.count == 0 {
 		return
 	}
-	s.first, s.count = share(w.spec.Shape.NumRanks(), w.spec.PerHost, s.rank)
-	if s.count == 0 || s.gen > 0 {
-		return
-	}
-	s.gen, s.born = w.gens[s.rank]+1, s.life
+	s.gen, s.born = w.gens[s.rank], s.life
 	for rank := s.first; rank < s.first+s.count; rank++ {
 		if m := w.procs[uint32(rank)]; m != nil {
 			s.gen = max(s.gen, int(m.id.Gen)+1)
 		}
 	}
-	w.gens[s.rank] = s.gen
+	w.gens[s.rank] = s.gen + 1
+}
+
+// assign works out the share of a seat, once the world is declared.
+func (s *seat) assign() {
+	if w := s.world; w.spec != nil {
+		s.first, s.count = share(w.spec.Shape.NumRanks(), w.spec.PerHost, s.rank)
+	}
 }
 
 // renew begins the next generation of a seat: what it had is gone.
 func (st *state) renew(s *seat) {
 	st.clear(s)
-	s.gen = 0
 	st.place(s)
 }
 

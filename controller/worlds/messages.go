@@ -169,7 +169,7 @@ type Record struct {
 	Hosts  []Seat            `cbor:"5,keyasint,omitempty" json:"hosts,omitempty"`
 	Procs  []SelfJoined      `cbor:"6,keyasint,omitempty" json:"procs,omitempty"`
 	Ending string            `cbor:"7,keyasint,omitempty" json:"ending,omitempty"`
-	Gens   map[int]int       `cbor:"8,keyasint,omitempty" json:"gens,omitempty"` // by host rank: the last that was ordered
+	Gens   map[int]int       `cbor:"8,keyasint,omitempty" json:"gens,omitempty"` // by host rank: the next one
 }
 
 // Seat is the place of a host in a world.
@@ -177,7 +177,7 @@ type Seat struct {
 	Host   subjects.HostID   `cbor:"1,keyasint" json:"host"`
 	Rank   int               `cbor:"2,keyasint" json:"rank"`
 	Life   string            `cbor:"3,keyasint,omitempty" json:"life,omitempty"`
-	Gen    int               `cbor:"4,keyasint,omitempty" json:"gen,omitempty"` // of its procs; 0: it has none
+	Gen    int               `cbor:"4,keyasint,omitempty" json:"gen,omitempty"` // of its procs, where it has any
 	Labels map[string]string `cbor:"5,keyasint,omitempty" json:"labels,omitempty"`
 	Born   string            `cbor:"6,keyasint,omitempty" json:"born,omitempty"` // the life in which they were ordered
 }

@@ -19,7 +19,7 @@ func (st *state) restore(records []Record) {
 		for _, x := range r.Hosts {
 			s := &seat{world: w, rank: x.Rank, life: x.Life, labels: x.Labels, gen: x.Gen, born: x.Born}
 			st.sit(s, x.Host)
-			st.place(s)
+			s.assign()
 		}
 		for _, x := range r.Procs {
 			m := st.arrive(w, x.ID, nil)

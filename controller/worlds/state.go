@@ -47,7 +47,7 @@ type world struct {
 	mesh   subjects.MeshID // zero: nobody has said it yet
 	labels map[string]string
 	seats  map[int]*seat      // by host rank
-	gens   map[int]int        // by host rank: the last generation that was ordered of any host
+	gens   map[int]int        // by host rank: the next generation of its procs
 	procs  map[uint32]*member // by rank: the newest incarnation of each
 
 	unhealthy map[uint32]*member
@@ -68,7 +68,7 @@ type seat struct {
 	life         string // of its hostd
 	labels       map[string]string
 	first, count int    // of the procs that are its to run; 0 until the world is declared
-	gen          int    // of these; 0: none was ordered
+	gen          int    // of these
 	born         string // the life in which it was ordered
 }
 

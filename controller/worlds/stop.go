@@ -106,7 +106,7 @@ func (st *state) end(w *world, op *stopOp, why string, timeout time.Duration) {
 		st.do(halt{world: w.name, who: who, mesh: w.mesh, grace: graceOf(timeout), why: why})
 	}
 	for _, rank := range slices.Sorted(maps.Keys(w.seats)) {
-		if s := w.seats[rank]; s.gen > 0 {
+		if s := w.seats[rank]; s.count > 0 {
 			ask(party{host: s.host.id})
 		}
 	}
