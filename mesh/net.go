@@ -273,6 +273,9 @@ func (n *Net) MeshesOn(ctx context.Context, hosts []subjects.HostID) ([]MeshStat
 					return nil, fmt.Errorf("host %s describes a mesh that cannot be: %w", h.Label(), err)
 				}
 			}
+			if s.Mesh != nil && s.Mesh.World != nil {
+				continue // a host knows its own share alone; the system controller has the whole
+			}
 			if s.Mesh != nil && by[s.ID] == nil {
 				by[s.ID] = &MeshState{Procs: ProcMesh{net: n, desc: *s.Mesh, region: s.Mesh.Extent.Region()}}
 				order = append(order, s.ID)
