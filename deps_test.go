@@ -71,7 +71,7 @@ agent/host < agent config agent/proc actor cast bus internal/micro internal/wire
 	a host does not know who controls it: never mesh, never controller
 mesh < controller config agent cast actor bus internal/build internal/wire subjects mesh/shape ; agent/host agent/proc
 	what users hold; agents come to it as refs, so the library stays without launcher and server
-cast/gateway < mesh agent cast actor bus internal/micro internal/wire subjects mesh/shape ; agent/host agent/proc
+cast/gateway < mesh agent cast actor bus config internal/micro internal/wire subjects mesh/shape ; agent/host agent/proc
 	a client of meshes that speaks for those who have none; the verbs of cast know nothing of it
 internal/cli < bus actor cast config mesh mesh/shape subjects
 	flags, NATS contexts, configuration files and exit codes are for the two commands, and the same in both

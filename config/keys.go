@@ -31,7 +31,7 @@ var (
 	AttachTimeout = newDuration("attach.timeout", time.Minute, instant, long,
 		note{seed: "1m", used: "nobody yet", doc: "how long hosts that a client attaches to may take to accept its configuration"})
 	DiscoveryQuiet = newDuration("discovery.quiet", 200*time.Millisecond, instant, time.Minute,
-		note{used: "mesh", doc: "looking for hosts ends when no other one has answered for so long"})
+		note{used: "mesh", doc: "looking for hosts ends when no other one has answered for so long; a tenth of it once those have that a gateway knows"})
 )
 
 // Starting processes.

@@ -79,7 +79,10 @@
 //
 // # Discovery
 //
-// A gateway is the micro service castnet-gateway: its INFO lists every endpoint of every live actor mesh.
+// A gateway is the micro service castnet-gateway: its INFO lists every endpoint of every live actor mesh. On
+// hb.hosts.<from> one of them answers with the hosts that it has heard of, a JSON list of IDs, or null when those
+// may not be all: so who looks for hosts knows when all have answered. It looks who there is when it is asked,
+// once a second at most.
 //
 // Done says that the gateway has lost its bus for good; hostd starts another one then. Close takes no more
 // requests, answers 503 to those that the server has sent it already (nothing was cast) and to those under way
