@@ -211,6 +211,14 @@ func (t *Table) Status(id string, rank int) Status {
 	return Status{}
 }
 
+// State is what is known of a rank, if there is such a one; without the mesh, which States has.
+func (t *Table) State(id string, rank int) (s State, ok bool) {
+	if r := t.resources[id]; r != nil {
+		s, ok = r.states[rank]
+	}
+	return s, ok
+}
+
 // Overlay is the status of every rank of a resource; empty when there is none (AGT-4).
 func (t *Table) Overlay(id string) Overlay {
 	if r, ok := t.resources[id]; ok {

@@ -23,8 +23,9 @@ type config struct {
 	run     runner
 	build   string
 	started time.Time
-	found   []found // what an earlier host wrote down
-	left    func()  // called when it has been asked to leave, and has stopped everything
+	found   []found          // what an earlier host wrote down
+	closes  func(why string) // called when it is asked to leave
+	left    func()           // called when it has been asked to leave, and has stopped everything
 }
 
 var agentType = actor.NewType[agent.Agent, config](agent.HostType)
@@ -56,7 +57,7 @@ type hostAgent struct {
 	config
 	self     string // path of the host's own binary
 	table    *agent.Table
-	children map[subjects.ProcID]*child
+	shares   shares
 	ended    []subjects.MeshID // meshes with no live proc here, oldest first
 	streams  agent.Streams
 	gate     gate
@@ -77,7 +78,7 @@ func newAgent(ctx *actor.Context, c config) (agent.Agent, error) {
 		return nil, fmt.Errorf("find own binary: %w", err)
 	}
 	a := &hostAgent{
-		config: c, self: self, table: agent.NewTable(), children: map[subjects.ProcID]*child{},
+		config: c, self: self, table: agent.NewTable(), shares: shares{},
 		launches: slots{limit: c.opts.Launches}, stops: slots{limit: c.opts.Stops}, output: &allowance{rate: hostRate},
 	}
 	a.leases = agent.Leases{Table: a.table, Stop: func(ctx *actor.Context, id, reason string) {
@@ -162,13 +163,8 @@ func (a *hostAgent) share(m agent.Mesh) ([]int, error) {
 // begin makes the next proc of a rank, which is launched when its turn comes.
 func (a *hostAgent) begin(ctx *actor.Context, m agent.Mesh, s agent.Start, how program) {
 	id := m.Proc(s.Rank, s.Gen)
-	for old, c := range a.children {
-		if old.Mesh == m.ID && c.rank == s.Rank {
-			delete(a.children, old) // what it said last was answered while it was the newest
-		}
-	}
 	c := &child{id: id, mesh: m, rank: s.Rank, pushed: how.pushed, config: how.config, outcome: make(chan outcome, 1)}
-	a.children[id] = c
+	a.shares.put(c)
 	a.describe(c)
 	a.changed(ctx, c)
 	a.launches.enter(ctx, func(ctx *actor.Context) { a.launch(ctx, c, how) })

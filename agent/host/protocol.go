@@ -31,7 +31,7 @@ func (a *hostAgent) stop(ctx *actor.Context, s agent.Stopping) {
 	asked, first := 0, 0
 	var m agent.Mesh
 	for _, st := range a.table.States(s.ID) {
-		c := a.childOf(st)
+		c := a.shares.of(st)
 		if c == nil || c.life.Over() {
 			continue
 		}
@@ -40,7 +40,7 @@ func (a *hostAgent) stop(ctx *actor.Context, s agent.Stopping) {
 				first, m = c.rank, c.mesh
 			}
 			asked++
-			c.asked, c.why = true, s.Reason
+			c.change(func() { c.asked, c.why = true, s.Reason })
 			a.move(ctx, c, agent.Ending)
 			a.changed(ctx, c)
 			a.stops.enter(ctx, func(ctx *actor.Context) {
@@ -62,16 +62,6 @@ func (a *hostAgent) stop(ctx *actor.Context, s agent.Stopping) {
 	}
 }
 
-// childOf is the process behind a state of the table.
-func (a *hostAgent) childOf(s agent.State) *child {
-	for id, c := range a.children {
-		if c.mesh.ID.String() == s.ID && c.rank == s.Rank && int(id.Gen) == s.Gen {
-			return c
-		}
-	}
-	return nil
-}
-
 // StopAll stops every proc and takes no more; once that is done and answered, the host leaves (AGT-8).
 func (a *hostAgent) StopAll(ctx *actor.Context, s agent.StoppingAll) (agent.Summary, error) {
 	if err := a.mayEnd(ctx); err != nil {
@@ -79,6 +69,7 @@ func (a *hostAgent) StopAll(ctx *actor.Context, s agent.StoppingAll) (agent.Summ
 	}
 	first := !a.gate.leaving
 	a.gate.leaving, a.gate.leaveWhy = true, s.Reason
+	a.closes(s.Reason)
 	a.tell(ctx, "host.shutdown.attempt", s.Reason)
 	answer := actor.Defer[agent.Summary](ctx)
 	a.stopMeshes(ctx, "", s.Reason, s.Grace, func(ctx *actor.Context, done agent.Summary) {
@@ -141,11 +132,8 @@ func (a *hostAgent) stopMeshes(ctx *actor.Context, mesh, reason string, grace ti
 	bound := stopBound(len(asked), a.stops.limit, grace, keys.TerminateKillWait.Get(a.opts.Config))
 	a.table.AnswerAll(ctx, asked, bound, func(ctx *actor.Context) {
 		for i, st := range asked {
-			for _, now := range a.table.States(st.ID) {
-				if now.Rank == st.Rank {
-					now.Mesh = nil
-					asked[i] = now
-				}
+			if now, ok := a.table.State(st.ID, st.Rank); ok {
+				asked[i] = now
 			}
 		}
 		done(ctx, agent.Summarize(asked))
@@ -266,7 +254,7 @@ func (a *hostAgent) Keepalive(ctx *actor.Context, l agent.Lease) (agent.Overlay,
 func (a *hostAgent) Stream(ctx *actor.Context, s agent.Stream) (actor.None, error) {
 	var now []actor.Event
 	for _, st := range a.table.States(s.ID) {
-		if c := a.childOf(st); c != nil {
+		if c := a.shares.of(st); c != nil {
 			e := a.event(c)
 			e.ExitCode, e.Signal, e.StderrTail = st.Proc.ExitCode, st.Proc.Signal, st.Proc.StderrTail
 			now = append(now, e)

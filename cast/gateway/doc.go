@@ -11,7 +11,7 @@
 //	Castnet-Region   whom, such as host=0:2,gpu=*; default all
 //	Castnet-Collect  gather (default) | stream | reduce | post | choose
 //	Castnet-Reduce   a built-in reducer (sum, count, top(3) …) or one the endpoint declares; implies reduce
-//	Castnet-TTL      until when, a Go duration of at most 10m; default 30s
+//	Castnet-TTL      until when, a Go duration of at most gateway.deadline, 10m; default 30s
 //
 // # Answers
 //

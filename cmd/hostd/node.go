@@ -24,6 +24,7 @@ type node struct {
 	server  *embed.Server // nil when it joined
 	options bus.Options
 	bus     *bus.Bus
+	system  *bus.Bus // in the system account; nil without --system-creds
 	host    *host.Host
 	gateway *upkeep // nil when it is turned off
 	health  *health // nil when nobody wants it
@@ -58,9 +59,7 @@ func (n *node) start(ctx context.Context, getenv func(string) string, log zerolo
 			return err
 		}
 	}
-	if n.options.ConnectTimeout == 0 {
-		n.options.ConnectTimeout = keys.BusConnect.Get(n.keys)
-	}
+	n.options = agent.Reach(n.options, n.keys)
 	o := n.options
 	o.Name, o.Log = "hostd/"+n.label, log
 	if n.bus, err = bus.Open(ctx, o); err != nil {
@@ -77,6 +76,9 @@ func (n *node) start(ctx context.Context, getenv func(string) string, log zerolo
 	if err != nil {
 		return err
 	}
+	if err := n.relay(ctx, o); err != nil {
+		return err
+	}
 	if n.server != nil && n.recalls() {
 		if err := n.config.server.remember(n.stateDir, n.server.URL()); err != nil {
 			return err
@@ -84,7 +86,7 @@ func (n *node) start(ctx context.Context, getenv func(string) string, log zerolo
 	}
 	if n.flags.gateway {
 		o := gateway.Options{
-			Label: n.label, Bus: &n.options, Root: n.space.Root(), Namespace: n.space.Namespace(), Version: cli.Version(), Log: log,
+			Label: n.label, Bus: &n.options, Root: n.space.Root(), Namespace: n.space.Namespace(), Version: cli.Version(), Config: n.keys, Log: log,
 		}
 		start := func(ctx context.Context) (service, error) {
 			g, err := gateway.Start(ctx, o)
@@ -172,6 +174,9 @@ func (n *node) close() error {
 	}
 	if n.health != nil { // until now it has told that the node is going
 		errs = append(errs, n.health.close())
+	}
+	if n.system != nil {
+		errs = append(errs, n.system.Close(ctx))
 	}
 	if n.bus != nil {
 		errs = append(errs, n.bus.Close(ctx))
