@@ -31,7 +31,7 @@ var (
 	AttachTimeout = newDuration("attach.timeout", time.Minute, instant, long,
 		note{seed: "1m", used: "mesh", doc: "how long hosts may take to be allocated, and to answer who attaches to them, where the context has no deadline"})
 	DiscoveryQuiet = newDuration("discovery.quiet", 200*time.Millisecond, instant, time.Minute,
-		note{used: "mesh", doc: "looking for hosts ends when no other one has answered for so long"})
+		note{used: "mesh, cast/gateway", doc: "looking for hosts ends when no other one has answered for so long; a tenth of it once those have that a gateway knows"})
 )
 
 // Starting processes.
