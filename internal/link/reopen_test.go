@@ -145,6 +145,7 @@ func TestLINK13_whoWantsRoomBeforeTheLinkIsOpenIsNotTakenForSilence(t *testing.T
 	require.NoError(t, b.send(waiting()))
 	require.Error(t, b.send(waiting()))
 	require.Len(t, b.links(), 1)
-	b.after(time.Second)
+	b.after(200 * time.Millisecond)
+	require.Equal(t, wire.Beat, b.leave()[0].Kind, "it is asked as any other")
 	require.Empty(t, b.broken())
 }
