@@ -89,4 +89,6 @@ func TestCall_onlyALinkThatItsQuestionWasOnCanLoseItsAnswer(t *testing.T) {
 	require.Empty(t, c.asked, "it was asked after the one, and another than the other")
 	c.a.LinkOver(c.b.ID().Process(), math.MaxUint64)
 	require.ErrorIs(t, take(t, c.asked), actor.ErrLinkBroken)
+	c.a.GiveUp(c.b.ID(), c.reply) // or its handler would go on
+	take(t, c.book.ended)
 }
