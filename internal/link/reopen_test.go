@@ -100,6 +100,24 @@ func TestLINK18_whatIsHeldOfFormerLinksCountsInTheWindowOfTheNext(t *testing.T) 
 	require.NoError(t, b.send(waiting()))
 }
 
+func TestLINK18_aPeerThatKnowsNoFormerLinksHoldsNobodyBack(t *testing.T) {
+	cost := uint64(waitSize + messageCost)
+	b := newBench(t, Config{WaitWindow: 3 * (waitSize + messageCost)})
+	for range 3 {
+		require.NoError(t, b.send(waiting()))
+	}
+	b.leave()
+	b.acked(1)
+	b.core.giveUp(b.peer, LinkOver, "enough")
+	require.NoError(t, b.send(waiting()))
+	b.leave()
+	require.Error(t, b.send(waiting()))
+	// As its receiver it says nothing of them, and counts them as taken up on this link.
+	require.NoError(t, b.core.OnState(b.now, b.peer, &wire.StateOf{Progress: wire.Progress{Acked: 2, Taken: b.peer.out.used, Waited: 2 * cost}}))
+	require.Zero(t, b.peer.out.waits())
+	require.NoError(t, b.send(waiting()))
+}
+
 func TestLINK18_aReceiverSaysWhatItHoldsOfFormerLinks(t *testing.T) {
 	b := newBench(t, Config{WaitWindow: 4000})
 	come := func(n, prev, waits uint64) {
