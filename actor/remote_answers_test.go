@@ -88,7 +88,9 @@ func TestCall_onlyALinkThatItsQuestionWasOnCanLoseItsAnswer(t *testing.T) {
 	c.a.LinkOver(c.s.id.Process(), math.MaxUint64)
 	require.Empty(t, c.asked, "it was asked after the one, and another than the other")
 	c.a.LinkOver(c.b.ID().Process(), math.MaxUint64)
-	require.ErrorIs(t, take(t, c.asked), actor.ErrLinkBroken)
+	err := take(t, c.asked)
+	require.ErrorIs(t, err, actor.ErrLinkBroken)
+	require.True(t, asError(t, err).Indeterminate(), "its question was acknowledged")
 	c.a.GiveUp(c.b.ID(), c.reply) // or its handler would go on
 	take(t, c.book.ended)
 }
