@@ -85,7 +85,7 @@ func ask[M any](ctx context.Context, p *Proc, from string, to subjects.ActorID, 
 	if has { // ctx itself wakes who waits
 		c.seat = p.seats.take(0)
 	} else {
-		deadline = time.Now().Add(DefaultDeadline)
+		deadline = time.Now().Add(p.deadline)
 		c.seat = p.seats.take(p.at(deadline))
 	}
 	defer p.seats.leave(c.seat)

@@ -21,9 +21,9 @@ func ConfigOf(p *actor.Proc) *config.Config {
 	return c
 }
 
-// Configure takes the limits of what is under way between procs from a configuration.
+// Configure takes the limits of messages from a configuration.
 func Configure(o *actor.Options, c *config.Config) {
-	o.Links.Deadline = config.DeliveryDeadline.Get(c)
+	o.Deadline, o.Mailbox = config.DeliveryDeadline.Get(c), config.ActorMailbox.Get(c)
 	o.Links.Silence = config.DeliverySilence.Get(c)
 	o.Links.Nobody = config.DeliveryNobody.Get(c)
 	o.Links.Away = config.DeliveryAway.Get(c)
