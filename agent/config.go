@@ -21,6 +21,9 @@ func ConfigOf(p *actor.Proc) *config.Config {
 	return c
 }
 
+// Mailbox is the mailbox of agents and controllers: what is configured is for the actors of users.
+const Mailbox = 1024
+
 // Configure takes the limits of messages from a configuration.
 func Configure(o *actor.Options, c *config.Config) {
 	o.Deadline, o.Mailbox = config.DeliveryDeadline.Get(c), config.ActorMailbox.Get(c)

@@ -132,7 +132,7 @@ func (h HostMesh) local() bool {
 
 // own starts the controller of a mesh in this program (CTL-1).
 func (n *Net) own(ctx context.Context, s controller.Spec) (actor.Ref[agent.Agent], error) {
-	ref, err := actor.Spawn(ctx, n.proc, controller.Type, "controller", s)
+	ref, err := actor.Spawn(ctx, n.proc, controller.Type, "controller", s, actor.Mailbox(agent.Mailbox))
 	if err == nil {
 		n.mu.Lock()
 		n.owned = append(n.owned, owned{controller: ref.ID().Name})
