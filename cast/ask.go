@@ -190,10 +190,11 @@ func (a *asking) publish(ctx context.Context, from string, h header, body []byte
 			m.Envelope.TTL = max(time.Until(d), time.Millisecond)
 		}
 	}
-	if h.Mode != modePost {
-		m.Told = func(id subjects.ProcID, why *actor.Error) { a.lose(id, why) }
-	}
 	h.Skip = a.skipped()
+	m.Told = func(id subjects.ProcID, why *actor.Error) { a.lose(id, why) }
+	if h.Mode == modePost {
+		m.Told = returning(a.p, from, typ, t, h.Skip)
+	}
 	if m.Answers = h.Mode.folds(); m.Answers {
 		a.way, a.mode = h.tree(t.Placement), h.Mode
 		a.askLate(m.Envelope.TTL)
@@ -210,12 +211,23 @@ func (a *asking) publish(ctx context.Context, from string, h header, body []byte
 		return nil
 	}
 	h.Skip = a.skipped()
-	err := a.local(m.Envelope, h)
-	if one := a.tree.processEnd(a.route.here)-a.route.here == 1; err != nil && one { // the others have it
-		a.settle(a.route.here, failed, err)
-		return nil
+	return a.local(m.Envelope, h)
+}
+
+// returning is told of processes that a posted cast did not reach: it comes back for each of their ranks.
+func returning(p *actor.Proc, from, typ string, t Target, skip ranks) func(subjects.ProcID, *actor.Error) {
+	return func(id subjects.ProcID, why *actor.Error) {
+		tr := tree{place: t.Placement, region: t.Region}
+		gone := tr.of(id)
+		for view := gone.First; view < gone.end(); view++ {
+			if skip.contains(view) {
+				continue
+			}
+			of := *why
+			of.Actor = t.Placement.Proc(tr.base(view)).Actor(t.Actor).String()
+			p.ComeBack(from, typ, &of)
+		}
 	}
-	return err
 }
 
 // multicast sends one packet, or one to each of its members.
@@ -258,7 +270,7 @@ func (a *asking) local(e wire.Envelope, h header) error {
 		return nil // they have closed, or are not started
 	}
 	e.Actor, e.Port = a.target.Actor, a.endpoint
-	return a.router.deliver(a.p.ID().Actor(e.Sender), 0, &e, h)
+	return a.router.deliver(a.p.ID().Actor(e.Sender), 0, &e, h, func(view int, why error) { a.settle(view, failed, why) })
 }
 
 // next waits for one event and puts it into the tally. It reports false once every rank is

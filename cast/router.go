@@ -1,7 +1,6 @@
 package cast
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"iter"
@@ -160,7 +159,7 @@ func (r *Router) receive(m bus.Msg) {
 		}
 		k.Prev, err = h.prev(first)
 		k.Answers = h.Mode.folds()
-		k.Deliver = func() error { return r.deliver(from, n, e, h) } // CAST-1, CAST-2
+		k.Deliver = func() error { return r.deliver(from, n, e, h, nil) } // CAST-1, CAST-2
 		return k, err
 	})
 }
@@ -217,12 +216,13 @@ func (r *Router) take(from subjects.ActorID, e *wire.Envelope) error {
 		return &actor.Error{Code: actor.CodeBadMessage, Actor: e.Actor, Endpoint: e.Port, Text: err.Error()}
 	}
 	own := *e
-	return r.deliver(from, 0, &own, h)
+	return r.deliver(from, 0, &own, h, nil)
 }
 
 // deliver hands a cast to the actors of this process, each with its point in the region (CAST-3). n is its
-// number, 0 when it came to this process alone. An error is for who waits for no answer.
-func (r *Router) deliver(from subjects.ActorID, n uint64, e *wire.Envelope, h header) error {
+// number, 0 when it came to this process alone. Of what nobody answers refused is told whom it does not reach;
+// when that is nil the sender is, rank by rank. An error is of all of them.
+func (r *Router) deliver(from subjects.ActorID, n uint64, e *wire.Envelope, h header, refused func(view int, why error)) error {
 	first, end := r.ranks(&h)
 	if first = h.Skip.after(first); first >= end {
 		return nil
@@ -231,29 +231,38 @@ func (r *Router) deliver(from subjects.ActorID, n uint64, e *wire.Envelope, h he
 	if e.TTL > 0 {
 		f.Deadline = time.Now().Add(e.TTL)
 	}
-	answer, refused, err := r.answers(sent{from, n}, e, &h, first)
+	answer, unknown, err := r.answers(sent{from, n}, e, &h, first)
 	if err != nil {
 		return err
 	}
-	f.Answer = answer
+	if f.Answer = answer; answer == nil {
+		f.Refused = refused
+	}
 	to, absent := r.reached(&h, first, end)
-	if refused != nil { // no handler runs (CAST-7)
+	if unknown != nil { // no handler runs (CAST-7)
 		for _, at := range to {
-			answer(at.View, actor.Answer{Err: refused})
+			answer(at.View, actor.Answer{Err: unknown})
 		}
 		to = nil
 	}
+	if answer == nil && refused == nil && len(to)+len(absent) == 1 { // what came with it is refused, too
+		for _, view := range absent {
+			return r.absent(&h, view)
+		}
+		return to[0].Proc.Accept(f, to[0].View)
+	}
 	for _, view := range absent {
-		if err = r.absent(&h, view); answer != nil {
+		switch err := r.absent(&h, view); {
+		case answer != nil:
 			answer(view, actor.Answer{Err: err})
-			err = nil
+		case refused != nil:
+			refused(view, err)
+		default:
+			r.p.GiveBack(f, view, err)
 		}
 	}
-	if len(to) == 1 && f.Answer == nil {
-		return cmp.Or(err, to[0].Proc.Accept(f, to[0].View))
-	}
 	r.p.Spread(f, to)
-	return err
+	return nil
 }
 
 // reached are the ranks of a cast that run here, and those that do not.

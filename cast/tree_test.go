@@ -31,6 +31,8 @@ type flight struct {
 
 	dead     map[subjects.ProcID]bool
 	stopped  map[subjects.ProcID][]func() // and what they do when they go on
+	slow     subjects.ProcID              // whose ranks answer when somebody is asked around
+	held     []func()                     // those answers
 	messages int
 	received map[subjects.ProcID]int // by process; the zero ID is home
 	depth    map[subjects.ProcID]int // hops below it
@@ -84,14 +86,19 @@ func (f *flight) arrives(id subjects.ProcID, view int) {
 		f.loses(p, dead)
 	}
 	for _, v := range p.views {
-		f.todo = append(f.todo, func() {
+		answers := func() {
 			f.at(id, func() {
 				if !f.dead[id] && !p.done {
 					p.st.answer(v, actor.Answer{Value: f.answer(v)})
 					f.check(id)
 				}
 			})
-		})
+		}
+		if id == f.slow {
+			f.held = append(f.held, answers)
+		} else {
+			f.todo = append(f.todo, answers)
+		}
 	}
 	f.check(id)
 }
@@ -186,7 +193,7 @@ func (f *flight) givesUp() {
 	slices.SortStableFunc(ids, func(a, b subjects.ProcID) int { return len(f.procs[b].job.up) - len(f.procs[a].job.up) })
 	for _, id := range ids {
 		p := f.procs[id]
-		if _, stopped := f.stopped[id]; stopped || p.done {
+		if _, stopped := f.stopped[id]; stopped || p.done || id == f.slow {
 			continue
 		}
 		if p.asks() {
@@ -206,6 +213,9 @@ func (f *flight) givesUp() {
 }
 
 func (f *flight) asksAround(views []int, below [][]subjects.ProcID) {
+	if len(views) > 0 {
+		f.todo, f.held = append(f.todo, f.held...), nil
+	}
 	for i := range views {
 		past := f.tree.folder(views[i])
 		for _, id := range below[i] {
@@ -364,6 +374,45 @@ func TestCAST8_whoIsSilentTakesNobodyElseAlong(t *testing.T) {
 		goesOn()
 		f.run()
 		f.once(t, func(view int) bool { return tr.folder(view) == one })
+	})
+}
+
+// What the silent one has when it wakes up lacks a rank below it that was slow, and went past it: though it has
+// more ranks than came past it, it must not take their place.
+func TestCAST8_whoWakesUpWithLessThanAllTakesNobodysPlace(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		tr := anyTree(t)
+		f := newFlight(tr, rapid.SampledFrom([]mode{modeFold, modeCollect}).Draw(t, "mode"), rapid.Uint64().Draw(t, "seed"))
+		var below []subjects.ProcID
+		for id, p := range f.procs {
+			if j := jobOf(tr, f.mode, p.views[0]); len(j.up) > 0 {
+				below = append(below, id)
+			}
+		}
+		if len(below) == 0 {
+			return
+		}
+		slices.SortFunc(below, subjects.ProcID.Compare)
+		f.slow = rapid.SampledFrom(below).Draw(t, "who is slow")
+		one := tr.folder(jobOf(tr, f.mode, f.procs[f.slow].views[0]).up[0])
+		f.stopped = map[subjects.ProcID][]func(){one: nil}
+		f.run()
+		f.givesUp()
+		only := func(view int) bool { return tr.folder(view) == one }
+		f.once(t, only)
+		later := f.stopped[one]
+		delete(f.stopped, one)
+		p := f.procs[one]
+		for _, do := range later { // the cast, and what came from below, before its own ranks have answered
+			do()
+		}
+		f.run()
+		if p.st != nil && !p.done {
+			p.st.expire(nil)
+			f.check(one)
+		}
+		f.run()
+		f.once(t, only)
 	})
 }
 

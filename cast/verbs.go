@@ -19,7 +19,8 @@ type Reply[R any] struct {
 }
 
 // Post casts m and waits for no answer. nil says that the bus has it for every rank that is not
-// known to be gone; a *CoverageError names those that are.
+// known to be gone; a *CoverageError names those that are, and those of the caller's own process that do not
+// take it. What does not arrive elsewhere comes back to the actor that cast, once for each rank.
 func Post[A, M, R any](ctx context.Context, to Mesh[A], ep actor.Endpoint[A, M, R], m M) error {
 	if _, ok := throttleOf(to); ok {
 		return invalid(ep.Name(), errors.New("Post waits for no answers, so it cannot be throttled: use Gather"))
