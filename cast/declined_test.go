@@ -67,12 +67,7 @@ func newCrowdWithout(t *testing.T, e shape.Extent, perHost, perProcess, absent i
 			c.procs = append(c.procs, nil)
 			continue
 		}
-		p := c.start(t, c.place.Proc(rank), &cast.Member{Placement: c.place, Rank: rank})
-		point, err := e.Point(rank)
-		require.NoError(t, err)
-		_, err = p.Spawn(t.Context(), actor.Spawning{Type: "member", Name: "members", Params: rank, Point: point})
-		require.NoError(t, err)
-		c.procs = append(c.procs, p)
+		c.procs = append(c.procs, c.startMember(t, c.place.Proc(rank)))
 	}
 	return c
 }

@@ -67,6 +67,9 @@ func Start(p *actor.Proc, m *Member) (*Router, error) {
 		r = first
 	}
 	p.SetValue(routerKey{}, r)
+	if r.p == p {
+		p.OpenRaw(routerActor, laterPort, r.later)
+	}
 	if m == nil {
 		return r, nil
 	}
@@ -97,6 +100,7 @@ func (r *Router) join(p *actor.Proc, m *Member) error {
 		}
 		r.cancel = p.OnUnreachable(r.folds.unreachable)
 	}
+	r.runs(p.ID()) // it casts, too
 	r.mu.Lock()
 	if r.members == nil {
 		r.members = make([]seated, max(m.Placement.PerProcess, 1))
@@ -153,8 +157,13 @@ func (r *Router) receive(m bus.Msg) {
 		if err := r.open(&h, e.Ext); err != nil {
 			return k, err
 		}
-		first, _ := r.ranks(&h)
-		if first < 0 {
+		first, end := r.ranks(&h)
+		switch {
+		case first < 0:
+			return k, nil
+		case r.stale(&h, first):
+			return k, r.refuse(from, e, &h, first, end)
+		case genAt(h.Gens, first) != r.p.ID().Gen:
 			return k, nil
 		}
 		k.Prev, err = h.prev(first)
@@ -208,8 +217,11 @@ func (r *Router) take(from subjects.ActorID, e *wire.Envelope) error {
 	var h header
 	err := r.open(&h, e.Ext)
 	if err == nil {
-		if first, _ := r.ranks(&h); first < 0 {
+		switch first, _ := r.ranks(&h); {
+		case first < 0:
 			err = fmt.Errorf("rank %d is not in the region of the cast", r.p.ID().Rank)
+		case genAt(h.Gens, first) != r.p.ID().Gen:
+			err = fmt.Errorf("the cast asks for generation %d of rank %d", genAt(h.Gens, first), r.p.ID().Rank)
 		}
 	}
 	if err != nil {
@@ -304,6 +316,7 @@ func (r *Router) proc(h *header, view int) *actor.Proc {
 func (r *Router) absent(h *header, view int) error {
 	base, _ := h.Region.BaseRank(view)
 	id := r.place.Proc(base)
+	id.Gen = r.p.ID().Gen
 	return &actor.Error{Code: actor.CodeNoProc, Actor: id.String(), Text: "process " + id.Process().String() + " has no proc " + id.String()}
 }
 
@@ -322,6 +335,9 @@ func (r *Router) answers(s sent, e *wire.Envelope, h *header, first int) (answer
 		return func(view int, a actor.Answer) { r.proc(h, view).AnswerWith(name, home, a, encode(rest{Rank: view})) }, nil, nil
 	}
 	j := jobOf(h.tree(r.place), h.Mode, first)
+	if r.stale(h, first) { // nobody sends here what it would have to fold for others
+		j.hi = j.below
+	}
 	j.sent, j.home, j.cast, j.actor, j.endpoint, j.reducer, j.ttl = s, home, h.Home, name, e.Port, h.Reducer, e.TTL
 	f := r.folds.expect(j)
 	return func(view int, a actor.Answer) { r.folds.contribute(f, view, a) }, r.folds.refuses(j), nil

@@ -22,6 +22,7 @@ const (
 type tally struct {
 	placement Placement
 	region    shape.Region
+	gens      []run // of those that are asked
 	open      int   // ranks still waiting
 	fresh     []int // ranks settled since the last drain, in order
 	fates     []fate
@@ -151,10 +152,8 @@ func (t *tally) take(in actor.Incoming) error {
 		return err
 	}
 	if !r.Folded {
-		if base, err := t.region.BaseRank(r.Rank); err == nil {
-			if id := t.placement.Proc(base); in.From.Proc == id || in.From.Proc == id.Lead() { // or the first of its process
-				t.answer(r.Rank, in.Answer())
-			}
+		if t.asked(r.Rank, in) {
+			t.answer(r.Rank, in.Answer())
 		}
 		return nil
 	}
@@ -164,6 +163,20 @@ func (t *tally) take(in actor.Incoming) error {
 	}
 	t.contribute(c)
 	return nil
+}
+
+// asked reports whether who answers for a rank is who was asked, or the first of its process. A proc that has
+// the rank after it can say that it is over (CAST-9).
+func (t *tally) asked(rank int, in actor.Incoming) bool {
+	base, err := t.region.BaseRank(rank)
+	if err != nil {
+		return false
+	}
+	id, from := t.placement.Proc(base), in.From.Proc
+	if id.Gen = genAt(t.gens, rank); from.Gen > id.Gen && in.Envelope.Kind == wire.Failure {
+		from.Gen = id.Gen
+	}
+	return from == id || from == id.Lead()
 }
 
 // drain returns the ranks settled since the last call.

@@ -241,7 +241,12 @@ func Choose[A, M, R any](ctx context.Context, to Mesh[A], ep actor.Endpoint[A, M
 	if err != nil {
 		return zero, err
 	}
-	return ep.Call(ctx, to.Ref(rank).Via(t.Via), m)
+	base, err := t.Region.BaseRank(rank)
+	if err != nil {
+		return zero, err
+	}
+	p, _ := actor.Sender(ctx, t.Via)
+	return ep.Call(ctx, actor.RefOf[A](latest(p, t.Placement.Proc(base)).Actor(t.Actor)).Via(t.Via), m)
 }
 
 // Pick picks a rank of the region, at random among those that are not known to be gone.
@@ -271,7 +276,7 @@ func choice(ctx context.Context, t Target, n int, rank func(i int) int) int {
 		if err != nil || p == nil {
 			break
 		}
-		if _, dead := p.Down(t.Placement.Proc(base)); !dead {
+		if _, dead := p.Down(latest(p, t.Placement.Proc(base))); !dead {
 			return picked
 		}
 	}

@@ -45,6 +45,7 @@ type header struct {
 	Arity   int           `cbor:"7,keyasint,omitempty"`
 	Within  *shape.Region `cbor:"8,keyasint,omitempty"`
 	Apex    bool          `cbor:"9,keyasint,omitempty"`
+	Gens    []run         `cbor:"10,keyasint,omitempty"`
 }
 
 type run struct {
