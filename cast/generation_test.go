@@ -148,6 +148,17 @@ func TestCAST9_whatIsPostedToAnEarlierGenerationComesBackAndTheNextReachesTheLat
 	})
 }
 
+// Who folds knows more than the caller: it does not wait for a proc whose rank another has.
+func TestCAST9_aFolderDoesNotWaitForWhoIsOver(t *testing.T) {
+	c := newCrowdAgain(t, twoByFour(), 4, 1, map[int]uint32{5: 2})
+	c.hear(c.procs[4], 5, 2, actor.Running)
+	begun := time.Now()
+	all, err := cast.Gather(t.Context(), c.in(t, "host=1,gpu=0:2"), who, actor.None{})
+	require.ErrorContains(t, err, "asked 2 · answered 1 · failed 1 [host=1,gpu=1]")
+	require.Equal(t, []int{4, 0}, all.Values())
+	require.Less(t, time.Since(begun), 10*time.Second, "it waits for its deadline")
+}
+
 // To who is known to be dead nothing is sent; but the others' cast tells that another has its rank.
 func TestCAST9_whoIsThoughtDeadSaysThatItHasBegunAgain(t *testing.T) {
 	c := again(t, 1)

@@ -30,6 +30,7 @@ type tally struct {
 	values    map[int]actor.Answer // of single ranks
 	parts     []part               // of many, by rank
 	around    bool                 // see among
+	held      []part               // see holds
 	heard     ranks                // of those that came since the last look at it; not in order
 }
 
@@ -66,34 +67,56 @@ func (t *tally) answer(rank int, a actor.Answer) {
 
 // contribute takes what was folded on the way. A rank that was given up may have answered all the same.
 func (t *tally) contribute(c contribution) {
+	if t.around { // so that they are not waited for among the parts
+		t.fail(c.failed)
+	}
 	for _, p := range c.parts {
-		parts, gone, ok := among(t.parts, p, t.around)
-		if !ok || t.has(p.ranks) {
-			continue
+		if t.around && holds(p.ranks, t.waits) {
+			t.held = append(t.held, p)
+		} else {
+			t.place(p)
 		}
-		t.parts = parts
-		for _, other := range gone {
-			for _, s := range other.ranks {
-				for rank := s.First; rank < s.end(); rank++ {
-					t.fates[rank] = waiting
-					t.open++
-				}
-			}
-		}
-		t.heard = append(t.heard, p.ranks...)
-		for _, s := range p.ranks {
+	}
+	t.fail(c.failed)
+}
+
+// place puts a part among the others.
+func (t *tally) place(p part) {
+	parts, gone, ok := among(t.parts, p, t.around)
+	if !ok || t.has(p.ranks) {
+		return
+	}
+	t.parts = parts
+	for _, other := range gone {
+		for _, s := range other.ranks {
 			for rank := s.First; rank < s.end(); rank++ {
-				if !t.settle(rank, answered, nil) {
-					t.fates[rank] = answered
-					delete(t.errs, rank)
-				}
+				t.fates[rank] = waiting
+				t.open++
 			}
 		}
 	}
-	for _, f := range c.failed {
+	t.heard = append(t.heard, p.ranks...)
+	for _, s := range p.ranks {
+		for rank := s.First; rank < s.end(); rank++ {
+			if !t.settle(rank, answered, nil) {
+				t.fates[rank] = answered
+				delete(t.errs, rank)
+			}
+		}
+	}
+}
+
+// waits reports whether nothing was heard of a rank.
+func (t *tally) waits(rank int) bool { return t.fates[rank] == waiting }
+
+// fail settles ranks without a value. Whom somebody else has given up may still answer past him.
+func (t *tally) fail(all []failure) {
+	for _, f := range all {
 		err, fate := actor.FromWire(f.Error), failed
 		if err.Code == actor.CodeDeadline {
-			fate = missing
+			if fate = missing; t.around {
+				continue
+			}
 		}
 		for _, s := range f.Ranks {
 			for rank := s.First; rank < s.end(); rank++ {
@@ -115,6 +138,9 @@ func (t *tally) has(rs ranks) bool {
 
 // expire ends the cast: whoever is silent is missing.
 func (t *tally) expire(err error) {
+	for _, p := range t.held {
+		t.place(p)
+	}
 	for rank := range t.fates {
 		t.settle(rank, missing, err)
 	}
