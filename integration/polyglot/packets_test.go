@@ -46,6 +46,7 @@ type header struct {
 	Within  *shape.Region `cbor:"8,keyasint,omitempty"`
 	Apex    bool          `cbor:"9,keyasint,omitempty"`
 	Tell    int           `cbor:"10,keyasint,omitempty"`
+	Gens    []run         `cbor:"11,keyasint,omitempty"`
 }
 
 type run struct {
