@@ -97,7 +97,7 @@ func TestF14_castsAreAnsweredByEachRankWhileConnectionsAreCut(t *testing.T) {
 	try(t, fault{"F14 casts", 1, often}, func(t *testing.T, seed uint64, f *figures) {
 		c := newWorld(t, seed, serverConfig{}).meshes()
 		c.begin(load{Senders: 2, Messages: 600, Rate: 150, Sizes: []int{100, 5000, 0, 40 << 10, 300 << 10, 700}})
-		f.count("cuts", len(c.cutUntil(c.settle(2*patience, c.caller))))
+		f.count("cuts", len(c.cutUntil(c.settle(2*patience, c.caller), 0)))
 		for _, o := range c.outcomes(f) {
 			require.Empty(t, slices.Concat(o.Failed, o.Missing), "nobody has died: %+v", o)
 		}
