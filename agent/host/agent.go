@@ -129,7 +129,7 @@ func (a *hostAgent) Create(ctx *actor.Context, c agent.Creation) (agent.Overlay,
 	}
 	if len(starts) > 0 {
 		a.ended = slices.DeleteFunc(a.ended, func(x subjects.MeshID) bool { return x == m.ID })
-		a.leases.Keep(ctx, id, c.Lease)
+		a.lease(ctx, id, c.Lease, m.Keep)
 		a.step(ctx, "procs.launch.attempt", m, starts[0].Rank, len(starts), agent.Status{Phase: agent.Initializing})
 		for _, s := range starts {
 			a.begin(ctx, m, s, how)
@@ -139,6 +139,14 @@ func (a *hostAgent) Create(ctx *actor.Context, c agent.Creation) (agent.Overlay,
 		return nil, a.table.AnswerWhen(ctx, agent.Waiting{ID: id, Until: agent.Running}, 0)
 	}
 	return a.table.Overlay(id), nil
+}
+
+// lease renews the lease of a mesh; 0 changes nothing. That of a kept one is for the next host, too (HOST-11).
+func (a *hostAgent) lease(ctx *actor.Context, id string, term time.Duration, keep bool) {
+	a.leases.Keep(ctx, id, term)
+	if keep && term > 0 {
+		a.run.lease(id, term)
+	}
 }
 
 // share is this host's ranks of a mesh, or why it has none.

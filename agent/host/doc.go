@@ -36,8 +36,8 @@
 //     down. Whatever the instant at which a host dies, there is never a second proc of a rank and generation.
 //     Who cannot be written down is not launched: StateError. One host at a time has a directory.
 //   - HOST-11: an adopted proc is running once it has answered on the bus, to the nonce it was launched with and
-//     from the process that is watched. Leases run anew from the adoption. What it printed while nobody
-//     watched is published then.
+//     from the process that is watched. Its lease goes on where it was, with half of its term at
+//     least. What it printed while nobody watched is published then.
 //
 // The agent keeps AGT-1 … AGT-9; of meshes that have ended it remembers the newest 256.
 //

@@ -245,7 +245,9 @@ func (a *hostAgent) Keepalive(ctx *actor.Context, l agent.Lease) (agent.Overlay,
 	if l.For < 0 {
 		return nil, fmt.Errorf("lease of %s for %s: want more than 0", l.For, l.ID)
 	}
-	a.leases.Keep(ctx, l.ID, l.For)
+	if of := a.shares[l.ID]; of != nil {
+		a.lease(ctx, l.ID, l.For, of.keep)
+	}
 	return a.table.Overlay(l.ID), nil
 }
 

@@ -112,6 +112,36 @@ func TestHostd_keptMeshesOutliveIt_HOSTD6(t *testing.T) {
 	s.requireClean(t)
 }
 
+func TestHostd_aLeaseOfAKeptMeshGoesOnWhereItWas(t *testing.T) {
+	s := newSite(t)
+	state := filepath.Join(t.TempDir(), "state")
+	d := s.start(t, "--state-dir", state, "--label", "a")
+	m := keptMesh(t, d)
+	host := agent.Of(m.Hosts[0].Proc()).Via(s.asker(t))
+	const term = 8 * time.Second
+	created := time.Now()
+	_, err := agent.Create.Call(soon(t), host, agent.Creation{Procs: &m, Wait: true, Lease: term})
+	require.NoError(t, err)
+	time.Sleep(time.Until(created.Add(term / 2))) // of real time: the lease is in a clock that two processes share
+	d.signal(t, syscall.SIGKILL)
+	d.exit(t)
+	next := s.start(t, "--state-dir", state, "--label", "a")
+	adopted := time.Now()
+	o := again(t, agent.Wait, host, agent.Waiting{ID: m.ID.String(), Until: agent.Stopped})
+	for len(o) > 0 && !o[0].Status.Phase.Terminal() {
+		o = again(t, agent.Wait, host, agent.Waiting{ID: m.ID.String(), Until: agent.Stopped})
+	}
+	require.Equal(t, agent.Overlay{{First: 0, Count: 2, Status: agent.Status{Phase: agent.Stopped, Reason: agent.Orphaned}}}, o)
+	if took := time.Since(adopted); took > term {
+		t.Logf("the machine is busy: it took %s", took)
+	}
+	left, err := filepath.Glob(filepath.Join(state, "*.lease"))
+	require.NoError(t, err)
+	require.Empty(t, left)
+	next.stop(t)
+	s.requireClean(t)
+}
+
 func TestHostd_keptMeshNeedsAStateDirectory(t *testing.T) {
 	s := newSite(t)
 	d := s.start(t)
