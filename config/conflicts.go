@@ -30,6 +30,8 @@ var rules = [...]rule{
 	notLonger(TerminateGrace, ProcStopIdle, "a stop would give up before procs that do not end are killed"),
 	less(HostReady, MeshSpawnDeadline, "a spawn would give up before hosts say which proc is not ready"),
 	less(TerminateGrace, MeshStopDeadline, "a stop would give up before procs that do not end are killed"),
+	less(SupervisionHeartbeat, SupervisionSuspect, "a host would be suspected before it can say that it lives"),
+	less(SupervisionSuspect, SupervisionDead, "a host would be dead before it is asked"),
 	notMore(DeliveryOutbox, DeliveryOutboxAll),
 	notMore(DeliveryWindow, DeliveryWindowAll),
 	{

@@ -76,6 +76,14 @@ var (
 		note{seed: "1m", zero: "off", used: "controller, agent/host", doc: "the lease: what hears nothing from its controller for so long is stopped"})
 	SupervisionWatchdog = newDuration("supervision.watchdog", 2*time.Minute, instant, long,
 		note{seed: "2m", used: "nobody yet", doc: "a controller that says nothing for so long is taken for dead"})
+	SupervisionHeartbeat = newDuration("supervision.heartbeat", 500*time.Millisecond, 10*time.Millisecond, time.Minute,
+		note{used: "agent/host, agent/presence", doc: "pause between two signs of life of a host"})
+	SupervisionSuspect = newDuration("supervision.suspect", 1500*time.Millisecond, 30*time.Millisecond, time.Hour,
+		note{used: "agent/presence", doc: "a host that is silent for so long is suspected, and asked"})
+	SupervisionDead = newDuration("supervision.dead", 4500*time.Millisecond, 50*time.Millisecond, long,
+		note{used: "agent/presence", doc: "a host that is silent for so long, and does not answer, is dead; longer when it, or whoever watches, is starved"})
+	SupervisionConfirm = newDuration("supervision.confirm", 600*time.Millisecond, 10*time.Millisecond, time.Hour,
+		note{used: "agent/presence", doc: "how long nobody may listen where a host did whose connections have ended; then it is dead"})
 	HostEndedKept = newInt("host.ended-kept", 256, 1, 65536,
 		note{local: true, used: "agent/host", doc: "meshes whose procs have all ended that a host remembers, with their logs"})
 	ProcEndedKept = newInt("proc.ended-kept", 1024, 1, 65536,
@@ -142,7 +150,8 @@ var all = numbered([]*def{
 	TerminateGrace.def, TerminateConcurrency.def, TerminateSingle.def, TerminateKillWait.def,
 	ProcDrain.def, ProcOrphanGrace.def, ActorCleanup.def, HostdDrain.def,
 
-	SupervisionPoll.def, SupervisionOrphan.def, SupervisionWatchdog.def, HostEndedKept.def, ProcEndedKept.def,
+	SupervisionPoll.def, SupervisionOrphan.def, SupervisionWatchdog.def,
+	SupervisionHeartbeat.def, SupervisionSuspect.def, SupervisionDead.def, SupervisionConfirm.def, HostEndedKept.def, ProcEndedKept.def,
 
 	LogsForward.def, LogsTailLines.def, LogsFileCap.def,
 

@@ -23,8 +23,9 @@ type config struct {
 	run     runner
 	build   string
 	started time.Time
-	found   []found // what an earlier host wrote down
-	left    func()  // called when it has been asked to leave, and has stopped everything
+	found   []found          // what an earlier host wrote down
+	closes  func(why string) // called when it is asked to leave
+	left    func()           // called when it has been asked to leave, and has stopped everything
 }
 
 var agentType = actor.NewType[agent.Agent, config](agent.HostType)

@@ -69,6 +69,7 @@ func (a *hostAgent) StopAll(ctx *actor.Context, s agent.StoppingAll) (agent.Summ
 	}
 	first := !a.gate.leaving
 	a.gate.leaving, a.gate.leaveWhy = true, s.Reason
+	a.closes(s.Reason)
 	a.tell(ctx, "host.shutdown.attempt", s.Reason)
 	answer := actor.Defer[agent.Summary](ctx)
 	a.stopMeshes(ctx, "", s.Reason, s.Grace, func(ctx *actor.Context, done agent.Summary) {

@@ -30,4 +30,6 @@
 //     answer is JSON: ok, reason, host, mode, procs.
 //   - HOSTD-8: with --state-dir, hostd is the same host after its death: same ID, and a server of its own
 //     has the same port and token. Meshes that are to be kept go on, and are adopted (HOST-10).
+//   - HOSTD-9: where hostd may hear which connections to the bus have ended, it tells those who watch hosts: on a server
+//     of its own without --nats-config, and anywhere with --system-creds. These are hints (package agent/presence).
 package main

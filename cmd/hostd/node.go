@@ -24,6 +24,7 @@ type node struct {
 	server  *embed.Server // nil when it joined
 	options bus.Options
 	bus     *bus.Bus
+	system  *bus.Bus // in the system account; nil without --system-creds
 	host    *host.Host
 	gateway *upkeep // nil when it is turned off
 	health  *health // nil when nobody wants it
@@ -73,6 +74,9 @@ func (n *node) start(ctx context.Context, getenv func(string) string, log zerolo
 		Version: cli.Version(), Level: n.procs, Labels: n.labels, Log: log, StateDir: n.stateDir, Subreaper: true,
 	})
 	if err != nil {
+		return err
+	}
+	if err := n.relay(ctx, o); err != nil {
 		return err
 	}
 	if n.server != nil && n.recalls() {
@@ -170,6 +174,9 @@ func (n *node) close() error {
 	}
 	if n.health != nil { // until now it has told that the node is going
 		errs = append(errs, n.health.close())
+	}
+	if n.system != nil {
+		errs = append(errs, n.system.Close(ctx))
 	}
 	if n.bus != nil {
 		errs = append(errs, n.bus.Close(ctx))
