@@ -26,6 +26,9 @@ func (a *hostAgent) stop(ctx *actor.Context, s agent.Stopping) {
 	grace := s.Grace
 	if grace <= 0 {
 		grace = keys.TerminateGrace.Get(a.opts.Config)
+		if of := a.shares[s.ID]; of != nil && of.alive == 1 {
+			grace = keys.TerminateSingle.Get(a.opts.Config)
+		}
 	}
 	a.table.Release(s.ID)
 	asked, first := 0, 0
