@@ -186,8 +186,11 @@ func (a *hostAgent) launch(ctx *actor.Context, c *child, how program) {
 		return
 	}
 	boot := a.bootstrap(ctx, c)
+	begun, giveUp := context.WithCancel(context.Background())
+	c.giveUp = giveUp
 	ctx.Go(func(work context.Context) func(*actor.Context) {
-		p, err := a.run.start(work, boot, how)
+		defer context.AfterFunc(work, giveUp)()
+		p, err := a.run.start(begun, boot, how)
 		c.outcome <- outcome{p, err}
 		return func(ctx *actor.Context) {
 			a.launches.leave(ctx)

@@ -28,6 +28,7 @@ type child struct {
 	life    agent.Life
 	pushed  keys.Snapshot // what its client says
 	config  *keys.Config  // the host's with that
+	giveUp  func()        // ends the launch that is under way
 	outcome chan outcome  // holds what became of the launch
 	process process       // nil until it is known
 	output  *output       // of process
@@ -61,7 +62,10 @@ func (a *hostAgent) launched(ctx *actor.Context, c *child) {
 	o := <-c.outcome
 	if o.err != nil {
 		s := agent.Status{Phase: agent.Failed, Reason: o.err.Error()}
-		if c.asked { // it was stopped while it started
+		switch {
+		case c.verdict != "":
+			s.Reason = c.verdict
+		case c.asked: // it was stopped while it started
 			s = agent.Status{Phase: agent.Stopped, Reason: c.why}
 		}
 		a.finish(ctx, c, s, nil)
@@ -143,8 +147,16 @@ func (a *hostAgent) end(c *child, verdict string) {
 	if c.verdict == "" {
 		c.verdict = verdict
 	}
-	if c.process != nil {
-		c.process.Terminate(verdictGrace)
+	c.terminate(verdictGrace)
+}
+
+// terminate ends a proc, or its launch if that is under way.
+func (c *child) terminate(grace time.Duration) {
+	switch {
+	case c.process != nil:
+		c.process.Terminate(grace)
+	case c.giveUp != nil:
+		c.giveUp()
 	}
 }
 

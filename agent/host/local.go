@@ -92,7 +92,9 @@ func (r *localRunner) start(ctx context.Context, boot agent.Bootstrap, _ program
 		l.set(p.proc, err)
 	}
 	if err != nil {
-		return nil, errors.Join(err, p.close(ctx))
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), verdictGrace)
+		defer cancel()
+		return nil, errors.Join(err, p.close(closing))
 	}
 	r.mu.Lock()
 	r.live[p] = struct{}{}

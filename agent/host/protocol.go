@@ -52,9 +52,7 @@ func (a *hostAgent) stop(ctx *actor.Context, s agent.Stopping) {
 					return
 				}
 				c.slot = true
-				if c.process != nil { // else launched does it
-					c.process.Terminate(grace)
-				}
+				c.terminate(grace)
 			})
 		} else if c.slot && c.process != nil {
 			c.process.Terminate(grace)
