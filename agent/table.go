@@ -78,6 +78,7 @@ type Making struct {
 	Ranks    []int  // all ranks of the resource here
 	Only     []int  // those to be made; none = all
 	Gen      int    // 0: the first, or whichever follows a stop
+	Exact    bool   // 0 is the first and nothing else
 	Mesh     *Mesh
 }
 
@@ -139,9 +140,9 @@ func (r *resource) next(m Making, rank int) (gen int, anew bool, err error) {
 	switch {
 	case !had:
 		return m.Gen, true, nil
-	case m.Gen == 0 && ended && r.released:
+	case m.Gen == 0 && !m.Exact && ended && r.released:
 		return s.Gen + 1, true, nil
-	case m.Gen == 0 || m.Gen == s.Gen:
+	case m.Gen == 0 && !m.Exact || m.Gen == s.Gen:
 		return 0, false, nil
 	case m.Gen < s.Gen || !ended:
 		return 0, false, &GenerationError{ID: m.ID, Rank: rank, Asked: m.Gen, Has: s.Gen, Status: s.Status}

@@ -31,7 +31,7 @@ var (
 	AttachTimeout = newDuration("attach.timeout", time.Minute, instant, long,
 		note{seed: "1m", used: "mesh", doc: "how long hosts may take to be allocated, and to answer who attaches to them, where the context has no deadline"})
 	DiscoveryQuiet = newDuration("discovery.quiet", 200*time.Millisecond, instant, time.Minute,
-		note{used: "mesh", doc: "looking for hosts ends when no other one has answered for so long"})
+		note{used: "mesh, cast/gateway", doc: "looking for hosts ends when no other one has answered for so long; a tenth of it once those have that a gateway knows"})
 )
 
 // Starting processes.
@@ -121,7 +121,7 @@ var (
 	DeliveryWindowAll = newSize("delivery.window-all", 32<<20, 64<<10, large,
 		note{used: "internal/link", doc: "bytes that all processes together may have on their way to us; less than the server keeps for a client"})
 	ActorMailbox = newInt("actor.mailbox", 1024, 1, 1<<30,
-		note{used: "actor", doc: "messages that may wait for one actor before ErrMailboxFull, where its spawn says no number"})
+		note{used: "actor", doc: "messages that may wait for one of your actors before ErrMailboxFull, where its spawn says no number"})
 	RelayUpdates = newInt("relay.updates", 5, 1, 1<<20,
 		note{seed: "5", used: "actor", doc: "updates of an accumulator that a relay folds into one, where its options say no number"})
 	RelayAge = newDuration("relay.age", 50*time.Millisecond, instant, time.Hour,

@@ -62,6 +62,7 @@ type hostAgent struct {
 	streams  agent.Streams
 	gate     gate
 	owner    string // the process that has taken the host; "" = none
+	epoch    uint64 // of the latest system controller that gave orders
 	launches slots
 	stops    slots
 	leases   agent.Leases
@@ -108,6 +109,12 @@ func (a *hostAgent) Create(ctx *actor.Context, c agent.Creation) (agent.Overlay,
 	if err != nil {
 		return nil, err
 	}
+	if err := a.obey(c.Epoch); err != nil {
+		return nil, err
+	}
+	if life := a.info().Life(); c.HostLife != "" && c.HostLife != life {
+		return nil, fmt.Errorf("host %s: the order is for its life since %s, and this one is since %s", a.id.Label(), c.HostLife, life)
+	}
 	how, err := a.run.prepare(m, a.self)
 	if err != nil {
 		return nil, err
@@ -124,7 +131,9 @@ func (a *hostAgent) Create(ctx *actor.Context, c agent.Creation) (agent.Overlay,
 	if err := a.gate.admit(a.id.Label()); err != nil && !a.table.Same(id, hash) {
 		return nil, err
 	}
-	starts, err := a.table.Create(agent.Making{ID: id, Hash: hash, Ranks: ranks, Only: c.Ranks, Gen: c.Gen, Mesh: &m})
+	starts, err := a.table.Create(agent.Making{
+		ID: id, Hash: hash, Ranks: ranks, Only: c.Ranks, Gen: c.Gen, Exact: m.World != nil, Mesh: &m,
+	})
 	if err != nil {
 		return a.table.Overlay(id), err
 	}
@@ -161,11 +170,24 @@ func (a *hostAgent) share(m agent.Mesh) ([]int, error) {
 	case err != nil:
 		return nil, err
 	}
-	ranks := make([]int, m.PerHost)
+	first, count := at*m.PerHost, m.PerHost
+	if m.World != nil {
+		first, count = m.World.First, m.World.Count
+	}
+	ranks := make([]int, count)
 	for k := range ranks {
-		ranks[k] = at*m.PerHost + k
+		ranks[k] = first + k
 	}
 	return ranks, nil
+}
+
+// obey takes note of a system controller that gives an order, or refuses it because a later one has (HOST-13).
+func (a *hostAgent) obey(epoch uint64) error {
+	if epoch != 0 && epoch < a.epoch {
+		return &agent.EpochError{Host: a.id.Label(), Asked: epoch, Has: a.epoch}
+	}
+	a.epoch = max(a.epoch, epoch)
+	return nil
 }
 
 // begin makes the next proc of a rank, which is launched when its turn comes.
@@ -212,7 +234,7 @@ func (a *hostAgent) info() agent.HostInfo {
 	return agent.HostInfo{
 		ID: a.id, Label: a.opts.Label, Version: a.opts.Version, Build: a.build, PID: os.Getpid(),
 		Procs: a.table.Alive(), Started: a.started, CPUs: runtime.NumCPU(), Labels: a.opts.Labels,
-		Mode: mode, Why: why, Local: a.opts.Local != nil, Owner: a.owner, Trees: a.run.trees(),
+		Mode: mode, Why: why, Local: a.opts.Local != nil, Owner: a.owner, Trees: a.run.trees(), Epoch: a.epoch,
 	}
 }
 

@@ -17,6 +17,9 @@ const closeGrace = 5 * time.Second
 // Stop ends this host's share of a mesh and answers once every proc has ended. A second Stop may
 // shorten the grace.
 func (a *hostAgent) Stop(ctx *actor.Context, s agent.Stopping) (agent.Overlay, error) {
+	if err := a.obey(s.Epoch); err != nil {
+		return a.table.Overlay(s.ID), err
+	}
 	a.stop(ctx, s)
 	return nil, a.table.AnswerWhen(ctx, agent.Ended(s.ID), 0)
 }

@@ -121,6 +121,9 @@ func (g *Gateway) serve(ctx context.Context) error {
 	if err == nil {
 		err = g.discover()
 	}
+	if err == nil {
+		_, err = g.data.SubscribeGroup(g.space.Heartbeats(agent.HostList), group, g.list)
+	}
 	if err != nil {
 		return err
 	}
