@@ -37,6 +37,7 @@ type child struct {
 	why     string        // what they said
 	adopted bool          // an earlier host launched it
 	slot    bool          // it is one of the stops that are under way
+	early   bool          // it said that it is ready before its launch was over
 }
 
 // outcome is what became of a launch.
@@ -80,7 +81,7 @@ func (a *hostAgent) launched(ctx *actor.Context, c *child) {
 		c.process.Terminate(verdictGrace)
 	}
 	a.await(ctx, c)
-	if a.run.readyAtStart() {
+	if a.run.readyAtStart() || c.early {
 		a.reached(ctx, c)
 	}
 }
@@ -118,7 +119,9 @@ func (a *hostAgent) ready(ctx *actor.Context, r agent.Readiness) error {
 	if c.verdict != "" {
 		return errors.New(c.verdict)
 	}
-	a.reached(ctx, c)
+	if c.early = c.process == nil; !c.early { // else nobody knows its process, nor is a kept one written down
+		a.reached(ctx, c)
+	}
 	return nil
 }
 
