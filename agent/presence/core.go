@@ -187,11 +187,11 @@ func (c *core) echo(sent time.Duration) {
 	if !c.up || sent < c.clear {
 		return
 	}
-	c.slow = c.now-sent > slowEcho
-	if sent >= c.echoed {
+	away := c.now - sent
+	if c.slow = away > slowEcho; sent >= c.echoed {
 		c.echoed = none
 	}
-	if c.deaf {
+	if c.deaf || away > c.suspect { // what it proves is of long ago, and what has come since is behind it
 		c.deaf = false
 		c.anew()
 	}

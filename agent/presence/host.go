@@ -57,6 +57,13 @@ func (h *host) cut() bool {
 	return len(h.conns) > 0 && !slices.ContainsFunc(h.conns, func(c connection) bool { return !c.ended })
 }
 
+// trust forgets what hints have said.
+func (h *host) trust() {
+	for i := range h.conns {
+		h.conns[i].ended = false
+	}
+}
+
 // left reports whether the host's process has ended, by all that is known (PRES-3).
 func (h *host) left(confirm time.Duration) bool {
 	return h.cut() && h.refused >= refusals && h.refusedFor() >= confirm
@@ -111,7 +118,13 @@ func (c *core) beat(b agent.Heartbeat) {
 	switch {
 	case b.Goodbye: // PRES-4
 		c.to(h, Dead, "it has stopped: "+b.Why)
-	case !c.sees() || h.cut(): // it left before the hints, which say more: what it is asked decides
+	case !c.sees():
+	case h.cut(): // it was sent before the end, or the hints are wrong: an answer decides
+		if h.state == Dead {
+			c.to(h, Suspect, "a heartbeat over connections that are said to have ended")
+			h.ask = c.now
+			c.judge(h)
+		}
 	default:
 		h.rest()
 		c.to(h, Alive, fmt.Sprintf("a heartbeat, after %s", round(silence)))
@@ -163,6 +176,9 @@ func (c *core) answer(a answer) {
 		silence := c.now - h.heard
 		h.heard = c.now
 		h.rest()
+		if h.cut() { // those hints were wrong, or it has others by now
+			h.trust()
+		}
 		c.to(h, Alive, fmt.Sprintf("it answers, after %s", round(silence)))
 		return
 	}
