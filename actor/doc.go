@@ -57,6 +57,8 @@
 //     the mail, however much of that waits.
 //   - ACT-10: sending a message within a proc costs no memory of its own when the message holds no
 //     pointers, and an actor at rest holds neither a goroutine nor the room of a burst.
+//   - ACT-11: of the procs that had a rank one after another, the one of the highest generation whose
+//     host has said that it runs has it. Latest says which; an ID always means that one proc, dead or not.
 //   - PORT-1: a once port takes one message. What it does not take does not use it up; who comes
 //     later gets ErrPortGone.
 //   - PORT-2: a port that was given out and is closed is ErrPortGone, one that never was ErrNoEndpoint.

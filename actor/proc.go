@@ -61,7 +61,8 @@ type Proc struct {
 	targets  targets
 	inbound  inbound
 	process  *process
-	turns    *workers // of the process
+	later    incarnations // of the procs of meshes; the first proc's of a process
+	turns    *workers     // of the process
 	epoch    time.Time
 	seats    *seats
 	meters   meters

@@ -63,6 +63,16 @@ func SpawnChild[A, P any](ctx *Context, typ Type[A, P], label string, params P, 
 	return spawnTyped(ctx, ctx.in.proc, ctx.in, typ, label, params, opts)
 }
 
+// SpawnFor is SpawnChild for the actor whose Context ctx is or derives from, and Spawn in p when there is
+// none, or it lives in another proc.
+func SpawnFor[A, P any](ctx context.Context, p *Proc, typ Type[A, P], label string, params P, opts ...Option) (Ref[A], error) {
+	parent, _ := ctx.Value(senderKey{}).(*instance)
+	if parent != nil && parent.proc != p {
+		parent = nil
+	}
+	return spawnTyped(ctx, p, parent, typ, label, params, opts)
+}
+
 func spawnTyped[A, P any](ctx context.Context, p *Proc, parent *instance, typ Type[A, P], label string, params P, opts []Option) (Ref[A], error) {
 	name, err := subjects.NewName(label)
 	if err != nil {

@@ -135,6 +135,9 @@ type Stream struct {
 	ID  string                     `cbor:"1,keyasint,omitempty" json:"id,omitempty"`
 	To  actor.PortRef[actor.Event] `cbor:"2,keyasint" json:"to"`
 	End bool                       `cbor:"3,keyasint,omitempty" json:"end,omitempty"` // the port wants no more
+
+	// Beat asks for an event of step Beat so often, to know that the agent lives. Controllers send it.
+	Beat time.Duration `cbor:"4,keyasint,omitempty" json:"beat,omitempty"`
 }
 
 // LogQuery asks for the last lines of the procs of a mesh.

@@ -86,7 +86,7 @@ func samples() map[string]any {
 		"Draining":    agent.Draining{Mesh: "m", Reason: "repair", Grace: time.Second, AtOnce: 8},
 		"Summary":     agent.Summary{Asked: 3, Ended: 2, Failed: 1, Left: []agent.State{state}},
 		"Lease":       agent.Lease{ID: "m", For: time.Minute},
-		"Stream":      agent.Stream{ID: "m", To: read[actor.PortRef[actor.Event]]("client-000000000000c/0.0/client:_1"), End: true},
+		"Stream":      agent.Stream{ID: "m", To: read[actor.PortRef[actor.Event]]("client-000000000000c/0.0/client:_1"), End: true, Beat: time.Second},
 		"LogQuery":    agent.LogQuery{ID: "m", Lines: 5},
 		"LogTail":     agent.LogTail{Rank: 2, Stream: "stderr", Lines: []string{"a", "b"}},
 		"Overlay":     agent.Overlay{{First: 2, Count: 3, Status: status}},

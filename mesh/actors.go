@@ -33,6 +33,11 @@ type ActorSpawning[P any] struct {
 	Params P             // for each constructor
 	Lease  time.Duration // how long the actors outlive a vanished owner; 0: supervision.orphan, less: for ever
 
+	// Policy says what becomes of actors that fail; the zero value: they have failed.
+	Policy Policy
+	// Display is what reports call the mesh; "": by its name.
+	Display string
+
 	// Idle ends the wait for the ranks when nothing has become of any for so long; 0: only the deadline does.
 	Idle time.Duration
 	// Partial keeps what has started when some ranks have not: the mesh is returned beside the error.
@@ -78,7 +83,7 @@ func SpawnActors[A, P any](ctx context.Context, procs ProcMesh, typ actor.Type[A
 		}
 		return m, err
 	}
-	owner, err := procs.net.own(ctx, controller.Spec{Procs: procs.desc, Region: procs.region, Actors: &actors, Lease: s.Lease})
+	owner, err := procs.net.own(ctx, controller.Spec{Procs: procs.desc, Region: procs.region, Actors: &actors, Lease: s.Lease, Policy: s.Policy, Name: s.Display})
 	if err != nil {
 		return fail(err)
 	}
@@ -165,7 +170,7 @@ func (m ActorMesh[A]) Ref(rank int) actor.Ref[A] {
 	if err != nil {
 		return actor.BadRef[A](err)
 	}
-	return actor.RefOf[A](m.procs.placement().Proc(base).Actor(m.name)).Via(m.procs.net.proc)
+	return m.ref(base)
 }
 
 // At addresses the actor at one point, given as pairs of label and index: At("host", 0, "gpu", 3).
@@ -196,7 +201,7 @@ func (m ActorMesh[A]) At(pairs ...any) actor.Ref[A] {
 	if err != nil {
 		return actor.BadRef[A](err)
 	}
-	return actor.RefOf[A](m.procs.placement().Proc(base).Actor(m.name)).Via(m.procs.net.proc)
+	return m.ref(base)
 }
 
 // Slice keeps the indices begin to end-1 along a dimension.
@@ -262,12 +267,28 @@ func (m ActorMesh[A]) controller() actor.Ref[agent.Agent] {
 	return actor.RefOf[agent.Agent](m.owner).Via(m.procs.net.proc)
 }
 
-// Watch yields the end of every actor of the mesh, those before it included, until ctx ends or the
-// loop is left (MESH-6).
+// Watch yields the end of every actor of the region, those before it included, until ctx ends or the loop is
+// left (MESH-6). Actors that are started again have not ended: Changes tells of them.
 func (m ActorMesh[A]) Watch(ctx context.Context) iter.Seq2[actor.Event, error] {
+	return m.watched().ends(ctx)
+}
+
+// Changes yields what becomes of the actors of the region: their ends, those before it included, and what is
+// done about those that are started again.
+func (m ActorMesh[A]) Changes(ctx context.Context) iter.Seq2[actor.Event, error] {
+	return m.watched().changes(ctx)
+}
+
+func (m ActorMesh[A]) watched() watched {
 	bad := m.Err()
 	if bad == nil && !m.owner.IsValid() {
 		bad = fmt.Errorf("watch %s: this handle was found, not spawned: its owner is told", m.name)
 	}
-	return watch(ctx, m.procs.net, m.controller, bad)
+	return watched{m.procs.net, m.owner, m.procs.region, bad}
+}
+
+// ref addresses the actor of a rank of the whole mesh, in the proc that has the rank now.
+func (m ActorMesh[A]) ref(base int) actor.Ref[A] {
+	p := m.procs.net.proc
+	return actor.RefOf[A](p.Latest(m.procs.placement().Proc(base)).Actor(m.name)).Via(p)
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/agent/presence"
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/cast"
 	"github.com/castnet-io/castnet/config"
@@ -52,9 +53,11 @@ type Net struct {
 	router *cast.Router
 	quiet  time.Duration
 	config *config.Config
+	guest  bool // in a proc that somebody else has: Close leaves that alone
 
-	mu    sync.Mutex
-	owned []owned // what was made, in order
+	mu       sync.Mutex
+	owned    []owned           // what was made, in order
+	presence *presence.Watcher // of hosts; nil: no mesh was made yet
 }
 
 // owned is something that a Net ends: the controller of a mesh, or hosts that were allocated.
@@ -114,6 +117,18 @@ func Connect(ctx context.Context, o Options) (*Net, error) {
 	return n, nil
 }
 
+// Within is a Net in the proc of an actor, for actors that make meshes themselves: what is spawned with the
+// Context of an actor belongs to it, and ends with it (MESH-2). The proc's program has Def among its actors. Who
+// calls it closes it, in its Cleanup at the latest.
+func Within(ctx *actor.Context) *Net {
+	p := ctx.Proc()
+	c := agent.ConfigOf(p)
+	return &Net{bus: p.Bus(), proc: p, quiet: config.DiscoveryQuiet.Get(c), config: c, guest: true}
+}
+
+// Def is what a program can run whose actors make meshes.
+func Def() actor.Def { return controller.Def() }
+
 // Proc is the client's own proc: it speaks for the program, and runs its controllers.
 func (n *Net) Proc() *actor.Proc { return n.proc }
 
@@ -130,7 +145,20 @@ func (n *Net) Close(ctx context.Context) error {
 	defer cancel()
 	var errs []error
 	if n.proc != nil {
-		errs = append(errs, n.release(ctx), n.proc.Close(ctx))
+		errs = append(errs, n.release(ctx))
+	}
+	n.mu.Lock()
+	watcher := n.presence
+	n.presence = nil
+	n.mu.Unlock()
+	if watcher != nil {
+		watcher.Close()
+	}
+	if n.guest {
+		return errors.Join(errs...)
+	}
+	if n.proc != nil {
+		errs = append(errs, n.proc.Close(ctx))
 	}
 	if n.router != nil {
 		n.router.Close()

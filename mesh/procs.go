@@ -49,7 +49,7 @@ func (p ProcMesh) Host(rank int) (subjects.HostID, error) {
 	if err != nil {
 		return subjects.HostID{}, err
 	}
-	return p.desc.Hosts[base/p.desc.PerHost], nil
+	return p.host(base / p.desc.PerHost), nil
 }
 
 // Slice keeps the indices begin to end-1 along a dimension.
@@ -111,9 +111,9 @@ func (p ProcMesh) stopHosts(ctx context.Context, s agent.Stopping) (agent.Overla
 		err error
 	}
 	answers := make(chan answer, len(p.desc.Hosts))
-	for _, h := range p.desc.Hosts {
+	for at := range p.desc.Hosts {
 		go func() {
-			o, err := agent.Stop.Call(ctx, agent.Of(h.Proc()).Via(p.net.proc), s)
+			o, err := agent.Stop.Call(ctx, agent.Of(p.host(at).Proc()).Via(p.net.proc), s)
 			answers <- answer{o, err}
 		}()
 	}
@@ -126,39 +126,29 @@ func (p ProcMesh) stopHosts(ctx context.Context, s agent.Stopping) (agent.Overla
 	return all, errors.Join(errs...)
 }
 
-// Watch yields the end of every rank of the mesh, those before it included, until ctx ends or the
-// loop is left (MESH-6).
+// Watch yields the end of every rank of the region, those before it included, until ctx ends or the
+// loop is left (MESH-6). Ranks that are started again have not ended: Changes tells of them.
 func (p ProcMesh) Watch(ctx context.Context) iter.Seq2[actor.Event, error] {
-	return watch(ctx, p.net, p.controller, p.Err())
+	return p.watched().ends(ctx)
 }
 
-// watch streams the events of a controller.
-func watch(ctx context.Context, n *Net, controller func() actor.Ref[agent.Agent], bad error) iter.Seq2[actor.Event, error] {
-	return func(yield func(actor.Event, error) bool) {
-		if bad != nil {
-			yield(actor.Event{}, bad)
-			return
-		}
-		owner := controller()
-		port := actor.OpenPort[actor.Event](n.proc)
-		defer port.Close()
-		if _, err := agent.Streaming.Call(ctx, owner, agent.Stream{To: port.Ref()}); err != nil {
-			yield(actor.Event{}, fmt.Errorf("watch: %w", err))
-			return
-		}
-		defer func() { // an owner that is gone tells nobody any more
-			_ = agent.Streaming.Post(context.WithoutCancel(ctx), owner, agent.Stream{To: port.Ref(), End: true})
-		}()
-		for {
-			e, err := port.Recv(ctx)
-			if ctx.Err() != nil {
-				return
-			}
-			if !yield(e, err) || err != nil {
-				return
-			}
+// Changes yields what becomes of the ranks of the region: their ends, those before it included, and what is
+// done about those that are started again.
+func (p ProcMesh) Changes(ctx context.Context) iter.Seq2[actor.Event, error] {
+	return p.watched().changes(ctx)
+}
+
+func (p ProcMesh) watched() watched { return watched{p.net, p.desc.Owner, p.region, p.Err()} }
+
+// host is the host of a host's share of the mesh, by its index: the one that took it over last, as far as is
+// known here.
+func (p ProcMesh) host(at int) subjects.HostID {
+	if e, ok := p.net.proc.Successor(p.desc.Proc(at*p.desc.PerHost, 0)); ok {
+		if h, err := subjects.ParseHostID(e.Host); err == nil {
+			return h
 		}
 	}
+	return p.desc.Hosts[at]
 }
 
 // Actors lists what runs in each proc of the region.
@@ -174,7 +164,8 @@ func (p ProcMesh) Logs(ctx context.Context, lines int) ([]agent.LogTail, error) 
 	ctx, cancel := within(ctx, actor.DefaultDeadline)
 	defer cancel()
 	var out []agent.LogTail
-	for _, h := range p.desc.Hosts {
+	for at := range p.desc.Hosts {
+		h := p.host(at)
 		tails, err := agent.Logs.Call(ctx, agent.Of(h.Proc()).Via(p.net.proc), agent.LogQuery{ID: p.desc.ID.String(), Lines: lines})
 		if err != nil {
 			return out, fmt.Errorf("logs of host %s: %w", h, err)

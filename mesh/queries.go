@@ -40,7 +40,7 @@ func (p ProcMesh) States(ctx context.Context) (shape.ValueMesh[agent.State], err
 	out := make([]agent.State, p.region.NumRanks())
 	for view, base := range p.region.Ranks() {
 		s, known := by[base]
-		host := p.desc.Hosts[base/p.desc.PerHost]
+		host := p.host(base / p.desc.PerHost)
 		switch why := silent[host]; {
 		case why != nil:
 			s = agent.State{ID: id, Status: agent.Status{Phase: agent.Timeout, Reason: fmt.Sprintf("host %s: %v", host, why)}}
@@ -60,7 +60,7 @@ func (p ProcMesh) hosts() []subjects.HostID {
 	for _, base := range p.region.Ranks() {
 		if at := base / p.desc.PerHost; !seen[at] {
 			seen[at] = true
-			out = append(out, p.desc.Hosts[at])
+			out = append(out, p.host(at))
 		}
 	}
 	return out

@@ -11,6 +11,7 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/agent/presence"
 	"github.com/castnet-io/castnet/cast"
 	"github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/controller"
@@ -25,6 +26,17 @@ type Command = agent.Command
 // Limits bound what a proc may take; see agent.Limits.
 type Limits = agent.Limits
 
+// Policy is how a mesh recovers; see controller.Policy.
+type Policy = controller.Policy
+
+// What becomes of ranks that fail.
+const (
+	Propagate = controller.Propagate // they have failed
+	Restart   = controller.Restart   // they are started again where they were
+	Replace   = controller.Replace   // and on a spare host, when theirs is dead
+	Drop      = controller.Drop      // the mesh goes on without them
+)
+
 // Spawning says what procs to spawn.
 type Spawning struct {
 	Name    string        // the mesh's label
@@ -33,6 +45,11 @@ type Spawning struct {
 	Lease   time.Duration // how long procs outlive a vanished owner; 0: supervision.orphan, less: for ever
 	Limits  Limits        // of each proc
 	Keep    bool          // procs outlive a host that dies, for the next one on that machine to adopt
+
+	// Policy says what becomes of procs that fail; the zero value: they have failed.
+	Policy Policy
+	// Display is what reports call the mesh; "": by its ID.
+	Display string
 
 	// Idle ends the wait for the ranks when nothing has become of any for so long; 0: only the deadline does.
 	Idle time.Duration
@@ -55,7 +72,9 @@ func (h HostMesh) SpawnProcs(ctx context.Context, s Spawning) (ProcMesh, error) 
 	ctx, cancel := within(ctx, config.MeshSpawnDeadline.Get(h.net.config))
 	defer cancel()
 	p := ProcMesh{net: h.net, desc: desc, region: desc.Extent.Region()}
-	owner, err := h.net.own(ctx, controller.Spec{Procs: desc, Region: p.region, Lease: s.Lease})
+	owner, err := h.net.own(ctx, controller.Spec{
+		Procs: desc, Region: p.region, Lease: s.Lease, Policy: s.Policy, Name: s.Display,
+	})
 	if err != nil {
 		return ProcMesh{}, fmt.Errorf("spawn procs %s: %w", desc.ID, err)
 	}
@@ -130,15 +149,34 @@ func (h HostMesh) local() bool {
 	return !slices.ContainsFunc(h.Infos(), func(i agent.HostInfo) bool { return !i.Local })
 }
 
-// own starts the controller of a mesh in this program (CTL-1).
+// own starts the controller of a mesh in this program (CTL-1), as a child of the actor that asks, if one does.
 func (n *Net) own(ctx context.Context, s controller.Spec) (actor.Ref[agent.Agent], error) {
-	ref, err := actor.Spawn(ctx, n.proc, controller.Type, "controller", s)
+	var err error
+	if s.Presence, err = n.watcher(); err != nil {
+		return actor.Ref[agent.Agent]{}, err
+	}
+	ref, err := actor.SpawnFor(ctx, n.proc, controller.Type, "controller", s)
 	if err == nil {
 		n.mu.Lock()
 		n.owned = append(n.owned, owned{controller: ref.ID().Name})
 		n.mu.Unlock()
 	}
 	return ref, err
+}
+
+// watcher knows how hosts are, from the first mesh on.
+func (n *Net) watcher() (*presence.Watcher, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.presence != nil {
+		return n.presence, nil
+	}
+	w, err := presence.New(n.proc)
+	if err != nil {
+		return nil, fmt.Errorf("watch over hosts: %w", err)
+	}
+	n.presence = w
+	return w, nil
 }
 
 // start creates a mesh through its controller and waits until every rank runs. Those of which nothing is

@@ -123,7 +123,11 @@ func (a *hostAgent) reached(ctx *actor.Context, c *child) {
 	if !a.table.Advance(id, c.rank, agent.Status{Phase: agent.Running}) {
 		return
 	}
-	a.changed(ctx, c)
+	if a.changed(ctx, c); c.id.Gen > 0 { // whoever sends to the mesh sends here from now on
+		e := a.event(c)
+		e.Step = "proc.restart.success"
+		ctx.Proc().Emit(e)
+	}
 	states := a.table.States(id)
 	if !slices.ContainsFunc(states, func(s agent.State) bool { return s.Status.Phase != agent.Running }) {
 		a.step(ctx, "procs.launch.success", c.mesh, states[0].Rank, len(states), agent.Status{Phase: agent.Running})
