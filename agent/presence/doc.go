@@ -4,7 +4,7 @@
 //
 // # Use
 //
-//	w, err := presence.New(proc)                             // one for a process
+//	w, err := presence.New(proc)                             // one is enough for a process
 //	defer w.Close()
 //	cancel := w.Watch(hosts, func(c presence.Change) { … })  // now what is not alive, then each change
 //
