@@ -279,7 +279,7 @@ func TestF11_aServerThatRestartsMakesNoHostDead(t *testing.T) {
 func TestF10_whoIsStarvedIsNotDead(t *testing.T) {
 	program := buildHostd(t, "")
 	for _, who := range []string{"hosts", "watcher"} {
-		try(t, fault{"F10 " + who, 1, seldom}, func(t *testing.T, _ uint64, f *figures) {
+		try(t, fault{"F10 " + who, 1, 1}, func(t *testing.T, _ uint64, f *figures) {
 			quota := newQuota(t)
 			o := aBus(t, program, true)
 			l := newLookout(t, o)
@@ -315,7 +315,8 @@ type quota struct{ dir string }
 func newQuota(t *testing.T) quota {
 	t.Helper()
 	const all = "/sys/fs/cgroup/cpu"
-	q := quota{filepath.Join(all, fmt.Sprintf("castnet-faults-%d", os.Getpid()))}
+	// A hostd removes what is empty and has the name of a proc's group: not that of this one.
+	q := quota{filepath.Join(all, fmt.Sprintf("faults-of-castnet-%d", os.Getpid()))}
 	if err := os.Mkdir(q.dir, 0o755); err != nil {
 		t.Skipf("not shown: no quota can be set here: %v", err)
 	}
