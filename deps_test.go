@@ -67,13 +67,15 @@ agent/agenttest < agent actor
 	the protocol's promises as tests, for all that speak it; what runs in production must not carry it
 agent/proc < agent config actor cast bus internal/micro internal/wire subjects mesh/shape internal/build internal/launch
 	what runs in a spawned process does not know who controls it: never mesh, never controller
-controller < agent agent/presence config actor cast bus subjects mesh/shape ; agent/host agent/proc
+controller < agent agent/presence config actor cast bus internal/supervise subjects mesh/shape ; agent/host agent/proc
 	owns a mesh by messages to agents; it launches nothing, so a client binary carries no launcher
+controller/worlds < agent config actor bus internal/micro subjects mesh/shape ; agent/host agent/proc
+	owns what outlives its maker, by messages to agents, and keeps it in the bus's store; hostd runs it, and the client speaks to it
 agent/host < agent config agent/proc actor cast bus internal/micro internal/wire subjects mesh/shape internal/build internal/failpoint internal/launch internal/link
 	a host does not know who controls it: never mesh, never controller
 mesh < controller config agent agent/presence cast actor bus internal/build internal/wire subjects mesh/shape ; agent/host agent/proc
 	what users hold; agents come to it as refs, so the library stays without launcher and server
-cast/gateway < mesh agent cast actor bus internal/micro internal/wire subjects mesh/shape ; agent/host agent/proc
+cast/gateway < mesh config agent cast actor bus internal/micro internal/wire subjects mesh/shape ; agent/host agent/proc
 	a client of meshes that speaks for those who have none; the verbs of cast know nothing of it
 internal/cli < bus actor cast config mesh mesh/shape subjects
 	flags, NATS contexts, configuration files and exit codes are for the two commands, and the same in both
@@ -81,7 +83,7 @@ internal/builtin < actor bus internal/wire subjects mesh/shape ; actor/actortest
 	the actors a host can run without a program of the user's; hostd binds them, others only name them; plain asks other programs over the bus, in JSON
 cmd/hostd < *
 	the composition root of a node: server, agents and built-in actors meet here
-cmd/client < mesh config controller cast agent actor bus subjects mesh/shape internal/cli internal/wire ; agent/host agent/proc internal/builtin
+cmd/client < mesh config controller controller/worlds cast agent actor bus subjects mesh/shape internal/cli internal/wire ; agent/host agent/proc internal/builtin
 	a remote control: it launches and serves nothing, and makes of JSON what a gateway does; what its binary has of a server comes with the NATS context library
 examples/hello < mesh cast actor agent/host agent/proc bus bus/embed subjects mesh/shape
 	what a reader may copy: public packages only
@@ -113,7 +115,7 @@ github.com/fxamacker/cbor/v2 < internal/wire
 	one set of encoding modes, so that golden vectors hold for every message
 golang.org/x/sys < internal/launch agent/proc
 	system calls are process craft, and live behind its build tags
-github.com/rs/zerolog < bus bus/embed bus/bustest internal/link internal/launch actor actor/actortest cast cast/gateway agent/presence agent/proc controller agent/host mesh cmd/hostd cmd/client tests
+github.com/rs/zerolog < bus bus/embed bus/bustest internal/link internal/launch actor actor/actortest cast cast/gateway agent/presence agent/proc controller controller/worlds agent/host mesh cmd/hostd cmd/client tests
 	every log line; values (subjects, mesh/shape, internal/wire, agent) have nothing to log
 github.com/rs/zerolog/log
 	the global logger: a logger is passed by value in options

@@ -1,6 +1,7 @@
 package actor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,6 +43,13 @@ type Options struct {
 	// First is the first proc of the OS process that the proc is in. It closes the others before itself.
 	First *Proc
 
+	// Cleanup bounds each of the things an actor does after its last message: waiting for its children, its
+	// Cleanup method, and waiting for its tasks; 0: 10 s.
+	Cleanup time.Duration
+
+	// Relays are what relays have whose own options leave MaxUpdates or Max open; 0: 5 and 50 ms.
+	Relays RelayOptions
+
 	// Links bounds what is on the way between this proc and others; the zero value has the defaults.
 	Links link.Config
 }
@@ -71,6 +79,8 @@ type Proc struct {
 	counts   counters
 	dead     deadLetters
 	observed atomic.Bool // there are observers
+	cleanup  time.Duration
+	relays   RelayOptions
 
 	lastFailure atomic.Pointer[Event]
 
@@ -113,8 +123,9 @@ func NewProc(ctx context.Context, o Options) (*Proc, error) {
 	log := o.Log.With().Stringer("proc", o.ID).Logger()
 	p := &Proc{
 		id: o.ID, name: o.ID.String(), self: o.ID.Process(), bus: o.Bus, space: o.Space, registry: o.Registry, log: log,
-		loud:        log.Sample(&zerolog.BurstSampler{Burst: noisyBurst, Period: noisyPeriod}),
-		epoch:       time.Now(),
+		loud:    log.Sample(&zerolog.BurstSampler{Burst: noisyBurst, Period: noisyPeriod}),
+		epoch:   time.Now(),
+		cleanup: cmp.Or(max(0, o.Cleanup), cleanupTimeout), relays: o.Relays,
 		coordinator: o.Coordinator, directory: directory{byName: map[string]*instance{}}, failed: make(chan struct{}),
 		ports:   map[portKey]port{},
 		watched: map[subjects.MeshID]*follow{}, down: map[subjects.ProcID]Event{},

@@ -11,6 +11,15 @@ import (
 // Builtin as a Command's Path stands for the host's own binary with its built-in actors.
 const Builtin = "builtin"
 
+// What a proc of a world finds in its environment.
+const (
+	EnvWorld     = "CASTNET_WORLD"      // its name
+	EnvProc      = "CASTNET_PROC_ID"    // the proc's ID
+	EnvRank      = "CASTNET_RANK"       // in the world
+	EnvLocalRank = "CASTNET_LOCAL_RANK" // among the procs of the world on its host
+	EnvWorldSize = "CASTNET_WORLD_SIZE" // procs
+)
+
 // Command is the program a proc runs. The zero Command is the caller's own executable, which must
 // exist on the host under the same path.
 type Command struct {
@@ -36,6 +45,15 @@ type Mesh struct {
 	// Keep lets procs outlive a host that dies without stopping them, for the next one on that machine
 	// to adopt; else they end with it.
 	Keep bool `cbor:"10,keyasint,omitempty" json:"keep,omitempty"`
+	// World is for the mesh of a world, whose hosts come one by one: Hosts then is one of them, and this its share.
+	World *Share `cbor:"11,keyasint,omitempty" json:"world,omitempty"`
+}
+
+// Share is the ranks of a world that a host has: Count from First on.
+type Share struct {
+	World string `cbor:"1,keyasint" json:"world"` // its name
+	First int    `cbor:"2,keyasint" json:"first"`
+	Count int    `cbor:"3,keyasint" json:"count"`
 }
 
 // Limits bound what each proc of a mesh may take, where the host's kernel can hold it to that; the
@@ -78,7 +96,10 @@ func (m Mesh) Check() error {
 		return fmt.Errorf("mesh %s has no hosts", m.ID)
 	case m.PerHost > MaxPerHost:
 		return fmt.Errorf("mesh %s: %d procs on each host: want at most %d", m.ID, m.PerHost, MaxPerHost)
-	case m.PerHost < 1 || m.PerHost > n || m.PerHost*hosts != n:
+	case m.World != nil && (hosts != 1 || m.PerProcess > 1 || m.World.First < 0 || m.World.Count < 1 || m.World.Count > m.PerHost || m.World.First > n-m.World.Count):
+		return fmt.Errorf("mesh %s: %d hosts have %d ranks from %d on of the %d of world %s: want one host and at most %d ranks, in processes of their own",
+			m.ID, hosts, m.World.Count, m.World.First, n, m.World.World, m.PerHost)
+	case m.World == nil && (m.PerHost < 1 || m.PerHost > n || m.PerHost*hosts != n):
 		return fmt.Errorf("mesh %s: %d hosts × %d procs are not the %d ranks of %q", m.ID, hosts, m.PerHost, n, m.Extent)
 	case m.PerProcess < 0 || m.PerProcess > m.PerHost || m.PerHost%max(m.PerProcess, 1) != 0:
 		return fmt.Errorf("mesh %s: %d procs in a process do not divide the %d on a host", m.ID, m.PerProcess, m.PerHost)

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -84,6 +85,21 @@ type Creation struct {
 
 	// Config is what the creator's program pushes to the procs, and to their host for them.
 	Config config.Snapshot `cbor:"7,keyasint,omitzero" json:"config,omitzero"`
+
+	// Epoch is that of the system controller that asks, 0 of others: a host that has heard of a later one refuses.
+	Epoch uint64 `cbor:"8,keyasint,omitempty" json:"epoch,omitempty"`
+	// HostLife is the life of the host that is asked (HostInfo.Life); "" = any. Another one refuses.
+	HostLife string `cbor:"9,keyasint,omitempty" json:"host_life,omitempty"`
+}
+
+// EpochError refuses the order of a system controller that another one has followed.
+type EpochError struct {
+	Host       string // its label
+	Asked, Has uint64
+}
+
+func (e *EpochError) Error() string {
+	return fmt.Sprintf("host %s: the order is of epoch %d, and epoch %d has given orders since", e.Host, e.Asked, e.Has)
 }
 
 // ActorSpec is an actor to spawn on every proc of a mesh.
@@ -99,6 +115,7 @@ type Stopping struct {
 	ID     string        `cbor:"1,keyasint" json:"id"`
 	Reason string        `cbor:"2,keyasint,omitempty" json:"reason,omitempty"`
 	Grace  time.Duration `cbor:"3,keyasint,omitempty" json:"grace,omitempty"` // 0 = 10 s
+	Epoch  uint64        `cbor:"4,keyasint,omitempty" json:"epoch,omitempty"` // as in Creation
 }
 
 // StoppingAll asks an agent to stop everything it has, to create nothing any more, and, once that is

@@ -47,7 +47,7 @@ func samples() map[string]any {
 		Command: agent.Command{Path: "/bin/worker", Args: []string{"-v"}, Env: []string{"K=v"}, Dir: "/tmp"},
 	}
 	m.Limits = agent.Limits{Memory: 1 << 30, Pids: 64, CPU: 1.5, Files: 100, Bind: 1}
-	m.PerProcess, m.Keep = 3, true
+	m.PerProcess, m.Keep, m.World = 3, true, &agent.Share{World: "workers", First: 3, Count: 2}
 	status := agent.Status{Phase: agent.Failed, Reason: "no luck"}
 	proc := &agent.ProcState{
 		PID: 7, Started: at, ExitCode: &code, Signal: 9, StderrTail: []string{"oh"}, Host: "a-000000000000a",
@@ -66,7 +66,7 @@ func samples() map[string]any {
 			},
 		},
 		"Creation": agent.Creation{
-			Procs: &m, Lease: time.Minute, Gen: 2, Ranks: []int{4}, Wait: true,
+			Procs: &m, Lease: time.Minute, Gen: 2, Ranks: []int{4}, Wait: true, Epoch: 7, HostLife: "2026",
 			Config: config.Snapshot{Values: map[string]string{"host.ready": "2m"}},
 			Actors: &agent.ActorSpec{Name: "counters-000000000000n", Type: "counter", Params: []byte{1}, Owner: owner},
 		},
@@ -78,7 +78,7 @@ func samples() map[string]any {
 			},
 			Root: "root", Namespace: "ns", Level: "debug", Ready: time.Second,
 		},
-		"Stopping":    agent.Stopping{ID: "m", Reason: "done", Grace: time.Second},
+		"Stopping":    agent.Stopping{ID: "m", Reason: "done", Grace: time.Second, Epoch: 7},
 		"Query":       agent.Query{ID: "m"},
 		"Waiting":     agent.Waiting{ID: "m", Until: agent.Running, Some: agent.In(agent.Failed), Every: agent.In(agent.Running, agent.Failed)},
 		"StoppingAll": agent.StoppingAll{Reason: "done", Grace: time.Second},
@@ -92,7 +92,7 @@ func samples() map[string]any {
 		"Overlay":     agent.Overlay{{First: 2, Count: 3, Status: status}},
 		"State":       state,
 		"HostInfo": agent.HostInfo{ID: m.Hosts[0], Label: "a", Version: "v1", Build: "build", PID: 7, Procs: 2, Started: at, CPUs: 8,
-			Labels: map[string]string{"zone": "z"}, Mode: agent.Cordoned, Why: "repair", Local: true, Trees: "cgroup", Owner: "client-000000000000c"},
+			Labels: map[string]string{"zone": "z"}, Mode: agent.Cordoned, Why: "repair", Local: true, Trees: "cgroup", Owner: "client-000000000000c", Epoch: 7},
 		"Heartbeat": agent.Heartbeat{Host: m.Hosts[0], Life: 8, Seq: 9, Interval: time.Second, Lag: time.Millisecond,
 			Conns: []agent.Connection{{Server: "S", Client: 7}}, Closing: true, Goodbye: true, Why: "repair"},
 		"Connection": agent.Connection{Server: "S", Client: 7},

@@ -65,7 +65,11 @@ type HostInfo struct {
 	Local  bool              `cbor:"12,keyasint,omitempty" json:"local,omitempty"` // procs run in its own process
 	Owner  string            `cbor:"14,keyasint,omitempty" json:"owner,omitempty"` // the process that has taken it
 	Trees  string            `cbor:"13,keyasint,omitempty" json:"trees,omitempty"` // how it ends what procs have started: cgroup, subreaper or group
+	Epoch  uint64            `cbor:"15,keyasint,omitempty" json:"epoch,omitempty"` // of the latest system controller it has heard of
 }
+
+// Life tells one life of a host from the others: a host that is found again after its death has another.
+func (h HostInfo) Life() string { return h.Started.UTC().Format(time.RFC3339Nano) }
 
 // HostMode says what a host does with a Creation.
 type HostMode string

@@ -78,6 +78,7 @@ type Making struct {
 	Ranks    []int  // all ranks of the resource here
 	Only     []int  // those to be made; none = all
 	Gen      int    // 0: the first, or whichever follows a stop
+	Exact    bool   // 0 is the first and nothing else
 	Mesh     *Mesh
 }
 
@@ -139,9 +140,9 @@ func (r *resource) next(m Making, rank int) (gen int, anew bool, err error) {
 	switch {
 	case !had:
 		return m.Gen, true, nil
-	case m.Gen == 0 && ended && r.released:
+	case m.Gen == 0 && !m.Exact && ended && r.released:
 		return s.Gen + 1, true, nil
-	case m.Gen == 0 || m.Gen == s.Gen:
+	case m.Gen == 0 && !m.Exact || m.Gen == s.Gen:
 		return 0, false, nil
 	case m.Gen < s.Gen || !ended:
 		return 0, false, &GenerationError{ID: m.ID, Rank: rank, Asked: m.Gen, Has: s.Gen, Status: s.Status}
@@ -209,6 +210,14 @@ func (t *Table) Status(id string, rank int) Status {
 		return r.states[rank].Status
 	}
 	return Status{}
+}
+
+// State is what is known of a rank, if there is such a one; without the mesh, which States has.
+func (t *Table) State(id string, rank int) (s State, ok bool) {
+	if r := t.resources[id]; r != nil {
+		s, ok = r.states[rank]
+	}
+	return s, ok
 }
 
 // Overlay is the status of every rank of a resource; empty when there is none (AGT-4).

@@ -34,6 +34,9 @@
 //   - BUS-5: when Close returns no handler runs and none will.
 //   - BUS-6: a panic in a handler is logged with its stack and breaks the Bus;
 //     a peer's bytes never end the process.
+//   - BUS-7: of several writers of a key in a KV bucket one succeeds: each names
+//     the revision it replaces. Where there is no JetStream, opening one is
+//     ErrNoJetStream.
 //
 // What BUS-2 cannot cover is NATS itself: a message whose subscriber is gone, or
 // in flight when a connection is lost, vanishes. That gap is internal/link's.

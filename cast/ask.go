@@ -43,11 +43,13 @@ type asking struct {
 
 	way  tree // by which they come
 	mode mode
+	told int // how many were settled, the last time that was said
 
 	mu      sync.Mutex // guards the inbox
 	late    bool       // whoever is silent now folds for nobody any more
 	answers []actor.Incoming
 	losses  []lost
+	ahead   []bool // who is known to have an answer on its way, by rank
 }
 
 // question is what a cast says.
@@ -115,6 +117,9 @@ func send(ctx context.Context, t Target, q question) (*asking, error) {
 func (a *asking) listen(from string) string {
 	most := 2*len(a.fates) + 1 // a word of each rank, and once more when it is sent another way
 	port := a.p.OpenPrivate(from, func(in actor.Incoming) {
+		if a.isWord(in) {
+			return
+		}
 		a.post(func() {
 			if len(a.answers) < most { // else somebody repeats itself
 				a.answers = append(a.answers, in)
@@ -195,6 +200,9 @@ func (a *asking) publish(ctx context.Context, from string, h header, body []byte
 	}
 	h.Skip = a.skipped()
 	if m.Answers = h.Mode.folds(); m.Answers {
+		if w := t.watch; w != nil {
+			h.Tell = int(w.every.Milliseconds())
+		}
 		a.way, a.mode = h.tree(t.Placement), h.Mode
 		a.askLate(m.Envelope.TTL)
 	}
@@ -278,6 +286,7 @@ func (a *asking) next(ctx context.Context) bool {
 		a.left = !errors.Is(ctx.Err(), context.DeadlineExceeded)
 		a.expire(silence(ctx))
 	}
+	a.tell()
 	return true
 }
 

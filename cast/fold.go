@@ -38,6 +38,9 @@ type fold struct {
 	done     bool // what comes now is of ranks that were given up, or came before
 	asked    bool // those below silent nodes, to answer past them
 
+	telling *time.Timer // until the next word of how far it is; nil: nobody wants to know
+	told    int         // how far it was, the last time
+
 	// What was sent up is kept, for who has it may die.
 	values [][]byte
 	ext    []byte
@@ -172,6 +175,9 @@ func (fs *folds) expect(j job) *fold {
 			f.timer.Reset(d)
 		} else {
 			f.timer.Reset(actor.DefaultDeadline)
+		}
+		if j.tell > 0 && j.hi-j.lo > 1 {
+			f.telling = time.AfterFunc(j.tell, func() { fs.tell(f) })
 		}
 		for _, e := range fs.p.Downs(j.tree.place.Mesh) { // who died before the cast was here sends nothing any more
 			f.lost(e.Proc(), actor.EncodeError(gone(e)))

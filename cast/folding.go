@@ -188,9 +188,16 @@ func (f *folding) values() iter.Seq2[actor.Answer, bool] {
 func (f *folding) here() bool { return slices.ContainsFunc(f.own, func(o own) bool { return o.here }) }
 
 // answered are the ranks whose answers are in values.
-func (f *folding) answered() (rs ranks) {
+func (f *folding) answered() ranks { return f.those(func(at fate) bool { return at == answered }) }
+
+// settled are the ranks that nothing more is waited for of.
+func (f *folding) settled() ranks {
+	return f.those(func(at fate) bool { return at == answered || at == failed })
+}
+
+func (f *folding) those(are func(fate) bool) (rs ranks) {
 	for i, at := range f.fates {
-		if at == answered {
+		if are(at) {
 			rs = rs.with(span{f.lo + i, 1})
 		}
 	}

@@ -34,6 +34,8 @@ type header struct {
 	// Within is the region that the user meant, when this cast reaches a part of it; nil: Region.
 	Within *shape.Region `cbor:"8,keyasint,omitempty"`
 	Apex   bool          `cbor:"9,keyasint,omitempty"` // one host folds for all: see tree
+	// Tell is how often, in milliseconds, who folds for several sends home how far it is; 0: never.
+	Tell int `cbor:"10,keyasint,omitempty"`
 }
 
 // run is one value for Count ranks in a row.
@@ -55,6 +57,8 @@ type rest struct {
 	// Around, less one, is a rank whose process has said nothing: who has sent an answer there, or would,
 	// sends it past that process.
 	Around int `cbor:"7,keyasint,omitempty"`
+	// Settled says that these have answered or failed: how far a fold is. There is nothing else then.
+	Settled ranks `cbor:"8,keyasint,omitempty"`
 }
 
 // failure is why ranks have no value.
@@ -88,6 +92,8 @@ func (h *header) open(ext []byte) error {
 		return fmt.Errorf("cast header: unknown mode %d", h.Mode)
 	case !h.Skip.valid(n):
 		return fmt.Errorf("cast header: who is skipped are no ranks of %d", n)
+	case h.Tell < 0:
+		return fmt.Errorf("cast header: tell how far it is every %d ms", h.Tell)
 	case h.Arity < 0 || h.Arity == 1:
 		return fmt.Errorf("cast header: a tree of arity %d: want at least 2", h.Arity)
 	}

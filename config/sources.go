@@ -60,7 +60,7 @@ func (c *Config) FromFile(settings map[string]Setting) error {
 // castnet's own tests and benchmarks tell the processes they start. A "_" at the end stands for all
 // that begin so.
 var notKeys = [...]string{
-	"CASTNET_PROC", "CASTNET_TREE", "CASTNET_FAILPOINT", "CASTNET_FAILPOINT_",
+	"CASTNET_PROC", "CASTNET_PROC_ID", "CASTNET_WORLD", "CASTNET_WORLD_SIZE", "CASTNET_RANK", "CASTNET_LOCAL_RANK", "CASTNET_TREE", "CASTNET_FAILPOINT", "CASTNET_FAILPOINT_",
 	"CASTNET_TEST_", "CASTNET_CLIENT_TEST", "CASTNET_LAUNCH_", "CASTNET_ACTORTEST_",
 	"CASTNET_INTEGRATION", "CASTNET_INTEGRATION_", "CASTNET_FAULTS_", "CASTNET_HISTORY_", "CASTNET_BENCH_",
 	"CASTNET_MESH", "CASTNET_ACTOR", "CASTNET_DOOMED", "CASTNET_PIDS",

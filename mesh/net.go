@@ -98,7 +98,7 @@ func Connect(ctx context.Context, o Options) (*Net, error) {
 	}
 	settings.Name, settings.Log = cmp.Or(o.Name, "client/"+id.String()), o.Log
 	n := &Net{quiet: cmp.Or(o.HostsQuiet, config.DiscoveryQuiet.Get(o.Config)), config: o.Config}
-	if n.bus, err = bus.Open(ctx, settings); err != nil {
+	if n.bus, err = bus.Open(ctx, agent.Reach(settings, o.Config)); err != nil {
 		return nil, err
 	}
 	opts := actor.Options{
@@ -196,7 +196,7 @@ func (n *Net) letGo(ctx context.Context, name, reason string) {
 
 // Hosts finds every live host, in the order of their labels. No host is an error.
 func (n *Net) Hosts(ctx context.Context) (HostMesh, error) {
-	infos, err := agent.Hosts(ctx, n.bus, n.proc.Space(), n.quiet)
+	infos, err := agent.ListedHosts(ctx, n.bus, n.proc.Space(), n.quiet)
 	if err != nil {
 		return HostMesh{}, err
 	}
@@ -213,7 +213,7 @@ func (n *Net) AwaitHosts(ctx context.Context, atLeast int) (HostMesh, error) {
 	found := 0
 	var last error // why nobody could be asked
 	for {
-		infos, err := agent.Hosts(ctx, n.bus, n.proc.Space(), n.quiet)
+		infos, err := agent.ListedHosts(ctx, n.bus, n.proc.Space(), n.quiet)
 		switch {
 		case err == nil && len(infos) >= atLeast:
 			return n.hostMesh(infos), nil
@@ -257,6 +257,8 @@ func (n *Net) MeshesOn(ctx context.Context, hosts []subjects.HostID) ([]MeshStat
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
+			ctx, cancel := within(ctx, config.ProcStateIdle.Get(n.config))
+			defer cancel()
 			asked[i], errs[i] = agent.Get.Call(ctx, agent.Of(h.Proc()).Via(n.proc), agent.Query{})
 		})
 	}
@@ -270,6 +272,9 @@ func (n *Net) MeshesOn(ctx context.Context, hosts []subjects.HostID) ([]MeshStat
 				if err := s.Mesh.Check(); err != nil {
 					return nil, fmt.Errorf("host %s describes a mesh that cannot be: %w", h.Label(), err)
 				}
+			}
+			if s.Mesh != nil && s.Mesh.World != nil {
+				continue // a host knows its own share alone; the system controller has the whole
 			}
 			if s.Mesh != nil && by[s.ID] == nil {
 				by[s.ID] = &MeshState{Procs: ProcMesh{net: n, desc: *s.Mesh, region: s.Mesh.Extent.Region()}}

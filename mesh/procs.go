@@ -88,7 +88,13 @@ func (p ProcMesh) Stop(ctx context.Context) error {
 	defer cancel()
 	id := p.desc.ID.String()
 	stopping := agent.Stopping{ID: id, Reason: "stopped by its user"}
-	o, err := agent.Stop.Call(ctx, p.controller(), stopping)
+	idle := config.ProcStopIdle.Get(p.net.config)
+	once, done := context.WithTimeout(ctx, idle)
+	o, err := agent.Stop.Call(once, p.controller(), stopping)
+	done()
+	if err == nil {
+		o, err = settled(ctx, p.controller(), agent.Ended(id), idle, o)
+	}
 	if errors.Is(err, actor.ErrNoProc) || errors.Is(err, actor.ErrNoActor) || errors.Is(err, actor.ErrProcDead) || errors.Is(err, actor.ErrStopped) {
 		o, err = p.stopHosts(ctx, stopping) // its owner is gone: the hosts do it
 	}
@@ -153,6 +159,11 @@ func (p ProcMesh) host(at int) subjects.HostID {
 
 // Actors lists what runs in each proc of the region.
 func (p ProcMesh) Actors(ctx context.Context) (shape.ValueMesh[[]agent.State], error) {
+	if err := p.Err(); err != nil {
+		return shape.ValueMesh[[]agent.State]{}, err
+	}
+	ctx, cancel := within(ctx, config.ActorStateIdle.Get(p.net.config))
+	defer cancel()
 	return cast.Gather(ctx, p.agents(), agent.Get, agent.Query{})
 }
 

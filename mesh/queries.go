@@ -8,19 +8,20 @@ import (
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/cast"
+	"github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/mesh/shape"
 	"github.com/castnet-io/castnet/subjects"
 )
 
 // States is how each proc of the region is, by rank of the region, as its host says. Ranks whose host does
-// not answer within the deadline (30 s without one) have the status Timeout; hosts that have forgotten the
+// not answer within the deadline (proc.state-idle without one) have the status Timeout; hosts that have forgotten the
 // mesh make it a *NotFoundError.
 func (p ProcMesh) States(ctx context.Context) (shape.ValueMesh[agent.State], error) {
 	var none shape.ValueMesh[agent.State]
 	if err := p.Err(); err != nil {
 		return none, err
 	}
-	ctx, cancel := within(ctx, actor.DefaultDeadline)
+	ctx, cancel := within(ctx, config.ProcStateIdle.Get(p.net.config))
 	defer cancel()
 	id := p.desc.ID.String()
 	h := HostMesh{net: p.net, name: defaultHosts, hosts: p.hosts()}
@@ -70,7 +71,10 @@ func (p ProcMesh) hosts() []subjects.HostID {
 // the status Timeout. An asked proc that does not know the name makes it a *NotFoundError.
 func (p ProcMesh) ActorStates(ctx context.Context, name string) (shape.ValueMesh[agent.State], error) {
 	var none shape.ValueMesh[agent.State]
-	ctx, cancel := within(ctx, actor.DefaultDeadline)
+	if err := p.Err(); err != nil {
+		return none, err
+	}
+	ctx, cancel := within(ctx, config.ActorStateIdle.Get(p.net.config))
 	defer cancel()
 	all, err := cast.Gather(ctx, p.agents(), agent.Get, agent.Query{ID: name})
 	silent, err := reasons(err)

@@ -1,6 +1,7 @@
 package mesh
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -51,7 +52,8 @@ type Spawning struct {
 	// Display is what reports call the mesh; "": by its ID.
 	Display string
 
-	// Idle ends the wait for the ranks when nothing has become of any for so long; 0: only the deadline does.
+	// Idle ends the wait for the ranks when nothing has become of any for so long; 0: proc.spawn-idle, less:
+	// only the deadline does.
 	Idle time.Duration
 	// Partial keeps what has started when some ranks have not: the mesh is returned beside the error.
 	Partial bool
@@ -79,7 +81,7 @@ func (h HostMesh) SpawnProcs(ctx context.Context, s Spawning) (ProcMesh, error) 
 		return ProcMesh{}, fmt.Errorf("spawn procs %s: %w", desc.ID, err)
 	}
 	p.desc.Owner = owner.ID()
-	err = start(ctx, owner, desc.ID.String(), desc, p.region, s.Idle)
+	err = start(ctx, owner, desc.ID.String(), desc, p.region, cmp.Or(s.Idle, config.ProcSpawnIdle.Get(h.net.config)))
 	if some, ok := errors.AsType[*SpawnError](err); ok && s.Partial && len(some.Failed) < some.Ranks {
 		return p, err
 	}
@@ -186,7 +188,7 @@ func start(ctx context.Context, owner actor.Ref[agent.Agent], id string, m agent
 	if _, err := agent.Create.Call(ctx, owner, agent.Creation{}); err != nil {
 		return fmt.Errorf("spawn %s: %w", id, err)
 	}
-	o, err := settled(ctx, owner, id, idle)
+	o, err := settled(ctx, owner, agent.Waiting{ID: id, Until: agent.Running}, idle, nil)
 	if err != nil {
 		return fmt.Errorf("spawn %s: %w", id, err)
 	}
@@ -202,23 +204,25 @@ func start(ctx context.Context, owner actor.Ref[agent.Agent], id string, m agent
 	return nil
 }
 
-// settled waits until every rank runs or has ended, until the deadline, or until nothing has changed for
-// the time idle.
-func settled(ctx context.Context, owner actor.Ref[agent.Agent], id string, idle time.Duration) (agent.Overlay, error) {
-	var last agent.Overlay
-	for {
+// settled waits until every rank is as far as is waited for, or has ended, until the deadline, or until
+// nothing has changed in a whole period of idle. last is how they were before; nil: nobody has looked.
+func settled(ctx context.Context, owner actor.Ref[agent.Agent], w agent.Waiting, idle time.Duration, last agent.Overlay) (agent.Overlay, error) {
+	pending := func(o agent.Overlay) bool {
+		return slices.ContainsFunc(o, func(r agent.Run) bool { return r.Status.Phase < w.Until })
+	}
+	for last == nil || pending(last) {
 		wait, cancel := context.WithCancel(ctx)
 		if idle > 0 {
 			wait, cancel = context.WithTimeout(ctx, idle)
 		}
-		o, err := agent.Wait.Call(wait, owner, agent.Waiting{ID: id, Until: agent.Running})
+		o, err := agent.Wait.Call(wait, owner, w)
 		cancel()
-		pending := slices.ContainsFunc(o, func(r agent.Run) bool { return r.Status.Phase < agent.Running })
-		if err != nil || !pending || idle <= 0 || slices.Equal(o, last) {
+		if err != nil || idle <= 0 || slices.Equal(o, last) {
 			return o, err
 		}
 		last = o
 	}
+	return last, nil
 }
 
 // abandon stops what a failed spawn has started and lets its controller go (MESH-4).

@@ -60,7 +60,7 @@ func (a *hostAgent) adopt(ctx *actor.Context, f found) {
 		return
 	}
 	c := &child{id: f.id(), mesh: f.Mesh, rank: f.Rank, nonce: f.Nonce, adopted: true, outcome: make(chan outcome, 1)}
-	a.children[c.id] = c
+	a.shares.put(c)
 	a.describe(c)
 	if f.err != nil {
 		log.Warn().Err(f.err).Msg("a proc of an earlier host is not there any more")

@@ -57,11 +57,12 @@ type hostAgent struct {
 	config
 	self     string // path of the host's own binary
 	table    *agent.Table
-	children map[subjects.ProcID]*child
+	shares   shares
 	ended    []subjects.MeshID // meshes with no live proc here, oldest first
 	streams  agent.Streams
 	gate     gate
 	owner    string // the process that has taken the host; "" = none
+	epoch    uint64 // of the latest system controller that gave orders
 	launches slots
 	stops    slots
 	leases   agent.Leases
@@ -78,7 +79,7 @@ func newAgent(ctx *actor.Context, c config) (agent.Agent, error) {
 		return nil, fmt.Errorf("find own binary: %w", err)
 	}
 	a := &hostAgent{
-		config: c, self: self, table: agent.NewTable(), children: map[subjects.ProcID]*child{},
+		config: c, self: self, table: agent.NewTable(), shares: shares{},
 		launches: slots{limit: c.opts.Launches}, stops: slots{limit: c.opts.Stops}, output: &allowance{rate: hostRate},
 	}
 	a.leases = agent.Leases{Table: a.table, Stop: func(ctx *actor.Context, id, reason string) {
@@ -108,6 +109,12 @@ func (a *hostAgent) Create(ctx *actor.Context, c agent.Creation) (agent.Overlay,
 	if err != nil {
 		return nil, err
 	}
+	if err := a.obey(c.Epoch); err != nil {
+		return nil, err
+	}
+	if life := a.info().Life(); c.HostLife != "" && c.HostLife != life {
+		return nil, fmt.Errorf("host %s: the order is for its life since %s, and this one is since %s", a.id.Label(), c.HostLife, life)
+	}
 	how, err := a.run.prepare(m, a.self)
 	if err != nil {
 		return nil, err
@@ -124,7 +131,9 @@ func (a *hostAgent) Create(ctx *actor.Context, c agent.Creation) (agent.Overlay,
 	if err := a.gate.admit(a.id.Label()); err != nil && !a.table.Same(id, hash) {
 		return nil, err
 	}
-	starts, err := a.table.Create(agent.Making{ID: id, Hash: hash, Ranks: ranks, Only: c.Ranks, Gen: c.Gen, Mesh: &m})
+	starts, err := a.table.Create(agent.Making{
+		ID: id, Hash: hash, Ranks: ranks, Only: c.Ranks, Gen: c.Gen, Exact: m.World != nil, Mesh: &m,
+	})
 	if err != nil {
 		return a.table.Overlay(id), err
 	}
@@ -153,23 +162,31 @@ func (a *hostAgent) share(m agent.Mesh) ([]int, error) {
 	case err != nil:
 		return nil, err
 	}
-	ranks := make([]int, m.PerHost)
+	first, count := at*m.PerHost, m.PerHost
+	if m.World != nil {
+		first, count = m.World.First, m.World.Count
+	}
+	ranks := make([]int, count)
 	for k := range ranks {
-		ranks[k] = at*m.PerHost + k
+		ranks[k] = first + k
 	}
 	return ranks, nil
+}
+
+// obey takes note of a system controller that gives an order, or refuses it because a later one has (HOST-13).
+func (a *hostAgent) obey(epoch uint64) error {
+	if epoch != 0 && epoch < a.epoch {
+		return &agent.EpochError{Host: a.id.Label(), Asked: epoch, Has: a.epoch}
+	}
+	a.epoch = max(a.epoch, epoch)
+	return nil
 }
 
 // begin makes the next proc of a rank, which is launched when its turn comes.
 func (a *hostAgent) begin(ctx *actor.Context, m agent.Mesh, s agent.Start, how program) {
 	id := m.Proc(s.Rank, s.Gen)
-	for old, c := range a.children {
-		if old.Mesh == m.ID && c.rank == s.Rank {
-			delete(a.children, old) // what it said last was answered while it was the newest
-		}
-	}
 	c := &child{id: id, mesh: m, rank: s.Rank, pushed: how.pushed, config: how.config, outcome: make(chan outcome, 1)}
-	a.children[id] = c
+	a.shares.put(c)
 	a.describe(c)
 	a.changed(ctx, c)
 	a.launches.enter(ctx, func(ctx *actor.Context) { a.launch(ctx, c, how) })
@@ -206,7 +223,7 @@ func (a *hostAgent) info() agent.HostInfo {
 	return agent.HostInfo{
 		ID: a.id, Label: a.opts.Label, Version: a.opts.Version, Build: a.build, PID: os.Getpid(),
 		Procs: a.table.Alive(), Started: a.started, CPUs: runtime.NumCPU(), Labels: a.opts.Labels,
-		Mode: mode, Why: why, Local: a.opts.Local != nil, Owner: a.owner, Trees: a.run.trees(),
+		Mode: mode, Why: why, Local: a.opts.Local != nil, Owner: a.owner, Trees: a.run.trees(), Epoch: a.epoch,
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"syscall"
 	"time"
@@ -23,6 +24,7 @@ type child struct {
 	mesh    agent.Mesh
 	rank    int
 	nonce   string
+	share   *share // counts it
 	life    agent.Life
 	pushed  keys.Snapshot // what its client says
 	config  *keys.Config  // the host's with that
@@ -102,9 +104,9 @@ func (a *hostAgent) await(ctx *actor.Context, c *child) {
 
 // ready takes a proc's word that it can be reached (HOST-4). An error makes it exit.
 func (a *hostAgent) ready(ctx *actor.Context, r agent.Readiness) error {
-	c, ok := a.children[r.Proc]
+	c := a.shares.find(r.Proc)
 	switch {
-	case !ok || c.nonce == "" || c.nonce != r.Nonce:
+	case c == nil || c.nonce == "" || c.nonce != r.Nonce:
 		return fmt.Errorf("proc %s is not one that host %s launched", r.Proc, a.id)
 	case c.mesh.Build != "" && c.mesh.Build != r.Build:
 		a.end(c, fmt.Sprintf("%s on host %s is build %s, the caller is build %s: install the caller's build there", c.mesh.Command.Path, a.id.Label(), r.Build, c.mesh.Build))
@@ -128,9 +130,8 @@ func (a *hostAgent) reached(ctx *actor.Context, c *child) {
 		e.Step = "proc.restart.success"
 		ctx.Proc().Emit(e)
 	}
-	states := a.table.States(id)
-	if !slices.ContainsFunc(states, func(s agent.State) bool { return s.Status.Phase != agent.Running }) {
-		a.step(ctx, "procs.launch.success", c.mesh, states[0].Rank, len(states), agent.Status{Phase: agent.Running})
+	if all := c.share.procs; c.share.running == len(all) {
+		a.step(ctx, "procs.launch.success", c.mesh, slices.Min(slices.Collect(maps.Keys(all))), len(all), agent.Status{Phase: agent.Running})
 	}
 }
 

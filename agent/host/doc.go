@@ -41,6 +41,8 @@
 //   - HOST-12: from Start on the host beats on `hb.`, every supervision.heartbeat and on the control connection, so
 //     that nothing it does for its procs holds it up; each beat says how late it is, and from when on it is closing,
 //     and why. The last one is a goodbye, when every proc has ended and that was told.
+//   - HOST-13: orders of system controllers have an epoch. A host that has heard of a later one refuses those of
+//     an earlier one (agent.EpochError), and those that are meant for another life of the host.
 //
 // The agent keeps AGT-1 … AGT-9; of meshes that have ended it remembers the newest 256.
 //

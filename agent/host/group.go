@@ -101,7 +101,7 @@ func here(ctx context.Context, o Options) (started, error) {
 	if o.Local != nil && o.Local.Open != nil {
 		o.Bus, err = o.Local.Open(ctx, "host/"+o.Label)
 	} else {
-		o.Bus, err = bus.Open(ctx, proc.BusOptions(o.Settings, "host/"+o.Label, o.Log))
+		o.Bus, err = bus.Open(ctx, agent.Reach(proc.BusOptions(o.Settings, "host/"+o.Label, o.Log), o.Config))
 	}
 	if err != nil {
 		return started{}, fmt.Errorf("start host %s: %w", o.Label, err)

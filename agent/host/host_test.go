@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -164,13 +165,46 @@ func TestHOST5_whoIgnoresTermIsKilledAfterTheGrace(t *testing.T) {
 	m := r.mesh(t, 1, roleVar+"=stubborn")
 	_, err := agent.Create.Call(t.Context(), r.agent(), agent.Creation{Procs: &m})
 	require.NoError(t, err)
-	require.Eventually(t, func() bool {
-		tails, err := agent.Logs.Call(t.Context(), r.agent(), agent.LogQuery{ID: m.ID.String(), Lines: 1})
-		return err == nil && len(tails) == 2 && len(tails[0].Lines) == 1
-	}, 20*time.Second, 10*time.Millisecond, "it ignores TERM by now")
+	r.ignoresTerm(t, m)
 	o := r.stop(t, m, 300*time.Millisecond)
 	require.Equal(t, all(1, agent.Status{Phase: agent.Stopped, Reason: "did not stop in time: killed by signal 9 (killed)"}), o)
 	requireGone(t, r.states(t, m))
+}
+
+func TestHOST3_theEndsOfAMeshAreToldBeforeItsStopIsAnsweredWhateverElseStops(t *testing.T) {
+	r := newRig(t)
+	busy, quick := r.mesh(t, 1, roleVar+"=stubborn"), r.mesh(t, 2)
+	_, err := agent.Create.Call(t.Context(), r.agent(), agent.Creation{Procs: &busy})
+	require.NoError(t, err)
+	r.create(t, quick)
+	r.ignoresTerm(t, busy)
+	var mu sync.Mutex
+	told := map[string]int{}
+	defer r.host.Observe(func(e actor.Event) {
+		e.Each(func(e actor.Event) {
+			if e.Kind == actor.KindProc && e.Terminal() {
+				mu.Lock()
+				defer mu.Unlock()
+				told[e.Mesh]++
+			}
+		})
+	})()
+	require.NoError(t, agent.Stop.Post(t.Context(), r.agent(), agent.Stopping{ID: busy.ID.String(), Grace: time.Minute}))
+	require.Equal(t, agent.ShuttingDown, r.wait(t, busy, agent.ShuttingDown)[0].Status.Phase)
+	r.stop(t, quick, 0)
+	mu.Lock()
+	require.Equal(t, map[string]int{quick.ID.String(): 2}, told)
+	mu.Unlock()
+	r.stop(t, busy, time.Millisecond)
+}
+
+// ignoresTerm waits until the stubborn proc of a mesh does.
+func (r *rig) ignoresTerm(t *testing.T, m agent.Mesh) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		tails, err := agent.Logs.Call(t.Context(), r.agent(), agent.LogQuery{ID: m.ID.String(), Lines: 1})
+		return err == nil && len(tails) == 2 && len(tails[0].Lines) == 1
+	}, 20*time.Second, 10*time.Millisecond)
 }
 
 func TestHOST5_closeLeavesNoProcessAndTellsEachEnd(t *testing.T) {

@@ -104,7 +104,7 @@ func (r *localRunner) open(ctx context.Context, name string) (*bus.Bus, error) {
 	if r.opts.Local.Open != nil {
 		return r.opts.Local.Open(ctx, name)
 	}
-	return bus.Open(ctx, proc.BusOptions(r.opts.Settings, name, r.opts.Log))
+	return bus.Open(ctx, agent.Reach(proc.BusOptions(r.opts.Settings, name, r.opts.Log), r.opts.Config))
 }
 
 func (r *localRunner) lead(id subjects.ProcID) *lead {

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/castnet-io/castnet/agent"
@@ -55,6 +56,21 @@ func baseEnv(getenv func(string) string) []string {
 		}
 	}
 	return env
+}
+
+// worldEnv is what a proc of a world finds besides.
+func worldEnv(boot agent.Bootstrap) []string {
+	w := boot.Mesh.World
+	if w == nil {
+		return nil
+	}
+	return []string{
+		agent.EnvWorld + "=" + w.World,
+		agent.EnvProc + "=" + boot.ProcID().String(),
+		agent.EnvRank + "=" + strconv.Itoa(boot.Rank),
+		agent.EnvLocalRank + "=" + strconv.Itoa(boot.Rank-w.First),
+		agent.EnvWorldSize + "=" + strconv.Itoa(boot.Mesh.Extent.NumRanks()),
+	}
 }
 
 // checkEnv refuses what would change how a proc is loaded.

@@ -17,6 +17,9 @@ const closeGrace = 5 * time.Second
 // Stop ends this host's share of a mesh and answers once every proc has ended. A second Stop may
 // shorten the grace.
 func (a *hostAgent) Stop(ctx *actor.Context, s agent.Stopping) (agent.Overlay, error) {
+	if err := a.obey(s.Epoch); err != nil {
+		return a.table.Overlay(s.ID), err
+	}
 	a.stop(ctx, s)
 	return nil, a.table.AnswerWhen(ctx, agent.Ended(s.ID), 0)
 }
@@ -31,7 +34,7 @@ func (a *hostAgent) stop(ctx *actor.Context, s agent.Stopping) {
 	asked, first := 0, 0
 	var m agent.Mesh
 	for _, st := range a.table.States(s.ID) {
-		c := a.childOf(st)
+		c := a.shares.of(st)
 		if c == nil || c.life.Over() {
 			continue
 		}
@@ -40,7 +43,7 @@ func (a *hostAgent) stop(ctx *actor.Context, s agent.Stopping) {
 				first, m = c.rank, c.mesh
 			}
 			asked++
-			c.asked, c.why = true, s.Reason
+			c.change(func() { c.asked, c.why = true, s.Reason })
 			a.move(ctx, c, agent.Ending)
 			a.changed(ctx, c)
 			a.stops.enter(ctx, func(ctx *actor.Context) {
@@ -60,16 +63,6 @@ func (a *hostAgent) stop(ctx *actor.Context, s agent.Stopping) {
 	if asked > 0 {
 		a.step(ctx, "procs.stop.attempt", m, first, asked, agent.Status{Phase: agent.ShuttingDown, Reason: s.Reason})
 	}
-}
-
-// childOf is the process behind a state of the table.
-func (a *hostAgent) childOf(s agent.State) *child {
-	for id, c := range a.children {
-		if c.mesh.ID.String() == s.ID && c.rank == s.Rank && int(id.Gen) == s.Gen {
-			return c
-		}
-	}
-	return nil
 }
 
 // StopAll stops every proc and takes no more; once that is done and answered, the host leaves (AGT-8).
@@ -142,11 +135,8 @@ func (a *hostAgent) stopMeshes(ctx *actor.Context, mesh, reason string, grace ti
 	bound := stopBound(len(asked), a.stops.limit, grace, keys.TerminateKillWait.Get(a.opts.Config))
 	a.table.AnswerAll(ctx, asked, bound, func(ctx *actor.Context) {
 		for i, st := range asked {
-			for _, now := range a.table.States(st.ID) {
-				if now.Rank == st.Rank {
-					now.Mesh = nil
-					asked[i] = now
-				}
+			if now, ok := a.table.State(st.ID, st.Rank); ok {
+				asked[i] = now
 			}
 		}
 		done(ctx, agent.Summarize(asked))
@@ -267,7 +257,7 @@ func (a *hostAgent) Keepalive(ctx *actor.Context, l agent.Lease) (agent.Overlay,
 func (a *hostAgent) Stream(ctx *actor.Context, s agent.Stream) (actor.None, error) {
 	var now []actor.Event
 	for _, st := range a.table.States(s.ID) {
-		if c := a.childOf(st); c != nil {
+		if c := a.shares.of(st); c != nil {
 			e := a.event(c)
 			e.ExitCode, e.Signal, e.StderrTail = st.Proc.ExitCode, st.Proc.Signal, st.Proc.StderrTail
 			now = append(now, e)

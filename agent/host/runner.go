@@ -87,7 +87,7 @@ func (r *execRunner) start(_ context.Context, boot agent.Bootstrap, how program)
 	}
 	spec := launch.Spec{
 		Name: boot.ProcID().Process().String(), Path: how.path, Args: how.args,
-		Env: slices.Concat(baseEnv(os.Getenv), boot.Mesh.Command.Env), Dir: boot.Mesh.Command.Dir,
+		Env: slices.Concat(baseEnv(os.Getenv), boot.Mesh.Command.Env, worldEnv(boot)), Dir: boot.Mesh.Command.Dir,
 		Payload: payload, LogDir: r.opts.Dir, LogCap: r.opts.LogCap, Limits: limits(boot), Keep: boot.Mesh.Keep,
 	}
 	if boot.Mesh.Keep {

@@ -59,9 +59,7 @@ func (n *node) start(ctx context.Context, getenv func(string) string, log zerolo
 			return err
 		}
 	}
-	if n.options.ConnectTimeout == 0 {
-		n.options.ConnectTimeout = keys.BusConnect.Get(n.keys)
-	}
+	n.options = agent.Reach(n.options, n.keys)
 	o := n.options
 	o.Name, o.Log = "hostd/"+n.label, log
 	if n.bus, err = bus.Open(ctx, o); err != nil {
@@ -88,7 +86,7 @@ func (n *node) start(ctx context.Context, getenv func(string) string, log zerolo
 	}
 	if n.flags.gateway {
 		o := gateway.Options{
-			Label: n.label, Bus: &n.options, Root: n.space.Root(), Namespace: n.space.Namespace(), Version: cli.Version(), Log: log,
+			Label: n.label, Bus: &n.options, Root: n.space.Root(), Namespace: n.space.Namespace(), Version: cli.Version(), Config: n.keys, Log: log,
 		}
 		start := func(ctx context.Context) (service, error) {
 			g, err := gateway.Start(ctx, o)

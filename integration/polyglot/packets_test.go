@@ -45,6 +45,7 @@ type header struct {
 	Arity   int           `cbor:"7,keyasint,omitempty"`
 	Within  *shape.Region `cbor:"8,keyasint,omitempty"`
 	Apex    bool          `cbor:"9,keyasint,omitempty"`
+	Tell    int           `cbor:"10,keyasint,omitempty"`
 }
 
 type run struct {
@@ -60,6 +61,7 @@ type rest struct {
 	Failed   []failure `cbor:"5,keyasint,omitempty"`
 	Declined bool      `cbor:"6,keyasint,omitempty"`
 	Around   int       `cbor:"7,keyasint,omitempty"`
+	Settled  ranks     `cbor:"8,keyasint,omitempty"`
 }
 
 type failure struct {

@@ -1,0 +1,81 @@
+package host_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/agent/host"
+	"github.com/castnet-io/castnet/mesh/shape"
+)
+
+// share is two ranks, from 8 on, of a world of 12 that runs a script.
+func (r *rig) share(t *testing.T, script string) agent.Mesh {
+	t.Helper()
+	m := r.shell(t, script)
+	m.Extent, m.PerHost, m.World = shape.Of("a", 3).With("b", 4), 8, &agent.Share{World: "foo", First: 8, Count: 2}
+	return m
+}
+
+func TestCreate_aShareOfAWorldIsRanksWithTheirPlaceInTheEnvironment(t *testing.T) {
+	r := newRig(t, func(o *host.Options) { o.AllowUser, o.Allow = true, []string{"/bin", "/usr/bin"} })
+	m := r.share(t, `echo $CASTNET_WORLD $CASTNET_PROC_ID $CASTNET_RANK $CASTNET_LOCAL_RANK $CASTNET_WORLD_SIZE >&2; exit 3`)
+	r.create(t, m)
+	states := r.states(t, m)
+	require.Len(t, states, 2)
+	for i, want := range []string{"foo " + m.ID.String() + "/8.0 8 0 12", "foo " + m.ID.String() + "/9.0 9 1 12"} {
+		require.Equal(t, 8+i, states[i].Rank)
+		require.Equal(t, []string{want}, states[i].Proc.StderrTail)
+	}
+	bad := m
+	bad.World = &agent.Share{World: "foo", First: 8, Count: 5}
+	_, err := agent.Create.Call(t.Context(), r.agent(), agent.Creation{Procs: &bad})
+	require.ErrorContains(t, err, "1 hosts have 5 ranks from 8 on of the 12 of world foo: want one host and at most 8 ranks")
+}
+
+// The first generation of a share is no word for whichever comes next.
+func TestAGT6_aShareOfAWorldIsMadeInTheGenerationThatIsSaid(t *testing.T) {
+	r := newRig(t, func(o *host.Options) { o.AllowUser, o.Allow = true, []string{"/bin", "/usr/bin"} })
+	m := r.share(t, "exit 3")
+	r.create(t, m)
+	r.stop(t, m, time.Second)
+	again := agent.Creation{Procs: &m, Wait: true}
+	_, err := agent.Create.Call(t.Context(), r.agent(), again)
+	require.NoError(t, err)
+	require.Zero(t, r.states(t, m)[0].Gen)
+	again.Gen = 2
+	_, err = agent.Create.Call(t.Context(), r.agent(), again)
+	require.NoError(t, err)
+	require.Equal(t, 2, r.states(t, m)[0].Gen)
+	again.Gen = 0
+	_, err = agent.Create.Call(t.Context(), r.agent(), again)
+	require.ErrorContains(t, err, "generation 0 was asked for, which is over: it has had generation 2")
+}
+
+func TestHOST12_anEarlierSystemControllerAndAnOrderForAnotherLifeAreRefused(t *testing.T) {
+	r := newRig(t, func(o *host.Options) { o.AllowUser, o.Allow = true, []string{"/bin", "/usr/bin"} })
+	m, other := r.share(t, "exit 3"), r.share(t, "exit 3")
+	ask := func(m agent.Mesh, epoch uint64, life string) error {
+		_, err := agent.Create.Call(t.Context(), r.agent(), agent.Creation{Procs: &m, Epoch: epoch, HostLife: life})
+		return err
+	}
+	info := func() agent.HostInfo {
+		info, err := agent.Info.Call(t.Context(), r.agent(), actor.None{})
+		require.NoError(t, err)
+		return info
+	}
+	require.NoError(t, ask(m, 7, info().Life()))
+	require.EqualValues(t, 7, info().Epoch)
+	require.ErrorContains(t, ask(other, 6, ""), "host a: the order is of epoch 6, and epoch 7 has given orders since")
+	_, err := agent.Stop.Call(t.Context(), r.agent(), agent.Stopping{ID: m.ID.String(), Epoch: 6})
+	require.ErrorContains(t, err, (&agent.EpochError{Host: "a", Asked: 6, Has: 7}).Error())
+	require.ErrorContains(t, ask(other, 7, "yesterday"), "host a: the order is for its life since yesterday, and this one is since ")
+	require.Empty(t, r.states(t, other))
+	require.NoError(t, ask(other, 0, ""), "who is no system controller has no epoch")
+	_, err = agent.Stop.Call(t.Context(), r.agent(), agent.Stopping{ID: m.ID.String(), Epoch: 8})
+	require.NoError(t, err)
+	require.EqualValues(t, 8, info().Epoch)
+}

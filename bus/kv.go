@@ -1,0 +1,184 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+const (
+	// kvTimeout bounds an operation on a bucket whose context has no deadline.
+	kvTimeout = 5 * time.Second
+
+	// kvTombstone is how long the store remembers that a key was deleted.
+	kvTombstone = time.Hour
+
+	// MaxKVValue bounds a value, in bytes.
+	MaxKVValue = 1 << 20
+)
+
+var (
+	// ErrNoJetStream says that the servers have no store: JetStream is off, there or for this account.
+	ErrNoJetStream = errors.New("bus: the server has no JetStream")
+
+	// ErrNoKey says that a bucket has no such key.
+	ErrNoKey = errors.New("bus: no such key")
+
+	// ErrRevision says that a key was written by somebody else in between, or that it exists already.
+	ErrRevision = errors.New("bus: the key has another revision")
+)
+
+// KVOptions describe a bucket, which is made when it is not there.
+type KVOptions struct {
+	Bucket   string
+	Replicas int // servers of a cluster that keep it; 0: one
+}
+
+// KV is a bucket of keys in JetStream. Each write names the revision it replaces and fails with ErrRevision when
+// that is not the newest: of several writers one succeeds (BUS-7). What Get says may be a moment old.
+type KV struct {
+	conn *Conn
+	kv   jetstream.KeyValue
+}
+
+// Entry is a key with its value.
+type Entry struct {
+	Key      string
+	Value    []byte
+	Revision uint64
+	Deleted  bool // Watch alone tells of these
+}
+
+// KV opens a bucket. Where there is no JetStream, it says so: ErrNoJetStream.
+func (c *Conn) KV(ctx context.Context, o KVOptions) (*KV, error) {
+	ctx, cancel := bounded(ctx, kvTimeout)
+	defer cancel()
+	doing := fmt.Sprintf("open the bucket %s", o.Bucket)
+	js, err := jetstream.New(c.nc)
+	if err != nil {
+		return nil, c.kvErr(err, doing)
+	}
+	kv, err := js.KeyValue(ctx, o.Bucket)
+	if errors.Is(err, jetstream.ErrBucketNotFound) {
+		kv, err = js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
+			Bucket: o.Bucket, Replicas: max(o.Replicas, 1), MaxValueSize: MaxKVValue, LimitMarkerTTL: kvTombstone,
+		})
+	}
+	if err != nil {
+		return nil, c.kvErr(err, doing)
+	}
+	return &KV{c, kv}, nil
+}
+
+// Get returns a key, or ErrNoKey.
+func (k *KV) Get(ctx context.Context, key string) (Entry, error) {
+	ctx, cancel := bounded(ctx, kvTimeout)
+	defer cancel()
+	e, err := k.kv.Get(ctx, key)
+	if err != nil {
+		return Entry{}, k.conn.kvErr(err, "get "+key)
+	}
+	return entryOf(e), nil
+}
+
+// Create writes a key that is not there, and returns its revision.
+func (k *KV) Create(ctx context.Context, key string, value []byte) (uint64, error) {
+	ctx, cancel := bounded(ctx, kvTimeout)
+	defer cancel()
+	revision, err := k.kv.Create(ctx, key, value)
+	return revision, k.conn.kvErr(err, "create "+key)
+}
+
+// Put replaces the value that has a revision, and returns that of the new one.
+func (k *KV) Put(ctx context.Context, key string, value []byte, revision uint64) (uint64, error) {
+	ctx, cancel := bounded(ctx, kvTimeout)
+	defer cancel()
+	now, err := k.kv.Update(ctx, key, value, revision)
+	return now, k.conn.kvErr(err, "put "+key)
+}
+
+// Delete takes away a key that has a revision.
+func (k *KV) Delete(ctx context.Context, key string, revision uint64) error {
+	ctx, cancel := bounded(ctx, kvTimeout)
+	defer cancel()
+	return k.conn.kvErr(k.kv.Purge(ctx, key, jetstream.LastRevision(revision), jetstream.PurgeTTL(kvTombstone)), "delete "+key)
+}
+
+// List returns every key that matches: a key, or a pattern of NATS subjects, which its keys are.
+func (k *KV) List(ctx context.Context, keys string) ([]Entry, error) {
+	ctx, cancel := bounded(ctx, kvTimeout)
+	defer cancel()
+	var out []Entry
+	for e, err := range k.Watch(ctx, keys) {
+		if err != nil {
+			return nil, err
+		}
+		if e.Key == "" {
+			break
+		}
+		if !e.Deleted {
+			out = append(out, e)
+		}
+	}
+	return out, nil
+}
+
+// Watch yields every key that matches, then an Entry without a key, then each change, until ctx ends or the
+// loop is left. The loop must keep up: 256 changes may wait. An error is yielded last.
+func (k *KV) Watch(ctx context.Context, keys string) iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		w, err := k.kv.Watch(ctx, keys)
+		if err != nil {
+			yield(Entry{}, k.conn.kvErr(err, "watch "+keys))
+			return
+		}
+		defer w.Stop()
+		for {
+			select {
+			case e, ok := <-w.Updates():
+				if !ok {
+					yield(Entry{}, k.conn.kvErr(nats.ErrConnectionClosed, "watch "+keys))
+					return
+				}
+				var out Entry
+				if e != nil {
+					out = entryOf(e)
+				}
+				if !yield(out, nil) {
+					return
+				}
+			case <-ctx.Done():
+				yield(Entry{}, fmt.Errorf("bus: watch %s: %w", keys, ctx.Err()))
+				return
+			case <-k.conn.bus.done:
+				yield(Entry{}, k.conn.bus.closedErr())
+				return
+			}
+		}
+	}
+}
+
+func entryOf(e jetstream.KeyValueEntry) Entry {
+	return Entry{Key: e.Key(), Value: e.Value(), Revision: e.Revision(), Deleted: e.Operation() != jetstream.KeyValuePut}
+}
+
+// kvErr turns the errors of JetStream into ours.
+func (c *Conn) kvErr(err error, doing string) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount),
+		errors.Is(err, nats.ErrNoResponders), errors.Is(err, jetstream.ErrNoStreamResponse):
+		return fmt.Errorf("%w: %s", ErrNoJetStream, doing)
+	case errors.Is(err, jetstream.ErrKeyNotFound), errors.Is(err, jetstream.ErrKeyDeleted):
+		return fmt.Errorf("%w: %s", ErrNoKey, doing)
+	case errors.Is(err, jetstream.ErrKeyExists), errors.Is(err, jetstream.ErrKeyRevisionMismatch):
+		return fmt.Errorf("%w: %s", ErrRevision, doing)
+	}
+	return c.translate(err, doing)
+}

@@ -1,0 +1,36 @@
+// Package worlds is the system controller: the owner of what outlives its maker. A world is a proc mesh
+// with a name that somebody declares; hosts join it before or after that, each with the rank it was given
+// when its hostd was started, and run their share of its procs.
+//
+// # Contract
+//
+//   - WORLD-1: a world is one mesh: its procs are ranks of it, wherever they run. Host rank r has the ranks from
+//     r × (procs per host) on.
+//   - WORLD-2: what is decided is saved before it is done and before it is answered.
+//   - WORLD-3: whoever joins is answered before any other message to it, and again each time. A host whose rank
+//     another live host has, a proc of another world, and whoever joins a world that is being stopped, are
+//     refused with the reason.
+//   - WORLD-4: a declaration is taken as a whole or not at all. The same one again changes nothing, or adds
+//     labels; a label that is there is never overwritten.
+//   - WORLD-5: ranks are assigned by host rank, never by arrival. The host of rank ⌊procs ÷ per host⌋ takes the
+//     remainder; hosts behind it stand by; nobody is ever ordered an empty share. A proc that joins of itself may
+//     have a rank beyond the shape: it is watched, and counts.
+//   - WORLD-6: a world waits for its declaration; from then on it is Live while as many procs are there as its
+//     shape has and all are healthy, and else Unhealthy: at the moment that is known, and with the reason.
+//   - WORLD-7: a world one of whose procs has been unhealthy for the eviction time is stopped and removed, with the
+//     reason. One that only lacks procs waits for ever. The clock is monotonic; one that went back stands still.
+//   - WORLD-8: a world that is gone has left nothing: its name is free, and a world of that name is another mesh.
+//   - WORLD-9: a proc is unhealthy when it has ended, was not heard in time, a message to it came back, or an actor
+//     of it has failed. Only silence is over with the next word; a new incarnation begins clean. The procs of a
+//     lost host are unhealthy. When a proc dies that joined as one that manages the system, everything stops.
+//   - WORLD-10: whatever the instant at which a controller dies, nothing is spawned twice or forgotten: an order may
+//     be given again, a rank is a new generation wherever its procs may have died, and what a host has that no
+//     world has there is stopped.
+//   - WORLD-11: a stop is answered twice: at once, and with a report of what stopped, was aborted or never answered,
+//     at the latest when its time is over. A world without members, and a system without worlds, end at once.
+//   - WORLD-12: a snapshot is how things are when it is taken. Names and labels of worlds must both match; procs are
+//     chosen inside a world, hosts are always all there.
+//
+// The core is a pure function, step, from what was heard to what is to be done; what it costs does not grow with
+// the number of worlds.
+package worlds

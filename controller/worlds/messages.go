@@ -1,0 +1,190 @@
+package worlds
+
+import (
+	"time"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// Upserted is what a declaration has come to.
+type Upserted struct {
+	World  string          `cbor:"1,keyasint" json:"world"`
+	Mesh   subjects.MeshID `cbor:"2,keyasint" json:"mesh"`
+	Status Status          `cbor:"3,keyasint" json:"status"`
+	Change Change          `cbor:"4,keyasint" json:"change"`
+}
+
+// Change is what a declaration changes.
+type Change string
+
+// A world that is declared a second time may get labels, and nothing else.
+const (
+	Creates Change = "create"
+	Labels  Change = "labels"
+	Nothing Change = "nothing"
+)
+
+// Declaration is a world to be declared.
+type Declaration struct {
+	Spec Spec `cbor:"1,keyasint" json:"spec"`
+	Dry  bool `cbor:"2,keyasint,omitempty" json:"dry,omitempty"` // say what would change, and change nothing
+}
+
+// Joining asks for a place in a world: for a host, or for a proc that nobody launched for it.
+type Joining struct {
+	World  string            `cbor:"1,keyasint" json:"world"`
+	Host   *JoiningHost      `cbor:"2,keyasint,omitempty" json:"host,omitempty"`
+	Proc   *JoiningProc      `cbor:"3,keyasint,omitempty" json:"proc,omitempty"`
+	Labels map[string]string `cbor:"4,keyasint,omitempty" json:"labels,omitempty"`
+}
+
+// JoiningHost is a host that offers to run the procs of its rank.
+type JoiningHost struct {
+	ID   subjects.HostID `cbor:"1,keyasint" json:"id"`
+	Rank int             `cbor:"2,keyasint" json:"rank"`
+	Life string          `cbor:"3,keyasint" json:"life"` // of the hostd: another one has none of the procs of the last
+}
+
+// JoiningProc is a proc that joins of itself, and says Beat from then on.
+type JoiningProc struct {
+	ID   subjects.ProcID `cbor:"1,keyasint" json:"id"`
+	Mode Mode            `cbor:"2,keyasint" json:"mode"`
+}
+
+// Joined is the answer to who joins, before any other word to it.
+type Joined struct {
+	World     string `cbor:"1,keyasint" json:"world"`
+	Execution string `cbor:"2,keyasint" json:"execution"` // of the system controller
+	First     int    `cbor:"3,keyasint" json:"first"`     // of a host: its share, when that is known
+	Count     int    `cbor:"4,keyasint" json:"count"`     // 0: it stands by
+}
+
+// Leaving takes a host or a proc out of its worlds: what it had is not there any more, and no harm done.
+type Leaving struct {
+	Host *subjects.HostID `cbor:"1,keyasint,omitempty" json:"host,omitempty"`
+	Proc *subjects.ProcID `cbor:"2,keyasint,omitempty" json:"proc,omitempty"`
+}
+
+// Heartbeat is the word of a proc that joined: it lives, and which of its actors have failed.
+type Heartbeat struct {
+	Proc   subjects.ProcID `cbor:"1,keyasint" json:"proc"`
+	Failed []string        `cbor:"2,keyasint,omitempty" json:"failed,omitempty"`
+}
+
+// Filter chooses worlds, and procs in them. Every part that is empty chooses all; labels are chosen by
+// those that have every one of them, with that value.
+type Filter struct {
+	Worlds      []string          `cbor:"1,keyasint,omitempty" json:"worlds,omitempty"`
+	WorldLabels map[string]string `cbor:"2,keyasint,omitempty" json:"world_labels,omitempty"`
+	ProcLabels  map[string]string `cbor:"3,keyasint,omitempty" json:"proc_labels,omitempty"`
+}
+
+// Snapshot is the system as it is now.
+type Snapshot struct {
+	Execution string       `cbor:"1,keyasint" json:"execution"`
+	Epoch     uint64       `cbor:"2,keyasint,omitempty" json:"epoch,omitempty"` // 0: no other controller can take over
+	Worlds    []WorldState `cbor:"3,keyasint" json:"worlds"`                    // by name
+}
+
+// WorldState is one world.
+type WorldState struct {
+	Name    string            `cbor:"1,keyasint" json:"name"`
+	Status  Status            `cbor:"2,keyasint" json:"status"`
+	Reason  string            `cbor:"3,keyasint,omitempty" json:"reason,omitempty"`
+	For     time.Duration     `cbor:"4,keyasint" json:"for"` // it has had the status
+	Mesh    string            `cbor:"5,keyasint,omitempty" json:"mesh,omitempty"`
+	Shape   *shape.Extent     `cbor:"6,keyasint,omitempty" json:"shape,omitempty"` // nil: not declared
+	PerHost int               `cbor:"7,keyasint,omitempty" json:"per_host,omitempty"`
+	Labels  map[string]string `cbor:"8,keyasint,omitempty" json:"labels,omitempty"`
+	Hosts   []HostState       `cbor:"9,keyasint" json:"hosts"`                       // by host rank; no filter leaves one out
+	Procs   []ProcState       `cbor:"10,keyasint" json:"procs"`                      // by rank
+	Ending  string            `cbor:"11,keyasint,omitempty" json:"ending,omitempty"` // why it is being stopped
+}
+
+// HostState is a host of a world.
+type HostState struct {
+	Rank   int               `cbor:"1,keyasint" json:"rank"`
+	ID     subjects.HostID   `cbor:"2,keyasint" json:"id"`
+	First  int               `cbor:"3,keyasint" json:"first"`
+	Count  int               `cbor:"4,keyasint" json:"count"` // 0: it stands by
+	Lost   string            `cbor:"5,keyasint,omitempty" json:"lost,omitempty"`
+	Labels map[string]string `cbor:"6,keyasint,omitempty" json:"labels,omitempty"`
+}
+
+// ProcState is a proc of a world.
+type ProcState struct {
+	ID     subjects.ProcID   `cbor:"1,keyasint" json:"id"`
+	Health Health            `cbor:"2,keyasint" json:"health"`
+	Reason string            `cbor:"3,keyasint,omitempty" json:"reason,omitempty"`
+	Failed []string          `cbor:"4,keyasint,omitempty" json:"failed,omitempty"` // its failed actors
+	Host   string            `cbor:"5,keyasint,omitempty" json:"host,omitempty"`   // "": it joined of itself
+	Labels map[string]string `cbor:"6,keyasint,omitempty" json:"labels,omitempty"`
+}
+
+// Stopping asks for the end of some worlds, or, when it names none, of all of them and of the system
+// controller.
+type Stopping struct {
+	Worlds  []string                  `cbor:"1,keyasint,omitempty" json:"worlds,omitempty"`
+	Timeout time.Duration             `cbor:"2,keyasint,omitempty" json:"timeout,omitempty"` // 0: 8 s
+	Reason  string                    `cbor:"3,keyasint,omitempty" json:"reason,omitempty"`
+	Report  actor.PortRef[StopReport] `cbor:"4,keyasint" json:"report"` // zero: nobody wants one
+}
+
+// Accepted is the first answer to Stopping, at once; the second is the StopReport.
+type Accepted struct {
+	Worlds  []string          `cbor:"1,keyasint" json:"worlds"`
+	Skipped map[string]string `cbor:"2,keyasint,omitempty" json:"skipped,omitempty"` // and why
+}
+
+// StopReport says what came of a stop, at the latest when its timeout has passed.
+type StopReport struct {
+	Worlds []WorldStopped `cbor:"1,keyasint" json:"worlds"` // by name
+}
+
+// WorldStopped says what came of the members of a world.
+type WorldStopped struct {
+	World   string   `cbor:"1,keyasint" json:"world"`
+	Stopped int      `cbor:"2,keyasint" json:"stopped"`                    // procs that ended as they were asked to
+	Aborted int      `cbor:"3,keyasint" json:"aborted"`                    // procs that ended otherwise, or have not ended
+	Silent  []string `cbor:"4,keyasint,omitempty" json:"silent,omitempty"` // hosts and procs that never answered
+}
+
+// Whereabouts is where a rank of a world is.
+type Whereabouts struct {
+	World  string          `cbor:"1,keyasint" json:"world"`
+	Proc   subjects.ProcID `cbor:"2,keyasint" json:"proc"` // its newest incarnation
+	Host   string          `cbor:"3,keyasint,omitempty" json:"host,omitempty"`
+	Health Health          `cbor:"4,keyasint" json:"health"`
+	Reason string          `cbor:"5,keyasint,omitempty" json:"reason,omitempty"`
+}
+
+// Record is what outlives a system controller: the world as it is wanted, and who has which part.
+type Record struct {
+	Name   string            `cbor:"1,keyasint" json:"name"`
+	Spec   *Spec             `cbor:"2,keyasint,omitempty" json:"spec,omitempty"`
+	Mesh   string            `cbor:"3,keyasint,omitempty" json:"mesh,omitempty"`
+	Labels map[string]string `cbor:"4,keyasint,omitempty" json:"labels,omitempty"`
+	Hosts  []Seat            `cbor:"5,keyasint,omitempty" json:"hosts,omitempty"`
+	Procs  []SelfJoined      `cbor:"6,keyasint,omitempty" json:"procs,omitempty"`
+	Ending string            `cbor:"7,keyasint,omitempty" json:"ending,omitempty"`
+	Gens   map[int]int       `cbor:"8,keyasint,omitempty" json:"gens,omitempty"` // by host rank: the next one
+}
+
+// Seat is the place of a host in a world.
+type Seat struct {
+	Host   subjects.HostID   `cbor:"1,keyasint" json:"host"`
+	Rank   int               `cbor:"2,keyasint" json:"rank"`
+	Life   string            `cbor:"3,keyasint,omitempty" json:"life,omitempty"`
+	Gen    int               `cbor:"4,keyasint,omitempty" json:"gen,omitempty"` // of its procs, where it has any
+	Labels map[string]string `cbor:"5,keyasint,omitempty" json:"labels,omitempty"`
+	Born   string            `cbor:"6,keyasint,omitempty" json:"born,omitempty"` // the life in which they were ordered
+}
+
+// SelfJoined is a proc that joined of itself.
+type SelfJoined struct {
+	ID     subjects.ProcID   `cbor:"1,keyasint" json:"id"`
+	Mode   Mode              `cbor:"2,keyasint,omitempty" json:"mode,omitempty"`
+	Labels map[string]string `cbor:"3,keyasint,omitempty" json:"labels,omitempty"`
+}
