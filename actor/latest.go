@@ -90,6 +90,19 @@ func (p *Proc) Successor(id subjects.ProcID) (Event, bool) {
 	return e, ok && e.Gen > int(id.Gen)
 }
 
+// Successors are the events that told of the newest proc of each rank of a mesh which a later generation has.
+func (p *Proc) Successors(id subjects.MeshID) (all []Event) {
+	i := &p.process.first.later
+	i.mu.RLock()
+	defer i.mu.RUnlock()
+	if m := i.later[id]; m != nil {
+		for _, e := range m.now {
+			all = append(all, e)
+		}
+	}
+	return all
+}
+
 // Changes counts what this process has heard of the ranks of a mesh: who compares it with an earlier
 // count knows whether Latest and Downs may answer otherwise now.
 func (p *Proc) Changes(id subjects.MeshID) uint64 {

@@ -231,8 +231,8 @@ func (p *Proc) message(from subjects.ActorID, peer *link.Peer, e *wire.Envelope)
 	var d *Delivery
 	if e.Reply == "" {
 		d = &Delivery{}
-	} else {
-		d = p.inquiry(peer, e)
+	} else if d, err = p.inquiry(peer, e); err != nil {
+		return err
 	}
 	d.Actor, d.Port, d.From, d.Raw, d.Reply = e.Actor, e.Port, from, e.Body, e.Reply
 	if e.TTL > 0 {

@@ -1,6 +1,7 @@
 package actor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,7 +22,7 @@ type Spawning struct {
 	Point  shape.Point
 
 	Announce bool     // publish its life on `ev.`; its failure is published in any case
-	Mailbox  int      // messages that may wait; 0: 1,024; Unbounded: as many as memory holds
+	Mailbox  int      // messages that may wait; 0: as many as Options say; Unbounded: as many as memory holds
 	Restart  Restart  // what follows its end; zero: a failure goes to its parent
 	Strategy Strategy // how its own children are started again
 	NoWait   bool     // Spawn does not wait for the constructor
@@ -117,7 +118,7 @@ func (p *Proc) spawn(ctx context.Context, parent *instance, b *birth) (*instance
 	if b.NoWait {
 		return p.bear(def, parent, b, nil)
 	}
-	ctx, cancel := bounded(ctx)
+	ctx, cancel := p.bounded(ctx)
 	defer cancel()
 	b.told = make(chan error, 1)
 	in, err := p.bear(def, parent, b, nil)
@@ -154,8 +155,8 @@ func (s *Spawning) check() error {
 	if err := subjects.CheckName("actor", s.Name); err != nil {
 		return err
 	}
-	if s.Mailbox < Unbounded || s.Mailbox > maxMailbox {
-		return errorf(CodeInvalid, "", "", "actor %q: mailbox of %d messages: want 1 to %d, 0 for %d, or Unbounded", s.Name, s.Mailbox, maxMailbox, mailboxSize)
+	if err := checkMailbox(s.Mailbox); err != nil {
+		return errorf(CodeInvalid, "", "", "actor %q: %v", s.Name, err)
 	}
 	if err := s.Restart.policy().Check(); err != nil {
 		return errorf(CodeInvalid, "", "", "actor %q: restart %v", s.Name, err)
@@ -166,20 +167,24 @@ func (s *Spawning) check() error {
 	return nil
 }
 
+func checkMailbox(size int) error {
+	if size < Unbounded || size > maxMailbox {
+		return fmt.Errorf("mailbox of %d messages: want 1 to %d, 0 for the default, or Unbounded", size, maxMailbox)
+	}
+	return nil
+}
+
 // bear makes an actor under its name and starts it: its constructor is its first turn, so no message
 // is handled before. old is the actor whose place it takes, when it does.
 func (p *Proc) bear(def *Def, parent *instance, b *birth, old *instance) (*instance, error) {
 	b.again = old != nil
 	in := &instance{
 		proc: p, def: def, name: b.Name, parent: parent, birth: b,
-		announced: b.Announce, strategy: b.Strategy, limit: mailboxSize,
+		announced: b.Announce, strategy: b.Strategy, limit: int32(cmp.Or(b.Mailbox, p.mailbox)),
 		phase: between, // mail does not start it before its parent knows it
 	}
-	switch {
-	case b.Mailbox == Unbounded:
+	if in.limit == Unbounded {
 		in.limit = maxMailbox
-	case b.Mailbox > 0:
-		in.limit = int32(b.Mailbox)
 	}
 	if err := p.directory.add(in); err != nil {
 		return nil, err

@@ -24,12 +24,15 @@ func ConfigOf(p *actor.Proc) *config.Config {
 	return c
 }
 
+// Mailbox is the mailbox of agents and controllers: what is configured is for the actors of users.
+const Mailbox = 1024
+
 // Configure takes the limits of actors, and of what is under way between procs, from a configuration.
 func Configure(o *actor.Options, c *config.Config) {
+	o.Deadline, o.Mailbox = config.DeliveryDeadline.Get(c), config.ActorMailbox.Get(c)
 	o.Cleanup = config.ActorCleanup.Get(c)
 	o.Relays.MaxUpdates = config.RelayUpdates.Get(c)
 	o.Relays.Max = config.RelayAge.Get(c)
-	o.Links.Deadline = config.DeliveryDeadline.Get(c)
 	o.Links.Silence = config.DeliverySilence.Get(c)
 	o.Links.Nobody = config.DeliveryNobody.Get(c)
 	o.Links.Away = config.DeliveryAway.Get(c)

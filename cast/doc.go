@@ -47,6 +47,10 @@
 //     on.
 //   - CAST-9: of a watched cast each process that folds for several ranks sends word of who is settled, as long
 //     as not all are and when more are than before. It is a word only: what counts comes with the answers.
+//   - CAST-10: of the procs that had a rank one after another (ACT-11), a cast asks the one that its caller has
+//     heard of last; answers, ends and folding are those of that one, whatever others have heard. A proc of a
+//     later generation that gets it, as one of many, hands it to no actor: it fails those ranks and tells the
+//     caller, who asks it from the next cast on. One of an earlier generation takes no notice.
 //
 // Verbs may be called on any goroutine, handlers included. The router runs on the proc's data
 // pump and never blocks it: folding has a goroutine of its own, which Router.Close waits for.

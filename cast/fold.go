@@ -179,8 +179,8 @@ func (fs *folds) expect(j job) *fold {
 		if j.tell > 0 && j.hi-j.lo > 1 {
 			f.telling = time.AfterFunc(j.tell, func() { fs.tell(f) })
 		}
-		for _, e := range fs.p.Downs(j.tree.place.Mesh) { // who died before the cast was here sends nothing any more
-			f.lost(e.Proc(), actor.EncodeError(gone(e)))
+		for _, l := range j.tree.ended(fs.p) { // who died before the cast was here sends nothing any more
+			f.st.fail(failure{ranks{l.ranks}, actor.EncodeError(l.err)})
 		}
 	})
 }
@@ -307,8 +307,7 @@ func (fs *folds) pass(f *fold) {
 	fs.mu.Lock()
 	f.past = append(f.past, f.to)
 	f.to = f.job.above(func(id subjects.ProcID) bool {
-		_, down := fs.p.Down(id)
-		return down || slices.Contains(f.past, id)
+		return over(fs.p, id) || slices.Contains(f.past, id)
 	})
 	port := f.job.home
 	if f.to.IsValid() {

@@ -29,13 +29,17 @@ type flight struct {
 	by     reducing
 	answer func(view int) any
 
-	dead     map[subjects.ProcID]bool
-	stopped  map[subjects.ProcID][]func() // and what they do when they go on
-	messages int
-	received map[subjects.ProcID]int // by process; the zero ID is home
-	depth    map[subjects.ProcID]int // hops below it
-	size     func(c contribution) int
-	bytes    map[subjects.ProcID]int
+	dead    map[subjects.ProcID]bool
+	stopped map[subjects.ProcID][]func() // and what they do when they go on
+	slow    subjects.ProcID              // whose ranks answer when somebody is asked around
+	held    []func()                     // those answers
+	// meanwhile is what happens between asking around the silent and giving up; nil: slow ones answer.
+	meanwhile func()
+	messages  int
+	received  map[subjects.ProcID]int // by process; the zero ID is home
+	depth     map[subjects.ProcID]int // hops below it
+	size      func(c contribution) int
+	bytes     map[subjects.ProcID]int
 }
 
 // process is one that folds.
@@ -84,14 +88,19 @@ func (f *flight) arrives(id subjects.ProcID, view int) {
 		f.loses(p, dead)
 	}
 	for _, v := range p.views {
-		f.todo = append(f.todo, func() {
+		answers := func() {
 			f.at(id, func() {
 				if !f.dead[id] && !p.done {
 					p.st.answer(v, actor.Answer{Value: f.answer(v)})
 					f.check(id)
 				}
 			})
-		})
+		}
+		if id == f.slow {
+			f.held = append(f.held, answers)
+		} else {
+			f.todo = append(f.todo, answers)
+		}
 	}
 	f.check(id)
 }
@@ -186,16 +195,17 @@ func (f *flight) givesUp() {
 	slices.SortStableFunc(ids, func(a, b subjects.ProcID) int { return len(f.procs[b].job.up) - len(f.procs[a].job.up) })
 	for _, id := range ids {
 		p := f.procs[id]
-		if _, stopped := f.stopped[id]; stopped || p.done {
+		if _, stopped := f.stopped[id]; stopped || p.done || id == f.slow {
 			continue
 		}
 		if p.asks() {
 			p.asked, p.st.around = true, true
 			f.asksAround(silent(f.tree, f.tree.nodes(p.job.host, p.job.hi), p.st.waits))
 			f.run()
+			f.happens()
 		}
 		if !p.done {
-			p.st.expire(nil)
+			p.st.expire(noAnswer)
 			f.check(id)
 			f.run()
 		}
@@ -203,9 +213,23 @@ func (f *flight) givesUp() {
 	f.home.around = true
 	f.asksAround(silent(f.tree, f.tree.roots(f.mode), func(view int) bool { return f.home.fates[view] == waiting }))
 	f.run()
+	f.happens()
+}
+
+// happens has the silent one wake up, when those below it have been asked past it.
+func (f *flight) happens() {
+	if f.meanwhile == nil || f.slow == (subjects.ProcID{}) || !slices.Contains(f.procs[f.slow].past, f.tree.folder(f.procs[f.slow].job.up[0])) {
+		return
+	}
+	meanwhile := f.meanwhile
+	f.meanwhile = func() {}
+	meanwhile()
 }
 
 func (f *flight) asksAround(views []int, below [][]subjects.ProcID) {
+	if len(views) > 0 && f.meanwhile == nil {
+		f.todo, f.held = append(f.todo, f.held...), nil
+	}
 	for i := range views {
 		past := f.tree.folder(views[i])
 		for _, id := range below[i] {
@@ -348,7 +372,7 @@ func TestCAST8_whoIsSilentTakesNobodyElseAlong(t *testing.T) {
 			later := f.stopped[one]
 			delete(f.stopped, one)
 			if p := f.procs[one]; p.st != nil && !p.done && rapid.Bool().Draw(t, "its time is over first") {
-				p.st.expire(nil)
+				p.st.expire(noAnswer)
 				f.check(one)
 			}
 			for _, do := range later {
@@ -365,6 +389,86 @@ func TestCAST8_whoIsSilentTakesNobodyElseAlong(t *testing.T) {
 		f.run()
 		f.once(t, func(view int) bool { return tr.folder(view) == one })
 	})
+}
+
+// What the silent one has when it wakes up lacks a rank below it that was slow, and went past it: though it has
+// more ranks than came past it, it must not take their place.
+func TestCAST8_whoWakesUpWithLessThanAllTakesNobodysPlace(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		tr := anyTree(t)
+		f := newFlight(tr, rapid.SampledFrom([]mode{modeFold, modeCollect}).Draw(t, "mode"), rapid.Uint64().Draw(t, "seed"))
+		one, found := f.slows(t)
+		if !found {
+			return
+		}
+		f.stopped = map[subjects.ProcID][]func(){one: nil}
+		f.run()
+		f.givesUp()
+		only := func(view int) bool { return tr.folder(view) == one }
+		f.once(t, only)
+		later := f.stopped[one]
+		delete(f.stopped, one)
+		p := f.procs[one]
+		for _, do := range later { // the cast, and what came from below, before its own ranks have answered
+			do()
+		}
+		f.run()
+		if p.st != nil && !p.done {
+			p.st.expire(noAnswer)
+			f.check(one)
+		}
+		f.run()
+		f.once(t, only)
+	})
+}
+
+// The same, but the slow rank's answer comes after the word of the one that wakes up.
+func TestCAST8_whoWakesUpKeepsNobodysPlaceWhoAnswersPastItLater(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		tr := anyTree(t)
+		f := newFlight(tr, rapid.SampledFrom([]mode{modeFold, modeCollect}).Draw(t, "mode"), rapid.Uint64().Draw(t, "seed"))
+		one, found := f.slows(t)
+		if !found {
+			return
+		}
+		f.stopped = map[subjects.ProcID][]func(){one: nil}
+		f.meanwhile = func() {
+			p, later := f.procs[one], f.stopped[one]
+			delete(f.stopped, one)
+			for _, do := range later {
+				do()
+			}
+			if f.run(); p.st != nil && !p.done {
+				p.st.expire(noAnswer)
+				f.check(one)
+			}
+			f.run()
+			f.todo, f.held = append(f.todo, f.held...), nil
+			f.run()
+		}
+		f.run()
+		f.givesUp()
+		f.home.expire(nil)
+		f.once(t, func(view int) bool { return tr.folder(view) == one })
+	})
+}
+
+var noAnswer = actor.EncodeError(&actor.Error{Code: actor.CodeDeadline})
+
+// slows picks who is slow, and is who has to fold for it.
+func (f *flight) slows(t *rapid.T) (one subjects.ProcID, found bool) {
+	var below []subjects.ProcID
+	for id, p := range f.procs {
+		if j := jobOf(f.tree, f.mode, p.views[0]); len(j.up) > 0 {
+			below = append(below, id)
+		}
+	}
+	if len(below) == 0 {
+		return one, false
+	}
+	slices.SortFunc(below, subjects.ProcID.Compare)
+	f.slow = rapid.SampledFrom(below).Draw(t, "who is slow")
+	return f.tree.folder(jobOf(f.tree, f.mode, f.procs[f.slow].views[0]).up[0]), true
 }
 
 // once checks that each rank is in the result once, in order, and that none is missing but those that may be.

@@ -121,7 +121,7 @@ var (
 	DeliveryWindowAll = newSize("delivery.window-all", 32<<20, 64<<10, large,
 		note{used: "internal/link", doc: "bytes that all processes together may have on their way to us; less than the server keeps for a client"})
 	ActorMailbox = newInt("actor.mailbox", 1024, 1, 1<<30,
-		note{used: "actor", doc: "messages that may wait for one actor before ErrMailboxFull, where its spawn says no number"})
+		note{used: "actor", doc: "messages that may wait for one of your actors before ErrMailboxFull, where its spawn says no number"})
 	RelayUpdates = newInt("relay.updates", 5, 1, 1<<20,
 		note{seed: "5", used: "actor", doc: "updates of an accumulator that a relay folds into one, where its options say no number"})
 	RelayAge = newDuration("relay.age", 50*time.Millisecond, instant, time.Hour,

@@ -157,7 +157,7 @@ func (n *Net) own(ctx context.Context, s controller.Spec) (actor.Ref[agent.Agent
 	if s.Presence, err = n.watcher(); err != nil {
 		return actor.Ref[agent.Agent]{}, err
 	}
-	ref, err := actor.SpawnFor(ctx, n.proc, controller.Type, "controller", s)
+	ref, err := actor.SpawnFor(ctx, n.proc, controller.Type, "controller", s, actor.Mailbox(agent.Mailbox))
 	if err == nil {
 		n.mu.Lock()
 		n.owned = append(n.owned, owned{controller: ref.ID().Name})

@@ -34,23 +34,29 @@ func cutting(t *testing.T, seed uint64, f *figures, l load) {
 func (w *world) cutUntil(settled *settling) (cuts []time.Time) {
 	w.Helper()
 	for !settled.over() {
-		w.pause(20*time.Millisecond, 200*time.Millisecond)
-		one := w.workers[w.rand.IntN(len(w.workers))]
-		cut := one.proxy.Cut(chaos.Cut{
-			Direction: chaos.Direction(w.rand.IntN(2)), After: 1 + w.rand.IntN(64<<10),
-			Reset: w.rand.IntN(2) == 0, All: w.rand.IntN(4) == 0,
-		})
-		select {
-		case at := <-cut:
-			cuts = append(cuts, at)
-		case <-settled.done:
-		case <-time.After(time.Second): // too little is sent in that direction
-		}
-		one.proxy.Disarm()
+		cuts = append(cuts, w.cut(settled)...)
 	}
 	settled.wait(w.T)
 	require.NotEmpty(w, cuts)
 	return cuts
+}
+
+// cut cuts the connections of one worker, and says when, unless all have settled or too little is sent.
+func (w *world) cut(settled *settling) []time.Time {
+	w.pause(20*time.Millisecond, 200*time.Millisecond)
+	one := w.workers[w.rand.IntN(len(w.workers))]
+	cut := one.proxy.Cut(chaos.Cut{
+		Direction: chaos.Direction(w.rand.IntN(2)), After: 1 + w.rand.IntN(64<<10),
+		Reset: w.rand.IntN(2) == 0, All: w.rand.IntN(4) == 0,
+	})
+	defer one.proxy.Disarm()
+	select {
+	case at := <-cut:
+		return []time.Time{at}
+	case <-settled.done:
+	case <-time.After(time.Second):
+	}
+	return nil
 }
 
 func TestF14_aConnectionCutAtAnyByteAgainAndAgainLosesNothing(t *testing.T) {

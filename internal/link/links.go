@@ -21,8 +21,9 @@ type Handler interface {
 	Deliver(*Inbound) (taken int, why []byte)
 	// Told takes the fate of messages that were not delivered.
 	Told(Fate)
-	// Broken says that the link to or from a process is over: what waits for answers waits in vain.
-	Broken(subjects.ProcessID, error)
+	// Broken says that the link to or from a process is over: what waits for answers waits in vain, if it was
+	// asked by that serial: see Asker.
+	Broken(from subjects.ProcessID, serial uint64, why error)
 	// Cancel says that a process waits for answers at these ports no longer.
 	Cancel(from subjects.ProcessID, replies []string)
 	// Malformed takes what could not be used.

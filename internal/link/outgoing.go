@@ -28,6 +28,7 @@ type outgoing struct {
 	window      uint64
 	waitUsed    uint64 // the same of messages that wait for room
 	waitTaken   uint64
+	former      uint64 // the same of former openings: no more than this is not taken up
 
 	heard        bool // the receiver has said something since the link was opened
 	srtt, rttvar time.Duration
@@ -90,10 +91,11 @@ func (c *Core) publish(now Instant, p *Peer, f *frame) {
 // put puts a frame on a link, under a number.
 func (c *Core) put(now Instant, p *Peer, n uint64, f *frame) (prev uint64) {
 	o := &p.out
+	asks := o.asks()
 	if o.start == 0 {
 		o.start, o.window = n, uint64(c.cfg.Opening)
 	}
-	switch asks := o.asks(); {
+	switch {
 	case !asks:
 		o.since, o.beatGap, o.calm = now, 0, f.answers
 		o.beatAt = now + c.late(o)
