@@ -74,7 +74,6 @@ type core struct {
 	next   time.Duration // the next regular tick
 	due    time.Duration // the next tick
 	hosts  []*host       // in the order of their IDs
-	conns  map[agent.Connection]*host
 
 	// Of the step under way.
 	now time.Duration
@@ -83,7 +82,7 @@ type core struct {
 }
 
 func newCore(l limits) *core {
-	return &core{limits: l, echoed: none, conns: map[agent.Connection]*host{}}
+	return &core{limits: l, echoed: none}
 }
 
 // step takes an event. What it returns is the caller's; At of the changes is for the caller to set.

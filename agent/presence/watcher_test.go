@@ -273,7 +273,6 @@ func TestWatch_tellsFirstWhatIsNotAliveAndEachFunctionItsOwnHostsUntilItIsCancel
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		require.Empty(t, w.core.hosts, "PRES-8")
-		require.Empty(t, w.core.conns, "PRES-8")
 		require.Empty(t, w.count, "PRES-8")
 		require.Empty(t, w.watches, "PRES-8")
 	})
@@ -286,7 +285,7 @@ func TestWatcher_whatWaitsToBeToldIsTheNewestOfEachHost(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		w.mu.Lock()
 		for range 100 { // as it may be while a function is being told
-			w.step(gone{h.beat.Conns[0]})
+			w.step(link{true})
 			w.step(answer{host: h.id, how: answered})
 		}
 		require.Len(t, w.pending, 1, "PRES-8")
