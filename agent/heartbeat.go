@@ -32,8 +32,11 @@ type Connection struct {
 	Client uint64 `cbor:"2,keyasint" json:"client"` // its number there
 }
 
-// maxConns is how many connections a heartbeat may name.
-const maxConns = 8
+// What a heartbeat may hold.
+const (
+	maxConns = 8
+	MaxWhy   = 1024 // bytes
+)
 
 // Check says what is wrong with a heartbeat; from is who sent it.
 func (h Heartbeat) Check(from string) error {
@@ -44,8 +47,8 @@ func (h Heartbeat) Check(from string) error {
 		return errors.New("heartbeat of " + h.Host.String() + ": it was sent by " + from)
 	case h.Interval <= 0:
 		return errors.New("heartbeat of " + h.Host.String() + ": the interval is not more than 0")
-	case len(h.Conns) > maxConns:
-		return errors.New("heartbeat of " + h.Host.String() + ": too many connections")
+	case len(h.Conns) > maxConns, len(h.Why) > MaxWhy:
+		return errors.New("heartbeat of " + h.Host.String() + ": it has more than one may have")
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package agent_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -20,6 +21,7 @@ func TestHeartbeat_countsForTheHostThatSentItAlone(t *testing.T) {
 	for what, change := range map[string]func(*agent.Heartbeat){
 		"no interval":          func(h *agent.Heartbeat) { h.Interval = 0 },
 		"a negative one":       func(h *agent.Heartbeat) { h.Interval = -1 },
+		"too many words":       func(h *agent.Heartbeat) { h.Why = strings.Repeat("x", agent.MaxWhy+1) },
 		"too many connections": func(h *agent.Heartbeat) { h.Conns = make([]agent.Connection, 9) },
 	} {
 		bad := good

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -50,7 +51,7 @@ func (p *pulse) close() {
 
 // closes has the host say that it is on its way out, and why; the first word stands.
 func (p *pulse) closes(why string) {
-	why = cmp.Or(why, "it was asked to")
+	why = cmp.Or(strings.ToValidUTF8(why[:min(len(why), agent.MaxWhy)], ""), "it was asked to")
 	if p != nil && p.closing.CompareAndSwap(nil, &why) {
 		p.soon <- struct{}{} // there is room: this happens once
 	}

@@ -1,6 +1,7 @@
 package host_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -87,12 +88,13 @@ func TestHost_beatsWithItsConnectionsUntilAGoodbyeAfterTheEndOfEveryProc(t *test
 func TestHost_saysWhyItLeaves(t *testing.T) {
 	r := newRig(t, local(t), often(t))
 	beats := r.beats(t)
-	_, err := agent.StopAll.Call(t.Context(), r.agent(), agent.StoppingAll{Reason: "maintenance"})
+	why := "maintenance" + strings.Repeat("!", 2*agent.MaxWhy)
+	_, err := agent.StopAll.Call(t.Context(), r.agent(), agent.StoppingAll{Reason: why})
 	require.NoError(t, err)
 	b := until(t, beats, func(b agent.Heartbeat) bool { return b.Closing })
-	require.Equal(t, "maintenance", b.Why)
+	require.Equal(t, why[:agent.MaxWhy], b.Why)
 	require.False(t, b.Goodbye)
 	r.close()
 	b = until(t, beats, func(b agent.Heartbeat) bool { return b.Goodbye })
-	require.Equal(t, "maintenance", b.Why, "the first word stands")
+	require.Equal(t, why[:agent.MaxWhy], b.Why, "the first word stands")
 }

@@ -74,7 +74,6 @@ type core struct {
 	next   time.Duration // the next regular tick
 	due    time.Duration // the next tick
 	hosts  []*host       // in the order of their IDs
-	conns  map[agent.Connection]*host
 
 	// Of the step under way.
 	now time.Duration
@@ -83,7 +82,7 @@ type core struct {
 }
 
 func newCore(l limits) *core {
-	return &core{limits: l, echoed: none, conns: map[agent.Connection]*host{}}
+	return &core{limits: l, echoed: none}
 }
 
 // step takes an event. What it returns is the caller's; At of the changes is for the caller to set.
@@ -187,11 +186,11 @@ func (c *core) echo(sent time.Duration) {
 	if !c.up || sent < c.clear {
 		return
 	}
-	c.slow = c.now-sent > slowEcho
-	if sent >= c.echoed {
+	away := c.now - sent
+	if c.slow = away > slowEcho; sent >= c.echoed {
 		c.echoed = none
 	}
-	if c.deaf {
+	if c.deaf || away > c.suspect { // what it proves is of long ago, and what has come since is behind it
 		c.deaf = false
 		c.anew()
 	}

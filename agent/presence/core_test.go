@@ -106,7 +106,7 @@ func (s *sim) do(t *testing.T, verb string, args []string) {
 		s.beat(h, true)
 		h.dead = true
 	case "down":
-		s.cut()
+		s.lose()
 	case "stall":
 		s.stalled = true
 	case "pause":

@@ -4,7 +4,7 @@
 //
 // # Use
 //
-//	w, err := presence.New(proc)                             // one for a process
+//	w, err := presence.New(proc)                             // one is enough for a process
 //	defer w.Close()
 //	cancel := w.Watch(hosts, func(c presence.Change) { … })  // now what is not alive, then each change
 //
@@ -22,7 +22,7 @@
 // # Invariants
 //
 //   - PRES-1: silence counts only while this process could have heard: its own connection was there all the
-//     time, what the server had by the end of it has arrived (it came before the watcher's own echo),
+//     time, what the server had by the end of it has arrived (it came before the watcher's own echo, which was quick),
 //     and the watcher was not paused for longer than supervision.dead. Until then a host is unknown.
 //   - PRES-2: nobody is dead on silence who was not asked, and did not leave that unanswered.
 //   - PRES-3: a hint proves nothing, and neither does one answer that nobody listens: each makes a host suspect,

@@ -57,6 +57,13 @@ func (h *host) cut() bool {
 	return len(h.conns) > 0 && !slices.ContainsFunc(h.conns, func(c connection) bool { return !c.ended })
 }
 
+// trust forgets what hints have said.
+func (h *host) trust() {
+	for i := range h.conns {
+		h.conns[i].ended = false
+	}
+}
+
 // left reports whether the host's process has ended, by all that is known (PRES-3).
 func (h *host) left(confirm time.Duration) bool {
 	return h.cut() && h.refused >= refusals && h.refusedFor() >= confirm
@@ -85,12 +92,9 @@ func (c *core) watched(id subjects.HostID) {
 }
 
 func (c *core) dropped(id subjects.HostID) {
-	i, h := c.find(id)
-	if h == nil {
-		return
+	if i, h := c.find(id); h != nil {
+		c.hosts = slices.Delete(c.hosts, i, i+1)
 	}
-	c.hosts = slices.Delete(c.hosts, i, i+1)
-	c.named(h, nil)
 }
 
 // beat takes a sign of life.
@@ -104,14 +108,20 @@ func (c *core) beat(b agent.Heartbeat) {
 	h.heard = c.now
 	h.slow = max(1, h.slow-1, min(maxTimes, 1+int(min(maxScore, b.Lag/max(1, b.Interval/2)))))
 	h.pace = int(max(1, min(maxPace, (min(b.Interval, time.Minute)+c.heartbeat-1)/c.heartbeat)))
-	c.named(h, b.Conns)
+	h.named(b.Conns)
 	if b.Closing {
 		h.closing = b.Why
 	}
 	switch {
 	case b.Goodbye: // PRES-4
 		c.to(h, Dead, "it has stopped: "+b.Why)
-	case !c.sees() || h.cut(): // it left before the hints, which say more: what it is asked decides
+	case !c.sees():
+	case h.cut(): // it was sent before the end, or the hints are wrong: an answer decides
+		if h.state == Dead {
+			c.to(h, Suspect, "a heartbeat over connections that are said to have ended")
+			h.ask = c.now
+			c.judge(h)
+		}
 	default:
 		h.rest()
 		c.to(h, Alive, fmt.Sprintf("a heartbeat, after %s", round(silence)))
@@ -119,38 +129,29 @@ func (c *core) beat(b agent.Heartbeat) {
 }
 
 // named takes the connections that a host has now. That one has ended stays known.
-func (c *core) named(h *host, conns []agent.Connection) {
+func (h *host) named(conns []agent.Connection) {
 	var now []connection
 	for _, id := range conns {
-		i := slices.IndexFunc(h.conns, func(c connection) bool { return c.Connection == id })
-		now = append(now, connection{id, i >= 0 && h.conns[i].ended})
-	}
-	for _, old := range h.conns {
-		if c.conns[old.Connection] == h {
-			delete(c.conns, old.Connection)
-		}
-	}
-	for _, new := range now {
-		c.conns[new.Connection] = h
+		now = append(now, connection{id, slices.Contains(h.conns, connection{id, true})})
 	}
 	h.conns = now
 }
 
-// gone takes a hint (PRES-3).
+// gone takes a hint (PRES-3). The same one from others says nothing new.
 func (c *core) gone(id agent.Connection) {
-	h := c.conns[id]
-	if h == nil {
-		return
+	for _, h := range c.hosts {
+		i := slices.Index(h.conns, connection{id, false})
+		if i < 0 {
+			continue
+		}
+		h.conns[i].ended = true
+		if h.state == Dead || !c.sees() {
+			continue
+		}
+		c.to(h, Suspect, "a connection of it has ended")
+		h.probe, h.ask = none, c.now // an answer to what was asked before would say nothing
+		c.judge(h)
 	}
-	for i := range h.conns {
-		h.conns[i].ended = h.conns[i].ended || h.conns[i].Connection == id
-	}
-	if h.state == Dead || !c.sees() {
-		return
-	}
-	c.to(h, Suspect, "a connection of it has ended")
-	h.probe, h.ask = none, c.now // an answer to what was asked before would say nothing
-	c.judge(h)
 }
 
 // answer takes what came of a probe.
@@ -162,7 +163,13 @@ func (c *core) answer(a answer) {
 	if a.how == answered {
 		silence := c.now - h.heard
 		h.heard = c.now
+		if h.cut() && a.sent != h.probe { // it was asked before the hints
+			return
+		}
 		h.rest()
+		if h.cut() { // those hints were wrong, or it has others by now
+			h.trust()
+		}
 		c.to(h, Alive, fmt.Sprintf("it answers, after %s", round(silence)))
 		return
 	}

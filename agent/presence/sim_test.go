@@ -27,12 +27,13 @@ type sim struct {
 	hosts map[string]*simHost
 	told  func(Change)
 
-	down    bool // the own connection is lost
-	stalled bool // it is there, and nothing comes
-	paused  bool // the own process does nothing
-	busy    time.Duration
-	backlog []any // what is to be heard once that is over
-	ticking bool  // a tick was due meanwhile
+	down    bool          // the own connection is lost
+	stalled bool          // it is there, and nothing comes
+	paused  bool          // the own process does nothing
+	busy    time.Duration // how late everything is
+	last    time.Duration // when the last message comes
+	backlog []any         // what is to be heard once that is over
+	ticking bool          // a tick was due meanwhile
 }
 
 type planned struct {
@@ -51,7 +52,7 @@ type simHost struct {
 	mute      bool // it beats no more, and answers
 	lag       time.Duration
 	interval  time.Duration
-	lastBeat  time.Duration // that reached the server
+	lastBeat  time.Duration // that reached the watcher
 }
 
 func newSim(told func(Change)) *sim {
@@ -99,7 +100,6 @@ func (s *sim) beat(h *simHost, goodbye bool) {
 		return
 	}
 	h.seq++
-	h.lastBeat = s.now
 	b := agent.Heartbeat{Host: h.id, Life: h.life, Seq: h.seq, Interval: h.interval, Lag: h.lag, Conns: slices.Clone(h.conns), Goodbye: goodbye, Why: "asked to"}
 	s.send(beat{b})
 }
@@ -122,7 +122,8 @@ func (s *sim) send(event any) {
 	if s.down {
 		return
 	}
-	s.plan(way+s.busy, func() { s.hear(event) })
+	s.last = max(s.last, s.now+way+s.busy) // a connection keeps its order
+	s.plan(s.last-s.now, func() { s.hear(event) })
 }
 
 func (s *sim) hear(event any) {
@@ -134,6 +135,9 @@ func (s *sim) hear(event any) {
 }
 
 func (s *sim) step(event any) {
+	if b, ok := event.(beat); ok {
+		s.hosts[b.Host.Label()].lastBeat = s.now
+	}
 	changes, do := s.core.step(event, s.now)
 	for _, c := range changes {
 		s.told(c)
@@ -195,8 +199,8 @@ func (s *sim) run(until time.Duration) {
 	s.now = until
 }
 
-// cut loses the own connection.
-func (s *sim) cut() {
+// lose loses the own connection.
+func (s *sim) lose() {
 	if !s.down {
 		s.down, s.stalled, s.backlog = true, false, nil
 		s.hear(link{false})

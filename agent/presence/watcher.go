@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -32,6 +33,7 @@ const (
 type Watcher struct {
 	proc  *actor.Proc
 	self  string         // the process
+	mark  uint64         // of its own echoes: a process may have another watcher
 	loud  zerolog.Logger // thinned out, for what others can cause
 	began time.Time
 	end   context.CancelFunc
@@ -58,11 +60,11 @@ type watch struct {
 	over  bool // guarded by telling
 }
 
-// New begins to listen, for a process that has no Watcher. Its limits are those of the configuration of p as it is now.
+// New begins to listen. One Watcher is enough for a process. Its limits are those of the configuration of p as it is now.
 func New(p *actor.Proc) (*Watcher, error) {
 	c := agent.ConfigOf(p)
 	w := &Watcher{
-		proc: p, self: p.ID().Process().String(), began: time.Now(), kick: make(chan struct{}, 1), count: map[subjects.HostID]int{},
+		proc: p, self: p.ID().Process().String(), mark: rand.Uint64(), began: time.Now(), kick: make(chan struct{}, 1), count: map[subjects.HostID]int{},
 		do: effects{echo: none},
 		core: newCore(limits{
 			heartbeat: config.SupervisionHeartbeat.Get(c), suspect: config.SupervisionSuspect.Get(c),
@@ -280,7 +282,7 @@ func (w *Watcher) ask(ctx context.Context, p probe) verdict {
 
 // send has the server send back what this says: everything it had before comes first.
 func (w *Watcher) send(now time.Duration) {
-	says := binary.BigEndian.AppendUint64(nil, uint64(now))
+	says := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, w.mark), uint64(now))
 	if err := w.proc.Bus().Control().Publish(w.proc.Space().Heartbeat(echoes, w.self), says); err != nil {
 		w.loud.Debug().Err(err).Msg("the watcher of hosts cannot hear itself") // which it notices
 	}
@@ -297,8 +299,8 @@ func (w *Watcher) state(s bus.State) {
 }
 
 func (w *Watcher) echo(m bus.Msg) {
-	if len(m.Data) == 8 {
-		w.feed(echo{time.Duration(binary.BigEndian.Uint64(m.Data))})
+	if len(m.Data) == 16 && binary.BigEndian.Uint64(m.Data) == w.mark {
+		w.feed(echo{time.Duration(binary.BigEndian.Uint64(m.Data[8:]))})
 	}
 }
 
