@@ -19,15 +19,11 @@ type state struct {
 // phase is how the mesh is as a whole: as its least advanced rank is, and failed once it is over and a
 // rank has failed.
 func (st *state) phase() agent.Phase {
-	least, failed := agent.Failed, false
-	for _, s := range st.table.States("") {
-		least = min(least, s.Status.Phase)
-		failed = failed || s.Status.Phase == agent.Failed
+	n := st.table.Phases(st.spec.id())
+	if least := n.Least(); least != agent.Stopped || n[agent.Failed] == 0 {
+		return least
 	}
-	if failed && least == agent.Stopped {
-		return agent.Failed
-	}
-	return least
+	return agent.Failed
 }
 
 // meshStep is something that became of the mesh as a whole.
@@ -55,14 +51,7 @@ func (st *state) steps() []meshStep {
 	return []meshStep{{"mesh.stop.success", ""}}
 }
 
-func (st *state) failed() (n int) {
-	for _, s := range st.table.States("") {
-		if s.Status.Phase == agent.Failed {
-			n++
-		}
-	}
-	return n
-}
+func (st *state) failed() int { return st.table.Phases(st.spec.id())[agent.Failed] }
 
 func newState(s Spec) (*state, error) {
 	st := &state{spec: s, table: agent.NewTable()}

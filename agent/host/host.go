@@ -202,7 +202,7 @@ func (h *Host) start(ctx context.Context, o Options) error {
 	if r, ok := h.run.(*execRunner); ok {
 		params.found = r.takeOver()
 	}
-	if _, err := h.proc.Spawn(ctx, actor.Spawning{Type: agentType.Name(), Name: agent.Name, Params: params, Announce: true}); err != nil {
+	if _, err := h.proc.Spawn(ctx, actor.Spawning{Type: agentType.Name(), Name: agent.Name, Params: params, Announce: true, Greet: true}); err != nil {
 		return err
 	}
 	for _, who := range []string{h.id.String(), subjects.Any} {
