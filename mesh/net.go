@@ -28,7 +28,7 @@ const maxAsked = 32
 // and falls back to the hostd of this machine.
 type Options struct {
 	Bus       *bus.Options  // how to reach the bus; nil: bus.FromEnv
-	Server    bus.InProcess // an embedded server in this process; wins over Bus's URL
+	Server    bus.InProcess // an embedded server in this process: Bus, if any, has no more to say than who comes
 	Root      string        // first token of every subject; "" = castnet
 	Namespace string        // "" = default
 	Label     string        // names this client; "" = client
@@ -47,11 +47,12 @@ type Options struct {
 
 // Net is a connection to a castnet, and the owner of the meshes made through it.
 type Net struct {
-	bus    *bus.Bus
-	proc   *actor.Proc
-	router *cast.Router
-	quiet  time.Duration
-	config *config.Config
+	bus      *bus.Bus
+	settings agent.BusSettings // the same bus for others
+	proc     *actor.Proc
+	router   *cast.Router
+	quiet    time.Duration
+	config   *config.Config
 
 	mu    sync.Mutex
 	owned []owned // what was made, in order
@@ -59,8 +60,8 @@ type Net struct {
 
 // owned is something that a Net ends: the controller of a mesh, or hosts that were allocated.
 type owned struct {
-	controller string // its name
-	hosts      Allocation
+	controller string     // its name
+	hosts      Allocation // or taken
 }
 
 // Connect joins a castnet as a client.
@@ -86,15 +87,9 @@ func Connect(ctx context.Context, o Options) (*Net, error) {
 	if err != nil {
 		return nil, err
 	}
-	settings := bus.FromEnv(os.Getenv)
-	if o.Bus != nil {
-		settings = *o.Bus
-	}
-	if o.Server != nil {
-		settings.Server = o.Server
-	}
-	settings.Name, settings.Log = cmp.Or(o.Name, "client/"+id.String()), o.Log
-	n := &Net{quiet: cmp.Or(o.HostsQuiet, config.DiscoveryQuiet.Get(o.Config)), config: o.Config}
+	settings := o.busOptions()
+	settings.Name = cmp.Or(o.Name, "client/"+id.String())
+	n := &Net{settings: agent.SettingsOf(settings), quiet: cmp.Or(o.HostsQuiet, config.DiscoveryQuiet.Get(o.Config)), config: o.Config}
 	if n.bus, err = bus.Open(ctx, settings); err != nil {
 		return nil, err
 	}
@@ -112,6 +107,21 @@ func Connect(ctx context.Context, o Options) (*Net, error) {
 		return nil, errors.Join(err, n.Close(ctx))
 	}
 	return n, nil
+}
+
+// busOptions say how to reach the bus. The environment is about another one than a server in this process.
+func (o Options) busOptions() (b bus.Options) {
+	switch {
+	case o.Bus != nil:
+		b = *o.Bus
+	case o.Server == nil:
+		b = bus.FromEnv(os.Getenv)
+	}
+	if b.Log = o.Log; o.Server != nil {
+		b.Server, b.URL = o.Server, ""
+		b.Token = agent.SettingsOf(b).Token
+	}
+	return b
 }
 
 // Proc is the client's own proc: it speaks for the program, and runs its controllers.
