@@ -168,7 +168,7 @@ func (p *Proc) Emit(e Event) {
 }
 
 // happened tells what became of an actor: observers hear of everything, the bus of every failure
-// and of actors that are announced.
+// and of actors that are announced; but that one of these runs is no news to who spawned it.
 //
 //go:noinline
 func (in *instance) happened(s Status) Event {
@@ -184,7 +184,7 @@ func (in *instance) happened(s Status) Event {
 		p.lastFailure.Store(&e)
 		p.log.Error().Str("actor", e.Actor).Str("type", e.Type).Msg("actor failed: " + e.Reason)
 		p.Emit(e)
-	case in.announced:
+	case in.announced && (s != Running || in.greets):
 		p.Emit(e)
 	default:
 		p.observe(e)

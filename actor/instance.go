@@ -90,7 +90,8 @@ type instance struct {
 	strategy  Strategy
 	limit     int32
 	nth       int32 // how many of its name this proc had before it, as far as it remembers
-	announced bool  // its life is published
+	announced bool  // its end is published
+	greets    bool  // and that it runs
 	box       *mailbox
 	rare      *rare
 }

@@ -80,7 +80,7 @@ func (in *instance) restart() Restart {
 func (in *instance) heedBirth() {
 	b := in.birth
 	in.mu.Lock()
-	in.born = b.told == nil
+	in.born = b.told == nil && (b.begun == nil || b.again)
 	in.mu.Unlock()
 	if b.told != nil {
 		b.begun = (*instance).bornOf

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"sync/atomic"
 
 	"github.com/castnet-io/castnet/internal/supervise"
 	"github.com/castnet-io/castnet/internal/wire"
@@ -21,7 +22,8 @@ type Spawning struct {
 	Raw    []byte // CBOR of the same
 	Point  shape.Point
 
-	Announce bool     // publish its life on `ev.`; its failure is published in any case
+	Announce bool     // publish its end on `ev.`, and that another runs in its place; its failure is published in any case
+	Greet    bool     // of one that is announced: publish that it runs, too, for those who wait for it
 	Mailbox  int      // messages that may wait; 0: as many as Options say; Unbounded: as many as memory holds
 	Restart  Restart  // what follows its end; zero: a failure goes to its parent
 	Strategy Strategy // how its own children are started again
@@ -98,13 +100,61 @@ func (p *Proc) Spawn(ctx context.Context, s Spawning) (subjects.ActorID, error) 
 	return in.id(), err
 }
 
+// Spawn is Proc.Spawn for actors that make many: it does not wait. then runs on the turn of the actor whose
+// Context this is, once the constructor has returned, or has taken 30 s.
+func (c *Context) Spawn(s Spawning, then func(*Context, error)) error {
+	mustBe(then != nil, "Spawn", "a function, got nil")
+	p, by := c.in.proc, c.in
+	def, err := p.registry.find(s.Type)
+	if err == nil {
+		err = s.check()
+	}
+	if err != nil {
+		return err
+	}
+	var heard atomic.Bool
+	var cancel func() // read on the turns that follow this one
+	b := &birth{Spawning: s}
+	b.begun = func(in *instance, err error) {
+		in.bornOf(err)
+		if !heard.CompareAndSwap(false, true) {
+			return
+		}
+		by.post(func(ctx *Context) {
+			if cancel(); err == nil {
+				then(ctx, nil)
+				return
+			}
+			ctx.Go(func(work context.Context) func(*Context) { // until its name is free again
+				select {
+				case <-in.ended():
+				case <-work.Done():
+				}
+				return func(ctx *Context) { then(ctx, err) }
+			})
+		})
+	}
+	in, err := p.bear(def, nil, b, nil)
+	if err != nil {
+		return err
+	}
+	cancel = c.After(DefaultDeadline, func(ctx *Context) {
+		if heard.CompareAndSwap(false, true) {
+			late := errorf(CodeDeadline, in.id().String(), "", "its constructor did not return within %s", DefaultDeadline)
+			in.fail(ending{code: CodeKilled, reason: "killed: " + late.Text})
+			then(ctx, late)
+		}
+	})
+	return nil
+}
+
 // birth is how an actor comes to be, and comes to be again.
 type birth struct {
 	Spawning
 	over  bool                   // its constructor has returned, or panicked
 	told  chan error             // holds one: what became of the constructor; nil: nobody asks
 	again bool                   // it takes the place of another
-	begun func(*instance, error) // the same, for whoever starts an actor again
+	begun func(*instance, error) // the same, for whoever starts an actor again, or goes on meanwhile
 }
 
 func (p *Proc) spawn(ctx context.Context, parent *instance, b *birth) (*instance, error) {
@@ -180,7 +230,7 @@ func (p *Proc) bear(def *Def, parent *instance, b *birth, old *instance) (*insta
 	b.again = old != nil
 	in := &instance{
 		proc: p, def: def, name: b.Name, parent: parent, birth: b,
-		announced: b.Announce, strategy: b.Strategy, limit: int32(cmp.Or(b.Mailbox, p.mailbox)),
+		announced: b.Announce, greets: b.Greet || old != nil, strategy: b.Strategy, limit: int32(cmp.Or(b.Mailbox, p.mailbox)),
 		phase: between, // mail does not start it before its parent knows it
 	}
 	if in.limit == Unbounded {
@@ -196,7 +246,7 @@ func (p *Proc) bear(def *Def, parent *instance, b *birth, old *instance) (*insta
 	if old != nil {
 		in.takePlace(old)
 	}
-	if b.told == nil && b.begun == nil {
+	if b.told == nil && old == nil {
 		p.turns.startSoon(in)
 	} else {
 		p.turns.start(in)

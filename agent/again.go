@@ -12,6 +12,8 @@ func (t *Table) Again(id string, rank, gen int, reason string) bool {
 	if !ok || gen <= s.Gen || s.Status.Phase == Stopped {
 		return false
 	}
+	r.phases[s.Status.Phase]--
+	r.phases[Initializing]++
 	r.states[rank] = State{
 		ID: id, Rank: rank, Gen: gen, Status: Status{Phase: Initializing, Reason: reason}, Generation: s.Generation + 1,
 	}

@@ -48,6 +48,7 @@ func samples() map[string]any {
 	}
 	m.Limits = agent.Limits{Memory: 1 << 30, Pids: 64, CPU: 1.5, Files: 100, Bind: 1}
 	m.PerProcess, m.Keep, m.World = 3, true, &agent.Share{World: "workers", First: 3, Count: 2}
+	part := read[shape.Region]("host=1/3,gpu=3/1")
 	status := agent.Status{Phase: agent.Failed, Reason: "no luck"}
 	proc := &agent.ProcState{
 		PID: 7, Started: at, ExitCode: &code, Signal: 9, StderrTail: []string{"oh"}, Host: "a-000000000000a",
@@ -78,9 +79,9 @@ func samples() map[string]any {
 			},
 			Root: "root", Namespace: "ns", Level: "debug", Ready: time.Second,
 		},
-		"Stopping":    agent.Stopping{ID: "m", Reason: "done", Grace: time.Second, Epoch: 7},
+		"Stopping":    agent.Stopping{ID: "m", Reason: "done", Grace: time.Second, Epoch: 7, Region: &part},
 		"Query":       agent.Query{ID: "m"},
-		"Waiting":     agent.Waiting{ID: "m", Until: agent.Running, Some: agent.In(agent.Failed), Every: agent.In(agent.Running, agent.Failed)},
+		"Waiting":     agent.Waiting{ID: "m", Until: agent.Running, Some: agent.In(agent.Failed), Every: agent.In(agent.Running, agent.Failed), Region: &part},
 		"StoppingAll": agent.StoppingAll{Reason: "done", Grace: time.Second},
 		"Cordoning":   agent.Cordoning{On: true, Reason: "repair"},
 		"Draining":    agent.Draining{Mesh: "m", Reason: "repair", Grace: time.Second, AtOnce: 8},

@@ -54,6 +54,13 @@
 // Latencies are the median (or the 99th percentile) of one repeat of -samples messages, one in
 // flight.
 //
+// # Rows of meshes
+//
+//   - actor-spawn-512: µs of mesh.Spawn of an actor in each of 512 procs of 8 simulated hosts, until it returns;
+//     against a gather of 64 bytes from as many actors there. A repeat has -samples/100 of each.
+//   - handle-bytes-1e5: bytes of heap that one holds who has read a handle on 100,000 ranks of 12,500 hosts, and
+//     has 16 slices of it and its text; against a mebibyte.
+//
 // # Rows of casts
 //
 // They cast 64 bytes to N ranks, which are spread over 8 processes (one for N=1), with the server in a

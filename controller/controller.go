@@ -113,12 +113,12 @@ func newController(ctx *actor.Context, s Spec) (agent.Agent, error) {
 	}
 	c := &controller{state: st, config: agent.ConfigOf(ctx.Proc()), unwatch: func() {}, born: time.Now()}
 	p, self := ctx.Proc(), actor.RefOf[agent.Agent](ctx.Self()).Via(ctx.Proc())
-	kinds := []string{actor.KindProc}
+	follow := []string{p.Space().Events(actor.KindProc, s.Procs.ID)}
 	if s.Actors != nil {
-		kinds = append(kinds, actor.KindActor)
+		follow = append(follow, p.Space().ActorEvents(actor.KindActor, s.Procs.ID, s.Actors.Name))
 	}
-	for _, kind := range kinds {
-		sub, err := p.Bus().Control().Subscribe(p.Space().Events(kind, s.Procs.ID), func(m bus.Msg) {
+	for _, subject := range follow {
+		sub, err := p.Bus().Control().Subscribe(subject, func(m bus.Msg) {
 			e, err := actor.OpenEvent(p.Space(), m)
 			if err == nil && (e.Terminal() || e.Status == string(actor.Running)) { // nothing else changes a status
 				e.Each(func(e actor.Event) {

@@ -58,7 +58,11 @@ func (c *controller) keep(ctx context.Context, p *actor.Proc, m agent.Mesh, host
 // stop asks a host, or the proc agents, to stop their ranks and waits until they have.
 func (c *controller) stop(ctx context.Context, p *actor.Proc, m agent.Mesh, host int, s agent.Stopping) (agent.Overlay, error) {
 	if c.spec.Actors != nil {
-		return cast.Reduce(ctx, c.agents(p, m), agent.Stop, s, agent.MergeOverlays)
+		to := c.agents(p, m)
+		if s.Region != nil {
+			to.target.Region, s.Region = *s.Region, nil
+		}
+		return cast.Reduce(ctx, to, agent.Stop, s, agent.MergeOverlays)
 	}
 	return agent.Stop.Call(ctx, hostAgent(p, m.Hosts[host]), s)
 }
@@ -70,6 +74,15 @@ func (c *controller) Stop(ctx *actor.Context, s agent.Stopping) (agent.Overlay, 
 		s.Grace = c.stopGrace()
 	}
 	s.ID = c.spec.id()
+	if r := s.Region; r != nil {
+		if err := c.checkPart(*r); err != nil {
+			return nil, err
+		}
+		if r.NumRanks() < c.spec.Region.NumRanks() {
+			return c.stopPart(ctx, s, *r)
+		}
+		s.Region = nil
+	}
 	if c.started && !c.over() {
 		c.halt(ctx, s)
 		return nil, c.table.AnswerWhen(ctx, agent.Ended(s.ID), 0)

@@ -10,6 +10,7 @@ import (
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/agent/presence"
 	"github.com/castnet-io/castnet/internal/supervise"
+	"github.com/castnet-io/castnet/mesh/shape"
 )
 
 // heldFor is how long an actor that is to be started again waits for its proc to come back.
@@ -21,7 +22,7 @@ type verdict struct{ gaveUp string }
 // recovers decides about a rank that has failed. nil: it is started again (CTL-6).
 func (st *state) recovers(x *effects, rank int, reason string, about actor.Event, now time.Time) *verdict {
 	known := st.table.Status(st.spec.id(), rank).Phase
-	if st.restart == nil || st.stopping || known == agent.Initializing && st.table.Gen(st.spec.id(), rank) == 0 { // it never ran
+	if st.restart == nil || st.stopping || !st.restart.Has(rank) || known == agent.Initializing && st.table.Gen(st.spec.id(), rank) == 0 { // it never ran
 		return &verdict{}
 	}
 	seat := st.seat(rank)
@@ -153,6 +154,23 @@ func (st *state) stop(x *effects, reason string, now time.Time) {
 		if d := st.seats[rank].doing; d == waiting || d == held {
 			st.advance(x, rank, agent.Status{Phase: agent.Stopped, Reason: reason}, actor.Event{Reason: reason, At: now}, now)
 		}
+	}
+}
+
+// stopPart notes that the ranks of a region are to end: they are not started again.
+func (st *state) stopPart(x *effects, part shape.Region, reason string, now time.Time) {
+	if st.restart == nil {
+		return
+	}
+	for _, base := range part.Ranks() {
+		rank, in := st.spec.Region.ViewRank(base)
+		if !in {
+			continue
+		}
+		if d := st.known(rank).doing; d == waiting || d == held {
+			st.end(x, rank, agent.Status{Phase: agent.Stopped, Reason: reason}, actor.Event{Reason: reason, At: now})
+		}
+		st.forget(rank)
 	}
 }
 

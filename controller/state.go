@@ -119,22 +119,20 @@ func (st *state) ranksOn(index int) (ranks []int) {
 // phase is how the mesh is as a whole: as its least advanced rank is, and failed once it is over and a
 // rank has failed that it cannot go on without.
 func (st *state) phase() agent.Phase {
-	least, failed := agent.Failed, false
-	for _, s := range st.table.States("") {
-		switch {
-		case st.known(s.Rank).dropped:
-			continue
-		case s.Gen > 0 && s.Status.Phase == agent.Initializing: // it was there, and will be again
-			least = min(least, agent.Running)
-			continue
+	n := st.table.Phases(st.spec.id())
+	for rank, seat := range st.seats {
+		switch phase := st.table.Status(st.spec.id(), rank).Phase; {
+		case seat.dropped:
+			n[phase]--
+		case seat.doing != settled && phase == agent.Initializing: // it was there, and will be again
+			n[phase]--
+			n[agent.Running]++
 		}
-		least = min(least, s.Status.Phase)
-		failed = failed || s.Status.Phase == agent.Failed
 	}
-	if failed && least == agent.Stopped {
-		return agent.Failed
+	if least := n.Least(); least != agent.Stopped || n[agent.Failed] == 0 {
+		return least
 	}
-	return least
+	return agent.Failed
 }
 
 // meshStep is something that became of the mesh as a whole.
@@ -162,14 +160,7 @@ func (st *state) steps() []meshStep {
 	return []meshStep{{"mesh.stop.success", ""}}
 }
 
-func (st *state) failed() (n int) {
-	for _, s := range st.table.States("") {
-		if s.Status.Phase == agent.Failed {
-			n++
-		}
-	}
-	return n
-}
+func (st *state) failed() int { return st.table.Phases(st.spec.id())[agent.Failed] }
 
 // over reports whether every rank has ended for good.
 func (st *state) over() bool { return st.table.Alive() == 0 }

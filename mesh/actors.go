@@ -55,7 +55,7 @@ func Spawn[A, P any](ctx context.Context, procs ProcMesh, typ actor.Type[A, P], 
 // SpawnActors is Spawn with everything that can be said.
 func SpawnActors[A, P any](ctx context.Context, procs ProcMesh, typ actor.Type[A, P], s ActorSpawning[P]) (ActorMesh[A], error) {
 	fail := func(err error) (ActorMesh[A], error) {
-		return ActorMesh[A]{}, fmt.Errorf("spawn actors %q: %w", s.Label, err)
+		return ActorMesh[A]{}, &RefusedError{"actors", s.Label, err}
 	}
 	if err := cmp.Or(procs.Err(), typ.Err()); err != nil {
 		return fail(err)
@@ -121,7 +121,6 @@ func (p ProcMesh) create(ctx context.Context, spec agent.ActorSpec) error {
 // it is not there yet, shared where it is, by whoever asks. Another type or other params under the name
 // are a conflict. Nobody owns it: it lives until it is stopped, or its procs end.
 func Service[A, P any](ctx context.Context, procs ProcMesh, typ actor.Type[A, P], name string, params P) (ActorMesh[A], error) {
-	m := ActorMesh[A]{procs: procs, name: name, free: true}
 	err := cmp.Or(procs.Err(), typ.Err(), subjects.CheckLabel("service", name))
 	if err == nil && name == agent.Name {
 		err = fmt.Errorf("the name of every proc's own agent: want another")
@@ -130,15 +129,15 @@ func Service[A, P any](ctx context.Context, procs ProcMesh, typ actor.Type[A, P]
 	if err == nil {
 		raw, err = wire.Marshal(params)
 	}
-	if err == nil {
-		ctx, cancel := within(ctx, config.MeshSpawnDeadline.Get(procs.net.config))
-		defer cancel()
-		err = procs.create(ctx, agent.ActorSpec{Name: name, Type: typ.Name(), Params: raw, Owner: procs.desc.Owner})
-	}
 	if err != nil {
+		return ActorMesh[A]{}, &RefusedError{"service", name, err}
+	}
+	ctx, cancel := within(ctx, config.MeshSpawnDeadline.Get(procs.net.config))
+	defer cancel()
+	if err := procs.create(ctx, agent.ActorSpec{Name: name, Type: typ.Name(), Params: raw, Owner: procs.desc.Owner}); err != nil {
 		return ActorMesh[A]{}, fmt.Errorf("service %q: %w", name, err)
 	}
-	return m, nil
+	return ActorMesh[A]{procs: procs, name: name, free: true}, nil
 }
 
 // Err is the error a bad handle carries.
@@ -216,9 +215,9 @@ func (m ActorMesh[A]) Select(text string) ActorMesh[A] {
 	return m
 }
 
-// Stop stops the actors, each after the messages it has accepted, and returns once all have; those that
-// have not by the deadline are in a *StopError, by rank. Only the program that spawned the mesh can, or
-// anybody when it has no owner.
+// Stop stops the actors of the region, each after the messages it has accepted, and returns once all have; those
+// that have not by the deadline are in a *StopError, by rank. Others of the mesh go on. Only the program that
+// spawned the mesh can, or anybody when it has no owner.
 func (m ActorMesh[A]) Stop(ctx context.Context) error {
 	const why = "stopped by its user"
 	if err := m.Err(); err != nil {
@@ -234,7 +233,7 @@ func (m ActorMesh[A]) Stop(ctx context.Context) error {
 	if m.free {
 		o, err = m.stopFree(ctx, why)
 	} else {
-		o, err = agent.Stop.Call(ctx, m.controller(), agent.Stopping{ID: m.name, Reason: why})
+		o, err = agent.Stop.Call(ctx, m.controller(), agent.Stopping{ID: m.name, Reason: why, Region: &m.procs.region})
 	}
 	if err != nil {
 		return fmt.Errorf("stop %s: %w", m.name, err)

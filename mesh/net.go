@@ -29,7 +29,7 @@ const maxAsked = 32
 // and falls back to the hostd of this machine.
 type Options struct {
 	Bus       *bus.Options  // how to reach the bus; nil: bus.FromEnv
-	Server    bus.InProcess // an embedded server in this process; wins over Bus's URL
+	Server    bus.InProcess // an embedded server in this process: Bus, if any, has no more to say than who comes
 	Root      string        // first token of every subject; "" = castnet
 	Namespace string        // "" = default
 	Label     string        // names this client; "" = client
@@ -48,12 +48,13 @@ type Options struct {
 
 // Net is a connection to a castnet, and the owner of the meshes made through it.
 type Net struct {
-	bus    *bus.Bus
-	proc   *actor.Proc
-	router *cast.Router
-	quiet  time.Duration
-	config *config.Config
-	guest  bool // in a proc that somebody else has: Close leaves that alone
+	bus      *bus.Bus
+	settings agent.BusSettings // the same bus for others
+	proc     *actor.Proc
+	router   *cast.Router
+	quiet    time.Duration
+	config   *config.Config
+	guest    bool // in a proc that somebody else has: Close leaves that alone
 
 	mu       sync.Mutex
 	owned    []owned           // what was made, in order
@@ -62,8 +63,8 @@ type Net struct {
 
 // owned is something that a Net ends: the controller of a mesh, or hosts that were allocated.
 type owned struct {
-	controller string // its name
-	hosts      Allocation
+	controller string     // its name
+	hosts      Allocation // or taken
 }
 
 // Connect joins a castnet as a client.
@@ -89,15 +90,9 @@ func Connect(ctx context.Context, o Options) (*Net, error) {
 	if err != nil {
 		return nil, err
 	}
-	settings := bus.FromEnv(os.Getenv)
-	if o.Bus != nil {
-		settings = *o.Bus
-	}
-	if o.Server != nil {
-		settings.Server = o.Server
-	}
-	settings.Name, settings.Log = cmp.Or(o.Name, "client/"+id.String()), o.Log
-	n := &Net{quiet: cmp.Or(o.HostsQuiet, config.DiscoveryQuiet.Get(o.Config)), config: o.Config}
+	settings := o.busOptions()
+	settings.Name = cmp.Or(o.Name, "client/"+id.String())
+	n := &Net{settings: agent.SettingsOf(settings), quiet: cmp.Or(o.HostsQuiet, config.DiscoveryQuiet.Get(o.Config)), config: o.Config}
 	if n.bus, err = bus.Open(ctx, agent.Reach(settings, o.Config)); err != nil {
 		return nil, err
 	}
@@ -128,6 +123,21 @@ func Within(ctx *actor.Context) *Net {
 
 // Def is what a program can run whose actors make meshes.
 func Def() actor.Def { return controller.Def() }
+
+// busOptions say how to reach the bus. The environment is about another one than a server in this process.
+func (o Options) busOptions() (b bus.Options) {
+	switch {
+	case o.Bus != nil:
+		b = *o.Bus
+	case o.Server == nil:
+		b = bus.FromEnv(os.Getenv)
+	}
+	if b.Log = o.Log; o.Server != nil {
+		b.Server, b.URL = o.Server, ""
+		b.Token = agent.SettingsOf(b).Token
+	}
+	return b
+}
 
 // Proc is the client's own proc: it speaks for the program, and runs its controllers.
 func (n *Net) Proc() *actor.Proc { return n.proc }

@@ -78,58 +78,65 @@ func (p ProcMesh) controller() actor.Ref[agent.Agent] {
 	return actor.RefOf[agent.Agent](p.desc.Owner).Via(p.net.proc)
 }
 
-// Stop stops every proc of the mesh and returns once each has ended: TERM, 10 s, KILL. A slice
-// stops the whole mesh, too.
+// Stop stops every proc of the region and returns once each has ended: TERM, 10 s, KILL. The other ranks of the
+// mesh go on. Procs that share a process are stopped together: a region that has some of them is an
+// *agent.SharedProcessError.
 func (p ProcMesh) Stop(ctx context.Context) error {
 	if err := p.Err(); err != nil {
 		return err
 	}
+	id := p.desc.ID.String()
+	if err := p.desc.CheckPart(p.region); err != nil {
+		return fmt.Errorf("stop %s: %w", id, err)
+	}
 	ctx, cancel := within(ctx, config.MeshStopDeadline.Get(p.net.config))
 	defer cancel()
-	id := p.desc.ID.String()
-	stopping := agent.Stopping{ID: id, Reason: "stopped by its user"}
+	stopping := agent.Stopping{ID: id, Reason: "stopped by its user", Region: &p.region}
 	idle := config.ProcStopIdle.Get(p.net.config)
 	once, done := context.WithTimeout(ctx, idle)
 	o, err := agent.Stop.Call(once, p.controller(), stopping)
 	done()
-	if err == nil {
+	if whole := p.region.NumRanks() == p.desc.Extent.NumRanks(); err == nil && whole {
 		o, err = settled(ctx, p.controller(), agent.Ended(id), idle, o)
 	}
-	if errors.Is(err, actor.ErrNoProc) || errors.Is(err, actor.ErrNoActor) || errors.Is(err, actor.ErrProcDead) || errors.Is(err, actor.ErrStopped) {
-		o, err = p.stopHosts(ctx, stopping) // its owner is gone: the hosts do it
+	if gone(err) {
+		o, err = p.stopHosts(ctx, stopping) // its owner is: the hosts do it
 	}
 	if err != nil {
 		return fmt.Errorf("stop %s: %w", id, err)
 	}
-	left := statuses(o, p.desc, p.desc.Extent.Region(), func(s agent.Status) bool {
+	left := statuses(o, p.desc, p.region, func(s agent.Status) bool {
 		return !s.Phase.Terminal() && s.Phase != agent.NotExist // hosts forget what ended long ago
 	})
 	if len(left) > 0 {
-		return &StopError{Mesh: id, Ranks: p.desc.Extent.NumRanks(), Left: left}
+		return &StopError{Mesh: id, Ranks: p.region.NumRanks(), Left: left}
 	}
 	return nil
 }
 
-// stopHosts asks every host of a mesh that has no owner any more.
+// stopHosts asks the hosts of a region whose mesh has no owner any more. Their answers are by rank of the mesh,
+// what comes of them by rank of the region.
 func (p ProcMesh) stopHosts(ctx context.Context, s agent.Stopping) (agent.Overlay, error) {
-	type answer struct {
-		o   agent.Overlay
-		err error
+	if p.region.NumRanks() == p.desc.Extent.NumRanks() {
+		s.Region = nil // then what they know of the mesh is over
 	}
-	answers := make(chan answer, len(p.desc.Hosts))
-	for at := range p.desc.Hosts {
-		go func() {
-			o, err := agent.Stop.Call(ctx, agent.Of(p.host(at).Proc()).Via(p.net.proc), s)
-			answers <- answer{o, err}
-		}()
+	answers, errs := eachHost(ctx, p.onHosts(), func(ctx context.Context, a actor.Ref[agent.Agent]) (agent.Overlay, error) {
+		return agent.Stop.Call(ctx, a, s)
+	})
+	by := map[int]agent.Status{}
+	for _, o := range answers {
+		o.Each(p.desc.Extent.NumRanks(), func(base int, s agent.Status) {
+			if view, in := p.region.ViewRank(base); in {
+				by[view] = s
+			}
+		})
 	}
-	var all agent.Overlay
-	var errs []error
-	for range p.desc.Hosts {
-		a := <-answers
-		all, errs = append(all, a.o...), append(errs, a.err)
-	}
-	return all, errors.Join(errs...)
+	return agent.OverlayOf(by), errors.Join(errs...)
+}
+
+// gone reports whether an error says that nobody is there any more.
+func gone(err error) bool {
+	return errors.Is(err, actor.ErrNoProc) || errors.Is(err, actor.ErrNoActor) || errors.Is(err, actor.ErrProcDead) || errors.Is(err, actor.ErrStopped)
 }
 
 // Watch yields the end of every rank of the region, those before it included, until ctx ends or the

@@ -24,7 +24,7 @@ func (p ProcMesh) States(ctx context.Context) (shape.ValueMesh[agent.State], err
 	ctx, cancel := within(ctx, config.ProcStateIdle.Get(p.net.config))
 	defer cancel()
 	id := p.desc.ID.String()
-	h := HostMesh{net: p.net, name: defaultHosts, hosts: p.hosts()}
+	h := p.onHosts()
 	answers, errs := eachHost(ctx, h, func(ctx context.Context, a actor.Ref[agent.Agent]) ([]agent.State, error) {
 		return agent.Get.Call(ctx, a, agent.Query{ID: id})
 	})
@@ -54,17 +54,17 @@ func (p ProcMesh) States(ctx context.Context) (shape.ValueMesh[agent.State], err
 	return shape.NewValueMesh(p.region, out)
 }
 
-// hosts are those that the region has ranks on, in order.
-func (p ProcMesh) hosts() []subjects.HostID {
-	var out []subjects.HostID
+// onHosts are the hosts that the region has ranks on, in order.
+func (p ProcMesh) onHosts() HostMesh {
+	h := HostMesh{net: p.net, name: defaultHosts}
 	seen := map[int]bool{}
 	for _, base := range p.region.Ranks() {
 		if at := base / p.desc.PerHost; !seen[at] {
 			seen[at] = true
-			out = append(out, p.host(at))
+			h.hosts = append(h.hosts, p.host(at))
 		}
 	}
-	return out
+	return h
 }
 
 // ActorStates is how the actors of a full name are, by rank of the region. Ranks that do not answer have

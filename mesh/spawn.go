@@ -69,7 +69,7 @@ func (h HostMesh) Spawn(ctx context.Context, name string, perHost shape.Extent) 
 func (h HostMesh) SpawnProcs(ctx context.Context, s Spawning) (ProcMesh, error) {
 	desc, err := h.describe(s)
 	if err != nil {
-		return ProcMesh{}, fmt.Errorf("spawn procs %q: %w", s.Name, err)
+		return ProcMesh{}, &RefusedError{"procs", s.Name, err}
 	}
 	ctx, cancel := within(ctx, config.MeshSpawnDeadline.Get(h.net.config))
 	defer cancel()

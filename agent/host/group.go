@@ -44,6 +44,18 @@ func (o Here) Allocate(ctx context.Context, e shape.Extent) (agent.Allocation, e
 	return allocate(ctx, Options(o), e, here)
 }
 
+// Joining fills in the bus of whoever asks for the hosts, where another is not named.
+func (o Here) Joining(bus agent.BusSettings, space subjects.Space) agent.Allocator {
+	return Here(Options(o).joining(bus, space))
+}
+
+func (o Options) joining(bus agent.BusSettings, space subjects.Space) Options {
+	if o.Settings == (agent.BusSettings{}) {
+		o.Settings, o.Space = bus, space
+	}
+	return o
+}
+
 // started is a host that was started: its ID, and what ends it.
 type started struct {
 	id    subjects.HostID

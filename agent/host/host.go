@@ -206,7 +206,7 @@ func (h *Host) start(ctx context.Context, o Options) error {
 	if r, ok := h.run.(*execRunner); ok {
 		params.found = r.takeOver()
 	}
-	if _, err := h.proc.Spawn(ctx, actor.Spawning{Type: agentType.Name(), Name: agent.Name, Params: params, Announce: true, Mailbox: agent.Mailbox}); err != nil {
+	if _, err := h.proc.Spawn(ctx, actor.Spawning{Type: agentType.Name(), Name: agent.Name, Params: params, Announce: true, Greet: true, Mailbox: agent.Mailbox}); err != nil {
 		return err
 	}
 	for _, who := range []string{h.id.String(), subjects.Any} {

@@ -14,14 +14,21 @@ import (
 // closeGrace is what procs get when the host itself stops.
 const closeGrace = 5 * time.Second
 
-// Stop ends this host's share of a mesh and answers once every proc has ended. A second Stop may
-// shorten the grace.
+// Stop ends this host's share of a mesh, or of a region of it, and answers once every proc of that has ended. A
+// second Stop may shorten the grace.
 func (a *hostAgent) Stop(ctx *actor.Context, s agent.Stopping) (agent.Overlay, error) {
 	if err := a.obey(s.Epoch); err != nil {
 		return a.table.Overlay(s.ID), err
 	}
+	if states := a.table.States(s.ID); s.Region != nil && len(states) > 0 {
+		if err := states[0].Mesh.CheckPart(*s.Region); err != nil {
+			return nil, err
+		}
+	}
 	a.stop(ctx, s)
-	return nil, a.table.AnswerWhen(ctx, agent.Ended(s.ID), 0)
+	ended := agent.Ended(s.ID)
+	ended.Region = s.Region
+	return nil, a.table.AnswerWhen(ctx, ended, 0)
 }
 
 // stop asks the procs of a mesh to end, so many at a time.
@@ -33,15 +40,26 @@ func (a *hostAgent) stop(ctx *actor.Context, s agent.Stopping) {
 			grace = keys.TerminateSingle.Get(a.opts.Config)
 		}
 	}
-	a.table.Release(s.ID)
-	asked, first := 0, 0
+	if s.Region == nil {
+		a.table.Release(s.ID)
+	}
+	asked, first := 0, 0 // ranks in a row
 	var m agent.Mesh
+	tell := func() {
+		if asked > 0 {
+			a.step(ctx, "procs.stop.attempt", m, first, asked, agent.Status{Phase: agent.ShuttingDown, Reason: s.Reason})
+		}
+		asked = 0
+	}
 	for _, st := range a.table.States(s.ID) {
 		c := a.shares.of(st)
-		if c == nil || c.life.Over() {
+		if c == nil || c.life.Over() || s.Region != nil && !s.Region.Contains(st.Rank) {
 			continue
 		}
 		if a.table.Advance(s.ID, c.rank, agent.Status{Phase: agent.ShuttingDown, Reason: s.Reason}) {
+			if first+asked != c.rank {
+				tell()
+			}
 			if asked == 0 {
 				first, m = c.rank, c.mesh
 			}
@@ -61,9 +79,7 @@ func (a *hostAgent) stop(ctx *actor.Context, s agent.Stopping) {
 			c.process.Terminate(grace)
 		}
 	}
-	if asked > 0 {
-		a.step(ctx, "procs.stop.attempt", m, first, asked, agent.Status{Phase: agent.ShuttingDown, Reason: s.Reason})
-	}
+	tell()
 }
 
 // StopAll stops every proc and takes no more; once that is done and answered, the host leaves (AGT-8).

@@ -69,7 +69,7 @@ func (n *node) start(ctx context.Context, getenv func(string) string, log zerolo
 		return err
 	}
 	n.host, err = host.Start(ctx, host.Options{
-		Label: n.label, Bus: n.bus, Settings: settingsOf(n.options), Space: n.space, Dir: n.runDir,
+		Label: n.label, Bus: n.bus, Settings: agent.SettingsOf(n.options), Space: n.space, Dir: n.runDir,
 		Allow: n.allow, AllowUser: n.anyOfUser(), Builtin: []string{"proc"}, Config: n.keys,
 		Version: cli.Version(), Level: n.procs, Labels: n.labels, Log: log, StateDir: n.stateDir, Subreaper: true,
 	})
@@ -188,24 +188,4 @@ func (n *node) close() error {
 		errs = append(errs, os.RemoveAll(n.runDir))
 	}
 	return errors.Join(errs...)
-}
-
-// settingsOf is the same bus for procs.
-func settingsOf(o bus.Options) agent.BusSettings {
-	return agent.BusSettings{
-		URL: o.URL, Token: o.Token, User: o.User, Password: o.Password, Creds: absolute(o.Creds), NKey: absolute(o.NKey),
-		JWT: o.JWT, Seed: o.Seed, CertFile: absolute(o.CertFile), KeyFile: absolute(o.KeyFile), CAFile: absolute(o.CAFile),
-		TLSFirst: o.TLSFirst, InboxPrefix: o.InboxPrefix, Insecure: o.Insecure,
-	}
-}
-
-// absolute makes a file name mean the same in a proc, which runs elsewhere.
-func absolute(file string) string {
-	if file == "" {
-		return ""
-	}
-	if abs, err := filepath.Abs(file); err == nil {
-		return abs
-	}
-	return file
 }
