@@ -90,6 +90,16 @@ var (
 		note{seed: "100", used: "agent/proc", doc: "actors that have ended that a proc remembers"})
 )
 
+// Worlds.
+var (
+	WorldSilence = newDuration("world.silence", 4*time.Second, 10*time.Millisecond, long,
+		note{local: true, used: "controller/worlds", doc: "a host, or a proc that joined of itself, is lost when nothing was heard of it for so long"})
+	WorldEviction = newDuration("world.eviction", 30*time.Second, 10*time.Millisecond, 30*long,
+		note{local: true, used: "controller/worlds", doc: "a world is stopped and removed when one of its procs has been unhealthy for so long"})
+	WorldStop = newDuration("world.stop", 8*time.Second, 10*time.Millisecond, time.Hour,
+		note{local: true, seed: "8s", used: "controller/worlds", doc: "how long a stop of worlds may take, where nobody says"})
+)
+
 // The output of procs.
 var (
 	LogsForward = newBool("logs.forward", true,
@@ -152,6 +162,8 @@ var all = numbered([]*def{
 
 	SupervisionPoll.def, SupervisionOrphan.def, SupervisionWatchdog.def,
 	SupervisionHeartbeat.def, SupervisionSuspect.def, SupervisionDead.def, SupervisionConfirm.def, HostEndedKept.def, ProcEndedKept.def,
+
+	WorldSilence.def, WorldEviction.def, WorldStop.def,
 
 	LogsForward.def, LogsTailLines.def, LogsFileCap.def,
 

@@ -248,6 +248,9 @@ func (h *Host) Done() <-chan struct{} { return h.proc.Done(agent.Name) }
 // Left is closed once the host was asked to stop everything and leave, and has: it is to be closed.
 func (h *Host) Left() <-chan struct{} { return h.left }
 
+// Proc is what the host's agent lives in: for what else the program that runs the host has to say as the host.
+func (h *Host) Proc() *actor.Proc { return h.proc }
+
 // ID is the host's address.
 func (h *Host) ID() subjects.HostID { return h.id }
 

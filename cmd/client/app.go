@@ -79,6 +79,7 @@ func (a *app) rootCommand() *cobra.Command {
 	root.AddCommand(
 		a.upCommand(), a.hostsCommand(), a.procsCommand(), a.actorsCommand(),
 		a.callCommand(), a.castCommand(), a.logsCommand(), a.stopCommand(), a.configCommand(),
+		a.worldsCommand(), a.applyCommand(false), a.applyCommand(true), a.deleteCommand(), a.whereCommand(),
 	)
 	return root
 }

@@ -11,6 +11,10 @@
 //	client logs MESH[region] [-f]               what the procs print
 //	client stop MESH                            end a mesh
 //	client config show [PROC]                   limits, and where their values are from
+//	client worlds [NAME…]                       meshes that outlive their makers
+//	client plan|apply -f FILE                   what declaring worlds would change; declare them
+//	client delete NAME…                         stop worlds, and forget them
+//	client where WORLD/RANK                     the host and the incarnation of a rank
 //
 // It is a remote control: it finds meshes by asking the hosts, and holds no state. Only up owns
 // what it makes: the mesh ends with it.
@@ -36,7 +40,7 @@
 // One file per command, cmd_*.go, each a cobra command and its core; cast also has castspec.go (its
 // flags), pace.go (the times of batches), fold.go, post.go, dryrun.go and natscmd.go (a way to cast each), and
 // replies.go and coverage.go (what came home); logs has follower.go, seam.go and watchends.go (what comes), merge.go and
-// logview.go (what is shown). What commands share: app.go (the command line,
+// logview.go (what is shown); worlds.go has those for worlds, and worldfile.go reads what they declare. What commands share: app.go (the command line,
 // connecting), flags.go, target.go and question.go (whom to ask), value.go (JSON to messages and
 // back), output.go and progress.go (how it looks), complete.go (names from the live bus). A command runs on one goroutine; others belong to the function that starts and awaits them.
 package main

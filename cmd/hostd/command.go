@@ -37,6 +37,9 @@ const examples = `  # A whole system on this machine
   # TLS, accounts, leaf nodes: whatever a nats-server can be configured to do
   hostd --nats-config nats.conf --data /var/lib/castnet
 
+  # A host of the world that somebody declares with client apply -f world.yaml
+  hostd --nats nats://a:4222 --world train --host-rank 3
+
   # In a rack of many: with labels to choose hosts by, and probes for whoever watches over it
   hostd --nats nats://a:4222 --host-label zone=a --host-label disk=nvme --http :8222`
 
@@ -56,6 +59,7 @@ type flags struct {
 	configFile          string
 	showConfig          bool
 	gateway             bool
+	worldFlags
 	logLevel, logFormat string
 }
 
@@ -70,6 +74,7 @@ func newRoot(getenv func(string) string, stderr io.Writer) *cobra.Command {
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			f.readySaid = cmd.Flags().Changed("ready-timeout")
+			f.said(cmd.Flags())
 			c, err := f.config(getenv)
 			if err != nil {
 				return err
@@ -99,6 +104,7 @@ func newRoot(getenv func(string) string, stderr io.Writer) *cobra.Command {
 	fs.DurationVar(&f.lameDuckFor, "lame-duck", 2*time.Minute, "after SIGUSR2, how long procs may take to end of themselves")
 	fs.StringVar(&f.http, "http", "", "answer /healthz and /readyz at `HOST:PORT`; :PORT is on loopback (default: nowhere)")
 	fs.BoolVar(&f.gateway, "gateway", true, "serve casts of plain NATS clients; hosts share them")
+	f.worldFlags.flags(fs)
 	fs.StringVar(&f.logLevel, "log-level", "", "debug, info, warn or error (default info; for procs proc.log-level, unless this is said)")
 	fs.StringVar(&f.logFormat, "log-format", "", "console or json (default console on a terminal, else json)")
 	f.conn.Flags(fs)

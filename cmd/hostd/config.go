@@ -87,6 +87,9 @@ func (f flags) config(getenv func(string) string) (config, error) {
 	case f.lameDuckFor < 0:
 		return c, cli.Usagef("--lame-duck is %s, want a duration such as 2m, or 0 to drain at once", f.lameDuckFor)
 	}
+	if err := c.check(f.joins(getenv)); err != nil {
+		return c, err
+	}
 	if f.joins(getenv) {
 		if f.servesOwn() {
 			return c, cli.Usagef("--listen, --nats-config and --data are for a server of its own: want them without --nats and --context")

@@ -8,33 +8,34 @@ import (
 )
 
 const (
-	restartAfter = time.Second      // a gateway that broke is started anew, and so is one that did not start
+	restartAfter = time.Second      // a service that broke is started anew, and so is one that did not start
 	startWithin  = 10 * time.Second // is how long that may take
 )
 
-// service is a gateway.
+// service is a gateway, or the system controller.
 type service interface {
 	Done() <-chan struct{} // closed when it serves nobody any more
 	Err() error
 	Close(context.Context) error
 }
 
-// upkeep keeps a gateway running: one whose bus breaks is no reason to end a host and its procs.
+// upkeep keeps a service running: one whose bus breaks is no reason to end a host and its procs.
 type upkeep struct {
+	name   string
 	start  func(context.Context) (service, error)
-	drain  time.Duration // what a gateway may take to end
+	drain  time.Duration // what it may take to end
 	log    zerolog.Logger
 	cancel context.CancelFunc
 	closed chan error // of the last one
 }
 
-// keepUp starts a gateway, and others after it.
-func keepUp(ctx context.Context, start func(context.Context) (service, error), drain time.Duration, log zerolog.Logger) (*upkeep, error) {
+// keepUp starts a service, and others after it.
+func keepUp(ctx context.Context, name string, start func(context.Context) (service, error), drain time.Duration, log zerolog.Logger) (*upkeep, error) {
 	s, err := start(ctx)
 	if err != nil {
 		return nil, err
 	}
-	u := &upkeep{start: start, drain: drain, log: log, closed: make(chan error, 1)}
+	u := &upkeep{name: name, start: start, drain: drain, log: log, closed: make(chan error, 1)}
 	ctx, u.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	go func() { u.closed <- u.run(ctx, s) }()
 	return u, nil
@@ -49,7 +50,7 @@ func (u *upkeep) run(ctx context.Context, s service) error {
 				return u.end(s)
 			case <-s.Done():
 			}
-			u.log.Error().Err(s.Err()).Msg("the gateway is lost: starting another one")
+			u.log.Error().Err(s.Err()).Msg("the " + u.name + " is lost: starting another one")
 			_ = u.end(s) // it has nothing left to lose
 		}
 		select {
@@ -61,13 +62,13 @@ func (u *upkeep) run(ctx context.Context, s service) error {
 	}
 }
 
-// again starts another gateway; nil: there is none yet.
+// again starts another one; nil: there is none yet.
 func (u *upkeep) again(ctx context.Context) service {
 	ctx, cancel := context.WithTimeout(ctx, startWithin)
 	defer cancel()
 	s, err := u.start(ctx)
 	if err != nil {
-		u.log.Warn().Err(err).Msg("no gateway so far")
+		u.log.Warn().Err(err).Msg("no " + u.name + " so far")
 		return nil
 	}
 	return s
@@ -79,7 +80,7 @@ func (u *upkeep) end(s service) error {
 	return s.Close(ctx)
 }
 
-// close ends the gateway there is, and starts no more.
+// close ends the one there is, and starts no more.
 func (u *upkeep) close(ctx context.Context) error {
 	u.cancel()
 	select {

@@ -27,7 +27,7 @@ func TestUpkeep_aGatewayThatBreaksIsReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var all []*fragile
 		refuse := 0
-		u, err := keepUp(t.Context(), func(context.Context) (service, error) {
+		u, err := keepUp(t.Context(), "gateway", func(context.Context) (service, error) {
 			if refuse > 0 {
 				refuse--
 				return nil, errors.New("no server")
@@ -49,7 +49,7 @@ func TestUpkeep_aGatewayThatBreaksIsReplaced(t *testing.T) {
 }
 
 func TestUpkeep_aGatewayThatNeverStartedIsAnError(t *testing.T) {
-	_, err := keepUp(t.Context(), func(context.Context) (service, error) { return nil, errors.New("no") }, patience, zerolog.Nop())
+	_, err := keepUp(t.Context(), "gateway", func(context.Context) (service, error) { return nil, errors.New("no") }, patience, zerolog.Nop())
 	require.ErrorContains(t, err, "no")
 }
 

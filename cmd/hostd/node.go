@@ -27,6 +27,8 @@ type node struct {
 	system  *bus.Bus // in the system account; nil without --system-creds
 	host    *host.Host
 	gateway *upkeep // nil when it is turned off
+	system  *upkeep // nil when it is turned off
+	member  *membership
 	health  *health // nil when nobody wants it
 	runDir  string
 	scratch bool   // the run directory is ours to remove
@@ -95,7 +97,7 @@ func (n *node) start(ctx context.Context, getenv func(string) string, log zerolo
 			}
 			return g, nil
 		}
-		if n.gateway, err = keepUp(ctx, start, keys.HostdDrain.Get(n.keys), log); err != nil {
+		if n.gateway, err = keepUp(ctx, "gateway", start, keys.HostdDrain.Get(n.keys), log); err != nil {
 			return err
 		}
 	}
@@ -106,11 +108,12 @@ func (n *node) start(ctx context.Context, getenv func(string) string, log zerolo
 	}
 	if local != "" {
 		err = bus.WriteLocal(local, bus.Local{URL: n.options.URL, Token: n.options.Token, PID: os.Getpid()})
-		if err == nil {
-			n.local = local
+		if err != nil {
+			return err
 		}
+		n.local = local
 	}
-	return err
+	return n.startWorlds(ctx, log)
 }
 
 // recalls reports whether the server is to be found again where it was: a file says where it is itself.
@@ -166,8 +169,14 @@ func (n *node) close() error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), keys.HostdDrain.Get(n.keys))
 	defer cancel()
+	if n.member != nil {
+		n.member.leave()
+	}
 	if n.gateway != nil {
 		errs = append(errs, n.gateway.close(ctx))
+	}
+	if n.system != nil {
+		errs = append(errs, n.system.close(ctx))
 	}
 	if n.host != nil {
 		errs = append(errs, n.host.Close(ctx))

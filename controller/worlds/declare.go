@@ -16,7 +16,7 @@ func (st *state) upsert(e upsert) {
 	if e.Dry {
 		out := Upserted{World: e.Spec.Name, Change: change}
 		if known, ok := st.worlds[e.Spec.Name]; ok {
-			out.Mesh, out.Status = known.mesh, known.status
+			out.Mesh, out.Status = known.mesh.String(), known.status
 		}
 		st.answer(e.from, out, nil)
 		return
@@ -39,7 +39,7 @@ func (st *state) upsert(e upsert) {
 		st.do(save{w.record()})
 	}
 	status, _ := w.is()
-	st.answer(e.from, Upserted{World: w.name, Mesh: w.mesh, Status: status, Change: change}, nil)
+	st.answer(e.from, Upserted{World: w.name, Mesh: w.mesh.String(), Status: status, Change: change}, nil)
 	st.settle(w)
 	if change == Creates {
 		st.watch(w)

@@ -30,6 +30,31 @@
 //     at the latest when its time is over. A world without members, and a system without worlds, end at once.
 //   - WORLD-12: a snapshot is how things are when it is taken. Names and labels of worlds must both match; procs are
 //     chosen inside a world, hosts are always all there.
+//   - WORLD-13: of several controllers one acts. It has the lease, which it renews each second and gives up 2.5 s after
+//     it last could; another takes it after 3.5 s of silence, or at once when it is given back. Each term has a higher
+//     epoch, which goes with every order: hosts refuse those of an earlier one (HOST-12).
+//   - WORLD-14: where there is no JetStream it runs all the same, and says that worlds end with it: their procs have a
+//     lease, and the next controller stops what it does not know.
+//   - WORLD-15: whatever is asked is answered; nothing that is asked ends the controller.
+//
+// # Use
+//
+// hostd runs a Service, and Stay for a host that was given a world and a rank:
+//
+//	s, err := worlds.Start(ctx, worlds.Options{Bus: b, Label: "n07"})
+//	go worlds.Stay(ctx, h.Proc(), worlds.Joining{World: "train", Host: &worlds.JoiningHost{…}}, changed)
+//
+// Whoever wants something finds the controller, which is an actor like any other, and asks it:
+//
+//	system, err := worlds.Find(ctx, p)
+//	made, err := worlds.Upsert.Call(ctx, system, worlds.Declaration{Spec: spec})
+//	now, err := worlds.Snap.Call(ctx, system, worlds.Filter{Worlds: []string{"train"}})
+//
+// It is the micro service castnet-system, so any NATS client finds it, and asks it in JSON at the subjects of its
+// endpoints (`nats micro info castnet-system`). What becomes of worlds is told on `ev.mesh`, by the steps world.live,
+// world.unhealthy, world.evict and world.end.
+//
+// # Parts
 //
 // The core is a pure function, step, from what was heard to what is to be done; what it costs does not grow with
 // the number of worlds.

@@ -10,10 +10,10 @@ import (
 
 // Upserted is what a declaration has come to.
 type Upserted struct {
-	World  string          `cbor:"1,keyasint" json:"world"`
-	Mesh   subjects.MeshID `cbor:"2,keyasint" json:"mesh"`
-	Status Status          `cbor:"3,keyasint" json:"status"`
-	Change Change          `cbor:"4,keyasint" json:"change"`
+	World  string `cbor:"1,keyasint" json:"world"`
+	Mesh   string `cbor:"2,keyasint,omitempty" json:"mesh,omitempty"`   // "": nobody has said it so far
+	Status Status `cbor:"3,keyasint,omitempty" json:"status,omitempty"` // "": there is no such world so far
+	Change Change `cbor:"4,keyasint" json:"change"`
 }
 
 // Change is what a declaration changes.
@@ -86,6 +86,7 @@ type Snapshot struct {
 	Execution string       `cbor:"1,keyasint" json:"execution"`
 	Epoch     uint64       `cbor:"2,keyasint,omitempty" json:"epoch,omitempty"` // 0: no other controller can take over
 	Worlds    []WorldState `cbor:"3,keyasint" json:"worlds"`                    // by name
+	Durable   bool         `cbor:"4,keyasint" json:"durable"`                   // worlds outlive the system controller
 }
 
 // WorldState is one world.
@@ -126,10 +127,10 @@ type ProcState struct {
 // Stopping asks for the end of some worlds, or, when it names none, of all of them and of the system
 // controller.
 type Stopping struct {
-	Worlds  []string                  `cbor:"1,keyasint,omitempty" json:"worlds,omitempty"`
-	Timeout time.Duration             `cbor:"2,keyasint,omitempty" json:"timeout,omitempty"` // 0: 8 s
-	Reason  string                    `cbor:"3,keyasint,omitempty" json:"reason,omitempty"`
-	Report  actor.PortRef[StopReport] `cbor:"4,keyasint" json:"report"` // zero: nobody wants one
+	Worlds  []string                   `cbor:"1,keyasint,omitempty" json:"worlds,omitempty"`
+	Timeout time.Duration              `cbor:"2,keyasint,omitempty" json:"timeout,omitempty"` // 0: 8 s
+	Reason  string                     `cbor:"3,keyasint,omitempty" json:"reason,omitempty"`
+	Report  *actor.PortRef[StopReport] `cbor:"4,keyasint,omitempty" json:"report,omitempty"` // nil: nobody wants one
 }
 
 // Accepted is the first answer to Stopping, at once; the second is the StopReport.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -44,6 +45,7 @@ func TestShare_isWhatCountingGives_WORLD5(t *testing.T) {
 // cluster is hosts as simple as can be, and a controller that may die between any two things it does.
 type cluster struct {
 	t       *rapid.T
+	dice    *rand.Rand // even: rapid's own numbers are small ones
 	s       *scenario
 	store   map[string]Record
 	hosts   []*machine
@@ -69,7 +71,8 @@ type portion struct {
 }
 
 func newCluster(t *rapid.T) *cluster {
-	c := &cluster{t: t, s: newScenario(t), store: map[string]Record{}, orders: map[string]string{}, told: map[string]Status{}}
+	c := &cluster{t: t, dice: rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0)), s: newScenario(t), store: map[string]Record{},
+		orders: map[string]string{}, told: map[string]Status{}}
 	for i := range 5 {
 		label := string(rune('a' + i))
 		c.hosts = append(c.hosts, &machine{
@@ -78,6 +81,8 @@ func newCluster(t *rapid.T) *cluster {
 	}
 	return c
 }
+
+func (c *cluster) between(least, most int) int { return least + c.dice.IntN(most-least+1) }
 
 func (c *cluster) host(id subjects.HostID) *machine {
 	return c.hosts[slices.IndexFunc(c.hosts, func(m *machine) bool { return m.id == id })]
@@ -222,30 +227,30 @@ func (c *cluster) deliver() {
 }
 
 func (c *cluster) act() {
-	t, m := c.t, rapid.SampledFrom(c.hosts).Draw(c.t, "host")
-	name := rapid.SampledFrom([]string{"red", "blue"}).Draw(t, "world")
-	switch rapid.IntRange(0, 11).Draw(t, "what") {
+	m := c.hosts[c.between(0, len(c.hosts)-1)]
+	name := []string{"red", "blue"}[c.between(0, 1)]
+	switch c.between(0, 11) {
 	case 0, 1, 2:
 		c.join(m)
 	case 3:
-		c.hear(c.declare(name, rapid.IntRange(1, 5).Draw(t, "procs"), 3, rapid.Bool().Draw(t, "keep")), -1)
+		c.hear(c.declare(name, c.between(1, 5), 3, c.between(0, 1) == 1), -1)
 	case 4: // another hostd on that machine
 		m.life++
 		maps.DeleteFunc(m.has, func(_ subjects.MeshID, p *portion) bool { return !p.keep })
 	case 5:
 		m.cut = !m.cut
 	case 6:
-		c.s.now = c.s.now.Add(time.Duration(rapid.IntRange(1, 40).Draw(t, "seconds")) * time.Second)
+		c.s.now = c.s.now.Add(time.Duration(c.between(1, 40)) * time.Second)
 		c.hear(tick{}, -1)
 	case 7:
 		c.hear(stop{1, Stopping{Worlds: []string{name}}}, -1)
 	case 8: // the controller dies in the middle of something
 		e := c.declare(name, 4, 2, false)
-		if rapid.Bool().Draw(t, "of a join") {
+		if c.between(0, 1) == 1 {
 			e = join{1, Joining{World: m.world, Host: &JoiningHost{ID: m.id, Rank: m.rank, Life: fmt.Sprint(m.life)}}}
 		}
 		if !m.cut {
-			c.hear(e, rapid.IntRange(0, 4).Draw(t, "done"))
+			c.hear(e, c.between(0, 4))
 			c.die()
 		}
 	case 9: // the hostd ends as it should, with its procs
@@ -268,7 +273,7 @@ func (c *cluster) act() {
 func TestModel_nothingIsSpawnedTwiceOrForgotten_WORLD10(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := newCluster(t)
-		for range rapid.IntRange(1, 60).Draw(t, "steps") {
+		for range c.between(1, 120) {
 			c.act()
 		}
 		for _, m := range c.hosts {

@@ -176,7 +176,10 @@ func (st *state) settle(w *world) {
 		return
 	}
 	w.status, w.why, w.since = status, why, st.now
-	step := map[Status]string{Awaiting: "world.await", Live: "world.live", Unhealthy: "world.unhealthy"}[status]
+	step := "world.live"
+	if status == Unhealthy { // no world waits for its declaration again
+		step = "world.unhealthy"
+	}
 	st.do(told{world: w.name, mesh: w.mesh, step: step, now: status, why: why})
 }
 

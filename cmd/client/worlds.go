@@ -1,0 +1,312 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/controller/worlds"
+	"github.com/castnet-io/castnet/internal/cli"
+	"github.com/castnet-io/castnet/mesh"
+)
+
+// system finds the system controller.
+func system(ctx context.Context, net *mesh.Net) (actor.Ref[*worlds.Controller], error) {
+	ref, err := worlds.Find(ctx, net.Proc())
+	if errors.Is(err, worlds.ErrNoSystem) {
+		err = cli.WithCode(cli.ExitNotFound, err)
+	}
+	return ref, err
+}
+
+func (a *app) worldsCommand() *cobra.Command {
+	var f worlds.Filter
+	c := &cobra.Command{
+		Use:   "worlds [NAME…]",
+		Short: "List worlds: meshes that outlive their makers",
+		Long: `List worlds as they are now: how many of their procs are there, on which hosts, and what is
+wrong. A world is declared with apply; its hosts are hostds that were started for it, with
+--world and --host-rank.
+
+JSON: name, status (awaiting creation, live or unhealthy), reason, for (nanoseconds), mesh,
+shape, per_host, labels, hosts (rank, id, first, count, lost, labels), procs (id, health,
+reason, failed, host, labels), ending.`,
+		Example: "  client worlds\n  client worlds train -o json\n  client worlds --label team=vision",
+		RunE: func(c *cobra.Command, args []string) error {
+			f.Worlds = args
+			return a.dial(c.Context(), func(ctx context.Context, net *mesh.Net) error { return a.worlds(ctx, net, f) })
+		},
+		ValidArgsFunction: a.completeEach(worldNames),
+	}
+	readFlag(c.Flags(), &f.WorldLabels, "label", "KEY=VALUE", "only worlds with these labels; several with commas between", readLabels)
+	readFlag(c.Flags(), &f.ProcLabels, "proc-label", "KEY=VALUE", "in each, only procs with these labels", readLabels)
+	return c
+}
+
+func (a *app) worlds(ctx context.Context, net *mesh.Net, f worlds.Filter) error {
+	ref, err := system(ctx, net)
+	if err != nil {
+		return err
+	}
+	now, err := worlds.Snap.Call(ctx, ref, f)
+	if err != nil {
+		return err
+	}
+	if !now.Durable && len(now.Worlds) > 0 {
+		a.note("there is no JetStream: these worlds end with the hostd that owns them")
+	}
+	columns := []string{"world", "status", "for", "procs", "hosts", "labels", "reason"}
+	err = show(a, now.Worlds, columns, func(w worlds.WorldState) []string {
+		return []string{
+			w.Name, a.worldStatus(w), age(w.For), procsText(w), hostsText(w), orDash(labelText(w.Labels)),
+			orDash(shorten(cmp.Or(w.Ending, w.Reason), 70)),
+		}
+	})
+	for _, name := range f.Worlds {
+		if !hasWorld(now.Worlds, name) && len(f.WorldLabels) == 0 {
+			return errors.Join(err, cli.WithCode(cli.ExitNotFound, &worlds.NotFoundError{What: "world " + name}))
+		}
+	}
+	return err
+}
+
+func hasWorld(all []worlds.WorldState, name string) bool {
+	for _, w := range all {
+		if w.Name == name {
+			return true
+		}
+	}
+	return false
+}
+
+func (a *app) worldStatus(w worlds.WorldState) string {
+	switch {
+	case w.Ending != "":
+		return a.paint(grey, "stopping")
+	case w.Status == worlds.Live:
+		return a.paint(green, string(w.Status))
+	case w.Status == worlds.Unhealthy:
+		return a.paint(red, string(w.Status))
+	}
+	return a.paint(yellow, string(w.Status))
+}
+
+// procsText is how many procs are there, of how many.
+func procsText(w worlds.WorldState) string {
+	if w.Shape == nil {
+		return strconv.Itoa(len(w.Procs))
+	}
+	return fmt.Sprintf("%d/%d", len(w.Procs), w.Shape.NumRanks())
+}
+
+// hostsText is the labels of the hosts, by rank.
+func hostsText(w worlds.WorldState) string {
+	var out []string
+	for _, h := range w.Hosts {
+		text := fmt.Sprintf("%d:%s", h.Rank, h.ID.Label())
+		if h.Lost != "" {
+			text += "(lost)"
+		}
+		out = append(out, text)
+	}
+	return orDash(shorten(strings.Join(out, " "), 60))
+}
+
+// worldNames are those of the system, for completion.
+func worldNames(ctx context.Context, net *mesh.Net, _ []string) ([]string, error) {
+	ref, err := system(ctx, net)
+	if err != nil {
+		return nil, err
+	}
+	now, err := worlds.Snap.Call(ctx, ref, worlds.Filter{})
+	var names []string
+	for _, w := range now.Worlds {
+		names = append(names, w.Name)
+	}
+	return names, err
+}
+
+func (a *app) applyCommand(dry bool) *cobra.Command {
+	var files []string
+	c := &cobra.Command{
+		Use:   "apply -f FILE",
+		Short: "Declare worlds",
+		Long: `Declare the worlds of a file, a YAML document each. All of them are checked first: when one is
+refused, none is declared. A world that is there already may be given labels, and nothing else.
+
+  name: train
+  shape: { replica: 2, gpu: 4 }      # or replica=2,gpu=4
+  per-host: 4                        # host rank 0 has ranks 0 to 3, host rank 1 the others
+  command:                           # or only its path; builtin is hostd's own actors
+    path: /usr/local/bin/trainer
+    args: [--verbose]
+    env: { DATA: /data }
+  labels: { team: vision }
+  limits: { memory: 8589934592, cpu: 2 }
+  keep: false                        # procs outlive a hostd that has a --state-dir
+
+JSON: world, mesh, status, change (create, labels or nothing).`,
+		Example: "  client apply -f world.yaml\n  client apply -f - < world.yaml",
+		Args:    wantArgs(0, 0),
+	}
+	if dry {
+		c.Use, c.Short, c.Example = "plan -f FILE", "Say what apply would change", "  client plan -f world.yaml"
+		c.Long = "Say what apply would change, and change nothing.\n\nJSON: as apply."
+	}
+	c.Flags().StringArrayVarP(&files, "file", "f", nil, "`FILE` with worlds, - for standard input; may be repeated")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		specs, err := worldFiles(files)
+		if err != nil {
+			return err
+		}
+		return a.dial(c.Context(), func(ctx context.Context, net *mesh.Net) error { return a.apply(ctx, net, specs, dry) })
+	}
+	return c
+}
+
+// apply declares worlds, after all of them were looked at.
+func (a *app) apply(ctx context.Context, net *mesh.Net, specs []worlds.Spec, dry bool) error {
+	ref, err := system(ctx, net)
+	if err != nil {
+		return err
+	}
+	var done []worlds.Upserted
+	var errs []error
+	for _, onlyLook := range []bool{true, false} {
+		if !onlyLook && (dry || len(errs) > 0) {
+			break
+		}
+		done = nil
+		for _, s := range specs {
+			u, err := worlds.Upsert.Call(ctx, ref, worlds.Declaration{Spec: s, Dry: onlyLook})
+			if err != nil {
+				errs = append(errs, err)
+				continue
+			}
+			done = append(done, u)
+		}
+	}
+	if len(errs) > 0 && !dry {
+		return errors.Join(errs...)
+	}
+	columns := []string{"world", "change", "status", "mesh"}
+	err = show(a, done, columns, func(u worlds.Upserted) []string {
+		return []string{u.World, string(u.Change), orDash(string(u.Status)), orDash(u.Mesh)}
+	})
+	return errors.Join(append(errs, err)...)
+}
+
+// deleteAllowance is what a delete may take beyond the time that its worlds have to stop in.
+const deleteAllowance = 5 * time.Second
+
+func (a *app) deleteCommand() *cobra.Command {
+	var files []string
+	var timeout time.Duration
+	var reason string
+	c := &cobra.Command{
+		Use:   "delete NAME…",
+		Short: "Stop worlds, and forget them",
+		Long: `Stop every proc of the worlds and forget them: SIGTERM, and SIGKILL when that takes too long. Returns once
+they have ended, at the latest when the timeout has passed, and says what was aborted and who
+never answered (exit code 4). Hosts stay, and offer themselves to a world of that name again.
+
+JSON: world, stopped, aborted, silent.`,
+		Example:           "  client delete train\n  client delete -f world.yaml --within 30s",
+		ValidArgsFunction: a.completeEach(worldNames),
+	}
+	c.Flags().StringArrayVarP(&files, "file", "f", nil, "`FILE` with worlds; may be repeated")
+	c.Flags().StringVar(&reason, "reason", "", "`WHY`, for others to read")
+	readFlag(c.Flags(), &timeout, "within", "duration", "how long it may take (default: the system's own, 8s)", readPause)
+	c.RunE = func(c *cobra.Command, names []string) error {
+		if len(files) > 0 {
+			specs, err := worldFiles(files)
+			if err != nil {
+				return err
+			}
+			for _, s := range specs {
+				names = append(names, s.Name)
+			}
+		}
+		if len(names) == 0 {
+			return cli.Usagef("delete which worlds? want their names, or -f FILE; `client worlds` lists them")
+		}
+		s := worlds.Stopping{Worlds: names, Timeout: timeout, Reason: reason}
+		return a.connected(c.Context(), func(net *mesh.Net) error { return a.deleteWorlds(c.Context(), net, s) })
+	}
+	return c
+}
+
+// deleteWorlds waits for both answers.
+func (a *app) deleteWorlds(ctx context.Context, net *mesh.Net, s worlds.Stopping) error {
+	ctx, cancel := context.WithTimeout(ctx, max(s.Timeout, a.conn.Timeout)+deleteAllowance)
+	defer cancel()
+	ref, err := system(ctx, net)
+	if err != nil {
+		return err
+	}
+	port := actor.OpenPort[worlds.StopReport](net.Proc())
+	defer port.Close()
+	to := port.Ref()
+	s.Report = &to
+	accepted, err := worlds.Stop.Call(ctx, ref, s)
+	if err != nil {
+		return err
+	}
+	var missing []error
+	for _, name := range s.Worlds {
+		if why, skipped := accepted.Skipped[name]; skipped {
+			missing = append(missing, fmt.Errorf("world %s: %s", name, why))
+		}
+	}
+	report, err := port.Recv(ctx)
+	if err != nil {
+		return fmt.Errorf("no report of the stop: %w", err)
+	}
+	err = show(a, report.Worlds, []string{"world", "stopped", "aborted", "never answered"}, func(w worlds.WorldStopped) []string {
+		return []string{w.World, strconv.Itoa(w.Stopped), strconv.Itoa(w.Aborted), orDash(strings.Join(w.Silent, ", "))}
+	})
+	for _, w := range report.Worlds {
+		if w.Aborted > 0 || len(w.Silent) > 0 {
+			err = errors.Join(err, cli.WithCode(cli.ExitPartial, fmt.Errorf("world %s did not end as it should", w.World)))
+		}
+	}
+	if len(missing) > 0 {
+		err = errors.Join(err, cli.WithCode(cli.ExitNotFound, errors.Join(missing...)))
+	}
+	return err
+}
+
+func (a *app) whereCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "where WORLD/RANK",
+		Short: "Say where a rank of a world is",
+		Long: `Say where a rank of a world is: its host, its newest incarnation and how that is. The ID of
+any proc that had the rank does, too.
+
+JSON: world, proc, host, health, reason.`,
+		Example: "  client where train/3",
+		Args:    wantArgs(1, 1),
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.dial(c.Context(), func(ctx context.Context, net *mesh.Net) error {
+				ref, err := system(ctx, net)
+				if err != nil {
+					return err
+				}
+				w, err := worlds.Where.Call(ctx, ref, args[0])
+				if err != nil {
+					return cli.WithCode(cli.ExitNotFound, err)
+				}
+				return show(a, []worlds.Whereabouts{w}, []string{"world", "proc", "host", "health", "reason"}, func(w worlds.Whereabouts) []string {
+					return []string{w.World, w.Proc.String(), orDash(w.Host), string(w.Health), orDash(w.Reason)}
+				})
+			})
+		},
+	}
+}

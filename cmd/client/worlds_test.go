@@ -1,0 +1,160 @@
+package main
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/agent/host"
+	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/controller/worlds"
+	"github.com/castnet-io/castnet/internal/cli"
+	"github.com/castnet-io/castnet/mesh/shape"
+)
+
+// system starts a system controller.
+func (c *cluster) system(t *testing.T) {
+	t.Helper()
+	b, err := bus.Open(t.Context(), bus.Options{URL: c.url, Token: "secret"})
+	require.NoError(t, err)
+	s, err := worlds.Start(t.Context(), worlds.Options{Bus: b, Label: "s", Log: zerolog.Nop()})
+	require.NoError(t, err)
+	c.stop = append(c.stop, func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		defer cancel()
+		require.NoError(t, s.Close(ctx))
+		return b.Close(ctx)
+	})
+	require.Eventually(t, func() bool { return c.client(t, "worlds").code == 0 }, 20*time.Second, 10*time.Millisecond)
+}
+
+// hostOf starts a host of a world.
+func (c *cluster) hostOf(t *testing.T, label, world string, rank int) {
+	t.Helper()
+	b, err := bus.Open(t.Context(), bus.Options{URL: c.url, Token: "secret"})
+	require.NoError(t, err)
+	h, err := host.Start(t.Context(), host.Options{
+		Label: label, Bus: b, Settings: agent.BusSettings{URL: c.url, Token: "secret"}, Log: zerolog.Nop(), Builtin: []string{"proc"}, Dir: t.TempDir(),
+	})
+	require.NoError(t, err)
+	info, err := h.Info(t.Context())
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	joined, gone := make(chan struct{}, 64), make(chan struct{})
+	go func() {
+		defer close(gone)
+		j := worlds.Joining{World: world, Host: &worlds.JoiningHost{ID: h.ID(), Rank: rank, Life: info.Life()}}
+		worlds.Stay(ctx, h.Proc(), j, func(_ worlds.Joined, err error) {
+			if err == nil {
+				joined <- struct{}{}
+			}
+		})
+	}()
+	c.stop = append([]func() error{func() error {
+		cancel()
+		<-gone
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		defer cancel()
+		require.NoError(t, h.Close(ctx))
+		return b.Close(ctx)
+	}}, c.stop...)
+	select {
+	case <-joined:
+	case <-time.After(20 * time.Second):
+		require.Fail(t, "the host did not join")
+	}
+}
+
+func TestWorlds_areDeclaredListedAndDeleted(t *testing.T) {
+	c := newCluster(t)
+	r := c.client(t, "worlds")
+	require.Equal(t, cli.ExitNotFound, r.code)
+	require.Contains(t, r.err, "no system controller answers")
+	c.system(t)
+	c.hostOf(t, "n1", "train", 0)
+	file := filepath.Join(t.TempDir(), "world.yaml")
+	require.NoError(t, os.WriteFile(file, []byte("name: train\nshape: { replica: 2 }\nper-host: 2\ncommand: builtin\nlabels: { team: vision }\n"), 0o600))
+	require.Equal(t, "WORLD  CHANGE  STATUS             MESH\ntrain  create  awaiting creation  -\n", c.ok(t, "plan", "-f", file))
+	require.Regexp(t, `train  awaiting creation  .*  0      0:n1 +- +-`, c.ok(t, "worlds"))
+	require.Regexp(t, `train  create  unhealthy  train-`, c.ok(t, "apply", "-f", file))
+	require.Eventually(t, func() bool {
+		now := decode[[]worlds.WorldState](t, c.ok(t, "worlds", "train", "-o", "json"))
+		return now[0].Status == worlds.Live
+	}, 20*time.Second, 20*time.Millisecond)
+	require.Regexp(t, `train  live    .*  2/2    0:n1   team=vision  -`, c.ok(t, "worlds", "--label", "team=vision"))
+	require.Empty(t, c.ok(t, "worlds", "--label", "team=other"))
+	require.Regexp(t, `train  nothing  live`, c.ok(t, "apply", "-f", file))
+	require.Regexp(t, `train  train-\w+/1.0  n1-\w+  alive`, c.ok(t, "where", "train/1"))
+	require.Equal(t, cli.ExitNotFound, c.client(t, "where", "train/7").code)
+	require.Equal(t, cli.ExitNotFound, c.client(t, "worlds", "other").code)
+	require.Empty(t, decode[[]any](t, c.ok(t, "procs", "-o", "json")), "a world is no mesh of somebody's")
+
+	require.NoError(t, os.WriteFile(file, []byte("name: new\nshape: x=1\nper-host: 1\ncommand: builtin\n---\nname: train\nshape: x=9\nper-host: 2\ncommand: builtin\n"), 0o600))
+	r = c.client(t, "apply", "-f", file)
+	require.Equal(t, cli.ExitFailure, r.code)
+	require.Contains(t, r.err, "world train exists already, with shape replica=2")
+	require.NotContains(t, c.ok(t, "worlds"), "new", "nothing is half-applied")
+
+	require.Equal(t, "WORLD  STOPPED  ABORTED  NEVER ANSWERED\ntrain  2        0        -\n", c.ok(t, "delete", "train", "--reason", "done"))
+	r = c.client(t, "delete", "nowhere")
+	require.Equal(t, cli.ExitNotFound, r.code)
+	require.Contains(t, r.err, "world nowhere: there is no such world")
+	require.Equal(t, cli.ExitUsage, c.client(t, "delete").code)
+	require.Equal(t, cli.ExitUsage, c.client(t, "apply").code)
+}
+
+func TestWorldFile_saysEverythingThatAWorldCan(t *testing.T) {
+	all, err := parseWorlds("w", []byte(`
+name: train
+shape: { replica: 2, gpu: 4 }
+per-host: 4
+command: { path: /bin/w, args: [--verbose], env: { DATA: /data }, dir: /tmp }
+labels: { team: vision }
+limits: { memory: 8589934592, pids: 64, cpu: 1.5, files: 100, bind: 2 }
+keep: true
+---
+name: one
+shape: ""
+per-host: 1
+command: builtin
+`))
+	require.NoError(t, err)
+	require.Equal(t, []worlds.Spec{
+		{
+			Name: "train", Shape: shape.Of("replica", 2).With("gpu", 4), PerHost: 4, Labels: map[string]string{"team": "vision"}, Keep: true,
+			Command: agent.Command{Path: "/bin/w", Args: []string{"--verbose"}, Env: []string{"DATA=/data"}, Dir: "/tmp"},
+			Limits:  agent.Limits{Memory: 8 << 30, Pids: 64, CPU: 1.5, Files: 100, Bind: 2},
+		},
+		{Name: "one", Shape: shape.Unit(), PerHost: 1, Command: agent.Command{Path: agent.Builtin}},
+	}, all)
+}
+
+func TestWorldFile_errorsSayLineAndColumn(t *testing.T) {
+	const rest = "\nper-host: 1\ncommand: builtin\n"
+	for text, want := range map[string]string{
+		"name: w\nshape: x=1\nper-hots: 2\n":                        `w:3:1: there is no key "per-hots" in a world: want one of command, keep, labels, limits, name, per-host, shape`,
+		"name: w\nshape: x=0" + rest:                                `w:2:8: `,
+		"name: w\nshape: { x: ? }" + rest:                           `w: `,
+		"name: w\nshape: { x: many }" + rest:                        `w:2:13: x="many": want a whole number of at least 1: a shape is known before its world begins`,
+		"name: w\nshape: { x: 0 }" + rest:                           `w:2:10: `,
+		"name: w\nshape: x=1\nper-host: 0\ncommand: builtin\n":      `w:1:1: world w: 0 procs per host: want 1 to 4096`,
+		"name: w\nshape: x=1\nper-host: some\n":                     `w:3:11: "some": want a whole number`,
+		"name: [w]\nshape: x=1" + rest:                              `w:1:7: want one value: no list, no mapping`,
+		"- w\n":                                                     `w:1:1: a world: want keys and values`,
+		"name: w\nshape: x=1\nper-host: 1\ncommand: { paht: /x }\n": `w:4:12: there is no key "paht" in command: want one of args, dir, env, path`,
+		"name: w\nshape: x=1\nper-host: 1\n":                        `w:1:1: world w: no command: want an absolute path on the hosts, or "builtin"`,
+		"name: w\nshape: x=1\nkeep: maybe" + rest:                   `w:3:7: "maybe": want true or false`,
+		"name: w\nshape: x=1\nlabels: [a]" + rest:                   `w:3:9: labels: want keys and values`,
+		"name: w\nshape: x=1\nlimits: { cpu: fast }" + rest:         `w:3:16: "fast": want a number of cores`,
+	} {
+		_, err := parseWorlds("w", []byte(text))
+		require.ErrorContains(t, err, want, text)
+		require.Equal(t, cli.ExitUsage, cli.ExitCode(err))
+	}
+}

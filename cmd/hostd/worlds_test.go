@@ -1,0 +1,179 @@
+package main
+
+import (
+	"context"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/bus/embed"
+	"github.com/castnet-io/castnet/controller/worlds"
+	"github.com/castnet-io/castnet/mesh/shape"
+)
+
+// declare makes a world of built-in actors.
+func declare(t *testing.T, p *actor.Proc, name string, procs, perHost int) worlds.Upserted {
+	t.Helper()
+	system, err := worlds.Find(soon(t), p)
+	require.NoError(t, err)
+	w, err := worlds.Upsert.Call(soon(t), system, worlds.Declaration{Spec: worlds.Spec{
+		Name: name, Shape: shape.Of("x", procs), PerHost: perHost, Command: agent.Command{Path: agent.Builtin},
+	}})
+	require.NoError(t, err)
+	return w
+}
+
+// awaitWorld waits until a world has a status, whichever controller says so.
+func awaitWorld(t *testing.T, p *actor.Proc, name string, status worlds.Status) (w worlds.WorldState, s worlds.Snapshot) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		system, err := worlds.Find(ctx, p)
+		if err != nil {
+			return false
+		}
+		if s, err = worlds.Snap.Call(ctx, system, worlds.Filter{Worlds: []string{name}}); err != nil || len(s.Worlds) != 1 {
+			return false
+		}
+		w = s.Worlds[0]
+		return w.Status == status
+	}, patience, 50*time.Millisecond, "world %s is not %s", name, status)
+	return w, s
+}
+
+// says waits until the log has something, before hostd is ready or after.
+func (d *daemon) says(t *testing.T, text string) {
+	t.Helper()
+	require.Eventually(t, func() bool { return strings.Contains(d.stderr(), text) }, patience, 10*time.Millisecond, text)
+}
+
+// pidsOf are the processes of a world.
+func pidsOf(t *testing.T, p *actor.Proc, w worlds.WorldState) (pids []int) {
+	t.Helper()
+	for _, h := range w.Hosts {
+		states, err := agent.Get.Call(soon(t), agent.Of(h.ID.Proc()).Via(p), agent.Query{ID: w.Mesh})
+		require.NoError(t, err)
+		for _, s := range states {
+			require.Equal(t, agent.Running, s.Status.Phase)
+			pids = append(pids, s.Proc.PID)
+		}
+	}
+	return pids
+}
+
+func TestHostd_isAHostOfItsWorldUntilItEnds_HOSTD9(t *testing.T) {
+	s := newSite(t)
+	d := s.start(t, "--data", filepath.Join(s.tmp, "js"), "--world", "w", "--host-rank", "1", "--label", "a")
+	d.says(t, "joined the world")
+	p := s.asker(t)
+	w, now := awaitWorld(t, p, "w", worlds.Awaiting)
+	require.True(t, now.Durable)
+	require.Equal(t, d.ready.Host, w.Hosts[0].ID.String())
+	declare(t, p, "w", 5, 3)
+	require.Eventually(t, func() bool {
+		w, _ = awaitWorld(t, p, "w", worlds.Unhealthy)
+		return len(w.Procs) == 2
+	}, patience, 20*time.Millisecond)
+	require.Equal(t, "2 of 5 procs are there", w.Reason)
+	pids := pidsOf(t, p, w)
+	env, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pids[0]), "environ"))
+	require.NoError(t, err)
+	for _, want := range []string{"CASTNET_WORLD=w", "CASTNET_RANK=3", "CASTNET_LOCAL_RANK=0", "CASTNET_WORLD_SIZE=5", "CASTNET_PROC_ID=" + w.Mesh + "/3.0"} {
+		require.Contains(t, string(env), want+"\x00")
+	}
+	other := s.start(t, "--nats", s.readLocal(t).URL, "--token", s.readLocal(t).Token, "--label", "b", "--world", "w", "--host-rank", "0")
+	awaitWorld(t, p, "w", worlds.Live)
+	other.stop(t)
+	w, _ = awaitWorld(t, p, "w", worlds.Unhealthy)
+	require.Equal(t, "2 of 5 procs are there", w.Reason, "who leaves harms nobody")
+	d.stop(t)
+	requireGone(t, pids)
+	require.NoError(t, os.RemoveAll(filepath.Join(s.tmp, "js")))
+	s.requireClean(t)
+}
+
+func TestHostd_runsNoSystemControllerWhenItIsNotTo_HOSTD9(t *testing.T) {
+	s := newSite(t)
+	d := s.start(t, "--system=false", "--world", "w", "--host-rank", "0")
+	_, err := worlds.Find(soon(t), s.asker(t))
+	require.ErrorIs(t, err, worlds.ErrNoSystem)
+	d.says(t, "not in the world")
+	d.stop(t)
+	for _, wrong := range [][]string{
+		{"--world", "w"}, {"--host-rank", "1"}, {"--world", "w", "--host-rank", "-1"}, {"--world", "w.x", "--host-rank", "1"},
+	} {
+		code, why := s.fails(t, wrong...)
+		require.Equal(t, 2, code)
+		require.Contains(t, why, "--world")
+	}
+	s.requireClean(t)
+}
+
+// Killed controllers and a server that restarts cost a world nothing: no proc ends, none is started (F7, F11).
+func TestHostd_worldsOutliveControllersAndTheServer_WORLD10(t *testing.T) {
+	s := newSite(t, "NATS_TOKEN=t")
+	store := t.TempDir()
+	serve := func(port int) *embed.Server {
+		srv, err := embed.Start(soon(t), embed.Options{Token: "t", JetStream: true, StoreDir: store, Port: port})
+		require.NoError(t, err)
+		return srv
+	}
+	srv := serve(0)
+	defer func() { srv.Shutdown() }()
+	at := srv.URL()
+	systems := map[string]*daemon{}
+	for _, label := range []string{"s1", "s2"} {
+		systems[label] = s.start(t, "--nats", at, "--system", "--label", label)
+	}
+	for i, label := range []string{"a", "b"} {
+		s.start(t, "--nats", at, "--label", label, "--world", "w", "--host-rank", strconv.Itoa(i)).says(t, "joined the world")
+	}
+	s.vars = append(s.vars, "NATS_URL="+at)
+	p := s.asker(t)
+	declare(t, p, "w", 4, 2)
+	w, first := awaitWorld(t, p, "w", worlds.Live)
+	require.True(t, first.Durable)
+	pids := pidsOf(t, p, w)
+	require.Len(t, pids, 4)
+
+	leader := systems["s1"]
+	if strings.Contains(systems["s2"].stderr(), "this is the system controller now") {
+		leader = systems["s2"]
+	}
+	killed := time.Now()
+	require.NoError(t, leader.cmd.Process.Signal(syscall.SIGKILL))
+	require.Eventually(t, func() bool {
+		_, now := awaitWorld(t, p, "w", worlds.Live)
+		return now.Epoch > first.Epoch
+	}, patience, 20*time.Millisecond)
+	t.Logf("followed within %s", time.Since(killed))
+	require.Equal(t, pids, pidsOf(t, p, w))
+
+	port := portOf(t, at)
+	srv.Shutdown()
+	srv = serve(port)
+	require.Eventually(t, func() bool {
+		_, now := awaitWorld(t, p, "w", worlds.Live)
+		return now.Epoch >= first.Epoch
+	}, patience, 20*time.Millisecond)
+	require.Equal(t, pids, pidsOf(t, p, w))
+}
+
+func portOf(t *testing.T, raw string) int {
+	t.Helper()
+	u, err := url.Parse(raw)
+	require.NoError(t, err)
+	n, err := strconv.Atoi(u.Port())
+	require.NoError(t, err)
+	return n
+}

@@ -1,0 +1,292 @@
+package worlds
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/config"
+	"github.com/castnet-io/castnet/internal/micro"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// Options configures a Service. Bus is required, and is used by nothing else.
+type Options struct {
+	Bus     *bus.Bus // not owned
+	Space   subjects.Space
+	Label   string         // whose service it is: its host's
+	Config  *config.Config // limits; nil: all defaults
+	Version string         // for discovery
+	Log     zerolog.Logger
+}
+
+// Service is one of several that a system has: one acts, the others stand by (WORLD-13).
+type Service struct {
+	opts  Options
+	id    subjects.MeshID // who it is to the others
+	store *store          // nil: worlds do not outlive it
+
+	cancel context.CancelFunc
+	done   chan struct{} // closed when it acts no more and never will
+}
+
+const (
+	// closeWithin is how long the end of a term may take.
+	closeWithin = 3 * time.Second
+	// loadWithin bounds reading the worlds.
+	loadWithin = 10 * time.Second
+	// again is between two tries to begin a term that failed to.
+	again = time.Second
+	// maxReplicas is how many servers of a cluster keep the worlds.
+	maxReplicas = 3
+)
+
+// Start starts a Service. Without JetStream it says so in the log, and worlds end with it.
+func Start(ctx context.Context, o Options) (*Service, error) {
+	id, err := subjects.NewMeshID("system")
+	if err != nil {
+		return nil, err
+	}
+	s := &Service{opts: o, id: id, done: make(chan struct{})}
+	bucket := bus.KVOptions{Bucket: bucketOf(o.Space), Replicas: 1}
+	if o.Bus.Control().Clustered() {
+		bucket.Replicas = maxReplicas
+	}
+	switch kv, err := o.Bus.Control().KV(ctx, bucket); {
+	case errors.Is(err, bus.ErrNoJetStream):
+		o.Log.Info().Msg("there is no JetStream: worlds do not outlive this hostd, and no other one takes over")
+	case err != nil:
+		return nil, fmt.Errorf("start the system controller: %w", err)
+	default:
+		s.store = &store{kv: kv}
+	}
+	ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	go func() {
+		defer close(s.done)
+		if s.store == nil {
+			s.alone(ctx)
+		} else {
+			s.contend(ctx)
+		}
+	}()
+	return s, nil
+}
+
+// Durable reports whether worlds outlive the service.
+func (s *Service) Durable() bool { return s.store != nil }
+
+// Done is closed when it has ended: by Close, because the bus broke, or because the whole system was stopped.
+func (s *Service) Done() <-chan struct{} { return s.done }
+
+// Close ends it; another one takes over. Procs of worlds go on, where worlds are saved.
+func (s *Service) Close(ctx context.Context) error {
+	s.cancel()
+	select {
+	case <-s.done:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("close the system controller: %w", ctx.Err())
+	}
+}
+
+func (s *Service) limits() limits {
+	return limits{
+		silence: config.WorldSilence.Get(s.opts.Config), eviction: config.WorldEviction.Get(s.opts.Config),
+		stopWithin: config.WorldStop.Get(s.opts.Config),
+	}
+}
+
+// lease is how long procs outlive the last word of a controller that nobody follows.
+func (s *Service) lease() time.Duration {
+	if s.store != nil {
+		return 0
+	}
+	return config.SupervisionOrphan.Get(s.opts.Config)
+}
+
+// contend acts while it has the lease, and looks for it while it has not, until ctx ends.
+func (s *Service) contend(ctx context.Context) {
+	l := &lease{self: s.id.String()}
+	var now *running
+	defer func() {
+		now.end()
+		s.giveBack(l)
+	}()
+	for !now.quit() {
+		l.handOver(now)
+		if now != nil && !l.leading {
+			s.opts.Log.Warn().Uint64("epoch", now.epoch).Msg("the system controller's term is over")
+			now.end()
+			now = nil
+		}
+		if l.leading && now == nil {
+			now = s.begin(ctx, l.known.Epoch)
+		}
+		if !s.once(ctx, l, now) {
+			return
+		}
+	}
+}
+
+// handOver ends a term that has ended itself.
+func (l *lease) handOver(now *running) {
+	select {
+	case <-now.over():
+		if l.leading {
+			l.outranked(max(now.ready.floor, now.epoch))
+		}
+	default:
+	}
+}
+
+// once does the next thing about the lease; false: ctx has ended.
+func (s *Service) once(ctx context.Context, l *lease, now *running) bool {
+	switch a := l.act(time.Now()).(type) {
+	case rest:
+		select {
+		case <-time.After(time.Until(a.until)):
+		case <-now.over():
+		case <-ctx.Done():
+		case <-s.opts.Bus.Done():
+		}
+	case lookAt:
+		g, revision, err := s.store.grant(ctx)
+		if err != nil {
+			l.unseen(time.Now())
+		} else {
+			l.saw(time.Now(), g, revision)
+		}
+	case writeTo:
+		sent := time.Now()
+		revision, err := s.store.writeGrant(ctx, a)
+		l.wrote(sent, time.Now(), a, revision, err == nil)
+	}
+	return ctx.Err() == nil && s.opts.Bus.Err() == nil
+}
+
+// giveBack lets another one act at once.
+func (s *Service) giveBack(l *lease) {
+	if w, ok := l.back(); ok && s.opts.Bus.Err() == nil {
+		if _, err := s.store.writeGrant(context.Background(), w); err != nil {
+			s.opts.Log.Debug().Err(err).Msg("the lease of the system controller was not given back: it runs out")
+		}
+	}
+}
+
+// running is a term. The nil term is none.
+type running struct {
+	epoch uint64
+	proc  *actor.Proc
+	ready *readiness
+}
+
+func (r *running) over() <-chan struct{} {
+	if r == nil {
+		return nil
+	}
+	return r.ready.over
+}
+
+// quit reports whether the whole system was stopped.
+func (r *running) quit() bool {
+	select {
+	case <-r.over():
+		return r.ready.quit
+	default:
+		return false
+	}
+}
+
+func (r *running) end() {
+	if r == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), closeWithin)
+	defer cancel()
+	if err := r.proc.Close(ctx); err != nil {
+		log := r.proc.Log()
+		log.Warn().Err(err).Msg("the system controller did not end as it should")
+	}
+}
+
+// begin starts a term; nil: it could not, and will be tried again.
+func (s *Service) begin(ctx context.Context, epoch uint64) *running {
+	r, err := s.start(ctx, epoch)
+	if err != nil {
+		s.opts.Log.Error().Err(err).Msg("the system controller could not begin")
+		select {
+		case <-time.After(again):
+		case <-ctx.Done():
+		}
+		return nil
+	}
+	s.opts.Log.Info().Uint64("epoch", epoch).Stringer("proc", r.proc.ID()).Msg("this is the system controller now")
+	return r
+}
+
+// start reads the worlds, and only then can anybody find the controller.
+func (s *Service) start(ctx context.Context, epoch uint64) (*running, error) {
+	reading, cancel := context.WithTimeout(ctx, loadWithin)
+	defer cancel()
+	records, err := s.store.load(reading)
+	if err != nil {
+		return nil, err
+	}
+	id, err := subjects.NewMeshID("system")
+	if err != nil {
+		return nil, err
+	}
+	registry, err := actor.NewRegistry(def())
+	if err != nil {
+		return nil, err
+	}
+	r := &running{epoch: epoch, ready: &readiness{over: make(chan struct{})}}
+	o := actor.Options{
+		ID: subjects.ProcID{Mesh: id}, Bus: s.opts.Bus, Space: s.opts.Space, Registry: registry, Log: s.opts.Log,
+		Coordinator: func(e actor.Event) { r.ready.end(errors.New(e.Report()), 0, false) }, // another one begins where it ended
+	}
+	agent.Configure(&o, s.opts.Config)
+	if r.proc, err = actor.NewProc(ctx, o); err != nil {
+		return nil, err
+	}
+	agent.SetConfig(r.proc, s.opts.Config)
+	_, err = r.proc.Spawn(ctx, actor.Spawning{Type: Type.Name(), Name: name, Params: term{s, epoch, records, r.ready}})
+	if err == nil {
+		err = micro.Serve(services{r.proc}, s.describe(r))
+	}
+	if err != nil {
+		r.end()
+		return nil, err
+	}
+	return r, nil
+}
+
+// services lets package micro subscribe for as long as the proc is there.
+type services struct{ *actor.Proc }
+
+func (s services) Publish(m bus.Msg) error { return s.Bus().Data().PublishMsg(m) }
+
+// describe is the controller for discovery, which is how it is found.
+func (s *Service) describe(r *running) micro.Service {
+	p := r.proc
+	subject := func(endpoint string) string { return p.Space().PortsNamed(p.ID(), endpoint) }
+	return micro.Service{
+		Name: serviceName, ID: p.ID().Mesh.String(), Version: s.opts.Version, Description: "owns worlds: what outlives its maker",
+		Metadata: map[string]string{
+			metaSpace: p.Space().String(), metaActor: p.ID().Actor(name).String(), metaEpoch: strconv.FormatUint(r.epoch, 10),
+			"label": s.opts.Label, "durable": strconv.FormatBool(s.Durable()),
+		},
+		Info: func(answer func([]micro.Endpoint)) { answer(agent.Endpoints(p.Registry(), Type.Name(), subject)) },
+		Stats: func() []micro.Stats {
+			info, _ := p.Actor(name)
+			return agent.Stats(p.Registry(), Type.Name(), []actor.Info{info}, subject)
+		},
+	}
+}

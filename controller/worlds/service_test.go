@@ -1,0 +1,170 @@
+package worlds_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/controller/worlds"
+	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// Shape [3,4] with 8 per host gives ranks 8 to 11 to host 1, whoever comes first.
+func TestWorlds_hostsRunTheirSharesBeforeOrAfterTheDeclaration_WORLD5(t *testing.T) {
+	r := newRig(t, store)
+	r.serve(t, "s")
+	late := r.host(t, "h1", "foo", 1)
+	late.joined(t)
+	require.Equal(t, worlds.Awaiting, r.snapshot(t, "foo").Status)
+	foo := r.declare(t, spec("foo", shape.Of("a", 3).With("b", 4), 8))
+	require.Equal(t, worlds.Creates, foo.Change)
+	require.Equal(t, "0 of 12 procs are there", r.await(t, "foo", "world.unhealthy").Reason)
+	first, idle := r.host(t, "h0", "foo", 0), r.host(t, "h2", "foo", 2)
+	r.await(t, "foo", "world.live")
+	require.Equal(t, []string{"8.0", "9.0", "10.0", "11.0"}, r.runs(t, late, foo.Mesh))
+	require.Equal(t, []string{"0.0", "1.0", "2.0", "3.0", "4.0", "5.0", "6.0", "7.0"}, r.runs(t, first, foo.Mesh))
+	require.Empty(t, r.runs(t, idle, foo.Mesh))
+	w := r.snapshot(t, "foo")
+	require.Len(t, w.Hosts, 3)
+	require.Len(t, w.Procs, 12)
+	at, err := worlds.Where.Call(soon(t), r.system(t), "foo/9")
+	require.NoError(t, err)
+	require.Equal(t, late.ID().String(), at.Host)
+	require.Equal(t, foo.Mesh+"/9.0", at.Proc.String())
+	again := r.declare(t, spec("foo", shape.Of("a", 3).With("b", 4), 8))
+	require.Equal(t, worlds.Nothing, again.Change)
+}
+
+// A controller that is killed is followed within 5 s; nothing is spawned twice or forgotten (F7).
+func TestWorlds_anotherControllerTakesOver_WORLD10_WORLD13(t *testing.T) {
+	r := newRig(t, store)
+	_, kill := r.serve(t, "one")
+	a, b := r.host(t, "a", "w", 0), r.host(t, "b", "w", 1)
+	w := r.declare(t, spec("w", shape.Of("x", 4), 2))
+	r.await(t, "w", "world.live")
+	before, err := worlds.Snap.Call(soon(t), r.system(t), worlds.Filter{})
+	require.NoError(t, err)
+	r.serve(t, "two")
+	kill()
+	start := time.Now()
+	r.await(t, "w", "world.live")
+	t.Logf("followed within %s", time.Since(start))
+	after, err := worlds.Snap.Call(soon(t), r.system(t), worlds.Filter{})
+	require.NoError(t, err)
+	require.NotEqual(t, before.Execution, after.Execution)
+	require.Greater(t, after.Epoch, before.Epoch)
+	require.Equal(t, []string{"0.0", "1.0"}, r.runs(t, a, w.Mesh))
+	require.Equal(t, []string{"2.0", "3.0"}, r.runs(t, b, w.Mesh))
+	require.Equal(t, worlds.Live, r.snapshot(t, "w").Status)
+}
+
+// A rank whose host is lost is created anew on the next host of that rank, as another incarnation.
+func TestWorlds_aHostThatTakesALostRankRunsTheNextGeneration_WORLD10(t *testing.T) {
+	r := newRig(t, store)
+	r.serve(t, "s")
+	a := r.host(t, "a", "w", 0)
+	w := r.declare(t, spec("w", shape.Of("x", 1), 1))
+	r.await(t, "w", "world.live")
+	a.leave()
+	<-a.gone
+	require.Equal(t, "0 of 1 procs are there", r.await(t, "w", "world.unhealthy").Reason)
+	b := r.host(t, "b", "w", 0)
+	r.await(t, "w", "world.live")
+	require.Equal(t, []string{"0.1"}, r.runs(t, b, w.Mesh))
+	at, err := worlds.Where.Call(soon(t), r.system(t), w.Mesh+"/0.0")
+	require.NoError(t, err)
+	require.EqualValues(t, 1, at.Proc.Gen)
+	require.Equal(t, b.ID().String(), at.Host)
+}
+
+// A stop is answered at once, and then with what came of it.
+func TestWorlds_aStopIsAnsweredTwice_WORLD11(t *testing.T) {
+	r := newRig(t, store)
+	s, _ := r.serve(t, "s")
+	a := r.host(t, "a", "w", 0)
+	w := r.declare(t, spec("w", shape.Of("x", 3), 3))
+	r.await(t, "w", "world.live")
+	port := actor.OpenPort[worlds.StopReport](r.client)
+	defer port.Close()
+	to := port.Ref()
+	accepted, err := worlds.Stop.Call(soon(t), r.system(t), worlds.Stopping{Worlds: []string{"w", "v"}, Reason: "enough", Report: &to})
+	require.NoError(t, err)
+	require.Equal(t, worlds.Accepted{Worlds: []string{"w"}, Skipped: map[string]string{"v": "there is no such world"}}, accepted)
+	report, err := port.Recv(soon(t))
+	require.NoError(t, err)
+	require.Equal(t, worlds.StopReport{Worlds: []worlds.WorldStopped{{World: "w", Stopped: 3}}}, report)
+	require.Empty(t, r.runs(t, a, w.Mesh))
+	require.Equal(t, "enough", r.await(t, "w", "world.end").Reason)
+
+	// The host offers itself again; without a world everything ends at once.
+	_, err = worlds.Stop.Call(soon(t), r.system(t), worlds.Stopping{Reason: "good night"})
+	require.NoError(t, err)
+	<-s.Done()
+}
+
+// A proc that dies makes its world Unhealthy at once, and after the eviction time it goes, with the reason (C-1).
+func TestWorlds_aDeadProcEvictsItsWorld_WORLD7(t *testing.T) {
+	r := newRig(t, store)
+	require.NoError(t, r.keys.From(func(key string) string { return map[string]string{"CASTNET_WORLD_EVICTION": "300ms"}[key] }))
+	r.serve(t, "s")
+	a := r.host(t, "a", "w", 0)
+	w := r.declare(t, spec("w", shape.Of("x", 2), 2))
+	r.await(t, "w", "world.live")
+	id, err := subjects.ParseProcID(w.Mesh + "/1.0")
+	require.NoError(t, err)
+	proc := agent.Of(id).Via(r.client)
+	_, err = agent.StopAll.Call(soon(t), proc, agent.StoppingAll{Reason: "die"})
+	require.NoError(t, err)
+	require.Contains(t, r.await(t, "w", "world.unhealthy").Reason, "/1.0: stopped")
+	require.Contains(t, r.await(t, "w", "world.evict").Reason, "evicted: unhealthy for 300ms: proc ")
+	r.await(t, "w", "world.end")
+	require.Empty(t, r.runs(t, a, w.Mesh))
+}
+
+// Without JetStream one of several acts, and says that worlds end with it.
+func TestWorlds_runWithoutAStore_WORLD14(t *testing.T) {
+	r := newRig(t)
+	one, kill := r.serve(t, "one")
+	require.False(t, one.Durable())
+	a := r.host(t, "a", "w", 0)
+	first := r.declare(t, spec("w", shape.Of("x", 1), 1))
+	r.await(t, "w", "world.live")
+	r.serve(t, "two")
+	kill()
+	require.Eventually(t, func() bool {
+		s, err := worlds.Find(t.Context(), r.client)
+		if err != nil {
+			return false
+		}
+		now, err := worlds.Snap.Call(soon(t), s, worlds.Filter{})
+		return err == nil && len(now.Worlds) == 1 && now.Worlds[0].Status == worlds.Awaiting
+	}, patience, 50*time.Millisecond, "the host offers itself to the next one, which knows no world")
+	require.Eventually(t, func() bool { return len(r.runs(t, a, first.Mesh)) == 0 }, patience, 50*time.Millisecond, "what nobody knows is stopped")
+}
+
+// What a bad message gets is an answer, and the controller lives.
+func TestWorlds_badMessagesAreAnswered_WORLD15(t *testing.T) {
+	r := newRig(t, store)
+	r.serve(t, "s")
+	system := r.system(t)
+	bad := spec("w", shape.Of("x", 1), 0)
+	_, err := worlds.Upsert.Call(soon(t), system, worlds.Declaration{Spec: bad})
+	require.ErrorContains(t, err, "0 procs per host: want 1 to 4096")
+	_, err = worlds.Upsert.Call(soon(t), system, worlds.Declaration{Spec: spec("", shape.Unit(), 1)})
+	require.ErrorContains(t, err, "mesh label")
+	_, err = worlds.Join.Call(soon(t), system, worlds.Joining{World: "w"})
+	require.ErrorContains(t, err, "want a host or a proc")
+	_, err = worlds.Leave.Call(soon(t), system, worlds.Leaving{})
+	require.NoError(t, err)
+	_, err = worlds.Beat.Call(soon(t), system, worlds.Heartbeat{Proc: r.client.ID()})
+	require.NoError(t, err)
+	sick, err := worlds.Ailing.Call(soon(t), system, "nowhere")
+	require.NoError(t, err)
+	require.Nil(t, sick)
+	_, err = worlds.Where.Call(soon(t), system, "nowhere/1")
+	require.ErrorContains(t, err, "nowhere/1: no world has it")
+}

@@ -1,0 +1,99 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Value is a part of a YAML document, with its place for whoever finds it wrong. It is one of a text, a list and a
+// mapping, or nothing at all; there are no aliases.
+type Value struct {
+	Place  string // file:line:column
+	Text   string
+	IsText bool
+	List   []Value // nil: no list
+	Fields []Field // nil: no mapping
+}
+
+// Field is a key of a mapping, in the order in which they stand there; each stands there once.
+type Field struct {
+	Key   string
+	Place string
+	Value Value
+}
+
+// ParseYAML reads the documents of a file; name is what errors call it.
+func ParseYAML(name string, data []byte) ([]Value, error) {
+	if len(data) > maxConfig {
+		return nil, Usagef("%s: more than %d bytes", name, maxConfig)
+	}
+	var out []Value
+	for dec := yaml.NewDecoder(bytes.NewReader(data)); ; {
+		var doc yaml.Node
+		err := dec.Decode(&doc)
+		if errors.Is(err, io.EOF) {
+			return out, nil
+		}
+		if err != nil {
+			return nil, Usagef("%s: %s", name, strings.TrimPrefix(err.Error(), "yaml: "))
+		}
+		v, err := valueOf(name, doc.Content[0], 1)
+		if err != nil {
+			return nil, WithCode(ExitUsage, err)
+		}
+		out = append(out, v)
+	}
+}
+
+// valueOf reads a node, and those below it.
+func valueOf(name string, n *yaml.Node, depth int) (Value, error) {
+	v := Value{Place: fmt.Sprintf("%s:%d:%d", name, n.Line, n.Column)}
+	if depth > maxConfigDepth {
+		return v, fmt.Errorf("%s: want at most %d levels", v.Place, maxConfigDepth)
+	}
+	switch n.Kind {
+	case yaml.ScalarNode:
+		v.Text, v.IsText = n.Value, n.Tag != "!!null"
+		return v, nil
+	case yaml.SequenceNode:
+		v.List = []Value{}
+		for _, item := range n.Content {
+			x, err := valueOf(name, item, depth+1)
+			if err != nil {
+				return v, err
+			}
+			v.List = append(v.List, x)
+		}
+		return v, nil
+	case yaml.MappingNode:
+		return v, v.readFields(name, n, depth)
+	}
+	return v, fmt.Errorf("%s: want a value: no alias", v.Place)
+}
+
+func (v *Value) readFields(name string, n *yaml.Node, depth int) error {
+	v.Fields = []Field{}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key := n.Content[i]
+		f := Field{Key: key.Value, Place: fmt.Sprintf("%s:%d:%d", name, key.Line, key.Column)}
+		if key.Kind != yaml.ScalarNode {
+			return fmt.Errorf("%s: want the name of a key", f.Place)
+		}
+		for _, before := range v.Fields {
+			if before.Key == f.Key {
+				return fmt.Errorf("%s: %q was said before: %s", f.Place, f.Key, before.Place)
+			}
+		}
+		var err error
+		if f.Value, err = valueOf(name, n.Content[i+1], depth+1); err != nil {
+			return err
+		}
+		v.Fields = append(v.Fields, f)
+	}
+	return nil
+}
