@@ -193,7 +193,9 @@ type play struct {
 
 func (h *play) ctx() context.Context { return h.subject.Context() }
 
-func (h *play) any() *modelMesh { return h.meshes[rapid.IntRange(0, len(h.meshes)-1).Draw(h.T, "mesh")] }
+func (h *play) any() *modelMesh {
+	return h.meshes[rapid.IntRange(0, len(h.meshes)-1).Draw(h.T, "mesh")]
+}
 
 func (h *play) create() {
 	m := h.any()
