@@ -78,6 +78,9 @@ func fork(spec *Spec, fds []uintptr, sys *syscall.SysProcAttr) (pid int, err err
 		sys.Ptrace = false
 		pid, err = syscall.ForkExec(spec.Path, argv, attr)
 	}
+	if err == syscall.EBADF { // all of ours are open: the new process had no number left to move them to
+		err = syscall.EMFILE
+	}
 	return pid, err
 }
 
