@@ -194,8 +194,8 @@ func (b *inbound) deliver(p *Proc, in *link.Inbound) (taken int, err error) {
 		}
 		return 1, nil
 	case wire.Bounce:
-		if !p.links.HasSent(in.From) { // a stranger's word
-			return 0, errorf(CodeInvalid, p.id.Actor(e.Actor).String(), e.Port, "nothing was ever sent to %s", in.From.ID())
+		if !p.links.HasPosted(in.From) { // a stranger's word
+			return 0, errorf(CodeInvalid, p.id.Actor(e.Actor).String(), e.Port, "nothing was posted to %s", in.From.ID())
 		}
 		p.comeBack(p.find(e.Actor), string(e.Ext), nil, FromWire(e.Body))
 		return 1, nil

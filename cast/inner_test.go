@@ -143,6 +143,20 @@ func TestCAST10_onlyTheEndOfWhoWasAskedOrOfALaterOneLosesRanks(t *testing.T) {
 	}
 }
 
+func TestCAST9_whoHasASuccessorIsOver(t *testing.T) {
+	p := procAt(t, subjects.ProcID{Mesh: testMesh, Rank: 1})
+	first := subjects.ProcID{Mesh: testMesh, Rank: 4}
+	second, seat := first, subjects.ProcID{Mesh: testMesh, Rank: 5, Seat: 1}
+	second.Gen = 1
+	require.False(t, over(p, first))
+	p.Learn(actor.Event{Kind: actor.KindProc, Status: string(actor.Running), Mesh: testMesh.String(), Rank: 4, Gen: 1})
+	require.True(t, over(p, first))
+	require.False(t, over(p, second))
+	require.Equal(t, second, latest(p, first))
+	seat.Gen = 1
+	require.Equal(t, seat, latest(p, subjects.ProcID{Mesh: testMesh, Rank: 5, Seat: 1}), "a process begins again as a whole")
+}
+
 // An answer counts from who was asked; a proc that has the rank after it says that there is none.
 func TestCAST10_anAnswerCountsFromWhoWasAsked(t *testing.T) {
 	body, err := wire.Marshal(7)

@@ -55,7 +55,7 @@ var (
 	TerminateConcurrency = newInt("terminate.concurrency", 16, 1, 256,
 		note{seed: "16", used: "agent/host", doc: "procs that a host stops at a time when it drains or shuts down"})
 	TerminateSingle = newDuration("terminate.single", 10*time.Second, instant, time.Hour,
-		note{seed: "10s", used: "nobody yet", doc: "from SIGTERM to SIGKILL when one proc is stopped"})
+		note{seed: "10s", used: "agent/host, controller", doc: "the same when what is stopped is one proc"})
 	TerminateKillWait = newDuration("terminate.kill-wait", 5*time.Second, instant, time.Hour,
 		note{local: true, seed: "5s", used: "internal/launch", doc: "how long a process may survive SIGKILL before that is reported"})
 	ProcDrain = newDuration("proc.drain", 30*time.Second, instant, time.Hour,
@@ -75,7 +75,7 @@ var (
 	SupervisionOrphan = newDuration("supervision.orphan", time.Minute, time.Second, long,
 		note{seed: "1m", zero: "off", used: "controller, agent/host", doc: "the lease: what hears nothing from its controller for so long is stopped"})
 	SupervisionWatchdog = newDuration("supervision.watchdog", 2*time.Minute, instant, long,
-		note{seed: "2m", used: "nobody yet", doc: "a controller that says nothing for so long is taken for dead"})
+		note{seed: "2m", used: "mesh", doc: "a controller that says nothing for so long is taken for dead"})
 	SupervisionHeartbeat = newDuration("supervision.heartbeat", 500*time.Millisecond, 10*time.Millisecond, time.Minute,
 		note{used: "agent/host, agent/presence", doc: "pause between two signs of life of a host"})
 	SupervisionSuspect = newDuration("supervision.suspect", 1500*time.Millisecond, 30*time.Millisecond, time.Hour,

@@ -84,7 +84,7 @@ func TestKeys_everyVariableIsInTheList(t *testing.T) {
 	require.Len(t, config.Keys(), declared)
 }
 
-// A key that nobody reads says so, and no other does.
+// A key that nobody reads would promise what nobody keeps.
 func TestKeys_areReadBySomebody(t *testing.T) {
 	f, err := parser.ParseFile(token.NewFileSet(), "keys.go", nil, 0)
 	require.NoError(t, err)
@@ -104,10 +104,7 @@ func TestKeys_areReadBySomebody(t *testing.T) {
 		}
 	})
 	for _, k := range config.Keys() {
-		if k == config.ActorMailbox.Info() {
-			continue // its reader is on its way
-		}
-		require.Equal(t, k.Used != "nobody yet", strings.Contains(program.String(), "."+names[k.Name]+".Get("), k.Name)
+		require.Contains(t, program.String(), "."+names[k.Name]+".Get(", k.Name)
 	}
 }
 

@@ -42,7 +42,12 @@ func (c *controller) stopLimit(grace time.Duration) time.Duration {
 }
 
 // stopGrace is how long a proc may take to stop before it is killed.
-func (c *controller) stopGrace() time.Duration { return config.TerminateGrace.Get(c.config) }
+func (c *controller) stopGrace() time.Duration {
+	if c.spec.Region.NumRanks() == 1 {
+		return config.TerminateSingle.Get(c.config)
+	}
+	return config.TerminateGrace.Get(c.config)
+}
 
 // lease is how long ranks outlive the last word of their controller; 0: for ever.
 func (c *controller) lease() time.Duration {

@@ -24,7 +24,9 @@ func (r *execRunner) takeOver() (all []found) {
 	if r.store == nil {
 		return nil
 	}
-	for _, k := range r.store.load() {
+	known := r.store.load()
+	r.store.leases(known)
+	for _, k := range known {
 		child, err := r.launcher.Adopt(k.Process)
 		all = append(all, found{k, child, err})
 		failpoint.Hit("host-adopted")

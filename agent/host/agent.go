@@ -139,7 +139,7 @@ func (a *hostAgent) Create(ctx *actor.Context, c agent.Creation) (agent.Overlay,
 	}
 	if len(starts) > 0 {
 		a.ended = slices.DeleteFunc(a.ended, func(x subjects.MeshID) bool { return x == m.ID })
-		a.leases.Keep(ctx, id, c.Lease)
+		a.lease(ctx, id, c.Lease, m.Keep)
 		a.step(ctx, "procs.launch.attempt", m, starts[0].Rank, len(starts), agent.Status{Phase: agent.Initializing})
 		for _, s := range starts {
 			a.begin(ctx, m, s, how)
@@ -149,6 +149,14 @@ func (a *hostAgent) Create(ctx *actor.Context, c agent.Creation) (agent.Overlay,
 		return nil, a.table.AnswerWhen(ctx, agent.Waiting{ID: id, Until: agent.Running}, 0)
 	}
 	return a.table.Overlay(id), nil
+}
+
+// lease renews the lease of a mesh; 0 changes nothing. That of a kept one is for the next host, too (HOST-11).
+func (a *hostAgent) lease(ctx *actor.Context, id string, term time.Duration, keep bool) {
+	a.leases.Keep(ctx, id, term)
+	if keep && term > 0 {
+		a.run.lease(id, term)
+	}
 }
 
 // share is this host's ranks of a mesh, or why it has none.
@@ -200,8 +208,11 @@ func (a *hostAgent) launch(ctx *actor.Context, c *child, how program) {
 		return
 	}
 	boot := a.bootstrap(ctx, c)
+	begun, giveUp := context.WithCancel(context.Background())
+	c.giveUp = giveUp
 	ctx.Go(func(work context.Context) func(*actor.Context) {
-		p, err := a.run.start(work, boot, how)
+		defer context.AfterFunc(work, giveUp)()
+		p, err := a.run.start(begun, boot, how)
 		c.outcome <- outcome{p, err}
 		return func(ctx *actor.Context) {
 			a.launches.leave(ctx)

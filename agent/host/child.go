@@ -28,6 +28,7 @@ type child struct {
 	life    agent.Life
 	pushed  keys.Snapshot // what its client says
 	config  *keys.Config  // the host's with that
+	giveUp  func()        // ends the launch that is under way
 	outcome chan outcome  // holds what became of the launch
 	process process       // nil until it is known
 	output  *output       // of process
@@ -36,6 +37,7 @@ type child struct {
 	why     string        // what they said
 	adopted bool          // an earlier host launched it
 	slot    bool          // it is one of the stops that are under way
+	early   bool          // it said that it is ready before its launch was over
 }
 
 // outcome is what became of a launch.
@@ -61,7 +63,10 @@ func (a *hostAgent) launched(ctx *actor.Context, c *child) {
 	o := <-c.outcome
 	if o.err != nil {
 		s := agent.Status{Phase: agent.Failed, Reason: o.err.Error()}
-		if c.asked { // it was stopped while it started
+		switch {
+		case c.verdict != "":
+			s.Reason = c.verdict
+		case c.asked: // it was stopped while it started
 			s = agent.Status{Phase: agent.Stopped, Reason: c.why}
 		}
 		a.finish(ctx, c, s, nil)
@@ -76,7 +81,7 @@ func (a *hostAgent) launched(ctx *actor.Context, c *child) {
 		c.process.Terminate(verdictGrace)
 	}
 	a.await(ctx, c)
-	if a.run.readyAtStart() {
+	if a.run.readyAtStart() || c.early {
 		a.reached(ctx, c)
 	}
 }
@@ -114,7 +119,9 @@ func (a *hostAgent) ready(ctx *actor.Context, r agent.Readiness) error {
 	if c.verdict != "" {
 		return errors.New(c.verdict)
 	}
-	a.reached(ctx, c)
+	if c.early = c.process == nil; !c.early { // else nobody knows its process, nor is a kept one written down
+		a.reached(ctx, c)
+	}
 	return nil
 }
 
@@ -143,8 +150,16 @@ func (a *hostAgent) end(c *child, verdict string) {
 	if c.verdict == "" {
 		c.verdict = verdict
 	}
-	if c.process != nil {
-		c.process.Terminate(verdictGrace)
+	c.terminate(verdictGrace)
+}
+
+// terminate ends a proc, or its launch if that is under way.
+func (c *child) terminate(grace time.Duration) {
+	switch {
+	case c.process != nil:
+		c.process.Terminate(grace)
+	case c.giveUp != nil:
+		c.giveUp()
 	}
 }
 

@@ -159,8 +159,12 @@ func (a *hostAgent) describe(c *child) {
 // retire notes that the last proc of a mesh has ended, and forgets the oldest such mesh when there
 // are too many. Those on record are there for Get, Logs and a repeated Create.
 func (a *hostAgent) retire(mesh subjects.MeshID) {
-	if a.shares[mesh.String()].alive > 0 {
+	of := a.shares[mesh.String()]
+	if of.alive > 0 {
 		return
+	}
+	if of.keep {
+		a.run.lease(mesh.String(), 0)
 	}
 	if !slices.Contains(a.ended, mesh) {
 		a.ended = append(a.ended, mesh)

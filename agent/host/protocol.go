@@ -29,6 +29,9 @@ func (a *hostAgent) stop(ctx *actor.Context, s agent.Stopping) {
 	grace := s.Grace
 	if grace <= 0 {
 		grace = keys.TerminateGrace.Get(a.opts.Config)
+		if of := a.shares[s.ID]; of != nil && of.alive == 1 {
+			grace = keys.TerminateSingle.Get(a.opts.Config)
+		}
 	}
 	a.table.Release(s.ID)
 	asked, first := 0, 0
@@ -52,9 +55,7 @@ func (a *hostAgent) stop(ctx *actor.Context, s agent.Stopping) {
 					return
 				}
 				c.slot = true
-				if c.process != nil { // else launched does it
-					c.process.Terminate(grace)
-				}
+				c.terminate(grace)
 			})
 		} else if c.slot && c.process != nil {
 			c.process.Terminate(grace)
@@ -249,7 +250,9 @@ func (a *hostAgent) Keepalive(ctx *actor.Context, l agent.Lease) (agent.Overlay,
 	if l.For < 0 {
 		return nil, fmt.Errorf("lease of %s for %s: want more than 0", l.For, l.ID)
 	}
-	a.leases.Keep(ctx, l.ID, l.For)
+	if of := a.shares[l.ID]; of != nil {
+		a.lease(ctx, l.ID, l.For, of.keep)
+	}
 	return a.table.Overlay(l.ID), nil
 }
 

@@ -14,6 +14,7 @@ type shares map[string]*share
 // share is a host's procs of one mesh, and how many of them are how.
 type share struct {
 	procs    map[int]*child // the newest of each rank
+	keep     bool           // they outlive a host that dies
 	alive    int            // have not ended
 	running  int
 	stopping int // were asked to, and have not ended
@@ -31,7 +32,7 @@ func (s shares) put(c *child) {
 	if old := c.share.procs[c.rank]; old != nil {
 		c.share.count(old, -1)
 	}
-	c.share.procs[c.rank] = c
+	c.share.procs[c.rank], c.share.keep = c, c.mesh.Keep
 	c.share.count(c, 1)
 }
 

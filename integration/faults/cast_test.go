@@ -97,7 +97,7 @@ func TestF14_castsAreAnsweredByEachRankWhileConnectionsAreCut(t *testing.T) {
 	try(t, fault{"F14 casts", 1, often}, func(t *testing.T, seed uint64, f *figures) {
 		c := newWorld(t, seed, serverConfig{}).meshes()
 		c.begin(load{Senders: 2, Messages: 600, Rate: 150, Sizes: []int{100, 5000, 0, 40 << 10, 300 << 10, 700}})
-		f.count("cuts", len(c.cutUntil(c.settle(2*patience, c.caller))))
+		f.count("cuts", len(c.cutUntil(c.settle(2*patience, c.caller), 0)))
 		for _, o := range c.outcomes(f) {
 			require.Empty(t, slices.Concat(o.Failed, o.Missing), "nobody has died: %+v", o)
 		}
@@ -164,7 +164,7 @@ func TestF30_castsAreExactWhileConnectionsAreCutAndProcessesKilled(t *testing.T)
 		dead := map[int]time.Time{} // ranks, and when they were killed at the earliest
 		var cuts []time.Time
 		for range 1 + seed%2 {
-			cuts = append(cuts, c.cut(settled)...)
+			cuts = append(cuts, c.cut(settled, 0)...)
 			i, at := c.rand.IntN(len(c.ranks)), time.Now()
 			one := c.ranks[i]
 			c.ranks = slices.Delete(c.ranks, i, i+1)
@@ -172,11 +172,11 @@ func TestF30_castsAreExactWhileConnectionsAreCutAndProcessesKilled(t *testing.T)
 				dead[rank] = at
 			}
 			c.kills(one)
-			cuts = append(cuts, c.cut(settled)...)
+			cuts = append(cuts, c.cut(settled, 0)...)
 			c.tells(one)
 		}
 		for !settled.over() {
-			cuts = append(cuts, c.cut(settled)...)
+			cuts = append(cuts, c.cut(settled, 0)...)
 		}
 		settled.wait(t)
 		for _, o := range c.outcomes(f) {

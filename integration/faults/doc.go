@@ -60,8 +60,7 @@
 // # What is not here
 //
 // Loss of single packets: a proxy cannot make it on TCP. Host agents, in tests of messages: where a
-// process is killed, the test itself tells the others, as a host agent does, or nobody does. A fork that is
-// refused (EAGAIN). Zero found in n messages is an
+// process is killed, the test itself tells the others, as a host agent does, or nobody does. Zero found in n messages is an
 // upper bound of 3/n, at 95 %, and no more.
 //
 // The tests look into /proc and stop processes, so they are for Linux.

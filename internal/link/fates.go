@@ -263,7 +263,7 @@ func (c *Core) giveUp(p *Peer, why Reason, text string) {
 		c.gone(p, wire.BreakOf{N: o.last, Text: text, Closed: why == Closed})
 	}
 	c.shrink(p, o.size)
-	*o = outgoing{frames: o.frames, chunks: o.chunks, former: o.waits(), wanted: o.wanted, crowded: o.crowded, counts: o.counts}
+	*o = outgoing{frames: o.frames, chunks: o.chunks, former: o.waits(), wanted: o.wanted, crowded: o.crowded, posted: o.posted, counts: o.counts}
 	c.broken(p, &Error{Reason: why, Text: text})
 }
 

@@ -300,11 +300,12 @@ func (l *Links) Taken(p *Peer, bytes uint64) {
 	}
 }
 
-// HasSent reports whether anything was ever sent to a peer.
-func (l *Links) HasSent(p *Peer) bool {
+// HasPosted reports whether a message that can come back has left for a peer: an answer cannot, nor can a question.
+func (l *Links) HasPosted(p *Peer) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return p.out.counts.Sent > 0
+	l.core.catchUp(p)
+	return p.out.posted
 }
 
 // Die says that a process is dead, and why. What it has sent before was delivered, if it is called on
