@@ -114,12 +114,12 @@ func (l *lookout) rest(until time.Time) {
 }
 
 // joined is a hostd on a bus that is there.
-func joined(t *testing.T, program, label, url, token string) *machine {
+func joined(t *testing.T, program, label string, o bus.Options) *machine {
 	t.Helper()
-	m := newMachine(t, program, "--nats", url, "--gateway=false")
+	m := newMachine(t, program, "--nats", o.URL, "--gateway=false")
 	m.joins = true
 	m.args[len(m.args)-1] = label
-	m.start("NATS_TOKEN=" + token)
+	m.start("NATS_TOKEN="+o.Token, "NATS_CREDS="+o.Creds)
 	return m
 }
 
@@ -153,19 +153,34 @@ func (l *lookout) spawns(on subjects.HostID, procs int) {
 	require.NoError(l, err)
 }
 
-// aBus is one for hosts: with a token, that of another hostd, which hears what its server says of connections;
-// without, one that says nothing.
-func aBus(t *testing.T, program string, hints bool) bus.Options {
+// Who hears from the server of a bus which connections end.
+const (
+	nobody = ""
+	own    = "its own"      // a hostd, of its own server
+	system = "system-creds" // a hostd that is let into the system account
+)
+
+// aBus is one for hosts.
+func aBus(t *testing.T, program, hears string) bus.Options {
 	t.Helper()
-	if hints {
-		m := newMachine(t, program, "--gateway=false")
-		m.start()
-		local, err := bus.ReadLocal(filepath.Join(m.dir, "run", "castnet", "local.json"))
+	var args []string
+	var o bus.Options
+	switch hears {
+	case nobody:
+		_, r := start(t, "server", "server", t.TempDir(), serverConfig{})
+		return bus.Options{URL: r.URL}
+	case system:
+		dir, err := filepath.Abs("testdata/operator")
 		require.NoError(t, err)
-		return bus.Options{URL: local.URL, Token: local.Token}
+		o.Creds = filepath.Join(dir, "hosts.creds")
+		args = []string{"--nats-config", filepath.Join(dir, "nats.conf"), "--creds", o.Creds, "--system-creds", filepath.Join(dir, "system.creds")}
 	}
-	_, r := start(t, "server", "server", t.TempDir(), serverConfig{})
-	return bus.Options{URL: r.URL}
+	m := newMachine(t, program, append(args, "--gateway=false")...)
+	m.start()
+	local, err := bus.ReadLocal(filepath.Join(m.dir, "run", "castnet", "local.json"))
+	require.NoError(t, err)
+	o.URL, o.Token = local.URL, local.Token
+	return o
 }
 
 // F3, as others see it: hostd and its procs are killed.
@@ -173,11 +188,15 @@ func TestF03_aKilledHostIsKnownToBeDead(t *testing.T) {
 	program := buildHostd(t, "")
 	for _, c := range []struct {
 		fault fault
-		hints bool
-	}{{fault{"F3 presence", 3, often}, false}, {fault{"F3 presence, with hints", 5, often}, true}} {
+		hears string
+	}{
+		{fault{"F3 presence", 3, often}, nobody},
+		{fault{"F3 presence, with hints", 5, often}, own},
+		{fault{"F3 presence, with hints of the system account", 1, often}, system},
+	} {
 		try(t, c.fault, func(t *testing.T, seed uint64, f *figures) {
-			o := aBus(t, program, c.hints)
-			l, m := newLookout(t, o), joined(t, program, "h", o.URL, o.Token)
+			o := aBus(t, program, c.hears)
+			l, m := newLookout(t, o), joined(t, program, "h", o)
 			l.watch(m.id())
 			l.spawns(m.id(), 2)
 			time.Sleep(600*time.Millisecond + time.Duration(seed*83%500)*time.Millisecond) // wherever between two heartbeats
@@ -187,7 +206,7 @@ func TestF03_aKilledHostIsKnownToBeDead(t *testing.T) {
 			f.time("suspect", at.Sub(killed))
 			at, dead := l.until(m.id(), presence.Dead)
 			f.time("dead", at.Sub(killed))
-			require.Equal(t, c.hints, strings.Contains(dead.Reason, "its connections have ended"), dead.Reason)
+			require.Equal(t, c.hears != nobody, strings.Contains(dead.Reason, "its connections have ended"), dead.Reason)
 		})
 	}
 }
@@ -197,8 +216,8 @@ func TestF09_aStoppedHostIsDeadAndComesBack(t *testing.T) {
 	t.Parallel()
 	program := buildHostd(t, "")
 	try(t, fault{"F9 presence", 1, seldom}, func(t *testing.T, _ uint64, f *figures) {
-		o := aBus(t, program, true)
-		l, m := newLookout(t, o), joined(t, program, "h", o.URL, o.Token)
+		o := aBus(t, program, own)
+		l, m := newLookout(t, o), joined(t, program, "h", o)
 		l.watch(m.id())
 		stopped := time.Now()
 		require.NoError(t, m.hostd.Process.Signal(syscall.SIGSTOP))
@@ -218,13 +237,15 @@ func TestF15_aHostBehindABlackHoleIsDeadAndComesBack(t *testing.T) {
 	t.Parallel()
 	program := buildHostd(t, "")
 	try(t, fault{"F15 presence", 1, seldom}, func(t *testing.T, _ uint64, f *figures) {
-		o := aBus(t, program, true)
+		o := aBus(t, program, own)
 		at, err := url.Parse(o.URL)
 		require.NoError(t, err)
 		hole, err := chaos.Start(at.Host)
 		require.NoError(t, err)
 		t.Cleanup(hole.Close)
-		l, m := newLookout(t, o), joined(t, program, "h", "nats://"+hole.Addr(), o.Token)
+		l := newLookout(t, o)
+		o.URL = "nats://" + hole.Addr()
+		m := joined(t, program, "h", o)
 		l.watch(m.id())
 		began := time.Now()
 		hole.Stall()
@@ -255,7 +276,7 @@ func TestF11_aServerThatRestartsMakesNoHostDead(t *testing.T) {
 			l := newLookout(t, bus.Options{URL: r.URL})
 			var hosts []subjects.HostID
 			for _, label := range []string{"a", "b", "c"} {
-				hosts = append(hosts, joined(t, program, label, r.URL, "").id())
+				hosts = append(hosts, joined(t, program, label, bus.Options{URL: r.URL}).id())
 			}
 			l.watch(hosts...)
 			if seed%2 == 0 {
@@ -281,9 +302,9 @@ func TestF10_whoIsStarvedIsNotDead(t *testing.T) {
 	for _, who := range []string{"hosts", "watcher"} {
 		try(t, fault{"F10 " + who, 1, 1}, func(t *testing.T, _ uint64, f *figures) {
 			quota := newQuota(t)
-			o := aBus(t, program, true)
+			o := aBus(t, program, own)
 			l := newLookout(t, o)
-			a, b := joined(t, program, "a", o.URL, o.Token), joined(t, program, "b", o.URL, o.Token)
+			a, b := joined(t, program, "a", o), joined(t, program, "b", o)
 			l.watch(a.id(), b.id())
 			for range 8 {
 				quota.busy(t)
