@@ -47,13 +47,19 @@ type flock struct {
 	server     *child
 	children   map[subjects.HostID]*child
 	watcher    *presence.Watcher
-	changes    chan presence.Change
+	changes    chan heard
 	dead       int
+}
+
+// heard is a change, and when the watcher told it.
+type heard struct {
+	presence.Change
+	at time.Time
 }
 
 // newFlock starts a server, which hands on hints or does not, and begins to watch.
 func newFlock(ctx context.Context, g *ground, hints bool) (*flock, error) {
-	f := &flock{ground: g, token: rand.Text(), children: map[subjects.HostID]*child{}, changes: make(chan presence.Change, 1<<16)}
+	f := &flock{ground: g, token: rand.Text(), children: map[subjects.HostID]*child{}, changes: make(chan heard, 1<<16)}
 	var env []string
 	if hints {
 		env = append(env, hintsEnv+"=yes")
@@ -123,7 +129,7 @@ func (f *flock) add(ctx context.Context, n int) ([]subjects.HostID, error) {
 		f.children[id] = c
 		ids = append(ids, id)
 	}
-	cancel := f.watcher.Watch(ids, func(c presence.Change) { f.changes <- c })
+	cancel := f.watcher.Watch(ids, func(c presence.Change) { f.changes <- heard{c, time.Now()} })
 	f.later(func(context.Context) error { cancel(); return nil })
 	return ids, f.await(ctx, presence.Alive, ids, nil)
 }
@@ -159,7 +165,7 @@ func (f *flock) await(ctx context.Context, s presence.State, hosts []subjects.Ho
 			if delete(left, c.Host); c.State != s {
 				left[c.Host] = true
 			} else if at != nil {
-				at[c.Host] = time.Now()
+				at[c.Host] = c.at
 			}
 		case <-ctx.Done():
 			return fmt.Errorf("%d hosts are not told to be %s: %w", len(left), s, ctx.Err())

@@ -186,8 +186,9 @@ func (c *core) answer(a answer) {
 		}
 		h.unanswered, h.refused, h.lastRefused = h.unanswered+1, h.refused+1, a.sent
 		c.to(h, Suspect, "nobody listens there")
-		if h.cut() {
-			h.ask = a.sent + c.times(h)*c.confirm/confirmations
+		if h.cut() { // in step with the first one, so that what is late does not add up
+			step := c.times(h) * c.confirm / confirmations
+			h.ask = h.firstRefused + (h.refusedFor()/step+1)*step
 		}
 	}
 	c.judge(h)
