@@ -24,7 +24,7 @@ type node struct {
 	server  *embed.Server // nil when it joined
 	options bus.Options
 	bus     *bus.Bus
-	system  *bus.Bus // in the system account; nil without --system-creds
+	admin   *bus.Bus // in the system account; nil without --system-creds
 	host    *host.Host
 	gateway *upkeep // nil when it is turned off
 	system  *upkeep // nil when it is turned off
@@ -184,8 +184,8 @@ func (n *node) close() error {
 	if n.health != nil { // until now it has told that the node is going
 		errs = append(errs, n.health.close())
 	}
-	if n.system != nil {
-		errs = append(errs, n.system.Close(ctx))
+	if n.admin != nil {
+		errs = append(errs, n.admin.Close(ctx))
 	}
 	if n.bus != nil {
 		errs = append(errs, n.bus.Close(ctx))

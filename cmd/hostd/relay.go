@@ -14,10 +14,10 @@ func (n *node) relay(ctx context.Context, o bus.Options) error {
 	switch {
 	case n.systemCreds != "":
 		var err error
-		if n.system, err = bus.Open(ctx, inSystem(o, n.systemCreds)); err != nil {
+		if n.admin, err = bus.Open(ctx, inSystem(o, n.systemCreds)); err != nil {
 			return fmt.Errorf("--system-creds: %w", err)
 		}
-		r.From = n.system.Control()
+		r.From = n.admin.Control()
 	case n.server != nil && n.natsConfig == "":
 		if err := n.server.ShowEnds(); err != nil {
 			return err
