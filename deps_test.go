@@ -61,19 +61,21 @@ cast < actor bus internal/link internal/wire subjects mesh/shape
 	plan, route, gather and fold work on any mesh of refs, so they know no lifecycle; the router takes messages off the bus
 agent < actor bus config internal/micro subjects mesh/shape ; internal/wire
 	the lifecycle protocol is messages only, and the one request that finds who speaks it; tests hold its golden vectors
+agent/presence < agent config actor bus internal/wire subjects
+	who of the hosts is there, as one process sees it; what follows from a death is for controllers, which stand below
 agent/agenttest < agent actor
 	the protocol's promises as tests, for all that speak it; what runs in production must not carry it
 agent/proc < agent config actor cast bus internal/micro internal/wire subjects mesh/shape internal/build internal/launch
 	what runs in a spawned process does not know who controls it: never mesh, never controller
-controller < agent config actor cast bus subjects mesh/shape ; agent/host agent/proc
+controller < agent agent/presence config actor cast bus internal/supervise subjects mesh/shape ; agent/host agent/proc
 	owns a mesh by messages to agents; it launches nothing, so a client binary carries no launcher
 controller/worlds < agent config actor bus internal/micro subjects mesh/shape ; agent/host agent/proc internal/wire
 	owns what outlives its maker, by messages to agents, and keeps it in the bus's store; hostd runs it, and the client speaks to it
 agent/host < agent config agent/proc actor cast bus internal/micro internal/wire subjects mesh/shape internal/build internal/failpoint internal/launch internal/link
 	a host does not know who controls it: never mesh, never controller
-mesh < controller config agent cast actor bus internal/build internal/wire subjects mesh/shape ; agent/host agent/proc
+mesh < controller config agent agent/presence cast actor bus internal/build internal/wire subjects mesh/shape ; agent/host agent/proc
 	what users hold; agents come to it as refs, so the library stays without launcher and server
-cast/gateway < mesh agent cast actor bus internal/micro internal/wire subjects mesh/shape ; agent/host agent/proc
+cast/gateway < mesh config agent cast actor bus internal/micro internal/wire subjects mesh/shape ; agent/host agent/proc
 	a client of meshes that speaks for those who have none; the verbs of cast know nothing of it
 internal/cli < bus actor cast config mesh mesh/shape subjects
 	flags, NATS contexts, configuration files and exit codes are for the two commands, and the same in both
@@ -113,7 +115,7 @@ github.com/fxamacker/cbor/v2 < internal/wire
 	one set of encoding modes, so that golden vectors hold for every message
 golang.org/x/sys < internal/launch agent/proc
 	system calls are process craft, and live behind its build tags
-github.com/rs/zerolog < bus bus/embed bus/bustest internal/link internal/launch actor actor/actortest cast cast/gateway agent/proc controller controller/worlds agent/host mesh cmd/hostd cmd/client tests
+github.com/rs/zerolog < bus bus/embed bus/bustest internal/link internal/launch actor actor/actortest cast cast/gateway agent/presence agent/proc controller controller/worlds agent/host mesh cmd/hostd cmd/client tests
 	every log line; values (subjects, mesh/shape, internal/wire, agent) have nothing to log
 github.com/rs/zerolog/log
 	the global logger: a logger is passed by value in options

@@ -78,20 +78,22 @@ type replyPort struct {
 }
 
 // inquiry makes a message of another proc that wants an answer. peer is the process it came from; nil for this
-// one.
-func (p *Proc) inquiry(peer *link.Peer, e *wire.Envelope) *Delivery {
+// one. Where somebody else's answers come in nothing is sent: it would be believed there, for this proc was asked.
+func (p *Proc) inquiry(peer *link.Peer, e *wire.Envelope) (*Delivery, error) {
 	q := &inquiry{}
 	q.Reply = e.Reply
 	at, ok := p.homeOf(e.Reply)
 	if !ok { // somebody wants an answer: an error of the handler is not the actor's end
 		q.Answer = func(Answer) {}
-		return &q.Delivery
+		return &q.Delivery, nil
 	}
-	if peer != nil && at.port.Actor.Proc.Lead() == peer.Lead() {
-		at.peer = peer
+	if peer != nil && at.port.Actor.Proc.Lead() != peer.Lead() {
+		p.counts.malformed.Add(1)
+		return nil, errorf(CodeBadMessage, p.id.Actor(e.Actor).String(), e.Port, "want a port of %s for the answer, got %q", peer.ID(), e.Reply)
 	}
+	at.peer = peer
 	q.w.p, q.w.home, q.wanted = p, at, &q.w
-	return &q.Delivery
+	return &q.Delivery, nil
 }
 
 // cancelable lets the sender of a message give it up.

@@ -21,7 +21,17 @@ type call struct {
 	waiting             // of the first answer
 	links   *link.Links // expect who waits to send more; nil: they do not
 	answer  Answer
-	came    encoded // what the answer holds when it came by the bus
+	came    encoded       // what the answer holds when it came by the bus
+	asked   atomic.Uint64 // see link.Asker; 0: it is not on its way
+}
+
+// Asked takes the serial of the question.
+func (c *call) Asked(serial uint64) { c.asked.Store(serial) }
+
+// lost reports whether the answer went with a link to a process.
+func (c *call) lost(peer subjects.ProcessID, serial uint64) bool {
+	asked := c.asked.Load()
+	return asked != 0 && asked <= serial && c.to.Proc.Process() == peer
 }
 
 // recv takes an answer from the bus: of the process that was asked, and nobody else's word for it.
@@ -75,7 +85,7 @@ func ask[M any](ctx context.Context, p *Proc, from string, to subjects.ActorID, 
 	if has { // ctx itself wakes who waits
 		c.seat = p.seats.take(0)
 	} else {
-		deadline = time.Now().Add(DefaultDeadline)
+		deadline = time.Now().Add(p.deadline)
 		c.seat = p.seats.take(p.at(deadline))
 	}
 	defer p.seats.leave(c.seat)

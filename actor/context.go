@@ -177,5 +177,11 @@ func (c *Context) Proc() *Proc { return c.in.proc }
 // Log is a logger with the actor's ID in it.
 func (c *Context) Log() zerolog.Logger { return c.in.log() }
 
+// Fail ends the actor as failed, because of what somebody else did: cause, when it is known, is the event
+// that says so. Nothing that waits in its mailbox is handled (ACT-5).
+func (c *Context) Fail(reason string, cause *Event) {
+	c.in.fail(ending{code: CodeCascade, reason: reason, cause: cause})
+}
+
 // Stop asks the actor to stop after the messages it has already accepted.
 func (c *Context) Stop(reason string) { c.in.stop(reason) }

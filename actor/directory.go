@@ -47,6 +47,8 @@ func (d *directory) add(in *instance) error {
 		return errorf(CodeInvalid, in.id().String(), "", "that is the name of code that is not an actor: take another")
 	case taken && !old.status().Terminal():
 		return errorf(CodeInvalid, in.id().String(), "", "an actor of that name is there already")
+	case taken:
+		in.nth = old.nth + 1
 	}
 	d.byName[in.name] = in
 	d.most = max(d.most, len(d.byName))

@@ -57,6 +57,8 @@
 //     the mail, however much of that waits.
 //   - ACT-10: sending a message within a proc costs no memory of its own when the message holds no
 //     pointers, and an actor at rest holds neither a goroutine nor the room of a burst.
+//   - ACT-11: of the procs that had a rank one after another, the one of the highest generation whose
+//     host has said that it runs has it. Latest says which; an ID always means that one proc, dead or not.
 //   - PORT-1: a once port takes one message. What it does not take does not use it up; who comes
 //     later gets ErrPortGone.
 //   - PORT-2: a port that was given out and is closed is ErrPortGone, one that never was ErrNoEndpoint.
@@ -76,8 +78,8 @@
 //     next message begins anew.
 //   - DEL-4: no handler sees a message twice.
 //   - DEL-5: a proc that is known to be dead is sent nothing and believed nothing.
-//   - DEL-6: every mailbox and port has a bound, and a sender is told when it is reached: 1,024 messages,
-//     besides those an actor has taken up to handle, at most as many, and what PostWait of other procs
+//   - DEL-6: every mailbox and port has a bound, and a sender is told when it is reached: 1,024 messages
+//     (Options), besides those an actor has taken up to handle, at most as many, and what PostWait of other procs
 //     has sent: at most 8 MiB of each. For one process 8 MiB may wait to leave, then it is ErrBacklog.
 //   - DEL-7: nobody waits for a slow actor but those who chose to, by a call or PostWait. Answers are
 //     never refused for want of room.
@@ -96,7 +98,8 @@
 // # Failure
 //
 // Every verb returns an *Error whose code says what became of the message; errors.Is with the
-// sentinels tells them apart. A wait without a deadline of its own ends after 30 s.
+// sentinels tells them apart. A wait without a deadline of its own ends after 30 s, or what
+// Options say.
 //
 // A posted message that cannot be handled comes back to the actor that sent it (Undeliverer), or is
 // logged; it fails nobody by itself. The life of an actor goes:

@@ -127,7 +127,7 @@ func (e *Error) Indeterminate() bool {
 // words, and never passes for a message that was not handled (DEL-2).
 func ranError(err error) *Error {
 	e := plain(err)
-	e.Ran, e.cause = true, err
+	e.Ran, e.sure, e.cause = true, false, err
 	return &e
 }
 

@@ -40,6 +40,12 @@ type Event struct {
 	Step       string    `json:"step,omitempty"`        // what was done, by a name that stays: docs/events.md
 	Count      int       `json:"count,omitempty"`       // it is about so many ranks, from Rank on; 0 = one
 	PerProcess int       `json:"per_process,omitempty"` // so many ranks in a row share a process; 0 = none do
+	Nth        int       `json:"nth,omitempty"`         // how many actors of that name its proc had before
+
+	// What the controller of a mesh adds for people, and for who watches a part of it.
+	Name  string `json:"name,omitempty"`  // of the mesh, as its owner calls it
+	Point string `json:"point,omitempty"` // the rank's coordinates in the mesh: host=0/2,gpu=3/4
+	View  int    `json:"view,omitempty"`  // the rank in the region that is watched
 }
 
 // Each calls f with what the event says of each of its ranks.
@@ -162,7 +168,7 @@ func (p *Proc) Emit(e Event) {
 }
 
 // happened tells what became of an actor: observers hear of everything, the bus of every failure
-// and of actors that are announced.
+// and of actors that are announced; but that one of these runs is no news to who spawned it.
 //
 //go:noinline
 func (in *instance) happened(s Status) Event {
@@ -178,7 +184,7 @@ func (in *instance) happened(s Status) Event {
 		p.lastFailure.Store(&e)
 		p.log.Error().Str("actor", e.Actor).Str("type", e.Type).Msg("actor failed: " + e.Reason)
 		p.Emit(e)
-	case in.announced:
+	case in.announced && (s != Running || in.greets):
 		p.Emit(e)
 	default:
 		p.observe(e)
@@ -191,7 +197,7 @@ func (in *instance) event(s Status, end ending) Event {
 	id := in.proc.id
 	e := Event{
 		Kind: KindActor, Status: string(s), Mesh: id.Mesh.String(), Rank: int(id.Rank), Gen: int(id.Gen), Seat: int(id.Seat),
-		Actor: in.name, Type: in.def.name, Reason: end.reason, At: time.Now(),
+		Actor: in.name, Nth: int(in.nth), Type: in.def.name, Reason: end.reason, At: time.Now(),
 	}
 	if s == Failed {
 		e.Endpoint, e.Code = end.endpoint, end.code

@@ -2,6 +2,7 @@ package actor
 
 import (
 	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/internal/link"
 	"github.com/castnet-io/castnet/internal/wire"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -27,6 +28,11 @@ func (p *Proc) Receive(where int, m bus.Msg) {
 // Respond sends an envelope to a port that waits for it.
 func (p *Proc) Respond(to subjects.PortID, e wire.Envelope) error {
 	return p.respond(replyPort{port: to}, e)
+}
+
+// LinkOver says that a link is over, as the links do.
+func (p *Proc) LinkOver(peer subjects.ProcessID, serial uint64) {
+	linked{p}.Broken(peer, serial, &link.Error{Reason: link.LinkOver, Text: "enough"})
 }
 
 // Bounds of what a proc remembers.

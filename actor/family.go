@@ -152,7 +152,7 @@ func (in *instance) endChildren(f *family, over bool) {
 	in.mu.Unlock()
 	for _, c := range left {
 		log := in.log()
-		log.Warn().Str("child", c.name).Dur("waited", cleanupTimeout).Msg("a child does not stop and is left behind")
+		log.Warn().Str("child", c.name).Dur("waited", in.proc.cleanup).Msg("a child does not stop and is left behind")
 		c.fail(ending{code: CodeKilled, reason: "killed: its parent stopped and it did not"})
 	}
 }

@@ -364,8 +364,8 @@ func TestSpawnChild_givesUpAConstructorThatHangsAndTheParentLives(t *testing.T) 
 func TestSpawn_namesABadOptionAndWhatIsWanted(t *testing.T) {
 	p := alone(t)
 	for want, o := range map[string]actor.Option{
-		"mailbox of -2 messages: want 1 to 1073741824, 0 for 1024, or Unbounded":                        actor.Mailbox(-2),
-		"mailbox of 1073741825 messages: want 1 to 1073741824, 0 for 1024, or Unbounded":                actor.Mailbox(1<<30 + 1),
+		"mailbox of -2 messages: want 1 to 1073741824, 0 for the default, or Unbounded":                 actor.Mailbox(-2),
+		"mailbox of 1073741825 messages: want 1 to 1073741824, 0 for the default, or Unbounded":         actor.Mailbox(1<<30 + 1),
 		"restart policy: when(9): want one of [propagate temporary transient permanent]":                actor.WithRestart(actor.Restart{When: 9}),
 		"restart policy: most -1 restarts: want 1 to 1000, or 0 for 3":                                  actor.WithRestart(actor.Restart{Most: -1}),
 		"restart policy: restarts within -1ns: want a time above zero, or 0 for 5s":                     actor.WithRestart(actor.Restart{Within: -1}),

@@ -27,6 +27,9 @@ type Fan struct {
 	// Answer is told the outcome for each rank exactly once, on any goroutine; it must not block. nil:
 	// nobody waits.
 	Answer func(view int, a Answer)
+	// Refused is told, before Spread returns, whom the message does not reach at once. nil: they answer with
+	// the reason, or the sender is told.
+	Refused func(view int, why error)
 
 	run   farRun // stands for all of them in mailboxes
 	turns [][]fanTurn
@@ -80,9 +83,9 @@ func (p *Proc) Spread(f *Fan, to []Reached) {
 		t := f.turn(i)
 		in := r.Proc.find(f.Actor)
 		if in == nil {
-			t.refused(r.Proc, "", r.Proc.noActor(f.Actor, f.Port))
+			t.turnedAway(r.Proc, r.Proc.noActor(f.Actor, f.Port))
 		} else if idle, err := in.deliverFan(f, i); err != nil {
-			t.refused(r.Proc, "", err)
+			t.turnedAway(r.Proc, err)
 		} else if idle {
 			wake = append(wake, in)
 		}
@@ -128,6 +131,12 @@ func (p *Proc) Accept(f *Fan, view int) error {
 	return p.deliver(&d)
 }
 
+// GiveBack tells the sender of a message that nobody answers whom it does not reach.
+func (p *Proc) GiveBack(f *Fan, view int, why error) {
+	d := f.to(view)
+	p.undeliverable(&d, why)
+}
+
 // to is the message for one by itself.
 func (f *Fan) to(view int) Delivery {
 	d := Delivery{Actor: f.Actor, Port: f.Port, From: f.From, Raw: f.Raw, Deadline: f.Deadline}
@@ -157,6 +166,16 @@ func (t *fanTurn) settle(v any, err error) {
 	if t.fan.Answer != nil {
 		t.fan.Answer(t.view, Answer{Value: v, Err: err})
 	}
+}
+
+// turnedAway says that it was not accepted.
+func (t *fanTurn) turnedAway(p *Proc, why error) {
+	if t.fan.Refused == nil {
+		t.refused(p, "", why)
+		return
+	}
+	t.fan.answered()
+	t.fan.Refused(t.view, why)
 }
 
 // refused says that no handler runs it; typ is its type, for people.

@@ -90,7 +90,7 @@ func gravity(why link.Reason, level zerolog.Level) zerolog.Level {
 }
 
 // Broken says that a link is over: the answers that are waited for may be lost with it.
-func (l linked) Broken(peer subjects.ProcessID, why error) {
+func (l linked) Broken(peer subjects.ProcessID, serial uint64, why error) {
 	reason := l.sendError(peer.Proc(), peer.Proc().String(), "", why).(*Error)
 	if reason.Code == CodeProcDead || reason.Code == CodeStopped {
 		return // it is said by who knows it
@@ -102,7 +102,7 @@ func (l linked) Broken(peer subjects.ProcessID, why error) {
 	l.log.WithLevel(level).Stringer("peer", peer).Str("reason", reason.Text).Msg("link broken")
 	reason = ranError(reason)
 	for _, p := range l.process.procs() {
-		p.failCalls(func(c *call) bool { return c.to.Proc.Process() == peer }, reason)
+		p.failCalls(func(c *call) bool { return c.lost(peer, serial) }, reason)
 	}
 	l.notify(peer.Proc(), reason)
 }

@@ -53,15 +53,20 @@ func (p *Proc) Follow(mesh subjects.MeshID) error {
 	return nil
 }
 
-// receiveProcEvent takes the host agents' word that a proc is gone, on the control pump.
+// receiveProcEvent takes the host agents' word that a proc is gone, or has the rank of one that was, on the
+// control pump.
 func (p *Proc) receiveProcEvent(m bus.Msg) {
 	e, err := OpenEvent(p.space, m)
 	if err != nil {
 		p.malformed(m, err)
 		return
 	}
-	if e.Kind == KindProc && e.Terminal() { // what it said before comes first
+	switch {
+	case e.Kind != KindProc:
+	case e.Terminal(): // what it said before comes first
 		p.bus.Data().AfterReceived(func() { e.Each(p.MarkDown) })
+	case e.Status == string(Running):
+		e.Each(p.Learn)
 	}
 }
 
@@ -82,6 +87,7 @@ func (p *Proc) MarkDown(e Event) {
 	if known {
 		return
 	}
+	p.later.changed(id.Mesh)
 	if id.Seat == 0 { // else its process goes on without it
 		p.links.Die(id.Process(), procDead(id.String(), "", e))
 	}
@@ -126,13 +132,16 @@ func (p *Proc) Down(id subjects.ProcID) (Event, bool) {
 	return e, ok
 }
 
-// Downs are the events of the procs of a mesh that are known to be dead.
+// Downs are the events of the procs of a mesh that are known to be dead, and whose rank no later one has.
 func (p *Proc) Downs(mesh subjects.MeshID) (all []Event) {
 	p = p.process.first
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for id, e := range p.down {
-		if id.Mesh == mesh {
+		if id.Mesh != mesh {
+			continue
+		}
+		if _, later := p.Successor(id); !later {
 			all = append(all, e)
 		}
 	}

@@ -35,7 +35,7 @@ func (p *Proc) Foreign(actor, port string, m ForeignMessage) {
 	format, err := wire.FormatOf(m.Msg.Header.Get(HeaderContentType), m.Msg.Data)
 	d := Delivery{
 		Actor: actor, Port: port, Point: m.Point, Raw: m.Msg.Data, Format: format,
-		Deadline: time.Now().Add(DefaultDeadline),
+		Deadline: time.Now().Add(p.deadline),
 	}
 	d.Answer = func(a Answer) { p.logForeign(m, a) }
 	if m.Msg.Reply != "" {

@@ -89,7 +89,9 @@ type instance struct {
 	crash     bool // the turn's: a handler did not return
 	strategy  Strategy
 	limit     int32
-	announced bool // its life is published
+	nth       int32 // how many of its name this proc had before it, as far as it remembers
+	announced bool  // its end is published
+	greets    bool  // and that it runs
 	box       *mailbox
 	rare      *rare
 }

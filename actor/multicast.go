@@ -65,6 +65,10 @@ type Multicast struct {
 // Reached says that members of a group have answered the cast with number n.
 func (p *Proc) Reached(g *Group, n uint64, members []int) { p.links.Reached(g.links, n, members) }
 
+// ComeBack says that a message which an actor of this proc posted reached somebody not: see Undeliverer. ""
+// stands for the client.
+func (p *Proc) ComeBack(from, typ string, why *Error) { p.comeBack(p.find(from), typ, nil, why) }
+
 // told is a teller.
 type told func(to subjects.ProcID, why *Error)
 

@@ -88,7 +88,7 @@ func (p *Proc) sendBeside(o *outbound) error {
 	if err == nil || o.wait == nil || !e.Wait || !errors.Is(err, ErrMailboxFull) {
 		return err
 	}
-	ctx, cancel := bounded(o.wait)
+	ctx, cancel := p.bounded(o.wait)
 	defer cancel()
 	if from, ok := o.wait.Value(senderKey{}).(*instance); ok {
 		from.yield()

@@ -1,6 +1,7 @@
 package actor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,8 +43,20 @@ type Options struct {
 	// First is the first proc of the OS process that the proc is in. It closes the others before itself.
 	First *Proc
 
+	// Cleanup bounds each of the things an actor does after its last message: waiting for its children, its
+	// Cleanup method, and waiting for its tasks; 0: 10 s.
+	Cleanup time.Duration
+
+	// Relays are what relays have whose own options leave MaxUpdates or Max open; 0: 5 and 50 ms.
+	Relays RelayOptions
+
 	// Links bounds what is on the way between this proc and others; the zero value has the defaults.
 	Links link.Config
+
+	// Deadline is for a verb whose context has none, and then for the fate of its message; 0: 30 s.
+	Deadline time.Duration
+	// Mailbox is how many messages may wait for an actor whose spawn does not say; 0: 1,024.
+	Mailbox int
 }
 
 // Proc is an actor runtime with an address: it runs actors, receives what the bus brings for them
@@ -61,7 +74,8 @@ type Proc struct {
 	targets  targets
 	inbound  inbound
 	process  *process
-	turns    *workers // of the process
+	later    incarnations // of the procs of meshes; the first proc's of a process
+	turns    *workers     // of the process
 	epoch    time.Time
 	seats    *seats
 	meters   meters
@@ -70,9 +84,13 @@ type Proc struct {
 	counts   counters
 	dead     deadLetters
 	observed atomic.Bool // there are observers
+	cleanup  time.Duration
+	relays   RelayOptions
 
 	lastFailure atomic.Pointer[Event]
 
+	deadline    time.Duration // see Options
+	mailbox     int           // the same
 	coordinator func(Event)
 	directory   directory
 	roots       roots
@@ -106,14 +124,20 @@ func NewProc(ctx context.Context, o Options) (*Proc, error) {
 	} else if o.ID.Seat > 0 {
 		return nil, fmt.Errorf("start proc %s: want the first proc of its process, %s, in First", o.ID, o.ID.Lead())
 	}
+	if err := checkMailbox(o.Mailbox); err != nil {
+		return nil, fmt.Errorf("start proc %s: %w", o.ID, err)
+	}
 	if o.Bus == nil {
 		return nil, fmt.Errorf("start proc %s: no bus", o.ID)
 	}
 	log := o.Log.With().Stringer("proc", o.ID).Logger()
 	p := &Proc{
 		id: o.ID, name: o.ID.String(), self: o.ID.Process(), bus: o.Bus, space: o.Space, registry: o.Registry, log: log,
-		loud:        log.Sample(&zerolog.BurstSampler{Burst: noisyBurst, Period: noisyPeriod}),
-		epoch:       time.Now(),
+		loud:    log.Sample(&zerolog.BurstSampler{Burst: noisyBurst, Period: noisyPeriod}),
+		epoch:   time.Now(),
+		cleanup: cmp.Or(max(0, o.Cleanup), cleanupTimeout), relays: o.Relays,
+		deadline:    cmp.Or(o.Deadline, DefaultDeadline),
+		mailbox:     cmp.Or(o.Mailbox, mailboxSize),
 		coordinator: o.Coordinator, directory: directory{byName: map[string]*instance{}}, failed: make(chan struct{}),
 		ports:   map[portKey]port{},
 		watched: map[subjects.MeshID]*follow{}, down: map[subjects.ProcID]Event{},
@@ -133,6 +157,7 @@ func NewProc(ctx context.Context, o Options) (*Proc, error) {
 		p.process.join(p)
 		return p, nil
 	}
+	o.Links.Deadline = cmp.Or(o.Links.Deadline, p.deadline)
 	p.process, p.turns = &process{first: p, all: map[uint32]*Proc{0: p}}, new(workers)
 	p.links = link.Open(link.Options{Self: p.self, Space: p.space, Bus: o.Bus, Handler: linked{p}, Config: o.Links, Unknown: &p.counts.unknown})
 	for _, s := range []struct {
@@ -184,10 +209,10 @@ func (p *Proc) Value(key any) any {
 }
 
 // Close stops every actor (each handles its mail), then the subscriptions. When ctx ends (without
-// a deadline: after 30 s), actors that still run are told to give up; Close names those that do
+// a deadline: after that of Options), actors that still run are told to give up; Close names those that do
 // not, and leaves them behind. A second call does nothing.
 func (p *Proc) Close(ctx context.Context) error {
-	ctx, cancel := bounded(ctx)
+	ctx, cancel := p.bounded(ctx)
 	defer cancel()
 	p.mu.Lock()
 	if p.closing {
@@ -369,14 +394,6 @@ func (p *Proc) fail(e Event) {
 
 func (p *Proc) stopped() *Error {
 	return errorf(CodeStopped, p.id.String(), "", "the proc has stopped")
-}
-
-// bounded gives a wait the default deadline when it has none.
-func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
-	if _, ok := ctx.Deadline(); ok {
-		return ctx, func() {}
-	}
-	return context.WithTimeout(ctx, DefaultDeadline)
 }
 
 // freshPort names a port nobody has used. The runtime's own ports start with a letter.

@@ -194,8 +194,8 @@ func (b *inbound) deliver(p *Proc, in *link.Inbound) (taken int, err error) {
 		}
 		return 1, nil
 	case wire.Bounce:
-		if !p.links.HasSent(in.From) { // a stranger's word
-			return 0, errorf(CodeInvalid, p.id.Actor(e.Actor).String(), e.Port, "nothing was ever sent to %s", in.From.ID())
+		if !p.links.HasPosted(in.From) { // a stranger's word
+			return 0, errorf(CodeInvalid, p.id.Actor(e.Actor).String(), e.Port, "nothing was posted to %s", in.From.ID())
 		}
 		p.comeBack(p.find(e.Actor), string(e.Ext), nil, FromWire(e.Body))
 		return 1, nil
@@ -231,8 +231,8 @@ func (p *Proc) message(from subjects.ActorID, peer *link.Peer, e *wire.Envelope)
 	var d *Delivery
 	if e.Reply == "" {
 		d = &Delivery{}
-	} else {
-		d = p.inquiry(peer, e)
+	} else if d, err = p.inquiry(peer, e); err != nil {
+		return err
 	}
 	d.Actor, d.Port, d.From, d.Raw, d.Reply = e.Actor, e.Port, from, e.Body, e.Reply
 	if e.TTL > 0 {

@@ -10,9 +10,9 @@ import (
 
 // RelayOptions configures a relay; the zero value is fine.
 type RelayOptions struct {
-	MaxUpdates int           // so many are buffered at most, and sent on when there are; 0: 5
+	MaxUpdates int           // so many are buffered at most, and sent on when there are; 0: as Options.Relays, or 5
 	First      time.Duration // what the alarm is set to at first; 0: 1 ms
-	Max        time.Duration // what that grows to, doubling with each update that is buffered; 0: 50 ms
+	Max        time.Duration // what that grows to, doubling with each update that is buffered; 0: as Options.Relays, or 50 ms
 	Limit      Limit         // Exactly(n): one value made of n updates, whatever time that takes
 }
 
@@ -50,6 +50,7 @@ func OpenRelay[U any](at Opener, to PortRef[U], by Reducer[U], o RelayOptions) (
 	if !to.id.IsValid() {
 		return nil, errorf(CodeInvalid, "", to.id.Port, "open a relay: want a port to stand in for, got the zero PortRef or a malformed name")
 	}
+	o.MaxUpdates, o.Max = cmp.Or(o.MaxUpdates, p.relays.MaxUpdates), cmp.Or(o.Max, p.relays.Max)
 	rules, err := newRelayRules(by, o)
 	if err != nil {
 		return nil, errorf(CodeInvalid, to.id.Actor.String(), to.id.Port, "open a relay: %v", err)

@@ -163,3 +163,22 @@ func TestCancel_ofSomebodyElsesCallIsNotBelieved(t *testing.T) {
 	require.ErrorIs(t, take(t, asked), &actor.Error{Code: actor.CodeCanceled})
 	take(t, book.ended)
 }
+
+func TestBounce_ofOneWhoWasOnlyAnsweredIsNotBelieved(t *testing.T) {
+	srv := bustest.Server(t)
+	b, s := start(t, srv, "right"), newStranger(t, srv)
+	from := s.id.Process().String()
+	one, err := wire.Marshal(1)
+	require.NoError(t, err)
+	ask := wire.Envelope{Kind: wire.Message, Sender: "x", Reply: s.id.Actor("x").Port("_0z").String(), Body: one}
+	s.send(t, spawn(t, b).ID().Port("add"), from, packet(1, 0, ask))
+	_, e := s.packet(t)
+	require.Equal(t, wire.Value, e.Kind)
+	s.send(t, b.ID().Actor("client").Port("_back"), from, packet(2, 1, wire.Envelope{Kind: wire.Bounce, Sender: "x", Body: []byte("no error")}))
+	var refused []wire.Refusal
+	for len(refused) == 0 {
+		refused = s.hears(t, wire.State).(*wire.StateOf).Refused
+	}
+	require.ErrorContains(t, actor.FromWire(refused[0].Why), "nothing was posted to")
+	require.Zero(t, b.Stats().Bounced)
+}

@@ -83,6 +83,8 @@ func TestPostWait_entersAMailboxThatIsFull(t *testing.T) {
 	ref, book := newLedger(t, b, a, actor.Mailbox(2))
 	open := book.shut()
 	defer open()
+	require.NoError(t, enter.PostWait(soon(t), ref, padded(0)))
+	until(t, "it is at its first", func() bool { i, _ := b.Actor(ref.ID().Name); return i.Current != "" }) // and takes up no more
 	n := filled(t, ref)
 	require.Greater(t, n, 10)
 	require.Zero(t, a.Stats().Bounced)

@@ -80,7 +80,7 @@ func (in *instance) restart() Restart {
 func (in *instance) heedBirth() {
 	b := in.birth
 	in.mu.Lock()
-	in.born = b.told == nil
+	in.born = b.told == nil && (b.begun == nil || b.again)
 	in.mu.Unlock()
 	if b.told != nil {
 		b.begun = (*instance).bornOf
@@ -148,7 +148,7 @@ func (f *family) carryOut(o owner, effects []supervise.Effect[*instance]) {
 		switch x := effect.(type) {
 		case supervise.Stop[*instance]:
 			x.Key.withGroup()
-			o.after(cleanupTimeout, func(owner) { // it may have ended long since
+			o.after(x.Key.proc.cleanup, func(owner) { // it may have ended long since
 				x.Key.fail(ending{code: CodeKilled, reason: "killed: it is started again with its group, and did not stop"})
 			})
 		case supervise.Start[*instance]:

@@ -125,7 +125,7 @@ func (p *Proc) send(o *outbound) error {
 //go:noinline
 func (p *Proc) sendAgain(o *outbound, t *target, err error) error {
 	if full, ok := errors.AsType[*link.Error](err); ok && full.Reason == link.Full && o.wait != nil {
-		ctx, cancel := bounded(o.wait)
+		ctx, cancel := p.bounded(o.wait)
 		defer cancel()
 		err = p.links.SendWait(ctx, t.Target, &o.envelope, o.mark, p.links.At(o.until))
 	}
@@ -238,7 +238,7 @@ func (p *Proc) AnswerWith(actor string, to subjects.PortID, a Answer, ext []byte
 // delivered, or its sender has been told that it was not, or that it cannot be known. Without a
 // deadline in ctx it waits 30 s.
 func (p *Proc) Flush(ctx context.Context) error {
-	ctx, cancel := bounded(ctx)
+	ctx, cancel := p.bounded(ctx)
 	defer cancel()
 	if err := p.links.Flush(ctx); err != nil {
 		if _, closed := errors.AsType[*link.Error](err); closed {

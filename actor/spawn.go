@@ -1,10 +1,12 @@
 package actor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"reflect"
+	"sync/atomic"
 
 	"github.com/castnet-io/castnet/internal/supervise"
 	"github.com/castnet-io/castnet/internal/wire"
@@ -20,8 +22,9 @@ type Spawning struct {
 	Raw    []byte // CBOR of the same
 	Point  shape.Point
 
-	Announce bool     // publish its life on `ev.`; its failure is published in any case
-	Mailbox  int      // messages that may wait; 0: 1,024; Unbounded: as many as memory holds
+	Announce bool     // publish its end on `ev.`, and that another runs in its place; its failure is published in any case
+	Greet    bool     // of one that is announced: publish that it runs, too, for those who wait for it
+	Mailbox  int      // messages that may wait; 0: as many as Options say; Unbounded: as many as memory holds
 	Restart  Restart  // what follows its end; zero: a failure goes to its parent
 	Strategy Strategy // how its own children are started again
 	NoWait   bool     // Spawn does not wait for the constructor
@@ -63,6 +66,16 @@ func SpawnChild[A, P any](ctx *Context, typ Type[A, P], label string, params P, 
 	return spawnTyped(ctx, ctx.in.proc, ctx.in, typ, label, params, opts)
 }
 
+// SpawnFor is SpawnChild for the actor whose Context ctx is or derives from, and Spawn in p when there is
+// none, or it lives in another proc.
+func SpawnFor[A, P any](ctx context.Context, p *Proc, typ Type[A, P], label string, params P, opts ...Option) (Ref[A], error) {
+	parent, _ := ctx.Value(senderKey{}).(*instance)
+	if parent != nil && parent.proc != p {
+		parent = nil
+	}
+	return spawnTyped(ctx, p, parent, typ, label, params, opts)
+}
+
 func spawnTyped[A, P any](ctx context.Context, p *Proc, parent *instance, typ Type[A, P], label string, params P, opts []Option) (Ref[A], error) {
 	name, err := subjects.NewName(label)
 	if err != nil {
@@ -87,13 +100,61 @@ func (p *Proc) Spawn(ctx context.Context, s Spawning) (subjects.ActorID, error) 
 	return in.id(), err
 }
 
+// Spawn is Proc.Spawn for actors that make many: it does not wait. then runs on the turn of the actor whose
+// Context this is, once the constructor has returned, or has taken 30 s.
+func (c *Context) Spawn(s Spawning, then func(*Context, error)) error {
+	mustBe(then != nil, "Spawn", "a function, got nil")
+	p, by := c.in.proc, c.in
+	def, err := p.registry.find(s.Type)
+	if err == nil {
+		err = s.check()
+	}
+	if err != nil {
+		return err
+	}
+	var heard atomic.Bool
+	var cancel func() // read on the turns that follow this one
+	b := &birth{Spawning: s}
+	b.begun = func(in *instance, err error) {
+		in.bornOf(err)
+		if !heard.CompareAndSwap(false, true) {
+			return
+		}
+		by.post(func(ctx *Context) {
+			if cancel(); err == nil {
+				then(ctx, nil)
+				return
+			}
+			ctx.Go(func(work context.Context) func(*Context) { // until its name is free again
+				select {
+				case <-in.ended():
+				case <-work.Done():
+				}
+				return func(ctx *Context) { then(ctx, err) }
+			})
+		})
+	}
+	in, err := p.bear(def, nil, b, nil)
+	if err != nil {
+		return err
+	}
+	cancel = c.After(DefaultDeadline, func(ctx *Context) {
+		if heard.CompareAndSwap(false, true) {
+			late := errorf(CodeDeadline, in.id().String(), "", "its constructor did not return within %s", DefaultDeadline)
+			in.fail(ending{code: CodeKilled, reason: "killed: " + late.Text})
+			then(ctx, late)
+		}
+	})
+	return nil
+}
+
 // birth is how an actor comes to be, and comes to be again.
 type birth struct {
 	Spawning
 	over  bool                   // its constructor has returned, or panicked
 	told  chan error             // holds one: what became of the constructor; nil: nobody asks
 	again bool                   // it takes the place of another
-	begun func(*instance, error) // the same, for whoever starts an actor again
+	begun func(*instance, error) // the same, for whoever starts an actor again, or goes on meanwhile
 }
 
 func (p *Proc) spawn(ctx context.Context, parent *instance, b *birth) (*instance, error) {
@@ -107,7 +168,7 @@ func (p *Proc) spawn(ctx context.Context, parent *instance, b *birth) (*instance
 	if b.NoWait {
 		return p.bear(def, parent, b, nil)
 	}
-	ctx, cancel := bounded(ctx)
+	ctx, cancel := p.bounded(ctx)
 	defer cancel()
 	b.told = make(chan error, 1)
 	in, err := p.bear(def, parent, b, nil)
@@ -144,8 +205,8 @@ func (s *Spawning) check() error {
 	if err := subjects.CheckName("actor", s.Name); err != nil {
 		return err
 	}
-	if s.Mailbox < Unbounded || s.Mailbox > maxMailbox {
-		return errorf(CodeInvalid, "", "", "actor %q: mailbox of %d messages: want 1 to %d, 0 for %d, or Unbounded", s.Name, s.Mailbox, maxMailbox, mailboxSize)
+	if err := checkMailbox(s.Mailbox); err != nil {
+		return errorf(CodeInvalid, "", "", "actor %q: %v", s.Name, err)
 	}
 	if err := s.Restart.policy().Check(); err != nil {
 		return errorf(CodeInvalid, "", "", "actor %q: restart %v", s.Name, err)
@@ -156,20 +217,24 @@ func (s *Spawning) check() error {
 	return nil
 }
 
+func checkMailbox(size int) error {
+	if size < Unbounded || size > maxMailbox {
+		return fmt.Errorf("mailbox of %d messages: want 1 to %d, 0 for the default, or Unbounded", size, maxMailbox)
+	}
+	return nil
+}
+
 // bear makes an actor under its name and starts it: its constructor is its first turn, so no message
 // is handled before. old is the actor whose place it takes, when it does.
 func (p *Proc) bear(def *Def, parent *instance, b *birth, old *instance) (*instance, error) {
 	b.again = old != nil
 	in := &instance{
 		proc: p, def: def, name: b.Name, parent: parent, birth: b,
-		announced: b.Announce, strategy: b.Strategy, limit: mailboxSize,
+		announced: b.Announce, greets: b.Greet || old != nil, strategy: b.Strategy, limit: int32(cmp.Or(b.Mailbox, p.mailbox)),
 		phase: between, // mail does not start it before its parent knows it
 	}
-	switch {
-	case b.Mailbox == Unbounded:
+	if in.limit == Unbounded {
 		in.limit = maxMailbox
-	case b.Mailbox > 0:
-		in.limit = int32(b.Mailbox)
 	}
 	if err := p.directory.add(in); err != nil {
 		return nil, err
@@ -181,7 +246,7 @@ func (p *Proc) bear(def *Def, parent *instance, b *birth, old *instance) (*insta
 	if old != nil {
 		in.takePlace(old)
 	}
-	if b.told == nil && b.begun == nil {
+	if b.told == nil && old == nil {
 		p.turns.startSoon(in)
 	} else {
 		p.turns.start(in)

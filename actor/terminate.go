@@ -7,14 +7,13 @@ import (
 	"time"
 )
 
-// cleanupTimeout bounds each of the things an actor does after its last message: waiting for its
-// children, its Cleanup method, and waiting for its tasks.
+// cleanupTimeout is Options.Cleanup where nothing is said.
 const cleanupTimeout = 10 * time.Second
 
 // Cleaner is implemented by actors that have something to clean up. Cleanup runs on the actor's turn
 // after its last handler and after the end of its children; cause is nil when the actor stops, and
 // the *Error its callers get when it was killed or failed. After a panic it does not run. Its
-// context ends after 10 s. The actor is closed by then: what Cleanup sends is not answered to its
+// context ends after Options.Cleanup. The actor is closed by then: what Cleanup sends is not answered to its
 // mailbox. The error of a Cleanup that runs because the actor stops makes it fail; otherwise it is
 // logged.
 type Cleaner interface {
@@ -53,7 +52,7 @@ func (in *instance) finish() {
 	defer cancel()
 	if !tasks.wait(ctx) {
 		log := in.log()
-		log.Warn().Dur("waited", cleanupTimeout).Msg("tasks of a stopped actor still run")
+		log.Warn().Dur("waited", in.proc.cleanup).Msg("tasks of a stopped actor still run")
 	}
 }
 
@@ -66,7 +65,7 @@ func (in *instance) giveUp() {
 
 // windUp is a context for one of the last things an actor does.
 func (in *instance) windUp() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithValue(context.Background(), senderKey{}, in), cleanupTimeout)
+	return context.WithTimeout(context.WithValue(context.Background(), senderKey{}, in), in.proc.cleanup)
 }
 
 func (in *instance) cleanUp(c Cleaner) {

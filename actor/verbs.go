@@ -8,7 +8,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// DefaultDeadline is how long a verb waits when its context has no deadline of its own.
+// DefaultDeadline is how long a verb waits when neither its context nor its proc (Options) says how long.
 const DefaultDeadline = 30 * time.Second
 
 // clientName is the name under which code that is not an actor sends and is answered.
@@ -82,7 +82,7 @@ func (e Endpoint[A, M, R]) PostWait(ctx context.Context, to Ref[A], m M) error {
 //go:noinline
 func (e Endpoint[A, M, R]) postLate(ctx context.Context, to *Ref[A], m M, why *Error) error {
 	err := error(why)
-	ctx, cancel := bounded(ctx)
+	ctx, cancel := to.in.proc.bounded(ctx)
 	defer cancel()
 	if from, ok := ctx.Value(senderKey{}).(*instance); ok {
 		from.yield()
@@ -151,7 +151,7 @@ func (e Endpoint[A, M, R]) callHere(ctx context.Context, from, to *instance, m M
 		rp.seat = p.seats.take(0)
 	} else {
 		now = p.now()
-		rp.ctx.until = now + int64(DefaultDeadline)
+		rp.ctx.until = now + int64(p.deadline)
 		rp.seat = p.seats.take(rp.ctx.until)
 	}
 	ok, why := send(to, &e.d.spec, letter[M, R]{m: m, from: from, reply: rp}, now)
@@ -196,6 +196,14 @@ func senderOf(ctx context.Context, via *Proc) (*Proc, string) {
 		return in.proc, in.name
 	}
 	return via, clientName
+}
+
+// bounded gives a wait the proc's deadline when it has none.
+func (p *Proc) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	if _, ok := ctx.Deadline(); ok {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, p.deadline)
 }
 
 // now is the proc's clock: nanoseconds since it started, which no change of the wall clock moves.

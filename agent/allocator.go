@@ -13,6 +13,12 @@ type Allocator interface {
 	Allocate(ctx context.Context, e shape.Extent) (Allocation, error)
 }
 
+// Joiner is an Allocator whose hosts are on the bus of whoever asks for them, unless it names another.
+type Joiner interface {
+	Allocator
+	Joining(bus BusSettings, space subjects.Space) Allocator
+}
+
 // Allocation is hosts that somebody holds. Close gives them back; a second call does nothing.
 type Allocation interface {
 	Hosts() []subjects.HostID

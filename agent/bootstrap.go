@@ -1,8 +1,10 @@
 package agent
 
 import (
+	"path/filepath"
 	"time"
 
+	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -46,6 +48,34 @@ type AsHost struct {
 
 // ProcID is the address of the proc that is launched.
 func (b Bootstrap) ProcID() subjects.ProcID { return b.Mesh.Proc(b.Rank, b.Gen) }
+
+// SettingsOf are the settings for others to reach the bus as who has these options does. A server in this process
+// says itself where it listens and who may come, where the options do not.
+func SettingsOf(o bus.Options) BusSettings {
+	s := BusSettings{
+		URL: o.URL, Token: o.Token, User: o.User, Password: o.Password, Creds: absolute(o.Creds), NKey: absolute(o.NKey),
+		JWT: o.JWT, Seed: o.Seed, CertFile: absolute(o.CertFile), KeyFile: absolute(o.KeyFile), CAFile: absolute(o.CAFile),
+		TLSFirst: o.TLSFirst, InboxPrefix: o.InboxPrefix, Insecure: o.Insecure,
+	}
+	if server, ok := o.Server.(interface{ URL() string }); ok && s.URL == "" {
+		s.URL = server.URL()
+	}
+	if server, ok := o.Server.(interface{ Token() string }); ok && s.Token == "" {
+		s.Token = server.Token()
+	}
+	return s
+}
+
+// absolute makes a file name mean the same in a process that runs elsewhere.
+func absolute(file string) string {
+	if file == "" {
+		return ""
+	}
+	if abs, err := filepath.Abs(file); err == nil {
+		return abs
+	}
+	return file
+}
 
 // BusSettings say how to reach the bus.
 type BusSettings struct {

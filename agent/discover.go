@@ -3,9 +3,11 @@ package agent
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/castnet-io/castnet/actor"
@@ -13,23 +15,58 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// Hosts asks every live host to introduce itself, and returns those that did before it was quiet
-// for so long, ordered by label. No host is an empty answer.
-func Hosts(ctx context.Context, b *bus.Bus, space subjects.Space, quiet time.Duration) ([]HostInfo, error) {
-	var out []HostInfo
+// HostList is the kind of heartbeat subject on which anybody may ask a gateway which hosts it has heard of:
+// a JSON list of IDs, or null when that may not be all.
+const HostList = "hosts"
+
+// knownWithin is how long a host that is known to be there may be silent while others answer.
+const knownWithin = time.Second
+
+// errEnough ends a look.
+var errEnough = errors.New("nobody else is expected")
+
+// Hosts asks every live host to introduce itself, and returns those that did before it was quiet for so
+// long, ordered by label. Hosts that are known to be there may take a second. No host is an empty answer.
+func Hosts(ctx context.Context, b *bus.Bus, space subjects.Space, quiet time.Duration, known ...subjects.HostID) ([]HostInfo, error) {
+	return look(ctx, b, space, newCensus(quiet, quiet, known, time.Now()), false)
+}
+
+// ListedHosts is Hosts that also asks a gateway which hosts there are, and ends soon after all those have
+// answered.
+func ListedHosts(ctx context.Context, b *bus.Bus, space subjects.Space, quiet time.Duration) ([]HostInfo, error) {
+	return look(ctx, b, space, newCensus(quiet, quiet/10, nil, time.Now()), true)
+}
+
+func look(ctx context.Context, b *bus.Bus, space subjects.Space, c *census, list bool) (out []HostInfo, err error) {
+	looking, end := context.WithCancelCause(ctx)
+	over := time.AfterFunc(time.Hour, func() { end(errEnough) })
+	defer over.Stop()
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer end(nil)
+	if list {
+		wg.Go(func() {
+			if ids, err := listed(looking, b, space); err == nil && len(ids) > 0 { // else it is as if there were no gateway
+				over.Reset(c.list(ids, time.Now()))
+			}
+		})
+	}
 	request := bus.Msg{Subject: space.Host(subjects.Any, Info.Name(), subjects.Anon)}
-	for m, err := range b.Control().RequestMany(ctx, request, quiet) {
+	for m, err := range b.Control().RequestMany(looking, request, 0) {
+		if errors.Is(context.Cause(looking), errEnough) && err != nil {
+			break
+		}
 		if err != nil {
 			return nil, fmt.Errorf("find hosts: %w", err)
 		}
-		if m.Header.Get(actor.HeaderError) != "" {
-			continue // a host that is stopping says so: it is none any more
+		h, err := introduced(m)
+		if err != nil {
+			return nil, err
 		}
-		var h HostInfo
-		if err := json.Unmarshal(m.Data, &h); err != nil || !h.ID.IsValid() {
-			return nil, fmt.Errorf("find hosts: an answer that is no host: %.100q", m.Data)
+		over.Reset(c.hear(h.ID, time.Now()))
+		if h.ID.IsValid() {
+			out = append(out, h)
 		}
-		out = append(out, h)
 	}
 	slices.SortFunc(out, func(a, b HostInfo) int {
 		if c := strings.Compare(a.Label, b.Label); c != 0 {
@@ -38,4 +75,77 @@ func Hosts(ctx context.Context, b *bus.Bus, space subjects.Space, quiet time.Dur
 		return a.ID.Compare(b.ID)
 	})
 	return out, nil
+}
+
+// introduced reads an answer. A host that is stopping says so: it is none any more, and has no ID.
+func introduced(m bus.Msg) (h HostInfo, err error) {
+	if m.Header.Get(actor.HeaderError) != "" {
+		return h, nil
+	}
+	if err := json.Unmarshal(m.Data, &h); err != nil || !h.ID.IsValid() {
+		return h, fmt.Errorf("find hosts: an answer that is no host: %.100q", m.Data)
+	}
+	return h, nil
+}
+
+// listed asks a gateway.
+func listed(ctx context.Context, b *bus.Bus, space subjects.Space) (ids []subjects.HostID, err error) {
+	m, err := b.Control().Request(ctx, bus.Msg{Subject: space.Heartbeat(HostList, subjects.Anon)})
+	if err != nil {
+		return nil, err
+	}
+	return ids, json.Unmarshal(m.Data, &ids)
+}
+
+// census says how long more answers are waited for.
+type census struct {
+	quiet time.Duration // when it is not known who there is
+	grace time.Duration // when all who are known have answered; twice the slowest one's time if that is more
+
+	mu      sync.Mutex // guards all below
+	began   time.Time
+	last    time.Time // an answer
+	heard   map[subjects.HostID]bool
+	missing map[subjects.HostID]bool // that are known; nil: it is not known who there is
+}
+
+func newCensus(quiet, grace time.Duration, known []subjects.HostID, now time.Time) *census {
+	c := &census{quiet: quiet, grace: grace, began: now, last: now, heard: map[subjects.HostID]bool{}}
+	if len(known) > 0 {
+		c.list(known, now)
+	}
+	return c
+}
+
+// hear takes the answer of a host, and says how long from now nobody may answer.
+func (c *census) hear(id subjects.HostID, now time.Time) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.heard[id], c.last = true, now
+	delete(c.missing, id)
+	return c.wait()
+}
+
+// list takes the word of who there is.
+func (c *census) list(ids []subjects.HostID, now time.Time) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.missing = map[subjects.HostID]bool{}
+	for _, id := range ids {
+		if !c.heard[id] {
+			c.missing[id] = true
+		}
+	}
+	return c.wait() - now.Sub(c.last)
+}
+
+// wait is how long after the last answer it ends. The lock is held.
+func (c *census) wait() time.Duration {
+	switch {
+	case c.missing == nil:
+		return c.quiet
+	case len(c.missing) > 0:
+		return max(c.quiet, knownWithin)
+	}
+	return min(c.quiet, max(c.grace, 2*c.last.Sub(c.began)))
 }

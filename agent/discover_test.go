@@ -48,3 +48,40 @@ func TestHosts_areThoseThatAnswerInTheOrderOfTheirLabels(t *testing.T) {
 	_, err = find()
 	require.ErrorContains(t, err, `an answer that is no host: "{\"label\":\"c\"}"`)
 }
+
+func TestListedHosts_endsSoonAfterThoseThatAGatewayKnowsHaveAnswered(t *testing.T) {
+	srv := bustest.Server(t)
+	const quiet = 20 * time.Second // nobody waits for so long
+	var ids []subjects.HostID
+	for _, label := range []string{"a", "slow"} {
+		id, err := subjects.NewHostID(label)
+		require.NoError(t, err)
+		ids = append(ids, id)
+	}
+	asked := make(chan struct{}, 2)
+	hb := bustest.Open(t, srv)
+	for i, id := range ids {
+		_, err := bustest.Open(t, srv).Control().Subscribe("castnet.v1.default.h.any.info.*", func(m bus.Msg) {
+			data, err := json.Marshal(agent.HostInfo{ID: id, Label: id.Label()})
+			require.NoError(t, err)
+			if i == 1 {
+				<-asked // by then the other one has answered, and the gateway may have
+			}
+			require.NoError(t, hb.Control().PublishMsg(bus.Msg{Subject: m.Reply, Data: data}))
+			asked <- struct{}{}
+		})
+		require.NoError(t, err)
+	}
+	_, err := hb.Control().Subscribe("castnet.v1.default.hb.hosts.*", func(m bus.Msg) {
+		data, err := json.Marshal(ids)
+		require.NoError(t, err)
+		require.NoError(t, hb.Control().PublishMsg(bus.Msg{Subject: m.Reply, Data: data}))
+	})
+	require.NoError(t, err)
+	require.NoError(t, hb.Control().Flush(t.Context()))
+	began := time.Now()
+	found, err := agent.ListedHosts(t.Context(), bustest.Open(t, srv), subjects.Space{}, quiet)
+	require.NoError(t, err)
+	require.Len(t, found, 2)
+	require.Less(t, time.Since(began), quiet)
+}

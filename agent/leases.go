@@ -20,8 +20,12 @@ type Leases struct {
 
 // Keep renews the lease of a resource; 0 changes nothing.
 func (l *Leases) Keep(ctx *actor.Context, id string, lease time.Duration) {
-	if lease > 0 {
-		l.Table.Keep(id, time.Now().Add(lease))
+	if lease <= 0 {
+		return
+	}
+	until := time.Now().Add(lease)
+	l.Table.Keep(id, until)
+	if l.next.IsZero() || until.Before(l.next) {
 		l.arrange(ctx)
 	}
 }

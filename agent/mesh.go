@@ -110,6 +110,36 @@ func (m Mesh) Check() error {
 	return nil
 }
 
+// CheckPart refuses a region that leaves the mesh, or that has some of the procs that share a process and not the
+// others: those end together.
+func (m Mesh) CheckPart(r shape.Region) error {
+	if err := r.SubsetOf(m.Extent.Region()); err != nil || m.PerProcess < 2 {
+		return err
+	}
+	in := map[int]int{} // by process, how many of its ranks
+	for _, base := range r.Ranks() {
+		in[base/m.PerProcess]++
+	}
+	for _, base := range r.Ranks() {
+		if n := in[base/m.PerProcess]; n < m.PerProcess {
+			return &SharedProcessError{Mesh: m.ID, Region: r, First: base - base%m.PerProcess, PerProcess: m.PerProcess}
+		}
+	}
+	return nil
+}
+
+// SharedProcessError says that a region has some of the procs that share a process, and not the others.
+type SharedProcessError struct {
+	Mesh              subjects.MeshID
+	Region            shape.Region
+	First, PerProcess int // the ranks of a process that is parted: so many from First on
+}
+
+func (e *SharedProcessError) Error() string {
+	return fmt.Sprintf("mesh %s: ranks %d to %d share a process and end together: region %s has some of them: want all, or none",
+		e.Mesh, e.First, e.First+e.PerProcess-1, e.Region)
+}
+
 // Proc is the address of a rank in a generation.
 func (m Mesh) Proc(rank, gen int) subjects.ProcID {
 	return subjects.ProcID{Mesh: m.ID, Rank: uint32(rank), Gen: uint32(gen), Seat: uint32(rank % max(m.PerProcess, 1))}

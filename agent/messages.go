@@ -7,6 +7,7 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/config"
+	"github.com/castnet-io/castnet/mesh/shape"
 	"github.com/castnet-io/castnet/subjects"
 )
 
@@ -116,6 +117,10 @@ type Stopping struct {
 	Reason string        `cbor:"2,keyasint,omitempty" json:"reason,omitempty"`
 	Grace  time.Duration `cbor:"3,keyasint,omitempty" json:"grace,omitempty"` // 0 = 10 s
 	Epoch  uint64        `cbor:"4,keyasint,omitempty" json:"epoch,omitempty"` // as in Creation
+
+	// Region is some of the mesh's ranks: only they are stopped, and waited for. Nil is all. An owner answers by rank
+	// of the region, a host by rank of the mesh. Procs that share a process are stopped together, or not at all.
+	Region *shape.Region `cbor:"5,keyasint,omitempty" json:"region,omitempty"`
 }
 
 // StoppingAll asks an agent to stop everything it has, to create nothing any more, and, once that is
@@ -137,6 +142,8 @@ type Waiting struct {
 	Until Phase  `cbor:"2,keyasint" json:"until"`
 	Some  Phases `cbor:"3,keyasint,omitempty" json:"some,omitempty"`  // it is enough that one rank is in one of these
 	Every Phases `cbor:"4,keyasint,omitempty" json:"every,omitempty"` // every rank is in one of these, in place of Until
+
+	Region *shape.Region `cbor:"5,keyasint,omitempty" json:"region,omitempty"` // it is about these ranks only; nil: all
 }
 
 // Lease keeps a resource alive for another while from now, on the agent's own clock. 0 changes nothing:
@@ -152,6 +159,9 @@ type Stream struct {
 	ID  string                     `cbor:"1,keyasint,omitempty" json:"id,omitempty"`
 	To  actor.PortRef[actor.Event] `cbor:"2,keyasint" json:"to"`
 	End bool                       `cbor:"3,keyasint,omitempty" json:"end,omitempty"` // the port wants no more
+
+	// Beat asks for an event of step Beat so often, to know that the agent lives. Controllers send it.
+	Beat time.Duration `cbor:"4,keyasint,omitempty" json:"beat,omitempty"`
 }
 
 // LogQuery asks for the last lines of the procs of a mesh.

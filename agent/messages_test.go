@@ -48,6 +48,7 @@ func samples() map[string]any {
 	}
 	m.Limits = agent.Limits{Memory: 1 << 30, Pids: 64, CPU: 1.5, Files: 100, Bind: 1}
 	m.PerProcess, m.Keep, m.World = 3, true, &agent.Share{World: "workers", First: 3, Count: 2}
+	part := read[shape.Region]("host=1/3,gpu=3/1")
 	status := agent.Status{Phase: agent.Failed, Reason: "no luck"}
 	proc := &agent.ProcState{
 		PID: 7, Started: at, ExitCode: &code, Signal: 9, StderrTail: []string{"oh"}, Host: "a-000000000000a",
@@ -78,21 +79,24 @@ func samples() map[string]any {
 			},
 			Root: "root", Namespace: "ns", Level: "debug", Ready: time.Second,
 		},
-		"Stopping":    agent.Stopping{ID: "m", Reason: "done", Grace: time.Second, Epoch: 7},
+		"Stopping":    agent.Stopping{ID: "m", Reason: "done", Grace: time.Second, Epoch: 7, Region: &part},
 		"Query":       agent.Query{ID: "m"},
-		"Waiting":     agent.Waiting{ID: "m", Until: agent.Running, Some: agent.In(agent.Failed), Every: agent.In(agent.Running, agent.Failed)},
+		"Waiting":     agent.Waiting{ID: "m", Until: agent.Running, Some: agent.In(agent.Failed), Every: agent.In(agent.Running, agent.Failed), Region: &part},
 		"StoppingAll": agent.StoppingAll{Reason: "done", Grace: time.Second},
 		"Cordoning":   agent.Cordoning{On: true, Reason: "repair"},
 		"Draining":    agent.Draining{Mesh: "m", Reason: "repair", Grace: time.Second, AtOnce: 8},
 		"Summary":     agent.Summary{Asked: 3, Ended: 2, Failed: 1, Left: []agent.State{state}},
 		"Lease":       agent.Lease{ID: "m", For: time.Minute},
-		"Stream":      agent.Stream{ID: "m", To: read[actor.PortRef[actor.Event]]("client-000000000000c/0.0/client:_1"), End: true},
+		"Stream":      agent.Stream{ID: "m", To: read[actor.PortRef[actor.Event]]("client-000000000000c/0.0/client:_1"), End: true, Beat: time.Second},
 		"LogQuery":    agent.LogQuery{ID: "m", Lines: 5},
 		"LogTail":     agent.LogTail{Rank: 2, Stream: "stderr", Lines: []string{"a", "b"}},
 		"Overlay":     agent.Overlay{{First: 2, Count: 3, Status: status}},
 		"State":       state,
 		"HostInfo": agent.HostInfo{ID: m.Hosts[0], Label: "a", Version: "v1", Build: "build", PID: 7, Procs: 2, Started: at, CPUs: 8,
 			Labels: map[string]string{"zone": "z"}, Mode: agent.Cordoned, Why: "repair", Local: true, Trees: "cgroup", Owner: "client-000000000000c", Epoch: 7},
+		"Heartbeat": agent.Heartbeat{Host: m.Hosts[0], Life: 8, Seq: 9, Interval: time.Second, Lag: time.Millisecond,
+			Conns: []agent.Connection{{Server: "S", Client: 7}}, Closing: true, Goodbye: true, Why: "repair"},
+		"Connection": agent.Connection{Server: "S", Client: 7},
 		"Taking":     agent.Taking{Force: true, Release: true},
 		"Readiness":  agent.Readiness{Proc: read[subjects.ProcID]("workers-000000000000m/4.1"), Nonce: "nonce", Build: "build", Types: []string{"counter"}},
 		"Readoption": agent.Readoption{Proc: read[subjects.ProcID]("workers-000000000000m/4.1"), Nonce: "nonce", Host: owner},

@@ -40,6 +40,29 @@ func (s *Phases) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
+// PhaseCount is how many ranks are in each phase that a rank can be in.
+type PhaseCount [Failed + 1]int
+
+// Alive is how many ranks have not ended.
+func (n PhaseCount) Alive() (alive int) {
+	for p, ranks := range n {
+		if !Phase(p).Terminal() {
+			alive += ranks
+		}
+	}
+	return alive
+}
+
+// Least is the phase of the least advanced rank; Failed when there is none.
+func (n PhaseCount) Least() Phase {
+	for p, ranks := range n {
+		if ranks > 0 {
+			return Phase(p)
+		}
+	}
+	return Failed
+}
+
 // check refuses what no rank can ever satisfy.
 func (w Waiting) check() error {
 	held := In(Initializing, Running, ShuttingDown, Stopped, Failed)
@@ -53,11 +76,12 @@ func (w Waiting) check() error {
 }
 
 // holds reports whether the ranks satisfy the condition. Of no ranks, every one does.
-func (w Waiting) holds(states map[int]State) bool {
+func (w Waiting) holds(n PhaseCount) bool {
 	every := true
-	for _, s := range states {
-		p := s.Status.Phase
+	for i, ranks := range n {
+		p := Phase(i)
 		switch {
+		case ranks == 0:
 		case w.Some.Has(p):
 			return true
 		case w.Every != 0:

@@ -3,6 +3,7 @@ package agent
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/subjects"
@@ -18,6 +19,7 @@ type subscriber struct {
 	id   string // of the resource; "" = all
 	to   actor.PortRef[actor.Event]
 	rank int // added to the rank of each event: where the agent stands in the view of who asked
+	beat time.Duration
 }
 
 // Add subscribes a port, or says why not; a Stream that ends lets go of the port. now is how what it
@@ -34,7 +36,7 @@ func (s *Streams) Add(ctx *actor.Context, st Stream, rank int, now []actor.Event
 	if len(s.list) >= maxStreams {
 		return fmt.Errorf("stream to %s: this agent has %d subscribers already", st.To, maxStreams)
 	}
-	sub := subscriber{st.ID, st.To, rank}
+	sub := subscriber{st.ID, st.To, rank, st.Beat}
 	for _, e := range now {
 		if err := sub.tell(ctx, e); err != nil {
 			return fmt.Errorf("stream to %s: %w", st.To, err)
@@ -86,4 +88,25 @@ func (s *Streams) Tell(ctx *actor.Context, id string, e actor.Event) {
 func (s subscriber) tell(ctx *actor.Context, e actor.Event) error {
 	e.Rank += s.rank
 	return s.to.Send(ctx, e)
+}
+
+// Beat is the step of the events that say that a controller lives, and nothing else.
+const Beat = "controller.beat"
+
+// Beat tells the subscribers that asked for it that the agent lives. It says how soon to do so again; false:
+// nobody asked.
+func (s *Streams) Beat(ctx *actor.Context, e actor.Event) (every time.Duration, any bool) {
+	for _, sub := range slices.Clone(s.list) {
+		if sub.beat <= 0 {
+			continue
+		}
+		if sub.tell(ctx, e) != nil {
+			s.Drop(sub.to.ID())
+			continue
+		}
+		if !any || sub.beat < every {
+			every, any = sub.beat, true
+		}
+	}
+	return every, any
 }

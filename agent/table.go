@@ -7,7 +7,10 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"time"
+
+	"github.com/castnet-io/castnet/mesh/shape"
 )
 
 // Table is the state of an agent: its resources, the status of each rank, and who waits for what.
@@ -18,6 +21,7 @@ type resource struct {
 	hash     string // of the spec: AGT-1
 	mesh     *Mesh
 	states   map[int]State
+	phases   PhaseCount
 	waiters  []*waiter
 	expires  time.Time // zero: never
 	released bool      // it was asked to stop
@@ -67,6 +71,20 @@ func Fingerprint(spec any) (string, error) {
 	}
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:]), nil
+}
+
+// Fingerprint identifies the spec as Fingerprint does any: procs that share a process make many at a time.
+func (s ActorSpec) Fingerprint() (string, error) {
+	owner, err := s.Owner.MarshalText()
+	if err != nil {
+		return "", fmt.Errorf("incomplete spec: %w", err)
+	}
+	b := make([]byte, 0, 2*sha256.BlockSize+len(s.Name)+len(s.Type)+len(owner)+len(s.Params))
+	for _, part := range []string{s.Name, s.Type, string(owner)} {
+		b = append(append(strconv.AppendInt(b, int64(len(part)), 10), ' '), part...)
+	}
+	sum := sha256.Sum256(append(b, s.Params...))
+	return string(sum[:]), nil
 }
 
 // NewTable returns an empty table.
@@ -124,7 +142,12 @@ func (t *Table) Create(m Making) ([]Start, error) {
 		r.hash, r.mesh, r.released = m.Hash, m.Mesh, false
 	}
 	for _, s := range starts {
-		changes := r.states[s.Rank].Generation + 1
+		was, had := r.states[s.Rank]
+		if had {
+			r.phases[was.Status.Phase]--
+		}
+		r.phases[Initializing]++
+		changes := was.Generation + 1
 		r.states[s.Rank] = State{ID: m.ID, Rank: s.Rank, Gen: s.Gen, Status: Status{Phase: Initializing}, Generation: changes}
 	}
 	return starts, nil
@@ -188,6 +211,8 @@ func (t *Table) Advance(id string, rank int, to Status) bool {
 	if !ok || s.Status.Phase.Terminal() || to.Phase <= s.Status.Phase || to.Phase > Failed {
 		return false
 	}
+	r.phases[s.Status.Phase]--
+	r.phases[to.Phase]++
 	s.Status, s.Generation = to, s.Generation+1
 	r.states[rank] = s
 	r.settle()
@@ -210,6 +235,22 @@ func (t *Table) Status(id string, rank int) Status {
 		return r.states[rank].Status
 	}
 	return Status{}
+}
+
+// State is what is known of a rank, if there is such a one; without the mesh, which States has.
+func (t *Table) State(id string, rank int) (s State, ok bool) {
+	if r := t.resources[id]; r != nil {
+		s, ok = r.states[rank]
+	}
+	return s, ok
+}
+
+// Phases is how many ranks of a resource are in which phase.
+func (t *Table) Phases(id string) PhaseCount {
+	if r, ok := t.resources[id]; ok {
+		return r.phases
+	}
+	return PhaseCount{}
 }
 
 // Overlay is the status of every rank of a resource; empty when there is none (AGT-4).
@@ -293,11 +334,7 @@ func (t *Table) Expiry() (next time.Time, ok bool) {
 // Alive counts the ranks that are not terminal.
 func (t *Table) Alive() (n int) {
 	for _, r := range t.resources {
-		for _, s := range r.states {
-			if !s.Status.Phase.Terminal() {
-				n++
-			}
-		}
+		n += r.phases.Alive()
 	}
 	return n
 }
@@ -311,19 +348,26 @@ func (r *resource) overlay() Overlay {
 }
 
 // over reports whether every rank has ended.
-func (r *resource) over() bool {
-	for _, s := range r.states {
-		if !s.Status.Phase.Terminal() {
-			return false
+func (r *resource) over() bool { return r.phases.Alive() == 0 }
+
+// count is how many ranks of a region are in which phase; nil: of all.
+func (r *resource) count(of *shape.Region) PhaseCount {
+	if of == nil {
+		return r.phases
+	}
+	var n PhaseCount
+	for rank, s := range r.states {
+		if of.Contains(rank) {
+			n[s.Status.Phase]++
 		}
 	}
-	return true
+	return n
 }
 
 // settle answers the waiters that are satisfied, and forgets them.
 func (r *resource) settle() {
 	r.waiters = slices.DeleteFunc(r.waiters, func(w *waiter) bool {
-		if !w.done && w.until.holds(r.states) {
+		if !w.done && w.until.holds(r.count(w.until.Region)) {
 			w.answer(r.overlay())
 		}
 		return w.done

@@ -9,6 +9,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/subjects"
 )
 
 var (
@@ -281,4 +283,50 @@ func TestSummary_addsUpWhatHasBecomeOfTheRanks(t *testing.T) {
 	require.Equal(t, agent.Summary{Asked: 3, Ended: 2, Failed: 1, Left: []agent.State{{Rank: 7, Status: running}}}, a)
 	require.Equal(t, 6, a.Merge(a).Asked)
 	require.Len(t, a.Merge(a).Left, 2)
+}
+
+func TestWait_aRegionIsAllThatItIsAbout(t *testing.T) {
+	table := tableOf(t, 0, 4)
+	evens, err := shape.Of("rank", 4).Region().SliceStep("rank", 0, 4, 2)
+	require.NoError(t, err)
+	w := agent.Ended("m")
+	w.Region = &evens
+	answered := false
+	table.Wait(w, func(agent.Overlay) { answered = true })
+	for _, rank := range []int{0, 1, 3} {
+		table.Advance("m", rank, stopped)
+		require.False(t, answered)
+	}
+	table.Advance("m", 2, failed)
+	require.True(t, answered)
+	require.Equal(t, agent.PhaseCount{agent.Stopped: 3, agent.Failed: 1}, table.Phases("m"))
+	require.Zero(t, table.Phases("m").Alive())
+	require.Equal(t, agent.Stopped, table.Phases("m").Least())
+}
+
+func TestActorSpec_anotherOneHasAnotherFingerprint(t *testing.T) {
+	owner, err := subjects.ParseActorID("client-000000000000c/0.0/controller-000000000000d")
+	require.NoError(t, err)
+	spec := agent.ActorSpec{Name: "counters", Type: "counter", Params: []byte{1}, Owner: owner}
+	seen := map[string]bool{}
+	for _, change := range []func(*agent.ActorSpec){
+		func(*agent.ActorSpec) {},
+		func(s *agent.ActorSpec) { s.Name = "counter" },
+		func(s *agent.ActorSpec) { s.Type = "abacus" },
+		func(s *agent.ActorSpec) { s.Params = []byte{2} },
+		func(s *agent.ActorSpec) { s.Params = nil },
+		func(s *agent.ActorSpec) { s.Owner.Name = "controller-000000000000e" },
+	} {
+		other := spec
+		change(&other)
+		f, err := other.Fingerprint()
+		require.NoError(t, err)
+		require.False(t, seen[f], "%+v", other)
+		seen[f] = true
+	}
+	again, err := spec.Fingerprint()
+	require.NoError(t, err)
+	require.True(t, seen[again])
+	_, err = agent.ActorSpec{Name: "counters", Type: "counter"}.Fingerprint()
+	require.ErrorContains(t, err, "incomplete spec")
 }

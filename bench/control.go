@@ -149,6 +149,9 @@ func (r *rig) statuses(ctx context.Context, procs mesh.ProcMesh) error {
 	return all
 }
 
+// heartbeats are of no operation.
+const heartbeats = "hb"
+
 // drained counts what comes until it is quiet.
 func drained(heard <-chan *nats.Msg) map[string]int {
 	kinds := map[string]int{}
@@ -157,7 +160,11 @@ func drained(heard <-chan *nats.Msg) map[string]int {
 	for {
 		select {
 		case m := <-heard:
-			kinds[kindOf(m)]++
+			kind := kindOf(m)
+			if kind == heartbeats {
+				continue
+			}
+			kinds[kind]++
 			quiet.Reset(controlQuiet)
 		case <-quiet.C:
 			return kinds

@@ -26,19 +26,40 @@
 //   - procs-ready-16, procs-ready-48, procs-ready-200: HostMesh.SpawnProcs of as many procs on one host until it
 //     returns; against exec of the same program, as often and as many launched at a time, which connects,
 //     subscribes and says that it is ready.
+//
 //   - procs-stop-200: ProcMesh.Stop of 200 procs until it returns; against host.StopBound for as many.
+//
 //   - first-reply-ms: from asking for a proc until an actor that was then spawned in it has answered a call; against
 //     a millisecond.
+//
 //   - control-messages-100x10: all messages of one operation on a mesh of 100 hosts of 10 procs, as a subscriber of
-//     `castnet.>` counts them: of spawn, status and stop the one that has the most; against the number of hosts.
+//     `castnet.>` counts them, but for heartbeats: of spawn, status and stop the one that has the most; against the number of hosts.
 //     The hosts are simulated: they share a process with each other and with their procs (host.Local). Notes
 //     have each operation by the kinds of its subjects. TestControl_messagesGrowWithHostsAndNotWithProcs holds
 //     the bounds: requests and replies at most 2 × hosts + 10, all messages at most 8 × hosts.
+//
 //   - hostd-idle-cpu: percent of a CPU that a host with the server in its process takes for 30 s, while its 64
 //     procs have nothing to do; against 1.
 //
+//   - detect-host-p99-ms, detect-host-close-p99-ms: from SIGKILL of a host until a process that watches it says that it
+//     is dead, of 20 hosts in a repeat; in the second one where a host hears from its server which connections have
+//     ended; against a millisecond.
+//
+//   - false-deaths-starved: how many of four hosts are taken for dead in a minute in which they share 5 % of a CPU with
+//     eight busy loops (where there are cgroups v1); against 1.
+//
+//   - bus-restart-recovery-ms: from when a server is back until four hosts are known to be alive again; against a
+//     millisecond. No row when one was taken for dead.
+//
 // Latencies are the median (or the 99th percentile) of one repeat of -samples messages, one in
 // flight.
+//
+// # Rows of meshes
+//
+//   - actor-spawn-512: µs of mesh.Spawn of an actor in each of 512 procs of 8 simulated hosts, until it returns;
+//     against a gather of 64 bytes from as many actors there. A repeat has -samples/100 of each.
+//   - handle-bytes-1e5: bytes of heap that one holds who has read a handle on 100,000 ranks of 12,500 hosts, and
+//     has 16 slices of it and its text; against a mebibyte.
 //
 // # Rows of casts
 //

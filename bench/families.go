@@ -54,6 +54,8 @@ func families() []family {
 	}
 	all = append(all, procFamilies()...)
 	all = append(all, controlFamilies()...)
+	all = append(all, presenceFamilies()...)
+	all = append(all, meshFamilies()...)
 	all = append(all, castFamilies()...)
 	all = append(all, gatewayFamilies()...)
 	all = append(all, remoteFamilies()...)

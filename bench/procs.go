@@ -192,7 +192,7 @@ func playHostd(in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	return playHostOn(ctx, b, agent.BusSettings{URL: srv.URL()}, func() error {
+	return playHostOn(ctx, b, agent.BusSettings{URL: srv.URL()}, func(*host.Host) error {
 		if _, err := fmt.Fprintln(out, srv.URL()); err != nil {
 			return err
 		}

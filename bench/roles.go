@@ -1,16 +1,19 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 
 	"github.com/nats-io/nats.go"
 
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/agent/host"
+	"github.com/castnet-io/castnet/agent/presence"
 	"github.com/castnet-io/castnet/bench/casts"
 	"github.com/castnet-io/castnet/bench/floor"
 	"github.com/castnet-io/castnet/bench/local"
@@ -21,6 +24,7 @@ import (
 	"github.com/castnet-io/castnet/bench/server"
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/bus/embed"
+	"github.com/castnet-io/castnet/subjects"
 )
 
 // The environment of a child.
@@ -36,6 +40,13 @@ const (
 
 	// Of one that has ranks to be cast to: which.
 	shareEnv = "CASTNET_BENCH_SHARE"
+
+	// Of a server: where it listens, and whether it tells which connections have ended.
+	portEnv  = "CASTNET_BENCH_PORT"
+	hintsEnv = "CASTNET_BENCH_HINTS"
+
+	// Of a host that is one of several: its label.
+	labelEnv = "CASTNET_BENCH_LABEL"
 
 	// Of one that is hosts: how many.
 	hostsEnv = "CASTNET_BENCH_HOSTS"
@@ -143,12 +154,39 @@ func untilEnd(in io.Reader, out io.Writer, line string) error {
 func playServer(in io.Reader, out io.Writer) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	srv, err := embed.Start(ctx, embed.Options{Token: os.Getenv(tokenEnv), Log: server.Log()})
+	port, _ := strconv.Atoi(os.Getenv(portEnv)) // "" is any
+	srv, err := embed.Start(ctx, embed.Options{Port: port, Token: os.Getenv(tokenEnv), Log: server.Log()})
 	if err != nil {
 		return err
 	}
 	defer srv.Shutdown()
+	if os.Getenv(hintsEnv) != "" {
+		b, err := relayEnds(ctx, srv)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = b.Close(context.Background()) }() // the server is about to end
+	}
 	return untilEnd(in, out, srv.URL())
+}
+
+// relayEnds tells those who watch hosts which connections have ended, as hostd does.
+func relayEnds(ctx context.Context, srv *embed.Server) (*bus.Bus, error) {
+	if err := srv.ShowEnds(); err != nil {
+		return nil, err
+	}
+	b, err := bus.Open(ctx, bus.Options{Server: srv, Token: os.Getenv(tokenEnv), Name: "bench-relay", Log: server.Log()})
+	if err != nil {
+		return nil, err
+	}
+	id, err := subjects.NewHostID("relay")
+	if err == nil {
+		err = presence.Relay(presence.Relaying{From: b.Control(), To: b.Control(), By: id.Proc().Process(), Log: server.Log()})
+	}
+	if err != nil {
+		return nil, errors.Join(err, b.Close(ctx))
+	}
+	return b, nil
 }
 
 func playHost(in io.Reader, out io.Writer) error {
@@ -158,16 +196,18 @@ func playHost(in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	return playHostOn(ctx, b, agent.BusSettings{URL: os.Getenv(urlEnv), Token: os.Getenv(tokenEnv)}, func() error { return untilEnd(in, out, "ready") })
+	return playHostOn(ctx, b, agent.BusSettings{URL: os.Getenv(urlEnv), Token: os.Getenv(tokenEnv)}, func(h *host.Host) error {
+		return untilEnd(in, out, h.ID().String())
+	})
 }
 
 // playHostOn is a host on a bus, which it closes, for as long as serve takes.
-func playHostOn(ctx context.Context, b *bus.Bus, settings agent.BusSettings, serve func() error) error {
-	h, err := host.Start(ctx, host.Options{Label: "bench", Bus: b, Log: server.Log(), Settings: settings})
+func playHostOn(ctx context.Context, b *bus.Bus, settings agent.BusSettings, serve func(*host.Host) error) error {
+	h, err := host.Start(ctx, host.Options{Label: cmp.Or(os.Getenv(labelEnv), "bench"), Bus: b, Log: server.Log(), Settings: settings})
 	if err != nil {
 		return errors.Join(err, b.Close(ctx))
 	}
-	err = serve()
+	err = serve(h)
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	return errors.Join(err, h.Close(ctx), b.Close(ctx))

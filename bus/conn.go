@@ -112,6 +112,16 @@ func (c *Conn) MaxPayload() int { return int(c.nc.MaxPayload()) }
 // is connected to none.
 func (c *Conn) URL() string { return stripUserinfo(c.nc.ConnectedUrl()) }
 
+// Client names the lane's connection as its server knows it: the server's ID, and a number that this server
+// uses once. The ID is "" while it is connected to none.
+func (c *Conn) Client() (server string, number uint64) {
+	number, err := c.nc.GetClientID()
+	if err != nil {
+		return "", 0
+	}
+	return c.nc.ConnectedServerId(), number
+}
+
 // Clustered reports whether the server is one of several, which hear of each
 // other's subscriptions a moment later.
 func (c *Conn) Clustered() bool { return c.nc.ConnectedClusterName() != "" }

@@ -12,17 +12,15 @@ import (
 )
 
 const (
-	pingInterval    = 5 * time.Second
 	pingsOut        = 2
 	flusherTimeout  = 5 * time.Second
 	reconnectWait   = 100 * time.Millisecond
-	reconnectMax    = 2 * time.Second
 	reconnectJitter = 0.2
 )
 
 // natsOptions are the settings of reliability: no reconnect buffer (a publish
 // without a server fails at once instead of arriving late or never), reconnect
-// for ever, a dead peer noticed in 15 s, every error to an owner.
+// for ever, a dead peer noticed in three ping intervals, every error to an owner.
 func (c *Conn) natsOptions(ctx context.Context, o Options) ([]nats.Option, error) {
 	timeout := o.ConnectTimeout
 	if d, ok := ctx.Deadline(); ok {
@@ -33,8 +31,8 @@ func (c *Conn) natsOptions(ctx context.Context, o Options) ([]nats.Option, error
 		nats.Timeout(timeout),
 		nats.ReconnectBufSize(-1),
 		nats.MaxReconnects(-1),
-		nats.CustomReconnectDelay(reconnectDelay),
-		nats.PingInterval(pingInterval),
+		nats.CustomReconnectDelay(func(attempts int) time.Duration { return reconnectDelay(attempts, o.ReconnectMax) }),
+		nats.PingInterval(o.PingInterval),
 		nats.MaxPingsOutstanding(pingsOut),
 		nats.FlusherTimeout(flusherTimeout),
 		nats.ReconnectOnFlusherError(),
@@ -91,12 +89,12 @@ func credentialOptions(opts []nats.Option, o Options) ([]nats.Option, error) {
 	return opts, nil
 }
 
-// reconnectDelay doubles from reconnectWait to reconnectMax, with jitter, so
+// reconnectDelay doubles from reconnectWait to most, with jitter, so
 // that the clients of a restarted server do not arrive all at once.
-func reconnectDelay(attempts int) time.Duration {
-	d := reconnectMax
-	if shift := attempts - 1; shift >= 0 && shift < 5 {
-		d = min(reconnectMax, reconnectWait<<shift)
+func reconnectDelay(attempts int, most time.Duration) time.Duration {
+	d := most
+	if shift := attempts - 1; shift >= 0 && shift < 16 {
+		d = min(most, reconnectWait<<shift)
 	}
 	return d + time.Duration(rand.Float64()*reconnectJitter*float64(d))
 }

@@ -68,14 +68,17 @@ func TestConnectError_namesURLReasonCauseAndHint(t *testing.T) {
 }
 
 func TestReconnectDelay_growsToItsMaximum(t *testing.T) {
-	var last time.Duration
-	for i := range 100 {
-		d := reconnectDelay(i + 1)
-		require.GreaterOrEqual(t, d, min(last*5/6, reconnectMax), "attempt %d", i+1)
-		require.LessOrEqual(t, d, reconnectMax+reconnectMax/5)
-		last = d
+	for _, most := range []time.Duration{10 * time.Millisecond, 2 * time.Second, time.Hour} {
+		var last time.Duration
+		for i := range 100 {
+			d := reconnectDelay(i+1, most)
+			require.GreaterOrEqual(t, d, min(last*5/6, most), "attempt %d", i+1)
+			require.LessOrEqual(t, d, most+most/5)
+			last = d
+		}
+		require.GreaterOrEqual(t, last, most)
+		require.Less(t, reconnectDelay(1, most), 2*reconnectWait)
 	}
-	require.Less(t, reconnectDelay(1), 2*reconnectWait)
 }
 
 func FuzzParsePermission(f *testing.F) {

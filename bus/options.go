@@ -16,6 +16,8 @@ const DefaultURL = "nats://127.0.0.1:4222"
 const (
 	defaultQueueLen       = 65536
 	defaultConnectTimeout = 2 * time.Second
+	defaultPingInterval   = 5 * time.Second
+	defaultReconnectMax   = 2 * time.Second
 	defaultName           = "castnet"
 )
 
@@ -48,6 +50,8 @@ type Options struct {
 
 	QueueLen       int           // messages one Inbox holds; default 65536
 	ConnectTimeout time.Duration // per server and connection; default 2 s
+	PingInterval   time.Duration // between pings of the server; two that go unanswered end the connection; default 5 s
+	ReconnectMax   time.Duration // between tries to reconnect, which begin sooner; default 2 s
 
 	// OnState hears of every State, in order per lane, the two lanes
 	// concurrently. It is called on the connection's event goroutine and must
@@ -125,6 +129,12 @@ func (o Options) withDefaults() Options {
 	}
 	if o.ConnectTimeout <= 0 {
 		o.ConnectTimeout = defaultConnectTimeout
+	}
+	if o.PingInterval <= 0 {
+		o.PingInterval = defaultPingInterval
+	}
+	if o.ReconnectMax <= 0 {
+		o.ReconnectMax = defaultReconnectMax
 	}
 	return o
 }

@@ -1,7 +1,6 @@
 package cast
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,11 +42,13 @@ type asking struct {
 
 	way  tree // by which they come
 	mode mode
+	told int // how many were settled, the last time that was said
 
 	mu      sync.Mutex // guards the inbox
 	late    bool       // whoever is silent now folds for nobody any more
 	answers []actor.Incoming
 	losses  []lost
+	ahead   []bool // who is known to have an answer on its way, by rank
 }
 
 // question is what a cast says.
@@ -82,25 +83,24 @@ func send(ctx context.Context, t Target, q question) (*asking, error) {
 	if !ok {
 		return nil, errors.New("no router on this proc: cast.Start it")
 	}
-	route, err := router.routes.to(p.First(), t, q.endpoint, len(p.Downs(t.Placement.Mesh)))
+	route, err := router.routes.to(p.First(), t, q.endpoint)
 	if err != nil {
 		return nil, err
 	}
 	a := &asking{
 		tally: newTally(t), p: p, target: t, endpoint: q.endpoint, router: router, route: route,
-		tree: tree{place: t.Placement, region: t.Region},
+		tree: route.tree,
 		news: make(chan struct{}, 1), over: make(chan error, 1),
 	}
-	h := header{Region: t.Region, Mode: q.mode, Reducer: q.reducer, Within: t.within, Apex: q.apex}
+	a.gens = route.tree.gens
+	h := header{Region: t.Region, Gens: a.gens, Mode: q.mode, Reducer: q.reducer, Within: t.within, Apex: q.apex}
 	if q.mode != modePost {
 		a.home = a.listen(from)
 		h.Home = a.home
 	}
-	for _, e := range p.Downs(t.Placement.Mesh) { // again: who has died since is heard of by listen, or here
-		dead := a.tree.of(e.Proc())
-		for view := dead.First; view < dead.end(); view++ {
-			a.settle(view, failed, actor.Unsent(gone(e)))
-		}
+	a.bury(route.gone)
+	if p.Changes(t.Placement.Mesh) != route.changes { // who has died since is heard of by listen, or here
+		a.bury(a.tree.ended(p))
 	}
 	err = a.publish(ctx, from, h, body, fmt.Sprintf("%T", q.message))
 	router.routes.done(p.First(), route)
@@ -115,6 +115,9 @@ func send(ctx context.Context, t Target, q question) (*asking, error) {
 func (a *asking) listen(from string) string {
 	most := 2*len(a.fates) + 1 // a word of each rank, and once more when it is sent another way
 	port := a.p.OpenPrivate(from, func(in actor.Incoming) {
+		if a.isWord(in) {
+			return
+		}
 		a.post(func() {
 			if len(a.answers) < most { // else somebody repeats itself
 				a.answers = append(a.answers, in)
@@ -145,6 +148,15 @@ func (a *asking) post(put func()) {
 	select {
 	case a.news <- struct{}{}:
 	default: // it is known already
+	}
+}
+
+// bury settles ranks that nothing is sent to.
+func (a *asking) bury(all []lost) {
+	for _, l := range all {
+		for view := l.ranks.First; view < l.ranks.end(); view++ {
+			a.settle(view, failed, l.err)
+		}
 	}
 }
 
@@ -190,11 +202,15 @@ func (a *asking) publish(ctx context.Context, from string, h header, body []byte
 			m.Envelope.TTL = max(time.Until(d), time.Millisecond)
 		}
 	}
-	if h.Mode != modePost {
-		m.Told = func(id subjects.ProcID, why *actor.Error) { a.lose(id, why) }
-	}
 	h.Skip = a.skipped()
+	m.Told = func(id subjects.ProcID, why *actor.Error) { a.lose(id, why) }
+	if h.Mode == modePost {
+		m.Told = returning(a.p, from, typ, t.Actor, a.tree, h.Skip)
+	}
 	if m.Answers = h.Mode.folds(); m.Answers {
+		if w := t.watch; w != nil {
+			h.Tell = int(w.every.Milliseconds())
+		}
 		a.way, a.mode = h.tree(t.Placement), h.Mode
 		a.askLate(m.Envelope.TTL)
 	}
@@ -210,12 +226,22 @@ func (a *asking) publish(ctx context.Context, from string, h header, body []byte
 		return nil
 	}
 	h.Skip = a.skipped()
-	err := a.local(m.Envelope, h)
-	if one := a.tree.processEnd(a.route.here)-a.route.here == 1; err != nil && one { // the others have it
-		a.settle(a.route.here, failed, err)
-		return nil
+	return a.local(m.Envelope, h)
+}
+
+// returning is told of processes that a posted cast did not reach: it comes back for each of their ranks.
+func returning(p *actor.Proc, from, typ, to string, t tree, skip ranks) func(subjects.ProcID, *actor.Error) {
+	return func(id subjects.ProcID, why *actor.Error) {
+		gone := t.of(id)
+		for view := gone.First; view < gone.end(); view++ {
+			if skip.contains(view) {
+				continue
+			}
+			of := *why
+			of.Actor = t.proc(view).Actor(to).String()
+			p.ComeBack(from, typ, &of)
+		}
 	}
-	return err
 }
 
 // multicast sends one packet, or one to each of its members.
@@ -258,7 +284,7 @@ func (a *asking) local(e wire.Envelope, h header) error {
 		return nil // they have closed, or are not started
 	}
 	e.Actor, e.Port = a.target.Actor, a.endpoint
-	return a.router.deliver(a.p.ID().Actor(e.Sender), 0, &e, h)
+	return a.router.deliver(a.p.ID().Actor(e.Sender), 0, &e, h, func(view int, why error) { a.settle(view, failed, why) })
 }
 
 // next waits for one event and puts it into the tally. It reports false once every rank is
@@ -278,6 +304,7 @@ func (a *asking) next(ctx context.Context) bool {
 		a.left = !errors.Is(ctx.Err(), context.DeadlineExceeded)
 		a.expire(silence(ctx))
 	}
+	a.tell()
 	return true
 }
 
@@ -307,11 +334,6 @@ func (a *asking) hear(in actor.Incoming) {
 		log := a.p.Log()
 		log.Warn().Err(err).Stringer("from", in.From).Str("endpoint", a.endpoint).Msg("an answer to a cast that cannot be read")
 	}
-}
-
-// gone is the reason of a rank whose proc has ended.
-func gone(e actor.Event) *actor.Error {
-	return &actor.Error{Code: actor.CodeProcDead, Text: "the proc is gone: " + cmp.Or(e.Reason, e.Status)}
 }
 
 // silence is the reason of a rank that never answered.

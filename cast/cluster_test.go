@@ -188,6 +188,13 @@ func newCluster(t testing.TB, extent shape.Extent, perHost int) *cluster {
 // newCrowd is a cluster in which several ranks share a process.
 func newCrowd(t testing.TB, extent shape.Extent, perHost, perProcess int) *cluster {
 	t.Helper()
+	return newCrowdAgain(t, extent, perHost, perProcess, nil)
+}
+
+// newCrowdAgain is a crowd in which processes have begun again, as generations by their first ranks: those
+// before them never answer.
+func newCrowdAgain(t testing.TB, extent shape.Extent, perHost, perProcess int, gens map[int]uint32) *cluster {
+	t.Helper()
 	c := &cluster{server: bustest.Server(t), log: zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.ErrorLevel)}
 	c.book = &book{done: make(chan struct{}), more: make(chan struct{}, 1)}
 	mesh, err := subjects.NewMeshID("mesh")
@@ -197,15 +204,24 @@ func newCrowd(t testing.TB, extent shape.Extent, perHost, perProcess int) *clust
 	c.book.members = c.members
 	c.via = c.client
 	for rank := range extent.NumRanks() {
-		p := c.start(t, c.place.Proc(rank), &cast.Member{Placement: c.place, Rank: rank})
-		point, err := extent.Point(rank)
-		require.NoError(t, err)
-		_, err = p.Spawn(t.Context(), actor.Spawning{Type: "member", Name: "members", Params: rank, Point: point})
-		require.NoError(t, err)
-		c.procs = append(c.procs, p)
+		id := c.place.Proc(rank)
+		id.Gen = gens[int(id.Lead().Rank)]
+		c.procs = append(c.procs, c.startMember(t, id))
 	}
 	t.Cleanup(func() { close(c.done) })
 	return c
+}
+
+// startMember is the proc of a rank, with its actor.
+func (c *cluster) startMember(t testing.TB, id subjects.ProcID) *actor.Proc {
+	t.Helper()
+	rank := int(id.Rank)
+	p := c.start(t, id, &cast.Member{Placement: c.place, Rank: rank})
+	point, err := c.place.Extent.Point(rank)
+	require.NoError(t, err)
+	_, err = p.Spawn(t.Context(), actor.Spawning{Type: "member", Name: "members", Params: rank, Point: point})
+	require.NoError(t, err)
+	return p
 }
 
 func newMesh(t testing.TB, label string) subjects.MeshID {

@@ -67,14 +67,44 @@ func newCrowdWithout(t *testing.T, e shape.Extent, perHost, perProcess, absent i
 			c.procs = append(c.procs, nil)
 			continue
 		}
-		p := c.start(t, c.place.Proc(rank), &cast.Member{Placement: c.place, Rank: rank})
-		point, err := e.Point(rank)
-		require.NoError(t, err)
-		_, err = p.Spawn(t.Context(), actor.Spawning{Type: "member", Name: "members", Params: rank, Point: point})
-		require.NoError(t, err)
-		c.procs = append(c.procs, p)
+		c.procs = append(c.procs, c.startMember(t, c.place.Proc(rank)))
 	}
 	return c
+}
+
+// Post from inside a process of several ranks: each that is not there is named, and the others have it.
+func TestCAST4_postSaysOfEachRankOfItsOwnProcessWhetherItWasReached(t *testing.T) {
+	c := newCrowd(t, twoByFour(), 4, 4)
+	from := c.members
+	from.via = c.procs[3]
+	for _, rank := range []int{0, 2, 6} { // two of the caller's process, and one of another
+		<-c.procs[rank].StopActor(c.Ref(rank).ID().Name, "test")
+	}
+	err := cast.Post(t.Context(), from, note, 1)
+	var cov *cast.CoverageError
+	require.ErrorAs(t, err, &cov)
+	require.Equal(t, "host=0,gpu=0 | host=0,gpu=2", cov.Coverage.FailedRegion())
+	require.Empty(t, cov.Coverage.Missing)
+	require.ElementsMatch(t, []int{1, 3, 4, 5, 7}, ranksOf(c.await(t, 5)))
+}
+
+func ranksOf(all []entry) (ranks []int) {
+	for _, e := range all {
+		ranks = append(ranks, e.rank)
+	}
+	return ranks
+}
+
+// Of a process that lacks a rank, that one comes back, and the others have it.
+func TestPost_aRankThatDoesNotRunTakesNoOtherOfItsProcessAlong(t *testing.T) {
+	c := newCrowdWithout(t, shape.Of("gpu", 4), 4, 4, 2)
+	require.NoError(t, cast.Post(t.Context(), c.members, note, 1))
+	require.NoError(t, c.client.Flush(t.Context()))
+	require.ElementsMatch(t, []int{0, 1, 3}, ranksOf(c.await(t, 3)))
+	require.Eventually(t, func() bool {
+		back := c.client.DeadLetters()
+		return len(back) == 1 && back[0].Reason.Actor == c.place.Proc(2).String()
+	}, 10*time.Second, time.Millisecond)
 }
 
 // Post among one's own mesh, whose own actor is not there: the others are told, and the error says which is not.

@@ -7,6 +7,7 @@
 //	all, err := cast.Gather(ctx, counters, add, 1)                    // one value per rank
 //	top, err := cast.Aggregate(ctx, counters, add, 1, cast.TopK[int64](3)) // of another type than the answers
 //	for p := range cast.ReduceStream(ctx, counters, add, 1, cast.Sum[int64](), time.Second) { … } // what is folded so far
+//	all, err = cast.Gather(ctx, cast.Watched(counters, time.Second, bar), add, 1) // bar hears how many are settled
 //	for pt, r := range cast.Stream(ctx, counters, add, 1) { … }       // as they arrive
 //	err = cast.Post(ctx, counters, add, 1)                            // no answer
 //	n, err := cast.Choose(ctx, counters, add, 1)                      // any one rank
@@ -44,6 +45,12 @@
 //     answer along: before the deadline those below it are asked to answer past it. Where two are silent, one
 //     under the other, those below the lower one are missing with it. An answer counts once, also when they go
 //     on.
+//   - CAST-9: of a watched cast each process that folds for several ranks sends word of who is settled, as long
+//     as not all are and when more are than before. It is a word only: what counts comes with the answers.
+//   - CAST-10: of the procs that had a rank one after another (ACT-11), a cast asks the one that its caller has
+//     heard of last; answers, ends and folding are those of that one, whatever others have heard. A proc of a
+//     later generation that gets it, as one of many, hands it to no actor: it fails those ranks and tells the
+//     caller, who asks it from the next cast on. One of an earlier generation takes no notice.
 //
 // Verbs may be called on any goroutine, handlers included. The router runs on the proc's data
 // pump and never blocks it: folding has a goroutine of its own, which Router.Close waits for.

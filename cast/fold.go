@@ -38,6 +38,9 @@ type fold struct {
 	done     bool // what comes now is of ranks that were given up, or came before
 	asked    bool // those below silent nodes, to answer past them
 
+	telling *time.Timer // until the next word of how far it is; nil: nobody wants to know
+	told    int         // how far it was, the last time
+
 	// What was sent up is kept, for who has it may die.
 	values [][]byte
 	ext    []byte
@@ -173,8 +176,11 @@ func (fs *folds) expect(j job) *fold {
 		} else {
 			f.timer.Reset(actor.DefaultDeadline)
 		}
-		for _, e := range fs.p.Downs(j.tree.place.Mesh) { // who died before the cast was here sends nothing any more
-			f.lost(e.Proc(), actor.EncodeError(gone(e)))
+		if j.tell > 0 && j.hi-j.lo > 1 {
+			f.telling = time.AfterFunc(j.tell, func() { fs.tell(f) })
+		}
+		for _, l := range j.tree.ended(fs.p) { // who died before the cast was here sends nothing any more
+			f.st.fail(failure{ranks{l.ranks}, actor.EncodeError(l.err)})
 		}
 	})
 }
@@ -301,8 +307,7 @@ func (fs *folds) pass(f *fold) {
 	fs.mu.Lock()
 	f.past = append(f.past, f.to)
 	f.to = f.job.above(func(id subjects.ProcID) bool {
-		_, down := fs.p.Down(id)
-		return down || slices.Contains(f.past, id)
+		return over(fs.p, id) || slices.Contains(f.past, id)
 	})
 	port := f.job.home
 	if f.to.IsValid() {

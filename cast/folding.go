@@ -20,6 +20,7 @@ type folding struct {
 
 	failed []failure // also of ranks that have answered after all
 	around bool      // see among
+	held   []part    // see holds
 }
 
 // own is the answer of a rank of this process.
@@ -84,25 +85,45 @@ func (f *folding) settle(at *fate) bool {
 
 // put takes what came from below.
 func (f *folding) put(c contribution) {
+	if f.around { // so that they are not waited for among the parts
+		f.failAll(c.failed)
+	}
 	for _, p := range c.parts {
-		if !f.has(p.ranks) || p.ranks[0].First < f.lo+len(f.own) || !f.meant(p.ranks) {
-			continue
-		}
-		if parts, gone, ok := among(f.parts, p, f.around); ok {
-			f.parts = parts
-			for _, other := range gone {
-				for _, at := range f.of(other.ranks) {
-					*at = waiting
-					f.open++
-				}
-			}
-			for _, at := range f.of(p.ranks) {
-				f.settle(at)
-			}
+		switch {
+		case !f.has(p.ranks) || p.ranks[0].First < f.lo+len(f.own) || !f.meant(p.ranks):
+		case f.around && holds(p.ranks, f.waits):
+			f.held = append(f.held, p)
+		default:
+			f.place(p)
 		}
 	}
-	for _, e := range c.failed {
-		f.fail(e)
+	f.failAll(c.failed)
+}
+
+// place puts a part among the others.
+func (f *folding) place(p part) {
+	parts, gone, ok := among(f.parts, p, f.around)
+	if !ok {
+		return
+	}
+	f.parts = parts
+	for _, other := range gone {
+		for _, at := range f.of(other.ranks) {
+			*at = waiting
+			f.open++
+		}
+	}
+	for _, at := range f.of(p.ranks) {
+		f.settle(at)
+	}
+}
+
+// failAll gives up what another process has. Whom it did not wait for any longer may still answer past it.
+func (f *folding) failAll(all []failure) {
+	for _, e := range all {
+		if !f.around || actor.FromWire(e.Error).Code != actor.CodeDeadline {
+			f.fail(e)
+		}
 	}
 }
 
@@ -124,6 +145,20 @@ func among(parts []part, p part, around bool) (all, gone []part, ok bool) {
 	}
 	gone = slices.Clone(parts[i:j])
 	return slices.Replace(parts, i, j, p), gone, true
+}
+
+// holds reports whether a part must wait for the end: it came when those below a silent process were asked to
+// answer past it, and between its ranks are some who may still do so, but cannot be folded in any more once it
+// has its place (CAST-8). At the end it counts if it has all that came meanwhile.
+func holds(rs ranks, waits func(rank int) bool) bool {
+	for i := 1; i < len(rs); i++ {
+		for rank := rs[i-1].end(); rank < rs[i].First; rank++ {
+			if waits(rank) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // meant reports whether none of the ranks is skipped.
@@ -156,6 +191,9 @@ func (f *folding) fail(e failure) {
 
 // expire gives up all that nothing was heard of.
 func (f *folding) expire(why []byte) {
+	for _, p := range f.held {
+		f.place(p)
+	}
 	if f.open > 0 {
 		f.fail(failure{ranks{{f.lo, len(f.fates)}}, why})
 	}
@@ -188,9 +226,16 @@ func (f *folding) values() iter.Seq2[actor.Answer, bool] {
 func (f *folding) here() bool { return slices.ContainsFunc(f.own, func(o own) bool { return o.here }) }
 
 // answered are the ranks whose answers are in values.
-func (f *folding) answered() (rs ranks) {
+func (f *folding) answered() ranks { return f.those(func(at fate) bool { return at == answered }) }
+
+// settled are the ranks that nothing more is waited for of.
+func (f *folding) settled() ranks {
+	return f.those(func(at fate) bool { return at == answered || at == failed })
+}
+
+func (f *folding) those(are func(fate) bool) (rs ranks) {
 	for i, at := range f.fates {
-		if at == answered {
+		if are(at) {
 			rs = rs.with(span{f.lo + i, 1})
 		}
 	}

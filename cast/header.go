@@ -34,6 +34,10 @@ type header struct {
 	// Within is the region that the user meant, when this cast reaches a part of it; nil: Region.
 	Within *shape.Region `cbor:"8,keyasint,omitempty"`
 	Apex   bool          `cbor:"9,keyasint,omitempty"` // one host folds for all: see tree
+	// Tell is how often, in milliseconds, who folds for several sends home how far it is; 0: never.
+	Tell int `cbor:"10,keyasint,omitempty"`
+	// Gens are the generations of the procs that are asked; 0 behind the last of them.
+	Gens []run `cbor:"11,keyasint,omitempty"`
 }
 
 // run is one value for Count ranks in a row.
@@ -55,6 +59,8 @@ type rest struct {
 	// Around, less one, is a rank whose process has said nothing: who has sent an answer there, or would,
 	// sends it past that process.
 	Around int `cbor:"7,keyasint,omitempty"`
+	// Settled says that these have answered or failed: how far a fold is. There is nothing else then.
+	Settled ranks `cbor:"8,keyasint,omitempty"`
 }
 
 // failure is why ranks have no value.
@@ -77,6 +83,22 @@ func at(rs []run, i int) (uint64, bool) {
 	return 0, false
 }
 
+// withRun adds a value for some ranks behind the others.
+func withRun(rs []run, count int, value uint64) []run {
+	if last := len(rs) - 1; count > 0 && last >= 0 && rs[last].Value == value {
+		rs[last].Count += count
+	} else if count > 0 {
+		rs = append(rs, run{count, value})
+	}
+	return rs
+}
+
+// genAt is the generation of the proc that is asked for a rank.
+func genAt(gens []run, view int) uint32 {
+	gen, _ := at(gens, view)
+	return uint32(gen)
+}
+
 // open decodes the header of a cast.
 func (h *header) open(ext []byte) error {
 	if err := wire.UnmarshalControl(ext, h, nil); err != nil {
@@ -88,6 +110,8 @@ func (h *header) open(ext []byte) error {
 		return fmt.Errorf("cast header: unknown mode %d", h.Mode)
 	case !h.Skip.valid(n):
 		return fmt.Errorf("cast header: who is skipped are no ranks of %d", n)
+	case h.Tell < 0:
+		return fmt.Errorf("cast header: tell how far it is every %d ms", h.Tell)
 	case h.Arity < 0 || h.Arity == 1:
 		return fmt.Errorf("cast header: a tree of arity %d: want at least 2", h.Arity)
 	}
@@ -117,7 +141,7 @@ func (h *header) tree(place Placement) tree {
 		arity = defaultArity
 	}
 	arity = min(arity, max(h.Region.NumRanks(), 2)) // more is the same
-	return tree{place: place, region: h.Region, skip: h.Skip, arity: arity, apex: h.Apex}
+	return tree{place: place, region: h.Region, gens: h.Gens, skip: h.Skip, arity: arity, apex: h.Apex}
 }
 
 // prev is what the member of a rank must have seen before: see link.Cast.

@@ -123,6 +123,71 @@ func TestHeader_isForMembersThatAreMeantOnly(t *testing.T) {
 	}
 }
 
+// What ends before the one that was asked settles nothing; with a later one that is over, too.
+func TestCAST10_onlyTheEndOfWhoWasAskedOrOfALaterOneLosesRanks(t *testing.T) {
+	e := shape.Of("gpu", 8)
+	region, err := e.Region().Slice("gpu", 1, 8)
+	require.NoError(t, err)
+	tr := tree{place: Placement{Mesh: testMesh, Extent: e, PerHost: 4, PerProcess: 2}, region: region, gens: []run{{3, 0}, {2, 2}}}
+	proc := func(rank, gen, seat uint32) subjects.ProcID {
+		return subjects.ProcID{Mesh: testMesh, Rank: rank, Gen: gen, Seat: seat}
+	}
+	require.Equal(t, proc(4, 2, 0), tr.folder(3))
+	require.Equal(t, proc(5, 2, 1), tr.proc(4))
+	require.Equal(t, proc(6, 0, 0), tr.folder(5), "none behind the last is of another")
+	for id, want := range map[subjects.ProcID]span{
+		proc(0, 0, 0): {0, 1}, proc(2, 0, 0): {1, 2}, proc(2, 1, 0): {1, 2}, proc(3, 0, 1): {2, 1},
+		proc(4, 0, 0): {}, proc(4, 1, 0): {}, proc(5, 1, 1): {}, proc(4, 2, 0): {3, 2}, proc(5, 2, 1): {4, 1}, proc(5, 3, 1): {4, 1},
+	} {
+		require.Equal(t, want, tr.of(id), "%s", id)
+	}
+}
+
+func TestCAST9_whoHasASuccessorIsOver(t *testing.T) {
+	p := procAt(t, subjects.ProcID{Mesh: testMesh, Rank: 1})
+	first := subjects.ProcID{Mesh: testMesh, Rank: 4}
+	second, seat := first, subjects.ProcID{Mesh: testMesh, Rank: 5, Seat: 1}
+	second.Gen = 1
+	require.False(t, over(p, first))
+	p.Learn(actor.Event{Kind: actor.KindProc, Status: string(actor.Running), Mesh: testMesh.String(), Rank: 4, Gen: 1})
+	require.True(t, over(p, first))
+	require.False(t, over(p, second))
+	require.Equal(t, second, latest(p, first))
+	seat.Gen = 1
+	require.Equal(t, seat, latest(p, subjects.ProcID{Mesh: testMesh, Rank: 5, Seat: 1}), "a process begins again as a whole")
+}
+
+// An answer counts from who was asked; a proc that has the rank after it says that there is none.
+func TestCAST10_anAnswerCountsFromWhoWasAsked(t *testing.T) {
+	body, err := wire.Marshal(7)
+	require.NoError(t, err)
+	for gen, want := range map[uint32][]fate{0: {waiting, waiting}, 1: {answered, failed}, 2: {waiting, failed}} {
+		for i, e := range []wire.Envelope{{Kind: wire.Value, Body: body}, {Kind: wire.Failure, Body: actor.EncodeError(errGone)}} {
+			tl := newTally(eight())
+			tl.gens = []run{{3, 0}, {1, 1}}
+			id := tl.placement.Proc(3)
+			id.Gen, e.Ext = gen, encode(rest{Rank: 3})
+			require.NoError(t, tl.take(actor.Incoming{From: id.Actor("members"), Envelope: e}))
+			require.Equal(t, want[i], tl.fates[3], "generation %d, answer %d", gen, i)
+		}
+	}
+}
+
+// A cast that came on a link to this very proc asks for no other.
+func TestCAST10_aPacketForAnotherGenerationIsRefused(t *testing.T) {
+	place := Placement{Mesh: testMesh, Extent: shape.Of("gpu", 8), PerHost: 2}
+	id := place.Proc(1)
+	id.Gen = 1
+	r := &Router{p: procAt(t, id), place: place}
+	for _, gen := range []uint64{0, 2} {
+		ext, err := wire.Marshal(header{Region: place.Extent.Region(), Gens: []run{{1, 0}, {1, gen}}})
+		require.NoError(t, err)
+		err = r.take(id.Actor("client"), &wire.Envelope{Kind: wire.Cast, Actor: "nobody", Port: "x", Ext: ext})
+		require.ErrorIs(t, err, actor.ErrBadMessage)
+		require.ErrorContains(t, err, "the cast asks for generation")
+	}
+}
+
 // procAt is a proc alone on a bus.
 func procAt(t *testing.T, id subjects.ProcID) *actor.Proc {
 	t.Helper()
@@ -157,7 +222,7 @@ func TestRoute_eachRankIsToldWhatItsProcessMustHaveSeen(t *testing.T) {
 				want[view] = prev
 			}
 		}
-		r := &route{place: tr.place, region: tr.region}
+		r := &route{tree: tr}
 		require.Equal(t, runs(want), r.prevs(k, told))
 	})
 }

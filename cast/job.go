@@ -25,6 +25,7 @@ type job struct {
 	host            int // and of those from host on, other nodes fold for it
 	up              []int
 	ttl             time.Duration
+	tell            time.Duration // how often home wants to know how far it is; 0: never
 }
 
 // jobOf finds a process's place on the way home, by one of its ranks that are meant.

@@ -25,6 +25,7 @@ type Target struct {
 
 	// within, when it has ranks, is the region that the user meant, of which this cast reaches a part.
 	within *shape.Region
+	watch  *watch // nil: nobody wants to know how far it is
 }
 
 // check refuses a region that is empty or leaves the mesh.

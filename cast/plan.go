@@ -9,8 +9,8 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// What a cast costs, in units of one packet that reaches one process. They are estimates: a publish writes a
-// header, takes a number and is routed; what it reaches in vain is work for the server and for a process.
+// What a cast costs, in units of one packet that reaches one process. What BenchmarkPlan measures, and why a
+// publish and a packet for one process count more here, is in docs/decisions/0019.
 const (
 	costDelivery = 1
 	costPublish  = 4

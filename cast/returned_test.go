@@ -132,6 +132,52 @@ func TestPost_aCastThatComesBackNamesWhomItWasFor(t *testing.T) {
 	}
 }
 
+// A process that is not there has two ranks: what was posted comes back for each.
+func TestPost_aCastThatComesBackDoesSoForEachRankOfAProcess(t *testing.T) {
+	to, client, _, back := pair(t)
+	for _, processes := range []int{1, 16} { // each alone, and one packet for all
+		e := shape.Of("gpu", 2*processes)
+		to.place, to.region = cast.Placement{Mesh: newMesh(t, "nobody"), Extent: e, PerHost: 2 * processes, PerProcess: 2}, e.Region()
+		requireBack(t, client, to, back, allOf(e)...)
+	}
+	region, err := to.region.Slice("gpu", 1, 31) // half of the first process, and of the last
+	require.NoError(t, err)
+	to.region = region
+	requireBack(t, client, to, back, allOf(to.place.Extent)[1:31]...)
+}
+
+func allOf(e shape.Extent) (ranks []int) {
+	for rank := range e.NumRanks() {
+		ranks = append(ranks, rank)
+	}
+	return ranks
+}
+
+// requireBack posts, as an actor, and wants it back for some ranks, once each.
+func requireBack(t *testing.T, client *actor.Proc, to scribes, back chan actor.Returned, ranks ...int) {
+	t.Helper()
+	ref, err := actor.Spawn(t.Context(), client, posterType, "poster", actor.None{})
+	require.NoError(t, err)
+	_, err = order.Call(t.Context(), ref, to)
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	require.NoError(t, client.Flush(ctx))
+	var got, want []string
+	for _, rank := range ranks {
+		want = append(want, to.place.Proc(rank).Actor("members").String())
+		select {
+		case r := <-back:
+			got = append(got, r.Reason.Actor)
+			require.Equal(t, "small", r.Reason.Endpoint)
+		case <-ctx.Done():
+			t.Fatalf("of %d ranks only %q came back", len(ranks), got)
+		}
+	}
+	require.ElementsMatch(t, want, got)
+	require.Empty(t, back)
+}
+
 // To a rank that is known to be dead nothing is sent: no handler can have run it.
 func TestCAST4_aRankThatWasKnownToBeDeadIsUndeliverable(t *testing.T) {
 	c := newCluster(t, twoByFour(), 4)

@@ -1,7 +1,6 @@
 package cast
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"iter"
@@ -68,6 +67,9 @@ func Start(p *actor.Proc, m *Member) (*Router, error) {
 		r = first
 	}
 	p.SetValue(routerKey{}, r)
+	if r.p == p {
+		p.OpenRaw(routerActor, laterPort, r.later)
+	}
 	if m == nil {
 		return r, nil
 	}
@@ -98,6 +100,7 @@ func (r *Router) join(p *actor.Proc, m *Member) error {
 		}
 		r.cancel = p.OnUnreachable(r.folds.unreachable)
 	}
+	r.runs(p.ID()) // it casts, too
 	r.mu.Lock()
 	if r.members == nil {
 		r.members = make([]seated, max(m.Placement.PerProcess, 1))
@@ -154,13 +157,18 @@ func (r *Router) receive(m bus.Msg) {
 		if err := r.open(&h, e.Ext); err != nil {
 			return k, err
 		}
-		first, _ := r.ranks(&h)
-		if first < 0 {
+		first, end := r.ranks(&h)
+		switch {
+		case first < 0:
+			return k, nil
+		case r.stale(&h, first):
+			return k, r.refuse(from, e, &h, first, end)
+		case genAt(h.Gens, first) != r.p.ID().Gen:
 			return k, nil
 		}
 		k.Prev, err = h.prev(first)
 		k.Answers = h.Mode.folds()
-		k.Deliver = func() error { return r.deliver(from, n, e, h) } // CAST-1, CAST-2
+		k.Deliver = func() error { return r.deliver(from, n, e, h, nil) } // CAST-1, CAST-2
 		return k, err
 	})
 }
@@ -209,20 +217,24 @@ func (r *Router) take(from subjects.ActorID, e *wire.Envelope) error {
 	var h header
 	err := r.open(&h, e.Ext)
 	if err == nil {
-		if first, _ := r.ranks(&h); first < 0 {
+		switch first, _ := r.ranks(&h); {
+		case first < 0:
 			err = fmt.Errorf("rank %d is not in the region of the cast", r.p.ID().Rank)
+		case genAt(h.Gens, first) != r.p.ID().Gen:
+			err = fmt.Errorf("the cast asks for generation %d of rank %d", genAt(h.Gens, first), r.p.ID().Rank)
 		}
 	}
 	if err != nil {
 		return &actor.Error{Code: actor.CodeBadMessage, Actor: e.Actor, Endpoint: e.Port, Text: err.Error()}
 	}
 	own := *e
-	return r.deliver(from, 0, &own, h)
+	return r.deliver(from, 0, &own, h, nil)
 }
 
 // deliver hands a cast to the actors of this process, each with its point in the region (CAST-3). n is its
-// number, 0 when it came to this process alone. An error is for who waits for no answer.
-func (r *Router) deliver(from subjects.ActorID, n uint64, e *wire.Envelope, h header) error {
+// number, 0 when it came to this process alone. Of what nobody answers refused is told whom it does not reach;
+// when that is nil the sender is, rank by rank. An error is of all of them.
+func (r *Router) deliver(from subjects.ActorID, n uint64, e *wire.Envelope, h header, refused func(view int, why error)) error {
 	first, end := r.ranks(&h)
 	if first = h.Skip.after(first); first >= end {
 		return nil
@@ -231,29 +243,38 @@ func (r *Router) deliver(from subjects.ActorID, n uint64, e *wire.Envelope, h he
 	if e.TTL > 0 {
 		f.Deadline = time.Now().Add(e.TTL)
 	}
-	answer, refused, err := r.answers(sent{from, n}, e, &h, first)
+	answer, unknown, err := r.answers(sent{from, n}, e, &h, first)
 	if err != nil {
 		return err
 	}
-	f.Answer = answer
+	if f.Answer = answer; answer == nil {
+		f.Refused = refused
+	}
 	to, absent := r.reached(&h, first, end)
-	if refused != nil { // no handler runs (CAST-7)
+	if unknown != nil { // no handler runs (CAST-7)
 		for _, at := range to {
-			answer(at.View, actor.Answer{Err: refused})
+			answer(at.View, actor.Answer{Err: unknown})
 		}
 		to = nil
 	}
+	if answer == nil && refused == nil && len(to)+len(absent) == 1 { // what came with it is refused, too
+		for _, view := range absent {
+			return r.absent(&h, view)
+		}
+		return to[0].Proc.Accept(f, to[0].View)
+	}
 	for _, view := range absent {
-		if err = r.absent(&h, view); answer != nil {
+		switch err := r.absent(&h, view); {
+		case answer != nil:
 			answer(view, actor.Answer{Err: err})
-			err = nil
+		case refused != nil:
+			refused(view, err)
+		default:
+			r.p.GiveBack(f, view, err)
 		}
 	}
-	if len(to) == 1 && f.Answer == nil {
-		return cmp.Or(err, to[0].Proc.Accept(f, to[0].View))
-	}
 	r.p.Spread(f, to)
-	return err
+	return nil
 }
 
 // reached are the ranks of a cast that run here, and those that do not.
@@ -295,6 +316,7 @@ func (r *Router) proc(h *header, view int) *actor.Proc {
 func (r *Router) absent(h *header, view int) error {
 	base, _ := h.Region.BaseRank(view)
 	id := r.place.Proc(base)
+	id.Gen = r.p.ID().Gen
 	return &actor.Error{Code: actor.CodeNoProc, Actor: id.String(), Text: "process " + id.Process().String() + " has no proc " + id.String()}
 }
 
@@ -313,7 +335,13 @@ func (r *Router) answers(s sent, e *wire.Envelope, h *header, first int) (answer
 		return func(view int, a actor.Answer) { r.proc(h, view).AnswerWith(name, home, a, encode(rest{Rank: view})) }, nil, nil
 	}
 	j := jobOf(h.tree(r.place), h.Mode, first)
+	if r.stale(h, first) { // nobody sends here what it would have to fold for others
+		j.hi = j.below
+	}
 	j.sent, j.home, j.cast, j.actor, j.endpoint, j.reducer, j.ttl = s, home, h.Home, name, e.Port, h.Reducer, e.TTL
+	if h.Tell > 0 {
+		j.tell = max(time.Duration(h.Tell)*time.Millisecond, leastTell)
+	}
 	f := r.folds.expect(j)
 	return func(view int, a actor.Answer) { r.folds.contribute(f, view, a) }, r.folds.refuses(j), nil
 }

@@ -6,7 +6,6 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/internal/link"
-	"github.com/castnet-io/castnet/mesh/shape"
 	"github.com/castnet-io/castnet/subjects"
 )
 
@@ -27,11 +26,11 @@ type routeKey struct {
 
 // route is how casts reach a region.
 type route struct {
-	place   Placement
-	region  shape.Region
+	tree    tree
 	packets []packet
-	here    int // the first rank in the caller's process; -1: none is
-	dead    int // how many procs of the mesh were known to be gone
+	here    int    // the first rank in the caller's process; -1: none is
+	gone    []lost // nothing is sent to these
+	changes uint64 // how often the procs of the mesh had changed
 
 	last  uint64 // when it was used last
 	users int    // casts that are being sent
@@ -49,14 +48,14 @@ type packet struct {
 const maxRoutes = 64
 
 // to finds the way to a region, or makes it out. Who has sent calls done.
-func (rs *routes) to(p *actor.Proc, t Target, endpoint string, dead int) (*route, error) {
+func (rs *routes) to(p *actor.Proc, t Target, endpoint string) (*route, error) {
 	key := routeKey{t.Placement.Mesh, t.Actor, endpoint, t.Region.String()}
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	r := rs.all[key]
-	if r == nil || !r.fresh(dead) {
+	if r == nil || !r.fresh(p) {
 		var err error
-		if r, err = newRoute(p, t, endpoint, dead); err != nil {
+		if r, err = newRoute(p, t, endpoint); err != nil {
 			return nil, err
 		}
 		rs.keep(p, key, r)
@@ -98,21 +97,11 @@ func (rs *routes) done(p *actor.Proc, r *route) {
 	}
 }
 
-func newRoute(p *actor.Proc, t Target, endpoint string, dead int) (*route, error) {
-	r := &route{place: t.Placement, region: t.Region, here: -1, dead: dead}
-	tr := tree{place: t.Placement, region: t.Region}
-	var members []member
-	for view := 0; view < t.Region.NumRanks(); view = tr.processEnd(view) {
-		base := tr.base(view)
-		switch id := t.Placement.Proc(t.Placement.process(base)); {
-		case id == p.First().ID():
-			r.here = view
-		default:
-			if _, gone := p.Down(id); !gone {
-				members = append(members, member{view, base, id})
-			}
-		}
-	}
+func newRoute(p *actor.Proc, t Target, endpoint string) (*route, error) {
+	r := &route{here: -1, changes: p.Changes(t.Placement.Mesh)} // counted before it is looked at
+	r.tree = tree{place: t.Placement, region: t.Region}
+	members := r.members(p)
+	r.gone = r.tree.ended(p)
 	pl := planFor(t.Placement, t.Region, len(members))
 	for _, some := range pl.deliveries(members) {
 		k := packet{members: some}
@@ -125,7 +114,7 @@ func newRoute(p *actor.Proc, t Target, endpoint string, dead int) (*route, error
 		}
 		var err error
 		if k.group, err = p.Group(to); errors.Is(err, actor.ErrProcDead) { // it has died since: without it
-			return newRoute(p, t, endpoint, dead)
+			return newRoute(p, t, endpoint)
 		} else if err != nil {
 			return nil, err
 		}
@@ -134,14 +123,35 @@ func newRoute(p *actor.Proc, t Target, endpoint string, dead int) (*route, error
 	return r, nil
 }
 
+// members finds who has the ranks of the region now (CAST-10): the processes that live, but the caller's own.
+func (r *route) members(p *actor.Proc) (all []member) {
+	t := &r.tree
+	for view, end := 0, 0; view < t.region.NumRanks(); view = end {
+		end = t.processEnd(view)
+		id := latest(p, t.folder(view))
+		if id == p.First().ID() {
+			r.here = view
+		} else if !over(p, id) {
+			all = append(all, member{view, t.base(view), id})
+		}
+		if len(t.gens) > 0 || id.Gen > 0 {
+			if len(t.gens) == 0 {
+				t.gens = withRun(nil, view, 0)
+			}
+			t.gens = withRun(t.gens, end-view, uint64(id.Gen))
+		}
+	}
+	return all
+}
+
 // fresh reports whether a route is as one that would be made now.
-func (r *route) fresh(dead int) bool {
+func (r *route) fresh(p *actor.Proc) bool {
 	for _, k := range r.packets {
 		if k.group.Stale() {
 			return false
 		}
 	}
-	return r.dead == dead
+	return r.changes == p.Changes(r.tree.place.Mesh)
 }
 
 func (r *route) drop(p *actor.Proc) {
@@ -152,26 +162,18 @@ func (r *route) drop(p *actor.Proc) {
 
 // prevs spreads what the links to the members of a packet have in front over the ranks of the region.
 func (r *route) prevs(k packet, members []link.Run) (out []run) {
-	add := func(n int, v uint64) {
-		if last := len(out) - 1; n > 0 && last >= 0 && out[last].Value == v {
-			out[last].Count += n
-		} else if n > 0 {
-			out = append(out, run{n, v})
-		}
-	}
-	t := tree{place: r.place, region: r.region}
+	t := r.tree
 	at, i := 0, 0 // a rank, and a member
 	for _, m := range members {
 		for end := i + m.Count; i < end; {
-			add(k.members[i].view-at, link.Left)
+			out = withRun(out, k.members[i].view-at, link.Left)
 			last := k.inRow(t, i, end)
 			at = t.processEnd(k.members[last].view)
-			add(at-k.members[i].view, m.Prev)
+			out = withRun(out, at-k.members[i].view, m.Prev)
 			i = last + 1
 		}
 	}
-	add(r.region.NumRanks()-at, link.Left)
-	return out
+	return withRun(out, t.region.NumRanks()-at, link.Left)
 }
 
 // inRow is the last of the members from one on, before another one, whose ranks follow each other.

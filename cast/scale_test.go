@@ -78,7 +78,7 @@ func flies(t *testing.T, place Placement, m mode, arity int) string {
 	members := membersOf(place, h.Region)
 	plan := planFor(place, h.Region, len(members))
 	publishes := plan.deliveries(members)
-	way := &route{place: place, region: h.Region}
+	way := &route{tree: tree{place: place, region: h.Region}}
 	h.Prevs = way.prevs(packet{members: publishes[0]}, []link.Run{{Count: len(members), Prev: 1_000_000}})
 	ext, err := wire.Marshal(h)
 	require.NoError(t, err)

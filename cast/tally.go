@@ -22,6 +22,7 @@ const (
 type tally struct {
 	placement Placement
 	region    shape.Region
+	gens      []run // of those that are asked
 	open      int   // ranks still waiting
 	fresh     []int // ranks settled since the last drain, in order
 	fates     []fate
@@ -29,6 +30,7 @@ type tally struct {
 	values    map[int]actor.Answer // of single ranks
 	parts     []part               // of many, by rank
 	around    bool                 // see among
+	held      []part               // see holds
 	heard     ranks                // of those that came since the last look at it; not in order
 }
 
@@ -65,34 +67,56 @@ func (t *tally) answer(rank int, a actor.Answer) {
 
 // contribute takes what was folded on the way. A rank that was given up may have answered all the same.
 func (t *tally) contribute(c contribution) {
+	if t.around { // so that they are not waited for among the parts
+		t.fail(c.failed)
+	}
 	for _, p := range c.parts {
-		parts, gone, ok := among(t.parts, p, t.around)
-		if !ok || t.has(p.ranks) {
-			continue
+		if t.around && holds(p.ranks, t.waits) {
+			t.held = append(t.held, p)
+		} else {
+			t.place(p)
 		}
-		t.parts = parts
-		for _, other := range gone {
-			for _, s := range other.ranks {
-				for rank := s.First; rank < s.end(); rank++ {
-					t.fates[rank] = waiting
-					t.open++
-				}
-			}
-		}
-		t.heard = append(t.heard, p.ranks...)
-		for _, s := range p.ranks {
+	}
+	t.fail(c.failed)
+}
+
+// place puts a part among the others.
+func (t *tally) place(p part) {
+	parts, gone, ok := among(t.parts, p, t.around)
+	if !ok || t.has(p.ranks) {
+		return
+	}
+	t.parts = parts
+	for _, other := range gone {
+		for _, s := range other.ranks {
 			for rank := s.First; rank < s.end(); rank++ {
-				if !t.settle(rank, answered, nil) {
-					t.fates[rank] = answered
-					delete(t.errs, rank)
-				}
+				t.fates[rank] = waiting
+				t.open++
 			}
 		}
 	}
-	for _, f := range c.failed {
+	t.heard = append(t.heard, p.ranks...)
+	for _, s := range p.ranks {
+		for rank := s.First; rank < s.end(); rank++ {
+			if !t.settle(rank, answered, nil) {
+				t.fates[rank] = answered
+				delete(t.errs, rank)
+			}
+		}
+	}
+}
+
+// waits reports whether nothing was heard of a rank.
+func (t *tally) waits(rank int) bool { return t.fates[rank] == waiting }
+
+// fail settles ranks without a value. Whom somebody else has given up may still answer past him.
+func (t *tally) fail(all []failure) {
+	for _, f := range all {
 		err, fate := actor.FromWire(f.Error), failed
 		if err.Code == actor.CodeDeadline {
-			fate = missing
+			if fate = missing; t.around {
+				continue
+			}
 		}
 		for _, s := range f.Ranks {
 			for rank := s.First; rank < s.end(); rank++ {
@@ -114,6 +138,9 @@ func (t *tally) has(rs ranks) bool {
 
 // expire ends the cast: whoever is silent is missing.
 func (t *tally) expire(err error) {
+	for _, p := range t.held {
+		t.place(p)
+	}
 	for rank := range t.fates {
 		t.settle(rank, missing, err)
 	}
@@ -151,10 +178,8 @@ func (t *tally) take(in actor.Incoming) error {
 		return err
 	}
 	if !r.Folded {
-		if base, err := t.region.BaseRank(r.Rank); err == nil {
-			if id := t.placement.Proc(base); in.From.Proc == id || in.From.Proc == id.Lead() { // or the first of its process
-				t.answer(r.Rank, in.Answer())
-			}
+		if t.asked(r.Rank, in) {
+			t.answer(r.Rank, in.Answer())
 		}
 		return nil
 	}
@@ -164,6 +189,20 @@ func (t *tally) take(in actor.Incoming) error {
 	}
 	t.contribute(c)
 	return nil
+}
+
+// asked reports whether who answers for a rank is who was asked, or the first of its process. A proc that has
+// the rank after it can say that it is over (CAST-10).
+func (t *tally) asked(rank int, in actor.Incoming) bool {
+	base, err := t.region.BaseRank(rank)
+	if err != nil {
+		return false
+	}
+	id, from := t.placement.Proc(base), in.From.Proc
+	if id.Gen = genAt(t.gens, rank); from.Gen > id.Gen && in.Envelope.Kind == wire.Failure {
+		from.Gen = id.Gen
+	}
+	return from == id || from == id.Lead()
 }
 
 // drain returns the ranks settled since the last call.

@@ -34,6 +34,7 @@ type rolling[R any] struct {
 
 	fates    []fate // by rank; waiting: not asked
 	replies  []Reply[R]
+	settled  int
 	failures int
 	last     error // why the last one failed
 	notAsked []int
@@ -123,6 +124,10 @@ func (r *rolling[R]) take(s settled) bool {
 	}
 	if reply.Err != nil {
 		r.failures, r.last = r.failures+1, reply.Err
+	}
+	r.settled++
+	if w := r.target.watch; w != nil {
+		w.told(r.settled)
 	}
 	return r.each(r.point(s.rank), *reply)
 }
@@ -220,7 +225,7 @@ func askParts(ctx context.Context, t Target, ranks []int, q question, got func(s
 	asked := 0
 	for i, region := range regions {
 		part := t
-		part.Region, part.within = region, &t.Region
+		part.Region, part.within, part.watch = region, &t.Region, nil
 		a, failed := send(ctx, part, q)
 		if failed != nil {
 			left, err = viewed(t.Region, regions[i:]), failed

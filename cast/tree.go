@@ -20,6 +20,7 @@ const defaultArity = 16
 type tree struct {
 	place  Placement
 	region shape.Region
+	gens   []run // the generations of the procs that are asked; 0 behind the last
 	skip   ranks // nobody waits for them
 	arity  int
 	apex   bool // the first host folds for all the others, and home gets one value
@@ -136,9 +137,11 @@ func (t tree) base(view int) int {
 	return base
 }
 
-// of are the ranks that are lost with a proc: with the first of a process, all that are in it.
+// of are the ranks that are lost with a proc: with the first of a process, all that are in it. With one of a
+// later generation those are over, too, that had its rank before; what ends before the one that is asked is
+// nothing to this cast (CAST-10).
 func (t tree) of(id subjects.ProcID) span {
-	if id.Mesh != t.place.Mesh || id.Gen != 0 {
+	if id.Mesh != t.place.Mesh {
 		return span{}
 	}
 	most := max(t.place.PerProcess, 1)
@@ -146,14 +149,26 @@ func (t tree) of(id subjects.ProcID) span {
 		most = 1
 	}
 	for rank := int(id.Rank); rank < int(id.Rank)+most; rank++ {
-		if view, in := t.region.ViewRank(rank); in && id.Seat > 0 {
+		view, in := t.region.ViewRank(rank)
+		switch {
+		case !in:
+		case id.Gen < genAt(t.gens, view):
+			return span{}
+		case id.Seat > 0:
 			return span{view, 1}
-		} else if in {
+		default:
 			return span{view, t.processEnd(view) - view}
 		}
 	}
 	return span{}
 }
 
+// proc is who is asked for a rank.
+func (t tree) proc(view int) subjects.ProcID {
+	id := t.place.Proc(t.base(view))
+	id.Gen = genAt(t.gens, view)
+	return id
+}
+
 // folder is who folds at a rank: the process that it is in.
-func (t tree) folder(view int) subjects.ProcID { return t.place.Proc(t.place.process(t.base(view))) }
+func (t tree) folder(view int) subjects.ProcID { return t.proc(view).Lead() }

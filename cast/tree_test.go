@@ -29,13 +29,17 @@ type flight struct {
 	by     reducing
 	answer func(view int) any
 
-	dead     map[subjects.ProcID]bool
-	stopped  map[subjects.ProcID][]func() // and what they do when they go on
-	messages int
-	received map[subjects.ProcID]int // by process; the zero ID is home
-	depth    map[subjects.ProcID]int // hops below it
-	size     func(c contribution) int
-	bytes    map[subjects.ProcID]int
+	dead    map[subjects.ProcID]bool
+	stopped map[subjects.ProcID][]func() // and what they do when they go on
+	slow    subjects.ProcID              // whose ranks answer when somebody is asked around
+	held    []func()                     // those answers
+	// meanwhile is what happens between asking around the silent and giving up; nil: slow ones answer.
+	meanwhile func()
+	messages  int
+	received  map[subjects.ProcID]int // by process; the zero ID is home
+	depth     map[subjects.ProcID]int // hops below it
+	size      func(c contribution) int
+	bytes     map[subjects.ProcID]int
 }
 
 // process is one that folds.
@@ -84,14 +88,19 @@ func (f *flight) arrives(id subjects.ProcID, view int) {
 		f.loses(p, dead)
 	}
 	for _, v := range p.views {
-		f.todo = append(f.todo, func() {
+		answers := func() {
 			f.at(id, func() {
 				if !f.dead[id] && !p.done {
 					p.st.answer(v, actor.Answer{Value: f.answer(v)})
 					f.check(id)
 				}
 			})
-		})
+		}
+		if id == f.slow {
+			f.held = append(f.held, answers)
+		} else {
+			f.todo = append(f.todo, answers)
+		}
 	}
 	f.check(id)
 }
@@ -186,16 +195,17 @@ func (f *flight) givesUp() {
 	slices.SortStableFunc(ids, func(a, b subjects.ProcID) int { return len(f.procs[b].job.up) - len(f.procs[a].job.up) })
 	for _, id := range ids {
 		p := f.procs[id]
-		if _, stopped := f.stopped[id]; stopped || p.done {
+		if _, stopped := f.stopped[id]; stopped || p.done || id == f.slow {
 			continue
 		}
 		if p.asks() {
 			p.asked, p.st.around = true, true
 			f.asksAround(silent(f.tree, f.tree.nodes(p.job.host, p.job.hi), p.st.waits))
 			f.run()
+			f.happens()
 		}
 		if !p.done {
-			p.st.expire(nil)
+			p.st.expire(noAnswer)
 			f.check(id)
 			f.run()
 		}
@@ -203,9 +213,23 @@ func (f *flight) givesUp() {
 	f.home.around = true
 	f.asksAround(silent(f.tree, f.tree.roots(f.mode), func(view int) bool { return f.home.fates[view] == waiting }))
 	f.run()
+	f.happens()
+}
+
+// happens has the silent one wake up, when those below it have been asked past it.
+func (f *flight) happens() {
+	if f.meanwhile == nil || f.slow == (subjects.ProcID{}) || !slices.Contains(f.procs[f.slow].past, f.tree.folder(f.procs[f.slow].job.up[0])) {
+		return
+	}
+	meanwhile := f.meanwhile
+	f.meanwhile = func() {}
+	meanwhile()
 }
 
 func (f *flight) asksAround(views []int, below [][]subjects.ProcID) {
+	if len(views) > 0 && f.meanwhile == nil {
+		f.todo, f.held = append(f.todo, f.held...), nil
+	}
 	for i := range views {
 		past := f.tree.folder(views[i])
 		for _, id := range below[i] {
@@ -324,62 +348,4 @@ func TestCAST6_whoeverDiesWhateverTheOrderTheLivingCountOnce(t *testing.T) {
 			}
 		}
 	})
-}
-
-func TestCAST8_whoIsSilentTakesNobodyElseAlong(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		tr := anyTree(t)
-		f := newFlight(tr, rapid.SampledFrom([]mode{modeFold, modeCollect}).Draw(t, "mode"), rapid.Uint64().Draw(t, "seed"))
-		ids := f.ids()
-		if len(ids) == 0 {
-			return
-		}
-		one := rapid.SampledFrom(ids).Draw(t, "who")
-		f.stopped = map[subjects.ProcID][]func(){}
-		stops := func() { f.stopped[one] = nil }
-		if rapid.Bool().Draw(t, "before the cast") {
-			f.todo = slices.Insert(f.todo, 0, stops)
-			f.todo[0]()
-			f.todo = f.todo[1:]
-		} else {
-			f.todo = append(f.todo, stops)
-		}
-		goesOn := func() {
-			later := f.stopped[one]
-			delete(f.stopped, one)
-			if p := f.procs[one]; p.st != nil && !p.done && rapid.Bool().Draw(t, "its time is over first") {
-				p.st.expire(nil)
-				f.check(one)
-			}
-			for _, do := range later {
-				do()
-			}
-		}
-		f.run()
-		if rapid.Bool().Draw(t, "goes on in time") {
-			f.todo = append(f.todo, goesOn)
-		}
-		f.givesUp()
-		f.once(t, func(view int) bool { return tr.folder(view) == one })
-		goesOn()
-		f.run()
-		f.once(t, func(view int) bool { return tr.folder(view) == one })
-	})
-}
-
-// once checks that each rank is in the result once, in order, and that none is missing but those that may be.
-func (f *flight) once(t *rapid.T, may func(view int) bool) {
-	got := strings.Fields(f.result())
-	require.True(t, slices.IsSortedFunc(got, func(a, b string) int { return atoi(a) - atoi(b) }), "in rank order: %s", got)
-	require.Len(t, slices.Compact(slices.Clone(got)), len(got), "each once")
-	for view := range f.tree.region.NumRanks() {
-		if !f.tree.skip.contains(view) && !may(view) {
-			require.Contains(t, got, fmt.Sprint(view))
-		}
-	}
-}
-
-func atoi(s string) (n int) {
-	_, _ = fmt.Sscan(s, &n)
-	return n
 }

@@ -19,7 +19,8 @@ type Reply[R any] struct {
 }
 
 // Post casts m and waits for no answer. nil says that the bus has it for every rank that is not
-// known to be gone; a *CoverageError names those that are.
+// known to be gone; a *CoverageError names those that are, and those of the caller's own process that do not
+// take it. What does not arrive elsewhere comes back to the actor that cast, once for each rank.
 func Post[A, M, R any](ctx context.Context, to Mesh[A], ep actor.Endpoint[A, M, R], m M) error {
 	if _, ok := throttleOf(to); ok {
 		return invalid(ep.Name(), errors.New("Post waits for no answers, so it cannot be throttled: use Gather"))
@@ -240,7 +241,12 @@ func Choose[A, M, R any](ctx context.Context, to Mesh[A], ep actor.Endpoint[A, M
 	if err != nil {
 		return zero, err
 	}
-	return ep.Call(ctx, to.Ref(rank).Via(t.Via), m)
+	base, err := t.Region.BaseRank(rank)
+	if err != nil {
+		return zero, err
+	}
+	p, _ := actor.Sender(ctx, t.Via)
+	return ep.Call(ctx, actor.RefOf[A](latest(p, t.Placement.Proc(base)).Actor(t.Actor)).Via(t.Via), m)
 }
 
 // Pick picks a rank of the region, at random among those that are not known to be gone.
@@ -270,7 +276,7 @@ func choice(ctx context.Context, t Target, n int, rank func(i int) int) int {
 		if err != nil || p == nil {
 			break
 		}
-		if _, dead := p.Down(t.Placement.Proc(base)); !dead {
+		if _, dead := p.Down(latest(p, t.Placement.Proc(base))); !dead {
 			return picked
 		}
 	}

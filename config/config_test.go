@@ -158,13 +158,14 @@ func TestConflicts_nameKeysThatStrikeTooEarly(t *testing.T) {
 	require.NoError(t, config.DeliveryOutbox.Set(&c, 1<<30))
 	require.Equal(t, []string{
 		"want supervision.poll to be less than supervision.orphan: leases would run out before they are renewed",
+		"want host.ready to be at most proc.spawn-idle: a spawn would give up before hosts say which proc is not ready",
 		"want host.ready to be less than mesh.spawn-deadline: a spawn would give up before hosts say which proc is not ready",
 		"want delivery.outbox to be at most delivery.outbox-all",
 		"want supervision.watchdog to be at least supervision.poll + actor.state-idle + proc.state-idle: " +
 			"a controller that waits for states would be taken for dead",
 	}, c.Conflicts())
 	require.NoError(t, config.SupervisionOrphan.Set(&c, 0))
-	require.Len(t, c.Conflicts(), 3, "without leases none run out")
+	require.Len(t, c.Conflicts(), 4, "without leases none run out")
 }
 
 func TestConfig_isOneStateForManyGoroutines(t *testing.T) {

@@ -26,8 +26,12 @@ type rule struct {
 
 var rules = [...]rule{
 	less(SupervisionPoll, SupervisionOrphan, "leases would run out before they are renewed"),
+	notLonger(HostReady, ProcSpawnIdle, "a spawn would give up before hosts say which proc is not ready"),
+	notLonger(TerminateGrace, ProcStopIdle, "a stop would give up before procs that do not end are killed"),
 	less(HostReady, MeshSpawnDeadline, "a spawn would give up before hosts say which proc is not ready"),
 	less(TerminateGrace, MeshStopDeadline, "a stop would give up before procs that do not end are killed"),
+	less(SupervisionHeartbeat, SupervisionSuspect, "a host would be suspected before it can say that it lives"),
+	less(SupervisionSuspect, SupervisionDead, "a host would be dead before it is asked"),
 	notMore(DeliveryOutbox, DeliveryOutboxAll),
 	notMore(DeliveryWindow, DeliveryWindowAll),
 	{
@@ -44,6 +48,14 @@ func less(a, b Key[time.Duration], why string) rule {
 	return rule{
 		fmt.Sprintf("want %s to be less than %s: %s", a, b, why),
 		func(s []slot) bool { return in(s, a) == 0 || in(s, b) == 0 || in(s, a) < in(s, b) },
+	}
+}
+
+// notLonger is less for times that may be equal.
+func notLonger(a, b Key[time.Duration], why string) rule {
+	return rule{
+		fmt.Sprintf("want %s to be at most %s: %s", a, b, why),
+		func(s []slot) bool { return in(s, a) == 0 || in(s, b) == 0 || in(s, a) <= in(s, b) },
 	}
 }
 

@@ -13,15 +13,15 @@ const (
 // deadlines of meshes are for the whole, where the caller's context has none.
 var (
 	ProcSpawnIdle = newDuration("proc.spawn-idle", 30*time.Second, instant, long,
-		note{seed: "30s", used: "nobody yet", doc: "a spawn of procs has failed when there is no news of any of them for so long"})
+		note{seed: "30s", used: "mesh", doc: "a spawn of procs has failed when nothing becomes of any of them in a period of so long"})
 	ProcStopIdle = newDuration("proc.stop-idle", 30*time.Second, instant, long,
-		note{seed: "30s", used: "nobody yet", doc: "a stop of procs has failed when there is no news of any of them for so long"})
+		note{seed: "30s", used: "mesh", doc: "a stop of procs has failed when nothing becomes of any of them in a period of so long"})
 	ProcStateIdle = newDuration("proc.state-idle", time.Minute, instant, long,
-		note{seed: "1m", used: "nobody yet", doc: "whoever asks for the states of procs waits so long for the next answer"})
+		note{seed: "1m", used: "mesh", doc: "how long a host may take to say how its procs are, where the context has no deadline"})
 	ActorSpawnIdle = newDuration("actor.spawn-idle", 30*time.Second, instant, long,
-		note{seed: "30s", used: "mesh, controller", doc: "a spawn of actors has failed when there is no news of any of them for so long"})
+		note{seed: "30s", used: "controller", doc: "a spawn of actors has failed when there is no news of any of them for so long"})
 	ActorStateIdle = newDuration("actor.state-idle", 30*time.Second, instant, long,
-		note{seed: "30s", used: "nobody yet", doc: "whoever asks for the states of actors waits so long for the next answer"})
+		note{seed: "30s", used: "mesh", doc: "how long procs may take to say how their actors are, where the context has no deadline"})
 	MeshSpawnDeadline = newDuration("mesh.spawn-deadline", 45*time.Second, instant, long,
 		note{used: "mesh, controller", doc: "how long a spawn may take as a whole, where the context has no deadline"})
 	MeshStopDeadline = newDuration("mesh.stop-deadline", 30*time.Second, instant, long,
@@ -29,9 +29,9 @@ var (
 	MeshCleanupDeadline = newDuration("mesh.cleanup-deadline", 15*time.Second, instant, long,
 		note{used: "mesh", doc: "how long stopping what a failed spawn has started may take"})
 	AttachTimeout = newDuration("attach.timeout", time.Minute, instant, long,
-		note{seed: "1m", used: "nobody yet", doc: "how long hosts that a client attaches to may take to accept its configuration"})
+		note{seed: "1m", used: "mesh", doc: "how long hosts may take to be allocated, and to answer who attaches to them, where the context has no deadline"})
 	DiscoveryQuiet = newDuration("discovery.quiet", 200*time.Millisecond, instant, time.Minute,
-		note{used: "mesh", doc: "looking for hosts ends when no other one has answered for so long"})
+		note{used: "mesh, cast/gateway", doc: "looking for hosts ends when no other one has answered for so long; a tenth of it once those have that a gateway knows"})
 )
 
 // Starting processes.
@@ -55,7 +55,7 @@ var (
 	TerminateConcurrency = newInt("terminate.concurrency", 16, 1, 256,
 		note{seed: "16", used: "agent/host", doc: "procs that a host stops at a time when it drains or shuts down"})
 	TerminateSingle = newDuration("terminate.single", 10*time.Second, instant, time.Hour,
-		note{seed: "10s", used: "nobody yet", doc: "from SIGTERM to SIGKILL when one proc is stopped"})
+		note{seed: "10s", used: "agent/host, controller", doc: "the same when what is stopped is one proc"})
 	TerminateKillWait = newDuration("terminate.kill-wait", 5*time.Second, instant, time.Hour,
 		note{local: true, seed: "5s", used: "internal/launch", doc: "how long a process may survive SIGKILL before that is reported"})
 	ProcDrain = newDuration("proc.drain", 30*time.Second, instant, time.Hour,
@@ -63,7 +63,7 @@ var (
 	ProcOrphanGrace = newDuration("proc.orphan-grace", 2*time.Second, instant, time.Hour,
 		note{used: "agent/proc", doc: "how long the actors of a proc may take to stop when its host is gone"})
 	ActorCleanup = newDuration("actor.cleanup", 10*time.Second, instant, time.Hour,
-		note{seed: "3s", used: "nobody yet", doc: "how long each of these may take when an actor ends: its children, its Cleanup, its tasks"})
+		note{seed: "3s", used: "actor", doc: "how long each of these may take when an actor ends: its children, its Cleanup, its tasks"})
 	HostdDrain = newDuration("hostd.drain", 30*time.Second, instant, long,
 		note{local: true, used: "cmd/hostd", doc: "how long hostd may take to end after SIGTERM"})
 )
@@ -75,7 +75,15 @@ var (
 	SupervisionOrphan = newDuration("supervision.orphan", time.Minute, time.Second, long,
 		note{seed: "1m", zero: "off", used: "controller, agent/host", doc: "the lease: what hears nothing from its controller for so long is stopped"})
 	SupervisionWatchdog = newDuration("supervision.watchdog", 2*time.Minute, instant, long,
-		note{seed: "2m", used: "nobody yet", doc: "a controller that says nothing for so long is taken for dead"})
+		note{seed: "2m", used: "mesh", doc: "a controller that says nothing for so long is taken for dead"})
+	SupervisionHeartbeat = newDuration("supervision.heartbeat", 500*time.Millisecond, 10*time.Millisecond, time.Minute,
+		note{used: "agent/host, agent/presence", doc: "pause between two signs of life of a host"})
+	SupervisionSuspect = newDuration("supervision.suspect", 1500*time.Millisecond, 30*time.Millisecond, time.Hour,
+		note{used: "agent/presence", doc: "a host that is silent for so long is suspected, and asked"})
+	SupervisionDead = newDuration("supervision.dead", 4500*time.Millisecond, 50*time.Millisecond, long,
+		note{used: "agent/presence", doc: "a host that is silent for so long, and does not answer, is dead; longer when it, or whoever watches, is starved"})
+	SupervisionConfirm = newDuration("supervision.confirm", 600*time.Millisecond, 10*time.Millisecond, time.Hour,
+		note{used: "agent/presence", doc: "how long nobody may listen where a host did whose connections have ended; then it is dead"})
 	HostEndedKept = newInt("host.ended-kept", 256, 1, 65536,
 		note{local: true, used: "agent/host", doc: "meshes whose procs have all ended that a host remembers, with their logs"})
 	ProcEndedKept = newInt("proc.ended-kept", 1024, 1, 65536,
@@ -123,11 +131,11 @@ var (
 	DeliveryWindowAll = newSize("delivery.window-all", 32<<20, 64<<10, large,
 		note{used: "internal/link", doc: "bytes that all processes together may have on their way to us; less than the server keeps for a client"})
 	ActorMailbox = newInt("actor.mailbox", 1024, 1, 1<<30,
-		note{used: "actor", doc: "messages that may wait for one actor before ErrMailboxFull, where its spawn says no number"})
+		note{used: "actor", doc: "messages that may wait for one of your actors before ErrMailboxFull, where its spawn says no number"})
 	RelayUpdates = newInt("relay.updates", 5, 1, 1<<20,
-		note{seed: "5", used: "nobody yet", doc: "updates of an accumulator that a relay folds into one, where its options say no number"})
+		note{seed: "5", used: "actor", doc: "updates of an accumulator that a relay folds into one, where its options say no number"})
 	RelayAge = newDuration("relay.age", 50*time.Millisecond, instant, time.Hour,
-		note{seed: "50ms", used: "nobody yet", doc: "how long a relay keeps an update of an accumulator, where its options say no time"})
+		note{seed: "50ms", used: "actor", doc: "how long a relay keeps an update of an accumulator, where its options say no time"})
 )
 
 // The way to the bus, and gateways.
@@ -135,11 +143,11 @@ var (
 	BusConnect = newDuration("bus.connect", 2*time.Second, 10*time.Millisecond, time.Hour,
 		note{local: true, used: "bus", doc: "how long connecting to one server may take"})
 	BusPing = newDuration("bus.ping", 5*time.Second, 100*time.Millisecond, time.Hour,
-		note{local: true, used: "nobody yet", doc: "pause between two pings of the server; when two go unanswered the connection is lost"})
+		note{local: true, used: "bus", doc: "pause between two pings of the server; when two go unanswered the connection is lost"})
 	BusReconnect = newDuration("bus.reconnect", 2*time.Second, 10*time.Millisecond, time.Hour,
-		note{local: true, used: "nobody yet", doc: "the longest pause between two tries to reconnect"})
+		note{local: true, used: "bus", doc: "the longest pause between two tries to reconnect"})
 	GatewayDeadline = newDuration("gateway.deadline", 10*time.Minute, time.Second, long,
-		note{local: true, used: "nobody yet", doc: "the latest deadline that a plain NATS client can ask a gateway for"})
+		note{local: true, used: "cast/gateway", doc: "the longest deadline that a plain NATS client can ask a gateway for"})
 )
 
 // all are the keys, in the order of the documentation.
@@ -152,7 +160,8 @@ var all = numbered([]*def{
 	TerminateGrace.def, TerminateConcurrency.def, TerminateSingle.def, TerminateKillWait.def,
 	ProcDrain.def, ProcOrphanGrace.def, ActorCleanup.def, HostdDrain.def,
 
-	SupervisionPoll.def, SupervisionOrphan.def, SupervisionWatchdog.def, HostEndedKept.def, ProcEndedKept.def,
+	SupervisionPoll.def, SupervisionOrphan.def, SupervisionWatchdog.def,
+	SupervisionHeartbeat.def, SupervisionSuspect.def, SupervisionDead.def, SupervisionConfirm.def, HostEndedKept.def, ProcEndedKept.def,
 
 	WorldSilence.def, WorldEviction.def, WorldStop.def,
 

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -83,27 +84,57 @@ func TestKeys_everyVariableIsInTheList(t *testing.T) {
 	require.Len(t, config.Keys(), declared)
 }
 
+// A key that nobody reads would promise what nobody keeps.
+func TestKeys_areReadBySomebody(t *testing.T) {
+	f, err := parser.ParseFile(token.NewFileSet(), "keys.go", nil, 0)
+	require.NoError(t, err)
+	names := map[string]string{} // of variables, by key
+	ast.Inspect(f, func(n ast.Node) bool {
+		if spec, ok := n.(*ast.ValueSpec); ok && spec.Names[0].IsExported() {
+			name, err := strconv.Unquote(spec.Values[0].(*ast.CallExpr).Args[0].(*ast.BasicLit).Value)
+			require.NoError(t, err)
+			names[name] = spec.Names[0].Name
+		}
+		return true
+	})
+	var program strings.Builder
+	sources(t, func(path, text string) {
+		if !strings.HasSuffix(path, "_test.go") {
+			program.WriteString(text)
+		}
+	})
+	for _, k := range config.Keys() {
+		require.Contains(t, program.String(), "."+names[k.Name]+".Get(", k.Name)
+	}
+}
+
+// sources shows each Go file of the tree besides this package's.
+func sources(t *testing.T, show func(path, text string)) {
+	t.Helper()
+	require.NoError(t, filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && path != ".." && strings.HasPrefix(d.Name(), "."):
+			return fs.SkipDir
+		case filepath.Ext(path) != ".go" || filepath.Dir(path) == filepath.Join("..", "config"):
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		show(path, string(text))
+		return err
+	}))
+}
+
 // Whoever adds a variable to castnet makes a key of it or lists it, so that nobody is warned of it.
 func TestStrangers_knowEveryVariableInTheTree(t *testing.T) {
 	variable := regexp.MustCompile(`"CASTNET_[A-Z_]*[A-Z]\b`)
 	found := map[string]bool{}
-	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if d.IsDir() && path != ".." && strings.HasPrefix(d.Name(), ".") {
-			return fs.SkipDir
-		}
-		if filepath.Ext(path) != ".go" || filepath.Dir(path) == filepath.Join("..", "config") {
-			return nil
-		}
-		text, err := os.ReadFile(path)
-		for _, name := range variable.FindAllString(string(text), -1) {
+	sources(t, func(_, text string) {
+		for _, name := range variable.FindAllString(text, -1) {
 			found[name[1:]] = true
 		}
-		return err
 	})
-	require.NoError(t, err)
 	require.Contains(t, found, "CASTNET_PROC")
 	for name := range found {
 		require.Empty(t, config.Strangers([]string{name + "=x"}), "list it in notKeys of config/sources.go")

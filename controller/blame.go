@@ -9,12 +9,6 @@ import (
 	"github.com/castnet-io/castnet/cast"
 )
 
-// failure is the error of creating one share of the mesh.
-type failure struct {
-	host int
-	err  error
-}
-
 // blame reads a failure: for each rank of the share that is still initializing, in order, Failed
 // when it was refused, or Initializing with the reason when nobody can tell (CTL-5).
 func (st *state) blame(f failure) iter.Seq2[int, agent.Status] {

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/agent/presence"
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/config"
 )
@@ -40,7 +42,12 @@ func (c *controller) stopLimit(grace time.Duration) time.Duration {
 }
 
 // stopGrace is how long a proc may take to stop before it is killed.
-func (c *controller) stopGrace() time.Duration { return config.TerminateGrace.Get(c.config) }
+func (c *controller) stopGrace() time.Duration {
+	if c.spec.Region.NumRanks() == 1 {
+		return config.TerminateSingle.Get(c.config)
+	}
+	return config.TerminateGrace.Get(c.config)
+}
 
 // lease is how long ranks outlive the last word of their controller; 0: for ever.
 func (c *controller) lease() time.Duration {
@@ -53,30 +60,44 @@ func (c *controller) lease() time.Duration {
 // Type is the actor type of controllers.
 var Type = actor.NewType[agent.Agent, Spec]("controller")
 
+// word is something that happened to the mesh. It means nothing when it comes from another process: who may
+// say what about whom is decided by the subjects of events.
+type word struct{ what any }
+
 // heard is what the bus brings about the mesh, in the controller's own mailbox.
-var heard = actor.NewEndpoint[agent.Agent, actor.Event, actor.None]("heard")
+var heard = actor.NewEndpoint[agent.Agent, word, actor.None]("heard")
 
 // Def is the definition of controllers: the registry of whoever makes meshes holds it.
 func Def() actor.Def {
-	return Type.Made(start, append(agent.Methods(),
-		heard.By(func(a agent.Agent, ctx *actor.Context, e actor.Event) (actor.None, error) {
+	return Type.Made(newController, append(agent.Methods(),
+		heard.By(func(a agent.Agent, ctx *actor.Context, w word) (actor.None, error) {
 			c := a.(*controller)
-			c.hear(ctx, e)
+			c.hear(ctx, w.what)
 			return actor.None{}, nil
+		}),
+		Health.By(func(a agent.Agent, ctx *actor.Context, _ actor.None) (Report, error) {
+			return a.(*controller).report(), nil
 		}))...).Enduring()
 }
 
 // controller is the actor.
 type controller struct {
 	*state
-	config  *config.Config
-	subs    []*bus.Sub
-	streams agent.Streams
-	started bool
+	config    *config.Config
+	subs      []*bus.Sub
+	unwatch   func() // lets go of the hosts' presence
+	streams   agent.Streams
+	beating   bool
+	started   bool
+	alarm     time.Time // when it will hear that something is due; zero: never
+	born      time.Time
+	renewal   time.Time // when leases are to be renewed next
+	stalls    int       // renewals that came much too late
+	restarted int       // ranks that were started anew
 }
 
-// start follows the mesh's events, so that nothing that is created later goes unheard (CTL-1).
-func start(ctx *actor.Context, s Spec) (agent.Agent, error) {
+// newController follows the mesh's events, so that nothing that is created later goes unheard (CTL-1).
+func newController(ctx *actor.Context, s Spec) (agent.Agent, error) {
 	if err := s.check(); err != nil {
 		return nil, err
 	}
@@ -90,22 +111,25 @@ func start(ctx *actor.Context, s Spec) (agent.Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &controller{state: st, config: agent.ConfigOf(ctx.Proc())}
+	c := &controller{state: st, config: agent.ConfigOf(ctx.Proc()), unwatch: func() {}, born: time.Now()}
 	p, self := ctx.Proc(), actor.RefOf[agent.Agent](ctx.Self()).Via(ctx.Proc())
-	kinds := []string{actor.KindProc}
+	follow := []string{p.Space().Events(actor.KindProc, s.Procs.ID)}
 	if s.Actors != nil {
-		kinds = append(kinds, actor.KindActor)
+		follow = append(follow, p.Space().ActorEvents(actor.KindActor, s.Procs.ID, s.Actors.Name))
 	}
-	for _, kind := range kinds {
-		sub, err := p.Bus().Control().Subscribe(p.Space().Events(kind, s.Procs.ID), func(m bus.Msg) {
+	for _, subject := range follow {
+		sub, err := p.Bus().Control().Subscribe(subject, func(m bus.Msg) {
 			e, err := actor.OpenEvent(p.Space(), m)
-			if err == nil && e.Terminal() { // nothing else changes a status, and the mailbox is bounded
+			if err == nil && (e.Terminal() || e.Status == string(actor.Running)) { // nothing else changes a status
 				e.Each(func(e actor.Event) {
-					if e.Kind == actor.KindProc {
-						p.MarkDown(e) // who is told of an end finds the rank dead in his next cast
+					switch { // who is told of something finds it so in his next cast
+					case e.Kind == actor.KindProc && e.Terminal():
+						p.MarkDown(e)
+					case e.Kind == actor.KindProc:
+						p.Learn(e)
 					}
 				})
-				err = heard.Post(context.Background(), self, e)
+				err = heard.Post(context.Background(), self, word{e})
 			}
 			if err != nil && !errors.Is(err, actor.ErrStopped) { // one that stops has no use for it
 				log := p.Log()
@@ -118,22 +142,81 @@ func start(ctx *actor.Context, s Spec) (agent.Agent, error) {
 		}
 		c.subs = append(c.subs, sub)
 	}
+	c.inhabit(p)
+	c.watchHosts(p, self)
 	return c, nil
 }
 
-// hear takes one event or overlay, and tells the streams what ended (CTL-3).
+// inhabit notes which procs the actors will be in, where these are not the first of their rank.
+func (c *controller) inhabit(p *actor.Proc) {
+	if c.spec.Actors == nil || p.Changes(c.spec.Procs.ID) == 0 {
+		return
+	}
+	for rank := range c.spec.Region.NumRanks() {
+		_, base := c.host(rank)
+		if now := p.Latest(c.spec.Procs.Proc(base, 0)); now.Gen > 0 {
+			c.seat(rank).proc = int(now.Gen)
+		}
+	}
+}
+
+// watchHosts has the controller hear how the mesh's hosts are, and those that may take their place.
+func (c *controller) watchHosts(p *actor.Proc, self actor.Ref[agent.Agent]) {
+	if c.spec.Presence == nil {
+		return
+	}
+	hosts := slices.Concat(c.spec.Procs.Hosts, c.spec.Policy.Spares)
+	c.unwatch = c.spec.Presence.Watch(hosts, func(h presence.Change) {
+		if err := heard.Post(context.Background(), self, word{hostIs(h)}); err != nil && !errors.Is(err, actor.ErrStopped) {
+			log := p.Log()
+			log.Warn().Err(err).Stringer("host", h.Host).Msg("a controller missed how a host is")
+		}
+	})
+}
+
+// hear takes what has happened, and does what follows from it.
 func (c *controller) hear(ctx *actor.Context, what any) {
 	defer c.progress(ctx)
-	for _, e := range c.step(what, time.Now()) {
-		if e.Status == string(actor.Failed) {
-			log := ctx.Log()
+	x := c.step(what, time.Now())
+	for _, e := range x.lost {
+		ctx.Proc().MarkDown(e)
+		ctx.Proc().Emit(e)
+	}
+	for _, e := range x.news {
+		log := ctx.Log()
+		switch {
+		case e.Failed():
 			log.Warn().Msg(e.String())
+		case e.Step == "rank.restart.attempt":
+			log.Warn().Msg(e.String())
+			c.tellRank(ctx, e)
+		case e.Step != "":
+			c.tellRank(ctx, e)
 		}
 		c.streams.Tell(ctx, c.spec.id(), e)
 	}
+	c.startAgain(ctx, x.starts)
+	for _, h := range x.strays {
+		c.stopStrays(ctx, h)
+	}
+	c.arrange(ctx, x.wake)
 	if c.over() {
 		c.unsubscribe() // there is nothing left to hear
 	}
+}
+
+// arrange has the controller hear when something is due.
+func (c *controller) arrange(ctx *actor.Context, at time.Time) {
+	if at.IsZero() || !c.alarm.IsZero() && !at.Before(c.alarm) {
+		return
+	}
+	c.alarm = at
+	ctx.After(max(0, time.Until(at)), func(ctx *actor.Context) {
+		if c.alarm.Equal(at) {
+			c.alarm = time.Time{}
+			c.hear(ctx, due{})
+		}
+	})
 }
 
 // progress tells on `ev.` when the mesh has come up, failed to, or stopped.
@@ -146,8 +229,14 @@ func (c *controller) progress(ctx *actor.Context) {
 func (c *controller) tell(ctx *actor.Context, step, reason string) {
 	ctx.Proc().Emit(actor.Event{
 		Kind: actor.KindMesh, Step: step, Status: c.phase().String(), Reason: reason, Mesh: c.spec.Procs.ID.String(),
-		Actor: c.spec.actors(), Count: c.spec.Region.NumRanks(), At: time.Now(),
+		Actor: c.spec.actors(), Name: c.spec.Name, Count: c.spec.Region.NumRanks(), At: time.Now(),
 	})
+}
+
+// tellRank tells on `ev.` what became of one rank, as news of the mesh.
+func (c *controller) tellRank(ctx *actor.Context, e actor.Event) {
+	e.Kind = actor.KindMesh
+	ctx.Proc().Emit(e)
 }
 
 // Create starts the mesh: one message per host (CTL-2). The second time it does nothing.
@@ -161,9 +250,6 @@ func (c *controller) Create(ctx *actor.Context, _ agent.Creation) (agent.Overlay
 	return c.table.Overlay(c.spec.id()), nil
 }
 
-// task is one operation on one host's share of the mesh, off the controller's turn.
-type task func(ctx context.Context, p *actor.Proc, host int) (agent.Overlay, error)
-
 // shares is how many tasks an operation on the mesh takes: one per host, or one over the cast road.
 func (c *controller) shares() int {
 	if c.spec.Actors != nil {
@@ -175,12 +261,13 @@ func (c *controller) shares() int {
 // each runs a task per share of the mesh, all at the same time. What they bring is heard on the
 // turn, and what went wrong is told to failed.
 func (c *controller) each(ctx *actor.Context, t task, failed func(ctx *actor.Context, host int, err error)) {
-	p := ctx.Proc()
+	p, m := ctx.Proc(), c.spec.Procs
 	for host := range c.shares() {
+		asked := c.ask()
 		ctx.Go(func(work context.Context) func(*actor.Context) {
-			o, err := t(work, p, host)
+			o, err := t(work, p, m, host)
 			return func(ctx *actor.Context) {
-				c.hear(ctx, o)
+				c.hear(ctx, answer{asked, o})
 				if err != nil {
 					failed(ctx, host, err)
 				}
@@ -205,6 +292,8 @@ func (c *controller) unsubscribe() {
 		_ = s.Unsubscribe() // it fails when the connection is gone: nothing comes any more either way
 	}
 	c.subs = nil
+	c.unwatch()
+	c.unwatch = func() {}
 }
 
 // Cleanup stops the mesh before its controller goes (CTL-4).
@@ -213,7 +302,7 @@ func (c *controller) Cleanup(ctx *actor.Context, _ error) error {
 	if !c.started || c.over() {
 		return nil
 	}
-	p, hosts := ctx.Proc(), c.shares()
+	p, m, hosts := ctx.Proc(), c.spec.Procs, c.shares()
 	type result struct {
 		host int
 		o    agent.Overlay
@@ -224,7 +313,7 @@ func (c *controller) Cleanup(ctx *actor.Context, _ error) error {
 		go func() {
 			ctx, cancel := context.WithTimeout(ctx, 2*lastGrace)
 			defer cancel()
-			o, err := c.stop(ctx, p, host, agent.Stopping{ID: c.spec.id(), Reason: "its controller stops", Grace: lastGrace})
+			o, err := c.stop(ctx, p, m, host, agent.Stopping{ID: c.spec.id(), Reason: "its controller stops", Grace: lastGrace})
 			results <- result{host, o, err}
 		}()
 	}

@@ -229,6 +229,7 @@ func TestCTL3_eachStreamHearsOfEachEndOnceThoseBeforeItIncluded(t *testing.T) {
 	teller.Emit(died)
 	got, err := early.Recv(t.Context())
 	require.NoError(t, err)
+	died.View, died.Point = 1, "host=0/2,gpu=1/2"
 	require.Equal(t, died, got)
 	_, down := r.p.Down(died.Proc())
 	require.True(t, down, "who is told finds the rank dead")

@@ -15,7 +15,8 @@
 //
 //   - CTL-1: no ownerless window: the controller follows the events of its mesh before it asks for
 //     the first rank.
-//   - CTL-2: one message per host for each operation, whatever the number of ranks.
+//   - CTL-2: one message per host for each operation, whatever the number of ranks; to stop a part of the mesh,
+//     for each host that has ranks of it.
 //   - CTL-3: each rank's end is told once, to the log and to every stream, in the order it was heard.
 //   - CTL-4: as long as the controller lives, the leases of its procs are renewed every third of
 //     their term, and the answers bring what events did not; when it stops, it stops its mesh first; when its process dies, the leases run out.

@@ -3,57 +3,68 @@ package controller
 import (
 	"context"
 	"errors"
+	"fmt"
+	"time"
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/cast"
 	"github.com/castnet-io/castnet/config"
+	"github.com/castnet-io/castnet/subjects"
 )
 
-// host addresses the agent of the mesh's n-th host.
-func (c *controller) host(p *actor.Proc, n int) actor.Ref[agent.Agent] {
-	return agent.Of(c.spec.Procs.Hosts[n].Proc()).Via(p)
+// task is one operation on one host's share of the mesh, off the controller's turn; m is the mesh as it was
+// when it began.
+type task func(ctx context.Context, p *actor.Proc, m agent.Mesh, host int) (agent.Overlay, error)
+
+// hostAgent addresses the agent of a host.
+func hostAgent(p *actor.Proc, h subjects.HostID) actor.Ref[agent.Agent] {
+	return agent.Of(h.Proc()).Via(p)
 }
 
 // agents is the cast target of an actor mesh's operations.
-func (c *controller) agents(p *actor.Proc) agents {
-	return agents{cast.Target{Via: p, Placement: Placement(c.spec.Procs), Actor: agent.Name, Region: c.spec.Region}}
+func (c *controller) agents(p *actor.Proc, m agent.Mesh) agents {
+	return agents{cast.Target{Via: p, Placement: Placement(m), Actor: agent.Name, Region: c.spec.Region}}
 }
 
 // create asks for a host's ranks, or those of the actors, and waits until they run or have failed.
-func (c *controller) create(ctx context.Context, p *actor.Proc, host int) (agent.Overlay, error) {
+func (c *controller) create(ctx context.Context, p *actor.Proc, m agent.Mesh, host int) (agent.Overlay, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.spawnLimit())
 	defer cancel()
 	creation := agent.Creation{Lease: c.lease(), Wait: true}
 	if c.spec.Actors != nil {
 		creation.Actors = c.spec.Actors
-		return cast.Reduce(ctx, c.agents(p), agent.Create, creation, agent.MergeOverlays)
+		return cast.Reduce(ctx, c.agents(p, m), agent.Create, creation, agent.MergeOverlays)
 	}
-	creation.Procs, creation.Config = &c.spec.Procs, c.config.Snapshot()
-	return agent.Create.Call(ctx, c.host(p, host), creation)
+	creation.Procs, creation.Config = &m, c.config.Snapshot()
+	return agent.Create.Call(ctx, hostAgent(p, m.Hosts[host]), creation)
 }
 
 // keep renews the leases of a host's ranks, or of the actors, and says how they are.
-func (c *controller) keep(ctx context.Context, p *actor.Proc, host int) (agent.Overlay, error) {
+func (c *controller) keep(ctx context.Context, p *actor.Proc, m agent.Mesh, host int) (agent.Overlay, error) {
 	lease := agent.Lease{ID: c.spec.id(), For: c.lease()}
 	ctx, cancel := context.WithTimeout(ctx, lease.For/3)
 	defer cancel()
 	if c.spec.Actors != nil {
-		o, err := cast.Reduce(ctx, c.agents(p), agent.Keepalive, lease, agent.MergeOverlays)
+		o, err := cast.Reduce(ctx, c.agents(p, m), agent.Keepalive, lease, agent.MergeOverlays)
 		if len(o) > 0 {
 			return o, nil // the others have ended, or will be asked again
 		}
 		return nil, err
 	}
-	return agent.Keepalive.Call(ctx, c.host(p, host), lease)
+	return agent.Keepalive.Call(ctx, hostAgent(p, m.Hosts[host]), lease)
 }
 
 // stop asks a host, or the proc agents, to stop their ranks and waits until they have.
-func (c *controller) stop(ctx context.Context, p *actor.Proc, host int, s agent.Stopping) (agent.Overlay, error) {
+func (c *controller) stop(ctx context.Context, p *actor.Proc, m agent.Mesh, host int, s agent.Stopping) (agent.Overlay, error) {
 	if c.spec.Actors != nil {
-		return cast.Reduce(ctx, c.agents(p), agent.Stop, s, agent.MergeOverlays)
+		to := c.agents(p, m)
+		if s.Region != nil {
+			to.target.Region, s.Region = *s.Region, nil
+		}
+		return cast.Reduce(ctx, to, agent.Stop, s, agent.MergeOverlays)
 	}
-	return agent.Stop.Call(ctx, c.host(p, host), s)
+	return agent.Stop.Call(ctx, hostAgent(p, m.Hosts[host]), s)
 }
 
 // Stop stops the mesh and answers once every rank has ended, or at the deadline with the statuses
@@ -63,6 +74,15 @@ func (c *controller) Stop(ctx *actor.Context, s agent.Stopping) (agent.Overlay, 
 		s.Grace = c.stopGrace()
 	}
 	s.ID = c.spec.id()
+	if r := s.Region; r != nil {
+		if err := c.checkPart(*r); err != nil {
+			return nil, err
+		}
+		if r.NumRanks() < c.spec.Region.NumRanks() {
+			return c.stopPart(ctx, s, *r)
+		}
+		s.Region = nil
+	}
 	if c.started && !c.over() {
 		c.halt(ctx, s)
 		return nil, c.table.AnswerWhen(ctx, agent.Ended(s.ID), 0)
@@ -100,11 +120,16 @@ func (c *controller) halt(ctx *actor.Context, s agent.Stopping) {
 	if !c.started || c.over() {
 		return
 	}
+	x := &effects{}
+	c.state.stop(x, s.Reason, time.Now())
+	for _, e := range x.news {
+		c.streams.Tell(ctx, c.spec.id(), e)
+	}
 	limit := c.stopLimit(s.Grace)
-	c.each(ctx, func(ctx context.Context, p *actor.Proc, host int) (agent.Overlay, error) {
+	c.each(ctx, func(ctx context.Context, p *actor.Proc, m agent.Mesh, host int) (agent.Overlay, error) {
 		ctx, cancel := context.WithTimeout(ctx, limit)
 		defer cancel()
-		return c.stop(ctx, p, host, s)
+		return c.stop(ctx, p, m, host, s)
 	}, c.notStopped)
 }
 
@@ -119,10 +144,27 @@ func (c *controller) Wait(ctx *actor.Context, w agent.Waiting) (agent.Overlay, e
 	return nil, c.table.AnswerWhen(ctx, w, 0)
 }
 
-// Stream sends the end of every rank to a port: those known already at once.
+// Stream sends the end of every rank to a port, those known already at once, and what becomes of ranks
+// that are started again; with Beat also that the controller lives, again and again (CTL-7).
 func (c *controller) Stream(ctx *actor.Context, s agent.Stream) (actor.None, error) {
 	s.ID = "" // there is one resource here
-	return actor.None{}, c.streams.Add(ctx, s, 0, c.ends)
+	err := c.streams.Add(ctx, s, 0, c.ends)
+	if err == nil && s.Beat > 0 && !s.End && !c.beating {
+		c.beating = true
+		c.beat(ctx)
+	}
+	return actor.None{}, err
+}
+
+// beat tells the subscribers that want it that the controller lives, for as long as there are any.
+func (c *controller) beat(ctx *actor.Context) {
+	every, any := c.streams.Beat(ctx, actor.Event{
+		Kind: actor.KindMesh, Step: agent.Beat, Status: c.phase().String(), Mesh: c.spec.Procs.ID.String(),
+		Actor: c.spec.actors(), Name: c.spec.Name, At: time.Now(),
+	})
+	if c.beating = any; any {
+		ctx.After(every, c.beat)
+	}
 }
 
 // Undeliverable takes a message that came back: a subscriber has gone.
@@ -137,16 +179,31 @@ func (c *controller) renew(ctx *actor.Context) {
 	if c.lease() == 0 {
 		return
 	}
-	ctx.After(min(c.lease()/3, config.SupervisionPoll.Get(c.config)), func(ctx *actor.Context) {
+	every := min(c.lease()/3, config.SupervisionPoll.Get(c.config))
+	c.renewal = time.Now().Add(every)
+	ctx.After(every, func(ctx *actor.Context) {
 		if c.over() {
 			return
 		}
+		c.stalled(ctx, time.Since(c.renewal), every)
 		c.each(ctx, c.keep, func(ctx *actor.Context, host int, err error) {
 			log := ctx.Log()
 			log.Warn().Err(err).Str("mesh", c.spec.id()).Int("host", host).Msg("a lease was not renewed")
 		})
 		c.renew(ctx)
 	})
+}
+
+// stalled counts a renewal that comes more than a whole period late, and tells.
+func (c *controller) stalled(ctx *actor.Context, late, every time.Duration) {
+	if late <= every {
+		return
+	}
+	c.stalls++
+	reason := fmt.Sprintf("this controller was held up: leases are renewed %s late", late.Round(time.Millisecond))
+	log := ctx.Log()
+	log.Warn().Str("mesh", c.spec.id()).Int("stalls", c.stalls).Msg(reason)
+	c.tell(ctx, "controller.stalled", reason)
 }
 
 // Keepalive answers how the mesh is and changes nothing: a controller lives as long as its owner's

@@ -6,6 +6,7 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/agent/presence"
 	"github.com/castnet-io/castnet/cast"
 	"github.com/castnet-io/castnet/mesh/shape"
 )
@@ -20,6 +21,10 @@ type Spec struct {
 	Actors *agent.ActorSpec // set: an actor mesh on Region of it
 	Region shape.Region     // of Procs; the whole of it for a proc mesh
 	Lease  time.Duration    // of the ranks; 0: supervision.orphan, less: none
+	Policy Policy           // what becomes of ranks that fail
+	Name   string           // what reports call the mesh; "": its label
+
+	Presence *presence.Watcher // knows how hosts are; nil: their silence means nothing
 }
 
 // id is the mesh's name as a resource.
@@ -59,6 +64,9 @@ func (s Spec) check() error {
 	case s.Lease > 0 && s.Lease < minLease:
 		return fmt.Errorf("mesh %s: lease %s, want at least %s, 0 for the default, or less than 0 for none", s.id(), s.Lease, minLease)
 	}
+	if err := s.Policy.check(s); err != nil {
+		return fmt.Errorf("mesh %s: policy: %w", s.id(), err)
+	}
 	return nil
 }
 
@@ -78,7 +86,7 @@ func (a agents) Ref(rank int) actor.Ref[agent.Agent] {
 	if err != nil {
 		return actor.BadRef[agent.Agent](err)
 	}
-	return agent.Of(a.target.Placement.Proc(base)).Via(a.target.Via)
+	return agent.Of(a.target.Via.Latest(a.target.Placement.Proc(base))).Via(a.target.Via)
 }
 
 // Placement is what a cast needs to know of a proc mesh.

@@ -2,32 +2,137 @@ package controller
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/agent/presence"
+	"github.com/castnet-io/castnet/internal/supervise"
+	"github.com/castnet-io/castnet/subjects"
 )
 
 // state is what a controller knows of its mesh. step is the only thing that changes it.
 type state struct {
-	spec  Spec
-	table *agent.Table
-	ends  []actor.Event // of the ranks that have ended, in the order they were heard
-	was   agent.Phase   // of the mesh, when steps was asked last
+	spec     Spec
+	table    *agent.Table
+	was      agent.Phase // of the mesh, when steps was asked last
+	stopping bool        // nothing is started any more
+
+	ends    []actor.Event // of the ranks that have ended for good, in the order they were heard (CTL-3)
+	serial  uint64        // counts what was asked of agents
+	seats   map[int]*seat // of ranks that were started again, or had their procs change
+	restart *supervise.State[int]
+	spares  []subjects.HostID                   // that have not taken a dead host's place
+	hosts   map[subjects.HostID]presence.Change // those that are not known to be alive
+	gone    map[subjects.HostID]bool            // that were dead, with ranks of the mesh that may still run
+}
+
+// seat is what there is to know of a rank besides its status.
+type seat struct {
+	doing   doing     // where its restart is
+	since   uint64    // answers to what was asked before say nothing of the rank as it is now
+	until   time.Time // held: when to give up
+	tries   int       // restarts so far
+	cause   actor.Event
+	dropped bool // the mesh goes on without it
+
+	proc int  // of an actor: the generation of the proc that has the rank
+	dead bool // that proc has ended
+	nth  int  // events of actors that came before this one in that proc are about those that have failed
+}
+
+// doing is where the restart of a rank is.
+type doing uint8
+
+const (
+	settled  doing = iota
+	waiting        // for its backoff
+	held           // for its proc
+	starting       // for the answer of whoever starts it
+)
+
+func newState(s Spec) (*state, error) {
+	st := &state{
+		spec: s, table: agent.NewTable(), seats: map[int]*seat{}, spares: slices.Clone(s.Policy.Spares),
+		hosts: map[subjects.HostID]presence.Change{}, gone: map[subjects.HostID]bool{},
+	}
+	ranks := make([]int, s.Region.NumRanks())
+	for i := range ranks {
+		ranks[i] = i
+	}
+	st.was = agent.Initializing
+	if s.Policy.restarts() {
+		st.restart = supervise.New[int](supervise.OneForOne)
+		for _, rank := range ranks {
+			st.restart.Started(rank, s.Policy.intensity())
+		}
+	}
+	_, err := st.table.Create(agent.Making{ID: s.id(), Ranks: ranks, Mesh: &st.spec.Procs})
+	return st, err
+}
+
+// seat is what there is to know of a rank; it may be changed.
+func (st *state) seat(rank int) *seat {
+	s := st.seats[rank]
+	if s == nil {
+		s = &seat{}
+		st.seats[rank] = s
+	}
+	return s
+}
+
+// known is seat for who only looks.
+func (st *state) known(rank int) seat {
+	if s := st.seats[rank]; s != nil {
+		return *s
+	}
+	return seat{}
+}
+
+// ask counts a question to agents: what is answered is an answer to it.
+func (st *state) ask() uint64 {
+	st.serial++
+	return st.serial
+}
+
+// host is the index of the host of a rank of the region.
+func (st *state) host(rank int) (index, base int) {
+	base, err := st.spec.Region.BaseRank(rank)
+	if err != nil {
+		return -1, -1
+	}
+	return base / st.spec.Procs.PerHost, base
+}
+
+// ranksOn are the ranks of the region on a host, by its index.
+func (st *state) ranksOn(index int) (ranks []int) {
+	for base := index * st.spec.Procs.PerHost; base < (index+1)*st.spec.Procs.PerHost; base++ {
+		if rank, in := st.spec.Region.ViewRank(base); in {
+			ranks = append(ranks, rank)
+		}
+	}
+	return ranks
 }
 
 // phase is how the mesh is as a whole: as its least advanced rank is, and failed once it is over and a
-// rank has failed.
+// rank has failed that it cannot go on without.
 func (st *state) phase() agent.Phase {
-	least, failed := agent.Failed, false
-	for _, s := range st.table.States("") {
-		least = min(least, s.Status.Phase)
-		failed = failed || s.Status.Phase == agent.Failed
+	n := st.table.Phases(st.spec.id())
+	for rank, seat := range st.seats {
+		switch phase := st.table.Status(st.spec.id(), rank).Phase; {
+		case seat.dropped:
+			n[phase]--
+		case seat.doing != settled && phase == agent.Initializing: // it was there, and will be again
+			n[phase]--
+			n[agent.Running]++
+		}
 	}
-	if failed && least == agent.Stopped {
-		return agent.Failed
+	if least := n.Least(); least != agent.Stopped || n[agent.Failed] == 0 {
+		return least
 	}
-	return least
+	return agent.Failed
 }
 
 // meshStep is something that became of the mesh as a whole.
@@ -55,93 +160,17 @@ func (st *state) steps() []meshStep {
 	return []meshStep{{"mesh.stop.success", ""}}
 }
 
-func (st *state) failed() (n int) {
-	for _, s := range st.table.States("") {
-		if s.Status.Phase == agent.Failed {
-			n++
-		}
-	}
-	return n
-}
+func (st *state) failed() int { return st.table.Phases(st.spec.id())[agent.Failed] }
 
-func newState(s Spec) (*state, error) {
-	st := &state{spec: s, table: agent.NewTable()}
-	ranks := make([]int, s.Region.NumRanks())
-	for i := range ranks {
-		ranks[i] = i
-	}
-	st.was = agent.Initializing
-	_, err := st.table.Create(agent.Making{ID: s.id(), Ranks: ranks, Mesh: &st.spec.Procs})
-	return st, err
-}
-
-// step takes one thing that was heard and returns the ends it makes known (CTL-3). heard is an
-// agent.Overlay (an agent's answer, by rank of the mesh), a failure to create, or an actor.Event;
-// now dates what is no event, which has a date of its own.
-func (st *state) step(heard any, now time.Time) []actor.Event {
-	before := len(st.ends)
-	switch h := heard.(type) {
-	case agent.Overlay:
-		h.Each(st.spec.Region.NumRanks(), func(rank int, s agent.Status) {
-			st.advance(rank, s, actor.Event{Reason: s.Reason, At: now})
-		})
-	case failure:
-		for rank, s := range st.blame(h) {
-			if s.Phase == agent.Failed {
-				st.advance(rank, s, actor.Event{Reason: s.Reason, At: now})
-			} else {
-				st.table.Describe(st.spec.id(), rank, func(known *agent.State) { known.Status.Reason = s.Reason })
-			}
-		}
-	case actor.Event:
-		h.Each(func(e actor.Event) {
-			if rank, status, ok := st.meaning(e); ok {
-				st.advance(rank, status, e)
-			}
-		})
-	}
-	return st.ends[before:]
-}
-
-// meaning says what an event means for which rank of the mesh: the end of an actor or of its proc
-// ends the rank.
-func (st *state) meaning(e actor.Event) (int, agent.Status, bool) {
-	if e.Mesh != st.spec.Procs.ID.String() {
-		return 0, agent.Status{}, false
-	}
-	rank, in := st.spec.Region.ViewRank(e.Rank)
-	switch {
-	case !in || !e.Terminal():
-		return 0, agent.Status{}, false
-	case e.Kind == actor.KindActor && (st.spec.Actors == nil || e.Actor != st.spec.Actors.Name):
-		return 0, agent.Status{}, false
-	}
-	s := agent.Status{Phase: agent.Stopped, Reason: e.Reason}
-	if e.Status == string(actor.Failed) {
-		s.Phase = agent.Failed
-	}
-	return rank, s, true
-}
-
-// advance moves one rank, and records its end when this is it.
-func (st *state) advance(rank int, s agent.Status, about actor.Event) {
-	base, err := st.spec.Region.BaseRank(rank)
-	if err != nil || !st.table.Advance(st.spec.id(), rank, s) || !s.Phase.Terminal() {
-		return
-	}
-	about.Kind, about.Status = st.spec.kind(), string(actor.Stopped)
-	if s.Phase == agent.Failed {
-		about.Status = string(actor.Failed)
-	}
-	about.Mesh, about.Rank = st.spec.Procs.ID.String(), base
-	if st.spec.Actors != nil {
-		about.Actor, about.Type = st.spec.Actors.Name, st.spec.Actors.Type
-	}
-	if about.Host == "" {
-		about.Host = st.spec.Procs.Hosts[base/st.spec.Procs.PerHost].String()
-	}
-	st.ends = append(st.ends, about)
-}
-
-// over reports whether every rank has ended.
+// over reports whether every rank has ended for good.
 func (st *state) over() bool { return st.table.Alive() == 0 }
+
+// wake is when the first of the ranks that are held gives up.
+func (st *state) wake(at time.Time) time.Time {
+	for _, rank := range slices.Sorted(maps.Keys(st.seats)) {
+		if s := st.seats[rank]; s.doing == held && (at.IsZero() || s.until.Before(at)) {
+			at = s.until
+		}
+	}
+	return at
+}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/agent/presence"
 	"github.com/castnet-io/castnet/mesh/shape"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -52,54 +53,127 @@ func TestStep_scenarios(t *testing.T) {
 
 // scenario is a state that hears what a script says.
 type scenario struct {
-	t  *testing.T
-	st *state
+	t   *testing.T
+	st  *state
+	now time.Time
 }
 
-// at is when everything in a scenario happens.
-func at() time.Time { return time.Unix(1, 0) }
+// began is when a scenario begins.
+func began() time.Time { return time.Unix(1, 0) }
 
 // hear does one line of a script and returns its trace.
 func (s *scenario) hear(verb string, args []string) string {
-	var ends []actor.Event
+	var x effects
 	switch verb {
-	case "procs": // hosts per-host
-		s.st = s.start(args, nil, "*")
-	case "actors": // hosts per-host region
-		s.st = s.start(args, &agent.ActorSpec{Name: "counters", Type: "counter"}, args[2])
+	case "procs": // hosts per-host [policy spares…]
+		s.start(args, nil, "*", args[2:])
+	case "actors": // hosts per-host region [policy]
+		s.start(args, &agent.ActorSpec{Name: "counters", Type: "counter"}, args[2], args[3:])
+	case "after": // so much time passes
+		d, err := time.ParseDuration(args[0])
+		require.NoError(s.t, err)
+		s.now = s.now.Add(d)
+	case "due":
+		x = s.st.step(due{}, s.now)
+	case "stop":
+		s.st.stop(&x, strings.Join(args, " "), s.now)
 	case "overlay": // first+count phase [reason]
-		ends = s.st.step(agent.Overlay{s.run(args)}, at())
-	case "proc", "actor", "other": // rank status [reason]: an event of that kind, or of another mesh
-		ends = s.st.step(s.event(verb, args), at())
+		x = s.st.step(agent.Overlay{s.run(args)}, s.now)
+	case "late": // first+count phase [reason]: an answer to what was asked at the very beginning
+		x = s.st.step(answer{0, agent.Overlay{s.run(args)}}, s.now)
+	case "started": // rank gen phase [reason], where refused is an error
+		st := started{starts: []start{{s.number(args[0]), s.number(args[1])}}}
+		if args[2] == "refused" {
+			st.err = errors.New(strings.Join(args[3:], " "))
+		} else {
+			st.overlay = agent.Overlay{s.run(append([]string{args[0] + "+1"}, args[2:]...))}
+		}
+		x = s.st.step(st, s.now)
+	case "host": // name state reason
+		id, err := subjects.NewHostID(args[0])
+		require.NoError(s.t, err)
+		for _, h := range append(s.st.spec.Procs.Hosts, s.st.spec.Policy.Spares...) {
+			if h.Label() == args[0] {
+				id = h
+			}
+		}
+		for h := range s.st.gone {
+			if h.Label() == args[0] {
+				id = h
+			}
+		}
+		states := map[string]presence.State{"alive": presence.Alive, "suspect": presence.Suspect, "unknown": presence.Unknown, "dead": presence.Dead}
+		x = s.st.step(hostIs{Host: id, State: states[args[1]], Reason: strings.Join(args[2:], " "), At: s.now}, s.now)
+	case "proc", "actor", "other": // rank[.gen[.nth]] status [reason]: an event of that kind, or of another mesh
+		x = s.st.step(s.event(verb, args), s.now)
 	case "refused": // host: an agent said no
-		ends = s.st.step(failure{s.number(args[0]), &actor.Error{Code: actor.CodeHandler, Text: "not allowed"}}, at())
+		x = s.st.step(failure{s.number(args[0]), &actor.Error{Code: actor.CodeHandler, Text: "not allowed"}}, s.now)
 	case "silent": // host: an agent said nothing
-		ends = s.st.step(failure{s.number(args[0]), &actor.Error{Code: actor.CodeDeadline, Text: "no answer"}}, at())
+		x = s.st.step(failure{s.number(args[0]), &actor.Error{Code: actor.CodeDeadline, Text: "no answer"}}, s.now)
 	default:
 		s.t.Fatalf("unknown verb %q", verb)
 	}
+	return s.trace(x)
+}
+
+func (s *scenario) trace(x effects) string {
 	var out strings.Builder
-	for _, e := range ends {
-		fmt.Fprintf(&out, "\tends: %s %d %s %s on %s: %s\n", e.Kind, e.Rank, e.Actor, e.Status, e.Host[:1], e.Reason)
-		require.Equal(s.t, at(), e.At)
+	for _, e := range x.lost {
+		fmt.Fprintf(&out, "\tlost: %s %d.%d+%d on %s\n", e.Kind, e.Rank, e.Gen, e.Count, e.Host[:1])
+	}
+	for _, e := range x.news {
+		kind := "ends"
+		if !e.Terminal() {
+			kind = "tells"
+		}
+		fmt.Fprintf(&out, "\t%s: %s %d %s %s on %s: %s%s\n", kind, e.Kind, e.Rank, e.Actor, e.Status, e.Host[:1], e.Reason, step(e))
+		require.Equal(s.t, s.now, e.At)
+	}
+	for _, b := range x.starts {
+		host, _ := s.st.host(b.rank)
+		fmt.Fprintf(&out, "\tstarts: %d.%d on %s\n", b.rank, b.gen, s.st.spec.Procs.Hosts[host].Label())
+	}
+	for _, h := range x.strays {
+		fmt.Fprintf(&out, "\tstops what is left on %s\n", h.Label())
+	}
+	if !x.wake.IsZero() {
+		fmt.Fprintf(&out, "\tdue in %s\n", x.wake.Sub(s.now))
 	}
 	for _, r := range s.st.table.Overlay(s.st.spec.id()) {
 		fmt.Fprintf(&out, "\t%d+%d %s\n", r.First, r.Count, r.Status)
 	}
 	if s.st.over() {
-		out.WriteString("\tover\n")
+		fmt.Fprintf(&out, "\tover: %s\n", s.st.phase())
 	}
 	return out.String()
 }
 
-func (s *scenario) start(args []string, actors *agent.ActorSpec, region string) *state {
+// step is the name of what became of a rank, where it has one.
+func step(e actor.Event) string {
+	if e.Step == "" || strings.HasPrefix(e.Step, "proc.") {
+		return ""
+	}
+	return " (" + e.Step + ")"
+}
+
+func (s *scenario) start(args []string, actors *agent.ActorSpec, region string, policy []string) {
 	hosts, perHost := s.number(args[0]), s.number(args[1])
 	extent := shape.Of("host", hosts).With("gpu", perHost)
 	r, err := shape.Select(extent, region)
 	require.NoError(s.t, err)
-	st, err := newState(Spec{Procs: meshOf(s.t, extent, perHost), Actors: actors, Region: r})
+	spec := Spec{Procs: meshOf(s.t, extent, perHost), Actors: actors, Region: r}
+	if len(policy) > 0 {
+		require.NoError(s.t, spec.Policy.Recovery.UnmarshalText([]byte(policy[0])))
+		for _, name := range policy[1:] {
+			h, err := subjects.NewHostID(name)
+			require.NoError(s.t, err)
+			spec.Policy.Spares = append(spec.Policy.Spares, h)
+		}
+	}
+	require.NoError(s.t, spec.check())
+	s.now = began()
+	s.st, err = newState(spec)
 	require.NoError(s.t, err)
-	return st
 }
 
 // meshOf is a mesh on hosts a, b, c …
@@ -132,8 +206,10 @@ func (s *scenario) run(args []string) agent.Run {
 
 func (s *scenario) event(kind string, args []string) actor.Event {
 	e := actor.Event{
-		Kind: kind, Status: args[1], Mesh: s.st.spec.Procs.ID.String(), Rank: s.number(args[0]),
-		Reason: strings.Join(args[2:], " "), At: at(),
+		Kind: kind, Status: args[1], Mesh: s.st.spec.Procs.ID.String(), Reason: strings.Join(args[2:], " "), At: s.now,
+	}
+	for i, part := range strings.Split(args[0], ".") {
+		*[]*int{&e.Rank, &e.Gen, &e.Nth}[i] = s.number(part)
 	}
 	switch kind {
 	case "actor":

@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/castnet-io/castnet/actor/actortest"
 	"github.com/castnet-io/castnet/agent/proc"
 	"github.com/castnet-io/castnet/examples/wordcount/counting"
 	"github.com/castnet-io/castnet/mesh"
@@ -27,7 +28,7 @@ const (
 )
 
 func TestMain(m *testing.M) {
-	proc.Main(counting.Def())
+	proc.Main(append(actortest.Actors(), counting.Def())...)
 	if os.Getenv(roleVariable) == roleOwner {
 		os.Exit(ownerMain())
 	}

@@ -33,6 +33,11 @@ type ActorSpawning[P any] struct {
 	Params P             // for each constructor
 	Lease  time.Duration // how long the actors outlive a vanished owner; 0: supervision.orphan, less: for ever
 
+	// Policy says what becomes of actors that fail; the zero value: they have failed.
+	Policy Policy
+	// Display is what reports call the mesh; "": by its name.
+	Display string
+
 	// Idle ends the wait for the ranks when nothing has become of any for so long; 0: only the deadline does.
 	Idle time.Duration
 	// Partial keeps what has started when some ranks have not: the mesh is returned beside the error.
@@ -50,7 +55,7 @@ func Spawn[A, P any](ctx context.Context, procs ProcMesh, typ actor.Type[A, P], 
 // SpawnActors is Spawn with everything that can be said.
 func SpawnActors[A, P any](ctx context.Context, procs ProcMesh, typ actor.Type[A, P], s ActorSpawning[P]) (ActorMesh[A], error) {
 	fail := func(err error) (ActorMesh[A], error) {
-		return ActorMesh[A]{}, fmt.Errorf("spawn actors %q: %w", s.Label, err)
+		return ActorMesh[A]{}, &RefusedError{"actors", s.Label, err}
 	}
 	if err := cmp.Or(procs.Err(), typ.Err()); err != nil {
 		return fail(err)
@@ -78,7 +83,7 @@ func SpawnActors[A, P any](ctx context.Context, procs ProcMesh, typ actor.Type[A
 		}
 		return m, err
 	}
-	owner, err := procs.net.own(ctx, controller.Spec{Procs: procs.desc, Region: procs.region, Actors: &actors, Lease: s.Lease})
+	owner, err := procs.net.own(ctx, controller.Spec{Procs: procs.desc, Region: procs.region, Actors: &actors, Lease: s.Lease, Policy: s.Policy, Name: s.Display})
 	if err != nil {
 		return fail(err)
 	}
@@ -116,7 +121,6 @@ func (p ProcMesh) create(ctx context.Context, spec agent.ActorSpec) error {
 // it is not there yet, shared where it is, by whoever asks. Another type or other params under the name
 // are a conflict. Nobody owns it: it lives until it is stopped, or its procs end.
 func Service[A, P any](ctx context.Context, procs ProcMesh, typ actor.Type[A, P], name string, params P) (ActorMesh[A], error) {
-	m := ActorMesh[A]{procs: procs, name: name, free: true}
 	err := cmp.Or(procs.Err(), typ.Err(), subjects.CheckLabel("service", name))
 	if err == nil && name == agent.Name {
 		err = fmt.Errorf("the name of every proc's own agent: want another")
@@ -125,15 +129,15 @@ func Service[A, P any](ctx context.Context, procs ProcMesh, typ actor.Type[A, P]
 	if err == nil {
 		raw, err = wire.Marshal(params)
 	}
-	if err == nil {
-		ctx, cancel := within(ctx, config.MeshSpawnDeadline.Get(procs.net.config))
-		defer cancel()
-		err = procs.create(ctx, agent.ActorSpec{Name: name, Type: typ.Name(), Params: raw, Owner: procs.desc.Owner})
-	}
 	if err != nil {
+		return ActorMesh[A]{}, &RefusedError{"service", name, err}
+	}
+	ctx, cancel := within(ctx, config.MeshSpawnDeadline.Get(procs.net.config))
+	defer cancel()
+	if err := procs.create(ctx, agent.ActorSpec{Name: name, Type: typ.Name(), Params: raw, Owner: procs.desc.Owner}); err != nil {
 		return ActorMesh[A]{}, fmt.Errorf("service %q: %w", name, err)
 	}
-	return m, nil
+	return ActorMesh[A]{procs: procs, name: name, free: true}, nil
 }
 
 // Err is the error a bad handle carries.
@@ -165,7 +169,7 @@ func (m ActorMesh[A]) Ref(rank int) actor.Ref[A] {
 	if err != nil {
 		return actor.BadRef[A](err)
 	}
-	return actor.RefOf[A](m.procs.placement().Proc(base).Actor(m.name)).Via(m.procs.net.proc)
+	return m.ref(base)
 }
 
 // At addresses the actor at one point, given as pairs of label and index: At("host", 0, "gpu", 3).
@@ -196,7 +200,7 @@ func (m ActorMesh[A]) At(pairs ...any) actor.Ref[A] {
 	if err != nil {
 		return actor.BadRef[A](err)
 	}
-	return actor.RefOf[A](m.procs.placement().Proc(base).Actor(m.name)).Via(m.procs.net.proc)
+	return m.ref(base)
 }
 
 // Slice keeps the indices begin to end-1 along a dimension.
@@ -211,9 +215,9 @@ func (m ActorMesh[A]) Select(text string) ActorMesh[A] {
 	return m
 }
 
-// Stop stops the actors, each after the messages it has accepted, and returns once all have; those that
-// have not by the deadline are in a *StopError, by rank. Only the program that spawned the mesh can, or
-// anybody when it has no owner.
+// Stop stops the actors of the region, each after the messages it has accepted, and returns once all have; those
+// that have not by the deadline are in a *StopError, by rank. Others of the mesh go on. Only the program that
+// spawned the mesh can, or anybody when it has no owner.
 func (m ActorMesh[A]) Stop(ctx context.Context) error {
 	const why = "stopped by its user"
 	if err := m.Err(); err != nil {
@@ -229,7 +233,7 @@ func (m ActorMesh[A]) Stop(ctx context.Context) error {
 	if m.free {
 		o, err = m.stopFree(ctx, why)
 	} else {
-		o, err = agent.Stop.Call(ctx, m.controller(), agent.Stopping{ID: m.name, Reason: why})
+		o, err = agent.Stop.Call(ctx, m.controller(), agent.Stopping{ID: m.name, Reason: why, Region: &m.procs.region})
 	}
 	if err != nil {
 		return fmt.Errorf("stop %s: %w", m.name, err)
@@ -262,12 +266,28 @@ func (m ActorMesh[A]) controller() actor.Ref[agent.Agent] {
 	return actor.RefOf[agent.Agent](m.owner).Via(m.procs.net.proc)
 }
 
-// Watch yields the end of every actor of the mesh, those before it included, until ctx ends or the
-// loop is left (MESH-6).
+// Watch yields the end of every actor of the region, those before it included, until ctx ends or the loop is
+// left (MESH-6). Actors that are started again have not ended: Changes tells of them.
 func (m ActorMesh[A]) Watch(ctx context.Context) iter.Seq2[actor.Event, error] {
+	return m.watched().ends(ctx)
+}
+
+// Changes yields what becomes of the actors of the region: their ends, those before it included, and what is
+// done about those that are started again.
+func (m ActorMesh[A]) Changes(ctx context.Context) iter.Seq2[actor.Event, error] {
+	return m.watched().changes(ctx)
+}
+
+func (m ActorMesh[A]) watched() watched {
 	bad := m.Err()
 	if bad == nil && !m.owner.IsValid() {
 		bad = fmt.Errorf("watch %s: this handle was found, not spawned: its owner is told", m.name)
 	}
-	return watch(ctx, m.procs.net, m.controller, bad)
+	return watched{m.procs.net, m.owner, m.procs.region, bad}
+}
+
+// ref addresses the actor of a rank of the whole mesh, in the proc that has the rank now.
+func (m ActorMesh[A]) ref(base int) actor.Ref[A] {
+	p := m.procs.net.proc
+	return actor.RefOf[A](p.Latest(m.procs.placement().Proc(base)).Actor(m.name)).Via(p)
 }

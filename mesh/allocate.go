@@ -22,13 +22,17 @@ type Allocator = agent.Allocator
 type Allocation = agent.Allocation
 
 // Allocate gets hosts and attaches to them. They belong to this Net: Shutdown of the mesh, or Close of
-// the Net, gives them back; so does a failure here.
+// the Net, gives them back; so does a failure here. Hosts that are started for it, and that are not told of
+// another bus, are on this one's.
 func (n *Net) Allocate(ctx context.Context, a Allocator, name string, e shape.Extent) (HostMesh, error) {
 	if err := e.Err(); err != nil {
 		return HostMesh{}, fmt.Errorf("allocate %q: %w", name, err)
 	}
 	ctx, cancel := within(ctx, config.AttachTimeout.Get(n.config))
 	defer cancel()
+	if j, ok := a.(agent.Joiner); ok {
+		a = j.Joining(n.settings, n.proc.Space())
+	}
 	got, err := a.Allocate(ctx, e)
 	if err != nil {
 		return HostMesh{}, fmt.Errorf("allocate %q: %w", name, err)
@@ -49,12 +53,12 @@ func (n *Net) Allocate(ctx context.Context, a Allocator, name string, e shape.Ex
 	return h, nil
 }
 
-// closeAllocation gives back those whose hosts are all among these.
-func (n *Net) closeAllocation(ctx context.Context, hosts []subjects.HostID) error {
+// giveBack closes the allocations of a kind whose hosts are all among these.
+func (n *Net) giveBack(ctx context.Context, hosts []subjects.HostID, kind func(Allocation) bool) error {
 	n.mu.Lock()
 	var done []Allocation
 	n.owned = slices.DeleteFunc(n.owned, func(o owned) bool {
-		if o.hosts == nil || slices.ContainsFunc(o.hosts.Hosts(), func(id subjects.HostID) bool { return !slices.Contains(hosts, id) }) {
+		if o.hosts == nil || !kind(o.hosts) || slices.ContainsFunc(o.hosts.Hosts(), func(id subjects.HostID) bool { return !slices.Contains(hosts, id) }) {
 			return false
 		}
 		done = append(done, o.hosts)

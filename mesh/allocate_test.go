@@ -63,8 +63,9 @@ func silence[T any](t *testing.T, port *actor.Port[T]) {
 	require.ErrorIs(t, err, context.DeadlineExceeded, "nothing more: %v", v)
 }
 
-// Meaning of test_allocate: whichever way the hosts come, meshes on them have the right shape, casts reach
-// each actor once, and each actor reaches each.
+// Meaning of test_proc_mesh_allocate, test_spawn_actor, test_failing_spawn_actor and test_allocate: whichever way
+// the hosts come, meshes on them have the right shape, casts reach each actor once, each actor reaches each, and one
+// that cannot be made is named.
 func TestAllocate_meshesOnHostsOfEveryFlavourAreWhole(t *testing.T) {
 	for flavour := range flavours(t, nil) {
 		t.Run(flavour, func(t *testing.T) {
@@ -81,6 +82,7 @@ func TestAllocate_meshesOnHostsOfEveryFlavourAreWhole(t *testing.T) {
 			require.Equal(t, 24, two.Extent().NumRanks())
 
 			var refs []actor.Ref[actortest.TestActor]
+			var meshes []mesh.ActorMesh[actortest.TestActor]
 			for _, procs := range []mesh.ProcMesh{one, two} {
 				actors, err := mesh.Spawn(t.Context(), procs, actortest.TestActors, "test", actor.None{})
 				require.NoError(t, err)
@@ -96,8 +98,20 @@ func TestAllocate_meshesOnHostsOfEveryFlavourAreWhole(t *testing.T) {
 				half, err := cast.Gather(t.Context(), actors.Slice("replicas", 0, 2), actortest.GetActorID, actor.None{})
 				require.NoError(t, err)
 				require.Equal(t, ids.Values()[:n/2], half.Values())
+				meshes = append(meshes, actors)
 			}
+			requireOnce(t, meshes)
 			requireConnected(t, c.Net, refs)
+			for _, procs := range []mesh.ProcMesh{one, two} {
+				alive, err := procs.Ping(t.Context())
+				require.NoError(t, err)
+				require.NotContains(t, alive.Values(), false)
+				_, err = mesh.Spawn(t.Context(), procs, actortest.FailingCreates, "failing", actor.None{})
+				var failed *mesh.SpawnError
+				require.ErrorAs(t, err, &failed)
+				require.Len(t, failed.Failed, procs.Extent().NumRanks())
+				require.Contains(t, failed.Failed[0].Status.Reason, "test failure")
+			}
 			states, err := two.States(t.Context())
 			require.NoError(t, err)
 			for _, s := range states.Values() {
@@ -110,6 +124,24 @@ func TestAllocate_meshesOnHostsOfEveryFlavourAreWhole(t *testing.T) {
 			require.ErrorAs(t, err, &gone)
 			require.Len(t, gone.Failed, 4)
 		})
+	}
+}
+
+// requireOnce fails when an actor was asked by one of two casts, to all and to the first half, more than once, at
+// once or within a second.
+func requireOnce(t *testing.T, meshes []mesh.ActorMesh[actortest.TestActor]) {
+	t.Helper()
+	time.Sleep(time.Second) // what comes twice comes after what was waited for
+	for _, actors := range meshes {
+		states, err := actors.States(t.Context())
+		require.NoError(t, err)
+		for rank, s := range states.Values() {
+			want := 1
+			if rank < states.Len()/2 {
+				want = 2
+			}
+			require.EqualValues(t, want, s.Actor.Handled, "rank %d", rank)
+		}
 	}
 }
 
@@ -186,24 +218,34 @@ func TestAttach_failsClosedAndNamesWhoDoesNotAnswer(t *testing.T) {
 	require.ErrorContains(t, err, "want the agent of a host")
 }
 
-func TestTaking_onlyTheOwnerOfAHostEndsAllOfIt(t *testing.T) {
-	c := newCluster(t, "a")
+func TestTake_onlyTheOwnerOfAHostEndsAllOfIt(t *testing.T) {
+	c := newCluster(t, "a", "b")
 	other := c.connect(t)
 	h := c.hosts(t, c.Net)
-	_, err := agent.Take.Call(t.Context(), agent.Of(h.Hosts()[0].Proc()).Via(c.Proc()), agent.Taking{})
-	require.NoError(t, err)
+	require.NoError(t, h.Slice("host", 0, 1).Take(t.Context()))
 	others, err := other.Attach(t.Context(), "hosts", h.Hosts()...)
 	require.NoError(t, err)
 	require.Equal(t, c.Proc().ID().Process().String(), others.Infos()[0].Owner)
-	_, err = agent.Take.Call(t.Context(), agent.Of(h.Hosts()[0].Proc()).Via(other.Proc()), agent.Taking{})
+	err = others.Take(t.Context())
+	var refused *mesh.AttachError
+	require.ErrorAs(t, err, &refused)
+	require.Len(t, refused.Failed, 1, "the one that has an owner is named")
+	require.Equal(t, h.Hosts()[0], refused.Failed[0].Host)
 	require.ErrorContains(t, err, "is owned by")
+	infos, err := others.Describe(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, infos[1].Owner, "the other one was let go")
 	_, err = others.Drain(t.Context(), "mine", 0)
 	require.ErrorContains(t, err, "take it first")
-	require.ErrorContains(t, others.Shutdown(t.Context(), "mine"), "take it first")
+	require.ErrorContains(t, others.Slice("host", 0, 1).Shutdown(t.Context(), "mine"), "take it first")
 	_, err = h.Drain(t.Context(), "repair", 0)
 	require.NoError(t, err)
-	_, err = agent.Take.Call(t.Context(), agent.Of(h.Hosts()[0].Proc()).Via(other.Proc()), agent.Taking{Force: true})
-	require.NoError(t, err)
+	require.NoError(t, others.Seize(t.Context()))
 	_, err = others.Drain(t.Context(), "mine", 0)
 	require.NoError(t, err)
+	require.ErrorContains(t, h.Release(t.Context()), "is owned by")
+	require.NoError(t, others.Release(t.Context()))
+	require.NoError(t, others.Take(t.Context()), "of nobody's")
+	require.NoError(t, other.Close(t.Context()))
+	require.NoError(t, h.Take(t.Context()), "whose owner has closed its Net")
 }

@@ -3,6 +3,7 @@ package mesh_test
 import (
 	"context"
 	"os"
+	"syscall"
 	"testing"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/subjects"
 )
 
 // configured is a client with a configuration of its own.
@@ -94,4 +96,117 @@ func TestConfig_theHostGoesByWhatTheClientSaysOfItsProcs(t *testing.T) {
 		Name: "odd", PerHost: shape.Of("gpu", 1), Command: ownCommand(t, "CASTNET_PROC_DRAIN=soon"),
 	})
 	require.ErrorContains(t, err, `CASTNET_PROC_DRAIN="soon": want a duration`)
+}
+
+// silent is a host that listens and answers nothing.
+func (c *cluster) silent(t *testing.T) subjects.HostID {
+	t.Helper()
+	id, err := subjects.NewHostID("silent")
+	require.NoError(t, err)
+	b, err := bus.Open(t.Context(), bus.Options{URL: c.server.URL(), Token: "secret"})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, b.Close(context.Background())) })
+	mute := actor.NewType[*Counter, actor.None]("mute")
+	registry, err := actor.NewRegistry(mute.Made(func(*actor.Context, actor.None) (*Counter, error) { return &Counter{}, nil },
+		actor.NewEndpoint[*Counter, agent.Query, []agent.State](agent.Get.Name()).By(unanswered[agent.Query, []agent.State]),
+		actor.NewEndpoint[*Counter, actor.None, agent.HostInfo](agent.Info.Name()).By(unanswered[actor.None, agent.HostInfo])))
+	require.NoError(t, err)
+	p, err := actor.NewProc(t.Context(), actor.Options{ID: id.Proc(), Bus: b, Registry: registry, Coordinator: func(actor.Event) {}})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, p.Close(context.Background())) })
+	_, err = p.Spawn(t.Context(), actor.Spawning{Type: mute.Name(), Name: agent.Name, Params: actor.None{}})
+	require.NoError(t, err)
+	return id
+}
+
+// unanswered keeps the question.
+func unanswered[M, R any](_ *Counter, ctx *actor.Context, _ M) (out R, err error) {
+	actor.Defer[R](ctx)
+	return out, nil
+}
+
+// With the defaults each of these would wait for 30 s and more, which the context does not allow; nor is it
+// what ends the wait.
+func TestKeys_boundWaitsForHostsThatAreSilent(t *testing.T) {
+	c := newCluster(t)
+	id := c.silent(t)
+	cfg := &config.Config{}
+	for _, key := range []config.Key[time.Duration]{config.ProcStateIdle, config.AttachTimeout} {
+		require.NoError(t, key.Set(cfg, 300*time.Millisecond))
+	}
+	net := c.configured(t, cfg)
+	for name, ask := range map[string]func(context.Context) error{
+		"proc.state-idle": func(ctx context.Context) error { _, err := net.MeshesOn(ctx, []subjects.HostID{id}); return err },
+		"attach.timeout":  func(ctx context.Context) error { _, err := net.Attach(ctx, "hosts", id); return err },
+	} {
+		answered := make(chan error, 1)
+		go func() { answered <- ask(context.Background()) }()
+		select {
+		case err := <-answered:
+			require.ErrorIs(t, err, context.DeadlineExceeded, name)
+		case <-time.After(15 * time.Second):
+			require.FailNow(t, name+" is not kept")
+		}
+	}
+}
+
+func TestKey_actorStateIdleBoundsTheWaitForProcs(t *testing.T) {
+	c := newCluster(t, "a")
+	cfg := &config.Config{}
+	require.NoError(t, config.ActorStateIdle.Set(cfg, 300*time.Millisecond))
+	net := c.configured(t, cfg)
+	procs, err := c.hosts(t, net).Spawn(t.Context(), "workers", shape.Of("gpu", 1))
+	require.NoError(t, err)
+	pid := c.pids(t, procs)[0]
+	require.NoError(t, syscall.Kill(pid, syscall.SIGSTOP))
+	t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGCONT) })
+	answered := make(chan error, 1)
+	go func() { _, err := procs.Actors(context.Background()); answered <- err }()
+	select {
+	case err := <-answered:
+		require.Error(t, err)
+	case <-time.After(15 * time.Second):
+		require.FailNow(t, "actor.state-idle is not kept")
+	}
+	require.NoError(t, syscall.Kill(pid, syscall.SIGCONT))
+}
+
+func TestKey_procSpawnIdleEndsASpawnOfWhichThereIsNoNews(t *testing.T) {
+	c := newCluster(t, "a")
+	cfg := &config.Config{}
+	require.NoError(t, config.ProcSpawnIdle.Set(cfg, time.Second))
+	_, err := c.hosts(t, c.configured(t, cfg)).SpawnProcs(t.Context(), mesh.Spawning{
+		Name: "halting", PerHost: shape.Unit(), Command: mesh.Command{Path: "/bin/sleep", Args: []string{"60"}},
+	})
+	var failed *mesh.SpawnError
+	require.ErrorAs(t, err, &failed)
+	require.Equal(t, agent.Timeout, failed.Failed[0].Status.Phase)
+}
+
+func TestKey_procStopIdleEndsAStopOfWhichThereIsNoNews(t *testing.T) {
+	c := newCluster(t, "a")
+	cfg := &config.Config{}
+	require.NoError(t, config.ProcStopIdle.Set(cfg, time.Second))
+	require.NoError(t, config.TerminateGrace.Set(cfg, 20*time.Second))
+	net := c.configured(t, cfg)
+	procs, err := c.hosts(t, net).Spawn(t.Context(), "workers", shape.Of("gpu", 2))
+	require.NoError(t, err)
+	counters, err := mesh.Spawn(t.Context(), procs, counter, "counters", int64(0))
+	require.NoError(t, err)
+	stay := make(chan struct{})
+	go func() {
+		defer close(stay)
+		_, _ = hold.Call(context.Background(), counters.Ref(1), time.Minute) // its proc waits for it, and is killed
+	}()
+	require.Eventually(t, func() bool {
+		states, err := procs.ActorStates(t.Context(), counters.Name())
+		return err == nil && states.Values()[1].Actor.Current != ""
+	}, 10*time.Second, 10*time.Millisecond)
+	err = procs.Stop(t.Context())
+	var left *mesh.StopError
+	require.ErrorAs(t, err, &left)
+	require.Len(t, left.Left, 1)
+	require.Equal(t, 1, left.Left[0].Rank)
+	require.NoError(t, syscall.Kill(c.pids(t, procs)[1], syscall.SIGKILL))
+	<-stay
 }

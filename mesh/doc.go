@@ -13,7 +13,7 @@
 //
 // Hosts also come from a list (Attach), from an allocator (Allocate: see agent/host for those that start
 // some, and OnProcs for procs that become hosts), or from text: every handle is written and read as text, so
-// it travels in messages, and Via binds it to the reader's Net.
+// it travels in messages, and Via binds it to the reader's Net. Take keeps other programs from ending hosts.
 //
 // A handle made from a bad index or slice carries its error, and every verb returns it, so calls
 // can be chained.
@@ -28,16 +28,17 @@
 //     what it subscribed, or, where there are several servers, it was reached over that road.
 //   - MESH-4: when Spawn fails, what it had started is stopped before it returns, and the error is
 //     a *SpawnError that names each failed rank with its host and reason.
-//   - MESH-5: Stop returns once every rank has ended; the second time it does so at once. So does Shutdown
-//     of hosts, which looks again each time, and fails as long as something is left.
+//   - MESH-5: Stop returns once every rank of the region has ended, and touches no other; the second time it
+//     does so at once. So does Shutdown of hosts, which looks again each time, and fails as long as something is left.
 //   - MESH-6: Watch yields every rank's end once, those before it included, milliseconds after the
 //     host noticed.
 //   - MESH-7: ownership does not travel: who reads a handle calls, casts and watches, and is refused what only
 //     the owner may do (*OwnerError). Actors without a controller, and services, have no owner.
-//   - MESH-8: Attach and Allocate give all hosts or none: an *AttachError names each that did not answer, and
-//     what was allocated is given back.
+//   - MESH-8: Attach, Allocate and Take give all hosts or none: an *AttachError names each that did not answer, or
+//     would not, and what was allocated is given back.
 //   - MESH-9: States and Ping speak of each rank of the region, by its rank there; who does not answer is
 //     Timeout, and a name that an asked proc does not know is a *NotFoundError.
+//   - MESH-10: what cannot be spawned is refused before anything starts, with a *RefusedError around the cause.
 //
 // # Failure
 //

@@ -37,6 +37,16 @@ var (
 	errNoHosts = errors.New("the zero host mesh: it was never found, or that failed")
 )
 
+// RefusedError says why what was asked for cannot be spawned: nothing was started.
+type RefusedError struct {
+	What, Name string // procs, actors or a service, and what they were to be called
+	Err        error
+}
+
+func (e *RefusedError) Error() string { return fmt.Sprintf("spawn %s %q: %v", e.What, e.Name, e.Err) }
+
+func (e *RefusedError) Unwrap() error { return e.Err }
+
 // RankStatus is one rank and how it is.
 type RankStatus struct {
 	Rank   int

@@ -3,7 +3,6 @@ package mesh
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -236,13 +235,13 @@ func (h HostMesh) Drain(ctx context.Context, reason string, grace time.Duration)
 func (h HostMesh) Shutdown(ctx context.Context, reason string) error {
 	_, err := h.summary(ctx, "shutdown", func(ctx context.Context, a actor.Ref[agent.Agent]) (agent.Summary, error) {
 		s, err := agent.StopAll.Call(ctx, a, agent.StoppingAll{Reason: reason})
-		if errors.Is(err, actor.ErrNoProc) || errors.Is(err, actor.ErrStopped) || errors.Is(err, actor.ErrProcDead) {
+		if gone(err) {
 			return agent.Summary{}, nil
 		}
 		return s, err
 	})
 	if err == nil && h.net != nil {
-		err = h.net.closeAllocation(ctx, h.hosts)
+		err = h.net.giveBack(ctx, h.hosts, func(Allocation) bool { return true })
 	}
 	return err
 }

@@ -29,6 +29,7 @@ var (
 	counter = actor.NewType[*Counter, int64]("counter")
 	add     = actor.NewEndpoint[*Counter, int64, int64]("add")
 	crash   = actor.NewEndpoint[*Counter, actor.None, actor.None]("crash")
+	hold    = actor.NewEndpoint[*Counter, time.Duration, actor.None]("hold")
 	wait    = actor.NewEndpoint[*Counter, time.Duration, actor.None]("wait")
 	say     = actor.NewEndpoint[*Counter, string, actor.None]("say")
 )
@@ -55,6 +56,12 @@ func (c *Counter) say(ctx *actor.Context, what string) (actor.None, error) {
 	return actor.None{}, nil
 }
 
+// hold is busy for so long, whoever asks it to end.
+func (c *Counter) hold(_ *actor.Context, d time.Duration) (actor.None, error) {
+	time.Sleep(d)
+	return actor.None{}, nil
+}
+
 // wait has its proc wait so long for procs from now on.
 func (c *Counter) wait(ctx *actor.Context, d time.Duration) (actor.None, error) {
 	return actor.None{}, config.HostReady.Set(proc.Config(ctx), d)
@@ -62,5 +69,5 @@ func (c *Counter) wait(ctx *actor.Context, d time.Duration) (actor.None, error) 
 
 func actors() actor.Def {
 	return counter.Made(newCounter, add.By((*Counter).add), crash.By((*Counter).crash), say.By((*Counter).say),
-		wait.By((*Counter).wait))
+		wait.By((*Counter).wait), hold.By((*Counter).hold))
 }

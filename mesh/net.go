@@ -14,6 +14,7 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/agent/presence"
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/cast"
 	"github.com/castnet-io/castnet/config"
@@ -28,7 +29,7 @@ const maxAsked = 32
 // and falls back to the hostd of this machine.
 type Options struct {
 	Bus       *bus.Options  // how to reach the bus; nil: bus.FromEnv
-	Server    bus.InProcess // an embedded server in this process; wins over Bus's URL
+	Server    bus.InProcess // an embedded server in this process: Bus, if any, has no more to say than who comes
 	Root      string        // first token of every subject; "" = castnet
 	Namespace string        // "" = default
 	Label     string        // names this client; "" = client
@@ -47,20 +48,23 @@ type Options struct {
 
 // Net is a connection to a castnet, and the owner of the meshes made through it.
 type Net struct {
-	bus    *bus.Bus
-	proc   *actor.Proc
-	router *cast.Router
-	quiet  time.Duration
-	config *config.Config
+	bus      *bus.Bus
+	settings agent.BusSettings // the same bus for others
+	proc     *actor.Proc
+	router   *cast.Router
+	quiet    time.Duration
+	config   *config.Config
+	guest    bool // in a proc that somebody else has: Close leaves that alone
 
-	mu    sync.Mutex
-	owned []owned // what was made, in order
+	mu       sync.Mutex
+	owned    []owned           // what was made, in order
+	presence *presence.Watcher // of hosts; nil: no mesh was made yet
 }
 
 // owned is something that a Net ends: the controller of a mesh, or hosts that were allocated.
 type owned struct {
-	controller string // its name
-	hosts      Allocation
+	controller string     // its name
+	hosts      Allocation // or taken
 }
 
 // Connect joins a castnet as a client.
@@ -86,16 +90,10 @@ func Connect(ctx context.Context, o Options) (*Net, error) {
 	if err != nil {
 		return nil, err
 	}
-	settings := bus.FromEnv(os.Getenv)
-	if o.Bus != nil {
-		settings = *o.Bus
-	}
-	if o.Server != nil {
-		settings.Server = o.Server
-	}
-	settings.Name, settings.Log = cmp.Or(o.Name, "client/"+id.String()), o.Log
-	n := &Net{quiet: cmp.Or(o.HostsQuiet, config.DiscoveryQuiet.Get(o.Config)), config: o.Config}
-	if n.bus, err = bus.Open(ctx, settings); err != nil {
+	settings := o.busOptions()
+	settings.Name = cmp.Or(o.Name, "client/"+id.String())
+	n := &Net{settings: agent.SettingsOf(settings), quiet: cmp.Or(o.HostsQuiet, config.DiscoveryQuiet.Get(o.Config)), config: o.Config}
+	if n.bus, err = bus.Open(ctx, agent.Reach(settings, o.Config)); err != nil {
 		return nil, err
 	}
 	opts := actor.Options{
@@ -114,6 +112,33 @@ func Connect(ctx context.Context, o Options) (*Net, error) {
 	return n, nil
 }
 
+// Within is a Net in the proc of an actor, for actors that make meshes themselves: what is spawned with the
+// Context of an actor belongs to it, and ends with it (MESH-2). The proc's program has Def among its actors. Who
+// calls it closes it, in its Cleanup at the latest.
+func Within(ctx *actor.Context) *Net {
+	p := ctx.Proc()
+	c := agent.ConfigOf(p)
+	return &Net{bus: p.Bus(), proc: p, quiet: config.DiscoveryQuiet.Get(c), config: c, guest: true}
+}
+
+// Def is what a program can run whose actors make meshes.
+func Def() actor.Def { return controller.Def() }
+
+// busOptions say how to reach the bus. The environment is about another one than a server in this process.
+func (o Options) busOptions() (b bus.Options) {
+	switch {
+	case o.Bus != nil:
+		b = *o.Bus
+	case o.Server == nil:
+		b = bus.FromEnv(os.Getenv)
+	}
+	if b.Log = o.Log; o.Server != nil {
+		b.Server, b.URL = o.Server, ""
+		b.Token = agent.SettingsOf(b).Token
+	}
+	return b
+}
+
 // Proc is the client's own proc: it speaks for the program, and runs its controllers.
 func (n *Net) Proc() *actor.Proc { return n.proc }
 
@@ -130,7 +155,20 @@ func (n *Net) Close(ctx context.Context) error {
 	defer cancel()
 	var errs []error
 	if n.proc != nil {
-		errs = append(errs, n.release(ctx), n.proc.Close(ctx))
+		errs = append(errs, n.release(ctx))
+	}
+	n.mu.Lock()
+	watcher := n.presence
+	n.presence = nil
+	n.mu.Unlock()
+	if watcher != nil {
+		watcher.Close()
+	}
+	if n.guest {
+		return errors.Join(errs...)
+	}
+	if n.proc != nil {
+		errs = append(errs, n.proc.Close(ctx))
 	}
 	if n.router != nil {
 		n.router.Close()
@@ -168,7 +206,7 @@ func (n *Net) letGo(ctx context.Context, name, reason string) {
 
 // Hosts finds every live host, in the order of their labels. No host is an error.
 func (n *Net) Hosts(ctx context.Context) (HostMesh, error) {
-	infos, err := agent.Hosts(ctx, n.bus, n.proc.Space(), n.quiet)
+	infos, err := agent.ListedHosts(ctx, n.bus, n.proc.Space(), n.quiet)
 	if err != nil {
 		return HostMesh{}, err
 	}
@@ -185,7 +223,7 @@ func (n *Net) AwaitHosts(ctx context.Context, atLeast int) (HostMesh, error) {
 	found := 0
 	var last error // why nobody could be asked
 	for {
-		infos, err := agent.Hosts(ctx, n.bus, n.proc.Space(), n.quiet)
+		infos, err := agent.ListedHosts(ctx, n.bus, n.proc.Space(), n.quiet)
 		switch {
 		case err == nil && len(infos) >= atLeast:
 			return n.hostMesh(infos), nil
@@ -229,6 +267,8 @@ func (n *Net) MeshesOn(ctx context.Context, hosts []subjects.HostID) ([]MeshStat
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
+			ctx, cancel := within(ctx, config.ProcStateIdle.Get(n.config))
+			defer cancel()
 			asked[i], errs[i] = agent.Get.Call(ctx, agent.Of(h.Proc()).Via(n.proc), agent.Query{})
 		})
 	}

@@ -49,7 +49,7 @@ func (p ProcMesh) Host(rank int) (subjects.HostID, error) {
 	if err != nil {
 		return subjects.HostID{}, err
 	}
-	return p.desc.Hosts[base/p.desc.PerHost], nil
+	return p.host(base / p.desc.PerHost), nil
 }
 
 // Slice keeps the indices begin to end-1 along a dimension.
@@ -78,91 +78,99 @@ func (p ProcMesh) controller() actor.Ref[agent.Agent] {
 	return actor.RefOf[agent.Agent](p.desc.Owner).Via(p.net.proc)
 }
 
-// Stop stops every proc of the mesh and returns once each has ended: TERM, 10 s, KILL. A slice
-// stops the whole mesh, too.
+// Stop stops every proc of the region and returns once each has ended: TERM, 10 s, KILL. The other ranks of the
+// mesh go on. Procs that share a process are stopped together: a region that has some of them is an
+// *agent.SharedProcessError.
 func (p ProcMesh) Stop(ctx context.Context) error {
 	if err := p.Err(); err != nil {
 		return err
 	}
+	id := p.desc.ID.String()
+	if err := p.desc.CheckPart(p.region); err != nil {
+		return fmt.Errorf("stop %s: %w", id, err)
+	}
 	ctx, cancel := within(ctx, config.MeshStopDeadline.Get(p.net.config))
 	defer cancel()
-	id := p.desc.ID.String()
-	stopping := agent.Stopping{ID: id, Reason: "stopped by its user"}
-	o, err := agent.Stop.Call(ctx, p.controller(), stopping)
-	if errors.Is(err, actor.ErrNoProc) || errors.Is(err, actor.ErrNoActor) || errors.Is(err, actor.ErrProcDead) || errors.Is(err, actor.ErrStopped) {
-		o, err = p.stopHosts(ctx, stopping) // its owner is gone: the hosts do it
+	stopping := agent.Stopping{ID: id, Reason: "stopped by its user", Region: &p.region}
+	idle := config.ProcStopIdle.Get(p.net.config)
+	once, done := context.WithTimeout(ctx, idle)
+	o, err := agent.Stop.Call(once, p.controller(), stopping)
+	done()
+	if whole := p.region.NumRanks() == p.desc.Extent.NumRanks(); err == nil && whole {
+		o, err = settled(ctx, p.controller(), agent.Ended(id), idle, o)
+	}
+	if gone(err) {
+		o, err = p.stopHosts(ctx, stopping) // its owner is: the hosts do it
 	}
 	if err != nil {
 		return fmt.Errorf("stop %s: %w", id, err)
 	}
-	left := statuses(o, p.desc, p.desc.Extent.Region(), func(s agent.Status) bool {
+	left := statuses(o, p.desc, p.region, func(s agent.Status) bool {
 		return !s.Phase.Terminal() && s.Phase != agent.NotExist // hosts forget what ended long ago
 	})
 	if len(left) > 0 {
-		return &StopError{Mesh: id, Ranks: p.desc.Extent.NumRanks(), Left: left}
+		return &StopError{Mesh: id, Ranks: p.region.NumRanks(), Left: left}
 	}
 	return nil
 }
 
-// stopHosts asks every host of a mesh that has no owner any more.
+// stopHosts asks the hosts of a region whose mesh has no owner any more. Their answers are by rank of the mesh,
+// what comes of them by rank of the region.
 func (p ProcMesh) stopHosts(ctx context.Context, s agent.Stopping) (agent.Overlay, error) {
-	type answer struct {
-		o   agent.Overlay
-		err error
+	if p.region.NumRanks() == p.desc.Extent.NumRanks() {
+		s.Region = nil // then what they know of the mesh is over
 	}
-	answers := make(chan answer, len(p.desc.Hosts))
-	for _, h := range p.desc.Hosts {
-		go func() {
-			o, err := agent.Stop.Call(ctx, agent.Of(h.Proc()).Via(p.net.proc), s)
-			answers <- answer{o, err}
-		}()
+	answers, errs := eachHost(ctx, p.onHosts(), func(ctx context.Context, a actor.Ref[agent.Agent]) (agent.Overlay, error) {
+		return agent.Stop.Call(ctx, a, s)
+	})
+	by := map[int]agent.Status{}
+	for _, o := range answers {
+		o.Each(p.desc.Extent.NumRanks(), func(base int, s agent.Status) {
+			if view, in := p.region.ViewRank(base); in {
+				by[view] = s
+			}
+		})
 	}
-	var all agent.Overlay
-	var errs []error
-	for range p.desc.Hosts {
-		a := <-answers
-		all, errs = append(all, a.o...), append(errs, a.err)
-	}
-	return all, errors.Join(errs...)
+	return agent.OverlayOf(by), errors.Join(errs...)
 }
 
-// Watch yields the end of every rank of the mesh, those before it included, until ctx ends or the
-// loop is left (MESH-6).
+// gone reports whether an error says that nobody is there any more.
+func gone(err error) bool {
+	return errors.Is(err, actor.ErrNoProc) || errors.Is(err, actor.ErrNoActor) || errors.Is(err, actor.ErrProcDead) || errors.Is(err, actor.ErrStopped)
+}
+
+// Watch yields the end of every rank of the region, those before it included, until ctx ends or the
+// loop is left (MESH-6). Ranks that are started again have not ended: Changes tells of them.
 func (p ProcMesh) Watch(ctx context.Context) iter.Seq2[actor.Event, error] {
-	return watch(ctx, p.net, p.controller, p.Err())
+	return p.watched().ends(ctx)
 }
 
-// watch streams the events of a controller.
-func watch(ctx context.Context, n *Net, controller func() actor.Ref[agent.Agent], bad error) iter.Seq2[actor.Event, error] {
-	return func(yield func(actor.Event, error) bool) {
-		if bad != nil {
-			yield(actor.Event{}, bad)
-			return
-		}
-		owner := controller()
-		port := actor.OpenPort[actor.Event](n.proc)
-		defer port.Close()
-		if _, err := agent.Streaming.Call(ctx, owner, agent.Stream{To: port.Ref()}); err != nil {
-			yield(actor.Event{}, fmt.Errorf("watch: %w", err))
-			return
-		}
-		defer func() { // an owner that is gone tells nobody any more
-			_ = agent.Streaming.Post(context.WithoutCancel(ctx), owner, agent.Stream{To: port.Ref(), End: true})
-		}()
-		for {
-			e, err := port.Recv(ctx)
-			if ctx.Err() != nil {
-				return
-			}
-			if !yield(e, err) || err != nil {
-				return
-			}
+// Changes yields what becomes of the ranks of the region: their ends, those before it included, and what is
+// done about those that are started again.
+func (p ProcMesh) Changes(ctx context.Context) iter.Seq2[actor.Event, error] {
+	return p.watched().changes(ctx)
+}
+
+func (p ProcMesh) watched() watched { return watched{p.net, p.desc.Owner, p.region, p.Err()} }
+
+// host is the host of a host's share of the mesh, by its index: the one that took it over last, as far as is
+// known here.
+func (p ProcMesh) host(at int) subjects.HostID {
+	if e, ok := p.net.proc.Successor(p.desc.Proc(at*p.desc.PerHost, 0)); ok {
+		if h, err := subjects.ParseHostID(e.Host); err == nil {
+			return h
 		}
 	}
+	return p.desc.Hosts[at]
 }
 
 // Actors lists what runs in each proc of the region.
 func (p ProcMesh) Actors(ctx context.Context) (shape.ValueMesh[[]agent.State], error) {
+	if err := p.Err(); err != nil {
+		return shape.ValueMesh[[]agent.State]{}, err
+	}
+	ctx, cancel := within(ctx, config.ActorStateIdle.Get(p.net.config))
+	defer cancel()
 	return cast.Gather(ctx, p.agents(), agent.Get, agent.Query{})
 }
 
@@ -174,7 +182,8 @@ func (p ProcMesh) Logs(ctx context.Context, lines int) ([]agent.LogTail, error) 
 	ctx, cancel := within(ctx, actor.DefaultDeadline)
 	defer cancel()
 	var out []agent.LogTail
-	for _, h := range p.desc.Hosts {
+	for at := range p.desc.Hosts {
+		h := p.host(at)
 		tails, err := agent.Logs.Call(ctx, agent.Of(h.Proc()).Via(p.net.proc), agent.LogQuery{ID: p.desc.ID.String(), Lines: lines})
 		if err != nil {
 			return out, fmt.Errorf("logs of host %s: %w", h, err)

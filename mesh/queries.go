@@ -8,22 +8,23 @@ import (
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/cast"
+	"github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/mesh/shape"
 	"github.com/castnet-io/castnet/subjects"
 )
 
 // States is how each proc of the region is, by rank of the region, as its host says. Ranks whose host does
-// not answer within the deadline (30 s without one) have the status Timeout; hosts that have forgotten the
+// not answer within the deadline (proc.state-idle without one) have the status Timeout; hosts that have forgotten the
 // mesh make it a *NotFoundError.
 func (p ProcMesh) States(ctx context.Context) (shape.ValueMesh[agent.State], error) {
 	var none shape.ValueMesh[agent.State]
 	if err := p.Err(); err != nil {
 		return none, err
 	}
-	ctx, cancel := within(ctx, actor.DefaultDeadline)
+	ctx, cancel := within(ctx, config.ProcStateIdle.Get(p.net.config))
 	defer cancel()
 	id := p.desc.ID.String()
-	h := HostMesh{net: p.net, name: defaultHosts, hosts: p.hosts()}
+	h := p.onHosts()
 	answers, errs := eachHost(ctx, h, func(ctx context.Context, a actor.Ref[agent.Agent]) ([]agent.State, error) {
 		return agent.Get.Call(ctx, a, agent.Query{ID: id})
 	})
@@ -40,7 +41,7 @@ func (p ProcMesh) States(ctx context.Context) (shape.ValueMesh[agent.State], err
 	out := make([]agent.State, p.region.NumRanks())
 	for view, base := range p.region.Ranks() {
 		s, known := by[base]
-		host := p.desc.Hosts[base/p.desc.PerHost]
+		host := p.host(base / p.desc.PerHost)
 		switch why := silent[host]; {
 		case why != nil:
 			s = agent.State{ID: id, Status: agent.Status{Phase: agent.Timeout, Reason: fmt.Sprintf("host %s: %v", host, why)}}
@@ -53,24 +54,27 @@ func (p ProcMesh) States(ctx context.Context) (shape.ValueMesh[agent.State], err
 	return shape.NewValueMesh(p.region, out)
 }
 
-// hosts are those that the region has ranks on, in order.
-func (p ProcMesh) hosts() []subjects.HostID {
-	var out []subjects.HostID
+// onHosts are the hosts that the region has ranks on, in order.
+func (p ProcMesh) onHosts() HostMesh {
+	h := HostMesh{net: p.net, name: defaultHosts}
 	seen := map[int]bool{}
 	for _, base := range p.region.Ranks() {
 		if at := base / p.desc.PerHost; !seen[at] {
 			seen[at] = true
-			out = append(out, p.desc.Hosts[at])
+			h.hosts = append(h.hosts, p.host(at))
 		}
 	}
-	return out
+	return h
 }
 
 // ActorStates is how the actors of a full name are, by rank of the region. Ranks that do not answer have
 // the status Timeout. An asked proc that does not know the name makes it a *NotFoundError.
 func (p ProcMesh) ActorStates(ctx context.Context, name string) (shape.ValueMesh[agent.State], error) {
 	var none shape.ValueMesh[agent.State]
-	ctx, cancel := within(ctx, actor.DefaultDeadline)
+	if err := p.Err(); err != nil {
+		return none, err
+	}
+	ctx, cancel := within(ctx, config.ActorStateIdle.Get(p.net.config))
 	defer cancel()
 	all, err := cast.Gather(ctx, p.agents(), agent.Get, agent.Query{ID: name})
 	silent, err := reasons(err)

@@ -1,6 +1,8 @@
 package mesh_test
 
 import (
+	"os"
+	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
@@ -101,19 +103,24 @@ func TestService_isSharedByOverlappingViewsAndConflictsAreSaid(t *testing.T) {
 	require.ErrorContains(t, err, "the name of every proc's own agent")
 }
 
-// Meaning of test_halting_proc_allocation: one host's program never says a word.
+// Meaning of test_halting_proc_allocation: the program of one host never says a word, that of the other is well.
 func TestSpawnProcs_idleEndsTheWaitAndSaysWhichRanksAreSilent(t *testing.T) {
 	c := newCluster(t, "a", "b")
 	hosts := c.hosts(t, c.Net)
-	_, err := hosts.SpawnProcs(t.Context(), mesh.Spawning{
-		Name: "halting", PerHost: shape.Unit(), Idle: 1500 * time.Millisecond,
-		Command: mesh.Command{Path: "/bin/sleep", Args: []string{"60"}},
+	self, err := os.Executable()
+	require.NoError(t, err)
+	first := filepath.Join(t.TempDir(), "first") // who makes it sleeps
+	_, err = hosts.SpawnProcs(t.Context(), mesh.Spawning{
+		Name: "halting", PerHost: shape.Unit(), Idle: 5 * time.Second,
+		Command: mesh.Command{Path: "/bin/sh", Args: []string{"-c", `mkdir "$0" 2>/dev/null && exec sleep 60; exec "$1"`, first, self}},
 	})
 	var failed *mesh.SpawnError
 	require.ErrorAs(t, err, &failed)
-	require.Len(t, failed.Failed, 2)
+	require.Equal(t, 2, failed.Ranks)
+	require.Len(t, failed.Failed, 1)
 	require.Equal(t, agent.Timeout, failed.Failed[0].Status.Phase)
 	require.Contains(t, failed.Failed[0].Status.Reason, "still initializing after")
+	require.Equal(t, hosts.Hosts()[failed.Failed[0].Rank].String(), failed.Failed[0].Host)
 }
 
 // Meaning of test_failing_proc_allocation.

@@ -1,6 +1,7 @@
 package mesh
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/agent/presence"
 	"github.com/castnet-io/castnet/cast"
 	"github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/controller"
@@ -25,6 +27,17 @@ type Command = agent.Command
 // Limits bound what a proc may take; see agent.Limits.
 type Limits = agent.Limits
 
+// Policy is how a mesh recovers; see controller.Policy.
+type Policy = controller.Policy
+
+// What becomes of ranks that fail.
+const (
+	Propagate = controller.Propagate // they have failed
+	Restart   = controller.Restart   // they are started again where they were
+	Replace   = controller.Replace   // and on a spare host, when theirs is dead
+	Drop      = controller.Drop      // the mesh goes on without them
+)
+
 // Spawning says what procs to spawn.
 type Spawning struct {
 	Name    string        // the mesh's label
@@ -34,7 +47,13 @@ type Spawning struct {
 	Limits  Limits        // of each proc
 	Keep    bool          // procs outlive a host that dies, for the next one on that machine to adopt
 
-	// Idle ends the wait for the ranks when nothing has become of any for so long; 0: only the deadline does.
+	// Policy says what becomes of procs that fail; the zero value: they have failed.
+	Policy Policy
+	// Display is what reports call the mesh; "": by its ID.
+	Display string
+
+	// Idle ends the wait for the ranks when nothing has become of any for so long; 0: proc.spawn-idle, less:
+	// only the deadline does.
 	Idle time.Duration
 	// Partial keeps what has started when some ranks have not: the mesh is returned beside the error.
 	Partial bool
@@ -50,17 +69,19 @@ func (h HostMesh) Spawn(ctx context.Context, name string, perHost shape.Extent) 
 func (h HostMesh) SpawnProcs(ctx context.Context, s Spawning) (ProcMesh, error) {
 	desc, err := h.describe(s)
 	if err != nil {
-		return ProcMesh{}, fmt.Errorf("spawn procs %q: %w", s.Name, err)
+		return ProcMesh{}, &RefusedError{"procs", s.Name, err}
 	}
 	ctx, cancel := within(ctx, config.MeshSpawnDeadline.Get(h.net.config))
 	defer cancel()
 	p := ProcMesh{net: h.net, desc: desc, region: desc.Extent.Region()}
-	owner, err := h.net.own(ctx, controller.Spec{Procs: desc, Region: p.region, Lease: s.Lease})
+	owner, err := h.net.own(ctx, controller.Spec{
+		Procs: desc, Region: p.region, Lease: s.Lease, Policy: s.Policy, Name: s.Display,
+	})
 	if err != nil {
 		return ProcMesh{}, fmt.Errorf("spawn procs %s: %w", desc.ID, err)
 	}
 	p.desc.Owner = owner.ID()
-	err = start(ctx, owner, desc.ID.String(), desc, p.region, s.Idle)
+	err = start(ctx, owner, desc.ID.String(), desc, p.region, cmp.Or(s.Idle, config.ProcSpawnIdle.Get(h.net.config)))
 	if some, ok := errors.AsType[*SpawnError](err); ok && s.Partial && len(some.Failed) < some.Ranks {
 		return p, err
 	}
@@ -130,15 +151,34 @@ func (h HostMesh) local() bool {
 	return !slices.ContainsFunc(h.Infos(), func(i agent.HostInfo) bool { return !i.Local })
 }
 
-// own starts the controller of a mesh in this program (CTL-1).
+// own starts the controller of a mesh in this program (CTL-1), as a child of the actor that asks, if one does.
 func (n *Net) own(ctx context.Context, s controller.Spec) (actor.Ref[agent.Agent], error) {
-	ref, err := actor.Spawn(ctx, n.proc, controller.Type, "controller", s)
+	var err error
+	if s.Presence, err = n.watcher(); err != nil {
+		return actor.Ref[agent.Agent]{}, err
+	}
+	ref, err := actor.SpawnFor(ctx, n.proc, controller.Type, "controller", s, actor.Mailbox(agent.Mailbox))
 	if err == nil {
 		n.mu.Lock()
 		n.owned = append(n.owned, owned{controller: ref.ID().Name})
 		n.mu.Unlock()
 	}
 	return ref, err
+}
+
+// watcher knows how hosts are, from the first mesh on.
+func (n *Net) watcher() (*presence.Watcher, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.presence != nil {
+		return n.presence, nil
+	}
+	w, err := presence.New(n.proc)
+	if err != nil {
+		return nil, fmt.Errorf("watch over hosts: %w", err)
+	}
+	n.presence = w
+	return w, nil
 }
 
 // start creates a mesh through its controller and waits until every rank runs. Those of which nothing is
@@ -148,7 +188,7 @@ func start(ctx context.Context, owner actor.Ref[agent.Agent], id string, m agent
 	if _, err := agent.Create.Call(ctx, owner, agent.Creation{}); err != nil {
 		return fmt.Errorf("spawn %s: %w", id, err)
 	}
-	o, err := settled(ctx, owner, id, idle)
+	o, err := settled(ctx, owner, agent.Waiting{ID: id, Until: agent.Running}, idle, nil)
 	if err != nil {
 		return fmt.Errorf("spawn %s: %w", id, err)
 	}
@@ -164,23 +204,25 @@ func start(ctx context.Context, owner actor.Ref[agent.Agent], id string, m agent
 	return nil
 }
 
-// settled waits until every rank runs or has ended, until the deadline, or until nothing has changed for
-// the time idle.
-func settled(ctx context.Context, owner actor.Ref[agent.Agent], id string, idle time.Duration) (agent.Overlay, error) {
-	var last agent.Overlay
-	for {
+// settled waits until every rank is as far as is waited for, or has ended, until the deadline, or until
+// nothing has changed in a whole period of idle. last is how they were before; nil: nobody has looked.
+func settled(ctx context.Context, owner actor.Ref[agent.Agent], w agent.Waiting, idle time.Duration, last agent.Overlay) (agent.Overlay, error) {
+	pending := func(o agent.Overlay) bool {
+		return slices.ContainsFunc(o, func(r agent.Run) bool { return r.Status.Phase < w.Until })
+	}
+	for last == nil || pending(last) {
 		wait, cancel := context.WithCancel(ctx)
 		if idle > 0 {
 			wait, cancel = context.WithTimeout(ctx, idle)
 		}
-		o, err := agent.Wait.Call(wait, owner, agent.Waiting{ID: id, Until: agent.Running})
+		o, err := agent.Wait.Call(wait, owner, w)
 		cancel()
-		pending := slices.ContainsFunc(o, func(r agent.Run) bool { return r.Status.Phase < agent.Running })
-		if err != nil || !pending || idle <= 0 || slices.Equal(o, last) {
+		if err != nil || idle <= 0 || slices.Equal(o, last) {
 			return o, err
 		}
 		last = o
 	}
+	return last, nil
 }
 
 // abandon stops what a failed spawn has started and lets its controller go (MESH-4).

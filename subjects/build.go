@@ -165,6 +165,13 @@ func (s Space) Events(kind string, mesh MeshID) string {
 	return s.open(KindEvent).tokenOrAny(isLabel, kind).tokenOrAny(isUnique, mesh.s).any().any().any().String()
 }
 
+// ActorEvents is what those subscribe to who own the actors of a name in a mesh:
+//
+//	ev.actor.trainers-7kd93x0b5m2qa.*.counter-0c8h4w2n6v1ye.*
+func (s Space) ActorEvents(kind string, mesh MeshID, actor string) string {
+	return s.open(KindEvent).token(isLabel, kind).token(isUnique, mesh.s).any().token(isName, actor).any().String()
+}
+
 // FirstEvents is what those subscribe to who hear what becomes of the actors of a name, of any mesh, at
 // its first rank:
 //

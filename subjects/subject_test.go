@@ -113,6 +113,7 @@ func TestSpace_subjectsReadAsTheTableSays(t *testing.T) {
 		"ev.stopped.trainers-7kd93x0b5m2qa._.worker.anon":                  s.Event("stopped", subjects.EventScope{Mesh: mesh, Actor: "worker"}, "anon"),
 		"ev.*.trainers-7kd93x0b5m2qa.*.*.*":                                s.Events("", mesh),
 		"ev.actor.*.0-0.agent.*":                                           s.FirstEvents("actor", "agent"),
+		"ev.actor.trainers-7kd93x0b5m2qa.*.worker.*":                       s.ActorEvents("actor", mesh, "worker"),
 		"ev.exited.*.*.*.*":                                                s.Events("exited", subjects.MeshID{}),
 		"log.trainers-7kd93x0b5m2qa.12-0.stderr.anon":                      s.Log(proc, "stderr", "anon"),
 		"log.trainers-7kd93x0b5m2qa.*.*.*":                                 s.Logs(mesh),
@@ -176,7 +177,7 @@ func TestSpace_badPartsYieldNoSubject(t *testing.T) { // SUB-3
 			require.Empty(t, got, "builder %d, part %q", i, bad)
 		}
 		if bad != "" { // where the empty token means all
-			for _, got := range []string{s.HostVerbs(subjects.Any, bad), s.Heartbeats(bad), s.Events(bad, mesh), s.FirstEvents("x", bad), s.Event("x", subjects.EventScope{Mesh: mesh, Actor: bad}, "anon")} {
+			for _, got := range []string{s.HostVerbs(subjects.Any, bad), s.Heartbeats(bad), s.Events(bad, mesh), s.FirstEvents("x", bad), s.ActorEvents("x", mesh, bad), s.Event("x", subjects.EventScope{Mesh: mesh, Actor: bad}, "anon")} {
 				require.Empty(t, got)
 			}
 		}

@@ -24,7 +24,9 @@ func (r *execRunner) takeOver() (all []found) {
 	if r.store == nil {
 		return nil
 	}
-	for _, k := range r.store.load() {
+	known := r.store.load()
+	r.store.leases(known)
+	for _, k := range known {
 		child, err := r.launcher.Adopt(k.Process)
 		all = append(all, found{k, child, err})
 		failpoint.Hit("host-adopted")
@@ -60,7 +62,7 @@ func (a *hostAgent) adopt(ctx *actor.Context, f found) {
 		return
 	}
 	c := &child{id: f.id(), mesh: f.Mesh, rank: f.Rank, nonce: f.Nonce, adopted: true, outcome: make(chan outcome, 1)}
-	a.children[c.id] = c
+	a.shares.put(c)
 	a.describe(c)
 	if f.err != nil {
 		log.Warn().Err(f.err).Msg("a proc of an earlier host is not there any more")

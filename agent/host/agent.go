@@ -23,8 +23,9 @@ type config struct {
 	run     runner
 	build   string
 	started time.Time
-	found   []found // what an earlier host wrote down
-	left    func()  // called when it has been asked to leave, and has stopped everything
+	found   []found          // what an earlier host wrote down
+	closes  func(why string) // called when it is asked to leave
+	left    func()           // called when it has been asked to leave, and has stopped everything
 }
 
 var agentType = actor.NewType[agent.Agent, config](agent.HostType)
@@ -56,7 +57,7 @@ type hostAgent struct {
 	config
 	self     string // path of the host's own binary
 	table    *agent.Table
-	children map[subjects.ProcID]*child
+	shares   shares
 	ended    []subjects.MeshID // meshes with no live proc here, oldest first
 	streams  agent.Streams
 	gate     gate
@@ -78,7 +79,7 @@ func newAgent(ctx *actor.Context, c config) (agent.Agent, error) {
 		return nil, fmt.Errorf("find own binary: %w", err)
 	}
 	a := &hostAgent{
-		config: c, self: self, table: agent.NewTable(), children: map[subjects.ProcID]*child{},
+		config: c, self: self, table: agent.NewTable(), shares: shares{},
 		launches: slots{limit: c.opts.Launches}, stops: slots{limit: c.opts.Stops}, output: &allowance{rate: hostRate},
 	}
 	a.leases = agent.Leases{Table: a.table, Stop: func(ctx *actor.Context, id, reason string) {
@@ -138,7 +139,7 @@ func (a *hostAgent) Create(ctx *actor.Context, c agent.Creation) (agent.Overlay,
 	}
 	if len(starts) > 0 {
 		a.ended = slices.DeleteFunc(a.ended, func(x subjects.MeshID) bool { return x == m.ID })
-		a.leases.Keep(ctx, id, c.Lease)
+		a.lease(ctx, id, c.Lease, m.Keep)
 		a.step(ctx, "procs.launch.attempt", m, starts[0].Rank, len(starts), agent.Status{Phase: agent.Initializing})
 		for _, s := range starts {
 			a.begin(ctx, m, s, how)
@@ -148,6 +149,14 @@ func (a *hostAgent) Create(ctx *actor.Context, c agent.Creation) (agent.Overlay,
 		return nil, a.table.AnswerWhen(ctx, agent.Waiting{ID: id, Until: agent.Running}, 0)
 	}
 	return a.table.Overlay(id), nil
+}
+
+// lease renews the lease of a mesh; 0 changes nothing. That of a kept one is for the next host, too (HOST-11).
+func (a *hostAgent) lease(ctx *actor.Context, id string, term time.Duration, keep bool) {
+	a.leases.Keep(ctx, id, term)
+	if keep && term > 0 {
+		a.run.lease(id, term)
+	}
 }
 
 // share is this host's ranks of a mesh, or why it has none.
@@ -172,7 +181,7 @@ func (a *hostAgent) share(m agent.Mesh) ([]int, error) {
 	return ranks, nil
 }
 
-// obey takes note of a system controller that gives an order, or refuses it because a later one has (HOST-12).
+// obey takes note of a system controller that gives an order, or refuses it because a later one has (HOST-13).
 func (a *hostAgent) obey(epoch uint64) error {
 	if epoch != 0 && epoch < a.epoch {
 		return &agent.EpochError{Host: a.id.Label(), Asked: epoch, Has: a.epoch}
@@ -184,13 +193,8 @@ func (a *hostAgent) obey(epoch uint64) error {
 // begin makes the next proc of a rank, which is launched when its turn comes.
 func (a *hostAgent) begin(ctx *actor.Context, m agent.Mesh, s agent.Start, how program) {
 	id := m.Proc(s.Rank, s.Gen)
-	for old, c := range a.children {
-		if old.Mesh == m.ID && c.rank == s.Rank {
-			delete(a.children, old) // what it said last was answered while it was the newest
-		}
-	}
 	c := &child{id: id, mesh: m, rank: s.Rank, pushed: how.pushed, config: how.config, outcome: make(chan outcome, 1)}
-	a.children[id] = c
+	a.shares.put(c)
 	a.describe(c)
 	a.changed(ctx, c)
 	a.launches.enter(ctx, func(ctx *actor.Context) { a.launch(ctx, c, how) })
@@ -204,8 +208,11 @@ func (a *hostAgent) launch(ctx *actor.Context, c *child, how program) {
 		return
 	}
 	boot := a.bootstrap(ctx, c)
+	begun, giveUp := context.WithCancel(context.Background())
+	c.giveUp = giveUp
 	ctx.Go(func(work context.Context) func(*actor.Context) {
-		p, err := a.run.start(work, boot, how)
+		defer context.AfterFunc(work, giveUp)()
+		p, err := a.run.start(begun, boot, how)
 		c.outcome <- outcome{p, err}
 		return func(ctx *actor.Context) {
 			a.launches.leave(ctx)

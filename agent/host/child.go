@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"syscall"
 	"time"
@@ -23,9 +24,11 @@ type child struct {
 	mesh    agent.Mesh
 	rank    int
 	nonce   string
+	share   *share // counts it
 	life    agent.Life
 	pushed  keys.Snapshot // what its client says
 	config  *keys.Config  // the host's with that
+	giveUp  func()        // ends the launch that is under way
 	outcome chan outcome  // holds what became of the launch
 	process process       // nil until it is known
 	output  *output       // of process
@@ -34,6 +37,7 @@ type child struct {
 	why     string        // what they said
 	adopted bool          // an earlier host launched it
 	slot    bool          // it is one of the stops that are under way
+	early   bool          // it said that it is ready before its launch was over
 }
 
 // outcome is what became of a launch.
@@ -59,7 +63,10 @@ func (a *hostAgent) launched(ctx *actor.Context, c *child) {
 	o := <-c.outcome
 	if o.err != nil {
 		s := agent.Status{Phase: agent.Failed, Reason: o.err.Error()}
-		if c.asked { // it was stopped while it started
+		switch {
+		case c.verdict != "":
+			s.Reason = c.verdict
+		case c.asked: // it was stopped while it started
 			s = agent.Status{Phase: agent.Stopped, Reason: c.why}
 		}
 		a.finish(ctx, c, s, nil)
@@ -74,7 +81,7 @@ func (a *hostAgent) launched(ctx *actor.Context, c *child) {
 		c.process.Terminate(verdictGrace)
 	}
 	a.await(ctx, c)
-	if a.run.readyAtStart() {
+	if a.run.readyAtStart() || c.early {
 		a.reached(ctx, c)
 	}
 }
@@ -102,9 +109,9 @@ func (a *hostAgent) await(ctx *actor.Context, c *child) {
 
 // ready takes a proc's word that it can be reached (HOST-4). An error makes it exit.
 func (a *hostAgent) ready(ctx *actor.Context, r agent.Readiness) error {
-	c, ok := a.children[r.Proc]
+	c := a.shares.find(r.Proc)
 	switch {
-	case !ok || c.nonce == "" || c.nonce != r.Nonce:
+	case c == nil || c.nonce == "" || c.nonce != r.Nonce:
 		return fmt.Errorf("proc %s is not one that host %s launched", r.Proc, a.id)
 	case c.mesh.Build != "" && c.mesh.Build != r.Build:
 		a.end(c, fmt.Sprintf("%s on host %s is build %s, the caller is build %s: install the caller's build there", c.mesh.Command.Path, a.id.Label(), r.Build, c.mesh.Build))
@@ -112,7 +119,9 @@ func (a *hostAgent) ready(ctx *actor.Context, r agent.Readiness) error {
 	if c.verdict != "" {
 		return errors.New(c.verdict)
 	}
-	a.reached(ctx, c)
+	if c.early = c.process == nil; !c.early { // else nobody knows its process, nor is a kept one written down
+		a.reached(ctx, c)
+	}
 	return nil
 }
 
@@ -123,10 +132,13 @@ func (a *hostAgent) reached(ctx *actor.Context, c *child) {
 	if !a.table.Advance(id, c.rank, agent.Status{Phase: agent.Running}) {
 		return
 	}
-	a.changed(ctx, c)
-	states := a.table.States(id)
-	if !slices.ContainsFunc(states, func(s agent.State) bool { return s.Status.Phase != agent.Running }) {
-		a.step(ctx, "procs.launch.success", c.mesh, states[0].Rank, len(states), agent.Status{Phase: agent.Running})
+	if a.changed(ctx, c); c.id.Gen > 0 { // whoever sends to the mesh sends here from now on
+		e := a.event(c)
+		e.Step = "proc.restart.success"
+		ctx.Proc().Emit(e)
+	}
+	if all := c.share.procs; c.share.running == len(all) {
+		a.step(ctx, "procs.launch.success", c.mesh, slices.Min(slices.Collect(maps.Keys(all))), len(all), agent.Status{Phase: agent.Running})
 	}
 }
 
@@ -138,8 +150,16 @@ func (a *hostAgent) end(c *child, verdict string) {
 	if c.verdict == "" {
 		c.verdict = verdict
 	}
-	if c.process != nil {
-		c.process.Terminate(verdictGrace)
+	c.terminate(verdictGrace)
+}
+
+// terminate ends a proc, or its launch if that is under way.
+func (c *child) terminate(grace time.Duration) {
+	switch {
+	case c.process != nil:
+		c.process.Terminate(grace)
+	case c.giveUp != nil:
+		c.giveUp()
 	}
 }
 

@@ -36,9 +36,12 @@
 //     down. Whatever the instant at which a host dies, there is never a second proc of a rank and generation.
 //     Who cannot be written down is not launched: StateError. One host at a time has a directory.
 //   - HOST-11: an adopted proc is running once it has answered on the bus, to the nonce it was launched with and
-//     from the process that is watched. Leases run anew from the adoption. What it printed while nobody
-//     watched is published then.
-//   - HOST-12: orders of system controllers have an epoch. A host that has heard of a later one refuses those of
+//     from the process that is watched. Its lease goes on where it was, with half of its term at
+//     least. What it printed while nobody watched is published then.
+//   - HOST-12: from Start on the host beats on `hb.`, every supervision.heartbeat and on the control connection, so
+//     that nothing it does for its procs holds it up; each beat says how late it is, and from when on it is closing,
+//     and why. The last one is a goodbye, when every proc has ended and that was told.
+//   - HOST-13: orders of system controllers have an epoch. A host that has heard of a later one refuses those of
 //     an earlier one (agent.EpochError), and those that are meant for another life of the host.
 //
 // The agent keeps AGT-1 … AGT-9; of meshes that have ended it remembers the newest 256.

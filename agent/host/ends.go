@@ -2,7 +2,6 @@ package host
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"time"
 
@@ -28,7 +27,7 @@ func (a *hostAgent) finish(ctx *actor.Context, c *child, s agent.Status, e *laun
 	ev := a.event(c)
 	ev.Status, ev.Reason, ev.Step = s.Phase.String(), s.Reason, ending(e)
 	if e != nil {
-		e.StderrTail = e.StderrTail[max(0, len(e.StderrTail)-keys.LogsTailLines.Get(c.config)):]
+		e.StderrTail = slices.Clone(e.StderrTail[max(0, len(e.StderrTail)-keys.LogsTailLines.Get(c.config)):])
 		ev.Signal, ev.StderrTail, ev.At = e.Signal, e.StderrTail, e.At
 		if !e.Unknown && e.Signal == 0 {
 			ev.ExitCode = &e.Code
@@ -78,9 +77,8 @@ const partWithin = time.Second
 func (a *hostAgent) part(ctx *actor.Context, e actor.Event) {
 	e.StderrTail = nil
 	a.parting = append(a.parting, e)
-	stopping := func(c *child) bool { return c.mesh.ID.String() == e.Mesh && c.asked && !c.life.Over() }
 	switch {
-	case !slices.ContainsFunc(slices.Collect(maps.Values(a.children)), stopping):
+	case a.shares[e.Mesh].stopping == 0:
 		a.partNow(ctx)
 	case len(a.parting) == 1:
 		ctx.After(partWithin, a.partNow)
@@ -135,7 +133,7 @@ func (a *hostAgent) changed(ctx *actor.Context, c *child) {
 // move advances the life of the process behind a proc.
 func (a *hostAgent) move(_ *actor.Context, c *child, to agent.Life) {
 	if next, ok := c.life.To(to); ok {
-		c.life = next
+		c.change(func() { c.life = next })
 		a.describe(c)
 	}
 }
@@ -161,8 +159,12 @@ func (a *hostAgent) describe(c *child) {
 // retire notes that the last proc of a mesh has ended, and forgets the oldest such mesh when there
 // are too many. Those on record are there for Get, Logs and a repeated Create.
 func (a *hostAgent) retire(mesh subjects.MeshID) {
-	if slices.ContainsFunc(a.table.States(mesh.String()), func(s agent.State) bool { return !s.Status.Phase.Terminal() }) {
+	of := a.shares[mesh.String()]
+	if of.alive > 0 {
 		return
+	}
+	if of.keep {
+		a.run.lease(mesh.String(), 0)
 	}
 	if !slices.Contains(a.ended, mesh) {
 		a.ended = append(a.ended, mesh)
@@ -173,27 +175,19 @@ func (a *hostAgent) retire(mesh subjects.MeshID) {
 	oldest := a.ended[0]
 	a.ended = slices.Delete(a.ended, 0, 1)
 	a.table.Remove(oldest.String())
-	maps.DeleteFunc(a.children, func(id subjects.ProcID, c *child) bool {
-		if id.Mesh == oldest {
-			removeLogs(c)
-		}
-		return id.Mesh == oldest
-	})
+	for _, c := range a.shares[oldest.String()].procs {
+		removeLogs(c)
+	}
+	delete(a.shares, oldest.String())
 }
 
 // stopAll ends every proc that is left, those included whose launch is under way, and tells each
 // one's end (HOST-5). It is the last thing the agent does, so it may wait: until ctx ends.
 func (a *hostAgent) stopAll(ctx *actor.Context, grace time.Duration) {
-	var left []*child
-	for _, c := range a.children {
-		if !c.life.Over() {
-			left = append(left, c)
-		}
-	}
-	slices.SortFunc(left, func(x, y *child) int { return cmp.Compare(y.id.Seat, x.id.Seat) }) // who has a process goes last
+	left := slices.SortedFunc(a.shares.alive(), func(x, y *child) int { return cmp.Compare(y.id.Seat, x.id.Seat) }) // who has a process goes last
 	for i, c := range left {
 		if a.table.Advance(c.mesh.ID.String(), c.rank, agent.Status{Phase: agent.ShuttingDown}) {
-			c.asked, c.why = true, "its host stopped"
+			c.change(func() { c.asked, c.why = true, "its host stopped" })
 		}
 		if c.process == nil && c.nonce != "" {
 			select {

@@ -44,6 +44,18 @@ func (o Here) Allocate(ctx context.Context, e shape.Extent) (agent.Allocation, e
 	return allocate(ctx, Options(o), e, here)
 }
 
+// Joining fills in the bus of whoever asks for the hosts, where another is not named.
+func (o Here) Joining(bus agent.BusSettings, space subjects.Space) agent.Allocator {
+	return Here(Options(o).joining(bus, space))
+}
+
+func (o Options) joining(bus agent.BusSettings, space subjects.Space) Options {
+	if o.Settings == (agent.BusSettings{}) {
+		o.Settings, o.Space = bus, space
+	}
+	return o
+}
+
 // started is a host that was started: its ID, and what ends it.
 type started struct {
 	id    subjects.HostID
@@ -101,7 +113,7 @@ func here(ctx context.Context, o Options) (started, error) {
 	if o.Local != nil && o.Local.Open != nil {
 		o.Bus, err = o.Local.Open(ctx, "host/"+o.Label)
 	} else {
-		o.Bus, err = bus.Open(ctx, proc.BusOptions(o.Settings, "host/"+o.Label, o.Log))
+		o.Bus, err = bus.Open(ctx, agent.Reach(proc.BusOptions(o.Settings, "host/"+o.Label, o.Log), o.Config))
 	}
 	if err != nil {
 		return started{}, fmt.Errorf("start host %s: %w", o.Label, err)

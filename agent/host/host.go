@@ -108,6 +108,7 @@ type Host struct {
 	left    chan struct{}
 	scratch string // a run directory to remove; "" = not ours
 	store   *store // nil: no state directory
+	pulse   *pulse // nil: it has not begun
 	first   uint64 // packets of earlier lives had numbers below this
 }
 
@@ -198,11 +199,14 @@ func (h *Host) start(ctx context.Context, o Options) error {
 	if h.router, err = cast.Start(h.proc, nil); err != nil {
 		return err
 	}
-	params := config{id: h.id, opts: o, run: h.run, build: id, started: time.Now(), left: func() { close(h.left) }}
+	h.pulse = newPulse(h.id, keys.SupervisionHeartbeat.Get(o.Config))
+	params := config{
+		id: h.id, opts: o, run: h.run, build: id, started: time.Now(), left: func() { close(h.left) }, closes: h.pulse.closes,
+	}
 	if r, ok := h.run.(*execRunner); ok {
 		params.found = r.takeOver()
 	}
-	if _, err := h.proc.Spawn(ctx, actor.Spawning{Type: agentType.Name(), Name: agent.Name, Params: params, Announce: true}); err != nil {
+	if _, err := h.proc.Spawn(ctx, actor.Spawning{Type: agentType.Name(), Name: agent.Name, Params: params, Announce: true, Greet: true, Mailbox: agent.Mailbox}); err != nil {
 		return err
 	}
 	for _, who := range []string{h.id.String(), subjects.Any} {
@@ -210,7 +214,11 @@ func (h *Host) start(ctx context.Context, o Options) error {
 			return err
 		}
 	}
-	return micro.Serve(services{h.proc}, h.service(o))
+	if err := micro.Serve(services{h.proc}, h.service(o)); err != nil {
+		return err
+	}
+	h.pulse.start(h.proc)
+	return nil
 }
 
 // ask hands a foreign client's request to the agent's endpoint of the verb's name.
@@ -249,9 +257,11 @@ func (h *Host) ID() subjects.HostID { return h.id }
 // Close stops every proc, waits for their ends, and ends the agent (HOST-5). The bus stays open.
 func (h *Host) Close(ctx context.Context) error {
 	var errs []error
+	h.pulse.closes("it was closed")
 	if h.proc != nil {
 		errs = append(errs, h.proc.Close(ctx))
 	}
+	h.pulse.close()
 	if h.router != nil {
 		h.router.Close()
 	}

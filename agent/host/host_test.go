@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"github.com/castnet-io/castnet/agent/agenttest"
 	"github.com/castnet-io/castnet/agent/host"
 	"github.com/castnet-io/castnet/bus"
+	keys "github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/mesh/shape"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -164,13 +166,83 @@ func TestHOST5_whoIgnoresTermIsKilledAfterTheGrace(t *testing.T) {
 	m := r.mesh(t, 1, roleVar+"=stubborn")
 	_, err := agent.Create.Call(t.Context(), r.agent(), agent.Creation{Procs: &m})
 	require.NoError(t, err)
-	require.Eventually(t, func() bool {
-		tails, err := agent.Logs.Call(t.Context(), r.agent(), agent.LogQuery{ID: m.ID.String(), Lines: 1})
-		return err == nil && len(tails) == 2 && len(tails[0].Lines) == 1
-	}, 20*time.Second, 10*time.Millisecond, "it ignores TERM by now")
+	r.ignoreTerm(t, m)
 	o := r.stop(t, m, 300*time.Millisecond)
 	require.Equal(t, all(1, agent.Status{Phase: agent.Stopped, Reason: "did not stop in time: killed by signal 9 (killed)"}), o)
 	requireGone(t, r.states(t, m))
+}
+
+func TestKeys_theGraceOfOneProcIsNotThatOfSeveral(t *testing.T) {
+	for procs, short := range map[int]keys.Key[time.Duration]{1: keys.TerminateSingle, 2: keys.TerminateGrace} {
+		c := &keys.Config{}
+		require.NoError(t, keys.TerminateSingle.Set(c, time.Hour))
+		require.NoError(t, keys.TerminateGrace.Set(c, time.Hour))
+		require.NoError(t, short.Set(c, 100*time.Millisecond))
+		r := newRig(t, func(o *host.Options) { o.Config = c })
+		m := r.mesh(t, procs, roleVar+"=stubborn")
+		_, err := agent.Create.Call(t.Context(), r.agent(), agent.Creation{Procs: &m})
+		require.NoError(t, err)
+		r.ignoreTerm(t, m)
+		o := r.stop(t, m, 0)
+		require.Equal(t, all(procs, agent.Status{Phase: agent.Stopped, Reason: "did not stop in time: killed by signal 9 (killed)"}), o)
+		r.close()
+	}
+}
+
+func TestKey_logsTailLinesIsHowManyAnEndIsReportedWith(t *testing.T) {
+	for lines, want := range map[int]int{100: 100, 30: 30, 0: 0} {
+		c := &keys.Config{}
+		require.NoError(t, keys.LogsTailLines.Set(c, lines))
+		r := newRig(t, withShell, func(o *host.Options) { o.Config = c })
+		m := r.shell(t, "i=0; while [ $i -lt 150 ]; do echo line $i >&2; i=$((i+1)); done; exit 3")
+		require.Equal(t, agent.Failed, r.create(t, m)[0].Status.Phase)
+		tail := r.states(t, m)[0].Proc.StderrTail
+		require.Len(t, tail, want)
+		if want > 0 {
+			require.Equal(t, "line 149", tail[want-1])
+		}
+		r.close()
+	}
+}
+
+func TestHOST3_theEndsOfAMeshAreToldBeforeItsStopIsAnsweredWhateverElseStops(t *testing.T) {
+	r := newRig(t)
+	busy, quick := r.mesh(t, 1, roleVar+"=stubborn"), r.mesh(t, 2)
+	_, err := agent.Create.Call(t.Context(), r.agent(), agent.Creation{Procs: &busy})
+	require.NoError(t, err)
+	r.create(t, quick)
+	r.ignoreTerm(t, busy)
+	var mu sync.Mutex
+	told := map[string]int{}
+	defer r.host.Observe(func(e actor.Event) {
+		e.Each(func(e actor.Event) {
+			if e.Kind == actor.KindProc && e.Terminal() {
+				mu.Lock()
+				defer mu.Unlock()
+				told[e.Mesh]++
+			}
+		})
+	})()
+	require.NoError(t, agent.Stop.Post(t.Context(), r.agent(), agent.Stopping{ID: busy.ID.String(), Grace: time.Minute}))
+	require.Equal(t, agent.ShuttingDown, r.wait(t, busy, agent.ShuttingDown)[0].Status.Phase)
+	r.stop(t, quick, 0)
+	mu.Lock()
+	require.Equal(t, map[string]int{quick.ID.String(): 2}, told)
+	mu.Unlock()
+	r.stop(t, busy, time.Millisecond)
+}
+
+// ignoreTerm waits until the stubborn procs of a mesh do.
+func (r *rig) ignoreTerm(t *testing.T, m agent.Mesh) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		tails, err := agent.Logs.Call(t.Context(), r.agent(), agent.LogQuery{ID: m.ID.String(), Lines: 1})
+		said := 0
+		for _, tail := range tails {
+			said += len(tail.Lines)
+		}
+		return err == nil && said == m.PerHost
+	}, 20*time.Second, 10*time.Millisecond)
 }
 
 func TestHOST5_closeLeavesNoProcessAndTellsEachEnd(t *testing.T) {

@@ -103,7 +103,7 @@ func TestHOST3_whatAnExitMeansDependsOnWhoWantedIt(t *testing.T) {
 }
 
 func TestHost_forgetsTheOldestOfManyMeshesThatHaveEnded(t *testing.T) {
-	a := &hostAgent{table: agent.NewTable(), children: map[subjects.ProcID]*child{}}
+	a := &hostAgent{table: agent.NewTable(), shares: shares{}}
 	var meshes []subjects.MeshID
 	for range maxEnded + 2 {
 		id, err := subjects.NewMeshID("mesh")
@@ -112,19 +112,21 @@ func TestHost_forgetsTheOldestOfManyMeshesThatHaveEnded(t *testing.T) {
 		_, err = a.table.Create(agent.Making{ID: id.String(), Ranks: []int{0, 1}})
 		require.NoError(t, err)
 		for rank := range 2 {
-			a.children[subjects.ProcID{Mesh: id, Rank: uint32(rank)}] = &child{}
+			a.shares.put(&child{id: subjects.ProcID{Mesh: id, Rank: uint32(rank)}, mesh: agent.Mesh{ID: id}, rank: rank})
 		}
 	}
 	for _, id := range meshes[1:] { // the first one lives on
 		for rank := range 2 {
 			a.table.Advance(id.String(), rank, agent.Status{Phase: agent.Stopped})
+			c := a.shares[id.String()].procs[rank]
+			c.change(func() { c.life = agent.Exited })
 			a.retire(id)
 		}
 	}
 	require.Len(t, a.table.States(meshes[0].String()), 2, "what lives is never forgotten")
 	require.Empty(t, a.table.States(meshes[1].String()))
 	require.Len(t, a.table.States(meshes[2].String()), 2)
-	require.Len(t, a.children, 2*(maxEnded+1))
+	require.Len(t, a.shares, maxEnded+1)
 	require.Len(t, a.ended, maxEnded)
 }
 

@@ -61,6 +61,7 @@ func (r *localRunner) prepare(m agent.Mesh, _ string) (program, error) {
 
 func (r *localRunner) readyAtStart() bool                               { return true }
 func (r *localRunner) marks(subjects.ProcID) func(launch.Stream, int64) { return nil }
+func (r *localRunner) lease(string, time.Duration)                      {}
 func (r *localRunner) forget(subjects.ProcID)                           {}
 func (r *localRunner) trees() string                                    { return "" }
 
@@ -91,7 +92,9 @@ func (r *localRunner) start(ctx context.Context, boot agent.Bootstrap, _ program
 		l.set(p.proc, err)
 	}
 	if err != nil {
-		return nil, errors.Join(err, p.close(ctx))
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), verdictGrace)
+		defer cancel()
+		return nil, errors.Join(err, p.close(closing))
 	}
 	r.mu.Lock()
 	r.live[p] = struct{}{}
@@ -104,7 +107,7 @@ func (r *localRunner) open(ctx context.Context, name string) (*bus.Bus, error) {
 	if r.opts.Local.Open != nil {
 		return r.opts.Local.Open(ctx, name)
 	}
-	return bus.Open(ctx, proc.BusOptions(r.opts.Settings, name, r.opts.Log))
+	return bus.Open(ctx, agent.Reach(proc.BusOptions(r.opts.Settings, name, r.opts.Log), r.opts.Config))
 }
 
 func (r *localRunner) lead(id subjects.ProcID) *lead {

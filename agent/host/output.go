@@ -269,8 +269,12 @@ func (a *allowance) take(n int, now time.Time) bool {
 // many for one message.
 func (a *hostAgent) Logs(_ *actor.Context, q agent.LogQuery) ([]agent.LogTail, error) {
 	var out []agent.LogTail
-	for id, c := range a.children {
-		if id.Mesh.String() != q.ID || c.process == nil {
+	of := a.shares[q.ID]
+	if of == nil {
+		return nil, nil
+	}
+	for _, c := range of.procs {
+		if c.process == nil {
 			continue
 		}
 		out = append(out,

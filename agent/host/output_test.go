@@ -166,13 +166,15 @@ func TestOutput_aProcThatIsForgottenLeavesNoFiles(t *testing.T) {
 	<-process.Done()
 	mesh, err := subjects.NewMeshID("m")
 	require.NoError(t, err)
-	a := &hostAgent{table: agent.NewTable(), children: map[subjects.ProcID]*child{{Mesh: mesh}: {process: process}}}
+	a := &hostAgent{table: agent.NewTable(), shares: shares{}}
+	a.shares.put(&child{mesh: agent.Mesh{ID: mesh}, process: process})
 	a.ended = make([]subjects.MeshID, maxEnded)
 	a.ended[0] = mesh
 	another, err := subjects.NewMeshID("m")
 	require.NoError(t, err)
+	a.shares[another.String()] = &share{}
 	a.retire(another) // one too many
-	require.Empty(t, a.children)
+	require.NotContains(t, a.shares, mesh.String())
 	left, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	require.Empty(t, left)

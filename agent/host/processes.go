@@ -27,6 +27,11 @@ import (
 // whether they are there.
 type Processes Options
 
+// Joining fills in the bus of whoever asks for the hosts, where another is not named.
+func (o Processes) Joining(bus agent.BusSettings, space subjects.Space) agent.Allocator {
+	return Processes(Options(o).joining(bus, space))
+}
+
 // hostWithin is how long a host process may take until it answers.
 const hostWithin = 20 * time.Second
 

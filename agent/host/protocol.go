@@ -14,14 +14,21 @@ import (
 // closeGrace is what procs get when the host itself stops.
 const closeGrace = 5 * time.Second
 
-// Stop ends this host's share of a mesh and answers once every proc has ended. A second Stop may
-// shorten the grace.
+// Stop ends this host's share of a mesh, or of a region of it, and answers once every proc of that has ended. A
+// second Stop may shorten the grace.
 func (a *hostAgent) Stop(ctx *actor.Context, s agent.Stopping) (agent.Overlay, error) {
 	if err := a.obey(s.Epoch); err != nil {
 		return a.table.Overlay(s.ID), err
 	}
+	if states := a.table.States(s.ID); s.Region != nil && len(states) > 0 {
+		if err := states[0].Mesh.CheckPart(*s.Region); err != nil {
+			return nil, err
+		}
+	}
 	a.stop(ctx, s)
-	return nil, a.table.AnswerWhen(ctx, agent.Ended(s.ID), 0)
+	ended := agent.Ended(s.ID)
+	ended.Region = s.Region
+	return nil, a.table.AnswerWhen(ctx, ended, 0)
 }
 
 // stop asks the procs of a mesh to end, so many at a time.
@@ -29,21 +36,35 @@ func (a *hostAgent) stop(ctx *actor.Context, s agent.Stopping) {
 	grace := s.Grace
 	if grace <= 0 {
 		grace = keys.TerminateGrace.Get(a.opts.Config)
+		if of := a.shares[s.ID]; of != nil && of.alive == 1 {
+			grace = keys.TerminateSingle.Get(a.opts.Config)
+		}
 	}
-	a.table.Release(s.ID)
-	asked, first := 0, 0
+	if s.Region == nil {
+		a.table.Release(s.ID)
+	}
+	asked, first := 0, 0 // ranks in a row
 	var m agent.Mesh
+	tell := func() {
+		if asked > 0 {
+			a.step(ctx, "procs.stop.attempt", m, first, asked, agent.Status{Phase: agent.ShuttingDown, Reason: s.Reason})
+		}
+		asked = 0
+	}
 	for _, st := range a.table.States(s.ID) {
-		c := a.childOf(st)
-		if c == nil || c.life.Over() {
+		c := a.shares.of(st)
+		if c == nil || c.life.Over() || s.Region != nil && !s.Region.Contains(st.Rank) {
 			continue
 		}
 		if a.table.Advance(s.ID, c.rank, agent.Status{Phase: agent.ShuttingDown, Reason: s.Reason}) {
+			if first+asked != c.rank {
+				tell()
+			}
 			if asked == 0 {
 				first, m = c.rank, c.mesh
 			}
 			asked++
-			c.asked, c.why = true, s.Reason
+			c.change(func() { c.asked, c.why = true, s.Reason })
 			a.move(ctx, c, agent.Ending)
 			a.changed(ctx, c)
 			a.stops.enter(ctx, func(ctx *actor.Context) {
@@ -52,27 +73,13 @@ func (a *hostAgent) stop(ctx *actor.Context, s agent.Stopping) {
 					return
 				}
 				c.slot = true
-				if c.process != nil { // else launched does it
-					c.process.Terminate(grace)
-				}
+				c.terminate(grace)
 			})
 		} else if c.slot && c.process != nil {
 			c.process.Terminate(grace)
 		}
 	}
-	if asked > 0 {
-		a.step(ctx, "procs.stop.attempt", m, first, asked, agent.Status{Phase: agent.ShuttingDown, Reason: s.Reason})
-	}
-}
-
-// childOf is the process behind a state of the table.
-func (a *hostAgent) childOf(s agent.State) *child {
-	for id, c := range a.children {
-		if c.mesh.ID.String() == s.ID && c.rank == s.Rank && int(id.Gen) == s.Gen {
-			return c
-		}
-	}
-	return nil
+	tell()
 }
 
 // StopAll stops every proc and takes no more; once that is done and answered, the host leaves (AGT-8).
@@ -82,6 +89,7 @@ func (a *hostAgent) StopAll(ctx *actor.Context, s agent.StoppingAll) (agent.Summ
 	}
 	first := !a.gate.leaving
 	a.gate.leaving, a.gate.leaveWhy = true, s.Reason
+	a.closes(s.Reason)
 	a.tell(ctx, "host.shutdown.attempt", s.Reason)
 	answer := actor.Defer[agent.Summary](ctx)
 	a.stopMeshes(ctx, "", s.Reason, s.Grace, func(ctx *actor.Context, done agent.Summary) {
@@ -144,11 +152,8 @@ func (a *hostAgent) stopMeshes(ctx *actor.Context, mesh, reason string, grace ti
 	bound := stopBound(len(asked), a.stops.limit, grace, keys.TerminateKillWait.Get(a.opts.Config))
 	a.table.AnswerAll(ctx, asked, bound, func(ctx *actor.Context) {
 		for i, st := range asked {
-			for _, now := range a.table.States(st.ID) {
-				if now.Rank == st.Rank {
-					now.Mesh = nil
-					asked[i] = now
-				}
+			if now, ok := a.table.State(st.ID, st.Rank); ok {
+				asked[i] = now
 			}
 		}
 		done(ctx, agent.Summarize(asked))
@@ -261,7 +266,9 @@ func (a *hostAgent) Keepalive(ctx *actor.Context, l agent.Lease) (agent.Overlay,
 	if l.For < 0 {
 		return nil, fmt.Errorf("lease of %s for %s: want more than 0", l.For, l.ID)
 	}
-	a.leases.Keep(ctx, l.ID, l.For)
+	if of := a.shares[l.ID]; of != nil {
+		a.lease(ctx, l.ID, l.For, of.keep)
+	}
 	return a.table.Overlay(l.ID), nil
 }
 
@@ -269,7 +276,7 @@ func (a *hostAgent) Keepalive(ctx *actor.Context, l agent.Lease) (agent.Overlay,
 func (a *hostAgent) Stream(ctx *actor.Context, s agent.Stream) (actor.None, error) {
 	var now []actor.Event
 	for _, st := range a.table.States(s.ID) {
-		if c := a.childOf(st); c != nil {
+		if c := a.shares.of(st); c != nil {
 			e := a.event(c)
 			e.ExitCode, e.Signal, e.StderrTail = st.Proc.ExitCode, st.Proc.Signal, st.Proc.StderrTail
 			now = append(now, e)

@@ -44,6 +44,11 @@ func local(t *testing.T) func(*host.Options) {
 	}
 }
 
+// modes are the two ways in which a host runs procs.
+func modes(t *testing.T) map[string]func(*host.Options) {
+	return map[string]func(*host.Options){"processes": func(*host.Options) {}, "local": local(t)}
+}
+
 // syncBuffer is a buffer that loggers may share.
 type syncBuffer struct {
 	mu sync.Mutex

@@ -26,6 +26,8 @@ type runner interface {
 	readyAtStart() bool
 	// marks takes down how much of a kept proc's output is published; nil: that is not needed.
 	marks(id subjects.ProcID) func(s launch.Stream, at int64)
+	// lease takes down that the lease of a kept mesh was renewed; 0: its procs have ended.
+	lease(mesh string, term time.Duration)
 	// forget is for a proc that has ended, and been told.
 	forget(id subjects.ProcID)
 	// trees says how processes that procs have started are ended.
@@ -125,6 +127,8 @@ func (r *execRunner) startKept(spec launch.Spec, k kept) (process, error) {
 }
 
 func (r *execRunner) marks(id subjects.ProcID) func(launch.Stream, int64) { return r.store.marks(id) }
+
+func (r *execRunner) lease(mesh string, term time.Duration) { r.store.lease(mesh, term) }
 
 func (r *execRunner) forget(id subjects.ProcID) {
 	failpoint.Hit("host-ended")

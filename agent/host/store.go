@@ -47,7 +47,7 @@ type kept struct {
 	Rank    int           `json:"rank"`
 	Gen     int           `json:"gen"`
 	Nonce   string        `json:"nonce"`
-	Lease   time.Duration `json:"lease"` // runs anew when the proc is adopted
+	Lease   time.Duration `json:"lease"` // as it was made; what is left of it is in a file of its own
 	Process launch.Record `json:"process"`
 }
 

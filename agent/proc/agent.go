@@ -71,7 +71,7 @@ func Join(ctx context.Context, o Options) (*actor.Proc, *cast.Router, error) {
 	if err == nil {
 		var point shape.Point // who asks the agent directly means its place in the whole mesh
 		if point, err = o.Mesh.Extent.Point(o.Rank); err == nil {
-			_, err = p.Spawn(ctx, actor.Spawning{Type: agentType.Name(), Name: agent.Name, Params: params{o.Leave, o.Nonce}, Point: point})
+			_, err = p.Spawn(ctx, actor.Spawning{Type: agentType.Name(), Name: agent.Name, Params: params{o.Leave, o.Nonce}, Point: point, Mailbox: agent.Mailbox})
 		}
 	}
 	if err == nil {
@@ -126,7 +126,7 @@ func newAgent(ctx *actor.Context, with params) (agent.Agent, error) {
 	a := &procAgent{proc: p, table: agent.NewTable(), leave: with.leave, nonce: with.nonce, kept: config.ProcEndedKept.Get(agent.ConfigOf(p))}
 	a.leases = agent.Leases{Table: a.table, Stop: a.stop}
 	a.release = p.Observe(func(e actor.Event) {
-		if e.Actor == self.ID().Name {
+		if e.Actor == self.ID().Name || !e.Terminal() { // what else there is to say the table knows itself
 			return
 		}
 		if err := observed.Post(context.Background(), self, e); err != nil && !errors.Is(err, actor.ErrStopped) {
@@ -165,7 +165,7 @@ func (a *procAgent) Create(ctx *actor.Context, c agent.Creation) (agent.Overlay,
 	if err := subjects.CheckName("actor", spec.Name); err != nil {
 		return nil, err
 	}
-	hash, err := agent.Fingerprint(spec)
+	hash, err := spec.Fingerprint()
 	if err != nil {
 		return nil, err
 	}
@@ -181,19 +181,19 @@ func (a *procAgent) Create(ctx *actor.Context, c agent.Creation) (agent.Overlay,
 	return a.table.Overlay(spec.Name).Shift(ctx.Point().Rank()), err
 }
 
-// spawn runs the constructor as a task: it may take long.
+// spawn makes an actor. Its constructor may take long.
 func (a *procAgent) spawn(ctx *actor.Context, spec agent.ActorSpec) {
 	s := actor.Spawning{Type: spec.Type, Name: spec.Name, Raw: spec.Params, Point: ctx.Point(), Announce: true}
-	ctx.Go(func(work context.Context) func(*actor.Context) {
-		_, err := a.proc.Spawn(work, s)
-		return func(ctx *actor.Context) {
-			if err != nil {
-				a.end(ctx, spec.Name, agent.Status{Phase: agent.Failed, Reason: err.Error()}, actor.Event{})
-			} else if !a.advance(ctx, spec.Name, agent.Status{Phase: agent.Running}, actor.Event{}) {
-				a.proc.StopActor(spec.Name, a.table.Status(spec.Name, own).Reason) // Stop came before it was there
-			}
+	made := func(ctx *actor.Context, err error) {
+		if err != nil {
+			a.end(ctx, spec.Name, agent.Status{Phase: agent.Failed, Reason: err.Error()}, actor.Event{})
+			return
 		}
-	})
+		a.advance(ctx, spec.Name, agent.Status{Phase: agent.Running}, actor.Event{}) // not when Stop came before
+	}
+	if err := ctx.Spawn(s, made); err != nil {
+		made(ctx, err)
+	}
 }
 
 // advance moves an actor's status, and tells the subscribers when it has moved. about is what the

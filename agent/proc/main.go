@@ -200,7 +200,7 @@ func start(ctx context.Context, boot agent.Bootstrap, cfg *config.Config, regist
 		return nil, fmt.Errorf("bootstrap: %w", err)
 	}
 	w := &worker{}
-	if w.bus, err = bus.Open(ctx, BusOptions(boot.Bus, "proc/"+id.Process().String(), log)); err != nil {
+	if w.bus, err = bus.Open(ctx, agent.Reach(BusOptions(boot.Bus, "proc/"+id.Process().String(), log), cfg)); err != nil {
 		return nil, err
 	}
 	w.proc, w.router, err = Join(ctx, Options{

@@ -21,7 +21,7 @@ func (a *procAgent) Stop(ctx *actor.Context, s agent.Stopping) (agent.Overlay, e
 func (a *procAgent) stop(ctx *actor.Context, name, reason string) {
 	a.table.Release(name)
 	if a.advance(ctx, name, agent.Status{Phase: agent.ShuttingDown, Reason: reason}, actor.Event{}) {
-		a.proc.StopActor(name, reason) // not there yet: spawn does it
+		a.proc.StopActor(name, reason)
 	}
 }
 
@@ -118,9 +118,6 @@ func phaseOf(s actor.Status) agent.Phase {
 
 // observe takes the runtime's word that an actor has ended.
 func (a *procAgent) observe(ctx *actor.Context, e actor.Event) {
-	if !e.Terminal() {
-		return // what else there is to say the table knows itself
-	}
 	to := agent.Status{Phase: agent.Stopped, Reason: e.Reason}
 	if e.Status == string(actor.Failed) {
 		to.Phase = agent.Failed

@@ -11,11 +11,13 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/bus/embed"
 )
 
@@ -175,5 +177,41 @@ func TestLog_getsWarningsAndErrorsOnlyUnlessDebug(t *testing.T) {
 		srv := start(t, embed.Options{Log: log})
 		srv.Shutdown()
 		require.Equal(t, notices, strings.Contains(out.String(), "Server is ready"), out.String())
+	}
+}
+
+// ends are the ends of connections that a client of a server hears of.
+func ends(t *testing.T, srv *embed.Server, o bus.Options) <-chan string {
+	t.Helper()
+	o.Server = srv
+	b, err := bus.Open(t.Context(), o)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, b.Close(context.Background())) })
+	heard := make(chan string, 64)
+	_, err = b.Control().Subscribe("$SYS.ACCOUNT.*.DISCONNECT", func(m bus.Msg) { heard <- string(m.Data) })
+	require.NoError(t, err)
+	return heard
+}
+
+func TestShowEnds_clientsHearWhichConnectionsEndAndTheDoorStaysAsItWas(t *testing.T) {
+	srv := start(t, embed.Options{Token: "secret"})
+	require.NoError(t, srv.ShowEnds())
+	heard := ends(t, srv, bus.Options{Token: "secret"})
+	other, err := bus.Open(t.Context(), bus.Options{URL: srv.URL(), Token: "secret"})
+	require.NoError(t, err)
+	server, n := other.Data().Client()
+	require.NoError(t, other.Close(t.Context()))
+	for found := false; !found; {
+		select {
+		case said := <-heard:
+			found = strings.Contains(said, server) && strings.Contains(said, fmt.Sprintf(`"id":%d`, n)) && strings.Contains(said, "Client Closed")
+			require.NotContains(t, said, "secret")
+		case <-time.After(10 * time.Second):
+			require.FailNow(t, "nothing is heard")
+		}
+	}
+	for _, token := range []string{"", "wrong"} {
+		_, err := bus.Open(t.Context(), bus.Options{URL: srv.URL(), Token: token})
+		require.Error(t, err, "token %q", token)
 	}
 }

@@ -14,6 +14,7 @@ const (
 	goneAfter   = time.Second            // so has one that nobody heard for so long: it may be connecting anew
 	nextAfter   = time.Second            // when who was to answer for a dead one does not, the next one does
 	keepAfter   = 5 * time.Second        // a claim is kept so long after its deadline
+	maxClaim    = 24 * time.Hour         // is what gateway.deadline can be at most
 	keepers     = 3                      // so many gateways keep the claims of one
 	maxPeers    = 4096                   // that a gateway knows
 	maxClaims   = 16 * maxCasts          // that a gateway keeps

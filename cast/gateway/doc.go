@@ -11,7 +11,7 @@
 //	Castnet-Region   whom, such as host=0:2,gpu=*; default all
 //	Castnet-Collect  gather (default) | stream | reduce | post | choose
 //	Castnet-Reduce   a built-in reducer (sum, count, top(3) …) or one the endpoint declares; implies reduce
-//	Castnet-TTL      until when, a Go duration of at most 10m; default 30s
+//	Castnet-TTL      until when, a Go duration of at most gateway.deadline, 10m; default 30s
 //
 // # Answers
 //
@@ -69,9 +69,10 @@
 // JSON becomes CBOR without knowing the endpoint's types: bytes are sent as CBOR, fields have the names that
 // CBOR has, and answers with keys that are no texts have no JSON form.
 //
-// A request that is on a connection when that is cut is lost, as any message of NATS, and so is a message of a
-// stream: GW-1 is the gateway's word, not the wire's. The client's own timeout ends the wait. Any other answer is
-// said again on the next connection unless the server is known to have it, so it may come twice.
+// A request that is on a connection when that is cut is lost, as any message of NATS, and so is a rank's message of
+// a stream: GW-1 is the gateway's word, not the wire's. The client's own timeout ends the wait. Any other answer,
+// and the end of a stream, which says how many have answered, is said again on the next connection unless the
+// server is known to have it, so it may come twice.
 //
 // The first cast to a mesh asks the hosts that are known, and its procs what runs there. Hosts say when they
 // start and stop; so that there is no such mesh is said only after a look at all hosts, known or not, which ends
@@ -79,7 +80,10 @@
 //
 // # Discovery
 //
-// A gateway is the micro service castnet-gateway: its INFO lists every endpoint of every live actor mesh.
+// A gateway is the micro service castnet-gateway: its INFO lists every endpoint of every live actor mesh. On
+// hb.hosts.<from> one of them answers with the hosts that it has heard of, a JSON list of IDs, or null when those
+// may not be all: so who looks for hosts knows when all have answered. It looks who there is when it is asked,
+// once a second at most.
 //
 // Done says that the gateway has lost its bus for good; hostd starts another one then. Close takes no more
 // requests, answers 503 to those that the server has sent it already (nothing was cast) and to those under way

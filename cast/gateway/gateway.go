@@ -13,6 +13,7 @@ import (
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -34,11 +35,12 @@ var (
 
 // Options configures a gateway. Label is required.
 type Options struct {
-	Label     string       // whose gateway it is: its host's
-	Bus       *bus.Options // how to reach the bus; nil: as mesh.Connect
-	Root      string       // first token of every subject; "" = castnet
-	Namespace string       // "" = default
-	Version   string       // for discovery
+	Label     string         // whose gateway it is: its host's
+	Bus       *bus.Options   // how to reach the bus; nil: as mesh.Connect
+	Root      string         // first token of every subject; "" = castnet
+	Namespace string         // "" = default
+	Version   string         // for discovery
+	Config    *config.Config // limits; nil: what the environment says
 	Log       zerolog.Logger
 }
 
@@ -87,7 +89,7 @@ func Start(ctx context.Context, o Options) (*Gateway, error) {
 	g := &Gateway{label: o.Label, version: o.Version, next: make(chan bus.Msg), outbox: newOutbox()}
 	net, err := mesh.Connect(ctx, mesh.Options{
 		Bus: o.Bus, Root: o.Root, Namespace: o.Namespace, Label: "gateway", Name: "gateway/" + o.Label,
-		Actors: []actor.Def{aliveDef()}, Log: o.Log,
+		Actors: []actor.Def{aliveDef()}, Config: o.Config, Log: o.Log,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("start the gateway of %s: %w", o.Label, err)
@@ -118,6 +120,9 @@ func (g *Gateway) serve(ctx context.Context) error {
 	}
 	if err == nil {
 		err = g.discover()
+	}
+	if err == nil {
+		_, err = g.data.SubscribeGroup(g.space.Heartbeats(agent.HostList), group, g.list)
 	}
 	if err != nil {
 		return err
@@ -239,7 +244,7 @@ func (g *Gateway) refuse(m bus.Msg, err error) {
 // answer answers one request.
 func (g *Gateway) answer(ctx context.Context, m bus.Msg) {
 	began := time.Now()
-	r, err := parse(g.space, m)
+	r, err := parse(g.space, m, config.GatewayDeadline.Get(g.net.Config()))
 	r.until = began.Add(r.ttl + awaitServer)
 	say := g.say(r, g.publishSafely)
 	defer func() { g.counts.took.Add(int64(time.Since(began))) }()

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"encoding/json"
 	"maps"
 	"slices"
 	"testing"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -74,4 +76,27 @@ func TestGateway_aHostThatIsGoneWithoutAWordIsForgotten(t *testing.T) {
 	s.spawn(1)
 	require.Equal(t, "[0]", string(s.ask("get", "").Data), "the others are asked again, and for who else there is")
 	s.awaitHosts("a")
+}
+
+func TestGateway_saysWhichHostsItHasHeardOf(t *testing.T) {
+	s := newSystem(t)
+	s.awaitHosts("a")
+	ask := func() (ids []subjects.HostID) {
+		m, err := s.client.Request(t.Context(), bus.Msg{Subject: subjects.Space{}.Heartbeat(agent.HostList, subjects.Anon)})
+		require.NoError(t, err)
+		require.NoError(t, json.Unmarshal(m.Data, &ids))
+		return ids
+	}
+	require.Len(t, ask(), 1)
+	gone, err := subjects.NewHostID("gone")
+	require.NoError(t, err)
+	h := s.gateway.hosts
+	h.mu.Lock()
+	h.heard[gone], h.next = time.Now().Add(-time.Minute), time.Time{}
+	h.mu.Unlock()
+	require.Contains(t, ask(), gone)
+	s.awaitHosts("a") // whoever asks has it looked up anew
+	h.stir(bus.State{Kind: bus.Reconnected})
+	require.Nil(t, ask(), "it may have missed one")
+	require.Eventually(t, func() bool { return len(ask()) == 1 }, patience, 10*time.Millisecond)
 }

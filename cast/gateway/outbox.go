@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/bus"
 )
 
@@ -50,12 +51,16 @@ func (o *outbox) take() []sent {
 	return all
 }
 
-// publishSafely is publish, and again when the connection is lost before the server has the message. What is
-// one of many is not said twice.
+// maySayAgain reports whether who hears a message twice takes it for noise. A rank's in a stream counts.
+func (r request) maySayAgain(m bus.Msg) bool {
+	return !r.streams || m.Header.Get(actor.HeaderRank) == ""
+}
+
+// publishSafely is publish, and again when the connection is lost before the server has the message.
 func (g *Gateway) publishSafely(r request, m bus.Msg) error {
 	on := g.data.Connection()
 	err := g.publish(r, m)
-	if err == nil && !r.streams {
+	if err == nil && r.maySayAgain(m) {
 		g.outbox.add(sent{r, m, on})
 	}
 	return err

@@ -121,7 +121,7 @@ func (p *peers) listen(m bus.Msg) {
 	switch {
 	case w.Leaves:
 		p.book.leave(s.From)
-	case w.Claim != nil && w.Claim.For > 0 && w.Claim.For <= maxTTL:
+	case w.Claim != nil && w.Claim.For > 0 && w.Claim.For <= maxClaim:
 		p.book.claim(s.From, *w.Claim, now)
 	case w.Release != 0 && w.Of != "":
 		p.book.release(w.Of, w.Release)

@@ -188,6 +188,17 @@ func TestGateway_saysAnAnswerAgainWhenItsConnectionIsLostAndOnlyThen_GW1(t *test
 	require.Equal(t, 1, got[`"lost"`])
 }
 
+func TestGateway_saysTheEndOfAStreamAgainAndNotItsAnswers_GW1(t *testing.T) {
+	r := request{reply: "reply", format: wire.JSON, streams: true}
+	at, cover := place{rank: 1, point: "gpu=1"}, coverage{asked: 2, answered: 2}
+	require.False(t, r.maySayAgain(r.message(outcome{body: 1, at: &at})))
+	require.False(t, r.maySayAgain(r.message(outcome{err: errClosing, at: &at})))
+	require.True(t, r.maySayAgain(r.message(outcome{empty: true, cover: &cover})))
+	require.True(t, r.maySayAgain(r.message(outcome{err: errClosed})), "it was refused")
+	r.streams = false
+	require.True(t, r.maySayAgain(r.message(outcome{body: 1, at: &at})), "the only message of a choose")
+}
+
 func TestOutbox_isBounded(t *testing.T) {
 	o := newOutbox()
 	for range 100 {

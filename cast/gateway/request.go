@@ -38,9 +38,6 @@ const (
 
 var collects = []string{gather, stream, reduce, post, choose}
 
-// maxTTL is the longest deadline that can be asked for.
-const maxTTL = 10 * time.Minute
-
 // request is what a client asks for.
 type request struct {
 	mesh, actor, endpoint string
@@ -76,13 +73,14 @@ func preface(space subjects.Space, m bus.Msg) (request, error) {
 	return r, nil
 }
 
-// parse reads a request. With an error the fields that an answer needs are set all the same.
-func parse(space subjects.Space, m bus.Msg) (request, error) {
+// parse reads a request, whose deadline may be so long. With an error the fields that an answer needs are
+// set all the same.
+func parse(space subjects.Space, m bus.Msg, longest time.Duration) (request, error) {
 	r, err := preface(space, m)
 	if err != nil {
 		return r, err
 	}
-	if err := r.readHeaders(m.Header); err != nil {
+	if err := r.readHeaders(m.Header, longest); err != nil {
 		return r, err
 	}
 	if r.body, err = decodeBody(r.format, m.Data); err != nil {
@@ -91,7 +89,7 @@ func parse(space subjects.Space, m bus.Msg) (request, error) {
 	return r, nil
 }
 
-func (r *request) readHeaders(h bus.Header) error {
+func (r *request) readHeaders(h bus.Header, longest time.Duration) error {
 	for _, key := range slices.Sorted(maps.Keys(h)) {
 		ours := len(key) >= len(prefix) && strings.EqualFold(key[:len(prefix)], prefix)
 		switch {
@@ -102,7 +100,7 @@ func (r *request) readHeaders(h bus.Header) error {
 		}
 	}
 	r.region = strings.TrimSpace(h.Get(headerRegion))
-	return errors.Join(r.readCollect(h), r.readTTL(h))
+	return errors.Join(r.readCollect(h), r.readTTL(h, longest))
 }
 
 func (r *request) readCollect(h bus.Header) error {
@@ -139,14 +137,14 @@ func (r *request) checkReducer(reducing bool) error {
 	return nil
 }
 
-func (r *request) readTTL(h bus.Header) error {
+func (r *request) readTTL(h bus.Header, longest time.Duration) error {
 	if _, there := h[headerTTL]; !there {
 		return nil
 	}
 	text := strings.TrimSpace(h.Get(headerTTL))
 	ttl, err := time.ParseDuration(text)
-	if err != nil || ttl <= 0 || ttl > maxTTL {
-		return bad("%s %.100q: want a duration of more than 0 and at most %s, such as 5s", headerTTL, text, maxTTL)
+	if err != nil || ttl <= 0 || ttl > longest {
+		return bad("%s %.100q: want a duration of more than 0 and at most %s, such as 5s", headerTTL, text, longest)
 	}
 	r.ttl = ttl
 	return nil

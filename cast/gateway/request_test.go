@@ -15,7 +15,10 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-const to = "castnet.v1.default.cast.demo.counter.add.anon"
+const (
+	to      = "castnet.v1.default.cast.demo.counter.add.anon"
+	longest = 10 * time.Minute
+)
 
 // asked parses a request with headers in pairs.
 func asked(body string, headers ...string) (request, error) {
@@ -23,7 +26,7 @@ func asked(body string, headers ...string) (request, error) {
 	for i := 0; i < len(headers); i += 2 {
 		h.Add(headers[i], headers[i+1])
 	}
-	return parse(subjects.Space{}, bus.Msg{Subject: to, Reply: "_INBOX.x", Header: h, Data: []byte(body)})
+	return parse(subjects.Space{}, bus.Msg{Subject: to, Reply: "_INBOX.x", Header: h, Data: []byte(body)}, longest)
 }
 
 func TestRequest_aBareOneGathersAllWithin30Seconds(t *testing.T) {
@@ -93,7 +96,7 @@ func TestRequest_whatIsWrongIsSaid(t *testing.T) {
 		require.NotEmpty(t, m.Data, name)
 		require.NotContains(t, m.Header.Get("Nats-Service-Error"), "\n", name)
 	}
-	_, err := parse(subjects.Space{}, bus.Msg{Subject: "castnet.v1.default.cast.de*mo.counter.add.anon"})
+	_, err := parse(subjects.Space{}, bus.Msg{Subject: "castnet.v1.default.cast.de*mo.counter.add.anon"}, longest)
 	require.ErrorContains(t, err, "mesh name")
 }
 
@@ -127,7 +130,7 @@ func FuzzRequest(f *testing.F) {
 		h := bus.Header{}
 		h.Add(k1, v1)
 		h.Add(k2, v2)
-		r, err := parse(subjects.Space{}, bus.Msg{Subject: to, Reply: "_INBOX.x", Header: h, Data: body})
+		r, err := parse(subjects.Space{}, bus.Msg{Subject: to, Reply: "_INBOX.x", Header: h, Data: body}, longest)
 		if err != nil {
 			m := r.message(outcome{err: err})
 			require.NotEmpty(t, m.Data, "an error has a body")
@@ -137,7 +140,7 @@ func FuzzRequest(f *testing.F) {
 		}
 		require.Contains(t, collects, r.collect)
 		require.Equal(t, r.collect == reduce, r.reducer != "")
-		require.True(t, r.ttl > 0 && r.ttl <= maxTTL)
+		require.True(t, r.ttl > 0 && r.ttl <= longest)
 		raw, err := wire.Marshal(r.body)
 		require.NoError(t, err, "what was taken can be sent")
 		require.NotEmpty(t, raw)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -78,8 +77,9 @@ type casting struct {
 	castSpec
 	place
 	net     *mesh.Net
-	to      cast.Mesh[any]
-	batches [][]int // of ranks of the region, as they are asked when nothing stops the cast
+	whole   cast.Mesh[any]
+	to      cast.Mesh[any] // whole, by batches if need be
+	batches [][]int        // of ranks of the region, as they are asked when nothing stops the cast
 }
 
 // cast finds whom to ask and asks them. A throttled cast has so much time for each batch.
@@ -117,13 +117,31 @@ func (s castSpec) aim(ctx context.Context, net *mesh.Net) (casting, error) {
 	if err := s.checkOnePer(p.base); err != nil {
 		return casting{}, err
 	}
-	throttled := cast.Throttled(m, s.throttle)
-	k := casting{castSpec: s, place: p, net: net, to: m}
-	if len(s.throttled) > 0 {
-		k.to = throttled
-	}
-	k.batches, err = throttled.Batches()
+	k := casting{castSpec: s, place: p, net: net, whole: m}
+	k.to = k.paced(m)
+	k.batches, err = cast.Throttled[any](m, s.throttle).Batches()
 	return k, err
+}
+
+// paced is a mesh as this cast asks it: at once, or by batches.
+func (k casting) paced(m cast.Mesh[any]) cast.Mesh[any] {
+	if len(k.throttled) == 0 {
+		return m
+	}
+	return cast.Throttled(m, k.throttle)
+}
+
+// watchEvery is how often a bar moves while answers come home together.
+const watchEvery = 200 * time.Millisecond
+
+// watched is whom to ask, and a bar that says how many have answered, where somebody looks.
+func (k casting) watched(a *app, asked int) (cast.Mesh[any], *progress) {
+	bar := a.newProgress()
+	if !bar.shown() {
+		return k.to, bar
+	}
+	bar.step(0, asked, "ranks")
+	return k.paced(cast.Watched(k.whole, watchEvery, func(n int) { bar.step(n, asked, "ranks") })), bar
 }
 
 // checkOnePer refuses a dimension that the mesh does not have.
@@ -158,7 +176,7 @@ func (k casting) arrived(view int, r cast.Reply[any], times *pace) reply {
 
 // castStream prints each rank's answer as it arrives.
 func (a *app) castStream(ctx context.Context, k casting) error {
-	show := a.newReplies(k.place, k.asked())
+	show := a.newReplies(k.place, k.asked(), a.newProgress())
 	defer show.bar.clear()
 	times := newPace(k)
 	for pt, r := range cast.Stream(ctx, k.to, k.endpoint, k.message) {
@@ -172,40 +190,13 @@ func (a *app) castStream(ctx context.Context, k casting) error {
 	return show.finish(k.settle(show.all))
 }
 
-// watchGather is castGather where somebody looks: he sees how many have answered.
-func (a *app) watchGather(ctx context.Context, k casting, asked []int) error {
-	var all []reply
-	bar := a.newProgress()
-	defer bar.clear()
-	bar.step(0, len(asked), "ranks")
-	times := newPace(k)
-	for pt, r := range cast.Stream(ctx, k.to, k.endpoint, k.message) {
-		if r.Err != nil && len(pt.Extent().Dims()) == 0 {
-			return r.Err // of the cast itself: it was not sent
-		}
-		all = append(all, k.arrived(pt.Rank(), r, times))
-		bar.step(len(all), len(asked), "ranks")
-	}
-	bar.clear()
-	slices.SortFunc(all, func(x, y reply) int { return cmp.Compare(x.Rank, y.Rank) })
-	show := a.newReplies(k.place, asked)
-	defer show.bar.clear()
-	for _, r := range all {
-		if err := show.add(r); err != nil {
-			return err
-		}
-	}
-	return show.finish(k.settle(all))
-}
-
 // castGather prints all answers by rank, once they are here.
 func (a *app) castGather(ctx context.Context, k casting) error {
 	asked := k.asked()
-	if a.newProgress().shown() {
-		return a.watchGather(ctx, k, asked)
-	}
+	to, bar := k.watched(a, len(asked))
 	begun := time.Now()
-	values, err := cast.Gather(ctx, k.to, k.endpoint, k.message)
+	values, err := cast.Gather(ctx, to, k.endpoint, k.message)
+	bar.clear()
 	c, err := k.fromCast(err, len(asked), since(begun))
 	if err != nil {
 		return err
@@ -214,8 +205,7 @@ func (a *app) castGather(ctx context.Context, k casting) error {
 	for _, r := range c.lost() {
 		lost[r.Rank] = r
 	}
-	show := a.newReplies(k.place, asked)
-	defer show.bar.clear()
+	show := a.newReplies(k.place, asked, &progress{})
 	for _, view := range asked {
 		r, is := lost[k.rank(view)]
 		if !is {

@@ -26,6 +26,7 @@ type procRecord struct {
 	Started  *time.Time `json:"started,omitempty"`
 	ExitCode *int       `json:"exit_code,omitempty"`
 	Signal   int        `json:"signal,omitempty"`
+	Adopted  bool       `json:"adopted,omitempty"` // an earlier hostd launched it
 }
 
 func (a *app) procsCommand() *cobra.Command {
@@ -36,7 +37,9 @@ func (a *app) procsCommand() *cobra.Command {
 		Long: `List procs as their hosts see them: those of one mesh or of a region of it, or of
 every mesh that has a proc alive. With --all, also of meshes that have ended.
 
-JSON: mesh, rank, point, host, pid, status, reason, started, exit_code, signal.`,
+A proc that an earlier hostd of its machine has launched says so in the place of a reason.
+
+JSON: mesh, rank, point, host, pid, status, reason, started, exit_code, signal, adopted.`,
 		Example:           "  client procs\n  client procs 'demo[host=0]'\n  client procs --all --output ndjson",
 		Args:              wantArgs(0, 1),
 		ValidArgsFunction: a.complete(meshNames),
@@ -108,23 +111,27 @@ func procRecords(m mesh.MeshState, want func(rank int) bool) []procRecord {
 		if !want(s.Rank) {
 			continue
 		}
-		r := procRecord{
-			Mesh: s.ID, Rank: s.Rank, Point: pointOf(desc.Extent, s.Rank),
-			Status: s.Status.Phase.String(), Reason: s.Status.Reason,
-		}
+		r := recordOf(s)
+		r.Point = pointOf(desc.Extent, s.Rank)
 		if h, err := m.Procs.Host(s.Rank); err == nil {
 			r.Host = h.String()
-		}
-		if p := s.Proc; p != nil {
-			r.PID, r.ExitCode, r.Signal = p.PID, p.ExitCode, p.Signal
-			if !p.Started.IsZero() {
-				r.Started = &p.Started
-			}
 		}
 		out = append(out, r)
 	}
 	slices.SortStableFunc(out, func(x, y procRecord) int { return cmp.Compare(x.Rank, y.Rank) })
 	return out
+}
+
+// recordOf is what the state of a rank says by itself.
+func recordOf(s agent.State) procRecord {
+	r := procRecord{Mesh: s.ID, Rank: s.Rank, Status: s.Status.Phase.String(), Reason: s.Status.Reason}
+	if p := s.Proc; p != nil {
+		r.PID, r.ExitCode, r.Signal, r.Adopted = p.PID, p.ExitCode, p.Signal, p.Adopted
+		if !p.Started.IsZero() {
+			r.Started = &p.Started
+		}
+	}
+	return r
 }
 
 func (a *app) showProcs(records []procRecord) error {
@@ -136,9 +143,17 @@ func (a *app) showProcs(records []procRecord) error {
 		}
 		return []string{
 			r.Mesh, strconv.Itoa(r.Rank), r.Point, hostLabel(r.Host), orDash(pidText(r.PID)), up,
-			a.status(r.Status), orDash(shorten(r.Reason, 60)),
+			a.status(r.Status), orDash(shorten(r.remark(), 60)),
 		}
 	})
+}
+
+// remark is what there is to say about a rank besides its status.
+func (r procRecord) remark() string {
+	if r.Reason == "" && r.Adopted && !ended(r.Status) {
+		return "adopted: an earlier hostd launched it"
+	}
+	return r.Reason
 }
 
 func pidText(pid int) string {

@@ -12,6 +12,7 @@ import (
 	"github.com/castnet-io/castnet/cast"
 	"github.com/castnet-io/castnet/internal/cli"
 	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/subjects"
 )
 
 // reply is what one rank answered, or why it did not; its JSON names are stable.
@@ -190,6 +191,9 @@ func (p place) failedReply(view int, err error) reply {
 	text := err.Error()
 	if e, ok := errors.AsType[*actor.Error](err); ok && e.Text != "" {
 		text = e.Text
+		if id, err := subjects.ParseActorID(e.Actor); err == nil {
+			text = strings.ReplaceAll(text, "proc "+id.Proc.String(), "the proc")
+		}
 	}
 	return reply{Rank: p.rank(view), Point: p.point(view), Error: strings.TrimSpace(text), err: err}
 }

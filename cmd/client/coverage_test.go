@@ -48,6 +48,16 @@ func TestCoverage_aQuestionThatNobodyTakesIsItsOwnError(t *testing.T) {
 	require.Equal(t, cli.ExitPartial, cli.ExitCode(p.settle(rs).verdict(p.base)))
 }
 
+func TestReasons_doNotSayTheAddressThatTheRegionSays(t *testing.T) {
+	p := somePlace()
+	var lost []reply
+	for view := range 4 {
+		id := fmt.Sprintf("demo-7kd93x0b5m2qa/%d.0", view)
+		lost = append(lost, p.failedReply(view, &actor.Error{Code: actor.CodeNoProc, Actor: id + "/counter", Text: "proc " + id + " is gone"}))
+	}
+	require.Equal(t, " [*] the proc is gone", reasons(p.base, lost))
+}
+
 func TestReasons_areBounded(t *testing.T) {
 	e := shape.Of("gpu", 50)
 	var lost []reply

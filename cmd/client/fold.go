@@ -17,9 +17,9 @@ import (
 // castReduce prints the one value that all answers fold into.
 func (a *app) castReduce(ctx context.Context, k casting) error {
 	asked := len(k.asked())
-	bar := a.waiting("folding", asked)
+	to, bar := k.watched(a, asked)
 	begun := time.Now()
-	value, err := cast.Fold(ctx, k.to, k.endpoint, k.message, k.reducer)
+	value, err := cast.Fold(ctx, to, k.endpoint, k.message, k.reducer)
 	bar.clear()
 	c, err := k.fromCast(err, asked, since(begun))
 	if err != nil {
@@ -44,13 +44,6 @@ func (k casting) wrongReducer(c coverage) error {
 	}
 	return cli.Usagef("--reduce %q: %s; want one that endpoint %s declares, or %s",
 		k.reducer, c.Failed[0].Error, k.endpoint.Name(), strings.Join(reducerExamples(), ", "))
-}
-
-// waiting tells people that answers come all at once.
-func (a *app) waiting(what string, ranks int) *progress {
-	bar := a.newProgress()
-	bar.say(fmt.Sprintf("%s the answers of %s", what, count(ranks, "rank")))
-	return bar
 }
 
 // folded is the outcome of a cast with a reducer; its JSON names are stable.

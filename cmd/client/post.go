@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/castnet-io/castnet/cast"
+	"github.com/castnet-io/castnet/internal/cli"
 )
 
 // posted is the outcome of a cast that waits for no answers; its JSON names are stable.
@@ -50,7 +51,7 @@ func (a *app) castChoose(ctx context.Context, k casting) error {
 	begun := time.Now()
 	value, err := k.endpoint.Call(ctx, k.to.Ref(view).Via(k.net.Proc()), k.message)
 	if err != nil {
-		return err
+		return cli.WithCode(cli.ExitCode(err), fmt.Errorf("[%s] %s", k.point(view), k.failedReply(view, err).Error))
 	}
 	raw, err := encodeValue(value)
 	if err != nil {

@@ -16,8 +16,8 @@ type replies struct {
 	all   []reply
 }
 
-func (a *app) newReplies(p place, ranks []int) *replies {
-	rs := &replies{a: a, p: p, bar: a.newProgress(), ranks: ranks}
+func (a *app) newReplies(p place, ranks []int, bar *progress) *replies {
+	rs := &replies{a: a, p: p, bar: bar, ranks: ranks}
 	for _, view := range ranks {
 		rs.width = max(rs.width, len(p.point(view)))
 	}

@@ -2,9 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
+	"time"
 
+	"github.com/castnet-io/castnet/cast"
 	"github.com/castnet-io/castnet/internal/cli"
 	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/mesh/shape"
@@ -32,7 +35,8 @@ func parseTarget(text string) (target, error) {
 
 // place is (a region of) a live mesh, and how its ranks are named.
 type place struct {
-	procs  mesh.ProcMesh // sliced
+	whole  mesh.ProcMesh
+	procs  mesh.ProcMesh // the region of it
 	base   shape.Extent
 	region shape.Region
 }
@@ -48,19 +52,46 @@ func (t target) find(ctx context.Context, net *mesh.Net) (place, error) {
 
 // in is the target's region of a mesh.
 func (t target) in(procs mesh.ProcMesh) (p place, err error) {
-	p = place{procs: procs.Select(t.region), base: procs.Describe().Extent}
+	p = place{whole: procs, procs: procs.Select(t.region), base: procs.Describe().Extent}
 	if p.region, err = shape.Select(p.base, t.region); err != nil {
 		return place{}, cli.WithCode(cli.ExitUsage, fmt.Errorf("region of mesh %s, which is %s: %w", t.name, p.base, err))
 	}
 	return p, nil
 }
 
-// actors looks an actor mesh up on the place.
+// namedWithin is how long procs may take to say what runs there, and at most a quarter of the time that is left:
+// who is silent is not waited for where others know.
+const namedWithin = time.Second
+
+// actors looks an actor mesh up on the place: where nobody of the region says what runs there, on the whole mesh.
 func (p place) actors(ctx context.Context, name string) (mesh.ActorMesh[any], error) {
 	if err := subjects.CheckName("actor", name); err != nil {
 		return mesh.ActorMesh[any]{}, err
 	}
-	return mesh.Find[any](ctx, p.procs, name)
+	within := namedWithin
+	if end, ok := ctx.Deadline(); ok {
+		within = min(within, time.Until(end)/4)
+	}
+	procs, whole := p.procs, false
+	for {
+		full, err := nameOn(ctx, procs, name, within)
+		nobody, silent := errors.AsType[*cast.CoverageError](err)
+		if !silent || ctx.Err() != nil || whole && len(nobody.Coverage.Missing) == 0 {
+			return mesh.On[any](p.procs, full), err
+		}
+		procs, whole, within = p.whole, true, 2*within
+	}
+}
+
+// nameOn asks procs for an actor mesh's full name.
+func nameOn(ctx context.Context, procs mesh.ProcMesh, name string, within time.Duration) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	roster, err := procs.Roster(ctx)
+	if err != nil {
+		return "", err
+	}
+	return roster.Find(name)
 }
 
 // point names a rank of the region by its coordinates in the whole mesh, in the syntax of targets.

@@ -48,7 +48,7 @@ type flags struct {
 	conn cli.Connection
 
 	listen, natsConfig, data string
-	stateDir                 string
+	stateDir, systemCreds    string
 
 	label, logDir, http string
 	hostLabels          []string
@@ -97,6 +97,7 @@ func newRoot(getenv func(string) string, stderr io.Writer) *cobra.Command {
 	fs.StringArrayVar(&f.allow, "allow", nil, "program, or directory of programs, that may run here, as `PATH`; may be repeated")
 	fs.StringVar(&f.logDir, "log-dir", "", "`DIR` for the output of procs (default one that goes with hostd)")
 	fs.StringVar(&f.stateDir, "state-dir", "", "`DIR` in which the next hostd finds what this one leaves when it dies: identity, port, token, kept procs")
+	fs.StringVar(&f.systemCreds, "system-creds", "", "credentials `FILE` of the system account of the bus, to hear at once when a host is gone")
 	fs.StringVar(&f.configFile, "config", "", "`FILE` with limits, such as host.ready: 2m; the environment goes before it")
 	fs.BoolVar(&f.showConfig, "show-config", false, "print every limit and where its value is from, and end")
 	fs.DurationVar(&f.ready, "ready-timeout", 0, "how long a proc may take until it is ready; goes before host.ready")

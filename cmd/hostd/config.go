@@ -80,6 +80,8 @@ func (f flags) config(getenv func(string) string) (config, error) {
 		return c, cli.Usagef("--log-format %q: want json or console", f.logFormat)
 	case f.natsConfig != "" && !isFile(f.natsConfig):
 		return c, cli.Usagef("--nats-config %q: want a file that can be read", f.natsConfig)
+	case f.systemCreds != "" && !isFile(f.systemCreds):
+		return c, cli.Usagef("--system-creds %q: want a file that can be read", f.systemCreds)
 	case f.readySaid && f.ready <= 0:
 		return c, cli.Usagef("--ready-timeout is %s, want more than 0", f.ready)
 	case f.lameDuckFor < 0:

@@ -45,6 +45,8 @@ func TestHostd_badInputIsOneLineAndLeavesNothing_HOSTD1(t *testing.T) {
 		"proc by hand":            {2, "nothing to do by hand", []string{"proc"}},
 		"program not there":       {2, `--allow "/nowhere": want a program or a directory`, []string{"--allow", "/nowhere"}},
 		"no such file":            {2, `--nats-config "/nowhere": want a file`, []string{"--nats-config", "/nowhere"}},
+		"no system creds":         {2, `--system-creds "/nowhere": want a file`, []string{"--system-creds", "/nowhere"}},
+		"creds of no use":         {6, "--system-creds: bus: connect to", []string{"--nats", srv.URL(), "--token", "right", "--system-creds", garbage}},
 		"both kinds of server":    {2, "want them without --nats", []string{"--nats", srv.URL(), "--data", "/tmp"}},
 		"credentials for no bus":  {2, "want --nats or --nats-config", []string{"--creds", "x"}},
 		"no such level":           {2, `--log-level "loud": want debug, info, warn or error`, []string{"--log-level", "loud"}},

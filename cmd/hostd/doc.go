@@ -30,6 +30,8 @@
 //     answer is JSON: ok, reason, host, mode, procs.
 //   - HOSTD-8: with --state-dir, hostd is the same host after its death: same ID, and a server of its own
 //     has the same port and token. Meshes that are to be kept go on, and are adopted (HOST-10).
-//   - HOSTD-9: with a server of its own, or --system, it runs the system controller; one whose bus breaks is started
+//   - HOSTD-9: where hostd may hear which connections to the bus have ended, it tells those who watch hosts: on a server
+//     of its own without --nats-config, and anywhere with --system-creds. These are hints (package agent/presence).
+//   - HOSTD-10: with a server of its own, or --system, it runs the system controller; one whose bus breaks is started
 //     anew. With --world it is a host of that world from its start to its end, which it leaves before its procs stop.
 package main

@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -109,6 +111,33 @@ func TestHostd_keptMeshesOutliveIt_HOSTD6(t *testing.T) {
 	left, err := filepath.Glob(filepath.Join(state, "*.proc.json*"))
 	require.NoError(t, err)
 	require.Empty(t, left)
+	s.requireClean(t)
+}
+
+func TestHostd_aLeaseOfAKeptMeshGoesOnWhereItWas(t *testing.T) {
+	s := newSite(t)
+	state := filepath.Join(t.TempDir(), "state")
+	d := s.start(t, "--state-dir", state, "--label", "a")
+	m := keptMesh(t, d)
+	host := agent.Of(m.Hosts[0].Proc()).Via(s.asker(t))
+	_, err := agent.Create.Call(soon(t), host, agent.Creation{Procs: &m, Wait: true, Lease: time.Hour})
+	require.NoError(t, err)
+	d.signal(t, syscall.SIGKILL)
+	d.exit(t)
+	file := filepath.Join(state, m.ID.String()+".lease")
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	boot, _, _ := strings.Cut(string(text), " ")
+	long := fmt.Sprintf("%s %020d %020d\n", boot, 1, 2*time.Second) // as if it had run out long ago, of a short term
+	require.NoError(t, os.WriteFile(file, []byte(long), 0o600))
+	next := s.start(t, "--state-dir", state, "--label", "a")
+	o := again(t, agent.Wait, host, agent.Waiting{ID: m.ID.String(), Until: agent.Stopped})
+	for len(o) > 0 && !o[0].Status.Phase.Terminal() {
+		o = again(t, agent.Wait, host, agent.Waiting{ID: m.ID.String(), Until: agent.Stopped})
+	}
+	require.Equal(t, agent.Overlay{{First: 0, Count: 2, Status: agent.Status{Phase: agent.Stopped, Reason: agent.Orphaned}}}, o)
+	next.stop(t)
+	require.NoFileExists(t, file)
 	s.requireClean(t)
 }
 

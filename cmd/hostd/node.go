@@ -24,6 +24,7 @@ type node struct {
 	server  *embed.Server // nil when it joined
 	options bus.Options
 	bus     *bus.Bus
+	admin   *bus.Bus // in the system account; nil without --system-creds
 	host    *host.Host
 	gateway *upkeep // nil when it is turned off
 	system  *upkeep // nil when it is turned off
@@ -60,9 +61,7 @@ func (n *node) start(ctx context.Context, getenv func(string) string, log zerolo
 			return err
 		}
 	}
-	if n.options.ConnectTimeout == 0 {
-		n.options.ConnectTimeout = keys.BusConnect.Get(n.keys)
-	}
+	n.options = agent.Reach(n.options, n.keys)
 	o := n.options
 	o.Name, o.Log = "hostd/"+n.label, log
 	if n.bus, err = bus.Open(ctx, o); err != nil {
@@ -72,11 +71,14 @@ func (n *node) start(ctx context.Context, getenv func(string) string, log zerolo
 		return err
 	}
 	n.host, err = host.Start(ctx, host.Options{
-		Label: n.label, Bus: n.bus, Settings: settingsOf(n.options), Space: n.space, Dir: n.runDir,
+		Label: n.label, Bus: n.bus, Settings: agent.SettingsOf(n.options), Space: n.space, Dir: n.runDir,
 		Allow: n.allow, AllowUser: n.anyOfUser(), Builtin: []string{"proc"}, Config: n.keys,
 		Version: cli.Version(), Level: n.procs, Labels: n.labels, Log: log, StateDir: n.stateDir, Subreaper: true,
 	})
 	if err != nil {
+		return err
+	}
+	if err := n.relay(ctx, o); err != nil {
 		return err
 	}
 	if n.server != nil && n.recalls() {
@@ -86,7 +88,7 @@ func (n *node) start(ctx context.Context, getenv func(string) string, log zerolo
 	}
 	if n.flags.gateway {
 		o := gateway.Options{
-			Label: n.label, Bus: &n.options, Root: n.space.Root(), Namespace: n.space.Namespace(), Version: cli.Version(), Log: log,
+			Label: n.label, Bus: &n.options, Root: n.space.Root(), Namespace: n.space.Namespace(), Version: cli.Version(), Config: n.keys, Log: log,
 		}
 		start := func(ctx context.Context) (service, error) {
 			g, err := gateway.Start(ctx, o)
@@ -182,6 +184,9 @@ func (n *node) close() error {
 	if n.health != nil { // until now it has told that the node is going
 		errs = append(errs, n.health.close())
 	}
+	if n.admin != nil {
+		errs = append(errs, n.admin.Close(ctx))
+	}
 	if n.bus != nil {
 		errs = append(errs, n.bus.Close(ctx))
 	}
@@ -192,24 +197,4 @@ func (n *node) close() error {
 		errs = append(errs, os.RemoveAll(n.runDir))
 	}
 	return errors.Join(errs...)
-}
-
-// settingsOf is the same bus for procs.
-func settingsOf(o bus.Options) agent.BusSettings {
-	return agent.BusSettings{
-		URL: o.URL, Token: o.Token, User: o.User, Password: o.Password, Creds: absolute(o.Creds), NKey: absolute(o.NKey),
-		JWT: o.JWT, Seed: o.Seed, CertFile: absolute(o.CertFile), KeyFile: absolute(o.KeyFile), CAFile: absolute(o.CAFile),
-		TLSFirst: o.TLSFirst, InboxPrefix: o.InboxPrefix, Insecure: o.Insecure,
-	}
-}
-
-// absolute makes a file name mean the same in a proc, which runs elsewhere.
-func absolute(file string) string {
-	if file == "" {
-		return ""
-	}
-	if abs, err := filepath.Abs(file); err == nil {
-		return abs
-	}
-	return file
 }

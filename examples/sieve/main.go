@@ -16,10 +16,8 @@ import (
 	"time"
 
 	"github.com/castnet-io/castnet/actor"
-	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/agent/host"
 	"github.com/castnet-io/castnet/agent/proc"
-	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/bus/embed"
 	"github.com/castnet-io/castnet/cast"
 	"github.com/castnet-io/castnet/examples/status"
@@ -60,13 +58,12 @@ func run(ctx context.Context, below int, out io.Writer) (primes []int, err error
 		return nil, err
 	}
 	defer server.Shutdown()
-	net, err := mesh.Connect(ctx, mesh.Options{Bus: &bus.Options{URL: server.URL(), Token: server.Token()}})
+	net, err := mesh.Connect(ctx, mesh.Options{Server: server})
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, net.Close(context.WithoutCancel(ctx))) }() // stops all the rest
-	here := host.Here{Label: "here", Settings: agent.BusSettings{URL: server.URL(), Token: server.Token()}}
-	hosts, err := net.Allocate(ctx, here, "local", shape.Of("host", 2))
+	hosts, err := net.Allocate(ctx, host.Here{Label: "here"}, "local", shape.Of("host", 2))
 	if err != nil {
 		return nil, err
 	}

@@ -97,7 +97,7 @@ func TestF14_castsAreAnsweredByEachRankWhileConnectionsAreCut(t *testing.T) {
 	try(t, fault{"F14 casts", 1, often}, func(t *testing.T, seed uint64, f *figures) {
 		c := newWorld(t, seed, serverConfig{}).meshes()
 		c.begin(load{Senders: 2, Messages: 600, Rate: 150, Sizes: []int{100, 5000, 0, 40 << 10, 300 << 10, 700}})
-		f.count("cuts", len(c.cutUntil(c.settle(2*patience, c.caller))))
+		f.count("cuts", len(c.cutUntil(c.settle(2*patience, c.caller), 0)))
 		for _, o := range c.outcomes(f) {
 			require.Empty(t, slices.Concat(o.Failed, o.Missing), "nobody has died: %+v", o)
 		}
@@ -150,6 +150,45 @@ func TestF30_castsNameTheDeadAndWaitForNobodyElse(t *testing.T) {
 	// So many hosts that some fold for others.
 	try(t, fault{"F30 killed, of 18 hosts", 0, often}, func(t *testing.T, seed uint64, f *figures) {
 		killing(f, newWorld(t, seed, serverConfig{}).mesh(18, 2, 2), 1+int(seed%4))
+	})
+}
+
+// Connections are cut all the time, and processes killed meanwhile. The word of a death may be lost with a
+// connection: then the dead are missing, and nobody else.
+func TestF30_castsAreExactWhileConnectionsAreCutAndProcessesKilled(t *testing.T) {
+	t.Parallel()
+	try(t, fault{"F14 F30 cut and killed", 1, often}, func(t *testing.T, seed uint64, f *figures) {
+		c := newWorld(t, seed, serverConfig{}).meshes()
+		c.begin(load{Senders: 2, Messages: 1500, Rate: 150, For: 2500 * time.Millisecond, Deadline: 3 * time.Second})
+		settled := c.settle(2*patience, c.caller)
+		dead := map[int]time.Time{} // ranks, and when they were killed at the earliest
+		var cuts []time.Time
+		for range 1 + seed%2 {
+			cuts = append(cuts, c.cut(settled, 0)...)
+			i, at := c.rand.IntN(len(c.ranks)), time.Now()
+			one := c.ranks[i]
+			c.ranks = slices.Delete(c.ranks, i, i+1)
+			for _, rank := range c.of(one) {
+				dead[rank] = at
+			}
+			c.kills(one)
+			cuts = append(cuts, c.cut(settled, 0)...)
+			c.tells(one)
+		}
+		for !settled.over() {
+			cuts = append(cuts, c.cut(settled, 0)...)
+		}
+		settled.wait(t)
+		for _, o := range c.outcomes(f) {
+			for _, rank := range slices.Concat(o.Failed, o.Missing) {
+				at, died := dead[rank]
+				require.True(t, died && o.Ended.After(at), "rank %d lives: %+v", rank, o)
+			}
+		}
+		_, v := c.finish()
+		f.judge(t, v)
+		f.count("cuts", len(cuts))
+		f.count("kills", int(1+seed%2))
 	})
 }
 

@@ -52,11 +52,15 @@
 //   - FLT-9: of a rank and generation one process lives at most, and none after its host was stopped (HOST-3,
 //     HOST-5, HOST-6, HOST-10).
 //
+// Of hosts as others see them (F3, F9 to F11, F15):
+//
+//   - FLT-10: a host is dead to those who watch it when it is killed, stopped or cut off for the full time, and never
+//     because it or the watcher is starved, or the server is away (package agent/presence).
+//
 // # What is not here
 //
 // Loss of single packets: a proxy cannot make it on TCP. Host agents, in tests of messages: where a
-// process is killed, the test itself tells the others, as a host agent does, or nobody does. A fork that is
-// refused (EAGAIN). Zero found in n messages is an
+// process is killed, the test itself tells the others, as a host agent does, or nobody does. Zero found in n messages is an
 // upper bound of 3/n, at 95 %, and no more.
 //
 // The tests look into /proc and stop processes, so they are for Linux.

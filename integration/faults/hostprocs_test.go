@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -210,6 +211,47 @@ func TestF29_withoutDescriptorsHostdSaysSoAndLives(t *testing.T) {
 		few := m.mesh(1, script("exec sleep 1000"))
 		m.begins(few, 1)
 		m.ends(few, time.Second)
+		f.count("hostd deaths", 0)
+		require.False(t, m.dead())
+		m.stops()
+	})
+}
+
+// F29: forks are refused, as by a machine that is full of processes. Which ranks meet that is the scheduler's.
+func TestF29_withoutProcessesHostdSaysSoAndLives(t *testing.T) {
+	const procs, refusals = 16, 5
+	program := buildHostd(t, "failpoint")
+	try(t, fault{"F29 fork", 1, often}, func(t *testing.T, _ uint64, f *figures) {
+		m := newMachine(t, program)
+		m.start("CASTNET_FAILPOINT_REFUSE=launch-fork:" + strconv.Itoa(refusals))
+		d := m.mesh(procs, nil)
+		m.spawns(d)
+		before := m.descriptors()
+		var again []int
+		for _, s := range m.states(d) {
+			if s.Status.Phase == agent.Running {
+				continue
+			}
+			again = append(again, s.Rank)
+			want := fmt.Sprintf("cannot launch %q (%s): fork: the user, the cgroup or the machine has all the processes it may have: "+
+				"resource temporarily unavailable", d.Proc(s.Rank, 0).Process(), program)
+			require.Equal(t, agent.Status{Phase: agent.Failed, Reason: want}, s.Status)
+			_, host := m.host()
+			require.Equal(t, host.String(), s.Proc.Host)
+			require.Zero(t, s.Proc.PID)
+		}
+		f.must("refused", len(again))
+		require.Len(t, again, refusals, "and no other")
+		require.Len(t, m.processes(), 1+procs-refusals, "nothing is left of a launch that failed")
+		require.Zero(t, m.zombies())
+		ref, _ := m.host()
+		insist(m, agent.Create, ref, agent.Creation{Procs: &d, Ranks: again, Gen: 1, Wait: true})
+		for _, s := range m.states(d) {
+			require.Equal(t, agent.Running, s.Status.Phase, "once there is room: %v", s.Status)
+		}
+		m.ends(d, 5*time.Second)
+		require.Len(t, m.processes(), 1)
+		require.LessOrEqual(t, m.descriptors(), before)
 		f.count("hostd deaths", 0)
 		require.False(t, m.dead())
 		m.stops()

@@ -30,6 +30,7 @@ type machine struct {
 	program string   // hostd
 	args    []string // of hostd
 	shell   string   // what a shell does before it becomes hostd
+	joins   bool     // it has no server of its own
 	hostd   *exec.Cmd
 	over    chan struct{} // closed when hostd has ended
 	life    int
@@ -100,7 +101,7 @@ func (m *machine) boots(env ...string) bool {
 	begin, err := log.Stat()
 	require.NoError(m, err)
 	args := m.args
-	if m.life++; m.life == 1 { // from then on it comes back where it was
+	if m.life++; m.life == 1 && !m.joins { // from then on it comes back where it was
 		args = append(slices.Clip(args), "--listen", "127.0.0.1:0")
 	}
 	m.hostd = exec.Command("/bin/sh", append([]string{"-c", m.shell + ` exec "$0" "$@"`, m.program}, args...)...)

@@ -126,20 +126,15 @@ const (
 	summed   = iota // Reduce to a sum
 	gathered        // Gather
 	inOrder         // Reduce to a row
-	posted          // Post to the whole mesh
+	posted          // Post
 	direct          // a message to one rank, which the order is to hold for as well
 	ways
 )
 
-// crew is whom the caster speaks to next, and how. What is posted goes to all: a process that shares
-// a cast among its ranks gives it back once.
+// crew is whom the caster speaks to next, and how.
 func (s *sender) crew(i int) (crew, int, error) {
 	c, way := s.load.Casts, i%ways
-	part := c.Parts[i/ways%len(c.Parts)]
-	if way == posted {
-		part = "*"
-	}
-	region, err := shape.Select(c.Place.Extent, part)
+	region, err := shape.Select(c.Place.Extent, c.Parts[i/ways%len(c.Parts)])
 	if err == nil && way == direct {
 		var base int
 		if base, err = region.BaseRank(s.rand.IntN(region.NumRanks())); err == nil {
@@ -303,22 +298,11 @@ func (o castOutcome) check(n uint64, got []uint64) error {
 	return nil
 }
 
-// returned writes down what came back. What was posted to the whole mesh comes back once for each process,
-// and stands for all its ranks.
+// returned writes down what came back, rank by rank.
 func (s *sender) returned(r actor.Returned) error {
 	id, err := subjects.ParseActorID(r.Reason.Actor)
 	if err != nil {
 		return err
 	}
-	place, ranks := s.load.Casts.Place, 1
-	if r.Reason.Endpoint == marks.Name() { // else it was for one rank
-		ranks = place.PerProcess
-	}
-	first := int(id.Proc.Rank)
-	for base := first; base < first+ranks; base++ {
-		if err := s.tell(crew{place: place}, base, 0, fate(r.Reason), r.Reason.Error()); err != nil {
-			return err
-		}
-	}
-	return nil
+	return s.tell(crew{place: s.load.Casts.Place}, int(id.Proc.Rank), 0, fate(r.Reason), r.Reason.Error())
 }

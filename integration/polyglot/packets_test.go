@@ -45,6 +45,8 @@ type header struct {
 	Arity   int           `cbor:"7,keyasint,omitempty"`
 	Within  *shape.Region `cbor:"8,keyasint,omitempty"`
 	Apex    bool          `cbor:"9,keyasint,omitempty"`
+	Tell    int           `cbor:"10,keyasint,omitempty"`
+	Gens    []run         `cbor:"11,keyasint,omitempty"`
 }
 
 type run struct {
@@ -60,6 +62,7 @@ type rest struct {
 	Failed   []failure `cbor:"5,keyasint,omitempty"`
 	Declined bool      `cbor:"6,keyasint,omitempty"`
 	Around   int       `cbor:"7,keyasint,omitempty"`
+	Settled  ranks     `cbor:"8,keyasint,omitempty"`
 }
 
 type failure struct {
@@ -118,6 +121,7 @@ func packetVectors(t *testing.T) []packetVector {
 	}
 	state := wire.StateOf{Progress: *withKnown.Known, Missing: []uint64{5, 7}, First: 3,
 		Refused: []wire.Refusal{{N: 4, Index: 0, Count: 2, Why: overflow}}}
+	anew := wire.StateOf{Progress: *withKnown.Known, Former: 512}
 
 	vs := []packetVector{
 		{Name: "a post", Hex: hex.EncodeToString(data(head, post))},
@@ -131,6 +135,7 @@ func packetVectors(t *testing.T) []packetVector {
 		{Name: "a repair", Hex: hex.EncodeToString(wire.AppendRepair(only(wire.Repair), "castnet.v1.default.k.x", []byte{0, 2, 2, 0, 0, 1, 0}))},
 		{Name: "a piece", Hex: hex.EncodeToString(wire.AppendPiece(only(wire.Piece), wire.Cut{Offset: 2, Total: 5}, []byte("abc")))},
 		{Name: "what a receiver has", Hex: hex.EncodeToString(control(wire.State, state))},
+		{Name: "a receiver in which 512 bytes wait that came before the link was opened anew", Hex: hex.EncodeToString(control(wire.State, anew))},
 		{Name: "refusals before number 4 are known", Hex: hex.EncodeToString(control(wire.Confirm, wire.ConfirmOf{Next: 4}))},
 		{Name: "a receiver breaks the link", Hex: hex.EncodeToString(control(wire.Break, wire.BreakOf{N: 9, Text: "who are you?"}))},
 		{Name: "a sender gives the link up", Hex: hex.EncodeToString(control(wire.Gone, wire.BreakOf{N: 9, Text: "closed"}))},

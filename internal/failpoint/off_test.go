@@ -11,4 +11,8 @@ import (
 func TestHit_isNothingInANormalBuild(t *testing.T) {
 	t.Setenv(failpoint.EnvVar, "there")
 	failpoint.Hit("there")
+	t.Setenv(failpoint.RefuseVar, "there")
+	if failpoint.Refused("there") {
+		t.Fatal("refused")
+	}
 }

@@ -12,41 +12,58 @@ import (
 	"syscall"
 )
 
-// EnvVar names the point at which the process dies.
-const EnvVar = "CASTNET_FAILPOINT"
+// The variables that name a point: one at which the process dies, one at which it is refused something.
+const (
+	EnvVar    = "CASTNET_FAILPOINT"
+	RefuseVar = "CASTNET_FAILPOINT_REFUSE"
+)
 
 var valueRule = regexp.MustCompile(`^([a-z0-9-]+)(?::([1-9][0-9]{0,8}))?$`)
 
-// target is the point that was named, once; "" = none. A process dies once, so
-// one count is enough, and it exists in test builds only.
+// target is the point that a variable named, once; "" = none. A process dies once, so one count is
+// enough, and it exists in test builds only.
+type target struct {
+	name string
+	left atomic.Int64
+}
+
 var (
-	target = sync.OnceValue(parse)
-	left   atomic.Int64
+	deadly   = sync.OnceValue(func() *target { return parse(EnvVar) })
+	refusing = sync.OnceValue(func() *target { return parse(RefuseVar) })
 )
 
-func parse() string {
-	value := os.Getenv(EnvVar)
+func parse(variable string) *target {
+	t := &target{}
+	value := os.Getenv(variable)
 	if value == "" {
-		return ""
+		return t
 	}
 	match := valueRule.FindStringSubmatch(value)
 	if match == nil {
-		panic(fmt.Sprintf("%s=%q is not NAME or NAME:N", EnvVar, value))
+		panic(fmt.Sprintf("%s=%q is not NAME or NAME:N", variable, value))
 	}
 	n := 1
 	if match[2] != "" {
 		n, _ = strconv.Atoi(match[2]) // the rule admits digits only
 	}
-	left.Store(int64(n))
-	return match[1]
+	t.name = match[1]
+	t.left.Store(int64(n))
+	return t
 }
 
 // Hit kills this process if the point is the one that EnvVar names, and it is
 // its turn.
 func Hit(name string) {
-	if name != target() || left.Add(-1) != 0 {
+	if t := deadly(); name != t.name || t.left.Add(-1) != 0 {
 		return
 	}
 	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	select {}
+}
+
+// Refused reports whether what the kernel is asked for at a point is to be
+// refused: if RefuseVar names it, so often as it says.
+func Refused(name string) bool {
+	t := refusing()
+	return name == t.name && t.left.Add(-1) >= 0
 }

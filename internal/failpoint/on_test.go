@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -23,6 +24,11 @@ func TestMain(m *testing.M) {
 	}
 	failpoint.Hit("elsewhere")
 	for range 3 {
+		if !failpoint.Refused("there") {
+			_, _ = os.Stdout.WriteString("y")
+		}
+	}
+	for range 3 {
 		failpoint.Hit("there")
 		_, _ = os.Stdout.WriteString("x")
 	}
@@ -33,7 +39,17 @@ func play(t *testing.T, value string) (hits int, err error) {
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
 	cmd.Env = []string{playVar + "=1", failpoint.EnvVar + "=" + value}
 	out, err := cmd.Output()
-	return len(out), err
+	return strings.Count(string(out), "x"), err
+}
+
+func TestRefused_soOftenAsItIsSaidAtTheNamedPoint(t *testing.T) {
+	for value, want := range map[string]int{"": 3, "there": 2, "there:2": 1, "there:9": 0, "elsewhere": 3} {
+		cmd := exec.CommandContext(t.Context(), os.Args[0])
+		cmd.Env = []string{playVar + "=1", failpoint.RefuseVar + "=" + value}
+		out, err := cmd.Output()
+		require.NoError(t, err, value)
+		require.Equal(t, want, strings.Count(string(out), "y"), value)
+	}
 }
 
 func TestHit_diesAtTheNthHitOfTheNamedPoint(t *testing.T) {

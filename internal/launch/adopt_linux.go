@@ -12,6 +12,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// BootClock says which boot of the machine this is, and how long it has run: a clock that nobody sets, and
+// that processes share. Where there is none, boot is "".
+func BootClock() (boot string, now time.Duration) {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
+		return "", 0
+	}
+	return bootID(), time.Duration(ts.Nano())
+}
+
 func bootID() string {
 	data, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	return strings.TrimSpace(string(data))

@@ -13,8 +13,8 @@ import (
 	"github.com/castnet-io/castnet/internal/failpoint"
 )
 
-// exitTailLines is how many last lines of stderr an Exit keeps.
-const exitTailLines = 20
+// exitTailLines is how many last lines of stderr an Exit keeps at most, of the last 64 KiB.
+const exitTailLines = 1000
 
 // A Child is one launched or adopted process, the leader of a process group of
 // its own.

@@ -137,4 +137,8 @@
 //   - adopt-verified: the process is the one in the record
 //   - adopt-held: its lifeline is held
 //   - census-killed: a dead launcher's tree was killed, its cgroup exists
+//
+// and the one at which they have it refused something:
+//
+//   - launch-fork: a fork, with EAGAIN
 package launch

@@ -5,6 +5,7 @@ package launch
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -138,4 +139,49 @@ func keptIn(t *testing.T, dir string) (n int) {
 		}
 	}
 	return n
+}
+
+// F29: a machine that is full of processes.
+func TestFailpoints_LCH3_aForkThatIsRefusedLeavesNothing(t *testing.T) {
+	outer := New(Options{Cgroup: NoCgroup})
+	defer func() { require.NoError(t, outer.Close()) }()
+	spec := specOf(t, "refused", t.TempDir())
+	spec.Env = append(spec.Env, failpoint.RefuseVar+"=launch-fork:4", "PATH="+os.Getenv("PATH"))
+	e := exitOf(t, mustLaunch(t, outer, spec))
+	require.True(t, e.Clean(), "%v %v", e, e.StderrTail)
+}
+
+// refused is a life in which forks are refused: what is open and what is there is as before.
+func refused() {
+	dir := os.Args[1]
+	l := New(Options{StateDir: dir})
+	spec := Spec{Name: "one", Path: "/bin/sh", Args: []string{"-c", "exit 0"}, LogDir: dir, Limits: Limits{Files: 64}}
+	kept := spec
+	kept.Name, kept.Keep = "two", true
+	before := 0
+	for i, s := range []Spec{spec, kept, spec, kept} {
+		if i == 2 { // what is opened once is open
+			before = descriptors()
+		}
+		_, err := l.Launch(s)
+		failure, ok := errors.AsType[*LaunchError](err)
+		if !ok || !errors.Is(err, syscall.EAGAIN) || failure.Name != s.Name || !strings.Contains(err.Error(), "fork: the user") {
+			check(fmt.Errorf("want a *LaunchError of %s for EAGAIN, got %v", s.Name, err))
+		}
+	}
+	files, err := os.ReadDir(dir)
+	check(err)
+	if now := descriptors(); now != before || len(files) > 0 {
+		check(fmt.Errorf("%d descriptors before, %d now; files: %v", before, now, files))
+	}
+	c, err := l.Launch(spec)
+	check(err)
+	<-c.Done()
+	check(l.Close())
+}
+
+func descriptors() int {
+	open, err := os.ReadDir("/proc/self/fd")
+	check(err)
+	return len(open)
 }

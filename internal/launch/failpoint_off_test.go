@@ -2,5 +2,6 @@
 
 package launch
 
-// life is for builds with failpoints.
-func life() {}
+// These are for builds with failpoints.
+func life()    {}
+func refused() {}

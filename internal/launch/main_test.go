@@ -40,6 +40,7 @@ var modes = map[string]func(){
 	"launcher":    launcher,
 	"subreaper":   subreaper,
 	"life":        life,
+	"refused":     refused,
 	"exhaustKill": exhaustKill,
 	"kept":        kept,
 	"keeper":      keeper,

@@ -39,6 +39,9 @@ func start(spec *Spec, fds []uintptr, t *tree) (*handle, error) {
 		sys.UseCgroupFD, sys.CgroupFD = true, int(dir.Fd())
 	}
 	pid, err := fork(spec, fds, sys)
+	if err == unix.EAGAIN {
+		return nil, fmt.Errorf("fork: the user, the cgroup or the machine has all the processes it may have: %w", err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("exec: %w", err)
 	}
@@ -61,6 +64,9 @@ func start(spec *Spec, fds []uintptr, t *tree) (*handle, error) {
 // fork goes without what a sandbox may forbid: clone3, which alone can fork
 // into a cgroup, and ptrace.
 func fork(spec *Spec, fds []uintptr, sys *syscall.SysProcAttr) (pid int, err error) {
+	if failpoint.Refused("launch-fork") {
+		return 0, syscall.EAGAIN
+	}
 	attr := &syscall.ProcAttr{Dir: spec.Dir, Env: spec.environ(), Files: fds, Sys: sys}
 	argv := append([]string{spec.Path}, spec.Args...)
 	pid, err = syscall.ForkExec(spec.Path, argv, attr)
@@ -71,6 +77,9 @@ func fork(spec *Spec, fds []uintptr, sys *syscall.SysProcAttr) (pid int, err err
 	if err == syscall.EPERM && sys.Ptrace {
 		sys.Ptrace = false
 		pid, err = syscall.ForkExec(spec.Path, argv, attr)
+	}
+	if err == syscall.EBADF { // all of ours are open: the new process had no number left to move them to
+		err = syscall.EMFILE
 	}
 	return pid, err
 }

@@ -62,8 +62,11 @@ func (o *orphans) stop()                              {}
 func (o *orphans) expect(_ *Spec, start func() int)   { start() }
 func (o *orphans) bereave(string, time.Duration) bool { return true }
 
-func bootID() string               { return "" }
-func find(Record) (*handle, error) { return nil, errors.ErrUnsupported }
+func bootID() string { return "" }
+
+// BootClock is for Linux.
+func BootClock() (boot string, now time.Duration) { return "", 0 }
+func find(Record) (*handle, error)                { return nil, errors.ErrUnsupported }
 
 // Census finds nothing: there are no cgroups.
 func (l *Launcher) Census() ([]Leftover, error) { return nil, nil }

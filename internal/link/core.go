@@ -38,6 +38,7 @@ type Core struct {
 
 	due     Instant // the earliest of the peers'; 0: never
 	closed  *Error
+	breaks  uint64 // how many links were broken so far
 	effects []Effect
 	stats   Stats
 }
@@ -108,14 +109,20 @@ type Effect struct {
 	Body   any
 	Fate   Fate
 	Err    error
+	Serial uint64 // of Broken: see Asker
 }
 
 // Mark is what a sender wants back with the fate of a message.
 type Mark struct {
 	Sender, Type string // of the actor and of its message
 	To           *Target
-	Call         any // what waits for the answer; nil for a post
+	Call         any // what waits for the answer, an Asker if it is to know which links that needs; nil for a post
 }
+
+// Asker waits for an answer. It is told a serial when its question is queued, before anything else happens to
+// the links: a Broken of the peer with that serial or a later one ends its wait, one with an earlier serial was
+// of a link that its question is not on. Asked must not block.
+type Asker interface{ Asked(serial uint64) }
 
 // Target is a port of a peer. Whoever sends to it keeps and reuses it.
 type Target struct {
@@ -222,6 +229,12 @@ func (c *Core) Effects(into []Effect) []Effect {
 }
 
 func (c *Core) do(e Effect) { c.effects = append(c.effects, e) }
+
+// broken says that the link to a peer, or from it, is over.
+func (c *Core) broken(p *Peer, why *Error) {
+	c.breaks++
+	c.do(Effect{Kind: Broken, Peer: p, Err: why, Serial: c.breaks})
+}
 
 func (c *Core) control(p *Peer, kind wire.PacketKind, body any) {
 	c.do(Effect{Kind: Control, Peer: p, Packet: kind, Body: body})

@@ -62,6 +62,12 @@
 //     acknowledges it with something else, or with 64 packets; who has not does then. A sender that was told
 //     of the answer (Reached) does not ask. An answer may be the word of others: it says that this one
 //     message arrived, and gives no credit and forgets nothing, so LINK-14 holds for it.
+//   - LINK-17: messages that are known to come at once may leave together: the answers to one packet, the
+//     questions of those whom one packet has woken. What is sent while nobody is expected waits for nobody, and
+//     what waits does so for 200 µs, in its order, and then leaves as soon as a timer runs.
+//   - LINK-18: of messages that wait for room a peer's links hold no more over several openings than over one,
+//     but for one message each. The end of a link does not end the wait for an answer whose question was queued
+//     after it.
 //
 // A Core is not safe for concurrent use; all methods of Links are. Sends and Ticks cost what they touch,
 // but a Tick looks at each link that is not at rest, and a cast at each member that is not in step.

@@ -68,6 +68,9 @@ func (c *Core) OnState(now Instant, p *Peer, s *wire.StateOf) error {
 		return err
 	}
 	c.refusedBy(p, s)
+	if p.out.current(&s.Progress) {
+		p.out.former = min(p.out.former, s.Former)
+	}
 	c.progressed(now, p, &s.Progress)
 	c.repair(now, p, s.Missing)
 	return nil
@@ -95,7 +98,7 @@ func (c *Core) progressed(now Instant, p *Peer, k *wire.Progress) {
 		return
 	}
 	o.heard = true
-	// What was sent before the link was opened may be taken up later, and counts: hence the min.
+	// A peer may count what was sent before the link was opened, too: hence the min.
 	o.taken, o.waitTaken = max(o.taken, k.Taken), max(o.waitTaken, min(k.Waited, o.waitUsed))
 	if k.Window != 0 {
 		o.window = min(k.Window, uint64(c.cfg.Window))
@@ -260,8 +263,8 @@ func (c *Core) giveUp(p *Peer, why Reason, text string) {
 		c.gone(p, wire.BreakOf{N: o.last, Text: text, Closed: why == Closed})
 	}
 	c.shrink(p, o.size)
-	*o = outgoing{frames: o.frames, chunks: o.chunks, wanted: o.wanted, crowded: o.crowded, counts: o.counts}
-	c.do(Effect{Kind: Broken, Peer: p, Err: &Error{Reason: why, Text: text}})
+	*o = outgoing{frames: o.frames, chunks: o.chunks, former: o.waits(), wanted: o.wanted, crowded: o.crowded, posted: o.posted, counts: o.counts}
+	c.broken(p, &Error{Reason: why, Text: text})
 }
 
 // gone tells the receiver that nothing up to a number will come any more.

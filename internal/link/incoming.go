@@ -19,6 +19,9 @@ type incoming struct {
 
 	waited     uint64 // bytes of messages that waited for room and were taken up
 	saidWaited uint64 // waited, when that was said last
+	held       int64  // the same that are not taken up, of former openings, too; less than none: more will be said to have come
+	former     uint64 // of held: what came before the link was opened; it counts as taken up first
+	saidFormer uint64 // former, when that was said last
 
 	parked     []Arrival // behind a gap, by number
 	parkedSize int
@@ -55,10 +58,11 @@ func (in *incoming) waits() bool {
 // Arrival is a packet that came on a link.
 type Arrival struct {
 	N, Prev uint64
-	Settled bool // of a cast: all before it was acknowledged, and Prev says nothing
-	Answers bool // of a cast: see Cast
-	Size    int  // of its envelopes
-	Packet  any  // what the caller needs to deliver it
+	Settled bool   // of a cast: all before it was acknowledged, and Prev says nothing
+	Answers bool   // of a cast: see Cast
+	Size    int    // of its envelopes
+	Packet  any    // what the caller needs to deliver it
+	Waits   uint64 // set before Done: bytes of its messages that wait for room, of which Taken will be told
 
 	// Set by the Core:
 	Came Instant // when a packet arrived that waited for another; 0: it did not wait
@@ -140,12 +144,13 @@ func (c *Core) accept(p *Peer, a Arrival) Arrival {
 func (c *Core) openIn(p *Peer, n uint64) {
 	in := &p.in
 	if in.start != 0 {
-		c.do(Effect{Kind: Broken, Peer: p, Err: &Error{Reason: LinkOver, Text: p.id.String() + " has opened its link anew"}})
+		c.broken(p, &Error{Reason: LinkOver, Text: p.id.String() + " has opened its link anew"})
 	}
 	parked, top := in.parked, in.top
 	c.shut(p, n-1)
 	c.senders++
 	in.start, in.first, in.top = n, n<<numberBits, top
+	in.former = uint64(max(0, in.held))
 	for _, a := range parked {
 		if a.N > n {
 			in.parked = append(in.parked, a)
@@ -165,7 +170,7 @@ func (c *Core) shut(p *Peer, upto uint64) {
 		c.senders--
 	}
 	c.dropParts(p)
-	*in = incoming{last: max(in.last, upto), tombs: in.tombs, counts: in.counts}
+	*in = incoming{last: max(in.last, upto), tombs: in.tombs, held: in.held, counts: in.counts}
 	for n := range in.tombs {
 		if n <= in.last {
 			delete(in.tombs, n)
@@ -267,6 +272,7 @@ func (c *Core) asks(now Instant, p *Peer) []uint64 {
 // packet that may be delivered.
 func (c *Core) Done(now Instant, p *Peer, a Arrival, refused []wire.Refusal) (Arrival, bool) {
 	in := &p.in
+	in.held += int64(a.Waits)
 	if c.deaf(p) || in.start == 0 || a.N < in.start || a.N > in.last || a.N <= in.acked {
 		return a, false // the link was given up meanwhile
 	}

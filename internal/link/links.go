@@ -21,8 +21,9 @@ type Handler interface {
 	Deliver(*Inbound) (taken int, why []byte)
 	// Told takes the fate of messages that were not delivered.
 	Told(Fate)
-	// Broken says that the link to or from a process is over: what waits for answers waits in vain.
-	Broken(subjects.ProcessID, error)
+	// Broken says that the link to or from a process is over: what waits for answers waits in vain, if it was
+	// asked by that serial: see Asker.
+	Broken(from subjects.ProcessID, serial uint64, why error)
 	// Cancel says that a process waits for answers at these ports no longer.
 	Cancel(from subjects.ProcessID, replies []string)
 	// Malformed takes what could not be used.
@@ -299,11 +300,12 @@ func (l *Links) Taken(p *Peer, bytes uint64) {
 	}
 }
 
-// HasSent reports whether anything was ever sent to a peer.
-func (l *Links) HasSent(p *Peer) bool {
+// HasPosted reports whether a message that can come back has left for a peer: an answer cannot, nor can a question.
+func (l *Links) HasPosted(p *Peer) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return p.out.counts.Sent > 0
+	l.core.catchUp(p)
+	return p.out.posted
 }
 
 // Die says that a process is dead, and why. What it has sent before was delivered, if it is called on

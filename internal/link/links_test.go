@@ -143,7 +143,7 @@ func (n *node) Told(f link.Fate) {
 	n.fates = append(n.fates, f)
 }
 
-func (n *node) Broken(_ subjects.ProcessID, err error) {
+func (n *node) Broken(_ subjects.ProcessID, _ uint64, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.broken = append(n.broken, err)

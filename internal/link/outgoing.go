@@ -1,6 +1,7 @@
 package link
 
 import (
+	"slices"
 	"sort"
 	"time"
 
@@ -28,6 +29,7 @@ type outgoing struct {
 	window      uint64
 	waitUsed    uint64 // the same of messages that wait for room
 	waitTaken   uint64
+	former      uint64 // the same of former openings: no more than this is not taken up
 
 	heard        bool // the receiver has said something since the link was opened
 	srtt, rttvar time.Duration
@@ -40,6 +42,7 @@ type outgoing struct {
 	confirmed    bool    // refusals: the receiver may have dropped what came before it had room for more
 	wanted       bool    // somebody waits for room
 	crowded      bool    // because all queues together are full
+	posted       bool    // messages have left that nobody waits for, on this link or a former one
 
 	counts OutStats
 }
@@ -90,10 +93,11 @@ func (c *Core) publish(now Instant, p *Peer, f *frame) {
 // put puts a frame on a link, under a number.
 func (c *Core) put(now Instant, p *Peer, n uint64, f *frame) (prev uint64) {
 	o := &p.out
+	asks := o.asks()
 	if o.start == 0 {
 		o.start, o.window = n, uint64(c.cfg.Opening)
 	}
-	switch asks := o.asks(); {
+	switch {
 	case !asks:
 		o.since, o.beatGap, o.calm = now, 0, f.answers
 		o.beatAt = now + c.late(o)
@@ -115,6 +119,7 @@ func (o *outgoing) count(n uint64, f *frame) {
 	o.last = n
 	o.used += f.cost()
 	o.counts.Sent++
+	o.posted = o.posted || slices.ContainsFunc(f.owed, func(w owed) bool { return w.mark.Call == nil })
 }
 
 // emit makes a packet ready, in pieces when the bus takes no more. prev is what its head says.

@@ -164,7 +164,7 @@ func (l *Links) perform(effects []Effect) {
 		case Told:
 			l.o.Handler.Told(e.Fate)
 		case Broken:
-			l.o.Handler.Broken(e.Peer.id, e.Err)
+			l.o.Handler.Broken(e.Peer.id, e.Serial, e.Err)
 		case Room: // made when it was taken
 		}
 	}

@@ -38,6 +38,9 @@ func (c *Core) SendWhole(now Instant, to *Target, e *wire.Envelope, whole []byte
 	} else {
 		c.enqueue(p, &message{to: to, env: *e, whole: whole, mark: m, until: until, at: now})
 	}
+	if asker, is := m.Call.(Asker); is {
+		asker.Asked(c.breaks + 1)
+	}
 	o.deadline = soonest(o.deadline, until)
 	c.watch(p, until)
 	c.toTurn(p)
@@ -112,6 +115,8 @@ func (c *Core) admits(now Instant, p *Peer, e *wire.Envelope) error {
 		}
 		c.want(now, p)
 		return &Error{Reason: Full, Text: fmt.Sprintf("%d bytes wait for all processes already", c.queued)}
+	case e.Wait && o.start == 0 && o.waitUsed == 0: // its receiver says nothing of a link that was not opened
+		return nil
 	case e.Wait && waits > 0 && waits+waitCost(e) > uint64(c.cfg.WaitWindow):
 		c.want(now, p)
 		return &Error{Reason: Full, Text: fmt.Sprintf("%d bytes of messages to %s wait for room there already", waits, p.id)}
@@ -130,7 +135,7 @@ func (c *Core) beside(o *outgoing) int {
 }
 
 // waits is how much of messages that wait for room is not known to be taken up.
-func (o *outgoing) waits() uint64 { return o.waitUsed - min(o.waitTaken, o.waitUsed) }
+func (o *outgoing) waits() uint64 { return o.former + o.waitUsed - min(o.waitTaken, o.waitUsed) }
 
 // want notes that somebody waits for room, and sees to it that the receiver is asked what it has taken
 // up: it says so only once.

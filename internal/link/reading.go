@@ -43,7 +43,9 @@ func (r *reading) joins() bool {
 	if !r.plain || !plain(&r.next) || len(r.in.Letters) == maxRun {
 		return false
 	}
-	r.in.Letters = append(r.in.Letters, letterOf(&r.next))
+	lt := letterOf(&r.next)
+	r.packet.waits += lt.Wait
+	r.in.Letters = append(r.in.Letters, lt)
 	return true
 }
 
@@ -68,14 +70,18 @@ func (r *reading) begin(index int, skip bool) {
 	lt := letterOf(e)
 	r.index, r.plain = index, plain(e) && !skip
 	if e.Kind == wire.Chunk {
-		if whole, why := r.assemble(); why != nil {
-			r.refuse(index, lt.Wait, why)
+		whole, why := r.assemble()
+		if !whole && why == nil {
 			return
-		} else if !whole {
+		}
+		if why != nil {
+			r.packet.waits += lt.Wait
+			r.refuse(index, lt.Wait, why)
 			return
 		}
 		lt.Body = e.Body
 	}
+	r.packet.waits += lt.Wait
 	if s.Kind != subjects.KindFrame {
 		e.Actor, e.Port = s.Proc.Actor(s.Actor).Within(), s.Port
 	}

@@ -40,7 +40,7 @@ func (l *Links) packet(from subjects.ProcessID, s subjects.Subject, data []byte,
 	}
 	switch {
 	case h.Kind == wire.Data && s.Kind != subjects.KindCast:
-		l.arrive(p, Arrival{N: h.N, Prev: h.Prev, Size: len(rest), Packet: &letters{s, rest, h.Age}})
+		l.arrive(p, Arrival{N: h.N, Prev: h.Prev, Size: len(rest), Packet: &letters{subject: s, data: rest, age: h.Age}})
 	case h.Kind == wire.Repair:
 		return l.repair(p, h, rest)
 	case h.Kind == wire.Beat:
@@ -97,7 +97,7 @@ func (l *Links) repair(p *Peer, h wire.Head, rest []byte) error {
 	if ih.Kind != wire.Data || s.From != p.id.String() || s.Kind != subjects.KindPort && s.Kind != subjects.KindCast {
 		return fmt.Errorf("a packet of kind %d for %q, within one of %s", ih.Kind, subject, p.id)
 	}
-	l.arrive(p, Arrival{N: h.N, Prev: h.Prev, Size: len(envelopes), Packet: &letters{s, envelopes, h.Age + ih.Age}})
+	l.arrive(p, Arrival{N: h.N, Prev: h.Prev, Size: len(envelopes), Packet: &letters{subject: s, data: envelopes, age: h.Age + ih.Age}})
 	return nil
 }
 
@@ -177,6 +177,9 @@ func (l *Links) deliver(p *Peer, a Arrival, ok bool) {
 			late = time.Duration(l.now() - a.Came)
 		}
 		refused := a.Packet.(parcel).deliver(l, p, late, a.Skip)
+		if k, is := a.Packet.(*letters); is {
+			a.Waits = k.waits
+		}
 		for i := range refused {
 			refused[i].N = a.N
 		}
@@ -190,6 +193,7 @@ type letters struct {
 	subject subjects.Subject
 	data    []byte
 	age     time.Duration
+	waits   uint64 // bytes of messages that wait for room, as far as they were read
 }
 
 func (k *letters) deliver(l *Links, p *Peer, late time.Duration, skip []int) []wire.Refusal {

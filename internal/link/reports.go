@@ -36,7 +36,7 @@ func (c *Core) progress(in *incoming) wire.Progress {
 // fits a head.
 func (c *Core) known(p *Peer) *wire.Progress {
 	in := &p.in
-	if in.sayAt == 0 && in.unsaid == 0 || len(in.refused) > 0 || in.missing != 0 || in.acked == 0 {
+	if in.sayAt == 0 && in.unsaid == 0 || len(in.refused) > 0 || in.missing != 0 || in.acked == 0 || in.former != in.saidFormer {
 		return nil
 	}
 	k := c.progress(in)
@@ -54,7 +54,8 @@ func (in *incoming) hasSaid() {
 // comes after the first that does not is not acknowledged yet.
 func (c *Core) state(now Instant, p *Peer) {
 	in := &p.in
-	s := &wire.StateOf{Progress: c.progress(in), First: in.first}
+	s := &wire.StateOf{Progress: c.progress(in), First: in.first, Former: in.former}
+	in.saidFormer = in.former
 	s.Refused = append(s.Refused, in.refused[:c.fits(in.refused)]...)
 	if rest := in.refused[len(s.Refused):]; len(rest) > 0 {
 		s.Progress.Acked = min(s.Progress.Acked, rest[0].N-1)
@@ -91,7 +92,7 @@ func (c *Core) tickIn(now Instant, p *Peer) (next Instant) {
 	switch {
 	case silent <= now && c.up && in.waits():
 		c.shut(p, 0)
-		c.do(Effect{Kind: Broken, Peer: p, Err: &Error{Reason: LinkOver, Text: fmt.Sprintf("%s is silent, and owes the rest of what it has sent", p.id)}})
+		c.broken(p, &Error{Reason: LinkOver, Text: fmt.Sprintf("%s is silent, and owes the rest of what it has sent", p.id)})
 		return 0
 	case in.sayAt != 0 && in.sayAt <= now, in.missing != 0 && in.missAt <= now:
 		c.state(now, p)
@@ -157,7 +158,7 @@ func (c *Core) OnConfirm(now Instant, p *Peer, next uint64) {
 	known := int(next - in.first)
 	in.refused, in.first = append([]wire.Refusal(nil), in.refused[known:]...), next
 	switch {
-	case len(in.refused) > 0 || in.unsaid > 0 || in.waited != in.saidWaited:
+	case len(in.refused) > 0 || in.unsaid > 0 || in.waited != in.saidWaited || in.former != in.saidFormer:
 		c.say(p, now+Instant(c.cfg.AckDelay))
 	default:
 		in.sayAt = 0
@@ -213,7 +214,7 @@ func (c *Core) OnGone(p *Peer, g *wire.BreakOf) bool {
 		if g.Closed || g.Text == wire.ClosedText { // its Bye travels on the other lane, and may come later
 			why = &Error{Reason: Departed, Text: p.id.String() + " has closed its links"}
 		}
-		c.do(Effect{Kind: Broken, Peer: p, Err: why})
+		c.broken(p, why)
 	}
 	return news
 }
@@ -221,11 +222,14 @@ func (c *Core) OnGone(p *Peer, g *wire.BreakOf) bool {
 // Taken says that messages of p that waited for room have been taken up, or refused.
 func (c *Core) Taken(now Instant, p *Peer, bytes uint64) {
 	in := &p.in
+	in.held -= int64(bytes)
 	if c.deaf(p) || in.start == 0 {
 		return
 	}
-	in.waited += bytes
-	if in.waited-in.saidWaited >= uint64(c.cfg.WaitWindow)/4 {
+	former := min(bytes, in.former)
+	in.former -= former
+	in.waited += bytes - former
+	if in.waited-in.saidWaited+in.saidFormer-in.former >= uint64(c.cfg.WaitWindow)/4 {
 		c.state(now, p)
 	} else {
 		c.say(p, now+Instant(c.cfg.AckDelay))

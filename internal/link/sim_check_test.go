@@ -119,7 +119,7 @@ func (w *world) auditCredit(p *proc, peer *Peer, q *proc) {
 	if flying := peer.used() - taken; flying > most {
 		w.fail("DEL-6: %d has %d bytes on the way to %d, of at most %d", p.index, flying, q.index, most)
 	}
-	if p.waits[q.index] > 2*uint64(w.cfg.WaitWindow)+uint64(w.cfg.MaxMessage) {
+	if p.waits[q.index] > uint64(w.cfg.WaitWindow)+uint64(w.cfg.MaxMessage) {
 		w.fail("DEL-6: %d bytes of messages of %d wait in mailboxes of %d", p.waits[q.index], q.index, p.index)
 	}
 }

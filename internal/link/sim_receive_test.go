@@ -50,7 +50,7 @@ func (w *world) onPacket(p *proc, k *packet, subject string, b []byte, outer boo
 	if err := p.core.OnHead(w.now, peer, h.Known); err != nil {
 		return err
 	}
-	a := Arrival{N: h.N, Prev: h.Prev, Size: len(rest), Packet: &letter{subject, rest, k.from, 0}}
+	a := Arrival{N: h.N, Prev: h.Prev, Size: len(rest), Packet: &letter{subject: subject, rest: rest, from: k.from}}
 	switch h.Kind {
 	case wire.Data:
 		if subject != "" && subject[0] == 'k' {
@@ -66,7 +66,7 @@ func (w *world) onPacket(p *proc, k *packet, subject string, b []byte, outer boo
 		if err != nil {
 			return err
 		}
-		a.Size, a.Packet = len(envelopes), &letter{at, envelopes, k.from, 0}
+		a.Size, a.Packet = len(envelopes), &letter{subject: at, rest: envelopes, from: k.from}
 		w.take(p, peer, a)
 	case wire.Beat:
 		p.core.OnBeat(w.now, peer, h.N, h.Prev)
@@ -119,6 +119,7 @@ type letter struct {
 	rest    []byte
 	from    *proc
 	cast    uint64 // its number, when its answer says that it is here
+	waits   uint64 // bytes of its messages that wait for room
 }
 
 // take delivers a packet when it is its turn, and those that waited for it.
@@ -129,6 +130,7 @@ func (w *world) take(p *proc, peer *Peer, a Arrival) {
 	a, ok := p.core.Arrive(w.now, peer, a)
 	for ok {
 		refused := w.deliver(p, peer, a)
+		a.Waits = a.Packet.(*letter).waits
 		if w.chance(0.02) { // the timer, on its own goroutine
 			p.core.Tick(w.now)
 		}
@@ -177,6 +179,7 @@ func (w *world) deliverOne(p *proc, peer *Peer, l *letter, e wire.Envelope, skip
 			}
 		}
 	}
+	l.waits += wait
 	switch {
 	case skip:
 		w.counts.Skipped++

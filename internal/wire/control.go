@@ -17,6 +17,9 @@ type StateOf struct {
 	// first here.
 	First   uint64    `cbor:"4,keyasint,omitempty"`
 	Refused []Refusal `cbor:"5,keyasint,omitempty"`
+	// Former is how many bytes of messages that wait for room came before the link was opened, and are not
+	// taken up.
+	Former uint64 `cbor:"6,keyasint,omitempty"`
 }
 
 // Refusal says of Count messages in a row, of packet N from the Index-th on, why they came back.

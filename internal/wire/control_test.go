@@ -26,6 +26,7 @@ var controls = []struct {
 		First: 2, Refused: []wire.Refusal{{N: 5, Index: 1, Count: 2, Why: []byte{0xa0}}},
 	}, "00020500000000" + "a4" + "01" + "a4" + "0105" + "0219012c" + "031a00100000" + "0407" + "02820507" +
 		"0402" + "05" + "81" + "a4" + "0105" + "0201" + "0302" + "0441a0"},
+	{"a state of a link that was opened anew", wire.State, &wire.StateOf{Former: 300}, "00020500000000" + "a2" + "01" + "a4" + "0100" + "0200" + "0300" + "0400" + "06" + "19012c"},
 	{"a confirm", wire.Confirm, &wire.ConfirmOf{Next: 300}, "00020600000000" + "a1" + "0119012c"},
 	{"a break", wire.Break, &wire.BreakOf{N: 7, Text: "no"}, "00020700000000" + "a2" + "0107" + "02626e6f"},
 	{"a gone", wire.Gone, &wire.BreakOf{N: 7}, "00020800000000" + "a2" + "0107" + "0260"},
@@ -62,7 +63,7 @@ func TestControl_survivesTheWay(t *testing.T) {
 			Progress: wire.Progress{
 				Acked: number.Draw(t, "acked"), Taken: number.Draw(t, "taken"), Window: number.Draw(t, "window"), Waited: number.Draw(t, "waited"),
 			},
-			First: number.Draw(t, "first"),
+			First: number.Draw(t, "first"), Former: number.Draw(t, "former"),
 		}
 		if rapid.Bool().Draw(t, "misses") {
 			state.Missing = rapid.SliceOfN(number, 2, 8).Draw(t, "missing")

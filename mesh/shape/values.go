@@ -111,6 +111,9 @@ func MeshOfPairs[T any](r Region, pairs iter.Seq2[int, T]) (ValueMesh[T], error)
 // Region is what the values are for.
 func (m ValueMesh[T]) Region() Region { return m.region }
 
+// Extent is the shape of that.
+func (m ValueMesh[T]) Extent() Extent { return m.region.Extent() }
+
 // Len is the number of values.
 func (m ValueMesh[T]) Len() int {
 	if len(m.runs) > 0 {

@@ -24,7 +24,7 @@
 //   - CHAOS-3: Stall and Hold lose nothing: what they kept goes on in order when they end.
 //   - CHAOS-4: what a Held keeps reaches the server on the connection it was sent on, whatever has
 //     become of the client.
-//   - CHAOS-5: when Close returns, all connections are closed and no goroutine is left.
+//   - CHAOS-5: when Close returns, all connections have ended with RST and no goroutine is left.
 //
 // A Proxy keeps up to 2,048 reads of at most 32 KiB for each direction of a pair; then its sender
 // feels it, as it would from a slow network. All methods may be called on any goroutine.

@@ -2,9 +2,11 @@ package chaos
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -141,9 +143,8 @@ func (p *Proxy) Close() {
 	p.closed = true
 	p.mu.Unlock()
 	p.listener.Close()
-	p.Reset() // before the tasks end, for they would close what they hold in good order
-	p.cancel()
 	p.Reset()
+	p.cancel()
 	p.tasks.Wait()
 }
 
@@ -172,13 +173,16 @@ func (p *Proxy) serve(client *net.TCPConn) {
 	p.mu.Lock()
 	upstream := p.upstream
 	p.mu.Unlock()
-	var d net.Dialer
+	// Who gives up a dial closes what the server may have accepted by then: with RST, as all that Close ends.
+	d := net.Dialer{Control: lingerNot}
 	conn, err := d.DialContext(p.ctx, "tcp", upstream)
 	if err != nil {
 		reset(client)
 		return
 	}
-	q := &pair{proxy: p, client: client, server: conn.(*net.TCPConn), over: make(chan struct{}), held: newGate()}
+	server := conn.(*net.TCPConn)
+	_ = server.SetLinger(-1) // fails when it is gone
+	q := &pair{proxy: p, client: client, server: server, over: make(chan struct{}), held: newGate()}
 	p.mu.Lock()
 	closed := p.closed
 	if !closed {
@@ -194,6 +198,15 @@ func (p *Proxy) serve(client *net.TCPConn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.pairs, q)
+}
+
+// lingerNot makes an RST of the end of a socket that is about to connect.
+func lingerNot(_, _ string, c syscall.RawConn) error {
+	var err error
+	cerr := c.Control(func(fd uintptr) {
+		err = syscall.SetsockoptLinger(int(fd), syscall.SOL_SOCKET, syscall.SO_LINGER, &syscall.Linger{Onoff: 1})
+	})
+	return errors.Join(cerr, err)
 }
 
 // meter counts n bytes that were read. When a cut falls among them, it returns it and how many of

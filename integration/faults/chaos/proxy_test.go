@@ -7,7 +7,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
-	"os"
 	"syscall"
 	"testing"
 	"time"
@@ -289,10 +288,9 @@ func TestCHAOS5_closeEndsWhatIsHeldOrStalled(t *testing.T) {
 	require.NoError(t, err)
 	p.Close()
 	p.Close()
-	for i, c := range []net.Conn{client, far, other, last} {
-		require.NoError(t, c.SetReadDeadline(time.Now().Add(patience)))
-		_, err := io.ReadAll(c) // with RST, or with FIN where the kernel was quicker
-		require.NotErrorIs(t, err, os.ErrDeadlineExceeded, "connection %d is left", i)
+	for _, c := range []net.Conn{client, far, other, last} {
+		_, err := io.ReadAll(c)
+		require.ErrorIs(t, err, syscall.ECONNRESET)
 	}
 }
 

@@ -1,0 +1,24 @@
+package agent_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/config"
+)
+
+func TestConfigure_givesAProcItsDeadlineAndTheSizeOfItsMailboxes(t *testing.T) {
+	var c config.Config
+	require.NoError(t, config.DeliveryDeadline.Set(&c, time.Minute))
+	require.NoError(t, config.ActorMailbox.Set(&c, 7))
+	var o actor.Options
+	agent.Configure(&o, &c)
+	require.Equal(t, time.Minute, o.Deadline)
+	require.Equal(t, 7, o.Mailbox)
+	agent.Configure(&o, nil)
+	require.Equal(t, actor.DefaultDeadline, o.Deadline)
+}

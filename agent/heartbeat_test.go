@@ -1,0 +1,31 @@
+package agent_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+func TestHeartbeat_countsForTheHostThatSentItAlone(t *testing.T) {
+	host := read[subjects.HostID]("a-000000000000a")
+	good := agent.Heartbeat{Host: host, Life: 1, Seq: 1, Interval: time.Second}
+	from := host.Proc().Process().String()
+	require.NoError(t, good.Check(from))
+	require.ErrorContains(t, good.Check("b-000000000000b_0-0"), "sent by b-000000000000b_0-0")
+	require.Error(t, agent.Heartbeat{Interval: time.Second}.Check(from), "no host")
+	for what, change := range map[string]func(*agent.Heartbeat){
+		"no interval":          func(h *agent.Heartbeat) { h.Interval = 0 },
+		"a negative one":       func(h *agent.Heartbeat) { h.Interval = -1 },
+		"too many words":       func(h *agent.Heartbeat) { h.Why = strings.Repeat("x", agent.MaxWhy+1) },
+		"too many connections": func(h *agent.Heartbeat) { h.Conns = make([]agent.Connection, 9) },
+	} {
+		bad := good
+		change(&bad)
+		require.Error(t, bad.Check(from), what)
+	}
+}

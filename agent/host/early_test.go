@@ -1,0 +1,79 @@
+package host
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/bus/bustest"
+	"github.com/castnet-io/castnet/internal/launch"
+	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// slowRunner says what it launches, and that it has once it is told to.
+type slowRunner struct {
+	runner
+	launched chan agent.Bootstrap
+	over     chan struct{}
+}
+
+func (r *slowRunner) readyAtStart() bool { return false }
+
+func (r *slowRunner) start(_ context.Context, b agent.Bootstrap, _ program) (process, error) {
+	r.launched <- b
+	<-r.over
+	return &fakeProcess{done: make(chan struct{})}, nil
+}
+
+// fakeProcess ends when it is told to, and has printed nothing.
+type fakeProcess struct {
+	localProc
+	once sync.Once
+	done chan struct{}
+}
+
+func (p *fakeProcess) PID() int                { return 7 }
+func (p *fakeProcess) Terminate(time.Duration) { p.once.Do(func() { close(p.done) }) }
+func (p *fakeProcess) Done() <-chan struct{}   { return p.done }
+func (p *fakeProcess) Exit() launch.Exit       { <-p.done; return launch.Exit{At: time.Now()} }
+
+// A proc can be faster than the host that launches it: it is known to be ready before its launch is over,
+// which for one that is kept is when it is written down.
+func TestHOST10_aProcThatIsReadyBeforeItsLaunchIsOverRunsFromThenOn(t *testing.T) {
+	registry, err := actor.NewRegistry(agentType.Made(newAgent, methods()...).Enduring())
+	require.NoError(t, err)
+	id, err := subjects.NewHostID("a")
+	require.NoError(t, err)
+	p, err := actor.NewProc(t.Context(), actor.Options{ID: id.Proc(), Bus: bustest.Open(t, bustest.Server(t)), Registry: registry})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, p.Close(context.Background())) })
+	slow := &slowRunner{runner: newLocalRunner(Options{}), launched: make(chan agent.Bootstrap, 1), over: make(chan struct{})}
+	_, err = p.Spawn(t.Context(), actor.Spawning{Type: agentType.Name(), Name: agent.Name, Params: config{id: id, run: slow}})
+	require.NoError(t, err)
+	host := agent.Of(id.Proc()).Via(p)
+	mesh, err := subjects.NewMeshID("mesh")
+	require.NoError(t, err)
+	m := agent.Mesh{ID: mesh, Extent: shape.Of("gpu", 1), Hosts: []subjects.HostID{id}, PerHost: 1, Owner: id.Proc().Actor("owner")}
+	_, err = agent.Create.Call(t.Context(), host, agent.Creation{Procs: &m})
+	require.NoError(t, err)
+	boot := <-slow.launched
+	_, err = agent.Ready.Call(t.Context(), host, agent.Readiness{Proc: boot.ProcID(), Nonce: boot.Nonce})
+	require.NoError(t, err)
+	states, err := agent.Get.Call(t.Context(), host, agent.Query{ID: mesh.String()})
+	require.NoError(t, err)
+	require.Equal(t, agent.Initializing, states[0].Status.Phase, "nobody hears of it yet")
+	close(slow.over)
+	_, err = agent.Wait.Call(t.Context(), host, agent.Waiting{ID: mesh.String(), Until: agent.Running})
+	require.NoError(t, err)
+	states, err = agent.Get.Call(t.Context(), host, agent.Query{ID: mesh.String()})
+	require.NoError(t, err)
+	require.Equal(t, []any{agent.Running, agent.Reached, 7}, []any{states[0].Status.Phase, states[0].Proc.Life, states[0].Proc.PID})
+	_, err = agent.Stop.Call(t.Context(), host, agent.Stopping{ID: mesh.String()})
+	require.NoError(t, err)
+}

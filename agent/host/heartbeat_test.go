@@ -1,0 +1,100 @@
+package host_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/agent/host"
+	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/config"
+	"github.com/castnet-io/castnet/internal/wire"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// beats are the heartbeats of all hosts.
+func (r *rig) beats(t *testing.T) <-chan agent.Heartbeat {
+	t.Helper()
+	all := make(chan agent.Heartbeat, 1024)
+	_, err := r.client.Bus().Control().Subscribe(subjects.Space{}.Heartbeats(agent.HostBeats), func(m bus.Msg) {
+		s, err := subjects.Space{}.Parse(m.Subject)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		var b agent.Heartbeat
+		if err = wire.Unmarshal(m.Data, &b); err == nil {
+			err = b.Check(s.From)
+		}
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		all <- b
+	})
+	require.NoError(t, err)
+	return all
+}
+
+// until takes heartbeats until one is as wanted; they come in order.
+func until(t *testing.T, beats <-chan agent.Heartbeat, wanted func(agent.Heartbeat) bool) agent.Heartbeat {
+	t.Helper()
+	last, end := agent.Heartbeat{}, time.After(20*time.Second)
+	for {
+		select {
+		case b := <-beats:
+			if last.Seq > 0 {
+				require.Equal(t, last.Seq+1, b.Seq)
+				require.Equal(t, last.Life, b.Life)
+			}
+			if last = b; wanted(b) {
+				return b
+			}
+		case <-end:
+			require.FailNow(t, "no such heartbeat", "the last: %+v", last)
+		}
+	}
+}
+
+func often(t *testing.T) func(*host.Options) {
+	return func(o *host.Options) {
+		o.Config = &config.Config{}
+		require.NoError(t, config.SupervisionHeartbeat.Override(o.Config, 20*time.Millisecond))
+	}
+}
+
+// HOST-12
+func TestHost_beatsWithItsConnectionsUntilAGoodbyeAfterTheEndOfEveryProc(t *testing.T) {
+	r := newRig(t, local(t), often(t))
+	beats := r.beats(t)
+	b := until(t, beats, func(b agent.Heartbeat) bool { return b.Seq > 5 })
+	require.Equal(t, r.host.ID(), b.Host)
+	require.Equal(t, 20*time.Millisecond, b.Interval)
+	require.Len(t, b.Conns, 2)
+	require.NotEqual(t, b.Conns[0], b.Conns[1])
+	require.False(t, b.Closing)
+	r.create(t, r.mesh(t, 2))
+	r.close()
+	b = until(t, beats, func(b agent.Heartbeat) bool { return b.Closing })
+	require.Equal(t, "it was closed", b.Why)
+	until(t, beats, func(b agent.Heartbeat) bool { return b.Goodbye })
+	require.Len(t, r.events, 2, "the ends came before, on the same road")
+	require.Empty(t, beats)
+}
+
+func TestHost_saysWhyItLeaves(t *testing.T) {
+	r := newRig(t, local(t), often(t))
+	beats := r.beats(t)
+	why := "maintenance" + strings.Repeat("!", 2*agent.MaxWhy)
+	_, err := agent.StopAll.Call(t.Context(), r.agent(), agent.StoppingAll{Reason: why})
+	require.NoError(t, err)
+	b := until(t, beats, func(b agent.Heartbeat) bool { return b.Closing })
+	require.Equal(t, why[:agent.MaxWhy], b.Why)
+	require.False(t, b.Goodbye)
+	r.close()
+	b = until(t, beats, func(b agent.Heartbeat) bool { return b.Goodbye })
+	require.Equal(t, why[:agent.MaxWhy], b.Why, "the first word stands")
+}

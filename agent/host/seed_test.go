@@ -1,0 +1,44 @@
+package host_test
+
+import (
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
+)
+
+// Meaning of test_basic of the host mesh agent: a client on another proc has a proc made, and is told who
+// it is, what runs it, that it is ready, and where its agent is, which answers.
+func TestHost_aProcThatWasMadeIsDescribedWholeAndItsAgentAnswers(t *testing.T) {
+	for name, mode := range modes(t) {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, mode)
+			m := r.mesh(t, 1)
+			m.Command.Args = []string{"worker"}
+			require.NotEqual(t, r.client.ID(), r.host.ID().Proc())
+			_, err := agent.Create.Call(t.Context(), r.agent(), agent.Creation{Procs: &m})
+			require.NoError(t, err)
+			require.Equal(t, all(1, agent.Status{Phase: agent.Running}), r.wait(t, m, agent.Running))
+			states := r.states(t, m)
+			require.Len(t, states, 1)
+			s := states[0]
+			require.Equal(t, []any{m.ID.String(), 0, 0, agent.Status{Phase: agent.Running}}, []any{s.ID, s.Rank, s.Gen, s.Status})
+			require.Equal(t, m, *s.Mesh, "with its command")
+			require.Equal(t, agent.Reached, s.Proc.Life)
+			require.Equal(t, r.host.ID().String(), s.Proc.Host)
+			require.Equal(t, m.Command.Path, s.Proc.Program)
+			require.Equal(t, name == "local", s.Proc.PID == os.Getpid())
+			require.False(t, s.Proc.Started.IsZero())
+			at := s.Mesh.Proc(s.Rank, s.Gen)
+			_, err = agent.Ping.Call(t.Context(), agent.Of(at).Via(r.client), actor.None{})
+			require.NoError(t, err)
+			actors, err := agent.Get.Call(t.Context(), agent.Of(at).Via(r.client), agent.Query{})
+			require.NoError(t, err)
+			require.NotEmpty(t, actors)
+			require.Equal(t, agent.Name, actors[0].ID)
+		})
+	}
+}

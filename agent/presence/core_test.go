@@ -1,0 +1,130 @@
+package presence
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/agent"
+)
+
+var update = flag.Bool("update", false, "write the traces of testdata/*.txt anew")
+
+// Each file of testdata is a script: a line is a moment and what happens then, and the lines below it that
+// start with a tab are what is told until the next one.
+func TestStep_scenarios(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txt")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			script, err := os.ReadFile(file)
+			require.NoError(t, err)
+			got := play(t, string(script))
+			if *update {
+				require.NoError(t, os.WriteFile(file, []byte(got), 0o600))
+			}
+			require.Equal(t, string(script), got)
+		})
+	}
+}
+
+func play(t *testing.T, script string) string {
+	var got strings.Builder
+	var s *sim
+	s = newSim(func(c Change) { fmt.Fprintf(&got, "\t%v %s\n", s.now, c.line()) })
+	for line := range strings.Lines(script) {
+		if strings.HasPrefix(line, "\t") {
+			continue
+		}
+		f := strings.Fields(line)
+		if len(f) == 0 || f[0] == "#" {
+			got.WriteString(line)
+			continue
+		}
+		at, err := time.ParseDuration(f[0])
+		require.NoError(t, err, line)
+		s.run(at)
+		got.WriteString(line)
+		s.do(t, f[1], f[2:])
+	}
+	return got.String()
+}
+
+// do is one verb of a script.
+func (s *sim) do(t *testing.T, verb string, args []string) {
+	var h *simHost
+	if len(args) > 0 && verb != "busy" && verb != "score" {
+		h = s.host(args[0])
+	}
+	switch verb {
+	case "watch":
+		s.step(watched{h.id})
+	case "drop":
+		s.step(dropped{h.id})
+	case "killed": // its server sees that
+		h.dead = true
+		s.ends(h.conns)
+	case "vanishes": // without a word to anybody
+		h.dead = true
+	case "freezes":
+		h.frozen = true
+	case "thaws":
+		h.frozen = false
+	case "leaves": // its connections are cut
+		h.away = true
+		s.ends(h.conns)
+	case "returns":
+		h.away = false
+		s.connects(h)
+	case "unreachable":
+		h.away = true
+	case "reachable":
+		h.away = false
+	case "mute":
+		h.mute = true
+	case "lags": // so late is each heartbeat
+		h.lag = duration(t, args[1])
+	case "interval":
+		h.interval = duration(t, args[1])
+	case "restarts":
+		h.dead, h.life, h.seq = false, h.life+1, 0
+		s.connects(h)
+	case "hint": // the end of its first connection
+		s.ends(h.conns[:1])
+	case "forged": // the end of all
+		s.ends(h.conns)
+	case "stale": // an old heartbeat comes again
+		s.send(beat{agent.Heartbeat{Host: h.id, Life: h.life, Seq: h.seq, Interval: h.interval}})
+	case "goodbye":
+		s.beat(h, true)
+		h.dead = true
+	case "down":
+		s.lose()
+	case "stall":
+		s.stalled = true
+	case "pause":
+		s.paused = true
+	case "heal":
+		s.heal()
+	case "busy":
+		s.busy = duration(t, args[0])
+	case "score":
+		require.Equal(t, args[0], fmt.Sprint(s.core.score), "score at %v", s.now)
+	case "end":
+	default:
+		require.Fail(t, "unknown verb", verb)
+	}
+}
+
+func duration(t *testing.T, text string) time.Duration {
+	d, err := time.ParseDuration(text)
+	require.NoError(t, err)
+	return d
+}

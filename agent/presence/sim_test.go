@@ -1,0 +1,230 @@
+package presence
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// defaults are those of the configuration.
+func defaults() limits {
+	return limits{heartbeat: 500 * time.Millisecond, suspect: 1500 * time.Millisecond, dead: 4500 * time.Millisecond, confirm: 600 * time.Millisecond}
+}
+
+const way = time.Millisecond // of a message, from end to end
+
+// sim is a core, the bus it hears and the hosts on it, in virtual time.
+type sim struct {
+	core  *core
+	now   time.Duration
+	later []planned
+	tick  time.Duration // when it is due; none: not
+	hosts map[string]*simHost
+	told  func(Change)
+
+	down    bool          // the own connection is lost
+	stalled bool          // it is there, and nothing comes
+	paused  bool          // the own process does nothing
+	busy    time.Duration // how late everything is
+	last    time.Duration // when the last message comes
+	backlog []any         // what is to be heard once that is over
+	ticking bool          // a tick was due meanwhile
+}
+
+type planned struct {
+	at time.Duration
+	do func()
+}
+
+// simHost is a hostd.
+type simHost struct {
+	id        subjects.HostID
+	seq, life uint64
+	conns     []agent.Connection
+	dead      bool // there is no process
+	frozen    bool // it does nothing
+	away      bool // the bus has nothing of it, and nobody who listens
+	mute      bool // it beats no more, and answers
+	lag       time.Duration
+	interval  time.Duration
+	lastBeat  time.Duration // that reached the watcher
+}
+
+func newSim(told func(Change)) *sim {
+	s := &sim{core: newCore(defaults()), tick: none, hosts: map[string]*simHost{}, told: told}
+	s.step(link{true})
+	return s
+}
+
+// host is the one of a label, which begins to beat when it is first named.
+func (s *sim) host(label string) *simHost {
+	h := s.hosts[label]
+	if h == nil {
+		id, err := subjects.ParseHostID(label + "-" + strings.Repeat(label, subjects.UIDLen))
+		if err != nil {
+			panic(err)
+		}
+		h = &simHost{id: id, life: 1, interval: 500 * time.Millisecond}
+		s.hosts[label] = h
+		s.connects(h)
+		s.beats(h)
+	}
+	return h
+}
+
+// connects gives a host two new connections.
+func (s *sim) connects(h *simHost) {
+	n := uint64(1)
+	for _, other := range s.hosts {
+		for _, c := range other.conns {
+			n = max(n, c.Client+1)
+		}
+	}
+	h.conns = []agent.Connection{{Server: "s", Client: n}, {Server: "s", Client: n + 1}}
+}
+
+func (s *sim) beats(h *simHost) {
+	s.plan(h.interval+h.lag, func() {
+		s.beat(h, false)
+		s.beats(h)
+	})
+}
+
+func (s *sim) beat(h *simHost, goodbye bool) {
+	if h.dead || h.frozen || h.away || h.mute {
+		return
+	}
+	h.seq++
+	b := agent.Heartbeat{Host: h.id, Life: h.life, Seq: h.seq, Interval: h.interval, Lag: h.lag, Conns: slices.Clone(h.conns), Goodbye: goodbye, Why: "asked to"}
+	s.send(beat{b})
+}
+
+// ends has a server see the end of connections.
+func (s *sim) ends(conns []agent.Connection) {
+	for _, c := range conns {
+		s.send(gone{c})
+	}
+}
+
+func (s *sim) plan(after time.Duration, do func()) {
+	p := planned{s.now + after, do}
+	i, _ := slices.BinarySearchFunc(s.later, p, func(a, b planned) int { return cmp.Or(cmp.Compare(a.at, b.at), -1) })
+	s.later = slices.Insert(s.later, i, p)
+}
+
+// send is a message of the server's to the watcher.
+func (s *sim) send(event any) {
+	if s.down {
+		return
+	}
+	s.last = max(s.last, s.now+way+s.busy) // a connection keeps its order
+	s.plan(s.last-s.now, func() { s.hear(event) })
+}
+
+func (s *sim) hear(event any) {
+	if s.stalled || s.paused {
+		s.backlog = append(s.backlog, event)
+		return
+	}
+	s.step(event)
+}
+
+func (s *sim) step(event any) {
+	if b, ok := event.(beat); ok {
+		s.hosts[b.Host.Label()].lastBeat = s.now
+	}
+	changes, do := s.core.step(event, s.now)
+	for _, c := range changes {
+		s.told(c)
+	}
+	if do.echo != none {
+		s.send(echo{do.echo})
+	}
+	for _, p := range do.probes {
+		s.probe(p)
+	}
+	if s.tick == none || do.wake < s.tick {
+		at := do.wake
+		s.tick = at
+		s.plan(max(0, at-s.now)+s.busy, func() {
+			if s.tick != at {
+				return
+			}
+			if s.tick = none; s.paused {
+				s.ticking = true
+				return
+			}
+			s.step(tick{})
+		})
+	}
+}
+
+func (s *sim) probe(p probe) {
+	ended := false
+	end := func(v verdict) {
+		if !ended {
+			ended = true
+			s.hear(answer{p.host, p.sent, v})
+		}
+	}
+	s.plan(p.within, func() { end(silent) })
+	if s.down {
+		s.plan(0, func() { end(failed) })
+		return
+	}
+	for _, h := range s.hosts {
+		switch {
+		case h.id != p.host:
+		case h.dead || h.away:
+			s.plan(way+s.busy, func() { end(refused) })
+		case !h.frozen:
+			s.plan(way+s.busy+h.lag, func() { end(answered) })
+		}
+	}
+}
+
+// run lets time pass until then.
+func (s *sim) run(until time.Duration) {
+	for len(s.later) > 0 && s.later[0].at <= until {
+		p := s.later[0]
+		s.later = s.later[1:]
+		s.now = p.at
+		p.do()
+	}
+	s.now = until
+}
+
+// lose loses the own connection.
+func (s *sim) lose() {
+	if !s.down {
+		s.down, s.stalled, s.backlog = true, false, nil
+		s.hear(link{false})
+	}
+}
+
+// heal brings it back, and ends a stall and a pause.
+func (s *sim) heal() {
+	if s.down {
+		s.down = false
+		s.hear(link{true})
+	}
+	s.stalled, s.paused = false, false
+	if s.ticking { // timers fire before the queue is read, or after: both happen
+		s.ticking = false
+		s.step(tick{})
+	}
+	backlog := s.backlog
+	s.backlog = nil
+	for _, e := range backlog {
+		s.step(e)
+	}
+}
+
+func (c Change) line() string {
+	return fmt.Sprintf("%s %s: %s", c.Host.Label(), c.State, c.Reason)
+}

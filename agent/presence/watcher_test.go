@@ -1,0 +1,324 @@
+package presence
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/bus/bustest"
+	"github.com/castnet-io/castnet/bus/embed"
+	"github.com/castnet-io/castnet/internal/wire"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// fakeHost beats and answers as a host does.
+type fakeHost struct {
+	id   subjects.HostID
+	bus  *bus.Bus
+	beat agent.Heartbeat
+	t    *testing.T
+	stop chan struct{}
+	over sync.WaitGroup
+}
+
+func newFakeHost(t *testing.T, srv *embed.Server, label string) *fakeHost {
+	id, err := subjects.NewHostID(label)
+	require.NoError(t, err)
+	h := &fakeHost{id: id, t: t, stop: make(chan struct{})}
+	h.bus, err = bus.Open(t.Context(), bus.Options{Server: srv})
+	require.NoError(t, err)
+	h.beat = agent.Heartbeat{Host: id, Life: 1, Interval: 500 * time.Millisecond}
+	for _, c := range []*bus.Conn{h.bus.Data(), h.bus.Control()} {
+		server, n := c.Client()
+		h.beat.Conns = append(h.beat.Conns, agent.Connection{Server: server, Client: n})
+	}
+	_, err = h.bus.Data().Subscribe(subjects.Space{}.HostVerbs(id.String(), ""), func(m bus.Msg) {
+		_ = h.bus.Data().Publish(m.Reply, []byte("{}")) // the watcher may have gone
+	})
+	require.NoError(t, err)
+	h.over.Go(func() {
+		for tick := time.NewTicker(h.beat.Interval); ; {
+			select {
+			case <-tick.C:
+				h.beats()
+			case <-h.stop:
+				return
+			}
+		}
+	})
+	t.Cleanup(h.mute)
+	return h
+}
+
+func (h *fakeHost) beats() {
+	h.beat.Seq++
+	h.says(h.id, h.beat)
+}
+
+// says publishes a heartbeat as the one of another.
+func (h *fakeHost) says(as subjects.HostID, b agent.Heartbeat) {
+	data, err := wire.Marshal(b)
+	if err != nil {
+		h.t.Error(err)
+	}
+	_ = h.bus.Control().Publish(subjects.Space{}.Heartbeat(agent.HostBeats, as.Proc().Process().String()), data)
+}
+
+// mute ends the heartbeats.
+func (h *fakeHost) mute() {
+	select {
+	case <-h.stop:
+	default:
+		close(h.stop)
+	}
+	h.over.Wait()
+}
+
+// ends is the end of its process.
+func (h *fakeHost) ends() {
+	h.mute()
+	require.NoError(h.t, h.bus.Close(context.Background()))
+}
+
+// diary is what a function was told.
+type diary struct {
+	mu  sync.Mutex
+	all []Change
+}
+
+func (d *diary) add(c Change) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.all = append(d.all, c)
+}
+
+// states are those of a host, in the order they were told.
+func (d *diary) states(h subjects.HostID) (all []State) {
+	for _, c := range d.of(h) {
+		all = append(all, c.State)
+	}
+	return all
+}
+
+func (d *diary) of(h subjects.HostID) (all []Change) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, c := range d.all {
+		if c.Host == h {
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+// newWatcher is one in a process of its own.
+func newWatcher(t *testing.T, srv *embed.Server) *Watcher {
+	t.Helper()
+	id, err := subjects.NewHostID("watcher")
+	require.NoError(t, err)
+	p, err := actor.NewProc(t.Context(), actor.Options{ID: id.Proc(), Bus: bustest.Open(t, srv)})
+	require.NoError(t, err)
+	w, err := New(p)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		w.Close()
+		require.NoError(t, p.Close(context.Background()))
+	})
+	return w
+}
+
+// inBubble runs a test in virtual time, with a server and a watcher.
+func inBubble(t *testing.T, test func(t *testing.T, srv *embed.Server, w *Watcher)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		srv := bustest.Server(t)
+		test(t, srv, newWatcher(t, srv))
+	})
+}
+
+// relayed has a host hand on what its server says.
+func relayed(t *testing.T, srv *embed.Server) {
+	t.Helper()
+	require.NoError(t, srv.ShowEnds())
+	b := bustest.Open(t, srv)
+	id, err := subjects.NewHostID("relay")
+	require.NoError(t, err)
+	require.NoError(t, Relay(Relaying{From: b.Control(), To: b.Control(), By: id.Proc().Process()}))
+}
+
+func TestWatcher_aHostThatIsSilentIsSuspectThenDeadAndAliveWhenItBeatsAgain(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *embed.Server, w *Watcher) {
+		h, d := newFakeHost(t, srv, "a"), &diary{}
+		defer w.Watch([]subjects.HostID{h.id}, d.add)()
+		time.Sleep(3 * time.Second)
+		require.Equal(t, []State{Unknown, Alive}, d.states(h.id))
+		began := time.Now()
+		h.ends()
+		time.Sleep(10 * time.Second)
+		all := d.of(h.id)
+		require.Equal(t, []State{Unknown, Alive, Suspect, Dead}, d.states(h.id))
+		require.InDelta(t, 1.5, all[2].At.Sub(began).Seconds(), 0.51)
+		require.InDelta(t, 4.5, all[3].At.Sub(began).Seconds(), 0.51)
+		require.GreaterOrEqual(t, all[3].Silence, 4500*time.Millisecond)
+		require.Contains(t, all[3].Reason, "no heartbeat for 4.5s, and no answer")
+		again := newFakeHost(t, srv, "b")
+		again.says(h.id, agent.Heartbeat{Host: h.id, Life: 2, Seq: 1, Interval: time.Second})
+		time.Sleep(time.Millisecond)
+		require.Equal(t, Alive, d.states(h.id)[4], "PRES-5")
+		again.ends()
+	})
+}
+
+func TestWatcher_whereTheServersWordIsHeardADeathIsKnownWithinASecond(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *embed.Server, w *Watcher) {
+		relayed(t, srv)
+		h, d := newFakeHost(t, srv, "a"), &diary{}
+		defer w.Watch([]subjects.HostID{h.id}, d.add)()
+		time.Sleep(3 * time.Second)
+		began := time.Now()
+		h.ends()
+		time.Sleep(time.Second)
+		all := d.of(h.id)
+		require.Equal(t, []State{Unknown, Alive, Suspect, Dead}, d.states(h.id), "PRES-3")
+		require.LessOrEqual(t, all[2].At.Sub(began), 10*time.Millisecond)
+		require.InDelta(t, 0.6, all[3].At.Sub(began).Seconds(), 0.02)
+		require.Contains(t, all[3].Reason, "its connections have ended, and for 600ms nobody has listened there")
+	})
+}
+
+func TestWatcher_aHintAloneHasAHostAskedAndNoMore(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *embed.Server, w *Watcher) {
+		h, d := newFakeHost(t, srv, "a"), &diary{}
+		defer w.Watch([]subjects.HostID{h.id}, d.add)()
+		time.Sleep(3 * time.Second)
+		for _, c := range h.beat.Conns {
+			data, err := wire.Marshal(c)
+			require.NoError(t, err)
+			require.NoError(t, h.bus.Control().Publish(subjects.Space{}.Heartbeat(agent.GoneBeats, "forger"), data))
+		}
+		time.Sleep(20 * time.Second)
+		require.NotContains(t, d.states(h.id), Dead, "PRES-3")
+		require.Contains(t, d.states(h.id), Suspect)
+		require.Equal(t, Alive, d.all[len(d.all)-1].State)
+		h.ends()
+	})
+}
+
+func TestWatcher_aHeartbeatOfAnotherOrNoneAtAllCountsForNobody(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *embed.Server, w *Watcher) {
+		h, forger, d := newFakeHost(t, srv, "a"), newFakeHost(t, srv, "f"), &diary{}
+		defer w.Watch([]subjects.HostID{h.id}, d.add)()
+		time.Sleep(3 * time.Second)
+		h.mute()
+		require.NoError(t, h.bus.Close(t.Context()))
+		for range 20 {
+			forger.says(forger.id, agent.Heartbeat{Host: h.id, Life: 1, Seq: 1 << 40, Interval: time.Second})
+			forger.says(h.id, agent.Heartbeat{Host: forger.id, Life: 1, Seq: 1 << 40, Interval: time.Second})
+			forger.says(h.id, agent.Heartbeat{Host: h.id, Life: 1, Seq: 1 << 40, Interval: -time.Second})
+			require.NoError(t, forger.bus.Control().Publish(subjects.Space{}.Heartbeat(agent.HostBeats, h.id.Proc().Process().String()), []byte("hello")))
+			require.NoError(t, forger.bus.Control().Publish(subjects.Space{}.Heartbeat(agent.GoneBeats, "anon"), []byte("hello")))
+			time.Sleep(500 * time.Millisecond)
+		}
+		require.Equal(t, []State{Unknown, Alive, Suspect, Dead}, d.states(h.id), "PRES-9")
+		forger.ends()
+	})
+}
+
+func TestWatcher_whoLosesItsOwnBusKnowsNothing(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *embed.Server, w *Watcher) {
+		h, d := newFakeHost(t, srv, "a"), &diary{}
+		defer w.Watch([]subjects.HostID{h.id}, d.add)()
+		time.Sleep(3 * time.Second)
+		srv.Shutdown()
+		time.Sleep(time.Minute)
+		require.Equal(t, []State{Unknown, Alive, Unknown}, d.states(h.id), "PRES-1")
+		require.Contains(t, d.of(h.id)[2].Reason, "the connection to the bus is lost")
+		h.mute()
+		_ = h.bus.Close(t.Context()) // there is no server to hear of it
+	})
+}
+
+func TestWatch_tellsFirstWhatIsNotAliveAndEachFunctionItsOwnHostsUntilItIsCancelled(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *embed.Server, w *Watcher) {
+		a, b := newFakeHost(t, srv, "a"), newFakeHost(t, srv, "b")
+		both, one := &diary{}, &diary{}
+		cancelBoth := w.Watch([]subjects.HostID{a.id, b.id, a.id, {}}, both.add)
+		time.Sleep(3 * time.Second)
+		a.ends()
+		time.Sleep(10 * time.Second)
+		require.Equal(t, []State{Unknown, Alive, Suspect, Dead}, both.states(a.id))
+		require.Equal(t, []State{Unknown, Alive}, both.states(b.id))
+		late := &diary{}
+		cancelLate := w.Watch([]subjects.HostID{a.id, b.id}, late.add)
+		cancelOne := w.Watch([]subjects.HostID{b.id}, one.add)
+		time.Sleep(time.Second)
+		require.Equal(t, []State{Dead}, late.states(a.id))
+		require.Empty(t, late.states(b.id), "it is alive")
+		cancelBoth()
+		cancelBoth()
+		b.ends()
+		time.Sleep(10 * time.Second)
+		require.Equal(t, []State{Suspect, Dead}, one.states(b.id))
+		require.Empty(t, one.states(a.id))
+		require.Len(t, both.states(b.id), 2, "PRES-10")
+		cancelOne()
+		cancelLate()
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		require.Empty(t, w.core.hosts, "PRES-8")
+		require.Empty(t, w.count, "PRES-8")
+		require.Empty(t, w.watches, "PRES-8")
+	})
+}
+
+func TestWatcher_whatWaitsToBeToldIsTheNewestOfEachHost(t *testing.T) {
+	inBubble(t, func(t *testing.T, srv *embed.Server, w *Watcher) {
+		h, d := newFakeHost(t, srv, "a"), &diary{}
+		defer w.Watch([]subjects.HostID{h.id}, d.add)()
+		time.Sleep(3 * time.Second)
+		w.mu.Lock()
+		for range 100 { // as it may be while a function is being told
+			w.step(link{true})
+			w.step(answer{host: h.id, how: answered})
+		}
+		require.Len(t, w.pending, 1, "PRES-8")
+		w.mu.Unlock()
+		time.Sleep(time.Second)
+		require.Equal(t, []State{Unknown, Alive, Alive}, d.states(h.id))
+		h.ends()
+	})
+}
+
+func TestEnded_isTheEndOfAClientAndNotOfAServer(t *testing.T) {
+	advisory := func(reason string) []byte {
+		return []byte(`{"server":{"id":"S"},"client":{"id":7,"acc":"$G"},"reason":"` + reason + `"}`)
+	}
+	for _, reason := range []string{"Client Closed", "Read Error", "Write Error"} {
+		c, ok := ended(advisory(reason))
+		require.True(t, ok, reason)
+		require.Equal(t, agent.Connection{Server: "S", Client: 7}, c)
+	}
+	bad := [][]byte{nil, []byte("{"), []byte("{}"), []byte(`{"reason":"Client Closed"}`)}
+	for _, reason := range []string{"", "Server Shutdown", "Slow Consumer (Write Deadline)", "Stale Connection", "Kicked"} {
+		bad = append(bad, advisory(reason))
+	}
+	for _, data := range bad {
+		_, ok := ended(data)
+		require.False(t, ok, "%s", data)
+	}
+}
+
+func TestState_hasAName(t *testing.T) {
+	var all []string
+	for s := Alive; s <= Dead+1; s++ {
+		all = append(all, s.String())
+	}
+	require.Equal(t, []string{"alive", "suspect", "unknown", "dead", "state(4)"}, all)
+}

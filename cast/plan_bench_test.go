@@ -1,0 +1,123 @@
+package cast
+
+import (
+	"context"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/bus/bustest"
+	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// What a post costs by each way to some processes: the figures behind the constants of plan.go. All of it, the
+// server's share too, is CPU time of this process, so neighbours on the machine do not count.
+
+type counted struct{}
+
+var (
+	countedType = actor.NewType[*counted, actor.None]("counted")
+	countNote   = actor.NewEndpoint[*counted, int, actor.None]("note")
+)
+
+// lineUp is a mesh of processes in a row.
+type lineUp struct {
+	via    *actor.Proc
+	place  Placement
+	region shape.Region
+}
+
+func (l lineUp) Target() (Target, error) {
+	return Target{Via: l.via, Placement: l.place, Actor: "members", Region: l.region}, nil
+}
+
+func (l lineUp) Ref(rank int) actor.Ref[*counted] {
+	return actor.RefOf[*counted](l.place.Proc(rank).Actor("members"))
+}
+
+func newLineUp(b *testing.B, n int) (lineUp, *Router) {
+	srv := bustest.Server(b)
+	e := shape.Of("rank", n)
+	l := lineUp{place: Placement{Mesh: testMesh, Extent: e, PerHost: 1}, region: e.Region()}
+	start := func(id subjects.ProcID, m *Member) (*actor.Proc, *Router) {
+		registry, err := actor.NewRegistry(countedType.Made(
+			func(*actor.Context, actor.None) (*counted, error) { return &counted{}, nil },
+			countNote.By(func(*counted, *actor.Context, int) (actor.None, error) { return actor.None{}, nil })))
+		require.NoError(b, err)
+		p, err := actor.NewProc(b.Context(), actor.Options{ID: id, Bus: bustest.Open(b, srv), Registry: registry})
+		require.NoError(b, err)
+		r, err := Start(p, m)
+		require.NoError(b, err)
+		b.Cleanup(func() { require.NoError(b, p.Close(context.Background())); r.Close() })
+		if m != nil {
+			_, err = p.Spawn(b.Context(), actor.Spawning{Type: "counted", Name: "members", Params: actor.None{}})
+			require.NoError(b, err)
+		}
+		return p, r
+	}
+	for rank := range n {
+		start(l.place.Proc(rank), &Member{Placement: l.place, Rank: rank})
+	}
+	mesh, err := subjects.NewMeshID("client")
+	require.NoError(b, err)
+	var r *Router
+	l.via, r = start(subjects.ProcID{Mesh: mesh}, nil)
+	return l, r
+}
+
+// way has casts to a region go as one packet to a token, or, when that is "", to each alone.
+func (r *Router) way(b *testing.B, l lineUp, where string) {
+	rt := &route{here: -1, changes: r.p.Changes(l.place.Mesh), tree: tree{place: l.place, region: l.region}}
+	k := packet{where: where, members: rt.members(r.p)}
+	var to []subjects.PortID
+	for _, m := range k.members {
+		to = append(to, m.id.Actor("members").Port(countNote.Name()))
+	}
+	var err error
+	k.group, err = r.p.Group(to)
+	require.NoError(b, err)
+	rt.packets = []packet{k}
+	r.routes.all = map[routeKey]*route{{l.place.Mesh, "members", countNote.Name(), l.region.String()}: rt}
+}
+
+func BenchmarkPlan(b *testing.B) {
+	for _, n := range []int{2, 34} {
+		for way, where := range map[string]string{"alone": "", "published": free, "in vain": free} {
+			b.Run(way+"/"+strconv.Itoa(n), func(b *testing.B) {
+				l, r := newLineUp(b, n)
+				if way == "in vain" { // to all but one
+					var err error
+					l.region, err = l.region.Slice("rank", 0, 1)
+					require.NoError(b, err)
+				}
+				r.way(b, l, where)
+				post := func(posts int) {
+					for i := range posts {
+						require.NoError(b, Post(b.Context(), l, countNote, i))
+						if i%64 == 63 {
+							require.NoError(b, l.via.Flush(b.Context()))
+						}
+					}
+					require.NoError(b, l.via.Flush(b.Context()))
+				}
+				post(256)
+				began := cpu(b)
+				b.ResetTimer()
+				post(b.N)
+				b.ReportMetric(float64((cpu(b)-began).Nanoseconds())/float64(b.N), "cpu-ns/op")
+			})
+		}
+	}
+}
+
+// cpu is what this process has used.
+func cpu(b *testing.B) time.Duration {
+	var u syscall.Rusage
+	require.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}

@@ -1,0 +1,152 @@
+package cast
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+func TestCAST8_whoIsSilentTakesNobodyElseAlong(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		tr := anyTree(t)
+		f := newFlight(tr, rapid.SampledFrom([]mode{modeFold, modeCollect}).Draw(t, "mode"), rapid.Uint64().Draw(t, "seed"))
+		ids := f.ids()
+		if len(ids) == 0 {
+			return
+		}
+		one := rapid.SampledFrom(ids).Draw(t, "who")
+		f.stopped = map[subjects.ProcID][]func(){}
+		stops := func() { f.stopped[one] = nil }
+		if rapid.Bool().Draw(t, "before the cast") {
+			f.todo = slices.Insert(f.todo, 0, stops)
+			f.todo[0]()
+			f.todo = f.todo[1:]
+		} else {
+			f.todo = append(f.todo, stops)
+		}
+		goesOn := func() {
+			later := f.stopped[one]
+			delete(f.stopped, one)
+			if p := f.procs[one]; p.st != nil && !p.done && rapid.Bool().Draw(t, "its time is over first") {
+				p.st.expire(noAnswer)
+				f.check(one)
+			}
+			for _, do := range later {
+				do()
+			}
+		}
+		f.run()
+		if rapid.Bool().Draw(t, "goes on in time") {
+			f.todo = append(f.todo, goesOn)
+		}
+		f.givesUp()
+		f.once(t, func(view int) bool { return tr.folder(view) == one })
+		goesOn()
+		f.run()
+		f.once(t, func(view int) bool { return tr.folder(view) == one })
+	})
+}
+
+// What the silent one has when it wakes up lacks a rank below it that was slow, and went past it: though it has
+// more ranks than came past it, it must not take their place.
+func TestCAST8_whoWakesUpWithLessThanAllTakesNobodysPlace(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		tr := anyTree(t)
+		f := newFlight(tr, rapid.SampledFrom([]mode{modeFold, modeCollect}).Draw(t, "mode"), rapid.Uint64().Draw(t, "seed"))
+		one, found := f.slows(t)
+		if !found {
+			return
+		}
+		f.stopped = map[subjects.ProcID][]func(){one: nil}
+		f.run()
+		f.givesUp()
+		only := func(view int) bool { return tr.folder(view) == one }
+		f.once(t, only)
+		later := f.stopped[one]
+		delete(f.stopped, one)
+		p := f.procs[one]
+		for _, do := range later { // the cast, and what came from below, before its own ranks have answered
+			do()
+		}
+		f.run()
+		if p.st != nil && !p.done {
+			p.st.expire(noAnswer)
+			f.check(one)
+		}
+		f.run()
+		f.once(t, only)
+	})
+}
+
+// The same, but the slow rank's answer comes after the word of the one that wakes up.
+func TestCAST8_whoWakesUpKeepsNobodysPlaceWhoAnswersPastItLater(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		tr := anyTree(t)
+		f := newFlight(tr, rapid.SampledFrom([]mode{modeFold, modeCollect}).Draw(t, "mode"), rapid.Uint64().Draw(t, "seed"))
+		one, found := f.slows(t)
+		if !found {
+			return
+		}
+		f.stopped = map[subjects.ProcID][]func(){one: nil}
+		f.meanwhile = func() {
+			p, later := f.procs[one], f.stopped[one]
+			delete(f.stopped, one)
+			for _, do := range later {
+				do()
+			}
+			if f.run(); p.st != nil && !p.done {
+				p.st.expire(noAnswer)
+				f.check(one)
+			}
+			f.run()
+			f.todo, f.held = append(f.todo, f.held...), nil
+			f.run()
+		}
+		f.run()
+		f.givesUp()
+		f.home.expire(nil)
+		f.once(t, func(view int) bool { return tr.folder(view) == one })
+	})
+}
+
+var noAnswer = actor.EncodeError(&actor.Error{Code: actor.CodeDeadline})
+
+// slows picks who is slow, and is who has to fold for it.
+func (f *flight) slows(t *rapid.T) (one subjects.ProcID, found bool) {
+	var below []subjects.ProcID
+	for id, p := range f.procs {
+		if j := jobOf(f.tree, f.mode, p.views[0]); len(j.up) > 0 {
+			below = append(below, id)
+		}
+	}
+	if len(below) == 0 {
+		return one, false
+	}
+	slices.SortFunc(below, subjects.ProcID.Compare)
+	f.slow = rapid.SampledFrom(below).Draw(t, "who is slow")
+	return f.tree.folder(jobOf(f.tree, f.mode, f.procs[f.slow].views[0]).up[0]), true
+}
+
+// once checks that each rank is in the result once, in order, and that none is missing but those that may be.
+func (f *flight) once(t *rapid.T, may func(view int) bool) {
+	got := strings.Fields(f.result())
+	require.True(t, slices.IsSortedFunc(got, func(a, b string) int { return atoi(a) - atoi(b) }), "in rank order: %s", got)
+	require.Len(t, slices.Compact(slices.Clone(got)), len(got), "each once")
+	for view := range f.tree.region.NumRanks() {
+		if !f.tree.skip.contains(view) && !may(view) {
+			require.Contains(t, got, fmt.Sprint(view))
+		}
+	}
+}
+
+func atoi(s string) (n int) {
+	_, _ = fmt.Sscan(s, &n)
+	return n
+}

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/internal/cli"
+)
+
+// look runs a command as if a person looked at its stderr.
+func (c *cluster) look(t *testing.T, args ...string) (out, screen string, code int) {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	getenv := func(key string) string {
+		for _, v := range c.env {
+			if value, is := strings.CutPrefix(v, key+"="); is {
+				return value
+			}
+		}
+		return ""
+	}
+	a := &app{output: asTable, out: &stdout, err: &stderr, getenv: getenv, errTTY: true}
+	root := a.rootCommand()
+	root.SetArgs(args)
+	root.SetOut(&stdout)
+	root.SetErr(&stderr)
+	code = cli.Execute(t.Context(), root, &stderr)
+	return stdout.String(), stderr.String(), code
+}
+
+func TestCast_aBarSaysHowManyHaveAnsweredWhileTheyFold(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "a", "b")
+	c.up(t, "--per-host", "gpu=2", "--params", "1")
+	out, screen, code := c.look(t, "cast", "demo", "counter", "get", "--reduce", "sum")
+	require.Zero(t, code, screen)
+	require.Equal(t, "4\n", out)
+	require.Contains(t, screen, " 0/4 ranks")
+	require.Contains(t, screen, " 4/4 ranks\r\x1b[K", "it leaves nothing behind")
+
+	pid := decodeLines[procRecord](t, c.ok(t, "procs", "demo[host=1,gpu=1]", "-o", "ndjson"))[0].PID
+	frozen := func(args ...string) (out, screen string) { // not for long, or its server takes it for gone
+		require.NoError(t, syscall.Kill(pid, syscall.SIGSTOP))
+		defer func() { require.NoError(t, syscall.Kill(pid, syscall.SIGCONT)) }()
+		out, screen, code := c.look(t, append(args, "--timeout", "4s")...)
+		require.Equal(t, cli.ExitPartial, code, screen)
+		return out, screen
+	}
+	out, screen = frozen("cast", "demo", "counter", "get", "--reduce", "sum")
+	require.Equal(t, "3\n", out)
+	require.Contains(t, screen, " 3/4 ranks")
+	require.Contains(t, screen, "missing 1 [host=1,gpu=1]")
+	out, screen = frozen("cast", "demo[host=1,gpu=1]", "counter", "get") // others say which actor it is
+	require.Empty(t, out)
+	require.Contains(t, screen, "1 of 1 ranks gave no value: [host=1,gpu=1] no answer within the deadline")
+}

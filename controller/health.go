@@ -1,0 +1,95 @@
+package controller
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// Health is asked of a controller: how its mesh is, and why.
+var Health = actor.NewEndpoint[agent.Agent, actor.None, Report]("health")
+
+// maxReported bounds the ends and restarts in a Report: the first that failed, which are nearest to what
+// went wrong.
+const maxReported = 64
+
+// Report is what a controller knows of its mesh.
+type Report struct {
+	ID          string           `cbor:"1,keyasint" json:"id"`
+	Name        string           `cbor:"2,keyasint,omitempty" json:"name,omitempty"`
+	Procs       agent.Mesh       `cbor:"3,keyasint" json:"procs"` // the proc mesh, as it is now
+	Actors      *agent.ActorSpec `cbor:"4,keyasint,omitempty" json:"actors,omitempty"`
+	Region      string           `cbor:"5,keyasint" json:"region"` // of the procs' extent
+	Phase       agent.Phase      `cbor:"6,keyasint" json:"phase"`
+	Statuses    agent.Overlay    `cbor:"7,keyasint" json:"statuses"` // by rank of the region
+	Later       []Later          `cbor:"8,keyasint,omitempty" json:"later,omitempty"`
+	Failed      []actor.Event    `cbor:"9,keyasint,omitempty" json:"failed,omitempty"` // the ends that were failures, at most 64
+	Hosts       []HostHealth     `cbor:"10,keyasint,omitempty" json:"hosts,omitempty"` // those that are not known to be alive
+	Policy      Policy           `cbor:"11,keyasint" json:"policy"`
+	Lease       time.Duration    `cbor:"12,keyasint" json:"lease"` // 0: none
+	Subscribers int              `cbor:"13,keyasint" json:"subscribers"`
+	Restarts    int              `cbor:"14,keyasint" json:"restarts"` // ranks that were started anew
+	Stalls      int              `cbor:"15,keyasint" json:"stalls"`   // times it was held up for more than a whole period of its leases
+	Since       time.Time        `cbor:"16,keyasint" json:"since"`
+	Spares      int              `cbor:"17,keyasint,omitempty" json:"spares,omitempty"` // spare hosts that are left
+}
+
+// Later is a rank that is not in its first generation.
+type Later struct {
+	Rank  int    `cbor:"1,keyasint" json:"rank"` // of the region
+	Gen   int    `cbor:"2,keyasint" json:"gen"`  // of the rank
+	Proc  int    `cbor:"3,keyasint" json:"proc"` // the generation of its proc
+	Host  string `cbor:"4,keyasint" json:"host"`
+	Cause string `cbor:"5,keyasint,omitempty" json:"cause,omitempty"` // why it was started anew, the last time
+	Tries int    `cbor:"6,keyasint,omitempty" json:"tries,omitempty"`
+}
+
+// HostHealth is a host that is not known to be alive.
+type HostHealth struct {
+	Host   string    `cbor:"1,keyasint" json:"host"`
+	State  string    `cbor:"2,keyasint" json:"state"`
+	Reason string    `cbor:"3,keyasint" json:"reason"`
+	Since  time.Time `cbor:"4,keyasint" json:"since"`
+}
+
+// report is what the controller knows.
+func (c *controller) report() Report {
+	r := Report{
+		ID: c.spec.id(), Name: c.spec.Name, Procs: c.spec.Procs, Actors: c.spec.Actors, Region: c.spec.Region.String(), Phase: c.phase(),
+		Statuses: c.table.Overlay(c.spec.id()), Policy: c.spec.Policy, Lease: c.lease(), Subscribers: c.streams.Len(),
+		Restarts: c.restarted, Stalls: c.stalls, Since: c.born, Spares: len(c.spares),
+	}
+	r.Procs.Command = agent.Command{Path: r.Procs.Command.Path} // the rest may hold secrets
+	for _, e := range c.ends {
+		if e.Failed() && len(r.Failed) < maxReported {
+			r.Failed = append(r.Failed, e)
+		}
+	}
+	for _, rank := range slices.Sorted(maps.Keys(c.seats)) {
+		if gen := c.table.Gen(c.spec.id(), rank); gen > 0 || c.seats[rank].proc > 0 {
+			r.Later = append(r.Later, c.later(rank, gen))
+		}
+	}
+	for _, h := range slices.SortedFunc(maps.Keys(c.hosts), func(a, b subjects.HostID) int { return cmp.Compare(a.String(), b.String()) }) {
+		is := c.hosts[h]
+		r.Hosts = append(r.Hosts, HostHealth{h.String(), is.State.String(), is.Reason, is.At})
+	}
+	return r
+}
+
+func (c *controller) later(rank, gen int) Later {
+	seat, l := c.known(rank), Later{Rank: rank, Gen: gen, Proc: gen}
+	if c.spec.Actors != nil {
+		l.Proc = seat.proc
+	}
+	if host, _ := c.host(rank); host >= 0 {
+		l.Host = c.spec.Procs.Hosts[host].String()
+	}
+	l.Cause, l.Tries = seat.cause.Reason, seat.tries
+	return l
+}

@@ -1,0 +1,100 @@
+package controller
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/castnet-io/castnet/internal/supervise"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// Recovery says what becomes of a rank that has failed. A rank that has stopped in order stays so.
+type Recovery uint8
+
+const (
+	Propagate Recovery = iota // it has failed, and the mesh's owner is told
+	Restart                   // it is started again, as the next generation of the rank, where it was
+	Replace                   // as Restart; and what was on a host that is dead goes to a spare one
+	Drop                      // the mesh goes on without it: it is no failure of the mesh
+)
+
+var recoveryNames = [...]string{"propagate", "restart", "replace", "drop"}
+
+func (r Recovery) String() string {
+	if int(r) >= len(recoveryNames) {
+		return fmt.Sprintf("recovery(%d)", uint8(r))
+	}
+	return recoveryNames[r]
+}
+
+// MarshalText writes the recovery's name.
+func (r Recovery) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
+
+// UnmarshalText reads a recovery's name.
+func (r *Recovery) UnmarshalText(text []byte) error {
+	i := slices.Index(recoveryNames[:], string(text))
+	if i < 0 {
+		return fmt.Errorf("recovery %q: want one of %v", text, recoveryNames)
+	}
+	*r = Recovery(i)
+	return nil
+}
+
+// Policy is how a mesh recovers. The zero value propagates failures. What cannot be recovered, for its
+// restarts are used up or its host is dead and there is no spare, is propagated.
+type Policy struct {
+	Recovery Recovery
+	Most     int           // restarts of one rank within Within; 0: 3
+	Within   time.Duration // 0: 1 minute
+	Backoff  time.Duration // before a restart; it doubles with each within Within; 0: 100 ms
+	Max      time.Duration // the longest backoff; 0: 10 s
+	Spares   []subjects.HostID
+}
+
+// The parts of a Policy that does not say.
+const (
+	defaultMost    = 3
+	defaultWithin  = time.Minute
+	defaultBackoff = 100 * time.Millisecond
+	defaultMax     = 10 * time.Second
+)
+
+// restarts reports whether ranks are started again.
+func (p Policy) restarts() bool { return p.Recovery == Restart || p.Recovery == Replace }
+
+// intensity is the policy of each rank for the one who counts restarts.
+func (p Policy) intensity() supervise.Policy {
+	first := cmp.Or(p.Backoff, defaultBackoff)
+	return supervise.Policy{
+		When: supervise.Transient, Most: cmp.Or(p.Most, defaultMost), Within: cmp.Or(p.Within, defaultWithin),
+		Backoff: supervise.Backoff{First: first, Max: cmp.Or(p.Max, max(first, defaultMax))},
+	}
+}
+
+// check refuses a policy that cannot be kept for a mesh.
+func (p Policy) check(s Spec) error {
+	switch {
+	case int(p.Recovery) >= len(recoveryNames):
+		return fmt.Errorf("%s: want one of %v", p.Recovery, recoveryNames)
+	case p.Backoff < 0 || p.Max < 0:
+		return fmt.Errorf("backoff from %s to %s: want 0 or more", p.Backoff, p.Max)
+	case p.Recovery != Replace && len(p.Spares) > 0:
+		return fmt.Errorf("%d spare hosts with recovery %s: want %s, or no spares", len(p.Spares), p.Recovery, Replace)
+	case p.Recovery == Replace && s.Actors != nil:
+		return fmt.Errorf("recovery %s of actors: want %s; it is the procs that are replaced, and actors follow them", Replace, Restart)
+	case p.Recovery == Replace && len(p.Spares) == 0:
+		return fmt.Errorf("recovery %s without spare hosts: want some, or %s", Replace, Restart)
+	case len(p.Spares) > len(s.Procs.Hosts):
+		return fmt.Errorf("%d spares for %d hosts: want at most as many", len(p.Spares), len(s.Procs.Hosts))
+	case p.restarts() && s.Actors == nil && s.Procs.PerProcess > 1:
+		return fmt.Errorf("recovery %s of procs that share a process: they end together: want %s or %s", p.Recovery, Propagate, Drop)
+	}
+	for i, h := range p.Spares {
+		if slices.Contains(s.Procs.Hosts, h) || slices.Contains(p.Spares[:i], h) {
+			return fmt.Errorf("spare host %s is one of the mesh already: want another", h)
+		}
+	}
+	return p.intensity().Check()
+}

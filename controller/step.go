@@ -1,0 +1,172 @@
+package controller
+
+import (
+	"time"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
+)
+
+// step takes one thing that was heard and says what to do about it. heard is an agent.Overlay (an agent's
+// answer, by rank of the mesh), an answer, a failure to create, started, due, hostIs or an actor.Event;
+// now dates what is no event, which has a date of its own.
+func (st *state) step(heard any, now time.Time) effects {
+	x := &effects{}
+	switch h := heard.(type) {
+	case agent.Overlay:
+		st.take(x, answer{st.serial + 1, h}, now)
+	case answer:
+		st.take(x, h, now)
+	case failure:
+		for rank, s := range st.blame(h) {
+			if s.Phase == agent.Failed {
+				st.advance(x, rank, s, actor.Event{Reason: s.Reason, At: now}, now)
+			} else {
+				st.describe(rank, s.Reason)
+			}
+		}
+	case actor.Event:
+		h.Each(func(e actor.Event) { st.event(x, e, now) })
+	case started:
+		st.startedAnew(x, h, now)
+	case due:
+		st.dueNow(x, now)
+	case hostIs:
+		st.hostIs(x, h, now)
+	}
+	x.wake = st.wake(x.wake)
+	return *x
+}
+
+func (st *state) describe(rank int, reason string) {
+	st.table.Describe(st.spec.id(), rank, func(known *agent.State) { known.Status.Reason = reason })
+}
+
+// take takes what agents say of ranks, but for those that have been started since they were asked, or
+// are to be.
+func (st *state) take(x *effects, a answer, now time.Time) {
+	a.overlay.Each(st.spec.Region.NumRanks(), func(rank int, s agent.Status) {
+		if seat := st.known(rank); seat.doing == settled && seat.since <= a.asked {
+			st.advance(x, rank, s, actor.Event{Reason: s.Reason, At: now}, now)
+		}
+	})
+}
+
+// event takes an event about a proc of the mesh or an actor in one: the end of either ends the rank.
+func (st *state) event(x *effects, e actor.Event, now time.Time) {
+	rank, in := st.spec.Region.ViewRank(e.Rank)
+	if !in || e.Mesh != st.spec.Procs.ID.String() {
+		return
+	}
+	switch {
+	case e.Kind == actor.KindProc && st.spec.Actors != nil:
+		st.procOf(x, rank, e, now)
+	case e.Kind == actor.KindProc:
+		switch gen := st.table.Gen(st.spec.id(), rank); {
+		case e.Gen != gen: // one that had the rank before
+		case e.Terminal():
+			st.advance(x, rank, ended(e), e, now)
+		case e.Status == string(actor.Running):
+			st.running(x, rank, now)
+		}
+	case e.Kind == actor.KindActor && st.spec.Actors != nil && e.Actor == st.spec.Actors.Name && e.Terminal():
+		if seat := st.known(rank); e.Gen == seat.proc && e.Nth >= seat.nth {
+			st.advance(x, rank, ended(e), e, now)
+		}
+	}
+}
+
+// procOf takes an event about the proc that an actor is in.
+func (st *state) procOf(x *effects, rank int, e actor.Event, now time.Time) {
+	seat := st.known(rank)
+	switch {
+	case e.Gen < seat.proc:
+	case e.Terminal():
+		if st.restart != nil {
+			s := st.seat(rank)
+			s.proc, s.dead = e.Gen, true
+		}
+		st.advance(x, rank, ended(e), e, now)
+	case e.Status == string(actor.Running) && e.Gen > seat.proc && st.restart != nil:
+		s := st.seat(rank)
+		s.proc, s.dead, s.nth = e.Gen, false, 0
+		if s.doing == held {
+			st.start(x, rank)
+		}
+	}
+}
+
+// ended is the status that the event of an end means.
+func ended(e actor.Event) agent.Status {
+	if e.Failed() {
+		return agent.Status{Phase: agent.Failed, Reason: e.Reason}
+	}
+	return agent.Status{Phase: agent.Stopped, Reason: e.Reason}
+}
+
+// advance moves one rank. A failure that is recovered from is no end (CTL-6).
+func (st *state) advance(x *effects, rank int, s agent.Status, about actor.Event, now time.Time) {
+	switch known := st.table.Status(st.spec.id(), rank).Phase; {
+	case known.Terminal():
+	case s.Phase == agent.Running:
+		st.running(x, rank, now)
+	case s.Phase == agent.Failed:
+		if more := st.recovers(x, rank, s.Reason, about, now); more != nil {
+			s.Reason += more.gaveUp
+			st.end(x, rank, s, about)
+		}
+	case s.Phase == agent.Stopped:
+		st.end(x, rank, s, about)
+	default:
+		st.table.Advance(st.spec.id(), rank, s)
+	}
+}
+
+// end ends a rank for good, which is recorded and told once (CTL-3).
+func (st *state) end(x *effects, rank int, s agent.Status, about actor.Event) {
+	if !st.table.Advance(st.spec.id(), rank, s) {
+		return
+	}
+	st.forget(rank)
+	about.Reason = s.Reason
+	e := st.about(rank, s.Phase.String(), about)
+	if s.Phase == agent.Failed && st.spec.Policy.Recovery == Drop && !st.stopping {
+		st.seat(rank).dropped, e.Step = true, "rank.drop"
+	}
+	st.ends = append(st.ends, e)
+	x.news = append(x.news, e)
+}
+
+// running notes that a rank runs.
+func (st *state) running(x *effects, rank int, now time.Time) {
+	if !st.table.Advance(st.spec.id(), rank, agent.Status{Phase: agent.Running}) {
+		return
+	}
+	seat := st.seats[rank]
+	if seat == nil || seat.doing == settled {
+		return
+	}
+	st.settle(x, rank, now)
+	x.news = append(x.news, st.about(rank, string(actor.Running), actor.Event{Step: "rank.restart.success", At: now}))
+}
+
+// about completes an event about a rank: whatever it was about before, now it is about the rank, in the
+// mesh's own terms.
+func (st *state) about(rank int, status string, e actor.Event) actor.Event {
+	host, base := st.host(rank)
+	e.Kind, e.Status, e.Mesh, e.Rank = st.spec.kind(), status, st.spec.Procs.ID.String(), base
+	e.Name, e.View = st.spec.Name, rank
+	if p, err := st.spec.Procs.Extent.Point(base); err == nil {
+		e.Point = p.String()
+	}
+	if st.spec.Actors != nil {
+		e.Actor, e.Type = st.spec.Actors.Name, st.spec.Actors.Type
+		e.Gen = st.known(rank).proc
+	} else {
+		e.Gen = st.table.Gen(st.spec.id(), rank)
+	}
+	if e.Host == "" {
+		e.Host = st.spec.Procs.Hosts[host].String()
+	}
+	return e
+}

@@ -1,0 +1,65 @@
+package link
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/internal/wire"
+)
+
+func TestLINK8_whatIsTooLateIsKnownWhenItsReceiverSays(t *testing.T) {
+	b := newBench(t, Config{Deadline: time.Second, Opening: 1})
+	b.post("asked")
+	b.leave()
+	b.post("queued")
+	b.after(1100 * time.Millisecond)
+	var asked []any
+	var told []string
+	for _, e := range b.effects() {
+		if e.Packet == wire.Query {
+			asked = append(asked, e.Body)
+		} else if e.Kind == Told {
+			told = append(told, e.Fate.Mark.Type)
+		}
+	}
+	require.Equal(t, []any{wire.QueryOf{N: 1, Indexes: []int{0, 1}}}, asked)
+	require.Equal(t, []string{"queued"}, told)
+	barrier := b.core.Barrier(b.now)
+	b.core.OnVerdict(b.peer, &wire.QueryOf{N: 1, Indexes: []int{0, 1}})
+	require.Equal(t, []string{"asked never"}, b.told())
+	<-barrier.Done()
+	b.after(time.Second)
+	require.Empty(t, b.told())
+	require.Len(t, b.peer.out.sent, 1, "the packet stays, for what follows it")
+}
+
+func TestLINK8_whatNobodySaysCannotBeKnown(t *testing.T) {
+	b := newBench(t, Config{Deadline: time.Second})
+	b.post("asked")
+	began := b.now
+	b.leave()
+	for len(b.told()) == 0 {
+		b.after(10 * time.Millisecond)
+		require.Less(t, b.now-began, Instant(2*time.Second))
+	}
+	require.EqualValues(t, 1, b.core.Stats().Indeterminate)
+}
+
+func TestLINK8_whatTheSenderWasToldWouldNotArriveDoesNot(t *testing.T) {
+	b := newBench(t, Config{})
+	b.core.OnQuery(b.now, b.peer, &wire.QueryOf{N: 5, Indexes: []int{1, 2}})
+	require.Equal(t, []any{wire.QueryOf{N: 5, Indexes: []int{1, 2}}}, b.said(wire.Verdict))
+	b.core.OnQuery(b.now, b.peer, &wire.QueryOf{N: 5, Indexes: []int{7}})
+	require.EqualValues(t, 1, b.core.Stats().Malformed)
+	a, ok := b.core.Arrive(b.now, b.peer, Arrival{N: 5})
+	require.True(t, ok)
+	require.Equal(t, []int{1, 2}, a.Skip)
+	b.core.Done(b.now, b.peer, a, nil)
+	s := b.said(wire.State)[0].(*wire.StateOf)
+	require.Equal(t, []wire.Refusal{{N: 5, Index: 1, Count: 2}}, s.Refused, "for the verdict may be lost")
+	b.core.OnQuery(b.now, b.peer, &wire.QueryOf{N: 5, Indexes: []int{0, 1}})
+	require.Len(t, b.said(wire.State), 1, "what has arrived is acknowledged")
+	require.Empty(t, b.peer.in.tombs)
+}

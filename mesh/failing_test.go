@@ -1,0 +1,155 @@
+package mesh_test
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/agent/host"
+	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/config"
+	"github.com/castnet-io/castnet/mesh"
+	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// hurt is a cluster of two hosts, whose procs run in the hosts' own process when open is set: with the
+// connections that open makes.
+func hurt(t *testing.T, open func(ctx context.Context, host int, o bus.Options) (*bus.Bus, error)) (*cluster, mesh.HostMesh) {
+	t.Helper()
+	c := newCluster(t)
+	settings := agent.BusSettings{URL: c.server.URL(), Token: "secret"}
+	var ids []subjects.HostID
+	for k, label := range []string{"a", "b"} {
+		o := host.Options{Label: label, Settings: settings, AllowUser: true}
+		if open != nil {
+			registry, err := actor.NewRegistry(defs()...)
+			require.NoError(t, err)
+			o.Local = &host.Local{Registry: registry, Open: func(ctx context.Context, name string) (*bus.Bus, error) {
+				return open(ctx, k, bus.Options{URL: settings.URL, Token: settings.Token, Name: name})
+			}}
+		}
+		b, err := bus.Open(t.Context(), bus.Options{URL: settings.URL, Token: settings.Token})
+		require.NoError(t, err)
+		o.Bus = b
+		h, err := host.Start(t.Context(), o)
+		require.NoError(t, err)
+		t.Cleanup(func() {
+			ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+			defer cancel()
+			require.NoError(t, errors.Join(h.Close(ctx), b.Close(ctx)))
+		})
+		ids = append(ids, h.ID())
+	}
+	hosts, err := c.Attach(t.Context(), "hosts", ids...)
+	require.NoError(t, err)
+	return c, hosts
+}
+
+// refused spawns a mesh that cannot be, and requires that its error names every rank that failed, with its
+// host, and that nothing of it is left.
+func refused(t *testing.T, c *cluster, hosts mesh.HostMesh, s mesh.Spawning) map[int]agent.Status {
+	t.Helper()
+	s.PerHost = shape.Unit()
+	_, err := hosts.SpawnProcs(t.Context(), s)
+	var failed *mesh.SpawnError
+	require.ErrorAs(t, err, &failed)
+	require.Equal(t, 2, failed.Ranks)
+	by := map[int]agent.Status{}
+	for _, f := range failed.Failed {
+		require.Equal(t, hosts.Hosts()[f.Rank].String(), f.Host)
+		require.Contains(t, err.Error(), f.Host)
+		by[f.Rank] = f.Status
+	}
+	all, err := c.MeshesOn(t.Context(), hosts.Hosts())
+	require.NoError(t, err)
+	for _, m := range all {
+		require.False(t, m.Alive(), "what was started is stopped")
+	}
+	return by
+}
+
+// Meaning of test_failing_proc_allocation: the command of the hosts' workers is `false`; where there are
+// no commands, procs that find no bus.
+func TestSpawnProcs_whatFailsEverywhereIsSaidOfEveryRank(t *testing.T) {
+	t.Run("processes", func(t *testing.T) {
+		c, hosts := hurt(t, nil)
+		path, err := filepath.EvalSymlinks("/bin/sh")
+		require.NoError(t, err)
+		by := refused(t, c, hosts, mesh.Spawning{Name: "failing", Command: mesh.Command{Path: path, Args: []string{"-c", "echo no luck >&2; false"}}})
+		want := agent.Status{Phase: agent.Failed, Reason: "exited with code 1\n  stderr: no luck"}
+		require.Equal(t, map[int]agent.Status{0: want, 1: want}, by)
+	})
+	t.Run("local", func(t *testing.T) {
+		c, hosts := hurt(t, func(context.Context, int, bus.Options) (*bus.Bus, error) { return nil, errors.New("no luck") })
+		want := agent.Status{Phase: agent.Failed, Reason: "no luck"}
+		require.Equal(t, map[int]agent.Status{0: want, 1: want}, refused(t, c, hosts, mesh.Spawning{Name: "failing"}))
+	})
+}
+
+// Meaning of test_halting_proc_allocation: the worker of one host never says a word, that of the other runs.
+func TestSpawnProcs_whatHaltsOnOneHostIsSaidOfItsRankAlone(t *testing.T) {
+	halted := func(t *testing.T, by map[int]agent.Status) {
+		t.Helper()
+		require.Len(t, by, 1, "the other one ran")
+		for _, s := range by {
+			require.Equal(t, agent.Timeout, s.Phase)
+			require.True(t, strings.HasPrefix(s.Reason, "still initializing after "), s.Reason)
+		}
+	}
+	const idle = 3 * time.Second // a busy machine starts a proc in that
+	t.Run("processes", func(t *testing.T) {
+		c, hosts := hurt(t, nil)
+		first := filepath.Join(t.TempDir(), "first") // whoever makes it halts
+		script := "mkdir " + first + " 2>/dev/null && exec sleep 60; exec " + ownPath(t)
+		halted(t, refused(t, c, hosts, mesh.Spawning{
+			Name: "halting", Idle: idle, Command: mesh.Command{Path: "/bin/sh", Args: []string{"-c", script}},
+		}))
+	})
+	t.Run("local", func(t *testing.T) {
+		c, hosts := hurt(t, func(ctx context.Context, host int, o bus.Options) (*bus.Bus, error) {
+			if host == 0 {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+			return bus.Open(ctx, o)
+		})
+		by := refused(t, c, hosts, mesh.Spawning{Name: "halting", Idle: idle})
+		halted(t, by)
+		require.Contains(t, by, 0)
+	})
+}
+
+func TestHostReady_aProcThatIsNotReadyInTimeIsEndedWhereverItRuns(t *testing.T) {
+	for name, open := range map[string]func(context.Context, int, bus.Options) (*bus.Bus, error){
+		"processes": nil,
+		"local": func(ctx context.Context, _ int, _ bus.Options) (*bus.Bus, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, hosts := hurt(t, open)
+			cfg := &config.Config{}
+			require.NoError(t, config.HostReady.Set(cfg, 300*time.Millisecond))
+			mine, err := c.configured(t, cfg).Attach(t.Context(), "hosts", hosts.Hosts()...)
+			require.NoError(t, err)
+			want := agent.Status{Phase: agent.Failed, Reason: "not ready within 300ms"}
+			by := refused(t, c, mine, mesh.Spawning{Name: "silent", Command: mesh.Command{Path: "/bin/sh", Args: []string{"-c", "exec sleep 60"}}})
+			require.Equal(t, map[int]agent.Status{0: want, 1: want}, by)
+		})
+	}
+}
+
+// ownPath is this program.
+func ownPath(t *testing.T) string {
+	t.Helper()
+	return ownCommand(t).Path
+}

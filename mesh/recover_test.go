@@ -1,0 +1,123 @@
+package mesh_test
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/cast"
+	"github.com/castnet-io/castnet/mesh"
+	"github.com/castnet-io/castnet/mesh/shape"
+)
+
+// changing is a mesh that says what becomes of its ranks.
+type changing interface {
+	Changes(ctx context.Context) iter.Seq2[actor.Event, error]
+}
+
+// steps hears what becomes of the ranks of a mesh, in words.
+func steps(t *testing.T, m changing) <-chan string {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	said, done := make(chan string, 64), make(chan struct{})
+	go func() {
+		defer close(done)
+		for e, err := range m.Changes(ctx) {
+			t.Log(e)
+			said <- fmt.Sprintf("%d %s %s %v", e.View, e.Status, e.Step, err)
+		}
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-done
+	})
+	return said
+}
+
+func hear(t *testing.T, said <-chan string) string {
+	t.Helper()
+	select {
+	case s := <-said:
+		return s
+	case <-time.After(20 * time.Second):
+		require.Fail(t, "nothing was said")
+		return ""
+	}
+}
+
+func TestPolicy_aProcThatIsKilledComesBackAndItsActorsFollow(t *testing.T) {
+	c := newCluster(t, "a", "b")
+	quick := mesh.Policy{Recovery: mesh.Restart, Backoff: 10 * time.Millisecond, Max: 10 * time.Millisecond}
+	procs, err := c.hosts(t, c.Net).SpawnProcs(t.Context(), mesh.Spawning{Name: "workers", PerHost: shape.Of("gpu", 2), Policy: quick})
+	require.NoError(t, err)
+	counters, err := mesh.SpawnActors(t.Context(), procs, counter, mesh.ActorSpawning[int64]{Label: "counters", Params: 10, Policy: quick})
+	require.NoError(t, err)
+	first := counters.At("host", 1, "gpu", 0)
+	said, actors := steps(t, procs), steps(t, counters)
+
+	require.NoError(t, syscall.Kill(c.pids(t, procs)[2], syscall.SIGKILL))
+	require.Equal(t, "2 initializing rank.restart.attempt <nil>", hear(t, said))
+	require.Equal(t, "2 running rank.restart.success <nil>", hear(t, said))
+	require.Equal(t, "2 initializing rank.restart.attempt <nil>", hear(t, actors))
+	require.Equal(t, "2 running rank.restart.success <nil>", hear(t, actors))
+
+	sum, err := cast.Reduce(t.Context(), counters, add, 1, cast.Sum[int64]())
+	require.NoError(t, err)
+	require.EqualValues(t, 44, sum, "all four answer, and the one that came back counts from 10 again")
+	n, err := add.Call(t.Context(), counters.At("host", 1, "gpu", 0), 5)
+	require.NoError(t, err)
+	require.EqualValues(t, 16, n, "a handle follows the rank")
+	_, err = add.Call(t.Context(), first, 5)
+	require.ErrorIs(t, err, actor.ErrProcDead, "a ref is the one actor that it was")
+
+	_, err = crash.Call(t.Context(), counters.At("host", 0, "gpu", 1), actor.None{})
+	require.Error(t, err)
+	require.Equal(t, "1 initializing rank.restart.attempt <nil>", hear(t, actors))
+	require.Equal(t, "1 running rank.restart.success <nil>", hear(t, actors))
+	n, err = add.Call(t.Context(), counters.At("host", 0, "gpu", 1), 5)
+	require.NoError(t, err)
+	require.EqualValues(t, 15, n)
+
+	require.NoError(t, procs.Stop(t.Context()))
+	for range 4 {
+		require.Contains(t, hear(t, said), "stopped")
+	}
+}
+
+func TestPolicy_dropGoesOnWithAHole(t *testing.T) {
+	c := newCluster(t, "a")
+	procs, err := c.hosts(t, c.Net).SpawnProcs(t.Context(), mesh.Spawning{
+		Name: "workers", PerHost: shape.Of("gpu", 3), Policy: mesh.Policy{Recovery: mesh.Drop},
+	})
+	require.NoError(t, err)
+	said := steps(t, procs)
+	require.NoError(t, syscall.Kill(c.pids(t, procs)[1], syscall.SIGKILL))
+	require.Equal(t, "1 failed rank.drop <nil>", hear(t, said))
+	counters, err := mesh.SpawnActors(t.Context(), procs.Slice("gpu", 2, 3), counter, mesh.ActorSpawning[int64]{Label: "counters"})
+	require.NoError(t, err)
+	n, err := add.Call(t.Context(), counters.Ref(0), 5)
+	require.NoError(t, err)
+	require.EqualValues(t, 5, n)
+}
+
+func TestPolicy_refusesWhatCannotBeKept(t *testing.T) {
+	c := newCluster(t, "a")
+	hosts := c.hosts(t, c.Net)
+	for want, p := range map[string]mesh.Policy{
+		"backoff from -1s":                  {Recovery: mesh.Restart, Backoff: -time.Second},
+		"replace without spare hosts":       {Recovery: mesh.Replace},
+		"is one of the mesh already":        {Recovery: mesh.Replace, Spares: hosts.Hosts()},
+		"recovery(9): want one of":          {Recovery: 9},
+		"most -1 restarts: want 1 to 1000":  {Recovery: mesh.Restart, Most: -1},
+		"spare hosts with recovery restart": {Recovery: mesh.Restart, Spares: hosts.Hosts()},
+	} {
+		_, err := hosts.SpawnProcs(t.Context(), mesh.Spawning{Name: "workers", PerHost: shape.Of("gpu", 1), Policy: p})
+		require.ErrorContains(t, err, want)
+	}
+}

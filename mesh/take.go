@@ -1,0 +1,83 @@
+package mesh
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/config"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// Take makes this program the owner of the hosts: nobody else then drains all of one, or has it leave, until Release
+// or Close of the Net. A host that another owns refuses; the error is an *AttachError that names each of those,
+// and no host is taken then.
+func (h HostMesh) Take(ctx context.Context) error { return h.own(ctx, "take", agent.Taking{}) }
+
+// Seize is Take from whoever owns the hosts, who may be long gone.
+func (h HostMesh) Seize(ctx context.Context) error {
+	return h.own(ctx, "seize", agent.Taking{Force: true})
+}
+
+func (h HostMesh) own(ctx context.Context, verb string, t agent.Taking) error {
+	if err := h.Err(); err != nil {
+		return err
+	}
+	errs := h.ask(ctx, t)
+	if err := h.unreachable(errs); err != nil {
+		got := HostMesh{net: h.net, name: h.name}
+		for i, id := range h.hosts {
+			if errs[i] == nil {
+				got.hosts = append(got.hosts, id)
+			}
+		}
+		back := taken{got}.Close(context.WithoutCancel(ctx))
+		return errors.Join(fmt.Errorf("%s: %w", verb, err), back)
+	}
+	h.net.mu.Lock()
+	defer h.net.mu.Unlock()
+	h.net.owned = append(h.net.owned, owned{hosts: taken{h}})
+	return nil
+}
+
+// Release lets go of hosts that were taken. Hosts that are gone are nobody's.
+func (h HostMesh) Release(ctx context.Context) error {
+	if err := h.Err(); err != nil {
+		return err
+	}
+	isTaken := func(a Allocation) bool { _, ok := a.(taken); return ok }
+	if err := h.net.giveBack(ctx, h.hosts, isTaken); err != nil {
+		return err
+	}
+	return taken{h}.Close(ctx) // a part of what was taken
+}
+
+func (h HostMesh) ask(ctx context.Context, t agent.Taking) []error {
+	ctx, cancel := within(ctx, config.AttachTimeout.Get(h.net.config))
+	defer cancel()
+	_, errs := eachHost(ctx, h, func(ctx context.Context, a actor.Ref[agent.Agent]) (agent.HostInfo, error) {
+		return agent.Take.Call(ctx, a, t)
+	})
+	return errs
+}
+
+// taken is hosts that this program owns. Giving them back is letting go of them.
+type taken struct{ mesh HostMesh }
+
+func (t taken) Hosts() []subjects.HostID { return slices.Clone(t.mesh.hosts) }
+
+func (t taken) Close(ctx context.Context) error {
+	errs := t.mesh.ask(ctx, agent.Taking{Release: true})
+	for i, err := range errs {
+		if gone(err) {
+			errs[i] = nil
+		}
+	}
+	if err := t.mesh.unreachable(errs); err != nil {
+		return fmt.Errorf("release: %w", err)
+	}
+	return nil
+}
