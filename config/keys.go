@@ -93,7 +93,7 @@ var (
 // Worlds.
 var (
 	WorldSilence = newDuration("world.silence", 4*time.Second, 10*time.Millisecond, long,
-		note{local: true, used: "controller/worlds", doc: "a host, or a proc that joined of itself, is lost when nothing was heard of it for so long"})
+		note{local: true, used: "controller/worlds", doc: "a proc that joined a world of itself is unhealthy when nothing was heard of it for so long"})
 	WorldEviction = newDuration("world.eviction", 30*time.Second, 10*time.Millisecond, 30*long,
 		note{local: true, used: "controller/worlds", doc: "a world is stopped and removed when one of its procs has been unhealthy for so long"})
 	WorldStop = newDuration("world.stop", 8*time.Second, 10*time.Millisecond, time.Hour,

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent/presence"
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -30,8 +31,9 @@ var (
 	Stop     = actor.NewEndpoint[*Controller, Stopping, Accepted]("stop")
 	Where    = actor.NewEndpoint[*Controller, string, Whereabouts]("where")
 
-	// heard is what the bus brings, in the controller's own mailbox.
+	// heard and known are what the bus brings of procs and of hosts, in the controller's own mailbox.
 	heard = actor.NewEndpoint[*Controller, actor.Event, actor.None]("heard")
+	known = actor.NewEndpoint[*Controller, presence.Change, actor.None]("known")
 )
 
 // WorldHealth is the procs of a world that are not healthy. Of a world that is not there, there is none.
@@ -67,7 +69,7 @@ func def() actor.Def {
 		}),
 		Stop.By((*Controller).stop),
 		Snap.By((*Controller).snapshot), Ailing.By((*Controller).health), Where.By((*Controller).where),
-		heard.By((*Controller).event),
+		heard.By((*Controller).event), known.By((*Controller).change),
 	).Enduring()
 }
 
@@ -77,6 +79,7 @@ type term struct {
 	epoch   uint64
 	records []Record
 	ready   *readiness
+	hosts   *presence.Watcher
 }
 
 // readiness is where a controller says that its term is over.
@@ -106,17 +109,18 @@ type Controller struct {
 
 	creating map[subjects.HostID][]chan struct{} // orders to hosts that have not answered so far
 
-	queue  []any // effects that wait for a save before them
-	busy   bool  // something is being saved
-	alarm  func()
-	meshes sync.Map // of worlds, by text: what events are listened to
+	queue   []any // effects that wait for a save before them
+	busy    bool  // something is being saved
+	alarm   func()
+	watches map[subjects.HostID]func() // over hosts that have a seat
+	meshes  sync.Map                   // of worlds, by text: what events are listened to
 }
 
 // begin takes over the worlds of an earlier controller.
 func begin(ctx *actor.Context, t term) (*Controller, error) {
 	c := &Controller{
 		term: t, st: newState(t.service.limits()), tickets: map[ticket]func(any, error){}, reports: map[ticket]actor.PortRef[StopReport]{},
-		creating: map[subjects.HostID][]chan struct{}{},
+		creating: map[subjects.HostID][]chan struct{}{}, watches: map[subjects.HostID]func(){},
 	}
 	p, self := ctx.Proc(), actor.RefOf[*Controller](ctx.Self()).Via(ctx.Proc())
 	err := p.Subscribe(p.Space().Events(actor.KindProc, subjects.MeshID{}), func(m bus.Msg) {
@@ -137,18 +141,37 @@ func begin(ctx *actor.Context, t term) (*Controller, error) {
 		return nil, err
 	}
 	for _, r := range t.records {
-		c.listen(r)
+		c.listen(ctx, r)
 	}
 	c.hear(ctx, restored{t.records})
 	c.poll(ctx)
 	return c, nil
 }
 
-// listen lets in the events of a world's procs.
-func (c *Controller) listen(r Record) {
+// listen lets in the events of a world's procs, and watches over its hosts.
+func (c *Controller) listen(ctx *actor.Context, r Record) {
 	if r.Mesh != "" {
 		c.meshes.Store(r.Mesh, true)
 	}
+	self := actor.RefOf[*Controller](ctx.Self()).Via(ctx.Proc())
+	for _, h := range r.Hosts {
+		if c.watches[h.Host] == nil {
+			c.watches[h.Host] = c.hosts.Watch([]subjects.HostID{h.Host}, func(x presence.Change) {
+				_ = known.Post(context.Background(), self, x) // it fails when the controller has ended, and wants none
+			})
+		}
+	}
+}
+
+// change takes what is known of a host.
+func (c *Controller) change(ctx *actor.Context, x presence.Change) (actor.None, error) {
+	switch x.State {
+	case presence.Alive:
+		c.hear(ctx, hostSeen{x.Host})
+	case presence.Dead:
+		c.hear(ctx, hostLost{x.Host, x.Reason})
+	}
+	return actor.None{}, nil
 }
 
 // ask takes over the answer of the message that is being handled.
@@ -187,7 +210,7 @@ func (c *Controller) pump(ctx *actor.Context) {
 		switch e := e.(type) {
 		case save:
 			changed[e.record.Name] = &e.record
-			c.listen(e.record)
+			c.listen(ctx, e.record)
 		case forget:
 			changed[e.world] = nil
 			c.meshes.Delete(e.mesh.String())

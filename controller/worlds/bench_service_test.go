@@ -69,6 +69,7 @@ func (r *rig) dummy(b *testing.B, label string) *dummy {
 func BenchmarkReconcile(b *testing.B) {
 	const hosts, each = 20, 50
 	r := newRig(b, store)
+	require.NoError(b, r.keys.From(func(key string) string { return map[string]string{"CASTNET_SUPERVISION_DEAD": "1h"}[key] })) // they have no heartbeats
 	_, kill := r.serve(b, "first")
 	system := r.system(b)
 	for h := range hosts {

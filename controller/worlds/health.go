@@ -21,6 +21,13 @@ func (st *state) hear(clock **list.Element, who any) {
 	st.heard.again(*clock, st.now)
 }
 
+// hearHost begins it for a host, unless others tell when one is lost.
+func (st *state) hearHost(h *host) {
+	if !st.presence {
+		st.hear(&h.clock, h)
+	}
+}
+
 // beat takes a heartbeat. Whoever says it is answered; that of a proc that never joined means nothing.
 func (st *state) beat(e beat) {
 	if m := st.procs[e.Proc]; m != nil {
@@ -70,7 +77,7 @@ func (st *state) seen(id subjects.HostID) {
 	if h == nil {
 		return
 	}
-	st.hear(&h.clock, h)
+	st.hearHost(h)
 	if h.lost != "" {
 		h.lost = ""
 		st.do(look{id})

@@ -131,7 +131,7 @@ func (st *state) sit(s *seat, id subjects.HostID) {
 	}
 	s.host, h.seats[s.world.name], s.world.seats[s.rank] = h, s, s
 	h.lost = ""
-	st.hear(&h.clock, h)
+	st.hearHost(h)
 }
 
 // place works out a host's share, and which generation its procs are: one that the ranks never had, so that

@@ -283,6 +283,12 @@ func (c *Controller) poll(ctx *actor.Context) {
 				}
 			}
 		}
+		for id, cancel := range c.watches {
+			if c.st.hosts[id] == nil {
+				cancel()
+				delete(c.watches, id)
+			}
+		}
 		c.poll(ctx)
 	})
 }

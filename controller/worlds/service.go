@@ -11,6 +11,7 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/agent/presence"
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/internal/micro"
@@ -110,7 +111,8 @@ func (s *Service) Close(ctx context.Context) error {
 
 func (s *Service) limits() limits {
 	return limits{
-		silence: config.WorldSilence.Get(s.opts.Config), eviction: config.WorldEviction.Get(s.opts.Config),
+		presence: true,
+		silence:  config.WorldSilence.Get(s.opts.Config), eviction: config.WorldEviction.Get(s.opts.Config),
 		stopWithin: config.WorldStop.Get(s.opts.Config),
 	}
 }
@@ -196,6 +198,7 @@ func (s *Service) giveBack(l *lease) {
 type running struct {
 	epoch uint64
 	proc  *actor.Proc
+	hosts *presence.Watcher
 	ready *readiness
 }
 
@@ -222,6 +225,9 @@ func (r *running) end() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), closeWithin)
 	defer cancel()
+	if r.hosts != nil {
+		r.hosts.Close()
+	}
 	if err := r.proc.Close(ctx); err != nil {
 		log := r.proc.Log()
 		log.Warn().Err(err).Msg("the system controller did not end as it should")
@@ -269,7 +275,9 @@ func (s *Service) start(ctx context.Context, epoch uint64) (*running, error) {
 		return nil, err
 	}
 	agent.SetConfig(r.proc, s.opts.Config)
-	_, err = r.proc.Spawn(ctx, actor.Spawning{Type: Type.Name(), Name: name, Params: term{s, epoch, records, r.ready}})
+	if r.hosts, err = presence.New(r.proc); err == nil {
+		_, err = r.proc.Spawn(ctx, actor.Spawning{Type: Type.Name(), Name: name, Params: term{s, epoch, records, r.ready, r.hosts}})
+	}
 	if err == nil {
 		err = micro.Serve(services{r.proc}, s.describe(r))
 	}

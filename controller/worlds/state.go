@@ -14,6 +14,7 @@ import (
 // limits are how long things may take.
 type limits struct {
 	silence    time.Duration // of a host or a proc, before it is expired
+	presence   bool          // but of hosts, hostSeen and hostLost tell
 	eviction   time.Duration // of an unhealthy proc, before its world goes
 	stopWithin time.Duration // of a stop, where nobody says
 }

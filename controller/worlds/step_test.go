@@ -81,7 +81,7 @@ func (s *scenario) hear(verb string, args []string) string {
 	plain, named := words(args)
 	switch verb {
 	case "limits": // silence eviction stop
-		s.st.limits = limits{s.duration(plain[0]), s.duration(plain[1]), s.duration(plain[2])}
+		s.st.limits = limits{silence: s.duration(plain[0]), eviction: s.duration(plain[1]), stopWithin: s.duration(plain[2])}
 		return ""
 	case "snapshot":
 		out := s.trace(s.st.step(tick{}, s.now))
