@@ -23,8 +23,12 @@ import (
 // declare makes a world of built-in actors.
 func declare(t *testing.T, p *actor.Proc, name string, procs, perHost int) worlds.Upserted {
 	t.Helper()
-	system, err := worlds.Find(soon(t), p)
-	require.NoError(t, err)
+	var system actor.Ref[*worlds.Controller]
+	require.Eventually(t, func() (found bool) { // it begins when hostd is ready, and not before
+		var err error
+		system, err = worlds.Find(t.Context(), p)
+		return err == nil
+	}, patience, 20*time.Millisecond)
 	w, err := worlds.Upsert.Call(soon(t), system, worlds.Declaration{Spec: worlds.Spec{
 		Name: name, Shape: shape.Of("x", procs), PerHost: perHost, Command: agent.Command{Path: agent.Builtin},
 	}})
