@@ -177,3 +177,30 @@ func portOf(t *testing.T, raw string) int {
 	require.NoError(t, err)
 	return n
 }
+
+// The ranks of a host that was killed run on the next one that is started with its rank, as other procs.
+func TestHostd_aKilledHostIsReplacedByOneOfItsRank_WORLD10(t *testing.T) {
+	s := newSite(t)
+	s.start(t, "--data", t.TempDir(), "--label", "s")
+	local := s.readLocal(t)
+	member := func(label string) *daemon {
+		return s.start(t, "--nats", local.URL, "--token", local.Token, "--label", label, "--world", "w", "--host-rank", "0")
+	}
+	p := s.asker(t)
+	declare(t, p, "w", 1, 1)
+	first := member("a")
+	w, _ := awaitWorld(t, p, "w", worlds.Live)
+	old := w.Procs[0].ID
+	killed := time.Now()
+	require.NoError(t, first.cmd.Process.Signal(syscall.SIGKILL))
+	w, _ = awaitWorld(t, p, "w", worlds.Unhealthy)
+	t.Logf("known after %s: %s", time.Since(killed), w.Reason)
+	member("b")
+	w, _ = awaitWorld(t, p, "w", worlds.Live)
+	require.Equal(t, old.Mesh, w.Procs[0].ID.Mesh)
+	require.Equal(t, old.Gen+1, w.Procs[0].ID.Gen)
+	_, err := agent.Ping.Call(soon(t), agent.Of(old).Via(p), actor.None{})
+	require.ErrorIs(t, err, actor.ErrNoProc, "what is sent to the old one comes back")
+	_, err = agent.Ping.Call(soon(t), agent.Of(w.Procs[0].ID).Via(p), actor.None{})
+	require.NoError(t, err)
+}

@@ -137,11 +137,18 @@ func begin(ctx *actor.Context, t term) (*Controller, error) {
 		return nil, err
 	}
 	for _, r := range t.records {
-		c.meshes.Store(r.Mesh, true)
+		c.listen(r)
 	}
 	c.hear(ctx, restored{t.records})
 	c.poll(ctx)
 	return c, nil
+}
+
+// listen lets in the events of a world's procs.
+func (c *Controller) listen(r Record) {
+	if r.Mesh != "" {
+		c.meshes.Store(r.Mesh, true)
+	}
 }
 
 // ask takes over the answer of the message that is being handled.
@@ -180,9 +187,10 @@ func (c *Controller) pump(ctx *actor.Context) {
 		switch e := e.(type) {
 		case save:
 			changed[e.record.Name] = &e.record
-			c.meshes.Store(e.record.Mesh, true)
+			c.listen(e.record)
 		case forget:
 			changed[e.world] = nil
+			c.meshes.Delete(e.mesh.String())
 		}
 	}
 	if len(changed) == 0 || c.service.store == nil {

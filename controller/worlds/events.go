@@ -93,7 +93,10 @@ type (
 		err   error
 	}
 	save   struct{ record Record }
-	forget struct{ world string }
+	forget struct {
+		world string
+		mesh  subjects.MeshID
+	}
 	// create has a host start its share of a world, in a generation. It may be asked twice, and only of the life
 	// of the host that joined.
 	create struct {

@@ -91,11 +91,15 @@ func (st *state) takeSeat(e join, other *seat) {
 // rejoin counts a host as heard. What it ran in another life is gone; when it was to outlive that, the host is
 // asked first.
 func (st *state) rejoin(e join, s *seat) error {
-	labels, err := merged(s.labels, e.Labels)
+	lost, anew := s.host.lost != "", s.life != e.Host.Life
+	has := s.labels
+	if anew {
+		has = nil // those of another life
+	}
+	labels, err := merged(has, e.Labels)
 	if err != nil {
 		return fmt.Errorf("host %s: %w", e.Host.ID, err)
 	}
-	lost, anew := s.host.lost != "", s.life != e.Host.Life
 	st.sit(s, e.Host.ID)
 	if !lost && !anew && maps.Equal(labels, s.labels) {
 		st.answer(e.from, s.joined(), nil)

@@ -69,9 +69,6 @@ func (c *Controller) reply(ctx *actor.Context, a answer) {
 func (c *Controller) tell(ctx *actor.Context, e told) {
 	log := ctx.Log()
 	log.Info().Str("world", e.world).Str("status", string(e.now)).Str("why", e.why).Msg(e.step)
-	if e.step == "world.end" {
-		c.meshes.Delete(e.mesh.String())
-	}
 	if e.mesh.IsValid() {
 		ctx.Proc().Emit(actor.Event{
 			Kind: actor.KindMesh, Step: e.step, Status: string(e.now), Reason: e.why, Mesh: e.mesh.String(), At: time.Now(),

@@ -30,9 +30,9 @@ type rig struct {
 	keys   *config.Config
 }
 
-func newRig(t *testing.T, change ...func(*embed.Options)) *rig {
+func newRig(t testing.TB, change ...func(*embed.Options)) *rig {
 	t.Helper()
-	r := &rig{srv: bustest.Server(t, append(change, func(o *embed.Options) { o.DontListen = false })...), told: make(chan actor.Event, 256), keys: new(config.Config)}
+	r := &rig{srv: bustest.Server(t, append(change, func(o *embed.Options) { o.DontListen = false })...), told: make(chan actor.Event, 1<<16), keys: new(config.Config)}
 	b := bustest.Open(t, r.srv)
 	id, err := subjects.NewMeshID("client")
 	require.NoError(t, err)
@@ -54,7 +54,7 @@ func store(o *embed.Options) { o.JetStream = true }
 const patience = 30 * time.Second
 
 // await waits until a step is told of a world.
-func (r *rig) await(t *testing.T, world, step string) actor.Event {
+func (r *rig) await(t testing.TB, world, step string) actor.Event {
 	t.Helper()
 	limit := time.After(patience)
 	for {
@@ -72,7 +72,7 @@ func (r *rig) await(t *testing.T, world, step string) actor.Event {
 }
 
 // serve starts a service. kill ends it as its death would: nothing is given back.
-func (r *rig) serve(t *testing.T, label string) (s *worlds.Service, kill func()) {
+func (r *rig) serve(t testing.TB, label string) (s *worlds.Service, kill func()) {
 	t.Helper()
 	b, err := bus.Open(t.Context(), bus.Options{Server: r.srv, Name: label})
 	require.NoError(t, err)
@@ -97,7 +97,7 @@ func (r *rig) serve(t *testing.T, label string) (s *worlds.Service, kill func())
 }
 
 // system is the controller, once there is one.
-func (r *rig) system(t *testing.T) actor.Ref[*worlds.Controller] {
+func (r *rig) system(t testing.TB) actor.Ref[*worlds.Controller] {
 	t.Helper()
 	var ref actor.Ref[*worlds.Controller]
 	require.Eventually(t, func() (ok bool) {
@@ -117,7 +117,7 @@ type machine struct {
 }
 
 // host starts one and keeps it in a world.
-func (r *rig) host(t *testing.T, label, world string, rank int) *machine {
+func (r *rig) host(t testing.TB, label, world string, rank int) *machine {
 	t.Helper()
 	registry, err := actor.NewRegistry()
 	require.NoError(t, err)
@@ -150,7 +150,7 @@ func (r *rig) host(t *testing.T, label, world string, rank int) *machine {
 }
 
 // joined waits until it has.
-func (m *machine) joined(t *testing.T) {
+func (m *machine) joined(t testing.TB) {
 	t.Helper()
 	for {
 		select {
@@ -168,14 +168,14 @@ func spec(name string, extent shape.Extent, perHost int) worlds.Spec {
 	return worlds.Spec{Name: name, Shape: extent, PerHost: perHost, Command: agent.Command{Path: agent.Builtin}}
 }
 
-func (r *rig) declare(t *testing.T, s worlds.Spec) worlds.Upserted {
+func (r *rig) declare(t testing.TB, s worlds.Spec) worlds.Upserted {
 	t.Helper()
 	out, err := worlds.Upsert.Call(soon(t), r.system(t), worlds.Declaration{Spec: s})
 	require.NoError(t, err)
 	return out
 }
 
-func (r *rig) snapshot(t *testing.T, world string) worlds.WorldState {
+func (r *rig) snapshot(t testing.TB, world string) worlds.WorldState {
 	t.Helper()
 	s, err := worlds.Snap.Call(soon(t), r.system(t), worlds.Filter{Worlds: []string{world}})
 	require.NoError(t, err)
@@ -183,14 +183,14 @@ func (r *rig) snapshot(t *testing.T, world string) worlds.WorldState {
 	return s.Worlds[0]
 }
 
-func soon(t *testing.T) context.Context {
+func soon(t testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)
 	return ctx
 }
 
 // runs are the procs of a mesh that a host has and that have not ended: rank.gen of each.
-func (r *rig) runs(t *testing.T, m *machine, mesh string) (out []string) {
+func (r *rig) runs(t testing.TB, m *machine, mesh string) (out []string) {
 	t.Helper()
 	states, err := agent.Get.Call(soon(t), agent.Of(m.ID().Proc()).Via(r.client), agent.Query{ID: mesh})
 	require.NoError(t, err)

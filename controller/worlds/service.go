@@ -55,11 +55,8 @@ func Start(ctx context.Context, o Options) (*Service, error) {
 		return nil, err
 	}
 	s := &Service{opts: o, id: id, done: make(chan struct{})}
-	bucket := bus.KVOptions{Bucket: bucketOf(o.Space), Replicas: 1}
-	if o.Bus.Control().Clustered() {
-		bucket.Replicas = maxReplicas
-	}
-	switch kv, err := o.Bus.Control().KV(ctx, bucket); {
+	kv, err := openBucket(ctx, o)
+	switch {
 	case errors.Is(err, bus.ErrNoJetStream):
 		o.Log.Info().Msg("there is no JetStream: worlds do not outlive this hostd, and no other one takes over")
 	case err != nil:
@@ -77,6 +74,21 @@ func Start(ctx context.Context, o Options) (*Service, error) {
 		}
 	}()
 	return s, nil
+}
+
+// openBucket opens the bucket of the space. Where it has to be made, so many servers keep it as there are.
+func openBucket(ctx context.Context, o Options) (*bus.KV, error) {
+	how := bus.KVOptions{Bucket: bucketOf(o.Space)}
+	if o.Bus.Control().Clustered() {
+		how.Replicas = maxReplicas
+		kv, err := o.Bus.Control().KV(ctx, how)
+		if err == nil || errors.Is(err, bus.ErrNoJetStream) {
+			return kv, err
+		}
+		o.Log.Warn().Err(err).Msgf("worlds are kept by one server, and not by %d", maxReplicas)
+		how.Replicas = 1
+	}
+	return o.Bus.Control().KV(ctx, how)
 }
 
 // Durable reports whether worlds outlive the service.

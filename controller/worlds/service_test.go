@@ -1,6 +1,8 @@
 package worlds_test
 
 import (
+	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -25,6 +27,7 @@ func TestWorlds_hostsRunTheirSharesBeforeOrAfterTheDeclaration_WORLD5(t *testing
 	require.Equal(t, "0 of 12 procs are there", r.await(t, "foo", "world.unhealthy").Reason)
 	first, idle := r.host(t, "h0", "foo", 0), r.host(t, "h2", "foo", 2)
 	r.await(t, "foo", "world.live")
+	idle.joined(t)
 	require.Equal(t, []string{"8.0", "9.0", "10.0", "11.0"}, r.runs(t, late, foo.Mesh))
 	require.Equal(t, []string{"0.0", "1.0", "2.0", "3.0", "4.0", "5.0", "6.0", "7.0"}, r.runs(t, first, foo.Mesh))
 	require.Empty(t, r.runs(t, idle, foo.Mesh))
@@ -167,4 +170,89 @@ func TestWorlds_badMessagesAreAnswered_WORLD15(t *testing.T) {
 	require.Nil(t, sick)
 	_, err = worlds.Where.Call(soon(t), system, "nowhere/1")
 	require.ErrorContains(t, err, "nowhere/1: no world has it")
+}
+
+// test_undeliverable_message_return by meaning: a proc whose heartbeats go on, but that no message reaches, is
+// unhealthy once somebody has had a message back from it.
+func TestWorlds_aProcThatNoMessageReachesIsUnhealthy_WORLD9(t *testing.T) {
+	r := newRig(t, store)
+	r.serve(t, "s")
+	system := r.system(t)
+	r.declare(t, spec("world", shape.Of("x", 1), 1))
+	mesh, err := subjects.NewMeshID("world")
+	require.NoError(t, err)
+	ping, pong := subjects.ProcID{Mesh: mesh}, subjects.ProcID{Mesh: mesh, Rank: 1}
+	_, err = worlds.Join.Call(soon(t), system, worlds.Joining{World: "world", Proc: &worlds.JoiningProc{ID: ping}})
+	require.ErrorContains(t, err, "is of another world: want one of mesh world-")
+	w := r.snapshot(t, "world")
+	ping.Mesh, err = subjects.ParseMeshID(w.Mesh)
+	require.NoError(t, err)
+	pong.Mesh = ping.Mesh
+	for _, id := range []subjects.ProcID{ping, pong} {
+		_, err = worlds.Join.Call(soon(t), system, worlds.Joining{World: "world", Proc: &worlds.JoiningProc{ID: id}})
+		require.NoError(t, err)
+	}
+	r.await(t, "world", "world.live")
+	_, err = agent.Ping.Call(soon(t), agent.Of(pong).Via(r.client), actor.None{}) // nobody is there
+	require.ErrorIs(t, err, actor.ErrNoProc)
+	require.NoError(t, worlds.Returned.Post(soon(t), system, pong))
+	require.Contains(t, r.await(t, "world", "world.unhealthy").Reason, "/1.0: a message to it came back")
+	_, err = worlds.Beat.Call(soon(t), system, worlds.Heartbeat{Proc: pong})
+	require.NoError(t, err)
+	sick, err := worlds.Ailing.Call(soon(t), system, "world")
+	require.NoError(t, err)
+	require.Len(t, sick.Unhealthy, 1)
+	require.Equal(t, worlds.Unreachable, sick.Unhealthy[0].Health)
+}
+
+// Controllers are killed while worlds are declared: whoever was told yes has a world, and in the end each host runs
+// exactly its shares (F7).
+func TestWorlds_controllersDieUnderLoad_WORLD2_WORLD10(t *testing.T) {
+	r := newRig(t, store)
+	hosts := []*machine{r.host(t, "a", "w", 0), r.host(t, "b", "w", 1)}
+	accepted := map[string]bool{}
+	for round := range 3 {
+		_, kill := r.serve(t, "s")
+		r.system(t)
+		killed := make(chan struct{})
+		go func() {
+			defer close(killed)
+			time.Sleep(time.Duration(round*7) * time.Millisecond) // at another instant each time
+			kill()
+		}()
+		for n := range 20 {
+			s, err := worlds.Find(t.Context(), r.client)
+			if err != nil {
+				break
+			}
+			name := fmt.Sprintf("load%d-%d", round, n)
+			if n == 3 && round == 1 {
+				name = "w"
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+			if _, err = worlds.Upsert.Call(ctx, s, worlds.Declaration{Spec: spec(name, shape.Of("x", 4), 2)}); err == nil {
+				accepted[name] = true
+			}
+			cancel()
+		}
+		<-killed
+	}
+	r.serve(t, "last")
+	r.declare(t, spec("w", shape.Of("x", 4), 2)) // if it was not
+	require.Eventually(t, func() bool { return r.snapshot(t, "w").Status == worlds.Live }, patience, 20*time.Millisecond)
+	now, err := worlds.Snap.Call(soon(t), r.system(t), worlds.Filter{})
+	require.NoError(t, err)
+	for _, w := range now.Worlds {
+		delete(accepted, w.Name)
+	}
+	require.Empty(t, accepted, "accepted, and forgotten")
+	w := r.snapshot(t, "w")
+	for i, h := range hosts {
+		states, err := agent.Get.Call(soon(t), agent.Of(h.ID().Proc()).Via(r.client), agent.Query{})
+		require.NoError(t, err)
+		require.Len(t, states, 2, "a host runs its share, once, and nothing else")
+		for k, s := range states {
+			require.Equal(t, []any{w.Mesh, 2*i + k, 0, agent.Running}, []any{s.ID, s.Rank, s.Gen, s.Status.Phase})
+		}
+	}
 }

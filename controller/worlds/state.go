@@ -254,7 +254,7 @@ func (st *state) remove(w *world) {
 	}
 	st.sick.stop(&w.clock)
 	delete(st.worlds, w.name)
-	st.do(forget{w.name})
+	st.do(forget{w.name, w.mesh})
 }
 
 // dismiss takes a proc out of its world.
