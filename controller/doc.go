@@ -12,7 +12,6 @@
 //	statuses, err := agent.Wait.Call(ctx, ref, agent.Waiting{ID: id, Until: agent.Running})
 //
 // # Contract
-//
 //   - CTL-1: no ownerless window: the controller follows the events of its mesh before it asks for
 //     the first rank.
 //   - CTL-2: one message per host for each operation, whatever the number of ranks; to stop a part of the mesh,
@@ -23,7 +22,6 @@
 //   - CTL-5: a host that does not answer is not a dead rank: its ranks keep their last known
 //     status, with the silence as its reason while they were being created. One that refuses, or
 //     is known to be gone, never got them: they have failed.
-//
 //   - CTL-6: a rank that has failed after it had run is started again where the Policy says so, as the next
 //     generation of the rank, after a backoff, and so often within a time; then it has failed for good. Who
 //     waits for ends sees none in between. What was said of an earlier generation, or asked for before the
