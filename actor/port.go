@@ -305,3 +305,10 @@ func (t *Port[T]) Close() {
 	t.raw.Close()
 	t.end(errorf(CodeStopped, t.raw.ID().Actor.String(), t.raw.key.port, "the port is closed"))
 }
+
+// freshPort names a port nobody has used. The runtime's own ports start with a letter.
+func (p *Proc) freshPort() string { return string(p.appendFreshPort(nil)) }
+
+func (p *Proc) appendFreshPort(b []byte) []byte {
+	return strconv.AppendUint(append(b, "_0"...), p.nextPort.Add(1), 36)
+}

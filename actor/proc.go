@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -394,11 +393,4 @@ func (p *Proc) fail(e Event) {
 
 func (p *Proc) stopped() *Error {
 	return errorf(CodeStopped, p.id.String(), "", "the proc has stopped")
-}
-
-// freshPort names a port nobody has used. The runtime's own ports start with a letter.
-func (p *Proc) freshPort() string { return string(p.appendFreshPort(nil)) }
-
-func (p *Proc) appendFreshPort(b []byte) []byte {
-	return strconv.AppendUint(append(b, "_0"...), p.nextPort.Add(1), 36)
 }

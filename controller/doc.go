@@ -24,5 +24,19 @@
 //     status, with the silence as its reason while they were being created. One that refuses, or
 //     is known to be gone, never got them: they have failed.
 //
-// State belongs to the controller's turn; step, the function that decides, is pure.
+//   - CTL-6: a rank that has failed after it had run is started again where the Policy says so, as the next
+//     generation of the rank, after a backoff, and so often within a time; then it has failed for good. Who
+//     waits for ends sees none in between. What was said of an earlier generation, or asked for before the
+//     later one ran, changes nothing. An actor waits for its proc to come back, for 30 s.
+//   - CTL-7: a subscriber that asks for it hears that the controller lives, for as long as it does, whatever its
+//     ranks have come to. One that is gone is told no more, and harms nobody.
+//   - CTL-8: a host ends ranks by its death alone (package agent/presence): then a spare has its place, if the
+//     Policy has one that is not in trouble, or its ranks have failed. The controller of the procs tells
+//     it on `ev.`, for nobody else can. A host that comes back is told to stop what it still has of the mesh.
+//     Suspect or unknown is said of the ranks, and changes none.
+//   - CTL-9: what comes by a message of another process is a question, never news: news come by the
+//     subjects of events, which permissions can pin to who may tell them.
+//
+// State belongs to the controller's turn; step, the function that decides, is pure: internal/supervise
+// counts restarts, testdata has scenarios.
 package controller

@@ -66,7 +66,11 @@ func (w watched) changes(ctx context.Context) iter.Seq2[actor.Event, error] {
 		port := actor.OpenPort[actor.Event](w.net.proc)
 		defer port.Close()
 		if _, err := agent.Streaming.Call(ctx, owner, agent.Stream{To: port.Ref(), Beat: beat}); err != nil {
-			yield(actor.Event{}, fmt.Errorf("watch: %w", err))
+			if gone(err) {
+				yield(w.gone(err), &ControllerError{w.owner, err})
+			} else {
+				yield(actor.Event{}, fmt.Errorf("watch: %w", err))
+			}
 			return
 		}
 		defer func() { // an owner that is gone tells nobody any more
@@ -107,7 +111,7 @@ func (w watched) next(ctx context.Context, port *actor.Port[actor.Event], owner 
 		ask, cancel := context.WithTimeout(ctx, beat)
 		_, err = agent.Ping.Call(ask, owner, actor.None{})
 		cancel()
-		switch known := errors.Is(err, actor.ErrNoProc) || errors.Is(err, actor.ErrProcDead) || errors.Is(err, actor.ErrNoActor) || errors.Is(err, actor.ErrStopped); {
+		switch known := gone(err); {
 		case err == nil:
 			silent = -2 * beat // it lives; what it said may be on its way
 		case known || silent+2*beat >= watchdog:

@@ -45,6 +45,8 @@ const (
 	loadWithin = 10 * time.Second
 	// again is between two tries to begin a term that failed to.
 	again = time.Second
+	// mailbox is room for the ends of as many procs at once.
+	mailbox = 1 << 14
 	// maxReplicas is how many servers of a cluster keep the worlds.
 	maxReplicas = 3
 )
@@ -136,7 +138,7 @@ func (s *Service) contend(ctx context.Context) {
 	for !now.quit() {
 		l.handOver(now)
 		if now != nil && !l.leading {
-			s.opts.Log.Warn().Uint64("epoch", now.epoch).Msg("the system controller's term is over")
+			s.opts.Log.Warn().Uint64("epoch", now.epoch).AnErr("why", now.why()).Msg("the system controller's term is over")
 			now.end()
 			now = nil
 		}
@@ -219,6 +221,16 @@ func (r *running) quit() bool {
 	}
 }
 
+// why says what ended the term, when that was not the lease.
+func (r *running) why() error {
+	select {
+	case <-r.over():
+		return r.ready.why
+	default:
+		return nil
+	}
+}
+
 func (r *running) end() {
 	if r == nil {
 		return
@@ -276,7 +288,7 @@ func (s *Service) start(ctx context.Context, epoch uint64) (*running, error) {
 	}
 	agent.SetConfig(r.proc, s.opts.Config)
 	if r.hosts, err = presence.New(r.proc); err == nil {
-		_, err = r.proc.Spawn(ctx, actor.Spawning{Type: Type.Name(), Name: name, Params: term{s, epoch, records, r.ready, r.hosts}})
+		_, err = r.proc.Spawn(ctx, actor.Spawning{Type: Type.Name(), Name: name, Params: term{s, epoch, records, r.ready, r.hosts}, Mailbox: mailbox})
 	}
 	if err == nil {
 		err = micro.Serve(services{r.proc}, s.describe(r))

@@ -24,6 +24,7 @@ type frame struct {
 	part    *transfer
 	waiting []*Barrier // until it leaves; then its item has them
 	lent    int        // packets made of it that are about to be published
+	posts   bool       // something in it can come back: a post, or a cast, which may be one
 
 	lastTo     *Target
 	lastSender string
@@ -86,6 +87,7 @@ func (f *frame) cost() uint64 { return uint64(f.size() + packetCost) }
 // add appends an envelope.
 func (f *frame) add(e *wire.Envelope, to *Target, m *Mark, until Instant) {
 	same := f.count > 0 && f.lastTo == to && f.lastSender == e.Sender
+	f.posts = f.posts || m.Call == nil || e.Kind == wire.Cast
 	f.buf = e.Append(f.buf, same)
 	if same && m.Call == nil {
 		if o := &f.owed[len(f.owed)-1]; o.until == until && o.mark == *m {

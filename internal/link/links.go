@@ -300,7 +300,7 @@ func (l *Links) Taken(p *Peer, bytes uint64) {
 	}
 }
 
-// HasPosted reports whether a message that can come back has left for a peer: an answer cannot, nor can a question.
+// HasPosted reports whether a message that can come back has left for a peer: an answer cannot, nor can a call.
 func (l *Links) HasPosted(p *Peer) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

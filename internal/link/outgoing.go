@@ -1,7 +1,6 @@
 package link
 
 import (
-	"slices"
 	"sort"
 	"time"
 
@@ -42,7 +41,7 @@ type outgoing struct {
 	confirmed    bool    // refusals: the receiver may have dropped what came before it had room for more
 	wanted       bool    // somebody waits for room
 	crowded      bool    // because all queues together are full
-	posted       bool    // messages have left that nobody waits for, on this link or a former one
+	posted       bool    // messages have left that can come back, on this link or a former one
 
 	counts OutStats
 }
@@ -119,7 +118,7 @@ func (o *outgoing) count(n uint64, f *frame) {
 	o.last = n
 	o.used += f.cost()
 	o.counts.Sent++
-	o.posted = o.posted || slices.ContainsFunc(f.owed, func(w owed) bool { return w.mark.Call == nil })
+	o.posted = o.posted || f.posts
 }
 
 // emit makes a packet ready, in pieces when the bus takes no more. prev is what its head says.

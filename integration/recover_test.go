@@ -1,0 +1,78 @@
+package integration
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/cast"
+	"github.com/castnet-io/castnet/examples/wordcount/counting"
+	"github.com/castnet-io/castnet/mesh"
+	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+func TestKilledHost_itsRanksHaveFailedAndTheOwnerIsTold(t *testing.T) {
+	c := newCluster(t, "a", "b")
+	net := c.connect(t)
+	procs := spawn(t, net, 2)
+	m := counters(t, procs)
+	c.nodes[1].kill(t)
+	told := map[int]string{}
+	for e, err := range procs.Slice("host", 1, 2).Watch(t.Context()) {
+		require.NoError(t, err)
+		require.Contains(t, e.Reason, "host b is dead")
+		told[e.View] = e.Point
+		if len(told) == 2 {
+			break
+		}
+	}
+	require.Equal(t, map[int]string{0: "host=1/2,proc=0/2", 1: "host=1/2,proc=1/2"}, told, "by rank of the slice")
+	_, err := cast.Gather(t.Context(), m, counting.Progress, actor.None{})
+	var partial *cast.CoverageError
+	require.ErrorAs(t, err, &partial)
+	require.Equal(t, "host=1,proc=*", partial.Coverage.FailedRegion())
+	require.ErrorIs(t, err, actor.ErrProcDead)
+}
+
+func TestKilledHost_aSpareOneTakesItsPlaceAndActorsFollow(t *testing.T) {
+	c := newCluster(t, "a", "b", "c")
+	net := c.connect(t)
+	hosts, err := net.AwaitHosts(t.Context(), 3)
+	require.NoError(t, err)
+	procs, err := hosts.Slice("host", 0, 2).SpawnProcs(t.Context(), mesh.Spawning{
+		Name: "workers", PerHost: shape.Of("proc", 2),
+		Policy: mesh.Policy{Recovery: mesh.Replace, Spares: []subjects.HostID{hosts.Hosts()[2]}},
+	})
+	require.NoError(t, err)
+	m, err := mesh.SpawnActors(t.Context(), procs, counting.Type, mesh.ActorSpawning[actor.None]{
+		Label: "counters", Policy: mesh.Policy{Recovery: mesh.Restart},
+	})
+	require.NoError(t, err)
+	c.nodes[1].kill(t)
+	again := 0
+	for e, err := range m.Changes(t.Context()) {
+		require.NoError(t, err)
+		if e.Step == "rank.restart.success" {
+			again++
+		}
+		if again == 2 {
+			break
+		}
+	}
+	all, err := cast.Gather(t.Context(), m, counting.Progress, actor.None{})
+	require.NoError(t, err, "the mesh is whole again")
+	require.Equal(t, 4, all.Len())
+	host, err := procs.Host(3)
+	require.NoError(t, err)
+	require.Equal(t, hosts.Hosts()[2], host)
+	_, err = counting.Progress.Call(t.Context(), m.At("host", 1, "proc", 1), actor.None{})
+	require.NoError(t, err)
+	states, err := procs.States(t.Context())
+	require.NoError(t, err)
+	last, ok := states.At(3)
+	require.True(t, ok)
+	require.Equal(t, 1, last.Gen)
+	require.NoError(t, procs.Stop(t.Context()))
+}

@@ -1,0 +1,143 @@
+package mesh_test
+
+import (
+	"context"
+	"errors"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/config"
+	"github.com/castnet-io/castnet/mesh"
+	"github.com/castnet-io/castnet/mesh/shape"
+)
+
+// overseer is an actor that owns procs.
+type overseer struct {
+	net   *mesh.Net
+	brave bool // it deals with failures itself
+	heard chan actor.Event
+}
+
+type overseeing struct {
+	brave bool
+	heard chan actor.Event
+}
+
+var (
+	overseerType = actor.NewType[*overseer, overseeing]("overseer")
+	own          = actor.NewEndpoint[*overseer, actor.None, mesh.ProcMesh]("own")
+)
+
+func overseers() actor.Def {
+	return overseerType.Made(func(ctx *actor.Context, o overseeing) (*overseer, error) {
+		return &overseer{net: mesh.Within(ctx), brave: o.brave, heard: o.heard}, nil
+	}, own.By((*overseer).own))
+}
+
+func (o *overseer) own(ctx *actor.Context, _ actor.None) (mesh.ProcMesh, error) {
+	hosts, err := o.net.AwaitHosts(ctx, 1)
+	if err != nil {
+		return mesh.ProcMesh{}, err
+	}
+	procs, err := hosts.Spawn(ctx, "workers", shape.Of("gpu", 2))
+	if err != nil {
+		return mesh.ProcMesh{}, err
+	}
+	mesh.Supervise(ctx, procs, func(_ *actor.Context, e actor.Event) error {
+		o.heard <- e
+		if o.brave {
+			return nil
+		}
+		return errors.New(e.Reason)
+	})
+	return procs, nil
+}
+
+func (o *overseer) Cleanup(ctx *actor.Context, _ error) error { return o.net.Close(ctx) }
+
+// oversees starts an overseer in a program of its own, which has made its procs.
+func (c *cluster) oversees(t *testing.T, o overseeing) (net *mesh.Net, who actor.Ref[*overseer], procs mesh.ProcMesh) {
+	t.Helper()
+	net, err := mesh.Connect(t.Context(), mesh.Options{
+		Bus: &bus.Options{URL: c.server.URL(), Token: "secret"}, HostsQuiet: quiet, Actors: []actor.Def{overseers()},
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, net.Close(context.Background())) })
+	who, err = actor.Spawn(t.Context(), net.Proc(), overseerType, "overseer", o)
+	require.NoError(t, err)
+	procs, err = own.Call(t.Context(), who, actor.None{})
+	require.NoError(t, err)
+	return net, who, procs
+}
+
+func TestMESH13_anActorDealsWithTheFailuresOfItsMeshAndTheMeshEndsWithIt(t *testing.T) {
+	c := newCluster(t, "a")
+	heard := make(chan actor.Event, 4)
+	net, who, procs := c.oversees(t, overseeing{brave: true, heard: heard})
+	for rank := range 2 {
+		require.NoError(t, syscall.Kill(c.pids(t, procs)[rank], syscall.SIGKILL))
+		require.Equal(t, rank, (<-heard).Rank)
+		if rank == 0 {
+			require.Len(t, c.pids(t, procs), 1, "the other one goes on")
+		}
+	}
+	_, _, more := c.oversees(t, overseeing{brave: true, heard: heard})
+	require.Len(t, c.pids(t, more), 2)
+	<-net.Proc().StopActor(who.ID().Name, "enough")
+	net, who, procs = c.oversees(t, overseeing{brave: true, heard: heard})
+	<-net.Proc().StopActor(who.ID().Name, "enough")
+	require.Empty(t, c.pids(t, procs), "a mesh does not outlive its owner")
+	require.Len(t, c.pids(t, more), 2)
+}
+
+func TestMESH13_anActorThatDoesNotDealWithAFailureFailsAndItsMeshEnds(t *testing.T) {
+	c := newCluster(t, "a")
+	heard := make(chan actor.Event, 4)
+	net, who, procs := c.oversees(t, overseeing{heard: heard})
+	down := make(chan actor.Down, 1)
+	_, err := net.Proc().Monitor(who.ID(), func(d actor.Down) { down <- d })
+	require.NoError(t, err)
+	require.NoError(t, syscall.Kill(c.pids(t, procs)[1], syscall.SIGKILL))
+	<-heard
+	d := <-down
+	require.True(t, d.Failed())
+	require.Contains(t, d.Reason.Event.Reason, "a mesh it owns has failed: killed by signal 9")
+	require.Equal(t, 1, d.Reason.Event.RootCause().Rank)
+	require.Empty(t, c.pids(t, procs))
+}
+
+func TestMESH12_whoWatchesIsToldThatTheControllerIsGone(t *testing.T) {
+	c := newCluster(t, "a")
+	var quick config.Config
+	require.NoError(t, config.SupervisionWatchdog.Set(&quick, 400*time.Millisecond))
+	watcher, err := mesh.Connect(t.Context(), mesh.Options{Bus: &bus.Options{URL: c.server.URL(), Token: "secret"}, Config: &quick, HostsQuiet: quiet})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, watcher.Close(context.Background())) })
+	owner := c.connect(t)
+	procs, err := c.hosts(t, owner).Spawn(t.Context(), "workers", shape.Of("gpu", 1))
+	require.NoError(t, err)
+	said := make(chan error, 4)
+	watching, ready := procs.Via(watcher), make(chan struct{})
+	go func() {
+		close(ready)
+		for e, err := range watching.Watch(t.Context()) {
+			if err == nil && e.Terminal() {
+				continue // its owner stops it on the way
+			}
+			said <- err
+		}
+		close(said)
+	}()
+	<-ready
+	require.NoError(t, owner.Close(t.Context()))
+	var gone *mesh.ControllerError
+	require.ErrorAs(t, <-said, &gone)
+	require.Equal(t, procs.Describe().Owner, gone.Controller)
+	_, more := <-said
+	require.False(t, more)
+}
