@@ -39,9 +39,12 @@ func ReduceStream[A, M, R any](ctx context.Context, to Mesh[A], ep actor.Endpoin
 			return
 		}
 		defer a.close()
-		for a.next(ctx) {
+		for was := a.open; a.next(ctx); {
 			a.pause(ctx, every)
-			if a.open > 0 && !yield(partial(a, by)) {
+			if a.open == 0 || a.open == was { // not every word settles somebody
+				continue
+			}
+			if was = a.open; !yield(partial(a, by)) {
 				return
 			}
 		}
