@@ -124,7 +124,10 @@ func leaseTerm(d time.Duration) string {
 
 // leaseText is what becomes of the procs of an owner that is silent.
 func (v meshView) leaseText() string {
-	if v.Lease == 0 {
+	switch {
+	case v.over():
+		return "over, as the mesh is"
+	case v.Lease == 0:
 		return "none is running: nothing stops its procs but `client stop`"
 	}
 	return fmt.Sprintf("runs out in %s: then the hosts stop its procs", soon(v.Lease))
