@@ -128,7 +128,7 @@ func (v meshView) leaseText() string {
 	case v.over():
 		return "over, as the mesh is"
 	case v.Lease == 0:
-		return "none is running: nothing stops its procs but `client stop`"
+		return "no host knows of one: what lives goes on until `client stop`"
 	}
 	return fmt.Sprintf("runs out in %s: then the hosts stop its procs", soon(v.Lease))
 }

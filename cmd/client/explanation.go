@@ -90,9 +90,9 @@ func all(ranks int) string {
 	return fmt.Sprintf("all its %d ranks", ranks)
 }
 
-// hostCauses are hosts that are not known to be alive, dead ones first. Hosts of a mesh that is over do not matter.
+// hostCauses are hosts that are not known to be alive, dead ones first.
 func (v meshView) hostCauses() (out []cause) {
-	if v.over() && len(v.Failures) == 0 {
+	if v.over() && len(v.Failures) == 0 { // they have left since
 		return nil
 	}
 	for i, h := range v.Hosts {

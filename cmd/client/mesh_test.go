@@ -79,6 +79,7 @@ func TestMeshShow_saysWhatTheOwnerKnows(t *testing.T) {
 	require.Equal(t, 9, v.Failures[0].Signal)
 }
 
+// CLI-C7.
 func TestMeshShow_saysThatTheOwnerIsSilentAndWhatTheHostsSay(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
@@ -183,4 +184,23 @@ func TestExplanation_putsTheRootCauseFirst(t *testing.T) {
 	require.Equal(t, []string{"one", "two"}, x.Causes[1].StderrTail)
 	require.Equal(t, "m-000000000000m is failed: of its 4 ranks 4 failed", x.Answer)
 	require.Contains(t, x.Todo[0], "client logs 'm-000000000000m[host=0,gpu=0]'")
+}
+
+func TestPhase_ofAMeshWhoseOwnerIsSilentIsThatOfItsLeastRank(t *testing.T) {
+	for _, row := range []struct {
+		want   agent.Phase
+		phases []agent.Phase
+	}{
+		{agent.Running, []agent.Phase{agent.Running, agent.Failed, agent.Unknown}},
+		{agent.ShuttingDown, []agent.Phase{agent.Stopped, agent.ShuttingDown}},
+		{agent.Stopped, []agent.Phase{agent.Stopped, agent.Stopped}},
+		{agent.Failed, []agent.Phase{agent.Stopped, agent.Failed}},
+		{agent.Unknown, []agent.Phase{agent.Stopped, agent.Failed, agent.Unknown}},
+	} {
+		by := map[int]agent.Status{}
+		for rank, p := range row.phases {
+			by[rank] = agent.Status{Phase: p}
+		}
+		require.Equal(t, row.want, phaseOf(by), "%v", row.phases)
+	}
 }

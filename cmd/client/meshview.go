@@ -111,7 +111,7 @@ func parseMesh(text, verb string) (target, error) {
 	return t, err
 }
 
-// view asks everybody who knows something of a mesh: one that lives, or else the newest that has ended.
+// view asks everybody who knows something of a mesh that lives, or else of the newest that has ended (CLI-C7).
 func (t target) view(ctx context.Context, net *mesh.Net) (meshView, error) {
 	hosts, err := net.Hosts(ctx)
 	if err != nil {
@@ -322,12 +322,12 @@ func (w *witnesses) actorViews() []actorView {
 
 // phaseOf is how a mesh is as a whole whose owner does not say: as its least advanced rank is.
 func phaseOf(by map[int]agent.Status) agent.Phase {
-	least, failed := agent.Unknown, false
+	least, most := agent.Unknown, agent.NotExist
 	for _, s := range by {
-		least, failed = min(least, s.Phase), failed || s.Phase == agent.Failed
+		least, most = min(least, s.Phase), max(most, s.Phase)
 	}
-	if least == agent.Stopped && failed {
-		return agent.Failed
+	if least.Terminal() {
+		return most // failed when one has, and unknown when one may live
 	}
 	return least
 }
