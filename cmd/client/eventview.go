@@ -83,7 +83,7 @@ type eventView struct {
 	app     *app
 	net     *mesh.Net
 	verbose bool
-	shown   map[string]bool         // the ends of ranks: who is told of one twice has asked for it
+	shown   map[string]bool         // the ends of ranks: one that is remembered may come on the bus, too
 	extents map[string]shape.Extent // of meshes, for coordinates
 	looked  time.Time
 }

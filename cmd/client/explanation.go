@@ -50,11 +50,13 @@ func (c cause) String() string {
 // explain says why the mesh is not running. It is pure: what is known is in the view.
 func (v meshView) explain() explanation {
 	x := explanation{Mesh: v.Mesh, Phase: v.Phase, Causes: []cause{}, Next: []string{}, Todo: []string{}}
-	x.Causes = slices.Concat(v.hostCauses(), v.ownerCauses(), v.rankCauses(), v.actorCauses(), x.Causes)
+	for _, found := range [][]cause{v.hostCauses(), v.ownerCauses(), v.rankCauses(), v.actorCauses()} {
+		x.Causes = append(x.Causes, found...)
+	}
 	x.Well = v.Phase == agent.Running.String() && len(x.Causes) == 0
 	x.Answer = v.answer(x.Well)
 	if !x.Well {
-		x.Next, x.Todo = v.next(), v.todo()
+		x.Next, x.Todo = append(x.Next, v.next()...), append(x.Todo, v.todo()...)
 	}
 	return x
 }
@@ -142,8 +144,8 @@ func (v meshView) rankCauses() (out []cause) {
 	}
 	for _, r := range v.Statuses {
 		switch {
-		case r.Status == agent.Failed.String(), r.Status == agent.Unknown.String(), r.Status == agent.Running.String() && !v.Owner.Answers:
-		case r.Status == agent.Running.String() && (r.Reason == "" || v.hostSays(r.Reason)):
+		case r.Status == agent.Failed.String(), v.hostSays(r.Reason): // told of above
+		case r.Status == agent.Running.String() && r.Reason == "":
 		default:
 			out = append(out, cause{What: "rank", Region: r.Region, Ranks: r.Ranks, Why: strings.TrimSuffix(r.Status+": "+r.Reason, ": ")})
 		}
@@ -208,10 +210,8 @@ func (v meshView) next() (out []string) {
 	if !v.Owner.Answers {
 		return append(out, "its lease "+v.leaseText())
 	}
-	restarts := map[string]bool{}
 	for _, l := range v.Later {
 		if l.Doing != "" {
-			restarts[l.Point] = true
 			out = append(out, fmt.Sprintf("[%s] %s, in generation %d (restart %d; %s)", l.Point, l.doing(), l.Gen, l.Tries, v.Policy))
 		}
 	}

@@ -65,6 +65,9 @@ func TestMeshShow_saysWhatTheOwnerKnows(t *testing.T) {
 	require.Regexp(t, `(?m)^lease +45s: procs outlive`, text)
 	require.Regexp(t, `(?m)^\[\*\] +4 +running +-$`, text)
 	require.Equal(t, up.Mesh+" is running: all its 4 ranks\n", c.ok(t, "explain", "demo"))
+	require.Equal(t, explanation{
+		Mesh: up.Mesh, Phase: "running", Well: true, Answer: up.Mesh + " is running: all its 4 ranks", Causes: []cause{}, Next: []string{}, Todo: []string{},
+	}, decode[explanation](t, c.ok(t, "explain", "demo", "-o", "json")), "lists are there when they are empty")
 
 	c.kill(t, "demo", "host=1,gpu=0")
 	x := c.explained(t, "demo", func(x explanation) bool { return !x.Well })

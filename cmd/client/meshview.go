@@ -234,9 +234,14 @@ func (w *witnesses) statuses() map[int]agent.Status {
 	by := map[int]agent.Status{}
 	for rank := range w.desc.Extent.NumRanks() {
 		s, is := w.states[rank]
-		if by[rank] = s.Status; !is {
-			by[rank] = agent.Status{Phase: agent.Unknown, Reason: fmt.Sprintf("its host %s does not answer", w.host(rank).Label())}
+		if by[rank] = s.Status; is {
+			continue
 		}
+		reason := "its host %s is silent"
+		if slices.Contains(w.there, w.host(rank)) {
+			reason = "its host %s knows nothing of it any more"
+		}
+		by[rank] = agent.Status{Phase: agent.Unknown, Reason: fmt.Sprintf(reason, w.host(rank).Label())}
 	}
 	if w.silent == nil {
 		w.report.Statuses.Each(len(by), func(rank int, s agent.Status) { by[rank] = s })
