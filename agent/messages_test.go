@@ -56,7 +56,7 @@ func samples() map[string]any {
 	}
 	info := &agent.ActorInfo{Type: "counter", Queued: 1, Handled: 2, Current: "add", Endpoints: []string{"add(int64) int64"}, Managed: true,
 		Reducers: map[string][]string{"add": {"last"}}}
-	state := agent.State{ID: "m", Rank: 4, Status: status, Generation: 5, Proc: proc, Actor: info, Mesh: &m, Gen: 2}
+	state := agent.State{ID: "m", Rank: 4, Status: status, Generation: 5, Proc: proc, Actor: info, Mesh: &m, Gen: 2, Lease: time.Minute}
 	return map[string]any{
 		"Bootstrap": agent.Bootstrap{
 			Mesh: m, Rank: 4, Gen: 1, Host: owner, Nonce: "nonce", Root: "root", Namespace: "ns", Level: "debug", Within: time.Second, Orphan: time.Minute,

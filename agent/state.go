@@ -17,6 +17,10 @@ type State struct {
 	Actor      *ActorInfo `cbor:"6,keyasint,omitempty" json:"actor,omitempty"`
 	Mesh       *Mesh      `cbor:"7,keyasint,omitempty" json:"mesh,omitempty"` // of a host agent, on the first of its ranks: the mesh
 	Gen        int        `cbor:"8,keyasint,omitempty" json:"gen,omitempty"`  // which of those that had the rank, one after another
+
+	// Lease is how long its ranks have until they are stopped, when nobody renews their lease: of a host agent, beside
+	// the mesh. 0: for ever.
+	Lease time.Duration `cbor:"9,keyasint,omitempty" json:"lease,omitempty"`
 }
 
 // ProcState is what a host agent knows about an OS process.

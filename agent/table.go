@@ -309,6 +309,14 @@ func (t *Table) Keep(id string, until time.Time) {
 	}
 }
 
+// Expires is when the lease of a resource ends; zero: never.
+func (t *Table) Expires(id string) time.Time {
+	if r, ok := t.resources[id]; ok {
+		return r.expires
+	}
+	return time.Time{}
+}
+
 // Expired lists the resources whose time has passed and that still have a rank alive.
 func (t *Table) Expired(now time.Time) []string {
 	var ids []string

@@ -39,7 +39,7 @@ type Report struct {
 	Spares      int              `cbor:"17,keyasint,omitempty" json:"spares,omitempty"` // spare hosts that are left
 }
 
-// Later is a rank that is not in its first generation.
+// Later is a rank that is not in its first generation, or is about to leave it.
 type Later struct {
 	Rank  int    `cbor:"1,keyasint" json:"rank"` // of the region
 	Gen   int    `cbor:"2,keyasint" json:"gen"`  // of the rank
@@ -47,6 +47,9 @@ type Later struct {
 	Host  string `cbor:"4,keyasint" json:"host"`
 	Cause string `cbor:"5,keyasint,omitempty" json:"cause,omitempty"` // why it was started anew, the last time
 	Tries int    `cbor:"6,keyasint,omitempty" json:"tries,omitempty"`
+
+	Doing string        `cbor:"7,keyasint,omitempty" json:"doing,omitempty"` // waiting for its backoff, held until its proc is there, or starting; "": nothing
+	For   time.Duration `cbor:"8,keyasint,omitempty" json:"for,omitempty"`   // until it is started, or given up when it is held
 }
 
 // HostHealth is a host that is not known to be alive.
@@ -71,7 +74,7 @@ func (c *controller) report() Report {
 		}
 	}
 	for _, rank := range slices.Sorted(maps.Keys(c.seats)) {
-		if gen := c.table.Gen(c.spec.id(), rank); gen > 0 || c.seats[rank].proc > 0 {
+		if gen := c.table.Gen(c.spec.id(), rank); gen > 0 || c.seats[rank].proc > 0 || c.seats[rank].doing != settled {
 			r.Later = append(r.Later, c.later(rank, gen))
 		}
 	}
@@ -90,6 +93,12 @@ func (c *controller) later(rank, gen int) Later {
 	if host, _ := c.host(rank); host >= 0 {
 		l.Host = c.spec.Procs.Hosts[host].String()
 	}
-	l.Cause, l.Tries = seat.cause.Reason, seat.tries
+	l.Cause, l.Tries, l.Doing = seat.cause.Reason, seat.tries, seat.doing.String()
+	switch seat.doing {
+	case waiting:
+		l.For = max(0, time.Until(c.restart.Next(rank)))
+	case held:
+		l.For = max(0, time.Until(seat.until))
+	}
 	return l
 }

@@ -61,6 +61,19 @@ const (
 	defaultMax     = 10 * time.Second
 )
 
+// String is the policy in words, with the parts that it leaves open.
+func (p Policy) String() string {
+	if !p.restarts() {
+		return p.Recovery.String()
+	}
+	i := p.intensity()
+	s := fmt.Sprintf("%s: each rank at most %d times within %s, after %s to %s", p.Recovery, i.Most, i.Within, i.Backoff.First, i.Backoff.Max)
+	if p.Recovery == Replace {
+		s += fmt.Sprintf(", with %d spare hosts", len(p.Spares))
+	}
+	return s
+}
+
 // restarts reports whether ranks are started again.
 func (p Policy) restarts() bool { return p.Recovery == Restart || p.Recovery == Replace }
 

@@ -53,6 +53,10 @@ const (
 	starting       // for the answer of whoever starts it
 )
 
+var doings = [...]string{"", "waiting", "held", "starting"}
+
+func (d doing) String() string { return doings[d] }
+
 func newState(s Spec) (*state, error) {
 	st := &state{
 		spec: s, table: agent.NewTable(), seats: map[int]*seat{}, spares: slices.Clone(s.Policy.Spares),

@@ -246,6 +246,11 @@ func (a *hostAgent) Wait(ctx *actor.Context, w agent.Waiting) (agent.Overlay, er
 // many procs that have crashed it would not fit into a message.
 func (a *hostAgent) Get(_ *actor.Context, q agent.Query) ([]agent.State, error) {
 	states := a.table.States(q.ID)
+	for i := range states {
+		if until := a.table.Expires(states[i].ID); states[i].Mesh != nil && !until.IsZero() {
+			states[i].Lease = max(time.Until(until), 1)
+		}
+	}
 	if q.ID != "" {
 		return states, nil
 	}

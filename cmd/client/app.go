@@ -78,7 +78,7 @@ func (a *app) rootCommand() *cobra.Command {
 	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
 	root.AddCommand(
 		a.upCommand(), a.hostsCommand(), a.procsCommand(), a.actorsCommand(),
-		a.callCommand(), a.castCommand(), a.logsCommand(), a.stopCommand(), a.configCommand(),
+		a.meshCommand(), a.explainCommand(), a.callCommand(), a.castCommand(), a.logsCommand(), a.stopCommand(), a.eventsCommand(), a.topCommand(), a.configCommand(),
 		a.worldsCommand(), a.applyCommand(false), a.applyCommand(true), a.deleteCommand(), a.whereCommand(),
 	)
 	return root

@@ -9,6 +9,10 @@
 //	client call MESH[region] ACTOR ENDPOINT [JSON]   ask exactly one rank
 //	client cast MESH[region] ACTOR ENDPOINT [JSON]   ask all ranks of a region at once
 //	client logs MESH[region] [-f]               what the procs print
+//	client mesh show MESH                       what a mesh is and how it is
+//	client explain MESH                         why it is not running
+//	client events [-f]                          what has failed, and what happens
+//	client top                                  who handles messages, and where they wait
 //	client stop MESH                            end a mesh
 //	client config show [PROC]                   limits, and where their values are from
 //	client worlds [NAME…]                       meshes that outlive their makers
@@ -30,17 +34,21 @@
 //     its throttle has stopped says who was not asked, and why.
 //   - CLI-C4: colours, tables and progress are for terminals, and colours for those without
 //     NO_COLOR. Progress is on stderr and leaves nothing behind.
-//   - CLI-C5: Ctrl-C ends every command; up and `logs -f`, which it is meant to end, then exit with
-//     0. `logs -f` also ends when the last rank has, and says how they did. Whatever up started is
+//   - CLI-C5: Ctrl-C ends every command; up, `logs -f`, `events -f` and top on a terminal, which it is meant to end, then
+//     exit with 0. `logs -f` also ends when the last rank has, and says how they did. Whatever up started is
 //     stopped before it exits: the mesh first, then the hostd, if it started one.
 //   - CLI-C6: secrets are never printed. The lines that up shows read them from where they are.
+//   - CLI-C7: mesh show and explain answer within a few seconds whoever is silent, and say who: the word of the owner
+//     goes before that of hosts. explain is a pure function of what mesh show shows.
 //
 // # Layout
 //
 // One file per command, cmd_*.go, each a cobra command and its core; cast also has castspec.go (its
 // flags), pace.go (the times of batches), fold.go, post.go, dryrun.go and natscmd.go (a way to cast each), and
 // replies.go and coverage.go (what came home); logs has follower.go, seam.go and watchends.go (what comes), merge.go and
-// logview.go (what is shown); worlds.go has those for worlds, and worldfile.go reads what they declare. What commands share: app.go (the command line,
+// logview.go (what is shown); mesh show and explain have meshview.go (what is known) and explanation.go
+// (what follows), top has toplook.go, events has eventview.go; worlds.go has those for worlds, and worldfile.go
+// reads what they declare. What commands share: app.go (the command line,
 // connecting), flags.go, target.go and question.go (whom to ask), value.go (JSON to messages and
 // back), output.go and progress.go (how it looks), complete.go (names from the live bus). A command runs on one goroutine; others belong to the function that starts and awaits them.
 package main

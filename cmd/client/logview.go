@@ -108,18 +108,30 @@ func rankColour(rank int) colour {
 // findPrinted finds a mesh that lives, or else the newest that has ended: its hosts keep what it has
 // printed for a while.
 func (t target) findPrinted(ctx context.Context, net *mesh.Net) (place, error) {
-	p, missing := t.find(ctx, net)
-	if cli.ExitCode(missing) != cli.ExitNotFound {
-		return p, missing
-	}
 	all, err := net.Meshes(ctx)
 	if err != nil {
 		return place{}, err
 	}
+	m, err := t.among(net, all)
+	if err != nil {
+		return place{}, err
+	}
+	return t.in(m.Procs)
+}
+
+// among picks the mesh that lives, or else the newest that has ended.
+func (t target) among(net *mesh.Net, all []mesh.MeshState) (found mesh.MeshState, err error) {
+	p, missing := net.Among(all, t.name)
+	if missing != nil && cli.ExitCode(missing) != cli.ExitNotFound {
+		return found, missing
+	}
 	var newest time.Time
-	found := mesh.MeshState{}
 	for _, m := range all {
-		if id := m.Procs.ID(); id.String() != t.name && id.Label() != t.name {
+		id := m.Procs.ID()
+		if missing == nil && id == p.ID() {
+			return m, nil
+		}
+		if id.String() != t.name && id.Label() != t.name {
 			continue
 		}
 		if at := begun(m); found.States == nil || at.After(newest) {
@@ -127,9 +139,9 @@ func (t target) findPrinted(ctx context.Context, net *mesh.Net) (place, error) {
 		}
 	}
 	if found.States == nil {
-		return place{}, missing
+		return found, missing
 	}
-	return t.in(found.Procs)
+	return found, nil
 }
 
 // begun is when the first rank of a mesh was started.

@@ -70,6 +70,14 @@ func (s *State[K]) Ended(key K, why End, now time.Time) []Effect[K] {
 // Has reports whether a child lives or is to be started again, as far as this State was told.
 func (s *State[K]) Has(key K) bool { return s.find(key) != nil }
 
+// Next is when a child that waits is to be started.
+func (s *State[K]) Next(key K) time.Time {
+	if c := s.find(key); c != nil && c.phase == down {
+		return c.due
+	}
+	return time.Time{}
+}
+
 // Due tells that the time of a Wait has come.
 func (s *State[K]) Due(now time.Time) []Effect[K] {
 	s.alarm = time.Time{}

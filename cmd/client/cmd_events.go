@@ -1,0 +1,123 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/internal/cli"
+	"github.com/castnet-io/castnet/mesh"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// eventPick says which events are meant.
+type eventPick struct {
+	kind string // "": all
+	mesh string // a label or an ID; "": all
+}
+
+func (p eventPick) takes(e actor.Event) bool {
+	return (p.kind == "" || p.kind == e.Kind) && (p.mesh == "" || p.mesh == e.Mesh || p.mesh == labelOf(e.Mesh) || p.mesh == e.Name)
+}
+
+func (a *app) eventsCommand() *cobra.Command {
+	var pick eventPick
+	var follow, verbose bool
+	c := &cobra.Command{
+		Use:   "events",
+		Short: "Show what happens to hosts, meshes, procs and actors",
+		Long: `Show the failures that the owners of proc meshes remember, at most 64 of each. With --follow, go
+on with all that happens to hosts, meshes, procs and actors from then on, until Ctrl-C.
+
+An event is a line: when, of which kind, what it is about with its coordinates, how that is now,
+the step that was taken, on which host, and why; behind ←, what it began with. With --verbose,
+IDs, the exit code or signal, every cause and the last lines of stderr follow. Nothing keeps
+other events: docs/events.md says what there is.
+
+JSON: as events are on the bus; with --follow, one line each.`,
+		Example:           "  client events\n  client events -f --kind proc --mesh demo\n  client events -f -o ndjson",
+		Args:              wantArgs(0, 0),
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	fs := c.Flags()
+	fs.BoolVarP(&follow, "follow", "f", false, "go on with what happens from now on")
+	fs.BoolVarP(&verbose, "verbose", "v", false, "say all that is known of each")
+	kinds := []string{actor.KindHost, actor.KindMesh, actor.KindProc, actor.KindActor}
+	readFlag(fs, &pick.kind, "kind", "KIND", "only events of this kind: host, mesh, proc or actor", readOne(kinds...))
+	readFlag(fs, &pick.mesh, "mesh", "MESH", "only what is about this mesh, by its label or ID", func(s string) (string, error) {
+		return s, subjects.CheckName("mesh", s)
+	})
+	_ = c.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions(kinds, cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("mesh", func(c *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
+		return a.complete(meshNames)(c, nil, prefix)
+	})
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		if follow {
+			return a.followEvents(c.Context(), pick, verbose)
+		}
+		return a.dial(c.Context(), func(ctx context.Context, net *mesh.Net) error {
+			past, err := remembered(ctx, net, pick)
+			if err != nil {
+				return err
+			}
+			if a.output == asJSON {
+				return a.document(past)
+			}
+			if len(past) == 0 {
+				a.note("nothing has failed that an owner remembers; --follow shows what happens")
+			}
+			v := a.newEventView(net, verbose)
+			for _, e := range past {
+				if err := v.show(ctx, e); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	return c
+}
+
+// followEvents shows what is remembered, and then what happens.
+func (a *app) followEvents(ctx context.Context, pick eventPick, verbose bool) error {
+	err := a.connected(ctx, func(net *mesh.Net) error {
+		w, err := watchEvents(net, pick) // before anybody is asked: nothing is lost between
+		if err != nil {
+			return err
+		}
+		defer w.close()
+		within, cancel := context.WithTimeout(ctx, a.conn.Timeout)
+		defer cancel()
+		past, err := remembered(within, net, pick)
+		if err != nil {
+			return err
+		}
+		v := a.newEventView(net, verbose)
+		for _, e := range past {
+			if err := v.show(ctx, e); err != nil {
+				return err
+			}
+		}
+		for {
+			select {
+			case e := <-w.events:
+				err = v.show(ctx, e)
+			case <-net.Bus().Done():
+				return net.Bus().Err()
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+			if err != nil {
+				return err
+			}
+			if n := w.lost.Swap(0); n > 0 {
+				a.note("client: %d events were lost: they came faster than they could be shown", n)
+			}
+		}
+	})
+	if ctx.Err() != nil && cli.ExitCode(err) == cli.ExitInterrupted {
+		return nil // Ctrl-C is the way to end it
+	}
+	return err
+}

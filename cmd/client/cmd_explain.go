@@ -1,0 +1,82 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/castnet-io/castnet/mesh"
+)
+
+func (a *app) explainCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "explain MESH",
+		Short: "Say why a mesh is not running",
+		Long: `Say why a mesh is not running, or not all of it: what went wrong first, then what else, a line
+for each cause with the ranks it is true of; what will become of it, and what there is to do.
+That all is well is an answer, too.
+
+Asked are the owner of the mesh, its hosts and its procs; who is silent is part of the answer.
+
+JSON: mesh, phase, well, answer, causes (what, region, ranks, why, since, stderr_tail), next, todo.`,
+		Example:           "  client explain demo\n  client explain demo -o json",
+		Args:              wantArgs(1, 1),
+		ValidArgsFunction: a.complete(meshNames),
+		RunE: func(c *cobra.Command, args []string) error {
+			t, err := parseMesh(args[0], "explain")
+			if err != nil {
+				return err
+			}
+			return a.dial(c.Context(), func(ctx context.Context, net *mesh.Net) error {
+				v, err := t.view(ctx, net)
+				if err != nil {
+					return err
+				}
+				return a.showExplanation(v.explain())
+			})
+		},
+	}
+}
+
+// shownStderr is how many of the last lines of a proc people see.
+const shownStderr = 5
+
+func (a *app) showExplanation(x explanation) error {
+	switch a.output {
+	case asJSON:
+		return a.document(x)
+	case asNDJSON:
+		return a.line(x)
+	}
+	answer, colour := x.Answer, green
+	if !x.Well {
+		colour = red
+	}
+	if len(x.Causes) > 0 {
+		answer += ":"
+	}
+	fmt.Fprintln(a.out, a.paint(colour, answer))
+	for i, c := range x.Causes {
+		if i == maxReasons {
+			fmt.Fprintf(a.out, "  and %d more causes; --output json has all\n", len(x.Causes)-i)
+			break
+		}
+		fmt.Fprintln(a.out, "  "+c.String())
+		for _, line := range c.StderrTail[max(0, len(c.StderrTail)-shownStderr):] {
+			fmt.Fprintln(a.out, "    "+a.paint(yellow, "| "+shorten(line, 120)))
+		}
+	}
+	for _, part := range []struct {
+		name  string
+		lines []string
+	}{{"What happens next:", x.Next}, {"What to do:", x.Todo}} {
+		if len(part.lines) > 0 {
+			fmt.Fprintln(a.out, part.name)
+		}
+		for _, line := range part.lines {
+			fmt.Fprintln(a.out, "  "+line)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,205 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/mesh"
+)
+
+func (a *app) meshCommand() *cobra.Command {
+	c := &cobra.Command{Use: "mesh", Short: "Look at one mesh"}
+	c.AddCommand(&cobra.Command{
+		Use:   "show MESH",
+		Short: "Show what a mesh is and how it is",
+		Long: `Show a mesh that lives, or else the newest of that name that has ended: what it is, who owns
+it and what becomes of ranks that fail, how its ranks, hosts and actors are.
+
+Its owner, the controller in the program that made it, knows best; where that does not answer,
+hosts say what they know, and the screen says so.
+
+JSON: mesh, label, extent, ranks, program, phase, statuses (region, ranks, status, reason),
+failures (rank, point, host, reason, root, exit_code, signal, oom, stderr_tail, at), later
+(rank, point, gen, proc, host, cause, tries, doing, for), hosts (id, state, reason), actors
+(actor, type, statuses), lease_left, owner (id, answers, why, since, lease, subscribers,
+restarts, stalls, spares), policy. Durations are in nanoseconds.`,
+		Example:           "  client mesh show demo\n  client mesh show demo -o json",
+		Args:              wantArgs(1, 1),
+		ValidArgsFunction: a.complete(meshNames),
+		RunE: func(c *cobra.Command, args []string) error {
+			t, err := parseMesh(args[0], "mesh show")
+			if err != nil {
+				return err
+			}
+			return a.dial(c.Context(), func(ctx context.Context, net *mesh.Net) error {
+				v, err := t.view(ctx, net)
+				if err != nil {
+					return err
+				}
+				return a.showMesh(v)
+			})
+		},
+	})
+	return c
+}
+
+// maxRuns bounds how many different statuses are spelled out for people.
+const maxRuns = 20
+
+func (a *app) showMesh(v meshView) error {
+	switch a.output {
+	case asJSON:
+		return a.document(v)
+	case asNDJSON:
+		return a.line(v)
+	}
+	if err := fields(a.out, a.meshFields(v)); err != nil {
+		return err
+	}
+	if err := a.showRuns("ranks", v.Statuses); err != nil {
+		return err
+	}
+	if err := a.showLater(v.Later); err != nil {
+		return err
+	}
+	if trouble := v.trouble(); len(trouble) > 0 {
+		fmt.Fprintln(a.out)
+		err := show(a, trouble, []string{"host", "state", "reason"}, func(h hostView) []string {
+			return []string{hostLabel(h.ID), a.hostState(h.State), orDash(shorten(h.Reason, 90))}
+		})
+		if err != nil {
+			return err
+		}
+	}
+	for _, x := range v.Actors {
+		if err := a.showRuns("ranks of "+labelOf(x.Actor), x.Statuses); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// meshFields are what there is one of.
+func (a *app) meshFields(v meshView) [][2]string {
+	var hosts []string
+	for _, h := range v.Hosts {
+		hosts = append(hosts, hostLabel(h.ID))
+	}
+	rows := [][2]string{
+		{"mesh", v.Mesh}, {"phase", a.status(v.Phase)},
+		{"extent", fmt.Sprintf("%s: %s on %s (%s)", v.Extent, count(v.Ranks, "proc"), count(len(hosts), "host"), shorten(strings.Join(hosts, ", "), 60))},
+		{"program", v.Program}, {"owner", v.Owner.ID},
+	}
+	if v.Label != labelOf(v.Mesh) {
+		rows = append(rows, [2]string{"called", v.Label})
+	}
+	if !v.Owner.Answers {
+		return append(rows, [2]string{"", a.paint(red, "is silent: ") + v.Owner.Why}, [2]string{"", "what follows is what the hosts say"},
+			[2]string{"lease", v.leaseText()})
+	}
+	o := v.Owner
+	rows = append(rows,
+		[2]string{"", fmt.Sprintf("since %s; restarts %d, subscribers %d, stalls %d", age(time.Since(*o.Since)), o.Restarts, o.Subscribers, o.Stalls)},
+		[2]string{"failures", v.Policy})
+	if o.Spares > 0 {
+		rows = append(rows, [2]string{"", count(o.Spares, "spare host") + " left"})
+	}
+	return append(rows, [2]string{"lease", leaseTerm(o.Lease)})
+}
+
+func leaseTerm(d time.Duration) string {
+	if d == 0 {
+		return "none: procs outlive their owner"
+	}
+	return d.String() + ": procs outlive their owner for so long"
+}
+
+// leaseText is what becomes of the procs of an owner that is silent.
+func (v meshView) leaseText() string {
+	switch {
+	case v.over():
+		return "over, as the mesh is"
+	case v.Lease == 0:
+		return "no host knows of one: what lives goes on until `client stop`"
+	}
+	return fmt.Sprintf("runs out in %s: then the hosts stop its procs", soon(v.Lease))
+}
+
+// soon is a time that is left.
+func soon(d time.Duration) string {
+	if d < 10*time.Second {
+		return d.Truncate(100 * time.Millisecond).String()
+	}
+	return age(d)
+}
+
+// trouble is the hosts that are not known to be alive.
+func (v meshView) trouble() (out []hostView) {
+	for _, h := range v.Hosts {
+		if h.State != hostAlive {
+			out = append(out, h)
+		}
+	}
+	return out
+}
+
+func (a *app) hostState(s string) string {
+	if s == "dead" {
+		return a.paint(red, s)
+	}
+	return a.paint(yellow, s)
+}
+
+// showRuns is a table of ranks that are alike.
+func (a *app) showRuns(what string, runs []statusRun) error {
+	fmt.Fprintln(a.out)
+	err := show(a, runs[:min(len(runs), maxRuns)], []string{what, "n", "status", "reason"}, func(r statusRun) []string {
+		return []string{"[" + shorten(r.Region, 60) + "]", strconv.Itoa(r.Ranks), a.status(r.Status), orDash(shorten(r.Reason, 90))}
+	})
+	if more := len(runs) - maxRuns; more > 0 {
+		fmt.Fprintf(a.out, "and %d more; --output json has all\n", more)
+	}
+	return err
+}
+
+func (a *app) showLater(later []laterRank) error {
+	if len(later) == 0 {
+		return nil
+	}
+	fmt.Fprintln(a.out)
+	return show(a, later, []string{"rank", "gen", "host", "restarts", "now", "why"}, func(l laterRank) []string {
+		return []string{
+			"[" + l.Point + "]", strconv.Itoa(l.Gen), hostLabel(l.Host), strconv.Itoa(l.Tries), l.doing(), orDash(shorten(l.Cause, 60)),
+		}
+	})
+}
+
+// doing is where the restart of a rank is.
+func (l laterRank) doing() string {
+	switch l.Doing {
+	case "waiting":
+		return "starts in " + soon(l.For)
+	case "held":
+		return "waits for its proc, for " + soon(l.For)
+	case "starting":
+		return "is being started"
+	}
+	return agent.Running.String()
+}
+
+// fields writes names and values, a line each.
+func fields(w io.Writer, rows [][2]string) error {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, r := range rows {
+		fmt.Fprintf(tw, "%s\t%s\n", r[0], r[1])
+	}
+	return tw.Flush()
+}

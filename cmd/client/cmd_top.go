@@ -1,0 +1,158 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/castnet-io/castnet/internal/cli"
+	"github.com/castnet-io/castnet/mesh"
+)
+
+// What a terminal is told to do: show another screen, without breaking lines, and to go back from it.
+const (
+	screenOn  = "\x1b[?1049h\x1b[?25l\x1b[?7l"
+	screenOff = "\x1b[?7h\x1b[?25h\x1b[?1049l"
+	redraw    = "\x1b[H\x1b[J"
+)
+
+func (a *app) topCommand() *cobra.Command {
+	every, rows := 2*time.Second, 20
+	c := &cobra.Command{
+		Use:   "top",
+		Short: "Show which hosts and procs handle messages, and where they wait",
+		Long: `Show hosts and procs by the messages that their actors handle in a second, and by those that
+wait: drawn anew until Ctrl-C on a terminal, anywhere else once, after two looks. Counted are
+messages to all actors but the procs' own agents.
+
+JSON: at, hosts (host, id, procs, queued, handled, rate), procs (mesh, rank, point, host, gen,
+status, silent, actors, queued, handled, rate, busy). A rate is messages handled in a second.`,
+		Example:           "  client top\n  client top --every 500ms --rows 40\n  client top -o json",
+		Args:              wantArgs(0, 0),
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	readFlag(c.Flags(), &every, "every", "DURATION", "time between two looks (default 2s)", readPause)
+	readFlag(c.Flags(), &rows, "rows", "N", "procs to show at most, on a terminal and in tables (default 20)", readCount)
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		err := a.connected(c.Context(), func(net *mesh.Net) error {
+			t := &top{net: net, within: a.conn.Timeout}
+			if a.outTTY && a.output == asTable {
+				return a.liveTop(c.Context(), t, every, rows)
+			}
+			return a.topOnce(c.Context(), t, every, rows)
+		})
+		if a.outTTY && cli.ExitCode(err) == cli.ExitInterrupted {
+			return nil // Ctrl-C is the way to end it
+		}
+		return err
+	}
+	return c
+}
+
+// topOnce shows what was done between two looks.
+func (a *app) topOnce(ctx context.Context, t *top, every time.Duration, rows int) error {
+	if _, err := t.look(ctx); err != nil {
+		return err
+	}
+	if err := pause(ctx, every); err != nil {
+		return err
+	}
+	l, err := t.look(ctx)
+	if err != nil {
+		return err
+	}
+	switch a.output {
+	case asJSON:
+		return a.document(l)
+	case asNDJSON:
+		return a.line(l)
+	}
+	return a.showTop(l, rows)
+}
+
+// liveTop draws until the context ends. A look that fails is said, and the next one is tried; but not when the first
+// one does.
+func (a *app) liveTop(ctx context.Context, t *top, every time.Duration, rows int) error {
+	l, err := t.look(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Fprint(a.out, screenOn)
+	defer fmt.Fprint(a.out, screenOff)
+	for {
+		fmt.Fprint(a.out, redraw)
+		fmt.Fprintf(a.out, "%s  %s, %s; every %s, Ctrl-C ends it\n", l.At.Format(time.TimeOnly), count(len(l.Hosts), "host"), count(len(l.Procs), "proc"), every)
+		if err != nil {
+			fmt.Fprintln(a.out, a.paint(red, shorten(err.Error(), 120)))
+		}
+		if err := a.showTop(l, rows); err != nil {
+			return err
+		}
+		if err := pause(ctx, every); err != nil {
+			return err
+		}
+		var next topLook
+		if next, err = t.look(ctx); err == nil {
+			l = next
+		} else if ctx.Err() != nil || t.net.Bus().Err() != nil {
+			return err
+		}
+	}
+}
+
+// pause waits, or says that the context has ended.
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (a *app) showTop(l topLook, rows int) error {
+	hosts := l.Hosts[:min(len(l.Hosts), rows)]
+	err := show(a, hosts, []string{"host", "procs", "msg/s", "queued", "handled"}, func(h topHost) []string {
+		return []string{h.Host, strconv.Itoa(h.Procs), rate(h.Rate), strconv.Itoa(h.Queued), strconv.FormatUint(h.Handled, 10)}
+	})
+	more(a.out, len(l.Hosts)-len(hosts), "host")
+	if len(l.Procs) == 0 || err != nil {
+		return err
+	}
+	fmt.Fprintln(a.out)
+	procs := l.Procs[:min(len(l.Procs), rows)]
+	columns := []string{"mesh", "point", "host", "status", "actors", "msg/s", "queued", "handled", "busy with"}
+	err = show(a, procs, columns, func(p topProc) []string {
+		status := a.status(p.Status)
+		if p.Silent {
+			return []string{p.Mesh, p.Point, hostLabel(p.Host), status, "-", "-", "-", "-", a.paint(yellow, "it does not answer")}
+		}
+		return []string{
+			p.Mesh, p.Point, hostLabel(p.Host), status, strconv.Itoa(p.Actors), rate(p.Rate), strconv.Itoa(p.Queued),
+			strconv.FormatUint(p.Handled, 10), orDash(shorten(p.Busy, 40)),
+		}
+	})
+	more(a.out, len(l.Procs)-len(procs), "proc")
+	return err
+}
+
+// more says that a table leaves some out.
+func more(w io.Writer, n int, what string) {
+	if n > 0 {
+		fmt.Fprintf(w, "and %s that did less\n", count(n, "more "+what))
+	}
+}
+
+// rate is messages in a second as people say them.
+func rate(r float64) string {
+	if r < 10 {
+		return strconv.FormatFloat(r, 'f', 1, 64)
+	}
+	return strconv.FormatFloat(r, 'f', 0, 64)
+}

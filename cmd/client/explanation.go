@@ -1,0 +1,258 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/mesh/shape"
+)
+
+// explanation says why a mesh is as it is; its JSON names are stable.
+type explanation struct {
+	Mesh   string   `json:"mesh"`
+	Phase  string   `json:"phase"`
+	Well   bool     `json:"well"` // every rank runs, and nothing threatens that
+	Answer string   `json:"answer"`
+	Causes []cause  `json:"causes"` // the root first
+	Next   []string `json:"next"`   // what will become of it
+	Todo   []string `json:"todo"`
+}
+
+// cause is one thing that is wrong.
+type cause struct {
+	What       string    `json:"what"` // host, owner, rank or actor
+	Region     string    `json:"region,omitempty"`
+	Ranks      int       `json:"ranks,omitempty"`
+	Why        string    `json:"why"`
+	Since      time.Time `json:"since,omitzero"`
+	StderrTail []string  `json:"stderr_tail,omitempty"`
+}
+
+// String is a cause in one line.
+func (c cause) String() string {
+	text := shorten(c.Why, 200)
+	if c.Region != "" && c.What != "host" {
+		text = fmt.Sprintf("[%s] %s", c.Region, text)
+	}
+	if c.Ranks > 0 && c.What == "host" {
+		text += fmt.Sprintf("; it has %s [%s]", count(c.Ranks, "rank"), c.Region)
+	}
+	if !c.Since.IsZero() {
+		text += fmt.Sprintf(" (%s ago)", age(time.Since(c.Since)))
+	}
+	return text
+}
+
+// explain says why the mesh is not running. It is pure: what is known is in the view.
+func (v meshView) explain() explanation {
+	x := explanation{Mesh: v.Mesh, Phase: v.Phase, Causes: []cause{}, Next: []string{}, Todo: []string{}}
+	for _, found := range [][]cause{v.hostCauses(), v.ownerCauses(), v.rankCauses(), v.actorCauses()} {
+		x.Causes = append(x.Causes, found...)
+	}
+	x.Well = v.Phase == agent.Running.String() && len(x.Causes) == 0
+	x.Answer = v.answer(x.Well)
+	if !x.Well {
+		x.Next, x.Todo = append(x.Next, v.next()...), append(x.Todo, v.todo()...)
+	}
+	return x
+}
+
+// answer is the explanation in one line.
+func (v meshView) answer(well bool) string {
+	n := map[string]int{}
+	for _, r := range v.Statuses {
+		n[r.Status] += r.Ranks
+	}
+	running := agent.Running.String()
+	switch {
+	case well:
+		return fmt.Sprintf("%s is running: %s", v.Mesh, all(v.Ranks))
+	case v.Phase == running && n[running] == v.Ranks:
+		return fmt.Sprintf("%s is running, all of it, but", v.Mesh)
+	case v.Phase == running:
+		return fmt.Sprintf("%s is running with %d of its %d ranks", v.Mesh, n[running], v.Ranks)
+	}
+	var parts []string
+	for p := agent.NotExist; p <= agent.Unknown; p++ {
+		if k := n[p.String()]; k > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", k, p))
+		}
+	}
+	return fmt.Sprintf("%s is %s: of its %s %s", v.Mesh, v.Phase, count(v.Ranks, "rank"), strings.Join(parts, ", "))
+}
+
+func all(ranks int) string {
+	if ranks == 1 {
+		return "its one rank"
+	}
+	return fmt.Sprintf("all its %d ranks", ranks)
+}
+
+// hostCauses are hosts that are not known to be alive, dead ones first.
+func (v meshView) hostCauses() (out []cause) {
+	if v.over() && len(v.Failures) == 0 { // they have left since
+		return nil
+	}
+	for i, h := range v.Hosts {
+		if h.State == hostAlive {
+			continue
+		}
+		var ranks []int
+		per := v.Ranks / len(v.Hosts)
+		for rank := i * per; rank < (i+1)*per; rank++ {
+			ranks = append(ranks, rank)
+		}
+		out = append(out, cause{
+			What: "host", Region: shape.Describe(v.base, ranks), Ranks: len(ranks), Why: fmt.Sprintf("host %s is %s: %s", hostLabel(h.ID), h.State, h.Reason),
+		})
+	}
+	slices.SortStableFunc(out, func(a, b cause) int {
+		return cmp.Compare(strings.Index(b.Why, " is dead: "), strings.Index(a.Why, " is dead: "))
+	})
+	return out
+}
+
+// ownerCauses is an owner that does not answer for a mesh that lives.
+func (v meshView) ownerCauses() []cause {
+	if v.Owner.Answers || v.over() {
+		return nil
+	}
+	return []cause{{What: "owner", Why: "its owner is silent: " + v.Owner.Why}}
+}
+
+// rankCauses are the ends of ranks, those that were first at the front, and then why others do not run. Who
+// has ended alike is one.
+func (v meshView) rankCauses() (out []cause) {
+	ranks := map[string][]int{}
+	for _, f := range v.Failures {
+		if v.byHost(f) {
+			continue
+		}
+		why := f.why()
+		if ranks[why] == nil {
+			out = append(out, cause{What: "rank", Why: why, Since: f.At, StderrTail: f.StderrTail})
+		}
+		ranks[why] = append(ranks[why], f.Rank)
+	}
+	for i := range out {
+		r := ranks[out[i].Why]
+		out[i].Ranks, out[i].Region = len(r), shape.Describe(v.base, r)
+	}
+	for _, r := range v.Statuses {
+		switch {
+		case r.Status == agent.Failed.String(), v.hostSays(r.Reason): // told of above
+		case r.Status == agent.Running.String() && r.Reason == "":
+		default:
+			out = append(out, cause{What: "rank", Region: r.Region, Ranks: r.Ranks, Why: strings.TrimSuffix(r.Status+": "+r.Reason, ": ")})
+		}
+	}
+	return out
+}
+
+// byHost reports whether a rank has failed for its host did, which is a cause of its own.
+func (v meshView) byHost(f failure) bool {
+	return f.ExitCode == nil && f.Signal == 0 && slices.ContainsFunc(v.Hosts, func(h hostView) bool {
+		return h.ID == f.Host && h.State != hostAlive && strings.HasPrefix(f.Reason, "host "+hostLabel(h.ID)+" is ")
+	})
+}
+
+// hostSays reports whether a reason is about a host that is in trouble.
+func (v meshView) hostSays(reason string) bool {
+	return slices.ContainsFunc(v.trouble(), func(h hostView) bool {
+		return strings.HasPrefix(reason, "its host "+hostLabel(h.ID)+" is ")
+	})
+}
+
+// why is the end of a rank in one line.
+func (f failure) why() string {
+	text := cmp.Or(f.Reason, "it failed")
+	switch {
+	case f.OOM:
+		text += "; the kernel killed it for want of memory"
+	case f.Signal != 0 && !strings.Contains(text, "signal"):
+		text += fmt.Sprintf("; signal %d", f.Signal)
+	case f.ExitCode != nil && !strings.Contains(text, "exit"):
+		text += fmt.Sprintf("; exit code %d", *f.ExitCode)
+	}
+	if f.Root != "" {
+		text += "; it began with: " + f.Root
+	}
+	return "failed: " + text
+}
+
+// actorCauses are actors that do not run in procs that do.
+func (v meshView) actorCauses() (out []cause) {
+	for _, x := range v.Actors {
+		for _, r := range x.Statuses {
+			if r.Status != agent.Running.String() {
+				why := strings.TrimSuffix(fmt.Sprintf("actor %s is %s: %s", labelOf(x.Actor), r.Status, r.Reason), ": ")
+				out = append(out, cause{What: "actor", Region: r.Region, Ranks: r.Ranks, Why: why})
+			}
+		}
+	}
+	return out
+}
+
+// over reports whether every rank has ended for good.
+func (v meshView) over() bool {
+	return v.Phase == agent.Stopped.String() || v.Phase == agent.Failed.String()
+}
+
+// next is what will become of the mesh by itself.
+func (v meshView) next() (out []string) {
+	if v.over() {
+		return []string{"nothing: it has ended, and its hosts remember it for a while"}
+	}
+	if !v.Owner.Answers {
+		return append(out, "its lease "+v.leaseText())
+	}
+	for _, l := range v.Later {
+		if l.Doing != "" {
+			out = append(out, fmt.Sprintf("[%s] %s, in generation %d (restart %d; %s)", l.Point, l.doing(), l.Gen, l.Tries, v.Policy))
+		}
+	}
+	for _, h := range v.trouble() {
+		if h.State == "suspect" || h.State == "unknown" {
+			out = append(out, fmt.Sprintf("host %s is being asked: it is alive again, or dead, within seconds", hostLabel(h.ID)))
+		}
+	}
+	if len(v.Failures) > 0 {
+		out = append(out, fmt.Sprintf("what has failed stays so (%s); its owner was told", v.Policy))
+	}
+	if v.Phase == agent.ShuttingDown.String() {
+		out = append(out, "it stops: procs that do not end are killed when their grace is over")
+	}
+	return out
+}
+
+// todo is what a person can do about it.
+func (v meshView) todo() (out []string) {
+	if len(v.Failures) > 0 {
+		var ranks []int
+		for _, f := range v.Failures {
+			if !v.byHost(f) {
+				ranks = append(ranks, f.Rank)
+			}
+		}
+		if len(ranks) > 0 {
+			first := slices.Min(ranks)
+			out = append(out, fmt.Sprintf("read what the first of them printed: client logs %s", shellQuote(v.Mesh+"["+pointOf(v.base, first)+"]")))
+		}
+	}
+	for _, h := range v.trouble() {
+		if !v.over() || len(v.Failures) > 0 {
+			out = append(out, fmt.Sprintf("look after hostd on %s", hostLabel(h.ID)))
+		}
+	}
+	switch {
+	case v.over():
+		out = append(out, "start it again: a mesh that has ended does not come back")
+	case !v.Owner.Answers:
+		out = append(out, "end it now, and start its program again: client stop "+v.Mesh)
+	}
+	return out
+}

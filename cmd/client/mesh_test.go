@@ -1,0 +1,209 @@
+package main
+
+import (
+	"context"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/controller"
+	"github.com/castnet-io/castnet/internal/cli"
+	"github.com/castnet-io/castnet/mesh"
+	"github.com/castnet-io/castnet/mesh/shape"
+)
+
+// own spawns procs that the tests' own process owns.
+func (c *cluster) own(t *testing.T, s mesh.Spawning) mesh.ProcMesh {
+	t.Helper()
+	net, err := mesh.Connect(t.Context(), mesh.Options{Bus: &bus.Options{URL: c.url, Token: "secret"}, Log: zerolog.Nop()})
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		defer cancel()
+		require.NoError(t, net.Close(ctx))
+	})
+	hosts, err := net.Hosts(t.Context())
+	require.NoError(t, err)
+	s.Command = mesh.Command{Path: agent.Builtin}
+	p, err := hosts.SpawnProcs(t.Context(), s)
+	require.NoError(t, err)
+	return p
+}
+
+// explained asks why until the answer is what is waited for: owners hear of what happened a moment later.
+func (c *cluster) explained(t *testing.T, name string, enough func(explanation) bool) (x explanation) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		x = decode[explanation](t, c.ok(t, "explain", name, "-o", "json"))
+		return enough(x)
+	}, 60*time.Second, 50*time.Millisecond)
+	return x
+}
+
+func TestMeshShow_saysWhatTheOwnerKnows(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "a", "b")
+	_, up := c.up(t, "demo", "--per-host", "gpu=2", "--lease", "45s")
+	v := decode[meshView](t, c.ok(t, "mesh", "show", "demo", "-o", "json"))
+	require.Equal(t, up.Mesh, v.Mesh)
+	require.Equal(t, "host=2,gpu=2", v.Extent)
+	require.Equal(t, "running", v.Phase)
+	require.Equal(t, []statusRun{{Region: "*", Ranks: 4, Status: "running"}}, v.Statuses)
+	require.Equal(t, "propagate", v.Policy)
+	require.True(t, v.Owner.Answers)
+	require.Equal(t, 45*time.Second, v.Owner.Lease)
+	require.Len(t, v.Hosts, 2)
+	require.Equal(t, up.Actor, v.Actors[0].Actor)
+	require.Empty(t, v.Failures)
+	text := c.ok(t, "mesh", "show", up.Mesh)
+	require.Regexp(t, `(?m)^extent +host=2,gpu=2: 4 procs on 2 hosts \(a, b\)$`, text)
+	require.Regexp(t, `(?m)^lease +45s: procs outlive`, text)
+	require.Regexp(t, `(?m)^\[\*\] +4 +running +-$`, text)
+	require.Equal(t, up.Mesh+" is running: all its 4 ranks\n", c.ok(t, "explain", "demo"))
+	require.Equal(t, explanation{
+		Mesh: up.Mesh, Phase: "running", Well: true, Answer: up.Mesh + " is running: all its 4 ranks", Causes: []cause{}, Next: []string{}, Todo: []string{},
+	}, decode[explanation](t, c.ok(t, "explain", "demo", "-o", "json")), "lists are there when they are empty")
+
+	c.kill(t, "demo", "host=1,gpu=0")
+	x := c.explained(t, "demo", func(x explanation) bool { return !x.Well })
+	require.Len(t, x.Causes, 1, "%+v", x)
+	require.Equal(t, "host=1,gpu=0", x.Causes[0].Region)
+	require.Contains(t, x.Causes[0].Why, "killed by signal 9")
+	text = c.ok(t, "explain", "demo")
+	require.Contains(t, text, up.Mesh+" is running with 3 of its 4 ranks:\n  [host=1,gpu=0] failed: killed by signal 9")
+	require.Contains(t, text, "What happens next:\n  what has failed stays so (propagate); its owner was told\n")
+	require.Contains(t, text, "client logs '"+up.Mesh+"[host=1,gpu=0]'")
+	v = decode[meshView](t, c.ok(t, "mesh", "show", "demo", "-o", "json"))
+	require.Equal(t, 9, v.Failures[0].Signal)
+}
+
+// CLI-C7.
+func TestMeshShow_saysThatTheOwnerIsSilentAndWhatTheHostsSay(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "a")
+	b, up := c.up(t, "demo", "--per-host", "gpu=2", "--lease", "45s")
+	require.NoError(t, b.cmd.Process.Signal(syscall.SIGKILL))
+	b.wait()
+	v := decode[meshView](t, c.ok(t, "mesh", "show", "demo", "-o", "json"))
+	require.False(t, v.Owner.Answers)
+	require.Contains(t, v.Owner.Why, "is gone")
+	require.Equal(t, "running", v.Phase)
+	require.Equal(t, []statusRun{{Region: "*", Ranks: 2, Status: "running"}}, v.Statuses)
+	require.True(t, v.Lease > 0 && v.Lease <= 45*time.Second, "%s", v.Lease)
+	require.Regexp(t, `is silent: .* is gone\n +what follows is what the hosts say\n`, c.ok(t, "mesh", "show", "demo"))
+	text := c.ok(t, "explain", "demo")
+	require.Regexp(t, up.Mesh+` is running, all of it, but:\n  its owner is silent: .* is gone\n`, text)
+	require.Regexp(t, `its lease runs out in \d+s: then the hosts stop its procs`, text)
+	require.Contains(t, text, "client stop "+up.Mesh)
+
+	c.ok(t, "stop", "demo")
+	text = c.ok(t, "explain", "demo")
+	require.Contains(t, text, up.Mesh+" is stopped: of its 2 ranks 2 stopped:\n")
+	require.Contains(t, text, "nothing: it has ended")
+}
+
+func TestExplain_saysWhenRanksStartAgainAndWhichHostIsGone(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "a", "b")
+	p := c.own(t, mesh.Spawning{
+		Name: "again", PerHost: shape.Of("gpu", 2), Policy: controller.Policy{Recovery: controller.Restart, Backoff: time.Hour, Max: time.Hour},
+	})
+	c.kill(t, "again", "host=0,gpu=1")
+	x := c.explained(t, "again", func(x explanation) bool { return !x.Well })
+	require.Contains(t, x.Answer, "is running with 3 of its 4 ranks")
+	require.Equal(t, "host=0,gpu=1", x.Causes[0].Region)
+	require.Contains(t, x.Causes[0].Why, "initializing: starts again: killed by signal 9")
+	require.Regexp(t, `^\[host=0,gpu=1\] starts in (59m|1h0m), in generation 1 \(restart 1; restart: each rank at most 3 times within 1m0s, after 1h0m0s to 1h0m0s\)$`, x.Next[0])
+	require.Regexp(t, `(?m)^\[host=0,gpu=1\] +1 +a +1 +starts in `, c.ok(t, "mesh", "show", "again"))
+
+	require.NoError(t, c.stop[1]())
+	c.stop = c.stop[:1]
+	x = c.explained(t, "again", func(x explanation) bool { return x.Causes[0].What == "host" })
+	require.Equal(t, "host=1,gpu=*", x.Causes[0].Region)
+	require.Contains(t, x.Causes[0].Why, "host b is ")
+	require.Contains(t, x.Todo, "look after hostd on b")
+	require.NoError(t, p.Stop(t.Context()))
+}
+
+func TestMeshShowAndExplain_refuseWhatTheyCannotLookUp(t *testing.T) {
+	t.Parallel()
+	none, c := newCluster(t), newCluster(t, "a")
+	for range 2 {
+		c.own(t, mesh.Spawning{Name: "twin", PerHost: shape.Of("gpu", 1)})
+	}
+	for _, row := range []struct {
+		c    *cluster
+		name string
+		code int
+		why  string
+	}{
+		{c, "nobody", cli.ExitNotFound, `mesh "nobody" does not exist; there is twin-`},
+		{c, "twin", cli.ExitFailure, `mesh "twin" is ambiguous: want one of twin-`},
+		{c, "twin[gpu=0]", cli.ExitUsage, "is about whole meshes: want twin, got twin[gpu=0]"},
+		{c, "tw in", cli.ExitUsage, "tw in"},
+		{none, "demo", cli.ExitFailure, "no host answers on nats://"},
+	} {
+		for _, command := range [][]string{{"mesh", "show"}, {"explain"}} {
+			r := row.c.client(t, append(command, row.name)...)
+			require.Equal(t, row.code, r.code, "%v %s: %s", command, row.name, r.err)
+			require.Contains(t, r.err, row.why)
+			require.Empty(t, r.out)
+		}
+	}
+}
+
+func TestExplanation_putsTheRootCauseFirst(t *testing.T) {
+	code := 3
+	base := shape.Of("host", 2).With("gpu", 2)
+	at := time.Now().Add(-time.Hour)
+	v := meshView{
+		Mesh: "m-000000000000m", Ranks: 4, Phase: "failed", base: base, Owner: ownerView{Answers: true}, Policy: "propagate",
+		Hosts: []hostView{{ID: "a-000000000000a", State: hostAlive}, {ID: "b-000000000000b", State: "dead", Reason: "it said goodbye"}},
+		Statuses: []statusRun{
+			{Region: "host=0", Ranks: 2, Status: "failed", Reason: "exit"},
+			{Region: "host=1", Ranks: 2, Status: "failed", Reason: "host b is dead: it said goodbye"},
+		},
+		Failures: []failure{
+			{Rank: 1, Host: "a-000000000000a", Reason: "it ended", ExitCode: &code, StderrTail: []string{"one", "two"}, At: at},
+			{Rank: 0, Host: "a-000000000000a", Reason: "it ended", ExitCode: &code, At: at.Add(time.Second)},
+			{Rank: 2, Host: "b-000000000000b", Reason: "host b is dead: it said goodbye"},
+			{Rank: 3, Host: "b-000000000000b", Reason: "host b is dead: it said goodbye"},
+		},
+	}
+	x := v.explain()
+	var lines []string
+	for _, c := range x.Causes {
+		lines = append(lines, c.String())
+	}
+	require.Equal(t, []string{
+		"host b is dead: it said goodbye; it has 2 ranks [host=1,gpu=*]",
+		"[host=0,gpu=*] failed: it ended; exit code 3 (1h0m ago)",
+	}, lines, "who failed for its host did is told of with the host")
+	require.Equal(t, []string{"one", "two"}, x.Causes[1].StderrTail)
+	require.Equal(t, "m-000000000000m is failed: of its 4 ranks 4 failed", x.Answer)
+	require.Contains(t, x.Todo[0], "client logs 'm-000000000000m[host=0,gpu=0]'")
+}
+
+func TestPhase_ofAMeshWhoseOwnerIsSilentIsThatOfItsLeastRank(t *testing.T) {
+	for _, row := range []struct {
+		want   agent.Phase
+		phases []agent.Phase
+	}{
+		{agent.Running, []agent.Phase{agent.Running, agent.Failed, agent.Unknown}},
+		{agent.ShuttingDown, []agent.Phase{agent.Stopped, agent.ShuttingDown}},
+		{agent.Stopped, []agent.Phase{agent.Stopped, agent.Stopped}},
+		{agent.Failed, []agent.Phase{agent.Stopped, agent.Failed}},
+		{agent.Unknown, []agent.Phase{agent.Stopped, agent.Failed, agent.Unknown}},
+	} {
+		by := map[int]agent.Status{}
+		for rank, p := range row.phases {
+			by[rank] = agent.Status{Phase: p}
+		}
+		require.Equal(t, row.want, phaseOf(by), "%v", row.phases)
+	}
+}

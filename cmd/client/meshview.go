@@ -1,0 +1,358 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/controller"
+	"github.com/castnet-io/castnet/internal/cli"
+	"github.com/castnet-io/castnet/mesh"
+	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// answerWithin is how long the owner of a mesh, its hosts and its procs may each take to say how it is: who is
+// silent is part of the answer.
+const answerWithin = 2 * time.Second
+
+// meshView is what the owner of a mesh, its hosts and its procs say of it; its JSON names are stable.
+type meshView struct {
+	Mesh     string        `json:"mesh"`
+	Label    string        `json:"label"`
+	Extent   string        `json:"extent"`
+	Ranks    int           `json:"ranks"`
+	Program  string        `json:"program"`
+	Phase    string        `json:"phase"`
+	Statuses []statusRun   `json:"statuses"`
+	Failures []failure     `json:"failures"` // of the newest generations, the first one first
+	Later    []laterRank   `json:"later"`    // ranks that are not in their first generation
+	Hosts    []hostView    `json:"hosts"`
+	Actors   []actorView   `json:"actors"`
+	Lease    time.Duration `json:"lease_left"` // until the hosts stop the procs, when nobody renews it; 0: never
+	Owner    ownerView     `json:"owner"`
+	Policy   string        `json:"policy"`
+
+	base shape.Extent
+}
+
+// ownerView is the controller of a mesh, and what only that knows.
+type ownerView struct {
+	ID          string        `json:"id"`
+	Answers     bool          `json:"answers"`
+	Why         string        `json:"why,omitempty"` // it does not
+	Since       *time.Time    `json:"since,omitempty"`
+	Lease       time.Duration `json:"lease"`
+	Subscribers int           `json:"subscribers"`
+	Restarts    int           `json:"restarts"`
+	Stalls      int           `json:"stalls"`
+	Spares      int           `json:"spares"`
+}
+
+// statusRun is ranks that are alike.
+type statusRun struct {
+	Region string `json:"region"`
+	Ranks  int    `json:"ranks"`
+	Status string `json:"status"`
+	Reason string `json:"reason,omitempty"`
+}
+
+// failure is a rank that has failed.
+type failure struct {
+	Rank       int       `json:"rank"`
+	Point      string    `json:"point"`
+	Host       string    `json:"host"`
+	Reason     string    `json:"reason"`
+	Root       string    `json:"root,omitempty"` // the end of something else that it did not survive
+	ExitCode   *int      `json:"exit_code,omitempty"`
+	Signal     int       `json:"signal,omitempty"`
+	OOM        bool      `json:"oom,omitempty"`
+	StderrTail []string  `json:"stderr_tail,omitempty"`
+	At         time.Time `json:"at,omitzero"`
+}
+
+// laterRank is a rank in a later generation, or on its way to one.
+type laterRank struct {
+	controller.Later
+	Point string `json:"point"`
+}
+
+// hostView is a host of a mesh. Its state is alive, or what the owner says of it, or silent.
+type hostView struct {
+	ID     string `json:"id"`
+	State  string `json:"state"`
+	Reason string `json:"reason,omitempty"`
+}
+
+// actorView is the actors of one name.
+type actorView struct {
+	Actor    string      `json:"actor"`
+	Type     string      `json:"type"`
+	Statuses []statusRun `json:"statuses"`
+}
+
+const (
+	hostAlive  = "alive"
+	hostSilent = "silent"
+)
+
+// parseMesh reads the name of a whole mesh.
+func parseMesh(text, verb string) (target, error) {
+	t, err := parseTarget(text)
+	if err == nil && t.region != "" {
+		err = cli.Usagef("%s is about whole meshes: want %s, got %s", verb, t.name, t)
+	}
+	return t, err
+}
+
+// view asks everybody who knows something of a mesh that lives, or else of the newest that has ended (CLI-C7).
+func (t target) view(ctx context.Context, net *mesh.Net) (meshView, error) {
+	hosts, err := net.Hosts(ctx)
+	if err != nil {
+		return meshView{}, err
+	}
+	var ids []subjects.HostID
+	for _, h := range hosts.Infos() {
+		ids = append(ids, h.ID)
+	}
+	all, err := net.MeshesOn(ctx, ids)
+	if err != nil {
+		return meshView{}, err
+	}
+	m, err := t.among(net, all)
+	if err != nil {
+		return meshView{}, err
+	}
+	w := witnesses{net: net, desc: m.Procs.Describe(), there: ids}
+	var wg sync.WaitGroup
+	within, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	wg.Go(func() { w.askOwner(within) })
+	wg.Go(func() { w.askActors(within, m) })
+	w.askHosts(within, m.States)
+	wg.Wait()
+	return w.view(), ctx.Err()
+}
+
+// witnesses are those who know something of a mesh, and what they said.
+type witnesses struct {
+	net    *mesh.Net
+	desc   agent.Mesh
+	there  []subjects.HostID // hosts that live
+	states map[int]agent.State
+	lease  time.Duration
+	report controller.Report
+	silent error // why there is no report
+	actors []actorRecord
+}
+
+func (w *witnesses) askOwner(ctx context.Context) {
+	owner := actor.RefOf[agent.Agent](w.desc.Owner).Via(w.net.Proc())
+	w.report, w.silent = controller.Health.Call(ctx, owner, actor.None{})
+}
+
+// askActors asks the procs what runs there; those that do not say are told of by others.
+func (w *witnesses) askActors(ctx context.Context, m mesh.MeshState) {
+	if m.Alive() {
+		p := place{whole: m.Procs, procs: m.Procs, base: w.desc.Extent, region: w.desc.Extent.Region()}
+		w.actors, _ = actorRecords(ctx, p, false)
+	}
+}
+
+// askHosts asks each host that is there for all it knows of the mesh: in a list of everything the output of procs
+// is left out. Of a rank that two hosts know, the newest generation counts.
+func (w *witnesses) askHosts(ctx context.Context, known []agent.State) {
+	answers := make([][]agent.State, len(w.there)+1)
+	answers[len(w.there)] = known // where a host has ended meanwhile
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, 64)
+	for i, h := range w.there {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			answers[i], _ = agent.Get.Call(ctx, agent.Of(h.Proc()).Via(w.net.Proc()), agent.Query{ID: w.desc.ID.String()})
+		})
+	}
+	wg.Wait()
+	w.states = map[int]agent.State{}
+	for _, s := range slices.Concat(answers...) {
+		if had, is := w.states[s.Rank]; !is || s.Gen > had.Gen {
+			w.states[s.Rank] = s
+		}
+		if s.Lease > 0 && (w.lease == 0 || s.Lease < w.lease) {
+			w.lease = s.Lease
+		}
+	}
+}
+
+// view puts together what was said: the owner's word goes first.
+func (w *witnesses) view() meshView {
+	if w.silent == nil {
+		w.desc = w.report.Procs
+	}
+	r := w.report
+	v := meshView{
+		Mesh: w.desc.ID.String(), Label: cmp.Or(r.Name, w.desc.ID.Label()), Extent: w.desc.Extent.String(), Ranks: w.desc.Extent.NumRanks(),
+		Program: w.desc.Command.Path, Policy: r.Policy.String(), base: w.desc.Extent, Failures: []failure{}, Later: []laterRank{}, Actors: []actorView{},
+		Owner: ownerView{
+			ID: w.desc.Owner.String(), Answers: w.silent == nil, Lease: r.Lease, Subscribers: r.Subscribers, Restarts: r.Restarts,
+			Stalls: r.Stalls, Spares: r.Spares,
+		},
+	}
+	v.Hosts = w.hosts()
+	statuses := w.statuses()
+	v.Phase, v.Statuses = phaseOf(statuses).String(), runsOf(v.base, statuses)
+	if w.silent != nil {
+		v.Policy, v.Owner.Why, v.Lease = "", why(w.silent), w.lease
+	} else {
+		v.Owner.Since, v.Phase = &r.Since, r.Phase.String()
+	}
+	for _, l := range r.Later {
+		v.Later = append(v.Later, laterRank{l, pointOf(v.base, l.Rank)})
+	}
+	v.Failures = w.failures(statuses)
+	v.Actors = w.actorViews()
+	return v
+}
+
+// why is an error without the address of who was asked.
+func why(err error) string {
+	if e, ok := errors.AsType[*actor.Error](err); ok && e.Text != "" {
+		return e.Text
+	}
+	return err.Error()
+}
+
+// statuses is how each rank is, as its owner says, or else its host; who can say nothing of it leaves it unknown.
+func (w *witnesses) statuses() map[int]agent.Status {
+	by := map[int]agent.Status{}
+	for rank := range w.desc.Extent.NumRanks() {
+		s, is := w.states[rank]
+		if by[rank] = s.Status; is {
+			continue
+		}
+		reason := "its host %s is silent"
+		if slices.Contains(w.there, w.host(rank)) {
+			reason = "its host %s knows nothing of it any more"
+		}
+		by[rank] = agent.Status{Phase: agent.Unknown, Reason: fmt.Sprintf(reason, w.host(rank).Label())}
+	}
+	if w.silent == nil {
+		w.report.Statuses.Each(len(by), func(rank int, s agent.Status) { by[rank] = s })
+	}
+	return by
+}
+
+func (w *witnesses) host(rank int) subjects.HostID { return w.desc.Hosts[rank/w.desc.PerHost] }
+
+// hosts are those of the mesh. The owner has watched them; without it there is only that some do not answer.
+func (w *witnesses) hosts() []hostView {
+	all := make([]hostView, len(w.desc.Hosts))
+	for i, h := range w.desc.Hosts {
+		all[i] = hostView{ID: h.String(), State: hostAlive}
+		if !slices.Contains(w.there, h) {
+			all[i].State, all[i].Reason = hostSilent, "it does not answer"
+		}
+		for _, is := range w.report.Hosts {
+			if is.Host == h.String() {
+				all[i].State, all[i].Reason = is.State, is.Reason
+			}
+		}
+	}
+	return all
+}
+
+// failures are the ranks that have failed: what their hosts have seen, and what only the owner knows.
+func (w *witnesses) failures(statuses map[int]agent.Status) []failure {
+	all := []failure{}
+	for rank, s := range statuses {
+		if s.Phase != agent.Failed {
+			continue
+		}
+		f := failure{Rank: rank, Point: pointOf(w.desc.Extent, rank), Host: w.host(rank).String(), Reason: s.Reason}
+		if p := w.states[rank].Proc; p != nil && w.states[rank].Status.Phase == agent.Failed {
+			f.ExitCode, f.Signal, f.OOM, f.StderrTail = p.ExitCode, p.Signal, p.OOM, p.StderrTail
+		}
+		for _, e := range w.report.Failed {
+			if e.Rank == rank {
+				f.about(e)
+			}
+		}
+		all = append(all, f)
+	}
+	slices.SortFunc(all, func(a, b failure) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Rank, b.Rank)) })
+	return all
+}
+
+// about completes a failure by the event of it.
+func (f *failure) about(e actor.Event) {
+	f.Reason, f.At, f.Host = e.Reason, e.At, cmp.Or(e.Host, f.Host)
+	if e.Cause != nil {
+		f.Root = e.RootCause().String()
+	}
+	if f.ExitCode == nil && f.Signal == 0 {
+		f.ExitCode, f.Signal = e.ExitCode, e.Signal
+	}
+	if len(f.StderrTail) == 0 {
+		f.StderrTail = e.StderrTail
+	}
+}
+
+// actorViews puts the actors of one name together.
+func (w *witnesses) actorViews() []actorView {
+	all := []actorView{}
+	by := map[string]map[int]agent.Status{}
+	for _, r := range w.actors {
+		if by[r.Actor] == nil {
+			by[r.Actor] = map[int]agent.Status{}
+			all = append(all, actorView{Actor: r.Actor, Type: r.Type})
+		}
+		var s agent.Status
+		_ = s.Phase.UnmarshalText([]byte(r.Status)) // it is one that was written so
+		s.Reason = r.Reason
+		by[r.Actor][r.Rank] = s
+	}
+	for i := range all {
+		all[i].Statuses = runsOf(w.desc.Extent, by[all[i].Actor])
+	}
+	slices.SortFunc(all, func(a, b actorView) int { return cmp.Compare(a.Actor, b.Actor) })
+	return all
+}
+
+// phaseOf is how a mesh is as a whole whose owner does not say: as its least advanced rank is.
+func phaseOf(by map[int]agent.Status) agent.Phase {
+	least, most := agent.Unknown, agent.NotExist
+	for _, s := range by {
+		least, most = min(least, s.Phase), max(most, s.Phase)
+	}
+	if least.Terminal() {
+		return most // failed when one has, and unknown when one may live
+	}
+	return least
+}
+
+// runsOf puts ranks together that are alike, in the order of the first of each.
+func runsOf(base shape.Extent, by map[int]agent.Status) []statusRun {
+	ranks, first := map[agent.Status][]int{}, []agent.Status{}
+	for rank := range base.NumRanks() {
+		s, is := by[rank]
+		if !is {
+			continue
+		}
+		if ranks[s] == nil {
+			first = append(first, s)
+		}
+		ranks[s] = append(ranks[s], rank)
+	}
+	runs := []statusRun{}
+	for _, s := range first {
+		runs = append(runs, statusRun{shape.Describe(base, ranks[s]), len(ranks[s]), s.Phase.String(), s.Reason})
+	}
+	return runs
+}
