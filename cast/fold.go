@@ -95,6 +95,7 @@ func (f *fold) lost(id subjects.ProcID, why []byte) {
 type folds struct {
 	p     *actor.Proc
 	place Placement
+	wait  time.Duration  // for the cast of an early answer
 	wg    sync.WaitGroup // goroutines that fold
 
 	mu     sync.Mutex
@@ -106,7 +107,7 @@ type folds struct {
 }
 
 func newFolds(p *actor.Proc, place Placement) *folds {
-	return &folds{p: p, place: place, open: map[string]*fold{}}
+	return &folds{p: p, place: place, wait: earlyFor, open: map[string]*fold{}}
 }
 
 // receive takes a contribution of another process, on a pump.
@@ -207,7 +208,7 @@ func (fs *folds) change(cast string, change func(*fold)) *fold {
 			return &fold{}
 		}
 		f = &fold{}
-		f.timer = time.AfterFunc(earlyFor, func() { fs.expire(cast, f) })
+		f.timer = time.AfterFunc(fs.wait, func() { fs.expire(cast, f) })
 		fs.open[cast] = f
 		fs.forget(maxFolds)
 	}

@@ -212,6 +212,7 @@ func TestCAST6_answersThatComeTooEarlyAreBoundedInBytesAndGoPast(t *testing.T) {
 	p := procAt(t, place.Proc(0))
 	fs := newFolds(p, place)
 	defer fs.close()
+	fs.wait = time.Hour // no answer gives up while the others come
 	ranks := []ranks{{{2, 2}}}
 	body, err := wire.Marshal([][]byte{make([]byte, 1<<20)})
 	require.NoError(t, err)
@@ -229,7 +230,19 @@ func TestCAST6_answersThatComeTooEarlyAreBoundedInBytesAndGoPast(t *testing.T) {
 	require.LessOrEqual(t, size, earlySize)
 	require.Greater(t, size, earlySize-2<<20)
 	require.Equal(t, []bool{false, true}, []bool{first, last})
-	require.Eventually(t, func() bool { // earlyFor ends
+}
+
+func TestCAST6_answersToACastThatDoesNotComeAreLetGo(t *testing.T) {
+	place := Placement{Mesh: testMesh, Extent: shape.Of("gpu", 8), PerHost: 2}
+	fs := newFolds(procAt(t, place.Proc(0)), place)
+	defer fs.close()
+	fs.wait = time.Millisecond
+	body, err := wire.Marshal([][]byte{make([]byte, 1<<20)})
+	require.NoError(t, err)
+	fs.receive(actor.Incoming{From: place.Proc(2).Actor(routerActor), Envelope: wire.Envelope{
+		Kind: wire.Value, Body: body, Ext: encode(rest{Home: "cast", Folded: true, Parts: []ranks{{{2, 2}}}}),
+	}})
+	require.Eventually(t, func() bool {
 		fs.mu.Lock()
 		defer fs.mu.Unlock()
 		return fs.early == 0
