@@ -186,7 +186,7 @@ func TestKey_procSpawnIdleEndsASpawnOfWhichThereIsNoNews(t *testing.T) {
 func TestKey_procStopIdleEndsAStopOfWhichThereIsNoNews(t *testing.T) {
 	c := newCluster(t, "a")
 	cfg := &config.Config{}
-	require.NoError(t, config.ProcStopIdle.Set(cfg, time.Second))
+	require.NoError(t, config.ProcStopIdle.Set(cfg, 3*time.Second)) // an end is told after a second at most
 	require.NoError(t, config.TerminateGrace.Set(cfg, 20*time.Second))
 	net := c.configured(t, cfg)
 	procs, err := c.hosts(t, net).Spawn(t.Context(), "workers", shape.Of("gpu", 2))
