@@ -309,7 +309,7 @@ func TestF10_whoIsStarvedIsNotDead(t *testing.T) {
 			for range 8 {
 				quota.busy(t)
 			}
-			long := 20 * time.Second
+			long := 8 * time.Second // supervision.dead, and more
 			if os.Getenv(runsVariable) == "full" {
 				long = 10 * time.Minute
 			}
