@@ -36,8 +36,11 @@ func (st *state) recovers(x *effects, rank int, reason string, about actor.Event
 	} else {
 		fx = st.restart.Ended(rank, supervise.Failed, now)
 	}
-	if slices.ContainsFunc(fx, func(f supervise.Effect[int]) bool { _, is := f.(supervise.Escalate[int]); return is }) {
-		return &verdict{fmt.Sprintf("; not started again: %s", fx[0].(supervise.Escalate[int]).Reason)}
+	for _, f := range fx {
+		if e, gaveUp := f.(supervise.Escalate[int]); gaveUp {
+			st.apply(x, fx, now) // there may be others to be started
+			return &verdict{"; not started again: " + e.Reason}
+		}
 	}
 	seat.doing, seat.cause = waiting, about
 	seat.tries++
@@ -83,7 +86,8 @@ func (st *state) settle(x *effects, rank int, now time.Time) {
 	st.apply(x, st.restart.Restarted(rank, rank, now), now)
 }
 
-// forget tells the one who counts restarts that a rank is none of its business any more.
+// forget tells the one who counts restarts that a rank is none of its business any more. What it may answer is
+// when to wake for others, and that is no sooner than it has said already.
 func (st *state) forget(rank int) {
 	if st.restart != nil {
 		st.restart.Ended(rank, supervise.Asked, time.Time{})
