@@ -132,7 +132,8 @@ type StoppingAll struct {
 
 // Query asks what is there; an empty ID asks for everything.
 type Query struct {
-	ID string `cbor:"1,keyasint,omitempty" json:"id,omitempty"`
+	ID      string `cbor:"1,keyasint,omitempty" json:"id,omitempty"`
+	Schemas bool   `cbor:"2,keyasint,omitempty" json:"schemas,omitempty"` // with what endpoints take and answer
 }
 
 // Waiting waits for a condition on the ranks of a resource. Without Some and Every it is that every

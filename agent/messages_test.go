@@ -55,6 +55,7 @@ func samples() map[string]any {
 		Life: agent.Killed, Core: true, OOM: true, Program: "/bin/worker", Unenforced: []string{"cpu: no"}, Adopted: true,
 	}
 	info := &agent.ActorInfo{Type: "counter", Queued: 1, Handled: 2, Current: "add", Endpoints: []string{"add(int64) int64"}, Managed: true,
+		Schemas:  map[string]agent.Schema{"add": {In: `{"type":"integer"}`, Out: "{}"}},
 		Reducers: map[string][]string{"add": {"last"}}}
 	state := agent.State{ID: "m", Rank: 4, Status: status, Generation: 5, Proc: proc, Actor: info, Mesh: &m, Gen: 2, Lease: time.Minute}
 	return map[string]any{
@@ -80,7 +81,7 @@ func samples() map[string]any {
 			Root: "root", Namespace: "ns", Level: "debug", Ready: time.Second,
 		},
 		"Stopping":    agent.Stopping{ID: "m", Reason: "done", Grace: time.Second, Epoch: 7, Region: &part},
-		"Query":       agent.Query{ID: "m"},
+		"Query":       agent.Query{ID: "m", Schemas: true},
 		"Waiting":     agent.Waiting{ID: "m", Until: agent.Running, Some: agent.In(agent.Failed), Every: agent.In(agent.Running, agent.Failed), Region: &part},
 		"StoppingAll": agent.StoppingAll{Reason: "done", Grace: time.Second},
 		"Cordoning":   agent.Cordoning{On: true, Reason: "repair"},

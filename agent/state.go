@@ -50,6 +50,15 @@ type ActorInfo struct {
 
 	// Reducers are those that endpoints declare, by the endpoint's name.
 	Reducers map[string][]string `cbor:"7,keyasint,omitempty" json:"reducers,omitempty"`
+
+	// Schemas are JSON Schemas of what endpoints take and answer, by the endpoint's name; only for who asks for them.
+	Schemas map[string]Schema `cbor:"8,keyasint,omitempty" json:"schemas,omitempty"`
+}
+
+// Schema is what an endpoint takes and answers, each as the text of a JSON Schema.
+type Schema struct {
+	In  string `cbor:"1,keyasint" json:"in"`
+	Out string `cbor:"2,keyasint" json:"out"`
 }
 
 // HostInfo introduces a host.

@@ -81,6 +81,9 @@ func (a *procAgent) Get(ctx *actor.Context, q agent.Query) ([]agent.State, error
 			Type: info.Type, Queued: info.Queued, Handled: info.Handled, Current: info.Current,
 			Endpoints: a.proc.Registry().Endpoints(info.Type), Managed: known, Reducers: reducers(a.proc.Registry(), info.Type),
 		}
+		if q.Schemas {
+			states[i].Actor.Schemas = agent.Schemas(a.proc.Registry(), info.Type)
+		}
 	}
 	for i := range states {
 		states[i].Rank = ctx.Point().Rank()
