@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/castnet-io/castnet/actor"
@@ -183,14 +184,10 @@ func (c *controller) hear(ctx *actor.Context, what any) {
 		ctx.Proc().Emit(e)
 	}
 	for _, e := range x.news {
-		log := ctx.Log()
-		switch {
-		case e.Failed():
+		if log := ctx.Log(); e.Failed() || e.Step == "rank.restart.attempt" {
 			log.Warn().Msg(e.String())
-		case e.Step == "rank.restart.attempt":
-			log.Warn().Msg(e.String())
-			c.tellRank(ctx, e)
-		case e.Step != "":
+		}
+		if strings.HasPrefix(e.Step, "rank.") { // the other steps are those of hosts, who have told them
 			c.tellRank(ctx, e)
 		}
 		c.streams.Tell(ctx, c.spec.id(), e)

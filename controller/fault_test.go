@@ -76,6 +76,18 @@ func (r *rig) ranks(t *testing.T, defs ...actor.Def) []*actor.Proc {
 	return all
 }
 
+// meshSteps is what the controllers of the rig tell on ev. of their meshes.
+func (r *rig) meshSteps(t *testing.T) <-chan actor.Event {
+	t.Helper()
+	said := make(chan actor.Event, 1024)
+	t.Cleanup(r.p.Observe(func(e actor.Event) {
+		if e.Kind == actor.KindMesh {
+			said <- e
+		}
+	}))
+	return said
+}
+
 // notNow is a host that renews no lease.
 func notNow() (agent.Overlay, error) { return nil, errors.New("not now") }
 
@@ -177,18 +189,16 @@ func TestFaultC4_aStopReachesTheRanksThatAreLeftAfterAFailure(t *testing.T) {
 func TestFaultC5_anAgentThatCannotBeAskedBlamesNoRank(t *testing.T) {
 	r := newRig(t, func(h *fakeHost) { h.renew = notNow })
 	r.spec.Lease = time.Second
-	said := make(chan actor.Event, 64)
-	t.Cleanup(r.p.Observe(func(e actor.Event) {
-		if e.Step == "lease.renew.failed" {
-			said <- e
-		}
-	}))
+	said := r.meshSteps(t)
 	ref := r.own(t, r.spec)
 	create(t, ref)
 	wait(t, ref, agent.Running)
 	port := subscribes(t, r.p, ref, 0)
 	for range 4 { // again and again
 		e := <-said
+		for e.Step != "lease.renew.failed" {
+			e = <-said
+		}
 		require.Regexp(t, `^[ab]-\w+ did not renew leases: .*not now$`, e.Reason)
 		require.Equal(t, actor.KindMesh, e.Kind)
 	}
@@ -394,4 +404,23 @@ func TestOrphans_endWhenTheOneLeaseThatTheyGotHasRunOut(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, agent.Status{Phase: agent.Stopped, Reason: agent.Orphaned}, o[0].Status)
 	}
+}
+
+func TestController_tellsOnEvWhatBecomesOfARankUnlessAHostHas(t *testing.T) {
+	r := newRig(t)
+	r.spec.Policy = Policy{Recovery: Drop}
+	ref := r.own(t, r.spec)
+	create(t, ref)
+	wait(t, ref, agent.Running)
+	port, said, teller := subscribes(t, r.p, ref, 0), r.meshSteps(t), r.teller(t)
+	died, ended := r.killed(0), r.killed(1)
+	died.Step = "proc.exit.signal"
+	ended.Step, ended.Status, ended.Signal = "proc.exit.code", "stopped", 0
+	for _, e := range []actor.Event{ended, died} {
+		teller.Emit(e)
+		hears(t, port)
+	}
+	e := <-said
+	require.Equal(t, []any{"rank.drop", 0, "failed"}, []any{e.Step, e.Rank, e.Status})
+	require.Empty(t, said)
 }
