@@ -29,7 +29,8 @@ type fakeHost struct {
 	lost   []int // ranks whose end only a keepalive tells
 	ranks  []int
 	refuse error
-	mute   bool // says nothing to Create
+	mute   bool                          // says nothing to Create
+	renew  func() (agent.Overlay, error) // what it says to Keepalive; nil: how its ranks are
 
 	mu   sync.Mutex
 	told []string
@@ -104,6 +105,9 @@ func (h *fakeHost) Wait(ctx *actor.Context, w agent.Waiting) (agent.Overlay, err
 // Keepalive of a host with lost ranks tells what no event told.
 func (h *fakeHost) Keepalive(_ *actor.Context, l agent.Lease) (agent.Overlay, error) {
 	h.note("keepalive " + l.For.String())
+	if h.renew != nil {
+		return h.renew()
+	}
 	for _, r := range h.lost {
 		h.table.Advance(l.ID, r, agent.Status{Phase: agent.Failed, Reason: "nobody heard"})
 	}

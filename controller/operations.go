@@ -186,12 +186,20 @@ func (c *controller) renew(ctx *actor.Context) {
 			return
 		}
 		c.stalled(ctx, time.Since(c.renewal), every)
-		c.each(ctx, c.keep, func(ctx *actor.Context, host int, err error) {
-			log := ctx.Log()
-			log.Warn().Err(err).Str("mesh", c.spec.id()).Int("host", host).Msg("a lease was not renewed")
-		})
+		c.each(ctx, c.keep, c.notRenewed)
 		c.renew(ctx)
 	})
+}
+
+// notRenewed tells that leases were not renewed: it blames no rank (CTL-5).
+func (c *controller) notRenewed(ctx *actor.Context, host int, err error) {
+	who := "the agents of its procs"
+	if c.spec.Actors == nil {
+		who = c.spec.Procs.Hosts[host].String()
+	}
+	log := ctx.Log()
+	log.Warn().Err(err).Str("mesh", c.spec.id()).Str("agent", who).Msg("leases were not renewed")
+	c.tell(ctx, "lease.renew.failed", fmt.Sprintf("%s did not renew leases: %v", who, err))
 }
 
 // stalled counts a renewal that comes more than a whole period late, and tells.
