@@ -57,6 +57,7 @@ func samples() map[string]any {
 	info := &agent.ActorInfo{Type: "counter", Queued: 1, Handled: 2, Current: "add", Endpoints: []string{"add(int64) int64"}, Managed: true,
 		Reducers: map[string][]string{"add": {"last"}}}
 	state := agent.State{ID: "m", Rank: 4, Status: status, Generation: 5, Proc: proc, Actor: info, Mesh: &m, Gen: 2, Lease: time.Minute}
+	rank := read[subjects.ProcID]("m-000000000000m/4.1")
 	return map[string]any{
 		"Bootstrap": agent.Bootstrap{
 			Mesh: m, Rank: 4, Gen: 1, Host: owner, Nonce: "nonce", Root: "root", Namespace: "ns", Level: "debug", Within: time.Second, Orphan: time.Minute,
@@ -97,6 +98,8 @@ func samples() map[string]any {
 		"Heartbeat": agent.Heartbeat{Host: m.Hosts[0], Life: 8, Seq: 9, Interval: time.Second, Lag: time.Millisecond,
 			Conns: []agent.Connection{{Server: "S", Client: 7}}, Closing: true, Goodbye: true, Why: "repair"},
 		"Connection": agent.Connection{Server: "S", Client: 7},
+		"Execution":  agent.Execution{Command: []string{"uname", "-r"}, Within: time.Second, Proc: &rank},
+		"Executed":   agent.Executed{Code: -1, Signal: 9, Late: true, Stdout: "out", Stderr: "err", Lost: 7},
 		"Taking":     agent.Taking{Force: true, Release: true},
 		"Readiness":  agent.Readiness{Proc: read[subjects.ProcID]("workers-000000000000m/4.1"), Nonce: "nonce", Build: "build", Types: []string{"counter"}},
 		"Readoption": agent.Readoption{Proc: read[subjects.ProcID]("workers-000000000000m/4.1"), Nonce: "nonce", Host: owner},

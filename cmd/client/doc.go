@@ -15,6 +15,7 @@
 //	client top                                  who handles messages, and where they wait
 //	client stop MESH                            end a mesh
 //	client doctor                               what is wrong with bus, permissions and hosts
+//	client exec [MESH[region]] -- COMMAND       run a command on hosts, where their operators allow it
 //	client config show [PROC]                   limits, and where their values are from
 //	client worlds [NAME…]                       meshes that outlive their makers
 //	client plan|apply -f FILE                   what declaring worlds would change; declare them
@@ -50,7 +51,8 @@
 // flags), pace.go (the times of batches), fold.go, post.go, dryrun.go and natscmd.go (a way to cast each), and
 // replies.go and coverage.go (what came home); logs has follower.go, seam.go and watchends.go (what comes), merge.go and
 // logview.go (what is shown); mesh show and explain have meshview.go (what is known) and explanation.go
-// (what follows), doctor has cmd_doctor_bus.go and cmd_doctor_hosts.go (what is checked), top has toplook.go, events has eventview.go; worlds.go has those for worlds, and worldfile.go
+// (what follows), doctor has cmd_doctor_bus.go and cmd_doctor_hosts.go (what is checked), exec has cmd_exec_fold.go
+// (what came of it), top has toplook.go, events has eventview.go; worlds.go has those for worlds, and worldfile.go
 // reads what they declare. What commands share: app.go (the command line,
 // connecting), flags.go, target.go and question.go (whom to ask), value.go (JSON to messages and
 // back), output.go and progress.go (how it looks), complete.go (names from the live bus). A command runs on one goroutine; others belong to the function that starts and awaits them.
