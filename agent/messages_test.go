@@ -58,6 +58,7 @@ func samples() map[string]any {
 		Schemas:  map[string]agent.Schema{"add": {In: `{"type":"integer"}`, Out: "{}"}},
 		Reducers: map[string][]string{"add": {"last"}}}
 	state := agent.State{ID: "m", Rank: 4, Status: status, Generation: 5, Proc: proc, Actor: info, Mesh: &m, Gen: 2, Lease: time.Minute}
+	rank := read[subjects.ProcID]("m-000000000000m/4.1")
 	return map[string]any{
 		"Bootstrap": agent.Bootstrap{
 			Mesh: m, Rank: 4, Gen: 1, Host: owner, Nonce: "nonce", Root: "root", Namespace: "ns", Level: "debug", Within: time.Second, Orphan: time.Minute,
@@ -94,10 +95,12 @@ func samples() map[string]any {
 		"Overlay":     agent.Overlay{{First: 2, Count: 3, Status: status}},
 		"State":       state,
 		"HostInfo": agent.HostInfo{ID: m.Hosts[0], Label: "a", Version: "v1", Build: "build", PID: 7, Procs: 2, Started: at, CPUs: 8,
-			Labels: map[string]string{"zone": "z"}, Mode: agent.Cordoned, Why: "repair", Local: true, Trees: "cgroup", Owner: "client-000000000000c", Epoch: 7},
+			Labels: map[string]string{"zone": "z"}, Mode: agent.Cordoned, Why: "repair", Local: true, Trees: "cgroup", Owner: "client-000000000000c", Epoch: 7, Now: at},
 		"Heartbeat": agent.Heartbeat{Host: m.Hosts[0], Life: 8, Seq: 9, Interval: time.Second, Lag: time.Millisecond,
 			Conns: []agent.Connection{{Server: "S", Client: 7}}, Closing: true, Goodbye: true, Why: "repair"},
 		"Connection": agent.Connection{Server: "S", Client: 7},
+		"Execution":  agent.Execution{Command: []string{"uname", "-r"}, Within: time.Second, Proc: &rank},
+		"Executed":   agent.Executed{Code: -1, Signal: 9, Late: true, Stdout: "out", Stderr: "err", Lost: 7},
 		"Taking":     agent.Taking{Force: true, Release: true},
 		"Readiness":  agent.Readiness{Proc: read[subjects.ProcID]("workers-000000000000m/4.1"), Nonce: "nonce", Build: "build", Types: []string{"counter"}},
 		"Readoption": agent.Readoption{Proc: read[subjects.ProcID]("workers-000000000000m/4.1"), Nonce: "nonce", Host: owner},

@@ -79,6 +79,7 @@ type HostInfo struct {
 	Owner  string            `cbor:"14,keyasint,omitempty" json:"owner,omitempty"` // the process that has taken it
 	Trees  string            `cbor:"13,keyasint,omitempty" json:"trees,omitempty"` // how it ends what procs have started: cgroup, subreaper or group
 	Epoch  uint64            `cbor:"15,keyasint,omitempty" json:"epoch,omitempty"` // of the latest system controller it has heard of
+	Now    time.Time         `cbor:"16,keyasint,omitzero" json:"now,omitzero"`     // by the host's clock, when it said all this
 }
 
 // Life tells one life of a host from the others: a host that is found again after its death has another.

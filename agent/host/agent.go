@@ -47,6 +47,9 @@ func methods() []actor.Method[agent.Agent] {
 		agent.Settings.By(func(a agent.Agent, _ *actor.Context, _ actor.None) ([]keys.Entry, error) {
 			return a.(*hostAgent).opts.Config.Entries(), nil
 		}),
+		agent.Exec.By(func(a agent.Agent, ctx *actor.Context, e agent.Execution) (agent.Executed, error) {
+			return agent.Executed{}, a.(*hostAgent).exec(ctx, e)
+		}),
 		agent.Ready.By(func(a agent.Agent, ctx *actor.Context, r agent.Readiness) (actor.None, error) {
 			return actor.None{}, a.(*hostAgent).ready(ctx, r)
 		}))
@@ -65,6 +68,7 @@ type hostAgent struct {
 	epoch    uint64 // of the latest system controller that gave orders
 	launches slots
 	stops    slots
+	execs    slots
 	leases   agent.Leases
 	parting  []actor.Event // ends that were asked for and are told together
 	output   *allowance    // what all procs may have published
@@ -80,7 +84,8 @@ func newAgent(ctx *actor.Context, c config) (agent.Agent, error) {
 	}
 	a := &hostAgent{
 		config: c, self: self, table: agent.NewTable(), shares: shares{},
-		launches: slots{limit: c.opts.Launches}, stops: slots{limit: c.opts.Stops}, output: &allowance{rate: hostRate},
+		launches: slots{limit: c.opts.Launches}, stops: slots{limit: c.opts.Stops},
+		execs: slots{limit: execsAtOnce}, output: &allowance{rate: hostRate},
 	}
 	a.leases = agent.Leases{Table: a.table, Stop: func(ctx *actor.Context, id, reason string) {
 		a.stop(ctx, agent.Stopping{ID: id, Reason: reason})
@@ -234,7 +239,7 @@ func (a *hostAgent) info() agent.HostInfo {
 	return agent.HostInfo{
 		ID: a.id, Label: a.opts.Label, Version: a.opts.Version, Build: a.build, PID: os.Getpid(),
 		Procs: a.table.Alive(), Started: a.started, CPUs: runtime.NumCPU(), Labels: a.opts.Labels,
-		Mode: mode, Why: why, Local: a.opts.Local != nil, Owner: a.owner, Trees: a.run.trees(), Epoch: a.epoch,
+		Mode: mode, Why: why, Local: a.opts.Local != nil, Owner: a.owner, Trees: a.run.trees(), Epoch: a.epoch, Now: time.Now(),
 	}
 }
 
