@@ -21,6 +21,8 @@ type State struct {
 	// Lease is how long its ranks have until they are stopped, when nobody renews their lease: of a host agent, beside
 	// the mesh. 0: for ever.
 	Lease time.Duration `cbor:"9,keyasint,omitempty" json:"lease,omitempty"`
+	// Claim is that of who owns it: of a host agent, beside the mesh.
+	Claim *Claim `cbor:"10,keyasint,omitempty" json:"claim,omitempty"`
 }
 
 // ProcState is what a host agent knows about an OS process.
