@@ -148,7 +148,11 @@ func (c *controller) Wait(ctx *actor.Context, w agent.Waiting) (agent.Overlay, e
 // that are started again; with Beat also that the controller lives, again and again (CTL-7).
 func (c *controller) Stream(ctx *actor.Context, s agent.Stream) (actor.None, error) {
 	s.ID = "" // there is one resource here
-	err := c.streams.Add(ctx, s, 0, c.ends)
+	known := c.ends
+	if c.streams.Has(s.To.ID()) {
+		known = nil // it was told
+	}
+	err := c.streams.Add(ctx, s, 0, known)
 	if err == nil && s.Beat > 0 && !s.End && !c.beating {
 		c.beating = true
 		c.beat(ctx)
