@@ -2,6 +2,7 @@ package bus
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -120,6 +121,14 @@ func (c *Conn) Client() (server string, number uint64) {
 		return "", 0
 	}
 	return c.nc.ConnectedServerId(), number
+}
+
+// Server is the version of the server, and that of TLS on the way to it: "" is none.
+func (c *Conn) Server() (version, secured string) {
+	if state, err := c.nc.TLSConnectionState(); err == nil {
+		secured = tls.VersionName(state.Version)
+	}
+	return c.nc.ConnectedServerVersion(), secured
 }
 
 // Clustered reports whether the server is one of several, which hear of each

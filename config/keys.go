@@ -38,6 +38,8 @@ var (
 var (
 	HostReady = newDuration("host.ready", 30*time.Second, instant, long,
 		note{seed: "30s", zero: "none", used: "agent/host", doc: "how long a launched proc may take until it is ready; then it is killed"})
+	HostExec = newBool("host.exec", false,
+		note{local: true, used: "agent/host", doc: "whether a host runs any command that a client asks for, as its own user"})
 	SpawnConcurrency = newInt("spawn.concurrency", 64, 1, 4096,
 		note{local: true, used: "agent/host", doc: "procs that a host launches at a time"})
 	ProcReadyAnswer = newDuration("proc.ready-answer", 10*time.Second, instant, long,
@@ -155,7 +157,7 @@ var all = numbered([]*def{
 	ProcSpawnIdle.def, ProcStopIdle.def, ProcStateIdle.def, ActorSpawnIdle.def, ActorStateIdle.def,
 	MeshSpawnDeadline.def, MeshStopDeadline.def, MeshCleanupDeadline.def, AttachTimeout.def, DiscoveryQuiet.def,
 
-	HostReady.def, SpawnConcurrency.def, ProcReadyAnswer.def, ProcDeathSignal.def, ProcLogLevel.def,
+	HostReady.def, HostExec.def, SpawnConcurrency.def, ProcReadyAnswer.def, ProcDeathSignal.def, ProcLogLevel.def,
 
 	TerminateGrace.def, TerminateConcurrency.def, TerminateSingle.def, TerminateKillWait.def,
 	ProcDrain.def, ProcOrphanGrace.def, ActorCleanup.def, HostdDrain.def,

@@ -47,6 +47,9 @@ func methods() []actor.Method[agent.Agent] {
 		agent.Settings.By(func(a agent.Agent, _ *actor.Context, _ actor.None) ([]keys.Entry, error) {
 			return a.(*hostAgent).opts.Config.Entries(), nil
 		}),
+		agent.Exec.By(func(a agent.Agent, ctx *actor.Context, e agent.Execution) (agent.Executed, error) {
+			return agent.Executed{}, a.(*hostAgent).exec(ctx, e)
+		}),
 		agent.Ready.By(func(a agent.Agent, ctx *actor.Context, r agent.Readiness) (actor.None, error) {
 			return actor.None{}, a.(*hostAgent).ready(ctx, r)
 		}))
@@ -65,6 +68,7 @@ type hostAgent struct {
 	epoch    uint64 // of the latest system controller that gave orders
 	launches slots
 	stops    slots
+	execs    slots
 	leases   agent.Leases
 	parting  []actor.Event // ends that were asked for and are told together
 	output   *allowance    // what all procs may have published
@@ -80,7 +84,8 @@ func newAgent(ctx *actor.Context, c config) (agent.Agent, error) {
 	}
 	a := &hostAgent{
 		config: c, self: self, table: agent.NewTable(), shares: shares{},
-		launches: slots{limit: c.opts.Launches}, stops: slots{limit: c.opts.Stops}, output: &allowance{rate: hostRate},
+		launches: slots{limit: c.opts.Launches}, stops: slots{limit: c.opts.Stops},
+		execs: slots{limit: execsAtOnce}, output: &allowance{rate: hostRate},
 	}
 	a.leases = agent.Leases{Table: a.table, Stop: func(ctx *actor.Context, id, reason string) {
 		a.stop(ctx, agent.Stopping{ID: id, Reason: reason})
@@ -123,8 +128,8 @@ func (a *hostAgent) Create(ctx *actor.Context, c agent.Creation) (agent.Overlay,
 	if how.config, _, err = a.opts.Config.With(c.Config); err != nil {
 		return nil, fmt.Errorf("mesh %s: %w", m.ID, err)
 	}
-	how.lease = c.Lease
-	hash, err := agent.Fingerprint(m)
+	how.lease, how.claim = c.Lease, c.Claim
+	hash, err := m.Fingerprint(a.id)
 	if err != nil {
 		return nil, err
 	}
@@ -133,6 +138,7 @@ func (a *hostAgent) Create(ctx *actor.Context, c agent.Creation) (agent.Overlay,
 	}
 	starts, err := a.table.Create(agent.Making{
 		ID: id, Hash: hash, Ranks: ranks, Only: c.Ranks, Gen: c.Gen, Exact: m.World != nil, Mesh: &m,
+		Claim: c.Claim, At: a.id.Label(),
 	})
 	if err != nil {
 		return a.table.Overlay(id), err
@@ -151,11 +157,12 @@ func (a *hostAgent) Create(ctx *actor.Context, c agent.Creation) (agent.Overlay,
 	return a.table.Overlay(id), nil
 }
 
-// lease renews the lease of a mesh; 0 changes nothing. That of a kept one is for the next host, too (HOST-11).
+// lease renews the lease of a mesh; 0 changes nothing. That of a kept one is for the next host, too, and who owns it
+// (HOST-11).
 func (a *hostAgent) lease(ctx *actor.Context, id string, term time.Duration, keep bool) {
 	a.leases.Keep(ctx, id, term)
 	if keep && term > 0 {
-		a.run.lease(id, term)
+		a.run.lease(id, term, a.table.Claim(id))
 	}
 }
 
@@ -234,7 +241,7 @@ func (a *hostAgent) info() agent.HostInfo {
 	return agent.HostInfo{
 		ID: a.id, Label: a.opts.Label, Version: a.opts.Version, Build: a.build, PID: os.Getpid(),
 		Procs: a.table.Alive(), Started: a.started, CPUs: runtime.NumCPU(), Labels: a.opts.Labels,
-		Mode: mode, Why: why, Local: a.opts.Local != nil, Owner: a.owner, Trees: a.run.trees(), Epoch: a.epoch,
+		Mode: mode, Why: why, Local: a.opts.Local != nil, Owner: a.owner, Trees: a.run.trees(), Epoch: a.epoch, Now: time.Now(),
 	}
 }
 

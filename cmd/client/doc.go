@@ -14,6 +14,8 @@
 //	client events [-f]                          what has failed, and what happens
 //	client top                                  who handles messages, and where they wait
 //	client stop MESH                            end a mesh
+//	client doctor                               what is wrong with bus, permissions and hosts
+//	client exec [MESH[region]] -- COMMAND       run a command on hosts, where their operators allow it
 //	client config show [PROC]                   limits, and where their values are from
 //	client worlds [NAME…]                       meshes that outlive their makers
 //	client plan|apply -f FILE                   what declaring worlds would change; declare them
@@ -40,6 +42,8 @@
 //   - CLI-C6: secrets are never printed. The lines that up shows read them from where they are.
 //   - CLI-C7: mesh show and explain answer within a few seconds whoever is silent, and say who: the word of the owner
 //     goes before that of hosts. explain is a pure function of what mesh show shows.
+//   - CLI-C8: doctor ends within --timeout and says something of every check it makes. It joins nothing until it has seen
+//     what is allowed, and what it sends there nobody hears. Exit code 1 when a check has failed.
 //
 // # Layout
 //
@@ -47,7 +51,8 @@
 // flags), pace.go (the times of batches), fold.go, post.go, dryrun.go and natscmd.go (a way to cast each), and
 // replies.go and coverage.go (what came home); logs has follower.go, seam.go and watchends.go (what comes), merge.go and
 // logview.go (what is shown); mesh show and explain have meshview.go (what is known) and explanation.go
-// (what follows), top has toplook.go, events has eventview.go; worlds.go has those for worlds, and worldfile.go
+// (what follows), doctor has cmd_doctor_bus.go and cmd_doctor_hosts.go (what is checked), exec has cmd_exec_fold.go
+// (what came of it), top has toplook.go, events has eventview.go; worlds.go has those for worlds, and worldfile.go
 // reads what they declare. What commands share: app.go (the command line,
 // connecting), flags.go, target.go and question.go (whom to ask), value.go (JSON to messages and
 // back), output.go and progress.go (how it looks), complete.go (names from the live bus). A command runs on one goroutine; others belong to the function that starts and awaits them.

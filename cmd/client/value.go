@@ -40,6 +40,9 @@ func encodeValue(v any) (json.RawMessage, error) {
 func shieldNumbers(args []string) []string {
 	out := slices.Clone(args)
 	for i, arg := range out {
+		if arg == "--" {
+			break // what comes is taken as it is
+		}
 		negative := len(arg) > 1 && arg[0] == '-' && arg[1] >= '0' && arg[1] <= '9'
 		if negative && i > 0 && !strings.HasPrefix(args[i-1], "-") {
 			out[i] = " " + arg

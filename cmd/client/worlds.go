@@ -69,6 +69,9 @@ func (a *app) worlds(ctx context.Context, net *mesh.Net, f worlds.Filter) error 
 			orDash(shorten(cmp.Or(w.Ending, w.Reason), 70)),
 		}
 	})
+	if len(now.Worlds) == 0 && len(f.Worlds) == 0 && len(f.WorldLabels) == 0 {
+		a.note("no worlds: `client apply -f FILE` declares them")
+	}
 	for _, name := range f.Worlds {
 		if !hasWorld(now.Worlds, name) && len(f.WorldLabels) == 0 {
 			return errors.Join(err, cli.WithCode(cli.ExitNotFound, &worlds.NotFoundError{What: "world " + name}))

@@ -54,6 +54,7 @@ type flags struct {
 	hostLabels          []string
 	lameDuckFor         time.Duration
 	allow               []string
+	allowExec           bool
 	ready               time.Duration
 	readySaid           bool
 	configFile          string
@@ -95,6 +96,7 @@ func newRoot(getenv func(string) string, stderr io.Writer) *cobra.Command {
 	fs.StringVar(&f.label, "label", "", "`NAME` of this host, which no other live one has (default the hostname's first part)")
 	fs.StringArrayVar(&f.hostLabels, "host-label", nil, "label of this host for others to choose hosts by, as `KEY=VALUE`; may be repeated")
 	fs.StringArrayVar(&f.allow, "allow", nil, "program, or directory of programs, that may run here, as `PATH`; may be repeated")
+	fs.BoolVar(&f.allowExec, "allow-exec", false, "run any command that a client asks for, as this user (client exec)")
 	fs.StringVar(&f.logDir, "log-dir", "", "`DIR` for the output of procs (default one that goes with hostd)")
 	fs.StringVar(&f.stateDir, "state-dir", "", "`DIR` in which the next hostd finds what this one leaves when it dies: identity, port, token, kept procs")
 	fs.StringVar(&f.systemCreds, "system-creds", "", "credentials `FILE` of the system account of the bus, to hear at once when a host is gone")

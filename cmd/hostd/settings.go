@@ -25,5 +25,10 @@ func (f flags) settings(getenv func(string) string) (*keys.Config, error) {
 			return nil, cli.Usagef("--ready-timeout: %w", err)
 		}
 	}
+	if f.allowExec {
+		if err := keys.HostExec.Override(c, true); err != nil {
+			return nil, cli.Usagef("--allow-exec: %w", err)
+		}
+	}
 	return c, nil
 }

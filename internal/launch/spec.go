@@ -41,6 +41,7 @@ type Spec struct {
 	LogCap  int64    // bytes of each that are kept at least, twice as many at most (LCH-10); 0 = 64 MiB
 	Limits  Limits   // of the child with all it starts
 	Keep    bool     // it outlives its launcher; needs Options.StateDir
+	NoProc  bool     // it is told nothing of payload and lifeline: FromEnv is false in it
 
 	lifeline    string         // path of a kept child's FIFO
 	marker      string         // environment entry by which orphans are known; "" = none
@@ -133,11 +134,14 @@ func cause(err error) error {
 // first and people who append an override mean the last. A CASTNET_PROC in
 // Spec.Env speaks of somebody else's descriptors, so ours replaces it.
 func (s *Spec) environ() []string {
+	entries := s.Env[:len(s.Env):len(s.Env)]
 	announce := fmt.Sprintf("%s=%d,%d", EnvVar, payloadFD, lifelineFD)
 	if s.Keep {
 		announce += keptMark
 	}
-	entries := append(s.Env[:len(s.Env):len(s.Env)], announce)
+	if !s.NoProc {
+		entries = append(entries, announce)
+	}
 	if s.marker != "" {
 		entries = append(entries, s.marker)
 	}

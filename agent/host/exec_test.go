@@ -1,0 +1,129 @@
+package host_test
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/agent/host"
+	"github.com/castnet-io/castnet/config"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// allowExec is what an operator says.
+func allowExec(o *host.Options) {
+	o.Config = &config.Config{}
+	_ = config.HostExec.Override(o.Config, true) // the value is in its bounds
+}
+
+func (r *rig) exec(t *testing.T, within time.Duration, of *subjects.ProcID, command ...string) (agent.Executed, error) {
+	t.Helper()
+	return agent.Exec.Call(t.Context(), r.agent(), agent.Execution{Command: command, Within: within, Proc: of})
+}
+
+func TestExec_isRefusedUnlessTheOperatorAllowsIt_HOST14(t *testing.T) {
+	r := newRig(t)
+	_, err := r.exec(t, time.Minute, nil, "true")
+	require.ErrorContains(t, err, (&agent.ExecNotAllowedError{Host: "a"}).Error())
+	require.ErrorContains(t, err, "hostd --allow-exec")
+	m := r.mesh(t, 1)
+	_, err = agent.Create.Call(t.Context(), r.agent(), agent.Creation{
+		Procs: &m, Config: config.Snapshot{Values: map[string]string{"host.exec": "true"}},
+	})
+	require.NoError(t, err)
+	_, err = r.exec(t, time.Minute, nil, "true")
+	require.ErrorContains(t, err, "not allowed", "what a client pushes is no permission")
+}
+
+func TestExec_answersHowACommandEndedAndWhatItSaid_HOST14(t *testing.T) {
+	dir := t.TempDir()
+	r := newRig(t, allowExec, func(o *host.Options) { o.Dir = dir })
+	done, err := r.exec(t, time.Minute, nil, "sh", "-c", "echo out; echo err >&2; cat; exit 3")
+	require.NoError(t, err)
+	require.Equal(t, agent.Executed{Code: 3, Stdout: "out\n", Stderr: "err\n"}, done)
+
+	done, err = r.exec(t, time.Minute, nil, "sh", "-c", "kill -TERM $$")
+	require.NoError(t, err)
+	require.Equal(t, agent.Executed{Code: -1, Signal: int(syscall.SIGTERM)}, done)
+
+	_, err = r.exec(t, time.Minute, nil, "no-such-program")
+	require.ErrorContains(t, err, `"no-such-program": executable file not found`)
+	_, err = r.exec(t, 0, nil, "true")
+	require.ErrorContains(t, err, "within 0s")
+	_, err = r.exec(t, time.Minute, nil)
+	require.ErrorContains(t, err, "no command")
+
+	done, err = r.exec(t, time.Minute, nil, "sh", "-c", "env; seq 100000")
+	require.NoError(t, err)
+	require.LessOrEqual(t, len(done.Stdout), agent.MaxExecOutput)
+	require.True(t, strings.HasSuffix(done.Stdout, "\n99999\n100000\n"), "the end is what is kept")
+	require.Positive(t, done.Lost)
+	left, err := filepath.Glob(filepath.Join(dir, "exec-*"))
+	require.NoError(t, err)
+	require.Empty(t, left, "no file stays")
+}
+
+func TestExec_killsAllThatIsLeftAtTheDeadline_HOST14(t *testing.T) {
+	r := newRig(t, allowExec)
+	pids := filepath.Join(t.TempDir(), "pids")
+	done, err := r.exec(t, time.Second, nil, "sh", "-c", "trap '' TERM; echo begun; sleep 600 & echo $$ $! >"+pids+"; wait")
+	require.NoError(t, err)
+	require.Equal(t, agent.Executed{Code: -1, Signal: int(syscall.SIGKILL), Late: true, Stdout: "begun\n"}, done)
+	text, err := os.ReadFile(pids)
+	require.NoError(t, err)
+	pid := strings.Fields(string(text))
+	require.Len(t, pid, 2)
+	for _, p := range pid {
+		require.False(t, lives(p), "pid %s", p)
+	}
+}
+
+// lives reports whether a process has not ended: one that nobody has waited for yet has.
+func lives(pid string) bool {
+	stat, err := os.ReadFile("/proc/" + pid + "/stat")
+	if err != nil {
+		return false
+	}
+	_, state, _ := strings.Cut(string(stat), ") ")
+	return !strings.HasPrefix(state, "Z") && !strings.HasPrefix(state, "X")
+}
+
+func TestExec_tellsACommandWhichRankItIsFor_HOST14(t *testing.T) {
+	r := newRig(t, allowExec)
+	m := r.mesh(t, 2)
+	r.create(t, m)
+	id := m.Proc(1, 0)
+	done, err := r.exec(t, time.Minute, &id, "sh", "-c", "echo $CASTNET_RANK $CASTNET_PROC_ID $CASTNET_PID $CASTNET_PROC")
+	require.NoError(t, err)
+	pid := strconv.Itoa(r.states(t, m)[1].Proc.PID)
+	require.Equal(t, "1 "+id.String()+" "+pid+"\n", done.Stdout, "it is no proc itself")
+}
+
+func TestExec_endsWithTheHost_HOST14(t *testing.T) {
+	r := newRig(t, allowExec)
+	begun := filepath.Join(t.TempDir(), "begun")
+	failed := make(chan error, 1)
+	go func() {
+		_, err := r.exec(t, time.Minute, nil, "sh", "-c", "echo $$ >"+begun+".new; mv "+begun+".new "+begun+"; sleep 600")
+		failed <- err
+	}()
+	require.Eventually(t, func() bool { _, err := os.Stat(begun); return err == nil }, 20*time.Second, 5*time.Millisecond)
+	r.close()
+	require.ErrorContains(t, <-failed, "the host stops")
+	text, err := os.ReadFile(begun)
+	require.NoError(t, err)
+	require.False(t, lives(strings.TrimSpace(string(text))))
+}
+
+func TestExec_aHostThatRunsProcsItselfStartsNoCommands(t *testing.T) {
+	r := newRig(t, allowExec, local(t))
+	_, err := r.exec(t, time.Minute, nil, "true")
+	require.ErrorContains(t, err, "in its own process")
+}

@@ -1,0 +1,156 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/bus/embed"
+	"github.com/castnet-io/castnet/internal/cli"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// doctor runs the command, and returns its findings by check.
+func (c *cluster) doctor(t *testing.T, code int, args ...string) map[string]finding {
+	t.Helper()
+	r := c.client(t, append([]string{"doctor", "-o", "json"}, args...)...)
+	require.Equal(t, code, r.code, "%s%s", r.out, r.err)
+	by := map[string]finding{}
+	for _, f := range decode[[]finding](t, r.out) {
+		by[f.Check] = f
+	}
+	return by
+}
+
+// guarded is a server with JetStream that knows two users: one may do everything, the other little.
+func guarded(t *testing.T) *cluster {
+	t.Helper()
+	dir := t.TempDir()
+	require.NoError(t, os.Chmod(dir, 0o700))
+	file := filepath.Join(dir, "nats.conf")
+	require.NoError(t, os.WriteFile(file, fmt.Appendf(nil, `
+jetstream { store_dir: %q }
+authorization { users: [
+  { user: full, password: secret }
+  { user: short, password: secret, permissions: {
+      publish: { deny: ["castnet.v1.default.f.>", "castnet.v1.default.k.>"] }
+      subscribe: { deny: ["castnet.v1.default.hb.gone.*"] } } }
+] }`, dir), 0o600))
+	srv, err := embed.Start(t.Context(), embed.Options{ConfigFile: file})
+	require.NoError(t, err)
+	t.Cleanup(srv.Shutdown)
+	return &cluster{url: srv.URL(), env: append(baseEnv(dir), "NATS_URL="+srv.URL(), "NATS_USER=full", "NATS_PASSWORD=secret")}
+}
+
+func TestDoctor_saysThatAllIsWell(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "a", "b")
+	c.system(t)
+	all := c.doctor(t, cli.ExitOK)
+	require.Len(t, all, 7)
+	for check, want := range map[string]string{
+		"connection": c.url + ", nats-server 2.", "permissions": "castnet.v1.default", "hosts": "2 of 2 answer", "clocks": "on 2 hosts",
+	} {
+		require.Equal(t, wellResult, all[check].Result, all[check])
+		require.Contains(t, all[check].Found, want)
+	}
+	require.Contains(t, all["connection"].Found, "no TLS")
+	require.Equal(t, finding{
+		Check: "jetstream", Result: warnResult, Found: "there is none: " + noStore,
+		Todo: "start hostd with --data DIR, or turn JetStream on in the server and for the account",
+	}, all["jetstream"])
+	require.Equal(t, warnResult, all["system"].Result, "worlds do not survive")
+	require.Contains(t, all["versions"].Found, "hostd test (build ", "one build, of a version that is not the client's")
+
+	require.Equal(t, result{err: "no worlds: `client apply -f FILE` declares them\n"}, c.client(t, "worlds"))
+	lines := c.ok(t, "doctor")
+	require.Regexp(t, `(?m)^ok    hosts        2 of 2 answer$`, lines)
+	require.Regexp(t, `(?m)^warn  jetstream    there is none: .* — start hostd`, lines)
+}
+
+func TestDoctor_namesThePermissionsThatAreMissing(t *testing.T) {
+	t.Parallel()
+	c := guarded(t)
+	all := c.doctor(t, cli.ExitFailure, "--user", "short", "--password", "secret")
+	require.Equal(t, finding{
+		Check: "permissions", Result: failResult, Todo: "allow that in the configuration of the server",
+		Found: "this user may not publish castnet.v1.default.f.>, castnet.v1.default.k.>; nor subscribe castnet.v1.default.hb.gone.*",
+	}, all["permissions"])
+	require.Contains(t, all["connection"].Found, "user short, account $G")
+	require.Equal(t, wellResult, all["jetstream"].Result, all["jetstream"])
+	require.Equal(t, finding{
+		Check: "system", Result: warnResult, Found: "no system controller answers: worlds cannot be declared", Todo: "start a hostd with --system",
+	}, all["system"])
+	require.Equal(t, finding{
+		Check: "hosts", Result: failResult, Found: "none beats and none answers", Todo: "start a hostd on this bus, and see that --namespace is the same",
+	}, all["hosts"])
+	require.Equal(t, wellResult, c.doctor(t, cli.ExitFailure)["permissions"].Result, "the other user has them all")
+}
+
+func TestDoctor_saysWhyThereIsNoConnection(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	all := c.doctor(t, cli.ExitFailure, "-s", "nats://127.0.0.1:1")
+	require.Len(t, all, 1, "nothing else can be looked at")
+	require.Contains(t, all["connection"].Found, "nats://127.0.0.1:1: nothing is listening there")
+	all = c.doctor(t, cli.ExitFailure, "--token", "wrong")
+	require.Contains(t, all["connection"].Todo, "--creds, --user or --token")
+	r := c.client(t, "doctor", "--token", "wrong")
+	require.Regexp(t, `^FAIL  connection   bus: connect to .* refused the credentials.* — give the credentials`, r.out)
+	require.Equal(t, "client: doctor: connection has failed\n", r.err)
+	require.NotContains(t, r.out+r.err, "wrong")
+}
+
+// heard is the answer of a host.
+func heard(t *testing.T, label string, change ...func(*answer)) answer {
+	t.Helper()
+	id, err := subjects.NewHostID(label)
+	require.NoError(t, err)
+	a := answer{id: id, took: time.Millisecond, info: agent.HostInfo{Version: cli.Version(), Build: "b1", Now: time.Now()}}
+	for _, f := range change {
+		f(&a)
+	}
+	return a
+}
+
+func TestSeen_saysWhichHostsAreSilentSlowOrOfAnotherBuild(t *testing.T) {
+	silent := heard(t, "s", func(a *answer) { a.err = errors.New("no answer") })
+	slow := heard(t, "l", func(a *answer) { a.lag = 2 * time.Second })
+	other := heard(t, "o", func(a *answer) { a.info.Build = "b2" })
+	fine := heard(t, "f")
+	for _, tc := range []struct {
+		answers []answer
+		result  string
+		found   string
+	}{
+		{[]answer{fine, other}, wellResult, "2 of 2 answer"},
+		{[]answer{fine, slow}, warnResult, "2 of 2 answer; slow: l (2s)"},
+		{[]answer{fine, slow, silent}, failResult, "2 of 3 answer; silent: s"},
+	} {
+		f := seen{answers: tc.answers, beat: len(tc.answers)}.hosts()
+		require.Equal(t, []string{tc.result, tc.found}, []string{f.Result, f.Found})
+	}
+	require.Equal(t, "1 of 1 answer; 0 of them beat", seen{answers: []answer{fine}}.hosts().Found)
+
+	v := seen{answers: []answer{fine, fine, other, silent}}.versions()
+	require.Equal(t, warnResult, v.Result)
+	require.Equal(t, fmt.Sprintf("client %[1]s; hostd %[1]s (build b1) on f, f; hostd %[1]s (build b2) on o", cli.Version()), v.Found)
+	require.Equal(t, wellResult, seen{answers: []answer{fine}}.versions().Result)
+}
+
+func TestSeen_warnsOfClocksThatAreApart(t *testing.T) {
+	ahead := heard(t, "x", func(a *answer) { a.skew = 1500 * time.Millisecond })
+	far := heard(t, "y", func(a *answer) { a.skew, a.took = 1500*time.Millisecond, 2*time.Second })
+	mute := heard(t, "z", func(a *answer) { a.info.Now = time.Time{} })
+	f := seen{answers: []answer{ahead, far, mute}}.clocks()
+	require.Equal(t, warnResult, f.Result)
+	require.Equal(t, "apart from this one: x (+1.5s)", f.Found, "what the way there and back takes is no skew")
+	require.Equal(t, wellResult, seen{answers: []answer{far, mute}}.clocks().Result)
+	require.Equal(t, "no host says the time", seen{answers: []answer{mute}}.clocks().Found)
+}

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/mesh/shape"
+)
+
+// execResult is what came of one command.
+type execResult struct {
+	errand
+	done agent.Executed
+	code int    // that counts for the exit code
+	err  string // why it did not run; "" = it did
+}
+
+// execGroup is where a command came to the same; its JSON names are stable.
+type execGroup struct {
+	Region string   `json:"region,omitempty"`
+	Ranks  []int    `json:"ranks,omitempty"`
+	Hosts  []string `json:"hosts"`
+	agent.Executed
+	Error string `json:"error,omitempty"`
+
+	code int
+}
+
+// foldExec puts those together that ended alike and said the same, the largest group first.
+func foldExec(base shape.Extent, results []execResult) []execGroup {
+	type same struct {
+		done agent.Executed
+		err  string
+		code int
+	}
+	at := map[same]int{}
+	var groups []execGroup
+	for _, r := range results {
+		key := same{r.done, r.err, r.code}
+		i, is := at[key]
+		if !is {
+			i = len(groups)
+			at[key] = i
+			groups = append(groups, execGroup{Executed: r.done, Error: r.err, code: r.code})
+		}
+		g := &groups[i]
+		if r.rank >= 0 {
+			g.Ranks = append(g.Ranks, r.rank)
+		}
+		if label := r.host.Label(); !slices.Contains(g.Hosts, label) {
+			g.Hosts = append(g.Hosts, label)
+		}
+	}
+	for i := range groups {
+		if g := &groups[i]; len(g.Ranks) > 0 {
+			g.Region = shape.Describe(base, g.Ranks)
+		}
+	}
+	slices.SortStableFunc(groups, func(x, y execGroup) int { return cmp.Compare(y.size(), x.size()) })
+	return groups
+}
+
+func (g execGroup) size() int { return max(len(g.Ranks), len(g.Hosts)) }
+
+// who names them: ranks by their region, hosts by label.
+func (g execGroup) who() string {
+	if len(g.Ranks) > 0 {
+		return "[" + g.Region + "]"
+	}
+	return names(g.Hosts)
+}
+
+// how says how it ended, with the last word of the command where that is all there is to see.
+func (g execGroup) how(last bool) string {
+	var text string
+	switch {
+	case g.Error != "":
+		return g.Error
+	case g.Late:
+		text = "killed: it took longer than --timeout"
+	case g.Signal != 0:
+		text = fmt.Sprintf("killed by signal %d (%v)", g.Signal, syscall.Signal(g.Signal))
+	default:
+		text = fmt.Sprintf("exited with code %d", g.Code)
+	}
+	if said := strings.TrimSpace(g.Stderr); last && said != "" {
+		lines := strings.Split(said, "\n")
+		text += ": " + shorten(lines[len(lines)-1], 120)
+	}
+	if g.Lost > 0 && !last {
+		text += fmt.Sprintf("; %d bytes before this are left out", g.Lost)
+	}
+	return text
+}

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/agent/host"
+	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/config"
+	"github.com/castnet-io/castnet/internal/cli"
+	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// openHost starts a host whose operator allows commands.
+func (c *cluster) openHost(t *testing.T, label string) {
+	t.Helper()
+	limits := &config.Config{}
+	require.NoError(t, config.HostExec.Override(limits, true))
+	b, err := bus.Open(t.Context(), bus.Options{URL: c.url, Token: "secret"})
+	require.NoError(t, err)
+	h, err := host.Start(t.Context(), host.Options{
+		Label: label, Bus: b, Settings: agent.BusSettings{URL: c.url, Token: "secret"}, Log: zerolog.Nop(), AllowUser: true,
+		Builtin: []string{"proc"}, Dir: t.TempDir(), Config: limits, Labels: map[string]string{"name": label},
+	})
+	require.NoError(t, err)
+	c.stop = append(c.stop, func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		defer cancel()
+		return errors.Join(h.Close(ctx), b.Close(ctx))
+	})
+}
+
+func TestExec_runsOnHostsAndRanksAndFoldsWhatIsTheSame(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	for _, label := range []string{"a", "b", "c"} {
+		c.openHost(t, label)
+	}
+	require.Equal(t, "a, b, c: hello\n", c.ok(t, "exec", "--", "echo", "hello"))
+	require.Equal(t, "b: hello\n", c.ok(t, "exec", "--label", "name=b", "--", "echo", "hello"))
+
+	_, up := c.up(t, "demo", "--per-host", "gpu=2")
+	require.Equal(t, "[*] -5\n", c.ok(t, "exec", "demo", "--", "echo", "-5"), "arguments are as they were written")
+	r := c.client(t, "exec", "demo[host=1:3]", "--", "sh", "-c", `[ $CASTNET_RANK = 4 ] && { echo no luck >&2; exit 7; }; echo fine; kill -0 $CASTNET_PID`)
+	require.Equal(t, "[host=1,gpu=* | host=2,gpu=1] fine\n[host=2,gpu=0] exited with code 7\n  | no luck\n", r.out)
+	require.Equal(t, "client: exec: [host=2,gpu=0]: exited with code 7: no luck\n", r.err)
+	require.Equal(t, 7, r.code)
+
+	groups := decode[[]execGroup](t, c.ok(t, "exec", "demo[gpu=1]", "-o", "json", "--", "sh", "-c", "echo $CASTNET_PROC_ID; echo to >&2"))
+	require.Len(t, groups, 3)
+	require.Equal(t, []string{"host=1,gpu=1"}, []string{groups[1].Region})
+	require.Equal(t, []int{3}, groups[1].Ranks)
+	require.Equal(t, up.Mesh+"/3.0\n", groups[1].Stdout)
+	require.Equal(t, "to\n", groups[1].Stderr)
+
+	require.Equal(t, "a, b: once\n", c.ok(t, "exec", "demo[host=0:2]", "--hosts", "--", "echo", "once"))
+	r = c.client(t, "exec", "--timeout", "500ms", "--", "sleep", "60")
+	require.Equal(t, lateCode, r.code)
+	require.Equal(t, "a, b, c: killed: it took longer than --timeout\n", r.out)
+	require.Equal(t, signalCode+9, c.client(t, "exec", "--", "sh", "-c", "kill -9 $$").code)
+}
+
+func TestExec_saysHowToAllowItWhereItIsRefused(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "shut")
+	c.openHost(t, "open")
+	r := c.client(t, "exec", "--", "sh", "-c", "exit 3")
+	require.Equal(t, refusedCode, r.code, "the worst")
+	require.Equal(t, "client: exec: shut: host shut: running commands is not allowed here: its operator allows it with hostd --allow-exec, or host.exec: on\n", r.err)
+	require.Contains(t, r.out, "open: exited with code 3\n")
+	require.Equal(t, refusedCode, c.client(t, "exec", "--label", "name=open", "--", "no-such-program").code)
+	for _, tc := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{[]string{"exec", "uptime"}, cli.ExitUsage, "want -- before the command"},
+		{[]string{"exec", "--"}, cli.ExitUsage, "want a command after --"},
+		{[]string{"exec", "a", "b", "--", "x"}, cli.ExitUsage, `unexpected argument "b"`},
+		{[]string{"exec", "a", "--label", "x=y", "--", "x"}, cli.ExitUsage, "without a mesh"},
+		{[]string{"exec", "--timeout", "2h", "--", "x"}, cli.ExitUsage, "1h0m0s at most"},
+		{[]string{"exec", "nobody", "--", "x"}, cli.ExitNotFound, `"nobody"`},
+		{[]string{"exec", "--label", "name=x", "--", "x"}, cli.ExitNotFound, "name=x"},
+	} {
+		r := c.client(t, tc.args...)
+		require.Equal(t, tc.code, r.code, r.err)
+		require.Contains(t, r.err, tc.want)
+	}
+}
+
+func TestFoldExec_largestGroupFirst(t *testing.T) {
+	hosts := map[string]subjects.HostID{}
+	for _, label := range []string{"a", "b", "c"} {
+		id, err := subjects.NewHostID(label)
+		require.NoError(t, err)
+		hosts[label] = id
+	}
+	groups := foldExec(shape.Of("host", 8), []execResult{
+		{errand: errand{rank: 0, host: hosts["a"]}, done: agent.Executed{Stdout: "x\n"}},
+		{errand: errand{rank: 1, host: hosts["b"]}, done: agent.Executed{Stdout: "y\n"}},
+		{errand: errand{rank: 2, host: hosts["b"]}, done: agent.Executed{Stdout: "y\n"}},
+		{errand: errand{rank: 5, host: hosts["c"]}, err: "silent", code: unreachedCode},
+	})
+	var got []string
+	for _, g := range groups {
+		got = append(got, g.who()+" "+strings.Join(g.Hosts, "+"))
+	}
+	require.Equal(t, []string{"[host=1:3] b", "[host=0] a", "[host=5] c"}, got)
+	require.Equal(t, "silent", groups[2].how(true))
+	require.Equal(t, "exited with code 1: last", execGroup{Executed: agent.Executed{Code: 1, Stderr: "first\nlast\n"}}.how(true))
+	require.Equal(t, "exited with code 0; 9 bytes before this are left out", execGroup{Executed: agent.Executed{Lost: 9}}.how(false))
+}
