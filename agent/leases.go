@@ -9,6 +9,10 @@ import (
 // Orphaned is why a resource was stopped whose lease ran out (AGT-7).
 const Orphaned = "orphaned: its owner kept no lease"
 
+// heldUp is how late a look at leases is at an agent that did not run for a while: it was stopped, or starved. What
+// its owners said meanwhile waits to be read then, so that leases go on for half their term.
+const heldUp = 100 * time.Millisecond
+
 // Leases see to it that a resource whose lease runs out is stopped (AGT-7). They belong to their agent's
 // turn.
 type Leases struct {
@@ -23,9 +27,9 @@ func (l *Leases) Keep(ctx *actor.Context, id string, lease time.Duration) {
 	if lease <= 0 {
 		return
 	}
-	until := time.Now().Add(lease)
-	l.Table.Keep(id, until)
-	if l.next.IsZero() || until.Before(l.next) {
+	now := time.Now()
+	l.Table.Grant(id, now, lease)
+	if until := now.Add(lease); l.next.IsZero() || until.Before(l.next) {
 		l.arrange(ctx)
 	}
 }
@@ -42,7 +46,11 @@ func (l *Leases) arrange(ctx *actor.Context) {
 			return // an earlier look was arranged later
 		}
 		l.next = time.Time{}
-		for _, id := range l.Table.Expired(time.Now()) {
+		now := time.Now()
+		for _, id := range l.Table.Expired(now) {
+			if now.Sub(next) > heldUp && l.Table.PutOff(id, now) {
+				continue
+			}
 			log := ctx.Log()
 			log.Warn().Str("id", id).Msg("the lease ran out: its owner is gone; stopping it")
 			l.Table.Keep(id, time.Time{})

@@ -23,9 +23,10 @@ type resource struct {
 	states   map[int]State
 	phases   PhaseCount
 	waiters  []*waiter
-	expires  time.Time // zero: never
-	released bool      // it was asked to stop
-	claim    Claim     // the newest one (AGT-10)
+	expires  time.Time     // zero: never
+	term     time.Duration // of its lease, as long as that may be put off
+	released bool          // it was asked to stop
+	claim    Claim         // the newest one (AGT-10)
 }
 
 type waiter struct {
@@ -323,6 +324,23 @@ func (t *Table) Keep(id string, until time.Time) {
 	if r, ok := t.resources[id]; ok {
 		r.expires = until
 	}
+}
+
+// Grant gives a resource a lease of so long.
+func (t *Table) Grant(id string, now time.Time, term time.Duration) {
+	if r, ok := t.resources[id]; ok {
+		r.expires, r.term = now.Add(term), term
+	}
+}
+
+// PutOff lets a lease that has run out go on for half its term, once; false: it did already.
+func (t *Table) PutOff(id string, now time.Time) bool {
+	r, ok := t.resources[id]
+	if !ok || r.term == 0 {
+		return false
+	}
+	r.expires, r.term = now.Add(r.term/2), 0
+	return true
 }
 
 // Expires is when the lease of a resource ends; zero: never.

@@ -159,6 +159,21 @@ func TestTable_onlyWhatIsAliveAndWasGivenATimeExpires(t *testing.T) {
 	require.False(t, ok)
 }
 
+func TestAGT7_aLeaseIsPutOffOnceByHalfItsTerm(t *testing.T) {
+	table, now := agent.NewTable(), time.Unix(1000, 0)
+	require.False(t, table.PutOff("m", now), "there is no such resource")
+	_, err := table.Create(agent.Making{ID: "m", Ranks: []int{0}})
+	require.NoError(t, err)
+	require.False(t, table.PutOff("m", now), "it has no lease")
+	for range 2 { // each renewal counts anew
+		table.Grant("m", now, time.Minute)
+		require.Equal(t, now.Add(time.Minute), table.Expires("m"))
+		require.True(t, table.PutOff("m", now))
+		require.False(t, table.PutOff("m", now))
+		require.Equal(t, now.Add(30*time.Second), table.Expires("m"))
+	}
+}
+
 func TestAGT6_aGenerationBeginsWhereOneHasEndedAndNoneComesBack(t *testing.T) {
 	table := tableOf(t, 0, 2)
 	m := agent.Making{ID: "m", Hash: "spec", Ranks: []int{0, 1}}

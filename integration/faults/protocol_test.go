@@ -21,6 +21,7 @@ type order struct {
 	Procs     []subjects.ProcID  // look: which of them are known to be dead
 	Ring      []subjects.ActorID // ring
 	Rounds    int                // ring
+	Own       possession         // own
 }
 
 // report is the answer to an order, a line of JSON on the child's stdout.
@@ -33,6 +34,7 @@ type report struct {
 	Outcome outcome            // of a call
 	State   state              // of a worker
 	Ring    ringResult         // of a ring
+	Heard   []heardEnd         `json:",omitempty"` // by an owner, so far
 }
 
 // recorders says which actors a worker is to spawn.

@@ -1,0 +1,159 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/mesh"
+	"github.com/castnet-io/castnet/mesh/shape"
+)
+
+// estate is hosts, each a hostd of its own, and a mesh of procs with an actor in each, whose owner is the test.
+type estate struct {
+	*testing.T
+	hosts   []*machine
+	net     *mesh.Net
+	procs   mesh.ProcMesh
+	tickers mesh.ActorMesh[*ticker]
+}
+
+// newEstate starts hosts on a bus, and who will own a mesh there.
+func newEstate(t *testing.T, o bus.Options, labels ...string) *estate {
+	t.Helper()
+	program := buildHostd(t, "")
+	e := &estate{T: t}
+	for _, label := range labels {
+		e.hosts = append(e.hosts, joined(t, program, label, o))
+	}
+	e.connects(o)
+	return e
+}
+
+func (e *estate) connects(o bus.Options) {
+	e.Helper()
+	var err error
+	e.net, err = mesh.Connect(e.Context(), mesh.Options{Bus: &o, Label: "estate"})
+	require.NoError(e, err)
+	e.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		_ = e.net.Close(ctx) // its hosts may be gone
+	})
+}
+
+// spawns makes the mesh.
+func (e *estate) spawns(perHost int, p mesh.Policy, lease time.Duration) {
+	e.Helper()
+	ctx, cancel := context.WithTimeout(e.Context(), patience)
+	defer cancel()
+	hosts, err := e.net.AwaitHosts(ctx, len(e.hosts))
+	require.NoError(e, err)
+	e.procs, err = hosts.SpawnProcs(ctx, mesh.Spawning{Name: "workers", PerHost: shape.Of("gpu", perHost), Policy: p, Lease: lease})
+	require.NoError(e, err)
+	e.tickers, err = mesh.SpawnActors(ctx, e.procs, tickerType, mesh.ActorSpawning[actor.None]{Label: "tickers", Policy: p, Lease: lease})
+	require.NoError(e, err)
+}
+
+// pids are the processes of the mesh, by rank.
+func (e *estate) pids() (all []int) {
+	e.Helper()
+	states, err := e.procs.States(e.Context())
+	require.NoError(e, err)
+	for _, s := range states.Values() {
+		all = append(all, s.Proc.PID)
+	}
+	return all
+}
+
+// changes are what becomes of the ranks of a mesh, as its watchers are told.
+type changes struct {
+	*testing.T
+	heard chan heardEnd
+	n     int // ends so far
+}
+
+// watch hears of a mesh until the test ends.
+func (e *estate) watch(m mesh.Watched) *changes {
+	e.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	c := &changes{e.T, make(chan heardEnd, 1<<12), 0}
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		for ev, err := range m.Watch(ctx) {
+			h := heardEnd{At: time.Now(), Event: ev}
+			if err != nil {
+				h.Err = err.Error()
+			}
+			c.heard <- h
+		}
+	})
+	e.Cleanup(func() { cancel(); watching.Wait() })
+	return c
+}
+
+// next is the next end.
+func (c *changes) next() heardEnd {
+	c.Helper()
+	select {
+	case h := <-c.heard:
+		require.Empty(c, h.Err)
+		c.n++
+		return h
+	case <-time.After(patience):
+		require.FailNow(c, "nothing is told")
+		return heardEnd{}
+	}
+}
+
+// quiet requires that nothing more is told until then.
+func (c *changes) quiet(until time.Time) {
+	c.Helper()
+	select {
+	case h := <-c.heard:
+		require.FailNow(c, "more is told", "%+v", h)
+	case <-time.After(time.Until(until)):
+	}
+}
+
+// callers ask all ranks in turn, again and again, and count what became of it.
+type callers struct {
+	answered, dead, other atomic.Int64
+	lastDead              atomic.Int64 // when a call was last said to have found its proc dead, in Unix ns
+	stop                  func()
+}
+
+// calls has some callers ask until they are stopped.
+func (e *estate) calls(n int) *callers {
+	ctx, cancel := context.WithCancel(context.Background())
+	var calling sync.WaitGroup
+	c := &callers{stop: sync.OnceFunc(func() { cancel(); calling.Wait() })}
+	ranks := e.procs.Extent().NumRanks()
+	for i := range n {
+		calling.Go(func() {
+			for rank := i; ctx.Err() == nil; rank++ {
+				once, done := context.WithTimeout(ctx, patience)
+				_, err := tick.Call(once, e.tickers.Ref(rank%ranks), 1)
+				done()
+				switch {
+				case err == nil:
+					c.answered.Add(1)
+				case errors.Is(err, actor.ErrProcDead):
+					c.dead.Add(1)
+					c.lastDead.Store(time.Now().UnixNano())
+				case ctx.Err() == nil:
+					c.other.Add(1)
+				}
+			}
+		})
+	}
+	e.Cleanup(c.stop)
+	return c
+}
