@@ -56,6 +56,7 @@ func families() []family {
 	all = append(all, controlFamilies()...)
 	all = append(all, presenceFamilies()...)
 	all = append(all, meshFamilies()...)
+	all = append(all, worldFamilies()...)
 	all = append(all, castFamilies()...)
 	all = append(all, gatewayFamilies()...)
 	all = append(all, remoteFamilies()...)
