@@ -67,12 +67,17 @@ func newRealm(t *testing.T, program string) *realm {
 	for rank, label := range []string{"a", "b"} {
 		r.hosts = append(r.hosts, r.joins(label, "--world", loaded, "--host-rank", strconv.Itoa(rank)))
 	}
-	w := r.declares(loaded, loadedProcs, procsPerHost)
+	w := r.declares(loaded, tickers(r.T, loadedProcs))
 	r.mesh = r.live(loaded).Mesh
 	r.pids = r.processesOf(w.Mesh, r.hosts...)
 	require.Len(t, r.pids, loadedProcs)
 	r.loads()
 	return r
+}
+
+// tickers is a world of procs that can run a ticker.
+func tickers(t *testing.T, procs int) worlds.Spec {
+	return worlds.Spec{Shape: shape.Of("x", procs), PerHost: procsPerHost, Command: agent.Command{Path: self(t)}}
 }
 
 // serves starts the server, as one that finds what the last one left.
@@ -99,16 +104,15 @@ func (r *realm) joins(label string, args ...string) *machine {
 }
 
 // declares makes a world, whichever controller takes it, and however often it has to be asked for.
-func (r *realm) declares(name string, procs, perHost int) (w worlds.Upserted) {
+func (r *realm) declares(name string, spec worlds.Spec) (w worlds.Upserted) {
 	r.Helper()
 	require.Eventually(r, func() bool {
 		ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
 		defer cancel()
 		system, err := worlds.Find(ctx, r.client)
 		if err == nil {
-			w, err = worlds.Upsert.Call(ctx, system, worlds.Declaration{Spec: worlds.Spec{
-				Name: name, Shape: shape.Of("x", procs), PerHost: perHost, Command: agent.Command{Path: self(r.T)},
-			}})
+			spec.Name = name
+			w, err = worlds.Upsert.Call(ctx, system, worlds.Declaration{Spec: spec})
 		}
 		return err == nil
 	}, patience, 10*time.Millisecond, "world %s is not declared", name)
@@ -259,7 +263,7 @@ func TestF07_aKilledControllerCostsItsWorldsNothing(t *testing.T) {
 		r.hosts = append(r.hosts, guest)
 		leader := r.leader()
 		begun := make(chan worlds.Upserted, 1)
-		go func() { begun <- r.declares("begun", procsPerHost, procsPerHost) }()
+		go func() { begun <- r.declares("begun", tickers(t, procsPerHost)) }()
 		time.Sleep(time.Duration(seed*7919%60) * time.Millisecond) // wherever in that
 		killed, before := time.Now(), r.epoch
 		leader.dies()
@@ -358,4 +362,31 @@ func TestF11_aPartitionCostsWorldsNothing(t *testing.T) {
 		r.judge(f)
 		r.stops()
 	})
+}
+
+// Procs that heed no SIGTERM are killed, and the report says so: it comes when the time of the stop is over.
+func TestWorlds_aStopSaysWhoHadToBeKilled(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t, buildHostd(t, ""), "--data", t.TempDir(), "--world", "stubborn", "--host-rank", "0")
+	m.start()
+	r := &realm{T: t, client: m.connects()}
+	w := r.declares("stubborn", worlds.Spec{
+		Shape: shape.Of("x", 2), PerHost: 2, Command: agent.Command{Path: "/bin/sh", Args: []string{"-c", "trap '' TERM; while :; do sleep 0.1; done"}},
+	})
+	require.Eventually(t, func() bool { return len(r.processesOf(w.Mesh, m)) == 2 }, patience, 5*time.Millisecond)
+	port := actor.OpenPort[worlds.StopReport](r.client)
+	defer port.Close()
+	to := port.Ref()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	system, err := worlds.Find(ctx, r.client)
+	require.NoError(t, err)
+	accepted, err := worlds.Stop.Call(ctx, system, worlds.Stopping{Worlds: []string{"stubborn"}, Timeout: time.Second, Report: &to})
+	require.NoError(t, err)
+	require.Equal(t, []string{"stubborn"}, accepted.Worlds)
+	report, err := port.Recv(ctx)
+	require.NoError(t, err)
+	require.Equal(t, worlds.StopReport{Worlds: []worlds.WorldStopped{{World: "stubborn", Aborted: 2}}}, report)
+	require.Eventually(t, func() bool { return len(r.processesOf(w.Mesh, m)) == 0 }, patience, 5*time.Millisecond)
+	m.stops()
 }
