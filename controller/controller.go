@@ -305,7 +305,7 @@ func (c *controller) unsubscribe() {
 // Cleanup stops the mesh before its controller goes (CTL-4).
 func (c *controller) Cleanup(ctx *actor.Context, _ error) error {
 	defer c.unsubscribe()
-	if !c.started || c.over() {
+	if !c.started || c.over() || c.spec.leaves() {
 		return nil
 	}
 	p, m, hosts := ctx.Proc(), c.spec.Procs, c.shares()
