@@ -115,6 +115,7 @@ func (e Endpoint[A, M, R]) By(handle func(A, *Context, M) (R, error)) Method[A] 
 		shared: immutable(reflect.TypeFor[M]()),
 		method: method{
 			name: e.d.name, in: reflect.TypeFor[M]().String(), out: reflect.TypeFor[R]().String(),
+			types:  [2]reflect.Type{reflect.TypeFor[M](), reflect.TypeFor[R]()},
 			result: decoder[R], folds: map[string]Fold{},
 		},
 	}
@@ -135,6 +136,7 @@ type Method[A any] struct {
 type method struct {
 	name    string
 	in, out string // Go types, for people
+	types   [2]reflect.Type
 	result  decodeFunc
 	folds   map[string]Fold
 	newLane func() lane

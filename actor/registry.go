@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 )
@@ -92,7 +93,7 @@ func (r Registry) Endpoints(typeName string) []string {
 // EndpointType is what is known of an endpoint of a type without an actor.
 type EndpointType struct {
 	Name     string
-	In, Out  string   // Go types, for people
+	In, Out  reflect.Type
 	Reducers []string // those it declares, sorted
 }
 
@@ -103,7 +104,7 @@ func (r Registry) Describe(typeName string) (out []EndpointType) {
 		return nil
 	}
 	for _, m := range d.methods {
-		out = append(out, EndpointType{m.name, m.in, m.out, slices.Sorted(maps.Keys(m.folds))})
+		out = append(out, EndpointType{m.name, m.types[0], m.types[1], slices.Sorted(maps.Keys(m.folds))})
 	}
 	slices.SortFunc(out, func(a, b EndpointType) int { return strings.Compare(a.Name, b.Name) })
 	return out

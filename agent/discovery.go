@@ -10,10 +10,21 @@ import (
 
 // Endpoints describes those of an actor type for discovery; subject is where one of them is asked.
 func Endpoints(r actor.Registry, typeName string, subject func(endpoint string) string) (out []micro.Endpoint) {
+	schemas := Schemas(r, typeName)
 	for _, e := range r.Describe(typeName) {
 		out = append(out, micro.Endpoint{Name: e.Name, Subject: subject(e.Name), Metadata: map[string]string{
-			"type": typeName, "in": e.In, "out": e.Out, "reducers": strings.Join(e.Reducers, ","), "direction": Direction(e.Out),
+			"type": typeName, "in": e.In.String(), "out": e.Out.String(), "in-schema": schemas[e.Name].In, "out-schema": schemas[e.Name].Out,
+			"reducers": strings.Join(e.Reducers, ","), "direction": Direction(e.Out.String()),
 		}})
+	}
+	return out
+}
+
+// Schemas are those of the endpoints of an actor type, by name.
+func Schemas(r actor.Registry, typeName string) map[string]Schema {
+	out := map[string]Schema{}
+	for _, e := range r.Describe(typeName) {
+		out[e.Name] = Schema{In: micro.Schema(e.In), Out: micro.Schema(e.Out)}
 	}
 	return out
 }

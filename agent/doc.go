@@ -33,8 +33,11 @@
 //     one, nothing expires.
 //   - AGT-8: StopAll stops everything, and the agent ends once that is done and answered. What is
 //     asked of it meanwhile is answered; creating is refused.
-//   - AGT-9: a stream begins with how things are, and then has every change, in order. Of an unknown
-//     ID it says that it does not exist, and nothing more.
+//   - AGT-9: a stream begins with how things are, and then has every change, in order. Who subscribes the same port
+//     again is not told again. Of an unknown ID it says that it does not exist, and nothing more.
+//   - AGT-10: a resource has one owner at a time. Orders in an owner's name carry a Claim; who has heard of a later
+//     claim on the resource refuses those of earlier ones (FencedError), and a later one takes it over. Claims are
+//     told apart by epoch, and within one by owner, so that all agents prefer the same.
 //
 // Package agent/agenttest has these as a suite that all three pass.
 //

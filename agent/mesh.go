@@ -3,6 +3,7 @@ package agent
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/castnet-io/castnet/mesh/shape"
 	"github.com/castnet-io/castnet/subjects"
@@ -138,6 +139,17 @@ type SharedProcessError struct {
 func (e *SharedProcessError) Error() string {
 	return fmt.Sprintf("mesh %s: ranks %d to %d share a process and end together: region %s has some of them: want all, or none",
 		e.Mesh, e.First, e.First+e.PerProcess-1, e.Region)
+}
+
+// Fingerprint identifies the mesh as one of its hosts has it: not by its owner, which another may follow, nor by the
+// other hosts, whose places spare ones may take.
+func (m Mesh) Fingerprint(host subjects.HostID) (string, error) {
+	if !m.Owner.IsValid() {
+		return "", errors.New("incomplete spec: the mesh has no owner")
+	}
+	m.Owner = host.Proc().Actor(Name)
+	m.Hosts = slices.Repeat([]subjects.HostID{host}, slices.Index(m.Hosts, host)+1)
+	return Fingerprint(m)
 }
 
 // Proc is the address of a rank in a generation.

@@ -91,6 +91,8 @@ type Creation struct {
 	Epoch uint64 `cbor:"8,keyasint,omitempty" json:"epoch,omitempty"`
 	// HostLife is the life of the host that is asked (HostInfo.Life); "" = any. Another one refuses.
 	HostLife string `cbor:"9,keyasint,omitempty" json:"host_life,omitempty"`
+	// Claim is in whose name (AGT-10).
+	Claim Claim `cbor:"10,keyasint,omitzero" json:"claim,omitzero"`
 }
 
 // EpochError refuses the order of a system controller that another one has followed.
@@ -121,6 +123,8 @@ type Stopping struct {
 	// Region is some of the mesh's ranks: only they are stopped, and waited for. Nil is all. An owner answers by rank
 	// of the region, a host by rank of the mesh. Procs that share a process are stopped together, or not at all.
 	Region *shape.Region `cbor:"5,keyasint,omitempty" json:"region,omitempty"`
+
+	Claim Claim `cbor:"6,keyasint,omitzero" json:"claim,omitzero"` // as in Creation
 }
 
 // StoppingAll asks an agent to stop everything it has, to create nothing any more, and, once that is
@@ -132,7 +136,8 @@ type StoppingAll struct {
 
 // Query asks what is there; an empty ID asks for everything.
 type Query struct {
-	ID string `cbor:"1,keyasint,omitempty" json:"id,omitempty"`
+	ID      string `cbor:"1,keyasint,omitempty" json:"id,omitempty"`
+	Schemas bool   `cbor:"2,keyasint,omitempty" json:"schemas,omitempty"` // with what endpoints take and answer
 }
 
 // Waiting waits for a condition on the ranks of a resource. Without Some and Every it is that every
@@ -147,10 +152,11 @@ type Waiting struct {
 }
 
 // Lease keeps a resource alive for another while from now, on the agent's own clock. 0 changes nothing:
-// what the answer says is all that is wanted.
+// what the answer says is all that is wanted. With a Claim later than that of the owner it takes the resource over.
 type Lease struct {
-	ID  string        `cbor:"1,keyasint" json:"id"`
-	For time.Duration `cbor:"2,keyasint" json:"for"`
+	ID    string        `cbor:"1,keyasint" json:"id"`
+	For   time.Duration `cbor:"2,keyasint" json:"for"`
+	Claim Claim         `cbor:"3,keyasint,omitzero" json:"claim,omitzero"` // as in Creation
 }
 
 // Stream asks for the changes of a resource, or of all when ID is empty: how it is now at once, then

@@ -48,6 +48,7 @@ func samples() map[string]any {
 	}
 	m.Limits = agent.Limits{Memory: 1 << 30, Pids: 64, CPU: 1.5, Files: 100, Bind: 1}
 	m.PerProcess, m.Keep, m.World = 3, true, &agent.Share{World: "workers", First: 3, Count: 2}
+	claim := agent.Claim{Epoch: 3, Owner: owner}
 	part := read[shape.Region]("host=1/3,gpu=3/1")
 	status := agent.Status{Phase: agent.Failed, Reason: "no luck"}
 	proc := &agent.ProcState{
@@ -55,8 +56,9 @@ func samples() map[string]any {
 		Life: agent.Killed, Core: true, OOM: true, Program: "/bin/worker", Unenforced: []string{"cpu: no"}, Adopted: true,
 	}
 	info := &agent.ActorInfo{Type: "counter", Queued: 1, Handled: 2, Current: "add", Endpoints: []string{"add(int64) int64"}, Managed: true,
+		Schemas:  map[string]agent.Schema{"add": {In: `{"type":"integer"}`, Out: "{}"}},
 		Reducers: map[string][]string{"add": {"last"}}}
-	state := agent.State{ID: "m", Rank: 4, Status: status, Generation: 5, Proc: proc, Actor: info, Mesh: &m, Gen: 2, Lease: time.Minute}
+	state := agent.State{ID: "m", Rank: 4, Status: status, Generation: 5, Proc: proc, Actor: info, Mesh: &m, Gen: 2, Lease: time.Minute, Claim: &claim}
 	rank := read[subjects.ProcID]("m-000000000000m/4.1")
 	return map[string]any{
 		"Bootstrap": agent.Bootstrap{
@@ -68,7 +70,7 @@ func samples() map[string]any {
 			},
 		},
 		"Creation": agent.Creation{
-			Procs: &m, Lease: time.Minute, Gen: 2, Ranks: []int{4}, Wait: true, Epoch: 7, HostLife: "2026",
+			Procs: &m, Lease: time.Minute, Gen: 2, Ranks: []int{4}, Wait: true, Epoch: 7, HostLife: "2026", Claim: claim,
 			Config: config.Snapshot{Values: map[string]string{"host.ready": "2m"}},
 			Actors: &agent.ActorSpec{Name: "counters-000000000000n", Type: "counter", Params: []byte{1}, Owner: owner},
 		},
@@ -80,14 +82,14 @@ func samples() map[string]any {
 			},
 			Root: "root", Namespace: "ns", Level: "debug", Ready: time.Second,
 		},
-		"Stopping":    agent.Stopping{ID: "m", Reason: "done", Grace: time.Second, Epoch: 7, Region: &part},
-		"Query":       agent.Query{ID: "m"},
+		"Stopping":    agent.Stopping{ID: "m", Reason: "done", Grace: time.Second, Epoch: 7, Region: &part, Claim: claim},
+		"Query":       agent.Query{ID: "m", Schemas: true},
 		"Waiting":     agent.Waiting{ID: "m", Until: agent.Running, Some: agent.In(agent.Failed), Every: agent.In(agent.Running, agent.Failed), Region: &part},
 		"StoppingAll": agent.StoppingAll{Reason: "done", Grace: time.Second},
 		"Cordoning":   agent.Cordoning{On: true, Reason: "repair"},
 		"Draining":    agent.Draining{Mesh: "m", Reason: "repair", Grace: time.Second, AtOnce: 8},
 		"Summary":     agent.Summary{Asked: 3, Ended: 2, Failed: 1, Left: []agent.State{state}},
-		"Lease":       agent.Lease{ID: "m", For: time.Minute},
+		"Lease":       agent.Lease{ID: "m", For: time.Minute, Claim: claim},
 		"Stream":      agent.Stream{ID: "m", To: read[actor.PortRef[actor.Event]]("client-000000000000c/0.0/client:_1"), End: true, Beat: time.Second},
 		"LogQuery":    agent.LogQuery{ID: "m", Lines: 5},
 		"LogTail":     agent.LogTail{Rank: 2, Stream: "stderr", Lines: []string{"a", "b"}},

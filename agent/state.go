@@ -21,6 +21,8 @@ type State struct {
 	// Lease is how long its ranks have until they are stopped, when nobody renews their lease: of a host agent, beside
 	// the mesh. 0: for ever.
 	Lease time.Duration `cbor:"9,keyasint,omitempty" json:"lease,omitempty"`
+	// Claim is that of who owns it: of a host agent, beside the mesh.
+	Claim *Claim `cbor:"10,keyasint,omitempty" json:"claim,omitempty"`
 }
 
 // ProcState is what a host agent knows about an OS process.
@@ -50,6 +52,15 @@ type ActorInfo struct {
 
 	// Reducers are those that endpoints declare, by the endpoint's name.
 	Reducers map[string][]string `cbor:"7,keyasint,omitempty" json:"reducers,omitempty"`
+
+	// Schemas are JSON Schemas of what endpoints take and answer, by the endpoint's name; only for who asks for them.
+	Schemas map[string]Schema `cbor:"8,keyasint,omitempty" json:"schemas,omitempty"`
+}
+
+// Schema is what an endpoint takes and answers, each as the text of a JSON Schema.
+type Schema struct {
+	In  string `cbor:"1,keyasint" json:"in"`
+	Out string `cbor:"2,keyasint" json:"out"`
 }
 
 // HostInfo introduces a host.

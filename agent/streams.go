@@ -23,11 +23,14 @@ type subscriber struct {
 }
 
 // Add subscribes a port, or says why not; a Stream that ends lets go of the port. now is how what it
-// asks about is at this moment, which it is told first. A port has one subscription: a second one takes
-// the place of the first.
+// asks about is at this moment, which it is told first. A port has one subscription: another one takes the
+// place of the first, and what it was told about the same is not told again.
 func (s *Streams) Add(ctx *actor.Context, st Stream, rank int, now []actor.Event) error {
 	if !st.End && !st.To.ID().IsValid() {
 		return fmt.Errorf("stream: port %q: want the address of an open port", st.To)
+	}
+	if told := s.has(st.To.ID(), st.ID); told {
+		now = nil
 	}
 	s.Drop(st.To.ID())
 	if st.End {
@@ -44,6 +47,11 @@ func (s *Streams) Add(ctx *actor.Context, st Stream, rank int, now []actor.Event
 	}
 	s.list = append(s.list, sub)
 	return nil
+}
+
+// has reports whether a port subscribes to a resource.
+func (s *Streams) has(port subjects.PortID, id string) bool {
+	return slices.ContainsFunc(s.list, func(x subscriber) bool { return x.to.ID() == port && x.id == id })
 }
 
 // Drop ends the subscription of a port, and reports whether there was one.
@@ -89,6 +97,10 @@ func (s subscriber) tell(ctx *actor.Context, e actor.Event) error {
 	e.Rank += s.rank
 	return s.to.Send(ctx, e)
 }
+
+// Fencing is the step of the event that says that a controller acts no more: another one has its mesh. The reason is
+// the text of a FencedError.
+const Fencing = "controller.fenced"
 
 // Beat is the step of the events that say that a controller lives, and nothing else.
 const Beat = "controller.beat"

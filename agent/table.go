@@ -25,6 +25,7 @@ type resource struct {
 	waiters  []*waiter
 	expires  time.Time // zero: never
 	released bool      // it was asked to stop
+	claim    Claim     // the newest one (AGT-10)
 }
 
 type waiter struct {
@@ -73,14 +74,14 @@ func Fingerprint(spec any) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// Fingerprint identifies the spec as Fingerprint does any: procs that share a process make many at a time.
+// Fingerprint identifies the spec as Fingerprint does any, but for its owner, which another may follow: procs that
+// share a process make many at a time.
 func (s ActorSpec) Fingerprint() (string, error) {
-	owner, err := s.Owner.MarshalText()
-	if err != nil {
-		return "", fmt.Errorf("incomplete spec: %w", err)
+	if !s.Owner.IsValid() {
+		return "", fmt.Errorf("incomplete spec: the actors have no owner")
 	}
-	b := make([]byte, 0, 2*sha256.BlockSize+len(s.Name)+len(s.Type)+len(owner)+len(s.Params))
-	for _, part := range []string{s.Name, s.Type, string(owner)} {
+	b := make([]byte, 0, 2*sha256.BlockSize+len(s.Name)+len(s.Type)+len(s.Params))
+	for _, part := range []string{s.Name, s.Type} {
 		b = append(append(strconv.AppendInt(b, int64(len(part)), 10), ' '), part...)
 	}
 	sum := sha256.Sum256(append(b, s.Params...))
@@ -98,6 +99,8 @@ type Making struct {
 	Gen      int    // 0: the first, or whichever follows a stop
 	Exact    bool   // 0 is the first and nothing else
 	Mesh     *Mesh
+	Claim    Claim  // in whose name
+	At       string // the agent, for who is refused
 }
 
 // Start is a rank to be started.
@@ -116,6 +119,11 @@ func (t *Table) Create(m Making) ([]Start, error) {
 		}
 	}
 	r, ok := t.resources[m.ID]
+	if ok {
+		if err := r.refuse(m.At, m.ID, m.Claim); err != nil {
+			return nil, err
+		}
+	}
 	if ok && r.hash != m.Hash {
 		if !r.released || !r.over() {
 			return nil, &ConflictError{m.ID}
@@ -141,6 +149,7 @@ func (t *Table) Create(m Making) ([]Start, error) {
 		}
 		r.hash, r.mesh, r.released = m.Hash, m.Mesh, false
 	}
+	r.note(m.Claim)
 	for _, s := range starts {
 		was, had := r.states[s.Rank]
 		if had {
@@ -190,13 +199,17 @@ func (t *Table) Release(id string) {
 
 // Remove forgets a resource; who still waits for it is answered.
 func (t *Table) Remove(id string) {
-	r, ok := t.resources[id]
-	if !ok {
-		return
-	}
+	t.GiveUp(id)
 	delete(t.resources, id)
-	for _, w := range r.waiters {
-		w.answer(r.overlay())
+}
+
+// GiveUp answers all who wait for a resource with what there is.
+func (t *Table) GiveUp(id string) {
+	if r, ok := t.resources[id]; ok {
+		for _, w := range r.waiters {
+			w.answer(r.overlay())
+		}
+		r.waiters = nil
 	}
 }
 
@@ -277,6 +290,9 @@ func (t *Table) States(id string) []State {
 			s := r.states[rank]
 			if i == 0 {
 				s.Mesh = r.mesh // once is enough
+				if claim := r.claim; claim != (Claim{}) {
+					s.Claim = &claim
+				}
 			}
 			out = append(out, s)
 		}

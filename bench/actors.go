@@ -9,7 +9,7 @@ var (
 )
 
 // Worker answers what our side of a measurement asks.
-type Worker struct{}
+type Worker struct{ parked int }
 
 func newWorker(*actor.Context, actor.None) (*Worker, error) { return &Worker{}, nil }
 
@@ -18,5 +18,6 @@ func (*Worker) echo(_ *actor.Context, m []byte) ([]byte, error) { return m, nil 
 func (*Worker) size(_ *actor.Context, m []byte) (int64, error) { return int64(len(m)), nil }
 
 func actors() actor.Def {
-	return worker.Made(newWorker, echo.By((*Worker).echo), size.By((*Worker).size))
+	return worker.Made(newWorker, echo.By((*Worker).echo), size.By((*Worker).size),
+		fail.By((*Worker).fail), park.By((*Worker).park), parked.By((*Worker).howMany))
 }

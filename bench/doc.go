@@ -41,6 +41,18 @@
 //   - hostd-idle-cpu: percent of a CPU that a host with the server in its process takes for 30 s, while its 64
 //     procs have nothing to do; against 1.
 //
+//   - detect-actor-p99-ms: from sending an actor a message that fails it, by an error or a panic, until its owner, in
+//     a process that is neither the actor's nor the host's, is told; of 40 actors in a repeat; against a millisecond.
+//
+//   - detect-proc-p99-ms: from SIGKILL of a proc until its owner is told and each of 4 calls that waited for it has
+//     failed; of 40 procs in a repeat; against a millisecond. Notes of both have the histogram of all repeats.
+//
+//   - controller-idle-cpu-100x10, controller-idle-messages-100x10, controller-burst-ms-100x10: a process that owns 1,000
+//     procs on 100 simulated hosts, and an actor in each: percent of a CPU that it takes for 30 s while nothing
+//     happens, all messages on the bus in a second of that, heartbeats included, and ms from one cast that fails
+//     the actors of one proc on each host until it knows of all; each against 1. Notes have messages by kind, and
+//     the CPU time of the burst.
+//
 //   - detect-host-p99-ms, detect-host-close-p99-ms: from SIGKILL of a host until a process that watches it says that it
 //     is dead, of 20 hosts in a repeat; in the second one where a host hears from its server which connections have
 //     ended; against a millisecond.

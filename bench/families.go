@@ -55,6 +55,8 @@ func families() []family {
 	all = append(all, procFamilies()...)
 	all = append(all, controlFamilies()...)
 	all = append(all, presenceFamilies()...)
+	all = append(all, deathFamilies()...)
+	all = append(all, controllerFamilies()...)
 	all = append(all, meshFamilies()...)
 	all = append(all, worldFamilies()...)
 	all = append(all, castFamilies()...)

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/nats-io/nats.go"
+	"github.com/rs/zerolog"
 
 	"github.com/castnet-io/castnet/bench/server"
 	"github.com/castnet-io/castnet/bus"
@@ -79,9 +80,14 @@ func (r *rig) addHost(ctx context.Context) error {
 }
 
 // connect joins the hosts that are there.
-func (r *rig) connect(ctx context.Context, hosts int) (err error) {
+func (r *rig) connect(ctx context.Context, hosts int) error {
+	return r.connectWith(ctx, hosts, server.Log())
+}
+
+// connectWith is connect for those who expect what is worth a line of a log.
+func (r *rig) connectWith(ctx context.Context, hosts int, log zerolog.Logger) (err error) {
 	r.net, err = mesh.Connect(ctx, mesh.Options{
-		Bus: &bus.Options{URL: r.url, Token: r.token}, Label: "bench", Log: server.Log(),
+		Bus: &bus.Options{URL: r.url, Token: r.token}, Label: "bench", Log: log,
 	})
 	if err != nil {
 		return err

@@ -70,7 +70,7 @@ func (c Coverage) String() string {
 	return s
 }
 
-// maxReasons bounds how many ranks an error spells out; the coverage has them all.
+// maxReasons bounds how many reasons an error spells out; the coverage has them all.
 const maxReasons = 10
 
 // CoverageError is returned by verbs that wait when not every rank answered with a value.
@@ -79,16 +79,29 @@ type CoverageError struct {
 	Coverage              Coverage
 }
 
+// Error says each reason once, with the ranks that have it.
 func (e *CoverageError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "cast %s to %s on %s: %s", e.Endpoint, e.Actor, e.Mesh, e.Coverage)
-	all := slices.Concat(e.Coverage.Failed, e.Coverage.Missing)
-	for i, f := range all {
+	with := map[string][]Failure{}
+	var reasons []string // in the order of their first ranks
+	for _, f := range slices.Concat(e.Coverage.Failed, e.Coverage.Missing) {
+		why := reason(f.Err)
+		if with[why] == nil {
+			reasons = append(reasons, why)
+		}
+		with[why] = append(with[why], f)
+	}
+	for i, why := range reasons {
 		if i == maxReasons {
-			fmt.Fprintf(&b, "; and %d more", len(all)-maxReasons)
+			fmt.Fprintf(&b, "; and %d more reasons", len(reasons)-maxReasons)
 			break
 		}
-		fmt.Fprintf(&b, "; rank %d (%s): %s", f.Rank, f.Point, reason(f.Err))
+		if fs := with[why]; len(fs) > 1 {
+			fmt.Fprintf(&b, "; %d ranks [%s]: %s", len(fs), e.Coverage.describe(fs), why)
+		} else {
+			fmt.Fprintf(&b, "; rank %d (%s): %s", fs[0].Rank, fs[0].Point, why)
+		}
 	}
 	if n := e.Coverage.NotAsked; len(n) > 0 {
 		fmt.Fprintf(&b, "; %s", n[0].Err) // one reason for all

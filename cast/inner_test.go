@@ -3,6 +3,7 @@ package cast
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 
@@ -328,14 +329,16 @@ func TestCoverage_namesRegionsAsTheyAreAskedFor(t *testing.T) {
 	require.Equal(t, "asked 8 · answered 5 · failed 1 [host=1,gpu=1] · missing 2 [host=1,gpu=2:4]", c.String())
 	err := &CoverageError{Mesh: "m", Actor: "a", Endpoint: "e", Coverage: c}
 	require.EqualError(t, err, "cast e to a on m: "+c.String()+
-		"; rank 5 (host=1/2,gpu=1/4): stopped; rank 6 (host=1/2,gpu=2/4): late; rank 7 (host=1/2,gpu=3/4): late")
+		"; rank 5 (host=1/2,gpu=1/4): stopped; 2 ranks [host=1,gpu=2:4]: late")
 	require.ErrorIs(t, err, actor.ErrStopped)
 	require.ErrorIs(t, err, actor.ErrDeadline)
 	require.NotErrorIs(t, err, actor.ErrPanic)
 
 	many := newTally(Target{Placement: Placement{Extent: shape.Of("gpu", 99), PerHost: 99}, Region: shape.Of("gpu", 99).Region()})
-	many.expire(errors.New("late"))
-	require.ErrorContains(t, &CoverageError{Coverage: many.coverage()}, "; and 89 more")
+	for rank := range 99 {
+		many.answer(rank, actor.Answer{Err: fmt.Errorf("reason %d", rank)})
+	}
+	require.ErrorContains(t, &CoverageError{Coverage: many.coverage()}, "; and 89 more reasons")
 }
 
 func TestBuiltins_foldEveryKindTheyMakeSenseOf(t *testing.T) {

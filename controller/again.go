@@ -37,7 +37,11 @@ func (c *controller) startAgain(ctx *actor.Context, starts []start) {
 		c.restarted += len(b.starts)
 		ctx.Go(func(work context.Context) func(*actor.Context) {
 			o, err := c.createAgain(work, p, m, b)
-			return func(ctx *actor.Context) { c.hear(ctx, started{b.starts, o, err}) }
+			return func(ctx *actor.Context) {
+				if !c.refused(ctx, err) {
+					c.hear(ctx, started{b.starts, o, err})
+				}
+			}
 		})
 	}
 }
@@ -46,7 +50,7 @@ func (c *controller) startAgain(ctx *actor.Context, starts []start) {
 func (c *controller) createAgain(ctx context.Context, p *actor.Proc, m agent.Mesh, b batch) (agent.Overlay, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.spawnLimit())
 	defer cancel()
-	creation := agent.Creation{Lease: c.lease(), Wait: true, Gen: b.gen}
+	creation := agent.Creation{Lease: c.lease(), Wait: true, Gen: b.gen, Claim: c.spec.claim()}
 	if c.spec.Actors != nil {
 		rank := b.starts[0].rank
 		creation.Actors = c.spec.Actors
@@ -68,7 +72,7 @@ func (c *controller) createAgain(ctx context.Context, p *actor.Proc, m agent.Mes
 // stopStrays has a host stop what it has of the mesh: the mesh goes on without it.
 func (c *controller) stopStrays(ctx *actor.Context, host subjects.HostID) {
 	p, m := ctx.Proc(), c.spec.Procs
-	s := agent.Stopping{ID: c.spec.id(), Reason: "its mesh has gone on without it", Grace: lastGrace}
+	s := agent.Stopping{ID: c.spec.id(), Reason: "its mesh has gone on without it", Grace: lastGrace, Claim: c.spec.claim()}
 	ctx.Go(func(work context.Context) func(*actor.Context) {
 		work, cancel := context.WithTimeout(work, c.stopLimit(lastGrace))
 		defer cancel()
@@ -79,7 +83,7 @@ func (c *controller) stopStrays(ctx *actor.Context, host subjects.HostID) {
 			_, err = agent.Stop.Call(work, hostAgent(p, host), s)
 		}
 		return func(ctx *actor.Context) {
-			if err != nil {
+			if err != nil && !c.refused(ctx, err) {
 				log := ctx.Log()
 				log.Warn().Err(err).Str("mesh", c.spec.id()).Stringer("host", host).Msg("what was left there may still run")
 			}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/castnet-io/castnet/actor"
@@ -183,14 +184,10 @@ func (c *controller) hear(ctx *actor.Context, what any) {
 		ctx.Proc().Emit(e)
 	}
 	for _, e := range x.news {
-		log := ctx.Log()
-		switch {
-		case e.Failed():
+		if log := ctx.Log(); e.Failed() || e.Step == "rank.restart.attempt" || e.Step == agent.Fencing {
 			log.Warn().Msg(e.String())
-		case e.Step == "rank.restart.attempt":
-			log.Warn().Msg(e.String())
-			c.tellRank(ctx, e)
-		case e.Step != "":
+		}
+		if strings.HasPrefix(e.Step, "rank.") || e.Step == agent.Fencing { // its own; other steps are what a host has told
 			c.tellRank(ctx, e)
 		}
 		c.streams.Tell(ctx, c.spec.id(), e)
@@ -239,12 +236,16 @@ func (c *controller) tellRank(ctx *actor.Context, e actor.Event) {
 	ctx.Proc().Emit(e)
 }
 
-// Create starts the mesh: one message per host (CTL-2). The second time it does nothing.
+// Create starts the mesh, or takes it over: one message per host (CTL-2). The second time it does nothing.
 func (c *controller) Create(ctx *actor.Context, _ agent.Creation) (agent.Overlay, error) {
 	if !c.started {
 		c.started = true
-		c.tell(ctx, "mesh.spawn.attempt", "")
-		c.each(ctx, c.create, c.notCreated)
+		if c.spec.Take {
+			c.takeAll(ctx)
+		} else {
+			c.tell(ctx, "mesh.spawn.attempt", "")
+			c.each(ctx, c.create, c.notCreated)
+		}
 		c.renew(ctx)
 	}
 	return c.table.Overlay(c.spec.id()), nil
@@ -268,7 +269,7 @@ func (c *controller) each(ctx *actor.Context, t task, failed func(ctx *actor.Con
 			o, err := t(work, p, m, host)
 			return func(ctx *actor.Context) {
 				c.hear(ctx, answer{asked, o})
-				if err != nil {
+				if err != nil && !c.refused(ctx, err) {
 					failed(ctx, host, err)
 				}
 			}
@@ -313,7 +314,8 @@ func (c *controller) Cleanup(ctx *actor.Context, _ error) error {
 		go func() {
 			ctx, cancel := context.WithTimeout(ctx, 2*lastGrace)
 			defer cancel()
-			o, err := c.stop(ctx, p, m, host, agent.Stopping{ID: c.spec.id(), Reason: "its controller stops", Grace: lastGrace})
+			s := agent.Stopping{ID: c.spec.id(), Reason: "its controller stops", Grace: lastGrace, Claim: c.spec.claim()}
+			o, err := c.stop(ctx, p, m, host, s)
 			results <- result{host, o, err}
 		}()
 	}

@@ -29,7 +29,8 @@ type fakeHost struct {
 	lost   []int // ranks whose end only a keepalive tells
 	ranks  []int
 	refuse error
-	mute   bool // says nothing to Create
+	mute   bool                          // says nothing to Create
+	renew  func() (agent.Overlay, error) // what it says to Keepalive; nil: how its ranks are
 
 	mu   sync.Mutex
 	told []string
@@ -81,7 +82,7 @@ func (h *fakeHost) Create(ctx *actor.Context, c agent.Creation) (agent.Overlay, 
 		return nil, h.refuse
 	}
 	id := c.Procs.ID.String()
-	_, err := h.table.Create(agent.Making{ID: id, Ranks: h.ranks})
+	_, err := h.table.Create(agent.Making{ID: id, Ranks: h.ranks, Mesh: c.Procs, Claim: c.Claim, At: "fake"})
 	for _, r := range h.ranks {
 		h.table.Advance(id, r, agent.Status{Phase: agent.Running})
 	}
@@ -89,6 +90,9 @@ func (h *fakeHost) Create(ctx *actor.Context, c agent.Creation) (agent.Overlay, 
 }
 
 func (h *fakeHost) Stop(_ *actor.Context, s agent.Stopping) (agent.Overlay, error) {
+	if err := h.table.Obey("fake", s.ID, s.Claim); err != nil {
+		return nil, err
+	}
 	h.note("stop")
 	for _, r := range h.ranks {
 		h.table.Advance(s.ID, r, agent.Status{Phase: agent.Stopped, Reason: s.Reason})
@@ -101,9 +105,19 @@ func (h *fakeHost) Wait(ctx *actor.Context, w agent.Waiting) (agent.Overlay, err
 	return nil, h.table.AnswerWhen(ctx, w, 0)
 }
 
+func (h *fakeHost) Get(_ *actor.Context, q agent.Query) ([]agent.State, error) {
+	return h.table.States(q.ID), nil
+}
+
 // Keepalive of a host with lost ranks tells what no event told.
 func (h *fakeHost) Keepalive(_ *actor.Context, l agent.Lease) (agent.Overlay, error) {
 	h.note("keepalive " + l.For.String())
+	if err := h.table.Obey("fake", l.ID, l.Claim); err != nil {
+		return nil, err
+	}
+	if h.renew != nil {
+		return h.renew()
+	}
 	for _, r := range h.lost {
 		h.table.Advance(l.ID, r, agent.Status{Phase: agent.Failed, Reason: "nobody heard"})
 	}

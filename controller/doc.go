@@ -34,6 +34,9 @@
 //     Suspect or unknown is said of the ranks, and changes none.
 //   - CTL-9: what comes by a message of another process is a question, never news: news come by the
 //     subjects of events, which permissions can pin to who may tell them.
+//   - CTL-10: a mesh has one owner at a time, and each that follows another has a higher epoch (TakeOver). Orders carry
+//     it (agent.Claim); a controller whose order is refused for a later one acts no more, tells so on `ev.` and to
+//     every subscriber, those that come later too, and leaves the mesh alone when it ends.
 //
 // State belongs to the controller's turn; step, the function that decides, is pure: internal/supervise
 // counts restarts, testdata has scenarios.

@@ -31,7 +31,7 @@ func (c *controller) agents(p *actor.Proc, m agent.Mesh) agents {
 func (c *controller) create(ctx context.Context, p *actor.Proc, m agent.Mesh, host int) (agent.Overlay, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.spawnLimit())
 	defer cancel()
-	creation := agent.Creation{Lease: c.lease(), Wait: true}
+	creation := agent.Creation{Lease: c.lease(), Wait: true, Claim: c.spec.claim()}
 	if c.spec.Actors != nil {
 		creation.Actors = c.spec.Actors
 		return cast.Reduce(ctx, c.agents(p, m), agent.Create, creation, agent.MergeOverlays)
@@ -42,12 +42,15 @@ func (c *controller) create(ctx context.Context, p *actor.Proc, m agent.Mesh, ho
 
 // keep renews the leases of a host's ranks, or of the actors, and says how they are.
 func (c *controller) keep(ctx context.Context, p *actor.Proc, m agent.Mesh, host int) (agent.Overlay, error) {
-	lease := agent.Lease{ID: c.spec.id(), For: c.lease()}
-	ctx, cancel := context.WithTimeout(ctx, lease.For/3)
-	defer cancel()
+	lease := agent.Lease{ID: c.spec.id(), For: c.lease(), Claim: c.spec.claim()}
+	if lease.For > 0 {
+		var cancel func()
+		ctx, cancel = context.WithTimeout(ctx, lease.For/3)
+		defer cancel()
+	}
 	if c.spec.Actors != nil {
 		o, err := cast.Reduce(ctx, c.agents(p, m), agent.Keepalive, lease, agent.MergeOverlays)
-		if len(o) > 0 {
+		if len(o) > 0 && agent.Fenced(err) == nil {
 			return o, nil // the others have ended, or will be asked again
 		}
 		return nil, err
@@ -73,7 +76,10 @@ func (c *controller) Stop(ctx *actor.Context, s agent.Stopping) (agent.Overlay, 
 	if s.Grace <= 0 {
 		s.Grace = c.stopGrace()
 	}
-	s.ID = c.spec.id()
+	if c.fenced != nil {
+		return nil, c.fenced
+	}
+	s.ID, s.Claim = c.spec.id(), c.spec.claim()
 	if r := s.Region; r != nil {
 		if err := c.checkPart(*r); err != nil {
 			return nil, err
@@ -94,14 +100,14 @@ func (c *controller) Stop(ctx *actor.Context, s agent.Stopping) (agent.Overlay, 
 func (c *controller) StopAll(ctx *actor.Context, s agent.StoppingAll) (agent.Summary, error) {
 	var asked []agent.State
 	for _, st := range c.table.States("") {
-		if !st.Status.Phase.Terminal() {
+		if !st.Status.Phase.Terminal() && c.fenced == nil {
 			asked = append(asked, st)
 		}
 	}
 	if s.Grace <= 0 {
 		s.Grace = c.stopGrace()
 	}
-	c.halt(ctx, agent.Stopping{ID: c.spec.id(), Reason: s.Reason, Grace: s.Grace})
+	c.halt(ctx, agent.Stopping{ID: c.spec.id(), Reason: s.Reason, Grace: s.Grace, Claim: c.spec.claim()})
 	answer := actor.Defer[agent.Summary](ctx)
 	c.table.AnswerAll(ctx, asked, c.stopLimit(s.Grace), func(ctx *actor.Context) {
 		now := c.table.States("")
@@ -140,6 +146,9 @@ func (c *controller) Get(*actor.Context, agent.Query) ([]agent.State, error) {
 
 // Wait answers once a condition holds for the ranks.
 func (c *controller) Wait(ctx *actor.Context, w agent.Waiting) (agent.Overlay, error) {
+	if c.fenced != nil {
+		return nil, c.fenced
+	}
 	w.ID = c.spec.id()
 	return nil, c.table.AnswerWhen(ctx, w, 0)
 }
@@ -162,7 +171,7 @@ func (c *controller) beat(ctx *actor.Context) {
 		Kind: actor.KindMesh, Step: agent.Beat, Status: c.phase().String(), Mesh: c.spec.Procs.ID.String(),
 		Actor: c.spec.actors(), Name: c.spec.Name, At: time.Now(),
 	})
-	if c.beating = any; any {
+	if c.beating = any && c.fenced == nil; c.beating {
 		ctx.After(every, c.beat)
 	}
 }
@@ -186,12 +195,20 @@ func (c *controller) renew(ctx *actor.Context) {
 			return
 		}
 		c.stalled(ctx, time.Since(c.renewal), every)
-		c.each(ctx, c.keep, func(ctx *actor.Context, host int, err error) {
-			log := ctx.Log()
-			log.Warn().Err(err).Str("mesh", c.spec.id()).Int("host", host).Msg("a lease was not renewed")
-		})
+		c.each(ctx, c.keep, c.notRenewed)
 		c.renew(ctx)
 	})
+}
+
+// notRenewed tells that leases were not renewed: it blames no rank (CTL-5).
+func (c *controller) notRenewed(ctx *actor.Context, host int, err error) {
+	who := "the agents of its procs"
+	if c.spec.Actors == nil {
+		who = c.spec.Procs.Hosts[host].String()
+	}
+	log := ctx.Log()
+	log.Warn().Err(err).Str("mesh", c.spec.id()).Str("agent", who).Msg("leases were not renewed")
+	c.tell(ctx, "lease.renew.failed", fmt.Sprintf("%s did not renew leases: %v", who, err))
 }
 
 // stalled counts a renewal that comes more than a whole period late, and tells.

@@ -32,7 +32,7 @@ func (c *controller) stopPart(ctx *actor.Context, s agent.Stopping, part shape.R
 			defer cancel()
 			o, err := c.stop(work, p, m, host, s)
 			return func(ctx *actor.Context) {
-				if c.hear(ctx, c.ofPart(o, part)); err != nil {
+				if c.hear(ctx, c.ofPart(o, part)); err != nil && !c.refused(ctx, err) {
 					c.notStopped(ctx, host, err)
 				}
 				if pending--; pending == 0 {

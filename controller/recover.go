@@ -146,7 +146,7 @@ func (st *state) dueNow(x *effects, now time.Time) {
 
 // stop notes that the mesh is to end: what waits to be started again does not.
 func (st *state) stop(x *effects, reason string, now time.Time) {
-	if st.stopping {
+	if st.stopping || st.fenced != nil {
 		return
 	}
 	st.stopping = true

@@ -23,6 +23,8 @@ type Spec struct {
 	Lease  time.Duration    // of the ranks; 0: supervision.orphan, less: none
 	Policy Policy           // what becomes of ranks that fail
 	Name   string           // what reports call the mesh; "": its label
+	Epoch  uint64           // how many owners the mesh has had, with this one; 0: 1
+	Take   bool             // the mesh is there, and is taken over: see TakeOver
 
 	Presence *presence.Watcher // knows how hosts are; nil: their silence means nothing
 }
@@ -61,6 +63,8 @@ func (s Spec) check() error {
 		return fmt.Errorf("mesh %s: the region has no ranks", s.id())
 	case !s.inside():
 		return fmt.Errorf("mesh %s: region %s leaves the extent %s", s.id(), s.Region, s.Procs.Extent)
+	case s.Take && s.Epoch < 2:
+		return fmt.Errorf("mesh %s: taken over in epoch %d: want a later one than its owner has", s.id(), s.Epoch)
 	case s.Lease > 0 && s.Lease < minLease:
 		return fmt.Errorf("mesh %s: lease %s, want at least %s, 0 for the default, or less than 0 for none", s.id(), s.Lease, minLease)
 	}

@@ -20,6 +20,8 @@ type state struct {
 	was      agent.Phase // of the mesh, when steps was asked last
 	stopping bool        // nothing is started any more
 
+	fenced *agent.FencedError // another owner has the mesh: nothing is done any more (CTL-10)
+
 	ends    []actor.Event // of the ranks that have ended for good, in the order they were heard (CTL-3)
 	serial  uint64        // counts what was asked of agents
 	seats   map[int]*seat // of ranks that were started again, or had their procs change
@@ -166,8 +168,8 @@ func (st *state) steps() []meshStep {
 
 func (st *state) failed() int { return st.table.Phases(st.spec.id())[agent.Failed] }
 
-// over reports whether every rank has ended for good.
-func (st *state) over() bool { return st.table.Alive() == 0 }
+// over reports whether nothing is left to do: every rank has ended for good, or another has the mesh.
+func (st *state) over() bool { return st.fenced != nil || st.table.Alive() == 0 }
 
 // wake is when the first of the ranks that are held gives up.
 func (st *state) wake(at time.Time) time.Time {

@@ -8,10 +8,13 @@ import (
 )
 
 // step takes one thing that was heard and says what to do about it. heard is an agent.Overlay (an agent's
-// answer, by rank of the mesh), an answer, a failure to create, started, due, hostIs or an actor.Event;
+// answer, by rank of the mesh), an answer, a failure to create, started, taken, fenced, due, hostIs or an actor.Event;
 // now dates what is no event, which has a date of its own.
 func (st *state) step(heard any, now time.Time) effects {
 	x := &effects{}
+	if st.fenced != nil {
+		return *x
+	}
 	switch h := heard.(type) {
 	case agent.Overlay:
 		st.take(x, answer{st.serial + 1, h}, now)
@@ -29,6 +32,10 @@ func (st *state) step(heard any, now time.Time) effects {
 		h.Each(func(e actor.Event) { st.event(x, e, now) })
 	case started:
 		st.startedAnew(x, h, now)
+	case taken:
+		st.takenOver(x, h, now)
+	case fenced:
+		st.fence(x, h.by, now)
 	case due:
 		st.dueNow(x, now)
 	case hostIs:

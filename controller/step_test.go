@@ -106,6 +106,24 @@ func (s *scenario) hear(verb string, args []string) string {
 		x = s.st.step(hostIs{Host: id, State: states[args[1]], Reason: strings.Join(args[2:], " "), At: s.now}, s.now)
 	case "proc", "actor", "other": // rank[.gen[.nth]] status [reason]: an event of that kind, or of another mesh
 		x = s.st.step(s.event(verb, args), s.now)
+	case "take": // hosts per-host epoch [policy spares…]: a mesh that is there
+		s.start(args, nil, "*", args[3:], func(spec *Spec) { spec.Epoch, spec.Take = uint64(s.number(args[2])), true })
+	case "taken": // host [rank[.gen] phase]…: what a host has of it
+		h := taken{host: s.number(args[0])}
+		for i := 1; i < len(args); i += 2 {
+			rank, gen, _ := strings.Cut(args[i], ".")
+			st := agent.State{Rank: s.number(rank)}
+			if gen != "" {
+				st.Gen = s.number(gen)
+			}
+			require.NoError(s.t, st.Status.Phase.UnmarshalText([]byte(args[i+1])))
+			h.states = append(h.states, st)
+		}
+		x = s.st.step(h, s.now)
+	case "fenced": // epoch: an agent has refused an order
+		by := s.st.spec.claim()
+		by.Epoch = uint64(s.number(args[0]))
+		x = s.st.step(fenced{&agent.FencedError{ID: s.st.spec.id(), At: "a", Asked: s.st.spec.claim(), Has: by}}, s.now)
 	case "refused": // host: an agent said no
 		x = s.st.step(failure{s.number(args[0]), &actor.Error{Code: actor.CodeHandler, Text: "not allowed"}}, s.now)
 	case "silent": // host: an agent said nothing
@@ -123,6 +141,10 @@ func (s *scenario) trace(x effects) string {
 	}
 	for _, e := range x.news {
 		kind := "ends"
+		if e.Host == "" {
+			fmt.Fprintf(&out, "\ttells: epoch %d has it%s\n", agent.ParseFenced(e.Reason).Has.Epoch, step(e))
+			continue
+		}
 		if !e.Terminal() {
 			kind = "tells"
 		}
@@ -156,7 +178,7 @@ func step(e actor.Event) string {
 	return " (" + e.Step + ")"
 }
 
-func (s *scenario) start(args []string, actors *agent.ActorSpec, region string, policy []string) {
+func (s *scenario) start(args []string, actors *agent.ActorSpec, region string, policy []string, change ...func(*Spec)) {
 	hosts, perHost := s.number(args[0]), s.number(args[1])
 	extent := shape.Of("host", hosts).With("gpu", perHost)
 	r, err := shape.Select(extent, region)
@@ -170,6 +192,9 @@ func (s *scenario) start(args []string, actors *agent.ActorSpec, region string, 
 			spec.Policy.Spares = append(spec.Policy.Spares, h)
 		}
 	}
+	for _, f := range change {
+		f(&spec)
+	}
 	require.NoError(s.t, spec.check())
 	s.now = began()
 	s.st, err = newState(spec)
@@ -181,7 +206,9 @@ func meshOf(t *testing.T, extent shape.Extent, perHost int) agent.Mesh {
 	t.Helper()
 	id, err := subjects.NewMeshID("mesh")
 	require.NoError(t, err)
-	m := agent.Mesh{ID: id, Extent: extent, PerHost: perHost}
+	owner, err := subjects.ParseActorID("client-000000000000c/0.0/controller-000000000000d")
+	require.NoError(t, err)
+	m := agent.Mesh{ID: id, Extent: extent, PerHost: perHost, Owner: owner}
 	for i := range extent.NumRanks() / perHost {
 		h, err := subjects.NewHostID(string(rune('a' + i)))
 		require.NoError(t, err)
@@ -231,6 +258,7 @@ func TestSpec_refusesWhatCannotBeStarted(t *testing.T) {
 		"the region has no ranks":           func(s *Spec) { s.Region = shape.Of("x", 0).Region() },
 		"region host=5/1 leaves the extent": func(s *Spec) { s.Region = shape.Of("host", 5).Region() },
 		"lease 1ms, want at least 1s":       func(s *Spec) { s.Lease = time.Millisecond },
+		"taken over in epoch 1: want a lat": func(s *Spec) { s.Epoch, s.Take = 1, true },
 	} {
 		bad := good
 		change(&bad)

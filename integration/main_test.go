@@ -28,7 +28,7 @@ const (
 )
 
 func TestMain(m *testing.M) {
-	proc.Main(append(actortest.Actors(), counting.Def())...)
+	proc.Main(append(actortest.Actors(), counting.Def(), mesh.Def(), keeperDef())...)
 	if os.Getenv(roleVariable) == roleOwner {
 		os.Exit(ownerMain())
 	}

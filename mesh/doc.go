@@ -41,10 +41,12 @@
 //   - MESH-10: what cannot be spawned is refused before anything starts, with a *RefusedError around the cause.
 //   - MESH-11: with a Policy that restarts, handles and casts reach whoever has a rank now; a Ref is the one
 //     actor that it was made for. Who has not followed the mesh learns it with his first cast to the rank, which fails.
-//   - MESH-12: a stream of a mesh ends with a *ControllerError when its controller is gone: as soon as that can be
+//   - MESH-12: a stream of a mesh ends with a *ControllerError when its controller is gone, or has lost the mesh: as soon as that can be
 //     known, and after supervision.watchdog of silence. No rank is blamed for it.
 //   - MESH-13: a mesh that is made with the Context of an actor (Within) ends with that actor, and Supervise has it
 //     deal with failures on its own turn.
+//   - MESH-14: TakeOver makes a program the owner of a mesh of procs that another owned: nothing is started or stopped,
+//     and the former owner acts no more (*agent.FencedError), even if it lives.
 //
 // # Failure
 //

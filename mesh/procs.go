@@ -174,6 +174,23 @@ func (p ProcMesh) Actors(ctx context.Context) (shape.ValueMesh[[]agent.State], e
 	return cast.Gather(ctx, p.agents(), agent.Get, agent.Query{})
 }
 
+// Schemas asks one proc of the region what the actors that run there take and answer: by full name, and by endpoint.
+func (p ProcMesh) Schemas(ctx context.Context) (map[string]map[string]agent.Schema, error) {
+	if err := p.Err(); err != nil {
+		return nil, err
+	}
+	ctx, cancel := within(ctx, config.ActorStateIdle.Get(p.net.config))
+	defer cancel()
+	states, err := cast.Choose(ctx, p.agents(), agent.Get, agent.Query{Schemas: true})
+	out := map[string]map[string]agent.Schema{}
+	for _, s := range states {
+		if s.Actor != nil {
+			out[s.ID] = s.Actor.Schemas
+		}
+	}
+	return out, err
+}
+
 // Logs returns the last lines each proc of the region has printed, by base rank.
 func (p ProcMesh) Logs(ctx context.Context, lines int) ([]agent.LogTail, error) {
 	if err := p.Err(); err != nil {

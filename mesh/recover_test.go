@@ -2,15 +2,19 @@ package mesh_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"iter"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/bus/bustest"
 	"github.com/castnet-io/castnet/cast"
 	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/mesh/shape"
@@ -96,6 +100,14 @@ func TestPolicy_dropGoesOnWithAHole(t *testing.T) {
 		Name: "workers", PerHost: shape.Of("gpu", 3), Policy: mesh.Policy{Recovery: mesh.Drop},
 	})
 	require.NoError(t, err)
+	told := make(chan actor.Event, 64)
+	_, err = bustest.Open(t, c.server, func(o *bus.Options) { o.Token = "secret" }).Data().Subscribe(c.Net.Proc().Space().Events(actor.KindMesh, procs.ID()), func(m bus.Msg) {
+		var e actor.Event
+		if assert.NoError(t, json.Unmarshal(m.Data, &e)) {
+			told <- e
+		}
+	})
+	require.NoError(t, err)
 	said := steps(t, procs)
 	require.NoError(t, syscall.Kill(c.pids(t, procs)[1], syscall.SIGKILL))
 	require.Equal(t, "1 failed rank.drop <nil>", hear(t, said))
@@ -104,6 +116,17 @@ func TestPolicy_dropGoesOnWithAHole(t *testing.T) {
 	n, err := add.Call(t.Context(), counters.Ref(0), 5)
 	require.NoError(t, err)
 	require.EqualValues(t, 5, n)
+
+	// On the bus, too, the mesh has a word for it; for ranks that end as they were asked to, hosts have said all there is.
+	require.NoError(t, procs.Stop(t.Context()))
+	var all []string
+	for e := range told {
+		if all = append(all, e.Step); e.Step == "mesh.stop.success" && e.Actor == "" {
+			break
+		}
+	}
+	require.Contains(t, all, "rank.drop")
+	require.NotContains(t, all, "proc.exit.code")
 }
 
 func TestPolicy_refusesWhatCannotBeKept(t *testing.T) {

@@ -21,13 +21,17 @@ const (
 )
 
 // ControllerError says that the controller of a mesh is gone, so that nobody tells what becomes of the ranks
-// any more. No rank is to blame; hosts stop them when their lease runs out.
+// any more: no rank is to blame; hosts stop them when their lease runs out. Or another one has the mesh, which Err
+// says as a *agent.FencedError.
 type ControllerError struct {
 	Controller subjects.ActorID
 	Err        error // how it was noticed
 }
 
 func (e *ControllerError) Error() string {
+	if f := agent.Fenced(e.Err); f != nil {
+		return fmt.Sprintf("controller %s has lost its mesh: %v", e.Controller, e.Err)
+	}
 	return fmt.Sprintf("controller %s is gone: %v", e.Controller, e.Err)
 }
 
@@ -86,6 +90,13 @@ func (w watched) changes(ctx context.Context) iter.Seq2[actor.Event, error] {
 				return
 			case e.Step == agent.Beat:
 				continue
+			case e.Step == agent.Fencing:
+				var why error = errors.New(e.Reason)
+				if f := agent.ParseFenced(e.Reason); f != nil {
+					why = f
+				}
+				yield(e, &ControllerError{w.owner, why})
+				return
 			}
 			view, in := w.region.ViewRank(e.Rank)
 			if !in {

@@ -49,8 +49,10 @@ func (a *hostAgent) adopt(ctx *actor.Context, f found) {
 	ranks, err := a.share(f.Mesh)
 	if err == nil {
 		var hash string
-		if hash, err = agent.Fingerprint(f.Mesh); err == nil {
-			_, err = a.table.Create(agent.Making{ID: id, Hash: hash, Ranks: ranks, Only: []int{f.Rank}, Gen: f.Gen, Mesh: &f.Mesh})
+		if hash, err = f.Mesh.Fingerprint(a.id); err == nil {
+			_, err = a.table.Create(agent.Making{
+				ID: id, Hash: hash, Ranks: ranks, Only: []int{f.Rank}, Gen: f.Gen, Mesh: &f.Mesh, Claim: f.Claim, At: a.id.Label(),
+			})
 		}
 	}
 	if err != nil { // it was written down wrongly: nobody can speak to it

@@ -128,8 +128,8 @@ func (a *hostAgent) Create(ctx *actor.Context, c agent.Creation) (agent.Overlay,
 	if how.config, _, err = a.opts.Config.With(c.Config); err != nil {
 		return nil, fmt.Errorf("mesh %s: %w", m.ID, err)
 	}
-	how.lease = c.Lease
-	hash, err := agent.Fingerprint(m)
+	how.lease, how.claim = c.Lease, c.Claim
+	hash, err := m.Fingerprint(a.id)
 	if err != nil {
 		return nil, err
 	}
@@ -138,6 +138,7 @@ func (a *hostAgent) Create(ctx *actor.Context, c agent.Creation) (agent.Overlay,
 	}
 	starts, err := a.table.Create(agent.Making{
 		ID: id, Hash: hash, Ranks: ranks, Only: c.Ranks, Gen: c.Gen, Exact: m.World != nil, Mesh: &m,
+		Claim: c.Claim, At: a.id.Label(),
 	})
 	if err != nil {
 		return a.table.Overlay(id), err
@@ -156,11 +157,12 @@ func (a *hostAgent) Create(ctx *actor.Context, c agent.Creation) (agent.Overlay,
 	return a.table.Overlay(id), nil
 }
 
-// lease renews the lease of a mesh; 0 changes nothing. That of a kept one is for the next host, too (HOST-11).
+// lease renews the lease of a mesh; 0 changes nothing. That of a kept one is for the next host, too, and who owns it
+// (HOST-11).
 func (a *hostAgent) lease(ctx *actor.Context, id string, term time.Duration, keep bool) {
 	a.leases.Keep(ctx, id, term)
 	if keep && term > 0 {
-		a.run.lease(id, term)
+		a.run.lease(id, term, a.table.Claim(id))
 	}
 }
 

@@ -164,7 +164,7 @@ func (a *hostAgent) retire(mesh subjects.MeshID) {
 		return
 	}
 	if of.keep {
-		a.run.lease(mesh.String(), 0)
+		a.run.lease(mesh.String(), 0, agent.Claim{})
 	}
 	if !slices.Contains(a.ended, mesh) {
 		a.ended = append(a.ended, mesh)

@@ -61,7 +61,7 @@ func (r *localRunner) prepare(m agent.Mesh, _ string) (program, error) {
 
 func (r *localRunner) readyAtStart() bool                               { return true }
 func (r *localRunner) marks(subjects.ProcID) func(launch.Stream, int64) { return nil }
-func (r *localRunner) lease(string, time.Duration)                      {}
+func (r *localRunner) lease(string, time.Duration, agent.Claim)         {}
 func (r *localRunner) forget(subjects.ProcID)                           {}
 func (r *localRunner) trees() string                                    { return "" }
 

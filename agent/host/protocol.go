@@ -17,7 +17,11 @@ const closeGrace = 5 * time.Second
 // Stop ends this host's share of a mesh, or of a region of it, and answers once every proc of that has ended. A
 // second Stop may shorten the grace.
 func (a *hostAgent) Stop(ctx *actor.Context, s agent.Stopping) (agent.Overlay, error) {
-	if err := a.obey(s.Epoch); err != nil {
+	err := a.obey(s.Epoch)
+	if err == nil {
+		err = a.table.Obey(a.id.Label(), s.ID, s.Claim)
+	}
+	if err != nil {
 		return a.table.Overlay(s.ID), err
 	}
 	if states := a.table.States(s.ID); s.Region != nil && len(states) > 0 {
@@ -265,11 +269,14 @@ func (a *hostAgent) Get(_ *actor.Context, q agent.Query) ([]agent.State, error) 
 	return states, nil
 }
 
-// Keepalive renews the lease of a mesh, and answers how its procs here are: what its controller may
-// have missed.
+// Keepalive renews the lease of a mesh, or takes the mesh over (HOST-15), and answers how its procs here are: what
+// its controller may have missed.
 func (a *hostAgent) Keepalive(ctx *actor.Context, l agent.Lease) (agent.Overlay, error) {
 	if l.For < 0 {
 		return nil, fmt.Errorf("lease of %s for %s: want more than 0", l.For, l.ID)
+	}
+	if err := a.table.Obey(a.id.Label(), l.ID, l.Claim); err != nil {
+		return a.table.Overlay(l.ID), err
 	}
 	if of := a.shares[l.ID]; of != nil {
 		a.lease(ctx, l.ID, l.For, of.keep)

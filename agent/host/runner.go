@@ -26,8 +26,8 @@ type runner interface {
 	readyAtStart() bool
 	// marks takes down how much of a kept proc's output is published; nil: that is not needed.
 	marks(id subjects.ProcID) func(s launch.Stream, at int64)
-	// lease takes down that the lease of a kept mesh was renewed; 0: its procs have ended.
-	lease(mesh string, term time.Duration)
+	// lease takes down that the lease of a kept mesh was renewed, and by whom; 0: its procs have ended.
+	lease(mesh string, term time.Duration, by agent.Claim)
 	// forget is for a proc that has ended, and been told.
 	forget(id subjects.ProcID)
 	// trees says how processes that procs have started are ended.
@@ -40,6 +40,7 @@ type program struct {
 	path  string
 	args  []string
 	lease time.Duration // of the mesh, for who adopts the proc
+	claim agent.Claim   // likewise
 
 	pushed keys.Snapshot // by the client
 	config *keys.Config  // the host's, with what was pushed
@@ -93,7 +94,7 @@ func (r *execRunner) start(_ context.Context, boot agent.Bootstrap, how program)
 		Payload: payload, LogDir: r.opts.Dir, LogCap: r.opts.LogCap, Limits: limits(boot), Keep: boot.Mesh.Keep,
 	}
 	if boot.Mesh.Keep {
-		return r.startKept(spec, kept{Mesh: boot.Mesh, Rank: boot.Rank, Gen: boot.Gen, Nonce: boot.Nonce, Lease: how.lease})
+		return r.startKept(spec, kept{Mesh: boot.Mesh, Rank: boot.Rank, Gen: boot.Gen, Nonce: boot.Nonce, Lease: how.lease, Claim: how.claim})
 	}
 	child, err := r.launcher.Launch(spec)
 	if err != nil {
@@ -128,7 +129,9 @@ func (r *execRunner) startKept(spec launch.Spec, k kept) (process, error) {
 
 func (r *execRunner) marks(id subjects.ProcID) func(launch.Stream, int64) { return r.store.marks(id) }
 
-func (r *execRunner) lease(mesh string, term time.Duration) { r.store.lease(mesh, term) }
+func (r *execRunner) lease(mesh string, term time.Duration, by agent.Claim) {
+	r.store.lease(mesh, term, by)
+}
 
 func (r *execRunner) forget(id subjects.ProcID) {
 	failpoint.Hit("host-ended")

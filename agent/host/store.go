@@ -47,7 +47,8 @@ type kept struct {
 	Rank    int           `json:"rank"`
 	Gen     int           `json:"gen"`
 	Nonce   string        `json:"nonce"`
-	Lease   time.Duration `json:"lease"` // as it was made; what is left of it is in a file of its own
+	Lease   time.Duration `json:"lease"`          // as it was made; what is left of it is in a file of its own
+	Claim   agent.Claim   `json:"claim,omitzero"` // likewise
 	Process launch.Record `json:"process"`
 }
 

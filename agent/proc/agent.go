@@ -169,7 +169,9 @@ func (a *procAgent) Create(ctx *actor.Context, c agent.Creation) (agent.Overlay,
 	if err != nil {
 		return nil, err
 	}
-	starts, err := a.table.Create(agent.Making{ID: spec.Name, Hash: hash, Ranks: []int{own}, Gen: c.Gen})
+	starts, err := a.table.Create(agent.Making{
+		ID: spec.Name, Hash: hash, Ranks: []int{own}, Gen: c.Gen, Claim: c.Claim, At: a.proc.ID().String(),
+	})
 	if err == nil && len(starts) > 0 {
 		a.leases.Keep(ctx, spec.Name, c.Lease)
 		a.changed(ctx, spec.Name, actor.Event{})

@@ -14,6 +14,9 @@ import (
 
 // Stop asks an actor to stop after the messages it has accepted, and answers once it has.
 func (a *procAgent) Stop(ctx *actor.Context, s agent.Stopping) (agent.Overlay, error) {
+	if err := a.table.Obey(a.proc.ID().String(), s.ID, s.Claim); err != nil {
+		return a.table.Overlay(s.ID).Shift(ctx.Point().Rank()), err
+	}
 	a.stop(ctx, s.ID, s.Reason)
 	return nil, a.table.AnswerWhen(ctx, agent.Ended(s.ID), ctx.Point().Rank())
 }
@@ -81,6 +84,9 @@ func (a *procAgent) Get(ctx *actor.Context, q agent.Query) ([]agent.State, error
 			Type: info.Type, Queued: info.Queued, Handled: info.Handled, Current: info.Current,
 			Endpoints: a.proc.Registry().Endpoints(info.Type), Managed: known, Reducers: reducers(a.proc.Registry(), info.Type),
 		}
+		if q.Schemas {
+			states[i].Actor.Schemas = agent.Schemas(a.proc.Registry(), info.Type)
+		}
 	}
 	for i := range states {
 		states[i].Rank = ctx.Point().Rank()
@@ -138,10 +144,13 @@ func (a *procAgent) end(ctx *actor.Context, name string, s agent.Status, about a
 	}
 }
 
-// Keepalive renews the lease of an actor, and answers how it is.
+// Keepalive renews the lease of an actor, or takes it over (AGT-10), and answers how it is.
 func (a *procAgent) Keepalive(ctx *actor.Context, l agent.Lease) (agent.Overlay, error) {
 	if l.For < 0 {
 		return nil, fmt.Errorf("lease of %s for %s: want more than 0", l.For, l.ID)
+	}
+	if err := a.table.Obey(a.proc.ID().String(), l.ID, l.Claim); err != nil {
+		return a.table.Overlay(l.ID).Shift(ctx.Point().Rank()), err
 	}
 	a.leases.Keep(ctx, l.ID, l.For)
 	return a.table.Overlay(l.ID).Shift(ctx.Point().Rank()), nil

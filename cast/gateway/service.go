@@ -77,6 +77,7 @@ func (g *Gateway) endpoints(ctx context.Context) []micro.Endpoint {
 		return c.entries
 	}
 	rosters := make([]mesh.Roster, len(all))
+	schemas := make([]map[string]map[string]agent.Schema, len(all))
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, maxLooks)
 	for i, m := range all {
@@ -85,13 +86,14 @@ func (g *Gateway) endpoints(ctx context.Context) []micro.Endpoint {
 			wg.Go(func() {
 				defer func() { <-slots }()
 				rosters[i], _ = m.Procs.Roster(ctx) // one that does not answer is not listed
+				schemas[i], _ = m.Procs.Schemas(ctx)
 			})
 		}
 	}
 	wg.Wait()
 	var out []micro.Endpoint
 	for i, m := range all {
-		out = append(out, g.listing(m.Procs, rosters[i])...)
+		out = append(out, g.listing(m.Procs, rosters[i], schemas[i])...)
 	}
 	slices.SortFunc(out, func(a, b micro.Endpoint) int { return strings.Compare(a.Subject, b.Subject) })
 	c.at, c.entries = time.Now(), out[:min(len(out), maxListed)]
@@ -99,7 +101,7 @@ func (g *Gateway) endpoints(ctx context.Context) []micro.Endpoint {
 }
 
 // listing is the endpoints of one mesh.
-func (g *Gateway) listing(procs mesh.ProcMesh, r mesh.Roster) (out []micro.Endpoint) {
+func (g *Gateway) listing(procs mesh.ProcMesh, r mesh.Roster, schemas map[string]map[string]agent.Schema) (out []micro.Endpoint) {
 	id := procs.ID()
 	for full, info := range r.Actors {
 		if !info.Managed { // the proc's own
@@ -115,6 +117,9 @@ func (g *Gateway) listing(procs mesh.ProcMesh, r mesh.Roster) (out []micro.Endpo
 					"shape": procs.Extent().String(), "in": in, "out": answer,
 					"reducers": strings.Join(info.Reducers[name], ","), "direction": agent.Direction(answer),
 				},
+			}
+			if s, ok := schemas[full][name]; ok {
+				e.Metadata["in-schema"], e.Metadata["out-schema"] = s.In, s.Out
 			}
 			out = append(out, e)
 		}

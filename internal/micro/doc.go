@@ -11,6 +11,7 @@
 //   - MIC-3: INFO and STATS are made when they are asked for: an endpoint that is gone is not listed.
 //   - MIC-4: an answer that does not fit into a message lists the first of its endpoints only: half of them, or
 //     a quarter …
+//   - MIC-5: a schema says how encoding/json writes a type, in at most 4 KiB.
 //
 // Requests come on a pump of the bus; who has to ask others for its INFO answers from a goroutine of its own.
 package micro

@@ -1,0 +1,63 @@
+package agent_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+func claim(epoch uint64, owner string) agent.Claim {
+	return agent.Claim{Epoch: epoch, Owner: read[subjects.ActorID]("client-000000000000c/0.0/" + owner)}
+}
+
+func TestAGT10_ordersOfAnEarlierClaimAreRefusedAndALaterOneTakesOver(t *testing.T) {
+	table := agent.NewTable()
+	first, second := claim(1, "a"), claim(2, "a")
+	m := &agent.Mesh{Owner: first.Owner}
+	making := agent.Making{ID: "m", Ranks: []int{0}, Mesh: m, Claim: first, At: "n1"}
+	_, err := table.Create(making)
+	require.NoError(t, err)
+	require.NoError(t, table.Obey("n1", "m", agent.Claim{}), "who does not own it has no claim")
+	require.NoError(t, table.Obey("n1", "other", claim(9, "z")), "there is nothing of that name")
+	require.Equal(t, first, *table.States("m")[0].Claim)
+
+	second.Owner = claim(0, "b").Owner
+	require.NoError(t, table.Obey("n1", "m", second))
+	now := table.States("m")[0]
+	require.Equal(t, second, *now.Claim)
+	require.Equal(t, second.Owner, now.Mesh.Owner)
+	require.Equal(t, first.Owner, m.Owner, "what was answered before stays as it was")
+
+	want := &agent.FencedError{ID: "m", At: "n1", Asked: first, Has: second}
+	require.Equal(t, want, table.Obey("n1", "m", first))
+	making.Gen = 1
+	_, err = table.Create(making)
+	require.Equal(t, want, err)
+	require.Zero(t, table.Gen("m", 0))
+
+	require.Error(t, table.Obey("n1", "m", claim(2, "a")), "of one epoch, one owner goes first everywhere")
+	require.NoError(t, table.Obey("n1", "m", claim(2, "c")))
+}
+
+func TestFenced_isFoundInWhatCameOverTheBus(t *testing.T) {
+	want := &agent.FencedError{ID: "workers-000000000000m", At: "n1", Asked: claim(1, "a"), Has: claim(2, "b")}
+	text := "workers-000000000000m on n1 belongs to client-000000000000c/0.0/b since epoch 2 : the order is of client-000000000000c/0.0/a in epoch 1"
+	require.EqualError(t, want, text)
+	came := actor.FromWire(actor.EncodeError(want))
+	for name, err := range map[string]error{
+		"itself": want, "wrapped": fmt.Errorf("stop: %w", want), "over the bus": came,
+		"of some ranks": errors.Join(errors.New("no luck"), fmt.Errorf("rank 1: %w", came)),
+	} {
+		require.Equal(t, want, agent.Fenced(err), name)
+	}
+	for _, err := range []error{nil, errors.New(text), came.Unwrap(), &actor.Error{Code: actor.CodeHandler, Text: "no luck"}} {
+		require.Nil(t, agent.Fenced(err), "%v", err)
+	}
+	require.Nil(t, agent.ParseFenced("m on n1 belongs to nobody since epoch 2 : the order is of nobody in epoch 1"))
+}

@@ -1,0 +1,75 @@
+package host_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/agent/host"
+	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+func TestHOST15_theOrdersOfAnEarlierOwnerAreRefusedAndNameBoth(t *testing.T) {
+	for name, mode := range modes(t) {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, mode)
+			m := r.mesh(t, 2)
+			id := m.ID.String()
+			first, second := agent.Claim{Epoch: 1, Owner: m.Owner}, agent.Claim{Epoch: 2, Owner: r.client.ID().Actor("successor")}
+			_, err := agent.Create.Call(t.Context(), r.agent(), agent.Creation{Procs: &m, Wait: true, Lease: time.Minute, Claim: first})
+			require.NoError(t, err)
+			_, err = agent.Keepalive.Call(t.Context(), r.agent(), agent.Lease{ID: id, For: time.Minute, Claim: second})
+			require.NoError(t, err)
+			now := r.states(t, m)[0]
+			require.Equal(t, second.Owner, now.Mesh.Owner, "who asks the host finds the owner")
+			require.Equal(t, second, *now.Claim)
+
+			want := &agent.FencedError{ID: id, At: "a", Asked: first, Has: second}
+			for _, order := range []func() error{
+				func() error {
+					_, err := agent.Create.Call(t.Context(), r.agent(), agent.Creation{Procs: &m, Gen: 1, Claim: first})
+					return err
+				},
+				func() error {
+					_, err := agent.Stop.Call(t.Context(), r.agent(), agent.Stopping{ID: id, Claim: first})
+					return err
+				},
+				func() error {
+					_, err := agent.Keepalive.Call(t.Context(), r.agent(), agent.Lease{ID: id, For: time.Hour, Claim: first})
+					return err
+				},
+			} {
+				require.Equal(t, want, agent.Fenced(order()))
+			}
+			require.Equal(t, agent.Running, r.states(t, m)[0].Status.Phase)
+			require.LessOrEqual(t, r.states(t, m)[0].Lease, time.Minute)
+			_, err = agent.Stop.Call(t.Context(), r.agent(), agent.Stopping{ID: id, Claim: second})
+			require.NoError(t, err)
+		})
+	}
+}
+
+// A spare took another host's place meanwhile, and another owner follows: it is the same mesh here.
+func TestAGT1_aRankIsStartedAgainWhateverBecameOfTheOtherHostsAndTheOwner(t *testing.T) {
+	r := newRig(t, func(o *host.Options) { o.AllowUser, o.Allow = true, []string{"/bin", "/usr/bin"} })
+	m := r.shell(t, "exit 3")
+	other, err := subjects.NewHostID("b")
+	require.NoError(t, err)
+	spare, err := subjects.NewHostID("c")
+	require.NoError(t, err)
+	m.Hosts = append(m.Hosts, other)
+	m.Extent = shape.Of("host", 2).With("gpu", 1)
+	r.create(t, m)
+	m.Hosts = []subjects.HostID{m.Hosts[0], spare}
+	m.Owner = r.client.ID().Actor("successor")
+	_, err = agent.Create.Call(t.Context(), r.agent(), agent.Creation{Procs: &m, Ranks: []int{0}, Gen: 1, Wait: true})
+	require.NoError(t, err)
+	require.Equal(t, 1, r.states(t, m)[0].Gen)
+	require.Equal(t, m.Hosts, r.states(t, m)[0].Mesh.Hosts)
+	m.Command.Args = []string{"-c", "exit 4"}
+	_, err = agent.Create.Call(t.Context(), r.agent(), agent.Creation{Procs: &m, Ranks: []int{0}, Gen: 2})
+	require.ErrorContains(t, err, "exists already with another spec")
+}

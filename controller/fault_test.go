@@ -1,0 +1,426 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/agent/proc"
+	"github.com/castnet-io/castnet/mesh/shape"
+)
+
+// Faults of other systems' controllers that show between a controller, agents and subscribers;
+// docs/recovery.md lists all of them.
+
+// killed is the event of a host whose proc of that rank was killed.
+func (r *rig) killed(rank int) actor.Event {
+	return actor.Event{
+		Kind: actor.KindProc, Status: "failed", Mesh: r.spec.Procs.ID.String(), Rank: rank, Signal: 9, Reason: "killed by signal 9",
+		Host: r.spec.Procs.Hosts[rank/r.spec.Procs.PerHost].String(), At: time.Now(),
+	}
+}
+
+// teller is a proc in the place of a host that tells of its procs' ends.
+func (r *rig) teller(t *testing.T) *actor.Proc {
+	t.Helper()
+	p, _ := r.proc(t, newHostProc(t), Def())
+	return p
+}
+
+// subscribes opens a port of a proc that hears what a controller says.
+func subscribes(t *testing.T, p *actor.Proc, ref actor.Ref[agent.Agent], beat time.Duration) *actor.Port[actor.Event] {
+	t.Helper()
+	port := actor.OpenPort[actor.Event](p)
+	t.Cleanup(port.Close)
+	_, err := agent.Streaming.Call(t.Context(), ref.Via(p), agent.Stream{To: port.Ref(), Beat: beat})
+	require.NoError(t, err)
+	return port
+}
+
+// hears is the next thing that is said at a port.
+func hears(t *testing.T, port *actor.Port[actor.Event]) actor.Event {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	e, err := port.Recv(ctx)
+	require.NoError(t, err)
+	return e
+}
+
+func health(t *testing.T, ref actor.Ref[agent.Agent]) Report {
+	t.Helper()
+	r, err := Health.Call(t.Context(), ref, actor.None{})
+	require.NoError(t, err)
+	return r
+}
+
+// ranks is a mesh of actors on so many procs, which are real and in this process.
+func (r *rig) ranks(t *testing.T, defs ...actor.Def) []*actor.Proc {
+	t.Helper()
+	registry, err := actor.NewRegistry(defs...)
+	require.NoError(t, err)
+	var all []*actor.Proc
+	for rank := range r.spec.Procs.Extent.NumRanks() {
+		p, router, err := proc.Join(t.Context(), proc.Options{Bus: r.bus(t), Registry: registry, Mesh: r.spec.Procs, Rank: rank, Log: zerolog.Nop()})
+		require.NoError(t, err)
+		t.Cleanup(func() { closeProc(t, p, router) })
+		all = append(all, p)
+	}
+	return all
+}
+
+// meshSteps is what the controllers of the rig tell on ev. of their meshes.
+func (r *rig) meshSteps(t *testing.T) <-chan actor.Event {
+	t.Helper()
+	said := make(chan actor.Event, 1024)
+	t.Cleanup(r.p.Observe(func(e actor.Event) {
+		if e.Kind == actor.KindMesh {
+			said <- e
+		}
+	}))
+	return said
+}
+
+// notNow is a host that renews no lease.
+func notNow() (agent.Overlay, error) { return nil, errors.New("not now") }
+
+var (
+	frail   = actor.NewType[*struct{}, actor.None]("frail")
+	shatter = actor.NewEndpoint[*struct{}, actor.None, actor.None]("shatter")
+)
+
+func frailDef() actor.Def {
+	return frail.Made(func(*actor.Context, actor.None) (*struct{}, error) { return &struct{}{}, nil },
+		shatter.By(func(*struct{}, *actor.Context, actor.None) (actor.None, error) { panic("for testing") }))
+}
+
+// frails are actors of that type.
+func frails(name string) *agent.ActorSpec {
+	return &agent.ActorSpec{Name: name, Type: frail.Name(), Params: []byte{0xa0}}
+}
+
+func TestFaultC1_beatsGoOnWhateverTheRanksAndAgentsHaveComeTo(t *testing.T) {
+	r := newRig(t, func(h *fakeHost) { h.renew = notNow })
+	r.spec.Lease = time.Second
+	ref := r.own(t, r.spec)
+	create(t, ref)
+	wait(t, ref, agent.Running)
+	one, other := subscribes(t, r.p, ref, 20*time.Millisecond), subscribes(t, r.p, ref, 20*time.Millisecond)
+	r.teller(t).Emit(r.killed(1))
+	for _, port := range []*actor.Port[actor.Event]{one, other} { // each of its own
+		for hears(t, port).Step == agent.Beat {
+		}
+		for range 3 {
+			require.Equal(t, agent.Beat, hears(t, port).Step)
+		}
+	}
+	r.hosts[0].await(t, "keepalive 1s", 1) // which fails
+	_, err := agent.Stop.Call(t.Context(), ref, agent.Stopping{})
+	require.NoError(t, err)
+	for ended := 0; ended < 3; {
+		if hears(t, one).Step != agent.Beat {
+			ended++
+		}
+	}
+	for range 3 {
+		require.Equal(t, agent.Beat, hears(t, one).Step, "the mesh is over, and its controller lives")
+	}
+}
+
+func TestFaultC3_theLeaseOfEveryLiveRankIsRenewedWhateverElseHasFailed(t *testing.T) {
+	r := newRig(t)
+	procs := r.ranks(t, frailDef())
+	spec := r.spec
+	spec.Lease, spec.Actors = time.Second, frails("frails")
+	ref := r.own(t, spec)
+	create(t, ref)
+	wait(t, ref, agent.Running)
+	port := subscribes(t, r.p, ref, 0)
+	teller := r.teller(t)
+	teller.Emit(r.killed(0)) // a proc has ended
+	hears(t, port)
+	_, err := shatter.Call(t.Context(), actor.RefOf[*struct{}](procs[1].ID().Actor("frails")).Via(r.p), actor.None{})
+	require.Error(t, err)
+	hears(t, port)
+	until := time.Now().Add(2 * spec.Lease)
+	for time.Now().Before(until) {
+		for _, p := range procs[2:] {
+			o, err := agent.Keepalive.Call(t.Context(), agent.Of(p.ID()).Via(r.p), agent.Lease{ID: "frails"})
+			require.NoError(t, err)
+			require.Equal(t, agent.Running, o[0].Status.Phase)
+		}
+		time.Sleep(100 * time.Millisecond) // leases end by the clock of those who keep them
+	}
+}
+
+func TestFaultC4_aStopReachesTheRanksThatAreLeftAfterAFailure(t *testing.T) {
+	for name, stop := range map[string]func(*testing.T, *rig, actor.Ref[agent.Agent]){
+		"asked": func(t *testing.T, _ *rig, ref actor.Ref[agent.Agent]) {
+			o, err := agent.Stop.Call(t.Context(), ref, agent.Stopping{Reason: "done"})
+			require.NoError(t, err)
+			require.Equal(t, "failed: killed by signal 9", o[1].Status.String())
+		},
+		"the controller ends": func(_ *testing.T, r *rig, _ actor.Ref[agent.Agent]) { r.close() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			ref := r.own(t, r.spec)
+			create(t, ref)
+			wait(t, ref, agent.Running)
+			port := subscribes(t, r.p, ref, 0)
+			r.teller(t).Emit(r.killed(1))
+			hears(t, port)
+			stop(t, r, ref)
+			for _, h := range r.hosts {
+				require.Equal(t, 1, h.count("stop"))
+				require.Equal(t, agent.Stopped, h.table.Status(r.spec.id(), h.ranks[0]).Phase)
+			}
+		})
+	}
+}
+
+func TestFaultC5_anAgentThatCannotBeAskedBlamesNoRank(t *testing.T) {
+	r := newRig(t, func(h *fakeHost) { h.renew = notNow })
+	r.spec.Lease = time.Second
+	said := r.meshSteps(t)
+	ref := r.own(t, r.spec)
+	create(t, ref)
+	wait(t, ref, agent.Running)
+	port := subscribes(t, r.p, ref, 0)
+	for range 4 { // again and again
+		e := <-said
+		for e.Step != "lease.renew.failed" {
+			e = <-said
+		}
+		require.Regexp(t, `^[ab]-\w+ did not renew leases: .*not now$`, e.Reason)
+		require.Equal(t, actor.KindMesh, e.Kind)
+	}
+	require.Equal(t, one(4, agent.Running, ""), wait(t, ref, agent.Running))
+	r.teller(t).Emit(r.killed(3))
+	require.Equal(t, 3, hears(t, port).Rank, "nothing was told before that")
+}
+
+func TestFaultC7_aStopThatFailsOnOneHostKeepsTheStatusOfEveryOtherRankToTheLast(t *testing.T) {
+	r := newRig(t)
+	procs := r.ranks(t, frailDef())
+	spec := r.spec
+	spec.Actors = frails("frails")
+	ref := r.own(t, spec)
+	create(t, ref)
+	wait(t, ref, agent.Running)
+	<-procs[0].StopActor(agent.Name, "nobody answers for rank 0")
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	o, err := agent.Stop.Call(ctx, ref, agent.Stopping{Reason: "done"})
+	require.NoError(t, err)
+	require.Equal(t, agent.Run{First: 1, Count: 3, Status: agent.Status{Phase: agent.Stopped, Reason: "done"}}, o[len(o)-1])
+	require.False(t, o[0].Status.Phase.Terminal(), "nobody knows of rank 0: %v", o)
+}
+
+func TestFaultC11_aBurstOfFailuresReachesASubscriberOneByOne(t *testing.T) {
+	const perHost = 500
+	extent := shape.Of("host", 2).With("gpu", perHost)
+	r := newRig(t, func(h *fakeHost) {
+		first := h.ranks[0] / 2 * perHost
+		h.ranks = nil
+		for rank := range perHost {
+			h.ranks = append(h.ranks, first+rank)
+		}
+	})
+	r.spec.Procs.Extent, r.spec.Procs.PerHost, r.spec.Region = extent, perHost, extent.Region()
+	ref := r.own(t, r.spec)
+	create(t, ref)
+	wait(t, ref, agent.Running)
+	watcher := r.teller(t)
+	port := subscribes(t, watcher, ref, 0)
+	for rank := range 2 * perHost {
+		watcher.Emit(r.killed(rank))
+	}
+	for rank := range 2 * perHost {
+		require.Equal(t, rank, hears(t, port).Rank)
+	}
+}
+
+func TestFaultC12_whoSubscribesAgainHasOneSubscriptionAndHearsNothingTwice(t *testing.T) {
+	r := newRig(t)
+	ref := r.own(t, r.spec)
+	create(t, ref)
+	wait(t, ref, agent.Running)
+	teller := r.teller(t)
+	port := subscribes(t, r.p, ref, 0)
+	teller.Emit(r.killed(0))
+	require.Equal(t, 0, hears(t, port).Rank)
+	for range 2 {
+		_, err := agent.Streaming.Call(t.Context(), ref, agent.Stream{To: port.Ref()})
+		require.NoError(t, err)
+	}
+	require.Equal(t, 1, health(t, ref).Subscribers)
+	teller.Emit(r.killed(1))
+	require.Equal(t, 1, hears(t, port).Rank)
+	for range 2 { // the second time there is nothing to end
+		_, err := agent.Streaming.Call(t.Context(), ref, agent.Stream{To: port.Ref(), End: true})
+		require.NoError(t, err)
+	}
+	require.Zero(t, health(t, ref).Subscribers)
+}
+
+func TestFaultC14_aProcWhoseActorFailedTakesOthers(t *testing.T) {
+	r := newRig(t)
+	procs := r.ranks(t, frailDef())
+	spec := r.spec
+	spec.Actors = frails("first")
+	ref := r.own(t, spec)
+	create(t, ref)
+	wait(t, ref, agent.Running)
+	_, err := shatter.Call(t.Context(), actor.RefOf[*struct{}](procs[1].ID().Actor("first")).Via(r.p), actor.None{})
+	require.Error(t, err)
+	spec.Actors = frails("second")
+	ref = r.own(t, spec)
+	create(t, ref)
+	require.Equal(t, one(4, agent.Running, ""), wait(t, ref, agent.Running))
+}
+
+func TestFaultC18_aFailureSaysFirstWhoFailedWhereAndHow(t *testing.T) {
+	r := newRig(t)
+	procs := r.ranks(t, frailDef())
+	spec := r.spec
+	spec.Actors, spec.Name = frails("frails"), "trainers"
+	ref := r.own(t, spec)
+	create(t, ref)
+	wait(t, ref, agent.Running)
+	port := subscribes(t, r.p, ref, 0)
+	_, err := shatter.Call(t.Context(), actor.RefOf[*struct{}](procs[3].ID().Actor("frails")).Via(r.p), actor.None{})
+	require.Error(t, err)
+	e := hears(t, port)
+	require.Equal(t, []string{"trainers", "host=1/2,gpu=1/2", "frail", "shatter", r.spec.Procs.Hosts[1].String()}, []string{e.Name, e.Point, e.Type, e.Endpoint, e.Host})
+	first, _, _ := strings.Cut(e.String(), "\n")
+	for _, part := range []string{"frails", "type frail", "failed", e.Host, "shatter: panicked: for testing"} {
+		require.Contains(t, first, part)
+	}
+}
+
+func TestFaultAC5_aControllerThatEndsTellsItsSubscribersWhy(t *testing.T) {
+	r := newRig(t)
+	ref := r.own(t, r.spec)
+	create(t, ref)
+	wait(t, ref, agent.Running)
+	port := subscribes(t, r.teller(t), ref, 0)
+	r.close()
+	for range 4 {
+		e := hears(t, port)
+		require.Equal(t, "stopped", e.Status)
+		require.Contains(t, e.Reason, "its controller stops")
+	}
+}
+
+func TestFaultAC6_aSubscriberThatIsGoneHarmsNeitherControllerNorMesh(t *testing.T) {
+	r := newRig(t)
+	ref := r.own(t, r.spec)
+	create(t, ref)
+	wait(t, ref, agent.Running)
+	elsewhere, leave := r.proc(t, newHostProc(t), Def())
+	subscribes(t, elsewhere, ref, 10*time.Millisecond)
+	here := actor.OpenPort[actor.Event](r.p)
+	_, err := agent.Streaming.Call(t.Context(), ref, agent.Stream{To: here.Ref(), Beat: 10 * time.Millisecond})
+	require.NoError(t, err)
+	require.Equal(t, 2, health(t, ref).Subscribers)
+	here.Close()
+	leave()
+	require.Eventually(t, func() bool { return health(t, ref).Subscribers == 0 }, 20*time.Second, 5*time.Millisecond)
+	require.Equal(t, one(4, agent.Running, ""), wait(t, ref, agent.Running))
+	for _, h := range r.hosts {
+		require.Zero(t, h.count("stop"))
+	}
+}
+
+func TestFaultAC7_aStateHasEveryRankOfTheRegionOnceUnderTheMeshsOwnName(t *testing.T) {
+	r := newRig(t)
+	ref := r.own(t, r.spec)
+	create(t, ref)
+	wait(t, ref, agent.Running)
+	for _, asked := range []string{"", r.spec.id(), "something else"} {
+		states, err := agent.Get.Call(t.Context(), ref, agent.Query{ID: asked})
+		require.NoError(t, err)
+		require.Len(t, states, 4)
+		for rank, s := range states {
+			require.Equal(t, rank, s.Rank)
+			require.Equal(t, r.spec.id(), s.ID)
+		}
+	}
+}
+
+func TestFaultAC8_aQuestionThatFailsAgainAndAgainIsNoFailureOfARank(t *testing.T) {
+	r := newRig(t)
+	r.spec.Lease = time.Second
+	r.hosts[0].renew = notNow
+	r.hosts[1].renew = func() (agent.Overlay, error) { return nil, nil } // it knows no such mesh
+	ref := r.own(t, r.spec)
+	create(t, ref)
+	wait(t, ref, agent.Running)
+	port := subscribes(t, r.p, ref, 0)
+	for _, h := range r.hosts {
+		h.await(t, "keepalive 1s", 3)
+	}
+	require.Equal(t, one(4, agent.Running, ""), wait(t, ref, agent.Running))
+	r.teller(t).Emit(r.killed(2))
+	require.Equal(t, 2, hears(t, port).Rank, "nothing was told before that")
+}
+
+func TestFaultAC10_anActorIsNamedByItsMeshAndItsPoint(t *testing.T) {
+	s := plays(t, `
+actors 2 2 gpu=1:2
+	0+2 initializing
+`)
+	s.st.spec.Name = "trainers"
+	s.hear("overlay", []string{"0+2", "running"})
+	x := s.st.step(s.event("actor", []string{"3", "failed", "counters panicked"}), s.now)
+	require.Equal(t, "trainers", x.news[0].Name)
+	require.Equal(t, "host=1/2,gpu=1/2", x.news[0].Point)
+}
+
+// Meaning of test_orphaned_actors_are_cleaned_up.
+func TestOrphans_endWhenTheOneLeaseThatTheyGotHasRunOut(t *testing.T) {
+	r := newRig(t)
+	procs := r.ranks(t, frailDef())
+	for _, p := range procs {
+		to := agent.Of(p.ID()).Via(r.p)
+		spec := frails("orphans")
+		spec.Owner = r.p.ID().Actor("nobody")
+		_, err := agent.Create.Call(t.Context(), to, agent.Creation{Actors: spec, Wait: true})
+		require.NoError(t, err)
+		o, err := agent.Keepalive.Call(t.Context(), to, agent.Lease{ID: "orphans", For: time.Second})
+		require.NoError(t, err)
+		require.Equal(t, agent.Running, o[0].Status.Phase)
+	}
+	for _, p := range procs {
+		o, err := agent.Wait.Call(t.Context(), agent.Of(p.ID()).Via(r.p), agent.Ended("orphans"))
+		require.NoError(t, err)
+		require.Equal(t, agent.Status{Phase: agent.Stopped, Reason: agent.Orphaned}, o[0].Status)
+	}
+}
+
+func TestController_tellsOnEvWhatBecomesOfARankUnlessAHostHas(t *testing.T) {
+	r := newRig(t)
+	r.spec.Policy = Policy{Recovery: Drop}
+	ref := r.own(t, r.spec)
+	create(t, ref)
+	wait(t, ref, agent.Running)
+	port, said, teller := subscribes(t, r.p, ref, 0), r.meshSteps(t), r.teller(t)
+	died, ended := r.killed(0), r.killed(1)
+	died.Step = "proc.exit.signal"
+	ended.Step, ended.Status, ended.Signal = "proc.exit.code", "stopped", 0
+	for _, e := range []actor.Event{ended, died} {
+		teller.Emit(e)
+		hears(t, port)
+	}
+	e := <-said
+	require.Equal(t, []any{"rank.drop", 0, "failed"}, []any{e.Step, e.Rank, e.Status})
+	require.Empty(t, said)
+}

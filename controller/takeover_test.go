@@ -1,0 +1,130 @@
+package controller
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// watch is what a controller tells a subscriber.
+func (r *rig) watch(t *testing.T, ref actor.Ref[agent.Agent]) *actor.Port[actor.Event] {
+	t.Helper()
+	port := actor.OpenPort[actor.Event](r.p)
+	t.Cleanup(port.Close)
+	_, err := agent.Streaming.Call(t.Context(), ref, agent.Stream{To: port.Ref()})
+	require.NoError(t, err)
+	return port
+}
+
+func heardOf(t *testing.T, port *actor.Port[actor.Event]) actor.Event {
+	t.Helper()
+	e, err := port.Recv(t.Context())
+	require.NoError(t, err)
+	return e
+}
+
+// states is what the hosts say of the mesh.
+func (r *rig) states(t *testing.T) (all []agent.State) {
+	t.Helper()
+	for _, h := range r.spec.Procs.Hosts {
+		states, err := agent.Get.Call(t.Context(), hostAgent(r.p, h), agent.Query{ID: r.spec.id()})
+		require.NoError(t, err)
+		all = append(all, states...)
+	}
+	return all
+}
+
+func TestCTL10_twoControllersOfAMeshNeverBothAct(t *testing.T) {
+	r := newRig(t)
+	r.spec.Lease = time.Second
+	first := r.own(t, r.spec)
+	create(t, first)
+	wait(t, first, agent.Running)
+	told := r.watch(t, first)
+
+	spec, err := TakeOver(r.spec.Procs.ID, r.states(t), 1)
+	require.NoError(t, err)
+	spec.Lease = time.Minute // the one that is fenced is the one that speaks first
+	second := r.own(t, spec)
+	create(t, second)
+	require.Equal(t, one(4, agent.Running, ""), wait(t, second, agent.Running))
+	for _, h := range r.hosts {
+		require.Equal(t, 1, h.count("create"), "nothing is started anew")
+	}
+
+	lost := heardOf(t, told)
+	require.Equal(t, agent.Fencing, lost.Step, "its next renewal is refused")
+	f := agent.ParseFenced(lost.Reason)
+	require.Equal(t, agent.Claim{Epoch: 1, Owner: first.ID()}, f.Asked)
+	require.Equal(t, agent.Claim{Epoch: 2, Owner: second.ID()}, f.Has)
+	require.Equal(t, lost, heardOf(t, r.watch(t, first)), "who asks later is told, too")
+	for _, ask := range []func() error{
+		func() error { _, err := agent.Stop.Call(t.Context(), first, agent.Stopping{}); return err },
+		func() error { _, err := agent.Wait.Call(t.Context(), first, agent.Ended("")); return err },
+	} {
+		require.Equal(t, f, agent.Fenced(ask()))
+	}
+	_, err = agent.StopAll.Call(t.Context(), first, agent.StoppingAll{})
+	require.NoError(t, err, "it ends, and leaves the mesh alone")
+	require.Equal(t, one(4, agent.Running, ""), wait(t, second, agent.Running))
+	for _, h := range r.hosts {
+		require.Zero(t, h.count("stop"))
+	}
+	o, err := agent.Stop.Call(t.Context(), second, agent.Stopping{Reason: "done"})
+	require.NoError(t, err)
+	require.Equal(t, one(4, agent.Stopped, "done"), o)
+}
+
+func TestCTL10_aStopThatIsRefusedIsAnsweredAtOnce(t *testing.T) {
+	r := newRig(t)
+	first := r.own(t, r.spec)
+	create(t, first)
+	wait(t, first, agent.Running)
+	spec, err := TakeOver(r.spec.Procs.ID, r.states(t), 0)
+	require.NoError(t, err)
+	second := r.own(t, spec)
+	create(t, second)
+	wait(t, second, agent.Running)
+	o, err := agent.Stop.Call(t.Context(), first, agent.Stopping{Reason: "done"})
+	require.NoError(t, err)
+	require.Equal(t, one(4, agent.Running, ""), o)
+	_, err = agent.Stop.Call(t.Context(), first, agent.Stopping{Reason: "done"})
+	require.NotNil(t, agent.Fenced(err))
+}
+
+func TestTakeOver_followsTheNewestOwnerWithTheHostsThatHaveTheRanksNow(t *testing.T) {
+	m := meshOf(t, shape.Of("host", 2).With("gpu", 2), 2)
+	spare, err := subjects.NewHostID("spare")
+	require.NoError(t, err)
+	has := agent.Claim{Epoch: 4, Owner: m.Owner}
+	id, runs := m.ID.String(), agent.Status{Phase: agent.Running}
+	of := func(host subjects.HostID) *agent.ProcState { return &agent.ProcState{Host: host.String()} }
+	states := []agent.State{
+		{ID: id, Rank: 0, Status: runs, Mesh: &m, Claim: &has, Proc: of(m.Hosts[0])},
+		{ID: id, Rank: 2, Status: agent.Status{Phase: agent.Failed}, Mesh: &m, Proc: of(m.Hosts[1])},
+		{ID: id, Rank: 2, Gen: 1, Status: runs, Proc: of(spare)},
+		{ID: "other", Rank: 0, Gen: 9, Mesh: &agent.Mesh{}},
+	}
+	s, err := TakeOver(m.ID, states, 4)
+	require.NoError(t, err)
+	require.NoError(t, s.check())
+	require.Equal(t, []subjects.HostID{m.Hosts[0], spare}, s.Procs.Hosts)
+	require.NotEqual(t, m.Hosts, s.Procs.Hosts, "and what was answered stays as it was")
+	require.EqualValues(t, 5, s.Epoch)
+
+	_, err = TakeOver(m.ID, states, 3)
+	require.Equal(t, &agent.FencedError{ID: id, At: "hosts", Asked: agent.Claim{Epoch: 3, Owner: m.Owner}, Has: has}, err)
+	_, err = TakeOver(m.ID, states[3:], 0)
+	require.EqualError(t, err, "mesh "+id+": no host has it")
+	_, err = TakeOver(m.ID, states[1:2], 0)
+	require.EqualError(t, err, "mesh "+id+" has ended")
+	m.World = &agent.Share{World: "foo"}
+	_, err = TakeOver(m.ID, states, 0)
+	require.EqualError(t, err, "mesh "+id+" belongs to world foo: its owner is the system controller")
+}

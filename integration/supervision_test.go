@@ -1,0 +1,143 @@
+package integration
+
+import (
+	"fmt"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/actor/actortest"
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/mesh"
+	"github.com/castnet-io/castnet/mesh/shape"
+)
+
+// keeper is an actor, in a process of its own, that owns actors on the procs of others.
+type keeper struct{ net *mesh.Net }
+
+// charge is a mesh of procs to have actors on, and for how long those outlive their keeper.
+type charge struct {
+	Procs mesh.ProcMesh
+	Lease time.Duration
+}
+
+var (
+	keeperType = actor.NewType[*keeper, actor.None]("keeper")
+	keep       = actor.NewEndpoint[*keeper, charge, mesh.ActorMesh[actortest.TestActor]]("keep")
+)
+
+func keeperDef() actor.Def {
+	return keeperType.Made(func(ctx *actor.Context, _ actor.None) (*keeper, error) { return &keeper{mesh.Within(ctx)}, nil }, keep.By((*keeper).keep))
+}
+
+func (k *keeper) keep(ctx *actor.Context, c charge) (mesh.ActorMesh[actortest.TestActor], error) {
+	return mesh.SpawnActors(ctx, c.Procs.Via(k.net), actortest.TestActors, mesh.ActorSpawning[actor.None]{Label: "kept", Lease: c.Lease})
+}
+
+func (k *keeper) Cleanup(ctx *actor.Context, _ error) error { return k.net.Close(ctx) }
+
+// Meaning of test_orphaned_actors_cleaned_up_on_controller_crash: the process of a controller ends without touching
+// what it owns on other hosts.
+func TestOrphanedActors_endWhenTheProcessOfTheirControllerIsGone(t *testing.T) {
+	c := newCluster(t, "a", "b", "c")
+	net := c.connect(t)
+	hosts, err := net.AwaitHosts(t.Context(), 3)
+	require.NoError(t, err)
+	procs, err := hosts.Slice("host", 0, 2).Spawn(t.Context(), "workers", shape.Of("proc", 2))
+	require.NoError(t, err)
+	apart, err := hosts.Slice("host", 2, 3).Spawn(t.Context(), "controllers", shape.Unit())
+	require.NoError(t, err)
+	keepers, err := mesh.Spawn(t.Context(), apart, keeperType, "keepers", actor.None{})
+	require.NoError(t, err)
+	enders, err := mesh.Spawn(t.Context(), apart, actortest.TestActors, "enders", actor.None{})
+	require.NoError(t, err)
+	kept, err := keep.Call(t.Context(), keepers.Ref(0), charge{procs, time.Second})
+	require.NoError(t, err)
+	time.Sleep(1500 * time.Millisecond) // longer than their lease, which agents time by their own clock
+	require.Equal(t, map[agent.Phase]int{agent.Running: 4}, phases(t, procs, kept.Name()))
+
+	require.NoError(t, actortest.CauseFailure.Post(t.Context(), enders.Ref(0), actortest.Failure{Kind: actortest.Exit, Code: 1}))
+	for e, err := range apart.Watch(t.Context()) {
+		require.NoError(t, err)
+		require.True(t, e.Failed())
+		break
+	}
+	require.Eventually(t, func() bool { return phases(t, procs, kept.Name())[agent.Stopped] == 4 }, patience, poll)
+	states, err := procs.ActorStates(t.Context(), kept.Name())
+	require.NoError(t, err)
+	require.Equal(t, agent.Orphaned, states.Values()[3].Status.Reason)
+	require.Len(t, pids(t, net, procs.ID().String()), 4, "the procs have another owner")
+	for _, err := range kept.Via(net).Watch(t.Context()) {
+		var gone *mesh.ControllerError
+		require.ErrorAs(t, err, &gone, "and whoever asks is told whom to blame")
+	}
+}
+
+// phases counts the ranks of an actor mesh by their phases, as the agents of its procs know them.
+func phases(t *testing.T, procs mesh.ProcMesh, name string) map[agent.Phase]int {
+	t.Helper()
+	states, err := procs.ActorStates(t.Context(), name)
+	require.NoError(t, err)
+	n := map[agent.Phase]int{}
+	for _, s := range states.Values() {
+		n[s.Status.Phase]++
+	}
+	return n
+}
+
+// C15: a caller waits as long as its deadline for one who is dead.
+func TestFaultC15_everyCallThatWaitsForAProcFailsWhenItDies(t *testing.T) {
+	c := newCluster(t, "a")
+	net := c.connect(t)
+	procs := spawn(t, net, 2)
+	sleepers, err := mesh.Spawn(t.Context(), procs, actortest.SleepActors, "sleepers", actor.None{})
+	require.NoError(t, err)
+	const calls = 8
+	failed := make(chan error, calls)
+	for range calls { // the first is being handled, the others wait in its mailbox
+		go func() {
+			_, err := actortest.Sleep.Call(t.Context(), sleepers.Ref(1), time.Hour)
+			failed <- err
+		}()
+	}
+	require.Eventually(t, func() bool {
+		all, err := procs.ActorStates(t.Context(), sleepers.Name())
+		require.NoError(t, err)
+		s := all.Values()[1].Actor
+		return s != nil && s.Queued+int(s.Handled) >= calls-1
+	}, patience, poll)
+	killed := time.Now()
+	require.NoError(t, syscall.Kill(pids(t, net, procs.ID().String())[1], syscall.SIGKILL))
+	for range calls {
+		require.ErrorIs(t, <-failed, actor.ErrProcDead)
+	}
+	t.Logf("%d calls failed %s after the kill", calls, time.Since(killed).Round(time.Millisecond))
+	_, err = actortest.Sleep.Call(t.Context(), sleepers.Ref(0), time.Millisecond)
+	require.NoError(t, err, "the others answer")
+}
+
+// The table of what the end of a process means for the actors in it (test_proc_status_to_actor_status_…), with real ones.
+func TestProcEnds_areWhatBecomesOfTheActorsInThem(t *testing.T) {
+	c := newCluster(t, "a")
+	net := c.connect(t)
+	procs := spawn(t, net, 3)
+	actors, err := mesh.Spawn(t.Context(), procs, actortest.TestActors, "actors", actor.None{})
+	require.NoError(t, err)
+	for rank, f := range []actortest.Failure{{Kind: actortest.Exit}, {Kind: actortest.Exit, Code: 1}, {Kind: actortest.Kill}} {
+		require.NoError(t, actortest.CauseFailure.Post(t.Context(), actors.Ref(rank), f))
+	}
+	got := make([]string, 3)
+	n := 0
+	for e, err := range actors.Watch(t.Context()) {
+		require.NoError(t, err)
+		got[e.Rank] = fmt.Sprintf("%s: %s", e.Status, e.Reason)
+		if n++; n == len(got) {
+			break
+		}
+	}
+	require.Equal(t, []string{"stopped: ", "failed: exited with code 1", "failed: killed by signal 9 (killed)"}, got)
+	require.NoError(t, actors.Stop(t.Context()), "nothing is left to stop")
+}
