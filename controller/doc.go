@@ -37,6 +37,9 @@
 //   - CTL-10: a mesh has one owner at a time, and each that follows another has a higher epoch (TakeOver). Orders carry
 //     it (agent.Claim); a controller whose order is refused for a later one acts no more, tells so on `ev.` and to
 //     every subscriber, those that come later too, and leaves the mesh alone when it ends.
+//   - CTL-11: a host that is drained gives its place to a spare one, if the Policy has one: its ranks go there, so many
+//     at a time, each once it has ended where it was. That counts as no restart, and who has actors there is told
+//     first, so that they wait for their procs. The host is a spare one from then on.
 //
 // State belongs to the controller's turn; step, the function that decides, is pure: internal/supervise
 // counts restarts, testdata has scenarios.

@@ -29,6 +29,7 @@ type state struct {
 	spares  []subjects.HostID                   // that have not taken a dead host's place
 	hosts   map[subjects.HostID]presence.Change // those that are not known to be alive
 	gone    map[subjects.HostID]bool            // that were dead, with ranks of the mesh that may still run
+	moving  map[subjects.HostID]*move           // that are being emptied
 }
 
 // seat is what there is to know of a rank besides its status.
@@ -39,6 +40,9 @@ type seat struct {
 	tries   int       // restarts so far
 	cause   actor.Event
 	dropped bool // the mesh goes on without it
+
+	moves bool            // it goes to another place, which counts as no restart
+	from  subjects.HostID // the host that it is still on, and is to leave; zero: that of its place
 
 	proc int  // of an actor: the generation of the proc that has the rank
 	dead bool // that proc has ended
@@ -53,9 +57,10 @@ const (
 	waiting        // for its backoff
 	held           // for its proc
 	starting       // for the answer of whoever starts it
+	leaving        // for its end where it was
 )
 
-var doings = [...]string{"", "waiting", "held", "starting"}
+var doings = [...]string{"", "waiting", "held", "starting", "leaving"}
 
 func (d doing) String() string { return doings[d] }
 
@@ -63,6 +68,7 @@ func newState(s Spec) (*state, error) {
 	st := &state{
 		spec: s, table: agent.NewTable(), seats: map[int]*seat{}, spares: slices.Clone(s.Policy.Spares),
 		hosts: map[subjects.HostID]presence.Change{}, gone: map[subjects.HostID]bool{},
+		moving: map[subjects.HostID]*move{},
 	}
 	ranks := make([]int, s.Region.NumRanks())
 	for i := range ranks {

@@ -83,7 +83,7 @@ func (c *controller) take(ctx context.Context, p *actor.Proc, m agent.Mesh, host
 // takeAll takes the mesh over: nothing is started.
 func (c *controller) takeAll(ctx *actor.Context) {
 	p, m := ctx.Proc(), c.spec.Procs
-	for host := range c.shares() {
+	for _, host := range c.shares() {
 		ctx.Go(func(work context.Context) func(*actor.Context) {
 			work, cancel := context.WithTimeout(work, c.spawnLimit())
 			defer cancel()

@@ -44,6 +44,8 @@
 //   - HOST-13: orders of system controllers have an epoch. A host that has heard of a later one refuses those of
 //     an earlier one (agent.EpochError), and those that are meant for another life of the host.
 //   - HOST-14: who owns a mesh is known by its latest claim (AGT-10), also to the next host that adopts its procs.
+//   - HOST-15: a host that is drained asks the owners of meshes first to have what is here elsewhere (agent.Vacate), and
+//     stops what is left once they have answered, or had their time. An owner that does not live holds up nobody.
 //
 // The agent keeps AGT-1 … AGT-10; of meshes that have ended it remembers the newest 256.
 //
