@@ -24,8 +24,9 @@ type resource struct {
 	phases   PhaseCount
 	waiters  []*waiter
 	expires  time.Time // zero: never
-	released bool      // it was asked to stop
-	claim    Claim     // the newest one (AGT-10)
+	term     time.Duration
+	released bool  // it was asked to stop
+	claim    Claim // the newest one (AGT-10)
 }
 
 type waiter struct {
@@ -316,43 +317,6 @@ func (t *Table) Wait(until Waiting, reply func(Overlay)) (giveUp func()) {
 		w.answer(r.overlay())
 		r.settle()
 	}
-}
-
-// Keep sets when a resource expires; the zero time means never.
-func (t *Table) Keep(id string, until time.Time) {
-	if r, ok := t.resources[id]; ok {
-		r.expires = until
-	}
-}
-
-// Expires is when the lease of a resource ends; zero: never.
-func (t *Table) Expires(id string) time.Time {
-	if r, ok := t.resources[id]; ok {
-		return r.expires
-	}
-	return time.Time{}
-}
-
-// Expired lists the resources whose time has passed and that still have a rank alive.
-func (t *Table) Expired(now time.Time) []string {
-	var ids []string
-	for id, r := range t.resources {
-		if !r.expires.IsZero() && !now.Before(r.expires) && !r.over() {
-			ids = append(ids, id)
-		}
-	}
-	slices.Sort(ids)
-	return ids
-}
-
-// Expiry is when the next lease of a resource with live ranks ends; false: none does.
-func (t *Table) Expiry() (next time.Time, ok bool) {
-	for _, r := range t.resources {
-		if !r.expires.IsZero() && !r.over() && (!ok || r.expires.Before(next)) {
-			next, ok = r.expires, true
-		}
-	}
-	return next, ok
 }
 
 // Alive counts the ranks that are not terminal.
