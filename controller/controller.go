@@ -119,6 +119,7 @@ func newController(ctx *actor.Context, s Spec) (agent.Agent, error) {
 		return nil, err
 	}
 	c := &controller{state: st, config: agent.ConfigOf(ctx.Proc()), unwatch: func() {}, born: time.Now(), emptied: map[subjects.HostID][]*actor.Deferred[agent.Vacated]{}}
+	c.heldFor = config.SupervisionHeld.Get(c.config)
 	p, self := ctx.Proc(), actor.RefOf[agent.Agent](ctx.Self()).Via(ctx.Proc())
 	follow := []string{p.Space().Events(actor.KindProc, s.Procs.ID)}
 	if s.Actors != nil {

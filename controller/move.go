@@ -151,7 +151,7 @@ func (st *state) movesWith(x *effects, rank int, e actor.Event, now time.Time) {
 		return
 	}
 	st.setOut(x, rank, "its proc moves: "+e.Reason, held, now)
-	seat.proc, seat.dead, seat.until = e.Gen, true, now.Add(heldFor)
+	seat.proc, seat.dead, seat.until = e.Gen, true, now.Add(st.heldFor)
 }
 
 // deadBehind ends what a dead host has that was being emptied.

@@ -14,9 +14,6 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// heldFor is how long an actor that is to be started again waits for its proc to come back.
-const heldFor = 30 * time.Second
-
 // verdict is that a rank has failed for good, and what was tried.
 type verdict struct{ gaveUp string }
 
@@ -73,7 +70,7 @@ func (st *state) apply(x *effects, fx []supervise.Effect[int], now time.Time) {
 // begin starts a rank anew, once its proc is there.
 func (st *state) begin(x *effects, rank int, now time.Time) {
 	if seat := st.seat(rank); seat.dead {
-		seat.doing, seat.until = held, now.Add(heldFor)
+		seat.doing, seat.until = held, now.Add(st.heldFor)
 		return
 	}
 	st.start(x, rank)
@@ -145,7 +142,7 @@ func (st *state) dueNow(x *effects, now time.Time) {
 	st.apply(x, st.restart.Due(now), now)
 	for _, rank := range slices.Sorted(maps.Keys(st.seats)) {
 		if seat := st.seats[rank]; seat.doing == held && !now.Before(seat.until) {
-			reason := fmt.Sprintf("its proc has not come back within %s: %s", heldFor, seat.cause.Reason)
+			reason := fmt.Sprintf("its proc has not come back within %s: %s", st.heldFor, seat.cause.Reason)
 			cause := seat.cause
 			cause.At = now
 			st.end(x, rank, agent.Status{Phase: agent.Failed, Reason: reason}, cause)

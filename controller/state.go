@@ -9,6 +9,7 @@ import (
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/agent/presence"
+	"github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/internal/supervise"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -20,7 +21,8 @@ type state struct {
 	was      agent.Phase // of the mesh, when steps was asked last
 	stopping bool        // nothing is started any more
 
-	fenced *agent.FencedError // another owner has the mesh: nothing is done any more (CTL-10)
+	heldFor time.Duration      // how long an actor that is to be started again waits for its proc to come back
+	fenced  *agent.FencedError // another owner has the mesh: nothing is done any more (CTL-10)
 
 	ends    []actor.Event // of the ranks that have ended for good, in the order they were heard (CTL-3)
 	serial  uint64        // counts what was asked of agents
@@ -68,7 +70,7 @@ func newState(s Spec) (*state, error) {
 	st := &state{
 		spec: s, table: agent.NewTable(), seats: map[int]*seat{}, spares: slices.Clone(s.Policy.Spares),
 		hosts: map[subjects.HostID]presence.Change{}, gone: map[subjects.HostID]bool{},
-		moving: map[subjects.HostID]*move{},
+		moving: map[subjects.HostID]*move{}, heldFor: config.SupervisionHeld.Get(nil),
 	}
 	ranks := make([]int, s.Region.NumRanks())
 	for i := range ranks {
