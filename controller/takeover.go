@@ -178,6 +178,12 @@ func (c *controller) refused(ctx *actor.Context, err error) bool {
 	if by != nil && c.fenced == nil {
 		c.hear(ctx, fenced{by})
 		c.table.GiveUp(c.spec.id())
+		for host, waiting := range c.emptied {
+			for _, a := range waiting {
+				a.Reply(agent.Vacated{}, by)
+			}
+			delete(c.emptied, host)
+		}
 	}
 	return by != nil
 }
