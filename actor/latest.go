@@ -43,7 +43,10 @@ func (i *incarnations) learn(id subjects.ProcID, e Event) {
 	defer i.mu.Unlock()
 	m := i.meshLocked(id.Mesh)
 	before, known := m.now[id.Rank]
-	if known && before.Gen >= e.Gen || !known && len(m.now) >= maxLater {
+	switch {
+	case !known && len(m.now) >= maxLater, known && before.Gen > e.Gen:
+		return
+	case known && before.Gen == e.Gen && (before.Host != "" || e.Host == ""): // its host says where, others may not
 		return
 	}
 	m.now[id.Rank] = e

@@ -111,3 +111,17 @@ func (t *Table) Claim(id string) Claim {
 	}
 	return Claim{}
 }
+
+// owner is who owns a resource, as far as is known; "": nobody has said.
+func (t *Table) owner(id string) string {
+	r := t.resources[id]
+	switch {
+	case r == nil:
+		return ""
+	case r.claim.Owner.IsValid():
+		return r.claim.Owner.String()
+	case r.mesh != nil:
+		return r.mesh.Owner.String()
+	}
+	return ""
+}

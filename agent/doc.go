@@ -29,8 +29,9 @@
 //     same or another spec. Each rank then is its next generation, and its State says which. Who names
 //     a generation gets that one or an error; one that is over never comes back.
 //   - AGT-7: a resource that has a lease, and whose lease nobody renewed, is stopped with the reason
-//     "orphaned", and tells its subscribers. Leases are durations on the agent's own clock; without
-//     one, nothing expires. An agent that did not run when a lease ended lets it go on for half its term, once.
+//     "orphaned: its owner was silent for …", which the log, its subscribers and `ev.` are told. Leases are
+//     durations on the agent's own clock; without one, nothing expires. An agent that did not run when a lease ended
+//     lets it go on for half its term, once.
 //   - AGT-8: StopAll stops everything, and the agent ends once that is done and answered. What is
 //     asked of it meanwhile is answered; creating is refused.
 //   - AGT-9: a stream begins with how things are, and then has every change, in order. Who subscribes the same port

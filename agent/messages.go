@@ -48,6 +48,8 @@ var (
 	Take   = actor.NewEndpoint[Agent, Taking, HostInfo]("take")
 	Ready  = actor.NewEndpoint[Agent, Readiness, actor.None]("ready")
 
+	// Vacate is what only controllers serve.
+	Vacate = actor.NewEndpoint[Agent, Vacating, Vacated]("vacate")
 	// Readopt is what only proc agents serve.
 	Readopt = actor.NewEndpoint[Agent, Readoption, Readopted]("readopt")
 )
@@ -202,8 +204,28 @@ type Draining struct {
 	Mesh   string        `cbor:"1,keyasint,omitempty" json:"mesh,omitempty"` // "" = all
 	Reason string        `cbor:"2,keyasint,omitempty" json:"reason,omitempty"`
 	Grace  time.Duration `cbor:"3,keyasint,omitempty" json:"grace,omitempty"`   // 0 = 10 s
-	AtOnce int           `cbor:"4,keyasint,omitempty" json:"at_once,omitempty"` // stops under way, 1 to 256; 0 = 16
+	AtOnce int           `cbor:"4,keyasint,omitempty" json:"at_once,omitempty"` // stops under way, 1 to 256; 0 = 16; and moves; 0 = 1
 }
+
+// Vacating asks the owner of a mesh to have what a host has of it elsewhere. A host asks so that is drained.
+type Vacating struct {
+	Host   subjects.HostID `cbor:"1,keyasint" json:"host"`
+	Reason string          `cbor:"2,keyasint,omitempty" json:"reason,omitempty"`
+	Grace  time.Duration   `cbor:"3,keyasint,omitempty" json:"grace,omitempty"`   // as in Stopping
+	AtOnce int             `cbor:"4,keyasint,omitempty" json:"at_once,omitempty"` // ranks on their way, 1 to MaxAtOnce; 0 = 1
+}
+
+// MaxAtOnce is how many ranks of a host may be on their way, or stopped, at a time.
+const MaxAtOnce = 256
+
+// Vacated is how many ranks have moved. The others are still there: the policy of their mesh has no place for them.
+type Vacated struct {
+	Moved int `cbor:"1,keyasint" json:"moved"`
+}
+
+// Moving is the step of the event that says that a proc ends only because its rank goes on elsewhere, as its next
+// generation: whoever has actors there waits for it.
+const Moving = "proc.move.attempt"
 
 // Readiness is a new proc's first word to its host: it can be reached.
 type Readiness struct {

@@ -104,6 +104,9 @@ type Summary struct {
 	Ended  int     `cbor:"2,keyasint" json:"ended"`          // of these, those that have
 	Failed int     `cbor:"3,keyasint" json:"failed"`         // of those, which had to be killed or went wrong on the way
 	Left   []State `cbor:"4,keyasint,omitempty" json:"left"` // what is still there, at most 256
+
+	// Moved is how many ranks their owners have elsewhere now: of a drain. They are not among those Asked.
+	Moved int `cbor:"5,keyasint,omitempty" json:"moved,omitempty"`
 }
 
 // maxLeft bounds the states in a Summary: Asked and Ended tell how many there are.
@@ -112,7 +115,7 @@ const maxLeft = 256
 // Merge adds up two summaries.
 func (s Summary) Merge(o Summary) Summary {
 	left := slices.Concat(s.Left, o.Left)
-	return Summary{s.Asked + o.Asked, s.Ended + o.Ended, s.Failed + o.Failed, left[:min(len(left), maxLeft)]}
+	return Summary{s.Asked + o.Asked, s.Ended + o.Ended, s.Failed + o.Failed, left[:min(len(left), maxLeft)], s.Moved + o.Moved}
 }
 
 // Summarize sums up how ranks are that were asked to stop.

@@ -24,7 +24,8 @@ type resource struct {
 	phases   PhaseCount
 	waiters  []*waiter
 	expires  time.Time     // zero: never
-	term     time.Duration // of its lease, as long as that may be put off
+	term     time.Duration // of its lease
+	putOff   bool          // the lease goes on for half its term more
 	released bool          // it was asked to stop
 	claim    Claim         // the newest one (AGT-10)
 }

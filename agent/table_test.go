@@ -81,7 +81,7 @@ func TestAGT4_anUnknownIDIsAnEmptyAnswer(t *testing.T) {
 	var answers []agent.Overlay
 	table.Wait(agent.Waiting{ID: "x", Until: agent.Running}, func(o agent.Overlay) { answers = append(answers, o) })()
 	require.Equal(t, []agent.Overlay{nil}, answers, "at once, and once")
-	table.Keep("x", time.Time{})
+	table.Keep("x", time.Time{}, 0)
 	table.Describe("x", 0, func(*agent.State) { t.Fatal("nothing to describe") })
 	table.Remove("x")
 }
@@ -145,13 +145,13 @@ func TestTable_statesAreInOrderAndTheMeshIsOnTheFirst(t *testing.T) {
 func TestTable_onlyWhatIsAliveAndWasGivenATimeExpires(t *testing.T) {
 	table, now := tableOf(t, 0, 1), time.Unix(1000, 0)
 	require.Empty(t, table.Expired(now.Add(time.Hour)), "no lease")
-	table.Keep("m", now)
+	table.Keep("m", now, time.Minute)
 	require.Empty(t, table.Expired(now.Add(-1)))
 	require.Equal(t, []string{"m"}, table.Expired(now))
 	next, ok := table.Expiry()
 	require.True(t, ok)
 	require.Equal(t, now, next)
-	table.Keep("m", now.Add(time.Minute))
+	table.Keep("m", now.Add(time.Minute), time.Minute)
 	require.Empty(t, table.Expired(now.Add(1)))
 	table.Advance("m", 0, failed)
 	require.Empty(t, table.Expired(now.Add(time.Hour)), "nothing is left to stop")
@@ -166,7 +166,7 @@ func TestAGT7_aLeaseIsPutOffOnceByHalfItsTerm(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, table.PutOff("m", now), "it has no lease")
 	for range 2 { // each renewal counts anew
-		table.Grant("m", now, time.Minute)
+		table.Keep("m", now.Add(time.Minute), time.Minute)
 		require.Equal(t, now.Add(time.Minute), table.Expires("m"))
 		require.True(t, table.PutOff("m", now))
 		require.False(t, table.PutOff("m", now))
@@ -198,7 +198,7 @@ func TestAGT6_aGenerationBeginsWhereOneHasEndedAndNoneComesBack(t *testing.T) {
 	require.ErrorContains(t, err, "each once")
 
 	m.Gen, m.Only = 0, nil
-	table.Keep("m", time.Now())
+	table.Keep("m", time.Now(), 0)
 	table.Release("m")
 	table.Advance("m", 0, stopped)
 	other := agent.Making{ID: "m", Hash: "other", Ranks: []int{0, 1}}

@@ -78,6 +78,8 @@ var (
 		note{seed: "1m", zero: "off", used: "controller, agent/host", doc: "the lease: what hears nothing from its controller for so long is stopped"})
 	SupervisionWatchdog = newDuration("supervision.watchdog", 2*time.Minute, instant, long,
 		note{seed: "2m", used: "mesh", doc: "a controller that says nothing for so long is taken for dead"})
+	SupervisionHeld = newDuration("supervision.held", 30*time.Second, instant, long,
+		note{used: "controller", doc: "an actor that is to be started again waits so long for its proc to come back"})
 	SupervisionHeartbeat = newDuration("supervision.heartbeat", 500*time.Millisecond, 10*time.Millisecond, time.Minute,
 		note{used: "agent/host, agent/presence", doc: "pause between two signs of life of a host"})
 	SupervisionSuspect = newDuration("supervision.suspect", 1500*time.Millisecond, 30*time.Millisecond, time.Hour,
@@ -162,7 +164,7 @@ var all = numbered([]*def{
 	TerminateGrace.def, TerminateConcurrency.def, TerminateSingle.def, TerminateKillWait.def,
 	ProcDrain.def, ProcOrphanGrace.def, ActorCleanup.def, HostdDrain.def,
 
-	SupervisionPoll.def, SupervisionOrphan.def, SupervisionWatchdog.def,
+	SupervisionPoll.def, SupervisionOrphan.def, SupervisionWatchdog.def, SupervisionHeld.def,
 	SupervisionHeartbeat.def, SupervisionSuspect.def, SupervisionDead.def, SupervisionConfirm.def, HostEndedKept.def, ProcEndedKept.def,
 
 	WorldSilence.def, WorldEviction.def, WorldStop.def,

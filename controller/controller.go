@@ -77,6 +77,9 @@ func Def() actor.Def {
 			c.hear(ctx, w.what)
 			return actor.None{}, nil
 		}),
+		agent.Vacate.By(func(a agent.Agent, ctx *actor.Context, v agent.Vacating) (agent.Vacated, error) {
+			return a.(*controller).Vacate(ctx, v)
+		}),
 		Health.By(func(a agent.Agent, ctx *actor.Context, _ actor.None) (Report, error) {
 			return a.(*controller).report(), nil
 		}))...).Enduring()
@@ -96,6 +99,9 @@ type controller struct {
 	renewal   time.Time // when leases are to be renewed next
 	stalls    int       // renewals that came much too late
 	restarted int       // ranks that were started anew
+
+	grace   time.Duration                                        // of those that move
+	emptied map[subjects.HostID][]*actor.Deferred[agent.Vacated] // who waits for a host to be emptied
 }
 
 // newController follows the mesh's events, so that nothing that is created later goes unheard (CTL-1).
@@ -113,7 +119,8 @@ func newController(ctx *actor.Context, s Spec) (agent.Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &controller{state: st, config: agent.ConfigOf(ctx.Proc()), unwatch: func() {}, born: time.Now()}
+	c := &controller{state: st, config: agent.ConfigOf(ctx.Proc()), unwatch: func() {}, born: time.Now(), emptied: map[subjects.HostID][]*actor.Deferred[agent.Vacated]{}}
+	c.heldFor = config.SupervisionHeld.Get(c.config)
 	p, self := ctx.Proc(), actor.RefOf[agent.Agent](ctx.Self()).Via(ctx.Proc())
 	follow := []string{p.Space().Events(actor.KindProc, s.Procs.ID)}
 	if s.Actors != nil {
@@ -122,12 +129,12 @@ func newController(ctx *actor.Context, s Spec) (agent.Agent, error) {
 	for _, subject := range follow {
 		sub, err := p.Bus().Control().Subscribe(subject, func(m bus.Msg) {
 			e, err := actor.OpenEvent(p.Space(), m)
-			if err == nil && (e.Terminal() || e.Status == string(actor.Running)) { // nothing else changes a status
+			if err == nil && (e.Terminal() || e.Status == string(actor.Running) || e.Step == agent.Moving) { // nothing else changes a status
 				e.Each(func(e actor.Event) {
 					switch { // who is told of something finds it so in his next cast
 					case e.Kind == actor.KindProc && e.Terminal():
 						p.MarkDown(e)
-					case e.Kind == actor.KindProc:
+					case e.Kind == actor.KindProc && e.Step != agent.Moving:
 						p.Learn(e)
 					}
 				})
@@ -195,6 +202,10 @@ func (c *controller) hear(ctx *actor.Context, what any) {
 		c.streams.Tell(ctx, c.spec.id(), e)
 	}
 	c.startAgain(ctx, x.starts)
+	for _, l := range x.leaves {
+		c.leave(ctx, l)
+	}
+	c.answerVacated(x.vacated)
 	for _, h := range x.strays {
 		c.stopStrays(ctx, h)
 	}
@@ -253,26 +264,30 @@ func (c *controller) Create(ctx *actor.Context, _ agent.Creation) (agent.Overlay
 	return c.table.Overlay(c.spec.id()), nil
 }
 
-// shares is how many tasks an operation on the mesh takes: one per host, or one over the cast road.
-func (c *controller) shares() int {
+// shares are the tasks that an operation on the mesh takes: one per host, or one over the cast road.
+func (c *controller) shares() []int {
+	shares := make([]int, 1, len(c.spec.Procs.Hosts))
 	if c.spec.Actors != nil {
-		return 1
+		return shares
 	}
-	return len(c.spec.Procs.Hosts)
+	for host := 1; host < len(c.spec.Procs.Hosts); host++ {
+		shares = append(shares, host)
+	}
+	return shares
 }
 
-// each runs a task per share of the mesh, all at the same time. What they bring is heard on the
+// each runs a task per share of the mesh, and per host that is being emptied, all at the same time. What they bring is heard on the
 // turn, and what went wrong is told to failed.
 func (c *controller) each(ctx *actor.Context, t task, failed func(ctx *actor.Context, host int, err error)) {
-	p, m := ctx.Proc(), c.spec.Procs
-	for host := range c.shares() {
+	p := ctx.Proc()
+	for _, at := range c.places(c.shares()) {
 		asked := c.ask()
 		ctx.Go(func(work context.Context) func(*actor.Context) {
-			o, err := t(work, p, m, host)
+			o, err := t(work, p, at.mesh, at.host)
 			return func(ctx *actor.Context) {
-				c.hear(ctx, answer{asked, o})
+				c.hear(ctx, answer{asked, o, at.behind})
 				if err != nil && !c.refused(ctx, err) {
-					failed(ctx, host, err)
+					failed(ctx, at.host, err)
 				}
 			}
 		})
@@ -305,27 +320,27 @@ func (c *controller) Cleanup(ctx *actor.Context, _ error) error {
 	if !c.started || c.over() || c.spec.leaves() {
 		return nil
 	}
-	p, m, hosts := ctx.Proc(), c.spec.Procs, c.shares()
+	p, places := ctx.Proc(), c.places(c.shares())
 	type result struct {
-		host int
-		o    agent.Overlay
-		err  error
+		at  place
+		o   agent.Overlay
+		err error
 	}
-	results := make(chan result, hosts)
-	for host := range hosts {
+	results := make(chan result, len(places))
+	for _, at := range places {
 		go func() {
 			ctx, cancel := context.WithTimeout(ctx, 2*lastGrace)
 			defer cancel()
 			s := agent.Stopping{ID: c.spec.id(), Reason: "its controller stops", Grace: lastGrace, Claim: c.spec.claim()}
-			o, err := c.stop(ctx, p, m, host, s)
-			results <- result{host, o, err}
+			o, err := c.stop(ctx, p, at.mesh, at.host, s)
+			results <- result{at, o, err}
 		}()
 	}
-	for range hosts {
+	for range places {
 		r := <-results
-		c.hear(ctx, r.o)
+		c.hear(ctx, answer{c.ask(), r.o, r.at.behind})
 		if r.err != nil {
-			c.notStopped(ctx, r.host, r.err)
+			c.notStopped(ctx, r.at.host, r.err)
 		}
 	}
 	return nil

@@ -25,7 +25,7 @@
 //   - CTL-6: a rank that has failed after it had run is started again where the Policy says so, as the next
 //     generation of the rank, after a backoff, and so often within a time; then it has failed for good. Who
 //     waits for ends sees none in between. What was said of an earlier generation, or asked for before the
-//     later one ran, changes nothing. An actor waits for its proc to come back, for 30 s.
+//     later one ran, changes nothing. An actor waits for its proc to come back, for supervision.held.
 //   - CTL-7: a subscriber that asks for it hears that the controller lives, for as long as it does, whatever its
 //     ranks have come to. One that is gone is told no more, and harms nobody.
 //   - CTL-8: a host ends ranks by its death alone (package agent/presence): then a spare has its place, if the
@@ -37,6 +37,9 @@
 //   - CTL-10: a mesh has one owner at a time, and each that follows another has a higher epoch (TakeOver). Orders carry
 //     it (agent.Claim); a controller whose order is refused for a later one acts no more, tells so on `ev.` and to
 //     every subscriber, those that come later too, and leaves the mesh alone when it ends.
+//   - CTL-11: a host that is drained gives its place to a spare one, if the Policy has one: its ranks go there, so many
+//     at a time, each once it has ended where it was. That counts as no restart, and who has actors there is told
+//     first, so that they wait for their procs. The host is a spare one from then on.
 //
 // State belongs to the controller's turn; step, the function that decides, is pure: internal/supervise
 // counts restarts, testdata has scenarios.

@@ -16,6 +16,7 @@ import (
 type answer struct {
 	asked   uint64 // state.serial then: of ranks that were started since it says nothing
 	overlay agent.Overlay
+	behind  subjects.HostID // set: the host that is being emptied, and says nothing of ranks that have left
 }
 
 // failure is the error of creating one share of the mesh.
@@ -42,8 +43,11 @@ type effects struct {
 	news   []actor.Event     // to be told to the streams (CTL-3)
 	lost   []actor.Event     // procs that nobody else will tell the end of: to be told on ev.
 	starts []start           // ranks to be started anew
+	leaves []leave           // ranks to be stopped where they are, to be started elsewhere
 	strays []subjects.HostID // hosts that came back with procs of the mesh that have no place in it any more
 	wake   time.Time         // when to hear that it is due; zero: as before
+
+	vacated []vacated // hosts that nothing is to be moved from any more
 }
 
 // start is a rank to be started, in the generation that is its turn.

@@ -91,7 +91,7 @@ func (c *controller) later(rank, gen int) Later {
 		l.Proc = seat.proc
 	}
 	if host, _ := c.host(rank); host >= 0 {
-		l.Host = c.spec.Procs.Hosts[host].String()
+		l.Host = c.at(rank).String()
 	}
 	l.Cause, l.Tries, l.Doing = seat.cause.Reason, seat.tries, seat.doing.String()
 	switch seat.doing {

@@ -24,19 +24,20 @@ func (c *controller) stopPart(ctx *actor.Context, s agent.Stopping, part shape.R
 	for _, e := range x.news {
 		c.streams.Tell(ctx, c.spec.id(), e)
 	}
-	answer, p, m, shares := actor.Defer[agent.Overlay](ctx), ctx.Proc(), c.spec.Procs, c.sharesOf(part)
-	pending := len(shares)
-	for _, host := range shares {
+	reply, p, places := actor.Defer[agent.Overlay](ctx), ctx.Proc(), c.places(c.sharesOf(part))
+	pending := len(places)
+	for _, at := range places {
+		asked := c.ask()
 		ctx.Go(func(work context.Context) func(*actor.Context) {
 			work, cancel := context.WithTimeout(work, limit)
 			defer cancel()
-			o, err := c.stop(work, p, m, host, s)
+			o, err := c.stop(work, p, at.mesh, at.host, s)
 			return func(ctx *actor.Context) {
-				if c.hear(ctx, c.ofPart(o, part)); err != nil && !c.refused(ctx, err) {
-					c.notStopped(ctx, host, err)
+				if c.hear(ctx, answer{asked, c.ofPart(o, part), at.behind}); err != nil && !c.refused(ctx, err) {
+					c.notStopped(ctx, at.host, err)
 				}
 				if pending--; pending == 0 {
-					answer.Reply(c.statuses(part), nil)
+					reply.Reply(c.statuses(part), nil)
 				}
 			}
 		})

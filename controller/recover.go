@@ -11,10 +11,8 @@ import (
 	"github.com/castnet-io/castnet/agent/presence"
 	"github.com/castnet-io/castnet/internal/supervise"
 	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/subjects"
 )
-
-// heldFor is how long an actor that is to be started again waits for its proc to come back.
-const heldFor = 30 * time.Second
 
 // verdict is that a rank has failed for good, and what was tried.
 type verdict struct{ gaveUp string }
@@ -22,6 +20,10 @@ type verdict struct{ gaveUp string }
 // recovers decides about a rank that has failed. nil: it is started again (CTL-6).
 func (st *state) recovers(x *effects, rank int, reason string, about actor.Event, now time.Time) *verdict {
 	known := st.table.Status(st.spec.id(), rank).Phase
+	if seat := st.known(rank); seat.moves && !st.stopping {
+		st.arrived(rank)
+		st.seat(rank).doing = settled
+	}
 	if st.restart == nil || st.stopping || !st.restart.Has(rank) || known == agent.Initializing && st.table.Gen(st.spec.id(), rank) == 0 { // it never ran
 		return &verdict{}
 	}
@@ -29,7 +31,7 @@ func (st *state) recovers(x *effects, rank int, reason string, about actor.Event
 	if seat.doing == waiting || seat.doing == held {
 		return nil
 	}
-	seat.nth = max(seat.nth+1, about.Nth+1)
+	seat.nth, seat.from = max(seat.nth+1, about.Nth+1), subjects.HostID{}
 	var fx []supervise.Effect[int]
 	if seat.doing == starting {
 		fx = st.restart.StartFailed(rank, now)
@@ -68,7 +70,7 @@ func (st *state) apply(x *effects, fx []supervise.Effect[int], now time.Time) {
 // begin starts a rank anew, once its proc is there.
 func (st *state) begin(x *effects, rank int, now time.Time) {
 	if seat := st.seat(rank); seat.dead {
-		seat.doing, seat.until = held, now.Add(heldFor)
+		seat.doing, seat.until = held, now.Add(st.heldFor)
 		return
 	}
 	st.start(x, rank)
@@ -83,6 +85,10 @@ func (st *state) start(x *effects, rank int) {
 func (st *state) settle(x *effects, rank int, now time.Time) {
 	seat := st.seat(rank)
 	seat.doing, seat.since, seat.until = settled, st.ask(), time.Time{}
+	if seat.moves {
+		st.arrived(rank)
+		return
+	}
 	st.apply(x, st.restart.Restarted(rank, rank, now), now)
 }
 
@@ -93,7 +99,7 @@ func (st *state) forget(rank int) {
 		st.restart.Ended(rank, supervise.Asked, time.Time{})
 	}
 	if seat := st.seats[rank]; seat != nil {
-		seat.doing, seat.until = settled, time.Time{}
+		seat.doing, seat.until, seat.moves = settled, time.Time{}, false
 	}
 }
 
@@ -136,7 +142,7 @@ func (st *state) dueNow(x *effects, now time.Time) {
 	st.apply(x, st.restart.Due(now), now)
 	for _, rank := range slices.Sorted(maps.Keys(st.seats)) {
 		if seat := st.seats[rank]; seat.doing == held && !now.Before(seat.until) {
-			reason := fmt.Sprintf("its proc has not come back within %s: %s", heldFor, seat.cause.Reason)
+			reason := fmt.Sprintf("its proc has not come back within %s: %s", st.heldFor, seat.cause.Reason)
 			cause := seat.cause
 			cause.At = now
 			st.end(x, rank, agent.Status{Phase: agent.Failed, Reason: reason}, cause)
@@ -155,7 +161,7 @@ func (st *state) stop(x *effects, reason string, now time.Time) {
 	}
 	st.restart.Stopping()
 	for _, rank := range slices.Sorted(maps.Keys(st.seats)) {
-		if d := st.seats[rank].doing; d == waiting || d == held {
+		if d := st.seats[rank].doing; d == waiting || d == held || d == leaving {
 			st.advance(x, rank, agent.Status{Phase: agent.Stopped, Reason: reason}, actor.Event{Reason: reason, At: now}, now)
 		}
 	}
@@ -171,7 +177,7 @@ func (st *state) stopPart(x *effects, part shape.Region, reason string, now time
 		if !in {
 			continue
 		}
-		if d := st.known(rank).doing; d == waiting || d == held {
+		if d := st.known(rank).doing; d == waiting || d == held || d == leaving {
 			st.end(x, rank, agent.Status{Phase: agent.Stopped, Reason: reason}, actor.Event{Reason: reason, At: now})
 		}
 		st.forget(rank)
@@ -191,7 +197,9 @@ func (st *state) hostIs(x *effects, h hostIs, now time.Time) {
 	} else {
 		st.hosts[h.Host] = presence.Change(h)
 	}
-	switch {
+	switch m := st.moving[h.Host]; {
+	case m != nil && h.State == presence.Dead:
+		st.deadBehind(x, m, h, now)
 	case index < 0:
 	case h.State == presence.Dead:
 		st.hostDied(x, index, h, now)
@@ -241,6 +249,9 @@ func (st *state) lostWith(ranks []int, e actor.Event) (all []actor.Event) {
 		}
 		_, e.Rank = st.host(rank)
 		e.Gen, e.Count = st.table.Gen(st.spec.id(), rank), 1
+		if doing == leaving { // it is the one before that is lost
+			e.Gen--
+		}
 		e.Seat = int(st.spec.Procs.Proc(e.Rank, e.Gen).Seat)
 		if n := len(all) - 1; n >= 0 && all[n].Gen == e.Gen && all[n].Rank+all[n].Count == e.Rank {
 			all[n].Count++
@@ -251,14 +262,15 @@ func (st *state) lostWith(ranks []int, e actor.Event) (all []actor.Event) {
 	return all
 }
 
-// replace puts a spare host that is not known to be in trouble in the place of a dead one.
-func (st *state) replace(index int) {
+// replace puts a spare host that is not known to be in trouble in the place of another, and reports whether there is one.
+func (st *state) replace(index int) bool {
 	for i, spare := range st.spares {
 		if _, trouble := st.hosts[spare]; !trouble {
 			st.spec.Procs.Hosts = slices.Clone(st.spec.Procs.Hosts)
 			st.spec.Procs.Hosts[index] = spare
 			st.spares = slices.Delete(st.spares, i, i+1)
-			return
+			return true
 		}
 	}
+	return false
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/agent/presence"
+	"github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/internal/supervise"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -20,7 +21,8 @@ type state struct {
 	was      agent.Phase // of the mesh, when steps was asked last
 	stopping bool        // nothing is started any more
 
-	fenced *agent.FencedError // another owner has the mesh: nothing is done any more (CTL-10)
+	heldFor time.Duration      // how long an actor that is to be started again waits for its proc to come back
+	fenced  *agent.FencedError // another owner has the mesh: nothing is done any more (CTL-10)
 
 	ends    []actor.Event // of the ranks that have ended for good, in the order they were heard (CTL-3)
 	serial  uint64        // counts what was asked of agents
@@ -29,6 +31,7 @@ type state struct {
 	spares  []subjects.HostID                   // that have not taken a dead host's place
 	hosts   map[subjects.HostID]presence.Change // those that are not known to be alive
 	gone    map[subjects.HostID]bool            // that were dead, with ranks of the mesh that may still run
+	moving  map[subjects.HostID]*move           // that are being emptied
 }
 
 // seat is what there is to know of a rank besides its status.
@@ -39,6 +42,9 @@ type seat struct {
 	tries   int       // restarts so far
 	cause   actor.Event
 	dropped bool // the mesh goes on without it
+
+	moves bool            // it goes to another place, which counts as no restart
+	from  subjects.HostID // the host that it is still on, and is to leave; zero: that of its place
 
 	proc int  // of an actor: the generation of the proc that has the rank
 	dead bool // that proc has ended
@@ -53,9 +59,10 @@ const (
 	waiting        // for its backoff
 	held           // for its proc
 	starting       // for the answer of whoever starts it
+	leaving        // for its end where it was
 )
 
-var doings = [...]string{"", "waiting", "held", "starting"}
+var doings = [...]string{"", "waiting", "held", "starting", "leaving"}
 
 func (d doing) String() string { return doings[d] }
 
@@ -63,6 +70,7 @@ func newState(s Spec) (*state, error) {
 	st := &state{
 		spec: s, table: agent.NewTable(), seats: map[int]*seat{}, spares: slices.Clone(s.Policy.Spares),
 		hosts: map[subjects.HostID]presence.Change{}, gone: map[subjects.HostID]bool{},
+		moving: map[subjects.HostID]*move{}, heldFor: config.SupervisionHeld.Get(nil),
 	}
 	ranks := make([]int, s.Region.NumRanks())
 	for i := range ranks {

@@ -8,8 +8,8 @@ import (
 )
 
 // step takes one thing that was heard and says what to do about it. heard is an agent.Overlay (an agent's
-// answer, by rank of the mesh), an answer, a failure to create, started, taken, fenced, due, hostIs or an actor.Event;
-// now dates what is no event, which has a date of its own.
+// answer, by rank of the mesh), an answer, a failure to create, started, taken, fenced, vacate, left, due, hostIs or an
+// actor.Event; now dates what is no event, which has a date of its own.
 func (st *state) step(heard any, now time.Time) effects {
 	x := &effects{}
 	if st.fenced != nil {
@@ -17,7 +17,7 @@ func (st *state) step(heard any, now time.Time) effects {
 	}
 	switch h := heard.(type) {
 	case agent.Overlay:
-		st.take(x, answer{st.serial + 1, h}, now)
+		st.take(x, answer{asked: st.serial + 1, overlay: h}, now)
 	case answer:
 		st.take(x, h, now)
 	case failure:
@@ -36,11 +36,16 @@ func (st *state) step(heard any, now time.Time) effects {
 		st.takenOver(x, h, now)
 	case fenced:
 		st.fence(x, h.by, now)
+	case vacate:
+		st.vacate(x, h)
+	case left:
+		st.left(x, h, now)
 	case due:
 		st.dueNow(x, now)
 	case hostIs:
 		st.hostIs(x, h, now)
 	}
+	st.moveOn(x, now)
 	x.wake = st.wake(x.wake)
 	return *x
 }
@@ -53,7 +58,7 @@ func (st *state) describe(rank int, reason string) {
 // are to be.
 func (st *state) take(x *effects, a answer, now time.Time) {
 	a.overlay.Each(st.spec.Region.NumRanks(), func(rank int, s agent.Status) {
-		if seat := st.known(rank); seat.doing == settled && seat.since <= a.asked {
+		if seat := st.known(rank); seat.doing == settled && seat.since <= a.asked && seat.from == a.behind {
 			st.advance(x, rank, s, actor.Event{Reason: s.Reason, At: now}, now)
 		}
 	})
@@ -77,7 +82,7 @@ func (st *state) event(x *effects, e actor.Event, now time.Time) {
 			st.running(x, rank, now)
 		}
 	case e.Kind == actor.KindActor && st.spec.Actors != nil && e.Actor == st.spec.Actors.Name && e.Terminal():
-		if seat := st.known(rank); e.Gen == seat.proc && e.Nth >= seat.nth {
+		if seat := st.known(rank); e.Gen == seat.proc && e.Nth >= seat.nth && !(seat.moves && seat.dead) {
 			st.advance(x, rank, ended(e), e, now)
 		}
 	}
@@ -87,7 +92,9 @@ func (st *state) event(x *effects, e actor.Event, now time.Time) {
 func (st *state) procOf(x *effects, rank int, e actor.Event, now time.Time) {
 	seat := st.known(rank)
 	switch {
-	case e.Gen < seat.proc:
+	case e.Gen < seat.proc, e.Gen == seat.proc && seat.moves && seat.dead:
+	case e.Step == agent.Moving:
+		st.movesWith(x, rank, e, now)
 	case e.Terminal():
 		if st.restart != nil {
 			s := st.seat(rank)
@@ -153,14 +160,18 @@ func (st *state) running(x *effects, rank int, now time.Time) {
 	if seat == nil || seat.doing == settled {
 		return
 	}
+	done := "rank.restart.success"
+	if seat.moves {
+		done = "rank.move.success"
+	}
 	st.settle(x, rank, now)
-	x.news = append(x.news, st.about(rank, string(actor.Running), actor.Event{Step: "rank.restart.success", At: now}))
+	x.news = append(x.news, st.about(rank, string(actor.Running), actor.Event{Step: done, At: now}))
 }
 
 // about completes an event about a rank: whatever it was about before, now it is about the rank, in the
 // mesh's own terms.
 func (st *state) about(rank int, status string, e actor.Event) actor.Event {
-	host, base := st.host(rank)
+	_, base := st.host(rank)
 	e.Kind, e.Status, e.Mesh, e.Rank = st.spec.kind(), status, st.spec.Procs.ID.String(), base
 	e.Name, e.View = st.spec.Name, rank
 	if p, err := st.spec.Procs.Extent.Point(base); err == nil {
@@ -173,7 +184,7 @@ func (st *state) about(rank int, status string, e actor.Event) actor.Event {
 		e.Gen = st.table.Gen(st.spec.id(), rank)
 	}
 	if e.Host == "" {
-		e.Host = st.spec.Procs.Hosts[host].String()
+		e.Host = st.at(rank).String()
 	}
 	return e
 }

@@ -4,8 +4,10 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -80,7 +82,7 @@ func (s *scenario) hear(verb string, args []string) string {
 	case "overlay": // first+count phase [reason]
 		x = s.st.step(agent.Overlay{s.run(args)}, s.now)
 	case "late": // first+count phase [reason]: an answer to what was asked at the very beginning
-		x = s.st.step(answer{0, agent.Overlay{s.run(args)}}, s.now)
+		x = s.st.step(answer{overlay: agent.Overlay{s.run(args)}}, s.now)
 	case "started": // rank gen phase [reason], where refused is an error
 		st := started{starts: []start{{s.number(args[0]), s.number(args[1])}}}
 		if args[2] == "refused" {
@@ -89,19 +91,23 @@ func (s *scenario) hear(verb string, args []string) string {
 			st.overlay = agent.Overlay{s.run(append([]string{args[0] + "+1"}, args[2:]...))}
 		}
 		x = s.st.step(st, s.now)
+	case "vacate": // host at-once reason
+		x = s.st.step(vacate{s.hostOf(args[0]), s.number(args[1]), strings.Join(args[2:], " ")}, s.now)
+	case "left": // rank.gen [error]
+		rank, gen, _ := strings.Cut(args[0], ".")
+		l := left{leave: leave{rank: s.number(rank), gen: s.number(gen)}}
+		if len(args) > 1 {
+			l.err = errors.New(strings.Join(args[1:], " "))
+		}
+		x = s.st.step(l, s.now)
+	case "behind": // host first+count phase: the answer of a host that is being emptied
+		x = s.st.step(answer{s.st.ask(), agent.Overlay{s.run(args[1:])}, s.hostOf(args[0])}, s.now)
+	case "moves": // rank.gen reason: the proc of a rank goes elsewhere
+		e := s.event("proc", append([]string{args[0], "stopping"}, args[1:]...))
+		e.Step = agent.Moving
+		x = s.st.step(e, s.now)
 	case "host": // name state reason
-		id, err := subjects.NewHostID(args[0])
-		require.NoError(s.t, err)
-		for _, h := range append(s.st.spec.Procs.Hosts, s.st.spec.Policy.Spares...) {
-			if h.Label() == args[0] {
-				id = h
-			}
-		}
-		for h := range s.st.gone {
-			if h.Label() == args[0] {
-				id = h
-			}
-		}
+		id := s.hostOf(args[0])
 		states := map[string]presence.State{"alive": presence.Alive, "suspect": presence.Suspect, "unknown": presence.Unknown, "dead": presence.Dead}
 		x = s.st.step(hostIs{Host: id, State: states[args[1]], Reason: strings.Join(args[2:], " "), At: s.now}, s.now)
 	case "proc", "actor", "other": // rank[.gen[.nth]] status [reason]: an event of that kind, or of another mesh
@@ -155,6 +161,12 @@ func (s *scenario) trace(x effects) string {
 		host, _ := s.st.host(b.rank)
 		fmt.Fprintf(&out, "\tstarts: %d.%d on %s\n", b.rank, b.gen, s.st.spec.Procs.Hosts[host].Label())
 	}
+	for _, l := range x.leaves {
+		fmt.Fprintf(&out, "\tstops: %d.%d on %s\n", l.rank, l.gen, l.host.Label())
+	}
+	for _, v := range x.vacated {
+		fmt.Fprintf(&out, "\tvacated: %s, %d moved\n", v.host.Label(), v.moved)
+	}
 	for _, h := range x.strays {
 		fmt.Fprintf(&out, "\tstops what is left on %s\n", h.Label())
 	}
@@ -168,6 +180,17 @@ func (s *scenario) trace(x effects) string {
 		fmt.Fprintf(&out, "\tover: %s\n", s.st.phase())
 	}
 	return out.String()
+}
+
+// hostOf is the host of a label, if the mesh has or had one.
+func (s *scenario) hostOf(label string) subjects.HostID {
+	id, err := subjects.NewHostID(label)
+	require.NoError(s.t, err)
+	known := slices.Concat(s.st.spec.Procs.Hosts, s.st.spec.Policy.Spares, slices.Collect(maps.Keys(s.st.gone)), s.st.emptying())
+	if i := slices.IndexFunc(known, func(h subjects.HostID) bool { return h.Label() == label }); i >= 0 {
+		return known[i]
+	}
+	return id
 }
 
 // step is the name of what became of a rank, where it has one.

@@ -83,7 +83,7 @@ func (c *controller) take(ctx context.Context, p *actor.Proc, m agent.Mesh, host
 // takeAll takes the mesh over: nothing is started.
 func (c *controller) takeAll(ctx *actor.Context) {
 	p, m := ctx.Proc(), c.spec.Procs
-	for host := range c.shares() {
+	for _, host := range c.shares() {
 		ctx.Go(func(work context.Context) func(*actor.Context) {
 			work, cancel := context.WithTimeout(work, c.spawnLimit())
 			defer cancel()
@@ -178,6 +178,12 @@ func (c *controller) refused(ctx *actor.Context, err error) bool {
 	if by != nil && c.fenced == nil {
 		c.hear(ctx, fenced{by})
 		c.table.GiveUp(c.spec.id())
+		for host, waiting := range c.emptied {
+			for _, a := range waiting {
+				a.Reply(agent.Vacated{}, by)
+			}
+			delete(c.emptied, host)
+		}
 	}
 	return by != nil
 }

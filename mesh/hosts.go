@@ -222,7 +222,8 @@ func (h HostMesh) Equal(o HostMesh) bool {
 	return h.name == o.name && slices.Equal(h.hosts, o.hosts) && h.region.Equal(o.region)
 }
 
-// Drain stops the procs on every host, whoever owns them; the hosts stay. Grace 0 is the hosts' own.
+// Drain has the procs on every host moved to spare ones, where the policies of their meshes can, and stops the others,
+// whoever owns them; the hosts stay. Grace 0 is the hosts' own.
 func (h HostMesh) Drain(ctx context.Context, reason string, grace time.Duration) (agent.Summary, error) {
 	return h.summary(ctx, "drain", func(ctx context.Context, a actor.Ref[agent.Agent]) (agent.Summary, error) {
 		return agent.Drain.Call(ctx, a, agent.Draining{Reason: reason, Grace: grace})

@@ -247,7 +247,7 @@ func (s subject) leases() {
 	_, err = agent.Streaming.Call(s.ctx, s.Agent, agent.Stream{ID: id, To: port.Ref()})
 	require.NoError(s.t, err)
 	s.awaits(id, agent.Stopped)
-	require.Contains(s.t, s.overlay(id)[0].Status.Reason, "orphaned")
+	require.Contains(s.t, s.overlay(id)[0].Status.Reason, "orphaned: its owner was silent for ")
 	for e := (actor.Event{}); !e.Terminal(); { // its subscribers hear of it
 		e, err = port.Recv(s.ctx)
 		require.NoError(s.t, err)

@@ -47,6 +47,8 @@
 //     can push. Each is a child like a proc: it ends with all that it started, at its deadline at the latest and
 //     when the host does; what it has printed is bounded, and its files go with it.
 //   - HOST-15: who owns a mesh is known by its latest claim (AGT-10), also to the next host that adopts its procs.
+//   - HOST-16: a host that is drained asks the owners of meshes first to have what is here elsewhere (agent.Vacate), and
+//     stops what is left once they have answered, or had their time. An owner that does not live holds up nobody.
 //
 // The agent keeps AGT-1 … AGT-10; of meshes that have ended it remembers the newest 256.
 //

@@ -77,8 +77,8 @@ func (o Options) withDefaults() (Options, error) {
 		return o, fmt.Errorf("start host %s: no bus", o.Label)
 	case o.Launches < 0:
 		return o, fmt.Errorf("start host %s: %d launches at a time: want 1 or more, or 0 for spawn.concurrency", o.Label, o.Launches)
-	case o.Stops < 0 || o.Stops > maxAtOnce:
-		return o, fmt.Errorf("start host %s: %d stops at a time: want 1 to %d, or 0 for terminate.concurrency", o.Label, o.Stops, maxAtOnce)
+	case o.Stops < 0 || o.Stops > agent.MaxAtOnce:
+		return o, fmt.Errorf("start host %s: %d stops at a time: want 1 to %d, or 0 for terminate.concurrency", o.Label, o.Stops, agent.MaxAtOnce)
 	}
 	for k, v := range o.Labels {
 		if err := subjects.CheckLabel("host label key", k); err != nil {

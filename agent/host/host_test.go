@@ -273,8 +273,10 @@ func TestHOST7_aLeaseThatRunsOutStopsTheProcs(t *testing.T) {
 	_, err := agent.Create.Call(t.Context(), r.agent(), agent.Creation{Procs: &m, Lease: time.Millisecond})
 	require.NoError(t, err)
 	o := r.wait(t, m, agent.Stopped)
-	require.Equal(t, all(1, agent.Status{Phase: agent.Stopped, Reason: "orphaned: its owner kept no lease"}), o)
-	require.Contains(t, r.logs.String(), "the lease ran out")
+	require.Equal(t, all(1, agent.Status{Phase: agent.Stopped, Reason: "orphaned: its owner was silent for 1ms"}), o)
+	require.Contains(t, r.logs.String(), "the lease ran out: stopping it, orphaned: its owner was silent for 1ms")
+	require.Contains(t, r.logs.String(), m.Owner.String())
+	require.Equal(t, "orphaned: its owner was silent for 1ms", r.event(t).Reason, "and so does the event")
 
 	kept := r.mesh(t, 1)
 	_, err = agent.Create.Call(t.Context(), r.agent(), agent.Creation{Procs: &kept, Lease: time.Second})

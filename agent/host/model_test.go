@@ -236,7 +236,7 @@ func (h *play) lapse() {
 	require.NoError(h, err)
 	_, err = agent.Wait.Call(h.ctx(), h.rig.agent(), agent.Ended(id))
 	require.NoError(h, err)
-	m.end(agent.Orphaned)
+	m.end(agent.Orphaned(time.Millisecond))
 }
 
 func (h *play) drain() {

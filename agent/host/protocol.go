@@ -106,35 +106,6 @@ func (a *hostAgent) StopAll(ctx *actor.Context, s agent.StoppingAll) (agent.Summ
 	return agent.Summary{}, nil
 }
 
-// drain stops the procs of a mesh, or all, and answers once they have ended. The host stays.
-func (a *hostAgent) drain(ctx *actor.Context, d agent.Draining) error {
-	if d.AtOnce < 0 || d.AtOnce > maxAtOnce {
-		return fmt.Errorf("drain with %d stops at once: want 1 to %d, or 0 for the host's own limit", d.AtOnce, maxAtOnce)
-	}
-	all := d.Mesh == ""
-	if err := a.mayEnd(ctx); all && err != nil {
-		return err
-	}
-	if all {
-		a.gate.draining++
-		a.gate.drainWhy = d.Reason
-	}
-	if d.AtOnce > 0 {
-		a.stops.limit = d.AtOnce
-	}
-	a.tell(ctx, "host.drain.attempt", d.Reason)
-	answer := actor.Defer[agent.Summary](ctx)
-	a.stopMeshes(ctx, d.Mesh, d.Reason, d.Grace, func(ctx *actor.Context, done agent.Summary) {
-		if all {
-			a.gate.draining--
-		}
-		a.stops.limit = a.opts.Stops
-		a.tellDone(ctx, "host.drain", done)
-		answer.Reply(done, nil)
-	})
-	return nil
-}
-
 // stopMeshes stops the procs of one mesh, or of all, and says what came of it: once all have ended, or
 // when the bound of StopBound is over.
 func (a *hostAgent) stopMeshes(ctx *actor.Context, mesh, reason string, grace time.Duration, done func(*actor.Context, agent.Summary)) {
@@ -163,9 +134,6 @@ func (a *hostAgent) stopMeshes(ctx *actor.Context, mesh, reason string, grace ti
 		done(ctx, agent.Summarize(asked))
 	})
 }
-
-// maxAtOnce is how many stops may be under way at a time.
-const maxAtOnce = 256
 
 // StopBound is how long stopping so many procs takes at most, when each has a grace and so many are
 // stopped at a time.

@@ -50,9 +50,12 @@ var hostDeeds = [...]hostDeed{
 		},
 	},
 	{
-		name: "drain", short: "Stop every proc of hosts, which stay", done: "drained", stops: true,
-		long: `Stop every proc of the hosts: SIGTERM, and SIGKILL after the grace. Returns once they have
-ended. Meanwhile the hosts take no procs, and afterwards only those that are not cordoned.`,
+		name: "drain", short: "Empty hosts, which stay: move their procs, or stop them", done: "drained", stops: true,
+		long: `Empty the hosts. Meshes that have spare hosts (policy replace) move what they have there, one proc
+of a mesh at a time or as many as --at-once says: it ends, and starts on the spare host as its next
+generation. Every other proc is stopped: SIGTERM, and SIGKILL after the grace. Returns once none is
+left. Meanwhile the hosts take no procs, and afterwards only those that are not cordoned.
+` + "`client events -f`" + ` tells of each move.`,
 		do: func(ctx context.Context, h actor.Ref[agent.Agent], f deedFlags) (agent.Summary, error) {
 			return agent.Drain.Call(ctx, h, agent.Draining{Reason: f.reason, Grace: f.grace, AtOnce: f.atOnce})
 		},
@@ -74,7 +77,7 @@ func (a *app) hostDeedCommand(d hostDeed, pick *hostPick) *cobra.Command {
 
 Hosts are named by label or ID; --label alone takes every host that has it.
 
-JSON: host, id, result (` + d.done + ` or failed), error; asked, ended and killed procs.`,
+JSON: host, id, result (` + d.done + ` or failed), error; asked, ended, killed and moved procs.`,
 		Example:           fmt.Sprintf("  client hosts %s n07 n08 --reason 'new disks'\n  client hosts %s --label zone=a", d.name, d.name),
 		ValidArgsFunction: a.completeEach(hostNames),
 	}
@@ -83,7 +86,7 @@ JSON: host, id, result (` + d.done + ` or failed), error; asked, ended and kille
 		readFlag(c.Flags(), &f.grace, "grace", "duration", "from SIGTERM to SIGKILL (default: the host's own)", readPause)
 	}
 	if d.name == "drain" {
-		readFlag(c.Flags(), &f.atOnce, "at-once", "N", "procs that a host stops at a time, 1 to 256 (default: the host's own)", readAtOnce)
+		readFlag(c.Flags(), &f.atOnce, "at-once", "N", "procs that a host stops at a time, and a mesh moves, 1 to 256 (default: the host's own, and 1)", readAtOnce)
 	}
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if len(args) == 0 && len(pick.labels) == 0 {
@@ -112,6 +115,7 @@ type deedRecord struct {
 	Asked  int    `json:"asked"`
 	Ended  int    `json:"ended"`
 	Killed int    `json:"killed"`
+	Moved  int    `json:"moved,omitempty"`
 	Error  string `json:"error,omitempty"`
 }
 
@@ -154,7 +158,7 @@ func (a *app) deedLimit(d hostDeed, f deedFlags, infos []agent.HostInfo) time.Du
 		grace = agent.DefaultGrace
 	}
 	if atOnce == 0 {
-		atOnce = 16
+		atOnce = 1 // as many as a mesh moves
 	}
 	for _, h := range infos {
 		most = max(most, h.Procs)
@@ -164,7 +168,7 @@ func (a *app) deedLimit(d hostDeed, f deedFlags, infos []agent.HostInfo) time.Du
 
 // record says what came of a host.
 func (d hostDeed) record(h agent.HostInfo, done agent.Summary, err error) deedRecord {
-	r := deedRecord{Host: h.Label, ID: h.ID.String(), Result: d.done, Asked: done.Asked, Ended: done.Ended, Killed: done.Failed}
+	r := deedRecord{Host: h.Label, ID: h.ID.String(), Result: d.done, Asked: done.Asked, Ended: done.Ended, Killed: done.Failed, Moved: done.Moved}
 	switch {
 	case err != nil:
 		r.Result, r.Error = "failed", err.Error()
@@ -191,7 +195,7 @@ func (a *app) watchDeed(ctx context.Context, net *mesh.Net, infos []agent.HostIn
 	}
 	tick := time.NewTicker(deedLook)
 	defer tick.Stop()
-	bar.step(0, total, "procs have ended")
+	bar.step(0, total, d.progress())
 	for {
 		select {
 		case <-all:
@@ -204,9 +208,17 @@ func (a *app) watchDeed(ctx context.Context, net *mesh.Net, infos []agent.HostIn
 					left += now.Procs
 				}
 			}
-			bar.step(max(0, total-left), total, "procs have ended")
+			bar.step(max(0, total-left), total, d.progress())
 		}
 	}
+}
+
+// progress is what the bar counts.
+func (d hostDeed) progress() string {
+	if d.name == "drain" {
+		return "procs have moved or ended"
+	}
+	return "procs have ended"
 }
 
 // showDeeds shows what came of each host. Some that failed are a partial failure.
@@ -234,6 +246,9 @@ func (a *app) showDeeds(d hostDeed, records []deedRecord) error {
 			procs := fmt.Sprintf("%d ended", r.Ended)
 			if r.Killed > 0 {
 				procs += fmt.Sprintf(", %d of them badly", r.Killed)
+			}
+			if r.Moved > 0 {
+				procs += fmt.Sprintf(", %d moved", r.Moved)
 			}
 			row = append(row, procs)
 		}

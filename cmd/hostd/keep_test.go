@@ -135,7 +135,7 @@ func TestHostd_aLeaseOfAKeptMeshGoesOnWhereItWas(t *testing.T) {
 	for len(o) > 0 && !o[0].Status.Phase.Terminal() {
 		o = again(t, agent.Wait, host, agent.Waiting{ID: m.ID.String(), Until: agent.Stopped})
 	}
-	require.Equal(t, agent.Overlay{{First: 0, Count: 2, Status: agent.Status{Phase: agent.Stopped, Reason: agent.Orphaned}}}, o)
+	require.Equal(t, agent.Overlay{{First: 0, Count: 2, Status: agent.Status{Phase: agent.Stopped, Reason: agent.Orphaned(time.Second)}}}, o)
 	next.stop(t)
 	require.NoFileExists(t, file)
 	s.requireClean(t)

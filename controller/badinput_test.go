@@ -1,0 +1,129 @@
+package controller
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// Each is asked of a controller whose mesh runs: the answer is exact, and the mesh goes on.
+func TestController_answersBadInputExactly(t *testing.T) {
+	r := newRig(t)
+	ref := r.own(t, r.spec)
+	create(t, ref)
+	wait(t, ref, agent.Running)
+	other, _ := r.proc(t, newHostProc(t), Def())
+	elsewhere := actor.RefOf[agent.Agent](ref.ID()).Via(other)
+	stream := func(s agent.Stream) func(context.Context) error {
+		return func(ctx context.Context) error { _, err := agent.Streaming.Call(ctx, ref, s); return err }
+	}
+	port := actor.OpenPort[actor.Event](r.p)
+	defer port.Close()
+	beyond := shape.Of("host", 3).With("gpu", 2).Region()
+	gone, err := subjects.NewHostID("gone")
+	require.NoError(t, err)
+	for name, row := range map[string]struct {
+		ask  func(context.Context) error
+		want error  // nil: see text
+		text string // "": it is answered
+	}{
+		"a subscription to what does not exist": {ask: func(ctx context.Context) error {
+			_, err := agent.Streaming.Call(ctx, actor.RefOf[agent.Agent](r.p.ID().Actor("controller-000000000000x")).Via(r.p), agent.Stream{To: port.Ref()})
+			return err
+		}, want: actor.ErrNoActor},
+		"a subscription without a port":       {ask: stream(agent.Stream{}), text: "want the address of an open port"},
+		"the end of one that there never was": {ask: stream(agent.Stream{To: port.Ref(), End: true})},
+		"the end of one, again":               {ask: stream(agent.Stream{To: port.Ref(), End: true})},
+		"a wait for what no rank ever is": {ask: func(ctx context.Context) error {
+			_, err := agent.Wait.Call(ctx, ref, agent.Waiting{Until: agent.Timeout})
+			return err
+		}, text: "want a phase that a rank can be in"},
+		"a stop of what is no part of it": {ask: func(ctx context.Context) error {
+			_, err := agent.Stop.Call(ctx, ref, agent.Stopping{Region: &beyond})
+			return err
+		}, text: "where host=3/2,gpu=2/1 is to be a part of it"},
+		"a host that has nothing of it": {ask: func(ctx context.Context) error {
+			_, err := agent.Vacate.Call(ctx, ref, agent.Vacating{Host: gone})
+			return err
+		}},
+		"a host to be emptied at a wild pace": {ask: func(ctx context.Context) error {
+			_, err := agent.Vacate.Call(ctx, ref, agent.Vacating{Host: gone, AtOnce: 257})
+			return err
+		}, text: "257 ranks at once: want 1 to 256, or 0 for 1"},
+		"news by a message of another process": {ask: func(ctx context.Context) error {
+			_, err := heard.Call(ctx, elsewhere, word{actor.Event{Kind: actor.KindProc, Status: "failed", Mesh: r.spec.id()}})
+			return err
+		}},
+	} {
+		err := row.ask(t.Context())
+		switch {
+		case row.want != nil:
+			require.ErrorIs(t, err, row.want, name)
+		case row.text != "":
+			require.ErrorContains(t, err, row.text, name)
+		default:
+			require.NoError(t, err, name)
+		}
+		require.Equal(t, one(4, agent.Running, ""), wait(t, ref, agent.Running), name)
+	}
+}
+
+func TestPolicy_wildOnesAreRefusedBeforeAnythingIsStarted(t *testing.T) {
+	r := newRig(t)
+	spares := make([]subjects.HostID, 3)
+	for i := range spares {
+		var err error
+		spares[i], err = subjects.NewHostID(string(rune('x' + i)))
+		require.NoError(t, err)
+	}
+	for want, p := range map[string]Policy{
+		"policy: backoff from -1s to 0s: want 0 or more":                       {Recovery: Restart, Backoff: -time.Second},
+		"policy: backoff from 0s to -1s: want 0 or more":                       {Recovery: Restart, Max: -time.Second},
+		"policy: 3 spares for 2 hosts: want at most as many":                   {Recovery: Replace, Spares: spares},
+		"is one of the mesh already: want another":                             {Recovery: Replace, Spares: r.spec.Procs.Hosts[:1]},
+		"policy: recovery replace without spare hosts: want some, or restart":  {Recovery: Replace},
+		"policy: 1 spare hosts with recovery drop: want replace, or no spares": {Recovery: Drop, Spares: spares[:1]},
+		"policy: recovery(9): want one of":                                     {Recovery: 9},
+		"most -1 restarts: want 1 to 1000":                                     {Recovery: Restart, Most: -1},
+	} {
+		s := r.spec
+		s.Policy = p
+		_, err := actor.Spawn(t.Context(), r.p, Type, "controller", s)
+		require.ErrorContains(t, err, want)
+	}
+	for _, h := range r.hosts {
+		require.Zero(t, h.count("create"))
+	}
+}
+
+func TestCTL7_aSubscriberThatIsUndeliverableIsRemovedAndHarmsNobody(t *testing.T) {
+	r := newRig(t)
+	ref := r.own(t, r.spec)
+	create(t, ref)
+	wait(t, ref, agent.Running)
+	leaver, leave := r.proc(t, newHostProc(t), Def())
+	lost, stays := actor.OpenPort[actor.Event](leaver), r.watch(t, ref)
+	_, err := agent.Streaming.Call(t.Context(), ref, agent.Stream{To: lost.Ref()})
+	require.NoError(t, err)
+	subscribers := func() int {
+		h, err := Health.Call(t.Context(), ref, actor.None{})
+		require.NoError(t, err)
+		return h.Subscribers
+	}
+	require.Equal(t, 2, subscribers())
+	lost.Close()
+	leave()
+	_, err = agent.Stop.Call(t.Context(), ref, agent.Stopping{Reason: "done"})
+	require.NoError(t, err)
+	for range 4 {
+		require.Equal(t, "stopped", heardOf(t, stays).Status)
+	}
+	require.Eventually(t, func() bool { return subscribers() == 1 }, 20*time.Second, 10*time.Millisecond)
+}

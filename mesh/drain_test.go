@@ -1,0 +1,105 @@
+package mesh_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/cast"
+	"github.com/castnet-io/castnet/controller"
+	"github.com/castnet-io/castnet/mesh"
+	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+func TestCTL11_aHostIsDrainedUnderALiveMeshWhoseRanksGoToASpareOne(t *testing.T) {
+	c := newCluster(t, "a", "b", "c")
+	all := c.hosts(t, c.Net)
+	hosts, spare := all.Slice("host", 0, 2), all.Slice("host", 2, 3)
+	procs, err := hosts.SpawnProcs(t.Context(), mesh.Spawning{
+		Name: "workers", PerHost: shape.Of("gpu", 2), Policy: mesh.Policy{Recovery: mesh.Replace, Spares: spare.Hosts()},
+	})
+	require.NoError(t, err)
+	counters, err := mesh.SpawnActors(t.Context(), procs, counter, mesh.ActorSpawning[int64]{
+		Label: "counters", Policy: mesh.Policy{Recovery: mesh.Restart, Backoff: 10 * time.Millisecond},
+	})
+	require.NoError(t, err)
+	said, actors := steps(t, procs), steps(t, counters)
+	c.watched(t, procs.Describe().Owner)
+
+	answered := make(chan int, 1) // the fewest ranks that answered a cast meanwhile
+	enough, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() {
+		fewest := 4
+		for enough.Err() == nil {
+			ctx, done := context.WithTimeout(t.Context(), 5*time.Second)
+			_, err := cast.Gather(ctx, counters, add, 1)
+			done()
+			if partial, ok := errors.AsType[*cast.CoverageError](err); ok {
+				fewest = min(fewest, partial.Coverage.Answered)
+			}
+		}
+		answered <- fewest
+	}()
+	at := agent.Of(all.Hosts()[1].Proc()).Via(c.Proc())
+	done, err := agent.Drain.Call(t.Context(), at, agent.Draining{Reason: "new disks", Grace: 5 * time.Second})
+	require.NoError(t, err)
+	require.Equal(t, agent.Summary{Moved: 2}, done)
+	var moved []string
+	for _, rank := range []string{"2", "3"} {
+		moved = append(moved, rank+" initializing rank.move.attempt <nil>", rank+" running rank.move.success <nil>")
+	}
+	var heard []string
+	for _, want := range moved {
+		require.Equal(t, want, hear(t, said))
+		heard = append(heard, hear(t, actors))
+	}
+	require.ElementsMatch(t, moved, heard, "actors follow their procs")
+	cancel()
+	require.GreaterOrEqual(t, <-answered, 2, "the others answered all the while")
+	sum, err := cast.Reduce(t.Context(), counters, add, 0, cast.Max[int64]())
+	require.NoError(t, err)
+	require.Positive(t, sum)
+	info, err := agent.Info.Call(t.Context(), at, actor.None{})
+	require.NoError(t, err)
+	require.Zero(t, info.Procs)
+	states, err := procs.States(t.Context())
+	require.NoError(t, err)
+	for at, s := range states.All() {
+		require.Equal(t, agent.Running, s.Status.Phase)
+		require.Equal(t, all.Hosts()[2*(at.Rank()/2)].String(), s.Proc.Host)
+	}
+	require.NoError(t, procs.Stop(t.Context()))
+}
+
+func TestCTL11_whatNoPolicyMovesIsStopped(t *testing.T) {
+	c := newCluster(t, "a")
+	procs, err := c.hosts(t, c.Net).SpawnProcs(t.Context(), mesh.Spawning{
+		Name: "workers", PerHost: shape.Of("gpu", 2), Policy: mesh.Policy{Recovery: mesh.Restart},
+	})
+	require.NoError(t, err)
+	said := steps(t, procs)
+	c.watched(t, procs.Describe().Owner)
+	at := agent.Of(c.hosts(t, c.Net).Hosts()[0].Proc()).Via(c.Proc())
+	done, err := agent.Drain.Call(t.Context(), at, agent.Draining{Reason: "new disks"})
+	require.NoError(t, err)
+	require.Equal(t, agent.Summary{Asked: 2, Ended: 2}, done)
+	for range 2 {
+		require.Contains(t, hear(t, said), " stopped ", "and nobody starts it again")
+	}
+}
+
+// watched waits until a controller has a subscriber.
+func (c *cluster) watched(t *testing.T, owner subjects.ActorID) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		r, err := controller.Health.Call(t.Context(), actor.RefOf[agent.Agent](owner).Via(c.Proc()), actor.None{})
+		return err == nil && r.Subscribers > 0
+	}, 20*time.Second, 10*time.Millisecond)
+}
