@@ -73,6 +73,13 @@
 //   - handle-bytes-1e5: bytes of heap that one holds who has read a handle on 100,000 ranks of 12,500 hosts, and
 //     has 16 slices of it and its text; against a mebibyte.
 //
+// # Rows of worlds
+//
+//   - worlds-reconcile-1000-ms: from the start of a system controller, just after its predecessor was killed, until it has
+//     told that each of 1,000 worlds of 10 procs is live: it waits for the lease, reads what is wanted and asks
+//     20 hosts, which are imagined, what there is; against a millisecond. Notes have its memory, and the CPU that it takes
+//     in 10 s in which nothing happens.
+//
 // # Rows of casts
 //
 // They cast 64 bytes to N ranks, which are spread over 8 processes (one for N=1), with the server in a

@@ -58,6 +58,7 @@ func families() []family {
 	all = append(all, deathFamilies()...)
 	all = append(all, controllerFamilies()...)
 	all = append(all, meshFamilies()...)
+	all = append(all, worldFamilies()...)
 	all = append(all, castFamilies()...)
 	all = append(all, gatewayFamilies()...)
 	all = append(all, remoteFamilies()...)

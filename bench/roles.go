@@ -41,9 +41,10 @@ const (
 	// Of one that has ranks to be cast to: which.
 	shareEnv = "CASTNET_BENCH_SHARE"
 
-	// Of a server: where it listens, and whether it tells which connections have ended.
+	// Of a server: where it listens, whether it tells which connections have ended, and whether it has JetStream.
 	portEnv  = "CASTNET_BENCH_PORT"
 	hintsEnv = "CASTNET_BENCH_HINTS"
+	storeEnv = "CASTNET_BENCH_STORE"
 
 	// Of a host that is one of several: its label.
 	labelEnv = "CASTNET_BENCH_LABEL"
@@ -69,6 +70,7 @@ const (
 	gatewayRole    = "gateway"    // castnet's gateway in a process of its own
 	naiveRole      = "naive"      // a subscription for each rank; another
 	simulatedRole  = "simulated"  // castnet hosts in one process, with their procs
+	systemRole     = "system"     // castnet's system controller
 )
 
 // The subjects of the baselines.
@@ -85,7 +87,7 @@ func play(name string, in io.Reader, out io.Writer) int {
 		serverRole: playServer, hostRole: playHost, hostdRole: playHostd, subscriberRole: playSubscriber, responderRole: playResponder, starterRole: playStarter,
 		actorsRole: serve(ours.New), floorRole: serve(floor.New),
 		oursRole: playPart(ours.Remote), rawRole: playPart(raw.Library),
-		gatewayRole: playGateway, simulatedRole: playSimulated,
+		gatewayRole: playGateway, simulatedRole: playSimulated, systemRole: playSystem,
 		ranksRole: playShare(casts.StartMembers), fanoutRole: playShare(casts.StartFanout), naiveRole: playShare(casts.StartNaive),
 	}
 	role, ok := roles[name]
@@ -155,7 +157,7 @@ func playServer(in io.Reader, out io.Writer) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	port, _ := strconv.Atoi(os.Getenv(portEnv)) // "" is any
-	srv, err := embed.Start(ctx, embed.Options{Port: port, Token: os.Getenv(tokenEnv), Log: server.Log()})
+	srv, err := embed.Start(ctx, embed.Options{Port: port, Token: os.Getenv(tokenEnv), JetStream: os.Getenv(storeEnv) != "", Log: server.Log()})
 	if err != nil {
 		return err
 	}

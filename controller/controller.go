@@ -13,6 +13,7 @@ import (
 	"github.com/castnet-io/castnet/agent/presence"
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/config"
+	"github.com/castnet-io/castnet/subjects"
 )
 
 const (
@@ -167,6 +168,7 @@ func (c *controller) watchHosts(p *actor.Proc, self actor.Ref[agent.Agent]) {
 		return
 	}
 	hosts := slices.Concat(c.spec.Procs.Hosts, c.spec.Policy.Spares)
+	hosts = slices.DeleteFunc(hosts, func(h subjects.HostID) bool { return !h.IsValid() }) // a world may lack some
 	c.unwatch = c.spec.Presence.Watch(hosts, func(h presence.Change) {
 		if err := heard.Post(context.Background(), self, word{hostIs(h)}); err != nil && !errors.Is(err, actor.ErrStopped) {
 			log := p.Log()
@@ -300,7 +302,7 @@ func (c *controller) unsubscribe() {
 // Cleanup stops the mesh before its controller goes (CTL-4).
 func (c *controller) Cleanup(ctx *actor.Context, _ error) error {
 	defer c.unsubscribe()
-	if !c.started || c.over() {
+	if !c.started || c.over() || c.spec.leaves() {
 		return nil
 	}
 	p, m, hosts := ctx.Proc(), c.spec.Procs, c.shares()

@@ -11,6 +11,8 @@
 //	n, err := add.Call(ctx, counters.At("host", 0, "gpu", 3), 5)  // one
 //	sum, err := cast.Reduce(ctx, counters.Slice("gpu", 0, 2), add, 1, cast.Sum[int64]())
 //
+// Meshes of others, and worlds, come by name: net.Lookup(ctx, "train"), and the actors in them by Find.
+//
 // Hosts also come from a list (Attach), from an allocator (Allocate: see agent/host for those that start
 // some, and OnProcs for procs that become hosts), or from text: every handle is written and read as text, so
 // it travels in messages, and Via binds it to the reader's Net. Take keeps other programs from ending hosts.
@@ -22,8 +24,8 @@
 //
 //   - MESH-1: handles are values: copy them, keep them, use them on any goroutine. They hold no
 //     goroutine and need no closing; only Net does.
-//   - MESH-2: the program that made a mesh owns it. Close, or the program's death, ends it: at
-//     once, or when the lease its controller kept runs out (60 s by default).
+//   - MESH-2: the program that made a mesh owns it, until it is detached or taken over. Close, or the program's death,
+//     ends it: at once, or when the lease its controller kept runs out (60 s by default).
 //   - MESH-3: when Spawn returns without an error, every rank runs, and casts reach it: the server has
 //     what it subscribed, or, where there are several servers, it was reached over that road.
 //   - MESH-4: when Spawn fails, what it had started is stopped before it returns, and the error is
@@ -47,6 +49,11 @@
 //     deal with failures on its own turn.
 //   - MESH-14: TakeOver makes a program the owner of a mesh of procs that another owned: nothing is started or stopped,
 //     and the former owner acts no more (*agent.FencedError), even if it lives.
+//   - MESH-15: Lookup finds whatever live mesh has a name, worlds among them (package controller/worlds), and a name
+//     that several have is an *AmbiguousError. Of a world that lacks hosts, casts reach the ranks that are there.
+//   - MESH-16: Detach hands a mesh over to the system controller, and Adopt takes one back from it: by the epoch of the
+//     owner that is followed, which both return or refuse by (*agent.FencedError); what another program owns is an
+//     *OwnedError. Nothing is started or stopped on the way.
 //
 // # Failure
 //

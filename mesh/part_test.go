@@ -1,11 +1,18 @@
 package mesh_test
 
 import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/cast"
 	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/mesh/shape"
@@ -34,7 +41,7 @@ func TestMESH5_aSliceOfProcsStopsItsOwnRanksAndNoOthers(t *testing.T) {
 	}
 	require.ElementsMatch(t, []int{1, 2, 4, 5}, ended)
 
-	found, err := c.connect(t).Find(t.Context(), "workers")
+	found, err := c.connect(t).Lookup(t.Context(), "workers")
 	require.NoError(t, err)
 	require.NoError(t, found.Slice("host", 1, 2).Stop(t.Context()), "some of it has ended before")
 	states, err = procs.States(t.Context())
@@ -62,6 +69,53 @@ func TestMESH5_aSliceOfActorsStopsItsOwnRanksAndNoOthers(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []agent.Phase{s, s, s}, phases(states))
 	require.NoError(t, counters.Slice("gpu", 0, 2).Stop(t.Context()))
+}
+
+// Ranks of later generations end with the slice, and none of it comes back; the others still do.
+func TestMESH5_aSliceOfAMeshThatRestartsEndsForGood(t *testing.T) {
+	c := newCluster(t, "a", "b")
+	quick := mesh.Policy{Recovery: mesh.Restart, Backoff: 10 * time.Millisecond, Max: 10 * time.Millisecond}
+	procs, err := c.hosts(t, c.Net).SpawnProcs(t.Context(), mesh.Spawning{Name: "workers", PerHost: shape.Of("gpu", 2), Policy: quick})
+	require.NoError(t, err)
+	said := steps(t, procs)
+	restarts := func(rank int) {
+		t.Helper()
+		require.NoError(t, syscall.Kill(c.pids(t, procs)[rank], syscall.SIGKILL))
+		require.Equal(t, fmt.Sprintf("%d initializing rank.restart.attempt <nil>", rank), hear(t, said))
+		require.Equal(t, fmt.Sprintf("%d running rank.restart.success <nil>", rank), hear(t, said))
+	}
+	restarts(1)
+	restarts(2)
+	require.NoError(t, procs.Slice("gpu", 1, 2).Stop(t.Context()))
+	ended := []string{hear(t, said), hear(t, said)}
+	slices.Sort(ended)
+	require.Regexp(t, "^1 stopped .*3 stopped ", strings.Join(ended, ", "))
+	restarts(0)
+	states, err := procs.States(t.Context())
+	require.NoError(t, err)
+	const r, s = agent.Running, agent.Stopped
+	require.Equal(t, []agent.Phase{r, s, r, s}, phases(states))
+}
+
+// Nobody renews the leases of a mesh whose owner is gone, but until they run out its ranks can be stopped.
+func TestMESH5_aSliceWhoseOwnerIsGoneIsStoppedByItsHosts(t *testing.T) {
+	c := newCluster(t, "a", "b")
+	owner, err := mesh.Connect(t.Context(), mesh.Options{Bus: &bus.Options{URL: c.server.URL(), Token: "secret"}, HostsQuiet: quiet})
+	require.NoError(t, err)
+	procs, err := c.hosts(t, owner).Spawn(t.Context(), "workers", shape.Of("gpu", 2))
+	require.NoError(t, err)
+	found, err := c.Find(t.Context(), "workers")
+	require.NoError(t, err)
+	require.Equal(t, procs.ID(), found.ID())
+	require.NoError(t, owner.Bus().Close(t.Context())) // as when its process is killed: nobody is told anything
+	defer func() { require.NoError(t, owner.Close(context.Background())) }()
+
+	require.NoError(t, found.Slice("gpu", 1, 2).Stop(t.Context()))
+	states, err := found.States(t.Context())
+	require.NoError(t, err)
+	const r, s = agent.Running, agent.Stopped
+	require.Equal(t, []agent.Phase{r, s, r, s}, phases(states))
+	require.NoError(t, found.Stop(t.Context()))
 }
 
 func TestStop_procsThatShareAProcessAreStoppedTogether(t *testing.T) {

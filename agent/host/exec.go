@@ -30,7 +30,7 @@ const (
 	envPID = "CASTNET_PID"
 )
 
-// exec runs a command as a child of the host, and answers when it has ended (HOST-14).
+// exec runs a command as a child of the host, and answers when it has ended (HOST-15).
 func (a *hostAgent) exec(ctx *actor.Context, e agent.Execution) error {
 	if !keys.HostExec.Get(a.opts.Config) {
 		return &agent.ExecNotAllowedError{Host: a.id.Label()}
@@ -49,6 +49,7 @@ func (a *hostAgent) exec(ctx *actor.Context, e agent.Execution) error {
 	if err != nil {
 		return err
 	}
+	a.opts.Log.Info().Str("by", sender(ctx)).Str("program", spec.Path).Dur("within", e.Within).Msg("runs a command for a client")
 	by := time.Now().Add(e.Within)
 	answer := actor.Defer[agent.Executed](ctx)
 	a.execs.enter(ctx, func(ctx *actor.Context) {

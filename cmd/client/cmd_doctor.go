@@ -97,17 +97,21 @@ func (d *doctor) run(ctx context.Context) (err error) {
 		}
 		return d.tell(finding{Check: "connection", Result: failResult, Found: d.a.hint(err).Error(), Todo: connectTodo(err)})
 	}
-	defer func() { err = errors.Join(err, d.b.Close(context.WithoutCancel(ctx))) }()
-	census := d.beginCensus(ctx)
+	defer func() {
+		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		_ = d.b.Close(last) // what is wrong with the bus is in the findings
+	}()
+	census := d.beginCensus()
 	defer census.end()
 	checks := []struct {
 		name string
-		make func(context.Context) finding
+		look func(context.Context) finding
 	}{
 		{"connection", d.connection}, {"permissions", d.permissions}, {"jetstream", d.jetStream}, {"system", d.system},
 	}
 	for _, c := range checks {
-		if err := d.check(ctx, c.name, c.make); err != nil {
+		if err := d.check(ctx, c.name, c.look); err != nil {
 			return err
 		}
 	}
@@ -118,26 +122,26 @@ func (d *doctor) run(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	return context.Cause(contextInterrupted(ctx))
+	return interrupted(ctx)
 }
 
-// contextInterrupted is ctx where somebody has ended it; that its time is over is part of the findings.
-func contextInterrupted(ctx context.Context) context.Context {
+// interrupted is the error of a context that somebody has ended; that its time is over is part of the findings.
+func interrupted(ctx context.Context) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
-		return ctx
+		return ctx.Err()
 	}
-	return context.Background()
+	return nil
 }
 
 // check makes one check within its time, and tells what it found.
-func (d *doctor) check(ctx context.Context, name string, make func(context.Context) finding) error {
-	if errors.Is(ctx.Err(), context.Canceled) {
-		return ctx.Err()
+func (d *doctor) check(ctx context.Context, name string, look func(context.Context) finding) error {
+	if err := interrupted(ctx); err != nil {
+		return err
 	}
 	d.bar.say("checking " + name)
 	ctx, cancel := context.WithTimeout(ctx, checkWithin)
 	defer cancel()
-	f := make(ctx)
+	f := look(ctx)
 	f.Check = name
 	return d.tell(f)
 }

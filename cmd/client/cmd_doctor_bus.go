@@ -140,7 +140,7 @@ func (d *doctor) permissions(ctx context.Context) finding {
 	if inbox == "" {
 		inbox = "_INBOX"
 	}
-	missing, err := try(d.b, probes(d.space, inbox, subjects.ProcID{Mesh: id}))
+	missing, err := try(ctx, d.b, probes(d.space, inbox, subjects.ProcID{Mesh: id}))
 	switch {
 	case err != nil:
 		return finding{Result: failResult, Found: "they cannot be tried: " + err.Error(), Todo: "mend the connection"}
@@ -150,9 +150,9 @@ func (d *doctor) permissions(ctx context.Context) finding {
 	return finding{Result: wellResult, Found: "this user may publish and subscribe to what a client needs under " + d.space.String()}
 }
 
-// try makes the probes, and returns those that the server refuses. A publish is refused after the call; the denials of
-// all have been heard once a subscription was confirmed (BUS-2, BUS-3).
-func try(b *bus.Bus, all []probe) (missing []probe, err error) {
+// try makes the probes, and returns those that the server refuses; it ends with the first that fails otherwise. A
+// publish is refused after the call; the denials of all have been heard once a subscription was confirmed (BUS-2, BUS-3).
+func try(ctx context.Context, b *bus.Bus, all []probe) (missing []probe, err error) {
 	var mu sync.Mutex
 	denied := map[bus.PermissionError]bool{}
 	deaf := b.Watch(func(s bus.State) {
@@ -165,19 +165,24 @@ func try(b *bus.Bus, all []probe) (missing []probe, err error) {
 	defer deaf()
 	for _, p := range all {
 		if p.op == bus.OpPublish {
-			err = errors.Join(err, b.Data().Publish(p.subject, nil))
+			if err := b.Data().Publish(p.subject, nil); err != nil {
+				return nil, err
+			}
 		}
 	}
 	for _, p := range all {
 		if p.op != bus.OpSubscribe {
 			continue
 		}
-		sub, refused := b.Data().Subscribe(p.subject, func(bus.Msg) {})
-		if _, is := errors.AsType[*bus.PermissionError](refused); refused != nil && !is {
-			err = errors.Join(err, refused)
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
 		}
-		if refused == nil {
-			err = errors.Join(err, sub.Unsubscribe())
+		sub, err := b.Data().Subscribe(p.subject, func(bus.Msg) {})
+		if err == nil {
+			err = sub.Unsubscribe()
+		}
+		if _, denied := errors.AsType[*bus.PermissionError](err); err != nil && !denied {
+			return nil, err
 		}
 	}
 	mu.Lock()
@@ -187,7 +192,7 @@ func try(b *bus.Bus, all []probe) (missing []probe, err error) {
 			missing = append(missing, p)
 		}
 	}
-	return missing, err
+	return missing, nil
 }
 
 // grants writes what is to be allowed.

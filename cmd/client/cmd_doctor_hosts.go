@@ -44,17 +44,16 @@ type answer struct {
 type census struct {
 	d       *doctor
 	begun   time.Time
-	failed  error // to listen
 	stop    func()
 	mu      sync.Mutex
 	beating map[subjects.HostID]time.Duration // with the lag of the last beat
 }
 
-// beginCensus begins to listen, until end.
-func (d *doctor) beginCensus(context.Context) *census {
+// beginCensus begins to listen, until end. Where that is refused nobody is heard, as the findings say.
+func (d *doctor) beginCensus() *census {
 	c := &census{d: d, begun: time.Now(), stop: func() {}, beating: map[subjects.HostID]time.Duration{}}
 	sub, err := d.b.Control().Subscribe(d.space.Heartbeats(agent.HostBeats), c.hear)
-	if c.failed = err; err == nil {
+	if err == nil {
 		c.stop = func() { _ = sub.Unsubscribe() } // where that fails, the bus is gone and nothing is heard
 	}
 	return c
@@ -94,7 +93,7 @@ func (c *census) take(ctx context.Context) seen {
 			known[h.ID] = 0
 		}
 	}
-	s := seen{deaf: c.failed, lost: err, answers: make([]answer, len(known)), beat: len(c.beating)}
+	s := seen{lost: err, answers: make([]answer, len(known)), beat: len(c.beating)}
 	var asked sync.WaitGroup
 	room := make(chan struct{}, askedAtOnce)
 	for i, id := range slices.SortedFunc(maps.Keys(known), subjects.HostID.Compare) {
@@ -128,9 +127,9 @@ func (d *doctor) ask(ctx context.Context, id subjects.HostID) answer {
 
 // seen is what is known of the hosts. Its checks are pure.
 type seen struct {
-	answers    []answer // by host
-	beat       int      // hosts that were heard
-	deaf, lost error    // listening to beats, and looking for hosts, failed
+	answers []answer // by host
+	beat    int      // hosts that were heard
+	lost    error    // looking for hosts failed
 }
 
 // answered are the hosts that did.
@@ -223,7 +222,7 @@ func (s seen) clocks() finding {
 		}
 	}
 	switch {
-	case len(s.answers) == 0:
+	case len(s.answered()) == 0:
 		f.Found = "no host to compare this one with"
 	case told == 0:
 		f.Result, f.Found, f.Todo = warnResult, "no host says the time", "update hostd"

@@ -53,7 +53,8 @@ func (a *app) execCommand() *cobra.Command {
 these hosts; and without a mesh on every host. Those who say the same are shown once.
 
 The command is a path, or a name that each host looks up; there is no shell but one that you name.
-It runs as the user of hostd, reads nothing, and is killed with all it has started after --timeout.
+It runs as the user of hostd, reads nothing, and is killed with all it has started after --timeout;
+Ctrl-C ends the waiting for it, and not the command.
 The end of what it prints is shown, 64 KiB of each output. For a rank it finds in its environment
 CASTNET_RANK, CASTNET_PROC_ID and, while the rank lives, CASTNET_PID.
 
@@ -177,6 +178,7 @@ func (a *app) exec(ctx context.Context, net *mesh.Net, s execSpec) error {
 	results := make([]execResult, len(errands))
 	ended := make(chan struct{}, len(errands))
 	go func() {
+		defer close(ended)
 		var all sync.WaitGroup
 		room := make(chan struct{}, execAtOnce)
 		for i, e := range errands {
@@ -189,11 +191,15 @@ func (a *app) exec(ctx context.Context, net *mesh.Net, s execSpec) error {
 		}
 		all.Wait()
 	}()
-	for n := range len(errands) { // each has a deadline
-		<-ended
-		bar.step(n+1, len(errands), "have ended")
+	n := 0
+	for range ended { // each has a deadline
+		n++
+		bar.step(n, len(errands), "have ended")
 	}
 	bar.clear()
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
 	return a.showExec(foldExec(base, results))
 }
 

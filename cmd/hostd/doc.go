@@ -34,4 +34,6 @@
 //     of its own without --nats-config, and anywhere with --system-creds. These are hints (package agent/presence).
 //   - HOSTD-10: with a server of its own, or --system, it runs the system controller; one whose bus breaks is started
 //     anew. With --world it is a host of that world from its start to its end, which it leaves before its procs stop.
+//   - HOSTD-11: it runs commands for clients only with --allow-exec, or host.exec in its file or environment, and its log
+//     says which program and who asked.
 package main

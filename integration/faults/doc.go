@@ -54,6 +54,8 @@
 //
 // Of hosts as others see them (F3, F9 to F11, F15):
 //
+//   - FLT-11: whatever becomes of the system controller or the server, no proc of a world ends or is started twice,
+//     nothing that was declared is forgotten, and one controller answers (F7, F11: WORLD-10, WORLD-13).
 //   - FLT-10: a host is dead to those who watch it when it is killed, stopped or cut off for the full time, and never
 //     because it or the watcher is starved, or the server is away (package agent/presence).
 //

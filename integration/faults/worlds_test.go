@@ -1,0 +1,392 @@
+package faults
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/controller/worlds"
+	"github.com/castnet-io/castnet/integration/faults/chaos"
+	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// realm is a server with JetStream, two hostds with the system controller, and two hosts of a world under load.
+type realm struct {
+	*testing.T
+	program, file string
+	port          int
+	url           string
+	server        *child
+	client        *actor.Proc
+	systems       []*machine
+	hosts         []*machine
+	holes         map[*machine]*chaos.Proxy // between a machine and the server
+	mesh          string                    // of the world
+	pids          []int                     // of its procs, by rank
+	load          []*ticks                  // at each of them
+	epoch         uint64
+}
+
+// The world under load.
+const (
+	loaded       = "loaded"
+	loadedProcs  = 4
+	procsPerHost = 2
+)
+
+func newRealm(t *testing.T, program string) *realm {
+	t.Helper()
+	r := &realm{T: t, program: program, holes: map[*machine]*chaos.Proxy{}}
+	dir := t.TempDir()
+	r.file = filepath.Join(dir, "nats.conf")
+	require.NoError(t, os.WriteFile(r.file, fmt.Appendf(nil, "jetstream { store_dir: %q, sync_interval: always }\n", dir), 0o600))
+	r.serves(0)
+	at, err := url.Parse(r.url)
+	require.NoError(t, err)
+	r.port, err = strconv.Atoi(at.Port())
+	require.NoError(t, err)
+	r.client = newLookout(t, bus.Options{URL: r.url}).proc
+	for _, label := range []string{"s1", "s2"} {
+		r.systems = append(r.systems, r.joins(label, "--system"))
+	}
+	for rank, label := range []string{"a", "b"} {
+		r.hosts = append(r.hosts, r.joins(label, "--world", loaded, "--host-rank", strconv.Itoa(rank)))
+	}
+	w := r.declares(loaded, tickers(r.T, loadedProcs))
+	r.mesh = r.live(loaded).Mesh
+	r.pids = r.processesOf(w.Mesh, r.hosts...)
+	require.Len(t, r.pids, loadedProcs)
+	r.loads()
+	return r
+}
+
+// tickers is a world of procs that can run a ticker.
+func tickers(t *testing.T, procs int) worlds.Spec {
+	return worlds.Spec{Shape: shape.Of("x", procs), PerHost: procsPerHost, Command: agent.Command{Path: self(t)}}
+}
+
+// serves starts the server, as one that finds what the last one left.
+func (r *realm) serves(port int) {
+	var ready report
+	r.server, ready = start(r.T, "server", "server", filepath.Dir(r.file), serverConfig{Port: port, ConfigFile: r.file})
+	r.url = ready.URL
+}
+
+// joins starts a hostd, behind a proxy of its own.
+func (r *realm) joins(label string, args ...string) *machine {
+	r.Helper()
+	at, err := url.Parse(r.url)
+	require.NoError(r, err)
+	hole, err := chaos.Start(at.Host)
+	require.NoError(r, err)
+	r.Cleanup(hole.Close)
+	m := newMachine(r.T, r.program, append([]string{"--nats", "nats://" + hole.Addr(), "--gateway=false"}, args...)...)
+	m.joins = true
+	m.args[len(m.args)-1] = label
+	m.start()
+	r.holes[m] = hole
+	return m
+}
+
+// declares makes a world, whichever controller takes it, and however often it has to be asked for.
+func (r *realm) declares(name string, spec worlds.Spec) (w worlds.Upserted) {
+	r.Helper()
+	require.Eventually(r, func() bool {
+		ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
+		defer cancel()
+		system, err := worlds.Find(ctx, r.client)
+		if err == nil {
+			spec.Name = name
+			w, err = worlds.Upsert.Call(ctx, system, worlds.Declaration{Spec: spec})
+		}
+		return err == nil
+	}, patience, 10*time.Millisecond, "world %s is not declared", name)
+	return w
+}
+
+// snapshot is the system as the controller sees it; false: none answers.
+func (r *realm) snapshot() (now worlds.Snapshot, ok bool) {
+	ctx, cancel := context.WithTimeout(r.Context(), time.Second)
+	defer cancel()
+	system, err := worlds.Find(ctx, r.client)
+	if err == nil {
+		now, err = worlds.Snap.Call(ctx, system, worlds.Filter{})
+	}
+	return now, err == nil
+}
+
+// live waits until a controller of the term that is known, or a later one, says that a world is live.
+func (r *realm) live(name string) (w worlds.WorldState) {
+	r.Helper()
+	require.Eventually(r, func() bool {
+		now, ok := r.snapshot()
+		if !ok || now.Epoch < r.epoch {
+			return false
+		}
+		for _, w = range now.Worlds {
+			if w.Name == name && w.Status == worlds.Live {
+				r.epoch = now.Epoch
+				return true
+			}
+		}
+		return false
+	}, patience, 5*time.Millisecond, "world %s is not live", name)
+	return w
+}
+
+// leader is the machine whose controller acts: the one that began the latest term.
+func (r *realm) leader() (at *machine) {
+	r.Helper()
+	var latest uint64
+	for _, m := range r.systems {
+		data, err := os.ReadFile(m.log())
+		require.NoError(r, err)
+		for line := range strings.Lines(string(data)) {
+			var said struct{ Epoch uint64 }
+			if strings.Contains(line, "this is the system controller now") && json.Unmarshal([]byte(line), &said) == nil && said.Epoch > latest {
+				latest, at = said.Epoch, m
+			}
+		}
+	}
+	require.NotNil(r, at)
+	return at
+}
+
+// processesOf are those of a mesh that run, by rank. There is one of each.
+func (r *realm) processesOf(mesh string, on ...*machine) (pids []int) {
+	r.Helper()
+	for _, m := range on {
+		for _, s := range insist(m, agent.Get, agent.Of(m.id().Proc()).Via(r.client), agent.Query{ID: mesh}) {
+			if !s.Status.Phase.Terminal() {
+				require.Equal(r, len(pids), s.Rank, "rank by rank")
+				require.Zero(r, s.Gen)
+				pids = append(pids, s.Proc.PID)
+			}
+		}
+	}
+	return pids
+}
+
+// loads calls an actor in each proc, until the end.
+func (r *realm) loads() {
+	r.Helper()
+	id, err := subjects.ParseMeshID(r.mesh)
+	require.NoError(r, err)
+	for rank := range loadedProcs {
+		of := subjects.ProcID{Mesh: id, Rank: uint32(rank)}
+		spec := agent.ActorSpec{Name: "ticker", Type: "ticker", Params: []byte{0xa0}, Owner: r.client.ID().Actor("owner")}
+		host := r.hosts[rank/procsPerHost]
+		insist(host, agent.Create, agent.Of(of).Via(r.client), agent.Creation{Actors: &spec, Wait: true})
+		host.client = r.client
+		r.load = append(r.load, host.ticks(actor.RefOf[*ticker](of.Actor("ticker")).Via(r.client)))
+	}
+	r.flows()
+}
+
+// flows waits until each proc has answered some more.
+func (r *realm) flows() {
+	r.Helper()
+	for _, k := range r.load {
+		want := k.answered.Load() + 20
+		require.Eventually(r, func() bool { return k.answered.Load() >= want }, patience, time.Millisecond, "messages flow")
+	}
+}
+
+// judge requires that the fault has cost the world nothing: the same processes, no other one, nothing forgotten
+// that they counted, and nothing counted twice.
+func (r *realm) judge(f *figures) {
+	r.Helper()
+	r.live(loaded)
+	r.flows()
+	require.Equal(r, r.pids, r.processesOf(r.mesh, r.hosts...))
+	for _, m := range r.hosts {
+		n := len(m.processes()) - 1 - procsPerHost
+		f.count("spawned twice", max(0, n))
+		f.count("forgotten", max(0, -n))
+		require.Zero(r, n, "want hostd and its procs")
+	}
+	id, err := subjects.ParseMeshID(r.mesh)
+	require.NoError(r, err)
+	for rank, k := range r.load {
+		f.count("indeterminate", int(k.unknown.Load()))
+		k.stop() // nobody knows of the call that this ends
+		ctx, cancel := context.WithTimeout(r.Context(), patience)
+		n, err := tick.Call(ctx, actor.RefOf[*ticker](subjects.ProcID{Mesh: id, Rank: uint32(rank)}.Actor("ticker")).Via(r.client), 0)
+		cancel()
+		require.NoError(r, err)
+		require.GreaterOrEqual(r, n, k.answered.Load(), "nothing that was answered is forgotten")
+		require.LessOrEqual(r, n, k.answered.Load()+k.unknown.Load()+1, "nothing is counted twice")
+		f.count("calls", int(k.answered.Load()))
+	}
+}
+
+// stops ends everything in good order, and requires that nothing is left.
+func (r *realm) stops() {
+	r.Helper()
+	all := slices.Concat(r.hosts, r.systems)
+	for _, m := range all {
+		require.NoError(r, m.hostd.Process.Signal(syscall.SIGTERM))
+	}
+	for _, m := range all {
+		select {
+		case <-m.over:
+		case <-time.After(patience):
+			require.FailNow(r, "hostd does not end", m.said())
+		}
+		require.Zero(r, m.hostd.ProcessState.ExitCode(), "%s", m.said())
+		m.requireEmpty()
+	}
+}
+
+// F7. The controller is killed while a world is being declared whose host is there, and another one under load.
+func TestF07_aKilledControllerCostsItsWorldsNothing(t *testing.T) {
+	t.Parallel()
+	program := buildHostd(t, "")
+	try(t, fault{"F7 worlds", 1, often}, func(t *testing.T, seed uint64, f *figures) {
+		r := newRealm(t, program)
+		guest := r.joins("c", "--world", "begun", "--host-rank", "0")
+		r.hosts = append(r.hosts, guest)
+		leader := r.leader()
+		begun := make(chan worlds.Upserted, 1)
+		go func() { begun <- r.declares("begun", tickers(t, procsPerHost)) }()
+		time.Sleep(time.Duration(seed*7919%60) * time.Millisecond) // wherever in that
+		killed, before := time.Now(), r.epoch
+		leader.dies()
+		r.epoch = before + 1
+		r.live(loaded)
+		f.time("failover", time.Since(killed))
+		w := <-begun
+		r.live("begun")
+		f.time("what was begun is done", time.Since(killed))
+		require.Len(t, r.processesOf(w.Mesh, guest), procsPerHost)
+		r.judge(f)
+		leader.start()
+		r.stops()
+	})
+}
+
+// F7. The controller is stopped for longer than its lease, and goes on when another one acts.
+func TestF07_aControllerThatWasStoppedActsNoMore(t *testing.T) {
+	t.Parallel()
+	program := buildHostd(t, "")
+	try(t, fault{"F7 worlds, stopped", 0, often}, func(t *testing.T, _ uint64, f *figures) {
+		r := newRealm(t, program)
+		leader := r.leader()
+		stopped := time.Now()
+		require.NoError(t, leader.hostd.Process.Signal(syscall.SIGSTOP))
+		r.epoch++
+		r.live(loaded)
+		f.time("failover", time.Since(stopped))
+		require.NoError(t, leader.hostd.Process.Signal(syscall.SIGCONT))
+		r.onlyOneActs(f)
+		require.NotEqual(t, leader, r.leader())
+		r.judge(f)
+		r.stops()
+	})
+}
+
+// onlyOneActs looks for a while who answers: always one of the latest term, once the last one has noticed.
+func (r *realm) onlyOneActs(f *figures) {
+	r.Helper()
+	require.Eventually(r, func() bool { now, ok := r.snapshot(); return ok && now.Epoch == r.epoch }, patience, 5*time.Millisecond)
+	for end := time.Now().Add(time.Second); time.Now().Before(end); {
+		if now, ok := r.snapshot(); ok && now.Epoch != r.epoch {
+			f.count("answers of an earlier term", 1)
+		}
+	}
+	f.count("answers of an earlier term", 0)
+	require.Zero(r, f.counts["answers of an earlier term"])
+}
+
+// F11. The server restarts, in good order or not, and finds its store.
+func TestF11_aServerThatRestartsCostsWorldsNothing(t *testing.T) {
+	t.Parallel()
+	program := buildHostd(t, "")
+	try(t, fault{"F11 worlds", 1, often}, func(t *testing.T, seed uint64, f *figures) {
+		r := newRealm(t, program)
+		if seed%2 == 0 {
+			r.server.end(t)
+		} else {
+			r.server.kill()
+		}
+		r.serves(r.port)
+		back := time.Now()
+		r.live(loaded)
+		f.time("live", time.Since(back))
+		r.flows()
+		f.time("messages flow", time.Since(back))
+		r.judge(f)
+		r.stops()
+	})
+}
+
+// F11. The controller and a host of the world are behind a black hole, for longer than leases and presence last.
+func TestF11_aPartitionCostsWorldsNothing(t *testing.T) {
+	t.Parallel()
+	program := buildHostd(t, "")
+	try(t, fault{"F11 worlds, partition", 0, seldom}, func(t *testing.T, _ uint64, f *figures) {
+		r := newRealm(t, program)
+		leader, host := r.leader(), r.hosts[1]
+		began, before := time.Now(), r.epoch
+		r.holes[leader].Stall()
+		r.holes[host].Stall()
+		require.Eventually(t, func() bool { now, ok := r.snapshot(); return ok && now.Epoch > before }, patience, 5*time.Millisecond)
+		f.time("failover", time.Since(began))
+		require.Eventually(t, func() bool {
+			now, ok := r.snapshot()
+			return ok && now.Epoch > before && len(now.Worlds) == 1 && len(now.Worlds[0].Hosts) == 2 && now.Worlds[0].Hosts[1].Lost != ""
+		}, patience, 5*time.Millisecond)
+		f.time("host known to be dead", time.Since(began))
+		over := time.Now()
+		r.holes[leader].Resume()
+		r.holes[host].Resume()
+		r.epoch = before + 1
+		r.live(loaded)
+		f.time("live again", time.Since(over))
+		r.onlyOneActs(f)
+		r.judge(f)
+		r.stops()
+	})
+}
+
+// Procs that heed no SIGTERM are killed, and the report says so: it comes when the time of the stop is over.
+func TestWorlds_aStopSaysWhoHadToBeKilled(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t, buildHostd(t, ""), "--data", t.TempDir(), "--world", "stubborn", "--host-rank", "0")
+	m.start()
+	r := &realm{T: t, client: m.connects()}
+	w := r.declares("stubborn", worlds.Spec{
+		Shape: shape.Of("x", 2), PerHost: 2, Command: agent.Command{Path: "/bin/sh", Args: []string{"-c", "trap '' TERM; while :; do sleep 0.1; done"}},
+	})
+	require.Eventually(t, func() bool { return len(r.processesOf(w.Mesh, m)) == 2 }, patience, 5*time.Millisecond)
+	port := actor.OpenPort[worlds.StopReport](r.client)
+	defer port.Close()
+	to := port.Ref()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	system, err := worlds.Find(ctx, r.client)
+	require.NoError(t, err)
+	accepted, err := worlds.Stop.Call(ctx, system, worlds.Stopping{Worlds: []string{"stubborn"}, Timeout: time.Second, Report: &to})
+	require.NoError(t, err)
+	require.Equal(t, []string{"stubborn"}, accepted.Worlds)
+	report, err := port.Recv(ctx)
+	require.NoError(t, err)
+	require.Equal(t, worlds.StopReport{Worlds: []worlds.WorldStopped{{World: "stubborn", Aborted: 2}}}, report)
+	require.Eventually(t, func() bool { return len(r.processesOf(w.Mesh, m)) == 0 }, patience, 5*time.Millisecond)
+	m.stops()
+}
