@@ -104,7 +104,7 @@ func TestMESH5_aSliceWhoseOwnerIsGoneIsStoppedByItsHosts(t *testing.T) {
 	require.NoError(t, err)
 	procs, err := c.hosts(t, owner).Spawn(t.Context(), "workers", shape.Of("gpu", 2))
 	require.NoError(t, err)
-	found, err := c.Find(t.Context(), "workers")
+	found, err := c.Lookup(t.Context(), "workers")
 	require.NoError(t, err)
 	require.Equal(t, procs.ID(), found.ID())
 	require.NoError(t, owner.Bus().Close(t.Context())) // as when its process is killed: nobody is told anything

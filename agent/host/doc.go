@@ -43,7 +43,7 @@
 //     and why. The last one is a goodbye, when every proc has ended and that was told.
 //   - HOST-13: orders of system controllers have an epoch. A host that has heard of a later one refuses those of
 //     an earlier one (agent.EpochError), and those that are meant for another life of the host.
-//   - HOST-15: commands (agent.Exec) are run only where the operator of the host allows it: host.exec, which no client
+//   - HOST-14: commands (agent.Exec) are run only where the operator of the host allows it: host.exec, which no client
 //     can push. Each is a child like a proc: it ends with all that it started, at its deadline at the latest and
 //     when the host does; what it has printed is bounded, and its files go with it.
 //   - HOST-15: who owns a mesh is known by its latest claim (AGT-10), also to the next host that adopts its procs.

@@ -30,7 +30,7 @@ const (
 	envPID = "CASTNET_PID"
 )
 
-// exec runs a command as a child of the host, and answers when it has ended (HOST-15).
+// exec runs a command as a child of the host, and answers when it has ended (HOST-14).
 func (a *hostAgent) exec(ctx *actor.Context, e agent.Execution) error {
 	if !keys.HostExec.Get(a.opts.Config) {
 		return &agent.ExecNotAllowedError{Host: a.id.Label()}

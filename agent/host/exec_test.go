@@ -28,7 +28,7 @@ func (r *rig) exec(t *testing.T, within time.Duration, of *subjects.ProcID, comm
 	return agent.Exec.Call(t.Context(), r.agent(), agent.Execution{Command: command, Within: within, Proc: of})
 }
 
-func TestExec_isRefusedUnlessTheOperatorAllowsIt_HOST15(t *testing.T) {
+func TestExec_isRefusedUnlessTheOperatorAllowsIt_HOST14(t *testing.T) {
 	r := newRig(t)
 	_, err := r.exec(t, time.Minute, nil, "true")
 	require.ErrorContains(t, err, (&agent.ExecNotAllowedError{Host: "a"}).Error())
@@ -42,7 +42,7 @@ func TestExec_isRefusedUnlessTheOperatorAllowsIt_HOST15(t *testing.T) {
 	require.ErrorContains(t, err, "not allowed", "what a client pushes is no permission")
 }
 
-func TestExec_answersHowACommandEndedAndWhatItSaid_HOST15(t *testing.T) {
+func TestExec_answersHowACommandEndedAndWhatItSaid_HOST14(t *testing.T) {
 	dir := t.TempDir()
 	r := newRig(t, allowExec, func(o *host.Options) { o.Dir = dir })
 	done, err := r.exec(t, time.Minute, nil, "sh", "-c", "echo out; echo err >&2; cat; exit 3")
@@ -70,7 +70,7 @@ func TestExec_answersHowACommandEndedAndWhatItSaid_HOST15(t *testing.T) {
 	require.Empty(t, left, "no file stays")
 }
 
-func TestExec_killsAllThatIsLeftAtTheDeadline_HOST15(t *testing.T) {
+func TestExec_killsAllThatIsLeftAtTheDeadline_HOST14(t *testing.T) {
 	r := newRig(t, allowExec)
 	pids := filepath.Join(t.TempDir(), "pids")
 	done, err := r.exec(t, time.Second, nil, "sh", "-c", "trap '' TERM; echo begun; sleep 600 & echo $$ $! >"+pids+"; wait")
@@ -95,7 +95,7 @@ func lives(pid string) bool {
 	return !strings.HasPrefix(state, "Z") && !strings.HasPrefix(state, "X")
 }
 
-func TestExec_tellsACommandWhichRankItIsFor_HOST15(t *testing.T) {
+func TestExec_tellsACommandWhichRankItIsFor_HOST14(t *testing.T) {
 	r := newRig(t, allowExec)
 	m := r.mesh(t, 2)
 	r.create(t, m)
@@ -106,7 +106,7 @@ func TestExec_tellsACommandWhichRankItIsFor_HOST15(t *testing.T) {
 	require.Equal(t, "1 "+id.String()+" "+pid+"\n", done.Stdout, "it is no proc itself")
 }
 
-func TestExec_endsWithTheHost_HOST15(t *testing.T) {
+func TestExec_endsWithTheHost_HOST14(t *testing.T) {
 	r := newRig(t, allowExec)
 	begun := filepath.Join(t.TempDir(), "begun")
 	failed := make(chan error, 1)

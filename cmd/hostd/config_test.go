@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/castnet-io/castnet/bus/embed"
+	keys "github.com/castnet-io/castnet/config"
 )
 
 func TestHostd_badInputIsOneLineAndLeavesNothing_HOSTD1(t *testing.T) {
@@ -128,6 +129,20 @@ func TestConfig_onlyWhatNobodyElseReachesRunsAnyProgram_HOSTD3(t *testing.T) {
 		})
 		require.NoError(t, err)
 		require.Equal(t, row.any, c.anyOfUser(), "%+v", f)
+	}
+}
+
+func TestCommandsForClients_runOnlyWhereTheFlagOrTheEnvironmentSaysSo_HOSTD11(t *testing.T) {
+	for _, row := range []struct {
+		flag bool
+		env  string
+		want bool
+	}{{false, "", false}, {true, "", true}, {false, "on", true}} {
+		c, err := flags{allowExec: row.flag}.settings(func(key string) string {
+			return map[string]string{"CASTNET_HOST_EXEC": row.env}[key]
+		})
+		require.NoError(t, err)
+		require.Equal(t, row.want, keys.HostExec.Get(c))
 	}
 }
 
