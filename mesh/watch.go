@@ -67,9 +67,9 @@ func (w watched) changes(ctx context.Context) iter.Seq2[actor.Event, error] {
 		owner := actor.RefOf[agent.Agent](w.owner).Via(w.net.proc)
 		watchdog := config.SupervisionWatchdog.Get(w.net.config)
 		beat := min(watchdog/beats, maxBeat)
-		port := actor.OpenPort[actor.Event](w.net.proc)
-		defer port.Close()
-		if _, err := agent.Streaming.Call(ctx, owner, agent.Stream{To: port.Ref(), Beat: beat}); err != nil {
+		said, port, closed := openBacklog(w.net.proc, w.region)
+		defer closed()
+		if _, err := agent.Streaming.Call(ctx, owner, agent.Stream{To: port, Beat: beat}); err != nil {
 			if gone(err) {
 				yield(w.gone(err), &ControllerError{w.owner, err})
 			} else {
@@ -78,10 +78,10 @@ func (w watched) changes(ctx context.Context) iter.Seq2[actor.Event, error] {
 			return
 		}
 		defer func() { // an owner that is gone tells nobody any more
-			_ = agent.Streaming.Post(context.WithoutCancel(ctx), owner, agent.Stream{To: port.Ref(), End: true})
+			_ = agent.Streaming.Post(context.WithoutCancel(ctx), owner, agent.Stream{To: port, End: true})
 		}()
 		for {
-			e, err := w.next(ctx, port, owner, beat, watchdog)
+			e, err := w.next(ctx, said, owner, beat, watchdog)
 			switch {
 			case ctx.Err() != nil:
 				return
@@ -98,11 +98,7 @@ func (w watched) changes(ctx context.Context) iter.Seq2[actor.Event, error] {
 				yield(e, &ControllerError{w.owner, why})
 				return
 			}
-			view, in := w.region.ViewRank(e.Rank)
-			if !in {
-				continue
-			}
-			if e.View = view; !yield(e, nil) {
+			if !yield(e, nil) {
 				return
 			}
 		}
@@ -111,12 +107,12 @@ func (w watched) changes(ctx context.Context) iter.Seq2[actor.Event, error] {
 
 // next waits for what a controller says. One that is silent for two beats is asked whether it lives; until
 // the watchdog has had enough, no answer means nothing.
-func (w watched) next(ctx context.Context, port *actor.Port[actor.Event], owner actor.Ref[agent.Agent], beat, watchdog time.Duration) (actor.Event, error) {
+func (w watched) next(ctx context.Context, said *backlog, owner actor.Ref[agent.Agent], beat, watchdog time.Duration) (actor.Event, error) {
 	for silent := time.Duration(0); ; silent += 2 * beat {
 		wait, cancel := context.WithTimeout(ctx, 2*beat)
-		e, err := port.Recv(wait)
+		e, err := said.next(wait)
 		cancel()
-		if err == nil || !errors.Is(err, actor.ErrDeadline) || ctx.Err() != nil {
+		if err == nil || !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
 			return e, err
 		}
 		ask, cancel := context.WithTimeout(ctx, beat)

@@ -3,7 +3,7 @@
 // anybody could import; packages chaos (the proxy) and history (what processes write down, and the
 // checker that judges it) do.
 //
-//	go test -C integration/faults ./...                           a sample, about 90 s
+//	go test -C integration/faults ./...                           a sample, about 100 s
 //	make faults                                                   all of it, some hours
 //	FAULTS_RUNS=50 go test -C integration/faults -run F14         so many runs of one fault
 //	FAULTS_RUNS=1 FAULTS_SEED=17 go test -C integration/faults -run F14    one run again; with
@@ -58,6 +58,12 @@
 //     nothing that was declared is forgotten, and one controller answers (F7, F11: WORLD-10, WORLD-13).
 //   - FLT-10: a host is dead to those who watch it when it is killed, stopped or cut off for the full time, and never
 //     because it or the watcher is starved, or the server is away (package agent/presence).
+//
+// Of meshes under controllers (F1, F6 to F10, F15, F30):
+//
+//   - FLT-11: the owner is told of each end once, with its cause, and of none that was not: a proc, a host or an owner
+//     that is stopped or starved for a while ends nobody. What a killed owner had ends with its lease, and nothing else
+//     does. Casts and calls wait for nobody who is known to be dead (CTL-3, CTL-4, CTL-8).
 //
 // # What is not here
 //

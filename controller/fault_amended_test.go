@@ -1,0 +1,130 @@
+package controller
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
+)
+
+func TestFaultAC5_aControllerThatEndsTellsItsSubscribersWhy(t *testing.T) {
+	r := newRig(t)
+	ref := r.own(t, r.spec)
+	create(t, ref)
+	wait(t, ref, agent.Running)
+	port := subscribes(t, r.teller(t), ref, 0)
+	r.close()
+	for range 4 {
+		e := hears(t, port)
+		require.Equal(t, "stopped", e.Status)
+		require.Contains(t, e.Reason, "its controller stops")
+	}
+}
+
+func TestFaultAC6_aSubscriberThatIsGoneHarmsNeitherControllerNorMesh(t *testing.T) {
+	r := newRig(t)
+	ref := r.own(t, r.spec)
+	create(t, ref)
+	wait(t, ref, agent.Running)
+	elsewhere, leave := r.proc(t, newHostProc(t), Def())
+	subscribes(t, elsewhere, ref, 10*time.Millisecond)
+	here := actor.OpenPort[actor.Event](r.p)
+	_, err := agent.Streaming.Call(t.Context(), ref, agent.Stream{To: here.Ref(), Beat: 10 * time.Millisecond})
+	require.NoError(t, err)
+	require.Equal(t, 2, health(t, ref).Subscribers)
+	here.Close()
+	leave()
+	require.Eventually(t, func() bool { return health(t, ref).Subscribers == 0 }, 20*time.Second, 5*time.Millisecond)
+	require.Equal(t, one(4, agent.Running, ""), wait(t, ref, agent.Running))
+	for _, h := range r.hosts {
+		require.Zero(t, h.count("stop"))
+	}
+}
+
+func TestFaultAC7_aStateHasEveryRankOfTheRegionOnceUnderTheMeshsOwnName(t *testing.T) {
+	r := newRig(t)
+	ref := r.own(t, r.spec)
+	create(t, ref)
+	wait(t, ref, agent.Running)
+	for _, asked := range []string{"", r.spec.id(), "something else"} {
+		states, err := agent.Get.Call(t.Context(), ref, agent.Query{ID: asked})
+		require.NoError(t, err)
+		require.Len(t, states, 4)
+		for rank, s := range states {
+			require.Equal(t, rank, s.Rank)
+			require.Equal(t, r.spec.id(), s.ID)
+		}
+	}
+}
+
+func TestFaultAC8_aQuestionThatFailsAgainAndAgainIsNoFailureOfARank(t *testing.T) {
+	r := newRig(t)
+	r.spec.Lease = time.Second
+	r.hosts[0].renew = notNow
+	r.hosts[1].renew = func() (agent.Overlay, error) { return nil, nil } // it knows no such mesh
+	ref := r.own(t, r.spec)
+	create(t, ref)
+	wait(t, ref, agent.Running)
+	port := subscribes(t, r.p, ref, 0)
+	for _, h := range r.hosts {
+		h.await(t, "keepalive 1s", 3)
+	}
+	require.Equal(t, one(4, agent.Running, ""), wait(t, ref, agent.Running))
+	r.teller(t).Emit(r.killed(2))
+	require.Equal(t, 2, hears(t, port).Rank, "nothing was told before that")
+}
+
+func TestFaultAC10_anActorIsNamedByItsMeshAndItsPoint(t *testing.T) {
+	s := plays(t, `
+actors 2 2 gpu=1:2
+	0+2 initializing
+`)
+	s.st.spec.Name = "trainers"
+	s.hear("overlay", []string{"0+2", "running"})
+	x := s.st.step(s.event("actor", []string{"3", "failed", "counters panicked"}), s.now)
+	require.Equal(t, "trainers", x.news[0].Name)
+	require.Equal(t, "host=1/2,gpu=1/2", x.news[0].Point)
+}
+
+// Meaning of test_orphaned_actors_are_cleaned_up.
+func TestOrphans_endWhenTheOneLeaseThatTheyGotHasRunOut(t *testing.T) {
+	r := newRig(t)
+	procs := r.ranks(t, frailDef())
+	for _, p := range procs {
+		to := agent.Of(p.ID()).Via(r.p)
+		spec := frails("orphans")
+		spec.Owner = r.p.ID().Actor("nobody")
+		_, err := agent.Create.Call(t.Context(), to, agent.Creation{Actors: spec, Wait: true})
+		require.NoError(t, err)
+		o, err := agent.Keepalive.Call(t.Context(), to, agent.Lease{ID: "orphans", For: time.Second})
+		require.NoError(t, err)
+		require.Equal(t, agent.Running, o[0].Status.Phase)
+	}
+	for _, p := range procs {
+		o, err := agent.Wait.Call(t.Context(), agent.Of(p.ID()).Via(r.p), agent.Ended("orphans"))
+		require.NoError(t, err)
+		require.Equal(t, agent.Status{Phase: agent.Stopped, Reason: agent.Orphaned}, o[0].Status)
+	}
+}
+
+func TestController_tellsOnEvWhatBecomesOfARankUnlessAHostHas(t *testing.T) {
+	r := newRig(t)
+	r.spec.Policy = Policy{Recovery: Drop}
+	ref := r.own(t, r.spec)
+	create(t, ref)
+	wait(t, ref, agent.Running)
+	port, said, teller := subscribes(t, r.p, ref, 0), r.meshSteps(t), r.teller(t)
+	died, ended := r.killed(0), r.killed(1)
+	died.Step = "proc.exit.signal"
+	ended.Step, ended.Status, ended.Signal = "proc.exit.code", "stopped", 0
+	for _, e := range []actor.Event{ended, died} {
+		teller.Emit(e)
+		hears(t, port)
+	}
+	e := <-said
+	require.Equal(t, []any{"rank.drop", 0, "failed"}, []any{e.Step, e.Rank, e.Status})
+	require.Empty(t, said)
+}

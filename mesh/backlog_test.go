@@ -1,0 +1,128 @@
+package mesh
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/bus/bustest"
+	"github.com/castnet-io/castnet/config"
+	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// mouth is a controller that says what a test has it say, and answers pings as long as it is not mute.
+type mouth struct {
+	agent.Agent
+	mute  atomic.Bool
+	asked atomic.Int64
+	first []actor.Event
+	to    chan actor.PortRef[actor.Event]
+}
+
+func (m *mouth) Stream(ctx *actor.Context, s agent.Stream) (actor.None, error) {
+	if s.End {
+		return actor.None{}, nil
+	}
+	for _, e := range m.first {
+		if err := s.To.Send(ctx, e); err != nil {
+			return actor.None{}, err
+		}
+	}
+	m.to <- s.To
+	return actor.None{}, nil
+}
+
+func (m *mouth) Ping(ctx *actor.Context, _ actor.None) (actor.None, error) {
+	if m.asked.Add(1); m.mute.Load() {
+		actor.Defer[actor.None](ctx)
+	}
+	return actor.None{}, nil
+}
+
+// watching is a region whose controller is that.
+func watching(t *testing.T, m *mouth, region shape.Region) watched {
+	t.Helper()
+	id, err := subjects.NewMeshID("mouth")
+	require.NoError(t, err)
+	typ := actor.NewType[agent.Agent, actor.None]("mouth")
+	registry, err := actor.NewRegistry(typ.Made(func(*actor.Context, actor.None) (agent.Agent, error) { return m, nil }, agent.Methods()...))
+	require.NoError(t, err)
+	p, err := actor.NewProc(t.Context(), actor.Options{ID: subjects.ProcID{Mesh: id}, Bus: bustest.Open(t, bustest.Server(t)), Registry: registry})
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		require.NoError(t, p.Close(ctx))
+	})
+	ref, err := actor.Spawn(t.Context(), p, typ, "mouth", actor.None{})
+	require.NoError(t, err)
+	cfg := &config.Config{}
+	require.NoError(t, config.SupervisionWatchdog.Set(cfg, 400*time.Millisecond))
+	return watched{net: &Net{proc: p, config: cfg}, owner: ref.ID(), region: region}
+}
+
+// C11: ends that come at one moment are lost to who does not read them at once, or to who comes late.
+func TestFaultC11_whoWatchesIsToldOfEveryEndHoweverManyThereAreAtOnce(t *testing.T) {
+	const ranks = 3000
+	m := &mouth{to: make(chan actor.PortRef[actor.Event], 1)}
+	for rank := range ranks {
+		m.first = append(m.first, actor.Event{Rank: rank, Status: string(actor.Failed)})
+	}
+	extent := shape.Of("gpu", ranks)
+	part, err := extent.Region().Slice("gpu", 1000, ranks)
+	require.NoError(t, err)
+	n := 0
+	for e, err := range watching(t, m, part).ends(t.Context()) {
+		require.NoError(t, err)
+		require.Equal(t, []int{n, 1000 + n}, []int{e.View, e.Rank})
+		if n++; n == part.NumRanks() {
+			break
+		}
+	}
+}
+
+func TestMESH12_aSilentControllerIsAskedAndBlamedOnlyAfterTheWatchdog(t *testing.T) {
+	m := &mouth{to: make(chan actor.PortRef[actor.Event], 1)}
+	w := watching(t, m, shape.Of("gpu", 1).Region())
+	told := make(chan error, 2)
+	go func() {
+		for _, err := range w.ends(t.Context()) {
+			told <- err
+		}
+		close(told)
+	}()
+	to := <-m.to
+	require.Eventually(t, func() bool { return m.asked.Load() >= 3 }, 10*time.Second, time.Millisecond, "it is asked whether it lives")
+	require.Empty(t, told, "it does")
+	require.NoError(t, to.Send(t.Context(), actor.Event{Status: string(actor.Failed)}))
+	require.NoError(t, <-told)
+	silent := time.Now()
+	m.mute.Store(true)
+	var gone *ControllerError
+	require.ErrorAs(t, <-told, &gone)
+	require.Equal(t, w.owner, gone.Controller)
+	require.GreaterOrEqual(t, time.Since(silent), 200*time.Millisecond, "after several beats")
+	_, more := <-told
+	require.False(t, more)
+}
+
+func TestBacklog_isBoundedAndSaysSo(t *testing.T) {
+	b := &backlog{region: shape.Of("gpu", 1).Region(), more: make(chan struct{}, 1)}
+	for range unreadOfRank + unreadAtAll {
+		require.NoError(t, b.take(actor.Event{}))
+		require.NoError(t, b.take(actor.Event{Step: agent.Beat}), "beats are one")
+	}
+	require.ErrorIs(t, b.take(actor.Event{}), actor.ErrMailboxFull)
+	for range unreadOfRank + unreadAtAll {
+		_, err := b.next(t.Context())
+		require.NoError(t, err, "what came before is read")
+	}
+	_, err := b.next(t.Context())
+	require.ErrorIs(t, err, actor.ErrMailboxFull)
+}
