@@ -73,8 +73,8 @@ controller/worlds < agent agent/presence config actor bus internal/micro subject
 	owns what outlives its maker, by messages to agents, and keeps it in the bus's store; hostd runs it, and the client speaks to it
 agent/host < agent config agent/proc actor cast bus internal/micro internal/wire subjects mesh/shape internal/build internal/failpoint internal/launch internal/link
 	a host does not know who controls it: never mesh, never controller
-mesh < controller config agent agent/presence cast actor bus internal/build internal/wire subjects mesh/shape ; agent/host agent/proc
-	what users hold; agents come to it as refs, so the library stays without launcher and server
+mesh < controller controller/worlds config agent agent/presence cast actor bus internal/build internal/wire subjects mesh/shape ; agent/host agent/proc
+	what users hold; agents and the system controller come to it as refs, so the library stays without launcher and server
 cast/gateway < mesh config agent cast actor bus internal/micro internal/wire subjects mesh/shape ; agent/host agent/proc
 	a client of meshes that speaks for those who have none; the verbs of cast know nothing of it
 internal/cli < bus actor cast config mesh mesh/shape subjects

@@ -47,6 +47,8 @@ type Mesh struct {
 	// to adopt; else they end with it.
 	Keep bool `cbor:"10,keyasint,omitempty" json:"keep,omitempty"`
 	// World is for the mesh of a world, whose hosts come one by one: Hosts then is one of them, and this its share.
+	// Who has heard of all shares describes the whole: Hosts by host rank, zero where no host has the rank, the last
+	// of which may have fewer than PerHost ranks.
 	World *Share `cbor:"11,keyasint,omitempty" json:"world,omitempty"`
 }
 
@@ -97,7 +99,7 @@ func (m Mesh) Check() error {
 		return fmt.Errorf("mesh %s has no hosts", m.ID)
 	case m.PerHost > MaxPerHost:
 		return fmt.Errorf("mesh %s: %d procs on each host: want at most %d", m.ID, m.PerHost, MaxPerHost)
-	case m.World != nil && (hosts != 1 || m.PerProcess > 1 || m.World.First < 0 || m.World.Count < 1 || m.World.Count > m.PerHost || m.World.First > n-m.World.Count):
+	case m.World != nil && !m.isShare() && !m.IsWhole():
 		return fmt.Errorf("mesh %s: %d hosts have %d ranks from %d on of the %d of world %s: want one host and at most %d ranks, in processes of their own",
 			m.ID, hosts, m.World.Count, m.World.First, n, m.World.World, m.PerHost)
 	case m.World == nil && (m.PerHost < 1 || m.PerHost > n || m.PerHost*hosts != n):
@@ -109,6 +111,18 @@ func (m Mesh) Check() error {
 		return fmt.Errorf("mesh %s: %w", m.ID, err)
 	}
 	return nil
+}
+
+// isShare reports whether the mesh of a world is described as one of its hosts is told of it.
+func (m Mesh) isShare() bool {
+	w := m.World
+	return len(m.Hosts) == 1 && m.PerProcess <= 1 && w.First >= 0 && w.Count >= 1 && w.Count <= m.PerHost && w.First <= m.Extent.NumRanks()-w.Count
+}
+
+// IsWhole reports whether the mesh of a world is described with all its ranks.
+func (m Mesh) IsWhole() bool {
+	w, n := m.World, m.Extent.NumRanks()
+	return w != nil && m.PerProcess <= 1 && m.PerHost >= 1 && w.First == 0 && w.Count == n && len(m.Hosts) == (n+m.PerHost-1)/m.PerHost
 }
 
 // CheckPart refuses a region that leaves the mesh, or that has some of the procs that share a process and not the

@@ -173,6 +173,7 @@ func (c *controller) watchHosts(p *actor.Proc, self actor.Ref[agent.Agent]) {
 		return
 	}
 	hosts := slices.Concat(c.spec.Procs.Hosts, c.spec.Policy.Spares)
+	hosts = slices.DeleteFunc(hosts, func(h subjects.HostID) bool { return !h.IsValid() }) // a world may lack some
 	c.unwatch = c.spec.Presence.Watch(hosts, func(h presence.Change) {
 		if err := heard.Post(context.Background(), self, word{hostIs(h)}); err != nil && !errors.Is(err, actor.ErrStopped) {
 			log := p.Log()

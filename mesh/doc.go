@@ -11,6 +11,8 @@
 //	n, err := add.Call(ctx, counters.At("host", 0, "gpu", 3), 5)  // one
 //	sum, err := cast.Reduce(ctx, counters.Slice("gpu", 0, 2), add, 1, cast.Sum[int64]())
 //
+// Meshes of others, and worlds, come by name: net.Lookup(ctx, "train"), and the actors in them by Find.
+//
 // Hosts also come from a list (Attach), from an allocator (Allocate: see agent/host for those that start
 // some, and OnProcs for procs that become hosts), or from text: every handle is written and read as text, so
 // it travels in messages, and Via binds it to the reader's Net. Take keeps other programs from ending hosts.
@@ -47,6 +49,8 @@
 //     deal with failures on its own turn.
 //   - MESH-14: TakeOver makes a program the owner of a mesh of procs that another owned: nothing is started or stopped,
 //     and the former owner acts no more (*agent.FencedError), even if it lives.
+//   - MESH-15: Lookup finds whatever live mesh has a name, worlds among them (package controller/worlds), and a name
+//     that several have is an *AmbiguousError. Of a world that lacks hosts, casts reach the ranks that are there.
 //
 // # Failure
 //

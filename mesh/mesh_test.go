@@ -240,7 +240,7 @@ func TestMESH5_stopIsObservedAndTheSecondTimeAtOnce(t *testing.T) {
 	require.NoError(t, counters.Stop(t.Context()))
 	_, err := add.Call(t.Context(), counters.Ref(0), 1)
 	require.ErrorIs(t, err, actor.ErrStopped)
-	found, err := c.connect(t).Find(t.Context(), "workers")
+	found, err := c.connect(t).Lookup(t.Context(), "workers")
 	require.NoError(t, err)
 	require.NoError(t, found.Stop(t.Context()), "any client may ask the owner")
 	require.Empty(t, c.pids(t, procs))
@@ -251,7 +251,7 @@ func TestFind_resolvesMeshesAndActorsOfOtherPrograms(t *testing.T) {
 	c := newCluster(t, "a")
 	_, counters := c.workers(t, 2, 5)
 	other := c.connect(t)
-	procs, err := other.Find(t.Context(), "workers")
+	procs, err := other.Lookup(t.Context(), "workers")
 	require.NoError(t, err)
 	found, err := mesh.Find[*Counter](t.Context(), procs, "counters")
 	require.NoError(t, err)
@@ -260,7 +260,7 @@ func TestFind_resolvesMeshesAndActorsOfOtherPrograms(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 10, sum)
 
-	_, err = other.Find(t.Context(), "nobody")
+	_, err = other.Lookup(t.Context(), "nobody")
 	var missing *mesh.NotFoundError
 	require.ErrorAs(t, err, &missing)
 	require.ErrorContains(t, err, procs.ID().String())

@@ -241,8 +241,8 @@ func (n *Net) AwaitHosts(ctx context.Context, atLeast int) (HostMesh, error) {
 	}
 }
 
-// Meshes lists the proc meshes that live hosts know, as their hosts describe them, with the state
-// of every rank. Their owners may be other programs.
+// Meshes lists the proc meshes that live hosts know, worlds among them, as their hosts describe them, with the
+// state of every rank. Their owners may be other programs.
 func (n *Net) Meshes(ctx context.Context) ([]MeshState, error) {
 	hosts, err := n.Hosts(ctx)
 	if err != nil {
@@ -257,8 +257,7 @@ func (n *Net) Meshes(ctx context.Context) ([]MeshState, error) {
 
 // MeshesOn is Meshes of some hosts. One that does not answer is an error.
 func (n *Net) MeshesOn(ctx context.Context, hosts []subjects.HostID) ([]MeshState, error) {
-	by := map[string]*MeshState{}
-	var order []string
+	found := assembly{net: n, by: map[string]*assembled{}}
 	asked := make([][]agent.State, len(hosts))
 	errs := make([]error, len(hosts))
 	var wg sync.WaitGroup
@@ -283,84 +282,10 @@ func (n *Net) MeshesOn(ctx context.Context, hosts []subjects.HostID) ([]MeshStat
 					return nil, fmt.Errorf("host %s describes a mesh that cannot be: %w", h.Label(), err)
 				}
 			}
-			if s.Mesh != nil && s.Mesh.World != nil {
-				continue // a host knows its own share alone; the system controller has the whole
-			}
-			if s.Mesh != nil && by[s.ID] == nil {
-				by[s.ID] = &MeshState{Procs: ProcMesh{net: n, desc: *s.Mesh, region: s.Mesh.Extent.Region()}}
-				order = append(order, s.ID)
-			}
-			if m := by[s.ID]; m != nil {
-				m.States = append(m.States, s)
+			if err := found.add(h, s); err != nil {
+				return nil, err
 			}
 		}
 	}
-	out := make([]MeshState, len(order))
-	for i, id := range order {
-		out[i] = *by[id]
-	}
-	return out, nil
-}
-
-// MeshState is a proc mesh and what its hosts say of its ranks.
-type MeshState struct {
-	Procs  ProcMesh
-	States []agent.State
-}
-
-// Find resolves a proc mesh by its ID or its label. A label that several live meshes share is an
-// error that lists them.
-func (n *Net) Find(ctx context.Context, name string) (ProcMesh, error) {
-	all, err := n.Meshes(ctx)
-	if err != nil {
-		return ProcMesh{}, err
-	}
-	return n.Among(all, name)
-}
-
-// Among is Find in what Meshes has returned.
-func (n *Net) Among(all []MeshState, name string) (ProcMesh, error) {
-	var found []MeshState
-	var known, ids []string
-	for _, m := range all {
-		if !m.Alive() {
-			continue
-		}
-		id := m.Procs.ID()
-		known = append(known, id.String())
-		if id.String() == name || id.Label() == name {
-			found, ids = append(found, m), append(ids, id.String())
-		}
-	}
-	switch len(found) {
-	case 1:
-		found[0].tellDead(n.proc)
-		return found[0].Procs, nil
-	case 0:
-		return ProcMesh{}, &NotFoundError{What: "mesh", Name: name, Known: known}
-	}
-	return ProcMesh{}, &AmbiguousError{What: "mesh", Name: name, Candidates: ids}
-}
-
-// tellDead lets a proc know which ranks have ended before it came, as their hosts saw it: nobody
-// waits for their answers.
-func (m MeshState) tellDead(p *actor.Proc) {
-	for _, s := range m.States {
-		if s.Status.Phase.Terminal() {
-			p.MarkDown(actor.Event{
-				Kind: actor.KindProc, Status: s.Status.Phase.String(), Mesh: s.ID, Rank: s.Rank, Gen: s.Gen,
-				Seat: int(m.Procs.desc.Proc(s.Rank, s.Gen).Seat), Reason: s.Status.Reason,
-			})
-		}
-	}
-}
-
-// Alive reports whether a rank of the mesh has not ended.
-func (m MeshState) Alive() bool {
-	for _, s := range m.States {
-		if !s.Status.Phase.Terminal() {
-			return true
-		}
-	}
-	return false
+	return found.all(), nil
 }

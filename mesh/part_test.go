@@ -34,7 +34,7 @@ func TestMESH5_aSliceOfProcsStopsItsOwnRanksAndNoOthers(t *testing.T) {
 	}
 	require.ElementsMatch(t, []int{1, 2, 4, 5}, ended)
 
-	found, err := c.connect(t).Find(t.Context(), "workers")
+	found, err := c.connect(t).Lookup(t.Context(), "workers")
 	require.NoError(t, err)
 	require.NoError(t, found.Slice("host", 1, 2).Stop(t.Context()), "some of it has ended before")
 	states, err = procs.States(t.Context())

@@ -43,13 +43,22 @@ func (p ProcMesh) Extent() shape.Extent { return p.region.Extent() }
 // Describe is how hosts describe the mesh.
 func (p ProcMesh) Describe() agent.Mesh { return p.desc }
 
-// Host is the host of a rank of the region.
+// Host is the host of a rank of the region. A world may lack it.
 func (p ProcMesh) Host(rank int) (subjects.HostID, error) {
 	base, err := p.region.BaseRank(rank)
 	if err != nil {
 		return subjects.HostID{}, err
 	}
-	return p.host(base / p.desc.PerHost), nil
+	h := p.host(base / p.desc.PerHost)
+	if !h.IsValid() {
+		return h, p.hostless(base)
+	}
+	return h, nil
+}
+
+// hostless is the error that a rank of a world has no host.
+func (p ProcMesh) hostless(base int) error {
+	return fmt.Errorf("world %s has no host of rank %d, which would have its rank %d", p.desc.World.World, base/p.desc.PerHost, base)
 }
 
 // Slice keeps the indices begin to end-1 along a dimension.
@@ -79,7 +88,7 @@ func (p ProcMesh) controller() actor.Ref[agent.Agent] {
 }
 
 // Stop stops every proc of the region and returns once each has ended: TERM, 10 s, KILL. The other ranks of the
-// mesh go on. Procs that share a process are stopped together: a region that has some of them is an
+// mesh go on. A world is stopped as a whole, by the system controller, which forgets it then. Procs that share a process are stopped together: a region that has some of them is an
 // *agent.SharedProcessError.
 func (p ProcMesh) Stop(ctx context.Context) error {
 	if err := p.Err(); err != nil {
@@ -88,6 +97,9 @@ func (p ProcMesh) Stop(ctx context.Context) error {
 	id := p.desc.ID.String()
 	if err := p.desc.CheckPart(p.region); err != nil {
 		return fmt.Errorf("stop %s: %w", id, err)
+	}
+	if p.desc.World != nil {
+		return p.stopWorld(ctx)
 	}
 	ctx, cancel := within(ctx, config.MeshStopDeadline.Get(p.net.config))
 	defer cancel()
@@ -151,10 +163,17 @@ func (p ProcMesh) Changes(ctx context.Context) iter.Seq2[actor.Event, error] {
 	return p.watched().changes(ctx)
 }
 
-func (p ProcMesh) watched() watched { return watched{p.net, p.desc.Owner, p.region, p.Err()} }
+func (p ProcMesh) watched() watched {
+	bad := p.Err()
+	if bad == nil && p.desc.World != nil {
+		bad = fmt.Errorf("watch world %s: the system controller owns it, which tells what becomes of it on %s", p.desc.World.World,
+			p.net.proc.Space().Events(actor.KindMesh, p.desc.ID))
+	}
+	return watched{p.net, p.desc.Owner, p.region, bad}
+}
 
 // host is the host of a host's share of the mesh, by its index: the one that took it over last, as far as is
-// known here.
+// known here; zero where a world has none.
 func (p ProcMesh) host(at int) subjects.HostID {
 	if e, ok := p.net.proc.Successor(p.desc.Proc(at*p.desc.PerHost, 0)); ok {
 		if h, err := subjects.ParseHostID(e.Host); err == nil {
@@ -182,8 +201,7 @@ func (p ProcMesh) Logs(ctx context.Context, lines int) ([]agent.LogTail, error) 
 	ctx, cancel := within(ctx, actor.DefaultDeadline)
 	defer cancel()
 	var out []agent.LogTail
-	for at := range p.desc.Hosts {
-		h := p.host(at)
+	for _, h := range p.onHosts().hosts {
 		tails, err := agent.Logs.Call(ctx, agent.Of(h.Proc()).Via(p.net.proc), agent.LogQuery{ID: p.desc.ID.String(), Lines: lines})
 		if err != nil {
 			return out, fmt.Errorf("logs of host %s: %w", h, err)

@@ -43,6 +43,8 @@ func (p ProcMesh) States(ctx context.Context) (shape.ValueMesh[agent.State], err
 		s, known := by[base]
 		host := p.host(base / p.desc.PerHost)
 		switch why := silent[host]; {
+		case !host.IsValid():
+			s = agent.State{ID: id, Status: agent.Status{Phase: agent.NotExist, Reason: p.hostless(base).Error()}}
 		case why != nil:
 			s = agent.State{ID: id, Status: agent.Status{Phase: agent.Timeout, Reason: fmt.Sprintf("host %s: %v", host, why)}}
 		case !known:
@@ -61,7 +63,9 @@ func (p ProcMesh) onHosts() HostMesh {
 	for _, base := range p.region.Ranks() {
 		if at := base / p.desc.PerHost; !seen[at] {
 			seen[at] = true
-			h.hosts = append(h.hosts, p.host(at))
+			if host := p.host(at); host.IsValid() {
+				h.hosts = append(h.hosts, host)
+			}
 		}
 	}
 	return h

@@ -140,7 +140,7 @@ func TestLease_actorsWhoseOwnerIsGoneEnd(t *testing.T) {
 	c := newCluster(t, "a")
 	procs, _ := c.workers(t, 2, 0)
 	other := c.connect(t)
-	seen, err := other.Find(t.Context(), "workers")
+	seen, err := other.Lookup(t.Context(), "workers")
 	require.NoError(t, err)
 	counters, err := mesh.SpawnActors(t.Context(), seen, counter, mesh.ActorSpawning[int64]{Label: "short", Params: 1, Lease: time.Second})
 	require.NoError(t, err)

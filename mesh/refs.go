@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/mesh/shape"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -30,17 +31,27 @@ func (e *CardinalityError) Error() string {
 	return fmt.Sprintf("want %d ranks, got %d hosts", e.Want, e.Got)
 }
 
+// noHost stands for the host of a rank of a world that nobody has.
+const noHost = "-"
+
 // hostsText lists hosts.
 func hostsText(hosts []subjects.HostID) string {
 	texts := make([]string, len(hosts))
 	for i, h := range hosts {
-		texts[i] = h.String()
+		if texts[i] = h.String(); !h.IsValid() {
+			texts[i] = noHost
+		}
 	}
 	return strings.Join(texts, ",")
 }
 
-func parseHosts(text string) (hosts []subjects.HostID, err error) {
+// parseHosts reads what hostsText wrote, with gaps if there may be some.
+func parseHosts(text string, gaps bool) (hosts []subjects.HostID, err error) {
 	for i, t := range strings.Split(text, ",") {
+		if gaps && t == noHost {
+			hosts = append(hosts, subjects.HostID{})
+			continue
+		}
 		id, err := subjects.ParseHostID(strings.TrimSpace(t))
 		if err != nil {
 			return nil, fmt.Errorf("host %d: %w", i, err)
@@ -87,7 +98,7 @@ func parseHostMesh(text string) (h HostMesh, err error) {
 		return h, fmt.Errorf("no region: want name:host,host@region")
 	}
 	h.name = name
-	if h.hosts, err = parseHosts(list); err != nil {
+	if h.hosts, err = parseHosts(list, false); err != nil {
 		return h, err
 	}
 	if h.region, err = shape.ParseRegion(region); err != nil {
@@ -102,10 +113,17 @@ func (h HostMesh) Via(n *Net) HostMesh {
 	return h
 }
 
-// String is the region as text: mesh:host,host@owner@procs per process@extent@region.
+// String is the region as text: mesh:host,host@owner@procs per process@extent@region; of a world, with
+// world/procs per host in place of the procs per process.
 func (p ProcMesh) String() string {
-	return fmt.Sprintf("%s:%s@%s@%d@%s@%s", p.desc.ID, hostsText(p.desc.Hosts), p.desc.Owner, p.desc.PerProcess, p.desc.Extent.Region(), p.region)
+	how := strconv.Itoa(p.desc.PerProcess)
+	if p.desc.World != nil {
+		how = worldText + strconv.Itoa(p.desc.PerHost)
+	}
+	return fmt.Sprintf("%s:%s@%s@%s@%s@%s", p.desc.ID, hostsText(p.desc.Hosts), p.desc.Owner, how, p.desc.Extent.Region(), p.region)
 }
+
+const worldText = "world/"
 
 // MarshalText writes String; a bad handle is an error.
 func (p ProcMesh) MarshalText() ([]byte, error) {
@@ -142,14 +160,16 @@ func parseProcMesh(text string) (p ProcMesh, err error) {
 			return p, fmt.Errorf("no %s: want mesh:hosts@owner@perprocess@extent@region", what)
 		}
 	}
-	if p.desc.Hosts, err = parseHosts(parts[0]); err != nil {
+	perHost, isWorld := strings.CutPrefix(parts[2], worldText)
+	if p.desc.Hosts, err = parseHosts(parts[0], isWorld); err != nil {
 		return p, err
 	}
 	if p.desc.Owner, err = subjects.ParseActorID(parts[1]); err != nil {
 		return p, err
 	}
-	if p.desc.PerProcess, err = strconv.Atoi(parts[2]); err != nil || strconv.Itoa(p.desc.PerProcess) != parts[2] {
-		return p, fmt.Errorf("procs per process %q: want a number", parts[2])
+	per, err := strconv.Atoi(perHost)
+	if err != nil || strconv.Itoa(per) != perHost {
+		return p, fmt.Errorf("procs per process %q: want a number, or %sN of a world with N on each host", parts[2], worldText)
 	}
 	whole, err := shape.ParseRegion(parts[3])
 	if err != nil {
@@ -159,10 +179,14 @@ func parseProcMesh(text string) (p ProcMesh, err error) {
 	if !p.desc.Extent.Region().Equal(whole) {
 		return p, fmt.Errorf("extent %q: want the whole of one, in order", parts[3])
 	}
-	if n := p.desc.Extent.NumRanks(); n%len(p.desc.Hosts) != 0 {
+	switch n := p.desc.Extent.NumRanks(); {
+	case isWorld:
+		p.desc.PerHost, p.desc.World = per, &agent.Share{World: p.desc.ID.Label(), Count: n}
+	case n%len(p.desc.Hosts) != 0:
 		return p, &CardinalityError{Want: n, Got: len(p.desc.Hosts)}
+	default:
+		p.desc.PerHost, p.desc.PerProcess = n/len(p.desc.Hosts), per
 	}
-	p.desc.PerHost = p.desc.Extent.NumRanks() / len(p.desc.Hosts)
 	if p.region, err = shape.ParseRegion(rest); err != nil {
 		return p, err
 	}

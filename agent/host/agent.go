@@ -167,6 +167,8 @@ func (a *hostAgent) share(m agent.Mesh) ([]int, error) {
 	switch err := m.Check(); {
 	case at < 0:
 		return nil, fmt.Errorf("mesh %s has no share on host %s", m.ID, a.id)
+	case m.World != nil && len(m.Hosts) > 1:
+		return nil, fmt.Errorf("mesh %s: %d hosts of world %s: a host is told of its own share alone", m.ID, len(m.Hosts), m.World.World)
 	case slices.Contains(m.Hosts[at+1:], a.id):
 		return nil, fmt.Errorf("mesh %s lists host %s twice", m.ID, a.id)
 	case err != nil:

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -30,7 +31,8 @@ JSON: mesh, label, extent, ranks, program, phase, statuses (region, ranks, statu
 failures (rank, point, host, reason, root, exit_code, signal, oom, stderr_tail, at), later
 (rank, point, gen, proc, host, cause, tries, doing, for), hosts (id, state, reason), actors
 (actor, type, statuses), lease_left, owner (id, answers, why, since, lease, subscribers,
-restarts, stalls, spares), policy. Durations are in nanoseconds.`,
+restarts, stalls, spares), policy, and of a world, which the system controller owns, world (status,
+reason, for, ending). Durations are in nanoseconds.`,
 		Example:           "  client mesh show demo\n  client mesh show demo -o json",
 		Args:              wantArgs(1, 1),
 		ValidArgsFunction: a.complete(meshNames),
@@ -91,7 +93,7 @@ func (a *app) showMesh(v meshView) error {
 func (a *app) meshFields(v meshView) [][2]string {
 	var hosts []string
 	for _, h := range v.Hosts {
-		hosts = append(hosts, hostLabel(h.ID))
+		hosts = append(hosts, hostLabel(h.ID)) // - where a world has none
 	}
 	rows := [][2]string{
 		{"mesh", v.Mesh}, {"phase", a.status(v.Phase)},
@@ -106,6 +108,10 @@ func (a *app) meshFields(v meshView) [][2]string {
 			[2]string{"lease", v.leaseText()})
 	}
 	o := v.Owner
+	if w := v.World; w != nil {
+		return append(rows, [2]string{"world", strings.TrimSuffix(fmt.Sprintf("%s for %s: %s", w.Status, age(w.For), cmp.Or(w.Ending, w.Reason)), ": ")},
+			[2]string{"failures", v.Policy})
+	}
 	rows = append(rows,
 		[2]string{"", fmt.Sprintf("since %s; restarts %d, subscribers %d, stalls %d", age(time.Since(*o.Since)), o.Restarts, o.Subscribers, o.Stalls)},
 		[2]string{"failures", v.Policy})

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/controller/worlds"
 	"github.com/castnet-io/castnet/mesh/shape"
 )
 
@@ -102,13 +103,14 @@ func (v meshView) hostCauses() (out []cause) {
 			continue
 		}
 		var ranks []int
-		per := v.Ranks / len(v.Hosts)
-		for rank := i * per; rank < (i+1)*per; rank++ {
+		for rank := i * v.perHost; rank < min((i+1)*v.perHost, v.Ranks); rank++ {
 			ranks = append(ranks, rank)
 		}
-		out = append(out, cause{
-			What: "host", Region: shape.Describe(v.base, ranks), Ranks: len(ranks), Why: fmt.Sprintf("host %s is %s: %s", hostLabel(h.ID), h.State, h.Reason),
-		})
+		why := fmt.Sprintf("host %s is %s: %s", hostLabel(h.ID), h.State, h.Reason)
+		if h.State == hostMissing {
+			why = h.Reason
+		}
+		out = append(out, cause{What: "host", Region: shape.Describe(v.base, ranks), Ranks: len(ranks), Why: why})
 	}
 	slices.SortStableFunc(out, func(a, b cause) int {
 		return cmp.Compare(strings.Index(b.Why, " is dead: "), strings.Index(a.Why, " is dead: "))
@@ -144,7 +146,7 @@ func (v meshView) rankCauses() (out []cause) {
 	}
 	for _, r := range v.Statuses {
 		switch {
-		case r.Status == agent.Failed.String(), v.hostSays(r.Reason): // told of above
+		case r.Status == agent.Failed.String(), r.Status == agent.NotExist.String(), v.hostSays(r.Reason): // told of above
 		case r.Status == agent.Running.String() && r.Reason == "":
 		default:
 			out = append(out, cause{What: "rank", Region: r.Region, Ranks: r.Ranks, Why: strings.TrimSuffix(r.Status+": "+r.Reason, ": ")})
@@ -210,6 +212,9 @@ func (v meshView) next() (out []string) {
 	if !v.Owner.Answers {
 		return append(out, "its lease "+v.leaseText())
 	}
+	if w := v.World; w != nil {
+		return append(out, w.next())
+	}
 	for _, l := range v.Later {
 		if l.Doing != "" {
 			out = append(out, fmt.Sprintf("[%s] %s, in generation %d (restart %d; %s)", l.Point, l.doing(), l.Gen, l.Tries, v.Policy))
@@ -229,6 +234,17 @@ func (v meshView) next() (out []string) {
 	return out
 }
 
+// next is what will become of a world by itself.
+func (w worldView) next() string {
+	switch {
+	case w.Ending != "":
+		return "it is being stopped: " + w.Ending
+	case w.Status == worlds.Unhealthy && w.Reason != "":
+		return "it waits for who is missing; a world one of whose procs has ended is stopped and removed (world.eviction); now: " + w.Reason
+	}
+	return "nothing: it is " + string(w.Status)
+}
+
 // todo is what a person can do about it.
 func (v meshView) todo() (out []string) {
 	if len(v.Failures) > 0 {
@@ -243,12 +259,17 @@ func (v meshView) todo() (out []string) {
 			out = append(out, fmt.Sprintf("read what the first of them printed: client logs %s", shellQuote(v.Mesh+"["+pointOf(v.base, first)+"]")))
 		}
 	}
-	for _, h := range v.trouble() {
-		if !v.over() || len(v.Failures) > 0 {
+	for i, h := range v.Hosts {
+		switch {
+		case h.State == hostAlive, v.over() && len(v.Failures) == 0:
+		case h.State == hostMissing:
+			out = append(out, fmt.Sprintf("start a hostd with --world %s --host-rank %d", v.Label, i))
+		default:
 			out = append(out, fmt.Sprintf("look after hostd on %s", hostLabel(h.ID)))
 		}
 	}
 	switch {
+	case v.over() && v.World != nil:
 	case v.over():
 		out = append(out, "start it again: a mesh that has ended does not come back")
 	case !v.Owner.Answers:

@@ -12,6 +12,7 @@ import (
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/controller"
+	"github.com/castnet-io/castnet/controller/worlds"
 	"github.com/castnet-io/castnet/internal/cli"
 	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/mesh/shape"
@@ -38,8 +39,18 @@ type meshView struct {
 	Lease    time.Duration `json:"lease_left"` // until the hosts stop the procs, when nobody renews it; 0: never
 	Owner    ownerView     `json:"owner"`
 	Policy   string        `json:"policy"`
+	World    *worldView    `json:"world,omitempty"` // of a world, which the system controller owns
 
-	base shape.Extent
+	base    shape.Extent
+	perHost int
+}
+
+// worldView is what the system controller says of a world.
+type worldView struct {
+	Status worlds.Status `json:"status"`
+	Reason string        `json:"reason,omitempty"`
+	For    time.Duration `json:"for"`
+	Ending string        `json:"ending,omitempty"`
 }
 
 // ownerView is the controller of a mesh, and what only that knows.
@@ -98,8 +109,9 @@ type actorView struct {
 }
 
 const (
-	hostAlive  = "alive"
-	hostSilent = "silent"
+	hostAlive   = "alive"
+	hostSilent  = "silent"
+	hostMissing = "missing" // a world has no host of the rank
 )
 
 // parseMesh reads the name of a whole mesh.
@@ -148,13 +160,40 @@ type witnesses struct {
 	states map[int]agent.State
 	lease  time.Duration
 	report controller.Report
-	silent error // why there is no report
+	system string             // of a world: the system controller
+	world  *worlds.WorldState // of a world, in place of the report
+	silent error              // why there is no report
 	actors []actorRecord
 }
 
 func (w *witnesses) askOwner(ctx context.Context) {
+	if w.desc.World != nil {
+		w.silent = w.askSystem(ctx)
+		return
+	}
 	owner := actor.RefOf[agent.Agent](w.desc.Owner).Via(w.net.Proc())
 	w.report, w.silent = controller.Health.Call(ctx, owner, actor.None{})
+}
+
+// askSystem asks the system controller for a world, which is its own while it has the same mesh.
+func (w *witnesses) askSystem(ctx context.Context) error {
+	ref, err := worlds.Find(ctx, w.net.Proc())
+	if err != nil {
+		return err
+	}
+	w.system = ref.ID().String()
+	name := w.desc.World.World
+	now, err := worlds.Snap.Call(ctx, ref, worlds.Filter{Worlds: []string{name}})
+	if err != nil {
+		return err
+	}
+	for _, s := range now.Worlds {
+		if s.Mesh == w.desc.ID.String() {
+			w.world = &s
+			return nil
+		}
+	}
+	return &worlds.NotFoundError{What: "world " + name + " of mesh " + w.desc.ID.String()}
 }
 
 // askActors asks the procs what runs there; those that do not say are told of by others.
@@ -193,13 +232,13 @@ func (w *witnesses) askHosts(ctx context.Context, known []agent.State) {
 
 // view puts together what was said: the owner's word goes first.
 func (w *witnesses) view() meshView {
-	if w.silent == nil {
+	if w.silent == nil && w.world == nil {
 		w.desc = w.report.Procs
 	}
 	r := w.report
 	v := meshView{
 		Mesh: w.desc.ID.String(), Label: cmp.Or(r.Name, w.desc.ID.Label()), Extent: w.desc.Extent.String(), Ranks: w.desc.Extent.NumRanks(),
-		Program: w.desc.Command.Path, Policy: r.Policy.String(), base: w.desc.Extent, Failures: []failure{}, Later: []laterRank{}, Actors: []actorView{},
+		Program: w.desc.Command.Path, Policy: r.Policy.String(), base: w.desc.Extent, perHost: w.desc.PerHost, Failures: []failure{}, Later: []laterRank{}, Actors: []actorView{},
 		Owner: ownerView{
 			ID: w.desc.Owner.String(), Answers: w.silent == nil, Lease: r.Lease, Subscribers: r.Subscribers, Restarts: r.Restarts,
 			Stalls: r.Stalls, Spares: r.Spares,
@@ -208,9 +247,16 @@ func (w *witnesses) view() meshView {
 	v.Hosts = w.hosts()
 	statuses := w.statuses()
 	v.Phase, v.Statuses = phaseOf(statuses).String(), runsOf(v.base, statuses)
-	if w.silent != nil {
+	if w.desc.World != nil {
+		v.Owner.ID = cmp.Or(w.system, "the system controller")
+	}
+	switch {
+	case w.silent != nil:
 		v.Policy, v.Owner.Why, v.Lease = "", why(w.silent), w.lease
-	} else {
+	case w.world != nil:
+		v.Policy = "a proc that has ended is not started again; its world is evicted (world.eviction)"
+		v.World = &worldView{w.world.Status, w.world.Reason, w.world.For, w.world.Ending}
+	default:
 		v.Owner.Since, v.Phase = &r.Since, r.Phase.String()
 	}
 	for _, l := range r.Later {
@@ -237,13 +283,17 @@ func (w *witnesses) statuses() map[int]agent.Status {
 		if by[rank] = s.Status; is {
 			continue
 		}
-		reason := "its host %s is silent"
-		if slices.Contains(w.there, w.host(rank)) {
+		h, reason := w.host(rank), "its host %s is silent"
+		switch {
+		case !h.IsValid():
+			by[rank] = agent.Status{Phase: agent.NotExist, Reason: "no host has it"}
+			continue
+		case slices.Contains(w.there, h):
 			reason = "its host %s knows nothing of it any more"
 		}
-		by[rank] = agent.Status{Phase: agent.Unknown, Reason: fmt.Sprintf(reason, w.host(rank).Label())}
+		by[rank] = agent.Status{Phase: agent.Unknown, Reason: fmt.Sprintf(reason, h.Label())}
 	}
-	if w.silent == nil {
+	if w.silent == nil && w.world == nil {
 		w.report.Statuses.Each(len(by), func(rank int, s agent.Status) { by[rank] = s })
 	}
 	return by
@@ -256,7 +306,10 @@ func (w *witnesses) hosts() []hostView {
 	all := make([]hostView, len(w.desc.Hosts))
 	for i, h := range w.desc.Hosts {
 		all[i] = hostView{ID: h.String(), State: hostAlive}
-		if !slices.Contains(w.there, h) {
+		switch {
+		case !h.IsValid():
+			all[i].State, all[i].Reason = hostMissing, fmt.Sprintf("the world has no host of rank %d", i)
+		case !slices.Contains(w.there, h):
 			all[i].State, all[i].Reason = hostSilent, "it does not answer"
 		}
 		for _, is := range w.report.Hosts {

@@ -43,7 +43,7 @@ type place struct {
 
 // find looks the target up on the bus.
 func (t target) find(ctx context.Context, net *mesh.Net) (place, error) {
-	procs, err := net.Find(ctx, t.name)
+	procs, err := net.Lookup(ctx, t.name)
 	if err != nil {
 		return place{}, err
 	}

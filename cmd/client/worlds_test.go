@@ -4,17 +4,20 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
+	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/agent/host"
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/controller/worlds"
 	"github.com/castnet-io/castnet/internal/cli"
+	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/mesh/shape"
 )
 
@@ -93,7 +96,7 @@ func TestWorlds_areDeclaredListedAndDeleted(t *testing.T) {
 	require.Regexp(t, `train  train-\w+/1.0  n1-\w+  alive`, c.ok(t, "where", "train/1"))
 	require.Equal(t, cli.ExitNotFound, c.client(t, "where", "train/7").code)
 	require.Equal(t, cli.ExitNotFound, c.client(t, "worlds", "other").code)
-	require.Empty(t, decode[[]any](t, c.ok(t, "procs", "-o", "json")), "a world is no mesh of somebody's")
+	c.worldIsAMesh(t)
 
 	require.NoError(t, os.WriteFile(file, []byte("name: new\nshape: x=1\nper-host: 1\ncommand: builtin\n---\nname: train\nshape: x=9\nper-host: 2\ncommand: builtin\n"), 0o600))
 	r = c.client(t, "apply", "-f", file)
@@ -107,6 +110,48 @@ func TestWorlds_areDeclaredListedAndDeleted(t *testing.T) {
 	require.Contains(t, r.err, "world nowhere: there is no such world")
 	require.Equal(t, cli.ExitUsage, c.client(t, "delete").code)
 	require.Equal(t, cli.ExitUsage, c.client(t, "apply").code)
+}
+
+// worldIsAMesh asks the world train, which has two ranks and a host, what any mesh can be asked.
+func (c *cluster) worldIsAMesh(t *testing.T) {
+	t.Helper()
+	require.Len(t, decode[[]procRecord](t, c.ok(t, "procs", "train", "-o", "json")), 2)
+	require.Equal(t, 2, strings.Count(c.ok(t, "procs"), "\ntrain-"))
+	net, err := mesh.Connect(t.Context(), mesh.Options{Bus: &bus.Options{URL: c.url, Token: "secret"}, Log: zerolog.Nop()})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, net.Close(context.Background())) }()
+	procs, err := net.Lookup(t.Context(), "train")
+	require.NoError(t, err)
+	_, err = mesh.SpawnActors(t.Context(), procs, actor.NewType[any, any]("counter"), mesh.ActorSpawning[any]{Label: "counter", Params: 100, Uncontrolled: true})
+	require.NoError(t, err)
+	require.Equal(t, "105\n", c.ok(t, "call", "train[replica=1]", "counter", "add", "5"))
+	require.Equal(t, "207\n", c.ok(t, "cast", "train", "counter", "add", "1", "--reduce", "sum"))
+	require.Regexp(t, `train-\w+ is running: all its 2 ranks\n`, c.ok(t, "explain", "train"))
+	v := decode[meshView](t, c.ok(t, "mesh", "show", "train", "-o", "json"))
+	require.True(t, v.Owner.Answers)
+	require.Equal(t, worlds.Live, v.World.Status)
+	require.Regexp(t, `/system$`, v.Owner.ID)
+	require.Equal(t, []statusRun{{Region: "*", Ranks: 2, Status: "running"}}, v.Statuses)
+	require.Regexp(t, `(?m)^world +live for `, c.ok(t, "mesh", "show", "train"))
+}
+
+func TestExplain_aWorldSaysWhichHostItLacks(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	c.system(t)
+	c.hostOf(t, "n1", "train", 1)
+	file := filepath.Join(t.TempDir(), "world.yaml")
+	require.NoError(t, os.WriteFile(file, []byte("name: train\nshape: x=3\nper-host: 2\ncommand: builtin\n"), 0o600))
+	c.ok(t, "apply", "-f", file)
+	x := c.explained(t, "train", func(x explanation) bool { return strings.Contains(x.Answer, "1 running") })
+	require.Contains(t, x.Answer, "of its 3 ranks 2 not-exist, 1 running")
+	require.Len(t, x.Causes, 1, "%+v", x)
+	require.Equal(t, cause{What: "host", Region: "x=0:2", Ranks: 2, Why: "the world has no host of rank 0"}, x.Causes[0])
+	require.Contains(t, x.Next[0], "it waits for who is missing")
+	require.Equal(t, []string{"start a hostd with --world train --host-rank 0"}, x.Todo)
+	require.Regexp(t, `(?m)^\[x=0:2\] +2 +not-exist +no host has it$`, c.ok(t, "mesh", "show", "train"))
+	c.ok(t, "stop", "train")
+	require.Empty(t, c.ok(t, "worlds"))
 }
 
 func TestWorldFile_saysEverythingThatAWorldCan(t *testing.T) {
