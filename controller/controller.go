@@ -319,7 +319,7 @@ func (c *controller) unsubscribe() {
 // Cleanup stops the mesh before its controller goes (CTL-4).
 func (c *controller) Cleanup(ctx *actor.Context, _ error) error {
 	defer c.unsubscribe()
-	if !c.started || c.over() {
+	if !c.started || c.over() || c.spec.leaves() {
 		return nil
 	}
 	p, places := ctx.Proc(), c.places(c.shares())

@@ -25,6 +25,7 @@ type Spec struct {
 	Name   string           // what reports call the mesh; "": its label
 	Epoch  uint64           // how many owners the mesh has had, with this one; 0: 1
 	Take   bool             // the mesh is there, and is taken over: see TakeOver
+	Leave  func() bool      // asked when the controller stops: its mesh goes on, for another owner follows; nil: it ends
 
 	Presence *presence.Watcher // knows how hosts are; nil: their silence means nothing
 }

@@ -24,8 +24,8 @@
 //
 //   - MESH-1: handles are values: copy them, keep them, use them on any goroutine. They hold no
 //     goroutine and need no closing; only Net does.
-//   - MESH-2: the program that made a mesh owns it. Close, or the program's death, ends it: at
-//     once, or when the lease its controller kept runs out (60 s by default).
+//   - MESH-2: the program that made a mesh owns it, until it is detached or taken over. Close, or the program's death,
+//     ends it: at once, or when the lease its controller kept runs out (60 s by default).
 //   - MESH-3: when Spawn returns without an error, every rank runs, and casts reach it: the server has
 //     what it subscribed, or, where there are several servers, it was reached over that road.
 //   - MESH-4: when Spawn fails, what it had started is stopped before it returns, and the error is
@@ -51,6 +51,9 @@
 //     and the former owner acts no more (*agent.FencedError), even if it lives.
 //   - MESH-15: Lookup finds whatever live mesh has a name, worlds among them (package controller/worlds), and a name
 //     that several have is an *AmbiguousError. Of a world that lacks hosts, casts reach the ranks that are there.
+//   - MESH-16: Detach hands a mesh over to the system controller, and Adopt takes one back from it: by the epoch of the
+//     owner that is followed, which both return or refuse by (*agent.FencedError); what another program owns is an
+//     *OwnedError. Nothing is started or stopped on the way.
 //
 // # Failure
 //

@@ -33,8 +33,13 @@ type cluster struct {
 
 func newCluster(t *testing.T, labels ...string) *cluster {
 	t.Helper()
+	return newClusterOn(t, embed.Options{Token: "secret"}, labels...)
+}
+
+func newClusterOn(t *testing.T, o embed.Options, labels ...string) *cluster {
+	t.Helper()
 	log := zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.ErrorLevel)
-	srv, err := embed.Start(t.Context(), embed.Options{Token: "secret"})
+	srv, err := embed.Start(t.Context(), o)
 	require.NoError(t, err)
 	t.Cleanup(srv.Shutdown)
 	for _, label := range labels {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -63,8 +64,9 @@ type Net struct {
 
 // owned is something that a Net ends: the controller of a mesh, or hosts that were allocated.
 type owned struct {
-	controller string     // its name
-	hosts      Allocation // or taken
+	controller string       // its name
+	left       *atomic.Bool // its mesh is another's
+	hosts      Allocation   // or taken
 }
 
 // Connect joins a castnet as a client.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/castnet-io/castnet/actor"
@@ -157,10 +158,12 @@ func (n *Net) own(ctx context.Context, s controller.Spec) (actor.Ref[agent.Agent
 	if s.Presence, err = n.watcher(); err != nil {
 		return actor.Ref[agent.Agent]{}, err
 	}
+	left := new(atomic.Bool)
+	s.Leave = left.Load
 	ref, err := actor.SpawnFor(ctx, n.proc, controller.Type, "controller", s, actor.Mailbox(agent.Mailbox))
 	if err == nil {
 		n.mu.Lock()
-		n.owned = append(n.owned, owned{controller: ref.ID().Name})
+		n.owned = append(n.owned, owned{controller: ref.ID().Name, left: left})
 		n.mu.Unlock()
 	}
 	return ref, err

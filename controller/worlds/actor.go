@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/castnet-io/castnet/actor"
@@ -30,6 +31,8 @@ var (
 	Ailing   = actor.NewEndpoint[*Controller, string, *WorldHealth]("health")
 	Stop     = actor.NewEndpoint[*Controller, Stopping, Accepted]("stop")
 	Where    = actor.NewEndpoint[*Controller, string, Whereabouts]("where")
+	Detach   = actor.NewEndpoint[*Controller, Detaching, Owned]("detach")
+	Adopt    = actor.NewEndpoint[*Controller, Adopting, Adopted]("adopt")
 
 	// heard and known are what the bus brings of procs and of hosts, in the controller's own mailbox.
 	heard = actor.NewEndpoint[*Controller, actor.Event, actor.None]("heard")
@@ -66,6 +69,14 @@ func def() actor.Def {
 		Returned.By(func(c *Controller, ctx *actor.Context, p subjects.ProcID) (actor.None, error) {
 			c.hear(ctx, returned{p})
 			return actor.None{}, nil
+		}),
+		Detach.By(func(c *Controller, ctx *actor.Context, d Detaching) (Owned, error) {
+			c.hear(ctx, detach{ask[Owned](c, ctx), d})
+			return Owned{}, nil
+		}),
+		Adopt.By(func(c *Controller, ctx *actor.Context, a Adopting) (Adopted, error) {
+			c.hear(ctx, adopt{ask[Adopted](c, ctx), a})
+			return Adopted{}, nil
 		}),
 		Stop.By((*Controller).stop),
 		Snap.By((*Controller).snapshot), Ailing.By((*Controller).health), Where.By((*Controller).where),
@@ -114,15 +125,18 @@ type Controller struct {
 	alarm   func()
 	watches map[subjects.HostID]func() // over hosts that have a seat
 	meshes  sync.Map                   // of worlds, by text: what events are listened to
+
+	keepers map[subjects.MeshID]*atomic.Bool // of detached meshes: they go on when their controllers end
 }
 
 // begin takes over the worlds of an earlier controller.
 func begin(ctx *actor.Context, t term) (*Controller, error) {
 	c := &Controller{
-		term: t, st: newState(t.service.limits()), tickets: map[ticket]func(any, error){}, reports: map[ticket]actor.PortRef[StopReport]{},
+		term: t, keepers: map[subjects.MeshID]*atomic.Bool{}, st: newState(t.service.limits()), tickets: map[ticket]func(any, error){}, reports: map[ticket]actor.PortRef[StopReport]{},
 		creating: map[subjects.HostID][]chan struct{}{}, watches: map[subjects.HostID]func(){},
 	}
 	p, self := ctx.Proc(), actor.RefOf[*Controller](ctx.Self()).Via(ctx.Proc())
+	c.st.self = p.ID()
 	err := p.Subscribe(p.Space().Events(actor.KindProc, subjects.MeshID{}), func(m bus.Msg) {
 		s, err := p.Space().Parse(m.Subject)
 		if _, ours := c.meshes.Load(s.Mesh.String()); err != nil || !ours {
@@ -277,7 +291,7 @@ func (c *Controller) stop(ctx *actor.Context, s Stopping) (Accepted, error) {
 func (c *Controller) snapshot(ctx *actor.Context, f Filter) (Snapshot, error) {
 	from := ask[Snapshot](c, ctx)
 	c.hear(ctx, tick{})
-	c.later(ctx, answer{to: from, value: Snapshot{Execution: c.execution(ctx), Epoch: c.epoch, Durable: c.service.Durable(), Worlds: c.st.snapshot(f)}})
+	c.later(ctx, answer{to: from, value: Snapshot{Execution: c.execution(ctx), Epoch: c.epoch, Durable: c.service.Durable(), Worlds: c.st.snapshot(f), Detached: c.st.showDetached()}})
 	return Snapshot{}, nil
 }
 

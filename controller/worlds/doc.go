@@ -1,4 +1,4 @@
-// Package worlds is the system controller: the owner of what outlives its maker. A world is a proc mesh
+// Package worlds is the system controller: the owner of what outlives its maker, which is worlds and detached meshes. A world is a proc mesh
 // with a name that somebody declares; hosts join it before or after that, each with the rank it was given
 // when its hostd was started, and run their share of its procs.
 //
@@ -36,6 +36,11 @@
 //   - WORLD-14: where there is no JetStream it runs all the same, and says that worlds end with it: their procs have a
 //     lease, and the next controller stops what it does not know.
 //   - WORLD-15: whatever is asked is answered; nothing that is asked ends the controller.
+//   - WORLD-16: a mesh that its owner detaches is the system's: a controller of this proc follows the owner's, in the next
+//     epoch of the mesh, renews the leases, and keeps the policy. What is to be so is saved first, and answered once the
+//     hosts have heard of it. Each term is another epoch. The mesh is given back to who names the epoch of today
+//     (agent.FencedError refuses others), and is forgotten when it has ended or hosts say that another owns it. A name is
+//     that of one detached mesh, or of one world (NameTakenError).
 //
 // # Use
 //
@@ -52,7 +57,7 @@
 //
 // It is the micro service castnet-system, so any NATS client finds it, and asks it in JSON at the subjects of its
 // endpoints (`nats micro info castnet-system`). What becomes of worlds is told on `ev.mesh`, by the steps world.live,
-// world.unhealthy, world.evict and world.end.
+// world.unhealthy, world.evict and world.end; of detached meshes, by mesh.detach and mesh.adopt.
 //
 // # Parts
 //

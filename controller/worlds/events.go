@@ -60,6 +60,27 @@ type (
 		who              party
 		stopped, aborted int
 	}
+	detach struct {
+		from ticket
+		Detaching
+	}
+	adopt struct {
+		from ticket
+		Adopting
+	}
+	// took is what came of taking a detached mesh over in an epoch. again: it is tried again.
+	took struct {
+		mesh  subjects.MeshID
+		epoch uint64
+		err   error
+		again bool
+	}
+	// over: a detached mesh has ended, or another owner has it.
+	over struct {
+		mesh  subjects.MeshID
+		epoch uint64
+		why   string
+	}
 	restored struct{ records []Record }
 	tick     struct{}
 )
@@ -132,6 +153,15 @@ type (
 	report struct {
 		to ticket
 		StopReport
+	}
+	// take makes a controller of this proc the owner of a detached mesh, and is answered with took, and with over at
+	// its end.
+	take struct{ record DetachedRecord }
+	// letGo ends the controller of a detached mesh, which goes on, unless it is to stop.
+	letGo struct {
+		mesh subjects.MeshID
+		why  string
+		stop bool
 	}
 	// quit ends the system controller.
 	quit struct{ why string }

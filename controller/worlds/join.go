@@ -18,6 +18,9 @@ func (st *state) admits(name string) error {
 	if w := st.worlds[name]; w != nil && w.ending != nil {
 		return fmt.Errorf("world %s is being stopped: %s", name, w.ending.why)
 	}
+	if d := st.detached[name]; d != nil {
+		return &NameTakenError{name, "mesh", d.Mesh.String()}
+	}
 	return nil
 }
 

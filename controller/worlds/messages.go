@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/controller"
 	"github.com/castnet-io/castnet/mesh/shape"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -87,6 +89,8 @@ type Snapshot struct {
 	Epoch     uint64       `cbor:"2,keyasint,omitempty" json:"epoch,omitempty"` // 0: no other controller can take over
 	Worlds    []WorldState `cbor:"3,keyasint" json:"worlds"`                    // by name
 	Durable   bool         `cbor:"4,keyasint" json:"durable"`                   // worlds outlive the system controller
+
+	Detached []DetachedState `cbor:"5,keyasint,omitempty" json:"detached,omitempty"` // by name; no filter leaves one out
 }
 
 // WorldState is one world.
@@ -161,6 +165,53 @@ type Whereabouts struct {
 	Reason string          `cbor:"5,keyasint,omitempty" json:"reason,omitempty"`
 }
 
+// Detaching hands a mesh over to the system controller, which owns it from then on: it renews the lease, and keeps the
+// policy.
+type Detaching struct {
+	Mesh    subjects.MeshID   `cbor:"1,keyasint" json:"mesh"`
+	Claim   agent.Claim       `cbor:"2,keyasint" json:"claim"` // of the owner
+	Hosts   []subjects.HostID `cbor:"3,keyasint" json:"hosts"` // that may have procs of it
+	Lease   time.Duration     `cbor:"4,keyasint,omitempty" json:"lease,omitempty"`
+	Policy  controller.Policy `cbor:"5,keyasint" json:"policy"`
+	Display string            `cbor:"6,keyasint,omitempty" json:"display,omitempty"`
+}
+
+// Owned says in whose name the system controller has a mesh.
+type Owned struct {
+	Mesh    subjects.MeshID `cbor:"1,keyasint" json:"mesh"`
+	Claim   agent.Claim     `cbor:"2,keyasint" json:"claim"`
+	Durable bool            `cbor:"3,keyasint" json:"durable"` // the mesh outlives the system controller
+}
+
+// Adopting asks for a detached mesh: in the name of who will own it, and in the epoch of the owner that is followed.
+type Adopting struct {
+	Mesh  subjects.MeshID `cbor:"1,keyasint" json:"mesh"`
+	Claim agent.Claim     `cbor:"2,keyasint" json:"claim"`
+}
+
+// Adopted is the mesh as it was handed over, and the claim to follow.
+type Adopted struct {
+	Detaching Detaching   `cbor:"1,keyasint" json:"detaching"`
+	Claim     agent.Claim `cbor:"2,keyasint" json:"claim"`
+}
+
+// DetachedState is a detached mesh.
+type DetachedState struct {
+	Mesh   subjects.MeshID `cbor:"1,keyasint" json:"mesh"`
+	Claim  agent.Claim     `cbor:"2,keyasint" json:"claim"`
+	For    time.Duration   `cbor:"3,keyasint" json:"for"`
+	Reason string          `cbor:"4,keyasint,omitempty" json:"reason,omitempty"` // its hosts have not heard of this owner
+	Lease  time.Duration   `cbor:"5,keyasint,omitempty" json:"lease,omitempty"`
+}
+
+// DetachedRecord is what of a detached mesh outlives a system controller.
+type DetachedRecord struct {
+	Detaching
+	Given  agent.Claim   `cbor:"11,keyasint" json:"given"`                      // of who handed it over
+	Now    agent.Claim   `cbor:"12,keyasint" json:"now"`                        // of the system
+	Before []agent.Claim `cbor:"13,keyasint,omitempty" json:"before,omitempty"` // of earlier terms
+}
+
 // Record is what outlives a system controller: the world as it is wanted, and who has which part.
 type Record struct {
 	Name   string            `cbor:"1,keyasint" json:"name"`
@@ -171,6 +222,8 @@ type Record struct {
 	Procs  []SelfJoined      `cbor:"6,keyasint,omitempty" json:"procs,omitempty"`
 	Ending string            `cbor:"7,keyasint,omitempty" json:"ending,omitempty"`
 	Gens   map[int]int       `cbor:"8,keyasint,omitempty" json:"gens,omitempty"` // by host rank: the next one
+
+	Detached *DetachedRecord `cbor:"9,keyasint,omitempty" json:"detached,omitempty"` // a detached mesh of that name, and no world
 }
 
 // Seat is the place of a host in a world.

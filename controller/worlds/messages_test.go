@@ -16,8 +16,10 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/controller"
 	"github.com/castnet-io/castnet/internal/wire"
 	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/subjects"
 )
 
 const vectors = "testdata/vectors.golden"
@@ -35,6 +37,10 @@ func samples(t *testing.T) map[string]any {
 	require.NoError(t, port.UnmarshalText([]byte("client-000000000000c/0.0/client:_1")))
 	state := ProcState{ID: proc, Health: Ended, Reason: "why", Failed: []string{"counter"}, Host: host.String(), Labels: labels}
 	seat := Seat{Host: host, Rank: 1, Life: "l", Gen: 1, Labels: labels, Born: "b"}
+	claim := agent.Claim{Epoch: 2, Owner: proc.Actor("owner")}
+	giving := Detaching{Mesh: proc.Mesh, Claim: claim, Hosts: []subjects.HostID{host}, Lease: time.Minute, Display: "d", Policy: controller.Policy{
+		Recovery: controller.Replace, Most: 2, Within: time.Minute, Backoff: time.Second, Max: time.Minute, Spares: []subjects.HostID{host},
+	}}
 	return map[string]any{
 		"Declaration": Declaration{Spec: spec, Dry: true},
 		"Upserted":    Upserted{World: "w", Mesh: proc.Mesh.String(), Status: Live, Change: Labels},
@@ -46,7 +52,11 @@ func samples(t *testing.T) map[string]any {
 		"Snapshot": Snapshot{Execution: "e", Epoch: 7, Durable: true, Worlds: []WorldState{{
 			Name: "w", Status: Unhealthy, Reason: "why", For: time.Second, Mesh: proc.Mesh.String(), Shape: &extent, PerHost: 2, Labels: labels,
 			Hosts: []HostState{{Rank: 1, ID: host, First: 2, Count: 2, Lost: "why", Labels: labels}}, Procs: []ProcState{state}, Ending: "why",
-		}}},
+		}}, Detached: []DetachedState{{Mesh: proc.Mesh, Claim: claim, For: time.Second, Reason: "why", Lease: time.Minute}}},
+		"Detaching": giving,
+		"Owned":     Owned{proc.Mesh, claim, true},
+		"Adopting":  Adopting{proc.Mesh, claim},
+		"Adopted":   Adopted{giving, claim},
 		"WorldHealth": WorldHealth{[]ProcState{state}},
 		"Stopping":    Stopping{Worlds: []string{"w"}, Timeout: time.Second, Reason: "why", Report: &port},
 		"Accepted":    Accepted{Worlds: []string{"w"}, Skipped: map[string]string{"v": "why"}},
@@ -54,7 +64,8 @@ func samples(t *testing.T) map[string]any {
 		"Whereabouts": Whereabouts{World: "w", Proc: proc, Host: host.String(), Health: Ended, Reason: "why"},
 		"Record": Record{
 			Name: "w", Spec: &spec, Mesh: proc.Mesh.String(), Labels: labels, Hosts: []Seat{seat}, Ending: "why", Gens: map[int]int{1: 2},
-			Procs: []SelfJoined{{ID: proc, Mode: ManagingSystem, Labels: labels}},
+			Procs:    []SelfJoined{{ID: proc, Mode: ManagingSystem, Labels: labels}},
+			Detached: &DetachedRecord{Detaching: giving, Given: claim, Now: claim, Before: []agent.Claim{claim}},
 		},
 	}
 }

@@ -41,6 +41,10 @@ func (c *Controller) doAll(ctx *actor.Context, effects []any) {
 					log.Warn().Err(err).Stringer("port", to).Msg("a report of a stop was not sent")
 				}
 			}
+		case take:
+			c.take(ctx, e.record)
+		case letGo:
+			c.letGo(ctx, e)
 		case quit:
 			log := ctx.Log()
 			log.Info().Str("why", e.why).Msg("the system stops")
@@ -61,6 +65,10 @@ func (c *Controller) reply(ctx *actor.Context, a answer) {
 	if j, ok := a.value.(Joined); ok {
 		j.Execution = c.execution(ctx)
 		a.value = j
+	}
+	if o, ok := a.value.(Owned); ok {
+		o.Durable = c.service.Durable()
+		a.value = o
 	}
 	give(a.value, a.err)
 }

@@ -12,6 +12,10 @@ import (
 // asked what it has before anything is ordered of it (WORLD-10).
 func (st *state) restore(records []Record) {
 	for _, r := range records {
+		if r.Detached != nil {
+			st.restoreDetached(*r.Detached)
+			continue
+		}
 		w := st.open(r.Name)
 		w.spec, w.labels = r.Spec, r.Labels
 		maps.Copy(w.gens, r.Gens)

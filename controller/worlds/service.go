@@ -14,6 +14,7 @@ import (
 	"github.com/castnet-io/castnet/agent/presence"
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/config"
+	"github.com/castnet-io/castnet/controller"
 	"github.com/castnet-io/castnet/internal/micro"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -273,7 +274,7 @@ func (s *Service) start(ctx context.Context, epoch uint64) (*running, error) {
 	if err != nil {
 		return nil, err
 	}
-	registry, err := actor.NewRegistry(def())
+	registry, err := actor.NewRegistry(def(), controller.Def())
 	if err != nil {
 		return nil, err
 	}

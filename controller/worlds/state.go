@@ -26,6 +26,9 @@ type state struct {
 	hosts  map[subjects.HostID]*host
 	procs  map[subjects.ProcID]*member // members of worlds, and managers
 
+	self     subjects.ProcID      // of the controller
+	detached map[string]*detached // meshes, by name
+
 	heard clocks    // hosts and procs, by when they were heard
 	sick  clocks    // worlds, by when the first of their procs became unhealthy
 	stops []*stopOp // that are under way
@@ -38,6 +41,7 @@ type state struct {
 func newState(l limits) *state {
 	return &state{
 		limits: l, worlds: map[string]*world{}, hosts: map[subjects.HostID]*host{}, procs: map[subjects.ProcID]*member{},
+		detached: map[string]*detached{},
 	}
 }
 
@@ -133,6 +137,14 @@ func (st *state) step(event any, now time.Time) []any {
 		st.stop(e)
 	case stopped:
 		st.stopped(e)
+	case detach:
+		st.detach(e)
+	case adopt:
+		st.adopt(e)
+	case took:
+		st.took(e)
+	case over:
+		st.over(e)
 	case restored:
 		st.restore(e.records)
 	}

@@ -71,6 +71,9 @@ func (st *state) stop(e stop) {
 		op.worlds[name] = st.worlds[name]
 	}
 	st.stops = append(st.stops, op)
+	if all {
+		st.stopDetached(why)
+	}
 	for _, name := range accepted.Worlds {
 		st.end(st.worlds[name], op, why, timeout)
 	}

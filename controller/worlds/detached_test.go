@@ -1,0 +1,123 @@
+package worlds
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// giving is a mesh that its owner hands over in an epoch.
+func (s *scenario) giving(text string, epoch uint64) Detaching {
+	id, err := subjects.ParseMeshID(text)
+	require.NoError(s.t, err)
+	owner, err := subjects.ParseActorID("client-000000000000c/0.0/controller-000000000000d")
+	require.NoError(s.t, err)
+	return Detaching{Mesh: id, Claim: agent.Claim{Epoch: epoch, Owner: owner}, Hosts: []subjects.HostID{s.host("a")}}
+}
+
+// effectsOf says what a step wants done about detached meshes, a word each.
+func effectsOf(out []any) string {
+	var words []string
+	for _, e := range out {
+		switch e := e.(type) {
+		case save:
+			if e.record.Detached == nil {
+				continue // of a world
+			}
+			words = append(words, fmt.Sprintf("save-%d", e.record.Detached.Now.Epoch))
+		case forget:
+			words = append(words, "forget")
+		case take:
+			words = append(words, fmt.Sprintf("take-%d", e.record.Now.Epoch))
+		case letGo:
+			words = append(words, map[bool]string{true: "stop", false: "let-go"}[e.stop])
+		case answer:
+			word := fmt.Sprintf("answer-%d", e.to)
+			if e.err != nil {
+				word += "-refused"
+			}
+			words = append(words, word)
+		case told:
+			words = append(words, e.step)
+		case quit:
+			words = append(words, "quit")
+		default:
+			words = append(words, fmt.Sprintf("%T", e))
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+func TestDetached_isSavedBeforeTheHostsHearOfItAndAnsweredAfter_WORLD16(t *testing.T) {
+	s := newScenario(t)
+	s.st.self = s.proc("system/0.0")
+	words := s.giving("words-0000000000001", 1)
+	step := func(e any) string { return effectsOf(s.st.step(e, s.now)) }
+	require.Equal(t, "save-2 take-2", step(detach{1, words}))
+	require.Equal(t, "", step(detach{2, words}), "the same again waits, too")
+	require.Equal(t, "answer-3-refused", step(adopt{3, Adopting{words.Mesh, agent.Claim{Epoch: 2}}}), "it is being handed over")
+	require.Equal(t, "", step(took{words.Mesh, 2, errors.New("host a: silent"), true}))
+	require.Equal(t, "host a: silent", s.st.showDetached()[0].Reason)
+	require.Equal(t, "", step(took{words.Mesh, 1, nil, false}), "of an epoch that is over")
+	require.Equal(t, "answer-1 answer-2 mesh.detach", step(took{words.Mesh, 2, nil, false}))
+	require.Equal(t, "answer-4", step(detach{4, words}))
+	require.Equal(t, "answer-5-refused", step(detach{5, s.giving("words-0000000000001", 4)}), "another claim on it")
+	require.Equal(t, "answer-6-refused", step(detach{6, s.giving("words-0000000000002", 1)}), "the name is taken")
+	require.Equal(t, "answer-7-refused", step(adopt{7, Adopting{words.Mesh, agent.Claim{Epoch: 1}}}))
+	require.Equal(t, "", step(over{words.Mesh, 1, "it has ended"}))
+	require.Equal(t, "forget let-go answer-8 mesh.adopt", step(adopt{8, Adopting{words.Mesh, agent.Claim{Epoch: 2}}}))
+	require.Empty(t, s.st.detached)
+	require.Equal(t, "save-4 take-4", step(detach{9, s.giving("words-0000000000001", 3)}), "the name is free again")
+	require.Equal(t, "forget answer-9-refused", step(took{words.Mesh, 4, errors.New("it has ended"), false}))
+	require.Empty(t, s.st.detached)
+}
+
+func TestDetached_theNextControllerFollowsInALaterEpoch_WORLD10(t *testing.T) {
+	s := newScenario(t)
+	s.st.self = s.proc("system/0.0")
+	words := s.giving("words-0000000000001", 1)
+	record := s.st.step(detach{1, words}, s.now)[0].(save).record // the controller dies here, whatever the hosts have heard
+	first := record.Detached.Now
+	for range 2 {
+		next := newScenario(t)
+		next.st.self = next.proc("other/0.0")
+		out := next.st.step(restored{[]Record{record}}, next.now)
+		record = out[0].(save).record
+		require.Equal(t, fmt.Sprintf("save-%d take-%[1]d", record.Detached.Now.Epoch), effectsOf(out))
+		require.Empty(t, next.st.worlds)
+	}
+	require.EqualValues(t, 4, record.Detached.Now.Epoch)
+	require.Equal(t, record.Detached.Now.Owner, s.proc("other/0.0").Actor(words.Mesh.String()))
+	for _, c := range []agent.Claim{words.Claim, first, record.Detached.Now} {
+		require.True(t, record.Detached.mine(c), "%+v: the hosts may know any of them", c)
+	}
+	other := agent.Claim{Epoch: 3, Owner: words.Claim.Owner}
+	require.False(t, record.Detached.mine(other), "somebody has taken it over")
+}
+
+func TestDetached_hasANameThatNoWorldHasAndEndsWithTheSystem_WORLD16(t *testing.T) {
+	s := newScenario(t)
+	s.st.self = s.proc("system/0.0")
+	words := s.giving("words-0000000000001", 1)
+	s.st.step(detach{1, words}, s.now)
+	s.st.step(took{words.Mesh, 2, nil, false}, s.now)
+	host := s.host("b")
+	out := s.st.step(join{2, Joining{World: "words", Host: &JoiningHost{ID: host, Life: "l"}}}, s.now)
+	require.Equal(t, &NameTakenError{"words", "mesh", words.Mesh.String()}, out[0].(answer).err)
+	require.Equal(t, out[0].(answer).err, NameTaken(&actor.Error{Code: actor.CodeHandler, Text: out[0].(answer).err.Error()}), "over the bus it is text")
+	s.st.step(join{3, Joining{World: "w", Host: &JoiningHost{ID: host, Life: "l"}}}, s.now)
+	out = s.st.step(detach{4, s.giving("w-0000000000003", 1)}, s.now)
+	require.Equal(t, &NameTakenError{"w", "world", "w-…"}, out[0].(answer).err)
+	require.Equal(t, "let-go", effectsOf(s.st.step(over{words.Mesh, 2, "another has it"}, s.now)[1:]))
+	s.st.step(detach{5, words}, s.now)
+	s.st.step(took{words.Mesh, 2, nil, false}, s.now)
+	require.Contains(t, effectsOf(s.st.step(stop{6, Stopping{Reason: "good night"}}, s.now)), "forget stop")
+	require.Equal(t, "answer-7-refused", effectsOf(s.st.step(detach{7, words}, s.now)))
+}

@@ -1,0 +1,211 @@
+package mesh_test
+
+import (
+	"context"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/bus/embed"
+	"github.com/castnet-io/castnet/cast"
+	"github.com/castnet-io/castnet/controller/worlds"
+	"github.com/castnet-io/castnet/mesh"
+	"github.com/castnet-io/castnet/mesh/shape"
+)
+
+// program is a client that ends when it is told to.
+func (c *cluster) program(t *testing.T) (net *mesh.Net, end func()) {
+	t.Helper()
+	net, err := mesh.Connect(t.Context(), mesh.Options{Bus: &bus.Options{URL: c.server.URL(), Token: "secret"}, Log: zerolog.Nop(), HostsQuiet: quiet})
+	require.NoError(t, err)
+	end = func() { require.NoError(t, net.Close(context.Background())) } // a second time does nothing
+	t.Cleanup(end)
+	return net, end
+}
+
+// withSystem is a cluster of one host whose system controller has a store.
+func withSystem(t *testing.T) *cluster {
+	t.Helper()
+	c := newClusterOn(t, embed.Options{Token: "secret", JetStream: true}, "a")
+	c.system(t, "s")
+	return c
+}
+
+// make spawns procs, and counters that nobody owns.
+func (c *cluster) make(t *testing.T, net *mesh.Net, name string) mesh.ProcMesh {
+	t.Helper()
+	procs, err := c.hosts(t, net).SpawnProcs(t.Context(), mesh.Spawning{Name: name, PerHost: shape.Of("gpu", 2)})
+	require.NoError(t, err)
+	_, err = mesh.SpawnActors(t.Context(), procs, counter, mesh.ActorSpawning[int64]{Label: "counters", Uncontrolled: true})
+	require.NoError(t, err)
+	return procs
+}
+
+// detached is what the system controller has.
+func (c *cluster) detached(t *testing.T) []worlds.DetachedState {
+	t.Helper()
+	system, err := worlds.Find(t.Context(), c.Proc())
+	require.NoError(t, err)
+	now, err := worlds.Snap.Call(t.Context(), system, worlds.Filter{})
+	require.NoError(t, err)
+	return now.Detached
+}
+
+func TestMESH16_aDetachedMeshOutlivesItsMakerAndIsAdopted(t *testing.T) {
+	c := withSystem(t)
+	maker, end := c.program(t)
+	procs := c.make(t, maker, "words")
+	held, err := procs.Detach(t.Context())
+	require.NoError(t, err)
+	require.True(t, held.Durable)
+	require.EqualValues(t, 2, held.Epoch)
+	require.Equal(t, "system", held.Procs.Describe().Owner.Proc.Mesh.Label())
+	_, err = held.Procs.Detach(t.Context())
+	require.ErrorAs(t, err, new(*mesh.OwnerError), "it is the system's")
+	before := c.pids(t, procs)
+	require.Len(t, before, 2)
+	end()
+	require.Equal(t, before, c.pids(t, procs))
+
+	first, leave := c.program(t)
+	second, _ := c.program(t)
+	_, err = first.Adopt(t.Context(), "words", 1)
+	var stale *agent.FencedError
+	require.ErrorAs(t, err, &stale)
+	require.EqualValues(t, 1, stale.Asked.Epoch)
+	require.Equal(t, agent.Claim{Epoch: 2, Owner: held.Procs.Describe().Owner}, stale.Has, "what was expected, and who owns it")
+	_, err = first.Adopt(t.Context(), "nobody", 0)
+	require.ErrorAs(t, err, new(*mesh.NotFoundError))
+
+	mine, err := first.Adopt(t.Context(), procs.ID().String(), held.Epoch)
+	require.NoError(t, err)
+	require.Equal(t, first.Proc().ID(), mine.Describe().Owner.Proc)
+	require.Empty(t, c.detached(t))
+	_, err = second.Adopt(t.Context(), "words", 0)
+	var owned *mesh.OwnedError
+	require.ErrorAs(t, err, &owned)
+	require.Equal(t, mine.Describe().Owner, owned.Owner)
+	require.EqualValues(t, 3, owned.Epoch)
+	counters, err := mesh.Find[*Counter](t.Context(), mine, "counters")
+	require.NoError(t, err)
+	sum, err := cast.Reduce(t.Context(), counters, add, 1, cast.Sum[int64]())
+	require.NoError(t, err)
+	require.EqualValues(t, 2, sum)
+
+	again, err := mine.Detach(t.Context())
+	require.NoError(t, err)
+	require.EqualValues(t, 4, again.Epoch)
+	theirs, err := second.Adopt(t.Context(), "words", 0)
+	require.NoError(t, err)
+	leave()
+	require.Equal(t, before, c.pids(t, procs), "whoever had it before ends alone")
+	require.NoError(t, theirs.Stop(t.Context()))
+	require.Empty(t, c.pids(t, procs))
+}
+
+// F7 for what is detached: the next system controller has it, in a later epoch.
+func TestMESH16_aDetachedMeshLivesOnWhenTheSystemControllerIsFollowed(t *testing.T) {
+	c := newClusterOn(t, embed.Options{Token: "secret", JetStream: true}, "a")
+	one := c.system(t, "one")
+	maker, end := c.program(t)
+	procs := c.make(t, maker, "words")
+	held, err := procs.Detach(t.Context())
+	require.NoError(t, err)
+	end()
+	c.system(t, "two")
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	before := c.pids(t, procs)
+	require.NoError(t, one.Close(ctx))
+	require.Equal(t, before, c.pids(t, procs))
+	require.Eventually(t, func() bool {
+		p, err := c.Lookup(t.Context(), "words")
+		return err == nil && p.Describe().Owner != held.Procs.Describe().Owner
+	}, patience, 20*time.Millisecond, "the hosts have heard of the next one")
+	require.Equal(t, before, c.pids(t, procs))
+	require.EqualValues(t, 3, c.detached(t)[0].Claim.Epoch)
+
+	found, err := c.Lookup(t.Context(), "words")
+	require.NoError(t, err)
+	require.NoError(t, found.Stop(t.Context()), "its owner is asked")
+	require.Empty(t, c.pids(t, procs))
+	require.Eventually(t, func() bool { return len(c.detached(t)) == 0 }, patience, 20*time.Millisecond, "what has ended is forgotten")
+}
+
+// Whoever takes a mesh over by force has it; the system controller forgets it then.
+func TestMESH16_aDetachedMeshThatIsTakenOverIsForgotten(t *testing.T) {
+	c := withSystem(t)
+	maker, end := c.program(t)
+	procs := c.make(t, maker, "words")
+	_, err := procs.Detach(t.Context())
+	require.NoError(t, err)
+	end()
+	found, err := c.Lookup(t.Context(), "words")
+	require.NoError(t, err)
+	mine, err := found.TakeOver(t.Context(), mesh.Succession{})
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return len(c.detached(t)) == 0 }, patience, 50*time.Millisecond)
+	require.Len(t, c.pids(t, procs), 2)
+	require.NoError(t, mine.Stop(t.Context()))
+}
+
+func TestDetach_refusesWhatItCannotHaveAndNamesTheHolder(t *testing.T) {
+	c := withSystem(t)
+	procs := c.make(t, c.Net, "words")
+	other, _ := c.program(t)
+	_, err := procs.Via(other).Detach(t.Context())
+	require.ErrorAs(t, err, new(*mesh.OwnerError))
+	_, err = procs.Slice("gpu", 0, 1).Detach(t.Context())
+	require.ErrorContains(t, err, "1 ranks of 2: a mesh has one owner: want all")
+	var taken *mesh.NameTakenError
+	twin := c.make(t, other, "words")
+	_, err = procs.Detach(t.Context())
+	require.ErrorAs(t, err, &taken)
+	require.Equal(t, mesh.NameTakenError{Name: "words", Kind: "mesh", Holder: twin.ID().String()}, *taken)
+	require.NoError(t, twin.Stop(t.Context()))
+
+	c.declare(t, "train", shape.Of("x", 1), 1)
+	named := c.make(t, c.Net, "train")
+	_, err = named.Detach(t.Context())
+	require.ErrorAs(t, err, &taken, "the system controller knows worlds without hosts")
+	require.Equal(t, "world", taken.Kind)
+	require.NoError(t, named.Stop(t.Context()))
+
+	_, err = procs.Detach(t.Context())
+	require.NoError(t, err)
+	require.ErrorAs(t, c.NameFree(t.Context(), "words"), &taken)
+	system, err := worlds.Find(t.Context(), c.Proc())
+	require.NoError(t, err)
+	self, err := os.Executable()
+	require.NoError(t, err)
+	_, err = worlds.Upsert.Call(t.Context(), system, worlds.Declaration{Spec: worlds.Spec{
+		Name: "words", Shape: shape.Of("x", 1), PerHost: 1, Command: agent.Command{Path: self},
+	}})
+	require.Equal(t, &worlds.NameTakenError{Name: "words", Kind: "mesh", Holder: procs.ID().String()}, worlds.NameTaken(err))
+	for want, d := range map[string]worlds.Detaching{
+		"want its owner, and the epoch of that":   {Mesh: procs.ID()},
+		"0 hosts: want 1 to":                      {Mesh: procs.ID(), Claim: agent.Claim{Epoch: 1, Owner: c.Proc().ID().Actor("x")}},
+		" belongs to system-":                     {Mesh: procs.ID(), Claim: agent.Claim{Epoch: 1, Owner: c.Proc().ID().Actor("x")}, Hosts: procs.Describe().Hosts},
+		"lease of -1ns: want more than 0, or 0 f": {Mesh: procs.ID(), Claim: agent.Claim{Epoch: 1, Owner: c.Proc().ID().Actor("x")}, Hosts: procs.Describe().Hosts, Lease: -1},
+	} {
+		_, err := worlds.Detach.Call(t.Context(), system, d)
+		require.ErrorContains(t, err, want)
+	}
+	_, err = worlds.Adopt.Call(t.Context(), system, worlds.Adopting{Mesh: twin.ID()})
+	require.ErrorContains(t, err, "no world has it")
+	require.NoError(t, actorsOf(t, c, "words").Procs().Stop(t.Context()))
+}
+
+func actorsOf(t *testing.T, c *cluster, name string) mesh.ActorMesh[*Counter] {
+	t.Helper()
+	p, err := c.Lookup(t.Context(), name)
+	require.NoError(t, err)
+	m, err := mesh.Find[*Counter](t.Context(), p, "counters")
+	require.NoError(t, err)
+	return m
+}
