@@ -77,7 +77,7 @@ func (a *app) rootCommand() *cobra.Command {
 	formats := []string{string(asTable), string(asJSON), string(asNDJSON)}
 	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
 	root.AddCommand(
-		a.upCommand(), a.hostsCommand(), a.procsCommand(), a.actorsCommand(),
+		a.upCommand(), a.spawnCommand(), a.adoptCommand(), a.meshesCommand(), a.hostsCommand(), a.procsCommand(), a.actorsCommand(),
 		a.meshCommand(), a.explainCommand(), a.callCommand(), a.castCommand(), a.logsCommand(), a.stopCommand(), a.eventsCommand(), a.topCommand(), a.configCommand(),
 		a.worldsCommand(), a.applyCommand(false), a.applyCommand(true), a.deleteCommand(), a.whereCommand(),
 	)

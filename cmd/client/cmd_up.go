@@ -28,6 +28,8 @@ type upSpec struct {
 	params  any
 	lease   time.Duration
 	noHostd bool
+	hosts   hostPick
+	detach  bool
 }
 
 // upFlags is the same as people write it.
@@ -44,8 +46,8 @@ func (a *app) upCommand() *cobra.Command {
 		Use:   "up [NAME]",
 		Short: "Start a mesh on every host and hold it",
 		Long: `Start a mesh of procs on every host, with an actor in each, and hold it: the mesh belongs to
-this command, and ends with it, at Ctrl-C or by client stop. (There is no --detach yet.) When
-this command is killed, the procs end once their lease has run out.
+this command, and ends with it, at Ctrl-C or by client stop; client spawn --detach makes one that
+goes on. When this command is killed, the procs end once their lease has run out.
 
 Without --command, procs run the hosts' built-in actors: counter (params: an integer; asked
 add, get, reset), echo, and plain (params: {"subject":"work.{rank}"}; asked ask, tell), whose
@@ -66,13 +68,8 @@ actor, type), then a line for each proc or actor that ends, as in castnet's even
 	}
 	fs := c.Flags()
 	fs.StringVar(&f.perHost, "per-host", "gpu=4", "`EXTENT` of the procs on each host")
-	fs.StringVar(&f.actor, "actor", "counter", "`TYPE` of the actor in each proc; \"\" for none")
-	fs.StringVar(&f.params, "params", "", "`JSON` the actors are made with")
-	fs.StringVar(&f.command, "command", "", "`PATH` of the program procs run (default the hosts' built-in actors)")
-	fs.StringArrayVar(&f.args, "arg", nil, "`ARGUMENT` of the program; may be repeated")
-	fs.DurationVar(&f.lease, "lease", 0, "how long procs outlive this command when it is killed (default supervision.orphan)")
+	f.register(c)
 	fs.BoolVar(&f.noHostd, "no-hostd", false, "do not start a hostd where none is found")
-	_ = c.RegisterFlagCompletionFunc("actor", cobra.FixedCompletions([]string{"counter", "echo", "plain"}, cobra.ShellCompDirectiveNoFileComp))
 	c.RunE = func(c *cobra.Command, args []string) error {
 		u, err := f.spec(slices.Concat(args, []string{"demo"})[0])
 		if err != nil {
@@ -81,6 +78,17 @@ actor, type), then a line for each proc or actor that ends, as in castnet's even
 		return a.up(c.Context(), u)
 	}
 	return c
+}
+
+// register has a command take what says what procs run.
+func (f *upFlags) register(c *cobra.Command) {
+	fs := c.Flags()
+	fs.StringVar(&f.actor, "actor", "counter", "`TYPE` of the actor in each proc; \"\" for none")
+	fs.StringVar(&f.params, "params", "", "`JSON` the actors are made with")
+	fs.StringVar(&f.command, "command", "", "`PATH` of the program procs run (default the hosts' built-in actors)")
+	fs.StringArrayVar(&f.args, "arg", nil, "`ARGUMENT` of the program; may be repeated")
+	fs.DurationVar(&f.lease, "lease", 0, "how long procs outlive their owner when it is killed (default supervision.orphan)")
+	_ = c.RegisterFlagCompletionFunc("actor", cobra.FixedCompletions([]string{"counter", "echo", "plain"}, cobra.ShellCompDirectiveNoFileComp))
 }
 
 // spec checks everything that can be checked before anything starts.
@@ -141,7 +149,7 @@ func (a *app) start(ctx context.Context, net *mesh.Net, u upSpec) (*holding, err
 	if err := nameFree(ctx, net, u.name); err != nil {
 		return nil, err
 	}
-	hosts, err := net.Hosts(ctx)
+	hosts, err := u.hosts.attach(ctx, net)
 	if err != nil {
 		return nil, err
 	}
@@ -154,10 +162,20 @@ func (a *app) start(ctx context.Context, net *mesh.Net, u upSpec) (*holding, err
 	}
 	if u.actor != "" {
 		bar.say(fmt.Sprintf("starting %s", count(n, "actor")))
-		h.actors, err = mesh.Spawn(ctx, h.procs, actor.NewType[any, any](u.actor), u.actor, u.params)
+		h.actors, err = mesh.SpawnActors(ctx, h.procs, actor.NewType[any, any](u.actor), mesh.ActorSpawning[any]{
+			Label: u.actor, Params: u.params, Uncontrolled: u.detach, // else they end with this command
+		})
 		if err != nil {
 			return nil, explain(err)
 		}
+	}
+	if u.detach {
+		bar.say("handing it over to the system controller")
+		h.handover, err = h.procs.Detach(ctx)
+		if err != nil {
+			return nil, err
+		}
+		h.procs = h.handover.Procs
 	}
 	bar.clear()
 	return h, h.introduce(ctx)
@@ -165,11 +183,9 @@ func (a *app) start(ctx context.Context, net *mesh.Net, u upSpec) (*holding, err
 
 // nameFree refuses a name that would not tell two meshes apart.
 func nameFree(ctx context.Context, net *mesh.Net, name string) error {
-	meshes, err := net.Meshes(ctx)
-	for _, m := range meshes {
-		if id := m.Procs.ID(); alive(m) && id.Label() == name {
-			return fmt.Errorf("mesh %q is up already (%s): want another name, or `client stop %s` first", name, id, name)
-		}
+	err := net.NameFree(ctx, name)
+	if _, taken := errors.AsType[*mesh.NameTakenError](err); taken {
+		err = fmt.Errorf("%w: want another name, or `client stop %s` first", err, name)
 	}
 	return err
 }

@@ -179,7 +179,7 @@ func TestUp_endsWhatItMadeAtCtrlC(t *testing.T) {
 	b, _ := c.up(t, "one", "--per-host", "gpu=2")
 	r := c.client(t, "up", "one")
 	require.Equal(t, cli.ExitFailure, r.code)
-	require.Contains(t, r.err, `mesh "one" is up already`)
+	require.Contains(t, r.err, `name one is taken by mesh one-`)
 	require.Zero(t, b.exit(t, os.Interrupt), b.stderr)
 	require.Contains(t, b.stderr.String(), "stopping one-")
 	require.Equal(t, "[]\n", c.ok(t, "procs", "-o", "json"))

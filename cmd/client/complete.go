@@ -46,7 +46,22 @@ func (a *app) completeEach(l lookup) cobra.CompletionFunc {
 	}
 }
 
-// meshNames are the labels of the meshes that live.
+// completeList completes the last of several with commas between, by a lookup that is told those before it.
+func (a *app) completeList(l lookup) cobra.CompletionFunc {
+	return func(c *cobra.Command, _ []string, text string) ([]string, cobra.ShellCompDirective) {
+		before := strings.Split(text, ",")
+		prefix := before[len(before)-1]
+		before = before[:len(before)-1]
+		told := func(ctx context.Context, net *mesh.Net, _ []string) ([]string, error) { return l(ctx, net, before) }
+		names, how := a.complete(told)(c, nil, prefix)
+		for i, n := range names {
+			names[i] = strings.Join(append(slices.Clone(before), n), ",")
+		}
+		return names, how
+	}
+}
+
+// meshNames are the labels of the meshes that live, worlds among them.
 func meshNames(ctx context.Context, net *mesh.Net, _ []string) ([]string, error) {
 	meshes, err := net.Meshes(ctx)
 	var names []string

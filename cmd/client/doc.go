@@ -2,6 +2,9 @@
 // or a script.
 //
 //	client up demo --per-host gpu=4             start a mesh on every host and hold it
+//	client spawn NAME [--detach]                start a mesh on some hosts, and leave it running
+//	client adopt MESH                           take a detached mesh back, and hold it
+//	client meshes                               all meshes and worlds, and who owns them
 //	client hosts [--label KEY=VALUE]            the hosts on the bus
 //	client hosts cordon|uncordon|drain|shutdown HOST…   close, empty and end them
 //	client procs [MESH[region]]                 the ranks of meshes
@@ -20,8 +23,8 @@
 //	client delete NAME…                         stop worlds, and forget them
 //	client where WORLD/RANK                     the host and the incarnation of a rank
 //
-// It is a remote control: it finds meshes by asking the hosts, and holds no state. Only up owns
-// what it makes: the mesh ends with it.
+// It is a remote control: it finds meshes by asking the hosts, and holds no state. Only up and spawn own
+// what they make, and adopt what it takes: the mesh ends with them, unless it is detached.
 //
 // # Contract
 //

@@ -20,6 +20,8 @@ type holding struct {
 	hosts  []agent.HostInfo
 	procs  mesh.ProcMesh
 	actors mesh.ActorMesh[any] // the zero mesh when there is none
+
+	handover mesh.Handover // when it is detached
 }
 
 // happening is one event of the mesh, or the reason why no more are heard.

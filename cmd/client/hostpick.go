@@ -54,6 +54,23 @@ func (p hostPick) of(infos []agent.HostInfo) ([]agent.HostInfo, error) {
 	return out, nil
 }
 
+// attach is a mesh of those that are picked.
+func (p hostPick) attach(ctx context.Context, net *mesh.Net) (mesh.HostMesh, error) {
+	hosts, err := net.Hosts(ctx)
+	if err != nil || len(p.names) == 0 && len(p.labels) == 0 {
+		return hosts, err
+	}
+	infos, err := p.of(hosts.Infos())
+	if err != nil {
+		return hosts, err
+	}
+	var ids []subjects.HostID
+	for _, h := range infos {
+		ids = append(ids, h.ID)
+	}
+	return net.Attach(ctx, hosts.Name(), ids...)
+}
+
 func hostIs(h agent.HostInfo, name string) bool { return h.Label == name || h.ID.String() == name }
 
 func (p hostPick) takes(h agent.HostInfo) bool {

@@ -20,13 +20,15 @@ type upRecord struct {
 	Hosts  []string `json:"hosts"`
 	Actor  string   `json:"actor,omitempty"`
 	Type   string   `json:"type,omitempty"`
+	Owner  string   `json:"owner"`           // its controller
+	Epoch  uint64   `json:"epoch,omitempty"` // of the owner of a detached mesh: who knows it may adopt it
 }
 
 // introduce says what runs, and how to speak to it.
 func (h *holding) introduce(ctx context.Context) error {
 	r := upRecord{
 		Kind: "up", Mesh: h.procs.ID().String(), Label: h.spec.name, Extent: h.procs.Extent().String(),
-		Ranks: h.procs.Extent().NumRanks(), Type: h.spec.actor,
+		Ranks: h.procs.Extent().NumRanks(), Type: h.spec.actor, Owner: h.procs.Describe().Owner.String(), Epoch: h.handover.Epoch,
 	}
 	for _, host := range h.hosts {
 		r.Hosts = append(r.Hosts, host.Label)
@@ -51,9 +53,21 @@ func (h *holding) introduce(ctx context.Context) error {
 	for _, l := range lines {
 		fmt.Fprintf(&b, "  %s\n", l)
 	}
-	fmt.Fprintf(&b, "\n%s\n", h.paint(grey, "Ctrl-C stops it. What happens to it:"))
+	fmt.Fprintf(&b, "\n%s\n", h.paint(grey, h.farewell()))
 	_, err = fmt.Fprint(h.out, b.String())
 	return err
+}
+
+// farewell is what ends the mesh.
+func (h *holding) farewell() string {
+	if h.handover.Epoch == 0 {
+		return "Ctrl-C stops it. What happens to it:"
+	}
+	text := fmt.Sprintf("The system controller owns it, in epoch %d: client adopt %s takes it back.", h.handover.Epoch, h.spec.name)
+	if !h.handover.Durable {
+		text += " There is no JetStream: it ends with the hostd that owns it."
+	}
+	return text
 }
 
 // waysIn are command lines that work in another terminal of this user as they stand.

@@ -192,6 +192,9 @@ func (a *app) apply(ctx context.Context, net *mesh.Net, specs []worlds.Spec, dry
 			}
 			done = append(done, u)
 		}
+		if onlyLook {
+			errs = append(errs, taken(ctx, net, done)...)
+		}
 	}
 	if len(errs) > 0 && !dry {
 		return errors.Join(errs...)
@@ -201,6 +204,20 @@ func (a *app) apply(ctx context.Context, net *mesh.Net, specs []worlds.Spec, dry
 		return []string{u.World, string(u.Change), orDash(string(u.Status)), orDash(u.Mesh)}
 	})
 	return errors.Join(append(errs, err)...)
+}
+
+// taken are the new worlds whose names meshes have.
+func taken(ctx context.Context, net *mesh.Net, all []worlds.Upserted) (errs []error) {
+	for _, u := range all {
+		if u.Change != worlds.Creates {
+			continue
+		}
+		err := net.NameFree(ctx, u.World)
+		if t, is := errors.AsType[*mesh.NameTakenError](err); is && t.Kind == "mesh" {
+			errs = append(errs, t)
+		}
+	}
+	return errs
 }
 
 // deleteAllowance is what a delete may take beyond the time that its worlds have to stop in.

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/mesh"
+)
+
+func (a *app) adoptCommand() *cobra.Command {
+	var epoch uint64
+	c := &cobra.Command{
+		Use:   "adopt MESH",
+		Short: "Become the owner of a detached mesh, and hold it",
+		Long: `Take a mesh back from the system controller, and hold it as client up does: it ends with this
+command. Nothing in it is stopped or started by that. What is not detached is refused, and the
+error says who owns it; so is an epoch that is over.
+
+JSON and NDJSON: as client up.`,
+		Example:           "  client adopt trainers\n  client adopt trainers --epoch 2",
+		Args:              wantArgs(1, 1),
+		ValidArgsFunction: a.complete(detachedNames),
+	}
+	c.Flags().Uint64Var(&epoch, "epoch", 0, "`EPOCH` of the owner to follow, as client spawn --detach has said (default whichever it is)")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		t, err := parseMesh(args[0], "adopt")
+		if err != nil {
+			return err
+		}
+		return a.connected(c.Context(), func(net *mesh.Net) error { return a.adopt(c.Context(), net, t, epoch) })
+	}
+	return c
+}
+
+func (a *app) adopt(ctx context.Context, net *mesh.Net, t target, epoch uint64) error {
+	procs, err := net.Adopt(ctx, t.name, epoch)
+	if err != nil {
+		return err
+	}
+	h := &holding{app: a, spec: upSpec{name: procs.ID().Label()}, net: net, procs: procs}
+	for _, id := range procs.Describe().Hosts {
+		h.hosts = append(h.hosts, agent.HostInfo{ID: id, Label: id.Label()})
+	}
+	if err := h.introduce(ctx); err != nil {
+		return err
+	}
+	return h.hold(ctx, nil)
+}
+
+// detachedNames are the labels of the meshes that can be adopted.
+func detachedNames(ctx context.Context, net *mesh.Net, _ []string) ([]string, error) {
+	all, err := net.Detached(ctx)
+	var names []string
+	for _, d := range all {
+		names = append(names, d.Mesh.Label())
+	}
+	return names, err
+}

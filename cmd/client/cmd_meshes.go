@@ -1,0 +1,209 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/controller/worlds"
+	"github.com/castnet-io/castnet/mesh"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// meshRecord is one mesh or world; its JSON names are stable.
+type meshRecord struct {
+	Mesh    string     `json:"mesh"`
+	Label   string     `json:"label"`
+	Kind    string     `json:"kind"` // mesh or world
+	Extent  string     `json:"extent"`
+	Ranks   int        `json:"ranks"`
+	Running int        `json:"running"`
+	Phase   string     `json:"phase"`
+	Hosts   []string   `json:"hosts"`
+	Owner   owner      `json:"owner"`
+	Since   *time.Time `json:"since,omitempty"` // its first rank was started
+}
+
+// owner says who renews the lease of a mesh.
+type owner struct {
+	Kind  string `json:"kind"` // program, system, or none: it does not answer
+	ID    string `json:"id"`
+	Epoch uint64 `json:"epoch,omitempty"`
+	Why   string `json:"why,omitempty"` // there is none
+}
+
+const (
+	ownedByProgram = "program"
+	ownedBySystem  = "system"
+	ownedByNobody  = "none"
+)
+
+func (a *app) meshesCommand() *cobra.Command {
+	var all bool
+	c := &cobra.Command{
+		Use:   "meshes",
+		Short: "List all meshes and worlds, and who owns them",
+		Long: `List the meshes and worlds that live, with --all also those that have ended and that their hosts
+remember. A mesh ends with its owner, which is a program; the system owns worlds, and meshes that are
+detached; none is an owner that does not answer: when the lease is over, the mesh ends.
+
+JSON: mesh, label, kind (mesh or world), extent, ranks, running, phase, hosts, owner (kind: program,
+system or none; id, epoch, why), since.`,
+		Example: "  client meshes\n  client meshes -o json",
+		Args:    wantArgs(0, 0),
+	}
+	c.Flags().BoolVarP(&all, "all", "a", false, "also meshes that have ended")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		return a.dial(c.Context(), func(ctx context.Context, net *mesh.Net) error {
+			records, err := listMeshes(ctx, net, all)
+			if err != nil {
+				return err
+			}
+			if len(records) == 0 {
+				a.note("no meshes: `client up` starts one")
+			}
+			return a.showMeshes(records)
+		})
+	}
+	return c
+}
+
+// listMeshes asks hosts for meshes, the system controller for those that it has, and owners whether they live.
+func listMeshes(ctx context.Context, net *mesh.Net, all bool) ([]meshRecord, error) {
+	states, err := net.Meshes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	states = slices.DeleteFunc(states, func(m mesh.MeshState) bool { return !all && !alive(m) })
+	detached, err := net.Detached(ctx)
+	if err != nil && !errors.Is(err, worlds.ErrNoSystem) {
+		return nil, err
+	}
+	records := make([]meshRecord, len(states))
+	within, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, 64)
+	for i, m := range states {
+		records[i] = recordOfMesh(m)
+		if !alive(m) {
+			records[i].Owner.Kind, records[i].Owner.Why = ownedByNobody, "it has ended"
+			continue
+		}
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			records[i].Owner.ask(within, net, m.Procs.Describe(), detached)
+		})
+	}
+	wg.Wait()
+	slices.SortStableFunc(records, func(x, y meshRecord) int { return cmp.Compare(x.Mesh, y.Mesh) })
+	return records, nil
+}
+
+// ask finds out whether an owner is there.
+func (o *owner) ask(ctx context.Context, net *mesh.Net, m agent.Mesh, detached []worlds.DetachedState) {
+	if m.World != nil {
+		o.Kind = ownedBySystem
+		ref, err := worlds.Find(ctx, net.Proc())
+		if o.ID = ref.ID().String(); err != nil {
+			o.Kind, o.ID, o.Why = ownedByNobody, "", err.Error()
+		}
+		return
+	}
+	o.Kind = ownedByProgram
+	for _, d := range detached {
+		if d.Mesh == m.ID {
+			o.Kind, o.ID, o.Epoch = ownedBySystem, d.Claim.Owner.String(), d.Claim.Epoch
+			return
+		}
+	}
+	if _, err := agent.Ping.Call(ctx, agentOf(net, m.Owner), actor.None{}); err != nil {
+		o.Kind, o.Why = ownedByNobody, why(err)
+	}
+}
+
+func agentOf(net *mesh.Net, id subjects.ActorID) actor.Ref[agent.Agent] {
+	return actor.RefOf[agent.Agent](id).Via(net.Proc())
+}
+
+func recordOfMesh(m mesh.MeshState) meshRecord {
+	desc := m.Procs.Describe()
+	r := meshRecord{
+		Mesh: desc.ID.String(), Label: desc.ID.Label(), Kind: "mesh", Extent: desc.Extent.String(), Ranks: desc.Extent.NumRanks(),
+		Hosts: []string{}, Owner: owner{ID: desc.Owner.String()},
+	}
+	if desc.World != nil {
+		r.Kind = "world"
+	}
+	by := map[int]agent.Status{}
+	newest := map[int]int{}
+	for _, s := range m.States {
+		if gen, known := newest[s.Rank]; known && gen > s.Gen {
+			continue
+		}
+		by[s.Rank], newest[s.Rank] = s.Status, s.Gen
+		if s.Claim != nil && s.Claim.Owner == desc.Owner {
+			r.Owner.Epoch = s.Claim.Epoch
+		}
+	}
+	for _, s := range by {
+		if s.Phase == agent.Running {
+			r.Running++
+		}
+	}
+	for rank := range r.Ranks {
+		if _, known := by[rank]; !known {
+			by[rank] = agent.Status{Phase: agent.NotExist}
+		}
+	}
+	r.Phase = phaseOf(by).String()
+	for at := range desc.Hosts {
+		if h, err := m.Procs.Host(at * desc.PerHost); err == nil {
+			r.Hosts = append(r.Hosts, h.String())
+		}
+	}
+	if at := begun(m); !at.IsZero() {
+		r.Since = &at
+	}
+	return r
+}
+
+func (a *app) showMeshes(records []meshRecord) error {
+	columns := []string{"mesh", "kind", "extent", "running", "hosts", "owner", "phase", "age"}
+	return show(a, records, columns, func(r meshRecord) []string {
+		var hosts []string
+		for _, h := range r.Hosts {
+			hosts = append(hosts, hostLabel(h))
+		}
+		since := "-"
+		if r.Since != nil {
+			since = age(time.Since(*r.Since))
+		}
+		return []string{
+			r.Mesh, r.Kind, r.Extent, fmt.Sprintf("%d/%d", r.Running, r.Ranks), orDash(shorten(strings.Join(hosts, ","), 40)), a.ownerText(r.Owner),
+			a.status(r.Phase), since,
+		}
+	})
+}
+
+// ownerText is who owns a mesh: a program by its label.
+func (a *app) ownerText(o owner) string {
+	id, err := subjects.ParseActorID(o.ID)
+	switch {
+	case o.Kind == ownedByNobody:
+		return a.paint(red, o.Kind)
+	case o.Kind == ownedByProgram && err == nil:
+		return id.Proc.Mesh.String()
+	}
+	return o.Kind
+}

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"context"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/castnet-io/castnet/mesh"
+)
+
+func (a *app) spawnCommand() *cobra.Command {
+	var f upFlags
+	var hosts, labels string
+	var detach bool
+	c := &cobra.Command{
+		Use:   "spawn NAME",
+		Short: "Start a mesh on some hosts, and leave it running with --detach",
+		Long: `Start a mesh of procs on the hosts that are named, or on all, with an actor in each. Without
+--detach this command holds it, as client up does. With it, the system controller is its owner from then on: it
+renews its lease, and the mesh goes on until client stop, or until client adopt takes it back. With
+JetStream it goes on when another hostd becomes the system controller.
+
+The name is to be free: that of no other mesh or world that lives.
+
+JSON and NDJSON: a line when the mesh is up (kind "up", mesh, label, extent, ranks, hosts, actor,
+type, owner, and with --detach epoch, which client adopt takes); without --detach, then as client up.`,
+		Example: `  client spawn trainers --procs gpu=8 --actor echo --detach
+  client spawn words --hosts n1,n2 --procs 4 --command /opt/words/bin/words --actor worker --detach`,
+		Args:              wantArgs(1, 1),
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	fs := c.Flags()
+	fs.StringVar(&f.perHost, "procs", "1", "`NUMBER` or EXTENT of the procs on each host, such as 4, or gpu=4")
+	fs.StringVar(&hosts, "hosts", "", "`HOSTS` by label or ID, with commas between (default all)")
+	fs.StringVar(&labels, "label", "", "only hosts with these labels: `KEY=VALUE`, several with commas between")
+	f.register(c)
+	fs.BoolVar(&detach, "detach", false, "hand the mesh over to the system controller, and end")
+	_ = c.RegisterFlagCompletionFunc("hosts", a.completeList(hostNames))
+	_ = c.RegisterFlagCompletionFunc("label", a.complete(hostLabelPairs))
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if n, err := strconv.Atoi(f.perHost); err == nil {
+			f.perHost = "proc=" + strconv.Itoa(n)
+		}
+		u, err := f.spec(args[0])
+		if err != nil {
+			return err
+		}
+		u.detach = detach
+		if hosts != "" {
+			u.hosts.names = strings.Split(hosts, ",")
+		}
+		if labels != "" {
+			if u.hosts.labels, err = readLabels(labels); err != nil {
+				return err
+			}
+		}
+		return a.connected(c.Context(), func(net *mesh.Net) error { return a.spawn(c.Context(), net, u) })
+	}
+	return c
+}
+
+func (a *app) spawn(ctx context.Context, net *mesh.Net, u upSpec) error {
+	h, err := a.start(ctx, net, u)
+	if err != nil || u.detach {
+		return err
+	}
+	return h.hold(ctx, nil)
+}

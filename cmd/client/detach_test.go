@@ -1,0 +1,99 @@
+package main
+
+import (
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/internal/cli"
+)
+
+func TestSpawn_detachedGoesOnAndIsAdoptedByAnother(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "a", "b")
+	r := c.client(t, "spawn", "demo", "--procs", "2", "--detach")
+	require.Equal(t, cli.ExitFailure, r.code)
+	require.Contains(t, r.err, "no system controller answers")
+	require.Empty(t, c.ok(t, "meshes"), "nothing is left of what could not be handed over")
+	c.system(t)
+	up := decode[upRecord](t, c.ok(t, "spawn", "demo", "--procs", "2", "--hosts", "a", "--params", "100", "--detach", "-o", "ndjson"))
+	require.Equal(t, []string{"a"}, up.Hosts)
+	require.Equal(t, "host=1,proc=2", up.Extent)
+	require.EqualValues(t, 2, up.Epoch)
+	for _, p := range decode[[]procRecord](t, c.ok(t, "procs", up.Mesh, "-o", "json")) {
+		c.procs = append(c.procs, p.PID)
+	}
+	require.Equal(t, "202\n", c.ok(t, "cast", "demo", "counter", "add", "1", "--reduce", "sum"))
+	m := decode[[]meshRecord](t, c.ok(t, "meshes", "-o", "json"))
+	require.Len(t, m, 1)
+	require.Equal(t, owner{Kind: "system", ID: up.Owner, Epoch: 2}, m[0].Owner)
+	require.Equal(t, []any{"mesh", 2, "running"}, []any{m[0].Kind, m[0].Running, m[0].Phase})
+	require.Regexp(t, `demo-\w+ +mesh +host=1,proc=2 +2/2 +a +system +running +\d`, c.ok(t, "meshes"))
+	require.Equal(t, up.Mesh+" is running: all its 2 ranks\n", c.ok(t, "explain", "demo"))
+	require.Regexp(t, `(?m)^lease +1m0s: procs outlive`, c.ok(t, "mesh", "show", "demo"))
+	require.Contains(t, c.ok(t, "__complete", "adopt", "de"), "demo\n")
+	require.Contains(t, c.ok(t, "__complete", "spawn", "x", "--hosts", "a,"), "a,b\n")
+
+	r = c.client(t, "spawn", "demo", "--detach")
+	require.Equal(t, cli.ExitFailure, r.code)
+	require.Contains(t, r.err, "name demo is taken by mesh "+up.Mesh+": want another name, or `client stop demo` first")
+	r = c.client(t, "adopt", "demo", "--epoch", "1")
+	require.Equal(t, cli.ExitFailure, r.code)
+	require.Regexp(t, `belongs to system-\w+/0.0/demo-\w+ since epoch 2 : the order is of client-\w+/0.0/adopter in epoch 1`, r.err)
+	require.Equal(t, cli.ExitNotFound, c.client(t, "adopt", "nobody").code)
+	require.Equal(t, cli.ExitUsage, c.client(t, "adopt", "demo[host=0]").code)
+
+	b := start(t, c.env, "adopt", "demo", "-o", "ndjson")
+	mine := decode[upRecord](t, b.next(t))
+	require.Equal(t, up.Mesh, mine.Mesh)
+	require.NotEqual(t, up.Owner, mine.Owner)
+	m = decode[[]meshRecord](t, c.ok(t, "meshes", "-o", "json"))
+	require.Equal(t, owner{Kind: "program", ID: mine.Owner, Epoch: 3}, m[0].Owner)
+	r = c.client(t, "adopt", "demo")
+	require.Equal(t, cli.ExitFailure, r.code)
+	require.Contains(t, r.err, "is owned by "+mine.Owner+" in epoch 3: want a mesh that is detached")
+	require.Equal(t, "204\n", c.ok(t, "cast", "demo", "counter", "add", "1", "--reduce", "sum"))
+	require.Zero(t, b.exit(t, os.Interrupt))
+	require.Empty(t, c.ok(t, "meshes"))
+	require.Contains(t, c.ok(t, "meshes", "--all"), up.Mesh)
+}
+
+func TestMeshes_sayWhoOwnsThem(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "a")
+	_, up := c.up(t, "one", "--per-host", "gpu=1")
+	b, _ := c.up(t, "two", "--per-host", "gpu=1", "--lease", "45s")
+	require.NoError(t, b.cmd.Process.Signal(syscall.SIGKILL))
+	b.wait()
+	m := decode[[]meshRecord](t, c.ok(t, "meshes", "-o", "json"))
+	require.Len(t, m, 2)
+	require.Equal(t, owner{Kind: "program", ID: up.Owner, Epoch: 1}, m[0].Owner)
+	require.Equal(t, "none", m[1].Owner.Kind)
+	require.Contains(t, m[1].Owner.Why, "is gone")
+	c.ok(t, "stop", "two")
+	d := start(t, c.env, "spawn", "three", "--actor", "", "-o", "ndjson")
+	require.Equal(t, "host=1,proc=1", decode[upRecord](t, d.next(t)).Extent)
+	require.Zero(t, d.exit(t, os.Interrupt), "without --detach it is held as up does")
+	require.Eventually(t, func() bool { return !strings.Contains(c.ok(t, "meshes"), "three") }, 20*time.Second, 50*time.Millisecond)
+}
+
+func TestApply_refusesTheNameOfAMesh(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "a")
+	c.system(t)
+	_, up := c.up(t, "train", "--per-host", "gpu=1")
+	file := t.TempDir() + "/w.yaml"
+	require.NoError(t, os.WriteFile(file, []byte("name: train\nshape: x=1\nper-host: 1\ncommand: builtin\n"), 0o600))
+	for _, verb := range []string{"plan", "apply"} {
+		r := c.client(t, verb, "-f", file)
+		require.Equal(t, cli.ExitFailure, r.code, verb)
+		require.Contains(t, r.err, "name train is taken by mesh "+up.Mesh)
+	}
+	require.Empty(t, c.ok(t, "worlds"))
+	c.ok(t, "stop", "train")
+	c.ok(t, "apply", "-f", file)
+}
