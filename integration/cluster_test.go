@@ -36,8 +36,13 @@ type cluster struct {
 // newCluster starts a server, and a hostd for each label that allows this binary and the examples.
 func newCluster(t *testing.T, labels ...string) *cluster {
 	t.Helper()
+	return newClusterOn(t, embed.Options{Token: token}, labels...)
+}
+
+func newClusterOn(t *testing.T, o embed.Options, labels ...string) *cluster {
+	t.Helper()
 	noneLeft(t) // registered first, so checked last
-	server, err := embed.Start(t.Context(), embed.Options{Token: token})
+	server, err := embed.Start(t.Context(), o)
 	require.NoError(t, err)
 	t.Cleanup(server.Shutdown)
 	c := &cluster{server: server}
@@ -78,13 +83,15 @@ type node struct {
 	killed bool
 }
 
-func (c *cluster) startNode(t *testing.T, label string) *node {
+func (c *cluster) startNode(t *testing.T, label string, more ...string) *node {
 	t.Helper()
 	self, err := os.Executable()
 	require.NoError(t, err)
 	n := &node{said: &transcript{}, exited: make(chan struct{})}
-	n.cmd = exec.Command(program("hostd"), "--nats", c.server.URL(), "--label", label,
-		"--allow", self, "--allow", os.Getenv(binVariable), "--allow", "/bin", "--allow", "/usr/bin")
+	n.cmd = exec.Command(program("hostd"), append([]string{
+		"--nats", c.server.URL(), "--label", label,
+		"--allow", self, "--allow", os.Getenv(binVariable), "--allow", "/bin", "--allow", "/usr/bin",
+	}, more...)...)
 	n.cmd.Env = c.environment(t)
 	n.cmd.Stdout, n.cmd.Stderr = n.said, n.said
 	require.NoError(t, n.cmd.Start())

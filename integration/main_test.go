@@ -53,7 +53,7 @@ func buildPrograms() (string, error) {
 	if bin, err = filepath.EvalSymlinks(bin); err != nil {
 		return "", err
 	}
-	build := exec.Command("go", "build", "-C", "..", "-o", bin+"/", "./cmd/hostd", "./examples/...")
+	build := exec.Command("go", "build", "-C", "..", "-o", bin+"/", "./cmd/hostd", "./cmd/client", "./examples/...")
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%v: %w\n%s", build.Args, err, out)
 	}

@@ -1,0 +1,112 @@
+package integration
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"os/exec"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/bus/embed"
+	"github.com/castnet-io/castnet/controller/worlds"
+	"github.com/castnet-io/castnet/examples/wordcount/counting"
+	"github.com/castnet-io/castnet/mesh"
+)
+
+// shell runs programs as a user would, one after another.
+type shell struct {
+	*testing.T
+	env []string
+	cli string // the nats command
+}
+
+// run runs a command that must succeed, and returns what it prints.
+func (s shell) run(path string, args ...string) string {
+	s.Helper()
+	cmd := exec.CommandContext(s.Context(), path, args...)
+	cmd.Env = s.env
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	require.NoError(s, cmd.Run(), "%v: %s%s", cmd.Args, out.String(), errs.String())
+	return out.String()
+}
+
+// count has the mesh words count a folder, asked by the nats command, and returns how many words it found.
+func (s shell) count(folder string) (words int64) {
+	s.Helper()
+	job, err := json.Marshal(counting.Job{Folder: folder, Suffix: ".go"})
+	require.NoError(s, err)
+	out := s.run(s.cli, "req", "castnet.v1.default.cast.words.wordcount.count.anon", string(job), "--raw", "--timeout", patience.String())
+	var shares []counting.Share
+	require.NoError(s, json.Unmarshal([]byte(out), &shares), out)
+	require.Len(s, shares, 4)
+	for _, share := range shares {
+		words += share.Words
+	}
+	return words
+}
+
+// detached is what the system controller has of the mesh words.
+func detached(t *testing.T, net *mesh.Net) (d worlds.DetachedState, ok bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	all, err := net.Detached(ctx)
+	if err != nil || len(all) == 0 {
+		return d, false
+	}
+	return all[0], all[0].Reason == ""
+}
+
+// The mesh of the demo outlives the command that made it, and the hostd that owned it.
+func TestDetached_theWordCountIsCastToByNATSAndAdoptedByAnotherClient(t *testing.T) {
+	c := newClusterOn(t, embed.Options{Token: token, JetStream: true}, "a", "b")
+	net := c.connect(t)
+	first := c.startNode(t, "s1", "--system")
+	require.Eventually(t, func() bool {
+		_, err := worlds.Find(t.Context(), net.Proc())
+		return err == nil
+	}, patience, poll)
+	c.startNode(t, "s2", "--system")
+	s := shell{t, c.environment(t), natsCLI(t)}
+	client, folder := program("client"), corpus(t)
+	_, _, want := oracle(t, folder, ".go")
+
+	s.run(client, "spawn", "words", "--hosts", "a,b", "--procs", "2", "--command", program("wordcount"), "--actor", "wordcount", "--detach")
+	require.Equal(t, want, s.count(folder))
+	words, err := net.Lookup(t.Context(), "words")
+	require.NoError(t, err)
+	before := pids(t, net, words.ID().String())
+	require.Len(t, before, 4)
+
+	first.kill(t)
+	require.Equal(t, want, s.count(folder), "nobody needs its owner to cast")
+	require.Eventually(t, func() bool {
+		d, ok := detached(t, net)
+		return ok && d.Claim.Epoch == 3
+	}, patience, poll, "the other hostd owns it")
+	require.Equal(t, before, pids(t, net, words.ID().String()))
+
+	adopter := exec.CommandContext(t.Context(), client, "adopt", "words", "--epoch", "3", "-o", "ndjson")
+	adopter.Env = s.env
+	var errs bytes.Buffer
+	adopter.Stderr = &errs
+	out, err := adopter.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, adopter.Start())
+	line, err := bufio.NewReader(out).ReadString('\n')
+	require.NoError(t, err, errs.String())
+	require.Contains(t, line, `"kind":"up"`)
+	_, ok := detached(t, net)
+	require.False(t, ok)
+	require.Equal(t, want, s.count(folder))
+	require.Equal(t, before, pids(t, net, words.ID().String()))
+	require.NoError(t, adopter.Process.Signal(syscall.SIGINT))
+	require.NoError(t, adopter.Wait(), errs.String())
+	require.Empty(t, pids(t, net, words.ID().String()))
+	gone(t, program("wordcount"))
+}
