@@ -31,6 +31,7 @@ const (
 type cluster struct {
 	server *embed.Server
 	nodes  []*node
+	user   string // and password, of a server that knows users; "": a token
 }
 
 // newCluster starts a server, and a hostd for each label that allows this binary and the examples.
@@ -72,7 +73,11 @@ func (c *cluster) environment(t *testing.T) []string {
 			env = append(env, key+"="+v)
 		}
 	}
-	return append(env, "NATS_URL="+c.server.URL(), "NATS_TOKEN="+token)
+	env = append(env, "NATS_URL="+c.server.URL())
+	if c.user != "" {
+		return append(env, "NATS_USER="+c.user, "NATS_PASSWORD="+c.user)
+	}
+	return append(env, "NATS_TOKEN="+token)
 }
 
 // node is one hostd process.
