@@ -132,7 +132,7 @@ func anything(r *rapid.T, st *state) any {
 	case 0:
 		return overlay
 	case 1:
-		return answer{uint64(count.Draw(r, "asked")), overlay}
+		return answer{asked: uint64(count.Draw(r, "asked")), overlay: overlay}
 	case 2:
 		return started{starts: []start{{rapid.IntRange(0, 3).Draw(r, "started"), number.Draw(r, "in")}}, overlay: overlay}
 	case 3:

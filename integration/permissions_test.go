@@ -45,7 +45,9 @@ func TestPermissions_thoseOfTheDocumentationAreEnoughForAllThatASystemController
 	first := c.startNode(t, "s1", "--system")
 	_, err = net.AwaitHosts(t.Context(), 2)
 	require.NoError(t, err)
-	env := slices.DeleteFunc(c.environment(t), func(e string) bool { return strings.HasPrefix(e, "NATS_USER=") || strings.HasPrefix(e, "NATS_PASSWORD=") })
+	env := slices.DeleteFunc(c.environment(t), func(e string) bool {
+		return strings.HasPrefix(e, "NATS_USER=") || strings.HasPrefix(e, "NATS_PASSWORD=")
+	})
 	s := shell{T: t, env: append(env, "NATS_USER=program", "NATS_PASSWORD=program")}
 	require.Eventually(t, func() bool {
 		_, err := net.Detached(t.Context())

@@ -188,7 +188,7 @@ func TestDetach_refusesWhatItCannotHaveAndNamesTheHolder(t *testing.T) {
 	}})
 	require.Equal(t, &worlds.NameTakenError{Name: "words", Kind: "mesh", Holder: procs.ID().String()}, worlds.NameTaken(err))
 	for want, d := range map[string]worlds.Detaching{
-		"want its owner, and the epoch of that":   {Mesh: procs.ID()},
+		"want its owner, and the epoch of that":   {Mesh: procs.ID(), Claim: agent.Claim{Owner: c.Proc().ID().Actor("x")}},
 		"0 hosts: want 1 to":                      {Mesh: procs.ID(), Claim: agent.Claim{Epoch: 1, Owner: c.Proc().ID().Actor("x")}},
 		" belongs to system-":                     {Mesh: procs.ID(), Claim: agent.Claim{Epoch: 1, Owner: c.Proc().ID().Actor("x")}, Hosts: procs.Describe().Hosts},
 		"lease of -1ns: want more than 0, or 0 f": {Mesh: procs.ID(), Claim: agent.Claim{Epoch: 1, Owner: c.Proc().ID().Actor("x")}, Hosts: procs.Describe().Hosts, Lease: -1},
@@ -196,7 +196,7 @@ func TestDetach_refusesWhatItCannotHaveAndNamesTheHolder(t *testing.T) {
 		_, err := worlds.Detach.Call(t.Context(), system, d)
 		require.ErrorContains(t, err, want)
 	}
-	_, err = worlds.Adopt.Call(t.Context(), system, worlds.Adopting{Mesh: twin.ID()})
+	_, err = worlds.Adopt.Call(t.Context(), system, worlds.Adopting{Mesh: twin.ID(), Claim: agent.Claim{Owner: c.Proc().ID().Actor("x")}})
 	require.ErrorContains(t, err, "no world has it")
 	require.NoError(t, actorsOf(t, c, "words").Procs().Stop(t.Context()))
 }

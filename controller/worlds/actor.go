@@ -132,8 +132,8 @@ type Controller struct {
 // begin takes over the worlds of an earlier controller.
 func begin(ctx *actor.Context, t term) (*Controller, error) {
 	c := &Controller{
-		term: t, keepers: map[subjects.MeshID]*atomic.Bool{}, st: newState(t.service.limits()), tickets: map[ticket]func(any, error){}, reports: map[ticket]actor.PortRef[StopReport]{},
-		creating: map[subjects.HostID][]chan struct{}{}, watches: map[subjects.HostID]func(){},
+		term: t, st: newState(t.service.limits()), tickets: map[ticket]func(any, error){}, reports: map[ticket]actor.PortRef[StopReport]{},
+		creating: map[subjects.HostID][]chan struct{}{}, watches: map[subjects.HostID]func(){}, keepers: map[subjects.MeshID]*atomic.Bool{},
 	}
 	p, self := ctx.Proc(), actor.RefOf[*Controller](ctx.Self()).Via(ctx.Proc())
 	c.st.self = p.ID()
@@ -291,7 +291,9 @@ func (c *Controller) stop(ctx *actor.Context, s Stopping) (Accepted, error) {
 func (c *Controller) snapshot(ctx *actor.Context, f Filter) (Snapshot, error) {
 	from := ask[Snapshot](c, ctx)
 	c.hear(ctx, tick{})
-	c.later(ctx, answer{to: from, value: Snapshot{Execution: c.execution(ctx), Epoch: c.epoch, Durable: c.service.Durable(), Worlds: c.st.snapshot(f), Detached: c.st.showDetached()}})
+	c.later(ctx, answer{to: from, value: Snapshot{
+		Execution: c.execution(ctx), Epoch: c.epoch, Durable: c.service.Durable(), Worlds: c.st.snapshot(f), Detached: c.st.showDetached(),
+	}})
 	return Snapshot{}, nil
 }
 

@@ -116,8 +116,9 @@ func (d *detached) owned() Owned { return Owned{Mesh: d.Mesh, Claim: d.Now} }
 
 // claim has the mesh taken over in the name of today's owner, once that is saved.
 func (st *state) claim(d *detached) {
-	st.do(save{Record{Name: d.Mesh.Label(), Detached: &d.DetachedRecord}})
-	st.do(take{d.DetachedRecord})
+	r := d.DetachedRecord
+	st.do(save{Record{Name: d.Mesh.Label(), Detached: &r}})
+	st.do(take{r})
 }
 
 // took takes what came of that. A mesh that is another's or has ended is none of the system's; one whose hosts do not

@@ -1,6 +1,7 @@
-// Package worlds is the system controller: the owner of what outlives its maker, which is worlds and detached meshes. A world is a proc mesh
-// with a name that somebody declares; hosts join it before or after that, each with the rank it was given
-// when its hostd was started, and run their share of its procs.
+// Package worlds is the system controller: the owner of what outlives its maker, which is worlds and detached
+// meshes. A world is a proc mesh with a name that somebody declares; hosts join it before or after that, each with
+// the rank it was given when its hostd was started, and run their share of its procs. A detached mesh is one that its
+// owner has handed over.
 //
 // # Contract
 //

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -49,6 +50,9 @@ func (c *Controller) tryTake(ctx *actor.Context, r DetachedRecord, leave *atomic
 			case err == nil:
 				c.follow(ctx, r, owner)
 			default:
+				if c.keepers[r.Mesh] == leave {
+					delete(c.keepers, r.Mesh)
+				}
 				log := ctx.Log()
 				log.Warn().Err(err).Stringer("mesh", r.Mesh).Msg("a detached mesh is not the system's any more")
 			}
@@ -76,8 +80,11 @@ func (c *Controller) takeOnce(ctx context.Context, p *actor.Proc, r DetachedReco
 		return owner, false, err
 	}
 	owner = actor.RefOf[agent.Agent](id).Via(p)
-	if _, err = agent.Create.Call(ctx, owner, agent.Creation{}); err == nil {
-		_, err = agent.Wait.Call(ctx, owner, agent.Waiting{ID: r.Mesh.String(), Until: agent.Running})
+	_, err = agent.Create.Call(ctx, owner, agent.Creation{})
+	for heard := false; err == nil && !heard; {
+		var o agent.Overlay // with ranks that are not known when the controller was fenced: it says so the next time
+		o, err = agent.Wait.Call(ctx, owner, agent.Waiting{ID: r.Mesh.String(), Until: agent.Running})
+		heard = !slices.ContainsFunc(o, func(run agent.Run) bool { return run.Status.Phase < agent.Running })
 	}
 	if errors.Is(err, actor.ErrDeadline) {
 		err = nil // a host is silent: it hears of its owner when the lease is renewed
