@@ -68,7 +68,7 @@ func TestOrphanedActors_endWhenTheProcessOfTheirControllerIsGone(t *testing.T) {
 	require.Eventually(t, func() bool { return phases(t, procs, kept.Name())[agent.Stopped] == 4 }, patience, poll)
 	states, err := procs.ActorStates(t.Context(), kept.Name())
 	require.NoError(t, err)
-	require.Equal(t, agent.Orphaned, states.Values()[3].Status.Reason)
+	require.Equal(t, agent.Orphaned(time.Second), states.Values()[3].Status.Reason)
 	require.Len(t, pids(t, net, procs.ID().String()), 4, "the procs have another owner")
 	for _, err := range kept.Via(net).Watch(t.Context()) {
 		var gone *mesh.ControllerError
