@@ -13,7 +13,6 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
-	"github.com/castnet-io/castnet/agent/proc"
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/bus/bustest"
 	"github.com/castnet-io/castnet/bus/embed"
@@ -353,57 +352,4 @@ func TestCTL5_aMuteHostHoldsUpNobodyForEver(t *testing.T) {
 	}, o)
 	r.close() // asks both to stop
 	require.Equal(t, 1, r.hosts[1].count("stop"))
-}
-
-func TestController_ownsActorsThroughTheAgentsOfTheirProcs(t *testing.T) {
-	r := newRig(t)
-	echo := actor.NewType[*struct{}, int]("echo")
-	registry, err := actor.NewRegistry(echo.Made(func(ctx *actor.Context, bad int) (*struct{}, error) {
-		if ctx.Point().Rank() == bad {
-			return nil, errors.New("not this one")
-		}
-		return &struct{}{}, nil
-	}))
-	require.NoError(t, err)
-	for rank := range 4 {
-		p, router, err := proc.Join(t.Context(), proc.Options{Bus: r.bus(t), Registry: registry, Mesh: r.spec.Procs, Rank: rank, Log: zerolog.Nop()})
-		require.NoError(t, err)
-		t.Cleanup(func() { closeProc(t, p, router) })
-	}
-	spec := r.spec
-	spec.Region, err = spec.Region.Slice("gpu", 1, 2)
-	require.NoError(t, err)
-	spec.Actors = &agent.ActorSpec{Name: "echoes", Type: "echo", Params: []byte{1}}
-	ref := r.own(t, spec)
-	create(t, ref)
-	o := wait(t, ref, agent.Running)
-	require.Equal(t, agent.Running, o[0].Status.Phase)
-	require.Contains(t, o[1].Status.Reason, "not this one")
-	o, err = agent.Stop.Call(t.Context(), ref, agent.Stopping{Reason: "done"})
-	require.NoError(t, err)
-	require.Equal(t, agent.Status{Phase: agent.Stopped, Reason: "done"}, o[0].Status)
-	require.Equal(t, agent.Failed, o[1].Status.Phase)
-
-	spec.Actors = &agent.ActorSpec{Name: "abaci", Type: "abacus"}
-	ref = r.own(t, spec)
-	create(t, ref)
-	o = wait(t, ref, agent.Running)
-	require.Equal(t, 2, o.Ranks())
-	require.Contains(t, o[0].Status.Reason, `actor type "abacus" is not known`)
-}
-
-func TestController_answersWhatItHasNoUseFor(t *testing.T) {
-	r := newRig(t)
-	ref := r.own(t, r.spec)
-	_, err := agent.Ping.Call(t.Context(), ref, actor.None{})
-	require.NoError(t, err)
-	_, err = agent.Keepalive.Call(t.Context(), ref, agent.Lease{})
-	require.NoError(t, err)
-	_, err = agent.Logs.Call(t.Context(), ref, agent.LogQuery{})
-	require.ErrorContains(t, err, "ask the hosts' agents")
-	o, err := agent.Stop.Call(t.Context(), ref, agent.Stopping{})
-	require.NoError(t, err)
-	require.Equal(t, one(4, agent.Initializing, ""), o, "never created: nothing to wait for")
-	_, err = actor.Spawn(t.Context(), r.p, Type, "controller", Spec{})
-	require.ErrorContains(t, err, "the mesh has no ID")
 }
