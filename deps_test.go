@@ -47,6 +47,8 @@ internal/failpoint
 	tests kill a process at a named instant; nothing in normal builds
 internal/launch < internal/failpoint
 	owning an OS process is one craft, behind build tags, free of buses and actors
+internal/proctest
+	tests stop processes and have to know when they have stopped
 internal/build
 	which program this is, for callers and procs to compare; apart from launching, because clients launch nothing
 internal/supervise
@@ -133,7 +135,7 @@ github.com/jedib0t/go-pretty/v6 < cmd/client
 	tables and progress bars are for programs that a person looks at
 github.com/mattn/go-isatty < cmd/hostd cmd/client examples/status examples/wordcount
 	only a program that a person looks at asks whether one does
-github.com/stretchr/testify < bus/bustest actor/actortest agent/agenttest tests
+github.com/stretchr/testify < bus/bustest actor/actortest agent/agenttest internal/proctest tests
 	assertions are for tests
 go.uber.org/goleak < bus/bustest tests
 	leak checks are for tests
@@ -162,7 +164,7 @@ var libraryModules = []string{
 }
 
 // testHelpers may be imported by the tests of every package.
-var testHelpers = []string{"bus/bustest", "bus/embed", "actor/actortest", "agent/agenttest"}
+var testHelpers = []string{"bus/bustest", "bus/embed", "actor/actortest", "agent/agenttest", "internal/proctest"}
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/internal/proctest"
 	"github.com/castnet-io/castnet/internal/wire"
 	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/mesh/shape"
@@ -181,8 +182,8 @@ func TestGateway_namesTheDeadAndTheSilent(t *testing.T) {
 	}
 	require.Equal(t, "[1,null,1,1]", string(g.one(subject("get"), "").Data))
 
-	require.NoError(t, syscall.Kill(pid[3], syscall.SIGSTOP))
-	defer func() { require.NoError(t, syscall.Kill(pid[3], syscall.SIGCONT)) }()
+	proctest.Suspend(t, pid[3])
+	defer proctest.Resume(t, pid[3])
 	streamed := g.req(subject("get"), "", "-H", "Castnet-Collect:stream", "-H", "Castnet-TTL:4s", "--wait-for-empty", "--reply-timeout=30s")
 	require.Len(t, streamed, 5)
 	end := streamed[4].header
@@ -241,7 +242,7 @@ func diesDuringACast(t *testing.T, collect string) {
 	replies, err := g.nc.SubscribeSync(inbox)
 	require.NoError(t, err)
 	for _, p := range pid {
-		require.NoError(t, syscall.Kill(p, syscall.SIGSTOP)) // nobody answers, so the cast is under way
+		proctest.Suspend(t, p) // nobody answers, so the cast is under way
 	}
 	asking := nats.NewMsg(subject("add"))
 	asking.Reply, asking.Data = inbox, []byte("1")

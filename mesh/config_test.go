@@ -13,6 +13,7 @@ import (
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/config"
+	"github.com/castnet-io/castnet/internal/proctest"
 	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/mesh/shape"
 	"github.com/castnet-io/castnet/subjects"
@@ -158,7 +159,7 @@ func TestKey_actorStateIdleBoundsTheWaitForProcs(t *testing.T) {
 	procs, err := c.hosts(t, net).Spawn(t.Context(), "workers", shape.Of("gpu", 1))
 	require.NoError(t, err)
 	pid := c.pids(t, procs)[0]
-	require.NoError(t, syscall.Kill(pid, syscall.SIGSTOP))
+	proctest.Suspend(t, pid)
 	t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGCONT) })
 	answered := make(chan error, 1)
 	go func() { _, err := procs.Actors(context.Background()); answered <- err }()
@@ -168,7 +169,7 @@ func TestKey_actorStateIdleBoundsTheWaitForProcs(t *testing.T) {
 	case <-time.After(15 * time.Second):
 		require.FailNow(t, "actor.state-idle is not kept")
 	}
-	require.NoError(t, syscall.Kill(pid, syscall.SIGCONT))
+	proctest.Resume(t, pid)
 }
 
 func TestKey_procSpawnIdleEndsASpawnOfWhichThereIsNoNews(t *testing.T) {

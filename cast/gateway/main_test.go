@@ -3,10 +3,6 @@ package gateway
 import (
 	"context"
 	"errors"
-	"fmt"
-	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -22,6 +18,7 @@ import (
 	"github.com/castnet-io/castnet/agent/proc"
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/bus/embed"
+	"github.com/castnet-io/castnet/internal/proctest"
 	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/mesh/shape"
 )
@@ -165,8 +162,7 @@ func (s *system) freeze() (thaw func()) {
 	s.Helper()
 	pids := s.pids()
 	for _, pid := range pids {
-		require.NoError(s, syscall.Kill(pid, syscall.SIGSTOP))
-		require.Eventually(s, func() bool { return hasStopped(pid) }, patience, time.Millisecond)
+		proctest.Suspend(s, pid)
 	}
 	thaw = func() {
 		for _, pid := range pids {
@@ -175,16 +171,6 @@ func (s *system) freeze() (thaw func()) {
 	}
 	s.Cleanup(thaw)
 	return thaw
-}
-
-// hasStopped reports whether each thread of a process has, where the system says it.
-func hasStopped(pid int) bool {
-	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
-	return !slices.ContainsFunc(threads, func(path string) bool {
-		text, err := os.ReadFile(path)
-		_, state, _ := strings.Cut(string(text), ") ")
-		return err == nil && !strings.HasPrefix(state, "T")
-	})
 }
 
 // request is a plain request to an endpoint of the probes, with headers in pairs.

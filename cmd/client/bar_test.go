@@ -3,12 +3,12 @@ package main
 import (
 	"bytes"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/castnet-io/castnet/internal/cli"
+	"github.com/castnet-io/castnet/internal/proctest"
 )
 
 // look runs a command as if a person looked at its stderr.
@@ -44,8 +44,8 @@ func TestCast_aBarSaysHowManyHaveAnsweredWhileTheyFold(t *testing.T) {
 
 	pid := decodeLines[procRecord](t, c.ok(t, "procs", "demo[host=1,gpu=1]", "-o", "ndjson"))[0].PID
 	frozen := func(args ...string) (out, screen string) { // not for long, or its server takes it for gone
-		require.NoError(t, syscall.Kill(pid, syscall.SIGSTOP))
-		defer func() { require.NoError(t, syscall.Kill(pid, syscall.SIGCONT)) }()
+		proctest.Suspend(t, pid)
+		defer proctest.Resume(t, pid)
 		out, screen, code := c.look(t, append(args, "--timeout", "4s")...)
 		require.Equal(t, cli.ExitPartial, code, screen)
 		return out, screen

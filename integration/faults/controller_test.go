@@ -16,6 +16,7 @@ import (
 	"github.com/castnet-io/castnet/bus/embed"
 	"github.com/castnet-io/castnet/cast"
 	"github.com/castnet-io/castnet/integration/faults/chaos"
+	"github.com/castnet-io/castnet/internal/proctest"
 	"github.com/castnet-io/castnet/mesh"
 )
 
@@ -167,7 +168,7 @@ func TestF08_aProcOfAMeshThatIsStoppedForAWhileIsNotDead(t *testing.T) {
 			e.spawns(2, mesh.Policy{}, 2*time.Second)
 			ends, actors := e.watch(e.procs), e.watch(e.tickers)
 			pid := e.pids()[1]
-			suspend(t, pid)
+			proctest.Suspend(t, pid)
 			ends.quiet(time.Now().Add(c.pause))
 			require.NoError(t, syscall.Kill(pid, syscall.SIGCONT))
 			going := time.Now()
@@ -191,7 +192,7 @@ func TestF09_aStoppedHostdOrOwnerMakesNoRankDead(t *testing.T) {
 		e := newEstate(t, busOf(t), "a", "b")
 		e.spawns(2, mesh.Policy{}, 0)
 		ends, pids := e.watch(e.procs), e.pids()
-		suspend(t, e.hosts[1].hostd.Process.Pid)
+		proctest.Suspend(t, e.hosts[1].hostd.Process.Pid)
 		require.NoError(t, syscall.Kill(pids[3], syscall.SIGKILL))
 		ends.quiet(time.Now().Add(3 * time.Second)) // less than supervision.dead
 		require.NoError(t, e.hosts[1].hostd.Process.Signal(syscall.SIGCONT))
@@ -210,7 +211,7 @@ func TestF09_aStoppedHostdOrOwnerMakesNoRankDead(t *testing.T) {
 		owner, _ := start(t, "owner", "owner", t.TempDir(), ownerConfig{o.URL, o.Token})
 		owner.do(t, order{Do: "own", Own: possession{Hosts: 1, PerHost: 2, Lease: 20 * time.Second}})
 		require.Len(t, m.processes(), 3)
-		suspend(t, owner.cmd.Process.Pid)
+		proctest.Suspend(t, owner.cmd.Process.Pid)
 		time.Sleep(7 * time.Second) // longer than it takes for a host to be dead
 		owner.signal(t, syscall.SIGCONT)
 		time.Sleep(3 * time.Second) // it looks at its hosts again
@@ -299,7 +300,7 @@ func TestF30_aCastToAMeshWithDeadAndStoppedRanksNamesBoth(t *testing.T) {
 		f.time("two dead", took)
 		require.Equal(t, []int{1, 4}, ranksOf(partial.Failed))
 		require.Empty(t, partial.Missing)
-		suspend(t, pids[6])
+		proctest.Suspend(t, pids[6])
 		took, partial = e.gather(deadline)
 		require.NoError(t, syscall.Kill(pids[6], syscall.SIGCONT))
 		f.time("beyond the deadline, one stopped", took-deadline)

@@ -3,13 +3,8 @@ package faults
 import (
 	"context"
 	"errors"
-	"fmt"
-	"os"
-	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -161,17 +156,4 @@ func (e *estate) calls(n int) *callers {
 	}
 	e.Cleanup(c.stop)
 	return c
-}
-
-// suspend stops a process, and waits until each of its threads has stopped: until then it may still answer.
-func suspend(t *testing.T, pid int) {
-	t.Helper()
-	require.NoError(t, syscall.Kill(pid, syscall.SIGSTOP))
-	require.Eventually(t, func() bool {
-		threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
-		return err == nil && !slices.ContainsFunc(threads, func(one os.DirEntry) bool {
-			id, err := strconv.Atoi(one.Name())
-			return err != nil || stateOf(id) != 'T'
-		})
-	}, patience, time.Millisecond)
 }
