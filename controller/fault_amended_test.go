@@ -106,7 +106,7 @@ func TestOrphans_endWhenTheOneLeaseThatTheyGotHasRunOut(t *testing.T) {
 	for _, p := range procs {
 		o, err := agent.Wait.Call(t.Context(), agent.Of(p.ID()).Via(r.p), agent.Ended("orphans"))
 		require.NoError(t, err)
-		require.Equal(t, agent.Status{Phase: agent.Stopped, Reason: agent.Orphaned(time.Minute)}, o[0].Status)
+		require.Equal(t, agent.Status{Phase: agent.Stopped, Reason: agent.Orphaned(time.Second)}, o[0].Status)
 	}
 }
 

@@ -99,7 +99,7 @@ func TestDetached_theWordCountIsCastToByNATSAndAdoptedByAnotherClient(t *testing
 	require.NoError(t, err)
 	require.NoError(t, adopter.Start())
 	line, err := bufio.NewReader(out).ReadString('\n')
-	require.NoError(t, err, errs.String())
+	require.NoError(t, err)
 	require.Contains(t, line, `"kind":"up"`)
 	_, ok := detached(t, net)
 	require.False(t, ok)

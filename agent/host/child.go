@@ -185,7 +185,7 @@ func (c *child) status(e launch.Exit, running bool) agent.Status {
 	case c.asked:
 		return agent.Status{Phase: agent.Stopped, Reason: e.String()}
 	case e.Clean() && running:
-		return agent.Status{Phase: agent.Stopped}
+		return agent.Status{Phase: agent.Stopped, Reason: "exited cleanly"}
 	case e.Clean():
 		return agent.Status{Phase: agent.Failed, Reason: e.String() + " before it was ready: does its main call proc.Main first?"}
 	}

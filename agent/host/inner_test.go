@@ -92,7 +92,7 @@ func TestHOST3_whatAnExitMeansDependsOnWhoWantedIt(t *testing.T) {
 		"asked, had no TERM handler":  {asked, term, false, "stopped: done"},
 		"asked, had to be killed":     {asked, kill, false, "stopped: did not stop in time: killed by signal 9 (killed)"},
 		"asked, fell over":            {asked, code, false, "stopped: exited with code 2"},
-		"of its own, when ready":      {child{}, clean, true, "stopped"},
+		"of its own, when ready":      {child{}, clean, true, "stopped: exited cleanly"},
 		"of its own, before":          {child{}, clean, false, "failed: exited with code 0 before it was ready: does its main call proc.Main first?"},
 		"failed":                      {child{}, code, true, "failed: exited with code 2"},
 		"terminated by somebody else": {child{}, term, true, "failed: killed by signal 15 (terminated)"},

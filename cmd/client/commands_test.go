@@ -380,6 +380,6 @@ func TestRecords_haveStableNames(t *testing.T) {
 		{"rank":0,"point":"","stream":"","line":""},
 		{"rank":0,"point":"","error":"e"},
 		{"asked":0,"answered":0,"failed":null,"missing":null},
-		{"kind":"","mesh":"","label":"","extent":"","ranks":0,"hosts":null}
+		{"kind":"","mesh":"","label":"","extent":"","ranks":0,"hosts":null,"owner":""}
 	]`, string(raw))
 }

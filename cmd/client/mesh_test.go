@@ -162,7 +162,7 @@ func TestExplanation_putsTheRootCauseFirst(t *testing.T) {
 	base := shape.Of("host", 2).With("gpu", 2)
 	at := time.Now().Add(-time.Hour)
 	v := meshView{
-		Mesh: "m-000000000000m", Ranks: 4, Phase: "failed", base: base, Owner: ownerView{Answers: true}, Policy: "propagate",
+		Mesh: "m-000000000000m", Ranks: 4, Phase: "failed", base: base, Owner: ownerView{Answers: true}, Policy: "propagate", perHost: 2,
 		Hosts: []hostView{{ID: "a-000000000000a", State: hostAlive}, {ID: "b-000000000000b", State: "dead", Reason: "it said goodbye"}},
 		Statuses: []statusRun{
 			{Region: "host=0", Ranks: 2, Status: "failed", Reason: "exit"},
