@@ -138,6 +138,6 @@ func TestProcEnds_areWhatBecomesOfTheActorsInThem(t *testing.T) {
 			break
 		}
 	}
-	require.Equal(t, []string{"stopped: ", "failed: exited with code 1", "failed: killed by signal 9 (killed)"}, got)
+	require.Equal(t, []string{"stopped: exited cleanly", "failed: exited with code 1", "failed: killed by signal 9 (killed)"}, got)
 	require.NoError(t, actors.Stop(t.Context()), "nothing is left to stop")
 }
