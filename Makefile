@@ -12,7 +12,7 @@ RUNS    ?= full
 GOLANGCI := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
 .DEFAULT_GOAL := help
-.PHONY: help build test demo bench faults polyglot lint fmt tools compose consumer clean
+.PHONY: help build test vetted raced demo bench faults polyglot lint fmt tools compose consumer clean
 
 help: ## print this
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -20,10 +20,15 @@ help: ## print this
 build: ## bin/hostd and bin/client
 	CGO_ENABLED=0 go build -trimpath -o bin/ ./cmd/hostd ./cmd/client
 
-test: bin/staticcheck bin/nats ## vet, staticcheck, and every test under the race detector
+test: ## vet, staticcheck, and every test under the race detector
+	@$(MAKE) --no-print-directory -j 2 vetted raced
+
+vetted: bin/staticcheck
 	go vet ./...
 	bin/staticcheck ./...
 	bin/staticcheck -tests=false -checks U1000 ./...
+
+raced: bin/nats
 	go test -race -p 4 -timeout 8m ./...
 
 demo: ## count words on two hosts, kill a proc, see it noticed; CORPUS=dir picks the files
