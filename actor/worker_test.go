@@ -85,6 +85,7 @@ func TestWorker_whatAHandlerPostsToWaitsForItWhileItDoesNotTakeLong(t *testing.T
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, bustest.Server(t), "alone")
 		a, b := spawn(t, p), spawn(t, p)
+		synctest.Wait()    // who ran their constructors looks for more to do, and would take it
 		var order []string // guarded by the one goroutine that runs both
 		say := func(what string, then func(*actor.Context)) step {
 			return func(ctx *actor.Context, _ *Box) (int64, error) {
