@@ -8,6 +8,9 @@ REPEATS ?= 5
 CORPUS  ?=
 RUNS    ?= full
 
+# Packages whose tests take minutes, most of them waiting: they begin first.
+LONG    := ./mesh ./integration ./cmd/client ./actor ./internal/link ./cast
+
 # Not in tools/go.mod: its hundreds of modules would choose versions for the others.
 GOLANGCI := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
@@ -26,10 +29,9 @@ test: ## vet, staticcheck, and every test under the race detector
 vetted: bin/staticcheck
 	go vet ./...
 	bin/staticcheck ./...
-	bin/staticcheck -tests=false -checks U1000 ./...
 
-raced: bin/nats
-	go test -race -p 4 -timeout 8m ./...
+raced: bin/nats # vetted vets
+	go test -race -vet=off -p 4 -parallel 6 -timeout 10m $(LONG) ./...
 
 demo: ## count words on two hosts, kill a proc, see it noticed; CORPUS=dir picks the files
 	go build -o bin/ ./cmd/hostd
@@ -46,8 +48,9 @@ polyglot: build bin/nats ## cast from nats, Node.js and Python, and check spec/ 
 	npm ci --loglevel error --prefix integration/polyglot/node
 	go test -C integration/polyglot -count 1 -timeout 4m ./...
 
-lint: bin/golangci-lint bin/deadcode ## golangci-lint, and functions that no program and no test reaches
+lint: bin/golangci-lint bin/staticcheck bin/deadcode ## golangci-lint, and functions that no program and no test reaches
 	bin/golangci-lint run ./...
+	bin/staticcheck -tests=false -checks U1000 ./...
 	@dead=$$(bin/deadcode -test ./...); if [ -n "$$dead" ]; then echo "$$dead"; exit 1; fi
 
 fmt: ## gofmt every file

@@ -67,7 +67,7 @@ agent/presence < agent config actor bus internal/wire subjects
 	who of the hosts is there, as one process sees it; what follows from a death is for controllers, which stand below
 agent/agenttest < agent actor
 	the protocol's promises as tests, for all that speak it; what runs in production must not carry it
-agent/proc < agent config actor cast bus internal/micro internal/wire subjects mesh/shape internal/build internal/launch
+agent/proc < agent config actor cast bus internal/link internal/micro internal/wire subjects mesh/shape internal/build internal/launch
 	what runs in a spawned process does not know who controls it: never mesh, never controller
 controller < agent agent/presence config actor cast bus internal/supervise subjects mesh/shape ; agent/host agent/proc
 	owns a mesh by messages to agents; it launches nothing, so a client binary carries no launcher

@@ -13,10 +13,10 @@ import (
 
 // What is told on `ev.` is a contract: the page has every step that the code names, and no other.
 func TestEventsPage_hasTheStepsThatTheCodeNames(t *testing.T) {
-	literal := regexp.MustCompile(`"((?:procs|proc|host|mesh|world|rank|lease|controller)\.[a-z]+(?:\.[a-z]+)?)"`)
+	literal := regexp.MustCompile(`"((?:procs|proc|hosts|host|mesh|world|rank|lease|controller)\.[a-z]+(?:\.[a-z]+)?)"`)
 	finished := regexp.MustCompile(`tellDone\(ctx, "([a-z.]+)"`)
 	var inCode []string
-	for _, dir := range []string{"agent", "agent/host", "controller", "controller/worlds"} {
+	for _, dir := range []string{"agent", "agent/host", "controller", "controller/worlds", "mesh"} {
 		files, err := filepath.Glob(dir + "/*.go")
 		require.NoError(t, err)
 		for _, f := range files {

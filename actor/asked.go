@@ -66,6 +66,7 @@ type wanted struct {
 	among   *asked // nil: it cannot be given up
 	over    atomic.Bool
 	running atomic.Pointer[Context] // of its handler: own, once that runs
+	quit    atomic.Pointer[func()]  // what else ends, when its answer is given later
 	own     Context
 }
 
@@ -137,6 +138,9 @@ func (d *Delivery) giveUp() {
 	d.wanted.over.Store(true)
 	if ctx := d.wanted.running.Load(); ctx != nil {
 		ctx.cancel()
+	}
+	if quit := d.wanted.quit.Load(); quit != nil {
+		(*quit)()
 	}
 }
 

@@ -81,6 +81,26 @@ func told(t *testing.T, a, b *actor.Proc) {
 	take(t, done)
 }
 
+func TestCancel_whoAnswersLaterIsToldThatNobodyWaitsAnyMore(t *testing.T) {
+	a, b := pair(t)
+	ref, book := newLedger(t, b, a)
+	for _, end := range []func(context.CancelFunc){
+		func(cancel context.CancelFunc) { cancel() },
+		func(context.CancelFunc) {
+			b.MarkDown(actor.Event{Kind: actor.KindProc, Status: "failed", Mesh: a.ID().Mesh.String()})
+		},
+	} {
+		ctx, cancel := context2(t)
+		asked := make(chan error, 1)
+		go func() { asked <- second(later.Call(ctx, ref, 1)) }()
+		take(t, book.began)
+		end(cancel)
+		take(t, book.ended)
+		cancel()
+		require.ErrorIs(t, take(t, asked), context.Canceled)
+	}
+}
+
 func TestCancel_theDeathOfTheCallersProcEndsWhatItAskedFor(t *testing.T) {
 	a, b := pair(t)
 	ref, book := newLedger(t, b, a)

@@ -37,6 +37,17 @@ func (d *Deferred[R]) Reply(v R, err error) {
 	d.settle(v, err)
 }
 
+// GivenUp has f run once who asked waits no longer: he has given up, or his proc is known to be gone; at once, when that
+// is so already. f may run more than once, on any goroutine, and must not block; after Reply it does not matter. Of
+// who asks from this process, or in a cast, nothing is known.
+func (d *Deferred[R]) GivenUp(f func()) {
+	if to, ok := d.to.(*Delivery); ok && to.wanted != nil {
+		if to.wanted.quit.Store(&f); to.wanted.over.Load() {
+			f()
+		}
+	}
+}
+
 func (d *Deferred[R]) settle(v any, err error) {
 	d.once.Do(func() {
 		d.in.settled(d)

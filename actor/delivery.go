@@ -28,6 +28,7 @@ type Delivery struct {
 
 	typ    string  // of the message, for people, once it is known
 	wanted *wanted // set for a message of another proc that wants an answer
+	urged  bool    // it came by the control lane
 }
 
 // Answer is the outcome of one delivery.

@@ -59,6 +59,9 @@
 //     pointers, and an actor at rest holds neither a goroutine nor the room of a burst.
 //   - ACT-11: of the procs that had a rank one after another, the one of the highest generation whose
 //     host has said that it runs has it. Latest says which; an ID always means that one proc, dead or not.
+//   - ACT-12: what is urged (Urge) waits for no data: it goes by the control lane, too, until it is answered. An
+//     endpoint takes that only where it is bound as Urgent. Its handler sees such a message at most once by each lane,
+//     and not by the control lane once it came in its order.
 //   - PORT-1: a once port takes one message. What it does not take does not use it up; who comes
 //     later gets ErrPortGone.
 //   - PORT-2: a port that was given out and is closed is ErrPortGone, one that never was ErrNoEndpoint.
@@ -73,10 +76,10 @@
 //   - DEL-2: an error that is Undeliverable says that no handler ran the message. What a handler
 //     returns never is, whatever its code.
 //   - DEL-3: messages of one sender to one actor are handled in the order they were sent, casts
-//     included, whatever the bus loses. Where that cannot be repaired the link between the two
+//     included, whatever the bus loses; only what is urged (ACT-12) overtakes others. Where that cannot be repaired the link between the two
 //     processes breaks, loudly: what was on its way has a fate, what waits for the other fails, and the
 //     next message begins anew.
-//   - DEL-4: no handler sees a message twice.
+//   - DEL-4: no handler sees a message twice, but for one that was urged.
 //   - DEL-5: a proc that is known to be dead is sent nothing and believed nothing.
 //   - DEL-6: every mailbox and port has a bound, and a sender is told when it is reached: 1,024 messages
 //     (Options), besides those an actor has taken up to handle, at most as many, and what PostWait of other procs

@@ -140,6 +140,7 @@ type method struct {
 	result  decodeFunc
 	folds   map[string]Fold
 	newLane func() lane
+	urgent  bool // see Method.Urgent
 }
 
 // bound is an endpoint bound to code.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 
 	"github.com/castnet-io/castnet/internal/wire"
 )
@@ -35,6 +36,9 @@ const (
 	CodeExpired     Code = 20 // its time was over before it reached the actor
 	CodeBacklog     Code = 21 // too much waits for that process already
 	CodeTooMany     Code = 22 // a plain NATS client sends more than it may
+	CodeFenced      Code = 23 // the order of an owner that another one has followed: the detail says who
+	CodeNameTaken   Code = 24 // a name that a live mesh, a world or a program has: the detail says which
+	CodeConflict    Code = 25 // what is there already differs from what was asked for: the detail says how
 )
 
 // Error is what every verb returns when a message has no value for an answer. Compare with the
@@ -46,9 +50,23 @@ type Error struct {
 	Endpoint string
 	Ran      bool   // a handler ran the message, or may have, although the code says otherwise
 	Event    *Event // the end of the actor or the proc, when that is why
+	Detail   []byte // JSON: what else belongs to the code; see Detailed
 
 	cause error // a handler's own error, when it never left the process
 	sure  bool  // no handler ran the message, whatever the code says by itself
+}
+
+// Detailed is the error of a handler that has a code of its own, and what belongs to that, as JSON: so it keeps its
+// meaning where it travels. When it can be read from that, too, errors.As finds it in what came over the bus.
+type Detailed interface {
+	error
+	Detail() (Code, []byte)
+}
+
+// fromDetail is a Detailed that can be read; false: it was something else.
+type fromDetail interface {
+	Detailed
+	FromDetail(Code, []byte) bool
 }
 
 // Sentinels for errors.Is.
@@ -94,6 +112,21 @@ func (e *Error) Is(target error) bool {
 		e.Code == CodeCanceled && target == context.Canceled
 }
 
+// As finds the Detailed error of a handler in another process.
+func (e *Error) As(target any) bool {
+	to := reflect.ValueOf(target).Elem()
+	if e.Detail == nil || to.Kind() != reflect.Pointer {
+		return false
+	}
+	made := reflect.New(to.Type().Elem())
+	own, ok := made.Interface().(fromDetail)
+	if !ok || !own.FromDetail(e.Code, e.Detail) {
+		return false
+	}
+	to.Set(made)
+	return true
+}
+
 // about is e about another endpoint of the same actor.
 func (e *Error) about(endpoint string) *Error {
 	other := *e
@@ -116,11 +149,16 @@ func (e *Error) Undeliverable() bool {
 
 // Indeterminate reports that nobody knows whether a handler ran the message, or will.
 func (e *Error) Indeterminate() bool {
+	return !e.Refused() && e.Code != CodePanic && !e.Undeliverable()
+}
+
+// Refused reports that a handler has answered, and that this error is its answer.
+func (e *Error) Refused() bool {
 	switch e.Code {
-	case CodeHandler, CodePanic:
-		return false
+	case CodeHandler, CodeFenced, CodeNameTaken, CodeConflict:
+		return true
 	}
-	return !e.Undeliverable()
+	return false
 }
 
 // ranError is what the sender of a message is told when its handler ran: err keeps its code and its
@@ -131,15 +169,19 @@ func ranError(err error) *Error {
 	return &e
 }
 
-// plain puts any error into the form of this package: its own keep their code, others are a
-// handler's.
+// plain puts any error into the form of this package: its own keep their code, and so do those that are Detailed;
+// others are a handler's.
 func plain(err error) Error {
 	e, ok := errors.AsType[*Error](err)
 	switch {
 	case !ok:
-		return Error{Code: CodeHandler, Text: err.Error()}
+		own := Error{Code: CodeHandler, Text: err.Error()}
+		if d, detailed := errors.AsType[Detailed](err); detailed {
+			own.Code, own.Detail = d.Detail()
+		}
+		return own
 	case e.Error() != err.Error():
-		return Error{Code: e.Code, Text: err.Error(), Ran: e.Ran, Event: e.Event}
+		return Error{Code: e.Code, Text: err.Error(), Ran: e.Ran, Event: e.Event, Detail: e.Detail}
 	}
 	return *e
 }
@@ -153,6 +195,8 @@ func (e *Error) HTTPCode() int {
 		return 400
 	case CodeMailboxFull, CodeBacklog, CodeTooMany:
 		return 429
+	case CodeFenced, CodeNameTaken, CodeConflict:
+		return 409
 	case CodeStopped, CodeFailed, CodeProcDead, CodePortGone:
 		return 410
 	case CodeDeadline, CodeExpired:
@@ -168,7 +212,7 @@ func (e *Error) HTTPCode() int {
 // toWire puts any error into the form that travels; a handler's own error becomes CodeHandler.
 func toWire(err error) wire.Error {
 	e := plain(err)
-	w := wire.Error{Code: uint16(e.Code), Text: e.Text, Actor: e.Actor, Endpoint: e.Endpoint, Ran: e.Ran}
+	w := wire.Error{Code: uint16(e.Code), Text: e.Text, Actor: e.Actor, Endpoint: e.Endpoint, Ran: e.Ran, Detail: e.Detail}
 	if e.Event != nil {
 		w.Event, _ = json.Marshal(e.Event) // of texts and numbers: it cannot fail
 	}
@@ -181,7 +225,7 @@ func FromWire(body []byte) *Error {
 	if err := wire.Unmarshal(body, &w); err != nil {
 		return &Error{Code: CodeBadMessage, Text: "an error that does not decode: " + err.Error(), Ran: true}
 	}
-	e := &Error{Code: Code(w.Code), Text: w.Text, Actor: w.Actor, Endpoint: w.Endpoint, Ran: w.Ran}
+	e := &Error{Code: Code(w.Code), Text: w.Text, Actor: w.Actor, Endpoint: w.Endpoint, Ran: w.Ran, Detail: w.Detail}
 	if ev, err := DecodeEvent(w.Event); err == nil {
 		e.Event = &ev
 	}

@@ -42,6 +42,8 @@ type Event struct {
 	PerProcess int       `json:"per_process,omitempty"` // so many ranks in a row share a process; 0 = none do
 	Nth        int       `json:"nth,omitempty"`         // how many actors of that name its proc had before
 
+	Detail json.RawMessage `json:"detail,omitempty"` // what else belongs to the code
+
 	// What the controller of a mesh adds for people, and for who watches a part of it.
 	Name  string `json:"name,omitempty"`  // of the mesh, as its owner calls it
 	Point string `json:"point,omitempty"` // the rank's coordinates in the mesh: host=0/2,gpu=3/4
@@ -92,6 +94,11 @@ func (e Event) scope() subjects.EventScope {
 
 // Failed reports whether what the event is about has failed, and not just ended.
 func (e Event) Failed() bool { return e.Status == string(Failed) }
+
+// WithProc reports whether an actor has ended because its proc stops: what becomes of the proc is what became of it.
+func (e Event) WithProc() bool {
+	return e.Kind == KindActor && e.Cause != nil && e.Cause.Kind == KindProc && e.Cause.Proc() == e.Proc()
+}
 
 // maxCauses bounds a chain of causes: those in the middle of a longer one are left out.
 const maxCauses = 16
@@ -190,6 +197,14 @@ func (in *instance) happened(s Status) Event {
 		p.observe(e)
 	}
 	return e
+}
+
+// leaves is the event that the proc stops, which is the cause of its actors' ends.
+func (p *Proc) leaves() Event {
+	return Event{
+		Kind: KindProc, Status: string(Stopping), Mesh: p.id.Mesh.String(), Rank: int(p.id.Rank), Gen: int(p.id.Gen), Seat: int(p.id.Seat),
+		At: time.Now(),
+	}
 }
 
 // event describes the actor's new status.

@@ -128,7 +128,7 @@ func (in *instance) endChildren(f *family, over bool) {
 		if over {
 			c.drop(reason)
 		} else {
-			c.asked(reason)
+			c.asked(ending{reason: reason})
 		}
 	}
 	ctx, cancel := in.windUp()

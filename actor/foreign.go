@@ -46,12 +46,12 @@ func (p *Proc) Foreign(actor, port string, m ForeignMessage) {
 		}
 		d.Answer = func(a Answer) { p.answerForeign(m, format, a) }
 	}
-	if err != nil {
-		p.undeliverable(&d, errorf(CodeBadMessage, p.id.Actor(actor).String(), port, "%v", err))
+	if err := p.AdmitForeign(m.From); err != nil {
+		p.undeliverable(&d, errorf(CodeTooMany, p.id.Actor(actor).String(), port, "%s", err.Text))
 		return
 	}
-	if err := p.AdmitForeign(m.From); err != nil {
-		p.undeliverable(&d, errorf(CodeTooMany, actor, port, "%s", err.Text))
+	if err != nil {
+		p.undeliverable(&d, errorf(CodeBadMessage, p.id.Actor(actor).String(), port, "%v", err))
 		return
 	}
 	p.Deliver(d)

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -95,6 +97,24 @@ func TestDEL10_aBadForeignRequestIsAnsweredWithAnErrorAndABody(t *testing.T) {
 		require.NoError(t, format.Decode(m.Data, &body))
 		require.Contains(t, body["error"], strings.ReplaceAll(c.text, "bad luck", "bad\nluck"))
 	}
+}
+
+func TestDEL10_aForeignSenderThatSendsTooMuchIsToldSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := bustest.Server(t)
+		p, f := start(t, srv, "alone"), newForger(t, srv)
+		to := spawn(t, p).ID().Port("add")
+		for p.AdmitForeign(subjects.Anon) == nil {
+		}
+		for _, contentType := range []string{"", "text/plain"} {
+			m := f.ask(t, to, contentType, []byte("1"))
+			require.Equal(t, "429", m.Header.Get(actor.HeaderErrorCode), m.Header.Get(actor.HeaderError))
+			require.Contains(t, m.Header.Get(actor.HeaderError), "sends more than 20000 messages a second")
+		}
+		require.Nil(t, p.AdmitForeign("another"))
+		time.Sleep(time.Millisecond) // virtual
+		require.Equal(t, "1", string(f.ask(t, to, "", []byte("1")).Data), "nothing of it was handled")
+	})
 }
 
 func TestDEL10_theErrorOfAForeignRequestIsBoundedAndText(t *testing.T) {

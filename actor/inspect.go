@@ -67,7 +67,7 @@ type Peer struct {
 	Received   uint64 `json:"received"`             // number of the last packet from it
 	Duplicates uint64 `json:"duplicates,omitempty"` // packets that came again and were dropped
 	Gaps       uint64 `json:"gaps,omitempty"`       // times that something was missing
-	Stalled    string `json:"stalled,omitempty"`    // what the order waits for, and for how long
+	Stalled    string `json:"stalled,omitempty"`    // what the order waits for, either way, and for how long
 
 	Answers bool   `json:"answers"`        // it was heard from
 	Dead    string `json:"dead,omitempty"` // why nothing goes there any more

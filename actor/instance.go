@@ -160,18 +160,20 @@ func (in *instance) post(f func(*Context)) bool {
 }
 
 // stop closes the mailbox; what is in it is still handled.
-func (in *instance) stop(reason string) {
+func (in *instance) stop(reason string) { in.close(ending{reason: reason}) }
+
+func (in *instance) close(e ending) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if in.refuses() {
 		return
 	}
-	in.state, in.rarely().end = stopping, ending{reason: reason}
+	in.state, in.rarely().end = stopping, e
 	in.wake()
 }
 
 // asked is stop for somebody else than the actor itself.
-func (in *instance) asked(reason string) {
+func (in *instance) asked(e ending) {
 	in.mu.Lock()
 	over := in.state.terminal()
 	in.onRequest, in.late = in.onRequest || !in.over, in.late || in.over
@@ -179,7 +181,7 @@ func (in *instance) asked(reason string) {
 	if over {
 		in.proc.unwanted(in)
 	} else {
-		in.stop(reason)
+		in.close(e)
 	}
 }
 

@@ -256,6 +256,7 @@ func TestClose_stopsEveryActorAndThenRefuses(t *testing.T) {
 	srv := bustest.Server(t)
 	a, b := start(t, srv, "left"), start(t, srv, "right")
 	refs := []actor.Ref[*Box]{spawn(t, b), spawn(t, b)}
+	es := record(b)
 	release := blocked(t, refs[0])
 	pending := make(chan error, 1)
 	go func() { pending <- second(add.Call(t.Context(), refs[0].Via(a), 1)) }()
@@ -265,6 +266,9 @@ func TestClose_stopsEveryActorAndThenRefuses(t *testing.T) {
 	until(t, "stopping", func() bool { info, _ := b.Actor(refs[0].ID().Name); return info.Status == actor.Stopping })
 	release()
 	require.NoError(t, take(t, closed))
+	for _, e := range es.all {
+		require.True(t, !e.Terminal() || e.WithProc(), "no actor has ended by itself: %s", e.Report())
+	}
 	require.NoError(t, take(t, pending), "what was accepted is answered before the proc goes")
 	_, err := add.Call(t.Context(), refs[1], 1)
 	require.ErrorIs(t, err, actor.ErrStopped, "a local caller is told at once")

@@ -198,6 +198,9 @@ func (in *instance) deliver(d *Delivery) error {
 	if to == nil || in.refuses() || in.box.queued >= int(in.limit) {
 		return in.refusal(to, d.Port)
 	}
+	if d.Reply != "" && to.lane.bound().urgent && !in.proc.process.urged.takes(d) {
+		return nil
+	}
 	to.lane.put(d)
 	in.arrived(to, 1, 0, nil)
 	return nil

@@ -236,3 +236,9 @@ func asError(t testing.TB, err error) *actor.Error {
 	require.True(t, ok, "want an *actor.Error, got %v", err)
 	return e
 }
+
+// lasted fails the test unless want has gone by, but for the looks of the workers.
+func lasted(t testing.TB, want time.Duration, began time.Time) {
+	t.Helper()
+	require.Equal(t, want, time.Since(began).Truncate(time.Millisecond))
+}

@@ -16,6 +16,7 @@ import (
 type process struct {
 	first *Proc
 	asked asked
+	urged urgents
 
 	mu  sync.RWMutex // guards all
 	all map[uint32]*Proc

@@ -193,20 +193,6 @@ func (p *Proc) Log() zerolog.Logger { return p.log }
 // Registry is what the proc can run.
 func (p *Proc) Registry() Registry { return p.registry }
 
-// SetValue attaches a package's state to the proc, under a key of a type only that package has.
-func (p *Proc) SetValue(key, value any) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.values[key] = value
-}
-
-// Value returns what SetValue attached.
-func (p *Proc) Value(key any) any {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.values[key]
-}
-
 // Close stops every actor (each handles its mail), then the subscriptions. When ctx ends (without
 // a deadline: after that of Options), actors that still run are told to give up; Close names those that do
 // not, and leaves them behind. A second call does nothing.
@@ -222,17 +208,18 @@ func (p *Proc) Close(ctx context.Context) error {
 	p.mu.Unlock()
 	neighbours := p.closeOthers(ctx)
 	p.roots.close()
+	leaves := p.leaves()
 	all := p.directory.close(p.stopped())
 	for _, in := range all {
 		if in.parent == nil { // its children are its own to stop
-			in.asked("the proc stops")
+			in.asked(ending{reason: "the proc stops", cause: &leaves})
 		}
 	}
 	for _, in := range all {
 		select {
 		case <-in.ended():
 		case <-ctx.Done():
-			in.fail(ending{code: CodeKilled, reason: "killed: the proc stops and the actor did not"}) // no news to one that is done
+			in.fail(ending{code: CodeKilled, reason: "killed: the proc stops and the actor did not", cause: &leaves}) // no news to one that is done
 		}
 	}
 	p.settle(ctx)

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/bus/bustest"
 	"github.com/castnet-io/castnet/internal/wire"
 )
@@ -84,4 +85,14 @@ func TestCancel_ofAQuestionWithoutADeadlineEndsItsContext(t *testing.T) {
 		b.KillActor(ref.ID().Name, "enough")
 		t.Error("its context did not end")
 	}
+}
+
+// A connection of the data lane hears nothing that it said itself.
+func TestEmit_doesNotWaitForData(t *testing.T) {
+	p := start(t, bustest.Server(t), "alone")
+	heard := make(chan bus.Msg, 10)
+	_, err := p.Bus().Data().Subscribe(p.Space().Events(actor.KindProc, p.ID().Mesh), func(m bus.Msg) { heard <- m })
+	require.NoError(t, err)
+	p.Emit(actor.Event{Kind: actor.KindProc, Status: "told", Mesh: p.ID().Mesh.String()})
+	require.Contains(t, string(take(t, heard).Data), "told")
 }

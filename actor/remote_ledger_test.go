@@ -29,6 +29,7 @@ var (
 	ledger = actor.NewType[*Ledger, *pages]("ledger")
 	enter  = actor.NewEndpoint[*Ledger, entry, int]("enter")
 	linger = actor.NewEndpoint[*Ledger, int, int]("linger") // until nobody waits for its answer
+	later  = actor.NewEndpoint[*Ledger, int, int]("later")  // likewise, off its turn
 )
 
 // Ledger is an actor that writes down what it is told where a test can read it.
@@ -68,6 +69,12 @@ func (l *Ledger) linger(ctx *actor.Context, n int) (int, error) {
 	<-ctx.Done()
 	l.ended <- context.Cause(ctx)
 	l.await()
+	return n, nil
+}
+
+func (l *Ledger) later(ctx *actor.Context, n int) (int, error) {
+	actor.Defer[int](ctx).GivenUp(func() { l.ended <- nil })
+	l.began <- n
 	return n, nil
 }
 
@@ -111,7 +118,7 @@ func (p *pages) inOrder(t testing.TB) {
 
 func ledgers() actor.Def {
 	return ledger.Made(func(_ *actor.Context, p *pages) (*Ledger, error) { return &Ledger{p}, nil },
-		enter.By((*Ledger).enter), linger.By((*Ledger).linger))
+		enter.By((*Ledger).enter), linger.By((*Ledger).linger), later.By((*Ledger).later))
 }
 
 // newLedger spawns one and returns it as another proc sees it.

@@ -337,7 +337,7 @@ func (p *Proc) StopActor(name, reason string) <-chan struct{} {
 	if in == nil {
 		return nil
 	}
-	in.asked(reason)
+	in.asked(ending{reason: reason})
 	return in.ended()
 }
 

@@ -14,6 +14,7 @@ func (t *Table) Again(id string, rank, gen int, reason string) bool {
 	}
 	r.phases[s.Status.Phase]--
 	r.phases[Initializing]++
+	t.changes++
 	r.states[rank] = State{
 		ID: id, Rank: rank, Gen: gen, Status: Status{Phase: Initializing, Reason: reason}, Generation: s.Generation + 1,
 	}

@@ -19,7 +19,7 @@ type Joiner interface {
 	Joining(bus BusSettings, space subjects.Space) Allocator
 }
 
-// Allocation is hosts that somebody holds. Close gives them back; a second call does nothing.
+// Allocation is hosts that somebody holds. Close gives them back; a second call does nothing, unless the first has failed.
 type Allocation interface {
 	Hosts() []subjects.HostID
 	Close(ctx context.Context) error

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -24,50 +25,39 @@ func (c Claim) Compare(o Claim) int {
 
 // FencedError refuses the order of an owner that another one has followed (AGT-10).
 type FencedError struct {
-	ID, At     string // the resource, and which agent refuses
-	Asked, Has Claim
+	ID    string `json:"id"`    // the resource
+	At    string `json:"at"`    // which agent refuses
+	Asked Claim  `json:"asked"` // under which the order was given
+	Has   Claim  `json:"has"`   // that of the owner
 }
-
-const fencedFormat = "%s on %s belongs to %s since epoch %d : the order is of %s in epoch %d"
 
 func (e *FencedError) Error() string {
-	return fmt.Sprintf(fencedFormat, e.ID, e.At, e.Has.Owner, e.Has.Epoch, e.Asked.Owner, e.Asked.Epoch)
+	return fmt.Sprintf("%s on %s belongs to %s since epoch %d : the order is of %s in epoch %d", e.ID, e.At, e.Has.Owner, e.Has.Epoch, e.Asked.Owner, e.Asked.Epoch)
 }
 
-// Fenced is the *FencedError that an error is or holds, also when it came over the bus, where errors travel as text;
-// nil: there is none.
+// Detail is how the error travels.
+func (e *FencedError) Detail() (actor.Code, []byte) {
+	detail, _ := json.Marshal(e) // of texts and numbers: it cannot fail
+	return actor.CodeFenced, detail
+}
+
+// FromDetail reads what Detail has made.
+func (e *FencedError) FromDetail(code actor.Code, detail []byte) bool {
+	return code == actor.CodeFenced && json.Unmarshal(detail, e) == nil && e.Has.Owner.IsValid()
+}
+
+// Fenced is the *FencedError that an error is or holds, also when it came over the bus; nil: there is none.
 func Fenced(err error) *FencedError {
-	if f, ok := errors.AsType[*FencedError](err); ok {
+	f, _ := errors.AsType[*FencedError](err)
+	return f
+}
+
+// FencedIn is the *FencedError that an event tells of (Fencing); nil: none.
+func FencedIn(e actor.Event) *FencedError {
+	if f := new(FencedError); f.FromDetail(e.Code, e.Detail) {
 		return f
 	}
-	if many, ok := err.(interface{ Unwrap() []error }); ok {
-		for _, one := range many.Unwrap() {
-			if f := Fenced(one); f != nil {
-				return f
-			}
-		}
-		return nil
-	}
-	if e, ok := errors.AsType[*actor.Error](err); ok && e.Code == actor.CodeHandler {
-		return ParseFenced(e.Text)
-	}
 	return nil
-}
-
-// ParseFenced reads the text of a FencedError; nil: it is none.
-func ParseFenced(text string) *FencedError {
-	var f FencedError
-	var has, asked string
-	if _, err := fmt.Sscanf(text, fencedFormat, &f.ID, &f.At, &has, &f.Has.Epoch, &asked, &f.Asked.Epoch); err != nil {
-		return nil
-	}
-	var hasErr, askedErr error
-	f.Has.Owner, hasErr = subjects.ParseActorID(has)
-	f.Asked.Owner, askedErr = subjects.ParseActorID(asked)
-	if hasErr != nil || askedErr != nil {
-		return nil
-	}
-	return &f
 }
 
 // Obey takes note of the claim that an order about a resource is given under, or refuses it. A later one takes the
@@ -79,7 +69,7 @@ func (t *Table) Obey(at, id string, c Claim) error {
 	}
 	err := r.refuse(at, id, c)
 	if err == nil {
-		r.note(c)
+		t.note(r, c)
 	}
 	return err
 }
@@ -93,10 +83,11 @@ func (r *resource) refuse(at, id string, c Claim) error {
 }
 
 // note takes down a claim that is not refused. Whoever has it owns the mesh from now on.
-func (r *resource) note(c Claim) {
+func (t *Table) note(r *resource, c Claim) {
 	if c == (Claim{}) || c == r.claim {
 		return
 	}
+	t.changes++
 	if r.claim = c; r.mesh != nil && r.mesh.Owner != c.Owner {
 		m := *r.mesh
 		m.Owner = c.Owner

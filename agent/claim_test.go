@@ -56,8 +56,15 @@ func TestFenced_isFoundInWhatCameOverTheBus(t *testing.T) {
 	} {
 		require.Equal(t, want, agent.Fenced(err), name)
 	}
-	for _, err := range []error{nil, errors.New(text), came.Unwrap(), &actor.Error{Code: actor.CodeHandler, Text: "no luck"}} {
+	require.Equal(t, actor.CodeFenced, came.Code)
+	require.EqualError(t, came, text)
+	require.False(t, came.Undeliverable() || came.Indeterminate(), "a handler has refused it")
+	again := actor.FromWire(actor.EncodeError(fmt.Errorf("on the way: %w", came)))
+	require.Equal(t, want, agent.Fenced(again), "told on")
+	for _, err := range []error{
+		nil, errors.New(text), came.Unwrap(), &actor.Error{Code: actor.CodeHandler, Text: text}, &actor.Error{Code: actor.CodeFenced, Text: text},
+		&actor.Error{Code: actor.CodeFenced, Detail: []byte(`{"id":"m","has":{"epoch":2,"owner":"nobody"}}`)}, &actor.Error{Code: actor.CodeFenced, Detail: []byte("{}")},
+	} {
 		require.Nil(t, agent.Fenced(err), "%v", err)
 	}
-	require.Nil(t, agent.ParseFenced("m on n1 belongs to nobody since epoch 2 : the order is of nobody in epoch 1"))
 }

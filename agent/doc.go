@@ -8,7 +8,7 @@
 //	_, err := agent.Create.Call(ctx, agents, agent.Creation{…})     // start it
 //	overlay, err := agent.Wait.Call(ctx, agents, agent.Waiting{ID: id, Until: agent.Running})
 //	states, err := agent.Get.Call(ctx, agents, agent.Query{})       // what is there
-//	overlay, err = agent.Stop.Call(ctx, agents, agent.Stopping{ID: id, Reason: "done"})
+//	overlay, err = agent.Stop.Urge(ctx, agents, agent.Stopping{ID: id, Reason: "done"})
 //
 // One message per agent creates, waits for or stops every rank that the agent has; the answer is
 // one Overlay over all of them. Any NATS client can ask a host the same: the verb after `h.` is
@@ -39,6 +39,10 @@
 //   - AGT-10: a resource has one owner at a time. Orders in an owner's name carry a Claim; who has heard of a later
 //     claim on the resource refuses those of earlier ones (FencedError), and a later one takes it over. Claims are
 //     told apart by epoch, and within one by owner, so that all agents prefer the same.
+//   - AGT-11: Stop and StopAll wait for no data when they are urged (actor.Endpoint.Urge): they come by the control
+//     lane, too. A Stop that came so may have overtaken the Create of what it is to stop: it ends what is alive, and
+//     speaks of nothing else. In its order it comes as well. A renewal of leases does so when half of its time has
+//     brought no answer (Insist): what fills the links ends nobody.
 //
 // Package agent/agenttest has these as a suite that all three pass.
 //

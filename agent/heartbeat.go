@@ -23,7 +23,8 @@ type Heartbeat struct {
 	Conns    []Connection    `cbor:"6,keyasint,omitempty" json:"conns"`   // its connections now
 	Closing  bool            `cbor:"7,keyasint,omitempty" json:"closing"` // it stops its procs, and then itself
 	Goodbye  bool            `cbor:"8,keyasint,omitempty" json:"goodbye"` // the last one of this life: everything has ended
-	Why      string          `cbor:"9,keyasint,omitempty" json:"why"`     // it is closing
+	Why      string          `cbor:"9,keyasint,omitempty" json:"why"`     // it is closing, or takes no procs
+	Mode     HostMode        `cbor:"10,keyasint,omitempty" json:"mode"`   // "": it is open
 }
 
 // Connection names a connection for as long as its server lives: a server never uses a number twice.
@@ -36,6 +37,7 @@ type Connection struct {
 const (
 	maxConns = 8
 	MaxWhy   = 1024 // bytes
+	maxMode  = 32
 )
 
 // Check says what is wrong with a heartbeat; from is who sent it.
@@ -47,7 +49,7 @@ func (h Heartbeat) Check(from string) error {
 		return errors.New("heartbeat of " + h.Host.String() + ": it was sent by " + from)
 	case h.Interval <= 0:
 		return errors.New("heartbeat of " + h.Host.String() + ": the interval is not more than 0")
-	case len(h.Conns) > maxConns, len(h.Why) > MaxWhy:
+	case len(h.Conns) > maxConns, len(h.Why) > MaxWhy, len(h.Mode) > maxMode:
 		return errors.New("heartbeat of " + h.Host.String() + ": it has more than one may have")
 	}
 	return nil

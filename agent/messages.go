@@ -48,8 +48,11 @@ var (
 	Take   = actor.NewEndpoint[Agent, Taking, HostInfo]("take")
 	Ready  = actor.NewEndpoint[Agent, Readiness, actor.None]("ready")
 
-	// Vacate is what only controllers serve.
-	Vacate = actor.NewEndpoint[Agent, Vacating, Vacated]("vacate")
+	// What only controllers serve.
+	Vacate  = actor.NewEndpoint[Agent, Vacating, Vacated]("vacate")
+	Restart = actor.NewEndpoint[Agent, Restarting, Overlay]("restart")
+	Arrive  = actor.NewEndpoint[Agent, Arriving, actor.None]("arrive")
+
 	// Readopt is what only proc agents serve.
 	Readopt = actor.NewEndpoint[Agent, Readoption, Readopted]("readopt")
 )
@@ -57,8 +60,8 @@ var (
 // Methods binds the endpoints of the protocol to an implementation.
 func Methods() []actor.Method[Agent] {
 	return []actor.Method[Agent]{
-		Create.By(Agent.Create), Stop.By(Agent.Stop), StopAll.By(Agent.StopAll), Get.By(Agent.Get), Wait.By(Agent.Wait),
-		Keepalive.By(Agent.Keepalive), Streaming.By(Agent.Stream), Logs.By(Agent.Logs), Ping.By(Agent.Ping),
+		Create.By(Agent.Create), Stop.By(stop).Urgent(), StopAll.By(Agent.StopAll).Urgent(), Get.By(Agent.Get), Wait.By(Agent.Wait),
+		Keepalive.By(Agent.Keepalive).Urgent(), Streaming.By(Agent.Stream), Logs.By(Agent.Logs), Ping.By(Agent.Ping),
 	}
 }
 
@@ -221,6 +224,22 @@ const MaxAtOnce = 256
 // Vacated is how many ranks have moved. The others are still there: the policy of their mesh has no place for them.
 type Vacated struct {
 	Moved int `cbor:"1,keyasint" json:"moved"`
+}
+
+// Restarting asks the owner of a mesh of procs to end some that are well, and to start each anew where it is, as the
+// next generation of its rank. The answer is by rank of the region, like that of Stopping.
+type Restarting struct {
+	Region *shape.Region `cbor:"1,keyasint,omitempty" json:"region,omitempty"` // nil: all
+	Reason string        `cbor:"2,keyasint,omitempty" json:"reason,omitempty"`
+	Grace  time.Duration `cbor:"3,keyasint,omitempty" json:"grace,omitempty"` // as in Stopping
+}
+
+// Arriving asks the owner of actors to answer once that of a rank runs in a proc of some generation of the rank, or a
+// later one, or has ended.
+type Arriving struct {
+	Mesh subjects.MeshID `cbor:"1,keyasint" json:"mesh"` // of the procs
+	Rank int             `cbor:"2,keyasint" json:"rank"`
+	Gen  int             `cbor:"3,keyasint" json:"gen"`
 }
 
 // Moving is the step of the event that says that a proc ends only because its rank goes on elsewhere, as its next

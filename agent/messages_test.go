@@ -53,7 +53,7 @@ func samples() map[string]any {
 	status := agent.Status{Phase: agent.Failed, Reason: "no luck"}
 	proc := &agent.ProcState{
 		PID: 7, Started: at, ExitCode: &code, Signal: 9, StderrTail: []string{"oh"}, Host: "a-000000000000a",
-		Life: agent.Killed, Core: true, OOM: true, Program: "/bin/worker", Unenforced: []string{"cpu: no"}, Adopted: true,
+		Life: agent.Killed, Core: true, OOM: true, Program: "/bin/worker", Unenforced: []string{"cpu: no"}, Adopted: true, Overdue: true, Survivors: true,
 	}
 	info := &agent.ActorInfo{Type: "counter", Queued: 1, Handled: 2, Current: "add", Endpoints: []string{"add(int64) int64"}, Managed: true,
 		Schemas:  map[string]agent.Schema{"add": {In: `{"type":"integer"}`, Out: "{}"}},
@@ -62,7 +62,7 @@ func samples() map[string]any {
 	rank := read[subjects.ProcID]("m-000000000000m/4.1")
 	return map[string]any{
 		"Bootstrap": agent.Bootstrap{
-			Mesh: m, Rank: 4, Gen: 1, Host: owner, Nonce: "nonce", Root: "root", Namespace: "ns", Level: "debug", Within: time.Second, Orphan: time.Minute,
+			Mesh: m, Rank: 4, Gen: 1, Host: owner, Nonce: "nonce", Root: "root", Namespace: "ns", Level: "debug", Within: time.Second, Orphan: time.Minute, First: 1 << 40,
 			Config: config.Snapshot{Values: map[string]string{"host.ready": "2m"}},
 			Bus: agent.BusSettings{
 				URL: "nats://h:1", Token: "t", User: "u", Password: "p", Creds: "c", NKey: "n", CertFile: "cert", KeyFile: "key",
@@ -91,16 +91,19 @@ func samples() map[string]any {
 		"Summary":     agent.Summary{Asked: 3, Ended: 2, Failed: 1, Left: []agent.State{state}, Moved: 4},
 		"Vacating":    agent.Vacating{Host: m.Hosts[0], Reason: "repair", Grace: time.Second, AtOnce: 8},
 		"Vacated":     agent.Vacated{Moved: 2},
+		"Restarting":  agent.Restarting{Region: &part, Reason: "repair", Grace: time.Second},
+		"Arriving":    agent.Arriving{Mesh: m.ID, Rank: 2, Gen: 3},
 		"Lease":       agent.Lease{ID: "m", For: time.Minute, Claim: claim},
+		"Renewed":     agent.Renewed{Statuses: agent.Overlay{{First: 2, Count: 3, Status: status}}, Refused: []byte("no")},
 		"Stream":      agent.Stream{ID: "m", To: read[actor.PortRef[actor.Event]]("client-000000000000c/0.0/client:_1"), End: true, Beat: time.Second},
 		"LogQuery":    agent.LogQuery{ID: "m", Lines: 5},
 		"LogTail":     agent.LogTail{Rank: 2, Stream: "stderr", Lines: []string{"a", "b"}},
 		"Overlay":     agent.Overlay{{First: 2, Count: 3, Status: status}},
 		"State":       state,
 		"HostInfo": agent.HostInfo{ID: m.Hosts[0], Label: "a", Version: "v1", Build: "build", PID: 7, Procs: 2, Started: at, CPUs: 8,
-			Labels: map[string]string{"zone": "z"}, Mode: agent.Cordoned, Why: "repair", Local: true, Trees: "cgroup", Owner: "client-000000000000c", Epoch: 7, Now: at},
+			Labels: map[string]string{"zone": "z"}, Mode: agent.Cordoned, Why: "repair", Local: true, Trees: "cgroup", Owner: "client-000000000000c", Epoch: 7, Now: at, Changes: 9},
 		"Heartbeat": agent.Heartbeat{Host: m.Hosts[0], Life: 8, Seq: 9, Interval: time.Second, Lag: time.Millisecond,
-			Conns: []agent.Connection{{Server: "S", Client: 7}}, Closing: true, Goodbye: true, Why: "repair"},
+			Conns: []agent.Connection{{Server: "S", Client: 7}}, Closing: true, Goodbye: true, Why: "repair", Mode: agent.Leaving},
 		"Connection": agent.Connection{Server: "S", Client: 7},
 		"Execution":  agent.Execution{Command: []string{"uname", "-r"}, Within: time.Second, Proc: &rank},
 		"Executed":   agent.Executed{Code: -1, Signal: 9, Late: true, Stdout: "out", Stderr: "err", Lost: 7},

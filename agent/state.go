@@ -1,7 +1,9 @@
 package agent
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/castnet-io/castnet/subjects"
@@ -39,6 +41,8 @@ type ProcState struct {
 	Program    string    `cbor:"10,keyasint,omitempty" json:"program,omitempty"`
 	Unenforced []string  `cbor:"11,keyasint,omitempty" json:"unenforced,omitempty"` // limits that do not hold here, and why
 	Adopted    bool      `cbor:"12,keyasint,omitempty" json:"adopted,omitempty"`    // an earlier host on the machine launched it
+	Overdue    bool      `cbor:"13,keyasint,omitempty" json:"overdue,omitempty"`    // it did not stop in its grace: it was sent SIGKILL
+	Survivors  bool      `cbor:"14,keyasint,omitempty" json:"survivors,omitempty"`  // it has ended, and something that it had started survives SIGKILL
 }
 
 // ActorInfo is what a proc agent knows about an actor.
@@ -82,6 +86,9 @@ type HostInfo struct {
 	Trees  string            `cbor:"13,keyasint,omitempty" json:"trees,omitempty"` // how it ends what procs have started: cgroup, subreaper or group
 	Epoch  uint64            `cbor:"15,keyasint,omitempty" json:"epoch,omitempty"` // of the latest system controller it has heard of
 	Now    time.Time         `cbor:"16,keyasint,omitzero" json:"now,omitzero"`     // by the host's clock, when it said all this
+
+	// Changes grows, in one life of the host, whenever what Get answers does; 0: nothing was ever there.
+	Changes uint64 `cbor:"17,keyasint,omitempty" json:"changes,omitempty"`
 }
 
 // Life tells one life of a host from the others: a host that is found again after its death has another.
@@ -103,7 +110,7 @@ type Summary struct {
 	Asked  int     `cbor:"1,keyasint" json:"asked"`          // ranks that had not ended before
 	Ended  int     `cbor:"2,keyasint" json:"ended"`          // of these, those that have
 	Failed int     `cbor:"3,keyasint" json:"failed"`         // of those, which had to be killed or went wrong on the way
-	Left   []State `cbor:"4,keyasint,omitempty" json:"left"` // what is still there, at most 256
+	Left   []State `cbor:"4,keyasint,omitempty" json:"left"` // what is still there, or something of it is, at most 256
 
 	// Moved is how many ranks their owners have elsewhere now: of a drain. They are not among those Asked.
 	Moved int `cbor:"5,keyasint,omitempty" json:"moved,omitempty"`
@@ -128,10 +135,52 @@ func Summarize(asked []State) Summary {
 				s.Left = append(s.Left, st)
 			}
 			continue
-		case st.Status.Phase == Failed:
+		case st.Status.Phase == Failed, st.Proc != nil && st.Proc.Overdue:
 			s.Failed++
+		}
+		if st.Proc != nil && st.Proc.Survivors && len(s.Left) < maxLeft {
+			s.Left = append(s.Left, st)
 		}
 		s.Ended++
 	}
 	return s
+}
+
+// Err is what could not be stopped, a *LeftError; nil when all could.
+func (s Summary) Err() error {
+	if len(s.Left) == 0 {
+		return nil
+	}
+	return &LeftError{Asked: s.Asked, Ended: s.Ended, Left: s.Left}
+}
+
+// LeftError says what could not be stopped.
+type LeftError struct {
+	Asked, Ended int     // ranks
+	Left         []State // what is still there, or something of it is, at most 256
+}
+
+// maxListed bounds how many ranks an error spells out.
+const maxListed = 8
+
+func (e *LeftError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d of %d have not ended", e.Asked-e.Ended, e.Asked)
+	for i, st := range e.Left {
+		if i == maxListed {
+			fmt.Fprintf(&b, "\n  and %d more", len(e.Left)-maxListed)
+			break
+		}
+		fmt.Fprintf(&b, "\n  rank %d of %s: %s", st.Rank, st.ID, st.Status)
+		if p := st.Proc; p != nil && p.PID != 0 {
+			fmt.Fprintf(&b, ", pid %d", p.PID)
+		}
+		switch p := st.Proc; {
+		case p != nil && p.Survivors:
+			b.WriteString(": what it had started survives SIGKILL")
+		case p != nil && p.Overdue:
+			b.WriteString(": it survives SIGKILL")
+		}
+	}
+	return b.String()
 }

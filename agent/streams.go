@@ -98,8 +98,7 @@ func (s subscriber) tell(ctx *actor.Context, e actor.Event) error {
 	return s.to.Send(ctx, e)
 }
 
-// Fencing is the step of the event that says that a controller acts no more: another one has its mesh. The reason is
-// the text of a FencedError.
+// Fencing is the step of the event that says that a controller acts no more: another one has its mesh (FencedIn).
 const Fencing = "controller.fenced"
 
 // Beat is the step of the events that say that a controller lives, and nothing else.

@@ -10,12 +10,16 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/mesh/shape"
 )
 
 // Table is the state of an agent: its resources, the status of each rank, and who waits for what.
 // It is pure: nothing in it waits, sends or reads a clock. It belongs to its agent's turn.
-type Table struct{ resources map[string]*resource }
+type Table struct {
+	resources map[string]*resource
+	changes   uint64 // of what States tells
+}
 
 type resource struct {
 	hash     string // of the spec: AGT-1
@@ -44,10 +48,23 @@ func (w *waiter) answer(o Overlay) {
 }
 
 // ConflictError says that an ID is taken by another spec.
-type ConflictError struct{ ID string }
+type ConflictError struct {
+	ID string `json:"id"`
+}
 
 func (e *ConflictError) Error() string {
 	return fmt.Sprintf("%s exists already with another spec: stop it first, or use another name", e.ID)
+}
+
+// Detail is how the error travels.
+func (e *ConflictError) Detail() (actor.Code, []byte) {
+	detail, _ := json.Marshal(e) // of a text: it cannot fail
+	return actor.CodeConflict, detail
+}
+
+// FromDetail reads what Detail has made.
+func (e *ConflictError) FromDetail(code actor.Code, detail []byte) bool {
+	return code == actor.CodeConflict && json.Unmarshal(detail, e) == nil && e.ID != ""
 }
 
 // GenerationError says that a rank cannot be made in the generation that was asked for.
@@ -146,12 +163,13 @@ func (t *Table) Create(m Making) ([]Start, error) {
 		t.resources[m.ID] = r
 	}
 	if len(starts) > 0 {
+		t.changes++
 		if r.released { // what was kept alive is over
 			r.expires = time.Time{}
 		}
 		r.hash, r.mesh, r.released = m.Hash, m.Mesh, false
 	}
-	r.note(m.Claim)
+	t.note(r, m.Claim)
 	for _, s := range starts {
 		was, had := r.states[s.Rank]
 		if had {
@@ -203,6 +221,7 @@ func (t *Table) Release(id string) {
 func (t *Table) Remove(id string) {
 	t.GiveUp(id)
 	delete(t.resources, id)
+	t.changes++
 }
 
 // GiveUp answers all who wait for a resource with what there is.
@@ -229,6 +248,7 @@ func (t *Table) Advance(id string, rank int, to Status) bool {
 	r.phases[s.Status.Phase]--
 	r.phases[to.Phase]++
 	s.Status, s.Generation = to, s.Generation+1
+	t.changes++
 	r.states[rank] = s
 	r.settle()
 	return true
@@ -239,6 +259,7 @@ func (t *Table) Describe(id string, rank int, change func(*State)) {
 	if r, ok := t.resources[id]; ok {
 		if s, ok := r.states[rank]; ok {
 			change(&s)
+			t.changes++
 			r.states[rank] = s
 		}
 	}
@@ -319,6 +340,9 @@ func (t *Table) Wait(until Waiting, reply func(Overlay)) (giveUp func()) {
 		r.settle()
 	}
 }
+
+// Changes grows whenever something changes that States tells: who finds it as it was needs not ask again.
+func (t *Table) Changes() uint64 { return t.changes }
 
 // Alive counts the ranks that are not terminal.
 func (t *Table) Alive() (n int) {

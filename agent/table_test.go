@@ -2,6 +2,8 @@ package agent_test
 
 import (
 	"encoding/json"
+	"errors"
+	"reflect"
 	"testing"
 	"time"
 
@@ -10,7 +12,6 @@ import (
 
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/mesh/shape"
-	"github.com/castnet-io/castnet/subjects"
 )
 
 var (
@@ -298,6 +299,27 @@ func TestSummary_addsUpWhatHasBecomeOfTheRanks(t *testing.T) {
 	require.Equal(t, agent.Summary{Asked: 3, Ended: 2, Failed: 1, Left: []agent.State{{Rank: 7, Status: running}}}, a)
 	require.Equal(t, 6, a.Merge(a).Asked)
 	require.Len(t, a.Merge(a).Left, 2)
+	require.NoError(t, agent.Summarize([]agent.State{{Status: failed}}).Err())
+}
+
+func TestSummary_saysWhatCouldNotBeStoppedAndWhy(t *testing.T) {
+	stopping := agent.Status{Phase: agent.ShuttingDown, Reason: "enough"}
+	sum := agent.Summarize([]agent.State{
+		{ID: "m", Status: stopped, Proc: &agent.ProcState{PID: 5, Overdue: true}},
+		{ID: "m", Rank: 1, Status: stopping, Proc: &agent.ProcState{PID: 6, Overdue: true}},
+		{ID: "m", Rank: 2, Status: stopped, Proc: &agent.ProcState{PID: 7, Survivors: true}},
+		{ID: "m", Rank: 3, Status: stopping},
+	})
+	require.Equal(t, []int{4, 2, 1, 3}, []int{sum.Asked, sum.Ended, sum.Failed, len(sum.Left)})
+	left, ok := errors.AsType[*agent.LeftError](sum.Err())
+	require.True(t, ok)
+	require.Equal(t, sum.Left, left.Left)
+	require.EqualError(t, left, "2 of 4 have not ended\n"+
+		"  rank 1 of m: "+stopping.String()+", pid 6: it survives SIGKILL\n"+
+		"  rank 2 of m: "+stopped.String()+", pid 7: what it had started survives SIGKILL\n"+
+		"  rank 3 of m: "+stopping.String())
+	left.Left = make([]agent.State, 10)
+	require.ErrorContains(t, left, "and 2 more")
 }
 
 func TestWait_aRegionIsAllThatItIsAbout(t *testing.T) {
@@ -319,32 +341,30 @@ func TestWait_aRegionIsAllThatItIsAbout(t *testing.T) {
 	require.Equal(t, agent.Stopped, table.Phases("m").Least())
 }
 
-func TestActorSpec_anotherOneHasAnotherFingerprint(t *testing.T) {
-	owner, err := subjects.ParseActorID("client-000000000000c/0.0/controller-000000000000d")
-	require.NoError(t, err)
-	spec := agent.ActorSpec{Name: "counters", Type: "counter", Params: []byte{1}, Owner: owner}
-	seen := map[string]bool{}
-	for _, change := range []func(*agent.ActorSpec){
-		func(*agent.ActorSpec) {},
-		func(s *agent.ActorSpec) { s.Name = "counter" },
-		func(s *agent.ActorSpec) { s.Type = "abacus" },
-		func(s *agent.ActorSpec) { s.Params = []byte{2} },
-		func(s *agent.ActorSpec) { s.Params = nil },
+func TestTable_changesWheneverStatesDoAndElseNot(t *testing.T) {
+	table := agent.NewTable()
+	last, said := table.Changes(), table.States("")
+	for what, do := range []func(){
+		func() {
+			_, err := table.Create(agent.Making{ID: "m", Hash: "h", Ranks: []int{0, 1}, Mesh: &agent.Mesh{}, Claim: claim(1, "a")})
+			require.NoError(t, err)
+		},
+		func() {
+			_, err := table.Create(agent.Making{ID: "m", Hash: "h", Ranks: []int{0, 1}, Mesh: &agent.Mesh{}, Claim: claim(1, "a")})
+			require.NoError(t, err)
+		},
+		func() { table.Advance("m", 0, agent.Status{Phase: agent.Running}) },
+		func() { table.Advance("m", 0, agent.Status{Phase: agent.Initializing}) },
+		func() { table.Describe("m", 0, func(s *agent.State) { s.Proc = &agent.ProcState{PID: 7} }) },
+		func() { require.NoError(t, table.Obey("n1", "m", claim(1, "a"))) },
+		func() { require.NoError(t, table.Obey("n1", "m", claim(2, "a"))) },
+		func() { require.Error(t, table.Obey("n1", "m", claim(1, "a"))) },
+		func() { table.Again("m", 0, 1, "anew") },
+		func() { table.Remove("m") },
 	} {
-		other := spec
-		change(&other)
-		f, err := other.Fingerprint()
-		require.NoError(t, err)
-		require.False(t, seen[f], "%+v", other)
-		seen[f] = true
+		do()
+		now := table.States("")
+		require.Equal(t, !reflect.DeepEqual(said, now), table.Changes() > last, "step %d", what)
+		last, said = table.Changes(), now
 	}
-	again, err := spec.Fingerprint()
-	require.NoError(t, err)
-	require.True(t, seen[again])
-	spec.Owner.Name = "controller-000000000000e"
-	again, err = spec.Fingerprint()
-	require.NoError(t, err)
-	require.True(t, seen[again], "another owner may follow the one that made them")
-	_, err = agent.ActorSpec{Name: "counters", Type: "counter"}.Fingerprint()
-	require.ErrorContains(t, err, "incomplete spec")
 }

@@ -79,6 +79,8 @@
 //     told that each of 1,000 worlds of 10 procs is live: it waits for the lease, reads what is wanted and asks
 //     20 hosts, which are imagined, what there is; against a millisecond. Notes have its memory, and the CPU that it takes
 //     in 10 s in which nothing happens.
+//   - detached-reconcile-1000-ms: the same with 1,000 detached meshes of 10 procs beside the worlds, until the hosts have
+//     heard who owns each.
 //
 // # Rows of casts
 //

@@ -25,6 +25,7 @@ import (
 
 const (
 	worldCount   = 1000
+	detachedToo  = 1000 // meshes
 	worldProcs   = 10
 	worldHosts   = 20 // imagined; each has its share of the worlds
 	worldsIdle   = 10 * time.Second
@@ -33,38 +34,11 @@ const (
 
 // worldFamilies are those whose rows are about what outlives its maker.
 func worldFamilies() []family {
-	return []family{{[]row{{fmt.Sprintf("worlds-reconcile-%d-ms", worldCount), "ms", false}}, worldsContest}}
-}
-
-// imagined is the agent of a host whose procs are imagined, and run as soon as they are ordered.
-type imagined struct {
-	agent.Agent
-	table *agent.Table
-	id    subjects.HostID
-}
-
-func (h *imagined) Create(_ *actor.Context, c agent.Creation) (agent.Overlay, error) {
-	id := c.Procs.ID.String()
-	ranks := make([]int, c.Procs.World.Count)
-	for k := range ranks {
-		ranks[k] = c.Procs.World.First + k
+	return []family{
+		{[]row{{fmt.Sprintf("worlds-reconcile-%d-ms", worldCount), "ms", false}}, worldsContest(0)},
+		{[]row{{fmt.Sprintf("detached-reconcile-%d-ms", detachedToo), "ms", false}}, worldsContest(detachedToo)},
 	}
-	starts, err := h.table.Create(agent.Making{ID: id, Hash: id, Ranks: ranks, Gen: c.Gen, Exact: true, Mesh: c.Procs})
-	for _, s := range starts {
-		h.table.Advance(id, s.Rank, agent.Status{Phase: agent.Running})
-	}
-	return h.table.Overlay(id), err
 }
-
-func (h *imagined) Wait(_ *actor.Context, w agent.Waiting) (agent.Overlay, error) {
-	return h.table.Overlay(w.ID), nil
-}
-
-func (h *imagined) Get(_ *actor.Context, q agent.Query) ([]agent.State, error) {
-	return h.table.States(q.ID), nil
-}
-
-func (h *imagined) info() agent.HostInfo { return agent.HostInfo{ID: h.id, Started: time.Unix(1, 0)} }
 
 // continent is a server with a store, imagined hosts, worlds on them, and a system controller in a process of its own.
 type continent struct {
@@ -75,15 +49,26 @@ type continent struct {
 	system     *child
 	live       chan string // the worlds that are told to be live
 	worlds     int
+	detached   int
+	epoch      uint64 // of the owner of the detached meshes
 }
 
 // worldsContest measures from the start of a system controller, whose predecessor was killed just before, until it has
-// the lease, has read every world, has asked the hosts, and has told that each is live; against a millisecond.
-func worldsContest(ctx context.Context, g *ground) (contest, error) {
-	c := &continent{ground: g, token: rand.Text(), live: make(chan string, 1<<16), worlds: max(worldCount/g.shrink, worldHosts)}
-	if err := c.found(ctx); err != nil {
-		return nil, err
+// the lease, has read every world, has asked the hosts, has told that each is live, and the hosts of so many detached
+// meshes have heard of it; against a millisecond.
+func worldsContest(detached int) func(context.Context, *ground) (contest, error) {
+	return func(ctx context.Context, g *ground) (contest, error) {
+		c := &continent{
+			ground: g, token: rand.Text(), live: make(chan string, 1<<16), worlds: max(worldCount/g.shrink, worldHosts), detached: detached / g.shrink,
+		}
+		if err := c.found(ctx); err != nil {
+			return nil, err
+		}
+		return c.contest(), nil
 	}
+}
+
+func (c *continent) contest() contest {
 	ours := func(ctx context.Context) ([]float64, error) {
 		c.system.end()
 		for len(c.live) > 0 {
@@ -96,10 +81,14 @@ func worldsContest(ctx context.Context, g *ground) (contest, error) {
 		if err := c.await(ctx, c.worlds); err != nil {
 			return nil, err
 		}
+		c.epoch++
+		if err := c.owned(ctx); err != nil {
+			return nil, err
+		}
 		took := since(start, time.Millisecond)
 		return []float64{took}, c.note(ctx, took)
 	}
-	return against("one-millisecond", ours, constant(1)), nil
+	return against("one-millisecond", ours, constant(1))
 }
 
 // found makes everything there is, and waits until all worlds are live.
@@ -135,7 +124,10 @@ func (c *continent) found(ctx context.Context) error {
 	if all.Wait(); errors.Join(failed...) != nil {
 		return errors.Join(failed...)
 	}
-	return c.await(ctx, c.worlds)
+	if err := c.await(ctx, c.worlds); err != nil {
+		return err
+	}
+	return c.detach(ctx, ref)
 }
 
 // settle starts the hosts, and who listens.
@@ -160,27 +152,6 @@ func (c *continent) settle(ctx context.Context) error {
 		}
 	})
 	return err
-}
-
-// imagine starts a host that is imagined.
-func (c *continent) imagine(ctx context.Context, label string) (*imagined, error) {
-	id, err := subjects.NewHostID(label)
-	if err != nil {
-		return nil, err
-	}
-	h := &imagined{table: agent.NewTable(), id: id}
-	typ := actor.NewType[agent.Agent, actor.None](agent.HostType)
-	registry, err := actor.NewRegistry(typ.Made(func(*actor.Context, actor.None) (agent.Agent, error) { return h, nil },
-		append(agent.Methods(), agent.Info.By(func(agent.Agent, *actor.Context, actor.None) (agent.HostInfo, error) { return h.info(), nil }))...))
-	if err != nil {
-		return nil, err
-	}
-	p, err := c.proc(ctx, id, registry)
-	if err != nil {
-		return nil, err
-	}
-	_, err = p.Spawn(ctx, actor.Spawning{Type: typ.Name(), Name: agent.Name, Params: actor.None{}})
-	return h, err
 }
 
 // proc is a proc with a bus of its own, until the ground is closed.
@@ -258,8 +229,8 @@ func (c *continent) note(ctx context.Context, took float64) error {
 	}
 	after, err := c.system.used(ctx)
 	const percent = 100
-	fmt.Fprintf(c.notes, "worlds: %d worlds with %d procs: live after %.0f ms; the controller has %d MiB, and takes %.2f %% of a CPU when nothing happens\n",
-		c.worlds, c.worlds*worldProcs, took, c.system.resident(), percent*float64(after-before)/float64(time.Since(start)))
+	fmt.Fprintf(c.notes, "worlds: %d worlds and %d detached meshes with %d procs each: live after %.0f ms; the controller has %d MiB, and takes %.2f %% of a CPU when nothing happens\n",
+		c.worlds, c.detached, worldProcs, took, c.system.resident(), percent*float64(after-before)/float64(time.Since(start)))
 	return err
 }
 

@@ -28,6 +28,7 @@ type Bus struct {
 	result  error // of the one Close that did the work
 
 	watchers watchers
+	values   sync.Map
 }
 
 // Open connects both lanes, or fails with a *ConnectError. It tries once; a
@@ -65,6 +66,12 @@ func (b *Bus) Data() *Conn { return b.data }
 
 // Control is the lane that data cannot hold up: heartbeats, acks, stops.
 func (b *Bus) Control() *Conn { return b.control }
+
+// ValueOr is what those who share the Bus keep under a key: v, when it is the first.
+func (b *Bus) ValueOr(key, v any) any {
+	kept, _ := b.values.LoadOrStore(key, v)
+	return kept
+}
 
 // Done is closed when the Bus is closed or broken.
 func (b *Bus) Done() <-chan struct{} { return b.done }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -58,28 +59,52 @@ type Entry struct {
 func (c *Conn) KV(ctx context.Context, o KVOptions) (*KV, error) {
 	ctx, cancel := bounded(ctx, kvTimeout)
 	defer cancel()
-	doing := fmt.Sprintf("open the bucket %s", o.Bucket)
 	js, err := jetstream.New(c.nc)
-	if err != nil {
-		return nil, c.kvErr(err, doing)
-	}
-	kv, err := js.KeyValue(ctx, o.Bucket)
-	if errors.Is(err, jetstream.ErrBucketNotFound) {
-		kv, err = js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
-			Bucket: o.Bucket, Replicas: max(o.Replicas, 1), MaxValueSize: MaxKVValue, LimitMarkerTTL: kvTombstone,
+	var kv jetstream.KeyValue
+	if err == nil {
+		err = c.permitted(ctx, o.Bucket, func(ctx context.Context) (err error) {
+			kv, err = js.KeyValue(ctx, o.Bucket)
+			if errors.Is(err, jetstream.ErrBucketNotFound) {
+				kv, err = js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
+					Bucket: o.Bucket, Replicas: max(o.Replicas, 1), MaxValueSize: MaxKVValue, LimitMarkerTTL: kvTombstone,
+				})
+			}
+			return err
 		})
 	}
 	if err != nil {
-		return nil, c.kvErr(err, doing)
+		return nil, c.kvErr(err, fmt.Sprintf("open the bucket %s", o.Bucket))
 	}
 	return &KV{c, kv}, nil
+}
+
+// permitted does something with a bucket. JetStream does not say what it was not allowed to: the server does, of the
+// subject, and then there is nothing to wait for.
+func (c *Conn) permitted(ctx context.Context, bucket string, do func(context.Context) error) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	defer c.bus.Watch(func(s State) {
+		denied, ok := errors.AsType[*PermissionError](s.Err)
+		if ok && s.Lane == c.lane && (denied.Subject == "$JS.API.INFO" || strings.Contains(denied.Subject, "KV_"+bucket) || strings.HasPrefix(denied.Subject, "$KV."+bucket+".")) {
+			stop(denied)
+		}
+	})()
+	err := do(ctx)
+	if denied, ok := errors.AsType[*PermissionError](context.Cause(ctx)); ok && err != nil {
+		return denied
+	}
+	return err
 }
 
 // Get returns a key, or ErrNoKey.
 func (k *KV) Get(ctx context.Context, key string) (Entry, error) {
 	ctx, cancel := bounded(ctx, kvTimeout)
 	defer cancel()
-	e, err := k.kv.Get(ctx, key)
+	var e jetstream.KeyValueEntry
+	err := k.permitted(ctx, func(ctx context.Context) (err error) {
+		e, err = k.kv.Get(ctx, key)
+		return err
+	})
 	if err != nil {
 		return Entry{}, k.conn.kvErr(err, "get "+key)
 	}
@@ -90,7 +115,11 @@ func (k *KV) Get(ctx context.Context, key string) (Entry, error) {
 func (k *KV) Create(ctx context.Context, key string, value []byte) (uint64, error) {
 	ctx, cancel := bounded(ctx, kvTimeout)
 	defer cancel()
-	revision, err := k.kv.Create(ctx, key, value)
+	var revision uint64
+	err := k.permitted(ctx, func(ctx context.Context) (err error) {
+		revision, err = k.kv.Create(ctx, key, value)
+		return err
+	})
 	return revision, k.conn.kvErr(err, "create "+key)
 }
 
@@ -98,7 +127,11 @@ func (k *KV) Create(ctx context.Context, key string, value []byte) (uint64, erro
 func (k *KV) Put(ctx context.Context, key string, value []byte, revision uint64) (uint64, error) {
 	ctx, cancel := bounded(ctx, kvTimeout)
 	defer cancel()
-	now, err := k.kv.Update(ctx, key, value, revision)
+	var now uint64
+	err := k.permitted(ctx, func(ctx context.Context) (err error) {
+		now, err = k.kv.Update(ctx, key, value, revision)
+		return err
+	})
 	return now, k.conn.kvErr(err, "put "+key)
 }
 
@@ -106,7 +139,14 @@ func (k *KV) Put(ctx context.Context, key string, value []byte, revision uint64)
 func (k *KV) Delete(ctx context.Context, key string, revision uint64) error {
 	ctx, cancel := bounded(ctx, kvTimeout)
 	defer cancel()
-	return k.conn.kvErr(k.kv.Purge(ctx, key, jetstream.LastRevision(revision), jetstream.PurgeTTL(kvTombstone)), "delete "+key)
+	err := k.permitted(ctx, func(ctx context.Context) error {
+		return k.kv.Purge(ctx, key, jetstream.LastRevision(revision), jetstream.PurgeTTL(kvTombstone))
+	})
+	return k.conn.kvErr(err, "delete "+key)
+}
+
+func (k *KV) permitted(ctx context.Context, do func(context.Context) error) error {
+	return k.conn.permitted(ctx, k.kv.Bucket(), do)
 }
 
 // List returns every key that matches: a key, or a pattern of NATS subjects, which its keys are.
@@ -132,7 +172,11 @@ func (k *KV) List(ctx context.Context, keys string) ([]Entry, error) {
 // loop is left. The loop must keep up: 256 changes may wait. An error is yielded last.
 func (k *KV) Watch(ctx context.Context, keys string) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
-		w, err := k.kv.Watch(ctx, keys)
+		var w jetstream.KeyWatcher
+		err := k.permitted(ctx, func(context.Context) (err error) {
+			w, err = k.kv.Watch(ctx, keys) // it lives as long as its context
+			return err
+		})
 		if err != nil {
 			yield(Entry{}, k.conn.kvErr(err, "watch "+keys))
 			return
@@ -179,6 +223,8 @@ func (c *Conn) kvErr(err error, doing string) error {
 		return fmt.Errorf("%w: %s", ErrNoKey, doing)
 	case errors.Is(err, jetstream.ErrKeyExists), errors.Is(err, jetstream.ErrKeyRevisionMismatch):
 		return fmt.Errorf("%w: %s", ErrRevision, doing)
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("bus: %s: JetStream does not answer: %w", doing, err)
 	}
 	return c.translate(err, doing)
 }

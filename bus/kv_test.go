@@ -125,3 +125,49 @@ func TestKV_outlivesTheServerWhereItHasAPlace(t *testing.T) {
 	require.Equal(t, revision, e.Revision)
 	require.NoError(t, b.Close(t.Context()))
 }
+
+// What a user may not do is said at once, with the subject: not that nobody answers.
+func TestKV_namesThePermissionThatIsMissing_BUS7(t *testing.T) {
+	const rules = `
+jetstream: {}
+authorization {
+  users = [
+    { user: all, password: secret }
+    { user: reader, password: secret, permissions: { publish: ["_INBOX.>", "$JS.API.STREAM.INFO.>", "$JS.API.DIRECT.GET.>"], subscribe: [">"] } }
+    { user: nobody, password: secret, permissions: { publish: ["_INBOX.>"], subscribe: [">"] } }
+  ]
+}
+`
+	dir := t.TempDir()
+	srv := bustest.Server(t, func(o *embed.Options) {
+		o.JetStream, o.StoreDir, o.ConfigFile = true, dir, config(t, rules)
+	})
+	as := func(user string) *bus.Conn {
+		return bustest.Open(t, srv, func(o *bus.Options) { o.User, o.Password = user, "secret" }).Control()
+	}
+	denied := func(err error) string {
+		t.Helper()
+		var e *bus.PermissionError
+		require.ErrorAs(t, err, &e)
+		require.NotErrorIs(t, err, context.DeadlineExceeded)
+		return e.Subject
+	}
+	things := bus.KVOptions{Bucket: "things"}
+	_, err := as("all").KV(t.Context(), things)
+	require.NoError(t, err)
+	_, err = as("nobody").KV(t.Context(), things)
+	require.Equal(t, "$JS.API.STREAM.INFO.KV_things", denied(err))
+	require.ErrorContains(t, err, `bus: open the bucket things: bus: no permission to publish "$JS.API.STREAM.INFO.KV_things"`)
+	reader := as("reader")
+	_, err = reader.KV(t.Context(), bus.KVOptions{Bucket: "others"})
+	require.Equal(t, "$JS.API.INFO", denied(err))
+	kv, err := reader.KV(t.Context(), things)
+	require.NoError(t, err)
+	_, err = kv.Get(t.Context(), "k")
+	require.ErrorIs(t, err, bus.ErrNoKey)
+	_, err = kv.Create(t.Context(), "k", nil)
+	require.Equal(t, "$KV.things.k", denied(err))
+	_, err = kv.Put(t.Context(), "k", nil, 1)
+	require.Equal(t, "$KV.things.k", denied(err))
+	require.Equal(t, "$KV.things.k", denied(kv.Delete(t.Context(), "k", 1)))
+}

@@ -106,6 +106,19 @@ func TestCAST2_castsKeepTheirOrderAmongMessagesOfAnySize(t *testing.T) {
 	require.Zero(t, c.client.Stats().Bounced)
 }
 
+// Each link has another number in front when the cast is sent.
+func TestCAST2_castsStayInOrderWhateverEachLinkHasCarried(t *testing.T) {
+	const ranks, rounds = 24, 5 // more than travel as plain runs
+	c := newCluster(t, shape.Of("gpu", ranks), 8)
+	for i := range rounds {
+		for rank := range ranks {
+			require.NoError(t, note.Post(t.Context(), c.Ref(rank).Via(c.client), 2*i))
+		}
+		require.NoError(t, cast.Post(t.Context(), c.members, note, 2*i+1))
+	}
+	inTurn(t, c.await(t, ranks*2*rounds), ranks, 2*rounds)
+}
+
 // choke posts to a rank that does not hear until something waits for credit.
 func (c *cluster) choke(t *testing.T, rank int) {
 	t.Helper()
@@ -171,6 +184,13 @@ func TestCAST1_aCastThatIsTooLargeForOnePacketReachesEachRankOnce(t *testing.T) 
 	}
 	require.Zero(t, toMany())
 	require.Greater(t, alone(), 4, "it came in parts")
+	for pt, r := range cast.Stream(within(t), c.members, name, body) {
+		require.NoError(t, r.Err)
+		require.Equal(t, fmt.Sprint(pt.Rank()), r.Value[len(body):])
+	}
+	folded, err := cast.Reduce(within(t), c.members, name, body, concat)
+	require.NoError(t, err)
+	require.Len(t, folded, 8*(len(body)+1)+7)
 }
 
 func TestCAST3_aCastThatComesAloneKnowsItsPointAndItsSender(t *testing.T) {

@@ -40,6 +40,8 @@ type asking struct {
 	news chan struct{} // there is something in the inbox
 	over chan error    // holds why no answer comes any more: the caller's actor or proc has ended
 
+	partly time.Duration // how often it comes what others have folded so far; 0: never
+
 	way  tree // by which they come
 	mode mode
 	told int // how many were settled, the last time that was said
@@ -48,7 +50,8 @@ type asking struct {
 	late    bool       // whoever is silent now folds for nobody any more
 	answers []actor.Incoming
 	losses  []lost
-	ahead   []bool // who is known to have an answer on its way, by rank
+	ahead   []bool                     // who is known to have an answer on its way, by rank
+	words   map[subjects.ProcID][]part // what each folder had folded, when it last said so
 }
 
 // question is what a cast says.
@@ -58,6 +61,8 @@ type question struct {
 	mode     mode
 	reducer  string
 	apex     bool // home gets one value
+	// partly is how often home gets what is folded so far; 0: never.
+	partly time.Duration
 }
 
 // send casts a question. On success the caller owns the asking and closes it.
@@ -89,7 +94,7 @@ func send(ctx context.Context, t Target, q question) (*asking, error) {
 	}
 	a := &asking{
 		tally: newTally(t), p: p, target: t, endpoint: q.endpoint, router: router, route: route,
-		tree: route.tree,
+		tree: route.tree, partly: q.partly,
 		news: make(chan struct{}, 1), over: make(chan error, 1),
 	}
 	a.gens = route.tree.gens
@@ -208,9 +213,7 @@ func (a *asking) publish(ctx context.Context, from string, h header, body []byte
 		m.Told = returning(a.p, from, typ, t.Actor, a.tree, h.Skip)
 	}
 	if m.Answers = h.Mode.folds(); m.Answers {
-		if w := t.watch; w != nil {
-			h.Tell = int(w.every.Milliseconds())
-		}
+		h.Tell, h.Partly = a.tells()
 		a.way, a.mode = h.tree(t.Placement), h.Mode
 		a.askLate(m.Envelope.TTL)
 	}
@@ -248,7 +251,7 @@ func returning(p *actor.Proc, from, typ, to string, t tree, skip ranks) func(sub
 func (a *asking) multicast(m actor.Multicast, h header, k packet) error {
 	m.To = k.group
 	m.Head = func(prevs []link.Run) ([]byte, error) {
-		h.Prevs = a.route.prevs(k, prevs)
+		h.number(a.route.prevs(k, prevs))
 		return wire.Marshal(h)
 	}
 	alone := h

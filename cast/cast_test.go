@@ -315,10 +315,14 @@ func TestCast_whatIsWrongWithTheCallIsAnErrorBeforeAnythingIsSent(t *testing.T) 
 	outside, foreign := c.members, c.members
 	outside.region = shape.Of("gpu", 3).Region()
 	foreign.err = context.DeadlineExceeded
+	vast := c.members
+	vast.place.Extent = shape.Of("gpu", 1_000_000_000)
+	vast.region = vast.place.Extent.Region()
 	for want, m := range map[string]members{
 		"region gpu=3/1 is not in the mesh's extent gpu=2": outside,
-		"nobody to cast as":         {place: c.place, region: c.region},
-		"context deadline exceeded": foreign,
+		"has 1000000000 ranks: want at most 1048576":       vast,
+		"nobody to cast as":                                {place: c.place, region: c.region},
+		"context deadline exceeded":                        foreign,
 	} {
 		_, err := cast.Gather(t.Context(), m, who, actor.None{})
 		require.ErrorContains(t, err, want)

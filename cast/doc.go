@@ -46,7 +46,8 @@
 //     under the other, those below the lower one are missing with it. An answer counts once, also when they go
 //     on.
 //   - CAST-9: of a watched cast each process that folds for several ranks sends word of who is settled, as long
-//     as not all are and when more are than before. It is a word only: what counts comes with the answers.
+//     as not all are and when more are than before; of a ReduceStream, with what it has folded. It is a word only:
+//     what counts comes with the answers.
 //   - CAST-10: of the procs that had a rank one after another (ACT-11), a cast asks the one that its caller has
 //     heard of last; answers, ends and folding are those of that one, whatever others have heard. A proc of a
 //     later generation that gets it, as one of many, hands it to no actor: it fails those ranks and tells the

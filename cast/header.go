@@ -38,12 +38,10 @@ type header struct {
 	Tell int `cbor:"10,keyasint,omitempty"`
 	// Gens are the generations of the procs that are asked; 0 behind the last of them.
 	Gens []run `cbor:"11,keyasint,omitempty"`
-}
-
-// run is one value for Count ranks in a row.
-type run struct {
-	Count int    `cbor:"1,keyasint"`
-	Value uint64 `cbor:"2,keyasint"`
+	// Numbers are the Prevs when these are many, which are none then.
+	Numbers packedRuns `cbor:"12,keyasint,omitempty"`
+	// Partly says that who tells how far it is also sends what it has folded by then.
+	Partly bool `cbor:"13,keyasint,omitempty"`
 }
 
 // rest is the ext of an answer: whose it is. A Value with Folded has in its body a list of values, one
@@ -59,7 +57,8 @@ type rest struct {
 	// Around, less one, is a rank whose process has said nothing: who has sent an answer there, or would,
 	// sends it past that process.
 	Around int `cbor:"7,keyasint,omitempty"`
-	// Settled says that these have answered or failed: how far a fold is. There is nothing else then.
+	// Settled says that these have answered or failed: how far a fold is. There is nothing else then but, if the
+	// header says so, Parts with what is folded so far.
 	Settled ranks `cbor:"8,keyasint,omitempty"`
 }
 
@@ -67,30 +66,6 @@ type rest struct {
 type failure struct {
 	Ranks ranks  `cbor:"1,keyasint"`
 	Error []byte `cbor:"2,keyasint"` // a wire.Error
-}
-
-// at is the value at a position of the runs; false when they are too short or malformed.
-func at(rs []run, i int) (uint64, bool) {
-	for _, r := range rs {
-		if r.Count < 1 {
-			return 0, false
-		}
-		if i < r.Count {
-			return r.Value, true
-		}
-		i -= r.Count
-	}
-	return 0, false
-}
-
-// withRun adds a value for some ranks behind the others.
-func withRun(rs []run, count int, value uint64) []run {
-	if last := len(rs) - 1; count > 0 && last >= 0 && rs[last].Value == value {
-		rs[last].Count += count
-	} else if count > 0 {
-		rs = append(rs, run{count, value})
-	}
-	return rs
 }
 
 // genAt is the generation of the proc that is asked for a rank.
@@ -147,6 +122,9 @@ func (h *header) tree(place Placement) tree {
 // prev is what the member of a rank must have seen before: see link.Cast.
 func (h *header) prev(view int) (uint64, error) {
 	prev, ok := at(h.Prevs, view)
+	if len(h.Numbers) > 0 {
+		prev, ok = h.Numbers.at(view)
+	}
 	if !ok {
 		return 0, fmt.Errorf("cast header: no prev for rank %d of %d", view, h.Region.NumRanks())
 	}
@@ -176,7 +154,15 @@ func (c contribution) speaksFor(lo, below int) bool {
 
 // encode makes the answer and its ext. cast is the home when it goes to a folder.
 func (c contribution) encode(cast string) (values [][]byte, ext []byte, err error) {
-	r := rest{Home: cast, Folded: true, Failed: c.failed}
+	return c.with(rest{Home: cast, Folded: true, Failed: c.failed})
+}
+
+// word is what is folded so far, when so many are settled.
+func (c contribution) word(settled ranks) (values [][]byte, ext []byte, err error) {
+	return c.with(rest{Folded: true, Settled: settled})
+}
+
+func (c contribution) with(r rest) (values [][]byte, ext []byte, err error) {
 	for _, p := range c.parts {
 		raw, err := p.value.Raw()
 		if err != nil {

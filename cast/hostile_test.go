@@ -248,3 +248,27 @@ func TestCAST6_answersToACastThatDoesNotComeAreLetGo(t *testing.T) {
 		return fs.early == 0
 	}, 20*time.Second, 20*time.Millisecond)
 }
+
+// Only who was to fold an answer can send it past itself.
+func TestCAST6_anAnswerGoesPastWhoItWasSentToAndNobodyElse(t *testing.T) {
+	place := Placement{Mesh: testMesh, Extent: shape.Of("gpu", 8), PerHost: 2}
+	p := procAt(t, place.Proc(1))
+	fs := newFolds(p, place)
+	defer fs.close()
+	j := jobOf(tree{place: place, region: place.Extent.Region(), arity: 2}, modeFold, 1)
+	j.home = p.ID().Actor("nobody").Port("_0a")
+	j.cast, j.ttl, j.reducer = j.home.String(), time.Minute, "sum"
+	f := fs.expect(j)
+	fs.contribute(f, 1, actor.Answer{Err: errGone})
+	fs.wg.Wait()
+	declines := func(rank int) subjects.ProcID {
+		fs.receive(actor.Incoming{From: place.Proc(rank).Actor(routerActor), Envelope: wire.Envelope{
+			Kind: wire.Value, Ext: encode(rest{Home: j.cast, Folded: true, Declined: true}),
+		}})
+		fs.wg.Wait()
+		return f.to
+	}
+	require.Equal(t, place.Proc(0), f.to)
+	require.Equal(t, place.Proc(0), declines(5))
+	require.False(t, declines(0).IsValid(), "home")
+}

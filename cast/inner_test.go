@@ -67,7 +67,7 @@ func ranksOf(all []int) (out ranks) {
 
 func TestHeader_runsAndSpansSayWhatTheyWereMadeFrom(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		values := rapid.SliceOf(rapid.SampledFrom([]uint64{0, 1, 7, link.Left})).Draw(t, "values")
+		values := rapid.SliceOf(rapid.SampledFrom([]uint64{0, 1, 7, 1 << 40, link.Left, link.Settled})).Draw(t, "values")
 		rs := runs(values)
 		for i, want := range values {
 			got, ok := at(rs, i)
@@ -75,6 +75,14 @@ func TestHeader_runsAndSpansSayWhatTheyWereMadeFrom(t *testing.T) {
 			require.Equal(t, want, got)
 		}
 		_, ok := at(rs, len(values))
+		require.False(t, ok)
+		packed := packRuns(rs)
+		for i, want := range values {
+			got, ok := packed.at(i)
+			require.True(t, ok)
+			require.Equal(t, want, got, "packed")
+		}
+		_, ok = packed.at(len(values))
 		require.False(t, ok)
 		all := slices.Sorted(slices.Values(rapid.SliceOfDistinct(rapid.IntRange(0, 50), func(i int) int { return i }).Draw(t, "ranks")))
 		set := ranksOf(all)
@@ -235,7 +243,10 @@ func FuzzHeaderAndRest(f *testing.F) {
 	require.NoError(f, err)
 	r, err := wire.Marshal(rest{Home: "h", Rank: 1, Folded: true, Parts: []ranks{{{0, 2}}}, Failed: []failure{{ranks{{2, 1}}, []byte{0xa0}}}})
 	require.NoError(f, err)
+	many, err := wire.Marshal(header{Region: shape.Of("gpu", 4).Region(), Prevs: []run{}, Numbers: packRuns([]run{{3, 1}, {1, link.Left}}), Mode: modePost})
+	require.NoError(f, err)
 	f.Add(h, 2)
+	f.Add(many, 3)
 	f.Add(r, 0)
 	f.Fuzz(func(t *testing.T, data []byte, base int) {
 		var got header
@@ -244,6 +255,7 @@ func FuzzHeaderAndRest(f *testing.F) {
 		}
 		tr := got.tree(Placement{Mesh: testMesh, Extent: shape.Of("gpu", 8), PerHost: 4, PerProcess: 2})
 		if view, in := got.Region.ViewRank(base); in {
+			_, _ = got.prev(view)
 			require.Less(t, view, got.Region.NumRanks())
 			require.Equal(t, base, tr.base(view))
 			j := jobOf(tr, got.Mode, view)

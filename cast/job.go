@@ -26,6 +26,7 @@ type job struct {
 	up              []int
 	ttl             time.Duration
 	tell            time.Duration // how often home wants to know how far it is; 0: never
+	partly          bool          // and what is folded by then
 }
 
 // jobOf finds a process's place on the way home, by one of its ranks that are meant.

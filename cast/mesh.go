@@ -28,6 +28,9 @@ type Target struct {
 	watch  *watch // nil: nobody wants to know how far it is
 }
 
+// MaxRanks is how many ranks a cast reaches at most: its caller keeps the fate of each.
+const MaxRanks = 1 << 20
+
 // check refuses a region that is empty or leaves the mesh.
 func (t Target) check() error {
 	n, place := t.Region.NumRanks(), t.Placement
@@ -35,6 +38,8 @@ func (t Target) check() error {
 	switch {
 	case place.PerProcess > 1 && place.PerHost%place.PerProcess != 0:
 		text = fmt.Sprintf("a host of %d ranks in processes of %d: want whole processes", place.PerHost, place.PerProcess)
+	case n > MaxRanks:
+		text = fmt.Sprintf("region %s has %d ranks: want at most %d", t.Region, n, MaxRanks)
 	case n > 0:
 		last, err := t.Region.BaseRank(n - 1) // the highest
 		if err == nil && last < t.Placement.Extent.NumRanks() {

@@ -40,6 +40,51 @@ func TestReduceStream_doesNotWaitForWhoIsSlow(t *testing.T) {
 	require.Fail(t, "the others were not heard of")
 }
 
+// Rank 1 holds up its host, and its process; the others of these are heard of all the same.
+func TestReduceStream_yieldsWhatAHostHasWhileOneOfItsRanksIsSlow(t *testing.T) {
+	for _, perProcess := range []int{1, 2, 4} {
+		c := newCrowd(t, twoByFour(), 4, perProcess)
+		heard := false
+		for p := range cast.ReduceStream(within(t), c.members, wait, 1, cast.Sum[int](), 0) {
+			require.NoError(t, p.Err)
+			if heard = p.Coverage.Answered == 7; heard {
+				require.Equal(t, 28-1, p.Value)
+				require.Equal(t, "host=0,gpu=1", p.Coverage.MissingRegion())
+				break
+			}
+		}
+		require.True(t, heard, "%d in a process", perProcess)
+	}
+}
+
+// What a process has said that it has, and took along, is in the end not counted.
+func TestReduceStream_theLastHasNothingThatWasAWordOnly(t *testing.T) {
+	c := newCrowd(t, shape.Of("host", 2).With("gpu", 2), 2, 2)
+	var last cast.Partial[int]
+	died := false
+	for last = range cast.ReduceStream(within(t), c.members, wait, 1, cast.Sum[int](), 0) {
+		if last.Coverage.Answered == 3 && !died {
+			died = true
+			c.die(0)
+		}
+	}
+	require.True(t, died)
+	require.Equal(t, 2+3, last.Value)
+	require.Equal(t, 2, last.Coverage.Answered)
+	require.ErrorContains(t, last.Err, "failed 2 [host=0,gpu=*]")
+}
+
+func TestReduceStream_aWatchedMeshTellsAsWell(t *testing.T) {
+	c := newCrowd(t, twoByFour(), 4, 2)
+	told := 0
+	for p := range cast.ReduceStream(within(t), cast.Watched(c.members, time.Hour, func(n int) { told = n }), wait, 1, cast.Sum[int](), 0) {
+		if p.Coverage.Answered == 7 {
+			break
+		}
+	}
+	require.Equal(t, 7, told)
+}
+
 func TestReduceStream_saysWhatIsWrong(t *testing.T) {
 	c := newCluster(t, shape.Of("gpu", 2), 2)
 	one := func(seq func(func(cast.Partial[int]) bool)) (got cast.Partial[int]) {

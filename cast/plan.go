@@ -67,45 +67,71 @@ type plan struct {
 	spell  []bool // of the dimensions of a token: it is spelled out
 }
 
-// planFor is the cheapest way to a number of processes. A dimension that the region fixes is spelled out;
-// one that it takes in part may be free, and reaches some in vain, or spelled out index by index.
-func planFor(place Placement, r shape.Region, processes int) plan {
+// planFor is the cheapest way to processes. A dimension in which all have one index is spelled out; one that
+// they take in part may be free, and reaches some in vain, or spelled out index by index. What they take is
+// told from where they are: a region need not have the dimensions of the mesh.
+func planFor(place Placement, members []member) plan {
 	e := place.Extent
-	dims, sizes := whereDims(e), map[string]int{}
-	for _, d := range r.Extent().Dims() {
-		sizes[d.Label] = d.Size
+	all, steps, dims := e.Dims(), strides(e), whereDims(e)
+	taken := make([]int, len(dims))
+	for k, i := range dims {
+		taken[k] = indices(members, steps[i], all[i].Size)
 	}
-	all := e.Dims()
-	stride := func(i int) int { // ranks that share an index, in a row
-		n := 1
-		for _, d := range all[i+1:] {
-			n *= d.Size
-		}
-		return n
-	}
-	best, cost := plan{extent: e}, costDirect*processes
+	per := max(place.PerProcess, 1)
+	best, cost := plan{extent: e}, costDirect*len(members)
 	for mask := range 1 << len(dims) {
 		p := plan{extent: e, spell: make([]bool, len(dims))}
-		publishes, reached, ok := 1, e.NumRanks(), true
+		publishes, reached, ok := 1, max(e.NumRanks()/per, 1), true // processes
 		for k, i := range dims {
-			size := sizes[all[i].Label]
+			size := taken[k]
 			p.spell[k] = mask&(1<<k) != 0
 			switch {
 			case size == 1 && !p.spell[k], size == all[i].Size && p.spell[k]:
 				ok = false // never better
 			case p.spell[k]:
 				// A process must not be reached twice.
-				ok = ok && (size == 1 || stride(i)%max(place.PerProcess, 1) == 0)
+				ok = ok && (size == 1 || steps[i]%per == 0)
 				publishes *= size
-				reached = reached / all[i].Size * size
+				reached = reached * size * sharing(steps[i], all[i].Size, per) / all[i].Size
 			}
 		}
-		reached = max(reached/max(place.PerProcess, 1), processes)
+		reached = max(reached, len(members))
 		if c := publishes*costPublish + reached*costDelivery; ok && c < cost {
 			best, cost = p, c
 		}
 	}
 	return best
+}
+
+// sharing is how many of a dimension's indices, which so many ranks in a row share, each process has: what speaks of one
+// reaches those that have it.
+func sharing(stride, size, per int) int {
+	switch {
+	case stride%per == 0:
+		return 1
+	case per%stride == 0 && size%(per/stride) == 0:
+		return per / stride
+	}
+	return size // or fewer, when processes end in the midst of a row
+}
+
+// strides are, for each dimension, the ranks in a row that share an index.
+func strides(e shape.Extent) []int {
+	dims := e.Dims()
+	out, n := make([]int, len(dims)), 1
+	for i, d := range slices.Backward(dims) {
+		out[i], n = n, n*d.Size
+	}
+	return out
+}
+
+// indices is how many of a dimension's indices the members have.
+func indices(members []member, stride, size int) int {
+	seen := map[int]bool{}
+	for _, m := range members {
+		seen[m.base/stride%size] = true
+	}
+	return len(seen)
 }
 
 // direct reports whether each process is told alone.

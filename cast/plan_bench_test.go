@@ -11,6 +11,8 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/bus/bustest"
+	"github.com/castnet-io/castnet/internal/link"
+	"github.com/castnet-io/castnet/internal/wire"
 	"github.com/castnet-io/castnet/mesh/shape"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -120,4 +122,45 @@ func cpu(b *testing.B) time.Duration {
 	var u syscall.Rusage
 	require.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// BenchmarkNumbers is what a cast to 100,000 ranks pays for saying what each must have seen before: what its links
+// have in front is spread over the ranks and encoded, and a rank in the middle reads its own.
+func BenchmarkNumbers(b *testing.B) {
+	const n = 100_000
+	e := shape.Of("rank", n)
+	place := Placement{Mesh: testMesh, Extent: e, PerHost: 8}
+	way := &route{tree: tree{place: place, region: e.Region()}}
+	k := packet{members: membersOf(place, e.Region())}
+	for name, strays := range map[string]int{"alike": 0, "1% strays": n / 100, "each its own": n} {
+		links := []link.Run{{Count: n, Prev: 1_000_000}}
+		if strays > 0 {
+			links = nil
+			for i := range strays {
+				links = append(links, link.Run{Count: 1, Prev: uint64(1_000_000 + i)})
+				if rest := n/strays - 1; rest > 0 {
+					links = append(links, link.Run{Count: rest, Prev: 1_000_000})
+				}
+			}
+		}
+		b.Run(name, func(b *testing.B) {
+			var ext []byte
+			var reading time.Duration
+			for b.Loop() {
+				h := header{Region: e.Region(), Mode: modeFold, Reducer: nameSum}
+				h.number(way.prevs(k, links))
+				var err error
+				ext, err = wire.Marshal(h)
+				require.NoError(b, err)
+				var got header
+				began := time.Now()
+				require.NoError(b, got.open(ext))
+				_, err = got.prev(n / 2)
+				require.NoError(b, err)
+				reading += time.Since(began)
+			}
+			b.ReportMetric(float64(len(ext)), "bytes")
+			b.ReportMetric(float64(reading.Microseconds())/float64(b.N), "µs/read")
+		})
+	}
 }

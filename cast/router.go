@@ -340,7 +340,7 @@ func (r *Router) answers(s sent, e *wire.Envelope, h *header, first int) (answer
 	}
 	j.sent, j.home, j.cast, j.actor, j.endpoint, j.reducer, j.ttl = s, home, h.Home, name, e.Port, h.Reducer, e.TTL
 	if h.Tell > 0 {
-		j.tell = max(time.Duration(h.Tell)*time.Millisecond, leastTell)
+		j.tell, j.partly = max(time.Duration(h.Tell)*time.Millisecond, leastTell), h.Partly
 	}
 	f := r.folds.expect(j)
 	return func(view int, a actor.Answer) { r.folds.contribute(f, view, a) }, r.folds.refuses(j), nil

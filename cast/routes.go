@@ -102,7 +102,7 @@ func newRoute(p *actor.Proc, t Target, endpoint string) (*route, error) {
 	r.tree = tree{place: t.Placement, region: t.Region}
 	members := r.members(p)
 	r.gone = r.tree.ended(p)
-	pl := planFor(t.Placement, t.Region, len(members))
+	pl := planFor(t.Placement, members)
 	for _, some := range pl.deliveries(members) {
 		k := packet{members: some}
 		if !pl.direct() {

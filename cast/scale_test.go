@@ -79,7 +79,7 @@ func flies(t *testing.T, place Placement, m mode, arity int) string {
 		return len(body) + len(ext)
 	}
 	members := membersOf(place, h.Region)
-	plan := planFor(place, h.Region, len(members))
+	plan := planFor(place, members)
 	publishes := plan.deliveries(members)
 	way := &route{tree: tree{place: place, region: h.Region}}
 	h.Prevs = way.prevs(packet{members: publishes[0]}, []link.Run{{Count: len(members), Prev: 1_000_000}})

@@ -182,7 +182,8 @@ func (t Throttle) sample(r shape.Region) []int {
 	}
 	if t.Percent > 0 {
 		slices.SortFunc(lots, func(a, b lot) int { return cmp.Or(cmp.Compare(a.drew, b.drew), cmp.Compare(a.rank, b.rank)) })
-		lots = lots[:int(math.Ceil(float64(len(lots))*t.Percent/100))]
+		const rounding = 1e-9 // of the product: 0.07 % of 10,000 are 7
+		lots = lots[:max(1, int(math.Ceil(float64(len(lots))*t.Percent/100-rounding)))]
 	}
 	out := make([]int, len(lots))
 	for i, l := range lots {

@@ -73,7 +73,8 @@ func TestThrottle_percentKeepsSomeOfALargerPercentOfTheSameSeed(t *testing.T) {
 		small, large := rapid.Float64Range(0.1, 100).Draw(t, "small"), 0.0
 		large = rapid.Float64Range(small, 100).Draw(t, "large")
 		few, more := Throttle{Percent: small, Seed: seed}.sample(r), Throttle{Percent: large, Seed: seed}.sample(r)
-		require.Len(t, few, int(math.Ceil(float64(r.NumRanks())*small/100)))
+		share := float64(r.NumRanks()) * small / 100
+		require.True(t, float64(len(few)) > share-0.001 && float64(len(few)) < share+1, "%d of %v", len(few), share)
 		require.Equal(t, few, Throttle{Percent: small, Seed: seed}.sample(r), "reproducible")
 		require.True(t, slices.IsSorted(few))
 		for _, rank := range few {
@@ -85,6 +86,18 @@ func TestThrottle_percentKeepsSomeOfALargerPercentOfTheSameSeed(t *testing.T) {
 	r := shape.Of("gpu", 1000).Region()
 	require.Equal(t, []int{587, 806, 928}, Throttle{Percent: 0.3, Seed: 42}.sample(r), "the same in every version")
 	require.NotEqual(t, Throttle{Percent: 10, Seed: 1}.sample(r), Throttle{Percent: 10, Seed: 2}.sample(r))
+}
+
+func TestThrottle_percentIsRoundedUpAndNeverNone(t *testing.T) {
+	for percent, want := range map[float64]int{0: 10_000, math.SmallestNonzeroFloat64: 1, 0.07: 7, 0.071: 8, 29: 2900, 100: 10_000} {
+		r := shape.Of("gpu", 10_000).Region()
+		batches := Throttle{Percent: percent, Canary: true}.plan(Placement{Extent: r.Extent(), PerHost: 8}, r)
+		got := 0
+		for _, batch := range batches {
+			got += len(batch)
+		}
+		require.Equal(t, want, got, "%v per cent", percent)
+	}
 }
 
 func TestThrottle_partsAreTheRanksOfABatch(t *testing.T) {

@@ -40,6 +40,8 @@ type flight struct {
 	depth     map[subjects.ProcID]int // hops below it
 	size      func(c contribution) int
 	bytes     map[subjects.ProcID]int
+	sends     func(from, to subjects.ProcID, c contribution) // hears of each message; nil: nobody does
+	inTurn    bool                                           // what comes first happens first
 }
 
 // process is one that folds.
@@ -120,6 +122,9 @@ func (f *flight) pass(from subjects.ProcID) {
 	p.to = p.job.above(func(id subjects.ProcID) bool { return p.seen[id] || slices.Contains(p.past, id) })
 	to, c := p.to, p.sent
 	f.messages++
+	if f.sends != nil {
+		f.sends(from, to, c)
+	}
 	if f.size != nil {
 		n := f.size(c)
 		f.bytes[to], f.bytes[from] = f.bytes[to]+n, f.bytes[from]+n
@@ -249,6 +254,12 @@ func (f *flight) asksAround(views []int, below [][]subjects.ProcID) {
 // run does everything there is to do, in any order.
 func (f *flight) run() {
 	for len(f.todo) > 0 {
+		if f.inTurn {
+			next := f.todo[0]
+			f.todo = f.todo[1:]
+			next()
+			continue
+		}
 		i := f.rng.IntN(len(f.todo))
 		next := f.todo[i]
 		f.todo[i] = f.todo[len(f.todo)-1]

@@ -40,14 +40,27 @@ func (m WatchedMesh[A]) Target() (Target, error) {
 	return t, err
 }
 
+// tells is how often processes say how far they are, in milliseconds, and whether with what they have folded.
+func (a *asking) tells() (every int, partly bool) {
+	often := a.partly
+	if w := a.target.watch; w != nil && (often == 0 || w.every < often) {
+		often = w.every
+	}
+	return int(often.Milliseconds()), a.partly > 0
+}
+
 // isWord takes a process's word of how far it is, on a pump.
 func (a *asking) isWord(in actor.Incoming) bool {
 	var r rest
-	if a.target.watch == nil || wire.Unmarshal(in.Envelope.Ext, &r) != nil || len(r.Settled) == 0 {
+	if a.target.watch == nil && a.partly == 0 || wire.Unmarshal(in.Envelope.Ext, &r) != nil || len(r.Settled) == 0 {
 		return false
 	}
 	if r.Settled.valid(len(a.fates)) {
+		c, err := r.decode(in, len(a.fates))
 		a.post(func() {
+			if err == nil && a.partly > 0 {
+				a.hold(in.From.Proc, c.parts)
+			}
 			if a.ahead == nil {
 				a.ahead = make([]bool, len(a.fates))
 			}
@@ -90,8 +103,11 @@ func (fs *folds) tell(f *fold) {
 	f.gather()
 	if settled := f.st.settled(); settled.count() > f.told {
 		f.told = settled.count()
-		ext := encode(rest{Folded: true, Settled: settled})
-		fs.wg.Go(func() { fs.p.AnswerWith(routerActor, f.job.home, actor.Answer{}, ext) })
+		var pieces []piece
+		if f.job.partly {
+			pieces = f.st.pieces()
+		}
+		fs.wg.Go(func() { fs.word(f.job, settled, pieces) })
 	}
 	f.telling.Reset(f.job.tell)
 }

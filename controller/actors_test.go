@@ -36,10 +36,20 @@ func TestController_ownsActorsThroughTheAgentsOfTheirProcs(t *testing.T) {
 	o := wait(t, ref, agent.Running)
 	require.Equal(t, agent.Running, o[0].Status.Phase)
 	require.Contains(t, o[1].Status.Reason, "not this one")
+	_, err = agent.Restart.Call(t.Context(), ref, agent.Restarting{})
+	require.ErrorContains(t, err, "restart their procs")
+	arrives := func(gen int) error {
+		_, err := agent.Arrive.Call(t.Context(), ref, agent.Arriving{Mesh: spec.Procs.ID, Rank: 1, Gen: gen})
+		return err
+	}
+	require.NoError(t, arrives(0), "it is there")
+	later := make(chan error, 1)
+	go func() { later <- arrives(1) }()
 	o, err = agent.Stop.Call(t.Context(), ref, agent.Stopping{Reason: "done"})
 	require.NoError(t, err)
 	require.Equal(t, agent.Status{Phase: agent.Stopped, Reason: "done"}, o[0].Status)
 	require.Equal(t, agent.Failed, o[1].Status.Phase)
+	require.NoError(t, <-later, "it never will be")
 
 	spec.Actors = &agent.ActorSpec{Name: "abaci", Type: "abacus"}
 	ref = r.own(t, spec)

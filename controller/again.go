@@ -80,7 +80,7 @@ func (c *controller) stopStrays(ctx *actor.Context, host subjects.HostID) {
 		if c.spec.Actors != nil {
 			_, err = c.stop(work, p, m, 0, s)
 		} else {
-			_, err = agent.Stop.Call(work, hostAgent(p, host), s)
+			_, err = agent.Stop.Urge(work, hostAgent(p, host), s)
 		}
 		return func(ctx *actor.Context) {
 			if err != nil && !c.refused(ctx, err) {

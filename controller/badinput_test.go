@@ -19,6 +19,7 @@ func TestController_answersBadInputExactly(t *testing.T) {
 	ref := r.own(t, r.spec)
 	create(t, ref)
 	wait(t, ref, agent.Running)
+	never := r.own(t, r.spec)
 	other, _ := r.proc(t, newHostProc(t), Def())
 	elsewhere := actor.RefOf[agent.Agent](ref.ID()).Via(other)
 	stream := func(s agent.Stream) func(context.Context) error {
@@ -57,6 +58,18 @@ func TestController_answersBadInputExactly(t *testing.T) {
 			_, err := agent.Vacate.Call(ctx, ref, agent.Vacating{Host: gone, AtOnce: 257})
 			return err
 		}, text: "257 ranks at once: want 1 to 256, or 0 for 1"},
+		"a restart of what is no part of it": {ask: func(ctx context.Context) error {
+			_, err := agent.Restart.Call(ctx, ref, agent.Restarting{Region: &beyond})
+			return err
+		}, text: "where host=3/2,gpu=2/1 is to be a part of it"},
+		"a restart of what does not run": {ask: func(ctx context.Context) error {
+			_, err := agent.Restart.Call(ctx, never, agent.Restarting{})
+			return err
+		}, text: "does not run"},
+		"a wait for the actors of what has none": {ask: func(ctx context.Context) error {
+			_, err := agent.Arrive.Call(ctx, ref, agent.Arriving{Mesh: r.spec.Procs.ID, Rank: 99, Gen: 9})
+			return err
+		}},
 		"news by a message of another process": {ask: func(ctx context.Context) error {
 			_, err := heard.Call(ctx, elsewhere, word{actor.Event{Kind: actor.KindProc, Status: "failed", Mesh: r.spec.id()}})
 			return err

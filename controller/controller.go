@@ -80,6 +80,12 @@ func Def() actor.Def {
 		agent.Vacate.By(func(a agent.Agent, ctx *actor.Context, v agent.Vacating) (agent.Vacated, error) {
 			return a.(*controller).Vacate(ctx, v)
 		}),
+		agent.Restart.By(func(a agent.Agent, ctx *actor.Context, r agent.Restarting) (agent.Overlay, error) {
+			return a.(*controller).Restart(ctx, r)
+		}),
+		agent.Arrive.By(func(a agent.Agent, ctx *actor.Context, v agent.Arriving) (actor.None, error) {
+			return a.(*controller).Arrive(ctx, v)
+		}),
 		Health.By(func(a agent.Agent, ctx *actor.Context, _ actor.None) (Report, error) {
 			return a.(*controller).report(), nil
 		}))...).Enduring()
@@ -100,8 +106,9 @@ type controller struct {
 	stalls    int       // renewals that came much too late
 	restarted int       // ranks that were started anew
 
-	grace   time.Duration                                        // of those that move
-	emptied map[subjects.HostID][]*actor.Deferred[agent.Vacated] // who waits for a host to be emptied
+	emptied  map[subjects.HostID][]*actor.Deferred[agent.Vacated] // who waits for a host to be emptied
+	rolls    []rolling
+	arrivals []arrival
 }
 
 // newController follows the mesh's events, so that nothing that is created later goes unheard (CTL-1).
@@ -199,13 +206,21 @@ func (c *controller) hear(ctx *actor.Context, what any) {
 		if strings.HasPrefix(e.Step, "rank.") || e.Step == agent.Fencing { // its own; other steps are what a host has told
 			c.tellRank(ctx, e)
 		}
+		if e.Kind == actor.KindProc && e.Status == string(actor.Running) {
+			ctx.Proc().Learn(e) // its host says so, too, but that may be lost with a connection
+		}
 		c.streams.Tell(ctx, c.spec.id(), e)
 	}
 	c.startAgain(ctx, x.starts)
 	for _, l := range x.leaves {
 		c.leave(ctx, l)
 	}
+	for _, f := range x.follows {
+		c.await(ctx, f)
+	}
 	c.answerVacated(x.vacated)
+	c.answerRolled(x.rolled)
+	c.answerArrivals()
 	for _, h := range x.strays {
 		c.stopStrays(ctx, h)
 	}
@@ -259,6 +274,7 @@ func (c *controller) Create(ctx *actor.Context, _ agent.Creation) (agent.Overlay
 			c.tell(ctx, "mesh.spawn.attempt", "")
 			c.each(ctx, c.create, c.notCreated)
 		}
+		c.askSpares(ctx, func(*actor.Context) {})
 		c.renew(ctx)
 	}
 	return c.table.Overlay(c.spec.id()), nil
@@ -314,12 +330,14 @@ func (c *controller) unsubscribe() {
 	c.unwatch = func() {}
 }
 
-// Cleanup stops the mesh before its controller goes (CTL-4).
-func (c *controller) Cleanup(ctx *actor.Context, _ error) error {
+// Cleanup stops the mesh before its controller goes (CTL-4). Its owner has not, and the log says so.
+func (c *controller) Cleanup(ctx *actor.Context, why error) error {
 	defer c.unsubscribe()
 	if !c.started || c.over() || c.spec.leaves() {
 		return nil
 	}
+	log := ctx.Log()
+	log.Info().AnErr("why", why).Str("mesh", c.spec.id()).Int("ranks", c.table.Alive()).Msg("its owner ends and has not stopped it: stopping it")
 	p, places := ctx.Proc(), c.places(c.shares())
 	type result struct {
 		at  place

@@ -15,7 +15,7 @@
 //   - CTL-1: no ownerless window: the controller follows the events of its mesh before it asks for
 //     the first rank.
 //   - CTL-2: one message per host for each operation, whatever the number of ranks; to stop a part of the mesh,
-//     for each host that has ranks of it.
+//     for each host that has ranks of it. That to stop goes by both lanes (AGT-11).
 //   - CTL-3: each rank's end is told once, to the log and to every stream, in the order it was heard.
 //   - CTL-4: as long as the controller lives, the leases of its procs are renewed every third of
 //     their term, and the answers bring what events did not; when it stops, it stops its mesh first; when its process dies, the leases run out.
@@ -39,7 +39,17 @@
 //     every subscriber, those that come later too, and leaves the mesh alone when it ends.
 //   - CTL-11: a host that is drained gives its place to a spare one, if the Policy has one: its ranks go there, so many
 //     at a time, each once it has ended where it was. That counts as no restart, and who has actors there is told
-//     first, so that they wait for their procs. The host is a spare one from then on.
+//     first, so that they wait for their procs; the next rank leaves once they run again, or after supervision.held.
+//     The host is a spare one from then on. A spare host is asked before it is used: one that is not there, or takes
+//     no procs, is passed over, and of the others the one with the fewest procs is first. None is reserved.
+//   - CTL-12: ranks that are well are started anew, in their place and as their next generation, when that is asked for
+//     (agent.Restart), whatever the Policy. Each is answered once it runs with its actors, or has failed for the
+//     first time. That, too, counts as no restart.
+//   - CTL-13: actors are stopped by one cast; those whose agents have not answered after a second, because something
+//     holds up the data, or who folds the answers, are stopped one by one by the control lane. So are leases renewed when half of the time for that
+//     has brought no answer.
+//   - CTL-14: controllers that share a Keeper renew their leases at the same moments, with one message per host and 256 of
+//     them. What becomes of one lease is said of that alone.
 //
 // State belongs to the controller's turn; step, the function that decides, is pure: internal/supervise
 // counts restarts, testdata has scenarios.

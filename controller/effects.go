@@ -47,7 +47,9 @@ type effects struct {
 	strays []subjects.HostID // hosts that came back with procs of the mesh that have no place in it any more
 	wake   time.Time         // when to hear that it is due; zero: as before
 
+	follows []follow  // ranks that run where they went to, whose actors are to be waited for
 	vacated []vacated // hosts that nothing is to be moved from any more
+	rolled  []int     // ranks that are not on their way any more, of those that were to be started anew
 }
 
 // start is a rank to be started, in the generation that is its turn.

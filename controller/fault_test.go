@@ -179,7 +179,7 @@ func TestFaultC4_aStopReachesTheRanksThatAreLeftAfterAFailure(t *testing.T) {
 			hears(t, port)
 			stop(t, r, ref)
 			for _, h := range r.hosts {
-				require.Equal(t, 1, h.count("stop"))
+				h.stoppedOnce(t)
 				require.Equal(t, agent.Stopped, h.table.Status(r.spec.id(), h.ranks[0]).Phase)
 			}
 		})

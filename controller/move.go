@@ -2,7 +2,6 @@ package controller
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,31 +9,19 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
-	"github.com/castnet-io/castnet/mesh/shape"
 	"github.com/castnet-io/castnet/subjects"
 )
 
 // A host that is to be emptied gives its place to a spare one, and its ranks go there, so many at a time: each ends
-// on the one, and is then started on the other as its next generation (CTL-11).
+// on the one, and is then started on the other as its next generation. The next one leaves when it runs, and its
+// actors do (CTL-11).
 
 // vacate asks for a host to be emptied.
 type vacate struct {
 	host   subjects.HostID
 	atOnce int
+	grace  time.Duration
 	reason string
-}
-
-// left is that a rank has ended where it was.
-type left struct {
-	leave
-	err error
-}
-
-// leave is a rank to be stopped where it is, in the generation that it has there.
-type leave struct {
-	rank, gen int
-	host      subjects.HostID
-	reason    string
 }
 
 // vacated is that nothing of the mesh is to be moved from a host any more.
@@ -50,6 +37,7 @@ type move struct {
 	under  []int // ranks that are on their way
 	moved  int
 	atOnce int
+	grace  time.Duration
 	reason string
 }
 
@@ -64,7 +52,7 @@ func (st *state) vacate(x *effects, v vacate) {
 		x.vacated = append(x.vacated, vacated{host: v.host})
 		return
 	}
-	m := &move{index: index, atOnce: max(v.atOnce, 1), reason: cmp.Or(v.reason, "its host is drained")}
+	m := &move{index: index, atOnce: max(v.atOnce, 1), grace: v.grace, reason: cmp.Or(v.reason, "its host is drained")}
 	for _, rank := range st.ranksOn(index) {
 		switch st.known(rank).doing {
 		case settled, starting: // the others start in the new place
@@ -81,7 +69,7 @@ func (st *state) moveOn(x *effects, now time.Time) {
 		m := st.moving[host]
 		m.under = slices.DeleteFunc(m.under, func(rank int) bool {
 			switch phase := st.phaseOf(rank); {
-			case phase == agent.Running:
+			case phase == agent.Running && st.known(rank).follows == 0:
 				m.moved++
 				return true
 			default:
@@ -99,9 +87,7 @@ func (st *state) moveOn(x *effects, now time.Time) {
 			}
 			m.queue = slices.Delete(m.queue, i, i+1)
 			m.under = append(m.under, rank)
-			gen := st.table.Gen(st.spec.id(), rank)
-			st.setOut(x, rank, m.reason, leaving, now)
-			x.leaves = append(x.leaves, leave{rank, gen, host, m.reason})
+			st.setOff(x, rank, moves, m.grace, m.reason, now)
 		}
 		if len(m.queue) == 0 && len(m.under) == 0 {
 			delete(st.moving, host)
@@ -114,45 +100,6 @@ func (st *state) moveOn(x *effects, now time.Time) {
 }
 
 func (st *state) phaseOf(rank int) agent.Phase { return st.table.Status(st.spec.id(), rank).Phase }
-
-// setOut has a rank on its way: it is told, and counts as no restart.
-func (st *state) setOut(x *effects, rank int, reason string, doing doing, now time.Time) {
-	st.forget(rank)
-	seat := st.seat(rank)
-	seat.doing, seat.moves, seat.from = doing, true, subjects.HostID{}
-	seat.cause = actor.Event{Reason: reason}
-	st.table.Again(st.spec.id(), rank, st.table.Gen(st.spec.id(), rank)+1, "moves: "+reason)
-	x.news = append(x.news, st.about(rank, string(actor.Initializing), actor.Event{Step: "rank.move.attempt", Reason: reason, At: now}))
-}
-
-// arrived notes that a rank is no longer on its way: from now on its failures count.
-func (st *state) arrived(rank int) {
-	st.seat(rank).moves = false
-	st.restart.Started(rank, st.spec.Policy.intensity())
-}
-
-// left starts a rank in its new place once it has ended in the old one.
-func (st *state) left(x *effects, h left, now time.Time) {
-	seat := st.known(h.rank)
-	switch {
-	case seat.doing != leaving || st.table.Gen(st.spec.id(), h.rank) != h.gen+1:
-	case h.err != nil:
-		reason := "moving it: " + h.err.Error()
-		st.advance(x, h.rank, agent.Status{Phase: agent.Failed, Reason: reason}, actor.Event{Reason: reason, At: now}, now)
-	default:
-		st.start(x, h.rank)
-	}
-}
-
-// movesWith notes that the proc of an actor goes elsewhere: the actor waits for it there.
-func (st *state) movesWith(x *effects, rank int, e actor.Event, now time.Time) {
-	seat := st.seat(rank)
-	if st.stopping || st.restart == nil || !st.restart.Has(rank) || st.phaseOf(rank) != agent.Running || seat.doing != settled {
-		return
-	}
-	st.setOut(x, rank, "its proc moves: "+e.Reason, held, now)
-	seat.proc, seat.dead, seat.until = e.Gen, true, now.Add(st.heldFor)
-}
 
 // deadBehind ends what a dead host has that was being emptied.
 func (st *state) deadBehind(x *effects, m *move, h hostIs, now time.Time) {
@@ -222,57 +169,13 @@ func (c *controller) Vacate(ctx *actor.Context, v agent.Vacating) (agent.Vacated
 	if v.AtOnce < 0 || v.AtOnce > agent.MaxAtOnce {
 		return agent.Vacated{}, fmt.Errorf("%d ranks at once: want 1 to %d, or 0 for 1", v.AtOnce, agent.MaxAtOnce)
 	}
-	c.grace = v.Grace
 	c.emptied[v.Host] = append(c.emptied[v.Host], actor.Defer[agent.Vacated](ctx))
-	c.hear(ctx, vacate{v.Host, v.AtOnce, v.Reason})
+	c.askSpares(ctx, func(ctx *actor.Context) {
+		if c.fenced == nil { // else all are answered
+			c.hear(ctx, vacate{v.Host, v.AtOnce, v.Grace, v.Reason})
+		}
+	})
 	return agent.Vacated{}, nil
-}
-
-// leave stops a rank where it is. Who has its actors knows before that it is to move.
-func (c *controller) leave(ctx *actor.Context, l leave) {
-	p, m := ctx.Proc(), c.spec.Procs
-	base, err := c.spec.Region.BaseRank(l.rank)
-	part, whole := only(m.Extent, base)
-	s := agent.Stopping{ID: c.spec.id(), Reason: "moves: " + l.reason, Grace: c.grace, Region: &part, Claim: c.spec.claim()}
-	if s.Grace <= 0 {
-		s.Grace = c.stopGrace()
-	}
-	id := m.Proc(base, l.gen)
-	p.Emit(actor.Event{
-		Kind: actor.KindProc, Status: string(actor.Stopping), Step: agent.Moving, Reason: l.reason, Mesh: m.ID.String(), Rank: base, Gen: l.gen,
-		Seat: int(id.Seat), Host: l.host.String(), At: time.Now(),
-	})
-	ctx.Go(func(work context.Context) func(*actor.Context) {
-		work, cancel := context.WithTimeout(work, c.stopLimit(s.Grace))
-		defer cancel()
-		err := cmp.Or(err, whole, p.Bus().Control().Flush(work))
-		if err == nil {
-			var o agent.Overlay
-			o, err = agent.Stop.Call(work, hostAgent(p, l.host), s)
-			o.Each(m.Extent.NumRanks(), func(rank int, s agent.Status) {
-				if rank == base && err == nil && !s.Phase.Terminal() {
-					err = fmt.Errorf("it is still %s", s)
-				}
-			})
-		}
-		return func(ctx *actor.Context) {
-			if !c.refused(ctx, err) {
-				c.hear(ctx, left{l, err})
-			}
-		}
-	})
-}
-
-// only is the region of one rank.
-func only(e shape.Extent, base int) (shape.Region, error) {
-	r := e.Region()
-	p, err := e.Point(base)
-	for _, d := range e.Dims() {
-		if i, ok := p.Coord(d.Label); ok && err == nil {
-			r, err = r.Slice(d.Label, i, i+1)
-		}
-	}
-	return r, err
 }
 
 // answerVacated tells who waits for a host to be emptied.

@@ -45,17 +45,20 @@ func (c *controller) keep(ctx context.Context, p *actor.Proc, m agent.Mesh, host
 	lease := agent.Lease{ID: c.spec.id(), For: c.lease(), Claim: c.spec.claim()}
 	if lease.For > 0 {
 		var cancel func()
-		ctx, cancel = context.WithTimeout(ctx, lease.For/3)
+		ctx, cancel = context.WithTimeout(ctx, lease.For/renewals)
 		defer cancel()
 	}
 	if c.spec.Actors != nil {
-		o, err := cast.Reduce(ctx, c.agents(p, m), agent.Keepalive, lease, agent.MergeOverlays)
+		o, err := keepActors(ctx, c.agents(p, m), lease)
 		if len(o) > 0 && agent.Fenced(err) == nil {
 			return o, nil // the others have ended, or will be asked again
 		}
 		return nil, err
 	}
-	return agent.Keepalive.Call(ctx, hostAgent(p, m.Hosts[host]), lease)
+	if c.spec.Keeper != nil {
+		return c.spec.Keeper.keep(ctx, m.Hosts[host], lease)
+	}
+	return agent.Insist(ctx, agent.Keepalive, hostAgent(p, m.Hosts[host]), lease)
 }
 
 // stop asks a host, or the proc agents, to stop their ranks and waits until they have.
@@ -65,9 +68,9 @@ func (c *controller) stop(ctx context.Context, p *actor.Proc, m agent.Mesh, host
 		if s.Region != nil {
 			to.target.Region, s.Region = *s.Region, nil
 		}
-		return cast.Reduce(ctx, to, agent.Stop, s, agent.MergeOverlays)
+		return StopActors(ctx, to, s)
 	}
-	return agent.Stop.Call(ctx, hostAgent(p, m.Hosts[host]), s)
+	return agent.Stop.Urge(ctx, hostAgent(p, m.Hosts[host]), s)
 }
 
 // Stop stops the mesh and answers once every rank has ended, or at the deadline with the statuses
@@ -137,10 +140,18 @@ func (c *controller) halt(ctx *actor.Context, s agent.Stopping) {
 		defer cancel()
 		return c.stop(ctx, p, m, host, s)
 	}, c.notStopped)
+	ctx.After(limit, func(ctx *actor.Context) {
+		if c.fenced == nil && !c.over() {
+			c.tell(ctx, "mesh.stop.failed", fmt.Sprintf("%d of %d ranks have not ended", c.table.Alive(), c.spec.Region.NumRanks()))
+		}
+	})
 }
 
-// Get is the state of every rank.
+// Get is the state of every rank. Who has lost the mesh says who has it.
 func (c *controller) Get(*actor.Context, agent.Query) ([]agent.State, error) {
+	if c.fenced != nil {
+		return nil, c.fenced
+	}
 	return c.table.States(c.spec.id()), nil
 }
 
@@ -182,20 +193,27 @@ func (c *controller) Undeliverable(_ *actor.Context, r actor.Returned) error {
 	return nil
 }
 
+// renewals is how often a lease is renewed within its term.
+const renewals = 3
+
 // renew keeps the leases, one message per host (CTL-2, CTL-4). The answers make up for events
 // that were lost with a connection.
 func (c *controller) renew(ctx *actor.Context) {
 	if c.lease() == 0 {
 		return
 	}
-	every := min(c.lease()/3, config.SupervisionPoll.Get(c.config))
+	every := min(c.lease()/renewals, config.SupervisionPoll.Get(c.config))
 	c.renewal = time.Now().Add(every)
-	ctx.After(every, func(ctx *actor.Context) {
+	if c.spec.Keeper != nil {
+		c.renewal = c.spec.Keeper.next(every)
+	}
+	ctx.After(time.Until(c.renewal), func(ctx *actor.Context) {
 		if c.over() {
 			return
 		}
 		c.stalled(ctx, time.Since(c.renewal), every)
 		c.each(ctx, c.keep, c.notRenewed)
+		c.askSpares(ctx, func(*actor.Context) {})
 		c.renew(ctx)
 	})
 }

@@ -20,7 +20,7 @@ type verdict struct{ gaveUp string }
 // recovers decides about a rank that has failed. nil: it is started again (CTL-6).
 func (st *state) recovers(x *effects, rank int, reason string, about actor.Event, now time.Time) *verdict {
 	known := st.table.Status(st.spec.id(), rank).Phase
-	if seat := st.known(rank); seat.moves && !st.stopping {
+	if seat := st.known(rank); seat.errand != none && !st.stopping {
 		st.arrived(rank)
 		st.seat(rank).doing = settled
 	}
@@ -85,7 +85,7 @@ func (st *state) start(x *effects, rank int) {
 func (st *state) settle(x *effects, rank int, now time.Time) {
 	seat := st.seat(rank)
 	seat.doing, seat.since, seat.until = settled, st.ask(), time.Time{}
-	if seat.moves {
+	if seat.errand != none {
 		st.arrived(rank)
 		return
 	}
@@ -99,7 +99,8 @@ func (st *state) forget(rank int) {
 		st.restart.Ended(rank, supervise.Asked, time.Time{})
 	}
 	if seat := st.seats[rank]; seat != nil {
-		seat.doing, seat.until, seat.moves = settled, time.Time{}, false
+		seat.doing, seat.until, seat.errand = settled, time.Time{}, none
+		seat.follows = 0
 	}
 }
 
@@ -156,10 +157,9 @@ func (st *state) stop(x *effects, reason string, now time.Time) {
 		return
 	}
 	st.stopping = true
-	if st.restart == nil {
-		return
+	if st.restart != nil {
+		st.restart.Stopping()
 	}
-	st.restart.Stopping()
 	for _, rank := range slices.Sorted(maps.Keys(st.seats)) {
 		if d := st.seats[rank].doing; d == waiting || d == held || d == leaving {
 			st.advance(x, rank, agent.Status{Phase: agent.Stopped, Reason: reason}, actor.Event{Reason: reason, At: now}, now)
@@ -169,9 +169,6 @@ func (st *state) stop(x *effects, reason string, now time.Time) {
 
 // stopPart notes that the ranks of a region are to end: they are not started again.
 func (st *state) stopPart(x *effects, part shape.Region, reason string, now time.Time) {
-	if st.restart == nil {
-		return
-	}
 	for _, base := range part.Ranks() {
 		rank, in := st.spec.Region.ViewRank(base)
 		if !in {
@@ -260,17 +257,4 @@ func (st *state) lostWith(ranks []int, e actor.Event) (all []actor.Event) {
 		all = append(all, e)
 	}
 	return all
-}
-
-// replace puts a spare host that is not known to be in trouble in the place of another, and reports whether there is one.
-func (st *state) replace(index int) bool {
-	for i, spare := range st.spares {
-		if _, trouble := st.hosts[spare]; !trouble {
-			st.spec.Procs.Hosts = slices.Clone(st.spec.Procs.Hosts)
-			st.spec.Procs.Hosts[index] = spare
-			st.spares = slices.Delete(st.spares, i, i+1)
-			return true
-		}
-	}
-	return false
 }

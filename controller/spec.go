@@ -28,6 +28,7 @@ type Spec struct {
 	Leave  func() bool      // asked when the controller stops: its mesh goes on, for another owner follows; nil: it ends
 
 	Presence *presence.Watcher // knows how hosts are; nil: their silence means nothing
+	Keeper   *Keeper           // renews the leases of a mesh of procs, together with those of others; nil: the controller does
 }
 
 // id is the mesh's name as a resource.

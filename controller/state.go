@@ -31,7 +31,10 @@ type state struct {
 	spares  []subjects.HostID                   // that have not taken a dead host's place
 	hosts   map[subjects.HostID]presence.Change // those that are not known to be alive
 	gone    map[subjects.HostID]bool            // that were dead, with ranks of the mesh that may still run
+	unfit   map[subjects.HostID]error           // spares that said why they cannot be used, or nothing
+	load    map[subjects.HostID]int             // procs that spares said they have
 	moving  map[subjects.HostID]*move           // that are being emptied
+	rolling map[int]bool                        // ranks that somebody wants started anew
 }
 
 // seat is what there is to know of a rank besides its status.
@@ -43,8 +46,10 @@ type seat struct {
 	cause   actor.Event
 	dropped bool // the mesh goes on without it
 
-	moves bool            // it goes to another place, which counts as no restart
-	from  subjects.HostID // the host that it is still on, and is to leave; zero: that of its place
+	errand  errand             // it is on its way, which counts as no restart
+	from    subjects.HostID    // the host that it is still on, and is to leave; zero: that of its place
+	owners  []subjects.ActorID // of the actors that it had when it left
+	follows int                // the generation that it runs in, as long as those start their actors there
 
 	proc int  // of an actor: the generation of the proc that has the rank
 	dead bool // that proc has ended
@@ -70,7 +75,7 @@ func newState(s Spec) (*state, error) {
 	st := &state{
 		spec: s, table: agent.NewTable(), seats: map[int]*seat{}, spares: slices.Clone(s.Policy.Spares),
 		hosts: map[subjects.HostID]presence.Change{}, gone: map[subjects.HostID]bool{},
-		moving: map[subjects.HostID]*move{}, heldFor: config.SupervisionHeld.Get(nil),
+		unfit: map[subjects.HostID]error{}, load: map[subjects.HostID]int{}, moving: map[subjects.HostID]*move{}, rolling: map[int]bool{}, heldFor: config.SupervisionHeld.Get(nil),
 	}
 	ranks := make([]int, s.Region.NumRanks())
 	for i := range ranks {

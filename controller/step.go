@@ -8,8 +8,8 @@ import (
 )
 
 // step takes one thing that was heard and says what to do about it. heard is an agent.Overlay (an agent's
-// answer, by rank of the mesh), an answer, a failure to create, started, taken, fenced, vacate, left, due, hostIs or an
-// actor.Event; now dates what is no event, which has a date of its own.
+// answer, by rank of the mesh), an answer, a failure to create, started, taken, fenced, vacate, left,
+// followed, roll, spareIs, due, hostIs or an actor.Event; now dates what is no event, which has a date of its own.
 func (st *state) step(heard any, now time.Time) effects {
 	x := &effects{}
 	if st.fenced != nil {
@@ -40,12 +40,19 @@ func (st *state) step(heard any, now time.Time) effects {
 		st.vacate(x, h)
 	case left:
 		st.left(x, h, now)
+	case followed:
+		st.followed(h)
+	case roll:
+		st.roll(x, h, now)
+	case spareIs:
+		st.spareIs(h)
 	case due:
 		st.dueNow(x, now)
 	case hostIs:
 		st.hostIs(x, h, now)
 	}
 	st.moveOn(x, now)
+	st.rollOn(x)
 	x.wake = st.wake(x.wake)
 	return *x
 }
@@ -82,7 +89,7 @@ func (st *state) event(x *effects, e actor.Event, now time.Time) {
 			st.running(x, rank, now)
 		}
 	case e.Kind == actor.KindActor && st.spec.Actors != nil && e.Actor == st.spec.Actors.Name && e.Terminal():
-		if seat := st.known(rank); e.Gen == seat.proc && e.Nth >= seat.nth && !(seat.moves && seat.dead) {
+		if seat := st.known(rank); e.Gen == seat.proc && e.Nth >= seat.nth && !(seat.errand != none && seat.dead) {
 			st.advance(x, rank, ended(e), e, now)
 		}
 	}
@@ -92,7 +99,7 @@ func (st *state) event(x *effects, e actor.Event, now time.Time) {
 func (st *state) procOf(x *effects, rank int, e actor.Event, now time.Time) {
 	seat := st.known(rank)
 	switch {
-	case e.Gen < seat.proc, e.Gen == seat.proc && seat.moves && seat.dead:
+	case e.Gen < seat.proc, e.Gen == seat.proc && seat.errand != none && seat.dead:
 	case e.Step == agent.Moving:
 		st.movesWith(x, rank, e, now)
 	case e.Terminal():
@@ -161,8 +168,12 @@ func (st *state) running(x *effects, rank int, now time.Time) {
 		return
 	}
 	done := "rank.restart.success"
-	if seat.moves {
-		done = "rank.move.success"
+	if seat.errand != none {
+		_, done = seat.errand.steps()
+		if gen := st.table.Gen(st.spec.id(), rank); len(seat.owners) > 0 {
+			seat.follows = gen
+			x.follows = append(x.follows, follow{rank, gen, seat.owners})
+		}
 	}
 	st.settle(x, rank, now)
 	x.news = append(x.news, st.about(rank, string(actor.Running), actor.Event{Step: done, At: now}))

@@ -92,11 +92,31 @@ func (s *scenario) hear(verb string, args []string) string {
 		}
 		x = s.st.step(st, s.now)
 	case "vacate": // host at-once reason
-		x = s.st.step(vacate{s.hostOf(args[0]), s.number(args[1]), strings.Join(args[2:], " ")}, s.now)
-	case "left": // rank.gen [error]
+		x = s.st.step(vacate{s.hostOf(args[0]), s.number(args[1]), 0, strings.Join(args[2:], " ")}, s.now)
+	case "roll": // ranks reason
+		r := roll{reason: strings.Join(args[1:], " ")}
+		for rank := range strings.SplitSeq(args[0], ",") {
+			r.ranks = append(r.ranks, s.number(rank))
+		}
+		x = s.st.step(r, s.now)
+	case "followed": // rank.gen: its actors run
+		rank, gen, _ := strings.Cut(args[0], ".")
+		x = s.st.step(followed{s.number(rank), s.number(gen)}, s.now)
+	case "spare": // host [why it cannot be used]
+		h := spareIs{host: s.hostOf(args[0])}
+		if len(args) > 1 {
+			h.why = errors.New(strings.Join(args[1:], " "))
+		}
+		x = s.st.step(h, s.now)
+	case "holds": // host procs: a spare one that is well says how many it has
+		x = s.st.step(spareIs{host: s.hostOf(args[0]), procs: s.number(args[1])}, s.now)
+	case "left": // rank.gen [error, or with: it had actors]
 		rank, gen, _ := strings.Cut(args[0], ".")
 		l := left{leave: leave{rank: s.number(rank), gen: s.number(gen)}}
-		if len(args) > 1 {
+		switch {
+		case len(args) > 1 && args[1] == "with": // it had actors
+			l.owners = []subjects.ActorID{s.st.spec.Procs.Owner}
+		case len(args) > 1:
 			l.err = errors.New(strings.Join(args[1:], " "))
 		}
 		x = s.st.step(l, s.now)
@@ -148,7 +168,7 @@ func (s *scenario) trace(x effects) string {
 	for _, e := range x.news {
 		kind := "ends"
 		if e.Host == "" {
-			fmt.Fprintf(&out, "\ttells: epoch %d has it%s\n", agent.ParseFenced(e.Reason).Has.Epoch, step(e))
+			fmt.Fprintf(&out, "\ttells: epoch %d has it%s\n", agent.FencedIn(e).Has.Epoch, step(e))
 			continue
 		}
 		if !e.Terminal() {
@@ -163,6 +183,12 @@ func (s *scenario) trace(x effects) string {
 	}
 	for _, l := range x.leaves {
 		fmt.Fprintf(&out, "\tstops: %d.%d on %s\n", l.rank, l.gen, l.host.Label())
+	}
+	for _, f := range x.follows {
+		fmt.Fprintf(&out, "\twaits for the actors of %d.%d\n", f.rank, f.gen)
+	}
+	for _, rank := range x.rolled {
+		fmt.Fprintf(&out, "\tanswers: %d\n", rank)
 	}
 	for _, v := range x.vacated {
 		fmt.Fprintf(&out, "\tvacated: %s, %d moved\n", v.host.Label(), v.moved)
@@ -186,7 +212,7 @@ func (s *scenario) trace(x effects) string {
 func (s *scenario) hostOf(label string) subjects.HostID {
 	id, err := subjects.NewHostID(label)
 	require.NoError(s.t, err)
-	known := slices.Concat(s.st.spec.Procs.Hosts, s.st.spec.Policy.Spares, slices.Collect(maps.Keys(s.st.gone)), s.st.emptying())
+	known := slices.Concat(s.st.spec.Procs.Hosts, s.st.spec.Policy.Spares, s.st.spares, slices.Collect(maps.Keys(s.st.gone)), s.st.emptying())
 	if i := slices.IndexFunc(known, func(h subjects.HostID) bool { return h.Label() == label }); i >= 0 {
 		return known[i]
 	}

@@ -164,8 +164,9 @@ type fenced struct{ by *agent.FencedError }
 // fence is the last thing that a controller does for its mesh (CTL-10).
 func (st *state) fence(x *effects, by *agent.FencedError, now time.Time) {
 	st.fenced = by
+	code, detail := by.Detail()
 	e := actor.Event{
-		Kind: actor.KindMesh, Step: agent.Fencing, Status: st.phase().String(), Reason: by.Error(), Mesh: st.spec.Procs.ID.String(),
+		Kind: actor.KindMesh, Step: agent.Fencing, Code: code, Detail: detail, Status: st.phase().String(), Reason: by.Error(), Mesh: st.spec.Procs.ID.String(),
 		Actor: st.spec.actors(), Name: st.spec.Name, Count: st.spec.Region.NumRanks(), At: now,
 	}
 	st.ends = append(st.ends, e) // who asks later is told, too

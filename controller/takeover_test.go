@@ -60,7 +60,7 @@ func TestCTL10_twoControllersOfAMeshNeverBothAct(t *testing.T) {
 
 	lost := heardOf(t, told)
 	require.Equal(t, agent.Fencing, lost.Step, "its next renewal is refused")
-	f := agent.ParseFenced(lost.Reason)
+	f := agent.FencedIn(lost)
 	require.Equal(t, agent.Claim{Epoch: 1, Owner: first.ID()}, f.Asked)
 	require.Equal(t, agent.Claim{Epoch: 2, Owner: second.ID()}, f.Has)
 	require.Equal(t, lost, heardOf(t, r.watch(t, first)), "who asks later is told, too")

@@ -158,6 +158,13 @@ func (c *cluster) connect(t *testing.T) *mesh.Net {
 	return net
 }
 
+// within is a context for a wait that would have no end if what is waited for did not come.
+func within(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), 3*patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
 // spawn starts procs that run this binary, so many on each host.
 func spawn(t *testing.T, net *mesh.Net, perHost int) mesh.ProcMesh {
 	t.Helper()

@@ -24,7 +24,7 @@ func TestKilledProc_isSeenByItsOwnerAndTheOthersAnswer(t *testing.T) {
 	pid := pids(t, net, procs.ID().String())[5]
 	require.NotZero(t, pid)
 	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
-	for e, err := range procs.Watch(t.Context()) {
+	for e, err := range procs.Watch(within(t)) {
 		require.NoError(t, err)
 		require.Equal(t, 5, e.Rank)
 		require.Equal(t, int(syscall.SIGKILL), e.Signal)

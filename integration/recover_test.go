@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -20,7 +21,7 @@ func TestKilledHost_itsRanksHaveFailedAndTheOwnerIsTold(t *testing.T) {
 	m := counters(t, procs)
 	c.nodes[1].kill(t)
 	told := map[int]string{}
-	for e, err := range procs.Slice("host", 1, 2).Watch(t.Context()) {
+	for e, err := range procs.Slice("host", 1, 2).Watch(within(t)) {
 		require.NoError(t, err)
 		require.Contains(t, e.Reason, "host b is dead")
 		told[e.View] = e.Point
@@ -51,9 +52,11 @@ func TestKilledHost_aSpareOneTakesItsPlaceAndActorsFollow(t *testing.T) {
 	})
 	require.NoError(t, err)
 	c.nodes[1].kill(t)
+	var steps []string
 	again := 0
-	for e, err := range m.Changes(t.Context()) {
+	for e, err := range m.Changes(within(t)) {
 		require.NoError(t, err)
+		steps = append(steps, fmt.Sprint(e.Rank, " ", e.Step, " ", e.Reason))
 		if e.Step == "rank.restart.success" {
 			again++
 		}
@@ -61,6 +64,7 @@ func TestKilledHost_aSpareOneTakesItsPlaceAndActorsFollow(t *testing.T) {
 			break
 		}
 	}
+	require.Equal(t, 2, again, "%q", steps)
 	all, err := cast.Gather(t.Context(), m, counting.Progress, actor.None{})
 	require.NoError(t, err, "the mesh is whole again")
 	require.Equal(t, 4, all.Len())

@@ -60,7 +60,7 @@ func TestOrphanedActors_endWhenTheProcessOfTheirControllerIsGone(t *testing.T) {
 	require.Equal(t, map[agent.Phase]int{agent.Running: 4}, phases(t, procs, kept.Name()))
 
 	require.NoError(t, actortest.CauseFailure.Post(t.Context(), enders.Ref(0), actortest.Failure{Kind: actortest.Exit, Code: 1}))
-	for e, err := range apart.Watch(t.Context()) {
+	for e, err := range apart.Watch(within(t)) {
 		require.NoError(t, err)
 		require.True(t, e.Failed())
 		break
@@ -70,7 +70,7 @@ func TestOrphanedActors_endWhenTheProcessOfTheirControllerIsGone(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, agent.Orphaned(time.Second), states.Values()[3].Status.Reason)
 	require.Len(t, pids(t, net, procs.ID().String()), 4, "the procs have another owner")
-	for _, err := range kept.Via(net).Watch(t.Context()) {
+	for _, err := range kept.Via(net).Watch(within(t)) {
 		var gone *mesh.ControllerError
 		require.ErrorAs(t, err, &gone, "and whoever asks is told whom to blame")
 	}
@@ -131,7 +131,7 @@ func TestProcEnds_areWhatBecomesOfTheActorsInThem(t *testing.T) {
 	}
 	got := make([]string, 3)
 	n := 0
-	for e, err := range actors.Watch(t.Context()) {
+	for e, err := range actors.Watch(within(t)) {
 		require.NoError(t, err)
 		got[e.Rank] = fmt.Sprintf("%s: %s", e.Status, e.Reason)
 		if n++; n == len(got) {

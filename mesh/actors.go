@@ -38,7 +38,8 @@ type ActorSpawning[P any] struct {
 	// Display is what reports call the mesh; "": by its name.
 	Display string
 
-	// Idle ends the wait for the ranks when nothing has become of any for so long; 0: only the deadline does.
+	// Idle ends the wait for the ranks when nothing has become of any for so long; 0: actor.spawn-idle, less:
+	// only the deadline does. Of actors that nobody owns there is no news but their one answer: it ends the wait for that.
 	Idle time.Duration
 	// Partial keeps what has started when some ranks have not: the mesh is returned beside the error.
 	Partial bool
@@ -71,10 +72,11 @@ func SpawnActors[A, P any](ctx context.Context, procs ProcMesh, typ actor.Type[A
 	ctx, cancel := within(ctx, config.MeshSpawnDeadline.Get(procs.net.config))
 	defer cancel()
 	actors := agent.ActorSpec{Name: name, Type: typ.Name(), Params: raw}
+	idle := cmp.Or(s.Idle, config.ActorSpawnIdle.Get(procs.net.config))
 	m := ActorMesh[A]{procs: procs, name: name, free: s.Uncontrolled}
 	if s.Uncontrolled {
 		actors.Owner = procs.net.proc.ID().Actor(agent.Name)
-		err := procs.create(ctx, actors)
+		err := procs.create(ctx, actors, idle)
 		if some, ok := errors.AsType[*SpawnError](err); err != nil && !(ok && s.Partial && len(some.Failed) < some.Ranks) {
 			stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), config.MeshCleanupDeadline.Get(procs.net.config))
 			defer cancel()
@@ -83,12 +85,13 @@ func SpawnActors[A, P any](ctx context.Context, procs ProcMesh, typ actor.Type[A
 		}
 		return m, err
 	}
+	procs.acquaint() // its controller begins with what the process knows
 	owner, err := procs.net.own(ctx, controller.Spec{Procs: procs.desc, Region: procs.region, Actors: &actors, Lease: s.Lease, Policy: s.Policy, Name: s.Display})
 	if err != nil {
 		return fail(err)
 	}
 	m.owner = owner.ID()
-	err = start(ctx, owner, name, procs.desc, procs.region, s.Idle)
+	err = start(ctx, owner, name, procs.desc, procs.region, idle)
 	if some, ok := errors.AsType[*SpawnError](err); ok && s.Partial && len(some.Failed) < some.Ranks {
 		return m, err
 	}
@@ -98,17 +101,23 @@ func SpawnActors[A, P any](ctx context.Context, procs ProcMesh, typ actor.Type[A
 	return m, nil
 }
 
-// create has actors made without a controller, and waits until they run.
-func (p ProcMesh) create(ctx context.Context, spec agent.ActorSpec) error {
+// create has actors made without a controller, and waits until they run, or for so long.
+func (p ProcMesh) create(ctx context.Context, spec agent.ActorSpec, idle time.Duration) error {
+	began := time.Now()
+	if idle > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, idle)
+		defer cancel()
+	}
 	o, err := cast.Reduce(ctx, p.agents(), agent.Create, agent.Creation{Actors: &spec, Wait: true}, agent.MergeOverlays)
 	silent, err := reasons(err)
 	if err != nil {
 		return fmt.Errorf("spawn %s: %w", spec.Name, err)
 	}
-	failed := statuses(o, p.desc, p.region, func(s agent.Status) bool { return s.Phase != agent.Running })
+	failed := unstarted(o, p.desc, p.region, began)
 	for i, f := range failed {
-		if why := silent[f.Rank]; why != nil {
-			failed[i].Status = agent.Status{Phase: agent.Failed, Reason: why.Error()}
+		if why, is := silent[f.Rank]; is {
+			failed[i].Status = why
 		}
 	}
 	if len(failed) > 0 {
@@ -134,7 +143,8 @@ func Service[A, P any](ctx context.Context, procs ProcMesh, typ actor.Type[A, P]
 	}
 	ctx, cancel := within(ctx, config.MeshSpawnDeadline.Get(procs.net.config))
 	defer cancel()
-	if err := procs.create(ctx, agent.ActorSpec{Name: name, Type: typ.Name(), Params: raw, Owner: procs.desc.Owner}); err != nil {
+	spec := agent.ActorSpec{Name: name, Type: typ.Name(), Params: raw, Owner: procs.desc.Owner}
+	if err := procs.create(ctx, spec, config.ActorSpawnIdle.Get(procs.net.config)); err != nil {
 		return ActorMesh[A]{}, fmt.Errorf("service %q: %w", name, err)
 	}
 	return ActorMesh[A]{procs: procs, name: name, free: true}, nil
@@ -157,6 +167,7 @@ func (m ActorMesh[A]) Target() (cast.Target, error) {
 	if err := m.Err(); err != nil {
 		return cast.Target{}, err
 	}
+	m.procs.acquaint()
 	return cast.Target{Via: m.procs.net.proc, Placement: m.procs.placement(), Actor: m.name, Region: m.procs.region}, nil
 }
 
@@ -209,7 +220,7 @@ func (m ActorMesh[A]) Slice(label string, begin, end int) ActorMesh[A] {
 	return m
 }
 
-// Select slices as people write it, such as `host=0:2,gpu=3`.
+// Select slices as people write it, such as `host=0:2,gpu=3`, with indices of the whole mesh: see ProcMesh.Select.
 func (m ActorMesh[A]) Select(text string) ActorMesh[A] {
 	m.procs = m.procs.Select(text)
 	return m
@@ -233,7 +244,7 @@ func (m ActorMesh[A]) Stop(ctx context.Context) error {
 	if m.free {
 		o, err = m.stopFree(ctx, why)
 	} else {
-		o, err = agent.Stop.Call(ctx, m.controller(), agent.Stopping{ID: m.name, Reason: why, Region: &m.procs.region})
+		o, err = agent.Stop.Urge(ctx, m.controller(), agent.Stopping{ID: m.name, Reason: why, Region: &m.procs.region})
 	}
 	if err != nil {
 		return fmt.Errorf("stop %s: %w", m.name, err)
@@ -247,7 +258,7 @@ func (m ActorMesh[A]) Stop(ctx context.Context) error {
 
 // stopFree stops actors that have no controller.
 func (m ActorMesh[A]) stopFree(ctx context.Context, reason string) (agent.Overlay, error) {
-	return cast.Reduce(ctx, m.procs.agents(), agent.Stop, agent.Stopping{ID: m.name, Reason: reason}, agent.MergeOverlays)
+	return controller.StopActors(ctx, m.procs.agents(), agent.Stopping{ID: m.name, Reason: reason})
 }
 
 // OwnerError says that only another program may do what was asked.
@@ -269,7 +280,7 @@ func (m ActorMesh[A]) controller() actor.Ref[agent.Agent] {
 // Watch yields the end of every actor of the region, those before it included, until ctx ends or the loop is
 // left (MESH-6). Actors that are started again have not ended: Changes tells of them.
 func (m ActorMesh[A]) Watch(ctx context.Context) iter.Seq2[actor.Event, error] {
-	return m.watched().ends(ctx)
+	return ends(m.Changes(ctx))
 }
 
 // Changes yields what becomes of the actors of the region: their ends, those before it included, and what is
@@ -279,15 +290,16 @@ func (m ActorMesh[A]) Changes(ctx context.Context) iter.Seq2[actor.Event, error]
 }
 
 func (m ActorMesh[A]) watched() watched {
-	bad := m.Err()
-	if bad == nil && !m.owner.IsValid() {
-		bad = fmt.Errorf("watch %s: this handle was found, not spawned: its owner is told", m.name)
+	w := watched{net: m.procs.net, owner: m.owner, region: m.procs.region, bad: m.Err()}
+	if w.bad == nil && !m.owner.IsValid() {
+		w.other = m.changesFound
 	}
-	return watched{m.procs.net, m.owner, m.procs.region, bad}
+	return w
 }
 
 // ref addresses the actor of a rank of the whole mesh, in the proc that has the rank now.
 func (m ActorMesh[A]) ref(base int) actor.Ref[A] {
+	m.procs.acquaint()
 	p := m.procs.net.proc
 	return actor.RefOf[A](p.Latest(m.procs.placement().Proc(base)).Actor(m.name)).Via(p)
 }

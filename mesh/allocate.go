@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
@@ -28,6 +27,17 @@ func (n *Net) Allocate(ctx context.Context, a Allocator, name string, e shape.Ex
 	if err := e.Err(); err != nil {
 		return HostMesh{}, fmt.Errorf("allocate %q: %w", name, err)
 	}
+	n.step("hosts.allocate.attempt", name, e.NumRanks(), agent.Initializing, nil)
+	h, err := n.allocate(ctx, a, name, e)
+	if err != nil {
+		n.step("hosts.allocate.failed", name, e.NumRanks(), agent.Failed, err)
+		return HostMesh{}, fmt.Errorf("allocate %q: %w", name, err)
+	}
+	n.step("hosts.allocate.success", name, e.NumRanks(), agent.Running, nil)
+	return h, nil
+}
+
+func (n *Net) allocate(ctx context.Context, a Allocator, name string, e shape.Extent) (HostMesh, error) {
 	ctx, cancel := within(ctx, config.AttachTimeout.Get(n.config))
 	defer cancel()
 	if j, ok := a.(agent.Joiner); ok {
@@ -35,7 +45,7 @@ func (n *Net) Allocate(ctx context.Context, a Allocator, name string, e shape.Ex
 	}
 	got, err := a.Allocate(ctx, e)
 	if err != nil {
-		return HostMesh{}, fmt.Errorf("allocate %q: %w", name, err)
+		return HostMesh{}, err
 	}
 	h, err := n.Attach(ctx, name, got.Hosts()...)
 	if err == nil {
@@ -45,29 +55,32 @@ func (n *Net) Allocate(ctx context.Context, a Allocator, name string, e shape.Ex
 	if err != nil {
 		giveBack, cancel := context.WithTimeout(context.WithoutCancel(ctx), config.MeshCleanupDeadline.Get(n.config))
 		defer cancel()
-		return HostMesh{}, errors.Join(fmt.Errorf("allocate %q: %w", name, err), got.Close(giveBack))
+		return HostMesh{}, errors.Join(err, got.Close(giveBack))
 	}
 	n.mu.Lock()
-	n.owned = append(n.owned, owned{hosts: got})
+	n.owned = append(n.owned, owned{hosts: &got})
 	n.mu.Unlock()
 	return h, nil
 }
 
-// giveBack closes the allocations of a kind whose hosts are all among these.
+// giveBack closes the allocations of a kind whose hosts are all among these. One that does not close is still this
+// Net's: the next one closes it again.
 func (n *Net) giveBack(ctx context.Context, hosts []subjects.HostID, kind func(Allocation) bool) error {
 	n.mu.Lock()
-	var done []Allocation
-	n.owned = slices.DeleteFunc(n.owned, func(o owned) bool {
-		if o.hosts == nil || !kind(o.hosts) || slices.ContainsFunc(o.hosts.Hosts(), func(id subjects.HostID) bool { return !slices.Contains(hosts, id) }) {
-			return false
-		}
-		done = append(done, o.hosts)
-		return true
-	})
+	all := slices.Clone(n.owned)
 	n.mu.Unlock()
 	var errs []error
-	for _, a := range done {
-		errs = append(errs, a.Close(ctx))
+	for _, o := range all {
+		if o.hosts == nil || !kind(*o.hosts) || slices.ContainsFunc((*o.hosts).Hosts(), func(id subjects.HostID) bool { return !slices.Contains(hosts, id) }) {
+			continue
+		}
+		if err := (*o.hosts).Close(ctx); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		n.mu.Lock()
+		n.owned = slices.DeleteFunc(n.owned, func(x owned) bool { return x.hosts == o.hosts })
+		n.mu.Unlock()
 	}
 	return errors.Join(errs...)
 }
@@ -125,14 +138,9 @@ func (o onProcs[A, P]) Allocate(ctx context.Context, e shape.Extent) (Allocation
 
 type onProcsAllocation struct {
 	hosts []subjects.HostID
-	once  sync.Once
-	stop  func(context.Context) error
-	err   error
+	stop  func(context.Context) error // says the same the second time, unless something was left
 }
 
 func (a *onProcsAllocation) Hosts() []subjects.HostID { return slices.Clone(a.hosts) }
 
-func (a *onProcsAllocation) Close(ctx context.Context) error {
-	a.once.Do(func() { a.err = a.stop(ctx) })
-	return a.err
-}
+func (a *onProcsAllocation) Close(ctx context.Context) error { return a.stop(ctx) }

@@ -2,6 +2,7 @@ package mesh_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -192,6 +193,49 @@ func TestAllocate_givesBackWhatItGotWhenItIsNotWhatWasAsked(t *testing.T) {
 	listed, err := c.Allocate(t.Context(), mesh.List(hosts.Hosts()), "hosts", shape.Of("host", 1))
 	require.NoError(t, err)
 	require.Equal(t, hosts.Hosts(), listed.Hosts())
+}
+
+func TestAllocate_whenOneHostDoesNotStartNoneIsLeft(t *testing.T) {
+	c := newCluster(t, "h2") // whose label the third one is to have
+	for name, a := range map[string]mesh.Allocator{"here": c.here(t), "processes": host.Processes(c.options(t))} {
+		_, err := c.Allocate(t.Context(), a, "hosts", shape.Of("host", 3))
+		require.ErrorContains(t, err, `"h2" is taken`, name)
+		hosts, err := c.Hosts(t.Context())
+		require.NoError(t, err)
+		require.Len(t, hosts.Hosts(), 1, name)
+	}
+}
+
+// stubborn is a list of hosts that cannot be given back at first.
+type stubborn struct {
+	mesh.List
+	closed int
+}
+
+func (s *stubborn) Allocate(ctx context.Context, e shape.Extent) (mesh.Allocation, error) {
+	return s, nil
+}
+
+func (s *stubborn) Close(context.Context) error {
+	if s.closed++; s.closed == 1 {
+		return errors.New("not now")
+	}
+	return nil
+}
+
+func TestMESH5_aShutdownThatLeftSomethingIsDoneAgain(t *testing.T) {
+	c := newCluster(t)
+	started, err := c.here(t).Allocate(t.Context(), shape.Of("host", 1))
+	require.NoError(t, err)
+	s := &stubborn{List: started.Hosts()}
+	hosts, err := c.Allocate(t.Context(), s, "hosts", shape.Of("host", 1))
+	require.NoError(t, err)
+	require.ErrorContains(t, hosts.Shutdown(t.Context(), "done"), "not now")
+	require.NoError(t, hosts.Shutdown(t.Context(), "again"))
+	require.Equal(t, 2, s.closed, "what failed was done again")
+	require.NoError(t, hosts.Shutdown(t.Context(), "and again"))
+	require.Equal(t, 2, s.closed)
+	require.NoError(t, started.Close(t.Context()))
 }
 
 func TestAttach_failsClosedAndNamesWhoDoesNotAnswer(t *testing.T) {

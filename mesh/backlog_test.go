@@ -2,6 +2,7 @@ package mesh
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -21,12 +22,14 @@ type mouth struct {
 	agent.Agent
 	mute  atomic.Bool
 	asked atomic.Int64
+	ended atomic.Int64 // subscriptions that were given back
 	first []actor.Event
 	to    chan actor.PortRef[actor.Event]
 }
 
 func (m *mouth) Stream(ctx *actor.Context, s agent.Stream) (actor.None, error) {
 	if s.End {
+		m.ended.Add(1)
 		return actor.None{}, nil
 	}
 	for _, e := range m.first {
@@ -78,7 +81,7 @@ func TestFaultC11_whoWatchesIsToldOfEveryEndHoweverManyThereAreAtOnce(t *testing
 	part, err := extent.Region().Slice("gpu", 1000, ranks)
 	require.NoError(t, err)
 	n := 0
-	for e, err := range watching(t, m, part).ends(t.Context()) {
+	for e, err := range ends(watching(t, m, part).changes(t.Context())) {
 		require.NoError(t, err)
 		require.Equal(t, []int{n, 1000 + n}, []int{e.View, e.Rank})
 		if n++; n == part.NumRanks() {
@@ -92,7 +95,7 @@ func TestMESH12_aSilentControllerIsAskedAndBlamedOnlyAfterTheWatchdog(t *testing
 	w := watching(t, m, shape.Of("gpu", 1).Region())
 	told := make(chan error, 2)
 	go func() {
-		for _, err := range w.ends(t.Context()) {
+		for _, err := range ends(w.changes(t.Context())) {
 			told <- err
 		}
 		close(told)
@@ -113,12 +116,12 @@ func TestMESH12_aSilentControllerIsAskedAndBlamedOnlyAfterTheWatchdog(t *testing
 }
 
 func TestBacklog_isBoundedAndSaysSo(t *testing.T) {
-	b := &backlog{region: shape.Of("gpu", 1).Region(), more: make(chan struct{}, 1)}
-	for range unreadOfRank + unreadAtAll {
-		require.NoError(t, b.take(actor.Event{}))
-		require.NoError(t, b.take(actor.Event{Step: agent.Beat}), "beats are one")
+	b := newBacklog(shape.Of("gpu", 1).Region())
+	for range unreadOfRank + unreadAtAll + 1 {
+		b.take(actor.Event{})
+		b.take(actor.Event{Rank: 1}) // of another region
 	}
-	require.ErrorIs(t, b.take(actor.Event{}), actor.ErrMailboxFull)
+	b.end(actor.Event{}, errors.New("later"))
 	for range unreadOfRank + unreadAtAll {
 		_, err := b.next(t.Context())
 		require.NoError(t, err, "what came before is read")

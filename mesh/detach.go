@@ -2,9 +2,9 @@ package mesh
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
@@ -65,7 +65,7 @@ func (p ProcMesh) Detach(ctx context.Context) (Handover, error) {
 	if err != nil {
 		return fail(refusal(err))
 	}
-	p.net.disown(ctx, p.desc.Owner)
+	p.net.disown(ctx, p.desc.Owner, "its mesh is detached")
 	p.desc.Owner = owned.Claim.Owner
 	return Handover{Procs: p, Epoch: owned.Claim.Epoch, Durable: owned.Durable}, nil
 }
@@ -115,19 +115,19 @@ func (m MeshState) claim() (has agent.Claim) {
 	return has
 }
 
-// refusal is the error of the system controller in its type: over the bus errors travel as text.
+// refusal is what the system controller says, without which endpoint said so, when it has said all.
 func refusal(err error) error {
-	if f := agent.Fenced(err); f != nil {
+	if f, ok := errors.AsType[*agent.FencedError](err); ok {
 		return f
 	}
-	if t := worlds.NameTaken(err); t != nil {
+	if t, ok := errors.AsType[*NameTakenError](err); ok {
 		return t
 	}
 	return err
 }
 
-// disown lets a controller of this program go, whose mesh is another's from now on.
-func (n *Net) disown(ctx context.Context, owner subjects.ActorID) {
+// disown lets a controller of this program go, whose mesh is another's.
+func (n *Net) disown(ctx context.Context, owner subjects.ActorID, why string) {
 	n.mu.Lock()
 	i := slices.IndexFunc(n.owned, func(o owned) bool { return o.controller == owner.Name })
 	if i >= 0 {
@@ -135,18 +135,7 @@ func (n *Net) disown(ctx context.Context, owner subjects.ActorID) {
 		n.owned = slices.Delete(n.owned, i, i+1)
 	}
 	n.mu.Unlock()
-	n.letGo(ctx, owner.Name, "its mesh is detached")
-}
-
-// NameFree is a *NameTakenError when a live mesh or a world has a name.
-func (n *Net) NameFree(ctx context.Context, name string) error {
-	all, err := n.Meshes(ctx)
-	for _, m := range all {
-		if id := m.Procs.ID(); m.Alive() && id.Label() == name {
-			return &NameTakenError{Name: name, Kind: m.kind(), Holder: id.String()}
-		}
-	}
-	return err
+	n.letGo(ctx, owner.Name, why)
 }
 
 // Detached lists the meshes that the system controller owns, by name; worlds are not among them. It is
@@ -160,69 +149,4 @@ func (n *Net) Detached(ctx context.Context) ([]worlds.DetachedState, error) {
 	}
 	now, err := worlds.Snap.Call(ctx, system, worlds.Filter{Worlds: []string{none}})
 	return now.Detached, err
-}
-
-// Adopt makes this program the owner of a detached mesh, by its name or its ID. epoch is that of its Handover, or of
-// whoever looked since; 0: whichever it is. When it is another the error holds a *agent.FencedError, and when the
-// mesh is not detached an *OwnedError: both say who owns it.
-func (n *Net) Adopt(ctx context.Context, name string, epoch uint64) (ProcMesh, error) {
-	fail := func(err error) (ProcMesh, error) { return ProcMesh{}, fmt.Errorf("adopt %s: %w", name, err) }
-	ctx, cancel := within(ctx, config.MeshSpawnDeadline.Get(n.config))
-	defer cancel()
-	all, err := n.Meshes(ctx)
-	if err != nil {
-		return fail(err)
-	}
-	p, err := n.Among(all, name)
-	if err != nil {
-		return fail(err)
-	}
-	detached, err := n.Detached(ctx)
-	if err != nil {
-		return fail(err)
-	}
-	system, err := worlds.Find(ctx, n.proc)
-	if err != nil {
-		return fail(err)
-	}
-	i := slices.IndexFunc(detached, func(d worlds.DetachedState) bool { return d.Mesh == p.desc.ID })
-	if i < 0 {
-		return fail(ownedBy(all, p))
-	}
-	claim := agent.Claim{Epoch: epoch, Owner: n.proc.ID().Actor(adopter)}
-	if epoch == 0 {
-		claim.Epoch = detached[i].Claim.Epoch
-	}
-	got, err := worlds.Adopt.Call(ctx, system, worlds.Adopting{Mesh: p.desc.ID, Claim: claim})
-	if err != nil {
-		return fail(refusal(err))
-	}
-	d := got.Detaching
-	return p.TakeOver(ctx, Succession{Epoch: got.Claim.Epoch, Lease: orNever(d.Lease), Policy: d.Policy.On(p.desc.Hosts), Display: d.Display})
-}
-
-const (
-	none    = "-"       // the name of no world
-	adopter = "adopter" // says in whose name a mesh is adopted, before there is a controller
-)
-
-// orNever is the term of a lease as Spawning has it, of one that is 0 where there is none.
-func orNever(lease time.Duration) time.Duration {
-	if lease == 0 {
-		return -1
-	}
-	return lease
-}
-
-// ownedBy says who owns a mesh that is not detached.
-func ownedBy(all []MeshState, p ProcMesh) error {
-	e := &OwnedError{Mesh: p.desc.ID.String(), Owner: p.desc.Owner}
-	for _, m := range all {
-		if m.Procs.desc.ID == p.desc.ID {
-			if c := m.claim(); c.Owner.IsValid() {
-				e.Owner, e.Epoch = c.Owner, c.Epoch
-			}
-		}
-	}
-	return e
 }

@@ -100,6 +100,15 @@ func TestMESH16_aDetachedMeshOutlivesItsMakerAndIsAdopted(t *testing.T) {
 	again, err := mine.Detach(t.Context())
 	require.NoError(t, err)
 	require.EqualValues(t, 4, again.Epoch)
+	looked, err := second.Lookup(t.Context(), "words")
+	require.NoError(t, err)
+	require.NoError(t, looked.Restart(t.Context(), mesh.Rolling{Reason: "new data"}), "its owner starts its ranks anew")
+	anew := c.pids(t, procs)
+	for rank, pid := range before {
+		require.NotEqual(t, pid, anew[rank])
+	}
+	before = anew
+	require.Error(t, mine.Restart(t.Context(), mesh.Rolling{}), "it is not the owner any more")
 	theirs, err := second.Adopt(t.Context(), "words", 0)
 	require.NoError(t, err)
 	leave()
@@ -135,6 +144,74 @@ func TestMESH16_aDetachedMeshLivesOnWhenTheSystemControllerIsFollowed(t *testing
 	require.NoError(t, found.Stop(t.Context()), "its owner is asked")
 	require.Empty(t, c.pids(t, procs))
 	require.Eventually(t, func() bool { return len(c.detached(t)) == 0 }, patience, 20*time.Millisecond, "what has ended is forgotten")
+}
+
+// An adopter that dies, or is too slow, at any instant before it has confirmed leaves the mesh to the system controller.
+func TestMESH16_aMeshWhoseAdopterDiesIsTakenBack(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		claims bool // the hosts have heard of the adopter
+		lease  time.Duration
+	}{{"before the hosts hear of it", false, 8 * time.Second}, {"before it confirms", true, 16 * time.Second}} {
+		t.Run(tc.name, func(t *testing.T) {
+			c := withSystem(t)
+			maker, end := c.program(t)
+			procs, err := c.hosts(t, maker).SpawnProcs(t.Context(), mesh.Spawning{Name: "words", PerHost: shape.Of("gpu", 2), Lease: tc.lease})
+			require.NoError(t, err)
+			held, err := procs.Detach(t.Context())
+			require.NoError(t, err)
+			end()
+			before := c.pids(t, procs)
+			adopter, _ := c.program(t)
+			system, err := worlds.Find(t.Context(), adopter.Proc())
+			require.NoError(t, err)
+			asked := worlds.Adopting{Mesh: procs.ID(), Claim: agent.Claim{Epoch: held.Epoch, Owner: adopter.Proc().ID().Actor("adopter")}}
+			_, err = worlds.Adopt.Call(t.Context(), system, asked)
+			require.NoError(t, err)
+			_, err = c.Adopt(t.Context(), "words", 0)
+			require.ErrorAs(t, err, new(*agent.FencedError), "one adopts it at a time")
+			var mine mesh.ProcMesh
+			if tc.claims {
+				mine, err = held.Procs.Via(adopter).TakeOver(t.Context(), mesh.Succession{Epoch: held.Epoch, Lease: -1})
+				require.NoError(t, err)
+			}
+			require.Eventually(t, func() bool {
+				d := c.detached(t)
+				return len(d) == 1 && d[0].Claim.Epoch == 4 && d[0].Reason == ""
+			}, patience, 20*time.Millisecond, "the system follows the adopter, in the epoch after his")
+			asked.Claim.Epoch++
+			_, err = worlds.Confirm.Call(t.Context(), system, asked)
+			require.NotNil(t, agent.Fenced(err), "too late: %v", err)
+			if tc.claims {
+				require.Eventually(t, func() bool { return c.heard(t, procs, 4) }, patience, 20*time.Millisecond)
+				require.Error(t, mine.Stop(t.Context()), "the hosts obey the system again")
+			}
+			var again mesh.ProcMesh
+			require.Eventually(t, func() bool { again, err = c.Adopt(t.Context(), "words", 0); return err == nil }, patience, 20*time.Millisecond)
+			require.Equal(t, before, c.pids(t, procs))
+			require.Empty(t, c.detached(t))
+			require.NoError(t, again.Stop(t.Context()))
+		})
+	}
+}
+
+// heard reports whether the hosts know the owner of an epoch.
+func (c *cluster) heard(t *testing.T, p mesh.ProcMesh, epoch uint64) bool {
+	t.Helper()
+	all, err := c.Meshes(t.Context())
+	require.NoError(t, err)
+	said := 0
+	for _, m := range all {
+		for _, s := range m.States {
+			if s.ID != p.ID().String() || s.Claim == nil { // a host says it with its first rank
+				continue
+			}
+			if said++; s.Claim.Epoch != epoch {
+				return false
+			}
+		}
+	}
+	return said > 0
 }
 
 // Whoever takes a mesh over by force has it; the system controller forgets it then.
@@ -178,7 +255,8 @@ func TestDetach_refusesWhatItCannotHaveAndNamesTheHolder(t *testing.T) {
 
 	_, err = procs.Detach(t.Context())
 	require.NoError(t, err)
-	require.ErrorAs(t, c.NameFree(t.Context(), "words"), &taken)
+	_, err = c.TakeName(t.Context(), "words")
+	require.ErrorAs(t, err, &taken)
 	system, err := worlds.Find(t.Context(), c.Proc())
 	require.NoError(t, err)
 	self, err := os.Executable()
@@ -186,7 +264,8 @@ func TestDetach_refusesWhatItCannotHaveAndNamesTheHolder(t *testing.T) {
 	_, err = worlds.Upsert.Call(t.Context(), system, worlds.Declaration{Spec: worlds.Spec{
 		Name: "words", Shape: shape.Of("x", 1), PerHost: 1, Command: agent.Command{Path: self},
 	}})
-	require.Equal(t, &worlds.NameTakenError{Name: "words", Kind: "mesh", Holder: procs.ID().String()}, worlds.NameTaken(err))
+	require.ErrorAs(t, err, &taken)
+	require.Equal(t, worlds.NameTakenError{Name: "words", Kind: "mesh", Holder: procs.ID().String()}, *taken)
 	for want, d := range map[string]worlds.Detaching{
 		"want its owner, and the epoch of that":   {Mesh: procs.ID(), Claim: agent.Claim{Owner: c.Proc().ID().Actor("x")}},
 		"0 hosts: want 1 to":                      {Mesh: procs.ID(), Claim: agent.Claim{Epoch: 1, Owner: c.Proc().ID().Actor("x")}},

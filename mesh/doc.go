@@ -33,7 +33,9 @@
 //   - MESH-5: Stop returns once every rank of the region has ended, and touches no other; the second time it
 //     does so at once. So does Shutdown of hosts, which looks again each time, and fails as long as something is left.
 //   - MESH-6: Watch yields every rank's end once, those before it included, milliseconds after the
-//     host noticed.
+//     host noticed. All who watch meshes of one controller through one Net share a subscription with it. Of a world it
+//     does so too; one that left with its host, in good order, before the watch began is no rank of it any more. So it does of
+//     actors that were found, and of those that nobody owns: their procs say who owns them, or how they are.
 //   - MESH-7: ownership does not travel: who reads a handle calls, casts and watches, and is refused what only
 //     the owner may do (*OwnerError). Actors without a controller, and services, have no owner.
 //   - MESH-8: Attach, Allocate and Take give all hosts or none: an *AttachError names each that did not answer, or
@@ -42,9 +44,11 @@
 //     Timeout, and a name that an asked proc does not know is a *NotFoundError.
 //   - MESH-10: what cannot be spawned is refused before anything starts, with a *RefusedError around the cause.
 //   - MESH-11: with a Policy that restarts, handles and casts reach whoever has a rank now; a Ref is the one
-//     actor that it was made for. Who has not followed the mesh learns it with his first cast to the rank, which fails.
+//     actor that it was made for. A process that has not followed the mesh from its beginning, or was cut off, asks its
+//     owner once, or its hosts, before it uses it: within 2 s, or else its first cast to the rank fails, and tells.
 //   - MESH-12: a stream of a mesh ends with a *ControllerError when its controller is gone, or has lost the mesh: as soon as that can be
-//     known, and after supervision.watchdog of silence. No rank is blamed for it.
+//     known, and after supervision.watchdog of silence. No rank is blamed for it. That of a world ends so when no system
+//     controller has answered for that long, and that of actors without an owner when none of their procs has.
 //   - MESH-13: a mesh that is made with the Context of an actor (Within) ends with that actor, and Supervise has it
 //     deal with failures on its own turn.
 //   - MESH-14: TakeOver makes a program the owner of a mesh of procs that another owned: nothing is started or stopped,
@@ -53,7 +57,16 @@
 //     that several have is an *AmbiguousError. Of a world that lacks hosts, casts reach the ranks that are there.
 //   - MESH-16: Detach hands a mesh over to the system controller, and Adopt takes one back from it: by the epoch of the
 //     owner that is followed, which both return or refuse by (*agent.FencedError); what another program owns is an
-//     *OwnedError. Nothing is started or stopped on the way.
+//     *OwnedError. Nothing is started or stopped on the way, and the mesh has an owner at each moment: the system controller
+//     until Adopt has succeeded, whenever the adopter dies.
+//   - MESH-17: TakeName, and a spawn with it, has a name for one: of programs that take it at one moment one succeeds, and
+//     none does when a live mesh or a world has it; the others get a *NameTakenError. It takes no store. It is so among
+//     programs whose servers reach each other; who is cut off hears of nobody, and Lookup names both meshes afterwards.
+//   - MESH-18: Restart starts ranks that are well anew, so many at a time, each once those before run with their actors;
+//     it stops at the first that does not come back, and says which were never touched.
+//   - MESH-19: Watch and Changes of hosts yield what this program knows of them: what is not well at once, then each change
+//     once, of the region's hosts by rank there. A host that is dead or has left may come back, and end again. A program that
+//     could not hear for supervision.watchdog ends the stream with a *ControllerError, and blames no host.
 //
 // # Failure
 //

@@ -234,17 +234,26 @@ func (h HostMesh) Drain(ctx context.Context, reason string, grace time.Duration)
 // its procs have ended; hosts that are gone already are. Asking again looks again: it fails as long as
 // something is left.
 func (h HostMesh) Shutdown(ctx context.Context, reason string) error {
+	if err := h.Err(); err != nil {
+		return err
+	}
+	h.net.step("hosts.shutdown.attempt", h.name, len(h.hosts), agent.ShuttingDown, nil)
 	_, err := h.summary(ctx, "shutdown", func(ctx context.Context, a actor.Ref[agent.Agent]) (agent.Summary, error) {
-		s, err := agent.StopAll.Call(ctx, a, agent.StoppingAll{Reason: reason})
+		s, err := agent.StopAll.Urge(ctx, a, agent.StoppingAll{Reason: reason})
 		if gone(err) {
 			return agent.Summary{}, nil
 		}
 		return s, err
 	})
-	if err == nil && h.net != nil {
+	if err == nil {
 		err = h.net.giveBack(ctx, h.hosts, func(Allocation) bool { return true })
 	}
-	return err
+	if err != nil {
+		h.net.step("hosts.shutdown.failed", h.name, len(h.hosts), agent.Failed, err)
+		return err
+	}
+	h.net.step("hosts.shutdown.success", h.name, len(h.hosts), agent.Stopped, nil)
+	return nil
 }
 
 // summary asks every host to stop something and adds up what came of it. What is left is an error.
@@ -258,8 +267,8 @@ func (h HostMesh) summary(ctx context.Context, verb string, ask func(context.Con
 	var sum agent.Summary
 	for i, s := range all {
 		sum = sum.Merge(s)
-		if n := s.Asked - s.Ended; n > 0 && errs[i] == nil {
-			errs[i] = fmt.Errorf("%d of %d procs have not ended", n, s.Asked)
+		if errs[i] == nil {
+			errs[i] = s.Err()
 		}
 	}
 	if err := h.unreachable(errs); err != nil {

@@ -45,6 +45,7 @@ func (n *Net) Among(all []MeshState, name string) (ProcMesh, error) {
 	switch len(found) {
 	case 1:
 		found[0].tell(n.proc)
+		found[0].Procs.acquainted()
 		return found[0].Procs, nil
 	case 0:
 		return ProcMesh{}, &NotFoundError{What: "mesh", Name: name, Known: known}

@@ -12,6 +12,7 @@ import (
 	"github.com/castnet-io/castnet/agent/host"
 	"github.com/castnet-io/castnet/agent/proc"
 	"github.com/castnet-io/castnet/config"
+	"github.com/castnet-io/castnet/mesh"
 )
 
 // The tests' own binary is what their procs run: TestMain makes it a proc when a host launched it.
@@ -22,7 +23,7 @@ func TestMain(m *testing.M) {
 
 // defs are what the procs of the tests can run.
 func defs() []actor.Def {
-	return append(actortest.Actors(), actors(), host.InProcDef(host.Options{}))
+	return append(actortest.Actors(), actors(), haltings(), host.InProcDef(host.Options{}))
 }
 
 var (
@@ -32,7 +33,20 @@ var (
 	hold    = actor.NewEndpoint[*Counter, time.Duration, actor.None]("hold")
 	wait    = actor.NewEndpoint[*Counter, time.Duration, actor.None]("wait")
 	say     = actor.NewEndpoint[*Counter, string, actor.None]("say")
+	pass    = actor.NewEndpoint[*Counter, passing, int64]("pass")
 )
+
+// halting is made at once, but on rank 1: there its constructor takes so long, whoever asks it to end.
+var halting = actor.NewType[*Counter, time.Duration]("halting")
+
+func haltings() actor.Def {
+	return halting.Made(func(ctx *actor.Context, d time.Duration) (*Counter, error) {
+		if ctx.Point().Rank() == 1 {
+			time.Sleep(d)
+		}
+		return &Counter{}, nil
+	})
+}
 
 // Counter counts.
 type Counter struct{ n int64 }
@@ -67,7 +81,18 @@ func (c *Counter) wait(ctx *actor.Context, d time.Duration) (actor.None, error) 
 	return actor.None{}, config.HostReady.Set(proc.Config(ctx), d)
 }
 
+// passing is something to be added by another.
+type passing struct {
+	To   mesh.ActorMesh[*Counter]
+	Rank int
+}
+
+// pass adds 1 to another counter, whose mesh it knows from the message alone.
+func (c *Counter) pass(ctx *actor.Context, p passing) (int64, error) {
+	return add.Call(ctx, p.To.Via(mesh.Within(ctx)).Ref(p.Rank), 1)
+}
+
 func actors() actor.Def {
-	return counter.Made(newCounter, add.By((*Counter).add), crash.By((*Counter).crash), say.By((*Counter).say),
+	return counter.Made(newCounter, pass.By((*Counter).pass), add.By((*Counter).add), crash.By((*Counter).crash), say.By((*Counter).say),
 		wait.By((*Counter).wait), hold.By((*Counter).hold))
 }

@@ -265,13 +265,26 @@ func TestFind_resolvesMeshesAndActorsOfOtherPrograms(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 10, sum)
 
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ends := []<-chan string{heard(t, found.Watch(ctx)), heard(t, mesh.On[*Counter](procs, counters.Name()).Watch(ctx))}
+	_, err = crash.Call(t.Context(), found.Slice("gpu", 1, 2).Ref(0), actor.None{})
+	require.Error(t, err)
+	for _, w := range ends {
+		require.Equal(t, "1.0 at 1 failed <nil>", next(t, w), "who has found them hears of them")
+	}
+	for _, err := range mesh.On[*Counter](procs, "abaci-0000000000000").Watch(t.Context()) {
+		require.ErrorAs(t, err, new(*mesh.NotFoundError))
+	}
 	_, err = other.Lookup(t.Context(), "nobody")
 	var missing *mesh.NotFoundError
 	require.ErrorAs(t, err, &missing)
 	require.ErrorContains(t, err, procs.ID().String())
 	_, err = mesh.Find[*Counter](t.Context(), procs, "abaci")
 	require.ErrorAs(t, err, &missing)
-	require.Error(t, found.Stop(t.Context()))
+	var owned *mesh.OwnerError
+	require.ErrorAs(t, found.Stop(t.Context()), &owned)
+	require.Equal(t, c.Proc().ID(), owned.Owner.Proc)
 }
 
 func TestHandles_carryTheErrorsOfBadSlicesAndPoints(t *testing.T) {
@@ -294,6 +307,9 @@ func TestHandles_carryTheErrorsOfBadSlicesAndPoints(t *testing.T) {
 	require.ErrorContains(t, err, "an end after the begin")
 	_, err = cast.Reduce(t.Context(), counters.Select("gpu=7"), add, 1, cast.Sum[int64]())
 	require.ErrorContains(t, err, `"7"`)
+	half := counters.Slice("gpu", 1, 2)
+	require.True(t, half.Equal(half.Select("gpu=1")), "indices are those of the whole mesh")
+	require.ErrorContains(t, half.Select("gpu=0").Err(), `base rank "0"`, "which is not in the slice")
 	_, err = mesh.Spawn(t.Context(), procs.Slice("x", 0, 1), counter, "c", 0)
 	require.ErrorContains(t, err, `"x"`)
 	require.Error(t, bad.Stop(t.Context()))

@@ -56,17 +56,20 @@ type Net struct {
 	quiet    time.Duration
 	config   *config.Config
 	guest    bool // in a proc that somebody else has: Close leaves that alone
+	feeds    feeds
+	known    *acquaintances // of the proc
 
 	mu       sync.Mutex
 	owned    []owned           // what was made, in order
 	presence *presence.Watcher // of hosts; nil: no mesh was made yet
+	closed   bool
 }
 
 // owned is something that a Net ends: the controller of a mesh, or hosts that were allocated.
 type owned struct {
 	controller string       // its name
 	left       *atomic.Bool // its mesh is another's
-	hosts      Allocation   // or taken
+	hosts      *Allocation  // or taken
 }
 
 // Connect joins a castnet as a client.
@@ -106,6 +109,7 @@ func Connect(ctx context.Context, o Options) (*Net, error) {
 	n.proc, err = actor.NewProc(ctx, opts)
 	if err == nil {
 		agent.SetConfig(n.proc, o.Config)
+		n.known = acquaintancesOf(n.proc)
 		n.router, err = cast.Start(n.proc, nil)
 	}
 	if err != nil {
@@ -120,7 +124,7 @@ func Connect(ctx context.Context, o Options) (*Net, error) {
 func Within(ctx *actor.Context) *Net {
 	p := ctx.Proc()
 	c := agent.ConfigOf(p)
-	return &Net{bus: p.Bus(), proc: p, quiet: config.DiscoveryQuiet.Get(c), config: c, guest: true}
+	return &Net{bus: p.Bus(), proc: p, quiet: config.DiscoveryQuiet.Get(c), config: c, known: acquaintancesOf(p), guest: true}
 }
 
 // Def is what a program can run whose actors make meshes.
@@ -161,7 +165,7 @@ func (n *Net) Close(ctx context.Context) error {
 	}
 	n.mu.Lock()
 	watcher := n.presence
-	n.presence = nil
+	n.presence, n.closed = nil, true
 	n.mu.Unlock()
 	if watcher != nil {
 		watcher.Close()
@@ -188,7 +192,7 @@ func (n *Net) release(ctx context.Context) error {
 	var errs []error
 	for _, o := range slices.Backward(all) {
 		if o.hosts != nil {
-			errs = append(errs, o.hosts.Close(ctx))
+			errs = append(errs, (*o.hosts).Close(ctx))
 			continue
 		}
 		n.letGo(ctx, o.controller, "its program is done")
@@ -206,6 +210,8 @@ func (n *Net) letGo(ctx context.Context, name, reason string) {
 	}
 }
 
+var errNobody = errors.New("no host answers")
+
 // Hosts finds every live host, in the order of their labels. No host is an error.
 func (n *Net) Hosts(ctx context.Context) (HostMesh, error) {
 	infos, err := agent.ListedHosts(ctx, n.bus, n.proc.Space(), n.quiet)
@@ -213,7 +219,7 @@ func (n *Net) Hosts(ctx context.Context) (HostMesh, error) {
 		return HostMesh{}, err
 	}
 	if len(infos) == 0 {
-		return HostMesh{}, fmt.Errorf("no host answers on %s in %s: start a hostd there", n.bus.Control().URL(), n.proc.Space())
+		return HostMesh{}, fmt.Errorf("%w on %s in %s: start a hostd there", errNobody, n.bus.Control().URL(), n.proc.Space())
 	}
 	return n.hostMesh(infos), nil
 }

@@ -69,11 +69,17 @@ func (p ProcMesh) Slice(label string, begin, end int) ProcMesh {
 	return p
 }
 
-// Select slices as people write it, such as `host=0:2,gpu=3`. Indices are those of the whole mesh.
+// Select slices as people write it, such as `host=0:2,gpu=3`. Indices are those of the whole mesh, also on a slice of
+// it, as those are in which a cast names who is missing; what is not in the slice is an error.
 func (p ProcMesh) Select(text string) ProcMesh {
-	if p.err = p.Err(); p.err == nil {
-		p.region, p.err = shape.Select(p.desc.Extent, text)
+	if p.err = p.Err(); p.err != nil {
+		return p
 	}
+	r, err := shape.Select(p.desc.Extent, text)
+	if err == nil {
+		err = r.SubsetOf(p.region)
+	}
+	p.region, p.err = r, err
 	return p
 }
 
@@ -106,7 +112,7 @@ func (p ProcMesh) Stop(ctx context.Context) error {
 	stopping := agent.Stopping{ID: id, Reason: "stopped by its user", Region: &p.region}
 	idle := config.ProcStopIdle.Get(p.net.config)
 	once, done := context.WithTimeout(ctx, idle)
-	o, err := agent.Stop.Call(once, p.controller(), stopping)
+	o, err := agent.Stop.Urge(once, p.controller(), stopping)
 	done()
 	if whole := p.region.NumRanks() == p.desc.Extent.NumRanks(); err == nil && whole {
 		o, err = settled(ctx, p.controller(), agent.Ended(id), idle, o)
@@ -133,7 +139,7 @@ func (p ProcMesh) stopHosts(ctx context.Context, s agent.Stopping) (agent.Overla
 		s.Region = nil // then what they know of the mesh is over
 	}
 	answers, errs := eachHost(ctx, p.onHosts(), func(ctx context.Context, a actor.Ref[agent.Agent]) (agent.Overlay, error) {
-		return agent.Stop.Call(ctx, a, s)
+		return agent.Stop.Urge(ctx, a, s)
 	})
 	by := map[int]agent.Status{}
 	for _, o := range answers {
@@ -154,7 +160,7 @@ func gone(err error) bool {
 // Watch yields the end of every rank of the region, those before it included, until ctx ends or the
 // loop is left (MESH-6). Ranks that are started again have not ended: Changes tells of them.
 func (p ProcMesh) Watch(ctx context.Context) iter.Seq2[actor.Event, error] {
-	return p.watched().ends(ctx)
+	return ends(p.Changes(ctx))
 }
 
 // Changes yields what becomes of the ranks of the region: their ends, those before it included, and what is
@@ -164,17 +170,21 @@ func (p ProcMesh) Changes(ctx context.Context) iter.Seq2[actor.Event, error] {
 }
 
 func (p ProcMesh) watched() watched {
-	bad := p.Err()
-	if bad == nil && p.desc.World != nil {
-		bad = fmt.Errorf("watch world %s: the system controller owns it, which tells what becomes of it on %s", p.desc.World.World,
-			p.net.proc.Space().Events(actor.KindMesh, p.desc.ID))
+	w := watched{net: p.net, owner: p.desc.Owner, region: p.region, bad: p.Err()}
+	if w.bad == nil && p.desc.World != nil {
+		plain := w
+		w.other = func(ctx context.Context) iter.Seq2[actor.Event, error] {
+			one := askedWatch{watched: plain, source: &ofWorld{watched: plain, world: p.desc.World.World, mesh: p.desc.ID}, ranks: incarnations{}}
+			return one.changes(ctx)
+		}
 	}
-	return watched{p.net, p.desc.Owner, p.region, bad}
+	return w
 }
 
 // host is the host of a host's share of the mesh, by its index: the one that took it over last, as far as is
 // known here; zero where a world has none.
 func (p ProcMesh) host(at int) subjects.HostID {
+	p.acquaint()
 	if e, ok := p.net.proc.Successor(p.desc.Proc(at*p.desc.PerHost, 0)); ok {
 		if h, err := subjects.ParseHostID(e.Host); err == nil {
 			return h
@@ -242,7 +252,9 @@ func Find[A any](ctx context.Context, p ProcMesh, name string) (ActorMesh[A], er
 	if err != nil {
 		return ActorMesh[A]{}, err
 	}
-	return On[A](p, full), nil
+	m := On[A](p, full)
+	m.owner, m.free = r.owners[full], r.free[full]
+	return m, nil
 }
 
 // On addresses the actors of a full name on a region of procs. Nobody is asked whether there are any.
@@ -251,6 +263,9 @@ func On[A any](p ProcMesh, name string) ActorMesh[A] { return ActorMesh[A]{procs
 // Roster is the actor meshes of a region: what lives there, by full name.
 type Roster struct {
 	Actors map[string]agent.ActorInfo // each as the first of its ranks describes it
+
+	owners map[string]subjects.ActorID // the controllers of those that have one
+	free   map[string]bool             // those that nobody owns, made through the agents of their procs
 
 	unasked error // why nobody could say
 }
@@ -262,7 +277,7 @@ func (p ProcMesh) Roster(ctx context.Context) (Roster, error) {
 	if err != nil && all.Len() == 0 {
 		return Roster{}, err
 	}
-	r := Roster{Actors: map[string]agent.ActorInfo{}, unasked: err}
+	r := Roster{Actors: map[string]agent.ActorInfo{}, owners: map[string]subjects.ActorID{}, free: map[string]bool{}, unasked: err}
 	for _, states := range all.Values() {
 		for _, s := range states {
 			if _, known := r.Actors[s.ID]; known || s.Status.Phase.Terminal() {
@@ -271,6 +286,11 @@ func (p ProcMesh) Roster(ctx context.Context) (Roster, error) {
 			r.Actors[s.ID] = agent.ActorInfo{}
 			if s.Actor != nil {
 				r.Actors[s.ID] = *s.Actor
+			}
+			if s.Claim != nil {
+				r.owners[s.ID] = s.Claim.Owner
+			} else {
+				r.free[s.ID] = r.Actors[s.ID].Managed
 			}
 		}
 	}

@@ -88,9 +88,9 @@ func (p ProcMesh) ActorStates(ctx context.Context, name string) (shape.ValueMesh
 	out := make([]agent.State, p.region.NumRanks())
 	for rank := range out {
 		states, _ := all.At(rank)
-		switch why := silent[rank]; {
-		case why != nil:
-			out[rank] = agent.State{ID: name, Rank: rank, Status: agent.Status{Phase: agent.Timeout, Reason: why.Error()}}
+		switch why, is := silent[rank]; {
+		case is:
+			out[rank] = agent.State{ID: name, Rank: rank, Status: agent.Status{Phase: agent.Timeout, Reason: why.Reason}}
 		case len(states) == 0:
 			return none, &NotFoundError{What: "actor mesh", Name: name}
 		default:
@@ -101,18 +101,19 @@ func (p ProcMesh) ActorStates(ctx context.Context, name string) (shape.ValueMesh
 	return shape.NewValueMesh(p.region, out)
 }
 
-// reasons are why ranks of a cast did not answer; an error that is about none of them stays one.
-func reasons(err error) (map[int]error, error) {
+// reasons are why ranks of a cast did not answer: those that cannot have failed, of the others it is not known. An
+// error that is about none of them stays one.
+func reasons(err error) (map[int]agent.Status, error) {
 	partial, ok := errors.AsType[*cast.CoverageError](err)
 	if !ok {
 		return nil, err
 	}
-	by := map[int]error{}
+	by := map[int]agent.Status{}
 	for _, f := range partial.Coverage.Failed {
-		by[f.Rank] = f.Err
+		by[f.Rank] = agent.Status{Phase: agent.Failed, Reason: f.Err.Error()}
 	}
 	for _, f := range partial.Coverage.Missing {
-		by[f.Rank] = f.Err
+		by[f.Rank] = agent.Status{Phase: agent.Timeout, Reason: f.Err.Error()}
 	}
 	return by, nil
 }
@@ -130,7 +131,8 @@ func (p ProcMesh) Ping(ctx context.Context) (shape.ValueMesh[bool], error) {
 	}
 	alive := make([]bool, p.region.NumRanks())
 	for rank := range alive {
-		alive[rank] = silent[rank] == nil
+		_, is := silent[rank]
+		alive[rank] = !is
 	}
 	return shape.NewValueMesh(p.region, alive)
 }

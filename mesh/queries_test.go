@@ -1,6 +1,7 @@
 package mesh_test
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/cast"
 	"github.com/castnet-io/castnet/mesh"
@@ -72,17 +74,35 @@ func TestSpawnActors_withoutAControllerNobodyOwnsThem(t *testing.T) {
 	procs, _ := c.workers(t, 2, 0)
 	free, err := mesh.SpawnActors(t.Context(), procs, counter, mesh.ActorSpawning[int64]{Label: "free", Params: 5, Uncontrolled: true})
 	require.NoError(t, err)
-	for _, err := range free.Watch(t.Context()) {
-		require.Error(t, err, "nobody watches them")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ends := heard(t, free.Watch(ctx))
+	_, err = crash.Call(t.Context(), free.Ref(0), actor.None{})
+	require.Error(t, err)
+	require.Equal(t, "0.0 at 0 failed <nil>", next(t, ends))
+	found, err := mesh.Find[*Counter](t.Context(), procs, free.Name())
+	require.NoError(t, err)
+	part := heard(t, found.Slice("gpu", 1, 2).Watch(ctx))
+	late := heard(t, mesh.On[*Counter](procs, free.Name()).Watch(ctx))
+	require.Equal(t, "0.0 at 0 failed <nil>", next(t, late), "what was before is told")
+	require.NoError(t, found.Stop(t.Context()), "nobody owns it, so anybody stops it")
+	require.Equal(t, "1.0 at 0 stopped <nil>", next(t, part))
+	for _, all := range []<-chan string{ends, late} {
+		require.Equal(t, "1.0 at 1 stopped <nil>", next(t, all))
 	}
-	require.NoError(t, free.Stop(t.Context()))
+	cancel()
+	_, more := <-ends
+	require.False(t, more, "each end once")
 	states, err := free.States(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, []agent.Phase{agent.Stopped, agent.Stopped}, phases(states))
+	require.Equal(t, []agent.Phase{agent.Failed, agent.Stopped}, phases(states))
 	_, err = mesh.SpawnActors(t.Context(), procs, counter, mesh.ActorSpawning[int64]{Label: "free", Params: -5, Uncontrolled: true})
 	var failed *mesh.SpawnError
 	require.ErrorAs(t, err, &failed)
 	require.Equal(t, 1, failed.Failed[0].Rank)
+	states, err = procs.ActorStates(t.Context(), failed.Mesh)
+	require.NoError(t, err)
+	require.Equal(t, []agent.Phase{agent.Stopped, agent.Failed}, phases(states), "what was made is stopped")
 }
 
 func TestService_isSharedByOverlappingViewsAndConflictsAreSaid(t *testing.T) {
@@ -101,6 +121,10 @@ func TestService_isSharedByOverlappingViewsAndConflictsAreSaid(t *testing.T) {
 	require.ErrorContains(t, err, "exists already with another spec")
 	_, err = mesh.Service(t.Context(), procs, counter, agent.Name, int64(7))
 	require.ErrorContains(t, err, "the name of every proc's own agent")
+	require.NoError(t, right.Stop(t.Context()), "it is nobody's: whoever has it stops it")
+	states, err := left.States(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []agent.Phase{agent.Running, agent.Stopped}, phases(states))
 }
 
 // Meaning of test_halting_proc_allocation: the program of one host never says a word, that of the other is well.

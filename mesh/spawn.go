@@ -53,6 +53,10 @@ type Spawning struct {
 	// Display is what reports call the mesh; "": by its ID.
 	Display string
 
+	// TakeName makes the name this mesh's alone: when another live mesh or a world has it, or begins with it at the same
+	// moment, the error is a *NameTakenError.
+	TakeName bool
+
 	// Idle ends the wait for the ranks when nothing has become of any for so long; 0: proc.spawn-idle, less:
 	// only the deadline does.
 	Idle time.Duration
@@ -74,6 +78,16 @@ func (h HostMesh) SpawnProcs(ctx context.Context, s Spawning) (ProcMesh, error) 
 	}
 	ctx, cancel := within(ctx, config.MeshSpawnDeadline.Get(h.net.config))
 	defer cancel()
+	if s.TakeName {
+		release, err := h.net.TakeName(ctx, s.Name)
+		if err != nil {
+			return ProcMesh{}, &RefusedError{"procs", s.Name, err}
+		}
+		defer release() // the hosts know the mesh then, or there is none
+	}
+	if err := h.net.checkSpares(ctx, s.Policy); err != nil {
+		return ProcMesh{}, &RefusedError{"procs", s.Name, err}
+	}
 	p := ProcMesh{net: h.net, desc: desc, region: desc.Extent.Region()}
 	owner, err := h.net.own(ctx, controller.Spec{
 		Procs: desc, Region: p.region, Lease: s.Lease, Policy: s.Policy, Name: s.Display,
@@ -82,6 +96,7 @@ func (h HostMesh) SpawnProcs(ctx context.Context, s Spawning) (ProcMesh, error) 
 		return ProcMesh{}, fmt.Errorf("spawn procs %s: %w", desc.ID, err)
 	}
 	p.desc.Owner = owner.ID()
+	p.acquainted()
 	err = start(ctx, owner, desc.ID.String(), desc, p.region, cmp.Or(s.Idle, config.ProcSpawnIdle.Get(h.net.config)))
 	if some, ok := errors.AsType[*SpawnError](err); ok && s.Partial && len(some.Failed) < some.Ranks {
 		return p, err
@@ -94,6 +109,17 @@ func (h HostMesh) SpawnProcs(ctx context.Context, s Spawning) (ProcMesh, error) 
 		return ProcMesh{}, errors.Join(err, abandon(ctx, h.net, owner, desc.ID.String()))
 	}
 	return p, nil
+}
+
+// checkSpares asks the spare hosts of a policy whether they are there.
+func (n *Net) checkSpares(ctx context.Context, p Policy) error {
+	if len(p.Spares) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, config.AttachTimeout.Get(n.config))
+	defer cancel()
+	_, err := n.Attach(ctx, "spares", p.Spares...)
+	return err
 }
 
 // fence waits until casts from here reach every rank. One server knows the subscriptions of who is ready;
@@ -173,8 +199,11 @@ func (n *Net) own(ctx context.Context, s controller.Spec) (actor.Ref[agent.Agent
 func (n *Net) watcher() (*presence.Watcher, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.presence != nil {
+	switch {
+	case n.presence != nil:
 		return n.presence, nil
+	case n.closed:
+		return nil, fmt.Errorf("watch over hosts: %w", errNetClosed)
 	}
 	w, err := presence.New(n.proc)
 	if err != nil {
@@ -195,16 +224,21 @@ func start(ctx context.Context, owner actor.Ref[agent.Agent], id string, m agent
 	if err != nil {
 		return fmt.Errorf("spawn %s: %w", id, err)
 	}
-	failed := statuses(o, m, r, func(s agent.Status) bool { return s.Phase != agent.Running })
-	for i, f := range failed {
-		if !f.Status.Phase.Terminal() {
-			failed[i].Status = agent.Status{Phase: agent.Timeout, Reason: fmt.Sprintf("still %s after %s", f.Status, time.Since(began).Round(time.Millisecond))}
-		}
-	}
-	if len(failed) > 0 {
+	if failed := unstarted(o, m, r, began); len(failed) > 0 {
 		return &SpawnError{Mesh: id, Ranks: r.NumRanks(), Failed: failed}
 	}
 	return nil
+}
+
+// unstarted is the ranks that do not run. Of those that have not ended either the status is Timeout.
+func unstarted(o agent.Overlay, m agent.Mesh, r shape.Region, began time.Time) []RankStatus {
+	ranks := statuses(o, m, r, func(s agent.Status) bool { return s.Phase != agent.Running })
+	for i, f := range ranks {
+		if !f.Status.Phase.Terminal() {
+			ranks[i].Status = agent.Status{Phase: agent.Timeout, Reason: fmt.Sprintf("still %s after %s", f.Status, time.Since(began).Round(time.Millisecond))}
+		}
+	}
+	return ranks
 }
 
 // settled waits until every rank is as far as is waited for, or has ended, until the deadline, or until
@@ -232,7 +266,7 @@ func settled(ctx context.Context, owner actor.Ref[agent.Agent], w agent.Waiting,
 func abandon(ctx context.Context, n *Net, owner actor.Ref[agent.Agent], id string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), config.MeshCleanupDeadline.Get(n.config))
 	defer cancel()
-	_, err := agent.Stop.Call(ctx, owner, agent.Stopping{ID: id, Reason: "its spawn failed", Grace: time.Second})
+	_, err := agent.Stop.Urge(ctx, owner, agent.Stopping{ID: id, Reason: "its spawn failed", Grace: time.Second})
 	n.letGo(ctx, owner.ID().Name, "its spawn failed")
 	if err != nil {
 		return fmt.Errorf("stop what was started of %s: %w", id, err)

@@ -37,9 +37,10 @@ func (h HostMesh) own(ctx context.Context, verb string, t agent.Taking) error {
 		back := taken{got}.Close(context.WithoutCancel(ctx))
 		return errors.Join(fmt.Errorf("%s: %w", verb, err), back)
 	}
+	var held Allocation = taken{h}
 	h.net.mu.Lock()
 	defer h.net.mu.Unlock()
-	h.net.owned = append(h.net.owned, owned{hosts: taken{h}})
+	h.net.owned = append(h.net.owned, owned{hosts: &held})
 	return nil
 }
 

@@ -53,6 +53,7 @@ func (p ProcMesh) TakeOver(ctx context.Context, s Succession) (ProcMesh, error) 
 		_, err = settled(ctx, owner, agent.Waiting{ID: p.desc.ID.String(), Until: agent.Running}, config.ProcSpawnIdle.Get(p.net.config), nil)
 	}
 	if err != nil {
+		p.net.disown(ctx, p.desc.Owner, "its mesh was not taken over")
 		return fail(err)
 	}
 	return p, nil

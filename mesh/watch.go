@@ -5,24 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"time"
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
-	"github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/mesh/shape"
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// The controller of a watched mesh says that it lives so often: beats a watchdog, and at least every 5 s.
-const (
-	beats   = 8
-	maxBeat = 5 * time.Second
-)
-
 // ControllerError says that the controller of a mesh is gone, so that nobody tells what becomes of the ranks
 // any more: no rank is to blame; hosts stop them when their lease runs out. Or another one has the mesh, which Err
-// says as a *agent.FencedError.
+// says as a *agent.FencedError. A mesh of hosts is watched by the program itself: of such a one it says that this could
+// not hear them.
 type ControllerError struct {
 	Controller subjects.ActorID
 	Err        error // how it was noticed
@@ -31,6 +24,9 @@ type ControllerError struct {
 func (e *ControllerError) Error() string {
 	if f := agent.Fenced(e.Err); f != nil {
 		return fmt.Sprintf("controller %s has lost its mesh: %v", e.Controller, e.Err)
+	}
+	if d, ok := errors.AsType[*deafError](e.Err); ok {
+		return d.Error()
 	}
 	return fmt.Sprintf("controller %s is gone: %v", e.Controller, e.Err)
 }
@@ -43,12 +39,14 @@ type watched struct {
 	owner  subjects.ActorID
 	region shape.Region // of the proc mesh
 	bad    error
+
+	other func(context.Context) iter.Seq2[actor.Event, error] // who tells where the owner is not known, or is no controller of this mesh alone
 }
 
-// ends yields the ends of ranks.
-func (w watched) ends(ctx context.Context) iter.Seq2[actor.Event, error] {
+// ends are the ends among changes, and why nothing comes any more.
+func ends(changes iter.Seq2[actor.Event, error]) iter.Seq2[actor.Event, error] {
 	return func(yield func(actor.Event, error) bool) {
-		for e, err := range w.changes(ctx) {
+		for e, err := range changes {
 			if (err != nil || e.Terminal()) && !yield(e, err) {
 				return
 			}
@@ -59,80 +57,17 @@ func (w watched) ends(ctx context.Context) iter.Seq2[actor.Event, error] {
 // changes streams what a controller says of the region, each event with the rank's place in it. When the
 // controller is gone the last event says so, beside a *ControllerError.
 func (w watched) changes(ctx context.Context) iter.Seq2[actor.Event, error] {
+	if w.other != nil {
+		return w.other(ctx)
+	}
 	return func(yield func(actor.Event, error) bool) {
 		if w.bad != nil {
 			yield(actor.Event{}, w.bad)
 			return
 		}
-		owner := actor.RefOf[agent.Agent](w.owner).Via(w.net.proc)
-		watchdog := config.SupervisionWatchdog.Get(w.net.config)
-		beat := min(watchdog/beats, maxBeat)
-		said, port, closed := openBacklog(w.net.proc, w.region)
-		defer closed()
-		if _, err := agent.Streaming.Call(ctx, owner, agent.Stream{To: port, Beat: beat}); err != nil {
-			if gone(err) {
-				yield(w.gone(err), &ControllerError{w.owner, err})
-			} else {
-				yield(actor.Event{}, fmt.Errorf("watch: %w", err))
-			}
-			return
-		}
-		defer func() { // an owner that is gone tells nobody any more
-			_ = agent.Streaming.Post(context.WithoutCancel(ctx), owner, agent.Stream{To: port, End: true})
-		}()
-		for {
-			e, err := w.next(ctx, said, owner, beat, watchdog)
-			switch {
-			case ctx.Err() != nil:
-				return
-			case err != nil:
-				yield(e, err)
-				return
-			case e.Step == agent.Beat:
-				continue
-			case e.Step == agent.Fencing:
-				var why error = errors.New(e.Reason)
-				if f := agent.ParseFenced(e.Reason); f != nil {
-					why = f
-				}
-				yield(e, &ControllerError{w.owner, why})
-				return
-			}
-			if !yield(e, nil) {
-				return
-			}
-		}
-	}
-}
-
-// next waits for what a controller says. One that is silent for two beats is asked whether it lives; until
-// the watchdog has had enough, no answer means nothing.
-func (w watched) next(ctx context.Context, said *backlog, owner actor.Ref[agent.Agent], beat, watchdog time.Duration) (actor.Event, error) {
-	for silent := time.Duration(0); ; silent += 2 * beat {
-		wait, cancel := context.WithTimeout(ctx, 2*beat)
-		e, err := said.next(wait)
-		cancel()
-		if err == nil || !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
-			return e, err
-		}
-		ask, cancel := context.WithTimeout(ctx, beat)
-		_, err = agent.Ping.Call(ask, owner, actor.None{})
-		cancel()
-		switch known := gone(err); {
-		case err == nil:
-			silent = -2 * beat // it lives; what it said may be on its way
-		case known || silent+2*beat >= watchdog:
-			return w.gone(err), &ControllerError{w.owner, err}
-		}
-	}
-}
-
-// gone is the event that blames the controller.
-func (w watched) gone(why error) actor.Event {
-	id := w.owner.Proc
-	return actor.Event{
-		Kind: actor.KindActor, Status: string(actor.Failed), Mesh: id.Mesh.String(), Rank: int(id.Rank), Gen: int(id.Gen), Seat: int(id.Seat),
-		Actor: w.owner.Name, Type: "controller", Reason: why.Error(), At: time.Now(),
+		said, leave := w.net.feeds.join(w)
+		defer leave()
+		said.tell(ctx, yield)
 	}
 }
 
@@ -148,31 +83,46 @@ func Supervise(ctx *actor.Context, m Watched, f func(*actor.Context, actor.Event
 	if f == nil {
 		f = func(_ *actor.Context, e actor.Event) error { return errors.New(e.Reason) }
 	}
-	superviseFrom(ctx, m, f, 0)
-}
-
-// superviseFrom waits for a failure behind so many ends, which come in an order that stays.
-func superviseFrom(ctx *actor.Context, m Watched, f func(*actor.Context, actor.Event) error, heard int) {
+	failures := make(chan failure)
 	ctx.Go(func(work context.Context) func(*actor.Context) {
-		n := 0
 		for e, err := range m.Watch(work) {
-			if n++; err == nil && (n <= heard || !e.Failed()) {
+			if err == nil && !e.Failed() {
 				continue
-			}
-			if work.Err() != nil {
-				return nil
 			}
 			if e.Reason == "" && err != nil {
 				e.Reason = err.Error()
 			}
-			return func(ctx *actor.Context) {
-				if why := f(ctx, e); why != nil {
-					ctx.Fail("a mesh it owns has failed: "+why.Error(), &e)
-				} else if err == nil {
-					superviseFrom(ctx, m, f, n)
-				}
+			select {
+			case failures <- failure{e, err != nil}:
+			case <-work.Done():
+				return nil
 			}
 		}
 		return nil
+	})
+	dealWith(ctx, failures, f)
+}
+
+// failure is one of a rank, or the last word of a watch.
+type failure struct {
+	actor.Event
+	last bool
+}
+
+// dealWith waits for the next failure. The watch goes on meanwhile, so that none is told twice or missed.
+func dealWith(ctx *actor.Context, failures <-chan failure, f func(*actor.Context, actor.Event) error) {
+	ctx.Go(func(work context.Context) func(*actor.Context) {
+		select {
+		case x := <-failures:
+			return func(ctx *actor.Context) {
+				if why := f(ctx, x.Event); why != nil {
+					ctx.Fail("a mesh it owns has failed: "+why.Error(), &x.Event)
+				} else if !x.last {
+					dealWith(ctx, failures, f)
+				}
+			}
+		case <-work.Done():
+			return nil
+		}
 	})
 }

@@ -2,18 +2,24 @@ package mesh_test
 
 import (
 	"context"
+	"fmt"
+	"iter"
 	"os"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
+	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/agent/host"
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/cast"
+	"github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/controller/worlds"
 	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/mesh/shape"
@@ -23,11 +29,15 @@ import (
 const patience = 30 * time.Second
 
 // system starts a system controller; the cluster's server may have JetStream.
-func (c *cluster) system(t *testing.T, label string) *worlds.Service {
+func (c *cluster) system(t *testing.T, label string, change ...func(*worlds.Options)) *worlds.Service {
 	t.Helper()
 	b, err := bus.Open(t.Context(), bus.Options{URL: c.server.URL(), Token: "secret"})
 	require.NoError(t, err)
-	s, err := worlds.Start(t.Context(), worlds.Options{Bus: b, Label: label, Log: zerolog.Nop()})
+	o := worlds.Options{Bus: b, Label: label, Log: zerolog.Nop()}
+	for _, f := range change {
+		f(&o)
+	}
+	s, err := worlds.Start(t.Context(), o)
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -157,9 +167,7 @@ func TestLookup_aWorldIsAMeshLikeAnother(t *testing.T) {
 	require.NoError(t, err, "a service is the same for whoever asks")
 	require.True(t, one.Equal(again))
 
-	for _, err := range procs.Watch(t.Context()) {
-		require.ErrorContains(t, err, "watch world train: the system controller owns it")
-	}
+	require.ErrorContains(t, procs.Restart(t.Context(), mesh.Rolling{}), "the ranks of world train begin anew with their hosts: stop its hostds")
 	require.ErrorContains(t, procs.Slice("x", 0, 1).Stop(t.Context()), "stop 1 ranks of world train: it is stopped as a whole: want all 3")
 	require.NoError(t, found.Procs().Stop(t.Context()), "whoever has a handle stops it, as any mesh")
 	require.Empty(t, c.pids(t, procs))
@@ -192,6 +200,19 @@ func TestLookup_aWorldThatLacksHostsIsReachedWhereItIsThere(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 2, n)
 
+	// What is on its way to a proc that ends comes back, whoever has the rank afterwards (test_update_sim_address).
+	leaver, err := mesh.Spawn(t.Context(), procs.Slice("x", 0, 1), counter, "leaver", 0)
+	require.NoError(t, err)
+	old := leaver.Ref(0)
+	pid := states.Values()[0].Proc.PID
+	require.NoError(t, syscall.Kill(pid, syscall.SIGSTOP))
+	const mails = 20
+	for range mails {
+		require.NoError(t, add.Post(t.Context(), old, 1))
+	}
+	require.NoError(t, cast.Post(t.Context(), leaver, add, 1))
+	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
+
 	// The next host of rank 0 runs another incarnation, which a new look finds.
 	leave()
 	c.inWorld(t, "b", "train", 0)
@@ -204,6 +225,7 @@ func TestLookup_aWorldThatLacksHostsIsReachedWhereItIsThere(t *testing.T) {
 	alive, err := procs.Ping(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, []bool{true, true, true}, alive.Values())
+	c.oldMailReturns(t, old, mails+1)
 	whole, err := mesh.Spawn(t.Context(), procs, counter, "whole", 1)
 	require.NoError(t, err)
 	require.Equal(t, []uint32{1, 0, 0}, []uint32{whole.Ref(0).ID().Proc.Gen, whole.Ref(1).ID().Proc.Gen, whole.Ref(2).ID().Proc.Gen})
@@ -211,6 +233,121 @@ func TestLookup_aWorldThatLacksHostsIsReachedWhereItIsThere(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 6, sum)
 	require.NoError(t, procs.Stop(t.Context()))
+}
+
+// oldMailReturns shows that so many messages to an incarnation that is over have come back, as do those that are sent to
+// it now, and that the next one, with an actor of the same name, has none of them.
+func (c *cluster) oldMailReturns(t *testing.T, old actor.Ref[*Counter], mails int) {
+	t.Helper()
+	heir := old.ID()
+	heir.Proc.Gen++
+	spec := agent.ActorSpec{Name: heir.Name, Type: counter.Name(), Params: []byte{0}, Owner: c.Proc().ID().Actor("owner")}
+	_, err := agent.Create.Call(t.Context(), agent.Of(heir.Proc).Via(c.Proc()), agent.Creation{Actors: &spec, Wait: true})
+	require.NoError(t, err)
+	back := func() (n int) {
+		for _, r := range c.Proc().DeadLetters() {
+			if r.Reason.Actor == old.ID().String() {
+				n++
+			}
+		}
+		return n
+	}
+	require.Eventually(t, func() bool { return back() == mails }, patience, 5*time.Millisecond, "all came back")
+	if err := add.Post(t.Context(), old, 1); err == nil {
+		require.Eventually(t, func() bool { return back() == mails+1 }, patience, 5*time.Millisecond)
+	}
+	n, err := add.Call(t.Context(), actor.RefOf[*Counter](heir).Via(c.Proc()), 0)
+	require.NoError(t, err)
+	require.Zero(t, n, "mail to the one before it is not its own")
+}
+
+// heard is what a watch yields, a word each.
+func heard(t *testing.T, w iter.Seq2[actor.Event, error]) <-chan string {
+	t.Helper()
+	out := make(chan string, 64)
+	go func() {
+		defer close(out)
+		for e, err := range w {
+			out <- fmt.Sprintf("%d.%d at %d %s %v", e.Rank, e.Gen, e.View, e.Status, err)
+		}
+	}()
+	t.Cleanup(func() {
+		for range out { // the test's context has ended, and so does the watch
+		}
+	})
+	return out
+}
+
+func next(t *testing.T, from <-chan string) string {
+	t.Helper()
+	select {
+	case s := <-from:
+		return s
+	case <-time.After(patience):
+		t.Fatal("nothing was told")
+		return ""
+	}
+}
+
+func TestMESH6_aWorldIsWatchedAsAnyMesh(t *testing.T) {
+	c := newCluster(t)
+	patient := &config.Config{}
+	require.NoError(t, config.WorldEviction.Override(patient, time.Hour))
+	c.system(t, "s", func(o *worlds.Options) { o.Config = patient })
+	c.inWorld(t, "a", "train", 0)
+	leave := c.inWorld(t, "b", "train", 1)
+	c.declare(t, "train", shape.Of("x", 3), 2)
+	procs := c.running(t, c.Net, "train", 3)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ends, part := heard(t, procs.Watch(ctx)), heard(t, procs.Slice("x", 1, 3).Changes(ctx))
+	require.NoError(t, syscall.Kill(c.pids(t, procs)[1], syscall.SIGKILL))
+	require.Equal(t, "1.0 at 1 failed <nil>", next(t, ends))
+	require.Equal(t, "1.0 at 0 failed <nil>", next(t, part))
+	late := heard(t, procs.Via(c.connect(t)).Watch(ctx))
+	require.Equal(t, "1.0 at 1 failed <nil>", next(t, late), "what was before is told")
+	leave()
+	for _, w := range []<-chan string{ends, late} {
+		require.Equal(t, "2.0 at 2 stopped <nil>", next(t, w))
+	}
+	require.Equal(t, "2.0 at 1 stopped <nil>", next(t, part))
+	c.inWorld(t, "c", "train", 1)
+	require.Equal(t, "2.1 at 1 running <nil>", next(t, part), "another incarnation has the rank")
+	require.Eventually(t, func() bool {
+		alive, err := procs.Ping(t.Context())
+		return err == nil && slices.Equal([]bool{true, false, true}, alive.Values())
+	}, patience, 20*time.Millisecond, "and who has a handle reaches it without a step of his own")
+
+	require.NoError(t, procs.Stop(t.Context()))
+	for _, w := range []<-chan string{ends, late} {
+		require.ElementsMatch(t, []string{"0.0 at 0 stopped <nil>", "2.1 at 2 stopped <nil>"}, []string{next(t, w), next(t, w)})
+	}
+	require.Equal(t, "2.1 at 1 stopped <nil>", next(t, part))
+	cancel()
+	for _, w := range []<-chan string{ends, late, part} {
+		_, more := <-w
+		require.False(t, more, "each end once")
+	}
+}
+
+func TestMESH12_watchingAWorldEndsWhenNoSystemControllerAnswersForLong(t *testing.T) {
+	c := newCluster(t)
+	s := c.system(t, "s")
+	c.inWorld(t, "a", "train", 0)
+	c.declare(t, "train", shape.Of("x", 1), 1)
+	cfg := &config.Config{}
+	require.NoError(t, config.SupervisionWatchdog.Override(cfg, time.Second))
+	procs := c.running(t, c.configured(t, cfg), "train", 1)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	require.NoError(t, s.Close(ctx))
+	for e, err := range procs.Watch(t.Context()) {
+		if e.Terminal() && e.Kind == actor.KindProc {
+			continue // where there is no store, hosts may hear so
+		}
+		require.ErrorAs(t, err, new(*mesh.ControllerError))
+		require.ErrorIs(t, err, worlds.ErrNoSystem)
+	}
 }
 
 func TestLookup_aNameOfAWorldAndAMeshIsAmbiguous(t *testing.T) {

@@ -206,6 +206,9 @@ func TestError_showsOnlyTheStartOfALongInput(t *testing.T) {
 
 func TestCheck_tokensAgreeWithTheirRegexps(t *testing.T) {
 	const label = `[A-Za-z0-9][A-Za-z0-9_-]{0,31}`
+	// Every number below 2^32.
+	const number = `(0|[1-9][0-9]{0,8}|[1-3][0-9]{9}|4[01][0-9]{8}|42[0-8][0-9]{7}|429[0-3][0-9]{6}|4294[0-8][0-9]{5}|` +
+		`42949[0-5][0-9]{4}|429496[0-6][0-9]{3}|4294967[01][0-9]{2}|42949672[0-8][0-9]|429496729[0-5])`
 	rules := []struct {
 		check func(string) error
 		rule  *regexp.Regexp
@@ -213,14 +216,14 @@ func TestCheck_tokensAgreeWithTheirRegexps(t *testing.T) {
 		{func(s string) error { return subjects.CheckLabel("x", s) }, regexp.MustCompile(`^` + label + `\z`)},
 		{func(s string) error { return subjects.CheckName("x", s) }, regexp.MustCompile(`^` + label + `(-[0-9a-z]{13})?\z`)},
 		{subjects.CheckPort, regexp.MustCompile(`^(` + label + `|_[0-9a-z]{1,31})\z`)},
-		// Numbers of ten digits are left to the examples below: a regexp cannot count to 2^32.
-		{subjects.CheckWhere, regexp.MustCompile(`^(_|0|[1-9][0-9]{0,8})(-(_|0|[1-9][0-9]{0,8})){0,3}\z`)},
-		{subjects.CheckFrom, regexp.MustCompile(`^(` + label + `|` + label + `-[0-9a-z]{13}_(0|[1-9][0-9]{0,8})-(0|[1-9][0-9]{0,8}))\z`)},
+		{subjects.CheckWhere, regexp.MustCompile(`^(_|` + number + `)(-(_|` + number + `)){0,3}\z`)},
+		{subjects.CheckFrom, regexp.MustCompile(`^(` + label + `|` + label + `-[0-9a-z]{13}_` + number + `-` + number + `)\z`)},
 	}
 	noise := rapid.StringMatching(`[A-Za-z0-9_.*> -]{0,50}`)
 	rapid.Check(t, func(t *rapid.T) {
 		s := rapid.OneOf(noise, genLabel, genUnique, genPort, genWhere,
-			rapid.StringMatching(label+`-[0-9a-z]{13}_[0-9]{1,9}-[0-9]{1,9}`)).Draw(t, "token")
+			rapid.StringMatching(label+`-[0-9a-z]{13}_[0-9]{1,11}-[0-9]{1,11}`),
+			rapid.StringMatching(`[0-9]{9,11}(-[34][0-9]{9})?`)).Draw(t, "token")
 		for i, r := range rules {
 			require.Equal(t, r.rule.MatchString(s), r.check(s) == nil, "rule %d, %q", i, s)
 		}

@@ -21,15 +21,14 @@ type found struct {
 
 // takeOver adopts what an earlier host has left, and ends what it has not written down.
 func (r *execRunner) takeOver() (all []found) {
-	if r.store == nil {
-		return nil
-	}
-	known := r.store.load()
-	r.store.leases(known)
-	for _, k := range known {
-		child, err := r.launcher.Adopt(k.Process)
-		all = append(all, found{k, child, err})
-		failpoint.Hit("host-adopted")
+	if r.store != nil {
+		known := r.store.load()
+		r.store.leases(known)
+		for _, k := range known {
+			child, err := r.launcher.Adopt(k.Process)
+			all = append(all, found{k, child, err})
+			failpoint.Hit("host-adopted")
+		}
 	}
 	left, err := r.launcher.Census()
 	if err != nil {
@@ -63,7 +62,11 @@ func (a *hostAgent) adopt(ctx *actor.Context, f found) {
 		a.run.forget(f.id())
 		return
 	}
-	c := &child{id: f.id(), mesh: f.Mesh, rank: f.Rank, nonce: f.Nonce, adopted: true, outcome: make(chan outcome, 1)}
+	c := &child{id: f.id(), mesh: f.Mesh, rank: f.Rank, nonce: f.Nonce, pushed: f.Config, adopted: true, outcome: make(chan outcome, 1)}
+	if c.config, _, err = a.opts.Config.With(f.Config); err != nil {
+		log.Warn().Err(err).Msg("what the client of a proc of an earlier host wanted is not understood: the host's own limits are in force")
+		c.config = a.opts.Config
+	}
 	a.shares.put(c)
 	a.describe(c)
 	if f.err != nil {
@@ -98,7 +101,7 @@ const (
 // challenge makes sure that the process that was adopted is the proc (HOST-11), as a task. One that does not
 // answer in time is ended, like one that is not ready in time.
 func (a *hostAgent) challenge(ctx *actor.Context, c *child) {
-	self, process, within := ctx.Self(), c.process, a.opts.Ready
+	self, process, within := ctx.Self(), c.process, a.opts.ready(c.config)
 	proc := agent.Of(c.id).Via(ctx.Proc())
 	ctx.Go(func(work context.Context) func(*actor.Context) {
 		if within > 0 {

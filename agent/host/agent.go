@@ -23,9 +23,11 @@ type config struct {
 	run     runner
 	build   string
 	started time.Time
-	found   []found          // what an earlier host wrote down
-	closes  func(why string) // called when it is asked to leave
-	left    func()           // called when it has been asked to leave, and has stopped everything
+	found   []found                      // what an earlier host wrote down
+	first   uint64                       // packets of its earlier lives, and of procs that they kept, had numbers below this
+	closes  func(why string)             // called when it is asked to leave
+	takes   func(agent.HostMode, string) // called when it begins to take procs, or takes none any more
+	left    func()                       // called when it has been asked to leave, and has stopped everything
 }
 
 var agentType = actor.NewType[agent.Agent, config](agent.HostType)
@@ -35,6 +37,9 @@ func methods() []actor.Method[agent.Agent] {
 		agent.Info.By(func(a agent.Agent, _ *actor.Context, _ actor.None) (agent.HostInfo, error) {
 			return a.(*hostAgent).info(), nil
 		}),
+		agent.Renew.By(func(a agent.Agent, ctx *actor.Context, leases []agent.Lease) ([]agent.Renewed, error) {
+			return agent.RenewHere(ctx, a, leases)
+		}).Urgent(),
 		agent.Cordon.By(func(a agent.Agent, ctx *actor.Context, c agent.Cordoning) (agent.HostInfo, error) {
 			return a.(*hostAgent).cordon(ctx, c)
 		}),
@@ -244,6 +249,7 @@ func (a *hostAgent) info() agent.HostInfo {
 		ID: a.id, Label: a.opts.Label, Version: a.opts.Version, Build: a.build, PID: os.Getpid(),
 		Procs: a.table.Alive(), Started: a.started, CPUs: runtime.NumCPU(), Labels: a.opts.Labels,
 		Mode: mode, Why: why, Local: a.opts.Local != nil, Owner: a.owner, Trees: a.run.trees(), Epoch: a.epoch, Now: time.Now(),
+		Changes: a.table.Changes(),
 	}
 }
 

@@ -38,6 +38,7 @@ type child struct {
 	adopted bool          // an earlier host launched it
 	slot    bool          // it is one of the stops that are under way
 	early   bool          // it said that it is ready before its launch was over
+	overdue bool          // its grace is over, and that was told
 }
 
 // outcome is what became of a launch.
@@ -49,10 +50,14 @@ type outcome struct {
 // bootstrap is what a proc is told when it is launched.
 func (a *hostAgent) bootstrap(ctx *actor.Context, c *child) agent.Bootstrap {
 	c.nonce = rand.Text()
+	var first uint64
+	if c.mesh.Keep { // one of an earlier life of this host may have spoken before it was ended
+		first = a.first
+	}
 	return agent.Bootstrap{
 		Mesh: c.mesh, Rank: c.rank, Gen: int(c.id.Gen), Host: ctx.Self(), Nonce: c.nonce, Bus: a.opts.Settings,
 		Root: a.opts.Space.Root(), Namespace: a.opts.Space.Namespace(),
-		Level: cmp.Or(a.opts.Level, keys.ProcLogLevel.Get(c.config)), Within: a.opts.ready(c.config), Config: c.pushed, Orphan: a.opts.Orphan,
+		Level: cmp.Or(a.opts.Level, keys.ProcLogLevel.Get(c.config)), Within: a.opts.ready(c.config), Config: c.pushed, Orphan: a.opts.Orphan, First: first,
 	}
 }
 
@@ -89,9 +94,19 @@ func (a *hostAgent) launched(ctx *actor.Context, c *child) {
 // await waits for the end of a proc as a task, and until its output is on the bus: who is told of the end
 // has what it said (HOST-8). An end that nobody asked for is told soon, output or not.
 func (a *hostAgent) await(ctx *actor.Context, c *child) {
-	process, out := c.process, c.output
+	process, out, overdue := c.process, c.output, c.process.Overdue()
+	if c.overdue {
+		overdue = nil
+	}
 	ctx.Go(func(context.Context) func(*actor.Context) {
-		<-process.Done() // ends at the latest when the launcher closes
+		select {
+		case <-overdue:
+			return func(ctx *actor.Context) {
+				a.late(ctx, c)
+				a.await(ctx, c)
+			}
+		case <-process.Done(): // at the latest when the launcher closes
+		}
 		e := process.Exit()
 		out.drain(e, newsWithin)
 		return func(ctx *actor.Context) {
@@ -163,8 +178,36 @@ func (c *child) terminate(grace time.Duration) {
 	}
 }
 
+// late tells, once, that the grace of a proc is over and that it was sent SIGKILL. Who waits for a slot to be stopped
+// has it now: one that survives SIGKILL holds up nobody (HOST-5).
+func (a *hostAgent) late(ctx *actor.Context, c *child) {
+	select {
+	case <-c.process.Overdue():
+	default:
+		return
+	}
+	if c.overdue {
+		return
+	}
+	c.overdue = true
+	a.describe(c)
+	e := a.event(c)
+	e.Step, e.Status, e.Reason = "proc.stop.timeout", agent.ShuttingDown.String(), "did not stop in time: SIGKILL is sent"
+	ctx.Proc().Emit(e)
+	a.leaveSlot(ctx, c)
+}
+
+// leaveSlot lets another proc be stopped in the place of this one.
+func (a *hostAgent) leaveSlot(ctx *actor.Context, c *child) {
+	if c.slot {
+		c.slot = false
+		a.stops.leave(ctx)
+	}
+}
+
 // exited takes the end of a process (HOST-3).
 func (a *hostAgent) exited(ctx *actor.Context, c *child, e launch.Exit) {
+	a.late(ctx, c)
 	s := c.status(e, a.status(c).Phase == agent.Running)
 	if s.Phase == agent.Failed {
 		s.Reason = withStderr(s.Reason, e.StderrTail)
@@ -180,7 +223,7 @@ func (c *child) status(e launch.Exit, running bool) agent.Status {
 		return agent.Status{Phase: agent.Failed, Reason: c.verdict}
 	case c.asked && (e.Clean() || e.Signal == int(syscall.SIGTERM)):
 		return agent.Status{Phase: agent.Stopped, Reason: c.why}
-	case c.asked && e.Signal == int(syscall.SIGKILL):
+	case c.asked && c.overdue:
 		return agent.Status{Phase: agent.Stopped, Reason: "did not stop in time: " + e.String()}
 	case c.asked:
 		return agent.Status{Phase: agent.Stopped, Reason: e.String()}

@@ -22,10 +22,12 @@
 //   - HOST-4: a proc that is not ready in time or has another build is killed, and the status says
 //     which. Who says another nonce than the one a proc was launched with is refused.
 //   - HOST-5: stopping a proc is TERM, grace, KILL, always reached; Close stops all of them and
-//     returns when none is left.
+//     returns when none is left. What survives KILL holds up no other stop, and is in the answer to who asked
+//     (agent.LeftError).
 //   - HOST-6: when the host process dies, its procs die (lifeline, parent-death signal), but for those of
 //     a mesh that is to be kept.
 //   - HOST-7: procs whose lease ran out are stopped, and the log and their status say so.
+//     One message renews up to 256 of them (agent.Renew).
 //   - HOST-8: what a proc has printed is published before its end is told, however it ends; but
 //     its end waits for that 200 ms at most, and 50 ms when nobody has asked for it.
 //   - HOST-9: a host that a process has taken is drained, and made to leave, by that one alone, until it
@@ -34,21 +36,23 @@
 //     hear that it is ready. The next host there is the same one to all others: it has the ID, adopts
 //     what lives, in the generation it has, tells the ends of what does not, and ends what nobody wrote
 //     down. Whatever the instant at which a host dies, there is never a second proc of a rank and generation.
-//     Who cannot be written down is not launched: StateError. One host at a time has a directory.
+//     Who cannot be written down is not launched: StateError. One host at a time has a directory. A host without
+//     one ends what such hosts left that were killed.
 //   - HOST-11: an adopted proc is running once it has answered on the bus, to the nonce it was launched with and
-//     from the process that is watched. Its lease goes on where it was, with half of its term at
-//     least. What it printed while nobody watched is published then.
+//     from the process that is watched, and ended when it does not within host.ready. Its lease goes on where it
+//     was, with half of its term at least. What it printed while nobody watched is published then.
 //   - HOST-12: from Start on the host beats on `hb.`, every supervision.heartbeat and on the control connection, so
-//     that nothing it does for its procs holds it up; each beat says how late it is, and from when on it is closing,
-//     and why. The last one is a goodbye, when every proc has ended and that was told.
+//     that nothing it does for its procs holds it up; each beat says how late it is, whether the host takes procs,
+//     and from when on it is closing, and why. The last one is a goodbye, when every proc has ended and that was told.
 //   - HOST-13: orders of system controllers have an epoch. A host that has heard of a later one refuses those of
 //     an earlier one (agent.EpochError), and those that are meant for another life of the host.
 //   - HOST-14: commands (agent.Exec) are run only where the operator of the host allows it: host.exec, which no client
-//     can push. Each is a child like a proc: it ends with all that it started, at its deadline at the latest and
-//     when the host does; what it has printed is bounded, and its files go with it.
+//     can push. Each is a child like a proc: it ends with all that it started, at its deadline at the latest, when
+//     the host does, and when who asked for it waits no longer; what it has printed is bounded, and its files go with it.
 //   - HOST-15: who owns a mesh is known by its latest claim (AGT-10), also to the next host that adopts its procs.
 //   - HOST-16: a host that is drained asks the owners of meshes first to have what is here elsewhere (agent.Vacate), and
-//     stops what is left once they have answered, or had their time. An owner that does not live holds up nobody.
+//     stops what is left once they have answered. An owner that does not live holds up nobody, and one that moves none
+//     of its procs does so once, for as long as one of them may take, whatever their number.
 //
 // The agent keeps AGT-1 … AGT-10; of meshes that have ended it remembers the newest 256.
 //

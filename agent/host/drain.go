@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -14,8 +15,8 @@ import (
 const (
 	// ownerWithin is how long the owner of a mesh has to say that it lives, before its ranks are moved.
 	ownerWithin = 2 * time.Second
-	// moveWithin is how long a rank may take to be ready elsewhere, once it has ended here.
-	moveWithin = 30 * time.Second
+	// moveWithin is how long a rank may take to be ready elsewhere, once it has ended here, and its actors with it.
+	moveWithin = time.Minute
 )
 
 // drain has the procs of a mesh, or all, moved by their owners as far as their policies can, stops the others, and
@@ -31,6 +32,7 @@ func (a *hostAgent) drain(ctx *actor.Context, d agent.Draining) error {
 	if all {
 		a.gate.draining++
 		a.gate.drainWhy = d.Reason
+		a.takes(a.gate.mode())
 	}
 	if d.AtOnce > 0 {
 		a.stops.limit = d.AtOnce
@@ -41,6 +43,7 @@ func (a *hostAgent) drain(ctx *actor.Context, d agent.Draining) error {
 		a.stopMeshes(ctx, d.Mesh, d.Reason, d.Grace, func(ctx *actor.Context, done agent.Summary) {
 			if all {
 				a.gate.draining--
+				a.takes(a.gate.mode())
 			}
 			a.stops.limit = a.opts.Stops
 			done.Moved = moved
@@ -51,26 +54,16 @@ func (a *hostAgent) drain(ctx *actor.Context, d agent.Draining) error {
 	return nil
 }
 
-// vacate asks the owners of meshes to have what is here elsewhere, and says how many ranks have moved, once all have
-// answered, or have had their time.
+// vacate asks the owners of meshes to have what is here elsewhere, and says how many ranks have moved, once each has
+// answered, or has moved none for as long as one may take.
 func (a *hostAgent) vacate(ctx *actor.Context, d agent.Draining, then func(*actor.Context, int)) {
-	grace, ranks := d.Grace, 0
-	if grace <= 0 {
-		grace = keys.TerminateGrace.Get(a.opts.Config)
-	}
-	owners := map[subjects.ActorID]bool{}
+	patience := cmp.Or(max(d.Grace, 0), keys.TerminateGrace.Get(a.opts.Config)) + moveWithin
+	owners := map[subjects.ActorID][]*share{}
 	for _, st := range a.table.States(d.Mesh) {
-		if of := a.shares[st.ID]; of == nil || of.alive == 0 {
-			continue
+		of := a.shares[st.ID]
+		if m := st.Mesh; of != nil && of.alive > 0 && m != nil && m.World == nil && m.Owner.IsValid() {
+			owners[m.Owner] = append(owners[m.Owner], of)
 		}
-		if m := st.Mesh; m != nil && m.World == nil && m.Owner.IsValid() {
-			owners[m.Owner] = true
-		}
-		ranks++
-	}
-	limit := time.Duration(ranks) * (grace + moveWithin)
-	if deadline, ok := ctx.Deadline(); ok {
-		limit = min(limit, time.Until(deadline)*3/4) // what is left then is to be stopped
 	}
 	pending, moved := len(owners), 0
 	if pending == 0 {
@@ -78,33 +71,74 @@ func (a *hostAgent) vacate(ctx *actor.Context, d agent.Draining, then func(*acto
 		return
 	}
 	v := agent.Vacating{Host: a.id, Reason: d.Reason, Grace: d.Grace, AtOnce: d.AtOnce}
-	p := ctx.Proc()
-	for owner := range owners {
-		ref := actor.RefOf[agent.Agent](owner).Via(p)
-		ctx.Go(func(work context.Context) func(*actor.Context) {
-			done, err := askOwner(work, ref, v, limit)
-			return func(ctx *actor.Context) {
-				if err != nil { // a mesh that nobody moves is stopped
-					log := ctx.Log()
-					log.Info().Err(err).Stringer("owner", owner).Msg("the owner of a mesh moves none of it")
-				}
-				moved += done.Moved
-				if pending--; pending == 0 {
-					then(ctx, moved)
-				}
+	for owner, has := range owners {
+		a.vacateFor(ctx, owner, has, v, patience, func(ctx *actor.Context, n int) {
+			moved += n
+			if pending--; pending == 0 {
+				then(ctx, moved)
 			}
 		})
 	}
 }
 
+// vacateFor asks one owner, and says how many ranks it has moved.
+func (a *hostAgent) vacateFor(ctx *actor.Context, owner subjects.ActorID, has []*share, v agent.Vacating, patience time.Duration, then func(*actor.Context, int)) {
+	ref, first := actor.RefOf[agent.Agent](owner).Via(ctx.Proc()), alive(has)
+	limit := time.Duration(first) * patience
+	if deadline, ok := ctx.Deadline(); ok {
+		limit = min(limit, time.Until(deadline)*3/4) // what is left then is to be stopped
+	}
+	over := false
+	enough, giveUp := context.WithCancel(context.Background())
+	done := func(ctx *actor.Context, moved int, err error) {
+		if over {
+			return
+		}
+		over = true
+		giveUp()
+		if err != nil { // what nobody moves is stopped
+			log := ctx.Log()
+			log.Info().Err(err).Stringer("owner", owner).Msg("the owner of a mesh moves no more of it")
+		}
+		then(ctx, moved)
+	}
+	ctx.Go(func(work context.Context) func(*actor.Context) {
+		work, cancel := context.WithTimeout(work, limit)
+		defer cancel()
+		defer context.AfterFunc(enough, cancel)()
+		answer, err := askOwner(work, ref, v)
+		return func(ctx *actor.Context) { done(ctx, answer.Moved, err) }
+	})
+	left := first
+	var look func(*actor.Context)
+	look = func(ctx *actor.Context) {
+		now := alive(has)
+		switch {
+		case over:
+		case now < left:
+			left = now
+			ctx.After(patience, look)
+		default:
+			done(ctx, first-now, fmt.Errorf("it has moved none of %d within %s", now, patience))
+		}
+	}
+	ctx.After(patience, look)
+}
+
+// alive counts the procs of some shares that have not ended.
+func alive(shares []*share) (n int) {
+	for _, s := range shares {
+		n += s.alive
+	}
+	return n
+}
+
 // askOwner asks one owner, if it lives.
-func askOwner(ctx context.Context, owner actor.Ref[agent.Agent], v agent.Vacating, limit time.Duration) (agent.Vacated, error) {
-	soon, cancel := context.WithTimeout(ctx, min(ownerWithin, limit))
+func askOwner(ctx context.Context, owner actor.Ref[agent.Agent], v agent.Vacating) (agent.Vacated, error) {
+	soon, cancel := context.WithTimeout(ctx, ownerWithin)
 	defer cancel()
 	if _, err := agent.Ping.Call(soon, owner, actor.None{}); err != nil {
 		return agent.Vacated{}, err
 	}
-	ctx, cancel = context.WithTimeout(ctx, limit)
-	defer cancel()
 	return agent.Vacate.Call(ctx, owner, v)
 }

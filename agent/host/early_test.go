@@ -43,24 +43,33 @@ func (p *fakeProcess) Terminate(time.Duration) { p.once.Do(func() { close(p.done
 func (p *fakeProcess) Done() <-chan struct{}   { return p.done }
 func (p *fakeProcess) Exit() launch.Exit       { <-p.done; return launch.Exit{At: time.Now()} }
 
+// startAgent starts a host agent without a host around it, and describes a mesh of so many procs there.
+func startAgent(t *testing.T, c config, procs int) (actor.Ref[agent.Agent], agent.Mesh) {
+	t.Helper()
+	registry, err := actor.NewRegistry(agentType.Made(newAgent, methods()...).Enduring())
+	require.NoError(t, err)
+	c.id, err = subjects.NewHostID("a")
+	require.NoError(t, err)
+	c.left, c.closes, c.takes = func() {}, func(string) {}, func(agent.HostMode, string) {}
+	p, err := actor.NewProc(t.Context(), actor.Options{ID: c.id.Proc(), Bus: bustest.Open(t, bustest.Server(t)), Registry: registry})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, p.Close(context.Background())) })
+	_, err = p.Spawn(t.Context(), actor.Spawning{Type: agentType.Name(), Name: agent.Name, Params: c})
+	require.NoError(t, err)
+	mesh, err := subjects.NewMeshID("mesh")
+	require.NoError(t, err)
+	return agent.Of(c.id.Proc()).Via(p), agent.Mesh{
+		ID: mesh, Extent: shape.Of("gpu", procs), Hosts: []subjects.HostID{c.id}, PerHost: procs, Owner: c.id.Proc().Actor("owner"),
+	}
+}
+
 // A proc can be faster than the host that launches it: it is known to be ready before its launch is over,
 // which for one that is kept is when it is written down.
 func TestHOST10_aProcThatIsReadyBeforeItsLaunchIsOverRunsFromThenOn(t *testing.T) {
-	registry, err := actor.NewRegistry(agentType.Made(newAgent, methods()...).Enduring())
-	require.NoError(t, err)
-	id, err := subjects.NewHostID("a")
-	require.NoError(t, err)
-	p, err := actor.NewProc(t.Context(), actor.Options{ID: id.Proc(), Bus: bustest.Open(t, bustest.Server(t)), Registry: registry})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, p.Close(context.Background())) })
 	slow := &slowRunner{runner: newLocalRunner(Options{}), launched: make(chan agent.Bootstrap, 1), over: make(chan struct{})}
-	_, err = p.Spawn(t.Context(), actor.Spawning{Type: agentType.Name(), Name: agent.Name, Params: config{id: id, run: slow}})
-	require.NoError(t, err)
-	host := agent.Of(id.Proc()).Via(p)
-	mesh, err := subjects.NewMeshID("mesh")
-	require.NoError(t, err)
-	m := agent.Mesh{ID: mesh, Extent: shape.Of("gpu", 1), Hosts: []subjects.HostID{id}, PerHost: 1, Owner: id.Proc().Actor("owner")}
-	_, err = agent.Create.Call(t.Context(), host, agent.Creation{Procs: &m})
+	host, m := startAgent(t, config{run: slow}, 1)
+	mesh := m.ID
+	_, err := agent.Create.Call(t.Context(), host, agent.Creation{Procs: &m})
 	require.NoError(t, err)
 	boot := <-slow.launched
 	_, err = agent.Ready.Call(t.Context(), host, agent.Readiness{Proc: boot.ProcID(), Nonce: boot.Nonce})

@@ -35,12 +35,9 @@ func (a *hostAgent) finish(ctx *actor.Context, c *child, s agent.Status, e *laun
 	}
 	a.table.Describe(id, c.rank, func(st *agent.State) {
 		st.Proc.ExitCode, st.Proc.Signal, st.Proc.StderrTail = ev.ExitCode, ev.Signal, ev.StderrTail
-		st.Proc.Core, st.Proc.OOM = e != nil && e.Core, e != nil && e.OOM
+		st.Proc.Core, st.Proc.OOM, st.Proc.Survivors = e != nil && e.Core, e != nil && e.OOM, e != nil && e.Survivors
 	})
-	if c.slot {
-		c.slot = false
-		a.stops.leave(ctx)
-	}
+	a.leaveSlot(ctx, c)
 	if c.asked && s.Phase == agent.Stopped {
 		a.part(ctx, ev)
 	} else {
@@ -148,7 +145,7 @@ func (a *hostAgent) describe(c *child) {
 		if s.Proc != nil {
 			p = *s.Proc
 		}
-		p.Life, p.Adopted = c.life, c.adopted
+		p.Life, p.Adopted, p.Overdue = c.life, c.adopted, c.overdue
 		if c.process != nil {
 			p.PID, p.Started, p.Unenforced = c.process.PID(), c.process.Started(), c.process.Unenforced()
 		}
@@ -216,6 +213,7 @@ func (a *hostAgent) stopAll(ctx *actor.Context, grace time.Duration) {
 			c.output.drain(c.process.Exit(), drainWithin)
 			a.exited(ctx, c, c.process.Exit())
 		default: // it survives SIGKILL: closing the launcher says so
+			a.late(ctx, c)
 		}
 	}
 	a.partNow(ctx)

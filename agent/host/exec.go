@@ -52,14 +52,24 @@ func (a *hostAgent) exec(ctx *actor.Context, e agent.Execution) error {
 	a.opts.Log.Info().Str("by", sender(ctx)).Str("program", spec.Path).Dur("within", e.Within).Msg("runs a command for a client")
 	by := time.Now().Add(e.Within)
 	answer := actor.Defer[agent.Executed](ctx)
+	wanted, end := context.WithCancelCause(context.Background())
+	answer.GivenUp(func() { end(errGivenUp) })
 	a.execs.enter(ctx, func(ctx *actor.Context) {
 		ctx.Go(func(work context.Context) func(*actor.Context) {
-			answer.Reply(runs.exec(work, spec, by))
+			defer end(nil)
+			defer context.AfterFunc(work, func() { end(errHostStops) })()
+			answer.Reply(runs.exec(wanted, spec, by))
 			return a.execs.leave
 		})
 	})
 	return nil
 }
+
+// Why a command is killed before its time is over.
+var (
+	errGivenUp   = errors.New("who asked for it waits no longer")
+	errHostStops = errors.New("the host stops")
+)
 
 // execSpec is what is launched for a command: with the environment that procs start with, and of the rank it is for.
 func (a *hostAgent) execSpec(e agent.Execution) (launch.Spec, error) {
@@ -88,12 +98,15 @@ func (a *hostAgent) execSpec(e agent.Execution) (launch.Spec, error) {
 	return spec, nil
 }
 
-// exec launches a command, and waits for its end, at most until by. Its files go with it.
+// exec launches a command, and waits for its end, at most until by, and no longer than ctx. Its files go with it.
 func (r *execRunner) exec(ctx context.Context, spec launch.Spec, by time.Time) (agent.Executed, error) {
 	ctx, cancel := context.WithDeadline(ctx, by)
 	defer cancel()
-	if ctx.Err() != nil {
+	switch why := context.Cause(ctx); {
+	case errors.Is(why, context.DeadlineExceeded):
 		return agent.Executed{Code: -1, Late: true}, nil
+	case why != nil:
+		return agent.Executed{}, fmt.Errorf("exec %s: not begun: %w", spec.Path, why)
 	}
 	child, err := r.launcher.Launch(spec)
 	if err != nil {
@@ -120,7 +133,7 @@ func (r *execRunner) exec(ctx context.Context, spec launch.Spec, by time.Time) (
 	}
 	switch {
 	case exit.Signal != 0 && errors.Is(ctx.Err(), context.Canceled):
-		return done, fmt.Errorf("exec %s: killed, because the host stops", spec.Path)
+		return done, fmt.Errorf("exec %s: killed: %w", spec.Path, context.Cause(ctx))
 	case exit.Unknown:
 		return done, fmt.Errorf("exec %s: %s", spec.Path, exit)
 	}

@@ -1,6 +1,7 @@
 package host_test
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -106,20 +107,48 @@ func TestExec_tellsACommandWhichRankItIsFor_HOST14(t *testing.T) {
 	require.Equal(t, "1 "+id.String()+" "+pid+"\n", done.Stdout, "it is no proc itself")
 }
 
+// patience bounds what a command takes to begin, or to end.
+const patience = 20 * time.Second
+
+// sleeper has the host run a command and a child of that, which sleep. It returns once they do, with both.
+func (r *rig) sleeper(ctx context.Context, t *testing.T) (pids []string, failed <-chan error) {
+	t.Helper()
+	begun, ended := filepath.Join(t.TempDir(), "begun"), make(chan error, 1)
+	go func() {
+		script := "sleep 600 & echo $$ $! >" + begun + ".new; mv " + begun + ".new " + begun + "; wait"
+		_, err := agent.Exec.Call(ctx, r.agent(), agent.Execution{Command: []string{"sh", "-c", script}, Within: time.Minute})
+		ended <- err
+	}()
+	var text []byte
+	require.Eventually(t, func() (ok bool) {
+		var err error
+		text, err = os.ReadFile(begun)
+		return err == nil
+	}, patience, 5*time.Millisecond)
+	pids = strings.Fields(string(text))
+	require.Len(t, pids, 2)
+	return pids, ended
+}
+
 func TestExec_endsWithTheHost_HOST14(t *testing.T) {
 	r := newRig(t, allowExec)
-	begun := filepath.Join(t.TempDir(), "begun")
-	failed := make(chan error, 1)
-	go func() {
-		_, err := r.exec(t, time.Minute, nil, "sh", "-c", "echo $$ >"+begun+".new; mv "+begun+".new "+begun+"; sleep 600")
-		failed <- err
-	}()
-	require.Eventually(t, func() bool { _, err := os.Stat(begun); return err == nil }, 20*time.Second, 5*time.Millisecond)
+	pids, failed := r.sleeper(t.Context(), t)
 	r.close()
 	require.ErrorContains(t, <-failed, "the host stops")
-	text, err := os.ReadFile(begun)
-	require.NoError(t, err)
-	require.False(t, lives(strings.TrimSpace(string(text))))
+	for _, p := range pids {
+		require.False(t, lives(p), "pid %s", p)
+	}
+}
+
+func TestExec_endsWhenWhoAskedWaitsNoLonger_HOST14(t *testing.T) {
+	r := newRig(t, allowExec)
+	ctx, cancel := context.WithCancel(t.Context())
+	pids, failed := r.sleeper(ctx, t)
+	cancel()
+	require.ErrorIs(t, <-failed, context.Canceled)
+	for _, p := range pids {
+		require.Eventually(t, func() bool { return !lives(p) }, patience, 5*time.Millisecond, "pid %s", p)
+	}
 }
 
 func TestExec_aHostThatRunsProcsItselfStartsNoCommands(t *testing.T) {

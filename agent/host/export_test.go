@@ -4,3 +4,6 @@ import "github.com/castnet-io/castnet/actor"
 
 // Observe calls f with each event of the host, as it is told.
 func (h *Host) Observe(f func(actor.Event)) (cancel func()) { return h.proc.Observe(f) }
+
+// Forsake ends the launcher of a host as the host's death would: procs that are to be kept live on.
+func (h *Host) Forsake() error { return h.run.(*execRunner).launcher.Leave() }

@@ -23,14 +23,20 @@ type group struct {
 
 func (g *group) Hosts() []subjects.HostID { return slices.Clone(g.hosts) }
 
-// Close stops the hosts with their procs. A second call returns what the first did.
+// Close stops the hosts with their procs. A second call does nothing, unless something was left.
 func (g *group) Close(ctx context.Context) error { return g.close(ctx) }
 
 func newGroup(hosts []subjects.HostID, closing func(context.Context) error) *group {
-	var once sync.Once
-	var err error
+	var mu sync.Mutex
+	var done bool
 	return &group{hosts, func(ctx context.Context) error {
-		once.Do(func() { err = closing(ctx) })
+		mu.Lock()
+		defer mu.Unlock()
+		if done {
+			return nil
+		}
+		err := closing(ctx)
+		done = err == nil
 		return err
 	}}
 }

@@ -21,10 +21,17 @@ type pulse struct {
 	proc    *actor.Proc
 	said    agent.Heartbeat
 	closing atomic.Pointer[string] // why; nil: it does not
+	taking  atomic.Pointer[taking] // nil: procs
 	soon    chan struct{}          // beat now
 	stop    chan struct{}
 	stopped chan struct{}
 	once    sync.Once
+}
+
+// taking is whether a host takes procs.
+type taking struct {
+	mode agent.HostMode
+	why  string
 }
 
 func newPulse(id subjects.HostID, every time.Duration) *pulse {
@@ -51,9 +58,26 @@ func (p *pulse) close() {
 
 // closes has the host say that it is on its way out, and why; the first word stands.
 func (p *pulse) closes(why string) {
-	why = cmp.Or(strings.ToValidUTF8(why[:min(len(why), agent.MaxWhy)], ""), "it was asked to")
+	why = cmp.Or(brief(why), "it was asked to")
 	if p != nil && p.closing.CompareAndSwap(nil, &why) {
-		p.soon <- struct{}{} // there is room: this happens once
+		p.now()
+	}
+}
+
+// takes has the host say at once whether it takes procs, and why not.
+func (p *pulse) takes(mode agent.HostMode, why string) {
+	p.taking.Store(&taking{mode, brief(why)})
+	p.now()
+}
+
+// brief is as much of a reason as a heartbeat may hold.
+func brief(why string) string { return strings.ToValidUTF8(why[:min(len(why), agent.MaxWhy)], "") }
+
+// now has it beat now, if it is not about to.
+func (p *pulse) now() {
+	select {
+	case p.soon <- struct{}{}:
+	default:
 	}
 }
 
@@ -87,6 +111,10 @@ func (p *pulse) beat() {
 		if server, n := c.Client(); server != "" {
 			p.said.Conns = append(p.said.Conns, agent.Connection{Server: server, Client: n})
 		}
+	}
+	p.said.Mode, p.said.Why = "", ""
+	if t := p.taking.Load(); t != nil && t.mode != agent.Open {
+		p.said.Mode, p.said.Why = t.mode, t.why
 	}
 	if why := p.closing.Load(); why != nil {
 		p.said.Closing, p.said.Why = true, *why

@@ -98,3 +98,20 @@ func TestHost_saysWhyItLeaves(t *testing.T) {
 	b = until(t, beats, func(b agent.Heartbeat) bool { return b.Goodbye })
 	require.Equal(t, why[:agent.MaxWhy], b.Why, "the first word stands")
 }
+
+func TestHost_saysWithItsHeartbeatWhetherItTakesProcs(t *testing.T) {
+	r := newRig(t, local(t), often(t))
+	beats := r.beats(t)
+	says := func(mode agent.HostMode) agent.Heartbeat {
+		return until(t, beats, func(b agent.Heartbeat) bool { return b.Mode == mode })
+	}
+	_, err := agent.Cordon.Call(t.Context(), r.agent(), agent.Cordoning{On: true, Reason: "new disks"})
+	require.NoError(t, err)
+	require.Equal(t, "new disks", says(agent.Cordoned).Why)
+	_, err = agent.Cordon.Call(t.Context(), r.agent(), agent.Cordoning{})
+	require.NoError(t, err)
+	require.Empty(t, says("").Why)
+	_, err = agent.StopAll.Call(t.Context(), r.agent(), agent.StoppingAll{Reason: "over"})
+	require.NoError(t, err)
+	require.Equal(t, "over", says(agent.Leaving).Why)
+}

@@ -187,6 +187,10 @@ func (h *Host) start(ctx context.Context, o Options) error {
 		}
 		h.run = &execRunner{o, launch.New(lo), h.store}
 	}
+	var left []found
+	if r, ok := h.run.(*execRunner); ok {
+		left = r.takeOver() // before anybody can say anything to this host: what an earlier one left says nothing more
+	}
 	opts := actor.Options{ID: h.id.Proc(), Bus: o.Bus, Space: o.Space, Registry: registry, Log: o.Log,
 		Links:       link.Config{First: h.first},
 		Coordinator: func(actor.Event) {}, // it is logged and published
@@ -201,10 +205,8 @@ func (h *Host) start(ctx context.Context, o Options) error {
 	}
 	h.pulse = newPulse(h.id, keys.SupervisionHeartbeat.Get(o.Config))
 	params := config{
-		id: h.id, opts: o, run: h.run, build: id, started: time.Now(), left: func() { close(h.left) }, closes: h.pulse.closes,
-	}
-	if r, ok := h.run.(*execRunner); ok {
-		params.found = r.takeOver()
+		id: h.id, opts: o, run: h.run, build: id, started: time.Now(), left: func() { close(h.left) }, closes: h.pulse.closes, takes: h.pulse.takes,
+		found: left, first: h.first,
 	}
 	if _, err := h.proc.Spawn(ctx, actor.Spawning{Type: agentType.Name(), Name: agent.Name, Params: params, Announce: true, Greet: true, Mailbox: agent.Mailbox}); err != nil {
 		return err

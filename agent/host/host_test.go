@@ -55,6 +55,7 @@ func TestCreate_refusesWhatDoesNotFitBeforeAnythingStarts(t *testing.T) {
 			m.PerHost, m.Extent, m.Hosts = 1<<62+1, shape.Of("gpu", 4), append(m.Hosts, elsewhere, elsewhere, elsewhere)
 		},
 		"LD_PRELOAD changes how":      func(m *agent.Mesh) { m.Command.Env = []string{"LD_PRELOAD=x"} },
+		"argument 2: want no NUL":     func(m *agent.Mesh) { m.Command.Args = []string{"a", "b\x00"} },
 		"want KEY=value":              func(m *agent.Mesh) { m.Command.Env = []string{"x"} },
 		"is not allowed on this host": func(m *agent.Mesh) { m.Command.Path = "/bin/sh" },
 		"want an absolute path":       func(m *agent.Mesh) { m.Command.Path = "sh" },
@@ -170,6 +171,14 @@ func TestHOST5_whoIgnoresTermIsKilledAfterTheGrace(t *testing.T) {
 	o := r.stop(t, m, 300*time.Millisecond)
 	require.Equal(t, all(1, agent.Status{Phase: agent.Stopped, Reason: "did not stop in time: killed by signal 9 (killed)"}), o)
 	requireGone(t, r.states(t, m))
+	require.True(t, r.states(t, m)[0].Proc.Overdue)
+	e := r.event(t)
+	require.Equal(t, []string{"proc.stop.timeout", "stopping", "did not stop in time: SIGKILL is sent"}, []string{e.Step, e.Status, e.Reason})
+	require.Equal(t, []any{m.ID.String(), 0, r.host.ID().String()}, []any{e.Mesh, e.Rank, e.Host})
+	end := r.event(t)
+	require.Equal(t, []any{"proc.exit.signal", "stopped", 9}, []any{end.Step, end.Status, end.Signal})
+	require.False(t, end.At.Before(e.At), "after it")
+	require.Empty(t, r.events)
 }
 
 func TestKeys_theGraceOfOneProcIsNotThatOfSeveral(t *testing.T) {

@@ -69,7 +69,7 @@ func (r *localRunner) trees() string                                    { return
 func (r *localRunner) start(ctx context.Context, boot agent.Bootstrap, _ program) (process, error) {
 	id := boot.ProcID()
 	l := r.lead(id.Lead())
-	p := &localProc{runner: r, id: id, lead: l, started: time.Now(), done: make(chan struct{}), ask: make(chan time.Duration, 1)}
+	p := &localProc{runner: r, id: id, lead: l, started: time.Now(), overdue: make(chan struct{}), done: make(chan struct{}), ask: make(chan time.Duration, 1)}
 	o := proc.Options{
 		Settings: r.opts.Settings, Space: r.opts.Space, Registry: r.opts.Local.Registry, Mesh: boot.Mesh, Rank: boot.Rank, Gen: boot.Gen,
 		Log: r.opts.Log, Config: new(keys.Config), Leave: func(failed bool) { p.leave(failed) },
@@ -167,8 +167,9 @@ type localProc struct {
 	asked  bool
 	failed bool
 
-	done chan struct{}
-	exit launch.Exit
+	overdue chan struct{}
+	done    chan struct{}
+	exit    launch.Exit
 }
 
 // life waits until it is asked to end, or its connections are lost, and closes the proc. It ends at the
@@ -200,7 +201,8 @@ func (p *localProc) life() {
 	case broken:
 		p.exit.Code, p.exit.StderrTail = 1, []string{"the bus broke: " + p.bus.Err().Error()}
 	case errors.Is(err, context.DeadlineExceeded):
-		p.exit.Code, p.exit.Signal = -1, int(syscall.SIGKILL)
+		p.exit.Code, p.exit.Signal, p.exit.Survivors = -1, int(syscall.SIGKILL), true
+		close(p.overdue)
 	case err != nil:
 		p.exit.Code, p.exit.StderrTail = 1, []string{err.Error()}
 	case p.failed:
@@ -246,12 +248,13 @@ func (p *localProc) Terminate(grace time.Duration) {
 	}
 }
 
-func (p *localProc) PID() int                { return os.Getpid() }
-func (p *localProc) Started() time.Time      { return p.started }
-func (p *localProc) Done() <-chan struct{}   { return p.done }
-func (p *localProc) StdoutTail(int) []string { return nil }
-func (p *localProc) StderrTail(int) []string { return nil }
-func (p *localProc) Unenforced() []string    { return nil }
+func (p *localProc) PID() int                 { return os.Getpid() }
+func (p *localProc) Started() time.Time       { return p.started }
+func (p *localProc) Overdue() <-chan struct{} { return p.overdue }
+func (p *localProc) Done() <-chan struct{}    { return p.done }
+func (p *localProc) StdoutTail(int) []string  { return nil }
+func (p *localProc) StderrTail(int) []string  { return nil }
+func (p *localProc) Unenforced() []string     { return nil }
 func (p *localProc) Exit() launch.Exit {
 	<-p.done
 	return p.exit

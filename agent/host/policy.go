@@ -73,15 +73,27 @@ func worldEnv(boot agent.Bootstrap) []string {
 	}
 }
 
-// checkEnv refuses what would change how a proc is loaded.
+// checkEnv refuses what would change how a proc is loaded. Values may be secrets: it names keys alone.
 func checkEnv(env []string) error {
-	for _, e := range env {
-		key, _, ok := strings.Cut(e, "=")
+	for i, e := range env {
+		key, value, ok := strings.Cut(e, "=")
 		switch {
-		case !ok || key == "" || strings.ContainsRune(e, 0):
-			return fmt.Errorf("environment entry %q: want KEY=value", e)
+		case !ok || key == "":
+			return fmt.Errorf("environment entry %d: want KEY=value", i+1)
+		case strings.ContainsRune(key, 0) || strings.ContainsRune(value, 0):
+			return fmt.Errorf("environment entry %d, %q: want no NUL byte", i+1, key)
 		case strings.HasPrefix(key, "LD_") || strings.HasPrefix(key, "DYLD_"):
-			return fmt.Errorf("environment entry %q: %s changes how programs are loaded, which a host does not allow", e, key)
+			return fmt.Errorf("environment entry %d: %s changes how programs are loaded, which a host does not allow", i+1, key)
+		}
+	}
+	return nil
+}
+
+// checkArgs refuses what no process can be given.
+func checkArgs(args []string) error {
+	for i, a := range args {
+		if strings.ContainsRune(a, 0) {
+			return fmt.Errorf("argument %d: want no NUL byte", i+1)
 		}
 	}
 	return nil

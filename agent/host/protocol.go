@@ -93,6 +93,7 @@ func (a *hostAgent) StopAll(ctx *actor.Context, s agent.StoppingAll) (agent.Summ
 	}
 	first := !a.gate.leaving
 	a.gate.leaving, a.gate.leaveWhy = true, s.Reason
+	a.takes(a.gate.mode())
 	a.closes(s.Reason)
 	a.tell(ctx, "host.shutdown.attempt", s.Reason)
 	answer := actor.Defer[agent.Summary](ctx)
@@ -151,14 +152,16 @@ func stopBound(procs, atOnce int, grace, killWait time.Duration) time.Duration {
 
 // cordon closes the host for new procs, or opens it.
 func (a *hostAgent) cordon(ctx *actor.Context, c agent.Cordoning) (agent.HostInfo, error) {
-	if a.gate.cordoned != c.On {
-		name := "host.cordon"
-		if !c.On {
-			name = "host.uncordon"
-		}
-		a.tell(ctx, name, c.Reason)
-	}
+	was := a.gate.cordoned
 	a.gate.cordoned, a.gate.cordonWhy = c.On, c.Reason
+	a.takes(a.gate.mode())
+	switch {
+	case was == c.On:
+	case c.On:
+		a.tell(ctx, "host.cordon", c.Reason)
+	default:
+		a.tell(ctx, "host.uncordon", c.Reason)
+	}
 	return a.info(), nil
 }
 
@@ -202,8 +205,8 @@ func (a *hostAgent) tell(ctx *actor.Context, name, reason string) {
 }
 
 func (a *hostAgent) tellDone(ctx *actor.Context, name string, done agent.Summary) {
-	if len(done.Left) > 0 {
-		a.tell(ctx, name+".failed", fmt.Sprintf("%d of %d procs have not ended", done.Asked-done.Ended, done.Asked))
+	if err := done.Err(); err != nil {
+		a.tell(ctx, name+".failed", err.Error())
 		return
 	}
 	a.tell(ctx, name+".success", fmt.Sprintf("%d procs ended", done.Ended))

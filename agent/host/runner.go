@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -51,6 +52,7 @@ type process interface {
 	PID() int
 	Started() time.Time
 	Terminate(grace time.Duration)
+	Overdue() <-chan struct{} // closed, before Done, when its grace is over and it is killed
 	Done() <-chan struct{}
 	Exit() launch.Exit
 	StdoutTail(n int) []string
@@ -78,7 +80,7 @@ func (r *execRunner) prepare(m agent.Mesh, self string) (program, error) {
 	}
 	path, args, err := r.opts.resolve(m.Command, self)
 	if err == nil {
-		err = checkEnv(m.Command.Env)
+		err = cmp.Or(checkArgs(m.Command.Args), checkEnv(m.Command.Env))
 	}
 	return program{path: path, args: args}, err
 }
@@ -94,7 +96,9 @@ func (r *execRunner) start(_ context.Context, boot agent.Bootstrap, how program)
 		Payload: payload, LogDir: r.opts.Dir, LogCap: r.opts.LogCap, Limits: limits(boot), Keep: boot.Mesh.Keep,
 	}
 	if boot.Mesh.Keep {
-		return r.startKept(spec, kept{Mesh: boot.Mesh, Rank: boot.Rank, Gen: boot.Gen, Nonce: boot.Nonce, Lease: how.lease, Claim: how.claim})
+		return r.startKept(spec, kept{
+			Mesh: boot.Mesh, Rank: boot.Rank, Gen: boot.Gen, Nonce: boot.Nonce, Lease: how.lease, Claim: how.claim, Config: how.pushed,
+		})
 	}
 	child, err := r.launcher.Launch(spec)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/castnet-io/castnet/agent"
+	keys "github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/internal/failpoint"
 	"github.com/castnet-io/castnet/internal/launch"
 	"github.com/castnet-io/castnet/subjects"
@@ -47,8 +49,9 @@ type kept struct {
 	Rank    int           `json:"rank"`
 	Gen     int           `json:"gen"`
 	Nonce   string        `json:"nonce"`
-	Lease   time.Duration `json:"lease"`          // as it was made; what is left of it is in a file of its own
-	Claim   agent.Claim   `json:"claim,omitzero"` // likewise
+	Lease   time.Duration `json:"lease"`           // as it was made; what is left of it is in a file of its own
+	Claim   agent.Claim   `json:"claim,omitzero"`  // likewise
+	Config  keys.Snapshot `json:"config,omitzero"` // what its client pushed
 	Process launch.Record `json:"process"`
 }
 
@@ -77,13 +80,12 @@ func openStore(dir string, log zerolog.Logger) (*store, error) {
 	if err != nil {
 		return fail(err)
 	}
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+	if pid, err := takeLock(lock); err != nil {
 		defer lock.Close()
 		if !errors.Is(err, syscall.EWOULDBLOCK) {
 			return fail(err)
 		}
-		pid, _ := os.ReadFile(lock.Name()) // without it, that it is taken is still said
-		return fail(fmt.Errorf("a hostd uses it already (pid %s): want another --state-dir", strings.TrimSpace(string(pid))))
+		return fail(fmt.Errorf("a hostd uses it already (pid %s): want another --state-dir", pid)) // without it, that it is taken is still said
 	}
 	s := &store{dir: dir, lock: lock, log: log}
 	if err = lock.Truncate(0); err == nil {
@@ -95,11 +97,34 @@ func openStore(dir string, log zerolog.Logger) (*store, error) {
 	return s, nil
 }
 
+// deadWithin is how long a lock is waited for whose holder is dead: a process that it had forked has it, too, until
+// it has executed its program.
+const deadWithin = time.Second
+
+// takeLock locks a file, or says who has.
+func takeLock(file *os.File) (pid string, err error) {
+	for deadline := time.Now().Add(deadWithin); ; time.Sleep(deadWithin / 100) {
+		if err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); !errors.Is(err, syscall.EWOULDBLOCK) {
+			return "", err
+		}
+		data, _ := os.ReadFile(file.Name())
+		pid = strings.TrimSpace(string(data))
+		n, bad := strconv.Atoi(pid)
+		dead := bad == nil && n > 0 && errors.Is(syscall.Kill(n, 0), syscall.ESRCH)
+		if !dead || time.Now().After(deadline) {
+			return pid, err
+		}
+	}
+}
+
 func (s *store) close() error {
 	if s == nil {
 		return nil
 	}
-	return s.lock.Close()
+	if err := s.lock.Close(); !errors.Is(err, os.ErrClosed) { // a host that did not close whole is closed again
+		return err
+	}
+	return nil
 }
 
 // since is the origin of packet numbers: see identify.

@@ -1,7 +1,9 @@
 package host
 
 import (
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"testing"
@@ -47,6 +49,18 @@ func TestHOST10_aStateDirectoryHasOneHostAtATime(t *testing.T) {
 	require.ErrorContains(t, err, "a hostd uses it already (pid "+strconv.Itoa(os.Getpid())+")")
 	require.IsType(t, &StateError{}, err)
 	require.NoError(t, s.close())
+	opened(t, dir)
+}
+
+// A process that a host had forked when it was killed has the lock, too, until it has executed its program.
+func TestHOST10_theLockOfADeadHostIsWaitedFor(t *testing.T) {
+	gone := exec.Command("true")
+	require.NoError(t, gone.Run())
+	dir := t.TempDir()
+	dead := opened(t, dir)
+	require.NoError(t, os.WriteFile(dead.lock.Name(), fmt.Appendln(nil, gone.Process.Pid), 0o600))
+	executed := time.AfterFunc(20*time.Millisecond, func() { _ = dead.close() })
+	defer executed.Stop()
 	opened(t, dir)
 }
 

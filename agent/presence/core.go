@@ -263,7 +263,12 @@ func (c *core) to(h *host, s State, why string) {
 		h.rest()
 	}
 	h.state = s
-	h.last = Change{Host: h.id, State: s, Reason: why, Silence: c.now - h.heard}
+	c.tell(h, why)
+}
+
+// tell tells how a host is.
+func (c *core) tell(h *host, why string) {
+	h.last = Change{Host: h.id, State: h.state, Reason: why, Silence: c.now - h.heard, Unheard: h.unheard, Left: h.state == Dead && h.goodbye, Mode: h.mode}
 	h.at = c.now
 	c.out = append(c.out, h.last)
 }

@@ -91,6 +91,8 @@ func (s *sim) do(t *testing.T, verb string, args []string) {
 		h.mute = true
 	case "lags": // so late is each heartbeat
 		h.lag = duration(t, args[1])
+	case "mode":
+		h.mode = agent.HostMode(args[1])
 	case "interval":
 		h.interval = duration(t, args[1])
 	case "restarts":

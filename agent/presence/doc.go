@@ -37,6 +37,8 @@
 //   - PRES-9: what others send harms their own host at most: a heartbeat counts for the host whose process sent it.
 //   - PRES-10: when Close has returned, nothing is told and no goroutine is left; when a cancel of Watch has,
 //     its function is not called any more.
+//   - PRES-11: whether a host takes procs it says with its heartbeat; a change of that is told, with the mode, while it is
+//     alive, and else with its return.
 //
 // Every process that has a Watcher receives the heartbeats of all hosts of its namespace. core, which decides, is
 // pure; Watcher moves bytes and time. All methods may be called on any goroutine, but cancel and Close not

@@ -1,6 +1,7 @@
 package presence
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -31,8 +32,10 @@ type host struct {
 	life, seq uint64
 	goodbye   bool   // of that life
 	closing   string // why it stops; "": it does not, or does not say
-	slow      int    // how often its own lag stretches its times
-	pace      int    // how much more rarely than expected it beats
+	mode      agent.HostMode
+	unheard   bool // there was no sign of life
+	slow      int  // how often its own lag stretches its times
+	pace      int  // how much more rarely than expected it beats
 	conns     []connection
 
 	probe      time.Duration // when the one under way was sent; none: there is none
@@ -85,7 +88,7 @@ func (c *core) watched(id subjects.HostID) {
 	if known != nil {
 		return
 	}
-	h := &host{id: id, heard: c.now, probe: none, ask: c.now, slow: 1, pace: 1}
+	h := &host{id: id, heard: c.now, probe: none, ask: c.now, slow: 1, pace: 1, mode: agent.Open, unheard: true}
 	c.hosts = slices.Insert(c.hosts, i, h)
 	c.to(h, Unknown, "not heard of yet")
 	c.judge(h)
@@ -105,7 +108,10 @@ func (c *core) beat(b agent.Heartbeat) {
 	}
 	silence := c.now - h.heard
 	h.life, h.seq, h.goodbye, h.closing = b.Life, b.Seq, b.Goodbye, ""
-	h.heard = c.now
+	h.heard, h.unheard = c.now, false
+	mode := cmp.Or(b.Mode, agent.Open)
+	news := mode != h.mode && h.state == Alive
+	h.mode = mode
 	h.slow = max(1, h.slow-1, min(maxTimes, 1+int(min(maxScore, b.Lag/max(1, b.Interval/2)))))
 	h.pace = int(max(1, min(maxPace, (min(b.Interval, time.Minute)+c.heartbeat-1)/c.heartbeat)))
 	h.named(b.Conns)
@@ -122,6 +128,9 @@ func (c *core) beat(b agent.Heartbeat) {
 			h.ask = c.now
 			c.judge(h)
 		}
+	case news:
+		h.rest()
+		c.tell(h, cmp.Or(b.Why, "it takes procs"))
 	default:
 		h.rest()
 		c.to(h, Alive, fmt.Sprintf("a heartbeat, after %s", round(silence)))
@@ -162,7 +171,7 @@ func (c *core) answer(a answer) {
 	}
 	if a.how == answered {
 		silence := c.now - h.heard
-		h.heard = c.now
+		h.heard, h.unheard = c.now, false
 		if h.cut() && a.sent != h.probe { // it was asked before the hints
 			return
 		}

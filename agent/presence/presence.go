@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/subjects"
 )
 
@@ -27,11 +28,14 @@ func (s State) String() string {
 	return names[s]
 }
 
-// Change is a new state of a host.
+// Change is a new state of a host, or a new mode.
 type Change struct {
 	Host    subjects.HostID
 	State   State
 	Reason  string
-	Silence time.Duration // since it was heard, or first watched
+	Silence time.Duration  // since it was heard, or first watched
+	Unheard bool           // it was never heard of
+	Left    bool           // dead: it has said goodbye
+	Mode    agent.HostMode // as it said last; a change of it is told of who is alive
 	At      time.Time
 }

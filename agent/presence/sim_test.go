@@ -52,6 +52,7 @@ type simHost struct {
 	mute      bool // it beats no more, and answers
 	lag       time.Duration
 	interval  time.Duration
+	mode      agent.HostMode
 	lastBeat  time.Duration // that reached the watcher
 }
 
@@ -100,7 +101,10 @@ func (s *sim) beat(h *simHost, goodbye bool) {
 		return
 	}
 	h.seq++
-	b := agent.Heartbeat{Host: h.id, Life: h.life, Seq: h.seq, Interval: h.interval, Lag: h.lag, Conns: slices.Clone(h.conns), Goodbye: goodbye, Why: "asked to"}
+	b := agent.Heartbeat{Host: h.id, Life: h.life, Seq: h.seq, Interval: h.interval, Lag: h.lag, Conns: slices.Clone(h.conns), Goodbye: goodbye, Mode: h.mode}
+	if goodbye || h.mode != "" && h.mode != agent.Open {
+		b.Why = "asked to"
+	}
 	s.send(beat{b})
 }
 
@@ -226,5 +230,9 @@ func (s *sim) heal() {
 }
 
 func (c Change) line() string {
-	return fmt.Sprintf("%s %s: %s", c.Host.Label(), c.State, c.Reason)
+	state := c.State.String()
+	if c.State == Alive && c.Mode != agent.Open {
+		state += " and " + string(c.Mode)
+	}
+	return fmt.Sprintf("%s %s: %s", c.Host.Label(), state, c.Reason)
 }

@@ -36,6 +36,7 @@ type Watcher struct {
 	mark  uint64         // of its own echoes: a process may have another watcher
 	loud  zerolog.Logger // thinned out, for what others can cause
 	began time.Time
+	life  context.Context // until Close
 	end   context.CancelFunc
 	tasks sync.WaitGroup
 	kick  chan struct{} // there is something to do
@@ -88,9 +89,8 @@ func New(p *actor.Proc) (*Watcher, error) {
 		w.subs = append(w.subs, sub)
 	}
 	w.feed(link{conn.URL() != ""})
-	var ctx context.Context
-	ctx, w.end = context.WithCancel(context.Background())
-	w.tasks.Go(func() { w.run(ctx) })
+	w.life, w.end = context.WithCancel(context.Background())
+	w.tasks.Go(func() { w.run(w.life) })
 	return w, nil
 }
 
@@ -101,6 +101,10 @@ func (w *Watcher) Close() {
 	w.tasks.Wait()
 }
 
+// AfterClose has f called on a goroutine of its own once the watcher is closed, unless stop is called before: whoever
+// waits for changes waits no longer.
+func (w *Watcher) AfterClose(f func()) (stop func() bool) { return context.AfterFunc(w.life, f) }
+
 func (w *Watcher) unsubscribe() {
 	w.deaf()
 	for _, s := range w.subs {
@@ -108,8 +112,8 @@ func (w *Watcher) unsubscribe() {
 	}
 }
 
-// Watch calls f with the state of each of these hosts that is not alive now, and then with each change, until
-// cancel. It is called on the watcher's goroutine, one change after another, and must not block.
+// Watch calls f with the state of each of these hosts that is not alive now, or takes no procs, and then with each
+// change, until cancel. It is called on the watcher's goroutine, one change after another, and must not block.
 func (w *Watcher) Watch(hosts []subjects.HostID, f func(Change)) (cancel func()) {
 	x := &watch{hosts: map[subjects.HostID]bool{}, f: f}
 	for _, h := range hosts {
@@ -238,7 +242,7 @@ func (w *Watcher) news() (all []told) {
 		} else {
 			x.told = true
 			for _, h := range w.core.hosts {
-				if x.hosts[h.id] && h.state != Alive {
+				if x.hosts[h.id] && (h.state != Alive || h.mode != agent.Open) {
 					c := h.last
 					c.At = w.began.Add(h.at)
 					n.changes = append(n.changes, c)

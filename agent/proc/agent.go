@@ -13,6 +13,7 @@ import (
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/cast"
 	"github.com/castnet-io/castnet/config"
+	"github.com/castnet-io/castnet/internal/link"
 	"github.com/castnet-io/castnet/mesh/shape"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -34,6 +35,8 @@ type Options struct {
 	// Leave is called, once, when the agent has stopped all actors because it was asked to (AGT-8): the
 	// proc is to be closed. failed: an actor had failed. Nil: nobody asks.
 	Leave func(failed bool)
+	// FirstPacket is more than the number of any packet of whoever had the proc's address before.
+	FirstPacket uint64
 	// Nonce is what a host has to know that adopts the proc. Empty: none may.
 	Nonce string
 }
@@ -57,6 +60,7 @@ func Join(ctx context.Context, o Options) (*actor.Proc, *cast.Router, error) {
 		o.Config = &config.Config{}
 	}
 	opts := actor.Options{ID: id, Bus: o.Bus, Space: o.Space, Registry: registry, Log: o.Log, First: o.First,
+		Links:       link.Config{First: o.FirstPacket},
 		Coordinator: func(actor.Event) {}, // the agent observes every end, and its controller decides
 	}
 	agent.Configure(&opts, o.Config)
@@ -126,7 +130,7 @@ func newAgent(ctx *actor.Context, with params) (agent.Agent, error) {
 	a := &procAgent{proc: p, table: agent.NewTable(), leave: with.leave, nonce: with.nonce, kept: config.ProcEndedKept.Get(agent.ConfigOf(p))}
 	a.leases = agent.Leases{Table: a.table, Stop: a.stop}
 	a.release = p.Observe(func(e actor.Event) {
-		if e.Actor == self.ID().Name || !e.Terminal() { // what else there is to say the table knows itself
+		if e.Actor == self.ID().Name || !isEnd(e) {
 			return
 		}
 		if err := observed.Post(context.Background(), self, e); err != nil && !errors.Is(err, actor.ErrStopped) {
@@ -136,6 +140,10 @@ func newAgent(ctx *actor.Context, with params) (agent.Agent, error) {
 	})
 	return a, nil
 }
+
+// isEnd reports whether an actor has ended by itself: what else there is to say the table knows. One that ends with its
+// proc does not; that is its host's to tell, and whoever starts procs anew starts their actors, too.
+func isEnd(e actor.Event) bool { return e.Terminal() && !e.WithProc() }
 
 // methods are those of the protocol and the agent's own.
 func methods() []actor.Method[agent.Agent] {

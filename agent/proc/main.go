@@ -185,6 +185,17 @@ type worker struct {
 	router *cast.Router
 }
 
+// connect opens the bus. A server that does not answer in time is asked again, as long as the proc has: its host is
+// connected, so there is one, and the machine may have much to do.
+func connect(ctx context.Context, o bus.Options) (*bus.Bus, error) {
+	for {
+		b, err := bus.Open(ctx, o)
+		if err == nil || !errors.Is(err, os.ErrDeadlineExceeded) || ctx.Err() != nil {
+			return b, err
+		}
+	}
+}
+
 // start connects, starts the proc with its router and agent, and says Ready (PROC-1).
 func start(ctx context.Context, boot agent.Bootstrap, cfg *config.Config, registry actor.Registry, leave func(failed bool)) (*worker, error) {
 	ctx, cancel := context.WithTimeout(ctx, max(boot.Within, config.ProcReadyAnswer.Get(cfg)))
@@ -200,12 +211,12 @@ func start(ctx context.Context, boot agent.Bootstrap, cfg *config.Config, regist
 		return nil, fmt.Errorf("bootstrap: %w", err)
 	}
 	w := &worker{}
-	if w.bus, err = bus.Open(ctx, agent.Reach(BusOptions(boot.Bus, "proc/"+id.Process().String(), log), cfg)); err != nil {
+	if w.bus, err = connect(ctx, agent.Reach(BusOptions(boot.Bus, "proc/"+id.Process().String(), log), cfg)); err != nil {
 		return nil, err
 	}
 	w.proc, w.router, err = Join(ctx, Options{
 		Bus: w.bus, Settings: boot.Bus, Space: space, Registry: registry, Mesh: boot.Mesh, Rank: boot.Rank, Gen: boot.Gen, Log: log, Leave: leave, Config: cfg,
-		Nonce: boot.Nonce,
+		Nonce: boot.Nonce, FirstPacket: boot.First,
 	})
 	if err == nil {
 		err = announce(ctx, w.proc, boot, registry)

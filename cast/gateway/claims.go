@@ -10,6 +10,7 @@ const (
 	forgetAfter = 4 * time.Second        // a peer that says nothing is none
 	askEvery    = 250 * time.Millisecond // whoever holds claims of a gateway asks whether it lives
 	askWithin   = 3 * time.Second        // who is silent for so long has died
+	hearsAll    = 3 * beatEvery          // who has listened for so long has heard of all others
 	asleepAfter = time.Second            // who did not look for so long was stopped himself, and knows nothing
 	goneAfter   = time.Second            // so has one that nobody heard for so long: it may be connecting anew
 	nextAfter   = time.Second            // when who was to answer for a dead one does not, the next one does
@@ -120,6 +121,11 @@ func (b *book) place(of string) (n int) {
 		}
 	}
 	return n
+}
+
+// alone reports that nobody would hear a claim. Who has not listened for long does not know.
+func (b *book) alone(now time.Time) bool {
+	return len(b.peers) == 0 && now.Sub(b.calm) > hearsAll
 }
 
 // keeps reports whether this gateway may be one of those that keep the claims of some other.

@@ -69,6 +69,15 @@ func TestBook_whatAnotherHasAnsweredForIsNotAnsweredAgain(t *testing.T) {
 	require.Empty(t, orphans)
 }
 
+func TestBook_whoHasJustBegunClaimsThoughItHasHeardOfNobody_GW4(t *testing.T) {
+	b := newBook("a")
+	b.stir(start)
+	require.False(t, b.alone(start.Add(hearsAll)))
+	require.True(t, b.alone(start.Add(hearsAll+1)))
+	b.hear("b", start.Add(hearsAll+1))
+	require.False(t, b.alone(start.Add(hearsAll+1)))
+}
+
 func TestBook_silenceForThreeSecondsIsDeathToo(t *testing.T) {
 	b := books("a", "c")["a"]
 	b.claim("c", claim{ID: 7, For: time.Minute}, after(0))

@@ -59,7 +59,8 @@
 // They are one queue group, and tell each other in JSON: on hb.gateway.<from> that they are there, on
 // hb.claim.<from> what they have claimed and released. The three gateways with the lowest IDs keep the claims
 // of each of the others, so that four listen to claims; and ask it every 250 ms, as long as they hold any, at
-// port alive of its actor gateway. One that has heard of no other claims nothing. Who is heard by nobody for 1 s, or is silent for 3 s, has died.
+// port alive of its actor gateway. One that has heard of no other in 3 s claims nothing. Who is heard by nobody
+// for 1 s, or is silent for 3 s, has died.
 // The lowest answers; if it does not either, the next one after a second. A gateway that was cut off for
 // longer and comes back answers, too: the first answer counts. One that was stopped itself takes nobody for
 // dead until it has listened for 3 s.

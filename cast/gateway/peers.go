@@ -69,7 +69,9 @@ type peers struct {
 
 func newPeers(g *Gateway) *peers {
 	self := g.proc.ID().Process().String()
-	return &peers{g: g, self: self, book: newBook(self)}
+	p := &peers{g: g, self: self, book: newBook(self)}
+	p.book.stir(time.Now()) // it has heard nobody so far
+	return p
 }
 
 // join makes this gateway one of those that are there.
@@ -142,7 +144,7 @@ func (p *peers) tell(w word) {
 	}
 }
 
-// claim says that this gateway answers a request, if there are others to hear that; the returned function
+// claim says that this gateway answers a request, if there may be others to hear that; the returned function
 // that it has.
 func (p *peers) claim(r request) (done func()) {
 	if r.reply == "" {
@@ -150,7 +152,7 @@ func (p *peers) claim(r request) (done func()) {
 	}
 	p.mu.Lock()
 	p.next++
-	id, alone := p.next, len(p.book.peers) == 0
+	id, alone := p.next, p.book.alone(time.Now())
 	p.mu.Unlock()
 	if alone {
 		return func() {}

@@ -39,7 +39,7 @@ and what the actors can be asked. With --all, also what castnet itself runs ther
 JSON: rank, point, actor, type, status, reason, queued, handled, current, endpoints.`,
 		Example:           "  client actors demo\n  client actors 'demo[host=0]' --output json",
 		Args:              wantArgs(1, 1),
-		ValidArgsFunction: a.complete(meshNames),
+		ValidArgsFunction: a.complete(liveNames),
 	}
 	c.Flags().BoolVarP(&all, "all", "a", false, "also the procs' own agents")
 	c.RunE = func(c *cobra.Command, args []string) error {

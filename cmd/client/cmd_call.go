@@ -19,7 +19,7 @@ ACTOR is a label or the full name; without JSON the message is empty.`,
 		Example: `  client call 'demo[host=0,gpu=3]' counter add 5
   client call 'demo[host=0,gpu=3]' echo echo '{"text":"hello"}'`,
 		Args:              wantArgs(3, 4),
-		ValidArgsFunction: a.complete(meshNames, actorNames, endpointNames),
+		ValidArgsFunction: a.complete(liveNames, actorNames, endpointNames),
 		RunE: func(c *cobra.Command, args []string) error {
 			q, err := parseQuestion(args)
 			if err != nil {

@@ -57,7 +57,7 @@ failed ones with error in place of value, then the coverage.`,
   client cast demo counter add 1 --limit 10% --seed 7 --dry-run
   client cast demo counter add 1 --reduce sum --nats-cmd`,
 		Args:              wantArgs(3, 4),
-		ValidArgsFunction: a.complete(meshNames, actorNames, endpointNames),
+		ValidArgsFunction: a.complete(liveNames, actorNames, endpointNames),
 	}
 	s.flags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {

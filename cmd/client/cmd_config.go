@@ -53,7 +53,7 @@ JSON: name, value, default, layer, place, changed, env, local, doc.`,
   client config show 'demo[host=0,gpu=1]'
   client config show --host n07`,
 		Args:              wantArgs(0, 1),
-		ValidArgsFunction: a.complete(meshNames),
+		ValidArgsFunction: a.complete(liveNames),
 	}
 	c.Flags().BoolVar(&changed, "changed", false, "only what is not as it is by default")
 	c.Flags().StringVar(&host, "host", "", "of the host with this `LABEL` or ID")

@@ -28,7 +28,8 @@ func (a *app) eventsCommand() *cobra.Command {
 		Use:   "events",
 		Short: "Show what happens to hosts, meshes, procs and actors",
 		Long: `Show the failures that the owners of proc meshes remember, at most 64 of each. With --follow, go
-on with all that happens to hosts, meshes, procs and actors from then on, until Ctrl-C.
+on with all that happens to hosts, meshes, procs and actors from then on, until Ctrl-C; of the
+hosts that are there when it begins also that one is suspect, unknown, dead or alive again, or leaves.
 
 An event is a line: when, of which kind, what it is about with its coordinates, how that is now,
 the step that was taken, on which host, and why; behind ←, what it began with. With --verbose,
@@ -89,6 +90,11 @@ func (a *app) followEvents(ctx context.Context, pick eventPick, verbose bool) er
 		defer w.close()
 		within, cancel := context.WithTimeout(ctx, a.conn.Timeout)
 		defer cancel()
+		hosts, err := net.Hosts(within)
+		if err != nil {
+			return err
+		}
+		defer w.watchHosts(ctx, hosts, pick)()
 		past, err := remembered(within, net, pick)
 		if err != nil {
 			return err

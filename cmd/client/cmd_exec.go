@@ -53,8 +53,8 @@ func (a *app) execCommand() *cobra.Command {
 these hosts; and without a mesh on every host. Those who say the same are shown once.
 
 The command is a path, or a name that each host looks up; there is no shell but one that you name.
-It runs as the user of hostd, reads nothing, and is killed with all it has started after --timeout;
-Ctrl-C ends the waiting for it, and not the command.
+It runs as the user of hostd, reads nothing, and is killed with all it has started after --timeout,
+or by Ctrl-C.
 The end of what it prints is shown, 64 KiB of each output. For a rank it finds in its environment
 CASTNET_RANK, CASTNET_PROC_ID and, while the rank lives, CASTNET_PID.
 
@@ -69,7 +69,7 @@ JSON: region, ranks (both of a mesh alone), hosts, exit_code, signal, late, stdo
   client exec --label zone=a -- df -h /var
   client exec demo --hosts -- nvidia-smi -L
   client exec 'demo[host=0:2]' -- sh -c 'grep VmRSS /proc/$CASTNET_PID/status'`,
-		ValidArgsFunction: a.complete(meshNames),
+		ValidArgsFunction: a.complete(liveNames),
 	}
 	readFlag(c.Flags(), &s.pick.labels, "label", "KEY=VALUE", "without a mesh: only hosts with these labels; several with commas between", readLabels)
 	c.Flags().BoolVar(&s.perHost, "hosts", false, "once on each host of the region, and not for each of its ranks")

@@ -3,6 +3,10 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -66,6 +70,27 @@ func TestExec_runsOnHostsAndRanksAndFoldsWhatIsTheSame(t *testing.T) {
 	require.Equal(t, lateCode, r.code)
 	require.Equal(t, "a, b, c: killed: it took longer than --timeout\n", r.out)
 	require.Equal(t, signalCode+9, c.client(t, "exec", "--", "sh", "-c", "kill -9 $$").code)
+}
+
+func TestExec_ctrlCEndsTheCommand(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	c.openHost(t, "a")
+	begun := filepath.Join(t.TempDir(), "begun")
+	b := start(t, c.env, "exec", "--timeout", "10m", "--", "sh", "-c", "sleep 600 & echo $! >"+begun+".new; mv "+begun+".new "+begun+"; wait")
+	var text []byte
+	require.Eventually(t, func() (ok bool) {
+		var err error
+		text, err = os.ReadFile(begun)
+		return err == nil
+	}, 20*time.Second, 5*time.Millisecond)
+	require.Equal(t, cli.ExitInterrupted, b.exit(t, os.Interrupt))
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		return err != nil || strings.Contains(string(stat), ") Z ")
+	}, 20*time.Second, 5*time.Millisecond, "what the command has started is gone, long before its time is over")
 }
 
 func TestExec_saysHowToAllowItWhereItIsRefused(t *testing.T) {

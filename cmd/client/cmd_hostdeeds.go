@@ -55,7 +55,7 @@ var hostDeeds = [...]hostDeed{
 of a mesh at a time or as many as --at-once says: it ends, and starts on the spare host as its next
 generation. Every other proc is stopped: SIGTERM, and SIGKILL after the grace. Returns once none is
 left. Meanwhile the hosts take no procs, and afterwards only those that are not cordoned.
-` + "`client events -f`" + ` tells of each move.`,
+` + "`client events -f`" + ` tells of each move; progress is on stderr, in lines where that is no terminal.`,
 		do: func(ctx context.Context, h actor.Ref[agent.Agent], f deedFlags) (agent.Summary, error) {
 			return agent.Drain.Call(ctx, h, agent.Draining{Reason: f.reason, Grace: f.grace, AtOnce: f.atOnce})
 		},
@@ -64,7 +64,7 @@ left. Meanwhile the hosts take no procs, and afterwards only those that are not 
 		name: "shutdown", short: "Stop every proc of hosts, and then hostd", done: "shut down", stops: true,
 		long: "Stop every proc of the hosts: SIGTERM, and SIGKILL after the grace. Then hostd itself ends.",
 		do: func(ctx context.Context, h actor.Ref[agent.Agent], f deedFlags) (agent.Summary, error) {
-			return agent.StopAll.Call(ctx, h, agent.StoppingAll{Reason: f.reason, Grace: f.grace})
+			return agent.StopAll.Urge(ctx, h, agent.StoppingAll{Reason: f.reason, Grace: f.grace})
 		},
 	},
 }
@@ -178,18 +178,18 @@ func (d hostDeed) record(h agent.HostInfo, done agent.Summary, err error) deedRe
 	return r
 }
 
-// deedLook is how often hosts are asked how many procs they have left, where a person looks.
+// deedLook is how often hosts are asked how many procs they have left.
 const deedLook = 300 * time.Millisecond
 
 // watchDeed shows how many procs are left until all is done.
 func (a *app) watchDeed(ctx context.Context, net *mesh.Net, infos []agent.HostInfo, d hostDeed, all <-chan struct{}) {
-	bar := a.newProgress()
+	bar := a.newPlainProgress()
 	defer bar.clear()
 	total := 0
 	for _, h := range infos {
 		total += h.Procs
 	}
-	if bar.w == nil || !d.stops || total == 0 {
+	if !d.stops || total == 0 {
 		<-all // ctx ends it at the latest
 		return
 	}

@@ -35,6 +35,7 @@ cordoned, draining or leaving), why, local, trees.`,
 	for _, d := range hostDeeds {
 		c.AddCommand(a.hostDeedCommand(d, &pick))
 	}
+	c.AddCommand(a.hostsRestartCommand(&pick))
 	return c
 }
 

@@ -56,7 +56,7 @@ and mostly a fifth of that. Lines of stderr are yellow, or marked where there ar
 JSON: rank, point, stream, line; with --follow, one line each; never merged.`,
 		Example:           "  client logs demo\n  client logs 'demo[host=0]' -f --tail 0\n  client logs demo -f --merge=false",
 		Args:              wantArgs(1, 1),
-		ValidArgsFunction: a.complete(meshNames),
+		ValidArgsFunction: a.complete(liveNames),
 	}
 	c.Flags().IntVar(&o.tail, "tail", 20, "last `LINES` of each stream to begin with")
 	c.Flags().BoolVarP(&o.follow, "follow", "f", false, "go on with what is printed from now on")

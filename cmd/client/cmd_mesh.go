@@ -17,8 +17,8 @@ import (
 )
 
 func (a *app) meshCommand() *cobra.Command {
-	c := &cobra.Command{Use: "mesh", Short: "Look at one mesh"}
-	c.AddCommand(&cobra.Command{
+	c := &cobra.Command{Use: "mesh", Short: "Look at one mesh, or start its procs anew"}
+	c.AddCommand(a.meshRestartCommand(), &cobra.Command{
 		Use:   "show MESH",
 		Short: "Show what a mesh is and how it is",
 		Long: `Show a mesh that lives, or else the newest of that name that has ended: what it is, who owns
@@ -98,7 +98,7 @@ func (a *app) meshFields(v meshView) [][2]string {
 	rows := [][2]string{
 		{"mesh", v.Mesh}, {"phase", a.status(v.Phase)},
 		{"extent", fmt.Sprintf("%s: %s on %s (%s)", v.Extent, count(v.Ranks, "proc"), count(len(hosts), "host"), shorten(strings.Join(hosts, ", "), 60))},
-		{"program", v.Program}, {"owner", v.Owner.ID},
+		{"program", orDash(v.Program)}, {"owner", v.Owner.ID},
 	}
 	if v.Label != labelOf(v.Mesh) {
 		rows = append(rows, [2]string{"called", v.Label})
@@ -197,6 +197,8 @@ func (l laterRank) doing() string {
 		return "waits for its proc, for " + soon(l.For)
 	case "starting":
 		return "is being started"
+	case "leaving":
+		return "ends, to be started anew"
 	}
 	return agent.Running.String()
 }

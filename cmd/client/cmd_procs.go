@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"strconv"
 	"time"
@@ -30,7 +31,7 @@ type procRecord struct {
 }
 
 func (a *app) procsCommand() *cobra.Command {
-	var all bool
+	var all, links bool
 	c := &cobra.Command{
 		Use:   "procs [MESH[region]]",
 		Short: "List the procs of one mesh, or of all",
@@ -39,12 +40,20 @@ every mesh that has a proc alive. With --all, also of meshes that have ended.
 
 A proc that an earlier hostd of its machine has launched says so in the place of a reason.
 
-JSON: mesh, rank, point, host, pid, status, reason, started, exit_code, signal, adopted.`,
-		Example:           "  client procs\n  client procs 'demo[host=0]'\n  client procs --all --output ndjson",
+JSON: mesh, rank, point, host, pid, status, reason, started, exit_code, signal, adopted.
+
+With --links, the links of those procs with others instead: numbers of packets, what was sent again, came twice or was
+missing, the credit there is, and what the order of messages waits for, when it is stalled.
+
+JSON: mesh, rank, point, process, sent, acked, flying, waiting, credit, retransmitted, rtt, received, duplicates, gaps,
+stalled, answers, dead.`,
+		Example:           "  client procs\n  client procs 'demo[host=0]'\n  client procs --all --output ndjson\n  client procs demo --links",
 		Args:              wantArgs(0, 1),
-		ValidArgsFunction: a.complete(meshNames),
+		ValidArgsFunction: a.complete(liveNames),
 	}
 	c.Flags().BoolVarP(&all, "all", "a", false, "also meshes that have ended")
+	c.Flags().BoolVar(&links, "links", false, "show the links of the procs with others")
+	c.MarkFlagsMutuallyExclusive("all", "links")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		var t *target
 		if len(args) == 1 {
@@ -55,6 +64,10 @@ JSON: mesh, rank, point, host, pid, status, reason, started, exit_code, signal, 
 			t = &parsed
 		}
 		return a.dial(c.Context(), func(ctx context.Context, net *mesh.Net) error {
+			if links {
+				records, err := linkRecords(ctx, net, t)
+				return errors.Join(a.showLinks(records), err)
+			}
 			records, err := listProcs(ctx, net, t, all)
 			if err != nil {
 				return err

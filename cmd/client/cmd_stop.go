@@ -11,6 +11,7 @@ import (
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/controller/worlds"
 	"github.com/castnet-io/castnet/internal/cli"
 	"github.com/castnet-io/castnet/mesh"
 )
@@ -44,7 +45,14 @@ JSON: mesh, rank, point, host, pid, status, reason, started, exit_code, signal.`
 }
 
 func (a *app) stop(ctx context.Context, net *mesh.Net, t target) error {
-	p, err := t.find(ctx, net)
+	procs, err := net.Lookup(ctx, t.name)
+	if w, _, bare := bareWorld(ctx, net, t.name, err); bare {
+		return a.deleteWorlds(ctx, net, worlds.Stopping{Worlds: []string{w.Name}})
+	}
+	if err != nil {
+		return err
+	}
+	p, err := t.in(procs)
 	if err != nil {
 		return err
 	}

@@ -146,9 +146,11 @@ func (a *app) start(ctx context.Context, net *mesh.Net, u upSpec) (*holding, err
 	bar := a.newProgress()
 	defer bar.clear()
 	bar.say("looking for hosts")
-	if err := nameFree(ctx, net, u.name); err != nil {
+	release, err := takeName(ctx, net, u.name)
+	if err != nil {
 		return nil, err
 	}
+	defer release()
 	hosts, err := u.hosts.attach(ctx, net)
 	if err != nil {
 		return nil, err
@@ -181,13 +183,16 @@ func (a *app) start(ctx context.Context, net *mesh.Net, u upSpec) (*holding, err
 	return h, h.introduce(ctx)
 }
 
-// nameFree refuses a name that would not tell two meshes apart.
-func nameFree(ctx context.Context, net *mesh.Net, name string) error {
-	err := net.NameFree(ctx, name)
-	if _, taken := errors.AsType[*mesh.NameTakenError](err); taken {
-		err = fmt.Errorf("%w: want another name, or `client stop %s` first", err, name)
+// takeName refuses a name that would not tell two meshes apart.
+func takeName(ctx context.Context, net *mesh.Net, name string) (release func(), err error) {
+	release, err = net.TakeName(ctx, name)
+	if t, taken := errors.AsType[*mesh.NameTakenError](err); taken {
+		err = fmt.Errorf("%w: want another name", t)
+		if t.Kind != "program" {
+			err = fmt.Errorf("%w, or `client stop %s` first", err, name)
+		}
 	}
-	return err
+	return release, err
 }
 
 // count is a number of things in words.

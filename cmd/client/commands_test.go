@@ -54,6 +54,14 @@ func TestLists_areTablesForPeopleAndDocumentsForScripts(t *testing.T) {
 	require.Equal(t, 5, strings.Count(r.out, "\n"))
 	require.Contains(t, r.err, "a counter can be asked: add(int64) int64")
 	require.Contains(t, c.ok(t, "actors", "demo", "--all"), "proc-agent")
+
+	links := decode[[]linkRecord](t, c.ok(t, "procs", "demo[host=1,gpu=1]", "--links", "-o", "json"))
+	require.NotEmpty(t, links)
+	for _, l := range links {
+		require.Equal(t, sliced[0].Rank, l.Rank)
+		require.Empty(t, l.Stalled)
+	}
+	require.Contains(t, c.ok(t, "procs", "demo", "--links"), "STALLED")
 }
 
 func TestCallAndCast_askOneAndMany(t *testing.T) {

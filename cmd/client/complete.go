@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -61,13 +62,35 @@ func (a *app) completeList(l lookup) cobra.CompletionFunc {
 	}
 }
 
-// meshNames are the labels of the meshes that live, worlds among them.
-func meshNames(ctx context.Context, net *mesh.Net, _ []string) ([]string, error) {
+// liveNames are the labels of the meshes that live, worlds that have procs among them.
+func liveNames(ctx context.Context, net *mesh.Net, _ []string) ([]string, error) {
 	meshes, err := net.Meshes(ctx)
 	var names []string
 	for _, m := range meshes {
 		if alive(m) {
 			names = append(names, m.Procs.ID().Label())
+		}
+	}
+	return names, err
+}
+
+// meshNames are those and the worlds that have no procs.
+func meshNames(ctx context.Context, net *mesh.Net, _ []string) (names []string, _ error) {
+	for _, l := range []lookup{liveNames, worldNames} {
+		some, _ := l(ctx, net, nil) // there may be no host, or no system controller
+		names = append(names, some...)
+	}
+	return names, nil
+}
+
+// rankNames are the ranks of worlds and of meshes, each as name/rank.
+func rankNames(ctx context.Context, net *mesh.Net, _ []string) (names []string, _ error) {
+	meshes, err := net.Meshes(ctx)
+	for _, m := range meshes {
+		for _, s := range m.States {
+			if !s.Status.Phase.Terminal() {
+				names = append(names, fmt.Sprintf("%s/%d", m.Procs.ID().Label(), s.Rank))
+			}
 		}
 	}
 	return names, err

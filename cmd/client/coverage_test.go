@@ -78,7 +78,8 @@ func TestExplain_saysAReasonOnceForAllItsRanks(t *testing.T) {
 	}
 	require.EqualError(t, explain(errors.Join(failed, nil)), "4 of 4 ranks of demo-x did not start: [*] no parameters")
 	failed.Failed[3].Status.Reason = "exited with code 3"
-	require.EqualError(t, explain(failed), "4 of 4 ranks of demo-x did not start:\n  [host=0,gpu=* | host=1,gpu=0] no parameters\n  [host=1,gpu=1] exited with code 3")
+	failed.Failed[0].Host, failed.Failed[1].Host, failed.Failed[3].Host = "a", "a", "b"
+	require.EqualError(t, explain(failed), "4 of 4 ranks of demo-x did not start on a, b:\n  [host=0,gpu=* | host=1,gpu=0] no parameters\n  [host=1,gpu=1] exited with code 3")
 	require.EqualError(t, explain(errors.New("other")), "other")
 }
 

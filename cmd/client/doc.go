@@ -7,12 +7,14 @@
 //	client meshes                               all meshes and worlds, and who owns them
 //	client hosts [--label KEY=VALUE]            the hosts on the bus
 //	client hosts cordon|uncordon|drain|shutdown HOST…   close, empty and end them
+//	client hosts restart HOST…                  start their procs anew, one after another
 //	client procs [MESH[region]]                 the ranks of meshes
 //	client actors MESH[region]                  what runs in each rank
 //	client call MESH[region] ACTOR ENDPOINT [JSON]   ask exactly one rank
 //	client cast MESH[region] ACTOR ENDPOINT [JSON]   ask all ranks of a region at once
 //	client logs MESH[region] [-f]               what the procs print
 //	client mesh show MESH                       what a mesh is and how it is
+//	client mesh restart MESH[region]            start its procs anew, one after another
 //	client explain MESH                         why it is not running
 //	client events [-f]                          what has failed, and what happens
 //	client top                                  who handles messages, and where they wait
@@ -23,7 +25,7 @@
 //	client worlds [NAME…]                       meshes that outlive their makers
 //	client plan|apply -f FILE                   what declaring worlds would change; declare them
 //	client delete NAME…                         stop worlds, and forget them
-//	client where WORLD/RANK                     the host and the incarnation of a rank
+//	client where MESH/RANK                      the host and the incarnation of a rank
 //
 // It is a remote control: it finds meshes by asking the hosts, and holds no state. Only up and spawn own
 // what they make, and adopt what it takes: the mesh ends with them, unless it is detached.
@@ -55,8 +57,8 @@
 // replies.go and coverage.go (what came home); logs has follower.go, seam.go and watchends.go (what comes), merge.go and
 // logview.go (what is shown); mesh show and explain have meshview.go (what is known) and explanation.go
 // (what follows), doctor has cmd_doctor_bus.go and cmd_doctor_hosts.go (what is checked), exec has cmd_exec_fold.go
-// (what came of it), top has toplook.go, events has eventview.go; worlds.go has those for worlds, and worldfile.go
-// reads what they declare. What commands share: app.go (the command line,
+// (what came of it), top has toplook.go, events has eventview.go; worlds.go has those for worlds, worldfile.go
+// reads what they declare, and bareworld.go has what there is to say of one without procs. What commands share: app.go (the command line,
 // connecting), flags.go, target.go and question.go (whom to ask), value.go (JSON to messages and
 // back), output.go and progress.go (how it looks), complete.go (names from the live bus). A command runs on one goroutine; others belong to the function that starts and awaits them.
 package main

@@ -26,6 +26,8 @@ func (b *background) until(t *testing.T, text string) string {
 func TestEvents_showWhatHappensAndWhatHasFailed(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
+	leave, err := startHost(t.Context(), c.url, "secret", "b")
+	require.NoError(t, err)
 	all, procs := start(t, c.env, "events", "-f", "-o", "ndjson"), start(t, c.env, "events", "-f", "-v", "--kind", "proc", "--mesh", "demo")
 	for line := ""; !strings.Contains(line, `"kind":"host"`); { // until it listens
 		c.ok(t, "hosts", "cordon", "a")
@@ -35,6 +37,12 @@ func TestEvents_showWhatHappensAndWhatHasFailed(t *testing.T) {
 		default:
 		}
 	}
+	c.ok(t, "hosts", "cordon", "a")
+	cordoned := decode[actor.Event](t, all.until(t, `"step":"host.cordon"`))
+	require.Equal(t, "cordoned", cordoned.Status, "as it is now")
+	require.NoError(t, leave())
+	require.Contains(t, []string{"host.left", "host.dead"}, decode[actor.Event](t, all.until(t, `,"host":"b-`)).Step)
+	c.ok(t, "hosts", "uncordon", "a")
 	_, up := c.up(t, "demo", "--per-host", "gpu=2")
 	require.Equal(t, up.Mesh, decode[actor.Event](t, all.until(t, `"step":"mesh.spawn.success"`)).Mesh)
 	c.kill(t, "demo", "gpu=1")

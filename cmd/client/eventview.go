@@ -34,14 +34,39 @@ func watchEvents(net *mesh.Net, pick eventPick) (*eventWatch, error) {
 		if err != nil || !pick.takes(e) {
 			return
 		}
-		select {
-		case w.events <- e:
-		default: // the pump must not wait for a terminal
-			w.lost.Add(1)
-		}
+		w.put(e)
 	})
 	w.sub = sub
 	return w, err
+}
+
+func (w *eventWatch) put(e actor.Event) {
+	select {
+	case w.events <- e:
+	default: // the pump must not wait for a terminal
+		w.lost.Add(1)
+	}
+}
+
+// watchHosts adds how hosts are, which nobody tells on the bus, until the function is called.
+func (w *eventWatch) watchHosts(ctx context.Context, hosts mesh.HostMesh, pick eventPick) (end func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		for e, err := range hosts.Changes(ctx) {
+			if err != nil {
+				e = actor.Event{Kind: actor.KindHost, Status: "unknown", Reason: err.Error(), At: time.Now()}
+			}
+			e.Name, e.Rank, e.View, e.Point = "", 0, 0, "" // it is none of a mesh that anybody knows
+			if pick.takes(e) && e.Step != "host.mode" {    // hosts tell that themselves
+				w.put(e)
+			}
+		}
+	})
+	return func() {
+		cancel()
+		watching.Wait()
+	}
 }
 
 func (w *eventWatch) close() { _ = w.sub.Unsubscribe() } // the connection closes anyway
@@ -94,7 +119,7 @@ func (a *app) newEventView(net *mesh.Net, verbose bool) *eventView {
 
 // show writes an event, unless it is the end of something whose end was shown.
 func (v *eventView) show(ctx context.Context, e actor.Event) error {
-	if e.Terminal() && e.Kind != actor.KindMesh {
+	if e.Terminal() && e.Kind != actor.KindMesh && e.Kind != actor.KindHost { // which may end again
 		key := fmt.Sprint(e.Kind, e.Mesh, e.Rank, e.Count, e.Gen, e.Actor, e.Nth)
 		if v.shown[key] {
 			return nil

@@ -114,7 +114,7 @@ func (t target) findPrinted(ctx context.Context, net *mesh.Net) (place, error) {
 	}
 	m, err := t.among(net, all)
 	if err != nil {
-		return place{}, err
+		return place{}, orBareWorld(ctx, net, t.name, err)
 	}
 	return t.in(m.Procs)
 }

@@ -133,6 +133,9 @@ func (t target) view(ctx context.Context, net *mesh.Net) (meshView, error) {
 		return meshView{}, err
 	}
 	m, err := t.among(net, all)
+	if w, system, bare := bareWorld(ctx, net, t.name, err); bare {
+		return bareView(net, w, system, ids)
+	}
 	if err != nil {
 		return meshView{}, err
 	}

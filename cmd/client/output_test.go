@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -59,6 +60,23 @@ func TestProgress_isForTerminalsAndLeavesNothingBehind(t *testing.T) {
 		p.clear()
 		require.Empty(t, err.String())
 	}
+}
+
+func TestProgress_isALineASecondAtMostWhereThereIsNoTerminal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var err bytes.Buffer
+		p := (&app{err: &err, output: asJSON}).newPlainProgress()
+		for n := range 5 {
+			p.step(n, 9, "procs have ended")
+			time.Sleep(400 * time.Millisecond)
+		}
+		p.say("working")
+		p.step(4, 9, "procs have ended")
+		time.Sleep(time.Minute)
+		p.step(4, 9, "procs have ended")
+		p.clear()
+		require.Equal(t, "3/9 procs have ended\n4/9 procs have ended\n", err.String(), "and none when nothing is new")
+	})
 }
 
 func TestShorten_keepsOneLineWithinItsLength(t *testing.T) {

@@ -1,11 +1,15 @@
 package main
 
 import (
+	"bytes"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/subjects"
 )
 
 func TestProcs_sayWhichAnEarlierHostdLaunched(t *testing.T) {
@@ -22,4 +26,19 @@ func TestProcs_sayWhichAnEarlierHostdLaunched(t *testing.T) {
 	}
 	require.Equal(t, []bool{true, false, true}, adopted)
 	require.Equal(t, []string{"adopted: an earlier hostd launched it", "", "why"}, remarks)
+}
+
+func TestLinks_sayWhatTheirOrderWaitsFor(t *testing.T) {
+	var out bytes.Buffer
+	a := &app{out: &out, output: asTable}
+	id, err := subjects.ParseProcessID("demo-0123456789abc_1-0")
+	require.NoError(t, err)
+	stalled := actor.Peer{Process: id, Sent: 9, Acked: 4, Retransmitted: 3, Credit: 2 << 10, Stalled: "packets after 4 up to 9 are not acknowledged"}
+	require.NoError(t, a.showLinks([]linkRecord{
+		{Mesh: "demo", Point: "gpu=0", Peer: stalled}, {Mesh: "demo", Point: "gpu=0", Peer: actor.Peer{Process: id, Dead: "killed"}},
+	}))
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	require.Len(t, lines, 3)
+	require.Regexp(t, `demo-0123456789abc_1-0 +9 +4 +3 +0 +0 +0 +2 KiB +0s +packets after 4 up to 9 are not acknowledged$`, lines[1])
+	require.Regexp(t, ` 0 +0 +0 +0 +0 +0 +- +- +dead: killed$`, lines[2])
 }

@@ -4,14 +4,22 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 )
 
 // progress is one line on a terminal's stderr that is drawn over itself; anywhere else it is
-// nothing. It belongs to one goroutine.
+// nothing, or plain lines. It belongs to one goroutine.
 type progress struct {
 	w     io.Writer // nil: nobody looks
 	drawn bool
+
+	plain   bool      // a line for each news, so often at most
+	since   time.Time // the last line
+	counted int       // as it said
 }
+
+// plainEvery is the least time between two plain lines, and before the first: what is over sooner needs none.
+const plainEvery = time.Second
 
 // newProgress draws only where a person looks at both streams' terminal.
 func (a *app) newProgress() *progress {
@@ -19,6 +27,14 @@ func (a *app) newProgress() *progress {
 		return &progress{w: a.err}
 	}
 	return &progress{}
+}
+
+// newPlainProgress is for what takes long, and has nothing else to show of itself: where there is no terminal, it is lines.
+func (a *app) newPlainProgress() *progress {
+	if p := a.newProgress(); p.shown() {
+		return p
+	}
+	return &progress{w: a.err, plain: true, since: time.Now()}
 }
 
 // shown reports whether somebody looks.
@@ -32,6 +48,13 @@ func (p *progress) step(n, of int, what string) {
 	if p.w == nil || of < 1 {
 		return
 	}
+	if p.plain {
+		if n != p.counted && time.Since(p.since) >= plainEvery {
+			p.since, p.counted = time.Now(), n
+			fmt.Fprintf(p.w, "%d/%d %s\n", n, of, what)
+		}
+		return
+	}
 	full := barWidth * n / of
 	fmt.Fprintf(p.w, "\r\x1b[K%s%s %d/%d %s", strings.Repeat("█", full), strings.Repeat("░", barWidth-full), n, of, what)
 	p.drawn = true
@@ -39,7 +62,7 @@ func (p *progress) step(n, of int, what string) {
 
 // say shows what is going on while there is nothing to count.
 func (p *progress) say(what string) {
-	if p.w == nil {
+	if p.w == nil || p.plain {
 		return
 	}
 	fmt.Fprintf(p.w, "\r\x1b[K%s …", what)

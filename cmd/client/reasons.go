@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/castnet-io/castnet/mesh"
@@ -52,7 +53,24 @@ func explain(err error) error {
 		}
 	}
 	base := failed.Failed[0].Point.Extent()
-	return fmt.Errorf("%d of %d ranks of %s did not start:%s", len(lost), failed.Ranks, failed.Mesh, reasons(base, lost))
+	return fmt.Errorf("%d of %d ranks of %s did not start%s:%s", len(lost), failed.Ranks, failed.Mesh, onHosts(failed.Failed), reasons(base, lost))
+}
+
+// onHosts names the hosts of ranks.
+func onHosts(ranks []mesh.RankStatus) string {
+	var hosts []string
+	for _, r := range ranks {
+		if r.Host != "" && !slices.Contains(hosts, r.Host) {
+			hosts = append(hosts, r.Host)
+		}
+	}
+	switch n := len(hosts); {
+	case n == 0:
+		return ""
+	case n > maxReasons:
+		return fmt.Sprintf(" on %s and %d more hosts", strings.Join(hosts[:maxReasons], ", "), n-maxReasons)
+	}
+	return " on " + strings.Join(hosts, ", ")
 }
 
 // withoutAddress drops the actor that a reason begins with: the region says which it is.

@@ -45,7 +45,7 @@ type place struct {
 func (t target) find(ctx context.Context, net *mesh.Net) (place, error) {
 	procs, err := net.Lookup(ctx, t.name)
 	if err != nil {
-		return place{}, err
+		return place{}, orBareWorld(ctx, net, t.name, err)
 	}
 	return t.in(procs)
 }

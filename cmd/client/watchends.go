@@ -35,7 +35,7 @@ func watchEnds(ctx context.Context, net *mesh.Net, p place) (*endWatch, error) {
 	space := net.Proc().Space()
 	sub, err := net.Bus().Control().Subscribe(space.Events(actor.KindProc, p.procs.ID()), func(m bus.Msg) {
 		if e, err := actor.OpenEvent(space, m); err == nil && e.Terminal() {
-			w.ended(e.Rank, e.Status)
+			e.Each(func(e actor.Event) { w.ended(e.Rank, e.Status) })
 		}
 	})
 	if err != nil {

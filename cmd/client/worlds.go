@@ -182,6 +182,12 @@ func (a *app) apply(ctx context.Context, net *mesh.Net, specs []worlds.Spec, dry
 	}
 	var done []worlds.Upserted
 	var errs []error
+	var releases []func()
+	defer func() {
+		for _, release := range releases {
+			release()
+		}
+	}()
 	for _, onlyLook := range []bool{true, false} {
 		if !onlyLook && (dry || len(errs) > 0) {
 			break
@@ -196,7 +202,16 @@ func (a *app) apply(ctx context.Context, net *mesh.Net, specs []worlds.Spec, dry
 			done = append(done, u)
 		}
 		if onlyLook {
-			errs = append(errs, taken(ctx, net, done)...)
+			for _, u := range done {
+				if u.Change == worlds.Creates {
+					release, err := net.TakeWorldName(ctx, u.World)
+					if err != nil {
+						errs = append(errs, err)
+						continue
+					}
+					releases = append(releases, release)
+				}
+			}
 		}
 	}
 	if len(errs) > 0 && !dry {
@@ -207,20 +222,6 @@ func (a *app) apply(ctx context.Context, net *mesh.Net, specs []worlds.Spec, dry
 		return []string{u.World, string(u.Change), orDash(string(u.Status)), orDash(u.Mesh)}
 	})
 	return errors.Join(append(errs, err)...)
-}
-
-// taken are the new worlds whose names meshes have.
-func taken(ctx context.Context, net *mesh.Net, all []worlds.Upserted) (errs []error) {
-	for _, u := range all {
-		if u.Change != worlds.Creates {
-			continue
-		}
-		err := net.NameFree(ctx, u.World)
-		if t, is := errors.AsType[*mesh.NameTakenError](err); is && t.Kind == "mesh" {
-			errs = append(errs, t)
-		}
-	}
-	return errs
 }
 
 // deleteAllowance is what a delete may take beyond the time that its worlds have to stop in.
@@ -301,32 +302,4 @@ func (a *app) deleteWorlds(ctx context.Context, net *mesh.Net, s worlds.Stopping
 		err = errors.Join(err, cli.WithCode(cli.ExitNotFound, errors.Join(missing...)))
 	}
 	return err
-}
-
-func (a *app) whereCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "where WORLD/RANK",
-		Short: "Say where a rank of a world is",
-		Long: `Say where a rank of a world is: its host, its newest incarnation and how that is. The ID of
-any proc that had the rank does, too.
-
-JSON: world, proc, host, health, reason.`,
-		Example: "  client where train/3",
-		Args:    wantArgs(1, 1),
-		RunE: func(c *cobra.Command, args []string) error {
-			return a.dial(c.Context(), func(ctx context.Context, net *mesh.Net) error {
-				ref, err := system(ctx, net)
-				if err != nil {
-					return err
-				}
-				w, err := worlds.Where.Call(ctx, ref, args[0])
-				if err != nil {
-					return cli.WithCode(cli.ExitNotFound, err)
-				}
-				return show(a, []worlds.Whereabouts{w}, []string{"world", "proc", "host", "health", "reason"}, func(w worlds.Whereabouts) []string {
-					return []string{w.World, w.Proc.String(), orDash(w.Host), string(w.Health), orDash(w.Reason)}
-				})
-			})
-		},
-	}
 }

@@ -203,3 +203,38 @@ func TestWorldFile_errorsSayLineAndColumn(t *testing.T) {
 		require.Equal(t, cli.ExitUsage, cli.ExitCode(err))
 	}
 }
+
+// What a world lacks that has no procs is said by every command that would ask them; others do what they do.
+func TestWorlds_withoutProcsAreKnownToAllCommands(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "n1")
+	c.system(t)
+	file := filepath.Join(t.TempDir(), "world.yaml")
+	require.NoError(t, os.WriteFile(file, []byte("name: train\nshape: { replica: 3 }\nper-host: 2\ncommand: builtin\n"), 0o600))
+	c.ok(t, "apply", "-f", file)
+	for _, args := range [][]string{{"procs", "train"}, {"cast", "train", "counter", "get"}, {"exec", "train", "--", "true"}, {"logs", "train"}} {
+		r := c.client(t, args...)
+		require.Equal(t, cli.ExitNotFound, r.code, args)
+		require.Contains(t, r.err, "world train has no procs so far: 0 of 3 procs are there", args)
+	}
+	x := decode[explanation](t, c.ok(t, "explain", "train", "-o", "json"))
+	require.Equal(t, "not-exist", x.Phase)
+	require.Len(t, x.Causes, 2, "two hosts")
+	require.Equal(t, []any{"the world has no host of rank 1", "replica=2"}, []any{x.Causes[1].Why, x.Causes[1].Region})
+	v := decode[meshView](t, c.ok(t, "mesh", "show", "train", "-o", "json"))
+	require.Equal(t, worlds.Unhealthy, v.World.Status)
+	require.Equal(t, []any{3, "replica=3", true}, []any{v.Ranks, v.Extent, v.Owner.Answers})
+	for _, verb := range []string{"explain", "stop", "delete"} {
+		require.Contains(t, c.ok(t, "__complete", verb, "tr"), "train\n", verb)
+	}
+	require.NotContains(t, c.ok(t, "__complete", "cast", "tr"), "train\n", "nobody is there to be asked")
+
+	_, up := c.up(t, "demo", "--per-host", "gpu=2")
+	require.Regexp(t, `demo  `+up.Mesh+`/1.0  n1-\w+  alive`, c.ok(t, "where", "demo/1"))
+	require.Regexp(t, `demo  `+up.Mesh+`/0.0  n1-\w+  alive`, c.ok(t, "where", up.Mesh+"/0.0"))
+	require.Contains(t, c.ok(t, "__complete", "where", "demo/"), "demo/0\ndemo/1\n")
+	require.Equal(t, cli.ExitNotFound, c.client(t, "where", "demo/2").code)
+	require.Equal(t, cli.ExitUsage, c.client(t, "where", "demo").code)
+	require.Regexp(t, `train  0        0        -`, c.ok(t, "stop", "train"))
+	require.Equal(t, cli.ExitNotFound, c.client(t, "explain", "train").code)
+}

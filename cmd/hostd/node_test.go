@@ -146,13 +146,39 @@ func TestHostd_killedTakesItsProcsAlong(t *testing.T) {
 	s := newSite(t)
 	d := s.start(t)
 	_, pids := spawn(t, s.connect(t, bus.Options{}))
+	left, trees := d.leaves(t, s)
 	d.signal(t, syscall.SIGKILL)
 	require.Equal(t, -1, d.exit(t))
 	requireGone(t, pids)
 
 	next := s.start(t) // what a dead one left behind is in nobody's way
 	require.Equal(t, next.ready.Bus, s.readLocal(t).URL)
+	if trees == "cgroup" {
+		require.False(t, alive(left), "what a proc had started in a session of its own")
+	} else { // nobody knows whose it was
+		_ = syscall.Kill(left, syscall.SIGKILL)
+	}
 	next.stop(t)
+}
+
+// leaves has a proc start a process in a session of its own, and says which, and how the host ends such.
+func (d *daemon) leaves(t *testing.T, s site) (pid int, trees string) {
+	t.Helper()
+	m := keptMesh(t, d)
+	m.Extent, m.PerHost, m.Keep = shape.Of("gpu", 1), 1, false
+	file := filepath.Join(t.TempDir(), "pid")
+	m.Command = agent.Command{Path: "/bin/sh", Args: []string{"-c", `setsid sh -c 'echo $$ > "$0.new"; mv "$0.new" "$0"; exec sleep 600' "$0" & wait`, file}}
+	host := agent.Of(m.Hosts[0].Proc()).Via(s.asker(t))
+	_, err := agent.Create.Call(soon(t), host, agent.Creation{Procs: &m})
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		text, err := os.ReadFile(file)
+		pid, _ = strconv.Atoi(strings.TrimSpace(string(text)))
+		return err == nil
+	}, patience, 10*time.Millisecond)
+	info, err := agent.Info.Call(soon(t), host, actor.None{})
+	require.NoError(t, err)
+	return pid, info.Trees
 }
 
 func TestHostd_labelBelongsToOneLiveHost(t *testing.T) {

@@ -147,7 +147,7 @@ func TestHostd_leavesWhenAskedOverTheBus_HOSTD6(t *testing.T) {
 	d := s.start(t)
 	net := s.connect(t, bus.Options{})
 	_, pids := spawn(t, net)
-	done, err := agent.StopAll.Call(soon(t), hostOf(t, net), agent.StoppingAll{Reason: "moving out", Grace: time.Second})
+	done, err := agent.StopAll.Call(soon(t), hostOf(t, net), agent.StoppingAll{Reason: "moving out", Grace: patience})
 	require.NoError(t, err)
 	require.Equal(t, agent.Summary{Asked: 2, Ended: 2}, done)
 	d.await(t, "asked over the bus to leave")

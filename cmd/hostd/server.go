@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strconv"
 	"sync/atomic"
+	"time"
 
 	"github.com/rs/zerolog"
 
@@ -19,13 +20,20 @@ import (
 // defaultPort is where NATS clients look first.
 const defaultPort = 4222
 
+// recallWithin is how long the port that kept procs know may be taken.
+const recallWithin = 2 * time.Second
+
 func newToken() string { return rand.Text() }
 
 // startServer runs the server of its own and says how to reach it. hostd itself goes by the same
 // road as its procs, so that a server they cannot use is found out now.
 func startServer(ctx context.Context, c config, getenv func(string) string, log zerolog.Logger) (*embed.Server, bus.Options, error) {
 	s := c.server
-	if err := probe(s.host, s.port); err != nil {
+	err := probe(s.host, s.port)
+	for end := time.Now().Add(recallWithin); err != nil && s.recalled && ctx.Err() == nil && time.Now().Before(end); err = probe(s.host, s.port) {
+		time.Sleep(recallWithin / 100) // somebody's connection may have it for a moment: it is of those that the kernel gives away
+	}
+	if err != nil {
 		if s.recalled {
 			return nil, bus.Options{}, fmt.Errorf("port %d, where procs that are kept look for the server of %s: %w: choose another with --listen", s.port, c.stateDir, err)
 		}

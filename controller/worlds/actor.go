@@ -10,6 +10,7 @@ import (
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent/presence"
 	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/controller"
 	"github.com/castnet-io/castnet/subjects"
 )
 
@@ -20,7 +21,7 @@ const name = "system"
 var Type = actor.NewType[*Controller, term]("system-controller")
 
 // What a system controller can be asked. A proc that joined of itself says Beat; whoever had a message back from
-// a proc may say so by Returned.
+// a proc may say so by Returned (Report).
 var (
 	Upsert   = actor.NewEndpoint[*Controller, Declaration, Upserted]("upsert")
 	Join     = actor.NewEndpoint[*Controller, Joining, Joined]("join")
@@ -33,6 +34,7 @@ var (
 	Where    = actor.NewEndpoint[*Controller, string, Whereabouts]("where")
 	Detach   = actor.NewEndpoint[*Controller, Detaching, Owned]("detach")
 	Adopt    = actor.NewEndpoint[*Controller, Adopting, Adopted]("adopt")
+	Confirm  = actor.NewEndpoint[*Controller, Adopting, actor.None]("confirm")
 
 	// heard and known are what the bus brings of procs and of hosts, in the controller's own mailbox.
 	heard = actor.NewEndpoint[*Controller, actor.Event, actor.None]("heard")
@@ -67,7 +69,7 @@ func def() actor.Def {
 			return actor.None{}, nil
 		}),
 		Returned.By(func(c *Controller, ctx *actor.Context, p subjects.ProcID) (actor.None, error) {
-			c.hear(ctx, returned{p})
+			c.suspect(ctx, p)
 			return actor.None{}, nil
 		}),
 		Detach.By(func(c *Controller, ctx *actor.Context, d Detaching) (Owned, error) {
@@ -77,6 +79,10 @@ func def() actor.Def {
 		Adopt.By(func(c *Controller, ctx *actor.Context, a Adopting) (Adopted, error) {
 			c.hear(ctx, adopt{ask[Adopted](c, ctx), a})
 			return Adopted{}, nil
+		}),
+		Confirm.By(func(c *Controller, ctx *actor.Context, a Adopting) (actor.None, error) {
+			c.hear(ctx, confirm{ask[actor.None](c, ctx), a})
+			return actor.None{}, nil
 		}),
 		Stop.By((*Controller).stop),
 		Snap.By((*Controller).snapshot), Ailing.By((*Controller).health), Where.By((*Controller).where),
@@ -91,6 +97,7 @@ type term struct {
 	records []Record
 	ready   *readiness
 	hosts   *presence.Watcher
+	keeps   *controller.Keeper
 }
 
 // readiness is where a controller says that its term is over.
@@ -124,7 +131,10 @@ type Controller struct {
 	busy    bool  // something is being saved
 	alarm   func()
 	watches map[subjects.HostID]func() // over hosts that have a seat
-	meshes  sync.Map                   // of worlds, by text: what events are listened to
+	sights  map[subjects.HostID]sight
+
+	suspects map[subjects.ProcID]bool // procs of which somebody had a message back, and that are being asked
+	meshes   sync.Map                 // of worlds, by text: what events are listened to
 
 	keepers map[subjects.MeshID]*atomic.Bool // of detached meshes: they go on when their controllers end
 }
@@ -133,7 +143,7 @@ type Controller struct {
 func begin(ctx *actor.Context, t term) (*Controller, error) {
 	c := &Controller{
 		term: t, st: newState(t.service.limits()), tickets: map[ticket]func(any, error){}, reports: map[ticket]actor.PortRef[StopReport]{},
-		creating: map[subjects.HostID][]chan struct{}{}, watches: map[subjects.HostID]func(){}, keepers: map[subjects.MeshID]*atomic.Bool{},
+		creating: map[subjects.HostID][]chan struct{}{}, watches: map[subjects.HostID]func(){}, sights: map[subjects.HostID]sight{}, suspects: map[subjects.ProcID]bool{}, keepers: map[subjects.MeshID]*atomic.Bool{},
 	}
 	p, self := ctx.Proc(), actor.RefOf[*Controller](ctx.Self()).Via(ctx.Proc())
 	c.st.self = p.ID()

@@ -1,7 +1,6 @@
 package worlds
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 )
@@ -23,7 +22,7 @@ func (st *state) upsert(e upsert) {
 	}
 	w := st.open(e.Spec.Name)
 	if change != Nothing {
-		w.labels, _ = merged(w.labels, e.Spec.Labels) // judged before
+		w.labels, _ = merged("", w.labels, e.Spec.Labels) // judged before
 	}
 	if change == Creates {
 		spec := e.Spec
@@ -61,9 +60,9 @@ func (st *state) judge(e upsert) (Change, error) {
 	if w == nil {
 		return Creates, nil
 	}
-	labels, err := merged(w.labels, e.Spec.Labels)
+	labels, err := merged("world "+w.name, w.labels, e.Spec.Labels)
 	if err != nil {
-		return "", fmt.Errorf("world %s: %w", w.name, err)
+		return "", err
 	}
 	if w.spec == nil {
 		return Creates, nil
@@ -73,8 +72,7 @@ func (st *state) judge(e upsert) (Change, error) {
 	case err != nil:
 		return "", err
 	case !same:
-		return "", fmt.Errorf("world %s exists already, with shape %s, %d procs per host and command %s: want the same, and labels at most, or delete it first",
-			w.name, w.spec.Shape, w.spec.PerHost, w.spec.Command.Path)
+		return "", &ExistsError{World: w.name, Shape: w.spec.Shape.String(), PerHost: w.spec.PerHost, Command: w.spec.Command.Path}
 	case !maps.Equal(labels, w.labels):
 		return Labels, nil
 	}

@@ -1,13 +1,11 @@
 package worlds
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"time"
 
-	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -19,6 +17,7 @@ type detached struct {
 	waiters []ticket // that want to know when it is
 	why     string   // it is not taken
 	since   time.Time
+	until   time.Time // when it is taken back from who is adopting it
 }
 
 // minLease is the least lease of a detached mesh: another system controller is to have taken over within it.
@@ -26,30 +25,6 @@ const minLease = 30 * time.Second
 
 // maxDetachedHosts bounds what a record of a detached mesh takes.
 const maxDetachedHosts = 1 << 16
-
-// NameTakenError refuses a name that a live mesh or world has.
-type NameTakenError struct {
-	Name, Kind, Holder string // the holder is the ID of its mesh
-}
-
-const nameTaken = "name %s is taken by %s %s"
-
-func (e *NameTakenError) Error() string { return fmt.Sprintf(nameTaken, e.Name, e.Kind, e.Holder) }
-
-// NameTaken is the *NameTakenError that an error is or holds, also when it came over the bus, where errors travel as
-// text; nil: there is none.
-func NameTaken(err error) *NameTakenError {
-	if t, ok := errors.AsType[*NameTakenError](err); ok {
-		return t
-	}
-	var t NameTakenError
-	if e, ok := errors.AsType[*actor.Error](err); ok && e.Code == actor.CodeHandler {
-		if _, err := fmt.Sscanf(e.Text, nameTaken, &t.Name, &t.Kind, &t.Holder); err == nil {
-			return &t
-		}
-	}
-	return nil
-}
 
 // detach takes a mesh in: what it is to become is saved, and then the hosts hear of it. The answer comes after that.
 func (st *state) detach(e detach) {
@@ -152,46 +127,41 @@ func (st *state) current(mesh subjects.MeshID, epoch uint64) *detached {
 // drop forgets a mesh, and says why to who still waits.
 func (st *state) drop(d *detached, why error) {
 	delete(st.detached, d.Mesh.Label())
+	st.notGiving(d)
 	st.do(forget{world: d.Mesh.Label()})
 	for _, to := range d.waiters {
 		st.answer(to, nil, why)
 	}
 }
 
-// over takes that a mesh has ended, or has another owner.
+// over takes that a mesh has ended, or has another owner. That who adopts it has claimed it is no end: he may die before
+// he confirms it.
 func (st *state) over(e over) {
-	if d := st.current(e.mesh, e.epoch); d != nil {
+	if d := st.current(e.mesh, e.epoch); d != nil && !d.givenTo(e.by) {
 		st.drop(d, nil)
 		st.do(letGo{mesh: d.Mesh, why: e.why})
 	}
 }
 
-// adopt gives a mesh away, to who knows its epoch. It has no owner until he has taken it over, which he can in no
-// epoch but the next.
-func (st *state) adopt(e adopt) {
-	d := st.detached[e.Mesh.Label()]
-	switch {
-	case d == nil || d.Mesh != e.Mesh:
-		st.answer(e.from, nil, &NotFoundError{fmt.Sprintf("detached mesh %s", e.Mesh)})
-	case e.Claim.Epoch != d.Now.Epoch:
-		st.answer(e.from, nil, d.fenced(e.Claim))
-	case !d.taken:
-		st.answer(e.from, nil, fmt.Errorf("mesh %s is being handed over: %s", e.Mesh, d.why))
-	default:
-		st.drop(d, nil)
-		st.do(letGo{mesh: d.Mesh, why: "adopted by " + e.Claim.Owner.String()})
-		st.answer(e.from, Adopted{d.Detaching, d.Now}, nil)
-		st.do(told{world: d.Mesh.Label(), mesh: d.Mesh, step: "mesh.adopt", why: "it is adopted by " + e.Claim.Owner.String()})
-	}
-}
-
-// restoreDetached begins the next epoch of a mesh: whoever owned it in the name of the system before acts no more.
+// restoreDetached follows the owner in whose name the system had a mesh before.
 func (st *state) restoreDetached(r DetachedRecord) {
 	d := &detached{DetachedRecord: r, since: st.now}
-	d.Before = append(d.Before, r.Now)
-	d.Before = d.Before[max(0, len(d.Before)-maxBefore):]
-	d.Now = agent.Claim{Epoch: r.Now.Epoch + 1, Owner: st.ownerOf(r.Mesh)}
 	st.detached[r.Mesh.Label()] = d
+	st.follow(d)
+}
+
+// follow begins the next epoch of a mesh: whoever owned it in the name of the system before, or was adopting it, acts no
+// more.
+func (st *state) follow(d *detached) {
+	last := d.Now
+	d.Before = append(d.Before, d.Now)
+	if d.Giving != nil {
+		last = *d.Giving
+		d.Before = append(d.Before, last)
+	}
+	d.Before = d.Before[max(0, len(d.Before)-maxBefore):]
+	d.Now, d.Giving, d.taken = agent.Claim{Epoch: last.Epoch + 1, Owner: st.ownerOf(d.Mesh)}, nil, false
+	st.notGiving(d)
 	st.claim(d)
 }
 
@@ -200,7 +170,13 @@ const maxBefore = 16
 
 // mine reports whether a claim that a host has heard of is one that the system follows.
 func (r DetachedRecord) mine(c agent.Claim) bool {
-	return c == r.Given || c == r.Now || slices.Contains(r.Before, c)
+	before := slices.ContainsFunc(r.Before, func(b agent.Claim) bool { return of(b, c) })
+	return c == r.Given || c == r.Now || before
+}
+
+// of reports whether a claim is one that was told of, by a program that had not made its owner then.
+func of(told, c agent.Claim) bool {
+	return told.Epoch == c.Epoch && told.Owner.Proc == c.Owner.Proc
 }
 
 // stopDetached ends what is detached, with the system.
@@ -216,7 +192,11 @@ func (st *state) stopDetached(why string) {
 func (st *state) showDetached() (out []DetachedState) {
 	for _, name := range slices.Sorted(maps.Keys(st.detached)) {
 		d := st.detached[name]
-		out = append(out, DetachedState{Mesh: d.Mesh, Claim: d.Now, For: st.now.Sub(d.since), Reason: d.why, Lease: d.Lease})
+		why := d.why
+		if d.Giving != nil {
+			why = "it is being adopted by " + d.Giving.Owner.String()
+		}
+		out = append(out, DetachedState{Mesh: d.Mesh, Claim: d.Now, For: st.now.Sub(d.since), Reason: why, Lease: d.Lease})
 	}
 	return out
 }

@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -71,11 +71,13 @@ func TestDetached_isSavedBeforeTheHostsHearOfItAndAnsweredAfter_WORLD16(t *testi
 	require.Equal(t, "answer-5-refused", step(detach{5, s.giving("words-0000000000001", 4)}), "another claim on it")
 	require.Equal(t, "answer-6-refused", step(detach{6, s.giving("words-0000000000002", 1)}), "the name is taken")
 	require.Equal(t, "answer-7-refused", step(adopt{7, Adopting{words.Mesh, agent.Claim{Epoch: 1}}}))
-	require.Equal(t, "", step(over{words.Mesh, 1, "it has ended"}))
-	require.Equal(t, "forget let-go answer-8 mesh.adopt", step(adopt{8, Adopting{words.Mesh, agent.Claim{Epoch: 2}}}))
+	require.Equal(t, "", step(over{words.Mesh, 1, agent.Claim{}, "it has ended"}))
+	require.Equal(t, "answer-7-refused", step(adopt{7, Adopting{words.Mesh, agent.Claim{Epoch: 2}}}), "nobody cannot adopt it")
+	require.Equal(t, "save-2 answer-8", step(adopt{8, Adopting{words.Mesh, adopterAt(t, 2)}}))
+	require.Equal(t, "forget let-go answer-9 mesh.adopt", step(confirm{9, Adopting{words.Mesh, adopterAt(t, 3)}}))
 	require.Empty(t, s.st.detached)
-	require.Equal(t, "save-4 take-4", step(detach{9, s.giving("words-0000000000001", 3)}), "the name is free again")
-	require.Equal(t, "forget answer-9-refused", step(took{words.Mesh, 4, errors.New("it has ended"), false}))
+	require.Equal(t, "save-4 take-4", step(detach{10, s.giving("words-0000000000001", 3)}), "the name is free again")
+	require.Equal(t, "forget answer-10-refused", step(took{words.Mesh, 4, errors.New("it has ended"), false}))
 	require.Empty(t, s.st.detached)
 }
 
@@ -111,13 +113,68 @@ func TestDetached_hasANameThatNoWorldHasAndEndsWithTheSystem_WORLD16(t *testing.
 	host := s.host("b")
 	out := s.st.step(join{2, Joining{World: "words", Host: &JoiningHost{ID: host, Life: "l"}}}, s.now)
 	require.Equal(t, &NameTakenError{"words", "mesh", words.Mesh.String()}, out[0].(answer).err)
-	require.Equal(t, out[0].(answer).err, NameTaken(&actor.Error{Code: actor.CodeHandler, Text: out[0].(answer).err.Error()}), "over the bus it is text")
 	s.st.step(join{3, Joining{World: "w", Host: &JoiningHost{ID: host, Life: "l"}}}, s.now)
 	out = s.st.step(detach{4, s.giving("w-0000000000003", 1)}, s.now)
 	require.Equal(t, &NameTakenError{"w", "world", "w-…"}, out[0].(answer).err)
-	require.Equal(t, "let-go", effectsOf(s.st.step(over{words.Mesh, 2, "another has it"}, s.now)[1:]))
+	require.Equal(t, "let-go", effectsOf(s.st.step(over{words.Mesh, 2, adopterAt(t, 3), "another has it"}, s.now)[1:]))
 	s.st.step(detach{5, words}, s.now)
 	s.st.step(took{words.Mesh, 2, nil, false}, s.now)
 	require.Contains(t, effectsOf(s.st.step(stop{6, Stopping{Reason: "good night"}}, s.now)), "forget stop")
 	require.Equal(t, "answer-7-refused", effectsOf(s.st.step(detach{7, words}, s.now)))
+}
+
+// adopterAt is the claim of a program, in an epoch.
+func adopterAt(t *testing.T, epoch uint64) agent.Claim {
+	t.Helper()
+	owner, err := subjects.ParseActorID("client-000000000000e/0.0/adopter")
+	require.NoError(t, err)
+	return agent.Claim{Epoch: epoch, Owner: owner}
+}
+
+// Whoever adopts a mesh and dies before he has said that he has it leaves it to the system, whatever the hosts have heard
+// of him; who is only slow is refused.
+func TestDetached_isTakenBackFromWhoDoesNotConfirm_WORLD16(t *testing.T) {
+	s := newScenario(t)
+	s.st.self = s.proc("system/0.0")
+	words := s.giving("words-0000000000001", 1)
+	words.Lease = 8 * time.Second
+	step := func(e any) string { return effectsOf(s.st.step(e, s.now)) }
+	step(detach{1, words})
+	step(took{words.Mesh, 2, nil, false})
+	require.Equal(t, "save-2 answer-2", step(adopt{2, Adopting{words.Mesh, adopterAt(t, 2)}}))
+	require.Contains(t, s.st.showDetached()[0].Reason, "it is being adopted by client-")
+	require.Equal(t, "answer-3-refused", step(adopt{3, Adopting{words.Mesh, agent.Claim{Epoch: 2, Owner: words.Claim.Owner}}}), "one at a time")
+	require.Equal(t, "", step(over{words.Mesh, 2, adopterAt(t, 3), "fenced"}), "that he has claimed it is no end")
+	due, ok := s.st.next()
+	require.True(t, ok)
+	require.Equal(t, 4*time.Second, due.Sub(s.now), "half of its lease: the hosts have not ended it then")
+	s.now = due.Add(-1)
+	require.Equal(t, "", step(tick{}))
+	s.now = due
+	require.Equal(t, "mesh.adopt.lapse let-go save-4 take-4", step(tick{}))
+	r := s.st.detached["words"].DetachedRecord
+	require.True(t, r.mine(agent.Claim{Epoch: 3, Owner: adopterAt(t, 0).Owner.Proc.Actor("controller")}), "the hosts may have heard of him")
+	require.Equal(t, "answer-4-refused", step(confirm{4, Adopting{words.Mesh, adopterAt(t, 3)}}), "too late")
+	step(took{words.Mesh, 4, nil, false})
+	require.Equal(t, "answer-5-refused", step(adopt{5, Adopting{words.Mesh, adopterAt(t, 2)}}))
+	require.Equal(t, "save-4 answer-6", step(adopt{6, Adopting{words.Mesh, adopterAt(t, 4)}}))
+	require.Equal(t, "forget let-go answer-7 mesh.adopt", step(confirm{7, Adopting{words.Mesh, adopterAt(t, 5)}}))
+	require.Equal(t, "answer-8", step(confirm{8, Adopting{words.Mesh, adopterAt(t, 5)}}), "the answer was lost: it is asked again")
+	_, ok = s.st.next()
+	require.False(t, ok)
+}
+
+// The controller dies while a mesh is being adopted: the next one follows the adopter, who is told so when he confirms.
+func TestDetached_isTakenBackByTheNextController_WORLD10(t *testing.T) {
+	s := newScenario(t)
+	s.st.self = s.proc("system/0.0")
+	words := s.giving("words-0000000000001", 1)
+	s.st.step(detach{1, words}, s.now)
+	s.st.step(took{words.Mesh, 2, nil, false}, s.now)
+	record := s.st.step(adopt{2, Adopting{words.Mesh, adopterAt(t, 2)}}, s.now)[0].(save).record
+	next := newScenario(t)
+	next.st.self = next.proc("other/0.0")
+	require.Equal(t, "save-4 take-4", effectsOf(next.st.step(restored{[]Record{record}}, next.now)))
+	require.True(t, next.st.detached["words"].mine(adopterAt(t, 3)))
+	require.Equal(t, "answer-3-refused", effectsOf(next.st.step(confirm{3, Adopting{words.Mesh, adopterAt(t, 3)}}, next.now)))
 }

@@ -22,7 +22,8 @@
 //     reason. One that only lacks procs waits for ever. The clock is monotonic; one that went back stands still.
 //   - WORLD-8: a world that is gone has left nothing: its name is free, and a world of that name is another mesh.
 //   - WORLD-9: a proc is unhealthy when it has ended, was not heard in time, a message to it came back, or an actor
-//     of it has failed. Only silence is over with the next word; a new incarnation begins clean. The procs of a
+//     of it has failed. That somebody had a message back is asked about, by one of the controller's own, which has to come
+//     back, too. Only silence is over with the next word; a new incarnation begins clean. The procs of a
 //     host that is dead (package agent/presence) are unhealthy. When a proc dies that joined as one that manages the system, everything stops.
 //   - WORLD-10: whatever the instant at which a controller dies, nothing is spawned twice or forgotten: an order may
 //     be given again, a rank is a new generation wherever its procs may have died, and what a host has that no
@@ -31,17 +32,19 @@
 //     at the latest when its time is over. A world without members, and a system without worlds, end at once.
 //   - WORLD-12: a snapshot is how things are when it is taken. Names and labels of worlds must both match; procs are
 //     chosen inside a world, hosts are always all there.
-//   - WORLD-13: of several controllers one acts. It has the lease, which it renews each second and gives up 2.5 s after
-//     it last could; another takes it after 3.5 s of silence, or at once when it is given back. Each term has a higher
-//     epoch, which goes with every order: hosts refuse those of an earlier one (HOST-12).
+//   - WORLD-13: of several controllers one acts. It has the lease, which it renews each half second and gives up 2 s
+//     after it last could; another takes it after 2.75 s of silence, or at once when it is given back: a failover takes
+//     5 s at most. Each term has a higher epoch, which goes with every order: hosts refuse those of an earlier one (HOST-13).
 //   - WORLD-14: where there is no JetStream it runs all the same, and says that worlds end with it: their procs have a
 //     lease, and the next controller stops what it does not know.
 //   - WORLD-15: whatever is asked is answered; nothing that is asked ends the controller.
 //   - WORLD-16: a mesh that its owner detaches is the system's: a controller of this proc follows the owner's, in the next
 //     epoch of the mesh, renews the leases, and keeps the policy. What is to be so is saved first, and answered once the
 //     hosts have heard of it. Each term is another epoch. The mesh is given back to who names the epoch of today
-//     (agent.FencedError refuses others), and is forgotten when it has ended or hosts say that another owns it. A name is
-//     that of one detached mesh, or of one world (NameTakenError).
+//     (agent.FencedError refuses others), one at a time: it is the system's until he has confirmed that the hosts obey him,
+//     and when he does not, within 10 s or half its lease, the system follows him in the epoch after his. It is forgotten
+//     when it has ended or hosts say that another owns it. A name is that of one detached mesh, or of one world
+//     (NameTakenError).
 //
 // # Use
 //

@@ -68,6 +68,10 @@ type (
 		from ticket
 		Adopting
 	}
+	confirm struct {
+		from ticket
+		Adopting
+	}
 	// took is what came of taking a detached mesh over in an epoch. again: it is tried again.
 	took struct {
 		mesh  subjects.MeshID
@@ -75,10 +79,11 @@ type (
 		err   error
 		again bool
 	}
-	// over: a detached mesh has ended, or another owner has it.
+	// over: a detached mesh has ended, or another owner has it, by his claim.
 	over struct {
 		mesh  subjects.MeshID
 		epoch uint64
+		by    agent.Claim
 		why   string
 	}
 	restored struct{ records []Record }

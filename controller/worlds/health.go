@@ -200,4 +200,5 @@ func (st *state) expire() {
 		st.evict(what.(*world))
 	}
 	st.overdue()
+	st.takeBack()
 }

@@ -99,9 +99,9 @@ func (st *state) rejoin(e join, s *seat) error {
 	if anew {
 		has = nil // those of another life
 	}
-	labels, err := merged(has, e.Labels)
+	labels, err := merged("host "+e.Host.ID.String(), has, e.Labels)
 	if err != nil {
-		return fmt.Errorf("host %s: %w", e.Host.ID, err)
+		return err
 	}
 	st.sit(s, e.Host.ID)
 	if !lost && !anew && maps.Equal(labels, s.labels) {
@@ -246,9 +246,9 @@ func (st *state) joinMember(e join, j JoiningProc) error {
 	default:
 		has = old.labels
 	}
-	labels, err := merged(has, e.Labels)
+	labels, err := merged("proc "+j.ID.String(), has, e.Labels)
 	if err != nil {
-		return fmt.Errorf("proc %s: %w", j.ID, err)
+		return err
 	}
 	w := st.open(e.World)
 	w.mesh = j.ID.Mesh

@@ -31,13 +31,21 @@ func (c *Controller) take(ctx *actor.Context, r DetachedRecord) {
 	c.tryTake(ctx, r, leave, time.Now())
 }
 
-// tryTake does so until it is done, or known never to be.
+// tryTake does so until it is done, or known never to be. Who had the mesh in this proc before ends first: he has the
+// same name.
 func (c *Controller) tryTake(ctx *actor.Context, r DetachedRecord, leave *atomic.Bool, began time.Time) {
 	if c.st.current(r.Mesh, r.Now.Epoch) == nil {
 		return
 	}
 	p := ctx.Proc()
+	before := p.StopActor(r.Mesh.String(), "another follows it")
 	ctx.Go(func(work context.Context) func(*actor.Context) {
+		if before != nil {
+			select {
+			case <-before:
+			case <-work.Done():
+			}
+		}
 		owner, again, err := c.takeOnce(work, p, r, leave)
 		if again && r.Lease > 0 && time.Since(began) > r.lease() {
 			again, err = false, fmt.Errorf("its hosts did not answer for longer than its lease: %w", err)
@@ -72,7 +80,7 @@ func (c *Controller) takeOnce(ctx context.Context, p *actor.Proc, r DetachedReco
 		return owner, false, &agent.FencedError{ID: r.Mesh.String(), At: atSystem, Asked: r.Given, Has: has}
 	}
 	spec.Epoch, spec.Lease, spec.Policy, spec.Name = r.Now.Epoch, r.lease(), r.Policy.On(spec.Procs.Hosts), r.Display
-	spec.Presence, spec.Leave = c.hosts, leave.Load
+	spec.Presence, spec.Keeper, spec.Leave = c.hosts, c.keeps, leave.Load
 	ctx, cancel := context.WithTimeout(ctx, lookWithin)
 	defer cancel()
 	id, err := p.Spawn(ctx, actor.Spawning{Type: controller.Type.Name(), Name: r.Mesh.String(), Params: spec, Mailbox: agent.Mailbox})
@@ -143,11 +151,11 @@ func (r DetachedRecord) lease() time.Duration {
 // follow hears when a detached mesh has ended, or another owner has it.
 func (c *Controller) follow(ctx *actor.Context, r DetachedRecord, owner actor.Ref[agent.Agent]) {
 	ctx.Go(func(work context.Context) func(*actor.Context) {
-		why, known := followOnce(work, r, owner)
+		by, why, known := followOnce(work, r, owner)
 		return func(ctx *actor.Context) {
 			switch {
 			case known:
-				c.hear(ctx, over{r.Mesh, r.Now.Epoch, why})
+				c.hear(ctx, over{r.Mesh, r.Now.Epoch, by, why})
 			case c.st.current(r.Mesh, r.Now.Epoch) != nil:
 				ctx.After(takeAgain, func(ctx *actor.Context) { c.follow(ctx, r, owner) })
 			}
@@ -155,22 +163,22 @@ func (c *Controller) follow(ctx *actor.Context, r DetachedRecord, owner actor.Re
 	})
 }
 
-func followOnce(ctx context.Context, r DetachedRecord, owner actor.Ref[agent.Agent]) (why string, known bool) {
+func followOnce(ctx context.Context, r DetachedRecord, owner actor.Ref[agent.Agent]) (by agent.Claim, why string, known bool) {
 	ctx, cancel := context.WithTimeout(ctx, followAgain)
 	defer cancel()
 	o, err := agent.Wait.Call(ctx, owner, agent.Ended(r.Mesh.String()))
-	switch by := agent.Fenced(err); {
-	case by != nil:
-		return by.Error(), true
+	switch fenced := agent.Fenced(err); {
+	case fenced != nil:
+		return fenced.Has, fenced.Error(), true
 	case err != nil:
-		return "", false
+		return by, "", false
 	}
 	for _, run := range o {
 		if !run.Status.Phase.Terminal() {
-			return "", false
+			return by, "", false
 		}
 	}
-	return "it has ended", true
+	return by, "it has ended", true
 }
 
 // letGo ends the controller of a detached mesh.

@@ -6,11 +6,14 @@ import (
 
 // How a lease is kept and taken. Whoever has it stops acting well before another may take it, so that the
 // clocks of the two may differ in pace; what acts all the same is refused by the hosts (WORLD-13).
+//
+// A term that ends without a word is followed after leaseLook + leaseTake and the time that two words take, of the 5 s
+// that a failover may take: the rest is for a look that is lost, and for the next term to begin.
 const (
-	leaseRenew   = time.Second             // between two renewals
-	leaseAbandon = 2500 * time.Millisecond // after the last one that succeeded, it is no longer ours
-	leaseTake    = 3500 * time.Millisecond // after it was seen to be renewed, it may be taken
-	leaseLook    = 500 * time.Millisecond  // between two looks at somebody else's
+	leaseRenew   = 500 * time.Millisecond  // between two renewals
+	leaseAbandon = 2 * time.Second         // after the last one that succeeded, it is no longer ours
+	leaseTake    = 2750 * time.Millisecond // after it was seen to be renewed, it may be taken
+	leaseLook    = 250 * time.Millisecond  // between two looks at somebody else's
 )
 
 // grant is who acts, as it is written down. Nobody holds one that was given back.
@@ -67,6 +70,9 @@ func (l *lease) act(now time.Time) any {
 		return writeTo{grant{l.self, epoch}, l.revision, leaseAbandon}
 	}
 	l.due = now.Add(leaseLook)
+	if free := l.changed.Add(leaseTake); free.After(now) && free.Before(l.due) {
+		l.due = free
+	}
 	return lookAt{}
 }
 

@@ -60,7 +60,7 @@ func (m *standing) join(ctx context.Context) (Joined, time.Duration, error) {
 		return joined, joinEvery, err
 	}
 	m.to = nil
-	if e, ok := errors.AsType[*actor.Error](err); ok && e.Code == actor.CodeHandler {
+	if e, ok := errors.AsType[*actor.Error](err); ok && e.Refused() {
 		return joined, refusedPause, err
 	}
 	return joined, joinEvery, err

@@ -183,7 +183,8 @@ type Owned struct {
 	Durable bool            `cbor:"3,keyasint" json:"durable"` // the mesh outlives the system controller
 }
 
-// Adopting asks for a detached mesh: in the name of who will own it, and in the epoch of the owner that is followed.
+// Adopting asks for a detached mesh: in the name of who will own it, and in the epoch of the owner that is followed. With
+// it who has taken the mesh over confirms that, in his own epoch: until then the system controller has not let it go.
 type Adopting struct {
 	Mesh  subjects.MeshID `cbor:"1,keyasint" json:"mesh"`
 	Claim agent.Claim     `cbor:"2,keyasint" json:"claim"`
@@ -209,7 +210,8 @@ type DetachedRecord struct {
 	Detaching
 	Given  agent.Claim   `cbor:"11,keyasint" json:"given"`                      // of who handed it over
 	Now    agent.Claim   `cbor:"12,keyasint" json:"now"`                        // of the system
-	Before []agent.Claim `cbor:"13,keyasint,omitempty" json:"before,omitempty"` // of earlier terms
+	Before []agent.Claim `cbor:"13,keyasint,omitempty" json:"before,omitempty"` // of earlier terms, and of who adopted it and did not confirm it
+	Giving *agent.Claim  `cbor:"14,keyasint,omitempty" json:"giving,omitempty"` // of who is adopting it
 }
 
 // Record is what outlives a system controller: the world as it is wanted, and who has which part.

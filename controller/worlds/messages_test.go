@@ -65,7 +65,7 @@ func samples(t *testing.T) map[string]any {
 		"Record": Record{
 			Name: "w", Spec: &spec, Mesh: proc.Mesh.String(), Labels: labels, Hosts: []Seat{seat}, Ending: "why", Gens: map[int]int{1: 2},
 			Procs:    []SelfJoined{{ID: proc, Mode: ManagingSystem, Labels: labels}},
-			Detached: &DetachedRecord{Detaching: giving, Given: claim, Now: claim, Before: []agent.Claim{claim}},
+			Detached: &DetachedRecord{Detaching: giving, Given: claim, Now: claim, Before: []agent.Claim{claim}, Giving: &claim},
 		},
 	}
 }

@@ -133,7 +133,7 @@ func (c *Controller) create(ctx *actor.Context, e create) {
 // notCreated makes of an error what is known of the share: what a host refuses has failed, unless the order was not
 // for it, or it has heard of a later controller.
 func (c *Controller) notCreated(ctx context.Context, p *actor.Proc, e create, err error) func(*actor.Context) {
-	if refused, ok := errors.AsType[*actor.Error](err); !ok || refused.Code != actor.CodeHandler {
+	if refused, ok := errors.AsType[*actor.Error](err); !ok || !refused.Refused() {
 		return nil // nobody knows: it will be looked at
 	}
 	info, silent := agent.Info.Call(ctx, c.agentOf(p, e.host), actor.None{})
@@ -167,7 +167,7 @@ const haltAgain = 500 * time.Millisecond
 // halt stops a host's share, or a proc, and says what came of it. Who does not answer is asked again. No order that
 // was given before comes behind it.
 func (c *Controller) halt(ctx *actor.Context, e halt) {
-	p, before := ctx.Proc(), slices.Clone(c.creating[e.who.host])
+	p, before, self := ctx.Proc(), slices.Clone(c.creating[e.who.host]), actor.RefOf[*Controller](ctx.Self()).Via(ctx.Proc())
 	ctx.Go(func(work context.Context) func(*actor.Context) {
 		work, cancel := context.WithTimeout(work, e.grace+killReserve)
 		defer cancel()
@@ -178,6 +178,9 @@ func (c *Controller) halt(ctx *actor.Context, e halt) {
 			done, err := c.haltOnce(work, p, e)
 			if err == nil {
 				return func(ctx *actor.Context) { c.hear(ctx, done) }
+			}
+			if e.who.proc.IsValid() && unreached(err) {
+				_ = Returned.Post(work, self, e.who.proc) // it fails when the controller has ended, and wants none
 			}
 			select {
 			case <-work.Done():
@@ -193,13 +196,13 @@ func (c *Controller) halt(ctx *actor.Context, e halt) {
 func (c *Controller) haltOnce(ctx context.Context, p *actor.Proc, e halt) (stopped, error) {
 	out := stopped{world: e.world, who: e.who}
 	if e.who.proc.IsValid() {
-		sum, err := agent.StopAll.Call(ctx, agent.Of(e.who.proc).Via(p), agent.StoppingAll{Reason: e.why, Grace: e.grace})
+		sum, err := agent.StopAll.Urge(ctx, agent.Of(e.who.proc).Via(p), agent.StoppingAll{Reason: e.why, Grace: e.grace})
 		if out.stopped = 1; len(sum.Left) > 0 {
 			out.stopped, out.aborted = 0, 1
 		}
 		return out, err
 	}
-	o, err := agent.Stop.Call(ctx, c.agentOf(p, e.who.host), agent.Stopping{ID: e.mesh.String(), Reason: e.why, Grace: e.grace, Epoch: c.epoch})
+	o, err := agent.Stop.Urge(ctx, c.agentOf(p, e.who.host), agent.Stopping{ID: e.mesh.String(), Reason: e.why, Grace: e.grace, Epoch: c.epoch})
 	for _, run := range o {
 		switch {
 		case run.Status.Phase == agent.Stopped && run.Status.Reason == e.why:
@@ -211,9 +214,17 @@ func (c *Controller) haltOnce(ctx context.Context, p *actor.Proc, e halt) (stopp
 	return out, err
 }
 
-// look asks a host what it has of worlds. That it answers is a word of it, too.
+// sight is what a host had of worlds when it was last looked at.
+type sight struct {
+	life    string
+	changes uint64
+	has     []held
+}
+
+// look asks a host what it has of worlds, unless it says that nothing has changed since the last look. That it answers
+// is a word of it, too.
 func (c *Controller) look(ctx *actor.Context, id subjects.HostID) {
-	p := ctx.Proc()
+	p, last := ctx.Proc(), c.sights[id]
 	ctx.Go(func(work context.Context) func(*actor.Context) {
 		work, cancel := context.WithTimeout(work, lookWithin)
 		defer cancel()
@@ -222,17 +233,22 @@ func (c *Controller) look(ctx *actor.Context, id subjects.HostID) {
 		if err != nil {
 			return nil // its silence will tell
 		}
-		states, err := agent.Get.Call(work, ref, agent.Query{})
-		if err != nil {
-			return nil
+		now := sight{info.Life(), info.Changes, last.has}
+		if now.life != last.life || now.changes != last.changes || now.changes == 0 {
+			states, err := agent.Get.Call(work, ref, agent.Query{})
+			if err != nil {
+				return nil
+			}
+			now.has = holdings(states)
 		}
 		return func(ctx *actor.Context) {
 			if info.Epoch > c.epoch {
 				c.ready.end(&agent.EpochError{Host: info.Label, Asked: c.epoch, Has: info.Epoch}, info.Epoch, false)
 				return
 			}
+			c.sights[id] = now
 			c.hear(ctx, hostSeen{id})
-			c.hear(ctx, inventory{host: id, life: info.Life(), has: holdings(states)})
+			c.hear(ctx, inventory{host: id, life: now.life, has: now.has})
 		}
 	})
 }
@@ -285,33 +301,42 @@ func (c *Controller) poll(ctx *actor.Context) {
 	ctx.After(config.SupervisionPoll.Get(c.service.opts.Config), func(ctx *actor.Context) {
 		for id, h := range c.st.hosts {
 			c.look(ctx, id)
-			if lease := c.service.lease(); lease > 0 {
-				for _, s := range h.seats {
-					c.keep(ctx, id, s.world.mesh, lease)
-				}
-			}
+			c.keep(ctx, h)
 		}
 		for id, cancel := range c.watches {
 			if c.st.hosts[id] == nil {
 				cancel()
 				delete(c.watches, id)
+				delete(c.sights, id)
 			}
 		}
 		c.poll(ctx)
 	})
 }
 
-func (c *Controller) keep(ctx *actor.Context, id subjects.HostID, mesh subjects.MeshID, lease time.Duration) {
-	if !mesh.IsValid() {
+// keep renews the leases of what a host has of worlds, where they have any.
+func (c *Controller) keep(ctx *actor.Context, h *host) {
+	lease := c.service.lease()
+	var all []agent.Lease
+	for _, s := range h.inOrder() {
+		if lease > 0 && s.world.mesh.IsValid() {
+			all = append(all, agent.Lease{ID: s.world.mesh.String(), For: lease})
+		}
+	}
+	if len(all) == 0 {
 		return
 	}
-	p := ctx.Proc()
+	p, id := ctx.Proc(), h.id
 	ctx.Go(func(work context.Context) func(*actor.Context) {
 		work, cancel := context.WithTimeout(work, lookWithin)
 		defer cancel()
-		if _, err := agent.Keepalive.Call(work, c.agentOf(p, id), agent.Lease{ID: mesh.String(), For: lease}); err != nil {
+		said, err := agent.RenewAll(work, c.agentOf(p, id), all)
+		for _, r := range said {
+			err = errors.Join(err, r.Err())
+		}
+		if err != nil {
 			log := p.Log()
-			log.Warn().Err(err).Stringer("host", id).Stringer("mesh", mesh).Msg("a lease was not renewed")
+			log.Warn().Err(err).Stringer("host", id).Msg("leases of worlds were not renewed")
 		}
 		return nil
 	})

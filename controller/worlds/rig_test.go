@@ -201,3 +201,41 @@ func (r *rig) runs(t testing.TB, m *machine, mesh string) (out []string) {
 	}
 	return out
 }
+
+// pinger posts to an actor of another proc, and reports what comes back.
+type pinger struct{ to actor.Ref[*pinger] }
+
+var (
+	pingerType = actor.NewType[*pinger, subjects.ProcID]("pinger")
+	poke       = actor.NewEndpoint[*pinger, bool, actor.None]("poke")
+)
+
+func (g *pinger) poke(ctx *actor.Context, pass bool) (actor.None, error) {
+	if !pass {
+		return actor.None{}, nil
+	}
+	return actor.None{}, poke.Post(ctx, g.to, false)
+}
+
+func (g *pinger) Undeliverable(ctx *actor.Context, r actor.Returned) error {
+	p := ctx.Proc()
+	ctx.Go(func(work context.Context) func(*actor.Context) {
+		_ = worlds.Report(work, p, r) // the test waits for what comes of it
+		return nil
+	})
+	return nil
+}
+
+// member starts a proc that joins a world of itself.
+func (r *rig) member(t testing.TB, id subjects.ProcID) (p *actor.Proc, stop func()) {
+	t.Helper()
+	registry, err := actor.NewRegistry(pingerType.Made(func(ctx *actor.Context, to subjects.ProcID) (*pinger, error) {
+		return &pinger{actor.RefOf[*pinger](to.Actor("pinger")).Via(ctx.Proc())}, nil
+	}, poke.By((*pinger).poke)))
+	require.NoError(t, err)
+	p, err = actor.NewProc(t.Context(), actor.Options{ID: id, Bus: bustest.Open(t, r.srv), Registry: registry})
+	require.NoError(t, err)
+	stop = sync.OnceFunc(func() { require.NoError(t, p.Close(context.Background())) })
+	t.Cleanup(stop)
+	return p, stop
+}

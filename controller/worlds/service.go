@@ -86,7 +86,7 @@ func openBucket(ctx context.Context, o Options) (*bus.KV, error) {
 	if o.Bus.Control().Clustered() {
 		how.Replicas = maxReplicas
 		kv, err := o.Bus.Control().KV(ctx, how)
-		if err == nil || errors.Is(err, bus.ErrNoJetStream) {
+		if _, denied := errors.AsType[*bus.PermissionError](err); err == nil || denied || errors.Is(err, bus.ErrNoJetStream) {
 			return kv, err
 		}
 		o.Log.Warn().Err(err).Msgf("worlds are kept by one server, and not by %d", maxReplicas)
@@ -202,6 +202,7 @@ type running struct {
 	epoch uint64
 	proc  *actor.Proc
 	hosts *presence.Watcher
+	keeps *controller.Keeper
 	ready *readiness
 }
 
@@ -240,6 +241,9 @@ func (r *running) end() {
 	defer cancel()
 	if r.hosts != nil {
 		r.hosts.Close()
+	}
+	if r.keeps != nil {
+		r.keeps.Close()
 	}
 	if err := r.proc.Close(ctx); err != nil {
 		log := r.proc.Log()
@@ -288,8 +292,9 @@ func (s *Service) start(ctx context.Context, epoch uint64) (*running, error) {
 		return nil, err
 	}
 	agent.SetConfig(r.proc, s.opts.Config)
+	r.keeps = controller.NewKeeper(r.proc)
 	if r.hosts, err = presence.New(r.proc); err == nil {
-		_, err = r.proc.Spawn(ctx, actor.Spawning{Type: Type.Name(), Name: name, Params: term{s, epoch, records, r.ready, r.hosts}, Mailbox: mailbox})
+		_, err = r.proc.Spawn(ctx, actor.Spawning{Type: Type.Name(), Name: name, Params: term{s, epoch, records, r.ready, r.hosts, r.keeps}, Mailbox: mailbox})
 	}
 	if err == nil {
 		err = micro.Serve(services{r.proc}, s.describe(r))

@@ -193,9 +193,16 @@ func TestWorlds_aProcThatNoMessageReachesIsUnhealthy_WORLD9(t *testing.T) {
 		require.NoError(t, err)
 	}
 	r.await(t, "world", "world.live")
-	_, err = agent.Ping.Call(soon(t), agent.Of(pong).Via(r.client), actor.None{}) // nobody is there
-	require.ErrorIs(t, err, actor.ErrNoProc)
+	sender, _ := r.member(t, ping)
+	_, stop := r.member(t, pong)
 	require.NoError(t, worlds.Returned.Post(soon(t), system, pong))
+	pinged, err := sender.Spawn(soon(t), actor.Spawning{Type: pingerType.Name(), Name: "pinger", Params: pong})
+	require.NoError(t, err)
+	require.NoError(t, poke.Post(soon(t), actor.RefOf[*pinger](pinged).Via(sender), true))
+	require.Eventually(t, func() bool { return sender.DeadLetters() != nil }, patience, time.Millisecond, "there is no such actor")
+	require.Equal(t, worlds.Live, r.snapshot(t, "world").Status, "whoever says so, pong is reached")
+	stop()
+	require.NoError(t, poke.Post(soon(t), actor.RefOf[*pinger](pinged).Via(sender), true))
 	require.Contains(t, r.await(t, "world", "world.unhealthy").Reason, "/1.0: a message to it came back")
 	_, err = worlds.Beat.Call(soon(t), system, worlds.Heartbeat{Proc: pong})
 	require.NoError(t, err)

@@ -80,12 +80,12 @@ func checkLabels(labels map[string]string) error {
 	return nil
 }
 
-// merged is what both say; a key that both have with different values is an error (WORLD-4).
-func merged(has, adds map[string]string) (map[string]string, error) {
+// merged is what both say of something; a key that both have with different values is an error (WORLD-4).
+func merged(of string, has, adds map[string]string) (map[string]string, error) {
 	out := maps.Clone(has)
 	for _, k := range slices.Sorted(maps.Keys(adds)) {
 		if v, ok := has[k]; ok && v != adds[k] {
-			return nil, fmt.Errorf("label %s is %q and is not overwritten by %q", k, v, adds[k])
+			return nil, &LabelError{Of: of, Label: k, Has: v, Asked: adds[k]}
 		}
 		if out == nil {
 			out = map[string]string{}

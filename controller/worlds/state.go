@@ -28,6 +28,7 @@ type state struct {
 
 	self     subjects.ProcID      // of the controller
 	detached map[string]*detached // meshes, by name
+	giving   []*detached          // of those: that are being adopted
 
 	heard clocks    // hosts and procs, by when they were heard
 	sick  clocks    // worlds, by when the first of their procs became unhealthy
@@ -141,6 +142,8 @@ func (st *state) step(event any, now time.Time) []any {
 		st.detach(e)
 	case adopt:
 		st.adopt(e)
+	case confirm:
+		st.confirm(e)
 	case took:
 		st.took(e)
 	case over:
@@ -164,6 +167,9 @@ func (st *state) next() (time.Time, bool) {
 	sooner(st.sick.due(st.eviction))
 	for _, op := range st.stops {
 		sooner(op.deadline, true)
+	}
+	for _, d := range st.giving {
+		sooner(d.until, true)
 	}
 	return at, !at.IsZero()
 }

@@ -17,7 +17,7 @@ const (
 	leaseKey    = "lease"
 	worldPrefix = "world."
 	// storeWithin bounds a word about the lease.
-	storeWithin = time.Second
+	storeWithin = 750 * time.Millisecond
 	// writesAtOnce is how many worlds are written at a time.
 	writesAtOnce = 32
 )

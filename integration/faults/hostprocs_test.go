@@ -142,7 +142,7 @@ var trees = []struct {
 	alone        int
 	pids         int
 }{
-	{name: "fork bomb", script: "b() { b | b & sleep 1000; }; b", alone: 16, pids: 64},
+	{name: "fork bomb", script: "b() { b | b & sleep 1000; }; b & exec sleep 1000", alone: 4, pids: 64},
 	{name: "setsid", script: "setsid sleep 1000 & setsid sh -c 'trap \"\" TERM; sleep 1000' & wait", alone: 4},
 	{name: "double fork", script: "(setsid sh -c '(sleep 1000 &) & sleep 1000 &' &) ; exec sleep 1000", alone: 3},
 	{name: "held stdout", script: "setsid sleep 1000 & trap '' TERM; echo held; wait; sleep 1000", alone: 2},

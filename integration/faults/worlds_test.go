@@ -373,7 +373,10 @@ func TestWorlds_aStopSaysWhoHadToBeKilled(t *testing.T) {
 	w := r.declares("stubborn", worlds.Spec{
 		Shape: shape.Of("x", 2), PerHost: 2, Command: agent.Command{Path: "/bin/sh", Args: []string{"-c", "trap '' TERM; while :; do sleep 0.1; done"}},
 	})
-	require.Eventually(t, func() bool { return len(r.processesOf(w.Mesh, m)) == 2 }, patience, 5*time.Millisecond)
+	require.Eventually(t, func() bool {
+		pids := r.processesOf(w.Mesh, m)
+		return len(pids) == 2 && heedsNoTERM(pids[0]) && heedsNoTERM(pids[1])
+	}, patience, 5*time.Millisecond)
 	port := actor.OpenPort[worlds.StopReport](r.client)
 	defer port.Close()
 	to := port.Ref()
@@ -389,4 +392,12 @@ func TestWorlds_aStopSaysWhoHadToBeKilled(t *testing.T) {
 	require.Equal(t, worlds.StopReport{Worlds: []worlds.WorldStopped{{World: "stubborn", Aborted: 2}}}, report)
 	require.Eventually(t, func() bool { return len(r.processesOf(w.Mesh, m)) == 0 }, patience, 5*time.Millisecond)
 	m.stops()
+}
+
+// heedsNoTERM reports whether a process ignores SIGTERM already.
+func heedsNoTERM(pid int) bool {
+	data, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid)) // none: it has ended
+	_, rest, _ := strings.Cut(string(data), "SigIgn:\t")
+	mask, err := strconv.ParseUint(strings.TrimSpace(rest[:min(16, len(rest))]), 16, 64)
+	return err == nil && mask&(1<<(syscall.SIGTERM-1)) != 0
 }

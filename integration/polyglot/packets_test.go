@@ -47,7 +47,11 @@ type header struct {
 	Apex    bool          `cbor:"9,keyasint,omitempty"`
 	Tell    int           `cbor:"10,keyasint,omitempty"`
 	Gens    []run         `cbor:"11,keyasint,omitempty"`
+	Numbers packedRuns    `cbor:"12,keyasint,omitempty"`
+	Partly  bool          `cbor:"13,keyasint,omitempty"`
 }
+
+type packedRuns []byte
 
 type run struct {
 	Count int    `cbor:"1,keyasint"`
@@ -144,6 +148,7 @@ func packetVectors(t *testing.T) []packetVector {
 		{Name: "they were not", Hex: hex.EncodeToString(control(wire.Verdict, wire.QueryOf{N: 9, Indexes: []int{0, 2}}))},
 		{Name: "nobody waits for the answer", Hex: hex.EncodeToString(control(wire.Cancel, wire.CancelOf{Replies: []string{home}}))},
 		{Name: "the receiver was away", Hex: hex.EncodeToString(wire.AppendHead(nil, wire.Head{Kind: wire.Resume}))},
+		{Name: "a question that waits for no data", Hex: hex.EncodeToString(wire.AppendUrgent(nil, &call))},
 		{Name: "goodbye", Hex: hex.EncodeToString(only(wire.Bye))},
 	}
 	for i := range vs {
@@ -172,7 +177,7 @@ func (v *packetVector) read(t *testing.T) {
 		v.Says["known"] = []uint64{k.Acked, k.Taken, k.Window, k.Waited}
 	}
 	switch h.Kind {
-	case wire.Data:
+	case wire.Data, wire.Urgent:
 		v.readEnvelopes(t, left)
 	case wire.Beat, wire.Bye, wire.Resume:
 		require.Empty(t, left, v.Name)

@@ -39,9 +39,9 @@ func kept() {
 
 // keeper launches a kept child and one that is not, a shell with its script,
 // writes down the kept one's record and waits to be killed. Its arguments are
-// state directory, log directory, and the script.
+// state directory, log directory, the script, and the cgroup it has.
 func keeper() {
-	l := New(Options{StateDir: os.Args[1]})
+	l := New(Options{StateDir: os.Args[1], Cgroup: os.Args[4]})
 	plain, err := l.Launch(Spec{
 		Name: "plain", Path: "/bin/sh", Args: []string{"-c", os.Args[3]}, LogDir: os.Args[2],
 		Env: []string{"PATH=" + os.Getenv("PATH")},
@@ -60,14 +60,17 @@ func keeper() {
 
 // keep starts a keeper, kills it when its kept child has begun, and returns the
 // record it wrote and the directory of the state.
-func keep(t *testing.T, script string) (r Record, stateDir string) {
+func keep(t *testing.T, script string) (r Record, stateDir string) { return keepIn(t, "", script) }
+
+// keepIn is keep with a cgroup for the keeper's own.
+func keepIn(t *testing.T, place, script string) (r Record, stateDir string) {
 	stateDir = t.TempDir()
 	outer := New(Options{Cgroup: NoCgroup}) // its end is not that of the kept
-	spec := specOf(t, "keeper", stateDir, t.TempDir(), script)
+	spec := specOf(t, "keeper", stateDir, t.TempDir(), script, place)
 	spec.Env = append(spec.Env, "PATH="+os.Getenv("PATH"))
 	k := mustLaunch(t, outer, spec)
 	t.Cleanup(func() {
-		l := New(Options{StateDir: stateDir})
+		l := New(Options{StateDir: stateDir, Cgroup: place})
 		_, err := l.Census()
 		require.NoError(t, err)
 		require.NoError(t, l.Close())
@@ -84,8 +87,10 @@ func keep(t *testing.T, script string) (r Record, stateDir string) {
 	return r, stateDir
 }
 
-func stateLauncher(t *testing.T, stateDir string) *Launcher {
-	l := New(Options{StateDir: stateDir})
+func stateLauncher(t *testing.T, stateDir string) *Launcher { return stateLauncherIn(t, "", stateDir) }
+
+func stateLauncherIn(t *testing.T, place, stateDir string) *Launcher {
+	l := New(Options{StateDir: stateDir, Cgroup: place})
 	t.Cleanup(func() { require.NoError(t, l.Close()) })
 	return l
 }
@@ -278,11 +283,11 @@ func TestLaunch_keepNeedsAStateDirectory(t *testing.T) {
 }
 
 func TestCensus_endsWhatDeadLaunchersLeftAndNobodyElse(t *testing.T) {
-	needCgroups(t)
-	alive := mustLaunch(t, newLauncher(t), specOf(t, "ready"))
-	foreign, _ := keep(t, "") // of another state directory
-	r, dir := keep(t, scattered+"wait")
-	l := stateLauncher(t, dir)
+	place := ownPlace(t)
+	alive := mustLaunch(t, stateLauncherIn(t, place, ""), specOf(t, "ready"))
+	foreign, _ := keepIn(t, place, "") // of another state directory
+	r, dir := keepIn(t, place, scattered+"wait")
+	l := stateLauncherIn(t, place, dir)
 	adopted := mustAdopt(t, l, r)
 	left, err := l.Census()
 	require.NoError(t, err)
@@ -297,7 +302,7 @@ func TestCensus_endsWhatDeadLaunchersLeftAndNobodyElse(t *testing.T) {
 	}
 
 	require.NoError(t, l.Leave())
-	next := stateLauncher(t, dir) // adopts nobody
+	next := stateLauncherIn(t, place, dir) // adopts nobody
 	left, err = next.Census()
 	require.NoError(t, err)
 	require.Equal(t, 1, named(left, "kept").Processes)

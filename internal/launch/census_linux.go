@@ -16,8 +16,9 @@ import (
 // Census ends what earlier launchers left: it kills and removes the cgroups of
 // children whose launcher is dead, except those adopted here and those kept for
 // launchers with another state directory; and kept children of this one that
-// nobody adopted. So adopt first. What cannot be ended
-// or removed is in the error; a census may be repeated.
+// nobody adopted. So adopt first. A launcher without a state directory leaves
+// alone what those with one have left: the next one there is to tell of it. What
+// cannot be ended or removed is in the error; a census may be repeated.
 func (l *Launcher) Census() (left []Leftover, err error) {
 	if err := l.enter(); err != nil {
 		return nil, err
@@ -33,7 +34,11 @@ func (l *Launcher) Census() (left []Leftover, err error) {
 	for _, base := range l.groups.own { // the same directory twice is no harm
 		dens, _ := filepath.Glob(filepath.Join(base, denPrefix+"*"))
 		for _, path := range dens {
-			lock, err := lockDir(path)
+			mine := strings.HasPrefix(filepath.Base(path), owner(l.stateDir))
+			if filepath.Base(path) == l.groups.name || (l.stateDir == "" && !mine) {
+				continue
+			}
+			lock, err := l.lockDead(path, mine && l.stateDir != "")
 			if err != nil {
 				continue // its launcher lives, or it is gone
 			}
@@ -42,7 +47,25 @@ func (l *Launcher) Census() (left []Leftover, err error) {
 			(&den{path, lock}).close()
 		}
 	}
-	return append(left, l.endKept()...), errors.Join(errs...)
+	found, err := l.endKept()
+	return append(left, found...), errors.Join(append(errs, err)...)
+}
+
+// aMoment bounds the wait for what others have for a moment: a census a den, a
+// process in the midst of an exec what its launcher had.
+const aMoment = time.Second
+
+// lockDead locks the den of a dead launcher. That of one which surely is, as its
+// state directory is ours now, may still be held for a moment by a child that
+// it had forked and that has not executed its program: until then the child has
+// all that the launcher had open.
+func (l *Launcher) lockDead(path string, surely bool) (lock *os.File, err error) {
+	for deadline := time.Now().Add(aMoment); ; time.Sleep(retryEvery) {
+		lock, err = lockDir(path)
+		if !surely || !errors.Is(err, unix.EWOULDBLOCK) || time.Now().After(deadline) {
+			return lock, err
+		}
+	}
 }
 
 // endDen ends the trees in a dead launcher's den.
@@ -94,9 +117,9 @@ func processes(dir string) int {
 // endKept removes the lifelines of kept children that have ended, and kills
 // those that read one and were not adopted: with no cgroup it is all that tells
 // of one whose launcher died before it wrote a record.
-func (l *Launcher) endKept() (left []Leftover) {
+func (l *Launcher) endKept() (left []Leftover, err error) {
 	if l.stateDir == "" {
-		return nil
+		return nil, nil
 	}
 	ours := make(map[string]bool)
 	for _, c := range l.snapshot() {
@@ -107,17 +130,36 @@ func (l *Launcher) endKept() (left []Leftover) {
 		if ours[path] {
 			continue
 		}
-		if holder, err := openHolder(path); err == nil {
-			_ = holder.Close()
-			if n := killReaders(path, l.killWait); n > 0 {
-				left = append(left, Leftover{Name: strings.TrimSuffix(filepath.Base(path), lifelineSuffix), Processes: n})
-			}
-		} else if !errors.Is(err, unix.ENXIO) {
+		n, alone := endReaders(path, l.killWait)
+		if n > 0 {
+			left = append(left, Leftover{Name: strings.TrimSuffix(filepath.Base(path), lifelineSuffix), Processes: n})
+		}
+		if alone != nil {
+			err = errors.Join(err, alone)
 			continue
 		}
 		_ = os.Remove(path)
 	}
-	return left
+	return left, err
+}
+
+// endReaders kills the processes that read a lifeline until there is none, which
+// the kernel knows: a look at /proc misses who is forked while it lasts.
+func endReaders(path string, patience time.Duration) (n int, err error) {
+	for deadline := time.Now().Add(patience); ; time.Sleep(retryEvery) {
+		holder, err := openHolder(path)
+		switch {
+		case errors.Is(err, unix.ENXIO):
+			return n, nil
+		case err != nil:
+			return n, err
+		}
+		_ = holder.Close()
+		if time.Now().After(deadline) {
+			return n, errors.New("who reads " + path + " cannot be ended")
+		}
+		n += killReaders(path, patience)
+	}
 }
 
 // killReaders kills the processes that have a FIFO open, with their groups.

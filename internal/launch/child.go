@@ -30,8 +30,8 @@ type Child struct {
 	payload  *os.File // write end; nil if adopted
 	lifeline *os.File // write end
 	done     chan struct{}
-	exit     Exit // written before done is closed
-	killed   bool // its grace ran out, or had none; written before done is closed
+	overdue  chan struct{} // closed when KILL is sent because its grace is over
+	exit     Exit          // written before done is closed
 	orphans  *orphans
 	marker   string // by which its orphans are known
 
@@ -57,6 +57,7 @@ func (l *Launcher) newChild(spec *Spec, h *handle, p *plumbing) *Child {
 		payload:  p.payload,
 		lifeline: p.lifeline,
 		done:     make(chan struct{}),
+		overdue:  make(chan struct{}),
 		stop:     stopState{killWait: l.killWait},
 		timer:    timer,
 	}
@@ -76,6 +77,10 @@ func (c *Child) Unenforced() []string { return slices.Clone(c.h.tree.missing) }
 
 // Done is closed once the child has ended and Exit is recorded (LCH-7).
 func (c *Child) Done() <-chan struct{} { return c.done }
+
+// Overdue is closed if the child has not ended within the grace that Terminate
+// gave it, when SIGKILL was sent for that. Once Done is closed it never will be.
+func (c *Child) Overdue() <-chan struct{} { return c.overdue }
 
 func (c *Child) isDone() bool {
 	select {
@@ -152,6 +157,9 @@ func (c *Child) step(event func(stopState) (stopState, effect)) error {
 		err = errors.Join(c.h.signal(syscall.SIGTERM), c.h.signal(syscall.SIGCONT))
 	case sendKill:
 		err = c.h.killAll()
+	case sendKillLate:
+		err = c.h.killAll()
+		close(c.overdue)
 	case reportStuck:
 		c.log.Error().Dur("after", next.killWait).Msg("child survives SIGKILL")
 	}
@@ -198,7 +206,6 @@ func (c *Child) deliver(payload []byte) {
 // left) the process is only forgotten.
 func (c *Child) finish(exited bool) {
 	c.mu.Lock()
-	c.killed = c.stop.phase == killing
 	c.stop = c.stop.exit() // from here on nothing is sent by number (LCH-5)
 	c.timer.Stop()
 	c.mu.Unlock()
@@ -229,6 +236,7 @@ func (c *Child) finish(exited bool) {
 func (c *Child) cleanUp() {
 	t := c.h.tree
 	if !t.end(c.killWait) || !c.orphans.bereave(c.marker, c.killWait) {
+		c.exit.Survivors = true
 		c.log.Error().Dur("after", c.killWait).Str("cgroup", t.unified).Msg("processes of an ended child survive SIGKILL")
 	}
 	c.exit.OOM, c.exit.Memory = t.outOfMemory(), t.memory

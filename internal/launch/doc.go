@@ -73,13 +73,14 @@
 //   - LCH-3 All or nothing. A failed Launch leaves no process, descriptor,
 //     goroutine, or file that was not there before.
 //   - LCH-4 Whole tree. When Done is closed no process of the child's tree lives,
-//     unless SIGKILL did not end it within Options.KillWait, which is logged. Its
-//     group was killed before the group's number could be used again. What the
-//     tree is, Launcher.Trees says; its cgroups are removed.
+//     unless SIGKILL did not end it within Options.KillWait, which is logged and
+//     in Exit.Survivors. Its group was killed before the group's number could be
+//     used again. What the tree is, Launcher.Trees says; its cgroups are removed.
 //   - LCH-5 Right target. No signal is sent to a number whose process has been
 //     reaped.
 //   - LCH-6 KILL is reached. Every Terminate ends in an exit or in SIGKILL to
-//     the tree at its deadline; a later call may only bring that forward.
+//     the tree at its deadline, which [Child.Overdue] tells; a later call may only
+//     bring that forward.
 //   - LCH-7 One end. Done is closed exactly once, after Exit is recorded.
 //   - LCH-8 Bounded. Payloads, lines, tails and Close all have a limit.
 //   - LCH-9 Found again. Whatever the instant at which a launcher is killed, the
@@ -122,9 +123,9 @@
 // If the launcher's process dies, the kernel kills its children (PDEATHSIG,
 // Linux only; a set-user-id program loses it; Options.NoDeathSignal turns it off)
 // and each of them sees the end of its lifeline. What those had started and put
-// outside their group lives until the next launcher's Census. Linux needs version
-// 5.4 or later (pidfd). Other Unix systems have the smaller promise written in
-// sys_other.go.
+// outside their group lives until the next launcher's Census; without cgroups,
+// for as long as it likes. Linux needs version 5.4 or later (pidfd). Other Unix
+// systems have the smaller promise written in sys_other.go.
 //
 // The points at which tests kill the launcher (see internal/failpoint):
 //

@@ -14,6 +14,7 @@ type Exit struct {
 	OOM        bool      // the kernel killed it, or a process it started, for want of memory
 	Memory     int64     // the limit of memory that was in force; 0 = none
 	Unknown    bool      // its end could not be observed; Code is -1
+	Survivors  bool      // something that it had started survives SIGKILL
 	At         time.Time // when the end was noticed
 	StderrTail []string  // its last lines on stderr
 }
@@ -38,6 +39,9 @@ func (e Exit) String() string {
 	text := e.end()
 	if e.OOM && e.Signal != int(syscall.SIGKILL) {
 		text += ", and the kernel killed a process of its own: out of memory" + e.limit()
+	}
+	if e.Survivors {
+		text += "; what it had started survives SIGKILL"
 	}
 	return text
 }

@@ -27,4 +27,6 @@ func TestExit_readsTheWaitStatus(t *testing.T) {
 		require.Equal(t, tt.text, got.String())
 		require.Equal(t, tt.text == "exited with code 0", got.Clean())
 	}
+	left := Exit{Code: 3, Survivors: true}
+	require.Equal(t, "exited with code 3; what it had started survives SIGKILL", left.String())
 }

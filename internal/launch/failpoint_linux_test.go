@@ -28,7 +28,7 @@ const placeVar = "CASTNET_LAUNCH_TEST_PLACE"
 func life() {
 	dir := os.Args[1]
 	env := []string{placeVar + "=" + dir, "PATH=" + os.Getenv("PATH")}
-	l := New(Options{StateDir: dir})
+	l := New(Options{StateDir: dir, Cgroup: os.Args[3]})
 	file := filepath.Join(dir, "record")
 	keptChild, err := l.Adopt(readRecord(file))
 	if err != nil {
@@ -87,11 +87,11 @@ var points = []string{
 // F5: whatever the point and the hit at which a launcher dies, the next one
 // finds what it left: never two of one name, and in the end nobody.
 func TestFailpoints_LCH9_theNextLauncherFindsEverything(t *testing.T) {
-	needCgroups(t)
+	place := ownPlace(t)
 	outer := New(Options{Cgroup: NoCgroup})
 	defer func() { require.NoError(t, outer.Close()) }()
 	live := func(dir, end, point string) Exit {
-		spec := specOf(t, "life", dir, end)
+		spec := specOf(t, "life", dir, end, place)
 		spec.Env = append(spec.Env, failpoint.EnvVar+"="+point, "PATH="+os.Getenv("PATH"))
 		c := mustLaunch(t, outer, spec)
 		e := exitOf(t, c)

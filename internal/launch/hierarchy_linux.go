@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -70,15 +71,16 @@ type den struct {
 
 // makeDen tries again when a census took the new directory for an old one.
 func makeDen(base, name string) (d *den, err error) {
-	for range 3 {
-		if d, err = tryDen(filepath.Join(base, name)); err == nil {
-			return d, nil
-		}
-		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.EWOULDBLOCK) {
-			break
+	if _, err := os.Stat(base); err != nil {
+		return nil, err
+	}
+	for deadline := time.Now().Add(aMoment); ; time.Sleep(retryEvery) {
+		d, err = tryDen(filepath.Join(base, name))
+		taken := errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.EWOULDBLOCK)
+		if !taken || time.Now().After(deadline) {
+			return d, err
 		}
 	}
-	return nil, err
 }
 
 func tryDen(path string) (*den, error) {

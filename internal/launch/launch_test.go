@@ -31,7 +31,7 @@ func TestExit_codeIsExact(t *testing.T) {
 
 func TestExit_signalIsExact(t *testing.T) {
 	l := newLauncher(t)
-	for _, sig := range []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM, syscall.SIGHUP} {
+	for _, sig := range []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM} {
 		e := exitOf(t, mustLaunch(t, l, specOf(t, "stop", strconv.Itoa(int(sig)))))
 		require.Equal(t, int(sig), e.Signal)
 		require.Equal(t, -1, e.Code)
@@ -59,6 +59,7 @@ func TestTerminate_LCH6_killsWhoIgnoresTerm(t *testing.T) {
 	begin := time.Now()
 	c.Terminate(20 * time.Millisecond)
 	require.Equal(t, int(syscall.SIGKILL), exitOf(t, c).Signal)
+	require.True(t, isOverdue(c))
 	require.GreaterOrEqual(t, time.Since(begin), 20*time.Millisecond)
 }
 
@@ -76,6 +77,16 @@ func TestTerminate_asksFirst(t *testing.T) {
 	lineIn(t, c.StdoutPath(), "ready")
 	c.Terminate(time.Hour)
 	require.Equal(t, int(syscall.SIGTERM), exitOf(t, c).Signal)
+	require.False(t, isOverdue(c))
+}
+
+func isOverdue(c *Child) bool {
+	select {
+	case <-c.Overdue():
+		return true
+	default:
+		return false
+	}
 }
 
 func TestKill_reachesALeaderThatLeftItsGroup(t *testing.T) {

@@ -149,7 +149,7 @@ func leaveGroup() {
 // launcher launches one child of the mode in its arguments, in its own
 // directory, and waits to be killed.
 func launcher() {
-	l := New(Options{})
+	l := New(Options{Cgroup: NoCgroup})
 	_, err := l.Launch(Spec{
 		Name: "inner", Path: os.Args[0], Env: []string{modeVar + "=" + os.Args[1]}, LogDir: os.Args[2],
 	})

@@ -92,9 +92,9 @@ func (o *orphans) bereave(marker string, patience time.Duration) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	delete(o.living, marker)
-	for {
-		killed := o.sweep()
-		if len(killed) == 0 {
+	for looks := maxLooks; ; {
+		killed, reaped := o.sweep()
+		if looks--; len(killed) == 0 && (reaped == 0 || looks <= 0) {
 			return true
 		}
 		for _, pid := range killed {
@@ -105,15 +105,21 @@ func (o *orphans) bereave(marker string, patience time.Duration) bool {
 	}
 }
 
+// maxLooks bounds how often orphans that end by themselves make bereave look
+// again: those of other children may do so for ever.
+const maxLooks = 8
+
 // sweep reaps the orphans that have ended and kills those whose child has. An
 // orphan that emptied its environment is of unknown origin, and is killed when
-// no child is left. The children of a killed one are next.
-func (o *orphans) sweep() (killed []int) {
+// no child is left. The children of a killed one are next, and those of one
+// that ended while they were looked at, when they were still its own.
+func (o *orphans) sweep() (killed []int, reaped int) {
 	for _, pid := range childrenOf(os.Getpid()) {
 		if o.isChild(pid) {
 			continue
 		}
-		if reaped, err := unix.Wait4(pid, nil, unix.WNOHANG, nil); reaped == pid || err != nil {
+		if got, err := unix.Wait4(pid, nil, unix.WNOHANG, nil); got == pid || err != nil {
+			reaped++
 			continue
 		}
 		marker, marked := markerOf(pid)
@@ -125,7 +131,7 @@ func (o *orphans) sweep() (killed []int) {
 		_ = unix.Kill(pid, unix.SIGKILL) // unreaped, and nobody but us may reap it
 		killed = append(killed, pid)
 	}
-	return killed
+	return killed, reaped
 }
 
 func (o *orphans) isChild(pid int) bool {
@@ -137,14 +143,28 @@ func (o *orphans) isChild(pid int) bool {
 	return false
 }
 
+// markerOf reads the marker in the environment of a process. One in the midst of
+// an exec has no environment for a moment.
 func markerOf(pid int) (marker string, found bool) {
-	env, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
-	for entry := range bytes.SplitSeq(env, []byte{0}) {
-		if bytes.HasPrefix(entry, []byte(markerVar+"=")) {
-			return string(entry), true
+	for deadline := time.Now().Add(aMoment); ; time.Sleep(time.Millisecond) {
+		env, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
+		for entry := range bytes.SplitSeq(env, []byte{0}) {
+			if bytes.HasPrefix(entry, []byte(markerVar+"=")) {
+				return string(entry), true
+			}
+		}
+		if err != nil || len(env) > 0 || hasNone(pid) || time.Now().After(deadline) {
+			return "", false
 		}
 	}
-	return "", false
+}
+
+// hasNone says that an environment that could not be seen is empty: it begins
+// and ends somewhere. While it is made, and in a zombie, it is nowhere.
+func hasNone(pid int) bool {
+	const state, envStart, envEnd = 0, 47, 48 // fields 3, 50 and 51
+	fields, err := procStat(pid)
+	return err != nil || len(fields) <= envEnd || fields[state] == "Z" || (fields[envEnd] != "0" && fields[envStart] == fields[envEnd])
 }
 
 // childrenOf looks at every process: not every kernel lists children.

@@ -19,6 +19,7 @@ const (
 	nothing effect = iota
 	sendTerm
 	sendKill
+	sendKillLate // because its grace is over
 	reportStuck
 )
 
@@ -68,7 +69,8 @@ func (s stopState) tick(now time.Time) (stopState, effect) {
 		return s, nothing
 	}
 	if s.phase == terminating {
-		return s.kill(now)
+		s, _ = s.kill(now)
+		return s, sendKillLate
 	}
 	s.deadline = time.Time{} // said once is enough
 	return s, reportStuck

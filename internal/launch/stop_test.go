@@ -42,7 +42,7 @@ func TestStop_steps(t *testing.T) {
 		{"kill cuts the grace", state(terminating, at(10)), kill(1), state(killing, at(6)), sendKill},
 		{"kill again, same wait", state(killing, at(6)), kill(3), state(killing, at(6)), sendKill},
 		{"kill of a stuck one", state(killing, never), kill(9), state(killing, never), sendKill},
-		{"deadline kills", state(terminating, at(10)), tick(10), state(killing, at(15)), sendKill},
+		{"deadline kills", state(terminating, at(10)), tick(10), state(killing, at(15)), sendKillLate},
 		{"early tick", state(terminating, at(10)), tick(9), state(terminating, at(10)), nothing},
 		{"survivor is reported", state(killing, at(6)), tick(7), state(killing, never), reportStuck},
 		{"survivor is reported once", state(killing, never), tick(99), state(killing, never), nothing},
@@ -67,7 +67,7 @@ func TestStop_LCH6_alwaysReachesKill(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, now := stopState{killWait: time.Second}, time.Unix(1000, 0)
 		for range rapid.IntRange(1, 30).Draw(t, "events") {
-			before, killed := s, false
+			before, want := s, nothing
 			now = now.Add(time.Duration(rapid.IntRange(0, 3).Draw(t, "pass")) * time.Second)
 			var do effect
 			switch rapid.IntRange(0, 3).Draw(t, "event") {
@@ -75,14 +75,16 @@ func TestStop_LCH6_alwaysReachesKill(t *testing.T) {
 				s, do = s.terminate(now, time.Duration(rapid.IntRange(-1, 9).Draw(t, "grace"))*time.Second)
 			case 1, 2:
 				s, do = s.tick(now)
-				killed = before.phase == terminating && !now.Before(before.deadline)
+				if before.phase == terminating && !now.Before(before.deadline) {
+					want = sendKillLate
+				}
 			case 3:
 				s, do = s.kill(now)
-				killed = true
+				want = sendKill
 			}
 			require.GreaterOrEqual(t, s.phase, before.phase)
-			if killed {
-				require.Equal(t, sendKill, do)
+			if want != nothing {
+				require.Equal(t, want, do)
 			}
 			if s.phase == terminating {
 				require.False(t, s.deadline.IsZero())

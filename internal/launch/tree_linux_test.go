@@ -141,7 +141,11 @@ func subreaper() {
 	// One has ended: its marked orphans have, too, and the other's have not.
 	check(children[0].Kill())
 	<-children[0].Done()
-	fmt.Println("after one", len(childrenOf(os.Getpid())))
+	left := len(childrenOf(os.Getpid()))
+	for end := time.Now().Add(patience); left > 5 && time.Now().Before(end); left = len(childrenOf(os.Getpid())) {
+		time.Sleep(time.Millisecond) // what the second script ran in passing may not have ended
+	}
+	fmt.Println("after one", left)
 	check(children[1].Kill())
 	<-children[1].Done()
 	fmt.Println("after both", len(childrenOf(os.Getpid())))

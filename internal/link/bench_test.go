@@ -11,9 +11,15 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// BenchmarkCast10k stamps a cast for 10,000 links, which are acknowledged in various ways. What it
-// reports is a stamp; the rest of the time is the acknowledgements.
-func BenchmarkCast10k(b *testing.B) {
+// BenchmarkCast gives casts to 10,000 and to 100,000 links their numbers. The links are acknowledged in various
+// ways. What it reports is a stamp; the rest of the time is the acknowledgements.
+func BenchmarkCast(b *testing.B) {
+	for name, links := range map[string]int{"10k": 10_000, "100k": 100_000} {
+		b.Run(name, func(b *testing.B) { castTo(b, links) })
+	}
+}
+
+func castTo(b *testing.B, links int) {
 	acks := func(every int) func(*castBench, int) {
 		return func(k *castBench, n int) {
 			if n%every == 0 {
@@ -21,12 +27,12 @@ func BenchmarkCast10k(b *testing.B) {
 			}
 		}
 	}
-	b.Run("anew", func(b *testing.B) { castMany(b, false, acks(1)) })
-	b.Run("acked-each", func(b *testing.B) { castMany(b, true, acks(1)) })
-	b.Run("acked-in-time", func(b *testing.B) { castMany(b, true, acks(20)) })
-	b.Run("acked-late", func(b *testing.B) { castMany(b, true, acks(100)) })
+	b.Run("anew", func(b *testing.B) { castMany(b, links, false, acks(1)) })
+	b.Run("acked-each", func(b *testing.B) { castMany(b, links, true, acks(1)) })
+	b.Run("acked-in-time", func(b *testing.B) { castMany(b, links, true, acks(20)) })
+	b.Run("acked-late", func(b *testing.B) { castMany(b, links, true, acks(100)) })
 	b.Run("1%-strays", func(b *testing.B) {
-		castMany(b, true, func(k *castBench, n int) {
+		castMany(b, links, true, func(k *castBench, n int) {
 			if n%20 == 0 {
 				k.acked()
 			}
@@ -47,9 +53,9 @@ type castBench struct {
 }
 
 // castMany casts, and lets something happen between the casts.
-func castMany(b *testing.B, grouped bool, between func(k *castBench, n int)) {
+func castMany(b *testing.B, links int, grouped bool, between func(k *castBench, n int)) {
 	k := &castBench{b: b, core: NewCore(Config{}, testLimit), now: Instant(time.Second)}
-	for i := range 10_000 {
+	for i := range links {
 		id, err := subjects.ParseProcessID("peers-0123456789abc_" + strconv.Itoa(i) + "-0")
 		require.NoError(b, err)
 		k.members = append(k.members, &Target{Peer: k.core.Peer(id), Actor: "a", Port: "p"})

@@ -18,6 +18,7 @@ type Core struct {
 	cfg   Config
 	limit int // bytes the bus takes in one message
 	up    bool
+	life  uint64 // of the data connection: how many there were, with it
 
 	n        uint64 // the last number given to a packet
 	peers    *recent[*Peer]
@@ -89,13 +90,14 @@ type Publish struct {
 	N       uint64 // with Hint: what the hint's subject ends in
 	Hint    bool   // nobody knows whether anybody listens there
 	Data    []byte
+	again   bool // it stands for what is to leave To once more
 }
 
 // EffectKind says what is to be done.
 type EffectKind uint8
 
 const (
-	Control EffectKind = iota + 1 // publish Packet and Body on the control lane of Peer
+	Control EffectKind = iota + 1 // publish Packet and Body on the control lane of Peer; of an Urgent the Body is all
 	Told                          // a message has its fate, and it is not that it was delivered
 	Broken                        // the link to Peer, or from it, is over, and Err says why: what waits for answers of it waits in vain
 	Room                          // who waits for room to Peer may look again
@@ -178,7 +180,7 @@ var (
 // NewCore returns a Core that has heard of nobody. limit is what the bus takes in one message.
 func NewCore(cfg Config, limit int) *Core {
 	cfg = cfg.withDefaults()
-	return &Core{cfg: cfg, limit: limit, up: true, n: cfg.First, peers: newRecent[*Peer](cfg.Peers)}
+	return &Core{cfg: cfg, limit: limit, up: true, life: 1, n: cfg.First, peers: newRecent[*Peer](cfg.Peers)}
 }
 
 // Peer finds a process, or gets to know it.
@@ -242,7 +244,7 @@ func (c *Core) control(p *Peer, kind wire.PacketKind, body any) {
 
 // Down says that the data connection is lost. What was ready is as good as lost with it: it is missed as
 // what was on the way is, and cut anew when the next server takes less.
-func (c *Core) Down() { c.up, c.ready = false, nil }
+func (c *Core) Down() { c.up, c.ready, c.life = false, nil, c.life+1 }
 
 // Up says that there is a data connection again, to a server that takes limit bytes: who owes an
 // acknowledgement is asked for it, and who sends to us learns that we were away.

@@ -86,6 +86,7 @@ func (c *Core) expireCast(now Instant, p *Peer, it *item, patience Instant) (nex
 		c.control(p, wire.Query, wire.QueryOf{N: it.n, Indexes: []int{0, 1}})
 	case it.asked+patience <= now:
 		c.settle(p, it, 0, 1, Fate{Reason: Expired, Text: unknownText})
+		it.pass()
 		return 0
 	}
 	return it.asked + patience

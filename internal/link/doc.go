@@ -25,7 +25,8 @@
 //     acknowledgement covers a packet only when its sender knows what of it was refused: refusals are
 //     repeated until they are confirmed.
 //   - LINK-4: what is missing is asked for at once, and again until it is there. A sender repeats what it
-//     is asked for and nothing else. When an acknowledgement is late it asks (a beat), at most once a
+//     is asked for and nothing else, once while that is about to leave: a slow connection is not made slower by
+//     those who wait for it. When an acknowledgement is late it asks (a beat), at most once a
 //     second; so the end of what was sent is not lost either.
 //   - LINK-5: no more bytes are on their way than the receiver's window, but for one packet, however
 //     large. All windows together are bounded, so many senders get small ones.
@@ -68,6 +69,8 @@
 //   - LINK-18: of messages that wait for room a peer's links hold no more over several openings than over one,
 //     but for one message each. The end of a link does not end the wait for an answer whose question was queued
 //     after it.
+//   - LINK-19: an urgent message of at most 64 KiB leaves on the control lane at once, whatever waits for credit or in
+//     queues. It has no number, no order and no fate: who sends it sends it again, and who gets it tells copies apart.
 //
 // A Core is not safe for concurrent use; all methods of Links are. Sends and Ticks cost what they touch,
 // but a Tick looks at each link that is not at rest, and a cast at each member that is not in step.

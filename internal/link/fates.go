@@ -3,6 +3,7 @@ package link
 import (
 	"fmt"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 
@@ -25,10 +26,12 @@ func (c *Core) tell(p *Peer, o *owed, count int, fate Fate) {
 	c.do(Effect{Kind: Told, Peer: p, Fate: fate})
 }
 
-// settle gives those messages of a packet a fate that have none, from an index up to another one.
+// settle gives those messages of a packet a fate that have none, from an index up to another one. Who waits for the
+// packet is told by pass.
 func (c *Core) settle(p *Peer, it *item, from, to int, fate Fate) {
 	f := it.f
-	for i := 0; i < len(f.owed); i++ {
+	first := sort.Search(len(f.owed), func(i int) bool { return f.owed[i].first+f.owed[i].count > from })
+	for i := first; i < len(f.owed) && f.owed[i].first < to; i++ { // a packet has thousands, which come back one by one
 		o := &f.owed[i]
 		lo, hi := max(from, o.first), min(to, o.first+o.count)
 		switch {
@@ -48,7 +51,6 @@ func (c *Core) settle(p *Peer, it *item, from, to int, fate Fate) {
 			}
 		}
 	}
-	it.pass()
 }
 
 // all is more than a packet has messages.
@@ -156,14 +158,22 @@ func (c *Core) refusedBy(p *Peer, s *wire.StateOf) {
 	if len(s.Refused) == 0 {
 		return
 	}
+	var last *item
 	for _, r := range s.Refused {
-		if it := p.out.find(r.N); it != nil && r.Index >= 0 && r.Count > 0 && r.Count < all-r.Index {
+		it := p.out.find(r.N)
+		if it != last && last != nil {
+			last.pass()
+		}
+		if last = it; it != nil && r.Index >= 0 && r.Count > 0 && r.Count < all-r.Index {
 			fate := Fate{Known: true, Reason: Refused, Why: r.Why}
 			if len(r.Why) == 0 { // it was asked for when its deadline had come, and then came
 				fate.Reason, fate.Text = Expired, expiredText
 			}
 			c.settle(p, it, r.Index, r.Index+r.Count, fate)
 		}
+	}
+	if last != nil {
+		last.pass()
 	}
 	p.out.confirmed = true
 	c.control(p, wire.Confirm, wire.ConfirmOf{Next: s.First + uint64(len(s.Refused))})
@@ -181,6 +191,7 @@ func (c *Core) OnVerdict(p *Peer, v *wire.QueryOf) {
 			c.settle(p, it, first, first+count, Fate{Known: true, Reason: Expired, Text: expiredText})
 		}
 	}
+	it.pass()
 }
 
 // OnBreak takes the receiver's word that it refuses the link.
@@ -242,6 +253,7 @@ func (c *Core) giveUp(p *Peer, why Reason, text string) {
 		it := &o.sent[i]
 		fate.Known = it.hinted && it.sends == 1 // nobody got the only copy there was
 		c.settle(p, it, 0, all, fate)
+		it.pass()
 		it.drop()
 	}
 	fate.Known = true // of what has not left whole
@@ -263,7 +275,10 @@ func (c *Core) giveUp(p *Peer, why Reason, text string) {
 		c.gone(p, wire.BreakOf{N: o.last, Text: text, Closed: why == Closed})
 	}
 	c.shrink(p, o.size)
-	*o = outgoing{frames: o.frames, chunks: o.chunks, former: o.waits(), wanted: o.wanted, crowded: o.crowded, posted: o.posted, counts: o.counts}
+	*o = outgoing{
+		frames: o.frames, chunks: o.chunks, former: o.waits(), wanted: o.wanted, crowded: o.crowded, posted: o.posted,
+		again: o.again, againFrom: o.againFrom, counts: o.counts,
+	}
 	c.broken(p, &Error{Reason: why, Text: text})
 }
 

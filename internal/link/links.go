@@ -24,6 +24,8 @@ type Handler interface {
 	// Broken says that the link to or from a process is over: what waits for answers waits in vain, if it was
 	// asked by that serial: see Asker.
 	Broken(from subjects.ProcessID, serial uint64, why error)
+	// Urgent takes a message or an answer that came on the control lane, perhaps again, and may keep it (LINK-19).
+	Urgent(from *Peer, e *wire.Envelope)
 	// Cancel says that a process waits for answers at these ports no longer.
 	Cancel(from subjects.ProcessID, replies []string)
 	// Malformed takes what could not be used.
@@ -326,6 +328,17 @@ func (l *Links) Break(id subjects.ProcessID, text string) {
 // Cancel tells a process that nobody waits for an answer any more. It is told at most once.
 func (l *Links) Cancel(to *Peer, reply string) {
 	l.locked(func(Instant) { l.core.control(to, wire.Cancel, wire.CancelOf{Replies: []string{reply}}) })
+}
+
+// maxUrgent is how large a message on the control lane may be: it is no way for data.
+const maxUrgent = 64 << 10
+
+// Urge sends a message, or an answer, on the control lane (LINK-19). What is too large for that is not sent.
+func (l *Links) Urge(to *Peer, e *wire.Envelope) {
+	if e.Size() <= maxUrgent {
+		packet := wire.AppendUrgent(make([]byte, 0, wire.HeadSize+e.Size()), e)
+		l.locked(func(Instant) { l.core.control(to, wire.Urgent, packet) })
+	}
 }
 
 // Stats returns the counts so far.

@@ -72,6 +72,7 @@ type node struct {
 	fates     []link.Fate
 	broken    []error
 	cancelled []string
+	urged     []string
 	malformed []string
 }
 
@@ -147,6 +148,12 @@ func (n *node) Broken(_ subjects.ProcessID, _ uint64, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.broken = append(n.broken, err)
+}
+
+func (n *node) Urgent(from *link.Peer, e *wire.Envelope) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.urged = append(n.urged, from.ID().String()+" "+e.Port+" "+string(e.Body))
 }
 
 func (n *node) Cancel(from subjects.ProcessID, replies []string) {
@@ -366,4 +373,21 @@ func TestLINK13_whoClosesSaysSoToWhomItKnows(t *testing.T) {
 			return
 		}
 	}
+}
+
+// A connection of the data lane hears nothing that it said itself.
+func TestLINK_controlLeavesOnAConnectionOfItsOwn(t *testing.T) {
+	srv := bustest.Server(t)
+	a, r := newNode(t, srv, "a", link.Config{}), newRaw(t, srv, "raw")
+	heard := make(chan wire.PacketKind, 100)
+	_, err := a.bus.Data().Subscribe(a.space.ControlsOf(r.id), func(m bus.Msg) {
+		kind, _, err := wire.DecodeControl(m.Data)
+		require.NoError(t, err)
+		heard <- kind
+	})
+	require.NoError(t, err)
+	r.sends(t, a, packet(wire.Head{N: 1}, texts("x")...))
+	require.Equal(t, wire.State, take(t, heard))
+	a.Links.Cancel(a.Target(r.to("x")).Peer, "reply")
+	require.Equal(t, wire.Cancel, take(t, heard))
 }

@@ -37,6 +37,8 @@ type outgoing struct {
 	beatGap      time.Duration
 	nobody       Instant // since when the bus says that nobody listens; 0: it does not
 	deadline     Instant // of what waits or has left, the first; 0: none
+	again        uint64  // the life of the connection on which packets are to leave once more; 0: of none
+	againFrom    uint64  // they have this number at least
 	chunks       uint64  // IDs of transfers used
 	confirmed    bool    // refusals: the receiver may have dropped what came before it had room for more
 	wanted       bool    // somebody waits for room
@@ -56,6 +58,7 @@ type item struct {
 	at      Instant // when it left last
 	sends   int
 	hinted  bool    // the bus said that nobody listened to the first
+	again   uint64  // the life of the connection on which it is to leave once more; 0: of none
 	told    bool    // of a cast, whose frame is shared
 	reached bool    // the same: who got it has answered
 	asked   Instant // the same
@@ -84,9 +87,14 @@ func (c *Core) publish(now Instant, p *Peer, f *frame) {
 	prev := c.put(now, p, c.n, f)
 	f.open = false
 	f.lent++
-	c.emit(Publish{frame: f, Subject: f.at(), To: p, N: c.n, Hint: !p.out.heard, Data: f.packet(wire.Head{
+	pub := Publish{frame: f, Subject: f.at(), To: p, N: c.n, Hint: !p.out.heard, Data: f.packet(wire.Head{
 		Kind: wire.Data, Age: f.age(now), N: c.n, Prev: prev, Known: c.known(p),
-	})}, prev)
+	})}
+	if len(pub.Data) <= c.limit {
+		c.ready = append(c.ready, pub)
+		return
+	}
+	c.ready = append(c.ready, c.cut(pub, prev)...)
 }
 
 // put puts a frame on a link, under a number.
@@ -121,11 +129,10 @@ func (o *outgoing) count(n uint64, f *frame) {
 	o.posted = o.posted || f.posts
 }
 
-// emit makes a packet ready, in pieces when the bus takes no more. prev is what its head says.
-func (c *Core) emit(pub Publish, prev uint64) {
+// cut is a packet, in pieces when the bus takes no more. prev is what its head says.
+func (c *Core) cut(pub Publish, prev uint64) (pieces []Publish) {
 	if len(pub.Data) <= c.limit {
-		c.ready = append(c.ready, pub)
-		return
+		return []Publish{pub}
 	}
 	whole := pub.Data      // its frame stays lent: that its memory is not used again is no loss
 	if pub.Subject != "" { // a piece goes where packets go, so the whole must say where it belongs
@@ -136,8 +143,9 @@ func (c *Core) emit(pub Publish, prev uint64) {
 	for at := 0; at < len(whole); at += size {
 		data := wire.AppendHead(nil, wire.Head{Kind: wire.Piece, N: pub.N})
 		data = wire.AppendPiece(data, wire.Cut{Offset: at, Total: len(whole)}, whole[at:min(at+size, len(whole))])
-		c.ready = append(c.ready, Publish{To: pub.To, N: pub.N, Hint: pub.Hint, Data: data})
+		pieces = append(pieces, Publish{To: pub.To, N: pub.N, Hint: pub.Hint, Data: data})
 	}
+	return pieces
 }
 
 // from is the index of the first packet that has left with that number or a later one.
@@ -177,16 +185,44 @@ func (c *Core) fill(now Instant, p *Peer, after, upto uint64) {
 		for i := o.from(after + 1); i < len(o.sent) && o.sent[i].n <= upto; i++ {
 			// Asked for again so soon: the question is older than the answer, unless that was dropped.
 			if it := &o.sent[i]; it.sends == 1 || o.confirmed && it.at < now || now-it.at >= Instant(max(o.srtt, c.cfg.MinRTO)) {
-				c.resend(now, p, it)
+				c.resend(p, it)
 			}
 		}
 	}
 }
 
-// resend makes a packet ready once more.
-func (c *Core) resend(now Instant, p *Peer, it *item) {
+// resend has a packet leave once more. Of a peer's packets the first that is missing leaves first, however often they
+// are asked for: what is behind it, and asked for before, may be more than gets through before the next cut (LINK-4).
+func (c *Core) resend(p *Peer, it *item) {
+	o := &p.out
+	if it.again == c.life {
+		return
+	}
+	it.again = c.life
+	if o.again != c.life {
+		o.again, o.againFrom = c.life, it.n
+		c.ready = append(c.ready, Publish{To: p, again: true})
+	}
+	o.againFrom = min(o.againFrom, it.n)
+}
+
+// leaveAgain makes packets of the first one that is to leave once more; none when all of those were acknowledged or
+// given up meanwhile.
+func (c *Core) leaveAgain(now Instant, p *Peer) []Publish {
+	o := &p.out
+	i := o.from(o.againFrom)
+	for i < len(o.sent) && o.sent[i].again != c.life {
+		i++
+	}
+	if i == len(o.sent) {
+		o.again = 0
+		return nil
+	}
+	it := &o.sent[i]
+	o.againFrom = it.n + 1
+	c.ready = append(c.ready, Publish{To: p, again: true})
 	f := it.f
-	it.at = now
+	it.again, it.at = 0, now
 	it.sends++
 	p.out.counts.Retransmitted++
 	c.stats.Retransmitted++
@@ -199,7 +235,7 @@ func (c *Core) resend(now Instant, p *Peer, it *item) {
 		// To the process: at the port itself nobody may listen, and its process knows why.
 		pub.Data = append(wire.AppendHead(make([]byte, 0, len(f.buf)), head), f.buf[headroom:]...) // f.buf may be in hand
 	}
-	c.emit(pub, it.prev)
+	return c.cut(pub, it.prev)
 }
 
 // beat asks the receiver what it has. While the bus says that nobody listens it is asked more often.

@@ -184,8 +184,11 @@ func (l *Links) say(e Effect) {
 }
 
 func controlPacket(e Effect) ([]byte, error) {
-	if e.Body == nil {
+	switch body := e.Body.(type) {
+	case nil:
 		return wire.AppendHead(nil, wire.Head{Kind: e.Packet}), nil
+	case []byte: // of Urgent: all of it
+		return body, nil
 	}
 	return wire.AppendControl(nil, e.Packet, e.Body)
 }

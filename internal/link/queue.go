@@ -268,27 +268,48 @@ func (c *Core) toTurn(p *Peer) {
 // Next returns the next packet for the data connection; false when there is none now. Packets must be
 // published in the order in which they are returned (LINK-1).
 func (c *Core) Next(now Instant) (Publish, bool) {
-	for len(c.ready) == 0 && len(c.turn) > 0 && c.up {
-		p := c.turn[0]
-		c.turn = c.turn[1:]
-		p.inTurn = false
-		if c.leave(now, p) {
-			c.toTurn(p)
+	for c.up {
+		for len(c.ready) == 0 && len(c.turn) > 0 {
+			p := c.turn[0]
+			c.turn = c.turn[1:]
+			p.inTurn = false
+			if c.leave(now, p) {
+				c.toTurn(p)
+			}
+		}
+		if len(c.ready) == 0 {
+			break
+		}
+		next := c.pop()
+		if !next.again {
+			c.hold(next.frame)
+			return next, true
+		}
+		if all := c.leaveAgain(now, next.To); len(all) > 0 {
+			c.ready = slices.Insert(c.ready, 0, all[1:]...)
+			c.hold(nil)
+			return all[0], true
 		}
 	}
-	if len(c.ready) == 0 || !c.up {
-		return Publish{}, false
-	}
-	if c.inHand != nil {
-		c.inHand.lent--
-	}
+	return Publish{}, false
+}
+
+// pop takes the first packet that is ready.
+func (c *Core) pop() Publish {
 	next := c.ready[0]
-	c.inHand = next.frame
 	c.ready[0] = Publish{}
 	if c.ready = c.ready[1:]; len(c.ready) == 0 {
 		c.ready = nil
 	}
-	return next, true
+	return next
+}
+
+// hold notes whose memory is being published; that of the packet before is free.
+func (c *Core) hold(f *frame) {
+	if c.inHand != nil {
+		c.inHand.lent--
+	}
+	c.inHand = f
 }
 
 // Waiting reports whether Next has something to look at.

@@ -279,8 +279,12 @@ func (l *Links) receiveControl(m bus.Msg, s subjects.Subject) error {
 	if err != nil {
 		return err
 	}
-	if k, ok := body.(*wire.CancelOf); ok {
-		l.o.Handler.Cancel(from, k.Replies)
+	switch b := body.(type) {
+	case *wire.CancelOf:
+		l.o.Handler.Cancel(from, b.Replies)
+		return nil
+	case *wire.Envelope:
+		l.urgent(from, b)
 		return nil
 	}
 	l.locked(func(now Instant) {
@@ -310,6 +314,20 @@ func (l *Links) receiveControl(m bus.Msg, s subjects.Subject) error {
 		}
 	})
 	return err
+}
+
+// urgent takes a message of the control lane. It says nothing of how the links stand.
+func (l *Links) urgent(from subjects.ProcessID, e *wire.Envelope) {
+	l.mu.Lock()
+	p := l.core.Peer(from)
+	if p.dead != nil {
+		l.core.stats.Fenced++
+	}
+	taken := p.dead == nil && !l.closed
+	l.mu.Unlock()
+	if taken {
+		l.o.Handler.Urgent(p, e)
+	}
 }
 
 // ReceiveHint takes the server's word that nobody listened where this process published, on the data

@@ -207,6 +207,9 @@ func TestLINK_aRepairComesInTheOrderOfItsNumber(t *testing.T) {
 	r.sends(t, a, packet(wire.Head{N: 4}, texts("0", "1")...))
 	r.sends(t, a, packet(wire.Head{N: 9, Prev: 7}, texts("3")...))
 	s := r.hears(t, wire.State).(*wire.StateOf)
+	if len(s.Missing) == 0 { // of the first one alone
+		s = r.hears(t, wire.State).(*wire.StateOf)
+	}
 	require.Equal(t, []uint64{4, 7}, s.Missing)
 	inner := packet(wire.Head{N: 5}, texts("2")...) // it went to many, as number 5 of another order
 	data := wire.AppendRepair(wire.AppendHead(nil, wire.Head{Kind: wire.Repair, N: 7, Prev: 4}), a.space.Port(a.to("y"), r.id.String()), inner)

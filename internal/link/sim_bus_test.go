@@ -50,10 +50,15 @@ func (w *world) flush(p *proc) {
 			p.effects, again = effects, true
 		}
 		w.checkMemory(p)
-		for pub, ok := p.core.Next(w.now); ok; pub, ok = p.core.Next(w.now) {
+		for w.now >= p.writesAt {
+			pub, ok := p.core.Next(w.now)
+			if !ok {
+				break
+			}
 			again = true
 			w.publish(p, pub)
 			w.checkMemory(p)
+			w.choke(p)
 		}
 	}
 	if w.mutant != nil && w.mutant.after != nil {
@@ -64,6 +69,16 @@ func (w *world) flush(p *proc) {
 		w.at(p.tickAt, evTick, p, 0, nil)
 	}
 	w.pollBarriers(p)
+}
+
+// choke has the socket of a process take nothing more for a while.
+func (w *world) choke(p *proc) {
+	if !w.faulty || !w.chance(w.faults.choke) {
+		return
+	}
+	w.counts.Faults[faultChoke]++
+	p.writesAt = w.soon(400 * time.Millisecond)
+	w.at(p.writesAt, evWrites, p, 0, nil)
 }
 
 // checkMemory checks that a packet is what it was, until the next one is asked for: its publisher may be

@@ -41,6 +41,7 @@ func (w *world) audit() {
 			}
 			w.auditCredit(p, peer, w.procs[i])
 		}
+		w.auditReady(p)
 		if w.mutant == nil { // which the promises must notice
 			w.auditGroups(p)
 		}
@@ -75,6 +76,30 @@ func (w *world) auditOut(p *proc, peer *Peer) int {
 		}
 	}
 	return size
+}
+
+// auditReady checks that what is to leave once more will, and waits for it in one place.
+func (w *world) auditReady(p *proc) {
+	places := map[*Peer]int{}
+	for _, pub := range p.core.ready {
+		if pub.again {
+			places[pub.To]++
+		}
+	}
+	for _, peer := range p.peers {
+		if peer == nil {
+			continue
+		}
+		o := &peer.out
+		if n := places[peer]; n > 1 || (n == 1) != (o.again == p.core.life) {
+			w.fail("DEL-6: packets to leave again wait in %d places", n)
+		}
+		for i := range o.sent {
+			if it := &o.sent[i]; w.mutant == nil && it.again == p.core.life && (o.again != it.again || it.n < o.againFrom) {
+				w.fail("DEL-3: %d: nobody looks at packet %d, which is to leave again", p.index, it.n)
+			}
+		}
+	}
 }
 
 func (w *world) auditIn(p *proc, peer *Peer) (assembled int) {

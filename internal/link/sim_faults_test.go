@@ -2,6 +2,7 @@ package link
 
 import (
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/castnet-io/castnet/internal/wire"
@@ -24,6 +25,7 @@ const (
 	faultNext // a late packet for the incarnation before
 	faultShrink
 	faultSlow
+	faultChoke
 	faultPause
 	faultKill
 	faultDie
@@ -34,12 +36,13 @@ const (
 
 var faultNames = [faultKinds]string{ // read only
 	"drop", "duplicate", "delay", "tail lost", "old tail after reconnect", "interest lag", "hint", "cut", "control cut", "late replay",
-	"replay to next incarnation", "payload shrink", "slow reader cut", "pause", "kill", "told dead", "told dead and is not", "forged",
+	"replay to next incarnation", "payload shrink", "slow reader cut", "slow writer", "pause", "kill", "told dead", "told dead and is not", "forged",
 }
 
 // faults are how often what goes wrong, in one run.
 type faults struct {
 	drop, dup, spike, replay    float64
+	choke                       float64
 	cuts, pauses, kills, shrink int
 	lies, forge                 int
 	lag, delay, handling        time.Duration
@@ -74,6 +77,7 @@ func drawFaults(seed uint64) faults {
 	some(0.3, func() { f.shrink = 1 + rng.IntN(5) })
 	some(0.05, func() { f.lies = 1 })
 	some(0.15, func() { f.forge = 1 + rng.IntN(10) })
+	some(0.2, func() { f.choke = []float64{0.02, 0.2}[rng.IntN(2)] })
 	some(0.3, func() { f.lag = time.Duration(rng.IntN(400)) * time.Millisecond })
 	return f
 }
@@ -99,6 +103,17 @@ func (w *world) plan() {
 	spread(w.faults.lies, evDie)
 	spread(w.faults.shrink, evLimit)
 	spread(w.faults.forge, evForge)
+}
+
+// sendMore has all who live send something; who is left alone gets company.
+func (w *world) sendMore() {
+	alive := slices.DeleteFunc(slices.Clone(w.procs), func(p *proc) bool { return !p.alive })
+	if len(alive) == 1 && len(w.procs) < len(w.ids) {
+		alive = append(alive, w.start())
+	}
+	for i := range 5 * len(alive) {
+		w.at(w.now, evSend, alive[i%len(alive)], 0, nil)
+	}
 }
 
 // strike has something go wrong, or end.
@@ -291,6 +306,7 @@ func (w *world) heal() {
 			continue
 		}
 		w.wake(p)
+		p.writesAt = 0
 		for lane := range p.conns {
 			clear(p.conns[lane].interest)
 		}

@@ -44,6 +44,15 @@ func onPeers(change func(p *proc, peer *Peer)) func(*proc) {
 	}
 }
 
+// onSent changes each packet that has left, after each event.
+func onSent(change func(p *proc, it *item)) func(*proc) {
+	return onPeers(func(p *proc, peer *Peer) {
+		for i := range peer.out.sent {
+			change(p, &peer.out.sent[i])
+		}
+	})
+}
+
 // again takes a packet as the next one, whatever was there before.
 func again(peer *Peer, a *Arrival) {
 	peer.in.last = a.N - 1
@@ -109,6 +118,11 @@ func senderMutants() []mutant {
 			it := pub.To.out.find(pub.N)
 			return it == nil || it.sends == 1
 		}},
+		{name: "what a lost connection was about to take is not sent on the next", after: onSent(func(p *proc, it *item) {
+			if it.again != 0 {
+				it.again = p.core.life
+			}
+		})},
 		{name: "no beats", publish: func(_ *proc, pub *Publish) bool {
 			h, _, err := wire.DecodeHead(pub.Data)
 			return err != nil || h.Kind != wire.Beat

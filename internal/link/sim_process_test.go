@@ -26,16 +26,17 @@ const mailboxSize = 3
 
 // A proc is a process: a Core, what drives it, and actors with mailboxes.
 type proc struct {
-	w       *world
-	index   int
-	id      subjects.ProcessID
-	core    *Core
-	alive   bool
-	paused  bool
-	backlog [2][]event // what comes meanwhile, by lane
-	tickAt  Instant    // when the next evTick is; 0: none is planned
-	limit   int        // of the server it is connected to
-	conns   [2]conn    // by lane
+	w        *world
+	index    int
+	id       subjects.ProcessID
+	core     *Core
+	alive    bool
+	paused   bool
+	backlog  [2][]event // what comes meanwhile, by lane
+	writesAt Instant    // when its socket takes packets again
+	tickAt   Instant    // when the next evTick is; 0: none is planned
+	limit    int        // of the server it is connected to
+	conns    [2]conn    // by lane
 
 	boxes   [2][]mail // mailboxes of the first two actors
 	taking  [2]bool

@@ -17,7 +17,7 @@ type world struct {
 	now    Instant
 	events queue
 	serial uint64
-	steps  int
+	steps  int // events that happened to processes that were alive and not paused
 
 	cfg     Config
 	limits  []int // what servers take
@@ -64,6 +64,7 @@ const (
 	evForge
 	evReplay
 	evLimit
+	evWrites  // its socket takes packets again
 	evReached // another has answered a cast of its
 )
 
@@ -177,9 +178,6 @@ func (w *world) run(until Instant) {
 	for len(w.events) > 0 && w.failed == "" && w.events[0].at <= until {
 		e := w.events.pop()
 		w.now = e.at
-		if w.steps++; w.steps > maxStep {
-			w.fail("no end after %d events", w.steps)
-		}
 		w.handle(e)
 	}
 	w.now = max(w.now, until)
@@ -196,6 +194,9 @@ func (w *world) handle(e event) {
 	if p.paused && e.kind != evWake && e.kind != evKill && e.kind != evCut {
 		p.defer_(e)
 		return
+	}
+	if w.steps++; w.steps > maxStep {
+		w.fail("no end after %d events", w.steps)
 	}
 	switch e.kind {
 	case evPacket:
@@ -222,11 +223,10 @@ func (w *world) handle(e event) {
 // simulate runs a seed and returns what was violated; "" for nothing.
 func simulate(seed uint64, ids []subjects.ProcessID, m *mutant, n *counts, log io.Writer) string {
 	w := newWorld(seed, ids, drawFaults(seed), m, n, log)
-	for at := begin + span; w.steps < minSteps && at < healed; at += Instant(100 * time.Millisecond) {
-		w.run(at) // and something more is sent where little happened
-		for i := range 5 * len(w.procs) {
-			w.at(w.now, evSend, w.procs[i%len(w.procs)], 0, nil)
-		}
+	w.run(begin + span)
+	for at := begin + span; w.steps < minSteps && w.failed == ""; at += Instant(100 * time.Millisecond) {
+		w.sendMore() // where little has happened
+		w.run(min(at, healed))
 	}
 	w.run(healed)
 	w.heal()

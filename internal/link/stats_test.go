@@ -98,6 +98,33 @@ func TestInfos_nameWhatTheOrderWaitsFor(t *testing.T) {
 	})
 }
 
+func TestInfos_nameWhatIsSentToOneWhoSaysNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := bustest.Server(t)
+		a, r := newNode(t, srv, "a", link.Config{}), newRaw(t, srv, "raw")
+		time.Sleep(time.Minute) // virtual
+		for range 2 {
+			require.NoError(t, a.Send(a.Target(r.to("x")), say("hello"), link.Mark{}, 0))
+			time.Sleep(500 * time.Millisecond)
+		}
+		require.Empty(t, a.Infos(1)[0].Stalled, "it may be slow")
+		time.Sleep(2 * time.Second)
+		require.Equal(t, "packets after 0 up to 2 are not acknowledged, and nothing was heard for 3s", a.Infos(1)[0].Stalled)
+		r.says(t, a, wire.State, wire.StateOf{Progress: wire.Progress{Acked: 2, Window: 1000}})
+		synctest.Wait()
+		require.Empty(t, a.Infos(1)[0].Stalled)
+	})
+}
+
+func TestInfos_nameTheRefusalsThatTheOrderWaitsFor(t *testing.T) {
+	srv := bustest.Server(t)
+	a, r := newNode(t, srv, "a", link.Config{Refusals: 1}), newRaw(t, srv, "raw")
+	a.refuses = func(letter) []byte { return []byte("no") }
+	r.sends(t, a, packet(wire.Head{N: 1}, texts("x")...))
+	until(t, "it is refused", func() bool { all := a.Infos(1); return len(all) > 0 && all[0].Stalled != "" })
+	require.Equal(t, "no packet after 1 is taken before its sender has confirmed 1 refusals", a.Infos(1)[0].Stalled)
+}
+
 func TestInfos_sayWhyNothingGoesToADeadProcess(t *testing.T) {
 	srv := bustest.Server(t)
 	a, b := newNode(t, srv, "a", link.Config{}), newNode(t, srv, "b", link.Config{})

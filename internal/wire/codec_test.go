@@ -1,6 +1,7 @@
 package wire_test
 
 import (
+	"bytes"
 	"encoding/hex"
 	"math"
 	"math/big"
@@ -117,6 +118,7 @@ func TestWIRE4_errorsHaveTheBytesTheyAlwaysHad(t *testing.T) {
 		{wire.Error{}, "a2" + "0100" + "0260"},
 		{wire.Error{Code: 300, Text: "no"}, "a2" + "0119012c" + "02626e6f"},
 		{wire.Error{Code: 1, Text: "x", Actor: "a", Endpoint: "e", Ran: true}, "a5" + "0101" + "026178" + "036161" + "046165" + "05f5"},
+		{wire.Error{Code: 23, Text: "x", Detail: []byte("{}")}, "a3" + "0117" + "026178" + "07427b7d"},
 	} {
 		b, err := wire.Marshal(c.e)
 		require.NoError(t, err)
@@ -226,6 +228,28 @@ func TestAppendMarshal_appendsWhatMarshalSays(t *testing.T) {
 	got, err := wire.AppendMarshal([]byte("before"), func() {})
 	require.ErrorContains(t, err, "encode func()")
 	require.Equal(t, "before", string(got))
+}
+
+func TestWIRE7_aBodyMayBeALongVector(t *testing.T) {
+	vector := make([]float64, 100_000)
+	for i := range vector {
+		vector[i] = float64(i) / 3
+	}
+	data, err := wire.Marshal(vector)
+	require.NoError(t, err)
+	var back []float64
+	require.NoError(t, wire.Unmarshal(data, &back))
+	require.Equal(t, vector, back)
+	require.ErrorContains(t, wire.UnmarshalControl(data, new([]float64), nil), "exceeded max number of elements 65536")
+
+	for levels, want := range map[int]string{32: "", 33: "exceeded max nested level 32"} {
+		err := wire.Unmarshal(append(bytes.Repeat([]byte{0x81}, levels), 0), new(any))
+		if want == "" {
+			require.NoError(t, err, "%d levels", levels)
+		} else {
+			require.ErrorContains(t, err, want)
+		}
+	}
 }
 
 func TestBytes_readsOneByteStringWhole(t *testing.T) {

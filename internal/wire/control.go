@@ -1,11 +1,13 @@
 package wire
 
 import (
+	"errors"
 	"fmt"
 	"sync/atomic"
 )
 
-// The bodies of control packets are CBOR; their heads have nothing but the kind.
+// The bodies of control packets are CBOR, but for that of an Urgent, which is an Envelope; their heads have nothing
+// but the kind.
 
 // StateOf is the body of a State: all that the receiver of a link has to say, complete each time.
 type StateOf struct {
@@ -68,7 +70,7 @@ func AppendControl(b []byte, kind PacketKind, body any) ([]byte, error) {
 }
 
 // DecodeControl reads a control packet into the body of its kind: a *StateOf, *ConfirmOf, *BreakOf,
-// *QueryOf or *CancelOf; nil for a Resume.
+// *QueryOf, *CancelOf or *Envelope; nil for a Resume.
 func DecodeControl(data []byte) (kind PacketKind, body any, err error) {
 	return DecodeControlCounting(data, nil)
 }
@@ -93,6 +95,12 @@ func DecodeControlCounting(data []byte, unknown *atomic.Uint64) (kind PacketKind
 		body = &CancelOf{}
 	case Resume:
 		return Resume, nil, nil
+	case Urgent:
+		e, err := decodeUrgent(rest)
+		if err != nil {
+			return 0, nil, err
+		}
+		return Urgent, e, nil
 	default:
 		return 0, nil, fmt.Errorf("packet: kind %d is not of the control lane", h.Kind)
 	}
@@ -100,4 +108,21 @@ func DecodeControlCounting(data []byte, unknown *atomic.Uint64) (kind PacketKind
 		return 0, nil, err
 	}
 	return h.Kind, body, nil
+}
+
+// AppendUrgent appends a packet with one message, or one answer, for the control lane.
+func AppendUrgent(b []byte, e *Envelope) []byte {
+	return e.Append(AppendHead(b, Head{Kind: Urgent}), false)
+}
+
+func decodeUrgent(rest []byte) (*Envelope, error) {
+	es, e := NewEnvelopes(rest), new(Envelope)
+	_, ok := es.Next(e)
+	switch {
+	case es.Err() != nil:
+		return nil, es.Err()
+	case !ok || len(es.r.data) > 0 || e.Kind != Message && e.Kind != Value:
+		return nil, errors.New("packet: want one message or one value, and nothing else")
+	}
+	return e, nil
 }

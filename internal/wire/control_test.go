@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -101,7 +102,11 @@ func TestDecodeControl_saysWhatIsMalformed(t *testing.T) {
 		{"00020300000000", "packet: kind 3 is not of the control lane"},
 		{"00020400000000", "packet: kind 4 is not of the control lane"},
 		{"00020d00000000", "packet: kind 13 is not of the control lane"},
-		{"00020e00000000", "packet: unknown kind 14"},
+		{"00020e00000000", "packet: want one message or one value, and nothing else"},
+		{"00020e00000000" + "04000000", "packet: field body: malformed or missing number"},
+		{"00020e00000000" + "0400000000", "packet: want one message or one value, and nothing else"},
+		{"00020e00000000" + "0100000000" + "0900", "packet: want one message or one value, and nothing else"},
+		{"00020f00000000", "packet: unknown kind 15"},
 		{"00020600000000", "decode *wire.ConfirmOf: EOF"},
 		{"00020600000000" + "a101", "decode *wire.ConfirmOf: unexpected EOF"},
 		{"00020600000000" + "a1012000", "decode *wire.ConfirmOf: cbor: 1 bytes of extraneous data starting at index 3"},
@@ -134,9 +139,9 @@ func TestAppendControl_leavesTheBytesWhenABodyCannotBeWritten(t *testing.T) {
 	require.Equal(t, []byte{9}, b)
 }
 
-// TestWIRE3_controlHasNarrowLimits goes to each limit and one beyond. Only what is skipped may be
+// TestWIRE7_controlHasNarrowLimits goes to each limit and one beyond. Only what is skipped may be
 // nested, for no body of castnet's own is.
-func TestWIRE3_controlHasNarrowLimits(t *testing.T) {
+func TestWIRE7_controlHasNarrowLimits(t *testing.T) {
 	array := func(n int, of string) []byte { return join(arrayOf(n), []byte(strings.Repeat(of, n))) }
 	unknown := func(v []byte) []byte { return join(unhex(t, "a2"+"0107"+"1863"), v) }
 	manyKeys := func(n int) []byte {
@@ -224,4 +229,25 @@ func TestControl_numbersMayBeAsLargeAsTheyGet(t *testing.T) {
 	_, body, err := wire.DecodeControl(b)
 	require.NoError(t, err)
 	require.Equal(t, &wire.ConfirmOf{Next: math.MaxUint64}, body)
+}
+
+func TestUrgent_survivesTheWay(t *testing.T) {
+	for _, c := range []struct {
+		e   wire.Envelope
+		hex string
+	}{
+		{wire.Envelope{Kind: wire.Message, Actor: "a", Port: "p", Sender: "s", TTL: time.Second, Reply: "r", Body: []byte{5}}, "31" + "0161" + "0170" + "0173" + "e807" + "0172" + "0105"},
+		{wire.Envelope{Kind: wire.Value, Actor: "a", Port: "p", Sender: "s", Body: []byte{5}}, "02" + "0161" + "0170" + "0173" + "0105"},
+	} {
+		b := wire.AppendUrgent([]byte{9}, &c.e)
+		require.Equal(t, "09"+"00020e00000000"+c.hex, hex.EncodeToString(b))
+		kind, body, err := wire.DecodeControl(b[1:])
+		require.NoError(t, err)
+		require.Equal(t, wire.Urgent, kind)
+		require.Equal(t, &c.e, body)
+		for n := range b[1:] {
+			_, _, err := wire.DecodeControl(b[1 : n+1])
+			require.Error(t, err, "%d of %d bytes", n, len(b)-1)
+		}
+	}
 }

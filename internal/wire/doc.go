@@ -33,6 +33,9 @@
 //     body of numbers and text has about 20 times its size; a list of nothing but maps of one pair in
 //     four bytes has 98 times, and is refused from 31 kB on. What types with methods of their own take
 //     that read them is their owners' matter.
+//   - WIRE-7: what links say, and the header of a cast, has at most 16 levels, 65,536 elements in an array and 4,096
+//     pairs in a map. A body may have 32 levels, and 2^24 elements or pairs: its receiver's type says what is in it, and
+//     WIRE-6 bounds what that takes.
 //
 // All functions may be called on any goroutine. Errors name what was malformed and where.
 package wire

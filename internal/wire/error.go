@@ -13,6 +13,7 @@ type Error struct {
 	Endpoint string `cbor:"4,keyasint,omitempty" json:"endpoint,omitempty"`
 	Ran      bool   `cbor:"5,keyasint,omitempty" json:"ran,omitempty"` // a handler may have run the message
 	Event    []byte `cbor:"6,keyasint,omitempty" json:"-"`             // JSON: the end of what the error is about
+	Detail   []byte `cbor:"7,keyasint,omitempty" json:"-"`             // JSON: what else belongs to the code
 }
 
 // Bounds of an error on the wire: a reason, not a dump.
@@ -20,6 +21,7 @@ const (
 	maxErrorText = 8 << 10
 	maxErrorName = 512
 	maxEvent     = 32 << 10
+	maxDetail    = 4 << 10
 )
 
 // Bounded returns e as it may travel: not longer than it should be, and valid UTF-8, for no peer
@@ -30,6 +32,9 @@ func (e Error) Bounded() Error {
 	e.Endpoint = bounded(e.Endpoint, maxErrorName)
 	if len(e.Event) > maxEvent { // half a JSON text is none
 		e.Event = nil
+	}
+	if len(e.Detail) > maxDetail {
+		e.Detail = nil
 	}
 	return e
 }

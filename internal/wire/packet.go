@@ -29,7 +29,8 @@ const (
 	Cancel   PacketKind = 11 // control: nobody waits for the answers any more
 	Resume   PacketKind = 12 // control: the receiver was away; what was the last?
 	Bye      PacketKind = 13 // the process is about to close its links
-	lastKind            = Bye
+	Urgent   PacketKind = 14 // control: one envelope, a Message or a Value, that waits for no data and is in no order
+	lastKind            = Urgent
 )
 
 // Head is the beginning of a packet.

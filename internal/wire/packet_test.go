@@ -105,7 +105,7 @@ func TestDecodeHead_saysWhatIsMalformed(t *testing.T) {
 		{"00010100000000", "packet: version 1, want 2"},
 		{"00030100000000", "packet: version 3, want 2"},
 		{"00020000000000", "packet: unknown kind 0"},
-		{"00020e00000000", "packet: unknown kind 14"},
+		{"00020f00000000", "packet: unknown kind 15"},
 		{"0002ff00000000", "packet: unknown kind 255"},
 		{"00020102000000", "packet: unknown flags 0x2"},
 		{"00020180000000", "packet: unknown flags 0x80"},

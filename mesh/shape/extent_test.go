@@ -105,6 +105,30 @@ func TestExtent_concatNamesTheSharedLabel(t *testing.T) {
 	require.ErrorContains(t, err, "a.b")
 }
 
+func TestExtent_concatAgreesWithTheOracle(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		e := genExtent.Draw(t, "extent")
+		var a, b shape.Extent
+		at := rapid.IntRange(0, len(e.Dims())).Draw(t, "cut")
+		for i, d := range e.Dims() {
+			if i < at {
+				a = a.With(d.Label, d.Size)
+			} else {
+				b = b.With(d.Label, d.Size)
+			}
+		}
+		whole := must(a.Concat(b))
+		requireSame(t, dumbOf(e), whole.Region(), e.NumRanks())
+		for p := range a.Points() {
+			for q := range b.Points() {
+				require.Equal(t, p.Rank()*b.NumRanks()+q.Rank(), must(whole.Rank(append(p.Coords(), q.Coords()...)...)))
+			}
+		}
+		_, err := whole.Concat(b)
+		require.Equal(t, len(b.Dims()) == 0, err == nil)
+	})
+}
+
 func TestExtent_badPartsAreCarriedAndNamed(t *testing.T) {
 	many := shape.Unit()
 	for i := range shape.MaxDims {

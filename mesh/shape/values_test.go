@@ -146,6 +146,24 @@ func TestValueMesh_slicesAgreeWithTheOracle(t *testing.T) { // SHP-10
 }
 
 // Steps of 3 over blocks of 4 with gaps of 2 hit blocks only, but not at an even distance.
+// Wherever a run ends, and whatever is cut out around there.
+func TestValueMesh_slicesNextToABorderAgreeWithTheOracle(t *testing.T) { // SHP-10
+	r := shape.Of("host", 4).With("gpu", 4).Region()
+	for border := 1; border < r.NumRanks(); border++ {
+		m := must(shape.MeshOfRuns(r, 0, shape.Run[int]{Begin: 0, End: border, Value: 1}))
+		for cut := range 64 {
+			rows := must(r.SliceStep("host", cut%2, 4, 1+cut/2%4))
+			part := must(rows.SliceStep("gpu", cut/8%2, 4-cut/16%2, 1+cut/32%2))
+			got := must(m.Slice(part))
+			for view, base := range part.Ranks() {
+				v, ok := got.At(view)
+				require.True(t, ok)
+				require.Equal(t, base < border, v == 1, "rank %d of %s, of which those below %d are 1", base, part, border)
+			}
+		}
+	}
+}
+
 func TestValueMesh_slicesOverGapsLookAtEachRank(t *testing.T) {
 	whole := must(shape.ParseRegion("x=50/6,y=4/1"))
 	m := must(shape.MeshOfRuns(whole, "left", shape.Run[string]{Begin: 100, End: 200, Value: "right"}))

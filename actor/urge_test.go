@@ -1,0 +1,225 @@
+package actor_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/bus/bustest"
+	"github.com/castnet-io/castnet/internal/link"
+	"github.com/castnet-io/castnet/internal/wire"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// Guard is an actor that is urged. It notes by which lane a message came.
+type Guard struct {
+	mu      sync.Mutex
+	seen    []bool
+	refuses bool // what comes by the control lane
+}
+
+var (
+	guard  = actor.NewType[*Guard, *Guard]("guard")
+	halt   = actor.NewEndpoint[*Guard, string, bool]("halt")
+	patrol = actor.NewEndpoint[*Guard, string, bool]("patrol")
+)
+
+func (g *Guard) take(ctx *actor.Context, _ string) (bool, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.seen = append(g.seen, ctx.Urged())
+	if ctx.Urged() && g.refuses {
+		return false, errors.New("not now")
+	}
+	return ctx.Urged(), nil
+}
+
+func (g *Guard) lanes() []bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return append([]bool(nil), g.seen...)
+}
+
+func guards() actor.Def {
+	return guard.Made(func(_ *actor.Context, g *Guard) (*Guard, error) { return g, nil },
+		halt.By((*Guard).take).Urgent(), patrol.By((*Guard).take))
+}
+
+// guarded are two procs with little room for data between them, and a Guard in the second.
+func guarded(t *testing.T) (a, b *actor.Proc, ref actor.Ref[*Guard], g *Guard) {
+	t.Helper()
+	srv := bustest.Server(t)
+	cfg := link.Config{Outbox: 64 << 10, Opening: 8 << 10}
+	a = startOn(t, bustest.Open(t, srv), newHost(t, "left").Proc(), cfg, guards())
+	b = startOn(t, bustest.Open(t, srv), newHost(t, "right").Proc(), cfg, guards())
+	g = &Guard{}
+	ref, err := actor.Spawn(t.Context(), b, guard, "guard", g)
+	require.NoError(t, err)
+	return a, b, ref.Via(a), g
+}
+
+// stall keeps the data of one proc from being taken by another until the returned function is called.
+func stall(t *testing.T, from, to *actor.Proc) (resume func()) {
+	t.Helper()
+	gate, entered := make(chan struct{}), make(chan struct{})
+	enter := sync.OnceFunc(func() { close(entered) })
+	port, closePort := actor.OpenFunc(to, func([]byte) error {
+		enter()
+		<-gate // on the data pump
+		return nil
+	}, func(error) {})
+	resume = sync.OnceFunc(func() { close(gate) })
+	t.Cleanup(func() { resume(); closePort() })
+	at := port.Via(from)
+	require.NoError(t, at.Send(t.Context(), make([]byte, 1<<10)))
+	take(t, entered)
+	for _, size := range []int{8 << 10, 1} {
+		until(t, "no more is queued", func() bool {
+			err := at.Send(t.Context(), make([]byte, size))
+			if err != nil {
+				require.ErrorIs(t, err, actor.ErrBacklog)
+			}
+			return err != nil
+		})
+	}
+	return resume
+}
+
+func TestACT12_whatIsUrgedArrivesThoughNoDataDoes(t *testing.T) {
+	a, b, ref, g := guarded(t)
+	resume := stall(t, a, b)
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	_, err := halt.Call(ctx, ref, "stop")
+	require.ErrorIs(t, err, actor.ErrBacklog, "a call has no room")
+	urged, err := halt.Urge(soon(t), ref, "stop")
+	require.NoError(t, err)
+	require.True(t, urged)
+	require.Equal(t, []bool{true}, g.lanes())
+	resume()
+	require.NoError(t, a.Flush(soon(t)))
+}
+
+func TestACT12_whatIsUrgedComesOnceByEachLaneAtMost(t *testing.T) {
+	a, _, ref, g := guarded(t)
+	for range 20 {
+		_, err := halt.Urge(soon(t), ref, "stop")
+		require.NoError(t, err)
+	}
+	require.NoError(t, a.Flush(soon(t)))
+	var urged, ordered int
+	for _, u := range g.lanes() {
+		if u {
+			urged++
+		} else {
+			ordered++
+		}
+	}
+	require.LessOrEqual(t, urged, 20)
+	require.LessOrEqual(t, ordered, 20)
+	require.GreaterOrEqual(t, urged+ordered, 20)
+}
+
+func TestACT12_anErrorOfTheControlLaneIsNoAnswer(t *testing.T) {
+	_, _, ref, g := guarded(t)
+	g.refuses = true
+	urged, err := halt.Urge(soon(t), ref, "stop")
+	require.NoError(t, err)
+	require.False(t, urged, "what came in its order answered")
+}
+
+func TestACT12_aNeighbourIsJustAsked(t *testing.T) {
+	_, b, ref, g := guarded(t)
+	urged, err := halt.Urge(soon(t), ref.Via(b), "stop")
+	require.NoError(t, err)
+	require.False(t, urged)
+	require.Equal(t, []bool{false}, g.lanes())
+}
+
+func TestACT12_whatIsUrgedFailsAsACallDoes(t *testing.T) {
+	a, b, ref, g := guarded(t)
+	g.refuses = true
+	resume := stall(t, a, b)
+	asked := make(chan error, 1)
+	go func() { asked <- second(halt.Urge(soon(t), ref, "stop")) }()
+	until(t, "it was urged", func() bool { return len(g.lanes()) > 0 })
+	a.MarkDown(actor.Event{Kind: actor.KindProc, Status: "failed", Mesh: b.ID().Mesh.String(), Reason: "struck"})
+	require.ErrorIs(t, take(t, asked), actor.ErrProcDead)
+	resume()
+	_, err := halt.Urge(soon(t), ref, "stop")
+	require.ErrorIs(t, err, actor.ErrProcDead)
+	var none actor.Ref[*Guard]
+	_, err = halt.Urge(soon(t), none, "stop")
+	require.ErrorIs(t, err, &actor.Error{Code: actor.CodeInvalid})
+}
+
+// urges is what a stranger says by the control lane to a Guard.
+func urges(t *testing.T, s *stranger, to subjects.ActorID, port, reply string) {
+	t.Helper()
+	body, err := wire.Marshal("stop")
+	require.NoError(t, err)
+	packet := wire.AppendUrgent(nil, &wire.Envelope{Kind: wire.Message, Actor: to.Name, Port: port, Sender: "x", Reply: reply, TTL: time.Minute, Body: body})
+	require.NoError(t, s.Control().Publish(s.space.Control(to.Proc.Process(), s.id.Process().String()), packet))
+}
+
+func TestACT12_whoeverUrgesIsAnsweredOnceAndAgain(t *testing.T) {
+	srv := bustest.Server(t)
+	b, s, g := start(t, srv, "right", guards()), newStranger(t, srv), &Guard{}
+	ref, err := actor.Spawn(t.Context(), b, guard, "guard", g)
+	require.NoError(t, err)
+	reply := s.id.Actor("x").Port("_0a").String()
+	urges(t, s, ref.ID(), "patrol", reply)                                // takes nothing urgent
+	urges(t, s, ref.ID(), "halt", b.ID().Actor("x").Port("_0a").String()) // is to be answered to another
+	urges(t, s, ref.ID(), "halt", "nobody")
+	for range 3 { // as if the answer were lost
+		urges(t, s, ref.ID(), "halt", reply)
+		e := s.hears(t, wire.Urgent).(*wire.Envelope)
+		require.Equal(t, wire.Value, e.Kind)
+		require.Equal(t, "_0a", e.Port)
+	}
+	require.Equal(t, []bool{true}, g.lanes())
+	require.EqualValues(t, 2, b.Stats().Malformed)
+}
+
+func TestACT12_whatCameInItsOrderIsNotTakenByTheControlLaneLater(t *testing.T) {
+	srv := bustest.Server(t)
+	b, s, g := start(t, srv, "right", guards()), newStranger(t, srv), &Guard{}
+	ref, err := actor.Spawn(t.Context(), b, guard, "guard", g)
+	require.NoError(t, err)
+	body, err := wire.Marshal("stop")
+	require.NoError(t, err)
+	at := func(port string) string { return s.id.Actor("x").Port(port).String() }
+	s.send(t, ref.ID().Port("halt"), s.id.Process().String(),
+		packet(1, 0, wire.Envelope{Kind: wire.Message, Sender: "x", Reply: at("_0a"), Body: body}))
+	until(t, "it is handled", func() bool { return len(g.lanes()) == 1 })
+	urges(t, s, ref.ID(), "halt", at("_0a"))
+	urges(t, s, ref.ID(), "halt", at("_0b"))
+	require.Equal(t, "_0b", s.hears(t, wire.Urgent).(*wire.Envelope).Port)
+	require.Equal(t, []bool{false, true}, g.lanes())
+}
+
+func TestACT12_anAnswerOfWhomItDidNotAskIsRefused(t *testing.T) {
+	srv := bustest.Server(t)
+	a, s := start(t, srv, "left", guards()), newStranger(t, srv)
+	other := newStranger(t, srv)
+	ref := actor.RefOf[*Guard](s.id.Actor("guard")).Via(a)
+	asked := make(chan error, 1)
+	go func() { asked <- second(halt.Urge(soon(t), ref, "stop")) }()
+	e := s.hears(t, wire.Urgent).(*wire.Envelope)
+	home, err := subjects.ParsePortID(e.Reply)
+	require.NoError(t, err)
+	answer := func(by *stranger) {
+		packet := wire.AppendUrgent(nil, &wire.Envelope{Kind: wire.Value, Actor: home.Actor.Name, Port: home.Port, Sender: "guard", Body: []byte{0xf5}})
+		require.NoError(t, by.Control().Publish(by.space.Control(a.ID().Process(), by.id.Process().String()), packet))
+	}
+	answer(other)
+	until(t, "it is refused", func() bool { return a.Stats().Malformed == 1 })
+	require.Empty(t, asked)
+	answer(s)
+	require.NoError(t, take(t, asked))
+}

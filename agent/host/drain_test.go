@@ -1,0 +1,114 @@
+package host_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/agent/host"
+	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/bus/bustest"
+	"github.com/castnet-io/castnet/bus/embed"
+	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// idler is the owner of a mesh that moves so many of its procs, and then hangs.
+type idler struct {
+	agent.Agent
+	moves int
+	mesh  agent.Mesh
+	every time.Duration
+}
+
+var idlerType = actor.NewType[agent.Agent, actor.None]("idler")
+
+func (i *idler) def() actor.Def {
+	return idlerType.Made(func(*actor.Context, actor.None) (agent.Agent, error) { return i, nil }, append(agent.Methods(),
+		agent.Vacate.By(func(_ agent.Agent, ctx *actor.Context, v agent.Vacating) (agent.Vacated, error) {
+			actor.Defer[agent.Vacated](ctx)
+			host := agent.Of(v.Host.Proc())
+			ctx.Go(func(work context.Context) func(*actor.Context) {
+				for rank := range i.moves {
+					time.Sleep(i.every)
+					part, err := i.mesh.Extent.Region().Slice("gpu", rank, rank+1)
+					if err == nil {
+						_, err = agent.Stop.Call(work, host, agent.Stopping{ID: i.mesh.ID.String(), Region: &part})
+					}
+					if err != nil {
+						panic(err)
+					}
+				}
+				return nil
+			})
+			return agent.Vacated{}, nil
+		}))...)
+}
+
+func (i *idler) Ping(*actor.Context, actor.None) (actor.None, error) { return actor.None{}, nil }
+
+func TestHOST16_anOwnerThatHangsHoldsUpADrainOnceHoweverManyRanksItHas(t *testing.T) {
+	const ranks, grace, patience = 8, 5 * time.Second, 65 * time.Second
+	for name, moves := range map[string]int{"from the beginning": 0, "later": 3} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv := bustest.Server(t)
+				at := idleHost(t, srv)
+				id, err := subjects.NewMeshID("mesh")
+				require.NoError(t, err)
+				i := &idler{moves: moves, every: time.Minute}
+				client := owner(t, srv, i)
+				i.mesh = agent.Mesh{
+					ID: id, Extent: shape.Of("host", 1).With("gpu", ranks), Hosts: []subjects.HostID{at}, PerHost: ranks, PerProcess: 1,
+					Owner: client.ID().Actor("owner"),
+				}
+				ref := agent.Of(at.Proc()).Via(client)
+				_, err = agent.Create.Call(t.Context(), ref, agent.Creation{Procs: &i.mesh, Wait: true})
+				require.NoError(t, err)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+				defer cancel()
+				began := time.Now()
+				done, err := agent.Drain.Call(ctx, ref, agent.Draining{Reason: "new disks", Grace: grace})
+				require.NoError(t, err)
+				require.Equal(t, agent.Summary{Asked: ranks - moves, Ended: ranks - moves, Moved: moves}, done)
+				require.Less(t, time.Since(began), time.Duration(moves)*i.every+2*patience, "not eight times as long")
+			})
+		})
+	}
+}
+
+// idleHost is a host that runs procs in its own process, and uses nothing from outside a bubble.
+func idleHost(t *testing.T, srv *embed.Server) subjects.HostID {
+	t.Helper()
+	registry, err := actor.NewRegistry(talkerDef())
+	require.NoError(t, err)
+	h, err := host.Start(t.Context(), host.Options{
+		Label: "a", Bus: bustest.Open(t, srv), Dir: t.TempDir(), Version: "v0", Settings: agent.BusSettings{URL: "nats://nowhere"},
+		Local: &host.Local{Registry: registry, Open: func(ctx context.Context, name string) (*bus.Bus, error) {
+			return bus.Open(ctx, bus.Options{Server: srv, Name: name})
+		}},
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, h.Close(context.Background())) })
+	return h.ID()
+}
+
+// owner is a proc that has an actor which owns meshes.
+func owner(t *testing.T, srv *embed.Server, i *idler) *actor.Proc {
+	t.Helper()
+	id, err := subjects.NewMeshID("client")
+	require.NoError(t, err)
+	registry, err := actor.NewRegistry(i.def())
+	require.NoError(t, err)
+	p, err := actor.NewProc(t.Context(), actor.Options{ID: subjects.ProcID{Mesh: id}, Bus: bustest.Open(t, srv), Registry: registry})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, p.Close(context.Background())) })
+	_, err = p.Spawn(t.Context(), actor.Spawning{Type: idlerType.Name(), Name: "owner", Params: actor.None{}})
+	require.NoError(t, err)
+	return p
+}

@@ -1,0 +1,96 @@
+package proc_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
+)
+
+func soon(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// stall keeps all data to a rank from being taken.
+func (r *rig) stall(t *testing.T, rank int) (resume func()) {
+	t.Helper()
+	gate, entered := make(chan struct{}), make(chan struct{})
+	enter := sync.OnceFunc(func() { close(entered) })
+	port, closePort := actor.OpenFunc(r.procs[rank], func([]byte) error {
+		enter()
+		<-gate // on the data pump
+		return nil
+	}, func(error) {})
+	resume = sync.OnceFunc(func() { close(gate) })
+	t.Cleanup(func() { resume(); closePort() })
+	require.NoError(t, port.Via(r.client).Send(t.Context(), nil))
+	<-entered
+	return resume
+}
+
+// fill posts to a rank until no more can be queued for it.
+func (r *rig) fill(t *testing.T, rank int, name string) {
+	t.Helper()
+	for _, size := range []int{1 << 20, 0} {
+		require.Eventually(t, func() bool {
+			err := noise.Post(t.Context(), actor.RefOf[*counter](r.procs[rank].ID().Actor(name)).Via(r.client), make([]byte, size))
+			if err != nil {
+				require.ErrorIs(t, err, actor.ErrBacklog)
+			}
+			return err != nil
+		}, time.Minute, time.Nanosecond)
+	}
+}
+
+// noise is what nobody has an endpoint for.
+var noise = actor.NewEndpoint[*counter, []byte, actor.None]("noise")
+
+func TestAGT11_anActorIsStoppedThoughNoDataArrives(t *testing.T) {
+	r := newRig(t, 1)
+	_, err := r.create(t, 0, "c", 5)
+	require.NoError(t, err)
+	r.wait(t, 0, "c", agent.Running)
+	resume := r.stall(t, 0)
+	r.fill(t, 0, "c")
+	o, err := agent.Stop.Urge(soon(t), r.agent(0), agent.Stopping{ID: "c", Reason: "done"})
+	require.NoError(t, err)
+	require.Equal(t, agent.Overlay{{Count: 1, Status: agent.Status{Phase: agent.Stopped, Reason: "done"}}}, o)
+	resume()
+	require.NoError(t, r.client.Flush(soon(t)))
+}
+
+func TestAGT11_aStopThatOvertakesTheCreateWaitsForIt(t *testing.T) {
+	r := newRig(t, 1)
+	resume := r.stall(t, 0)
+	created, stopped := make(chan error, 1), make(chan agent.Overlay, 1)
+	go func() {
+		_, err := r.create(t, 0, "c", 5)
+		created <- err
+	}()
+	sent := func() uint64 { return r.client.Stats().Links.Sent }
+	require.Eventually(t, func() bool { return sent() >= 2 }, time.Minute, time.Millisecond)
+	go func() {
+		o, err := agent.Stop.Urge(soon(t), r.agent(0), agent.Stopping{ID: "c", Reason: "done"})
+		assert.NoError(t, err)
+		stopped <- o
+	}()
+	refused := func() bool { // what came by the control lane
+		i, _ := r.procs[0].Actor(agent.Name)
+		return slices.ContainsFunc(i.Endpoints, func(e actor.EndpointInfo) bool { return e.Name == "stop" && e.Failed == 1 })
+	}
+	require.Eventually(t, refused, time.Minute, time.Millisecond)
+	require.Empty(t, stopped)
+	resume()
+	require.NoError(t, <-created)
+	require.Equal(t, agent.Overlay{{Count: 1, Status: agent.Status{Phase: agent.Stopped, Reason: "done"}}}, <-stopped)
+}

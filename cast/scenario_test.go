@@ -1,0 +1,247 @@
+package cast
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+var traces = flag.Bool("cast.traces", false, "write the traces of testdata/*.txt anew")
+
+// Each file of testdata is one cast on its way home, through the shipped tree and folds: a line is something that
+// happens, and the lines below it that start with a tab are what is sent then, and what home knows. A process is
+// named by the first of its ranks that is asked.
+func TestRouter_scenarios(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txt")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			script, err := os.ReadFile(file)
+			require.NoError(t, err)
+			got := goesHome(t, string(script))
+			if *traces {
+				require.NoError(t, os.WriteFile(file, []byte(got), 0o644))
+				return
+			}
+			require.Equal(t, string(script), got)
+		})
+	}
+}
+
+func goesHome(t *testing.T, script string) string {
+	s := &scenario{T: t, tree: tree{place: Placement{Mesh: testMesh, PerHost: 1}, arity: 2}, mode: modeFold}
+	for line := range strings.Lines(script) {
+		if strings.HasPrefix(line, "\t") {
+			continue
+		}
+		s.out.WriteString(line)
+		if f := strings.Fields(line); len(f) > 0 && f[0] != "#" {
+			s.do(f[0], f[1:])
+		}
+	}
+	return s.out.String()
+}
+
+// scenario is a script that is played.
+type scenario struct {
+	*testing.T
+	tree   tree
+	mode   mode
+	flight *flight // once somebody is asked
+	home   string  // what was said of it last
+	out    strings.Builder
+}
+
+// do is one line of a script.
+func (s *scenario) do(verb string, args []string) {
+	s.Helper()
+	f := s.flight
+	if f == nil {
+		s.set(verb, args)
+		return
+	}
+	for _, view := range s.views(args) {
+		s.each(verb, view)
+	}
+	switch verb {
+	case "home-asks-around":
+		f.home.around = true
+		f.asksAround(silent(f.tree, f.tree.roots(f.mode), func(view int) bool { return f.home.fates[view] == waiting }))
+	case "home-gives-up":
+		f.home.expire(errors.New("silent"))
+	}
+	f.run()
+	if now := s.known(); now != s.home {
+		s.home = now
+		fmt.Fprintf(&s.out, "\thome: %s\n", now)
+	}
+}
+
+// set says what mesh there is, and who is asked how.
+func (s *scenario) set(verb string, args []string) {
+	var err error
+	switch verb {
+	case "mesh": // its extent, ranks on a host and in a process
+		s.tree.place.Extent, err = shape.ParseExtent(args[0])
+		s.tree.region, s.tree.place.PerHost, s.tree.place.PerProcess = s.tree.place.Extent.Region(), integer(args[1]), integer(args[2])
+	case "region":
+		s.tree.region, err = shape.Select(s.tree.place.Extent, args[0])
+	case "arity":
+		s.tree.arity = integer(args[0])
+	case "skips":
+		s.tree.skip = ranksOf(s.views(args))
+	case "apex":
+		s.tree.apex = true
+	case "asks":
+		s.mode = map[string]mode{"fold": modeFold, "gather": modeCollect}[args[0]]
+		s.flight = newFlight(s.tree, s.mode, 0)
+		s.flight.todo, s.flight.inTurn, s.flight.sends = nil, true, s.sends
+		s.flight.stopped = map[subjects.ProcID][]func(){}
+		s.home = s.known()
+	default:
+		require.Fail(s, "unknown verb", verb)
+	}
+	require.NoError(s, err)
+}
+
+func integer(text string) int {
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		panic(err)
+	}
+	return n
+}
+
+// views are ranks of the region: one by one, or from-to.
+func (s *scenario) views(args []string) (all []int) {
+	for _, arg := range args {
+		from, to, some := strings.Cut(arg, "-")
+		if !some {
+			to = from
+		}
+		for view := integer(from); view <= integer(to); view++ {
+			all = append(all, view)
+		}
+	}
+	return all
+}
+
+// each is what happens to a rank or, where that is the same, to its process.
+func (s *scenario) each(verb string, view int) {
+	f := s.flight
+	id := f.tree.folder(view)
+	p := f.procs[id]
+	because := func(why string) []byte { return actor.EncodeError(errors.New(why)) }
+	switch verb {
+	case "arrives":
+		f.at(id, func() {
+			p.begin(jobOf(f.tree, f.mode, view))
+			for dead := range p.seen {
+				p.lost(dead, because("dead"))
+			}
+			f.check(id)
+		})
+	case "answers":
+		f.at(id, func() { p.st.answer(view, actor.Answer{Value: name(view)}); f.check(id) })
+	case "refuses":
+		f.at(id, func() { p.st.answer(view, actor.Answer{Err: errors.New("refused")}); f.check(id) })
+	case "dies": // nobody has heard of it yet
+		f.dead[id] = true
+	case "all-hear-of":
+		for _, v := range f.procs[id].views {
+			f.home.settle(v, failed, errors.New("dead"))
+		}
+		for _, other := range f.ids() {
+			o := f.procs[other]
+			if o.seen[id] = true; other == id || f.dead[other] || o.st == nil {
+				continue
+			}
+			if o.done && o.to == id {
+				f.pass(other)
+			} else if !o.done {
+				o.lost(id, because("dead"))
+				f.check(other)
+			}
+		}
+	case "stops":
+		f.stopped[id] = nil
+	case "wakes":
+		later := f.stopped[id]
+		delete(f.stopped, id)
+		f.todo = append(f.todo, later...)
+	case "asks-around":
+		require.True(s, p.asks())
+		p.asked, p.st.around = true, true
+		f.asksAround(silent(f.tree, f.tree.nodes(p.job.host, p.job.hi), p.st.waits))
+	case "gives-up":
+		p.st.expire(noAnswer)
+		f.check(id)
+	default:
+		require.Fail(s, "unknown verb", verb)
+	}
+	f.run()
+}
+
+// called is the name of a process.
+func (s *scenario) called(id subjects.ProcID) string {
+	if !id.IsValid() {
+		return "home"
+	}
+	return strconv.Itoa(s.flight.procs[id].views[0])
+}
+
+func (s *scenario) sends(from, to subjects.ProcID, c contribution) {
+	fmt.Fprintf(&s.out, "\t%s tells %s", s.called(from), s.called(to))
+	for _, p := range c.parts {
+		fmt.Fprintf(&s.out, ": %s", strings.TrimSpace(p.value.Value.(string)))
+	}
+	for _, f := range c.failed {
+		fmt.Fprintf(&s.out, "; %s %s", spell(f.Ranks), actor.FromWire(f.Error).Text)
+	}
+	s.out.WriteString("\n")
+}
+
+// known is what home knows.
+func (s *scenario) known() string {
+	home := s.flight.home
+	by := map[string][]int{}
+	for view, is := range home.fates {
+		what := [...]string{waiting: "waiting", answered: "answered", failed: "failed", missing: "missing"}[is]
+		by[what] = append(by[what], view)
+	}
+	var all []string
+	for _, what := range slices.Sorted(maps.Keys(by)) {
+		all = append(all, spell(ranksOf(by[what]))+" "+what)
+	}
+	if got := strings.TrimSpace(s.flight.result()); got != "" {
+		all = append(all, "folded to "+got)
+	}
+	return strings.Join(all, ", ")
+}
+
+// spell is ranks as views reads them.
+func spell(rs ranks) string {
+	var all []string
+	for _, s := range rs {
+		if s.Count == 1 {
+			all = append(all, strconv.Itoa(s.First))
+		} else {
+			all = append(all, fmt.Sprintf("%d-%d", s.First, s.end()-1))
+		}
+	}
+	return strings.Join(all, " ")
+}

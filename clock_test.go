@@ -1,0 +1,81 @@
+package castnet_test
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// wallClocks are the files that take a time apart from the monotonic clock that it has, and why a step of the
+// wall clock does no harm there. Elsewhere times are compared as they were read, and durations travel: so no step
+// ends a lease, a deadline or a host.
+var wallClocks = map[string]string{
+	"agent/host/store.go":          "numbers that grow, whatever the clock does: the last one is written down",
+	"agent/state.go":               "the name of a host's life, compared with itself alone",
+	"cmd/client/eventview.go":      "for people",
+	"cmd/client/hold.go":           "for people",
+	"internal/launch/follow.go":    "looks of many at a file are spread; the next one is at most a period away",
+	"internal/launch/sys_linux.go": "a deadline that is long over",
+	"internal/micro/micro.go":      "for people: since when a service runs",
+}
+
+// takesApart are the methods of a time whose result has no monotonic clock, and the functions that make such a time.
+var takesApart = []string{
+	"Unix", "UnixMilli", "UnixMicro", "UnixNano", "UTC", "Local", "AddDate",
+	"time.Unix", "time.UnixMilli", "time.UnixMicro", "time.Date", "time.Parse",
+}
+
+func TestF24_whatLooksAtTheWallClockIsListedWithAReason(t *testing.T) {
+	found := map[string][]string{}
+	files := token.NewFileSet()
+	require.NoError(t, filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (skipped(d.Name()) || path == "bench" || path == "integration" || path == "tools"):
+			return filepath.SkipDir
+		case filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go"):
+			return nil
+		}
+		file, err := parser.ParseFile(files, path, nil, 0)
+		if err != nil {
+			return err
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok {
+				return true
+			}
+			if s, ok := call.Fun.(*ast.SelectorExpr); ok && looksAtTheWall(s, call) {
+				found[path] = append(found[path], fmt.Sprint(files.Position(call.Pos())))
+			}
+			return true
+		})
+		return nil
+	}))
+	for path, at := range found {
+		require.Contains(t, wallClocks, path, "%v: times that come from the wall clock jump with it", at)
+	}
+	for path := range wallClocks {
+		require.Contains(t, found, path, "it is listed for nothing")
+	}
+}
+
+func looksAtTheWall(s *ast.SelectorExpr, call *ast.CallExpr) bool {
+	if pkg, ok := s.X.(*ast.Ident); ok && pkg.Name == "time" {
+		return slices.Contains(takesApart, "time."+s.Sel.Name)
+	}
+	if len(call.Args) == 1 && s.Sel.Name == "Round" { // by 0, which strips; else it is mostly one of a duration
+		zero, ok := call.Args[0].(*ast.BasicLit)
+		return ok && zero.Value == "0"
+	}
+	return slices.Contains(takesApart, s.Sel.Name)
+}

@@ -1,0 +1,237 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/internal/cli"
+	"github.com/castnet-io/castnet/mesh"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+func (a *app) meshRestartCommand() *cobra.Command {
+	var r mesh.Rolling
+	c := &cobra.Command{
+		Use:   "restart MESH[region]",
+		Short: "Start procs anew, one after another",
+		Long: `Have the procs of a mesh end and start anew in their places, one at a time or as many as
+--at-once says, each once it and its actors run again before the next: SIGTERM, and SIGKILL after
+the grace. Actors come back where their own policy restarts them. The first proc that does not come
+back ends it, and those that are left are as they were. Its owner does it: the program that made
+the mesh, which has to live, or, of a detached mesh, the system controller. --timeout does not count.
+
+JSON, a line for each with ndjson, as it is over: mesh, rank (of the whole mesh), point, host, status,
+reason, took (nanoseconds since it began).`,
+		Example:           "  client mesh restart demo\n  client mesh restart 'demo[host=0]' --at-once 2 --reason 'new data'",
+		Args:              wantArgs(1, 1),
+		ValidArgsFunction: a.complete(meshNames),
+	}
+	rollingFlags(c, &r)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		t, err := parseTarget(args[0])
+		if err != nil {
+			return err
+		}
+		return a.connected(c.Context(), func(net *mesh.Net) error {
+			find, cancel := context.WithTimeout(c.Context(), a.conn.Timeout)
+			defer cancel()
+			p, err := t.find(find, net)
+			if err != nil {
+				return err
+			}
+			return a.restart(c.Context(), []place{p}, r)
+		})
+	}
+	return c
+}
+
+func (a *app) hostsRestartCommand(pick *hostPick) *cobra.Command {
+	var r mesh.Rolling
+	c := &cobra.Command{
+		Use:   "restart HOST…",
+		Short: "Start the procs of hosts anew, one after another",
+		Long: `Have the procs that meshes have on the hosts end and start anew there: host by host, mesh by mesh,
+and in each mesh as ` + "`client mesh restart`" + ` does. Its owner does it, a program or, of a detached mesh, the
+system controller. The first proc that does not come back ends it. hostd itself goes on. Hosts that have procs
+of a world are refused, before anything is done: those begin anew with their hostd. --timeout does not count.
+
+Hosts are named by label or ID; --label alone takes every host that has it.
+
+JSON: as with ` + "`client mesh restart`" + `.`,
+		Example:           "  client hosts restart n07 n08 --reason 'new data'\n  client hosts restart --label zone=a --at-once 2",
+		ValidArgsFunction: a.completeEach(hostNames),
+	}
+	rollingFlags(c, &r)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if len(args) == 0 && len(pick.labels) == 0 {
+			return cli.Usagef("restart the procs of which hosts? want their labels, or --label KEY=VALUE; `client hosts` lists them")
+		}
+		p := hostPick{names: args, labels: pick.labels}
+		return a.connected(c.Context(), func(net *mesh.Net) error {
+			find, cancel := context.WithTimeout(c.Context(), a.conn.Timeout)
+			defer cancel()
+			places, err := placesOn(find, net, p)
+			if err != nil {
+				return err
+			}
+			if len(places) == 0 {
+				a.note("no mesh has procs there")
+			}
+			return a.restart(c.Context(), places, r)
+		})
+	}
+	return c
+}
+
+// rollingFlags are how procs are started anew.
+func rollingFlags(c *cobra.Command, r *mesh.Rolling) {
+	c.Flags().StringVar(&r.Reason, "reason", "", "`WHY`, for others to read")
+	readFlag(c.Flags(), &r.Grace, "grace", "duration", "from SIGTERM to SIGKILL (default: that of the program that made the mesh)", readPause)
+	readFlag(c.Flags(), &r.AtOnce, "at-once", "N", "procs on their way at a time, 1 to 256 (default: 1)", readAtOnce)
+}
+
+// placesOn is what live meshes have on hosts: host by host.
+func placesOn(ctx context.Context, net *mesh.Net, pick hostPick) (places []place, err error) {
+	hosts, err := net.Hosts(ctx)
+	if err != nil {
+		return nil, err
+	}
+	infos, err := pick.of(hosts.Infos())
+	if err != nil {
+		return nil, err
+	}
+	meshes, err := net.Meshes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, h := range infos {
+		for _, m := range meshes {
+			if !m.Alive() {
+				continue
+			}
+			t := target{name: m.Procs.ID().String()}
+			procs, err := net.Among(meshes, t.name)
+			if err != nil {
+				return nil, err
+			}
+			at := placeOn(procs, h.ID)
+			if at < 0 {
+				continue
+			}
+			if w := procs.Describe().World; w != nil {
+				return nil, fmt.Errorf("host %s has procs of world %s, which begin anew with their hostd: stop that (SIGTERM) and start it again; "+
+					"`client mesh restart` starts those of other meshes", h.Label, w.World)
+			}
+			if t.region, err = regionAt(procs.Describe(), at); err != nil {
+				return nil, err
+			}
+			p, err := t.in(procs)
+			if err != nil {
+				return nil, err
+			}
+			places = append(places, p)
+		}
+	}
+	return places, nil
+}
+
+// placeOn is the place of a host among those of a mesh; -1: it has none.
+func placeOn(p mesh.ProcMesh, id subjects.HostID) int {
+	d := p.Describe()
+	for at := range d.Hosts {
+		if host, err := p.Host(at * d.PerHost); err == nil && host == id {
+			return at
+		}
+	}
+	return -1
+}
+
+// regionAt is the region of a mesh that is on one of its hosts, as people write it: the dimensions of hosts, at its place.
+func regionAt(m agent.Mesh, place int) (string, error) {
+	point, err := m.Extent.Point(place * m.PerHost)
+	if err != nil {
+		return "", err
+	}
+	var dims []string
+	hosts := 1
+	for _, dim := range m.Extent.Dims() {
+		if hosts == len(m.Hosts) {
+			break
+		}
+		i, _ := point.Coord(dim.Label)
+		dims, hosts = append(dims, fmt.Sprintf("%s=%d", dim.Label, i)), hosts*dim.Size
+	}
+	return strings.Join(dims, ","), nil
+}
+
+// restartRecord is what came of one proc; its JSON names are stable.
+type restartRecord struct {
+	Mesh   string        `json:"mesh"`
+	Rank   int           `json:"rank"`
+	Point  string        `json:"point"`
+	Host   string        `json:"host"`
+	Status string        `json:"status"`
+	Reason string        `json:"reason,omitempty"`
+	Took   time.Duration `json:"took"`
+}
+
+// restart tells of each proc as it is over: a line where a script reads, else a bar, and a table at the end.
+func (a *app) restart(ctx context.Context, places []place, r mesh.Rolling) error {
+	bar, began, of := a.newPlainProgress(), time.Now(), 0
+	if a.output == asNDJSON {
+		bar = a.newProgress()
+	}
+	for _, p := range places {
+		of += p.procs.Extent().NumRanks()
+	}
+	defer bar.clear()
+	bar.step(0, of, "procs run again")
+	var records []restartRecord
+	var writing, err error
+	for i := 0; i < len(places) && err == nil; i++ {
+		r.Told = func(s mesh.RankStatus) {
+			records = append(records, places[i].restarted(s, time.Since(began)))
+			if a.output == asNDJSON && writing == nil {
+				writing = a.line(records[len(records)-1])
+			}
+			bar.step(len(records), of, "procs run again")
+		}
+		if err = places[i].procs.Restart(ctx, r); err != nil && i+1 < len(places) {
+			err = fmt.Errorf("%w\n  %s that come behind it are as they were", err, count(len(places)-i-1, "share"))
+		}
+	}
+	bar.clear()
+	if a.output != asNDJSON {
+		writing = a.showRestarted(records)
+	}
+	var failed *mesh.RestartError
+	if errors.As(err, &failed) && len(records) > len(failed.Failed) {
+		err = cli.WithCode(cli.ExitPartial, err)
+	}
+	return errors.Join(writing, err)
+}
+
+// restarted is the record of a rank of the place, which is over.
+func (p place) restarted(s mesh.RankStatus, took time.Duration) restartRecord {
+	return restartRecord{
+		Mesh: p.procs.ID().String(), Rank: p.rank(s.Rank), Point: p.point(s.Rank), Host: s.Host, Status: s.Status.Phase.String(),
+		Reason: s.Status.Reason, Took: took,
+	}
+}
+
+func (a *app) showRestarted(records []restartRecord) error {
+	columns := []string{"mesh", "rank", "point", "host", "status", "after", "reason"}
+	return show(a, records, columns, func(r restartRecord) []string {
+		return []string{
+			r.Mesh, strconv.Itoa(r.Rank), r.Point, hostLabel(r.Host), a.status(r.Status), r.Took.Round(time.Millisecond).String(),
+			orDash(shorten(r.Reason, 60)),
+		}
+	})
+}

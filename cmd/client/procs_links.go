@@ -1,0 +1,115 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/mesh"
+)
+
+// linkRecord is the links of a proc with another process; its JSON names are stable.
+type linkRecord struct {
+	Mesh  string `json:"mesh"`
+	Rank  int    `json:"rank"`
+	Point string `json:"point"`
+	actor.Peer
+}
+
+// linkRecords asks the live procs of a target, or of every mesh, for their links. Those that do not answer are the
+// error, and the others are there all the same.
+func linkRecords(ctx context.Context, net *mesh.Net, t *target) ([]linkRecord, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	var only *place
+	if t != nil {
+		p, err := t.find(ctx, net)
+		if err != nil {
+			return nil, err
+		}
+		only = &p
+	}
+	meshes, err := net.Meshes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var asked []mesh.MeshState
+	for _, m := range meshes {
+		if only != nil {
+			m.States = slices.DeleteFunc(m.States, func(s agent.State) bool {
+				return m.Procs.ID() != only.procs.ID() || !only.region.Contains(s.Rank)
+			})
+		}
+		m.States = slices.DeleteFunc(m.States, func(s agent.State) bool { return s.Status.Phase.Terminal() })
+		asked = append(asked, m)
+	}
+	return inspectLinks(ctx, net, asked)
+}
+
+// inspectLinks asks each rank of meshes.
+func inspectLinks(ctx context.Context, net *mesh.Net, meshes []mesh.MeshState) ([]linkRecord, error) {
+	type answer struct {
+		links []linkRecord
+		err   error
+	}
+	var all []*answer
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, 64)
+	for _, m := range meshes {
+		desc := m.Procs.Describe()
+		for _, s := range m.States {
+			got := &answer{}
+			all = append(all, got)
+			slots <- struct{}{}
+			wg.Go(func() {
+				defer func() { <-slots }()
+				info, err := net.Proc().InspectProc(ctx, desc.Proc(s.Rank, s.Gen))
+				if err != nil {
+					got.err = fmt.Errorf("rank %d of %s: %w", s.Rank, desc.ID, err)
+				}
+				for _, p := range info.Peers {
+					got.links = append(got.links, linkRecord{desc.ID.String(), s.Rank, pointOf(desc.Extent, s.Rank), p})
+				}
+			})
+		}
+	}
+	wg.Wait()
+	var records []linkRecord
+	var errs []error
+	for _, got := range all {
+		records, errs = append(records, got.links...), append(errs, got.err)
+	}
+	return records, errors.Join(errs...)
+}
+
+func (a *app) showLinks(records []linkRecord) error {
+	columns := []string{"rank", "point", "peer", "sent", "acked", "again", "received", "twice", "gaps", "credit", "rtt", "stalled"}
+	number := func(n uint64) string { return strconv.FormatUint(n, 10) }
+	return show(a, records, columns, func(r linkRecord) []string {
+		credit, rtt := "-", "-" // of a link that was not opened
+		if r.Sent > 0 {
+			credit, rtt = strconv.FormatInt(r.Credit>>10, 10)+" KiB", r.RTT.Round(10*time.Microsecond).String()
+		}
+		return []string{
+			strconv.Itoa(r.Rank), r.Point, r.Process.String(), number(r.Sent), number(r.Acked), number(r.Retransmitted),
+			number(r.Received), number(r.Duplicates), number(r.Gaps), credit, rtt, a.standing(r.Peer),
+		}
+	})
+}
+
+// standing says what is wrong with a link.
+func (a *app) standing(p actor.Peer) string {
+	switch {
+	case p.Dead != "":
+		return "dead: " + shorten(p.Dead, 60)
+	case p.Stalled != "":
+		return a.paint(yellow, p.Stalled)
+	}
+	return "-"
+}

@@ -1,0 +1,106 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/cast"
+)
+
+const (
+	// urgeAfter is how long the agents of procs have to say that their actors have stopped before each is told alone.
+	urgeAfter = time.Second
+	// urgesAtOnce is how many of them are.
+	urgesAtOnce = 1024
+)
+
+// StopActors has the agents of a region stop their actors, and answers by rank of it once all have ended. It is one
+// cast, which waits for the data before it and for those who fold its answers; whatever holds those up, after a second
+// each agent is told by the control lane, too (CTL-13).
+func StopActors(ctx context.Context, to cast.Mesh[agent.Agent], s agent.Stopping) (agent.Overlay, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	var alone agent.Overlay
+	var all bool
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		timer := time.NewTimer(urgeAfter)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			return
+		}
+		target, err := to.Target()
+		if err != nil {
+			return // the cast says so
+		}
+		everyone := make([]int, target.Region.NumRanks())
+		for rank := range everyone {
+			everyone[rank] = rank
+		}
+		if alone, all = urge(ctx, to, agent.Stop, s, everyone); all {
+			cancel()
+		}
+	})
+	o, err := cast.Reduce(ctx, to, agent.Stop, s, agent.MergeOverlays)
+	cancel()
+	wg.Wait()
+	switch {
+	case all:
+		return alone, nil
+	case err != nil:
+		return o.Merge(alone), err
+	}
+	return o, nil
+}
+
+// keepActors has the agents of a region renew a lease, and answers by rank of it. It is one cast; agents that have not
+// answered when half of the time is over are asked by the control lane, too (CTL-13).
+func keepActors(ctx context.Context, to cast.Mesh[agent.Agent], l agent.Lease) (agent.Overlay, error) {
+	first, cancel := agent.FirstHalf(ctx)
+	defer cancel()
+	o, err := cast.Reduce(first, to, agent.Keepalive, l, agent.MergeOverlays)
+	partial, ok := errors.AsType[*cast.CoverageError](err)
+	if !ok || ctx.Err() != nil || len(partial.Coverage.Missing) == 0 {
+		return o, err
+	}
+	var silent []int
+	for _, f := range partial.Coverage.Missing {
+		silent = append(silent, f.Rank)
+	}
+	alone, _ := urge(ctx, to, agent.Keepalive, l, silent)
+	return o.Merge(alone), err
+}
+
+// urge tells agents of a region, by their ranks, and reports whether all have answered.
+func urge[M any](
+	ctx context.Context, to cast.Mesh[agent.Agent], e actor.Endpoint[agent.Agent, M, agent.Overlay], m M, ranks []int,
+) (agent.Overlay, bool) {
+	by := map[int]agent.Status{}
+	answered := 0
+	var mu sync.Mutex // guards by and answered
+	var wg sync.WaitGroup
+	places := make(chan struct{}, urgesAtOnce)
+	for _, rank := range ranks {
+		places <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-places }()
+			o, err := e.Urge(ctx, to.Ref(rank), m)
+			if err != nil {
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			answered++
+			if len(o) > 0 { // an agent speaks of its own rank
+				by[rank] = o[0].Status
+			}
+		})
+	}
+	wg.Wait()
+	return agent.OverlayOf(by), answered == len(ranks)
+}

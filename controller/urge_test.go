@@ -1,0 +1,75 @@
+package controller
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/agent/proc"
+)
+
+// muted are the controller of actors in two procs, one in each, of which one can be kept from taking data.
+type muted struct {
+	*rig
+	controller actor.Ref[agent.Agent]
+	proc       *actor.Proc // that takes none, from when mute is called to when the function that it returns is
+	mute       func() (hear func())
+}
+
+func newMuted(t *testing.T, lease time.Duration) *muted {
+	m := &muted{rig: newRig(t)}
+	echo := actor.NewType[*struct{}, actor.None]("echo")
+	registry, err := actor.NewRegistry(echo.Made(func(*actor.Context, actor.None) (*struct{}, error) { return &struct{}{}, nil }))
+	require.NoError(t, err)
+	gate, entered := make(chan struct{}), make(chan struct{})
+	var held actor.PortRef[actor.None]
+	for rank := range 2 {
+		p, router, err := proc.Join(t.Context(), proc.Options{Bus: m.bus(t), Registry: registry, Mesh: m.spec.Procs, Rank: rank, Log: zerolog.Nop()})
+		require.NoError(t, err)
+		t.Cleanup(func() { closeProc(t, p, router) })
+		m.proc = p
+		held, _ = actor.OpenFunc(p, func(actor.None) error {
+			close(entered)
+			<-gate // on the data pump
+			return nil
+		}, func(error) {})
+	}
+	m.mute = func() func() {
+		require.NoError(t, held.Via(m.p).Send(t.Context(), actor.None{}))
+		<-entered
+		return func() { close(gate) }
+	}
+	spec := m.spec
+	spec.Region, err = spec.Region.Slice("host", 0, 1)
+	require.NoError(t, err)
+	spec.Actors, spec.Lease = &agent.ActorSpec{Name: "echoes", Type: "echo", Params: []byte{0xa0}}, lease
+	m.controller = m.own(t, spec)
+	create(t, m.controller)
+	require.Equal(t, one(2, agent.Running, ""), wait(t, m.controller, agent.Running))
+	return m
+}
+
+func TestCTL13_actorsAreStoppedThoughNoDataReachesTheirProc(t *testing.T) {
+	m := newMuted(t, 0)
+	defer m.mute()()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	o, err := agent.Stop.Call(ctx, m.controller, agent.Stopping{Reason: "done"})
+	require.NoError(t, err)
+	require.Equal(t, one(2, agent.Stopped, "done"), o)
+}
+
+func TestCTL13_leasesOfActorsAreRenewedThoughNoDataReachesTheirProc(t *testing.T) {
+	const lease = 6 * time.Second
+	m := newMuted(t, lease)
+	defer m.mute()()
+	time.Sleep(lease + lease/4) // agents time leases by their own clock
+	info, ok := m.proc.Actor("echoes")
+	require.True(t, ok)
+	require.Equal(t, actor.Running, info.Status, info.Reason)
+}

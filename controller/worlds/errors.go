@@ -1,0 +1,74 @@
+package worlds
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/castnet-io/castnet/actor"
+)
+
+// NameTakenError refuses a name that a live mesh or world has.
+type NameTakenError struct {
+	Name   string `json:"name"`
+	Kind   string `json:"kind"`   // mesh, world or program
+	Holder string `json:"holder"` // the ID of its mesh, or of the program that is about to have it
+}
+
+func (e *NameTakenError) Error() string {
+	return fmt.Sprintf("name %s is taken by %s %s", e.Name, e.Kind, e.Holder)
+}
+
+// Detail is how the error travels.
+func (e *NameTakenError) Detail() (actor.Code, []byte) { return actor.CodeNameTaken, text(e) }
+
+// FromDetail reads what Detail has made.
+func (e *NameTakenError) FromDetail(code actor.Code, detail []byte) bool {
+	return code == actor.CodeNameTaken && json.Unmarshal(detail, e) == nil && e.Name != ""
+}
+
+// ExistsError refuses a declaration of a world that is declared already, as another one.
+type ExistsError struct {
+	World   string `json:"world"`
+	Shape   string `json:"shape"`
+	PerHost int    `json:"per_host"`
+	Command string `json:"command"`
+}
+
+func (e *ExistsError) Error() string {
+	return fmt.Sprintf("world %s exists already, with shape %s, %d procs per host and command %s: want the same, and labels at most, or delete it first",
+		e.World, e.Shape, e.PerHost, e.Command)
+}
+
+// Detail is how the error travels.
+func (e *ExistsError) Detail() (actor.Code, []byte) { return actor.CodeConflict, text(e) }
+
+// FromDetail reads what Detail has made.
+func (e *ExistsError) FromDetail(code actor.Code, detail []byte) bool {
+	return code == actor.CodeConflict && json.Unmarshal(detail, e) == nil && e.World != "" && e.Shape != ""
+}
+
+// LabelError refuses to overwrite a label (WORLD-4).
+type LabelError struct {
+	Of    string `json:"of"` // a world, a host or a proc
+	Label string `json:"label"`
+	Has   string `json:"has"`
+	Asked string `json:"asked"`
+}
+
+func (e *LabelError) Error() string {
+	return fmt.Sprintf("%s: label %s is %q and is not overwritten by %q", e.Of, e.Label, e.Has, e.Asked)
+}
+
+// Detail is how the error travels.
+func (e *LabelError) Detail() (actor.Code, []byte) { return actor.CodeConflict, text(e) }
+
+// FromDetail reads what Detail has made.
+func (e *LabelError) FromDetail(code actor.Code, detail []byte) bool {
+	return code == actor.CodeConflict && json.Unmarshal(detail, e) == nil && e.Label != ""
+}
+
+// text is JSON of texts and numbers, which cannot fail.
+func text(v any) []byte {
+	b, _ := json.Marshal(v)
+	return b
+}

@@ -1,0 +1,44 @@
+package link_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/bus/bustest"
+	"github.com/castnet-io/castnet/internal/link"
+	"github.com/castnet-io/castnet/internal/wire"
+)
+
+func TestLINK19_whatIsUrgentGoesByTheControlLaneAndOvertakesWhatHasNoCredit(t *testing.T) {
+	srv := bustest.Server(t)
+	a, b := newNode(t, srv, "a", link.Config{}), newNode(t, srv, "b", link.Config{})
+	control := a.space.Control(b.id, a.id.String())
+	loses := func(m bus.Msg) bool { return m.Subject != control }
+	b.loses.Store(&loses)
+	target := a.Target(b.to("x"))
+	for {
+		if err := a.Send(target, &wire.Envelope{Kind: wire.Message, Body: make([]byte, 1<<20)}, link.Mark{}, 0); err != nil {
+			require.ErrorContains(t, err, "wait for")
+			break
+		}
+	}
+	urged := func() []string {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return append([]string(nil), b.urged...)
+	}
+	a.Urge(target.Peer, &wire.Envelope{Kind: wire.Message, Port: "p", Body: make([]byte, 64<<10)}) // too large
+	a.Urge(target.Peer, &wire.Envelope{Kind: wire.Message, Port: "p", Body: []byte("now")})
+	until(t, "it came", func() bool { return len(urged()) == 1 })
+	require.Equal(t, a.id.String()+" p now", urged()[0])
+	require.Empty(t, b.letters())
+
+	b.Die(a.id, errors.New("struck"))
+	fenced := b.Stats().Fenced
+	a.Urge(target.Peer, &wire.Envelope{Kind: wire.Message, Port: "p", Body: []byte("again")})
+	until(t, "it is fenced", func() bool { return b.Stats().Fenced > fenced })
+	require.Len(t, urged(), 1)
+}

@@ -1,0 +1,64 @@
+package mesh_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/config"
+	"github.com/castnet-io/castnet/mesh"
+	"github.com/castnet-io/castnet/mesh/shape"
+)
+
+// The hosts would give such a proc 30 s, and then say that it has failed.
+func TestKey_meshSpawnDeadlineEndsASpawnThatNothingElseBounds(t *testing.T) {
+	c := newCluster(t, "a")
+	cfg := &config.Config{}
+	require.NoError(t, config.MeshSpawnDeadline.Set(cfg, 2*time.Second))
+	_, err := c.hosts(t, c.configured(t, cfg)).SpawnProcs(t.Context(), mesh.Spawning{
+		Name: "halting", PerHost: shape.Unit(), Idle: -1, Command: mesh.Command{Path: "/bin/sleep", Args: []string{"60"}},
+	})
+	var failed *mesh.SpawnError
+	require.ErrorAs(t, err, &failed)
+	require.Equal(t, agent.Timeout, failed.Failed[0].Status.Phase)
+}
+
+// An actor that is still being made is not an actor that failed: its rank is Timeout, and nothing of the mesh is left.
+func TestKey_actorSpawnIdleEndsASpawnWhoseConstructorsDoNotReturn(t *testing.T) {
+	c := newCluster(t, "a")
+	cfg := &config.Config{}
+	require.NoError(t, config.ActorSpawnIdle.Set(cfg, 2*time.Second))
+	require.NoError(t, config.MeshCleanupDeadline.Set(cfg, time.Second)) // they cannot be stopped, either
+	procs, err := c.hosts(t, c.configured(t, cfg)).Spawn(t.Context(), "workers", shape.Of("gpu", 2))
+	require.NoError(t, err)
+	for name, spawning := range map[string]mesh.ActorSpawning[time.Duration]{
+		"owned":     {Label: "halting", Params: 8 * time.Second},
+		"of nobody": {Label: "halting", Params: 8 * time.Second, Uncontrolled: true},
+	} {
+		_, err = mesh.SpawnActors(t.Context(), procs, halting, spawning)
+		var failed *mesh.SpawnError
+		require.ErrorAs(t, err, &failed, name)
+		require.Len(t, failed.Failed, 1, "the other one was made")
+		require.Equal(t, 1, failed.Failed[0].Rank)
+		require.Equal(t, agent.Timeout, failed.Failed[0].Status.Phase, name)
+	}
+}
+
+func TestSpawn_whatIsGivenUpByItsContextIsStopped(t *testing.T) {
+	c := newCluster(t, "a")
+	hosts := c.hosts(t, c.Net)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	_, err := hosts.SpawnProcs(ctx, mesh.Spawning{
+		Name: "halting", PerHost: shape.Unit(), Command: mesh.Command{Path: "/bin/sleep", Args: []string{"60"}},
+	})
+	require.Error(t, err)
+	all, err := c.Meshes(t.Context())
+	require.NoError(t, err)
+	for _, m := range all {
+		require.False(t, m.Alive())
+	}
+}

@@ -1,0 +1,115 @@
+package mesh
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/mesh/shape"
+)
+
+// heard is what a watch yields.
+type heard struct {
+	rank, view int
+	err        error
+}
+
+// follow watches a region until the function is called.
+func (w watched) follow(t *testing.T, region shape.Region) (said chan heard, end func()) {
+	t.Helper()
+	w.region = region
+	ctx, cancel := context.WithCancel(t.Context())
+	said = make(chan heard, 64)
+	go func() {
+		defer close(said)
+		for e, err := range ends(w.changes(ctx)) {
+			said <- heard{e.Rank, e.View, err}
+		}
+	}()
+	return said, func() {
+		cancel()
+		for range said {
+		}
+	}
+}
+
+func TestMESH6_allWhoWatchOneControllerShareASubscription(t *testing.T) {
+	m := &mouth{to: make(chan actor.PortRef[actor.Event], 2), first: []actor.Event{{Rank: 1, Status: string(actor.Failed)}}}
+	whole := shape.Of("gpu", 4).Region()
+	part, err := whole.Slice("gpu", 1, 3)
+	require.NoError(t, err)
+	w := watching(t, m, whole)
+	all, endAll := w.follow(t, whole)
+	require.Equal(t, heard{1, 1, nil}, <-all)
+	some, endSome := w.follow(t, part)
+	require.Equal(t, heard{1, 0, nil}, <-some, "who comes later is told at once what has failed")
+	to := <-m.to
+	for _, e := range []actor.Event{{Rank: 3}, {Rank: 2}} {
+		e.Status = string(actor.Failed)
+		require.NoError(t, to.Send(t.Context(), e))
+	}
+	require.Equal(t, heard{3, 3, nil}, <-all)
+	require.Equal(t, heard{2, 2, nil}, <-all)
+	require.Equal(t, heard{2, 1, nil}, <-some, "only its ranks, by their place in the view")
+	endAll()
+	third, endThird := w.follow(t, part)
+	require.Equal(t, heard{1, 0, nil}, <-third)
+	require.Equal(t, heard{2, 1, nil}, <-third)
+	require.Empty(t, m.to, "there was one subscription")
+	require.Zero(t, m.ended.Load())
+	endSome()
+	endThird()
+	require.Eventually(t, func() bool { return m.ended.Load() == 1 }, 10*time.Second, time.Millisecond, "the last one gives it back")
+	require.Empty(t, w.net.feeds.all)
+
+	again, endAgain := w.follow(t, whole)
+	require.Equal(t, heard{1, 1, nil}, <-again, "then it begins anew")
+	<-m.to
+	endAgain()
+}
+
+func TestMESH12_aSilentControllerEndsAllWhoWatchItAndIsAskedByOne(t *testing.T) {
+	m := &mouth{to: make(chan actor.PortRef[actor.Event], 2)}
+	w := watching(t, m, shape.Of("gpu", 2).Region())
+	one, endOne := w.follow(t, w.region)
+	two, endTwo := w.follow(t, w.region)
+	defer endTwo()
+	defer endOne()
+	<-m.to
+	m.mute.Store(true)
+	for _, said := range []chan heard{one, two} {
+		var gone *ControllerError
+		require.ErrorAs(t, (<-said).err, &gone)
+		require.Equal(t, w.owner, gone.Controller)
+	}
+	require.LessOrEqual(t, m.asked.Load(), int64(2*beats))
+	m.mute.Store(false)
+	later, endLater := w.follow(t, w.region)
+	defer endLater()
+	<-m.to
+	require.Empty(t, later, "who comes later asks anew")
+}
+
+func TestMESH6_whoReadsTooLittleEndsAloneAndTheOthersGoOn(t *testing.T) {
+	m := &mouth{to: make(chan actor.PortRef[actor.Event], 2)}
+	w := watching(t, m, shape.Of("gpu", 1).Region())
+	slow, leave := w.net.feeds.join(w)
+	defer leave()
+	to := <-m.to
+	for range unreadOfRank + unreadAtAll {
+		require.NoError(t, to.Send(t.Context(), actor.Event{Status: string(actor.Running)}))
+	}
+	others, end := w.follow(t, w.region)
+	defer end()
+	require.NoError(t, to.Send(t.Context(), actor.Event{Status: string(actor.Failed)}))
+	require.Equal(t, heard{0, 0, nil}, <-others)
+	for range unreadOfRank + unreadAtAll {
+		_, err := slow.next(t.Context())
+		require.NoError(t, err)
+	}
+	_, err := slow.next(t.Context())
+	require.ErrorIs(t, err, actor.ErrMailboxFull)
+}

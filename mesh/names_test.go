@@ -1,0 +1,161 @@
+package mesh_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/bus/embed"
+	"github.com/castnet-io/castnet/mesh"
+	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// Without JetStream, and without anybody who keeps names.
+func TestMESH17_ofProgramsThatTakeANameAtOneMomentOneHasIt(t *testing.T) {
+	c := newCluster(t, "a")
+	nets := []*mesh.Net{c.Net, c.Net}
+	for range 6 {
+		net, _ := c.program(t)
+		nets = append(nets, net)
+	}
+	for range 10 {
+		var all sync.WaitGroup
+		begin, releases, errs := make(chan struct{}), make([]func(), len(nets)), make([]error, len(nets))
+		for i, net := range nets {
+			take := net.TakeName
+			if i%2 == 1 {
+				take = net.TakeWorldName // who declares a world of the name at the same moment
+			}
+			all.Go(func() {
+				<-begin
+				releases[i], errs[i] = take(t.Context(), "words")
+			})
+		}
+		close(begin)
+		all.Wait()
+		has := 0
+		for i, err := range errs {
+			if err == nil {
+				has++
+				defer releases[i]()
+				continue
+			}
+			var taken *mesh.NameTakenError
+			require.ErrorAs(t, err, &taken)
+			require.Equal(t, []string{"words", "program"}, []string{taken.Name, taken.Kind})
+			_, err := subjects.ParseProcID(taken.Holder)
+			require.NoError(t, err, "who has it, or goes before")
+		}
+		require.Equal(t, 1, has)
+		_, err := nets[0].TakeName(t.Context(), "words")
+		require.ErrorAs(t, err, new(*mesh.NameTakenError), "as long as it is held")
+		for _, release := range releases {
+			if release != nil {
+				release()
+			}
+		}
+	}
+}
+
+// Servers of a cluster hear of who listens a moment after each other.
+func TestMESH17_ofProgramsOnTwoServersOneHasTheName(t *testing.T) {
+	dir := t.TempDir()
+	serve := func(name, listen, routes string) *embed.Server {
+		file := filepath.Join(dir, name)
+		text := fmt.Sprintf("server_name: %s\ncluster { name: names, listen: %q, no_advertise: true, routes: [%s] }\n", name, listen, routes)
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+		srv, err := embed.Start(t.Context(), embed.Options{Token: "secret", ConfigFile: file})
+		require.NoError(t, err)
+		t.Cleanup(srv.Shutdown)
+		return srv
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	free := l.Addr().String()
+	require.NoError(t, l.Close())
+	one := serve("one", free, "")
+	two := serve("two", "127.0.0.1:-1", "nats-route://"+free)
+	var nets []*mesh.Net
+	for _, srv := range []*embed.Server{one, two} {
+		net, err := mesh.Connect(t.Context(), mesh.Options{Bus: &bus.Options{URL: srv.URL(), Token: "secret"}, HostsQuiet: quiet})
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, net.Close(context.Background())) })
+		nets = append(nets, net)
+	}
+	require.Eventually(t, func() bool {
+		_, err := agent.Ping.Call(t.Context(), agent.Of(nets[1].Proc().ID()).Via(nets[0].Proc()), actor.None{})
+		return !errors.Is(err, actor.ErrNoProc) // its proc is there, and has no such actor
+	}, patience, 20*time.Millisecond, "the servers have found each other")
+	for range 5 {
+		var all sync.WaitGroup
+		releases, errs := make([]func(), 2), make([]error, 2)
+		for i, net := range nets {
+			all.Go(func() { releases[i], errs[i] = net.TakeName(t.Context(), "words") })
+		}
+		all.Wait()
+		has := 0
+		if errs[0] != nil {
+			has = 1
+		}
+		require.NoError(t, errs[has])
+		require.ErrorAs(t, errs[1-has], new(*mesh.NameTakenError))
+		releases[has]()
+	}
+}
+
+func TestMESH17_meshesThatBeginAtOneMomentHaveOneNameEach(t *testing.T) {
+	c := newClusterOn(t, embed.Options{Token: "secret", JetStream: true}, "a", "b")
+	c.system(t, "s")
+	other, _ := c.program(t)
+	var all sync.WaitGroup
+	made, errs := make([]mesh.ProcMesh, 2), make([]error, 2)
+	for i, net := range []*mesh.Net{c.Net, other} { // on hosts that know nothing of each other
+		hosts := c.hosts(t, net).Slice("host", i, i+1)
+		all.Go(func() {
+			made[i], errs[i] = hosts.SpawnProcs(t.Context(), mesh.Spawning{Name: "words", PerHost: shape.Of("gpu", 1), TakeName: true})
+		})
+	}
+	all.Wait()
+	if errs[0] != nil {
+		made[0], errs[0], errs[1] = made[1], errs[1], errs[0]
+	}
+	require.NoError(t, errs[0])
+	require.ErrorAs(t, errs[1], new(*mesh.NameTakenError))
+	require.ErrorAs(t, errs[1], new(*mesh.RefusedError), "nothing was started")
+	found, err := c.Lookup(t.Context(), "words")
+	require.NoError(t, err)
+	require.Equal(t, made[0].ID(), found.ID())
+
+	var taken *mesh.NameTakenError
+	_, err = c.TakeName(t.Context(), "words")
+	require.ErrorAs(t, err, &taken, "as long as it lives")
+	require.Equal(t, mesh.NameTakenError{Name: "words", Kind: "mesh", Holder: made[0].ID().String()}, *taken)
+	_, err = other.TakeWorldName(t.Context(), "words")
+	require.ErrorAs(t, err, &taken, "nor can a world have it")
+	require.NoError(t, made[0].Stop(t.Context()))
+	release, err := other.TakeName(t.Context(), "words")
+	require.NoError(t, err)
+	release()
+	c.declare(t, "train", shape.Of("x", 1), 1)
+	_, err = c.TakeName(t.Context(), "train")
+	require.ErrorAs(t, err, &taken, "a world without hosts")
+	require.Equal(t, "world", taken.Kind)
+	_, err = c.TakeName(t.Context(), "no name")
+	require.ErrorContains(t, err, "no name")
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = c.TakeName(gone, "words")
+	require.ErrorIs(t, err, context.Canceled)
+}

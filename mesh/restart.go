@@ -1,0 +1,155 @@
+package mesh
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/config"
+	"github.com/castnet-io/castnet/mesh/shape"
+)
+
+// Rolling says how the ranks of a mesh are started anew, one after another.
+type Rolling struct {
+	AtOnce int              // ranks that are on their way at a time; 0: 1
+	Grace  time.Duration    // how long a proc may take to stop before it is killed; 0: terminate.grace
+	Reason string           // for events and logs
+	Told   func(RankStatus) // told of each rank that is over, one at a time; nil: nobody
+}
+
+// RestartError says why a rolling restart was not completed: the first ranks that did not come back, and how many
+// were never touched.
+type RestartError struct {
+	Mesh   string
+	Ranks  int          // of the region
+	Failed []RankStatus // in the order in which they failed
+	Left   int          // are as they were
+	Err    error        // why it ended, if no rank is to blame
+}
+
+func (e *RestartError) Error() string {
+	text := fmt.Sprintf("restart %s: %v", e.Mesh, e.Err)
+	if len(e.Failed) > 0 {
+		text = listRanks("restart", e.Mesh, e.Ranks, e.Failed, "did not come back")
+	}
+	if e.Left > 0 {
+		text += fmt.Sprintf("\n  %d are as they were", e.Left)
+	}
+	return text
+}
+
+func (e *RestartError) Unwrap() error { return e.Err }
+
+// Restart has the procs of the region end and start anew in their places, as the next generations of their ranks,
+// whatever the policy of the mesh: so many at a time, each once it and its actors run before the next. Actors come back
+// where their own policy restarts them. Ranks that have ended before are left out. It stops at the first that does not
+// come back, once those on their way are over; and when ctx ends. What is not completed is a *RestartError (MESH-18).
+func (p ProcMesh) Restart(ctx context.Context, r Rolling) error {
+	if err := p.Err(); err != nil {
+		return err
+	}
+	id := p.desc.ID.String()
+	switch {
+	case p.desc.World != nil:
+		return fmt.Errorf("restart %s: the ranks of world %s begin anew with their hosts: stop its hostds one after another "+
+			"(SIGTERM) and start each again, with its world and rank; or stop the world and declare it again", id, p.desc.World.World)
+	case r.AtOnce < 0 || r.AtOnce > agent.MaxAtOnce:
+		return fmt.Errorf("restart %s: %d ranks at once: want 1 to %d, or 0 for 1", id, r.AtOnce, agent.MaxAtOnce)
+	case p.desc.PerProcess > 1:
+		return fmt.Errorf("restart %s: %d procs share a process: they are not started again", id, p.desc.PerProcess)
+	}
+	ranks, err := p.restartable(ctx)
+	if err != nil {
+		return fmt.Errorf("restart %s: %w", id, err)
+	}
+	failed := &RestartError{Mesh: id, Ranks: p.region.NumRanks()}
+	over, under := make(chan rankOver), 0
+	for next := 0; ; {
+		for under < max(r.AtOnce, 1) && next < len(ranks) && len(failed.Failed) == 0 && failed.Err == nil && ctx.Err() == nil {
+			view := ranks[next]
+			go func() { over <- p.restartRank(ctx, view, r) }()
+			next, under = next+1, under+1
+		}
+		if failed.Left = len(ranks) - next; under == 0 {
+			break
+		}
+		o := <-over // each ends, at its deadline at the latest
+		under--
+		if o.err != nil {
+			failed.Err = errors.Join(failed.Err, o.err)
+			o.Status = agent.Status{Phase: agent.Timeout, Reason: o.err.Error()}
+		}
+		if o.Status.Phase != agent.Running {
+			failed.Failed = append(failed.Failed, o.RankStatus)
+		}
+		if r.Told != nil {
+			r.Told(o.RankStatus)
+		}
+	}
+	if failed.Err == nil && failed.Left > 0 {
+		failed.Err = ctx.Err()
+	}
+	if len(failed.Failed) == 0 && failed.Left == 0 {
+		return nil
+	}
+	return failed
+}
+
+// rankOver is what came of restarting a rank, or why nobody can say.
+type rankOver struct {
+	RankStatus
+	err error
+}
+
+// restartable are the ranks of the region that have not ended, as their owner says.
+func (p ProcMesh) restartable(ctx context.Context) (views []int, err error) {
+	ctx, cancel := context.WithTimeout(ctx, config.ProcStateIdle.Get(p.net.config))
+	defer cancel()
+	states, err := agent.Get.Call(ctx, p.controller(), agent.Query{ID: p.desc.ID.String()})
+	ended := map[int]bool{}
+	for _, s := range states {
+		ended[s.Rank] = s.Status.Phase.Terminal()
+	}
+	for view, base := range p.region.Ranks() {
+		if !ended[base] {
+			views = append(views, view)
+		}
+	}
+	return views, err
+}
+
+// restartRank restarts one rank. It has the time that its end, its start and those of its actors may take.
+func (p ProcMesh) restartRank(ctx context.Context, view int, r Rolling) rankOver {
+	c := p.net.config
+	limit := max(r.Grace, 0) + config.MeshStopDeadline.Get(c) + config.MeshSpawnDeadline.Get(c) + config.SupervisionHeld.Get(c)
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	part, err := p.one(view)
+	if err != nil {
+		return rankOver{RankStatus: RankStatus{Rank: view}, err: err}
+	}
+	o, err := agent.Restart.Call(ctx, p.controller(), agent.Restarting{Region: &part, Reason: r.Reason, Grace: r.Grace})
+	s := statuses(o, p.desc, part, func(agent.Status) bool { return true })[0]
+	s.Rank = view
+	if point, err := p.region.Extent().Point(view); err == nil {
+		s.Point = point
+	}
+	if h, err := p.Host(view); err == nil {
+		s.Host = h.String()
+	}
+	return rankOver{s, err}
+}
+
+// one is the region of one rank of the region.
+func (p ProcMesh) one(view int) (shape.Region, error) {
+	r := p.region
+	at, err := r.Extent().Point(view)
+	for _, d := range r.Extent().Dims() {
+		if i, ok := at.Coord(d.Label); ok && err == nil {
+			r, err = r.Slice(d.Label, i, i+1)
+		}
+	}
+	return r, err
+}

@@ -1,0 +1,101 @@
+package mesh_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/cast"
+	"github.com/castnet-io/castnet/mesh"
+	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+func TestMESH18_aRollingRestartStartsRanksAnewOneAfterAnotherWithTheirActors(t *testing.T) {
+	c := newCluster(t, "a", "b")
+	procs, err := c.hosts(t, c.Net).SpawnProcs(t.Context(), mesh.Spawning{Name: "workers", PerHost: shape.Of("gpu", 2)})
+	require.NoError(t, err)
+	counters, err := mesh.SpawnActors(t.Context(), procs, counter, mesh.ActorSpawning[int64]{
+		Label: "counters", Params: 10, Policy: mesh.Policy{Recovery: mesh.Restart, Backoff: 10 * time.Millisecond},
+	})
+	require.NoError(t, err)
+	said, actors := steps(t, procs), steps(t, counters)
+	c.watched(t, procs.Describe().Owner)
+	before := c.pids(t, procs)
+	var told []int
+	part := procs.Slice("gpu", 1, 2)
+	require.NoError(t, part.Restart(t.Context(), mesh.Rolling{Reason: "a new release", Told: func(s mesh.RankStatus) {
+		require.Equal(t, agent.Running, s.Status.Phase)
+		told = append(told, s.Rank)
+		n, err := add.Call(t.Context(), counters.Slice("gpu", 1, 2).Ref(s.Rank), 1)
+		require.NoError(t, err, "its actor runs")
+		require.EqualValues(t, 11, n)
+	}}))
+	require.Equal(t, []int{0, 1}, told)
+	for _, rank := range []string{"1", "3"} { // by the whole mesh
+		require.Equal(t, rank+" initializing rank.roll.attempt <nil>", hear(t, said))
+		require.Equal(t, rank+" running rank.roll.success <nil>", hear(t, said))
+		require.Equal(t, rank+" initializing rank.move.attempt <nil>", hear(t, actors))
+		require.Equal(t, rank+" running rank.move.success <nil>", hear(t, actors))
+	}
+	after := c.pids(t, procs)
+	for rank := range 4 {
+		require.Equal(t, rank%2 == 0, before[rank] == after[rank], "rank %d", rank)
+	}
+	sum, err := cast.Reduce(t.Context(), counters, add, 0, cast.Sum[int64]())
+	require.NoError(t, err)
+	require.EqualValues(t, 42, sum)
+	require.NoError(t, procs.Restart(t.Context(), mesh.Rolling{AtOnce: 4}), "all at once, some for the second time")
+	require.NoError(t, procs.Stop(t.Context()))
+	require.NoError(t, procs.Restart(t.Context(), mesh.Rolling{}), "what has ended is left out")
+}
+
+func TestMESH18_aRollingRestartStopsAtTheFirstRankThatDoesNotComeBack(t *testing.T) {
+	c := newCluster(t, "a")
+	exe := filepath.Join(t.TempDir(), "worker")
+	require.NoError(t, os.Symlink(ownPath(t), exe))
+	procs, err := c.hosts(t, c.Net).SpawnProcs(t.Context(), mesh.Spawning{
+		Name: "workers", PerHost: shape.Of("gpu", 3), Command: mesh.Command{Path: exe},
+	})
+	require.NoError(t, err)
+	require.NoError(t, os.Remove(exe))
+	before := c.pids(t, procs)
+	var failed *mesh.RestartError
+	require.ErrorAs(t, procs.Restart(t.Context(), mesh.Rolling{}), &failed)
+	require.Len(t, failed.Failed, 1)
+	require.Equal(t, 0, failed.Failed[0].Rank)
+	require.Contains(t, failed.Failed[0].Status.String(), "failed: starting it again: ")
+	require.Equal(t, 2, failed.Left)
+	after := c.pids(t, procs)
+	delete(before, 0)
+	require.Equal(t, before, after, "the others are as they were")
+}
+
+func TestMESH18_whatCannotBeRestartedIsSaidAtOnce(t *testing.T) {
+	c := newCluster(t, "a")
+	procs, err := c.hosts(t, c.Net).Spawn(t.Context(), "workers", shape.Of("gpu", 2))
+	require.NoError(t, err)
+	require.ErrorContains(t, procs.Restart(t.Context(), mesh.Rolling{AtOnce: 257}), "want 1 to 256")
+	require.ErrorContains(t, procs.Slice("gpu", 5, 6).Restart(t.Context(), mesh.Rolling{}), "gpu")
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, procs.Restart(gone, mesh.Rolling{}), context.Canceled)
+}
+
+func TestSpawnProcs_spareHostsAreAskedWhetherTheyAreThere(t *testing.T) {
+	c := newCluster(t, "a")
+	absent, err := subjects.NewHostID("absent")
+	require.NoError(t, err)
+	_, err = c.hosts(t, c.Net).SpawnProcs(t.Context(), mesh.Spawning{
+		Name: "workers", PerHost: shape.Unit(), Policy: mesh.Policy{Recovery: mesh.Replace, Spares: []subjects.HostID{absent}},
+	})
+	require.ErrorAs(t, err, new(*mesh.RefusedError))
+	var silent *mesh.AttachError
+	require.ErrorAs(t, err, &silent)
+	require.Equal(t, absent, silent.Failed[0].Host)
+}

@@ -1,0 +1,150 @@
+package mesh
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/agent/presence"
+	"github.com/castnet-io/castnet/config"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// The steps of hosts that are watched.
+const (
+	hostAlive   = "host.alive"   // it is heard again
+	hostSuspect = "host.suspect" // it is silent, or said to have gone: it is being asked
+	hostUnknown = "host.unknown" // this program cannot hear
+	hostDead    = "host.dead"
+	hostLeft    = "host.left" // in good order
+	hostMode    = "host.mode" // it is cordoned, drained, or open again
+)
+
+var errNetClosed = errors.New("the connection to the castnet was closed")
+
+// Watch yields the end of every host of the region, those that are known included, until ctx ends or the loop is left:
+// that it is dead (failed), or has left in good order (stopped). One that comes back may end again (MESH-19).
+func (h HostMesh) Watch(ctx context.Context) iter.Seq2[actor.Event, error] {
+	return ends(h.Changes(ctx))
+}
+
+// Changes yields what becomes of the hosts of the region: all but that they are well, which nothing is said of, at once,
+// and then that one is suspect, unknown, dead, alive again, or in another mode.
+func (h HostMesh) Changes(ctx context.Context) iter.Seq2[actor.Event, error] {
+	return func(yield func(actor.Event, error) bool) {
+		if err := h.Err(); err != nil {
+			yield(actor.Event{}, err)
+			return
+		}
+		hosts, err := h.net.watcher()
+		if err != nil {
+			yield(actor.Event{}, err)
+			return
+		}
+		w := newHostWatch(h)
+		defer hosts.AfterClose(func() { w.said.end(actor.Event{}, fmt.Errorf("watch %s: %w", h.name, errNetClosed)) })()
+		defer w.alarm.Stop()
+		defer hosts.Watch(h.hosts, w.hear)()
+		w.said.tell(ctx, yield)
+	}
+}
+
+// hostWatch makes of what is known of hosts what is told of a mesh of them. Its region's hosts are watched by the
+// program itself, as for all its meshes: nobody else has to live for that.
+type hostWatch struct {
+	mesh    HostMesh
+	said    *backlog
+	base    map[subjects.HostID]int // rank
+	last    map[subjects.HostID]presence.Change
+	unknown map[subjects.HostID]bool
+
+	watchdog time.Duration
+	alarm    *time.Timer // runs while a host is unknown
+}
+
+func newHostWatch(h HostMesh) *hostWatch {
+	w := &hostWatch{
+		mesh: h, said: newBacklog(h.region), base: map[subjects.HostID]int{}, last: map[subjects.HostID]presence.Change{},
+		unknown: map[subjects.HostID]bool{}, watchdog: config.SupervisionWatchdog.Get(h.net.config),
+	}
+	for view, base := range h.region.Ranks() {
+		w.base[h.hosts[view]] = base
+		w.last[h.hosts[view]] = presence.Change{State: presence.Alive, Mode: agent.Open}
+	}
+	w.alarm = time.AfterFunc(w.watchdog, w.deaf)
+	w.alarm.Stop()
+	return w
+}
+
+// hear takes what is known of a host: one call after another. What was told already is not told again, and neither is
+// that a host was not heard of before somebody watched it.
+func (w *hostWatch) hear(c presence.Change) {
+	w.listen(c)
+	last := w.last[c.Host]
+	if c.Unheard && c.State == presence.Unknown || c.State == last.State && c.Mode == last.Mode {
+		return
+	}
+	w.last[c.Host] = c
+	w.said.take(w.event(c, last))
+}
+
+// listen has the alarm run as long as a host is unknown: while the program hears, none is for long.
+func (w *hostWatch) listen(c presence.Change) {
+	before := len(w.unknown)
+	if delete(w.unknown, c.Host); c.State == presence.Unknown {
+		w.unknown[c.Host] = true
+	}
+	switch now := len(w.unknown); {
+	case before == 0 && now > 0:
+		w.alarm.Reset(w.watchdog)
+	case now == 0:
+		w.alarm.Stop()
+	}
+}
+
+// event is what is told of a change.
+func (w *hostWatch) event(c, last presence.Change) actor.Event {
+	e := actor.Event{
+		Kind: actor.KindHost, Status: c.State.String(), Step: hostAlive, Reason: c.Reason, Mesh: c.Host.String(), Host: c.Host.String(),
+		Name: w.mesh.name, Rank: w.base[c.Host], At: c.At,
+	}
+	if p, err := w.mesh.region.PointOf(e.Rank); err == nil {
+		e.Point = p.String()
+	}
+	switch {
+	case c.State == presence.Dead && c.Left:
+		e.Step, e.Status = hostLeft, string(actor.Stopped)
+	case c.State == presence.Dead:
+		e.Step, e.Status = hostDead, string(actor.Failed)
+	case c.State == presence.Suspect:
+		e.Step = hostSuspect
+	case c.State == presence.Unknown:
+		e.Step = hostUnknown
+	default:
+		if e.Status = string(c.Mode); last.State == presence.Alive {
+			e.Step = hostMode
+		}
+	}
+	return e
+}
+
+// deaf ends the watch of a program that has not heard for too long: no host is to blame.
+func (w *hostWatch) deaf() {
+	self := w.mesh.net.proc.ID().Actor("presence")
+	why := &deafError{w.mesh.name, w.watchdog}
+	w.said.end(blamed(self, why), &ControllerError{self, why})
+}
+
+// deafError says that a program could not hear hosts.
+type deafError struct {
+	mesh string
+	For  time.Duration
+}
+
+func (e *deafError) Error() string {
+	return fmt.Sprintf("this program has not been able to hear the hosts of %s for %s", e.mesh, e.For)
+}

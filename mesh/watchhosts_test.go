@@ -1,0 +1,62 @@
+package mesh_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/config"
+	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+func TestMESH19_hostsAreWatchedAsRanksAre(t *testing.T) {
+	c := newCluster(t)
+	cfg := &config.Config{}
+	require.NoError(t, config.SupervisionDead.Override(cfg, 2*time.Second))
+	net := c.configured(t, cfg)
+	mine, err := net.Allocate(t.Context(), c.here(t), "mine", shape.Of("host", 2))
+	require.NoError(t, err)
+	absent, err := subjects.NewHostID("absent")
+	require.NoError(t, err)
+	fleet, err := net.HostsOf("fleet", append(mine.Hosts(), absent)...)
+	require.NoError(t, err)
+
+	said := make(chan string, 64)
+	go func() {
+		defer close(said)
+		for e, err := range fleet.Changes(t.Context()) {
+			said <- fmt.Sprintf("%s %s %s %v", e.Point, e.Step, e.Status, err)
+		}
+	}()
+	until := func(want string) {
+		t.Helper()
+		for now := range said {
+			if now == want {
+				return
+			}
+		}
+		require.Fail(t, "it is not told", want)
+	}
+	until("host=2/3 host.dead failed <nil>")
+	agentOf := agent.Of(mine.Hosts()[1].Proc()).Via(net.Proc())
+	_, err = agent.Cordon.Call(t.Context(), agentOf, agent.Cordoning{On: true, Reason: "new disks"})
+	require.NoError(t, err)
+	until("host=1/3 host.mode cordoned <nil>")
+	require.NoError(t, mine.Shutdown(t.Context(), "done"))
+	until("host=0/3 host.left stopped <nil>")
+
+	left := map[int]string{}
+	for e, err := range fleet.Watch(t.Context()) {
+		require.NoError(t, err)
+		require.Equal(t, actor.KindHost, e.Kind)
+		if left[e.View] = e.Status; len(left) == 3 {
+			break
+		}
+	}
+	require.Equal(t, map[int]string{0: "stopped", 1: "stopped", 2: "failed"}, left, "who comes later is told of those before")
+}

@@ -1,0 +1,83 @@
+package mesh
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/controller/worlds"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// ofWorld is the word of the ranks of a world. Their hosts say at once what becomes of them; the system controller,
+// whichever acts, knows what was lost, and that a host is gone, and tells when something became of the world.
+type ofWorld struct {
+	watched
+	world string
+	mesh  subjects.MeshID
+	by    subjects.ActorID // the controller that answered last
+}
+
+func (w *ofWorld) name() string { return "world " + w.world }
+
+func (w *ofWorld) asked() subjects.ActorID { return w.by }
+
+func (w *ofWorld) read(e actor.Event, _ incarnations) (actor.Event, bool) { return e, true }
+
+func (w *ofWorld) listen(said *backlog, changed chan<- struct{}) (end func(), err error) {
+	space := w.net.proc.Space()
+	return w.subscribe(map[string]func(actor.Event){
+		space.Events(actor.KindProc, w.mesh): func(e actor.Event) {
+			if e.Terminal() || e.Status == string(actor.Running) {
+				e.Each(said.take) // one too many ends the watch
+			}
+		},
+		space.Events(actor.KindMesh, w.mesh): func(actor.Event) {
+			select {
+			case changed <- struct{}{}:
+			default:
+			}
+		},
+	})
+}
+
+func (w *ofWorld) ask(ctx context.Context, said *backlog, known incarnations) error {
+	system, err := worlds.Find(ctx, w.net.proc)
+	if err != nil {
+		return err
+	}
+	now, err := worlds.Snap.Call(ctx, system, worlds.Filter{Worlds: []string{w.world}})
+	if err != nil {
+		return err
+	}
+	w.by = system.ID()
+	if len(now.Worlds) == 0 || now.Worlds[0].Mesh != w.mesh.String() {
+		for _, e := range known.over(w.mesh, fmt.Sprintf("world %s is gone", w.world)) {
+			said.take(e)
+		}
+		return nil
+	}
+	for _, p := range now.Worlds[0].Procs {
+		said.take(eventOf(p))
+	}
+	return nil
+}
+
+// eventOf is how a proc of a world is, as its host would have told it.
+func eventOf(p worlds.ProcState) actor.Event {
+	id := p.ID
+	e := actor.Event{
+		Kind: actor.KindProc, Status: string(actor.Running), Mesh: id.Mesh.String(), Rank: int(id.Rank), Gen: int(id.Gen), Seat: int(id.Seat),
+		Host: p.Host, Reason: p.Reason, At: time.Now(),
+	}
+	switch {
+	case p.Health == worlds.Ended && strings.HasPrefix(p.Reason, agent.Stopped.String()):
+		e.Status = string(actor.Stopped)
+	case p.Health == worlds.Ended || p.Health == worlds.Expired:
+		e.Status = string(actor.Failed)
+	}
+	return e
+}
