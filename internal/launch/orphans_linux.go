@@ -2,6 +2,7 @@ package launch
 
 import (
 	"bytes"
+	"io"
 	"os"
 	"os/signal"
 	"strconv"
@@ -147,7 +148,7 @@ func (o *orphans) isChild(pid int) bool {
 // an exec has no environment for a moment.
 func markerOf(pid int) (marker string, found bool) {
 	for deadline := time.Now().Add(aMoment); ; time.Sleep(time.Millisecond) {
-		env, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
+		env, err := environOf(pid)
 		for entry := range bytes.SplitSeq(env, []byte{0}) {
 			if bytes.HasPrefix(entry, []byte(markerVar+"=")) {
 				return string(entry), true
@@ -159,12 +160,35 @@ func markerOf(pid int) (marker string, found bool) {
 	}
 }
 
+// environOf reads the environment of a process, all of it at once: what is left
+// for a second read is gone when the process executes another program in between.
+func environOf(pid int) ([]byte, error) {
+	for size := 64 << 10; ; size *= 2 {
+		f, err := os.Open("/proc/" + strconv.Itoa(pid) + "/environ")
+		if err != nil {
+			return nil, err
+		}
+		env := make([]byte, size)
+		n, err := f.Read(env)
+		_ = f.Close()
+		if err == io.EOF {
+			return nil, nil
+		}
+		if err != nil || n < size {
+			return env[:n], err
+		}
+	}
+}
+
 // hasNone says that an environment that could not be seen is empty: it begins
-// and ends somewhere. While it is made, and in a zombie, it is nowhere.
+// and ends somewhere, and the exec is over. While it is made, and in a zombie,
+// it is nowhere, or ends where it begins; the kernel says where the code ends
+// after that.
 func hasNone(pid int) bool {
-	const state, envStart, envEnd = 0, 47, 48 // fields 3, 50 and 51
+	const state, endCode, envStart, envEnd = 0, 24, 47, 48 // fields 3, 27, 50 and 51
 	fields, err := procStat(pid)
-	return err != nil || len(fields) <= envEnd || fields[state] == "Z" || (fields[envEnd] != "0" && fields[envStart] == fields[envEnd])
+	return err != nil || len(fields) <= envEnd || fields[state] == "Z" ||
+		(fields[endCode] != "0" && fields[envEnd] != "0" && fields[envStart] == fields[envEnd])
 }
 
 // childrenOf looks at every process: not every kernel lists children.
