@@ -100,6 +100,7 @@ type controller struct {
 	streams   agent.Streams
 	beating   bool
 	started   bool
+	leaving   bool      // everything is being stopped, and then it ends
 	alarm     time.Time // when it will hear that something is due; zero: never
 	born      time.Time
 	renewal   time.Time // when leases are to be renewed next
@@ -266,6 +267,9 @@ func (c *controller) tellRank(ctx *actor.Context, e actor.Event) {
 
 // Create starts the mesh, or takes it over: one message per host (CTL-2). The second time it does nothing.
 func (c *controller) Create(ctx *actor.Context, _ agent.Creation) (agent.Overlay, error) {
+	if c.leaving {
+		return nil, fmt.Errorf("the controller of %s is stopping: it creates nothing", c.spec.id())
+	}
 	if !c.started {
 		c.started = true
 		if c.spec.Take {

@@ -101,6 +101,7 @@ func (c *controller) Stop(ctx *actor.Context, s agent.Stopping) (agent.Overlay, 
 
 // StopAll stops the mesh, and then the controller (AGT-8).
 func (c *controller) StopAll(ctx *actor.Context, s agent.StoppingAll) (agent.Summary, error) {
+	c.leaving = true
 	var asked []agent.State
 	for _, st := range c.table.States("") {
 		if !st.Status.Phase.Terminal() && c.fenced == nil {

@@ -128,3 +128,13 @@ func TestTakeOver_followsTheNewestOwnerWithTheHostsThatHaveTheRanksNow(t *testin
 	_, err = TakeOver(m.ID, states, 0)
 	require.EqualError(t, err, "mesh "+id+" belongs to world foo: its owner is the system controller")
 }
+
+func TestAGT8_aControllerThatStopsEverythingCreatesNothing(t *testing.T) {
+	r := newRig(t)
+	c := r.own(t, r.spec)
+	create(t, c)
+	wait(t, c, agent.Running)
+	require.NoError(t, agent.StopAll.Post(t.Context(), c, agent.StoppingAll{Reason: "enough"}))
+	_, err := agent.Create.Call(t.Context(), c, agent.Creation{})
+	require.Error(t, err, "it has not ended yet, or has")
+}
