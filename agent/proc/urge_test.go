@@ -41,7 +41,7 @@ func (r *rig) stall(t *testing.T, rank int) (resume func()) {
 // fill posts to a rank until no more can be queued for it.
 func (r *rig) fill(t *testing.T, rank int, name string) {
 	t.Helper()
-	for _, size := range []int{1 << 20, 0} {
+	for _, size := range []int{1 << 20, 1 << 16, 1 << 12, 1 << 8, 0} {
 		require.Eventually(t, func() bool {
 			err := noise.Post(t.Context(), actor.RefOf[*counter](r.procs[rank].ID().Actor(name)).Via(r.client), make([]byte, size))
 			if err != nil {
