@@ -32,13 +32,7 @@ func newWaitingCall(t *testing.T) *waitingCall {
 	c.book, c.stop = book, cancel
 	go func() { c.asked <- second(linger.Call(ctx, ref, 1)) }()
 	take(t, book.began)
-	_, _, m := w.heard(t)
-	_, rest, err := wire.DecodeHead(m.Data)
-	require.NoError(t, err)
-	es, e := wire.NewEnvelopes(rest), wire.Envelope{}
-	_, ok := es.Next(&e)
-	require.True(t, ok)
-	c.reply = e.Reply
+	c.reply = w.question(t).Reply
 	return c
 }
 

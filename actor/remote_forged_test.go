@@ -146,12 +146,7 @@ func TestCancel_ofSomebodyElsesCallIsNotBelieved(t *testing.T) {
 	asked := make(chan error, 1)
 	go func() { asked <- second(linger.Call(ctx, ref, 1)) }()
 	take(t, book.began)
-	_, _, m := w.heard(t)
-	_, rest, err := wire.DecodeHead(m.Data)
-	require.NoError(t, err)
-	es, e := wire.NewEnvelopes(rest), wire.Envelope{}
-	_, ok := es.Next(&e)
-	require.True(t, ok)
+	e := w.question(t)
 	require.NotEmpty(t, e.Reply)
 	s.says(t, b, wire.Cancel, wire.CancelOf{Replies: []string{e.Reply, "nonsense", ""}})
 	s.says(t, b, wire.State, wire.StateOf{Progress: wire.Progress{Acked: 1}}) // comes after it, and is counted
