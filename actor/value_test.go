@@ -51,6 +51,19 @@ func TestWIRE4_whatTravelsHasTheBytesItAlwaysHad(t *testing.T) {
 	require.Equal(t, event, back)
 }
 
+func TestWIRE7_theLongestChainOfCausesIsWithinTheLevels(t *testing.T) {
+	e := actor.Event{Reason: "the first", StderrTail: []string{"x"}}
+	for range 100 {
+		e = actor.Event{StderrTail: []string{"x"}}.Because(&e)
+	}
+	require.Equal(t, "the first", e.RootCause().Reason)
+	b, err := wire.Marshal([][]actor.Event{{e}})
+	require.NoError(t, err)
+	var back [][]actor.Event
+	require.NoError(t, wire.Unmarshal(b, &back))
+	require.Equal(t, [][]actor.Event{{e}}, back)
+}
+
 func TestCode_neverChangesItsNumber(t *testing.T) {
 	for want, sentinel := range map[int]*actor.Error{
 		2: actor.ErrPanic, 3: actor.ErrNoActor, 4: actor.ErrNoEndpoint, 5: actor.ErrBadMessage, 6: actor.ErrMailboxFull,
