@@ -213,11 +213,12 @@ func TestWIRE3_unknownFieldsInBlocksAreCounted(t *testing.T) {
 func TestWIRE6_blocksTakeMemoryInProportionToTheirSize(t *testing.T) {
 	empty := func(n int) []byte { return join(arrayOf(n), bytes.Repeat([]byte{0xa0}, n)) }
 	for name, data := range map[string][]byte{
-		"of empty maps": join(arrayOf(3), empty(65536), empty(65536), empty(65536)),
-		"of nulls":      blocks(65536, 65536, 65536, 65536),
-		"not full":      blocks(65536, 65536, 1, 65536),
+		"of empty maps":                      join(arrayOf(3), empty(65536), empty(65536), empty(65536)),
+		"of nulls":                           blocks(65536, 65536, 65536, 65536),
+		"not full":                           blocks(65536, 65536, 1, 65536),
+		"as far as may be, but for the copy": blocks(slices.Repeat([]int{65536}, 20)...),
 	} {
-		for _, v := range []any{new([]wire.Error), new([]*wire.Error), new([]wire.StateOf), new([]wire.Said), new(wire.Said)} {
+		for _, v := range []any{new([]wire.Error), new([]*wire.Error), new([]wire.StateOf), new([]wire.Said), new(wire.Said), new([]wire.Wide)} {
 			t.Run(fmt.Sprintf("%s/%T", name, v), func(t *testing.T) { requireBody(t, wire.CBOR, data, v) })
 		}
 	}

@@ -39,6 +39,9 @@ type Said struct {
 // Spans are a list in a list.
 type Spans []Progress
 
+// Wide takes as much as a body of one byte may.
+type Wide struct{ A [8]uint64 }
+
 // InBlocks is Marshal with blocks of so many.
 func InBlocks(v any, size int) ([]byte, error) {
 	data, err := modes.enc.Marshal(v)
