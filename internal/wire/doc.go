@@ -37,10 +37,10 @@
 //     and all bodies whose type, or that of what they list, is declared in a package with words of its protocol (own.go).
 //     The body of a user may have 32 levels, and 2^24 elements or pairs: its receiver's type says what is in it. WIRE-6
 //     bounds what either takes.
-//   - WIRE-8: what castnet says itself may list more all the same. Such a list travels as an array of blocks, which are
-//     arrays of 65,536 of its elements, in the last one fewer; such a map as an array of maps of 4,096 of its pairs. A
-//     shorter one has the bytes it always had. Blocks that nobody would cut so are refused, and what
-//     nobody could tell from blocks (long lists of lists of lists, of maps, of any) by the sender.
+//   - WIRE-8: what castnet says itself may list more all the same. Such a list travels as an array of blocks, arrays of
+//     65,536 of its elements each, but for the last, which may have fewer; such a map as an array of maps of 4,096 of its
+//     pairs. A shorter one has the bytes it always had. Blocks that nobody would cut so are refused; what nobody could
+//     tell from blocks is, by its sender: long lists of lists of lists, of maps, of any.
 //
 // All functions may be called on any goroutine. Errors name what was malformed and where.
 package wire
