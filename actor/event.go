@@ -100,8 +100,9 @@ func (e Event) WithProc() bool {
 	return e.Kind == KindActor && e.Cause != nil && e.Cause.Kind == KindProc && e.Cause.Proc() == e.Proc()
 }
 
-// maxCauses bounds a chain of causes: those in the middle of a longer one are left out.
-const maxCauses = 16
+// maxCauses bounds a chain of causes: those in the middle of a longer one are left out. The longest one has 12 levels,
+// and may be in a list of what is said, which has 16 (WIRE-7).
+const maxCauses = 8
 
 // RootCause is the event at the end of the chain of causes: what went wrong first.
 func (e Event) RootCause() Event {

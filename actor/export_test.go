@@ -55,3 +55,6 @@ func (p *Proc) GivenUp(actor string) (n int) {
 	}
 	return n
 }
+
+// Because is an event with a cause.
+func (e Event) Because(cause *Event) Event { return e.because(cause) }

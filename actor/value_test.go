@@ -51,6 +51,34 @@ func TestWIRE4_whatTravelsHasTheBytesItAlwaysHad(t *testing.T) {
 	require.Equal(t, event, back)
 }
 
+// What a type of the runtime holds is a user's when it is made for any type.
+func TestWIRE7_aLongValueOfAUserTravelsInAnyType(t *testing.T) {
+	known := actor.Known[[]float64]{Value: make([]float64, 100_000), OK: true}
+	b, err := wire.Marshal(known)
+	require.NoError(t, err)
+	var back struct {
+		Value []float64 `cbor:"1,keyasint"`
+		OK    bool      `cbor:"2,keyasint"`
+	}
+	require.NoError(t, wire.Unmarshal(b, &back), "a list of a user's is one list, for whoever reads it")
+	var same actor.Known[[]float64]
+	require.NoError(t, wire.Unmarshal(b, &same))
+	require.Equal(t, known, same)
+}
+
+func TestWIRE7_theLongestChainOfCausesIsWithinTheLevels(t *testing.T) {
+	e := actor.Event{Reason: "the first", StderrTail: []string{"x"}}
+	for range 100 {
+		e = actor.Event{StderrTail: []string{"x"}}.Because(&e)
+	}
+	require.Equal(t, "the first", e.RootCause().Reason)
+	b, err := wire.Marshal([][]actor.Event{{e}})
+	require.NoError(t, err)
+	var back [][]actor.Event
+	require.NoError(t, wire.Unmarshal(b, &back))
+	require.Equal(t, [][]actor.Event{{e}}, back)
+}
+
 func TestCode_neverChangesItsNumber(t *testing.T) {
 	for want, sentinel := range map[int]*actor.Error{
 		2: actor.ErrPanic, 3: actor.ErrNoActor, 4: actor.ErrNoEndpoint, 5: actor.ErrBadMessage, 6: actor.ErrMailboxFull,

@@ -6,6 +6,8 @@ import (
 	"flag"
 	"os"
 	"reflect"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -150,6 +152,53 @@ func TestMessages_bytesAndJSONAreThoseOfTheGoldenVectors(t *testing.T) {
 		require.NoError(t, err, name)
 		require.Equal(t, b, again, name)
 	}
+}
+
+// What agents say is castnet's own: no list in it is longer than the narrow limits allow, be it in a field that nobody
+// knows.
+func TestWIRE7_messagesHaveNarrowLimits(t *testing.T) {
+	for name, v := range samples() {
+		long := append([]byte{0x9a, 0, 1, 0, 1}, make([]byte, 1<<16+1)...)
+		if reflect.TypeOf(v).Kind() == reflect.Struct {
+			long = append([]byte{0xa1, 0x19, 0x03, 0xe7}, long...) // field 999
+		}
+		err := wire.Unmarshal(long, reflect.New(reflect.TypeOf(v)).Interface())
+		require.ErrorContains(t, err, "exceeded max number of elements 65536", name)
+	}
+}
+
+func TestWIRE8_listsThatGrowWithTheRanksTravelInBlocks(t *testing.T) {
+	const n = 70_000
+	all := samples()
+	state, mesh := all["State"].(agent.State), *all["Creation"].(agent.Creation).Procs
+	state.Actor, state.Mesh = nil, nil
+	mesh.Hosts = slices.Repeat(mesh.Hosts[:1], n)
+	overlay := agent.Overlay{}
+	for i := range n {
+		overlay = append(overlay, agent.Run{First: 2 * i, Count: 1, Status: agent.Status{Phase: agent.Running}})
+	}
+	for name, v := range map[string]any{
+		"the states of a mesh": slices.Repeat([]agent.State{state}, n),
+		"statuses":             overlay,
+		"leases":               []agent.Renewed{{Statuses: overlay}},
+		"a creation":           agent.Creation{Procs: &mesh, Ranks: slices.Repeat([]int{4}, n), Claim: all["Creation"].(agent.Creation).Claim},
+		"tails":                slices.Repeat([]agent.LogTail{all["LogTail"].(agent.LogTail)}, n),
+		"labels":               agent.HostInfo{ID: mesh.Hosts[0], Started: state.Proc.Started, Labels: manyLabels(5000)},
+	} {
+		b, err := wire.Marshal(v)
+		require.NoError(t, err, name)
+		back := reflect.New(reflect.TypeOf(v))
+		require.NoError(t, wire.Unmarshal(b, back.Interface()), name)
+		require.True(t, reflect.DeepEqual(v, back.Elem().Interface()), name)
+	}
+}
+
+func manyLabels(n int) map[string]string {
+	labels := map[string]string{}
+	for i := range n {
+		labels[strconv.Itoa(i)] = "x"
+	}
+	return labels
 }
 
 func appendVector(t *testing.T, line string) {

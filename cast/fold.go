@@ -42,7 +42,7 @@ type fold struct {
 	told    int         // how far it was, the last time
 
 	// What was sent up is kept, for who has it may die.
-	values [][]byte
+	values bodies
 	ext    []byte
 	to     subjects.ProcID   // the zero ID: home
 	past   []subjects.ProcID // who did not take it

@@ -62,6 +62,9 @@ type rest struct {
 	Settled ranks `cbor:"8,keyasint,omitempty"`
 }
 
+// bodies are the values of a contribution, each as it would travel by itself.
+type bodies [][]byte
+
 // failure is why ranks have no value.
 type failure struct {
 	Ranks ranks  `cbor:"1,keyasint"`
@@ -76,7 +79,7 @@ func genAt(gens []run, view int) uint32 {
 
 // open decodes the header of a cast.
 func (h *header) open(ext []byte) error {
-	if err := wire.UnmarshalControl(ext, h, nil); err != nil {
+	if err := wire.Unmarshal(ext, h); err != nil {
 		return err
 	}
 	n := h.Region.NumRanks()
@@ -153,16 +156,16 @@ func (c contribution) speaksFor(lo, below int) bool {
 }
 
 // encode makes the answer and its ext. cast is the home when it goes to a folder.
-func (c contribution) encode(cast string) (values [][]byte, ext []byte, err error) {
+func (c contribution) encode(cast string) (values bodies, ext []byte, err error) {
 	return c.with(rest{Home: cast, Folded: true, Failed: c.failed})
 }
 
 // word is what is folded so far, when so many are settled.
-func (c contribution) word(settled ranks) (values [][]byte, ext []byte, err error) {
+func (c contribution) word(settled ranks) (values bodies, ext []byte, err error) {
 	return c.with(rest{Folded: true, Settled: settled})
 }
 
-func (c contribution) with(r rest) (values [][]byte, ext []byte, err error) {
+func (c contribution) with(r rest) (values bodies, ext []byte, err error) {
 	for _, p := range c.parts {
 		raw, err := p.value.Raw()
 		if err != nil {
@@ -198,7 +201,7 @@ func (r rest) decode(in actor.Incoming, n int) (c contribution, err error) {
 		}
 		return c, nil
 	}
-	values, err := actor.Open[[][]byte](in.Answer())
+	values, err := actor.Open[bodies](in.Answer())
 	if err != nil {
 		return c, err
 	}

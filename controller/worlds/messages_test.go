@@ -116,6 +116,27 @@ func requireFull(t *testing.T, at string, v reflect.Value) {
 	}
 }
 
+func TestWIRE7_messagesHaveNarrowLimits(t *testing.T) {
+	long := append([]byte{0xa1, 0x19, 0x03, 0xe7, 0x9a, 0, 1, 0, 1}, make([]byte, 1<<16+1)...) // field 999
+	all := samples(t)
+	all["Report"] = controller.Report{}
+	for name, v := range all {
+		err := wire.Unmarshal(long, reflect.New(reflect.TypeOf(v)).Interface())
+		require.ErrorContains(t, err, "exceeded max number of elements 65536", name)
+	}
+}
+
+func TestWIRE8_aWorldOfManyProcsTravelsInBlocks(t *testing.T) {
+	snapshot := samples(t)["Snapshot"].(Snapshot)
+	w := &snapshot.Worlds[0]
+	w.Procs, w.Hosts = slices.Repeat(w.Procs, 70_000), slices.Repeat(w.Hosts, 66_000)
+	b, err := wire.Marshal(snapshot)
+	require.NoError(t, err)
+	var back Snapshot
+	require.NoError(t, wire.Unmarshal(b, &back))
+	require.True(t, reflect.DeepEqual(snapshot, back))
+}
+
 func TestFingerprint_ofASpecIsThatOfItsParts(t *testing.T) {
 	a := Spec{Name: "w", Shape: shape.Of("x", 1), PerHost: 1, Labels: map[string]string{"a": "b"}}
 	b := a

@@ -13,22 +13,23 @@ import (
 )
 
 // Limits of what a user's body may hold: a message may have 64 MiB, which is as many elements of four
-// bytes. What castnet says itself is smaller. They are no bound of the memory a body takes, for there
-// may be many arrays and maps in it: WIRE-6 has that one.
+// bytes. What castnet says itself has narrow ones (own.go). They are no bound of the memory a body takes, for
+// there may be many arrays and maps in it: WIRE-6 has that one.
 const (
 	maxNested   = 32
 	maxElements = 1 << 24
 
-	controlNested   = 16
-	controlElements = 65536
-	controlPairs    = 4096
+	ownNested   = 16
+	ownElements = 65536
+	ownPairs    = 4096
 )
 
 // codec holds the one encoding and the ways to read. All are immutable and safe to share.
 type codec struct {
-	enc     cbor.EncMode
-	body    reading
-	control reading // of what castnet says itself
+	enc    cbor.EncMode
+	body   reading
+	own    reading // of what castnet says itself
+	joined reading // of that, when its blocks have been put together
 }
 
 // reading is one set of limits.
@@ -49,9 +50,10 @@ var modes = func() codec {
 		panic(err)
 	}
 	return codec{
-		enc:     em,
-		body:    newReading(maxNested, maxElements, maxElements),
-		control: newReading(controlNested, controlElements, controlPairs),
+		enc:    em,
+		body:   newReading(maxNested, maxElements, maxElements),
+		own:    newReading(ownNested, ownElements, ownPairs),
+		joined: newReading(ownNested, maxElements, maxElements),
 	}
 }()
 
@@ -82,13 +84,22 @@ func newReading(nested, elements, pairs int) reading {
 }
 
 // unmarshal decodes data into v, and counts it when there is an unknown field in it.
-func (r reading) unmarshal(data []byte, v any, unknown *atomic.Uint64) (err error) {
+func unmarshal(data []byte, v any, unknown *atomic.Uint64) (err error) {
 	defer guard(&err, "decode", v)
-	times := 1
+	times, limit := 1, limitOf(data)
 	if unknown != nil {
 		times = 2
 	}
-	has, err := CBOR.affords(data, v, times)
+	r, p := modes.body, CBOR.planOf(data, v)
+	if p != nil && p.own {
+		r = modes.own
+		if whole, err := joined(data, p); err != nil {
+			return fmt.Errorf("decode %T: %w", v, err)
+		} else if whole != nil {
+			r, data, limit = modes.joined, whole, limit-len(data)
+		}
+	}
+	has, err := CBOR.affords(data, p, times, limit)
 	if err != nil {
 		return fmt.Errorf("decode %w", err)
 	}
@@ -119,7 +130,10 @@ func (r reading) known(data []byte, v any, has bool) (bool, error) {
 // Marshal encodes v as deterministic CBOR.
 func Marshal(v any) (b []byte, err error) {
 	defer guard(&err, "encode", v)
-	if b, err = modes.enc.Marshal(v); err != nil {
+	if b, err = modes.enc.Marshal(v); err == nil && len(b) > leastLong {
+		b, err = inBlocks(b, v)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("encode %T: %w", v, err)
 	}
 	return b, nil
@@ -185,12 +199,12 @@ func Bytes(data []byte) ([]byte, bool) {
 }
 
 // Unmarshal decodes CBOR into v. On an error v may be partly filled and must be thrown away.
-func Unmarshal(data []byte, v any) error { return modes.body.unmarshal(data, v, nil) }
+func Unmarshal(data []byte, v any) error { return unmarshal(data, v, nil) }
 
 // UnmarshalCounting is Unmarshal, and counts in unknown a message that has fields which v has not
 // (WIRE-3): once, however many they are; nil counts nothing. What v points to must be zero.
 func UnmarshalCounting(data []byte, v any, unknown *atomic.Uint64) error {
-	return modes.body.unmarshal(data, v, unknown)
+	return unmarshal(data, v, unknown)
 }
 
 // DecodeCounting is Decode, and counts CBOR with unknown fields as UnmarshalCounting does.
@@ -199,11 +213,6 @@ func (f Format) DecodeCounting(data []byte, v any, unknown *atomic.Uint64) error
 		return UnmarshalCounting(data, v, unknown)
 	}
 	return f.Decode(data, v)
-}
-
-// UnmarshalControl is UnmarshalCounting for what castnet says itself, with narrower limits.
-func UnmarshalControl(data []byte, v any, unknown *atomic.Uint64) error {
-	return modes.control.unmarshal(data, v, unknown)
 }
 
 // guard makes a panic of a user's own marshaler an error (WIRE-5): bodies are read on goroutines
@@ -271,7 +280,7 @@ func (f Format) Decode(data []byte, v any) (err error) {
 	if len(data) == 0 {
 		data = []byte("null")
 	}
-	if _, err := JSON.affords(data, v, 1); err != nil {
+	if _, err := JSON.affords(data, JSON.planOf(data, v), 1, limitOf(data)); err != nil {
 		return fmt.Errorf("decode JSON as %w", err)
 	}
 	if err := json.Unmarshal(data, v); err != nil {

@@ -240,7 +240,6 @@ func TestWIRE7_aBodyMayBeALongVector(t *testing.T) {
 	var back []float64
 	require.NoError(t, wire.Unmarshal(data, &back))
 	require.Equal(t, vector, back)
-	require.ErrorContains(t, wire.UnmarshalControl(data, new([]float64), nil), "exceeded max number of elements 65536")
 
 	for levels, want := range map[int]string{32: "", 33: "exceeded max nested level 32"} {
 		err := wire.Unmarshal(append(bytes.Repeat([]byte{0x81}, levels), 0), new(any))

@@ -104,7 +104,7 @@ func DecodeControlCounting(data []byte, unknown *atomic.Uint64) (kind PacketKind
 	default:
 		return 0, nil, fmt.Errorf("packet: kind %d is not of the control lane", h.Kind)
 	}
-	if err := UnmarshalControl(rest, body, unknown); err != nil {
+	if err := UnmarshalCounting(rest, body, unknown); err != nil {
 		return 0, nil, err
 	}
 	return h.Kind, body, nil

@@ -33,9 +33,14 @@
 //     body of numbers and text has about 20 times its size; a list of nothing but maps of one pair in
 //     four bytes has 98 times, and is refused from 31 kB on. What types with methods of their own take
 //     that read them is their owners' matter.
-//   - WIRE-7: what links say, and the header of a cast, has at most 16 levels, 65,536 elements in an array and 4,096
-//     pairs in a map. A body may have 32 levels, and 2^24 elements or pairs: its receiver's type says what is in it, and
-//     WIRE-6 bounds what that takes.
+//   - WIRE-7: what castnet says itself has at most 16 levels, 65,536 elements in an array and 4,096 pairs in a map: packets,
+//     and all bodies whose type, or that of what they list, is declared in a package with words of its protocol (own.go).
+//     The body of a user may have 32 levels, and 2^24 elements or pairs: its receiver's type says what is in it. WIRE-6
+//     bounds what either takes.
+//   - WIRE-8: what castnet says itself may list more all the same. Such a list travels as an array of blocks, arrays of
+//     65,536 of its elements each, but for the last, which may have fewer; such a map as an array of maps of 4,096 of its
+//     pairs. A shorter one has the bytes it always had. Blocks that nobody would cut so are refused; what nobody could
+//     tell from blocks is, by its sender: long lists of lists of lists, of maps, of any.
 //
 // All functions may be called on any goroutine. Errors name what was malformed and where.
 package wire

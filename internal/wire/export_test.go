@@ -1,8 +1,12 @@
 package wire
 
+import (
+	"reflect"
+)
+
 // Measure is what a body is measured to take, and Worst what the worst of its size would.
 func (f Format) Measure(data []byte, v any) (taken, worst int) {
-	p := f.planOf(v)
+	p := f.planTo(reflect.TypeOf(v))
 	const limit = 1 << 50
 	if f == CBOR {
 		taken, _ = measureCBOR(data, p, limit)
@@ -13,4 +17,49 @@ func (f Format) Measure(data []byte, v any) (taken, worst int) {
 }
 
 // Affords is what is done before data is read.
-func (f Format) Affords(data []byte, v any) { _, _ = f.affords(data, v, 2) }
+func (f Format) Affords(data []byte, v any) {
+	_, _ = f.affords(data, f.planOf(data, v), 2, limitOf(data))
+}
+
+// Said is a message of castnet's own with all that may be long.
+type Said struct {
+	Numbers []int             `cbor:"1,keyasint,omitempty"`
+	Texts   []string          `cbor:"2,keyasint,omitempty"`
+	Raw     [][]byte          `cbor:"3,keyasint,omitempty"`
+	Errors  []*Error          `cbor:"4,keyasint,omitempty"`
+	Sets    []Spans           `cbor:"5,keyasint,omitempty"`
+	Table   map[int][]string  `cbor:"6,keyasint,omitempty"`
+	Tables  []map[string]bool `cbor:"7,keyasint,omitempty"`
+	Within  *Said             `cbor:"8,keyasint,omitempty"`
+	Deep    [][][]int         `cbor:"9,keyasint,omitempty"`
+	Truths  [][]bool          `cbor:"11,keyasint,omitempty"`
+	Counts  map[string]int    `cbor:"10,keyasint,omitempty"`
+}
+
+// Spans are a list in a list.
+type Spans []Progress
+
+// Wide takes as much as a body of one byte may.
+type Wide struct{ A [8]uint64 }
+
+// InBlocks is Marshal with blocks of so many.
+func InBlocks(v any, size int) ([]byte, error) {
+	data, err := modes.enc.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	return cutter{elements: size, pairs: size}.recut(data, CBOR.planTo(reflect.PointerTo(reflect.TypeOf(v))))
+}
+
+// Joined is what is read of data with blocks of so many; nil when there are none.
+func Joined(data []byte, v any, size int) ([]byte, error) {
+	return cutter{elements: size, pairs: size, joins: true}.recut(data, CBOR.planTo(reflect.TypeOf(v)))
+}
+
+// Narrow says what is in data that has more than so many elements.
+func Narrow(data []byte, size int) error {
+	return newReading(ownNested, size, size).lenient.Wellformed(data)
+}
+
+// IsOwn reports whether castnet says what v points to.
+func IsOwn(v any) bool { return CBOR.planTo(reflect.TypeOf(v)).own }

@@ -19,7 +19,7 @@ func JSONValue(data []byte) (any, error) {
 	if !utf8.Valid(data) {
 		return nil, errors.New("it is not UTF-8")
 	}
-	if _, err := JSON.affords(data, &v, 1); err != nil {
+	if _, err := JSON.affords(data, JSON.planOf(data, &v), 1, limitOf(data)); err != nil {
 		return nil, err
 	}
 	dec := json.NewDecoder(bytes.NewReader(data))

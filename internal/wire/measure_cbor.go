@@ -42,6 +42,9 @@ type cborHead struct {
 	arg         uint64
 }
 
+// isNull reports null, or undefined.
+func (h cborHead) isNull() bool { return h.major == majorSimple && (h.info == 22 || h.info == 23) }
+
 func (m *cborMeter) head() (h cborHead, ok bool) {
 	if m.off >= len(m.data) {
 		return h, false
@@ -102,7 +105,7 @@ func (m *cborMeter) item(p *plan, depth int) bool {
 	if !ok {
 		return false
 	}
-	if h.major == majorSimple && (h.info == 22 || h.info == 23) { // null, undefined
+	if h.isNull() {
 		return true
 	}
 	if p.behind > 0 {

@@ -29,12 +29,24 @@ func (e *TooLargeError) Error() string {
 // plans are what types take, by reading: a cache of what planner finds.
 var plans [2]sync.Map // of Format: reflect.Type -> *plan
 
-// planOf is the plan of what v points to; nil when the decoder will refuse v.
-func (f Format) planOf(v any) *plan {
+// limitOf is what reading data may take.
+func limitOf(data []byte) int { return memoryFactor*len(data) + memoryMore }
+
+// planOf is the plan to read data into what v points to; nil when there is nothing to plan for, or the decoder will
+// refuse v.
+func (f Format) planOf(data []byte, v any) *plan {
+	if f.single(data) {
+		return nil
+	}
 	t := reflect.TypeOf(v)
 	if t == nil || t.Kind() != reflect.Pointer {
 		return nil
 	}
+	return f.planTo(t)
+}
+
+// planTo is the plan of what pointers of a type point to.
+func (f Format) planTo(t reflect.Type) *plan {
 	if p, ok := plans[f].Load(t); ok {
 		return p.(*plan)
 	}
@@ -42,18 +54,13 @@ func (f Format) planOf(v any) *plan {
 	return p.(*plan)
 }
 
-// affords says that data may be read into v so many times, and else why not. It looks at data only when
-// not every body of its size may be; then it also says whether there is an unknown field in it, and one
+// affords says that data may be read by a plan so many times within a limit, and else why not. It looks at data only
+// when not every body of its size may be; then it also says whether there is an unknown field in it, and one
 // reading is enough.
-func (f Format) affords(data []byte, v any, times int) (unknown bool, err error) {
-	if f.single(data) {
-		return false, nil
-	}
-	p := f.planOf(v)
+func (f Format) affords(data []byte, p *plan, times, limit int) (unknown bool, err error) {
 	if p == nil {
 		return false, nil
 	}
-	limit := memoryFactor*len(data) + memoryMore
 	if !p.records {
 		times = 1
 	}

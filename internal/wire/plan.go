@@ -52,6 +52,7 @@ type plan struct {
 
 	worst   int  // at most so many bytes for each byte of a body, whatever it is
 	records bool // there are structs in it, so it may be read twice
+	own     bool // castnet says it itself
 }
 
 // member is a field of a struct.
@@ -83,6 +84,7 @@ func newPlan(f Format, t reflect.Type) *plan {
 	pl := planner{f, map[reflect.Type]*plan{}, map[*plan]bool{}}
 	top := *pl.plan(t)
 	top.worst, top.records = pl.reach(&top)
+	top.own = own(t)
 	return &top
 }
 

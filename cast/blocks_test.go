@@ -1,0 +1,146 @@
+package cast
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/bus/bustest"
+	"github.com/castnet-io/castnet/internal/wire"
+	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// manyRuns is how many runs there are in a mesh of which every second rank is one: more than a list may have.
+const manyRuns = 70_000
+
+func everySecond() (rs ranks) {
+	for i := range manyRuns {
+		rs = append(rs, span{2 * i, 1})
+	}
+	return rs
+}
+
+type listener struct{}
+
+var (
+	listenerType = actor.NewType[listener, actor.None]("listener")
+	hear         = actor.NewEndpoint[listener, int, int]("hear")
+)
+
+// One process of a mesh of 140,002 ranks lives. Of the others every second one is known to be gone: who casts says so.
+func TestCAST1_aCastThatSkipsRanksInManyRunsIsDelivered(t *testing.T) {
+	server, place := bustest.Server(t), Placement{Mesh: testMesh, Extent: shape.Of("rank", 2*manyRuns+2), PerHost: 1}
+	last := place.Extent.NumRanks() - 1
+	start := func(id subjects.ProcID, m *Member) (*actor.Proc, *Router) {
+		registry, err := actor.NewRegistry(listenerType.Made(
+			func(*actor.Context, actor.None) (listener, error) { return listener{}, nil },
+			hear.By(func(_ listener, _ *actor.Context, n int) (int, error) { return n + 1, nil })))
+		require.NoError(t, err)
+		p, err := actor.NewProc(t.Context(), actor.Options{ID: id, Registry: registry, Bus: bustest.Open(t, server)})
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, p.Close(context.Background())) })
+		r, err := Start(p, m)
+		require.NoError(t, err)
+		t.Cleanup(r.Close)
+		return p, r
+	}
+	live, _ := start(place.Proc(last), &Member{Placement: place, Rank: last})
+	_, err := live.Spawn(t.Context(), actor.Spawning{Type: "listener", Name: "members", Params: actor.None{}})
+	require.NoError(t, err)
+	client, router := start(subjects.ProcID{Mesh: mustMesh(t)}, nil)
+	require.NoError(t, client.Follow(testMesh))
+
+	target := Target{Via: client, Placement: place, Actor: "members", Region: place.Extent.Region()}
+	for name, where := range map[string]string{"by itself": "", "with all others": free} {
+		to := packet{where: where, members: []member{{last, last, live.ID()}}}
+		to.group, err = client.Group([]subjects.PortID{live.ID().Actor("members").Port("hear")})
+		require.NoError(t, err)
+		way := &route{tree: tree{place: place, region: target.Region}, here: -1, changes: client.Changes(testMesh), packets: []packet{to}}
+		for _, gone := range everySecond() {
+			way.gone = append(way.gone, lost{gone, errGone})
+		}
+		router.routes.mu.Lock()
+		router.routes.keep(client, routeKey{testMesh, "members", "hear", target.Region.String()}, way)
+		router.routes.mu.Unlock()
+
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		a, err := send(ctx, target, question{endpoint: "hear", message: 7, mode: modeEach})
+		require.NoError(t, err)
+		defer a.close()
+		for a.fates[last] == waiting && a.next(ctx) {
+		}
+		require.Equal(t, answered, a.fates[last], "%s: %v", name, a.errs[last])
+		v, err := actor.Open[int](a.values[last])
+		require.NoError(t, err)
+		require.Equal(t, 8, v)
+	}
+}
+
+func TestWIRE8_whatIsSaidOfRanksInManyRunsTravels(t *testing.T) {
+	place := Placement{Mesh: testMesh, Extent: shape.Of("rank", 2*manyRuns+2), PerHost: 1}
+	runs := everySecond()
+	h := header{Region: place.Extent.Region(), Prevs: []run{}, Skip: runs, Mode: modeFold}
+	for i := range manyRuns {
+		h.Gens = append(h.Gens, run{1, uint64(i % 2)})
+	}
+	ext, err := wire.Marshal(h)
+	require.NoError(t, err)
+	var got header
+	require.NoError(t, got.open(ext))
+	require.Equal(t, len(runs), len(got.Skip))
+	require.True(t, got.Skip.containAll(runs))
+	require.EqualValues(t, 1, genAt(got.Gens, manyRuns-1))
+
+	// What has come of them, each by itself, and who has failed, each for a reason of his own.
+	c := contribution{}
+	for i, s := range runs {
+		if i%2 == 0 {
+			c.parts = append(c.parts, part{ranks{s}, actor.Answer{Value: i}})
+		} else {
+			c.failed = append(c.failed, failure{ranks{s}, actor.EncodeError(errGone)})
+		}
+	}
+	for range 2 * manyRuns {
+		c.parts = append(c.parts, part{ranks{{2*manyRuns + 1, 1}}, actor.Answer{Value: 1}})
+	}
+	values, ext, err := c.encode("home")
+	require.NoError(t, err)
+	body, err := wire.Marshal(values)
+	require.NoError(t, err)
+	var r rest
+	require.NoError(t, wire.Unmarshal(ext, &r))
+	back, err := r.decode(actor.Incoming{Envelope: wire.Envelope{Kind: wire.Value, Body: body}}, place.Extent.NumRanks())
+	require.NoError(t, err)
+	require.Len(t, back.parts, len(c.parts))
+	require.Len(t, back.failed, len(c.failed))
+	require.Equal(t, c.parts[9].ranks, back.parts[9].ranks)
+
+	ext, err = wire.Marshal(rest{Folded: true, Parts: []ranks{runs}, Settled: runs})
+	require.NoError(t, err)
+	var word rest
+	require.NoError(t, wire.Unmarshal(ext, &word))
+	require.True(t, word.Settled.containAll(runs) && word.Parts[0].containAll(runs))
+}
+
+func TestWIRE7_whatCastsSayHasNarrowLimits(t *testing.T) {
+	long := append([]byte{0x9a, 0, 1, 0, 1}, make([]byte, 1<<16+1)...)
+	for _, v := range []any{new(header), new(rest)} {
+		require.ErrorContains(t, wire.Unmarshal(append([]byte{0xa1, 0x19, 0x03, 0xe7}, long...), v), "exceeded max number of elements 65536", "%T", v)
+	}
+	require.ErrorContains(t, wire.Unmarshal(long, new(bodies)), "exceeded max number of elements 65536")
+	require.ErrorContains(t, wire.Unmarshal(long, new([]tallied)), "exceeded max number of elements 65536")
+	values := make([]item, 1<<16+1)
+	for i := range values {
+		values[i].value = 1
+	}
+	collected, err := wire.Marshal(values)
+	require.NoError(t, err)
+	var items []item
+	require.NoError(t, wire.Unmarshal(collected, &items), "answers are their endpoint's")
+	require.Len(t, items, len(values))
+}
