@@ -41,7 +41,8 @@
 //     at a time, each once it has ended where it was. That counts as no restart, and who has actors there is told
 //     first, so that they wait for their procs; the next rank leaves once they run again, or after supervision.held.
 //     The host is a spare one from then on. A spare host is asked before it is used: one that is not there, or takes
-//     no procs, is passed over, and of the others the one with the fewest procs is first. None is reserved.
+//     no procs, is passed over, and of the others the one with the fewest procs is first, and of those with
+//     equally many any. None is reserved.
 //   - CTL-12: ranks that are well are started anew, in their place and as their next generation, when that is asked for
 //     (agent.Restart), whatever the Policy. Each is answered once it runs with its actors, or has failed for the
 //     first time. That, too, counts as no restart.
