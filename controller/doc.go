@@ -18,7 +18,7 @@
 //     for each host that has ranks of it. That to stop goes by both lanes (AGT-11).
 //   - CTL-3: each rank's end is told once, to the log and to every stream, in the order it was heard.
 //   - CTL-4: as long as the controller lives, the leases of its procs are renewed every third of
-//     their term, and the answers bring what events did not; when it stops, it stops its mesh first; when its process dies, the leases run out.
+//     their term, and the answers bring what events did not: where there are no leases, they are asked for each supervision.poll; when it stops, it stops its mesh first; when its process dies, the leases run out.
 //   - CTL-5: a host that does not answer is not a dead rank: its ranks keep their last known
 //     status, with the silence as its reason while they were being created. One that refuses, or
 //     is known to be gone, never got them: they have failed.
