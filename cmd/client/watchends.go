@@ -139,14 +139,14 @@ func (w *endWatch) check() {
 func (w *endWatch) follow(ctx context.Context) {
 	pause := time.NewTicker(lookEvery)
 	defer pause.Stop()
-	procs, gone := w.p.procs, subjects.ActorID{}
+	procs, gone := w.p.procs, map[subjects.ActorID]bool{}
 	for absent := map[int]int{}; ctx.Err() == nil; {
-		if d := procs.Describe(); d.World == nil && d.Owner != gone {
+		if d := procs.Describe(); d.World == nil && !gone[d.Owner] {
 			w.listen(ctx, procs)
-			gone = d.Owner
+			gone[d.Owner] = true
 		}
 		states, now, err := w.look(ctx)
-		if d := now.Describe(); err == nil && d.World == nil && d.Owner.IsValid() && d.Owner != gone {
+		if d := now.Describe(); err == nil && d.World == nil && d.Owner.IsValid() && !gone[d.Owner] {
 			procs = now // another has it
 			continue
 		}
