@@ -123,6 +123,7 @@ func newController(ctx *actor.Context, s Spec) (agent.Agent, error) {
 		spec.Owner = ctx.Self()
 		s.Actors = &spec
 	}
+	s.Policy.Spares = anyOrder(s.Policy.Spares)
 	st, err := newState(s)
 	if err != nil {
 		return nil, err
@@ -171,8 +172,8 @@ func (c *controller) inhabit(p *actor.Proc) {
 	}
 	for rank := range c.spec.Region.NumRanks() {
 		_, base := c.host(rank)
-		if now := p.Latest(c.spec.Procs.Proc(base, 0)); now.Gen > 0 {
-			c.seat(rank).proc = int(now.Gen)
+		if now, later := p.Successor(c.spec.Procs.Proc(base, 0)); later {
+			c.seat(rank).inhabit(now)
 		}
 	}
 }

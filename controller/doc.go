@@ -18,7 +18,7 @@
 //     for each host that has ranks of it. That to stop goes by both lanes (AGT-11).
 //   - CTL-3: each rank's end is told once, to the log and to every stream, in the order it was heard.
 //   - CTL-4: as long as the controller lives, the leases of its procs are renewed every third of
-//     their term, and the answers bring what events did not; when it stops, it stops its mesh first; when its process dies, the leases run out.
+//     their term, and the answers bring what events did not: where there are no leases, they are asked for each supervision.poll; when it stops, it stops its mesh first; when its process dies, the leases run out.
 //   - CTL-5: a host that does not answer is not a dead rank: its ranks keep their last known
 //     status, with the silence as its reason while they were being created. One that refuses, or
 //     is known to be gone, never got them: they have failed.
@@ -41,7 +41,8 @@
 //     at a time, each once it has ended where it was. That counts as no restart, and who has actors there is told
 //     first, so that they wait for their procs; the next rank leaves once they run again, or after supervision.held.
 //     The host is a spare one from then on. A spare host is asked before it is used: one that is not there, or takes
-//     no procs, is passed over, and of the others the one with the fewest procs is first. None is reserved.
+//     no procs, is passed over, and of the others the one with the fewest procs is first, and of those with
+//     equally many any. None is reserved.
 //   - CTL-12: ranks that are well are started anew, in their place and as their next generation, when that is asked for
 //     (agent.Restart), whatever the Policy. Each is answered once it runs with its actors, or has failed for the
 //     first time. That, too, counts as no restart.

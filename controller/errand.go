@@ -35,12 +35,12 @@ func (e errand) String() string {
 	return "moves"
 }
 
-// steps are the names of its beginning and its end.
-func (e errand) steps() (attempt, success string) {
+// steps are the names of its beginning and its ends.
+func (e errand) steps() (attempt, success, failed string) {
 	if e == rolls {
-		return "rank.roll.attempt", "rank.roll.success"
+		return "rank.roll.attempt", "rank.roll.success", "rank.roll.failed"
 	}
-	return "rank.move.attempt", "rank.move.success"
+	return "rank.move.attempt", "rank.move.success", "rank.move.failed"
 }
 
 // leave is a rank to be stopped where it is, in the generation that it has there.
@@ -82,7 +82,7 @@ func (st *state) setOut(x *effects, rank int, e errand, reason string, doing doi
 	seat.doing, seat.errand, seat.from, seat.owners = doing, e, subjects.HostID{}, nil
 	seat.cause = actor.Event{Reason: reason}
 	st.table.Again(st.spec.id(), rank, st.table.Gen(st.spec.id(), rank)+1, e.String()+": "+reason)
-	attempt, _ := e.steps()
+	attempt, _, _ := e.steps()
 	x.news = append(x.news, st.about(rank, string(actor.Initializing), actor.Event{Step: attempt, Reason: reason, At: now}))
 }
 

@@ -40,7 +40,7 @@ func TestFaultAC6_aSubscriberThatIsGoneHarmsNeitherControllerNorMesh(t *testing.
 	require.Eventually(t, func() bool { return health(t, ref).Subscribers == 0 }, 20*time.Second, 5*time.Millisecond)
 	require.Equal(t, one(4, agent.Running, ""), wait(t, ref, agent.Running))
 	for _, h := range r.hosts {
-		require.Zero(t, h.count("stop"))
+		require.Zero(t, h.stops())
 	}
 }
 

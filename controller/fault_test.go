@@ -178,8 +178,8 @@ func TestFaultC4_aStopReachesTheRanksThatAreLeftAfterAFailure(t *testing.T) {
 			r.teller(t).Emit(r.killed(1))
 			hears(t, port)
 			stop(t, r, ref)
+			r.stoppedOnce(t, r.hosts...)
 			for _, h := range r.hosts {
-				h.stoppedOnce(t)
 				require.Equal(t, agent.Stopped, h.table.Status(r.spec.id(), h.ranks[0]).Phase)
 			}
 		})

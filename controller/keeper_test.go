@@ -12,6 +12,7 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/subjects"
 )
 
@@ -107,4 +108,19 @@ func TestCTL14_aKeeperThatIsClosedRefusesWhoWaitsAndWhoComes(t *testing.T) {
 		_, err = k.keep(t.Context(), host, agent.Lease{ID: "m"})
 		require.ErrorIs(t, err, errKeeperClosed)
 	})
+}
+
+func TestCTL4_withoutALeaseAgentsAreAskedAllTheSame(t *testing.T) {
+	r := newRig(t)
+	cfg := &config.Config{}
+	require.NoError(t, config.SupervisionPoll.Override(cfg, 50*time.Millisecond))
+	agent.SetConfig(r.p, cfg)
+	r.spec.Lease = -1
+	r.hosts[1].lost = []int{3}
+	ref := r.own(t, r.spec)
+	create(t, ref)
+	e := hears(t, subscribes(t, r.p, ref, 0))
+	require.Equal(t, 3, e.Rank)
+	require.Contains(t, e.Reason, "nobody heard")
+	r.hosts[0].await(t, "keepalive 0s", 2)
 }

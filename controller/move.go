@@ -123,10 +123,13 @@ func (st *state) deadBehind(x *effects, m *move, h hostIs, now time.Time) {
 	}
 }
 
-// at is the host that a rank is on: the one of its place, or the one that it is to leave.
+// at is the host that a rank is on: the one of its place, or the one that it is to leave; of an actor, where its proc is.
 func (st *state) at(rank int) subjects.HostID {
-	if from := st.known(rank).from; from.IsValid() {
-		return from
+	seat := st.known(rank)
+	for _, h := range []subjects.HostID{seat.from, seat.home} {
+		if h.IsValid() {
+			return h
+		}
 	}
 	host, _ := st.host(rank)
 	return st.spec.Procs.Hosts[host]

@@ -43,11 +43,12 @@ func (c *controller) create(ctx context.Context, p *actor.Proc, m agent.Mesh, ho
 // keep renews the leases of a host's ranks, or of the actors, and says how they are.
 func (c *controller) keep(ctx context.Context, p *actor.Proc, m agent.Mesh, host int) (agent.Overlay, error) {
 	lease := agent.Lease{ID: c.spec.id(), For: c.lease(), Claim: c.spec.claim()}
+	within := c.period()
 	if lease.For > 0 {
-		var cancel func()
-		ctx, cancel = context.WithTimeout(ctx, lease.For/renewals)
-		defer cancel()
+		within = lease.For / renewals
 	}
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
 	if c.spec.Actors != nil {
 		o, err := keepActors(ctx, c.agents(p, m), lease)
 		if len(o) > 0 && agent.Fenced(err) == nil {
@@ -197,13 +198,19 @@ func (c *controller) Undeliverable(_ *actor.Context, r actor.Returned) error {
 // renewals is how often a lease is renewed within its term.
 const renewals = 3
 
-// renew keeps the leases, one message per host (CTL-2, CTL-4). The answers make up for events
-// that were lost with a connection.
-func (c *controller) renew(ctx *actor.Context) {
-	if c.lease() == 0 {
-		return
+// period is how often leases are renewed, and agents asked where there are none.
+func (c *controller) period() time.Duration {
+	poll := config.SupervisionPoll.Get(c.config)
+	if lease := c.lease(); lease > 0 {
+		return min(lease/renewals, poll)
 	}
-	every := min(c.lease()/renewals, config.SupervisionPoll.Get(c.config))
+	return poll
+}
+
+// renew keeps the leases, one message per host (CTL-2, CTL-4). The answers make up for events
+// that were lost with a connection, so agents are asked where there is no lease, too.
+func (c *controller) renew(ctx *actor.Context) {
+	every := c.period()
 	c.renewal = time.Now().Add(every)
 	if c.spec.Keeper != nil {
 		c.renewal = c.spec.Keeper.next(every)

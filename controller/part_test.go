@@ -21,7 +21,7 @@ func TestStop_aPartIsOneMessageForEachHostThatHasRanksOfItAndAnswersByItsOwnRank
 		require.NoError(t, err)
 		require.Equal(t, one(2, agent.Stopped, "enough"), o)
 	}
-	require.Zero(t, r.hosts[0].count("stop"))
+	require.Zero(t, r.hosts[0].stops())
 	all, err := agent.Get.Call(t.Context(), ref, agent.Query{})
 	require.NoError(t, err)
 	var phases []agent.Phase

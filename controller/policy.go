@@ -69,9 +69,16 @@ func (p Policy) String() string {
 	i := p.intensity()
 	s := fmt.Sprintf("%s: each rank at most %d times within %s, after %s to %s", p.Recovery, i.Most, i.Within, i.Backoff.First, i.Backoff.Max)
 	if p.Recovery == Replace {
-		s += fmt.Sprintf(", with %d spare hosts", len(p.Spares))
+		s += ", with " + spareHosts(len(p.Spares))
 	}
 	return s
+}
+
+func spareHosts(n int) string {
+	if n == 1 {
+		return "1 spare host"
+	}
+	return fmt.Sprintf("%d spare hosts", n)
 }
 
 // restarts reports whether ranks are started again.
@@ -88,19 +95,26 @@ func (p Policy) intensity() supervise.Policy {
 
 // check refuses a policy that cannot be kept for a mesh.
 func (p Policy) check(s Spec) error {
+	if err := p.fits(s); err != nil {
+		return fmt.Errorf("policy: %w", err)
+	}
+	return p.intensity().Check()
+}
+
+func (p Policy) fits(s Spec) error {
 	switch {
 	case int(p.Recovery) >= len(recoveryNames):
 		return fmt.Errorf("%s: want one of %v", p.Recovery, recoveryNames)
 	case p.Backoff < 0 || p.Max < 0:
 		return fmt.Errorf("backoff from %s to %s: want 0 or more", p.Backoff, p.Max)
 	case p.Recovery != Replace && len(p.Spares) > 0:
-		return fmt.Errorf("%d spare hosts with recovery %s: want %s, or no spares", len(p.Spares), p.Recovery, Replace)
+		return fmt.Errorf("%s with recovery %s: want %s, or no spares", spareHosts(len(p.Spares)), p.Recovery, Replace)
 	case p.Recovery == Replace && s.Actors != nil:
 		return fmt.Errorf("recovery %s of actors: want %s; it is the procs that are replaced, and actors follow them", Replace, Restart)
 	case p.Recovery == Replace && len(p.Spares) == 0:
 		return fmt.Errorf("recovery %s without spare hosts: want some, or %s", Replace, Restart)
 	case len(p.Spares) > len(s.Procs.Hosts):
-		return fmt.Errorf("%d spares for %d hosts: want at most as many", len(p.Spares), len(s.Procs.Hosts))
+		return fmt.Errorf("%s for a mesh on %d: want at most as many", spareHosts(len(p.Spares)), len(s.Procs.Hosts))
 	case p.restarts() && s.Actors == nil && s.Procs.PerProcess > 1:
 		return fmt.Errorf("recovery %s of procs that share a process: they end together: want %s or %s", p.Recovery, Propagate, Drop)
 	}
@@ -109,5 +123,5 @@ func (p Policy) check(s Spec) error {
 			return fmt.Errorf("spare host %s is one of the mesh already: want another", h)
 		}
 	}
-	return p.intensity().Check()
+	return nil
 }

@@ -19,12 +19,11 @@ type verdict struct{ gaveUp string }
 
 // recovers decides about a rank that has failed. nil: it is started again (CTL-6).
 func (st *state) recovers(x *effects, rank int, reason string, about actor.Event, now time.Time) *verdict {
-	known := st.table.Status(st.spec.id(), rank).Phase
-	if seat := st.known(rank); seat.errand != none && !st.stopping {
+	if seat := st.known(rank); seat.errand != none && !st.stopping && st.restart != nil {
 		st.arrived(rank)
 		st.seat(rank).doing = settled
 	}
-	if st.restart == nil || st.stopping || !st.restart.Has(rank) || known == agent.Initializing && st.table.Gen(st.spec.id(), rank) == 0 { // it never ran
+	if st.restart == nil || st.stopping || !st.restart.Has(rank) || st.neverRan(rank) {
 		return &verdict{}
 	}
 	seat := st.seat(rank)
@@ -51,6 +50,11 @@ func (st *state) recovers(x *effects, rank int, reason string, about actor.Event
 	x.news = append(x.news, st.about(rank, string(actor.Initializing), about))
 	st.apply(x, fx, now)
 	return nil
+}
+
+// neverRan reports whether a rank has not come up so far.
+func (st *state) neverRan(rank int) bool {
+	return st.phaseOf(rank) == agent.Initializing && st.table.Gen(st.spec.id(), rank) == 0
 }
 
 // apply does what the one who counts restarts says.

@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 // Spare hosts are asked whether they would take procs: when the mesh begins, with each renewal of leases, and before
 // one of them is to take the place of a host that is drained. One that is not there, or takes none, is passed over. Of
 // the others the one with the fewest procs is used: nobody reserves a host, and those of other owners may be there already.
+// Of those with equally many it is any: owners that share spare hosts and need one at the same moment spread over them.
 
 // spareWithin is how long a spare host has to say that it is there.
 const spareWithin = 2 * time.Second
@@ -30,6 +32,13 @@ func (st *state) spareIs(h spareIs) {
 		st.unfit[h.host] = h.why
 	}
 	st.load[h.host] = h.procs
+}
+
+// anyOrder is some order of hosts, which differs between owners.
+func anyOrder(hosts []subjects.HostID) []subjects.HostID {
+	hosts = slices.Clone(hosts)
+	rand.Shuffle(len(hosts), func(i, j int) { hosts[i], hosts[j] = hosts[j], hosts[i] })
+	return hosts
 }
 
 // replace puts a spare host that is not known to be in trouble in the place of another, and reports whether there is one.

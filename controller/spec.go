@@ -71,7 +71,7 @@ func (s Spec) check() error {
 		return fmt.Errorf("mesh %s: lease %s, want at least %s, 0 for the default, or less than 0 for none", s.id(), s.Lease, minLease)
 	}
 	if err := s.Policy.check(s); err != nil {
-		return fmt.Errorf("mesh %s: policy: %w", s.id(), err)
+		return fmt.Errorf("mesh %s: %w", s.id(), err)
 	}
 	return nil
 }

@@ -51,9 +51,10 @@ type seat struct {
 	owners  []subjects.ActorID // of the actors that it had when it left
 	follows int                // the generation that it runs in, as long as those start their actors there
 
-	proc int  // of an actor: the generation of the proc that has the rank
-	dead bool // that proc has ended
-	nth  int  // events of actors that came before this one in that proc are about those that have failed
+	proc int             // of an actor: the generation of the proc that has the rank
+	home subjects.HostID // of an actor: where that is; zero: where the first was
+	dead bool            // that proc has ended
+	nth  int             // events of actors that came before this one in that proc are about those that have failed
 }
 
 // doing is where the restart of a rank is.

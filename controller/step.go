@@ -1,10 +1,12 @@
 package controller
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/subjects"
 )
 
 // step takes one thing that was heard and says what to do about it. heard is an agent.Overlay (an agent's
@@ -110,10 +112,18 @@ func (st *state) procOf(x *effects, rank int, e actor.Event, now time.Time) {
 		st.advance(x, rank, ended(e), e, now)
 	case e.Status == string(actor.Running) && e.Gen > seat.proc && st.restart != nil:
 		s := st.seat(rank)
-		s.proc, s.dead, s.nth = e.Gen, false, 0
+		s.inhabit(e)
 		if s.doing == held {
 			st.start(x, rank)
 		}
+	}
+}
+
+// inhabit notes in which proc an actor is to be, and on which host: spare ones are the procs' to choose.
+func (s *seat) inhabit(e actor.Event) {
+	s.proc, s.dead, s.nth = e.Gen, false, 0
+	if h, err := subjects.ParseHostID(e.Host); err == nil {
+		s.home = h
 	}
 }
 
@@ -133,7 +143,9 @@ func (st *state) advance(x *effects, rank int, s agent.Status, about actor.Event
 		st.running(x, rank, now)
 	case s.Phase == agent.Failed:
 		if more := st.recovers(x, rank, s.Reason, about, now); more != nil {
-			s.Reason += more.gaveUp
+			if s.Reason += more.gaveUp; more.gaveUp != "" {
+				about.Step = "rank.restart.failed"
+			}
 			st.end(x, rank, s, about)
 		}
 	case s.Phase == agent.Stopped:
@@ -145,17 +157,35 @@ func (st *state) advance(x *effects, rank int, s agent.Status, about actor.Event
 
 // end ends a rank for good, which is recorded and told once (CTL-3).
 func (st *state) end(x *effects, rank int, s agent.Status, about actor.Event) {
+	step := ""
+	if s.Phase == agent.Failed {
+		step = st.inVain(rank)
+	}
 	if !st.table.Advance(st.spec.id(), rank, s) {
 		return
 	}
 	st.forget(rank)
-	about.Reason = s.Reason
+	about.Reason, about.Step = s.Reason, cmp.Or(step, about.Step)
 	e := st.about(rank, s.Phase.String(), about)
 	if s.Phase == agent.Failed && st.spec.Policy.Recovery == Drop && !st.stopping {
 		st.seat(rank).dropped, e.Step = true, "rank.drop"
 	}
 	st.ends = append(st.ends, e)
 	x.news = append(x.news, e)
+}
+
+// inVain is the step that the failure of a rank is, which was on an errand, or would have been started again.
+func (st *state) inVain(rank int) string {
+	seat := st.known(rank)
+	switch {
+	case st.stopping:
+	case seat.errand != none:
+		_, _, failed := seat.errand.steps()
+		return failed
+	case st.restart != nil && st.restart.Has(rank) && !st.neverRan(rank):
+		return "rank.restart.failed"
+	}
+	return ""
 }
 
 // running notes that a rank runs.
@@ -169,7 +199,7 @@ func (st *state) running(x *effects, rank int, now time.Time) {
 	}
 	done := "rank.restart.success"
 	if seat.errand != none {
-		_, done = seat.errand.steps()
+		_, done, _ = seat.errand.steps()
 		if gen := st.table.Gen(st.spec.id(), rank); len(seat.owners) > 0 {
 			seat.follows = gen
 			x.follows = append(x.follows, follow{rank, gen, seat.owners})

@@ -130,7 +130,7 @@ func (s *scenario) hear(verb string, args []string) string {
 		id := s.hostOf(args[0])
 		states := map[string]presence.State{"alive": presence.Alive, "suspect": presence.Suspect, "unknown": presence.Unknown, "dead": presence.Dead}
 		x = s.st.step(hostIs{Host: id, State: states[args[1]], Reason: strings.Join(args[2:], " "), At: s.now}, s.now)
-	case "proc", "actor", "other": // rank[.gen[.nth]] status [reason]: an event of that kind, or of another mesh
+	case "proc", "actor", "other": // rank[.gen[.nth]] status [reason]: an event of that kind, or of another mesh; proc … running [host]
 		x = s.st.step(s.event(verb, args), s.now)
 	case "take": // hosts per-host epoch [policy spares…]: a mesh that is there
 		s.start(args, nil, "*", args[3:], func(spec *Spec) { spec.Epoch, spec.Take = uint64(s.number(args[2])), true })
@@ -178,8 +178,7 @@ func (s *scenario) trace(x effects) string {
 		require.Equal(s.t, s.now, e.At)
 	}
 	for _, b := range x.starts {
-		host, _ := s.st.host(b.rank)
-		fmt.Fprintf(&out, "\tstarts: %d.%d on %s\n", b.rank, b.gen, s.st.spec.Procs.Hosts[host].Label())
+		fmt.Fprintf(&out, "\tstarts: %d.%d on %s\n", b.rank, b.gen, s.st.at(b.rank).Label())
 	}
 	for _, l := range x.leaves {
 		fmt.Fprintf(&out, "\tstops: %d.%d on %s\n", l.rank, l.gen, l.host.Label())
@@ -287,10 +286,12 @@ func (s *scenario) event(kind string, args []string) actor.Event {
 	for i, part := range strings.Split(args[0], ".") {
 		*[]*int{&e.Rank, &e.Gen, &e.Nth}[i] = s.number(part)
 	}
-	switch kind {
-	case "actor":
+	switch {
+	case kind == "proc" && e.Status == "running" && e.Reason != "":
+		e.Host, e.Reason = s.hostOf(e.Reason).String(), ""
+	case kind == "actor":
 		e.Actor, _, _ = strings.Cut(e.Reason, " ")
-	case "other":
+	case kind == "other":
 		e.Kind, e.Mesh = actor.KindProc, "other-000000000000m"
 	}
 	return e

@@ -29,11 +29,12 @@ func heardOf(t *testing.T, port *actor.Port[actor.Event]) actor.Event {
 	return e
 }
 
-// states is what the hosts say of the mesh.
+// states is what the hosts say of the mesh, to a proc of its own.
 func (r *rig) states(t *testing.T) (all []agent.State) {
 	t.Helper()
+	p := r.teller(t)
 	for _, h := range r.spec.Procs.Hosts {
-		states, err := agent.Get.Call(t.Context(), hostAgent(r.p, h), agent.Query{ID: r.spec.id()})
+		states, err := agent.Get.Call(t.Context(), hostAgent(p, h), agent.Query{ID: r.spec.id()})
 		require.NoError(t, err)
 		all = append(all, states...)
 	}
@@ -74,7 +75,7 @@ func TestCTL10_twoControllersOfAMeshNeverBothAct(t *testing.T) {
 	require.NoError(t, err, "it ends, and leaves the mesh alone")
 	require.Equal(t, one(4, agent.Running, ""), wait(t, second, agent.Running))
 	for _, h := range r.hosts {
-		require.Zero(t, h.count("stop"))
+		require.Zero(t, h.stops())
 	}
 	o, err := agent.Stop.Call(t.Context(), second, agent.Stopping{Reason: "done"})
 	require.NoError(t, err)

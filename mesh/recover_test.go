@@ -133,12 +133,12 @@ func TestPolicy_refusesWhatCannotBeKept(t *testing.T) {
 	c := newCluster(t, "a")
 	hosts := c.hosts(t, c.Net)
 	for want, p := range map[string]mesh.Policy{
-		"backoff from -1s":                  {Recovery: mesh.Restart, Backoff: -time.Second},
-		"replace without spare hosts":       {Recovery: mesh.Replace},
-		"is one of the mesh already":        {Recovery: mesh.Replace, Spares: hosts.Hosts()},
-		"recovery(9): want one of":          {Recovery: 9},
-		"most -1 restarts: want 1 to 1000":  {Recovery: mesh.Restart, Most: -1},
-		"spare hosts with recovery restart": {Recovery: mesh.Restart, Spares: hosts.Hosts()},
+		"backoff from -1s":                 {Recovery: mesh.Restart, Backoff: -time.Second},
+		"replace without spare hosts":      {Recovery: mesh.Replace},
+		"is one of the mesh already":       {Recovery: mesh.Replace, Spares: hosts.Hosts()},
+		"recovery(9): want one of":         {Recovery: 9},
+		"most -1 restarts: want 1 to 1000": {Recovery: mesh.Restart, Most: -1},
+		"spare host with recovery restart": {Recovery: mesh.Restart, Spares: hosts.Hosts()},
 	} {
 		_, err := hosts.SpawnProcs(t.Context(), mesh.Spawning{Name: "workers", PerHost: shape.Of("gpu", 1), Policy: p})
 		require.ErrorContains(t, err, want)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/castnet-io/castnet/agent"
@@ -53,8 +55,8 @@ func (p ProcMesh) Restart(ctx context.Context, r Rolling) error {
 	id := p.desc.ID.String()
 	switch {
 	case p.desc.World != nil:
-		return fmt.Errorf("restart %s: the ranks of world %s begin anew with their hosts: stop its hostds one after another "+
-			"(SIGTERM) and start each again, with its world and rank; or stop the world and declare it again", id, p.desc.World.World)
+		return fmt.Errorf("restart %s: the ranks of world %s begin anew with their hosts: stop each hostd (SIGTERM) and start it again as it was, "+
+			"one after another: %s; or stop the world and declare it again", id, p.desc.World.World, p.worldHosts())
 	case r.AtOnce < 0 || r.AtOnce > agent.MaxAtOnce:
 		return fmt.Errorf("restart %s: %d ranks at once: want 1 to %d, or 0 for 1", id, r.AtOnce, agent.MaxAtOnce)
 	case p.desc.PerProcess > 1:
@@ -95,6 +97,23 @@ func (p ProcMesh) Restart(ctx context.Context, r Rolling) error {
 		return nil
 	}
 	return failed
+}
+
+// namedHosts bounds how many hosts an error names.
+const namedHosts = 8
+
+// worldHosts names the hosts that the region of a world has, and how their hostds are started.
+func (p ProcMesh) worldHosts() string {
+	var all []string
+	for at, h := range p.desc.Hosts {
+		if h.IsValid() && slices.Contains(p.onHosts().hosts, h) {
+			all = append(all, fmt.Sprintf("%s (--world %s --host-rank %d)", h.Label(), p.desc.World.World, at))
+		}
+	}
+	if more := len(all) - namedHosts; more > 0 {
+		all = append(all[:namedHosts], fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(all, ", ")
 }
 
 // rankOver is what came of restarting a rank, or why nobody can say.

@@ -167,7 +167,9 @@ func TestLookup_aWorldIsAMeshLikeAnother(t *testing.T) {
 	require.NoError(t, err, "a service is the same for whoever asks")
 	require.True(t, one.Equal(again))
 
-	require.ErrorContains(t, procs.Restart(t.Context(), mesh.Rolling{}), "the ranks of world train begin anew with their hosts: stop its hostds")
+	refused := procs.Restart(t.Context(), mesh.Rolling{})
+	require.ErrorContains(t, refused, "the ranks of world train begin anew with their hosts: stop each hostd (SIGTERM) and start it again as it was")
+	require.ErrorContains(t, refused, " (--world train --host-rank 0)")
 	require.ErrorContains(t, procs.Slice("x", 0, 1).Stop(t.Context()), "stop 1 ranks of world train: it is stopped as a whole: want all 3")
 	require.NoError(t, found.Procs().Stop(t.Context()), "whoever has a handle stops it, as any mesh")
 	require.Empty(t, c.pids(t, procs))

@@ -45,7 +45,8 @@ func (a *app) logsCommand() *cobra.Command {
 		Short: "Show what the procs of a mesh print",
 		Long: `Show the last lines each proc has printed to stdout and stderr, with its coordinates:
 of a mesh that lives, or else of the newest of that name that has ended.
-With --follow, go on with what they print from then on, until they have ended or Ctrl-C.
+With --follow, go on with what they print from then on, also when they are started again, until they
+have ended for good or Ctrl-C.
 
 Merged, lines that several ranks print alike are one, with the region of the ranks:
   [host=0:2,gpu=*] 16× ready
@@ -161,9 +162,11 @@ func (a *app) printLive(ctx context.Context, t target, v *logView, f *follower, 
 			err = v.show(r)
 		case <-due.C:
 			err = v.due()
+		case which := <-ends.again:
+			a.note("%s", which)
 		case <-ends.over:
 			err = errors.Join(v.show(f.waiting()...), v.rest())
-			a.note("%s", endOf(t, ends.how()))
+			a.note("%s", endOf(t, ends.how))
 			return err
 		case <-ends.net.Bus().Done():
 			return ends.net.Bus().Err()

@@ -12,7 +12,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/mesh"
 )
 
@@ -95,14 +94,15 @@ func (a *app) meshFields(v meshView) [][2]string {
 	for _, h := range v.Hosts {
 		hosts = append(hosts, hostLabel(h.ID)) // - where a world has none
 	}
-	rows := [][2]string{
-		{"mesh", v.Mesh}, {"phase", a.status(v.Phase)},
-		{"extent", fmt.Sprintf("%s: %s on %s (%s)", v.Extent, count(v.Ranks, "proc"), count(len(hosts), "host"), shorten(strings.Join(hosts, ", "), 60))},
-		{"program", orDash(v.Program)}, {"owner", v.Owner.ID},
-	}
+	rows := [][2]string{{"mesh", v.Mesh}}
 	if v.Label != labelOf(v.Mesh) {
 		rows = append(rows, [2]string{"called", v.Label})
 	}
+	rows = append(rows, [][2]string{
+		{"phase", a.status(v.Phase)},
+		{"extent", fmt.Sprintf("%s: %s on %s (%s)", v.Extent, count(v.Ranks, "proc"), count(len(hosts), "host"), shorten(strings.Join(hosts, ", "), 60))},
+		{"program", orDash(v.Program)}, {"owner", v.Owner.ID},
+	}...)
 	if !v.Owner.Answers {
 		return append(rows, [2]string{"", a.paint(red, "is silent: ") + v.Owner.Why}, [2]string{"", "what follows is what the hosts say"},
 			[2]string{"lease", v.leaseText()})
@@ -113,7 +113,7 @@ func (a *app) meshFields(v meshView) [][2]string {
 			[2]string{"failures", v.Policy})
 	}
 	rows = append(rows,
-		[2]string{"", fmt.Sprintf("since %s; restarts %d, subscribers %d, stalls %d", age(time.Since(*o.Since)), o.Restarts, o.Subscribers, o.Stalls)},
+		[2]string{"", fmt.Sprintf("since %s; ranks started anew %d, subscribers %d, stalls %d", age(time.Since(*o.Since)), o.Restarts, o.Subscribers, o.Stalls)},
 		[2]string{"failures", v.Policy})
 	if o.Spares > 0 {
 		rows = append(rows, [2]string{"", count(o.Spares, "spare host") + " left"})
@@ -183,12 +183,12 @@ func (a *app) showLater(later []laterRank) error {
 	fmt.Fprintln(a.out)
 	return show(a, later, []string{"rank", "gen", "host", "restarts", "now", "why"}, func(l laterRank) []string {
 		return []string{
-			"[" + l.Point + "]", strconv.Itoa(l.Gen), hostLabel(l.Host), strconv.Itoa(l.Tries), l.doing(), orDash(shorten(l.Cause, 60)),
+			"[" + l.Point + "]", strconv.Itoa(l.Gen), hostLabel(l.Host), strconv.Itoa(l.Tries), cmp.Or(l.doing(), a.status(l.status)), orDash(shorten(l.Cause, 60)),
 		}
 	})
 }
 
-// doing is where the restart of a rank is.
+// doing is where the restart of a rank is; "": nowhere.
 func (l laterRank) doing() string {
 	switch l.Doing {
 	case "waiting":
@@ -200,7 +200,7 @@ func (l laterRank) doing() string {
 	case "leaving":
 		return "ends, to be started anew"
 	}
-	return agent.Running.String()
+	return ""
 }
 
 // fields writes names and values, a line each.

@@ -116,18 +116,25 @@ func alive(m mesh.MeshState) bool {
 	return slices.ContainsFunc(m.States, func(s agent.State) bool { return !s.Status.Phase.Terminal() })
 }
 
-// procRecords are the ranks of a mesh that are wanted, in order.
+// procRecords are the ranks of a mesh that are wanted, in order. Of one that has moved, its former host knows an earlier
+// generation, too.
 func procRecords(m mesh.MeshState, want func(rank int) bool) []procRecord {
 	var out []procRecord
-	desc := m.Procs.Describe()
+	desc, newest := m.Procs.Describe(), map[int]int{}
 	for _, s := range m.States {
-		if !want(s.Rank) {
+		newest[s.Rank] = max(newest[s.Rank], s.Gen)
+	}
+	for _, s := range m.States {
+		if !want(s.Rank) || s.Gen < newest[s.Rank] {
 			continue
 		}
 		r := recordOf(s)
 		r.Point = pointOf(desc.Extent, s.Rank)
 		if h, err := m.Procs.Host(s.Rank); err == nil {
 			r.Host = h.String()
+		}
+		if s.Proc != nil {
+			r.Host = cmp.Or(s.Proc.Host, r.Host)
 		}
 		out = append(out, r)
 	}

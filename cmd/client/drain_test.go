@@ -25,6 +25,11 @@ func TestHosts_aDrainMovesWhatHasASpareHostAndSaysHowMuch(t *testing.T) {
 	})
 	require.NoError(t, err)
 	require.Equal(t, "HOST  RESULT   PROCS\na     drained  0 ended, 2 moved\n", c.ok(t, "hosts", "drain", "a", "--at-once", "2"))
+	var ranks []string
+	for _, r := range decode[[]procRecord](t, c.ok(t, "procs", "-o", "json")) {
+		ranks = append(ranks, r.Point+" "+hostLabel(r.Host)+" "+r.Status)
+	}
+	require.Equal(t, []string{"host=0,gpu=0 b running", "host=0,gpu=1 b running"}, ranks, "what its former host knows of a rank is over")
 	moved := decode[[]deedRecord](t, c.ok(t, "hosts", "drain", "b", "-o", "json"))
 	require.Equal(t, deedRecord{Host: "b", ID: moved[0].ID, Result: "drained", Moved: 2}, moved[0], "back to the first, which is a spare host now")
 }

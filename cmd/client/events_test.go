@@ -81,6 +81,11 @@ func TestEvents_sayInOneLineWhatItBeganWithAndTheRestBehindIt(t *testing.T) {
 		"about: demo-000000000000m/2.0/counter-000000000000n (type counter), at " + at.Format(time.RFC3339Nano), "host: b-000000000000b", "exit code: 3",
 		"reason: it broke", "reason: twice", "caused by: actor failed: second", "caused by: actor failed: first", "| oh",
 	}, details(e))
+	own := e
+	own.Kind, own.Point = actor.KindMesh, "host=1/2,gpu=0/2"
+	require.Equal(t, "host=1,gpu=0", v.place(t.Context(), own), "a controller tells what became of a rank")
+	own.Point = ""
+	require.Empty(t, v.place(t.Context(), own), "or of its mesh")
 	e.Count = 2
 	require.Equal(t, "host=1,gpu=*", v.place(t.Context(), e))
 	v.looked = time.Now()

@@ -204,7 +204,7 @@ func details(e actor.Event) (out []string) {
 
 // place is the coordinates of what an event is about; ranks where its mesh is not known.
 func (v *eventView) place(ctx context.Context, e actor.Event) string {
-	if e.Kind == actor.KindHost || e.Kind == actor.KindMesh && e.Count == 0 {
+	if e.Kind == actor.KindHost || e.Kind == actor.KindMesh && e.Count == 0 && e.Point == "" { // a controller speaks of its mesh
 		return ""
 	}
 	ranks := make([]int, 0, max(e.Count, 1))

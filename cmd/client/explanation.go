@@ -83,7 +83,11 @@ func (v meshView) answer(well bool) string {
 			parts = append(parts, fmt.Sprintf("%d %s", k, p))
 		}
 	}
-	return fmt.Sprintf("%s is %s: of its %s %s", v.Mesh, v.Phase, count(v.Ranks, "rank"), strings.Join(parts, ", "))
+	how := v.Phase
+	if v.World != nil && n[running] > 0 { // what it lacks does not make it none
+		how = string(v.World.Status)
+	}
+	return fmt.Sprintf("%s is %s: of its %s %s", v.Mesh, how, count(v.Ranks, "rank"), strings.Join(parts, ", "))
 }
 
 func all(ranks int) string {
@@ -210,6 +214,9 @@ func (v meshView) next() (out []string) {
 		return []string{"nothing: it has ended, and its hosts remember it for a while"}
 	}
 	if !v.Owner.Answers {
+		if v.Lease == 0 {
+			return append(out, "no host knows of a lease: what lives goes on until `client stop`")
+		}
 		return append(out, "its lease "+v.leaseText())
 	}
 	if w := v.World; w != nil {

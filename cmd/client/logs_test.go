@@ -6,7 +6,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/internal/cli"
+	"github.com/castnet-io/castnet/mesh"
+	"github.com/castnet-io/castnet/mesh/shape"
 )
 
 func TestLogs_followMergesAndEndsWithTheMesh(t *testing.T) {
@@ -62,14 +66,55 @@ func TestLogs_followSaysThatProcsFailed(t *testing.T) {
 	require.Equal(t, "demo[gpu=0] has ended: 1 of 1 proc failed\n", b.stderr.String())
 }
 
+func TestLogs_followGoesOnWithTheNextGeneration(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "a")
+	again := mesh.Policy{Recovery: mesh.Restart}
+	p := c.own(t, mesh.Spawning{Name: "demo", PerHost: shape.Of("gpu", 1), Command: mesh.Command{Path: os.Args[0]}, Policy: again})
+	talkers, err := mesh.SpawnActors(t.Context(), p, talkerType, mesh.ActorSpawning[actor.None]{Label: "talker", Policy: again})
+	require.NoError(t, err)
+	b := start(t, c.env, "logs", "demo", "-f", "--tail", "0")
+	for len(b.lines) == 0 && !t.Failed() { // until it follows
+		c.ok(t, "cast", "demo", "talker", "talk", `"first"`)
+	}
+	c.kill(t, "demo", "gpu=0") // the only rank: for a moment all have ended
+	for e, err := range talkers.Changes(t.Context()) {
+		require.NoError(t, err)
+		if e.Step == "rank.restart.success" {
+			break
+		}
+	}
+	c.ok(t, "cast", "demo", "talker", "talk", `"second"`)
+	for line := b.next(t); line != "[host=0,gpu=0] second from 0"; line = b.next(t) {
+		require.Equal(t, "[host=0,gpu=0] first from 0", line)
+	}
+	require.NoError(t, p.Stop(t.Context()))
+	require.Zero(t, b.exit(t, nil), b.stderr)
+	require.Equal(t, "[host=0,gpu=0] runs again, as generation 1\ndemo has ended: 1 proc stopped\n", b.stderr.String())
+}
+
+func TestLogs_followEndsWithAMeshWhoseOwnerIsGone(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "a")
+	up, _ := c.up(t, "--per-host", "gpu=2", "--actor", "echo", "--lease", "1s")
+	b := start(t, c.env, "logs", "demo", "-f")
+	require.NoError(t, up.cmd.Process.Kill())
+	require.Zero(t, b.exit(t, nil), b.stderr)
+	require.Equal(t, "demo has ended: 2 procs stopped\n", b.stderr.String())
+}
+
 func TestLogs_ranksWhoseHostIsGoneHaveEnded(t *testing.T) {
-	w := &endWatch{p: place{base: grid, region: grid.Region()}, ends: map[int]string{}}
-	seen := []procRecord{{Rank: 0, Status: "running"}, {Rank: 1, Status: "stopped"}}
+	w := newEndWatch(nil, place{base: grid, region: grid.Region()})
+	ends := func() map[int]string { return w.seen.ends(0) }
+	seen := []agent.State{{Rank: 0, Gen: 1, Status: agent.Status{Phase: agent.Running}}, {Rank: 1, Status: agent.Status{Phase: agent.Stopped}}}
 	absent := map[int]int{}
 	w.count(seen, absent)
-	require.Equal(t, map[int]string{1: "stopped"}, w.how())
-	w.count(append(seen, procRecord{Rank: 3, Status: "running"}), absent)
-	require.Equal(t, map[int]string{1: "stopped", 2: "failed"}, w.how())
+	require.Equal(t, map[int]string{1: "stopped"}, ends())
+	w.count(append(seen, agent.State{Rank: 3, Status: agent.Status{Phase: agent.Running}}, agent.State{Rank: 0, Status: agent.Status{Phase: agent.Failed}}), absent)
+	require.Equal(t, map[int]string{1: "stopped", 2: "failed"}, ends(), "what another host knows of an earlier generation is over")
 	w.count(seen, absent)
-	require.Equal(t, map[int]string{1: "stopped", 2: "failed"}, w.how(), "once is nothing")
+	require.Equal(t, map[int]string{1: "stopped", 2: "failed"}, ends(), "once is nothing")
+	w.count(seen[1:], absent)
+	w.count(seen[1:], absent)
+	require.Equal(t, map[int]string{0: "failed", 1: "stopped", 2: "failed", 3: "failed"}, ends())
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/controller"
+	"github.com/castnet-io/castnet/controller/worlds"
 	"github.com/castnet-io/castnet/internal/cli"
 	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/mesh/shape"
@@ -29,7 +31,9 @@ func (c *cluster) own(t *testing.T, s mesh.Spawning) mesh.ProcMesh {
 	})
 	hosts, err := net.Hosts(t.Context())
 	require.NoError(t, err)
-	s.Command = mesh.Command{Path: agent.Builtin}
+	if s.Command.Path == "" {
+		s.Command.Path = agent.Builtin
+	}
 	p, err := hosts.SpawnProcs(t.Context(), s)
 	require.NoError(t, err)
 	return p
@@ -187,6 +191,38 @@ func TestExplanation_putsTheRootCauseFirst(t *testing.T) {
 	require.Equal(t, []string{"one", "two"}, x.Causes[1].StderrTail)
 	require.Equal(t, "m-000000000000m is failed: of its 4 ranks 4 failed", x.Answer)
 	require.Contains(t, x.Todo[0], "client logs 'm-000000000000m[host=0,gpu=0]'")
+}
+
+func TestMeshShow_saysOfARankThatWasStartedAgainHowItIsNow(t *testing.T) {
+	var out strings.Builder
+	a := &app{out: &out}
+	require.NoError(t, a.showLater([]laterRank{
+		{controller.Later{Gen: 3, Tries: 3, Cause: "killed"}, "gpu=0", "failed"},
+		{controller.Later{Gen: 1, Tries: 1, Cause: "killed", Doing: "starting"}, "gpu=1", "initializing"},
+	}))
+	require.Regexp(t, `(?m)^\[gpu=0\] +3 +- +3 +failed +killed$`, out.String())
+	require.Regexp(t, `(?m)^\[gpu=1\] +1 +- +1 +is being started +killed$`, out.String())
+}
+
+func TestMeshShow_hasTheNameOfReportsBesideTheMeshsOwn(t *testing.T) {
+	rows := (&app{}).meshFields(meshView{Mesh: "m-000000000000m", Label: "trainers", Owner: ownerView{Answers: true, Since: new(time.Time)}})
+	require.Equal(t, [][2]string{{"mesh", "m-000000000000m"}, {"called", "trainers"}}, rows[:2])
+	require.Equal(t, "owner", rows[5][0])
+	require.Contains(t, rows[6][1], "ranks started anew 0", "it belongs to the owner")
+}
+
+func TestExplanation_ofAMeshWithoutLeaseAndOfAWorldThatLacksHosts(t *testing.T) {
+	one := shape.Of("gpu", 2)
+	v := meshView{
+		Mesh: "m-000000000000m", Ranks: 2, Phase: "running", base: one, perHost: 2, Owner: ownerView{Why: "gone"},
+		Statuses: []statusRun{{Region: "*", Ranks: 2, Status: "running"}},
+	}
+	require.Equal(t, []string{"no host knows of a lease: what lives goes on until `client stop`"}, v.explain().Next)
+	v = meshView{
+		Mesh: "w-000000000000m", Ranks: 2, Phase: "not-exist", base: one, perHost: 1, Owner: ownerView{Answers: true}, World: &worldView{Status: worlds.Unhealthy},
+		Statuses: []statusRun{{Region: "gpu=0", Ranks: 1, Status: "running"}, {Region: "gpu=1", Ranks: 1, Status: "not-exist"}},
+	}
+	require.Equal(t, "w-000000000000m is unhealthy: of its 2 ranks 1 not-exist, 1 running", v.explain().Answer)
 }
 
 func TestPhase_ofAMeshWhoseOwnerIsSilentIsThatOfItsLeastRank(t *testing.T) {

@@ -87,6 +87,8 @@ type failure struct {
 type laterRank struct {
 	controller.Later
 	Point string `json:"point"`
+
+	status string // of the rank
 }
 
 // hostView is a host of a mesh. Its state is alive, or what the owner says of it, or silent.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -9,33 +10,73 @@ import (
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/mesh"
+	"github.com/castnet-io/castnet/subjects"
 )
 
-// lookEvery is how often hosts are asked whether a mesh still is: one that is gone says nothing.
+// lookEvery is how often hosts are asked about a mesh whose owner is gone: a host that is gone, too, says nothing.
 const lookEvery = 5 * time.Second
 
-// endWatch waits for the end of every rank of a place.
+// endWatch waits until every rank of a place has ended for good. The owner of its mesh says so, who may start a rank
+// again; where that is gone, and of a world, the hosts do.
 type endWatch struct {
 	net    *mesh.Net
 	p      place
 	over   chan struct{} // closed once all have ended, and what they had printed before has come
+	again  chan string   // says which ranks run again; what nobody reads in time is left out
 	cancel context.CancelFunc
-	looks  sync.WaitGroup
+	tasks  sync.WaitGroup
 	sub    *bus.Sub
 
-	mu   sync.Mutex
-	ends map[int]string // status by rank
+	mu    sync.Mutex   // guards the fields below
+	owned bool         // the owner's word counts
+	told  incarnations // by the owner
+	seen  incarnations // by hosts
+	how   map[int]string
+}
+
+// incarnations are the newest ones that are known of ranks.
+type incarnations map[int]incarnation
+
+type incarnation struct {
+	gen    int
+	status string
+}
+
+// hear takes how a generation of a rank is. What is late changes nothing.
+func (g incarnations) hear(rank int, is incarnation) {
+	last, known := g[rank]
+	if !known || is.gen > last.gen || is.gen == last.gen && !ended(last.status) {
+		g[rank] = is
+	}
+}
+
+// ends is how so many ranks have ended; nil: not all have.
+func (g incarnations) ends(ranks int) map[int]string {
+	how := map[int]string{}
+	for rank, is := range g {
+		if ended(is.status) {
+			how[rank] = is.status
+		}
+	}
+	if len(how) < ranks {
+		return nil
+	}
+	return how
 }
 
 // watchEnds begins to watch. Lines that the server has sent before the last end have reached their
 // handler when over is closed.
 func watchEnds(ctx context.Context, net *mesh.Net, p place) (*endWatch, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	w := &endWatch{net: net, p: p, over: make(chan struct{}), cancel: cancel, ends: map[int]string{}}
+	w := newEndWatch(net, p)
+	w.cancel = cancel
 	space := net.Proc().Space()
 	sub, err := net.Bus().Control().Subscribe(space.Events(actor.KindProc, p.procs.ID()), func(m bus.Msg) {
-		if e, err := actor.OpenEvent(space, m); err == nil && e.Terminal() {
-			e.Each(func(e actor.Event) { w.ended(e.Rank, e.Status) })
+		if e, err := actor.OpenEvent(space, m); err == nil && (e.Terminal() || e.Status == string(actor.Running)) {
+			e.Each(func(e actor.Event) {
+				w.hear(w.seen, e.Rank, incarnation{e.Gen, e.Status})
+				w.saysAgain(e)
+			})
 		}
 	})
 	if err != nil {
@@ -43,44 +84,75 @@ func watchEnds(ctx context.Context, net *mesh.Net, p place) (*endWatch, error) {
 		return nil, err
 	}
 	w.sub = sub
-	w.looks.Go(func() { w.look(ctx) })
+	w.tasks.Go(func() { w.follow(ctx) })
 	return w, nil
+}
+
+func newEndWatch(net *mesh.Net, p place) *endWatch {
+	return &endWatch{
+		net: net, p: p, over: make(chan struct{}), again: make(chan string, 64), owned: true, told: incarnations{}, seen: incarnations{},
+	}
 }
 
 func (w *endWatch) close() {
 	w.cancel()
-	w.looks.Wait()
+	w.tasks.Wait()
 	_ = w.sub.Unsubscribe() // the connection closes anyway
 }
 
-func (w *endWatch) ended(rank int, status string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if _, known := w.ends[rank]; known || !w.p.region.Contains(rank) {
+// saysAgain has it said that a rank runs again.
+func (w *endWatch) saysAgain(e actor.Event) {
+	if e.Gen == 0 || e.Terminal() || !w.p.region.Contains(e.Rank) {
 		return
 	}
-	w.ends[rank] = status
-	if len(w.ends) == w.p.region.NumRanks() {
+	select {
+	case w.again <- fmt.Sprintf("[%s] runs again, as generation %d", pointOf(w.p.base, e.Rank), e.Gen):
+	default:
+	}
+}
+
+// hear takes what was told or seen of a rank.
+func (w *endWatch) hear(in incarnations, rank int, is incarnation) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.p.region.Contains(rank) {
+		in.hear(rank, is)
+		w.check()
+	}
+}
+
+// check closes over once all have ended. The lock is held.
+func (w *endWatch) check() {
+	said := w.seen
+	if w.owned {
+		said = w.told
+	}
+	if w.how != nil {
+		return
+	}
+	if w.how = said.ends(w.p.region.NumRanks()); w.how != nil {
 		w.net.Bus().Data().AfterReceived(func() { close(w.over) })
 	}
 }
 
-// how is the status of each rank that has ended.
-func (w *endWatch) how() map[int]string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.ends // complete when over is closed
-}
-
-// look asks at once for what ended before the watch began, and then now and again: a rank whose host
-// is twice not there has ended with it.
-func (w *endWatch) look(ctx context.Context) {
+// follow listens to who owns the mesh; while that is gone, it asks the hosts now and again.
+func (w *endWatch) follow(ctx context.Context) {
 	pause := time.NewTicker(lookEvery)
 	defer pause.Stop()
+	procs, gone := w.p.procs, map[subjects.ActorID]bool{}
 	for absent := map[int]int{}; ctx.Err() == nil; {
-		records, err := ranks(ctx, w.net, w.p)
+		if d := procs.Describe(); d.World == nil && !gone[d.Owner] {
+			w.listen(ctx, procs)
+			gone[d.Owner] = true
+		}
+		states, now, err := w.look(ctx)
+		if d := now.Describe(); err == nil && d.World == nil && d.Owner.IsValid() && !gone[d.Owner] {
+			procs = now // another has it
+			continue
+		}
+		w.alone()
 		if err == nil {
-			w.count(records, absent)
+			w.count(states, absent)
 		}
 		select {
 		case <-pause.C:
@@ -89,21 +161,55 @@ func (w *endWatch) look(ctx context.Context) {
 	}
 }
 
-// count takes one look. absent is how often in a row each rank was not among the records.
-func (w *endWatch) count(records []procRecord, absent map[int]int) {
-	there := map[int]bool{}
-	for _, r := range records {
-		there[r.Rank] = true
-		if ended(r.Status) {
-			w.ended(r.Rank, r.Status)
+// listen hears the owner until it is gone.
+func (w *endWatch) listen(ctx context.Context, procs mesh.ProcMesh) {
+	w.mu.Lock()
+	w.owned, w.told = true, incarnations{}
+	told := w.told
+	w.mu.Unlock()
+	for e, err := range procs.Changes(ctx) {
+		if err != nil {
+			return
 		}
+		w.hear(told, e.Rank, incarnation{e.Gen, e.Status})
+	}
+}
+
+// alone has the hosts' word count.
+func (w *endWatch) alone() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.owned = false
+	w.check()
+}
+
+// look asks the hosts how the ranks are, and who owns the mesh.
+func (w *endWatch) look(ctx context.Context) (states []agent.State, now mesh.ProcMesh, err error) {
+	meshes, err := w.net.Meshes(ctx)
+	for _, m := range meshes {
+		if m.Procs.ID() == w.p.procs.ID() {
+			return m.States, m.Procs, err
+		}
+	}
+	return nil, now, err
+}
+
+// count takes one look. absent is how often in a row each rank was not there: twice, and its host has ended with it.
+func (w *endWatch) count(states []agent.State, absent map[int]int) {
+	there := map[int]bool{}
+	for _, s := range states {
+		there[s.Rank] = true
+		w.hear(w.seen, s.Rank, incarnation{s.Gen, s.Status.Phase.String()})
 	}
 	for _, rank := range w.p.region.Ranks() {
 		if absent[rank]++; there[rank] {
 			absent[rank] = 0
 		}
 		if absent[rank] >= 2 {
-			w.ended(rank, agent.Failed.String())
+			w.mu.Lock()
+			last := w.seen[rank].gen
+			w.mu.Unlock()
+			w.hear(w.seen, rank, incarnation{last, agent.Failed.String()})
 		}
 	}
 }

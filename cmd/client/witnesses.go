@@ -125,7 +125,7 @@ func (w *witnesses) view() meshView {
 		v.Owner.Since, v.Phase = &r.Since, r.Phase.String()
 	}
 	for _, l := range r.Later {
-		v.Later = append(v.Later, laterRank{l, pointOf(v.base, l.Rank)})
+		v.Later = append(v.Later, laterRank{l, pointOf(v.base, l.Rank), statuses[l.Rank].Phase.String()})
 	}
 	v.Failures = w.failures(statuses)
 	v.Actors = w.actorViews()

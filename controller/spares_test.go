@@ -1,0 +1,26 @@
+package controller
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/subjects"
+)
+
+func TestCTL11_ownersThatShareSpareHostsDoNotAllBeginWithTheSameOne(t *testing.T) {
+	r := newRig(t)
+	r.spec.Policy = Policy{Recovery: Replace}
+	for range 2 {
+		h, err := subjects.NewHostID("spare")
+		require.NoError(t, err)
+		r.spec.Policy.Spares = append(r.spec.Policy.Spares, h)
+	}
+	first := map[subjects.HostID]bool{}
+	for range 64 {
+		spares := health(t, r.own(t, r.spec)).Policy.Spares
+		require.ElementsMatch(t, r.spec.Policy.Spares, spares)
+		first[spares[0]] = true
+	}
+	require.Len(t, first, 2)
+}
