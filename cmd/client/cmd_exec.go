@@ -139,6 +139,9 @@ func (s execSpec) aim(ctx context.Context, net *mesh.Net) ([]errand, shape.Exten
 		return nil, p.base, cmp.Or(err, error(&mesh.NotFoundError{What: "mesh", Name: s.to.name}))
 	}
 	out, err := s.among(meshes[at], p.region)
+	if err == nil && len(out) == 0 { // ranks of a world whose hosts have not joined
+		err = cli.WithCode(cli.ExitNotFound, fmt.Errorf("exec: no host has a rank of %s", s.to))
+	}
 	return out, p.base, err
 }
 
@@ -256,7 +259,7 @@ func (a *app) execText(g execGroup) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s\n", who, a.execHow(g))
 	for line := range strings.Lines(g.Stdout) {
-		b.WriteString("  " + line)
+		b.WriteString("  " + strings.TrimSuffix(line, "\n") + "\n") // the last one may not have ended
 	}
 	for line := range strings.Lines(g.Stderr) {
 		b.WriteString("  " + a.paint(yellow, "| "+strings.TrimSuffix(line, "\n")) + "\n")
