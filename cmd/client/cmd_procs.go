@@ -72,7 +72,11 @@ stalled, answers, dead.`,
 			if err != nil {
 				return err
 			}
-			if len(records) == 0 {
+			switch {
+			case len(records) > 0:
+			case t != nil: // of a world
+				a.note("no host has a rank of %s", t)
+			default:
 				a.note("no procs: `client up` starts a mesh")
 			}
 			return a.showProcs(records)

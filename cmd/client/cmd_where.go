@@ -91,8 +91,11 @@ func whereIn(ctx context.Context, net *mesh.Net, p mesh.ProcMesh, rank int) (w w
 		}
 	}
 	desc := p.Describe()
-	if found == nil {
-		return w, cli.WithCode(cli.ExitNotFound, fmt.Errorf("mesh %s has no rank %d: it has %s", desc.ID, rank, count(desc.Extent.NumRanks(), "rank")))
+	switch n := desc.Extent.NumRanks(); {
+	case rank >= n:
+		return w, cli.WithCode(cli.ExitNotFound, fmt.Errorf("mesh %s has no rank %d: it has %s", desc.ID, rank, count(n, "rank")))
+	case found == nil: // of a world
+		return w, cli.WithCode(cli.ExitNotFound, fmt.Errorf("no host has rank %d of %s", rank, desc.ID))
 	}
 	w = worlds.Whereabouts{World: desc.ID.Label(), Proc: desc.Proc(rank, found.Gen), Health: worlds.Alive, Reason: found.Status.Reason}
 	if found.Proc != nil {

@@ -153,6 +153,10 @@ func TestExplain_aWorldSaysWhichHostItLacks(t *testing.T) {
 	r := c.client(t, "exec", "train[x=0]", "--", "true")
 	require.Equal(t, cli.ExitNotFound, r.code)
 	require.Equal(t, "client: exec: no host has a rank of train[x=0]\n", r.err)
+	require.Equal(t, result{err: "no host has a rank of train[x=0]\n"}, c.client(t, "procs", "train[x=0]"))
+	r = c.client(t, "where", "train/0")
+	require.Equal(t, cli.ExitNotFound, r.code)
+	require.Regexp(t, `^client: no host has rank 0 of train-\w+\n$`, r.err)
 	c.ok(t, "stop", "train")
 	require.Empty(t, c.ok(t, "worlds"))
 }
