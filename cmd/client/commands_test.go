@@ -288,7 +288,7 @@ func TestBadInput_isNamedWithWhatWasExpected(t *testing.T) {
 		want []string
 	}{
 		{[]string{"nonsense"}, cli.ExitUsage, []string{`unknown command "nonsense"`, "usage: "}},
-		{[]string{"stpo"}, cli.ExitUsage, []string{`unknown command "stpo" for "client": did you mean stop?`, "usage: "}},
+		{[]string{"cats"}, cli.ExitUsage, []string{`unknown command "cats" for "client": did you mean`, "usage: "}},
 		{[]string{"mesh", "shwo", "demo"}, cli.ExitUsage, []string{`unknown command "shwo" for "client mesh": did you mean show?`, "usage: "}},
 		{[]string{"config", "nonsense"}, cli.ExitUsage, []string{`unknown command "nonsense" for "client config"`}},
 		{[]string{"hosts", "cordno", "a"}, cli.ExitUsage, []string{`unknown command "cordno" for "client hosts": did you mean cordon?`, "usage: client hosts"}},
