@@ -259,7 +259,7 @@ func (a *app) execText(g execGroup) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s\n", who, a.execHow(g))
 	for line := range strings.Lines(g.Stdout) {
-		b.WriteString("  " + strings.TrimSuffix(line, "\n") + "\n") // the last one may not have ended
+		b.WriteString("  " + line)
 	}
 	for line := range strings.Lines(g.Stderr) {
 		b.WriteString("  " + a.paint(yellow, "| "+strings.TrimSuffix(line, "\n")) + "\n")
