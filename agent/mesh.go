@@ -76,8 +76,8 @@ func (l Limits) check() error {
 		return fmt.Errorf("memory limit of %d bytes: want at least 8 MiB, or 0 for none", l.Memory)
 	case l.Pids < 0 || l.Pids > 0 && l.Pids < 16:
 		return fmt.Errorf("limit of %d pids: want at least 16 (threads count), or 0 for none", l.Pids)
-	case !(l.CPU >= 0) || l.CPU > 0 && l.CPU < 0.01 || l.CPU > 1<<16:
-		return fmt.Errorf("CPU limit of %g cores: want 0.01 to 65536, or 0 for none", l.CPU)
+	case !(l.CPU >= 0) || l.CPU > 0 && l.CPU < 0.01 || l.CPU > 1024:
+		return fmt.Errorf("CPU limit of %g cores: want 0.01 to 1024, or 0 for none", l.CPU)
 	case l.Files < 0 || l.Files > 0 && l.Files < 32:
 		return fmt.Errorf("limit of %d open files: want at least 32, or 0 for none", l.Files)
 	case l.Bind < 0:

@@ -124,51 +124,6 @@ func throttleOf[A any](m Mesh[A]) (Throttle, bool) {
 	return t.throttled(), true
 }
 
-// plan says which ranks of a region are asked, batch by batch, ascending. A batch takes each rank in turn
-// that there is room for.
-func (t Throttle) plan(p Placement, r shape.Region) [][]int {
-	left := t.sample(r)
-	dim := t.dim(p.Extent)
-	var out [][]int
-	if t.Canary {
-		out, left = append(out, left[:1]), left[1:]
-	}
-	for len(left) > 0 {
-		var batch, later []int
-		onHost, there := map[int]int{}, map[int]bool{}
-		for i, rank := range left {
-			if t.Batch > 0 && len(batch) == t.Batch {
-				if later == nil { // as most: nothing is copied
-					later = left[i:]
-				} else {
-					later = append(later, left[i:]...)
-				}
-				break
-			}
-			base, err := r.BaseRank(rank)
-			host := p.host(base)
-			index := indexOf(p.Extent, base, dim)
-			if err == nil && (t.PerHost > 0 && onHost[host] == t.PerHost || there[index]) {
-				later = append(later, rank)
-				continue
-			}
-			onHost[host]++
-			there[index] = index >= 0
-			batch = append(batch, rank)
-		}
-		out, left = append(out, batch), later
-	}
-	return out
-}
-
-// indexOf is the index of a rank along a dimension; negative when that is.
-func indexOf(e shape.Extent, rank, dim int) int {
-	if at, err := e.Point(rank); err == nil && dim >= 0 {
-		return at.Coords()[dim]
-	}
-	return -1
-}
-
 // sample is the ranks of a region that Percent keeps, ascending: those with the smallest lots. A rank's lot
 // comes from the seed and its place in the whole mesh.
 func (t Throttle) sample(r shape.Region) []int {

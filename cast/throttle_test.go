@@ -26,13 +26,16 @@ func anyThrottle(t *rapid.T) Throttle {
 }
 
 // firstFit is the oracle of a plan: it puts each rank into the first batch that has room for it.
-func firstFit(th Throttle, host func(rank int) int, ranks []int) (batches [][]int) {
+func firstFit(th Throttle, host, index func(rank int) int, ranks []int) (batches [][]int) {
 	for i, rank := range ranks {
 		at := slices.IndexFunc(batches, func(batch []int) bool {
 			neighbours := 0
 			for _, other := range batch {
 				if host(other) == host(rank) {
 					neighbours++
+				}
+				if th.OnePer != "" && index(other) == index(rank) {
+					return false
 				}
 			}
 			return !(th.Canary && batch[0] == ranks[0]) && (th.Batch == 0 || len(batch) < th.Batch) && (th.PerHost == 0 || neighbours < th.PerHost)
@@ -52,17 +55,41 @@ func TestThrottle_aPlanAsksEachRankOnceWithinItsLimits(t *testing.T) {
 		r := anyRegion(t, e)
 		p := Placement{Extent: e, PerHost: rapid.IntRange(1, 6).Draw(t, "ranks of a host")}
 		th := anyThrottle(t)
+		dims := e.Dims()
+		dim := rapid.IntRange(-1, len(dims)-1).Draw(t, "one per")
+		if dim >= 0 {
+			th.OnePer = dims[dim].Label
+		}
 		got := th.plan(p, r)
-		host := func(rank int) int {
+		base := func(rank int) int {
 			base, err := r.BaseRank(rank)
 			require.NoError(t, err)
-			return p.host(base)
+			return base
 		}
-		require.Equal(t, firstFit(th, host, th.sample(r)), got)
+		index := func(rank int) int {
+			at, err := e.Point(base(rank))
+			require.NoError(t, err)
+			return at.Coords()[dim]
+		}
+		require.Equal(t, firstFit(th, func(rank int) int { return p.host(base(rank)) }, index, th.sample(r)), got)
 		if th.Canary {
 			require.Len(t, got[0], 1)
 		}
 	})
+}
+
+// Going through all ranks for each batch would take minutes.
+func TestThrottle_aPlanOfManyBatchesTakesItsRanksTime(t *testing.T) {
+	e := shape.Of("host", 12_500).With("gpu", 8)
+	begun := time.Now()
+	for _, th := range []Throttle{{OnePer: "gpu"}, {OnePer: "gpu", PerHost: 1}, {Batch: 8, OnePer: "gpu"}} {
+		asked := 0
+		for _, batch := range th.plan(Placement{Extent: e, PerHost: 8}, e.Region()) {
+			asked += len(batch)
+		}
+		require.Equal(t, e.NumRanks(), asked)
+	}
+	require.Less(t, time.Since(begun), 20*time.Second)
 }
 
 func TestThrottle_percentKeepsSomeOfALargerPercentOfTheSameSeed(t *testing.T) {

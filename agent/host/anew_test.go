@@ -25,13 +25,44 @@ type writerFunc func(p []byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
-// dies ends a host without its procs, and leaves such records of them.
-func dies(t *testing.T, h *host.Host, o host.Options, records map[string][]byte) {
+// keeper is a host with a state directory, and a mesh of one proc on it that is to be kept.
+type keeper struct {
+	*host.Host
+	options host.Options
+	mesh    agent.Mesh
+	at      actor.Ref[agent.Agent]
+}
+
+func newKeeper(t *testing.T, r *rig, wants config.Snapshot) keeper {
 	t.Helper()
-	_ = o.Bus.Close(t.Context()) // it says nothing more
-	require.NoError(t, h.Forsake())
-	_ = h.Close(t.Context()) // it has no bus to say goodbye on
-	for path := range recordsIn(t, o.StateDir) {
+	k := keeper{options: r.options(t, "b"), mesh: r.mesh(t, 1)}
+	k.options.StateDir = t.TempDir()
+	var err error
+	k.Host, err = host.Start(t.Context(), k.options)
+	require.NoError(t, err)
+	k.mesh.Keep, k.mesh.Hosts = true, []subjects.HostID{k.ID()}
+	k.at = agent.Of(k.ID().Proc()).Via(r.client)
+	_, err = agent.Create.Call(t.Context(), k.at, agent.Creation{Procs: &k.mesh, Wait: true, Config: wants})
+	require.NoError(t, err)
+	return k
+}
+
+// proc is how the proc is.
+func (k keeper) proc(t *testing.T) agent.State {
+	t.Helper()
+	all, err := agent.Get.Call(t.Context(), k.at, agent.Query{ID: k.mesh.ID.String()})
+	require.NoError(t, err)
+	require.Len(t, all, 1)
+	return all[0]
+}
+
+// dies ends the host without its proc, and leaves such records of it.
+func (k keeper) dies(t *testing.T, records map[string][]byte) {
+	t.Helper()
+	_ = k.options.Bus.Close(t.Context()) // it says nothing more
+	require.NoError(t, k.Forsake())
+	_ = k.Close(t.Context()) // it has no bus to say goodbye on
+	for path := range recordsIn(t, k.options.StateDir) {
 		require.NoError(t, os.Remove(path))
 	}
 	for path, text := range records {
@@ -55,33 +86,23 @@ func recordsIn(t *testing.T, dir string) map[string][]byte {
 // What a client wants of its procs is in force also on the next host.
 func TestHOST11_anAdoptedProcThatDoesNotAnswerInItsClientsTimeIsEnded(t *testing.T) {
 	r := newRig(t)
-	o := r.options(t, "b")
-	o.StateDir = t.TempDir()
-	first, err := host.Start(t.Context(), o)
-	require.NoError(t, err)
-	m := r.mesh(t, 1)
-	m.Keep, m.Hosts = true, []subjects.HostID{first.ID()}
-	at := agent.Of(first.ID().Proc()).Via(r.client)
-	wants := config.Snapshot{Values: map[string]string{config.HostReady.String(): "1s"}}
-	_, err = agent.Create.Call(t.Context(), at, agent.Creation{Procs: &m, Wait: true, Config: wants})
-	require.NoError(t, err)
-	before, err := agent.Get.Call(t.Context(), at, agent.Query{ID: m.ID.String()})
-	require.NoError(t, err)
-	records := recordsIn(t, o.StateDir)
+	k := newKeeper(t, r, config.Snapshot{Values: map[string]string{config.HostReady.String(): "1s"}})
+	pid := k.proc(t).Proc.PID
+	records := recordsIn(t, k.options.StateDir)
 	require.Len(t, records, 1)
-	require.NoError(t, syscall.Kill(before[0].Proc.PID, syscall.SIGSTOP))
-	dies(t, first, o, records)
+	require.NoError(t, syscall.Kill(pid, syscall.SIGSTOP))
+	k.dies(t, records)
 
 	next := r.options(t, "b")
-	next.StateDir = o.StateDir
+	next.StateDir = k.options.StateDir
 	second, err := host.Start(t.Context(), next)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, second.Close(context.Background())) }()
 	require.Eventually(t, func() bool { // the link to who is dead ends with the first message
-		after, err := agent.Get.Call(t.Context(), at, agent.Query{ID: m.ID.String()})
+		after, err := agent.Get.Call(t.Context(), k.at, agent.Query{ID: k.mesh.ID.String()})
 		return err == nil && strings.HasPrefix(after[0].Status.Reason, "adopted, but not known to be the proc")
 	}, 20*time.Second, 20*time.Millisecond)
-	_, _ = syscall.Wait4(before[0].Proc.PID, nil, syscall.WNOHANG, nil) // this process here has launched it
+	_, _ = syscall.Wait4(pid, nil, syscall.WNOHANG, nil) // this process here has launched it
 }
 
 // A host that dies before it has written down a proc leaves one that the next host does not know, and starts anew, with
@@ -89,16 +110,8 @@ func TestHOST11_anAdoptedProcThatDoesNotAnswerInItsClientsTimeIsEnded(t *testing
 // for what the old one has said already.
 func TestHOST10_aProcThatIsStartedAnewAfterItsHostsDeathIsHeardAtOnce(t *testing.T) {
 	r := newRig(t)
-	o := r.options(t, "b")
-	o.StateDir = t.TempDir()
-	first, err := host.Start(t.Context(), o)
-	require.NoError(t, err)
-	m := r.mesh(t, 1)
-	m.Keep, m.Hosts = true, []subjects.HostID{first.ID()}
-	at := agent.Of(first.ID().Proc()).Via(r.client)
-	_, err = agent.Create.Call(t.Context(), at, agent.Creation{Procs: &m, Wait: true})
-	require.NoError(t, err)
-	proc := agent.Of(m.Proc(0, 0)).Via(r.client)
+	k := newKeeper(t, r, config.Snapshot{})
+	proc := agent.Of(k.mesh.Proc(0, 0)).Via(r.client)
 	soon, cancel := context.WithTimeout(t.Context(), 15*time.Second) // who is not heard is not for 30 s
 	defer cancel()
 	insist := func(ask func() error) {
@@ -114,14 +127,13 @@ func TestHOST10_aProcThatIsStartedAnewAfterItsHostsDeathIsHeardAtOnce(t *testing
 		return err
 	}
 	insist(ping)
-	before, err := agent.Get.Call(t.Context(), at, agent.Query{ID: m.ID.String()})
-	require.NoError(t, err)
-	dies(t, first, o, nil)
+	before := k.proc(t)
+	k.dies(t, nil)
 
-	frames := r.client.Space().Frame(first.ID().Proc().Process(), subjects.Anon)
+	frames := r.client.Space().Frame(k.ID().Proc().Process(), subjects.Anon)
 	heard := false
 	next := r.options(t, "b")
-	next.StateDir = o.StateDir
+	next.StateDir = k.options.StateDir
 	next.Log = zerolog.New(writerFunc(func(line []byte) (int, error) {
 		if strings.Contains(string(line), "an earlier host left it") {
 			heard = true
@@ -134,16 +146,15 @@ func TestHOST10_aProcThatIsStartedAnewAfterItsHostsDeathIsHeardAtOnce(t *testing
 	require.NoError(t, err)
 	defer func() { require.NoError(t, second.Close(context.Background())) }()
 	require.True(t, heard, "what it left is ended before anybody can speak to it")
-	pid, err := syscall.Wait4(before[0].Proc.PID, nil, syscall.WNOHANG, nil)
+	pid, err := syscall.Wait4(before.Proc.PID, nil, syscall.WNOHANG, nil)
 	require.NoError(t, err)
-	require.Equal(t, before[0].Proc.PID, pid, "the old one has ended: who launched it is this process here, and nobody has reaped it")
+	require.Equal(t, before.Proc.PID, pid, "the old one has ended: who launched it is this process here, and nobody has reaped it")
 	insist(func() error {
-		_, err := agent.Create.Call(soon, at, agent.Creation{Procs: &m, Wait: true})
+		_, err := agent.Create.Call(soon, k.at, agent.Creation{Procs: &k.mesh, Wait: true})
 		return err
 	})
-	after, err := agent.Get.Call(t.Context(), at, agent.Query{ID: m.ID.String()})
-	require.NoError(t, err)
-	require.NotEqual(t, before[0].Proc.PID, after[0].Proc.PID)
-	require.Equal(t, before[0].Gen, after[0].Gen)
+	after := k.proc(t)
+	require.NotEqual(t, before.Proc.PID, after.Proc.PID)
+	require.Equal(t, before.Gen, after.Gen)
 	insist(ping)
 }

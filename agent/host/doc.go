@@ -8,8 +8,9 @@
 //	defer h.Close(ctx)
 //
 // From then on package mesh finds it, and any NATS client may ask it: the endpoint is the verb in
-// `h.<host>.<verb>.<from>`, so that `nats req castnet.v1.default.h.any.info.anon ”` introduces
-// every host. It is the micro service castnet-host.
+// `h.<host>.<verb>.<from>`, and the host any is all of them. It is the micro service castnet-host.
+//
+//	nats req castnet.v1.default.h.any.info.anon '' --replies 0
 //
 // # Contract
 //

@@ -3,6 +3,7 @@ package host_test
 import (
 	"context"
 	"encoding/json"
+	"math"
 	"os"
 	"strings"
 	"sync"
@@ -59,6 +60,12 @@ func TestCreate_refusesWhatDoesNotFitBeforeAnythingStarts(t *testing.T) {
 		"want KEY=value":              func(m *agent.Mesh) { m.Command.Env = []string{"x"} },
 		"is not allowed on this host": func(m *agent.Mesh) { m.Command.Path = "/bin/sh" },
 		"want an absolute path":       func(m *agent.Mesh) { m.Command.Path = "sh" },
+		"want at least 8 MiB":         func(m *agent.Mesh) { m.Limits.Memory = 1 },
+		"want at least 16 (threads":   func(m *agent.Mesh) { m.Limits.Pids = 1 },
+		"NaN cores: want 0.01":        func(m *agent.Mesh) { m.Limits.CPU = math.NaN() },
+		"1025 cores: want 0.01":       func(m *agent.Mesh) { m.Limits.CPU = 1025 },
+		"open files: want at least":   func(m *agent.Mesh) { m.Limits.Files = 5 },
+		"binding to -1 CPUs":          func(m *agent.Mesh) { m.Limits.Bind = -1 },
 	} {
 		m := r.mesh(t, 2)
 		change(&m)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/mattn/go-isatty"
@@ -76,26 +77,45 @@ func (a *app) rootCommand() *cobra.Command {
 	a.conn.Flags(flags)
 	formats := []string{string(asTable), string(asJSON), string(asNDJSON)}
 	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
-	root.AddCommand(
+	return family(root,
 		a.upCommand(), a.spawnCommand(), a.adoptCommand(), a.meshesCommand(), a.hostsCommand(), a.procsCommand(), a.actorsCommand(),
 		a.meshCommand(), a.explainCommand(), a.callCommand(), a.castCommand(), a.logsCommand(), a.stopCommand(), a.eventsCommand(), a.topCommand(), a.configCommand(),
 		a.worldsCommand(), a.applyCommand(false), a.applyCommand(true), a.deleteCommand(), a.whereCommand(),
 		a.doctorCommand(), a.execCommand(),
 	)
-	return root
 }
 
-// wantArgs refuses a wrong number of arguments, and names those that are too many.
+// wantArgs refuses a wrong number of arguments, and names those that are too many or missing.
 func wantArgs(least, most int) cobra.PositionalArgs {
-	return func(_ *cobra.Command, args []string) error {
+	return func(c *cobra.Command, args []string) error {
 		switch {
 		case len(args) > most:
 			return fmt.Errorf("unexpected argument %q", args[most])
 		case len(args) < least:
-			return fmt.Errorf("want at least %d arguments, got %d", least, len(args))
+			return fmt.Errorf("want %s", strings.Join(strings.Fields(c.Use)[1+len(args):1+least], " "))
 		}
 		return nil
 	}
+}
+
+// family makes a command of others, which by itself shows its help.
+func family(c *cobra.Command, commands ...*cobra.Command) *cobra.Command {
+	c.AddCommand(commands...)
+	c.Args, c.RunE = wantCommand, func(c *cobra.Command, _ []string) error { return c.Help() }
+	return c
+}
+
+// wantCommand refuses what is none of a command's own commands. By itself cobra shows the help then, and ends well.
+func wantCommand(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	err := fmt.Errorf("unknown command %q for %q", args[0], c.CommandPath())
+	c.SuggestionsMinimumDistance = 2 // letters
+	if near := c.SuggestionsFor(args[0]); len(near) > 0 {
+		err = fmt.Errorf("%w: did you mean %s?", err, strings.Join(near, " or "))
+	}
+	return err
 }
 
 // dial connects, does one thing within the time that --timeout allows, and disconnects.

@@ -30,12 +30,7 @@ func (a *app) configuration() (*config.Config, error) {
 }
 
 func (a *app) configCommand() *cobra.Command {
-	c := &cobra.Command{
-		Use: "config", Short: "Show limits and where their values are from", Args: wantArgs(0, 0),
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
-	}
-	c.AddCommand(a.configShowCommand())
-	return c
+	return family(&cobra.Command{Use: "config COMMAND", Short: "Show limits and where their values are from"}, a.configShowCommand())
 }
 
 func (a *app) configShowCommand() *cobra.Command {
@@ -71,8 +66,12 @@ JSON: name, value, default, layer, place, changed, env, local, doc.`,
 			}
 			return a.showConfig(own.Entries(), changed)
 		}
+		find, err := agentNamed(host, strings.Join(args, ""))
+		if err != nil {
+			return err
+		}
 		return a.dial(c.Context(), func(ctx context.Context, net *mesh.Net) error {
-			id, err := agentNamed(ctx, net, host, strings.Join(args, ""))
+			id, err := find(ctx, net)
 			if err != nil {
 				return err
 			}
@@ -86,26 +85,35 @@ JSON: name, value, default, layer, place, changed, env, local, doc.`,
 	return c
 }
 
-// agentNamed is where the agent of a host, or of a proc, is.
-func agentNamed(ctx context.Context, net *mesh.Net, host, proc string) (subjects.ProcID, error) {
+// findAgent finds where an agent is.
+type findAgent func(ctx context.Context, net *mesh.Net) (subjects.ProcID, error)
+
+// agentNamed is for the agent of a host, or of a proc.
+func agentNamed(host, proc string) (findAgent, error) {
 	if host != "" {
-		hosts, err := net.Hosts(ctx)
-		if err != nil {
-			return subjects.ProcID{}, err
-		}
-		picked, err := hostPick{names: []string{host}}.of(hosts.Infos())
-		if err != nil {
-			return subjects.ProcID{}, err
-		}
-		return picked[0].ID.Proc(), nil
+		return func(ctx context.Context, net *mesh.Net) (subjects.ProcID, error) { return agentOfHost(ctx, net, host) }, nil
 	}
 	if strings.Contains(proc, "/") {
-		return subjects.ParseProcID(proc)
+		id, err := subjects.ParseProcID(proc)
+		return func(context.Context, *mesh.Net) (subjects.ProcID, error) { return id, nil }, err
 	}
 	t, err := parseTarget(proc)
+	return func(ctx context.Context, net *mesh.Net) (subjects.ProcID, error) { return agentOfRank(ctx, net, t) }, err
+}
+
+func agentOfHost(ctx context.Context, net *mesh.Net, host string) (subjects.ProcID, error) {
+	hosts, err := net.Hosts(ctx)
 	if err != nil {
 		return subjects.ProcID{}, err
 	}
+	picked, err := hostPick{names: []string{host}}.of(hosts.Infos())
+	if err != nil {
+		return subjects.ProcID{}, err
+	}
+	return picked[0].ID.Proc(), nil
+}
+
+func agentOfRank(ctx context.Context, net *mesh.Net, t target) (subjects.ProcID, error) {
 	p, err := t.find(ctx, net)
 	if err != nil {
 		return subjects.ProcID{}, err

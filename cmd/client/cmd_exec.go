@@ -139,6 +139,9 @@ func (s execSpec) aim(ctx context.Context, net *mesh.Net) ([]errand, shape.Exten
 		return nil, p.base, cmp.Or(err, error(&mesh.NotFoundError{What: "mesh", Name: s.to.name}))
 	}
 	out, err := s.among(meshes[at], p.region)
+	if err == nil && len(out) == 0 { // ranks of a world whose hosts have not joined
+		err = cli.WithCode(cli.ExitNotFound, fmt.Errorf("exec: no host has a rank of %s", s.to))
+	}
 	return out, p.base, err
 }
 

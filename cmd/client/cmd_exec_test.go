@@ -51,6 +51,9 @@ func TestExec_runsOnHostsAndRanksAndFoldsWhatIsTheSame(t *testing.T) {
 	require.Equal(t, "a, b, c: hello\n", c.ok(t, "exec", "--", "echo", "hello"))
 	require.Equal(t, "b: hello\n", c.ok(t, "exec", "--label", "name=b", "--", "echo", "hello"))
 
+	require.Equal(t, "b: exited with code 0\n  1\n  2\n  | 3\n", c.ok(t, "exec", "--label", "name=b", "--", "sh", "-c", `printf '1\n2'; printf 3 >&2`),
+		"a last line without an end is a line")
+
 	_, up := c.up(t, "demo", "--per-host", "gpu=2")
 	require.Equal(t, "[*] -5\n", c.ok(t, "exec", "demo", "--", "echo", "-5"), "arguments are as they were written")
 	r := c.client(t, "exec", "demo[host=1:3]", "--", "sh", "-c", `[ $CASTNET_RANK = 4 ] && { echo no luck >&2; exit 7; }; echo fine; kill -0 $CASTNET_PID`)

@@ -23,7 +23,7 @@ why they take no procs is there when one has something to say.
 JSON: id, label, version, build, pid, procs (alive), started, cpus, labels, mode (open,
 cordoned, draining or leaving), why, local, trees.`,
 		Example: "  client hosts\n  client hosts --label zone=a\n  client hosts drain n07 n08 --reason 'new disks'\n  client hosts --output json",
-		Args:    wantArgs(0, 0),
+		Args:    wantCommand,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return a.dial(c.Context(), func(ctx context.Context, net *mesh.Net) error { return a.hosts(ctx, net, pick) })
 		},

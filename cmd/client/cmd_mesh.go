@@ -16,8 +16,11 @@ import (
 )
 
 func (a *app) meshCommand() *cobra.Command {
-	c := &cobra.Command{Use: "mesh", Short: "Look at one mesh, or start its procs anew"}
-	c.AddCommand(a.meshRestartCommand(), &cobra.Command{
+	return family(&cobra.Command{Use: "mesh COMMAND", Short: "Look at one mesh, or start its procs anew"}, a.meshRestartCommand(), a.meshShowCommand())
+}
+
+func (a *app) meshShowCommand() *cobra.Command {
+	return &cobra.Command{
 		Use:   "show MESH",
 		Short: "Show what a mesh is and how it is",
 		Long: `Show a mesh that lives, or else the newest of that name that has ended: what it is, who owns
@@ -48,8 +51,7 @@ reason, for, ending). Durations are in nanoseconds.`,
 				return a.showMesh(v)
 			})
 		},
-	})
-	return c
+	}
 }
 
 // maxRuns bounds how many different statuses are spelled out for people.

@@ -73,12 +73,21 @@ stalled, answers, dead.`,
 				return err
 			}
 			if len(records) == 0 {
-				a.note("no procs: `client up` starts a mesh")
+				a.noteNoProcs(t)
 			}
 			return a.showProcs(records)
 		})
 	}
 	return c
+}
+
+// noteNoProcs says why there is nothing to show.
+func (a *app) noteNoProcs(t *target) {
+	if t == nil {
+		a.note("no procs: `client up` starts a mesh")
+		return
+	}
+	a.note("no host has a rank of %s", t) // a world whose hosts have not joined
 }
 
 // listProcs reads the ranks of a target, or of every mesh.

@@ -8,10 +8,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/castnet-io/castnet/mesh"
+	"github.com/castnet-io/castnet/mesh/shape"
 )
 
 func (a *app) spawnCommand() *cobra.Command {
-	var f upFlags
+	f := upFlags{perHost: shape.Of("proc", 1)}
 	var hosts, labels string
 	var detach bool
 	c := &cobra.Command{
@@ -32,7 +33,7 @@ type, owner, and with --detach epoch, which client adopt takes); without --detac
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	fs := c.Flags()
-	fs.StringVar(&f.perHost, "procs", "1", "`NUMBER` or EXTENT of the procs on each host, such as 4, or gpu=4")
+	readFlag(fs, &f.perHost, "procs", "EXTENT", "the procs on each host, such as 4, or gpu=4 (default 1)", readProcs)
 	fs.StringVar(&hosts, "hosts", "", "`HOSTS` by label or ID, with commas between (default all)")
 	fs.StringVar(&labels, "label", "", "only hosts with these labels: `KEY=VALUE`, several with commas between")
 	f.register(c)
@@ -40,9 +41,6 @@ type, owner, and with --detach epoch, which client adopt takes); without --detac
 	_ = c.RegisterFlagCompletionFunc("hosts", a.completeList(hostNames))
 	_ = c.RegisterFlagCompletionFunc("label", a.complete(hostLabelPairs))
 	c.RunE = func(c *cobra.Command, args []string) error {
-		if n, err := strconv.Atoi(f.perHost); err == nil {
-			f.perHost = "proc=" + strconv.Itoa(n)
-		}
 		u, err := f.spec(args[0])
 		if err != nil {
 			return err
@@ -59,6 +57,15 @@ type, owner, and with --detach epoch, which client adopt takes); without --detac
 		return a.connected(c.Context(), func(net *mesh.Net) error { return a.spawn(c.Context(), net, u) })
 	}
 	return c
+}
+
+// readProcs reads the procs on a host: an extent, or how many of one dimension.
+func readProcs(text string) (shape.Extent, error) {
+	if n, err := strconv.Atoi(text); err == nil {
+		e := shape.Of("proc", n)
+		return onEachHost(e, e.Err())
+	}
+	return onEachHost(shape.ParseExtent(text))
 }
 
 func (a *app) spawn(ctx context.Context, net *mesh.Net, u upSpec) error {

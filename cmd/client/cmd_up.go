@@ -34,14 +34,15 @@ type upSpec struct {
 
 // upFlags is the same as people write it.
 type upFlags struct {
-	perHost, actor, params, command string
-	args                            []string
-	lease                           time.Duration
-	noHostd                         bool
+	perHost                shape.Extent
+	actor, params, command string
+	args                   []string
+	lease                  time.Duration
+	noHostd                bool
 }
 
 func (a *app) upCommand() *cobra.Command {
-	var f upFlags
+	f := upFlags{perHost: shape.Of("gpu", 4)}
 	c := &cobra.Command{
 		Use:   "up [NAME]",
 		Short: "Start a mesh on every host and hold it",
@@ -67,7 +68,9 @@ actor, type), then a line for each proc or actor that ends, as in castnet's even
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	fs := c.Flags()
-	fs.StringVar(&f.perHost, "per-host", "gpu=4", "`EXTENT` of the procs on each host")
+	readFlag(fs, &f.perHost, "per-host", "EXTENT", "the procs on each host (default gpu=4)", func(text string) (shape.Extent, error) {
+		return onEachHost(shape.ParseExtent(text))
+	})
 	f.register(c)
 	fs.BoolVar(&f.noHostd, "no-hostd", false, "do not start a hostd where none is found")
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -78,6 +81,14 @@ actor, type), then a line for each proc or actor that ends, as in castnet's even
 		return a.up(c.Context(), u)
 	}
 	return c
+}
+
+// onEachHost refuses more procs than a host runs.
+func onEachHost(e shape.Extent, err error) (shape.Extent, error) {
+	if n := e.NumRanks(); err == nil && n > agent.MaxPerHost {
+		return e, fmt.Errorf("%d procs on each host: want at most %d", n, agent.MaxPerHost)
+	}
+	return e, err
 }
 
 // register has a command take what says what procs run.
@@ -93,19 +104,16 @@ func (f *upFlags) register(c *cobra.Command) {
 
 // spec checks everything that can be checked before anything starts.
 func (f upFlags) spec(name string) (upSpec, error) {
-	u := upSpec{name: name, actor: f.actor, lease: f.lease, noHostd: f.noHostd, command: mesh.Command{Path: agent.Builtin}}
+	u := upSpec{name: name, perHost: f.perHost, actor: f.actor, lease: f.lease, noHostd: f.noHostd, command: mesh.Command{Path: agent.Builtin}}
 	if err := subjects.CheckLabel("mesh", name); err != nil {
 		return u, err
-	}
-	var err error
-	if u.perHost, err = shape.ParseExtent(f.perHost); err != nil {
-		return u, fmt.Errorf("--per-host: %w", err)
 	}
 	if u.actor != "" {
 		if err := actor.NewType[any, any](u.actor).Err(); err != nil {
 			return u, fmt.Errorf("--actor: %w", err)
 		}
 	}
+	var err error
 	if u.params, err = parseValue("--params", f.params); err != nil {
 		return u, err
 	}

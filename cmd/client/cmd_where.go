@@ -28,8 +28,12 @@ JSON: world (or the mesh), proc, host, health, reason.`,
 		Args:              wantArgs(1, 1),
 		ValidArgsFunction: a.complete(rankNames),
 		RunE: func(c *cobra.Command, args []string) error {
+			name, rank, err := parseWhere(args[0])
+			if err != nil {
+				return err
+			}
 			return a.dial(c.Context(), func(ctx context.Context, net *mesh.Net) error {
-				w, err := where(ctx, net, args[0])
+				w, err := where(ctx, net, args[0], name, rank)
 				if err != nil {
 					return err
 				}
@@ -42,11 +46,7 @@ JSON: world (or the mesh), proc, host, health, reason.`,
 }
 
 // where asks the system controller for a rank, and, of a mesh that is no world, the hosts.
-func where(ctx context.Context, net *mesh.Net, what string) (w worlds.Whereabouts, err error) {
-	name, rank, err := parseWhere(what)
-	if err != nil {
-		return w, err
-	}
+func where(ctx context.Context, net *mesh.Net, what, name string, rank int) (w worlds.Whereabouts, err error) {
 	ref, err := worlds.Find(ctx, net.Proc())
 	if err == nil {
 		if w, err = worlds.Where.Call(ctx, ref, what); err == nil {
@@ -91,8 +91,11 @@ func whereIn(ctx context.Context, net *mesh.Net, p mesh.ProcMesh, rank int) (w w
 		}
 	}
 	desc := p.Describe()
-	if found == nil {
-		return w, cli.WithCode(cli.ExitNotFound, fmt.Errorf("mesh %s has no rank %d: it has %s", desc.ID, rank, count(desc.Extent.NumRanks(), "rank")))
+	switch n := desc.Extent.NumRanks(); {
+	case rank >= n:
+		return w, cli.WithCode(cli.ExitNotFound, fmt.Errorf("mesh %s has no rank %d: it has %s", desc.ID, rank, count(n, "rank")))
+	case found == nil: // of a world
+		return w, cli.WithCode(cli.ExitNotFound, fmt.Errorf("no host has rank %d of %s", rank, desc.ID))
 	}
 	w = worlds.Whereabouts{World: desc.ID.Label(), Proc: desc.Proc(rank, found.Gen), Health: worlds.Alive, Reason: found.Status.Reason}
 	if found.Proc != nil {

@@ -288,8 +288,12 @@ func TestBadInput_isNamedWithWhatWasExpected(t *testing.T) {
 		want []string
 	}{
 		{[]string{"nonsense"}, cli.ExitUsage, []string{`unknown command "nonsense"`, "usage: "}},
-		{[]string{"hosts", "x"}, cli.ExitUsage, []string{`unexpected argument "x"`, "usage: client hosts"}},
-		{[]string{"cast", "demo"}, cli.ExitUsage, []string{"want at least 3 arguments, got 1", "usage: client cast MESH[region] ACTOR ENDPOINT [JSON]"}},
+		{[]string{"cats"}, cli.ExitUsage, []string{`unknown command "cats" for "client": did you mean`, "usage: "}},
+		{[]string{"mesh", "shwo", "demo"}, cli.ExitUsage, []string{`unknown command "shwo" for "client mesh": did you mean show?`, "usage: "}},
+		{[]string{"config", "nonsense"}, cli.ExitUsage, []string{`unknown command "nonsense" for "client config"`}},
+		{[]string{"hosts", "cordno", "a"}, cli.ExitUsage, []string{`unknown command "cordno" for "client hosts": did you mean cordon?`, "usage: client hosts"}},
+		{[]string{"adopt", "demo", "--epoch", "x"}, cli.ExitUsage, []string{`"x" for --epoch: want a whole number`}},
+		{[]string{"cast", "demo"}, cli.ExitUsage, []string{"client: want ACTOR ENDPOINT\n", "usage: client cast MESH[region] ACTOR ENDPOINT [JSON]"}},
 		{[]string{"hosts", "--nope"}, cli.ExitUsage, []string{"--nope"}},
 		{[]string{"hosts", "-o", "xml"}, cli.ExitUsage, []string{`"xml"`, "table, json or ndjson"}},
 		{[]string{"hosts", "--log-level", "loud"}, cli.ExitUsage, []string{`"loud"`, "debug"}},
@@ -334,6 +338,8 @@ func TestBadInput_isNamedWithWhatWasExpected(t *testing.T) {
 		{[]string{"logs", "demo", "--window", "0s"}, cli.ExitUsage, []string{"--window", "more than 0"}},
 		{[]string{"up", "x.y"}, cli.ExitUsage, []string{`"x.y"`}},
 		{[]string{"up", "--per-host", "gpu"}, cli.ExitUsage, []string{"--per-host", `"gpu"`}},
+		{[]string{"up", "other", "--per-host", "gpu=5000"}, cli.ExitUsage, []string{"--per-host", "5000 procs on each host: want at most 4096"}},
+		{[]string{"spawn", "other", "--procs", "-1"}, cli.ExitUsage, []string{`"-1" for "--procs"`, "at least 1"}},
 		{[]string{"up", "other", "--per-host", "host=2"}, cli.ExitUsage, []string{"host"}},
 		{[]string{"up", "--params", "{"}, cli.ExitUsage, []string{"--params", `"{"`}},
 		{[]string{"up", "--command", "prog"}, cli.ExitUsage, []string{`"prog"`, "absolute"}},

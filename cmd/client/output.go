@@ -85,13 +85,16 @@ func prettyTable(w io.Writer, columns []string, rows [][]string) error {
 	style := table.StyleLight
 	style.Options = table.Options{SeparateHeader: true}
 	style.Format.Header = text.FormatUpper
-	style.Box.PaddingLeft, style.Box.PaddingRight = "", "   "
+	style.Box.PaddingLeft, style.Box.PaddingRight = "", "  "
 	t.SetStyle(style)
+	t.SuppressTrailingSpaces() // they would fill a line of their own behind a row that just fits
 	t.AppendHeader(cells(columns))
 	for _, r := range rows {
 		t.AppendRow(cells(r))
 	}
-	_, err := fmt.Fprintln(w, t.Render())
+	header, rest, _ := strings.Cut(t.Render(), "\n")
+	rule, body, _ := strings.Cut(rest, "\n")
+	_, err := fmt.Fprintf(w, "%s\n%s\n%s\n", header, strings.TrimSuffix(rule, "──"), body)
 	return err
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/mesh"
+	"github.com/castnet-io/castnet/subjects"
 )
 
 // question is what `call` and `cast` have in common: whom to ask what. It is read before anything
@@ -22,6 +23,9 @@ type question struct {
 func parseQuestion(args []string) (question, error) {
 	to, err := parseTarget(args[0])
 	if err != nil {
+		return question{}, err
+	}
+	if err := subjects.CheckName("actor", args[1]); err != nil {
 		return question{}, err
 	}
 	q := question{to: to, actor: args[1], endpoint: actor.NewEndpoint[any, any, any](args[2])}

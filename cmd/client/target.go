@@ -30,7 +30,7 @@ func parseTarget(text string) (target, error) {
 	if err := subjects.CheckName("mesh", name); err != nil {
 		return target{}, err
 	}
-	return target{name: name, region: region}, nil
+	return target{name: name, region: region}, shape.CheckSelection(region)
 }
 
 // place is (a region of) a live mesh, and how its ranks are named.
@@ -65,9 +65,6 @@ const namedWithin = time.Second
 
 // actors looks an actor mesh up on the place: where nobody of the region says what runs there, on the whole mesh.
 func (p place) actors(ctx context.Context, name string) (mesh.ActorMesh[any], error) {
-	if err := subjects.CheckName("actor", name); err != nil {
-		return mesh.ActorMesh[any]{}, err
-	}
 	within := namedWithin
 	if end, ok := ctx.Deadline(); ok {
 		within = min(within, time.Until(end)/4)

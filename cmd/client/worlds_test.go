@@ -150,6 +150,13 @@ func TestExplain_aWorldSaysWhichHostItLacks(t *testing.T) {
 	require.Contains(t, x.Next[0], "it waits for who is missing")
 	require.Equal(t, []string{"start a hostd with --world train --host-rank 0"}, x.Todo)
 	require.Regexp(t, `(?m)^\[x=0:2\] +2 +not-exist +no host has it$`, c.ok(t, "mesh", "show", "train"))
+	r := c.client(t, "exec", "train[x=0]", "--", "true")
+	require.Equal(t, cli.ExitNotFound, r.code)
+	require.Equal(t, "client: exec: no host has a rank of train[x=0]\n", r.err)
+	require.Equal(t, result{err: "no host has a rank of train[x=0]\n"}, c.client(t, "procs", "train[x=0]"))
+	r = c.client(t, "where", "train/0")
+	require.Equal(t, cli.ExitNotFound, r.code)
+	require.Regexp(t, `^client: no host has rank 0 of train-\w+\n$`, r.err)
 	c.ok(t, "stop", "train")
 	require.Empty(t, c.ok(t, "worlds"))
 }

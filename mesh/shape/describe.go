@@ -66,8 +66,9 @@ type grower struct {
 
 // find is the position of a rank that is still to be had; false when there is none.
 func (g *grower) find(rank int) (int, bool) {
-	at, ok := g.found+1, true
+	at := g.found + 1
 	if at >= len(g.ranks) || g.ranks[at] != rank {
+		var ok bool
 		if at, ok = slices.BinarySearch(g.ranks, rank); !ok {
 			return 0, false
 		}

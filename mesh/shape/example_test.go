@@ -81,11 +81,11 @@ func ExampleRegion_Remap() {
 	all := shape.Of("host", 2).With("gpu", 4).Region()
 	odd, _ := all.SliceStep("gpu", 1, 4, 2)
 	last, _ := odd.Index("host", 1)
-	ranks, err := last.Remap(odd)
+	ranks, _ := last.Remap(odd)
 	for rank, other := range ranks {
 		fmt.Println(rank, "is", other)
 	}
-	_, err = all.Remap(odd)
+	_, err := all.Remap(odd)
 	fmt.Println(err)
 	// Output:
 	// 0 is 2

@@ -24,11 +24,7 @@ func DrawSelection(base Extent, text string, from *rand.Rand) (Selection, error)
 	case nothing:
 		return Selection{base: base}, nil
 	}
-	p := parser{text: text, from: from}
-	tree, err := p.union(0)
-	if p.space(); err == nil && p.at < len(text) {
-		err = p.bad("an operator , & | or the end")
-	}
+	tree, err := parse(text, from)
 	if err != nil {
 		return Selection{}, err
 	}
@@ -38,6 +34,25 @@ func DrawSelection(base Extent, text string, from *rand.Rand) (Selection, error)
 		return Selection{}, err
 	}
 	return normal(base, boxes), nil
+}
+
+// CheckSelection reports what is wrong with a text whatever the extent: with its syntax.
+func CheckSelection(text string) error {
+	if word := strings.TrimSpace(text); word == "" || word == nothing {
+		return nil
+	}
+	_, err := parse(text, nil)
+	return err
+}
+
+// parse reads the whole text.
+func parse(text string, from *rand.Rand) (*expr, error) {
+	p := parser{text: text, from: from}
+	tree, err := p.union(0)
+	if p.space(); err == nil && p.at < len(text) {
+		err = p.bad("an operator , & | or the end")
+	}
+	return tree, err
 }
 
 // Select reads a selection that is a single region, such as `host=0:2,gpu=3`.

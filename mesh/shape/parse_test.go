@@ -56,6 +56,18 @@ func TestParseSelection_examples(t *testing.T) {
 	require.Equal(t, "host=0,gpu=1,z=2 | host=1,gpu=2,z=*", must(shape.ParseSelection(three, "(0,1|1),2")).String(), "what follows a union follows each part")
 }
 
+func TestCheckSelection_refusesWhatNoExtentMakesASelectionOf(t *testing.T) {
+	for _, text := range []string{"", " ", "*", "none", "gpu=7", "1,0:2", "(0|1:3),5", "a=1 & b=2:9:3"} {
+		require.NoError(t, shape.CheckSelection(text), text)
+	}
+	for _, text := range []string{"gpu=x", "gpu=", "0:2 1", "(0", "a=1]", "-1", "0:2:-1", "=1"} {
+		var bad *shape.Error
+		require.ErrorAs(t, shape.CheckSelection(text), &bad, text)
+		require.Equal(t, text, bad.Input)
+	}
+	require.ErrorIs(t, shape.CheckSelection("gpu=?"), shape.ErrRandom)
+}
+
 func TestParseSelection_badTextNamesInputAndRule(t *testing.T) {
 	e := shape.Of("host", 2).With("gpu", 4)
 	const spec = "an index, a:b, a:b:step, *, ? or ( )"
