@@ -194,7 +194,7 @@ func (a *app) apply(ctx context.Context, net *mesh.Net, specs []worlds.Spec, dry
 		}
 		done = nil
 		for _, s := range specs {
-			u, err := worlds.Upsert.Call(ctx, ref, worlds.Declaration{Spec: s, Dry: onlyLook})
+			u, err := worlds.Upsert.Call(ctx, ref, worlds.Declaration{Spec: s, Dry: onlyLook, Taken: true})
 			if err != nil {
 				errs = append(errs, err)
 				continue
