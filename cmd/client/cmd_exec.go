@@ -212,7 +212,7 @@ func (s execSpec) run(ctx context.Context, net *mesh.Net, e errand) execResult {
 	said, ok := errors.AsType[*actor.Error](err)
 	switch {
 	case ok && said.Ran:
-		r.code, r.err = refusedCode, said.Text
+		r.code, r.err = refusedCode, strings.TrimPrefix(said.Text, "host "+e.host.Label()+": ") // all refuse alike
 	case err != nil:
 		r.code, r.err = unreachedCode, withoutAddress(err.Error())
 	case done.Late:

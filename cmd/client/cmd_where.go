@@ -91,6 +91,9 @@ func whereIn(ctx context.Context, net *mesh.Net, p mesh.ProcMesh, rank int) (w w
 		}
 	}
 	desc := p.Describe()
+	if found == nil && rank < desc.Extent.NumRanks() {
+		return w, cli.WithCode(cli.ExitNotFound, fmt.Errorf("rank %d of mesh %s is on no host: client explain %s says why", rank, desc.ID, desc.ID.Label()))
+	}
 	if found == nil {
 		return w, cli.WithCode(cli.ExitNotFound, fmt.Errorf("mesh %s has no rank %d: it has %s", desc.ID, rank, count(desc.Extent.NumRanks(), "rank")))
 	}
