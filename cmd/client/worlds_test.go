@@ -159,6 +159,8 @@ func TestExplain_aWorldSaysWhichHostItLacks(t *testing.T) {
 	require.Contains(t, c.ok(t, "worlds"), " 1:n1 2:n2(stands by) ")
 	require.Regexp(t, `client: rank 0 of mesh train-\w+ is on no host: client explain train says why`, c.client(t, "where", "train/0").err)
 	require.Regexp(t, `(?m)^\[x=0:2\] +2 +not-exist +no host has it$`, c.ok(t, "mesh", "show", "train"))
+	r := c.client(t, "exec", "train", "--", "true")
+	require.Equal(t, "[x=0:2] no host has it\n[x=2] running commands is not allowed here: its operator allows it with hostd --allow-exec, or host.exec: on\n", r.out)
 	c.ok(t, "stop", "train")
 	require.Empty(t, c.ok(t, "worlds"))
 }
