@@ -5,19 +5,28 @@ import (
 	"encoding/json"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/config"
 )
 
-// askNames takes all the names that wait, and looks once at what the hosts have for all of them (WORLD-17).
+const (
+	// namesAtOnce is how many names are taken at a time.
+	namesAtOnce = 1 << 10
+	// refusedRest is between two looks at all hosts when somebody was refused, who will ask again.
+	refusedRest = time.Second
+)
+
+// askNames takes the names that wait, and looks once at what the hosts have for all of them (WORLD-17).
 func (c *Controller) askNames(ctx *actor.Context) {
 	if c.asking || len(c.asked) == 0 {
 		return
 	}
-	all := c.asked
-	c.asked, c.asking = nil, true
+	n := min(len(c.asked), namesAtOnce)
+	all := c.asked[:n]
+	c.asked, c.asking = c.asked[n:], true
 	p, quiet := ctx.Proc(), config.DiscoveryQuiet.Get(c.service.opts.Config)
 	ctx.Go(func(life context.Context) func(*actor.Context) {
 		work, cancel := context.WithTimeout(life, lookWithin)
@@ -25,15 +34,21 @@ func (c *Controller) askNames(ctx *actor.Context) {
 		held, errs := takeAll(work, life, p, all)
 		living, err := Living(work, p, quiet)
 		return func(ctx *actor.Context) {
-			c.asking = false
+			rest := time.Duration(0)
 			for i, name := range all {
 				if errs[i] == nil {
-					errs[i] = free(name, living, err)
+					errs[i] = holderAmong(living, err, name)
+				}
+				if errs[i] != nil {
+					rest = refusedRest
 				}
 				c.hear(ctx, named{name, errs[i]})
 			}
 			c.later(ctx, freed(held)) // who takes them from now on is told of the worlds (Holder)
-			c.askNames(ctx)
+			ctx.After(rest, func(ctx *actor.Context) {
+				c.asking = false
+				c.askNames(ctx)
+			})
 		}
 	})
 }
@@ -41,12 +56,9 @@ func (c *Controller) askNames(ctx *actor.Context) {
 // takeAll takes some names, until what it returns is called, or life is over.
 func takeAll(ctx, life context.Context, p *actor.Proc, all []string) (held []func(), errs []error) {
 	held, errs = make([]func(), len(all)), make([]error, len(all))
-	slots := make(chan struct{}, hostsAtOnce)
 	var wg sync.WaitGroup
 	for i, name := range all {
-		slots <- struct{}{}
 		wg.Go(func() {
-			defer func() { <-slots }()
 			var release func()
 			if release, errs[i] = TakeName(ctx, p, name, func(context.Context) error { return nil }); errs[i] != nil {
 				held[i] = func() {}
@@ -63,8 +75,8 @@ func takeAll(ctx, life context.Context, p *actor.Proc, all []string) (held []fun
 	return held, errs
 }
 
-// free is why a world cannot have a name: a mesh has it, or not all hosts have said what they have.
-func free(name string, living []NameTakenError, silent error) error {
+// holderAmong is why a world cannot have a name: a mesh that lives has it, or not all hosts have said what they have.
+func holderAmong(living []NameTakenError, silent error, name string) error {
 	for _, m := range living {
 		if m.Name == name && m.Kind == kindMesh {
 			return &m
