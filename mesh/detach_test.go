@@ -246,13 +246,8 @@ func TestDetach_refusesWhatItCannotHaveAndNamesTheHolder(t *testing.T) {
 	require.Equal(t, mesh.NameTakenError{Name: "words", Kind: "mesh", Holder: twin.ID().String()}, *taken)
 	require.NoError(t, twin.Stop(t.Context()))
 
-	system, err := worlds.Find(t.Context(), c.Proc())
-	require.NoError(t, err)
 	named := c.make(t, c.Net, "train")
-	_, err = worlds.Upsert.Call(t.Context(), system, worlds.Declaration{Taken: true, Spec: worlds.Spec{ // which is not so
-		Name: "train", Shape: shape.Of("x", 1), PerHost: 1, Command: agent.Command{Path: agent.Builtin},
-	}})
-	require.NoError(t, err)
+	c.declare(t, "train", shape.Of("x", 1), 1, unasked)
 	_, err = named.Detach(t.Context())
 	require.ErrorAs(t, err, &taken, "the system controller knows worlds without hosts")
 	require.Equal(t, "world", taken.Kind)
@@ -262,6 +257,8 @@ func TestDetach_refusesWhatItCannotHaveAndNamesTheHolder(t *testing.T) {
 	require.NoError(t, err)
 	_, err = c.TakeName(t.Context(), "words")
 	require.ErrorAs(t, err, &taken)
+	system, err := worlds.Find(t.Context(), c.Proc())
+	require.NoError(t, err)
 	self, err := os.Executable()
 	require.NoError(t, err)
 	_, err = worlds.Upsert.Call(t.Context(), system, worlds.Declaration{Spec: worlds.Spec{
