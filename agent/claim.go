@@ -32,7 +32,7 @@ type FencedError struct {
 }
 
 func (e *FencedError) Error() string {
-	return fmt.Sprintf("%s on %s belongs to %s since epoch %d : the order is of %s in epoch %d", e.ID, e.At, e.Has.Owner, e.Has.Epoch, e.Asked.Owner, e.Asked.Epoch)
+	return fmt.Sprintf("%s on %s belongs to %s since epoch %d: the order is of %s in epoch %d", e.ID, e.At, e.Has.Owner, e.Has.Epoch, e.Asked.Owner, e.Asked.Epoch)
 }
 
 // Detail is how the error travels.

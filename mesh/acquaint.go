@@ -165,8 +165,8 @@ func (p ProcMesh) askHosts(ctx context.Context) bool {
 func (p ProcMesh) learn(states []agent.State) bool {
 	m := p.desc
 	for _, s := range states {
-		if s.Mesh != nil && s.Mesh.Check() == nil && s.Mesh.PerHost == m.PerHost && s.Mesh.Extent.Equal(m.Extent) {
-			m = *s.Mesh // with the hosts that it has now
+		if s.Mesh != nil && s.Mesh.World == nil && s.Mesh.Check() == nil && s.Mesh.PerHost == m.PerHost && s.Mesh.Extent.Equal(m.Extent) {
+			m = *s.Mesh // with the hosts that it has now; a share of a world has its own alone
 		}
 		if s.Status.Phase == agent.Initializing {
 			s.Gen--

@@ -91,3 +91,30 @@ func TestMESH11_aMeshWhoseOwnerIsGoneIsKnownFromItsHosts(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, taken.Stop(context.WithoutCancel(t.Context())))
 }
+
+// A host describes its share of a world, and no more: that is not all of the mesh.
+func TestMESH11_whoHasTheRanksOfAReplacedHostOfAWorldIsLearned(t *testing.T) {
+	c := newCluster(t)
+	c.system(t, "s")
+	c.inWorld(t, "a", "train", 0)
+	leave := c.inWorld(t, "b", "train", 1)
+	c.declare(t, "train", shape.Of("x", 2), 1)
+	c.running(t, c.Net, "train", 2)
+	leave()
+	c.inWorld(t, "c", "train", 1)
+	c.running(t, c.Net, "train", 2)
+	late := c.connect(t)
+	procs, err := late.Lookup(t.Context(), "train")
+	require.NoError(t, err)
+	text, err := procs.MarshalText()
+	require.NoError(t, err)
+	var far mesh.ProcMesh
+	require.NoError(t, far.UnmarshalText(text))
+	far = far.Via(c.connect(t))
+	host, err := far.Host(1)
+	require.NoError(t, err)
+	require.Equal(t, "c", host.Label())
+	alive, err := far.Ping(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []bool{true, true}, alive.Values())
+}

@@ -26,6 +26,9 @@ func (n *Net) Adopt(ctx context.Context, name string, epoch uint64) (ProcMesh, e
 	if err != nil {
 		return fail(err)
 	}
+	if w := p.desc.World; w != nil {
+		return fail(fmt.Errorf("it belongs to world %s, which no program can own: want a mesh that is detached (client spawn --detach)", w.World))
+	}
 	detached, err := n.Detached(ctx)
 	if err != nil {
 		return fail(err)

@@ -60,8 +60,10 @@
 //     *OwnedError. Nothing is started or stopped on the way, and the mesh has an owner at each moment: the system controller
 //     until Adopt has succeeded, whenever the adopter dies.
 //   - MESH-17: TakeName, and a spawn with it, has a name for one: of programs that take it at one moment one succeeds, and
-//     none does when a live mesh or a world has it; the others get a *NameTakenError. It takes no store. It is so among
-//     programs whose servers reach each other; who is cut off hears of nobody, and Lookup names both meshes afterwards.
+//     none does when a live mesh or a world has it; the others get a *NameTakenError. It takes no store. A world that begins
+//     takes its name so (WORLD-17), and no spawn shares that of a world or of a detached mesh while a system controller is
+//     there to say so. It is so among programs whose servers reach each other; who is cut off hears of nobody, and Lookup
+//     names both meshes afterwards.
 //   - MESH-18: Restart starts ranks that are well anew, so many at a time, each once those before run with their actors;
 //     it stops at the first that does not come back, and says which were never touched.
 //   - MESH-19: Watch and Changes of hosts yield what this program knows of them: what is not well at once, then each change

@@ -17,6 +17,7 @@ import (
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/bus/embed"
+	"github.com/castnet-io/castnet/controller/worlds"
 	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/mesh/shape"
 	"github.com/castnet-io/castnet/subjects"
@@ -158,4 +159,107 @@ func TestMESH17_meshesThatBeginAtOneMomentHaveOneNameEach(t *testing.T) {
 	cancel()
 	_, err = c.TakeName(gone, "words")
 	require.ErrorIs(t, err, context.Canceled)
+}
+
+// A world that is declared by whoever has not taken its name, or that a host begins which joins it.
+func TestMESH17_aWorldDoesNotBeginWithTheNameOfALiveMesh(t *testing.T) {
+	c := withSystem(t)
+	system, err := worlds.Find(t.Context(), c.Proc())
+	require.NoError(t, err)
+	declare := func(d worlds.Declaration) error {
+		d.Spec = worlds.Spec{Name: "words", Shape: shape.Of("x", 1), PerHost: 1, Command: agent.Command{Path: agent.Builtin}}
+		_, err := worlds.Upsert.Call(t.Context(), system, d)
+		return err
+	}
+	host, err := subjects.NewHostID("late")
+	require.NoError(t, err)
+	procs := c.make(t, c.Net, "words")
+	ctx, leave := context.WithCancel(t.Context())
+	stood, gone := make(chan error, 64), make(chan struct{})
+	go func() {
+		defer close(gone)
+		worlds.Stay(ctx, c.Proc(), worlds.Joining{World: "words", Host: &worlds.JoiningHost{ID: host, Life: "1"}}, func(_ worlds.Joined, err error) { stood <- err })
+	}()
+	defer func() {
+		leave()
+		<-gone
+	}()
+	for _, err := range []error{declare(worlds.Declaration{}), declare(worlds.Declaration{Dry: true}), outcome(t, stood)} {
+		var taken *mesh.NameTakenError
+		require.ErrorAs(t, err, &taken)
+		require.Equal(t, mesh.NameTakenError{Name: "words", Kind: "mesh", Holder: procs.ID().String()}, *taken)
+	}
+	require.NoError(t, procs.Stop(t.Context()))
+	release, err := c.TakeName(t.Context(), "words")
+	require.NoError(t, err)
+	var taken *mesh.NameTakenError
+	require.ErrorAs(t, declare(worlds.Declaration{}), &taken, "who begins a mesh of it")
+	require.Equal(t, mesh.NameTakenError{Name: "words", Kind: "program", Holder: c.Proc().ID().String()}, *taken)
+	release()
+	for outcome(t, stood) != nil { // it stands by until the name is free
+	}
+	_, err = c.TakeName(t.Context(), "words")
+	require.ErrorAs(t, err, &taken, "a host has begun it")
+	require.Equal(t, mesh.NameTakenError{Name: "words", Kind: "world", Holder: "words-…"}, *taken)
+	require.NoError(t, declare(worlds.Declaration{}))
+}
+
+// outcome is how a host stands with its world next.
+func outcome(t *testing.T, stood <-chan error) error {
+	t.Helper()
+	select {
+	case err := <-stood:
+		return err
+	case <-time.After(patience):
+		t.Fatal("nothing is heard of the host")
+		return nil
+	}
+}
+
+func TestMESH17_aWorldThatBeginsIsOneOfThoseThatTakeItsName(t *testing.T) {
+	c := newClusterOn(t, embed.Options{Token: "secret", JetStream: true})
+	c.system(t, "s")
+	system, err := worlds.Find(t.Context(), c.Proc())
+	require.NoError(t, err)
+	spec := worlds.Spec{Shape: shape.Of("x", 1), PerHost: 1, Command: agent.Command{Path: agent.Builtin}}
+	for round := range 10 {
+		spec.Name = fmt.Sprintf("words%d", round)
+		var all sync.WaitGroup
+		errs := make([]error, 2)
+		all.Go(func() { _, errs[0] = c.TakeName(t.Context(), spec.Name) }) // and never gives it back
+		all.Go(func() { _, errs[1] = worlds.Upsert.Call(t.Context(), system, worlds.Declaration{Spec: spec}) })
+		all.Wait()
+		if errs[0] == nil {
+			errs[0], errs[1] = errs[1], errs[0]
+		}
+		require.ErrorAs(t, errs[0], new(*mesh.NameTakenError))
+		require.NoError(t, errs[1])
+	}
+}
+
+// What outlives its maker is no former life of the program that spawns: it is refused without TakeName, too.
+func TestMESH17_noMeshSharesTheNameOfAWorldOrOfADetachedMesh(t *testing.T) {
+	c := withSystem(t)
+	other, _ := c.program(t)
+	mine := c.make(t, c.Net, "words")
+	twin := c.make(t, other, "words")
+	require.NoError(t, twin.Stop(t.Context()), "those of programs share names")
+	_, err := mine.Detach(t.Context())
+	require.NoError(t, err)
+	c.declare(t, "train", shape.Of("x", 1), 1)
+	for _, want := range []mesh.NameTakenError{{Name: "words", Kind: "mesh", Holder: mine.ID().String()}, {Name: "train", Kind: "world"}} {
+		_, err := c.hosts(t, other).Spawn(t.Context(), want.Name, shape.Of("gpu", 1))
+		var taken *mesh.NameTakenError
+		require.ErrorAs(t, err, &taken)
+		require.ErrorAs(t, err, new(*mesh.RefusedError), "nothing was started")
+		if want.Holder == "" {
+			require.Contains(t, taken.Holder, "train-")
+			taken.Holder = ""
+		}
+		require.Equal(t, want, *taken)
+	}
+	adopted, err := other.Adopt(t.Context(), "words", 0)
+	require.NoError(t, err)
+	require.NoError(t, c.make(t, c.Net, "words").Stop(t.Context()), "it is a program's again")
+	require.NoError(t, adopted.Stop(t.Context()))
 }

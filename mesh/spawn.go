@@ -17,6 +17,7 @@ import (
 	"github.com/castnet-io/castnet/cast"
 	"github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/controller"
+	"github.com/castnet-io/castnet/controller/worlds"
 	"github.com/castnet-io/castnet/internal/build"
 	"github.com/castnet-io/castnet/mesh/shape"
 	"github.com/castnet-io/castnet/subjects"
@@ -53,8 +54,8 @@ type Spawning struct {
 	// Display is what reports call the mesh; "": by its ID.
 	Display string
 
-	// TakeName makes the name this mesh's alone: when another live mesh or a world has it, or begins with it at the same
-	// moment, the error is a *NameTakenError.
+	// TakeName makes the name this mesh's alone: when another live mesh has it, or begins with it at the same moment, the
+	// error is a *NameTakenError. That of a world or of a detached mesh is refused without it, too.
 	TakeName bool
 
 	// Idle ends the wait for the ranks when nothing has become of any for so long; 0: proc.spawn-idle, less:
@@ -84,6 +85,8 @@ func (h HostMesh) SpawnProcs(ctx context.Context, s Spawning) (ProcMesh, error) 
 			return ProcMesh{}, &RefusedError{"procs", s.Name, err}
 		}
 		defer release() // the hosts know the mesh then, or there is none
+	} else if taken, ok := errors.AsType[*NameTakenError](worlds.Holder(ctx, h.net.proc, s.Name)); ok {
+		return ProcMesh{}, &RefusedError{"procs", s.Name, taken} // what outlives its maker is no former life of this program
 	}
 	if err := h.net.checkSpares(ctx, s.Policy); err != nil {
 		return ProcMesh{}, &RefusedError{"procs", s.Name, err}

@@ -88,16 +88,22 @@ func (c *cluster) inWorld(t *testing.T, label, world string, rank int) (leave fu
 }
 
 // declare declares a world of the tests' own procs.
-func (c *cluster) declare(t *testing.T, name string, extent shape.Extent, perHost int) {
+func (c *cluster) declare(t *testing.T, name string, extent shape.Extent, perHost int, change ...func(*worlds.Declaration)) {
 	t.Helper()
 	system, err := worlds.Find(t.Context(), c.Proc())
 	require.NoError(t, err)
 	self, err := os.Executable()
 	require.NoError(t, err)
-	spec := worlds.Spec{Name: name, Shape: extent, PerHost: perHost, Command: agent.Command{Path: self}}
-	_, err = worlds.Upsert.Call(t.Context(), system, worlds.Declaration{Spec: spec})
+	d := worlds.Declaration{Spec: worlds.Spec{Name: name, Shape: extent, PerHost: perHost, Command: agent.Command{Path: self}}}
+	for _, f := range change {
+		f(&d)
+	}
+	_, err = worlds.Upsert.Call(t.Context(), system, d)
 	require.NoError(t, err)
 }
+
+// unasked declares a world whose name may be another's: who declares it says that it is his.
+func unasked(d *worlds.Declaration) { d.Taken = true }
 
 // running waits until so many ranks of a mesh run, and is its handle then.
 func (c *cluster) running(t *testing.T, net *mesh.Net, name string, ranks int) (p mesh.ProcMesh) {
@@ -352,16 +358,25 @@ func TestMESH12_watchingAWorldEndsWhenNoSystemControllerAnswersForLong(t *testin
 	}
 }
 
+// worldOf is the mesh of a world.
+func (c *cluster) worldOf(t *testing.T, name string) string {
+	t.Helper()
+	system, err := worlds.Find(t.Context(), c.Proc())
+	require.NoError(t, err)
+	now, err := worlds.Snap.Call(t.Context(), system, worlds.Filter{Worlds: []string{name}})
+	require.NoError(t, err)
+	require.Len(t, now.Worlds, 1)
+	return now.Worlds[0].Mesh
+}
+
 func TestLookup_aNameOfAWorldAndAMeshIsAmbiguous(t *testing.T) {
 	c := newCluster(t, "z")
 	c.system(t, "s")
+	procs, err := c.hosts(t, c.Net).Spawn(t.Context(), "workers", shape.Of("gpu", 1))
+	require.NoError(t, err)
+	c.declare(t, "workers", shape.Of("x", 1), 1, unasked)
 	c.inWorld(t, "a", "workers", 0)
-	c.declare(t, "workers", shape.Of("x", 1), 1)
-	world := c.running(t, c.Net, "workers", 1)
-	hosts, err := c.AwaitHosts(t.Context(), 2)
-	require.NoError(t, err)
-	procs, err := hosts.Spawn(t.Context(), "workers", shape.Of("gpu", 1))
-	require.NoError(t, err)
+	world := c.running(t, c.Net, c.worldOf(t, "workers"), 1)
 	_, err = c.connect(t).Lookup(t.Context(), "workers")
 	var ambiguous *mesh.AmbiguousError
 	require.ErrorAs(t, err, &ambiguous)

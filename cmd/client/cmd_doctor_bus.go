@@ -280,9 +280,10 @@ func (d *doctor) system(ctx context.Context) (f finding) {
 	if err != nil {
 		return finding{Result: failResult, Found: "the system controller: " + firstLine(err), Todo: "see the log of its hostd"}
 	}
-	f = finding{Result: wellResult, Found: fmt.Sprintf("epoch %d, %s, kept in JetStream", now.Epoch, count(len(now.Worlds), "world"))}
+	owns := count(len(now.Worlds), "world") + " and " + count(len(now.Detached), "detached mesh")
+	f = finding{Result: wellResult, Found: fmt.Sprintf("epoch %d, %s, kept in JetStream", now.Epoch, owns)}
 	if !now.Durable {
-		f = finding{Result: warnResult, Found: fmt.Sprintf("%s: %s", count(len(now.Worlds), "world"), noStore), Todo: "give it JetStream, and start it anew"}
+		f = finding{Result: warnResult, Found: owns + ": " + noStore, Todo: "give it JetStream, and start it anew"}
 	}
 	return f
 }

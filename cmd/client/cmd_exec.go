@@ -61,7 +61,7 @@ CASTNET_RANK, CASTNET_PROC_ID and, while the rank lives, CASTNET_PID.
 A host runs commands only where its operator allows that: hostd --allow-exec, or host.exec: on.
 
 The exit code is the highest of all: that of the command, 128 and the signal that killed it, 124
-when --timeout did, 126 when a host does not run it, 125 when a host does not answer.
+when --timeout did, 126 when a host does not run it, 125 when a host does not answer, or none has a rank.
 
 JSON: region, ranks (both of a mesh alone), hosts, exit_code, signal, late, stdout, stderr, lost
 (bytes that were printed before), error.`,
@@ -145,9 +145,18 @@ func (s execSpec) aim(ctx context.Context, net *mesh.Net) ([]errand, shape.Exten
 	return out, p.base, err
 }
 
-// among are the errands to a region of a mesh, by rank.
+// among are the errands to a region of a mesh, by rank. One to a rank that no host has is to no host.
 func (s execSpec) among(m mesh.MeshState, region shape.Region) (out []errand, err error) {
 	desc := m.Procs.Describe()
+	known := map[int]bool{}
+	for _, st := range m.States {
+		known[st.Rank] = true
+	}
+	for _, rank := range region.Ranks() {
+		if !s.perHost && !known[rank] {
+			out = append(out, errand{rank: rank})
+		}
+	}
 	for _, st := range m.States {
 		if !region.Contains(st.Rank) {
 			continue
@@ -208,6 +217,9 @@ func (a *app) exec(ctx context.Context, net *mesh.Net, s execSpec) error {
 
 // run has one host run the command.
 func (s execSpec) run(ctx context.Context, net *mesh.Net, e errand) execResult {
+	if !e.host.IsValid() {
+		return execResult{errand: e, code: unreachedCode, err: "no host has it"}
+	}
 	ctx, cancel := context.WithTimeout(ctx, s.within+execAllowance)
 	defer cancel()
 	done, err := agent.Exec.Call(ctx, agent.Of(e.host.Proc()).Via(net.Proc()), agent.Execution{Command: s.command, Within: s.within, Proc: e.proc})
@@ -215,7 +227,7 @@ func (s execSpec) run(ctx context.Context, net *mesh.Net, e errand) execResult {
 	said, ok := errors.AsType[*actor.Error](err)
 	switch {
 	case ok && said.Ran:
-		r.code, r.err = refusedCode, said.Text
+		r.code, r.err = refusedCode, strings.TrimPrefix(said.Text, "host "+e.host.Label()+": ") // all refuse alike
 	case err != nil:
 		r.code, r.err = unreachedCode, withoutAddress(err.Error())
 	case done.Late:

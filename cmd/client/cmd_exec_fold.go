@@ -45,13 +45,13 @@ func foldExec(base shape.Extent, results []execResult) []execGroup {
 		if !is {
 			i = len(groups)
 			at[key] = i
-			groups = append(groups, execGroup{Executed: r.done, Error: r.err, code: r.code})
+			groups = append(groups, execGroup{Hosts: []string{}, Executed: r.done, Error: r.err, code: r.code})
 		}
 		g := &groups[i]
 		if r.rank >= 0 {
 			g.Ranks = append(g.Ranks, r.rank)
 		}
-		if label := r.host.Label(); !slices.Contains(g.Hosts, label) {
+		if label := r.host.Label(); label != "" && !slices.Contains(g.Hosts, label) {
 			g.Hosts = append(g.Hosts, label)
 		}
 	}

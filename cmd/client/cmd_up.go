@@ -205,7 +205,11 @@ func takeName(ctx context.Context, net *mesh.Net, name string) (release func(), 
 
 // count is a number of things in words.
 func count(n int, what string) string {
-	if n != 1 {
+	switch {
+	case n == 1:
+	case strings.HasSuffix(what, "sh"):
+		what += "es"
+	default:
 		what += "s"
 	}
 	return fmt.Sprintf("%d %s", n, what)

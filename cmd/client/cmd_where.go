@@ -95,7 +95,7 @@ func whereIn(ctx context.Context, net *mesh.Net, p mesh.ProcMesh, rank int) (w w
 	case rank >= n:
 		return w, cli.WithCode(cli.ExitNotFound, fmt.Errorf("mesh %s has no rank %d: it has %s", desc.ID, rank, count(n, "rank")))
 	case found == nil: // of a world
-		return w, cli.WithCode(cli.ExitNotFound, fmt.Errorf("no host has rank %d of %s", rank, desc.ID))
+		return w, cli.WithCode(cli.ExitNotFound, fmt.Errorf("rank %d of mesh %s is on no host: client explain %s says why", rank, desc.ID, desc.ID.Label()))
 	}
 	w = worlds.Whereabouts{World: desc.ID.Label(), Proc: desc.Proc(rank, found.Gen), Health: worlds.Alive, Reason: found.Status.Reason}
 	if found.Proc != nil {

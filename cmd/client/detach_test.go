@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -41,9 +42,13 @@ func TestSpawn_detachedGoesOnAndIsAdoptedByAnother(t *testing.T) {
 	r = c.client(t, "spawn", "demo", "--detach")
 	require.Equal(t, cli.ExitFailure, r.code)
 	require.Contains(t, r.err, "name demo is taken by mesh "+up.Mesh+": want another name, or `client stop demo` first")
+	file := filepath.Join(t.TempDir(), "world.yaml")
+	require.NoError(t, os.WriteFile(file, []byte("name: demo\nshape: x=1\nper-host: 1\ncommand: builtin\n"), 0o600))
+	r = c.client(t, "plan", "-f", file)
+	require.Equal(t, []string{"", "client: name demo is taken by mesh " + up.Mesh + "\n"}, []string{r.out, r.err})
 	r = c.client(t, "adopt", "demo", "--epoch", "1")
 	require.Equal(t, cli.ExitFailure, r.code)
-	require.Regexp(t, `belongs to system-\w+/0.0/demo-\w+ since epoch 2 : the order is of client-\w+/0.0/adopter in epoch 1`, r.err)
+	require.Regexp(t, `belongs to system-\w+/0.0/demo-\w+ since epoch 2: the order is of client-\w+/0.0/adopter in epoch 1`, r.err)
 	require.Equal(t, cli.ExitNotFound, c.client(t, "adopt", "nobody").code)
 	require.Equal(t, cli.ExitUsage, c.client(t, "adopt", "demo[host=0]").code)
 
@@ -56,6 +61,8 @@ func TestSpawn_detachedGoesOnAndIsAdoptedByAnother(t *testing.T) {
 	r = c.client(t, "adopt", "demo")
 	require.Equal(t, cli.ExitFailure, r.code)
 	require.Contains(t, r.err, "is owned by "+mine.Owner+" in epoch 3: want a mesh that is detached")
+	r = c.client(t, "plan", "-f", file)
+	require.Equal(t, []string{"", "client: name demo is taken by mesh " + up.Mesh + "\n"}, []string{r.out, r.err}, "also when a program owns it")
 	require.Equal(t, "204\n", c.ok(t, "cast", "demo", "counter", "add", "1", "--reduce", "sum"))
 	require.Zero(t, b.exit(t, os.Interrupt))
 	require.Empty(t, c.ok(t, "meshes"))

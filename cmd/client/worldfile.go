@@ -13,6 +13,7 @@ import (
 	"github.com/castnet-io/castnet/controller/worlds"
 	"github.com/castnet-io/castnet/internal/cli"
 	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/subjects"
 )
 
 // maxWorldFile bounds a file of worlds, in bytes.
@@ -40,12 +41,24 @@ func worldFiles(paths []string) (all []worlds.Spec, err error) {
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, specs...)
+		if len(specs) == 0 {
+			return nil, cli.Usagef("%s: there is no world in it: want name, shape, per-host and command", name)
+		}
+		for _, s := range specs {
+			if declares(all, s.Name) {
+				return nil, cli.Usagef("%s: world %s is declared twice: want each world once", name, s.Name)
+			}
+			all = append(all, s)
+		}
 	}
 	if len(all) == 0 {
 		return nil, cli.Usagef("want a file with worlds: -f world.yaml")
 	}
 	return all, nil
+}
+
+func declares(all []worlds.Spec, name string) bool {
+	return slices.ContainsFunc(all, func(s worlds.Spec) bool { return s.Name == name })
 }
 
 // parseWorlds reads the worlds of a file, a document each. Everything that is wrong is said, with its place.
@@ -101,13 +114,23 @@ func (f *worldFile) fields(v cli.Value, what string, by map[string]func(cli.Valu
 
 func (f *worldFile) spec(v cli.Value) (s worlds.Spec) {
 	f.fields(v, "a world", map[string]func(cli.Value){
-		"name":     f.text(&s.Name),
-		"shape":    func(v cli.Value) { s.Shape = f.shape(v) },
-		"per-host": number(f, &s.PerHost),
-		"command":  func(v cli.Value) { s.Command = f.command(v) },
-		"labels":   func(v cli.Value) { s.Labels = f.labels(v) },
-		"limits":   func(v cli.Value) { s.Limits = f.limits(v) },
-		"keep":     f.flag(&s.Keep),
+		"name": func(v cli.Value) {
+			f.text(&s.Name)(v)
+			if err := subjects.CheckLabel("world name", s.Name); v.IsText && err != nil {
+				f.wrong(v.Place, "%w", err)
+			}
+		},
+		"shape": func(v cli.Value) { s.Shape = f.shape(v) },
+		"per-host": func(v cli.Value) {
+			s.PerHost = 1
+			if number(f, &s.PerHost)(v); s.PerHost < 1 || s.PerHost > agent.MaxPerHost {
+				f.wrong(v.Place, "%s procs per host: want 1 to %d", v.Text, agent.MaxPerHost)
+			}
+		},
+		"command": func(v cli.Value) { s.Command = f.command(v) },
+		"labels":  func(v cli.Value) { s.Labels = f.labels(v) },
+		"limits":  func(v cli.Value) { s.Limits = f.limits(v) },
+		"keep":    f.flag(&s.Keep),
 	})
 	return s
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -114,8 +115,11 @@ func hostsText(w worlds.WorldState) string {
 	var out []string
 	for _, h := range w.Hosts {
 		text := fmt.Sprintf("%d:%s", h.Rank, h.ID.Label())
-		if h.Lost != "" {
+		switch {
+		case h.Lost != "":
 			text += "(lost)"
+		case h.Count == 0 && w.Shape != nil:
+			text += "(stands by)"
 		}
 		out = append(out, text)
 	}
@@ -194,7 +198,7 @@ func (a *app) apply(ctx context.Context, net *mesh.Net, specs []worlds.Spec, dry
 		}
 		done = nil
 		for _, s := range specs {
-			u, err := worlds.Upsert.Call(ctx, ref, worlds.Declaration{Spec: s, Dry: onlyLook})
+			u, err := worlds.Upsert.Call(ctx, ref, worlds.Declaration{Spec: s, Dry: onlyLook, Taken: true})
 			if err != nil {
 				errs = append(errs, err)
 				continue
@@ -202,16 +206,18 @@ func (a *app) apply(ctx context.Context, net *mesh.Net, specs []worlds.Spec, dry
 			done = append(done, u)
 		}
 		if onlyLook {
-			for _, u := range done {
-				if u.Change == worlds.Creates {
-					release, err := net.TakeWorldName(ctx, u.World)
-					if err != nil {
-						errs = append(errs, err)
-						continue
-					}
-					releases = append(releases, release)
+			done = slices.DeleteFunc(done, func(u worlds.Upserted) bool {
+				if u.Change != worlds.Creates {
+					return false
 				}
-			}
+				release, err := net.TakeWorldName(ctx, u.World)
+				if err != nil {
+					errs = append(errs, err)
+					return true
+				}
+				releases = append(releases, release)
+				return false
+			})
 		}
 	}
 	if len(errs) > 0 && !dry {

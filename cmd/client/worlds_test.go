@@ -103,6 +103,12 @@ func TestWorlds_areDeclaredListedAndDeleted(t *testing.T) {
 	require.Equal(t, cli.ExitFailure, r.code)
 	require.Contains(t, r.err, "world train exists already, with shape replica=2")
 	require.NotContains(t, c.ok(t, "worlds"), "new", "nothing is half-applied")
+	r = c.client(t, "apply", "-f", file, "-f", file)
+	require.Equal(t, cli.ExitUsage, r.code)
+	require.Equal(t, "client: "+file+": world new is declared twice: want each world once\n", r.err)
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	require.Equal(t, "client: "+file+": there is no world in it: want name, shape, per-host and command\n", c.client(t, "plan", "-f", file).err)
+	require.Contains(t, c.client(t, "adopt", "train").err, "it belongs to world train, which no program can own")
 
 	require.Equal(t, "WORLD  STOPPED  ABORTED  NEVER ANSWERED\ntrain  2        0        -\n", c.ok(t, "delete", "train", "--reason", "done"))
 	r = c.client(t, "delete", "nowhere")
@@ -140,6 +146,7 @@ func TestExplain_aWorldSaysWhichHostItLacks(t *testing.T) {
 	c := newCluster(t)
 	c.system(t)
 	c.hostOf(t, "n1", "train", 1)
+	c.hostOf(t, "n2", "train", 2)
 	file := filepath.Join(t.TempDir(), "world.yaml")
 	require.NoError(t, os.WriteFile(file, []byte("name: train\nshape: x=3\nper-host: 2\ncommand: builtin\n"), 0o600))
 	c.ok(t, "apply", "-f", file)
@@ -149,14 +156,15 @@ func TestExplain_aWorldSaysWhichHostItLacks(t *testing.T) {
 	require.Equal(t, cause{What: "host", Region: "x=0:2", Ranks: 2, Why: "the world has no host of rank 0"}, x.Causes[0])
 	require.Contains(t, x.Next[0], "it waits for who is missing")
 	require.Equal(t, []string{"start a hostd with --world train --host-rank 0"}, x.Todo)
+	require.Contains(t, c.ok(t, "worlds"), " 1:n1 2:n2(stands by) ")
+	require.Regexp(t, `client: rank 0 of mesh train-\w+ is on no host: client explain train says why`, c.client(t, "where", "train/0").err)
 	require.Regexp(t, `(?m)^\[x=0:2\] +2 +not-exist +no host has it$`, c.ok(t, "mesh", "show", "train"))
-	r := c.client(t, "exec", "train[x=0]", "--", "true")
+	r := c.client(t, "exec", "--hosts", "train[x=0]", "--", "true")
 	require.Equal(t, cli.ExitNotFound, r.code)
 	require.Equal(t, "client: exec: no host has a rank of train[x=0]\n", r.err)
 	require.Equal(t, result{err: "no host has a rank of train[x=0]\n"}, c.client(t, "procs", "train[x=0]"))
-	r = c.client(t, "where", "train/0")
-	require.Equal(t, cli.ExitNotFound, r.code)
-	require.Regexp(t, `^client: no host has rank 0 of train-\w+\n$`, r.err)
+	r = c.client(t, "exec", "train", "--", "true")
+	require.Equal(t, "[x=0:2] no host has it\n[x=2] running commands is not allowed here: its operator allows it with hostd --allow-exec, or host.exec: on\n", r.out)
 	c.ok(t, "stop", "train")
 	require.Empty(t, c.ok(t, "worlds"))
 }
@@ -192,11 +200,14 @@ func TestWorldFile_errorsSayLineAndColumn(t *testing.T) {
 	for text, want := range map[string]string{
 		"name: w\nshape: x=1\nper-hots: 2\n":                        `w:3:1: there is no key "per-hots" in a world: want one of command, keep, labels, limits, name, per-host, shape`,
 		"name: w\nshape: x=0" + rest:                                `w:2:8: `,
-		"name: w\nshape: { x: ? }" + rest:                           `w: `,
+		"name: w\nshape: { x: ? }" + rest:                           `w:1: did not find expected node content`,
 		"name: w\nshape: { x: many }" + rest:                        `w:2:13: x="many": want a whole number of at least 1: a shape is known before its world begins`,
 		"name: w\nshape: { x: 0 }" + rest:                           `w:2:10: `,
-		"name: w\nshape: x=1\nper-host: 0\ncommand: builtin\n":      `w:1:1: world w: 0 procs per host: want 1 to 4096`,
+		"name: w\nshape: x=1\nper-host: 0\ncommand: builtin\n":      `w:3:11: 0 procs per host: want 1 to 4096`,
 		"name: w\nshape: x=1\nper-host: some\n":                     `w:3:11: "some": want a whole number`,
+		"name: a b\nshape: x=1" + rest:                              `w:1:7: world name "a b": want 1 to 32 characters`,
+		"name: w\nshape: x=1\nper-host: 1\ncommand: bin/w\n":        `w:1:1: world w: command "bin/w": want an absolute path on the hosts, or "builtin"`,
+		"name: w\n shape: x=1\n":                                    `w:2: mapping values are not allowed in this context`,
 		"name: [w]\nshape: x=1" + rest:                              `w:1:7: want one value: no list, no mapping`,
 		"- w\n":                                                     `w:1:1: a world: want keys and values`,
 		"name: w\nshape: x=1\nper-host: 1\ncommand: { paht: /x }\n": `w:4:12: there is no key "paht" in command: want one of args, dir, env, path`,

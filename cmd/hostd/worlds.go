@@ -122,7 +122,7 @@ func (n *node) joinWorld(ctx context.Context, log zerolog.Logger) (*membership, 
 		defer close(m.gone)
 		worlds.Stay(ctx, n.host.Proc(), j, func(joined worlds.Joined, err error) {
 			if err != nil {
-				log.Warn().Err(err).Str("world", n.world).Int("host_rank", n.rank).Msg("not in the world")
+				log.Warn().Err(err).Str("world", n.world).Int("host_rank", n.rank).Msg("not in the world: it goes on asking")
 				return
 			}
 			log.Info().Str("world", n.world).Int("host_rank", n.rank).Str("system", joined.Execution).Msg("joined the world")

@@ -135,6 +135,10 @@ type Controller struct {
 
 	suspects map[subjects.ProcID]bool // procs of which somebody had a message back, and that are being asked
 	meshes   sync.Map                 // of worlds, by text: what events are listened to
+	holders  sync.Map                 // of names, those of worlds and detached meshes: a *NameTakenError each
+
+	asked  []string // names to be asked for, next
+	asking bool     // some are
 
 	keepers map[subjects.MeshID]*atomic.Bool // of detached meshes: they go on when their controllers end
 }
@@ -167,13 +171,17 @@ func begin(ctx *actor.Context, t term) (*Controller, error) {
 	for _, r := range t.records {
 		c.listen(ctx, r)
 	}
+	if err := c.answerHolders(p); err != nil {
+		return nil, err
+	}
 	c.hear(ctx, restored{t.records})
 	c.poll(ctx)
 	return c, nil
 }
 
-// listen lets in the events of a world's procs, and watches over its hosts.
+// listen lets in the events of a world's procs, watches over its hosts, and has others know who has its name.
 func (c *Controller) listen(ctx *actor.Context, r Record) {
+	c.holders.Store(r.Name, r.holder())
 	if r.Mesh != "" {
 		c.meshes.Store(r.Mesh, true)
 	}
@@ -238,6 +246,7 @@ func (c *Controller) pump(ctx *actor.Context) {
 		case forget:
 			changed[e.world] = nil
 			c.meshes.Delete(e.mesh.String())
+			c.holders.Delete(e.world)
 		}
 	}
 	if len(changed) == 0 || c.service.store == nil {

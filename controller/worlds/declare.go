@@ -12,6 +12,9 @@ func (st *state) upsert(e upsert) {
 		st.answer(e.from, nil, err)
 		return
 	}
+	if !e.Taken && st.parks(e.Spec.Name, e.from, e) {
+		return
+	}
 	if e.Dry {
 		out := Upserted{World: e.Spec.Name, Change: change}
 		if known, ok := st.worlds[e.Spec.Name]; ok {

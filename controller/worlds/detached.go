@@ -65,11 +65,11 @@ func (st *state) detachable(e Detaching) (*detached, error) {
 	d, w := st.detached[name], st.worlds[name]
 	switch {
 	case w != nil:
-		return nil, &NameTakenError{name, "world", w.meshText(name)}
+		return nil, &NameTakenError{name, kindWorld, w.meshText(name)}
 	case d == nil:
 		return nil, nil
 	case d.Mesh != e.Mesh:
-		return nil, &NameTakenError{name, "mesh", d.Mesh.String()}
+		return nil, &NameTakenError{name, kindMesh, d.Mesh.String()}
 	case d.Given != e.Claim:
 		return nil, d.fenced(e.Claim)
 	}

@@ -45,6 +45,11 @@
 //     and when he does not, within 10 s or half its lease, the system follows him in the epoch after his. It is forgotten
 //     when it has ended or hosts say that another owns it. A name is that of one detached mesh, or of one world
 //     (NameTakenError).
+//   - WORLD-17: a world that is to begin, by a declaration or by a host that joins it, waits until the system controller has
+//     taken its name, like any program that does (TakeName), and hosts have said that no live mesh has it. Who waits is heard
+//     in order then, or refused with the holder; a host that is refused joins again. Who declares and has taken the name
+//     himself says so (Declaration.Taken). Who has the name of a world or of a detached mesh the controller says to
+//     whoever asks (Holder), from before it is saved until it is forgotten.
 //
 // # Use
 //

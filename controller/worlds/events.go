@@ -86,6 +86,11 @@ type (
 		by    agent.Claim
 		why   string
 	}
+	// named is what came of asking for a name: why a world cannot have it; nil: nobody has it.
+	named struct {
+		name string
+		err  error
+	}
 	restored struct{ records []Record }
 	tick     struct{}
 )
@@ -168,6 +173,8 @@ type (
 		why  string
 		stop bool
 	}
+	// askName finds out who else has the name of a world that is to be, or takes it; it is answered with named.
+	askName struct{ name string }
 	// quit ends the system controller.
 	quit struct{ why string }
 )

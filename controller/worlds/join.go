@@ -19,7 +19,7 @@ func (st *state) admits(name string) error {
 		return fmt.Errorf("world %s is being stopped: %s", name, w.ending.why)
 	}
 	if d := st.detached[name]; d != nil {
-		return &NameTakenError{name, "mesh", d.Mesh.String()}
+		return &NameTakenError{name, kindMesh, d.Mesh.String()}
 	}
 	return nil
 }
@@ -38,6 +38,7 @@ func (st *state) join(e join) {
 	}
 	switch {
 	case err != nil:
+	case e.Host != nil && st.parks(e.World, e.from, e):
 	case e.Host != nil:
 		err = st.joinHost(e)
 	default:
@@ -295,6 +296,9 @@ func (st *state) arrive(w *world, id subjects.ProcID, s *seat) *member {
 
 // leave takes a host or a proc out of the worlds it is in.
 func (st *state) leave(e leave) {
+	if e.Host != nil {
+		st.unpark(*e.Host)
+	}
 	if e.Host != nil && st.hosts[*e.Host] != nil {
 		h := st.hosts[*e.Host]
 		for _, s := range h.inOrder() {

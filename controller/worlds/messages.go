@@ -32,6 +32,8 @@ const (
 type Declaration struct {
 	Spec Spec `cbor:"1,keyasint" json:"spec"`
 	Dry  bool `cbor:"2,keyasint,omitempty" json:"dry,omitempty"` // say what would change, and change nothing
+
+	Taken bool `cbor:"3,keyasint,omitempty" json:"taken,omitempty"` // who declares has the name (mesh.Net.TakeWorldName): nobody is asked for it
 }
 
 // Joining asks for a place in a world: for a host, or for a proc that nobody launched for it.

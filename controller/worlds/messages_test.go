@@ -42,7 +42,7 @@ func samples(t *testing.T) map[string]any {
 		Recovery: controller.Replace, Most: 2, Within: time.Minute, Backoff: time.Second, Max: time.Minute, Spares: []subjects.HostID{host},
 	}}
 	return map[string]any{
-		"Declaration": Declaration{Spec: spec, Dry: true},
+		"Declaration": Declaration{Spec: spec, Dry: true, Taken: true},
 		"Upserted":    Upserted{World: "w", Mesh: proc.Mesh.String(), Status: Live, Change: Labels},
 		"Joining":     Joining{World: "w", Host: &JoiningHost{host, 1, "l"}, Proc: &JoiningProc{proc, ManagingSystem}, Labels: labels},
 		"Joined":      Joined{World: "w", Execution: "e", First: 2, Count: 2},

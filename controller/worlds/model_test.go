@@ -73,6 +73,7 @@ type portion struct {
 func newCluster(t *rapid.T) *cluster {
 	c := &cluster{t: t, dice: rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0)), s: newScenario(t), store: map[string]Record{},
 		orders: map[string]string{}, told: map[string]Status{}}
+	c.s.st.names = true
 	for i := range 5 {
 		label := string(rune('a' + i))
 		c.hosts = append(c.hosts, &machine{
@@ -90,6 +91,7 @@ func (c *cluster) host(id subjects.HostID) *machine {
 
 // hear has the controller hear something, and do so many of the things it then wants done; less than 0: all.
 func (c *cluster) hear(event any, most int) {
+	asked := 1 + c.s.st.parked // whoever waits for a name, too
 	effects := c.s.st.step(event, c.s.now)
 	for i, e := range effects {
 		if i == most {
@@ -97,7 +99,7 @@ func (c *cluster) hear(event any, most int) {
 		}
 		c.do(e)
 	}
-	c.check(effects)
+	c.check(effects, asked)
 }
 
 func (c *cluster) do(e any) {
@@ -121,6 +123,12 @@ func (c *cluster) do(e any) {
 			}
 			c.waiting = append(c.waiting, inv)
 		}
+	case askName:
+		answer := named{name: e.name}
+		if c.between(0, 3) == 0 {
+			answer.err = &NameTakenError{Name: e.name, Kind: kindMesh}
+		}
+		c.waiting = append(c.waiting, answer)
 	case told:
 		if c.told[e.world] = e.now; e.step == "world.end" {
 			delete(c.told, e.world)
@@ -156,7 +164,7 @@ func (c *cluster) create(e create) {
 }
 
 // check compares what the controller shows with what anybody would work out from it.
-func (c *cluster) check(effects []any) {
+func (c *cluster) check(effects []any, asked int) {
 	shown := c.s.st.snapshot(Filter{})
 	for _, w := range shown {
 		want := Awaiting
@@ -194,7 +202,7 @@ func (c *cluster) check(effects []any) {
 			answers++
 		}
 	}
-	require.LessOrEqual(c.t, answers, 1)
+	require.LessOrEqual(c.t, answers, asked)
 }
 
 func (c *cluster) join(m *machine) {
@@ -260,9 +268,7 @@ func (c *cluster) act() {
 			c.hear(leave{1, Leaving{Host: &m.id}}, -1)
 		}
 	case 10: // word is lost
-		if len(c.waiting) > 0 {
-			c.waiting = c.waiting[1:]
-		}
+		c.waiting = slices.DeleteFunc(c.waiting, func(e any) bool { _, own := e.(named); return !own && c.between(0, 1) == 0 })
 	case 11:
 		c.deliver()
 	}
@@ -328,6 +334,8 @@ func (c *cluster) empty() {
 	require.Empty(c.t, st.hosts)
 	require.Empty(c.t, st.procs)
 	require.Empty(c.t, st.stops)
+	require.Empty(c.t, st.asking)
+	require.Zero(c.t, st.parked)
 	require.Zero(c.t, st.heard.list.Len()+st.sick.list.Len())
 	require.Empty(c.t, c.store)
 	_, ok := st.next()

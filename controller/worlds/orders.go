@@ -45,6 +45,13 @@ func (c *Controller) doAll(ctx *actor.Context, effects []any) {
 			c.take(ctx, e.record)
 		case letGo:
 			c.letGo(ctx, e)
+		case askName:
+			c.asked = append(c.asked, e.name)
+			c.askNames(ctx)
+		case freed:
+			for _, release := range e {
+				release()
+			}
 		case quit:
 			log := ctx.Log()
 			log.Info().Str("why", e.why).Msg("the system stops")

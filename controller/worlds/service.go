@@ -114,8 +114,8 @@ func (s *Service) Close(ctx context.Context) error {
 
 func (s *Service) limits() limits {
 	return limits{
-		presence: true,
-		silence:  config.WorldSilence.Get(s.opts.Config), eviction: config.WorldEviction.Get(s.opts.Config),
+		presence: true, names: true,
+		silence: config.WorldSilence.Get(s.opts.Config), eviction: config.WorldEviction.Get(s.opts.Config),
 		stopWithin: config.WorldStop.Get(s.opts.Config),
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -46,6 +47,8 @@ func (s Spec) Check() error {
 		return fmt.Errorf("world %s: %d procs per host: want 1 to %d", s.Name, s.PerHost, agent.MaxPerHost)
 	case s.Command.Path == "":
 		return fmt.Errorf("world %s: no command: want an absolute path on the hosts, or %q", s.Name, agent.Builtin)
+	case s.Command.Path != agent.Builtin && !filepath.IsAbs(s.Command.Path):
+		return fmt.Errorf("world %s: command %q: want an absolute path on the hosts, or %q", s.Name, s.Command.Path, agent.Builtin)
 	}
 	for _, e := range s.Command.Env {
 		key, _, ok := strings.Cut(e, "=")

@@ -15,6 +15,7 @@ import (
 type limits struct {
 	silence    time.Duration // of a host or a proc, before it is expired
 	presence   bool          // but of hosts, hostSeen and hostLost tell
+	names      bool          // of worlds that begin are asked for
 	eviction   time.Duration // of an unhealthy proc, before its world goes
 	stopWithin time.Duration // of a stop, where nobody says
 }
@@ -30,6 +31,10 @@ type state struct {
 	detached map[string]*detached // meshes, by name
 	giving   []*detached          // of those: that are being adopted
 
+	asking map[string][]any // names of worlds that are to be: who waits until each is known to be free
+	parked int              // so many
+	free   string           // the name that is known to be, in this step
+
 	heard clocks    // hosts and procs, by when they were heard
 	sick  clocks    // worlds, by when the first of their procs became unhealthy
 	stops []*stopOp // that are under way
@@ -42,7 +47,7 @@ type state struct {
 func newState(l limits) *state {
 	return &state{
 		limits: l, worlds: map[string]*world{}, hosts: map[subjects.HostID]*host{}, procs: map[subjects.ProcID]*member{},
-		detached: map[string]*detached{},
+		detached: map[string]*detached{}, asking: map[string][]any{},
 	}
 }
 
@@ -148,6 +153,8 @@ func (st *state) step(event any, now time.Time) []any {
 		st.took(e)
 	case over:
 		st.over(e)
+	case named:
+		st.named(e)
 	case restored:
 		st.restore(e.records)
 	}

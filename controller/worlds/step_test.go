@@ -83,6 +83,9 @@ func (s *scenario) hear(verb string, args []string) string {
 	case "limits": // silence eviction stop
 		s.st.limits = limits{silence: s.duration(plain[0]), eviction: s.duration(plain[1]), stopWithin: s.duration(plain[2])}
 		return ""
+	case "names":
+		s.st.names = true
+		return ""
 	case "snapshot":
 		out := s.trace(s.st.step(tick{}, s.now))
 		return out + s.shown(s.st.snapshot(s.filter(named)))
@@ -177,6 +180,8 @@ func (s *scenario) event(verb string, plain []string, named map[string]string) a
 			who.proc = s.proc(plain[2])
 		}
 		return stopped{plain[0], who, s.number(plain[3]), s.number(plain[4])}
+	case "named": // name [who has it]
+		return answerOf(plain)
 	case "killed": // the controller: another one takes over what was saved
 		var records []Record
 		for _, name := range slices.Sorted(maps.Keys(s.st.worlds)) {
@@ -187,6 +192,14 @@ func (s *scenario) event(verb string, plain []string, named map[string]string) a
 	}
 	require.FailNow(s.t, "no such line: "+verb)
 	return nil
+}
+
+// answerOf is what came of asking for a name, which somebody may have.
+func answerOf(plain []string) (e named) {
+	if e.name = plain[0]; len(plain) > 1 {
+		e.err = &NameTakenError{Name: e.name, Kind: kindMesh, Holder: plain[1]}
+	}
+	return e
 }
 
 // short leaves out what makes IDs unique.
@@ -316,6 +329,8 @@ func describe(e any) string {
 			out += fmt.Sprintf(" %s: %d stopped, %d aborted, silent %v;", w.World, w.Stopped, w.Aborted, w.Silent)
 		}
 		return out
+	case askName:
+		return "ask for the name " + e.name
 	case quit:
 		return "quit: " + e.why
 	}

@@ -72,6 +72,7 @@ func (st *state) stop(e stop) {
 	}
 	st.stops = append(st.stops, op)
 	if all {
+		st.nameless(fmt.Errorf("the system is being stopped: %s", why))
 		st.stopDetached(why)
 	}
 	for _, name := range accepted.Worlds {

@@ -47,7 +47,7 @@ func ParseConfig(name string, data []byte) (map[string]config.Setting, error) {
 	case errors.Is(err, io.EOF): // nothing but comments
 		return file.settings, nil
 	case err != nil:
-		return nil, Usagef("%s: %s", name, strings.TrimPrefix(err.Error(), "yaml: "))
+		return nil, noYAML(name, err)
 	}
 	if root := doc.Content[0]; root.Tag != "!!null" {
 		file.read(root, "", 1)

@@ -58,8 +58,8 @@ func TestParseConfig_errorsSayLineAndColumn_CLI7(t *testing.T) {
 		"a: {b: {c: {d: {e: {f: {g: {h: {}}}}}}}}": `c:1:32: want at most 8 levels`,
 		"host.ready: 1s\n---\nhost.ready: 2s\n":    `c:1:1: want one document, there is more behind it`,
 		"host.ready: 1s: 2s\n":                     `c: mapping values are not allowed in this context`,
-		"a: 1\n\tb: 2\n":                           `c: line 2: found a tab character that violates indentation`,
-		"a: [\nhost.ready: &a\nproc: ~\n":          `c: line 2: did not find expected ',' or ']'`,
+		"a: 1\n\tb: 2\n":                           `c:2: found a tab character that violates indentation`,
+		"a: [\nhost.ready: &a\nproc: ~\n":          `c:2: did not find expected ',' or ']'`,
 		strings.Repeat("#", 1<<20+1):               "c: more than 1048576 bytes",
 		"host: null\nproc: [a]\n":                  "c:1:7: \"host\" has no value\nc:2:7: \"proc\": want one value: no list, no alias",
 	} {

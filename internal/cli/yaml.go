@@ -40,7 +40,7 @@ func ParseYAML(name string, data []byte) ([]Value, error) {
 			return out, nil
 		}
 		if err != nil {
-			return nil, Usagef("%s: %s", name, strings.TrimPrefix(err.Error(), "yaml: "))
+			return nil, noYAML(name, err)
 		}
 		v, err := valueOf(name, doc.Content[0], 1)
 		if err != nil {
@@ -48,6 +48,15 @@ func ParseYAML(name string, data []byte) ([]Value, error) {
 		}
 		out = append(out, v)
 	}
+}
+
+// noYAML says where a file is none.
+func noYAML(name string, err error) error {
+	why := strings.TrimPrefix(err.Error(), "yaml: ")
+	if line, ok := strings.CutPrefix(why, "line "); ok {
+		return Usagef("%s:%s", name, line)
+	}
+	return Usagef("%s: %s", name, why)
 }
 
 // valueOf reads a node, and those below it.
