@@ -25,7 +25,8 @@
 //   - CTL-6: a rank that has failed after it had run is started again where the Policy says so, as the next
 //     generation of the rank, after a backoff, and so often within a time; then it has failed for good. Who
 //     waits for ends sees none in between. What was said of an earlier generation, or asked for before the
-//     later one ran, changes nothing. An actor waits for its proc to come back, for supervision.held.
+//     later one ran, changes nothing. An actor waits for its proc to come back, for supervision.held; one that
+//     ends because its proc stops has the fate of that.
 //   - CTL-7: a subscriber that asks for it hears that the controller lives, for as long as it does, whatever its
 //     ranks have come to. One that is gone is told no more, and harms nobody.
 //   - CTL-8: a host ends ranks by its death alone (package agent/presence): then a spare has its place, if the

@@ -90,6 +90,7 @@ func (st *state) event(x *effects, e actor.Event, now time.Time) {
 		case e.Status == string(actor.Running):
 			st.running(x, rank, now)
 		}
+	case e.WithProc(): // that one's end is said of it, and decides
 	case e.Kind == actor.KindActor && st.spec.Actors != nil && e.Actor == st.spec.Actors.Name && e.Terminal():
 		if seat := st.known(rank); e.Gen == seat.proc && e.Nth >= seat.nth && !(seat.errand != none && seat.dead) {
 			st.advance(x, rank, ended(e), e, now)

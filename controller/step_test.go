@@ -122,6 +122,10 @@ func (s *scenario) hear(verb string, args []string) string {
 		x = s.st.step(l, s.now)
 	case "behind": // host first+count phase: the answer of a host that is being emptied
 		x = s.st.step(answer{s.st.ask(), agent.Overlay{s.run(args[1:])}, s.hostOf(args[0])}, s.now)
+	case "leaves": // rank.gen type: an actor ends because its proc stops
+		e, proc := s.event("actor", []string{args[0], "stopped", args[1]}), s.event("proc", []string{args[0], "stopping"})
+		e.Cause = &proc
+		x = s.st.step(e, s.now)
 	case "moves": // rank.gen reason: the proc of a rank goes elsewhere
 		e := s.event("proc", append([]string{args[0], "stopping"}, args[1:]...))
 		e.Step = agent.Moving
