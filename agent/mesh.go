@@ -69,8 +69,8 @@ type Limits struct {
 	Bind   int     `cbor:"5,keyasint,omitempty" json:"bind,omitempty"`   // CPUs of its own, which it is bound to
 }
 
-// check refuses limits that no proc could live with, or that mean nothing.
-func (l Limits) check() error {
+// Check refuses limits that no proc could live with, or that mean nothing.
+func (l Limits) Check() error {
 	switch {
 	case l.Memory < 0 || l.Memory > 0 && l.Memory < 8<<20:
 		return fmt.Errorf("memory limit of %d bytes: want at least 8 MiB, or 0 for none", l.Memory)
@@ -107,7 +107,7 @@ func (m Mesh) Check() error {
 	case m.PerProcess < 0 || m.PerProcess > m.PerHost || m.PerHost%max(m.PerProcess, 1) != 0:
 		return fmt.Errorf("mesh %s: %d procs in a process do not divide the %d on a host", m.ID, m.PerProcess, m.PerHost)
 	}
-	if err := m.Limits.check(); err != nil {
+	if err := m.Limits.Check(); err != nil {
 		return fmt.Errorf("mesh %s: %w", m.ID, err)
 	}
 	return nil

@@ -164,6 +164,9 @@ type Lease struct {
 	Claim Claim         `cbor:"3,keyasint,omitzero" json:"claim,omitzero"` // as in Creation
 }
 
+// Forever is the lease of what is to have none any more.
+const Forever = 100 * 365 * 24 * time.Hour
+
 // Stream asks for the changes of a resource, or of all when ID is empty: how it is now at once, then
 // each change, until the port is gone or says that it wants no more.
 type Stream struct {

@@ -47,6 +47,9 @@ func (c *controller) keep(ctx context.Context, p *actor.Proc, m agent.Mesh, host
 	if lease.For > 0 {
 		within = lease.For / renewals
 	}
+	if lease.For == 0 && c.spec.Take { // that of the owner before is in force
+		lease.For = agent.Forever
+	}
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	if c.spec.Actors != nil {

@@ -139,3 +139,16 @@ func TestAGT8_aControllerThatStopsEverythingCreatesNothing(t *testing.T) {
 	_, err := agent.Create.Call(t.Context(), c, agent.Creation{})
 	require.Error(t, err, "it has not ended yet, or has")
 }
+
+func TestCTL10_theLeaseOfTheOwnerBeforeDoesNotEndAMeshThatIsToHaveNone(t *testing.T) {
+	r := newRig(t)
+	r.spec.Lease = time.Minute
+	create(t, r.own(t, r.spec))
+	spec, err := TakeOver(r.spec.Procs.ID, r.states(t), 1)
+	require.NoError(t, err)
+	spec.Lease = -1
+	create(t, r.own(t, spec))
+	for _, h := range r.hosts {
+		h.await(t, "keepalive "+agent.Forever.String(), 1)
+	}
+}

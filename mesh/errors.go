@@ -3,6 +3,7 @@ package mesh
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/castnet-io/castnet/agent"
@@ -19,7 +20,15 @@ func (e *NotFoundError) Error() string {
 	if len(e.Known) == 0 {
 		return fmt.Sprintf("%s %q does not exist; there is none", e.What, e.Name)
 	}
-	return fmt.Sprintf("%s %q does not exist; there is %s", e.What, e.Name, strings.Join(e.Known, ", "))
+	return fmt.Sprintf("%s %q does not exist; there is %s", e.What, e.Name, listed(e.Known))
+}
+
+// listed names a few of many.
+func listed(all []string) string {
+	if more := len(all) - maxListed; more > 0 {
+		all = append(slices.Clone(all[:maxListed]), fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(all, ", ")
 }
 
 // AmbiguousError says that a label stands for several things that live.
@@ -29,7 +38,7 @@ type AmbiguousError struct {
 }
 
 func (e *AmbiguousError) Error() string {
-	return fmt.Sprintf("%s %q is ambiguous: want one of %s", e.What, e.Name, strings.Join(e.Candidates, ", "))
+	return fmt.Sprintf("%s %q is ambiguous: want one of %s", e.What, e.Name, listed(e.Candidates))
 }
 
 var (
@@ -62,7 +71,7 @@ type SpawnError struct {
 	Failed []RankStatus // in rank order
 }
 
-// maxListed bounds how many ranks an error spells out.
+// maxListed bounds how many ranks, or names, an error spells out.
 const maxListed = 8
 
 func (e *SpawnError) Error() string {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/castnet-io/castnet/agent"
@@ -99,9 +98,6 @@ func (p ProcMesh) Restart(ctx context.Context, r Rolling) error {
 	return failed
 }
 
-// namedHosts bounds how many hosts an error names.
-const namedHosts = 8
-
 // worldHosts names the hosts that the region of a world has, and how their hostds are started.
 func (p ProcMesh) worldHosts() string {
 	var all []string
@@ -110,10 +106,7 @@ func (p ProcMesh) worldHosts() string {
 			all = append(all, fmt.Sprintf("%s (--world %s --host-rank %d)", h.Label(), p.desc.World.World, at))
 		}
 	}
-	if more := len(all) - namedHosts; more > 0 {
-		all = append(all[:namedHosts], fmt.Sprintf("and %d more", more))
-	}
-	return strings.Join(all, ", ")
+	return listed(all)
 }
 
 // rankOver is what came of restarting a rank, or why nobody can say.

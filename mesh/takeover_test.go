@@ -32,7 +32,7 @@ func TestMESH14_aMeshIsTakenOverAndItsFormerOwnerStopsActing(t *testing.T) {
 	require.NoError(t, err)
 	var mine mesh.ProcMesh
 	require.NoError(t, mine.UnmarshalText(text))
-	mine, err = mine.Via(other.Net).TakeOver(t.Context(), mesh.Succession{Epoch: 1, Policy: quick})
+	mine, err = mine.Via(other.Net).TakeOver(t.Context(), mesh.Succession{Epoch: 1, Policy: quick, Lease: -1})
 	require.NoError(t, err)
 	require.Contains(t, hear(t, said), "controller.fenced controller "+procs.Describe().Owner.String()+" has lost its mesh: ")
 	require.NotNil(t, agent.Fenced(procs.Stop(t.Context())))
@@ -43,6 +43,7 @@ func TestMESH14_aMeshIsTakenOverAndItsFormerOwnerStopsActing(t *testing.T) {
 	require.Equal(t, pids, other.pids(t, mine), "nothing was started or stopped")
 
 	require.NoError(t, c.Close(context.Background()), "the former owner goes, and its mesh does not")
+	time.Sleep(2 * time.Second) // longer than the lease that it had
 	require.Equal(t, pids, other.pids(t, mine))
 	changes := steps(t, mine)
 	require.NoError(t, syscall.Kill(pids[1], syscall.SIGKILL))

@@ -214,6 +214,7 @@ func TestWorldFile_errorsSayLineAndColumn(t *testing.T) {
 		"name: w\nshape: x=1\nper-host: 1\n":                        `w:1:1: world w: no command: want an absolute path on the hosts, or "builtin"`,
 		"name: w\nshape: x=1\nkeep: maybe" + rest:                   `w:3:7: "maybe": want true or false`,
 		"name: w\nshape: x=1\nlabels: [a]" + rest:                   `w:3:9: labels: want keys and values`,
+		"name: w\nshape: x=1\nlimits: { memory: 1 }" + rest:         `w:1:1: world w: memory limit of 1 bytes: want at least 8 MiB, or 0 for none`,
 		"name: w\nshape: x=1\nlimits: { cpu: fast }" + rest:         `w:3:16: "fast": want a number of cores`,
 	} {
 		_, err := parseWorlds("w", []byte(text))

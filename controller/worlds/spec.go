@@ -1,6 +1,7 @@
 package worlds
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -59,7 +60,7 @@ func (s Spec) Check() error {
 			return fmt.Errorf("world %s: environment entry %q: a host sets %s itself", s.Name, e, key)
 		}
 	}
-	if err := checkLabels(s.Labels); err != nil {
+	if err := cmp.Or(s.Limits.Check(), checkLabels(s.Labels)); err != nil {
 		return fmt.Errorf("world %s: %w", s.Name, err)
 	}
 	return nil
