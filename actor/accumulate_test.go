@@ -350,7 +350,7 @@ func TestPORT5_withoutAReducerEveryUpdateGoesOnByItself(t *testing.T) {
 func TestPORT5_aReducerThatPanicsIsAnErrorOfTheUpdate(t *testing.T) {
 	p := alone(t)
 	crash := actor.NewReducer("crash", func(int, int) (int, error) { panic("crash test") })
-	r := relayFor(t, p, actor.OpenPort[int](p).Ref(), crash, actor.RelayOptions{MaxUpdates: 2})
+	r := relayFor(t, p, actor.OpenPort[int](p).Ref(), crash, actor.RelayOptions{MaxUpdates: 2, First: time.Hour, Max: time.Hour})
 	require.NoError(t, r.Ref().Send(t.Context(), 1))
 	require.ErrorContains(t, r.Ref().Send(t.Context(), 2), "reducer crash panicked: crash test")
 	require.NoError(t, r.Close())

@@ -143,7 +143,9 @@ func TestAGT8_aControllerThatStopsEverythingCreatesNothing(t *testing.T) {
 func TestCTL10_theLeaseOfTheOwnerBeforeDoesNotEndAMeshThatIsToHaveNone(t *testing.T) {
 	r := newRig(t)
 	r.spec.Lease = time.Minute
-	create(t, r.own(t, r.spec))
+	first := r.own(t, r.spec)
+	create(t, first)
+	wait(t, first, agent.Running)
 	spec, err := TakeOver(r.spec.Procs.ID, r.states(t), 1)
 	require.NoError(t, err)
 	spec.Lease = -1
