@@ -18,7 +18,9 @@
 //     for each host that has ranks of it. That to stop goes by both lanes (AGT-11).
 //   - CTL-3: each rank's end is told once, to the log and to every stream, in the order it was heard.
 //   - CTL-4: as long as the controller lives, the leases of its procs are renewed every third of
-//     their term, and the answers bring what events did not: where there are no leases, they are asked for each supervision.poll; when it stops, it stops its mesh first; when its process dies, the leases run out.
+//     their term, and the answers bring what events did not: where there are no leases, they are asked for each
+//     supervision.poll, and a lease of an owner before is made endless; when it stops, it stops its mesh first; when its
+//     process dies, the leases run out.
 //   - CTL-5: a host that does not answer is not a dead rank: its ranks keep their last known
 //     status, with the silence as its reason while they were being created. One that refuses, or
 //     is known to be gone, never got them: they have failed.
@@ -48,8 +50,8 @@
 //     (agent.Restart), whatever the Policy. Each is answered once it runs with its actors, or has failed for the
 //     first time. That, too, counts as no restart.
 //   - CTL-13: actors are stopped by one cast; those whose agents have not answered after a second, because something
-//     holds up the data, or who folds the answers, are stopped one by one by the control lane. So are leases renewed when half of the time for that
-//     has brought no answer.
+//     holds up the data, or who folds the answers, are stopped one by one by the control lane. So are leases renewed when
+//     half of the time for that has brought no answer.
 //   - CTL-14: controllers that share a Keeper renew their leases at the same moments, with one message per host and 256 of
 //     them. What becomes of one lease is said of that alone.
 //
