@@ -176,6 +176,7 @@ func TestWorlds_badMessagesAreAnswered_WORLD15(t *testing.T) {
 // unhealthy once somebody has had a message back from it.
 func TestWorlds_aProcThatNoMessageReachesIsUnhealthy_WORLD9(t *testing.T) {
 	r := newRig(t, store)
+	require.NoError(t, r.keys.From(func(key string) string { return map[string]string{"CASTNET_WORLD_SILENCE": "5m"}[key] })) // they never beat
 	r.serve(t, "s")
 	system := r.system(t)
 	r.declare(t, spec("world", shape.Of("x", 1), 1))
