@@ -94,15 +94,13 @@ func Def() actor.Def {
 // controller is the actor.
 type controller struct {
 	*state
+	speaker
 	config    *config.Config
 	subs      []*bus.Sub
 	unwatch   func() // lets go of the hosts' presence
-	streams   agent.Streams
-	beating   bool
 	started   bool
 	leaving   bool      // everything is being stopped, and then it ends
 	alarm     time.Time // when it will hear that something is due; zero: never
-	born      time.Time
 	renewal   time.Time // when leases are to be renewed next
 	stalls    int       // renewals that came much too late
 	restarted int       // ranks that were started anew
@@ -128,7 +126,10 @@ func newController(ctx *actor.Context, s Spec) (agent.Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &controller{state: st, config: agent.ConfigOf(ctx.Proc()), unwatch: func() {}, born: time.Now(), emptied: map[subjects.HostID][]*actor.Deferred[agent.Vacated]{}}
+	c := &controller{
+		state: st, speaker: newSpeaker(st.record, st.phase), config: agent.ConfigOf(ctx.Proc()), unwatch: func() {},
+		emptied: map[subjects.HostID][]*actor.Deferred[agent.Vacated]{},
+	}
 	c.heldFor = config.SupervisionHeld.Get(c.config)
 	p, self := ctx.Proc(), actor.RefOf[agent.Agent](ctx.Self()).Via(ctx.Proc())
 	follow := []string{p.Space().Events(actor.KindProc, s.Procs.ID)}

@@ -189,14 +189,9 @@ func (st *state) stopPart(x *effects, part shape.Region, reason string, now time
 // them.
 func (st *state) hostIs(x *effects, h hostIs, now time.Time) {
 	index := slices.Index(st.spec.Procs.Hosts, h.Host)
-	if h.State == presence.Alive {
-		delete(st.hosts, h.Host)
-		if st.gone[h.Host] {
-			delete(st.gone, h.Host)
-			x.strays = append(x.strays, h.Host)
-		}
-	} else {
-		st.hosts[h.Host] = presence.Change(h)
+	if st.isNow(h); h.State == presence.Alive && st.gone[h.Host] {
+		delete(st.gone, h.Host)
+		x.strays = append(x.strays, h.Host)
 	}
 	switch m := st.moving[h.Host]; {
 	case m != nil && h.State == presence.Dead:
