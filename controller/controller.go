@@ -78,8 +78,8 @@ func Def() actor.Def {
 		Health.By(func(a agent.Agent, ctx *actor.Context, _ actor.None) (Report, error) {
 			return a.(owner).report(), nil
 		}),
-		agent.Vacate.By(servedBy((*controller).Vacate)), agent.Restart.By(servedBy((*controller).Restart)),
-		agent.Arrive.By(servedBy((*controller).Arrive)), holdHosts.By(servedBy((*hosts).hold)))...).Enduring()
+		agent.Vacate.By(servedBy("procs", (*controller).Vacate)), agent.Restart.By(servedBy("procs", (*controller).Restart)),
+		agent.Arrive.By(servedBy("actors", (*controller).Arrive)), holdHosts.By(servedBy("hosts", (*hosts).hold)))...).Enduring()
 }
 
 // owner is a controller, whatever its mesh is of.
@@ -100,11 +100,11 @@ func newOwner(ctx *actor.Context, s Spec) (agent.Agent, error) {
 }
 
 // servedBy binds what the controllers of some meshes alone can do.
-func servedBy[C owner, In, Out any](f func(C, *actor.Context, In) (Out, error)) func(agent.Agent, *actor.Context, In) (Out, error) {
+func servedBy[C owner, In, Out any](meshes string, f func(C, *actor.Context, In) (Out, error)) func(agent.Agent, *actor.Context, In) (Out, error) {
 	return func(a agent.Agent, ctx *actor.Context, in In) (out Out, err error) {
 		c, is := a.(C)
 		if !is {
-			return out, fmt.Errorf("%s is of ranks that cannot be asked for that", a.(owner).report().ID)
+			return out, fmt.Errorf("mesh %s cannot be asked for that: want one of %s", a.(owner).report().ID, meshes)
 		}
 		return f(c, ctx, in)
 	}
