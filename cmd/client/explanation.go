@@ -72,6 +72,7 @@ func (v meshView) answer(well bool) string {
 	switch {
 	case well:
 		return fmt.Sprintf("%s is running: %s", v.Mesh, all(v.Ranks))
+	case v.World != nil && n[running] < v.Ranks: // the system controller says more than its ranks do
 	case v.Phase == running && n[running] == v.Ranks:
 		return fmt.Sprintf("%s is running, all of it, but", v.Mesh)
 	case v.Phase == running:

@@ -219,7 +219,7 @@ func TestExplanation_ofAMeshWithoutLeaseAndOfAWorldThatLacksHosts(t *testing.T) 
 	}
 	require.Equal(t, []string{"no host knows of a lease: what lives goes on until `client stop`"}, v.explain().Next)
 	v = meshView{
-		Mesh: "w-000000000000m", Ranks: 2, Phase: "not-exist", base: one, perHost: 1, Owner: ownerView{Answers: true}, World: &worldView{Status: worlds.Unhealthy},
+		Mesh: "w-000000000000m", Ranks: 2, Phase: "running", base: one, perHost: 1, Owner: ownerView{Answers: true}, World: &worldView{Status: worlds.Unhealthy},
 		Statuses: []statusRun{{Region: "gpu=0", Ranks: 1, Status: "running"}, {Region: "gpu=1", Ranks: 1, Status: "not-exist"}},
 	}
 	require.Equal(t, "w-000000000000m is unhealthy: of its 2 ranks 1 not-exist, 1 running", v.explain().Answer)
@@ -235,6 +235,8 @@ func TestPhase_ofAMeshWhoseOwnerIsSilentIsThatOfItsLeastRank(t *testing.T) {
 		{agent.Stopped, []agent.Phase{agent.Stopped, agent.Stopped}},
 		{agent.Failed, []agent.Phase{agent.Stopped, agent.Failed}},
 		{agent.Unknown, []agent.Phase{agent.Stopped, agent.Failed, agent.Unknown}},
+		{agent.Running, []agent.Phase{agent.NotExist, agent.Running}},
+		{agent.NotExist, []agent.Phase{agent.NotExist, agent.NotExist}},
 	} {
 		by := map[int]agent.Status{}
 		for rank, p := range row.phases {
