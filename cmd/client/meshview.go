@@ -152,7 +152,8 @@ func (t target) view(ctx context.Context, net *mesh.Net) (meshView, error) {
 	return w.view(), ctx.Err()
 }
 
-// phaseOf is how a mesh is as a whole whose owner does not say: as its least advanced rank is, of those that exist.
+// phaseOf is how a mesh is as a whole whose owner does not say: as its least advanced rank is, of those that exist. What
+// has none does not exist.
 func phaseOf(by map[int]agent.Status) agent.Phase {
 	least, most := agent.Unknown, agent.NotExist
 	for _, s := range by {
@@ -160,7 +161,7 @@ func phaseOf(by map[int]agent.Status) agent.Phase {
 			least, most = min(least, s.Phase), max(most, s.Phase)
 		}
 	}
-	if least.Terminal() {
+	if most == agent.NotExist || least.Terminal() {
 		return most // failed when one has, and unknown when one may live
 	}
 	return least

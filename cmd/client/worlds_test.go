@@ -170,6 +170,14 @@ func TestExplain_aWorldSaysWhichHostItLacks(t *testing.T) {
 	require.Empty(t, c.ok(t, "worlds"))
 }
 
+func TestWorlds_countProcsThatAreThere(t *testing.T) {
+	e := shape.Of("x", 3)
+	w := worlds.WorldState{Shape: &e, Procs: []worlds.ProcState{{Health: worlds.Alive}, {Health: worlds.Alive, Failed: []string{"worker"}}, {Health: worlds.Expired}}}
+	require.Equal(t, "2/3", procsText(w))
+	w.Shape = nil
+	require.Equal(t, "2", procsText(w))
+}
+
 func TestWorldFile_saysEverythingThatAWorldCan(t *testing.T) {
 	all, err := parseWorlds("w", []byte(`
 name: train
