@@ -107,6 +107,7 @@ type actorView struct {
 
 const (
 	hostAlive   = "alive"
+	hostDead    = "dead"
 	hostSilent  = "silent"
 	hostMissing = "missing" // a world has no host of the rank
 )
