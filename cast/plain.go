@@ -16,7 +16,7 @@ const (
 	headerRegion = "Castnet-Region"
 )
 
-// plain hands the cast of a plain NATS client to the ranks that it means, each of which answers for itself.
+// plain hands the cast of a plain NATS client to the ranks that it means, each of which answers for itself (CAST-11).
 func (r *Router) plain(m bus.Msg, s subjects.Subject) {
 	region, err := regionOf(r.place.Extent, m.Header)
 	for rank, to := range r.matching(s.Where) {
