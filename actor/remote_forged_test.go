@@ -156,7 +156,7 @@ func TestCancel_ofSomebodyElsesCallIsNotBelieved(t *testing.T) {
 	require.Empty(t, asked)
 	cancel()
 	require.ErrorIs(t, take(t, asked), &actor.Error{Code: actor.CodeCanceled})
-	take(t, book.ended)
+	_ = take(t, book.ended)
 }
 
 func TestBounce_ofOneWhoWasOnlyAnsweredIsNotBelieved(t *testing.T) {
