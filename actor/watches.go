@@ -116,11 +116,15 @@ func (p *Proc) watchFar(m *monitoring, c *call, from string) error {
 		return err
 	}
 	u.word = true
+	if err := u.send(false); err != nil {
+		p.closePort(c.key, c)
+		return err
+	}
 	m.left(func() {
 		u.end()
 		p.closePort(c.key, c)
 	})
-	return u.send(false)
+	return nil
 }
 
 // tie asks for the other half of a link. When it does not arrive, who is linked here learns that the other is gone.
