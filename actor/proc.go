@@ -322,6 +322,11 @@ func (p *Proc) Subscribe(subject string, handle func(bus.Msg)) error {
 	return p.subscribe(p.bus.Data(), subject, handle)
 }
 
+// SubscribeUrgent is Subscribe on the control connection: what comes there waits for no data, and is in no order with them.
+func (p *Proc) SubscribeUrgent(subject string, handle func(bus.Msg)) error {
+	return p.subscribe(p.bus.Control(), subject, handle)
+}
+
 // subscribe is Subscribe on either lane.
 func (p *Proc) subscribe(c *bus.Conn, subject string, handle func(bus.Msg)) error {
 	sub, err := c.Subscribe(subject, handle)
