@@ -54,7 +54,7 @@
 //     half of the time for that has brought no answer.
 //   - CTL-14: controllers that share a Keeper renew their leases at the same moments, with one message per host and 256 of
 //     them. What becomes of one lease is said of that alone.
-//   - CTL-15: a mesh of hosts that somebody has got has a controller, too, made before them (Spec.Hosts, Hold). It hears of them from
+//   - CTL-17: a mesh of hosts that somebody has got has a controller, too, made before them (Spec.Hosts, Hold). It hears of them from
 //     agent/presence; each end of a host is told once, as failed or stopped, and one that comes back is the next generation
 //     of its rank. Who subscribes is told at once which are not well. To stop the mesh is to give the hosts back: all of them,
 //     once; what could not be is an error, and done again by the next stop. Whatever ends the controller gives them back, too. It has

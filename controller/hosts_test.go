@@ -76,7 +76,7 @@ func is(t *testing.T, ref actor.Ref[agent.Agent], host subjects.HostID, s presen
 	require.NoError(t, err)
 }
 
-func TestCTL15_aControllerOfHostsKeepsThePromisesOfAgents(t *testing.T) {
+func TestCTL17_aControllerOfHostsKeepsThePromisesOfAgents(t *testing.T) {
 	agenttest.Exercise(t, func(t *testing.T) agenttest.Subject {
 		r := newRig(t)
 		ref, _ := r.hosting(t, 2)
@@ -90,7 +90,7 @@ func TestCTL15_aControllerOfHostsKeepsThePromisesOfAgents(t *testing.T) {
 	})
 }
 
-func TestCTL15_whateverEndsTheControllerGivesItsHostsBackOnce(t *testing.T) {
+func TestCTL17_whateverEndsTheControllerGivesItsHostsBackOnce(t *testing.T) {
 	for how, end := range map[string]func(t *testing.T, r *rig, ref actor.Ref[agent.Agent]){
 		"it is stopped": func(_ *testing.T, r *rig, ref actor.Ref[agent.Agent]) { r.p.StopActor(ref.ID().Name, "done") },
 		"it is killed":  func(_ *testing.T, r *rig, ref actor.Ref[agent.Agent]) { r.p.KillActor(ref.ID().Name, "for a test") },
@@ -117,7 +117,7 @@ func TestCTL15_whateverEndsTheControllerGivesItsHostsBackOnce(t *testing.T) {
 	}
 }
 
-func TestCTL15_whatCouldNotBeGivenBackIsSaidAndDoneAgain(t *testing.T) {
+func TestCTL17_whatCouldNotBeGivenBackIsSaidAndDoneAgain(t *testing.T) {
 	r := newRig(t)
 	ref, got := r.hosting(t, 2)
 	notNow := errors.New("not now")
@@ -138,7 +138,7 @@ func TestCTL15_whatCouldNotBeGivenBackIsSaidAndDoneAgain(t *testing.T) {
 	require.Empty(t, got.back)
 }
 
-func TestCTL15_aStopIsAnsweredBeforeItsAskerGivesUpWhateverAnotherOneWaitsFor(t *testing.T) {
+func TestCTL17_aStopIsAnsweredBeforeItsAskerGivesUpWhateverAnotherOneWaitsFor(t *testing.T) {
 	r := newRig(t)
 	ref, got := r.hosting(t, 2)
 	got.free = make(chan struct{})
@@ -159,7 +159,7 @@ func TestCTL15_aStopIsAnsweredBeforeItsAskerGivesUpWhateverAnotherOneWaitsFor(t 
 	got.awaitBack(t)
 }
 
-func TestCTL15_whoSubscribesElsewhereHearsWhatIsNotWellAtOnceAndThatTheControllerLives(t *testing.T) {
+func TestCTL17_whoSubscribesElsewhereHearsWhatIsNotWellAtOnceAndThatTheControllerLives(t *testing.T) {
 	r := newRig(t)
 	ref, got := r.hosting(t, 2)
 	is(t, ref, got.ids[1], presence.Dead)
@@ -203,7 +203,7 @@ func TestCTL15_whoSubscribesElsewhereHearsWhatIsNotWellAtOnceAndThatTheControlle
 	}, 20*time.Second, 20*time.Millisecond, "one that is gone is told no more")
 }
 
-func TestCTL15_whatHostsCannotBeAskedForIsRefused(t *testing.T) {
+func TestCTL17_whatHostsCannotBeAskedForIsRefused(t *testing.T) {
 	r := newRig(t)
 	ref, got := r.hosting(t, 2)
 	require.ErrorContains(t, Hold(t.Context(), ref, got), "has its hosts")

@@ -21,7 +21,7 @@ type record struct {
 	fenced   *agent.FencedError // another owner has the mesh: nothing is done any more (CTL-10)
 
 	// ends is what who comes later is told: how ranks have ended for good, in the order that was heard (CTL-3); of hosts,
-	// how those are that are not well (CTL-15).
+	// how those are that are not well (CTL-17).
 	ends  []actor.Event
 	hosts map[subjects.HostID]presence.Change // those that are not known to be alive
 }

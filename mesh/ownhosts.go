@@ -14,7 +14,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// gain has a controller of this program own the hosts that get returns, made before them (CTL-15). What was got beside an
+// gain has a controller of this program own the hosts that get returns, made before them (CTL-17). What was got beside an
 // error, or cannot be held, is given back.
 func (n *Net) gain(ctx context.Context, name string, e shape.Extent, taken bool, get func(context.Context) (HostMesh, Allocation, error)) (HostMesh, error) {
 	id, err := subjects.NewMeshID(name)
