@@ -343,6 +343,8 @@ func (c *controller) Cleanup(ctx *actor.Context, why error) error {
 	}
 	log := ctx.Log()
 	log.Info().AnErr("why", why).Str("mesh", c.spec.id()).Int("ranks", c.table.Alive()).Msg("its owner ends and has not stopped it: stopping it")
+	const reason = "its controller stops"
+	c.begin(ctx, reason)
 	p, places := ctx.Proc(), c.places(c.shares())
 	type result struct {
 		at  place
@@ -354,7 +356,7 @@ func (c *controller) Cleanup(ctx *actor.Context, why error) error {
 		go func() {
 			ctx, cancel := context.WithTimeout(ctx, 2*lastGrace)
 			defer cancel()
-			s := agent.Stopping{ID: c.spec.id(), Reason: "its controller stops", Grace: lastGrace, Claim: c.spec.claim()}
+			s := agent.Stopping{ID: c.spec.id(), Reason: reason, Grace: lastGrace, Claim: c.spec.claim()}
 			o, err := c.stop(ctx, p, at.mesh, at.host, s)
 			results <- result{at, o, err}
 		}()

@@ -54,6 +54,8 @@
 //     half of the time for that has brought no answer.
 //   - CTL-14: controllers that share a Keeper renew their leases at the same moments, with one message per host and 256 of
 //     them. What becomes of one lease is said of that alone.
+//   - CTL-15: ranks that run are stopping from the moment that their stop is asked for, and `mesh.stop.attempt` is told then:
+//     before any host was asked, and also when the mesh is stopped because its owner ends.
 //
 // State belongs to the controller's turn; step, the function that decides, is pure: internal/supervise
 // counts restarts, testdata has scenarios.

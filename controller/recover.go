@@ -169,6 +169,16 @@ func (st *state) stop(x *effects, reason string, now time.Time) {
 			st.advance(x, rank, agent.Status{Phase: agent.Stopped, Reason: reason}, actor.Event{Reason: reason, At: now}, now)
 		}
 	}
+	for rank := range st.spec.Region.NumRanks() {
+		st.stops(rank, reason)
+	}
+}
+
+// stops notes that a rank that runs is to end. One that is not there yet may never know of it: its agent says.
+func (st *state) stops(rank int, reason string) {
+	if st.phaseOf(rank) == agent.Running {
+		st.table.Advance(st.spec.id(), rank, agent.Status{Phase: agent.ShuttingDown, Reason: reason})
+	}
 }
 
 // stopPart notes that the ranks of a region are to end: they are not started again.
@@ -182,6 +192,7 @@ func (st *state) stopPart(x *effects, part shape.Region, reason string, now time
 			st.end(x, rank, agent.Status{Phase: agent.Stopped, Reason: reason}, actor.Event{Reason: reason, At: now})
 		}
 		st.forget(rank)
+		st.stops(rank, reason)
 	}
 }
 
