@@ -107,6 +107,7 @@ type controller struct {
 	stalls    int       // renewals that came much too late
 	restarted int       // ranks that were started anew
 
+	asking   map[subjects.HostID]bool                             // dead hosts whose procs are being asked, or will be
 	emptied  map[subjects.HostID][]*actor.Deferred[agent.Vacated] // who waits for a host to be emptied
 	rolls    []rolling
 	arrivals []arrival
@@ -128,7 +129,7 @@ func newController(ctx *actor.Context, s Spec) (agent.Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &controller{state: st, config: agent.ConfigOf(ctx.Proc()), unwatch: func() {}, born: time.Now(), emptied: map[subjects.HostID][]*actor.Deferred[agent.Vacated]{}}
+	c := &controller{state: st, config: agent.ConfigOf(ctx.Proc()), unwatch: func() {}, born: time.Now(), asking: map[subjects.HostID]bool{}, emptied: map[subjects.HostID][]*actor.Deferred[agent.Vacated]{}}
 	c.heldFor = config.SupervisionHeld.Get(c.config)
 	p, self := ctx.Proc(), actor.RefOf[agent.Agent](ctx.Self()).Via(ctx.Proc())
 	follow := []string{p.Space().Events(actor.KindProc, s.Procs.ID)}
@@ -225,6 +226,9 @@ func (c *controller) hear(ctx *actor.Context, what any) {
 	c.answerArrivals()
 	for _, h := range x.strays {
 		c.stopStrays(ctx, h)
+	}
+	for _, h := range x.asks {
+		c.askKept(ctx, h)
 	}
 	c.arrange(ctx, x.wake)
 	if c.over() {

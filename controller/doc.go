@@ -56,6 +56,9 @@
 //     them. What becomes of one lease is said of that alone.
 //   - CTL-15: ranks that run are stopping from the moment that their stop is asked for, and `mesh.stop.attempt` is told then:
 //     before any host was asked, and also when the mesh is stopped because its owner ends.
+//   - CTL-16: of a mesh that is kept, procs outlive their host: those of a dead one are asked, at once and then each
+//     supervision.poll, and as long as any of them answers its ranks run. They have the host's fate (CTL-8) once none does. A host
+//     that comes back adopts them, or is told to stop them where the mesh is to stop.
 //
 // State belongs to the controller's turn; step, the function that decides, is pure: internal/supervise
 // counts restarts, testdata has scenarios.

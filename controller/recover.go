@@ -201,8 +201,10 @@ func (st *state) stopPart(x *effects, part shape.Region, reason string, now time
 func (st *state) hostIs(x *effects, h hostIs, now time.Time) {
 	index := slices.Index(st.spec.Procs.Hosts, h.Host)
 	if h.State == presence.Alive {
+		unstopped := st.stopping && st.spec.Procs.Keep && st.hosts[h.Host].State == presence.Dead
 		delete(st.hosts, h.Host)
-		if st.gone[h.Host] {
+		delete(st.deserted, h.Host)
+		if st.gone[h.Host] || unstopped {
 			delete(st.gone, h.Host)
 			x.strays = append(x.strays, h.Host)
 		}
@@ -232,6 +234,9 @@ func (st *state) hostIs(x *effects, h hostIs, now time.Time) {
 func (st *state) hostDied(x *effects, index int, h hostIs, now time.Time) {
 	if st.spec.Actors != nil {
 		return // the events of the procs tell
+	}
+	if st.outlive(x, index, h) {
+		return
 	}
 	st.gone[h.Host] = true
 	reason := fmt.Sprintf("host %s is dead: %s", h.Host.Label(), h.Reason)
