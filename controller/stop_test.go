@@ -14,10 +14,12 @@ import (
 func TestCTL15_ranksAreStoppingFromTheMomentThatTheirStopIsAskedFor(t *testing.T) {
 	busy := make(chan struct{})
 	r := newRig(t, func(h *fakeHost) { h.busy = busy })
+	told := r.steps(t)
 	ref := r.own(t, r.spec)
 	create(t, ref)
 	wait(t, ref, agent.Running)
-	told := r.steps(t)
+	told("mesh.spawn.attempt")
+	told("mesh.spawn.success")
 	part, err := r.spec.Region.Slice("host", 1, 2)
 	require.NoError(t, err)
 	done := make(chan error, 2)
@@ -50,10 +52,12 @@ func TestCTL15_ranksAreStoppingFromTheMomentThatTheirStopIsAskedFor(t *testing.T
 func TestCTL15_alsoWhenTheOwnerEnds(t *testing.T) {
 	busy := make(chan struct{})
 	r := newRig(t, func(h *fakeHost) { h.busy = busy })
+	told := r.steps(t)
 	ref := r.own(t, r.spec)
 	create(t, ref)
 	wait(t, ref, agent.Running)
-	told := r.steps(t)
+	told("mesh.spawn.attempt")
+	told("mesh.spawn.success")
 	closed := make(chan struct{})
 	go func() {
 		defer close(closed)
