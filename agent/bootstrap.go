@@ -23,7 +23,7 @@ type Bootstrap struct {
 	Level     string           `cbor:"9,keyasint,omitempty"`  // log level
 	Within    time.Duration    `cbor:"10,keyasint"`           // to be ready in
 	Config    config.Snapshot  `cbor:"11,keyasint,omitzero"`  // pushed by the client that spawned it
-	Orphan    time.Duration    `cbor:"12,keyasint,omitempty"` // how long a proc that is kept waits for another host; 0 = 60 s
+	Orphan    time.Duration    `cbor:"12,keyasint,omitempty"` // how long a proc that is kept waits for another host; 0 = proc.adoption of its own
 	First     uint64           `cbor:"13,keyasint,omitempty"` // packets of whoever had its address before, which its host may not know of, had numbers below this
 }
 

@@ -64,6 +64,8 @@ var (
 		note{used: "agent/proc", doc: "how long the actors of a proc may take to stop after SIGTERM; its host may kill it before"})
 	ProcOrphanGrace = newDuration("proc.orphan-grace", 2*time.Second, instant, time.Hour,
 		note{used: "agent/proc", doc: "how long the actors of a proc may take to stop when its host is gone"})
+	ProcAdoption = newDuration("proc.adoption", time.Minute, time.Second, long,
+		note{used: "agent/host, agent/proc", doc: "how long a proc that is kept goes on without a host; then it ends"})
 	ActorCleanup = newDuration("actor.cleanup", 10*time.Second, instant, time.Hour,
 		note{seed: "3s", used: "actor", doc: "how long each of these may take when an actor ends: its children, its Cleanup, its tasks"})
 	HostdDrain = newDuration("hostd.drain", 30*time.Second, instant, long,
@@ -162,7 +164,7 @@ var all = numbered([]*def{
 	HostReady.def, HostExec.def, SpawnConcurrency.def, ProcReadyAnswer.def, ProcDeathSignal.def, ProcLogLevel.def,
 
 	TerminateGrace.def, TerminateConcurrency.def, TerminateSingle.def, TerminateKillWait.def,
-	ProcDrain.def, ProcOrphanGrace.def, ActorCleanup.def, HostdDrain.def,
+	ProcDrain.def, ProcOrphanGrace.def, ProcAdoption.def, ActorCleanup.def, HostdDrain.def,
 
 	SupervisionPoll.def, SupervisionOrphan.def, SupervisionWatchdog.def, SupervisionHeld.def,
 	SupervisionHeartbeat.def, SupervisionSuspect.def, SupervisionDead.def, SupervisionConfirm.def, HostEndedKept.def, ProcEndedKept.def,

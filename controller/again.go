@@ -73,6 +73,9 @@ func (c *controller) createAgain(ctx context.Context, p *actor.Proc, m agent.Mes
 func (c *controller) stopStrays(ctx *actor.Context, host subjects.HostID) {
 	p, m := ctx.Proc(), c.spec.Procs
 	s := agent.Stopping{ID: c.spec.id(), Reason: "its mesh has gone on without it", Grace: lastGrace, Claim: c.spec.claim()}
+	if c.stopping {
+		s.Reason = "its mesh was stopped"
+	}
 	ctx.Go(func(work context.Context) func(*actor.Context) {
 		work, cancel := context.WithTimeout(work, c.stopLimit(lastGrace))
 		defer cancel()

@@ -124,6 +124,7 @@ type controller struct {
 	stalls    int       // renewals that came much too late
 	restarted int       // ranks that were started anew
 
+	asking   map[subjects.HostID]bool                             // dead hosts whose procs are being asked, or will be
 	emptied  map[subjects.HostID][]*actor.Deferred[agent.Vacated] // who waits for a host to be emptied
 	rolls    []rolling
 	arrivals []arrival
@@ -144,7 +145,7 @@ func newController(ctx *actor.Context, s Spec) (agent.Agent, error) {
 	}
 	c := &controller{
 		state: st, speaker: newSpeaker(st.record, st.phase), config: agent.ConfigOf(ctx.Proc()), unwatch: func() {},
-		emptied: map[subjects.HostID][]*actor.Deferred[agent.Vacated]{},
+		asking: map[subjects.HostID]bool{}, emptied: map[subjects.HostID][]*actor.Deferred[agent.Vacated]{},
 	}
 	c.heldFor = config.SupervisionHeld.Get(c.config)
 	p, self := ctx.Proc(), actor.RefOf[agent.Agent](ctx.Self()).Via(ctx.Proc())
@@ -233,6 +234,9 @@ func (c *controller) hear(ctx *actor.Context, what any) {
 	c.answerArrivals()
 	for _, h := range x.strays {
 		c.stopStrays(ctx, h)
+	}
+	for _, h := range x.asks {
+		c.askKept(ctx, h)
 	}
 	c.arrange(ctx, x.wake)
 	if c.over() {
@@ -351,6 +355,8 @@ func (c *controller) Cleanup(ctx *actor.Context, why error) error {
 	}
 	log := ctx.Log()
 	log.Info().AnErr("why", why).Str("mesh", c.spec.id()).Int("ranks", c.table.Alive()).Msg("its owner ends and has not stopped it: stopping it")
+	const reason = "its controller stops"
+	c.begin(ctx, reason)
 	p, places := ctx.Proc(), c.places(c.shares())
 	type result struct {
 		at  place
@@ -362,7 +368,7 @@ func (c *controller) Cleanup(ctx *actor.Context, why error) error {
 		go func() {
 			ctx, cancel := context.WithTimeout(ctx, 2*lastGrace)
 			defer cancel()
-			s := agent.Stopping{ID: c.spec.id(), Reason: "its controller stops", Grace: lastGrace, Claim: c.spec.claim()}
+			s := agent.Stopping{ID: c.spec.id(), Reason: reason, Grace: lastGrace, Claim: c.spec.claim()}
 			o, err := c.stop(ctx, p, at.mesh, at.host, s)
 			results <- result{at, o, err}
 		}()

@@ -30,6 +30,7 @@ type fakeHost struct {
 	refuse error
 	mute   bool                          // says nothing to Create
 	old    bool                          // does not know Renew
+	busy   <-chan struct{}               // its ranks take so long to stop; nil: no time
 	renew  func() (agent.Overlay, error) // what it says to Keepalive; nil: how its ranks are
 
 	mu   sync.Mutex
@@ -98,10 +99,24 @@ func (h *fakeHost) Stop(ctx *actor.Context, s agent.Stopping) (agent.Overlay, er
 	} else {
 		h.note("stop")
 	}
-	for _, r := range h.ranks {
-		h.table.Advance(s.ID, r, agent.Status{Phase: agent.Stopped, Reason: s.Reason})
+	stopped := func(*actor.Context) agent.Overlay {
+		for _, r := range h.ranks {
+			h.table.Advance(s.ID, r, agent.Status{Phase: agent.Stopped, Reason: s.Reason})
+		}
+		return h.table.Overlay(s.ID)
 	}
-	return h.table.Overlay(s.ID), nil
+	if h.busy == nil {
+		return stopped(ctx), nil
+	}
+	answer := actor.Defer[agent.Overlay](ctx)
+	ctx.Go(func(work context.Context) func(*actor.Context) {
+		select {
+		case <-h.busy:
+		case <-work.Done():
+		}
+		return func(ctx *actor.Context) { answer.Reply(stopped(ctx), nil) }
+	})
+	return nil, nil
 }
 
 func (h *fakeHost) Wait(ctx *actor.Context, w agent.Waiting) (agent.Overlay, error) {

@@ -54,6 +54,11 @@
 //     half of the time for that has brought no answer.
 //   - CTL-14: controllers that share a Keeper renew their leases at the same moments, with one message per host and 256 of
 //     them. What becomes of one lease is said of that alone.
+//   - CTL-15: ranks that run are stopping from the moment that their stop is asked for, and `mesh.stop.attempt` is told then:
+//     before any host was asked, and also when the mesh is stopped because its owner ends.
+//   - CTL-16: of a mesh that is kept, procs outlive their host: those of a dead one are asked, at once and then each
+//     supervision.poll, and as long as any of them answers its ranks run. They have the host's fate (CTL-8) once none does. A host
+//     that comes back adopts them, or is told to stop them where the mesh is to stop.
 //   - CTL-17: a mesh of hosts that somebody has got has a controller, too, made before them (Spec.Hosts, Hold). It hears of them from
 //     agent/presence; each end of a host is told once, as failed or stopped, and one that comes back is the next generation
 //     of its rank. Who subscribes is told at once which are not well. To stop the mesh is to give the hosts back: all of them,

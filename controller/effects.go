@@ -45,6 +45,7 @@ type effects struct {
 	starts []start           // ranks to be started anew
 	leaves []leave           // ranks to be stopped where they are, to be started elsewhere
 	strays []subjects.HostID // hosts that came back with procs of the mesh that have no place in it any more
+	asks   []subjects.HostID // dead hosts whose procs are kept, and may go on: to be asked
 	wake   time.Time         // when to hear that it is due; zero: as before
 
 	follows []follow  // ranks that run where they went to, whose actors are to be waited for

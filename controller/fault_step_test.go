@@ -275,7 +275,7 @@ proc 0 failed killed by signal 9
 	1+1 running
 stop enough
 	0+1 failed: killed by signal 9
-	1+1 running
+	1+1 stopping: enough
 overlay 0+2 stopped enough
 	ends: proc 1  stopped on a: enough
 	0+1 failed: killed by signal 9

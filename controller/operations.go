@@ -133,11 +133,7 @@ func (c *controller) halt(ctx *actor.Context, s agent.Stopping) {
 	if !c.started || c.over() {
 		return
 	}
-	x := &effects{}
-	c.state.stop(x, s.Reason, time.Now())
-	for _, e := range x.news {
-		c.streams.Tell(ctx, c.spec.id(), e)
-	}
+	c.begin(ctx, s.Reason)
 	limit := c.stopLimit(s.Grace)
 	c.each(ctx, func(ctx context.Context, p *actor.Proc, m agent.Mesh, host int) (agent.Overlay, error) {
 		ctx, cancel := context.WithTimeout(ctx, limit)
@@ -149,6 +145,16 @@ func (c *controller) halt(ctx *actor.Context, s agent.Stopping) {
 			c.tell(ctx, "mesh.stop.failed", fmt.Sprintf("%d of %d ranks have not ended", c.table.Alive(), c.spec.Region.NumRanks()))
 		}
 	})
+}
+
+// begin has the mesh known as one that stops, before anybody is asked to stop anything.
+func (c *controller) begin(ctx *actor.Context, reason string) {
+	x := &effects{}
+	c.state.stop(x, reason, time.Now())
+	for _, e := range x.news {
+		c.streams.Tell(ctx, c.spec.id(), e)
+	}
+	c.progress(ctx)
 }
 
 // renewals is how often a lease is renewed within its term.

@@ -169,6 +169,16 @@ func (st *state) stop(x *effects, reason string, now time.Time) {
 			st.advance(x, rank, agent.Status{Phase: agent.Stopped, Reason: reason}, actor.Event{Reason: reason, At: now}, now)
 		}
 	}
+	for rank := range st.spec.Region.NumRanks() {
+		st.stops(rank, reason)
+	}
+}
+
+// stops notes that a rank that runs is to end. One that is not there yet may never know of it: its agent says.
+func (st *state) stops(rank int, reason string) {
+	if st.phaseOf(rank) == agent.Running {
+		st.table.Advance(st.spec.id(), rank, agent.Status{Phase: agent.ShuttingDown, Reason: reason})
+	}
 }
 
 // stopPart notes that the ranks of a region are to end: they are not started again.
@@ -182,6 +192,7 @@ func (st *state) stopPart(x *effects, part shape.Region, reason string, now time
 			st.end(x, rank, agent.Status{Phase: agent.Stopped, Reason: reason}, actor.Event{Reason: reason, At: now})
 		}
 		st.forget(rank)
+		st.stops(rank, reason)
 	}
 }
 
@@ -189,9 +200,13 @@ func (st *state) stopPart(x *effects, part shape.Region, reason string, now time
 // them.
 func (st *state) hostIs(x *effects, h hostIs, now time.Time) {
 	index := slices.Index(st.spec.Procs.Hosts, h.Host)
-	if st.isNow(h); h.State == presence.Alive && st.gone[h.Host] {
-		delete(st.gone, h.Host)
-		x.strays = append(x.strays, h.Host)
+	unstopped := st.stopping && st.spec.Procs.Keep && st.hosts[h.Host].State == presence.Dead
+	if st.isNow(h); h.State == presence.Alive {
+		delete(st.deserted, h.Host)
+		if st.gone[h.Host] || unstopped {
+			delete(st.gone, h.Host)
+			x.strays = append(x.strays, h.Host)
+		}
 	}
 	switch m := st.moving[h.Host]; {
 	case m != nil && h.State == presence.Dead:
@@ -216,6 +231,9 @@ func (st *state) hostIs(x *effects, h hostIs, now time.Time) {
 func (st *state) hostDied(x *effects, index int, h hostIs, now time.Time) {
 	if st.spec.Actors != nil {
 		return // the events of the procs tell
+	}
+	if st.outlive(x, index, h) {
+		return
 	}
 	st.gone[h.Host] = true
 	reason := fmt.Sprintf("host %s is dead: %s", h.Host.Label(), h.Reason)

@@ -16,17 +16,18 @@ import (
 // state is what a controller knows of its mesh of procs or actors. step is the only thing that changes it.
 type state struct {
 	*record
-	was     agent.Phase   // of the mesh, when steps was asked last
-	heldFor time.Duration // how long an actor that is to be started again waits for its proc to come back
-	serial  uint64        // counts what was asked of agents
-	seats   map[int]*seat // of ranks that were started again, or had their procs change
-	restart *supervise.State[int]
-	spares  []subjects.HostID         // that have not taken a dead host's place
-	gone    map[subjects.HostID]bool  // that were dead, with ranks of the mesh that may still run
-	unfit   map[subjects.HostID]error // spares that said why they cannot be used, or nothing
-	load    map[subjects.HostID]int   // procs that spares said they have
-	moving  map[subjects.HostID]*move // that are being emptied
-	rolling map[int]bool              // ranks that somebody wants started anew
+	was      agent.Phase   // of the mesh, when steps was asked last
+	heldFor  time.Duration // how long an actor that is to be started again waits for its proc to come back
+	serial   uint64        // counts what was asked of agents
+	seats    map[int]*seat // of ranks that were started again, or had their procs change
+	restart  *supervise.State[int]
+	spares   []subjects.HostID         // that have not taken a dead host's place
+	gone     map[subjects.HostID]bool  // that were dead, with ranks of the mesh that may still run
+	deserted map[subjects.HostID]bool  // dead, and none of the procs that are kept goes on there
+	unfit    map[subjects.HostID]error // spares that said why they cannot be used, or nothing
+	load     map[subjects.HostID]int   // procs that spares said they have
+	moving   map[subjects.HostID]*move // that are being emptied
+	rolling  map[int]bool              // ranks that somebody wants started anew
 }
 
 // seat is what there is to know of a rank besides its status.
@@ -67,7 +68,7 @@ func (d doing) String() string { return doings[d] }
 func newState(s Spec) (*state, error) {
 	r, err := newRecord(s)
 	st := &state{
-		record: r, seats: map[int]*seat{}, spares: slices.Clone(s.Policy.Spares), gone: map[subjects.HostID]bool{},
+		record: r, seats: map[int]*seat{}, spares: slices.Clone(s.Policy.Spares), gone: map[subjects.HostID]bool{}, deserted: map[subjects.HostID]bool{},
 		unfit: map[subjects.HostID]error{}, load: map[subjects.HostID]int{}, moving: map[subjects.HostID]*move{}, rolling: map[int]bool{}, heldFor: config.SupervisionHeld.Get(nil),
 	}
 	st.was = agent.Initializing

@@ -94,7 +94,7 @@ func TestCTL10_aStopThatIsRefusedIsAnsweredAtOnce(t *testing.T) {
 	wait(t, second, agent.Running)
 	o, err := agent.Stop.Call(t.Context(), first, agent.Stopping{Reason: "done"})
 	require.NoError(t, err)
-	require.Equal(t, one(4, agent.Running, ""), o)
+	require.Equal(t, one(4, agent.ShuttingDown, "done"), o, "which is all that it knows")
 	_, err = agent.Stop.Call(t.Context(), first, agent.Stopping{Reason: "done"})
 	require.NotNil(t, agent.Fenced(err))
 }

@@ -14,9 +14,13 @@ import (
 type NotFoundError struct {
 	What, Name string
 	Known      []string // what there is
+	Ended      string   // how one that had the name ended, on the ranks that were asked; "": they know of none
 }
 
 func (e *NotFoundError) Error() string {
+	if e.Ended != "" {
+		return fmt.Sprintf("%s %q has ended: %s", e.What, e.Name, e.Ended)
+	}
 	if len(e.Known) == 0 {
 		return fmt.Sprintf("%s %q does not exist; there is none", e.What, e.Name)
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/mesh"
 )
 
@@ -15,4 +16,18 @@ func TestNotFoundError_namesAFewOfMany(t *testing.T) {
 	require.EqualError(t, &mesh.AmbiguousError{What: "mesh", Name: "x", Candidates: many[:2]}, `mesh "x" is ambiguous: want one of a, b`)
 	require.Len(t, many, 10)
 	require.Equal(t, "i", many[8], "what it has is left alone")
+}
+
+func TestFind_saysHowActorsThatHaveAllEndedDid(t *testing.T) {
+	c := newCluster(t, "a")
+	procs, counters := c.workers(t, 2, 0)
+	for rank := range 2 {
+		_, err := mesh.Find[*Counter](t.Context(), procs, "counters")
+		require.NoError(t, err, "one of them lives")
+		_, err = crash.Call(t.Context(), counters.Ref(rank), actor.None{})
+		require.Error(t, err)
+	}
+	_, err := mesh.Find[*Counter](t.Context(), procs, "counters")
+	require.ErrorAs(t, err, new(*mesh.NotFoundError))
+	require.EqualError(t, err, `actor mesh "counters" has ended: `+counters.Name()+" failed: crash: panicked: crash test")
 }

@@ -264,6 +264,7 @@ func On[A any](p ProcMesh, name string) ActorMesh[A] { return ActorMesh[A]{procs
 type Roster struct {
 	Actors map[string]agent.ActorInfo // each as the first of its ranks describes it
 
+	ended  map[string]agent.Status     // how those ended that live on no rank
 	owners map[string]subjects.ActorID // the controllers of those that have one
 	free   map[string]bool             // those that nobody owns, made through the agents of their procs
 
@@ -277,9 +278,12 @@ func (p ProcMesh) Roster(ctx context.Context) (Roster, error) {
 	if err != nil && all.Len() == 0 {
 		return Roster{}, err
 	}
-	r := Roster{Actors: map[string]agent.ActorInfo{}, owners: map[string]subjects.ActorID{}, free: map[string]bool{}, unasked: err}
+	r := Roster{Actors: map[string]agent.ActorInfo{}, ended: map[string]agent.Status{}, owners: map[string]subjects.ActorID{}, free: map[string]bool{}, unasked: err}
 	for _, states := range all.Values() {
 		for _, s := range states {
+			if s.Status.Phase.Terminal() && s.Status.Phase > r.ended[s.ID].Phase { // a failure says more than a stop
+				r.ended[s.ID] = s.Status
+			}
 			if _, known := r.Actors[s.ID]; known || s.Status.Phase.Terminal() {
 				continue
 			}
@@ -299,13 +303,7 @@ func (p ProcMesh) Roster(ctx context.Context) (Roster, error) {
 
 // Find is the full name of the actor mesh that a full name or a label stands for.
 func (r Roster) Find(name string) (string, error) {
-	var names []string
-	for full := range r.Actors {
-		if full == name || strings.HasPrefix(full, name+"-") && len(full) == len(name)+1+subjects.UIDLen {
-			names = append(names, full)
-		}
-	}
-	slices.Sort(names)
+	names := standsFor(r.Actors, name)
 	switch {
 	case len(names) == 1:
 		return names[0], nil
@@ -314,7 +312,22 @@ func (r Roster) Find(name string) (string, error) {
 	case r.unasked != nil && len(r.Actors) == 0:
 		return "", r.unasked
 	}
-	return "", &NotFoundError{What: "actor mesh", Name: name, Known: slices.Sorted(maps.Keys(r.Actors))}
+	missing := &NotFoundError{What: "actor mesh", Name: name, Known: slices.Sorted(maps.Keys(r.Actors))}
+	if over := standsFor(r.ended, name); len(over) > 0 {
+		missing.Ended = fmt.Sprintf("%s %s", over[len(over)-1], r.ended[over[len(over)-1]])
+	}
+	return "", missing
+}
+
+// standsFor are the full names that a full name or a label stands for.
+func standsFor[V any](all map[string]V, name string) (names []string) {
+	for full := range all {
+		if full == name || strings.HasPrefix(full, name+"-") && len(full) == len(name)+1+subjects.UIDLen {
+			names = append(names, full)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // placement is what casts to the mesh need to know.

@@ -57,7 +57,7 @@ func (a *hostAgent) bootstrap(ctx *actor.Context, c *child) agent.Bootstrap {
 	return agent.Bootstrap{
 		Mesh: c.mesh, Rank: c.rank, Gen: int(c.id.Gen), Host: ctx.Self(), Nonce: c.nonce, Bus: a.opts.Settings,
 		Root: a.opts.Space.Root(), Namespace: a.opts.Space.Namespace(),
-		Level: cmp.Or(a.opts.Level, keys.ProcLogLevel.Get(c.config)), Within: a.opts.ready(c.config), Config: c.pushed, Orphan: a.opts.Orphan, First: first,
+		Level: cmp.Or(a.opts.Level, keys.ProcLogLevel.Get(c.config)), Within: a.opts.ready(c.config), Config: c.pushed, Orphan: keys.ProcAdoption.Get(c.config), First: first,
 	}
 }
 

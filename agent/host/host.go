@@ -43,7 +43,6 @@ type Options struct {
 	Builtin   []string      // arguments that make the host's own binary a proc with built-in actors; nil = none
 	LogCap    int64         // bytes of each output of a proc that its file keeps at least, twice as many at most; 0: logs.file-cap
 	StateDir  string        // to be found again by the next host that has it (HOST-10); "" = nothing outlives the host
-	Orphan    time.Duration // how long a proc that is kept waits for the next host; 0 = 60 s
 	Subreaper bool          // where there are no cgroups, see launch.Options
 	Ready     time.Duration // for a proc to be ready in; 0: host.ready, less: without end
 	Launches  int           // procs that are launched at a time; 0: spawn.concurrency

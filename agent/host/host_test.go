@@ -59,6 +59,7 @@ func TestCreate_refusesWhatDoesNotFitBeforeAnythingStarts(t *testing.T) {
 		"argument 2: want no NUL":     func(m *agent.Mesh) { m.Command.Args = []string{"a", "b\x00"} },
 		"want KEY=value":              func(m *agent.Mesh) { m.Command.Env = []string{"x"} },
 		"is not allowed on this host": func(m *agent.Mesh) { m.Command.Path = "/bin/sh" },
+		`"/bin/s\x00h": want no NUL`:  func(m *agent.Mesh) { m.Command.Path = "/bin/s\x00h" },
 		"want an absolute path":       func(m *agent.Mesh) { m.Command.Path = "sh" },
 		"want at least 8 MiB":         func(m *agent.Mesh) { m.Limits.Memory = 1 },
 		"want at least 16 (threads":   func(m *agent.Mesh) { m.Limits.Pids = 1 },

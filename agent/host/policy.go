@@ -19,6 +19,9 @@ func (o Options) resolve(c agent.Command, self string) (path string, args []stri
 		}
 		return self, append(slices.Clone(o.Builtin), c.Args...), nil
 	}
+	if strings.ContainsRune(c.Path, 0) {
+		return "", nil, fmt.Errorf("command %q: want no NUL byte", c.Path)
+	}
 	if !filepath.IsAbs(c.Path) {
 		return "", nil, fmt.Errorf("command %q: want an absolute path on the host", c.Path)
 	}

@@ -1,6 +1,7 @@
 package proc
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,9 +22,6 @@ import (
 	"github.com/castnet-io/castnet/internal/wire"
 	"github.com/castnet-io/castnet/subjects"
 )
-
-// adoptedWithin is how long a proc that is kept waits for another host.
-const adoptedWithin = time.Minute
 
 // Main makes the process a worker when a host launched it as one, and never returns then. In any
 // other process it returns at once, after checking the definitions: a program whose actor types
@@ -83,7 +81,7 @@ func run(in *launch.Inherited, registry actor.Registry, asHost func(agent.AsHost
 	term := make(chan os.Signal, 2)
 	signal.Notify(term, syscall.SIGTERM, syscall.SIGINT)
 	orphanGrace := config.ProcOrphanGrace.Get(cfg)
-	go watchExits(term, orphaned(in, boot), orphanGrace, leave)
+	go watchExits(term, orphaned(in, cmp.Or(boot.Orphan, config.ProcAdoption.Get(cfg))), orphanGrace, leave)
 	w, err := start(leaving, boot, cfg, registry, func(failed bool) {
 		if failed {
 			leave(errUnwell)
@@ -132,13 +130,9 @@ var (
 
 // orphaned is closed when the host is gone; for a proc that is kept, when no other has adopted it in time
 // (PROC-2). It lives as long as the process.
-func orphaned(in *launch.Inherited, boot agent.Bootstrap) <-chan struct{} {
+func orphaned(in *launch.Inherited, patience time.Duration) <-chan struct{} {
 	if !in.Kept() {
 		return in.Lifeline()
-	}
-	patience := boot.Orphan
-	if patience <= 0 {
-		patience = adoptedWithin
 	}
 	gone := make(chan struct{})
 	go func() {

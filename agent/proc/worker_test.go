@@ -17,6 +17,7 @@ import (
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/bus/bustest"
 	"github.com/castnet-io/castnet/bus/embed"
+	"github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/internal/launch"
 	"github.com/castnet-io/castnet/internal/wire"
 	"github.com/castnet-io/castnet/mesh/shape"
@@ -223,17 +224,35 @@ func TestPROC3_theSecondTermDoesNotWait(t *testing.T) {
 }
 
 func TestPROC2_whoIsKeptWaitsForAnotherHostAndNoLonger(t *testing.T) {
-	srv := listening(t)
-	p, h := newHost(t, srv, nil)
-	boot := bootstrap(t, p, srv.URL())
-	boot.Orphan = 300 * time.Millisecond
-	w := launchWorker(t, encoded(t, boot), launch.EnvVar+"=3,4,keep")
-	await(t, h)
-	require.NoError(t, w.lifeline.Close())
-	gone := time.Now()
-	code, stderr := w.exit(t)
-	require.Zero(t, code, stderr)
-	require.GreaterOrEqual(t, time.Since(gone), boot.Orphan)
+	for name, c := range map[string]struct {
+		most time.Duration
+		told func(*agent.Bootstrap)
+	}{
+		"by its host":   {300 * time.Millisecond, func(b *agent.Bootstrap) { b.Orphan = 300 * time.Millisecond }},
+		"by its client": {time.Second, func(b *agent.Bootstrap) { b.Config = adoption(t, time.Second) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			srv := listening(t)
+			p, h := newHost(t, srv, nil)
+			boot := bootstrap(t, p, srv.URL())
+			c.told(&boot)
+			w := launchWorker(t, encoded(t, boot), launch.EnvVar+"=3,4,keep")
+			await(t, h)
+			require.NoError(t, w.lifeline.Close())
+			gone := time.Now()
+			code, stderr := w.exit(t)
+			require.Zero(t, code, stderr)
+			require.GreaterOrEqual(t, time.Since(gone), c.most)
+		})
+	}
+}
+
+// adoption is what a client pushes to which procs are kept for so long.
+func adoption(t *testing.T, d time.Duration) config.Snapshot {
+	t.Helper()
+	c := &config.Config{}
+	require.NoError(t, config.ProcAdoption.Override(c, d))
+	return c.Snapshot()
 }
 
 func TestPROC5_onlyWhoKnowsTheNonceAdoptsAProc(t *testing.T) {

@@ -1,0 +1,106 @@
+package integration
+
+import (
+	"context"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/config"
+	"github.com/castnet-io/castnet/examples/wordcount/counting"
+	"github.com/castnet-io/castnet/mesh"
+	"github.com/castnet-io/castnet/mesh/shape"
+)
+
+// kept is a mesh on a host a, and on a host b whose state is where the next b finds what it leaves.
+type kept struct {
+	*cluster
+	state string
+	hosts mesh.HostMesh
+	procs mesh.ProcMesh
+	actor mesh.ActorMesh[*counting.Counter]
+	was   []agent.State // of the procs
+}
+
+func newKept(t *testing.T) *kept {
+	t.Helper()
+	k := &kept{cluster: newCluster(t), state: t.TempDir()}
+	k.nodes = []*node{k.startNode(t, "a", "--state-dir", t.TempDir()), k.startNode(t, "b", "--state-dir", k.state)}
+	net := k.connect(t)
+	require.NoError(t, config.SupervisionPoll.Override(net.Config(), 500*time.Millisecond))
+	var err error
+	k.hosts, err = net.AwaitHosts(t.Context(), 2)
+	require.NoError(t, err)
+	k.procs, err = k.hosts.SpawnProcs(t.Context(), mesh.Spawning{Name: "kept", PerHost: shape.Of("proc", 2), Keep: true})
+	require.NoError(t, err)
+	k.actor, k.was = counters(t, k.procs), k.states(t)
+	return k
+}
+
+func (k *kept) states(t *testing.T) (all []agent.State) {
+	t.Helper()
+	states, err := k.procs.States(t.Context())
+	require.NoError(t, err)
+	for _, s := range states.All() {
+		all = append(all, s)
+	}
+	return all
+}
+
+// dies kills the hostd of b, and waits until it is known to be dead.
+func (k *kept) dies(t *testing.T) {
+	t.Helper()
+	k.nodes[1].kill(t)
+	for e, err := range k.hosts.Changes(within(t)) {
+		require.NoError(t, err)
+		if e.Step == "host.dead" {
+			return
+		}
+	}
+}
+
+func TestKeptMesh_itsRanksOutliveTheirHostAndAreTheSameBehindTheNext_CTL16(t *testing.T) {
+	k := newKept(t)
+	k.dies(t)
+	for begun := time.Now(); time.Since(begun) < 1500*time.Millisecond; { // which is several questions to the procs
+		_, err := counting.Progress.Call(t.Context(), k.actor.At("host", 1, "proc", 1), actor.None{})
+		require.NoError(t, err, "its actors go on")
+	}
+	k.nodes = append(k.nodes, k.startNode(t, "b", "--state-dir", k.state))
+	require.Eventually(t, func() bool {
+		now := k.states(t)
+		for i, was := range k.was {
+			if now[i].Proc == nil || now[i].Proc.PID != was.Proc.PID || now[i].Gen != was.Gen || now[i].Status.Phase != agent.Running {
+				return false
+			}
+		}
+		return now[3].Proc.Adopted
+	}, patience, poll)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	for e, err := range k.procs.Watch(ctx) {
+		require.ErrorIs(t, err, context.DeadlineExceeded, "%v: no rank has ended", e)
+	}
+	require.NoError(t, k.procs.Stop(t.Context()))
+}
+
+func TestKeptMesh_itsRanksHaveFailedWhenTheirProcsDieWithTheHost_CTL16(t *testing.T) {
+	k := newKept(t)
+	k.dies(t)
+	for _, s := range k.was[2:] {
+		require.NoError(t, syscall.Kill(s.Proc.PID, syscall.SIGKILL))
+	}
+	told := map[int]string{}
+	for e, err := range k.procs.Watch(within(t)) {
+		require.NoError(t, err)
+		require.Contains(t, e.Reason, "host b is dead")
+		if told[e.View] = e.Status; len(told) == 2 {
+			break
+		}
+	}
+	require.Equal(t, map[int]string{2: "failed", 3: "failed"}, told)
+}
