@@ -188,7 +188,11 @@ func TestLease_isKeptAndGivenBack(t *testing.T) {
 	require.True(t, ok)
 	v.write(w)
 	now = now.Add(leaseLook)
+	require.True(t, b.follows, "one that has acted")
 	require.Equal(t, []string{"look", "write b 2"}, []string{do(b), do(b)})
+	late := &lease{self: "late"}
+	require.Equal(t, "look", do(late))
+	require.False(t, late.follows, "one that has not been seen to act")
 	_, ok = b.back()
 	require.True(t, ok)
 	b.outranked(40)
