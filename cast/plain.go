@@ -43,6 +43,9 @@ func regionOf(e shape.Extent, h bus.Header) (shape.Region, error) {
 		}
 	}
 	text := strings.TrimSpace(h.Get(headerRegion))
+	if strings.ContainsAny(text, "|&(") { // what a short text multiplies out to would hold up the pump
+		return shape.Region{}, fmt.Errorf("%s %.100q: want one index, range or * for each dimension", headerRegion, text)
+	}
 	r, err := shape.Select(e, text)
 	if err != nil {
 		return r, fmt.Errorf("%s %.100q: %w", headerRegion, text, err)

@@ -163,7 +163,8 @@ func (v meshView) rankCauses() (out []cause) {
 // byHost reports whether a rank has failed for its host did, which is a cause of its own.
 func (v meshView) byHost(f failure) bool {
 	return f.ExitCode == nil && f.Signal == 0 && slices.ContainsFunc(v.Hosts, func(h hostView) bool {
-		return h.ID == f.Host && h.State != hostAlive && strings.HasPrefix(f.Reason, "host "+hostLabel(h.ID)+" is ")
+		return h.ID == f.Host && h.State != hostAlive &&
+			(strings.HasPrefix(f.Reason, "host "+hostLabel(h.ID)+" is ") || strings.HasPrefix(f.Reason, "host "+h.ID+" is "))
 	})
 }
 

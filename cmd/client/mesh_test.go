@@ -246,7 +246,7 @@ func TestExplanation_ofAWorldKnowsHostsThatRunNothingOfIt(t *testing.T) {
 		world: &worlds.WorldState{
 			Status: worlds.Unhealthy, Reason: "proc train/2.0: it is lost",
 			Hosts: []worlds.HostState{{Rank: 0, ID: ids["here"], Count: 1}, {Rank: 1, ID: ids["slow"], Count: 1}, {Rank: 2, ID: ids["gone"], Count: 1, Lost: "no heartbeat"}, {Rank: 3, ID: ids["shut"], Count: 1}},
-			Procs: []worlds.ProcState{proc(0, worlds.Alive, ""), proc(2, worlds.Expired, "host gone is lost: no heartbeat"), proc(3, worlds.Ended, "failed: command is not allowed")},
+			Procs: []worlds.ProcState{proc(0, worlds.Alive, ""), proc(2, worlds.Expired, "host gone-0000000000000 is lost: no heartbeat"), proc(3, worlds.Ended, "failed: command is not allowed")},
 		},
 	}
 	x := w.view().explain()

@@ -154,16 +154,17 @@ func (w *witnesses) seat() {
 	}
 }
 
-// ailing is why a proc of a world has come to nothing, of which its host knows nothing; "" = it has not.
-func (w *witnesses) ailing(rank int) string {
+// ailing is why procs of a world have come to nothing, by rank: their hosts need not know.
+func (w *witnesses) ailing() map[int]string {
+	why := map[int]string{}
 	if w.world != nil {
 		for _, p := range w.world.Procs {
-			if int(p.ID.Rank) == rank && p.Health != worlds.Alive {
-				return strings.TrimPrefix(p.Reason, agent.Failed.String()+": ")
+			if p.Health != worlds.Alive {
+				why[int(p.ID.Rank)] = strings.TrimPrefix(p.Reason, agent.Failed.String()+": ")
 			}
 		}
 	}
-	return ""
+	return why
 }
 
 // noHost is why a rank of a world does not exist that is nobody's to run.
@@ -171,13 +172,13 @@ const noHost = "no host has it"
 
 // statuses is how each rank is, as its owner says, or else its host; who can say nothing of it leaves it unknown.
 func (w *witnesses) statuses() map[int]agent.Status {
-	by := map[int]agent.Status{}
+	by, ailing := map[int]agent.Status{}, w.ailing()
 	for rank := range w.desc.Extent.NumRanks() {
 		s, is := w.states[rank]
 		if by[rank] = s.Status; is {
 			continue
 		}
-		h, reason, why := w.host(rank), "its host %s is silent", w.ailing(rank)
+		h, reason, why := w.host(rank), "its host %s is silent", ailing[rank]
 		switch there := slices.Contains(w.there, h); {
 		case !h.IsValid():
 			by[rank] = agent.Status{Phase: agent.NotExist, Reason: noHost}

@@ -95,6 +95,7 @@ type term struct {
 	service *Service
 	epoch   uint64
 	records []Record
+	follows bool
 	ready   *readiness
 	hosts   *presence.Watcher
 	keeps   *controller.Keeper
@@ -174,7 +175,7 @@ func begin(ctx *actor.Context, t term) (*Controller, error) {
 	if err := c.answerHolders(p); err != nil {
 		return nil, err
 	}
-	c.hear(ctx, restored{t.records})
+	c.hear(ctx, restored{t.records, t.follows})
 	c.poll(ctx)
 	return c, nil
 }

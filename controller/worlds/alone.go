@@ -13,7 +13,7 @@ func (s *Service) alone(ctx context.Context) {
 			s.pause(ctx, again)
 			continue
 		}
-		now := s.begin(ctx, 0)
+		now := s.begin(ctx, 0, false)
 		if now == nil {
 			continue
 		}

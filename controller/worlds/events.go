@@ -91,8 +91,13 @@ type (
 		name string
 		err  error
 	}
-	restored struct{ records []Record }
-	tick     struct{}
+	// restored is what an earlier controller has left. follows: it acted until now; else all may have been down, and
+	// hosts begin when they do.
+	restored struct {
+		records []Record
+		follows bool
+	}
+	tick struct{}
 )
 
 // held is a host's share of a world's mesh, as the host sees it.

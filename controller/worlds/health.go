@@ -84,8 +84,8 @@ func (st *state) seen(id subjects.HostID) {
 	}
 }
 
-// lost makes the procs that a host launched expired: nobody watches them (WORLD-9). Those that an earlier controller
-// ordered count as launched when the host has not said so to this one: it is lost with whatever it has.
+// lost makes the procs that a host launched expired: nobody watches them (WORLD-9). Those that the controller
+// before ordered count as launched when the host has not said so to this one: it is lost with whatever it has.
 func (st *state) lost(h *host, why string) {
 	if h == nil || h.lost != "" {
 		return

@@ -32,6 +32,7 @@ type lease struct {
 	known    grant
 	revision uint64    // of known; 0: there is none
 	changed  time.Time // when that was first seen
+	follows  bool      // somebody has renewed it since this one looks: he acted until he was silent
 	due      time.Time // when something is to be done next
 
 	leading bool
@@ -90,6 +91,7 @@ func (l *lease) saw(now time.Time, g grant, revision uint64) {
 		l.leading = false
 	}
 	if revision != l.revision || l.changed.IsZero() {
+		l.follows = l.follows || l.revision > 0
 		l.known, l.revision, l.changed = g, revision, now
 	}
 	l.doubt = false
@@ -109,6 +111,7 @@ func (l *lease) wrote(sent, now time.Time, w writeTo, revision uint64, ok bool) 
 		l.doubt = true
 		return
 	}
+	l.follows = l.follows || l.leading
 	l.known, l.revision, l.changed = w.grant, revision, now
 	l.leading, l.renewed, l.due = w.Holder == l.self, sent, sent.Add(leaseRenew)
 }

@@ -10,8 +10,8 @@ import (
 
 // restore takes over what an earlier controller has left. Everybody counts as heard now, and every host is
 // asked what it has before anything is ordered of it (WORLD-10).
-func (st *state) restore(records []Record) {
-	for _, r := range records {
+func (st *state) restore(e restored) {
+	for _, r := range e.records {
 		if r.Detached != nil {
 			st.restoreDetached(*r.Detached)
 			continue
@@ -21,7 +21,7 @@ func (st *state) restore(records []Record) {
 		maps.Copy(w.gens, r.Gens)
 		w.mesh, _ = subjects.ParseMeshID(r.Mesh) // none: the zero ID
 		for _, x := range r.Hosts {
-			s := &seat{world: w, rank: x.Rank, life: x.Life, labels: x.Labels, gen: x.Gen, born: x.Born, unseen: true}
+			s := &seat{world: w, rank: x.Rank, life: x.Life, labels: x.Labels, gen: x.Gen, born: x.Born, unseen: e.follows}
 			st.sit(s, x.Host)
 			s.assign()
 		}

@@ -145,7 +145,7 @@ func (s *Service) contend(ctx context.Context) {
 			now = nil
 		}
 		if l.leading && now == nil {
-			now = s.begin(ctx, l.known.Epoch)
+			now = s.begin(ctx, l.known.Epoch, l.follows)
 		}
 		if !s.once(ctx, l, now) {
 			return
@@ -252,9 +252,9 @@ func (r *running) end() {
 	}
 }
 
-// begin starts a term; nil: it could not, and will be tried again.
-func (s *Service) begin(ctx context.Context, epoch uint64) *running {
-	r, err := s.start(ctx, epoch)
+// begin starts a term, which may follow one that it was there to see; nil: it could not, and will be tried again.
+func (s *Service) begin(ctx context.Context, epoch uint64, follows bool) *running {
+	r, err := s.start(ctx, epoch, follows)
 	if err != nil {
 		s.opts.Log.Error().Err(err).Msg("the system controller could not begin")
 		select {
@@ -268,7 +268,7 @@ func (s *Service) begin(ctx context.Context, epoch uint64) *running {
 }
 
 // start reads the worlds, and only then can anybody find the controller.
-func (s *Service) start(ctx context.Context, epoch uint64) (*running, error) {
+func (s *Service) start(ctx context.Context, epoch uint64, follows bool) (*running, error) {
 	reading, cancel := context.WithTimeout(ctx, loadWithin)
 	defer cancel()
 	records, err := s.store.load(reading)
@@ -295,7 +295,7 @@ func (s *Service) start(ctx context.Context, epoch uint64) (*running, error) {
 	agent.SetConfig(r.proc, s.opts.Config)
 	r.keeps = controller.NewKeeper(r.proc)
 	if r.hosts, err = presence.New(r.proc); err == nil {
-		_, err = r.proc.Spawn(ctx, actor.Spawning{Type: Type.Name(), Name: name, Params: term{s, epoch, records, r.ready, r.hosts, r.keeps}, Mailbox: mailbox})
+		_, err = r.proc.Spawn(ctx, actor.Spawning{Type: Type.Name(), Name: name, Params: term{s, epoch, records, follows, r.ready, r.hosts, r.keeps}, Mailbox: mailbox})
 	}
 	if err == nil {
 		err = micro.Serve(services{r.proc}, s.describe(r))

@@ -182,13 +182,13 @@ func (s *scenario) event(verb string, plain []string, named map[string]string) a
 		return stopped{plain[0], who, s.number(plain[3]), s.number(plain[4])}
 	case "named": // name [who has it]
 		return answerOf(plain)
-	case "killed": // the controller: another one takes over what was saved
+	case "killed", "outage": // of the controller: another one takes over what was saved; of all: there was nobody to follow
 		var records []Record
 		for _, name := range slices.Sorted(maps.Keys(s.st.worlds)) {
 			records = append(records, s.st.worlds[name].record())
 		}
 		s.st = newState(s.st.limits)
-		return restored{records}
+		return restored{records, verb == "killed"}
 	}
 	require.FailNow(s.t, "no such line: "+verb)
 	return nil
