@@ -1,6 +1,7 @@
 package actor
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strconv"
@@ -24,9 +25,11 @@ const (
 type ForeignMessage struct {
 	Msg    bus.Msg
 	From   string
-	Point  shape.Point // for a cast: where the target stands in it
-	Rank   string      // for a cast: the target's rank, for the answer's header
-	Urgent bool        // it came by the control connection, and is answered there
+	Point  shape.Point   // for a cast: where the target stands in it
+	Rank   string        // for a cast: the target's rank, for the answer's header
+	TTL    time.Duration // how long an answer is of use; 0: the proc's deadline
+	Refuse error         // why it is refused; nil: it is not
+	Urgent bool          // it came by the control connection, and is answered there
 }
 
 // Foreign delivers a message of a plain NATS client, at most once, and answers in kind when it
@@ -36,7 +39,7 @@ func (p *Proc) Foreign(actor, port string, m ForeignMessage) {
 	format, err := wire.FormatOf(m.Msg.Header.Get(HeaderContentType), m.Msg.Data)
 	d := Delivery{
 		Actor: actor, Port: port, Point: m.Point, Raw: m.Msg.Data, Format: format,
-		Deadline: time.Now().Add(p.deadline),
+		Deadline: time.Now().Add(cmp.Or(m.TTL, p.deadline)),
 	}
 	d.Answer = func(a Answer) { p.logForeign(m, a) }
 	if m.Msg.Reply != "" {
@@ -51,7 +54,7 @@ func (p *Proc) Foreign(actor, port string, m ForeignMessage) {
 		p.undeliverable(&d, errorf(CodeTooMany, p.id.Actor(actor).String(), port, "%s", err.Text))
 		return
 	}
-	if err != nil {
+	if err = cmp.Or(m.Refuse, err); err != nil {
 		p.undeliverable(&d, errorf(CodeBadMessage, p.id.Actor(actor).String(), port, "%v", err))
 		return
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/bus"
@@ -14,41 +15,50 @@ import (
 const (
 	headerPrefix = "Castnet-"
 	headerRegion = "Castnet-Region"
+	headerTTL    = "Castnet-TTL"
+
+	maxTTL = 10 * time.Minute
 )
 
 // plain hands the cast of a plain NATS client to the ranks that it means, each of which answers for itself (CAST-11).
 func (r *Router) plain(m bus.Msg, s subjects.Subject) {
-	region, err := regionOf(r.place.Extent, m.Header)
+	region, ttl, err := meantBy(r.place.Extent, m.Header)
 	for rank, to := range r.matching(s.Where) {
-		if err != nil {
-			to.p.RefuseForeign(m, err)
-			continue
+		f := actor.ForeignMessage{Msg: m, From: s.From, Point: to.point, Rank: strconv.Itoa(rank), TTL: ttl, Refuse: err}
+		if err == nil {
+			var other error
+			if f.Point, other = region.PointOf(rank); other != nil {
+				continue // another rank is meant
+			}
 		}
-		if point, err := region.PointOf(rank); err == nil { // else another rank is meant
-			to.p.Foreign(s.Actor, s.Port, actor.ForeignMessage{Msg: m, From: s.From, Point: point, Rank: strconv.Itoa(rank)})
-		}
+		to.p.Foreign(s.Actor, s.Port, f)
 	}
 }
 
-// regionOf is the part of a mesh that a plain client means. What its other headers ask for nobody does here, where no
-// gateway collects: a cast that would not do what it says is refused.
-func regionOf(e shape.Extent, h bus.Header) (shape.Region, error) {
+// meantBy is the part of a mesh that a plain client means, and how long it waits. What its other headers ask for nobody
+// does here, where no gateway collects: a cast that would not do what it says is refused.
+func meantBy(e shape.Extent, h bus.Header) (region shape.Region, ttl time.Duration, err error) {
 	for key, values := range h {
 		switch ours := len(key) >= len(headerPrefix) && strings.EqualFold(key[:len(headerPrefix)], headerPrefix); {
 		case !ours:
-		case key != headerRegion:
-			return shape.Region{}, fmt.Errorf("header %.100q: each rank answers for itself here: want %s, spelled so, or a cast through the gateway", key, headerRegion)
+		case key != headerRegion && key != headerTTL:
+			return region, 0, fmt.Errorf("header %.100q: each rank answers for itself here: want %s and %s, spelled so, or a cast through the gateway", key, headerRegion, headerTTL)
 		case len(values) != 1:
-			return shape.Region{}, fmt.Errorf("header %s is there %d times: want it once", key, len(values))
+			return region, 0, fmt.Errorf("header %s is there %d times: want it once", key, len(values))
+		}
+	}
+	if _, there := h[headerTTL]; there {
+		text := strings.TrimSpace(h.Get(headerTTL))
+		if ttl, err = time.ParseDuration(text); err != nil || ttl <= 0 || ttl > maxTTL {
+			return region, 0, fmt.Errorf("%s %.100q: want a duration of more than 0 and at most %s, such as 5s", headerTTL, text, maxTTL)
 		}
 	}
 	text := strings.TrimSpace(h.Get(headerRegion))
 	if strings.ContainsAny(text, "|&(") { // what a short text multiplies out to would hold up the pump
-		return shape.Region{}, fmt.Errorf("%s %.100q: want one index, range or * for each dimension", headerRegion, text)
+		return region, 0, fmt.Errorf("%s %.100q: want one index, range or * for each dimension", headerRegion, text)
 	}
-	r, err := shape.Select(e, text)
-	if err != nil {
-		return r, fmt.Errorf("%s %.100q: %w", headerRegion, text, err)
+	if region, err = shape.Select(e, text); err != nil {
+		return region, 0, fmt.Errorf("%s %.100q: %w", headerRegion, text, err)
 	}
-	return r, nil
+	return region, ttl, nil
 }

@@ -37,6 +37,9 @@ func TestCAST11_aRegionIsAskedAndNobodyElse(t *testing.T) {
 	ask("1-_", "", region("gpu=1", "gpu=2"))
 	ask("1-_", "", bus.Header{"Castnet-Reduce": {"sum"}})
 	ask("1-_", "", bus.Header{"castnet-region": {"gpu=1"}})
+	ask("1-_", "", bus.Header{"Castnet-Ttl": {"5s"}})
+	ask("1-_", "", bus.Header{"Castnet-TTL": {"5"}})
+	ask("1-_", "in time ", bus.Header{"Castnet-TTL": {"1m"}})
 	ask("_-_", "last ", nil) // each rank answers it behind all others
 
 	answers := map[string]int{}
@@ -50,23 +53,28 @@ func TestCAST11_aRegionIsAskedAndNobodyElse(t *testing.T) {
 				answers[text+rank]++
 			} else {
 				require.Equal(t, "400", m.Header.Get(actor.HeaderErrorCode))
+				rank := m.Header.Get(actor.HeaderRank)
+				require.Contains(t, "4567", rank)
+				text = strings.TrimPrefix(text, c.place.Mesh.String()+"/"+rank+".0/members: name: ")
 			}
 			answers[text]++
 		case <-time.After(30 * time.Second):
 			t.Fatal("not all ranks answered: ", answers)
 		}
 	}
-	const elsewhere = ": each rank answers for itself here: want Castnet-Region, spelled so, or a cast through the gateway"
+	const elsewhere = ": each rank answers for itself here: want Castnet-Region and Castnet-TTL, spelled so, or a cast through the gateway"
 	want := map[string]int{
 		`Castnet-Region "gpu=4": index of gpu "4": want 0 to 3`:                                4,
 		`Castnet-Region "gpu=0:4:0": slice of gpu (size 4) "0:4:0": want a step of at least 1`: 4,
 		`header Castnet-Region is there 2 times: want it once`:                                 4,
 		`header "Castnet-Reduce"` + elsewhere:                                                  4,
 		`header "castnet-region"` + elsewhere:                                                  4,
+		`header "Castnet-Ttl"` + elsewhere:                                                     4,
+		`Castnet-TTL "5": want a duration of more than 0 and at most 10m0s, such as 5s`:        4,
 		`Castnet-Region "host=0|gpu=3": want one index, range or * for each dimension`:         4,
 	}
 	for name, ranks := range map[string][]int{
-		"all ": {0, 1, 2, 3, 4, 5, 6, 7}, "some ": {1, 2, 5, 6}, "steps ": {4, 7}, "one ": {6}, "both ": {5, 6}, "last ": {0, 1, 2, 3, 4, 5, 6, 7},
+		"all ": {0, 1, 2, 3, 4, 5, 6, 7}, "some ": {1, 2, 5, 6}, "steps ": {4, 7}, "one ": {6}, "both ": {5, 6}, "in time ": {4, 5, 6, 7}, "last ": {0, 1, 2, 3, 4, 5, 6, 7},
 	} {
 		want[name] = len(ranks)
 		for _, rank := range ranks {
