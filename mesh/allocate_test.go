@@ -68,6 +68,7 @@ func silence[T any](t *testing.T, port *actor.Port[T]) {
 // the hosts come, meshes on them have the right shape, casts reach each actor once, each actor reaches each, and one
 // that cannot be made is named.
 func TestAllocate_meshesOnHostsOfEveryFlavourAreWhole(t *testing.T) {
+	t.Parallel()
 	for flavour := range flavours(t, nil) {
 		t.Run(flavour, func(t *testing.T) {
 			c := newCluster(t)

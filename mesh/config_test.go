@@ -185,6 +185,7 @@ func TestKey_procSpawnIdleEndsASpawnOfWhichThereIsNoNews(t *testing.T) {
 }
 
 func TestKey_procStopIdleEndsAStopOfWhichThereIsNoNews(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a")
 	cfg := &config.Config{}
 	require.NoError(t, config.ProcStopIdle.Set(cfg, 3*time.Second)) // an end is told after a second at most

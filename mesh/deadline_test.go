@@ -28,6 +28,7 @@ func TestKey_meshSpawnDeadlineEndsASpawnThatNothingElseBounds(t *testing.T) {
 
 // An actor that is still being made is not an actor that failed: its rank is Timeout, and nothing of the mesh is left.
 func TestKey_actorSpawnIdleEndsASpawnWhoseConstructorsDoNotReturn(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a")
 	cfg := &config.Config{}
 	require.NoError(t, config.ActorSpawnIdle.Set(cfg, 2*time.Second))

@@ -24,7 +24,7 @@ import (
 // quiet is how long a busy machine may keep a host from answering.
 const quiet = 500 * time.Millisecond
 
-// cluster is a server, some hosts, and a client, each with connections of its own.
+// cluster is a server, some hosts, and a client, each with connections of its own. Nothing is shared: tests run in parallel.
 type cluster struct {
 	*mesh.Net
 	server *embed.Server

@@ -25,6 +25,7 @@ import (
 
 // Without JetStream, and without anybody who keeps names.
 func TestMESH17_ofProgramsThatTakeANameAtOneMomentOneHasIt(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a")
 	nets := []*mesh.Net{c.Net, c.Net}
 	for range 6 {
@@ -72,6 +73,7 @@ func TestMESH17_ofProgramsThatTakeANameAtOneMomentOneHasIt(t *testing.T) {
 
 // Servers of a cluster hear of who listens a moment after each other.
 func TestMESH17_ofProgramsOnTwoServersOneHasTheName(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	serve := func(name, listen, routes string) *embed.Server {
 		file := filepath.Join(dir, name)
@@ -117,6 +119,7 @@ func TestMESH17_ofProgramsOnTwoServersOneHasTheName(t *testing.T) {
 }
 
 func TestMESH17_meshesThatBeginAtOneMomentHaveOneNameEach(t *testing.T) {
+	t.Parallel()
 	c := newClusterOn(t, embed.Options{Token: "secret", JetStream: true}, "a", "b")
 	c.system(t, "s")
 	other, _ := c.program(t)
@@ -163,6 +166,7 @@ func TestMESH17_meshesThatBeginAtOneMomentHaveOneNameEach(t *testing.T) {
 
 // A world that is declared by whoever has not taken its name, or that a host begins which joins it.
 func TestMESH17_aWorldDoesNotBeginWithTheNameOfALiveMesh(t *testing.T) {
+	t.Parallel()
 	c := withSystem(t)
 	system, err := worlds.Find(t.Context(), c.Proc())
 	require.NoError(t, err)
@@ -217,6 +221,7 @@ func outcome(t *testing.T, stood <-chan error) error {
 }
 
 func TestMESH17_aWorldThatBeginsIsOneOfThoseThatTakeItsName(t *testing.T) {
+	t.Parallel()
 	c := newClusterOn(t, embed.Options{Token: "secret", JetStream: true})
 	c.system(t, "s")
 	system, err := worlds.Find(t.Context(), c.Proc())
@@ -239,6 +244,7 @@ func TestMESH17_aWorldThatBeginsIsOneOfThoseThatTakeItsName(t *testing.T) {
 
 // What outlives its maker is no former life of the program that spawns: it is refused without TakeName, too.
 func TestMESH17_noMeshSharesTheNameOfAWorldOrOfADetachedMesh(t *testing.T) {
+	t.Parallel()
 	c := withSystem(t)
 	other, _ := c.program(t)
 	mine := c.make(t, c.Net, "words")

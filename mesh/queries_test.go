@@ -129,6 +129,7 @@ func TestService_isSharedByOverlappingViewsAndConflictsAreSaid(t *testing.T) {
 
 // Meaning of test_halting_proc_allocation: the program of one host never says a word, that of the other is well.
 func TestSpawnProcs_idleEndsTheWaitAndSaysWhichRanksAreSilent(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a", "b")
 	hosts := c.hosts(t, c.Net)
 	self, err := os.Executable()
@@ -161,6 +162,7 @@ func TestSpawnProcs_aProgramThatFailsIsNamedWithItsExitAndItsLastWords(t *testin
 }
 
 func TestLease_actorsWhoseOwnerIsGoneEnd(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a")
 	procs, _ := c.workers(t, 2, 0)
 	other := c.connect(t)

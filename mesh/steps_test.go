@@ -81,6 +81,7 @@ func TestSteps_ofMeshesOfHostsAreToldByWhoAsks(t *testing.T) {
 }
 
 func TestSteps_aStopThatLeavesRanksIsTold(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a")
 	cfg := &config.Config{}
 	for _, key := range []config.Key[time.Duration]{config.TerminateGrace, config.TerminateSingle, config.MeshStopDeadline} {

@@ -15,6 +15,7 @@ import (
 )
 
 func TestMESH14_aMeshIsTakenOverAndItsFormerOwnerStopsActing(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a", "b")
 	quick := mesh.Policy{Recovery: mesh.Restart, Backoff: 10 * time.Millisecond}
 	procs, err := c.hosts(t, c.Net).SpawnProcs(t.Context(), mesh.Spawning{Name: "workers", PerHost: shape.Of("gpu", 2), Lease: time.Second, Policy: quick})

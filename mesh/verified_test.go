@@ -15,6 +15,7 @@ import (
 )
 
 func TestMESH5_aShutdownThatLeavesProcsIsAnErrorAndTheNextOneLooksAgain(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a")
 	procs, counters := c.workers(t, 2, 0)
 	require.NoError(t, hold.Post(t.Context(), counters.Ref(1), 8*time.Second)) // its proc is killed after its grace, or ends then

@@ -13,6 +13,7 @@ import (
 )
 
 func TestHosts_aDrainMovesWhatHasASpareHostAndSaysHowMuch(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a", "b")
 	net, err := mesh.Connect(t.Context(), mesh.Options{Bus: &bus.Options{URL: c.url, Token: "secret"}, Log: zerolog.Nop()})
 	require.NoError(t, err)

@@ -14,6 +14,7 @@ import (
 )
 
 func TestHosts_areCordonedDrainedAndShutDown(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a", "b", "c")
 	mode := func(want string) {
 		t.Helper()
@@ -42,6 +43,7 @@ func TestHosts_areCordonedDrainedAndShutDown(t *testing.T) {
 }
 
 func TestHosts_arePickedByLabelsAndCompleted(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	stop, err := startLabelledHost(t.Context(), c.url, "secret", "n1", map[string]string{"zone": "a", "disk": "nvme"})
 	require.NoError(t, err)
@@ -82,6 +84,7 @@ func TestHosts_arePickedByLabelsAndCompleted(t *testing.T) {
 }
 
 func TestConfig_showsWhatCountsAndWhoSaidIt(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a")
 	file := filepath.Join(t.TempDir(), "castnet.yaml")
 	require.NoError(t, os.WriteFile(file, []byte("host.ready: 2m\n"), 0o600))

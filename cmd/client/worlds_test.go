@@ -75,6 +75,7 @@ func (c *cluster) hostOf(t *testing.T, label, world string, rank int) {
 }
 
 func TestWorlds_areDeclaredListedAndDeleted(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	r := c.client(t, "worlds")
 	require.Equal(t, cli.ExitNotFound, r.code)
