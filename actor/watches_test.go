@@ -136,11 +136,13 @@ func TestACT13_aLinkTiesOverAStalledLinkAndOutlivesWhoTiedIt(t *testing.T) {
 			if first {
 				take(t, a.KillActor(one.ID().Name, "now"))
 				after(10 * time.Second)
+				require.Contains(t, far.of(other.ID().Name), "failed")
 				require.Equal(t, actor.CodeCascade, far.end(t, other.ID().Name).Code)
 			} else {
 				after(10 * time.Second)
 				take(t, b.KillActor(other.ID().Name, "now"))
 				after(10 * time.Second)
+				require.Contains(t, es.of(one.ID().Name), "failed")
 				require.Equal(t, actor.CodeCascade, es.end(t, one.ID().Name).Code)
 			}
 			resume()
