@@ -13,10 +13,12 @@
 // written in; agent/proc is the one line that lets a program be spawned.
 // Package subjects is the contract for anyone who speaks plain NATS.
 //
-// The repository keeps two invariants here, in deps_test.go and
-// pkgdoc_test.go:
+// The repository keeps three invariants here, in deps_test.go, pkgdoc_test.go
+// and sleeps_test.go:
 //
 //   - REPO-1: every import is an edge of the package DAG, and every edge of the
 //     DAG has a reason.
 //   - REPO-2: every package has exactly one package comment, in doc.go.
+//   - REPO-3: what sleeps, and what skips a test, is listed with a reason. Sleeps
+//     in a bubble of testing/synctest take no time and need none.
 package castnet

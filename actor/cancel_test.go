@@ -95,7 +95,7 @@ func TestCancel_whoAnswersLaterIsToldThatNobodyWaitsAnyMore(t *testing.T) {
 		go func() { asked <- second(later.Call(ctx, ref, 1)) }()
 		take(t, book.began)
 		end(cancel)
-		take(t, book.ended)
+		_ = take(t, book.ended)
 		cancel()
 		require.ErrorIs(t, take(t, asked), context.Canceled)
 	}

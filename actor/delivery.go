@@ -35,6 +35,8 @@ type Delivery struct {
 type Answer struct {
 	Value any
 	Err   error
+
+	overtook bool // it came by the control lane
 }
 
 // settle reports the outcome to whoever waits.

@@ -62,6 +62,10 @@
 //   - ACT-12: what is urged (Urge) waits for no data: it goes by the control lane, too, until it is answered. An
 //     endpoint takes that only where it is bound as Urgent. Its handler sees such a message at most once by each lane,
 //     and not by the control lane once it came in its order.
+//   - ACT-13: supervision waits for no data. What a monitor or a Link says to another proc, and the word of an end, go among the
+//     data, in the order of what their senders said; what has not arrived there after about a second goes by the control
+//     lane, too, until it has. A monitor that learns it so is told that it may have overtaken data (Down.Overtook). Of
+//     an actor that may not have been made yet nobody says there that it is gone.
 //   - PORT-1: a once port takes one message. What it does not take does not use it up; who comes
 //     later gets ErrPortGone.
 //   - PORT-2: a port that was given out and is closed is ErrPortGone, one that never was ErrNoEndpoint.
@@ -76,7 +80,7 @@
 //   - DEL-2: an error that is Undeliverable says that no handler ran the message. What a handler
 //     returns never is, whatever its code.
 //   - DEL-3: messages of one sender to one actor are handled in the order they were sent, casts
-//     included, whatever the bus loses; only what is urged (ACT-12) overtakes others. Where that cannot be repaired the link between the two
+//     included, whatever the bus loses; only what is urged (ACT-12), and the word of an end that is held up (ACT-13), overtakes others. Where that cannot be repaired the link between the two
 //     processes breaks, loudly: what was on its way has a fate, what waits for the other fails, and the
 //     next message begins anew.
 //   - DEL-4: no handler sees a message twice, but for one that was urged.

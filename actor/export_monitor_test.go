@@ -10,3 +10,10 @@ func (p *Proc) Watched(name string) int {
 	}
 	return len(in.rare.watches)
 }
+
+// Owed is how many watches of other procs are not over, with what is on its way for the sake of links.
+func (p *Proc) Owed() int {
+	p.remote.mu.Lock()
+	defer p.remote.mu.Unlock()
+	return len(p.remote.all)
+}

@@ -91,7 +91,7 @@ func gravity(why link.Reason, level zerolog.Level) zerolog.Level {
 
 // Broken says that a link is over: the answers that are waited for may be lost with it.
 func (l linked) Broken(peer subjects.ProcessID, serial uint64, why error) {
-	reason := l.sendError(peer.Proc(), peer.Proc().String(), "", why).(*Error)
+	reason, _ := errors.AsType[*Error](l.sendError(peer.Proc(), peer.Proc().String(), "", why))
 	if reason.Code == CodeProcDead || reason.Code == CodeStopped {
 		return // it is said by who knows it
 	}

@@ -22,10 +22,11 @@ const (
 
 // ForeignMessage is a message of a plain NATS client.
 type ForeignMessage struct {
-	Msg   bus.Msg
-	From  string
-	Point shape.Point // for a cast: where the target stands in it
-	Rank  string      // for a cast: the target's rank, for the answer's header
+	Msg    bus.Msg
+	From   string
+	Point  shape.Point // for a cast: where the target stands in it
+	Rank   string      // for a cast: the target's rank, for the answer's header
+	Urgent bool        // it came by the control connection, and is answered there
 }
 
 // Foreign delivers a message of a plain NATS client, at most once, and answers in kind when it
@@ -109,10 +110,14 @@ func (p *Proc) answerForeign(m ForeignMessage, format wire.Format, a Answer) {
 	if a.Err != nil {
 		FailForeign(&out, format, a.Err)
 	}
-	err := p.bus.Data().PublishMsg(out)
+	lane := p.bus.Data()
+	if m.Urgent {
+		lane = p.bus.Control()
+	}
+	err := lane.PublishMsg(out)
 	if errors.Is(err, bus.ErrTooLarge) {
 		FailForeign(&out, format, busError("", "", err))
-		err = p.bus.Data().PublishMsg(out)
+		err = lane.PublishMsg(out)
 	}
 	if err != nil {
 		p.loud.Warn().Err(err).Str("to", m.Msg.Reply).Msg("an answer to a foreign client was not sent")

@@ -4,9 +4,7 @@ import (
 	"errors"
 	"sync"
 	"sync/atomic"
-	"time"
 
-	"github.com/castnet-io/castnet/internal/wire"
 	"github.com/castnet-io/castnet/subjects"
 )
 
@@ -16,6 +14,9 @@ type Down struct {
 	// Reason is ErrStopped or ErrFailed, with the Event that ended the actor when it is known;
 	// ErrNoActor when there is none; else what is known: ErrProcDead, ErrNoProc, ErrLinkBroken.
 	Reason *Error
+	// Overtook is set when data were held up on their way from the actor, or to it, and the word of its end came by
+	// the control lane (ACT-13): what it had sent before may still come.
+	Overtook bool
 }
 
 // Failed reports whether the actor has not just stopped.
@@ -81,7 +82,7 @@ func (c *Context) Link(id subjects.ActorID) error {
 		}
 		return nil
 	}
-	return in.proc.post(clientName, id.Port(portLink), in.id()) // it is not the actor's to have back
+	return in.proc.tie(in.id(), id)
 }
 
 // linkTo makes this actor fail with another one.
@@ -140,16 +141,13 @@ func (p *Proc) monitor(m *monitoring, from string, id subjects.ActorID) (cancel 
 	}
 	c := &call{to: id, heard: func(a Answer) {
 		if a.Err != nil {
-			m.end(gone(id, a.Err))
+			d := gone(id, a.Err)
+			d.Overtook = a.overtook
+			m.end(d)
 		}
 	}}
-	body, err := wire.Marshal(None{})
-	if err == nil {
-		err = p.question(c, from, portDown, nil, body, time.Time{}, nil)
-	}
-	switch {
+	switch err := p.watchFar(m, c, from); {
 	case err == nil:
-		m.left(func() { p.closePort(c.key, c) })
 	case errors.Is(err, ErrProcDead) || errors.Is(err, ErrLinkBroken):
 		m.end(gone(id, err))
 		return func() {}, nil
@@ -167,7 +165,7 @@ func (p *Proc) monitor(m *monitoring, from string, id subjects.ActorID) (cancel 
 func gone(id subjects.ActorID, err error) Down {
 	e := plainError(err)
 	e.Actor, e.Endpoint = id.String(), ""
-	return Down{id, e}
+	return Down{Actor: id, Reason: e}
 }
 
 // monitoring is one watch from the watcher's side. It ends once: when the actor is gone, or by its
@@ -218,7 +216,7 @@ func (p *Proc) watchHere(name string, w *watch) (cancel func()) {
 		return in.watch(w)
 	}
 	id := p.id.Actor(name)
-	w.down(Down{id, errorf(CodeNoActor, id.String(), "", "proc %s has no such actor", p.id)})
+	w.down(Down{Actor: id, Reason: errorf(CodeNoActor, id.String(), "", "proc %s has no such actor", p.id)})
 	return func() {}
 }
 
@@ -227,7 +225,7 @@ func (in *instance) watch(w *watch) (cancel func()) {
 	if in.state.terminal() {
 		why := in.why()
 		in.mu.Unlock()
-		w.down(Down{in.id(), why})
+		w.down(Down{Actor: in.id(), Reason: why})
 		return func() {}
 	}
 	defer in.mu.Unlock()
@@ -240,161 +238,5 @@ func (in *instance) watch(w *watch) (cancel func()) {
 		in.mu.Lock()
 		defer in.mu.Unlock()
 		delete(r.watches, w)
-	}
-}
-
-// system serves the runtime's own ports of an actor of this proc.
-func (p *Proc) system(d *Delivery) error {
-	target := p.id.Actor(d.Actor).String()
-	in := p.find(d.Actor)
-	if d.Port != portInfo && !d.From.IsValid() {
-		return errorf(CodeNoEndpoint, target, d.Port, "that is not for plain NATS clients")
-	}
-	switch d.Port {
-	case portDown:
-		return p.watchFor(d)
-	case portForget:
-		var reply string
-		if err := d.read(&reply); err != nil {
-			return errorf(CodeBadMessage, target, d.Port, "%v", err)
-		}
-		p.remote.forget(reply, d.From.Proc)
-		return nil
-	case portLink:
-		var other subjects.ActorID
-		if err := d.read(&other); err != nil {
-			return errorf(CodeBadMessage, target, d.Port, "%v", err)
-		}
-		if other.Proc != d.From.Proc {
-			return errorf(CodeBadMessage, target, d.Port, "want a link to an actor of %s, which says so, got %q", d.From.Proc, other)
-		}
-		if in == nil { // whoever wants the link watches it, too
-			return nil
-		}
-		p.turns.run(func() { // it may wait for the server
-			if err := in.linkTo(other); err != nil {
-				p.loud.Warn().Err(err).Stringer("to", other).Msg("a link from another proc")
-			}
-		})
-		return nil
-	case portInfo:
-		if d.Actor == clientName {
-			d.settle(p.Info(), nil)
-			return nil
-		}
-		if in == nil {
-			return errorf(CodeNoActor, target, d.Port, "proc %s has no such actor", p.id)
-		}
-		d.settle(in.info(), nil)
-		return nil
-	}
-	return p.noPort(d.Actor, d.Port)
-}
-
-// read decodes a message that the runtime takes itself.
-func (d *Delivery) read(to any) error { return d.Format.Decode(d.Raw, to) }
-
-// watchFor answers a message with the end of the actor it is for.
-func (p *Proc) watchFor(d *Delivery) error {
-	target := p.id.Actor(d.Actor).String()
-	if d.Reply == "" || !d.waits() {
-		return errorf(CodeBadMessage, target, d.Port, "want a port for the answer, got %q", d.Reply)
-	}
-	p.remote.once.Do(func() {
-		p.remote.deafen = p.OnUnreachable(func(id subjects.ProcID, _ error) { p.remote.lost(id) })
-	})
-	switch n, ok := p.remote.reserve(d.Reply, d.From.Proc); {
-	case ok:
-	case n == maxRemote:
-		return errorf(CodeMailboxFull, target, d.Port, "the proc has %d watches of other procs already", n)
-	default:
-		return errorf(CodeBadMessage, target, d.Port, "there is a watch for %s already", d.Reply)
-	}
-	p.remote.began(d.Reply, p.watchHere(d.Actor, &watch{func(down Down) {
-		p.remote.forget(d.Reply, d.From.Proc)
-		d.settle(nil, down.Reason)
-	}}))
-	return nil
-}
-
-// remoteWatches are the watches of other procs, by their reply port.
-type remoteWatches struct {
-	once   sync.Once // it hears of procs that cannot be reached
-	deafen func()    // ends that; written once
-
-	mu  sync.Mutex // guards all
-	all map[string]remoteWatch
-}
-
-type remoteWatch struct {
-	of     subjects.ProcID
-	cancel func() // nil: it has not begun
-}
-
-// maxRemote bounds the watches of other procs; one more is answered with ErrMailboxFull.
-const maxRemote = 1 << 20
-
-// close lets go of what it hears.
-func (r *remoteWatches) close() {
-	r.once.Do(func() { r.deafen = func() {} })
-	r.deafen()
-}
-
-// reserve takes a place, or says how many are taken.
-func (r *remoteWatches) reserve(reply string, of subjects.ProcID) (n int, ok bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if _, taken := r.all[reply]; taken || len(r.all) == maxRemote {
-		return len(r.all), false
-	}
-	if r.all == nil {
-		r.all = map[string]remoteWatch{}
-	}
-	r.all[reply] = remoteWatch{of: of}
-	return len(r.all), true
-}
-
-// began says how to end a watch, unless that is over.
-func (r *remoteWatches) began(reply string, cancel func()) {
-	r.mu.Lock()
-	w, there := r.all[reply]
-	if there {
-		w.cancel = cancel
-		r.all[reply] = w
-	}
-	r.mu.Unlock()
-	if !there {
-		cancel()
-	}
-}
-
-// forget ends a watch of a proc.
-func (r *remoteWatches) forget(reply string, of subjects.ProcID) {
-	r.mu.Lock()
-	w := r.all[reply]
-	if w.of == of {
-		delete(r.all, reply)
-	}
-	r.mu.Unlock()
-	if w.of == of && w.cancel != nil {
-		w.cancel()
-	}
-}
-
-// lost ends the watches of a proc that would not hear of it.
-func (r *remoteWatches) lost(of subjects.ProcID) {
-	r.mu.Lock()
-	var cancels []func()
-	for reply, w := range r.all {
-		if w.of == of {
-			delete(r.all, reply)
-			cancels = append(cancels, w.cancel)
-		}
-	}
-	r.mu.Unlock()
-	for _, cancel := range cancels {
-		if cancel != nil {
-			cancel()
-		}
 	}
 }

@@ -26,12 +26,13 @@ type Incoming struct {
 
 	unknown *atomic.Uint64 // counts bodies with unknown fields
 	links   *link.Links    // that it came by; nil: by none
+	urged   bool           // it came by the control lane
 }
 
 // Answer reads an incoming Value or Failure.
 func (in Incoming) Answer() Answer {
 	if in.Envelope.Kind == wire.Failure {
-		return Answer{Err: FromWire(in.Envelope.Body)}
+		return Answer{Err: FromWire(in.Envelope.Body), overtook: in.urged}
 	}
 	return Answer{Value: &encoded{in.Envelope.Body, in.unknown}}
 }

@@ -111,7 +111,7 @@ type Proc struct {
 }
 
 // NewProc starts a proc: when it returns, messages to it arrive (BUS-3).
-func NewProc(ctx context.Context, o Options) (*Proc, error) {
+func NewProc(ctx context.Context, o Options) (*Proc, error) { //nolint:funlen // half of it is lists
 	if !o.ID.IsValid() {
 		return nil, fmt.Errorf("start proc: want a valid ID, got %q", o.ID)
 	}
@@ -320,6 +320,11 @@ func (p *Proc) unsubscribe(s *bus.Sub) {
 // the proc closes. handle runs on the connection's pump and must not block.
 func (p *Proc) Subscribe(subject string, handle func(bus.Msg)) error {
 	return p.subscribe(p.bus.Data(), subject, handle)
+}
+
+// SubscribeUrgent is Subscribe on the control connection: what comes there waits for no data, and is in no order with them.
+func (p *Proc) SubscribeUrgent(subject string, handle func(bus.Msg)) error {
+	return p.subscribe(p.bus.Control(), subject, handle)
 }
 
 // subscribe is Subscribe on either lane.

@@ -86,5 +86,5 @@ func TestCall_onlyALinkThatItsQuestionWasOnCanLoseItsAnswer(t *testing.T) {
 	require.ErrorIs(t, err, actor.ErrLinkBroken)
 	require.True(t, asError(t, err).Indeterminate(), "its question was acknowledged")
 	c.a.GiveUp(c.b.ID(), c.reply) // or its handler would go on
-	take(t, c.book.ended)
+	_ = take(t, c.book.ended)
 }

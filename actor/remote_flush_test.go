@@ -78,6 +78,6 @@ func TestFlush_ofAProcThatIsClosedMeanwhileEnds(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	require.NoError(t, a.Close(ctx))
-	take(t, flushed) // its message has the fate that it cannot be known
+	_ = take(t, flushed) // its message has the fate that it cannot be known
 	require.EqualValues(t, 1, a.Stats().Bounced-1, "it, and what deafened b")
 }

@@ -44,6 +44,12 @@ func (s *stranger) says(t testing.TB, to *actor.Proc, kind wire.PacketKind, body
 	require.NoError(t, s.Control().Publish(s.space.Control(to.ID().Process(), s.id.Process().String()), data))
 }
 
+// urges sends an urgent message, or answer, to a proc.
+func (s *stranger) urges(t testing.TB, to subjects.ProcID, e *wire.Envelope) {
+	t.Helper()
+	require.NoError(t, s.Control().Publish(s.space.Control(to.Process(), s.id.Process().String()), wire.AppendUrgent(nil, e)))
+}
+
 // hears waits for a control packet of a kind.
 func (s *stranger) hears(t testing.TB, kind wire.PacketKind) any {
 	t.Helper()
@@ -156,7 +162,7 @@ func TestCancel_ofSomebodyElsesCallIsNotBelieved(t *testing.T) {
 	require.Empty(t, asked)
 	cancel()
 	require.ErrorIs(t, take(t, asked), &actor.Error{Code: actor.CodeCanceled})
-	take(t, book.ended)
+	_ = take(t, book.ended)
 }
 
 func TestBounce_ofOneWhoWasOnlyAnsweredIsNotBelieved(t *testing.T) {

@@ -106,7 +106,6 @@ func TestACT10_aMillionActorsCostLittleAndLeaveNothing(t *testing.T) {
 		require.Less(t, (heap()-before)/int64(n)-int64(unsafe.Sizeof("")), int64(most), "bytes of an actor at rest")
 	}
 	disperse(t, p, names)
-	names = nil
 	atRest(t)
 	require.Len(t, p.Actors(), actor.MaxEnded)
 	if !raceEnabled {

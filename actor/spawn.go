@@ -321,7 +321,7 @@ func (in *instance) constructed(err error) {
 //go:noinline
 func (in *instance) unborn(err error) error {
 	in.actor = nil // there is nothing to clean up
-	if bad, is := err.(errBadParams); is {
+	if bad, is := errors.AsType[errBadParams](err); is {
 		err = errorf(CodeBadMessage, in.id().String(), "", "actor type %s: parameters: %v", in.def.name, bad.error)
 	} else if !in.crash {
 		err = fmt.Errorf("actor type %s: %w", in.def.name, err)

@@ -144,7 +144,7 @@ func (in *instance) release(why *Error, debts []debt, watches []*watch, alarms m
 		d.settle(nil, ranError(why))
 	}
 	for _, w := range watches { // before the ports, of which its own watches have some
-		w.down(Down{in.id(), why})
+		w.down(Down{Actor: in.id(), Reason: why})
 	}
 	in.proc.forgetPorts(func(owner string) bool { return owner == in.name }, why)
 }

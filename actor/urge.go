@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/castnet-io/castnet/internal/link"
@@ -11,8 +12,12 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// urgeAgain is how long a message that was urged may be unanswered before it is sent once more, at first.
-const urgeAgain = time.Second
+// urgeAgain is how long a message that was urged may be unanswered, and a word of supervision on its way, before it is sent
+// by the control lane once more: at first, and then twice as long each time, up to urgeMost.
+const (
+	urgeAgain = time.Second
+	urgeMost  = 4 * time.Second
+)
 
 // Urgent lets an endpoint's messages come by the control lane, too (Urge): the handler may see one several times,
 // and before what its sender sent earlier (Context.Urged).
@@ -55,86 +60,118 @@ func urge[M any](ctx context.Context, p *Proc, from string, to subjects.ActorID,
 	if err != nil {
 		return Answer{Err: errorf(CodeInvalid, to.String(), endpoint, "%v", err)}
 	}
-	t, err := p.target(to, endpoint)
+	c := &call{to: to, waiting: waiting{seat: p.seats.take(0)}}
+	defer p.seats.leave(c.seat)
+	u, err := p.urgeAs(c, from, endpoint, lead, body)
 	if err != nil {
 		return Answer{Err: err}
 	}
-	c := &call{to: to, waiting: waiting{seat: p.seats.take(0)}}
-	defer p.seats.leave(c.seat)
-	p.address(c, from)
-	if !p.openPort(c.key, c) { // the answer could not come
-		return Answer{Err: p.stopped()}
-	}
 	defer p.closePort(c.key, c)
-	u := &urging{
-		p: p, peer: t.Peer, call: c, endpoint: endpoint, pause: urgeAgain,
-		envelope: wire.Envelope{Kind: wire.Message, Sender: from, Reply: c.at, Lead: lead, Body: body},
-	}
 	u.until, _ = ctx.Deadline()
-	if err := u.send(); err != nil && c.state.CompareAndSwap(open, abandoned) {
+	if err := u.send(true); err != nil && c.state.CompareAndSwap(open, abandoned) {
 		return Answer{Err: err}
 	}
 	defer u.end()
 	return p.await(ctx, c, endpoint)
 }
 
-// urging is a message on its way on both lanes.
+// urging is a message on its way among the data, in its order, and by the control lane, again and again until it is over:
+// until its owner ends it, or, of a word of supervision (ACT-13), it has arrived among the data. That goes by the control lane only
+// when it has not arrived within urgeAgain.
 type urging struct {
 	p        *Proc
-	peer     *link.Peer
-	call     *call
-	endpoint string
-	envelope wire.Envelope
-	until    time.Time
+	to       *link.Target
+	envelope wire.Envelope // its sender is named within the process
+	mark     any           // link.Mark.Call
+	until    time.Time     // its deadline; zero: it has none
+	word     bool          // it is one of supervision
+	ended    func(error)   // told that it is over otherwise than by its owner: nil says that it has arrived
 
-	mu     sync.Mutex // guards the fields below
-	queued bool       // it is among the data
-	over   bool
-	pause  time.Duration
-	timer  *time.Timer
+	over    atomic.Bool
+	arrived *link.Barrier // of it among the data; nil: it is not there yet
+	pause   time.Duration
+	timer   *time.Timer // of again, which nothing else runs beside
 }
 
-// send sends the message by the control lane, and queues it among the data once there is room.
-func (u *urging) send() error {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.over {
-		return nil
-	}
-	e := u.envelope
-	e.TTL = max(time.Until(u.until), time.Millisecond) // 0 is no deadline
-	control := e
-	control.Actor, control.Port = u.call.to.Within(), u.endpoint
-	if u.p.id.Seat > 0 {
-		control.Sender = u.p.id.Actor(e.Sender).Within()
-	}
-	u.p.links.Urge(u.peer, &control)
-	u.timer = time.AfterFunc(u.pause, u.again)
-	u.pause *= 2
-	if u.queued {
-		return nil
-	}
-	err := u.p.send(&outbound{to: u.call.to, port: u.endpoint, envelope: e, mark: link.Mark{Call: u.call}, until: u.until})
-	if errors.Is(err, ErrBacklog) {
-		return nil
-	}
-	u.queued = err == nil
+// urging makes a message of which nothing is sent yet.
+func (p *Proc) urging(to *link.Target, e wire.Envelope, mark any, ended func(error)) *urging {
+	u := &urging{p: p, to: to, envelope: e, mark: mark, ended: ended, pause: urgeAgain}
+	u.envelope.Sender = p.id.Actor(e.Sender).Within()
+	u.timer = time.AfterFunc(time.Hour, u.again)
+	u.timer.Stop()
+	return u
+}
+
+// urgeAs is urging for a question, and opens the port for its answer, which the caller closes unless there is an error.
+func (p *Proc) urgeAs(c *call, from, endpoint string, lead, body []byte) (*urging, error) {
+	t, err := p.target(c.to, endpoint)
 	if err != nil {
-		u.timer.Stop()
+		return nil, err
 	}
-	return err
+	p.address(c, from)
+	if !p.openPort(c.key, c) { // the answer could not come
+		return nil, p.stopped()
+	}
+	e := wire.Envelope{Kind: wire.Message, Sender: from, Reply: c.at, Lead: lead, Body: body}
+	return p.urging(t.Target, e, c, func(err error) {
+		if err != nil {
+			c.got(Answer{Err: err})
+		}
+	}), nil
+}
+
+// send sends the message by the control lane, if it is urgent by now, and queues it among the data once there is room.
+func (u *urging) send(urgent bool) error {
+	switch {
+	case u.over.Load():
+		return nil
+	case u.word && u.arrived.Reached():
+		u.ended(nil)
+		return nil
+	}
+	e, until := u.envelope, link.Never
+	e.Actor, e.Port = u.to.Actor, u.to.Port
+	if !u.until.IsZero() {
+		e.TTL, until = max(time.Until(u.until), time.Millisecond), u.p.links.At(u.until) // 0 is no deadline
+	}
+	if urgent {
+		u.p.links.Urge(u.to.Peer, &e)
+	}
+	if err := u.queue(&e, until); err != nil && !errors.Is(err, ErrBacklog) {
+		return err
+	}
+	pause := u.pause
+	u.pause = min(2*pause, urgeMost)
+	u.timer.Reset(pause)
+	return nil
+}
+
+// queue puts the message among the data, unless it is there.
+func (u *urging) queue(e *wire.Envelope, until link.Instant) error {
+	if u.arrived != nil {
+		return nil
+	}
+	arrived, to := link.NewBarrier(), u.to.Peer.Within(u.to.Actor)
+	err := u.p.links.Track(u.to, e, link.Mark{Call: u.mark}, until, arrived)
+	if errors.Is(err, link.ErrForgotten) {
+		u.to = u.p.links.Unnamed(to.Port(u.to.Port))
+		err = u.p.links.Track(u.to, e, link.Mark{Call: u.mark}, until, arrived)
+	}
+	if err != nil {
+		return u.p.sendError(to.Proc, to.String(), u.to.Port, err)
+	}
+	u.arrived = arrived
+	return nil
 }
 
 func (u *urging) again() {
-	if err := u.send(); err != nil {
-		u.call.got(Answer{Err: err})
+	if err := u.send(true); err != nil {
+		u.ended(err)
 	}
 }
 
 func (u *urging) end() {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.over = true
+	u.over.Store(true)
 	u.timer.Stop()
 }
 
@@ -146,8 +183,12 @@ func (l linked) Urgent(from *link.Peer, e *wire.Envelope) {
 		return
 	}
 	sender := from.Within(e.Sender)
-	if e.Kind == wire.Message {
+	switch e.Kind {
+	case wire.Message:
 		p.urged(sender, from, name, e)
+		return
+	case wire.Failure:
+		p.overtaken(sender, from, name, e)
 		return
 	}
 	c, is := p.findPort(name, e.Port).(*call)
@@ -160,12 +201,22 @@ func (l linked) Urgent(from *link.Peer, e *wire.Envelope) {
 
 // urged delivers a message of the control lane.
 func (p *Proc) urged(from subjects.ActorID, peer *link.Peer, actor string, e *wire.Envelope) {
+	if e.Port == portLink || e.Port == portForget {
+		if err := p.system(&Delivery{Actor: actor, Port: e.Port, From: from, Raw: e.Body}); err != nil {
+			p.counts.malformed.Add(1)
+		}
+		return
+	}
 	home, err := subjects.ParsePortID(e.Reply)
 	if err != nil || home.Actor.Proc.Lead() != peer.Lead() {
 		p.counts.malformed.Add(1)
 		return
 	}
 	in := p.find(actor)
+	if e.Port == portDown {
+		p.overtakes(in, home, peer)
+		return
+	}
 	if in == nil || in.def.methods[e.Port] == nil || !in.def.methods[e.Port].urgent {
 		return
 	}

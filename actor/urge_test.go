@@ -11,6 +11,7 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/bus/bustest"
+	"github.com/castnet-io/castnet/bus/embed"
 	"github.com/castnet-io/castnet/internal/link"
 	"github.com/castnet-io/castnet/internal/wire"
 	"github.com/castnet-io/castnet/subjects"
@@ -50,34 +51,28 @@ func guards() actor.Def {
 		halt.By((*Guard).take).Urgent(), patrol.By((*Guard).take))
 }
 
+// narrow is a proc with little room for data on the way to others.
+func narrow(t *testing.T, srv *embed.Server, label string) *actor.Proc {
+	t.Helper()
+	return startOn(t, bustest.Open(t, srv), newHost(t, label).Proc(), link.Config{Outbox: 64 << 10, Opening: 8 << 10}, guards())
+}
+
 // guarded are two procs with little room for data between them, and a Guard in the second.
 func guarded(t *testing.T) (a, b *actor.Proc, ref actor.Ref[*Guard], g *Guard) {
 	t.Helper()
 	srv := bustest.Server(t)
-	cfg := link.Config{Outbox: 64 << 10, Opening: 8 << 10}
-	a = startOn(t, bustest.Open(t, srv), newHost(t, "left").Proc(), cfg, guards())
-	b = startOn(t, bustest.Open(t, srv), newHost(t, "right").Proc(), cfg, guards())
+	a, b = narrow(t, srv, "left"), narrow(t, srv, "right")
 	g = &Guard{}
 	ref, err := actor.Spawn(t.Context(), b, guard, "guard", g)
 	require.NoError(t, err)
 	return a, b, ref.Via(a), g
 }
 
-// stall keeps the data of one proc from being taken by another until the returned function is called.
+// stall keeps the data of one proc from being taken by another, and has it queue as much as it may, until the returned
+// function is called.
 func stall(t *testing.T, from, to *actor.Proc) (resume func()) {
 	t.Helper()
-	gate, entered := make(chan struct{}), make(chan struct{})
-	enter := sync.OnceFunc(func() { close(entered) })
-	port, closePort := actor.OpenFunc(to, func([]byte) error {
-		enter()
-		<-gate // on the data pump
-		return nil
-	}, func(error) {})
-	resume = sync.OnceFunc(func() { close(gate) })
-	t.Cleanup(func() { resume(); closePort() })
-	at := port.Via(from)
-	require.NoError(t, at.Send(t.Context(), make([]byte, 1<<10)))
-	take(t, entered)
+	resume, at := hold(t, from, to)
 	for _, size := range []int{8 << 10, 1} {
 		until(t, "no more is queued", func() bool {
 			err := at.Send(t.Context(), make([]byte, size))
@@ -88,6 +83,25 @@ func stall(t *testing.T, from, to *actor.Proc) (resume func()) {
 		})
 	}
 	return resume
+}
+
+// hold keeps the data of one proc from being taken by another until the returned function is called. What is sent to the
+// port waits, too.
+func hold(t *testing.T, from, to *actor.Proc) (resume func(), at actor.PortRef[[]byte]) {
+	t.Helper()
+	gate, entered := make(chan struct{}), make(chan struct{})
+	enter := sync.OnceFunc(func() { close(entered) })
+	port, closePort := actor.OpenFunc(to, func([]byte) error {
+		enter()
+		<-gate // on the data pump
+		return nil
+	}, func(error) {})
+	resume = sync.OnceFunc(func() { close(gate) })
+	t.Cleanup(func() { resume(); closePort() })
+	at = port.Via(from)
+	require.NoError(t, at.Send(t.Context(), make([]byte, 1<<10)))
+	take(t, entered)
+	return resume, at
 }
 
 func TestACT12_whatIsUrgedArrivesThoughNoDataDoes(t *testing.T) {
@@ -163,8 +177,7 @@ func urges(t *testing.T, s *stranger, to subjects.ActorID, port, reply string) {
 	t.Helper()
 	body, err := wire.Marshal("stop")
 	require.NoError(t, err)
-	packet := wire.AppendUrgent(nil, &wire.Envelope{Kind: wire.Message, Actor: to.Name, Port: port, Sender: "x", Reply: reply, TTL: time.Minute, Body: body})
-	require.NoError(t, s.Control().Publish(s.space.Control(to.Proc.Process(), s.id.Process().String()), packet))
+	s.urges(t, to.Proc, &wire.Envelope{Kind: wire.Message, Actor: to.Name, Port: port, Sender: "x", Reply: reply, TTL: time.Minute, Body: body})
 }
 
 func TestACT12_whoeverUrgesIsAnsweredOnceAndAgain(t *testing.T) {
@@ -214,8 +227,7 @@ func TestACT12_anAnswerOfWhomItDidNotAskIsRefused(t *testing.T) {
 	home, err := subjects.ParsePortID(e.Reply)
 	require.NoError(t, err)
 	answer := func(by *stranger) {
-		packet := wire.AppendUrgent(nil, &wire.Envelope{Kind: wire.Value, Actor: home.Actor.Name, Port: home.Port, Sender: "guard", Body: []byte{0xf5}})
-		require.NoError(t, by.Control().Publish(by.space.Control(a.ID().Process(), by.id.Process().String()), packet))
+		by.urges(t, a.ID(), &wire.Envelope{Kind: wire.Value, Actor: home.Actor.Name, Port: home.Port, Sender: "guard", Body: []byte{0xf5}})
 	}
 	answer(other)
 	until(t, "it is refused", func() bool { return a.Stats().Malformed == 1 })

@@ -17,6 +17,7 @@ import (
 	"github.com/castnet-io/castnet/bench/server"
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/bus/embed"
+	"github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/mesh/shape"
 )
@@ -88,7 +89,7 @@ func stopContest(_ context.Context, r *rig) (contest, error) {
 		err = procs.Stop(ctx)
 		return []float64{since(start, time.Millisecond)}, err
 	}
-	bound := host.StopBound(n, hostStops, agent.DefaultGrace)
+	bound := host.StopBound(n, hostStops, agent.DefaultGrace, config.TerminateKillWait.Get(nil))
 	return against("stop-bound", ours, constant(float64(bound/time.Millisecond))), nil
 }
 

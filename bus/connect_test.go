@@ -2,6 +2,7 @@ package bus_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -117,10 +118,10 @@ func TestPermission_aDeniedSubscribeIsAnErrorAndBreaksNothing(t *testing.T) {
 			subject := fmt.Sprintf("shut.%d", i)
 			_ = b.Data().Publish(subject, nil)
 			_, err := b.Data().Subscribe(subject, func(bus.Msg) {})
-			if e, ok := err.(*bus.PermissionError); ok && *e == (bus.PermissionError{Op: bus.OpSubscribe, Subject: subject}) {
+			if e, ok := errors.AsType[*bus.PermissionError](err); ok && *e == (bus.PermissionError{Op: bus.OpSubscribe, Subject: subject}) {
 				err = nil
 			} else {
-				err = fmt.Errorf("subscribe to %s: %v", subject, err)
+				err = fmt.Errorf("subscribe to %s: %v", subject, err) //nolint:errorlint // it may be nil
 			}
 			errs <- err
 		}()
@@ -153,7 +154,7 @@ func firstDenied(t testing.TB, heard <-chan bus.State, op bus.Op) *bus.Permissio
 	t.Helper()
 	for {
 		s := awaitState(t, heard, bus.LaneData, bus.Denied)
-		denied, ok := s.Err.(*bus.PermissionError)
+		denied, ok := errors.AsType[*bus.PermissionError](s.Err)
 		require.True(t, ok)
 		if denied.Op == op {
 			return denied

@@ -106,7 +106,7 @@ func (s *Sub) Drain(ctx context.Context) error {
 	}
 	ctx, cancel := bounded(ctx, flushTimeout)
 	defer cancel()
-	end := s.ns.Drain
+	end := s.ns.Drain        //nolint:forbidigo // nothing else of nats.go keeps what was sent; no bubble drains
 	if !c.nc.IsConnected() { // nats.go would subscribe it anew on the next connection
 		end = s.ns.Unsubscribe
 	}

@@ -181,7 +181,7 @@ func (k *KV) Watch(ctx context.Context, keys string) iter.Seq2[Entry, error] {
 			yield(Entry{}, k.conn.kvErr(err, "watch "+keys))
 			return
 		}
-		defer w.Stop()
+		defer func() { _ = w.Stop() }() // what could fail is over with the connection, or with ctx
 		for {
 			select {
 			case e, ok := <-w.Updates():

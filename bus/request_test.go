@@ -109,8 +109,9 @@ func TestRequestMany_endsAtTheDeadlineWithoutAnError(t *testing.T) {
 
 func TestRequestMany_isEmptyWhenNobodyListens(t *testing.T) {
 	b := bustest.Open(t, bustest.Server(t))
-	for range b.Control().RequestMany(soon(t), bus.Msg{Subject: "nobody"}, 0) {
-		require.Fail(t, "a reply from nobody")
+	for m, err := range b.Control().RequestMany(soon(t), bus.Msg{Subject: "nobody"}, 0) {
+		require.NoError(t, err)
+		require.Fail(t, "a reply from nobody", "%s", m.Data)
 	}
 }
 

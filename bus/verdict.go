@@ -41,7 +41,7 @@ func (v *verdicts) of(ctx context.Context, s *Sub, lastError func() error) error
 	v.mu.Lock()
 	// Under mu, handling cannot get ahead of last: it is handled, or to come.
 	last := lastError()
-	if errors.Is(last, nats.ErrPermissionViolation) && last != v.seen {
+	if errors.Is(last, nats.ErrPermissionViolation) && last != v.seen { //nolint:errorlint // one occurrence, not a kind
 		handled := make(chan struct{})
 		if v.waiters == nil {
 			v.waiters = make(map[chan struct{}]error)
@@ -86,7 +86,7 @@ func (v *verdicts) note(err error) {
 	defer v.mu.Unlock()
 	v.seen = err
 	for handled, last := range v.waiters {
-		if last == err {
+		if last == err { //nolint:errorlint // one occurrence, not a kind
 			close(handled)
 			delete(v.waiters, handled)
 		}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
@@ -144,11 +143,7 @@ func (r *Router) receive(m bus.Msg) {
 		return
 	}
 	if !wire.IsPacket(m.Data) {
-		for rank, to := range r.matching(s.Where) {
-			to.p.Foreign(s.Actor, s.Port, actor.ForeignMessage{
-				Msg: m, From: s.From, Point: to.point, Rank: strconv.Itoa(rank),
-			})
-		}
+		r.plain(m, s)
 		return
 	}
 	r.p.ReceiveCast(m, s, func(from subjects.ActorID, n uint64, e *wire.Envelope) (k actor.ReceivedCast, err error) {

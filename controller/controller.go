@@ -10,7 +10,6 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
-	"github.com/castnet-io/castnet/agent/presence"
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/subjects"
@@ -71,38 +70,56 @@ var heard = actor.NewEndpoint[agent.Agent, word, actor.None]("heard")
 
 // Def is the definition of controllers: the registry of whoever makes meshes holds it.
 func Def() actor.Def {
-	return Type.Made(newController, append(agent.Methods(),
+	return Type.Made(newOwner, append(agent.Methods(),
 		heard.By(func(a agent.Agent, ctx *actor.Context, w word) (actor.None, error) {
-			c := a.(*controller)
-			c.hear(ctx, w.what)
+			a.(owner).hear(ctx, w.what)
 			return actor.None{}, nil
 		}),
-		agent.Vacate.By(func(a agent.Agent, ctx *actor.Context, v agent.Vacating) (agent.Vacated, error) {
-			return a.(*controller).Vacate(ctx, v)
-		}),
-		agent.Restart.By(func(a agent.Agent, ctx *actor.Context, r agent.Restarting) (agent.Overlay, error) {
-			return a.(*controller).Restart(ctx, r)
-		}),
-		agent.Arrive.By(func(a agent.Agent, ctx *actor.Context, v agent.Arriving) (actor.None, error) {
-			return a.(*controller).Arrive(ctx, v)
-		}),
 		Health.By(func(a agent.Agent, ctx *actor.Context, _ actor.None) (Report, error) {
-			return a.(*controller).report(), nil
-		}))...).Enduring()
+			return a.(owner).report(), nil
+		}),
+		agent.Vacate.By(servedBy("procs", (*controller).Vacate)), agent.Restart.By(servedBy("procs", (*controller).Restart)),
+		agent.Arrive.By(servedBy("actors", (*controller).Arrive)), holdHosts.By(servedBy("hosts", (*hosts).hold)))...).Enduring()
 }
 
-// controller is the actor.
+// owner is a controller, whatever its mesh is of.
+type owner interface {
+	agent.Agent
+	hear(ctx *actor.Context, what any)
+	report() Report
+}
+
+func newOwner(ctx *actor.Context, s Spec) (agent.Agent, error) {
+	if err := s.check(); err != nil {
+		return nil, err
+	}
+	if s.Hosts {
+		return newHosts(ctx, s)
+	}
+	return newController(ctx, s)
+}
+
+// servedBy binds what the controllers of some meshes alone can do.
+func servedBy[C owner, In, Out any](meshes string, f func(C, *actor.Context, In) (Out, error)) func(agent.Agent, *actor.Context, In) (Out, error) {
+	return func(a agent.Agent, ctx *actor.Context, in In) (out Out, err error) {
+		c, is := a.(C)
+		if !is {
+			return out, fmt.Errorf("mesh %s cannot be asked for that: want one of %s", a.(owner).report().ID, meshes)
+		}
+		return f(c, ctx, in)
+	}
+}
+
+// controller is the actor of a mesh of procs or actors.
 type controller struct {
 	*state
+	speaker
 	config    *config.Config
 	subs      []*bus.Sub
 	unwatch   func() // lets go of the hosts' presence
-	streams   agent.Streams
-	beating   bool
 	started   bool
 	leaving   bool      // everything is being stopped, and then it ends
 	alarm     time.Time // when it will hear that something is due; zero: never
-	born      time.Time
 	renewal   time.Time // when leases are to be renewed next
 	stalls    int       // renewals that came much too late
 	restarted int       // ranks that were started anew
@@ -115,9 +132,6 @@ type controller struct {
 
 // newController follows the mesh's events, so that nothing that is created later goes unheard (CTL-1).
 func newController(ctx *actor.Context, s Spec) (agent.Agent, error) {
-	if err := s.check(); err != nil {
-		return nil, err
-	}
 	s.Procs.Owner = ctx.Self()
 	if s.Actors != nil {
 		spec := *s.Actors
@@ -129,7 +143,10 @@ func newController(ctx *actor.Context, s Spec) (agent.Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &controller{state: st, config: agent.ConfigOf(ctx.Proc()), unwatch: func() {}, born: time.Now(), asking: map[subjects.HostID]bool{}, emptied: map[subjects.HostID][]*actor.Deferred[agent.Vacated]{}}
+	c := &controller{
+		state: st, speaker: newSpeaker(st.record, st.phase), config: agent.ConfigOf(ctx.Proc()), unwatch: func() {},
+		asking: map[subjects.HostID]bool{}, emptied: map[subjects.HostID][]*actor.Deferred[agent.Vacated]{},
+	}
 	c.heldFor = config.SupervisionHeld.Get(c.config)
 	p, self := ctx.Proc(), actor.RefOf[agent.Agent](ctx.Self()).Via(ctx.Proc())
 	follow := []string{p.Space().Events(actor.KindProc, s.Procs.ID)}
@@ -181,17 +198,8 @@ func (c *controller) inhabit(p *actor.Proc) {
 
 // watchHosts has the controller hear how the mesh's hosts are, and those that may take their place.
 func (c *controller) watchHosts(p *actor.Proc, self actor.Ref[agent.Agent]) {
-	if c.spec.Presence == nil {
-		return
-	}
 	hosts := slices.Concat(c.spec.Procs.Hosts, c.spec.Policy.Spares)
-	hosts = slices.DeleteFunc(hosts, func(h subjects.HostID) bool { return !h.IsValid() }) // a world may lack some
-	c.unwatch = c.spec.Presence.Watch(hosts, func(h presence.Change) {
-		if err := heard.Post(context.Background(), self, word{hostIs(h)}); err != nil && !errors.Is(err, actor.ErrStopped) {
-			log := p.Log()
-			log.Warn().Err(err).Stringer("host", h.Host).Msg("a controller missed how a host is")
-		}
-	})
+	c.unwatch = c.spec.watch(p, self, slices.DeleteFunc(hosts, func(h subjects.HostID) bool { return !h.IsValid() })) // a world may lack some
 }
 
 // hear takes what has happened, and does what follows from it.

@@ -4,7 +4,7 @@
 //
 // # Use
 //
-// Package mesh starts one for every mesh that is spawned and speaks the lifecycle protocol with
+// Package mesh starts one for every mesh that is spawned, or whose hosts it has got, and speaks the lifecycle protocol with
 // it; users meet it through the mesh. Its one resource is the mesh:
 //
 //	ref, err := actor.Spawn(ctx, p, controller.Type, "controller", controller.Spec{…})
@@ -59,6 +59,11 @@
 //   - CTL-16: of a mesh that is kept, procs outlive their host: those of a dead one are asked, at once and then each
 //     supervision.poll, and as long as any of them answers its ranks run. They have the host's fate (CTL-8) once none does. A host
 //     that comes back adopts them, or is told to stop them where the mesh is to stop.
+//   - CTL-17: a mesh of hosts that somebody has got has a controller, too, made before them (Spec.Hosts, Hold). It hears of them from
+//     agent/presence; each end of a host is told once, as failed or stopped, and one that comes back is the next generation
+//     of its rank. Who subscribes is told at once which are not well. To stop the mesh is to give the hosts back: all of them,
+//     once; what could not be is an error, and done again by the next stop. Whatever ends the controller gives them back, too. It has
+//     no leases and no policy, starts nothing, and is not taken over.
 //
 // State belongs to the controller's turn; step, the function that decides, is pure: internal/supervise
 // counts restarts, testdata has scenarios.

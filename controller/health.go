@@ -1,14 +1,12 @@
 package controller
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 	"time"
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
-	"github.com/castnet-io/castnet/subjects"
 )
 
 // Health is asked of a controller: how its mesh is, and why.
@@ -22,7 +20,7 @@ const maxReported = 64
 type Report struct {
 	ID          string           `cbor:"1,keyasint" json:"id"`
 	Name        string           `cbor:"2,keyasint,omitempty" json:"name,omitempty"`
-	Procs       agent.Mesh       `cbor:"3,keyasint" json:"procs"` // the proc mesh, as it is now
+	Procs       agent.Mesh       `cbor:"3,keyasint" json:"procs"` // the proc mesh, as it is now; of hosts, one rank on each
 	Actors      *agent.ActorSpec `cbor:"4,keyasint,omitempty" json:"actors,omitempty"`
 	Region      string           `cbor:"5,keyasint" json:"region"` // of the procs' extent
 	Phase       agent.Phase      `cbor:"6,keyasint" json:"phase"`
@@ -62,25 +60,12 @@ type HostHealth struct {
 
 // report is what the controller knows.
 func (c *controller) report() Report {
-	r := Report{
-		ID: c.spec.id(), Name: c.spec.Name, Procs: c.spec.Procs, Actors: c.spec.Actors, Region: c.spec.Region.String(), Phase: c.phase(),
-		Statuses: c.table.Overlay(c.spec.id()), Policy: c.spec.Policy, Lease: c.lease(), Subscribers: c.streams.Len(),
-		Restarts: c.restarted, Stalls: c.stalls, Since: c.born, Spares: len(c.spares),
-	}
-	r.Procs.Command = agent.Command{Path: r.Procs.Command.Path} // the rest may hold secrets
-	for _, e := range c.ends {
-		if e.Failed() && len(r.Failed) < maxReported {
-			r.Failed = append(r.Failed, e)
-		}
-	}
+	r := c.speaker.report()
+	r.Lease, r.Restarts, r.Stalls, r.Spares = c.lease(), c.restarted, c.stalls, len(c.spares)
 	for _, rank := range slices.Sorted(maps.Keys(c.seats)) {
 		if gen := c.table.Gen(c.spec.id(), rank); gen > 0 || c.seats[rank].proc > 0 || c.seats[rank].doing != settled {
 			r.Later = append(r.Later, c.later(rank, gen))
 		}
-	}
-	for _, h := range slices.SortedFunc(maps.Keys(c.hosts), func(a, b subjects.HostID) int { return cmp.Compare(a.String(), b.String()) }) {
-		is := c.hosts[h]
-		r.Hosts = append(r.Hosts, HostHealth{h.String(), is.State.String(), is.Reason, is.At})
 	}
 	return r
 }

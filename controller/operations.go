@@ -2,7 +2,6 @@ package controller
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -158,52 +157,6 @@ func (c *controller) begin(ctx *actor.Context, reason string) {
 	c.progress(ctx)
 }
 
-// Get is the state of every rank. Who has lost the mesh says who has it.
-func (c *controller) Get(*actor.Context, agent.Query) ([]agent.State, error) {
-	if c.fenced != nil {
-		return nil, c.fenced
-	}
-	return c.table.States(c.spec.id()), nil
-}
-
-// Wait answers once a condition holds for the ranks.
-func (c *controller) Wait(ctx *actor.Context, w agent.Waiting) (agent.Overlay, error) {
-	if c.fenced != nil {
-		return nil, c.fenced
-	}
-	w.ID = c.spec.id()
-	return nil, c.table.AnswerWhen(ctx, w, 0)
-}
-
-// Stream sends the end of every rank to a port, those known already at once, and what becomes of ranks
-// that are started again; with Beat also that the controller lives, again and again (CTL-7).
-func (c *controller) Stream(ctx *actor.Context, s agent.Stream) (actor.None, error) {
-	s.ID = "" // there is one resource here
-	err := c.streams.Add(ctx, s, 0, c.ends)
-	if err == nil && s.Beat > 0 && !s.End && !c.beating {
-		c.beating = true
-		c.beat(ctx)
-	}
-	return actor.None{}, err
-}
-
-// beat tells the subscribers that want it that the controller lives, for as long as there are any.
-func (c *controller) beat(ctx *actor.Context) {
-	every, any := c.streams.Beat(ctx, actor.Event{
-		Kind: actor.KindMesh, Step: agent.Beat, Status: c.phase().String(), Mesh: c.spec.Procs.ID.String(),
-		Actor: c.spec.actors(), Name: c.spec.Name, At: time.Now(),
-	})
-	if c.beating = any && c.fenced == nil; c.beating {
-		ctx.After(every, c.beat)
-	}
-}
-
-// Undeliverable takes a message that came back: a subscriber has gone.
-func (c *controller) Undeliverable(_ *actor.Context, r actor.Returned) error {
-	c.streams.Returned(r)
-	return nil
-}
-
 // renewals is how often a lease is renewed within its term.
 const renewals = 3
 
@@ -257,20 +210,6 @@ func (c *controller) stalled(ctx *actor.Context, late, every time.Duration) {
 	log.Warn().Str("mesh", c.spec.id()).Int("stalls", c.stalls).Msg(reason)
 	c.tell(ctx, "controller.stalled", reason)
 }
-
-// Keepalive answers how the mesh is and changes nothing: a controller lives as long as its owner's
-// proc.
-func (c *controller) Keepalive(*actor.Context, agent.Lease) (agent.Overlay, error) {
-	return c.table.Overlay(c.spec.id()), nil
-}
-
-// Logs is for the hosts to answer: they hold the output of the procs.
-func (c *controller) Logs(*actor.Context, agent.LogQuery) ([]agent.LogTail, error) {
-	return nil, errors.New("ask the hosts' agents: they hold the output of the procs")
-}
-
-// Ping is answered by whoever can be reached.
-func (c *controller) Ping(*actor.Context, actor.None) (actor.None, error) { return actor.None{}, nil }
 
 var (
 	_ agent.Agent       = (*controller)(nil)

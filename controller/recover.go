@@ -200,16 +200,13 @@ func (st *state) stopPart(x *effects, part shape.Region, reason string, now time
 // them.
 func (st *state) hostIs(x *effects, h hostIs, now time.Time) {
 	index := slices.Index(st.spec.Procs.Hosts, h.Host)
-	if h.State == presence.Alive {
-		unstopped := st.stopping && st.spec.Procs.Keep && st.hosts[h.Host].State == presence.Dead
-		delete(st.hosts, h.Host)
+	unstopped := st.stopping && st.spec.Procs.Keep && st.hosts[h.Host].State == presence.Dead
+	if st.isNow(h); h.State == presence.Alive {
 		delete(st.deserted, h.Host)
 		if st.gone[h.Host] || unstopped {
 			delete(st.gone, h.Host)
 			x.strays = append(x.strays, h.Host)
 		}
-	} else {
-		st.hosts[h.Host] = presence.Change(h)
 	}
 	switch m := st.moving[h.Host]; {
 	case m != nil && h.State == presence.Dead:

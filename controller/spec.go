@@ -17,7 +17,8 @@ const minLease = time.Second
 // Spec says what mesh a controller owns: a proc mesh, or an actor mesh on (a region of) one. It is
 // a value of the caller's process and never travels.
 type Spec struct {
-	Procs  agent.Mesh       // the proc mesh
+	Procs  agent.Mesh       // the proc mesh; of Hosts, one rank on each
+	Hosts  bool             // a mesh of hosts, which are given to its controller (Hold); of the rest it has Region, Name and Presence
 	Actors *agent.ActorSpec // set: an actor mesh on Region of it
 	Region shape.Region     // of Procs; the whole of it for a proc mesh
 	Lease  time.Duration    // of the ranks; 0: supervision.orphan, less: none
@@ -65,6 +66,8 @@ func (s Spec) check() error {
 		return fmt.Errorf("mesh %s: the region has no ranks", s.id())
 	case !s.inside():
 		return fmt.Errorf("mesh %s: region %s leaves the extent %s", s.id(), s.Region, s.Procs.Extent)
+	case s.Hosts && (s.Procs.PerHost != 1 || s.Actors != nil || s.Region.NumRanks() != s.Procs.Extent.NumRanks()):
+		return fmt.Errorf("mesh %s: want one rank on each of its hosts, all of them and no actors", s.id())
 	case s.Take && s.Epoch < 2:
 		return fmt.Errorf("mesh %s: taken over in epoch %d: want a later one than its owner has", s.id(), s.Epoch)
 	case s.Lease > 0 && s.Lease < minLease:

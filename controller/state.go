@@ -8,34 +8,26 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
-	"github.com/castnet-io/castnet/agent/presence"
 	"github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/internal/supervise"
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// state is what a controller knows of its mesh. step is the only thing that changes it.
+// state is what a controller knows of its mesh of procs or actors. step is the only thing that changes it.
 type state struct {
-	spec     Spec
-	table    *agent.Table
-	was      agent.Phase // of the mesh, when steps was asked last
-	stopping bool        // nothing is started any more
-
-	heldFor time.Duration      // how long an actor that is to be started again waits for its proc to come back
-	fenced  *agent.FencedError // another owner has the mesh: nothing is done any more (CTL-10)
-
-	ends     []actor.Event // of the ranks that have ended for good, in the order they were heard (CTL-3)
+	*record
+	was      agent.Phase   // of the mesh, when steps was asked last
+	heldFor  time.Duration // how long an actor that is to be started again waits for its proc to come back
 	serial   uint64        // counts what was asked of agents
 	seats    map[int]*seat // of ranks that were started again, or had their procs change
 	restart  *supervise.State[int]
-	spares   []subjects.HostID                   // that have not taken a dead host's place
-	hosts    map[subjects.HostID]presence.Change // those that are not known to be alive
-	gone     map[subjects.HostID]bool            // that were dead, with ranks of the mesh that may still run
-	deserted map[subjects.HostID]bool            // dead, and none of the procs that are kept goes on there
-	unfit    map[subjects.HostID]error           // spares that said why they cannot be used, or nothing
-	load     map[subjects.HostID]int             // procs that spares said they have
-	moving   map[subjects.HostID]*move           // that are being emptied
-	rolling  map[int]bool                        // ranks that somebody wants started anew
+	spares   []subjects.HostID         // that have not taken a dead host's place
+	gone     map[subjects.HostID]bool  // that were dead, with ranks of the mesh that may still run
+	deserted map[subjects.HostID]bool  // dead, and none of the procs that are kept goes on there
+	unfit    map[subjects.HostID]error // spares that said why they cannot be used, or nothing
+	load     map[subjects.HostID]int   // procs that spares said they have
+	moving   map[subjects.HostID]*move // that are being emptied
+	rolling  map[int]bool              // ranks that somebody wants started anew
 }
 
 // seat is what there is to know of a rank besides its status.
@@ -74,23 +66,18 @@ var doings = [...]string{"", "waiting", "held", "starting", "leaving"}
 func (d doing) String() string { return doings[d] }
 
 func newState(s Spec) (*state, error) {
+	r, err := newRecord(s)
 	st := &state{
-		spec: s, table: agent.NewTable(), seats: map[int]*seat{}, spares: slices.Clone(s.Policy.Spares),
-		hosts: map[subjects.HostID]presence.Change{}, gone: map[subjects.HostID]bool{}, deserted: map[subjects.HostID]bool{},
+		record: r, seats: map[int]*seat{}, spares: slices.Clone(s.Policy.Spares), gone: map[subjects.HostID]bool{}, deserted: map[subjects.HostID]bool{},
 		unfit: map[subjects.HostID]error{}, load: map[subjects.HostID]int{}, moving: map[subjects.HostID]*move{}, rolling: map[int]bool{}, heldFor: config.SupervisionHeld.Get(nil),
-	}
-	ranks := make([]int, s.Region.NumRanks())
-	for i := range ranks {
-		ranks[i] = i
 	}
 	st.was = agent.Initializing
 	if s.Policy.restarts() {
 		st.restart = supervise.New[int](supervise.OneForOne)
-		for _, rank := range ranks {
+		for _, rank := range st.ranks() {
 			st.restart.Started(rank, s.Policy.intensity())
 		}
 	}
-	_, err := st.table.Create(agent.Making{ID: s.id(), Ranks: ranks, Mesh: &st.spec.Procs})
 	return st, err
 }
 

@@ -59,10 +59,6 @@ func (st *state) step(heard any, now time.Time) effects {
 	return *x
 }
 
-func (st *state) describe(rank int, reason string) {
-	st.table.Describe(st.spec.id(), rank, func(known *agent.State) { known.Status.Reason = reason })
-}
-
 // take takes what agents say of ranks, but for those that have been started since they were asked, or
 // are to be.
 func (st *state) take(x *effects, a answer, now time.Time) {

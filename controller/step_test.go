@@ -27,16 +27,27 @@ var update = flag.Bool("update", false, "write the traces of testdata/*.txt anew
 // Each file of testdata is a script: a line is something that the controller hears, and the lines
 // below it that start with a tab are what it tells the streams, then all statuses.
 func TestStep_scenarios(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
+	play(t, "testdata/*.txt", func(t *testing.T) script { return &scenario{t: t} })
+}
+
+// script hears what its lines say.
+type script interface {
+	// hear does one line and returns its trace.
+	hear(verb string, args []string) string
+}
+
+// play plays the files of a pattern, each from its beginning.
+func play(t *testing.T, pattern string, begin func(*testing.T) script) {
+	files, err := filepath.Glob(pattern)
 	require.NoError(t, err)
 	require.NotEmpty(t, files)
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			script, err := os.ReadFile(file)
+			text, err := os.ReadFile(file)
 			require.NoError(t, err)
 			var got strings.Builder
-			s := &scenario{t: t}
-			for line := range strings.Lines(string(script)) {
+			s := begin(t)
+			for line := range strings.Lines(string(text)) {
 				if strings.HasPrefix(line, "\t") {
 					continue
 				}
@@ -48,7 +59,7 @@ func TestStep_scenarios(t *testing.T) {
 			if *update {
 				require.NoError(t, os.WriteFile(file, []byte(got.String()), 0o600))
 			}
-			require.Equal(t, string(script), got.String())
+			require.Equal(t, string(text), got.String())
 		})
 	}
 }
@@ -63,7 +74,6 @@ type scenario struct {
 // began is when a scenario begins.
 func began() time.Time { return time.Unix(1, 0) }
 
-// hear does one line of a script and returns its trace.
 func (s *scenario) hear(verb string, args []string) string {
 	var x effects
 	switch verb {

@@ -2,6 +2,7 @@ package integration
 
 import (
 	"bufio"
+	"context"
 	"io"
 	"os"
 	"os/exec"
@@ -14,6 +15,7 @@ import (
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/cast"
 	"github.com/castnet-io/castnet/examples/wordcount/counting"
+	"github.com/castnet-io/castnet/mesh"
 )
 
 func TestKilledProc_isSeenByItsOwnerAndTheOthersAnswer(t *testing.T) {
@@ -65,6 +67,41 @@ func TestKilledOwner_itsProcsStopWhenTheirLeaseRunsOut(t *testing.T) {
 	require.Contains(t, c.nodes[0].said.String(), id)
 }
 
+func TestKilledOwner_itsOwnHostsEndAndThoseItHasTakenGoOn(t *testing.T) {
+	c := newCluster(t, "a")
+	o := c.startOwner(t, "")
+	var mine mesh.HostMesh
+	said := o.asks(t, getHosts)
+	require.NoError(t, mine.UnmarshalText([]byte(said)), said)
+	net := c.connect(t)
+	found, err := net.AwaitHosts(t.Context(), 3)
+	require.NoError(t, err)
+	require.Contains(t, found.Hosts(), mine.Hosts()[1])
+	require.NoError(t, o.cmd.Process.Kill())
+	require.Error(t, o.cmd.Wait())
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	ended := map[int]bool{}
+	for e, err := range mine.Via(net).Watch(ctx) {
+		require.NoError(t, err)
+		if ended[e.Rank] = true; len(ended) == 2 {
+			break
+		}
+	}
+	require.Len(t, ended, 2)
+	gone(t, o.cmd.Path)
+	attached, err := net.AwaitHosts(t.Context(), 1)
+	require.NoError(t, err)
+	require.Len(t, attached.Hosts(), 1)
+	require.ErrorContains(t, attached.Take(t.Context()), "is owned by", "who was killed has not let go of it")
+	require.NoError(t, attached.Seize(t.Context()))
+	alive, err := attached.Ping(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []bool{true}, alive.Values())
+	spawn(t, net, 1)
+	sweep(t, o.cmd.Env)
+}
+
 // owner is a process that runs ownerMain.
 type owner struct {
 	cmd *exec.Cmd
@@ -97,7 +134,12 @@ func (c *cluster) startOwner(t *testing.T, path string) *owner {
 // ask has it spawn, and returns its answer.
 func (o *owner) ask(t *testing.T) string {
 	t.Helper()
-	_, err := io.WriteString(o.in, "spawn\n")
+	return o.asks(t, "spawn")
+}
+
+func (o *owner) asks(t *testing.T, line string) string {
+	t.Helper()
+	_, err := io.WriteString(o.in, line+"\n")
 	require.NoError(t, err)
 	return o.line(t)
 }

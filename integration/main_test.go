@@ -13,7 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/castnet-io/castnet/actor/actortest"
-	"github.com/castnet-io/castnet/agent/proc"
+	"github.com/castnet-io/castnet/agent/host"
 	"github.com/castnet-io/castnet/examples/wordcount/counting"
 	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/mesh/shape"
@@ -28,7 +28,7 @@ const (
 )
 
 func TestMain(m *testing.M) {
-	proc.Main(append(actortest.Actors(), counting.Def(), mesh.Def(), keeperDef())...)
+	host.Main(append(actortest.Actors(), counting.Def(), mesh.Def(), keeperDef())...)
 	if os.Getenv(roleVariable) == roleOwner {
 		os.Exit(ownerMain())
 	}
@@ -67,8 +67,8 @@ func program(name string) string { return filepath.Join(os.Getenv(binVariable), 
 const ownerLease = time.Second
 
 // ownerMain is a client that tests can treat badly. It connects where the environment says and
-// prints `connected`; on each line of stdin it spawns two procs a host and prints the mesh, or why
-// there is none; it ends with stdin.
+// prints `connected`; on each line of stdin it spawns two procs a host and prints the mesh, or takes all hosts, gets
+// two of its own and prints those, or why there is none; it ends with stdin.
 func ownerMain() int {
 	ctx := context.Background()
 	net, err := mesh.Connect(ctx, mesh.Options{Label: "owner"})
@@ -83,6 +83,10 @@ func ownerMain() int {
 			fmt.Println(err)
 			continue
 		}
+		if in.Text() == getHosts {
+			fmt.Println(gotHosts(ctx, net, hosts))
+			continue
+		}
 		procs, err := hosts.SpawnProcs(ctx, mesh.Spawning{Name: "owned", PerHost: shape.Of("gpu", 2), Lease: ownerLease})
 		if err != nil {
 			fmt.Println(err)
@@ -95,4 +99,19 @@ func ownerMain() int {
 		return 1
 	}
 	return 0
+}
+
+// getHosts is the line that has an owner take hosts, and get some.
+const getHosts = "hosts"
+
+// gotHosts takes hosts and says which others it has got.
+func gotHosts(ctx context.Context, net *mesh.Net, hosts mesh.HostMesh) string {
+	if err := hosts.Take(ctx); err != nil {
+		return err.Error()
+	}
+	mine, err := net.Allocate(ctx, host.Processes{Label: "mine", Bus: net.Bus()}, "mine", shape.Of("host", 2))
+	if err != nil {
+		return err.Error()
+	}
+	return mine.String()
 }

@@ -122,7 +122,7 @@ func answers(out string) (all []answer) {
 
 func TestNATSCommand_castsToEachRankAndToASlice(t *testing.T) {
 	c := newCaster(t)
-	for rank, a := range c.cast("add", "_-_", "5", 4, "-H", actor.HeaderRank+":7") {
+	for rank, a := range c.cast("add", "_-_", "5", 4, "-H", "Rank:7") {
 		require.Equal(t, "5", a.body, "rank %d", rank)
 		require.Equal(t, map[string]string{actor.HeaderContentType: "application/json", actor.HeaderRank: strconv.Itoa(rank)}, a.header)
 	}
@@ -132,6 +132,9 @@ func TestNATSCommand_castsToEachRankAndToASlice(t *testing.T) {
 			require.Equal(t, "5", got[rank].body, "rank %d of %s", rank, where)
 		}
 	}
+	region := c.cast("get", "_-_", "", 2, "-H", "Castnet-Region:gpu=1")
+	require.Equal(t, []string{"5", "5"}, []string{region[1].body, region[3].body}, "ranks of a region that is no token")
+	require.Contains(t, c.request(c.actor, "get", "_-_", "", 4, "-H", "Castnet-Reduce:sum"), "each rank answers for itself here")
 	for rank, a := range c.cast("add", "0-_", "\x18\x2a", 2, "-H", "Content-Type:application/cbor") {
 		require.Equal(t, "\x18\x2f", a.body, "CBOR of 5 + 42, rank %d", rank)
 		require.Equal(t, "application/cbor", a.header[actor.HeaderContentType])

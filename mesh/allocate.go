@@ -27,6 +27,9 @@ func (n *Net) Allocate(ctx context.Context, a Allocator, name string, e shape.Ex
 	if err := e.Err(); err != nil {
 		return HostMesh{}, fmt.Errorf("allocate %q: %w", name, err)
 	}
+	if e.NumRanks() == 0 {
+		return HostMesh{}, fmt.Errorf("allocate %q: no hosts for %s: want at least 1", name, e)
+	}
 	n.step("hosts.allocate.attempt", name, e.NumRanks(), agent.Initializing, nil)
 	h, err := n.allocate(ctx, a, name, e)
 	if err != nil {
@@ -43,46 +46,18 @@ func (n *Net) allocate(ctx context.Context, a Allocator, name string, e shape.Ex
 	if j, ok := a.(agent.Joiner); ok {
 		a = j.Joining(n.settings, n.proc.Space())
 	}
-	got, err := a.Allocate(ctx, e)
-	if err != nil {
-		return HostMesh{}, err
-	}
-	h, err := n.Attach(ctx, name, got.Hosts()...)
-	if err == nil {
-		h = h.Reshape(e)
-		err = h.Err()
-	}
-	if err != nil {
-		giveBack, cancel := context.WithTimeout(context.WithoutCancel(ctx), config.MeshCleanupDeadline.Get(n.config))
-		defer cancel()
-		return HostMesh{}, errors.Join(err, got.Close(giveBack))
-	}
-	n.mu.Lock()
-	n.owned = append(n.owned, owned{hosts: &got})
-	n.mu.Unlock()
-	return h, nil
-}
-
-// giveBack closes the allocations of a kind whose hosts are all among these. One that does not close is still this
-// Net's: the next one closes it again.
-func (n *Net) giveBack(ctx context.Context, hosts []subjects.HostID, kind func(Allocation) bool) error {
-	n.mu.Lock()
-	all := slices.Clone(n.owned)
-	n.mu.Unlock()
-	var errs []error
-	for _, o := range all {
-		if o.hosts == nil || !kind(*o.hosts) || slices.ContainsFunc((*o.hosts).Hosts(), func(id subjects.HostID) bool { return !slices.Contains(hosts, id) }) {
-			continue
+	return n.gain(ctx, name, e, false, func(ctx context.Context) (HostMesh, Allocation, error) {
+		got, err := a.Allocate(ctx, e)
+		if err != nil {
+			return HostMesh{}, nil, err
 		}
-		if err := (*o.hosts).Close(ctx); err != nil {
-			errs = append(errs, err)
-			continue
+		h, err := n.Attach(ctx, name, got.Hosts()...)
+		if err == nil {
+			h = h.Reshape(e)
+			err = h.Err()
 		}
-		n.mu.Lock()
-		n.owned = slices.DeleteFunc(n.owned, func(x owned) bool { return x.hosts == o.hosts })
-		n.mu.Unlock()
-	}
-	return errors.Join(errs...)
+		return h, got, err
+	})
 }
 
 // List allocates hosts that run already, the first ones of it. They are nobody's to give back.

@@ -129,8 +129,7 @@ func refusal(err error) error {
 // disown lets a controller of this program go, whose mesh is another's.
 func (n *Net) disown(ctx context.Context, owner subjects.ActorID, why string) {
 	n.mu.Lock()
-	i := slices.IndexFunc(n.owned, func(o owned) bool { return o.controller == owner.Name })
-	if i >= 0 {
+	if i := n.owns(owner); i >= 0 {
 		n.owned[i].left.Store(true)
 		n.owned = slices.Delete(n.owned, i, i+1)
 	}

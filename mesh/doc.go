@@ -25,7 +25,7 @@
 //   - MESH-1: handles are values: copy them, keep them, use them on any goroutine. They hold no
 //     goroutine and need no closing; only Net does.
 //   - MESH-2: the program that made a mesh owns it, until it is detached or taken over. Close, or the program's death,
-//     ends it: at once, or when the lease its controller kept runs out (60 s by default).
+//     ends it: at once, or when the lease its controller kept runs out (60 s by default). Of hosts: MESH-20.
 //   - MESH-3: when Spawn returns without an error, every rank runs, and casts reach it: the server has
 //     what it subscribed, or, where there are several servers, it was reached over that road.
 //   - MESH-4: when Spawn fails, what it had started is stopped before it returns, and the error is
@@ -41,7 +41,7 @@
 //   - MESH-8: Attach, Allocate and Take give all hosts or none: an *AttachError names each that did not answer, or
 //     would not, and what was allocated is given back.
 //   - MESH-9: States and Ping speak of each rank of the region, by its rank there; who does not answer is
-//     Timeout, and a name that an asked proc does not know is a *NotFoundError.
+//     Timeout, and a name that an asked proc does not know is a *NotFoundError. Hosts are asked so, too.
 //   - MESH-10: what cannot be spawned is refused before anything starts, with a *RefusedError around the cause.
 //   - MESH-11: with a Policy that restarts, handles and casts reach whoever has a rank now; a Ref is the one
 //     actor that it was made for. A process that has not followed the mesh from its beginning, or was cut off, asks its
@@ -69,6 +69,10 @@
 //   - MESH-19: Watch and Changes of hosts yield what this program knows of them: what is not well at once, then each change
 //     once, of the region's hosts by rank there. A host that is dead or has left may come back, and end again. A program that
 //     could not hear for supervision.watchdog ends the stream with a *ControllerError, and blames no host.
+//   - MESH-20: hosts that were allocated or taken have a controller in the program (Owner), made before them. Close, Shutdown or
+//     Release of them, an order to stop that the controller gets, its end, and that of the actor whose Context they were got with, give them
+//     back: those that were started end, others go on. What could not be is an error, and still the program's. Hosts that
+//     were found or attached have no owner, and no end harms them.
 //
 // # Failure
 //

@@ -246,7 +246,7 @@ func (h HostMesh) Shutdown(ctx context.Context, reason string) error {
 		return s, err
 	})
 	if err == nil {
-		err = h.net.giveBack(ctx, h.hosts, func(Allocation) bool { return true })
+		err = h.net.giveBack(ctx, h.hosts, func(owned) bool { return true })
 	}
 	if err != nil {
 		h.net.step("hosts.shutdown.failed", h.name, len(h.hosts), agent.Failed, err)

@@ -65,11 +65,12 @@ type Net struct {
 	closed   bool
 }
 
-// owned is something that a Net ends: the controller of a mesh, or hosts that were allocated.
+// owned is the controller of a mesh, which a Net ends.
 type owned struct {
 	controller string       // its name
 	left       *atomic.Bool // its mesh is another's
-	hosts      *Allocation  // or taken
+	hosts      *agent.Mesh  // a mesh of hosts, once it has them
+	taken      bool         // they were there before
 }
 
 // Connect joins a castnet as a client.
@@ -182,6 +183,8 @@ func (n *Net) Close(ctx context.Context) error {
 	return errors.Join(append(errs, n.bus.Close(ctx))...)
 }
 
+const programDone = "its program is done"
+
 // release ends what this Net owns, the last one made first: actors before the procs they live in, and those
 // before their hosts.
 func (n *Net) release(ctx context.Context) error {
@@ -192,10 +195,9 @@ func (n *Net) release(ctx context.Context) error {
 	var errs []error
 	for _, o := range slices.Backward(all) {
 		if o.hosts != nil {
-			errs = append(errs, (*o.hosts).Close(ctx))
-			continue
+			errs = append(errs, n.stopHosts(ctx, o, programDone))
 		}
-		n.letGo(ctx, o.controller, "its program is done")
+		n.letGo(ctx, o.controller, programDone)
 	}
 	return errors.Join(errs...)
 }

@@ -56,6 +56,48 @@ func (p ProcMesh) States(ctx context.Context) (shape.ValueMesh[agent.State], err
 	return shape.NewValueMesh(p.region, out)
 }
 
+// States is how each host is, by rank: it runs, whatever its mode, which is the reason where it takes no procs. Hosts that do
+// not answer within the deadline (proc.state-idle without one) have the status Timeout.
+func (h HostMesh) States(ctx context.Context) (shape.ValueMesh[agent.State], error) {
+	if err := h.Err(); err != nil {
+		return shape.ValueMesh[agent.State]{}, err
+	}
+	ctx, cancel := within(ctx, config.ProcStateIdle.Get(h.net.config))
+	defer cancel()
+	infos, errs := eachHost(ctx, h, func(ctx context.Context, a actor.Ref[agent.Agent]) (agent.HostInfo, error) {
+		return agent.Info.Call(ctx, a, actor.None{})
+	})
+	out := make([]agent.State, len(infos))
+	for i, info := range infos {
+		s := agent.State{ID: h.hosts[i].String(), Rank: i, Status: agent.Status{Phase: agent.Running}}
+		switch {
+		case errs[i] != nil:
+			s.Status = agent.Status{Phase: agent.Timeout, Reason: errs[i].Error()}
+		case info.Mode != agent.Open:
+			s.Status.Reason = string(info.Mode) + ": " + info.Why
+		}
+		out[i] = s
+	}
+	return shape.NewValueMesh(h.region, out)
+}
+
+// Ping asks every host whether it is there, and says which have answered within the deadline (30 s without one).
+func (h HostMesh) Ping(ctx context.Context) (shape.ValueMesh[bool], error) {
+	if err := h.Err(); err != nil {
+		return shape.ValueMesh[bool]{}, err
+	}
+	ctx, cancel := within(ctx, actor.DefaultDeadline)
+	defer cancel()
+	_, errs := eachHost(ctx, h, func(ctx context.Context, a actor.Ref[agent.Agent]) (actor.None, error) {
+		return agent.Ping.Call(ctx, a, actor.None{})
+	})
+	alive := make([]bool, len(errs))
+	for i, err := range errs {
+		alive[i] = err == nil
+	}
+	return shape.NewValueMesh(h.region, alive)
+}
+
 // onHosts are the hosts that the region has ranks on, in order.
 func (p ProcMesh) onHosts() HostMesh {
 	h := HostMesh{net: p.net, name: defaultHosts}

@@ -8,7 +8,7 @@ import (
 	"github.com/castnet-io/castnet/agent"
 )
 
-// step tells on `ev.` what this program does with a mesh of hosts, which has no controller that could tell.
+// step tells on `ev.` what this program does with hosts: most have no controller that could tell.
 func (n *Net) step(name, hosts string, count int, now agent.Phase, why error) {
 	e := actor.Event{Kind: actor.KindMesh, Step: name, Status: now.String(), Name: hosts, At: time.Now(), Reason: fmt.Sprintf("%d hosts", count)}
 	if why != nil {

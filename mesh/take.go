@@ -2,7 +2,6 @@ package mesh
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -26,22 +25,21 @@ func (h HostMesh) own(ctx context.Context, verb string, t agent.Taking) error {
 	if err := h.Err(); err != nil {
 		return err
 	}
-	errs := h.ask(ctx, t)
-	if err := h.unreachable(errs); err != nil {
+	_, err := h.net.gain(ctx, h.name, h.Extent(), true, func(ctx context.Context) (HostMesh, Allocation, error) {
+		errs := h.ask(ctx, t)
+		err := h.unreachable(errs)
+		if err == nil {
+			return h, taken{h}, nil
+		}
 		got := HostMesh{net: h.net, name: h.name}
 		for i, id := range h.hosts {
 			if errs[i] == nil {
 				got.hosts = append(got.hosts, id)
 			}
 		}
-		back := taken{got}.Close(context.WithoutCancel(ctx))
-		return errors.Join(fmt.Errorf("%s: %w", verb, err), back)
-	}
-	var held Allocation = taken{h}
-	h.net.mu.Lock()
-	defer h.net.mu.Unlock()
-	h.net.owned = append(h.net.owned, owned{hosts: &held})
-	return nil
+		return h, taken{got}, fmt.Errorf("%s: %w", verb, err)
+	})
+	return err
 }
 
 // Release lets go of hosts that were taken. Hosts that are gone are nobody's.
@@ -49,8 +47,7 @@ func (h HostMesh) Release(ctx context.Context) error {
 	if err := h.Err(); err != nil {
 		return err
 	}
-	isTaken := func(a Allocation) bool { _, ok := a.(taken); return ok }
-	if err := h.net.giveBack(ctx, h.hosts, isTaken); err != nil {
+	if err := h.net.giveBack(ctx, h.hosts, func(o owned) bool { return o.taken }); err != nil {
 		return err
 	}
 	return taken{h}.Close(ctx) // a part of what was taken

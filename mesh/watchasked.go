@@ -56,7 +56,7 @@ func (w *askedWatch) changes(ctx context.Context) iter.Seq2[actor.Event, error] 
 		done, asking, ask := make(chan error, 1), false, true
 		defer func() {
 			if stop(); asking {
-				<-done
+				<-done //nolint:errcheck // nobody reads on: what was found out is for nobody
 			}
 		}()
 		for answered := time.Now(); ctx.Err() == nil; {

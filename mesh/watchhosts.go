@@ -8,20 +8,9 @@ import (
 	"time"
 
 	"github.com/castnet-io/castnet/actor"
-	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/agent/presence"
 	"github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/subjects"
-)
-
-// The steps of hosts that are watched.
-const (
-	hostAlive   = "host.alive"   // it is heard again
-	hostSuspect = "host.suspect" // it is silent, or said to have gone: it is being asked
-	hostUnknown = "host.unknown" // this program cannot hear
-	hostDead    = "host.dead"
-	hostLeft    = "host.left" // in good order
-	hostMode    = "host.mode" // it is cordoned, drained, or open again
 )
 
 var errNetClosed = errors.New("the connection to the castnet was closed")
@@ -59,7 +48,7 @@ type hostWatch struct {
 	mesh    HostMesh
 	said    *backlog
 	base    map[subjects.HostID]int // rank
-	last    map[subjects.HostID]presence.Change
+	teller  presence.Teller
 	unknown map[subjects.HostID]bool
 
 	watchdog time.Duration
@@ -68,28 +57,29 @@ type hostWatch struct {
 
 func newHostWatch(h HostMesh) *hostWatch {
 	w := &hostWatch{
-		mesh: h, said: newBacklog(h.region), base: map[subjects.HostID]int{}, last: map[subjects.HostID]presence.Change{},
+		mesh: h, said: newBacklog(h.region), base: map[subjects.HostID]int{},
 		unknown: map[subjects.HostID]bool{}, watchdog: config.SupervisionWatchdog.Get(h.net.config),
 	}
 	for view, base := range h.region.Ranks() {
 		w.base[h.hosts[view]] = base
-		w.last[h.hosts[view]] = presence.Change{State: presence.Alive, Mode: agent.Open}
 	}
 	w.alarm = time.AfterFunc(w.watchdog, w.deaf)
 	w.alarm.Stop()
 	return w
 }
 
-// hear takes what is known of a host: one call after another. What was told already is not told again, and neither is
-// that a host was not heard of before somebody watched it.
+// hear takes what is known of a host: one call after another.
 func (w *hostWatch) hear(c presence.Change) {
 	w.listen(c)
-	last := w.last[c.Host]
-	if c.Unheard && c.State == presence.Unknown || c.State == last.State && c.Mode == last.Mode {
+	e, news := w.teller.Tell(c)
+	if !news {
 		return
 	}
-	w.last[c.Host] = c
-	w.said.take(w.event(c, last))
+	e.Name, e.Rank = w.mesh.name, w.base[c.Host]
+	if p, err := w.mesh.region.PointOf(e.Rank); err == nil {
+		e.Point = p.String()
+	}
+	w.said.take(e)
 }
 
 // listen has the alarm run as long as a host is unknown: while the program hears, none is for long.
@@ -104,32 +94,6 @@ func (w *hostWatch) listen(c presence.Change) {
 	case now == 0:
 		w.alarm.Stop()
 	}
-}
-
-// event is what is told of a change.
-func (w *hostWatch) event(c, last presence.Change) actor.Event {
-	e := actor.Event{
-		Kind: actor.KindHost, Status: c.State.String(), Step: hostAlive, Reason: c.Reason, Mesh: c.Host.String(), Host: c.Host.String(),
-		Name: w.mesh.name, Rank: w.base[c.Host], At: c.At,
-	}
-	if p, err := w.mesh.region.PointOf(e.Rank); err == nil {
-		e.Point = p.String()
-	}
-	switch {
-	case c.State == presence.Dead && c.Left:
-		e.Step, e.Status = hostLeft, string(actor.Stopped)
-	case c.State == presence.Dead:
-		e.Step, e.Status = hostDead, string(actor.Failed)
-	case c.State == presence.Suspect:
-		e.Step = hostSuspect
-	case c.State == presence.Unknown:
-		e.Step = hostUnknown
-	default:
-		if e.Status = string(c.Mode); last.State == presence.Alive {
-			e.Step = hostMode
-		}
-	}
-	return e
 }
 
 // deaf ends the watch of a program that has not heard for too long: no host is to blame.

@@ -78,7 +78,7 @@ func (a *hostAgent) execSpec(e agent.Execution) (launch.Spec, error) {
 		path, err = filepath.Abs(path)
 	}
 	if err != nil {
-		return launch.Spec{}, fmt.Errorf("exec on host %s: %w", a.id.Label(), err)
+		return launch.Spec{}, fmt.Errorf("host %s: %w", a.id.Label(), err)
 	}
 	spec := launch.Spec{
 		Name: "exec-" + rand.Text(), Path: path, Args: e.Command[1:], Env: baseEnv(os.Getenv), NoProc: true,

@@ -211,7 +211,7 @@ func (h *Host) start(ctx context.Context, o Options) error {
 		return err
 	}
 	for _, who := range []string{h.id.String(), subjects.Any} {
-		if err := h.proc.Subscribe(o.Space.HostVerbs(who, ""), h.ask); err != nil {
+		if err := h.proc.SubscribeUrgent(o.Space.HostVerbs(who, ""), h.ask); err != nil {
 			return err
 		}
 	}
@@ -222,10 +222,10 @@ func (h *Host) start(ctx context.Context, o Options) error {
 	return nil
 }
 
-// ask hands a foreign client's request to the agent's endpoint of the verb's name.
+// ask hands a foreign client's request to the agent's endpoint of the verb's name (HOST-17).
 func (h *Host) ask(m bus.Msg) {
 	if s, err := h.proc.Space().Parse(m.Subject); err == nil {
-		h.proc.Foreign(agent.Name, s.Verb, actor.ForeignMessage{Msg: m, From: s.From})
+		h.proc.Foreign(agent.Name, s.Verb, actor.ForeignMessage{Msg: m, From: s.From, Urgent: true})
 	}
 }
 

@@ -125,7 +125,7 @@ func (a *hostAgent) stopMeshes(ctx *actor.Context, mesh, reason string, grace ti
 	for id := range ids {
 		a.stop(ctx, agent.Stopping{ID: id, Reason: reason, Grace: grace})
 	}
-	bound := stopBound(len(asked), a.stops.limit, grace, keys.TerminateKillWait.Get(a.opts.Config))
+	bound := StopBound(len(asked), a.stops.limit, grace, keys.TerminateKillWait.Get(a.opts.Config))
 	a.table.AnswerAll(ctx, asked, bound, func(ctx *actor.Context) {
 		for i, st := range asked {
 			if now, ok := a.table.State(st.ID, st.Rank); ok {
@@ -137,12 +137,8 @@ func (a *hostAgent) stopMeshes(ctx *actor.Context, mesh, reason string, grace ti
 }
 
 // StopBound is how long stopping so many procs takes at most, when each has a grace and so many are
-// stopped at a time.
-func StopBound(procs, atOnce int, grace time.Duration) time.Duration {
-	return stopBound(procs, atOnce, grace, keys.TerminateKillWait.Get(nil))
-}
-
-func stopBound(procs, atOnce int, grace, killWait time.Duration) time.Duration {
+// stopped at a time; killWait is what a killed one has.
+func StopBound(procs, atOnce int, grace, killWait time.Duration) time.Duration {
 	if atOnce <= 0 {
 		atOnce = max(procs, 1)
 	}

@@ -7,10 +7,14 @@ import (
 	"github.com/castnet-io/castnet/internal/micro"
 )
 
-// services lets package micro subscribe for as long as the proc is there.
+// services lets package micro subscribe for as long as the proc is there, on the control connection.
 type services struct{ *actor.Proc }
 
-func (s services) Publish(m bus.Msg) error { return s.Bus().Data().PublishMsg(m) }
+func (s services) Subscribe(subject string, handle func(bus.Msg)) error {
+	return s.SubscribeUrgent(subject, handle)
+}
+
+func (s services) Publish(m bus.Msg) error { return s.Bus().Control().PublishMsg(m) }
 
 // service is the host for discovery: what its agent can be asked by any NATS client.
 func (h *Host) service(o Options) micro.Service {

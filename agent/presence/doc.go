@@ -39,6 +39,9 @@
 //     its function is not called any more.
 //   - PRES-11: whether a host takes procs it says with its heartbeat; a change of that is told, with the mode, while it is
 //     alive, and else with its return.
+//   - PRES-12: what is told of a host as an event (Teller) begins with the first that is not well, and is told once until
+//     it changes: that it is dead (failed) or has left (stopped), suspect, unknown, alive again, or in another mode. That nobody
+//     had watched it before is not told.
 //
 // Every process that has a Watcher receives the heartbeats of all hosts of its namespace. core, which decides, is
 // pure; Watcher moves bytes and time. All methods may be called on any goroutine, but cancel and Close not

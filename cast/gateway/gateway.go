@@ -260,7 +260,7 @@ func (g *Gateway) answer(ctx context.Context, m bus.Msg) {
 	ctx, cancel := context.WithTimeout(ctx, r.ttl)
 	defer cancel()
 	g.run(ctx, r, func(o outcome) {
-		if context.Cause(ctx) == errClosing && o.isCutShort() {
+		if errors.Is(context.Cause(ctx), errClosing) && o.isCutShort() {
 			o.err, o.partial, o.empty = errClosing, false, false
 		}
 		say(o)

@@ -73,6 +73,9 @@ func TestExec_runsOnHostsAndRanksAndFoldsWhatIsTheSame(t *testing.T) {
 	require.Equal(t, lateCode, r.code)
 	require.Equal(t, "a, b, c: killed: it took longer than --timeout\n", r.out)
 	require.Equal(t, signalCode+9, c.client(t, "exec", "--", "sh", "-c", "kill -9 $$").code)
+	r = c.client(t, "exec", "--", "/no/such")
+	require.Equal(t, refusedCode, r.code)
+	require.Equal(t, `a, b, c: exec: "/no/such": stat /no/such: no such file or directory`+"\n", r.out)
 }
 
 func TestExec_ctrlCEndsTheCommand(t *testing.T) {

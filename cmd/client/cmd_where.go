@@ -56,7 +56,7 @@ func where(ctx context.Context, net *mesh.Net, what, name string, rank int) (w w
 	p, missing := net.Lookup(ctx, name)
 	switch _, none := errors.AsType[*mesh.NotFoundError](missing); {
 	case none && err != nil && !errors.Is(err, worlds.ErrNoSystem):
-		return w, cli.WithCode(cli.ExitNotFound, err) // what the system controller says of it
+		return w, cli.WithCode(cli.ExitNotFound, fmt.Errorf("%w; %w", err, missing)) // what the system controller says of it, too
 	case missing != nil:
 		return w, missing
 	}

@@ -72,6 +72,7 @@ func (v meshView) answer(well bool) string {
 	switch {
 	case well:
 		return fmt.Sprintf("%s is running: %s", v.Mesh, all(v.Ranks))
+	case v.World != nil && n[running] < v.Ranks: // the system controller says more than its ranks do
 	case v.Phase == running && n[running] == v.Ranks:
 		return fmt.Sprintf("%s is running, all of it, but", v.Mesh)
 	case v.Phase == running:
@@ -84,7 +85,7 @@ func (v meshView) answer(well bool) string {
 		}
 	}
 	how := v.Phase
-	if v.World != nil && n[running] > 0 { // what it lacks does not make it none
+	if v.World != nil {
 		how = string(v.World.Status)
 	}
 	return fmt.Sprintf("%s is %s: of its %s %s", v.Mesh, how, count(v.Ranks, "rank"), strings.Join(parts, ", "))
@@ -150,7 +151,7 @@ func (v meshView) rankCauses() (out []cause) {
 	}
 	for _, r := range v.Statuses {
 		switch {
-		case r.Status == agent.Failed.String(), r.Status == agent.NotExist.String(), v.hostSays(r.Reason): // told of above
+		case r.Status == agent.Failed.String(), r.Reason == noHost, v.hostSays(r.Reason): // told of above
 		case r.Status == agent.Running.String() && r.Reason == "":
 		default:
 			out = append(out, cause{What: "rank", Region: r.Region, Ranks: r.Ranks, Why: strings.TrimSuffix(r.Status+": "+r.Reason, ": ")})
@@ -203,9 +204,9 @@ func (v meshView) actorCauses() (out []cause) {
 	return out
 }
 
-// over reports whether every rank has ended for good.
+// over reports whether every rank has ended for good; of a world the system controller says what becomes of it.
 func (v meshView) over() bool {
-	return v.Phase == agent.Stopped.String() || v.Phase == agent.Failed.String()
+	return v.World == nil && (v.Phase == agent.Stopped.String() || v.Phase == agent.Failed.String())
 }
 
 // next is what will become of the mesh by itself.
@@ -271,12 +272,13 @@ func (v meshView) todo() (out []string) {
 		case h.State == hostAlive, v.over() && len(v.Failures) == 0:
 		case h.State == hostMissing:
 			out = append(out, fmt.Sprintf("start a hostd with --world %s --host-rank %d", v.Label, i))
+		case v.World != nil:
+			out = append(out, fmt.Sprintf("look after hostd on %s, or start another with --world %s --host-rank %d", hostLabel(h.ID), v.Label, i))
 		default:
 			out = append(out, fmt.Sprintf("look after hostd on %s", hostLabel(h.ID)))
 		}
 	}
 	switch {
-	case v.over() && v.World != nil:
 	case v.over():
 		out = append(out, "start it again: a mesh that has ended does not come back")
 	case !v.Owner.Answers:

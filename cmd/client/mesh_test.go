@@ -17,6 +17,7 @@ import (
 	"github.com/castnet-io/castnet/internal/cli"
 	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/subjects"
 )
 
 // own spawns procs that the tests' own process owns.
@@ -219,10 +220,53 @@ func TestExplanation_ofAMeshWithoutLeaseAndOfAWorldThatLacksHosts(t *testing.T) 
 	}
 	require.Equal(t, []string{"no host knows of a lease: what lives goes on until `client stop`"}, v.explain().Next)
 	v = meshView{
-		Mesh: "w-000000000000m", Ranks: 2, Phase: "not-exist", base: one, perHost: 1, Owner: ownerView{Answers: true}, World: &worldView{Status: worlds.Unhealthy},
+		Mesh: "w-000000000000m", Ranks: 2, Phase: "running", base: one, perHost: 1, Owner: ownerView{Answers: true}, World: &worldView{Status: worlds.Unhealthy},
 		Statuses: []statusRun{{Region: "gpu=0", Ranks: 1, Status: "running"}, {Region: "gpu=1", Ranks: 1, Status: "not-exist"}},
 	}
 	require.Equal(t, "w-000000000000m is unhealthy: of its 2 ranks 1 not-exist, 1 running", v.explain().Answer)
+}
+
+// The system controller knows the hosts of a world that have created nothing, and why.
+func TestExplanation_ofAWorldKnowsHostsThatRunNothingOfIt(t *testing.T) {
+	ids := map[string]subjects.HostID{}
+	for _, label := range []string{"here", "slow", "gone", "shut"} {
+		id, err := subjects.ParseHostID(label + "-0000000000000")
+		require.NoError(t, err)
+		ids[label] = id
+	}
+	mesh, err := subjects.ParseMeshID("train-0000000000000")
+	require.NoError(t, err)
+	proc := func(rank uint32, health worlds.Health, why string) worlds.ProcState {
+		return worlds.ProcState{ID: subjects.ProcID{Mesh: mesh, Rank: rank}, Health: health, Reason: why}
+	}
+	w := witnesses{
+		desc:   agent.Mesh{ID: mesh, Extent: shape.Of("x", 5), PerHost: 1, World: &agent.Share{World: "train", Count: 5}, Hosts: make([]subjects.HostID, 5)},
+		there:  []subjects.HostID{ids["here"], ids["slow"], ids["shut"]},
+		states: map[int]agent.State{0: {Rank: 0, Status: agent.Status{Phase: agent.Running}}},
+		world: &worlds.WorldState{
+			Status: worlds.Unhealthy, Reason: "proc train/2.0: it is lost",
+			Hosts: []worlds.HostState{{Rank: 0, ID: ids["here"], Count: 1}, {Rank: 1, ID: ids["slow"], Count: 1}, {Rank: 2, ID: ids["gone"], Count: 1, Lost: "no heartbeat"}, {Rank: 3, ID: ids["shut"], Count: 1}},
+			Procs: []worlds.ProcState{proc(0, worlds.Alive, ""), proc(2, worlds.Expired, "host gone is lost: no heartbeat"), proc(3, worlds.Ended, "failed: command is not allowed")},
+		},
+	}
+	x := w.view().explain()
+	require.Equal(t, "train-0000000000000 is unhealthy: of its 5 ranks 2 not-exist, 1 running, 2 failed", x.Answer)
+	var causes []string
+	for _, c := range x.Causes {
+		causes = append(causes, c.String())
+	}
+	require.Equal(t, []string{
+		"host gone is dead: no heartbeat; it has 1 rank [x=2]",
+		"the world has no host of rank 4; it has 1 rank [x=4]",
+		"[x=3] failed: command is not allowed",
+		"[x=1] not-exist: its host slow has not started it",
+	}, causes)
+	require.Contains(t, x.Next[0], "it waits for who is missing")
+	require.Equal(t, []string{
+		"read what the first of them printed: client logs 'train-0000000000000[x=3]'",
+		"look after hostd on gone, or start another with --world train --host-rank 2",
+		"start a hostd with --world train --host-rank 4",
+	}, x.Todo)
 }
 
 func TestPhase_ofAMeshWhoseOwnerIsSilentIsThatOfItsLeastRank(t *testing.T) {
@@ -235,6 +279,8 @@ func TestPhase_ofAMeshWhoseOwnerIsSilentIsThatOfItsLeastRank(t *testing.T) {
 		{agent.Stopped, []agent.Phase{agent.Stopped, agent.Stopped}},
 		{agent.Failed, []agent.Phase{agent.Stopped, agent.Failed}},
 		{agent.Unknown, []agent.Phase{agent.Stopped, agent.Failed, agent.Unknown}},
+		{agent.Running, []agent.Phase{agent.NotExist, agent.Running}},
+		{agent.NotExist, []agent.Phase{agent.NotExist, agent.NotExist}},
 	} {
 		by := map[int]agent.Status{}
 		for rank, p := range row.phases {

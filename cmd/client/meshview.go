@@ -107,6 +107,7 @@ type actorView struct {
 
 const (
 	hostAlive   = "alive"
+	hostDead    = "dead"
 	hostSilent  = "silent"
 	hostMissing = "missing" // a world has no host of the rank
 )
@@ -152,13 +153,16 @@ func (t target) view(ctx context.Context, net *mesh.Net) (meshView, error) {
 	return w.view(), ctx.Err()
 }
 
-// phaseOf is how a mesh is as a whole whose owner does not say: as its least advanced rank is.
+// phaseOf is how a mesh is as a whole whose owner does not say: as its least advanced rank is, of those that exist. What
+// has none does not exist.
 func phaseOf(by map[int]agent.Status) agent.Phase {
 	least, most := agent.Unknown, agent.NotExist
 	for _, s := range by {
-		least, most = min(least, s.Phase), max(most, s.Phase)
+		if s.Phase != agent.NotExist {
+			least, most = min(least, s.Phase), max(most, s.Phase)
+		}
 	}
-	if least.Terminal() {
+	if most == agent.NotExist || least.Terminal() {
 		return most // failed when one has, and unknown when one may live
 	}
 	return least

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -100,6 +101,9 @@ func (w *witnesses) view() meshView {
 	if w.silent == nil && w.world == nil {
 		w.desc = w.report.Procs
 	}
+	if w.world != nil {
+		w.seat()
+	}
 	r := w.report
 	v := meshView{
 		Mesh: w.desc.ID.String(), Label: cmp.Or(r.Name, w.desc.ID.Label()), Extent: w.desc.Extent.String(), Ranks: w.desc.Extent.NumRanks(),
@@ -140,6 +144,31 @@ func why(err error) string {
 	return err.Error()
 }
 
+// seat puts the hosts of a world in their places, also those that have created nothing.
+func (w *witnesses) seat() {
+	w.desc.Hosts = slices.Clone(w.desc.Hosts)
+	for _, h := range w.world.Hosts {
+		if h.Rank < len(w.desc.Hosts) && h.Count > 0 {
+			w.desc.Hosts[h.Rank] = h.ID
+		}
+	}
+}
+
+// ailing is why a proc of a world has come to nothing, of which its host knows nothing; "" = it has not.
+func (w *witnesses) ailing(rank int) string {
+	if w.world != nil {
+		for _, p := range w.world.Procs {
+			if int(p.ID.Rank) == rank && p.Health != worlds.Alive {
+				return strings.TrimPrefix(p.Reason, agent.Failed.String()+": ")
+			}
+		}
+	}
+	return ""
+}
+
+// noHost is why a rank of a world does not exist that is nobody's to run.
+const noHost = "no host has it"
+
 // statuses is how each rank is, as its owner says, or else its host; who can say nothing of it leaves it unknown.
 func (w *witnesses) statuses() map[int]agent.Status {
 	by := map[int]agent.Status{}
@@ -148,12 +177,18 @@ func (w *witnesses) statuses() map[int]agent.Status {
 		if by[rank] = s.Status; is {
 			continue
 		}
-		h, reason := w.host(rank), "its host %s is silent"
-		switch {
+		h, reason, why := w.host(rank), "its host %s is silent", w.ailing(rank)
+		switch there := slices.Contains(w.there, h); {
 		case !h.IsValid():
-			by[rank] = agent.Status{Phase: agent.NotExist, Reason: "no host has it"}
+			by[rank] = agent.Status{Phase: agent.NotExist, Reason: noHost}
 			continue
-		case slices.Contains(w.there, h):
+		case why != "":
+			by[rank] = agent.Status{Phase: agent.Failed, Reason: why}
+			continue
+		case there && w.world != nil:
+			by[rank] = agent.Status{Phase: agent.NotExist, Reason: fmt.Sprintf("its host %s has not started it", h.Label())}
+			continue
+		case there:
 			reason = "its host %s knows nothing of it any more"
 		}
 		by[rank] = agent.Status{Phase: agent.Unknown, Reason: fmt.Sprintf(reason, h.Label())}
@@ -180,6 +215,13 @@ func (w *witnesses) hosts() []hostView {
 		for _, is := range w.report.Hosts {
 			if is.Host == h.String() {
 				all[i].State, all[i].Reason = is.State, is.Reason
+			}
+		}
+	}
+	if w.world != nil {
+		for _, h := range w.world.Hosts {
+			if h.Rank < len(all) && h.Lost != "" {
+				all[h.Rank].State, all[h.Rank].Reason = hostDead, h.Lost
 			}
 		}
 	}

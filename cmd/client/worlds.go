@@ -102,12 +102,18 @@ func (a *app) worldStatus(w worlds.WorldState) string {
 	return a.paint(yellow, string(w.Status))
 }
 
-// procsText is how many procs are there, of how many.
+// procsText is how many procs are there, of how many: those that have ended, or are lost, are not.
 func procsText(w worlds.WorldState) string {
-	if w.Shape == nil {
-		return strconv.Itoa(len(w.Procs))
+	there := 0
+	for _, p := range w.Procs {
+		if p.Health == worlds.Alive {
+			there++
+		}
 	}
-	return fmt.Sprintf("%d/%d", len(w.Procs), w.Shape.NumRanks())
+	if w.Shape == nil {
+		return strconv.Itoa(there)
+	}
+	return fmt.Sprintf("%d/%d", there, w.Shape.NumRanks())
 }
 
 // hostsText is the labels of the hosts, by rank.

@@ -151,7 +151,8 @@ func TestExplain_aWorldSaysWhichHostItLacks(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, []byte("name: train\nshape: x=3\nper-host: 2\ncommand: builtin\n"), 0o600))
 	c.ok(t, "apply", "-f", file)
 	x := c.explained(t, "train", func(x explanation) bool { return strings.Contains(x.Answer, "1 running") })
-	require.Contains(t, x.Answer, "of its 3 ranks 2 not-exist, 1 running")
+	require.Contains(t, x.Answer, " is unhealthy: of its 3 ranks 2 not-exist, 1 running")
+	require.Equal(t, "running", x.Phase, "what it lacks does not make it none")
 	require.Len(t, x.Causes, 1, "%+v", x)
 	require.Equal(t, cause{What: "host", Region: "x=0:2", Ranks: 2, Why: "the world has no host of rank 0"}, x.Causes[0])
 	require.Contains(t, x.Next[0], "it waits for who is missing")
@@ -167,6 +168,14 @@ func TestExplain_aWorldSaysWhichHostItLacks(t *testing.T) {
 	require.Equal(t, "[x=0:2] no host has it\n[x=2] running commands is not allowed here: its operator allows it with hostd --allow-exec, or host.exec: on\n", r.out)
 	c.ok(t, "stop", "train")
 	require.Empty(t, c.ok(t, "worlds"))
+}
+
+func TestWorlds_countProcsThatAreThere(t *testing.T) {
+	e := shape.Of("x", 3)
+	w := worlds.WorldState{Shape: &e, Procs: []worlds.ProcState{{Health: worlds.Alive}, {Health: worlds.Alive, Failed: []string{"worker"}}, {Health: worlds.Expired}}}
+	require.Equal(t, "2/3", procsText(w))
+	w.Shape = nil
+	require.Equal(t, "2", procsText(w))
 }
 
 func TestWorldFile_saysEverythingThatAWorldCan(t *testing.T) {
@@ -253,6 +262,9 @@ func TestWorlds_withoutProcsAreKnownToAllCommands(t *testing.T) {
 	require.Regexp(t, `demo  `+up.Mesh+`/0.0  n1-\w+  alive`, c.ok(t, "where", up.Mesh+"/0.0"))
 	require.Contains(t, c.ok(t, "__complete", "where", "demo/"), "demo/0\ndemo/1\n")
 	require.Equal(t, cli.ExitNotFound, c.client(t, "where", "demo/2").code)
+	r := c.client(t, "where", "dmeo/0")
+	require.Equal(t, cli.ExitNotFound, r.code)
+	require.Equal(t, `client: dmeo/0: no world has it; mesh "dmeo" does not exist; there is `+up.Mesh+"\n", r.err)
 	require.Equal(t, cli.ExitUsage, c.client(t, "where", "demo").code)
 	require.Regexp(t, `train  0        0        -`, c.ok(t, "stop", "train"))
 	require.Equal(t, cli.ExitNotFound, c.client(t, "explain", "train").code)

@@ -32,7 +32,7 @@ func (n *node) introduce(stderr io.Writer, log zerolog.Logger, getenv func(strin
 		}
 	}
 	b.WriteString("\nCtrl-C drains and stops.\n\n")
-	io.WriteString(stderr, b.String())
+	fmt.Fprint(stderr, b.String())
 }
 
 // probes is where health is told; "" is nowhere.

@@ -44,22 +44,10 @@ func startNode(ctx context.Context, c config, getenv func(string) string, log ze
 	return n, nil
 }
 
-func (n *node) start(ctx context.Context, getenv func(string) string, log zerolog.Logger) (err error) {
-	var local string
-	if n.join != nil {
-		n.options = *n.join
-	} else {
-		if local, err = localPath(getenv, n.apart()); err != nil {
-			return err
-		}
-		if n.recalls() {
-			if err := n.config.server.recall(n.stateDir); err != nil {
-				return err
-			}
-		}
-		if n.server, n.options, err = startServer(ctx, n.config, getenv, log); err != nil {
-			return err
-		}
+func (n *node) start(ctx context.Context, getenv func(string) string, log zerolog.Logger) error {
+	local, err := n.serve(ctx, getenv, log)
+	if err != nil {
+		return err
 	}
 	n.options = agent.Reach(n.options, n.keys)
 	o := n.options
@@ -86,20 +74,8 @@ func (n *node) start(ctx context.Context, getenv func(string) string, log zerolo
 			return err
 		}
 	}
-	if n.flags.gateway {
-		o := gateway.Options{
-			Label: n.label, Bus: &n.options, Root: n.space.Root(), Namespace: n.space.Namespace(), Version: cli.Version(), Config: n.keys, Log: log,
-		}
-		start := func(ctx context.Context) (service, error) {
-			g, err := gateway.Start(ctx, o)
-			if err != nil {
-				return nil, err // and no pointer to nothing
-			}
-			return g, nil
-		}
-		if n.gateway, err = keepUp(ctx, "gateway", start, keys.HostdDrain.Get(n.keys), log); err != nil {
-			return err
-		}
+	if err := n.startGateway(ctx, log); err != nil {
+		return err
 	}
 	if n.http != "" {
 		if n.health, err = serveHealth(ctx, n.http, n); err != nil {
@@ -114,6 +90,42 @@ func (n *node) start(ctx context.Context, getenv func(string) string, log zerolo
 		n.local = local
 	}
 	return n.startWorlds(ctx, log)
+}
+
+// serve starts the server, unless the host joins one, and says which file is to name it for other programs.
+func (n *node) serve(ctx context.Context, getenv func(string) string, log zerolog.Logger) (local string, err error) {
+	if n.join != nil {
+		n.options = *n.join
+		return "", nil
+	}
+	if local, err = localPath(getenv, n.apart()); err != nil {
+		return "", err
+	}
+	if n.recalls() {
+		if err := n.config.server.recall(n.stateDir); err != nil {
+			return "", err
+		}
+	}
+	n.server, n.options, err = startServer(ctx, n.config, getenv, log)
+	return local, err
+}
+
+func (n *node) startGateway(ctx context.Context, log zerolog.Logger) (err error) {
+	if !n.flags.gateway {
+		return nil
+	}
+	o := gateway.Options{
+		Label: n.label, Bus: &n.options, Root: n.space.Root(), Namespace: n.space.Namespace(), Version: cli.Version(), Config: n.keys, Log: log,
+	}
+	start := func(ctx context.Context) (service, error) {
+		g, err := gateway.Start(ctx, o)
+		if err != nil {
+			return nil, err // and no pointer to nothing
+		}
+		return g, nil
+	}
+	n.gateway, err = keepUp(ctx, "gateway", start, keys.HostdDrain.Get(n.keys), log)
+	return err
 }
 
 // recalls reports whether the server is to be found again where it was: a file says where it is itself.

@@ -42,15 +42,23 @@ func (c *Controller) askNames(ctx *actor.Context) {
 				if errs[i] != nil {
 					rest = refusedRest
 				}
-				c.hear(ctx, named{name, errs[i]})
 			}
-			c.later(ctx, freed(held)) // who takes them from now on is told of the worlds (Holder)
+			c.named(ctx, all, errs, held)
 			ctx.After(rest, func(ctx *actor.Context) {
 				c.asking = false
 				c.askNames(ctx)
 			})
 		}
 	})
+}
+
+// named takes what came of asking for some names, which are held until the worlds are saved that have them now: who
+// takes them afterwards is told of those (Holder).
+func (c *Controller) named(ctx *actor.Context, all []string, errs []error, held freed) {
+	for i, name := range all {
+		c.hear(ctx, named{name, errs[i]})
+	}
+	c.later(ctx, held)
 }
 
 // takeAll takes some names, until what it returns is called, or life is over.

@@ -24,7 +24,7 @@
 //   - WORLD-9: a proc is unhealthy when it has ended, was not heard in time, a message to it came back, or an actor
 //     of it has failed. That somebody had a message back is asked about, by one of the controller's own, which has to come
 //     back, too. Only silence is over with the next word; a new incarnation begins clean. The procs of a
-//     host that is dead (package agent/presence) are unhealthy. When a proc dies that joined as one that manages the system, everything stops.
+//     host that is dead (package agent/presence) are unhealthy, and so are those that an earlier controller ordered there. When a proc dies that joined as one that manages the system, everything stops.
 //   - WORLD-10: whatever the instant at which a controller dies, nothing is spawned twice or forgotten: an order may
 //     be given again, a rank is a new generation wherever its procs may have died, and what a host has that no
 //     world has there is stopped.

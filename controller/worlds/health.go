@@ -84,7 +84,8 @@ func (st *state) seen(id subjects.HostID) {
 	}
 }
 
-// lost makes the procs that a host launched expired: nobody watches them (WORLD-9).
+// lost makes the procs that a host launched expired: nobody watches them (WORLD-9). Those that an earlier controller
+// ordered count as launched when the host has not said so to this one: it is lost with whatever it has.
 func (st *state) lost(h *host, why string) {
 	if h == nil || h.lost != "" {
 		return
@@ -93,11 +94,20 @@ func (st *state) lost(h *host, why string) {
 	st.heard.stop(&h.clock)
 	for _, s := range h.inOrder() {
 		for rank := s.first; rank < s.first+s.count; rank++ {
-			if m := s.world.procs[uint32(rank)]; m != nil && m.seat == s {
+			m := s.world.procs[uint32(rank)]
+			if m == nil && s.unseen {
+				m = st.arrive(s.world, s.proc(rank), s)
+			}
+			if m != nil && m.seat == s {
 				st.mark(m, Expired, fmt.Sprintf("host %s is lost: %s", h.id, why))
 			}
 		}
 	}
+}
+
+// proc is the ID of a rank of a seat's share.
+func (s *seat) proc(rank int) subjects.ProcID {
+	return subjects.ProcID{Mesh: s.world.mesh, Rank: uint32(rank), Gen: uint32(s.gen)}
 }
 
 // reported takes what a host says of its share of a world; what it says of another generation than the
@@ -112,7 +122,7 @@ func (st *state) reported(e reported) {
 		if rank < s.first {
 			return
 		}
-		id := subjects.ProcID{Mesh: w.mesh, Rank: uint32(rank), Gen: uint32(s.gen)}
+		id := s.proc(rank)
 		switch {
 		case now.Phase == agent.Running || now.Phase == agent.ShuttingDown:
 			st.arrive(w, id, s)
@@ -164,6 +174,7 @@ func (st *state) inventory(e inventory) {
 		return
 	}
 	for _, s := range h.inOrder() {
+		s.unseen = false
 		if s.count == 0 || has[s] || s.life != e.life || s.world.ending != nil {
 			continue
 		}

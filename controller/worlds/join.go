@@ -146,7 +146,7 @@ func (st *state) place(s *seat) {
 	if s.count == 0 {
 		return
 	}
-	s.gen, s.born = w.gens[s.rank], s.life
+	s.gen, s.born, s.unseen = w.gens[s.rank], s.life, false
 	for rank := s.first; rank < s.first+s.count; rank++ {
 		if m := w.procs[uint32(rank)]; m != nil {
 			s.gen = max(s.gen, int(m.id.Gen)+1)

@@ -1,6 +1,7 @@
 package worlds
 
 import (
+	"fmt"
 	"time"
 )
 
@@ -115,6 +116,14 @@ func (l *lease) wrote(sent, now time.Time, w writeTo, revision uint64, ok bool) 
 // outranked says that hosts have heard of a later epoch: the term is over, and the next is later still.
 func (l *lease) outranked(epoch uint64) {
 	l.floor, l.leading, l.due = max(l.floor, epoch), false, time.Time{}
+}
+
+// lost says why a lease is not ours any more.
+func (l *lease) lost() error {
+	if l.known.Holder != l.self && l.known.Holder != "" {
+		return fmt.Errorf("%s has the lease, in epoch %d", l.known.Holder, l.known.Epoch)
+	}
+	return fmt.Errorf("the lease could not be renewed for %s", leaseAbandon)
 }
 
 // back is the write that gives the lease back; false: it is not ours.

@@ -195,6 +195,10 @@ func TestLease_isKeptAndGivenBack(t *testing.T) {
 	_, ok = b.back()
 	require.False(t, ok)
 	require.Equal(t, "write b 41", do(b))
+	now = now.Add(leaseAbandon)
+	require.Equal(t, []string{"look", "look"}, []string{do(a), do(b)})
+	require.EqualError(t, a.lost(), "b has the lease, in epoch 41")
+	require.EqualError(t, b.lost(), "the lease could not be renewed for 2s")
 }
 
 // A holder that is gone without a word, whenever in its term, is followed within 3 s and the time that words take; one

@@ -21,7 +21,7 @@ func (st *state) restore(records []Record) {
 		maps.Copy(w.gens, r.Gens)
 		w.mesh, _ = subjects.ParseMeshID(r.Mesh) // none: the zero ID
 		for _, x := range r.Hosts {
-			s := &seat{world: w, rank: x.Rank, life: x.Life, labels: x.Labels, gen: x.Gen, born: x.Born}
+			s := &seat{world: w, rank: x.Rank, life: x.Life, labels: x.Labels, gen: x.Gen, born: x.Born, unseen: true}
 			st.sit(s, x.Host)
 			s.assign()
 		}

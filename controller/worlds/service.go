@@ -1,6 +1,7 @@
 package worlds
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -139,7 +140,7 @@ func (s *Service) contend(ctx context.Context) {
 	for !now.quit() {
 		l.handOver(now)
 		if now != nil && !l.leading {
-			s.opts.Log.Warn().Uint64("epoch", now.epoch).AnErr("why", now.why()).Msg("the system controller's term is over")
+			s.opts.Log.Warn().Uint64("epoch", now.epoch).AnErr("why", cmp.Or(now.why(), l.lost())).Msg("the system controller's term is over")
 			now.end()
 			now = nil
 		}

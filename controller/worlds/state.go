@@ -81,6 +81,7 @@ type seat struct {
 	first, count int    // of the procs that are its to run; 0 until the world is declared
 	gen          int    // of these
 	born         string // the life in which it was ordered
+	unseen       bool   // an earlier controller ordered it, and the host has not said what it has
 }
 
 // host is one that has a seat in some world.

@@ -174,7 +174,7 @@ func (s *story) others(ctx context.Context, victim int) error {
 	_, err := cast.Gather(ctx, s.counters, counting.Progress, actor.None{})
 	partial, ok := errors.AsType[*cast.CoverageError](err)
 	if !ok {
-		return fmt.Errorf("a cast to a dead rank: want an error that names it, got %v", err)
+		return fmt.Errorf("a cast to a dead rank: want an error that names it, got %v", err) //nolint:errorlint // it may be nil
 	}
 	c := partial.Coverage
 	if c.Answered != c.Asked-1 || len(c.Failed) != 1 || c.Failed[0].Rank != victim {

@@ -30,7 +30,8 @@
 //
 // Of faults that kill no process and after which no process is away for longer than others:
 //
-//   - FLT-6: nothing is indeterminate.
+//   - FLT-6: nothing is indeterminate, but messages whose deadline is over before the fault is (of F14 with deadlines all
+//     have some milliseconds, of F17 those of every third run 100).
 //
 // Of casts:
 //

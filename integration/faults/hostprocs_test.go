@@ -14,6 +14,7 @@ import (
 
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/agent/host"
+	"github.com/castnet-io/castnet/config"
 )
 
 // endings are ways to end, and what is to be said of them.
@@ -120,7 +121,7 @@ func TestF26_aStormOfProcsLeavesNothing(t *testing.T) {
 		began := time.Now()
 		m.begins(d, procs)
 		f.time("launched", time.Since(began))
-		took, bound := m.ends(d, time.Second), host.StopBound(procs, 16, time.Second)
+		took, bound := m.ends(d, time.Second), host.StopBound(procs, 16, time.Second, config.TerminateKillWait.Get(nil))
 		f.time("stopped", took)
 		f.time("bound", bound)
 		require.Less(t, took, bound)

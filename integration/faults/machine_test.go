@@ -185,6 +185,14 @@ func (m *machine) processes() (pids []int) {
 	return pids
 }
 
+// heedsNoTERM reports whether a process ignores SIGTERM already.
+func heedsNoTERM(pid int) bool {
+	data, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status") // none: it has ended
+	_, rest, _ := strings.Cut(string(data), "SigIgn:\t")
+	mask, err := strconv.ParseUint(strings.TrimSpace(rest[:min(16, len(rest))]), 16, 64)
+	return err == nil && mask&(1<<(syscall.SIGTERM-1)) != 0
+}
+
 // stateOf is the letter of /proc/PID/stat; 0: there is none.
 func stateOf(pid int) byte {
 	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")

@@ -393,11 +393,3 @@ func TestWorlds_aStopSaysWhoHadToBeKilled(t *testing.T) {
 	require.Eventually(t, func() bool { return len(r.processesOf(w.Mesh, m)) == 0 }, patience, 5*time.Millisecond)
 	m.stops()
 }
-
-// heedsNoTERM reports whether a process ignores SIGTERM already.
-func heedsNoTERM(pid int) bool {
-	data, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid)) // none: it has ended
-	_, rest, _ := strings.Cut(string(data), "SigIgn:\t")
-	mask, err := strconv.ParseUint(strings.TrimSpace(rest[:min(16, len(rest))]), 16, 64)
-	return err == nil && mask&(1<<(syscall.SIGTERM-1)) != 0
-}

@@ -39,7 +39,7 @@ func TestPage_eachCommandPrintsWhatItSays(t *testing.T) { // PLY-4
 			b.run(t, env, "bash", "-euo", "pipefail", "-c", script)
 		case "js":
 			// Where its imports are found.
-			dir, err := os.MkdirTemp(filepath.Join("node", "node_modules"), ".page-")
+			dir, err := os.MkdirTemp(filepath.Join("node", "node_modules"), ".page-") //nolint:usetesting // not just anywhere
 			require.NoError(t, err)
 			t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
 			b.run(t, env, node(t), b.file(t, dir, "page.mjs"))

@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -54,7 +55,7 @@ func startTicks(pid int) (uint64, error) {
 // time is right, it is this process that we hold.
 func find(r Record) (*handle, error) {
 	fd, err := unix.PidfdOpen(r.PID, unix.PIDFD_NONBLOCK)
-	if err == unix.ESRCH || err == unix.EINVAL {
+	if errors.Is(err, unix.ESRCH) || errors.Is(err, unix.EINVAL) {
 		return nil, ErrGone
 	}
 	if err != nil {

@@ -2,6 +2,7 @@ package launch
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"os"
 	"os/signal"
@@ -171,7 +172,7 @@ func environOf(pid int) ([]byte, error) {
 		env := make([]byte, size)
 		n, err := f.Read(env)
 		_ = f.Close()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return nil, nil
 		}
 		if err != nil || n < size {

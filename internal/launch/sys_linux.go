@@ -39,7 +39,7 @@ func start(spec *Spec, fds []uintptr, t *tree) (*handle, error) {
 		sys.UseCgroupFD, sys.CgroupFD = true, int(dir.Fd())
 	}
 	pid, err := fork(spec, fds, sys)
-	if err == unix.EAGAIN {
+	if errors.Is(err, unix.EAGAIN) {
 		return nil, fmt.Errorf("fork: the user, the cgroup or the machine has all the processes it may have: %w", err)
 	}
 	if err != nil {
@@ -193,7 +193,7 @@ func (h *handle) killGroup() error {
 	err := h.control(func(fd int) error {
 		return unix.PidfdSendSignal(fd, unix.SIGKILL, nil, unix.PIDFD_SIGNAL_PROCESS_GROUP)
 	})
-	if err == unix.EINVAL {
+	if errors.Is(err, unix.EINVAL) {
 		return nil // an older kernel: its cgroup and the leader are what can be had
 	}
 	return err
@@ -218,7 +218,7 @@ func (h *handle) close() {
 }
 
 func ignoreGone(err error) error {
-	if err == unix.ESRCH {
+	if errors.Is(err, unix.ESRCH) {
 		return nil
 	}
 	return err

@@ -78,7 +78,7 @@ func TestLINK16_anAnswerIsNoWordOfTheReceiver(t *testing.T) {
 	used := b.peer.out.used
 	b.core.Reached(b.now, b.peer, k.N)
 	require.Equal(t, used, b.peer.out.used-b.peer.out.taken, "it gives no credit")
-	b.core.OnState(b.now, b.peer, &wire.StateOf{Missing: []uint64{0, 1}})
+	require.NoError(t, b.core.OnState(b.now, b.peer, &wire.StateOf{Missing: []uint64{0, 1}}))
 	require.Equal(t, [][2]uint64{{1, 0}}, b.links(), "whoever lied: what is missing is sent again")
 }
 

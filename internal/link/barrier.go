@@ -1,9 +1,26 @@
 package link
 
-// Barrier is reached when every message that was sent before it was made has its fate.
+// Barrier is reached when every message that was sent before it was made has its fate; one of NewBarrier, when the message
+// that was sent with it has.
 type Barrier struct {
 	open int
 	done chan struct{}
+}
+
+// NewBarrier makes a barrier for one message: see Links.Track.
+func NewBarrier() *Barrier { return &Barrier{open: 1, done: make(chan struct{})} }
+
+// Reached reports whether it is; of no barrier, false.
+func (b *Barrier) Reached() bool {
+	if b == nil {
+		return false
+	}
+	select {
+	case <-b.done:
+		return true
+	default:
+		return false
+	}
 }
 
 // Done is closed when the barrier is reached.
@@ -17,6 +34,14 @@ func pass(bs []*Barrier) {
 	}
 }
 
+// among adds a barrier for one message to those that wait with it.
+func (b *Barrier) among(list []*Barrier) []*Barrier {
+	if b == nil {
+		return list
+	}
+	return append(list, b)
+}
+
 // before makes a barrier wait for something whose own list this is.
 func (b *Barrier) before(list *[]*Barrier) {
 	b.open++
@@ -26,7 +51,7 @@ func (b *Barrier) before(list *[]*Barrier) {
 // Barrier makes a barrier behind all that was sent so far. Each frame counts for itself, for a later one
 // may be told its fate before. Receivers that owe an acknowledgement are asked for it.
 func (c *Core) Barrier(now Instant) *Barrier {
-	b := &Barrier{open: 1, done: make(chan struct{})}
+	b := NewBarrier()
 	c.levelAll()
 	for _, p := range c.watching {
 		o := &p.out

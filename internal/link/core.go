@@ -3,6 +3,7 @@ package link
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/castnet-io/castnet/internal/wire"
@@ -11,6 +12,9 @@ import (
 
 // Instant is a point in time: nanoseconds by any clock that only goes forward.
 type Instant = int64
+
+// Never is the deadline of a message that has none.
+const Never Instant = math.MaxInt64
 
 // Core decides everything about the links of one process, and does nothing: events come in as calls
 // with the time, what is to be done comes out of Next and Effects. It is not safe for concurrent use.
@@ -331,10 +335,13 @@ func (c *Core) Tick(now Instant) {
 	c.watching = kept
 }
 
-// soonest is the earlier of two times, of which 0 is never.
+// soonest is the earlier of two times, of which 0 and Never are never: it is 0 then.
 func soonest(a, b Instant) Instant {
 	if a == 0 || b != 0 && b < a {
-		return b
+		a = b
+	}
+	if a == Never {
+		return 0
 	}
 	return a
 }

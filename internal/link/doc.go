@@ -39,7 +39,7 @@
 //   - LINK-8: when the deadline of a message has come, it leaves the queue, or its receiver is asked. What
 //     has not arrived by then is refused when it comes, and the sender is told so, as of any refusal.
 //     When nobody says, the fate is that it cannot be known: the deadline and twice the time of an
-//     answer is the longest that a sender waits.
+//     answer is the longest that a sender waits. A message may have none (Never): it goes with its link.
 //   - LINK-9: a message larger than a packet leaves in parts, which take turns with packets and with each
 //     other. Messages of the same sender for the same actor wait behind it, and its last part waits
 //     for those before it; all others overtake it.

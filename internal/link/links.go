@@ -198,15 +198,20 @@ func (p *Peer) Unnamed(to subjects.PortID) *Target {
 
 // Send queues a message; nil says that it will have a fate. See Core.Send.
 func (l *Links) Send(to *Target, e *wire.Envelope, m Mark, until Instant) error {
-	return l.queue(to, e, m, until, false)
+	return l.queue(to, e, m, until, false, nil)
+}
+
+// Track is Send, and has b, of NewBarrier, reached when the message has its fate.
+func (l *Links) Track(to *Target, e *wire.Envelope, m Mark, until Instant, b *Barrier) error {
+	return l.queue(to, e, m, until, false, b)
 }
 
 // Gather is Send for those who are about to send more: it leaves with that, and at most gatherFor later.
 func (l *Links) Gather(to *Target, e *wire.Envelope, m Mark, until Instant) error {
-	return l.queue(to, e, m, until, true)
+	return l.queue(to, e, m, until, true, nil)
 }
 
-func (l *Links) queue(to *Target, e *wire.Envelope, m Mark, until Instant, gather bool) error {
+func (l *Links) queue(to *Target, e *wire.Envelope, m Mark, until Instant, gather bool, b *Barrier) error {
 	var whole []byte
 	if e.Len() > l.large { // not under the lock: it may be 64 MiB
 		whole = Whole(to, e)
@@ -221,7 +226,7 @@ func (l *Links) queue(to *Target, e *wire.Envelope, m Mark, until Instant, gathe
 	if !awake || e.TTL != 0 { // else the flusher has just looked at the clock
 		now = l.now()
 	}
-	err := l.core.SendWhole(now, to, e, whole, m, until)
+	err := l.core.SendWhole(now, to, e, whole, m, until, b)
 	l.setTimer()
 	gathers := err == nil && (gather || l.expected.Load() > 0) && l.gather(now)
 	l.mu.Unlock()

@@ -10,15 +10,15 @@ import (
 )
 
 // Send queues a message. e, whose target is set, is not kept, nor is what it refers to. until is when its
-// fate must be known; 0 stands for the default. An error says that it was not queued; with Full, Room
+// fate must be known; 0 stands for the default, and Never for as long as the link is there. An error says that it was not queued; with Full, Room
 // says when it may be tried again. An answer is never refused for want of room (DEL-7).
 func (c *Core) Send(now Instant, to *Target, e *wire.Envelope, m Mark, until Instant) error {
-	return c.SendWhole(now, to, e, nil, m, until)
+	return c.SendWhole(now, to, e, nil, m, until, nil)
 }
 
 // SendWhole is Send for a message that was written already, as Whole does, when it is so large that it
-// leaves in parts: then whole is kept. Nil for others.
-func (c *Core) SendWhole(now Instant, to *Target, e *wire.Envelope, whole []byte, m Mark, until Instant) error {
+// leaves in parts: then whole is kept. Nil for others. b is reached when the message has its fate; it may be nil.
+func (c *Core) SendWhole(now Instant, to *Target, e *wire.Envelope, whole []byte, m Mark, until Instant, b *Barrier) error {
 	p := to.Peer
 	o := &p.out
 	c.part(p)
@@ -35,8 +35,9 @@ func (c *Core) SendWhole(now Instant, to *Target, e *wire.Envelope, whole []byte
 	e.Actor, e.Port = to.Actor, to.Port
 	if f := o.roomy(e); f != nil && len(f.buf)+e.Size() < headroom+c.packetSize() {
 		c.append(now, p, f, e, to, &m, until)
+		f.waiting = b.among(f.waiting)
 	} else {
-		c.enqueue(p, &message{to: to, env: *e, whole: whole, mark: m, until: until, at: now})
+		c.enqueue(p, &message{to: to, env: *e, whole: whole, mark: m, until: until, at: now, waiting: b.among(nil)})
 	}
 	if asker, is := m.Call.(Asker); is {
 		asker.Asked(c.breaks + 1)

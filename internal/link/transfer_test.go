@@ -202,29 +202,21 @@ func TestLINK10_aLargeMessageCountsWhole(t *testing.T) {
 
 func TestBarrier_passesWhenAllBeforeItHasAFate(t *testing.T) {
 	b := newBench(t, Config{ChunkSize: 100, Opening: 1})
-	done := func(r *Barrier) bool {
-		select {
-		case <-r.Done():
-			return true
-		default:
-			return false
-		}
-	}
-	require.True(t, done(b.core.Barrier(b.now)), "there is nothing")
+	require.True(t, b.core.Barrier(b.now).Reached(), "there is nothing")
 	b.postTo("a", "s", strings.Repeat("L", 150))
 	b.postTo("a", "s", "follows")
 	b.postTo("b", "s", "queued")
 	first := b.core.Barrier(b.now)
 	for n := uint64(1); n <= 4; n++ {
-		require.False(t, done(first), n)
+		require.False(t, first.Reached(), n)
 		b.leave()
 		if n == 4 {
 			b.postTo("b", "s", "later")
 		}
 		b.acked(n)
 	}
-	require.True(t, done(first), "what is sent later does not count")
-	require.False(t, done(b.core.Barrier(b.now)))
+	require.True(t, first.Reached(), "what is sent later does not count")
+	require.False(t, b.core.Barrier(b.now).Reached())
 }
 
 func TestRecent_forgetsWhoWasSilentLongest(t *testing.T) {

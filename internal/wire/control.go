@@ -121,8 +121,8 @@ func decodeUrgent(rest []byte) (*Envelope, error) {
 	switch {
 	case es.Err() != nil:
 		return nil, es.Err()
-	case !ok || len(es.r.data) > 0 || e.Kind != Message && e.Kind != Value:
-		return nil, errors.New("packet: want one message or one value, and nothing else")
+	case !ok || len(es.r.data) > 0 || e.Kind != Message && e.Kind != Value && e.Kind != Failure:
+		return nil, errors.New("packet: want one message or one answer, and nothing else")
 	}
 	return e, nil
 }

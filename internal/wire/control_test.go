@@ -102,10 +102,10 @@ func TestDecodeControl_saysWhatIsMalformed(t *testing.T) {
 		{"00020300000000", "packet: kind 3 is not of the control lane"},
 		{"00020400000000", "packet: kind 4 is not of the control lane"},
 		{"00020d00000000", "packet: kind 13 is not of the control lane"},
-		{"00020e00000000", "packet: want one message or one value, and nothing else"},
+		{"00020e00000000", "packet: want one message or one answer, and nothing else"},
 		{"00020e00000000" + "04000000", "packet: field body: malformed or missing number"},
-		{"00020e00000000" + "0400000000", "packet: want one message or one value, and nothing else"},
-		{"00020e00000000" + "0100000000" + "0900", "packet: want one message or one value, and nothing else"},
+		{"00020e00000000" + "0400000000", "packet: want one message or one answer, and nothing else"},
+		{"00020e00000000" + "0100000000" + "0900", "packet: want one message or one answer, and nothing else"},
 		{"00020f00000000", "packet: unknown kind 15"},
 		{"00020600000000", "decode *wire.ConfirmOf: EOF"},
 		{"00020600000000" + "a101", "decode *wire.ConfirmOf: unexpected EOF"},
@@ -239,6 +239,7 @@ func TestUrgent_survivesTheWay(t *testing.T) {
 	}{
 		{wire.Envelope{Kind: wire.Message, Actor: "a", Port: "p", Sender: "s", TTL: time.Second, Reply: "r", Body: []byte{5}}, "31" + "0161" + "0170" + "0173" + "e807" + "0172" + "0105"},
 		{wire.Envelope{Kind: wire.Value, Actor: "a", Port: "p", Sender: "s", Body: []byte{5}}, "02" + "0161" + "0170" + "0173" + "0105"},
+		{wire.Envelope{Kind: wire.Failure, Actor: "a", Port: "p", Sender: "s", Body: []byte{5}}, "03" + "0161" + "0170" + "0173" + "0105"},
 	} {
 		b := wire.AppendUrgent([]byte{9}, &c.e)
 		require.Equal(t, "09"+"00020e00000000"+c.hex, hex.EncodeToString(b))

@@ -29,7 +29,7 @@ const (
 	Cancel   PacketKind = 11 // control: nobody waits for the answers any more
 	Resume   PacketKind = 12 // control: the receiver was away; what was the last?
 	Bye      PacketKind = 13 // the process is about to close its links
-	Urgent   PacketKind = 14 // control: one envelope, a Message or a Value, that waits for no data and is in no order
+	Urgent   PacketKind = 14 // control: one envelope, a Message, a Value or a Failure, that waits for no data and is in no order
 	lastKind            = Urgent
 )
 

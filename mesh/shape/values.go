@@ -86,7 +86,7 @@ func MeshOfPairs[T any](r Region, pairs iter.Seq2[int, T]) (ValueMesh[T], error)
 		if rank < 0 || rank >= n {
 			return ValueMesh[T]{}, &Error{What: "rank of a value", Input: strconv.Itoa(rank), Want: fmt.Sprintf("0 to %d, in %s", n-1, r)}
 		}
-		all = append(all, Run[T]{rank, rank + 1, v})
+		all = append(all, Run[T]{Begin: rank, Value: v})
 	}
 	slices.SortStableFunc(all, func(a, b Run[T]) int { return cmp.Compare(a.Begin, b.Begin) })
 	values := make([]T, 0, min(n, len(all)))

@@ -1,0 +1,233 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/agent/agenttest"
+	"github.com/castnet-io/castnet/agent/presence"
+	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// gotten is hosts that somebody has got, of whom nobody is there.
+type gotten struct {
+	ids  []subjects.HostID
+	back chan struct{} // one for each time that they are given back
+
+	mu   sync.Mutex
+	errs []error       // of the first times
+	free chan struct{} // set: nothing is given back until it is closed, or who wants it has no more time
+}
+
+func (g *gotten) Hosts() []subjects.HostID { return slices.Clone(g.ids) }
+
+func (g *gotten) Close(ctx context.Context) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.free != nil {
+		select {
+		case <-g.free:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	if len(g.errs) > 0 {
+		err := g.errs[0]
+		g.errs = g.errs[1:]
+		return err
+	}
+	g.back <- struct{}{}
+	return nil
+}
+
+func (g *gotten) awaitBack(t *testing.T) {
+	t.Helper()
+	select {
+	case <-g.back:
+	case <-time.After(20 * time.Second):
+		require.FailNow(t, "the hosts were not given back")
+	}
+}
+
+// hosting is a controller that has hosts.
+func (r *rig) hosting(t *testing.T, n int) (actor.Ref[agent.Agent], *gotten) {
+	t.Helper()
+	spec := hostsOf(t, n)
+	ref := r.own(t, spec)
+	got := &gotten{ids: spec.Procs.Hosts, back: make(chan struct{}, 8)}
+	require.NoError(t, Hold(t.Context(), ref, got))
+	return ref, got
+}
+
+// is has a controller hear how a host is.
+func is(t *testing.T, ref actor.Ref[agent.Agent], host subjects.HostID, s presence.State) {
+	t.Helper()
+	c := presence.Change{Host: host, State: s, Mode: agent.Open, Reason: "for a test", At: time.Now()}
+	_, err := heard.Call(t.Context(), ref, word{hostIs(c)})
+	require.NoError(t, err)
+}
+
+func TestCTL17_aControllerOfHostsKeepsThePromisesOfAgents(t *testing.T) {
+	agenttest.Exercise(t, func(t *testing.T) agenttest.Subject {
+		r := newRig(t)
+		ref, _ := r.hosting(t, 2)
+		states, err := agent.Get.Call(t.Context(), ref, agent.Query{})
+		require.NoError(t, err)
+		return agenttest.Subject{
+			Agent: ref, Client: r.p,
+			New: func(*testing.T) agent.Creation { return agent.Creation{} },
+			ID:  func(agent.Creation) string { return states[0].ID },
+		}
+	})
+}
+
+func TestCTL17_whateverEndsTheControllerGivesItsHostsBackOnce(t *testing.T) {
+	for how, end := range map[string]func(t *testing.T, r *rig, ref actor.Ref[agent.Agent]){
+		"it is stopped": func(_ *testing.T, r *rig, ref actor.Ref[agent.Agent]) { r.p.StopActor(ref.ID().Name, "done") },
+		"it is killed":  func(_ *testing.T, r *rig, ref actor.Ref[agent.Agent]) { r.p.KillActor(ref.ID().Name, "for a test") },
+		"its proc ends": func(_ *testing.T, r *rig, _ actor.Ref[agent.Agent]) { r.close() },
+		"it stops its all": func(t *testing.T, _ *rig, ref actor.Ref[agent.Agent]) {
+			s, err := agent.StopAll.Call(t.Context(), ref, agent.StoppingAll{Reason: "done"})
+			require.NoError(t, err)
+			require.Equal(t, 2, s.Ended)
+		},
+		"it panics": func(t *testing.T, _ *rig, ref actor.Ref[agent.Agent]) {
+			for _, broken := range []any{hold{}, given{}} {
+				_ = heard.Post(t.Context(), ref, word{broken})
+			}
+		},
+	} {
+		t.Run(how, func(t *testing.T) {
+			r := newRig(t)
+			ref, got := r.hosting(t, 2)
+			end(t, r, ref)
+			got.awaitBack(t)
+			r.close()
+			require.Empty(t, got.back)
+		})
+	}
+}
+
+func TestCTL17_whatCouldNotBeGivenBackIsSaidAndDoneAgain(t *testing.T) {
+	r := newRig(t)
+	ref, got := r.hosting(t, 2)
+	notNow := errors.New("not now")
+	got.errs = []error{notNow}
+	_, err := agent.Stop.Call(t.Context(), ref, agent.Stopping{Reason: "done"})
+	require.ErrorIs(t, err, notNow)
+	states, err := agent.Get.Call(t.Context(), ref, agent.Query{})
+	require.NoError(t, err)
+	require.Equal(t, "stopping: not given back: not now", states[1].Status.String())
+
+	for range 2 {
+		o, err := agent.Stop.Call(t.Context(), ref, agent.Stopping{Reason: "again"})
+		require.NoError(t, err)
+		require.Equal(t, agent.Stopped, o[0].Status.Phase)
+		require.Equal(t, 2, o[0].Count)
+	}
+	got.awaitBack(t)
+	require.Empty(t, got.back)
+}
+
+func TestCTL17_aStopIsAnsweredBeforeItsAskerGivesUpWhateverAnotherOneWaitsFor(t *testing.T) {
+	r := newRig(t)
+	ref, got := r.hosting(t, 2)
+	got.free = make(chan struct{})
+	patient := make(chan error, 1)
+	go func() {
+		_, err := agent.Stop.Call(t.Context(), ref, agent.Stopping{Reason: "done"})
+		patient <- err
+	}()
+	_, err := agent.Wait.Call(t.Context(), ref, agent.Waiting{Until: agent.ShuttingDown})
+	require.NoError(t, err)
+	soon, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	o, err := agent.Stop.Call(soon, ref, agent.Stopping{Reason: "again"})
+	require.NoError(t, err)
+	require.Equal(t, "stopping: done", o[0].Status.String(), "as they are then")
+	close(got.free)
+	require.NoError(t, <-patient)
+	got.awaitBack(t)
+}
+
+func TestCTL17_whoSubscribesElsewhereHearsWhatIsNotWellAtOnceAndThatTheControllerLives(t *testing.T) {
+	r := newRig(t)
+	ref, got := r.hosting(t, 2)
+	is(t, ref, got.ids[1], presence.Dead)
+	is(t, ref, got.ids[1], presence.Dead)
+	id, err := subjects.NewMeshID("other")
+	require.NoError(t, err)
+	other, closeOther := r.proc(t, subjects.ProcID{Mesh: id}, Def())
+	there := ref.Via(other)
+	port := actor.OpenPort[actor.Event](other)
+	defer port.Close()
+	recv := func() actor.Event {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		e, err := port.Recv(ctx)
+		require.NoError(t, err)
+		return e
+	}
+	_, err = agent.Streaming.Call(t.Context(), there, agent.Stream{To: port.Ref(), Beat: 50 * time.Millisecond})
+	require.NoError(t, err)
+	e := recv()
+	require.Equal(t, "host.dead failed 1 host=1/2", e.Step+" "+e.Status+" "+string(rune('0'+e.Rank))+" "+e.Point)
+	for range 2 {
+		require.Equal(t, agent.Beat, recv().Step)
+	}
+	report, err := Health.Call(t.Context(), there, actor.None{})
+	require.NoError(t, err)
+	require.Equal(t, 1, report.Subscribers)
+	require.Equal(t, got.ids, report.Procs.Hosts)
+	require.Len(t, report.Failed, 1)
+	require.Equal(t, got.ids[1].String(), report.Hosts[0].Host)
+	is(t, ref, got.ids[1], presence.Alive)
+	for e = recv(); e.Step == agent.Beat; e = recv() {
+	}
+	require.Equal(t, "host.alive", e.Step)
+	require.Equal(t, 1, e.Gen, "another incarnation")
+	closeOther()
+	require.Eventually(t, func() bool {
+		report, err := Health.Call(t.Context(), ref, actor.None{})
+		return err == nil && report.Subscribers == 0
+	}, 20*time.Second, 20*time.Millisecond, "one that is gone is told no more")
+}
+
+func TestCTL17_whatHostsCannotBeAskedForIsRefused(t *testing.T) {
+	r := newRig(t)
+	ref, got := r.hosting(t, 2)
+	require.ErrorContains(t, Hold(t.Context(), ref, got), "has its hosts")
+	_, err := agent.Restart.Call(t.Context(), ref, agent.Restarting{})
+	require.ErrorContains(t, err, "cannot be asked for that: want one of procs")
+	part, err := shape.Of("host", 2).Region().Slice("host", 0, 1)
+	require.NoError(t, err)
+	_, err = agent.Stop.Call(t.Context(), ref, agent.Stopping{Region: &part})
+	require.ErrorContains(t, err, "given back as a whole")
+	fresh := r.own(t, hostsOf(t, 3))
+	require.ErrorContains(t, Hold(t.Context(), fresh, got), "2 hosts are not its 3")
+	require.ErrorContains(t, Hold(t.Context(), r.own(t, r.spec), got), "want one of hosts")
+
+	id, err := subjects.NewMeshID("other")
+	require.NoError(t, err)
+	other, _ := r.proc(t, subjects.ProcID{Mesh: id}, Def())
+	require.ErrorContains(t, Hold(t.Context(), fresh.Via(other), got), "hold no hosts", "hosts do not travel")
+	_, err = heard.Call(t.Context(), ref.Via(other), word{given{}})
+	require.NoError(t, err)
+	o, err := agent.Wait.Call(t.Context(), ref, agent.Waiting{Until: agent.Running})
+	require.NoError(t, err)
+	require.Equal(t, agent.Running, o[0].Status.Phase, "and news of others are none (CTL-9)")
+	bad := hostsOf(t, 2)
+	bad.Procs.PerHost = 2
+	bad.Procs.Hosts = bad.Procs.Hosts[:1]
+	require.ErrorContains(t, bad.check(), "want one rank on each of its hosts")
+}

@@ -1,0 +1,76 @@
+package castnet_test
+
+import (
+	"go/ast"
+	"go/token"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// sleepers are the files that wait for the clock, and why there is no event to wait for. A file that imports
+// testing/synctest sleeps in bubbles, where that takes no time.
+var sleepers = map[string]string{
+	"agent/host/store.go":                "a lock tells nobody when it is free",
+	"agent/proc/main.go":                 "the last thing of a process whose parent is gone is to wait so long and exit",
+	"cmd/hostd/server.go":                "a port tells nobody when it is free",
+	"internal/launch/adopt_linux.go":     "the kernel does not tell how the child of another process ended until it is reaped",
+	"internal/launch/census_linux.go":    "a lock, and a process in the midst of an exec, tell nobody when they are through",
+	"internal/launch/hierarchy_linux.go": "a census that took a new directory for an old one is over in a moment",
+	"internal/launch/orphans_linux.go":   "a process in the midst of an exec tells nobody when it is through",
+	"internal/launch/tree_linux.go":      "a process out of descriptors is not told when it has some",
+
+	"actor/scale_test.go":                     "looks at every stack: to look costs more",
+	"agent/agenttest/exercise.go":             "real agents time leases by their own clock: it is renewed for longer than that",
+	"cast/declined_test.go":                   "what leaves a queue makes room in it until a window is full",
+	"controller/fault_test.go":                "agents time leases by their own clock: they are renewed for longer than that",
+	"controller/urge_test.go":                 "agents time leases by their own clock: nothing ends for longer than that",
+	"controller/worlds/service_test.go":       "kills at another instant each time",
+	"integration/extrinsic_test.go":           "what comes twice comes after what was waited for",
+	"integration/supervision_test.go":         "agents time leases by their own clock: nothing ends for longer than that",
+	"internal/launch/failpoint_linux_test.go": "a process of its own, which dies on the way: the test waits with a deadline",
+	"internal/launch/limits_linux_test.go":    "a process of its own: the test waits with a deadline",
+	"internal/launch/tree_linux_test.go":      "a process of its own: the test waits with a deadline",
+	"mesh/allocate_test.go":                   "what comes twice comes after what was waited for",
+	"mesh/main_test.go":                       "actors that are busy, whoever asks them to end",
+	"mesh/queries_test.go":                    "hosts time leases by their own clock: nothing ends for longer than that",
+	"mesh/takeover_test.go":                   "hosts time leases by their own clock: nothing ends for longer than that",
+}
+
+// skippers are the test files that skip, and what is lacking there and then.
+var skippers = map[string]string{
+	"actor/scale_test.go":                   "under the race detector pools forget on purpose: memory is measured without it",
+	"actor/statemachine_test.go":            "a step of a drawn run for which there is nothing: another one is drawn",
+	"agent/host/lease_test.go":              "a kernel that does not tell its boots apart",
+	"agent/host/logs_test.go":               "the right to mount a disk",
+	"cast/scale_test.go":                    "a second goroutine, which the race detector could look at",
+	"internal/launch/adopt_linux_test.go":   "a kernel that tells how somebody else's child ended, or cgroups",
+	"internal/launch/limits_linux_test.go":  "what the machine does not put in force",
+	"internal/launch/logkeep_linux_test.go": "the right to mount a disk",
+	"internal/launch/tree_linux_test.go":    "cgroups, or a shell",
+	"internal/link/simulation_test.go":      "a second goroutine, or all the seeds: one is run again by hand",
+}
+
+func TestREPO3_whatSleepsIsListedWithAReason(t *testing.T) {
+	found := map[string][]string{}
+	eachCall(t, func(path string, file *ast.File, s *ast.SelectorExpr, _ *ast.CallExpr, at token.Position) {
+		if pkg, ok := s.X.(*ast.Ident); ok && pkg.Name == "time" && s.Sel.Name == "Sleep" && !imports(file, "testing/synctest") {
+			found[path] = append(found[path], at.String())
+		}
+	})
+	requireListed(t, found, sleepers, "wait for the event with a deadline, or sleep in a bubble of testing/synctest")
+}
+
+func TestREPO3_whatSkipsATestIsListedWithWhatIsLacking(t *testing.T) {
+	found := map[string][]string{}
+	eachCall(t, func(path string, _ *ast.File, s *ast.SelectorExpr, _ *ast.CallExpr, at token.Position) {
+		if strings.HasSuffix(path, "_test.go") && slices.Contains([]string{"Skip", "Skipf", "SkipNow"}, s.Sel.Name) {
+			found[path] = append(found[path], at.String())
+		}
+	})
+	requireListed(t, found, skippers, "a test that cannot run here is one that nobody runs")
+}
+
+func imports(file *ast.File, path string) bool {
+	return slices.ContainsFunc(file.Imports, func(i *ast.ImportSpec) bool { return i.Path.Value == `"`+path+`"` })
+}
