@@ -138,7 +138,7 @@ func TestFaultC3_theLeaseOfEveryLiveRankIsRenewedWhateverElseHasFailed(t *testin
 	r := newRig(t)
 	procs := r.ranks(t, frailDef())
 	spec := r.spec
-	spec.Lease, spec.Actors = time.Second, frails("frails")
+	spec.Lease, spec.Actors = 4*time.Second, frails("frails")
 	ref := r.own(t, spec)
 	create(t, ref)
 	wait(t, ref, agent.Running)
@@ -149,7 +149,7 @@ func TestFaultC3_theLeaseOfEveryLiveRankIsRenewedWhateverElseHasFailed(t *testin
 	_, err := shatter.Call(t.Context(), actor.RefOf[*struct{}](procs[1].ID().Actor("frails")).Via(r.p), actor.None{})
 	require.Error(t, err)
 	hears(t, port)
-	until := time.Now().Add(2 * spec.Lease)
+	until := time.Now().Add(spec.Lease * 5 / 4)
 	for time.Now().Before(until) {
 		for _, p := range procs[2:] {
 			o, err := agent.Keepalive.Call(t.Context(), agent.Of(p.ID()).Via(r.p), agent.Lease{ID: "frails"})

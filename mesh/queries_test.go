@@ -168,9 +168,9 @@ func TestLease_actorsWhoseOwnerIsGoneEnd(t *testing.T) {
 	other := c.connect(t)
 	seen, err := other.Lookup(t.Context(), "workers")
 	require.NoError(t, err)
-	counters, err := mesh.SpawnActors(t.Context(), seen, counter, mesh.ActorSpawning[int64]{Label: "short", Params: 1, Lease: time.Second})
+	counters, err := mesh.SpawnActors(t.Context(), seen, counter, mesh.ActorSpawning[int64]{Label: "short", Params: 1, Lease: 4 * time.Second})
 	require.NoError(t, err)
-	time.Sleep(2500 * time.Millisecond) // longer than the lease, which hosts time by their own clock: it is renewed
+	time.Sleep(5 * time.Second) // longer than the lease, which hosts time by their own clock: it is renewed
 	alive, err := procs.ActorStates(t.Context(), counters.Name())
 	require.NoError(t, err)
 	require.Equal(t, []agent.Phase{agent.Running, agent.Running}, phases(alive))
@@ -179,7 +179,7 @@ func TestLease_actorsWhoseOwnerIsGoneEnd(t *testing.T) {
 		states, err := procs.ActorStates(t.Context(), counters.Name())
 		require.NoError(t, err)
 		return states.Values()[0].Status.Phase == agent.Stopped && states.Values()[1].Status.Phase == agent.Stopped
-	}, 10*time.Second, 50*time.Millisecond)
+	}, 30*time.Second, 50*time.Millisecond)
 }
 
 // ownerOf is the one controller of a client.

@@ -210,7 +210,7 @@ func TestParseExtent_isStrict(t *testing.T) {
 		require.ErrorAs(t, err, new(*shape.Error), "%q", text)
 	}
 	_, err := shape.ParseExtent("gpu:4")
-	require.EqualError(t, err, `extent "gpu:4": want label=size,label=size…, such as host=2,gpu=4`)
+	require.EqualError(t, err, `extent "gpu:4": want label=size,label=size…, such as host=2,gpu=4, sizes from 1 to 2147483647`)
 	_, err = shape.ParseExtent(strings.Repeat("?", 1<<20))
 	require.Less(t, len(err.Error()), 1000)
 }
