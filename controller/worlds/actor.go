@@ -219,8 +219,10 @@ func ask[R any](c *Controller, ctx *actor.Context) ticket {
 }
 
 // hear takes one thing, does what is to be done, and arranges for the next time that something is due.
-func (c *Controller) hear(ctx *actor.Context, event any) {
-	c.queue = append(c.queue, c.st.step(event, time.Now())...)
+func (c *Controller) hear(ctx *actor.Context, events ...any) {
+	for _, event := range events {
+		c.queue = append(c.queue, c.st.step(event, time.Now())...)
+	}
 	c.pump(ctx)
 	if c.alarm != nil {
 		c.alarm()

@@ -52,13 +52,15 @@ func (c *Controller) askNames(ctx *actor.Context) {
 	})
 }
 
-// named takes what came of asking for some names, which are held until the worlds are saved that have them now: who
-// takes them afterwards is told of those (Holder).
+// named takes what came of asking for some names, which are held until the worlds are saved that have them now, and no
+// longer: who has been told of one of those, and who takes a name afterwards, finds that the world has it (Holder).
 func (c *Controller) named(ctx *actor.Context, all []string, errs []error, held freed) {
+	c.queue = append(c.queue, held) // before the answers; saves, of whatever is heard at once, go before all (pump)
+	events := make([]any, len(all))
 	for i, name := range all {
-		c.hear(ctx, named{name, errs[i]})
+		events[i] = named{name, errs[i]}
 	}
-	c.later(ctx, held)
+	c.hear(ctx, events...)
 }
 
 // takeAll takes some names, until what it returns is called, or life is over.
@@ -96,7 +98,7 @@ func holderAmong(living []NameTakenError, silent error, name string) error {
 	return nil
 }
 
-// freed are names that are held no longer, once what goes before is saved.
+// freed are names that are held no longer.
 type freed []func()
 
 // answerHolders answers who asks for the holder of a name, on the pump.
