@@ -57,7 +57,6 @@ func (c *cluster) detached(t *testing.T) []worlds.DetachedState {
 }
 
 func TestMESH16_aDetachedMeshOutlivesItsMakerAndIsAdopted(t *testing.T) {
-	t.Parallel()
 	c := withSystem(t)
 	maker, end := c.program(t)
 	procs := c.make(t, maker, "words")
@@ -120,7 +119,6 @@ func TestMESH16_aDetachedMeshOutlivesItsMakerAndIsAdopted(t *testing.T) {
 
 // F7 for what is detached: the next system controller has it, in a later epoch.
 func TestMESH16_aDetachedMeshLivesOnWhenTheSystemControllerIsFollowed(t *testing.T) {
-	t.Parallel()
 	c := newClusterOn(t, embed.Options{Token: "secret", JetStream: true}, "a")
 	one := c.system(t, "one")
 	maker, end := c.program(t)
@@ -150,14 +148,12 @@ func TestMESH16_aDetachedMeshLivesOnWhenTheSystemControllerIsFollowed(t *testing
 
 // An adopter that dies, or is too slow, at any instant before it has confirmed leaves the mesh to the system controller.
 func TestMESH16_aMeshWhoseAdopterDiesIsTakenBack(t *testing.T) {
-	t.Parallel()
 	for _, tc := range []struct {
 		name   string
 		claims bool // the hosts have heard of the adopter
 		lease  time.Duration
 	}{{"before the hosts hear of it", false, 8 * time.Second}, {"before it confirms", true, 16 * time.Second}} {
 		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
 			c := withSystem(t)
 			maker, end := c.program(t)
 			procs, err := c.hosts(t, maker).SpawnProcs(t.Context(), mesh.Spawning{Name: "words", PerHost: shape.Of("gpu", 2), Lease: tc.lease})
@@ -220,7 +216,6 @@ func (c *cluster) heard(t *testing.T, p mesh.ProcMesh, epoch uint64) bool {
 
 // Whoever takes a mesh over by force has it; the system controller forgets it then.
 func TestMESH16_aDetachedMeshThatIsTakenOverIsForgotten(t *testing.T) {
-	t.Parallel()
 	c := withSystem(t)
 	maker, end := c.program(t)
 	procs := c.make(t, maker, "words")
@@ -237,7 +232,6 @@ func TestMESH16_aDetachedMeshThatIsTakenOverIsForgotten(t *testing.T) {
 }
 
 func TestDetach_refusesWhatItCannotHaveAndNamesTheHolder(t *testing.T) {
-	t.Parallel()
 	c := withSystem(t)
 	procs := c.make(t, c.Net, "words")
 	other, _ := c.program(t)
