@@ -53,7 +53,8 @@
 //     later generation that gets it, as one of many, hands it to no actor: it fails those ranks and tells the
 //     caller, who asks it from the next cast on. One of an earlier generation takes no notice.
 //   - CAST-11: a message of a plain NATS client reaches the ranks that its subject and its Castnet-Region both speak of, which
-//     answer within its Castnet-TTL. One that asks for more, which only a gateway does, is refused by each of those that its subject speaks of.
+//     answer within its Castnet-TTL. One that asks for more, which only a gateway does, is refused by each of those
+//     that its subject speaks of.
 //
 // Verbs may be called on any goroutine, handlers included. The router runs on the proc's data
 // pump and never blocks it: folding has a goroutine of its own, which Router.Close waits for.
