@@ -96,14 +96,13 @@ func ask[M any](ctx context.Context, p *Proc, from string, to subjects.ActorID, 
 		})
 		return p.await(ctx, c, endpoint)
 	}
-	room := p.borrow()
-	lead, body, err := encode((*room)[:0], m)
+	w, err := encode(p, m)
 	if err == nil {
-		err = p.question(c, from, endpoint, lead, body, deadline, ctx)
+		err = p.question(c, from, endpoint, w, deadline, ctx)
 	} else {
 		err = errorf(CodeInvalid, to.String(), endpoint, "%v", err)
 	}
-	p.giveBack(room, lead)
+	p.giveBack(w)
 	if err != nil && c.state.CompareAndSwap(open, abandoned) { // else somebody answered all the same
 		return Answer{Err: err}
 	}
@@ -146,7 +145,7 @@ func (p *Proc) GiveUp(to subjects.ProcID, reply string) {
 
 // question sends the question to another proc, with a reply port, which the caller closes unless there is an
 // error. With a context it waits for room there until that ends. The zero deadline is none.
-func (p *Proc) question(c *call, from, endpoint string, lead, body []byte, deadline time.Time, wait context.Context) error {
+func (p *Proc) question(c *call, from, endpoint string, w written, deadline time.Time, wait context.Context) error {
 	if _, err := p.target(c.to, endpoint); err != nil && !errors.Is(err, errNeighbour) { // before its death could be missed
 		return err
 	}
@@ -156,7 +155,7 @@ func (p *Proc) question(c *call, from, endpoint string, lead, body []byte, deadl
 	}
 	o := &outbound{
 		to: c.to, port: endpoint, mark: link.Mark{Call: c}, until: deadline, wait: wait,
-		envelope: wire.Envelope{Kind: wire.Message, Sender: from, Reply: c.at, Lead: lead, Body: body},
+		envelope: wire.Envelope{Kind: wire.Message, Sender: from, Reply: c.at, Bytes: w.bytes, Body: w.body},
 	}
 	if !deadline.IsZero() {
 		o.envelope.TTL = max(time.Until(deadline), time.Millisecond) // 0 is no deadline
@@ -201,52 +200,55 @@ func (p *Proc) post(from string, to subjects.PortID, m any) error {
 			Actor: to.Actor.Name, Port: to.Port, From: p.id.Actor(from), Local: true, Value: m,
 		})
 	}
-	return postFar(p, from, to.Actor, to.Port, m, time.Time{}, nil)
+	return postFar(p, from, to.Actor, to.Port, typeOf(m), m, time.Time{}, nil)
 }
 
-// postFar is post to another process. Its fate is known at the deadline, the default one when that is
-// zero. With a context, it waits for room there until that ends.
-func postFar[M any](p *Proc, from string, to subjects.ActorID, port string, m M, deadline time.Time, wait context.Context) error {
-	room := p.borrow()
-	lead, body, err := encode((*room)[:0], m)
+// postFar is post to another process, of a message whose type is called typ. Its fate is known at the deadline, the
+// default one when that is zero. With a context, it waits for room there until that ends.
+func postFar[M any](p *Proc, from string, to subjects.ActorID, port, typ string, m M, deadline time.Time, wait context.Context) error {
+	w, err := encode(p, m)
 	if err != nil {
+		p.giveBack(w)
 		return errorf(CodeInvalid, to.String(), port, "%v", err)
 	}
 	err = p.send(&outbound{
-		to: to, port: port, envelope: wire.Envelope{Kind: wire.Message, Sender: from, Lead: lead, Body: body, Wait: wait != nil},
-		mark: link.Mark{Type: typeName[M]()}, until: deadline, wait: wait,
+		to: to, port: port, envelope: wire.Envelope{Kind: wire.Message, Sender: from, Bytes: w.bytes, Body: w.body, Wait: wait != nil},
+		mark: link.Mark{Type: typ}, until: deadline, wait: wait,
 	})
-	p.giveBack(room, lead)
+	p.giveBack(w)
 	return err
 }
 
-// largeScratch is the size from which on a buffer is not kept.
+// written is a message that is encoded.
+type written struct {
+	body  []byte
+	bytes bool    // see wire.Envelope
+	room  *[]byte // where it lies, which giveBack keeps for others; nil: the message is bytes, and stays where it is
+}
+
+// encode encodes a message. What was borrowed for that is to be given back, also after an error.
+func encode[M any](p *Proc, m M) (w written, err error) {
+	if raw, is := any(&m).(*[]byte); is && *raw != nil {
+		return written{body: *raw, bytes: true}, nil
+	}
+	if w.room, _ = p.scratch.Get().(*[]byte); w.room == nil {
+		w.room = new([]byte)
+	}
+	w.body, err = encodeAny((*w.room)[:0], m)
+	return w, err
+}
+
+// largeScratch is the size from which on room is not kept.
 const largeScratch = 64 << 10
 
-// borrow is room to encode into, which giveBack keeps for others, with what was made of it.
-func (p *Proc) borrow() *[]byte {
-	room, _ := p.scratch.Get().(*[]byte)
-	if room == nil {
-		room = new([]byte)
+func (p *Proc) giveBack(w written) {
+	if w.room == nil {
+		return
 	}
-	return room
-}
-
-func (p *Proc) giveBack(room *[]byte, used []byte) {
-	if cap(used) <= largeScratch {
-		*room = used
+	if cap(w.body) <= largeScratch {
+		*w.room = w.body
 	}
-	p.scratch.Put(room)
-}
-
-// encode encodes a message into b. What is bytes already stays where it is: it is the body, and lead
-// comes before it.
-func encode[M any](b []byte, m M) (lead, body []byte, err error) {
-	if raw, is := any(&m).(*[]byte); is && *raw != nil {
-		return wire.AppendBytesHead(b, len(*raw)), *raw, nil
-	}
-	lead, err = encodeAny(b, m)
-	return lead, nil, err
+	p.scratch.Put(w.room)
 }
 
 //go:noinline

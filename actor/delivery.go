@@ -62,10 +62,9 @@ func settleWith[R any](d *Delivery, v R, more bool) (gathers bool) {
 		return false
 	}
 	d.forget()
-	room := w.p.borrow()
-	lead, body, err := encode((*room)[:0], v)
+	a, err := encode(w.p, v)
 	w.home.gather = more
-	w.p.answerAs(d.Actor, w.home, wire.Envelope{Kind: wire.Value, Lead: lead, Body: body}, err)
-	w.p.giveBack(room, lead)
+	w.p.answerAs(d.Actor, w.home, wire.Envelope{Kind: wire.Value, Bytes: a.bytes, Body: a.body}, err)
+	w.p.giveBack(a)
 	return more
 }

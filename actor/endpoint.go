@@ -65,13 +65,14 @@ type declared[R any] struct {
 // spec is the untyped part of an endpoint. Its address is the endpoint's identity.
 type spec struct {
 	name string
-	err  error // a bad name, of the endpoint or of a reducer
+	typ  string // of its messages, for people
+	err  error  // a bad name, of the endpoint or of a reducer
 }
 
 // NewEndpoint names an endpoint. The reducers are those that casts to it may fold its answers
 // with, besides the built-in ones. A bad name is reported by Err and by every verb.
 func NewEndpoint[A, M, R any](name string, reducers ...Reducer[R]) Endpoint[A, M, R] {
-	d := &declared[R]{spec{name, subjects.CheckLabel("endpoint", name)}, reducers}
+	d := &declared[R]{spec{name, typeName[M](), subjects.CheckLabel("endpoint", name)}, reducers}
 	for _, r := range reducers {
 		if err := r.Err(); err != nil && d.err == nil {
 			d.err = fmt.Errorf("endpoint %s: %w", name, err)

@@ -186,7 +186,7 @@ func (t *fanTurn) refused(p *Proc, typ string, why error) {
 	p.undeliverable(&d, why)
 }
 
-func (l *laneOf[M, R]) putFan(f *Fan, i int) { l.push(letter[M, R]{far: far{&f.run, uint32(i)}}) }
+func (l *laneOf[M, R]) putFan(f *Fan, i int) { l.push(letter[M, R]{far: &f.run, turn: i}) }
 
 // spread handles a message that went to many.
 func (l *laneOf[M, R]) spread(in *instance, t *fanTurn) {

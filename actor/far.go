@@ -1,47 +1,91 @@
 package actor
 
 import (
-	"sync/atomic"
+	"bytes"
 
 	"github.com/castnet-io/castnet/internal/link"
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// far is what a message that another process posted has, besides itself.
-type far struct {
-	run  *farRun
-	wait uint32 // what its link is told once it is taken up, when it waits for room; of a Fan: which turn
-}
-
-// farRun is what messages have in common that came together, of one sender to one port.
+// farRun is messages that came together, of one sender in another process to one port. It takes one place in a lane,
+// and they are decoded on the actor's turn, one after the other.
 type farRun struct {
 	fan         *Fan // that it is, and nothing of the below
 	p           *Proc
 	from        subjects.ActorID
 	peer        *link.Peer
 	actor, port string
-	taken       atomic.Uint64 // what the link has not been told yet
-	left        atomic.Int64  // messages that are not taken up
+	data        []byte        // what their bodies lie in
+	posts       []link.Letter // what else they have
+	one         [1]link.Letter
+}
+
+// keep makes the run of what came. Of a packet that is mostly for others only its part is kept.
+func (r *farRun) keep(data []byte, letters []link.Letter) {
+	r.posts = append(r.one[:0], letters...)
+	from, last := letters[0].At, letters[len(letters)-1]
+	to := last.At + last.Size
+	if 2*int(to-from) >= len(data) {
+		r.data = data
+		return
+	}
+	r.data = bytes.Clone(data[from:to])
+	for i := range r.posts {
+		r.posts[i].At -= from
+	}
+}
+
+// count is how many messages a place in a lane stands for.
+func (r *farRun) count() int {
+	if r == nil {
+		return 1
+	}
+	return max(1, len(r.posts))
+}
+
+// delivery is a message of the run as one of any other kind.
+func (r *farRun) delivery(raw []byte) *Delivery {
+	return &Delivery{Actor: r.actor, Port: r.port, From: r.from, Raw: raw}
+}
+
+// refuse tells their sender that no handler runs the messages from, up to to.
+func (r *farRun) refuse(from, to int, typ string, why *Error) {
+	var waited uint64
+	for range r.posts[from:to] {
+		d := r.delivery(nil)
+		d.typ = typ
+		r.p.undeliverable(d, why)
+	}
+	for _, lt := range r.posts[from:to] {
+		waited += uint64(lt.Wait)
+	}
+	r.p.links.Taken(r.peer, waited)
+}
+
+// taking is what has been taken up of messages that wait for room, and their link was not told yet. It belongs to the
+// turn.
+type taking struct {
+	run   *farRun
+	bytes uint64
 }
 
 // sayTaken is how much may be taken up before the link is told.
 const sayTaken = 32 << 10
 
-// take says that a message is taken up, or will not be.
-func (f far) take() {
-	if f.wait == 0 {
-		return
-	}
-	r := f.run
-	n := r.taken.Add(uint64(f.wait))
-	if r.left.Add(-1) <= 0 || n >= sayTaken {
-		r.p.links.Taken(r.peer, r.taken.Swap(0))
+// take takes up the i-th message of a run.
+func (t *taking) take(r *farRun, i int) {
+	t.run = r
+	if t.bytes += uint64(r.posts[i].Wait); i == len(r.posts)-1 || t.bytes >= sayTaken {
+		t.say()
 	}
 }
 
-// delivery is the message as one of any other kind.
-func (r *farRun) delivery(raw []byte) *Delivery {
-	return &Delivery{Actor: r.actor, Port: r.port, From: r.from, Raw: raw}
+// say tells the link. A run that is not handled to its end needs it.
+func (t *taking) say() {
+	if t.bytes > 0 {
+		t.run.p.links.Taken(t.run.peer, t.bytes)
+	}
+	*t = taking{}
 }
 
 // blocks is where small bodies are copied to, out of the packet they came in: who keeps one keeps a

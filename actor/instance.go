@@ -296,6 +296,7 @@ func (in *instance) serve() (goOn bool) {
 			in.box.gathers = false
 			in.proc.links.Gathered()
 		}
+		in.box.taking.say()
 		if !goOn {
 			goOn = in.crashed(recover()) // may hand the actor to another goroutine: nothing of it is touched then
 		}

@@ -3,7 +3,6 @@ package actor
 import (
 	"slices"
 
-	"github.com/castnet-io/castnet/internal/link"
 	"github.com/castnet-io/castnet/internal/wire"
 )
 
@@ -12,13 +11,13 @@ import (
 // lock. What was taken up belongs to the turn; once the mailbox is seized, to whoever seized it.
 type lane interface {
 	bound() *method
-	put(d *Delivery)                                    // adds a message that comes by another way than send
-	putFar(r *farRun, letters []link.Letter, b *blocks) // adds those that another process posted
-	putFan(f *Fan, i int)                               // adds one that goes to many
-	take()                                              // takes up what came in; the lock is held
-	serve(in *instance, n int)                          // handles the rest of a run of n messages, until interrupted
-	handled()                                           // forgets what was taken up
-	rest()                                              // gives back the room of a burst; the lane is empty, and the lock is held
+	put(d *Delivery)           // adds a message that comes by another way than send
+	putFar(r *farRun)          // adds those that another process posted
+	putFan(f *Fan, i int)      // adds one that goes to many
+	take()                     // takes up what came in; the lock is held
+	serve(in *instance, n int) // handles the rest of a run of n messages, until interrupted
+	handled()                  // forgets what was taken up
+	rest()                     // gives back the room of a burst; the lane is empty, and the lock is held
 	sides() (in, out pile)
 	counts() *counts
 }
@@ -35,14 +34,17 @@ type letter[M, R any] struct {
 	from     *instance // the actor that sent it, when that lives in this proc
 	reply    *reply[R] // a caller in this process that waits
 	delivery *Delivery // what came by another way, and holds the message itself
-	far      far       // another process posted it, or it goes to many
+	far      *farRun   // another process posted it, and others, or it goes to many
+	turn     int       // of a Fan: which
 }
 
 // laneOf is a lane for messages M that are answered with R.
 type laneOf[M, R any] struct {
 	b       *bound[M, R]
 	in, out *room[M, R]
-	at      int // the next of out
+	at      int    // the next of out
+	post    int    // the next of those that it stands for
+	blocks  blocks // the turn's
 	n       counts
 	small   [2]room[M, R]
 }
@@ -67,19 +69,7 @@ func (l *laneOf[M, R]) bound() *method  { return &l.b.method }
 func (l *laneOf[M, R]) counts() *counts { return &l.n }
 func (l *laneOf[M, R]) put(d *Delivery) { l.push(letter[M, R]{delivery: d}) }
 
-// putFar decodes on the pump what takes no time; the rest is the actor's.
-func (l *laneOf[M, R]) putFar(r *farRun, letters []link.Letter, b *blocks) {
-	l.reserve(len(letters))
-	at := len(l.in.letters)
-	l.in.letters = l.in.letters[:at+len(letters)] // what is written to them is all they hold
-	for i, came := range letters {
-		lt, ok := &l.in.letters[at+i], false
-		if lt.m, ok = quick[M](came.Body, b); !ok {
-			lt.delivery = r.delivery(came.Body)
-		}
-		lt.far = far{r, uint32(came.Wait)}
-	}
-}
+func (l *laneOf[M, R]) putFar(r *farRun) { l.push(letter[M, R]{far: r}) }
 
 func (l *laneOf[M, R]) push(lt letter[M, R]) {
 	if len(l.in.letters) == cap(l.in.letters) {
@@ -113,13 +103,13 @@ func (l *laneOf[M, R]) enlarge() {
 
 func (l *laneOf[M, R]) take() {
 	if len(l.in.letters) > 0 { // else the batch has another run of this lane, and it is taken already
-		l.in, l.out, l.at = l.out, l.in, 0
+		l.in, l.out, l.at, l.post = l.out, l.in, 0, 0
 	}
 }
 
 func (l *laneOf[M, R]) handled() {
 	clear(l.out.letters)
-	l.out.letters, l.at = l.out.letters[:0], 0
+	l.out.letters, l.at, l.post = l.out.letters[:0], 0, 0
 }
 
 func (l *laneOf[M, R]) rest() {
@@ -128,19 +118,21 @@ func (l *laneOf[M, R]) rest() {
 			l.b.rooms.Put(r)
 		}
 	}
-	l.in, l.out = &l.small[0], &l.small[1]
+	l.in, l.out, l.blocks = &l.small[0], &l.small[1], blocks{}
 }
 
 func (l *laneOf[M, R]) serve(in *instance, n int) {
 	for in.box.served < n && in.claim() {
 		in.box.served++
-		lt := &l.out.letters[l.at]
-		l.at++
+		lt, i := &l.out.letters[l.at], l.post
+		if l.post++; l.post == lt.far.count() {
+			l.at, l.post = l.at+1, 0
+		}
 		switch {
-		case lt.far.run != nil && lt.far.run.fan != nil:
-			l.spread(in, lt.far.run.fan.turn(int(lt.far.wait)))
-		case lt.far.run != nil:
-			l.post(in, lt)
+		case lt.far != nil && lt.far.fan != nil:
+			l.spread(in, lt.far.fan.turn(lt.turn))
+		case lt.far != nil:
+			l.came(in, lt.far, i)
 		case lt.delivery != nil:
 			l.deliver(in, lt.delivery)
 		case lt.reply != nil:
@@ -161,19 +153,22 @@ func (l *laneOf[M, R]) tell(in *instance, lt *letter[M, R]) {
 	l.run(in, ctx, lt.m)
 }
 
-// post is tell for a message that another process posted.
-func (l *laneOf[M, R]) post(in *instance, lt *letter[M, R]) {
-	lt.far.take()
-	if lt.delivery != nil {
+// came is tell for a message that another process posted.
+func (l *laneOf[M, R]) came(in *instance, r *farRun, i int) {
+	in.box.taking.take(r, i)
+	raw := r.posts[i].Body(r.data)
+	m, ok := quick[M](raw, &l.blocks)
+	if !ok {
 		var err error
-		if lt.m, err = l.b.argument(in.id(), lt.delivery, &in.proc.counts.unknown); err != nil { // the sender's fault: the actor is left alone
-			in.proc.undeliverable(lt.delivery, err)
+		d := r.delivery(raw)
+		if m, err = l.b.argument(in.id(), d, &in.proc.counts.unknown); err != nil { // the sender's fault: the actor is left alone
+			in.proc.undeliverable(d, err)
 			return
 		}
 	}
 	ctx := &in.box.self
-	ctx.from, ctx.far = nil, lt.far.run
-	l.run(in, ctx, lt.m)
+	ctx.from, ctx.far = nil, r
+	l.run(in, ctx, m)
 }
 
 func (l *laneOf[M, R]) run(in *instance, ctx *Context, m M) {
@@ -247,15 +242,17 @@ type pileOf[M, R any] struct {
 
 func (s pileOf[M, R]) reject(p *Proc, from, to int, why *Error) {
 	why = why.about(s.b.name)
-	for _, lt := range s.letters[from:to] {
+	for _, lt := range s.letters {
+		n := lt.far.count()
+		first, end := max(from, 0), min(to, n)
+		if from, to = from-n, to-n; first >= end {
+			continue
+		}
 		switch {
-		case lt.far.run != nil && lt.far.run.fan != nil:
-			lt.far.run.fan.turn(int(lt.far.wait)).refused(p, s.b.in, why)
-		case lt.far.run != nil:
-			lt.far.take()
-			d := lt.far.run.delivery(nil)
-			d.typ = s.b.in
-			p.undeliverable(d, why)
+		case lt.far != nil && lt.far.fan != nil:
+			lt.far.fan.turn(lt.turn).refused(p, s.b.in, why)
+		case lt.far != nil:
+			lt.far.refuse(first, end, s.b.in, why)
 		case lt.delivery != nil:
 			lt.delivery.typ = s.b.in
 			p.undeliverable(lt.delivery, why)

@@ -49,6 +49,7 @@ type mailbox struct {
 	lingers int     // the turn's: how often it lets others run before it rests; several who were answered will ask again
 	stamp   int64   // the turn's: the time it was taken up, when that is known
 	self    Context // the turn's: of every message that nobody waits for
+	taking  taking  // the turn's
 }
 
 // slot is a lane and the endpoint it was looked up by last.
@@ -208,26 +209,22 @@ func (in *instance) deliver(d *Delivery) error {
 
 // deliverFar is deliver for messages that another process posted, until one is refused, and says how
 // many it took. Those that wait for room come in all the same: their link holds their sender back.
-func (in *instance) deliverFar(r *farRun, letters []link.Letter, b *blocks) (taken int, err error) {
+func (in *instance) deliverFar(r *farRun, came *link.Inbound) (taken int, err error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	to := in.findName(r.port)
 	if to == nil || in.refuses() {
 		return 0, in.refusal(to, r.port)
 	}
-	waiting := 0
-	for taken < len(letters) && (letters[taken].Wait != 0 || in.box.queued+taken < int(in.limit)) {
-		if letters[taken].Wait != 0 {
-			waiting++
-		}
+	for taken < len(came.Letters) && (came.Letters[taken].Wait != 0 || in.box.queued+taken < int(in.limit)) {
 		taken++
 	}
 	if taken > 0 {
-		r.left.Add(int64(waiting))
-		to.lane.putFar(r, letters[:taken], b)
+		r.keep(came.Data, came.Letters[:taken])
+		to.lane.putFar(r)
 		in.arrived(to, taken, 0, nil)
 	}
-	if taken < len(letters) {
+	if taken < len(came.Letters) {
 		return taken, in.refusal(to, r.port)
 	}
 	return taken, nil

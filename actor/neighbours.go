@@ -2,7 +2,6 @@ package actor
 
 import (
 	"errors"
-	"slices"
 	"strings"
 	"sync"
 
@@ -114,7 +113,7 @@ func (p *Proc) sendBeside(o *outbound) error {
 // takeFrom takes what another proc of this process says. Of the envelope nothing is kept.
 func (p *Proc) takeFrom(from subjects.ActorID, e wire.Envelope) error {
 	if pt := p.findPort(e.Actor, e.Port); pt != nil {
-		e.Lead, e.Body = nil, slices.Concat(e.Lead, e.Body)
+		e.Bytes, e.Body = false, e.Whole()
 		return pt.recv(Incoming{From: from, Envelope: e, unknown: &p.counts.unknown})
 	}
 	switch e.Kind {
@@ -126,6 +125,6 @@ func (p *Proc) takeFrom(from subjects.ActorID, e wire.Envelope) error {
 		p.counts.late.Add(1)
 		return nil
 	}
-	e.Lead, e.Body = nil, slices.Concat(e.Lead, e.Body)
+	e.Bytes, e.Body = false, e.Whole()
 	return p.message(from, nil, &e)
 }

@@ -88,7 +88,7 @@ func (r PortRef[T]) sendAs(p *Proc, from string, v T) error {
 		}
 		return pt.recv(Incoming{From: p.id.Actor(from), Envelope: wire.Envelope{Kind: wire.Message}, Local: true, Value: v})
 	}
-	return postFar(p, from, r.id.Actor, r.id.Port, v, time.Time{}, nil)
+	return postFar(p, from, r.id.Actor, r.id.Port, typeName[T](), v, time.Time{}, nil)
 }
 
 // foreignSubject reports whether plain NATS clients may listen there for what castnet says.

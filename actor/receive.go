@@ -174,8 +174,7 @@ func (p *Proc) malformed(m bus.Msg, err error) { linked{p}.Malformed(m.Subject, 
 
 // inbound is what the data pump needs to deliver messages. It belongs to the pump.
 type inbound struct {
-	casts  atomic.Pointer[func(from subjects.ActorID, e *wire.Envelope) error]
-	blocks blocks
+	casts atomic.Pointer[func(from subjects.ActorID, e *wire.Envelope) error]
 }
 
 // deliver delivers messages until one is refused, and says how many it took.
@@ -207,11 +206,11 @@ func (b *inbound) deliver(p *Proc, in *link.Inbound) (taken int, err error) {
 	}
 	if pt == nil && e.Reply == "" && e.TTL == 0 && !strings.HasPrefix(e.Port, "_") {
 		if to := p.find(e.Actor); to != nil {
-			return to.deliverFar(&farRun{p: p, from: from, peer: in.From, actor: e.Actor, port: e.Port}, in.Letters, &b.blocks)
+			return to.deliverFar(&farRun{p: p, from: from, peer: in.From, actor: e.Actor, port: e.Port}, in)
 		}
 	}
 	for i, lt := range in.Letters {
-		if e.Body = lt.Body; pt == nil {
+		if e.Body = lt.Body(in.Data); pt == nil {
 			err = p.message(from, in.From, e)
 		} else {
 			p.links.Quietly(func() { // a relay sends it on
@@ -221,7 +220,7 @@ func (b *inbound) deliver(p *Proc, in *link.Inbound) (taken int, err error) {
 		if err != nil {
 			return i, err
 		}
-		p.links.Taken(in.From, lt.Wait) // it does not wait for room
+		p.links.Taken(in.From, uint64(lt.Wait)) // it does not wait for room
 	}
 	return len(in.Letters), nil
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -145,7 +144,7 @@ func (p *Proc) respond(at replyPort, e wire.Envelope) error {
 		return errorf(CodeInvalid, "", to.Port, "want the port of an actor, got the zero value or a malformed name")
 	}
 	if to.Actor.Proc == p.id {
-		e.Lead, e.Body = nil, slices.Concat(e.Lead, e.Body)
+		e.Bytes, e.Body = false, e.Whole()
 		p.route(to.Actor.Name, to.Port, p.id.Actor(e.Sender), e)
 		return nil
 	}
@@ -223,7 +222,7 @@ func (p *Proc) answerAs(actor string, to replyPort, e wire.Envelope, err error) 
 	} else {
 		err = ranError(fmt.Errorf("the answer: %w", err))
 	}
-	e.Kind, e.Lead, e.Body = wire.Failure, nil, EncodeError(err)
+	e.Kind, e.Bytes, e.Body = wire.Failure, false, EncodeError(err)
 	if err := p.respond(to, e); err != nil {
 		p.loud.Warn().Err(err).Stringer("to", to.port).Msg("an answer was not sent")
 	}

@@ -56,13 +56,13 @@ func urge[M any](ctx context.Context, p *Proc, from string, to subjects.ActorID,
 	if ctx.Err() != nil {
 		return Answer{Err: fromContext(ctx, to.String(), endpoint)}
 	}
-	lead, body, err := encode(nil, m)
+	body, err := encodeAny(nil, m)
 	if err != nil {
 		return Answer{Err: errorf(CodeInvalid, to.String(), endpoint, "%v", err)}
 	}
 	c := &call{to: to, waiting: waiting{seat: p.seats.take(0)}}
 	defer p.seats.leave(c.seat)
-	u, err := p.urgeAs(c, from, endpoint, lead, body)
+	u, err := p.urgeAs(c, from, endpoint, body)
 	if err != nil {
 		return Answer{Err: err}
 	}
@@ -103,7 +103,7 @@ func (p *Proc) urging(to *link.Target, e wire.Envelope, mark any, ended func(err
 }
 
 // urgeAs is urging for a question, and opens the port for its answer, which the caller closes unless there is an error.
-func (p *Proc) urgeAs(c *call, from, endpoint string, lead, body []byte) (*urging, error) {
+func (p *Proc) urgeAs(c *call, from, endpoint string, body []byte) (*urging, error) {
 	t, err := p.target(c.to, endpoint)
 	if err != nil {
 		return nil, err
@@ -112,7 +112,7 @@ func (p *Proc) urgeAs(c *call, from, endpoint string, lead, body []byte) (*urgin
 	if !p.openPort(c.key, c) { // the answer could not come
 		return nil, p.stopped()
 	}
-	e := wire.Envelope{Kind: wire.Message, Sender: from, Reply: c.at, Lead: lead, Body: body}
+	e := wire.Envelope{Kind: wire.Message, Sender: from, Reply: c.at, Body: body}
 	return p.urging(t.Target, e, c, func(err error) {
 		if err != nil {
 			c.got(Answer{Err: err})

@@ -113,9 +113,9 @@ func (e Endpoint[A, M, R]) postFar(ctx context.Context, to *Ref[A], m M, wait bo
 	}
 	deadline, _ := ctx.Deadline()
 	if !wait {
-		return postFar(p, from, to.id, e.d.name, m, deadline, nil)
+		return postFar(p, from, to.id, e.d.name, e.d.typ, m, deadline, nil)
 	}
-	return postFar(p, from, to.id, e.d.name, m, deadline, ctx)
+	return postFar(p, from, to.id, e.d.name, e.d.typ, m, deadline, ctx)
 }
 
 // local reports whether an actor is known to live in the sender's proc. from is the actor that

@@ -105,13 +105,13 @@ func (p *Proc) watchFar(m *monitoring, c *call, from string) error {
 		return err
 	}
 	if p.process.has(c.to.Proc) {
-		err = p.question(c, from, portDown, nil, body, time.Time{}, nil)
+		err = p.question(c, from, portDown, written{body: body}, time.Time{}, nil)
 		if err == nil {
 			m.left(func() { p.closePort(c.key, c) })
 		}
 		return err
 	}
-	u, err := p.urgeAs(c, from, portDown, nil, body)
+	u, err := p.urgeAs(c, from, portDown, body)
 	if err != nil {
 		return err
 	}

@@ -127,7 +127,7 @@ func (n *node) Deliver(in *link.Inbound) (taken int, why []byte) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for i, came := range in.Letters {
-		l := letter{in.From.ID().String(), e.Actor, e.Port, string(came.Body), e.TTL, came.Wait, in.From}
+		l := letter{in.From.ID().String(), e.Actor, e.Port, string(came.Body(in.Data)), e.TTL, uint64(came.Wait), in.From}
 		if n.refuses != nil {
 			if why := n.refuses(l); why != nil {
 				return i, why

@@ -158,7 +158,7 @@ func (c *Core) enqueue(p *Peer, m *message) {
 	e := &m.env
 	if t := o.ahead(m.to, e.Sender); t != nil {
 		own := *m
-		own.env.Lead, own.env.Body, own.env.Ext = nil, slices.Concat(e.Lead, e.Body), bytes.Clone(e.Ext)
+		own.env.Bytes, own.env.Body, own.env.Ext = false, e.Whole(), bytes.Clone(e.Ext)
 		t.followers = append(t.followers, own)
 		c.grow(p, own.size())
 		return

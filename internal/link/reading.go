@@ -12,14 +12,18 @@ import (
 type Inbound struct {
 	From     *Peer
 	Envelope *wire.Envelope // of the first
-	Letters  []Letter       // at least one; several only when they differ in nothing else
+	Data     []byte         // what the bodies lie in; whoever keeps it may
+	Letters  []Letter       // at least one; several only when they differ in nothing else. They are used again
 }
 
-// Letter is what is a message's own.
+// Letter is what is a message's own. It has no pointers: there may be many of them.
 type Letter struct {
-	Body []byte
-	Wait uint64 // what Links.Taken is told once it is taken up or refused; 0: nothing
+	At, Size uint32 // where in Data its body lies
+	Wait     uint32 // what Links.Taken is told once it is taken up or refused; 0: nothing
 }
+
+// Body is that of a letter, which lies in data.
+func (lt Letter) Body(data []byte) []byte { return data[lt.At : lt.At+lt.Size : lt.At+lt.Size] }
 
 // reading is what the data pump has read of a packet: messages are handed on together that differ in
 // nothing but their bodies. It is used again for every packet.
@@ -35,18 +39,26 @@ type reading struct {
 	plain bool          // others may join first
 }
 
-// maxRun is how many messages are handed on together at most: a mailbox is locked for as long.
-const maxRun = 128
+// maxRun is how many messages are handed on together at most.
+const maxRun = 1024
 
-// joins adds the next message to those before it, if it is like them.
-func (r *reading) joins() bool {
-	if !r.plain || !plain(&r.next) || len(r.in.Letters) == maxRun {
-		return false
+// join adds the next messages to those before them, as long as they are like them, and says how many.
+func (r *reading) join(es *wire.Envelopes) int {
+	before, all := len(r.in.Letters), r.in.Letters
+	for r.plain && len(all) < maxRun {
+		at, size, wait, ok := es.Body()
+		if !ok {
+			break
+		}
+		lt := Letter{At: uint32(at), Size: uint32(size)}
+		if wait {
+			lt.Wait = uint32(size + messageCost)
+			r.packet.waits += uint64(lt.Wait)
+		}
+		all = append(all, lt)
 	}
-	lt := letterOf(&r.next)
-	r.packet.waits += lt.Wait
-	r.in.Letters = append(r.in.Letters, lt)
-	return true
+	r.in.Letters = all
+	return len(all) - before
 }
 
 // plain reports whether a message has nothing of its own but its body.
@@ -54,20 +66,16 @@ func plain(e *wire.Envelope) bool {
 	return e.Kind == wire.Message && e.Reply == "" && e.TTL == 0 && len(e.Ext) == 0
 }
 
-func letterOf(e *wire.Envelope) Letter {
-	lt := Letter{Body: e.Body}
-	if e.Wait {
-		lt.Wait = waitCost(e) // of the last part: of the whole
-	}
-	return lt
-}
-
-// begin makes the next message the first of those that are handed on, unless it is only a part of one,
-// or must not be delivered.
-func (r *reading) begin(index int, skip bool) {
+// begin makes the next message, which ends there in the packet, the first of those that are handed on, unless it is only
+// a part of one, or must not be delivered.
+func (r *reading) begin(index, end int, skip bool) {
 	r.first = r.next
 	e, s := &r.first, &r.packet.subject
-	lt := letterOf(e)
+	lt := Letter{At: uint32(end - len(e.Body)), Size: uint32(len(e.Body))}
+	if e.Wait {
+		lt.Wait = uint32(waitCost(e)) // of the last part: of the whole
+	}
+	r.in.Data = r.packet.data
 	r.index, r.plain = index, plain(e) && !skip
 	if e.Kind == wire.Chunk {
 		whole, why := r.assemble()
@@ -75,13 +83,13 @@ func (r *reading) begin(index int, skip bool) {
 			return
 		}
 		if why != nil {
-			r.packet.waits += lt.Wait
+			r.packet.waits += uint64(lt.Wait)
 			r.refuse(index, lt.Wait, why)
 			return
 		}
-		lt.Body = e.Body
+		r.in.Data, lt.At, lt.Size = e.Body, 0, uint32(len(e.Body))
 	}
-	r.packet.waits += lt.Wait
+	r.packet.waits += uint64(lt.Wait)
 	if s.Kind != subjects.KindFrame {
 		e.Actor, e.Port = s.Proc.Actor(s.Actor).Within(), s.Port
 	}
@@ -89,7 +97,7 @@ func (r *reading) begin(index int, skip bool) {
 		e.TTL = max(e.TTL-r.packet.age, time.Millisecond)
 	}
 	if skip {
-		r.links.Taken(r.in.From, lt.Wait)
+		r.links.Taken(r.in.From, uint64(lt.Wait))
 		return
 	}
 	r.in.Letters = append(r.in.Letters, lt)
@@ -127,11 +135,10 @@ func (r *reading) deliver() {
 		at += taken
 		r.refuse(r.index+at, all[at].Wait, why)
 	}
-	clear(all)
 	r.in.Letters = all[:0]
 }
 
-func (r *reading) refuse(index int, wait uint64, why []byte) {
+func (r *reading) refuse(index int, wait uint32, why []byte) {
 	r.refused = refuse(r.refused, index, why)
-	r.links.Taken(r.in.From, wait)
+	r.links.Taken(r.in.From, uint64(wait))
 }

@@ -200,22 +200,22 @@ func (k *letters) deliver(l *Links, p *Peer, late time.Duration, skip []int) []w
 	k.age += late
 	r := &l.reading
 	r.links, r.packet, r.in.From, r.in.Envelope = l, k, p, &r.first
-	es := wire.NewEnvelopes(k.data)
+	es, several := wire.NewEnvelopes(k.data), false
 	for i := 0; ; i++ {
-		same, ok := es.Next(&r.next)
-		if !ok {
-			break
+		if len(skip) == 0 {
+			i += r.join(&es)
 		}
-		if i == 1 { // there are several: what answers them leaves together
+		if !several && i > 0 && (es.At() < len(k.data) || len(r.in.Letters) > 1) { // what answers them leaves together
+			several = true
 			l.Expect()
 			defer l.Come()
 		}
-		if gone := skips(skip, i); gone || !same || !r.joins() {
-			r.deliver()
-			r.begin(i, gone)
+		r.deliver()
+		if _, ok := es.Next(&r.next); !ok {
+			break
 		}
+		r.begin(i, es.At(), skips(skip, i))
 	}
-	r.deliver()
 	if err := es.Err(); err != nil {
 		l.malformed(k.subject.From, k.data, err)
 	}

@@ -154,10 +154,22 @@ func AppendMarshal(b []byte, v any) ([]byte, error) {
 }
 
 // AppendBytes appends a byte string.
-func AppendBytes(b, v []byte) []byte { return append(AppendBytesHead(b, len(v)), v...) }
+func AppendBytes(b, v []byte) []byte { return append(appendLength(b, 0x40, len(v)), v...) }
 
-// AppendBytesHead appends what comes before the n bytes of a byte string.
-func AppendBytesHead(b []byte, n int) []byte { return appendLength(b, 0x40, n) }
+// bytesHeadLen is the size of what comes before the n bytes of a byte string.
+func bytesHeadLen(n int) int {
+	switch {
+	case n < 24:
+		return 1
+	case n <= 0xff:
+		return 2
+	case n <= 0xffff:
+		return 3
+	case n <= 0xffffffff:
+		return 5
+	}
+	return 9
+}
 
 // appendLength appends the head of a byte string (major 0x40) or a text (0x60).
 func appendLength(b []byte, major byte, n int) []byte {

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"time"
@@ -33,12 +34,25 @@ type Envelope struct {
 	TTL    time.Duration // time left until the deadline; 0 = none; whole milliseconds
 	Reply  string        // port that wants the answer, as text; "" = nobody
 	Ext    []byte        // what a kind carries besides the body
-	Lead   []byte        // when it is written: what comes before Body, and is part of it
+	Bytes  bool          // when it is written: Body is what the byte string holds that is the body
 	Body   []byte
 }
 
 // Len is the size of the body.
-func (e *Envelope) Len() int { return len(e.Lead) + len(e.Body) }
+func (e *Envelope) Len() int {
+	if e.Bytes {
+		return bytesHeadLen(len(e.Body)) + len(e.Body)
+	}
+	return len(e.Body)
+}
+
+// Whole is a copy of the body as it is written.
+func (e *Envelope) Whole() []byte {
+	if e.Bytes {
+		return AppendBytes(make([]byte, 0, e.Len()), e.Body)
+	}
+	return bytes.Clone(e.Body)
+}
 
 // The first byte of an envelope: the kind in the low three bits.
 const (
@@ -93,7 +107,9 @@ func (e *Envelope) Append(b []byte, same bool) []byte {
 		b = append(b, e.Ext...)
 	}
 	b = binary.AppendUvarint(b, uint64(e.Len()))
-	b = append(b, e.Lead...)
+	if e.Bytes {
+		return AppendBytes(b, e.Body)
+	}
 	return append(b, e.Body...)
 }
 
@@ -108,12 +124,40 @@ func ttlMillis(d time.Duration) uint64 {
 // Envelopes reads the envelopes of a Data packet, one after the other.
 type Envelopes struct {
 	r    reader
+	size int // of all
 	last Envelope
 	any  bool
 }
 
 // NewEnvelopes reads what follows the head of a Data packet.
-func NewEnvelopes(rest []byte) Envelopes { return Envelopes{r: reader{data: rest}} }
+func NewEnvelopes(rest []byte) Envelopes { return Envelopes{r: reader{data: rest}, size: len(rest)} }
+
+// At is where the next envelope begins.
+func (es *Envelopes) At() int { return es.size - len(es.r.data) }
+
+// Body reads the next envelope when that is a Message which differs from the one before in its body alone, and
+// returns where that lies in what NewEnvelopes was given. Of any other, and of a malformed one, it reads nothing: that
+// is Next's.
+func (es *Envelopes) Body() (at, size int, wait, ok bool) {
+	data := es.r.data
+	if len(data) < 2 || data[0]&^waitsForIt != byte(Message)|sameTarget || es.r.err != nil || !es.any {
+		return 0, 0, false, false
+	}
+	n, head := uint64(data[1]), 2
+	if n >= 0x80 {
+		var read int
+		if n, read = binary.Uvarint(data[1:]); read <= 0 {
+			return 0, 0, false, false
+		}
+		head = 1 + read
+	}
+	if n > uint64(len(data)-head) {
+		return 0, 0, false, false
+	}
+	at = es.At() + head
+	es.r.data = data[head+int(n):]
+	return at, int(n), data[0]&waitsForIt != 0, true
+}
 
 // Next reads the next envelope into e, whose Ext and Body share the packet's memory. same reports that
 // actor, port and sender are those of the one before, with the same strings. It returns false at the
