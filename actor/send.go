@@ -104,10 +104,10 @@ type outbound struct {
 // send queues a message for another proc; nil says that it will have a fate. Nothing of it is kept.
 func (p *Proc) send(o *outbound) error {
 	t, err := p.target(o.to, o.port)
-	if errors.Is(err, errNeighbour) {
-		return p.sendBeside(o)
-	}
 	if err != nil {
+		if errors.Is(err, errNeighbour) {
+			return p.sendBeside(o)
+		}
 		return err
 	}
 	if p.id.Seat > 0 {

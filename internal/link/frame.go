@@ -90,7 +90,7 @@ func (f *frame) add(e *wire.Envelope, to *Target, m *Mark, until Instant) {
 	f.posts = f.posts || m.Call == nil || e.Kind == wire.Cast
 	f.buf = e.Append(f.buf, same)
 	if same && m.Call == nil {
-		if o := &f.owed[len(f.owed)-1]; o.until == until && o.mark == *m {
+		if o := &f.owed[len(f.owed)-1]; o.until == until && o.mark.Call == nil && o.mark.Type == m.Type {
 			o.count++
 			f.count++
 			return
