@@ -54,6 +54,9 @@ func newPages() *pages {
 
 func (l *Ledger) enter(_ *actor.Context, e entry) (int, error) {
 	l.await()
+	if e.By == bomb {
+		panic(bomb)
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if want := l.next[e.By]; e.N != want && !(l.gaps && e.N > want) {

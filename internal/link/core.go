@@ -29,7 +29,7 @@ type Core struct {
 	watching []*Peer // whom Tick looks at
 	ready    []Publish
 	inHand   *frame   // of the packet that Next returned last
-	spare    [][]byte // room of packets that have arrived
+	spare    []room   // room of packets that have arrived
 	turn     []*Peer  // peers whose queue may go on, in turn
 	queued   int      // bytes in all queues
 	crowd    []*Peer  // to whom somebody waits for room, because all queues together are full

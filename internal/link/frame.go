@@ -49,33 +49,51 @@ func newFrame(now Instant, to *Target) *frame {
 	return &frame{to: to, buf: make([]byte, headroom, headroom+startSize), made: now, open: true}
 }
 
-// enlarge makes room for n bytes more in a frame: from a little for the first messages to all a packet
-// may have, which is used again and again.
+// room is what a frame of many messages takes: for all that a packet may have, and for who wants to know what became
+// of it. It is used again and again.
+type room struct {
+	buf  []byte
+	owed []owed
+}
+
+// enlarge makes room for n bytes more in a frame that had room for the first messages alone.
 func (c *Core) enlarge(f *frame, n int) {
 	full := headroom + c.cfg.PacketSize + margin
 	if need := len(f.buf) + n; need <= cap(f.buf) || need > full {
 		return
 	}
-	var room []byte
+	var r room
 	if n := len(c.spare); n > 0 {
-		room, c.spare = c.spare[n-1], c.spare[:n-1]
+		r, c.spare = c.spare[n-1], c.spare[:n-1]
 	} else {
-		room = make([]byte, 0, full)
+		r.buf = make([]byte, 0, full)
 	}
-	f.buf = append(room[:0], f.buf...)
+	f.buf = append(r.buf[:0], f.buf...)
+	if cap(r.owed) > len(f.owed) {
+		f.owed = append(r.owed[:0], f.owed...)
+	}
 }
 
 // maxSpare bounds the room that is kept for other packets: a window's, which a sender in a hurry fills
-// again and again.
-const maxSpare = 256
+// again and again. What is owed takes no more than the packet.
+const (
+	maxSpare     = 256
+	maxSpareOwed = 256
+)
 
 // reuse keeps the room of a frame that has arrived.
 func (c *Core) reuse(f *frame) {
 	full := headroom + c.cfg.PacketSize + margin
-	if cap(f.buf) == full && f.lent == 0 && f.subject == "" && len(c.spare) < maxSpare {
-		c.spare = append(c.spare, f.buf)
-		f.buf = nil
+	if cap(f.buf) != full || f.lent != 0 || f.subject != "" || len(c.spare) == maxSpare {
+		return
 	}
+	r := room{buf: f.buf}
+	if cap(f.owed) <= maxSpareOwed {
+		clear(f.owed)
+		r.owed = f.owed[:0]
+	}
+	c.spare = append(c.spare, r)
+	f.buf, f.owed = nil, nil
 }
 
 // size is the number of bytes of its envelopes.

@@ -267,7 +267,8 @@ func (c *Core) toTurn(p *Peer) {
 }
 
 // Next returns the next packet for the data connection; false when there is none now. Packets must be
-// published in the order in which they are returned (LINK-1).
+// published in the order in which they are returned (LINK-1). The memory of one is its publisher's until he asks
+// for the next.
 func (c *Core) Next(now Instant) (Publish, bool) {
 	for c.up {
 		for len(c.ready) == 0 && len(c.turn) > 0 {
@@ -292,6 +293,7 @@ func (c *Core) Next(now Instant) (Publish, bool) {
 			return all[0], true
 		}
 	}
+	c.hold(nil)
 	return Publish{}, false
 }
 

@@ -53,6 +53,7 @@ func (w *world) flush(p *proc) {
 		for w.now >= p.writesAt {
 			pub, ok := p.core.Next(w.now)
 			if !ok {
+				p.hand, p.published = nil, nil
 				break
 			}
 			again = true
@@ -89,7 +90,7 @@ func (w *world) checkMemory(p *proc) {
 	}
 	spare := p.core.spare
 	for ; p.spoilt < len(spare); p.spoilt++ {
-		for i, room := 0, spare[p.spoilt][:cap(spare[p.spoilt])]; i < min(len(room), 256); i++ {
+		for i, room := 0, spare[p.spoilt].buf[:cap(spare[p.spoilt].buf)]; i < min(len(room), 256); i++ {
 			room[i] = 0xaa
 		}
 	}

@@ -64,6 +64,34 @@ func FuzzEnvelopes(f *testing.F) {
 	f.Fuzz(checkEnvelopes)
 }
 
+// requireBodies reads envelopes again, by their bodies alone where that is all there is of them.
+func requireBodies(t require.TestingT, data []byte, want []wire.Envelope, sames []bool, end error) {
+	es := wire.NewEnvelopes(data)
+	for i, e := range want {
+		alone := sames[i] && e.Kind == wire.Message && e.TTL == 0 && e.Reply == "" && len(e.Ext) == 0
+		begin := es.At()
+		at, size, wait, ok := es.Body()
+		if ok {
+			require.True(t, alone)
+			require.Equal(t, e.Body, data[at:at+size:at+size])
+			require.Equal(t, e.Wait, wait)
+			require.Equal(t, es.At(), at+size)
+			continue
+		}
+		require.Equal(t, begin, es.At())
+		same, ok := es.Next(new(wire.Envelope))
+		require.True(t, ok)
+		require.Equal(t, sames[i], same)
+		require.False(t, alone && data[begin]&0x70 == 0, "it was to be read by its body")
+	}
+	_, _, _, ok := es.Body()
+	require.False(t, ok)
+	_, ok = es.Next(new(wire.Envelope))
+	require.False(t, ok)
+	requireEnd(t, &es)
+	require.Equal(t, end, es.Err())
+}
+
 // checkEnvelopes reads envelopes, and again what they are when written again.
 func checkEnvelopes(t *testing.T, data []byte) {
 	requireBounded(t, data, packetFactor, bodyMore, func() { readEnvelopes(data) })
@@ -91,6 +119,7 @@ func checkEnvelopes(t *testing.T, data []byte) {
 		requirePacketError(t, es.Err())
 	}
 	requireEnd(t, &es)
+	requireBodies(t, data, read, sames, es.Err())
 	back := wire.NewEnvelopes(written)
 	for i := range read {
 		var e wire.Envelope
