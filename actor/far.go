@@ -51,12 +51,10 @@ func (r *farRun) delivery(raw []byte) *Delivery {
 // refuse tells their sender that no handler runs the messages from, up to to.
 func (r *farRun) refuse(from, to int, typ string, why *Error) {
 	var waited uint64
-	for range r.posts[from:to] {
+	for _, lt := range r.posts[from:to] {
 		d := r.delivery(nil)
 		d.typ = typ
 		r.p.undeliverable(d, why)
-	}
-	for _, lt := range r.posts[from:to] {
 		waited += uint64(lt.Wait)
 	}
 	r.p.links.Taken(r.peer, waited)

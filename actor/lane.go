@@ -34,7 +34,7 @@ type letter[M, R any] struct {
 	from     *instance // the actor that sent it, when that lives in this proc
 	reply    *reply[R] // a caller in this process that waits
 	delivery *Delivery // what came by another way, and holds the message itself
-	far      *farRun   // another process posted it, and others, or it goes to many
+	far      *farRun   // another process posted it, with others; or it goes to many
 	turn     int       // of a Fan: which
 }
 
