@@ -33,6 +33,7 @@ func (w *world) audit() {
 			if peer == nil {
 				continue
 			}
+			w.auditDeadlines(p, peer)
 			queued += w.auditOut(p, peer)
 			assembled += w.auditIn(p, peer)
 			pieced += len(peer.in.pieces.buf)
