@@ -94,7 +94,12 @@ func listed(ctx context.Context, b *bus.Bus, space subjects.Space) (ids []subjec
 	if err != nil {
 		return nil, err
 	}
-	return ids, json.Unmarshal(m.Data, &ids)
+	return readList(m.Data)
+}
+
+func readList(data []byte) (ids []subjects.HostID, err error) {
+	err = json.Unmarshal(data, &ids)
+	return ids, err
 }
 
 // census says how long more answers are waited for.
