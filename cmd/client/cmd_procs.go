@@ -45,7 +45,7 @@ JSON: mesh, rank, point, host, pid, status, reason, started, exit_code, signal, 
 With --links, the links of those procs with others instead: numbers of packets, what was sent again, came twice or was
 missing, the credit there is, and what the order of messages waits for, when it is stalled.
 
-JSON: mesh, rank, point, process, sent, acked, flying, waiting, credit, retransmitted, rtt, received, duplicates, gaps,
+JSON: mesh, rank, point, process, sent, acked, flying, waiting, credit, packets, retransmitted, rtt, received, duplicates, gaps,
 stalled, answers, dead.`,
 		Example:           "  client procs\n  client procs 'demo[host=0]'\n  client procs --all --output ndjson\n  client procs demo --links",
 		Args:              wantArgs(0, 1),

@@ -39,6 +39,7 @@ func TestF01_aKilledReceiverLeavesNoMessageWithoutAFate(t *testing.T) {
 		if d, ok := firstFate(records, right.id, killed); ok {
 			f.time("first fate after", d)
 		}
+		f.time("recovery", recovery(records, killed, killed, other.id.String()))
 		require.Equal(t, 500, handledBy(records, again.id), "the new one is spoken to")
 	})
 }

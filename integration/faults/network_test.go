@@ -179,7 +179,7 @@ func before(records []history.Record, t time.Time) []history.Record {
 func again(s state) (repeated, packets int) {
 	for _, p := range s.Info.Peers {
 		repeated += int(p.Retransmitted)
-		packets += int(p.Sent) // one sequence for all peers: an upper bound where there are several
+		packets += int(p.Packets)
 	}
 	return repeated, packets
 }
