@@ -17,7 +17,7 @@ import (
 // decoders are the files that read JSON themselves, and the fuzzers that hold them to what bytes of the bus may cost
 // (WIRE-6), or why none has come over the bus. What is read through internal/wire is measured there.
 var decoders = map[string]string{
-	"actor/event.go":                 "actor.FuzzEvent",
+
 	"agent/claim.go":                 "agent.FuzzWords",
 	"agent/discover.go":              "agent.FuzzIntroduction",
 	"agent/phases.go":                "agent.FuzzWords",

@@ -23,7 +23,7 @@ func long(before, again, after string) []byte {
 func FuzzIntroduction(f *testing.F) {
 	for _, data := range [][]byte{
 		[]byte(`{"id":"a-000000000000","label":"a","labels":{"gpu":"4"},"mode":"open"}`), []byte(`["a-000000000000"]`), {}, []byte("null"),
-		long(`{"labels":{`, `"":"",`, `"":""}}`), long(`[`, `null,`, `null]`), long(`{"labels":`, `{"":`, ``),
+		long(`{"labels":{`, `"":"",`, `"":""}}`), long(`[`, `null,`, `null]`), long(`[`, `0,`, `0]`), long(`{"labels":{`, `"":0,`, `"":0}}`), long(`{"labels":`, `{"":`, ``),
 	} {
 		f.Add(data)
 	}
@@ -43,7 +43,7 @@ func FuzzWords(f *testing.F) {
 	beat, err := wire.Marshal(Heartbeat{Host: id, Life: 1, Seq: 1, Conns: []Connection{{Server: "s", Client: 1}}})
 	require.NoError(f, err)
 	for _, data := range [][]byte{
-		beat, []byte(`{"id":"m","has":{"epoch":3},"asked":{"epoch":2}}`), []byte(`["running","failed"]`), {0xa0}, long("[", `"",`, `""]`),
+		beat, []byte(`{"id":"m","has":{"epoch":3},"asked":{"epoch":2}}`), []byte(`["running","failed"]`), {0xa0}, long("[", `"",`, `""]`), long("[", `0,`, `0]`), long("{", `"id":0,`, `"id":0}`),
 	} {
 		f.Add(data)
 	}
