@@ -275,6 +275,15 @@ func FuzzRest(f *testing.F) {
 		f.Add(ext, values)
 		f.Add(ext, []byte{7})
 	}
+	const many = 10_000
+	again, err := wire.Marshal(rest{Folded: true, Parts: slices.Repeat([]ranks{{{0, 1}}}, many)})
+	require.NoError(f, err)
+	little, err := wire.Marshal(slices.Repeat(bodies{{}}, many))
+	require.NoError(f, err)
+	f.Add(again, little)
+	failed, err := wire.Marshal(rest{Folded: true, Failed: slices.Repeat([]failure{{}}, many)})
+	require.NoError(f, err)
+	f.Add(failed, []byte{})
 	f.Fuzz(func(t *testing.T, ext, body []byte) {
 		tl := newTally(eight())
 		for _, kind := range []wire.Kind{wire.Value, wire.Failure} {
