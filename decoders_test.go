@@ -30,7 +30,6 @@ var decoders = map[string]string{
 	"controller/worlds/errors.go":    "controller/worlds.FuzzTold",
 	"controller/worlds/find.go":      "controller/worlds.FuzzTold",
 	"controller/worlds/living.go":    "controller/worlds.FuzzTold",
-	"controller/worlds/store.go":     "controller/worlds.FuzzTold",
 	"internal/cli/config.go":         "internal/cli.FuzzParseConfig",
 	"internal/wire/codec.go":         "internal/wire.FuzzUnmarshal",
 	"internal/wire/json.go":          "internal/builtin.FuzzFromJSON",
