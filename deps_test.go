@@ -71,8 +71,8 @@ agent/proc < agent config actor cast bus internal/link internal/micro internal/w
 	what runs in a spawned process does not know who controls it: never mesh, never controller
 controller < agent agent/presence config actor cast bus internal/supervise subjects mesh/shape ; agent/host agent/proc
 	owns a mesh by messages to agents; it launches nothing, so a client binary carries no launcher
-controller/worlds < controller agent agent/presence config actor bus internal/micro subjects mesh/shape ; agent/host agent/proc internal/wire
-	owns what outlives its maker, by messages to agents and controllers of its own, and keeps it in the bus's store; hostd runs it, and the client speaks to it
+controller/worlds < controller agent agent/presence config actor bus internal/micro internal/wire subjects mesh/shape ; agent/host agent/proc
+	owns what outlives its maker, by messages to agents and controllers of its own, and keeps it in the bus's store, which it reads as it does messages; hostd runs it, and the client speaks to it
 agent/host < agent config agent/proc actor cast bus internal/micro internal/wire subjects mesh/shape internal/build internal/failpoint internal/launch internal/link
 	a host does not know who controls it: never mesh, never controller
 mesh < controller controller/worlds config agent agent/presence cast actor bus internal/build internal/wire subjects mesh/shape ; agent/host agent/proc

@@ -13,12 +13,14 @@
 // written in; agent/proc is the one line that lets a program be spawned.
 // Package subjects is the contract for anyone who speaks plain NATS.
 //
-// The repository keeps three invariants here, in deps_test.go, pkgdoc_test.go
-// and sleeps_test.go:
+// The repository keeps four invariants here, in deps_test.go, pkgdoc_test.go,
+// sleeps_test.go and decoders_test.go:
 //
 //   - REPO-1: every import is an edge of the package DAG, and every edge of the
 //     DAG has a reason.
 //   - REPO-2: every package has exactly one package comment, in doc.go.
 //   - REPO-3: what sleeps, and what skips a test, is listed with a reason. Sleeps
 //     in a bubble of testing/synctest take no time and need none.
+//   - REPO-4: what reads bytes that may have come over the bus, and not through
+//     internal/wire, is listed with its fuzzer, which holds it to what WIRE-6 allows.
 package castnet

@@ -222,7 +222,11 @@ func toWire(err error) wire.Error {
 // FromWire reads the body of a Failure, Bounce or Break frame.
 func FromWire(body []byte) *Error {
 	var w wire.Error
-	if err := wire.Unmarshal(body, &w); err != nil {
+	err := wire.Unmarshal(body, &w)
+	if err == nil && w.Code == 0 {
+		err = errors.New("it has no code")
+	}
+	if err != nil {
 		return &Error{Code: CodeBadMessage, Text: "an error that does not decode: " + err.Error(), Ran: true}
 	}
 	e := &Error{Code: Code(w.Code), Text: w.Text, Actor: w.Actor, Endpoint: w.Endpoint, Ran: w.Ran, Detail: w.Detail}

@@ -2,10 +2,12 @@ package actor
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/internal/wire"
 	"github.com/castnet-io/castnet/subjects"
 )
 
@@ -289,7 +291,10 @@ func (e Event) mustBeFrom(space subjects.Space, subject string) error {
 // DecodeEvent reads what Emit published.
 func DecodeEvent(data []byte) (Event, error) {
 	var e Event
-	if err := json.Unmarshal(data, &e); err != nil {
+	if len(data) == 0 {
+		return e, errors.New("event: it is empty")
+	}
+	if err := wire.JSON.Decode(data, &e); err != nil {
 		return Event{}, fmt.Errorf("event: %w", err)
 	}
 	return e, nil

@@ -61,6 +61,7 @@ type Peer struct {
 	Flying        int           `json:"flying,omitempty"`        // packets that are not acknowledged
 	Waiting       int           `json:"waiting,omitempty"`       // bytes that wait for their turn
 	Credit        int64         `json:"credit"`                  // bytes that may leave before it says more
+	Packets       uint64        `json:"packets"`                 // packets that were sent to it: numbers are of all links together
 	Retransmitted uint64        `json:"retransmitted,omitempty"` // packets that were sent again
 	RTT           time.Duration `json:"rtt,omitempty"`           // until an acknowledgement, which is told after up to 20 ms
 

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -94,7 +95,24 @@ func listed(ctx context.Context, b *bus.Bus, space subjects.Space) (ids []subjec
 	if err != nil {
 		return nil, err
 	}
-	return ids, json.Unmarshal(m.Data, &ids)
+	return readList(m.Data)
+}
+
+// readList reads up to what is no host: each error that json.Unmarshal goes past costs memory.
+func readList(data []byte) (ids []subjects.HostID, err error) {
+	dec := json.NewDecoder(bytes.NewReader(data))
+	if open, err := dec.Token(); err != nil || open != json.Delim('[') {
+		return nil, fmt.Errorf("a list of hosts that is none: %.100q", data)
+	}
+	for dec.More() {
+		var id subjects.HostID
+		if err := dec.Decode(&id); err != nil || !id.IsValid() {
+			return nil, fmt.Errorf("a list of hosts with what is none: %.100q", data)
+		}
+		ids = append(ids, id)
+	}
+	_, err = dec.Token()
+	return ids, err
 }
 
 // census says how long more answers are waited for.

@@ -203,18 +203,39 @@ func TestCAST3_aCastThatComesAloneKnowsItsPointAndItsSender(t *testing.T) {
 	require.Equal(t, []entry{{6, 7, "host=1/2,gpu=1/2", 3, c.client.ID().Actor("client").String()}}, c.await(t, 1))
 }
 
-func TestCAST4_aRankWithoutCreditAnswersLikeTheOthersOnceItReads(t *testing.T) {
-	c := newCluster(t, twoByFour(), 4)
-	hear := c.deafen(t, 5)
-	c.choke(t, 5)
-	gathered := make(chan error, 1)
-	go func() {
-		sum, err := cast.Reduce(within(t), c.members, who, actor.None{}, cast.Sum[int]())
-		if err == nil && sum != 28 {
-			err = fmt.Errorf("a sum of %d", sum)
+// One that others fold to (4), and one that folds to it.
+func TestCAST4_theOthersAreAskedWhileARankHasNoCreditAndItIsOnceItReads(t *testing.T) {
+	for _, rank := range []int{4, 5} {
+		c := newCluster(t, twoByFour(), 4)
+		hear := c.deafen(t, rank)
+		c.choke(t, rank)
+		gathered := make(chan error, 2)
+		go func() {
+			_, err := cast.Gather(within(t), c.members, note, 7)
+			gathered <- err
+		}()
+		go func() {
+			sum, err := cast.Reduce(within(t), c.members, who, actor.None{}, cast.Sum[int]())
+			if err == nil && sum != 28 {
+				err = fmt.Errorf("a sum of %d", sum)
+			}
+			gathered <- err
+		}()
+		for _, e := range c.await(t, 7) {
+			require.NotEqual(t, rank, e.rank)
 		}
-		gathered <- err
-	}()
-	hear()
-	require.NoError(t, <-gathered)
+		answered := 0
+		for pt, r := range cast.Stream(within(t), c.members, who, actor.None{}) {
+			require.NoError(t, r.Err)
+			answered++
+			require.Equal(t, answered == 8, pt.Rank() == rank, "it is the last")
+			if answered == 7 {
+				require.Empty(t, gathered)
+				hear()
+			}
+		}
+		require.Equal(t, 8, answered)
+		require.NoError(t, <-gathered)
+		require.NoError(t, <-gathered)
+	}
 }

@@ -181,7 +181,7 @@ func (c contribution) with(r rest) (values bodies, ext []byte, err error) {
 func (r rest) decode(in actor.Incoming, n int) (c contribution, err error) {
 	total := 0
 	for _, f := range r.Failed {
-		if !f.Ranks.valid(n) {
+		if len(f.Ranks) == 0 || !f.Ranks.valid(n) {
 			return c, fmt.Errorf("an answer of no ranks of %d", n)
 		}
 		if total += f.Ranks.count(); total > n {
@@ -192,13 +192,12 @@ func (r rest) decode(in actor.Incoming, n int) (c contribution, err error) {
 	if len(r.Parts) == 0 {
 		return c, nil
 	}
-	if in.Envelope.Kind == wire.Failure { // it could not be sent as it was
-		for _, rs := range r.Parts {
-			if !rs.valid(n) {
-				return c, fmt.Errorf("an answer of no ranks of %d", n)
-			}
-			c.failed = append(c.failed, failure{rs, in.Envelope.Body})
+	if in.Envelope.Kind == wire.Failure { // it could not be sent as it was: one error, which is read once
+		all := slices.Concat(r.Parts...)
+		if !all.valid(n) {
+			return c, fmt.Errorf("an answer of no ranks of %d", n)
 		}
+		c.failed = append(c.failed, failure{all, in.Envelope.Body})
 		return c, nil
 	}
 	values, err := actor.Open[bodies](in.Answer())

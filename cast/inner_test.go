@@ -236,19 +236,16 @@ func TestRoute_eachRankIsToldWhatItsProcessMustHaveSeen(t *testing.T) {
 	})
 }
 
-// Whatever a peer sends, a member finds its place or an error, and a tally settles no more ranks
-// than there are.
-func FuzzHeaderAndRest(f *testing.F) {
+// Whatever a peer casts, a member finds its place or an error.
+func FuzzHeader(f *testing.F) {
 	h, err := wire.Marshal(header{Region: shape.Of("gpu", 4).Region(), Prevs: []run{{4, 1}}, Skip: ranks{{1, 2}}, Mode: modeFold, Home: "h", Reducer: "sum"})
-	require.NoError(f, err)
-	r, err := wire.Marshal(rest{Home: "h", Rank: 1, Folded: true, Parts: []ranks{{{0, 2}}}, Failed: []failure{{ranks{{2, 1}}, []byte{0xa0}}}})
 	require.NoError(f, err)
 	many, err := wire.Marshal(header{Region: shape.Of("gpu", 4).Region(), Prevs: []run{}, Numbers: packRuns([]run{{3, 1}, {1, link.Left}}), Mode: modePost})
 	require.NoError(f, err)
 	f.Add(h, 2)
 	f.Add(many, 3)
-	f.Add(r, 0)
 	f.Fuzz(func(t *testing.T, data []byte, base int) {
+		bustest.Bounded(t, data, func() { _ = new(header).open(data) })
 		var got header
 		if err := got.open(data); err != nil {
 			return
@@ -261,10 +258,40 @@ func FuzzHeaderAndRest(f *testing.F) {
 			j := jobOf(tr, got.Mode, view)
 			require.LessOrEqual(t, len(j.up), 64)
 		}
+	})
+}
+
+// Whatever a peer answers, a tally settles no more ranks than there are.
+func FuzzRest(f *testing.F) {
+	values, err := wire.Marshal(bodies{{1}, {2}})
+	require.NoError(f, err)
+	for _, r := range []rest{
+		{Home: "h", Rank: 1}, {Folded: true, Settled: ranks{{0, 3}}},
+		{Home: "h", Folded: true, Parts: []ranks{{{0, 1}}, {{1, 1}}}, Failed: []failure{{ranks{{2, 1}}, []byte{0xa0}}}},
+		{Folded: true, Parts: []ranks{{{0, 8}}, {{-1, 1 << 62}}}}, {Folded: true, Parts: []ranks{{{0, 1}}, {{0, 1}}}},
+	} {
+		ext, err := wire.Marshal(r)
+		require.NoError(f, err)
+		f.Add(ext, values)
+		f.Add(ext, []byte{7})
+	}
+	const many = 10_000
+	again, err := wire.Marshal(rest{Folded: true, Parts: slices.Repeat([]ranks{{{0, 1}}}, many)})
+	require.NoError(f, err)
+	little, err := wire.Marshal(slices.Repeat(bodies{{}}, many))
+	require.NoError(f, err)
+	f.Add(again, little)
+	failed, err := wire.Marshal(rest{Folded: true, Failed: slices.Repeat([]failure{{}}, many)})
+	require.NoError(f, err)
+	f.Add(failed, []byte{})
+	f.Fuzz(func(t *testing.T, ext, body []byte) {
 		tl := newTally(eight())
-		_ = tl.take(actor.Incoming{Envelope: wire.Envelope{Kind: wire.Value, Ext: data}})
-		c := tl.coverage()
-		require.Equal(t, 8, c.Answered+len(c.Failed)+len(c.Missing))
+		for _, kind := range []wire.Kind{wire.Value, wire.Failure} {
+			in := actor.Incoming{Envelope: wire.Envelope{Kind: kind, Ext: ext, Body: body}}
+			bustest.Bounded(t, slices.Concat(ext, body), func() { _ = tl.take(in) })
+			c := tl.coverage()
+			require.Equal(t, 8, c.Answered+len(c.Failed)+len(c.Missing))
+		}
 		require.LessOrEqual(t, len(tl.drain()), 8)
 	})
 }

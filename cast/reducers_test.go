@@ -1,6 +1,7 @@
 package cast
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"math"
@@ -13,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/bus/bustest"
 	"github.com/castnet-io/castnet/internal/wire"
 )
 
@@ -327,11 +329,17 @@ func FuzzBuiltinOpen(f *testing.F) {
 			f.Add(text, b)
 		}
 	}
+	for _, text := range []string{"collect()", "count-by()", "top(2)", "bottom(200000)", "histogram(0,10)", "concat()"} { // lists of little
+		for _, element := range []string{"\x00", "\x40", "\x60", "\x80", "\xa0", "\xf6", "\x18\x20", "\x19\x01\x02"} {
+			f.Add(text, append([]byte{0x9a, 0, 3, 0, 0}, bytes.Repeat([]byte(element), 3<<16)...))
+		}
+	}
 	f.Fuzz(func(t *testing.T, text string, data []byte) {
 		b, err := builtinOf(text, openAs[int64])
 		if err != nil || b.takes(reflect.TypeFor[int64]()) != nil {
 			return
 		}
+		bustest.Bounded(t, data, func() { _, _ = b.open(actor.Encoded(data)) })
 		acc, err := b.open(actor.Encoded(data))
 		if err != nil {
 			return

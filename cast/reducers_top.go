@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -39,6 +40,12 @@ func (t top) takes(answer reflect.Type) error {
 }
 
 func (t top) lift(a actor.Answer) (any, error) {
+	v, err := t.value(a)
+	return []item{{value: v}}, err
+}
+
+// value reads one answer.
+func (t top) value(a actor.Answer) (any, error) {
 	v, err := t.read(a)
 	if err != nil {
 		return nil, err
@@ -46,8 +53,11 @@ func (t top) lift(a actor.Answer) (any, error) {
 	if v == nil {
 		return nil, fmt.Errorf("reducer %s folds numbers and text, got nil", t.name)
 	}
-	return []item{{value: v}}, t.takes(reflect.TypeOf(v))
+	return v, t.takes(reflect.TypeOf(v))
 }
+
+// littleItems is how many items may be of one byte: each takes far more once it has been read (WIRE-6).
+const littleItems = 4096
 
 // open sorts anew: what a peer sends may be in any order.
 func (t top) open(a actor.Answer) (any, error) {
@@ -55,13 +65,25 @@ func (t top) open(a actor.Answer) (any, error) {
 	if err != nil || len(items) == 0 {
 		return items, err
 	}
-	lifted := make([]any, len(items))
-	for i, item := range items {
-		if lifted[i], err = t.lift(item.answer()); err != nil {
+	size := 0
+	for i := range items {
+		size += len(items[i].raw)
+	}
+	if len(items) > t.k || len(items) > littleItems && size < 2*len(items) {
+		return nil, fmt.Errorf("reducer %s: %d values in %d bytes", t.name, len(items), size)
+	}
+	for i := range items {
+		v, err := t.value(items[i].answer())
+		if err == nil && i > 0 {
+			err = alike(t.name, reflect.ValueOf(items[0].value), reflect.ValueOf(v))
+		}
+		if err != nil {
 			return nil, err
 		}
+		items[i] = item{value: v}
 	}
-	return foldHalves(lifted, t.fold)
+	slices.SortStableFunc(items, func(x, y item) int { return t.sign * compare(x.value, y.value) })
+	return items, nil
 }
 
 func (t top) fold(acc, next any) (any, error) {

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/bus/bustest"
 	"github.com/castnet-io/castnet/internal/wire"
 )
 
@@ -57,7 +58,9 @@ func FuzzRow(f *testing.F) {
 	f.Add([]byte{0, 0, 0, 0, 0})
 	f.Add([]byte{0, 0, 0, 1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1})
 	f.Fuzz(func(t *testing.T, data []byte) {
-		r, err := openRow(actor.Encoded(wire.AppendBytes(nil, data)))
+		travelled := wire.AppendBytes(nil, data)
+		bustest.Bounded(t, data, func() { _, _ = openRow(actor.Encoded(travelled)) })
+		r, err := openRow(actor.Encoded(travelled))
 		if err != nil {
 			return
 		}

@@ -119,7 +119,7 @@ func (d *diary) of(h subjects.HostID) (all []Change) {
 }
 
 // newWatcher is one in a process of its own.
-func newWatcher(t *testing.T, srv *embed.Server) *Watcher {
+func newWatcher(t testing.TB, srv *embed.Server) *Watcher {
 	t.Helper()
 	id, err := subjects.NewHostID("watcher")
 	require.NoError(t, err)

@@ -36,3 +36,21 @@ func TestOpen_worksInABubble(t *testing.T) {
 		require.NoError(t, b.Err())
 	})
 }
+
+// failing is a test that notes that it has failed.
+type failing struct {
+	testing.TB
+	failed bool
+}
+
+func (f *failing) Helper()               {}
+func (f *failing) Fatalf(string, ...any) { f.failed = true }
+
+func TestBTS2_whatReadingTakesIsBoundedByWhatIsRead(t *testing.T) {
+	var kept []byte
+	for size, fails := range map[int]bool{1 << 20: false, 65 << 20: true} {
+		f := &failing{TB: t}
+		bustest.Bounded(f, make([]byte, 1<<10), func() { kept = make([]byte, size) })
+		require.Equal(t, fails, f.failed, "%d bytes", len(kept))
+	}
+}

@@ -3,7 +3,7 @@
 //	srv := bustest.Server(t)
 //	b := bustest.Open(t, srv)
 //
-// Both work inside a testing/synctest bubble, where an hour of heartbeats takes
+// Server and Open work inside a testing/synctest bubble, where an hour of heartbeats takes
 // milliseconds; there is no socket involved. What they start ends with the
 // test, connections before the server.
 //
@@ -11,9 +11,10 @@
 //
 //   - BTS-1: nothing started here outlives the test: no goroutine, no
 //     connection, no file.
+//   - BTS-2: Bounded holds who reads bytes of the bus to 64 times their size and 1 MiB.
 //
 // # Failure
 //
-// What cannot be started or closed fails the test. Call both functions from the
+// What cannot be started or closed fails the test. Call all of them from the
 // test's own goroutine.
 package bustest

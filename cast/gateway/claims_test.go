@@ -2,10 +2,15 @@ package gateway
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/bus/bustest"
+	"github.com/castnet-io/castnet/subjects"
 )
 
 var start = time.Unix(1000, 0)
@@ -164,4 +169,23 @@ func TestBook_whoLeavesHasAnsweredEverything(t *testing.T) {
 	b.leave("c")
 	_, orphans := b.tick(after(time.Minute))
 	require.Empty(t, orphans)
+}
+
+// Whatever a stranger says as a gateway, the book is within its bounds.
+func FuzzWord(f *testing.F) {
+	id, err := subjects.NewHostID("other")
+	require.NoError(f, err)
+	from := id.Proc().Process().String()
+	for _, data := range [][]byte{
+		[]byte(`{"claim":{"id":1,"reply":"r","from":"a","format":"f","for":1000000000}}`), []byte(`{"release":1,"of":"` + from + `"}`), []byte(`{"leaves":true}`),
+		[]byte(`{}`), []byte(`null`), {}, []byte(`{` + strings.Repeat(`"claim":null,"claim":{},`, 10_000) + `"release":1}`),
+	} {
+		f.Add(data)
+	}
+	p := &peers{g: &Gateway{}, self: "self", book: newBook("self")}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		bustest.Bounded(t, data, func() { p.listen(bus.Msg{Subject: subjects.Space{}.Heartbeat(claimKind, from), Data: data}) })
+		require.LessOrEqual(t, len(p.book.peers), maxPeers)
+		require.LessOrEqual(t, len(p.book.claims), maxClaims)
+	})
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/bus/bustest"
 	"github.com/castnet-io/castnet/internal/wire"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -130,7 +131,9 @@ func FuzzRequest(f *testing.F) {
 		h := bus.Header{}
 		h.Add(k1, v1)
 		h.Add(k2, v2)
-		r, err := parse(subjects.Space{}, bus.Msg{Subject: to, Reply: "_INBOX.x", Header: h, Data: body}, longest)
+		asks := bus.Msg{Subject: to, Reply: "_INBOX.x", Header: h, Data: body}
+		bustest.Bounded(t, body, func() { _, _ = parse(subjects.Space{}, asks, longest) })
+		r, err := parse(subjects.Space{}, asks, longest)
 		if err != nil {
 			m := r.message(outcome{err: err})
 			require.NotEmpty(t, m.Data, "an error has a body")

@@ -74,16 +74,19 @@ const redacted = "[REDACTED]"
 // userWithin is how long the server may take to say who we are: one that may not tell is silent.
 const userWithin = time.Second
 
+// account is what a server says of who asks.
+type account struct {
+	Data struct {
+		User    string `json:"user"`
+		Account string `json:"account"`
+	} `json:"data"`
+}
+
 // user is as whom the server knows us, and in which account.
 func (d *doctor) user(ctx context.Context) string {
 	ctx, cancel := context.WithTimeout(ctx, userWithin)
 	defer cancel()
-	var said struct {
-		Data struct {
-			User    string `json:"user"`
-			Account string `json:"account"`
-		} `json:"data"`
-	}
+	var said account
 	m, err := d.b.Control().Request(ctx, bus.Msg{Subject: "$SYS.REQ.USER.INFO"})
 	switch {
 	case err != nil || json.Unmarshal(m.Data, &said) != nil:
@@ -213,23 +216,26 @@ func grants(missing []probe) string {
 // noStore is what follows when there is no usable JetStream.
 const noStore = "worlds do not survive the hostd that owns them"
 
+// storage is what a server says of an account's JetStream.
+type storage struct {
+	Storage int64 `json:"storage"`
+	Memory  int64 `json:"memory"`
+	Streams int   `json:"streams"`
+	Limits  struct {
+		Storage int64 `json:"max_storage"`
+		Memory  int64 `json:"max_memory"`
+		Streams int   `json:"max_streams"`
+	} `json:"limits"`
+	Tiers map[string]json.RawMessage `json:"tiers"` // they have limits of their own, in place of the account's
+	Error *struct {
+		Description string `json:"description"`
+	} `json:"error"`
+}
+
 // jetStream says whether there is a store, and room in it.
 func (d *doctor) jetStream(ctx context.Context) finding {
 	const turnOn = "start hostd with --data DIR, or turn JetStream on in the server and for the account"
-	var said struct {
-		Storage int64 `json:"storage"`
-		Memory  int64 `json:"memory"`
-		Streams int   `json:"streams"`
-		Limits  struct {
-			Storage int64 `json:"max_storage"`
-			Memory  int64 `json:"max_memory"`
-			Streams int   `json:"max_streams"`
-		} `json:"limits"`
-		Tiers map[string]any `json:"tiers"` // they have limits of their own, in place of the account's
-		Error *struct {
-			Description string `json:"description"`
-		} `json:"error"`
-	}
+	var said storage
 	m, err := d.b.Control().Request(ctx, bus.Msg{Subject: "$JS.API.INFO"})
 	if err == nil {
 		err = json.Unmarshal(m.Data, &said)

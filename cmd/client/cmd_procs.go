@@ -43,9 +43,10 @@ A proc that an earlier hostd of its machine has launched says so in the place of
 JSON: mesh, rank, point, host, pid, status, reason, started, exit_code, signal, adopted.
 
 With --links, the links of those procs with others instead: numbers of packets, what was sent again, came twice or was
-missing, the credit there is, and what the order of messages waits for, when it is stalled.
+missing, the credit there is, and what the order of messages waits for, when it is stalled. What came to a proc and could
+not be used, malformed or of the dead or too late, is counted below.
 
-JSON: mesh, rank, point, process, sent, acked, flying, waiting, credit, retransmitted, rtt, received, duplicates, gaps,
+JSON: mesh, rank, point, process, sent, acked, flying, waiting, credit, packets, retransmitted, rtt, received, duplicates, gaps,
 stalled, answers, dead.`,
 		Example:           "  client procs\n  client procs 'demo[host=0]'\n  client procs --all --output ndjson\n  client procs demo --links",
 		Args:              wantArgs(0, 1),
@@ -65,8 +66,12 @@ stalled, answers, dead.`,
 		}
 		return a.dial(c.Context(), func(ctx context.Context, net *mesh.Net) error {
 			if links {
-				records, err := linkRecords(ctx, net, t)
-				return errors.Join(a.showLinks(records), err)
+				records, unused, err := linkRecords(ctx, net, t)
+				err = errors.Join(a.showLinks(records), err)
+				for _, of := range unused {
+					a.note("came and was not used: %s", of)
+				}
+				return err
 			}
 			records, err := listProcs(ctx, net, t, all)
 			if err != nil {

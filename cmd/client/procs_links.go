@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -22,22 +23,22 @@ type linkRecord struct {
 	actor.Peer
 }
 
-// linkRecords asks the live procs of a target, or of every mesh, for their links. Those that do not answer are the
-// error, and the others are there all the same.
-func linkRecords(ctx context.Context, net *mesh.Net, t *target) ([]linkRecord, error) {
+// linkRecords asks the live procs of a target, or of every mesh, for their links, and what they could not use. Those
+// that do not answer are the error, and the others are there all the same.
+func linkRecords(ctx context.Context, net *mesh.Net, t *target) (records []linkRecord, unused []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
 	var only *place
 	if t != nil {
 		p, err := t.find(ctx, net)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		only = &p
 	}
 	meshes, err := net.Meshes(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	var asked []mesh.MeshState
 	for _, m := range meshes {
@@ -53,10 +54,11 @@ func linkRecords(ctx context.Context, net *mesh.Net, t *target) ([]linkRecord, e
 }
 
 // inspectLinks asks each rank of meshes.
-func inspectLinks(ctx context.Context, net *mesh.Net, meshes []mesh.MeshState) ([]linkRecord, error) {
+func inspectLinks(ctx context.Context, net *mesh.Net, meshes []mesh.MeshState) (records []linkRecord, unused []string, err error) {
 	type answer struct {
-		links []linkRecord
-		err   error
+		links  []linkRecord
+		unused string
+		err    error
 	}
 	var all []*answer
 	var wg sync.WaitGroup
@@ -73,6 +75,9 @@ func inspectLinks(ctx context.Context, net *mesh.Net, meshes []mesh.MeshState) (
 				if err != nil {
 					got.err = fmt.Errorf("rank %d of %s: %w", s.Rank, desc.ID, err)
 				}
+				if what := unusedBy(info.Stats); what != "" {
+					got.unused = fmt.Sprintf("rank %d of %s: %s", s.Rank, desc.ID, what)
+				}
 				for _, p := range info.Peers {
 					got.links = append(got.links, linkRecord{desc.ID.String(), s.Rank, pointOf(desc.Extent, s.Rank), p})
 				}
@@ -80,12 +85,34 @@ func inspectLinks(ctx context.Context, net *mesh.Net, meshes []mesh.MeshState) (
 		}
 	}
 	wg.Wait()
-	var records []linkRecord
 	var errs []error
 	for _, got := range all {
 		records, errs = append(records, got.links...), append(errs, got.err)
+		if got.unused != "" {
+			unused = append(unused, got.unused)
+		}
 	}
-	return records, errors.Join(errs...)
+	return records, unused, errors.Join(errs...)
+}
+
+// unusedBy says what came to a proc and could not be used; "" for nothing.
+func unusedBy(s *actor.Stats) string {
+	if s == nil {
+		return ""
+	}
+	var parts []string
+	for _, c := range []struct {
+		n    uint64
+		what string
+	}{
+		{s.Malformed, "malformed"}, {s.Fenced, "of the dead"}, {s.Late, "answers nobody waits for"},
+		{s.Undeliverable, "for no mailbox that takes them"}, {s.Unknown, "with unknown fields"},
+	} {
+		if c.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", c.n, c.what))
+		}
+	}
+	return strings.Join(parts, ", ")
 }
 
 func (a *app) showLinks(records []linkRecord) error {

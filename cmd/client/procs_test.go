@@ -42,3 +42,10 @@ func TestLinks_sayWhatTheirOrderWaitsFor(t *testing.T) {
 	require.Regexp(t, `demo-0123456789abc_1-0 +9 +4 +3 +0 +0 +0 +2 KiB +0s +packets after 4 up to 9 are not acknowledged$`, lines[1])
 	require.Regexp(t, ` 0 +0 +0 +0 +0 +0 +- +- +dead: killed$`, lines[2])
 }
+
+func TestLinks_countWhatCouldNotBeUsed(t *testing.T) {
+	require.Empty(t, unusedBy(nil))
+	require.Empty(t, unusedBy(&actor.Stats{Foreign: 7, Bounced: 3}))
+	require.Equal(t, "2 malformed, 4 of the dead, 5 answers nobody waits for, 1 for no mailbox that takes them, 9 with unknown fields",
+		unusedBy(&actor.Stats{Malformed: 2, Late: 5, Undeliverable: 1, Fenced: 4, Unknown: 9}))
+}

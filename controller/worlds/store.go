@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/internal/wire"
 	"github.com/castnet-io/castnet/subjects"
 )
 
@@ -51,7 +52,11 @@ func (s *store) load(ctx context.Context) ([]Record, error) {
 	var out []Record
 	for _, e := range entries {
 		var r Record
-		if err := json.Unmarshal(e.Value, &r); err != nil {
+		err := wire.JSON.Decode(e.Value, &r)
+		if err == nil && r.Name == "" {
+			err = errors.New("it has no name")
+		}
+		if err != nil {
 			return nil, fmt.Errorf("read the worlds: %s: %w", e.Key, err)
 		}
 		s.revisions[r.Name] = e.Revision
@@ -129,7 +134,7 @@ func (s *store) grant(ctx context.Context) (g grant, revision uint64, err error)
 	case err != nil:
 		return grant{}, 0, err
 	}
-	if err := json.Unmarshal(e.Value, &g); err != nil {
+	if err := wire.JSON.Decode(e.Value, &g); err != nil {
 		return grant{}, 0, fmt.Errorf("read the lease: %w", err)
 	}
 	return g, e.Revision, nil

@@ -15,12 +15,13 @@ import (
 // F1. There is no host agent: in every other run the test says that the process is dead, as its host
 // agent would; in the others nobody does, and calls end by what the server says or by their deadline.
 func TestF01_aKilledReceiverLeavesNoMessageWithoutAFate(t *testing.T) {
+	const deadline = 2 * time.Second
 	try(t, fault{"F1", 2, often}, func(t *testing.T, seed uint64, f *figures) {
 		w := newWorld(t, seed, serverConfig{})
 		left, right, other := w.worker("left"), w.worker("right"), w.worker("other")
 		to := append(right.spawn(t, recorders{N: 2}), other.spawn(t, recorders{N: 2})...)
 		for _, mode := range []string{post, wait, call, call} {
-			w.begin(left, load{Mode: mode, Senders: 2, Messages: 1500, Rate: 1000, For: 1500 * time.Millisecond, Deadline: 2 * time.Second}, to)
+			w.begin(left, load{Mode: mode, Senders: 2, Messages: 1500, Rate: 1000, For: 1500 * time.Millisecond, Deadline: deadline}, to)
 		}
 		w.pause(200*time.Millisecond, 800*time.Millisecond)
 		killed := time.Now()
@@ -39,6 +40,8 @@ func TestF01_aKilledReceiverLeavesNoMessageWithoutAFate(t *testing.T) {
 		if d, ok := firstFate(records, right.id, killed); ok {
 			f.time("first fate after", d)
 		}
+		f.inTime(t, records, deadline)
+		f.time("recovery", recovery(records, killed, killed, other.id.String()))
 		require.Equal(t, 500, handledBy(records, again.id), "the new one is spoken to")
 	})
 }

@@ -25,7 +25,7 @@
 //   - FLT-2: no message that was said to be undeliverable is handled (DEL-2).
 //   - FLT-3: no actor handles what was addressed to another incarnation (DEL-5).
 //   - FLT-4: every message of a sender that lives has a fate in bounded time: Proc.Flush returns
-//     (DEL-1).
+//     (DEL-1), and where messages have deadlines none comes long after.
 //   - FLT-5: no process ends but those that the test ends, and those exit 0. None outlives its test.
 //
 // Of faults that kill no process and after which no process is away for longer than others:

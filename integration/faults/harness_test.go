@@ -22,6 +22,19 @@ func handledAt(moment time.Time, by map[string][]int) []history.Record {
 	return all
 }
 
+func TestOvertime_isFromTheLastDeadlineToTheLastFate(t *testing.T) {
+	start := time.Unix(1000, 0)
+	at := func(k history.Kind, from string, ms int) history.Record {
+		return history.Record{Kind: k, At: start.Add(time.Duration(ms) * time.Millisecond), Stream: history.Stream{From: from, To: "to"}}
+	}
+	records := []history.Record{
+		at(history.Sent, "a", 0), at(history.Sent, "a", 100), at(history.Undeliverable, "a", 900), at(history.Answered, "a", 5000),
+		at(history.Sent, "b", 0), at(history.Indeterminate, "b", 700),
+	}
+	require.Equal(t, 300*time.Millisecond, overtime(records, 500*time.Millisecond))
+	require.Zero(t, overtime(records, time.Minute))
+}
+
 func TestRecovery_isFromTheEndOfTheFaultToTheEndOfTheLongestSilence(t *testing.T) {
 	start := time.Unix(1000, 0)
 	at := func(ms int) time.Time { return start.Add(time.Duration(ms) * time.Millisecond) }

@@ -24,6 +24,9 @@ func cutting(t *testing.T, seed uint64, f *figures, l load) {
 	cuts := w.cutUntil(w.settle(2*patience, p.left, p.right), least)
 	records, v := w.finish()
 	f.judge(t, v)
+	if l.Deadline > 0 {
+		f.inTime(t, records, l.Deadline)
+	}
 	f.count("cuts", len(cuts))
 	for i, at := range cuts {
 		window := records
@@ -179,7 +182,7 @@ func before(records []history.Record, t time.Time) []history.Record {
 func again(s state) (repeated, packets int) {
 	for _, p := range s.Info.Peers {
 		repeated += int(p.Retransmitted)
-		packets += int(p.Sent) // one sequence for all peers: an upper bound where there are several
+		packets += int(p.Packets)
 	}
 	return repeated, packets
 }

@@ -71,16 +71,19 @@ func TestF20_aStoppedReaderIsNotCutAndItsSenderHoldsLittle(t *testing.T) {
 		to, quick := right.spawn(t, recorders{N: 2}), other.spawn(t, recorders{N: 1})
 		f.asks(t, "idle call", left, to[0], func() bool { return true }) // the link is open
 		before := left.look(t)
+		began := time.Now()
 		right.signal(t, syscall.SIGSTOP)
 		const burst, size = 100 << 20, 64 << 10
 		w.begin(left, load{Mode: []string{post, wait}[seed%2], Senders: 4, Messages: burst / size / 4, Sizes: []int{size}}, to)
 		end := time.Now().Add(3 * time.Second) // before the server loses patience, which it may after 5 s
 		f.asks(t, "call to others", left, quick[0], func() bool { return time.Now().After(end) })
 		right.signal(t, syscall.SIGCONT)
+		over := time.Now()
 		w.settle(2*patience, left).wait(t)
 		f.unharmed(t, w, left, before)
-		_, v := w.finish()
+		records, v := w.finish()
 		f.judge(t, v)
+		f.time("recovery", recovery(records, began, over, right.id.String()))
 		require.Zero(t, v.Indeterminate, v)
 	})
 }

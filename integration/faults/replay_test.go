@@ -53,6 +53,7 @@ func TestF17_bytesThatComeLateAreNotHandledAgain(t *testing.T) {
 	run := func(w *world, f *figures, reconnect func(pairing, *chaos.Held)) {
 		w.Helper()
 		p, held, late := holding(w)
+		again := time.Now()
 		reconnect(p, held)
 		w.settle(2*patience, p.left, p.right).wait(w.T)
 		release(w.T, p.left.proxy, held, connections)
@@ -61,8 +62,9 @@ func TestF17_bytesThatComeLateAreNotHandledAgain(t *testing.T) {
 		for _, peer := range p.right.look(w.T).Info.Peers {
 			repeated += int(peer.Duplicates)
 		}
-		_, v := w.finish()
+		records, v := w.finish()
 		f.judge(w.T, v)
+		f.time("recovery", recovery(records, again, again, p.left.id.String(), p.right.id.String()))
 		if !hurried(w.seed) {
 			require.Zero(w.T, v.Indeterminate, v)
 		}

@@ -86,12 +86,15 @@ func TestF22_aLimitThatShrinksAtARestartLosesNothing(t *testing.T) {
 		w := newWorld(t, seed, serverConfig{MaxPayload: defaultMaxPayload})
 		p := w.pair(load{Mode: wait, Senders: 2, Messages: 200, Rate: 100, Sizes: []int{900 << 10, 100, 300 << 10, 5000, 70 << 10}})
 		w.pause(200*time.Millisecond, 800*time.Millisecond)
+		began := time.Now()
 		w.server.kill()
 		w.config.MaxPayload = 64 << 10
 		w.startServer()
+		over := time.Now()
 		w.settle(2*patience, p.left, p.right).wait(t)
-		_, v := w.finish()
+		records, v := w.finish()
 		f.judge(t, v)
+		f.time("recovery", recovery(records, began, over, p.left.id.String(), p.right.id.String()))
 		require.Zero(t, v.Indeterminate, v)
 	})
 }

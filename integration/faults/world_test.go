@@ -235,6 +235,31 @@ func (w *world) finish() ([]history.Record, history.Verdict) {
 	return records, history.Check(records)
 }
 
+// overtime is how long after the deadline of the last message of its stream a fate came.
+func overtime(records []history.Record, deadline time.Duration) (worst time.Duration) {
+	last := map[history.Stream]time.Time{}
+	for _, r := range records {
+		if r.Kind == history.Sent && r.At.After(last[r.Stream]) {
+			last[r.Stream] = r.At
+		}
+	}
+	for _, r := range records {
+		if sent, ok := last[r.Stream]; ok && (r.Kind == history.Undeliverable || r.Kind == history.Indeterminate) {
+			worst = max(worst, r.At.Sub(sent.Add(deadline)))
+		}
+	}
+	return worst
+}
+
+// inTime requires that no fate came long after its deadline (DEL-1): twice the longest time of an answer, and what a busy
+// machine takes.
+func (f *figures) inTime(t *testing.T, records []history.Record, deadline time.Duration) {
+	t.Helper()
+	late := overtime(records, deadline)
+	f.time("last fate after deadline", late)
+	require.Less(t, late, 10*time.Second)
+}
+
 // recovery is how long after a fault was over messages came again to receivers whose IDs start with
 // one of some texts: to the end of the longest silence of each that began at or after the fault.
 func recovery(records []history.Record, began, over time.Time, receivers ...string) time.Duration {

@@ -52,19 +52,22 @@ func (c *Core) Chunk(p *Peer, e *wire.Envelope) (whole []byte, err error) {
 		return nil, err
 	}
 	in := &p.in
-	a := in.chunks[of.ID]
+	a, last := in.chunks[of.ID], of.Offset+len(e.Body) == of.Total
 	switch {
 	case of.Total == 0:
 		c.dropChunks(in, of.ID, a)
 		return nil, nil
+	case a == nil && (len(in.chunks) >= maxChunks || c.assembled+assemblyCost > c.cfg.Assembly):
+		if !last {
+			return nil, nil
+		}
+		return nil, fmt.Errorf("too many messages come in parts: %d of this process, %d bytes of all, at most %d and %d", len(in.chunks), c.assembled, maxChunks, c.cfg.Assembly)
 	case a == nil:
 		if in.chunks == nil {
 			in.chunks = map[uint64]*assembly{}
 		}
 		a = &assembly{total: of.Total}
-		if len(in.chunks) >= maxChunks {
-			return nil, fmt.Errorf("more than %d messages come in parts", maxChunks)
-		}
+		c.assembled += assemblyCost
 		in.chunks[of.ID] = a
 		c.watch(p, c.silent(p))
 	}
@@ -78,7 +81,7 @@ func (c *Core) Chunk(p *Peer, e *wire.Envelope) (whole []byte, err error) {
 		c.assembled += len(e.Body)
 		a.buf = append(a.buf, e.Body...)
 	}
-	if of.Offset+len(e.Body) < of.Total {
+	if !last {
 		return nil, nil
 	}
 	whole, dead := a.buf, a.dead
@@ -92,6 +95,9 @@ func (c *Core) Chunk(p *Peer, e *wire.Envelope) (whole []byte, err error) {
 // maxChunks bounds how many messages of one peer may be unfinished.
 const maxChunks = 1024
 
+// assemblyCost is what an unfinished message takes besides its bytes: there may be many of one byte.
+const assemblyCost = 256
+
 func (a *assembly) die(c *Core, why string) {
 	c.assembled -= len(a.buf)
 	a.buf, a.dead = nil, why
@@ -99,7 +105,7 @@ func (a *assembly) die(c *Core, why string) {
 
 func (c *Core) dropChunks(in *incoming, id uint64, a *assembly) {
 	if a != nil {
-		c.assembled -= len(a.buf)
+		c.assembled -= len(a.buf) + assemblyCost
 		delete(in.chunks, id)
 	}
 }

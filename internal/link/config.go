@@ -34,6 +34,7 @@ type Config struct {
 	Deadline   time.Duration // for the fate of a message that has none of its own; 30 s
 	Parked     int           // packets that wait behind a gap; 256
 	ParkedSize int           // and their bytes; 4 MiB
+	ParkedAll  int           // and those of all peers together; 64 MiB
 	Refusals   int           // refusals that the sender has not confirmed; 1,024
 	Peers      int           // 1,048,576
 }
@@ -80,6 +81,7 @@ func (c Config) withDefaults() Config {
 	after(&c.Deadline, 30*time.Second)
 	def(&c.Parked, 256)
 	def(&c.ParkedSize, 4<<20)
+	def(&c.ParkedAll, 64<<20)
 	def(&c.Refusals, 1024)
 	def(&c.Peers, 1<<20)
 	return c

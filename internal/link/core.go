@@ -39,6 +39,8 @@ type Core struct {
 
 	assembled int // bytes of unfinished messages of all peers
 	pieced    int // and of packets: these must not wait for those, which are behind them on their links
+	parked    int // bytes of packets behind gaps
+	tombs     int // messages, in runs, that must not be delivered any more
 	senders   int // peers whose link to us is open
 
 	due     Instant // the earliest of the peers'; 0: never
@@ -210,7 +212,7 @@ func (c *Core) Known(id subjects.ProcessID) *Peer {
 // forget drops a peer that was silent longest: its link breaks as loudly as by a loss (LINK-12).
 func (c *Core) forget(p *Peer) {
 	c.giveUp(p, LinkOver, fmt.Sprintf("%s was forgotten: more than %d others were heard of since", p.id, c.cfg.Peers))
-	c.shut(p, 0)
+	c.shut(p, math.MaxUint64)
 	p.evicted = true
 }
 

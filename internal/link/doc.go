@@ -47,7 +47,8 @@
 //     are taken up. A sender that waits for it asks, so it opens also when the news of that is lost.
 //   - LINK-11: all that is held is bounded (Config): queues, packets behind a gap, unfinished messages,
 //     refusals, tombstones. Answers are queued beyond the bound, for whoever asked has reserved them room,
-//     and so is what comes back from a mailbox, whose bound it had.
+//     and so is what comes back from a mailbox, whose bound it had. What peers begin and do not end is bounded for all
+//     of them together, too: whoever may publish may do so in many names.
 //   - LINK-12: of more than Config.Peers processes, the one that was silent longest is forgotten, with
 //     its tombstones. Its links break; what is of an opening that it sent before and comes even later is
 //     taken for a new one.

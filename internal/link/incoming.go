@@ -129,7 +129,7 @@ func (c *Core) accept(p *Peer, a Arrival) Arrival {
 		in.answers = append(in.answers, a.N)
 	}
 	if a.Skip = in.tombs[a.N]; a.Skip != nil {
-		delete(in.tombs, a.N)
+		c.bury(in, a.N)
 	}
 	if in.pieces.n <= a.N {
 		c.dropPieces(in)
@@ -154,7 +154,7 @@ func (c *Core) openIn(p *Peer, n uint64) {
 	for _, a := range parked {
 		if a.N > n {
 			in.parked = append(in.parked, a)
-			in.parkedSize += a.Size
+			c.parks(in, a.Size, 1)
 		}
 	}
 }
@@ -170,12 +170,25 @@ func (c *Core) shut(p *Peer, upto uint64) {
 		c.senders--
 	}
 	c.dropParts(p)
+	c.parks(in, -in.parkedSize, -len(in.parked))
 	*in = incoming{last: max(in.last, upto), tombs: in.tombs, held: in.held, counts: in.counts}
 	for n := range in.tombs {
 		if n <= in.last {
-			delete(in.tombs, n)
+			c.bury(in, n)
 		}
 	}
+}
+
+// bury forgets which messages of a packet must not be delivered.
+func (c *Core) bury(in *incoming, n uint64) {
+	c.tombs -= len(in.tombs[n]) / 2
+	delete(in.tombs, n)
+}
+
+// parks counts packets behind a gap: so many bytes and packets more, or less.
+func (c *Core) parks(in *incoming, bytes, packets int) {
+	in.parkedSize += bytes
+	c.parked += bytes + packets*packetCost
 }
 
 // park keeps a packet that came before another one, and asks for that.
@@ -186,12 +199,12 @@ func (c *Core) park(now Instant, p *Peer, a Arrival) {
 	case found:
 		c.duplicate(in)
 		return
-	case len(in.parked) >= c.cfg.Parked || in.parkedSize+a.Size > c.cfg.ParkedSize:
+	case len(in.parked) >= c.cfg.Parked || in.parkedSize+a.Size > c.cfg.ParkedSize, c.parked+a.Size+packetCost > c.cfg.ParkedAll:
 		c.overrun(in)
 	default:
 		a.Came = now
 		in.parked = slices.Insert(in.parked, at, a)
-		in.parkedSize += a.Size
+		c.parks(in, a.Size, 1)
 	}
 	in.top = max(in.top, a.N)
 	c.miss(now, p)
@@ -304,7 +317,8 @@ func (c *Core) unpark(now Instant, p *Peer) (Arrival, bool) {
 		for range in.parked {
 			c.overrun(in)
 		}
-		in.parked, in.parkedSize = nil, 0
+		c.parks(in, -in.parkedSize, -len(in.parked))
+		in.parked = nil
 	}
 	for len(in.parked) > 0 {
 		next := in.parked[0]
@@ -312,7 +326,7 @@ func (c *Core) unpark(now Instant, p *Peer) (Arrival, bool) {
 			break
 		}
 		in.parked = slices.Delete(in.parked, 0, 1)
-		in.parkedSize -= next.Size
+		c.parks(in, -next.Size, -1)
 		if next.N > in.last && next.Prev == in.last {
 			return c.accept(p, next), true
 		}

@@ -166,6 +166,9 @@ func (c *Core) OnConfirm(now Instant, p *Peer, next uint64) {
 	c.miss(now, p)
 }
 
+// maxTombs bounds how many runs of messages of all peers must not be delivered.
+const maxTombs = 1 << 16
+
 // OnQuery takes the sender's question whether messages were delivered. Those that were not shall not be
 // (LINK-8).
 func (c *Core) OnQuery(now Instant, p *Peer, q *wire.QueryOf) {
@@ -180,12 +183,13 @@ func (c *Core) OnQuery(now Instant, p *Peer, q *wire.QueryOf) {
 		c.state(now, p)
 	case len(q.Indexes)%2 != 0 || len(q.Indexes) == 0:
 		c.stats.Malformed++
-	case len(in.tombs) >= c.cfg.Refusals && was == nil || len(was)+len(q.Indexes) > 2*c.cfg.Refusals: // then it cannot be known
+	case len(in.tombs) >= c.cfg.Refusals && was == nil || len(was)+len(q.Indexes) > 2*c.cfg.Refusals, c.tombs >= maxTombs: // then it cannot be known
 	default:
 		if in.tombs == nil {
 			in.tombs = map[uint64][]int{}
 		}
 		in.tombs[q.N] = append(was, q.Indexes...)
+		c.tombs += len(q.Indexes) / 2
 		c.control(p, wire.Verdict, *q)
 	}
 }

@@ -28,14 +28,19 @@ func (w *world) audit() {
 		if !p.alive {
 			continue
 		}
-		queued, assembled, pieced, senders := 0, 0, 0, 0
+		queued, assembled, pieced, senders, parked, tombs := 0, 0, 0, 0, 0, 0
 		for i, peer := range p.peers {
 			if peer == nil {
 				continue
 			}
+			w.auditDeadlines(p, peer)
 			queued += w.auditOut(p, peer)
 			assembled += w.auditIn(p, peer)
 			pieced += len(peer.in.pieces.buf)
+			parked += peer.in.parkedSize + len(peer.in.parked)*packetCost
+			for _, indexes := range peer.in.tombs {
+				tombs += len(indexes) / 2
+			}
 			if peer.in.start != 0 {
 				senders++
 			}
@@ -48,6 +53,9 @@ func (w *world) audit() {
 		if queued != p.core.queued || assembled != p.core.assembled || pieced != p.core.pieced || senders != p.core.senders {
 			w.fail("%d counts %d bytes queued, %d assembled, %d senders: it holds %d, %d, %d", p.index,
 				p.core.queued, p.core.assembled, p.core.senders, queued, assembled, senders)
+		}
+		if parked != p.core.parked || tombs != p.core.tombs || parked > w.cfg.ParkedAll {
+			w.fail("DEL-6: %d counts %d bytes behind gaps and %d tombs: it holds %d and %d", p.index, p.core.parked, p.core.tombs, parked, tombs)
 		}
 		if max(assembled, pieced) > w.cfg.Assembly {
 			w.fail("DEL-6: %d holds %d bytes of unfinished messages", p.index, assembled)
@@ -112,7 +120,7 @@ func (w *world) auditIn(p *proc, peer *Peer) (assembled int) {
 		w.fail("DEL-6: %d holds %d packets of %d bytes that wait, and counts %d", p.index, len(in.parked), parked, in.parkedSize)
 	}
 	for _, a := range in.chunks {
-		assembled += len(a.buf)
+		assembled += len(a.buf) + assemblyCost
 	}
 	if len(in.refused) > w.cfg.Refusals+w.cfg.PacketSize || len(in.tombs) > w.cfg.Refusals {
 		w.fail("DEL-6: %d holds %d refusals, %d tombstones", p.index, len(in.refused), len(in.tombs))

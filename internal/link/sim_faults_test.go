@@ -126,6 +126,7 @@ func (w *world) strike(p *proc, e event) {
 	case evUp:
 		w.reconnect(p, e.arg)
 	case evPause:
+		w.logf("%d is paused", p.index)
 		w.counts.Faults[faultPause]++
 		p.paused = true
 		w.at(min(w.soon(2*time.Second), healed), evWake, p, 0, nil)
@@ -224,7 +225,8 @@ func (w *world) wake(p *proc) {
 	if !p.paused {
 		return
 	}
-	p.paused = false
+	w.logf("%d wakes", p.index)
+	p.paused, p.woke = false, w.now
 	for !p.paused && len(p.backlog[data])+len(p.backlog[control]) > 0 {
 		lane := w.rng.IntN(2)
 		if len(p.backlog[lane]) == 0 {

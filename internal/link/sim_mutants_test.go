@@ -162,6 +162,15 @@ func senderMutants() []mutant {
 			}
 			return true
 		}},
+		{name: "nobody looks when a deadline comes", after: onPeers(func(_ *proc, peer *Peer) { peer.out.deadline = 0 })},
+		{name: "who was asked at a deadline has all the time there is", after: onSent(func(p *proc, it *item) {
+			for i := range it.f.owed {
+				if m := &it.f.owed[i]; m.asked != 0 {
+					m.asked = p.w.now
+				}
+			}
+		})},
+		{name: "nobody is asked at a deadline", effect: func(_ *proc, e *Effect) bool { return e.Packet != wire.Query }},
 		{name: "nobody is told of room", effect: func(_ *proc, e *Effect) bool { return e.Kind != Room }},
 	}
 }

@@ -32,6 +32,7 @@ type proc struct {
 	core     *Core
 	alive    bool
 	paused   bool
+	woke     Instant
 	backlog  [2][]event // what comes meanwhile, by lane
 	writesAt Instant    // when its socket takes packets again
 	tickAt   Instant    // when the next evTick is; 0: none is planned

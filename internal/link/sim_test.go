@@ -141,7 +141,7 @@ func (w *world) config() (Config, []int) {
 		Assembly: 8000 + w.rng.IntN(20<<10), Outbox: 3000 + w.rng.IntN(8000), OutboxAll: 12 << 10,
 		Opening: 800 + w.rng.IntN(2000), Window: 3000 + w.rng.IntN(6000), WindowAll: 12 << 10, WaitWindow: 400 + w.rng.IntN(1000),
 		AckEvery: 2 + w.rng.IntN(8), Silence: 8 * time.Second, Away: time.Second, Deadline: 3 * time.Second,
-		Parked: 2 + w.rng.IntN(12), ParkedSize: 4000, Refusals: 2 + w.rng.IntN(10), Peers: 1 << 20,
+		Parked: 2 + w.rng.IntN(12), ParkedSize: 4000, ParkedAll: 6000, Refusals: 2 + w.rng.IntN(10), Peers: 1 << 20,
 	}
 	if w.chance(0.5) { // room to be in step with casts
 		c.Opening, c.WindowAll = 9000+w.rng.IntN(12_000), 100_000

@@ -132,7 +132,7 @@ func TestSimulation_whateverTheBusDoesThePromisesHold(t *testing.T) {
 
 // report prints a line for each promise.
 func (n *counts) report(t *testing.T) {
-	t.Logf("DEL-1 fates: %d messages of who lived to the end, each exactly one: %d delivered, and all of these are there; others: %d undeliverable, %d indeterminate, told",
+	t.Logf("DEL-1 fates: %d messages of who lived to the end, each exactly one: %d delivered, and all of these are there; others: %d undeliverable, %d indeterminate, told in time",
 		n.Sent, n.Delivered, n.Undeliverable, n.Indeterminate)
 	t.Logf("DEL-2 lies: 0 of %d fates that say that no handler runs it", n.Undeliverable)
 	t.Logf("DEL-3 out of order: 0 of %d messages that entered a mailbox", n.Entered)

@@ -17,6 +17,7 @@ type Info struct {
 	Flying        int           // packets that are not acknowledged
 	Waiting       int           // bytes that wait for their turn
 	Credit        int64         // bytes that may leave before it says more
+	Packets       uint64        // that were sent to it, on this opening of the link and those before
 	Retransmitted uint64        // packets that had to be sent again
 	RTT           time.Duration // until an acknowledgement; 0: not known
 
@@ -47,7 +48,7 @@ func (c *Core) info(now Instant, p *Peer) Info {
 	o, in := &p.out, &p.in
 	i := Info{
 		Process: p.id, Sent: o.last, Acked: o.acked, Flying: len(o.sent), Waiting: o.size,
-		Credit: int64(o.window) - int64(o.used-o.taken), Retransmitted: o.counts.Retransmitted, RTT: o.srtt,
+		Credit: int64(o.window) - int64(o.used-o.taken), Packets: o.counts.Sent, Retransmitted: o.counts.Retransmitted, RTT: o.srtt,
 		Received: in.acked, Duplicates: in.counts.Duplicates, Gaps: in.counts.Gaps, Stalled: c.stall(now, p), Answers: o.heard || in.last != 0,
 	}
 	if p.dead != nil {

@@ -60,6 +60,7 @@ func TestInfos_countWhatWasSentAgainAndWhatCameTwice(t *testing.T) {
 	_, again, _ := r.packetOf(t)
 	require.Equal(t, h.N, again.N)
 	require.EqualValues(t, 1, a.Infos(1)[0].Retransmitted)
+	require.EqualValues(t, 1, a.Infos(1)[0].Packets, "once")
 	require.EqualValues(t, 1, a.Stats().Retransmitted)
 	for range 3 {
 		r.sends(t, a, packet(wire.Head{N: 5}, texts("hello")...))

@@ -2,6 +2,7 @@ package link
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -75,7 +76,8 @@ func TestLINK9_whatIsTooLateOfALargeMessageIsGivenUp(t *testing.T) {
 }
 
 func TestLINK9_partsBecomeTheMessageAgain(t *testing.T) {
-	b := newBench(t, Config{Assembly: 1000, MaxMessage: 800})
+	const assembly = 1000 + 2*assemblyCost
+	b := newBench(t, Config{Assembly: assembly, MaxMessage: 800})
 	part := func(id uint64, at, total, size int) (whole []byte, err error) {
 		e := wire.Envelope{Kind: wire.Chunk, Ext: wire.ChunkOf{ID: id, Offset: at, Total: total}.Append(nil), Body: bytes.Repeat([]byte{byte(at)}, size)}
 		return b.core.Chunk(b.peer, &e)
@@ -88,7 +90,7 @@ func TestLINK9_partsBecomeTheMessageAgain(t *testing.T) {
 	whole, err = part(1, 10, 30, 20)
 	require.NoError(t, err)
 	require.Equal(t, append(make([]byte, 10), bytes.Repeat([]byte{10}, 20)...), whole)
-	require.Equal(t, 10, b.core.assembled)
+	require.Equal(t, 10+assemblyCost, b.core.assembled)
 
 	_, err = part(2, 15, 20, 5)
 	require.EqualError(t, err, "a part of 5 bytes at 15 of 20 does not continue 10 of 20")
@@ -97,19 +99,28 @@ func TestLINK9_partsBecomeTheMessageAgain(t *testing.T) {
 	_, err = part(4, 0, 2000, 200)
 	require.NoError(t, err, "its sender is told with the last part")
 	_, err = part(4, 1800, 2000, 200)
-	require.ErrorContains(t, err, "a message of 2000 bytes: 900 of unfinished messages are held already, of at most 1000")
+	require.ErrorContains(t, err, fmt.Sprintf("a message of 2000 bytes: %d of unfinished messages are held already, of at most %d", 900+2*assemblyCost, assembly))
+	for id := range uint64(2) {
+		_, err = part(5+id, 0, 20, 10)
+		require.NoError(t, err, "likewise")
+	}
+	_, err = part(6, 10, 20, 10)
+	require.ErrorContains(t, err, "too many messages come in parts: 2 of this process")
+	_, err = part(5, 10, 20, 10)
+	require.NoError(t, err)
 	_, err = part(3, 0, 0, 0)
 	require.NoError(t, err)
 	require.Zero(t, b.core.assembled)
 	_, err = b.core.Chunk(b.peer, &wire.Envelope{Kind: wire.Chunk, Ext: []byte{1}})
 	require.Error(t, err)
 
+	b = newBench(t, Config{})
 	for id := uint64(10); id < 10+maxChunks; id++ {
 		_, err = part(id, 0, 3, 1)
 		require.NoError(t, err)
 	}
 	_, err = part(5, 0, 1, 1)
-	require.EqualError(t, err, "more than 1024 messages come in parts")
+	require.ErrorContains(t, err, "too many messages come in parts: 1024 of this process")
 	b.core.Die(b.now, b.peer, ErrForgotten)
 	require.Zero(t, b.core.assembled)
 }

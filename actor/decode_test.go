@@ -1,0 +1,55 @@
+package actor_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/bus/bustest"
+	"github.com/castnet-io/castnet/internal/wire"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// long is a text that says the same many times, within what others put around it.
+func long(before, again, after string) []byte {
+	return []byte(before + strings.Repeat(again, 200_000/len(again)) + strings.TrimSuffix(after, ","))
+}
+
+// Whatever is published as an event is one, or an error.
+func FuzzEvent(f *testing.F) {
+	peer := newHost(f, "peer")
+	subject := subjects.Space{}.Event(actor.KindProc, peer.Proc().Scope(), "host")
+	for _, data := range [][]byte{
+		[]byte(`{"kind":"proc","status":"failed","mesh":"` + peer.Proc().Mesh.String() + `"}`), []byte(`{"cause":{"cause":{"kind":"host"}},"count":9999999}`),
+		[]byte(`[]`), {}, long(`{"stderr_tail":[`, `"",`, `""]}`), long(`{"stderr_tail":[`, `0,`, `0]}`), long(`{"cause":`, `{"cause":`, ``), long(`{`, `"cause":null,"cause":{},`, `"rank":1}`),
+	} {
+		f.Add(data)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		bustest.Bounded(t, data, func() { _, _ = actor.DecodeEvent(data) })
+		e, err := actor.OpenEvent(subjects.Space{}, bus.Msg{Subject: subject, Data: data})
+		if err != nil {
+			return
+		}
+		require.Equal(t, peer.Proc(), e.Proc())
+		require.Nil(t, e.RootCause().Cause)
+	})
+}
+
+// Whatever a peer sends as an error is one.
+func FuzzError(f *testing.F) {
+	body, err := wire.Marshal(wire.Error{Code: uint16(actor.CodeFenced), Text: "no", Actor: "a", Endpoint: "b"})
+	require.NoError(f, err)
+	for _, data := range [][]byte{body, {0xa0}, {}, []byte("no error")} {
+		f.Add(data)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		bustest.Bounded(t, data, func() { _ = actor.FromWire(data) })
+		e := actor.FromWire(data)
+		require.NotEmpty(t, e.Error())
+		require.NotZero(t, e.Code)
+	})
+}

@@ -1,0 +1,58 @@
+package agent
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/bus/bustest"
+	"github.com/castnet-io/castnet/internal/wire"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// long is a text with a part that is there many times.
+func long(before, again, after string) []byte {
+	return []byte(before + strings.Repeat(again, 200_000/len(again)) + after)
+}
+
+// Whatever a stranger answers who is asked which hosts there are is a host, a list of hosts or an error.
+func FuzzIntroduction(f *testing.F) {
+	for _, data := range [][]byte{
+		[]byte(`{"id":"a-000000000000","label":"a","labels":{"gpu":"4"},"mode":"open"}`), []byte(`["a-000000000000"]`), {}, []byte("null"),
+		long(`{"labels":{`, `"":"",`, `"":""}}`), long(`[`, `null,`, `null]`), long(`[`, `0,`, `0]`), long(`{"labels":{`, `"":0,`, `"":0}}`), long(`{"labels":`, `{"":`, ``),
+	} {
+		f.Add(data)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		bustest.Bounded(t, data, func() { _, _ = introduced(bus.Msg{Data: data}) })
+		bustest.Bounded(t, data, func() { _, _ = readList(data) })
+		if h, err := introduced(bus.Msg{Data: data}); err == nil {
+			require.True(t, h.ID.IsValid())
+		}
+	})
+}
+
+// Whatever a host beats, and says of why it refuses, is checked.
+func FuzzWords(f *testing.F) {
+	id, err := subjects.NewHostID("a")
+	require.NoError(f, err)
+	beat, err := wire.Marshal(Heartbeat{Host: id, Life: 1, Seq: 1, Conns: []Connection{{Server: "s", Client: 1}}})
+	require.NoError(f, err)
+	for _, data := range [][]byte{
+		beat, []byte(`{"id":"m","has":{"epoch":3},"asked":{"epoch":2}}`), []byte(`["running","failed"]`), {0xa0}, long("[", `"",`, `""]`), long("[", `0,`, `0]`), long("{", `"id":0,`, `"id":0}`),
+	} {
+		f.Add(data)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var b Heartbeat
+		bustest.Bounded(t, data, func() { _ = wire.Unmarshal(data, &b) })
+		_ = b.Check("host")
+		bustest.Bounded(t, data, func() { _ = json.Unmarshal(data, new(Phases)) })
+		bustest.Bounded(t, data, func() { _ = new(FencedError).FromDetail(actor.CodeFenced, data) })
+		bustest.Bounded(t, data, func() { _ = new(ConflictError).FromDetail(actor.CodeConflict, data) })
+	})
+}

@@ -1,0 +1,43 @@
+package presence
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/bus/bustest"
+	"github.com/castnet-io/castnet/internal/wire"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// Whatever strangers say as hosts, as servers and as echoes of this process is taken, or is not.
+func FuzzHear(f *testing.F) {
+	id, err := subjects.NewHostID("host")
+	require.NoError(f, err)
+	w := newWatcher(f, bustest.Server(f))
+	f.Cleanup(w.Watch([]subjects.HostID{id}, func(Change) {}))
+	beat, err := wire.Marshal(agent.Heartbeat{Host: id, Life: 1, Seq: 1, Conns: []agent.Connection{{Server: "s", Client: 7}}})
+	require.NoError(f, err)
+	end, err := wire.Marshal(agent.Connection{Server: "s", Client: 7})
+	require.NoError(f, err)
+	for _, data := range [][]byte{
+		beat, end, {0xa0}, {}, make([]byte, 16), []byte(`{"server":{"id":"s"},"client":{"id":7},"reason":"Client Closed"}`),
+		[]byte(`{"server":` + strings.Repeat(`{"":`, 50_000)), []byte(`{"reason":"` + strings.Repeat(`\ud800`, 50_000) + `"}`),
+	} {
+		f.Add(data)
+	}
+	subject := subjects.Space{}.Heartbeat(agent.HostBeats, id.Proc().Process().String())
+	f.Fuzz(func(t *testing.T, data []byte) {
+		bustest.Bounded(t, data, func() { w.hear(bus.Msg{Subject: subject, Data: data}) })
+		bustest.Bounded(t, data, func() { w.hint(bus.Msg{Subject: subject, Data: data}) })
+		bustest.Bounded(t, data, func() { w.echo(bus.Msg{Data: data}) })
+		bustest.Bounded(t, data, func() {
+			if c, ok := ended(data); ok {
+				require.NotEmpty(t, c.Server)
+			}
+		})
+	})
+}

@@ -1,0 +1,81 @@
+package castnet_test
+
+import (
+	"go/ast"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// decoders are the files that read JSON themselves, and the fuzzers that hold them to what bytes of the bus may cost
+// (WIRE-6), or why none has come over the bus. What is read through internal/wire is measured there.
+var decoders = map[string]string{
+
+	"agent/claim.go":                 "agent.FuzzWords",
+	"agent/discover.go":              "agent.FuzzIntroduction",
+	"agent/phases.go":                "agent.FuzzWords",
+	"agent/presence/relay.go":        "agent/presence.FuzzHear",
+	"agent/table.go":                 "agent.FuzzWords",
+	"bus/local.go":                   "bus.FuzzParseLocal",
+	"cast/gateway/peers.go":          "cast/gateway.FuzzWord",
+	"cmd/client/cmd_doctor_bus.go":   "cmd/client.FuzzDoctor",
+	"cmd/client/cmd_doctor_hosts.go": "cmd/client.FuzzDoctor",
+	"controller/worlds/errors.go":    "controller/worlds.FuzzTold",
+	"controller/worlds/find.go":      "controller/worlds.FuzzTold",
+	"controller/worlds/living.go":    "controller/worlds.FuzzTold",
+	"internal/cli/config.go":         "internal/cli.FuzzParseConfig",
+	"internal/wire/codec.go":         "internal/wire.FuzzUnmarshal",
+	"internal/wire/json.go":          "internal/builtin.FuzzFromJSON",
+	"internal/wire/measure_json.go":  "internal/wire.FuzzUnmarshal",
+	"mesh/shape/packed.go":           "mesh/shape.FuzzPacked",
+	"agent/host/store.go":            "its own file",
+	"cmd/hostd/recall.go":            "its own file",
+	"internal/cli/yaml.go":           "a file of who runs the command",
+}
+
+func TestREPO4_whatDecodesItselfIsListedWithItsFuzzer(t *testing.T) {
+	found := map[string][]string{}
+	eachCall(t, func(path string, _ *ast.File, s *ast.SelectorExpr, _ *ast.CallExpr, at token.Position) {
+		pkg, ok := s.X.(*ast.Ident)
+		reads := ok && slices.Contains([]string{"json", "yaml", "xml", "gob", "cbor"}, pkg.Name) && slices.Contains([]string{"Unmarshal", "NewDecoder"}, s.Sel.Name)
+		if reads && !strings.HasSuffix(path, "_test.go") && !strings.HasPrefix(path, "examples/") {
+			found[path] = append(found[path], at.String())
+		}
+	})
+	requireListed(t, found, decoders, "bytes of strangers are read by internal/wire, or by who is fuzzed")
+	fuzzers := fuzzTests(t)
+	for path, how := range decoders {
+		if strings.Contains(how, ".Fuzz") {
+			require.Contains(t, fuzzers, how, path)
+		}
+	}
+}
+
+// fuzzTests are all fuzzers, each with its directory in front.
+func fuzzTests(t *testing.T) (all []string) {
+	t.Helper()
+	fuzz := regexp.MustCompile(`(?m)^func (Fuzz\w+)\(`)
+	require.NoError(t, filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && skipped(d.Name()):
+			return filepath.SkipDir
+		case !strings.HasSuffix(path, "_test.go"):
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		for _, m := range fuzz.FindAllSubmatch(text, -1) {
+			all = append(all, filepath.ToSlash(filepath.Dir(path))+"."+string(m[1]))
+		}
+		return err
+	}))
+	return all
+}
