@@ -1,6 +1,7 @@
 package actor
 
 import (
+	"slices"
 	"time"
 
 	"github.com/castnet-io/castnet/internal/wire"
@@ -46,6 +47,11 @@ func (d *Delivery) settle(v any, err error) {
 		d.Answer(Answer{Value: v, Err: err})
 	case w != nil:
 		d.forget()
+		if w.kept && err == nil {
+			if body, err := wire.AppendMarshal(nil, v); err == nil {
+				d.keep(body)
+			}
+		}
 		w.p.answer(d.Actor, w.home, Answer{Value: v, Err: err}, nil)
 	}
 }
@@ -64,6 +70,9 @@ func settleWith[R any](d *Delivery, v R, more bool) (gathers bool) {
 	d.forget()
 	room := w.p.borrow()
 	lead, body, err := encode((*room)[:0], v)
+	if w.kept && err == nil {
+		d.keep(slices.Concat(lead, body))
+	}
 	w.home.gather = more
 	w.p.answerAs(d.Actor, w.home, wire.Envelope{Kind: wire.Value, Lead: lead, Body: body}, err)
 	w.p.giveBack(room, lead)
