@@ -3,6 +3,7 @@ package mesh
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -17,7 +18,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// mouth is a controller that says what a test has it say, and answers pings as long as it is not mute.
+// mouth is a controller that says what a test has it say, and answers questions as long as it is not mute.
 type mouth struct {
 	agent.Agent
 	mute  atomic.Bool
@@ -25,11 +26,22 @@ type mouth struct {
 	ended atomic.Int64 // subscriptions that were given back
 	first []actor.Event
 	to    chan actor.PortRef[actor.Event]
+
+	mu     sync.Mutex // guards the fields below
+	has    actor.PortRef[actor.Event]
+	silent []actor.Event // ends that it says when it is asked, and no subscriber is told
 }
 
 func (m *mouth) Stream(ctx *actor.Context, s agent.Stream) (actor.None, error) {
 	if s.End {
 		m.ended.Add(1)
+		return actor.None{}, nil
+	}
+	m.mu.Lock()
+	known := m.has == s.To
+	m.has = s.To
+	m.mu.Unlock()
+	if known {
 		return actor.None{}, nil
 	}
 	for _, e := range m.first {
@@ -41,11 +53,14 @@ func (m *mouth) Stream(ctx *actor.Context, s agent.Stream) (actor.None, error) {
 	return actor.None{}, nil
 }
 
-func (m *mouth) Ping(ctx *actor.Context, _ actor.None) (actor.None, error) {
+func (m *mouth) ends(ctx *actor.Context, a agent.After) ([]actor.Event, error) {
 	if m.asked.Add(1); m.mute.Load() {
-		actor.Defer[actor.None](ctx)
+		actor.Defer[[]actor.Event](ctx)
+		return nil, nil
 	}
-	return actor.None{}, nil
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.silent[min(a.N, len(m.silent)):], nil
 }
 
 // watching is a region whose controller is that.
@@ -54,7 +69,8 @@ func watching(t *testing.T, m *mouth, region shape.Region) watched {
 	id, err := subjects.NewMeshID("mouth")
 	require.NoError(t, err)
 	typ := actor.NewType[agent.Agent, actor.None]("mouth")
-	registry, err := actor.NewRegistry(typ.Made(func(*actor.Context, actor.None) (agent.Agent, error) { return m, nil }, agent.Methods()...))
+	registry, err := actor.NewRegistry(typ.Made(func(*actor.Context, actor.None) (agent.Agent, error) { return m, nil },
+		append(agent.Methods(), agent.Ends.By(func(_ agent.Agent, ctx *actor.Context, a agent.After) ([]actor.Event, error) { return m.ends(ctx, a) }))...))
 	require.NoError(t, err)
 	p, err := actor.NewProc(t.Context(), actor.Options{ID: subjects.ProcID{Mesh: id}, Bus: bustest.Open(t, bustest.Server(t)), Registry: registry})
 	require.NoError(t, err)

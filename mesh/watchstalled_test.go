@@ -1,0 +1,109 @@
+package mesh_test
+
+import (
+	"context"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/config"
+	"github.com/castnet-io/castnet/controller"
+	"github.com/castnet-io/castnet/mesh"
+	"github.com/castnet-io/castnet/mesh/shape"
+)
+
+// stall keeps the data of one program from being taken by another until the returned function is called; full has it queue
+// as much as it may.
+func stall(t *testing.T, from, to *mesh.Net, full bool) (resume func()) {
+	t.Helper()
+	gate, entered := make(chan struct{}), make(chan struct{})
+	enter := sync.OnceFunc(func() { close(entered) })
+	port, closePort := actor.OpenFunc(to.Proc(), func([]byte) error {
+		enter()
+		<-gate // on the data pump
+		return nil
+	}, func(error) {})
+	resume = sync.OnceFunc(func() { close(gate) })
+	t.Cleanup(func() { resume(); closePort() })
+	at := port.Via(from.Proc())
+	require.NoError(t, at.Send(t.Context(), nil))
+	<-entered
+	for _, size := range []int{1 << 20, 1 << 16, 1 << 12, 1 << 8, 0} {
+		require.Eventually(t, func() bool {
+			if !full {
+				return true
+			}
+			err := at.Send(t.Context(), make([]byte, size))
+			if err != nil {
+				require.ErrorIs(t, err, actor.ErrBacklog)
+			}
+			return err != nil
+		}, time.Minute, time.Nanosecond)
+	}
+	return resume
+}
+
+// watcher is a program that watches what another owns, and has patience with one that says nothing for two seconds.
+func (c *cluster) watcher(t *testing.T) *mesh.Net {
+	t.Helper()
+	var quick config.Config
+	require.NoError(t, config.SupervisionWatchdog.Set(&quick, 2*time.Second))
+	net, err := mesh.Connect(t.Context(), mesh.Options{Bus: &bus.Options{URL: c.server.URL(), Token: "secret"}, Config: &quick, HostsQuiet: quiet})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, net.Close(context.Background())) })
+	return net
+}
+
+func TestMESH6_whoWatchesFromAnotherProgramIsToldOfEndsThoughNoDataArrive(t *testing.T) {
+	for name, held := range map[string]struct{ to, from, full bool }{
+		"to the watcher":             {to: true},
+		"to the watcher, queue full": {to: true, full: true},
+		"from the watcher":           {from: true, full: true},
+		"both ways":                  {to: true, from: true, full: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newCluster(t, "a")
+			procs, err := c.hosts(t, c.Net).Spawn(t.Context(), "workers", shape.Of("gpu", 4))
+			require.NoError(t, err)
+			pids, other := c.pids(t, procs), c.watcher(t)
+			hold := func() (resume func()) {
+				var all []func()
+				if held.to {
+					all = append(all, stall(t, c.Net, other, held.full))
+				}
+				if held.from {
+					all = append(all, stall(t, other, c.Net, held.full))
+				}
+				return func() {
+					for _, f := range all {
+						f()
+					}
+				}
+			}
+			require.NoError(t, syscall.Kill(pids[0], syscall.SIGKILL))
+			resume := hold()
+			said := steps(t, procs.Via(other))
+			require.Equal(t, "0 failed proc.exit.signal <nil>", hear(t, said), "what was before it began to watch")
+			require.NoError(t, syscall.Kill(pids[1], syscall.SIGKILL))
+			require.Equal(t, "1 failed proc.exit.signal <nil>", hear(t, said))
+			require.Never(t, func() bool { return len(said) > 0 }, 4*time.Second, 100*time.Millisecond, "nobody is blamed for what is held up")
+			resume()
+			require.Eventually(t, func() bool {
+				r, err := controller.Health.Call(t.Context(), actor.RefOf[agent.Agent](procs.Describe().Owner).Via(c.Proc()), actor.None{})
+				return err == nil && r.Subscribers == 1
+			}, patience, 20*time.Millisecond, "it subscribes again when it was given up")
+			require.NoError(t, syscall.Kill(pids[2], syscall.SIGKILL))
+			require.Equal(t, "2 failed proc.exit.signal <nil>", hear(t, said), "each is told once")
+			require.NoError(t, procs.Slice("gpu", 3, 4).Stop(t.Context()))
+			require.Contains(t, hear(t, said), "3 stopped")
+			require.Empty(t, said)
+		})
+	}
+}
