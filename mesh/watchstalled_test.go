@@ -61,9 +61,10 @@ func (c *cluster) watcher(t *testing.T) *mesh.Net {
 }
 
 func TestMESH6_whoWatchesFromAnotherProgramIsToldOfEndsThoughNoDataArrive(t *testing.T) {
-	for name, held := range map[string]struct{ to, from, full bool }{
+	for name, held := range map[string]struct{ to, from, full, later bool }{
 		"to the watcher":             {to: true},
 		"to the watcher, queue full": {to: true, full: true},
+		"given up by its controller": {to: true, full: true, later: true},
 		"from the watcher":           {from: true, full: true},
 		"both ways":                  {to: true, from: true, full: true},
 	} {
@@ -88,9 +89,15 @@ func TestMESH6_whoWatchesFromAnotherProgramIsToldOfEndsThoughNoDataArrive(t *tes
 				}
 			}
 			require.NoError(t, syscall.Kill(pids[0], syscall.SIGKILL))
-			resume := hold()
+			resume := func() {}
+			if !held.later {
+				resume = hold()
+			}
 			said := steps(t, procs.Via(other))
 			require.Equal(t, "0 failed proc.exit.signal <nil>", hear(t, said), "what was before it began to watch")
+			if held.later {
+				resume = hold()
+			}
 			require.NoError(t, syscall.Kill(pids[1], syscall.SIGKILL))
 			require.Equal(t, "1 failed proc.exit.signal <nil>", hear(t, said))
 			require.Never(t, func() bool { return len(said) > 0 }, 4*time.Second, 100*time.Millisecond, "nobody is blamed for what is held up")
@@ -106,4 +113,21 @@ func TestMESH6_whoWatchesFromAnotherProgramIsToldOfEndsThoughNoDataArrive(t *tes
 			require.Empty(t, said)
 		})
 	}
+}
+
+func TestMESH6_whoWatchesAWorldIsToldOfEndsThoughNoDataArrive(t *testing.T) {
+	c := newCluster(t)
+	c.system(t, "s")
+	c.inWorld(t, "a", "train", 0)
+	c.declare(t, "train", shape.Of("x", 2), 2)
+	procs := c.running(t, c.Net, "train", 2)
+	pids, other := c.pids(t, procs), c.connect(t)
+	told := heard(t, procs.Watch(t.Context()))
+	require.NoError(t, syscall.Kill(pids[0], syscall.SIGKILL))
+	require.Equal(t, "0.0 at 0 failed <nil>", next(t, told))
+	defer stall(t, c.Net, other, false)() // who listens to data of one has none of others
+	told = heard(t, procs.Via(other).Watch(t.Context()))
+	require.Equal(t, "0.0 at 0 failed <nil>", next(t, told), "the system controller says what was before")
+	require.NoError(t, syscall.Kill(pids[1], syscall.SIGKILL))
+	require.Equal(t, "1.0 at 1 failed <nil>", next(t, told))
 }
