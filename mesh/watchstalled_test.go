@@ -18,9 +18,9 @@ import (
 	"github.com/castnet-io/castnet/mesh/shape"
 )
 
-// stall keeps the data of one program from being taken by another until the returned function is called; full has it queue
-// as much as it may.
-func stall(t *testing.T, from, to *mesh.Net, full bool) (resume func()) {
+// stall keeps the data of one program from being taken by another until resume is called. fill has it queue as much as it
+// may; what leaves later makes room again.
+func stall(t *testing.T, from, to *mesh.Net) (resume, fill func()) {
 	t.Helper()
 	gate, entered := make(chan struct{}), make(chan struct{})
 	enter := sync.OnceFunc(func() { close(entered) })
@@ -34,19 +34,12 @@ func stall(t *testing.T, from, to *mesh.Net, full bool) (resume func()) {
 	at := port.Via(from.Proc())
 	require.NoError(t, at.Send(t.Context(), nil))
 	<-entered
-	for _, size := range []int{1 << 20, 1 << 16, 1 << 12, 1 << 8, 0} {
-		require.Eventually(t, func() bool {
-			if !full {
-				return true
+	return resume, func() {
+		for _, size := range []int{1 << 20, 1 << 16, 1 << 12, 1 << 8, 0} {
+			for at.Send(t.Context(), make([]byte, size)) == nil {
 			}
-			err := at.Send(t.Context(), make([]byte, size))
-			if err != nil {
-				require.ErrorIs(t, err, actor.ErrBacklog)
-			}
-			return err != nil
-		}, time.Minute, time.Nanosecond)
+		}
 	}
-	return resume
 }
 
 // watcher is a program that watches what another owns, and has patience with one that says nothing for two seconds.
@@ -74,38 +67,45 @@ func TestMESH6_whoWatchesFromAnotherProgramIsToldOfEndsThoughNoDataArrive(t *tes
 			procs, err := c.hosts(t, c.Net).Spawn(t.Context(), "workers", shape.Of("gpu", 4))
 			require.NoError(t, err)
 			pids, other := c.pids(t, procs), c.watcher(t)
-			hold := func() (resume func()) {
-				var all []func()
-				if held.to {
-					all = append(all, stall(t, c.Net, other, held.full))
-				}
-				if held.from {
-					all = append(all, stall(t, other, c.Net, held.full))
-				}
-				return func() {
-					for _, f := range all {
-						f()
+			resume, fill := func() {}, func() {}
+			hold := func() {
+				for _, way := range []struct {
+					is       bool
+					from, to *mesh.Net
+				}{{held.to, c.Net, other}, {held.from, other, c.Net}} {
+					if way.is {
+						r, f := stall(t, way.from, way.to)
+						before, more := resume, fill
+						resume, fill = func() { before(); r() }, func() { more(); f() }
 					}
+				}
+				if held.full {
+					fill()
 				}
 			}
 			require.NoError(t, syscall.Kill(pids[0], syscall.SIGKILL))
-			resume := func() {}
 			if !held.later {
-				resume = hold()
+				hold()
 			}
 			said := steps(t, procs.Via(other))
 			require.Equal(t, "0 failed proc.exit.signal <nil>", hear(t, said), "what was before it began to watch")
 			if held.later {
-				resume = hold()
+				hold()
 			}
 			require.NoError(t, syscall.Kill(pids[1], syscall.SIGKILL))
 			require.Equal(t, "1 failed proc.exit.signal <nil>", hear(t, said))
+			subscribers := func(n int) func() bool {
+				return func() bool {
+					r, err := controller.Health.Call(t.Context(), actor.RefOf[agent.Agent](procs.Describe().Owner).Via(c.Proc()), actor.None{})
+					return err == nil && r.Subscribers == n
+				}
+			}
+			if held.later {
+				require.Eventually(t, func() bool { fill(); return subscribers(0)() }, patience, 20*time.Millisecond, "it is told no more")
+			}
 			require.Never(t, func() bool { return len(said) > 0 }, 4*time.Second, 100*time.Millisecond, "nobody is blamed for what is held up")
 			resume()
-			require.Eventually(t, func() bool {
-				r, err := controller.Health.Call(t.Context(), actor.RefOf[agent.Agent](procs.Describe().Owner).Via(c.Proc()), actor.None{})
-				return err == nil && r.Subscribers == 1
-			}, patience, 20*time.Millisecond, "it subscribes again when it was given up")
+			require.Eventually(t, subscribers(1), patience, 20*time.Millisecond, "it subscribes again when it was given up")
 			require.NoError(t, syscall.Kill(pids[2], syscall.SIGKILL))
 			require.Equal(t, "2 failed proc.exit.signal <nil>", hear(t, said), "each is told once")
 			require.NoError(t, procs.Slice("gpu", 3, 4).Stop(t.Context()))
@@ -125,7 +125,8 @@ func TestMESH6_whoWatchesAWorldIsToldOfEndsThoughNoDataArrive(t *testing.T) {
 	told := heard(t, procs.Watch(t.Context()))
 	require.NoError(t, syscall.Kill(pids[0], syscall.SIGKILL))
 	require.Equal(t, "0.0 at 0 failed <nil>", next(t, told))
-	defer stall(t, c.Net, other, false)() // who listens to data of one has none of others
+	resume, _ := stall(t, c.Net, other) // who listens to data of one has none of others
+	defer resume()
 	told = heard(t, procs.Via(other).Watch(t.Context()))
 	require.Equal(t, "0.0 at 0 failed <nil>", next(t, told), "the system controller says what was before")
 	require.NoError(t, syscall.Kill(pids[1], syscall.SIGKILL))
