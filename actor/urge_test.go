@@ -22,6 +22,7 @@ type Guard struct {
 	mu      sync.Mutex
 	seen    []bool
 	refuses bool // what comes by the control lane
+	defers  bool // its answers
 }
 
 var (
@@ -37,7 +38,14 @@ func (g *Guard) take(ctx *actor.Context, _ string) (bool, error) {
 	if ctx.Urged() && g.refuses {
 		return false, errors.New("not now")
 	}
-	return ctx.Urged(), nil
+	urged := ctx.Urged()
+	if g.defers {
+		answer := actor.Defer[bool](ctx)
+		ctx.Go(func(context.Context) func(*actor.Context) {
+			return func(*actor.Context) { answer.Reply(urged, nil) }
+		})
+	}
+	return urged, nil
 }
 
 func (g *Guard) lanes() []bool {
@@ -120,9 +128,12 @@ func TestACT12_whatIsUrgedArrivesThoughNoDataDoes(t *testing.T) {
 }
 
 func TestACT12_anAnswerArrivesThoughNoDataDo(t *testing.T) {
-	a, b, ref, _ := guarded(t)
+	a, b, ref, g := guarded(t)
 	defer stall(t, b, a)()
-	for range 3 { // whichever lane brings the question first
+	for n := range 6 { // whichever lane brings the question first
+		g.mu.Lock()
+		g.defers = n%2 == 1
+		g.mu.Unlock()
 		_, err := halt.Urge(soon(t), ref, "stop")
 		require.NoError(t, err)
 	}
