@@ -247,7 +247,7 @@ func (f *feed) attend(ctx context.Context, owner actor.Ref[agent.Agent], s agent
 	}
 }
 
-// subscribe has the controller tell a port. One that did and has given that up begins anew, and tells others no more than before.
+// subscribe has the controller tell a port. One that does so already goes on (AGT-9).
 func subscribe(ctx context.Context, owner actor.Ref[agent.Agent], s agent.Stream) error {
 	ctx, cancel := context.WithTimeout(ctx, askAfter)
 	defer cancel()
