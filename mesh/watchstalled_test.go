@@ -132,3 +132,25 @@ func TestMESH6_whoWatchesAWorldIsToldOfEndsThoughNoDataArrive(t *testing.T) {
 	require.NoError(t, syscall.Kill(pids[1], syscall.SIGKILL))
 	require.Equal(t, "1.0 at 1 failed <nil>", next(t, told))
 }
+
+func TestMESH19_hostsAreWatchedThoughNoDataArrive(t *testing.T) {
+	c := newCluster(t)
+	mine, err := c.Allocate(t.Context(), c.here(t), "mine", shape.Of("host", 1))
+	require.NoError(t, err)
+	other := c.connect(t)
+	resume, _ := stall(t, c.Net, other)
+	defer resume()
+	fleet, err := other.HostsOf("fleet", mine.Hosts()...)
+	require.NoError(t, err)
+	said := steps(t, fleet)
+	until := func(want string) {
+		t.Helper()
+		for hear(t, said) != want {
+		}
+	}
+	_, err = agent.Cordon.Call(t.Context(), agent.Of(mine.Hosts()[0].Proc()).Via(c.Proc()), agent.Cordoning{On: true, Reason: "new disks"})
+	require.NoError(t, err)
+	until("0 cordoned host.mode <nil>")
+	require.NoError(t, mine.Shutdown(t.Context(), "done"))
+	until("0 stopped host.left <nil>")
+}
