@@ -64,6 +64,7 @@ type wanted struct {
 	p       *Proc // that answers
 	home    replyPort
 	among   *asked // nil: it cannot be given up
+	kept    bool   // its answer is, for who asks again by the control lane (ACT-12)
 	over    atomic.Bool
 	running atomic.Pointer[Context] // of its handler: own, once that runs
 	quit    atomic.Pointer[func()]  // what else ends, when its answer is given later

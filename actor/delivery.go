@@ -46,6 +46,11 @@ func (d *Delivery) settle(v any, err error) {
 		d.Answer(Answer{Value: v, Err: err})
 	case w != nil:
 		d.forget()
+		if w.kept && err == nil {
+			if body, err := wire.AppendMarshal(nil, v); err == nil {
+				d.keep(body)
+			}
+		}
 		w.p.answer(d.Actor, w.home, Answer{Value: v, Err: err}, nil)
 	}
 }
@@ -62,9 +67,14 @@ func settleWith[R any](d *Delivery, v R, more bool) (gathers bool) {
 		return false
 	}
 	d.forget()
+	e := wire.Envelope{Kind: wire.Value}
 	a, err := encode(w.p, v)
+	e.Bytes, e.Body = a.bytes, a.body
+	if w.kept && err == nil {
+		d.keep(e.Whole())
+	}
 	w.home.gather = more
-	w.p.answerAs(d.Actor, w.home, wire.Envelope{Kind: wire.Value, Bytes: a.bytes, Body: a.body}, err)
+	w.p.answerAs(d.Actor, w.home, e, err)
 	w.p.giveBack(a)
 	return more
 }

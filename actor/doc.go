@@ -61,8 +61,9 @@
 //     host has said that it runs has it. Latest says which; an ID always means that one proc, dead or not.
 //   - ACT-12: what is urged (Urge) waits for no data: it goes by the control lane, too, until it is answered. An
 //     endpoint takes that only where it is bound as Urgent. Its handler sees such a message at most once by each lane,
-//     and not by the control lane once it came in its order.
-//   - ACT-13: supervision waits for no data. What a monitor or a Link says to another proc, and the word of an end, go among the
+//     and not by the control lane once it came in its order: then its answer goes by the control lane, too, when it is asked for
+//     again there.
+//   - ACT-13: supervision waits for no data. What a monitor or a Link says to another proc, also that it is cancelled, and the word of an end, go among the
 //     data, in the order of what their senders said; what has not arrived there after about a second goes by the control
 //     lane, too, until it has. A monitor that learns it so is told that it may have overtaken data (Down.Overtook). Of
 //     an actor that may not have been made yet nobody says there that it is gone.

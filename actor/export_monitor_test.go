@@ -11,9 +11,15 @@ func (p *Proc) Watched(name string) int {
 	return len(in.rare.watches)
 }
 
-// Owed is how many watches of other procs are not over, with what is on its way for the sake of links.
+// Owed is how many watches of other procs are not over, with what is on its way for the sake of links and watches.
 func (p *Proc) Owed() int {
 	p.remote.mu.Lock()
 	defer p.remote.mu.Unlock()
 	return len(p.remote.all)
+}
+
+// Monitoring is a watch from the watcher's side: how it is told of the end, and how its owner ends it.
+func Monitoring(down func(Down)) (end func(Down), quit func() bool) {
+	m := &monitoring{down: down}
+	return m.end, m.quit
 }

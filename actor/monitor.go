@@ -82,7 +82,7 @@ func (c *Context) Link(id subjects.ActorID) error {
 		}
 		return nil
 	}
-	return in.proc.tie(in.id(), id)
+	return in.proc.says(id.Port(portLink), in.id())
 }
 
 // linkTo makes this actor fail with another one.
@@ -156,7 +156,7 @@ func (p *Proc) monitor(m *monitoring, from string, id subjects.ActorID) (cancel 
 	}
 	return func() {
 		if m.quit() { // when this cannot be sent the watch is over, too
-			_ = p.post(clientName, id.Port(portForget), c.at)
+			_ = p.says(id.Port(portForget), c.at)
 		}
 	}, nil
 }

@@ -129,6 +129,20 @@ func TestACT8_aMonitorIsToldThatTheLinkIsBroken(t *testing.T) {
 	nothing(t, a)
 }
 
+// Two lanes may bring the word at one moment, and its owner end the watch at the same.
+func TestACT8_aWatchIsToldOnceWhoeverElseBringsTheWordAndNotAfterItWasCancelled(t *testing.T) {
+	var told int
+	end, quit := actor.Monitoring(func(actor.Down) { told++ })
+	end(actor.Down{})
+	end(actor.Down{Overtook: true})
+	require.Equal(t, 1, told)
+	require.False(t, quit(), "it has ended")
+	end, quit = actor.Monitoring(func(actor.Down) { told++ })
+	require.True(t, quit())
+	end(actor.Down{})
+	require.Equal(t, 1, told)
+}
+
 func TestMonitor_aThousandThatAreCancelledLeaveNothing(t *testing.T) {
 	places(t, func(t *testing.T, ref actor.Ref[*Box], home *actor.Proc) {
 		via := ref.Bound()

@@ -234,9 +234,7 @@ func (p *Proc) urged(from subjects.ActorID, peer *link.Peer, actor string, e *wi
 			p.process.urged.forget(e.Reply)
 			return
 		}
-		answer := &wire.Envelope{
-			Kind: wire.Value, Actor: home.Actor.Within(), Port: home.Port, Sender: p.id.Actor(actor).Within(), Body: body,
-		}
+		answer := p.urgent(home, actor, body)
 		p.process.urged.answered(e.Reply, answer)
 		p.links.Urge(peer, answer)
 	}
@@ -273,7 +271,28 @@ func (u *urgents) takes(d *Delivery) bool {
 	default:
 		known.ordered = true
 	}
+	if d.wanted != nil {
+		d.wanted.kept = true
+	}
 	return true
+}
+
+// largestKept is how large an answer the control lane takes (LINK-19).
+const largestKept = 64 << 10
+
+// keep keeps the answer to a message that came in its order: when it is held up, the message comes by the control lane again.
+func (d *Delivery) keep(body []byte) {
+	p, home := d.wanted.p, d.wanted.home.port
+	if len(body) < largestKept {
+		p.process.urged.answered(d.Reply, p.urgent(home, d.Actor, body))
+	}
+}
+
+// urgent is the answer of an actor for the control lane.
+func (p *Proc) urgent(home subjects.PortID, actor string, body []byte) *wire.Envelope {
+	return &wire.Envelope{
+		Kind: wire.Value, Actor: home.Actor.Within(), Port: home.Port, Sender: p.id.Actor(actor).Within(), Body: body,
+	}
 }
 
 // add notes a message in the place of the oldest. The lock is held.

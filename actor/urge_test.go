@@ -22,6 +22,7 @@ type Guard struct {
 	mu      sync.Mutex
 	seen    []bool
 	refuses bool // what comes by the control lane
+	defers  bool // its answers
 }
 
 var (
@@ -37,7 +38,14 @@ func (g *Guard) take(ctx *actor.Context, _ string) (bool, error) {
 	if ctx.Urged() && g.refuses {
 		return false, errors.New("not now")
 	}
-	return ctx.Urged(), nil
+	urged := ctx.Urged()
+	if g.defers {
+		answer := actor.Defer[bool](ctx)
+		ctx.Go(func(context.Context) func(*actor.Context) {
+			return func(*actor.Context) { answer.Reply(urged, nil) }
+		})
+	}
+	return urged, nil
 }
 
 func (g *Guard) lanes() []bool {
@@ -117,6 +125,18 @@ func TestACT12_whatIsUrgedArrivesThoughNoDataDoes(t *testing.T) {
 	require.Equal(t, []bool{true}, g.lanes())
 	resume()
 	require.NoError(t, a.Flush(soon(t)))
+}
+
+func TestACT12_anAnswerArrivesThoughNoDataDo(t *testing.T) {
+	a, b, ref, g := guarded(t)
+	defer stall(t, b, a)()
+	for n := range 6 { // whichever lane brings the question first
+		g.mu.Lock()
+		g.defers = n%2 == 1
+		g.mu.Unlock()
+		_, err := halt.Urge(soon(t), ref, "stop")
+		require.NoError(t, err)
+	}
 }
 
 func TestACT12_whatIsUrgedComesOnceByEachLaneAtMost(t *testing.T) {
@@ -212,7 +232,14 @@ func TestACT12_whatCameInItsOrderIsNotTakenByTheControlLaneLater(t *testing.T) {
 	until(t, "it is handled", func() bool { return len(g.lanes()) == 1 })
 	urges(t, s, ref.ID(), "halt", at("_0a"))
 	urges(t, s, ref.ID(), "halt", at("_0b"))
-	require.Equal(t, "_0b", s.hears(t, wire.Urgent).(*wire.Envelope).Port)
+	for _, want := range []struct {
+		port  string
+		urged byte
+	}{{"_0a", 0xf4}, {"_0b", 0xf5}} { // the answer to the first was given in its order, and may be held up there
+		e := s.hears(t, wire.Urgent).(*wire.Envelope)
+		require.Equal(t, want.port, e.Port)
+		require.Equal(t, []byte{want.urged}, e.Body)
+	}
 	require.Equal(t, []bool{false, true}, g.lanes())
 }
 

@@ -127,25 +127,26 @@ func (p *Proc) watchFar(m *monitoring, c *call, from string) error {
 	return nil
 }
 
-// tie asks for the other half of a link. When it does not arrive, who is linked here learns that the other is gone.
-func (p *Proc) tie(own, other subjects.ActorID) error {
-	if p.process.has(other.Proc) {
-		return p.post(clientName, other.Port(portLink), own)
+// says tells another proc something about a watch or a link: in its order, and by the control lane, too, when that takes
+// long (ACT-13). When it cannot arrive nobody is told: whoever it is about learns otherwise that the other is gone.
+func (p *Proc) says(to subjects.PortID, what any) error {
+	if p.process.has(to.Actor.Proc) {
+		return p.post(clientName, to, what)
 	}
-	t, err := p.target(other, portLink)
+	t, err := p.target(to.Actor, to.Port)
 	if err != nil {
 		return err
 	}
-	body, err := wire.Marshal(own)
+	body, err := wire.Marshal(what)
 	if err != nil {
 		return err
 	}
 	key := p.id.Actor(clientName).Port(p.freshPort()).String()
-	forget := func(error) { p.remote.forget(key, other.Proc) }
+	forget := func(error) { p.remote.forget(key, to.Actor.Proc) }
 	u := p.urging(t.Target, wire.Envelope{Kind: wire.Message, Sender: clientName, Body: body}, unsaid{}, forget)
 	u.word = true
-	if n, ok := p.remote.reserve(p, key, other.Proc); !ok {
-		return errorf(CodeMailboxFull, other.String(), portLink, "the proc has %d watches of other procs already", n)
+	if n, ok := p.remote.reserve(p, key, to.Actor.Proc); !ok {
+		return errorf(CodeMailboxFull, to.Actor.String(), to.Port, "the proc has %d watches of other procs already", n)
 	}
 	p.remote.began(key, u.end)
 	if err := u.send(false); err != nil {
@@ -193,7 +194,7 @@ func (p *Proc) overtaken(from subjects.ActorID, peer *link.Peer, name string, e 
 }
 
 // remoteWatches are the watches of other procs, by their reply port, until their answers have arrived; and what is on its
-// way to other procs for the sake of links, by ports of this one.
+// way to other procs for the sake of links and watches (Proc.says), by ports of this one.
 type remoteWatches struct {
 	once   sync.Once // it hears of procs that cannot be reached
 	deafen func()    // ends that; written once

@@ -126,6 +126,35 @@ func TestACT13_aMonitorOverAStalledLinkIsOneAsAnyOtherWhenThatGoesOn(t *testing.
 	}
 }
 
+func TestACT13_aMonitorThatIsCancelledIsForgottenThoughNoDataArrive(t *testing.T) {
+	for _, before := range []bool{true, false} { // data are held up
+		inTime(t, func(t *testing.T, srv *embed.Server, a, b *actor.Proc) {
+			ref, resume := spawn(t, b), func() {}
+			if before {
+				resume = stall(t, a, b)
+			}
+			downs, cancel := watched(t, a, ref.ID())
+			if !before {
+				synctest.Wait()
+				require.Equal(t, 1, b.Watched(ref.ID().Name))
+				resume = stall(t, a, b)
+			}
+			cancel()
+			after(1100 * time.Millisecond)
+			require.Zero(t, b.Watched(ref.ID().Name)+b.Owed())
+			resume()
+			after(10 * time.Second)
+			require.NoError(t, a.Flush(soon(t)))
+			require.Zero(t, b.Watched(ref.ID().Name), "nor does its question set it up when it comes at last")
+			require.Zero(t, a.Owed()+b.Owed())
+			take(t, b.KillActor(ref.ID().Name, "now"))
+			after(time.Minute)
+			require.Empty(t, downs)
+			require.Zero(t, calls(a)+calls(b))
+		})
+	}
+}
+
 func TestACT13_aLinkTiesOverAStalledLinkAndOutlivesWhoTiedIt(t *testing.T) {
 	for _, first := range []bool{true, false} { // ends who tied it
 		inTime(t, func(t *testing.T, _ *embed.Server, a, b *actor.Proc) {

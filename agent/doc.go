@@ -41,8 +41,8 @@
 //     told apart by epoch, and within one by owner, so that all agents prefer the same.
 //   - AGT-11: Stop and StopAll wait for no data when they are urged (actor.Endpoint.Urge): they come by the control
 //     lane, too. A Stop that came so may have overtaken the Create of what it is to stop: it ends what is alive, and
-//     speaks of nothing else. In its order it comes as well. A renewal of leases does so when half of its time has
-//     brought no answer (Insist): what fills the links ends nobody.
+//     speaks of nothing else. In its order it comes as well. So does a subscription (Streaming). A renewal of
+//     leases does so when half of its time has brought no answer (Insist): what fills the links ends nobody.
 //
 // Package agent/agenttest has these as a suite that all three pass.
 //

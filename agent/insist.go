@@ -10,7 +10,7 @@ import (
 
 // Insist is Call, and asks by the control lane, too (actor.Endpoint.Urge), when half of the time that there is has
 // brought no answer, or too much waits already: something holds up the data. The endpoint is urgent.
-func Insist[M, R any](ctx context.Context, e actor.Endpoint[Agent, M, R], to actor.Ref[Agent], m M) (R, error) {
+func Insist[A, M, R any](ctx context.Context, e actor.Endpoint[A, M, R], to actor.Ref[A], m M) (R, error) {
 	first, cancel := FirstHalf(ctx)
 	defer cancel()
 	r, err := e.Call(first, to, m)

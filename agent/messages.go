@@ -52,6 +52,7 @@ var (
 	Vacate  = actor.NewEndpoint[Agent, Vacating, Vacated]("vacate")
 	Restart = actor.NewEndpoint[Agent, Restarting, Overlay]("restart")
 	Arrive  = actor.NewEndpoint[Agent, Arriving, actor.None]("arrive")
+	Ends    = actor.NewEndpoint[Agent, After, []actor.Event]("ends")
 
 	// Readopt is what only proc agents serve.
 	Readopt = actor.NewEndpoint[Agent, Readoption, Readopted]("readopt")
@@ -61,7 +62,7 @@ var (
 func Methods() []actor.Method[Agent] {
 	return []actor.Method[Agent]{
 		Create.By(Agent.Create), Stop.By(stop).Urgent(), StopAll.By(Agent.StopAll).Urgent(), Get.By(Agent.Get), Wait.By(Agent.Wait),
-		Keepalive.By(Agent.Keepalive).Urgent(), Streaming.By(Agent.Stream), Logs.By(Agent.Logs), Ping.By(Agent.Ping),
+		Keepalive.By(Agent.Keepalive).Urgent(), Streaming.By(Agent.Stream).Urgent(), Logs.By(Agent.Logs), Ping.By(Agent.Ping),
 	}
 }
 
@@ -243,6 +244,12 @@ type Arriving struct {
 	Mesh subjects.MeshID `cbor:"1,keyasint" json:"mesh"` // of the procs
 	Rank int             `cbor:"2,keyasint" json:"rank"`
 	Gen  int             `cbor:"3,keyasint" json:"gen"`
+}
+
+// After asks the controller of a mesh for the ends that it has told its subscribers after the first so many: in the same order, as
+// many as a message of the control lane holds. None is that there are no more.
+type After struct {
+	N int `cbor:"1,keyasint" json:"n"`
 }
 
 // Moving is the step of the event that says that a proc ends only because its rank goes on elsewhere, as its next

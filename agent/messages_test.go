@@ -95,6 +95,7 @@ func samples() map[string]any {
 		"Vacated":     agent.Vacated{Moved: 2},
 		"Restarting":  agent.Restarting{Region: &part, Reason: "repair", Grace: time.Second},
 		"Arriving":    agent.Arriving{Mesh: m.ID, Rank: 2, Gen: 3},
+		"After":       agent.After{N: 3},
 		"Lease":       agent.Lease{ID: "m", For: time.Minute, Claim: claim},
 		"Renewed":     agent.Renewed{Statuses: agent.Overlay{{First: 2, Count: 3, Status: status}}, Refused: []byte("no")},
 		"Stream":      agent.Stream{ID: "m", To: read[actor.PortRef[actor.Event]]("client-000000000000c/0.0/client:_1"), End: true, Beat: time.Second},

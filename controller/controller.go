@@ -79,7 +79,8 @@ func Def() actor.Def {
 			return a.(owner).report(), nil
 		}),
 		agent.Vacate.By(servedBy("procs", (*controller).Vacate)), agent.Restart.By(servedBy("procs", (*controller).Restart)),
-		agent.Arrive.By(servedBy("actors", (*controller).Arrive)), holdHosts.By(servedBy("hosts", (*hosts).hold)))...).Enduring()
+		agent.Arrive.By(servedBy("actors", (*controller).Arrive)), holdHosts.By(servedBy("hosts", (*hosts).hold)),
+		agent.Ends.By(servedBy("procs or actors", (*controller).Ends)).Urgent())...).Enduring()
 }
 
 // owner is a controller, whatever its mesh is of.

@@ -149,6 +149,7 @@ type rig struct {
 	p     *actor.Proc
 	spec  Spec
 	hosts []*fakeHost
+	at    []*actor.Proc // of the hosts
 	close func()
 }
 
@@ -172,7 +173,7 @@ func newRig(t *testing.T, change ...func(*fakeHost)) *rig {
 		p, _ := r.proc(t, id.Proc(), typ.Made(func(*actor.Context, actor.None) (agent.Agent, error) { return h, nil }, methods...))
 		_, err := p.Spawn(t.Context(), actor.Spawning{Type: typ.Name(), Name: agent.Name, Params: actor.None{}})
 		require.NoError(t, err)
-		r.hosts = append(r.hosts, h)
+		r.hosts, r.at = append(r.hosts, h), append(r.at, p)
 	}
 	client, err := subjects.NewMeshID("client")
 	require.NoError(t, err)

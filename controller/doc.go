@@ -30,7 +30,8 @@
 //     later one ran, changes nothing. An actor waits for its proc to come back, for supervision.held; one that
 //     ends because its proc stops has the fate of that.
 //   - CTL-7: a subscriber that asks for it hears that the controller lives, for as long as it does, whatever its
-//     ranks have come to. One that is gone is told no more, and harms nobody.
+//     ranks have come to. One that is gone is told no more, and harms nobody. So it is with one
+//     whose link takes no more, until it subscribes again.
 //   - CTL-8: a host ends ranks by its death alone (package agent/presence): then a spare has its place, if the
 //     Policy has one that is not in trouble, or its ranks have failed. The controller of the procs tells
 //     it on `ev.`, for nobody else can. A host that comes back is told to stop what it still has of the mesh.
@@ -64,6 +65,9 @@
 //     of its rank. Who subscribes is told at once which are not well. To stop the mesh is to give the hosts back: all of them,
 //     once; what could not be is an error, and done again by the next stop. Whatever ends the controller gives them back, too. It has
 //     no leases and no policy, starts nothing, and is not taken over.
+//   - CTL-18: how the ranks of a mesh of procs or actors have ended for good is asked for past all data (agent.Ends): from any of
+//     them on, in the order of CTL-3, as many at a time as the control lane takes. One that is too long for that comes without its last
+//     words, details and causes.
 //
 // State belongs to the controller's turn; step, the function that decides, is pure: internal/supervise
 // counts restarts, testdata has scenarios.

@@ -209,6 +209,8 @@ func TestCTL17_whatHostsCannotBeAskedForIsRefused(t *testing.T) {
 	require.ErrorContains(t, Hold(t.Context(), ref, got), "has its hosts")
 	_, err := agent.Restart.Call(t.Context(), ref, agent.Restarting{})
 	require.ErrorContains(t, err, "cannot be asked for that: want one of procs")
+	_, err = agent.Ends.Call(t.Context(), ref, agent.After{})
+	require.ErrorContains(t, err, "want one of procs or actors")
 	part, err := shape.Of("host", 2).Region().Slice("host", 0, 1)
 	require.NoError(t, err)
 	_, err = agent.Stop.Call(t.Context(), ref, agent.Stopping{Region: &part})

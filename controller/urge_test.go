@@ -26,24 +26,13 @@ func newMuted(t *testing.T, lease time.Duration) *muted {
 	echo := actor.NewType[*struct{}, actor.None]("echo")
 	registry, err := actor.NewRegistry(echo.Made(func(*actor.Context, actor.None) (*struct{}, error) { return &struct{}{}, nil }))
 	require.NoError(t, err)
-	gate, entered := make(chan struct{}), make(chan struct{})
-	var held actor.PortRef[actor.None]
 	for rank := range 2 {
 		p, router, err := proc.Join(t.Context(), proc.Options{Bus: m.bus(t), Registry: registry, Mesh: m.spec.Procs, Rank: rank, Log: zerolog.Nop()})
 		require.NoError(t, err)
 		t.Cleanup(func() { closeProc(t, p, router) })
 		m.proc = p
-		held, _ = actor.OpenFunc(p, func(actor.None) error {
-			close(entered)
-			<-gate // on the data pump
-			return nil
-		}, func(error) {})
 	}
-	m.mute = func() func() {
-		require.NoError(t, held.Via(m.p).Send(t.Context(), actor.None{}))
-		<-entered
-		return func() { close(gate) }
-	}
+	m.mute = func() func() { return m.hold(t, m.proc) }
 	spec := m.spec
 	spec.Region, err = spec.Region.Slice("host", 0, 1)
 	require.NoError(t, err)
@@ -52,6 +41,32 @@ func newMuted(t *testing.T, lease time.Duration) *muted {
 	create(t, m.controller)
 	require.Equal(t, one(2, agent.Running, ""), wait(t, m.controller, agent.Running))
 	return m
+}
+
+// hold keeps a proc from taking data until the function that it returns is called.
+func (r *rig) hold(t *testing.T, p *actor.Proc) (hear func()) {
+	t.Helper()
+	gate, entered := make(chan struct{}), make(chan struct{})
+	held, _ := actor.OpenFunc(p, func(actor.None) error {
+		close(entered)
+		<-gate // on the data pump
+		return nil
+	}, func(error) {})
+	require.NoError(t, held.Via(r.p).Send(t.Context(), actor.None{}))
+	<-entered
+	return func() { close(gate) }
+}
+
+func TestCTL13_leasesOfProcsAreRenewedThoughNoDataReachTheirHosts(t *testing.T) {
+	r := newRig(t)
+	r.spec.Lease = 3 * time.Second
+	ref := r.own(t, r.spec)
+	create(t, ref)
+	wait(t, ref, agent.Running)
+	for i, h := range r.hosts {
+		defer r.hold(t, r.at[i])()
+		h.await(t, "keepalive 3s", h.count("keepalive 3s")+2)
+	}
 }
 
 func TestCTL13_actorsAreStoppedThoughNoDataReachesTheirProc(t *testing.T) {

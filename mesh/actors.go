@@ -290,8 +290,13 @@ func (m ActorMesh[A]) Changes(ctx context.Context) iter.Seq2[actor.Event, error]
 }
 
 func (m ActorMesh[A]) watched() watched {
-	w := watched{net: m.procs.net, owner: m.owner, region: m.procs.region, bad: m.Err()}
-	if w.bad == nil && !m.owner.IsValid() {
+	w := m.procs.watched()
+	w.owner, w.other = m.owner, nil
+	if w.bad != nil {
+		return w
+	}
+	w.events = append(w.events, m.procs.net.proc.Space().ActorEvents(actor.KindActor, m.procs.desc.ID, m.name))
+	if !m.owner.IsValid() {
 		w.other = m.changesFound
 	}
 	return w

@@ -3,6 +3,7 @@ package mesh
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -12,12 +13,13 @@ import (
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/bus/bustest"
+	"github.com/castnet-io/castnet/bus/embed"
 	"github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/mesh/shape"
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// mouth is a controller that says what a test has it say, and answers pings as long as it is not mute.
+// mouth is a controller that says what a test has it say, and answers questions as long as it is not mute.
 type mouth struct {
 	agent.Agent
 	mute  atomic.Bool
@@ -25,11 +27,22 @@ type mouth struct {
 	ended atomic.Int64 // subscriptions that were given back
 	first []actor.Event
 	to    chan actor.PortRef[actor.Event]
+
+	mu     sync.Mutex // guards the fields below
+	has    actor.PortRef[actor.Event]
+	silent []actor.Event // ends that it says when it is asked, and no subscriber is told
 }
 
 func (m *mouth) Stream(ctx *actor.Context, s agent.Stream) (actor.None, error) {
 	if s.End {
 		m.ended.Add(1)
+		return actor.None{}, nil
+	}
+	m.mu.Lock()
+	known := m.has == s.To
+	m.has = s.To
+	m.mu.Unlock()
+	if known {
 		return actor.None{}, nil
 	}
 	for _, e := range m.first {
@@ -41,33 +54,51 @@ func (m *mouth) Stream(ctx *actor.Context, s agent.Stream) (actor.None, error) {
 	return actor.None{}, nil
 }
 
-func (m *mouth) Ping(ctx *actor.Context, _ actor.None) (actor.None, error) {
+func (m *mouth) ends(ctx *actor.Context, a agent.After) ([]actor.Event, error) {
 	if m.asked.Add(1); m.mute.Load() {
-		actor.Defer[actor.None](ctx)
+		actor.Defer[[]actor.Event](ctx)
+		return nil, nil
 	}
-	return actor.None{}, nil
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.silent[min(a.N, len(m.silent)):], nil
 }
 
 // watching is a region whose controller is that.
 func watching(t *testing.T, m *mouth, region shape.Region) watched {
 	t.Helper()
-	id, err := subjects.NewMeshID("mouth")
-	require.NoError(t, err)
+	w := m.speaks(t, bustest.Server(t))
+	w.region = region
+	require.NoError(t, config.SupervisionWatchdog.Set(w.net.config, 400*time.Millisecond))
+	return w
+}
+
+// speaks has it do so in a proc.
+func (m *mouth) speaks(t *testing.T, srv *embed.Server) watched {
+	t.Helper()
 	typ := actor.NewType[agent.Agent, actor.None]("mouth")
-	registry, err := actor.NewRegistry(typ.Made(func(*actor.Context, actor.None) (agent.Agent, error) { return m, nil }, agent.Methods()...))
+	registry, err := actor.NewRegistry(typ.Made(func(*actor.Context, actor.None) (agent.Agent, error) { return m, nil },
+		append(agent.Methods(), agent.Ends.By(func(_ agent.Agent, ctx *actor.Context, a agent.After) ([]actor.Event, error) { return m.ends(ctx, a) }).Urgent())...))
 	require.NoError(t, err)
-	p, err := actor.NewProc(t.Context(), actor.Options{ID: subjects.ProcID{Mesh: id}, Bus: bustest.Open(t, bustest.Server(t)), Registry: registry})
+	n := program(t, srv, registry)
+	ref, err := actor.Spawn(t.Context(), n.proc, typ, "mouth", actor.None{})
+	require.NoError(t, err)
+	return watched{net: n, owner: ref.ID()}
+}
+
+// program is one with a proc of its own, and no more.
+func program(t *testing.T, srv *embed.Server, registry actor.Registry) *Net {
+	t.Helper()
+	id, err := subjects.NewMeshID("program")
+	require.NoError(t, err)
+	p, err := actor.NewProc(t.Context(), actor.Options{ID: subjects.ProcID{Mesh: id}, Bus: bustest.Open(t, srv), Registry: registry})
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
 		require.NoError(t, p.Close(ctx))
 	})
-	ref, err := actor.Spawn(t.Context(), p, typ, "mouth", actor.None{})
-	require.NoError(t, err)
-	cfg := &config.Config{}
-	require.NoError(t, config.SupervisionWatchdog.Set(cfg, 400*time.Millisecond))
-	return watched{net: &Net{proc: p, config: cfg}, owner: ref.ID(), region: region}
+	return &Net{proc: p, config: &config.Config{}}
 }
 
 // C11: ends that come at one moment are lost to who does not read them at once, or to who comes late.

@@ -36,6 +36,8 @@
 //     host noticed. All who watch meshes of one controller through one Net share a subscription with it. Of a world it
 //     does so too; one that left with its host, in good order, before the watch began is no rank of it any more. So it does of
 //     actors that were found, and of those that nobody owns: their procs say who owns them, or how they are.
+//     Ends wait for no data: a second after something has happened to a mesh its controller in another program is asked, by the
+//     control lane, for those that its stream has not brought.
 //   - MESH-7: ownership does not travel: who reads a handle calls, casts and watches, and is refused what only
 //     the owner may do (*OwnerError). Actors without a controller, and services, have no owner.
 //   - MESH-8: Attach, Allocate and Take give all hosts or none: an *AttachError names each that did not answer, or
@@ -47,7 +49,7 @@
 //     actor that it was made for. A process that has not followed the mesh from its beginning, or was cut off, asks its
 //     owner once, or its hosts, before it uses it: within 2 s, or else its first cast to the rank fails, and tells.
 //   - MESH-12: a stream of a mesh ends with a *ControllerError when its controller is gone, or has lost the mesh: as soon as that can be
-//     known, and after supervision.watchdog of silence. No rank is blamed for it. That of a world ends so when no system
+//     known, and after supervision.watchdog of silence, which data that are held up are not. No rank is blamed for it. That of a world ends so when no system
 //     controller has answered for that long, and that of actors without an owner when none of their procs has.
 //   - MESH-13: a mesh that is made with the Context of an actor (Within) ends with that actor, and Supervise has it
 //     deal with failures on its own turn.

@@ -19,6 +19,10 @@ const (
 	maxBeat = 5 * time.Second
 )
 
+// askAfter is how long after something has happened to a mesh its controller is asked what has ended: by then that has come
+// among the data, unless they are held up.
+const askAfter = time.Second
+
 // feeds are what the controllers of meshes tell a Net, each heard once for all who watch there (MESH-6).
 type feeds struct {
 	mu  sync.Mutex // guards by; taken before that of a feed
@@ -28,11 +32,11 @@ type feeds struct {
 // feed is what one controller says. Its goroutine listens for as long as somebody watches: the last one to leave
 // stops it and waits.
 type feed struct {
-	net   *Net
-	owner subjects.ActorID
-	spoke chan struct{} // holds one: something was said
-	stop  context.CancelFunc
-	done  chan struct{} // closed once it has stopped
+	watched               // of who was first: the region is of no account
+	spoke   chan struct{} // holds one: something was said
+	stirred chan struct{} // holds one: something has happened to the mesh, as events say, which wait for no data
+	stop    context.CancelFunc
+	done    chan struct{} // closed once it has stopped
 
 	mu       sync.Mutex    // guards the fields below
 	ends     []actor.Event // so far, one of a rank, in the order in which they came: for who comes later
@@ -48,7 +52,7 @@ func (fs *feeds) join(w watched) (said *backlog, leave func()) {
 	defer fs.mu.Unlock()
 	f := fs.all[w.owner]
 	if f == nil || !f.add(said) {
-		f = newFeed(w.net, w.owner)
+		f = newFeed(w)
 		f.add(said)
 		if fs.all == nil {
 			fs.all = map[subjects.ActorID]*feed{}
@@ -72,10 +76,10 @@ func (fs *feeds) leave(f *feed, b *backlog) {
 	}
 }
 
-func newFeed(n *Net, owner subjects.ActorID) *feed {
+func newFeed(w watched) *feed {
 	ctx, stop := context.WithCancel(context.Background())
 	f := &feed{
-		net: n, owner: owner, spoke: make(chan struct{}, 1), stop: stop, done: make(chan struct{}),
+		watched: w, spoke: make(chan struct{}, 1), stirred: make(chan struct{}, 1), stop: stop, done: make(chan struct{}),
 		ended: map[int]bool{}, watchers: map[*backlog]bool{},
 	}
 	go f.listen(ctx)
@@ -104,12 +108,10 @@ func (f *feed) drop(b *backlog) bool {
 	return len(f.watchers) == 0
 }
 
-// take takes what the controller says. A watcher that reads too little ends by itself.
+// take takes what the controller says: of a rank that has ended that came before, by the other lane. A watcher that reads too
+// little ends by itself.
 func (f *feed) take(e actor.Event) error {
-	select {
-	case f.spoke <- struct{}{}:
-	default:
-	}
+	signal(f.spoke)
 	switch e.Step {
 	case agent.Beat:
 		return nil
@@ -123,7 +125,10 @@ func (f *feed) take(e actor.Event) error {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if e.Terminal() && !f.ended[e.Rank] { // each ends once
+	if f.ended[e.Rank] { // each ends once
+		return f.over
+	}
+	if e.Terminal() {
 		f.ended[e.Rank] = true
 		f.ends = append(f.ends, e)
 	}
@@ -147,52 +152,145 @@ func (f *feed) end(last actor.Event, why error) {
 	}
 }
 
+// signal leaves a word in a channel that holds one.
+func signal(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
 // listen hears the controller out.
 func (f *feed) listen(ctx context.Context) {
 	defer close(f.done)
+	deaf, err := f.subscribe(f.stirs())
+	if err != nil {
+		f.end(actor.Event{}, fmt.Errorf("watch: %w", err))
+		return
+	}
+	defer deaf()
 	owner := actor.RefOf[agent.Agent](f.owner).Via(f.net.proc)
 	watchdog := config.SupervisionWatchdog.Get(f.net.config)
-	beat := min(watchdog/beats, maxBeat)
 	port, closed := actor.OpenFunc(f.net.proc, f.take, func(why error) { f.end(actor.Event{}, why) })
 	defer closed()
-	switch _, err := agent.Streaming.Call(ctx, owner, agent.Stream{To: port, Beat: beat}); {
-	case gone(err):
-		f.end(blamed(f.owner, err), &ControllerError{f.owner, err})
+	if !f.attend(ctx, owner, agent.Stream{To: port, Beat: min(watchdog/beats, maxBeat)}, watchdog) {
 		return
-	case err != nil:
-		f.end(actor.Event{}, fmt.Errorf("watch: %w", err))
-	default:
-		f.attend(ctx, owner, beat, watchdog)
 	}
 	// An owner that is gone tells nobody any more.
 	_ = agent.Streaming.Post(context.WithoutCancel(ctx), owner, agent.Stream{To: port, End: true})
 }
 
-// attend makes sure that the controller lives. One that is silent for two beats is asked; until the watchdog has had
-// enough, no answer means nothing (MESH-12).
-func (f *feed) attend(ctx context.Context, owner actor.Ref[agent.Agent], beat, watchdog time.Duration) {
-	for silent := time.Duration(0); ; silent += 2 * beat {
-		select {
-		case <-ctx.Done():
-			return
-		case <-f.spoke:
-			silent = -2 * beat
-			continue
-		case <-time.After(2 * beat):
-		}
-		ask, cancel := context.WithTimeout(ctx, beat)
-		_, err := agent.Ping.Call(ask, owner, actor.None{})
-		cancel()
-		switch {
-		case ctx.Err() != nil:
-			return
-		case err == nil:
-			silent = -2 * beat // it lives; what it said may be on its way
-		case gone(err) || silent+2*beat >= watchdog:
-			f.end(blamed(f.owner, err), &ControllerError{f.owner, err})
-			return
+// stirs is what happens to the mesh. A controller in this program is not heard over a link, which something could hold up.
+func (f *feed) stirs() map[string]func(actor.Event) {
+	to := map[string]func(actor.Event){}
+	for _, subject := range f.events {
+		if f.owner.Proc != f.net.proc.ID() {
+			to[subject] = func(actor.Event) { signal(f.stirred) }
 		}
 	}
+	return to
+}
+
+// attend subscribes, and makes sure that the controller lives and that what it says of ends arrives: it is asked for those,
+// past all data, when it has been silent for two beats, and soon after something has happened to the mesh. Until the watchdog
+// has had enough, no answer means nothing (MESH-12). It returns when nobody watches any more, or with false when nobody is
+// there to be told so.
+func (f *feed) attend(ctx context.Context, owner actor.Ref[agent.Agent], s agent.Stream, watchdog time.Duration) bool {
+	quiet, late, silent := time.NewTimer(2*s.Beat), time.After(askAfter), time.Duration(0)
+	defer quiet.Stop()
+	for subscribed := false; ; {
+		if !subscribed {
+			err := subscribe(ctx, owner, s)
+			subscribed = err == nil
+			switch {
+			case gone(err):
+				f.end(blamed(f.owner, err), &ControllerError{f.owner, err})
+				return false
+			case err == nil:
+			case passes(err):
+				signal(f.stirred)
+			case ctx.Err() == nil:
+				f.end(actor.Event{}, fmt.Errorf("watch: %w", err))
+				return true
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return true
+		case <-f.spoke:
+			silent = 0
+			quiet.Reset(2 * s.Beat)
+			continue
+		case <-f.stirred:
+			if late == nil {
+				late = time.After(askAfter)
+			}
+			continue
+		case <-late:
+			late = nil
+		case <-quiet.C:
+			subscribed = false // or it is held up: then nothing comes of it
+			silent += 2 * s.Beat
+			quiet.Reset(2 * s.Beat)
+		}
+		switch err := f.ask(ctx, owner, s.Beat); {
+		case ctx.Err() != nil:
+			return true
+		case err == nil:
+			silent = 0
+		case gone(err) || silent >= watchdog:
+			f.end(blamed(f.owner, err), &ControllerError{f.owner, err})
+			return false
+		default:
+			signal(f.stirred) // what has ended is still to be asked for
+		}
+	}
+}
+
+// subscribe has the controller tell a port. One that does so already goes on (AGT-9).
+func subscribe(ctx context.Context, owner actor.Ref[agent.Agent], s agent.Stream) error {
+	ctx, cancel := context.WithTimeout(ctx, askAfter)
+	defer cancel()
+	_, err := agent.Streaming.Urge(ctx, owner, s)
+	return err
+}
+
+// passes reports whether an error says nothing of the controller: something is held up, or a connection is gone for now.
+func passes(err error) bool {
+	for _, e := range []error{context.DeadlineExceeded, actor.ErrBacklog, actor.ErrMailboxFull, actor.ErrUnavailable, actor.ErrLinkBroken} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+// ask takes what has ended and did not come among the data.
+func (f *feed) ask(ctx context.Context, owner actor.Ref[agent.Agent], within time.Duration) error {
+	for {
+		known := f.known()
+		ctx, cancel := context.WithTimeout(ctx, within)
+		said, err := agent.Ends.Urge(ctx, owner, agent.After{N: known})
+		cancel()
+		if err != nil {
+			return err
+		}
+		for _, e := range said {
+			if f.take(e) != nil {
+				return nil
+			}
+		}
+		if f.known() == known {
+			return nil
+		}
+	}
+}
+
+// known is how many ends were told.
+func (f *feed) known() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.ends)
 }
 
 // blamed is the event that blames a controller.

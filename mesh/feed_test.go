@@ -8,6 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/bus/bustest"
 	"github.com/castnet-io/castnet/mesh/shape"
 )
 
@@ -69,6 +71,34 @@ func TestMESH6_allWhoWatchOneControllerShareASubscription(t *testing.T) {
 	require.Equal(t, heard{1, 1, nil}, <-again, "then it begins anew")
 	<-m.to
 	endAgain()
+}
+
+// What a controller says among the data is held up here, and its beats are not: it is not silent.
+func TestMESH6_aControllerInAnotherProgramIsAskedForEndsSoonAfterSomethingHasHappened(t *testing.T) {
+	m := &mouth{to: make(chan actor.PortRef[actor.Event], 2)}
+	for rank := range 3 {
+		m.silent = append(m.silent, actor.Event{Rank: rank, Status: string(actor.Failed)})
+	}
+	all := m.silent
+	m.silent = all[:1]
+	srv := bustest.Server(t)
+	w := m.speaks(t, srv)
+	owner, mesh := w.net.proc, w.owner.Proc.Mesh
+	w.net, w.events = program(t, srv, actor.Registry{}), []string{owner.Space().Events(actor.KindMesh, mesh)}
+	began := time.Now()
+	said, end := w.follow(t, shape.Of("gpu", 3).Region())
+	defer end()
+	require.Equal(t, heard{0, 0, nil}, <-said, "what was before it subscribed")
+	to := <-m.to
+	for n := range all[1:] {
+		require.NoError(t, to.Via(owner).Send(t.Context(), actor.Event{Step: agent.Beat}))
+		m.mu.Lock()
+		m.silent = all[:2+n]
+		m.mu.Unlock()
+		owner.Emit(actor.Event{Kind: actor.KindMesh, Step: "rank.drop", Mesh: mesh.String()})
+		require.Equal(t, heard{1 + n, 1 + n, nil}, <-said)
+	}
+	require.Less(t, time.Since(began), 2*maxBeat, "sooner than a silent one")
 }
 
 func TestMESH12_aSilentControllerEndsAllWhoWatchItAndIsAskedByOne(t *testing.T) {

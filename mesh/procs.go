@@ -171,7 +171,12 @@ func (p ProcMesh) Changes(ctx context.Context) iter.Seq2[actor.Event, error] {
 
 func (p ProcMesh) watched() watched {
 	w := watched{net: p.net, owner: p.desc.Owner, region: p.region, bad: p.Err()}
-	if w.bad == nil && p.desc.World != nil {
+	if w.bad != nil {
+		return w
+	}
+	space := p.net.proc.Space()
+	w.events = []string{space.Events(actor.KindProc, p.desc.ID), space.Events(actor.KindMesh, p.desc.ID)}
+	if p.desc.World != nil {
 		plain := w
 		w.other = func(ctx context.Context) iter.Seq2[actor.Event, error] {
 			one := askedWatch{watched: plain, source: &ofWorld{watched: plain, world: p.desc.World.World, mesh: p.desc.ID}, ranks: incarnations{}}

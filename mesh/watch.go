@@ -39,6 +39,7 @@ type watched struct {
 	owner  subjects.ActorID
 	region shape.Region // of the proc mesh
 	bad    error
+	events []string // the subjects of what happens to the ranks, and to the mesh
 
 	other func(context.Context) iter.Seq2[actor.Event, error] // who tells where the owner is not known, or is no controller of this mesh alone
 }

@@ -17,7 +17,8 @@ import (
 // changesFound is changes of actors whose owner the handle does not know, or that have none: their procs know.
 func (m ActorMesh[A]) changesFound(ctx context.Context) iter.Seq2[actor.Event, error] {
 	return func(yield func(actor.Event, error) bool) {
-		w := watched{net: m.procs.net, region: m.procs.region}
+		w := m.watched()
+		w.other = nil
 		if !m.free {
 			var err error
 			if w.owner, err = m.procs.ownerOf(ctx, m.name); err != nil {

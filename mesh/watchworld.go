@@ -49,7 +49,7 @@ func (w *ofWorld) ask(ctx context.Context, said *backlog, known incarnations) er
 	if err != nil {
 		return err
 	}
-	now, err := worlds.Snap.Call(ctx, system, worlds.Filter{Worlds: []string{w.world}})
+	now, err := agent.Insist(ctx, worlds.Snap, system, worlds.Filter{Worlds: []string{w.world}})
 	if err != nil {
 		return err
 	}

@@ -85,7 +85,7 @@ func def() actor.Def {
 			return actor.None{}, nil
 		}),
 		Stop.By((*Controller).stop),
-		Snap.By((*Controller).snapshot), Ailing.By((*Controller).health), Where.By((*Controller).where),
+		Snap.By((*Controller).snapshot).Urgent(), Ailing.By((*Controller).health), Where.By((*Controller).where),
 		heard.By((*Controller).event), known.By((*Controller).change),
 	).Enduring()
 }

@@ -33,7 +33,7 @@
 //   - WORLD-11: a stop is answered twice: at once, and with a report of what stopped, was aborted or never answered,
 //     at the latest when its time is over. A world without members, and a system without worlds, end at once.
 //   - WORLD-12: a snapshot is how things are when it is taken. Names and labels of worlds must both match; procs are
-//     chosen inside a world, hosts are always all there.
+//     chosen inside a world, hosts are always all there. It waits for no data when it is urged (ACT-12).
 //   - WORLD-13: of several controllers one acts. It has the lease, which it renews each half second and gives up 2 s
 //     after it last could; another takes it after 2.75 s of silence, or at once when it is given back: a failover takes
 //     5 s at most. Each term has a higher epoch, which goes with every order: hosts refuse those of an earlier one (HOST-13).

@@ -1,0 +1,66 @@
+package controller
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
+)
+
+func TestCTL18_endsComeInTheirOrderInAnswersThatTheControlLaneTakes(t *testing.T) {
+	const ends, lane = 300, 64 << 10
+	c := &controller{state: &state{record: &record{}}}
+	for rank := range ends {
+		e := actor.Event{Rank: rank, Status: string(actor.Failed), Reason: "no luck", StderrTail: []string{strings.Repeat("x", 1<<10)}}
+		switch rank {
+		case 7, 8:
+			e.StderrTail = []string{strings.Repeat("x", 1<<20)}
+		case 9:
+			e.Detail = json.RawMessage("{") // cannot be encoded
+		}
+		c.ends = append(c.ends, e)
+	}
+	var got []actor.Event
+	for {
+		some, err := c.Ends(nil, agent.After{N: len(got)})
+		require.NoError(t, err)
+		if len(some) == 0 {
+			break
+		}
+		said, err := json.Marshal(some)
+		require.NoError(t, err)
+		require.Less(t, len(said), lane*3/4)
+		got = append(got, some...)
+	}
+	require.Len(t, got, ends)
+	for rank, e := range got {
+		require.Equal(t, rank, e.Rank)
+		require.Equal(t, "no luck", e.Reason)
+		require.Equal(t, rank < 7 || rank > 9, len(e.StderrTail) == 1, "what is too long for the lane comes without it")
+	}
+	for _, n := range []int{-1, ends + 1} {
+		_, err := c.Ends(nil, agent.After{N: n})
+		require.ErrorContains(t, err, "want 0 to 300")
+	}
+}
+
+func TestCTL18_theEndsOfAMeshAreAskedForPastAllData(t *testing.T) {
+	m := newMuted(t, 0)
+	o, err := agent.Stop.Call(t.Context(), m.controller, agent.Stopping{Reason: "done"})
+	require.NoError(t, err)
+	require.Equal(t, one(2, agent.Stopped, "done"), o)
+	far := m.controller.Via(m.proc)
+	defer m.mute()() // the answer among the data does not arrive
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	said, err := agent.Ends.Urge(ctx, far, agent.After{N: 1})
+	require.NoError(t, err)
+	require.Len(t, said, 1)
+	require.Equal(t, "stopped", said[0].Status)
+}

@@ -1,0 +1,156 @@
+package mesh_test
+
+import (
+	"context"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/config"
+	"github.com/castnet-io/castnet/controller"
+	"github.com/castnet-io/castnet/mesh"
+	"github.com/castnet-io/castnet/mesh/shape"
+)
+
+// stall keeps the data of one program from being taken by another until resume is called. fill has it queue as much as it
+// may; what leaves later makes room again.
+func stall(t *testing.T, from, to *mesh.Net) (resume, fill func()) {
+	t.Helper()
+	gate, entered := make(chan struct{}), make(chan struct{})
+	enter := sync.OnceFunc(func() { close(entered) })
+	port, closePort := actor.OpenFunc(to.Proc(), func([]byte) error {
+		enter()
+		<-gate // on the data pump
+		return nil
+	}, func(error) {})
+	resume = sync.OnceFunc(func() { close(gate) })
+	t.Cleanup(func() { resume(); closePort() })
+	at := port.Via(from.Proc())
+	require.NoError(t, at.Send(t.Context(), nil))
+	<-entered
+	return resume, func() {
+		for _, size := range []int{1 << 20, 1 << 16, 1 << 12, 1 << 8, 0} {
+			for at.Send(t.Context(), make([]byte, size)) == nil {
+			}
+		}
+	}
+}
+
+// watcher is a program that watches what another owns, and has patience with one that says nothing for two seconds.
+func (c *cluster) watcher(t *testing.T) *mesh.Net {
+	t.Helper()
+	var quick config.Config
+	require.NoError(t, config.SupervisionWatchdog.Set(&quick, 2*time.Second))
+	net, err := mesh.Connect(t.Context(), mesh.Options{Bus: &bus.Options{URL: c.server.URL(), Token: "secret"}, Config: &quick, HostsQuiet: quiet})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, net.Close(context.Background())) })
+	return net
+}
+
+func TestMESH6_whoWatchesFromAnotherProgramIsToldOfEndsThoughNoDataArrive(t *testing.T) {
+	for name, held := range map[string]struct{ to, from, full, later bool }{
+		"to the watcher":             {to: true},
+		"to the watcher, queue full": {to: true, full: true},
+		"given up by its controller": {to: true, full: true, later: true},
+		"from the watcher":           {from: true, full: true},
+		"both ways":                  {to: true, from: true, full: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newCluster(t, "a")
+			procs, err := c.hosts(t, c.Net).Spawn(t.Context(), "workers", shape.Of("gpu", 4))
+			require.NoError(t, err)
+			pids, other := c.pids(t, procs), c.watcher(t)
+			resume, fill := func() {}, func() {}
+			hold := func() {
+				for _, way := range []struct {
+					is       bool
+					from, to *mesh.Net
+				}{{held.to, c.Net, other}, {held.from, other, c.Net}} {
+					if way.is {
+						r, f := stall(t, way.from, way.to)
+						before, more := resume, fill
+						resume, fill = func() { before(); r() }, func() { more(); f() }
+					}
+				}
+				if held.full {
+					fill()
+				}
+			}
+			require.NoError(t, syscall.Kill(pids[0], syscall.SIGKILL))
+			if !held.later {
+				hold()
+			}
+			said := steps(t, procs.Via(other))
+			require.Equal(t, "0 failed proc.exit.signal <nil>", hear(t, said), "what was before it began to watch")
+			if held.later {
+				hold()
+			}
+			require.NoError(t, syscall.Kill(pids[1], syscall.SIGKILL))
+			require.Equal(t, "1 failed proc.exit.signal <nil>", hear(t, said))
+			subscribers := func(n int) func() bool {
+				return func() bool {
+					r, err := controller.Health.Call(t.Context(), actor.RefOf[agent.Agent](procs.Describe().Owner).Via(c.Proc()), actor.None{})
+					return err == nil && r.Subscribers == n
+				}
+			}
+			if held.later {
+				require.Eventually(t, func() bool { fill(); return subscribers(0)() }, patience, 20*time.Millisecond, "it is told no more")
+			}
+			require.Never(t, func() bool { return len(said) > 0 }, 4*time.Second, 100*time.Millisecond, "nobody is blamed for what is held up")
+			resume()
+			require.Eventually(t, subscribers(1), patience, 20*time.Millisecond, "it subscribes again when it was given up")
+			require.NoError(t, syscall.Kill(pids[2], syscall.SIGKILL))
+			require.Equal(t, "2 failed proc.exit.signal <nil>", hear(t, said), "each is told once")
+			require.NoError(t, procs.Slice("gpu", 3, 4).Stop(t.Context()))
+			require.Contains(t, hear(t, said), "3 stopped")
+			require.Empty(t, said)
+		})
+	}
+}
+
+func TestMESH6_whoWatchesAWorldIsToldOfEndsThoughNoDataArrive(t *testing.T) {
+	c := newCluster(t)
+	c.system(t, "s")
+	c.inWorld(t, "a", "train", 0)
+	c.declare(t, "train", shape.Of("x", 2), 2)
+	procs := c.running(t, c.Net, "train", 2)
+	pids, other := c.pids(t, procs), c.connect(t)
+	told := heard(t, procs.Watch(t.Context()))
+	require.NoError(t, syscall.Kill(pids[0], syscall.SIGKILL))
+	require.Equal(t, "0.0 at 0 failed <nil>", next(t, told))
+	resume, _ := stall(t, c.Net, other) // who listens to data of one has none of others
+	defer resume()
+	told = heard(t, procs.Via(other).Watch(t.Context()))
+	require.Equal(t, "0.0 at 0 failed <nil>", next(t, told), "the system controller says what was before")
+	require.NoError(t, syscall.Kill(pids[1], syscall.SIGKILL))
+	require.Equal(t, "1.0 at 1 failed <nil>", next(t, told))
+}
+
+func TestMESH19_hostsAreWatchedThoughNoDataArrive(t *testing.T) {
+	c := newCluster(t)
+	mine, err := c.Allocate(t.Context(), c.here(t), "mine", shape.Of("host", 1))
+	require.NoError(t, err)
+	other := c.connect(t)
+	resume, _ := stall(t, c.Net, other)
+	defer resume()
+	fleet, err := other.HostsOf("fleet", mine.Hosts()...)
+	require.NoError(t, err)
+	said := steps(t, fleet)
+	until := func(want string) {
+		t.Helper()
+		for hear(t, said) != want {
+		}
+	}
+	_, err = agent.Cordon.Call(t.Context(), agent.Of(mine.Hosts()[0].Proc()).Via(c.Proc()), agent.Cordoning{On: true, Reason: "new disks"})
+	require.NoError(t, err)
+	until("0 cordoned host.mode <nil>")
+	require.NoError(t, mine.Shutdown(t.Context(), "done"))
+	until("0 stopped host.left <nil>")
+}
