@@ -1,9 +1,11 @@
 package shape
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"unsafe"
 )
 
 // Packed is a ValueMesh as it travels: plain fields for any encoder. A message that crosses
@@ -69,15 +71,78 @@ func (p Packed[T]) Mesh() (ValueMesh[T], error) {
 // MarshalJSON writes the mesh as a Packed.
 func (m ValueMesh[T]) MarshalJSON() ([]byte, error) { return json.Marshal(m.Pack()) }
 
-// UnmarshalJSON reads a Packed.
+// UnmarshalJSON reads a Packed. It may be a peer's: its lists take at most 48 bytes for each of theirs, and 512 KiB.
 func (m *ValueMesh[T]) UnmarshalJSON(data []byte) error {
-	var p Packed[T]
-	if err := json.Unmarshal(data, &p); err != nil {
+	var came struct {
+		Region Region          `json:"region"`
+		Values json.RawMessage `json:"values"`
+		Runs   json.RawMessage `json:"runs"`
+	}
+	p, err := Packed[T]{}, json.Unmarshal(data, &came)
+	if err == nil {
+		p.Region = came.Region
+		p.Values, err = readList[T]("values", came.Values)
+	}
+	if err == nil {
+		p.Runs, err = readList[PackedRun]("runs", came.Runs)
+	}
+	if err != nil {
 		return fmt.Errorf("values of a mesh: %w", err)
 	}
 	mesh, err := p.Mesh()
 	*m = mesh
 	return err
+}
+
+// What a list may take: so many bytes for each of its text, and as many besides.
+const (
+	listFactor = 48
+	listMore   = 512 << 10
+)
+
+// readList reads a list up to the first that does not belong there: each error that json.Unmarshal goes past costs memory. It
+// counts before it takes room.
+func readList[E any](what string, text json.RawMessage) ([]E, error) {
+	if len(text) == 0 || string(text) == "null" {
+		return nil, nil
+	}
+	dec := json.NewDecoder(bytes.NewReader(text))
+	if open, err := dec.Token(); err != nil || open != json.Delim('[') {
+		return nil, &Error{What: what, Input: string(text), Want: "a JSON array"}
+	}
+	n, most := listed(text), listFactor*len(text)+listMore
+	if n > most/max(1, int(unsafe.Sizeof(*new(E)))) {
+		return nil, &Error{What: what, Input: fmt.Sprintf("%d in %d bytes", n, len(text)), Want: fmt.Sprintf("at most %d bytes in memory", most)}
+	}
+	out := make([]E, 0, n)
+	for dec.More() {
+		out = out[:len(out)+1]
+		if err := dec.Decode(&out[len(out)-1]); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// listed is how many values a JSON array has at most: one more than it has commas of its own.
+func listed(text []byte) int {
+	n, depth, quoted := 1, 0, false
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '[' || c == '{':
+			depth++
+		case c == ']' || c == '}':
+			depth--
+		case c == ',' && depth == 1:
+			n++
+		}
+	}
+	return n
 }
 
 // MarshalText is the JSON text. Encoders that know texts only, as castnet's CBOR does, so keep a

@@ -6,7 +6,9 @@ import (
 	"iter"
 	"maps"
 	"math"
+	"runtime"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -335,4 +337,35 @@ func FuzzPacked(f *testing.F) {
 			require.Equal(t, ok, ok2)
 		}
 	})
+}
+
+// wide is a value that takes much more memory than text.
+type wide struct{ A, B, C, D, E, F string }
+
+// TestValueMesh_readingOneTakesAtMost64TimesItsText: it may be a peer's.
+func TestValueMesh_readingOneTakesAtMost64TimesItsText(t *testing.T) {
+	const n = 100_000
+	list := func(of string) string { return "[" + strings.Repeat(of+",", n-1) + of + "]" }
+	for name, text := range map[string]string{
+		"values of little":      fmt.Sprintf(`{"region":"x=%d/1","values":%s}`, n, list("{}")),
+		"values that take more": fmt.Sprintf(`{"region":"x=%d/1","values":%s}`, n, list(`{"A":"a"}`)),
+		"values of no kind":     fmt.Sprintf(`{"region":"x=%d/1","values":%s}`, n, list("0")),
+		"no values":             fmt.Sprintf(`{"region":"x=%d/1","values":%s}`, n, list("null")),
+		"runs of nothing":       fmt.Sprintf(`{"region":"x=%d/1","values":[{}],"runs":%s}`, n, list("{}")),
+		"runs of no kind":       fmt.Sprintf(`{"region":"x=%d/1","values":[{}],"runs":%s}`, n, list("0")),
+		"values in values":      fmt.Sprintf(`{"region":"x=%d/1","values":%s}`, n, list(`{"A":"],\\\",["}`)),
+		"regions":               `{"region":"` + strings.Repeat("x=1/1,", n) + `"}`,
+	} {
+		var m shape.ValueMesh[wide]
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		err := m.UnmarshalText([]byte(text))
+		runtime.ReadMemStats(&after)
+		took := after.TotalAlloc - before.TotalAlloc
+		require.LessOrEqual(t, took, uint64(64*len(text)+1<<20), "%s: %v", name, err)
+		require.Equal(t, name == "values of little" || name == "values that take more" || name == "values in values" || name == "no values", err == nil, "%s: %v", name, err)
+	}
+	var m shape.ValueMesh[[100]wide]
+	err := m.UnmarshalText([]byte(fmt.Sprintf(`{"region":"x=%d/1","values":%s}`, n, list("[]"))))
+	require.ErrorContains(t, err, `values of a mesh: values "100000 in 300001 bytes": want at most 14924336 bytes in memory`)
 }
