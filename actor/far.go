@@ -72,7 +72,9 @@ const sayTaken = 32 << 10
 
 // take takes up the i-th message of a run.
 func (t *taking) take(r *farRun, i int) {
-	t.run = r
+	if t.run != r { // to write a pointer costs more than to look
+		t.run = r
+	}
 	if t.bytes += uint64(r.posts[i].Wait); i == len(r.posts)-1 || t.bytes >= sayTaken {
 		t.say()
 	}
@@ -88,7 +90,10 @@ func (t *taking) say() {
 
 // blocks is where small bodies are copied to, out of the packet they came in: who keeps one keeps a
 // block, not a packet.
-type blocks struct{ free []byte }
+type blocks struct {
+	block []byte
+	used  int
+}
 
 const (
 	blockSize = 4 << 10
@@ -106,11 +111,11 @@ func (b *blocks) clone(body []byte) []byte {
 		return body
 	case n > smallBody, b == nil:
 		return append(make([]byte, 0, n), body...)
-	case n > len(b.free):
-		b.free = make([]byte, blockSize)
+	case n > len(b.block)-b.used:
+		b.block, b.used = make([]byte, blockSize), 0
 	}
-	own := b.free[:n:n]
-	b.free = b.free[n:]
+	own := b.block[b.used : b.used+n : b.used+n]
+	b.used += n
 	copy(own, body)
 	return own
 }

@@ -167,12 +167,16 @@ func (l *laneOf[M, R]) came(in *instance, r *farRun, i int) {
 		}
 	}
 	ctx := &in.box.self
-	ctx.from, ctx.far = nil, r
+	if ctx.far != r {
+		ctx.from, ctx.far = nil, r
+	}
 	l.run(in, ctx, m)
 }
 
 func (l *laneOf[M, R]) run(in *instance, ctx *Context, m M) {
-	in.turning = ctx
+	if in.turning != ctx {
+		in.turning = ctx
+	}
 	_, err := l.b.handle(in.actor, ctx, m)
 	if ctx.owed != nil {
 		ctx.owed, err = nil, nil
