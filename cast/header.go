@@ -1,6 +1,7 @@
 package cast
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -194,6 +195,7 @@ func (r rest) decode(in actor.Incoming, n int) (c contribution, err error) {
 	}
 	if in.Envelope.Kind == wire.Failure { // it could not be sent as it was: one error, which is read once
 		all := slices.Concat(r.Parts...)
+		slices.SortFunc(all, func(a, b span) int { return cmp.Compare(a.First, b.First) }) // parts may lie within each other
 		if !all.valid(n) {
 			return c, fmt.Errorf("an answer of no ranks of %d", n)
 		}

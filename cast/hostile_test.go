@@ -138,12 +138,19 @@ func TestCAST8_whoGoesOnDoesNotUndoWhatWentPastIt(t *testing.T) {
 // An answer that is too large for the bus is sent as a Failure with the same ext: who folds it cannot read it.
 func TestCAST6_anAnswerThatCannotTravelFailsItsRanksAtOnce(t *testing.T) {
 	place := Placement{Mesh: testMesh, Extent: shape.Of("gpu", 8), PerHost: 2}
-	home := newTally(Target{Placement: place, Region: place.Extent.Region()})
-	_, ext, err := contribution{parts: []part{{ranks{{0, 8}}, actor.Answer{Value: 1}}}}.encode("")
-	require.NoError(t, err)
-	why := &actor.Error{Code: actor.CodeTooLarge, Text: "9 MiB: want 8 at most"}
-	err = home.take(actor.Incoming{From: place.Proc(0).Actor(routerActor), Envelope: wire.Envelope{Kind: wire.Failure, Ext: ext, Body: actor.EncodeError(why)}})
-	require.Zero(t, home.open, "waited for till the deadline; take says %v", err)
+	one := actor.Answer{Value: 1}
+	for _, parts := range [][]part{
+		{{ranks{{0, 8}}, one}},
+		{{ranks{{0, 3}, {6, 2}}, one}, {ranks{{3, 3}}, one}}, // within each other
+		{{ranks{{5, 3}}, one}, {ranks{{0, 5}}, one}},         // the last first
+	} {
+		home := newTally(Target{Placement: place, Region: place.Extent.Region()})
+		_, ext, err := contribution{parts: parts}.encode("")
+		require.NoError(t, err)
+		why := &actor.Error{Code: actor.CodeTooLarge, Text: "9 MiB: want 8 at most"}
+		err = home.take(actor.Incoming{From: place.Proc(0).Actor(routerActor), Envelope: wire.Envelope{Kind: wire.Failure, Ext: ext, Body: actor.EncodeError(why)}})
+		require.Zero(t, home.open, "waited for till the deadline; take says %v", err)
+	}
 }
 
 // Overlapping failures cost ranks × failures, on the pump.
