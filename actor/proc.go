@@ -111,7 +111,7 @@ type Proc struct {
 }
 
 // NewProc starts a proc: when it returns, messages to it arrive (BUS-3).
-func NewProc(ctx context.Context, o Options) (*Proc, error) { //nolint:funlen // half of it is lists
+func NewProc(ctx context.Context, o Options) (*Proc, error) {
 	if !o.ID.IsValid() {
 		return nil, fmt.Errorf("start proc: want a valid ID, got %q", o.ID)
 	}
