@@ -134,7 +134,7 @@ type Controller struct {
 	watches map[subjects.HostID]func() // over hosts that have a seat
 	sights  map[subjects.HostID]sight
 
-	suspects map[subjects.ProcID]bool // procs of which somebody had a message back, and that are being asked
+	suspects map[subjects.ProcID]bool // procs that are probed; true: another message to it came back since the probe left
 	meshes   sync.Map                 // of worlds, by text: what events are listened to
 	holders  sync.Map                 // of names, those of worlds and detached meshes: a *NameTakenError each
 

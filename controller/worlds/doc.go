@@ -22,8 +22,8 @@
 //     reason. One that only lacks procs waits for ever. The clock is monotonic; one that went back stands still.
 //   - WORLD-8: a world that is gone has left nothing: its name is free, and a world of that name is another mesh.
 //   - WORLD-9: a proc is unhealthy when it has ended, was not heard in time, a message to it came back, or an actor
-//     of it has failed. That somebody had a message back is asked about, by one of the controller's own, which has to come
-//     back, too. Only silence is over with the next word; a new incarnation begins clean. The procs of a
+//     of it has failed. When a message to a proc came back, the controller probes the proc, again and again while a
+//     probe has no certain fate; the proc is unhealthy when a probe comes back, too. Only silence is over with the next word; a new incarnation begins clean. The procs of a
 //     host that is dead (package agent/presence) are unhealthy, and so are those that the controller before ordered there,
 //     if there was one until now: after an outage of all, worlds wait for their hosts. When a proc dies that joined as
 //     one that manages the system, everything stops.

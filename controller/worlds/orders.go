@@ -186,7 +186,7 @@ func (c *Controller) halt(ctx *actor.Context, e halt) {
 			if err == nil {
 				return func(ctx *actor.Context) { c.hear(ctx, done) }
 			}
-			if e.who.proc.IsValid() && unreached(err) {
+			if e.who.proc.IsValid() && (unreached(err) || unsure(err)) {
 				_ = Returned.Post(work, self, e.who.proc) // it fails when the controller has ended, and wants none
 			}
 			select {
