@@ -21,6 +21,10 @@ const (
 	HeaderErrorCode   = "Nats-Service-Error-Code"
 )
 
+// IsAnswer reports whether a reply is one that a proc gave a plain request: it names its content type. The
+// acknowledgement of a stream that records the request does not.
+func IsAnswer(m bus.Msg) bool { return m.Header.Get(HeaderContentType) != "" }
+
 // ForeignMessage is a message of a plain NATS client.
 type ForeignMessage struct {
 	Msg    bus.Msg

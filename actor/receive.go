@@ -26,6 +26,7 @@ type Stats struct {
 	Fenced        uint64 // came from a proc that is known to be dead
 	Foreign       uint64 // came from plain NATS clients
 	Unknown       uint64 // had fields that this build does not know
+	PassedOver    uint64 // replies to requests of this process that were no answers
 }
 
 // Stats returns the counts so far.
@@ -34,7 +35,7 @@ func (p *Proc) Stats() Stats {
 	return Stats{
 		Links: links, Malformed: c.malformed.Load() + links.Malformed, Late: c.late.Load(),
 		Undeliverable: c.undeliverable.Load(), Bounced: c.bounced.Load(), Fenced: links.Fenced,
-		Foreign: c.foreign.Load(), Unknown: c.unknown.Load(),
+		Foreign: c.foreign.Load(), Unknown: c.unknown.Load(), PassedOver: p.bus.PassedOver(),
 	}
 }
 

@@ -23,6 +23,10 @@ const HostList = "hosts"
 // knownWithin is how long a host that is known to be there may be silent while others answer.
 const knownWithin = time.Second
 
+// firstWithin is how long the first host may take. Where nobody listens the server says so at once, unless somebody
+// hears everything.
+const firstWithin = 5 * time.Second
+
 // errEnough ends a look.
 var errEnough = errors.New("nobody else is expected")
 
@@ -40,7 +44,7 @@ func ListedHosts(ctx context.Context, b *bus.Bus, space subjects.Space, quiet ti
 
 func look(ctx context.Context, b *bus.Bus, space subjects.Space, c *census, list bool) (out []HostInfo, err error) {
 	looking, end := context.WithCancelCause(ctx)
-	over := time.AfterFunc(time.Hour, func() { end(errEnough) })
+	over := time.AfterFunc(max(c.quiet, firstWithin), func() { end(errEnough) })
 	defer over.Stop()
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -53,17 +57,14 @@ func look(ctx context.Context, b *bus.Bus, space subjects.Space, c *census, list
 		})
 	}
 	request := bus.Msg{Subject: space.Host(subjects.Any, Info.Name(), subjects.Anon)}
-	for m, err := range b.Control().RequestMany(looking, request, 0) {
+	for m, err := range b.Control().RequestMany(looking, request, 0, isIntroduction) {
 		if errors.Is(context.Cause(looking), errEnough) && err != nil {
 			break
 		}
 		if err != nil {
 			return nil, fmt.Errorf("find hosts: %w", err)
 		}
-		h, err := introduced(m)
-		if err != nil {
-			return nil, err
-		}
+		h, _ := introduced(m)
 		over.Reset(c.hear(h.ID, time.Now()))
 		if h.ID.IsValid() {
 			out = append(out, h)
@@ -78,24 +79,28 @@ func look(ctx context.Context, b *bus.Bus, space subjects.Space, c *census, list
 	return out, nil
 }
 
-// introduced reads an answer. A host that is stopping says so: it is none any more, and has no ID.
-func introduced(m bus.Msg) (h HostInfo, err error) {
+// introduced reads an answer; false: it is none. A host that is stopping says so: it is none any more, and has
+// no ID.
+func introduced(m bus.Msg) (h HostInfo, ok bool) {
 	if m.Header.Get(actor.HeaderError) != "" {
-		return h, nil
+		return h, true
 	}
-	if err := json.Unmarshal(m.Data, &h); err != nil || !h.ID.IsValid() {
-		return h, fmt.Errorf("find hosts: an answer that is no host: %.100q", m.Data)
-	}
-	return h, nil
+	return h, json.Unmarshal(m.Data, &h) == nil && h.ID.IsValid()
+}
+
+func isIntroduction(m bus.Msg) bool {
+	_, ok := introduced(m)
+	return ok
 }
 
 // listed asks a gateway.
 func listed(ctx context.Context, b *bus.Bus, space subjects.Space) (ids []subjects.HostID, err error) {
-	m, err := b.Control().Request(ctx, bus.Msg{Subject: space.Heartbeat(HostList, subjects.Anon)})
-	if err != nil {
-		return nil, err
-	}
-	return readList(m.Data)
+	request := bus.Msg{Subject: space.Heartbeat(HostList, subjects.Anon)}
+	_, err = b.Control().Request(ctx, request, func(m bus.Msg) bool {
+		ids, err = readList(m.Data)
+		return err == nil
+	})
+	return ids, err
 }
 
 // readList reads up to what is no host: each error that json.Unmarshal goes past costs memory.

@@ -1,8 +1,10 @@
 package agent_test
 
 import (
+	"context"
 	"encoding/json"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -44,9 +46,38 @@ func TestHosts_areThoseThatAnswerInTheOrderOfTheirLabels(t *testing.T) {
 	require.Len(t, found, 2)
 	require.Equal(t, []string{"a", "b"}, []string{found[0].Label, found[1].Label})
 
-	answer([]byte(`{"label":"c"}`), nil)
-	_, err = find()
-	require.ErrorContains(t, err, `an answer that is no host: "{\"label\":\"c\"}"`)
+	for _, stray := range []string{`{"label":"c"}`, `{"stream":"audit","seq":7}`, ``} {
+		answer([]byte(stray), nil)
+	}
+	found, err = find()
+	require.NoError(t, err, "what is no answer of a host is passed over")
+	require.Len(t, found, 2)
+	require.EqualValues(t, 3, b.PassedOver(), "and counted")
+}
+
+// The server says at once that nobody listens, unless somebody hears everything.
+func TestHosts_noHostIsAnAnswerWhereSomebodyOnlyListens(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := bustest.Server(t)
+		_, err := bustest.Open(t, srv).Data().Subscribe(">", func(bus.Msg) {})
+		require.NoError(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		began := time.Now()
+		for _, find := range []func() ([]agent.HostInfo, error){
+			func() ([]agent.HostInfo, error) {
+				return agent.Hosts(ctx, bustest.Open(t, srv), subjects.Space{}, time.Second)
+			},
+			func() ([]agent.HostInfo, error) {
+				return agent.ListedHosts(ctx, bustest.Open(t, srv), subjects.Space{}, time.Second)
+			},
+		} {
+			none, err := find()
+			require.NoError(t, err)
+			require.Empty(t, none)
+		}
+		require.Less(t, time.Since(began), 15*time.Second)
+	})
 }
 
 func TestListedHosts_endsSoonAfterThoseThatAGatewayKnowsHaveAnswered(t *testing.T) {

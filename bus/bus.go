@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -29,6 +30,7 @@ type Bus struct {
 
 	watchers watchers
 	values   sync.Map
+	passed   atomic.Uint64 // replies that were no answers
 }
 
 // Open connects both lanes, or fails with a *ConnectError. It tries once; a
@@ -72,6 +74,9 @@ func (b *Bus) ValueOr(key, v any) any {
 	kept, _ := b.values.LoadOrStore(key, v)
 	return kept
 }
+
+// PassedOver counts the replies to requests that were no answers (BUS-8).
+func (b *Bus) PassedOver() uint64 { return b.passed.Load() }
 
 // Done is closed when the Bus is closed or broken.
 func (b *Bus) Done() <-chan struct{} { return b.done }

@@ -37,6 +37,9 @@
 //   - BUS-7: of several writers of a key in a KV bucket one succeeds: each names
 //     the revision it replaces. Where there is no JetStream, opening one is
 //     ErrNoJetStream.
+//   - BUS-8: a request passes over replies that its caller does not accept, such as the
+//     acknowledgement of a stream, and counts them (PassedOver). A pause begins with an
+//     answer only.
 //
 // What BUS-2 cannot cover is NATS itself: a message whose subscriber is gone, or
 // in flight when a connection is lost, vanishes. That gap is internal/link's.

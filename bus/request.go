@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -17,6 +18,9 @@ const (
 
 	// gatherRoom is how many replies of one RequestMany may wait to be taken.
 	gatherRoom = 1024
+
+	// strays is the same of a Request: others may reply before the one that is asked.
+	strays = 64
 )
 
 // errQuiet ends a RequestMany: no reply came for as long as was asked.
@@ -37,18 +41,22 @@ type calls struct {
 type call struct {
 	subject string
 	token   string
+	accept  []func(Msg) bool
 	replies chan Msg
 	failed  chan error // holds one
 }
 
-// Request sends m and returns the first reply; m.Reply is set here. It fails
-// with ErrNoResponders or a *PermissionError as soon as the server says so, and
-// waits 30 s when ctx has no deadline. On the data lane, which hears nothing of
-// what it publishes, a responder on the same lane is not reached.
-func (c *Conn) Request(ctx context.Context, m Msg) (Msg, error) {
+// Request sends m and returns the first reply that every accept takes; m.Reply is
+// set here. It fails with ErrNoResponders or a *PermissionError as soon as the
+// server says so, and waits 30 s when ctx has no deadline. On the data lane, which
+// hears nothing of what it publishes, a responder on the same lane is not reached.
+//
+// Streams that record a subject acknowledge requests to it, and anybody may reply:
+// a caller that knows what an answer looks like says so in accept (BUS-8).
+func (c *Conn) Request(ctx context.Context, m Msg, accept ...func(Msg) bool) (Msg, error) {
 	ctx, cancel := bounded(ctx, requestTimeout)
 	defer cancel()
-	cl, err := c.begin(m, 1)
+	cl, err := c.begin(m, strays, accept)
 	if err != nil {
 		return Msg{}, err
 	}
@@ -56,15 +64,17 @@ func (c *Conn) Request(ctx context.Context, m Msg) (Msg, error) {
 	return c.reply(ctx, cl, nil)
 }
 
-// RequestMany sends m when the loop begins and yields each reply. The loop ends
-// without an error at ctx's deadline (30 s if it has none), when no reply came
-// for quiet since the last one (0: never), and at once when nobody listens.
-// Another error is yielded last.
-func (c *Conn) RequestMany(ctx context.Context, m Msg, quiet time.Duration) iter.Seq2[Msg, error] {
+// RequestMany sends m when the loop begins and yields each reply that every accept
+// takes. The loop ends without an error at ctx's deadline (30 s if it has none),
+// when no such reply came for quiet since the last one (0: never), and at once when
+// the server says that nobody listens. Another error is yielded last.
+func (c *Conn) RequestMany(
+	ctx context.Context, m Msg, quiet time.Duration, accept ...func(Msg) bool,
+) iter.Seq2[Msg, error] {
 	return func(yield func(Msg, error) bool) {
 		ctx, cancel := bounded(ctx, requestTimeout)
 		defer cancel()
-		cl, err := c.begin(m, gatherRoom)
+		cl, err := c.begin(m, gatherRoom, accept)
 		if err != nil {
 			yield(Msg{}, err)
 			return
@@ -90,12 +100,12 @@ func (c *Conn) RequestMany(ctx context.Context, m Msg, quiet time.Duration) iter
 }
 
 // begin registers a call and sends its request.
-func (c *Conn) begin(m Msg, room int) (*call, error) {
+func (c *Conn) begin(m Msg, room int, accept []func(Msg) bool) (*call, error) {
 	prefix, err := c.replyPrefix()
 	if err != nil {
 		return nil, err
 	}
-	cl := c.calls.add(m.Subject, room)
+	cl := c.calls.add(m.Subject, room, accept)
 	m.Reply = prefix + cl.token
 	if err := c.PublishMsg(m); err != nil {
 		c.calls.end(cl)
@@ -118,38 +128,49 @@ func (c *Conn) replyPrefix() (string, error) {
 	return c.calls.prefix, nil
 }
 
-// reply waits for the next reply of cl.
+// reply waits for the next reply of cl that it accepts. What has already come in
+// goes before the end.
 func (c *Conn) reply(ctx context.Context, cl *call, pause <-chan time.Time) (Msg, error) {
-	var err error
-	select {
-	case m := <-cl.replies:
-		return cl.judge(m)
-	case err = <-cl.failed:
-	case <-pause:
-		err = errQuiet
-	case <-ctx.Done():
-		err = fmt.Errorf("bus: request to %q: %w", cl.subject, ctx.Err())
-	case <-c.bus.done:
-		err = c.bus.closedErr()
-	}
-	// What has already come in goes before the end.
-	select {
-	case m := <-cl.replies:
-		if !errors.Is(err, errQuiet) {
-			cl.fail(err)
+	var m Msg
+	var end error
+	for {
+		if end == nil {
+			select {
+			case m = <-cl.replies:
+			case end = <-cl.failed:
+			case <-pause:
+				end = errQuiet
+			case <-ctx.Done():
+				end = fmt.Errorf("bus: request to %q: %w", cl.subject, ctx.Err())
+			case <-c.bus.done:
+				end = c.bus.closedErr()
+			}
 		}
-		return cl.judge(m)
-	default:
-		return Msg{}, err
+		if end != nil {
+			select {
+			case m = <-cl.replies:
+			default:
+				return Msg{}, end
+			}
+		}
+		switch {
+		case m.NoResponders:
+			return Msg{}, fmt.Errorf("%w on %q", ErrNoResponders, cl.subject)
+		case cl.accepts(m):
+			if end != nil && !errors.Is(end, errQuiet) {
+				cl.fail(end)
+			}
+			return m, nil
+		}
+		c.bus.passed.Add(1)
+		c.bus.log.Debug().Str("request", cl.subject).Bytes("reply", m.Data[:min(len(m.Data), 100)]).
+			Msg("a reply that is no answer was passed over")
 	}
 }
 
-// judge tells a reply from the server's "no responders".
-func (cl *call) judge(m Msg) (Msg, error) {
-	if m.NoResponders {
-		return Msg{}, fmt.Errorf("%w on %q", ErrNoResponders, cl.subject)
-	}
-	return m, nil
+// accepts reports whether a reply is an answer.
+func (cl *call) accepts(m Msg) bool {
+	return !slices.ContainsFunc(cl.accept, func(is func(Msg) bool) bool { return !is(m) })
 }
 
 // fail ends the call after the replies it has; the first reason stands.
@@ -160,13 +181,14 @@ func (cl *call) fail(err error) {
 	}
 }
 
-func (cs *calls) add(subject string, room int) *call {
+func (cs *calls) add(subject string, room int, accept []func(Msg) bool) *call {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	cs.next++
 	cl := &call{
 		subject: subject,
 		token:   strconv.FormatUint(cs.next, 36),
+		accept:  accept,
 		replies: make(chan Msg, room),
 		failed:  make(chan error, 1),
 	}

@@ -199,3 +199,56 @@ func TestPermission_aDeniedInboxIsAnErrorOfTheRequest(t *testing.T) {
 	require.Equal(t, bus.OpSubscribe, denied.Op)
 	require.Regexp(t, `^MINE\..*\*$`, denied.Subject)
 }
+
+// A stream that records the subject of a request acknowledges it, before anybody answers.
+func TestRequest_passesOverWhatIsNoAnswer_BUS8(t *testing.T) {
+	srv := bustest.Server(t)
+	a, b := bustest.Open(t, srv), bustest.Open(t, srv)
+	const ack = `{"stream":"audit","seq":1}`
+	_, err := b.Data().Subscribe("ask", func(m bus.Msg) {
+		for _, text := range []string{ack, "one", ack, "two"} {
+			_ = b.Data().PublishMsg(bus.Msg{Subject: m.Reply, Data: []byte(text)})
+		}
+	})
+	require.NoError(t, err)
+	answer(t, b.Control(), "deaf", ack, 2)
+	real := func(m bus.Msg) bool { return string(m.Data) != ack }
+	m, err := a.Control().Request(soon(t), bus.Msg{Subject: "ask"}, real)
+	require.NoError(t, err)
+	require.Equal(t, "one", string(m.Data))
+	require.EqualValues(t, 1, a.PassedOver())
+	var all []string
+	for m, err := range a.Control().RequestMany(soon(t), bus.Msg{Subject: "ask"}, 50*time.Millisecond, real) {
+		require.NoError(t, err)
+		all = append(all, string(m.Data))
+	}
+	require.Equal(t, []string{"one", "two"}, all)
+	require.EqualValues(t, 3, a.PassedOver())
+	short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	_, err = a.Control().Request(short, bus.Msg{Subject: "deaf"}, real)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.EqualValues(t, 5, a.PassedOver())
+}
+
+// A pause begins with an answer: what is none must not end a wait that has hardly begun.
+func TestRequestMany_strayRepliesDoNotEndTheWait_BUS8(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := bustest.Server(t)
+		a, b := bustest.Open(t, srv), bustest.Open(t, srv)
+		_, err := b.Data().Subscribe("ask", func(m bus.Msg) {
+			_ = b.Data().PublishMsg(bus.Msg{Subject: m.Reply, Data: []byte("stray")})
+			time.AfterFunc(time.Second, func() { _ = b.Data().PublishMsg(bus.Msg{Subject: m.Reply, Data: []byte("late")}) })
+		})
+		require.NoError(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		var all []string
+		accept := func(m bus.Msg) bool { return string(m.Data) != "stray" }
+		for m, err := range a.Control().RequestMany(ctx, bus.Msg{Subject: "ask"}, 100*time.Millisecond, accept) {
+			require.NoError(t, err)
+			all = append(all, string(m.Data))
+		}
+		require.Equal(t, []string{"late"}, all)
+	})
+}

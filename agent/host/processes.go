@@ -109,7 +109,8 @@ func hostProcess(ctx context.Context, l *launch.Launcher, exe string, o Options)
 func answers(ctx context.Context, o Options, id subjects.HostID) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	_, err := o.Bus.Control().Request(ctx, bus.Msg{Subject: o.Space.Host(id.String(), agent.Info.Name(), subjects.Anon)})
+	request := bus.Msg{Subject: o.Space.Host(id.String(), agent.Info.Name(), subjects.Anon)}
+	_, err := o.Bus.Control().Request(ctx, request, actor.IsAnswer)
 	return err
 }
 

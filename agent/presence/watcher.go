@@ -272,7 +272,7 @@ func (w *Watcher) ask(ctx context.Context, p probe) verdict {
 	ctx, cancel := context.WithTimeout(ctx, p.within)
 	defer cancel()
 	subject := w.proc.Space().Host(p.host.String(), agent.Ping.Name(), w.self)
-	_, err := w.proc.Bus().Control().Request(ctx, bus.Msg{Subject: subject})
+	_, err := w.proc.Bus().Control().Request(ctx, bus.Msg{Subject: subject}, actor.IsAnswer)
 	switch {
 	case err == nil:
 		return answered

@@ -40,7 +40,8 @@ func newFakeHost(t *testing.T, srv *embed.Server, label string) *fakeHost {
 		h.beat.Conns = append(h.beat.Conns, agent.Connection{Server: server, Client: n})
 	}
 	_, err = h.bus.Data().Subscribe(subjects.Space{}.HostVerbs(id.String(), ""), func(m bus.Msg) {
-		_ = h.bus.Data().Publish(m.Reply, []byte("{}")) // the watcher may have gone
+		answer := bus.Msg{Subject: m.Reply, Header: bus.Header{actor.HeaderContentType: {"application/json"}}, Data: []byte("{}")}
+		_ = h.bus.Data().PublishMsg(answer) // the watcher may have gone
 	})
 	require.NoError(t, err)
 	h.over.Go(func() {
@@ -174,6 +175,31 @@ func TestWatcher_aHostThatIsSilentIsSuspectThenDeadAndAliveWhenItBeatsAgain(t *t
 		require.Equal(t, Alive, d.states(h.id)[4], "PRES-5")
 		again.ends()
 	})
+}
+
+// Whoever hears everything keeps the server from saying that nobody listens; a stream even replies to questions.
+func TestWatcher_aHostIsDeadAsSoonWhereSomebodyHearsEverything(t *testing.T) {
+	for name, reply := range map[string]string{"who only listens": "", "a stream": `{"stream":"audit","seq":7}`} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, srv *embed.Server, w *Watcher) {
+				audit := bustest.Open(t, srv).Data()
+				_, err := audit.Subscribe(subjects.Space{}.String()+".>", func(m bus.Msg) {
+					if m.Reply != "" && reply != "" {
+						_ = audit.Publish(m.Reply, []byte(reply))
+					}
+				})
+				require.NoError(t, err)
+				h, d := newFakeHost(t, srv, "a"), &diary{}
+				defer w.Watch([]subjects.HostID{h.id}, d.add)()
+				time.Sleep(3 * time.Second)
+				began := time.Now()
+				h.ends()
+				time.Sleep(8 * time.Second)
+				require.Equal(t, []State{Unknown, Alive, Suspect, Dead}, d.states(h.id))
+				require.InDelta(t, 4.5, d.of(h.id)[3].At.Sub(began).Seconds(), 1.6)
+			})
+		})
+	}
 }
 
 func TestWatcher_whereTheServersWordIsHeardADeathIsKnownWithinASecond(t *testing.T) {

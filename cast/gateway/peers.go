@@ -211,7 +211,7 @@ func (p *peers) ask(ctx context.Context, of string) {
 	e := unsaid
 	if id, err := subjects.ParseProcessID(of); err == nil {
 		subject := p.g.space.Port(id.Proc().Actor(actorName).Port(aliveName), p.self)
-		_, err = p.g.control.Request(ctx, bus.Msg{Subject: subject, Data: []byte("null")})
+		_, err = p.g.control.Request(ctx, bus.Msg{Subject: subject, Data: []byte("null")}, actor.IsAnswer)
 		switch {
 		case err == nil:
 			e = lives

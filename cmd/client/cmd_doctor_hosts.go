@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/config"
@@ -114,7 +115,8 @@ func (d *doctor) ask(ctx context.Context, id subjects.HostID) answer {
 	defer cancel()
 	out := answer{id: id}
 	begun := time.Now()
-	m, err := d.b.Control().Request(ctx, bus.Msg{Subject: d.space.Host(id.String(), agent.Info.Name(), subjects.Anon)})
+	request := bus.Msg{Subject: d.space.Host(id.String(), agent.Info.Name(), subjects.Anon)}
+	m, err := d.b.Control().Request(ctx, request, actor.IsAnswer)
 	out.took = time.Since(begun)
 	if err == nil {
 		err = json.Unmarshal(m.Data, &out.info)

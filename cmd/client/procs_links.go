@@ -107,6 +107,7 @@ func unusedBy(s *actor.Stats) string {
 	}{
 		{s.Malformed, "malformed"}, {s.Fenced, "of the dead"}, {s.Late, "answers nobody waits for"},
 		{s.Undeliverable, "for no mailbox that takes them"}, {s.Unknown, "with unknown fields"},
+		{s.PassedOver, "replies that were no answers"},
 	} {
 		if c.n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", c.n, c.what))

@@ -46,6 +46,6 @@ func TestLinks_sayWhatTheirOrderWaitsFor(t *testing.T) {
 func TestLinks_countWhatCouldNotBeUsed(t *testing.T) {
 	require.Empty(t, unusedBy(nil))
 	require.Empty(t, unusedBy(&actor.Stats{Foreign: 7, Bounced: 3}))
-	require.Equal(t, "2 malformed, 4 of the dead, 5 answers nobody waits for, 1 for no mailbox that takes them, 9 with unknown fields",
-		unusedBy(&actor.Stats{Malformed: 2, Late: 5, Undeliverable: 1, Fenced: 4, Unknown: 9}))
+	require.Equal(t, "2 malformed, 4 of the dead, 5 answers nobody waits for, 1 for no mailbox that takes them, 9 with unknown fields, 3 replies that were no answers",
+		unusedBy(&actor.Stats{Malformed: 2, Late: 5, Undeliverable: 1, Fenced: 4, Unknown: 9, PassedOver: 3}))
 }

@@ -49,25 +49,33 @@ func find(ctx context.Context, b *bus.Bus, space subjects.Space, quiet time.Dura
 	ctx, cancel := context.WithTimeout(ctx, 4*elsewhere)
 	defer cancel()
 	var all []found
-	for m, err := range b.Control().RequestMany(ctx, bus.Msg{Subject: "$SRV.PING." + serviceName}, max(quiet, elsewhere)) {
+	ping := bus.Msg{Subject: "$SRV.PING." + serviceName}
+	accept := func(m bus.Msg) bool {
+		_, ok := foundIn(m, space)
+		return ok
+	}
+	for m, err := range b.Control().RequestMany(ctx, ping, max(quiet, elsewhere), accept) {
 		if err != nil {
 			return nil, err
 		}
-		var said struct {
-			Metadata map[string]string `json:"metadata"`
-		}
-		if json.Unmarshal(m.Data, &said) != nil || said.Metadata[metaSpace] != space.String() {
-			continue // a controller of others
-		}
-		id, err := subjects.ParseActorID(said.Metadata[metaActor])
-		if err != nil {
-			continue
-		}
-		epoch, _ := strconv.ParseUint(said.Metadata[metaEpoch], 10, 64) // what is no number is none
-		all = append(all, found{id, epoch})
+		f, _ := foundIn(m, space)
+		all = append(all, f)
 		if quiet == 0 {
 			break
 		}
 	}
 	return all, nil
+}
+
+// foundIn reads an answer; false: it is not that of a system controller of the space.
+func foundIn(m bus.Msg, space subjects.Space) (f found, ok bool) {
+	var said struct {
+		Metadata map[string]string `json:"metadata"`
+	}
+	if json.Unmarshal(m.Data, &said) != nil || said.Metadata[metaSpace] != space.String() {
+		return f, false
+	}
+	id, err := subjects.ParseActorID(said.Metadata[metaActor])
+	epoch, _ := strconv.ParseUint(said.Metadata[metaEpoch], 10, 64) // what is no number is none
+	return found{id, epoch}, err == nil
 }
