@@ -38,6 +38,7 @@ var decoders = map[string]string{
 	"agent/host/store.go":            "its own file",
 	"cmd/hostd/recall.go":            "its own file",
 	"internal/cli/yaml.go":           "a file of who runs the command",
+	"internal/cli/context.go":        "a file of who runs the command",
 }
 
 func TestREPO4_whatDecodesItselfIsListedWithItsFuzzer(t *testing.T) {

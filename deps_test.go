@@ -86,7 +86,7 @@ internal/builtin < actor bus internal/wire subjects mesh/shape ; actor/actortest
 cmd/hostd < *
 	the composition root of a node: server, agents and built-in actors meet here
 cmd/client < mesh config controller controller/worlds cast agent actor bus subjects mesh/shape internal/cli internal/wire ; agent/host agent/proc internal/builtin
-	a remote control: it launches and serves nothing, and makes of JSON what a gateway does; what its binary has of a server comes with the NATS context library
+	a remote control: it launches and serves nothing, and makes of JSON what a gateway does
 examples/hello < mesh cast actor agent/host agent/proc bus bus/embed subjects mesh/shape
 	what a reader may copy: public packages only
 examples/status
@@ -129,8 +129,6 @@ github.com/spf13/pflag < internal/cli cmd/hostd cmd/client
 	command lines belong to commands
 go.yaml.in/yaml/v3 < internal/cli
 	configuration files are read by the commands; the library takes their values
-github.com/nats-io/jsm.go < internal/cli
-	NATS contexts are resolved by the commands; the library takes plain options
 github.com/jedib0t/go-pretty/v6 < cmd/client
 	tables and progress bars are for programs that a person looks at
 github.com/mattn/go-isatty < cmd/hostd cmd/client examples/status examples/wordcount

@@ -13,9 +13,9 @@ import (
 )
 
 // contexts writes NATS contexts where machine looks for them, and selects one.
-func contexts(t *testing.T, selected string, files map[string]string) {
+func contexts(t *testing.T, getenv func(string) string, selected string, files map[string]string) {
 	t.Helper()
-	dir := filepath.Join(os.Getenv("XDG_CONFIG_HOME"), "nats")
+	dir := filepath.Join(getenv("XDG_CONFIG_HOME"), "nats")
 	require.NoError(t, os.MkdirAll(filepath.Join(dir, "context"), 0o700))
 	for name, text := range files {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "context", name+".json"), []byte(text), 0o600))
@@ -37,7 +37,7 @@ func TestConnection_flagsGoBeforeVariablesContextsAndTheLocalFile_CLI1(t *testin
 	getenv := machine(t, map[string]string{
 		"NATS_URL": "nats://env", "NATS_CA": "env.ca", "NATS_INBOX_PREFIX": "ENV",
 	})
-	contexts(t, "", map[string]string{"c": `{"url":"nats://context","ca":"context.ca","inbox_prefix":"CTX","token":"t","tls_first":true}`})
+	contexts(t, getenv, "", map[string]string{"c": `{"url":"nats://context","ca":"context.ca","inbox_prefix":"CTX","token":"t","tls_first":true}`})
 	local(t, getenv)
 
 	o, err := typed(t, "--context", "c", "--server", "nats://flag").Options(getenv)
@@ -54,7 +54,7 @@ func TestConnection_flagsGoBeforeVariablesContextsAndTheLocalFile_CLI1(t *testin
 func TestConnection_selectedContextCountsOnlyWithoutURL_CLI2(t *testing.T) {
 	vars := map[string]string{}
 	getenv := machine(t, vars)
-	contexts(t, "chosen", map[string]string{
+	contexts(t, getenv, "chosen", map[string]string{
 		"chosen": `{"url":"nats://chosen","user":"u","password":"p"}`,
 		"named":  `{"url":"nats://named","user_jwt":"j","user_seed":"s"}`,
 	})
@@ -100,7 +100,7 @@ func TestConnection_identityComesWholeFromOneSource_CLI3(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			getenv := machine(t, row.vars)
-			contexts(t, "", map[string]string{"c": `{"creds":"/context.creds"}`})
+			contexts(t, getenv, "", map[string]string{"c": `{"creds":"/context.creds"}`})
 			o, err := typed(t, append(row.args, "--server", "nats://x")...).Options(getenv)
 			require.NoError(t, err)
 			row.want.URL = "nats://x"
@@ -130,7 +130,7 @@ func TestConnection_thisMachinesHostdIsFoundWithItsToken_CLI4(t *testing.T) {
 func TestConnection_namedByFlagOrVariableOnly(t *testing.T) {
 	vars := map[string]string{}
 	getenv := machine(t, vars)
-	contexts(t, "c", map[string]string{"c": `{"url":"nats://c"}`})
+	contexts(t, getenv, "c", map[string]string{"c": `{"url":"nats://c"}`})
 	require.False(t, typed(t).Named(getenv))
 	require.True(t, typed(t, "--context", "c").Named(getenv))
 	vars["NATS_URL"] = "nats://env"
@@ -140,7 +140,8 @@ func TestConnection_namedByFlagOrVariableOnly(t *testing.T) {
 func TestConnection_whatContradictsItselfIsAUsageError(t *testing.T) {
 	vars := map[string]string{}
 	getenv := machine(t, vars)
-	contexts(t, "", map[string]string{"broken": `{`, "proxied": `{"url":"nats://c","socks_proxy":"socks5://p"}`})
+	contexts(t, getenv, "", map[string]string{"broken": `{`, "proxied": `{"url":"nats://c","socks_proxy":"socks5://p"}`,
+		"looked-up": `{"nsc":"nsc://operator/account/user"}`})
 	for _, row := range []struct {
 		want string
 		args []string
@@ -149,13 +150,33 @@ func TestConnection_whatContradictsItselfIsAUsageError(t *testing.T) {
 		{"--tlscert and --tlskey go together", []string{"--tlskey", "k"}},
 		{"--timeout is 0s, want more than 0", []string{"--timeout", "0"}},
 		{"a password is given without a user", []string{"--password", "p"}},
-		{`NATS context "nowhere" does not exist; there is broken, proxied`, []string{"--context", "nowhere"}},
+		{`NATS context "nowhere" does not exist; there is broken, looked-up, proxied`, []string{"--context", "nowhere"}},
 		{`NATS context "../x" does not exist`, []string{"--context", "../x"}},
 		{`NATS context "broken": unexpected end of JSON`, []string{"--context", "broken"}},
+		{`NATS context "looked-up" takes its credentials from nsc (nsc://operator/account/user)`, []string{"--context", "looked-up"}},
 		{`NATS context "proxied" goes through the proxy socks5://p`, []string{"--context", "proxied"}},
 	} {
 		_, err := typed(t, row.args...).Options(getenv)
 		require.ErrorContains(t, err, row.want)
 		require.Equal(t, cli.ExitUsage, cli.ExitCode(err))
 	}
+}
+
+func TestConnection_contextNamesFilesUnderTheHomeAndByVariables_CLI2(t *testing.T) {
+	getenv := machine(t, map[string]string{"HOME": "/home/me", "SECRETS": "/run/secrets"})
+	contexts(t, getenv, "c", map[string]string{"c": `{"description":"unknown keys are passed over","creds":"~/a.creds",
+		"cert":"$SECRETS/c.crt","key":"${SECRETS}/c.key","ca":"/plain.ca"}`})
+	o, err := typed(t).Options(getenv)
+	require.NoError(t, err)
+	require.Equal(t, bus.Options{URL: "nats://127.0.0.1:4222", Creds: "/home/me/a.creds",
+		CertFile: "/run/secrets/c.crt", KeyFile: "/run/secrets/c.key", CAFile: "/plain.ca"}, o)
+}
+
+func TestConnection_contextsAreInTheHomeWithoutAConfigFolder_CLI2(t *testing.T) {
+	home := t.TempDir()
+	config := map[string]string{"XDG_CONFIG_HOME": filepath.Join(home, ".config")}
+	contexts(t, func(key string) string { return config[key] }, "c", map[string]string{"c": `{"url":"nats://home"}`})
+	o, err := typed(t).Options(machine(t, map[string]string{"HOME": home, "XDG_CONFIG_HOME": ""}))
+	require.NoError(t, err)
+	require.Equal(t, "nats://home", o.URL)
 }

@@ -15,16 +15,12 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // machine is an environment without NATS contexts and without a hostd.
 func machine(t *testing.T, vars map[string]string) func(string) string {
 	t.Helper()
-	t.Setenv("XDG_CONFIG_HOME", t.TempDir()) // the reader of contexts looks there itself
-	runtime := t.TempDir()
+	own := map[string]string{"XDG_CONFIG_HOME": t.TempDir(), "XDG_RUNTIME_DIR": t.TempDir()}
 	return func(key string) string {
 		if v, ok := vars[key]; ok {
 			return v
 		}
-		if key == "XDG_RUNTIME_DIR" {
-			return runtime
-		}
-		return ""
+		return own[key]
 	}
 }
 
