@@ -1,5 +1,6 @@
-# Nothing here needs more than Go, make and a C compiler (for the race detector),
-# except that compose wants npx, and polyglot node, npm and a python3 that has cbor2.
+# Nothing here needs more than Go and make, except that race wants a C compiler, compose npx, and polyglot
+# node, npm and a python3 that has cbor2. No target has flags of its own for the compiler: what one has
+# compiled the others find in the cache, and so do `go run` and `go test`.
 
 .DELETE_ON_ERROR:
 
@@ -7,9 +8,21 @@ ONLY    ?=
 REPEATS ?= 5
 CORPUS  ?=
 RUNS    ?= full
+PKG     ?= ./...
+RUN     ?= .
+N       ?= 100
+BUSY    ?= 0
+RACE    ?=
+
+# What a checkout is tried with.
+PROGRAMS := ./cmd/hostd ./cmd/client ./examples/wordcount
 
 # Packages whose tests take minutes, most of them waiting: they begin first.
 LONG    := ./mesh ./integration ./cmd/client ./actor ./internal/link ./cast
+
+# Tests mostly wait, so a few more run than there are processors.
+CPUS    := $(shell getconf _NPROCESSORS_ONLN)
+TOGETHER = -p $(shell expr $(CPUS) + 2) -parallel $(shell expr $(CPUS) + 4)
 
 # Modules of their own, which are linted too; those of other libraries are not.
 NESTED  := bench integration/faults integration/polyglot integration/consumer
@@ -18,27 +31,30 @@ NESTED  := bench integration/faults integration/polyglot integration/consumer
 GOLANGCI := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
 .DEFAULT_GOAL := help
-.PHONY: help build test vetted raced demo bench faults polyglot lint fmt tools compose consumer clean
+.PHONY: help ready build demo test race stress bench faults polyglot staticcheck lint fmt tools compose consumer clean
 
 help: ## print this
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-build: ## bin/hostd and bin/client
-	CGO_ENABLED=0 go build -trimpath -o bin/ ./cmd/hostd ./cmd/client
+ready:
+	@scripts/preflight.sh
 
-test: ## vet, staticcheck, and every test under the race detector
-	@$(MAKE) --no-print-directory -j 2 vetted raced
+build: ready ## bin/hostd, bin/client and bin/wordcount
+	@scripts/compile.sh build -o bin/ $(PROGRAMS)
 
-vetted: bin/staticcheck
-	go vet ./...
-	bin/staticcheck ./...
+demo: build ## count words on two hosts, kill a proc, see it noticed; CORPUS=dir picks the files
+	@bin/wordcount --hostd bin/hostd $(if $(CORPUS),'$(CORPUS)')
 
-raced: bin/nats # vetted vets
-	go test -race -vet=off -p 4 -parallel 6 -timeout 10m $(LONG) ./...
+test: build ## vet, and every test without the race detector
+	@scripts/compile.sh vet ./...
+	go test -vet=off $(TOGETHER) -timeout 10m $(LONG) ./...
 
-demo: ## count words on two hosts, kill a proc, see it noticed; CORPUS=dir picks the files
-	go build -o bin/ ./cmd/hostd
-	go run ./examples/wordcount --hostd bin/hostd $(if $(CORPUS),'$(CORPUS)')
+race: ## every test under the race detector
+	@scripts/preflight.sh --race
+	go test -race -vet=off $(TOGETHER) -timeout 15m $(LONG) ./...
+
+stress: ready ## repeat tests: PKG="./bus ./actor" RUN=TestX N=1000 BUSY=4 RACE=1; GOMAXPROCS=1 is heeded, too
+	@go run ./scripts/stress -n '$(N)' -busy '$(BUSY)' -run '$(RUN)' $(if $(RACE),-race) $(PKG)
 
 bench: ## ours against raw NATS, a floor and other libraries; ONLY=regexp picks rows, REPEATS=n
 	@go run -C bench . -only '$(ONLY)' -repeats '$(REPEATS)'
@@ -51,7 +67,10 @@ polyglot: build bin/nats ## cast from nats, Node.js and Python, and check spec/ 
 	npm ci --loglevel error --prefix integration/polyglot/node
 	go test -C integration/polyglot -count 1 -timeout 4m ./...
 
-lint: bin/golangci-lint bin/staticcheck bin/deadcode ## golangci-lint, and functions that no program and no test reaches
+staticcheck: bin/staticcheck
+	bin/staticcheck ./...
+
+lint: staticcheck bin/golangci-lint bin/deadcode ## staticcheck, golangci-lint, and functions that no program and no test reaches
 	@for dir in . $(NESTED); do echo "golangci-lint: $$dir"; (cd $$dir && '$(CURDIR)/bin/golangci-lint' run ./...) || exit 1; done
 	bin/staticcheck -tests=false -checks U1000 ./...
 	@dead=$$(bin/deadcode -test ./... | grep -v 'func: [A-Za-z]*\.effect$$'); if [ -n "$$dead" ]; then echo "$$dead"; exit 1; fi
@@ -70,12 +89,12 @@ consumer: ## build and run a program that imports castnet as its users do
 clean: ## remove bin/
 	rm -rf bin
 
-bin/staticcheck: PKG := honnef.co/go/tools/cmd/staticcheck
+bin/staticcheck: TOOL := honnef.co/go/tools/cmd/staticcheck
 bin/deadcode:    PKG := golang.org/x/tools/cmd/deadcode
 bin/nats:        PKG := github.com/nats-io/natscli/nats
-bin/nats-server: PKG := github.com/nats-io/nats-server/v2
+bin/nats-server: TOOL := github.com/nats-io/nats-server/v2
 bin/staticcheck bin/deadcode bin/nats bin/nats-server: tools/go.mod tools/go.sum
-	go build -C tools -o ../bin/ $(PKG)
+	go build -C tools -o ../bin/ $(TOOL)
 	@touch $@
 
 bin/golangci-lint: Makefile

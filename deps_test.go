@@ -103,6 +103,8 @@ examples/wordcount < examples/wordcount/counting mesh cast actor agent agent/hos
 	what a reader may copy: public packages only
 integration < * ; internal/launch examples/wordcount/counting
 	whole-system tests with real processes may look at everything and are imported by nobody
+scripts/stress
+	repeats tests of any package, so it knows none
 `
 
 // thirdParty is the other half of REPO-1: which package may import which
@@ -339,7 +341,7 @@ func isStandard(path string) bool {
 }
 
 func isProgram(name string) bool {
-	return strings.HasPrefix(name, "cmd/") || strings.HasPrefix(name, "examples/")
+	return strings.HasPrefix(name, "cmd/") || strings.HasPrefix(name, "examples/") || strings.HasPrefix(name, "scripts/")
 }
 
 // longestPrefix is the key of the most particular row that covers path.

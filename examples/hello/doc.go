@@ -1,7 +1,7 @@
 // Command hello is the ten-line program of the README: a counter in every proc, asked one by one
 // and all together.
 //
-//	go build -o bin/ ./cmd/hostd
+//	make build
 //	bin/hostd &
 //	go run ./examples/hello
 //

@@ -12,17 +12,16 @@
 // By itself, with a NATS server inside this process and two hostd processes:
 //
 //	make demo                                     # or:
-//	go build -o bin/ ./cmd/hostd
-//	go run ./examples/wordcount --hostd bin/hostd
+//	make build
+//	bin/wordcount --hostd bin/hostd
 //
 // On hosts that are there. Where NATS_URL (NATS_TOKEN …) says, or on the hostd of this machine:
 //
 //	bin/hostd &                                   # with a server of its own
-//	go run ./examples/wordcount
+//	bin/wordcount
 //
 //	nats-server --auth secret &                   # or with a server of yours
 //	export NATS_URL=nats://127.0.0.1:4222 NATS_TOKEN=secret
-//	go build -o bin/ ./cmd/hostd ./examples/wordcount
 //	bin/hostd --nats $NATS_URL --label a --allow $PWD/bin/wordcount &
 //	bin/hostd --nats $NATS_URL --label b --allow $PWD/bin/wordcount &
 //	bin/wordcount --hosts 2

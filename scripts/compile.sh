@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# Runs go with -v, such as `compile.sh build -o bin/ ./cmd/hostd`, and says how many packages it has compiled.
+# It is silent when everything is compiled already. What go says besides is shown.
+set -euo pipefail
+
+verb=$1
+shift
+count=0
+terminal=
+[ -t 2 ] && terminal=yes
+
+progress() {
+    if [ "$terminal" ]; then
+        printf '\rcompiling castnet and what it needs: %d packages ' "$count" >&2
+    elif [ "$count" -eq 1 ]; then
+        echo "compiling castnet and what it needs: about a minute the first time" >&2
+    elif [ $((count % 100)) -eq 0 ]; then
+        echo "compiling: $count packages" >&2
+    fi
+}
+
+go "$verb" -v "$@" 2>&1 | {
+    while IFS= read -r line; do
+        if [[ $line =~ ^[A-Za-z0-9_./-]+$ ]]; then
+            count=$((count + 1))
+            progress
+        else
+            [ "$terminal" ] && [ "$count" -gt 0 ] && echo >&2
+            printf '%s\n' "$line" >&2
+        fi
+    done
+    [ -z "$terminal" ] || [ "$count" -eq 0 ] || echo >&2
+}

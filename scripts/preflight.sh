@@ -1,0 +1,83 @@
+#!/bin/sh
+# Finds what is missing before anything is compiled, and says each in one line: Go, the folders
+# that it writes to, the modules, and with --race a C compiler. Fetches modules that are missing.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+
+failed=
+problem() {
+    printf 'castnet: %s\n' "$*" >&2
+    failed=yes
+}
+
+command -v go >/dev/null || {
+    problem "there is no go on PATH: install Go $(sed -n 's/^go //p' go.mod) or newer"
+    exit 1
+}
+
+# minor prints N of go1.N.x; 0 where it is none.
+minor() {
+    v=${1#go1.}
+    v=${v%%[!0-9]*}
+    [ "$v" ] && [ "${1%%.*}" = go1 ] && echo "$v" || echo 0
+}
+
+# From / because go.mod would have an old Go fetch a newer one.
+settings=$(cd / && GOTOOLCHAIN=local GOWORK=off go env GOVERSION GOCACHE GOMODCACHE CGO_ENABLED CC 2>&1) || {
+    problem "go env failed: $(printf '%s' "$settings" | head -n 1)"
+    exit 1
+}
+{
+    read -r version
+    read -r cache
+    read -r modules
+    read -r cgo
+    read -r cc
+} <<END
+$settings
+END
+
+want=$(minor "go$(sed -n 's/^go //p' go.mod)")
+if [ "$(minor "$version")" -lt "$want" ] && { [ "${GOTOOLCHAIN:-}" = local ] || ! go version >/dev/null 2>&1; }; then
+    problem "Go 1.$want or newer is needed, and $(command -v go) is $version"
+    exit 1
+fi
+
+# writable makes a folder where there is none. A file is made in it, since root may do what -w denies, and
+# a read-only disk denies what -w allows.
+writable() { # path, what is in it, what to do
+    case $1 in
+    '' | off) problem "$2 has no folder: $3" && return ;;
+    esac
+    probe=$1/.castnet-$$
+    if mkdir -p "$1" 2>/dev/null && (: >"$probe") 2>/dev/null; then
+        rm -f "$probe"
+    else
+        problem "$2 is in $1, which cannot be written: $3"
+    fi
+}
+writable "$cache" "Go's build cache" "set HOME or GOCACHE to a folder that can"
+writable "${TMPDIR:-/tmp}" "the folder for temporary files" "set TMPDIR to one that can"
+writable "$PWD/bin" "what make builds" "check out castnet in a folder that can"
+
+# Without cgo Go needs no C compiler; the race detector needs one.
+if [ "${1:-}" = --race ] || [ "$cgo" = 1 ]; then
+    if ! command -v "${cc%% *}" >/dev/null; then
+        problem "the race detector needs a C compiler, and there is no ${cc%% *}: install gcc and libc6-dev"
+    elif ! echo '#include <stdlib.h>' | $cc -E - >/dev/null 2>&1; then
+        problem "the C compiler ${cc%% *} finds no stdlib.h: install libc6-dev, or set CGO_ENABLED=0 (without the race detector)"
+    fi
+fi
+
+# absent reports whether a module of go.mod is not there yet.
+absent() {
+    awk '/^require [^(]/ {print $2 "@" $3} /^\t/ {print $1 "@" $2}' go.mod |
+        { while read -r m; do [ -d "$modules/$m" ] || exit 0; done; exit 1; }
+}
+if [ -z "$failed" ] && absent; then
+    writable "$modules" "Go's module cache" "set HOME or GOMODCACHE to a folder that can"
+    [ "$failed" ] && exit 1
+    echo "castnet: fetching modules…" >&2
+    said=$(go mod download 2>&1) || problem "modules cannot be fetched: $(printf '%s' "$said" | head -n 1)"
+fi
+[ -z "$failed" ]
