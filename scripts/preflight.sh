@@ -62,6 +62,7 @@ writable "$PWD/bin" "what make builds" "check out castnet in a folder that can"
 
 # Without cgo Go needs no C compiler; the race detector needs one.
 if [ "${1:-}" = --race ] || [ "$cgo" = 1 ]; then
+    # shellcheck disable=SC2086 # CC may have flags
     if ! command -v "${cc%% *}" >/dev/null; then
         problem "the race detector needs a C compiler, and there is no ${cc%% *}: install gcc and libc6-dev"
     elif ! echo '#include <stdlib.h>' | $cc -E - >/dev/null 2>&1; then
