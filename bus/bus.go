@@ -53,11 +53,11 @@ func Open(ctx context.Context, o Options) (*Bus, error) {
 		if err != nil {
 			b.end(err)
 			if c == b.control {
-				<-b.data.stopped
+				<-b.data.inbox.stopped
 			}
 			return nil, err
 		}
-		go c.pump()
+		go c.inbox.pump()
 	}
 	return b, nil
 }
@@ -153,6 +153,18 @@ func (b *Bus) closedErr() error {
 		return fmt.Errorf("%w: %w", ErrClosed, err)
 	}
 	return ErrClosed
+}
+
+// Dropped counts, by the name of the lossy Inbox, the messages that had no room in one
+// (see Conn.Lossy).
+func (b *Bus) Dropped() map[string]uint64 {
+	all := map[string]uint64{}
+	for _, c := range b.conns() {
+		for _, i := range c.inboxes()[1:] {
+			all[i.name] += i.Dropped()
+		}
+	}
+	return all
 }
 
 func (b *Bus) conns() [2]*Conn { return [2]*Conn{b.data, b.control} }

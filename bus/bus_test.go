@@ -3,6 +3,7 @@ package bus_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"sync/atomic"
@@ -48,7 +49,7 @@ func TestBUS1_orderHoldsAcrossAllSubjectsOfAnInbox(t *testing.T) {
 	}
 }
 
-func TestBUS2_overflowBreaksTheBusLoudly(t *testing.T) {
+func TestBUS2_anOverflowIsALostConnection(t *testing.T) {
 	var log bytes.Buffer
 	srv := bustest.Server(t)
 	onState, heard := states()
@@ -56,32 +57,101 @@ func TestBUS2_overflowBreaksTheBusLoudly(t *testing.T) {
 		o.QueueLen, o.OnState, o.Log = 4, onState, zerolog.New(zerolog.SyncWriter(&log))
 	})
 	other := bustest.Open(t, srv)
-	release := make(chan struct{})
-	_, err := slow.Data().Subscribe("flood", func(bus.Msg) { <-release })
+	onBoth(t, heard, bus.Connected)
+	began, release := make(chan struct{}, 20), make(chan struct{})
+	_, err := slow.Data().Subscribe("flood", func(bus.Msg) {
+		began <- struct{}{}
+		<-release
+	})
 	require.NoError(t, err)
-	for range 20 {
-		require.NoError(t, other.Data().Publish("flood", nil))
-	}
-	take(t, slow.Done())
+	got := make(chan bus.Msg, 1)
+	_, err = slow.Data().Subscribe("after", func(m bus.Msg) { got <- m })
+	require.NoError(t, err)
+	sent(t, other, "flood", 20)
+	take(t, began)
+	require.NoError(t, slow.Data().Flush(soon(t)), "it is not left before there is room")
+	require.Empty(t, heard)
 	close(release)
-	require.ErrorIs(t, slow.Err(), bus.ErrOverflow)
-	require.ErrorContains(t, slow.Err(), `Inbox of the data lane holds 4, at "flood"`)
-	closed := map[bus.Lane]error{}
-	for len(closed) < 2 {
-		if s := take(t, heard); s.Kind == bus.Closed {
-			closed[s.Lane] = s.Err
-		}
+	for _, want := range []bus.StateKind{bus.Disconnected, bus.Reconnected} {
+		s := take(t, heard)
+		require.Equal(t, bus.LaneData, s.Lane, "the other lane goes on")
+		require.Equal(t, want, s.Kind)
 	}
-	require.ErrorIs(t, closed[bus.LaneData], bus.ErrOverflow)
-	require.ErrorIs(t, closed[bus.LaneControl], bus.ErrOverflow, "the lanes end together")
-
-	err = slow.Control().Publish("x", nil)
-	require.ErrorIs(t, err, bus.ErrClosed)
-	require.ErrorIs(t, err, bus.ErrOverflow, "the reason travels with ErrClosed")
+	require.NoError(t, other.Data().Publish("after", nil))
+	take(t, got)
+	require.Len(t, began, 4, "what came before is handled")
+	require.EqualValues(t, 1, slow.Data().Connection(), "it is left once")
+	require.NoError(t, slow.Err())
 	require.NoError(t, slow.Close(soon(t)))
-	require.ErrorIs(t, slow.Err(), bus.ErrOverflow, "Close does not hide why it broke")
-	require.Contains(t, log.String(), "bus broken")
-	require.NoError(t, other.Err())
+	require.Contains(t, log.String(), "bus inbox full, messages lost")
+}
+
+func TestBUS2_aLossyInboxDropsAndCountsAndDelaysNobody(t *testing.T) {
+	const room, n = 4, 20
+	srv := bustest.Server(t)
+	onState, heard := states()
+	slow := bustest.Open(t, srv, func(o *bus.Options) { o.QueueLen, o.OnState = room, onState })
+	other := bustest.Open(t, srv)
+	onBoth(t, heard, bus.Connected)
+	began, release := make(chan struct{}, n), make(chan struct{})
+	strangers := slow.Data().Lossy("strangers")
+	require.Same(t, strangers, slow.Data().Lossy("strangers"))
+	sub, err := strangers.Subscribe("flood", func(bus.Msg) {
+		began <- struct{}{}
+		<-release
+	})
+	require.NoError(t, err)
+	got := make(chan string, 3)
+	for subject, inbox := range map[string]*bus.Inbox{"a": slow.Data().Lossy("news"), "b": slow.Control().Lossy("strangers")} {
+		_, err = inbox.Subscribe(subject, func(m bus.Msg) { got <- m.Subject })
+		require.NoError(t, err)
+	}
+	_, err = slow.Data().Subscribe("c", func(m bus.Msg) { got <- m.Subject })
+	require.NoError(t, err)
+	require.NoError(t, other.Data().Publish("flood", nil))
+	take(t, began)
+	sent(t, other, "flood", n)
+	for _, subject := range []string{"a", "b", "c"} {
+		require.NoError(t, other.Data().Publish(subject, nil))
+		require.Equal(t, subject, take(t, got))
+	}
+	require.NoError(t, slow.Data().Flush(soon(t)))
+	require.EqualValues(t, n-room, strangers.Dropped())
+	require.Equal(t, map[string]uint64{"strangers": n - room, "news": 0}, slow.Dropped())
+	require.NoError(t, sub.Unsubscribe())
+	require.EqualValues(t, n-room, strangers.Dropped(), "the count outlives the subscription")
+	require.Empty(t, heard, "no connection is lost")
+	close(release)
+	require.NoError(t, slow.Err())
+}
+
+// A burst that is larger than every queue, over a socket: each lane is left once it has handled what it has,
+// and then it hears again.
+func TestBUS2_aBurstEndsNoBus(t *testing.T) {
+	const n = 200_000
+	srv := listen(t, embed.Options{})
+	b, from := open(t, bus.Options{URL: srv.URL(), QueueLen: 64}), open(t, bus.Options{URL: srv.URL()})
+	lossy := b.Control().Lossy("strangers")
+	var handled atomic.Uint64
+	count := func(bus.Msg) { handled.Add(1) }
+	for _, subscribe := range []func(string, func(bus.Msg)) (*bus.Sub, error){
+		b.Data().Subscribe, b.Control().Subscribe, lossy.Subscribe,
+	} {
+		_, err := subscribe("flood", count)
+		require.NoError(t, err)
+	}
+	sent(t, from, "flood", n)
+	for _, c := range []*bus.Conn{b.Data(), b.Control()} {
+		require.Eventually(t, func() bool {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			_, err := c.Request(ctx, bus.Msg{Subject: "nobody.listens"})
+			return errors.Is(err, bus.ErrNoResponders)
+		}, patience, time.Millisecond)
+	}
+	require.NotZero(t, handled.Load())
+	require.NotZero(t, b.Data().Connection()+b.Control().Connection())
+	require.NoError(t, b.Err())
 }
 
 func TestBUS3_interestIsThereWhenSubscribeReturns(t *testing.T) {

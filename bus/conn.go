@@ -16,8 +16,8 @@ import (
 // a client whose protocol line exceeds 4,096 bytes, so it is refused here.
 const maxControlLine = 4096 - 64
 
-// Conn is one lane: a connection and its Inbox. Its methods are safe for
-// concurrent use.
+// Conn is one lane: a connection, its Inbox, and its lossy ones. Its methods are safe
+// for concurrent use.
 type Conn struct {
 	bus  *Bus
 	lane Lane
@@ -28,21 +28,21 @@ type Conn struct {
 	insecure, inProcess, clientCert bool
 
 	onState func(State)
-	stopped chan struct{} // the pump has returned
 	closed  chan struct{} // nats.go has reported its last event
 	life    *life
 
-	inbox   chan *nats.Msg // BUS-1: every subscription feeds this one queue
-	subs    sync.Map       // *nats.Subscription -> *Sub
-	subMu   sync.Mutex     // held while a subscription enters subs
+	inbox   *Inbox     // BUS-1: what Subscribe makes feeds this one queue
+	lossyMu sync.Mutex // guards lossy
+	lossy   map[string]*Inbox
+	subs    sync.Map   // *nats.Subscription -> *Sub
+	subMu   sync.Mutex // held while a subscription enters subs
 	verdict verdicts
 	calls   calls
-	marks   marks
 }
 
 func newConn(b *Bus, lane Lane, o Options) *Conn {
 	log := o.Log.With().Str("lane", string(lane)).Logger()
-	return &Conn{
+	c := &Conn{
 		bus:        b,
 		lane:       lane,
 		log:        log,
@@ -51,11 +51,12 @@ func newConn(b *Bus, lane Lane, o Options) *Conn {
 		inProcess:  o.Server != nil,
 		clientCert: o.CertFile != "",
 		onState:    o.OnState,
-		stopped:    make(chan struct{}),
 		closed:     make(chan struct{}),
 		life:       newLife(),
-		inbox:      make(chan *nats.Msg, o.QueueLen),
+		lossy:      map[string]*Inbox{},
 	}
+	c.inbox = newInbox(c, "", o.QueueLen)
+	return c
 }
 
 // Publish sends data to subject. It returns when the connection's buffer has

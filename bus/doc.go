@@ -12,16 +12,18 @@
 // and stops, which must not wait behind data: one connection would delay them
 // by as much as the data's backlog takes. Each is a [Conn] with one Inbox, a
 // queue that all its subscriptions feed, and one pump goroutine that hands the
-// queue's messages to their handlers.
+// queue's messages to their handlers. A lossy Inbox ([Conn.Lossy]) is a second queue
+// with a pump of its own, for what plain clients may send to anybody.
 //
 // # Invariants
 //
 //   - BUS-1: what one Conn publishes arrives at one Inbox in publish order,
 //     across all subjects of that Inbox, for one connection's life. A reconnect
 //     ends it: State says so, and order across it is the caller's to restore.
-//   - BUS-2: nothing is dropped silently. A full Inbox, a refused subscription,
-//     a connection the server ended: the Bus breaks, with the reason. A refused
-//     publish, which the server reports after Publish has returned, is a State
+//   - BUS-2: nothing is dropped silently. A full Inbox is a lost connection: the
+//     connection is made again once half of the queue is handled, and State says so.
+//     A lossy Inbox drops the new message and counts it. A refused subscription or
+//     a connection that the server ended for good breaks the Bus. A refused publish, which the server reports after Publish has returned, is a State
 //     of kind Denied that names the subject, one for each message, in publish
 //     order. A message while there is no server is an error at once.
 //   - BUS-3: when Subscribe returns, our server has the interest; a peer told
@@ -46,8 +48,8 @@
 //
 // # Concurrency
 //
-// All methods of Bus, Conn and Sub are safe for concurrent use. Handlers of one
-// Conn never run concurrently; those of the two Conns may. A handler must not
+// All methods of Bus, Conn, Inbox and Sub are safe for concurrent use. Handlers of one
+// Inbox never run concurrently; those of two may. A handler must not
 // wait: it may publish and unsubscribe, but what subscribes, drains, flushes or requests
 // belongs in another goroutine, and Close called from a handler would wait for
 // itself. Publish may wait for the socket, at most 5 s; then the connection is

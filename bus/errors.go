@@ -10,8 +10,8 @@ var (
 	// Bus.Err says which of the two, and why.
 	ErrClosed = errors.New("bus: closed")
 
-	// ErrOverflow says that an Inbox, or the queue of one request, was full
-	// when a message arrived. The message is lost.
+	// ErrOverflow says that the queue of one request was full when a reply
+	// arrived. The reply is lost.
 	ErrOverflow = errors.New("bus: queue full, message lost")
 
 	// ErrDisconnected says that there is no server at the moment. Nothing was

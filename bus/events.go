@@ -33,6 +33,7 @@ func (c *Conn) onConnected(*nats.Conn) { c.state(Connected, nil) }
 
 func (c *Conn) onDisconnected(_ *nats.Conn, err error) {
 	c.life.end()
+	c.inbox.overflow.Store(fits)
 	if c.bus.isOver() {
 		return // Closed follows and says it all
 	}
@@ -93,13 +94,14 @@ func (c *Conn) onLameDuck(nc *nats.Conn) {
 	c.leave(nc)
 }
 
-// onError gets what nats.go has no caller for. Each case reports or breaks;
-// none is dropped (BUS-2).
+// onError gets what nats.go has no caller for. Each case reports, reconnects or
+// breaks; none is dropped (BUS-2).
 func (c *Conn) onError(_ *nats.Conn, ns *nats.Subscription, err error) {
 	switch {
 	case errors.Is(err, nats.ErrSlowConsumer):
-		c.bus.fail(fmt.Errorf("%w: Inbox of the %s lane holds %d, at %q",
-			ErrOverflow, c.lane, cap(c.inbox), subjectOf(ns)))
+		if s := c.subOf(ns); s != nil {
+			s.inbox.overflown(s.subject)
+		}
 	case errors.Is(err, nats.ErrPermissionViolation):
 		c.onDenied(parsePermission(err))
 	case errors.Is(err, nats.ErrMaxSubscriptionsExceeded):

@@ -4,15 +4,101 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime/debug"
+	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/nats-io/nats.go"
 )
 
+// How full an Inbox is that loses nothing: the values of Inbox.overflow.
+const (
+	fits    int32 = iota
+	full          // a message found no room: the connection is to be left
+	leaving       // it has been; nats.go has not reported the disconnect so far
+)
+
+// Inbox is a queue that subscriptions feed, and the pump goroutine that hands its
+// messages to their handlers.
+type Inbox struct {
+	conn    *Conn
+	name    string // "" = the lane's own
+	queue   chan *nats.Msg
+	stopped chan struct{} // the pump has returned
+	marks   marks
+
+	overflow atomic.Int32  // of the lane's own
+	dropped  atomic.Uint64 // by subscriptions that have ended; of a lossy one
+}
+
+func newInbox(c *Conn, name string, room int) *Inbox {
+	return &Inbox{conn: c, name: name, queue: make(chan *nats.Msg, room), stopped: make(chan struct{})}
+}
+
+// Lossy is an Inbox of the lane for requests of strangers and for news that is soon
+// repeated: it drops a message that finds no room, and counts it. It has a queue and a
+// pump of its own, so it delays no other Inbox and none delays it. The first call with
+// a name makes the Inbox; it ends with the Bus.
+func (c *Conn) Lossy(name string) *Inbox {
+	c.lossyMu.Lock()
+	defer c.lossyMu.Unlock()
+	i := c.lossy[name]
+	if i == nil {
+		i = newInbox(c, name, min(lossyQueueLen, cap(c.inbox.queue)))
+		c.lossy[name] = i
+		go i.pump()
+	}
+	return i
+}
+
+// inboxes are the lane's own, and then the lossy ones.
+func (c *Conn) inboxes() []*Inbox {
+	c.lossyMu.Lock()
+	defer c.lossyMu.Unlock()
+	return slices.AppendSeq([]*Inbox{c.inbox}, maps.Values(c.lossy))
+}
+
+// Dropped counts the messages that found no room in a lossy Inbox.
+func (i *Inbox) Dropped() uint64 {
+	n := i.dropped.Load()
+	i.conn.subs.Range(func(_, s any) bool {
+		if s := s.(*Sub); s.inbox == i {
+			n += s.dropped()
+		}
+		return true
+	})
+	return n
+}
+
+// overflown takes the news that a message found no room. The lane's own Inbox takes the
+// connection for lost: it leaves it as soon as half of what came has been handled. To
+// leave it earlier would fill the queue again at once.
+func (i *Inbox) overflown(subject string) {
+	if i.name != "" {
+		i.conn.loud.Warn().Str("inbox", i.name).Str("subject", subject).Int("holds", cap(i.queue)).
+			Msg("bus inbox full, messages dropped")
+		return
+	}
+	if i.overflow.CompareAndSwap(fits, full) {
+		i.conn.loud.Error().Str("subject", subject).Int("holds", cap(i.queue)).
+			Msg("bus inbox full, messages lost: reconnecting")
+	}
+	i.relieve()
+}
+
+// relieve leaves the connection after an overflow, once there is room (BUS-2).
+func (i *Inbox) relieve() {
+	if len(i.queue) <= cap(i.queue)/2 && i.overflow.CompareAndSwap(full, leaving) {
+		i.conn.leave(i.conn.nc)
+	}
+}
+
 // Sub is a subscription.
 type Sub struct {
 	conn    *Conn
+	inbox   *Inbox
 	ns      *nats.Subscription
 	subject string
 	group   string // "" = none
@@ -25,17 +111,27 @@ type Sub struct {
 // block: it keeps every other subscription of the lane waiting. Each Subscribe
 // gets each message, also when several name one subject.
 func (c *Conn) Subscribe(subject string, h func(Msg)) (*Sub, error) {
-	return c.subscribe(&Sub{conn: c, subject: subject, handle: h})
+	return c.inbox.Subscribe(subject, h)
 }
 
 // SubscribeGroup is Subscribe as one of a queue group: each message goes to one
 // member of the group that the server picks. Which member gets what says
 // nothing about order between them.
 func (c *Conn) SubscribeGroup(subject, group string, h func(Msg)) (*Sub, error) {
+	return c.inbox.SubscribeGroup(subject, group, h)
+}
+
+// Subscribe is [Conn.Subscribe] with this Inbox.
+func (i *Inbox) Subscribe(subject string, h func(Msg)) (*Sub, error) {
+	return i.conn.subscribe(&Sub{conn: i.conn, inbox: i, subject: subject, handle: h})
+}
+
+// SubscribeGroup is [Conn.SubscribeGroup] with this Inbox.
+func (i *Inbox) SubscribeGroup(subject, group string, h func(Msg)) (*Sub, error) {
 	if group == "" || strings.ContainsAny(group, " \t\r\n") {
 		return nil, fmt.Errorf("%w: queue group %q of %q: want a name without blanks", ErrBadSubject, group, subject)
 	}
-	return c.subscribe(&Sub{conn: c, subject: subject, group: group, handle: h})
+	return i.conn.subscribe(&Sub{conn: i.conn, inbox: i, subject: subject, group: group, handle: h})
 }
 
 func (c *Conn) subscribe(s *Sub) (*Sub, error) {
@@ -64,7 +160,7 @@ func (c *Conn) subscribe(s *Sub) (*Sub, error) {
 func (c *Conn) register(s *Sub) error {
 	c.subMu.Lock()
 	defer c.subMu.Unlock()
-	ns, err := c.nc.ChanQueueSubscribe(s.subject, s.group, c.inbox)
+	ns, err := c.nc.ChanQueueSubscribe(s.subject, s.group, s.inbox.queue)
 	if err != nil {
 		return err
 	}
@@ -87,11 +183,21 @@ func (s *Sub) Unsubscribe() error {
 	if _, live := s.conn.subs.LoadAndDelete(s.ns); !live {
 		return nil
 	}
+	s.inbox.dropped.Add(s.dropped())
 	err := s.ns.Unsubscribe()
 	if err == nil || errors.Is(err, nats.ErrConnectionClosed) || errors.Is(err, nats.ErrBadSubscription) {
 		return nil
 	}
 	return s.conn.translate(err, fmt.Sprintf("unsubscribe from %q", s.subject))
+}
+
+// dropped counts what found no room in the Inbox, while the subscription lives.
+func (s *Sub) dropped() uint64 {
+	n, err := s.ns.Dropped()
+	if err != nil {
+		return 0
+	}
+	return uint64(n)
 }
 
 // Drain is Unsubscribe, once the handler has had every message that the server
@@ -115,7 +221,7 @@ func (s *Sub) Drain(ctx context.Context) error {
 		err = c.Flush(ctx) // the server has sent everything
 	}
 	handed := make(chan struct{})
-	c.AfterReceived(func() { close(handed) })
+	s.inbox.afterReceived(func() { close(handed) })
 	select {
 	case <-handed:
 	case <-c.bus.done:
@@ -130,12 +236,15 @@ func (s *Sub) Drain(ctx context.Context) error {
 	}
 }
 
-// pump hands the Inbox to the handlers, one message after the other, and closes
-// the connection when the Bus is over. A panic in a handler breaks the Bus
+// pump hands the queue to the handlers, one message after the other. The lane's own
+// closes the connection when the Bus is over. A panic in a handler breaks the Bus
 // instead of the process (BUS-6).
-func (c *Conn) pump() {
-	defer close(c.stopped)
-	defer c.nc.Close()
+func (i *Inbox) pump() {
+	c := i.conn
+	defer close(i.stopped)
+	if i.name == "" {
+		defer c.nc.Close()
+	}
 	defer func() {
 		if p := recover(); p != nil {
 			c.log.Error().Interface("panic", p).Bytes("stack", debug.Stack()).Msg("bus handler panicked")
@@ -146,11 +255,14 @@ func (c *Conn) pump() {
 		select {
 		case <-c.bus.done:
 			return
-		case m := <-c.inbox:
+		case m := <-i.queue:
 			if m.Sub == nil {
-				c.marks.reach(m)
+				i.marks.reach(m)
 			} else if s := c.subOf(m.Sub); s != nil {
 				s.handle(fromNATS(m))
+			}
+			if i.overflow.Load() == full {
+				i.relieve()
 			}
 		}
 	}
@@ -169,9 +281,13 @@ func (c *Conn) subOf(ns *nats.Subscription) *Sub {
 	return nil
 }
 
-// awaitEnd waits for the pump and for the last event of nats.go.
+// awaitEnd waits for the pumps and for the last event of nats.go.
 func (c *Conn) awaitEnd(ctx context.Context) error {
-	for _, end := range []<-chan struct{}{c.stopped, c.closed, c.marks.ended()} {
+	ends := []<-chan struct{}{c.closed}
+	for _, i := range c.inboxes() {
+		ends = append(ends, i.stopped, i.marks.ended())
+	}
+	for _, end := range ends {
 		select {
 		case <-end:
 		case <-ctx.Done():

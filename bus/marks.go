@@ -23,8 +23,10 @@ type marks struct {
 // AfterReceived calls f on the lane's pump after everything that the server has sent to this lane when
 // AfterReceived is called. It does not wait. A server that does not answer within 1 s has nothing more
 // to say; f is not called when the Bus is over before.
-func (c *Conn) AfterReceived(f func()) {
-	m := &c.marks
+func (c *Conn) AfterReceived(f func()) { c.inbox.afterReceived(f) }
+
+func (i *Inbox) afterReceived(f func()) {
+	m := &i.marks
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.over {
@@ -33,14 +35,14 @@ func (c *Conn) AfterReceived(f func()) {
 	m.wanted = append(m.wanted, f)
 	if m.running == nil {
 		m.running = make(chan struct{})
-		go c.placeMarks(m.running)
+		go i.placeMarks(m.running)
 	}
 }
 
 // placeMarks puts a mark behind what the server has sent, for all who want one, until nobody does.
-func (c *Conn) placeMarks(done chan struct{}) {
+func (i *Inbox) placeMarks(done chan struct{}) {
 	defer close(done)
-	m := &c.marks
+	m := &i.marks
 	for {
 		m.mu.Lock()
 		fs := m.wanted
@@ -52,8 +54,8 @@ func (c *Conn) placeMarks(done chan struct{}) {
 		}
 		m.mu.Unlock()
 		ctx, cancel := context.WithTimeout(context.Background(), markWithin)
-		if err := c.Flush(ctx); err != nil {
-			c.log.Debug().Err(err).Msg("a mark is placed behind what came so far")
+		if err := i.conn.Flush(ctx); err != nil {
+			i.conn.log.Debug().Err(err).Msg("a mark is placed behind what came so far")
 		}
 		cancel()
 		mark := &nats.Msg{}
@@ -64,8 +66,8 @@ func (c *Conn) placeMarks(done chan struct{}) {
 		m.placed[mark] = fs
 		m.mu.Unlock()
 		select {
-		case c.inbox <- mark:
-		case <-c.bus.done:
+		case i.queue <- mark:
+		case <-i.conn.bus.done:
 		}
 	}
 }

@@ -15,6 +15,7 @@ const DefaultURL = "nats://127.0.0.1:4222"
 
 const (
 	defaultQueueLen       = 65536
+	lossyQueueLen         = 8192 // or QueueLen, if that is less
 	defaultConnectTimeout = 2 * time.Second
 	defaultPingInterval   = 5 * time.Second
 	defaultReconnectMax   = 2 * time.Second
@@ -48,7 +49,7 @@ type Options struct {
 	// authentication.
 	Insecure bool
 
-	QueueLen       int           // messages one Inbox holds; default 65536
+	QueueLen       int           // messages an Inbox holds, a lossy one at most 8192; default 65536
 	ConnectTimeout time.Duration // per server and connection; default 2 s
 	PingInterval   time.Duration // between pings of the server; two that go unanswered end the connection; default 5 s
 	ReconnectMax   time.Duration // between tries to reconnect, which begin sooner; default 2 s
