@@ -322,14 +322,18 @@ func (p *Proc) Subscribe(subject string, handle func(bus.Msg)) error {
 	return p.subscribe(p.bus.Data(), subject, handle)
 }
 
-// SubscribeUrgent is Subscribe on the control connection: what comes there waits for no data, and is in no order with them.
-func (p *Proc) SubscribeUrgent(subject string, handle func(bus.Msg)) error {
-	return p.subscribe(p.bus.Control(), subject, handle)
+// SubscribeLossy is Subscribe with a lossy Inbox: for requests of plain clients, in no order with anything else.
+func (p *Proc) SubscribeLossy(in *bus.Inbox, subject string, handle func(bus.Msg)) error {
+	return p.subscribe(in, subject, handle)
 }
 
-// subscribe is Subscribe on either lane.
-func (p *Proc) subscribe(c *bus.Conn, subject string, handle func(bus.Msg)) error {
-	sub, err := c.Subscribe(subject, handle)
+// subscriber is a lane, or a lossy Inbox.
+type subscriber interface {
+	Subscribe(subject string, handle func(bus.Msg)) (*bus.Sub, error)
+}
+
+func (p *Proc) subscribe(on subscriber, subject string, handle func(bus.Msg)) error {
+	sub, err := on.Subscribe(subject, handle)
 	if err != nil {
 		return err
 	}

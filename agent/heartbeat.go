@@ -13,6 +13,9 @@ const (
 	GoneBeats = "gone" // a Connection that has ended, as the sender's server says: a hint, and no proof
 )
 
+// HeartbeatInbox is the name of the lossy Inbox for `hb.` subjects.
+const HeartbeatInbox = "heartbeats"
+
 // Heartbeat is a host's sign of life.
 type Heartbeat struct {
 	Host     subjects.HostID `cbor:"1,keyasint" json:"host"`

@@ -55,7 +55,7 @@
 //     stops what is left once they have answered. An owner that does not live holds up nobody, and one that moves none
 //     of its procs does so once, for as long as one of them may take, whatever their number.
 //   - HOST-17: what plain NATS clients ask a host, and discovery, comes by its control connection and is answered there: it waits
-//     for no data of the host, nor of procs that live in it.
+//     for no data of the host, nor of procs that live in it. A burst that fills its queue is dropped and counted.
 //
 // The agent keeps AGT-1 … AGT-10; of meshes that have ended it remembers the newest 256.
 //

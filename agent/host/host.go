@@ -211,7 +211,7 @@ func (h *Host) start(ctx context.Context, o Options) error {
 		return err
 	}
 	for _, who := range []string{h.id.String(), subjects.Any} {
-		if err := h.proc.SubscribeUrgent(o.Space.HostVerbs(who, ""), h.ask); err != nil {
+		if err := h.proc.SubscribeLossy(h.requests(), o.Space.HostVerbs(who, ""), h.ask); err != nil {
 			return err
 		}
 	}
@@ -221,6 +221,9 @@ func (h *Host) start(ctx context.Context, o Options) error {
 	h.pulse.start(h.proc)
 	return nil
 }
+
+// requests is the Inbox of what plain clients ask the host. The control lane answers them.
+func (h *Host) requests() *bus.Inbox { return h.proc.Bus().Control().Lossy("requests") }
 
 // ask hands a foreign client's request to the agent's endpoint of the verb's name (HOST-17).
 func (h *Host) ask(m bus.Msg) {

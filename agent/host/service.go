@@ -11,7 +11,7 @@ import (
 type services struct{ *actor.Proc }
 
 func (s services) Subscribe(subject string, handle func(bus.Msg)) error {
-	return s.SubscribeUrgent(subject, handle)
+	return s.SubscribeLossy(s.Bus().Control().Lossy(micro.Inbox), subject, handle)
 }
 
 func (s services) Publish(m bus.Msg) error { return s.Bus().Control().PublishMsg(m) }
@@ -28,7 +28,12 @@ func (h *Host) service(o Options) micro.Service {
 		},
 		Stats: func() []micro.Stats {
 			info, _ := h.proc.Actor(agent.Name)
-			return agent.Stats(h.proc.Registry(), agentType.Name(), []actor.Info{info}, subject)
+			all := agent.Stats(h.proc.Registry(), agentType.Name(), []actor.Info{info}, subject)
+			dropped := map[string]uint64{"dropped": h.requests().Dropped()} // they share one Inbox
+			for i := range all {
+				all[i].Data = dropped
+			}
+			return all
 		},
 	}
 }

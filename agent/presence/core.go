@@ -29,6 +29,7 @@ type (
 	gone    struct{ agent.Connection } // as somebody's server says
 	link    struct{ up bool }          // the own connection
 	echo    struct{ sent time.Duration }
+	missed  struct{} // what came found no room
 	tick    struct{}
 	answer  struct {
 		host subjects.HostID
@@ -101,6 +102,8 @@ func (c *core) step(event any, now time.Duration) ([]Change, effects) {
 		c.echo(e.sent)
 	case link:
 		c.link(e.up)
+	case missed:
+		c.anew()
 	case watched:
 		c.watched(e.host)
 	case dropped:

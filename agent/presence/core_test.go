@@ -107,6 +107,8 @@ func (s *sim) do(t *testing.T, verb string, args []string) {
 	case "goodbye":
 		s.beat(h, true)
 		h.dead = true
+	case "missed":
+		s.step(missed{})
 	case "down":
 		s.lose()
 	case "stall":

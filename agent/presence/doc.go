@@ -22,7 +22,7 @@
 // # Invariants
 //
 //   - PRES-1: silence counts only while this process could have heard: its own connection was there all the
-//     time, what the server had by the end of it has arrived (it came before the watcher's own echo, which was quick),
+//     time, what the server had by the end of it has arrived (it came before the watcher's own echo, which was quick), no heartbeat was dropped,
 //     and the watcher was not paused for longer than supervision.dead. Until then a host is unknown.
 //   - PRES-2: nobody is dead on silence who was not asked, and did not leave that unanswered.
 //   - PRES-3: a hint proves nothing, and neither does one answer that nobody listens: each makes a host suspect,

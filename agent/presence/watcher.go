@@ -41,7 +41,9 @@ type Watcher struct {
 	tasks sync.WaitGroup
 	kick  chan struct{} // there is something to do
 	subs  []*bus.Sub
-	deaf  func() // to the states of the connection
+	inbox *bus.Inbox // one for beats and echoes: an echo says that what came before was heard
+	lost  uint64     // what had no room there, as of the last echo; of its pump
+	deaf  func()     // to the states of the connection
 
 	telling sync.Mutex // held while functions are called, so that cancel waits for them
 
@@ -75,13 +77,15 @@ func New(p *actor.Proc) (*Watcher, error) {
 	log := p.Log()
 	w.loud = log.Sample(&zerolog.BurstSampler{Burst: noisyBurst, Period: noisyPeriod})
 	conn := p.Bus().Control()
+	w.inbox = conn.Lossy(agent.HeartbeatInbox)
+	w.lost = w.inbox.Dropped()
 	w.deaf = p.Bus().Watch(w.state)
 	for subject, f := range map[string]func(bus.Msg){
 		p.Space().Heartbeats(agent.HostBeats): w.hear,
 		p.Space().Heartbeats(agent.GoneBeats): w.hint,
 		p.Space().Heartbeat(echoes, w.self):   w.echo,
 	} {
-		sub, err := conn.Subscribe(subject, f)
+		sub, err := w.inbox.Subscribe(subject, f)
 		if err != nil {
 			w.unsubscribe()
 			return nil, fmt.Errorf("watch hosts: %w", err)
@@ -302,7 +306,13 @@ func (w *Watcher) state(s bus.State) {
 	}
 }
 
+// echo takes back what send sent. When heartbeats were dropped before it, silence counts from now, as after a
+// reconnect (PRES-1).
 func (w *Watcher) echo(m bus.Msg) {
+	if lost := w.inbox.Dropped(); lost != w.lost {
+		w.lost = lost
+		w.feed(missed{})
+	}
 	if len(m.Data) == 16 && binary.BigEndian.Uint64(m.Data) == w.mark {
 		w.feed(echo{time.Duration(binary.BigEndian.Uint64(m.Data[8:]))})
 	}

@@ -12,6 +12,10 @@ import (
 // services lets package micro subscribe for as long as the proc is there.
 type services struct{ *actor.Proc }
 
+func (s services) Subscribe(subject string, handle func(bus.Msg)) error {
+	return s.SubscribeLossy(s.Bus().Data().Lossy(micro.Inbox), subject, handle)
+}
+
 func (s services) Publish(m bus.Msg) error { return s.Bus().Data().PublishMsg(m) }
 
 // serve makes a proc a micro service: what the actors it can run are asked.

@@ -52,7 +52,8 @@
 //     hosts cannot be asked; and whatever dies, it is looked up once a second at most. One look serves all who
 //     wait for any mesh.
 //   - GW-6: bounded: 1,024 casts at a time whose bodies have 64 MiB, 1,024 names in the cache, what one sender may send in a second,
-//     looks, and claims of others. What is beyond is refused with 503 or 429.
+//     looks, and claims of others. What is beyond is refused with 503 or 429; what finds no room in the queue before that is
+//     dropped, and counted in STATS.
 //
 // # Several gateways
 //

@@ -14,6 +14,7 @@ import (
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/config"
+	"github.com/castnet-io/castnet/internal/micro"
 	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -122,7 +123,7 @@ func (g *Gateway) serve(ctx context.Context) error {
 		err = g.discover()
 	}
 	if err == nil {
-		_, err = g.data.SubscribeGroup(g.space.Heartbeats(agent.HostList), group, g.list)
+		_, err = g.data.Lossy(micro.Inbox).SubscribeGroup(g.space.Heartbeats(agent.HostList), group, g.list)
 	}
 	if err != nil {
 		return err
@@ -134,9 +135,12 @@ func (g *Gateway) serve(ctx context.Context) error {
 	g.spawn(g.peers.watch)
 	g.spawn(g.confirm)
 	g.spawn(func(ctx context.Context) { _, _ = g.hosts.look(ctx) }) // else the first cast does
-	g.sub, err = g.data.SubscribeGroup(g.space.Gateways(), group, g.receive)
+	g.sub, err = g.requests().SubscribeGroup(g.space.Gateways(), group, g.receive)
 	return err
 }
+
+// requests is the Inbox of what clients ask to be cast.
+func (g *Gateway) requests() *bus.Inbox { return g.data.Lossy("requests") }
 
 // ID is the gateway's address: its process.
 func (g *Gateway) ID() subjects.ProcessID { return g.proc.ID().Process() }
@@ -191,7 +195,7 @@ func (g *Gateway) spawn(f func(context.Context)) bool {
 	return true
 }
 
-// receive takes a request, on the data pump.
+// receive takes a request, on the pump of the requests.
 func (g *Gateway) receive(m bus.Msg) {
 	g.counts.requests.Add(1)
 	from := "anon"

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/internal/wire"
 	"github.com/castnet-io/castnet/subjects"
@@ -76,7 +77,7 @@ func newPeers(g *Gateway) *peers {
 
 // join makes this gateway one of those that are there.
 func (p *peers) join() error {
-	if err := p.g.proc.Subscribe(p.g.space.Heartbeats(beatKind), p.listen); err != nil {
+	if err := p.g.proc.SubscribeLossy(p.heartbeats(), p.g.space.Heartbeats(beatKind), p.listen); err != nil {
 		return err
 	}
 	return p.attend() // until others are heard of
@@ -92,7 +93,7 @@ func (p *peers) attend() error {
 	case keeps == (claims != nil):
 		return nil
 	case keeps:
-		claims, err = p.g.data.Subscribe(p.g.space.Heartbeats(claimKind), p.listen)
+		claims, err = p.heartbeats().Subscribe(p.g.space.Heartbeats(claimKind), p.listen)
 	default:
 		err, claims = claims.Unsubscribe(), nil
 	}
@@ -104,7 +105,10 @@ func (p *peers) attend() error {
 	return err
 }
 
-// listen hears the others, on the data pump.
+// heartbeats is the Inbox of what gateways tell each other.
+func (p *peers) heartbeats() *bus.Inbox { return p.g.data.Lossy(agent.HeartbeatInbox) }
+
+// listen hears the others, on the pump of the heartbeats.
 func (p *peers) listen(m bus.Msg) {
 	s, err := p.g.space.Parse(m.Subject)
 	if err != nil || s.From == p.self {

@@ -36,8 +36,11 @@ type catalog struct {
 // conn lets package micro subscribe for as long as the gateway's proc is there.
 type conn struct{ *Gateway }
 
-func (c conn) Subscribe(subject string, h func(bus.Msg)) error { return c.proc.Subscribe(subject, h) }
-func (c conn) Publish(m bus.Msg) error                         { return c.data.PublishMsg(m) }
+func (c conn) Subscribe(subject string, h func(bus.Msg)) error {
+	return c.proc.SubscribeLossy(c.data.Lossy(micro.Inbox), subject, h)
+}
+
+func (c conn) Publish(m bus.Msg) error { return c.data.PublishMsg(m) }
 
 // discover makes the gateway a micro service.
 func (g *Gateway) discover() error {
@@ -151,7 +154,7 @@ func (g *Gateway) stats() []micro.Stats {
 		ProcessingTime: time.Duration(g.counts.took.Load()),
 		Data: map[string]any{
 			"under_way": g.under.Load(), "refused": g.counts.refused.Load(),
-			"unanswerable": g.counts.unanswerable.Load(), "answered_for_the_dead": g.counts.mourned.Load(),
+			"dropped": g.requests().Dropped(), "unanswerable": g.counts.unanswerable.Load(), "answered_for_the_dead": g.counts.mourned.Load(),
 		},
 	}
 	if text := g.counts.last.Load(); text != nil {

@@ -213,7 +213,7 @@ func TestGateway_whoseRequestIsOnItsWayWhenItClosesIsAnswered_GW1(t *testing.T) 
 	const n = 100
 	s := newSystem(t)
 	busy, goOn := make(chan struct{}), make(chan struct{})
-	_, err := s.gateway.data.Subscribe("busy", func(bus.Msg) { close(busy); <-goOn })
+	_, err := s.gateway.requests().Subscribe("busy", func(bus.Msg) { close(busy); <-goOn })
 	require.NoError(t, err)
 	require.NoError(t, s.client.Publish("busy", nil))
 	<-busy

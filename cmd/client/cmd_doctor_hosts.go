@@ -53,7 +53,7 @@ type census struct {
 // beginCensus begins to listen, until end. Where that is refused nobody is heard, as the findings say.
 func (d *doctor) beginCensus() *census {
 	c := &census{d: d, begun: time.Now(), stop: func() {}, beating: map[subjects.HostID]time.Duration{}}
-	sub, err := d.b.Control().Subscribe(d.space.Heartbeats(agent.HostBeats), c.hear)
+	sub, err := d.b.Control().Lossy(agent.HeartbeatInbox).Subscribe(d.space.Heartbeats(agent.HostBeats), c.hear)
 	if err == nil {
 		c.stop = func() { _ = sub.Unsubscribe() } // where that fails, the bus is gone and nothing is heard
 	}

@@ -310,6 +310,10 @@ func (s *Service) start(ctx context.Context, epoch uint64, follows bool) (*runni
 // services lets package micro subscribe for as long as the proc is there.
 type services struct{ *actor.Proc }
 
+func (s services) Subscribe(subject string, handle func(bus.Msg)) error {
+	return s.SubscribeLossy(s.Bus().Data().Lossy(micro.Inbox), subject, handle)
+}
+
 func (s services) Publish(m bus.Msg) error { return s.Bus().Data().PublishMsg(m) }
 
 // describe is the controller for discovery, which is how it is found.

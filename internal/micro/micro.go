@@ -43,6 +43,9 @@ type Service struct {
 	Stats func() []Stats
 }
 
+// Inbox is the name of the lossy Inbox for what services are asked.
+const Inbox = "discovery"
+
 // Subscriber is what a service needs of the bus.
 type Subscriber interface {
 	Subscribe(subject string, handle func(bus.Msg)) error
