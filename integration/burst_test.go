@@ -1,0 +1,180 @@
+package integration
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/cast"
+	"github.com/castnet-io/castnet/mesh"
+	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+var (
+	addToBuiltin = actor.NewEndpoint[*builtinCounter, int64, int64]("add")
+	getOfBuiltin = actor.NewEndpoint[*builtinCounter, actor.None, int64]("get")
+)
+
+// traffic is messages, calls and casts to counters: a message that is lost, doubled or out of order makes a
+// wrong count.
+type traffic struct {
+	rounds atomic.Int64 // messages that were asked after, and casts
+
+	mu    sync.Mutex // guards wrong
+	wrong []string
+}
+
+func (tr *traffic) fail(format string, args ...any) {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	if len(tr.wrong) < 10 {
+		tr.wrong = append(tr.wrong, fmt.Sprintf(format, args...))
+	}
+}
+
+func (tr *traffic) failures() []string {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	return tr.wrong
+}
+
+// keepCounting has each rank of told be told and asked, and all of asked at once, until the traffic stops.
+func keepCounting(t *testing.T, told, asked mesh.ActorMesh[*builtinCounter], ranks int) *traffic {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	tr := &traffic{}
+	var done sync.WaitGroup
+	t.Cleanup(func() { cancel(); done.Wait() })
+	within := func() context.Context { // more than a burst takes: it is no fate of a message
+		ctx, free := context.WithTimeout(context.Background(), 3*patience)
+		context.AfterFunc(ctx, free)
+		return ctx
+	}
+	for rank := range ranks {
+		done.Go(func() {
+			to := told.Ref(rank)
+			for n := int64(0); ctx.Err() == nil; {
+				for range 10 {
+					if err := addToBuiltin.Post(within(), to, 1); err != nil {
+						tr.fail("rank %d was not told: %v", rank, err)
+						return
+					}
+					n++
+				}
+				got, err := getOfBuiltin.Call(within(), to, actor.None{})
+				if err != nil || got != n {
+					tr.fail("rank %d counts %d, want %d: %v", rank, got, n, err)
+					return
+				}
+				tr.rounds.Add(1)
+			}
+		})
+	}
+	done.Go(func() {
+		for n := int64(1); ctx.Err() == nil; n++ {
+			got, err := cast.Gather(within(), asked, addToBuiltin, 1)
+			for rank, v := range got.Values() {
+				if v != n {
+					tr.fail("cast %d: rank %d counts %d", n, rank, v)
+					return
+				}
+			}
+			if err != nil {
+				tr.fail("cast %d: %v", n, err)
+				return
+			}
+			tr.rounds.Add(1)
+		}
+	})
+	return tr
+}
+
+// more waits until the traffic has gone on for a while.
+func (tr *traffic) more(t *testing.T) {
+	t.Helper()
+	from := tr.rounds.Load()
+	require.Eventually(t, func() bool { return tr.rounds.Load() > from+20 || len(tr.failures()) > 0 }, 3*patience, poll)
+	require.Empty(t, tr.failures())
+}
+
+// A stranger with no more than a plain NATS client floods one subject of each kind. No process ends, no message
+// of others is lost, doubled or out of order or said to be, and afterwards everything answers.
+func TestBurst_ofAStrangerEndsNoProcessAndHarmsNoMessage(t *testing.T) {
+	const burst = 200_000
+	c := newCluster(t, "a", "b")
+	net, nc := c.connect(t), foreign(t, c)
+	hosts, err := net.Hosts(t.Context())
+	require.NoError(t, err)
+	procs, err := hosts.SpawnProcs(t.Context(), mesh.Spawning{
+		Name: "demo", PerHost: shape.Of("gpu", 1), Command: mesh.Command{Path: agent.Builtin},
+	})
+	require.NoError(t, err)
+	counter := actor.NewType[*builtinCounter, int64]("counter")
+	told, err := mesh.Spawn(t.Context(), procs, counter, "told", 0)
+	require.NoError(t, err)
+	asked, err := mesh.Spawn(t.Context(), procs, counter, "asked", 0)
+	require.NoError(t, err)
+	flooded, err := mesh.Spawn(t.Context(), procs, counter, "flooded", 0)
+	require.NoError(t, err)
+	before := pids(t, net, procs.ID().String())
+	require.Len(t, before, 2)
+	tr := keepCounting(t, told, asked, 2)
+	tr.more(t)
+
+	space, host, owner := net.Proc().Space(), hosts.Infos()[0].ID, net.Proc().ID()
+	proc := procs.Describe().Proc(0, 0)
+	for _, kind := range []struct{ name, subject string }{
+		{"any host", space.Host(subjects.Any, "info", subjects.Anon)},
+		{"a host", space.Host(host.String(), "get", subjects.Anon)},
+		{"a port", space.Port(proc.Actor(flooded.Name()).Port("get"), subjects.Anon)},
+		{"frames", space.Frame(proc.Process(), subjects.Anon)},
+		{"control of a proc", space.Control(proc.Process(), subjects.Anon)},
+		{"control of the owner", space.Control(owner.Process(), subjects.Anon)},
+		{"hints", "castnet.v1.default.n." + owner.Process().String() + ".1"},
+		{"a cast", space.Cast(procs.ID(), flooded.Name(), "get", "_-_", subjects.Anon)},
+		{"events", space.Event(actor.KindProc, proc.Scope(), subjects.Anon)},
+		{"heartbeats", space.Heartbeat(agent.HostBeats, subjects.Anon)},
+		{"the gateway", space.Gateway("demo", flooded.Name(), "get", subjects.Anon)},
+		{"discovery", "$SRV.PING"},
+	} {
+		t.Run(kind.name, func(t *testing.T) {
+			began := time.Now()
+			for i := range burst {
+				require.NoError(t, nc.Publish(kind.subject, bursts[i%len(bursts)]))
+			}
+			require.NoError(t, nc.FlushTimeout(3*patience))
+			t.Logf("sent in %s", time.Since(began))
+			tr.more(t)
+			for _, to := range []string{
+				space.Host(host.String(), "info", subjects.Anon), space.Gateway("demo", flooded.Name(), "get", subjects.Anon),
+				space.Port(proc.Actor(flooded.Name()).Port("get"), subjects.Anon), "$SRV.PING.castnet-host",
+			} {
+				require.Eventually(t, func() bool {
+					m, err := nc.Request(to, nil, time.Second)
+					return err == nil && m.Header.Get(actor.HeaderError) == ""
+				}, 3*patience, poll, "%s does not answer", to)
+			}
+			require.Equal(t, before, pids(t, net, procs.ID().String()))
+			for _, n := range c.nodes {
+				select {
+				case <-n.exited:
+					t.Fatalf("hostd has ended: %s", n.said)
+				default:
+				}
+			}
+			require.NoError(t, net.Bus().Err())
+			t.Logf("all answer after %s", time.Since(began))
+		})
+	}
+}
+
+// bursts are the bodies of a burst: nothing, what no decoder reads, what looks like a packet, and what is well formed.
+var bursts = [][]byte{nil, []byte("\xff\x00 no message"), {0, 1, 2, 3, 4, 5, 6, 7}, []byte("null")}
