@@ -42,12 +42,13 @@ func (c *cluster) revived(t *testing.T, hosts mesh.HostMesh, ranks ...int) (mesh
 }
 
 func TestMESH11_aHandleThatCameAsTextReachesWhoHasARankNow(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a", "b")
-	procs, counters := c.revived(t, c.hosts(t, c.Net), 1, 3)
-	n, err := add.Call(t.Context(), asText(t, counters, c.connect(t)).Ref(3), 5)
+	procs, counters := c.revived(t, c.AllHosts(t, c.Net), 1, 3)
+	n, err := add.Call(t.Context(), asText(t, counters, c.Connect(t)).Ref(3), 5)
 	require.NoError(t, err, "the first call to the rank alone")
 	require.EqualValues(t, 5, n)
-	sum, err := cast.Reduce(t.Context(), asText(t, counters, c.connect(t)), add, 1, cast.Sum[int64]())
+	sum, err := cast.Reduce(t.Context(), asText(t, counters, c.Connect(t)), add, 1, cast.Sum[int64]())
 	require.NoError(t, err, "the first cast")
 	require.EqualValues(t, 9, sum)
 
@@ -55,7 +56,7 @@ func TestMESH11_aHandleThatCameAsTextReachesWhoHasARankNow(t *testing.T) {
 	text, err := procs.MarshalText()
 	require.NoError(t, err)
 	require.NoError(t, far.UnmarshalText(text))
-	more, err := mesh.Spawn(t.Context(), far.Via(c.connect(t)), counter, "more", 1)
+	more, err := mesh.Spawn(t.Context(), far.Via(c.Connect(t)), counter, "more", 1)
 	require.NoError(t, err, "what is spawned there begins with who has the ranks")
 	sum, err = cast.Reduce(t.Context(), more, add, 1, cast.Sum[int64]())
 	require.NoError(t, err)
@@ -63,8 +64,9 @@ func TestMESH11_aHandleThatCameAsTextReachesWhoHasARankNow(t *testing.T) {
 }
 
 func TestMESH11_aProcThatWasStartedAgainReachesTheOthersThatWere(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a")
-	_, counters := c.revived(t, c.hosts(t, c.Net), 0, 1)
+	_, counters := c.revived(t, c.AllHosts(t, c.Net), 0, 1)
 	for rank := range 2 {
 		n, err := pass.Call(t.Context(), counters.Ref(rank), passing{counters, 1 - rank})
 		require.NoError(t, err)
@@ -73,18 +75,19 @@ func TestMESH11_aProcThatWasStartedAgainReachesTheOthersThatWere(t *testing.T) {
 }
 
 func TestMESH11_aMeshWhoseOwnerIsGoneIsKnownFromItsHosts(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a")
-	owner, reader := c.connect(t), c.connect(t)
-	procs, counters := c.revived(t, c.hosts(t, owner), 1)
+	owner, reader := c.Connect(t), c.Connect(t)
+	procs, counters := c.revived(t, c.AllHosts(t, owner), 1)
 	taken, err := procs.Via(c.Net).TakeOver(t.Context(), mesh.Succession{})
 	require.NoError(t, err)
 	n, err := add.Call(t.Context(), asText(t, counters, reader).Ref(1), 1)
 	require.NoError(t, err, "the former owner says who has followed it")
 	require.EqualValues(t, 1, n)
 
-	require.NoError(t, c.hosts(t, c.Net).Err())
+	require.NoError(t, c.AllHosts(t, c.Net).Err())
 	<-owner.Proc().StopActor(procs.Describe().Owner.Name, "it is no more")
-	at := asText(t, counters, c.connect(t)).Ref(1)
+	at := asText(t, counters, c.Connect(t)).Ref(1)
 	require.NoError(t, at.Err())
 	require.EqualValues(t, 1, at.ID().Proc.Gen, "the hosts say it")
 	_, err = agent.Ping.Call(t.Context(), agent.Of(at.ID().Proc).Via(c.Proc()), actor.None{})
@@ -94,23 +97,24 @@ func TestMESH11_aMeshWhoseOwnerIsGoneIsKnownFromItsHosts(t *testing.T) {
 
 // A host describes its share of a world, and no more: that is not all of the mesh.
 func TestMESH11_whoHasTheRanksOfAReplacedHostOfAWorldIsLearned(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
-	c.system(t, "s")
-	c.inWorld(t, "a", "train", 0)
-	leave := c.inWorld(t, "b", "train", 1)
+	c.System(t, "s")
+	c.HostInWorld(t, "a", "train", 0)
+	leave := c.HostInWorld(t, "b", "train", 1)
 	c.declare(t, "train", shape.Of("x", 2), 1)
 	c.running(t, c.Net, "train", 2)
 	leave()
-	c.inWorld(t, "c", "train", 1)
+	c.HostInWorld(t, "c", "train", 1)
 	c.running(t, c.Net, "train", 2)
-	late := c.connect(t)
+	late := c.Connect(t)
 	procs, err := late.Lookup(t.Context(), "train")
 	require.NoError(t, err)
 	text, err := procs.MarshalText()
 	require.NoError(t, err)
 	var far mesh.ProcMesh
 	require.NoError(t, far.UnmarshalText(text))
-	far = far.Via(c.connect(t))
+	far = far.Via(c.Connect(t))
 	host, err := far.Host(1)
 	require.NoError(t, err)
 	require.Equal(t, "c", host.Label())

@@ -25,7 +25,7 @@ func (c *cluster) options(t *testing.T) host.Options {
 	t.Helper()
 	log := zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.ErrorLevel)
 	return host.Options{
-		Label: "h", Bus: c.Bus(), Settings: agent.BusSettings{URL: c.server.URL(), Token: "secret"}, AllowUser: true, Log: log, Dir: t.TempDir(),
+		Label: "h", Bus: c.Bus(), Settings: c.Settings(), AllowUser: true, Log: log, Dir: t.TempDir(),
 	}
 }
 
@@ -181,8 +181,9 @@ func requireConnected(t *testing.T, net *mesh.Net, refs []actor.Ref[actortest.Te
 }
 
 func TestAllocate_givesBackWhatItGotWhenItIsNotWhatWasAsked(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a")
-	hosts := c.hosts(t, c.Net)
+	hosts := c.AllHosts(t, c.Net)
 	_, err := c.Allocate(t.Context(), mesh.List(hosts.Hosts()), "hosts", shape.Of("host", 2))
 	require.ErrorContains(t, err, "1 hosts in the list are too few for host=2")
 	_, err = c.Allocate(t.Context(), c.here(t), "hosts", shape.Of("host", 0))
@@ -197,6 +198,7 @@ func TestAllocate_givesBackWhatItGotWhenItIsNotWhatWasAsked(t *testing.T) {
 }
 
 func TestAllocate_whenOneHostDoesNotStartNoneIsLeft(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "h2") // whose label the third one is to have
 	for name, a := range map[string]mesh.Allocator{"here": c.here(t), "processes": host.Processes(c.options(t))} {
 		_, err := c.Allocate(t.Context(), a, "hosts", shape.Of("host", 3))
@@ -225,6 +227,7 @@ func (s *stubborn) Close(context.Context) error {
 }
 
 func TestMESH5_aShutdownThatLeftSomethingIsDoneAgain(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	started, err := c.here(t).Allocate(t.Context(), shape.Of("host", 1))
 	require.NoError(t, err)
@@ -240,8 +243,9 @@ func TestMESH5_aShutdownThatLeftSomethingIsDoneAgain(t *testing.T) {
 }
 
 func TestAttach_failsClosedAndNamesWhoDoesNotAnswer(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a", "b")
-	ids := c.hosts(t, c.Net).Hosts()
+	ids := c.AllHosts(t, c.Net).Hosts()
 	h, err := c.Attach(t.Context(), "pair", ids...)
 	require.NoError(t, err)
 	require.Equal(t, "a", h.Infos()[0].Label)
@@ -264,9 +268,10 @@ func TestAttach_failsClosedAndNamesWhoDoesNotAnswer(t *testing.T) {
 }
 
 func TestTake_onlyTheOwnerOfAHostEndsAllOfIt(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a", "b")
-	other := c.connect(t)
-	h := c.hosts(t, c.Net)
+	other := c.Connect(t)
+	h := c.AllHosts(t, c.Net)
 	require.NoError(t, h.Slice("host", 0, 1).Take(t.Context()))
 	others, err := other.Attach(t.Context(), "hosts", h.Hosts()...)
 	require.NoError(t, err)

@@ -103,6 +103,7 @@ func program(t *testing.T, srv *embed.Server, registry actor.Registry) *Net {
 
 // C11: ends that come at one moment are lost to who does not read them at once, or to who comes late.
 func TestFaultC11_whoWatchesIsToldOfEveryEndHoweverManyThereAreAtOnce(t *testing.T) {
+	t.Parallel()
 	const ranks = 3000
 	m := &mouth{to: make(chan actor.PortRef[actor.Event], 1)}
 	for rank := range ranks {
@@ -122,6 +123,7 @@ func TestFaultC11_whoWatchesIsToldOfEveryEndHoweverManyThereAreAtOnce(t *testing
 }
 
 func TestMESH12_aSilentControllerIsAskedAndBlamedOnlyAfterTheWatchdog(t *testing.T) {
+	t.Parallel()
 	m := &mouth{to: make(chan actor.PortRef[actor.Event], 1)}
 	w := watching(t, m, shape.Of("gpu", 1).Region())
 	told := make(chan error, 2)

@@ -11,7 +11,6 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
-	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/internal/proctest"
 	"github.com/castnet-io/castnet/mesh"
@@ -19,15 +18,9 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// configured is a client with a configuration of its own.
-func (c *cluster) configured(t *testing.T, cfg *config.Config) *mesh.Net {
-	t.Helper()
-	net, err := mesh.Connect(t.Context(), mesh.Options{
-		Bus: &bus.Options{URL: c.server.URL(), Token: "secret"}, HostsQuiet: quiet, Config: cfg,
-	})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, net.Close(context.Background())) })
-	return net
+// configured gives a client a configuration of its own.
+func configured(cfg *config.Config) func(*mesh.Options) {
+	return func(o *mesh.Options) { o.Config = cfg }
 }
 
 // settings are the keys of a proc that are not as they are by default, with their layers.
@@ -46,13 +39,14 @@ func settings(t *testing.T, net *mesh.Net, p mesh.ProcMesh, rank int) map[string
 }
 
 func TestConfig_whatAClientOverridesReachesItsProcsAndTheyMayChangeIt(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a")
 	cfg := &config.Config{}
 	require.NoError(t, config.HostReady.Override(cfg, 2*time.Minute))
 	require.NoError(t, config.DeliveryDeadline.Override(cfg, time.Minute))
 	require.NoError(t, config.BusPing.Override(cfg, time.Second)) // local: it stays here
-	net := c.configured(t, cfg)
-	procs, err := c.hosts(t, net).SpawnProcs(t.Context(), mesh.Spawning{
+	net := c.Connect(t, configured(cfg))
+	procs, err := c.AllHosts(t, net).SpawnProcs(t.Context(), mesh.Spawning{
 		Name: "workers", PerHost: shape.Of("gpu", 2),
 	})
 	require.NoError(t, err)
@@ -78,22 +72,23 @@ func ownCommand(t *testing.T, env ...string) mesh.Command {
 }
 
 func TestConfig_theHostGoesByWhatTheClientSaysOfItsProcs(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a")
 	cfg := &config.Config{}
 	require.NoError(t, config.HostReady.Set(cfg, time.Millisecond))
-	net := c.configured(t, cfg)
-	_, err := c.hosts(t, net).Spawn(t.Context(), "hasty", shape.Of("gpu", 1))
+	net := c.Connect(t, configured(cfg))
+	_, err := c.AllHosts(t, net).Spawn(t.Context(), "hasty", shape.Of("gpu", 1))
 	require.ErrorContains(t, err, "not ready within 1ms")
 	require.NoError(t, config.HostReady.Set(cfg, 0), "without end")
 	require.NoError(t, config.ProcDrain.Set(cfg, time.Second))
-	procs, err := c.hosts(t, net).SpawnProcs(t.Context(), mesh.Spawning{
+	procs, err := c.AllHosts(t, net).SpawnProcs(t.Context(), mesh.Spawning{
 		Name: "patient", PerHost: shape.Of("gpu", 1), Command: ownCommand(t, "CASTNET_PROC_DRAIN=3s", "CASTNET_ACTOR_MAILBOX=7"),
 	})
 	require.NoError(t, err)
 	require.Equal(t, map[string]string{
 		"host.ready": "0 client", "proc.drain": "3s environment", "actor.mailbox": "7 environment",
 	}, settings(t, net, procs, 0))
-	_, err = c.hosts(t, net).SpawnProcs(t.Context(), mesh.Spawning{
+	_, err = c.AllHosts(t, net).SpawnProcs(t.Context(), mesh.Spawning{
 		Name: "odd", PerHost: shape.Of("gpu", 1), Command: ownCommand(t, "CASTNET_PROC_DRAIN=soon"),
 	})
 	require.ErrorContains(t, err, `CASTNET_PROC_DRAIN="soon": want a duration`)
@@ -104,9 +99,7 @@ func (c *cluster) silent(t *testing.T) subjects.HostID {
 	t.Helper()
 	id, err := subjects.NewHostID("silent")
 	require.NoError(t, err)
-	b, err := bus.Open(t.Context(), bus.Options{URL: c.server.URL(), Token: "secret"})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, b.Close(context.Background())) })
+	b := c.Open(t)
 	mute := actor.NewType[*Counter, actor.None]("mute")
 	registry, err := actor.NewRegistry(mute.Made(func(*actor.Context, actor.None) (*Counter, error) { return &Counter{}, nil },
 		actor.NewEndpoint[*Counter, agent.Query, []agent.State](agent.Get.Name()).By(unanswered[agent.Query, []agent.State]),
@@ -129,13 +122,14 @@ func unanswered[M, R any](_ *Counter, ctx *actor.Context, _ M) (out R, err error
 // With the defaults each of these would wait for 30 s and more, which the context does not allow; nor is it
 // what ends the wait.
 func TestKeys_boundWaitsForHostsThatAreSilent(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	id := c.silent(t)
 	cfg := &config.Config{}
 	for _, key := range []config.Key[time.Duration]{config.ProcStateIdle, config.AttachTimeout} {
 		require.NoError(t, key.Set(cfg, 300*time.Millisecond))
 	}
-	net := c.configured(t, cfg)
+	net := c.Connect(t, configured(cfg))
 	for name, ask := range map[string]func(context.Context) error{
 		"proc.state-idle": func(ctx context.Context) error { _, err := net.MeshesOn(ctx, []subjects.HostID{id}); return err },
 		"attach.timeout":  func(ctx context.Context) error { _, err := net.Attach(ctx, "hosts", id); return err },
@@ -152,11 +146,12 @@ func TestKeys_boundWaitsForHostsThatAreSilent(t *testing.T) {
 }
 
 func TestKey_actorStateIdleBoundsTheWaitForProcs(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a")
 	cfg := &config.Config{}
 	require.NoError(t, config.ActorStateIdle.Set(cfg, 300*time.Millisecond))
-	net := c.configured(t, cfg)
-	procs, err := c.hosts(t, net).Spawn(t.Context(), "workers", shape.Of("gpu", 1))
+	net := c.Connect(t, configured(cfg))
+	procs, err := c.AllHosts(t, net).Spawn(t.Context(), "workers", shape.Of("gpu", 1))
 	require.NoError(t, err)
 	pid := c.pids(t, procs)[0]
 	proctest.Suspend(t, pid)
@@ -173,10 +168,11 @@ func TestKey_actorStateIdleBoundsTheWaitForProcs(t *testing.T) {
 }
 
 func TestKey_procSpawnIdleEndsASpawnOfWhichThereIsNoNews(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a")
 	cfg := &config.Config{}
 	require.NoError(t, config.ProcSpawnIdle.Set(cfg, time.Second))
-	_, err := c.hosts(t, c.configured(t, cfg)).SpawnProcs(t.Context(), mesh.Spawning{
+	_, err := c.AllHosts(t, c.Connect(t, configured(cfg))).SpawnProcs(t.Context(), mesh.Spawning{
 		Name: "halting", PerHost: shape.Unit(), Command: mesh.Command{Path: "/bin/sleep", Args: []string{"60"}},
 	})
 	var failed *mesh.SpawnError
@@ -190,8 +186,8 @@ func TestKey_procStopIdleEndsAStopOfWhichThereIsNoNews(t *testing.T) {
 	cfg := &config.Config{}
 	require.NoError(t, config.ProcStopIdle.Set(cfg, 3*time.Second)) // an end is told after a second at most
 	require.NoError(t, config.TerminateGrace.Set(cfg, 20*time.Second))
-	net := c.configured(t, cfg)
-	procs, err := c.hosts(t, net).Spawn(t.Context(), "workers", shape.Of("gpu", 2))
+	net := c.Connect(t, configured(cfg))
+	procs, err := c.AllHosts(t, net).Spawn(t.Context(), "workers", shape.Of("gpu", 2))
 	require.NoError(t, err)
 	counters, err := mesh.Spawn(t.Context(), procs, counter, "counters", int64(0))
 	require.NoError(t, err)

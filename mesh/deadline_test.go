@@ -15,10 +15,11 @@ import (
 
 // The hosts would give such a proc 30 s, and then say that it has failed.
 func TestKey_meshSpawnDeadlineEndsASpawnThatNothingElseBounds(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a")
 	cfg := &config.Config{}
 	require.NoError(t, config.MeshSpawnDeadline.Set(cfg, 2*time.Second))
-	_, err := c.hosts(t, c.configured(t, cfg)).SpawnProcs(t.Context(), mesh.Spawning{
+	_, err := c.AllHosts(t, c.Connect(t, configured(cfg))).SpawnProcs(t.Context(), mesh.Spawning{
 		Name: "halting", PerHost: shape.Unit(), Idle: -1, Command: mesh.Command{Path: "/bin/sleep", Args: []string{"60"}},
 	})
 	var failed *mesh.SpawnError
@@ -33,7 +34,7 @@ func TestKey_actorSpawnIdleEndsASpawnWhoseConstructorsDoNotReturn(t *testing.T) 
 	cfg := &config.Config{}
 	require.NoError(t, config.ActorSpawnIdle.Set(cfg, 2*time.Second))
 	require.NoError(t, config.MeshCleanupDeadline.Set(cfg, time.Second)) // they cannot be stopped, either
-	procs, err := c.hosts(t, c.configured(t, cfg)).Spawn(t.Context(), "workers", shape.Of("gpu", 2))
+	procs, err := c.AllHosts(t, c.Connect(t, configured(cfg))).Spawn(t.Context(), "workers", shape.Of("gpu", 2))
 	require.NoError(t, err)
 	for name, spawning := range map[string]mesh.ActorSpawning[time.Duration]{
 		"owned":     {Label: "halting", Params: 8 * time.Second},
@@ -49,8 +50,9 @@ func TestKey_actorSpawnIdleEndsASpawnWhoseConstructorsDoNotReturn(t *testing.T) 
 }
 
 func TestSpawn_whatIsGivenUpByItsContextIsStopped(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a")
-	hosts := c.hosts(t, c.Net)
+	hosts := c.AllHosts(t, c.Net)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
 	_, err := hosts.SpawnProcs(ctx, mesh.Spawning{

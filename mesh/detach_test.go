@@ -6,40 +6,28 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
 	"github.com/castnet-io/castnet/agent"
-	"github.com/castnet-io/castnet/bus"
-	"github.com/castnet-io/castnet/bus/embed"
 	"github.com/castnet-io/castnet/cast"
 	"github.com/castnet-io/castnet/controller/worlds"
+	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/mesh/shape"
 )
 
-// program is a client that ends when it is told to.
-func (c *cluster) program(t *testing.T) (net *mesh.Net, end func()) {
-	t.Helper()
-	net, err := mesh.Connect(t.Context(), mesh.Options{Bus: &bus.Options{URL: c.server.URL(), Token: "secret"}, Log: zerolog.Nop(), HostsQuiet: quiet})
-	require.NoError(t, err)
-	end = func() { require.NoError(t, net.Close(context.Background())) } // a second time does nothing
-	t.Cleanup(end)
-	return net, end
-}
-
 // withSystem is a cluster of one host whose system controller has a store.
 func withSystem(t *testing.T) *cluster {
 	t.Helper()
-	c := newClusterOn(t, embed.Options{Token: "secret", JetStream: true}, "a")
-	c.system(t, "s")
+	c := newStored(t, "a")
+	c.System(t, "s")
 	return c
 }
 
 // make spawns procs, and counters that nobody owns.
 func (c *cluster) make(t *testing.T, net *mesh.Net, name string) mesh.ProcMesh {
 	t.Helper()
-	procs, err := c.hosts(t, net).SpawnProcs(t.Context(), mesh.Spawning{Name: name, PerHost: shape.Of("gpu", 2)})
+	procs, err := c.AllHosts(t, net).SpawnProcs(t.Context(), mesh.Spawning{Name: name, PerHost: shape.Of("gpu", 2)})
 	require.NoError(t, err)
 	_, err = mesh.SpawnActors(t.Context(), procs, counter, mesh.ActorSpawning[int64]{Label: "counters", Uncontrolled: true})
 	require.NoError(t, err)
@@ -57,8 +45,9 @@ func (c *cluster) detached(t *testing.T) []worlds.DetachedState {
 }
 
 func TestMESH16_aDetachedMeshOutlivesItsMakerAndIsAdopted(t *testing.T) {
+	t.Parallel()
 	c := withSystem(t)
-	maker, end := c.program(t)
+	maker, end := c.Client(t)
 	procs := c.make(t, maker, "words")
 	held, err := procs.Detach(t.Context())
 	require.NoError(t, err)
@@ -72,8 +61,8 @@ func TestMESH16_aDetachedMeshOutlivesItsMakerAndIsAdopted(t *testing.T) {
 	end()
 	require.Equal(t, before, c.pids(t, procs))
 
-	first, leave := c.program(t)
-	second, _ := c.program(t)
+	first, leave := c.Client(t)
+	second, _ := c.Client(t)
 	_, err = first.Adopt(t.Context(), "words", 1)
 	var stale *agent.FencedError
 	require.ErrorAs(t, err, &stale)
@@ -119,15 +108,16 @@ func TestMESH16_aDetachedMeshOutlivesItsMakerAndIsAdopted(t *testing.T) {
 
 // F7 for what is detached: the next system controller has it, in a later epoch.
 func TestMESH16_aDetachedMeshLivesOnWhenTheSystemControllerIsFollowed(t *testing.T) {
-	c := newClusterOn(t, embed.Options{Token: "secret", JetStream: true}, "a")
-	one := c.system(t, "one")
-	maker, end := c.program(t)
+	t.Parallel()
+	c := newStored(t, "a")
+	one := c.System(t, "one")
+	maker, end := c.Client(t)
 	procs := c.make(t, maker, "words")
 	held, err := procs.Detach(t.Context())
 	require.NoError(t, err)
 	end()
-	c.system(t, "two")
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	c.System(t, "two")
+	ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
 	defer cancel()
 	before := c.pids(t, procs)
 	require.NoError(t, one.Close(ctx))
@@ -135,7 +125,7 @@ func TestMESH16_aDetachedMeshLivesOnWhenTheSystemControllerIsFollowed(t *testing
 	require.Eventually(t, func() bool {
 		p, err := c.Lookup(t.Context(), "words")
 		return err == nil && p.Describe().Owner != held.Procs.Describe().Owner
-	}, patience, 20*time.Millisecond, "the hosts have heard of the next one")
+	}, testkit.Patience, 20*time.Millisecond, "the hosts have heard of the next one")
 	require.Equal(t, before, c.pids(t, procs))
 	require.EqualValues(t, 3, c.detached(t)[0].Claim.Epoch)
 
@@ -143,11 +133,12 @@ func TestMESH16_aDetachedMeshLivesOnWhenTheSystemControllerIsFollowed(t *testing
 	require.NoError(t, err)
 	require.NoError(t, found.Stop(t.Context()), "its owner is asked")
 	require.Empty(t, c.pids(t, procs))
-	require.Eventually(t, func() bool { return len(c.detached(t)) == 0 }, patience, 20*time.Millisecond, "what has ended is forgotten")
+	require.Eventually(t, func() bool { return len(c.detached(t)) == 0 }, testkit.Patience, 20*time.Millisecond, "what has ended is forgotten")
 }
 
 // An adopter that dies, or is too slow, at any instant before it has confirmed leaves the mesh to the system controller.
 func TestMESH16_aMeshWhoseAdopterDiesIsTakenBack(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		name   string
 		claims bool // the hosts have heard of the adopter
@@ -155,14 +146,14 @@ func TestMESH16_aMeshWhoseAdopterDiesIsTakenBack(t *testing.T) {
 	}{{"before the hosts hear of it", false, 8 * time.Second}, {"before it confirms", true, 16 * time.Second}} {
 		t.Run(tc.name, func(t *testing.T) {
 			c := withSystem(t)
-			maker, end := c.program(t)
-			procs, err := c.hosts(t, maker).SpawnProcs(t.Context(), mesh.Spawning{Name: "words", PerHost: shape.Of("gpu", 2), Lease: tc.lease})
+			maker, end := c.Client(t)
+			procs, err := c.AllHosts(t, maker).SpawnProcs(t.Context(), mesh.Spawning{Name: "words", PerHost: shape.Of("gpu", 2), Lease: tc.lease})
 			require.NoError(t, err)
 			held, err := procs.Detach(t.Context())
 			require.NoError(t, err)
 			end()
 			before := c.pids(t, procs)
-			adopter, _ := c.program(t)
+			adopter, _ := c.Client(t)
 			system, err := worlds.Find(t.Context(), adopter.Proc())
 			require.NoError(t, err)
 			asked := worlds.Adopting{Mesh: procs.ID(), Claim: agent.Claim{Epoch: held.Epoch, Owner: adopter.Proc().ID().Actor("adopter")}}
@@ -178,16 +169,16 @@ func TestMESH16_aMeshWhoseAdopterDiesIsTakenBack(t *testing.T) {
 			require.Eventually(t, func() bool {
 				d := c.detached(t)
 				return len(d) == 1 && d[0].Claim.Epoch == 4 && d[0].Reason == ""
-			}, patience, 20*time.Millisecond, "the system follows the adopter, in the epoch after his")
+			}, testkit.Patience, 20*time.Millisecond, "the system follows the adopter, in the epoch after his")
 			asked.Claim.Epoch++
 			_, err = worlds.Confirm.Call(t.Context(), system, asked)
 			require.NotNil(t, agent.Fenced(err), "too late: %v", err)
 			if tc.claims {
-				require.Eventually(t, func() bool { return c.heard(t, procs, 4) }, patience, 20*time.Millisecond)
+				require.Eventually(t, func() bool { return c.heard(t, procs, 4) }, testkit.Patience, 20*time.Millisecond)
 				require.Error(t, mine.Stop(t.Context()), "the hosts obey the system again")
 			}
 			var again mesh.ProcMesh
-			require.Eventually(t, func() bool { again, err = c.Adopt(t.Context(), "words", 0); return err == nil }, patience, 20*time.Millisecond)
+			require.Eventually(t, func() bool { again, err = c.Adopt(t.Context(), "words", 0); return err == nil }, testkit.Patience, 20*time.Millisecond)
 			require.Equal(t, before, c.pids(t, procs))
 			require.Empty(t, c.detached(t))
 			require.NoError(t, again.Stop(t.Context()))
@@ -216,8 +207,9 @@ func (c *cluster) heard(t *testing.T, p mesh.ProcMesh, epoch uint64) bool {
 
 // Whoever takes a mesh over by force has it; the system controller forgets it then.
 func TestMESH16_aDetachedMeshThatIsTakenOverIsForgotten(t *testing.T) {
+	t.Parallel()
 	c := withSystem(t)
-	maker, end := c.program(t)
+	maker, end := c.Client(t)
 	procs := c.make(t, maker, "words")
 	_, err := procs.Detach(t.Context())
 	require.NoError(t, err)
@@ -226,15 +218,16 @@ func TestMESH16_aDetachedMeshThatIsTakenOverIsForgotten(t *testing.T) {
 	require.NoError(t, err)
 	mine, err := found.TakeOver(t.Context(), mesh.Succession{})
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return len(c.detached(t)) == 0 }, patience, 50*time.Millisecond)
+	require.Eventually(t, func() bool { return len(c.detached(t)) == 0 }, testkit.Patience, 50*time.Millisecond)
 	require.Len(t, c.pids(t, procs), 2)
 	require.NoError(t, mine.Stop(t.Context()))
 }
 
 func TestDetach_refusesWhatItCannotHaveAndNamesTheHolder(t *testing.T) {
+	t.Parallel()
 	c := withSystem(t)
 	procs := c.make(t, c.Net, "words")
-	other, _ := c.program(t)
+	other, _ := c.Client(t)
 	_, err := procs.Via(other).Detach(t.Context())
 	require.ErrorAs(t, err, new(*mesh.OwnerError))
 	_, err = procs.Slice("gpu", 0, 1).Detach(t.Context())

@@ -18,8 +18,9 @@ import (
 )
 
 func TestCTL11_aHostIsDrainedUnderALiveMeshWhoseRanksGoToASpareOne(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a", "b", "c")
-	all := c.hosts(t, c.Net)
+	all := c.AllHosts(t, c.Net)
 	hosts, spare := all.Slice("host", 0, 2), all.Slice("host", 2, 3)
 	procs, err := hosts.SpawnProcs(t.Context(), mesh.Spawning{
 		Name: "workers", PerHost: shape.Of("gpu", 2), Policy: mesh.Policy{Recovery: mesh.Replace, Spares: spare.Hosts()},
@@ -79,14 +80,15 @@ func TestCTL11_aHostIsDrainedUnderALiveMeshWhoseRanksGoToASpareOne(t *testing.T)
 }
 
 func TestCTL11_whatNoPolicyMovesIsStopped(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a")
-	procs, err := c.hosts(t, c.Net).SpawnProcs(t.Context(), mesh.Spawning{
+	procs, err := c.AllHosts(t, c.Net).SpawnProcs(t.Context(), mesh.Spawning{
 		Name: "workers", PerHost: shape.Of("gpu", 2), Policy: mesh.Policy{Recovery: mesh.Restart},
 	})
 	require.NoError(t, err)
 	said := steps(t, procs)
 	c.watched(t, procs.Describe().Owner)
-	at := agent.Of(c.hosts(t, c.Net).Hosts()[0].Proc()).Via(c.Proc())
+	at := agent.Of(c.AllHosts(t, c.Net).Hosts()[0].Proc()).Via(c.Proc())
 	done, err := agent.Drain.Call(t.Context(), at, agent.Draining{Reason: "new disks"})
 	require.NoError(t, err)
 	require.Equal(t, agent.Summary{Asked: 2, Ended: 2}, done)

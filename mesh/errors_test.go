@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/mesh"
 )
 
@@ -20,6 +21,7 @@ func TestNotFoundError_namesAFewOfMany(t *testing.T) {
 }
 
 func TestFind_saysHowActorsThatHaveAllEndedDid(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a")
 	procs, counters := c.workers(t, 2, 0)
 	for rank := range 2 {
@@ -32,7 +34,7 @@ func TestFind_saysHowActorsThatHaveAllEndedDid(t *testing.T) {
 	require.Eventually(t, func() bool { // who called hears of the panic before the actor has ended
 		_, err = mesh.Find[*Counter](t.Context(), procs, "counters")
 		return err != nil
-	}, patience, 10*time.Millisecond)
+	}, testkit.Patience, 10*time.Millisecond)
 	require.ErrorAs(t, err, new(*mesh.NotFoundError))
 	require.EqualError(t, err, `actor mesh "counters" has ended: `+counters.Name()+" failed: crash: panicked: crash test")
 }

@@ -25,26 +25,17 @@ import (
 func hurt(t *testing.T, open func(ctx context.Context, host int, o bus.Options) (*bus.Bus, error)) (*cluster, mesh.HostMesh) {
 	t.Helper()
 	c := newCluster(t)
-	settings := agent.BusSettings{URL: c.server.URL(), Token: "secret"}
 	var ids []subjects.HostID
 	for k, label := range []string{"a", "b"} {
-		o := host.Options{Label: label, Settings: settings, AllowUser: true}
-		if open != nil {
+		h, _ := c.Host(t, label, func(o *host.Options) {
+			if open == nil {
+				return
+			}
 			registry, err := actor.NewRegistry(defs()...)
 			require.NoError(t, err)
 			o.Local = &host.Local{Registry: registry, Open: func(ctx context.Context, name string) (*bus.Bus, error) {
-				return open(ctx, k, bus.Options{URL: settings.URL, Token: settings.Token, Name: name})
+				return open(ctx, k, bus.Options{URL: o.Settings.URL, Token: o.Settings.Token, Name: name})
 			}}
-		}
-		b, err := bus.Open(t.Context(), bus.Options{URL: settings.URL, Token: settings.Token})
-		require.NoError(t, err)
-		o.Bus = b
-		h, err := host.Start(t.Context(), o)
-		require.NoError(t, err)
-		t.Cleanup(func() {
-			ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-			defer cancel()
-			require.NoError(t, errors.Join(h.Close(ctx), b.Close(ctx)))
 		})
 		ids = append(ids, h.ID())
 	}
@@ -79,6 +70,7 @@ func refused(t *testing.T, c *cluster, hosts mesh.HostMesh, s mesh.Spawning) map
 // Meaning of test_failing_proc_allocation: the command of the hosts' workers is `false`; where there are
 // no commands, procs that find no bus.
 func TestSpawnProcs_whatFailsEverywhereIsSaidOfEveryRank(t *testing.T) {
+	t.Parallel()
 	t.Run("processes", func(t *testing.T) {
 		c, hosts := hurt(t, nil)
 		path, err := filepath.EvalSymlinks("/bin/sh")
@@ -96,6 +88,7 @@ func TestSpawnProcs_whatFailsEverywhereIsSaidOfEveryRank(t *testing.T) {
 
 // Meaning of test_halting_proc_allocation: the worker of one host never says a word, that of the other runs.
 func TestSpawnProcs_whatHaltsOnOneHostIsSaidOfItsRankAlone(t *testing.T) {
+	t.Parallel()
 	halted := func(t *testing.T, by map[int]agent.Status) {
 		t.Helper()
 		require.Len(t, by, 1, "the other one ran")
@@ -128,6 +121,7 @@ func TestSpawnProcs_whatHaltsOnOneHostIsSaidOfItsRankAlone(t *testing.T) {
 }
 
 func TestHostReady_aProcThatIsNotReadyInTimeIsEndedWhereverItRuns(t *testing.T) {
+	t.Parallel()
 	for name, open := range map[string]func(context.Context, int, bus.Options) (*bus.Bus, error){
 		"processes": nil,
 		"local": func(ctx context.Context, _ int, _ bus.Options) (*bus.Bus, error) {
@@ -139,7 +133,7 @@ func TestHostReady_aProcThatIsNotReadyInTimeIsEndedWhereverItRuns(t *testing.T) 
 			c, hosts := hurt(t, open)
 			cfg := &config.Config{}
 			require.NoError(t, config.HostReady.Set(cfg, 300*time.Millisecond))
-			mine, err := c.configured(t, cfg).Attach(t.Context(), "hosts", hosts.Hosts()...)
+			mine, err := c.Connect(t, configured(cfg)).Attach(t.Context(), "hosts", hosts.Hosts()...)
 			require.NoError(t, err)
 			want := agent.Status{Phase: agent.Failed, Reason: "not ready within 300ms"}
 			by := refused(t, c, mine, mesh.Spawning{Name: "silent", Command: mesh.Command{Path: "/bin/sh", Args: []string{"-c", "exec sleep 60"}}})

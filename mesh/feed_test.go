@@ -39,6 +39,7 @@ func (w watched) follow(t *testing.T, region shape.Region) (said chan heard, end
 }
 
 func TestMESH6_allWhoWatchOneControllerShareASubscription(t *testing.T) {
+	t.Parallel()
 	m := &mouth{to: make(chan actor.PortRef[actor.Event], 2), first: []actor.Event{{Rank: 1, Status: string(actor.Failed)}}}
 	whole := shape.Of("gpu", 4).Region()
 	part, err := whole.Slice("gpu", 1, 3)
@@ -75,6 +76,7 @@ func TestMESH6_allWhoWatchOneControllerShareASubscription(t *testing.T) {
 
 // What a controller says among the data is held up here, and its beats are not: it is not silent.
 func TestMESH6_aControllerInAnotherProgramIsAskedForEndsSoonAfterSomethingHasHappened(t *testing.T) {
+	t.Parallel()
 	m := &mouth{to: make(chan actor.PortRef[actor.Event], 2)}
 	for rank := range 3 {
 		m.silent = append(m.silent, actor.Event{Rank: rank, Status: string(actor.Failed)})
@@ -102,6 +104,7 @@ func TestMESH6_aControllerInAnotherProgramIsAskedForEndsSoonAfterSomethingHasHap
 }
 
 func TestMESH12_aSilentControllerEndsAllWhoWatchItAndIsAskedByOne(t *testing.T) {
+	t.Parallel()
 	m := &mouth{to: make(chan actor.PortRef[actor.Event], 2)}
 	w := watching(t, m, shape.Of("gpu", 2).Region())
 	one, endOne := w.follow(t, w.region)
@@ -124,6 +127,7 @@ func TestMESH12_aSilentControllerEndsAllWhoWatchItAndIsAskedByOne(t *testing.T) 
 }
 
 func TestMESH6_whoReadsTooLittleEndsAloneAndTheOthersGoOn(t *testing.T) {
+	t.Parallel()
 	m := &mouth{to: make(chan actor.PortRef[actor.Event], 2)}
 	w := watching(t, m, shape.Of("gpu", 1).Region())
 	slow, leave := w.net.feeds.join(w)

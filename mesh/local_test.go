@@ -15,6 +15,8 @@ import (
 	"github.com/castnet-io/castnet/bus/bustest"
 	"github.com/castnet-io/castnet/bus/embed"
 	"github.com/castnet-io/castnet/cast"
+	"github.com/castnet-io/castnet/internal/testkit"
+	"github.com/castnet-io/castnet/internal/testmesh"
 	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/mesh/shape"
 )
@@ -36,16 +38,9 @@ func locally(t *testing.T, config string) (mesh.HostMesh, <-chan string) {
 			},
 		}})
 		require.NoError(t, err)
-		t.Cleanup(func() {
-			ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-			defer cancel()
-			require.NoError(t, h.Close(ctx))
-		})
+		testkit.Close(t, h.Close)
 	}
-	net, err := mesh.Connect(t.Context(), mesh.Options{Server: srv, HostsQuiet: quiet})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, net.Close(context.Background())) })
-	hosts, err := net.AwaitHosts(t.Context(), 4)
+	hosts, err := testmesh.Connect(t, srv).AwaitHosts(t.Context(), 4)
 	require.NoError(t, err)
 	casts := make(chan string, 64)
 	_, err = bustest.Open(t, srv).Data().Subscribe( // the client does not hear itself
@@ -55,6 +50,7 @@ func locally(t *testing.T, config string) (mesh.HostMesh, <-chan string) {
 }
 
 func TestSpawn_procsOfLocalHostsShareTheProcessAndItsConnections(t *testing.T) {
+	t.Parallel()
 	hosts, casts := locally(t, "")
 	procs, err := hosts.Spawn(t.Context(), "workers", shape.Of("gpu", 3))
 	require.NoError(t, err)
@@ -69,6 +65,7 @@ func TestSpawn_procsOfLocalHostsShareTheProcessAndItsConnections(t *testing.T) {
 }
 
 func TestMESH3_whereThereAreSeveralServersRanksAreReachedByACastBeforeSpawnReturns(t *testing.T) {
+	t.Parallel()
 	hosts, casts := locally(t, `cluster { name: several, listen: "127.0.0.1:-1" }`)
 	procs, err := hosts.Spawn(t.Context(), "workers", shape.Of("gpu", 3))
 	require.NoError(t, err)

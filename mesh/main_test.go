@@ -5,20 +5,19 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/actor/actortest"
 	"github.com/castnet-io/castnet/agent/host"
 	"github.com/castnet-io/castnet/agent/proc"
 	"github.com/castnet-io/castnet/config"
+	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/mesh"
 )
 
 // The tests' own binary is what their procs run: TestMain makes it a proc when a host launched it.
 func TestMain(m *testing.M) {
 	host.Main(defs()...)
-	goleak.VerifyTestMain(m)
+	testkit.Main(m)
 }
 
 // defs are what the procs of the tests can run.

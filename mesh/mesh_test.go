@@ -8,81 +8,36 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
-	"github.com/castnet-io/castnet/agent/host"
 	"github.com/castnet-io/castnet/bus"
-	"github.com/castnet-io/castnet/bus/embed"
 	"github.com/castnet-io/castnet/cast"
+	"github.com/castnet-io/castnet/internal/testkit"
+	"github.com/castnet-io/castnet/internal/testmesh"
 	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/mesh/shape"
 )
 
-// quiet is how long a busy machine may keep a host from answering.
-const quiet = 500 * time.Millisecond
-
-// cluster is a server, some hosts, and a client, each with connections of its own. Nothing is shared: tests run in parallel.
-type cluster struct {
-	*mesh.Net
-	server *embed.Server
-	size   int // hosts
-}
+// cluster is a cluster with what the tests ask of it.
+type cluster struct{ *testmesh.Cluster }
 
 func newCluster(t *testing.T, labels ...string) *cluster {
 	t.Helper()
-	return newClusterOn(t, embed.Options{Token: "secret"}, labels...)
+	return &cluster{testmesh.Start(t, testmesh.Hosts(labels...))}
 }
 
-func newClusterOn(t *testing.T, o embed.Options, labels ...string) *cluster {
+// newStored is a cluster whose server has a store.
+func newStored(t *testing.T, labels ...string) *cluster {
 	t.Helper()
-	log := zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.ErrorLevel)
-	srv, err := embed.Start(t.Context(), o)
-	require.NoError(t, err)
-	t.Cleanup(srv.Shutdown)
-	for _, label := range labels {
-		b, err := bus.Open(t.Context(), bus.Options{URL: srv.URL(), Token: "secret", Name: "host/" + label, Log: log})
-		require.NoError(t, err)
-		h, err := host.Start(t.Context(), host.Options{
-			Label: label, Bus: b, Settings: agent.BusSettings{URL: srv.URL(), Token: "secret"}, Log: log, AllowUser: true,
-		})
-		require.NoError(t, err)
-		t.Cleanup(func() {
-			ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-			defer cancel()
-			require.NoError(t, h.Close(ctx))
-			require.NoError(t, b.Close(ctx))
-		})
-	}
-	c := &cluster{server: srv, size: len(labels)}
-	c.Net = c.connect(t)
-	return c
-}
-
-// connect is one more client.
-func (c *cluster) connect(t *testing.T) *mesh.Net {
-	t.Helper()
-	log := zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.ErrorLevel)
-	net, err := mesh.Connect(t.Context(), mesh.Options{Bus: &bus.Options{URL: c.server.URL(), Token: "secret"}, Log: log, HostsQuiet: quiet})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, net.Close(context.Background())) })
-	return net
-}
-
-// hosts are all of them: a look may miss one that is slow to answer on a busy machine.
-func (c *cluster) hosts(t *testing.T, net *mesh.Net) mesh.HostMesh {
-	t.Helper()
-	hosts, err := net.AwaitHosts(t.Context(), c.size)
-	require.NoError(t, err)
-	return hosts
+	return &cluster{testmesh.Start(t, testmesh.JetStream(), testmesh.Hosts(labels...))}
 }
 
 // workers spawns procs and counters on all hosts.
 func (c *cluster) workers(t *testing.T, perHost int, start int64) (mesh.ProcMesh, mesh.ActorMesh[*Counter]) {
 	t.Helper()
-	hosts := c.hosts(t, c.Net)
+	hosts := c.AllHosts(t, c.Net)
 	procs, err := hosts.Spawn(t.Context(), "workers", shape.Of("gpu", perHost))
 	require.NoError(t, err)
 	counters, err := mesh.Spawn(t.Context(), procs, counter, "counters", start)
@@ -93,20 +48,11 @@ func (c *cluster) workers(t *testing.T, perHost int, start int64) (mesh.ProcMesh
 // pids are the live processes of a mesh by rank, as the hosts tell.
 func (c *cluster) pids(t *testing.T, p mesh.ProcMesh) map[int]int {
 	t.Helper()
-	all, err := c.Meshes(t.Context())
-	require.NoError(t, err)
-	pids := map[int]int{}
-	for _, m := range all {
-		for _, s := range m.States {
-			if s.ID == p.ID().String() && s.Proc != nil && !s.Status.Phase.Terminal() {
-				pids[s.Rank] = s.Proc.PID
-			}
-		}
-	}
-	return pids
+	return testmesh.PIDs(t, c.Net, p.ID())
 }
 
 func TestMesh_theMainJobOnTwoHosts(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a", "b")
 	procs, counters := c.workers(t, 4, 10)
 	require.Equal(t, "host=2,gpu=4", counters.Extent().String())
@@ -133,6 +79,7 @@ func TestMesh_theMainJobOnTwoHosts(t *testing.T) {
 }
 
 func TestMESH6_theOwnerHearsOfAKilledProcAndTheOthersStillAnswer(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a", "b")
 	procs, counters := c.workers(t, 2, 0)
 	pid := c.pids(t, procs)[2]
@@ -168,9 +115,10 @@ func firstOf(t *testing.T, m mesh.ActorMesh[*Counter]) (actor.Event, error) {
 }
 
 func TestMESH2_closeStopsWhatTheProgramMade(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a")
-	other := c.connect(t)
-	hosts := c.hosts(t, other)
+	other := c.Connect(t)
+	hosts := c.AllHosts(t, other)
 	procs, err := hosts.Spawn(t.Context(), "workers", shape.Of("gpu", 2))
 	require.NoError(t, err)
 	pids := c.pids(t, procs)
@@ -183,8 +131,9 @@ func TestMESH2_closeStopsWhatTheProgramMade(t *testing.T) {
 }
 
 func TestMESH4_aFailedSpawnNamesEachRankAndLeavesNothing(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a", "b")
-	hosts := c.hosts(t, c.Net)
+	hosts := c.AllHosts(t, c.Net)
 	for name, s := range map[string]mesh.Spawning{
 		"exits at once":   {Command: mesh.Command{Path: "/bin/sh", Args: []string{"-c", "echo no such model >&2; exit 3"}}},
 		"does not exist":  {Command: mesh.Command{Path: "/does/not/exist"}},
@@ -218,8 +167,9 @@ func TestMESH4_aFailedSpawnNamesEachRankAndLeavesNothing(t *testing.T) {
 }
 
 func TestMESH4_anActorThatCannotBeMadeNamesItsRank(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a")
-	hosts := c.hosts(t, c.Net)
+	hosts := c.AllHosts(t, c.Net)
 	procs, err := hosts.Spawn(t.Context(), "workers", shape.Of("gpu", 3))
 	require.NoError(t, err)
 	_, err = mesh.Spawn(t.Context(), procs, counter, "counters", -4)
@@ -239,13 +189,14 @@ func TestMESH4_anActorThatCannotBeMadeNamesItsRank(t *testing.T) {
 }
 
 func TestMESH5_stopIsObservedAndTheSecondTimeAtOnce(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a")
 	procs, counters := c.workers(t, 2, 0)
 	require.NoError(t, counters.Stop(t.Context()))
 	require.NoError(t, counters.Stop(t.Context()))
 	_, err := add.Call(t.Context(), counters.Ref(0), 1)
 	require.ErrorIs(t, err, actor.ErrStopped)
-	found, err := c.connect(t).Lookup(t.Context(), "workers")
+	found, err := c.Connect(t).Lookup(t.Context(), "workers")
 	require.NoError(t, err)
 	require.NoError(t, found.Stop(t.Context()), "any client may ask the owner")
 	require.Empty(t, c.pids(t, procs))
@@ -253,9 +204,10 @@ func TestMESH5_stopIsObservedAndTheSecondTimeAtOnce(t *testing.T) {
 }
 
 func TestFind_resolvesMeshesAndActorsOfOtherPrograms(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a")
 	_, counters := c.workers(t, 2, 5)
-	other := c.connect(t)
+	other := c.Connect(t)
 	procs, err := other.Lookup(t.Context(), "workers")
 	require.NoError(t, err)
 	found, err := mesh.Find[*Counter](t.Context(), procs, "counters")
@@ -271,7 +223,7 @@ func TestFind_resolvesMeshesAndActorsOfOtherPrograms(t *testing.T) {
 	_, err = crash.Call(t.Context(), found.Slice("gpu", 1, 2).Ref(0), actor.None{})
 	require.Error(t, err)
 	for _, w := range ends {
-		require.Equal(t, "1.0 at 1 failed <nil>", next(t, w), "who has found them hears of them")
+		require.Equal(t, "1.0 at 1 failed <nil>", testkit.Next(t, w), "who has found them hears of them")
 	}
 	for _, err := range mesh.On[*Counter](procs, "abaci-0000000000000").Watch(t.Context()) {
 		require.ErrorAs(t, err, new(*mesh.NotFoundError))
@@ -288,6 +240,7 @@ func TestFind_resolvesMeshesAndActorsOfOtherPrograms(t *testing.T) {
 }
 
 func TestHandles_carryTheErrorsOfBadSlicesAndPoints(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a")
 	procs, counters := c.workers(t, 2, 0)
 	for name, ref := range map[string]actor.Ref[*Counter]{
@@ -338,8 +291,9 @@ func TestHandles_theZeroOnesAreErrorsNotPanics(t *testing.T) {
 }
 
 func TestHosts_surviveMessagesThatNobodyWaitsFor(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a")
-	hosts := c.hosts(t, c.Net)
+	hosts := c.AllHosts(t, c.Net)
 	ref := agent.Of(hosts.Infos()[0].ID.Proc()).Via(c.Proc())
 	require.NoError(t, agent.Create.Post(t.Context(), ref, agent.Creation{}))
 	require.NoError(t, agent.Ready.Post(t.Context(), ref, agent.Readiness{Proc: c.Proc().ID(), Nonce: "guessed"}))
@@ -350,8 +304,9 @@ func TestHosts_surviveMessagesThatNobodyWaitsFor(t *testing.T) {
 }
 
 func TestSpawn_refusesBadShapesAndNamesBeforeAnythingStarts(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a")
-	hosts := c.hosts(t, c.Net)
+	hosts := c.AllHosts(t, c.Net)
 	_, err := hosts.Spawn(t.Context(), "workers", shape.Of("host", 2))
 	require.ErrorContains(t, err, "overlap")
 	_, err = hosts.Spawn(t.Context(), "my.workers", shape.Of("gpu", 2))
@@ -368,9 +323,10 @@ func TestSpawn_refusesBadShapesAndNamesBeforeAnythingStarts(t *testing.T) {
 }
 
 func TestConnect_saysWhatIsWrongWithTheBus(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
-	_, err := mesh.Connect(t.Context(), mesh.Options{Bus: &bus.Options{URL: c.server.URL(), Token: "wrong"}})
-	require.ErrorContains(t, err, c.server.URL())
+	_, err := mesh.Connect(t.Context(), mesh.Options{Bus: &bus.Options{URL: c.Server.URL(), Token: "wrong"}})
+	require.ErrorContains(t, err, c.Server.URL())
 	require.NotContains(t, err.Error(), "wrong")
 	_, err = mesh.Connect(t.Context(), mesh.Options{Bus: &bus.Options{URL: "nats://127.0.0.1:1"}})
 	require.ErrorContains(t, err, "127.0.0.1:1")
@@ -385,8 +341,9 @@ func TestConnect_saysWhatIsWrongWithTheBus(t *testing.T) {
 }
 
 func TestLogs_areTheLastLinesOfEachRank(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a")
-	hosts := c.hosts(t, c.Net)
+	hosts := c.AllHosts(t, c.Net)
 	procs, err := hosts.Spawn(t.Context(), "workers", shape.Of("gpu", 2))
 	require.NoError(t, err)
 	speakers, err := mesh.Spawn(t.Context(), procs, counter, "speakers", 0)

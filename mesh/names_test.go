@@ -15,9 +15,10 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
-	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/bus/embed"
 	"github.com/castnet-io/castnet/controller/worlds"
+	"github.com/castnet-io/castnet/internal/testkit"
+	"github.com/castnet-io/castnet/internal/testmesh"
 	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/mesh/shape"
 	"github.com/castnet-io/castnet/subjects"
@@ -25,10 +26,11 @@ import (
 
 // Without JetStream, and without anybody who keeps names.
 func TestMESH17_ofProgramsThatTakeANameAtOneMomentOneHasIt(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a")
 	nets := []*mesh.Net{c.Net, c.Net}
 	for range 6 {
-		net, _ := c.program(t)
+		net, _ := c.Client(t)
 		nets = append(nets, net)
 	}
 	for range 10 {
@@ -72,6 +74,7 @@ func TestMESH17_ofProgramsThatTakeANameAtOneMomentOneHasIt(t *testing.T) {
 
 // Servers of a cluster hear of who listens a moment after each other.
 func TestMESH17_ofProgramsOnTwoServersOneHasTheName(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	serve := func(name, listen, routes string) *embed.Server {
 		file := filepath.Join(dir, name)
@@ -90,15 +93,12 @@ func TestMESH17_ofProgramsOnTwoServersOneHasTheName(t *testing.T) {
 	two := serve("two", "127.0.0.1:-1", "nats-route://"+free)
 	var nets []*mesh.Net
 	for _, srv := range []*embed.Server{one, two} {
-		net, err := mesh.Connect(t.Context(), mesh.Options{Bus: &bus.Options{URL: srv.URL(), Token: "secret"}, HostsQuiet: quiet})
-		require.NoError(t, err)
-		t.Cleanup(func() { require.NoError(t, net.Close(context.Background())) })
-		nets = append(nets, net)
+		nets = append(nets, testmesh.Connect(t, srv))
 	}
 	require.Eventually(t, func() bool {
 		_, err := agent.Ping.Call(t.Context(), agent.Of(nets[1].Proc().ID()).Via(nets[0].Proc()), actor.None{})
 		return !errors.Is(err, actor.ErrNoProc) // its proc is there, and has no such actor
-	}, patience, 20*time.Millisecond, "the servers have found each other")
+	}, testkit.Patience, 20*time.Millisecond, "the servers have found each other")
 	for range 5 {
 		var all sync.WaitGroup
 		releases, errs := make([]func(), 2), make([]error, 2)
@@ -117,13 +117,14 @@ func TestMESH17_ofProgramsOnTwoServersOneHasTheName(t *testing.T) {
 }
 
 func TestMESH17_meshesThatBeginAtOneMomentHaveOneNameEach(t *testing.T) {
-	c := newClusterOn(t, embed.Options{Token: "secret", JetStream: true}, "a", "b")
-	c.system(t, "s")
-	other, _ := c.program(t)
+	t.Parallel()
+	c := newStored(t, "a", "b")
+	c.System(t, "s")
+	other, _ := c.Client(t)
 	var all sync.WaitGroup
 	made, errs := make([]mesh.ProcMesh, 2), make([]error, 2)
 	for i, net := range []*mesh.Net{c.Net, other} { // on hosts that know nothing of each other
-		hosts := c.hosts(t, net).Slice("host", i, i+1)
+		hosts := c.AllHosts(t, net).Slice("host", i, i+1)
 		all.Go(func() {
 			made[i], errs[i] = hosts.SpawnProcs(t.Context(), mesh.Spawning{Name: "words", PerHost: shape.Of("gpu", 1), TakeName: true})
 		})
@@ -163,6 +164,7 @@ func TestMESH17_meshesThatBeginAtOneMomentHaveOneNameEach(t *testing.T) {
 
 // A world that is declared by whoever has not taken its name, or that a host begins which joins it.
 func TestMESH17_aWorldDoesNotBeginWithTheNameOfALiveMesh(t *testing.T) {
+	t.Parallel()
 	c := withSystem(t)
 	system, err := worlds.Find(t.Context(), c.Proc())
 	require.NoError(t, err)
@@ -213,7 +215,7 @@ func TestMESH17_aWorldDoesNotBeginWithTheNameOfALiveMesh(t *testing.T) {
 // takes takes a name that nobody is to have; the system controller may still be asking for it, for a host that has left.
 func (c *cluster) takes(t *testing.T, name string) (release func()) {
 	t.Helper()
-	for end := time.Now().Add(patience); ; {
+	for end := time.Now().Add(testkit.Patience); ; {
 		release, err := c.TakeName(t.Context(), name)
 		if taken, is := errors.AsType[*mesh.NameTakenError](err); is && taken.Kind == "program" && time.Now().Before(end) {
 			continue
@@ -229,15 +231,16 @@ func outcome(t *testing.T, stood <-chan error) error {
 	select {
 	case err := <-stood:
 		return err
-	case <-time.After(patience):
+	case <-time.After(testkit.Patience):
 		t.Fatal("nothing is heard of the host")
 		return nil
 	}
 }
 
 func TestMESH17_aWorldThatBeginsIsOneOfThoseThatTakeItsName(t *testing.T) {
-	c := newClusterOn(t, embed.Options{Token: "secret", JetStream: true})
-	c.system(t, "s")
+	t.Parallel()
+	c := newStored(t)
+	c.System(t, "s")
 	system, err := worlds.Find(t.Context(), c.Proc())
 	require.NoError(t, err)
 	spec := worlds.Spec{Shape: shape.Of("x", 1), PerHost: 1, Command: agent.Command{Path: agent.Builtin}}
@@ -258,8 +261,9 @@ func TestMESH17_aWorldThatBeginsIsOneOfThoseThatTakeItsName(t *testing.T) {
 
 // What outlives its maker is no former life of the program that spawns: it is refused without TakeName, too.
 func TestMESH17_noMeshSharesTheNameOfAWorldOrOfADetachedMesh(t *testing.T) {
+	t.Parallel()
 	c := withSystem(t)
-	other, _ := c.program(t)
+	other, _ := c.Client(t)
 	mine := c.make(t, c.Net, "words")
 	twin := c.make(t, other, "words")
 	require.NoError(t, twin.Stop(t.Context()), "those of programs share names")
@@ -267,7 +271,7 @@ func TestMESH17_noMeshSharesTheNameOfAWorldOrOfADetachedMesh(t *testing.T) {
 	require.NoError(t, err)
 	c.declare(t, "train", shape.Of("x", 1), 1)
 	for _, want := range []mesh.NameTakenError{{Name: "words", Kind: "mesh", Holder: mine.ID().String()}, {Name: "train", Kind: "world"}} {
-		_, err := c.hosts(t, other).Spawn(t.Context(), want.Name, shape.Of("gpu", 1))
+		_, err := c.AllHosts(t, other).Spawn(t.Context(), want.Name, shape.Of("gpu", 1))
 		var taken *mesh.NameTakenError
 		require.ErrorAs(t, err, &taken)
 		require.ErrorAs(t, err, new(*mesh.RefusedError), "nothing was started")

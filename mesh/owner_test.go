@@ -1,7 +1,6 @@
 package mesh_test
 
 import (
-	"context"
 	"errors"
 	"syscall"
 	"testing"
@@ -10,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/castnet-io/castnet/actor"
-	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/mesh/shape"
@@ -63,12 +61,8 @@ func (o *overseer) Cleanup(ctx *actor.Context, _ error) error { return o.net.Clo
 // oversees starts an overseer in a program of its own, which has made its procs.
 func (c *cluster) oversees(t *testing.T, o overseeing) (net *mesh.Net, who actor.Ref[*overseer], procs mesh.ProcMesh) {
 	t.Helper()
-	net, err := mesh.Connect(t.Context(), mesh.Options{
-		Bus: &bus.Options{URL: c.server.URL(), Token: "secret"}, HostsQuiet: quiet, Actors: []actor.Def{overseers()},
-	})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, net.Close(context.Background())) })
-	who, err = actor.Spawn(t.Context(), net.Proc(), overseerType, "overseer", o)
+	net = c.Connect(t, func(o *mesh.Options) { o.Actors = []actor.Def{overseers()} })
+	who, err := actor.Spawn(t.Context(), net.Proc(), overseerType, "overseer", o)
 	require.NoError(t, err)
 	procs, err = own.Call(t.Context(), who, actor.None{})
 	require.NoError(t, err)
@@ -76,6 +70,7 @@ func (c *cluster) oversees(t *testing.T, o overseeing) (net *mesh.Net, who actor
 }
 
 func TestMESH13_anActorDealsWithTheFailuresOfItsMeshAndTheMeshEndsWithIt(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a")
 	heard := make(chan actor.Event, 4)
 	net, who, procs := c.oversees(t, overseeing{brave: true, heard: heard})
@@ -96,6 +91,7 @@ func TestMESH13_anActorDealsWithTheFailuresOfItsMeshAndTheMeshEndsWithIt(t *test
 }
 
 func TestMESH13_anActorThatDoesNotDealWithAFailureFailsAndItsMeshEnds(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a")
 	heard := make(chan actor.Event, 4)
 	net, who, procs := c.oversees(t, overseeing{heard: heard})
@@ -112,14 +108,13 @@ func TestMESH13_anActorThatDoesNotDealWithAFailureFailsAndItsMeshEnds(t *testing
 }
 
 func TestMESH12_whoWatchesIsToldThatTheControllerIsGone(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a")
 	var quick config.Config
 	require.NoError(t, config.SupervisionWatchdog.Set(&quick, 400*time.Millisecond))
-	watcher, err := mesh.Connect(t.Context(), mesh.Options{Bus: &bus.Options{URL: c.server.URL(), Token: "secret"}, Config: &quick, HostsQuiet: quiet})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, watcher.Close(context.Background())) })
-	owner := c.connect(t)
-	procs, err := c.hosts(t, owner).Spawn(t.Context(), "workers", shape.Of("gpu", 1))
+	watcher := c.Connect(t, configured(&quick))
+	owner := c.Connect(t)
+	procs, err := c.AllHosts(t, owner).Spawn(t.Context(), "workers", shape.Of("gpu", 1))
 	require.NoError(t, err)
 	said := make(chan error, 4)
 	watching, ready := procs.Via(watcher), make(chan struct{})

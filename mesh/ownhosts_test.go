@@ -11,7 +11,6 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
-	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/controller"
 	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/mesh/shape"
@@ -19,8 +18,9 @@ import (
 )
 
 func TestMESH20_hostsThatWereGotHaveAControllerThatOtherProgramsAskAndWatch(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "found")
-	found := c.hosts(t, c.Net)
+	found := c.AllHosts(t, c.Net)
 	require.False(t, found.Owner().IsValid(), "hosts that were found have none")
 	mine, err := c.Allocate(t.Context(), c.here(t), "mine", shape.Of("rack", 2))
 	require.NoError(t, err)
@@ -30,7 +30,7 @@ func TestMESH20_hostsThatWereGotHaveAControllerThatOtherProgramsAskAndWatch(t *t
 	require.NoError(t, err)
 	require.False(t, mixed.Owner().IsValid())
 
-	other := c.connect(t)
+	other := c.Connect(t)
 	ref := actor.RefOf[agent.Agent](mine.Owner()).Via(other.Proc())
 	port := actor.OpenPort[actor.Event](other.Proc())
 	defer port.Close()
@@ -105,16 +105,13 @@ func (i *innkeeper) open(ctx *actor.Context, _ actor.None) (mesh.HostMesh, error
 func (i *innkeeper) Cleanup(ctx *actor.Context, _ error) error { return i.net.Close(ctx) }
 
 func TestMESH13_hostsThatAnActorHasGotEndWithItAndThoseThatItHasTakenGoOn(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a")
 	keepers := innkeepers.Made(func(ctx *actor.Context, p inn) (*innkeeper, error) {
 		return &innkeeper{mesh.Within(ctx), p.from, p.take}, nil
 	}, openInn.By((*innkeeper).open))
-	net, err := mesh.Connect(t.Context(), mesh.Options{
-		Bus: &bus.Options{URL: c.server.URL(), Token: "secret"}, HostsQuiet: quiet, Actors: []actor.Def{keepers},
-	})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, net.Close(context.Background())) })
-	taken := c.hosts(t, c.Net)
+	net := c.Connect(t, func(o *mesh.Options) { o.Actors = []actor.Def{keepers} })
+	taken := c.AllHosts(t, c.Net)
 	keeper, err := actor.Spawn(t.Context(), net.Proc(), innkeepers, "keeper", inn{c.here(t), taken.Hosts()})
 	require.NoError(t, err)
 	hosts, err := openInn.Call(t.Context(), keeper, actor.None{})
@@ -146,6 +143,7 @@ func (a *asked) Allocate(context.Context, shape.Extent) (mesh.Allocation, error)
 }
 
 func TestMESH20_aMeshOfHostsHasItsControllerBeforeItsHosts(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	told := c.told(t)
 	a := &asked{}
@@ -156,7 +154,7 @@ func TestMESH20_aMeshOfHostsHasItsControllerBeforeItsHosts(t *testing.T) {
 	for _, a := range c.Proc().Actors() {
 		require.False(t, strings.HasPrefix(a.Name, "controller-") && a.Status == actor.Running, "nothing is left of its controller")
 	}
-	net := c.connect(t)
+	net := c.Connect(t)
 	require.NoError(t, net.Close(t.Context()))
 	_, err = net.Allocate(t.Context(), a, "none", shape.Of("host", 2))
 	require.Error(t, err)
@@ -164,10 +162,11 @@ func TestMESH20_aMeshOfHostsHasItsControllerBeforeItsHosts(t *testing.T) {
 }
 
 func TestMESH20_closeSaysWhatCouldNotBeGivenBack(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	started, err := c.here(t).Allocate(t.Context(), shape.Of("host", 1))
 	require.NoError(t, err)
-	net := c.connect(t)
+	net := c.Connect(t)
 	s := &stubborn{List: started.Hosts()}
 	_, err = net.Allocate(t.Context(), s, "hosts", shape.Of("host", 1))
 	require.NoError(t, err)

@@ -1,7 +1,6 @@
 package mesh_test
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,13 +11,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/castnet-io/castnet/agent"
-	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/cast"
 	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/mesh/shape"
 )
 
 func TestMESH5_aSliceOfProcsStopsItsOwnRanksAndNoOthers(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a", "b")
 	procs, counters := c.workers(t, 3, 0)
 	part := procs.Slice("gpu", 1, 3)
@@ -41,7 +40,7 @@ func TestMESH5_aSliceOfProcsStopsItsOwnRanksAndNoOthers(t *testing.T) {
 	}
 	require.ElementsMatch(t, []int{1, 2, 4, 5}, ended)
 
-	found, err := c.connect(t).Lookup(t.Context(), "workers")
+	found, err := c.Connect(t).Lookup(t.Context(), "workers")
 	require.NoError(t, err)
 	require.NoError(t, found.Slice("host", 1, 2).Stop(t.Context()), "some of it has ended before")
 	states, err = procs.States(t.Context())
@@ -52,6 +51,7 @@ func TestMESH5_aSliceOfProcsStopsItsOwnRanksAndNoOthers(t *testing.T) {
 }
 
 func TestMESH5_aSliceOfActorsStopsItsOwnRanksAndNoOthers(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a")
 	procs, _ := c.workers(t, 4, 0)
 	counters, err := mesh.Spawn(t.Context(), procs.Slice("gpu", 1, 4), counter, "some", 0)
@@ -73,9 +73,10 @@ func TestMESH5_aSliceOfActorsStopsItsOwnRanksAndNoOthers(t *testing.T) {
 
 // Ranks of later generations end with the slice, and none of it comes back; the others still do.
 func TestMESH5_aSliceOfAMeshThatRestartsEndsForGood(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a", "b")
 	quick := mesh.Policy{Recovery: mesh.Restart, Backoff: 10 * time.Millisecond, Max: 10 * time.Millisecond}
-	procs, err := c.hosts(t, c.Net).SpawnProcs(t.Context(), mesh.Spawning{Name: "workers", PerHost: shape.Of("gpu", 2), Policy: quick})
+	procs, err := c.AllHosts(t, c.Net).SpawnProcs(t.Context(), mesh.Spawning{Name: "workers", PerHost: shape.Of("gpu", 2), Policy: quick})
 	require.NoError(t, err)
 	said := steps(t, procs)
 	restarts := func(rank int) {
@@ -99,16 +100,16 @@ func TestMESH5_aSliceOfAMeshThatRestartsEndsForGood(t *testing.T) {
 
 // Nobody renews the leases of a mesh whose owner is gone, but until they run out its ranks can be stopped.
 func TestMESH5_aSliceWhoseOwnerIsGoneIsStoppedByItsHosts(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a", "b")
-	owner, err := mesh.Connect(t.Context(), mesh.Options{Bus: &bus.Options{URL: c.server.URL(), Token: "secret"}, HostsQuiet: quiet})
-	require.NoError(t, err)
-	procs, err := c.hosts(t, owner).Spawn(t.Context(), "workers", shape.Of("gpu", 2))
+	owner, leave := c.Client(t)
+	procs, err := c.AllHosts(t, owner).Spawn(t.Context(), "workers", shape.Of("gpu", 2))
 	require.NoError(t, err)
 	found, err := c.Lookup(t.Context(), "workers")
 	require.NoError(t, err)
 	require.Equal(t, procs.ID(), found.ID())
 	require.NoError(t, owner.Bus().Close(t.Context())) // as when its process is killed: nobody is told anything
-	defer func() { require.NoError(t, owner.Close(context.Background())) }()
+	defer leave()
 
 	require.NoError(t, found.Slice("gpu", 1, 2).Stop(t.Context()))
 	states, err := found.States(t.Context())
@@ -119,6 +120,7 @@ func TestMESH5_aSliceWhoseOwnerIsGoneIsStoppedByItsHosts(t *testing.T) {
 }
 
 func TestStop_procsThatShareAProcessAreStoppedTogether(t *testing.T) {
+	t.Parallel()
 	hosts, _ := locally(t, "")
 	procs, err := hosts.Spawn(t.Context(), "workers", shape.Of("gpu", 3))
 	require.NoError(t, err)

@@ -13,11 +13,13 @@ import (
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/cast"
+	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/mesh/shape"
 )
 
 func TestStates_areByRankOfTheRegionAndSayWhoIsGone(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a", "b")
 	procs, counters := c.workers(t, 2, 10)
 	victim := c.pids(t, procs)[2]
@@ -43,6 +45,7 @@ func TestStates_areByRankOfTheRegionAndSayWhoIsGone(t *testing.T) {
 }
 
 func TestSpawnActors_keepsWhatHasStartedWhenItIsAskedTo(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a")
 	procs, _ := c.workers(t, 3, 0)
 	some, err := mesh.SpawnActors(t.Context(), procs, counter, mesh.ActorSpawning[int64]{Label: "some", Params: -1, Partial: true})
@@ -70,6 +73,7 @@ func phases(states shape.ValueMesh[agent.State]) (out []agent.Phase) {
 }
 
 func TestSpawnActors_withoutAControllerNobodyOwnsThem(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a")
 	procs, _ := c.workers(t, 2, 0)
 	free, err := mesh.SpawnActors(t.Context(), procs, counter, mesh.ActorSpawning[int64]{Label: "free", Params: 5, Uncontrolled: true})
@@ -79,16 +83,16 @@ func TestSpawnActors_withoutAControllerNobodyOwnsThem(t *testing.T) {
 	ends := heard(t, free.Watch(ctx))
 	_, err = crash.Call(t.Context(), free.Ref(0), actor.None{})
 	require.Error(t, err)
-	require.Equal(t, "0.0 at 0 failed <nil>", next(t, ends))
+	require.Equal(t, "0.0 at 0 failed <nil>", testkit.Next(t, ends))
 	found, err := mesh.Find[*Counter](t.Context(), procs, free.Name())
 	require.NoError(t, err)
 	part := heard(t, found.Slice("gpu", 1, 2).Watch(ctx))
 	late := heard(t, mesh.On[*Counter](procs, free.Name()).Watch(ctx))
-	require.Equal(t, "0.0 at 0 failed <nil>", next(t, late), "what was before is told")
+	require.Equal(t, "0.0 at 0 failed <nil>", testkit.Next(t, late), "what was before is told")
 	require.NoError(t, found.Stop(t.Context()), "nobody owns it, so anybody stops it")
-	require.Equal(t, "1.0 at 0 stopped <nil>", next(t, part))
+	require.Equal(t, "1.0 at 0 stopped <nil>", testkit.Next(t, part))
 	for _, all := range []<-chan string{ends, late} {
-		require.Equal(t, "1.0 at 1 stopped <nil>", next(t, all))
+		require.Equal(t, "1.0 at 1 stopped <nil>", testkit.Next(t, all))
 	}
 	cancel()
 	_, more := <-ends
@@ -106,6 +110,7 @@ func TestSpawnActors_withoutAControllerNobodyOwnsThem(t *testing.T) {
 }
 
 func TestService_isSharedByOverlappingViewsAndConflictsAreSaid(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a")
 	procs, _ := c.workers(t, 3, 0)
 	left, err := mesh.Service(t.Context(), procs.Slice("gpu", 0, 2), counter, "tally", int64(100))
@@ -131,7 +136,7 @@ func TestService_isSharedByOverlappingViewsAndConflictsAreSaid(t *testing.T) {
 func TestSpawnProcs_idleEndsTheWaitAndSaysWhichRanksAreSilent(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b")
-	hosts := c.hosts(t, c.Net)
+	hosts := c.AllHosts(t, c.Net)
 	self, err := os.Executable()
 	require.NoError(t, err)
 	first := filepath.Join(t.TempDir(), "first") // who makes it sleeps
@@ -150,8 +155,9 @@ func TestSpawnProcs_idleEndsTheWaitAndSaysWhichRanksAreSilent(t *testing.T) {
 
 // Meaning of test_failing_proc_allocation.
 func TestSpawnProcs_aProgramThatFailsIsNamedWithItsExitAndItsLastWords(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a")
-	_, err := c.hosts(t, c.Net).SpawnProcs(t.Context(), mesh.Spawning{
+	_, err := c.AllHosts(t, c.Net).SpawnProcs(t.Context(), mesh.Spawning{
 		Name: "failing", PerHost: shape.Unit(), Command: mesh.Command{Path: "/bin/sh", Args: []string{"-c", "echo no luck >&2; exit 1"}},
 	})
 	var failed *mesh.SpawnError
@@ -165,7 +171,7 @@ func TestLease_actorsWhoseOwnerIsGoneEnd(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	procs, _ := c.workers(t, 2, 0)
-	other := c.connect(t)
+	other := c.Connect(t)
 	seen, err := other.Lookup(t.Context(), "workers")
 	require.NoError(t, err)
 	counters, err := mesh.SpawnActors(t.Context(), seen, counter, mesh.ActorSpawning[int64]{Label: "short", Params: 1, Lease: 4 * time.Second})

@@ -56,9 +56,10 @@ func hear(t *testing.T, said <-chan string) string {
 }
 
 func TestPolicy_aProcThatIsKilledComesBackAndItsActorsFollow(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a", "b")
 	quick := mesh.Policy{Recovery: mesh.Restart, Backoff: 10 * time.Millisecond, Max: 10 * time.Millisecond}
-	procs, err := c.hosts(t, c.Net).SpawnProcs(t.Context(), mesh.Spawning{Name: "workers", PerHost: shape.Of("gpu", 2), Policy: quick})
+	procs, err := c.AllHosts(t, c.Net).SpawnProcs(t.Context(), mesh.Spawning{Name: "workers", PerHost: shape.Of("gpu", 2), Policy: quick})
 	require.NoError(t, err)
 	counters, err := mesh.SpawnActors(t.Context(), procs, counter, mesh.ActorSpawning[int64]{Label: "counters", Params: 10, Policy: quick})
 	require.NoError(t, err)
@@ -95,13 +96,14 @@ func TestPolicy_aProcThatIsKilledComesBackAndItsActorsFollow(t *testing.T) {
 }
 
 func TestPolicy_dropGoesOnWithAHole(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a")
-	procs, err := c.hosts(t, c.Net).SpawnProcs(t.Context(), mesh.Spawning{
+	procs, err := c.AllHosts(t, c.Net).SpawnProcs(t.Context(), mesh.Spawning{
 		Name: "workers", PerHost: shape.Of("gpu", 3), Policy: mesh.Policy{Recovery: mesh.Drop},
 	})
 	require.NoError(t, err)
 	told := make(chan actor.Event, 64)
-	_, err = bustest.Open(t, c.server, func(o *bus.Options) { o.Token = "secret" }).Data().Subscribe(c.Net.Proc().Space().Events(actor.KindMesh, procs.ID()), func(m bus.Msg) {
+	_, err = bustest.Open(t, c.Server, func(o *bus.Options) { o.Token = "secret" }).Data().Subscribe(c.Net.Proc().Space().Events(actor.KindMesh, procs.ID()), func(m bus.Msg) {
 		var e actor.Event
 		if assert.NoError(t, json.Unmarshal(m.Data, &e)) {
 			told <- e
@@ -130,8 +132,9 @@ func TestPolicy_dropGoesOnWithAHole(t *testing.T) {
 }
 
 func TestPolicy_refusesWhatCannotBeKept(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a")
-	hosts := c.hosts(t, c.Net)
+	hosts := c.AllHosts(t, c.Net)
 	for want, p := range map[string]mesh.Policy{
 		"backoff from -1s":                 {Recovery: mesh.Restart, Backoff: -time.Second},
 		"replace without spare hosts":      {Recovery: mesh.Replace},

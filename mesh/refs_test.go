@@ -19,6 +19,7 @@ const (
 
 // Meaning of test_host_mesh_subset and test_host_mesh_ref_parse_roundtrip.
 func TestHostMesh_textRoundTripsAndASliceListsItsHosts(t *testing.T) {
+	t.Parallel()
 	var h mesh.HostMesh
 	require.NoError(t, h.UnmarshalText([]byte(fourHosts)))
 	require.Equal(t, fourHosts, h.String())
@@ -83,6 +84,7 @@ func TestProcMesh_textRoundTripsAndIsReadStrictly(t *testing.T) {
 
 // A handle is a value: another program reads it from a message, uses it, and does not own it.
 func TestActorMesh_aHandleThatWasSentIsUsedElsewhereButNotOwned(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a")
 	_, counters := c.workers(t, 4, 10)
 	b, err := wire.Marshal(counters.Select("gpu=1:3"))
@@ -90,7 +92,7 @@ func TestActorMesh_aHandleThatWasSentIsUsedElsewhereButNotOwned(t *testing.T) {
 	var got mesh.ActorMesh[*Counter]
 	require.NoError(t, wire.Unmarshal(b, &got))
 	require.True(t, got.Equal(counters.Select("gpu=1:3")))
-	other := c.connect(t)
+	other := c.Connect(t)
 	got = got.Via(other)
 	all, err := cast.Gather(t.Context(), got, add, 1)
 	require.NoError(t, err)

@@ -12,8 +12,9 @@ import (
 )
 
 func TestMESH10_whatCannotBeSpawnedIsRefusedBeforeAnythingStarts(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a")
-	hosts := c.hosts(t, c.Net)
+	hosts := c.AllHosts(t, c.Net)
 	for name, try := range map[string]struct {
 		hosts   mesh.HostMesh
 		name    string
@@ -42,6 +43,7 @@ func TestMESH10_whatCannotBeSpawnedIsRefusedBeforeAnythingStarts(t *testing.T) {
 }
 
 func TestSpawn_whatAProcCannotMakeNamesEachRankItsHostAndTheCause(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a")
 	procs, counters := c.workers(t, 2, 0)
 	for want, spawn := range map[string]func() error{
@@ -81,10 +83,11 @@ func TestSpawn_whatAProcCannotMakeNamesEachRankItsHostAndTheCause(t *testing.T) 
 }
 
 func TestSpawn_hostsThatHaveVanishedSinceTheyWereAttachedAreNamed(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a")
 	brief, err := c.here(t).Allocate(t.Context(), shape.Of("host", 1))
 	require.NoError(t, err)
-	hosts, err := c.Attach(t.Context(), "both", c.hosts(t, c.Net).Hosts()[0], brief.Hosts()[0])
+	hosts, err := c.Attach(t.Context(), "both", c.AllHosts(t, c.Net).Hosts()[0], brief.Hosts()[0])
 	require.NoError(t, err)
 	require.NoError(t, brief.Close(t.Context()))
 	_, err = hosts.Spawn(t.Context(), "workers", shape.Of("gpu", 2))

@@ -17,8 +17,9 @@ import (
 )
 
 func TestMESH18_aRollingRestartStartsRanksAnewOneAfterAnotherWithTheirActors(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a", "b")
-	procs, err := c.hosts(t, c.Net).SpawnProcs(t.Context(), mesh.Spawning{Name: "workers", PerHost: shape.Of("gpu", 2)})
+	procs, err := c.AllHosts(t, c.Net).SpawnProcs(t.Context(), mesh.Spawning{Name: "workers", PerHost: shape.Of("gpu", 2)})
 	require.NoError(t, err)
 	counters, err := mesh.SpawnActors(t.Context(), procs, counter, mesh.ActorSpawning[int64]{
 		Label: "counters", Params: 10, Policy: mesh.Policy{Recovery: mesh.Restart, Backoff: 10 * time.Millisecond},
@@ -56,10 +57,11 @@ func TestMESH18_aRollingRestartStartsRanksAnewOneAfterAnotherWithTheirActors(t *
 }
 
 func TestMESH18_aRollingRestartStopsAtTheFirstRankThatDoesNotComeBack(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a")
 	exe := filepath.Join(t.TempDir(), "worker")
 	require.NoError(t, os.Symlink(ownPath(t), exe))
-	procs, err := c.hosts(t, c.Net).SpawnProcs(t.Context(), mesh.Spawning{
+	procs, err := c.AllHosts(t, c.Net).SpawnProcs(t.Context(), mesh.Spawning{
 		Name: "workers", PerHost: shape.Of("gpu", 3), Command: mesh.Command{Path: exe},
 	})
 	require.NoError(t, err)
@@ -77,8 +79,9 @@ func TestMESH18_aRollingRestartStopsAtTheFirstRankThatDoesNotComeBack(t *testing
 }
 
 func TestMESH18_whatCannotBeRestartedIsSaidAtOnce(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a")
-	procs, err := c.hosts(t, c.Net).Spawn(t.Context(), "workers", shape.Of("gpu", 2))
+	procs, err := c.AllHosts(t, c.Net).Spawn(t.Context(), "workers", shape.Of("gpu", 2))
 	require.NoError(t, err)
 	require.ErrorContains(t, procs.Restart(t.Context(), mesh.Rolling{AtOnce: 257}), "want 1 to 256")
 	require.ErrorContains(t, procs.Slice("gpu", 5, 6).Restart(t.Context(), mesh.Rolling{}), "gpu")
@@ -88,10 +91,11 @@ func TestMESH18_whatCannotBeRestartedIsSaidAtOnce(t *testing.T) {
 }
 
 func TestSpawnProcs_spareHostsAreAskedWhetherTheyAreThere(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a")
 	absent, err := subjects.NewHostID("absent")
 	require.NoError(t, err)
-	_, err = c.hosts(t, c.Net).SpawnProcs(t.Context(), mesh.Spawning{
+	_, err = c.AllHosts(t, c.Net).SpawnProcs(t.Context(), mesh.Spawning{
 		Name: "workers", PerHost: shape.Unit(), Policy: mesh.Policy{Recovery: mesh.Replace, Spares: []subjects.HostID{absent}},
 	})
 	require.ErrorAs(t, err, new(*mesh.RefusedError))

@@ -24,7 +24,7 @@ import (
 func (c *cluster) told(t *testing.T) <-chan actor.Event {
 	t.Helper()
 	told := make(chan actor.Event, 64)
-	conn := bustest.Open(t, c.server, func(o *bus.Options) { o.Token = "secret" }).Data()
+	conn := bustest.Open(t, c.Server, func(o *bus.Options) { o.Token = "secret" }).Data()
 	_, err := conn.Subscribe(c.Proc().Space().Events(actor.KindMesh, subjects.MeshID{}), func(m bus.Msg) {
 		var e actor.Event
 		if assert.NoError(t, json.Unmarshal(m.Data, &e)) {
@@ -52,6 +52,7 @@ func await(t *testing.T, told <-chan actor.Event, step string) actor.Event {
 }
 
 func TestSteps_ofMeshesOfHostsAreToldByWhoAsks(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	told := c.told(t)
 	hosts, err := c.Allocate(t.Context(), c.here(t), "mine", shape.Of("host", 2))
@@ -87,7 +88,7 @@ func TestSteps_aStopThatLeavesRanksIsTold(t *testing.T) {
 	for _, key := range []config.Key[time.Duration]{config.TerminateGrace, config.TerminateSingle, config.MeshStopDeadline} {
 		require.NoError(t, key.Set(cfg, time.Second))
 	}
-	procs, err := c.hosts(t, c.configured(t, cfg)).Spawn(t.Context(), "workers", shape.Of("gpu", 2))
+	procs, err := c.AllHosts(t, c.Connect(t, configured(cfg))).Spawn(t.Context(), "workers", shape.Of("gpu", 2))
 	require.NoError(t, err)
 	counters, err := mesh.Spawn(t.Context(), procs, counter, "counters", int64(0))
 	require.NoError(t, err)
@@ -101,13 +102,11 @@ func TestSteps_aStopThatLeavesRanksIsTold(t *testing.T) {
 }
 
 func TestMESH2_theLogSaysThatAnOwnerHasNotStoppedItsMesh(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a")
 	var said bytes.Buffer
-	net, err := mesh.Connect(t.Context(), mesh.Options{
-		Bus: &bus.Options{URL: c.server.URL(), Token: "secret"}, HostsQuiet: quiet, Log: zerolog.New(zerolog.SyncWriter(&said)),
-	})
-	require.NoError(t, err)
-	procs, err := c.hosts(t, net).Spawn(t.Context(), "workers", shape.Of("gpu", 2))
+	net := c.Connect(t, func(o *mesh.Options) { o.Log = zerolog.New(zerolog.SyncWriter(&said)) })
+	procs, err := c.AllHosts(t, net).Spawn(t.Context(), "workers", shape.Of("gpu", 2))
 	require.NoError(t, err)
 	counters, err := mesh.Spawn(t.Context(), procs, counter, "stopped", 0)
 	require.NoError(t, err)

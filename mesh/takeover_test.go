@@ -18,7 +18,7 @@ func TestMESH14_aMeshIsTakenOverAndItsFormerOwnerStopsActing(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b")
 	quick := mesh.Policy{Recovery: mesh.Restart, Backoff: 10 * time.Millisecond}
-	procs, err := c.hosts(t, c.Net).SpawnProcs(t.Context(), mesh.Spawning{Name: "workers", PerHost: shape.Of("gpu", 2), Lease: 6 * time.Second, Policy: quick})
+	procs, err := c.AllHosts(t, c.Net).SpawnProcs(t.Context(), mesh.Spawning{Name: "workers", PerHost: shape.Of("gpu", 2), Lease: 6 * time.Second, Policy: quick})
 	require.NoError(t, err)
 	counters, err := mesh.SpawnActors(t.Context(), procs, counter, mesh.ActorSpawning[int64]{Label: "counters", Policy: quick})
 	require.NoError(t, err)
@@ -28,7 +28,7 @@ func TestMESH14_aMeshIsTakenOverAndItsFormerOwnerStopsActing(t *testing.T) {
 	require.Equal(t, "2 running rank.restart.success <nil>", hear(t, said))
 	pids := c.pids(t, procs)
 
-	other := &cluster{Net: c.connect(t), server: c.server, size: c.size}
+	other := &cluster{c.As(c.Connect(t))}
 	text, err := procs.MarshalText()
 	require.NoError(t, err)
 	var mine mesh.ProcMesh

@@ -19,7 +19,7 @@ func TestMESH5_aShutdownThatLeavesProcsIsAnErrorAndTheNextOneLooksAgain(t *testi
 	c := newCluster(t, "a")
 	procs, counters := c.workers(t, 2, 0)
 	require.NoError(t, hold.Post(t.Context(), counters.Ref(1), 8*time.Second)) // its proc is killed after its grace, or ends then
-	hosts := c.hosts(t, c.Net)
+	hosts := c.AllHosts(t, c.Net)
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
 	require.ErrorAs(t, hosts.Shutdown(ctx, "done"), new(*mesh.AttachError))
@@ -31,8 +31,9 @@ func TestMESH5_aShutdownThatLeavesProcsIsAnErrorAndTheNextOneLooksAgain(t *testi
 }
 
 func TestAllocate_belongsToItsNetAndEndsWithIt(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
-	other := c.connect(t)
+	other := c.Connect(t)
 	mine, err := other.Allocate(t.Context(), host.Here(c.options(t)), "mine", shape.Of("host", 1))
 	require.NoError(t, err)
 	_, err = c.Attach(t.Context(), "seen", mine.Hosts()...)
@@ -43,6 +44,7 @@ func TestAllocate_belongsToItsNetAndEndsWithIt(t *testing.T) {
 }
 
 func TestAllocate_whatDoesNotAnswerIsGivenBack(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	started, err := c.here(t).Allocate(t.Context(), shape.Of("host", 1))
 	require.NoError(t, err)
@@ -54,6 +56,7 @@ func TestAllocate_whatDoesNotAnswerIsGivenBack(t *testing.T) {
 }
 
 func TestOnProcs_wantsAProcForEachRank(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a")
 	procs, _ := c.workers(t, 2, 0)
 	_, err := c.Allocate(t.Context(), mesh.OnProcs(procs, host.InProcType, host.InProc{Label: "t"}, host.InProcID), "three", shape.Of("host", 3))
@@ -61,8 +64,9 @@ func TestOnProcs_wantsAProcForEachRank(t *testing.T) {
 }
 
 func TestStates_ofAHostThatDoesNotAnswerAreTimeouts(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a")
-	hosts, err := c.Attach(t.Context(), "one", c.hosts(t, c.Net).Hosts()...)
+	hosts, err := c.Attach(t.Context(), "one", c.AllHosts(t, c.Net).Hosts()...)
 	require.NoError(t, err)
 	procs, err := hosts.Spawn(t.Context(), "workers", shape.Of("gpu", 2))
 	require.NoError(t, err)
@@ -75,6 +79,7 @@ func TestStates_ofAHostThatDoesNotAnswerAreTimeouts(t *testing.T) {
 }
 
 func TestSpawnProcs_keepsWhatHasStartedWhenItIsAskedTo(t *testing.T) {
+	t.Parallel()
 	c, hosts := hurt(t, nil)
 	some, err := hosts.SpawnProcs(t.Context(), mesh.Spawning{
 		Name: "some", PerHost: shape.Unit(), Partial: true,

@@ -118,6 +118,7 @@ func (r reported) Watch(ctx context.Context) iter.Seq2[actor.Event, error] {
 }
 
 func TestSupervise_aHostThatDiesTwiceFailsTwice(t *testing.T) {
+	t.Parallel()
 	mesh, dealt := make(reported), make(chan int)
 	typ := actor.NewType[struct{}, actor.None]("supervisor")
 	registry, err := actor.NewRegistry(typ.Made(func(ctx *actor.Context, _ actor.None) (struct{}, error) {

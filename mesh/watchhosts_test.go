@@ -15,10 +15,11 @@ import (
 )
 
 func TestMESH19_hostsAreWatchedAsRanksAre(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	cfg := &config.Config{}
 	require.NoError(t, config.SupervisionDead.Override(cfg, 2*time.Second))
-	net := c.configured(t, cfg)
+	net := c.Connect(t, configured(cfg))
 	mine, err := net.Allocate(t.Context(), c.here(t), "mine", shape.Of("host", 2))
 	require.NoError(t, err)
 	absent, err := subjects.NewHostID("absent")

@@ -1,7 +1,6 @@
 package mesh_test
 
 import (
-	"context"
 	"sync"
 	"syscall"
 	"testing"
@@ -11,9 +10,9 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
-	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/controller"
+	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/mesh/shape"
 )
@@ -42,18 +41,17 @@ func stall(t *testing.T, from, to *mesh.Net) (resume, fill func()) {
 	}
 }
 
-// watcher is a program that watches what another owns, and has patience with one that says nothing for two seconds.
+// watcher is a program that watches what another owns, and has testkit.Patience with one that says nothing for two seconds.
 func (c *cluster) watcher(t *testing.T) *mesh.Net {
 	t.Helper()
 	var quick config.Config
 	require.NoError(t, config.SupervisionWatchdog.Set(&quick, 2*time.Second))
-	net, err := mesh.Connect(t.Context(), mesh.Options{Bus: &bus.Options{URL: c.server.URL(), Token: "secret"}, Config: &quick, HostsQuiet: quiet})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, net.Close(context.Background())) })
+	net := c.Connect(t, configured(&quick))
 	return net
 }
 
 func TestMESH6_whoWatchesFromAnotherProgramIsToldOfEndsThoughNoDataArrive(t *testing.T) {
+	t.Parallel()
 	for name, held := range map[string]struct{ to, from, full, later bool }{
 		"to the watcher":             {to: true},
 		"to the watcher, queue full": {to: true, full: true},
@@ -64,7 +62,7 @@ func TestMESH6_whoWatchesFromAnotherProgramIsToldOfEndsThoughNoDataArrive(t *tes
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := newCluster(t, "a")
-			procs, err := c.hosts(t, c.Net).Spawn(t.Context(), "workers", shape.Of("gpu", 4))
+			procs, err := c.AllHosts(t, c.Net).Spawn(t.Context(), "workers", shape.Of("gpu", 4))
 			require.NoError(t, err)
 			pids, other := c.pids(t, procs), c.watcher(t)
 			resume, fill := func() {}, func() {}
@@ -101,11 +99,11 @@ func TestMESH6_whoWatchesFromAnotherProgramIsToldOfEndsThoughNoDataArrive(t *tes
 				}
 			}
 			if held.later {
-				require.Eventually(t, func() bool { fill(); return subscribers(0)() }, patience, 20*time.Millisecond, "it is told no more")
+				require.Eventually(t, func() bool { fill(); return subscribers(0)() }, testkit.Patience, 20*time.Millisecond, "it is told no more")
 			}
 			require.Never(t, func() bool { return len(said) > 0 }, 4*time.Second, 100*time.Millisecond, "nobody is blamed for what is held up")
 			resume()
-			require.Eventually(t, subscribers(1), patience, 20*time.Millisecond, "it subscribes again when it was given up")
+			require.Eventually(t, subscribers(1), testkit.Patience, 20*time.Millisecond, "it subscribes again when it was given up")
 			require.NoError(t, syscall.Kill(pids[2], syscall.SIGKILL))
 			require.Equal(t, "2 failed proc.exit.signal <nil>", hear(t, said), "each is told once")
 			require.NoError(t, procs.Slice("gpu", 3, 4).Stop(t.Context()))
@@ -116,28 +114,30 @@ func TestMESH6_whoWatchesFromAnotherProgramIsToldOfEndsThoughNoDataArrive(t *tes
 }
 
 func TestMESH6_whoWatchesAWorldIsToldOfEndsThoughNoDataArrive(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
-	c.system(t, "s")
-	c.inWorld(t, "a", "train", 0)
+	c.System(t, "s")
+	c.HostInWorld(t, "a", "train", 0)
 	c.declare(t, "train", shape.Of("x", 2), 2)
 	procs := c.running(t, c.Net, "train", 2)
-	pids, other := c.pids(t, procs), c.connect(t)
+	pids, other := c.pids(t, procs), c.Connect(t)
 	told := heard(t, procs.Watch(t.Context()))
 	require.NoError(t, syscall.Kill(pids[0], syscall.SIGKILL))
-	require.Equal(t, "0.0 at 0 failed <nil>", next(t, told))
+	require.Equal(t, "0.0 at 0 failed <nil>", testkit.Next(t, told))
 	resume, _ := stall(t, c.Net, other) // who listens to data of one has none of others
 	defer resume()
 	told = heard(t, procs.Via(other).Watch(t.Context()))
-	require.Equal(t, "0.0 at 0 failed <nil>", next(t, told), "the system controller says what was before")
+	require.Equal(t, "0.0 at 0 failed <nil>", testkit.Next(t, told), "the system controller says what was before")
 	require.NoError(t, syscall.Kill(pids[1], syscall.SIGKILL))
-	require.Equal(t, "1.0 at 1 failed <nil>", next(t, told))
+	require.Equal(t, "1.0 at 1 failed <nil>", testkit.Next(t, told))
 }
 
 func TestMESH19_hostsAreWatchedThoughNoDataArrive(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	mine, err := c.Allocate(t.Context(), c.here(t), "mine", shape.Of("host", 1))
 	require.NoError(t, err)
-	other := c.connect(t)
+	other := c.Connect(t)
 	resume, _ := stall(t, c.Net, other)
 	defer resume()
 	fleet, err := other.HostsOf("fleet", mine.Hosts()...)

@@ -11,81 +11,17 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
-	"github.com/castnet-io/castnet/agent/host"
-	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/cast"
 	"github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/controller/worlds"
+	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/mesh/shape"
 )
-
-// patience bounds every wait.
-const patience = 30 * time.Second
-
-// system starts a system controller; the cluster's server may have JetStream.
-func (c *cluster) system(t *testing.T, label string, change ...func(*worlds.Options)) *worlds.Service {
-	t.Helper()
-	b, err := bus.Open(t.Context(), bus.Options{URL: c.server.URL(), Token: "secret"})
-	require.NoError(t, err)
-	o := worlds.Options{Bus: b, Label: label, Log: zerolog.Nop()}
-	for _, f := range change {
-		f(&o)
-	}
-	s, err := worlds.Start(t.Context(), o)
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
-		defer cancel()
-		require.NoError(t, s.Close(ctx))
-		require.NoError(t, b.Close(ctx))
-	})
-	require.Eventually(t, func() bool {
-		_, err := worlds.Find(t.Context(), c.Proc())
-		return err == nil
-	}, patience, 20*time.Millisecond)
-	return s
-}
-
-// inWorld starts a host of a world. leave takes it out in good order, and ends it.
-func (c *cluster) inWorld(t *testing.T, label, world string, rank int) (leave func()) {
-	t.Helper()
-	b, err := bus.Open(t.Context(), bus.Options{URL: c.server.URL(), Token: "secret", Name: "host/" + label})
-	require.NoError(t, err)
-	h, err := host.Start(t.Context(), host.Options{
-		Label: label, Bus: b, Settings: agent.BusSettings{URL: c.server.URL(), Token: "secret"}, Log: zerolog.Nop(), AllowUser: true,
-	})
-	require.NoError(t, err)
-	info, err := h.Info(t.Context())
-	require.NoError(t, err)
-	ctx, out := context.WithCancel(context.Background())
-	gone := make(chan struct{})
-	go func() {
-		defer close(gone)
-		joining := worlds.Joining{World: world, Host: &worlds.JoiningHost{ID: h.ID(), Rank: rank, Life: info.Life()}}
-		worlds.Stay(ctx, h.Proc(), joining, func(worlds.Joined, error) {})
-	}()
-	ended := false
-	leave = func() {
-		if ended {
-			return
-		}
-		ended = true
-		out()
-		<-gone
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
-		defer cancel()
-		require.NoError(t, h.Close(ctx))
-		require.NoError(t, b.Close(ctx))
-	}
-	t.Cleanup(leave)
-	return leave
-}
 
 // declare declares a world of the tests' own procs.
 func (c *cluster) declare(t *testing.T, name string, extent shape.Extent, perHost int, change ...func(*worlds.Declaration)) {
@@ -121,16 +57,17 @@ func (c *cluster) running(t *testing.T, net *mesh.Net, name string, ranks int) (
 			}
 		}
 		return err == nil && n == ranks
-	}, patience, 20*time.Millisecond)
+	}, testkit.Patience, 20*time.Millisecond)
 	return p
 }
 
 // Three ranks, two per host: the last host has the remainder.
 func TestLookup_aWorldIsAMeshLikeAnother(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
-	c.system(t, "s")
-	c.inWorld(t, "a", "train", 0)
-	c.inWorld(t, "b", "train", 1)
+	c.System(t, "s")
+	c.HostInWorld(t, "a", "train", 0)
+	c.HostInWorld(t, "b", "train", 1)
 	c.declare(t, "train", shape.Of("x", 3), 2)
 	procs := c.running(t, c.Net, "train", 3)
 	require.Equal(t, "x=3", procs.Extent().String())
@@ -160,7 +97,7 @@ func TestLookup_aWorldIsAMeshLikeAnother(t *testing.T) {
 		require.NotEqual(t, string(text), wrong)
 		require.ErrorAs(t, new(mesh.ProcMesh).UnmarshalText([]byte(wrong)), new(*mesh.RefError), wrong)
 	}
-	other := c.connect(t)
+	other := c.Connect(t)
 	found, err := mesh.Find[*Counter](t.Context(), read.Via(other), "counters")
 	require.NoError(t, err)
 	all, err := cast.Gather(t.Context(), found, add, 0)
@@ -184,10 +121,11 @@ func TestLookup_aWorldIsAMeshLikeAnother(t *testing.T) {
 }
 
 func TestLookup_aWorldThatLacksHostsIsReachedWhereItIsThere(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
-	c.system(t, "s")
-	leave := c.inWorld(t, "a", "train", 0)
-	c.inWorld(t, "c", "train", 2)
+	c.System(t, "s")
+	leave := c.HostInWorld(t, "a", "train", 0)
+	c.HostInWorld(t, "c", "train", 2)
 	c.declare(t, "train", shape.Of("x", 3), 1)
 	procs := c.running(t, c.Net, "train", 2)
 	_, err := procs.Host(1)
@@ -223,9 +161,9 @@ func TestLookup_aWorldThatLacksHostsIsReachedWhereItIsThere(t *testing.T) {
 
 	// The next host of rank 0 runs another incarnation, which a new look finds.
 	leave()
-	c.inWorld(t, "b", "train", 0)
-	c.inWorld(t, "d", "train", 1)
-	other := c.connect(t)
+	c.HostInWorld(t, "b", "train", 0)
+	c.HostInWorld(t, "d", "train", 1)
+	other := c.Connect(t)
 	procs = c.running(t, other, "train", 3)
 	first, err := procs.Host(0)
 	require.NoError(t, err)
@@ -260,9 +198,9 @@ func (c *cluster) oldMailReturns(t *testing.T, old actor.Ref[*Counter], mails in
 		}
 		return n
 	}
-	require.Eventually(t, func() bool { return back() == mails }, patience, 5*time.Millisecond, "all came back")
+	require.Eventually(t, func() bool { return back() == mails }, testkit.Patience, 5*time.Millisecond, "all came back")
 	if err := add.Post(t.Context(), old, 1); err == nil {
-		require.Eventually(t, func() bool { return back() == mails+1 }, patience, 5*time.Millisecond)
+		require.Eventually(t, func() bool { return back() == mails+1 }, testkit.Patience, 5*time.Millisecond)
 	}
 	n, err := add.Call(t.Context(), actor.RefOf[*Counter](heir).Via(c.Proc()), 0)
 	require.NoError(t, err)
@@ -286,51 +224,41 @@ func heard(t *testing.T, w iter.Seq2[actor.Event, error]) <-chan string {
 	return out
 }
 
-func next(t *testing.T, from <-chan string) string {
-	t.Helper()
-	select {
-	case s := <-from:
-		return s
-	case <-time.After(patience):
-		t.Fatal("nothing was told")
-		return ""
-	}
-}
-
 func TestMESH6_aWorldIsWatchedAsAnyMesh(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	patient := &config.Config{}
 	require.NoError(t, config.WorldEviction.Override(patient, time.Hour))
-	c.system(t, "s", func(o *worlds.Options) { o.Config = patient })
-	c.inWorld(t, "a", "train", 0)
-	leave := c.inWorld(t, "b", "train", 1)
+	c.System(t, "s", func(o *worlds.Options) { o.Config = patient })
+	c.HostInWorld(t, "a", "train", 0)
+	leave := c.HostInWorld(t, "b", "train", 1)
 	c.declare(t, "train", shape.Of("x", 3), 2)
 	procs := c.running(t, c.Net, "train", 3)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	ends, part := heard(t, procs.Watch(ctx)), heard(t, procs.Slice("x", 1, 3).Changes(ctx))
 	require.NoError(t, syscall.Kill(c.pids(t, procs)[1], syscall.SIGKILL))
-	require.Equal(t, "1.0 at 1 failed <nil>", next(t, ends))
-	require.Equal(t, "1.0 at 0 failed <nil>", next(t, part))
-	late := heard(t, procs.Via(c.connect(t)).Watch(ctx))
-	require.Equal(t, "1.0 at 1 failed <nil>", next(t, late), "what was before is told")
+	require.Equal(t, "1.0 at 1 failed <nil>", testkit.Next(t, ends))
+	require.Equal(t, "1.0 at 0 failed <nil>", testkit.Next(t, part))
+	late := heard(t, procs.Via(c.Connect(t)).Watch(ctx))
+	require.Equal(t, "1.0 at 1 failed <nil>", testkit.Next(t, late), "what was before is told")
 	leave()
 	for _, w := range []<-chan string{ends, late} {
-		require.Equal(t, "2.0 at 2 stopped <nil>", next(t, w))
+		require.Equal(t, "2.0 at 2 stopped <nil>", testkit.Next(t, w))
 	}
-	require.Equal(t, "2.0 at 1 stopped <nil>", next(t, part))
-	c.inWorld(t, "c", "train", 1)
-	require.Equal(t, "2.1 at 1 running <nil>", next(t, part), "another incarnation has the rank")
+	require.Equal(t, "2.0 at 1 stopped <nil>", testkit.Next(t, part))
+	c.HostInWorld(t, "c", "train", 1)
+	require.Equal(t, "2.1 at 1 running <nil>", testkit.Next(t, part), "another incarnation has the rank")
 	require.Eventually(t, func() bool {
 		alive, err := procs.Ping(t.Context())
 		return err == nil && slices.Equal([]bool{true, false, true}, alive.Values())
-	}, patience, 20*time.Millisecond, "and who has a handle reaches it without a step of his own")
+	}, testkit.Patience, 20*time.Millisecond, "and who has a handle reaches it without a step of his own")
 
 	require.NoError(t, procs.Stop(t.Context()))
 	for _, w := range []<-chan string{ends, late} {
-		require.ElementsMatch(t, []string{"0.0 at 0 stopped <nil>", "2.1 at 2 stopped <nil>"}, []string{next(t, w), next(t, w)})
+		require.ElementsMatch(t, []string{"0.0 at 0 stopped <nil>", "2.1 at 2 stopped <nil>"}, []string{testkit.Next(t, w), testkit.Next(t, w)})
 	}
-	require.Equal(t, "2.1 at 1 stopped <nil>", next(t, part))
+	require.Equal(t, "2.1 at 1 stopped <nil>", testkit.Next(t, part))
 	cancel()
 	for _, w := range []<-chan string{ends, late, part} {
 		_, more := <-w
@@ -339,14 +267,15 @@ func TestMESH6_aWorldIsWatchedAsAnyMesh(t *testing.T) {
 }
 
 func TestMESH12_watchingAWorldEndsWhenNoSystemControllerAnswersForLong(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
-	s := c.system(t, "s")
-	c.inWorld(t, "a", "train", 0)
+	s := c.System(t, "s")
+	c.HostInWorld(t, "a", "train", 0)
 	c.declare(t, "train", shape.Of("x", 1), 1)
 	cfg := &config.Config{}
 	require.NoError(t, config.SupervisionWatchdog.Override(cfg, time.Second))
-	procs := c.running(t, c.configured(t, cfg), "train", 1)
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	procs := c.running(t, c.Connect(t, configured(cfg)), "train", 1)
+	ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
 	defer cancel()
 	require.NoError(t, s.Close(ctx))
 	for e, err := range procs.Watch(t.Context()) {
@@ -370,18 +299,19 @@ func (c *cluster) worldOf(t *testing.T, name string) string {
 }
 
 func TestLookup_aNameOfAWorldAndAMeshIsAmbiguous(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "z")
-	c.system(t, "s")
-	procs, err := c.hosts(t, c.Net).Spawn(t.Context(), "workers", shape.Of("gpu", 1))
+	c.System(t, "s")
+	procs, err := c.AllHosts(t, c.Net).Spawn(t.Context(), "workers", shape.Of("gpu", 1))
 	require.NoError(t, err)
 	c.declare(t, "workers", shape.Of("x", 1), 1, unasked)
-	c.inWorld(t, "a", "workers", 0)
+	c.HostInWorld(t, "a", "workers", 0)
 	world := c.running(t, c.Net, c.worldOf(t, "workers"), 1)
-	_, err = c.connect(t).Lookup(t.Context(), "workers")
+	_, err = c.Connect(t).Lookup(t.Context(), "workers")
 	var ambiguous *mesh.AmbiguousError
 	require.ErrorAs(t, err, &ambiguous)
 	require.ElementsMatch(t, []string{world.ID().String(), procs.ID().String()}, ambiguous.Candidates)
-	found, err := c.connect(t).Lookup(t.Context(), world.ID().String())
+	found, err := c.Connect(t).Lookup(t.Context(), world.ID().String())
 	require.NoError(t, err)
 	require.True(t, found.Equal(world))
 	require.NoError(t, procs.Stop(t.Context()))

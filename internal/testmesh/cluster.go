@@ -1,0 +1,207 @@
+package testmesh
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/agent/host"
+	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/bus/embed"
+	"github.com/castnet-io/castnet/controller/worlds"
+	"github.com/castnet-io/castnet/internal/testkit"
+	"github.com/castnet-io/castnet/mesh"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// HostsQuiet is how long clients wait for one more host to answer: longer than a busy machine holds up a host.
+const HostsQuiet = 500 * time.Millisecond
+
+// Cluster is a server, hosts on it, and a client.
+type Cluster struct {
+	*mesh.Net // a client
+	Server    *embed.Server
+
+	hosts int // that Start started
+}
+
+// Option changes what Start starts.
+type Option func(*starting)
+
+type starting struct {
+	server embed.Options
+	labels []string
+	host   []func(*host.Options)
+}
+
+// Hosts starts a host for each label.
+func Hosts(labels ...string) Option { return func(s *starting) { s.labels = labels } }
+
+// Server changes the options of the server.
+func Server(change func(*embed.Options)) Option { return func(s *starting) { change(&s.server) } }
+
+// JetStream gives the server a store.
+func JetStream() Option { return Server(func(o *embed.Options) { o.JetStream = true }) }
+
+// HostOptions changes the options of every host that Start starts.
+func HostOptions(change func(*host.Options)) Option {
+	return func(s *starting) { s.host = append(s.host, change) }
+}
+
+// Start starts a cluster, which ends with the test. The server wants a token.
+func Start(t testing.TB, options ...Option) *Cluster {
+	t.Helper()
+	s := starting{server: embed.Options{Token: "secret"}}
+	for _, o := range options {
+		o(&s)
+	}
+	srv, err := embed.Start(t.Context(), s.server)
+	require.NoError(t, err)
+	t.Cleanup(srv.Shutdown)
+	c := &Cluster{Server: srv, hosts: len(s.labels)}
+	for _, label := range s.labels {
+		c.Host(t, label, s.host...)
+	}
+	c.Net = c.Connect(t)
+	return c
+}
+
+// BusOptions are those of a connection to the server.
+func (c *Cluster) BusOptions(t testing.TB) bus.Options {
+	return bus.Options{URL: c.Server.URL(), Token: c.Server.Token(), Log: testkit.Log(t)}
+}
+
+// Settings are what procs get to reach the server.
+func (c *Cluster) Settings() agent.BusSettings {
+	return agent.BusSettings{URL: c.Server.URL(), Token: c.Server.Token()}
+}
+
+// Open opens a connection of its own.
+func (c *Cluster) Open(t testing.TB) *bus.Bus {
+	t.Helper()
+	b := c.open(t, "")
+	testkit.Close(t, b.Close)
+	return b
+}
+
+func (c *Cluster) open(t testing.TB, name string) *bus.Bus {
+	t.Helper()
+	o := c.BusOptions(t)
+	o.Name = name
+	b, err := bus.Open(t.Context(), o)
+	require.NoError(t, err)
+	return b
+}
+
+// Host starts one more host, with a connection of its own. It runs programs of this user.
+func (c *Cluster) Host(t testing.TB, label string, change ...func(*host.Options)) (h *host.Host, stop func()) {
+	t.Helper()
+	b := c.open(t, "host/"+label)
+	o := host.Options{Label: label, Bus: b, Settings: c.Settings(), Log: testkit.Log(t), AllowUser: true}
+	for _, f := range change {
+		f(&o)
+	}
+	h, err := host.Start(t.Context(), o)
+	require.NoError(t, err)
+	return h, testkit.Close(t, h.Close, b.Close)
+}
+
+// Connect connects one more client.
+func (c *Cluster) Connect(t testing.TB, change ...func(*mesh.Options)) *mesh.Net {
+	t.Helper()
+	net, _ := c.Client(t, change...)
+	return net
+}
+
+// Client is Connect, and a function that closes the client before the test ends.
+func (c *Cluster) Client(t testing.TB, change ...func(*mesh.Options)) (net *mesh.Net, leave func()) {
+	t.Helper()
+	return connect(t, c.Server, change)
+}
+
+// Connect connects a client to a server that no Cluster has.
+func Connect(t testing.TB, srv *embed.Server, change ...func(*mesh.Options)) *mesh.Net {
+	t.Helper()
+	net, _ := connect(t, srv, change)
+	return net
+}
+
+func connect(t testing.TB, srv *embed.Server, change []func(*mesh.Options)) (net *mesh.Net, leave func()) {
+	t.Helper()
+	o := mesh.Options{Bus: &bus.Options{URL: srv.URL(), Token: srv.Token()}, Log: testkit.Log(t), HostsQuiet: HostsQuiet}
+	for _, f := range change {
+		f(&o)
+	}
+	net, err := mesh.Connect(t.Context(), o)
+	require.NoError(t, err)
+	return net, testkit.Close(t, net.Close)
+}
+
+// As is the cluster as another client sees it.
+func (c *Cluster) As(net *mesh.Net) *Cluster { return &Cluster{net, c.Server, c.hosts} }
+
+// System starts a system controller, and waits until clients find one.
+func (c *Cluster) System(t testing.TB, label string, change ...func(*worlds.Options)) *worlds.Service {
+	t.Helper()
+	b := c.open(t, "system/"+label)
+	o := worlds.Options{Bus: b, Label: label, Log: testkit.Log(t)}
+	for _, f := range change {
+		f(&o)
+	}
+	s, err := worlds.Start(t.Context(), o)
+	require.NoError(t, err)
+	testkit.Close(t, s.Close, b.Close)
+	require.Eventually(t, func() bool {
+		_, err := worlds.Find(t.Context(), c.Proc())
+		return err == nil
+	}, testkit.Patience, 20*time.Millisecond)
+	return s
+}
+
+// HostInWorld starts a host that joins a world under a rank. leave takes it out of the world, and stops it.
+func (c *Cluster) HostInWorld(t testing.TB, label, world string, rank int) (leave func()) {
+	t.Helper()
+	h, stop := c.Host(t, label)
+	info, err := h.Info(t.Context())
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	left := make(chan struct{})
+	go func() {
+		defer close(left)
+		joining := worlds.Joining{World: world, Host: &worlds.JoiningHost{ID: h.ID(), Rank: rank, Life: info.Life()}}
+		worlds.Stay(ctx, h.Proc(), joining, func(worlds.Joined, error) {})
+	}()
+	return testkit.Close(t, func(context.Context) error {
+		cancel()
+		<-left
+		stop()
+		return nil
+	})
+}
+
+// AllHosts is the mesh of all hosts that Start started: a client's first look may miss one on a busy machine.
+func (c *Cluster) AllHosts(t testing.TB, net *mesh.Net) mesh.HostMesh {
+	t.Helper()
+	hosts, err := net.AwaitHosts(t.Context(), c.hosts)
+	require.NoError(t, err)
+	return hosts
+}
+
+// PIDs are the live processes of a mesh by rank, as its hosts say.
+func PIDs(t testing.TB, net *mesh.Net, id subjects.MeshID) map[int]int {
+	t.Helper()
+	all, err := net.Meshes(t.Context())
+	require.NoError(t, err)
+	pids := map[int]int{}
+	for _, m := range all {
+		for _, s := range m.States {
+			if s.ID == id.String() && s.Proc != nil && !s.Status.Phase.Terminal() {
+				pids[s.Rank] = s.Proc.PID
+			}
+		}
+	}
+	return pids
+}
