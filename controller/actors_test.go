@@ -13,6 +13,7 @@ import (
 )
 
 func TestController_ownsActorsThroughTheAgentsOfTheirProcs(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	echo := actor.NewType[*struct{}, int]("echo")
 	registry, err := actor.NewRegistry(echo.Made(func(ctx *actor.Context, bad int) (*struct{}, error) {
@@ -60,6 +61,7 @@ func TestController_ownsActorsThroughTheAgentsOfTheirProcs(t *testing.T) {
 }
 
 func TestController_answersWhatItHasNoUseFor(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	ref := r.own(t, r.spec)
 	_, err := agent.Ping.Call(t.Context(), ref, actor.None{})

@@ -15,6 +15,7 @@ import (
 
 // Each is asked of a controller whose mesh runs: the answer is exact, and the mesh goes on.
 func TestController_answersBadInputExactly(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	ref := r.own(t, r.spec)
 	create(t, ref)
@@ -89,6 +90,7 @@ func TestController_answersBadInputExactly(t *testing.T) {
 }
 
 func TestPolicy_wildOnesAreRefusedBeforeAnythingIsStarted(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	spares := make([]subjects.HostID, 3)
 	for i := range spares {
@@ -117,6 +119,7 @@ func TestPolicy_wildOnesAreRefusedBeforeAnythingIsStarted(t *testing.T) {
 }
 
 func TestCTL7_aSubscriberThatIsUndeliverableIsRemovedAndHarmsNobody(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	ref := r.own(t, r.spec)
 	create(t, ref)

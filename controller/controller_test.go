@@ -248,6 +248,7 @@ func (r *rig) stoppedOnce(t *testing.T, hosts ...*fakeHost) {
 }
 
 func TestCTL2_oneMessageForEachHostHoweverOftenItIsAsked(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	ref := r.own(t, r.spec)
 	create(t, ref)
@@ -265,6 +266,7 @@ func TestCTL2_oneMessageForEachHostHoweverOftenItIsAsked(t *testing.T) {
 }
 
 func TestCTL3_eachStreamHearsOfEachEndOnceThoseBeforeItIncluded(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	ref := r.own(t, r.spec)
 	create(t, ref)
@@ -319,6 +321,7 @@ func newHostProc(t *testing.T) subjects.ProcID {
 }
 
 func TestCTL4_leasesAreRenewedEveryThirdUntilTheMeshIsOver(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.spec.Lease = time.Second
 	ref := r.own(t, r.spec)
@@ -336,6 +339,7 @@ func TestCTL4_leasesAreRenewedEveryThirdUntilTheMeshIsOver(t *testing.T) {
 }
 
 func TestCTL4_aRenewalBringsTheEndsThatNoEventTold(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.spec.Lease = time.Second
 	r.hosts[1].lost = []int{3}
@@ -352,6 +356,7 @@ func TestCTL4_aRenewalBringsTheEndsThatNoEventTold(t *testing.T) {
 }
 
 func TestCTL4_aControllerThatStopsStopsItsMesh(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.own(t, r.spec)
 	ref := r.own(t, r.spec)
@@ -362,6 +367,7 @@ func TestCTL4_aControllerThatStopsStopsItsMesh(t *testing.T) {
 }
 
 func TestCTL5_aHostThatRefusesOrIsGoneIsNamed(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, func(h *fakeHost) {
 		if h.ranks[0] == 0 {
 			h.refuse = errors.New("not on my host")
@@ -384,6 +390,7 @@ func TestCTL5_aHostThatRefusesOrIsGoneIsNamed(t *testing.T) {
 }
 
 func TestCTL5_aMuteHostHoldsUpNobodyForEver(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, func(h *fakeHost) { h.mute = h.ranks[0] == 2 })
 	ref := r.own(t, r.spec)
 	create(t, ref)

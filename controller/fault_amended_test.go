@@ -11,6 +11,7 @@ import (
 )
 
 func TestFaultAC5_aControllerThatEndsTellsItsSubscribersWhy(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	ref := r.own(t, r.spec)
 	create(t, ref)
@@ -25,6 +26,7 @@ func TestFaultAC5_aControllerThatEndsTellsItsSubscribersWhy(t *testing.T) {
 }
 
 func TestFaultAC6_aSubscriberThatIsGoneHarmsNeitherControllerNorMesh(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	ref := r.own(t, r.spec)
 	create(t, ref)
@@ -45,6 +47,7 @@ func TestFaultAC6_aSubscriberThatIsGoneHarmsNeitherControllerNorMesh(t *testing.
 }
 
 func TestFaultAC7_aStateHasEveryRankOfTheRegionOnceUnderTheMeshsOwnName(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	ref := r.own(t, r.spec)
 	create(t, ref)
@@ -61,6 +64,7 @@ func TestFaultAC7_aStateHasEveryRankOfTheRegionOnceUnderTheMeshsOwnName(t *testi
 }
 
 func TestFaultAC8_aQuestionThatFailsAgainAndAgainIsNoFailureOfARank(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.spec.Lease = time.Second
 	r.hosts[0].renew = notNow
@@ -91,6 +95,7 @@ actors 2 2 gpu=1:2
 
 // Meaning of test_orphaned_actors_are_cleaned_up.
 func TestOrphans_endWhenTheOneLeaseThatTheyGotHasRunOut(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	procs := r.ranks(t, frailDef())
 	for _, p := range procs {
@@ -111,6 +116,7 @@ func TestOrphans_endWhenTheOneLeaseThatTheyGotHasRunOut(t *testing.T) {
 }
 
 func TestController_tellsOnEvWhatBecomesOfARankUnlessAHostHas(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.spec.Policy = Policy{Recovery: Drop}
 	ref := r.own(t, r.spec)

@@ -107,6 +107,7 @@ func frails(name string) *agent.ActorSpec {
 }
 
 func TestFaultC1_beatsGoOnWhateverTheRanksAndAgentsHaveComeTo(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, func(h *fakeHost) { h.renew = notNow })
 	r.spec.Lease = time.Second
 	ref := r.own(t, r.spec)
@@ -135,6 +136,7 @@ func TestFaultC1_beatsGoOnWhateverTheRanksAndAgentsHaveComeTo(t *testing.T) {
 }
 
 func TestFaultC3_theLeaseOfEveryLiveRankIsRenewedWhateverElseHasFailed(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	procs := r.ranks(t, frailDef())
 	spec := r.spec
@@ -161,6 +163,7 @@ func TestFaultC3_theLeaseOfEveryLiveRankIsRenewedWhateverElseHasFailed(t *testin
 }
 
 func TestFaultC4_aStopReachesTheRanksThatAreLeftAfterAFailure(t *testing.T) {
+	t.Parallel()
 	for name, stop := range map[string]func(*testing.T, *rig, actor.Ref[agent.Agent]){
 		"asked": func(t *testing.T, _ *rig, ref actor.Ref[agent.Agent]) {
 			o, err := agent.Stop.Call(t.Context(), ref, agent.Stopping{Reason: "done"})
@@ -187,6 +190,7 @@ func TestFaultC4_aStopReachesTheRanksThatAreLeftAfterAFailure(t *testing.T) {
 }
 
 func TestFaultC5_anAgentThatCannotBeAskedBlamesNoRank(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, func(h *fakeHost) { h.renew = notNow })
 	r.spec.Lease = time.Second
 	said := r.meshSteps(t)
@@ -208,6 +212,7 @@ func TestFaultC5_anAgentThatCannotBeAskedBlamesNoRank(t *testing.T) {
 }
 
 func TestFaultC7_aStopThatFailsOnOneHostKeepsTheStatusOfEveryOtherRankToTheLast(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	procs := r.ranks(t, frailDef())
 	spec := r.spec
@@ -225,6 +230,7 @@ func TestFaultC7_aStopThatFailsOnOneHostKeepsTheStatusOfEveryOtherRankToTheLast(
 }
 
 func TestFaultC11_aBurstOfFailuresReachesASubscriberOneByOne(t *testing.T) {
+	t.Parallel()
 	const perHost = 500
 	extent := shape.Of("host", 2).With("gpu", perHost)
 	r := newRig(t, func(h *fakeHost) {
@@ -249,6 +255,7 @@ func TestFaultC11_aBurstOfFailuresReachesASubscriberOneByOne(t *testing.T) {
 }
 
 func TestFaultC12_whoSubscribesAgainHasOneSubscriptionAndHearsNothingTwice(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	ref := r.own(t, r.spec)
 	create(t, ref)
@@ -272,6 +279,7 @@ func TestFaultC12_whoSubscribesAgainHasOneSubscriptionAndHearsNothingTwice(t *te
 }
 
 func TestFaultC14_aProcWhoseActorFailedTakesOthers(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	procs := r.ranks(t, frailDef())
 	spec := r.spec
@@ -288,6 +296,7 @@ func TestFaultC14_aProcWhoseActorFailedTakesOthers(t *testing.T) {
 }
 
 func TestFaultC18_aFailureSaysFirstWhoFailedWhereAndHow(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	procs := r.ranks(t, frailDef())
 	spec := r.spec

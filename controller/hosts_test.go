@@ -77,6 +77,7 @@ func is(t *testing.T, ref actor.Ref[agent.Agent], host subjects.HostID, s presen
 }
 
 func TestCTL17_aControllerOfHostsKeepsThePromisesOfAgents(t *testing.T) {
+	t.Parallel()
 	agenttest.Exercise(t, func(t *testing.T) agenttest.Subject {
 		r := newRig(t)
 		ref, _ := r.hosting(t, 2)
@@ -91,6 +92,7 @@ func TestCTL17_aControllerOfHostsKeepsThePromisesOfAgents(t *testing.T) {
 }
 
 func TestCTL17_whateverEndsTheControllerGivesItsHostsBackOnce(t *testing.T) {
+	t.Parallel()
 	for how, end := range map[string]func(t *testing.T, r *rig, ref actor.Ref[agent.Agent]){
 		"it is stopped": func(_ *testing.T, r *rig, ref actor.Ref[agent.Agent]) { r.p.StopActor(ref.ID().Name, "done") },
 		"it is killed":  func(_ *testing.T, r *rig, ref actor.Ref[agent.Agent]) { r.p.KillActor(ref.ID().Name, "for a test") },
@@ -118,6 +120,7 @@ func TestCTL17_whateverEndsTheControllerGivesItsHostsBackOnce(t *testing.T) {
 }
 
 func TestCTL17_whatCouldNotBeGivenBackIsSaidAndDoneAgain(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	ref, got := r.hosting(t, 2)
 	notNow := errors.New("not now")
@@ -139,6 +142,7 @@ func TestCTL17_whatCouldNotBeGivenBackIsSaidAndDoneAgain(t *testing.T) {
 }
 
 func TestCTL17_aStopIsAnsweredBeforeItsAskerGivesUpWhateverAnotherOneWaitsFor(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	ref, got := r.hosting(t, 2)
 	got.free = make(chan struct{})
@@ -160,6 +164,7 @@ func TestCTL17_aStopIsAnsweredBeforeItsAskerGivesUpWhateverAnotherOneWaitsFor(t 
 }
 
 func TestCTL17_whoSubscribesElsewhereHearsWhatIsNotWellAtOnceAndThatTheControllerLives(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	ref, got := r.hosting(t, 2)
 	is(t, ref, got.ids[1], presence.Dead)
@@ -204,6 +209,7 @@ func TestCTL17_whoSubscribesElsewhereHearsWhatIsNotWellAtOnceAndThatTheControlle
 }
 
 func TestCTL17_whatHostsCannotBeAskedForIsRefused(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	ref, got := r.hosting(t, 2)
 	require.ErrorContains(t, Hold(t.Context(), ref, got), "has its hosts")

@@ -17,6 +17,7 @@ import (
 )
 
 func TestCTL14_leasesAtAHostGoInOneMessageAndEachHasItsOwnAnswer(t *testing.T) {
+	t.Parallel()
 	for _, old := range []bool{false, true} {
 		t.Run(fmt.Sprintf("old=%v", old), func(t *testing.T) {
 			r := newRig(t, func(h *fakeHost) { h.old = old })
@@ -69,6 +70,7 @@ func TestCTL14_leasesAtAHostGoInOneMessageAndEachHasItsOwnAnswer(t *testing.T) {
 }
 
 func TestCTL14_controllersThatShareAKeeperRenewTogether(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.spec.Lease, r.spec.Keeper = time.Second, NewKeeper(r.p)
 	defer r.spec.Keeper.Close()
@@ -111,6 +113,7 @@ func TestCTL14_aKeeperThatIsClosedRefusesWhoWaitsAndWhoComes(t *testing.T) {
 }
 
 func TestCTL4_withoutALeaseAgentsAreAskedAllTheSame(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	cfg := &config.Config{}
 	require.NoError(t, config.SupervisionPoll.Override(cfg, 50*time.Millisecond))

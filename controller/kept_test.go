@@ -84,6 +84,7 @@ type fakeProc struct{ agent.Agent }
 func (*fakeProc) Ping(*actor.Context, actor.None) (actor.None, error) { return actor.None{}, nil }
 
 func TestCTL16_procsOfADeadHostAreAskedUntilNoneAnswers(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.spec.Procs.Keep = true
 	cfg := &config.Config{}

@@ -10,6 +10,7 @@ import (
 )
 
 func TestStop_aPartIsOneMessageForEachHostThatHasRanksOfItAndAnswersByItsOwnRanks(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	ref := r.own(t, r.spec)
 	create(t, ref)

@@ -8,6 +8,7 @@ import (
 )
 
 func TestController_keepsThePromisesOfAgents(t *testing.T) {
+	t.Parallel()
 	agenttest.Exercise(t, func(t *testing.T) agenttest.Subject {
 		r := newRig(t)
 		ref := r.own(t, r.spec)

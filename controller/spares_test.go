@@ -9,6 +9,7 @@ import (
 )
 
 func TestCTL11_ownersThatShareSpareHostsDoNotAllBeginWithTheSameOne(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.spec.Policy = Policy{Recovery: Replace}
 	for range 2 {

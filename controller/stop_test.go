@@ -12,6 +12,7 @@ import (
 )
 
 func TestCTL15_ranksAreStoppingFromTheMomentThatTheirStopIsAskedFor(t *testing.T) {
+	t.Parallel()
 	busy := make(chan struct{})
 	r := newRig(t, func(h *fakeHost) { h.busy = busy })
 	told := r.steps(t)
@@ -50,6 +51,7 @@ func TestCTL15_ranksAreStoppingFromTheMomentThatTheirStopIsAskedFor(t *testing.T
 }
 
 func TestCTL15_alsoWhenTheOwnerEnds(t *testing.T) {
+	t.Parallel()
 	busy := make(chan struct{})
 	r := newRig(t, func(h *fakeHost) { h.busy = busy })
 	told := r.steps(t)

@@ -42,6 +42,7 @@ func (r *rig) states(t *testing.T) (all []agent.State) {
 }
 
 func TestCTL10_twoControllersOfAMeshNeverBothAct(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.spec.Lease = time.Second
 	first := r.own(t, r.spec)
@@ -83,6 +84,7 @@ func TestCTL10_twoControllersOfAMeshNeverBothAct(t *testing.T) {
 }
 
 func TestCTL10_aStopThatIsRefusedIsAnsweredAtOnce(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	first := r.own(t, r.spec)
 	create(t, first)
@@ -131,6 +133,7 @@ func TestTakeOver_followsTheNewestOwnerWithTheHostsThatHaveTheRanksNow(t *testin
 }
 
 func TestAGT8_aControllerThatStopsEverythingCreatesNothing(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	c := r.own(t, r.spec)
 	create(t, c)
@@ -141,6 +144,7 @@ func TestAGT8_aControllerThatStopsEverythingCreatesNothing(t *testing.T) {
 }
 
 func TestCTL10_theLeaseOfTheOwnerBeforeDoesNotEndAMeshThatIsToHaveNone(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.spec.Lease = time.Minute
 	first := r.own(t, r.spec)

@@ -58,6 +58,7 @@ func (r *rig) hold(t *testing.T, p *actor.Proc) (hear func()) {
 }
 
 func TestCTL13_leasesOfProcsAreRenewedThoughNoDataReachTheirHosts(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.spec.Lease = 3 * time.Second
 	ref := r.own(t, r.spec)

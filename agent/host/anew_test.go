@@ -85,6 +85,7 @@ func recordsIn(t *testing.T, dir string) map[string][]byte {
 
 // What a client wants of its procs is in force also on the next host.
 func TestHOST11_anAdoptedProcThatDoesNotAnswerInItsClientsTimeIsEnded(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	k := newKeeper(t, r, config.Snapshot{Values: map[string]string{config.HostReady.String(): "1s"}})
 	pid := k.proc(t).Proc.PID
@@ -109,6 +110,7 @@ func TestHOST11_anAdoptedProcThatDoesNotAnswerInItsClientsTimeIsEnded(t *testing
 // the same address. The old one has ended before the new host can be heard of, and what the new one says is not taken
 // for what the old one has said already.
 func TestHOST10_aProcThatIsStartedAnewAfterItsHostsDeathIsHeardAtOnce(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	k := newKeeper(t, r, config.Snapshot{})
 	proc := agent.Of(k.mesh.Proc(0, 0)).Via(r.client)

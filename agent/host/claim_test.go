@@ -13,6 +13,7 @@ import (
 )
 
 func TestHOST15_theOrdersOfAnEarlierOwnerAreRefusedAndNameBoth(t *testing.T) {
+	t.Parallel()
 	for name, mode := range modes(t) {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, mode)
@@ -54,6 +55,7 @@ func TestHOST15_theOrdersOfAnEarlierOwnerAreRefusedAndNameBoth(t *testing.T) {
 
 // A spare took another host's place meanwhile, and another owner follows: it is the same mesh here.
 func TestAGT1_aRankIsStartedAgainWhateverBecameOfTheOtherHostsAndTheOwner(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, func(o *host.Options) { o.AllowUser, o.Allow = true, []string{"/bin", "/usr/bin"} })
 	m := r.shell(t, "exit 3")
 	other, err := subjects.NewHostID("b")

@@ -30,6 +30,7 @@ func (r *rig) exec(t *testing.T, within time.Duration, of *subjects.ProcID, comm
 }
 
 func TestExec_isRefusedUnlessTheOperatorAllowsIt_HOST14(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	_, err := r.exec(t, time.Minute, nil, "true")
 	require.ErrorContains(t, err, (&agent.ExecNotAllowedError{Host: "a"}).Error())
@@ -44,6 +45,7 @@ func TestExec_isRefusedUnlessTheOperatorAllowsIt_HOST14(t *testing.T) {
 }
 
 func TestExec_answersHowACommandEndedAndWhatItSaid_HOST14(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	r := newRig(t, allowExec, func(o *host.Options) { o.Dir = dir })
 	done, err := r.exec(t, time.Minute, nil, "sh", "-c", "echo out; echo err >&2; cat; exit 3")
@@ -72,6 +74,7 @@ func TestExec_answersHowACommandEndedAndWhatItSaid_HOST14(t *testing.T) {
 }
 
 func TestExec_killsAllThatIsLeftAtTheDeadline_HOST14(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, allowExec)
 	pids := filepath.Join(t.TempDir(), "pids")
 	done, err := r.exec(t, time.Second, nil, "sh", "-c", "trap '' TERM; echo begun; sleep 600 & echo $$ $! >"+pids+"; wait")
@@ -97,6 +100,7 @@ func lives(pid string) bool {
 }
 
 func TestExec_tellsACommandWhichRankItIsFor_HOST14(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, allowExec)
 	m := r.mesh(t, 2)
 	r.create(t, m)
@@ -131,6 +135,7 @@ func (r *rig) sleeper(ctx context.Context, t *testing.T) (pids []string, failed 
 }
 
 func TestExec_endsWithTheHost_HOST14(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, allowExec)
 	pids, failed := r.sleeper(t.Context(), t)
 	r.close()
@@ -141,6 +146,7 @@ func TestExec_endsWithTheHost_HOST14(t *testing.T) {
 }
 
 func TestExec_endsWhenWhoAskedWaitsNoLonger_HOST14(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, allowExec)
 	ctx, cancel := context.WithCancel(t.Context())
 	pids, failed := r.sleeper(ctx, t)
@@ -152,6 +158,7 @@ func TestExec_endsWhenWhoAskedWaitsNoLonger_HOST14(t *testing.T) {
 }
 
 func TestExec_aHostThatRunsProcsItselfStartsNoCommands(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, allowExec, local(t))
 	_, err := r.exec(t, time.Minute, nil, "true")
 	require.ErrorContains(t, err, "in its own process")

@@ -12,6 +12,7 @@ import (
 )
 
 func TestHOST17_whatPlainClientsAskWaitsForNoData(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, local(t))
 	gate, entered := make(chan struct{}), make(chan struct{})
 	resume := sync.OnceFunc(func() { close(gate) })

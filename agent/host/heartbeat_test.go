@@ -68,6 +68,7 @@ func often(t *testing.T) func(*host.Options) {
 
 // HOST-12
 func TestHost_beatsWithItsConnectionsUntilAGoodbyeAfterTheEndOfEveryProc(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, local(t), often(t))
 	beats := r.beats(t)
 	b := until(t, beats, func(b agent.Heartbeat) bool { return b.Seq > 5 })
@@ -86,6 +87,7 @@ func TestHost_beatsWithItsConnectionsUntilAGoodbyeAfterTheEndOfEveryProc(t *test
 }
 
 func TestHost_saysWhyItLeaves(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, local(t), often(t))
 	beats := r.beats(t)
 	why := "maintenance" + strings.Repeat("!", 2*agent.MaxWhy)
@@ -100,6 +102,7 @@ func TestHost_saysWhyItLeaves(t *testing.T) {
 }
 
 func TestHost_saysWithItsHeartbeatWhetherItTakesProcs(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, local(t), often(t))
 	beats := r.beats(t)
 	says := func(mode agent.HostMode) agent.Heartbeat {

@@ -24,6 +24,7 @@ import (
 )
 
 func TestAGT1_aHostCreatesAMeshOnce(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	m := r.mesh(t, 2)
 	require.Equal(t, all(2, agent.Status{Phase: agent.Running}), r.create(t, m))
@@ -43,6 +44,7 @@ func TestAGT1_aHostCreatesAMeshOnce(t *testing.T) {
 }
 
 func TestCreate_refusesWhatDoesNotFitBeforeAnythingStarts(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	elsewhere, err := subjects.NewHostID("b")
 	require.NoError(t, err)
@@ -79,6 +81,7 @@ func TestCreate_refusesWhatDoesNotFitBeforeAnythingStarts(t *testing.T) {
 }
 
 func TestHOST1_aLabelThatIsTakenIsRefused(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	_, err := host.Start(t.Context(), r.options(t, "a"))
 	require.ErrorContains(t, err, `host label "a" is taken by `+r.host.ID().String())
@@ -98,6 +101,7 @@ func TestHOST1_aLabelThatIsTakenIsRefused(t *testing.T) {
 }
 
 func TestHOST3_aKilledProcIsToldAtOnceWithItsSignal(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	port := actor.OpenPort[actor.Event](r.client)
 	defer port.Close()
@@ -127,6 +131,7 @@ func TestHOST3_aKilledProcIsToldAtOnceWithItsSignal(t *testing.T) {
 }
 
 func TestHOST3_aProcThatEndsEarlySaysHowAndItsLastWords(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, func(o *host.Options) { o.Allow = []string{"/bin/sh"} })
 	m := r.shell(t, "for i in 1 2 3 4 5 6; do echo line $i >&2; done; exit 3")
 	o := r.create(t, m)
@@ -141,6 +146,7 @@ func TestHOST3_aProcThatEndsEarlySaysHowAndItsLastWords(t *testing.T) {
 }
 
 func TestHOST4_anotherBuildIsKilledAndBothAreNamed(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	m := r.mesh(t, 1)
 	m.Build = "0123456789ab"
@@ -152,6 +158,7 @@ func TestHOST4_anotherBuildIsKilledAndBothAreNamed(t *testing.T) {
 }
 
 func TestHOST4_whoWasNotLaunchedIsNotReady(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	m := r.mesh(t, 1, roleVar+"=hangs")
 	_, err := agent.Create.Call(t.Context(), r.agent(), agent.Creation{Procs: &m})
@@ -164,6 +171,7 @@ func TestHOST4_whoWasNotLaunchedIsNotReady(t *testing.T) {
 }
 
 func TestHOST4_whoIsNotReadyInTimeIsKilled(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, func(o *host.Options) { o.Ready = 300 * time.Millisecond })
 	m := r.mesh(t, 1, roleVar+"=hangs")
 	require.Equal(t, all(1, agent.Status{Phase: agent.Failed, Reason: "not ready within 300ms"}), r.create(t, m))
@@ -171,6 +179,7 @@ func TestHOST4_whoIsNotReadyInTimeIsKilled(t *testing.T) {
 }
 
 func TestHOST5_whoIgnoresTermIsKilledAfterTheGrace(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	m := r.mesh(t, 1, roleVar+"=stubborn")
 	_, err := agent.Create.Call(t.Context(), r.agent(), agent.Creation{Procs: &m})
@@ -190,6 +199,7 @@ func TestHOST5_whoIgnoresTermIsKilledAfterTheGrace(t *testing.T) {
 }
 
 func TestKeys_theGraceOfOneProcIsNotThatOfSeveral(t *testing.T) {
+	t.Parallel()
 	for procs, short := range map[int]keys.Key[time.Duration]{1: keys.TerminateSingle, 2: keys.TerminateGrace} {
 		c := &keys.Config{}
 		require.NoError(t, keys.TerminateSingle.Set(c, time.Hour))
@@ -207,6 +217,7 @@ func TestKeys_theGraceOfOneProcIsNotThatOfSeveral(t *testing.T) {
 }
 
 func TestKey_logsTailLinesIsHowManyAnEndIsReportedWith(t *testing.T) {
+	t.Parallel()
 	for lines, want := range map[int]int{100: 100, 30: 30, 0: 0} {
 		c := &keys.Config{}
 		require.NoError(t, keys.LogsTailLines.Set(c, lines))
@@ -223,6 +234,7 @@ func TestKey_logsTailLinesIsHowManyAnEndIsReportedWith(t *testing.T) {
 }
 
 func TestHOST3_theEndsOfAMeshAreToldBeforeItsStopIsAnsweredWhateverElseStops(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	busy, quick := r.mesh(t, 1, roleVar+"=stubborn"), r.mesh(t, 2)
 	_, err := agent.Create.Call(t.Context(), r.agent(), agent.Creation{Procs: &busy})
@@ -263,6 +275,7 @@ func (r *rig) ignoreTerm(t *testing.T, m agent.Mesh) {
 }
 
 func TestHOST5_closeLeavesNoProcessAndTellsEachEnd(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	m := r.mesh(t, 2)
 	r.create(t, m)
@@ -285,6 +298,7 @@ func TestHOST5_closeLeavesNoProcessAndTellsEachEnd(t *testing.T) {
 }
 
 func TestHOST7_aLeaseThatRunsOutStopsTheProcs(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	m := r.mesh(t, 1)
 	_, err := agent.Create.Call(t.Context(), r.agent(), agent.Creation{Procs: &m, Lease: time.Millisecond})
@@ -308,6 +322,7 @@ func TestHOST7_aLeaseThatRunsOutStopsTheProcs(t *testing.T) {
 }
 
 func TestLogs_goToTheirSubjectsAndTheLastLinesAreKept(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	m := r.mesh(t, 1)
 	lines := make(chan string, 16)
@@ -344,6 +359,7 @@ func TestLogs_goToTheirSubjectsAndTheLastLinesAreKept(t *testing.T) {
 }
 
 func TestForeign_anyClientMayAskAHost(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	for _, who := range []string{"any", r.host.ID().String()} {
 		m, err := r.client.Bus().Control().Request(t.Context(), bus.Msg{Subject: "castnet.v1.default.h." + who + ".info.anon"})
@@ -364,6 +380,7 @@ func TestForeign_anyClientMayAskAHost(t *testing.T) {
 }
 
 func TestHost_keepsThePromisesOfAgents(t *testing.T) {
+	t.Parallel()
 	for mode, fresh := range map[string]func(t *testing.T) *rig{
 		"processes":      func(t *testing.T) *rig { return newRig(t) },
 		"in_its_process": func(t *testing.T) *rig { return newRig(t, local(t)) },

@@ -10,6 +10,7 @@ import (
 )
 
 func TestGet_aListOfAllIsBriefSoThatItFitsIntoAMessage(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, func(o *host.Options) { o.Allow = []string{"/bin/sh"} })
 	m := r.shell(t, "echo last words >&2; exit 3")
 	r.create(t, m)

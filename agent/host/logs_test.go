@@ -57,6 +57,7 @@ func (h *heard) soFar(t *testing.T, r *rig) map[string][]string {
 func withShell(o *host.Options) { o.Allow = []string{"/bin/sh"} }
 
 func TestHOST8_whatAProcPrintedIsPublishedBeforeItsEndIsTold(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, withShell)
 	for range 5 {
 		m := r.shell(t, "i=0; while [ $i -lt 500 ]; do echo line $i; i=$((i+1)); done; echo last words >&2; printf unfinished; exit 3")
@@ -76,6 +77,7 @@ func TestHOST8_whatAProcPrintedIsPublishedBeforeItsEndIsTold(t *testing.T) {
 }
 
 func TestHOST8_alsoWhenTheHostCloses(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, withShell)
 	m := r.shell(t, "trap 'echo good-bye; exit 0' TERM; echo ready; while :; do sleep 0.01; done")
 	h := r.listen(t, m)
@@ -88,6 +90,7 @@ func TestHOST8_alsoWhenTheHostCloses(t *testing.T) {
 }
 
 func TestLogs_aFloodIsBoundedOnTheBusAndOnTheDisk(t *testing.T) {
+	t.Parallel()
 	var dir string
 	r := newRig(t, withShell, func(o *host.Options) { o.LogCap, dir = 1<<20, o.Dir })
 	m := r.shell(t, "yes 'one of very many lines' | head -c 199999996; echo the end; exit 3")
@@ -126,6 +129,7 @@ func TestLogs_aFloodIsBoundedOnTheBusAndOnTheDisk(t *testing.T) {
 }
 
 func TestF23_aHostWhoseDiskIsReadOnlyRunsItsProcsAndSaysThatNothingIsKept(t *testing.T) {
+	t.Parallel()
 	var dir string
 	r := newRig(t, withShell, func(o *host.Options) { dir = o.Dir })
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", syscall.MS_RDONLY, "size=1m"); err == syscall.EPERM {

@@ -7,11 +7,10 @@ import (
 	"syscall"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent/proc"
 	"github.com/castnet-io/castnet/internal/launch"
+	"github.com/castnet-io/castnet/internal/testkit"
 )
 
 // roleVar tells the tests' own binary what kind of proc to be.
@@ -31,7 +30,7 @@ func TestMain(m *testing.M) {
 		untilOrphaned()
 	}
 	proc.Main(talkerDef())
-	goleak.VerifyTestMain(m)
+	testkit.Main(m)
 }
 
 // untilOrphaned waits for the end of the host.

@@ -21,6 +21,7 @@ func (r *rig) share(t *testing.T, script string) agent.Mesh {
 }
 
 func TestCreate_aShareOfAWorldIsRanksWithTheirPlaceInTheEnvironment(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, func(o *host.Options) { o.AllowUser, o.Allow = true, []string{"/bin", "/usr/bin"} })
 	m := r.share(t, `echo $CASTNET_WORLD $CASTNET_PROC_ID $CASTNET_RANK $CASTNET_LOCAL_RANK $CASTNET_WORLD_SIZE >&2; exit 3`)
 	r.create(t, m)
@@ -38,6 +39,7 @@ func TestCreate_aShareOfAWorldIsRanksWithTheirPlaceInTheEnvironment(t *testing.T
 
 // The first generation of a share is no word for whichever comes next.
 func TestAGT6_aShareOfAWorldIsMadeInTheGenerationThatIsSaid(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, func(o *host.Options) { o.AllowUser, o.Allow = true, []string{"/bin", "/usr/bin"} })
 	m := r.share(t, "exit 3")
 	r.create(t, m)
@@ -56,6 +58,7 @@ func TestAGT6_aShareOfAWorldIsMadeInTheGenerationThatIsSaid(t *testing.T) {
 }
 
 func TestHOST12_anEarlierSystemControllerAndAnOrderForAnotherLifeAreRefused(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, func(o *host.Options) { o.AllowUser, o.Allow = true, []string{"/bin", "/usr/bin"} })
 	m, other := r.share(t, "exit 3"), r.share(t, "exit 3")
 	ask := func(m agent.Mesh, epoch uint64, life string) error {

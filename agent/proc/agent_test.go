@@ -130,6 +130,7 @@ func (r *rig) counter(rank int, name string) actor.Ref[*counter] {
 }
 
 func TestProcAgent_createsActorsAndStopsThemAfterTheirMail(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, 2)
 	_, err := r.create(t, 1, "c", 5)
 	require.NoError(t, err)
@@ -163,6 +164,7 @@ func TestProcAgent_createsActorsAndStopsThemAfterTheirMail(t *testing.T) {
 }
 
 func TestPROC4_aNameBelongsToOneSpec(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, 1)
 	_, err := r.create(t, 0, "c", 5)
 	require.NoError(t, err)
@@ -178,6 +180,7 @@ func TestPROC4_aNameBelongsToOneSpec(t *testing.T) {
 }
 
 func TestProcAgent_saysWhyAnActorCannotBeMade(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, 1)
 	_, err := r.create(t, 0, "c", -1)
 	require.NoError(t, err)
@@ -211,6 +214,7 @@ func TestProcAgent_saysWhyAnActorCannotBeMade(t *testing.T) {
 }
 
 func TestProcAgent_stopsAnActorThatIsStillBeingMade(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, 1)
 	_, err := r.create(t, 0, "slow", 1000)
 	require.NoError(t, err)
@@ -220,6 +224,7 @@ func TestProcAgent_stopsAnActorThatIsStillBeingMade(t *testing.T) {
 }
 
 func TestProcAgent_answersForItsRankInTheViewThatAsks(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, 4)
 	all := members{cast.Target{Via: r.client, Placement: cast.Placement{Mesh: r.mesh.ID, Extent: r.mesh.Extent, PerHost: 4}, Actor: agent.Name, Region: r.mesh.Extent.Region()}}
 	half := all
@@ -257,6 +262,7 @@ func (m members) Ref(rank int) actor.Ref[agent.Agent] {
 }
 
 func TestProcAgent_streamsTheEndsOfActors(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, 1)
 	port := actor.OpenPort[actor.Event](r.client)
 	defer port.Close()
@@ -287,6 +293,7 @@ func TestProcAgent_streamsTheEndsOfActors(t *testing.T) {
 }
 
 func TestAGT5_aWaitAnswersBeforeTheAskerGivesUp(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, 1)
 	_, err := r.create(t, 0, "c", 0)
 	require.NoError(t, err)
@@ -305,6 +312,7 @@ func TestAGT5_aWaitAnswersBeforeTheAskerGivesUp(t *testing.T) {
 }
 
 func TestProcAgent_keepsThePromisesOfAgents(t *testing.T) {
+	t.Parallel()
 	agenttest.Exercise(t, func(t *testing.T) agenttest.Subject {
 		r := newRig(t, 1)
 		creation := func(typ string) agent.Creation {
@@ -329,6 +337,7 @@ func TestProcAgent_keepsThePromisesOfAgents(t *testing.T) {
 }
 
 func TestJoin_refusesARankOutsideTheMesh(t *testing.T) {
+	t.Parallel()
 	m := agent.Mesh{ID: newMesh(t, "mesh"), Extent: shape.Of("gpu", 2), PerHost: 2}
 	p, router, err := proc.Join(t.Context(), proc.Options{Bus: open(t, bustest.Server(t)), Mesh: m, Rank: 2, Log: quiet(t)})
 	require.ErrorContains(t, err, `"2"`)

@@ -48,6 +48,7 @@ func TestProcAgent_anActorThatEndsWithItsProcHasNotEndedByItself(t *testing.T) {
 
 // A server that is slow for a moment is no reason to end: the host gives a proc its time.
 func TestConnect_asksAServerThatSaysNothingAgain(t *testing.T) {
+	t.Parallel()
 	srv := bustest.Server(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

@@ -6,10 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent/proc"
+	"github.com/castnet-io/castnet/internal/testkit"
 )
 
 // The tests' own binary is what their workers run: TestMain makes it one when a test launched it.
@@ -18,7 +17,7 @@ func TestMain(m *testing.M) {
 		proc.Main(actor.NewType[*counter, int64]("two words").Made(newCounter))
 	}
 	proc.Main(counterDef())
-	goleak.VerifyTestMain(m)
+	testkit.Main(m)
 }
 
 var (

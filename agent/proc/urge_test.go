@@ -56,6 +56,7 @@ func (r *rig) fill(t *testing.T, rank int, name string) {
 var noise = actor.NewEndpoint[*counter, []byte, actor.None]("noise")
 
 func TestAGT11_anActorIsStoppedThoughNoDataArrives(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, 1)
 	_, err := r.create(t, 0, "c", 5)
 	require.NoError(t, err)
@@ -70,6 +71,7 @@ func TestAGT11_anActorIsStoppedThoughNoDataArrives(t *testing.T) {
 }
 
 func TestAGT11_aStopThatOvertakesTheCreateWaitsForIt(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, 1)
 	resume := r.stall(t, 0)
 	created, stopped := make(chan error, 1), make(chan agent.Overlay, 1)

@@ -15,7 +15,6 @@ import (
 
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
@@ -24,6 +23,7 @@ import (
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/bus/embed"
 	"github.com/castnet-io/castnet/internal/builtin"
+	"github.com/castnet-io/castnet/internal/testkit"
 )
 
 // roleVar makes the tests' own binary the client.
@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 	case os.Getenv(roleVar) == "client":
 		main()
 	}
-	goleak.VerifyTestMain(m)
+	testkit.Main(m)
 }
 
 var (

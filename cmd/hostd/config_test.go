@@ -14,6 +14,7 @@ import (
 )
 
 func TestHostd_badInputIsOneLineAndLeavesNothing_HOSTD1(t *testing.T) {
+	t.Parallel()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer taken.Close()
@@ -97,6 +98,7 @@ func TestHostLabel_isTheMachinesFirstNameOrAnError(t *testing.T) {
 }
 
 func TestConfig_onlyWhatNobodyElseReachesRunsAnyProgram_HOSTD3(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	self, err := os.Executable()
 	require.NoError(t, err)

@@ -54,6 +54,7 @@ func TestUpkeep_aGatewayThatNeverStartedIsAnError(t *testing.T) {
 }
 
 func TestHostd_servesCastsUnlessItIsTold(t *testing.T) {
+	t.Parallel()
 	for _, with := range []bool{true, false} {
 		s := newSite(t)
 		var args []string

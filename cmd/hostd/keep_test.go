@@ -64,6 +64,7 @@ func again[M, R any](t *testing.T, e actor.Endpoint[agent.Agent, M, R], to actor
 }
 
 func TestHostd_keptMeshesOutliveIt_HOSTD6(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	state := filepath.Join(t.TempDir(), "state")
 	d := s.start(t, "--state-dir", state, "--label", "a")
@@ -115,6 +116,7 @@ func TestHostd_keptMeshesOutliveIt_HOSTD6(t *testing.T) {
 }
 
 func TestHostd_aLeaseOfAKeptMeshGoesOnWhereItWas(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	state := filepath.Join(t.TempDir(), "state")
 	d := s.start(t, "--state-dir", state, "--label", "a")
@@ -142,6 +144,7 @@ func TestHostd_aLeaseOfAKeptMeshGoesOnWhereItWas(t *testing.T) {
 }
 
 func TestHostd_keptMeshNeedsAStateDirectory(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	d := s.start(t)
 	m := keptMesh(t, d)
@@ -152,6 +155,7 @@ func TestHostd_keptMeshNeedsAStateDirectory(t *testing.T) {
 }
 
 func TestHostd_stateDirectoryBelongsToOneLabel(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	state := t.TempDir()
 	s.start(t, "--state-dir", state, "--label", "a").stop(t)

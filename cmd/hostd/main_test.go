@@ -16,11 +16,11 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/castnet-io/castnet/agent/proc"
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/internal/builtin"
+	"github.com/castnet-io/castnet/internal/testkit"
 )
 
 // asHostd makes the test binary a hostd with the arguments it is given.
@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asHostd) != "" {
 		os.Exit(run(os.Args[1:], os.Getenv, os.Stderr))
 	}
-	goleak.VerifyTestMain(m)
+	testkit.Main(m)
 }
 
 // site is a user's machine: its directories, and the hostds that run there.

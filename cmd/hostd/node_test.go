@@ -86,6 +86,7 @@ func requireGone(t *testing.T, pids []int) {
 }
 
 func TestHostd_withoutFlagsIsAWholeSystem(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	d := s.start(t)
 	require.Equal(t, d.ready.Bus, s.readLocal(t).URL)
@@ -111,6 +112,7 @@ func TestHostd_withoutFlagsIsAWholeSystem(t *testing.T) {
 }
 
 func TestHostd_introducesItselfToAPerson(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, "NATS_CONTEXT=", "NATS_URL=")
 	d := s.spawn(t, "--log-format", "console", "--label", "me", "--namespace", "lab")
 	require.Eventually(t, func() bool { return strings.Contains(d.stderr(), "Ctrl-C drains") }, patience, time.Millisecond)
@@ -127,6 +129,7 @@ func TestHostd_introducesItselfToAPerson(t *testing.T) {
 }
 
 func TestHostd_secondSignalEndsItAndItsProcsAtOnce_HOSTD4(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	d := s.start(t)
 	_, pids := spawn(t, s.connect(t, bus.Options{}))
@@ -143,6 +146,7 @@ func TestHostd_secondSignalEndsItAndItsProcsAtOnce_HOSTD4(t *testing.T) {
 }
 
 func TestHostd_killedTakesItsProcsAlong(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	d := s.start(t)
 	_, pids := spawn(t, s.connect(t, bus.Options{}))
@@ -182,6 +186,7 @@ func (d *daemon) leaves(t *testing.T, s site) (pid int, trees string) {
 }
 
 func TestHostd_labelBelongsToOneLiveHost(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	first := s.start(t, "--label", "one")
 	code, why := s.fails(t, "--nats", first.ready.Bus, "--label", "one") // the token is found
@@ -201,6 +206,7 @@ func TestHostd_labelBelongsToOneLiveHost(t *testing.T) {
 }
 
 func TestHostd_secondSystemOfAUserSaysWhereItListens_HOSTD2(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	first := s.start(t)
 	code, why := s.fails(t)
@@ -220,6 +226,7 @@ func TestHostd_secondSystemOfAUserSaysWhereItListens_HOSTD2(t *testing.T) {
 }
 
 func TestHostd_serverAsAFileDescribesIt(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, "NATS_PASSWORD=p")
 	conf := filepath.Join(t.TempDir(), "nats.conf")
 	require.NoError(t, os.WriteFile(conf, []byte(`host: 127.0.0.1, authorization { users = [{ user: u, password: p }] }`), 0o600))
@@ -236,6 +243,7 @@ func TestHostd_serverAsAFileDescribesIt(t *testing.T) {
 }
 
 func TestHostd_busLostForGoodIsAnError_HOSTD5(t *testing.T) {
+	t.Parallel()
 	serve := func(port int, token string) *embed.Server {
 		srv, err := embed.Start(soon(t), embed.Options{Port: port, Token: token})
 		require.NoError(t, err)
@@ -256,6 +264,7 @@ func TestHostd_busLostForGoodIsAnError_HOSTD5(t *testing.T) {
 }
 
 func TestHostd_outlivesTheReaderOfItsLog(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	r, w, err := os.Pipe()
 	require.NoError(t, err)

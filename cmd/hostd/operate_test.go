@@ -51,6 +51,7 @@ func probeHTTP(t *testing.T, d *daemon, page string) (int, condition) {
 }
 
 func TestHostd_tellsWhoWatchesOverItHowItIs_HOSTD7(t *testing.T) {
+	t.Parallel()
 	srv, err := embed.Start(soon(t), embed.Options{Token: "t"})
 	require.NoError(t, err)
 	defer srv.Shutdown()
@@ -91,6 +92,7 @@ func TestHostd_tellsWhoWatchesOverItHowItIs_HOSTD7(t *testing.T) {
 }
 
 func TestHostd_lameDuckWaitsForItsProcs_HOSTD6(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	d := s.start(t, "--http", "127.0.0.1:0")
 	net := s.connect(t, bus.Options{})
@@ -121,6 +123,7 @@ func TestHostd_lameDuckWaitsForItsProcs_HOSTD6(t *testing.T) {
 }
 
 func TestHostd_lameDuckDrainsWhenTheTimeIsUp_HOSTD6(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	d := s.start(t, "--lame-duck", "50ms")
 	_, pids := spawn(t, s.connect(t, bus.Options{}))
@@ -132,6 +135,7 @@ func TestHostd_lameDuckDrainsWhenTheTimeIsUp_HOSTD6(t *testing.T) {
 }
 
 func TestHostd_lameDuckHeedsSigterm_HOSTD6(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	d := s.start(t)
 	_, pids := spawn(t, s.connect(t, bus.Options{}))
@@ -143,6 +147,7 @@ func TestHostd_lameDuckHeedsSigterm_HOSTD6(t *testing.T) {
 }
 
 func TestHostd_leavesWhenAskedOverTheBus_HOSTD6(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	d := s.start(t)
 	net := s.connect(t, bus.Options{})
@@ -159,6 +164,7 @@ func TestHostd_leavesWhenAskedOverTheBus_HOSTD6(t *testing.T) {
 }
 
 func TestHostd_goesByItsConfiguration(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "castnet.yaml")
 	require.NoError(t, os.WriteFile(file, []byte("host.ready: 1ms\nterminate.grace: 3s\nspawn: { concurrency: 2 }\n"), 0o600))
 	s := newSite(t, "CASTNET_TERMINATE_GRACE=4s")

@@ -76,6 +76,7 @@ func pidsOf(t *testing.T, p *actor.Proc, w worlds.WorldState) (pids []int) {
 }
 
 func TestHostd_isAHostOfItsWorldUntilItEnds_HOSTD9(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	d := s.start(t, "--data", filepath.Join(s.tmp, "js"), "--world", "w", "--host-rank", "1", "--label", "a")
 	d.says(t, "joined the world")
@@ -107,6 +108,7 @@ func TestHostd_isAHostOfItsWorldUntilItEnds_HOSTD9(t *testing.T) {
 }
 
 func TestHostd_runsNoSystemControllerWhenItIsNotTo_HOSTD9(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	d := s.start(t, "--system=false", "--world", "w", "--host-rank", "0")
 	_, err := worlds.Find(soon(t), s.asker(t))
@@ -125,6 +127,7 @@ func TestHostd_runsNoSystemControllerWhenItIsNotTo_HOSTD9(t *testing.T) {
 
 // Killed controllers and a server that restarts cost a world nothing: no proc ends, none is started (F7, F11).
 func TestHostd_worldsOutliveControllersAndTheServer_WORLD10(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, "NATS_TOKEN=t")
 	store := t.TempDir()
 	serve := func(port int) *embed.Server {
@@ -184,6 +187,7 @@ func portOf(t *testing.T, raw string) int {
 
 // The ranks of a host that was killed run on the next one that is started with its rank, as other procs.
 func TestHostd_aKilledHostIsReplacedByOneOfItsRank_WORLD10(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	s.start(t, "--data", t.TempDir(), "--label", "s")
 	local := s.readLocal(t)

@@ -277,6 +277,7 @@ func (c *cluster) act() {
 // Whatever happens, in the end each host runs exactly what the worlds have there, and nothing was ever
 // started twice under one address.
 func TestModel_nothingIsSpawnedTwiceOrForgotten_WORLD10(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		c := newCluster(t)
 		for range c.between(1, 120) {

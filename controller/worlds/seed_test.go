@@ -49,6 +49,7 @@ import (
 
 // The whole service, in virtual time: who is asked evaluates silence then, and names the unhealthy alone.
 func TestSeed_supervisionState_WORLD9(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := &rig{srv: bustest.Server(t), keys: new(config.Config)}
 		require.NoError(t, r.keys.From(func(key string) string { return map[string]string{"CASTNET_WORLD_SILENCE": "1s"}[key] }))
@@ -94,6 +95,7 @@ func TestSeed_supervisionState_WORLD9(t *testing.T) {
 
 // Hosts that join before their world and hosts that join behind it run the same ranks.
 func TestSeed_hostsJoin_WORLD3_WORLD5(t *testing.T) {
+	t.Parallel()
 	for _, first := range []string{"hosts", "world"} {
 		t.Run(first+" first", func(t *testing.T) {
 			r := newRig(t, store)
@@ -118,6 +120,7 @@ func TestSeed_hostsJoin_WORLD3_WORLD5(t *testing.T) {
 }
 
 func TestSeed_snapshotFilter_WORLD12(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, store)
 	r.serve(t, "s")
 	red, blue := spec("red", shape.Of("x", 1), 1), spec("blue", shape.Of("x", 1), 1)
@@ -182,6 +185,7 @@ func (r *rig) stop(t *testing.T, of ...string) worlds.StopReport {
 
 // Everything goes: worlds, their procs, and the system controller. Who only asks is left alone.
 func TestSeed_systemShutdown_WORLD11(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, store)
 	s, _ := r.serve(t, "s")
 	foo, bar, hosts := twoWorlds(t, r)
@@ -197,6 +201,7 @@ func TestSeed_systemShutdown_WORLD11(t *testing.T) {
 
 // One world goes, with all its procs; the other one notices nothing, and the name is free.
 func TestSeed_singleWorldShutdown_WORLD8_WORLD11(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, store)
 	r.serve(t, "s")
 	foo, bar, hosts := twoWorlds(t, r)
@@ -212,6 +217,7 @@ func TestSeed_singleWorldShutdown_WORLD8_WORLD11(t *testing.T) {
 
 // Who joins before there is a system controller keeps trying.
 func TestSeed_bootstrapRetry_WORLD3(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, store)
 	a := r.host(t, "a", "w", 0)
 	require.Equal(t, worlds.ErrNoSystem.Error(), <-a.said)

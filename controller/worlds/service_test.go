@@ -17,6 +17,7 @@ import (
 
 // Shape [3,4] with 8 per host gives ranks 8 to 11 to host 1, whoever comes first.
 func TestWorlds_hostsRunTheirSharesBeforeOrAfterTheDeclaration_WORLD5(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, store)
 	r.serve(t, "s")
 	late := r.host(t, "h1", "foo", 1)
@@ -44,6 +45,7 @@ func TestWorlds_hostsRunTheirSharesBeforeOrAfterTheDeclaration_WORLD5(t *testing
 
 // A controller that is killed is followed within 5 s; nothing is spawned twice or forgotten (F7).
 func TestWorlds_anotherControllerTakesOver_WORLD10_WORLD13(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, store)
 	_, kill := r.serve(t, "one")
 	a, b := r.host(t, "a", "w", 0), r.host(t, "b", "w", 1)
@@ -67,6 +69,7 @@ func TestWorlds_anotherControllerTakesOver_WORLD10_WORLD13(t *testing.T) {
 
 // A rank whose host is lost is created anew on the next host of that rank, as another incarnation.
 func TestWorlds_aHostThatTakesALostRankRunsTheNextGeneration_WORLD10(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, store)
 	r.serve(t, "s")
 	a := r.host(t, "a", "w", 0)
@@ -86,6 +89,7 @@ func TestWorlds_aHostThatTakesALostRankRunsTheNextGeneration_WORLD10(t *testing.
 
 // A stop is answered at once, and then with what came of it.
 func TestWorlds_aStopIsAnsweredTwice_WORLD11(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, store)
 	s, _ := r.serve(t, "s")
 	a := r.host(t, "a", "w", 0)
@@ -111,6 +115,7 @@ func TestWorlds_aStopIsAnsweredTwice_WORLD11(t *testing.T) {
 
 // A proc that dies makes its world Unhealthy at once, and after the eviction time it goes, with the reason (C-1).
 func TestWorlds_aDeadProcEvictsItsWorld_WORLD7(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, store)
 	require.NoError(t, r.keys.From(func(key string) string { return map[string]string{"CASTNET_WORLD_EVICTION": "300ms"}[key] }))
 	r.serve(t, "s")
@@ -130,6 +135,7 @@ func TestWorlds_aDeadProcEvictsItsWorld_WORLD7(t *testing.T) {
 
 // Without JetStream one of several acts, and says that worlds end with it.
 func TestWorlds_runWithoutAStore_WORLD14(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	one, kill := r.serve(t, "one")
 	require.False(t, one.Durable())
@@ -151,6 +157,7 @@ func TestWorlds_runWithoutAStore_WORLD14(t *testing.T) {
 
 // What a bad message gets is an answer, and the controller lives.
 func TestWorlds_badMessagesAreAnswered_WORLD15(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, store)
 	r.serve(t, "s")
 	system := r.system(t)
@@ -175,6 +182,7 @@ func TestWorlds_badMessagesAreAnswered_WORLD15(t *testing.T) {
 // test_undeliverable_message_return by meaning: a proc whose heartbeats go on, but that no message reaches, is
 // unhealthy once somebody has had a message back from it.
 func TestWorlds_aProcThatNoMessageReachesIsUnhealthy_WORLD9(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, store)
 	require.NoError(t, r.keys.From(func(key string) string { return map[string]string{"CASTNET_WORLD_SILENCE": "5m"}[key] })) // they never beat
 	r.serve(t, "s")
@@ -216,6 +224,7 @@ func TestWorlds_aProcThatNoMessageReachesIsUnhealthy_WORLD9(t *testing.T) {
 // Controllers are killed while worlds are declared: whoever was told yes has a world, and in the end each host runs
 // exactly its shares (F7).
 func TestWorlds_controllersDieUnderLoad_WORLD2_WORLD10(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, store)
 	hosts := []*machine{r.host(t, "a", "w", 0), r.host(t, "b", "w", 1)}
 	accepted := map[string]bool{}
