@@ -31,7 +31,7 @@ NESTED  := bench integration/faults integration/polyglot integration/consumer
 GOLANGCI := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
 .DEFAULT_GOAL := help
-.PHONY: help ready build demo test race stress bench faults polyglot staticcheck lint fmt tools compose consumer clean
+.PHONY: help ready build demo test race long stress bench faults polyglot staticcheck lint fmt tools compose consumer clean
 
 help: ## print this
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,10 +51,13 @@ test: build ## vet, and every test without the race detector
 
 race: ## every test under the race detector
 	@scripts/preflight.sh --race
-	go test -race -vet=off $(TOGETHER) -timeout 15m $(LONG) ./...
+	CASTNET_TEST_LONG=1 go test -race -vet=off $(TOGETHER) -timeout 15m $(LONG) ./...
 
 stress: ready ## repeat tests: PKG="./bus ./actor" RUN=TestX N=1000 BUSY=4 RACE=1; GOMAXPROCS=1 is heeded, too
 	@go run ./scripts/stress -n '$(N)' -busy '$(BUSY)' -run '$(RUN)' $(if $(RACE),-race) $(PKG)
+
+long: ## the series that compute for minutes: 100,000 seeds of links, a cast to 100,000 ranks, a million actors
+	@CASTNET_TEST_LONG=1 go test -count 1 -timeout 20m -v -run 'TestSimulation|HundredThousandRanks|MillionActors|TestACT3_whatever' ./internal/link ./cast ./actor
 
 bench: ## ours against raw NATS, a floor and other libraries; ONLY=regexp picks rows, REPEATS=n
 	@go run -C bench . -only '$(ONLY)' -repeats '$(REPEATS)'

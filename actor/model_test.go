@@ -14,6 +14,7 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/bus/bustest"
+	"github.com/castnet-io/castnet/internal/testkit"
 )
 
 // zoo is a set of actors that many goroutines torment, and what must come out in the end.
@@ -296,7 +297,7 @@ func (z *zoo) step(ctx context.Context, w int, n int64, r *rand.Rand) {
 
 func TestACT3_whateverHappensEveryActorEndsOnceAndEveryMessageHasOneFate(t *testing.T) {
 	workers, steps := 4, int64(1_000_000)
-	if raceEnabled || testing.Short() {
+	if raceEnabled || !testkit.Long() {
 		steps = 100_000
 	}
 	p := start(t, bustest.Server(t), "zoo", beasts.Made(newBeast, act.By((*beast).act), pat.By((*beast).act)))

@@ -14,6 +14,7 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/bus/bustest"
+	"github.com/castnet-io/castnet/internal/testkit"
 )
 
 // Speck is an actor of no size; what it is told it ignores.
@@ -95,7 +96,7 @@ func TestACT10_aMillionActorsCostLittleAndLeaveNothing(t *testing.T) {
 	const most = 400     // bytes of one at rest
 	const left = 4 << 20 // bytes: of those that are remembered, and of workers that were
 	n := 1_000_000
-	if raceEnabled || testing.Short() {
+	if raceEnabled || !testkit.Long() {
 		n = 100_000
 	}
 	p, born := speckProc(t)

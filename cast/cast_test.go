@@ -125,6 +125,7 @@ func TestCAST4_streamYieldsEachRankOnceAndMayBeLeft(t *testing.T) {
 }
 
 func TestCAST4_theDeadlineNamesWhoIsMissingAndKeepsTheRest(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, twoByFour(), 4)
 	for _, fold := range []bool{false, true} {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -357,6 +358,7 @@ func TestCast_anEndpointOrActorThatIsNotThereFailsEachRank(t *testing.T) {
 }
 
 func TestForeign_eachRankAnswersForItselfWithItsRank(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, twoByFour(), 4)
 	b := bustest.Open(t, c.server)
 	space := c.client.Space()

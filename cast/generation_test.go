@@ -101,6 +101,7 @@ func TestCAST10_whoFoldsForOtherHostsMayHaveBegunAgain(t *testing.T) {
 // A caller that has missed it all asks for the first generation. It hears at once who has the rank, and asks
 // it from then on; no actor has had its cast.
 func TestCAST10_whoAsksForAnEarlierGenerationIsToldAndAsksForTheLaterOne(t *testing.T) {
+	t.Parallel()
 	verbs := map[string]func(t *testing.T, c *cluster) error{
 		"Reduce": func(t *testing.T, c *cluster) error {
 			_, err := cast.Reduce(t.Context(), c.members, who, actor.None{}, cast.Sum[int]())
@@ -135,6 +136,7 @@ func TestCAST10_whoAsksForAnEarlierGenerationIsToldAndAsksForTheLaterOne(t *test
 }
 
 func TestCAST10_whatIsPostedToAnEarlierGenerationComesBackAndTheNextReachesTheLaterOne(t *testing.T) {
+	t.Parallel()
 	eachAgain(t, func(t *testing.T, c *cluster) {
 		require.NoError(t, cast.Post(t.Context(), c.members, note, 1))
 		n := c.place.PerProcess

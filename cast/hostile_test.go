@@ -52,6 +52,7 @@ func TestCAST6_aRegionBeyondTheMeshCostsNothing(t *testing.T) {
 
 // What has been sent is kept long after it can be of use, and beyond maxFolds.
 func TestCAST6_whatWasSentIsForgotten(t *testing.T) {
+	t.Parallel()
 	place := Placement{Mesh: testMesh, Extent: shape.Of("gpu", 8), PerHost: 2}
 	p := procAt(t, place.Proc(1))
 	fs := newFolds(p, place)

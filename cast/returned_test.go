@@ -134,6 +134,7 @@ func TestPost_aCastThatComesBackNamesWhomItWasFor(t *testing.T) {
 
 // A process that is not there has two ranks: what was posted comes back for each.
 func TestPost_aCastThatComesBackDoesSoForEachRankOfAProcess(t *testing.T) {
+	t.Parallel()
 	to, client, _, back := pair(t)
 	for _, processes := range []int{1, 16} { // each alone, and one packet for all
 		e := shape.Of("gpu", 2*processes)

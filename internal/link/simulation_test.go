@@ -16,23 +16,24 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/subjects"
 )
 
 // A failing seed says how it is run again.
 var (
 	seedFlag   = flag.Uint64("link.seed", 0, "run this seed of the simulation alone, and print all that happens")
-	seedsFlag  = flag.Uint64("link.seeds", 0, "how many seeds of the simulation are run; 0: as many as fit a test")
+	seedsFlag  = flag.Uint64("link.seeds", 0, "how many seeds of the simulation are run; 0: all of them in the long series, else a part")
 	mutantFlag = flag.String("link.mutant", "", "run this mutant alone; with link.seed, print all that happens")
 )
 
-// seeds is how many seeds fit a test.
+// seeds is how many seeds are run.
 func seeds(all uint64) uint64 {
 	switch {
 	case *seedsFlag != 0:
 		return *seedsFlag
-	case testing.Short():
-		return all / 200
+	case !testkit.Long():
+		return all / 50
 	case raced:
 		return all / 10
 	}
