@@ -193,6 +193,7 @@ func (a *hostAgent) late(ctx *actor.Context, c *child) {
 	a.describe(c)
 	e := a.event(c)
 	e.Step, e.Status, e.Reason = "proc.stop.timeout", agent.ShuttingDown.String(), "did not stop in time: SIGKILL is sent"
+	e.At = c.process.OverdueAt() // its exit, which may be known by now, was later
 	ctx.Proc().Emit(e)
 	a.leaveSlot(ctx, c)
 }

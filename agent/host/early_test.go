@@ -46,6 +46,13 @@ func (p *fakeProcess) Exit() launch.Exit       { <-p.done; return launch.Exit{At
 // startAgent starts a host agent without a host around it, and describes a mesh of so many procs there.
 func startAgent(t *testing.T, c config, procs int) (actor.Ref[agent.Agent], agent.Mesh) {
 	t.Helper()
+	p, m := startAgentProc(t, c, procs)
+	return agent.Of(p.ID()).Via(p), m
+}
+
+// startAgentProc is startAgent, and returns the proc that the agent runs in.
+func startAgentProc(t *testing.T, c config, procs int) (*actor.Proc, agent.Mesh) {
+	t.Helper()
 	registry, err := actor.NewRegistry(agentType.Made(newAgent, methods()...).Enduring())
 	require.NoError(t, err)
 	c.id, err = subjects.NewHostID("a")
@@ -58,7 +65,7 @@ func startAgent(t *testing.T, c config, procs int) (actor.Ref[agent.Agent], agen
 	require.NoError(t, err)
 	mesh, err := subjects.NewMeshID("mesh")
 	require.NoError(t, err)
-	return agent.Of(c.id.Proc()).Via(p), agent.Mesh{
+	return p, agent.Mesh{
 		ID: mesh, Extent: shape.Of("gpu", procs), Hosts: []subjects.HostID{c.id}, PerHost: procs, Owner: c.id.Proc().Actor("owner"),
 	}
 }

@@ -251,6 +251,7 @@ func (p *localProc) Terminate(grace time.Duration) {
 func (p *localProc) PID() int                 { return os.Getpid() }
 func (p *localProc) Started() time.Time       { return p.started }
 func (p *localProc) Overdue() <-chan struct{} { return p.overdue }
+func (p *localProc) OverdueAt() time.Time     { return p.exit.At }
 func (p *localProc) Done() <-chan struct{}    { return p.done }
 func (p *localProc) StdoutTail(int) []string  { return nil }
 func (p *localProc) StderrTail(int) []string  { return nil }

@@ -53,6 +53,7 @@ type process interface {
 	Started() time.Time
 	Terminate(grace time.Duration)
 	Overdue() <-chan struct{} // closed, before Done, when its grace is over and it is killed
+	OverdueAt() time.Time     // when that was
 	Done() <-chan struct{}
 	Exit() launch.Exit
 	StdoutTail(n int) []string

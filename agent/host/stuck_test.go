@@ -3,13 +3,16 @@ package host
 import (
 	"context"
 	"errors"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
 	keys "github.com/castnet-io/castnet/config"
+	"github.com/castnet-io/castnet/internal/launch"
 )
 
 // stuckRunner runs procs that nothing ends until they are let go.
@@ -58,4 +61,46 @@ func TestHOST5_whatSurvivesSIGKILLHoldsUpNobodyAndIsInTheAnswer(t *testing.T) {
 	close(run.let)
 	_, err = agent.Wait.Call(t.Context(), host, agent.Ended(m.ID.String()))
 	require.NoError(t, err)
+}
+
+// killedRunner runs procs that have been killed before the host agent hears that their grace is over.
+type killedRunner struct{ runner }
+
+func (r killedRunner) start(context.Context, agent.Bootstrap, program) (process, error) {
+	return &killedProcess{fakeProcess{localProc: localProc{overdue: make(chan struct{})}, done: make(chan struct{})}}, nil
+}
+
+type killedProcess struct{ fakeProcess }
+
+func (p *killedProcess) Terminate(time.Duration) {
+	p.once.Do(func() {
+		p.exit = launch.Exit{Code: -1, Signal: int(syscall.SIGKILL), At: time.Now().Add(-time.Minute)}
+		close(p.overdue)
+		close(p.done)
+	})
+}
+
+func (p *killedProcess) Exit() launch.Exit { return p.exit }
+
+func TestHOST5_eventsOfAProcHaveTheTimesOfWhatHappenedAndNotOfWhenItWasHeard(t *testing.T) {
+	p, m := startAgentProc(t, config{run: killedRunner{newLocalRunner(Options{})}}, 1)
+	host := agent.Of(p.ID()).Via(p)
+	events := make(chan actor.Event, 8)
+	defer p.Observe(func(e actor.Event) {
+		if e.Kind == actor.KindProc {
+			events <- e
+		}
+	})()
+	_, err := agent.Create.Call(t.Context(), host, agent.Creation{Procs: &m, Wait: true})
+	require.NoError(t, err)
+	_, err = agent.Stop.Call(t.Context(), host, agent.Stopping{ID: m.ID.String(), Grace: time.Second})
+	require.NoError(t, err)
+	var late, end actor.Event
+	for end.Step != "proc.exit.signal" {
+		if end = <-events; end.Step == "proc.stop.timeout" {
+			late = end
+		}
+	}
+	require.NotEmpty(t, late.Step)
+	require.False(t, end.At.Before(late.At), "the exit at %s, the end of the grace at %s", end.At, late.At)
 }

@@ -31,6 +31,7 @@ type Child struct {
 	lifeline *os.File // write end
 	done     chan struct{}
 	overdue  chan struct{} // closed when KILL is sent because its grace is over
+	killed   time.Time     // when that was; written before overdue is closed
 	exit     Exit          // written before done is closed
 	orphans  *orphans
 	marker   string // by which its orphans are known
@@ -81,6 +82,9 @@ func (c *Child) Done() <-chan struct{} { return c.done }
 // Overdue is closed if the child has not ended within the grace that Terminate
 // gave it, when SIGKILL was sent for that. Once Done is closed it never will be.
 func (c *Child) Overdue() <-chan struct{} { return c.overdue }
+
+// OverdueAt is when that SIGKILL was sent: before the exit. It is valid once Overdue is closed.
+func (c *Child) OverdueAt() time.Time { return c.killed }
 
 func (c *Child) isDone() bool {
 	select {
@@ -158,6 +162,7 @@ func (c *Child) step(event func(stopState) (stopState, effect)) error {
 	case sendKill:
 		err = c.h.killAll()
 	case sendKillLate:
+		c.killed = time.Now()
 		err = c.h.killAll()
 		close(c.overdue)
 	case reportStuck:

@@ -60,7 +60,8 @@ func TestTerminate_LCH6_killsWhoIgnoresTerm(t *testing.T) {
 	c.Terminate(20 * time.Millisecond)
 	require.Equal(t, int(syscall.SIGKILL), exitOf(t, c).Signal)
 	require.True(t, isOverdue(c))
-	require.GreaterOrEqual(t, time.Since(begin), 20*time.Millisecond)
+	require.GreaterOrEqual(t, c.OverdueAt().Sub(begin), 20*time.Millisecond)
+	require.False(t, c.Exit().At.Before(c.OverdueAt()))
 }
 
 func TestTerminate_LCH6_laterCallOnlyShortens(t *testing.T) {
