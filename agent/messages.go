@@ -236,6 +236,7 @@ type Restarting struct {
 	Region *shape.Region `cbor:"1,keyasint,omitempty" json:"region,omitempty"` // nil: all
 	Reason string        `cbor:"2,keyasint,omitempty" json:"reason,omitempty"`
 	Grace  time.Duration `cbor:"3,keyasint,omitempty" json:"grace,omitempty"` // as in Stopping
+	ID     string        `cbor:"4,keyasint" json:"id"`                        // of the mesh
 }
 
 // Arriving asks the owner of actors to answer once that of a rank runs in a proc of some generation of the rank, or a

@@ -93,7 +93,7 @@ func samples() map[string]any {
 		"Summary":     agent.Summary{Asked: 3, Ended: 2, Failed: 1, Left: []agent.State{state}, Moved: 4},
 		"Vacating":    agent.Vacating{Host: m.Hosts[0], Reason: "repair", Grace: time.Second, AtOnce: 8},
 		"Vacated":     agent.Vacated{Moved: 2},
-		"Restarting":  agent.Restarting{Region: &part, Reason: "repair", Grace: time.Second},
+		"Restarting":  agent.Restarting{Region: &part, Reason: "repair", Grace: time.Second, ID: "mesh"},
 		"Arriving":    agent.Arriving{Mesh: m.ID, Rank: 2, Gen: 3},
 		"After":       agent.After{N: 3},
 		"Lease":       agent.Lease{ID: "m", For: time.Minute, Claim: claim},

@@ -44,11 +44,11 @@ func TestController_answersBadInputExactly(t *testing.T) {
 		"the end of one that there never was": {ask: stream(agent.Stream{To: port.Ref(), End: true})},
 		"the end of one, again":               {ask: stream(agent.Stream{To: port.Ref(), End: true})},
 		"a wait for what no rank ever is": {ask: func(ctx context.Context) error {
-			_, err := agent.Wait.Call(ctx, ref, agent.Waiting{Until: agent.Timeout})
+			_, err := agent.Wait.Call(ctx, ref, agent.Waiting{ID: idOf(t, ref), Until: agent.Timeout})
 			return err
 		}, text: "want a phase that a rank can be in"},
 		"a stop of what is no part of it": {ask: func(ctx context.Context) error {
-			_, err := agent.Stop.Call(ctx, ref, agent.Stopping{Region: &beyond})
+			_, err := agent.Stop.Call(ctx, ref, agent.Stopping{ID: idOf(t, ref), Region: &beyond})
 			return err
 		}, text: "where host=3/2,gpu=2/1 is to be a part of it"},
 		"a host that has nothing of it": {ask: func(ctx context.Context) error {
@@ -60,11 +60,11 @@ func TestController_answersBadInputExactly(t *testing.T) {
 			return err
 		}, text: "257 ranks at once: want 1 to 256, or 0 for 1"},
 		"a restart of what is no part of it": {ask: func(ctx context.Context) error {
-			_, err := agent.Restart.Call(ctx, ref, agent.Restarting{Region: &beyond})
+			_, err := agent.Restart.Call(ctx, ref, agent.Restarting{ID: idOf(t, ref), Region: &beyond})
 			return err
 		}, text: "where host=3/2,gpu=2/1 is to be a part of it"},
 		"a restart of what does not run": {ask: func(ctx context.Context) error {
-			_, err := agent.Restart.Call(ctx, never, agent.Restarting{})
+			_, err := agent.Restart.Call(ctx, never, agent.Restarting{ID: idOf(t, never)})
 			return err
 		}, text: "does not run"},
 		"a wait for the actors of what has none": {ask: func(ctx context.Context) error {
@@ -136,7 +136,7 @@ func TestCTL7_aSubscriberThatIsUndeliverableIsRemovedAndHarmsNobody(t *testing.T
 	require.Equal(t, 2, subscribers())
 	lost.Close()
 	leave()
-	_, err = agent.Stop.Call(t.Context(), ref, agent.Stopping{Reason: "done"})
+	_, err = agent.Stop.Call(t.Context(), ref, agent.Stopping{ID: idOf(t, ref), Reason: "done"})
 	require.NoError(t, err)
 	for range 4 {
 		require.Equal(t, "stopped", heardOf(t, stays).Status)

@@ -219,9 +219,17 @@ func create(t *testing.T, ref actor.Ref[agent.Agent]) {
 	require.NoError(t, err)
 }
 
+// idOf is the ID of the mesh that a controller has.
+func idOf(t *testing.T, ref actor.Ref[agent.Agent]) string {
+	t.Helper()
+	report, err := Health.Call(t.Context(), ref, actor.None{})
+	require.NoError(t, err)
+	return report.ID
+}
+
 func wait(t *testing.T, ref actor.Ref[agent.Agent], until agent.Phase) agent.Overlay {
 	t.Helper()
-	o, err := agent.Wait.Call(t.Context(), ref, agent.Waiting{Until: until})
+	o, err := agent.Wait.Call(t.Context(), ref, agent.Waiting{ID: idOf(t, ref), Until: until})
 	require.NoError(t, err)
 	return o
 }
@@ -255,7 +263,7 @@ func TestCTL2_oneMessageForEachHostHoweverOftenItIsAsked(t *testing.T) {
 	create(t, ref)
 	require.Equal(t, one(4, agent.Running, ""), wait(t, ref, agent.Running))
 	for range 2 { // the second time at once, and nobody is asked
-		o, err := agent.Stop.Call(t.Context(), ref, agent.Stopping{Reason: "done"})
+		o, err := agent.Stop.Call(t.Context(), ref, agent.Stopping{ID: idOf(t, ref), Reason: "done"})
 		require.NoError(t, err)
 		require.Equal(t, one(4, agent.Stopped, "done"), o)
 	}
@@ -300,7 +308,7 @@ func TestCTL3_eachStreamHearsOfEachEndOnceThoseBeforeItIncluded(t *testing.T) {
 	got, err = late.Recv(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, died, got, "with everything that was said of it")
-	_, err = agent.Stop.Call(t.Context(), ref, agent.Stopping{Reason: "done"})
+	_, err = agent.Stop.Call(t.Context(), ref, agent.Stopping{ID: idOf(t, ref), Reason: "done"})
 	require.NoError(t, err)
 	for _, port := range []*actor.Port[actor.Event]{early, late} {
 		seen := map[int]string{}
@@ -331,7 +339,7 @@ func TestCTL4_leasesAreRenewedEveryThirdUntilTheMeshIsOver(t *testing.T) {
 		h.await(t, "keepalive 1s", 3)
 	}
 	require.GreaterOrEqual(t, time.Since(since), 900*time.Millisecond)
-	_, err := agent.Stop.Call(t.Context(), ref, agent.Stopping{})
+	_, err := agent.Stop.Call(t.Context(), ref, agent.Stopping{ID: idOf(t, ref)})
 	require.NoError(t, err)
 	states, err := agent.Get.Call(t.Context(), ref, agent.Query{})
 	require.NoError(t, err)
@@ -383,7 +391,7 @@ func TestCTL5_aHostThatRefusesOrIsGoneIsNamed(t *testing.T) {
 	require.Contains(t, o[0].Status.String(), "failed: ")
 	require.Contains(t, o[0].Status.Reason, "not on my host")
 	require.Contains(t, o[1].Status.Reason, "nobody listens there")
-	stopped, err := agent.Stop.Call(t.Context(), ref, agent.Stopping{})
+	stopped, err := agent.Stop.Call(t.Context(), ref, agent.Stopping{ID: idOf(t, ref)})
 	require.NoError(t, err)
 	require.Equal(t, o, stopped, "there is nothing to stop")
 	require.Zero(t, r.hosts[0].stops())
@@ -396,7 +404,7 @@ func TestCTL5_aMuteHostHoldsUpNobodyForEver(t *testing.T) {
 	create(t, ref)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	o, err := agent.Wait.Call(ctx, ref, agent.Waiting{Until: agent.Running})
+	o, err := agent.Wait.Call(ctx, ref, agent.Waiting{ID: idOf(t, ref), Until: agent.Running})
 	require.NoError(t, err)
 	require.Equal(t, agent.Overlay{
 		{First: 0, Count: 2, Status: agent.Status{Phase: agent.Running}}, {First: 2, Count: 2, Status: agent.Status{Phase: agent.Initializing}},

@@ -52,7 +52,7 @@ func TestCTL18_endsComeInTheirOrderInAnswersThatTheControlLaneTakes(t *testing.T
 
 func TestCTL18_theEndsOfAMeshAreAskedForPastAllData(t *testing.T) {
 	m := newMuted(t, 0)
-	o, err := agent.Stop.Call(t.Context(), m.controller, agent.Stopping{Reason: "done"})
+	o, err := agent.Stop.Call(t.Context(), m.controller, agent.Stopping{ID: idOf(t, m.controller), Reason: "done"})
 	require.NoError(t, err)
 	require.Equal(t, one(2, agent.Stopped, "done"), o)
 	far := m.controller.Via(m.proc)

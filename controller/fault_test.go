@@ -123,7 +123,7 @@ func TestFaultC1_beatsGoOnWhateverTheRanksAndAgentsHaveComeTo(t *testing.T) {
 		}
 	}
 	r.hosts[0].await(t, "keepalive 1s", 1) // which fails
-	_, err := agent.Stop.Call(t.Context(), ref, agent.Stopping{})
+	_, err := agent.Stop.Call(t.Context(), ref, agent.Stopping{ID: idOf(t, ref)})
 	require.NoError(t, err)
 	for ended := 0; ended < 3; {
 		if hears(t, one).Step != agent.Beat {
@@ -166,7 +166,7 @@ func TestFaultC4_aStopReachesTheRanksThatAreLeftAfterAFailure(t *testing.T) {
 	t.Parallel()
 	for name, stop := range map[string]func(*testing.T, *rig, actor.Ref[agent.Agent]){
 		"asked": func(t *testing.T, _ *rig, ref actor.Ref[agent.Agent]) {
-			o, err := agent.Stop.Call(t.Context(), ref, agent.Stopping{Reason: "done"})
+			o, err := agent.Stop.Call(t.Context(), ref, agent.Stopping{ID: idOf(t, ref), Reason: "done"})
 			require.NoError(t, err)
 			require.Equal(t, "failed: killed by signal 9", o[1].Status.String())
 		},
@@ -223,7 +223,7 @@ func TestFaultC7_aStopThatFailsOnOneHostKeepsTheStatusOfEveryOtherRankToTheLast(
 	<-procs[0].StopActor(agent.Name, "nobody answers for rank 0")
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
-	o, err := agent.Stop.Call(ctx, ref, agent.Stopping{Reason: "done"})
+	o, err := agent.Stop.Call(ctx, ref, agent.Stopping{ID: idOf(t, ref), Reason: "done"})
 	require.NoError(t, err)
 	require.Equal(t, agent.Run{First: 1, Count: 3, Status: agent.Status{Phase: agent.Stopped, Reason: "done"}}, o[len(o)-1])
 	require.False(t, o[0].Status.Phase.Terminal(), "nobody knows of rank 0: %v", o)

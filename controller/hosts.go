@@ -161,6 +161,9 @@ func (c *hosts) Create(*actor.Context, agent.Creation) (agent.Overlay, error) {
 // Stop gives the hosts back and answers once that is done, or at the deadline with the statuses as they are. Why it could
 // not be done is an error, and the next Stop does it again.
 func (c *hosts) Stop(ctx *actor.Context, s agent.Stopping) (agent.Overlay, error) {
+	if !c.names(s.ID) {
+		return nil, nil
+	}
 	if r := s.Region; r != nil && !r.Equal(c.spec.Region) {
 		return nil, fmt.Errorf("stop %s of the hosts %s: they are given back as a whole", r, c.spec.id())
 	}

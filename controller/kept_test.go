@@ -107,7 +107,7 @@ func TestCTL16_procsOfADeadHostAreAskedUntilNoneAnswers(t *testing.T) {
 	defer cancel()
 	part, err := r.spec.Region.Slice("host", 1, 2)
 	require.NoError(t, err)
-	_, err = agent.Wait.Call(ctx, ref, agent.Waiting{Every: agent.In(agent.Failed), Region: &part})
+	_, err = agent.Wait.Call(ctx, ref, agent.Waiting{ID: idOf(t, ref), Every: agent.In(agent.Failed), Region: &part})
 	require.NoError(t, err)
 	require.Equal(t, agent.Overlay{kept[0], {First: 2, Count: 2, Status: agent.Status{Phase: agent.Failed, Reason: "host b is dead: killed"}}}, overlay(t, ref))
 }

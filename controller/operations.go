@@ -79,13 +79,16 @@ func (c *controller) stop(ctx context.Context, p *actor.Proc, m agent.Mesh, host
 // Stop stops the mesh and answers once every rank has ended, or at the deadline with the statuses
 // as they are. Stopping what has stopped answers at once.
 func (c *controller) Stop(ctx *actor.Context, s agent.Stopping) (agent.Overlay, error) {
+	if !c.names(s.ID) {
+		return nil, nil
+	}
 	if s.Grace <= 0 {
 		s.Grace = c.stopGrace()
 	}
 	if c.fenced != nil {
 		return nil, c.fenced
 	}
-	s.ID, s.Claim = c.spec.id(), c.spec.claim()
+	s.Claim = c.spec.claim()
 	if r := s.Region; r != nil {
 		if err := c.checkPart(*r); err != nil {
 			return nil, err

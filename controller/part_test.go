@@ -18,7 +18,7 @@ func TestStop_aPartIsOneMessageForEachHostThatHasRanksOfItAndAnswersByItsOwnRank
 	part, err := r.spec.Region.Slice("host", 1, 2)
 	require.NoError(t, err)
 	for range 2 { // the second time nothing is left to do
-		o, err := agent.Stop.Call(t.Context(), ref, agent.Stopping{Reason: "enough", Region: &part})
+		o, err := agent.Stop.Call(t.Context(), ref, agent.Stopping{ID: idOf(t, ref), Reason: "enough", Region: &part})
 		require.NoError(t, err)
 		require.Equal(t, one(2, agent.Stopped, "enough"), o)
 	}
@@ -32,10 +32,10 @@ func TestStop_aPartIsOneMessageForEachHostThatHasRanksOfItAndAnswersByItsOwnRank
 	require.Equal(t, []agent.Phase{agent.Running, agent.Running, agent.Stopped, agent.Stopped}, phases)
 
 	beyond := shape.Of("host", 3).With("gpu", 2).Region()
-	_, err = agent.Stop.Call(t.Context(), ref, agent.Stopping{Region: &beyond})
+	_, err = agent.Stop.Call(t.Context(), ref, agent.Stopping{ID: idOf(t, ref), Region: &beyond})
 	require.Error(t, err, "it is no part of the mesh")
 	beyond, err = beyond.Slice("host", 2, 3)
 	require.NoError(t, err)
-	_, err = agent.Stop.Call(t.Context(), ref, agent.Stopping{Region: &beyond})
+	_, err = agent.Stop.Call(t.Context(), ref, agent.Stopping{ID: idOf(t, ref), Region: &beyond})
 	require.Error(t, err)
 }

@@ -3,6 +3,8 @@ package controller
 import (
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/agent/agenttest"
 )
@@ -18,4 +20,20 @@ func TestController_keepsThePromisesOfAgents(t *testing.T) {
 			ID:  func(agent.Creation) string { return r.spec.id() },
 		}
 	})
+}
+
+func TestAGT4_aRestartThatNamesAnotherMeshRestartsNothing(t *testing.T) {
+	r := newRig(t)
+	ref := r.own(t, r.spec)
+	create(t, ref)
+	wait(t, ref, agent.Running)
+	for _, other := range []string{"", "other-0000000000000", r.spec.id() + "0"} {
+		o, err := agent.Restart.Call(t.Context(), ref, agent.Restarting{ID: other})
+		require.NoError(t, err)
+		require.Empty(t, o)
+	}
+	require.Equal(t, one(4, agent.Running, ""), wait(t, ref, agent.Running))
+	for _, h := range r.hosts {
+		require.Zero(t, h.stops())
+	}
 }

@@ -52,6 +52,9 @@ type rolling struct {
 // Restart ends the ranks of a region and starts each anew in its place, all at the same time, whatever the policy. It
 // answers how they are, by rank of the region: once each runs again with its actors, or has failed for the first time.
 func (c *controller) Restart(ctx *actor.Context, r agent.Restarting) (agent.Overlay, error) {
+	if !c.names(r.ID) {
+		return nil, nil
+	}
 	part := c.spec.Region
 	if r.Region != nil {
 		part = *r.Region

@@ -74,12 +74,15 @@ func (s *speaker) lost() error {
 	return s.of.fenced
 }
 
+// names reports whether an ID names the mesh: any other is answered with nothing (AGT-4).
+func (s *speaker) names(id string) bool { return id == s.of.spec.id() }
+
 // Get is the state of every rank. Who has lost the mesh says who has it.
-func (s *speaker) Get(*actor.Context, agent.Query) ([]agent.State, error) {
+func (s *speaker) Get(_ *actor.Context, q agent.Query) ([]agent.State, error) {
 	if err := s.lost(); err != nil {
 		return nil, err
 	}
-	return s.of.table.States(s.of.spec.id()), nil
+	return s.of.table.States(q.ID), nil
 }
 
 // Wait answers once a condition holds for the ranks.
@@ -87,13 +90,15 @@ func (s *speaker) Wait(ctx *actor.Context, w agent.Waiting) (agent.Overlay, erro
 	if err := s.lost(); err != nil {
 		return nil, err
 	}
-	w.ID = s.of.spec.id()
 	return nil, s.of.table.AnswerWhen(ctx, w, 0)
 }
 
 // Stream sends what becomes of ranks to a port, at first how those are that have ended, or are not well; with Beat
 // also that the controller lives, again and again (CTL-7).
 func (s *speaker) Stream(ctx *actor.Context, st agent.Stream) (actor.None, error) {
+	if st.ID != "" && !s.names(st.ID) {
+		return actor.None{}, agent.Subscribe(ctx, &s.streams, st, nil)
+	}
 	st.ID = "" // there is one resource here
 	err := s.streams.Add(ctx, st, 0, s.of.ends)
 	if err == nil && st.Beat > 0 && !st.End && !s.beating {
@@ -122,8 +127,8 @@ func (s *speaker) Undeliverable(_ *actor.Context, r actor.Returned) error {
 
 // Keepalive answers how the mesh is and changes nothing: a controller lives as long as its owner's
 // proc.
-func (s *speaker) Keepalive(*actor.Context, agent.Lease) (agent.Overlay, error) {
-	return s.of.table.Overlay(s.of.spec.id()), nil
+func (s *speaker) Keepalive(_ *actor.Context, l agent.Lease) (agent.Overlay, error) {
+	return s.of.table.Overlay(l.ID), nil
 }
 
 // Logs is for the hosts to answer: they hold the output of the procs.

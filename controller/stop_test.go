@@ -30,13 +30,13 @@ func TestCTL15_ranksAreStoppingFromTheMomentThatTheirStopIsAskedFor(t *testing.T
 			done <- err
 		}()
 	}
-	stop(agent.Stopping{Reason: "too many", Region: &part})
+	stop(agent.Stopping{ID: r.spec.id(), Reason: "too many", Region: &part})
 	r.hosts[1].await(t, "stop", 1)
 	require.Equal(t, agent.Overlay{
 		{First: 0, Count: 2, Status: agent.Status{Phase: agent.Running}},
 		{First: 2, Count: 2, Status: agent.Status{Phase: agent.ShuttingDown, Reason: "too many"}},
 	}, overlay(t, ref))
-	stop(agent.Stopping{Reason: "enough"})
+	stop(agent.Stopping{ID: r.spec.id(), Reason: "enough"})
 	r.hosts[0].await(t, "stop", 1)
 	require.Equal(t, agent.Overlay{
 		{First: 0, Count: 2, Status: agent.Status{Phase: agent.ShuttingDown, Reason: "enough"}},

@@ -67,7 +67,10 @@ func TestCTL10_twoControllersOfAMeshNeverBothAct(t *testing.T) {
 	require.Equal(t, agent.Claim{Epoch: 2, Owner: second.ID()}, f.Has)
 	require.Equal(t, lost, heardOf(t, r.watch(t, first)), "who asks later is told, too")
 	for _, ask := range []func() error{
-		func() error { _, err := agent.Stop.Call(t.Context(), first, agent.Stopping{}); return err },
+		func() error {
+			_, err := agent.Stop.Call(t.Context(), first, agent.Stopping{ID: idOf(t, first)})
+			return err
+		},
 		func() error { _, err := agent.Wait.Call(t.Context(), first, agent.Ended("")); return err },
 	} {
 		require.Equal(t, f, agent.Fenced(ask()))
@@ -78,7 +81,7 @@ func TestCTL10_twoControllersOfAMeshNeverBothAct(t *testing.T) {
 	for _, h := range r.hosts {
 		require.Zero(t, h.stops())
 	}
-	o, err := agent.Stop.Call(t.Context(), second, agent.Stopping{Reason: "done"})
+	o, err := agent.Stop.Call(t.Context(), second, agent.Stopping{ID: idOf(t, second), Reason: "done"})
 	require.NoError(t, err)
 	require.Equal(t, one(4, agent.Stopped, "done"), o)
 }
@@ -94,10 +97,10 @@ func TestCTL10_aStopThatIsRefusedIsAnsweredAtOnce(t *testing.T) {
 	second := r.own(t, spec)
 	create(t, second)
 	wait(t, second, agent.Running)
-	o, err := agent.Stop.Call(t.Context(), first, agent.Stopping{Reason: "done"})
+	o, err := agent.Stop.Call(t.Context(), first, agent.Stopping{ID: idOf(t, first), Reason: "done"})
 	require.NoError(t, err)
 	require.Equal(t, one(4, agent.ShuttingDown, "done"), o, "which is all that it knows")
-	_, err = agent.Stop.Call(t.Context(), first, agent.Stopping{Reason: "done"})
+	_, err = agent.Stop.Call(t.Context(), first, agent.Stopping{ID: idOf(t, first), Reason: "done"})
 	require.NotNil(t, agent.Fenced(err))
 }
 

@@ -75,7 +75,7 @@ func TestCTL13_actorsAreStoppedThoughNoDataReachesTheirProc(t *testing.T) {
 	defer m.mute()()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	o, err := agent.Stop.Call(ctx, m.controller, agent.Stopping{Reason: "done"})
+	o, err := agent.Stop.Call(ctx, m.controller, agent.Stopping{ID: idOf(t, m.controller), Reason: "done"})
 	require.NoError(t, err)
 	require.Equal(t, one(2, agent.Stopped, "done"), o)
 }

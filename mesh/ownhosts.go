@@ -94,7 +94,7 @@ func (n *Net) stopHosts(ctx context.Context, o owned, reason string) error {
 	ctx, cancel := within(ctx, config.MeshStopDeadline.Get(n.config))
 	defer cancel()
 	owner := actor.RefOf[agent.Agent](n.proc.ID().Actor(o.controller)).Via(n.proc)
-	said, err := agent.Stop.Urge(ctx, owner, agent.Stopping{Reason: reason})
+	said, err := agent.Stop.Urge(ctx, owner, agent.Stopping{ID: o.hosts.ID.String(), Reason: reason})
 	if e, ok := errors.AsType[*actor.Error](err); ok && e.Undeliverable() {
 		return nil
 	}

@@ -142,7 +142,7 @@ func (p ProcMesh) restartRank(ctx context.Context, view int, r Rolling) rankOver
 	if err != nil {
 		return rankOver{RankStatus: RankStatus{Rank: view}, err: err}
 	}
-	o, err := agent.Restart.Call(ctx, p.controller(), agent.Restarting{Region: &part, Reason: r.Reason, Grace: r.Grace})
+	o, err := agent.Restart.Call(ctx, p.controller(), agent.Restarting{ID: p.desc.ID.String(), Region: &part, Reason: r.Reason, Grace: r.Grace})
 	s := statuses(o, p.desc, part, func(agent.Status) bool { return true })[0]
 	s.Rank = view
 	if point, err := p.region.Extent().Point(view); err == nil {

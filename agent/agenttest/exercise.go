@@ -161,25 +161,26 @@ func (s subject) impossible() {
 }
 
 func (s subject) unknown() {
-	if s.Other == nil {
-		return // it has one resource, whatever it is called
-	}
 	const nobody = "nobody-000000000000n"
+	_, id := s.create()
 	require.Empty(s.t, s.states(nobody))
-	for name, ask := range map[string]func() (agent.Overlay, error){
-		"wait": func() (agent.Overlay, error) {
-			return agent.Wait.Call(s.ctx, s.Agent, agent.Waiting{ID: nobody, Until: agent.Running})
+	for name, ask := range map[string]func(id string) (agent.Overlay, error){
+		"wait": func(id string) (agent.Overlay, error) {
+			return agent.Wait.Call(s.ctx, s.Agent, agent.Waiting{ID: id, Until: agent.Running})
 		},
-		"stop": func() (agent.Overlay, error) {
-			return agent.Stop.Call(s.ctx, s.Agent, agent.Stopping{ID: nobody})
+		"stop": func(id string) (agent.Overlay, error) {
+			return agent.Stop.Call(s.ctx, s.Agent, agent.Stopping{ID: id})
 		},
-		"keepalive": func() (agent.Overlay, error) {
-			return agent.Keepalive.Call(s.ctx, s.Agent, agent.Lease{ID: nobody, For: time.Minute})
+		"keepalive": func(id string) (agent.Overlay, error) {
+			return agent.Keepalive.Call(s.ctx, s.Agent, agent.Lease{ID: id, For: time.Minute})
 		},
 	} {
-		o, err := ask()
-		require.NoError(s.t, err, name)
-		require.Empty(s.t, o, name)
+		for _, other := range []string{nobody, "", id + "0"} {
+			o, err := ask(other)
+			require.NoError(s.t, err, "%s of %q", name, other)
+			require.Empty(s.t, o, "%s of %q", name, other)
+			s.all(s.overlay(id), agent.Running)
+		}
 	}
 	port := actor.OpenPort[actor.Event](s.Client)
 	defer port.Close()

@@ -119,7 +119,7 @@ func TestDetached_hasANameThatNoWorldHasAndEndsWithTheSystem_WORLD16(t *testing.
 	require.Equal(t, "let-go", effectsOf(s.st.step(over{words.Mesh, 2, adopterAt(t, 3), "another has it"}, s.now)[1:]))
 	s.st.step(detach{5, words}, s.now)
 	s.st.step(took{words.Mesh, 2, nil, false}, s.now)
-	require.Contains(t, effectsOf(s.st.step(stop{6, Stopping{Reason: "good night"}}, s.now)), "forget stop")
+	require.Contains(t, effectsOf(s.st.step(stop{6, Stopping{All: true, Reason: "good night"}}, s.now)), "forget stop")
 	require.Equal(t, "answer-7-refused", effectsOf(s.st.step(detach{7, words}, s.now)))
 }
 

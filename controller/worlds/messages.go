@@ -130,13 +130,13 @@ type ProcState struct {
 	Labels map[string]string `cbor:"6,keyasint,omitempty" json:"labels,omitempty"`
 }
 
-// Stopping asks for the end of some worlds, or, when it names none, of all of them and of the system
-// controller.
+// Stopping asks for the end of some worlds, or of all of them and of the system controller.
 type Stopping struct {
 	Worlds  []string                   `cbor:"1,keyasint,omitempty" json:"worlds,omitempty"`
 	Timeout time.Duration              `cbor:"2,keyasint,omitempty" json:"timeout,omitempty"` // 0: 8 s
 	Reason  string                     `cbor:"3,keyasint,omitempty" json:"reason,omitempty"`
 	Report  *actor.PortRef[StopReport] `cbor:"4,keyasint,omitempty" json:"report,omitempty"` // nil: nobody wants one
+	All     bool                       `cbor:"5,keyasint,omitempty" json:"all,omitempty"`    // and Worlds is empty
 }
 
 // Accepted is the first answer to Stopping, at once; the second is the StopReport.

@@ -326,7 +326,7 @@ func TestModel_nothingIsSpawnedTwiceOrForgotten_WORLD10(t *testing.T) {
 
 // empty stops everything, and sees to it that nothing is left (WORLD-8).
 func (c *cluster) empty() {
-	c.hear(stop{1, Stopping{}}, -1)
+	c.hear(stop{1, Stopping{All: true}}, -1)
 	c.deliver()
 	c.s.now = c.s.now.Add(time.Hour)
 	c.hear(tick{}, -1)

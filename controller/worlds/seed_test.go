@@ -176,7 +176,7 @@ func (r *rig) stop(t *testing.T, of ...string) worlds.StopReport {
 	port := actor.OpenPort[worlds.StopReport](r.client)
 	defer port.Close()
 	to := port.Ref()
-	_, err := worlds.Stop.Call(soon(t), r.system(t), worlds.Stopping{Worlds: of, Reason: "enough", Report: &to})
+	_, err := worlds.Stop.Call(soon(t), r.system(t), worlds.Stopping{Worlds: of, All: len(of) == 0, Reason: "enough", Report: &to})
 	require.NoError(t, err)
 	report, err := port.Recv(soon(t))
 	require.NoError(t, err)

@@ -108,7 +108,7 @@ func TestWorlds_aStopIsAnsweredTwice_WORLD11(t *testing.T) {
 	require.Equal(t, "enough", r.await(t, "w", "world.end").Reason)
 
 	// The host offers itself again; without a world everything ends at once.
-	_, err = worlds.Stop.Call(soon(t), r.system(t), worlds.Stopping{Reason: "good night"})
+	_, err = worlds.Stop.Call(soon(t), r.system(t), worlds.Stopping{All: true, Reason: "good night"})
 	require.NoError(t, err)
 	<-s.Done()
 }

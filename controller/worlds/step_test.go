@@ -167,7 +167,7 @@ func (s *scenario) event(verb string, plain []string, named map[string]string) a
 	case "returned":
 		return returned{s.proc(plain[0])}
 	case "stop": // [worlds] [timeout:…]
-		x := Stopping{Worlds: plain, Reason: named["why"]}
+		x := Stopping{Worlds: plain, All: len(plain) == 0, Reason: named["why"]}
 		if d := named["timeout"]; d != "" {
 			x.Timeout = s.duration(d)
 		}

@@ -2,6 +2,7 @@ package worlds
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -44,8 +45,12 @@ func (st *state) stop(e stop) {
 		st.answer(e.from, nil, fmt.Errorf("stop within %s: want more than 0 and at most %s", timeout, maxStop))
 		return
 	}
+	if e.All == (len(e.Worlds) > 0) {
+		st.answer(e.from, nil, errors.New("stop: want the names of worlds, or all and no name"))
+		return
+	}
 	op := &stopOp{from: e.from, deadline: st.now.Add(timeout), worlds: map[string]*world{}}
-	names, all := slices.Compact(slices.Sorted(slices.Values(e.Worlds))), len(e.Worlds) == 0
+	names, all := slices.Compact(slices.Sorted(slices.Values(e.Worlds))), e.All
 	if all {
 		names, op.all, st.going = slices.Sorted(maps.Keys(st.worlds)), why, cmp.Or(st.going, why)
 	}
@@ -84,7 +89,7 @@ func (st *state) stop(e stop) {
 // halt stops everything for a reason of the system's own.
 func (st *state) halt(why string) {
 	if st.going == "" {
-		st.stop(stop{Stopping: Stopping{Timeout: managerStop, Reason: why}})
+		st.stop(stop{Stopping: Stopping{All: true, Timeout: managerStop, Reason: why}})
 	}
 }
 
