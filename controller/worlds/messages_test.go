@@ -58,7 +58,7 @@ func samples(t *testing.T) map[string]any {
 		"Adopting":    Adopting{proc.Mesh, claim},
 		"Adopted":     Adopted{giving, claim},
 		"WorldHealth": WorldHealth{[]ProcState{state}},
-		"Stopping":    Stopping{Worlds: []string{"w"}, Timeout: time.Second, Reason: "why", Report: &port},
+		"Stopping":    Stopping{Worlds: []string{"w"}, Timeout: time.Second, Reason: "why", Report: &port, All: true},
 		"Accepted":    Accepted{Worlds: []string{"w"}, Skipped: map[string]string{"v": "why"}},
 		"StopReport":  StopReport{[]WorldStopped{{World: "w", Stopped: 1, Aborted: 2, Silent: []string{"host a"}}}},
 		"Whereabouts": Whereabouts{World: "w", Proc: proc, Host: host.String(), Health: Ended, Reason: "why"},
