@@ -20,7 +20,7 @@ func toolbox(t *testing.T, programs []string, scripts map[string]string) string 
 		require.NoError(t, os.Symlink(path, filepath.Join(dir, name)))
 	}
 	for name, text := range scripts {
-		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+text+"\n"), 0o700)) //nolint:gosec // a program
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+text+"\n"), 0o700))
 	}
 	return dir
 }

@@ -81,7 +81,7 @@ func (a *app) rootCommand() *cobra.Command {
 		a.upCommand(), a.spawnCommand(), a.adoptCommand(), a.meshesCommand(), a.hostsCommand(), a.procsCommand(), a.actorsCommand(),
 		a.meshCommand(), a.explainCommand(), a.callCommand(), a.castCommand(), a.logsCommand(), a.stopCommand(), a.eventsCommand(), a.topCommand(), a.configCommand(),
 		a.worldsCommand(), a.applyCommand(false), a.applyCommand(true), a.deleteCommand(), a.whereCommand(),
-		a.doctorCommand(), a.execCommand(),
+		a.doctorCommand(), a.envCommand(), a.execCommand(),
 	)
 }
 

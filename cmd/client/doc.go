@@ -20,6 +20,7 @@
 //	client top                                  who handles messages, and where they wait
 //	client stop MESH                            end a mesh
 //	client doctor                               what is wrong with bus, permissions and hosts
+//	client env                                  the variables that reach the bus, for a shell
 //	client exec [MESH[region]] -- COMMAND       run a command on hosts, where their operators allow it
 //	client config show [PROC]                   limits, and where their values are from
 //	client worlds [NAME…]                       meshes that outlive their makers
@@ -44,7 +45,7 @@
 //   - CLI-C5: Ctrl-C ends every command; up, `logs -f`, `events -f` and top on a terminal, which it is meant to end, then
 //     exit with 0. `logs -f` also ends when the last rank has, and says how they did. Whatever up started is
 //     stopped before it exits: the mesh first, then the hostd, if it started one.
-//   - CLI-C6: secrets are never printed. The lines that up shows read them from where they are.
+//   - CLI-C6: secrets are never printed, but by env, which is there for them. The lines that up shows take them from env.
 //   - CLI-C7: mesh show and explain answer within a few seconds whoever is silent, and say who: the word of the owner
 //     goes before that of hosts. explain is a pure function of what mesh show shows.
 //   - CLI-C8: doctor ends within --timeout and says something of every check it makes. It joins nothing until it has seen

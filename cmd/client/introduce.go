@@ -108,8 +108,11 @@ func (h *holding) questions(client string, r upRecord, endpoints []string) []str
 	if number {
 		lines = append(lines, lines[1]+" --reduce sum")
 	}
-	subject := h.net.Proc().Space().Cast(h.procs.ID(), r.Actor, name, whole(h.procs.Extent()), subjects.Anon)
-	return append(lines, fmt.Sprintf("nats%s req %s %s --replies %d", h.natsFlags(h.net.Bus().Control().URL()), subject, shellQuote(body), r.Ranks))
+	throughGateway := fmt.Sprintf("%s req %s %s", h.nats(), h.net.Proc().Space().Gateway(r.Label, r.Type, name, subjects.Anon), shellQuote(body))
+	if number {
+		throughGateway += " -H Castnet-Reduce:sum"
+	}
+	return append(lines, throughGateway)
 }
 
 // example picks an endpoint, as agents describe them: `add(int64) int64`, and a message for it.
@@ -133,18 +136,6 @@ func example(endpoints []string) (name, body string, number bool) {
 func isNumber(goType string) bool {
 	return strings.HasPrefix(goType, "int") && !strings.HasPrefix(goType, "interface") ||
 		strings.HasPrefix(goType, "uint") || strings.HasPrefix(goType, "float")
-}
-
-// whole is the place token of a cast to every rank: one "_" for each dimension that tells ranks
-// apart, as far as tokens speak of dimensions.
-func whole(e shape.Extent) string {
-	n := 0
-	for _, d := range e.Dims() {
-		if d.Size > 1 {
-			n++
-		}
-	}
-	return strings.TrimSuffix(strings.Repeat("_-", max(1, min(n, subjects.MaxWhere))), "-")
 }
 
 // connectionFlags repeats how this command was told to connect; secrets are left to the

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/castnet-io/castnet/actor"
-	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/internal/cli"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -19,11 +18,7 @@ const natsPatience = 5 * time.Second
 
 // showNatsCommand prints the nats command that makes the same cast through a gateway.
 func (a *app) showNatsCommand(s castSpec) error {
-	o, err := a.conn.Options(a.getenv)
-	if err != nil {
-		return err
-	}
-	command, err := s.natsCommand(a.natsFlags(o.URL), a.conn.Namespace)
+	command, err := s.natsCommand(a.nats(), a.conn.Namespace)
 	if err != nil {
 		return err
 	}
@@ -40,8 +35,8 @@ func (a *app) showNatsCommand(s castSpec) error {
 	return err
 }
 
-// natsCommand is the command, each argument quoted for a POSIX shell. Flags say how to connect.
-func (s castSpec) natsCommand(flags, namespace string) (string, error) {
+// natsCommand is the command, each argument quoted for a POSIX shell. nats is how it begins.
+func (s castSpec) natsCommand(nats, namespace string) (string, error) {
 	space, err := subjects.NewSpace("", namespace)
 	if err != nil {
 		return "", err
@@ -58,7 +53,7 @@ func (s castSpec) natsCommand(flags, namespace string) (string, error) {
 		body = " " + body // a number, and not a flag
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "nats%s req %s %s", flags, subject, shellQuote(body))
+	fmt.Fprintf(&b, "%s req %s %s", nats, subject, shellQuote(body))
 	for _, h := range s.natsHeaders() {
 		fmt.Fprintf(&b, " -H %s", shellQuote(h))
 	}
@@ -93,26 +88,15 @@ func (s castSpec) natsHeaders() []string {
 	return headers
 }
 
-// natsFlags tells the nats command line how to connect as this command does, to a URL unless one is named. A
-// token out of the local file is read from there.
-func (a *app) natsFlags(server string) string {
-	if a.conn.Named(a.getenv) {
-		flags := a.connectionFlags()
-		if a.conn.Namespace != subjects.DefaultNamespace {
-			flags = flags[:len(flags)-2] // it is in the subject
-		}
-		return strings.Join(append([]string{""}, flags...), " ")
+// nats is the nats command line, told to connect as this command does. What no flag and no variable says it
+// gets from `client env`.
+func (a *app) nats() string {
+	if !a.conn.Named(a.getenv) {
+		return `eval "$(client env)" && nats`
 	}
-	if server == "" {
-		return ""
+	flags := a.connectionFlags()
+	if a.conn.Namespace != subjects.DefaultNamespace {
+		flags = flags[:len(flags)-2] // it is in the subject
 	}
-	s := " --server " + shellQuote(withoutPassword(server))
-	path, err := bus.LocalFile(a.getenv)
-	if err != nil {
-		return s
-	}
-	if local, err := bus.ReadLocal(path); err != nil || local.Token == "" || local.URL != strings.TrimSuffix(server, "/") {
-		return s
-	}
-	return s + ` --token "$(jq -r .token ` + shellQuote(path) + `)"`
+	return strings.Join(append([]string{"nats"}, flags...), " ")
 }

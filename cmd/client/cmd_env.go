@@ -1,0 +1,70 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/internal/cli"
+)
+
+func (a *app) envCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "env",
+		Short: "Print how to reach the bus, for a shell",
+		Long: `Print the variables that reach the bus of this client: its URL and the credentials. The nats
+command and the clients of castnet read them. They hold secrets. Nothing is sent.
+
+JSON: an object of the variables.`,
+		Example: "  eval \"$(client env)\"\n  nats sub 'castnet.v1.default.ev.>'",
+		Args:    wantArgs(0, 0),
+		RunE:    func(*cobra.Command, []string) error { return a.showEnvironment() },
+	}
+}
+
+// variable is one that reaches the bus.
+type variable struct{ name, value string }
+
+// environment is what bus.FromEnv reads as o; what is not set is left out.
+func environment(o bus.Options) (all []variable) {
+	for _, v := range []variable{
+		{"NATS_URL", o.URL}, {"NATS_CREDS", o.Creds}, {"NATS_NKEY", o.NKey}, {"NATS_USER", o.User},
+		{"NATS_PASSWORD", o.Password}, {"NATS_TOKEN", o.Token}, {"NATS_JWT", o.JWT}, {"NATS_SEED", o.Seed},
+		{"NATS_CERT", o.CertFile}, {"NATS_KEY", o.KeyFile}, {"NATS_CA", o.CAFile}, {"NATS_INBOX_PREFIX", o.InboxPrefix},
+	} {
+		if v.value != "" {
+			all = append(all, v)
+		}
+	}
+	return all
+}
+
+func (a *app) showEnvironment() error {
+	o, err := a.conn.Options(a.getenv)
+	if err != nil {
+		return err
+	}
+	if o.URL == "" {
+		return cli.WithCode(cli.ExitConnection, errors.New("no bus is named, and no hostd of this user runs here: start a hostd, or name a server with --server"))
+	}
+	vars := environment(o)
+	if a.output != asTable {
+		document := map[string]string{}
+		for _, v := range vars {
+			document[v.name] = v.value
+		}
+		if a.output == asNDJSON {
+			return a.line(document)
+		}
+		return a.document(document)
+	}
+	var b strings.Builder
+	for _, v := range vars {
+		fmt.Fprintf(&b, "export %s=%s\n", v.name, shellQuote(v.value))
+	}
+	_, err = fmt.Fprint(a.out, b.String())
+	return err
+}
