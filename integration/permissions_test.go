@@ -3,6 +3,7 @@ package integration
 import (
 	"context"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -10,9 +11,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/bus/embed"
+	"github.com/castnet-io/castnet/cast"
 	"github.com/castnet-io/castnet/mesh"
+	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/subjects"
 )
 
 // documented is the configuration of a server with permissions that the documentation has, with a store of the test.
@@ -30,8 +36,9 @@ func documented(t *testing.T) string {
 	return path
 }
 
-func TestPermissions_thoseOfTheDocumentationAreEnoughForAllThatASystemControllerDoes(t *testing.T) {
+func TestPermissions_thoseOfTheDocumentationAreEnough(t *testing.T) {
 	t.Setenv("PROGRAM_PASSWORD", "program")
+	t.Setenv("CALLER_PASSWORD", "caller")
 	t.Setenv("HOSTD_PASSWORD", "hostd")
 	noneLeft(t)
 	server, err := embed.Start(t.Context(), embed.Options{ConfigFile: documented(t)})
@@ -67,9 +74,56 @@ func TestPermissions_thoseOfTheDocumentationAreEnoughForAllThatASystemController
 	}, patience, poll, second.said)
 	require.Contains(t, s.run(client, "worlds"), "train", "it was read again")
 	require.Equal(t, "1\n", s.run(client, "cast", "demo", "counter", "add", "1", "--reduce", "sum"))
+	s.worksAsAProgram(t, client)
+	ownsAMesh(t, net)
+	castsAsACaller(t, server.URL())
 	s.run(client, "stop", "demo")
 	s.run(client, "delete", "train")
 	for _, n := range []*node{a, first, second} {
 		require.NotContains(t, n.said.String(), "permission denied")
 	}
+}
+
+// worksAsAProgram runs commands, which must neither fail nor be denied a subject. The mesh demo is there.
+func (s shell) worksAsAProgram(t *testing.T, client string) {
+	t.Helper()
+	for _, args := range []string{
+		"doctor", "hosts", "procs", "meshes", "actors demo", "mesh show demo", "explain demo", "events", "top", "logs demo", "worlds",
+		"call demo[host=0] counter get", "cast demo counter get", "spawn more --hosts a --procs 2 --detach", "mesh restart more", "stop more",
+	} {
+		cmd := exec.CommandContext(s.Context(), client, strings.Fields(args)...)
+		cmd.Env = s.env
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, "client %s: %s", args, out)
+		require.NotRegexp(t, "permission denied|no permission|may not (publish|subscribe)", string(out), "client %s", args)
+	}
+}
+
+// ownsAMesh spawns, casts and stops, as a program does.
+func ownsAMesh(t *testing.T, net *mesh.Net) {
+	t.Helper()
+	hosts, err := net.Hosts(t.Context())
+	require.NoError(t, err)
+	procs, err := hosts.SpawnProcs(t.Context(), mesh.Spawning{
+		Name: "own", PerHost: shape.Of("gpu", 2), Command: mesh.Command{Path: agent.Builtin},
+	})
+	require.NoError(t, err)
+	counters, err := mesh.Spawn(t.Context(), procs, actor.NewType[*builtinCounter, int64]("counter"), "counter", 0)
+	require.NoError(t, err)
+	add := actor.NewEndpoint[*builtinCounter, int64, int64]("add")
+	sum, err := cast.Reduce(t.Context(), counters, add, 2, cast.Sum[int64]())
+	require.NoError(t, err)
+	require.EqualValues(t, 2*procs.Extent().NumRanks(), sum)
+	require.NoError(t, procs.Stop(t.Context()))
+}
+
+// castsAsACaller casts to the mesh demo through a gateway, as the user that may do nothing else.
+func castsAsACaller(t *testing.T, url string) {
+	t.Helper()
+	b, err := bus.Open(t.Context(), bus.Options{URL: url, User: "caller", Password: "caller"})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, b.Close(context.Background())) }()
+	m, err := b.Data().Request(t.Context(), bus.Msg{Subject: subjects.Space{}.Gateway("demo", "counter", "get", subjects.Anon)})
+	require.NoError(t, err)
+	require.Equal(t, "[1]", string(m.Data))
 }

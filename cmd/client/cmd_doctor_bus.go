@@ -5,12 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/controller/worlds"
 	"github.com/castnet-io/castnet/mesh"
@@ -89,6 +87,8 @@ func (d *doctor) user(ctx context.Context) string {
 	var said account
 	m, err := d.b.Control().Request(ctx, bus.Msg{Subject: "$SYS.REQ.USER.INFO"})
 	switch {
+	case err != nil && d.o.Bus.User != "":
+		return "user " + d.o.Bus.User
 	case err != nil || json.Unmarshal(m.Data, &said) != nil:
 		return "a user whom the server does not name"
 	case said.Data.User == "":
@@ -99,37 +99,46 @@ func (d *doctor) user(ctx context.Context) string {
 	return fmt.Sprintf("user %s, account %s", said.Data.User, said.Data.Account)
 }
 
-// probe is something that a client has to be allowed, tried with a name that nobody has; grant is what to
-// allow.
+// probe is a grant that a client needs, tried with a name that nobody has.
 type probe struct {
 	op             bus.Op
 	subject, grant string
 }
 
-// probes are everything that a client does on the bus, as the proc of a mesh that nobody knows.
-func probes(space subjects.Space, inbox string, id subjects.ProcID) []probe {
+// probes try what subjects grants to a program, as the proc of a mesh that nobody knows.
+func probes(space subjects.Space, inbox string, id subjects.ProcID) (out []probe) {
 	self := id.Process()
 	from, host := self.String(), id.Mesh.String()
 	port := id.Actor("doctor")
-	all := func(kind string) string { return space.String() + "." + kind + ".>" }
-	out := []probe{{bus.OpSubscribe, inbox + "." + id.Mesh.UID() + ".*", inbox + ".>"}}
-	for kind, subject := range map[string]string{
-		"p": space.PortsOf(id), "f": space.FramesOf(self), "c": space.ControlsOf(self), "n": space.HintsOf(self),
-		"ev": space.Events("", subjects.MeshID{}), "log": space.Logs(id.Mesh),
-	} {
-		out = append(out, probe{bus.OpSubscribe, subject, all(kind)})
+	all := func(kind subjects.Kind) string { return space.String() + "." + kind.String() + ".>" }
+	published := map[string]string{
+		all(subjects.KindPort):  space.Port(port.Port("probe"), from),
+		all(subjects.KindCast):  space.Cast(id.Mesh, "doctor", "probe", "_", from),
+		all(subjects.KindFrame): space.Frame(self, from), all(subjects.KindControl): space.Control(self, from),
+		all(subjects.KindHost): space.Host(host, "probe", from), all(subjects.KindEvent): space.Event("probe", id.Scope(), from),
+		all(subjects.KindHint): space.Hint(self, "probe"), subjects.Discovery: "$SRV.PING." + from,
 	}
-	for _, beat := range []string{agent.HostBeats, agent.GoneBeats} {
-		out = append(out, probe{bus.OpSubscribe, space.Heartbeats(beat), space.Heartbeats(beat)})
+	subscribed := map[string]string{
+		all(subjects.KindPort): space.PortsOf(id), all(subjects.KindFrame): space.FramesOf(self),
+		all(subjects.KindControl): space.ControlsOf(self), all(subjects.KindHint): space.HintsOf(self),
+		all(subjects.KindEvent): space.Events("", subjects.MeshID{}), all(subjects.KindLog): space.Logs(id.Mesh),
+		inbox + ".>": inbox + "." + id.Mesh.UID() + ".*",
 	}
-	for kind, subject := range map[string]string{
-		"p": space.Port(port.Port("probe"), from), "k": space.Cast(id.Mesh, "doctor", "probe", "_", from), "f": space.Frame(self, from),
-		"c": space.Control(self, from), "h": space.Host(host, "probe", from), "ev": space.Event("probe", id.Scope(), from),
-		"n": space.Hint(self, "probe"),
-	} {
-		out = append(out, probe{bus.OpPublish, subject, all(kind)})
+	grants := space.Grants(subjects.RoleProgram, inbox)
+	for _, g := range grants.Publish {
+		subject := published[g]
+		if heartbeats, ok := strings.CutSuffix(g, "*"); ok {
+			subject = heartbeats + from
+		}
+		out = append(out, probe{bus.OpPublish, subject, g})
 	}
-	slices.SortFunc(out, func(x, y probe) int { return strings.Compare(string(x.op)+x.grant, string(y.op)+y.grant) })
+	for _, g := range grants.Subscribe {
+		subject := subscribed[g]
+		if strings.HasSuffix(g, "*") {
+			subject = g
+		}
+		out = append(out, probe{bus.OpSubscribe, subject, g})
+	}
 	return out
 }
 
@@ -244,9 +253,12 @@ func (d *doctor) jetStream(ctx context.Context) finding {
 		err = errors.New(said.Error.Description)
 	}
 	limits := said.Limits
+	_, denied := errors.AsType[*bus.PermissionError](err)
 	switch {
 	case errors.Is(err, bus.ErrNoResponders):
 		return finding{Result: warnResult, Found: "there is none: " + noStore, Todo: turnOn}
+	case denied:
+		return finding{Result: wellResult, Found: "this user may not ask about it; only a system controller uses it"}
 	case err != nil:
 		return finding{Result: warnResult, Found: fmt.Sprintf("it cannot be used: %s: %s", firstLine(err), noStore), Todo: turnOn}
 	case len(said.Tiers) > 0:

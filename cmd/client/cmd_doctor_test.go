@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/bus/embed"
 	"github.com/castnet-io/castnet/internal/cli"
 	"github.com/castnet-io/castnet/subjects"
@@ -91,6 +93,34 @@ func TestDoctor_namesThePermissionsThatAreMissing(t *testing.T) {
 		Check: "hosts", Result: failResult, Found: "none beats and none answers", Todo: "start a hostd on this bus, and see that --namespace is the same",
 	}, all["hosts"])
 	require.Equal(t, wellResult, c.doctor(t, cli.ExitFailure)["permissions"].Result, "the other user has them all")
+}
+
+// reaches reports whether a grant covers a subject, which may be a filter.
+func reaches(grant, subject string) bool {
+	if prefix, all := strings.CutSuffix(grant, ">"); all {
+		return strings.HasPrefix(subject, prefix)
+	}
+	prefix, _ := strings.CutSuffix(grant, "*")
+	last, ok := strings.CutPrefix(subject, prefix)
+	return ok && last != "" && !strings.Contains(last, ".")
+}
+
+func TestProbes_tryEachGrantOfAProgramOnce(t *testing.T) {
+	id, err := subjects.NewMeshID("doctor")
+	require.NoError(t, err)
+	space, err := subjects.NewSpace("root", "lab")
+	require.NoError(t, err)
+	all := map[bus.Op][]string{}
+	for _, p := range probes(space, "_MINE", subjects.ProcID{Mesh: id}) {
+		require.True(t, reaches(p.grant, p.subject), "%+v", p)
+		all[p.op] = append(all[p.op], p.grant)
+		if rest, ours := strings.CutPrefix(p.subject, space.String()); ours && p.op == bus.OpPublish {
+			_, err := space.Parse(p.subject)
+			require.NoError(t, err, rest)
+		}
+	}
+	grants := space.Grants(subjects.RoleProgram, "_MINE")
+	require.Equal(t, map[bus.Op][]string{bus.OpPublish: grants.Publish, bus.OpSubscribe: grants.Subscribe}, all)
 }
 
 func TestDoctor_saysWhyThereIsNoConnection(t *testing.T) {
