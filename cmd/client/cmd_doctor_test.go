@@ -82,7 +82,7 @@ func TestDoctor_namesThePermissionsThatAreMissing(t *testing.T) {
 	all := c.doctor(t, cli.ExitFailure, "--user", "short", "--password", "secret")
 	require.Equal(t, finding{
 		Check: "permissions", Result: failResult, Todo: "allow that in the configuration of the server",
-		Found: "this user may not publish castnet.v1.default.f.>, castnet.v1.default.k.>; nor subscribe castnet.v1.default.hb.gone.*",
+		Found: "this user may not publish castnet.v1.default.k.>, castnet.v1.default.f.>; nor subscribe castnet.v1.default.hb.gone.*",
 	}, all["permissions"])
 	require.Contains(t, all["connection"].Found, "user short, account $G")
 	require.Equal(t, wellResult, all["jetstream"].Result, all["jetstream"])

@@ -21,4 +21,5 @@
 //     page says.
 //   - PLY-5: a missing tool fails a test, and the failure says what to install. Nothing skips.
 //   - PLY-6: no process is left, and every wait has a deadline.
+//   - PLY-7: each shell command of the README is run from the first to the last, but for make test.
 package polyglot

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"os"
 	"os/exec"
@@ -99,6 +100,12 @@ const byTerm = "signal: terminated"
 // it says with a text in it.
 func started(t *testing.T, env []string, with string, name string, args ...string) string {
 	t.Helper()
+	return startedUntil(t, false, env, with, name, args...)
+}
+
+// startedUntil is started; a program that may end has ended well when the test ends.
+func startedUntil(t *testing.T, mayEnd bool, env []string, with string, name string, args ...string) string {
+	t.Helper()
 	cmd := exec.Command(name, args...)
 	cmd.Env = env
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
@@ -124,7 +131,9 @@ func started(t *testing.T, env []string, with string, name string, args ...strin
 		_, _ = io.Copy(io.Discard, out) // after a line that is too long: the program must not block
 	}()
 	t.Cleanup(func() {
-		require.NoError(t, cmd.Process.Signal(syscall.SIGTERM), "%s has ended: %s", name, said)
+		if err := cmd.Process.Signal(syscall.SIGTERM); !mayEnd || !errors.Is(err, os.ErrProcessDone) {
+			require.NoError(t, err, "%s has ended: %s", name, said)
+		}
 		select {
 		case err := <-ended:
 			if err != nil && err.Error() != byTerm { // which ends programs that are not ours

@@ -1,0 +1,49 @@
+package polyglot
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestREADME_eachCommandWorksAsItStands(t *testing.T) { // PLY-7
+	page, err := os.ReadFile(repo(t, "README.md"))
+	require.NoError(t, err)
+	env := environment(t)
+	ready := map[string]string{"bin/hostd": "hostd is ready", "bin/client up demo --per-host gpu=4 --actor counter": "demo-"}
+	said := map[string]string{}
+	var scripts []string
+	for _, b := range blocksOf(t, string(page)) {
+		switch {
+		case b.language != "sh":
+		case b.stays:
+			with, known := ready[b.text]
+			require.True(t, known, "what does %q say when it is ready?", b.text)
+			startedUntil(t, b.text != "bin/hostd", env, with, "bash", "-euo", "pipefail", "-c", "cd "+repo(t)+" && exec "+b.text)
+			delete(ready, b.text)
+		default:
+			script := strings.ReplaceAll(b.text, "make test", ":") // which runs the tests that CI has run already
+			out, err := outputOf(t, 5*patience, env, "", "", "bash", "-euo", "pipefail", "-c", "cd "+repo(t)+"\n"+script)
+			require.NoError(t, err, "%s\n%s", b.text, out)
+			scripts = append(scripts, b.text)
+			said[b.text] = out
+		}
+	}
+	require.Empty(t, ready, "the README starts what the rest needs")
+	require.GreaterOrEqual(t, len(scripts), 5, scripts)
+	require.Equal(t, "make demo\nmake test", scripts[0], "nothing comes before these")
+	for script, want := range map[string]string{
+		"make demo": "heard", "go run ./examples/hello": "all 8 count", "bin/client hosts": "gpu", "bin/nats req": "Castnet-Answered: 4", "bin/client stop demo": "",
+	} {
+		found := false
+		for text, out := range said {
+			if strings.Contains(text, script) {
+				found = true
+				require.Contains(t, out, want, text)
+			}
+		}
+		require.True(t, found, script)
+	}
+}
