@@ -93,8 +93,8 @@ clean: ## remove bin/
 	rm -rf bin
 
 bin/staticcheck: TOOL := honnef.co/go/tools/cmd/staticcheck
-bin/deadcode:    PKG := golang.org/x/tools/cmd/deadcode
-bin/nats:        PKG := github.com/nats-io/natscli/nats
+bin/deadcode:    TOOL := golang.org/x/tools/cmd/deadcode
+bin/nats:        TOOL := github.com/nats-io/natscli/nats
 bin/nats-server: TOOL := github.com/nats-io/nats-server/v2
 bin/staticcheck bin/deadcode bin/nats bin/nats-server: tools/go.mod tools/go.sum
 	go build -C tools -o ../bin/ $(TOOL)
