@@ -35,7 +35,7 @@ func TestREADME_eachCommandWorksAsItStands(t *testing.T) { // PLY-7
 	require.GreaterOrEqual(t, len(scripts), 5, scripts)
 	require.Equal(t, "make demo\nmake test", scripts[0], "nothing comes before these")
 	for script, want := range map[string]string{
-		"make demo": "heard", "go run ./examples/hello": "all 8 count", "bin/client hosts": "gpu", "bin/nats req": "Castnet-Answered: 4", "bin/client stop demo": "",
+		"make demo": "its owner knows after", "go run ./examples/hello": "all 8 count 13", "bin/client hosts": "demo", "bin/nats req": "Castnet-Answered: 4", "bin/client stop demo": "",
 	} {
 		found := false
 		for text, out := range said {
