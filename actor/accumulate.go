@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/castnet-io/castnet/internal/wire"
 	"github.com/castnet-io/castnet/subjects"
 )
 
@@ -68,7 +69,7 @@ func (a Accumulator[S, U]) Err() error {
 func (a Accumulator[S, U]) Fold(state S, update U) (out S, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("accumulator %s panicked: %v", a.name, p)
+			err = fmt.Errorf("accumulator %s panicked: %s", a.name, wire.PanicText(p))
 		}
 	}()
 	return a.fold(state, update)

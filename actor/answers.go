@@ -35,5 +35,5 @@ func (a Answer) Raw() ([]byte, error) {
 	if e, ok := a.Value.(*encoded); ok {
 		return e.raw, nil
 	}
-	return wire.Marshal(a.Value)
+	return wire.AppendMarshal(nil, a.Value)
 }

@@ -21,7 +21,7 @@
 //	err = add.Post(ctx, ref, 5)      // tell
 //
 // A message, an answer or an actor of the wrong type does not compile. Within a proc a message is
-// a mailbox push, and the value itself arrives: what was sent belongs to the receiver. Between
+// a mailbox push, and the value itself arrives: what is sent, or answered, belongs to the receiver. Between
 // procs it is CBOR in a frame on the bus. Each proc of a process needs a bus.Bus of its own, for a
 // connection does not hear what it publishes.
 //
@@ -67,6 +67,9 @@
 //     data, in the order of what their senders said; what has not arrived there after about a second goes by the control
 //     lane, too, until it has. A monitor that learns it so is told that it may have overtaken data (Down.Overtook). Of
 //     an actor that may not have been made yet nobody says there that it is gone.
+//   - ACT-14: an answer to another proc, and every answer to a cast, is encoded before its handler's turn ends, or by the
+//     Reply of a Deferred, unless its type holds no pointers. An answer to a Call within the proc is the value itself: the
+//     actor gives it away and changes it no more.
 //   - PORT-1: a once port takes one message. What it does not take does not use it up; who comes
 //     later gets ErrPortGone.
 //   - PORT-2: a port that was given out and is closed is ErrPortGone, one that never was ErrNoEndpoint.

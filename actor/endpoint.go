@@ -112,8 +112,9 @@ func (e Endpoint[A, M, R]) By(handle func(A, *Context, M) (R, error)) Method[A] 
 		return Method[A]{err: fmt.Errorf("endpoint %q: want a method, got nil", e.d.name)}
 	}
 	b := &bound[M, R]{
-		handle: func(a any, ctx *Context, m M) (R, error) { return handle(a.(A), ctx, m) },
-		shared: immutable(reflect.TypeFor[M]()),
+		handle:  func(a any, ctx *Context, m M) (R, error) { return handle(a.(A), ctx, m) },
+		shared:  wire.Immutable(reflect.TypeFor[M]()),
+		byValue: wire.Immutable(reflect.TypeFor[R]()),
 		method: method{
 			name: e.d.name, in: reflect.TypeFor[M]().String(), out: reflect.TypeFor[R]().String(),
 			types:  [2]reflect.Type{reflect.TypeFor[M](), reflect.TypeFor[R]()},
@@ -147,9 +148,10 @@ type method struct {
 // bound is an endpoint bound to code.
 type bound[M, R any] struct {
 	method
-	handle func(a any, ctx *Context, m M) (R, error)
-	rooms  sync.Pool // of *room[M, R]
-	shared bool      // handlers that get the same M share no memory
+	handle  func(a any, ctx *Context, m M) (R, error)
+	rooms   sync.Pool // of *room[M, R]
+	shared  bool      // handlers that get the same M share no memory
+	byValue bool      // an answer shares no memory with the actor that gave it
 }
 
 // argument is a message that is not known to be an M as one. What is not what the endpoint takes is

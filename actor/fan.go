@@ -160,11 +160,24 @@ func (in *instance) deliverFan(f *Fan, i int) (wake bool, err error) {
 	return in.line(to, 1, 0), nil
 }
 
-// settle takes the answer, as an answerer.
+// settle takes the answer, as an answerer. It encodes a value whose type holds pointers: other goroutines read the
+// answer, and the actor may change what it points to (ACT-14).
 func (t *fanTurn) settle(v any, err error) {
+	a := Answer{Value: v, Err: err}
+	if err == nil && v != nil && t.fan.Answer != nil && !wire.Immutable(reflect.TypeOf(v)) {
+		if raw, bad := a.Raw(); bad != nil {
+			a = Answer{Err: unsendable(t.ctx.in.id(), bad)}
+		} else {
+			a = Encoded(raw)
+		}
+	}
+	t.give(a)
+}
+
+func (t *fanTurn) give(a Answer) {
 	t.fan.answered()
 	if t.fan.Answer != nil {
-		t.fan.Answer(t.view, Answer{Value: v, Err: err})
+		t.fan.Answer(t.view, a)
 	}
 }
 
@@ -211,6 +224,8 @@ func (l *laneOf[M, R]) spread(in *instance, t *fanTurn) {
 	}
 	switch ctx.end(); {
 	case ctx.owed != nil:
+	case err == nil && l.b.byValue:
+		t.give(Answer{Value: v})
 	case err == nil:
 		t.settle(v, nil)
 	case t.fan.Answer == nil:
@@ -239,22 +254,4 @@ func (b *bound[M, R]) copyOf(in *instance, f *Fan) (m M, err error) {
 		f.read.Store(&read)
 	}
 	return m, err
-}
-
-// immutable reports whether copies of a value of the type share nothing that can be changed.
-func immutable(t reflect.Type) bool {
-	switch t.Kind() {
-	case reflect.Struct:
-		for f := range t.Fields() {
-			if !immutable(f.Type) {
-				return false
-			}
-		}
-		return true
-	case reflect.Array:
-		return immutable(t.Elem())
-	case reflect.String:
-		return true
-	}
-	return t.Kind() >= reflect.Bool && t.Kind() <= reflect.Complex128 && t.Kind() != reflect.Uintptr
 }

@@ -2,7 +2,6 @@ package actor
 
 import (
 	"context"
-	"fmt"
 	"runtime"
 	"runtime/debug"
 	"sync"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/castnet-io/castnet/internal/wire"
 	"github.com/castnet-io/castnet/subjects"
 )
 
@@ -332,9 +332,9 @@ func (in *instance) crashed(p any) (goOn bool) {
 	ctx := in.turning
 	ctx.end()
 	in.crash = true
-	e := ending{endpoint: in.endpoint(), code: CodePanic, reason: fmt.Sprintf("panicked: %v", p)}
-	if p == nil {
-		e.reason = "ended its goroutine"
+	e := ending{endpoint: in.endpoint(), code: CodePanic, reason: "ended its goroutine"}
+	if p != nil {
+		e.reason = "panicked: " + wire.PanicText(p)
 	}
 	log := in.log()
 	log.Error().Str("endpoint", e.endpoint).Bytes("stack", debug.Stack()).Msg("actor " + e.reason)

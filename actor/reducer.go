@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"reflect"
 
+	"github.com/castnet-io/castnet/internal/wire"
 	"github.com/castnet-io/castnet/subjects"
 )
 
@@ -53,7 +54,7 @@ func (r Reducer[R]) Err() error {
 func (r Reducer[R]) Fold(acc, next R) (out R, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("reducer %s panicked: %v", r.name, p)
+			err = fmt.Errorf("reducer %s panicked: %s", r.name, wire.PanicText(p))
 		}
 	}()
 	return r.fold(acc, next)

@@ -207,7 +207,7 @@ func (p *Proc) answer(actor string, to replyPort, a Answer, ext []byte) {
 	}
 	var err error
 	if a.Err == nil {
-		e.Body, err = wire.AppendMarshal(nil, a.Value)
+		e.Body, err = a.Raw()
 	}
 	p.answerAs(actor, to, e, err)
 }
@@ -216,7 +216,7 @@ func (p *Proc) answer(actor string, to replyPort, a Answer, ext []byte) {
 func (p *Proc) answerAs(actor string, to replyPort, e wire.Envelope, err error) {
 	e.Sender = actor
 	if err != nil {
-		err = errorf(CodeHandler, p.id.Actor(actor).String(), "", "the answer: %v", err)
+		err = unsendable(p.id.Actor(actor), err)
 	} else if err = p.respond(to, e); err == nil {
 		return
 	} else {
@@ -226,6 +226,11 @@ func (p *Proc) answerAs(actor string, to replyPort, e wire.Envelope, err error) 
 	if err := p.respond(to, e); err != nil {
 		p.loud.Warn().Err(err).Stringer("to", to.port).Msg("an answer was not sent")
 	}
+}
+
+// unsendable is the answer of an actor in the place of one that cannot be encoded.
+func unsendable(from subjects.ActorID, err error) *Error {
+	return errorf(CodeHandler, from.String(), "", "the answer: %v", err)
 }
 
 // AnswerWith sends an answer to a port with an ext of the caller's own.

@@ -2,10 +2,11 @@ package actor
 
 import (
 	"context"
-	"fmt"
 	"runtime/debug"
 	"sync/atomic"
 	"time"
+
+	"github.com/castnet-io/castnet/internal/wire"
 )
 
 // Go runs work on a goroutine of its own and then, on the actor's turn, the function it returned
@@ -27,9 +28,9 @@ func (c *Context) Go(work func(context.Context) func(*Context)) {
 		defer tasks.done()
 		defer func() {
 			if p := recover(); p != nil { // ACT-2
-				log := in.log()
-				log.Error().Bytes("stack", debug.Stack()).Msgf("a task of the actor panicked: %v", p)
-				in.fail(ending{code: CodePanic, reason: fmt.Sprintf("a task panicked: %v", p)})
+				log, text := in.log(), wire.PanicText(p)
+				log.Error().Bytes("stack", debug.Stack()).Msg("a task of the actor panicked: " + text)
+				in.fail(ending{code: CodePanic, reason: "a task panicked: " + text})
 			}
 		}()
 		if f := work(life); f != nil {

@@ -55,6 +55,8 @@
 //   - CAST-11: a message of a plain NATS client reaches the ranks that its subject and its Castnet-Region both speak of, which
 //     answer within its Castnet-TTL. One that asks for more, which only a gateway does, is refused by each of those
 //     that its subject speaks of.
+//   - CAST-12: an answer shares no memory with the actor that gave it (ACT-14). One that cannot be encoded is a failure of
+//     its rank.
 //
 // Verbs may be called on any goroutine, handlers included. The router runs on the proc's data
 // pump and never blocks it: folding has a goroutine of its own, which Router.Close waits for.

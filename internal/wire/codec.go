@@ -130,7 +130,14 @@ func (r reading) known(data []byte, v any, has bool) (bool, error) {
 // Marshal encodes v as deterministic CBOR.
 func Marshal(v any) (b []byte, err error) {
 	defer guard(&err, "encode", v)
-	if b, err = modes.enc.Marshal(v); err == nil && len(b) > leastLong {
+	deep, err := CBOR.checkNesting(v)
+	if err == nil {
+		b, err = modes.enc.Marshal(v)
+	}
+	if err == nil && deep {
+		err = modes.body.lenient.Wellformed(b) // as its receiver asks
+	}
+	if err == nil && len(b) > leastLong {
 		b, err = inBlocks(b, v)
 	}
 	if err != nil {
@@ -231,8 +238,21 @@ func (f Format) DecodeCounting(data []byte, v any, unknown *atomic.Uint64) error
 // that serve others, too.
 func guard(err *error, doing string, v any) {
 	if p := recover(); p != nil {
-		*err = fmt.Errorf("%s %s: its marshaler panicked: %v", doing, typeName(v), p)
+		*err = fmt.Errorf("%s %s: its marshaler panicked: %s", doing, typeName(v), PanicText(p))
 	}
+}
+
+// PanicText is what a program panicked with, in words. Of a value that has none of its own it is the type: to print
+// one that holds itself would overflow the stack.
+func PanicText(p any) string {
+	switch p.(type) {
+	case error, fmt.Stringer:
+		return fmt.Sprint(p)
+	}
+	if Immutable(reflect.TypeOf(p)) {
+		return fmt.Sprint(p)
+	}
+	return fmt.Sprintf("a value of type %T", p)
 }
 
 // Format is how a foreign message writes its body.
@@ -276,7 +296,10 @@ func (f Format) Encode(v any) (b []byte, err error) {
 		return Marshal(v)
 	}
 	defer guard(&err, "encode", v)
-	if b, err = json.Marshal(v); err != nil {
+	if _, err = f.checkNesting(v); err == nil {
+		b, err = json.Marshal(v)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("encode %T: %w", v, err)
 	}
 	return b, nil

@@ -41,6 +41,8 @@
 //     65,536 of its elements each, but for the last, which may have fewer; such a map as an array of maps of 4,096 of its
 //     pairs. A shorter one has the bytes it always had. Blocks that nobody would cut so are refused; what nobody could
 //     tell from blocks is, by its sender: long lists of lists of lists, of maps, of any.
+//   - WIRE-9: what holds itself, is more than 1,000 pointers, interfaces and containers deep, or has more than 2^26 items is
+//     refused before it is encoded, as CBOR and as JSON. So is CBOR with more levels than its receiver reads.
 //
 // All functions may be called on any goroutine. Errors name what was malformed and where.
 package wire
