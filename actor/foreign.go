@@ -40,6 +40,12 @@ type ForeignMessage struct {
 // named a reply subject (DEL-10). A bad message is answered, too.
 func (p *Proc) Foreign(actor, port string, m ForeignMessage) {
 	p.counts.foreign.Add(1)
+	admitted := p.meters.admit(m.From)
+	if !admitted && m.Msg.Reply == "" { // nothing else is done with it: there may be very many
+		p.counts.undeliverable.Add(1)
+		p.loud.Warn().Str("from", m.From).Int("rate", foreignRate).Msg("a plain client sends more messages a second than a proc takes")
+		return
+	}
 	format, err := wire.FormatOf(m.Msg.Header.Get(HeaderContentType), m.Msg.Data)
 	d := Delivery{
 		Actor: actor, Port: port, Point: m.Point, Raw: m.Msg.Data, Format: format,
@@ -54,8 +60,8 @@ func (p *Proc) Foreign(actor, port string, m ForeignMessage) {
 		}
 		d.Answer = func(a Answer) { p.answerForeign(m, format, a) }
 	}
-	if err := p.AdmitForeign(m.From); err != nil {
-		p.undeliverable(&d, errorf(CodeTooMany, p.id.Actor(actor).String(), port, "%s", err.Text))
+	if !admitted {
+		p.undeliverable(&d, errorf(CodeTooMany, p.id.Actor(actor).String(), port, tooMany, m.From, foreignRate))
 		return
 	}
 	if err = cmp.Or(m.Refuse, err); err != nil {
@@ -81,8 +87,10 @@ func (p *Proc) AdmitForeign(from string) *Error {
 	if p.meters.admit(from) {
 		return nil
 	}
-	return errorf(CodeTooMany, "", "", "%s sends more than %d messages a second", from, foreignRate)
+	return errorf(CodeTooMany, "", "", tooMany, from, foreignRate)
 }
+
+const tooMany = "%s sends more than %d messages a second"
 
 // logForeign takes the outcome of a message whose sender named no reply subject. It is an answer
 // all the same: a stranger's message does not fail an actor (ACT-4).
