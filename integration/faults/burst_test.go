@@ -41,21 +41,28 @@ func TestF33_aBurstOfAStrangerHarmsNoMessage(t *testing.T) {
 	space := subjects.Space{}
 	for _, kind := range []struct {
 		name    string
-		subject func(to *worker) string
+		subject func(to *worker, victim subjects.ActorID) string
 	}{
-		{"p", func(to *worker) string { return space.Port(to.id.Actor("recorder-0").Port("measure"), subjects.Anon) }},
-		{"f", func(to *worker) string { return space.Frame(to.id.Process(), subjects.Anon) }},
-		{"c", func(to *worker) string { return space.Control(to.id.Process(), subjects.Anon) }},
-		{"n", func(to *worker) string { return "castnet.v1.default.n." + to.id.Process().String() + ".1" }},
-		{"ev", func(to *worker) string { return space.Event(actor.KindProc, to.id.Scope(), subjects.Anon) }},
-		{"hb", func(*worker) string { return space.Heartbeat(agent.HostBeats, subjects.Anon) }},
+		{"p", func(_ *worker, victim subjects.ActorID) string {
+			return space.Port(victim.Port("measure"), subjects.Anon)
+		}},
+		{"f", func(to *worker, _ subjects.ActorID) string { return space.Frame(to.id.Process(), subjects.Anon) }},
+		{"c", func(to *worker, _ subjects.ActorID) string { return space.Control(to.id.Process(), subjects.Anon) }},
+		{"n", func(to *worker, _ subjects.ActorID) string {
+			return "castnet.v1.default.n." + to.id.Process().String() + ".1"
+		}},
+		{"ev", func(to *worker, _ subjects.ActorID) string {
+			return space.Event(actor.KindProc, to.id.Scope(), subjects.Anon)
+		}},
+		{"hb", func(*worker, subjects.ActorID) string { return space.Heartbeat(agent.HostBeats, subjects.Anon) }},
 	} {
 		try(t, fault{"F33 burst of " + kind.name, 1, often}, func(t *testing.T, seed uint64, f *figures) {
 			w := newWorld(t, seed, serverConfig{})
 			p := w.pair(load{Mode: call, Senders: 2, Messages: 1500, Rate: 300})
 			w.begin(p.left, load{Mode: wait, Senders: 2, Messages: 1500, Rate: 300}, p.right.spawn(t, recorders{N: 1}))
+			victim := p.right.spawn(t, recorders{N: 1})[0] // its mailbox is full of the burst, as it should be
 			done := w.settle(3*patience, p.left, p.right)
-			w.burst(f, kind.subject(p.right))
+			w.burst(f, kind.subject(p.right, victim))
 			done.wait(t)
 			_, v := w.finish()
 			f.judge(t, v)
