@@ -38,7 +38,7 @@
 //     a peer's bytes never end the process.
 //   - BUS-7: of several writers of a key in a KV bucket one succeeds: each names
 //     the revision it replaces. Where there is no JetStream, opening one is
-//     ErrNoJetStream.
+//     ErrNoJetStream; where its cluster has no leader or no quorum, ErrJetStreamAway.
 //   - BUS-8: a request passes over replies that its caller does not accept, such as the
 //     acknowledgement of a stream, and counts them (PassedOver). A pause begins with an
 //     answer only.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,6 +27,9 @@ const (
 var (
 	// ErrNoJetStream says that the servers have no store: JetStream is off, there or for this account.
 	ErrNoJetStream = errors.New("bus: the server has no JetStream")
+
+	// ErrJetStreamAway says that there is a store, which does not answer: its cluster has no leader, or no quorum.
+	ErrJetStreamAway = errors.New("bus: JetStream does not answer")
 
 	// ErrNoKey says that a bucket has no such key.
 	ErrNoKey = errors.New("bus: no such key")
@@ -223,8 +227,15 @@ func (c *Conn) kvErr(err error, doing string) error {
 		return fmt.Errorf("%w: %s", ErrNoKey, doing)
 	case errors.Is(err, jetstream.ErrKeyExists), errors.Is(err, jetstream.ErrKeyRevisionMismatch):
 		return fmt.Errorf("%w: %s", ErrRevision, doing)
-	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("bus: %s: JetStream does not answer: %w", doing, err)
+	case errors.Is(err, context.DeadlineExceeded), leaderless(err):
+		return fmt.Errorf("%w: %s: %w", ErrJetStreamAway, doing, err)
 	}
 	return c.translate(err, doing)
+}
+
+// leaderless reports whether a server said that the cluster, or the servers that keep the bucket, have no leader.
+func leaderless(err error) bool {
+	const unavailable, offline, offlineWhy = 10008, 10118, 10194 // codes of nats-server that nats.go does not name
+	e, ok := errors.AsType[*jetstream.APIError](err)
+	return ok && slices.Contains([]jetstream.ErrorCode{unavailable, offline, offlineWhy}, e.ErrorCode)
 }

@@ -27,7 +27,8 @@
 //     when it was asked over the bus to leave, and has stopped every proc. SIGTERM drains at once.
 //   - HOSTD-7: with --http, GET /healthz is 200 while the host agent answers, and /readyz while it
 //     takes procs: the agent answers, the bus is there, and the host is open. Else they are 503. The
-//     answer is JSON: ok, reason, host, mode, procs.
+//     answer is JSON: ok, reason, host, mode, procs. While hostd starts, /healthz is 200, and /readyz is 503 with what
+//     hostd waits for.
 //   - HOSTD-8: with --state-dir, hostd is the same host after its death: same ID, and a server of its own
 //     has the same port and token. Meshes that are to be kept go on, and are adopted (HOST-10).
 //   - HOSTD-9: where hostd may hear which connections to the bus have ended, it tells those who watch hosts: on a server
@@ -36,4 +37,6 @@
 //     anew. With --world it is a host of that world from its start to its end, which it leaves before its procs stop.
 //   - HOSTD-11: it runs commands for clients only with --allow-exec, or host.exec in its file or environment, and its log
 //     says which program and who asked.
+//   - HOSTD-12 (start): hostd with a system controller waits while JetStream does not answer, and its log says so. The host
+//     starts last: no other program finds it, or spawns on it, before. A permission that is missing ends hostd.
 package main

@@ -70,13 +70,16 @@ func (h *health) close() error {
 type condition struct {
 	OK     bool           `json:"ok"`
 	Reason string         `json:"reason,omitempty"` // it is not
-	Host   string         `json:"host"`
+	Host   string         `json:"host"`             // "": it has not started
 	Mode   agent.HostMode `json:"mode,omitempty"`
 	Procs  int            `json:"procs"`
 }
 
-// liveness says whether the agent answers: without it nobody watches the procs.
+// liveness says whether the agent answers, once it has started: without it nobody watches the procs.
 func (n *node) liveness(ctx context.Context) condition {
+	if n.pending.Load() != nil {
+		return condition{OK: true}
+	}
 	ctx, cancel := context.WithTimeout(ctx, healthWithin)
 	defer cancel()
 	c := condition{Host: n.host.ID().String()}
@@ -94,6 +97,9 @@ func (n *node) liveness(ctx context.Context) condition {
 
 // readiness says whether procs can be spawned here.
 func (n *node) readiness(ctx context.Context) condition {
+	if pending := n.pending.Load(); pending != nil {
+		return condition{Reason: *pending}
+	}
 	c := n.liveness(ctx)
 	switch {
 	case !c.OK:

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 
 	"github.com/rs/zerolog"
 
@@ -29,7 +30,9 @@ type node struct {
 	gateway *upkeep // nil when it is turned off
 	system  *upkeep // nil when it is turned off
 	member  *membership
-	health  *health // nil when nobody wants it
+	health  *health                // nil when nobody wants it
+	pending atomic.Pointer[string] // what the start waits for; nil: the node has started
+	found   chan struct{}          // closed when the host has started
 	runDir  string
 	scratch bool   // the run directory is ours to remove
 	local   string // the file for other programs of this user; "" = none written
@@ -37,7 +40,7 @@ type node struct {
 
 // startNode starts everything, or nothing (HOSTD-1).
 func startNode(ctx context.Context, c config, getenv func(string) string, log zerolog.Logger) (*node, error) {
-	n := &node{config: c}
+	n := &node{config: c, found: make(chan struct{})}
 	if err := n.start(ctx, getenv, log); err != nil {
 		return nil, errors.Join(err, n.close())
 	}
@@ -58,10 +61,39 @@ func (n *node) start(ctx context.Context, getenv func(string) string, log zerolo
 	if err := n.makeRunDir(); err != nil {
 		return err
 	}
+	n.pending.Store(new("starting"))
+	if n.http != "" {
+		if n.health, err = serveHealth(ctx, n.http, n); err != nil {
+			return err
+		}
+	}
+	if err := n.startSystem(ctx, log); err != nil {
+		return err
+	}
+	if err := n.startGateway(ctx, log); err != nil {
+		return err
+	}
+	if err := n.startHost(ctx, o); err != nil {
+		return err
+	}
+	close(n.found)
+	if local != "" {
+		err = bus.WriteLocal(local, bus.Local{URL: n.options.URL, Token: n.options.Token, PID: os.Getpid()})
+		if err != nil {
+			return err
+		}
+		n.local = local
+	}
+	n.pending.Store(nil)
+	return n.joinWorld(ctx, log)
+}
+
+// startHost starts the host, with everything else running: from here on others find the node and spawn on it.
+func (n *node) startHost(ctx context.Context, o bus.Options) (err error) {
 	n.host, err = host.Start(ctx, host.Options{
 		Label: n.label, Bus: n.bus, Settings: agent.SettingsOf(n.options), Space: n.space, Dir: n.runDir,
 		Allow: n.allow, AllowUser: n.anyOfUser(), Builtin: []string{"proc"}, Config: n.keys,
-		Version: cli.Version(), Level: n.procs, Labels: n.labels, Log: log, StateDir: n.stateDir, Subreaper: true,
+		Version: cli.Version(), Level: n.procs, Labels: n.labels, Log: o.Log, StateDir: n.stateDir, Subreaper: true,
 	})
 	if err != nil {
 		return err
@@ -70,26 +102,9 @@ func (n *node) start(ctx context.Context, getenv func(string) string, log zerolo
 		return err
 	}
 	if n.server != nil && n.recalls() {
-		if err := n.config.server.remember(n.stateDir, n.server.URL()); err != nil {
-			return err
-		}
+		return n.config.server.remember(n.stateDir, n.server.URL())
 	}
-	if err := n.startGateway(ctx, log); err != nil {
-		return err
-	}
-	if n.http != "" {
-		if n.health, err = serveHealth(ctx, n.http, n); err != nil {
-			return err
-		}
-	}
-	if local != "" {
-		err = bus.WriteLocal(local, bus.Local{URL: n.options.URL, Token: n.options.Token, PID: os.Getpid()})
-		if err != nil {
-			return err
-		}
-		n.local = local
-	}
-	return n.startWorlds(ctx, log)
+	return nil
 }
 
 // serve starts the server, unless the host joins one, and says which file is to name it for other programs.

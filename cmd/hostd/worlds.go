@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+	"time"
 
 	"github.com/rs/zerolog"
 	"github.com/spf13/pflag"
@@ -70,21 +72,11 @@ func (s system) Close(ctx context.Context) error {
 	return errors.Join(s.Service.Close(ctx), s.bus.Close(ctx))
 }
 
-// startWorlds starts what concerns worlds. It is the last to start: it has things to say.
-func (n *node) startWorlds(ctx context.Context, log zerolog.Logger) (err error) {
-	if n.worldFlags.system {
-		if n.system, err = n.startSystem(ctx, log); err != nil {
-			return err
-		}
+// startSystem starts the system controller, and keeps it up. It waits for a JetStream that does not answer (HOSTD-12).
+func (n *node) startSystem(ctx context.Context, log zerolog.Logger) (err error) {
+	if !n.worldFlags.system {
+		return nil
 	}
-	if n.world != "" {
-		n.member, err = n.joinWorld(ctx, log)
-	}
-	return err
-}
-
-// startSystem starts the system controller, and keeps it up.
-func (n *node) startSystem(ctx context.Context, log zerolog.Logger) (*upkeep, error) {
 	start := func(ctx context.Context) (service, error) {
 		o := n.options
 		o.Name, o.Log = "system/"+n.label, log
@@ -92,13 +84,27 @@ func (n *node) startSystem(ctx context.Context, log zerolog.Logger) (*upkeep, er
 		if err != nil {
 			return nil, err
 		}
-		s, err := worlds.Start(ctx, worlds.Options{Bus: b, Space: n.space, Label: n.label, Config: n.keys, Version: cli.Version(), Log: log})
+		s, err := worlds.Start(ctx, worlds.Options{Bus: b, Space: n.space, Label: n.label, Config: n.keys, Version: cli.Version(), Log: log, Hold: n.found})
 		if err != nil {
 			return nil, errors.Join(err, b.Close(context.WithoutCancel(ctx)))
 		}
 		return system{s, b}, nil
 	}
-	return keepUp(ctx, "system controller", start, keys.HostdDrain.Get(n.keys), log)
+	for {
+		n.system, err = keepUp(ctx, "system controller", start, keys.HostdDrain.Get(n.keys), log)
+		if !errors.Is(err, bus.ErrJetStreamAway) {
+			return err
+		}
+		n.pending.Store(new("waiting for JetStream: " + err.Error()))
+		log.Warn().Err(err).Msg("waiting for JetStream: the host starts when JetStream answers")
+		select {
+		case <-time.After(restartAfter):
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-n.bus.Done():
+			return cli.WithCode(cli.ExitConnection, fmt.Errorf("the bus is lost for good: %w", n.bus.Err()))
+		}
+	}
 }
 
 // membership keeps the host in its world.
@@ -108,15 +114,19 @@ type membership struct {
 }
 
 // joinWorld joins the world and stays there until leave.
-func (n *node) joinWorld(ctx context.Context, log zerolog.Logger) (*membership, error) {
+func (n *node) joinWorld(ctx context.Context, log zerolog.Logger) error {
+	if n.world == "" {
+		return nil
+	}
 	info, err := n.host.Info(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	j := worlds.Joining{
 		World: n.world, Labels: n.labels, Host: &worlds.JoiningHost{ID: n.host.ID(), Rank: n.rank, Life: info.Life()},
 	}
 	m := &membership{gone: make(chan struct{})}
+	n.member = m
 	ctx, m.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	go func() {
 		defer close(m.gone)
@@ -128,7 +138,7 @@ func (n *node) joinWorld(ctx context.Context, log zerolog.Logger) (*membership, 
 			log.Info().Str("world", n.world).Int("host_rank", n.rank).Str("system", joined.Execution).Msg("joined the world")
 		})
 	}()
-	return m, nil
+	return nil
 }
 
 func (m *membership) leave() {

@@ -28,6 +28,7 @@ type Options struct {
 	Config  *config.Config // limits; nil: all defaults
 	Version string         // for discovery
 	Log     zerolog.Logger
+	Hold    <-chan struct{} // the service acts when this is closed; nil: at once
 }
 
 // Service is one of several that a system has: one acts, the others stand by (WORLD-13).
@@ -53,7 +54,8 @@ const (
 	maxReplicas = 3
 )
 
-// Start starts a Service. Without JetStream it says so in the log, and worlds end with it.
+// Start starts a Service. Without JetStream it says so in the log, and worlds end with it. Where JetStream does not answer
+// (bus.ErrJetStreamAway), the caller may try again.
 func Start(ctx context.Context, o Options) (*Service, error) {
 	id, err := subjects.NewMeshID("system")
 	if err != nil {
@@ -62,17 +64,19 @@ func Start(ctx context.Context, o Options) (*Service, error) {
 	s := &Service{opts: o, id: id, done: make(chan struct{})}
 	kv, err := openBucket(ctx, o)
 	switch {
-	case errors.Is(err, bus.ErrNoJetStream):
-		o.Log.Info().Msg("there is no JetStream: worlds do not outlive this hostd, and no other one takes over")
-	case err != nil:
-		return nil, fmt.Errorf("start the system controller: %w", err)
-	default:
+	case err == nil:
 		s.store = &store{kv: kv}
+	case !errors.Is(err, bus.ErrNoJetStream):
+		return nil, fmt.Errorf("start the system controller: %w", err)
 	}
 	ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	go func() {
 		defer close(s.done)
+		if s.held(ctx) {
+			return
+		}
 		if s.store == nil {
+			o.Log.Info().Msg("there is no JetStream: worlds do not outlive this hostd, and no other one takes over")
 			s.alone(ctx)
 		} else {
 			s.contend(ctx)
@@ -81,13 +85,25 @@ func Start(ctx context.Context, o Options) (*Service, error) {
 	return s, nil
 }
 
+// held waits until the service may act; true: ctx has ended before.
+func (s *Service) held(ctx context.Context) bool {
+	if s.opts.Hold != nil {
+		select {
+		case <-s.opts.Hold:
+		case <-ctx.Done():
+		}
+	}
+	return ctx.Err() != nil
+}
+
 // openBucket opens the bucket of the space. Where it has to be made, so many servers keep it as there are.
 func openBucket(ctx context.Context, o Options) (*bus.KV, error) {
 	how := bus.KVOptions{Bucket: bucketOf(o.Space)}
 	if o.Bus.Control().Clustered() {
 		how.Replicas = maxReplicas
 		kv, err := o.Bus.Control().KV(ctx, how)
-		if _, denied := errors.AsType[*bus.PermissionError](err); err == nil || denied || errors.Is(err, bus.ErrNoJetStream) {
+		_, denied := errors.AsType[*bus.PermissionError](err)
+		if err == nil || denied || errors.Is(err, bus.ErrNoJetStream) || errors.Is(err, bus.ErrJetStreamAway) || ctx.Err() != nil {
 			return kv, err
 		}
 		o.Log.Warn().Err(err).Msgf("worlds are kept by one server, and not by %d", maxReplicas)
