@@ -49,6 +49,7 @@ type KVOptions struct {
 type KV struct {
 	conn *Conn
 	kv   jetstream.KeyValue
+	made time.Time
 }
 
 // Entry is a key with its value.
@@ -65,6 +66,7 @@ func (c *Conn) KV(ctx context.Context, o KVOptions) (*KV, error) {
 	defer cancel()
 	js, err := jetstream.New(c.nc)
 	var kv jetstream.KeyValue
+	var made time.Time
 	if err == nil {
 		err = c.permitted(ctx, o.Bucket, func(ctx context.Context) (err error) {
 			kv, err = js.KeyValue(ctx, o.Bucket)
@@ -73,14 +75,34 @@ func (c *Conn) KV(ctx context.Context, o KVOptions) (*KV, error) {
 					Bucket: o.Bucket, Replicas: max(o.Replicas, 1), MaxValueSize: MaxKVValue, LimitMarkerTTL: kvTombstone,
 				})
 			}
+			if err == nil {
+				made, err = madeAt(ctx, kv)
+			}
 			return err
 		})
 	}
 	if err != nil {
 		return nil, c.kvErr(err, fmt.Sprintf("open the bucket %s", o.Bucket))
 	}
-	return &KV{c, kv}, nil
+	return &KV{c, kv, made}, nil
 }
+
+// madeAt is when the servers made a bucket.
+func madeAt(ctx context.Context, kv jetstream.KeyValue) (time.Time, error) {
+	status, err := kv.Status(ctx)
+	if err != nil {
+		return time.Time{}, err
+	}
+	stream, ok := status.(*jetstream.KeyValueBucketStatus)
+	if !ok || stream.StreamInfo() == nil {
+		return time.Time{}, fmt.Errorf("the bucket is no stream: %T", status)
+	}
+	return stream.StreamInfo().Created, nil
+}
+
+// Made is when the bucket was made, by the clock of the servers. A bucket that was removed and made a second time has
+// another Made.
+func (k *KV) Made() time.Time { return k.made }
 
 // permitted does something with a bucket. JetStream does not say what it was not allowed to: the server does, of the
 // subject, and then there is nothing to wait for.

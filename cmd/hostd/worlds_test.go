@@ -15,6 +15,7 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/bus/embed"
 	"github.com/castnet-io/castnet/controller/worlds"
 	"github.com/castnet-io/castnet/mesh/shape"
@@ -211,4 +212,56 @@ func TestHostd_aKilledHostIsReplacedByOneOfItsRank_WORLD10(t *testing.T) {
 	require.ErrorIs(t, err, actor.ErrNoProc, "what is sent to the old one comes back")
 	_, err = agent.Ping.Call(soon(t), agent.Of(w.Procs[0].ID).Via(p), actor.None{})
 	require.NoError(t, err)
+}
+
+// removeBucket removes the stream in which the worlds are kept.
+func removeBucket(t *testing.T, p *actor.Proc) {
+	t.Helper()
+	m, err := p.Bus().Control().Request(soon(t), bus.Msg{Subject: "$JS.API.STREAM.DELETE.KV_castnet-castnet-default"})
+	require.NoError(t, err)
+	require.Contains(t, string(m.Data), `"success":true`)
+}
+
+// The bucket is lost while its controller runs, with the controller, and with a standby there: the processes stay.
+func TestHostd_worldsOutliveTheirBucket_WORLD18(t *testing.T) {
+	s := newSite(t, "NATS_TOKEN=t")
+	srv, err := embed.Start(soon(t), embed.Options{Token: "t", JetStream: true})
+	require.NoError(t, err)
+	defer srv.Shutdown()
+	system := func(label string) *daemon {
+		return s.start(t, "--nats", srv.URL(), "--system", "--label", label, "--gateway=false")
+	}
+	controller := system("s1")
+	for i, label := range []string{"a", "b"} {
+		s.start(t, "--nats", srv.URL(), "--label", label, "--world", "w", "--host-rank", strconv.Itoa(i)).says(t, "joined the world")
+	}
+	s.vars = append(s.vars, "NATS_URL="+srv.URL())
+	p := s.asker(t)
+	declare(t, p, "w", 4, 2)
+	w, _ := awaitWorld(t, p, "w", worlds.Live)
+	pids := pidsOf(t, p, w)
+	same := func() {
+		t.Helper()
+		now, _ := awaitWorld(t, p, "w", worlds.Live)
+		require.Equal(t, w.Mesh, now.Mesh)
+		require.Equal(t, pids, pidsOf(t, p, now))
+		again := declare(t, p, "w", 4, 2)
+		require.Equal(t, worlds.Nothing, again.Change)
+	}
+
+	removeBucket(t, p)
+	controller.says(t, "filled another one")
+	same()
+
+	removeBucket(t, p)
+	require.NoError(t, controller.cmd.Process.Signal(syscall.SIGKILL))
+	controller.exit(t)
+	controller = system("s1")
+	same()
+
+	standby := system("s2")
+	removeBucket(t, p)
+	require.NoError(t, controller.cmd.Process.Signal(syscall.SIGKILL))
+	standby.says(t, "this is the system controller now")
+	same()
 }

@@ -94,7 +94,8 @@ func def() actor.Def {
 type term struct {
 	service *Service
 	epoch   uint64
-	records []Record
+	records records
+	found   []inventory // of hosts, when the bucket is new
 	follows bool
 	ready   *readiness
 	hosts   *presence.Watcher
@@ -169,13 +170,16 @@ func begin(ctx *actor.Context, t term) (*Controller, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, r := range t.records {
+	for _, r := range t.records.worlds {
 		c.listen(ctx, r)
 	}
 	if err := c.answerHolders(p); err != nil {
 		return nil, err
 	}
-	c.hear(ctx, restored{t.records, t.follows})
+	c.hear(ctx, restored{records: t.records.worlds, follows: t.follows, ended: t.records.ended, adopting: t.records.adopting()})
+	for _, e := range t.found {
+		c.hear(ctx, e)
+	}
 	c.poll(ctx)
 	return c, nil
 }

@@ -70,6 +70,6 @@ func BenchmarkRestore(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		newState(s.st.limits).step(restored{records, true}, s.now)
+		newState(s.st.limits).step(restored{records: records, follows: true}, s.now)
 	}
 }

@@ -90,7 +90,7 @@ func TestDetached_theNextControllerFollowsInALaterEpoch_WORLD10(t *testing.T) {
 	for range 2 {
 		next := newScenario(t)
 		next.st.self = next.proc("other/0.0")
-		out := next.st.step(restored{[]Record{record}, true}, next.now)
+		out := next.st.step(restored{records: []Record{record}, follows: true}, next.now)
 		record = out[0].(save).record
 		require.Equal(t, fmt.Sprintf("save-%d take-%[1]d", record.Detached.Now.Epoch), effectsOf(out))
 		require.Empty(t, next.st.worlds)
@@ -174,7 +174,7 @@ func TestDetached_isTakenBackByTheNextController_WORLD10(t *testing.T) {
 	record := s.st.step(adopt{2, Adopting{words.Mesh, adopterAt(t, 2)}}, s.now)[0].(save).record
 	next := newScenario(t)
 	next.st.self = next.proc("other/0.0")
-	require.Equal(t, "save-4 take-4", effectsOf(next.st.step(restored{[]Record{record}, true}, next.now)))
+	require.Equal(t, "save-4 take-4", effectsOf(next.st.step(restored{records: []Record{record}, follows: true}, next.now)))
 	require.True(t, next.st.detached["words"].mine(adopterAt(t, 3)))
 	require.Equal(t, "answer-3-refused", effectsOf(next.st.step(confirm{3, Adopting{words.Mesh, adopterAt(t, 3)}}, next.now)))
 }

@@ -52,6 +52,9 @@
 //     in order then, or refused with the holder; a host that is refused joins again. Who declares and has taken the name
 //     himself says so (Declaration.Taken). Who has the name of a world or of a detached mesh the controller says to
 //     whoever asks (Holder), from before it is saved until it is forgotten.
+//   - WORLD-18 (a lost bucket): the controller makes a bucket that is gone again, and fills it with what it knows. A world
+//     without a record in a bucket younger than 10 minutes is adopted from the hosts that run it: no proc is stopped because a
+//     record is missing.
 //
 // # Use
 //

@@ -94,17 +94,20 @@ type (
 	// restored is what an earlier controller has left. follows: it acted until now; else all may have been down, and
 	// hosts begin when they do.
 	restored struct {
-		records []Record
-		follows bool
+		records  []Record
+		follows  bool
+		ended    []string      // names of worlds that ended lately
+		adopting time.Duration // worlds without a record are adopted
 	}
 	tick struct{}
 )
 
 // held is a host's share of a world's mesh, as the host sees it.
 type held struct {
-	mesh subjects.MeshID
-	gen  int
-	now  agent.Overlay
+	mesh      subjects.MeshID
+	gen       int
+	now       agent.Overlay
+	described *agent.Mesh // nil: the host did not say
 }
 
 // party is who was asked to stop: a host, or a proc that joined of itself.

@@ -157,7 +157,11 @@ func (st *state) seatFor(id subjects.HostID, mesh subjects.MeshID, gen int) *sea
 func (st *state) inventory(e inventory) {
 	has := map[*seat]bool{}
 	for _, x := range e.has {
-		if s := st.seatFor(e.host, x.mesh, x.gen); s != nil {
+		s := st.seatFor(e.host, x.mesh, x.gen)
+		if s == nil {
+			s = st.adoptShare(e, x)
+		}
+		if s != nil {
 			has[s] = true
 			st.reported(reported{e.host, x.mesh, x.gen, x.now})
 			continue

@@ -87,7 +87,9 @@ func (st *state) takeSeat(e join, other *seat) {
 	st.place(s)
 	st.do(save{w.record()})
 	st.answer(e.from, s.joined(), nil)
-	st.order(s)
+	if !st.adopts(w.name) { // else the look tells which generation the host has
+		st.order(s)
+	}
 	st.do(look{s.host.id})
 	st.settle(w)
 }

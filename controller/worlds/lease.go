@@ -34,6 +34,7 @@ type lease struct {
 	changed  time.Time // when that was first seen
 	follows  bool      // somebody has renewed it since this one looks: he acted until he was silent
 	due      time.Time // when something is to be done next
+	blind    time.Time // looking has failed since; zero: it has not
 
 	leading bool
 	renewed time.Time // when the write was sent that succeeded last
@@ -84,8 +85,13 @@ func (l *lease) free(now time.Time) bool {
 	return !l.changed.IsZero() && (l.known.Holder == "" || l.known.Holder == l.self || !now.Before(l.changed.Add(leaseTake)))
 }
 
-// saw takes what is written: revision 0 is nothing.
+// saw takes what is written: revision 0 is nothing. When the lease is gone with its bucket, its holder has it until it
+// runs out, and writes it again.
 func (l *lease) saw(now time.Time, g grant, revision uint64) {
+	if revision == 0 && l.known.Epoch > 0 {
+		g = l.known
+		l.revision = 0
+	}
 	mine := l.leading && g.Holder == l.self && g.Epoch == l.known.Epoch
 	if l.leading && !mine {
 		l.leading = false
@@ -94,15 +100,19 @@ func (l *lease) saw(now time.Time, g grant, revision uint64) {
 		l.follows = l.follows || l.revision > 0
 		l.known, l.revision, l.changed = g, revision, now
 	}
-	l.doubt = false
+	l.doubt, l.blind = false, time.Time{}
 	if l.leading || l.free(now) {
 		l.due = now
 	}
 }
 
-// unseen says that looking failed.
-func (l *lease) unseen(now time.Time) {
+// unseen says that looking failed, and reports whether it has for so long that whoever has the lease is not there either.
+func (l *lease) unseen(now time.Time) bool {
 	l.doubt, l.due = false, now.Add(leaseLook)
+	if l.blind.IsZero() {
+		l.blind = now
+	}
+	return !now.Before(l.blind.Add(leaseTake))
 }
 
 // wrote takes what came of a write that was sent at some time.

@@ -276,3 +276,34 @@ func TestLease_ofWhoIsGoneIsTakenWithSecondsToSpare_WORLD13(t *testing.T) {
 		require.LessOrEqual(t, limit-4*trip, 4*time.Second)
 	})
 }
+
+func TestLease_thatIsGoneWithItsBucketIsItsHoldersUntilItRunsOut_WORLD18(t *testing.T) {
+	start := time.Unix(1000, 0)
+	a := &lease{self: "a"}
+	a.saw(start, grant{}, 0)
+	first := a.act(start).(writeTo)
+	a.wrote(start, start, first, 7, true)
+	a.wrote(start, start, first, 0, false)
+	a.saw(start, grant{}, 0)
+	require.True(t, a.leading)
+	again := a.act(start).(writeTo)
+	require.Equal(t, first.grant, again.grant)
+	require.Zero(t, again.revision)
+
+	b := &lease{self: "b"}
+	b.saw(start, grant{"a", 3}, 7)
+	b.saw(start.Add(time.Second), grant{}, 0)
+	require.IsType(t, lookAt{}, b.act(start.Add(2*time.Second)))
+	b.saw(start.Add(2*time.Second), grant{}, 0)
+	b.saw(start.Add(leaseTake), grant{}, 0)
+	require.Equal(t, writeTo{grant{"b", 4}, 0, leaseAbandon}, b.act(start.Add(leaseTake)))
+}
+
+func TestLease_thatNobodyCanReadMakesItsBucketSuspect_WORLD18(t *testing.T) {
+	start := time.Unix(1000, 0)
+	l := &lease{self: "a"}
+	require.False(t, l.unseen(start))
+	require.True(t, l.unseen(start.Add(leaseTake)))
+	l.saw(start.Add(leaseTake), grant{"b", 1}, 1)
+	require.False(t, l.unseen(start.Add(2*leaseTake)), "it was read in between")
+}

@@ -119,7 +119,7 @@ func (c *cluster) do(e any) {
 		if m := c.host(e.host); !m.cut {
 			inv := inventory{host: m.id, life: fmt.Sprint(m.life)}
 			for mesh, p := range m.has {
-				inv.has = append(inv.has, held{mesh, p.gen, runs(p)})
+				inv.has = append(inv.has, held{mesh, p.gen, runs(p), nil})
 			}
 			c.waiting = append(c.waiting, inv)
 		}
@@ -222,7 +222,7 @@ func (c *cluster) declare(name string, procs, perHost int, keep bool) any {
 // die loses the controller, and another one takes over.
 func (c *cluster) die() {
 	c.s.st, c.waiting, c.told = newState(c.s.st.limits), nil, map[string]Status{}
-	c.hear(restored{slices.Collect(maps.Values(c.store)), c.between(0, 1) == 1}, -1)
+	c.hear(restored{records: slices.Collect(maps.Values(c.store)), follows: c.between(0, 1) == 1}, -1)
 }
 
 // deliver has the controller hear what is on its way.

@@ -235,18 +235,9 @@ func (c *Controller) look(ctx *actor.Context, id subjects.HostID) {
 	ctx.Go(func(work context.Context) func(*actor.Context) {
 		work, cancel := context.WithTimeout(work, lookWithin)
 		defer cancel()
-		ref := c.agentOf(p, id)
-		info, err := agent.Info.Call(work, ref, actor.None{})
+		now, info, err := lookAtHost(work, agent.Of(id.Proc()).Via(p), last)
 		if err != nil {
 			return nil // its silence will tell
-		}
-		now := sight{info.Life(), info.Changes, last.has}
-		if now.life != last.life || now.changes != last.changes || now.changes == 0 {
-			states, err := agent.Get.Call(work, ref, agent.Query{})
-			if err != nil {
-				return nil
-			}
-			now.has = holdings(states)
 		}
 		return func(ctx *actor.Context) {
 			if info.Epoch > c.epoch {
@@ -260,9 +251,26 @@ func (c *Controller) look(ctx *actor.Context, id subjects.HostID) {
 	})
 }
 
+// lookAtHost asks a host what it has of worlds, when that is not as it was at the last look.
+func lookAtHost(ctx context.Context, host actor.Ref[agent.Agent], last sight) (sight, agent.HostInfo, error) {
+	info, err := agent.Info.Call(ctx, host, actor.None{})
+	if err != nil {
+		return last, info, err
+	}
+	now := sight{info.Life(), info.Changes, last.has}
+	if now.life != last.life || now.changes != last.changes || now.changes == 0 {
+		states, err := agent.Get.Call(ctx, host, agent.Query{})
+		if err != nil {
+			return last, info, err
+		}
+		now.has = holdings(states)
+	}
+	return now, info, nil
+}
+
 // holdings are the shares of worlds among the states of a host's procs.
 func holdings(states []agent.State) (out []held) {
-	worlds := map[string]bool{}
+	worlds := map[string]*agent.Mesh{}
 	type key struct {
 		mesh string
 		gen  int
@@ -271,9 +279,9 @@ func holdings(states []agent.State) (out []held) {
 	var order []key
 	for _, s := range states {
 		if s.Mesh != nil {
-			worlds[s.ID] = s.Mesh.World != nil
+			worlds[s.ID] = s.Mesh
 		}
-		if !worlds[s.ID] {
+		if m := worlds[s.ID]; m == nil || m.World == nil {
 			continue
 		}
 		k := key{s.ID, s.Gen}
@@ -285,7 +293,7 @@ func holdings(states []agent.State) (out []held) {
 	}
 	for _, k := range order {
 		if mesh, err := subjects.ParseMeshID(k.mesh); err == nil {
-			out = append(out, held{mesh, k.gen, agent.OverlayOf(by[k])})
+			out = append(out, held{mesh, k.gen, agent.OverlayOf(by[k]), worlds[k.mesh]})
 		}
 	}
 	return out

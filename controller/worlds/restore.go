@@ -11,6 +11,10 @@ import (
 // restore takes over what an earlier controller has left. Everybody counts as heard now, and every host is
 // asked what it has before anything is ordered of it (WORLD-10).
 func (st *state) restore(e restored) {
+	st.adoptUntil = st.now.Add(e.adopting)
+	for _, name := range e.ended {
+		st.endedNames[name] = true
+	}
 	for _, r := range e.records {
 		if r.Detached != nil {
 			st.restoreDetached(*r.Detached)

@@ -37,6 +37,8 @@ type Service struct {
 	id    subjects.MeshID // who it is to the others
 	store *store          // nil: worlds do not outlive it
 
+	trouble string // with the lease, as the log has it
+
 	cancel context.CancelFunc
 	done   chan struct{} // closed when it acts no more and never will
 }
@@ -65,7 +67,7 @@ func Start(ctx context.Context, o Options) (*Service, error) {
 	kv, err := openBucket(ctx, o)
 	switch {
 	case err == nil:
-		s.store = &store{kv: kv}
+		s.store = &store{kv: kv, open: func(ctx context.Context) (*bus.KV, error) { return openBucket(ctx, o) }}
 	case !errors.Is(err, bus.ErrNoJetStream):
 		return nil, fmt.Errorf("start the system controller: %w", err)
 	}
@@ -103,7 +105,8 @@ func openBucket(ctx context.Context, o Options) (*bus.KV, error) {
 		how.Replicas = maxReplicas
 		kv, err := o.Bus.Control().KV(ctx, how)
 		_, denied := errors.AsType[*bus.PermissionError](err)
-		if err == nil || denied || errors.Is(err, bus.ErrNoJetStream) || errors.Is(err, bus.ErrJetStreamAway) || ctx.Err() != nil {
+		known := errors.Is(err, bus.ErrNoJetStream) || errors.Is(err, bus.ErrJetStreamAway)
+		if err == nil || denied || known || ctx.Err() != nil {
 			return kv, err
 		}
 		o.Log.Warn().Err(err).Msgf("worlds are kept by one server, and not by %d", maxReplicas)
@@ -160,12 +163,25 @@ func (s *Service) contend(ctx context.Context) {
 			now.end()
 			now = nil
 		}
+		if l.leading {
+			s.refill(ctx)
+		}
 		if l.leading && now == nil {
 			now = s.begin(ctx, l.known.Epoch, l.follows)
 		}
 		if !s.once(ctx, l, now) {
 			return
 		}
+	}
+}
+
+// refill fills a bucket that was gone, a part of it at a time.
+func (s *Service) refill(ctx context.Context) {
+	switch n, err := s.store.fill(ctx); {
+	case err != nil:
+		s.opts.Log.Warn().Err(err).Msg("the new bucket is not filled so far")
+	case n > 0:
+		s.opts.Log.Warn().Int("worlds", n).Msg("the bucket of the worlds was gone: filled another one with what the system controller knew")
 	}
 }
 
@@ -192,17 +208,52 @@ func (s *Service) once(ctx context.Context, l *lease, now *running) bool {
 		}
 	case lookAt:
 		g, revision, err := s.store.grant(ctx)
+		s.tellLease(err)
 		if err != nil {
-			l.unseen(time.Now())
-		} else {
-			l.saw(time.Now(), g, revision)
+			if l.unseen(time.Now()) {
+				s.reopen(ctx)
+			}
+			break
 		}
+		if g.Holder != "" && g.Holder != l.self {
+			s.store.forget()
+		}
+		if revision == 0 && l.known.Epoch > 0 { // somebody else has made the bucket again
+			s.reopen(ctx)
+		}
+		l.saw(time.Now(), g, revision)
 	case writeTo:
 		sent := time.Now()
 		revision, err := s.store.writeGrant(ctx, a)
 		l.wrote(sent, time.Now(), a, revision, err == nil)
+		if err != nil && !errors.Is(err, bus.ErrRevision) {
+			s.tellLease(err)
+			s.reopen(ctx)
+		}
 	}
 	return ctx.Err() == nil && s.opts.Bus.Err() == nil
+}
+
+// reopen opens the bucket again, which may be gone. Who has the lease does so first, so that the controller that knows the
+// worlds is the one that fills a new bucket.
+func (s *Service) reopen(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, reopenWithin)
+	defer cancel()
+	if err := s.store.reopen(ctx); err != nil {
+		s.opts.Log.Warn().Err(err).Msg("cannot open the bucket of the worlds")
+	}
+}
+
+// tellLease logs why the lease cannot be read or written, once for each reason.
+func (s *Service) tellLease(err error) {
+	now := ""
+	if err != nil {
+		now = err.Error()
+	}
+	if now != "" && now != s.trouble {
+		s.opts.Log.Warn().Err(err).Msg("the lease of the system controller is out of reach")
+	}
+	s.trouble = now
 }
 
 // giveBack lets another one act at once.
@@ -309,9 +360,21 @@ func (s *Service) start(ctx context.Context, epoch uint64, follows bool) (*runni
 		return nil, err
 	}
 	agent.SetConfig(r.proc, s.opts.Config)
+	var found []inventory
+	if records.adopting() > 0 {
+		var floor uint64
+		if found, floor, err = survey(ctx, r.proc, config.DiscoveryQuiet.Get(s.opts.Config)); err != nil {
+			s.opts.Log.Warn().Err(err).Msg("cannot ask the hosts which worlds they run")
+		}
+		if floor > epoch {
+			r.ready.end(fmt.Errorf("hosts have heard of epoch %d", floor), floor, false)
+			return r, nil
+		}
+	}
 	r.keeps = controller.NewKeeper(r.proc)
 	if r.hosts, err = presence.New(r.proc); err == nil {
-		_, err = r.proc.Spawn(ctx, actor.Spawning{Type: Type.Name(), Name: name, Params: term{s, epoch, records, follows, r.ready, r.hosts, r.keeps}, Mailbox: mailbox})
+		params := term{s, epoch, records, found, follows, r.ready, r.hosts, r.keeps}
+		_, err = r.proc.Spawn(ctx, actor.Spawning{Type: Type.Name(), Name: name, Params: params, Mailbox: mailbox})
 	}
 	if err == nil {
 		err = micro.Serve(services{r.proc}, s.describe(r))

@@ -35,6 +35,9 @@ type state struct {
 	parked int              // so many
 	free   string           // the name that is known to be, in this step
 
+	adoptUntil time.Time       // until then, a world without a record that runs on hosts is adopted
+	endedNames map[string]bool // names of worlds that have ended since the bucket was made
+
 	heard clocks    // hosts and procs, by when they were heard
 	sick  clocks    // worlds, by when the first of their procs became unhealthy
 	stops []*stopOp // that are under way
@@ -47,7 +50,7 @@ type state struct {
 func newState(l limits) *state {
 	return &state{
 		limits: l, worlds: map[string]*world{}, hosts: map[subjects.HostID]*host{}, procs: map[subjects.ProcID]*member{},
-		detached: map[string]*detached{}, asking: map[string][]any{},
+		detached: map[string]*detached{}, asking: map[string][]any{}, endedNames: map[string]bool{},
 	}
 }
 
@@ -281,6 +284,9 @@ func (st *state) remove(w *world) {
 	}
 	st.sick.stop(&w.clock)
 	delete(st.worlds, w.name)
+	if w.spec != nil && st.now.Before(st.adoptUntil) {
+		st.endedNames[w.name] = true
+	}
 	st.do(forget{w.name, w.mesh})
 }
 

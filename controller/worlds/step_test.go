@@ -161,7 +161,7 @@ func (s *scenario) event(verb string, plain []string, named map[string]string) a
 		e := inventory{host: s.host(plain[0]), life: named["life"]}
 		for rest := plain[1:]; len(rest) >= 3; rest = rest[3:] {
 			name, gen, _ := strings.Cut(rest[0], ".")
-			e.has = append(e.has, held{s.mesh(name), s.number(gen), s.overlay(rest[1:3])})
+			e.has = append(e.has, held{s.mesh(name), s.number(gen), s.overlay(rest[1:3]), nil})
 		}
 		return e
 	case "returned":
@@ -188,7 +188,7 @@ func (s *scenario) event(verb string, plain []string, named map[string]string) a
 			records = append(records, s.st.worlds[name].record())
 		}
 		s.st = newState(s.st.limits)
-		return restored{records, verb == "killed"}
+		return restored{records: records, follows: verb == "killed"}
 	}
 	require.FailNow(s.t, "no such line: "+verb)
 	return nil

@@ -1,0 +1,155 @@
+package worlds_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/bus/bustest"
+	"github.com/castnet-io/castnet/controller/worlds"
+	"github.com/castnet-io/castnet/mesh/shape"
+)
+
+// removeBucket removes the stream in which the worlds are kept.
+func (r *rig) removeBucket(t *testing.T) {
+	t.Helper()
+	m, err := bustest.Open(t, r.srv).Control().Request(soon(t), bus.Msg{Subject: "$JS.API.STREAM.DELETE.KV_castnet-castnet-default"})
+	require.NoError(t, err)
+	require.Contains(t, string(m.Data), `"success":true`)
+}
+
+// records is how many keys the bucket has; -1: there is no bucket.
+func (r *rig) records(t *testing.T) int {
+	t.Helper()
+	b := bustest.Open(t, r.srv).Control()
+	m, err := b.Request(soon(t), bus.Msg{Subject: "$JS.API.STREAM.INFO.KV_castnet-castnet-default"})
+	require.NoError(t, err)
+	if strings.Contains(string(m.Data), "stream not found") {
+		return -1
+	}
+	kv, err := b.KV(soon(t), bus.KVOptions{Bucket: "castnet-castnet-default"})
+	require.NoError(t, err)
+	all, err := kv.List(soon(t), "world.*")
+	require.NoError(t, err)
+	return len(all)
+}
+
+// awaitLive waits until a controller says that a world is live.
+func (r *rig) awaitLive(t *testing.T, world string) (w worlds.WorldState) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		s, err := worlds.Find(t.Context(), r.client)
+		if err != nil {
+			return false
+		}
+		now, err := worlds.Snap.Call(soon(t), s, worlds.Filter{Worlds: []string{world}})
+		if err != nil || len(now.Worlds) != 1 {
+			return false
+		}
+		w = now.Worlds[0]
+		return w.Status == worlds.Live
+	}, patience, 20*time.Millisecond)
+	return w
+}
+
+// lossRig is a world of four procs on two hosts, one of which is in its second generation.
+func lossRig(t *testing.T) (r *rig, s worlds.Spec, a, b *machine, mesh string, kill func()) {
+	r = newRig(t, store)
+	_, kill = r.serve(t, "one")
+	first := r.host(t, "first", "w", 0)
+	b = r.host(t, "b", "w", 1)
+	s = spec("w", shape.Of("x", 4), 2)
+	mesh = r.declare(t, s).Mesh
+	r.await(t, "w", "world.live")
+	first.leave()
+	<-first.gone
+	r.await(t, "w", "world.unhealthy")
+	a = r.host(t, "a", "w", 0)
+	r.await(t, "w", "world.live")
+	return r, s, a, b, mesh, kill
+}
+
+// requireSame says that a world is what it was: same mesh, same procs, and declared.
+func (r *rig) requireSame(t *testing.T, s worlds.Spec, a, b *machine, mesh string) {
+	t.Helper()
+	w := r.awaitLive(t, "w")
+	require.Equal(t, mesh, w.Mesh)
+	require.Len(t, w.Procs, 4)
+	require.Equal(t, []string{"0.1", "1.1"}, r.runs(t, a, mesh))
+	require.Equal(t, []string{"2.0", "3.0"}, r.runs(t, b, mesh))
+	again := r.declare(t, s)
+	require.Equal(t, worlds.Upserted{World: "w", Mesh: mesh, Status: worlds.Live, Change: worlds.Nothing}, again)
+}
+
+func TestWorlds_aBucketThatIsGoneIsMadeAndFilledAgain_WORLD18(t *testing.T) {
+	for _, byOthers := range []bool{false, true} {
+		t.Run(fmt.Sprint("by others: ", byOthers), func(t *testing.T) { bucketIsGone(t, byOthers) })
+	}
+}
+
+// bucketIsGone removes the bucket of a controller. byOthers: somebody else makes another one at once.
+func bucketIsGone(t *testing.T, byOthers bool) {
+	r, s, a, b, mesh, kill := lossRig(t)
+	r.declare(t, spec("later", shape.Of("x", 1), 1))
+	before, err := worlds.Snap.Call(soon(t), r.system(t), worlds.Filter{})
+	require.NoError(t, err)
+	r.removeBucket(t)
+	if byOthers {
+		_, err := bustest.Open(t, r.srv).Control().KV(soon(t), bus.KVOptions{Bucket: "castnet-castnet-default"})
+		require.NoError(t, err)
+	}
+	require.Eventually(t, func() bool { return r.records(t) == 2 }, patience, 50*time.Millisecond)
+	r.requireSame(t, s, a, b, mesh)
+	now, err := worlds.Snap.Call(soon(t), r.system(t), worlds.Filter{})
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, now.Epoch, before.Epoch)
+
+	kill()
+	r.serve(t, "two")
+	r.requireSame(t, s, a, b, mesh)
+	now, err = worlds.Snap.Call(soon(t), r.system(t), worlds.Filter{Worlds: []string{"later"}})
+	require.NoError(t, err)
+	require.Len(t, now.Worlds, 1, "no host runs it: the controller knew it")
+}
+
+func TestWorlds_whenTheBucketAndTheControllerAreGoneTheHostsKnowTheWorlds_WORLD18(t *testing.T) {
+	r, s, a, b, mesh, kill := lossRig(t)
+	kill()
+	r.removeBucket(t)
+	r.serve(t, "two")
+	r.requireSame(t, s, a, b, mesh)
+	require.Equal(t, 1, r.records(t))
+}
+
+func TestWorlds_aStandbyTakesOverWithoutABucket_WORLD18(t *testing.T) {
+	r, s, a, b, mesh, kill := lossRig(t)
+	r.serve(t, "two")
+	r.removeBucket(t)
+	kill()
+	r.requireSame(t, s, a, b, mesh)
+}
+
+// A world that has ended in a new bucket is not brought back by a host that was away.
+func TestWorlds_aStoppedWorldIsNotAdopted_WORLD18(t *testing.T) {
+	r := newRig(t, store)
+	_, kill := r.serve(t, "one")
+	a := r.host(t, "a", "w", 0)
+	w := r.declare(t, spec("w", shape.Of("x", 1), 1))
+	r.await(t, "w", "world.live")
+	a.leave() // it runs its share all the same
+	<-a.gone
+	r.await(t, "w", "world.unhealthy")
+	_, err := worlds.Stop.Call(soon(t), r.system(t), worlds.Stopping{Worlds: []string{"w"}})
+	require.NoError(t, err)
+	r.await(t, "w", "world.end")
+	require.Len(t, r.runs(t, a, w.Mesh), 1)
+	kill()
+	r.serve(t, "two")
+	now, err := worlds.Snap.Call(soon(t), r.system(t), worlds.Filter{})
+	require.NoError(t, err)
+	require.Empty(t, now.Worlds)
+}
