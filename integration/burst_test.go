@@ -13,6 +13,7 @@ import (
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/cast"
+	"github.com/castnet-io/castnet/internal/testmesh"
 	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/mesh/shape"
 	"github.com/castnet-io/castnet/subjects"
@@ -124,7 +125,7 @@ func TestBurst_ofAStrangerEndsNoProcessAndHarmsNoMessage(t *testing.T) {
 	require.NoError(t, err)
 	flooded, err := mesh.Spawn(t.Context(), procs, counter, "flooded", 0)
 	require.NoError(t, err)
-	before := pids(t, net, procs.ID().String())
+	before := testmesh.PIDs(t, net, procs.ID().String())
 	require.Len(t, before, 2)
 	tr := keepCounting(t, told, asked, 2)
 	tr.more(t)
@@ -162,7 +163,7 @@ func TestBurst_ofAStrangerEndsNoProcessAndHarmsNoMessage(t *testing.T) {
 					return err == nil && m.Header.Get(actor.HeaderError) == ""
 				}, 3*patience, poll, "%s does not answer", to)
 			}
-			require.Equal(t, before, pids(t, net, procs.ID().String()))
+			require.Equal(t, before, testmesh.PIDs(t, net, procs.ID().String()))
 			for _, n := range c.nodes {
 				select {
 				case <-n.exited:

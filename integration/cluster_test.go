@@ -8,15 +8,15 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/bus/embed"
+	"github.com/castnet-io/castnet/internal/testkit"
+	"github.com/castnet-io/castnet/internal/testmesh"
 	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/mesh/shape"
 )
@@ -31,6 +31,7 @@ const (
 type cluster struct {
 	server *embed.Server
 	nodes  []*node
+	tmp    string // where the temporary files of its programs are, and of no others
 	user   string // and password, of a server that knows users; "": a token
 }
 
@@ -42,11 +43,7 @@ func newCluster(t *testing.T, labels ...string) *cluster {
 
 func newClusterOn(t *testing.T, o embed.Options, labels ...string) *cluster {
 	t.Helper()
-	noneLeft(t) // registered first, so checked last
-	server, err := embed.Start(t.Context(), o)
-	require.NoError(t, err)
-	t.Cleanup(server.Shutdown)
-	c := &cluster{server: server}
+	c := onServer(t, o)
 	for _, label := range labels {
 		c.nodes = append(c.nodes, c.startNode(t, label))
 	}
@@ -57,11 +54,29 @@ func newClusterOn(t *testing.T, o embed.Options, labels ...string) *cluster {
 	return c
 }
 
+// onServer is a cluster without hosts. In the end none of its processes is left (INT-1).
+func onServer(t *testing.T, o embed.Options) *cluster {
+	t.Helper()
+	c := &cluster{tmp: t.TempDir()}
+	self, err := os.Executable()
+	require.NoError(t, err)
+	t.Cleanup(func() { // registered first, so checked last
+		for _, path := range []string{self, os.Getenv(binVariable)} {
+			c.gone(t, path)
+		}
+	})
+	c.server, err = embed.Start(t.Context(), o)
+	require.NoError(t, err)
+	t.Cleanup(c.server.Shutdown)
+	return c
+}
+
 // environment is what a program of this cluster's gets: how to reach its server, nothing of the
 // user's own settings, and a folder for temporary files that must be empty in the end.
 func (c *cluster) environment(t *testing.T) []string {
 	t.Helper()
-	tmp := t.TempDir()
+	tmp, err := os.MkdirTemp(c.tmp, "")
+	require.NoError(t, err)
 	t.Cleanup(func() {
 		left, err := os.ReadDir(tmp)
 		require.NoError(t, err)
@@ -83,7 +98,7 @@ func (c *cluster) environment(t *testing.T) []string {
 // node is one hostd process.
 type node struct {
 	cmd    *exec.Cmd
-	said   *transcript
+	said   *testkit.Transcript
 	exited chan struct{}
 	killed bool
 }
@@ -92,7 +107,7 @@ func (c *cluster) startNode(t *testing.T, label string, more ...string) *node {
 	t.Helper()
 	self, err := os.Executable()
 	require.NoError(t, err)
-	n := &node{said: &transcript{}, exited: make(chan struct{})}
+	n := &node{said: &testkit.Transcript{}, exited: make(chan struct{})}
 	n.cmd = exec.Command(program("hostd"), append([]string{
 		"--nats", c.server.URL(), "--label", label,
 		"--allow", self, "--allow", os.Getenv(binVariable), "--allow", "/bin", "--allow", "/usr/bin",
@@ -152,10 +167,7 @@ func sweep(t *testing.T, env []string) {
 // connect is a client in this process.
 func (c *cluster) connect(t *testing.T) *mesh.Net {
 	t.Helper()
-	net, err := mesh.Connect(t.Context(), mesh.Options{Bus: &bus.Options{URL: c.server.URL(), Token: token}, HostsQuiet: 500 * time.Millisecond})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, net.Close(context.Background())) })
-	return net
+	return testmesh.Connect(t, c.server)
 }
 
 // within is a context for a wait that would have no end if what is waited for did not come.
@@ -175,24 +187,8 @@ func spawn(t *testing.T, net *mesh.Net, perHost int) mesh.ProcMesh {
 	return procs
 }
 
-// pids are the processes of a mesh that its hosts say are alive, by rank.
-func pids(t *testing.T, net *mesh.Net, id string) map[int]int {
-	t.Helper()
-	all, err := net.Meshes(t.Context())
-	require.NoError(t, err)
-	out := map[int]int{}
-	for _, m := range all {
-		for _, s := range m.States {
-			if s.ID == id && s.Proc != nil && !s.Status.Phase.Terminal() {
-				out[s.Rank] = s.Proc.PID
-			}
-		}
-	}
-	return out
-}
-
-// running lists the processes that run from a file or folder. A zombie runs from nowhere.
-func running(t testing.TB, path string) (found []int) {
+// running lists the processes of this cluster that run from a file or folder. A zombie runs from nowhere.
+func (c *cluster) running(t testing.TB, path string) (found []int) {
 	t.Helper()
 	links, err := filepath.Glob("/proc/[0-9]*/exe")
 	require.NoError(t, err)
@@ -201,47 +197,19 @@ func running(t testing.TB, path string) (found []int) {
 		if err != nil || exe != path && exe != path+" (deleted)" && !strings.HasPrefix(exe, path+"/") {
 			continue
 		}
+		env, err := os.ReadFile(filepath.Join(filepath.Dir(link), "environ"))
+		if err != nil || !bytes.Contains(env, []byte("TMPDIR="+c.tmp+"/")) {
+			continue // it has ended, or is another test's
+		}
 		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(link)))
 		require.NoError(t, err)
-		if pid != os.Getpid() {
-			found = append(found, pid)
-		}
+		found = append(found, pid)
 	}
 	return found
 }
 
-// noneLeft checks INT-1 when the test is over.
-func noneLeft(t *testing.T) {
+// gone waits until no process of this cluster runs from a path.
+func (c *cluster) gone(t *testing.T, path string) {
 	t.Helper()
-	self, err := os.Executable()
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		for _, path := range []string{self, os.Getenv(binVariable)} {
-			gone(t, path)
-		}
-	})
-}
-
-// gone waits until no process runs from a path.
-func gone(t *testing.T, path string) {
-	t.Helper()
-	require.Eventually(t, func() bool { return len(running(t, path)) == 0 }, patience, poll, "INT-1: processes of %s are left", path)
-}
-
-// transcript is what a process has said so far.
-type transcript struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (t *transcript) Write(p []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.buf.Write(p)
-}
-
-func (t *transcript) String() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.buf.String()
+	require.Eventually(t, func() bool { return len(c.running(t, path)) == 0 }, patience, poll, "INT-1: processes of %s are left", path)
 }

@@ -15,15 +15,17 @@ import (
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/cast"
 	"github.com/castnet-io/castnet/examples/wordcount/counting"
+	"github.com/castnet-io/castnet/internal/testmesh"
 	"github.com/castnet-io/castnet/mesh"
 )
 
 func TestKilledProc_isSeenByItsOwnerAndTheOthersAnswer(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a", "b")
 	net := c.connect(t)
 	procs := spawn(t, net, 4)
 	m := counters(t, procs)
-	pid := pids(t, net, procs.ID().String())[5]
+	pid := testmesh.PIDs(t, net, procs.ID().String())[5]
 	require.NotZero(t, pid)
 	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
 	for e, err := range procs.Watch(within(t)) {
@@ -39,35 +41,38 @@ func TestKilledProc_isSeenByItsOwnerAndTheOthersAnswer(t *testing.T) {
 	require.Equal(t, 7, partial.Coverage.Answered)
 	require.Equal(t, "host=1,proc=1", partial.Coverage.FailedRegion())
 	require.ErrorIs(t, err, actor.ErrProcDead)
-	require.Len(t, pids(t, net, procs.ID().String()), 7)
+	require.Len(t, testmesh.PIDs(t, net, procs.ID().String()), 7)
 }
 
 func TestKilledHost_takesItsProcsAlong(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a")
 	net := c.connect(t)
 	procs := spawn(t, net, 4)
-	require.Len(t, pids(t, net, procs.ID().String()), 4)
+	require.Len(t, testmesh.PIDs(t, net, procs.ID().String()), 4)
 	c.nodes[0].kill(t)
 	self, err := os.Executable()
 	require.NoError(t, err)
-	gone(t, self)
+	c.gone(t, self)
 }
 
 func TestKilledOwner_itsProcsStopWhenTheirLeaseRunsOut(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a")
 	o := c.startOwner(t, "")
 	id, ok := strings.CutPrefix(o.ask(t), "mesh ")
 	require.True(t, ok, id)
 	net := c.connect(t)
-	require.Len(t, pids(t, net, id), 2)
+	require.Len(t, testmesh.PIDs(t, net, id), 2)
 	require.NoError(t, o.cmd.Process.Kill())
 	require.Error(t, o.cmd.Wait())
-	require.Eventually(t, func() bool { return len(pids(t, net, id)) == 0 }, patience, poll)
+	require.Eventually(t, func() bool { return len(testmesh.PIDs(t, net, id)) == 0 }, patience, poll)
 	require.Contains(t, c.nodes[0].said.String(), "the lease ran out")
 	require.Contains(t, c.nodes[0].said.String(), id)
 }
 
 func TestKilledOwner_itsOwnHostsEndAndThoseItHasTakenGoOn(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a")
 	o := c.startOwner(t, "")
 	var mine mesh.HostMesh
@@ -89,7 +94,7 @@ func TestKilledOwner_itsOwnHostsEndAndThoseItHasTakenGoOn(t *testing.T) {
 		}
 	}
 	require.Len(t, ended, 2)
-	gone(t, o.cmd.Path)
+	c.gone(t, o.cmd.Path)
 	attached, err := net.AwaitHosts(t.Context(), 1)
 	require.NoError(t, err)
 	require.Len(t, attached.Hosts(), 1)

@@ -14,6 +14,7 @@ import (
 	"github.com/castnet-io/castnet/bus/embed"
 	"github.com/castnet-io/castnet/controller/worlds"
 	"github.com/castnet-io/castnet/examples/wordcount/counting"
+	"github.com/castnet-io/castnet/internal/testmesh"
 	"github.com/castnet-io/castnet/mesh"
 )
 
@@ -64,6 +65,7 @@ func detached(t *testing.T, net *mesh.Net) (d worlds.DetachedState, ok bool) {
 
 // The mesh of the demo outlives the command that made it, and the hostd that owned it.
 func TestDetached_theWordCountIsCastToByNATSAndAdoptedByAnotherClient(t *testing.T) {
+	t.Parallel()
 	c := newClusterOn(t, embed.Options{Token: token, JetStream: true}, "a", "b")
 	net := c.connect(t)
 	first := c.startNode(t, "s1", "--system")
@@ -80,7 +82,7 @@ func TestDetached_theWordCountIsCastToByNATSAndAdoptedByAnotherClient(t *testing
 	require.Equal(t, want, s.count(folder))
 	words, err := net.Lookup(t.Context(), "words")
 	require.NoError(t, err)
-	before := pids(t, net, words.ID().String())
+	before := testmesh.PIDs(t, net, words.ID().String())
 	require.Len(t, before, 4)
 
 	first.kill(t)
@@ -89,7 +91,7 @@ func TestDetached_theWordCountIsCastToByNATSAndAdoptedByAnotherClient(t *testing
 		d, ok := detached(t, net)
 		return ok && d.Claim.Epoch == 3
 	}, patience, poll, "the other hostd owns it")
-	require.Equal(t, before, pids(t, net, words.ID().String()))
+	require.Equal(t, before, testmesh.PIDs(t, net, words.ID().String()))
 
 	adopter := exec.CommandContext(t.Context(), client, "adopt", "words", "--epoch", "3", "-o", "ndjson")
 	adopter.Env = s.env
@@ -104,9 +106,9 @@ func TestDetached_theWordCountIsCastToByNATSAndAdoptedByAnotherClient(t *testing
 	_, ok := detached(t, net)
 	require.False(t, ok)
 	require.Equal(t, want, s.count(folder))
-	require.Equal(t, before, pids(t, net, words.ID().String()))
+	require.Equal(t, before, testmesh.PIDs(t, net, words.ID().String()))
 	require.NoError(t, adopter.Process.Signal(syscall.SIGINT))
 	require.NoError(t, adopter.Wait(), errs.String())
-	require.Empty(t, pids(t, net, words.ID().String()))
-	gone(t, program("wordcount"))
+	require.Empty(t, testmesh.PIDs(t, net, words.ID().String()))
+	c.gone(t, program("wordcount"))
 }

@@ -64,6 +64,7 @@ func (k *kept) dies(t *testing.T) {
 }
 
 func TestKeptMesh_itsRanksOutliveTheirHostAndAreTheSameBehindTheNext_CTL16(t *testing.T) {
+	t.Parallel()
 	k := newKept(t)
 	k.dies(t)
 	for begun := time.Now(); time.Since(begun) < 1500*time.Millisecond; { // which is several questions to the procs
@@ -89,6 +90,7 @@ func TestKeptMesh_itsRanksOutliveTheirHostAndAreTheSameBehindTheNext_CTL16(t *te
 }
 
 func TestKeptMesh_itsRanksHaveFailedWhenTheirProcsDieWithTheHost_CTL16(t *testing.T) {
+	t.Parallel()
 	k := newKept(t)
 	k.dies(t)
 	for _, s := range k.was[2:] {

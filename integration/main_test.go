@@ -15,6 +15,7 @@ import (
 	"github.com/castnet-io/castnet/actor/actortest"
 	"github.com/castnet-io/castnet/agent/host"
 	"github.com/castnet-io/castnet/examples/wordcount/counting"
+	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/mesh/shape"
 )
@@ -37,7 +38,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintf(os.Stderr, "integration: %v\n", err)
 		os.Exit(1)
 	}
-	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+	testkit.Main(m, goleak.Cleanup(func(code int) {
 		_ = os.RemoveAll(bin) // in the system's folder for temporary files
 		os.Exit(code)
 	}))

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -22,10 +23,15 @@ import (
 // builtinCounter is the counter that every hostd can run.
 type builtinCounter struct{}
 
-// natsCLI is the `nats` command, as this repository pins it. Make builds it once.
+// makeNATS has make build the `nats` command, once for all tests.
+var makeNATS = sync.OnceValues(func() ([]byte, error) {
+	return exec.Command("make", "-C", "..", "bin/nats").CombinedOutput()
+})
+
+// natsCLI is the `nats` command, as this repository pins it.
 func natsCLI(t *testing.T) string {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), "make", "-C", "..", "bin/nats").CombinedOutput()
+	out, err := makeNATS()
 	require.NoError(t, err, "%s", out)
 	path, err := filepath.Abs("../bin/nats")
 	require.NoError(t, err)
@@ -121,6 +127,7 @@ func answers(out string) (all []answer) {
 }
 
 func TestNATSCommand_castsToEachRankAndToASlice(t *testing.T) {
+	t.Parallel()
 	c := newCaster(t)
 	for rank, a := range c.cast("add", "_-_", "5", 4, "-H", "Rank:7") {
 		require.Equal(t, "5", a.body, "rank %d", rank)
@@ -148,6 +155,7 @@ func TestNATSCommand_castsToEachRankAndToASlice(t *testing.T) {
 }
 
 func TestNATSCommand_isToldInKindWhatIsWrong(t *testing.T) {
+	t.Parallel()
 	c := newCaster(t)
 	const asCBOR = "Content-Type:application/cbor"
 	for _, bad := range []struct{ actor, endpoint, body, header, code, want string }{

@@ -40,12 +40,9 @@ func TestPermissions_thoseOfTheDocumentationAreEnough(t *testing.T) {
 	t.Setenv("PROGRAM_PASSWORD", "program")
 	t.Setenv("CALLER_PASSWORD", "caller")
 	t.Setenv("HOSTD_PASSWORD", "hostd")
-	noneLeft(t)
-	server, err := embed.Start(t.Context(), embed.Options{ConfigFile: documented(t)})
-	require.NoError(t, err)
-	t.Cleanup(server.Shutdown)
-	c := &cluster{server: server, user: "hostd"}
-	net, err := mesh.Connect(t.Context(), mesh.Options{Bus: &bus.Options{URL: server.URL(), User: "program", Password: "program"}})
+	c := onServer(t, embed.Options{ConfigFile: documented(t)})
+	c.user = "hostd"
+	net, err := mesh.Connect(t.Context(), mesh.Options{Bus: &bus.Options{URL: c.server.URL(), User: "program", Password: "program"}})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, net.Close(context.Background())) })
 	a := c.startNode(t, "a")
@@ -76,7 +73,7 @@ func TestPermissions_thoseOfTheDocumentationAreEnough(t *testing.T) {
 	require.Equal(t, "1\n", s.run(client, "cast", "demo", "counter", "add", "1", "--reduce", "sum"))
 	s.worksAsAProgram(t, client)
 	ownsAMesh(t, net)
-	castsAsACaller(t, server.URL())
+	castsAsACaller(t, c.server.URL())
 	s.run(client, "stop", "demo")
 	s.run(client, "delete", "train")
 	for _, n := range []*node{a, first, second} {

@@ -10,12 +10,14 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/internal/testkit"
 )
 
 // start runs a program of this cluster's, with its output in the transcript.
-func (c *cluster) start(t *testing.T, name string, args ...string) (*exec.Cmd, *transcript) {
+func (c *cluster) start(t *testing.T, name string, args ...string) (*exec.Cmd, *testkit.Transcript) {
 	t.Helper()
-	out := &transcript{}
+	out := &testkit.Transcript{}
 	cmd := exec.Command(program(name), args...)
 	cmd.Env, cmd.Stdout, cmd.Stderr = c.environment(t), out, out
 	require.NoError(t, cmd.Start())
@@ -54,15 +56,17 @@ func requireReport(t *testing.T, out, folder string) {
 }
 
 func TestDemo_withAServerAndHostsOfItsOwn(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	folder := corpus(t)
 	out, code := c.run(t, "wordcount", "--hostd", program("hostd"), folder)
 	require.Zero(t, code, out)
 	requireReport(t, out, folder)
-	require.Empty(t, running(t, os.Getenv(binVariable)), "nothing is left when it returns")
+	require.Empty(t, c.running(t, os.Getenv(binVariable)), "nothing is left when it returns")
 }
 
 func TestDemo_onHostsThatAreThere(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a", "b")
 	folder := corpus(t)
 	c.connect(t) // whatever the first client makes hosts keep is no leak of the second
@@ -76,6 +80,7 @@ func TestDemo_onHostsThatAreThere(t *testing.T) {
 }
 
 func TestDemo_refusesBadInputBeforeAnythingStarts(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	for name, bad := range map[string]struct {
 		args []string
@@ -97,12 +102,13 @@ func TestDemo_refusesBadInputBeforeAnythingStarts(t *testing.T) {
 			require.Equal(t, bad.code, code, out)
 			require.Contains(t, out, bad.says)
 			require.True(t, strings.HasPrefix(out, "wordcount: "), out)
-			require.Empty(t, running(t, os.Getenv(binVariable)))
+			require.Empty(t, c.running(t, os.Getenv(binVariable)))
 		})
 	}
 }
 
 func TestDemo_cleansUpWhenInterrupted(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	cmd, out := c.start(t, "wordcount", "--hostd", program("hostd"))
 	awaitText(t, out, "\ncorpus ")
@@ -110,20 +116,22 @@ func TestDemo_cleansUpWhenInterrupted(t *testing.T) {
 	require.Error(t, cmd.Wait())
 	require.Equal(t, 130, cmd.ProcessState.ExitCode(), out)
 	require.Contains(t, out.String(), "wordcount: interrupted\n")
-	require.Empty(t, running(t, os.Getenv(binVariable)), "nothing is left when it returns")
+	require.Empty(t, c.running(t, os.Getenv(binVariable)), "nothing is left when it returns")
 }
 
 func TestDemo_takesItsHostsAlongWhenItIsKilled(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	cmd, out := c.start(t, "wordcount", "--hostd", program("hostd"))
 	awaitText(t, out, "\ncorpus ")
 	require.NoError(t, cmd.Process.Kill())
 	require.Error(t, cmd.Wait())
-	gone(t, os.Getenv(binVariable)) // DEMO-1
+	c.gone(t, os.Getenv(binVariable)) // DEMO-1
 	sweep(t, cmd.Env)
 }
 
 func TestHello_countsOnEveryProc(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a", "b")
 	out, code := c.run(t, "hello")
 	require.Zero(t, code, out)
@@ -131,6 +139,7 @@ func TestHello_countsOnEveryProc(t *testing.T) {
 }
 
 func TestHello_saysThatThereIsNoHost(t *testing.T) {
+	t.Parallel()
 	out, code := newCluster(t).run(t, "hello")
 	require.Equal(t, 1, code)
 	require.Contains(t, out, "hello: no host answers")
@@ -138,7 +147,7 @@ func TestHello_saysThatThereIsNoHost(t *testing.T) {
 }
 
 // awaitText waits until a process has said something.
-func awaitText(t *testing.T, out *transcript, text string) {
+func awaitText(t *testing.T, out *testkit.Transcript, text string) {
 	t.Helper()
 	require.Eventually(t, func() bool { return strings.Contains(out.String(), text) }, 2*patience, poll, "%q was not said", text)
 }

@@ -15,6 +15,7 @@ import (
 )
 
 func TestKilledHost_itsRanksHaveFailedAndTheOwnerIsTold(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a", "b")
 	net := c.connect(t)
 	procs := spawn(t, net, 2)
@@ -38,6 +39,7 @@ func TestKilledHost_itsRanksHaveFailedAndTheOwnerIsTold(t *testing.T) {
 }
 
 func TestKilledHost_aSpareOneTakesItsPlaceAndActorsFollow(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a", "b", "c")
 	net := c.connect(t)
 	hosts, err := net.AwaitHosts(t.Context(), 3)

@@ -13,6 +13,7 @@ import (
 )
 
 func TestBadProgram_isAnErrorThatNamesHostAndPath(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a", "b")
 	net := c.connect(t)
 	hosts, err := net.Hosts(t.Context())
@@ -36,6 +37,7 @@ func TestBadProgram_isAnErrorThatNamesHostAndPath(t *testing.T) {
 }
 
 func TestForbiddenProgram_isRefusedWithTheFlagThatAllowsIt(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a")
 	hosts, err := c.connect(t).Hosts(t.Context())
 	require.NoError(t, err)
@@ -46,6 +48,7 @@ func TestForbiddenProgram_isRefusedWithTheFlagThatAllowsIt(t *testing.T) {
 }
 
 func TestOtherBuild_isRefusedWithBothBuildIDs(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a")
 	self, err := os.Executable()
 	require.NoError(t, err)

@@ -11,6 +11,7 @@ import (
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/actor/actortest"
 	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/internal/testmesh"
 	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/mesh/shape"
 )
@@ -42,6 +43,7 @@ func (k *keeper) Cleanup(ctx *actor.Context, _ error) error { return k.net.Close
 // Meaning of test_orphaned_actors_cleaned_up_on_controller_crash: the process of a controller ends without touching
 // what it owns on other hosts.
 func TestOrphanedActors_endWhenTheProcessOfTheirControllerIsGone(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a", "b", "c")
 	net := c.connect(t)
 	hosts, err := net.AwaitHosts(t.Context(), 3)
@@ -69,7 +71,7 @@ func TestOrphanedActors_endWhenTheProcessOfTheirControllerIsGone(t *testing.T) {
 	states, err := procs.ActorStates(t.Context(), kept.Name())
 	require.NoError(t, err)
 	require.Equal(t, agent.Orphaned(time.Second), states.Values()[3].Status.Reason)
-	require.Len(t, pids(t, net, procs.ID().String()), 4, "the procs have another owner")
+	require.Len(t, testmesh.PIDs(t, net, procs.ID().String()), 4, "the procs have another owner")
 	for _, err := range kept.Via(net).Watch(within(t)) {
 		var gone *mesh.ControllerError
 		require.ErrorAs(t, err, &gone, "and whoever asks is told whom to blame")
@@ -90,6 +92,7 @@ func phases(t *testing.T, procs mesh.ProcMesh, name string) map[agent.Phase]int 
 
 // C15: a caller waits as long as its deadline for one who is dead.
 func TestFaultC15_everyCallThatWaitsForAProcFailsWhenItDies(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a")
 	net := c.connect(t)
 	procs := spawn(t, net, 2)
@@ -110,7 +113,7 @@ func TestFaultC15_everyCallThatWaitsForAProcFailsWhenItDies(t *testing.T) {
 		return s != nil && s.Queued+int(s.Handled) >= calls-1
 	}, patience, poll)
 	killed := time.Now()
-	require.NoError(t, syscall.Kill(pids(t, net, procs.ID().String())[1], syscall.SIGKILL))
+	require.NoError(t, syscall.Kill(testmesh.PIDs(t, net, procs.ID().String())[1], syscall.SIGKILL))
 	for range calls {
 		require.ErrorIs(t, <-failed, actor.ErrProcDead)
 	}
@@ -121,6 +124,7 @@ func TestFaultC15_everyCallThatWaitsForAProcFailsWhenItDies(t *testing.T) {
 
 // The table of what the end of a process means for the actors in it (test_proc_status_to_actor_status_…), with real ones.
 func TestProcEnds_areWhatBecomesOfTheActorsInThem(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a")
 	net := c.connect(t)
 	procs := spawn(t, net, 3)

@@ -48,7 +48,7 @@ func (c *cluster) workers(t *testing.T, perHost int, start int64) (mesh.ProcMesh
 // pids are the live processes of a mesh by rank, as the hosts tell.
 func (c *cluster) pids(t *testing.T, p mesh.ProcMesh) map[int]int {
 	t.Helper()
-	return testmesh.PIDs(t, c.Net, p.ID())
+	return testmesh.PIDs(t, c.Net, p.ID().String())
 }
 
 func TestMesh_theMainJobOnTwoHosts(t *testing.T) {

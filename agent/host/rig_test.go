@@ -1,7 +1,6 @@
 package host_test
 
 import (
-	"bytes"
 	"context"
 	"os"
 	"sync"
@@ -18,6 +17,7 @@ import (
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/bus/bustest"
 	"github.com/castnet-io/castnet/bus/embed"
+	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/internal/wire"
 	"github.com/castnet-io/castnet/mesh/shape"
 	"github.com/castnet-io/castnet/subjects"
@@ -28,9 +28,9 @@ type rig struct {
 	srv    *embed.Server
 	host   *host.Host
 	client *actor.Proc
-	events chan actor.Event // of procs, as they come on the bus
-	logs   *syncBuffer      // of the host
-	close  func()           // of the host, once
+	events chan actor.Event    // of procs, as they come on the bus
+	logs   *testkit.Transcript // of the host
+	close  func()              // of the host, once
 
 	perProcess int // of its meshes
 }
@@ -49,27 +49,9 @@ func modes(t *testing.T) map[string]func(*host.Options) {
 	return map[string]func(*host.Options){"processes": func(*host.Options) {}, "local": local(t)}
 }
 
-// syncBuffer is a buffer that loggers may share.
-type syncBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (s *syncBuffer) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(p)
-}
-
-func (s *syncBuffer) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.String()
-}
-
 func newRig(t *testing.T, change ...func(*host.Options)) *rig {
 	t.Helper()
-	r := &rig{srv: bustest.Server(t, func(o *embed.Options) { o.DontListen = false }), events: make(chan actor.Event, 64), logs: &syncBuffer{}}
+	r := &rig{srv: bustest.Server(t, func(o *embed.Options) { o.DontListen = false }), events: make(chan actor.Event, 64), logs: &testkit.Transcript{}}
 	o := r.options(t, "a")
 	for _, f := range change {
 		f(&o)

@@ -14,7 +14,6 @@ import (
 	"github.com/castnet-io/castnet/controller/worlds"
 	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/mesh"
-	"github.com/castnet-io/castnet/subjects"
 )
 
 // HostsQuiet is how long clients wait for one more host to answer: longer than a busy machine holds up a host.
@@ -191,14 +190,14 @@ func (c *Cluster) AllHosts(t testing.TB, net *mesh.Net) mesh.HostMesh {
 }
 
 // PIDs are the live processes of a mesh by rank, as its hosts say.
-func PIDs(t testing.TB, net *mesh.Net, id subjects.MeshID) map[int]int {
+func PIDs(t testing.TB, net *mesh.Net, mesh string) map[int]int {
 	t.Helper()
 	all, err := net.Meshes(t.Context())
 	require.NoError(t, err)
 	pids := map[int]int{}
 	for _, m := range all {
 		for _, s := range m.States {
-			if s.ID == id.String() && s.Proc != nil && !s.Status.Phase.Terminal() {
+			if s.ID == mesh && s.Proc != nil && !s.Status.Phase.Terminal() {
 				pids[s.Rank] = s.Proc.PID
 			}
 		}
