@@ -45,7 +45,7 @@ build: ready ## bin/hostd, bin/client and bin/wordcount
 demo: build ## count words on two hosts, kill a proc, see it noticed; CORPUS=dir picks the files
 	@bin/wordcount --hostd bin/hostd $(if $(CORPUS),'$(CORPUS)')
 
-test: build ## vet, and every test without the race detector
+test: build bin/nats ## vet, and every test without the race detector
 	@scripts/compile.sh vet ./...
 	go test -vet=off $(TOGETHER) -timeout 10m $(LONG) ./...
 

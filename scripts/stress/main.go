@@ -108,7 +108,7 @@ func stress(ctx context.Context, s settings, out io.Writer) ([]*series, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(bin)
+	defer func() { _ = os.RemoveAll(bin) }() // in the folder for temporary files
 	for i, p := range all {
 		fmt.Fprintf(out, "compiling the tests of %s\n", p.name)
 		p.program = filepath.Join(bin, fmt.Sprintf("%d.test", i))
