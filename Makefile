@@ -51,6 +51,7 @@ test: build bin/nats ## vet, and every test without the race detector
 
 race: ## every test under the race detector
 	@scripts/preflight.sh --race
+	@$(MAKE) --no-print-directory bin/nats
 	CASTNET_TEST_LONG=1 go test -race -vet=off $(TOGETHER) -timeout 15m $(LONG) ./...
 
 stress: ready ## repeat tests: PKG="./bus ./actor" RUN=TestX N=1000 BUSY=4 RACE=1; GOMAXPROCS=1 is heeded, too
