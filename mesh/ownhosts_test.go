@@ -59,7 +59,7 @@ func TestMESH20_hostsThatWereGotHaveAControllerThatOtherProgramsAskAndWatch(t *t
 	require.Equal(t, 1, report.Subscribers)
 	require.Equal(t, agent.Running, report.Phase, "the other one is there")
 
-	o, err := agent.Stop.Call(t.Context(), ref, agent.Stopping{Reason: "enough"})
+	o, err := agent.Stop.Call(t.Context(), ref, agent.Stopping{ID: report.ID, Reason: "enough"})
 	require.NoError(t, err)
 	require.Equal(t, 2, o.Ranks())
 	o.Each(2, func(_ int, s agent.Status) { require.Equal(t, agent.Stopped, s.Phase) })
