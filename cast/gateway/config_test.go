@@ -8,6 +8,7 @@ import (
 
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/config"
+	"github.com/castnet-io/castnet/internal/testkit"
 )
 
 func TestKey_gatewayDeadlineIsTheLongestThatCanBeAskedFor(t *testing.T) {
@@ -15,9 +16,9 @@ func TestKey_gatewayDeadlineIsTheLongestThatCanBeAskedFor(t *testing.T) {
 	require.NoError(t, s.gateway.Close(t.Context()))
 	cfg := &config.Config{}
 	require.NoError(t, config.GatewayDeadline.Set(cfg, 2*time.Minute))
-	g, err := Start(t.Context(), Options{Label: "b", Bus: &bus.Options{URL: s.server.URL(), Token: "secret"}, Config: cfg})
+	g, err := Start(t.Context(), Options{Label: "b", Bus: &bus.Options{URL: s.Server.URL(), Token: "secret"}, Config: cfg})
 	require.NoError(t, err)
-	s.ending(g.Close)
+	testkit.Close(t, g.Close)
 	m := s.ask("get", "", headerTTL, "2m1s")
 	require.Equal(t, "400", m.Header.Get("Nats-Service-Error-Code"))
 	require.Contains(t, string(m.Data), "at most 2m0s")

@@ -8,17 +8,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
 	"github.com/castnet-io/castnet/actor"
-	"github.com/castnet-io/castnet/agent"
-	"github.com/castnet-io/castnet/agent/host"
 	"github.com/castnet-io/castnet/agent/proc"
 	"github.com/castnet-io/castnet/bus"
-	"github.com/castnet-io/castnet/bus/embed"
 	"github.com/castnet-io/castnet/internal/proctest"
+	"github.com/castnet-io/castnet/internal/testkit"
+	"github.com/castnet-io/castnet/internal/testmesh"
 	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/mesh/shape"
 )
@@ -68,65 +66,28 @@ func probeDef() actor.Def {
 // system is a host, a gateway, an owner of meshes, and a plain client.
 type system struct {
 	*testing.T
-	server  *embed.Server
+	*testmesh.Cluster
 	net     *mesh.Net
 	gateway *Gateway
 	client  *bus.Conn
-	log     zerolog.Logger
 }
 
 func newSystem(t *testing.T) *system {
 	t.Helper()
 	t.Parallel() // they mostly wait
-	log := zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.ErrorLevel)
-	srv, err := embed.Start(t.Context(), embed.Options{Token: "secret"})
-	require.NoError(t, err)
-	t.Cleanup(srv.Shutdown)
-	o := bus.Options{URL: srv.URL(), Token: "secret", Log: log}
-	s := &system{T: t, server: srv, log: log}
-	s.client = s.open().Control()
-	s.host("a")
-	s.net, err = mesh.Connect(t.Context(), mesh.Options{Bus: &o, Log: log, HostsQuiet: 500 * time.Millisecond})
-	require.NoError(t, err)
-	s.ending(s.net.Close)
+	s := &system{T: t, Cluster: testmesh.Start(t, testmesh.Hosts("a"))}
+	s.client, s.net = s.Open(t).Control(), s.Net
 	s.gateway = s.another("a")
 	return s
-}
-
-func (s *system) ending(f func(context.Context) error) {
-	s.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
-		defer cancel()
-		require.NoError(s, f(ctx))
-	})
-}
-
-// open is one more connection.
-func (s *system) open() *bus.Bus {
-	s.Helper()
-	b, err := bus.Open(s.Context(), bus.Options{URL: s.server.URL(), Token: "secret", Log: s.log})
-	require.NoError(s, err)
-	s.ending(b.Close)
-	return b
-}
-
-// host is one more host.
-func (s *system) host(label string) *host.Host {
-	s.Helper()
-	h, err := host.Start(s.Context(), host.Options{
-		Label: label, Bus: s.open(), Settings: agent.BusSettings{URL: s.server.URL(), Token: "secret"}, Log: s.log, AllowUser: true,
-	})
-	require.NoError(s, err)
-	s.ending(h.Close)
-	return h
 }
 
 // another is one more gateway.
 func (s *system) another(label string) *Gateway {
 	s.Helper()
-	g, err := Start(s.Context(), Options{Label: label, Bus: &bus.Options{URL: s.server.URL(), Token: "secret"}})
+	o := s.BusOptions(s)
+	g, err := Start(s.Context(), Options{Label: label, Bus: &o})
 	require.NoError(s, err)
-	s.ending(g.Close)
+	testkit.Close(s, g.Close)
 	return g
 }
 
