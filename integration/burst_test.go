@@ -163,6 +163,8 @@ func TestBurst_ofAStrangerEndsNoProcessAndHarmsNoMessage(t *testing.T) {
 					return err == nil && m.Header.Get(actor.HeaderError) == ""
 				}, 3*patience, poll, "%s does not answer", to)
 			}
+			_, err := net.AwaitHosts(within(t), len(c.nodes)) // each has the burst behind it, then
+			require.NoError(t, err)
 			require.Equal(t, before, testmesh.PIDs(t, net, procs.ID().String()))
 			for _, n := range c.nodes {
 				select {
