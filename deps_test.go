@@ -33,6 +33,8 @@ mesh/shape
 	region algebra is arithmetic: pure, testable without a bus, usable without castnet
 config < ; internal/wire
 	every room may name its limits by their keys, so they stand below all of them and bring nothing along; tests hold the golden vectors
+internal/logger
+	where a program logs that says nothing of it is one decision, for all rooms that take a logger
 bus
 	the one door to NATS; it knows no IDs and no actors, so it can be tested as a pipe
 bus/embed < bus
@@ -75,9 +77,9 @@ controller < agent agent/presence config actor cast bus internal/supervise subje
 	owns a mesh by messages to agents; it launches nothing, so a client binary carries no launcher
 controller/worlds < controller agent agent/presence config actor bus internal/micro internal/wire subjects mesh/shape ; agent/host agent/proc
 	owns what outlives its maker, by messages to agents and controllers of its own, and keeps it in the bus's store, which it reads as it does messages; hostd runs it, and the client speaks to it
-agent/host < agent config agent/proc actor cast bus internal/micro internal/wire subjects mesh/shape internal/build internal/failpoint internal/launch internal/link
+agent/host < agent config agent/proc actor cast bus internal/micro internal/wire subjects mesh/shape internal/build internal/failpoint internal/launch internal/link internal/logger
 	a host does not know who controls it: never mesh, never controller
-mesh < controller controller/worlds config agent agent/presence cast actor bus internal/build internal/wire subjects mesh/shape ; agent/host agent/proc
+mesh < controller controller/worlds config agent agent/presence cast actor bus internal/build internal/logger internal/wire subjects mesh/shape ; agent/host agent/proc
 	what users hold; agents and the system controller come to it as refs, so the library stays without launcher and server
 cast/gateway < mesh config agent cast actor bus internal/micro internal/wire subjects mesh/shape ; agent/host agent/proc
 	a client of meshes that speaks for those who have none; the verbs of cast know nothing of it
@@ -123,7 +125,7 @@ github.com/fxamacker/cbor/v2 < internal/wire
 	one set of encoding modes, so that golden vectors hold for every message
 golang.org/x/sys < internal/launch agent/proc
 	system calls are process craft, and live behind its build tags
-github.com/rs/zerolog < bus bus/embed bus/bustest internal/link internal/launch actor actor/actortest cast cast/gateway agent/presence agent/proc controller controller/worlds agent/host mesh internal/testkit cmd/hostd cmd/client tests
+github.com/rs/zerolog < bus bus/embed bus/bustest internal/link internal/launch internal/logger actor actor/actortest cast cast/gateway agent/presence agent/proc controller controller/worlds agent/host mesh internal/testkit cmd/hostd cmd/client tests
 	every log line; values (subjects, mesh/shape, internal/wire, agent) have nothing to log
 github.com/rs/zerolog/log
 	the global logger: a logger is passed by value in options

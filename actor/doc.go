@@ -48,7 +48,7 @@
 //     once, also while its last handler still runs.
 //   - ACT-6: a failure goes to one place: it is followed by a restart, handled by its parent
 //     (Supervisor), or fails its parent; from an actor without a parent, it goes to the proc's
-//     Coordinator, or fails the proc. The chain of causes goes along. While an actor stops, the failure
+//     Coordinator, or fails the proc, and with that what its client asks. The chain of causes goes along. While an actor stops, the failure
 //     of a child is an event and nothing more.
 //   - ACT-7: an actor that is started again is a new one, with a new name; no message for the old one
 //     reaches it.

@@ -110,6 +110,9 @@ func (p *Proc) open(actor, name string, pt port) RawPort {
 	key := portKey{actor, name}
 	if !p.openPort(key, pt) {
 		pt.closed(p.stopped())
+	} else if why := p.Barred(actor); why != nil {
+		p.closePort(key, pt)
+		pt.closed(why)
 	}
 	return RawPort{p, key, pt}
 }

@@ -73,6 +73,9 @@ func (r PortRef[T]) Send(ctx context.Context, v T) error {
 	if p == nil {
 		return errorf(CodeInvalid, r.String(), "", "nobody to send as: send from an actor's handler, or bind the port with Via")
 	}
+	if err := p.Barred(from); err != nil {
+		return err
+	}
 	return r.sendAs(p, from, v)
 }
 

@@ -385,6 +385,21 @@ func (p *Proc) fail(e Event) {
 		in.drop("the proc failed")
 	}
 	close(p.failed)
+	p.forgetPorts(func(owner string) bool { return owner == clientName }, why)
+}
+
+// Barred is why code that is no actor can send nothing any more: the proc has failed. nil: it can. The actors of a
+// proc that fails wind up what they have to.
+func (p *Proc) Barred(sender string) error {
+	if sender != clientName {
+		return nil
+	}
+	select {
+	case <-p.failed:
+		return p.Err()
+	default:
+		return nil
+	}
 }
 
 func (p *Proc) stopped() *Error {

@@ -184,7 +184,7 @@ func (e Endpoint[A, M, R]) prepare(ctx context.Context, to *Ref[A]) (*Proc, stri
 		return nil, "", errorf(CodeInvalid, to.id.String(), e.d.name,
 			"nobody to send as: call from an actor's handler with its Context, or bind the ref with Via")
 	}
-	return p, from, nil
+	return p, from, p.Barred(from)
 }
 
 // Sender finds who speaks: the actor whose Context ctx is or derives from, else the client of

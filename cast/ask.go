@@ -71,6 +71,9 @@ func send(ctx context.Context, t Target, q question) (*asking, error) {
 	if p == nil {
 		return nil, &actor.Error{Code: actor.CodeInvalid, Text: "nobody to cast as: cast from an actor's handler, or to a mesh bound to a proc"}
 	}
+	if err := p.Barred(from); err != nil {
+		return nil, err
+	}
 	if err := t.check(); err != nil {
 		return nil, err
 	}

@@ -119,6 +119,7 @@ type controller struct {
 	subs      []*bus.Sub
 	unwatch   func() // lets go of the hosts' presence
 	started   bool
+	up        bool      // every rank has run
 	leaving   bool      // everything is being stopped, and then it ends
 	alarm     time.Time // when it will hear that something is due; zero: never
 	renewal   time.Time // when leases are to be renewed next
@@ -223,6 +224,7 @@ func (c *controller) hear(ctx *actor.Context, what any) {
 		}
 		c.streams.Tell(ctx, c.spec.id(), e)
 	}
+	c.raise(ctx, x.failures)
 	c.startAgain(ctx, x.starts)
 	for _, l := range x.leaves {
 		c.leave(ctx, l)
@@ -262,6 +264,7 @@ func (c *controller) arrange(ctx *actor.Context, at time.Time) {
 // progress tells on `ev.` when the mesh has come up, failed to, or stopped.
 func (c *controller) progress(ctx *actor.Context) {
 	for _, s := range c.steps() {
+		c.up = c.up || s.name == "mesh.spawn.success"
 		c.tell(ctx, s.name, s.reason)
 	}
 }

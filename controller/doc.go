@@ -68,6 +68,8 @@
 //   - CTL-18: how the ranks of a mesh of procs or actors have ended for good is asked for past all data (agent.Ends): from any of
 //     them on, in the order of CTL-3, as many at a time as the control lane takes. One that is too long for that comes without its last
 //     words, details and causes.
+//   - CTL-19: a rank that fails for good after the mesh came up is given to Spec.Failed 1 s later, unless it was to stop.
+//     Where that does not deal with it the controller fails, which ends the mesh and goes to its parent (ACT-6).
 //
 // State belongs to the controller's turn; step, the function that decides, is pure: internal/supervise
 // counts restarts, testdata has scenarios.

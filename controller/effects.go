@@ -51,6 +51,8 @@ type effects struct {
 	follows []follow  // ranks that run where they went to, whose actors are to be waited for
 	vacated []vacated // hosts that nothing is to be moved from any more
 	rolled  []int     // ranks that are not on their way any more, of those that were to be started anew
+
+	failures []actor.Event // of news: ranks that failed for good, which somebody has to deal with
 }
 
 // start is a rank to be started, in the generation that is its turn.

@@ -28,6 +28,10 @@ type Spec struct {
 	Take   bool             // the mesh is there, and is taken over: see TakeOver
 	Leave  func() bool      // asked when the controller stops: its mesh goes on, for another owner follows; nil: it ends
 
+	// Failed takes a rank that has failed for good after the mesh had come up, on the controller's turn. It reports
+	// whether its program deals with that; where it does not, the controller fails. nil: the program does.
+	Failed func(actor.Event) (handled bool)
+
 	Presence *presence.Watcher // knows how hosts are; nil: their silence means nothing
 	Keeper   *Keeper           // renews the leases of a mesh of procs, together with those of others; nil: the controller does
 }

@@ -155,6 +155,8 @@ func (st *state) advance(x *effects, rank int, s agent.Status, about actor.Event
 // end ends a rank for good, which is recorded and told once (CTL-3).
 func (st *state) end(x *effects, rank int, s agent.Status, about actor.Event) {
 	step := ""
+	expected := st.stopping || st.phaseOf(rank) == agent.ShuttingDown || st.neverRan(rank) ||
+		st.spec.Actors != nil && about.Kind == actor.KindProc // its proc's end is the failure
 	if s.Phase == agent.Failed {
 		step = st.inVain(rank)
 	}
@@ -166,6 +168,8 @@ func (st *state) end(x *effects, rank int, s agent.Status, about actor.Event) {
 	e := st.about(rank, s.Phase.String(), about)
 	if s.Phase == agent.Failed && st.spec.Policy.Recovery == Drop && !st.stopping {
 		st.seat(rank).dropped, e.Step = true, "rank.drop"
+	} else if s.Phase == agent.Failed && !expected {
+		x.failures = append(x.failures, e)
 	}
 	st.ends = append(st.ends, e)
 	x.news = append(x.news, e)

@@ -292,6 +292,7 @@ func (m ActorMesh[A]) Changes(ctx context.Context) iter.Seq2[actor.Event, error]
 func (m ActorMesh[A]) watched() watched {
 	w := m.procs.watched()
 	w.owner, w.other = m.owner, nil
+	w.controllers = append(w.controllers, m.owner) // of its procs, too: that a proc has ended is told of its actor
 	if w.bad != nil {
 		return w
 	}

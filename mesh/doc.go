@@ -75,6 +75,9 @@
 //     Release of them, an order to stop that the controller gets, its end, and that of the actor whose Context they were got with, give them
 //     back: those that were started end, others go on. What could not be is an error, and still the program's. Hosts that
 //     were found or attached have no owner, and no end harms them.
+//   - MESH-21: the failure of an actor of the program that has no parent goes to Options.OnFailure, or ends the Net: its
+//     Context ends with the chain of causes, and every verb of code that is no actor fails with it. An actor whose mesh
+//     loses a rank for good, and that never watched the mesh, fails within 1 s.
 //
 // # Failure
 //

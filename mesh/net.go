@@ -20,6 +20,7 @@ import (
 	"github.com/castnet-io/castnet/cast"
 	"github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/controller"
+	"github.com/castnet-io/castnet/internal/logger"
 	"github.com/castnet-io/castnet/subjects"
 )
 
@@ -29,14 +30,19 @@ const maxAsked = 32
 // Options says how to connect. The zero value reads NATS_URL and its kin from the environment,
 // and falls back to the hostd of this machine.
 type Options struct {
-	Bus       *bus.Options  // how to reach the bus; nil: bus.FromEnv
-	Server    bus.InProcess // an embedded server in this process: Bus, if any, has no more to say than who comes
-	Root      string        // first token of every subject; "" = castnet
-	Namespace string        // "" = default
-	Label     string        // names this client; "" = client
-	Name      string        // of its connections, for the server to show; "" = client/ and its ID
-	Actors    []actor.Def   // actor types this process itself can run
-	Log       zerolog.Logger
+	Bus       *bus.Options   // how to reach the bus; nil: bus.FromEnv
+	Server    bus.InProcess  // an embedded server in this process: Bus, if any, has no more to say than who comes
+	Root      string         // first token of every subject; "" = castnet
+	Namespace string         // "" = default
+	Label     string         // names this client; "" = client
+	Name      string         // of its connections, for the server to show; "" = client/ and its ID
+	Actors    []actor.Def    // actor types this process itself can run
+	Log       zerolog.Logger // the zero Logger: warnings and errors go to stderr; zerolog.Nop() is silent
+
+	// OnFailure takes the failures that nothing else in this program deals with: of an actor of the program that has no
+	// parent, and of a rank of a mesh that the program made and does not watch. It must not block; it may end the
+	// process. nil: the failure of an actor ends the Net (MESH-21), that of a rank is logged.
+	OnFailure func(actor.Event)
 
 	// HostsQuiet is how long no further host may answer before a look at the hosts ends; 0: discovery.quiet.
 	// A host that is slower is not seen by that look.
@@ -58,6 +64,12 @@ type Net struct {
 	guest    bool // in a proc that somebody else has: Close leaves that alone
 	feeds    feeds
 	known    *acquaintances // of the proc
+	watches  *watches       // the same
+
+	onFailure func(actor.Event)
+	ctx       context.Context
+	end       context.CancelCauseFunc
+	ending    sync.WaitGroup // until ctx has ended
 
 	mu       sync.Mutex
 	owned    []owned           // what was made, in order
@@ -79,6 +91,7 @@ func Connect(ctx context.Context, o Options) (*Net, error) {
 	if err != nil {
 		return nil, err
 	}
+	o.Log = logger.OrStderr(o.Log)
 	if o.Label == "" {
 		o.Label = "client"
 	}
@@ -98,19 +111,24 @@ func Connect(ctx context.Context, o Options) (*Net, error) {
 	}
 	settings := o.busOptions()
 	settings.Name = cmp.Or(o.Name, "client/"+id.String())
-	n := &Net{settings: agent.SettingsOf(settings), quiet: cmp.Or(o.HostsQuiet, config.DiscoveryQuiet.Get(o.Config)), config: o.Config}
+	n := &Net{
+		settings: agent.SettingsOf(settings), quiet: cmp.Or(o.HostsQuiet, config.DiscoveryQuiet.Get(o.Config)),
+		config: o.Config, onFailure: o.OnFailure,
+	}
+	n.ctx, n.end = context.WithCancelCause(context.Background())
 	if n.bus, err = bus.Open(ctx, agent.Reach(settings, o.Config)); err != nil {
 		return nil, err
 	}
 	opts := actor.Options{
 		ID: subjects.ProcID{Mesh: id}, Bus: n.bus, Space: space, Registry: registry, Log: o.Log,
-		Coordinator: func(actor.Event) {}, // it is logged and published; the other actors here are not to blame
+		Coordinator: o.OnFailure,
 	}
 	agent.Configure(&opts, o.Config)
 	n.proc, err = actor.NewProc(ctx, opts)
 	if err == nil {
 		agent.SetConfig(n.proc, o.Config)
-		n.known = acquaintancesOf(n.proc)
+		n.known, n.watches = acquaintancesOf(n.proc), watchesOf(n.proc)
+		n.ending.Go(n.endWithProc)
 		n.router, err = cast.Start(n.proc, nil)
 	}
 	if err != nil {
@@ -125,7 +143,12 @@ func Connect(ctx context.Context, o Options) (*Net, error) {
 func Within(ctx *actor.Context) *Net {
 	p := ctx.Proc()
 	c := agent.ConfigOf(p)
-	return &Net{bus: p.Bus(), proc: p, quiet: config.DiscoveryQuiet.Get(c), config: c, known: acquaintancesOf(p), guest: true}
+	n := &Net{
+		bus: p.Bus(), proc: p, quiet: config.DiscoveryQuiet.Get(c), config: c, known: acquaintancesOf(p), watches: watchesOf(p),
+		guest: true,
+	}
+	n.ctx, n.end = context.WithCancelCause(context.Background())
+	return n
 }
 
 // Def is what a program can run whose actors make meshes.
@@ -171,6 +194,8 @@ func (n *Net) Close(ctx context.Context) error {
 	if watcher != nil {
 		watcher.Close()
 	}
+	n.end(errNetClosed)
+	n.ending.Wait()
 	if n.guest {
 		return errors.Join(errs...)
 	}
@@ -194,6 +219,7 @@ func (n *Net) release(ctx context.Context) error {
 	n.mu.Unlock()
 	var errs []error
 	for _, o := range slices.Backward(all) {
+		n.watches.forget(o.controller)
 		if o.hosts != nil {
 			errs = append(errs, n.stopHosts(ctx, o, programDone))
 		}

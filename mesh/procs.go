@@ -170,7 +170,9 @@ func (p ProcMesh) Changes(ctx context.Context) iter.Seq2[actor.Event, error] {
 }
 
 func (p ProcMesh) watched() watched {
-	w := watched{net: p.net, owner: p.desc.Owner, region: p.region, bad: p.Err()}
+	w := watched{
+		net: p.net, owner: p.desc.Owner, region: p.region, bad: p.Err(), controllers: []subjects.ActorID{p.desc.Owner},
+	}
 	if w.bad != nil {
 		return w
 	}

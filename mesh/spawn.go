@@ -187,12 +187,15 @@ func (n *Net) own(ctx context.Context, s controller.Spec) (actor.Ref[agent.Agent
 	if s.Presence, err = n.watcher(); err != nil {
 		return actor.Ref[agent.Agent]{}, err
 	}
-	left := new(atomic.Bool)
+	left, name := new(atomic.Bool), ""
 	s.Leave = left.Load
+	s.Failed = func(e actor.Event) bool { return n.deals(name, e) }
 	ref, err := actor.SpawnFor(ctx, n.proc, controller.Type, "controller", s, actor.Mailbox(agent.Mailbox))
 	if err == nil {
+		name = ref.ID().Name
+		n.watches.add(name)
 		n.mu.Lock()
-		n.owned = append(n.owned, owned{controller: ref.ID().Name, left: left})
+		n.owned = append(n.owned, owned{controller: name, left: left})
 		n.mu.Unlock()
 	}
 	return ref, err

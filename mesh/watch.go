@@ -41,6 +41,8 @@ type watched struct {
 	bad    error
 	events []string // the subjects of what happens to the ranks, and to the mesh
 
+	controllers []subjects.ActorID // whose failures it tells of
+
 	other func(context.Context) iter.Seq2[actor.Event, error] // who tells where the owner is not known, or is no controller of this mesh alone
 }
 
@@ -65,6 +67,9 @@ func (w watched) changes(ctx context.Context) iter.Seq2[actor.Event, error] {
 		if w.bad != nil {
 			yield(actor.Event{}, w.bad)
 			return
+		}
+		for _, c := range w.controllers {
+			w.net.watches.began(w.net.proc.ID(), c)
 		}
 		said, leave := w.net.feeds.join(w)
 		defer leave()

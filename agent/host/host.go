@@ -22,6 +22,7 @@ import (
 	"github.com/castnet-io/castnet/internal/build"
 	"github.com/castnet-io/castnet/internal/launch"
 	"github.com/castnet-io/castnet/internal/link"
+	"github.com/castnet-io/castnet/internal/logger"
 	"github.com/castnet-io/castnet/internal/micro"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -51,8 +52,8 @@ type Options struct {
 	Local     *Local       // run procs in this process; nil: as processes of their own
 	Config    *keys.Config // limits; nil: all defaults
 	Version   string
-	Level     string // log level of procs; "": proc.log-level
-	Log       zerolog.Logger
+	Level     string         // log level of procs; "": proc.log-level
+	Log       zerolog.Logger // the zero Logger: warnings and errors go to stderr; zerolog.Nop() is silent
 }
 
 // id is the host's address.
@@ -70,6 +71,7 @@ func (o Options) id() (subjects.HostID, error) {
 func (o Options) withDefaults() (Options, error) {
 	o.Launches = cmp.Or(o.Launches, keys.SpawnConcurrency.Get(o.Config))
 	o.Stops = cmp.Or(o.Stops, keys.TerminateConcurrency.Get(o.Config))
+	o.Log = logger.OrStderr(o.Log)
 	o.LogCap = cmp.Or(o.LogCap, int64(keys.LogsFileCap.Get(o.Config)))
 	switch {
 	case o.Bus == nil:

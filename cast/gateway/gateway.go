@@ -91,6 +91,7 @@ func Start(ctx context.Context, o Options) (*Gateway, error) {
 	net, err := mesh.Connect(ctx, mesh.Options{
 		Bus: o.Bus, Root: o.Root, Namespace: o.Namespace, Label: "gateway", Name: "gateway/" + o.Label,
 		Actors: []actor.Def{aliveDef()}, Config: o.Config, Log: o.Log,
+		OnFailure: func(actor.Event) {}, // it is logged; requests are served all the same
 	})
 	if err != nil {
 		return nil, fmt.Errorf("start the gateway of %s: %w", o.Label, err)

@@ -13,6 +13,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 
+	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/internal/cli"
 	"github.com/castnet-io/castnet/mesh"
@@ -188,5 +189,8 @@ func (a *app) meshOptions() (mesh.Options, error) {
 	if err != nil {
 		return mesh.Options{}, err
 	}
-	return mesh.Options{Bus: &o, Namespace: a.conn.Namespace, Log: log, Config: limits}, nil
+	return mesh.Options{
+		Bus: &o, Namespace: a.conn.Namespace, Log: log, Config: limits,
+		OnFailure: func(actor.Event) {}, // it is logged; the command says what it means
+	}, nil
 }

@@ -1,0 +1,132 @@
+package mesh_test
+
+import (
+	"bytes"
+	"context"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/cast"
+	"github.com/castnet-io/castnet/mesh"
+	"github.com/castnet-io/castnet/mesh/shape"
+)
+
+// A careless actor makes a mesh and does not watch it.
+type careless struct{ net *mesh.Net }
+
+var (
+	carelessType = actor.NewType[*careless, actor.None]("careless")
+	makes        = actor.NewEndpoint[*careless, actor.None, mesh.ProcMesh]("makes")
+)
+
+func carelessDef() actor.Def {
+	return carelessType.Made(func(ctx *actor.Context, _ actor.None) (*careless, error) {
+		return &careless{mesh.Within(ctx)}, nil
+	}, makes.By((*careless).makes))
+}
+
+func (o *careless) makes(ctx *actor.Context, _ actor.None) (mesh.ProcMesh, error) {
+	hosts, err := o.net.AwaitHosts(ctx, 1)
+	if err != nil {
+		return mesh.ProcMesh{}, err
+	}
+	return hosts.Spawn(ctx, "workers", shape.Of("gpu", 2))
+}
+
+func (o *careless) Cleanup(ctx *actor.Context, _ error) error { return o.net.Close(ctx) }
+
+// words collects what is logged.
+type words struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (w *words) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.b.Write(p)
+}
+
+func (w *words) String() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.b.String()
+}
+
+// handling is one more client with what a program may say of failures.
+func (c *cluster) handling(t *testing.T, log zerolog.Logger, onFailure func(actor.Event)) *mesh.Net {
+	t.Helper()
+	return c.Connect(t, func(o *mesh.Options) {
+		o.Log, o.OnFailure, o.Actors = log, onFailure, []actor.Def{carelessDef(), actors()}
+	})
+}
+
+func TestMESH21_anActorThatMakesAMeshAndDoesNotWatchItFailsWithTheMeshAndEndsItsProgram(t *testing.T) {
+	c := newCluster(t, "a")
+	said := &words{}
+	net := c.handling(t, zerolog.New(said), nil)
+	hosts := c.AllHosts(t, net)
+	who, err := actor.Spawn(t.Context(), net.Proc(), carelessType, "careless", actor.None{})
+	require.NoError(t, err)
+	procs, err := makes.Call(t.Context(), who, actor.None{})
+	require.NoError(t, err)
+	counters, err := mesh.Spawn(t.Context(), procs.Via(net), counter, "counters", 0)
+	require.NoError(t, err)
+	require.NoError(t, net.Context().Err())
+
+	require.NoError(t, syscall.Kill(c.pids(t, procs)[1], syscall.SIGKILL))
+	<-net.Context().Done()
+	e, ok := context.Cause(net.Context()).(*actor.Error)
+	require.True(t, ok)
+	require.ErrorIs(t, e, actor.ErrFailed)
+	require.Equal(t, 1, e.Event.RootCause().Rank, e.Event.Report())
+	require.Contains(t, e.Event.Report(), "careless")
+	require.Contains(t, e.Event.Report(), "killed by signal 9")
+	require.Contains(t, said.String(), "killed by signal 9")
+
+	_, err = add.Call(t.Context(), counters.Ref(0), 1)
+	require.ErrorIs(t, err, actor.ErrFailed, "a call")
+	require.ErrorIs(t, add.Post(t.Context(), counters.Ref(0), 1), actor.ErrFailed, "a post")
+	_, err = cast.Gather(t.Context(), counters, add, 1)
+	require.ErrorIs(t, err, actor.ErrFailed, "a cast")
+	_, err = hosts.Spawn(t.Context(), "more", shape.Of("gpu", 1))
+	require.Error(t, err, "a spawn")
+}
+
+func TestMESH21_aProgramHearsOfTheFailuresThatNothingElseDealsWith(t *testing.T) {
+	c := newCluster(t, "a")
+	told := make(chan actor.Event, 8)
+	net := c.handling(t, zerolog.Nop(), func(e actor.Event) { told <- e })
+	hosts := c.AllHosts(t, net)
+	spawn := func(name string) mesh.ProcMesh {
+		procs, err := hosts.Spawn(t.Context(), name, shape.Of("gpu", 2))
+		require.NoError(t, err)
+		return procs
+	}
+	watched, stopped, left := spawn("watched"), spawn("stopped"), spawn("left")
+	require.NoError(t, syscall.Kill(c.pids(t, watched)[0], syscall.SIGKILL))
+	for e, err := range watched.Watch(t.Context()) {
+		require.NoError(t, err)
+		require.True(t, e.Failed())
+		break
+	}
+	require.NoError(t, stopped.Stop(t.Context()))
+	require.NoError(t, syscall.Kill(c.pids(t, left)[1], syscall.SIGKILL))
+	e := <-told
+	require.Equal(t, left.ID().String(), e.Mesh)
+	require.Equal(t, 1, e.Rank)
+	require.Empty(t, told)
+	require.NoError(t, net.Context().Err())
+
+	lone, err := actor.Spawn(t.Context(), net.Proc(), counter, "lone", 0)
+	require.NoError(t, err)
+	_, err = crash.Call(t.Context(), lone, actor.None{})
+	require.ErrorIs(t, err, actor.ErrPanic)
+	require.Equal(t, lone.ID().Name, (<-told).Actor)
+	require.NoError(t, net.Context().Err())
+}
