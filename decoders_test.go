@@ -29,7 +29,6 @@ var decoders = map[string]string{
 	"cmd/client/cmd_doctor_hosts.go": "cmd/client.FuzzDoctor",
 	"controller/worlds/errors.go":    "controller/worlds.FuzzTold",
 	"controller/worlds/find.go":      "controller/worlds.FuzzTold",
-	"controller/worlds/living.go":    "controller/worlds.FuzzTold",
 	"internal/cli/config.go":         "internal/cli.FuzzParseConfig",
 	"internal/wire/codec.go":         "internal/wire.FuzzUnmarshal",
 	"internal/wire/json.go":          "internal/builtin.FuzzFromJSON",

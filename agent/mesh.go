@@ -50,6 +50,8 @@ type Mesh struct {
 	// Who has heard of all shares describes the whole: Hosts by host rank, zero where no host has the rank, the last
 	// of which may have fewer than PerHost ranks.
 	World *Share `cbor:"11,keyasint,omitempty" json:"world,omitempty"`
+	// Taken says that the label was free when the mesh was spawned, and that no world and no other mesh takes it.
+	Taken bool `cbor:"12,keyasint,omitempty" json:"taken,omitempty"`
 }
 
 // Share is the ranks of a world that a host has: Count from First on.

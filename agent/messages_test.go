@@ -49,7 +49,7 @@ func samples() map[string]any {
 		Command: agent.Command{Path: "/bin/worker", Args: []string{"-v"}, Env: []string{"K=v"}, Dir: "/tmp"},
 	}
 	m.Limits = agent.Limits{Memory: 1 << 30, Pids: 64, CPU: 1.5, Files: 100, Bind: 1}
-	m.PerProcess, m.Keep, m.World = 3, true, &agent.Share{World: "workers", First: 3, Count: 2}
+	m.PerProcess, m.Keep, m.Taken, m.World = 3, true, true, &agent.Share{World: "workers", First: 3, Count: 2}
 	claim := agent.Claim{Epoch: 3, Owner: owner}
 	part := read[shape.Region]("host=1/3,gpu=3/1")
 	status := agent.Status{Phase: agent.Failed, Reason: "no luck"}

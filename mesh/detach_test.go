@@ -239,8 +239,8 @@ func TestDetach_refusesWhatItCannotHaveAndNamesTheHolder(t *testing.T) {
 	require.Equal(t, mesh.NameTakenError{Name: "words", Kind: "mesh", Holder: twin.ID().String()}, *taken)
 	require.NoError(t, twin.Stop(t.Context()))
 
+	c.declare(t, "train", shape.Of("x", 1), 1)
 	named := c.make(t, c.Net, "train")
-	c.declare(t, "train", shape.Of("x", 1), 1, unasked)
 	_, err = named.Detach(t.Context())
 	require.ErrorAs(t, err, &taken, "the system controller knows worlds without hosts")
 	require.Equal(t, "world", taken.Kind)

@@ -55,17 +55,16 @@
 //     deal with failures on its own turn.
 //   - MESH-14: TakeOver makes a program the owner of a mesh of procs that another owned: nothing is started or stopped,
 //     and the former owner acts no more (*agent.FencedError), even if it lives.
-//   - MESH-15: Lookup finds whatever live mesh has a name, worlds among them (package controller/worlds), and a name
-//     that several have is an *AmbiguousError. Of a world that lacks hosts, casts reach the ranks that are there.
+//   - MESH-15: Lookup finds the live mesh of a name, worlds among them (package controller/worlds). Of several it
+//     finds the one that has taken the name (a world, a detached mesh, TakeName), else the error is an
+//     *AmbiguousError. Of a world that lacks hosts, casts reach the ranks that are there.
 //   - MESH-16: Detach hands a mesh over to the system controller, and Adopt takes one back from it: by the epoch of the
 //     owner that is followed, which both return or refuse by (*agent.FencedError); what another program owns is an
 //     *OwnedError. Nothing is started or stopped on the way, and the mesh has an owner at each moment: the system controller
 //     until Adopt has succeeded, whenever the adopter dies.
-//   - MESH-17: TakeName, and a spawn with it, has a name for one: of programs that take it at one moment one succeeds, and
-//     none does when a live mesh or a world has it; the others get a *NameTakenError. It takes no store. A world that begins
-//     takes its name so (WORLD-17), and no spawn shares that of a world or of a detached mesh while a system controller is
-//     there to say so. It is so among programs whose servers reach each other; who is cut off hears of nobody, and Lookup
-//     names both meshes afterwards.
+//   - MESH-17: TakeName, and a spawn with it, reserves a name with the system controller. Of programs that take one
+//     at one moment one succeeds, and none does when a live mesh or a world has it (*NameTakenError). Where no
+//     system controller acts the hosts are asked, and two may succeed. A plain spawn takes no name.
 //   - MESH-18: Restart starts ranks that are well anew, so many at a time, each once those before run with their actors;
 //     it stops at the first that does not come back, and says which were never touched.
 //   - MESH-19: Watch and Changes of hosts yield what this program knows of them: what is not well at once, then each change

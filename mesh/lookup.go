@@ -7,6 +7,7 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/controller/worlds"
 	"github.com/castnet-io/castnet/subjects"
 )
 
@@ -16,8 +17,9 @@ type MeshState struct {
 	States []agent.State
 }
 
-// Lookup resolves a proc mesh, be it a program's or a world, by its ID or its label. A label that several live
-// meshes share is an error that lists them.
+// Lookup resolves a proc mesh, be it a program's or a world, by its ID or its label. Of several live meshes that share
+// a label it is the one that has taken it: a world, a detached mesh, or one that was spawned with TakeName. When there
+// is no such one, or there are several, the error lists them.
 //
 // Of a world that lacks hosts, casts reach the ranks that are there; the others are missing.
 func (n *Net) Lookup(ctx context.Context, name string) (ProcMesh, error) {
@@ -42,6 +44,9 @@ func (n *Net) Among(all []MeshState, name string) (ProcMesh, error) {
 			found, ids = append(found, m), append(ids, id.String())
 		}
 	}
+	if taken := slices.DeleteFunc(slices.Clone(found), func(m MeshState) bool { return !m.taken() }); len(taken) == 1 {
+		found = taken
+	}
 	switch len(found) {
 	case 1:
 		found[0].tell(n.proc)
@@ -51,6 +56,12 @@ func (n *Net) Among(all []MeshState, name string) (ProcMesh, error) {
 		return ProcMesh{}, &NotFoundError{What: "mesh", Name: name, Known: known}
 	}
 	return ProcMesh{}, &AmbiguousError{What: "mesh", Name: name, Candidates: ids}
+}
+
+// taken reports whether the mesh has its label for one (MESH-17).
+func (m MeshState) taken() bool {
+	d := m.Procs.desc
+	return d.World != nil || d.Taken || worlds.Owns(d.ID, m.claim())
 }
 
 // tell lets a proc know who has the ranks now, and which have ended before it came, as their hosts saw it: nobody

@@ -4,116 +4,108 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"os"
-	"path/filepath"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
-	"github.com/castnet-io/castnet/bus/embed"
 	"github.com/castnet-io/castnet/controller/worlds"
 	"github.com/castnet-io/castnet/internal/testkit"
-	"github.com/castnet-io/castnet/internal/testmesh"
 	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/mesh/shape"
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// Without JetStream, and without anybody who keeps names.
 func TestMESH17_ofProgramsThatTakeANameAtOneMomentOneHasIt(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, "a")
-	nets := []*mesh.Net{c.Net, c.Net}
-	for range 6 {
-		net, _ := c.Client(t)
-		nets = append(nets, net)
-	}
-	for range 10 {
-		var all sync.WaitGroup
-		begin, releases, errs := make(chan struct{}), make([]func(), len(nets)), make([]error, len(nets))
-		for i, net := range nets {
-			take := net.TakeName
-			if i%2 == 1 {
-				take = net.TakeWorldName // who declares a world of the name at the same moment
+	for kept, start := range map[string]func(*testing.T, ...string) *cluster{"with": newStored, "without": newCluster} {
+		t.Run(kept+" JetStream", func(t *testing.T) {
+			t.Parallel()
+			c := start(t, "a")
+			c.System(t, "s")
+			nets := []*mesh.Net{c.Net, c.Net}
+			for range 4 {
+				net, _ := c.Client(t)
+				nets = append(nets, net)
 			}
-			all.Go(func() {
-				<-begin
-				releases[i], errs[i] = take(t.Context(), "words")
-			})
-		}
-		close(begin)
-		all.Wait()
-		has := 0
-		for i, err := range errs {
-			if err == nil {
-				has++
-				defer releases[i]()
-				continue
+			for range 5 {
+				onlyOneTakes(t, nets)
 			}
-			var taken *mesh.NameTakenError
-			require.ErrorAs(t, err, &taken)
-			require.Equal(t, []string{"words", "program"}, []string{taken.Name, taken.Kind})
-			_, err := subjects.ParseProcID(taken.Holder)
-			require.NoError(t, err, "who has it, or goes before")
-		}
-		require.Equal(t, 1, has)
-		_, err := nets[0].TakeName(t.Context(), "words")
-		require.ErrorAs(t, err, new(*mesh.NameTakenError), "as long as it is held")
-		for _, release := range releases {
-			if release != nil {
-				release()
-			}
-		}
+		})
 	}
 }
 
-// Servers of a cluster hear of who listens a moment after each other.
-func TestMESH17_ofProgramsOnTwoServersOneHasTheName(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	serve := func(name, listen, routes string) *embed.Server {
-		file := filepath.Join(dir, name)
-		text := fmt.Sprintf("server_name: %s\ncluster { name: names, listen: %q, no_advertise: true, routes: [%s] }\n", name, listen, routes)
-		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
-		srv, err := embed.Start(t.Context(), embed.Options{Token: "secret", ConfigFile: file})
-		require.NoError(t, err)
-		t.Cleanup(srv.Shutdown)
-		return srv
+// onlyOneTakes has programs take a name at one moment, and again.
+func onlyOneTakes(t *testing.T, nets []*mesh.Net) {
+	t.Helper()
+	var all sync.WaitGroup
+	begin, releases, errs := make(chan struct{}), make([]func(), len(nets)), make([]error, len(nets))
+	for i, net := range nets {
+		all.Go(func() {
+			<-begin
+			releases[i], errs[i] = net.TakeName(t.Context(), "words")
+		})
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	close(begin)
+	all.Wait()
+	has := -1
+	for i, err := range errs {
+		if err == nil {
+			require.Equal(t, -1, has, "two programs have the name")
+			has = i
+		}
+	}
+	require.NotEqual(t, -1, has, errs)
+	want := mesh.NameTakenError{Name: "words", Kind: "program", Holder: nets[has].Proc().ID().String()}
+	for i, err := range errs {
+		if i != has {
+			var taken *mesh.NameTakenError
+			require.ErrorAs(t, err, &taken)
+			require.Equal(t, want, *taken)
+		}
+	}
+	_, err := nets[0].TakeName(t.Context(), "words")
+	require.ErrorAs(t, err, new(*mesh.NameTakenError), "as long as it is held")
+	releases[has]()
+	release, err := nets[0].TakeName(t.Context(), "words")
 	require.NoError(t, err)
-	free := l.Addr().String()
-	require.NoError(t, l.Close())
-	one := serve("one", free, "")
-	two := serve("two", "127.0.0.1:-1", "nats-route://"+free)
-	var nets []*mesh.Net
-	for _, srv := range []*embed.Server{one, two} {
-		nets = append(nets, testmesh.Connect(t, srv))
-	}
-	require.Eventually(t, func() bool {
-		_, err := agent.Ping.Call(t.Context(), agent.Of(nets[1].Proc().ID()).Via(nets[0].Proc()), actor.None{})
-		return !errors.Is(err, actor.ErrNoProc) // its proc is there, and has no such actor
-	}, testkit.Patience, 20*time.Millisecond, "the servers have found each other")
-	for range 5 {
-		var all sync.WaitGroup
-		releases, errs := make([]func(), 2), make([]error, 2)
-		for i, net := range nets {
-			all.Go(func() { releases[i], errs[i] = net.TakeName(t.Context(), "words") })
-		}
-		all.Wait()
-		has := 0
-		if errs[0] != nil {
-			has = 1
-		}
-		require.NoError(t, errs[has])
-		require.ErrorAs(t, errs[1-has], new(*mesh.NameTakenError))
-		releases[has]()
-	}
+	release()
+}
+
+// Nobody reserves anything there: what the hosts have is in the way, and no more.
+func TestMESH17_whereNoSystemControllerActsTheHostsAreAsked(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "a")
+	release, err := c.TakeName(t.Context(), "words")
+	require.NoError(t, err)
+	defer release()
+	procs, err := c.AllHosts(t, c.Net).SpawnProcs(t.Context(), mesh.Spawning{Name: "words", PerHost: shape.Of("gpu", 1), TakeName: true})
+	require.NoError(t, err)
+	other, _ := c.Client(t)
+	var taken *mesh.NameTakenError
+	_, err = other.TakeName(t.Context(), "words")
+	require.ErrorAs(t, err, &taken)
+	require.Equal(t, mesh.NameTakenError{Name: "words", Kind: "mesh", Holder: procs.ID().String()}, *taken)
+	_, err = c.TakeName(t.Context(), "no name")
+	require.ErrorContains(t, err, "no name")
+}
+
+// A reservation is saved before it is answered: the next system controller knows it.
+func TestMESH17_aNameThatIsTakenIsSoForTheNextSystemController(t *testing.T) {
+	t.Parallel()
+	c := newStored(t)
+	s := c.System(t, "s")
+	_, err := c.TakeName(t.Context(), "words")
+	require.NoError(t, err)
+	require.NoError(t, s.Close(t.Context()))
+	c.System(t, "next")
+	other, _ := c.Client(t)
+	var taken *mesh.NameTakenError
+	_, err = other.TakeName(t.Context(), "words")
+	require.ErrorAs(t, err, &taken)
+	require.Equal(t, "program", taken.Kind)
 }
 
 func TestMESH17_meshesThatBeginAtOneMomentHaveOneNameEach(t *testing.T) {
@@ -144,8 +136,6 @@ func TestMESH17_meshesThatBeginAtOneMomentHaveOneNameEach(t *testing.T) {
 	_, err = c.TakeName(t.Context(), "words")
 	require.ErrorAs(t, err, &taken, "as long as it lives")
 	require.Equal(t, mesh.NameTakenError{Name: "words", Kind: "mesh", Holder: made[0].ID().String()}, *taken)
-	_, err = other.TakeWorldName(t.Context(), "words")
-	require.ErrorAs(t, err, &taken, "nor can a world have it")
 	require.NoError(t, made[0].Stop(t.Context()))
 	release, err := other.TakeName(t.Context(), "words")
 	require.NoError(t, err)
@@ -162,7 +152,7 @@ func TestMESH17_meshesThatBeginAtOneMomentHaveOneNameEach(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-// A world that is declared by whoever has not taken its name, or that a host begins which joins it.
+// A world that somebody declares, or that a host begins which joins it.
 func TestMESH17_aWorldDoesNotBeginWithTheNameOfALiveMesh(t *testing.T) {
 	t.Parallel()
 	c := withSystem(t)
@@ -259,30 +249,34 @@ func TestMESH17_aWorldThatBeginsIsOneOfThoseThatTakeItsName(t *testing.T) {
 	}
 }
 
-// What outlives its maker is no former life of the program that spawns: it is refused without TakeName, too.
-func TestMESH17_noMeshSharesTheNameOfAWorldOrOfADetachedMesh(t *testing.T) {
+// A plain spawn takes no name and asks nobody: Lookup finds the mesh that has taken its own.
+func TestMESH15_lookupFindsTheMeshThatHasTakenItsName(t *testing.T) {
 	t.Parallel()
 	c := withSystem(t)
 	other, _ := c.Client(t)
-	mine := c.make(t, c.Net, "words")
-	twin := c.make(t, other, "words")
-	require.NoError(t, twin.Stop(t.Context()), "those of programs share names")
-	_, err := mine.Detach(t.Context())
-	require.NoError(t, err)
-	c.declare(t, "train", shape.Of("x", 1), 1)
-	for _, want := range []mesh.NameTakenError{{Name: "words", Kind: "mesh", Holder: mine.ID().String()}, {Name: "train", Kind: "world"}} {
-		_, err := c.AllHosts(t, other).Spawn(t.Context(), want.Name, shape.Of("gpu", 1))
-		var taken *mesh.NameTakenError
-		require.ErrorAs(t, err, &taken)
-		require.ErrorAs(t, err, new(*mesh.RefusedError), "nothing was started")
-		if want.Holder == "" {
-			require.Contains(t, taken.Holder, "train-")
-			taken.Holder = ""
-		}
-		require.Equal(t, want, *taken)
+	found := func(name string) subjects.MeshID {
+		t.Helper()
+		p, err := other.Lookup(t.Context(), name)
+		require.NoError(t, err)
+		return p.ID()
 	}
-	adopted, err := other.Adopt(t.Context(), "words", 0)
+	taken, err := c.AllHosts(t, c.Net).SpawnProcs(t.Context(), mesh.Spawning{Name: "words", PerHost: shape.Of("gpu", 1), TakeName: true})
 	require.NoError(t, err)
-	require.NoError(t, c.make(t, c.Net, "words").Stop(t.Context()), "it is a program's again")
+	twin := c.make(t, other, "words")
+	require.Equal(t, taken.ID(), found("words"))
+	require.Equal(t, twin.ID(), found(twin.ID().String()))
+	require.NoError(t, taken.Stop(t.Context()))
+	require.Equal(t, twin.ID(), found("words"), "nobody else is left")
+
+	mine := c.make(t, c.Net, "lines")
+	_, err = mine.Detach(t.Context())
+	require.NoError(t, err)
+	late := c.make(t, other, "lines")
+	require.Equal(t, mine.ID(), found("lines"), "a detached mesh has its name")
+	adopted, err := other.Adopt(t.Context(), mine.ID().String(), 0)
+	require.NoError(t, err)
+	_, err = other.Lookup(t.Context(), "lines")
+	require.ErrorAs(t, err, new(*mesh.AmbiguousError), "it is a program's again, which has not taken the name")
 	require.NoError(t, adopted.Stop(t.Context()))
+	require.Equal(t, late.ID(), found("lines"))
 }

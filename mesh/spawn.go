@@ -17,7 +17,6 @@ import (
 	"github.com/castnet-io/castnet/cast"
 	"github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/controller"
-	"github.com/castnet-io/castnet/controller/worlds"
 	"github.com/castnet-io/castnet/internal/build"
 	"github.com/castnet-io/castnet/mesh/shape"
 	"github.com/castnet-io/castnet/subjects"
@@ -54,8 +53,9 @@ type Spawning struct {
 	// Display is what reports call the mesh; "": by its ID.
 	Display string
 
-	// TakeName makes the name this mesh's alone: when another live mesh has it, or begins with it at the same moment, the
-	// error is a *NameTakenError. That of a world or of a detached mesh is refused without it, too.
+	// TakeName makes the name this mesh's: when another live mesh or a world has it, or another program takes it at the
+	// same moment, the error is a *NameTakenError (Net.TakeName). A mesh that is spawned without it shares its name with
+	// others, and Lookup finds those first that have taken theirs.
 	TakeName bool
 
 	// Idle ends the wait for the ranks when nothing has become of any for so long; 0: proc.spawn-idle, less:
@@ -85,8 +85,6 @@ func (h HostMesh) SpawnProcs(ctx context.Context, s Spawning) (ProcMesh, error) 
 			return ProcMesh{}, &RefusedError{"procs", s.Name, err}
 		}
 		defer release() // the hosts know the mesh then, or there is none
-	} else if taken, ok := errors.AsType[*NameTakenError](worlds.Holder(ctx, h.net.proc, s.Name)); ok {
-		return ProcMesh{}, &RefusedError{"procs", s.Name, taken} // what outlives its maker is no former life of this program
 	}
 	if err := h.net.checkSpares(ctx, s.Policy); err != nil {
 		return ProcMesh{}, &RefusedError{"procs", s.Name, err}
@@ -153,6 +151,7 @@ func (h HostMesh) describe(s Spawning) (agent.Mesh, error) {
 	}
 	m := agent.Mesh{
 		ID: id, Extent: extent, Hosts: slices.Clone(h.hosts), PerHost: s.PerHost.NumRanks(), Command: s.Command, Limits: s.Limits, Keep: s.Keep,
+		Taken: s.TakeName,
 	}
 	if h.local() {
 		m.PerProcess = m.PerHost

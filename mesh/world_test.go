@@ -24,22 +24,16 @@ import (
 )
 
 // declare declares a world of the tests' own procs.
-func (c *cluster) declare(t *testing.T, name string, extent shape.Extent, perHost int, change ...func(*worlds.Declaration)) {
+func (c *cluster) declare(t *testing.T, name string, extent shape.Extent, perHost int) {
 	t.Helper()
 	system, err := worlds.Find(t.Context(), c.Proc())
 	require.NoError(t, err)
 	self, err := os.Executable()
 	require.NoError(t, err)
 	d := worlds.Declaration{Spec: worlds.Spec{Name: name, Shape: extent, PerHost: perHost, Command: agent.Command{Path: self}}}
-	for _, f := range change {
-		f(&d)
-	}
 	_, err = worlds.Upsert.Call(t.Context(), system, d)
 	require.NoError(t, err)
 }
-
-// unasked declares a world whose name may be another's: who declares it says that it is his.
-func unasked(d *worlds.Declaration) { d.Taken = true }
 
 // running waits until so many ranks of a mesh run, and is its handle then.
 func (c *cluster) running(t *testing.T, net *mesh.Net, name string, ranks int) (p mesh.ProcMesh) {
@@ -298,20 +292,16 @@ func (c *cluster) worldOf(t *testing.T, name string) string {
 	return now.Worlds[0].Mesh
 }
 
-func TestLookup_aNameOfAWorldAndAMeshIsAmbiguous(t *testing.T) {
+func TestLookup_aWorldGoesBeforeAMeshThatSharesItsName(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "z")
 	c.System(t, "s")
+	c.declare(t, "workers", shape.Of("x", 1), 1)
 	procs, err := c.AllHosts(t, c.Net).Spawn(t.Context(), "workers", shape.Of("gpu", 1))
 	require.NoError(t, err)
-	c.declare(t, "workers", shape.Of("x", 1), 1, unasked)
 	c.HostInWorld(t, "a", "workers", 0)
 	world := c.running(t, c.Net, c.worldOf(t, "workers"), 1)
-	_, err = c.Connect(t).Lookup(t.Context(), "workers")
-	var ambiguous *mesh.AmbiguousError
-	require.ErrorAs(t, err, &ambiguous)
-	require.ElementsMatch(t, []string{world.ID().String(), procs.ID().String()}, ambiguous.Candidates)
-	found, err := c.Connect(t).Lookup(t.Context(), world.ID().String())
+	found, err := c.Connect(t).Lookup(t.Context(), "workers")
 	require.NoError(t, err)
 	require.True(t, found.Equal(world))
 	require.NoError(t, procs.Stop(t.Context()))

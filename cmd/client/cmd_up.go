@@ -154,11 +154,6 @@ func (a *app) start(ctx context.Context, net *mesh.Net, u upSpec) (*holding, err
 	bar := a.newProgress()
 	defer bar.clear()
 	bar.say("looking for hosts")
-	release, err := takeName(ctx, net, u.name)
-	if err != nil {
-		return nil, err
-	}
-	defer release()
 	hosts, err := u.hosts.attach(ctx, net)
 	if err != nil {
 		return nil, err
@@ -166,9 +161,11 @@ func (a *app) start(ctx context.Context, net *mesh.Net, u upSpec) (*holding, err
 	n := hosts.Extent().NumRanks() * u.perHost.NumRanks()
 	bar.say(fmt.Sprintf("starting %s on %s", count(n, "proc"), count(hosts.Extent().NumRanks(), "host")))
 	h := &holding{app: a, spec: u, net: net, hosts: hosts.Infos()}
-	h.procs, err = hosts.SpawnProcs(ctx, mesh.Spawning{Name: u.name, PerHost: u.perHost, Command: u.command, Lease: u.lease})
+	h.procs, err = hosts.SpawnProcs(ctx, mesh.Spawning{
+		Name: u.name, PerHost: u.perHost, Command: u.command, Lease: u.lease, TakeName: true,
+	})
 	if err != nil {
-		return nil, explain(err)
+		return nil, explain(nameTaken(err))
 	}
 	if u.actor != "" {
 		bar.say(fmt.Sprintf("starting %s", count(n, "actor")))
@@ -191,16 +188,16 @@ func (a *app) start(ctx context.Context, net *mesh.Net, u upSpec) (*holding, err
 	return h, h.introduce(ctx)
 }
 
-// takeName refuses a name that would not tell two meshes apart.
-func takeName(ctx context.Context, net *mesh.Net, name string) (release func(), err error) {
-	release, err = net.TakeName(ctx, name)
-	if t, taken := errors.AsType[*mesh.NameTakenError](err); taken {
-		err = fmt.Errorf("%w: want another name", t)
-		if t.Kind != "program" {
-			err = fmt.Errorf("%w, or `client stop %s` first", err, name)
-		}
+// nameTaken says what to do about a name that would not tell two meshes apart.
+func nameTaken(err error) error {
+	t, taken := errors.AsType[*mesh.NameTakenError](err)
+	switch {
+	case !taken:
+		return err
+	case t.Kind == "program":
+		return fmt.Errorf("%w: want another name", t)
 	}
-	return release, err
+	return fmt.Errorf("%w: want another name, or `client stop %s` first", t, t.Name)
 }
 
 // count is a number of things in words.

@@ -5,9 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -190,50 +190,35 @@ func (a *app) apply(ctx context.Context, net *mesh.Net, specs []worlds.Spec, dry
 	if err != nil {
 		return err
 	}
-	var done []worlds.Upserted
-	var errs []error
-	var releases []func()
-	defer func() {
-		for _, release := range releases {
-			release()
-		}
-	}()
-	for _, onlyLook := range []bool{true, false} {
-		if !onlyLook && (dry || len(errs) > 0) {
-			break
-		}
-		done = nil
-		for _, s := range specs {
-			u, err := worlds.Upsert.Call(ctx, ref, worlds.Declaration{Spec: s, Dry: onlyLook, Taken: true})
-			if err != nil {
-				errs = append(errs, err)
-				continue
-			}
-			done = append(done, u)
-		}
-		if onlyLook {
-			done = slices.DeleteFunc(done, func(u worlds.Upserted) bool {
-				if u.Change != worlds.Creates {
-					return false
-				}
-				release, err := net.TakeWorldName(ctx, u.World)
-				if err != nil {
-					errs = append(errs, err)
-					return true
-				}
-				releases = append(releases, release)
-				return false
-			})
-		}
+	done, err := upsertAll(ctx, ref, specs, true)
+	if err == nil && !dry {
+		done, err = upsertAll(ctx, ref, specs, false)
 	}
-	if len(errs) > 0 && !dry {
-		return errors.Join(errs...)
+	if err != nil && !dry {
+		return err
 	}
 	columns := []string{"world", "change", "status", "mesh"}
-	err = show(a, done, columns, func(u worlds.Upserted) []string {
+	return errors.Join(err, show(a, done, columns, func(u worlds.Upserted) []string {
 		return []string{u.World, string(u.Change), orDash(string(u.Status)), orDash(u.Mesh)}
-	})
-	return errors.Join(append(errs, err)...)
+	}))
+}
+
+// upsertAll declares worlds, at one time: those whose names are to be looked for share a look at the hosts.
+func upsertAll(
+	ctx context.Context, ref actor.Ref[*worlds.Controller], specs []worlds.Spec, dry bool,
+) (done []worlds.Upserted, err error) {
+	all, errs := make([]worlds.Upserted, len(specs)), make([]error, len(specs))
+	var wg sync.WaitGroup
+	for i, s := range specs {
+		wg.Go(func() { all[i], errs[i] = worlds.Upsert.Call(ctx, ref, worlds.Declaration{Spec: s, Dry: dry}) })
+	}
+	wg.Wait()
+	for i, u := range all {
+		if errs[i] == nil {
+			done = append(done, u)
+		}
+	}
+	return done, errors.Join(errs...)
 }
 
 // deleteAllowance is what a delete may take beyond the time that its worlds have to stop in.

@@ -35,6 +35,8 @@ var (
 	Detach   = actor.NewEndpoint[*Controller, Detaching, Owned]("detach")
 	Adopt    = actor.NewEndpoint[*Controller, Adopting, Adopted]("adopt")
 	Confirm  = actor.NewEndpoint[*Controller, Adopting, actor.None]("confirm")
+	Reserve  = actor.NewEndpoint[*Controller, Reserving, actor.None]("reserve")
+	Release  = actor.NewEndpoint[*Controller, Reserving, actor.None]("release")
 
 	// heard and known are what the bus brings of procs and of hosts, in the controller's own mailbox.
 	heard = actor.NewEndpoint[*Controller, actor.Event, actor.None]("heard")
@@ -82,6 +84,14 @@ func def() actor.Def {
 		}),
 		Confirm.By(func(c *Controller, ctx *actor.Context, a Adopting) (actor.None, error) {
 			c.hear(ctx, confirm{ask[actor.None](c, ctx), a})
+			return actor.None{}, nil
+		}),
+		Reserve.By(func(c *Controller, ctx *actor.Context, r Reserving) (actor.None, error) {
+			c.hear(ctx, reserve{ask[actor.None](c, ctx), r})
+			return actor.None{}, nil
+		}),
+		Release.By(func(c *Controller, ctx *actor.Context, r Reserving) (actor.None, error) {
+			c.hear(ctx, release{ask[actor.None](c, ctx), r})
 			return actor.None{}, nil
 		}),
 		Stop.By((*Controller).stop),
@@ -137,10 +147,10 @@ type Controller struct {
 
 	suspects map[subjects.ProcID]bool // procs that are probed; true: another message to it came back since the probe left
 	meshes   sync.Map                 // of worlds, by text: what events are listened to
-	holders  sync.Map                 // of names, those of worlds and detached meshes: a *NameTakenError each
 
 	asked  []string // names to be asked for, next
 	asking bool     // some are
+	began  time.Time
 
 	keepers map[subjects.MeshID]*atomic.Bool // of detached meshes: they go on when their controllers end
 }
@@ -148,7 +158,7 @@ type Controller struct {
 // begin takes over the worlds of an earlier controller.
 func begin(ctx *actor.Context, t term) (*Controller, error) {
 	c := &Controller{
-		term: t, st: newState(t.service.limits()), tickets: map[ticket]func(any, error){}, reports: map[ticket]actor.PortRef[StopReport]{},
+		term: t, began: time.Now(), st: newState(t.service.limits()), tickets: map[ticket]func(any, error){}, reports: map[ticket]actor.PortRef[StopReport]{},
 		creating: map[subjects.HostID][]chan struct{}{}, watches: map[subjects.HostID]func(){}, sights: map[subjects.HostID]sight{}, suspects: map[subjects.ProcID]bool{}, keepers: map[subjects.MeshID]*atomic.Bool{},
 	}
 	p, self := ctx.Proc(), actor.RefOf[*Controller](ctx.Self()).Via(ctx.Proc())
@@ -173,9 +183,6 @@ func begin(ctx *actor.Context, t term) (*Controller, error) {
 	for _, r := range t.records.worlds {
 		c.listen(ctx, r)
 	}
-	if err := c.answerHolders(p); err != nil {
-		return nil, err
-	}
 	c.hear(ctx, restored{records: t.records.worlds, follows: t.follows, ended: t.records.ended, adopting: t.records.adopting()})
 	for _, e := range t.found {
 		c.hear(ctx, e)
@@ -184,9 +191,8 @@ func begin(ctx *actor.Context, t term) (*Controller, error) {
 	return c, nil
 }
 
-// listen lets in the events of a world's procs, watches over its hosts, and has others know who has its name.
+// listen lets in the events of a world's procs, and watches over its hosts.
 func (c *Controller) listen(ctx *actor.Context, r Record) {
-	c.holders.Store(r.Name, r.holder())
 	if r.Mesh != "" {
 		c.meshes.Store(r.Mesh, true)
 	}
@@ -253,7 +259,6 @@ func (c *Controller) pump(ctx *actor.Context) {
 		case forget:
 			changed[e.world] = nil
 			c.meshes.Delete(e.mesh.String())
-			c.holders.Delete(e.world)
 		}
 	}
 	if len(changed) == 0 || c.service.store == nil {

@@ -7,13 +7,15 @@ import (
 
 // alone acts where nothing is saved, when nobody else does, until ctx ends.
 func (s *Service) alone(ctx context.Context) {
+	follows := false
 	for ctx.Err() == nil && s.opts.Bus.Err() == nil {
 		others, err := find(ctx, s.opts.Bus, s.opts.Space, elsewhere)
+		follows = follows || len(others) > 0
 		if err != nil || len(others) > 0 {
 			s.pause(ctx, again)
 			continue
 		}
-		now := s.begin(ctx, 0, false)
+		now := s.begin(ctx, 0, follows)
 		if now == nil {
 			continue
 		}

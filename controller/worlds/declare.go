@@ -12,7 +12,7 @@ func (st *state) upsert(e upsert) {
 		st.answer(e.from, nil, err)
 		return
 	}
-	if !e.Taken && st.parks(e.Spec.Name, e.from, e) {
+	if st.parks(e.Spec.Name, e.from, e) {
 		return
 	}
 	if e.Dry {

@@ -37,6 +37,9 @@ func (st *state) detach(e detach) {
 		d = &detached{since: st.now, DetachedRecord: DetachedRecord{
 			Detaching: e.Detaching, Given: e.Claim, Now: agent.Claim{Epoch: e.Claim.Epoch + 1, Owner: st.ownerOf(e.Mesh)},
 		}}
+		if r := st.reserved[e.Mesh.Label()]; r != nil { // by who hands the mesh over
+			st.unreserve(r)
+		}
 		st.detached[e.Mesh.Label()] = d
 		st.claim(d)
 	}
@@ -62,8 +65,10 @@ func (st *state) detachable(e Detaching) (*detached, error) {
 	case st.going != "":
 		return nil, fmt.Errorf("the system is being stopped: %s", st.going)
 	}
-	d, w := st.detached[name], st.worlds[name]
+	d, w, r := st.detached[name], st.worlds[name], st.reserved[name]
 	switch {
+	case r != nil && r.By != e.Claim.Owner.Proc:
+		return nil, &NameTakenError{name, kindProgram, r.By.String()}
 	case w != nil:
 		return nil, &NameTakenError{name, kindWorld, w.meshText(name)}
 	case d == nil:
@@ -83,6 +88,11 @@ func (d *detached) fenced(asked agent.Claim) error {
 
 // atSystem says who refuses.
 const atSystem = "system"
+
+// Owns reports whether a claim on a mesh is that of a system controller: the mesh is detached.
+func Owns(mesh subjects.MeshID, c agent.Claim) bool {
+	return c.Owner.Name == mesh.String() && c.Owner.Proc.Mesh.Label() == procName
+}
 
 // ownerOf is the controller of a detached mesh in the term of this system controller.
 func (st *state) ownerOf(mesh subjects.MeshID) subjects.ActorID { return st.self.Actor(mesh.String()) }

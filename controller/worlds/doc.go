@@ -47,11 +47,10 @@
 //     and when he does not, within 10 s or half its lease, the system follows him in the epoch after his. It is forgotten
 //     when it has ended or hosts say that another owns it. A name is that of one detached mesh, or of one world
 //     (NameTakenError).
-//   - WORLD-17: a world that is to begin, by a declaration or by a host that joins it, waits until the system controller has
-//     taken its name, like any program that does (TakeName), and hosts have said that no live mesh has it. Who waits is heard
-//     in order then, or refused with the holder; a host that is refused joins again. Who declares and has taken the name
-//     himself says so (Declaration.Taken). Who has the name of a world or of a detached mesh the controller says to
-//     whoever asks (Holder), from before it is saved until it is forgotten.
+//   - WORLD-17: one acting controller gives names away: to worlds that begin, to detached meshes, and to programs that
+//     reserve them (Reserve). Before that the hosts are asked which meshes live. A reservation ends when it is
+//     released, and proc.spawn-idle after it was given: by then the hosts know the mesh. It is saved where there is
+//     JetStream; without it a controller that follows another gives no names for as long.
 //   - WORLD-18 (a lost bucket): the controller makes a bucket that is gone again, and fills it with what it knows. A world
 //     without a record in a bucket younger than 10 minutes is adopted from the hosts that run it: no proc is stopped because a
 //     record is missing.

@@ -10,7 +10,7 @@ import (
 // NameTakenError refuses a name that a live mesh or world has.
 type NameTakenError struct {
 	Name   string `json:"name"`
-	Kind   string `json:"kind"`   // mesh, world or program
+	Kind   string `json:"kind"`   // mesh or world; program: it has reserved the name
 	Holder string `json:"holder"` // the ID of its mesh, or of the program that is about to have it
 }
 

@@ -86,10 +86,19 @@ type (
 		by    agent.Claim
 		why   string
 	}
-	// named is what came of asking for a name: why a world cannot have it; nil: nobody has it.
+	reserve struct {
+		from ticket
+		Reserving
+	}
+	release struct {
+		from ticket
+		Reserving
+	}
+	// named is what came of asking the hosts for a name: who has it, as far as they have said what they have.
 	named struct {
-		name string
-		err  error
+		name   string
+		holder *NameTakenError
+		err    error
 	}
 	// restored is what an earlier controller has left. follows: it acted until now; else all may have been down, and
 	// hosts begin when they do.
@@ -181,7 +190,7 @@ type (
 		why  string
 		stop bool
 	}
-	// askName finds out who else has the name of a world that is to be, or takes it; it is answered with named.
+	// askName asks the hosts who has a name; it is answered with named.
 	askName struct{ name string }
 	// quit ends the system controller.
 	quit struct{ why string }

@@ -214,6 +214,13 @@ func (st *state) expire() {
 		}
 		st.evict(what.(*world))
 	}
+	for {
+		what, ok := st.keeping.over(st.now, st.reservation)
+		if !ok {
+			break
+		}
+		st.unreserve(what.(*reservation))
+	}
 	st.overdue()
 	st.takeBack()
 }

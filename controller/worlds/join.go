@@ -21,6 +21,9 @@ func (st *state) admits(name string) error {
 	if d := st.detached[name]; d != nil {
 		return &NameTakenError{name, kindMesh, d.Mesh.String()}
 	}
+	if r := st.reserved[name]; r != nil {
+		return &NameTakenError{name, kindProgram, r.By.String()}
+	}
 	return nil
 }
 

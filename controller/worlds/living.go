@@ -2,7 +2,6 @@ package worlds
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -10,7 +9,6 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
-	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/subjects"
 )
 
@@ -56,6 +54,8 @@ func Living(ctx context.Context, p *actor.Proc, quiet time.Duration) ([]NameTake
 const (
 	kindMesh  = "mesh"
 	kindWorld = "world"
+
+	kindProgram = "program"
 )
 
 func kindOf(m agent.Mesh) string {
@@ -63,49 +63,4 @@ func kindOf(m agent.Mesh) string {
 		return kindWorld
 	}
 	return kindMesh
-}
-
-// Holder is a *NameTakenError when the system controller has a world of a name, or a detached mesh. It is one request, which
-// the server answers where there is no system controller.
-func Holder(ctx context.Context, p *actor.Proc, name string) error {
-	fail := func(err error) error {
-		return fmt.Errorf("ask the system controller for the name %s: %w", name, err)
-	}
-	where, err := holders()
-	if err != nil {
-		return fail(err)
-	}
-	ctx, cancel := context.WithTimeout(ctx, nameWithin)
-	defer cancel()
-	subject := p.Space().Port(where.Actor("name").Port("holder"), p.ID().Process().String())
-	m, err := p.Bus().Control().Request(ctx, bus.Msg{Subject: subject, Data: []byte(name)})
-	switch {
-	case errors.Is(err, bus.ErrNoResponders):
-		return nil
-	case err != nil:
-		return fail(err)
-	case len(m.Data) == 0:
-		return nil
-	}
-	taken := new(NameTakenError)
-	if err := json.Unmarshal(m.Data, taken); err != nil || taken.Name != name {
-		return fail(fmt.Errorf("it says %.80q: want who has it", m.Data))
-	}
-	return taken
-}
-
-// holders is where the system controller is asked, whichever acts. Nobody who takes a name listens there.
-func holders() (subjects.ProcID, error) {
-	where, err := nobody("system")
-	where.Rank = 1
-	return where, err
-}
-
-// holder is who has the name of a record.
-func (r Record) holder() *NameTakenError {
-	if d := r.Detached; d != nil {
-		return &NameTakenError{r.Name, kindMesh, d.Mesh.String()}
-	}
-	mesh, _ := subjects.ParseMeshID(r.Mesh) // none: nobody has said it
-	return &NameTakenError{r.Name, kindWorld, (&world{mesh: mesh}).meshText(r.Name)}
 }

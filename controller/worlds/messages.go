@@ -32,8 +32,12 @@ const (
 type Declaration struct {
 	Spec Spec `cbor:"1,keyasint" json:"spec"`
 	Dry  bool `cbor:"2,keyasint,omitempty" json:"dry,omitempty"` // say what would change, and change nothing
+}
 
-	Taken bool `cbor:"3,keyasint,omitempty" json:"taken,omitempty"` // who declares has the name (mesh.Net.TakeWorldName): nobody is asked for it
+// Reserving takes a name for a mesh that is to be, or releases it.
+type Reserving struct {
+	ID subjects.MeshID `cbor:"1,keyasint" json:"id"` // of the reservation: its label is the name
+	By subjects.ProcID `cbor:"2,keyasint" json:"by"` // the proc of the program
 }
 
 // Joining asks for a place in a world: for a host, or for a proc that nobody launched for it.
@@ -227,7 +231,8 @@ type Record struct {
 	Ending string            `cbor:"7,keyasint,omitempty" json:"ending,omitempty"`
 	Gens   map[int]int       `cbor:"8,keyasint,omitempty" json:"gens,omitempty"` // by host rank: the next one
 
-	Detached *DetachedRecord `cbor:"9,keyasint,omitempty" json:"detached,omitempty"` // a detached mesh of that name, and no world
+	Detached *DetachedRecord `cbor:"9,keyasint,omitempty" json:"detached,omitempty"`  // a detached mesh of that name, and no world
+	Reserved *Reserving      `cbor:"10,keyasint,omitempty" json:"reserved,omitempty"` // a reservation, and no world
 }
 
 // Seat is the place of a host in a world.

@@ -42,7 +42,8 @@ func samples(t *testing.T) map[string]any {
 		Recovery: controller.Replace, Most: 2, Within: time.Minute, Backoff: time.Second, Max: time.Minute, Spares: []subjects.HostID{host},
 	}}
 	return map[string]any{
-		"Declaration": Declaration{Spec: spec, Dry: true, Taken: true},
+		"Declaration": Declaration{Spec: spec, Dry: true},
+		"Reserving":   Reserving{proc.Mesh, proc},
 		"Upserted":    Upserted{World: "w", Mesh: proc.Mesh.String(), Status: Live, Change: Labels},
 		"Joining":     Joining{World: "w", Host: &JoiningHost{host, 1, "l"}, Proc: &JoiningProc{proc, ManagingSystem}, Labels: labels},
 		"Joined":      Joined{World: "w", Execution: "e", First: 2, Count: 2},
@@ -66,6 +67,7 @@ func samples(t *testing.T) map[string]any {
 			Name: "w", Spec: &spec, Mesh: proc.Mesh.String(), Labels: labels, Hosts: []Seat{seat}, Ending: "why", Gens: map[int]int{1: 2},
 			Procs:    []SelfJoined{{ID: proc, Mode: ManagingSystem, Labels: labels}},
 			Detached: &DetachedRecord{Detaching: giving, Given: claim, Now: claim, Before: []agent.Claim{claim}, Giving: &claim},
+			Reserved: &Reserving{proc.Mesh, proc},
 		},
 	}
 }

@@ -126,7 +126,7 @@ func (c *cluster) do(e any) {
 	case askName:
 		answer := named{name: e.name}
 		if c.between(0, 3) == 0 {
-			answer.err = &NameTakenError{Name: e.name, Kind: kindMesh}
+			answer.holder = &NameTakenError{Name: e.name, Kind: kindMesh}
 		}
 		c.waiting = append(c.waiting, answer)
 	case told:

@@ -48,10 +48,6 @@ func (c *Controller) doAll(ctx *actor.Context, effects []any) {
 		case askName:
 			c.asked = append(c.asked, e.name)
 			c.askNames(ctx)
-		case freed:
-			for _, release := range e {
-				release()
-			}
 		case quit:
 			log := ctx.Log()
 			log.Info().Str("why", e.why).Msg("the system stops")

@@ -90,6 +90,9 @@ func (st *state) adoptShare(e inventory, x held) *seat {
 		return nil
 	}
 	if lost {
+		if r := st.reserved[name]; r != nil { // given before anything was heard of the world
+			st.unreserve(r)
+		}
 		w = st.open(name)
 		w.spec, w.mesh = &spec, x.mesh
 		for _, rank := range slices.Sorted(maps.Keys(w.seats)) {

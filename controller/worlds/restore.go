@@ -20,6 +20,10 @@ func (st *state) restore(e restored) {
 			st.restoreDetached(*r.Detached)
 			continue
 		}
+		if r.Reserved != nil {
+			st.keepName(*r.Reserved)
+			continue
+		}
 		w := st.open(r.Name)
 		w.spec, w.labels = r.Spec, r.Labels
 		maps.Copy(w.gens, r.Gens)

@@ -52,6 +52,8 @@ const (
 	again = time.Second
 	// mailbox is room for the ends of as many procs at once.
 	mailbox = 1 << 14
+	// procName is the label of the proc of a system controller.
+	procName = "system"
 	// maxReplicas is how many servers of a cluster keep the worlds.
 	maxReplicas = 3
 )
@@ -136,7 +138,7 @@ func (s *Service) limits() limits {
 	return limits{
 		presence: true, names: true,
 		silence: config.WorldSilence.Get(s.opts.Config), eviction: config.WorldEviction.Get(s.opts.Config),
-		stopWithin: config.WorldStop.Get(s.opts.Config),
+		stopWithin: config.WorldStop.Get(s.opts.Config), reservation: config.ProcSpawnIdle.Get(s.opts.Config),
 	}
 }
 
@@ -342,7 +344,7 @@ func (s *Service) start(ctx context.Context, epoch uint64, follows bool) (*runni
 	if err != nil {
 		return nil, err
 	}
-	id, err := subjects.NewMeshID("system")
+	id, err := subjects.NewMeshID(procName)
 	if err != nil {
 		return nil, err
 	}

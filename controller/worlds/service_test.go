@@ -247,7 +247,7 @@ func TestWorlds_controllersDieUnderLoad_WORLD2_WORLD10(t *testing.T) {
 				name = "w"
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
-			if _, err = worlds.Upsert.Call(ctx, s, worlds.Declaration{Spec: spec(name, shape.Of("x", 4), 2), Taken: true}); err == nil {
+			if _, err = worlds.Upsert.Call(ctx, s, worlds.Declaration{Spec: spec(name, shape.Of("x", 4), 2)}); err == nil {
 				accepted[name] = true
 			}
 			cancel()

@@ -15,9 +15,11 @@ import (
 type limits struct {
 	silence    time.Duration // of a host or a proc, before it is expired
 	presence   bool          // but of hosts, hostSeen and hostLost tell
-	names      bool          // of worlds that begin are asked for
+	names      bool          // that are taken are asked for
 	eviction   time.Duration // of an unhealthy proc, before its world goes
 	stopWithin time.Duration // of a stop, where nobody says
+
+	reservation time.Duration // of a name
 }
 
 // state is what the system controller knows. step is the only thing that changes it.
@@ -31,7 +33,10 @@ type state struct {
 	detached map[string]*detached // meshes, by name
 	giving   []*detached          // of those: that are being adopted
 
-	asking map[string][]any // names of worlds that are to be: who waits until each is known to be free
+	reserved map[string]*reservation // names of programs
+	keeping  clocks                  // those, by when they were given
+
+	asking map[string][]any // names that are taken: who waits until the hosts have said who has each
 	parked int              // so many
 	free   string           // the name that is known to be, in this step
 
@@ -50,7 +55,8 @@ type state struct {
 func newState(l limits) *state {
 	return &state{
 		limits: l, worlds: map[string]*world{}, hosts: map[subjects.HostID]*host{}, procs: map[subjects.ProcID]*member{},
-		detached: map[string]*detached{}, asking: map[string][]any{}, endedNames: map[string]bool{},
+		detached: map[string]*detached{}, reserved: map[string]*reservation{}, asking: map[string][]any{},
+		endedNames: map[string]bool{},
 	}
 }
 
@@ -157,6 +163,10 @@ func (st *state) step(event any, now time.Time) []any {
 		st.took(e)
 	case over:
 		st.over(e)
+	case reserve:
+		st.reserve(e)
+	case release:
+		st.release(e)
 	case named:
 		st.named(e)
 	case restored:
@@ -176,6 +186,7 @@ func (st *state) next() (time.Time, bool) {
 	}
 	sooner(st.heard.due(st.silence))
 	sooner(st.sick.due(st.eviction))
+	sooner(st.keeping.due(st.reservation))
 	for _, op := range st.stops {
 		sooner(op.deadline, true)
 	}

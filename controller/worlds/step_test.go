@@ -60,7 +60,7 @@ type scenario struct {
 
 func newScenario(t require.TestingT) *scenario {
 	start := time.Unix(1000, 0)
-	return &scenario{t: t, start: start, now: start, st: newState(limits{silence: 4 * time.Second, eviction: 30 * time.Second, stopWithin: 8 * time.Second})}
+	return &scenario{t: t, start: start, now: start, st: newState(limits{silence: 4 * time.Second, eviction: 30 * time.Second, stopWithin: 8 * time.Second, reservation: 30 * time.Second})}
 }
 
 // words are the arguments of a line: those of the form k=v apart.
@@ -81,7 +81,7 @@ func (s *scenario) hear(verb string, args []string) string {
 	plain, named := words(args)
 	switch verb {
 	case "limits": // silence eviction stop
-		s.st.limits = limits{silence: s.duration(plain[0]), eviction: s.duration(plain[1]), stopWithin: s.duration(plain[2])}
+		s.st.silence, s.st.eviction, s.st.stopWithin = s.duration(plain[0]), s.duration(plain[1]), s.duration(plain[2])
 		return ""
 	case "names":
 		s.st.names = true
@@ -180,12 +180,19 @@ func (s *scenario) event(verb string, plain []string, named map[string]string) a
 			who.proc = s.proc(plain[2])
 		}
 		return stopped{plain[0], who, s.number(plain[3]), s.number(plain[4])}
-	case "named": // name [who has it]
+	case "named": // name [who has it [kind]]
 		return answerOf(plain)
+	case "reserve": // name proc
+		return reserve{1, s.reserving(plain)}
+	case "release": // name proc
+		return release{1, s.reserving(plain)}
 	case "killed", "outage": // of the controller: another one takes over what was saved; of all: there was nobody to follow
 		var records []Record
 		for _, name := range slices.Sorted(maps.Keys(s.st.worlds)) {
 			records = append(records, s.st.worlds[name].record())
+		}
+		for _, name := range slices.Sorted(maps.Keys(s.st.reserved)) {
+			records = append(records, Record{Name: name, Reserved: &s.st.reserved[name].Reserving})
 		}
 		s.st = newState(s.st.limits)
 		return restored{records: records, follows: verb == "killed"}
@@ -197,7 +204,10 @@ func (s *scenario) event(verb string, plain []string, named map[string]string) a
 // answerOf is what came of asking for a name, which somebody may have.
 func answerOf(plain []string) (e named) {
 	if e.name = plain[0]; len(plain) > 1 {
-		e.err = &NameTakenError{Name: e.name, Kind: kindMesh, Holder: plain[1]}
+		e.holder = &NameTakenError{Name: e.name, Kind: kindMesh, Holder: plain[1]}
+	}
+	if len(plain) > 2 {
+		e.holder.Kind = plain[2]
 	}
 	return e
 }
@@ -227,6 +237,14 @@ func (s *scenario) proc(text string) subjects.ProcID {
 	id, err := subjects.ParseProcID(s.mesh(world).String() + "/" + rank)
 	require.NoError(s.t, err)
 	return id
+}
+
+// reserving is the reservation of a name by a proc: each has one of a name.
+func (s *scenario) reserving(plain []string) Reserving {
+	by := s.proc(plain[1])
+	id, err := subjects.ParseMeshID(fmt.Sprintf("%s-%013s", plain[0], by.Mesh.Label()))
+	require.NoError(s.t, err)
+	return Reserving{id, by}
 }
 
 func (s *scenario) number(text string) int {
@@ -305,6 +323,9 @@ func describe(e any) string {
 		}
 		for _, p := range e.record.Procs {
 			out += fmt.Sprintf(" %s", p.ID)
+		}
+		if r := e.record.Reserved; r != nil {
+			out += " for " + r.By.Mesh.Label()
 		}
 		if e.record.Ending != "" {
 			out += " ending"
