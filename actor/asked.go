@@ -175,17 +175,17 @@ func (a *asked) cancel(from subjects.ProcessID, reply string) {
 	}
 }
 
-// lost gives up everything that a proc which is gone waits for.
-func (a *asked) lost(from subjects.ProcID) {
+// lost gives up everything that procs which are gone wait for.
+func (a *asked) lost(gone func(subjects.ProcID) bool) {
 	a.mu.Lock()
-	var replies []string
-	for reply, q := range a.all {
-		if asker := q.asker(); asker == from || asker.Lead() == from {
-			replies = append(replies, reply)
+	var all []question
+	for _, q := range a.all {
+		if gone(q.asker()) {
+			all = append(all, q)
 		}
 	}
 	a.mu.Unlock()
-	for _, reply := range replies {
-		a.cancel(from.Process(), reply)
+	for _, q := range all {
+		q.giveUp()
 	}
 }

@@ -178,7 +178,7 @@ func (p *Proc) address(c *call, from string) {
 
 // failCalls ends the calls that match, because their answer is known not to come, and says how many
 // there were.
-func (p *Proc) failCalls(match func(*call) bool, err error) int {
+func (p *Proc) failCalls(match func(*call) bool, why func(*call) error) int {
 	p.mu.Lock()
 	var failed []*call
 	for _, pt := range p.ports {
@@ -188,7 +188,7 @@ func (p *Proc) failCalls(match func(*call) bool, err error) int {
 	}
 	p.mu.Unlock()
 	for _, c := range failed {
-		c.got(Answer{Err: err})
+		c.got(Answer{Err: why(c)})
 	}
 	return len(failed)
 }

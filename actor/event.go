@@ -65,6 +65,18 @@ func (e Event) Each(f func(Event)) {
 	}
 }
 
+// Within is what the event says of the ranks of a mesh that has so many; false: nothing.
+func (e Event) Within(ranks int) (Event, bool) {
+	count := max(e.Count, 1)
+	if e.Rank < 0 || e.Rank >= ranks {
+		return Event{}, false
+	}
+	if left := ranks - e.Rank; count > left {
+		e.Count, e.Seat = left, e.Rank%max(e.PerProcess, 1)
+	}
+	return e, true
+}
+
 // maxCount is how many ranks an event may be about: more than a host runs.
 const maxCount = 1 << 16
 

@@ -58,3 +58,10 @@ func (p *Proc) GivenUp(actor string) (n int) {
 
 // Because is an event with a cause.
 func (e Event) Because(cause *Event) Event { return e.because(cause) }
+
+// Ends is how many ends of procs are remembered, those that one event told of as one.
+func (p *Proc) Ends() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.down.order)
+}

@@ -102,7 +102,7 @@ func (l linked) Broken(peer subjects.ProcessID, serial uint64, why error) {
 	l.log.WithLevel(level).Stringer("peer", peer).Str("reason", reason.Text).Msg("link broken")
 	reason = ranError(reason)
 	for _, p := range l.process.procs() {
-		p.failCalls(func(c *call) bool { return c.lost(peer, serial) }, reason)
+		p.failCalls(func(c *call) bool { return c.lost(peer, serial) }, func(*call) error { return reason })
 	}
 	l.notify(peer.Proc(), reason)
 }

@@ -157,7 +157,7 @@ func TestDEL5_thatAProcDiedIsBelievedAfterWhatItSaidBefore(t *testing.T) {
 	srv := bustest.Server(t)
 	a, b, s := start(t, srv, "left"), start(t, srv, "right"), newStranger(t, srv)
 	ref := spawn(t, a)
-	require.NoError(t, a.Follow(s.id.Mesh))
+	require.NoError(t, a.Follow(s.id.Mesh, 1))
 	hear := deafen(t, a, b)
 	for i := range uint64(n) {
 		s.send(t, ref.ID().Port("add"), s.id.Process().String(), message(i+1, i, 1))

@@ -2,30 +2,35 @@ package actor
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// maxDown bounds how many dead procs are remembered (DEL-5): the newest. One that is forgotten is
-// still refused by its link, which it would have to open anew.
-const maxDown = 1 << 16
-
-// follow is this proc's subscription to the proc events of one mesh.
+// follow is this proc's subscription to the proc events of one mesh: the only one of the process. Each event is
+// decoded once, for the proc itself and for all who listen.
 type follow struct {
 	ready chan struct{} // closed once err is set
 	err   error
+
+	// Guarded by the lock of the proc.
+	ranks     int // that the mesh has, as far as this process knows: events about others are passed over
+	listeners map[*procListener]struct{}
 }
+
+// procListener hears the proc events of a mesh.
+type procListener struct{ f func(Event) }
 
 // watcher is told when a proc cannot be reached any more.
 type watcher struct {
 	f func(subjects.ProcID, error)
 }
 
-// Follow makes sure that this proc hears when a proc of a mesh dies, before anything is sent
-// there. The first call for a mesh waits for the server; it must not run on a pump.
-func (p *Proc) Follow(mesh subjects.MeshID) error {
+// Follow makes sure that this proc hears when one of the first so many ranks of a mesh dies, before anything is
+// sent there. The first call for a mesh waits for the server; it must not run on a pump.
+func (p *Proc) Follow(mesh subjects.MeshID, ranks int) error {
 	p = p.process.first
 	if !mesh.IsValid() {
 		return errorf(CodeInvalid, "", "", "follow a mesh: want a valid ID, got the zero value")
@@ -33,9 +38,10 @@ func (p *Proc) Follow(mesh subjects.MeshID) error {
 	p.mu.Lock()
 	w, known := p.watched[mesh]
 	if !known {
-		w = &follow{ready: make(chan struct{})}
+		w = &follow{ready: make(chan struct{}), listeners: map[*procListener]struct{}{}}
 		p.watched[mesh] = w
 	}
+	w.ranks = max(w.ranks, ranks)
 	p.mu.Unlock()
 	if !known {
 		w.err = p.subscribe(p.bus.Control(), p.space.Events(KindProc, mesh), p.receiveProcEvent)
@@ -53,61 +59,98 @@ func (p *Proc) Follow(mesh subjects.MeshID) error {
 	return nil
 }
 
-// receiveProcEvent takes the host agents' word that a proc is gone, or has the rank of one that was, on the
-// control pump.
+// ListenProcs is Follow, and calls f with each event about a proc of those ranks, once this proc knows of it: on a
+// pump, which f must not block. The returned function ends it.
+func (p *Proc) ListenProcs(mesh subjects.MeshID, ranks int, f func(Event)) (cancel func(), err error) {
+	if err := p.Follow(mesh, ranks); err != nil {
+		return nil, err
+	}
+	p = p.process.first
+	l := &procListener{f}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	w := p.watched[mesh]
+	w.listeners[l] = struct{}{}
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(w.listeners, l)
+	}, nil
+}
+
+// receiveProcEvent takes the word that procs of a mesh have ended, or have the ranks of others, on the control pump.
+// What they said before comes first (DEL-8), and events keep their order: the rest happens on the data pump.
 func (p *Proc) receiveProcEvent(m bus.Msg) {
 	e, err := OpenEvent(p.space, m)
 	if err != nil {
 		p.malformed(m, err)
 		return
 	}
-	switch {
-	case e.Kind != KindProc:
-	case e.Terminal(): // what it said before comes first
-		p.bus.Data().AfterReceived(func() { e.Each(p.MarkDown) })
-	case e.Status == string(Running):
-		e.Each(p.Learn)
-	}
-}
-
-// MarkDown records that a proc is dead: nothing more is sent to it or taken from it (DEL-5), and
-// what waits for it fails. A second word about the same proc changes nothing.
-func (p *Proc) MarkDown(e Event) {
-	p = p.process.first
 	id := e.Proc()
-	if !id.IsValid() || id == p.id {
+	if e.Kind != KindProc || !id.IsValid() {
 		return
 	}
 	p.mu.Lock()
-	_, known := p.down[id]
-	if !known {
-		p.rememberLocked(id, e)
-	}
-	p.mu.Unlock()
-	if known {
+	w := p.watched[id.Mesh]
+	if w == nil {
+		p.mu.Unlock()
 		return
 	}
-	p.later.changed(id.Mesh)
-	if id.Seat == 0 { // else its process goes on without it
-		p.links.Die(id.Process(), procDead(id.String(), "", e))
+	e, in := e.Within(w.ranks)
+	p.mu.Unlock()
+	if !in {
+		return
 	}
-	p.process.asked.lost(id)
-	for _, q := range p.process.procs() {
-		q.targets.lose(id)
-		q.failCalls(func(c *call) bool { return c.to.Proc == id || c.to.Proc.Lead() == id }, procDead(id.String(), "", e))
-	}
-	p.notify(id, procDead(id.String(), "", e))
+	p.bus.Data().AfterReceived(func() {
+		switch {
+		case e.Terminal():
+			p.MarkDown(e)
+		case e.Status == string(Running):
+			e.Each(p.Learn)
+		}
+		p.mu.Lock()
+		all := slices.Collect(maps.Keys(w.listeners))
+		p.mu.Unlock()
+		for _, l := range all {
+			l.f(e)
+		}
+	})
 }
 
-// rememberLocked keeps a dead proc's event, in place of the one that was known longest.
-func (p *Proc) rememberLocked(id subjects.ProcID, e Event) {
-	if len(p.downOrder) >= maxDown {
-		delete(p.down, p.downOrder[0])
-		p.downOrder = slices.Delete(p.downOrder, 0, 1)
+// MarkDown records that procs are dead: nothing more is sent to them or taken from them (DEL-5), and what waits for
+// them fails. A second word about a proc changes nothing. One event is one pass, whatever the number of its ranks.
+func (p *Proc) MarkDown(e Event) {
+	p = p.process.first
+	if !e.Proc().IsValid() {
+		return
 	}
-	e.StderrTail = nil // whoever shows it takes it from the event itself
-	p.down[id] = e
-	p.downOrder = append(p.downOrder, id)
+	p.mu.Lock()
+	news := p.down.add(endOf(e), p.id)
+	p.mu.Unlock()
+	if len(news) == 0 {
+		return
+	}
+	p.later.changed(news[0].mesh)
+	for _, n := range news {
+		n.each(func(id subjects.ProcID) {
+			if id.Seat == 0 { // else its process goes on without it
+				p.links.Die(id.Process(), procDead(id.String(), "", e))
+			}
+		})
+	}
+	among := func(id subjects.ProcID) bool {
+		return slices.ContainsFunc(news, func(n ends) bool { return n.has(id) || n.has(id.Lead()) })
+	}
+	p.process.asked.lost(among)
+	for _, q := range p.process.procs() {
+		q.targets.lose(func(id subjects.ProcID) bool {
+			return slices.ContainsFunc(news, func(n ends) bool { return n.has(id) })
+		})
+		q.failCalls(func(c *call) bool { return among(c.to.Proc) }, func(c *call) error { return procDead(c.to.Proc.String(), "", e) })
+	}
+	for _, n := range news {
+		n.each(func(id subjects.ProcID) { p.notify(id, procDead(id.String(), "", e)) })
+	}
 }
 
 func procDead(actor, endpoint string, e Event) *Error {
@@ -125,11 +168,15 @@ func (p *Proc) Down(id subjects.ProcID) (Event, bool) {
 	p = p.process.first
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	e, ok := p.down[id]
+	n, ok := p.down.find(id)
 	if !ok && id.Seat > 0 {
-		e, ok = p.down[id.Lead()]
+		id = id.Lead()
+		n, ok = p.down.find(id)
 	}
-	return e, ok
+	if !ok {
+		return Event{}, false
+	}
+	return n.event(id), true
 }
 
 // Downs are the events of the procs of a mesh that are known to be dead, and whose rank no later one has.
@@ -137,13 +184,12 @@ func (p *Proc) Downs(mesh subjects.MeshID) (all []Event) {
 	p = p.process.first
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for id, e := range p.down {
-		if id.Mesh != mesh {
-			continue
-		}
-		if _, later := p.Successor(id); !later {
-			all = append(all, e)
-		}
+	for _, n := range p.down.of[mesh] {
+		n.each(func(id subjects.ProcID) {
+			if _, later := p.Successor(id); !later {
+				all = append(all, n.event(id))
+			}
+		})
 	}
 	return all
 }

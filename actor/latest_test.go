@@ -27,7 +27,7 @@ func TestACT11_theProcOfTheHighestGenerationHasTheRank(t *testing.T) {
 	id, err := subjects.NewMeshID("workers")
 	require.NoError(t, err)
 	proc := func(rank, gen uint32) subjects.ProcID { return subjects.ProcID{Mesh: id, Rank: rank, Gen: gen} }
-	require.NoError(t, a.Follow(id))
+	require.NoError(t, a.Follow(id, 6))
 	was := a.Changes(id)
 
 	f.dies(t, proc(3, 0), "killed")

@@ -216,7 +216,7 @@ func hint(p *actor.Proc, to subjects.ProcID, n uint64) bus.Msg {
 func TestFollow_anEventIsBelievedOnlyOnItsOwnSubject(t *testing.T) {
 	srv := bustest.Server(t)
 	a, b, f := start(t, srv, "left"), start(t, srv, "right"), newForger(t, srv)
-	require.NoError(t, a.Follow(b.ID().Mesh))
+	require.NoError(t, a.Follow(b.ID().Mesh, 1))
 	victim := start(t, srv, "victim")
 	data, err := json.Marshal(actor.Event{Kind: actor.KindProc, Status: "failed", Mesh: victim.ID().Mesh.String()})
 	require.NoError(t, err)
@@ -224,7 +224,7 @@ func TestFollow_anEventIsBelievedOnlyOnItsOwnSubject(t *testing.T) {
 	until(t, "refused", func() bool { return a.Stats().Malformed == 1 })
 	_, dead := a.Down(victim.ID())
 	require.False(t, dead)
-	require.ErrorIs(t, a.Follow(subjects.MeshID{}), actor.ErrInvalid)
+	require.ErrorIs(t, a.Follow(subjects.MeshID{}, 1), actor.ErrInvalid)
 }
 
 func TestFollow_manyAtATimeSubscribeOnce(t *testing.T) {
@@ -233,7 +233,7 @@ func TestFollow_manyAtATimeSubscribeOnce(t *testing.T) {
 	before := srv.NumSubs()
 	var wg sync.WaitGroup
 	for range 20 {
-		wg.Go(func() { require.NoError(t, a.Follow(b.ID().Mesh)) })
+		wg.Go(func() { require.NoError(t, a.Follow(b.ID().Mesh, 1)) })
 	}
 	wg.Wait()
 	require.Equal(t, before+1, srv.NumSubs())
@@ -259,7 +259,7 @@ func TestClose_leavesNoSubscription(t *testing.T) {
 	ctx := soon(t)
 	before := srv.NumSubs()
 	a := start(t, srv, "left")
-	require.NoError(t, a.Follow(a.ID().Mesh))
+	require.NoError(t, a.Follow(a.ID().Mesh, 1))
 	require.NoError(t, a.Close(ctx))
 	require.NoError(t, a.Bus().Data().Flush(ctx))
 	require.NoError(t, a.Bus().Control().Flush(ctx))
@@ -341,7 +341,7 @@ func TestSend_withoutAServerSaysUnavailable(t *testing.T) {
 	require.NoError(t, err)
 	peer, err := subjects.NewHostID("peer")
 	require.NoError(t, err)
-	require.NoError(t, p.Follow(peer.Proc().Mesh))
+	require.NoError(t, p.Follow(peer.Proc().Mesh, 1))
 	require.NoError(t, b.Close(soon(t)))
 	began := time.Now()
 	_, err = add.Call(t.Context(), actor.RefOf[*Box](peer.Proc().Actor("x")).Via(p), 1)

@@ -100,8 +100,7 @@ type Proc struct {
 	failure   *Error
 	ports     map[portKey]port
 	watched   map[subjects.MeshID]*follow
-	down      map[subjects.ProcID]Event
-	downOrder []subjects.ProcID // oldest first
+	down      downs
 	watchers  map[*watcher]struct{}
 	observers map[*func(Event)]struct{}
 	values    map[any]any
@@ -138,8 +137,8 @@ func NewProc(ctx context.Context, o Options) (*Proc, error) {
 		deadline:    cmp.Or(o.Deadline, DefaultDeadline),
 		mailbox:     cmp.Or(o.Mailbox, mailboxSize),
 		coordinator: o.Coordinator, directory: directory{byName: map[string]*instance{}}, failed: make(chan struct{}),
-		ports:   map[portKey]port{},
-		watched: map[subjects.MeshID]*follow{}, down: map[subjects.ProcID]Event{},
+		ports:    map[portKey]port{},
+		watched:  map[subjects.MeshID]*follow{},
 		watchers: map[*watcher]struct{}{}, observers: map[*func(Event)]struct{}{}, values: map[any]any{},
 	}
 	p.seats = newSeats(p.now)

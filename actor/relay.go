@@ -61,7 +61,7 @@ func OpenRelay[U any](at Opener, to PortRef[U], by Reducer[U], o RelayOptions) (
 		return nil, p.noPort(to.id.Actor.Name, to.id.Port)
 	}
 	if to.id.Actor.Proc != p.id { // waits for the server, which a relay at work must not
-		if err := p.Follow(to.id.Actor.Proc.Mesh); err != nil {
+		if err := p.Follow(to.id.Actor.Proc.Mesh, int(to.id.Actor.Proc.Rank)+1); err != nil {
 			return nil, err
 		}
 	}

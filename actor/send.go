@@ -58,7 +58,7 @@ func (p *Proc) targetAnew(to subjects.PortID, port string) (*target, error) {
 			err.sure = true // nothing was sent
 			return nil, err
 		}
-		if err := p.Follow(to.Actor.Proc.Mesh); err != nil {
+		if err := p.Follow(to.Actor.Proc.Mesh, int(to.Actor.Proc.Rank)+1); err != nil {
 			return nil, err
 		}
 		t = &target{to, p.links.Target(to)}
@@ -81,12 +81,12 @@ func (ts *targets) forget(t *target) {
 	delete(ts.all, t.id)
 }
 
-// lose drops the ways to a proc that is gone.
-func (ts *targets) lose(id subjects.ProcID) {
+// lose drops the ways to procs that are gone.
+func (ts *targets) lose(gone func(subjects.ProcID) bool) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
-	maps.DeleteFunc(ts.all, func(at subjects.PortID, _ *target) bool { return at.Actor.Proc == id })
-	if t := ts.last.Load(); t != nil && t.id.Actor.Proc == id {
+	maps.DeleteFunc(ts.all, func(at subjects.PortID, _ *target) bool { return gone(at.Actor.Proc) })
+	if t := ts.last.Load(); t != nil && gone(t.id.Actor.Proc) {
 		ts.last.CompareAndSwap(t, nil)
 	}
 }

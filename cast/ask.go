@@ -84,7 +84,7 @@ func send(ctx context.Context, t Target, q question) (*asking, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cast %s: %w", q.endpoint, err)
 	}
-	if err := p.Follow(t.Placement.Mesh); err != nil { // before anything is sent there
+	if err := p.Follow(t.Placement.Mesh, t.Placement.Extent.NumRanks()); err != nil { // before anything is sent there
 		return nil, err
 	}
 	router, ok := p.Value(routerKey{}).(*Router)

@@ -52,7 +52,7 @@ func TestCAST1_aCastThatSkipsRanksInManyRunsIsDelivered(t *testing.T) {
 	_, err := live.Spawn(t.Context(), actor.Spawning{Type: "listener", Name: "members", Params: actor.None{}})
 	require.NoError(t, err)
 	client, router := start(subjects.ProcID{Mesh: mustMesh(t)}, nil)
-	require.NoError(t, client.Follow(testMesh))
+	require.NoError(t, client.Follow(testMesh, 64))
 
 	target := Target{Via: client, Placement: place, Actor: "members", Region: place.Extent.Region()}
 	for name, where := range map[string]string{"by itself": "", "with all others": free} {

@@ -172,7 +172,7 @@ func TestCAST6_aDeathWhileTheWayIsMadeOutIsHeard(t *testing.T) {
 	r, err := Start(p, nil)
 	require.NoError(t, err)
 	defer r.Close()
-	require.NoError(t, p.Follow(testMesh))
+	require.NoError(t, p.Follow(testMesh, 64))
 	ctx, cancel := withDeadline(t.Context())
 	defer cancel()
 	r.routes.mu.Lock()

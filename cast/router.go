@@ -94,7 +94,7 @@ func (r *Router) join(p *actor.Proc, m *Member) error {
 		r.place, r.folds = m.Placement, newFolds(p, m.Placement)
 		p.OnCast(r.take)
 		p.OpenRaw(routerActor, foldPort, r.folds.receive)
-		if err := p.Follow(m.Placement.Mesh); err != nil {
+		if err := p.Follow(m.Placement.Mesh, m.Placement.Extent.NumRanks()); err != nil {
 			return err
 		}
 		r.cancel = p.OnUnreachable(r.folds.unreachable)

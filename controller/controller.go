@@ -116,8 +116,9 @@ type controller struct {
 	*state
 	speaker
 	config    *config.Config
-	subs      []*bus.Sub
-	unwatch   func() // lets go of the hosts' presence
+	sub       *bus.Sub // to events of actors; nil: it has none
+	deafen    func()   // ends the events of procs
+	unwatch   func()   // lets go of the hosts' presence
 	started   bool
 	up        bool      // every rank has run
 	leaving   bool      // everything is being stopped, and then it ends
@@ -146,43 +147,54 @@ func newController(ctx *actor.Context, s Spec) (agent.Agent, error) {
 		return nil, err
 	}
 	c := &controller{
-		state: st, speaker: newSpeaker(st.record, st.phase), config: agent.ConfigOf(ctx.Proc()), unwatch: func() {},
+		state: st, speaker: newSpeaker(st.record, st.phase), config: agent.ConfigOf(ctx.Proc()), unwatch: func() {}, deafen: func() {},
 		asking: map[subjects.HostID]bool{}, emptied: map[subjects.HostID][]*actor.Deferred[agent.Vacated]{},
 	}
 	c.heldFor = config.SupervisionHeld.Get(c.config)
 	p, self := ctx.Proc(), actor.RefOf[agent.Agent](ctx.Self()).Via(ctx.Proc())
-	follow := []string{p.Space().Events(actor.KindProc, s.Procs.ID)}
-	if s.Actors != nil {
-		follow = append(follow, p.Space().ActorEvents(actor.KindActor, s.Procs.ID, s.Actors.Name))
-	}
-	for _, subject := range follow {
-		sub, err := p.Bus().Control().Subscribe(subject, func(m bus.Msg) {
-			e, err := actor.OpenEvent(p.Space(), m)
-			if err == nil && (e.Terminal() || e.Status == string(actor.Running) || e.Step == agent.Moving) { // nothing else changes a status
-				e.Each(func(e actor.Event) {
-					switch { // who is told of something finds it so in his next cast
-					case e.Kind == actor.KindProc && e.Terminal():
-						p.MarkDown(e)
-					case e.Kind == actor.KindProc && e.Step != agent.Moving:
-						p.Learn(e)
-					}
-				})
-				err = heard.Post(context.Background(), self, word{e})
-			}
-			if err != nil && !errors.Is(err, actor.ErrStopped) { // one that stops has no use for it
-				log := p.Log()
-				log.Warn().Err(err).Str("subject", m.Subject).Msg("a controller missed an event")
-			}
-		})
-		if err != nil {
-			c.unsubscribe()
-			return nil, fmt.Errorf("follow mesh %s: %w", s.Procs.ID, err)
+	hear := func(e actor.Event) {
+		if !e.Terminal() && e.Status != string(actor.Running) && e.Step != agent.Moving { // nothing else changes a status
+			return
 		}
-		c.subs = append(c.subs, sub)
+		if err := heard.Post(context.Background(), self, word{e}); err != nil && !errors.Is(err, actor.ErrStopped) {
+			log := p.Log()
+			log.Warn().Err(err).Stringer("event", e).Msg("a controller missed an event")
+		}
+	}
+	if err := c.follow(p, hear); err != nil {
+		c.unsubscribe()
+		return nil, fmt.Errorf("follow mesh %s: %w", s.Procs.ID, err)
 	}
 	c.inhabit(p)
 	c.watchHosts(p, self)
 	return c, nil
+}
+
+// follow has the controller hear of the procs of the mesh and of its actors, in the order of the events. The process knows
+// what the controller hears: its next cast finds it so.
+func (c *controller) follow(p *actor.Proc, hear func(actor.Event)) error {
+	ranks := c.spec.Procs.Extent.NumRanks()
+	deafen, err := p.ListenProcs(c.spec.Procs.ID, ranks, hear)
+	if err != nil {
+		return err
+	}
+	c.deafen = deafen
+	if c.spec.Actors == nil {
+		return nil
+	}
+	subject := p.Space().ActorEvents(actor.KindActor, c.spec.Procs.ID, c.spec.Actors.Name)
+	c.sub, err = p.Bus().Control().Subscribe(subject, func(m bus.Msg) {
+		e, err := actor.OpenEvent(p.Space(), m)
+		if err != nil {
+			log := p.Log()
+			log.Warn().Err(err).Str("subject", m.Subject).Msg("a controller missed an event")
+			return
+		}
+		if e, in := e.Within(ranks); in {
+			p.Bus().Data().AfterReceived(func() { hear(e) })
+		}
+	})
+	return err
 }
 
 // inhabit notes which procs the actors will be in, where these are not the first of their rank.
@@ -209,7 +221,8 @@ func (c *controller) hear(ctx *actor.Context, what any) {
 	defer c.progress(ctx)
 	x := c.step(what, time.Now())
 	for _, e := range x.lost {
-		ctx.Proc().MarkDown(e)
+		p := ctx.Proc()
+		p.Bus().Data().AfterReceived(func() { p.MarkDown(e) }) // what they said before comes first
 		ctx.Proc().Emit(e)
 	}
 	for _, e := range x.news {
@@ -343,10 +356,10 @@ func (c *controller) notStopped(ctx *actor.Context, host int, err error) {
 }
 
 func (c *controller) unsubscribe() {
-	for _, s := range c.subs {
-		_ = s.Unsubscribe() // it fails when the connection is gone: nothing comes any more either way
+	if c.sub != nil {
+		_ = c.sub.Unsubscribe() // it fails when the connection is gone: nothing comes any more either way
 	}
-	c.subs = nil
+	c.deafen()
 	c.unwatch()
 	c.unwatch = func() {}
 }

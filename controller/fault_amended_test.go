@@ -8,6 +8,7 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/bus"
 )
 
 func TestFaultAC5_aControllerThatEndsTellsItsSubscribersWhy(t *testing.T) {
@@ -133,4 +134,70 @@ func TestController_tellsOnEvWhatBecomesOfARankUnlessAHostHas(t *testing.T) {
 	e := <-said
 	require.Equal(t, []any{"rank.drop", 0, "failed"}, []any{e.Step, e.Rank, e.Status})
 	require.Empty(t, said)
+}
+
+func TestDEL8_anAnswerThatIsHereWhenItsProcIsToldDeadIsAnAnswerInAProgramThatOwnsTheMesh(t *testing.T) {
+	r := newRig(t)
+	ref := r.own(t, r.spec)
+	create(t, ref)
+	wait(t, ref, agent.Running)
+	began, release := make(chan struct{}), make(chan struct{})
+	slow := actor.NewType[*struct{}, actor.None]("slow")
+	work := actor.NewEndpoint[*struct{}, actor.None, int]("work")
+	worker, _ := r.proc(t, r.spec.Procs.Proc(2, 0), slow.Made(
+		func(*actor.Context, actor.None) (*struct{}, error) { return &struct{}{}, nil },
+		work.By(func(*struct{}, *actor.Context, actor.None) (int, error) {
+			close(began)
+			<-release
+			return 7, nil
+		})))
+	there, err := actor.Spawn(t.Context(), worker, slow, "slow", actor.None{})
+	require.NoError(t, err)
+	type answer struct {
+		n   int
+		err error
+	}
+	answered, sent := make(chan answer, 1), make(chan struct{}, 64)
+	for _, subject := range []string{r.p.Space().PortsOf(r.p.ID()), r.p.Space().FramesOf(r.p.ID().Process())} {
+		_, err := r.bus(t).Data().Subscribe(subject, func(bus.Msg) { sent <- struct{}{} })
+		require.NoError(t, err)
+	}
+	go func() {
+		n, err := work.Call(t.Context(), there.Via(r.p), actor.None{})
+		answered <- answer{n, err}
+	}()
+	<-began
+	held, gate := make(chan struct{}), make(chan struct{})
+	_, err = r.p.Bus().Data().Subscribe("hold", func(bus.Msg) {
+		close(held)
+		<-gate
+	})
+	require.NoError(t, err)
+	require.NoError(t, worker.Bus().Data().Publish("hold", nil))
+	<-held
+	close(release)
+	<-sent // the server has the answer
+	r.at[1].Emit(actor.Event{
+		Kind: actor.KindProc, Status: string(actor.Failed), Mesh: r.spec.Procs.ID.String(), Rank: 2, Reason: "killed", At: time.Now(),
+	})
+	require.NoError(t, r.at[1].Bus().Control().Flush(t.Context()))
+	here := make(chan struct{})
+	r.p.Bus().Control().AfterReceived(func() { close(here) })
+	<-here // the event is here, too
+	require.Empty(t, answered)
+	close(gate)
+	require.Equal(t, answer{7, nil}, <-answered)
+	require.Equal(t, agent.Failed, r.waitRank(t, ref, 2))
+	_, dead := r.p.Down(worker.ID())
+	require.True(t, dead, "the process knows what its controller knows")
+}
+
+// waitRank waits until a rank has ended, and says how.
+func (r *rig) waitRank(t *testing.T, ref actor.Ref[agent.Agent], rank int) agent.Phase {
+	t.Helper()
+	_, err := agent.Wait.Call(t.Context(), ref, agent.Waiting{ID: r.spec.id(), Some: agent.In(agent.Failed)})
+	require.NoError(t, err)
+	states, err := agent.Get.Call(t.Context(), ref, agent.Query{})
+	require.NoError(t, err)
+	return states[rank].Status.Phase
 }

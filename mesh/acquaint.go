@@ -99,7 +99,7 @@ func (a *acquaintance) answered(known bool) {
 // acquainted notes that this process has just been told who has the ranks: it follows the mesh from now on.
 func (p ProcMesh) acquainted() {
 	if a, asked := p.net.known.asked(p.desc.ID); !asked {
-		a.answered(p.net.proc.Follow(p.desc.ID) == nil)
+		a.answered(p.net.proc.Follow(p.desc.ID, p.desc.Extent.NumRanks()) == nil)
 	}
 }
 
@@ -115,7 +115,7 @@ func (p ProcMesh) acquaint() {
 	}
 	known := false
 	defer func() { a.answered(known) }()
-	if p.net.proc.Follow(p.desc.ID) != nil { // from now on it is told; what was before is asked
+	if p.net.proc.Follow(p.desc.ID, p.desc.Extent.NumRanks()) != nil { // from now on it is told; what was before is asked
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*askWithin)

@@ -113,7 +113,7 @@ func (w *workerRole) spawn(ctx context.Context, o order) (report, error) {
 // load makes senders and sets them to work.
 func (w *workerRole) load(ctx context.Context, o order) (report, error) {
 	for _, to := range o.Load.To { // as a mesh does for those who use it
-		if err := w.proc.Follow(to.Proc.Mesh); err != nil {
+		if err := w.proc.Follow(to.Proc.Mesh, int(to.Proc.Rank)+1); err != nil {
 			return report{}, err
 		}
 	}
