@@ -88,7 +88,8 @@
 //     processes breaks, loudly: what was on its way has a fate, what waits for the other fails, and the
 //     next message begins anew.
 //   - DEL-4: no handler sees a message twice, but for one that was urged.
-//   - DEL-5: a proc that is known to be dead is sent nothing and believed nothing.
+//   - DEL-5: a proc that is known to be dead is sent nothing and believed nothing. An event speaks only of
+//     ranks that the mesh has, as far as this process knows its size.
 //   - DEL-6: every mailbox and port has a bound, and a sender is told when it is reached: 1,024 messages
 //     (Options), besides those an actor has taken up to handle, at most as many, and what PostWait of other procs
 //     has sent: at most 8 MiB of each. For one process 8 MiB may wait to leave, then it is ErrBacklog.
@@ -104,7 +105,7 @@
 // actors that call each other wait for their deadlines; Context.Go does work off the turn and Defer
 // answers later. An actor's own code and all its children run in one proc. A proc remembers the newest
 // 1,024 actors that ended and the first 128 that failed, the newest 128 messages that came back, and
-// the newest 65,536 procs that died.
+// the newest 65,536 ends of procs, where one event about many ranks counts once.
 //
 // # Failure
 //

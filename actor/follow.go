@@ -59,8 +59,8 @@ func (p *Proc) Follow(mesh subjects.MeshID, ranks int) error {
 	return nil
 }
 
-// ListenProcs is Follow, and calls f with each event about a proc of those ranks, once this proc knows of it: on a
-// pump, which f must not block. The returned function ends it.
+// ListenProcs is Follow, and calls f with each event about a proc of those ranks, in order, on the control pump, which f
+// must not block. The returned function ends it.
 func (p *Proc) ListenProcs(mesh subjects.MeshID, ranks int, f func(Event)) (cancel func(), err error) {
 	if err := p.Follow(mesh, ranks); err != nil {
 		return nil, err
@@ -79,7 +79,6 @@ func (p *Proc) ListenProcs(mesh subjects.MeshID, ranks int, f func(Event)) (canc
 }
 
 // receiveProcEvent takes the word that procs of a mesh have ended, or have the ranks of others, on the control pump.
-// What they said before comes first (DEL-8), and events keep their order: the rest happens on the data pump.
 func (p *Proc) receiveProcEvent(m bus.Msg) {
 	e, err := OpenEvent(p.space, m)
 	if err != nil {
@@ -101,20 +100,18 @@ func (p *Proc) receiveProcEvent(m bus.Msg) {
 	if !in {
 		return
 	}
-	p.bus.Data().AfterReceived(func() {
-		switch {
-		case e.Terminal():
-			p.MarkDown(e)
-		case e.Status == string(Running):
-			e.Each(p.Learn)
-		}
-		p.mu.Lock()
-		all := slices.Collect(maps.Keys(w.listeners))
-		p.mu.Unlock()
-		for _, l := range all {
-			l.f(e)
-		}
-	})
+	switch {
+	case e.Terminal(): // what it said before comes first (DEL-8)
+		p.bus.Data().AfterReceived(func() { p.MarkDown(e) })
+	case e.Status == string(Running):
+		e.Each(p.Learn)
+	}
+	p.mu.Lock()
+	all := slices.Collect(maps.Keys(w.listeners))
+	p.mu.Unlock()
+	for _, l := range all { // supervision waits for no data
+		l.f(e)
+	}
 }
 
 // MarkDown records that procs are dead: nothing more is sent to them or taken from them (DEL-5), and what waits for

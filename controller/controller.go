@@ -170,8 +170,7 @@ func newController(ctx *actor.Context, s Spec) (agent.Agent, error) {
 	return c, nil
 }
 
-// follow has the controller hear of the procs of the mesh and of its actors, in the order of the events. The process knows
-// what the controller hears: its next cast finds it so.
+// follow has the controller hear of the procs of the mesh and of its actors, in the order of the events.
 func (c *controller) follow(p *actor.Proc, hear func(actor.Event)) error {
 	ranks := c.spec.Procs.Extent.NumRanks()
 	deafen, err := p.ListenProcs(c.spec.Procs.ID, ranks, hear)
@@ -191,7 +190,7 @@ func (c *controller) follow(p *actor.Proc, hear func(actor.Event)) error {
 			return
 		}
 		if e, in := e.Within(ranks); in {
-			p.Bus().Data().AfterReceived(func() { hear(e) })
+			hear(e)
 		}
 	})
 	return err

@@ -83,7 +83,7 @@ func (w *ofActors) asked() subjects.ActorID { return subjects.ActorID{} }
 func (w *ofActors) listen(said *backlog, _ chan<- struct{}) (end func(), err error) {
 	space, mesh := w.net.proc.Space(), w.procs.desc.ID
 	told := func(e actor.Event) {
-		if e.Terminal() {
+		if e, in := e.Within(w.procs.desc.Extent.NumRanks()); in && e.Terminal() {
 			e.Each(said.take)
 		}
 	}

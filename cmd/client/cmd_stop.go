@@ -62,7 +62,8 @@ func (a *app) stop(ctx context.Context, net *mesh.Net, t target) error {
 	}
 	ends := make(chan actor.Event, 2*len(records)+1) // each rank ends once
 	sub, err := net.Bus().Control().Subscribe(net.Proc().Space().Events(actor.KindProc, p.procs.ID()), func(m bus.Msg) {
-		if e, err := actor.OpenEvent(net.Proc().Space(), m); err == nil && e.Terminal() {
+		e, err := actor.OpenEvent(net.Proc().Space(), m)
+		if e, in := e.Within(p.procs.Extent().NumRanks()); err == nil && in && e.Terminal() {
 			e.Each(func(e actor.Event) { // one event may tell of many ranks
 				select {
 				case ends <- e:

@@ -72,7 +72,8 @@ func watchEnds(ctx context.Context, net *mesh.Net, p place) (*endWatch, error) {
 	w.cancel = cancel
 	space := net.Proc().Space()
 	sub, err := net.Bus().Control().Subscribe(space.Events(actor.KindProc, p.procs.ID()), func(m bus.Msg) {
-		if e, err := actor.OpenEvent(space, m); err == nil && (e.Terminal() || e.Status == string(actor.Running)) {
+		e, err := actor.OpenEvent(space, m)
+		if e, in := e.Within(p.procs.Extent().NumRanks()); err == nil && in && (e.Terminal() || e.Status == string(actor.Running)) {
 			e.Each(func(e actor.Event) {
 				w.hear(w.seen, e.Rank, incarnation{e.Gen, e.Status})
 				w.saysAgain(e)
