@@ -300,8 +300,8 @@ func TestCTL3_eachStreamHearsOfEachEndOnceThoseBeforeItIncluded(t *testing.T) {
 	require.NoError(t, err)
 	died.View, died.Point = 1, "host=0/2,gpu=1/2"
 	require.Equal(t, died, got)
-	_, down := r.p.Down(died.Proc())
-	require.True(t, down, "who is told finds the rank dead")
+	require.Eventually(t, func() bool { _, down := r.p.Down(died.Proc()); return down }, 20*time.Second, time.Millisecond,
+		"the process knows it, behind what the proc had said")
 
 	_, err = agent.Streaming.Call(t.Context(), ref, agent.Stream{To: late.Ref()})
 	require.NoError(t, err)
