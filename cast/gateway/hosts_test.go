@@ -51,7 +51,7 @@ func TestGateway_aMeshIsFoundAsSoonAsTheHostsThatAreKnownHaveAnswered_GW5(t *tes
 func TestGateway_hearsOfHostsThatStartAndEnd(t *testing.T) {
 	s := newSystem(t)
 	s.awaitHosts("a")
-	h, _ := s.Cluster.Host(t, "b")
+	h, _ := s.cluster.Host(t, "b")
 	s.awaitHosts("a", "b")
 	require.NoError(t, h.Close(t.Context()))
 	s.awaitHosts("a")

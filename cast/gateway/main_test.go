@@ -66,7 +66,7 @@ func probeDef() actor.Def {
 // system is a host, a gateway, an owner of meshes, and a plain client.
 type system struct {
 	*testing.T
-	*testmesh.Cluster
+	cluster *testmesh.Cluster
 	net     *mesh.Net
 	gateway *Gateway
 	client  *bus.Conn
@@ -75,8 +75,8 @@ type system struct {
 func newSystem(t *testing.T) *system {
 	t.Helper()
 	t.Parallel() // they mostly wait
-	s := &system{T: t, Cluster: testmesh.Start(t, testmesh.Hosts("a"))}
-	s.client, s.net = s.Open(t).Control(), s.Net
+	s := &system{T: t, cluster: testmesh.Start(t, testmesh.Hosts("a"))}
+	s.client, s.net = s.cluster.Open(t).Control(), s.cluster.Net
 	s.gateway = s.another("a")
 	return s
 }
@@ -84,7 +84,7 @@ func newSystem(t *testing.T) *system {
 // another is one more gateway.
 func (s *system) another(label string) *Gateway {
 	s.Helper()
-	o := s.BusOptions(s)
+	o := s.cluster.BusOptions(s)
 	g, err := Start(s.Context(), Options{Label: label, Bus: &o})
 	require.NoError(s, err)
 	testkit.Close(s, g.Close)

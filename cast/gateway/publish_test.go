@@ -43,7 +43,7 @@ func TestGateway_saysThatItGoesOnceItHasAnswered_GW4(t *testing.T) {
 	s.spawn(1)
 	s.ask("get", "")
 	s.freeze()
-	b, err := bus.Open(t.Context(), bus.Options{URL: s.Server.URL(), Token: "secret"})
+	b, err := bus.Open(t.Context(), bus.Options{URL: s.cluster.Server.URL(), Token: "secret"})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, b.Close(context.Background())) }()
 	heard := make(chan string, 1000) // in the order in which the gateway said it

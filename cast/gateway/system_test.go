@@ -268,7 +268,7 @@ func TestGateway_whoseRequestIsOnItsWayWhenItClosesIsAnswered_GW1(t *testing.T) 
 
 func TestGateway_closeWaitsNoLongerThanItMay(t *testing.T) {
 	s := newSystem(t)
-	g, err := Start(t.Context(), Options{Label: "b", Bus: &bus.Options{URL: s.Server.URL(), Token: "secret"}})
+	g, err := Start(t.Context(), Options{Label: "b", Bus: &bus.Options{URL: s.cluster.Server.URL(), Token: "secret"}})
 	require.NoError(t, err)
 	release, over := make(chan struct{}), make(chan struct{})
 	require.True(t, g.spawn(func(context.Context) {

@@ -55,11 +55,12 @@ func decodeBody(f wire.Format, body []byte) (v value, err error) {
 		if x, err = decodeJSON(body); err != nil || x == nil {
 			return value{}, err
 		}
-		if body, err = wire.Marshal(x); err != nil {
-			return value{}, err
-		}
+		body, err = wire.Marshal(x)
 	}
-	if err = wire.Unmarshal(body, &v); err != nil { // within the limits of what procs take
+	if err == nil {
+		err = wire.Unmarshal(body, &v)
+	}
+	if err != nil { // the limits of what procs take
 		return value{}, fmt.Errorf("the body is not what procs take: %w", err)
 	}
 	return v, nil
