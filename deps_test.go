@@ -65,8 +65,8 @@ actor/actortest < actor bus/bustest bus/embed subjects
 	users test their actors with it, alone; what runs in production must not carry a test kit
 cast < actor bus internal/link internal/wire subjects mesh/shape
 	plan, route, gather and fold work on any mesh of refs, so they know no lifecycle; the router takes messages off the bus
-agent < actor bus config internal/micro subjects mesh/shape ; internal/wire
-	the lifecycle protocol is messages only, and the one request that finds who speaks it; tests hold its golden vectors
+agent < actor bus config internal/micro internal/wire subjects mesh/shape
+	the lifecycle protocol is messages only, and the two requests that find who speaks it
 agent/presence < agent config actor bus internal/wire subjects
 	who of the hosts is there, as one process sees it; what follows from a death is for controllers, which stand below
 agent/agenttest < agent actor
@@ -81,7 +81,7 @@ agent/host < agent config agent/proc actor cast bus internal/micro internal/wire
 	a host does not know who controls it: never mesh, never controller
 mesh < controller controller/worlds config agent agent/presence cast actor bus internal/build internal/logger internal/wire subjects mesh/shape ; agent/host agent/proc
 	what users hold; agents and the system controller come to it as refs, so the library stays without launcher and server
-cast/gateway < mesh config agent cast actor bus internal/micro internal/wire subjects mesh/shape ; agent/host agent/proc
+cast/gateway < mesh config agent agent/presence cast actor bus internal/micro internal/wire subjects mesh/shape ; agent/host agent/proc
 	a client of meshes that speaks for those who have none; the verbs of cast know nothing of it
 internal/testmesh < internal/testkit mesh controller/worlds agent/host agent bus bus/embed subjects
 	the one rig of tests with hosts, for the packages below mesh too; what runs in production must not carry it
@@ -91,7 +91,7 @@ internal/builtin < actor bus internal/wire subjects mesh/shape ; actor/actortest
 	the actors a host can run without a program of the user's; hostd binds them, others only name them; plain asks other programs over the bus, in JSON
 cmd/hostd < *
 	the composition root of a node: server, agents and built-in actors meet here
-cmd/client < mesh config controller controller/worlds cast agent actor bus subjects mesh/shape internal/cli internal/wire ; agent/host agent/proc internal/builtin
+cmd/client < mesh config controller controller/worlds cast agent actor bus subjects mesh/shape internal/cli internal/wire ; agent/host agent/proc cast/gateway internal/builtin
 	a remote control: it launches and serves nothing, and makes of JSON what a gateway does
 examples/hello < mesh cast actor agent/host agent/proc bus bus/embed subjects mesh/shape
 	what a reader may copy: public packages only

@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,10 +14,6 @@ import (
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/subjects"
 )
-
-// HostList is the kind of heartbeat subject on which anybody may ask a gateway which hosts it has heard of:
-// a JSON list of IDs, or null when that may not be all.
-const HostList = "hosts"
 
 // knownWithin is how long a host that is known to be there may be silent while others answer.
 const knownWithin = time.Second
@@ -51,7 +46,8 @@ func look(ctx context.Context, b *bus.Bus, space subjects.Space, c *census, list
 	defer end(nil)
 	if list {
 		wg.Go(func() {
-			if ids, err := listed(looking, b, space); err == nil && len(ids) > 0 { // else it is as if there were no gateway
+			known, err := KnownHosts(looking, b, space)
+			if ids := known.expected(); err == nil && known.All && len(ids) > 0 { // else it is as if there were no gateway
 				over.Reset(c.list(ids, time.Now()))
 			}
 		})
@@ -91,33 +87,6 @@ func introduced(m bus.Msg) (h HostInfo, ok bool) {
 func isIntroduction(m bus.Msg) bool {
 	_, ok := introduced(m)
 	return ok
-}
-
-// listed asks a gateway.
-func listed(ctx context.Context, b *bus.Bus, space subjects.Space) (ids []subjects.HostID, err error) {
-	request := bus.Msg{Subject: space.Heartbeat(HostList, subjects.Anon)}
-	_, err = b.Control().Request(ctx, request, func(m bus.Msg) bool {
-		ids, err = readList(m.Data)
-		return err == nil
-	})
-	return ids, err
-}
-
-// readList reads up to what is no host: each error that json.Unmarshal goes past costs memory.
-func readList(data []byte) (ids []subjects.HostID, err error) {
-	dec := json.NewDecoder(bytes.NewReader(data))
-	if open, err := dec.Token(); err != nil || open != json.Delim('[') {
-		return nil, fmt.Errorf("a list of hosts that is none: %.100q", data)
-	}
-	for dec.More() {
-		var id subjects.HostID
-		if err := dec.Decode(&id); err != nil || !id.IsValid() {
-			return nil, fmt.Errorf("a list of hosts with what is none: %.100q", data)
-		}
-		ids = append(ids, id)
-	}
-	_, err = dec.Token()
-	return ids, err
 }
 
 // census says how long more answers are waited for.

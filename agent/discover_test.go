@@ -13,6 +13,7 @@ import (
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/bus/bustest"
+	"github.com/castnet-io/castnet/internal/wire"
 	"github.com/castnet-io/castnet/subjects"
 )
 
@@ -104,7 +105,7 @@ func TestListedHosts_endsSoonAfterThoseThatAGatewayKnowsHaveAnswered(t *testing.
 		require.NoError(t, err)
 	}
 	_, err := hb.Control().Subscribe("castnet.v1.default.hb.hosts.*", func(m bus.Msg) {
-		data, err := json.Marshal(ids)
+		data, err := wire.Marshal(agent.HostListing{All: true, Hosts: []agent.KnownHost{{ID: ids[0]}, {ID: ids[1]}}})
 		require.NoError(t, err)
 		require.NoError(t, hb.Control().PublishMsg(bus.Msg{Subject: m.Reply, Data: data}))
 	})
@@ -115,4 +116,30 @@ func TestListedHosts_endsSoonAfterThoseThatAGatewayKnowsHaveAnswered(t *testing.
 	require.NoError(t, err)
 	require.Len(t, found, 2)
 	require.Less(t, time.Since(began), quiet)
+}
+
+func TestKnownHosts_areAskedForUntilAGatewayAnswers(t *testing.T) {
+	srv := bustest.Server(t)
+	b := bustest.Open(t, srv)
+	_, err := agent.KnownHosts(t.Context(), b, subjects.Space{})
+	require.ErrorIs(t, err, bus.ErrNoResponders)
+
+	id, err := subjects.NewHostID("a")
+	require.NoError(t, err)
+	asked := 0
+	want := agent.HostListing{All: true, Hosts: []agent.KnownHost{{ID: id, State: agent.HostDead, Reason: "no heartbeat", Silence: time.Minute}}}
+	gw := bustest.Open(t, srv)
+	_, err = gw.Control().Subscribe("castnet.v1.default.hb.hosts.*", func(m bus.Msg) {
+		if asked++; asked < 3 { // as a gateway that hangs
+			return
+		}
+		data, err := wire.Marshal(want)
+		require.NoError(t, err)
+		require.NoError(t, gw.Control().PublishMsg(bus.Msg{Subject: m.Reply, Data: data}))
+	})
+	require.NoError(t, err)
+	require.NoError(t, gw.Control().Flush(t.Context()))
+	got, err := agent.KnownHosts(t.Context(), b, subjects.Space{})
+	require.NoError(t, err)
+	require.Equal(t, want, got)
 }

@@ -32,6 +32,8 @@ var (
 		note{seed: "1m", used: "mesh", doc: "how long hosts may take to be allocated, and to answer who attaches to them, where the context has no deadline"})
 	DiscoveryQuiet = newDuration("discovery.quiet", 200*time.Millisecond, instant, time.Minute,
 		note{used: "mesh, cast/gateway", doc: "looking for hosts ends when no other one has answered for so long; a tenth of it once those have that a gateway knows"})
+	DiscoveryRemember = newDuration("discovery.remember", time.Hour, time.Second, long,
+		note{used: "mesh, cast/gateway", doc: "how long a host that died without a goodbye stays in the lists of hosts"})
 )
 
 // Starting processes.
@@ -159,7 +161,7 @@ var (
 // all are the keys, in the order of the documentation.
 var all = numbered([]*def{
 	ProcSpawnIdle.def, ProcStopIdle.def, ProcStateIdle.def, ActorSpawnIdle.def, ActorStateIdle.def,
-	MeshSpawnDeadline.def, MeshStopDeadline.def, MeshCleanupDeadline.def, AttachTimeout.def, DiscoveryQuiet.def,
+	MeshSpawnDeadline.def, MeshStopDeadline.def, MeshCleanupDeadline.def, AttachTimeout.def, DiscoveryQuiet.def, DiscoveryRemember.def,
 
 	HostReady.def, HostExec.def, SpawnConcurrency.def, ProcReadyAnswer.def, ProcDeathSignal.def, ProcLogLevel.def,
 

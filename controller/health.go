@@ -56,6 +56,9 @@ type HostHealth struct {
 	State  string    `cbor:"2,keyasint" json:"state"`
 	Reason string    `cbor:"3,keyasint" json:"reason"`
 	Since  time.Time `cbor:"4,keyasint" json:"since"`
+
+	Silence time.Duration `cbor:"5,keyasint,omitempty" json:"silence,omitempty"` // since the host was heard last
+	Left    bool          `cbor:"6,keyasint,omitempty" json:"left,omitempty"`    // dead: it said goodbye
 }
 
 // report is what the controller knows.

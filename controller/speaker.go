@@ -154,7 +154,7 @@ func (s *speaker) report() Report {
 	}
 	for _, h := range slices.SortedFunc(maps.Keys(s.of.hosts), func(a, b subjects.HostID) int { return cmp.Compare(a.String(), b.String()) }) {
 		is := s.of.hosts[h]
-		r.Hosts = append(r.Hosts, HostHealth{h.String(), is.State.String(), is.Reason, is.At})
+		r.Hosts = append(r.Hosts, HostHealth{h.String(), is.State.String(), is.Reason, is.At, is.Silence + time.Since(is.At), is.Left})
 	}
 	return r
 }

@@ -77,6 +77,8 @@
 //   - MESH-21: the failure of an actor of the program that has no parent goes to Options.OnFailure, or ends the Net: its
 //     Context ends with the chain of causes, and every verb of code that is no actor fails with it. An actor whose mesh
 //     loses a rank for good, and that never watched the mesh, fails within 1 s.
+//   - MESH-22 (missing hosts): an Inventory holds each host that answered and each that a gateway or the owner of a mesh
+//     expects. Its Err names those that did not answer, and says when the deadline ended the search.
 //
 // # Failure
 //

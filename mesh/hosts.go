@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -37,6 +38,49 @@ func (n *Net) hostMesh(infos []agent.HostInfo) HostMesh {
 		h.infos[info.ID] = info
 	}
 	return h
+}
+
+// Open is the hosts that take procs, as they said when they were found, and the introductions of those that do not.
+// The open hosts have one dimension, as those that were found.
+func (h HostMesh) Open() (open HostMesh, closed []agent.HostInfo) {
+	if h.Err() != nil {
+		return h, nil
+	}
+	var infos []agent.HostInfo
+	for _, info := range h.Infos() {
+		if info.Mode == agent.Open || info.Mode == "" { // a host that was not asked
+			infos = append(infos, info)
+		} else {
+			closed = append(closed, info)
+		}
+	}
+	if len(closed) == 0 {
+		return h, nil
+	}
+	open = h.net.hostMesh(infos)
+	open.name = h.name
+	return open, closed
+}
+
+// ClosedError reports that hosts answer, but take no procs.
+type ClosedError struct {
+	Hosts []agent.HostInfo
+}
+
+func (e *ClosedError) Error() string {
+	var all []string
+	for i, h := range e.Hosts {
+		if i == maxNamed {
+			all = append(all, fmt.Sprintf("and %d more", len(e.Hosts)-i))
+			break
+		}
+		text := fmt.Sprintf("%s is %s", h.Label, h.Mode)
+		if h.Why != "" {
+			text += " (" + h.Why + ")"
+		}
+		all = append(all, text)
+	}
+	return "hosts that take no procs: " + strings.Join(all, ", ")
 }
 
 // HostsOf is a mesh of the hosts with these IDs. Nobody is asked whether they are there: Attach does.

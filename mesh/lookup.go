@@ -100,6 +100,21 @@ type assembled struct {
 	at    map[int]int // of a world: where in States a rank is
 }
 
+// addHost takes all that a host says.
+func (a *assembly) addHost(h subjects.HostID, states []agent.State) error {
+	for _, s := range states {
+		if s.Mesh != nil {
+			if err := s.Mesh.Check(); err != nil {
+				return fmt.Errorf("host %s describes a mesh that cannot be: %w", h.Label(), err)
+			}
+		}
+		if err := a.add(h, s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // add takes what a host says of a rank. It has described the mesh on the first rank of its share.
 func (a *assembly) add(h subjects.HostID, s agent.State) error {
 	if s.Mesh != nil {

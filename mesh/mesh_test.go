@@ -355,3 +355,33 @@ func TestLogs_areTheLastLinesOfEachRank(t *testing.T) {
 	require.Len(t, tails, 2)
 	require.Equal(t, agent.LogTail{Rank: 1, Stream: "stdout", Lines: []string{"hello from " + strconv.Itoa(1)}}, tails[0])
 }
+
+func TestHosts_areThoseThatTakeProcs(t *testing.T) {
+	c := newCluster(t, "a", "b")
+	hosts := c.AllHosts(t, c.Net).Hosts()
+	cordon := func(i int, on bool) {
+		_, err := agent.Cordon.Call(t.Context(), agent.Of(hosts[i].Proc()).Via(c.Proc()), agent.Cordoning{On: on, Reason: "new disks"})
+		require.NoError(t, err)
+	}
+	cordon(1, true)
+	open, err := c.Hosts(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, hosts[:1], open.Hosts())
+	all, err := c.Net.AllHosts(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, hosts, all.Hosts())
+	short, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	_, err = c.AwaitHosts(short, 2)
+	require.ErrorContains(t, err, "1 of 2 hosts answer")
+	require.ErrorContains(t, err, "hosts that take no procs: b is cordoned (new disks)")
+
+	cordon(0, true)
+	_, err = c.Hosts(t.Context())
+	require.ErrorAs(t, err, new(*mesh.ClosedError))
+	cordon(0, false)
+	cordon(1, false)
+	open, err = c.Hosts(t.Context())
+	require.NoError(t, err)
+	require.Len(t, open.Hosts(), 2)
+}

@@ -240,19 +240,38 @@ func (n *Net) letGo(ctx context.Context, name, reason string) {
 
 var errNobody = errors.New("no host answers")
 
-// Hosts finds every live host, in the order of their labels. No host is an error.
+// Hosts finds the live hosts that take procs, in the order of their labels: a host that is cordoned, drained or leaving
+// is passed over, and AllHosts has it. No such host is an error.
 func (n *Net) Hosts(ctx context.Context) (HostMesh, error) {
+	all, err := n.AllHosts(ctx)
+	if err != nil {
+		return HostMesh{}, err
+	}
+	open, closed := all.Open()
+	if len(open.hosts) == 0 {
+		return HostMesh{}, &ClosedError{Hosts: closed}
+	}
+	return open, nil
+}
+
+// AllHosts finds every live host, in the order of their labels, whether it takes procs or not. No host is an error.
+func (n *Net) AllHosts(ctx context.Context) (HostMesh, error) {
 	infos, err := agent.ListedHosts(ctx, n.bus, n.proc.Space(), n.quiet)
 	if err != nil {
 		return HostMesh{}, err
 	}
 	if len(infos) == 0 {
-		return HostMesh{}, fmt.Errorf("%w on %s in %s: start a hostd there", errNobody, n.bus.Control().URL(), n.proc.Space())
+		return HostMesh{}, n.nobody()
 	}
 	return n.hostMesh(infos), nil
 }
 
-// AwaitHosts is Hosts once at least so many are there; it looks again until ctx ends.
+// nobody is the error that there is no host.
+func (n *Net) nobody() error {
+	return fmt.Errorf("%w on %s in %s: start a hostd there", errNobody, n.bus.Control().URL(), n.proc.Space())
+}
+
+// AwaitHosts is Hosts once at least so many are there and take procs; it looks again until ctx ends.
 func (n *Net) AwaitHosts(ctx context.Context, atLeast int) (HostMesh, error) {
 	ctx, cancel := within(ctx, actor.DefaultDeadline)
 	defer cancel()
@@ -260,11 +279,15 @@ func (n *Net) AwaitHosts(ctx context.Context, atLeast int) (HostMesh, error) {
 	var last error // why nobody could be asked
 	for {
 		infos, err := agent.ListedHosts(ctx, n.bus, n.proc.Space(), n.quiet)
+		open, closed := n.hostMesh(infos).Open()
 		switch {
-		case err == nil && len(infos) >= atLeast:
-			return n.hostMesh(infos), nil
+		case err == nil && len(open.hosts) >= atLeast:
+			return open, nil
 		case err == nil:
-			found, last = len(infos), nil
+			found, last = len(open.hosts), nil
+			if len(closed) > 0 {
+				last = &ClosedError{Hosts: closed}
+			}
 		case ctx.Err() == nil:
 			last = err
 		}
@@ -280,7 +303,7 @@ func (n *Net) AwaitHosts(ctx context.Context, atLeast int) (HostMesh, error) {
 // Meshes lists the proc meshes that live hosts know, worlds among them, as their hosts describe them, with the
 // state of every rank. Their owners may be other programs.
 func (n *Net) Meshes(ctx context.Context) ([]MeshState, error) {
-	hosts, err := n.Hosts(ctx)
+	hosts, err := n.AllHosts(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -294,6 +317,20 @@ func (n *Net) Meshes(ctx context.Context) ([]MeshState, error) {
 // MeshesOn is Meshes of some hosts. One that does not answer is an error.
 func (n *Net) MeshesOn(ctx context.Context, hosts []subjects.HostID) ([]MeshState, error) {
 	found := assembly{net: n, by: map[string]*assembled{}}
+	asked, errs := n.askStates(ctx, hosts)
+	for i, h := range hosts {
+		if errs[i] != nil {
+			return nil, fmt.Errorf("ask host %s for its procs: %w", h.Label(), errs[i])
+		}
+		if err := found.addHost(h, asked[i]); err != nil {
+			return nil, err
+		}
+	}
+	return found.all(), nil
+}
+
+// askStates asks hosts for all their procs. What comes back is by host.
+func (n *Net) askStates(ctx context.Context, hosts []subjects.HostID) ([][]agent.State, []error) {
 	asked := make([][]agent.State, len(hosts))
 	errs := make([]error, len(hosts))
 	var wg sync.WaitGroup
@@ -308,20 +345,5 @@ func (n *Net) MeshesOn(ctx context.Context, hosts []subjects.HostID) ([]MeshStat
 		})
 	}
 	wg.Wait()
-	for i, h := range hosts {
-		if errs[i] != nil {
-			return nil, fmt.Errorf("ask host %s for its procs: %w", h.Label(), errs[i])
-		}
-		for _, s := range asked[i] {
-			if s.Mesh != nil {
-				if err := s.Mesh.Check(); err != nil {
-					return nil, fmt.Errorf("host %s describes a mesh that cannot be: %w", h.Label(), err)
-				}
-			}
-			if err := found.add(h, s); err != nil {
-				return nil, err
-			}
-		}
-	}
-	return found.all(), nil
+	return asked, errs
 }

@@ -1,6 +1,7 @@
 package mesh
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -227,24 +228,29 @@ func (p ProcMesh) Schemas(ctx context.Context) (map[string]map[string]agent.Sche
 	return out, err
 }
 
-// Logs returns the last lines each proc of the region has printed, by base rank.
+// Logs returns the last lines each proc of the region has printed, by base rank. All hosts are asked at once. Hosts that
+// do not answer within the deadline (30 s without one) are an *AttachError that names them, beside the lines of the others.
 func (p ProcMesh) Logs(ctx context.Context, lines int) ([]agent.LogTail, error) {
 	if err := p.Err(); err != nil {
 		return nil, err
 	}
 	ctx, cancel := within(ctx, actor.DefaultDeadline)
 	defer cancel()
+	hosts := p.onHosts()
+	asked, errs := eachHost(ctx, hosts, func(ctx context.Context, a actor.Ref[agent.Agent]) ([]agent.LogTail, error) {
+		return agent.Logs.Call(ctx, a, agent.LogQuery{ID: p.desc.ID.String(), Lines: lines})
+	})
 	var out []agent.LogTail
-	for _, h := range p.onHosts().hosts {
-		tails, err := agent.Logs.Call(ctx, agent.Of(h.Proc()).Via(p.net.proc), agent.LogQuery{ID: p.desc.ID.String(), Lines: lines})
-		if err != nil {
-			return out, fmt.Errorf("logs of host %s: %w", h, err)
-		}
+	for _, tails := range asked {
 		for _, t := range tails {
 			if p.region.Contains(t.Rank) {
 				out = append(out, t)
 			}
 		}
+	}
+	slices.SortStableFunc(out, func(a, b agent.LogTail) int { return cmp.Compare(a.Rank, b.Rank) })
+	if err := hosts.unreachable(errs); err != nil {
+		return out, fmt.Errorf("logs: %w", err)
 	}
 	return out, nil
 }

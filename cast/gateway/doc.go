@@ -83,9 +83,11 @@
 // # Discovery
 //
 // A gateway is the micro service castnet-gateway: its INFO lists every endpoint of every live actor mesh. On
-// hb.hosts.<from> one of them answers with the hosts that it has heard of, a JSON list of IDs, or null when those
-// may not be all: so who looks for hosts knows when all have answered. It looks who there is when it is asked,
-// once a second at most.
+// hb.hosts.<from> one of them answers with the hosts that it knows (agent.HostListing, in CBOR): the state of each, how long
+// a silent one has been so, and whether every live host is among them. So a look for hosts knows when all have
+// answered, and who is missing. The gateway watches these hosts (package agent/presence), asks all hosts again
+// when it is asked, once a second at most, and begins with the list of another gateway. A host that said goodbye is
+// dropped; so is one that has been dead for discovery.remember, or whose label a live host has.
 //
 // Done says that the gateway has lost its bus for good; hostd starts another one then. Close takes no more
 // requests, answers 503 to those that the server has sent it already (nothing was cast) and to those under way

@@ -12,6 +12,7 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/agent/presence"
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/internal/micro"
@@ -102,7 +103,11 @@ func Start(ctx context.Context, o Options) (*Gateway, error) {
 	g.loud = g.log.Sample(&zerolog.BurstSampler{Burst: noisyBurst, Period: noisyPeriod})
 	g.ctx, g.cancel = context.WithCancelCause(context.Background())
 	g.admit = g.proc.AdmitForeign
-	g.hosts = newHosts(net)
+	watcher, err := presence.New(g.proc)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("start the gateway of %s: %w", o.Label, err), net.Close(ctx))
+	}
+	g.hosts = newHosts(net, watcher)
 	g.directory = newDirectory(g.hosts, g.isGone, g.spawn)
 	g.peers = newPeers(g)
 	if err := g.serve(ctx); err != nil {
@@ -124,6 +129,7 @@ func (g *Gateway) serve(ctx context.Context) error {
 		err = g.discover()
 	}
 	if err == nil {
+		g.hosts.inherit(ctx) // before it is asked itself
 		_, err = g.data.Lossy(micro.Inbox).SubscribeGroup(g.space.Heartbeats(agent.HostList), group, g.list)
 	}
 	if err != nil {
@@ -182,6 +188,7 @@ func (g *Gateway) Close(ctx context.Context) error {
 	case <-ctx.Done():
 		errs = append(errs, fmt.Errorf("close the gateway of %s: %d casts are under way: %w", g.label, g.under.Load(), ctx.Err()))
 	}
+	g.hosts.watcher.Close()
 	return errors.Join(append(errs, g.net.Close(ctx))...)
 }
 

@@ -1,8 +1,6 @@
 package gateway
 
 import (
-	"encoding/json"
-	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -14,12 +12,10 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// labels are those of the hosts that are known; none when they may not be all.
+// labels are those of the hosts that are there; none when they may not be all.
 func (h *hosts) labels() (out []string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.all {
-		for _, id := range slices.SortedFunc(maps.Keys(h.heard), subjects.HostID.Compare) {
+	if ids, all := h.here(); all {
+		for _, id := range ids {
 			out = append(out, id.Label())
 		}
 	}
@@ -69,34 +65,80 @@ func TestGateway_aHostThatIsGoneWithoutAWordIsForgotten(t *testing.T) {
 	s.awaitHosts("a")
 	gone, err := subjects.NewHostID("gone")
 	require.NoError(t, err)
-	h := s.gateway.hosts
-	h.mu.Lock()
-	h.heard[gone] = time.Now().Add(-time.Minute)
-	h.mu.Unlock()
+	s.gateway.hosts.hear(gone, time.Now().Add(-time.Minute), false)
 	s.spawn(1)
 	require.Equal(t, "[0]", string(s.ask("get", "").Data), "the others are asked again, and for who else there is")
 	s.awaitHosts("a")
 }
 
-func TestGateway_saysWhichHostsItHasHeardOf(t *testing.T) {
-	s := newSystem(t)
-	s.awaitHosts("a")
-	ask := func() (ids []subjects.HostID) {
-		m, err := s.client.Request(t.Context(), bus.Msg{Subject: subjects.Space{}.Heartbeat(agent.HostList, subjects.Anon)})
-		require.NoError(t, err)
-		require.NoError(t, json.Unmarshal(m.Data, &ids))
-		return ids
+// known asks for the hosts that the gateway knows: each label with its state, and whether these are all.
+func (s *system) known() (states []string, all bool) {
+	l, err := agent.KnownHosts(s.Context(), s.net.Bus(), subjects.Space{})
+	require.NoError(s, err)
+	for _, h := range l.Hosts {
+		states = append(states, h.ID.Label()+" "+h.State)
 	}
-	require.Len(t, ask(), 1)
-	gone, err := subjects.NewHostID("gone")
+	return states, l.All
+}
+
+func (s *system) awaitKnown(want ...string) {
+	s.Helper()
+	require.Eventually(s, func() bool {
+		states, all := s.known()
+		return all && slices.Equal(want, states)
+	}, patience, 10*time.Millisecond)
+}
+
+func TestGateway_listsAHostThatDiedUntilThatIsLongAgo(t *testing.T) {
+	s := newSystem(t)
+	s.awaitKnown("a alive")
+	h, _ := s.Host(t, "b")
+	s.awaitKnown("a alive", "b alive")
+	require.NoError(t, h.Close(t.Context()))
+	s.awaitKnown("a alive") // it has left in order
+
+	dead, err := subjects.NewHostID("dead")
 	require.NoError(t, err)
-	h := s.gateway.hosts
-	h.mu.Lock()
-	h.heard[gone], h.next = time.Now().Add(-time.Minute), time.Time{}
-	h.mu.Unlock()
-	require.Contains(t, ask(), gone)
-	s.awaitHosts("a") // whoever asks has it looked up anew
-	h.stir(bus.State{Kind: bus.Reconnected})
-	require.Nil(t, ask(), "it may have missed one")
-	require.Eventually(t, func() bool { return len(ask()) == 1 }, patience, 10*time.Millisecond)
+	nobody, err := subjects.NewHostID("nobody")
+	require.NoError(t, err)
+	hosts := s.gateway.hosts
+	hosts.hear(nobody, time.Now(), false) // as an event says that anybody has sent
+	hosts.hear(dead, time.Now().Add(-hosts.remember/2), true)
+	s.awaitKnown("a alive", "dead dead")
+	l := hosts.listing()
+	require.InDelta(t, hosts.remember/2, l.Hosts[1].Silence, float64(time.Minute))
+	require.Contains(t, l.Hosts[1].Reason, "no heartbeat")
+	s.awaitHosts("a") // it is not asked
+
+	next := s.another("a")
+	require.Contains(t, next.hosts.known, dead, "a gateway asks the others first")
+
+	hosts.mu.Lock()
+	hosts.known[dead].heard = time.Now().Add(-2 * hosts.remember)
+	hosts.mu.Unlock()
+	require.Len(t, hosts.listing().Hosts, 1)
+}
+
+func TestGateway_aHostThatIsBackUnderAnotherIDIsListedOnce(t *testing.T) {
+	s := newSystem(t)
+	s.awaitKnown("a alive")
+	before, err := subjects.NewHostID("a")
+	require.NoError(t, err)
+	s.gateway.hosts.hear(before, time.Now().Add(-time.Minute), true)
+	s.awaitKnown("a alive")
+}
+
+func TestGateway_saysThatAHostMayBeMissingInItsList(t *testing.T) {
+	s := newSystem(t)
+	s.awaitKnown("a alive")
+	s.gateway.hosts.mu.Lock()
+	s.gateway.hosts.next = time.Now().Add(time.Hour)
+	s.gateway.hosts.mu.Unlock()
+	s.gateway.hosts.stir(bus.State{Kind: bus.Reconnected})
+	_, all := s.known()
+	require.False(t, all)
+	s.gateway.hosts.mu.Lock()
+	s.gateway.hosts.next = time.Time{}
+	s.gateway.hosts.mu.Unlock()
+	s.awaitKnown("a alive")
 }

@@ -102,11 +102,7 @@ func agentNamed(host, proc string) (findAgent, error) {
 }
 
 func agentOfHost(ctx context.Context, net *mesh.Net, host string) (subjects.ProcID, error) {
-	hosts, err := net.Hosts(ctx)
-	if err != nil {
-		return subjects.ProcID{}, err
-	}
-	picked, err := hostPick{names: []string{host}}.of(hosts.Infos())
+	picked, err := hostPick{names: []string{host}}.find(ctx, net)
 	if err != nil {
 		return subjects.ProcID{}, err
 	}

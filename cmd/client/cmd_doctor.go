@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/internal/cli"
 	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -25,12 +26,12 @@ func (a *app) doctorCommand() *cobra.Command {
   permissions   what this user may not publish or subscribe to, and castnet needs
   jetstream     whether worlds survive
   system        the system controller, which owns worlds
-  hosts         who beats, who answers, who is slow
+  hosts         who beats, who answers, who is slow; who is expected, and silent
   versions      of the client and the hosts, and whether the hosts run one program
   clocks        how far those of the hosts are from this one
 
-A warning is something to know; what fails has to be mended, and makes the exit code 1. It sends
-a few messages that nobody listens to, and takes --timeout at most.
+A warning is something to know; what fails has to be mended, and makes the exit code 1, or 4 when
+that is only that some hosts do not answer. It sends a few messages that nobody listens to, and takes --timeout at most.
 
 JSON: check, result (ok, warn or FAIL), found, todo.`,
 		Example: "  client doctor\n  client doctor -o json | jq '.[] | select(.result != \"ok\")'",
@@ -52,6 +53,8 @@ type finding struct {
 	Result string `json:"result"`
 	Found  string `json:"found"`
 	Todo   string `json:"todo,omitempty"`
+
+	partial bool // it failed for some of those it is about
 }
 
 // checkWithin is how long one check may take at most.
@@ -187,7 +190,11 @@ func (d *doctor) verdict() error {
 	case 0:
 		return nil
 	case 1:
-		return fmt.Errorf("doctor: %s has failed", failed[0].Check)
+		err := fmt.Errorf("doctor: %s has failed", failed[0].Check)
+		if failed[0].partial {
+			return cli.WithCode(cli.ExitPartial, err)
+		}
+		return err
 	}
 	return fmt.Errorf("doctor: %s have failed", count(len(failed), "check"))
 }

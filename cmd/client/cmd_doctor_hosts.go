@@ -39,6 +39,8 @@ type answer struct {
 	took time.Duration
 	skew time.Duration // of its clock, give or take half of took; known where it says the time
 	lag  time.Duration // how late its last beat was
+
+	known agent.KnownHost // as a gateway sees it; zero: no gateway does
 }
 
 // census listens to who beats while the other checks are made.
@@ -94,6 +96,12 @@ func (c *census) take(ctx context.Context) seen {
 			known[h.ID] = 0
 		}
 	}
+	expected := c.d.expected(ctx)
+	for id := range expected {
+		if _, is := known[id]; !is {
+			known[id] = 0
+		}
+	}
 	s := seen{lost: err, answers: make([]answer, len(known)), beat: len(c.beating)}
 	var asked sync.WaitGroup
 	room := make(chan struct{}, askedAtOnce)
@@ -102,7 +110,7 @@ func (c *census) take(ctx context.Context) seen {
 		asked.Go(func() {
 			defer func() { <-room }()
 			s.answers[i] = c.d.ask(ctx, id)
-			s.answers[i].lag = known[id]
+			s.answers[i].lag, s.answers[i].known = known[id], expected[id]
 		})
 	}
 	asked.Wait()
@@ -125,6 +133,27 @@ func (d *doctor) ask(ctx context.Context, id subjects.HostID) answer {
 		out.skew = out.info.Now.Sub(begun.Add(out.took / 2))
 	}
 	return out
+}
+
+// expected are the hosts that the gateways know. Where there is no gateway, those that beat or answer are all.
+func (d *doctor) expected(ctx context.Context) map[subjects.HostID]agent.KnownHost {
+	l, err := agent.KnownHosts(ctx, d.b, d.space)
+	if err != nil {
+		return nil
+	}
+	known := map[subjects.HostID]agent.KnownHost{}
+	for _, h := range l.Hosts {
+		known[h.ID] = h
+	}
+	return known
+}
+
+// silence names a host that did not answer, and how it is as far as a gateway knows.
+func (a answer) silence() string {
+	if k := a.known; k.Silence > 0 {
+		return fmt.Sprintf("%s (%s, last heard %s ago)", a.id.Label(), k.State, age(k.Silence))
+	}
+	return a.id.Label()
 }
 
 // seen is what is known of the hosts. Its checks are pure.
@@ -156,14 +185,14 @@ func (s seen) hosts() finding {
 	for _, a := range s.answers {
 		switch late := max(a.took, a.lag); {
 		case a.err != nil:
-			silent = append(silent, a.id.Label())
+			silent = append(silent, a.silence())
 		case late > slowAnswer:
 			slow = append(slow, fmt.Sprintf("%s (%s)", a.id.Label(), late.Round(time.Millisecond)))
 		}
 	}
 	switch {
 	case len(silent) > 0:
-		f.Found += "; silent: " + names(silent)
+		f.Found, f.partial = f.Found+"; silent: "+names(silent), len(here) > 0
 		f.Todo = "see those machines and their hostd"
 	case len(slow) > 0:
 		f.Result, f.Found = warnResult, f.Found+"; slow: "+names(slow)

@@ -90,7 +90,7 @@ func (a *app) followEvents(ctx context.Context, pick eventPick, verbose bool) er
 		defer w.close()
 		within, cancel := context.WithTimeout(ctx, a.conn.Timeout)
 		defer cancel()
-		hosts, err := net.Hosts(within)
+		hosts, err := net.AllHosts(within)
 		if err != nil {
 			return err
 		}

@@ -118,11 +118,7 @@ type errand struct {
 // aim finds where the command is to run. The extent is that of the mesh, if there is one.
 func (s execSpec) aim(ctx context.Context, net *mesh.Net) ([]errand, shape.Extent, error) {
 	if s.to == nil {
-		hosts, err := net.Hosts(ctx)
-		if err != nil {
-			return nil, shape.Extent{}, err
-		}
-		infos, err := s.pick.of(hosts.Infos())
+		infos, err := s.pick.find(ctx, net)
 		var out []errand
 		for _, h := range infos {
 			out = append(out, errand{rank: -1, host: h.ID})

@@ -121,11 +121,7 @@ type deedRecord struct {
 
 // doToHosts does it to all of them at the same time.
 func (a *app) doToHosts(ctx context.Context, net *mesh.Net, d hostDeed, pick hostPick, f deedFlags) error {
-	hosts, err := net.Hosts(ctx)
-	if err != nil {
-		return err
-	}
-	infos, err := pick.of(hosts.Infos())
+	infos, err := pick.find(ctx, net)
 	if err != nil {
 		return err
 	}

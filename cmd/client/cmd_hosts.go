@@ -2,8 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,11 +20,14 @@ func (a *app) hostsCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "hosts",
 		Short: "List the hosts on the bus, cordon, drain or shut them down",
-		Long: `List every hostd that answers on the bus. A column for labels, for the mode of hosts and for
-why they take no procs is there when one has something to say.
+		Long: `List every hostd that answers on the bus, and those that gateways or owners of meshes expect and
+that do not: suspect, unknown or dead, until they have been dead for an hour (discovery.remember). A
+host that has left in order is not expected. When one does not answer, or --timeout ended the
+search, the exit code is 4. Columns that have nothing to say are left out.
 
 JSON: id, label, version, build, pid, procs (alive), started, cpus, labels, mode (open,
-cordoned, draining or leaving), why, local, trees.`,
+cordoned, draining or leaving), why, local, trees; state (alive, suspect, unknown or dead),
+reason, silence (nanoseconds since it was heard).`,
 		Example: "  client hosts\n  client hosts --label zone=a\n  client hosts drain n07 n08 --reason 'new disks'\n  client hosts --output json",
 		Args:    wantCommand,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -40,53 +46,95 @@ cordoned, draining or leaving), why, local, trees.`,
 }
 
 func (a *app) hosts(ctx context.Context, net *mesh.Net, pick hostPick) error {
-	hosts, err := net.Hosts(ctx)
+	inv, err := net.Inventory(ctx)
 	if err != nil {
 		return err
 	}
-	infos, err := pick.of(hosts.Infos())
-	if err != nil {
-		return err
+	if len(pick.labels) > 0 {
+		picked, err := pick.of(inv.Hosts)
+		if err != nil {
+			return err
+		}
+		inv.Hosts = slices.DeleteFunc(inv.Hosts, func(h mesh.HostState) bool { // a silent host may have the labels
+			return h.State == agent.HostAlive && !slices.ContainsFunc(picked, func(p agent.HostInfo) bool { return p.ID == h.ID })
+		})
 	}
-	columns, row := a.hostTable(infos)
-	return show(a, infos, columns, row)
+	columns, row := a.hostTable(inv.Hosts)
+	return errors.Join(show(a, inv.Hosts, columns, row), inv.Err())
 }
 
 // hostTable is the columns that have something to say, and how a host fills them.
-func (a *app) hostTable(infos []agent.HostInfo) ([]string, func(agent.HostInfo) []string) {
-	labelled := slices.ContainsFunc(infos, func(h agent.HostInfo) bool { return len(h.Labels) > 0 })
-	closed := slices.ContainsFunc(infos, func(h agent.HostInfo) bool { return h.Mode != agent.Open })
-	columns := []string{"host", "id", "procs", "cpus", "pid", "up", "version", "build"}
+func (a *app) hostTable(hosts []mesh.HostState) ([]string, func(mesh.HostState) []string) {
+	labelled := slices.ContainsFunc(hosts, func(h mesh.HostState) bool { return len(h.Labels) > 0 })
+	explained := slices.ContainsFunc(hosts, func(h mesh.HostState) bool { return whyHost(h) != "" })
+	builds := map[string]bool{}
+	for _, h := range hosts {
+		if h.State == agent.HostAlive {
+			builds[h.Build] = true
+		}
+	}
+	columns := []string{"host", "status", "id", "procs", "cpus", "pid", "up", "version"}
+	if len(builds) > 1 {
+		columns = append(columns, "build")
+	}
 	if labelled {
 		columns = append(columns, "labels")
 	}
-	if closed {
-		columns = append(columns, "mode", "why")
+	if explained {
+		columns = append(columns, "why")
 	}
-	return columns, func(h agent.HostInfo) []string {
-		row := []string{
-			h.Label, h.ID.String(), strconv.Itoa(h.Procs), strconv.Itoa(h.CPUs), strconv.Itoa(h.PID),
-			age(time.Since(h.Started)), orDash(h.Version), orDash(shorten(h.Build, 13)),
+	return columns, func(h mesh.HostState) []string {
+		row := []string{h.Label, a.hostStatus(h), h.ID.String(), "-", "-", "-", "-", "-"}
+		if h.State == agent.HostAlive {
+			row = append(row[:3], strconv.Itoa(h.Procs), strconv.Itoa(h.CPUs), strconv.Itoa(h.PID), age(time.Since(h.Started)),
+				orDash(shortVersion(h.Version)))
+		}
+		if len(builds) > 1 {
+			row = append(row, orDash(shorten(h.Build, 13)))
 		}
 		if labelled {
 			row = append(row, orDash(labelText(h.Labels)))
 		}
-		if closed {
-			row = append(row, a.hostMode(h.Mode), orDash(shorten(h.Why, 60)))
+		if explained {
+			row = append(row, orDash(shorten(whyHost(h), 60)))
 		}
 		return row
 	}
 }
 
-// hostMode paints a mode for people.
-func (a *app) hostMode(m agent.HostMode) string {
-	switch m {
-	case agent.Open, "": // a host of an older version says nothing
-		return a.paint(green, string(agent.Open))
-	case agent.Leaving:
-		return a.paint(grey, string(m))
+// whyHost is why a host takes no procs, or is not known to be alive.
+func whyHost(h mesh.HostState) string {
+	switch {
+	case h.State == agent.HostAlive:
+		return h.Why
+	case h.Silence == 0:
+		return h.Reason
 	}
-	return a.paint(yellow, string(m))
+	return fmt.Sprintf("last heard %s ago", age(h.Silence))
+}
+
+// hostStatus paints how a host is: the mode of one that is alive and takes no procs.
+func (a *app) hostStatus(h mesh.HostState) string {
+	switch {
+	case h.State == agent.HostDead:
+		return a.paint(red, h.State)
+	case h.State != agent.HostAlive:
+		return a.paint(yellow, h.State)
+	case h.Mode == agent.Open, h.Mode == "": // a host of an older version says nothing
+		return a.paint(green, h.State)
+	case h.Mode == agent.Leaving:
+		return a.paint(grey, string(h.Mode))
+	}
+	return a.paint(yellow, string(h.Mode))
+}
+
+// shortVersion is a version for tables: of one that no tag has, the commit.
+func shortVersion(v string) string {
+	parts := strings.Split(v, "-")
+	if commit, dirty, _ := strings.Cut(parts[len(parts)-1], "+"); len(parts) >= 3 && len(commit) == 12 {
+		return strings.TrimSuffix(commit+"+"+dirty, "+")
+	}
+	return v
 }
 
 // age is a duration as people say it, in its largest two units at most.

@@ -54,6 +54,8 @@ Merged, lines that several ranks print alike are one, with the region of the ran
 That is the default on a terminal; a line waits for others like it for --window at most,
 and mostly a fifth of that. Lines of stderr are yellow, or marked where there are no colours.
 
+When hosts do not answer, the lines of the others are shown, and the exit code is 4.
+
 JSON: rank, point, stream, line; with --follow, one line each; never merged.`,
 		Example:           "  client logs demo\n  client logs 'demo[host=0]' -f --tail 0\n  client logs demo -f --merge=false",
 		Args:              wantArgs(1, 1),
@@ -78,19 +80,19 @@ JSON: rank, point, stream, line; with --follow, one line each; never merged.`,
 			return a.followLogs(c.Context(), t, o)
 		}
 		return a.dial(c.Context(), func(ctx context.Context, net *mesh.Net) error {
-			p, err := t.findPrinted(ctx, net)
+			p, silent, err := t.findPrinted(ctx, net)
 			if err != nil {
 				return err
 			}
-			return a.lastLogs(ctx, p, o)
+			return a.lastLogs(ctx, p, o, silent)
 		})
 	}
 	return c
 }
 
 // lastLogs shows what was printed so far.
-func (a *app) lastLogs(ctx context.Context, p place, o logOptions) error {
-	tails, err := p.procs.Logs(ctx, o.tail)
+func (a *app) lastLogs(ctx context.Context, p place, o logOptions, silent error) error {
+	tails, missing, err := p.tails(ctx, o.tail, silent)
 	if err != nil {
 		return err
 	}
@@ -99,13 +101,13 @@ func (a *app) lastLogs(ctx context.Context, p place, o logOptions) error {
 		records = append(records, p.logRecords(t)...)
 	}
 	if a.output == asJSON {
-		return a.document(records)
+		return errors.Join(a.document(records), missing)
 	}
-	if len(records) == 0 {
+	if len(records) == 0 && missing == nil {
 		a.note("nothing was printed so far")
 	}
 	v := a.newLogView(p, o)
-	return errors.Join(v.show(records...), v.rest())
+	return errors.Join(v.show(records...), v.rest(), missing)
 }
 
 // followLogs shows what was printed so far, and then what is printed from now on.
@@ -113,7 +115,7 @@ func (a *app) followLogs(ctx context.Context, t target, o logOptions) error {
 	err := a.connected(ctx, func(net *mesh.Net) error {
 		within, cancel := context.WithTimeout(ctx, a.conn.Timeout)
 		defer cancel()
-		p, err := t.findPrinted(within, net)
+		p, silent, err := t.findPrinted(within, net)
 		if err != nil {
 			return err
 		}
@@ -127,9 +129,12 @@ func (a *app) followLogs(ctx context.Context, t target, o logOptions) error {
 			return err
 		}
 		defer ends.close()
-		tails, err := p.procs.Logs(within, o.tail)
+		tails, missing, err := p.tails(within, o.tail, silent)
 		if err != nil {
 			return err
+		}
+		if missing != nil {
+			a.note("client: %v", missing) // it goes on, and may hear of them yet
 		}
 		v := a.newLogView(p, o)
 		for _, t := range tails {
@@ -137,7 +142,7 @@ func (a *app) followLogs(ctx context.Context, t target, o logOptions) error {
 				return err
 			}
 		}
-		return errors.Join(a.printLive(ctx, t, v, f, ends, tails), v.rest())
+		return errors.Join(a.printLive(ctx, t, v, f, ends, tails), v.rest(), missing)
 	})
 	if ctx.Err() != nil && cli.ExitCode(err) == cli.ExitInterrupted {
 		return nil // Ctrl-C is a way to end it

@@ -54,7 +54,8 @@ func (a *app) meshesCommand() *cobra.Command {
 		Short: "List all meshes and worlds, and who owns them",
 		Long: `List the meshes and worlds that live, with --all also those that have ended and that their hosts
 remember. A mesh ends with its owner, which is a program; the system owns worlds, and meshes that are
-detached; none is an owner that does not answer: when the lease is over, the mesh ends.
+detached; none is an owner that does not answer: when the lease is over, the mesh ends. A mesh with a rank on a
+host that does not answer is unknown, and the exit code 4.
 
 JSON: mesh, label, kind (mesh or world), extent, ranks, running, phase, hosts, owner (kind: program,
 system or none; id, epoch, why), since.`,
@@ -64,31 +65,32 @@ system or none; id, epoch, why), since.`,
 	c.Flags().BoolVarP(&all, "all", "a", false, "also meshes that have ended")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		return a.dial(c.Context(), func(ctx context.Context, net *mesh.Net) error {
-			records, err := listMeshes(ctx, net, all)
+			records, missing, err := listMeshes(ctx, net, all)
 			if err != nil {
 				return err
 			}
-			if len(records) == 0 {
+			if len(records) == 0 && missing == nil {
 				a.note("no meshes: `client up` starts one")
 			}
-			return a.showMeshes(records)
+			return errors.Join(a.showMeshes(records), missing)
 		})
 	}
 	return c
 }
 
-// listMeshes asks hosts for meshes, the system controller for those that it has, and owners whether they live.
-func listMeshes(ctx context.Context, net *mesh.Net, all bool) ([]meshRecord, error) {
-	states, err := net.Meshes(ctx)
+// listMeshes asks hosts for meshes, the system controller for those that it has, and owners whether they live. missing
+// names the hosts that did not answer.
+func listMeshes(ctx context.Context, net *mesh.Net, all bool) (records []meshRecord, missing, err error) {
+	inv, err := net.Inventory(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	states = slices.DeleteFunc(states, func(m mesh.MeshState) bool { return !all && !alive(m) })
+	states := slices.DeleteFunc(inv.Meshes, func(m mesh.MeshState) bool { return !all && !alive(m) })
 	detached, err := net.Detached(ctx)
 	if err != nil && !errors.Is(err, worlds.ErrNoSystem) {
-		return nil, err
+		return nil, nil, err
 	}
-	records := make([]meshRecord, len(states))
+	records = make([]meshRecord, len(states))
 	within, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
 	var wg sync.WaitGroup
@@ -107,7 +109,7 @@ func listMeshes(ctx context.Context, net *mesh.Net, all bool) ([]meshRecord, err
 	}
 	wg.Wait()
 	slices.SortStableFunc(records, func(x, y meshRecord) int { return cmp.Compare(x.Mesh, y.Mesh) })
-	return records, nil
+	return records, inv.Err(), nil
 }
 
 // ask finds out whether an owner is there.
@@ -166,7 +168,13 @@ func recordOfMesh(m mesh.MeshState) meshRecord {
 			by[rank] = agent.Status{Phase: agent.NotExist}
 		}
 	}
-	r.Phase = phaseOf(by).String()
+	phase := phaseOf(by)
+	for _, s := range by {
+		if phase == agent.Running && s.Phase == agent.Unknown { // its host does not answer
+			phase = agent.Unknown
+		}
+	}
+	r.Phase = phase.String()
 	for at := range desc.Hosts {
 		if h, err := m.Procs.Host(at * desc.PerHost); err == nil {
 			r.Hosts = append(r.Hosts, h.String())

@@ -4,13 +4,16 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/internal/cli"
 	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -36,7 +39,8 @@ func (a *app) procsCommand() *cobra.Command {
 		Use:   "procs [MESH[region]]",
 		Short: "List the procs of one mesh, or of all",
 		Long: `List procs as their hosts see them: those of one mesh or of a region of it, or of
-every mesh that has a proc alive. With --all, also of meshes that have ended.
+every mesh that has a proc alive. With --all, also of meshes that have ended. The ranks on a host
+that does not answer are unknown, unless the owner of the mesh knows more; then the exit code is 4.
 
 A proc that an earlier hostd of its machine has launched says so in the place of a reason.
 
@@ -73,14 +77,14 @@ stalled, answers, dead.`,
 				}
 				return err
 			}
-			records, err := listProcs(ctx, net, t, all)
+			records, missing, err := listProcs(ctx, net, t, all)
 			if err != nil {
 				return err
 			}
-			if len(records) == 0 {
+			if len(records) == 0 && missing == nil {
 				a.noteNoProcs(t)
 			}
-			return a.showProcs(records)
+			return errors.Join(a.showProcs(records), missing)
 		})
 	}
 	return c
@@ -95,23 +99,61 @@ func (a *app) noteNoProcs(t *target) {
 	a.note("no host has a rank of %s", t) // a world whose hosts have not joined
 }
 
-// listProcs reads the ranks of a target, or of every mesh.
-func listProcs(ctx context.Context, net *mesh.Net, t *target, all bool) ([]procRecord, error) {
-	if t != nil {
-		p, err := t.find(ctx, net)
-		if err != nil {
-			return nil, err
-		}
-		return ranks(ctx, net, p)
+// listProcs reads the ranks of a target, or of every mesh. missing names the hosts that did not answer for theirs.
+func listProcs(ctx context.Context, net *mesh.Net, t *target, all bool) (records []procRecord, missing, err error) {
+	inv, err := net.Inventory(ctx)
+	if err != nil {
+		return nil, nil, err
 	}
-	meshes, err := net.Meshes(ctx)
-	var records []procRecord
-	for _, m := range meshes {
-		if all || alive(m) {
+	if t != nil {
+		return listRanks(ctx, net, inv, *t)
+	}
+	for _, m := range inv.Meshes {
+		if all || m.Alive() {
 			records = append(records, procRecords(m, func(int) bool { return true })...)
 		}
 	}
-	return records, err
+	return records, inv.Err(), nil
+}
+
+// listRanks reads the ranks of a target.
+func listRanks(ctx context.Context, net *mesh.Net, inv mesh.Inventory, t target) (records []procRecord, missing, err error) {
+	procs, err := net.Among(inv.Meshes, t.name)
+	if err != nil {
+		return nil, nil, orMissing(inv, orBareWorld(ctx, net, t.name, err))
+	}
+	p, err := t.in(procs)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, m := range inv.Meshes {
+		if m.Procs.ID() == procs.ID() {
+			records = procRecords(m, p.region.Contains)
+		}
+	}
+	return records, p.missing(inv, t), nil
+}
+
+// orMissing says of a mesh that nobody knows which hosts did not answer, if any: they may have it.
+func orMissing(inv mesh.Inventory, err error) error {
+	if inv.Err() == nil {
+		return err
+	}
+	return cli.WithCode(cli.ExitPartial, fmt.Errorf("%w; %w", err, inv.Err()))
+}
+
+// missing names the hosts of the place that did not answer; nil: all did.
+func (p place) missing(inv mesh.Inventory, t target) error {
+	ranks, hosts := inv.MissingRanks(p.procs)
+	if len(ranks) == 0 {
+		return nil
+	}
+	var names []string
+	for _, h := range hosts {
+		names = append(names, h.String())
+	}
+	return cli.WithCode(cli.ExitPartial, fmt.Errorf("%d of %s of %s missing: no answer from %s", len(ranks),
+		count(p.region.NumRanks(), "rank"), t, strings.Join(names, ", ")))
 }
 
 // ranks is how every rank of a place is now.

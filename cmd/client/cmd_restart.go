@@ -99,11 +99,7 @@ func rollingFlags(c *cobra.Command, r *mesh.Rolling) {
 
 // placesOn is what live meshes have on hosts: host by host.
 func placesOn(ctx context.Context, net *mesh.Net, pick hostPick) (places []place, err error) {
-	hosts, err := net.Hosts(ctx)
-	if err != nil {
-		return nil, err
-	}
-	infos, err := pick.of(hosts.Infos())
+	infos, err := pick.find(ctx, net)
 	if err != nil {
 		return nil, err
 	}

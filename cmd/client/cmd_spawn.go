@@ -18,8 +18,8 @@ func (a *app) spawnCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "spawn NAME",
 		Short: "Start a mesh on some hosts, and leave it running with --detach",
-		Long: `Start a mesh of procs on the hosts that are named, or on all, with an actor in each. Without
---detach this command holds it, as client up does. With it, the system controller is its owner from then on: it
+		Long: `Start a mesh of procs on the hosts that are named, or on all that take procs, with an actor in
+each; hosts that are cordoned, drained or leaving are passed over, and named. Without --detach this command holds it, as client up does. With it, the system controller is its owner from then on: it
 renews its lease, and the mesh goes on until client stop, or until client adopt takes it back. With
 JetStream it goes on when another hostd becomes the system controller.
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/internal/cli"
 	"github.com/castnet-io/castnet/mesh"
 )
@@ -20,6 +22,9 @@ const (
 	redraw    = "\x1b[H\x1b[J"
 )
 
+// topWidth is the width that a line of the live screen may have: lines are not broken.
+const topWidth = 78
+
 func (a *app) topCommand() *cobra.Command {
 	every, rows := 2*time.Second, 20
 	c := &cobra.Command{
@@ -29,7 +34,10 @@ func (a *app) topCommand() *cobra.Command {
 wait: drawn anew until Ctrl-C on a terminal, anywhere else once, after two looks. Counted are
 messages to all actors but the procs' own agents.
 
-JSON: at, hosts (host, id, procs, queued, handled, rate), procs (mesh, rank, point, host, gen,
+A host that does not answer stays, with what its procs say; the exit code is 4 then, but not of a live
+screen. Rows are marked STALE when the last look failed.
+
+JSON: at, hosts (host, id, procs, queued, handled, rate, state, silence), procs (mesh, rank, point, host, gen,
 status, silent, actors, queued, handled, rate, busy). A rate is messages handled in a second.`,
 		Example:           "  client top\n  client top --every 500ms --rows 40\n  client top -o json",
 		Args:              wantArgs(0, 0),
@@ -67,11 +75,13 @@ func (a *app) topOnce(ctx context.Context, t *top, every time.Duration, rows int
 	}
 	switch a.output {
 	case asJSON:
-		return a.document(l)
+		err = a.document(l)
 	case asNDJSON:
-		return a.line(l)
+		err = a.line(l)
+	default:
+		err = a.showTop(l, rows)
 	}
-	return a.showTop(l, rows)
+	return errors.Join(err, l.missing)
 }
 
 // liveTop draws until the context ends. A look that fails is said, and the next one is tried; but not when the first
@@ -86,8 +96,11 @@ func (a *app) liveTop(ctx context.Context, t *top, every time.Duration, rows int
 	for {
 		fmt.Fprint(a.out, redraw)
 		fmt.Fprintf(a.out, "%s  %s, %s; every %s, Ctrl-C ends it\n", l.At.Format(time.TimeOnly), count(len(l.Hosts), "host"), count(len(l.Procs), "proc"), every)
-		if err != nil {
-			fmt.Fprintln(a.out, a.paint(red, shorten(err.Error(), 120)))
+		switch {
+		case err != nil:
+			fmt.Fprintln(a.out, a.paint(red, shorten(fmt.Sprintf("STALE, %s old: %v", age(time.Since(l.At)), err), topWidth)))
+		case l.missing != nil:
+			fmt.Fprintln(a.out, a.paint(yellow, shorten(l.missing.Error(), topWidth)))
 		}
 		if err := a.showTop(l, rows); err != nil {
 			return err
@@ -118,8 +131,12 @@ func pause(ctx context.Context, d time.Duration) error {
 
 func (a *app) showTop(l topLook, rows int) error {
 	hosts := l.Hosts[:min(len(l.Hosts), rows)]
-	err := show(a, hosts, []string{"host", "procs", "msg/s", "queued", "handled"}, func(h topHost) []string {
-		return []string{h.Host, strconv.Itoa(h.Procs), rate(h.Rate), strconv.Itoa(h.Queued), strconv.FormatUint(h.Handled, 10)}
+	err := show(a, hosts, []string{"host", "status", "procs", "msg/s", "queued", "handled"}, func(h topHost) []string {
+		status, procs := a.paint(green, h.State), strconv.Itoa(h.Procs)
+		if h.State != agent.HostAlive {
+			status, procs = a.paint(yellow, h.State), "-"
+		}
+		return []string{h.Host, status, procs, rate(h.Rate), strconv.Itoa(h.Queued), strconv.FormatUint(h.Handled, 10)}
 	})
 	more(a.out, len(l.Hosts)-len(hosts), "host")
 	if len(l.Procs) == 0 || err != nil {

@@ -46,8 +46,8 @@ func (a *app) upCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "up [NAME]",
 		Short: "Start a mesh on every host and hold it",
-		Long: `Start a mesh of procs on every host, with an actor in each, and hold it: the mesh belongs to
-this command, and ends with it, at Ctrl-C or by client stop; client spawn --detach makes one that
+		Long: `Start a mesh of procs on every host that takes procs, with an actor in each, and hold it; hosts
+that are cordoned, drained or leaving are passed over, and named. The mesh belongs to this command, and ends with it, at Ctrl-C or by client stop; client spawn --detach makes one that
 goes on. When this command is killed, the procs end once their lease has run out.
 
 Without --command, procs run the hosts' built-in actors: counter (params: an integer; asked
@@ -154,9 +154,13 @@ func (a *app) start(ctx context.Context, net *mesh.Net, u upSpec) (*holding, err
 	bar := a.newProgress()
 	defer bar.clear()
 	bar.say("looking for hosts")
-	hosts, err := u.hosts.attach(ctx, net)
+	hosts, passed, err := u.hosts.attach(ctx, net)
 	if err != nil {
 		return nil, err
+	}
+	if len(passed) > 0 {
+		bar.clear()
+		a.note("passed over %s", &mesh.ClosedError{Hosts: passed})
 	}
 	n := hosts.Extent().NumRanks() * u.perHost.NumRanks()
 	bar.say(fmt.Sprintf("starting %s on %s", count(n, "proc"), count(hosts.Extent().NumRanks(), "host")))

@@ -29,8 +29,8 @@ func TestLists_areTablesForPeopleAndDocumentsForScripts(t *testing.T) {
 	require.Equal(t, 2, hosts[0].Procs)
 	lines := strings.Split(strings.TrimSpace(c.ok(t, "hosts")), "\n")
 	require.Len(t, lines, 3)
-	require.Equal(t, []string{"HOST", "ID", "PROCS", "CPUS", "PID", "UP", "VERSION", "BUILD"}, strings.Fields(lines[0]))
-	require.Equal(t, []string{"b", hosts[1].ID.String(), "2"}, strings.Fields(lines[2])[:3])
+	require.Equal(t, []string{"HOST", "STATUS", "ID", "PROCS", "CPUS", "PID", "UP", "VERSION"}, strings.Fields(lines[0]))
+	require.Equal(t, []string{"b", "alive", hosts[1].ID.String(), "2"}, strings.Fields(lines[2])[:4])
 
 	procs := decodeLines[procRecord](t, c.ok(t, "procs", "-o", "ndjson"))
 	require.Len(t, procs, 4)

@@ -2,12 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
 	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/internal/cli"
 	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -31,21 +33,32 @@ func readLabels(text string) (map[string]string, error) {
 	return labels, nil
 }
 
-// of picks among the hosts there are. A name that none has is an error, before anything is asked.
-func (p hostPick) of(infos []agent.HostInfo) ([]agent.HostInfo, error) {
+// find picks among the hosts that answer. A name that none of them has is an error, before anything is asked.
+func (p hostPick) find(ctx context.Context, net *mesh.Net) ([]agent.HostInfo, error) {
+	inv, err := net.Inventory(ctx)
+	if err != nil {
+		return nil, err
+	}
+	picked, err := p.of(inv.Hosts)
+	if _, missing := errors.AsType[*mesh.NotFoundError](err); missing && inv.Cut {
+		err = fmt.Errorf("%w; %w", err, inv.Err())
+	}
+	return picked, err
+}
+
+func (p hostPick) of(hosts []mesh.HostState) ([]agent.HostInfo, error) {
 	for _, name := range p.names {
-		if !slices.ContainsFunc(infos, func(h agent.HostInfo) bool { return hostIs(h, name) }) {
-			var known []string
-			for _, h := range infos {
-				known = append(known, h.Label)
-			}
-			return nil, &mesh.NotFoundError{What: "host", Name: name, Known: known}
+		if err := p.check(hosts, name); err != nil {
+			return nil, err
 		}
 	}
-	var out []agent.HostInfo
-	for _, h := range infos {
-		if p.takes(h) {
-			out = append(out, h)
+	var infos, out []agent.HostInfo
+	for _, h := range hosts {
+		if h.State != agent.HostAlive {
+			continue
+		}
+		if infos = append(infos, h.HostInfo); p.takes(h.HostInfo) {
+			out = append(out, h.HostInfo)
 		}
 	}
 	if len(out) == 0 && len(p.labels) > 0 {
@@ -54,21 +67,49 @@ func (p hostPick) of(infos []agent.HostInfo) ([]agent.HostInfo, error) {
 	return out, nil
 }
 
-// attach is a mesh of those that are picked.
-func (p hostPick) attach(ctx context.Context, net *mesh.Net) (mesh.HostMesh, error) {
-	hosts, err := net.Hosts(ctx)
-	if err != nil || len(p.names) == 0 && len(p.labels) == 0 {
-		return hosts, err
+// check refuses a name that no host has which answers.
+func (p hostPick) check(hosts []mesh.HostState, name string) error {
+	var silent *mesh.HostState
+	var known []string
+	for _, h := range hosts {
+		known = append(known, h.Label)
+		switch {
+		case !hostIs(h.HostInfo, name):
+		case h.State == agent.HostAlive:
+			return nil
+		default:
+			silent = &h
+		}
 	}
-	infos, err := p.of(hosts.Infos())
-	if err != nil {
-		return hosts, err
+	if silent != nil {
+		return cli.WithCode(cli.ExitTimeout, fmt.Errorf("host %s is known, but does not answer", silent))
 	}
-	var ids []subjects.HostID
-	for _, h := range infos {
-		ids = append(ids, h.ID)
+	return &mesh.NotFoundError{What: "host", Name: name, Known: known}
+}
+
+// attach is a mesh of those that are picked. Hosts that take no procs are passed over, unless they are named.
+func (p hostPick) attach(ctx context.Context, net *mesh.Net) (hosts mesh.HostMesh, passed []agent.HostInfo, err error) {
+	if len(p.names) == 0 && len(p.labels) == 0 {
+		hosts, err = net.AllHosts(ctx)
+	} else {
+		var infos []agent.HostInfo
+		if infos, err = p.find(ctx, net); err != nil {
+			return hosts, nil, err
+		}
+		var ids []subjects.HostID
+		for _, h := range infos {
+			ids = append(ids, h.ID)
+		}
+		hosts, err = net.Attach(ctx, "hosts", ids...)
 	}
-	return net.Attach(ctx, hosts.Name(), ids...)
+	if err != nil || len(p.names) > 0 {
+		return hosts, nil, err
+	}
+	open, closed := hosts.Open()
+	if open.Extent().NumRanks() == 0 {
+		return hosts, nil, &mesh.ClosedError{Hosts: closed}
+	}
+	return open, closed, nil
 }
 
 func hostIs(h agent.HostInfo, name string) bool { return h.Label == name || h.ID.String() == name }
@@ -106,7 +147,7 @@ func everyLabel(infos []agent.HostInfo) (all []string) {
 
 // hostNames are the labels of the live hosts.
 func hostNames(ctx context.Context, net *mesh.Net, taken []string) ([]string, error) {
-	hosts, err := net.Hosts(ctx)
+	hosts, err := net.AllHosts(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +162,7 @@ func hostNames(ctx context.Context, net *mesh.Net, taken []string) ([]string, er
 
 // hostLabelPairs are the labels that live hosts have.
 func hostLabelPairs(ctx context.Context, net *mesh.Net, _ []string) ([]string, error) {
-	hosts, err := net.Hosts(ctx)
+	hosts, err := net.AllHosts(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -24,10 +24,10 @@ func TestHosts_areCordonedDrainedAndShutDown(t *testing.T) {
 		}
 		require.Equal(t, want, strings.Join(got, ", "))
 	}
-	require.NotContains(t, c.ok(t, "hosts"), "MODE", "there is nothing to say")
+	require.NotContains(t, c.ok(t, "hosts"), "WHY", "there is nothing to say")
 	require.Equal(t, "HOST  RESULT\na     cordoned\nb     cordoned\n", c.ok(t, "hosts", "cordon", "a", "b", "--reason", "new disks"))
 	mode("a cordoned, b cordoned, c open")
-	require.Regexp(t, `a .* cordoned  new disks`, c.ok(t, "hosts"))
+	require.Regexp(t, `a +cordoned .*  new disks`, c.ok(t, "hosts"))
 	c.ok(t, "hosts", "uncordon", "b")
 	mode("a cordoned, b open, c open")
 	c.ok(t, "hosts", "uncordon", "a")
@@ -52,7 +52,7 @@ func TestHosts_arePickedByLabelsAndCompleted(t *testing.T) {
 	require.NoError(t, err)
 	c.stop = append(c.stop, stop)
 
-	require.Regexp(t, `(?m)^HOST .* BUILD +LABELS\nn1 .* disk=nvme,zone=a\nn2 .* zone=b$`, c.ok(t, "hosts"))
+	require.Regexp(t, `(?m)^HOST .* VERSION +LABELS\nn1 .* disk=nvme,zone=a\nn2 .* zone=b$`, c.ok(t, "hosts"))
 	picked := decode[[]agent.HostInfo](t, c.ok(t, "hosts", "--label", "zone=a,disk=nvme", "-o", "json"))
 	require.Len(t, picked, 1)
 	require.Equal(t, "n1", picked[0].Label)
@@ -81,6 +81,29 @@ func TestHosts_arePickedByLabelsAndCompleted(t *testing.T) {
 	require.Equal(t, "n1 n2", suggest("hosts", "drain", ""))
 	require.Equal(t, "n2", suggest("hosts", "drain", "n1", ""))
 	require.Equal(t, "zone=a zone=b", suggest("hosts", "--label", "zone"))
+}
+
+func TestSpawn_passesOverHostsThatTakeNoProcs(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "a", "b")
+	c.system(t)
+	c.ok(t, "hosts", "cordon", "b", "--reason", "new disks")
+	r := c.client(t, "spawn", "demo", "--detach", "-o", "ndjson")
+	require.Zero(t, r.code, r.err)
+	require.Contains(t, r.err, "passed over hosts that take no procs: b is cordoned (new disks)\n")
+	up := decode[upRecord](t, r.out)
+	require.Equal(t, []string{"a"}, up.Hosts)
+	for _, p := range decode[[]procRecord](t, c.ok(t, "procs", "demo", "-o", "json")) {
+		c.procs = append(c.procs, p.PID)
+	}
+	r = c.client(t, "spawn", "named", "--hosts", "a,b", "--detach")
+	require.Equal(t, cli.ExitFailure, r.code)
+	require.Contains(t, r.err, "host b is cordoned")
+	c.ok(t, "hosts", "cordon", "a")
+	r = c.client(t, "spawn", "nowhere", "--detach")
+	require.Equal(t, cli.ExitFailure, r.code)
+	require.Equal(t, "client: hosts that take no procs: a is cordoned, b is cordoned (new disks)\n", r.err)
+	c.ok(t, "stop", "demo")
 }
 
 func TestConfig_showsWhatCountsAndWhoSaidIt(t *testing.T) {

@@ -106,17 +106,39 @@ func rankColour(rank int) colour {
 }
 
 // findPrinted finds a mesh that lives, or else the newest that has ended: its hosts keep what it has
-// printed for a while.
-func (t target) findPrinted(ctx context.Context, net *mesh.Net) (place, error) {
-	all, err := net.Meshes(ctx)
+// printed for a while. missing names its hosts that did not answer.
+func (t target) findPrinted(ctx context.Context, net *mesh.Net) (p place, missing, err error) {
+	inv, err := net.Inventory(ctx)
 	if err != nil {
-		return place{}, err
+		return place{}, nil, err
 	}
-	m, err := t.among(net, all)
+	m, err := t.among(net, inv.Meshes)
 	if err != nil {
-		return place{}, orBareWorld(ctx, net, t.name, err)
+		return place{}, nil, orMissing(inv, orBareWorld(ctx, net, t.name, err))
 	}
-	return t.in(m.Procs)
+	p, err = t.in(m.Procs)
+	return p, p.missing(inv, t), err
+}
+
+// tails are the last lines of the ranks of a place. Hosts that are known to be silent are not waited for; they are named in
+// missing, as those are that do not answer.
+func (p place) tails(ctx context.Context, lines int, silent error) (tails []agent.LogTail, missing, err error) {
+	if silent != nil {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, answerWithin)
+		defer cancel()
+	}
+	tails, err = p.procs.Logs(ctx, lines)
+	some, partly := errors.AsType[*mesh.AttachError](err)
+	switch {
+	case err == nil:
+		return tails, silent, nil
+	case silent != nil && partly && len(some.Failed) < some.Hosts:
+		return tails, silent, nil
+	case partly && len(some.Failed) < some.Hosts:
+		return tails, cli.WithCode(cli.ExitPartial, err), nil
+	}
+	return tails, nil, errors.Join(err, silent)
 }
 
 // among picks the mesh that lives, or else the newest that has ended.

@@ -34,7 +34,7 @@ const roleVar = "CASTNET_CLIENT_TEST"
 func TestMain(m *testing.M) {
 	proc.Main(append(builtin.Defs(), talkerDef())...)
 	switch {
-	case filepath.Base(os.Args[0]) == "hostd":
+	case filepath.Base(os.Args[0]) == "hostd", os.Getenv(roleVar) == "hostd":
 		os.Exit(hostdMain())
 	case os.Getenv(roleVar) == "client":
 		main()

@@ -123,7 +123,7 @@ func parseMesh(text, verb string) (target, error) {
 
 // view asks everybody who knows something of a mesh that lives, or else of the newest that has ended (CLI-C7).
 func (t target) view(ctx context.Context, net *mesh.Net) (meshView, error) {
-	hosts, err := net.Hosts(ctx)
+	hosts, err := net.AllHosts(ctx)
 	if err != nil {
 		return meshView{}, err
 	}

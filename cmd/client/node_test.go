@@ -2,23 +2,26 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/bus/embed"
+	"github.com/castnet-io/castnet/cast/gateway"
 	"github.com/castnet-io/castnet/internal/cli"
 )
 
 // hostdMain is the tests' binary in the role of a hostd: a server and a host that can be found.
 func hostdMain() int {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
 	if err := playHostd(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "hostd:", err)
@@ -30,6 +33,9 @@ func hostdMain() int {
 func playHostd(ctx context.Context) error {
 	if os.Getenv("HOSTD_FAILS") != "" {
 		return fmt.Errorf("it does not want to")
+	}
+	if label := os.Getenv("HOSTD_LABEL"); label != "" {
+		return playJoining(ctx, label)
 	}
 	srv, err := embed.Start(ctx, embed.Options{Token: "found"})
 	if err != nil {
@@ -52,6 +58,41 @@ func playHostd(ctx context.Context) error {
 		return err
 	}
 	return bus.RemoveLocal(path, os.Getpid())
+}
+
+// playJoining is a hostd on a server that is there, with a gateway. It says "ready" on stdout.
+func playJoining(ctx context.Context, label string) error {
+	o := bus.FromEnv(os.Getenv)
+	stop, err := startHost(ctx, o.URL, o.Token, label)
+	if err != nil {
+		return err
+	}
+	g, err := gateway.Start(ctx, gateway.Options{Label: label, Bus: &o})
+	if err != nil {
+		return errors.Join(err, stop())
+	}
+	fmt.Println("ready")
+	<-ctx.Done()
+	last, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	return errors.Join(g.Close(last), stop())
+}
+
+// hostd starts a hostd of its own process, with a gateway, on the server of the cluster.
+func (c *cluster) hostd(t *testing.T, label string) *background {
+	t.Helper()
+	b := start(t, append(c.env, roleVar+"=hostd", "HOSTD_LABEL="+label))
+	require.Equal(t, "ready", b.next(t))
+	return b
+}
+
+// hang stops a process until resume, or the end of the test.
+func (b *background) hang(t *testing.T) (resume func()) {
+	t.Helper()
+	require.NoError(t, b.cmd.Process.Signal(syscall.SIGSTOP))
+	resume = func() { _ = b.cmd.Process.Signal(syscall.SIGCONT) } // it fails when the process has ended
+	t.Cleanup(resume)
+	return resume
 }
 
 // noBus is an environment without a bus, and with a hostd in PATH.

@@ -9,7 +9,6 @@ import (
 
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/mesh"
-	"github.com/castnet-io/castnet/subjects"
 )
 
 // topLook is what was done until one moment; its JSON names are stable.
@@ -17,6 +16,8 @@ type topLook struct {
 	At    time.Time `json:"at"`
 	Hosts []topHost `json:"hosts"`
 	Procs []topProc `json:"procs"`
+
+	missing error // names the hosts that did not answer
 }
 
 // topHost is the procs of a host.
@@ -27,6 +28,9 @@ type topHost struct {
 	Queued  int     `json:"queued"`
 	Handled uint64  `json:"handled"`
 	Rate    float64 `json:"rate"` // messages handled in a second, since the look before
+
+	State   string        `json:"state"`             // alive, suspect, unknown or dead
+	Silence time.Duration `json:"silence,omitempty"` // of a host that does not answer: since it was heard
 }
 
 // topProc is the actors of a proc, without its agent.
@@ -71,19 +75,11 @@ const asksAtOnce = 8
 func (t *top) look(ctx context.Context) (topLook, error) {
 	ctx, cancel := context.WithTimeout(ctx, t.within)
 	defer cancel()
-	hosts, err := t.net.Hosts(ctx)
+	inv, err := t.net.Inventory(ctx)
 	if err != nil {
 		return topLook{}, err
 	}
-	var ids []subjects.HostID
-	for _, h := range hosts.Infos() {
-		ids = append(ids, h.ID)
-	}
-	meshes, err := t.net.MeshesOn(ctx, ids)
-	if err != nil {
-		return topLook{}, err
-	}
-	meshes = slices.DeleteFunc(meshes, func(m mesh.MeshState) bool { return !m.Alive() })
+	meshes := slices.DeleteFunc(inv.Meshes, func(m mesh.MeshState) bool { return !m.Alive() })
 	asked := make([][]topProc, len(meshes))
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, asksAtOnce)
@@ -95,9 +91,9 @@ func (t *top) look(ctx context.Context) (topLook, error) {
 		})
 	}
 	wg.Wait()
-	l := topLook{At: time.Now(), Hosts: []topHost{}, Procs: append([]topProc{}, slices.Concat(asked...)...)}
+	l := topLook{At: time.Now(), Hosts: []topHost{}, Procs: append([]topProc{}, slices.Concat(asked...)...), missing: inv.Err()}
 	t.rates(&l)
-	l.sum(hosts.Infos())
+	l.sum(inv.Hosts)
 	l.sort()
 	return l, ctx.Err()
 }
@@ -162,11 +158,11 @@ func (t *top) rates(l *topLook) {
 }
 
 // sum adds up the procs of each host.
-func (l *topLook) sum(infos []agent.HostInfo) {
+func (l *topLook) sum(hosts []mesh.HostState) {
 	at := map[string]int{}
-	for i, h := range infos {
+	for i, h := range hosts {
 		at[h.ID.String()] = i
-		l.Hosts = append(l.Hosts, topHost{Host: h.Label, ID: h.ID.String(), Procs: h.Procs})
+		l.Hosts = append(l.Hosts, topHost{Host: h.Label, ID: h.ID.String(), Procs: h.Procs, State: h.State, Silence: h.Silence})
 	}
 	for _, p := range l.Procs {
 		if i, is := at[p.Host]; is {
@@ -176,10 +172,16 @@ func (l *topLook) sum(infos []agent.HostInfo) {
 	}
 }
 
-// sort puts those first that do most, then those where most waits.
+// sort puts those first that do not answer, then those that do most, and then those where most waits.
 func (l *topLook) sort() {
+	answers := func(h topHost) int {
+		if h.State == agent.HostAlive {
+			return 1
+		}
+		return 0
+	}
 	slices.SortStableFunc(l.Hosts, func(a, b topHost) int {
-		return cmp.Or(cmp.Compare(b.Rate, a.Rate), cmp.Compare(b.Queued, a.Queued), cmp.Compare(b.Handled, a.Handled))
+		return cmp.Or(cmp.Compare(answers(a), answers(b)), cmp.Compare(b.Rate, a.Rate), cmp.Compare(b.Queued, a.Queued), cmp.Compare(b.Handled, a.Handled))
 	})
 	slices.SortStableFunc(l.Procs, func(a, b topProc) int {
 		return cmp.Or(cmp.Compare(b.Rate, a.Rate), cmp.Compare(b.Queued, a.Queued), cmp.Compare(b.Handled, a.Handled))

@@ -19,7 +19,7 @@ const (
 	ExitFailure     = 1
 	ExitUsage       = 2   // the command line, or a value in it, is wrong
 	ExitNotFound    = 3   // nobody has that name, or nobody listens
-	ExitPartial     = 4   // some ranks failed or are missing
+	ExitPartial     = 4   // some ranks or hosts failed or are missing
 	ExitTimeout     = 5   // no answer in time
 	ExitConnection  = 6   // the bus cannot be reached, or refuses
 	ExitInterrupted = 130 // by a signal, as shells have it
@@ -56,6 +56,7 @@ var exitCodes = [...]struct {
 	{ExitUsage, as[*subjects.Error]},
 	{ExitUsage, as[*shape.Error]},
 	{ExitUsage, is(actor.ErrInvalid, actor.ErrBadMessage)},
+	{ExitPartial, as[*mesh.MissingHostsError]},
 	{ExitNotFound, as[*mesh.NotFoundError]},
 	{ExitNotFound, is(notFound...)},
 	{ExitTimeout, is(context.DeadlineExceeded)},

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/internal/cli"
+	"github.com/castnet-io/castnet/mesh"
+)
+
+// eventually runs a command until what it leaves is as it should be.
+func (c *cluster) eventually(t *testing.T, good func(result) bool, args ...string) (r result) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		r = c.client(t, args...)
+		return good(r)
+	}, 60*time.Second, 50*time.Millisecond, "%v", args)
+	return r
+}
+
+func TestSilentHost_isNamedByEveryCommandWithExitCode4(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	c.hostd(t, "a")
+	b := c.hostd(t, "b")
+	_, up := c.up(t, "noise", "--per-host", "gpu=2", "--command", os.Args[0], "--actor", "talker")
+	c.ok(t, "cast", "noise", "talker", "talk", `"hello"`)
+	require.Regexp(t, `^HOST  STATUS  ID +PROCS  CPUS  PID +UP +VERSION\na +alive .*\nb +alive .*\n$`, c.ok(t, "hosts"))
+	resume := b.hang(t)
+
+	r := c.client(t, "hosts")
+	require.Equal(t, cli.ExitPartial, r.code, r.err)
+	require.Contains(t, r.err, "1 of 2 hosts did not answer: b (", "also before anybody who watches it knows")
+	r = c.eventually(t, func(r result) bool { return strings.Contains(r.err, "last heard") }, "hosts")
+	require.Equal(t, cli.ExitPartial, r.code, r.err)
+	require.Regexp(t, `(?m)^a +alive .*\nb +(suspect|unknown|dead) +b-\w+ +- +- +- +- +- +last heard \d+s ago$`, r.out)
+	require.Regexp(t, `^client: 1 of 2 hosts did not answer: b \((suspect|unknown|dead), last heard \d+s ago\)\n$`, r.err)
+	states := decode[[]mesh.HostState](t, c.client(t, "hosts", "-o", "json").out)
+	require.Len(t, states, 2)
+	require.Equal(t, agent.HostAlive, states[0].State)
+	require.Positive(t, states[1].Silence)
+
+	r = c.client(t, "procs", "noise")
+	require.Equal(t, cli.ExitPartial, r.code, r.err)
+	require.Regexp(t, `(?m)^`+up.Mesh+` +0 +host=0,gpu=0 +a +\d+ +\d+s +running +-\n`, r.out)
+	require.Regexp(t, `(?m)^`+up.Mesh+` +2 +host=1,gpu=0 +b +- +- +(unknown|failed) +host b`, r.out)
+	require.Regexp(t, `^client: 2 of 4 ranks of noise missing: no answer from b \(\w+, last heard \d+s ago\)\n$`, r.err)
+	require.Zero(t, c.client(t, "procs", "noise[host=0]").code, "no rank of the region is there")
+	require.Equal(t, cli.ExitPartial, c.client(t, "procs").code)
+	r = c.client(t, "procs", "nothing")
+	require.Equal(t, cli.ExitPartial, r.code, "the host that did not answer may have it")
+	require.Contains(t, r.err, `mesh "nothing" does not exist`)
+
+	r = c.client(t, "meshes")
+	require.Equal(t, cli.ExitPartial, r.code, r.err)
+	require.Regexp(t, up.Mesh+` +mesh +host=2,gpu=2 +2/4 +a,b +client-\w+ +(unknown|running) `, r.out)
+
+	r = c.client(t, "top", "--every", "1ms")
+	require.Equal(t, cli.ExitPartial, r.code, r.err)
+	require.Regexp(t, `(?m)^HOST +STATUS +PROCS +MSG/S +QUEUED +HANDLED\nb +(suspect|unknown|dead) +- +`, r.out)
+	require.Contains(t, r.err, "1 of 2 hosts did not answer: b (")
+
+	r = c.client(t, "hosts", "cordon", "b")
+	require.Equal(t, cli.ExitTimeout, r.code, r.err)
+	require.Regexp(t, `^client: host b \(\w+, last heard \d+s ago\) is known, but does not answer\n$`, r.err)
+
+	r = c.client(t, "logs", "noise", "--tail", "1")
+	require.Equal(t, cli.ExitPartial, r.code, r.err)
+	require.Contains(t, r.out, "from 0")
+	require.NotContains(t, r.out, "from 2")
+	require.Contains(t, r.err, "2 of 4 ranks of noise missing: no answer from b (")
+
+	found := c.doctor(t, cli.ExitPartial)["hosts"]
+	require.Regexp(t, `^1 of 2 answer; silent: b \(\w+, last heard \d+s ago\)$`, found.Found)
+
+	resume()
+	c.eventually(t, func(r result) bool { return r.code == cli.ExitOK }, "procs", "noise")
+	c.ok(t, "hosts")
+}
+
+func TestSilentHost_thatWasKilledIsDeadUntilItIsBack(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	c.hostd(t, "a")
+	b := c.hostd(t, "b")
+	require.Len(t, decode[[]mesh.HostState](t, c.ok(t, "hosts", "-o", "json")), 2)
+	b.exit(t, syscall.SIGKILL)
+	r := c.eventually(t, func(r result) bool {
+		return r.code == cli.ExitPartial && len(r.out) > 0 && stateOf(t, r, "b") == agent.HostDead
+	}, "hosts", "-o", "json")
+	require.Contains(t, r.err, "b (dead, last heard ")
+
+	back := c.hostd(t, "b")
+	r = c.eventually(t, func(r result) bool { return r.code == cli.ExitOK }, "hosts", "-o", "json")
+	require.Len(t, decode[[]mesh.HostState](t, r.out), 2, "it is listed once, under its new ID")
+	require.Zero(t, back.exit(t, os.Interrupt))
+	r = c.eventually(t, func(r result) bool { return r.code == cli.ExitOK }, "hosts", "-o", "json")
+	require.Len(t, decode[[]mesh.HostState](t, r.out), 1, "it has left in order")
+}
+
+// stateOf is that of a host in what hosts printed.
+func stateOf(t *testing.T, r result, label string) string {
+	for _, h := range decode[[]mesh.HostState](t, r.out) {
+		if h.Label == label {
+			return h.State
+		}
+	}
+	return ""
+}
+
+func TestHosts_sayThatTheTimeEndedTheSearch(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "a")
+	net, err := mesh.Connect(t.Context(), mesh.Options{Bus: &bus.Options{URL: c.url, Token: "secret"}, Log: zerolog.Nop()})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, net.Close(context.WithoutCancel(t.Context()))) }()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	<-ctx.Done()
+	var out strings.Builder
+	a := &app{out: &out, output: asJSON}
+	err = a.hosts(ctx, net, hostPick{})
+	require.Equal(t, cli.ExitPartial, cli.ExitCode(err), err)
+	require.EqualError(t, err, "the search for hosts ended at its deadline: there may be more of them")
+}

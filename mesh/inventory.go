@@ -1,0 +1,297 @@
+package mesh
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/config"
+	"github.com/castnet-io/castnet/controller"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// Inventory is the hosts and the proc meshes of a namespace at one moment. It holds the hosts that answered and
+// those that a gateway, or the owner of a mesh, expects (MESH-22).
+type Inventory struct {
+	Hosts []HostState // by label
+	// Meshes are those that the hosts that answered know. A rank on a silent host has the status that the owner of
+	// its mesh knows, or Unknown; its State has no Proc.
+	Meshes []MeshState
+	Cut    bool // the deadline of the context ended the search for hosts: there may be more
+}
+
+// HostState is how a host is.
+type HostState struct {
+	agent.HostInfo               // its introduction; of a silent host the ID and the label alone
+	State          string        `json:"state"`             // alive: it answered; else agent.HostSuspect, HostUnknown or HostDead
+	Reason         string        `json:"reason,omitempty"`  // why it is not alive
+	Silence        time.Duration `json:"silence,omitempty"` // since it was heard last; 0: it answered, or that is not known
+}
+
+// String names the host and says how it is, such as "b (suspect, last heard 3s ago)".
+func (h HostState) String() string {
+	if h.Silence == 0 {
+		return fmt.Sprintf("%s (%s)", h.Label, h.State)
+	}
+	return fmt.Sprintf("%s (%s, last heard %s ago)", h.Label, h.State, h.Silence.Round(time.Second))
+}
+
+// MissingHostsError reports that an Inventory is not the whole picture.
+type MissingHostsError struct {
+	Hosts  int         // that are known
+	Silent []HostState // of these, the hosts that did not answer
+	Cut    bool        // the search ended at its deadline
+}
+
+func (e *MissingHostsError) Error() string {
+	var parts []string
+	if len(e.Silent) > 0 {
+		parts = append(parts, fmt.Sprintf("%d of %d hosts did not answer: %s", len(e.Silent), e.Hosts, hostList(e.Silent)))
+	}
+	if e.Cut {
+		parts = append(parts, "the search for hosts ended at its deadline: there may be more of them")
+	}
+	return strings.Join(parts, "; ")
+}
+
+// maxNamed is how many hosts an error names.
+const maxNamed = 5
+
+func hostList(hosts []HostState) string {
+	var all []string
+	for i, h := range hosts {
+		if i == maxNamed {
+			all = append(all, fmt.Sprintf("and %d more", len(hosts)-i))
+			break
+		}
+		all = append(all, h.String())
+	}
+	return strings.Join(all, ", ")
+}
+
+// Silent are the hosts that did not answer.
+func (i Inventory) Silent() (hosts []HostState) {
+	for _, h := range i.Hosts {
+		if h.State != agent.HostAlive {
+			hosts = append(hosts, h)
+		}
+	}
+	return hosts
+}
+
+// Err is nil when every host that is known answered, and else a *MissingHostsError.
+func (i Inventory) Err() error {
+	e := &MissingHostsError{Hosts: len(i.Hosts), Silent: i.Silent(), Cut: i.Cut}
+	if len(e.Silent) == 0 && !e.Cut {
+		return nil
+	}
+	return e
+}
+
+// MissingRanks are the ranks of a mesh of the Inventory whose hosts did not answer, and those hosts.
+func (i Inventory) MissingRanks(p ProcMesh) (ranks []int, hosts []HostState) {
+	for view, base := range p.region.Ranks() {
+		at := slices.IndexFunc(i.Hosts, func(h HostState) bool { return h.ID == p.host(base/p.desc.PerHost) })
+		if at < 0 || i.Hosts[at].State == agent.HostAlive {
+			continue
+		}
+		ranks = append(ranks, view)
+		if !slices.ContainsFunc(hosts, func(h HostState) bool { return h.ID == i.Hosts[at].ID }) {
+			hosts = append(hosts, i.Hosts[at])
+		}
+	}
+	return ranks, hosts
+}
+
+// inventoryWithin is how long hosts and owners may take to answer an Inventory.
+const inventoryWithin = 2 * time.Second
+
+// Inventory asks all hosts which procs they have, the gateways which hosts they know, and the owners of meshes about
+// hosts that do not answer. A host that left in order is not expected, nor is one that has been dead for
+// discovery.remember, or that is back under another ID. No host at all is an error.
+func (n *Net) Inventory(ctx context.Context) (Inventory, error) {
+	var known agent.HostListing
+	var unlisted error
+	var asking sync.WaitGroup
+	asking.Go(func() { known, unlisted = agent.KnownHosts(ctx, n.bus, n.proc.Space()) })
+	infos, err := agent.ListedHosts(ctx, n.bus, n.proc.Space(), n.quiet)
+	asking.Wait()
+	i := Inventory{Cut: errors.Is(ctx.Err(), context.DeadlineExceeded)}
+	switch {
+	case err != nil:
+		return i, err
+	case ctx.Err() != nil && !i.Cut:
+		return i, ctx.Err()
+	case unlisted != nil && !i.Cut && !errors.Is(unlisted, bus.ErrNoResponders) && !errors.Is(unlisted, context.DeadlineExceeded):
+		return i, unlisted
+	}
+	silent := silentHosts{}
+	var ids []subjects.HostID
+	for _, info := range infos {
+		ids = append(ids, info.ID)
+		i.Hosts = append(i.Hosts, HostState{HostInfo: info, State: agent.HostAlive})
+	}
+	for _, k := range known.Hosts {
+		if !slices.Contains(ids, k.ID) {
+			silent.add(HostState{HostInfo: agent.HostInfo{ID: k.ID}, State: k.State, Reason: k.Reason, Silence: k.Silence})
+		}
+	}
+	if len(i.Hosts) == 0 && len(silent) == 0 {
+		if i.Cut {
+			return i, i.Err()
+		}
+		return i, n.nobody()
+	}
+	if !i.Cut {
+		if err := n.addMeshes(ctx, &i, ids, silent); err != nil {
+			return i, err
+		}
+	}
+	i.addSilent(silent, config.DiscoveryRemember.Get(n.config))
+	return i, nil
+}
+
+// silentHosts are hosts that do not answer, as those know that watch them.
+type silentHosts map[subjects.HostID]HostState
+
+// add takes what somebody knows of a silent host. What is known to whoever heard it last counts.
+func (s silentHosts) add(h HostState) {
+	if h.State == agent.HostAlive {
+		h.State, h.Reason = agent.HostSuspect, "it did not answer"
+	}
+	h.Label = h.ID.Label()
+	had, is := s[h.ID]
+	if !is || had.State == agent.HostUnknown || h.State != agent.HostUnknown && h.Silence < had.Silence {
+		s[h.ID] = h
+	}
+}
+
+// addSilent adds the silent hosts that are still expected.
+func (i *Inventory) addSilent(silent silentHosts, remember time.Duration) {
+	back := map[string]bool{}
+	for _, h := range i.Hosts {
+		back[h.Label] = true
+	}
+	for _, h := range silent {
+		if h.State == agent.HostDead && (h.Silence > remember || back[h.Label]) {
+			continue
+		}
+		i.Hosts = append(i.Hosts, h)
+	}
+	slices.SortFunc(i.Hosts, func(a, b HostState) int { return cmp.Or(cmp.Compare(a.Label, b.Label), a.ID.Compare(b.ID)) })
+}
+
+// addMeshes asks the hosts that answered for their procs, and the owners of meshes for those on hosts that did not.
+func (n *Net) addMeshes(whole context.Context, i *Inventory, ids []subjects.HostID, silent silentHosts) error {
+	ctx, cancel := context.WithTimeout(whole, inventoryWithin)
+	defer cancel()
+	asked, errs := n.askStates(ctx, ids)
+	i.Cut = errors.Is(whole.Err(), context.DeadlineExceeded)
+	if whole.Err() != nil && !i.Cut {
+		return whole.Err()
+	}
+	found := assembly{net: n, by: map[string]*assembled{}}
+	for at, id := range ids {
+		switch {
+		case errs[at] != nil && i.Cut:
+			continue // it had no time
+		case errs[at] != nil:
+			i.Hosts = slices.DeleteFunc(i.Hosts, func(h HostState) bool { return h.ID == id })
+			silent.add(HostState{HostInfo: agent.HostInfo{ID: id}, State: agent.HostSuspect, Reason: errs[at].Error()})
+			continue
+		}
+		if err := found.addHost(id, asked[at]); err != nil {
+			return err
+		}
+	}
+	i.Meshes = found.all()
+	answered := map[subjects.HostID]bool{}
+	for _, h := range i.Hosts {
+		answered[h.ID] = true
+	}
+	var wg sync.WaitGroup
+	var mu sync.Mutex // guards silent
+	slots := make(chan struct{}, maxAsked)
+	for at := range i.Meshes {
+		m := &i.Meshes[at]
+		lacks := m.on(func(h subjects.HostID) bool { return !answered[h] })
+		if !m.Alive() || len(lacks) == 0 {
+			continue
+		}
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			var report controller.Report
+			err := errNoReport
+			if m.Procs.desc.World == nil {
+				report, err = controller.Health.Call(ctx, m.Procs.controller(), actor.None{})
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			m.complete(lacks, report, err, silent)
+		})
+	}
+	wg.Wait()
+	return nil
+}
+
+var errNoReport = errors.New("the system controller reports on no single mesh")
+
+// on are the ranks of the mesh whose host is such, each with its host.
+func (m MeshState) on(such func(subjects.HostID) bool) map[int]subjects.HostID {
+	ranks := map[int]subjects.HostID{}
+	for rank := range m.Procs.desc.Extent.NumRanks() {
+		if h := m.Procs.host(rank / m.Procs.desc.PerHost); h.IsValid() && such(h) {
+			ranks[rank] = h
+		}
+	}
+	return ranks
+}
+
+// complete adds the ranks on silent hosts, as the owner of the mesh knows them, and what it knows of those hosts.
+func (m *MeshState) complete(lacks map[int]subjects.HostID, r controller.Report, unasked error, silent silentHosts) {
+	health := map[string]controller.HostHealth{}
+	for _, h := range r.Hosts {
+		health[h.Host] = h
+	}
+	statuses := map[int]agent.Status{}
+	if unasked == nil {
+		r.Statuses.Each(m.Procs.desc.Extent.NumRanks(), func(rank int, s agent.Status) { statuses[rank] = s })
+	}
+	here := map[int]bool{}
+	for _, s := range m.States {
+		here[s.Rank] = true
+	}
+	for rank := range m.Procs.desc.Extent.NumRanks() {
+		host, lacking := lacks[rank]
+		if !lacking {
+			continue
+		}
+		h, watched := health[host.String()]
+		switch {
+		case watched && h.Left:
+		case watched:
+			silent.add(HostState{HostInfo: agent.HostInfo{ID: host}, State: h.State, Reason: h.Reason, Silence: h.Silence})
+		case unasked == nil:
+			silent.add(HostState{HostInfo: agent.HostInfo{ID: host}, State: agent.HostAlive})
+		default:
+			silent.add(HostState{HostInfo: agent.HostInfo{ID: host}, State: agent.HostUnknown, Reason: "it did not answer"})
+		}
+		s, known := statuses[rank]
+		if here[rank] || known && s.Phase.Terminal() && h.Left {
+			continue
+		}
+		if !known || !s.Phase.Terminal() {
+			s = agent.Status{Phase: agent.Unknown, Reason: fmt.Sprintf("host %s does not answer", host.Label())}
+		}
+		m.States = append(m.States, agent.State{ID: m.Procs.desc.ID.String(), Rank: rank, Status: s})
+	}
+}
