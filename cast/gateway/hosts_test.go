@@ -92,7 +92,7 @@ func (s *system) awaitKnown(want ...string) {
 func TestGateway_listsAHostThatDiedUntilThatIsLongAgo(t *testing.T) {
 	s := newSystem(t)
 	s.awaitKnown("a alive")
-	h, _ := s.Host(t, "b")
+	h, _ := s.cluster.Host(t, "b")
 	s.awaitKnown("a alive", "b alive")
 	require.NoError(t, h.Close(t.Context()))
 	s.awaitKnown("a alive") // it has left in order
