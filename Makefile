@@ -42,6 +42,10 @@ ready:
 build: ready ## bin/hostd, bin/client and bin/wordcount
 	@scripts/compile.sh build -o bin/ $(PROGRAMS)
 
+listened: ## the tests of whole systems where somebody hears everything: a subscriber, then a stream
+	CASTNET_INTEGRATION_LISTENER=wildcard go test -vet=off -count 1 -timeout 20m ./integration
+	CASTNET_INTEGRATION_LISTENER=stream go test -vet=off -count 1 -timeout 20m ./integration
+
 demo: build ## count words on two hosts, kill a proc, see it noticed; CORPUS=dir picks the files
 	@bin/wordcount --hostd bin/hostd $(if $(CORPUS),'$(CORPUS)')
 

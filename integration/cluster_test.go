@@ -58,6 +58,8 @@ func newClusterOn(t *testing.T, o embed.Options, labels ...string) *cluster {
 func onServer(t *testing.T, o embed.Options) *cluster {
 	t.Helper()
 	c := &cluster{tmp: t.TempDir()}
+	heardBy := os.Getenv(listenerVariable)
+	o.JetStream = o.JetStream || heardBy == stream
 	self, err := os.Executable()
 	require.NoError(t, err)
 	t.Cleanup(func() { // registered first, so checked last
@@ -68,6 +70,7 @@ func onServer(t *testing.T, o embed.Options) *cluster {
 	c.server, err = embed.Start(t.Context(), o)
 	require.NoError(t, err)
 	t.Cleanup(c.server.Shutdown)
+	c.overheard(t, heardBy)
 	return c
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/agent/presence"
 	"github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/mesh/shape"
 	"github.com/castnet-io/castnet/subjects"
@@ -282,9 +283,18 @@ func (h HostMesh) Shutdown(ctx context.Context, reason string) error {
 		return err
 	}
 	h.net.step("hosts.shutdown.attempt", h.name, len(h.hosts), agent.ShuttingDown, nil)
-	_, err := h.summary(ctx, "shutdown", func(ctx context.Context, a actor.Ref[agent.Agent]) (agent.Summary, error) {
+	dead, forget, err := h.deaths()
+	if err != nil {
+		return err
+	}
+	defer forget()
+	_, err = h.summary(ctx, "shutdown", func(ctx context.Context, a actor.Ref[agent.Agent]) (agent.Summary, error) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		died := dead[subjects.HostID(a.ID().Proc.Mesh)]
+		defer context.AfterFunc(died, cancel)()
 		s, err := agent.StopAll.Urge(ctx, a, agent.StoppingAll{Reason: reason})
-		if gone(err) {
+		if gone(err) || err != nil && died.Err() != nil {
 			return agent.Summary{}, nil
 		}
 		return s, err
@@ -298,6 +308,30 @@ func (h HostMesh) Shutdown(ctx context.Context, reason string) error {
 	}
 	h.net.step("hosts.shutdown.success", h.name, len(h.hosts), agent.Stopped, nil)
 	return nil
+}
+
+// deaths has a context for each host that ends when this program knows that the host has died: it answers nobody, and
+// the server may not say so. A host that leaves in order answers before.
+func (h HostMesh) deaths() (dead map[subjects.HostID]context.Context, forget func(), err error) {
+	watcher, err := h.net.watcher()
+	if err != nil {
+		return nil, nil, err
+	}
+	dead, ends := map[subjects.HostID]context.Context{}, map[subjects.HostID]context.CancelFunc{}
+	for _, id := range h.hosts {
+		dead[id], ends[id] = context.WithCancel(context.Background())
+	}
+	leave := watcher.Watch(h.hosts, func(c presence.Change) {
+		if c.State == presence.Dead && !c.Left {
+			ends[c.Host]()
+		}
+	})
+	return dead, func() {
+		leave()
+		for _, end := range ends {
+			end()
+		}
+	}, nil
 }
 
 // summary asks every host to stop something and adds up what came of it. What is left is an error.

@@ -24,6 +24,7 @@ func (a *app) doctorCommand() *cobra.Command {
 
   connection    the server, the time to it and back, the user, TLS
   permissions   what this user may not publish or subscribe to, and castnet needs
+  listeners     who hears messages that are not for them, such as nats sub '>' or a stream
   jetstream     whether worlds survive
   system        the system controller, which owns worlds
   hosts         who beats, who answers, who is slow; who is expected, and silent
@@ -111,7 +112,8 @@ func (d *doctor) run(ctx context.Context) (err error) {
 		name string
 		look func(context.Context) finding
 	}{
-		{"connection", d.connection}, {"permissions", d.permissions}, {"jetstream", d.jetStream}, {"system", d.system},
+		{"connection", d.connection}, {"permissions", d.permissions}, {"listeners", d.listeners},
+		{"jetstream", d.jetStream}, {"system", d.system},
 	}
 	for _, c := range checks {
 		if err := d.check(ctx, c.name, c.look); err != nil {

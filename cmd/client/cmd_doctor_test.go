@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -55,7 +56,7 @@ func TestDoctor_saysThatAllIsWell(t *testing.T) {
 	c := newCluster(t, "a", "b")
 	c.system(t)
 	all := c.doctor(t, cli.ExitOK)
-	require.Len(t, all, 7)
+	require.Len(t, all, 8)
 	for check, want := range map[string]string{
 		"connection": c.url + ", nats-server 2.", "permissions": "castnet.v1.default", "hosts": "2 of 2 answer", "clocks": "on 2 hosts",
 	} {
@@ -74,6 +75,35 @@ func TestDoctor_saysThatAllIsWell(t *testing.T) {
 	lines := c.ok(t, "doctor")
 	require.Regexp(t, `(?m)^ok    hosts        2 of 2 answer$`, lines)
 	require.Regexp(t, `(?m)^warn  jetstream    there is none: .* — start hostd`, lines)
+}
+
+// Whoever hears everything keeps the server from saying that nobody listens.
+func TestDoctor_namesWhoHearsWhatIsNotForThem(t *testing.T) {
+	t.Parallel()
+	c := guarded(t)
+	require.Equal(t, finding{
+		Check: "listeners", Result: wellResult, Found: "nobody hears messages that are for one process",
+	}, c.doctor(t, cli.ExitFailure)["listeners"])
+	b, err := bus.Open(t.Context(), bus.Options{URL: c.url, User: "full", Password: "secret"})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, b.Close(context.Background())) })
+	sub, err := b.Data().Subscribe("castnet.v1.*.p.>", func(bus.Msg) {})
+	require.NoError(t, err)
+	f := c.doctor(t, cli.ExitFailure)["listeners"]
+	require.Equal(t, warnResult, f.Result)
+	require.Equal(t, "somebody subscribes to castnet.v1.default.p.>: the server cannot say that a process is gone, "+
+		"so its end is known later", f.Found)
+	require.Contains(t, f.Todo, "end that subscription")
+	require.NoError(t, sub.Unsubscribe())
+	_, err = b.Control().Request(t.Context(), bus.Msg{
+		Subject: "$JS.API.STREAM.CREATE.audit", Data: []byte(`{"name":"audit","subjects":["castnet.v1.>"],"storage":"memory"}`),
+	})
+	require.NoError(t, err)
+	f = c.doctor(t, cli.ExitFailure)["listeners"]
+	require.Equal(t, warnResult, f.Result)
+	require.Contains(t, f.Found, "the stream audit records messages between processes")
+	require.NotContains(t, f.Found, "somebody subscribes")
+	require.Contains(t, f.Todo, "castnet.v1.default.ev.>")
 }
 
 func TestDoctor_namesThePermissionsThatAreMissing(t *testing.T) {

@@ -30,6 +30,7 @@ func FuzzDoctor(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		bustest.Bounded(t, data, func() { _ = json.Unmarshal(data, new(storage)) })
 		bustest.Bounded(t, data, func() { _ = json.Unmarshal(data, new(account)) })
+		bustest.Bounded(t, data, func() { _ = json.Unmarshal(data, new(acknowledgement)) })
 		bustest.Bounded(t, data, func() { _ = json.Unmarshal(data, new(agent.HostInfo)) })
 		bustest.Bounded(t, data, func() { c.hear(bus.Msg{Subject: subject, Data: data}) })
 	})

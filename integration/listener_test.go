@@ -1,0 +1,150 @@
+package integration
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/actor/actortest"
+	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/bus/embed"
+	"github.com/castnet-io/castnet/controller/worlds"
+	"github.com/castnet-io/castnet/internal/testmesh"
+	"github.com/castnet-io/castnet/mesh"
+	"github.com/castnet-io/castnet/mesh/shape"
+)
+
+// listenerVariable has every cluster of the tests heard by a stranger: wildcard or stream (make listened).
+const listenerVariable = "CASTNET_INTEGRATION_LISTENER"
+
+// The strangers: one subscribes to everything, the other is a stream of everything, which acknowledges requests.
+const (
+	wildcard = "wildcard"
+	stream   = "stream"
+)
+
+// overheard has a stranger hear everything on the bus of a cluster.
+func (c *cluster) overheard(t *testing.T, by string) {
+	t.Helper()
+	if by == "" {
+		return
+	}
+	b, err := bus.Open(t.Context(), bus.Options{URL: c.server.URL(), Token: token})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, b.Close(context.Background())) })
+	switch by {
+	case wildcard:
+		_, err = b.Data().Subscribe(">", func(bus.Msg) {})
+	case stream:
+		config := `{"name":"audit","subjects":["castnet.v1.>"],"storage":"memory","max_msgs":1000}`
+		_, err = b.Control().Request(t.Context(), bus.Msg{Subject: "$JS.API.STREAM.CREATE.audit", Data: []byte(config)})
+	default:
+		err = fmt.Errorf("%s=%s: want %s or %s", listenerVariable, by, wildcard, stream)
+	}
+	require.NoError(t, err)
+}
+
+// Whoever hears everything keeps the server from saying that nobody listens, and a stream answers what is asked. What
+// the system does is the same.
+func TestListener_everyVerbWorksWhereSomebodyHearsEverything(t *testing.T) {
+	for _, by := range []string{wildcard, stream} {
+		t.Run(by, func(t *testing.T) {
+			c := newClusterOn(t, embed.Options{Token: token, JetStream: true})
+			c.overheard(t, by)
+			net := c.connect(t)
+			c.startNode(t, "a", "--system")
+			b := c.startNode(t, "b")
+			hosts, err := net.AwaitHosts(t.Context(), 2)
+			require.NoError(t, err)
+			require.Eventually(t, func() bool {
+				_, err := worlds.Find(t.Context(), net.Proc())
+				return err == nil
+			}, patience, poll)
+			s := shell{T: t, env: c.environment(t)}
+			commandsWork(s)
+			namesWork(t, c, net, hosts)
+			procs := castsWork(t, hosts)
+
+			began := time.Now()
+			victim := testmesh.PIDs(t, net, procs.ID().String())[1]
+			require.NoError(t, syscall.Kill(victim, syscall.SIGKILL))
+			for e, err := range procs.Watch(within(t)) {
+				require.NoError(t, err)
+				require.True(t, e.Failed())
+				require.Equal(t, 1, e.Rank)
+				break
+			}
+			b.kill(t)
+			ended := map[int]bool{1: true}
+			for e, err := range procs.Watch(within(t)) {
+				require.NoError(t, err)
+				if ended[e.Rank] = true; len(ended) == 3 {
+					break
+				}
+			}
+			require.True(t, ended[2] && ended[3], "the ranks of the host that died: %v", ended)
+			require.NoError(t, hosts.Slice("host", 1, 2).Shutdown(t.Context(), "it is dead already"))
+			require.Less(t, time.Since(began), patience, "a death is noticed by what is known of it")
+			require.NoError(t, procs.Slice("host", 0, 1).Stop(t.Context()))
+			out := s.run(program("client"), "hosts", "-o", "json")
+			require.Contains(t, out, `"label": "a"`)
+		})
+	}
+}
+
+// commandsWork runs the commands of the client.
+func commandsWork(s shell) {
+	s.Helper()
+	client := program("client")
+	require.Equal(s, 3, len(strings.Split(strings.TrimSpace(s.run(client, "hosts")), "\n")), "two hosts")
+	s.run(client, "spawn", "words", "--procs", "gpu=2", "--detach")
+	require.Contains(s, s.run(client, "meshes"), "words-")
+	require.Equal(s, "0\n", s.run(client, "call", "words[host=0,gpu=0]", "counter", "get"))
+	require.Contains(s, s.run(client, "cast", "words", "counter", "get", "--reduce", "sum"), "0")
+	require.Contains(s, s.run(client, "doctor"), "warn  listeners")
+	s.run(client, "stop", "words")
+	world := filepath.Join(s.TempDir(), "world.yaml")
+	require.NoError(s, os.WriteFile(world, []byte("name: train\nshape: x=2\nper-host: 1\ncommand: builtin\n"), 0o600))
+	s.run(client, "plan", "-f", world)
+	s.run(client, "apply", "-f", world)
+	require.Contains(s, s.run(client, "worlds"), "train")
+	s.run(client, "delete", "train")
+}
+
+// namesWork takes a name.
+func namesWork(t *testing.T, c *cluster, net *mesh.Net, hosts mesh.HostMesh) {
+	t.Helper()
+	release, err := net.TakeName(t.Context(), "alone")
+	require.NoError(t, err)
+	other := c.connect(t)
+	_, err = other.TakeName(t.Context(), "alone")
+	require.ErrorAs(t, err, new(*mesh.NameTakenError))
+	release()
+	named, err := hosts.SpawnProcs(t.Context(), mesh.Spawning{Name: "alone", PerHost: shape.Unit(), TakeName: true})
+	require.NoError(t, err)
+	_, err = other.TakeName(t.Context(), "alone")
+	require.ErrorAs(t, err, new(*mesh.NameTakenError))
+	found, err := other.Lookup(t.Context(), "alone")
+	require.NoError(t, err)
+	require.Equal(t, named.ID(), found.ID())
+	require.NoError(t, named.Stop(t.Context()))
+}
+
+// castsWork spawns procs and actors, and casts to all.
+func castsWork(t *testing.T, hosts mesh.HostMesh) mesh.ProcMesh {
+	t.Helper()
+	procs, err := hosts.Spawn(t.Context(), "workers", shape.Of("proc", 2))
+	require.NoError(t, err)
+	actors, err := mesh.Spawn(t.Context(), procs, actortest.TestActors, "actors", actor.None{})
+	require.NoError(t, err)
+	require.Len(t, answersFrom(t, actors), 4)
+	return procs
+}
