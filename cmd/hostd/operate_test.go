@@ -103,7 +103,7 @@ func TestHostd_lameDuckWaitsForItsProcs_HOSTD6(t *testing.T) {
 	code, c := probeHTTP(t, d, "/readyz")
 	require.Equal(t, 503, code)
 	require.Equal(t, "the host is cordoned: "+lameDuckReason, c.Reason)
-	hosts, err := net.Hosts(soon(t))
+	hosts, err := net.AllHosts(soon(t))
 	require.NoError(t, err)
 	_, err = hosts.SpawnProcs(soon(t), mesh.Spawning{Name: "late", PerHost: counters.Extent(), Command: mesh.Command{Path: agent.Builtin}})
 	require.Error(t, err)
