@@ -48,7 +48,16 @@ func (st *state) join(e join) {
 		err = st.joinProc(e)
 	}
 	if err != nil {
-		st.answer(e.from, nil, err)
+		st.refuse(e, err)
+	}
+}
+
+// refuse answers a join with an error. A host is looked at even so: it may run a share of a world that has ended, which
+// nobody else would stop (WORLD-10).
+func (st *state) refuse(e join, why error) {
+	st.answer(e.from, nil, why)
+	if e.Host != nil && e.Host.ID.IsValid() {
+		st.do(look{e.Host.ID})
 	}
 }
 
@@ -69,9 +78,7 @@ func (st *state) joinHost(e join) error {
 	case mine != nil && mine.rank != j.Rank:
 		return fmt.Errorf("host %s has rank %d in world %s already", j.ID, mine.rank, w.name)
 	case mine == nil && other != nil && other.host.lost == "":
-		st.answer(e.from, nil, fmt.Errorf("host rank %d of world %s is %s: want another rank, or that it leaves first", j.Rank, w.name, other.host.id))
-		st.do(look{j.ID}) // it may have what is not its own any more
-		return nil
+		return fmt.Errorf("host rank %d of world %s is %s: want another rank, or that it leaves first", j.Rank, w.name, other.host.id)
 	case mine == nil:
 		st.takeSeat(e, other)
 		return nil

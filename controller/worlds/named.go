@@ -102,7 +102,7 @@ func (st *state) named(e named) {
 			if why == nil {
 				st.join(x)
 			} else {
-				st.answer(x.from, nil, why)
+				st.refuse(x, why)
 			}
 		case reserve:
 			if why == nil {

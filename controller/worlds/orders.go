@@ -3,6 +3,7 @@ package worlds
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
@@ -318,9 +319,9 @@ func (c *Controller) poll(ctx *actor.Context) {
 			if c.st.hosts[id] == nil {
 				cancel()
 				delete(c.watches, id)
-				delete(c.sights, id)
 			}
 		}
+		maps.DeleteFunc(c.sights, func(id subjects.HostID, _ sight) bool { return c.st.hosts[id] == nil })
 		c.poll(ctx)
 	})
 }
