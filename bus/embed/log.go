@@ -2,6 +2,7 @@ package embed
 
 import (
 	"fmt"
+	"net"
 	"sync"
 
 	"github.com/rs/zerolog"
@@ -9,7 +10,7 @@ import (
 
 // logAdapter is the server's logger. What the server calls a notice is debug to
 // us. The server reports a port in use as a fatal log line, from which it
-// expects not to return: it is kept for Start.
+// expects not to return: it is kept for Start, which gives the error in it.
 type logAdapter struct {
 	log zerolog.Logger
 
@@ -27,8 +28,14 @@ func (l *logAdapter) Fatalf(format string, v ...any) {
 	l.log.Error().Msgf(format, v...)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.err == nil {
-		l.err = fmt.Errorf(format, v...)
+	if l.err != nil {
+		return
+	}
+	l.err = fmt.Errorf(format, v...)
+	for _, x := range v {
+		if cause, ok := x.(*net.OpError); ok {
+			l.err = cause
+		}
 	}
 }
 

@@ -63,11 +63,14 @@ func again[M, R any](t *testing.T, e actor.Endpoint[agent.Agent, M, R], to actor
 	return out
 }
 
+// own is where a hostd listens whose next one is to find its port free: no other test looks for it there.
+const own = "127.0.0.1:0"
+
 func TestHostd_keptMeshesOutliveIt_HOSTD6(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	state := filepath.Join(t.TempDir(), "state")
-	d := s.start(t, "--state-dir", state, "--label", "a")
+	d := s.start(t, "--state-dir", state, "--label", "a", "--listen", own)
 	token := s.readLocal(t).Token
 	p := s.asker(t)
 	m := keptMesh(t, d)
@@ -119,7 +122,7 @@ func TestHostd_aLeaseOfAKeptMeshGoesOnWhereItWas(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	state := filepath.Join(t.TempDir(), "state")
-	d := s.start(t, "--state-dir", state, "--label", "a")
+	d := s.start(t, "--state-dir", state, "--label", "a", "--listen", own)
 	m := keptMesh(t, d)
 	host := agent.Of(m.Hosts[0].Proc()).Via(s.asker(t))
 	_, err := agent.Create.Call(soon(t), host, agent.Creation{Procs: &m, Wait: true, Lease: time.Hour})
@@ -158,7 +161,7 @@ func TestHostd_stateDirectoryBelongsToOneLabel(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	state := t.TempDir()
-	s.start(t, "--state-dir", state, "--label", "a").stop(t)
+	s.start(t, "--state-dir", state, "--label", "a", "--listen", own).stop(t)
 	_, why := s.fails(t, "--state-dir", state, "--label", "b")
 	require.Contains(t, why, `it is of host "a": want --label a, or another --state-dir`)
 	require.NoError(t, os.WriteFile(filepath.Join(state, "server.json"), []byte("{"), 0o600))

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net"
 	"net/url"
-	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -29,34 +28,41 @@ func newToken() string { return rand.Text() }
 // road as its procs, so that a server they cannot use is found out now.
 func startServer(ctx context.Context, c config, getenv func(string) string, log zerolog.Logger) (*embed.Server, bus.Options, error) {
 	s := c.server
-	err := probe(s.host, s.port)
-	for end := time.Now().Add(recallWithin); err != nil && s.recalled && ctx.Err() == nil && time.Now().Before(end); err = probe(s.host, s.port) {
+	srv, err := c.startOn(ctx, s.port, log)
+	taken, is := errors.AsType[*net.OpError](err)
+	for end := time.Now().Add(recallWithin); is && s.recalled && ctx.Err() == nil && time.Now().Before(end); taken, is = errors.AsType[*net.OpError](err) {
 		time.Sleep(recallWithin / 100) // somebody's connection may have it for a moment: it is of those that the kernel gives away
+		srv, err = c.startOn(ctx, s.port, log)
 	}
-	if err != nil {
-		if s.recalled {
-			return nil, bus.Options{}, fmt.Errorf("port %d, where procs that are kept look for the server of %s: %w: choose another with --listen", s.port, c.stateDir, err)
-		}
-		if s.chosen {
-			return nil, bus.Options{}, fmt.Errorf("--listen %s: %w", c.listen, err)
-		}
-		s.port = 0
+	switch {
+	case !is || c.natsConfig != "":
+	case s.recalled:
+		err = fmt.Errorf("port %d, where procs that are kept look for the server of %s: %w: choose another with --listen", s.port, c.stateDir, taken.Err)
+	case s.chosen:
+		err = fmt.Errorf("--listen %s: %w", c.listen, taken.Err)
+	default:
+		srv, err = c.startOn(ctx, 0, log)
 	}
-	started := new(atomic.Bool)
-	srv, err := embed.Start(ctx, embed.Options{
-		Host: s.host, Port: s.port, Token: s.token, ConfigFile: c.natsConfig,
-		JetStream: c.data != "", StoreDir: c.data, Insecure: c.conn.Insecure, Log: log.Hook(later{started}),
-	})
 	if err != nil {
 		return nil, bus.Options{}, err
 	}
-	started.Store(true)
 	o, err := c.ownOptions(srv, getenv)
 	if err != nil {
 		srv.Shutdown()
 		return nil, bus.Options{}, err
 	}
 	return srv, o, nil
+}
+
+// startOn starts the server on a port; 0 is any.
+func (c config) startOn(ctx context.Context, port int, log zerolog.Logger) (*embed.Server, error) {
+	started := new(atomic.Bool)
+	srv, err := embed.Start(ctx, embed.Options{
+		Host: c.server.host, Port: port, Token: c.server.token, ConfigFile: c.natsConfig,
+		JetStream: c.data != "", StoreDir: c.data, Insecure: c.conn.Insecure, Log: log.Hook(later{started}),
+	})
+	started.Store(err == nil)
+	return srv, err
 }
 
 // ownOptions is how this node reaches its own server.
@@ -74,22 +80,6 @@ func (c config) ownOptions(srv *embed.Server, getenv func(string) string) (bus.O
 		o.Token = srv.Token()
 	}
 	return o, err
-}
-
-// probe says why a server could not listen there. It spares the user the server's own words for it,
-// and is not needed for the ports that it cannot know.
-func probe(host string, port int) error {
-	if port == 0 {
-		return nil
-	}
-	l, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port)))
-	if err == nil {
-		return l.Close()
-	}
-	if op, ok := errors.AsType[*net.OpError](err); ok {
-		return op.Err
-	}
-	return err
 }
 
 // reachable replaces the address of a server that listens on all of them by the loopback one.
