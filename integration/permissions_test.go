@@ -64,16 +64,18 @@ func TestPermissions_thoseOfTheDocumentationAreEnough(t *testing.T) {
 	s.run(client, "apply", "-f", world)
 	s.run(client, "spawn", "demo", "--hosts", "a", "--detach")
 
+	require.Equal(t, "1\n", s.run(client, "cast", "demo", "counter", "add", "1", "--reduce", "sum"))
+	s.worksAsAProgram(t, client)
+	ownsAMesh(t, net)
+	castsAsACaller(t, c.server.URL())
+
 	first.kill(t)
 	require.Eventually(t, func() bool {
 		d, ok := detached(t, net)
 		return ok && d.Claim.Epoch == 3
 	}, patience, poll, second.said)
 	require.Contains(t, s.run(client, "worlds"), "train", "it was read again")
-	require.Equal(t, "1\n", s.run(client, "cast", "demo", "counter", "add", "1", "--reduce", "sum"))
-	s.worksAsAProgram(t, client)
-	ownsAMesh(t, net)
-	castsAsACaller(t, c.server.URL())
+	require.Equal(t, "2\n", s.run(client, "cast", "demo", "counter", "add", "1", "--reduce", "sum"))
 	s.run(client, "stop", "demo")
 	s.run(client, "delete", "train")
 	for _, n := range []*node{a, first, second} {
