@@ -56,7 +56,7 @@ test: build bin/nats ## vet, and every test without the race detector
 race: ## every test under the race detector
 	@scripts/preflight.sh --race
 	@$(MAKE) --no-print-directory bin/nats
-	CASTNET_TEST_LONG=1 go test -race -vet=off $(TOGETHER) -timeout 15m $(LONG) ./...
+	go test -race -vet=off $(TOGETHER) -timeout 15m $(LONG) ./...
 
 stress: ready ## repeat tests: PKG="./bus ./actor" RUN=TestX N=1000 BUSY=4 RACE=1; GOMAXPROCS=1 is heeded, too
 	@go run ./scripts/stress -n '$(N)' -busy '$(BUSY)' -run '$(RUN)' $(if $(RACE),-race) $(PKG)

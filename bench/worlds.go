@@ -189,7 +189,7 @@ func (c *continent) controller(ctx context.Context) (ref actor.Ref[*worlds.Contr
 // declare has a host run all of a new world.
 func declare(ctx context.Context, ref actor.Ref[*worlds.Controller], h *imagined, name string) error {
 	spec := worlds.Spec{Name: name, Shape: shape.Of("x", worldProcs), PerHost: worldProcs, Command: agent.Command{Path: agent.Builtin}}
-	if _, err := worlds.Upsert.Call(ctx, ref, worlds.Declaration{Spec: spec, Taken: true}); err != nil {
+	if _, err := worlds.Upsert.Call(ctx, ref, worlds.Declaration{Spec: spec}); err != nil {
 		return err
 	}
 	_, err := worlds.Join.Call(ctx, ref, worlds.Joining{World: name, Host: &worlds.JoiningHost{ID: h.id, Life: h.info().Life()}})
