@@ -2,7 +2,6 @@ package integration
 
 import (
 	"encoding/json"
-	"maps"
 	"os/exec"
 	"slices"
 	"strconv"
@@ -289,29 +288,31 @@ func diesDuringACast(t *testing.T, collect string) {
 func TestDiscovery_theNATSCommandListsHostsProcsAndGateways(t *testing.T) {
 	t.Parallel()
 	g := newGatewayed(t, "a", "b")
-	want := map[string]int{
-		"castnet-host": 1, "castnet-gateway": 1, "castnet-proc": 1, // names, with the IDs of each below
-		"│ a-": 1, "│ b-": 1, "│ gateway-": 2, "│ " + g.procs.ID().String() + "_": 4,
+	micro := func(args ...string) string {
+		return g.nats(append([]string{"--timeout", patience.String(), "micro"}, args...)...)
 	}
-	var list string
+	// The command lists what answers within 300 ms of the answer before, so the whole list is asked for by its length.
+	want := map[string]int{"castnet-host a": 1, "castnet-host b": 1, "castnet-gateway gateway": 2, "castnet-proc " + g.procs.ID().Label(): 4}
 	got := map[string]int{}
-	for end := time.Now().Add(patience); !maps.Equal(want, got) && time.Now().Before(end); {
-		list = g.nats("micro", "ls") // it waits 300 ms for one more answer, which a busy machine exceeds
-		for id := range want {
-			got[id] = strings.Count(list, id)
-		}
+	for _, a := range g.req("$SRV.PING", "", "--reply-timeout", patience.String(), "--replies", "8") {
+		var service struct{ Name, ID string }
+		require.NoError(t, json.Unmarshal([]byte(a.body), &service), a.body)
+		label, _, _ := strings.Cut(service.ID, "-")
+		got[service.Name+" "+label]++
 	}
-	require.Equal(t, want, got, list)
-	info := g.nats("micro", "info", "castnet-gateway")
+	require.Equal(t, want, got)
+	list := micro("ls")
+	require.Regexp(t, `│ (a|b|gateway|demo)-`, list)
+	info := micro("info", "castnet-gateway")
 	for _, want := range []string{
 		"castnet.v1.default.cast." + g.procs.ID().String() + ".counter-", ".add.*", "shape: host=2,gpu=2", "in: int64", "out: int64",
 		"direction: in,out",
 	} {
 		require.Contains(t, info, want)
 	}
-	require.Contains(t, g.nats("micro", "info", "castnet-proc"), "p."+g.procs.ID().String())
-	require.Contains(t, g.nats("micro", "info", "castnet-host"), ".info.*")
+	require.Contains(t, micro("info", "castnet-proc"), "p."+g.procs.ID().String())
+	require.Contains(t, micro("info", "castnet-host"), ".info.*")
 	g.one(subject("get"), "")
-	require.Contains(t, g.nats("micro", "stats", "castnet-gateway"), "cast")
-	require.Contains(t, g.nats("micro", "stats", "castnet-proc"), "get")
+	require.Contains(t, micro("stats", "castnet-gateway"), "cast")
+	require.Contains(t, micro("stats", "castnet-proc"), "get")
 }
