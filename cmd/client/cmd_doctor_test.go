@@ -58,11 +58,14 @@ func TestDoctor_saysThatAllIsWell(t *testing.T) {
 	all := c.doctor(t, cli.ExitOK)
 	require.Len(t, all, 8)
 	for check, want := range map[string]string{
-		"connection": c.url + ", nats-server 2.", "permissions": "castnet.v1.default", "hosts": "2 of 2 answer", "clocks": "on 2 hosts",
+		"connection": c.url + ", nats-server 2.", "permissions": "castnet.v1.default", "clocks": "on 2 hosts",
 	} {
 		require.Equal(t, wellResult, all[check].Result, all[check])
 		require.Contains(t, all[check].Found, want)
 	}
+	// On a busy machine doctor warns that hosts are slow: TestSeen_saysWhichHostsAreSilentSlow… has both findings.
+	require.NotEqual(t, failResult, all["hosts"].Result, all["hosts"])
+	require.Contains(t, all["hosts"].Found, "2 of 2 answer")
 	require.Contains(t, all["connection"].Found, "no TLS")
 	require.Equal(t, finding{
 		Check: "jetstream", Result: warnResult, Found: "there is none: " + noStore,
@@ -73,7 +76,7 @@ func TestDoctor_saysThatAllIsWell(t *testing.T) {
 
 	require.Equal(t, result{err: "no worlds: `client apply -f FILE` declares them\n"}, c.client(t, "worlds"))
 	lines := c.ok(t, "doctor")
-	require.Regexp(t, `(?m)^ok    hosts        2 of 2 answer$`, lines)
+	require.Regexp(t, `(?m)^(ok  |warn)  hosts        2 of 2 answer`, lines)
 	require.Regexp(t, `(?m)^warn  jetstream    there is none: .* — start hostd`, lines)
 }
 
