@@ -32,11 +32,12 @@ func Hosts(ctx context.Context, b *bus.Bus, space subjects.Space, quiet time.Dur
 }
 
 // ListedHosts is Hosts that also asks a gateway which hosts there are, and ends soon after all those have
-// answered.
+// answered. Its error comes with the hosts that answered before ctx ended.
 func ListedHosts(ctx context.Context, b *bus.Bus, space subjects.Space, quiet time.Duration) ([]HostInfo, error) {
 	return look(ctx, b, space, newCensus(quiet, quiet/10, nil, time.Now()), true)
 }
 
+// look asks the hosts to introduce themselves. An error comes with the hosts that answered before it.
 func look(ctx context.Context, b *bus.Bus, space subjects.Space, c *census, list bool) (out []HostInfo, err error) {
 	looking, end := context.WithCancelCause(ctx)
 	over := time.AfterFunc(max(c.quiet, firstWithin), func() { end(errEnough) })
@@ -44,6 +45,7 @@ func look(ctx context.Context, b *bus.Bus, space subjects.Space, c *census, list
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer end(nil)
+	defer func() { slices.SortFunc(out, byLabel) }()
 	if list {
 		wg.Go(func() {
 			known, err := KnownHosts(looking, b, space)
@@ -58,7 +60,7 @@ func look(ctx context.Context, b *bus.Bus, space subjects.Space, c *census, list
 			break
 		}
 		if err != nil {
-			return nil, fmt.Errorf("find hosts: %w", err)
+			return out, fmt.Errorf("find hosts: %w", err)
 		}
 		h, _ := introduced(m)
 		over.Reset(c.hear(h.ID, time.Now()))
@@ -66,13 +68,14 @@ func look(ctx context.Context, b *bus.Bus, space subjects.Space, c *census, list
 			out = append(out, h)
 		}
 	}
-	slices.SortFunc(out, func(a, b HostInfo) int {
-		if c := strings.Compare(a.Label, b.Label); c != 0 {
-			return c
-		}
-		return a.ID.Compare(b.ID)
-	})
 	return out, nil
+}
+
+func byLabel(a, b HostInfo) int {
+	if c := strings.Compare(a.Label, b.Label); c != 0 {
+		return c
+	}
+	return a.ID.Compare(b.ID)
 }
 
 // introduced reads an answer; false: it is none. A host that is stopping says so: it is none any more, and has

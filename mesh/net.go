@@ -275,16 +275,16 @@ func (n *Net) nobody() error {
 func (n *Net) AwaitHosts(ctx context.Context, atLeast int) (HostMesh, error) {
 	ctx, cancel := within(ctx, actor.DefaultDeadline)
 	defer cancel()
-	found := 0
-	var last error // why nobody could be asked
+	seen, found := 0, 0 // hosts of the fullest look, and those of them that take procs
+	var last error      // why there are no more
 	for {
 		infos, err := agent.ListedHosts(ctx, n.bus, n.proc.Space(), n.quiet)
 		open, closed := n.hostMesh(infos).Open()
 		switch {
 		case err == nil && len(open.hosts) >= atLeast:
 			return open, nil
-		case err == nil:
-			found, last = len(open.hosts), nil
+		case err == nil || len(infos) > 0 && len(infos) >= seen: // ctx may end in the middle of a look
+			seen, found, last = len(infos), len(open.hosts), nil
 			if len(closed) > 0 {
 				last = &ClosedError{Hosts: closed}
 			}
