@@ -314,6 +314,7 @@ func TestHOST7_aLeaseThatRunsOutStopsTheProcs(t *testing.T) {
 	require.NoError(t, err)
 	_, err = agent.Keepalive.Call(t.Context(), r.agent(), agent.Lease{ID: kept.ID.String(), For: time.Hour})
 	require.NoError(t, err)
+	require.Equal(t, all(1, agent.Status{Phase: agent.Running}), r.wait(t, kept, agent.Running))
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
 	o, err = agent.Wait.Call(ctx, r.agent(), agent.Waiting{ID: kept.ID.String(), Until: agent.Stopped})
