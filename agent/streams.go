@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -75,15 +76,19 @@ func (s *Streams) Returned(r actor.Returned) bool {
 // Len is how many subscribers there are.
 func (s *Streams) Len() int { return len(s.list) }
 
-// Tell sends an event about a resource to who asked for it. A port that takes no more has
-// unsubscribed that way; the log says why.
+// Tell sends an event about a resource to its subscribers. A subscriber that cannot be told is dropped, with a warning
+// unless it has closed its port.
 func (s *Streams) Tell(ctx *actor.Context, id string, e actor.Event) {
 	kept := s.list[:0]
 	for _, sub := range s.list {
 		if sub.id == "" || sub.id == id {
 			if err := sub.tell(ctx, e); err != nil {
 				log := ctx.Log()
-				log.Warn().Err(err).Stringer("port", sub.to).Msg("a subscriber is told no more")
+				line := log.Warn()
+				if errors.Is(err, actor.ErrPortGone) {
+					line = log.Debug()
+				}
+				line.Err(err).Stringer("port", sub.to).Msg("dropping subscriber: send failed")
 				continue
 			}
 		}

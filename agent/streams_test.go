@@ -1,0 +1,73 @@
+package agent_test
+
+import (
+	"bytes"
+	"context"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/bus/bustest"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// A teller tells its subscribers of an event whenever it is asked to.
+type teller struct{ agent.Streams }
+
+var (
+	tellerType = actor.NewType[*teller, actor.None]("teller")
+	listen     = actor.NewEndpoint[*teller, agent.Stream, actor.None]("listen")
+	tell       = actor.NewEndpoint[*teller, actor.None, int]("tell")
+)
+
+func tellers() actor.Def {
+	return tellerType.Made(func(*actor.Context, actor.None) (*teller, error) { return &teller{}, nil },
+		listen.By(func(t *teller, ctx *actor.Context, s agent.Stream) (actor.None, error) {
+			return actor.None{}, t.Add(ctx, s, 0, nil)
+		}),
+		tell.By(func(t *teller, ctx *actor.Context, _ actor.None) (int, error) {
+			t.Tell(ctx, "mesh", actor.Event{Status: string(actor.Running)})
+			return t.Len(), nil
+		}))
+}
+
+func TestStreams_aSubscriberThatCannotBeToldIsDroppedWithAWarningUnlessItHasClosed(t *testing.T) {
+	registry, err := actor.NewRegistry(tellers())
+	require.NoError(t, err)
+	id, err := subjects.NewMeshID("tellers")
+	require.NoError(t, err)
+	var said bytes.Buffer // written on the teller's turn, which an answer ends
+	p, err := actor.NewProc(t.Context(), actor.Options{
+		ID: subjects.ProcID{Mesh: id}, Bus: bustest.Open(t, bustest.Server(t)), Registry: registry, Log: zerolog.New(&said),
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		require.NoError(t, p.Close(ctx))
+	})
+	ref, err := actor.Spawn(t.Context(), p, tellerType, "teller", actor.None{})
+	require.NoError(t, err)
+
+	for level, hold := range map[string]func(*actor.Port[actor.Event]){
+		"debug": func(port *actor.Port[actor.Event]) { port.Close() },
+		"warn":  func(*actor.Port[actor.Event]) {}, // it is open, and nobody reads it
+	} {
+		port := actor.OpenPort[actor.Event](p)
+		_, err = listen.Call(t.Context(), ref, agent.Stream{To: port.Ref()})
+		require.NoError(t, err)
+		hold(port)
+		said.Reset()
+		for left := 1; left > 0; {
+			left, err = tell.Call(t.Context(), ref, actor.None{})
+			require.NoError(t, err)
+		}
+		require.Contains(t, said.String(), `"level":"`+level+`"`)
+		require.Contains(t, said.String(), "dropping subscriber: send failed")
+		port.Close()
+	}
+}
