@@ -54,6 +54,19 @@ func (c Coverage) describe(fs []Failure) string {
 	return shape.Describe(c.base, ranks)
 }
 
+// pointOf is where in the whole mesh a rank is.
+func (c Coverage) pointOf(f Failure) shape.Point {
+	rank, err := c.region.BaseRank(f.Rank)
+	if err != nil {
+		return f.Point
+	}
+	p, err := c.base.Point(rank)
+	if err != nil {
+		return f.Point
+	}
+	return p
+}
+
 // String is the coverage in one line.
 func (c Coverage) String() string {
 	s := fmt.Sprintf("asked %d · answered %d · failed %d", c.Asked, c.Answered, len(c.Failed))
@@ -79,7 +92,7 @@ type CoverageError struct {
 	Coverage              Coverage
 }
 
-// Error says each reason once, with the ranks that have it.
+// Error says each reason once, with the ranks of the whole mesh that have it.
 func (e *CoverageError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "cast %s to %s on %s: %s", e.Endpoint, e.Actor, e.Mesh, e.Coverage)
@@ -100,7 +113,8 @@ func (e *CoverageError) Error() string {
 		if fs := with[why]; len(fs) > 1 {
 			fmt.Fprintf(&b, "; %d ranks [%s]: %s", len(fs), e.Coverage.describe(fs), why)
 		} else {
-			fmt.Fprintf(&b, "; rank %d (%s): %s", fs[0].Rank, fs[0].Point, why)
+			p := e.Coverage.pointOf(fs[0])
+			fmt.Fprintf(&b, "; rank %d (%s): %s", p.Rank(), p, why)
 		}
 	}
 	if n := e.Coverage.NotAsked; len(n) > 0 {

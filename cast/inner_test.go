@@ -373,6 +373,16 @@ func TestCoverage_namesRegionsAsTheyAreAskedFor(t *testing.T) {
 	require.ErrorIs(t, err, actor.ErrDeadline)
 	require.NotErrorIs(t, err, actor.ErrPanic)
 
+	part := eight()
+	var bad error
+	part.Region, bad = part.Region.Select("host=1,gpu=2:4")
+	require.NoError(t, bad)
+	some := newTally(part)
+	some.answer(0, actor.Answer{})
+	some.answer(1, actor.Answer{Err: errors.New("no")})
+	require.EqualError(t, &CoverageError{Mesh: "m", Actor: "a", Endpoint: "e", Coverage: some.coverage()},
+		"cast e to a on m: asked 2 · answered 1 · failed 1 [host=1,gpu=3] · missing 0; rank 7 (host=1/2,gpu=3/4): no")
+
 	many := newTally(Target{Placement: Placement{Extent: shape.Of("gpu", 99), PerHost: 99}, Region: shape.Of("gpu", 99).Region()})
 	for rank := range 99 {
 		many.answer(rank, actor.Answer{Err: fmt.Errorf("reason %d", rank)})
