@@ -83,7 +83,7 @@ mesh < controller controller/worlds config agent agent/presence cast actor bus i
 	what users hold; agents and the system controller come to it as refs, so the library stays without launcher and server
 cast/gateway < mesh config agent agent/presence cast actor bus internal/micro internal/wire subjects mesh/shape ; agent/host agent/proc
 	a client of meshes that speaks for those who have none; the verbs of cast know nothing of it
-internal/testmesh < internal/testkit mesh controller/worlds agent/host agent bus bus/embed subjects
+internal/testmesh < internal/testkit mesh controller/worlds agent/host agent actor bus bus/embed subjects
 	the one rig of tests with hosts, for the packages below mesh too; what runs in production must not carry it
 internal/cli < bus actor cast config mesh mesh/shape subjects
 	flags, NATS contexts, configuration files and exit codes are for the two commands, and the same in both

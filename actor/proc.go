@@ -381,7 +381,7 @@ func (p *Proc) fail(e Event) {
 	}.because(&e))
 	p.roots.close()
 	for _, in := range p.directory.close(why) {
-		in.drop("the proc failed")
+		in.abandon(ending{reason: "the proc failed: its actor " + e.Actor + " failed: " + e.Reason, cause: &e}, false)
 	}
 	close(p.failed)
 	p.forgetPorts(func(owner string) bool { return owner == clientName }, why)

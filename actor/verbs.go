@@ -132,8 +132,8 @@ func local(ctx context.Context, to *instance, via *Proc) (from *instance, ok boo
 	return from, via == to.proc
 }
 
-// replaced reports whether another actor has the name of this one.
-func (in *instance) replaced() bool { return in.proc.find(in.name) != in }
+// replaced reports whether another actor has the name of this one, or none can: the proc has failed.
+func (in *instance) replaced() bool { return in.proc.find(in.name) != in || in.proc.Err() != nil }
 
 // callHere is Call within a proc, without encoding. ok is false when the actor takes other types
 // than these by that name, or is not the one that has this address now.

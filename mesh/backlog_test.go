@@ -98,7 +98,7 @@ func program(t *testing.T, srv *embed.Server, registry actor.Registry) *Net {
 		defer cancel()
 		require.NoError(t, p.Close(ctx))
 	})
-	return &Net{proc: p, config: &config.Config{}}
+	return &Net{proc: p, config: &config.Config{}, ctx: context.Background()}
 }
 
 // C11: ends that come at one moment are lost to who does not read them at once, or to who comes late.

@@ -140,6 +140,9 @@ func (n *Net) disown(ctx context.Context, owner subjects.ActorID, why string) {
 // Detached lists the meshes that the system controller owns, by name; worlds are not among them. It is
 // worlds.ErrNoSystem that there is none.
 func (n *Net) Detached(ctx context.Context) ([]worlds.DetachedState, error) {
+	if err := n.ended(); err != nil {
+		return nil, err
+	}
 	ctx, cancel := within(ctx, actor.DefaultDeadline)
 	defer cancel()
 	system, err := worlds.Find(ctx, n.proc)

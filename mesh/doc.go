@@ -74,9 +74,9 @@
 //     Release of them, an order to stop that the controller gets, its end, and that of the actor whose Context they were got with, give them
 //     back: those that were started end, others go on. What could not be is an error, and still the program's. Hosts that
 //     were found or attached have no owner, and no end harms them.
-//   - MESH-21: the failure of an actor of the program that has no parent goes to Options.OnFailure, or ends the Net: its
-//     Context ends with the chain of causes, and every verb of code that is no actor fails with it. An actor whose mesh
-//     loses a rank for good, and that never watched the mesh, fails within 1 s.
+//   - MESH-21: Options.OnFailure takes the failure of an actor without a parent, and of a rank of a mesh that the program
+//     does not watch. Without it the Net ends: Context and every verb fail with the chain of causes. An actor that does
+//     not watch its mesh fails with it, 1 s later.
 //   - MESH-22 (missing hosts): an Inventory holds each host that answered and each that a gateway or the owner of a mesh
 //     expects. Its Err names those that did not answer, and says when the deadline ended the search.
 //

@@ -12,6 +12,9 @@ import (
 // context.Cause is an *actor.Error whose Event is that failure with the chain of its causes.
 func (n *Net) Context() context.Context { return n.ctx }
 
+// ended is why the Net has ended; nil: it has not.
+func (n *Net) ended() error { return context.Cause(n.ctx) }
+
 // endWithProc ends the Net when its proc has failed.
 func (n *Net) endWithProc() {
 	select {
@@ -21,16 +24,16 @@ func (n *Net) endWithProc() {
 	}
 }
 
-// deals reports whether the owner of a mesh deals with a rank that has failed. An actor does when it watches the mesh.
-// A program that does not watch it has OnFailure, if anything, and the log.
+// deals reports whether the owner of a mesh deals with a rank that has failed: by a watch of the mesh, or, in a program,
+// by OnFailure.
 func (n *Net) deals(controller string, e actor.Event) bool {
 	switch {
 	case n.watches.has(controller):
-	case n.guest:
+		return true
+	case n.guest || n.onFailure == nil:
 		return false
-	case n.onFailure != nil:
-		n.onFailure(e)
 	}
+	n.onFailure(e)
 	return true
 }
 

@@ -195,12 +195,15 @@ func eachHost[R any](ctx context.Context, h HostMesh, ask func(context.Context, 
 	return out, errs
 }
 
-// Err is the error a bad handle carries.
+// Err is the error a bad handle carries, or why its Net has ended.
 func (h HostMesh) Err() error {
-	if h.err == nil && h.net == nil {
+	switch {
+	case h.err != nil:
+		return h.err
+	case h.net == nil:
 		return errNoHosts
 	}
-	return h.err
+	return h.net.ended()
 }
 
 // Name is what the mesh is called.

@@ -122,7 +122,7 @@ func (n *Net) Inventory(ctx context.Context) (Inventory, error) {
 	var unlisted error
 	var asking sync.WaitGroup
 	asking.Go(func() { known, unlisted = agent.KnownHosts(ctx, n.bus, n.proc.Space()) })
-	infos, err := agent.ListedHosts(ctx, n.bus, n.proc.Space(), n.quiet)
+	infos, err := n.listed(ctx)
 	asking.Wait()
 	i := Inventory{Cut: errors.Is(ctx.Err(), context.DeadlineExceeded)}
 	switch {

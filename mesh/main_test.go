@@ -2,6 +2,7 @@ package mesh_test
 
 import (
 	"fmt"
+	"os"
 	"testing"
 	"time"
 
@@ -17,6 +18,9 @@ import (
 // The tests' own binary is what their procs run: TestMain makes it a proc when a host launched it.
 func TestMain(m *testing.M) {
 	host.Main(defs()...)
+	if os.Getenv(programVariable) != "" {
+		os.Exit(unhandledMain())
+	}
 	testkit.Main(m)
 }
 

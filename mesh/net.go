@@ -41,7 +41,7 @@ type Options struct {
 
 	// OnFailure takes the failures that nothing else in this program deals with: of an actor of the program that has no
 	// parent, and of a rank of a mesh that the program made and does not watch. It must not block; it may end the
-	// process. nil: the failure of an actor ends the Net (MESH-21), that of a rank is logged.
+	// process. nil: such a failure ends the Net (MESH-21).
 	OnFailure func(actor.Event)
 
 	// HostsQuiet is how long no further host may answer before a look at the hosts ends; 0: discovery.quiet.
@@ -256,7 +256,7 @@ func (n *Net) Hosts(ctx context.Context) (HostMesh, error) {
 
 // AllHosts finds every live host, in the order of their labels, whether it takes procs or not. No host is an error.
 func (n *Net) AllHosts(ctx context.Context) (HostMesh, error) {
-	infos, err := agent.ListedHosts(ctx, n.bus, n.proc.Space(), n.quiet)
+	infos, err := n.listed(ctx)
 	if err != nil {
 		return HostMesh{}, err
 	}
@@ -271,6 +271,14 @@ func (n *Net) nobody() error {
 	return fmt.Errorf("%w on %s in %s: start a hostd there", errNobody, n.bus.Control().URL(), n.proc.Space())
 }
 
+// listed is what the hosts that answer say of themselves.
+func (n *Net) listed(ctx context.Context) ([]agent.HostInfo, error) {
+	if err := n.ended(); err != nil {
+		return nil, err
+	}
+	return agent.ListedHosts(ctx, n.bus, n.proc.Space(), n.quiet)
+}
+
 // AwaitHosts is Hosts once at least so many are there and take procs; it looks again until ctx ends.
 func (n *Net) AwaitHosts(ctx context.Context, atLeast int) (HostMesh, error) {
 	ctx, cancel := within(ctx, actor.DefaultDeadline)
@@ -278,9 +286,11 @@ func (n *Net) AwaitHosts(ctx context.Context, atLeast int) (HostMesh, error) {
 	seen, found := 0, 0 // hosts of the fullest look, and those of them that take procs
 	var last error      // why there are no more
 	for {
-		infos, err := agent.ListedHosts(ctx, n.bus, n.proc.Space(), n.quiet)
+		infos, err := n.listed(ctx)
 		open, closed := n.hostMesh(infos).Open()
 		switch {
+		case n.ended() != nil:
+			return HostMesh{}, n.ended()
 		case err == nil && len(open.hosts) >= atLeast:
 			return open, nil
 		case err == nil || len(infos) > 0 && len(infos) >= seen: // ctx may end in the middle of a look
@@ -293,6 +303,7 @@ func (n *Net) AwaitHosts(ctx context.Context, atLeast int) (HostMesh, error) {
 		}
 		select {
 		case <-time.After(n.quiet):
+		case <-n.ctx.Done():
 		case <-ctx.Done():
 			err := fmt.Errorf("%d of %d hosts answer on %s: %w", found, atLeast, n.bus.Control().URL(), ctx.Err())
 			return HostMesh{}, errors.Join(err, last)

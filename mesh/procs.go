@@ -27,12 +27,15 @@ type ProcMesh struct {
 	err    error
 }
 
-// Err is the error a bad handle carries.
+// Err is the error a bad handle carries, or why its Net has ended.
 func (p ProcMesh) Err() error {
-	if p.err == nil && p.net == nil {
+	switch {
+	case p.err != nil:
+		return p.err
+	case p.net == nil:
 		return errNoMesh
 	}
-	return p.err
+	return p.net.ended()
 }
 
 // ID is the mesh's address; a slice has that of its mesh.

@@ -35,7 +35,7 @@ func (h HostMesh) Changes(ctx context.Context) iter.Seq2[actor.Event, error] {
 			return
 		}
 		w := newHostWatch(h)
-		defer hosts.AfterClose(func() { w.said.end(actor.Event{}, fmt.Errorf("watch %s: %w", h.name, errNetClosed)) })()
+		defer context.AfterFunc(h.net.ctx, func() { w.said.end(actor.Event{}, fmt.Errorf("watch %s: %w", h.name, h.net.ended())) })()
 		defer w.alarm.Stop()
 		defer hosts.Watch(h.hosts, w.hear)()
 		w.said.tell(ctx, yield)

@@ -24,7 +24,7 @@ func hostsOf(t *testing.T) HostMesh {
 	t.Helper()
 	fleet, err := shape.Of("rack", 2).Concat(shape.Of("host", 2))
 	require.NoError(t, err)
-	h := HostMesh{net: &Net{config: &config.Config{}, proc: &actor.Proc{}}, name: "fleet", region: fleet.Region()}
+	h := HostMesh{net: &Net{config: &config.Config{}, proc: &actor.Proc{}, ctx: t.Context()}, name: "fleet", region: fleet.Region()}
 	for i := range 4 {
 		id, err := subjects.NewHostID(fmt.Sprintf("h%d", i))
 		require.NoError(t, err)

@@ -105,10 +105,6 @@ func (w *Watcher) Close() {
 	w.tasks.Wait()
 }
 
-// AfterClose has f called on a goroutine of its own once the watcher is closed, unless stop is called before: whoever
-// waits for changes waits no longer.
-func (w *Watcher) AfterClose(f func()) (stop func() bool) { return context.AfterFunc(w.life, f) }
-
 func (w *Watcher) unsubscribe() {
 	w.deaf()
 	for _, s := range w.subs {

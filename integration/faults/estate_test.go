@@ -40,7 +40,7 @@ func newEstate(t *testing.T, o bus.Options, labels ...string) *estate {
 func (e *estate) connects(o bus.Options) {
 	e.Helper()
 	var err error
-	e.net, err = mesh.Connect(e.Context(), mesh.Options{Bus: &o, Label: "estate"})
+	e.net, err = mesh.Connect(e.Context(), mesh.Options{Bus: &o, Label: "estate", OnFailure: func(actor.Event) {}})
 	require.NoError(e, err)
 	e.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)

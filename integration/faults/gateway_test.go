@@ -49,7 +49,9 @@ func newGatewayed(t *testing.T, seed uint64) *gatewayed {
 	for _, label := range []string{"a", "b"} {
 		g.hosts = append(g.hosts, w.hostd(program, label))
 	}
-	g.net, err = mesh.Connect(t.Context(), mesh.Options{Bus: &bus.Options{URL: "nats://" + w.addr}, HostsQuiet: time.Second})
+	g.net, err = mesh.Connect(t.Context(), mesh.Options{
+		Bus: &bus.Options{URL: "nats://" + w.addr}, HostsQuiet: time.Second, OnFailure: func(actor.Event) {},
+	})
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/agent/host"
 	"github.com/castnet-io/castnet/bus"
@@ -130,7 +131,10 @@ func Connect(t testing.TB, srv *embed.Server, change ...func(*mesh.Options)) *me
 
 func connect(t testing.TB, srv *embed.Server, change []func(*mesh.Options)) (net *mesh.Net, leave func()) {
 	t.Helper()
-	o := mesh.Options{Bus: &bus.Options{URL: srv.URL(), Token: srv.Token()}, Log: testkit.Log(t), HostsQuiet: HostsQuiet}
+	o := mesh.Options{
+		Bus: &bus.Options{URL: srv.URL(), Token: srv.Token()}, Log: testkit.Log(t), HostsQuiet: HostsQuiet,
+		OnFailure: func(actor.Event) {}, // tests end ranks on purpose; the log has them
+	}
 	for _, f := range change {
 		f(&o)
 	}
