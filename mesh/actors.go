@@ -33,7 +33,7 @@ type ActorSpawning[P any] struct {
 	Params P             // for each constructor
 	Lease  time.Duration // how long the actors outlive a vanished owner; 0: supervision.orphan, less: for ever
 
-	// Policy says what becomes of actors that fail; the zero value: they have failed.
+	// Policy says what becomes of actors that fail; the zero value: they have failed. Its owner applies it.
 	Policy Policy
 	// Display is what reports call the mesh; "": by its name.
 	Display string
@@ -43,7 +43,8 @@ type ActorSpawning[P any] struct {
 	Idle time.Duration
 	// Partial keeps what has started when some ranks have not: the mesh is returned beside the error.
 	Partial bool
-	// Uncontrolled makes actors that nobody owns: they live until they are stopped, or their procs end.
+	// Uncontrolled makes actors that nobody owns: they live until they are stopped, or their procs end. No policy
+	// applies to them.
 	Uncontrolled bool
 }
 
@@ -60,6 +61,9 @@ func SpawnActors[A, P any](ctx context.Context, procs ProcMesh, typ actor.Type[A
 	}
 	if err := cmp.Or(procs.Err(), typ.Err()); err != nil {
 		return fail(err)
+	}
+	if s.Uncontrolled && s.Policy.Recovery != Propagate {
+		return fail(fmt.Errorf("recovery %s of uncontrolled actors: they have no owner that could apply it", s.Policy.Recovery))
 	}
 	name, err := subjects.NewName(s.Label)
 	if err != nil {

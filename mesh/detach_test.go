@@ -91,7 +91,10 @@ func TestMESH16_aDetachedMeshOutlivesItsMakerAndIsAdopted(t *testing.T) {
 	require.EqualValues(t, 4, again.Epoch)
 	looked, err := second.Lookup(t.Context(), "words")
 	require.NoError(t, err)
-	require.NoError(t, looked.Restart(t.Context(), mesh.Rolling{Reason: "new data"}), "its owner starts its ranks anew")
+	var lost *mesh.LostActorsError
+	require.ErrorAs(t, looked.Restart(t.Context(), mesh.Rolling{}), &lost, "nobody owns its actors")
+	require.Equal(t, before, c.pids(t, procs))
+	require.NoError(t, looked.Restart(t.Context(), mesh.Rolling{Reason: "new data", Force: true}), "its owner starts its ranks anew")
 	anew := c.pids(t, procs)
 	for rank, pid := range before {
 		require.NotEqual(t, pid, anew[rank])

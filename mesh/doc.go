@@ -66,7 +66,8 @@
 //     at one moment one succeeds, and none does when a live mesh or a world has it (*NameTakenError). Where no
 //     system controller acts the hosts are asked, and two may succeed. A plain spawn takes no name.
 //   - MESH-18: Restart starts ranks that are well anew, so many at a time, each once those before run with their actors;
-//     it stops at the first that does not come back, and says which were never touched.
+//     it stops at the first that does not come back, and says which were never touched. A restart that would lose actors is
+//     refused, and names them, unless it is forced.
 //   - MESH-19: Watch and Changes of hosts yield what this program knows of them: what is not well at once, then each change
 //     once, of the region's hosts by rank there. A host that is dead or has left may come back, and end again. A program that
 //     could not hear for supervision.watchdog ends the stream with a *ControllerError, and blames no host.

@@ -24,7 +24,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// maxAsked is how many hosts are asked for their procs at a time.
+// maxAsked is how many hosts, or owners, are asked at a time.
 const maxAsked = 32
 
 // Options says how to connect. The zero value reads NATS_URL and its kin from the environment,

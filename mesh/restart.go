@@ -4,12 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
+	"sync"
 	"time"
 
+	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/cast"
 	"github.com/castnet-io/castnet/config"
+	"github.com/castnet-io/castnet/controller"
 	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/subjects"
 )
 
 // Rolling says how the ranks of a mesh are started anew, one after another.
@@ -17,7 +24,120 @@ type Rolling struct {
 	AtOnce int              // ranks that are on their way at a time; 0: 1
 	Grace  time.Duration    // how long a proc may take to stop before it is killed; 0: terminate.grace
 	Reason string           // for events and logs
+	Force  bool             // restart also where actors are lost, see CheckRestart
 	Told   func(RankStatus) // told of each rank that is over, one at a time; nil: nobody
+}
+
+// LostActorsError reports that a restart of procs would lose actors, or that some procs do not say what they run.
+type LostActorsError struct {
+	Mesh   string
+	Lost   []LostActors // by name
+	Silent error        // why some procs do not say; nil: all do
+}
+
+// LostActors is an actor mesh that does not come back.
+type LostActors struct {
+	Name   string
+	Region string // its ranks that would be restarted, in the extent of the whole proc mesh
+	Reason string
+}
+
+func (e *LostActorsError) Error() string {
+	var b strings.Builder
+	if len(e.Lost) > 0 {
+		fmt.Fprintf(&b, "restart %s: its actors would be lost:", e.Mesh)
+	} else {
+		fmt.Fprintf(&b, "restart %s: its actors may be lost:", e.Mesh)
+	}
+	for _, l := range e.Lost {
+		fmt.Fprintf(&b, "\n  %s on [%s]: %s", l.Name, l.Region, l.Reason)
+	}
+	if e.Silent != nil {
+		fmt.Fprintf(&b, "\n  procs do not say which actors they have: %v", e.Silent)
+	}
+	return b.String()
+}
+
+func (e *LostActorsError) Unwrap() error { return e.Silent }
+
+// CheckRestart fails with a *LostActorsError when a Restart of the region would lose actors. An actor comes back
+// if it has an owner that answers, and whose policy is Restart. Uncontrolled actors and those of a Service have none.
+func (p ProcMesh) CheckRestart(ctx context.Context) error {
+	if err := p.Err(); err != nil {
+		return err
+	}
+	lost := &LostActorsError{Mesh: p.desc.ID.String()}
+	asking, cancel := context.WithTimeout(ctx, config.ActorStateIdle.Get(p.net.config))
+	defer cancel()
+	all, err := p.Actors(asking)
+	switch partial, is := errors.AsType[*cast.CoverageError](err); {
+	case ctx.Err() != nil:
+		return fmt.Errorf("restart %s: %w", lost.Mesh, ctx.Err())
+	case is && !onlyGone(partial):
+		lost.Silent = err
+	case err != nil && !is:
+		return fmt.Errorf("restart %s: cannot list its actors: %w", lost.Mesh, err)
+	}
+	owners, ranks := map[string]subjects.ActorID{}, map[string][]int{}
+	for view, states := range all.Values() {
+		base, err := p.region.BaseRank(view)
+		if err != nil {
+			return err
+		}
+		for _, s := range states {
+			if s.Actor == nil || !s.Actor.Managed || s.Status.Phase.Terminal() {
+				continue
+			}
+			ranks[s.ID] = append(ranks[s.ID], base)
+			if s.Claim != nil {
+				owners[s.ID] = s.Claim.Owner
+			}
+		}
+	}
+	names := slices.Sorted(maps.Keys(ranks))
+	reasons := make([]string, len(names))
+	slots := make(chan struct{}, maxAsked)
+	var wg sync.WaitGroup
+	for i, name := range names {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			reasons[i] = p.whyLost(ctx, owners[name])
+		})
+	}
+	wg.Wait()
+	for i, name := range names {
+		if reasons[i] != "" {
+			lost.Lost = append(lost.Lost, LostActors{name, shape.Describe(p.desc.Extent, ranks[name]), reasons[i]})
+		}
+	}
+	if len(lost.Lost) == 0 && lost.Silent == nil {
+		return nil
+	}
+	return lost
+}
+
+// whyLost is why the actors of an owner do not come back with their procs; "": they do.
+func (p ProcMesh) whyLost(ctx context.Context, owner subjects.ActorID) string {
+	if !owner.IsValid() {
+		return "no owner restarts them"
+	}
+	ctx, cancel := context.WithTimeout(ctx, config.ActorStateIdle.Get(p.net.config))
+	defer cancel()
+	r, err := controller.Health.Call(ctx, actor.RefOf[agent.Agent](owner).Via(p.net.proc), actor.None{})
+	switch {
+	case err != nil:
+		return "their owner does not answer: " + err.Error()
+	case r.Policy.Recovery != Restart:
+		return fmt.Sprintf("their policy is %s, not %s", r.Policy.Recovery, Restart)
+	}
+	return ""
+}
+
+// onlyGone reports whether a cast lacks only ranks that have ended.
+func onlyGone(e *cast.CoverageError) bool {
+	alive := func(f cast.Failure) bool { return !gone(f.Err) }
+	return len(e.Coverage.Missing) == 0 && !slices.ContainsFunc(e.Coverage.Failed, alive)
 }
 
 // RestartError says why a rolling restart was not completed: the first ranks that did not come back, and how many
@@ -45,7 +165,8 @@ func (e *RestartError) Unwrap() error { return e.Err }
 
 // Restart has the procs of the region end and start anew in their places, as the next generations of their ranks,
 // whatever the policy of the mesh: so many at a time, each once it and its actors run before the next. Actors come back
-// where their own policy restarts them. Ranks that have ended before are left out. It stops at the first that does not
+// where their own policy restarts them; a restart that would lose any is refused, see CheckRestart, unless Rolling.Force
+// is set. Ranks that have ended before are left out. It stops at the first that does not
 // come back, once those on their way are over; and when ctx ends. What is not completed is a *RestartError (MESH-18).
 func (p ProcMesh) Restart(ctx context.Context, r Rolling) error {
 	if err := p.Err(); err != nil {
@@ -64,6 +185,11 @@ func (p ProcMesh) Restart(ctx context.Context, r Rolling) error {
 	ranks, err := p.restartable(ctx)
 	if err != nil {
 		return fmt.Errorf("restart %s: %w", id, err)
+	}
+	if len(ranks) > 0 && !r.Force {
+		if err := p.CheckRestart(ctx); err != nil {
+			return err
+		}
 	}
 	failed := &RestartError{Mesh: id, Ranks: p.region.NumRanks()}
 	over, under := make(chan rankOver), 0

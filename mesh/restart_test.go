@@ -11,6 +11,8 @@ import (
 
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/cast"
+	"github.com/castnet-io/castnet/config"
+	"github.com/castnet-io/castnet/internal/proctest"
 	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/mesh/shape"
 	"github.com/castnet-io/castnet/subjects"
@@ -76,6 +78,72 @@ func TestMESH18_aRollingRestartStopsAtTheFirstRankThatDoesNotComeBack(t *testing
 	after := c.pids(t, procs)
 	delete(before, 0)
 	require.Equal(t, before, after, "the others are as they were")
+}
+
+func TestMESH18_aRestartThatWouldLoseActorsIsRefusedUnlessForced(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "a")
+	procs, err := c.AllHosts(t, c.Net).SpawnProcs(t.Context(), mesh.Spawning{Name: "workers", PerHost: shape.Of("gpu", 2)})
+	require.NoError(t, err)
+	kept, err := mesh.SpawnActors(t.Context(), procs, counter, mesh.ActorSpawning[int64]{
+		Label: "kept", Params: 10, Policy: mesh.Policy{Recovery: mesh.Restart, Backoff: 10 * time.Millisecond},
+	})
+	require.NoError(t, err)
+	dropped, err := mesh.SpawnActors(t.Context(), procs.Slice("gpu", 1, 2), counter, mesh.ActorSpawning[int64]{
+		Label: "dropped", Policy: mesh.Policy{Recovery: mesh.Drop},
+	})
+	require.NoError(t, err)
+	free, err := mesh.SpawnActors(t.Context(), procs, counter, mesh.ActorSpawning[int64]{Label: "free", Uncontrolled: true})
+	require.NoError(t, err)
+	before := c.pids(t, procs)
+	var lost *mesh.LostActorsError
+	require.ErrorAs(t, procs.Restart(t.Context(), mesh.Rolling{}), &lost)
+	const ownerless = "no owner restarts them"
+	require.Equal(t, &mesh.LostActorsError{Mesh: procs.ID().String(), Lost: []mesh.LostActors{
+		{Name: dropped.Name(), Region: "host=0,gpu=1", Reason: "their policy is drop, not restart"},
+		{Name: free.Name(), Region: "*", Reason: ownerless},
+	}}, lost)
+	require.Equal(t, before, c.pids(t, procs), "nothing was restarted")
+	require.ErrorAs(t, procs.Slice("gpu", 0, 1).CheckRestart(t.Context()), &lost)
+	require.Equal(t, []mesh.LostActors{{Name: free.Name(), Region: "host=0,gpu=0", Reason: ownerless}}, lost.Lost, "of the region alone")
+
+	require.NoError(t, procs.Restart(t.Context(), mesh.Rolling{Force: true}))
+	sum, err := cast.Reduce(t.Context(), kept, add, 0, cast.Sum[int64]())
+	require.NoError(t, err)
+	require.EqualValues(t, 20, sum)
+	require.NoError(t, procs.CheckRestart(t.Context()), "there is nothing left to lose")
+	require.NoError(t, procs.Restart(t.Context(), mesh.Rolling{}))
+}
+
+func TestMESH18_aProcThatDoesNotSayWhatItRunsIsNotRestartedUnlessForced(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "a")
+	cfg := &config.Config{}
+	require.NoError(t, config.ActorStateIdle.Set(cfg, 2*time.Second))
+	procs, err := c.AllHosts(t, c.Connect(t, configured(cfg))).Spawn(t.Context(), "workers", shape.Of("gpu", 2))
+	require.NoError(t, err)
+	proctest.Suspend(t, c.pids(t, procs)[1])
+	var lost *mesh.LostActorsError
+	require.ErrorAs(t, procs.Restart(t.Context(), mesh.Rolling{}), &lost)
+	require.Empty(t, lost.Lost)
+	var silent *cast.CoverageError
+	require.ErrorAs(t, lost, &silent)
+	require.Len(t, silent.Coverage.Missing, 1)
+	require.Equal(t, 1, silent.Coverage.Missing[0].Rank)
+	require.NoError(t, procs.Slice("gpu", 0, 1).Restart(t.Context(), mesh.Rolling{}), "it is not in the region")
+	require.NoError(t, procs.Restart(t.Context(), mesh.Rolling{Force: true, Grace: 100 * time.Millisecond}))
+}
+
+func TestSpawnActors_uncontrolledActorsTakeNoPolicy(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "a")
+	procs, err := c.AllHosts(t, c.Net).Spawn(t.Context(), "workers", shape.Of("gpu", 1))
+	require.NoError(t, err)
+	_, err = mesh.SpawnActors(t.Context(), procs, counter, mesh.ActorSpawning[int64]{
+		Label: "free", Uncontrolled: true, Policy: mesh.Policy{Recovery: mesh.Restart},
+	})
+	require.ErrorAs(t, err, new(*mesh.RefusedError))
+	require.ErrorContains(t, err, "they have no owner")
 }
 
 func TestMESH18_whatCannotBeRestartedIsSaidAtOnce(t *testing.T) {

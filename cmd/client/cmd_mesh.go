@@ -32,7 +32,7 @@ hosts say what they know, and the screen says so.
 JSON: mesh, label, extent, ranks, program, phase, statuses (region, ranks, status, reason),
 failures (rank, point, host, reason, root, exit_code, signal, oom, stderr_tail, at), later
 (rank, point, gen, proc, host, cause, tries, doing, for), hosts (id, state, reason), actors
-(actor, type, statuses), lease_left, owner (id, answers, why, since, lease, subscribers,
+(actor, type, statuses), no_actors (the region of the ranks that run without one), lease_left, owner (id, answers, why, since, lease, subscribers,
 restarts, stalls, spares), policy, and of a world, which the system controller owns, world (status,
 reason, for, ending). Durations are in nanoseconds.`,
 		Example:           "  client mesh show demo\n  client mesh show demo -o json",
@@ -103,8 +103,12 @@ func (a *app) meshFields(v meshView) [][2]string {
 	rows = append(rows, [][2]string{
 		{"phase", a.status(v.Phase)},
 		{"extent", fmt.Sprintf("%s: %s on %s (%s)", v.Extent, count(v.Ranks, "proc"), count(len(hosts), "host"), shorten(strings.Join(hosts, ", "), 60))},
-		{"program", orDash(v.Program)}, {"owner", v.Owner.ID},
+		{"program", orDash(v.Program)},
 	}...)
+	if v.NoActors != "" {
+		rows = append(rows, [2]string{"actors", "none " + v.where(v.NoActors)})
+	}
+	rows = append(rows, [2]string{"owner", v.Owner.ID})
 	if !v.Owner.Answers {
 		return append(rows, [2]string{"", a.paint(red, "is silent: ") + v.Owner.Why}, [2]string{"", "what follows is what the hosts say"},
 			[2]string{"lease", v.leaseText()})

@@ -23,9 +23,13 @@ func (a *app) meshRestartCommand() *cobra.Command {
 		Short: "Start procs anew, one after another",
 		Long: `Have the procs of a mesh end and start anew in their places, one at a time or as many as
 --at-once says, each once it and its actors run again before the next: SIGTERM, and SIGKILL after
-the grace. Actors come back where their own policy restarts them. The first proc that does not come
-back ends it, and those that are left are as they were. Its owner does it: the program that made
-the mesh, which has to live, or, of a detached mesh, the system controller. --timeout does not count.
+the grace. The first proc that does not come back ends it, and those that are left are as they were.
+Its owner does it: the program that made the mesh, which has to live, or, of a detached mesh, the
+system controller. --timeout does not count.
+
+Actors come back if their owner answers and their policy is restart (client up --recovery restart),
+as they were when they were made. If any would be lost, they are named, and nothing is restarted
+without --force. The actors of a detached mesh have no owner.
 
 JSON, a line for each with ndjson, as it is over: mesh, rank (of the whole mesh), point, host, status,
 reason, took (nanoseconds since it began).`,
@@ -59,7 +63,8 @@ func (a *app) hostsRestartCommand(pick *hostPick) *cobra.Command {
 		Short: "Start the procs of hosts anew, one after another",
 		Long: `Have the procs that meshes have on the hosts end and start anew there: host by host, mesh by mesh,
 and in each mesh as ` + "`client mesh restart`" + ` does. Its owner does it, a program or, of a detached mesh, the
-system controller. The first proc that does not come back ends it. hostd itself goes on. Hosts that have procs
+system controller. The first proc that does not come back ends it. If actors of any of the meshes would be
+lost, nothing is restarted without --force. hostd itself goes on. Hosts that have procs
 of a world are refused, before anything is done: those begin anew with their hostd. --timeout does not count.
 
 Hosts are named by label or ID; --label alone takes every host that has it.
@@ -94,6 +99,7 @@ JSON: as with ` + "`client mesh restart`" + `.`,
 func rollingFlags(c *cobra.Command, r *mesh.Rolling) {
 	c.Flags().StringVar(&r.Reason, "reason", "", "`WHY`, for others to read")
 	readFlag(c.Flags(), &r.Grace, "grace", "duration", "from SIGTERM to SIGKILL (default: that of the program that made the mesh)", readPause)
+	c.Flags().BoolVar(&r.Force, "force", false, "restart also where actors are lost")
 	readFlag(c.Flags(), &r.AtOnce, "at-once", "N", "procs on their way at a time, 1 to 256 (default: 1)", readAtOnce)
 }
 
@@ -180,6 +186,15 @@ type restartRecord struct {
 
 // restart tells of each proc as it is over: a line where a script reads, else a bar, and a table at the end.
 func (a *app) restart(ctx context.Context, places []place, r mesh.Rolling) error {
+	if len(places) > 1 && !r.Force { // a single one checks itself
+		var lost []error
+		for _, p := range places {
+			lost = append(lost, p.procs.CheckRestart(ctx))
+		}
+		if err := errors.Join(lost...); err != nil {
+			return suggestForce(err)
+		}
+	}
 	bar, began, of := a.newPlainProgress(), time.Now(), 0
 	if a.output == asNDJSON {
 		bar = a.newProgress()
@@ -211,7 +226,16 @@ func (a *app) restart(ctx context.Context, places []place, r mesh.Rolling) error
 	if errors.As(err, &failed) && len(records) > len(failed.Failed) {
 		err = cli.WithCode(cli.ExitPartial, err)
 	}
-	return errors.Join(writing, err)
+	return errors.Join(writing, suggestForce(err))
+}
+
+// suggestForce adds what to do about actors that would be lost.
+func suggestForce(err error) error {
+	if _, lost := errors.AsType[*mesh.LostActorsError](err); !lost {
+		return err
+	}
+	return fmt.Errorf("%w\nnothing was restarted: --force restarts the procs without these actors;\n"+
+		"actors of a mesh that was made with --recovery restart come back", err)
 }
 
 // restarted is the record of a rank of the place, which is over.

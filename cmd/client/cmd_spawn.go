@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/castnet-io/castnet/internal/cli"
 	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/mesh/shape"
 )
@@ -46,6 +47,10 @@ type, owner, and with --detach epoch, which client adopt takes); without --detac
 			return err
 		}
 		u.detach = detach
+		if detach && u.actor != "" && u.policy.Recovery == mesh.Restart {
+			return cli.Usagef(`--recovery restart with --detach: the actors of a detached mesh have no owner that could ` +
+				`restart them: want --actor "", or no --detach`)
+		}
 		if hosts != "" {
 			u.hosts.names = strings.Split(hosts, ",")
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/controller"
 	"github.com/castnet-io/castnet/internal/cli"
 	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/mesh/shape"
@@ -30,6 +31,7 @@ type upSpec struct {
 	noHostd bool
 	hosts   hostPick
 	detach  bool
+	policy  mesh.Policy // of the procs, and of the actors if they have an owner
 }
 
 // upFlags is the same as people write it.
@@ -39,6 +41,7 @@ type upFlags struct {
 	args                   []string
 	lease                  time.Duration
 	noHostd                bool
+	policy                 mesh.Policy
 }
 
 func (a *app) upCommand() *cobra.Command {
@@ -98,13 +101,28 @@ func (f *upFlags) register(c *cobra.Command) {
 	fs.StringVar(&f.params, "params", "", "`JSON` the actors are made with")
 	fs.StringVar(&f.command, "command", "", "`PATH` of the program procs run (default the hosts' built-in actors)")
 	fs.StringArrayVar(&f.args, "arg", nil, "`ARGUMENT` of the program; may be repeated")
+	readFlag(fs, &f.policy.Recovery, "recovery", "POLICY",
+		"what becomes of procs and actors that fail: propagate, restart or drop (default propagate)", readRecovery)
 	fs.DurationVar(&f.lease, "lease", 0, "how long procs outlive their owner when it is killed (default supervision.orphan)")
+	_ = c.RegisterFlagCompletionFunc("recovery", cobra.FixedCompletions(recoveries(), cobra.ShellCompDirectiveNoFileComp))
 	_ = c.RegisterFlagCompletionFunc("actor", cobra.FixedCompletions([]string{"counter", "echo", "plain"}, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// recoveries are the policies that need nothing but a name.
+func recoveries() []string {
+	return []string{mesh.Propagate.String(), mesh.Restart.String(), mesh.Drop.String()}
+}
+
+func readRecovery(text string) (r controller.Recovery, err error) {
+	if !slices.Contains(recoveries(), text) {
+		return r, fmt.Errorf("want %s", strings.Join(recoveries(), ", "))
+	}
+	return r, r.UnmarshalText([]byte(text))
 }
 
 // spec checks everything that can be checked before anything starts.
 func (f upFlags) spec(name string) (upSpec, error) {
-	u := upSpec{name: name, perHost: f.perHost, actor: f.actor, lease: f.lease, noHostd: f.noHostd, command: mesh.Command{Path: agent.Builtin}}
+	u := upSpec{name: name, perHost: f.perHost, actor: f.actor, lease: f.lease, noHostd: f.noHostd, policy: f.policy, command: mesh.Command{Path: agent.Builtin}}
 	if err := subjects.CheckLabel("mesh", name); err != nil {
 		return u, err
 	}
@@ -166,7 +184,7 @@ func (a *app) start(ctx context.Context, net *mesh.Net, u upSpec) (*holding, err
 	bar.say(fmt.Sprintf("starting %s on %s", count(n, "proc"), count(hosts.Extent().NumRanks(), "host")))
 	h := &holding{app: a, spec: u, net: net, hosts: hosts.Infos()}
 	h.procs, err = hosts.SpawnProcs(ctx, mesh.Spawning{
-		Name: u.name, PerHost: u.perHost, Command: u.command, Lease: u.lease, TakeName: true,
+		Name: u.name, PerHost: u.perHost, Command: u.command, Lease: u.lease, Policy: u.policy, TakeName: true,
 	})
 	if err != nil {
 		return nil, explain(nameTaken(err))
@@ -174,7 +192,7 @@ func (a *app) start(ctx context.Context, net *mesh.Net, u upSpec) (*holding, err
 	if u.actor != "" {
 		bar.say(fmt.Sprintf("starting %s", count(n, "actor")))
 		h.actors, err = mesh.SpawnActors(ctx, h.procs, actor.NewType[any, any](u.actor), mesh.ActorSpawning[any]{
-			Label: u.actor, Params: u.params, Uncontrolled: u.detach, // else they end with this command
+			Label: u.actor, Params: u.params, Policy: u.actorPolicy(), Uncontrolled: u.detach, // else they end with this command
 		})
 		if err != nil {
 			return nil, explain(err)
@@ -190,6 +208,14 @@ func (a *app) start(ctx context.Context, net *mesh.Net, u upSpec) (*holding, err
 	}
 	bar.clear()
 	return h, h.introduce(ctx)
+}
+
+// actorPolicy is the policy of the actors: those of a detached mesh have no owner that could apply one.
+func (u upSpec) actorPolicy() mesh.Policy {
+	if u.detach {
+		return mesh.Policy{}
+	}
+	return u.policy
 }
 
 // nameTaken says what to do about a name that would not tell two meshes apart.

@@ -71,7 +71,11 @@ func (v meshView) answer(well bool) string {
 	running := agent.Running.String()
 	switch {
 	case well:
-		return fmt.Sprintf("%s is running: %s", v.Mesh, all(v.Ranks))
+		text := fmt.Sprintf("%s is running: %s", v.Mesh, all(v.Ranks))
+		if v.NoActors != "" {
+			text += ", with no actors " + v.where(v.NoActors)
+		}
+		return text
 	case v.World != nil && n[running] < v.Ranks: // the system controller says more than its ranks do
 	case v.Phase == running && n[running] == v.Ranks:
 		return fmt.Sprintf("%s is running, all of it, but", v.Mesh)
@@ -89,6 +93,14 @@ func (v meshView) answer(well bool) string {
 		how = string(v.World.Status)
 	}
 	return fmt.Sprintf("%s is %s: of its %s %s", v.Mesh, how, count(v.Ranks, "rank"), strings.Join(parts, ", "))
+}
+
+// where is a region in a sentence.
+func (v meshView) where(region string) string {
+	if region == "*" {
+		return "in it"
+	}
+	return "on [" + region + "]"
 }
 
 func all(ranks int) string {

@@ -35,6 +35,7 @@ type meshView struct {
 	Owner    ownerView     `json:"owner"`
 	Policy   string        `json:"policy"`
 	World    *worldView    `json:"world,omitempty"` // of a world, which the system controller owns
+	NoActors string        `json:"no_actors"`       // the region of the ranks that run and have no live actor
 
 	base    shape.Extent
 	perHost int

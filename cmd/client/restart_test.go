@@ -53,6 +53,89 @@ func TestMeshRestart_startsTheProcsOfARegionAnewAndSaysSoAsTheyAreOver(t *testin
 	require.Equal(t, cli.ExitNotFound, c.client(t, "mesh", "restart", "nobody").code)
 }
 
+func TestMeshRestart_isRefusedWhereActorsWouldBeLost(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "a", "b")
+	c.system(t)
+	up := decode[upRecord](t, c.ok(t, "spawn", "demo", "--procs", "2", "--detach", "-o", "ndjson"))
+	pids := func() (all []int) {
+		for _, r := range decode[[]procRecord](t, c.ok(t, "procs", "demo", "-o", "json")) {
+			all = append(all, r.PID)
+		}
+		return all
+	}
+	require.Equal(t, "8\n", c.ok(t, "cast", "demo", "counter", "add", "2", "--reduce", "sum"))
+	before := pids()
+	for region, command := range map[string][]string{
+		"*": {"mesh", "restart", "demo"}, "host=1,proc=0": {"mesh", "restart", "demo[host=1,proc=0]"},
+		"host=0,proc=*": {"hosts", "restart", "a"}, "host=1,proc=*": {"hosts", "restart", "a", "b"},
+	} {
+		r := c.client(t, command...)
+		require.Equal(t, cli.ExitFailure, r.code, "%v: %s", command, r.err)
+		require.Empty(t, r.out)
+		require.Contains(t, r.err, "restart "+up.Mesh+": its actors would be lost:\n  "+up.Actor+" on ["+region+"]: no owner restarts them\n", "%v", command)
+		require.Contains(t, r.err, "nothing was restarted: --force restarts the procs without", "%v", command)
+		require.Contains(t, r.err, "--recovery restart")
+	}
+	require.Equal(t, before, pids())
+	require.Equal(t, "8\n", c.ok(t, "cast", "demo", "counter", "get", "--reduce", "sum"))
+	require.NotContains(t, c.ok(t, "mesh", "show", "demo"), "none")
+
+	c.ok(t, "mesh", "restart", "demo[host=1]", "--force")
+	require.Equal(t, up.Mesh+" is running: all its 4 ranks, with no actors on [host=1,proc=*]\n", c.ok(t, "explain", "demo"))
+	require.Regexp(t, `(?m)^actors +none on \[host=1,proc=\*\]$`, c.ok(t, "mesh", "show", "demo"))
+	c.ok(t, "mesh", "restart", "demo[host=1]") // without actors none are lost
+	c.ok(t, "hosts", "restart", "a", "b", "--force")
+	require.Equal(t, up.Mesh+" is running: all its 4 ranks, with no actors in it\n", c.ok(t, "explain", "demo"))
+	require.Regexp(t, `(?m)^actors +none in it$`, c.ok(t, "mesh", "show", "demo"))
+	require.Contains(t, c.ok(t, "mesh", "show", "demo", "-o", "json"), `"no_actors": "*"`)
+	c.ok(t, "stop", "demo")
+}
+
+func TestUp_recoveryRestartBringsActorsBackWithTheirParams(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "a", "b")
+	_, up := c.up(t, "demo", "--per-host", "gpu=2", "--params", "100", "--recovery", "restart")
+	require.Equal(t, "404\n", c.ok(t, "cast", "demo", "counter", "add", "1", "--reduce", "sum"))
+	c.ok(t, "mesh", "restart", "demo", "--at-once", "2")
+	require.Equal(t, "400\n", c.ok(t, "cast", "demo", "counter", "get", "--reduce", "sum"))
+	require.Equal(t, up.Mesh+" is running: all its 4 ranks\n", c.ok(t, "explain", "demo"))
+	c.ok(t, "hosts", "restart", "a", "b")
+	require.Equal(t, "404\n", c.ok(t, "cast", "demo", "counter", "add", "1", "--reduce", "sum"))
+	require.Regexp(t, "^restart: each rank at most 3 times", decode[meshView](t, c.ok(t, "mesh", "show", "demo", "-o", "json")).Policy)
+	c.kill(t, "demo", "host=1,gpu=0")
+	c.eventually(t, func(r result) bool { return r.out == "403\n" }, "cast", "demo", "counter", "get", "--reduce", "sum")
+}
+
+func TestUp_ofAnotherRecoveryIsNotRestartedWithoutForce(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "a")
+	for recovery, args := range map[string][]string{"propagate": nil, "drop": {"--recovery", "drop"}} {
+		_, up := c.up(t, append([]string{recovery, "--per-host", "gpu=1", "--params", "7"}, args...)...)
+		r := c.client(t, "mesh", "restart", recovery)
+		require.Equal(t, cli.ExitFailure, r.code)
+		require.Contains(t, r.err, "\n  "+up.Actor+" on [*]: their policy is "+recovery+", not restart\n")
+		require.Equal(t, "7\n", c.ok(t, "call", recovery, "counter", "get"))
+	}
+}
+
+func TestSpawn_aDetachedMeshCannotPromiseToRestartItsActors(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "a")
+	r := c.client(t, "spawn", "demo", "--detach", "--recovery", "restart")
+	require.Equal(t, cli.ExitUsage, r.code)
+	require.Contains(t, r.err, "the actors of a detached mesh have no owner that could restart them")
+	r = c.client(t, "up", "--recovery", "replace")
+	require.Equal(t, cli.ExitUsage, r.code)
+	require.Contains(t, r.err, "want propagate, restart, drop")
+	c.system(t)
+	c.ok(t, "spawn", "demo", "--detach", "--recovery", "restart", "--actor", "")
+	c.ok(t, "mesh", "restart", "demo")
+	c.kill(t, "demo", "host=0,proc=0")
+	c.eventually(t, func(r result) bool { return strings.Contains(r.out, "is running: its one rank, with no actors in it") }, "explain", "demo")
+	c.ok(t, "stop", "demo")
+}
+
 func TestRegionAt_isThePlaceOfAHostInTheDimensionsOfHosts(t *testing.T) {
 	a, err := subjects.NewHostID("a")
 	require.NoError(t, err)

@@ -15,6 +15,7 @@ import (
 	"github.com/castnet-io/castnet/controller"
 	"github.com/castnet-io/castnet/controller/worlds"
 	"github.com/castnet-io/castnet/mesh"
+	"github.com/castnet-io/castnet/mesh/shape"
 	"github.com/castnet-io/castnet/subjects"
 )
 
@@ -30,6 +31,7 @@ type witnesses struct {
 	world  *worlds.WorldState // of a world, in place of the report
 	silent error              // why there is no report
 	actors []actorRecord
+	listed bool // every proc has said which actors it has
 }
 
 func (w *witnesses) askOwner(ctx context.Context) {
@@ -66,7 +68,9 @@ func (w *witnesses) askSystem(ctx context.Context) error {
 func (w *witnesses) askActors(ctx context.Context, m mesh.MeshState) {
 	if m.Alive() {
 		p := place{whole: m.Procs, procs: m.Procs, base: w.desc.Extent, region: w.desc.Extent.Region()}
-		w.actors, _ = actorRecords(ctx, p, false)
+		var err error
+		w.actors, err = actorRecords(ctx, p, false)
+		w.listed = err == nil
 	}
 }
 
@@ -133,6 +137,9 @@ func (w *witnesses) view() meshView {
 	}
 	v.Failures = w.failures(statuses)
 	v.Actors = w.actorViews()
+	if w.listed {
+		v.NoActors = w.withoutActors(statuses)
+	}
 	return v
 }
 
@@ -263,6 +270,21 @@ func (f *failure) about(e actor.Event) {
 	if len(f.StderrTail) == 0 {
 		f.StderrTail = e.StderrTail
 	}
+}
+
+// withoutActors is the region of the ranks that run and have no live actor; "": there are none.
+func (w *witnesses) withoutActors(statuses map[int]agent.Status) string {
+	has := map[int]bool{}
+	for _, r := range w.actors {
+		has[r.Rank] = has[r.Rank] || !ended(r.Status)
+	}
+	var empty []int
+	for rank := range w.desc.Extent.NumRanks() {
+		if statuses[rank].Phase == agent.Running && !has[rank] {
+			empty = append(empty, rank)
+		}
+	}
+	return shape.Describe(w.desc.Extent, empty)
 }
 
 // actorViews puts the actors of one name together.
