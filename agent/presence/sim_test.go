@@ -53,7 +53,9 @@ type simHost struct {
 	lag       time.Duration
 	interval  time.Duration
 	mode      agent.HostMode
-	lastBeat  time.Duration // that reached the watcher
+	lastBeat  time.Duration            // when the last one reached the watcher
+	lastSent  time.Duration            // when that one was sent
+	sent      map[uint64]time.Duration // when beats of this life were, by their number
 }
 
 func newSim(told func(Change)) *sim {
@@ -101,6 +103,10 @@ func (s *sim) beat(h *simHost, goodbye bool) {
 		return
 	}
 	h.seq++
+	if h.seq == 1 {
+		h.sent = map[uint64]time.Duration{}
+	}
+	h.sent[h.seq] = s.now
 	b := agent.Heartbeat{Host: h.id, Life: h.life, Seq: h.seq, Interval: h.interval, Lag: h.lag, Conns: slices.Clone(h.conns), Goodbye: goodbye, Mode: h.mode}
 	if goodbye || h.mode != "" && h.mode != agent.Open {
 		b.Why = "asked to"
@@ -140,7 +146,11 @@ func (s *sim) hear(event any) {
 
 func (s *sim) step(event any) {
 	if b, ok := event.(beat); ok {
-		s.hosts[b.Host.Label()].lastBeat = s.now
+		h := s.hosts[b.Host.Label()]
+		h.lastBeat = s.now
+		if b.Life == h.life {
+			h.lastSent = h.sent[b.Seq]
+		}
 	}
 	changes, do := s.core.step(event, s.now)
 	for _, c := range changes {
