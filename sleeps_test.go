@@ -44,6 +44,7 @@ var skippers = map[string]string{
 	"agent/host/lease_test.go":              "a kernel that does not tell its boots apart",
 	"agent/host/logs_test.go":               "the right to mount a disk",
 	"cast/scale_test.go":                    "a second goroutine, which the race detector could look at",
+	"integration/listener_test.go":          "a server that says that nobody listens, or answers that no stream's acknowledgement precedes",
 	"internal/launch/adopt_linux_test.go":   "a kernel that tells how somebody else's child ended, or cgroups",
 	"internal/launch/limits_linux_test.go":  "what the machine does not put in force",
 	"internal/launch/logkeep_linux_test.go": "the right to mount a disk",

@@ -70,8 +70,9 @@ type Peer struct {
 	Gaps       uint64 `json:"gaps,omitempty"`       // times that something was missing
 	Stalled    string `json:"stalled,omitempty"`    // what the order waits for, either way, and for how long
 
-	Answers bool   `json:"answers"`        // it was heard from
-	Dead    string `json:"dead,omitempty"` // why nothing goes there any more
+	Answers bool          `json:"answers"`        // it was heard from
+	Silence time.Duration `json:"silence"`        // since then, while this process had a connection
+	Dead    string        `json:"dead,omitempty"` // why nothing goes there any more
 }
 
 // maxListed bounds the lists of an Info.

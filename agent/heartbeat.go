@@ -32,8 +32,9 @@ type Heartbeat struct {
 
 // Connection names a connection for as long as its server lives: a server never uses a number twice.
 type Connection struct {
-	Server string `cbor:"1,keyasint" json:"server"` // the server's ID
-	Client uint64 `cbor:"2,keyasint" json:"client"` // its number there
+	Server string `cbor:"1,keyasint" json:"server"`                   // the server's ID
+	Client uint64 `cbor:"2,keyasint" json:"client"`                   // its number there
+	Name   string `cbor:"3,keyasint,omitempty" json:"name,omitempty"` // what its client calls it, in GoneBeats
 }
 
 // What a heartbeat may hold.

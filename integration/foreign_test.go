@@ -39,6 +39,7 @@ func ask(t *testing.T, nc *nats.Conn, subject, body string, replies int) map[str
 }
 
 func TestForeignCast_reachesEveryRankAndGetsJSON(t *testing.T) {
+	unrecorded(t)
 	t.Parallel()
 	c := newCluster(t, "a", "b")
 	procs := spawn(t, c.connect(t), 4)
@@ -73,6 +74,7 @@ func TestForeignCast_reachesEveryRankAndGetsJSON(t *testing.T) {
 }
 
 func TestForeignCast_isAnsweredWhenItIsBad(t *testing.T) {
+	unrecorded(t)
 	t.Parallel()
 	c := newCluster(t, "a")
 	procs := spawn(t, c.connect(t), 2)

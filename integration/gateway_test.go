@@ -83,6 +83,7 @@ func (g *gatewayed) one(to, body string, headers ...string) *nats.Msg {
 }
 
 func TestGateway_answersTheNATSCommand(t *testing.T) {
+	unrecorded(t)
 	t.Parallel()
 	g := newGatewayed(t, "a", "b")
 	whole := map[string]string{"Castnet-Asked": "4", "Castnet-Answered": "4", "Castnet-Failed": "0", "Castnet-Missing": "0", "Content-Type": "application/json"}
@@ -140,6 +141,7 @@ func TestGateway_answersTheNATSCommand(t *testing.T) {
 }
 
 func TestGateway_answersWhatIsWrongWithARequest(t *testing.T) {
+	unrecorded(t)
 	t.Parallel()
 	g := newGatewayed(t, "a")
 	for name, bad := range map[string]struct {
@@ -169,6 +171,7 @@ func TestGateway_answersWhatIsWrongWithARequest(t *testing.T) {
 }
 
 func TestGateway_namesTheDeadAndTheSilent(t *testing.T) {
+	unrecorded(t)
 	t.Parallel()
 	g := newGatewayed(t, "a", "b")
 	g.one(subject("add"), "1")
@@ -231,6 +234,7 @@ func (g *gatewayed) hostOf(id string) string {
 }
 
 func TestGateway_anotherAnswersForOneThatDiesDuringACast(t *testing.T) {
+	unrecorded(t)
 	t.Parallel()
 	for _, collect := range []string{"stream", "gather", "reduce"} {
 		t.Run(collect, func(t *testing.T) {

@@ -3,6 +3,7 @@ package integration
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -127,6 +128,7 @@ func answers(out string) (all []answer) {
 }
 
 func TestNATSCommand_castsToEachRankAndToASlice(t *testing.T) {
+	unrecorded(t)
 	t.Parallel()
 	c := newCaster(t)
 	for rank, a := range c.cast("add", "_-_", "5", 4, "-H", "Rank:7") {
@@ -149,12 +151,16 @@ func TestNATSCommand_castsToEachRankAndToASlice(t *testing.T) {
 	for rank, a := range c.cast("get", "_-_", "", 4) {
 		require.Equal(t, []string{"47", "5"}[rank/2], a.body, "rank %d", rank)
 	}
+	if os.Getenv(listenerVariable) != "" {
+		return // the server cannot say that nobody is there
+	}
 	for _, nobody := range []string{"_", "2-_", "_-_-_"} {
 		require.Contains(t, c.request(c.actor, "get", nobody, "", 1), "No responders are available", nobody)
 	}
 }
 
 func TestNATSCommand_isToldInKindWhatIsWrong(t *testing.T) {
+	unrecorded(t)
 	t.Parallel()
 	c := newCaster(t)
 	const asCBOR = "Content-Type:application/cbor"

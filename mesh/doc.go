@@ -48,9 +48,11 @@
 //   - MESH-11: with a Policy that restarts, handles and casts reach whoever has a rank now; a Ref is the one
 //     actor that it was made for. A process that has not followed the mesh from its beginning, or was cut off, asks its
 //     owner once, or its hosts, before it uses it: within 2 s, or else its first cast to the rank fails, and tells.
-//   - MESH-12: a stream of a mesh ends with a *ControllerError when its controller is gone, or has lost the mesh: as soon as that can be
-//     known, and after supervision.watchdog of silence, which data that are held up are not. No rank is blamed for it. That of a world ends so when no system
-//     controller has answered for that long, and that of actors without an owner when none of their procs has.
+//   - MESH-12: a stream of a mesh ends with a *ControllerError when its controller is gone, or has lost the mesh: as soon as
+//     that can be known; 5 s after the connections of its program have ended (presence.Severed), when that is silent since; and
+//     after supervision.watchdog of silence, which data that are held up are not. No rank is blamed for it. That of a world
+//     ends so when no system controller has answered for that long, and that of actors without an owner when none of their
+//     procs has.
 //   - MESH-13: a mesh that is made with the Context of an actor (Within) ends with that actor, and Supervise has it
 //     deal with failures on its own turn.
 //   - MESH-14: TakeOver makes a program the owner of a mesh of procs that another owned: nothing is started or stopped,

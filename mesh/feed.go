@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/agent/presence"
 	"github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -22,6 +24,9 @@ const (
 // askAfter is how long after something has happened to a mesh its controller is asked what has ended: by then that has come
 // among the data, unless they are held up.
 const askAfter = time.Second
+
+// severedFor is how long a program whose connections have ended may be silent before it is gone: it may connect again.
+const severedFor = 5 * time.Second
 
 // feeds are what the controllers of meshes tell a Net, each heard once for all who watch there (MESH-6).
 type feeds struct {
@@ -42,7 +47,8 @@ type feed struct {
 	ends     []actor.Event // so far, one of a rank, in the order in which they came: for who comes later
 	ended    map[int]bool  // by rank
 	watchers map[*backlog]bool
-	over     error // why nothing comes any more
+	over     error     // why nothing comes any more
+	severed  time.Time // when servers said that the connections of the controller's program had ended; zero: they did not
 }
 
 // join has a region watched. The function ends it.
@@ -169,6 +175,12 @@ func (f *feed) listen(ctx context.Context) {
 		return
 	}
 	defer deaf()
+	unhint, err := presence.Severed(f.net.proc, f.owner.Proc.Mesh, f.sever)
+	if err != nil {
+		f.end(actor.Event{}, fmt.Errorf("watch: %w", err))
+		return
+	}
+	defer unhint()
 	owner := actor.RefOf[agent.Agent](f.owner).Via(f.net.proc)
 	watchdog := config.SupervisionWatchdog.Get(f.net.config)
 	port, closed := actor.OpenFunc(f.net.proc, f.take, func(why error) { f.end(actor.Event{}, why) })
@@ -233,7 +245,12 @@ func (f *feed) attend(ctx context.Context, owner actor.Ref[agent.Agent], s agent
 			silent += 2 * s.Beat
 			quiet.Reset(2 * s.Beat)
 		}
-		switch err := f.ask(ctx, owner, s.Beat); {
+		began := time.Now()
+		err := f.ask(ctx, owner, s.Beat)
+		if err != nil && f.left(began) {
+			err = fmt.Errorf("%w: its connections have ended, and nothing was heard of it since: %w", actor.ErrNoProc, err)
+		}
+		switch {
 		case ctx.Err() != nil:
 			return true
 		case err == nil:
@@ -245,6 +262,30 @@ func (f *feed) attend(ctx context.Context, owner actor.Ref[agent.Agent], s agent
 			signal(f.stirred) // what has ended is still to be asked for
 		}
 	}
+}
+
+// sever notes that the connections of the controller's program have ended, as servers say, and has the controller asked.
+func (f *feed) sever() {
+	f.mu.Lock()
+	f.severed = time.Now()
+	f.mu.Unlock()
+	signal(f.stirred)
+}
+
+// left reports whether the controller's program is gone: its connections have ended, and its process has said nothing since
+// a question that began later, not even that the question has arrived. Where somebody listens to everything on the bus the
+// server does not say that nobody is there.
+func (f *feed) left(began time.Time) bool {
+	f.mu.Lock()
+	severed := f.severed
+	f.mu.Unlock()
+	asked := time.Since(began)
+	if severed.IsZero() || time.Since(severed) < severedFor || began.Sub(severed) < askAfter/2 || asked < askAfter {
+		return false // what it had said before may come a little later than the hint
+	}
+	peers := f.net.proc.Info().Peers
+	i := slices.IndexFunc(peers, func(p actor.Peer) bool { return p.Process == f.owner.Proc.Process() })
+	return i >= 0 && peers[i].Silence >= asked
 }
 
 // subscribe has the controller tell a port. One that does so already goes on (AGT-9).

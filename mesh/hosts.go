@@ -286,18 +286,16 @@ func (h HostMesh) Shutdown(ctx context.Context, reason string) error {
 		return err
 	}
 	h.net.step("hosts.shutdown.attempt", h.name, len(h.hosts), agent.ShuttingDown, nil)
-	dead, forget, err := h.deaths()
+	dead, forget, err := h.deaths(func(c presence.Change) bool { return !c.Left }) // a host that leaves in order answers before
 	if err != nil {
 		return err
 	}
 	defer forget()
 	_, err = h.summary(ctx, "shutdown", func(ctx context.Context, a actor.Ref[agent.Agent]) (agent.Summary, error) {
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel()
-		died := dead[subjects.HostID(a.ID().Proc.Mesh)]
-		defer context.AfterFunc(died, cancel)()
+		ctx, over := dead.until(ctx, a)
+		defer over()
 		s, err := agent.StopAll.Urge(ctx, a, agent.StoppingAll{Reason: reason})
-		if gone(err) || err != nil && died.Err() != nil {
+		if gone(err) || err != nil && dead.has(subjects.HostID(a.ID().Proc.Mesh)) {
 			return agent.Summary{}, nil
 		}
 		return s, err
@@ -313,19 +311,22 @@ func (h HostMesh) Shutdown(ctx context.Context, reason string) error {
 	return nil
 }
 
-// deaths has a context for each host that ends when this program knows that the host has died: it answers nobody, and
-// the server may not say so. A host that leaves in order answers before.
-func (h HostMesh) deaths() (dead map[subjects.HostID]context.Context, forget func(), err error) {
+// deaths has a context for each host, which ends when this program knows that the host is dead: it answers nobody, and
+// the server may not say so.
+type deaths map[subjects.HostID]context.Context
+
+// deaths watches the hosts until forget is called. counts picks the deaths that count.
+func (h HostMesh) deaths(counts func(presence.Change) bool) (dead deaths, forget func(), err error) {
 	watcher, err := h.net.watcher()
 	if err != nil {
 		return nil, nil, err
 	}
-	dead, ends := map[subjects.HostID]context.Context{}, map[subjects.HostID]context.CancelFunc{}
+	dead, ends := deaths{}, map[subjects.HostID]context.CancelFunc{}
 	for _, id := range h.hosts {
 		dead[id], ends[id] = context.WithCancel(context.Background())
 	}
 	leave := watcher.Watch(h.hosts, func(c presence.Change) {
-		if c.State == presence.Dead && !c.Left {
+		if c.State == presence.Dead && counts(c) {
 			ends[c.Host]()
 		}
 	})
@@ -335,6 +336,23 @@ func (h HostMesh) deaths() (dead map[subjects.HostID]context.Context, forget fun
 			end()
 		}
 	}, nil
+}
+
+// has reports whether a host is dead.
+func (d deaths) has(h subjects.HostID) bool { return d[h] != nil && d[h].Err() != nil }
+
+// until ends a context with the host whose agent is asked.
+func (d deaths) until(ctx context.Context, a actor.Ref[agent.Agent]) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	died := d[subjects.HostID(a.ID().Proc.Mesh)]
+	if died == nil {
+		return ctx, cancel
+	}
+	stop := context.AfterFunc(died, cancel)
+	return ctx, func() {
+		stop()
+		cancel()
+	}
 }
 
 // summary asks every host to stop something and adds up what came of it. What is left is an error.

@@ -35,7 +35,7 @@ type Options struct {
 	Root      string         // first token of every subject; "" = castnet
 	Namespace string         // "" = default
 	Label     string         // names this client; "" = client
-	Name      string         // of its connections, for the server to show; "" = client/ and its ID
+	Name      string         // of its connections, for the server to show, before the ID of its proc; "" = client
 	Actors    []actor.Def    // actor types this process itself can run
 	Log       zerolog.Logger // the zero Logger: warnings and errors go to stderr; zerolog.Nop() is silent
 
@@ -110,7 +110,7 @@ func Connect(ctx context.Context, o Options) (*Net, error) {
 		return nil, err
 	}
 	settings := o.busOptions()
-	settings.Name = cmp.Or(o.Name, "client/"+id.String())
+	settings.Name = cmp.Or(o.Name, "client") + "/" + id.String()
 	n := &Net{
 		settings: agent.SettingsOf(settings), quiet: cmp.Or(o.HostsQuiet, config.DiscoveryQuiet.Get(o.Config)),
 		config: o.Config, onFailure: o.OnFailure,

@@ -7,6 +7,7 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/agent/presence"
 	"github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -26,7 +27,7 @@ func (h HostMesh) own(ctx context.Context, verb string, t agent.Taking) error {
 		return err
 	}
 	_, err := h.net.gain(ctx, h.name, h.Extent(), true, func(ctx context.Context) (HostMesh, Allocation, error) {
-		errs := h.ask(ctx, t)
+		errs := h.ask(ctx, t, nil)
 		err := h.unreachable(errs)
 		if err == nil {
 			return h, taken{h}, nil
@@ -53,10 +54,13 @@ func (h HostMesh) Release(ctx context.Context) error {
 	return taken{h}.Close(ctx) // a part of what was taken
 }
 
-func (h HostMesh) ask(ctx context.Context, t agent.Taking) []error {
+// ask takes the hosts, or lets go of them. Those that are dead are not waited for.
+func (h HostMesh) ask(ctx context.Context, t agent.Taking, dead deaths) []error {
 	ctx, cancel := within(ctx, config.AttachTimeout.Get(h.net.config))
 	defer cancel()
 	_, errs := eachHost(ctx, h, func(ctx context.Context, a actor.Ref[agent.Agent]) (agent.HostInfo, error) {
+		ctx, over := dead.until(ctx, a)
+		defer over()
 		return agent.Take.Call(ctx, a, t)
 	})
 	return errs
@@ -68,9 +72,14 @@ type taken struct{ mesh HostMesh }
 func (t taken) Hosts() []subjects.HostID { return slices.Clone(t.mesh.hosts) }
 
 func (t taken) Close(ctx context.Context) error {
-	errs := t.mesh.ask(ctx, agent.Taking{Release: true})
+	dead, forget, err := t.mesh.deaths(func(presence.Change) bool { return true })
+	if err != nil {
+		return fmt.Errorf("release: %w", err)
+	}
+	defer forget()
+	errs := t.mesh.ask(ctx, agent.Taking{Release: true}, dead)
 	for i, err := range errs {
-		if gone(err) {
+		if gone(err) || dead.has(t.mesh.hosts[i]) {
 			errs[i] = nil
 		}
 	}

@@ -343,10 +343,11 @@ func (w *Watcher) wants(h subjects.HostID) bool {
 
 // hint takes the word of a server that a connection has ended.
 func (w *Watcher) hint(m bus.Msg) {
-	var g gone
-	if err := wire.Unmarshal(m.Data, &g.Connection); err != nil {
+	c, err := hinted(m.Data)
+	if err != nil {
 		w.loud.Warn().Err(err).Str("subject", m.Subject).Msg("a hint that is none")
 		return
 	}
-	w.feed(g)
+	c.Name = "" // a heartbeat names connections by their numbers
+	w.feed(gone{c})
 }

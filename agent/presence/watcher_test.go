@@ -341,6 +341,26 @@ func TestEnded_isTheEndOfAClientAndNotOfAServer(t *testing.T) {
 	}
 }
 
+func TestSevered_isToldWhenBothConnectionsOfThatProgramHaveEnded(t *testing.T) {
+	t.Parallel()
+	srv := bustest.Server(t)
+	relayed(t, srv)
+	p := newWatcher(t, srv).proc
+	program, err := subjects.NewMeshID("client")
+	require.NoError(t, err)
+	severed := make(chan string, 4)
+	for name, id := range map[string]subjects.MeshID{"it": program, "another": p.ID().Mesh} {
+		cancel, err := Severed(p, id, func() { severed <- name })
+		require.NoError(t, err)
+		defer cancel()
+	}
+	b, err := bus.Open(t.Context(), bus.Options{Server: srv, Name: "mine/" + program.String()})
+	require.NoError(t, err)
+	require.NoError(t, b.Close(t.Context()))
+	require.Equal(t, "it", <-severed)
+	require.Empty(t, severed)
+}
+
 func TestState_hasAName(t *testing.T) {
 	var all []string
 	for s := Alive; s <= Dead+1; s++ {

@@ -26,8 +26,9 @@ type Info struct {
 	Gaps       uint64 // times that something was missing
 	Stalled    string // what the order waits for, either way; "": nothing
 
-	Answers bool   // it was heard of
-	Dead    string // why nothing goes there any more; "": it does
+	Answers bool          // it was heard of
+	Silence time.Duration // since it was heard of, or could not have been
+	Dead    string        // why nothing goes there any more; "": it does
 }
 
 // Infos lists the at most limit processes used last, in the order of their IDs.
@@ -50,6 +51,7 @@ func (c *Core) info(now Instant, p *Peer) Info {
 		Process: p.id, Sent: o.last, Acked: o.acked, Flying: len(o.sent), Waiting: o.size,
 		Credit: int64(o.window) - int64(o.used-o.taken), Packets: o.counts.Sent, Retransmitted: o.counts.Retransmitted, RTT: o.srtt,
 		Received: in.acked, Duplicates: in.counts.Duplicates, Gaps: in.counts.Gaps, Stalled: c.stall(now, p), Answers: o.heard || in.last != 0,
+		Silence: time.Duration(now - p.heard),
 	}
 	if p.dead != nil {
 		i.Dead = p.dead.Error()
