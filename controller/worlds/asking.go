@@ -28,16 +28,14 @@ func (c *Controller) askNames(ctx *actor.Context) {
 	ctx.Go(func(life context.Context) func(*actor.Context) {
 		work, cancel := context.WithTimeout(life, lookWithin)
 		defer cancel()
-		living, err := []NameTakenError(nil), early
-		if err == nil {
-			if living, err = Living(work, p, quiet); err != nil {
-				err = fmt.Errorf("not all hosts have said whether the name is free: %w", err)
-			}
+		living, err := Living(work, p, quiet)
+		if err != nil {
+			err = fmt.Errorf("not all hosts have said whether the name is free: %w", err)
 		}
 		return func(ctx *actor.Context) {
 			events, rest := make([]any, len(all)), time.Duration(0)
 			for i, name := range all {
-				e := named{name: name, holder: holderAmong(living, name), err: err}
+				e := named{name: name, holder: holderAmong(living, name), err: err, early: early}
 				if e.refuses(nil) != nil {
 					rest = refusedRest
 				}

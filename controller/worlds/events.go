@@ -99,6 +99,7 @@ type (
 		name   string
 		holder *NameTakenError
 		err    error
+		early  error // why nobody can take a name yet: an earlier controller may have given it away
 	}
 	// restored is what an earlier controller has left. follows: it acted until now; else all may have been down, and
 	// hosts begin when they do.

@@ -119,9 +119,12 @@ func (st *state) named(e named) {
 // which an earlier controller has not saved: only a program must not take its name.
 func (e named) refuses(who any) error {
 	_, program := who.(reserve)
+	_, member := who.(join)
 	switch {
 	case e.holder != nil && (program || e.holder.Kind == kindMesh):
 		return e.holder
+	case e.err == nil && !member:
+		return e.early
 	}
 	return e.err
 }
