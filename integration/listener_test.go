@@ -146,7 +146,7 @@ func ownerDies(t *testing.T, c *cluster, net *mesh.Net) {
 	said := &testkit.Transcript{}
 	owner.Stdout, owner.Stderr = said, said
 	require.NoError(t, owner.Start())
-	defer owner.Wait() //nolint:errcheck // it is killed
+	t.Cleanup(func() { _ = owner.Process.Kill(); _ = owner.Wait() }) // it was killed, unless the test failed before
 	var owned mesh.ProcMesh
 	require.Eventually(t, func() (found bool) {
 		var err error
@@ -166,8 +166,8 @@ func ownerDies(t *testing.T, c *cluster, net *mesh.Net) {
 	}()
 	require.Eventually(t, func() bool {
 		r, err := controller.Health.Call(t.Context(), actor.RefOf[agent.Agent](owned.Describe().Owner).Via(net.Proc()), actor.None{})
-		return err == nil && r.Subscribers == 1
-	}, patience, poll)
+		return err == nil && r.Subscribers == 2
+	}, patience, poll, "the owner and this program")
 	require.NoError(t, owner.Process.Kill())
 	require.ErrorAs(t, <-over, new(*mesh.ControllerError))
 }
