@@ -53,7 +53,9 @@ func watchesOf(p *actor.Proc) *watches {
 func (w *watches) add(controller string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.made[controller] = w.made[controller]
+	if _, known := w.made[controller]; !known {
+		w.made[controller] = false
+	}
 }
 
 func (w *watches) forget(controller string) {
