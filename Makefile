@@ -24,8 +24,9 @@ LONG    := ./mesh ./integration ./cmd/client ./actor ./internal/link ./cast
 CPUS    := $(shell getconf _NPROCESSORS_ONLN)
 TOGETHER = -p $(shell expr $(CPUS) + 2) -parallel $(shell expr $(CPUS) + 4)
 
-# Packages without goroutines, and tools: the race detector finds nothing there.
-ALONE   := internal/wire|mesh/shape|internal/supervise|subjects|scripts/stress
+# Packages without goroutines, tools, and tests of programs, which are built without the race detector: it finds
+# nothing there.
+ALONE   := internal/wire|mesh/shape|internal/supervise|subjects|scripts/stress|integration|cmd/client|cmd/hostd|examples/.*
 
 # Modules of their own, which are linted too; those of other libraries are not.
 NESTED  := bench integration/faults integration/polyglot integration/consumer
@@ -56,10 +57,9 @@ test: build bin/nats ## vet, and every test without the race detector
 	@scripts/compile.sh vet ./...
 	go test -vet=off $(TOGETHER) -timeout 10m $(LONG) ./...
 
-race: ## every test under the race detector, but for packages that share nothing between goroutines
+race: ## the tests of what shares memory between goroutines, under the race detector
 	@scripts/preflight.sh --race
-	@$(MAKE) --no-print-directory bin/nats
-	go test -race -vet=off $(TOGETHER) -timeout 15m $(LONG) $$(go list ./... | grep -vE '/($(ALONE))$$')
+	go test -race -vet=off $(TOGETHER) -timeout 15m $(filter-out $(addprefix ./,$(subst |, ,$(ALONE))),$(LONG)) $$(go list ./... | grep -vE '/($(ALONE))$$')
 
 stress: ready ## repeat tests: PKG="./bus ./actor" RUN=TestX N=1000 BUSY=4 RACE=1; GOMAXPROCS=1 is heeded, too
 	@go run ./scripts/stress -n '$(N)' -busy '$(BUSY)' -run '$(RUN)' $(if $(RACE),-race) $(PKG)
