@@ -47,6 +47,7 @@ func TestInspect_timesTheFirstMessageOfAnActorAndThenOneInSixtyFour(t *testing.T
 			})
 			require.NoError(t, err)
 		}
+		synctest.Wait() // the last message counts as handled once its answer has gone
 		info, known := p.Actor(ref.ID().Name)
 		require.True(t, known)
 		require.Equal(t, []actor.EndpointInfo{{
