@@ -65,7 +65,7 @@ func TestDEL5_anEventSpeaksOfTheRanksThatTheMeshHas(t *testing.T) {
 	cancel()
 	p.Receive(eventOf, deaths(t, p, subjects.ProcID{Mesh: mesh, Rank: 1}, 0))
 	taken(t, p)
-	require.Len(t, heard, 2, "who listens no more is told no more")
+	require.Len(t, heard, 2, "a listener that was removed hears nothing")
 }
 
 func TestDEL5_whoSendsToARankHearsOfItsEndFromThenOn(t *testing.T) {

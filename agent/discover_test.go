@@ -130,7 +130,8 @@ func TestKnownHosts_areAskedForUntilAGatewayAnswers(t *testing.T) {
 	want := agent.HostListing{All: true, Hosts: []agent.KnownHost{{ID: id, State: agent.HostDead, Reason: "no heartbeat", Silence: time.Minute}}}
 	gw := bustest.Open(t, srv)
 	_, err = gw.Control().Subscribe("castnet.v1.default.hb.hosts.*", func(m bus.Msg) {
-		if asked++; asked < 3 { // as a gateway that hangs
+		asked++
+		if asked < 3 { // as a gateway that hangs
 			return
 		}
 		data, err := wire.Marshal(want)

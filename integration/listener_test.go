@@ -74,8 +74,8 @@ func unheard(t *testing.T, why string) {
 	}
 }
 
-// Whoever hears everything keeps the server from saying that nobody listens, and a stream answers what is asked. What
-// the system does is the same.
+// A wildcard subscriber keeps the server from reporting "no responders", and a stream acknowledges requests. Every
+// verb gives the same result as without them.
 func TestListener_everyVerbWorksWhereSomebodyHearsEverything(t *testing.T) {
 	for _, by := range []string{wildcard, stream} {
 		t.Run(by, func(t *testing.T) {

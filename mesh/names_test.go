@@ -74,7 +74,7 @@ func onlyOneTakes(t *testing.T, nets []*mesh.Net) {
 	release()
 }
 
-// Nobody reserves anything there: what the hosts have is in the way, and no more.
+// A name is free there unless a mesh on a host has it: no reservation exists without a system controller.
 func TestMESH17_whereNoSystemControllerActsTheHostsAreAsked(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")

@@ -177,7 +177,7 @@ func TestWatcher_aHostThatIsSilentIsSuspectThenDeadAndAliveWhenItBeatsAgain(t *t
 	})
 }
 
-// Whoever hears everything keeps the server from saying that nobody listens; a stream even replies to questions.
+// A wildcard subscriber keeps the server from reporting "no responders"; a stream even replies to requests.
 func TestWatcher_aHostIsDeadAsSoonWhereSomebodyHearsEverything(t *testing.T) {
 	for name, reply := range map[string]string{"who only listens": "", "a stream": `{"stream":"audit","seq":7}`} {
 		t.Run(name, func(t *testing.T) {

@@ -80,7 +80,7 @@ func TestDoctor_saysThatAllIsWell(t *testing.T) {
 	require.Regexp(t, `(?m)^warn  jetstream    there is none: .* — start hostd`, lines)
 }
 
-// Whoever hears everything keeps the server from saying that nobody listens.
+// A wildcard subscriber keeps the server from reporting "no responders"; doctor warns of it.
 func TestDoctor_namesWhoHearsWhatIsNotForThem(t *testing.T) {
 	t.Parallel()
 	c := guarded(t)
