@@ -4,18 +4,20 @@
 
 .DELETE_ON_ERROR:
 
-ONLY    ?=
-REPEATS ?= 5
-CORPUS  ?=
-RUNS    ?= full
-PKG     ?= ./...
-RUN     ?= .
-N       ?= 100
-BUSY    ?= 0
-RACE    ?=
+ONLY     ?=
+REPEATS  ?= 5
+CORPUS   ?=
+RUNS     ?= full
+PKG      ?= ./...
+RUN      ?= .
+N        ?= 100
+BUSY     ?= 0
+P        ?= 1
+PARALLEL ?= 0
+RACE     ?=
 
-# What a checkout is tried with.
-PROGRAMS := ./cmd/hostd ./cmd/client ./examples/wordcount
+# What a checkout is tried with, beside the command castnet.
+PROGRAMS := ./cmd/hostd ./examples/wordcount
 
 # Packages whose tests take minutes, most of them waiting: they begin first.
 LONG    := ./mesh ./integration ./cmd/client ./actor ./internal/link ./cast
@@ -26,7 +28,7 @@ TOGETHER = -p $(shell expr $(CPUS) + 2) -parallel $(shell expr $(CPUS) + 4)
 
 # Packages without goroutines, tools, and tests of programs, which are built without the race detector: it finds
 # nothing there.
-ALONE   := internal/wire|mesh/shape|internal/supervise|subjects|scripts/stress|integration|cmd/client|cmd/hostd|examples/.*
+ALONE   := internal/wire|mesh/shape|internal/supervise|subjects|scripts/.*|integration|cmd/client|cmd/hostd|examples/.*
 
 # Modules of their own, which are linted too; those of other libraries are not.
 NESTED  := bench integration/faults integration/polyglot integration/consumer
@@ -41,10 +43,11 @@ help: ## print this
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 ready:
-	@scripts/preflight.sh
+	@scripts/preflight.sh $(NEEDS)
 
-build: ready ## bin/hostd, bin/client and bin/wordcount
+build: ready ## bin/hostd, bin/castnet and bin/wordcount
 	@scripts/compile.sh build -o bin/ $(PROGRAMS)
+	@scripts/compile.sh build -o bin/castnet ./cmd/client
 
 listened: ## the tests of whole systems where somebody hears everything: a subscriber, then a stream
 	CASTNET_INTEGRATION_LISTENER=wildcard go test -vet=off -count 1 -timeout 20m ./integration
@@ -53,6 +56,7 @@ listened: ## the tests of whole systems where somebody hears everything: a subsc
 demo: build ## count words on two hosts, kill a proc, see it noticed; CORPUS=dir picks the files
 	@bin/wordcount --hostd bin/hostd $(if $(CORPUS),'$(CORPUS)')
 
+test: NEEDS := --nats
 test: build bin/nats ## vet, and every test without the race detector
 	@scripts/compile.sh vet ./...
 	go test -vet=off $(TOGETHER) -timeout 10m $(LONG) ./...
@@ -61,11 +65,11 @@ race: ## the tests of what shares memory between goroutines, under the race dete
 	@scripts/preflight.sh --race
 	go test -race -vet=off $(TOGETHER) -timeout 15m $(filter-out $(addprefix ./,$(subst |, ,$(ALONE))),$(LONG)) $$(go list ./... | grep -vE '/($(ALONE))$$')
 
-stress: ready ## repeat tests: PKG="./bus ./actor" RUN=TestX N=1000 BUSY=4 RACE=1; GOMAXPROCS=1 is heeded, too
-	@go run ./scripts/stress -n '$(N)' -busy '$(BUSY)' -run '$(RUN)' $(if $(RACE),-race) $(PKG)
+stress: ready ## repeat tests: PKG="./bus ./actor" RUN=TestX N=1000 BUSY=4 P=1 RACE=1; GOMAXPROCS=1 is heeded, too
+	@go run ./scripts/stress -n '$(N)' -busy '$(BUSY)' -p '$(P)' -parallel '$(PARALLEL)' -run '$(RUN)' $(if $(RACE),-race) $(PKG)
 
 long: ## the series that compute for minutes: 100,000 seeds of links, a cast to 100,000 ranks, a million actors
-	@CASTNET_TEST_LONG=1 go test -count 1 -timeout 20m -v -run 'TestSimulation|HundredThousandRanks|MillionActors|TestACT3_whatever' ./internal/link ./cast ./actor
+	@CASTNET_TEST_LONG=1 go test -count 1 -timeout 20m -v -run 'TestSimulation|HundredThousandRanks|MillionActors|TestACT3_whatever|TestBurst|TestModel_histories' ./internal/link ./cast ./actor ./agent/host ./integration
 
 bench: ## ours against raw NATS, a floor and other libraries; ONLY=regexp picks rows, REPEATS=n
 	@go run -C bench . -only '$(ONLY)' -repeats '$(REPEATS)'

@@ -19,11 +19,12 @@ import (
 var decoders = map[string]string{
 
 	"agent/claim.go":                     "agent.FuzzWords",
-	"agent/discover.go":                  "agent.FuzzIntroduction",
+	"agent/host_discovery.go":            "agent.FuzzIntroduction",
 	"agent/phases.go":                    "agent.FuzzWords",
-	"agent/presence/relay.go":            "agent/presence.FuzzHear",
+	"agent/presence/disconnects.go":      "agent/presence.FuzzHear",
 	"agent/table.go":                     "agent.FuzzWords",
-	"bus/local.go":                       "bus.FuzzParseLocal",
+	"bus/absent.go":                      "bus.FuzzServerAnswer",
+	"bus/local_server.go":                "bus.FuzzParseLocal",
 	"cast/gateway/peers.go":              "cast/gateway.FuzzWord",
 	"cmd/client/cmd_doctor_bus.go":       "cmd/client.FuzzDoctor",
 	"cmd/client/cmd_doctor_hosts.go":     "cmd/client.FuzzDoctor",
@@ -36,9 +37,9 @@ var decoders = map[string]string{
 	"internal/wire/measure_json.go":      "internal/wire.FuzzUnmarshal",
 	"mesh/shape/packed.go":               "mesh/shape.FuzzPacked",
 	"agent/host/store.go":                "its own file",
-	"cmd/hostd/recall.go":                "its own file",
+	"cmd/hostd/server_state.go":          "its own file",
 	"internal/cli/yaml.go":               "a file of who runs the command",
-	"internal/cli/context.go":            "a file of who runs the command",
+	"internal/cli/nats_context.go":       "a file of who runs the command",
 }
 
 func TestREPO4_whatDecodesItselfIsListedWithItsFuzzer(t *testing.T) {

@@ -83,7 +83,7 @@ mesh < controller controller/worlds config agent agent/presence cast actor bus i
 	what users hold; agents and the system controller come to it as refs, so the library stays without launcher and server
 cast/gateway < mesh config agent agent/presence cast actor bus internal/micro internal/wire subjects mesh/shape ; agent/host agent/proc
 	a client of meshes that speaks for those who have none; the verbs of cast know nothing of it
-internal/testmesh < internal/testkit mesh controller/worlds agent/host agent actor bus bus/embed subjects
+internal/testmesh < internal/testkit mesh controller/worlds agent/host agent actor bus bus/bustest bus/embed subjects
 	the one rig of tests with hosts, for the packages below mesh too; what runs in production must not carry it
 internal/cli < bus actor cast config mesh mesh/shape subjects
 	flags, NATS contexts, configuration files and exit codes are for the two commands, and the same in both
@@ -111,6 +111,12 @@ integration < * ; internal/launch examples/wordcount/counting
 	whole-system tests with real processes may look at everything and are imported by nobody
 scripts/stress
 	repeats tests of any package, so it knows none
+scripts/codestats
+	reads code, and knows no package
+scripts/invariants
+	reads code, and knows no package
+scripts/prose
+	reads texts, and knows no package
 `
 
 // thirdParty is the other half of REPO-1: which package may import which
@@ -129,7 +135,7 @@ github.com/rs/zerolog < bus bus/embed bus/bustest internal/link internal/launch 
 	every log line; values (subjects, mesh/shape, internal/wire, agent) have nothing to log
 github.com/rs/zerolog/log
 	the global logger: a logger is passed by value in options
-golang.org/x/sync < actor cast agent/proc controller agent/host mesh cmd/hostd cmd/client tests
+golang.org/x/sync < actor cast agent/proc controller agent/host mesh cmd/hostd cmd/client scripts/stress tests
 	bounded concurrency where goroutines are owned, not in the roads below
 github.com/spf13/cobra < internal/cli cmd/hostd cmd/client
 	command lines belong to commands

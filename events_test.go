@@ -14,7 +14,7 @@ import (
 // What is told on `ev.` is a contract: the page has every step that the code names, and no other.
 func TestEventsPage_hasTheStepsThatTheCodeNames(t *testing.T) {
 	literal := regexp.MustCompile(`"((?:procs|proc|hosts|host|mesh|world|rank|lease|controller)\.[a-z]+(?:\.[a-z]+)?)"`)
-	finished := regexp.MustCompile(`tellDone\(ctx, "([a-z.]+)"`)
+	finished := regexp.MustCompile(`emitStopResult\(ctx, "([a-z.]+)"`)
 	var inCode []string
 	for _, dir := range []string{"agent", "agent/host", "agent/presence", "controller", "controller/worlds", "mesh"} {
 		files, err := filepath.Glob(dir + "/*.go")

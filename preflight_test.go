@@ -50,6 +50,10 @@ func TestPreflight_saysInOneLineWhatIsMissing(t *testing.T) {
 	gone := toolbox(t, tools, nil)
 	old := toolbox(t, tools, map[string]string{"go": `printf '%s\n' go1.21.3 /tmp /tmp 0 gcc`})
 	noHeaders := toolbox(t, append(tools, "go"), map[string]string{"gcc": "exit 1"})
+	realGo, err := exec.LookPath("go")
+	require.NoError(t, err)
+	noLookup := `[ "$1" = list ] || exec ` + realGo + ` "$@"; echo go: downloading x >&2; echo module lookup disabled >&2; exit 1`
+	listless := toolbox(t, append(tools, "grep"), map[string]string{"go": noLookup})
 	noModules := []string{"GOMODCACHE=" + t.TempDir(), "GOPROXY=off", "GOFLAGS=-mod=mod"}
 	for name, row := range map[string]struct {
 		args, vars []string
@@ -64,6 +68,9 @@ func TestPreflight_saysInOneLineWhatIsMissing(t *testing.T) {
 		"no headers":                    {args: []string{"--race"}, vars: []string{"PATH=" + noHeaders, "CC=gcc"}, want: "the C compiler gcc finds no stdlib.h"},
 		"no module cache":               {vars: []string{"GOMODCACHE=" + file}, want: "Go's module cache is in " + file + ", which cannot be written"},
 		"no modules":                    {vars: noModules, want: "modules cannot be fetched: "},
+		"no modules of the nats command": {
+			args: []string{"--nats"}, vars: []string{"PATH=" + listless}, want: "modules of the nats command cannot be fetched: module lookup disabled",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			said, ok := preflight(t, row.args, row.vars...)

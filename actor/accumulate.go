@@ -9,29 +9,29 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// Accumulator folds updates of type U into a state of type S. It is a value and holds no state: any
-// number of ports may use one.
+// Accumulator folds updates of type U into a state of type S. It is a value without state, so any
+// number of ports may share one.
 //
-// Its functions run where updates arrive, on a pump or on a local sender's goroutine, so they must
-// not block. They return a new value and leave their arguments as they are: a state may be in the
-// hands of a receiver, and an update is folded again when what it was folded into could not be used.
+// Its functions run where updates arrive, on a pump or on a local sender's goroutine, and must not
+// block. They return a new value and leave their arguments unchanged: a receiver may hold the
+// state, and an update is folded again after a failure.
 type Accumulator[S, U any] struct {
 	name    string
 	initial S
 	fold    func(state S, update U) (S, error)
 	reducer Reducer[U]
-	err     error // what its maker found wrong with it
+	err     error // an invalid name or function, found by the constructor
 }
 
-// NewAccumulator names a way to fold updates, one by one in the order in which they arrive. The name
-// follows the label rule; a bad one is reported by Err and by OpenAccumulator. An error of fold
-// refuses that update.
+// NewAccumulator names a way to fold updates, one by one in the order of arrival. The name follows
+// the label rule; Err and OpenAccumulator report a bad one. If fold returns an error, the update is
+// refused.
 func NewAccumulator[S, U any](name string, initial S, fold func(state S, update U) (S, error)) Accumulator[S, U] {
 	return Accumulator[S, U]{name: name, initial: initial, fold: fold}
 }
 
-// ReducedBy adds the reducer that relays may fold updates with on their way: to fold what it made of
-// some updates must give the state that folding them one by one gives.
+// ReducedBy adds the reducer for relays. Folding its results must give the same state as folding
+// the updates one by one.
 func (a Accumulator[S, U]) ReducedBy(r Reducer[U]) Accumulator[S, U] {
 	a.reducer = r
 	return a
@@ -43,7 +43,7 @@ func (a Accumulator[S, U]) Name() string { return a.name }
 // Initial is the state before the first update.
 func (a Accumulator[S, U]) Initial() S { return a.initial }
 
-// Reducer is what relays may fold updates with; the zero Reducer when they may not.
+// Reducer returns the reducer for relays; the zero Reducer if there is none.
 func (a Accumulator[S, U]) Reducer() Reducer[U] { return a.reducer }
 
 // Err reports a bad name, a missing function or a bad reducer.
@@ -75,17 +75,17 @@ func (a Accumulator[S, U]) Fold(state S, update U) (out S, err error) {
 	return a.fold(state, update)
 }
 
-// none reports the zero Reducer, which stands for no reducer.
+// none reports whether r is the zero Reducer.
 func (r Reducer[R]) none() bool { return r.name == "" && r.fold == nil }
 
-// Limit says how many updates a port takes in its life. The zero Limit sets none.
+// Limit is the number of updates that a port takes in its life. The zero Limit sets none.
 type Limit struct {
 	n   int
 	set bool
 }
 
-// Exactly makes a port take n updates, yield one value made of all of them, and be gone (PORT-4).
-// Less than one update is an error of the verb that opens the port.
+// Exactly makes a port take n updates, yield one value made of all of them, and close (PORT-4). If
+// n is less than one, the verb that opens the port returns an error.
 func Exactly(n int) Limit { return Limit{n, true} }
 
 func (l Limit) err() error {
@@ -95,24 +95,23 @@ func (l Limit) err() error {
 	return nil
 }
 
-// Accumulated is a port that folds what is sent to it into a state (PORT-3). It keeps one state,
-// however many updates come.
-type Accumulated[S, U any] struct {
+// AccumulatorPort is a port that folds its updates into one state (PORT-3).
+type AccumulatorPort[S, U any] struct {
 	acc    Accumulator[S, U]
 	limit  Limit
-	states *Port[S] // holds the latest state while nobody has received it
+	states *Port[S] // holds the latest state until a receiver takes it
 
-	mu    sync.Mutex // guards the fields below, and what goes into states
-	state S
-	taken int  // updates folded into state
-	over  bool // takes no more
+	mu     sync.Mutex // guards the fields below, and what goes into states
+	state  S
+	count  int  // updates folded into state
+	closed bool // takes no more
 }
 
-// OpenAccumulator opens a port that folds updates as they arrive. With a Limit it takes so many, else
-// any number. An update that acc refuses comes back to its sender as ErrBadMessage, and leaves the
-// state as it was. Close the port. OpenAccumulator may be called on any goroutine.
-func OpenAccumulator[S, U any](at Opener, acc Accumulator[S, U], limits ...Limit) (*Accumulated[S, U], error) {
-	a := &Accumulated[S, U]{acc: acc, states: newPort[S](1), state: acc.initial}
+// OpenAccumulator opens a port that folds updates as they arrive. A Limit bounds their number. If
+// acc refuses an update, its sender gets ErrBadMessage and the state does not change. Close the
+// port. OpenAccumulator may be called on any goroutine.
+func OpenAccumulator[S, U any](at PortOwner, acc Accumulator[S, U], limits ...Limit) (*AccumulatorPort[S, U], error) {
+	a := &AccumulatorPort[S, U]{acc: acc, states: newPort[S](1), state: acc.initial}
 	err := acc.Err()
 	for _, l := range limits {
 		a.limit = l
@@ -126,40 +125,40 @@ func OpenAccumulator[S, U any](at Opener, acc Accumulator[S, U], limits ...Limit
 	if err != nil {
 		return nil, errorf(CodeInvalid, "", "", "open an accumulating port: %v", err)
 	}
-	a.states.raw = openAt(at, a.recv, a.end)
+	a.states.raw = openPrivate(at, a.recv, a.closeWith)
 	return a, nil
 }
 
-func (a *Accumulated[S, U]) recv(at RawPort, in Incoming) error {
-	u, err := read[U](at, in)
+func (a *AccumulatorPort[S, U]) recv(at RawPort, in Incoming) error {
+	u, err := decodeIncoming[U](at, in)
 	if err != nil {
 		return err
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.over {
-		return at.gone("the port has had all its updates, or is closed")
+	if a.closed {
+		return at.goneError("the port has had all its updates, or is closed")
 	}
 	state, err := a.acc.Fold(a.state, u)
 	if err != nil {
-		return refusal(err)
+		return updateRefused(err)
 	}
 	a.state = state
-	a.taken++
+	a.count++
 	switch {
 	case !a.limit.set:
 		a.publish()
-	case a.taken == a.limit.n:
-		a.over = true
+	case a.count == a.limit.n:
+		a.closed = true
 		a.publish()
 		at.Close()
-		a.states.end(at.gone("the port has had its %d updates", a.taken))
+		a.states.closeWith(at.goneError("the port has had its %d updates", a.count))
 	}
 	return nil
 }
 
-// publish puts the state in the place of the one that nobody has received.
-func (a *Accumulated[S, U]) publish() {
+// publish replaces the state that no receiver has taken yet.
+func (a *AccumulatorPort[S, U]) publish() {
 	select {
 	case <-a.states.queue:
 	default:
@@ -167,37 +166,37 @@ func (a *Accumulated[S, U]) publish() {
 	a.states.queue <- a.state // there is room: only the holder of mu puts something in
 }
 
-func (a *Accumulated[S, U]) end(err error) {
+func (a *AccumulatorPort[S, U]) closeWith(err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.over = true
-	a.states.end(err)
+	a.closed = true
+	a.states.closeWith(err)
 }
 
 // Ref is the port's address, to be sent to others.
-func (a *Accumulated[S, U]) Ref() PortRef[U] {
+func (a *AccumulatorPort[S, U]) Ref() PortRef[U] {
 	return PortRef[U]{id: a.states.raw.ID(), via: a.states.raw.p}
 }
 
-// Latest is the state now, received or not; the initial one before the first update. It may be
-// called on any goroutine but from the accumulator's own functions.
-func (a *Accumulated[S, U]) Latest() S {
+// Latest is the current state, received or not; before the first update the initial one. It may be
+// called on any goroutine, except by the accumulator's own functions.
+func (a *AccumulatorPort[S, U]) Latest() S {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.state
 }
 
-// Recv waits for a state that is newer than the one it returned last, and returns the latest: many
-// updates may be one receive, and without an update there is none. With a Limit it returns the final
-// state, once. It waits until ctx ends, or the port is closed, has had its updates, or its actor
-// ends; a state from before the end is still received. It may be called on any goroutine; of several
-// that wait, one gets a state.
-func (a *Accumulated[S, U]) Recv(ctx context.Context) (S, error) { return a.states.Recv(ctx) }
+// Recv waits for a state newer than the one it returned last, and returns the latest. One receive
+// may cover many updates. With a Limit it returns the final state, once.
+//
+// The wait ends with ctx, with the port or its actor, or after the last update. A state from before
+// the end is still received. Recv may be called on any goroutine; each state goes to one of them.
+func (a *AccumulatorPort[S, U]) Recv(ctx context.Context) (S, error) { return a.states.Recv(ctx) }
 
-// Close ends the port; senders from then on are told that it is gone. A second call does nothing.
-func (a *Accumulated[S, U]) Close() {
+// Close ends the port; later senders get ErrPortGone. A second call does nothing.
+func (a *AccumulatorPort[S, U]) Close() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.over = true
+	a.closed = true
 	a.states.Close()
 }

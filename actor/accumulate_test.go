@@ -15,6 +15,7 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/bus/bustest"
+	"github.com/castnet-io/castnet/internal/testkit"
 )
 
 var errOdd = errors.New("odd")
@@ -33,7 +34,7 @@ func evens() actor.Accumulator[int, int] {
 }
 
 // accumulator opens a port that must open.
-func accumulator[S, U any](t require.TestingT, at actor.Opener, acc actor.Accumulator[S, U], limit ...actor.Limit) *actor.Accumulated[S, U] {
+func accumulator[S, U any](t require.TestingT, at actor.PortOwner, acc actor.Accumulator[S, U], limit ...actor.Limit) *actor.AccumulatorPort[S, U] {
 	port, err := actor.OpenAccumulator(at, acc, limit...)
 	require.NoError(t, err)
 	return port
@@ -51,7 +52,7 @@ func TestPORT3_manyUpdatesAreOneReceiveOfTheLatestState(t *testing.T) {
 	require.Equal(t, 5000*5001/2, sum)
 	require.Equal(t, sum, port.Latest())
 	require.NoError(t, port.Ref().Via(b).Send(t.Context(), 1))
-	next, err := port.Recv(soon(t))
+	next, err := port.Recv(testkit.Soon(t))
 	require.NoError(t, err)
 	require.Equal(t, sum+1, next, "the next receive is of the next update")
 }
@@ -70,7 +71,7 @@ func TestPORT3_withoutAnUpdateThereIsNoReceive(t *testing.T) {
 		require.NoError(t, port.Ref().Send(t.Context(), 3))
 		top, err := port.Recv(t.Context())
 		require.NoError(t, err)
-		require.Equal(t, actor.Known[int]{Value: 3, OK: true}, top)
+		require.Equal(t, actor.Maybe[int]{Value: 3, OK: true}, top)
 		nothing()
 	})
 }
@@ -88,10 +89,10 @@ func TestPORT3_anUpdateThatIsRefusedComesBackAndLeavesTheState(t *testing.T) {
 	for n := range 2 {
 		require.NoError(t, port.Ref().Via(b).Send(t.Context(), n))
 	}
-	until(t, "they came back", func() bool { return b.Stats().Bounced == 2 })
+	testkit.Until(t, "they came back", func() bool { return b.Stats().Bounced == 2 })
 	require.Equal(t, 2, port.Latest())
 	require.NoError(t, port.Ref().Via(b).Send(t.Context(), 4))
-	until(t, "it is folded", func() bool { return port.Latest() == 6 })
+	testkit.Until(t, "it is folded", func() bool { return port.Latest() == 6 })
 }
 
 func TestPORT3_everyUpdateIsFoldedOnceWhoeverSendsIt(t *testing.T) {
@@ -107,7 +108,7 @@ func TestPORT3_everyUpdateIsFoldedOnceWhoeverSendsIt(t *testing.T) {
 		})
 	}
 	for last := 0; last < senders*each; {
-		sum, err := port.Recv(soon(t))
+		sum, err := port.Recv(testkit.Soon(t))
 		require.NoError(t, err)
 		require.Greater(t, sum, last, "each receive is newer than the one before")
 		last = sum
@@ -160,13 +161,13 @@ func TestPORT4_ofManySendersExactlyNGetThrough(t *testing.T) {
 		}
 		refused := 0
 		for range cap(results) {
-			if err := take(t, results); err != nil {
+			if err := testkit.Next(t, results); err != nil {
 				require.ErrorIs(t, err, actor.ErrPortGone)
 				refused++
 			}
 		}
 		require.Equal(t, 3, refused)
-		n, err := port.Recv(soon(t))
+		n, err := port.Recv(testkit.Soon(t))
 		require.NoError(t, err)
 		require.EqualValues(t, 5, n)
 	}
@@ -175,7 +176,7 @@ func TestPORT4_ofManySendersExactlyNGetThrough(t *testing.T) {
 func TestAccumulated_endsWithItsActorAndWhenItIsClosed(t *testing.T) {
 	p := alone(t)
 	ref := spawn(t, p)
-	var ports [2]*actor.Accumulated[int, int]
+	var ports [2]*actor.AccumulatorPort[int, int]
 	_, err := do.Call(t.Context(), ref, func(ctx *actor.Context, _ *Box) (int64, error) {
 		for i := range ports {
 			ports[i] = accumulator(t, ctx, actor.Sum[int]())
@@ -188,7 +189,7 @@ func TestAccumulated_endsWithItsActorAndWhenItIsClosed(t *testing.T) {
 	}
 	ports[0].Close()
 	ports[0].Close()
-	take(t, p.StopActor(ref.ID().Name, "enough"))
+	testkit.Next(t, p.StopActor(ref.ID().Name, "enough"))
 	for _, port := range ports {
 		require.ErrorIs(t, port.Ref().Send(t.Context(), 1), actor.ErrPortGone)
 		n, err := port.Recv(t.Context())
@@ -235,14 +236,14 @@ func TestAccumulator_saysWhatItIs(t *testing.T) {
 	acc := actor.Max[string]()
 	require.NoError(t, acc.Err())
 	require.Equal(t, "max", acc.Name())
-	require.Equal(t, actor.Known[string]{}, acc.Initial())
+	require.Equal(t, actor.Maybe[string]{}, acc.Initial())
 	require.NoError(t, acc.Reducer().Err())
 	require.NoError(t, actor.Count().Err())
 	require.Error(t, actor.Count().Reducer().Err(), "it has none")
 }
 
 // relayFor opens a relay that must open.
-func relayFor[U any](t require.TestingT, at actor.Opener, to actor.PortRef[U], by actor.Reducer[U], o actor.RelayOptions) *actor.Relay[U] {
+func relayFor[U any](t require.TestingT, at actor.PortOwner, to actor.PortRef[U], by actor.Reducer[U], o actor.RelayOptions) *actor.Relay[U] {
 	r, err := actor.OpenRelay(at, to, by, o)
 	require.NoError(t, err)
 	return r
@@ -273,7 +274,7 @@ func TestPORT5_aTreeOfRelaysLosesNothing(t *testing.T) {
 	}
 	for got := 0; got < 2*senders*each; {
 		var err error
-		got, err = total.Recv(soon(t))
+		got, err = total.Recv(testkit.Soon(t))
 		require.NoError(t, err)
 	}
 	require.NoError(t, top.Close())
@@ -294,7 +295,7 @@ func TestPORT4_limitsOnEveryHopMakeOneValueOfAll(t *testing.T) {
 		require.Zero(t, open)
 		require.NoError(t, r.Close())
 	}
-	got, err := total.Recv(soon(t))
+	got, err := total.Recv(testkit.Soon(t))
 	require.NoError(t, err)
 	require.Equal(t, 0+1+2+10+11+12, got)
 }
@@ -325,8 +326,8 @@ func TestPORT5_theEndOfARelaysActorSendsWhatIsBuffered(t *testing.T) {
 	require.NoError(t, relay.Send(t.Context(), 1))
 	require.NoError(t, relay.Send(t.Context(), 2))
 	require.Empty(t, came)
-	take(t, p.StopActor(ref.ID().Name, "enough"))
-	in := take(t, came)
+	testkit.Next(t, p.StopActor(ref.ID().Name, "enough"))
+	in := testkit.Next(t, came)
 	require.Equal(t, 3, in.Value)
 	require.Equal(t, ref.ID(), in.From)
 	require.ErrorIs(t, relay.Send(t.Context(), 3), actor.ErrPortGone)
@@ -338,7 +339,7 @@ func TestPORT5_withoutAReducerEveryUpdateGoesOnByItself(t *testing.T) {
 	r := relayFor(t, p, to.Ref(), actor.Reducer[int]{}, actor.RelayOptions{})
 	for n := range 3 {
 		require.NoError(t, r.Ref().Send(t.Context(), n))
-		got, err := to.Recv(soon(t))
+		got, err := to.Recv(testkit.Soon(t))
 		require.NoError(t, err)
 		require.Equal(t, n, got)
 	}
@@ -364,8 +365,8 @@ func TestRelay_atRestHasNoGoroutine(t *testing.T) {
 		r := relayFor(t, p, total.Ref(), actor.Barrier().Reducer(), actor.RelayOptions{})
 		require.NoError(t, r.Ref().Send(t.Context(), actor.None{}))
 	}
-	until(t, "all have rung", func() bool { return total.Latest() == 200 })
-	until(t, "rest", func() bool { return runtime.NumGoroutine() <= before })
+	testkit.Until(t, "all have rung", func() bool { return total.Latest() == 200 })
+	testkit.Until(t, "rest", func() bool { return runtime.NumGoroutine() <= before })
 }
 
 func TestOpenRelay_saysWhatIsWrong(t *testing.T) {

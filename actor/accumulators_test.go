@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/internal/wire"
 )
 
@@ -104,19 +105,19 @@ func TestAccumulators_keepTheirLaws(t *testing.T) {
 		}
 		return n
 	}}.holds(t)
-	law[actor.Known[int], int]{acc: actor.Min[int](), update: small, see: same[actor.Known[int]], idempotent: true,
+	law[actor.Maybe[int], int]{acc: actor.Min[int](), update: small, see: same[actor.Maybe[int]], idempotent: true,
 		oracle: func(us []int) any {
 			if len(us) == 0 {
-				return actor.Known[int]{}
+				return actor.Maybe[int]{}
 			}
-			return actor.Known[int]{Value: slices.Min(us), OK: true}
+			return actor.Maybe[int]{Value: slices.Min(us), OK: true}
 		}}.holds(t)
-	law[actor.Known[string], string]{acc: actor.Max[string](), update: rapid.StringN(0, 3, 5), see: same[actor.Known[string]],
+	law[actor.Maybe[string], string]{acc: actor.Max[string](), update: rapid.StringN(0, 3, 5), see: same[actor.Maybe[string]],
 		idempotent: true, oracle: func(us []string) any {
 			if len(us) == 0 {
-				return actor.Known[string]{}
+				return actor.Maybe[string]{}
 			}
-			return actor.Known[string]{Value: slices.Max(us), OK: true}
+			return actor.Maybe[string]{Value: slices.Max(us), OK: true}
 		}}.holds(t)
 	none := rapid.Just(actor.None{})
 	law[uint64, actor.None]{acc: actor.Count(), update: none, see: same[uint64],
@@ -189,24 +190,24 @@ func TestWatermark_keepsItsLaws(t *testing.T) {
 		return out
 	}
 	for _, required := range [][]string{nil, {"b"}, {"a", "c"}, {"a", "b", "c"}} {
-		low := func(values map[string]int) actor.Known[int] {
+		low := func(values map[string]int) actor.Maybe[int] {
 			var all []int
 			for _, v := range values {
 				all = append(all, v)
 			}
 			for _, source := range required {
 				if _, ok := values[source]; !ok {
-					return actor.Known[int]{}
+					return actor.Maybe[int]{}
 				}
 			}
 			if len(all) == 0 {
-				return actor.Known[int]{}
+				return actor.Maybe[int]{}
 			}
-			return actor.Known[int]{Value: slices.Min(all), OK: true}
+			return actor.Maybe[int]{Value: slices.Min(all), OK: true}
 		}
 		type view struct {
 			last map[string]int
-			low  actor.Known[int]
+			low  actor.Maybe[int]
 		}
 		law[actor.Progress[string, int], marks]{
 			acc: actor.Watermark[string, int](required...), update: update, idempotent: true,
@@ -223,15 +224,15 @@ func TestWatermark_isThereOnceEnoughSourcesHaveSpoken(t *testing.T) {
 		source string
 		value  int
 		time   uint64
-		want   actor.Known[int]
+		want   actor.Maybe[int]
 	}{
-		{"a", 10, 1, actor.Known[int]{}},
-		{"a", 11, 2, actor.Known[int]{}},
-		{"b", 20, 1, actor.Known[int]{Value: 11, OK: true}},
-		{"a", 30, 3, actor.Known[int]{Value: 20, OK: true}},
-		{"b", 5, 2, actor.Known[int]{Value: 5, OK: true}},  // values may go down
-		{"b", 99, 1, actor.Known[int]{Value: 5, OK: true}}, // late, and not believed
-		{"c", 7, 1, actor.Known[int]{Value: 5, OK: true}},
+		{"a", 10, 1, actor.Maybe[int]{}},
+		{"a", 11, 2, actor.Maybe[int]{}},
+		{"b", 20, 1, actor.Maybe[int]{Value: 11, OK: true}},
+		{"a", 30, 3, actor.Maybe[int]{Value: 20, OK: true}},
+		{"b", 5, 2, actor.Maybe[int]{Value: 5, OK: true}},  // values may go down
+		{"b", 99, 1, actor.Maybe[int]{Value: 5, OK: true}}, // late, and not believed
+		{"c", 7, 1, actor.Maybe[int]{Value: 5, OK: true}},
 	} {
 		var err error
 		state, err = acc.Fold(state, marks{step.source: {Value: step.value, Time: step.time}})
@@ -284,7 +285,7 @@ func TestWIRE4_whatAccumulatorsTakeHasTheBytesItAlwaysHad(t *testing.T) {
 	for want, v := range map[string]any{
 		"a16161" + "a2" + "0105" + "0207": actor.Marks[string, int]{"a": {Value: 5, Time: 7}},
 		"a2" + "01a0" + "02" + "a2" + "0105" + "02f5": actor.Progress[string, int]{
-			Marks: actor.Marks[string, int]{}, Low: actor.Known[int]{Value: 5, OK: true}},
+			Marks: actor.Marks[string, int]{}, Low: actor.Maybe[int]{Value: 5, OK: true}},
 		"a1616101":                         counts,
 		"a2" + "01a1616101" + "02a1616101": actor.PNCounts[string]{Up: counts, Down: counts},
 	} {
@@ -301,7 +302,7 @@ func TestAccumulators_takeWhatComesOverTheBus(t *testing.T) {
 	for _, m := range []marks{{"x": {Value: 3, Time: 1}}, {"y": {Value: 2, Time: 1}}} {
 		require.NoError(t, low.Ref().Via(b).Send(t.Context(), m))
 	}
-	until(t, "both have spoken", func() bool { return low.Latest().Low == actor.Known[int]{Value: 2, OK: true} })
+	testkit.Until(t, "both have spoken", func() bool { return low.Latest().Low == actor.Maybe[int]{Value: 2, OK: true} })
 	for _, u := range []actor.PNCounts[int]{ // the first is sent again and does not count again
 		{Up: actor.Counts[int]{1: 5}, Down: actor.Counts[int]{2: 7}},
 		{Up: actor.Counts[int]{1: 5}, Down: actor.Counts[int]{2: 7}},
@@ -309,6 +310,6 @@ func TestAccumulators_takeWhatComesOverTheBus(t *testing.T) {
 	} {
 		require.NoError(t, counter.Ref().Via(b).Send(t.Context(), u))
 	}
-	until(t, "all are counted", func() bool { return counter.Latest().Up[3] == 9 })
+	testkit.Until(t, "all are counted", func() bool { return counter.Latest().Up[3] == 9 })
 	require.EqualValues(t, 5+9-7, counter.Latest().Total())
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/bus/bustest"
+	"github.com/castnet-io/castnet/internal/testkit"
 )
 
 // on runs a step on an actor's turn.
@@ -64,7 +65,7 @@ func TestACT9_anAlarmComesBeforeTheMail(t *testing.T) {
 		})
 		release := blocked(t, ref)
 		for range 10 {
-			require.NoError(t, do.Post(t.Context(), ref, func(*actor.Context, *Box) (int64, error) { order = append(order, "mail"); return 0, nil }))
+			require.NoError(t, do.Send(t.Context(), ref, func(*actor.Context, *Box) (int64, error) { order = append(order, "mail"); return 0, nil }))
 		}
 		time.Sleep(time.Second)
 		synctest.Wait()
@@ -132,7 +133,7 @@ func TestPostAfter_sendsWhenItsTimeHasCome(t *testing.T) {
 		for _, to := range []actor.Ref[*Box]{ref, spawn(t, a), spawn(t, b)} {
 			on(t, ref, func(ctx *actor.Context) {
 				for _, n := range []int64{3, 1, 0, 2} {
-					_, err := add.PostAfter(ctx, time.Duration(n)*time.Second, to, n)
+					_, err := add.SendAfter(ctx, time.Duration(n)*time.Second, to, n)
 					require.NoError(t, err)
 				}
 			})
@@ -152,10 +153,10 @@ func TestPostAfter_comesFromTheActor(t *testing.T) {
 	ref, other := spawn(t, p), spawn(t, p)
 	senders := make(chan string, 1)
 	on(t, ref, func(ctx *actor.Context) {
-		_, err := do.PostAfter(ctx, 0, other, func(ctx *actor.Context, _ *Box) (int64, error) { senders <- ctx.Sender().Name; return 0, nil })
+		_, err := do.SendAfter(ctx, 0, other, func(ctx *actor.Context, _ *Box) (int64, error) { senders <- ctx.Sender().Name; return 0, nil })
 		require.NoError(t, err)
 	})
-	require.Equal(t, ref.ID().Name, take(t, senders))
+	require.Equal(t, ref.ID().Name, testkit.Next(t, senders))
 }
 
 func TestPostAfter_isTakenBackByCancelAndByTheEnd(t *testing.T) {
@@ -164,12 +165,12 @@ func TestPostAfter_isTakenBackByCancelAndByTheEnd(t *testing.T) {
 		ref, other := spawn(t, p), spawn(t, p)
 		on(t, ref, func(ctx *actor.Context) {
 			for range 2 {
-				cancel, err := add.PostAfter(ctx, time.Second, other, 1)
+				cancel, err := add.SendAfter(ctx, time.Second, other, 1)
 				require.NoError(t, err)
 				cancel()
 				cancel()
 			}
-			_, err := add.PostAfter(ctx, time.Minute, other, 1)
+			_, err := add.SendAfter(ctx, time.Minute, other, 1)
 			require.NoError(t, err)
 		})
 		time.Sleep(time.Second)
@@ -185,9 +186,9 @@ func TestPostAfter_refusesWhatCannotBe(t *testing.T) {
 	p := alone(t)
 	ref := spawn(t, p)
 	on(t, ref, func(ctx *actor.Context) {
-		_, err := add.PostAfter(ctx, -1, ref, 1)
+		_, err := add.SendAfter(ctx, -1, ref, 1)
 		require.EqualError(t, err, ref.ID().String()+": add: a delay of -1ns: want 0 or more")
-		_, err = add.PostAfter(ctx, 0, actor.Ref[*Box]{}, 1)
+		_, err = add.SendAfter(ctx, 0, actor.Ref[*Box]{}, 1)
 		require.ErrorContains(t, err, "want the ref of an actor, got the zero Ref")
 	})
 }
@@ -198,7 +199,7 @@ func TestPostAfter_whatCannotBeSentThenComesBack(t *testing.T) {
 		other := spawn(t, p)
 		from, back := newMailer(t, p)
 		_, err := mail.Call(t.Context(), from, func(ctx *actor.Context) error {
-			_, err := add.PostAfter(ctx, time.Second, other, 7)
+			_, err := add.SendAfter(ctx, time.Second, other, 7)
 			return err
 		})
 		require.NoError(t, err)

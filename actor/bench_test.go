@@ -14,7 +14,7 @@ func BenchmarkTell_sameProc(b *testing.B) {
 	ref := spawn(b, p)
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := echo.PostWait(b.Context(), ref, ""); err != nil {
+		if err := echo.SendWait(b.Context(), ref, ""); err != nil {
 			b.Fatal(err)
 		}
 	}

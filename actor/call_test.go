@@ -12,6 +12,7 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/bus/bustest"
+	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/subjects"
 )
 
@@ -67,16 +68,16 @@ func TestCall_betweenActorsOfTwoProcsComesFromTheActor(t *testing.T) {
 		return do.Call(derived, near, note)
 	})
 	require.NoError(t, err)
-	require.Equal(t, from.ID(), take(t, sender))
+	require.Equal(t, from.ID(), testkit.Next(t, sender))
 	_, err = do.Call(t.Context(), near, note)
 	require.NoError(t, err)
-	require.Equal(t, "client", take(t, sender).Name)
+	require.Equal(t, "client", testkit.Next(t, sender).Name)
 }
 
 func TestPost_messagesArriveInOrder(t *testing.T) {
 	places(t, func(t *testing.T, ref actor.Ref[*Box], _ *actor.Proc) {
 		for n := range int64(500) {
-			require.NoError(t, add.Post(t.Context(), ref, n))
+			require.NoError(t, add.Send(t.Context(), ref, n))
 		}
 		got, err := history.Call(t.Context(), ref, actor.None{})
 		require.NoError(t, err)
@@ -105,8 +106,8 @@ func TestACT4_anErrorIsTheAnswerOfACallAndTheActorLives(t *testing.T) {
 func TestACT4_anErrorOfAPostFailsTheActor(t *testing.T) {
 	places(t, func(t *testing.T, ref actor.Ref[*Box], home *actor.Proc) {
 		es := record(home)
-		require.NoError(t, fail.Post(t.Context(), ref, "not today"))
-		until(t, "failed", func() bool { return len(es.of(ref.ID().Name)) == 1 })
+		require.NoError(t, fail.Send(t.Context(), ref, "not today"))
+		testkit.Until(t, "failed", func() bool { return len(es.of(ref.ID().Name)) == 1 })
 		require.Equal(t, []string{"failed"}, es.of(ref.ID().Name))
 		info, _ := home.Actor(ref.ID().Name)
 		require.Equal(t, actor.Failed, info.Status)
@@ -125,7 +126,7 @@ func TestACT4_aMessageThatDoesNotDecodeLeavesTheActorAlone(t *testing.T) {
 		require.ErrorIs(t, err, actor.ErrBadMessage)
 		require.ErrorContains(t, err, "takes int64")
 		require.True(t, asError(t, err).Undeliverable())
-		require.NoError(t, wrong.Post(t.Context(), ref, []string{"y"}))
+		require.NoError(t, wrong.Send(t.Context(), ref, []string{"y"}))
 		_, err = add.Call(t.Context(), ref, 1)
 		require.NoError(t, err)
 		require.EqualValues(t, 2, home.Stats().Undeliverable)
@@ -133,6 +134,7 @@ func TestACT4_aMessageThatDoesNotDecodeLeavesTheActorAlone(t *testing.T) {
 }
 
 func TestDEL2_whatAHandlerReturnsIsNeverUndeliverable(t *testing.T) {
+	t.Parallel()
 	places(t, func(t *testing.T, ref actor.Ref[*Box], home *actor.Proc) {
 		gone := actor.RefOf[*Box](home.ID().Actor("nobody"))
 		_, err := relay.Call(t.Context(), ref, gone)
@@ -156,6 +158,7 @@ func TestDEL2_whatAHandlerReturnsIsNeverUndeliverable(t *testing.T) {
 }
 
 func TestDEL2_whatNeverArrivedSaysSo(t *testing.T) {
+	t.Parallel()
 	places(t, func(t *testing.T, ref actor.Ref[*Box], home *actor.Proc) {
 		for _, c := range []struct {
 			err  error
@@ -197,9 +200,9 @@ func TestCall_endsWithItsContext(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		answered := make(chan error, 1)
 		go func() { answered <- second(add.Call(ctx, ref, 1)) }()
-		until(t, "queued", func() bool { info, _ := home.Actor(ref.ID().Name); return info.Queued == 1 })
+		testkit.Until(t, "queued", func() bool { info, _ := home.Actor(ref.ID().Name); return info.Queued == 1 })
 		cancel()
-		err := take(t, answered)
+		err := testkit.Next(t, answered)
 		require.ErrorIs(t, err, context.Canceled)
 		require.False(t, asError(t, err).Undeliverable())
 		_, err = add.Call(ctx, ref, 1)
@@ -231,7 +234,7 @@ func TestCall_theDeadlineTravels(t *testing.T) {
 	left := make(chan time.Duration, 1)
 	deadline := actor.NewEndpoint[*Box, actor.None, actor.None]("deadline")
 	typ := actor.NewType[*Box, int64]("timed")
-	def := typ.Made(newBox, deadline.By(func(_ *Box, ctx *actor.Context, _ actor.None) (actor.None, error) {
+	def := typ.Define(newBox, deadline.Handle(func(_ *Box, ctx *actor.Context, _ actor.None) (actor.None, error) {
 		d, ok := ctx.Deadline()
 		require.True(t, ok)
 		left <- time.Until(d)
@@ -246,7 +249,7 @@ func TestCall_theDeadlineTravels(t *testing.T) {
 	for _, via := range []*actor.Proc{a, b} {
 		_, err = deadline.Call(ctx, ref.Via(via), actor.None{})
 		require.NoError(t, err)
-		d := take(t, left)
+		d := testkit.Next(t, left)
 		require.Greater(t, d, 59*time.Minute)
 		require.LessOrEqual(t, d, time.Hour)
 	}
@@ -267,13 +270,13 @@ func TestCall_leavesNothingBehind(t *testing.T) {
 			defer cancel()
 			answer := make(chan error, 1)
 			go func() { answer <- second(add.Call(ctx, ref, 1)) }()
-			until(t, "the question waits", func() bool {
+			testkit.Until(t, "the question waits", func() bool {
 				info, _ := b.Actor(ref.ID().Name)
 				return info.Queued == 1
 			})
 			cancel()
-			err := take(t, answer)
-			until(t, "it is given up there, too", func() bool { return b.GivenUp(ref.ID().Name) == 1 })
+			err := testkit.Next(t, answer)
+			testkit.Until(t, "it is given up there, too", func() bool { return b.GivenUp(ref.ID().Name) == 1 })
 			return err
 		},
 	}
@@ -300,10 +303,10 @@ func TestRef_isAValueThatTravelsAsItsID(t *testing.T) {
 	require.NoError(t, back.UnmarshalText(text))
 	require.Equal(t, ref.ID(), back.ID())
 	require.Error(t, back.UnmarshalText([]byte("not an id")))
-	bad := actor.BadRef[*Box](fmt.Errorf("no such rank"))
+	bad := actor.ErrRef[*Box](fmt.Errorf("no such rank"))
 	_, err = bad.MarshalText()
 	require.EqualError(t, err, "no such rank")
 	require.EqualError(t, bad.Err(), "no such rank")
 	require.Equal(t, "bad ref: no such rank", bad.String())
-	require.EqualError(t, add.Post(t.Context(), bad, 1), "no such rank")
+	require.EqualError(t, add.Send(t.Context(), bad, 1), "no such rank")
 }

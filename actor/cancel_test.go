@@ -8,12 +8,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/castnet-io/castnet/actor"
+
+	"github.com/castnet-io/castnet/internal/testkit"
 )
 
 // context2 is the test's context, bounded, with its end.
 func context2(t testing.TB) (context.Context, context.CancelFunc) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(soon(t))
+	ctx, cancel := context.WithCancel(testkit.Soon(t))
 	t.Cleanup(cancel)
 	return ctx, cancel
 }
@@ -25,17 +27,18 @@ func TestCancel_theEndOfTheCallersContextEndsTheHandlersInTheOtherProc(t *testin
 		ctx, cancel := context2(t)
 		asked := make(chan error, 1)
 		go func() { asked <- second(linger.Call(ctx, ref, i)) }()
-		require.Equal(t, i, take(t, book.began))
+		require.Equal(t, i, testkit.Next(t, book.began))
 		cancel()
-		err := take(t, asked)
+		err := testkit.Next(t, asked)
 		require.ErrorIs(t, err, context.Canceled)
 		require.True(t, asError(t, err).Indeterminate())
-		require.ErrorIs(t, take(t, book.ended), context.Canceled)
+		require.ErrorIs(t, testkit.Next(t, book.ended), context.Canceled)
 	}
-	require.NoError(t, second(enter.Call(soon(t), ref, entry{By: "me"})), "the actor lives")
+	require.NoError(t, second(enter.Call(testkit.Soon(t), ref, entry{By: "me"})), "the actor lives")
 }
 
 func TestCancel_theDeadlineEndsBoth(t *testing.T) {
+	t.Parallel()
 	a, b := pair(t)
 	ref, book := newLedger(t, b, a)
 	defer book.shut()() // its answer comes too late
@@ -44,7 +47,7 @@ func TestCancel_theDeadlineEndsBoth(t *testing.T) {
 	_, err := linger.Call(ctx, ref, 1)
 	require.ErrorIs(t, err, actor.ErrDeadline)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	require.Error(t, take(t, book.ended))
+	require.Error(t, testkit.Next(t, book.ended))
 }
 
 func TestCancel_aQuestionThatStillWaitsIsNotHandled(t *testing.T) {
@@ -52,36 +55,37 @@ func TestCancel_aQuestionThatStillWaitsIsNotHandled(t *testing.T) {
 	ref, book := newLedger(t, b, a)
 	open := book.shut()
 	defer open()
-	require.NoError(t, enter.Post(t.Context(), ref, entry{By: "me"}))
+	require.NoError(t, enter.Send(t.Context(), ref, entry{By: "me"}))
 	ctx, cancel := context2(t)
 	asked := make(chan error, 3)
 	for range cap(asked) {
 		go func() { asked <- second(enter.Call(ctx, ref, entry{By: "nobody"})) }()
 	}
-	until(t, "all wait", func() bool { return queued(b, ref.ID().Name) == cap(asked) })
-	require.NoError(t, enter.Post(t.Context(), ref, entry{By: "me", N: 1}))
+	testkit.Until(t, "all wait", func() bool { return queued(b, ref.ID().Name) == cap(asked) })
+	require.NoError(t, enter.Send(t.Context(), ref, entry{By: "me", N: 1}))
 	cancel()
 	for range cap(asked) {
-		require.ErrorIs(t, take(t, asked), context.Canceled)
+		require.ErrorIs(t, testkit.Next(t, asked), context.Canceled)
 	}
-	told(t, a, b)
+	fateFunc(t, a, b)
 	open()
-	require.NoError(t, second(enter.Call(soon(t), ref, entry{By: "me", N: 2})))
+	require.NoError(t, second(enter.Call(testkit.Soon(t), ref, entry{By: "me", N: 2})))
 	book.inOrder(t)
 	require.Equal(t, 3, book.count(), "and those that follow are")
 }
 
-// told waits until b has taken what a has said so far, on the control lane, too.
-func told(t *testing.T, a, b *actor.Proc) {
+// fateFunc waits until b has taken what a has said so far, on the control lane, too.
+func fateFunc(t *testing.T, a, b *actor.Proc) {
 	t.Helper()
-	require.NoError(t, a.Flush(soon(t)))
-	require.NoError(t, a.Bus().Control().Flush(soon(t)))
+	require.NoError(t, a.Flush(testkit.Soon(t)))
+	require.NoError(t, a.Bus().Control().Flush(testkit.Soon(t)))
 	done := make(chan struct{})
 	b.Bus().Control().AfterReceived(func() { close(done) })
-	take(t, done)
+	testkit.Next(t, done)
 }
 
 func TestCancel_whoAnswersLaterIsToldThatNobodyWaitsAnyMore(t *testing.T) {
+	t.Parallel()
 	a, b := pair(t)
 	ref, book := newLedger(t, b, a)
 	for _, end := range []func(context.CancelFunc){
@@ -93,29 +97,30 @@ func TestCancel_whoAnswersLaterIsToldThatNobodyWaitsAnyMore(t *testing.T) {
 		ctx, cancel := context2(t)
 		asked := make(chan error, 1)
 		go func() { asked <- second(later.Call(ctx, ref, 1)) }()
-		take(t, book.began)
+		testkit.Next(t, book.began)
 		end(cancel)
-		_ = take(t, book.ended)
+		_ = testkit.Next(t, book.ended)
 		cancel()
-		require.ErrorIs(t, take(t, asked), context.Canceled)
+		require.ErrorIs(t, testkit.Next(t, asked), context.Canceled)
 	}
 }
 
 func TestCancel_theDeathOfTheCallersProcEndsWhatItAskedFor(t *testing.T) {
+	t.Parallel()
 	a, b := pair(t)
 	ref, book := newLedger(t, b, a)
 	ctx, cancel := context2(t)
 	asked := make(chan error, 2)
 	go func() { asked <- second(linger.Call(ctx, ref, 1)) }()
-	take(t, book.began)
+	testkit.Next(t, book.began)
 	go func() { asked <- second(enter.Call(ctx, ref, entry{By: "nobody"})) }()
-	until(t, "it waits", func() bool { return queued(b, ref.ID().Name) == 1 })
+	testkit.Until(t, "it waits", func() bool { return queued(b, ref.ID().Name) == 1 })
 	b.MarkDown(actor.Event{Kind: actor.KindProc, Status: "failed", Mesh: a.ID().Mesh.String()})
-	require.ErrorIs(t, take(t, book.ended), context.Canceled)
-	require.NoError(t, second(enter.Call(soon(t), ref.Via(b), entry{By: "me"})))
+	require.ErrorIs(t, testkit.Next(t, book.ended), context.Canceled)
+	require.NoError(t, second(enter.Call(testkit.Soon(t), ref.Via(b), entry{By: "me"})))
 	require.Equal(t, 1, book.count(), "what waited was not handled")
 	cancel()
 	for range cap(asked) {
-		require.ErrorIs(t, take(t, asked), context.Canceled)
+		require.ErrorIs(t, testkit.Next(t, asked), context.Canceled)
 	}
 }

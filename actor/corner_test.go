@@ -10,6 +10,7 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/bus/bustest"
+	"github.com/castnet-io/castnet/internal/testkit"
 )
 
 // child makes a child of an actor that restarts as told.
@@ -75,7 +76,7 @@ func TestACT6_anActorWithoutAParentIsStartedAgain(t *testing.T) {
 		_, err = boom.Call(t.Context(), ref, "once")
 		require.ErrorIs(t, err, actor.ErrPanic)
 		synctest.Wait()
-		next := actor.Current(ref)
+		next := actor.Successor(ref)
 		require.NotEqual(t, ref.ID(), next.ID())
 		_, err = add.Call(t.Context(), next, 1)
 		require.NoError(t, err)
@@ -92,7 +93,7 @@ func TestACT6_aChildWhoseRestartsAreUsedUpFailsItsParent(t *testing.T) {
 			require.ErrorIs(t, err, actor.ErrPanic)
 			synctest.Wait()
 			require.Equal(t, actor.Running, status(t, p, parent))
-			ref = actor.Current(ref)
+			ref = actor.Successor(ref)
 		}
 		_, err := boom.Call(t.Context(), ref, "once too often")
 		require.ErrorIs(t, err, actor.ErrPanic)
@@ -116,7 +117,7 @@ func TestACT6_aChildThatIsAskedToStopWhileItsEndIsToldDoesNotFailItsParent(t *te
 		time.Sleep(time.Second)
 		synctest.Wait()
 		require.Equal(t, actor.Running, status(t, p, parent))
-		require.Equal(t, ref.ID(), actor.Current(ref).ID())
+		require.Equal(t, ref.ID(), actor.Successor(ref).ID())
 	})
 }
 
@@ -127,11 +128,11 @@ func TestACT3_aStopThatMeetsAFailureRacesWithNothing(t *testing.T) {
 		p.Observe(func(actor.Event) {})()
 		ended := p.Done(ref.ID().Name)
 		var wg sync.WaitGroup
-		wg.Go(func() { _ = boom.Post(t.Context(), ref, "now") })
+		wg.Go(func() { _ = boom.Send(t.Context(), ref, "now") })
 		wg.Go(func() { p.StopActor(ref.ID().Name, "now") })
 		wg.Go(func() { p.StopActor(ref.ID().Name, "now") })
 		wg.Wait()
-		take(t, ended)
+		testkit.Next(t, ended)
 	}
 }
 
@@ -140,7 +141,7 @@ func TestACT5_whatAFunctionOfTheControlLaneHoldsUpComesBackAtOnce(t *testing.T) 
 		p := start(t, bustest.Server(t), "alone")
 		ref, gate := spawn(t, p), make(chan struct{})
 		release := blocked(t, ref)
-		require.NoError(t, do.Post(t.Context(), ref, func(ctx *actor.Context, _ *Box) (int64, error) {
+		require.NoError(t, do.Send(t.Context(), ref, func(ctx *actor.Context, _ *Box) (int64, error) {
 			ctx.After(0, func(*actor.Context) { <-gate })
 			time.Sleep(time.Nanosecond) // it interrupts this batch
 			return 0, nil
@@ -195,9 +196,9 @@ func TestACT6_aChildWithoutARestartIsStartedAgainWithItsGroup(t *testing.T) {
 			require.ErrorIs(t, err, actor.ErrPanic)
 			synctest.Wait()
 			require.Equal(t, actor.Running, status(t, p, parent))
-			again := actor.Current(member)
+			again := actor.Successor(member)
 			require.NotEqual(t, member.ID(), again.ID())
-			member, failing = again, actor.Current(failing)
+			member, failing = again, actor.Successor(failing)
 		}
 	})
 }

@@ -29,8 +29,8 @@ func FuzzEvent(f *testing.F) {
 		f.Add(data)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		bustest.Bounded(t, data, func() { _, _ = actor.DecodeEvent(data) })
-		e, err := actor.OpenEvent(subjects.Space{}, bus.Msg{Subject: subject, Data: data})
+		bustest.CheckAllocBound(t, data, func() { _, _ = actor.DecodeEvent(data) })
+		e, err := actor.DecodeEventFrom(subjects.Space{}, bus.Msg{Subject: subject, Data: data})
 		if err != nil {
 			return
 		}
@@ -47,7 +47,7 @@ func FuzzError(f *testing.F) {
 		f.Add(data)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		bustest.Bounded(t, data, func() { _ = actor.FromWire(data) })
+		bustest.CheckAllocBound(t, data, func() { _ = actor.FromWire(data) })
 		e := actor.FromWire(data)
 		require.NotEmpty(t, e.Error())
 		require.NotZero(t, e.Code)

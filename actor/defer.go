@@ -2,80 +2,83 @@ package actor
 
 import "sync"
 
-// Deferred is an answer that will be given later.
+// Deferred is an answer given after its handler has returned.
 type Deferred[R any] struct {
 	once sync.Once
 	in   *instance
-	to   answerer
+	to   answerSink
 }
 
-// debt is a Deferred of any type.
-type debt interface{ settle(v any, err error) }
+// anyDeferred is a Deferred of any type.
+type anyDeferred interface{ complete(v any, err error) }
 
-// Defer takes over the answer of the message that is being handled: what the handler returns is
-// ignored, and the caller waits for Reply. An actor that ends answers what it still owes with
-// ErrStopped or ErrFailed. Defer belongs to the handler: called after it has returned, or a second
-// time, it takes over nothing and its Reply reaches nobody.
+// Defer takes over the answer of the current message: the handler's results are ignored, and the
+// caller waits for Reply. When an actor ends, it answers outstanding requests with ErrStopped or
+// ErrFailed.
+//
+// Call Defer inside the handler. After the handler has returned, or a second time, it takes over
+// nothing and its Reply is dropped.
 func Defer[R any](ctx *Context) *Deferred[R] {
 	d := &Deferred[R]{in: ctx.in}
-	if ctx.over.Load() || ctx != ctx.in.turning || ctx.owed != nil || !ctx.in.owe(d) {
+	if ctx.returned.Load() || ctx != ctx.in.currentCtx || ctx.deferred != nil || !ctx.in.addDeferred(d) {
 		log := ctx.in.log()
 		log.Error().Msg("Defer a second time, or after the handler had returned")
 		return d
 	}
-	ctx.owed = d
+	ctx.deferred = d
 	d.to = ctx.answer
 	return d
 }
 
 // Reply gives the answer. The first call counts; it may come from any goroutine. An error is the
-// answer, and the actor lives.
+// answer and does not fail the actor.
 func (d *Deferred[R]) Reply(v R, err error) {
 	if err != nil {
 		err = ranError(err)
 	}
-	d.settle(v, err)
+	d.complete(v, err)
 }
 
-// GivenUp has f run once who asked waits no longer: he has given up, or his proc is known to be gone; at once, when that
-// is so already. f may run more than once, on any goroutine, and must not block; after Reply it does not matter. Of
-// who asks from this process, or in a cast, nothing is known.
-func (d *Deferred[R]) GivenUp(f func()) {
-	if to, ok := d.to.(*Delivery); ok && to.wanted != nil {
-		if to.wanted.quit.Store(&f); to.wanted.over.Load() {
+// OnCancel runs f once the caller stops waiting, or its proc is known to be dead; at once if either
+// is so already. f may run more than once, on any goroutine, and must not block. After Reply it has
+// no effect. Callers in this process and casts are not covered.
+func (d *Deferred[R]) OnCancel(f func()) {
+	if to, ok := d.to.(*Delivery); ok && to.replyTo != nil {
+		if to.replyTo.onCancel.Store(&f); to.replyTo.cancelled.Load() {
 			f()
 		}
 	}
 }
 
-func (d *Deferred[R]) settle(v any, err error) {
+func (d *Deferred[R]) complete(v any, err error) {
 	d.once.Do(func() {
-		d.in.settled(d)
+		d.in.removeDeferred(d)
 		if d.to != nil {
-			d.to.settle(v, err)
+			d.to.complete(v, err)
 		}
 	})
 }
 
-// owe records an answer the actor has to give; false when it has ended and gives none any more.
-func (in *instance) owe(d debt) bool {
+// addDeferred records an answer the actor has to give; false when it has ended and gives none any
+// more.
+func (in *instance) addDeferred(d anyDeferred) bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if in.state.terminal() {
 		return false
 	}
-	r := in.rarely()
-	if r.debts == nil {
-		r.debts = map[debt]struct{}{}
+	r := in.ensureExtra()
+	if r.deferreds == nil {
+		r.deferreds = map[anyDeferred]struct{}{}
 	}
-	r.debts[d] = struct{}{}
+	r.deferreds[d] = struct{}{}
 	return true
 }
 
-func (in *instance) settled(d debt) {
+func (in *instance) removeDeferred(d anyDeferred) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	if in.rare != nil {
-		delete(in.rare.debts, d)
+	if in.extra != nil {
+		delete(in.extra.deferreds, d)
 	}
 }

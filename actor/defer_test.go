@@ -12,6 +12,7 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/bus/bustest"
+	"github.com/castnet-io/castnet/internal/testkit"
 )
 
 // deferring makes the actor take over its answer and hold it.
@@ -29,7 +30,7 @@ func TestDefer_theAnswerIsGivenLaterAndOnce(t *testing.T) {
 		require.NoError(t, err)
 		answered <- n
 	}()
-	until(t, "deferred", func() bool { info, _ := p.Actor(ref.ID().Name); return info.Handled == 1 })
+	testkit.Until(t, "deferred", func() bool { info, _ := p.Actor(ref.ID().Name); return info.Handled == 1 })
 	_, err := do.Call(t.Context(), ref, func(_ *actor.Context, b *Box) (int64, error) {
 		var wg sync.WaitGroup
 		b.deferred.Reply(7, nil)
@@ -40,7 +41,7 @@ func TestDefer_theAnswerIsGivenLaterAndOnce(t *testing.T) {
 		return 0, nil
 	})
 	require.NoError(t, err)
-	require.EqualValues(t, 7, take(t, answered))
+	require.EqualValues(t, 7, testkit.Next(t, answered))
 }
 
 func TestDefer_anErrorIsTheAnswerAndTheActorLives(t *testing.T) {
@@ -52,7 +53,7 @@ func TestDefer_anErrorIsTheAnswerAndTheActorLives(t *testing.T) {
 	})
 	require.ErrorIs(t, err, actor.ErrNoActor)
 	require.False(t, asError(t, err).Undeliverable())
-	require.NoError(t, do.Post(t.Context(), ref, func(ctx *actor.Context, _ *Box) (int64, error) {
+	require.NoError(t, do.Send(t.Context(), ref, func(ctx *actor.Context, _ *Box) (int64, error) {
 		actor.Defer[int64](ctx).Reply(0, errors.New("nobody waits"))
 		return 0, nil
 	}))
@@ -67,16 +68,16 @@ func TestDEL8_anActorThatEndsAnswersWhatItOwes(t *testing.T) {
 		want error
 	}{
 		{"stopped", func(p *actor.Proc, ref actor.Ref[*Box]) { p.StopActor(ref.ID().Name, "enough") }, actor.ErrStopped},
-		{"failed", func(_ *actor.Proc, ref actor.Ref[*Box]) { _ = boom.Post(context.Background(), ref, "x") }, actor.ErrFailed},
+		{"failed", func(_ *actor.Proc, ref actor.Ref[*Box]) { _ = boom.Send(context.Background(), ref, "x") }, actor.ErrFailed},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := alone(t)
 			ref := spawn(t, p)
 			answered := make(chan error, 1)
 			go func() { answered <- second(do.Call(t.Context(), ref, deferring)) }()
-			until(t, "deferred", func() bool { info, _ := p.Actor(ref.ID().Name); return info.Handled == 1 })
+			testkit.Until(t, "deferred", func() bool { info, _ := p.Actor(ref.ID().Name); return info.Handled == 1 })
 			c.end(p, ref)
-			err := take(t, answered)
+			err := testkit.Next(t, answered)
 			require.ErrorIs(t, err, c.want)
 			require.False(t, asError(t, err).Undeliverable(), "its handler ran")
 		})
@@ -99,13 +100,13 @@ func TestDefer_aHandlerThatDefersAndPanicsAnswersOnce(t *testing.T) {
 				panic("after all")
 			}),
 		})
-		a := take(t, answers)
+		a := testkit.Next(t, answers)
 		if replies {
 			require.Equal(t, actor.Answer{Value: int64(7)}, a)
 		} else {
 			require.ErrorIs(t, a.Err, actor.ErrPanic)
 		}
-		until(t, "failed", func() bool { info, _ := p.Actor(ref.ID().Name); return info.Status.Terminal() })
+		testkit.Until(t, "failed", func() bool { info, _ := p.Actor(ref.ID().Name); return info.Status.Terminal() })
 		require.Empty(t, answers)
 	}
 }
@@ -128,8 +129,8 @@ func TestDefer_afterTheEndReachesNobody(t *testing.T) {
 			return 0, nil
 		})
 	}()
-	until(t, "deferred", func() bool { info, _ := p.Actor(ref.ID().Name); return info.Handled == 2 })
-	take(t, p.StopActor(ref.ID().Name, ""))
+	testkit.Until(t, "deferred", func() bool { info, _ := p.Actor(ref.ID().Name); return info.Handled == 2 })
+	testkit.Next(t, p.StopActor(ref.ID().Name, ""))
 	held.Reply(1, nil) // it was answered with ErrStopped
 	kept.Go(func(context.Context) func(*actor.Context) {
 		require.Fail(t, "an actor that has ended starts nothing")
@@ -159,7 +160,7 @@ func TestGo_worksOffTheTurnAndComesBackToIt(t *testing.T) {
 func spawnIn(ctx *actor.Context) actor.Ref[*Box] {
 	ref, err := actor.Spawn(ctx, ctx.Proc(), box, "box", 0)
 	if err != nil {
-		return actor.BadRef[*Box](err)
+		return actor.ErrRef[*Box](err)
 	}
 	return ref
 }
@@ -177,9 +178,9 @@ func TestGo_endsWithTheActorWhichWaitsForIt(t *testing.T) {
 		return 0, nil
 	})
 	require.NoError(t, err)
-	take(t, p.StopActor(ref.ID().Name, "enough"))
+	testkit.Next(t, p.StopActor(ref.ID().Name, "enough"))
 	require.Len(t, ended, 1, "the actor waited")
-	require.ErrorContains(t, take(t, ended), "the actor stopped: enough")
+	require.ErrorContains(t, testkit.Next(t, ended), "the actor stopped: enough")
 }
 
 func TestGo_aTaskThatNeverReturnsHoldsAnActorFor10s(t *testing.T) {

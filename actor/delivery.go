@@ -22,13 +22,13 @@ type Delivery struct {
 	Raw    []byte      // else its encoding; decoded on the actor's turn
 	Format wire.Format // of Raw
 
-	// Answer is told the outcome exactly once, on any goroutine; it must not block. nil: nobody
-	// waits.
+	// Answer receives the outcome exactly once, on any goroutine, and must not block. nil: the
+	// sender does not wait.
 	Answer func(Answer)
 
-	typ    string  // of the message, for people, once it is known
-	wanted *wanted // set for a message of another proc that wants an answer
-	urged  bool    // it came by the control lane
+	typ     string   // of the message, for people, once it is known
+	replyTo *replyTo // set for a request from another proc
+	urged   bool     // it came by the control connection
 }
 
 // Answer is the outcome of one delivery.
@@ -36,45 +36,45 @@ type Answer struct {
 	Value any
 	Err   error
 
-	overtook bool // it came by the control lane
+	overtook bool // it came by the control connection
 }
 
-// settle reports the outcome to whoever waits.
-func (d *Delivery) settle(v any, err error) {
-	switch w := d.wanted; {
+// complete reports the outcome to the sender.
+func (d *Delivery) complete(v any, err error) {
+	switch w := d.replyTo; {
 	case d.Answer != nil:
 		d.Answer(Answer{Value: v, Err: err})
 	case w != nil:
-		d.forget()
+		d.unregisterCancel()
 		if w.kept && err == nil {
 			if body, err := wire.AppendMarshal(nil, v); err == nil {
 				d.keep(body)
 			}
 		}
-		w.p.answer(d.Actor, w.home, Answer{Value: v, Err: err}, nil)
+		w.p.sendAnswer(d.Actor, w.port, Answer{Value: v, Err: err}, nil)
 	}
 }
 
-// waits reports whether somebody waits for the outcome.
-func (d *Delivery) waits() bool { return d.Answer != nil || d.wanted != nil }
+// awaitsAnswer reports whether the sender waits for the outcome.
+func (d *Delivery) awaitsAnswer() bool { return d.Answer != nil || d.replyTo != nil }
 
-// settleWith is settle for the answer of a handler. more says that others are about to follow: then it may wait
-// for those, and gathers says that it does.
-func settleWith[R any](d *Delivery, v R, more bool) (gathers bool) {
-	w := d.wanted
+// completeWith is complete for the answer of a handler. If more answers are about to follow, it may
+// wait for those; gathers reports whether it does.
+func completeWith[R any](d *Delivery, v R, more bool) (gathers bool) {
+	w := d.replyTo
 	if d.Answer != nil || w == nil {
-		d.settle(v, nil)
+		d.complete(v, nil)
 		return false
 	}
-	d.forget()
+	d.unregisterCancel()
 	e := wire.Envelope{Kind: wire.Value}
 	a, err := encode(w.p, v)
 	e.Bytes, e.Body = a.bytes, a.body
 	if w.kept && err == nil {
-		d.keep(e.Whole())
+		d.keep(e.CopyBody())
 	}
-	w.home.gather = more
-	w.p.answerAs(d.Actor, w.home, e, err)
-	w.p.giveBack(a)
+	w.port.batch = more
+	w.p.sendEncodedAnswer(d.Actor, w.port, e, err)
+	w.p.releaseBuf(a)
 	return more
 }

@@ -6,22 +6,22 @@ import (
 	"sync"
 )
 
-// How many actors that ended a proc remembers: the newest, and the first that failed, which are
-// nearest to what went wrong.
+// Bounds of the ended actors that a proc remembers: the newest, and the first that failed, which
+// are nearest to the original fault.
 const (
 	maxEnded  = 1024
 	maxPinned = 128
 )
 
-// directory is every actor of a proc by its name, and those that ended lately.
+// directory holds every actor of a proc by its name, and the recently ended ones.
 type directory struct {
-	mu     sync.RWMutex // guards the fields below
-	byName map[string]*instance
-	most   int         // byName had room for at least so many: a map never gives room back
-	ended  []*instance // a ring of the newest
-	next   int         // in ended: the oldest, once it is full
-	pinned int         // how many of the failed are kept for good
-	closed *Error      // why nobody is added any more; nil: they are
+	mu       sync.RWMutex // guards the fields below
+	byName   map[string]*instance
+	peakSize int         // the largest size of byName: a map never shrinks
+	ended    []*instance // a ring of the newest
+	next     int         // in ended: the oldest, once it is full
+	pinned   int         // how many of the failed are kept for good
+	closed   *Error      // the reason to refuse new actors; nil: they are accepted
 }
 
 func (d *directory) find(name string) *instance {
@@ -48,10 +48,10 @@ func (d *directory) add(in *instance) error {
 	case taken && !old.status().Terminal():
 		return errorf(CodeInvalid, in.id().String(), "", "an actor of that name is there already")
 	case taken:
-		in.nth = old.nth + 1
+		in.predecessors = old.predecessors + 1
 	}
 	d.byName[in.name] = in
-	d.most = max(d.most, len(d.byName))
+	d.peakSize = max(d.peakSize, len(d.byName))
 	return nil
 }
 
@@ -65,14 +65,14 @@ func (d *directory) removeLocked(in *instance) {
 	if d.byName[in.name] == in { // not one of the same name after it
 		delete(d.byName, in.name)
 	}
-	if n := len(d.byName); d.most > 16*maxEnded && n < d.most/8 {
+	if n := len(d.byName); d.peakSize > 16*maxEnded && n < d.peakSize/8 {
 		small := make(map[string]*instance, n)
 		maps.Copy(small, d.byName)
-		d.byName, d.most = small, n
+		d.byName, d.peakSize = small, n
 	}
 }
 
-// retire remembers an actor that has ended, in place of the one that ended longest ago.
+// retire remembers an ended actor, in place of the one that ended longest ago.
 func (d *directory) retire(in *instance, failed bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

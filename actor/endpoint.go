@@ -12,12 +12,12 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// None is the message or the answer of an endpoint that has none.
+// None is the message or the answer of an endpoint without one.
 type None = struct{}
 
-// Type names an actor type: A is its Go type (often a pointer, or an interface that several
-// implement), P what its constructor takes. A Type holds no code, so a client can speak to actors
-// it could not run.
+// Type names an actor type. A is its Go type (often a pointer, or an interface with several
+// implementations), P the type of its constructor's parameters. A Type holds no code, so a client
+// can call actors that it cannot run.
 type Type[A, P any] struct{ name string }
 
 // NewType names an actor type. The name follows the label rule; a bad one is reported by
@@ -30,9 +30,9 @@ func (t Type[A, P]) Name() string { return t.name }
 // Err reports a name that breaks the label rule.
 func (t Type[A, P]) Err() error { return subjects.CheckLabel("actor type", t.name) }
 
-// Made binds the type to its constructor and its endpoints to their methods. construct runs once per
-// actor, as the first thing on the actor's own turn; its error means that there is no actor.
-func (t Type[A, P]) Made(construct func(*Context, P) (A, error), methods ...Method[A]) Def {
+// Define binds the type to its constructor and its endpoints to their methods. construct runs once
+// per actor, first on the actor's own turn. If it returns an error, there is no actor.
+func (t Type[A, P]) Define(construct func(*Context, P) (A, error), methods ...Method[A]) Def {
 	d := Def{name: t.name, methods: map[string]*method{}, err: t.Err()}
 	if construct == nil && d.err == nil {
 		d.err = fmt.Errorf("actor type %q: want a constructor, got nil", t.name)
@@ -51,28 +51,28 @@ func (t Type[A, P]) Made(construct func(*Context, P) (A, error), methods ...Meth
 	return d
 }
 
-// Endpoint names something an actor of Go type A can be asked: a message M, an answer R. Like a
-// Type it holds no code, so an actor's methods may call endpoints of their own kind. Make it once
-// and keep it: copies of one endpoint are quicker to find than two of the same name.
-type Endpoint[A, M, R any] struct{ d *declared[R] }
+// Endpoint names a message M to actors of Go type A, with an answer R. Like a Type it holds no
+// code, so an actor's methods may call endpoints of their own kind. Make it once and keep it:
+// lookups are faster through copies of one endpoint.
+type Endpoint[A, M, R any] struct{ d *endpointDecl[R] }
 
-// declared is what all copies of an endpoint share.
-type declared[R any] struct {
-	spec
+// endpointDecl is the part shared by all copies of an endpoint.
+type endpointDecl[R any] struct {
+	endpointSpec
 	reducers []Reducer[R]
 }
 
-// spec is the untyped part of an endpoint. Its address is the endpoint's identity.
-type spec struct {
+// endpointSpec is the untyped part of an endpoint. Its address is the endpoint's identity.
+type endpointSpec struct {
 	name string
 	typ  string // of its messages, for people
 	err  error  // a bad name, of the endpoint or of a reducer
 }
 
-// NewEndpoint names an endpoint. The reducers are those that casts to it may fold its answers
-// with, besides the built-in ones. A bad name is reported by Err and by every verb.
+// NewEndpoint names an endpoint. Casts to it may fold answers with these reducers, besides the
+// built-in ones. Err and every verb report a bad name.
 func NewEndpoint[A, M, R any](name string, reducers ...Reducer[R]) Endpoint[A, M, R] {
-	d := &declared[R]{spec{name, typeName[M](), subjects.CheckLabel("endpoint", name)}, reducers}
+	d := &endpointDecl[R]{endpointSpec{name, typeName[M](), subjects.CheckLabel("endpoint", name)}, reducers}
 	for _, r := range reducers {
 		if err := r.Err(); err != nil && d.err == nil {
 			d.err = fmt.Errorf("endpoint %s: %w", name, err)
@@ -81,7 +81,7 @@ func NewEndpoint[A, M, R any](name string, reducers ...Reducer[R]) Endpoint[A, M
 	return Endpoint[A, M, R]{d}
 }
 
-// Name is the endpoint's name, which is also the port it is served on.
+// Name is the endpoint's name, and its port.
 func (e Endpoint[A, M, R]) Name() string {
 	if e.d == nil {
 		return ""
@@ -94,8 +94,8 @@ func (e Endpoint[A, M, R]) Declares(reducer string) bool {
 	return e.d != nil && slices.ContainsFunc(e.d.reducers, func(r Reducer[R]) bool { return r.name == reducer })
 }
 
-// Err reports a name that breaks the label rule, of the endpoint or of one of its reducers, and the
-// zero Endpoint.
+// Err reports the zero Endpoint, and a name of the endpoint or of a reducer that breaks the label
+// rule.
 func (e Endpoint[A, M, R]) Err() error {
 	if e.d == nil {
 		return errors.New("want an endpoint made by NewEndpoint, got the zero Endpoint")
@@ -103,15 +103,15 @@ func (e Endpoint[A, M, R]) Err() error {
 	return e.d.err
 }
 
-// By binds the endpoint to the method that answers it.
-func (e Endpoint[A, M, R]) By(handle func(A, *Context, M) (R, error)) Method[A] {
+// Handle binds the endpoint to its method.
+func (e Endpoint[A, M, R]) Handle(handle func(A, *Context, M) (R, error)) Method[A] {
 	if err := e.Err(); err != nil {
 		return Method[A]{err: err}
 	}
 	if handle == nil {
 		return Method[A]{err: fmt.Errorf("endpoint %q: want a method, got nil", e.d.name)}
 	}
-	b := &bound[M, R]{
+	b := &boundEndpoint[M, R]{
 		handle:  func(a any, ctx *Context, m M) (R, error) { return handle(a.(A), ctx, m) },
 		shared:  wire.Immutable(reflect.TypeFor[M]()),
 		byValue: wire.Immutable(reflect.TypeFor[R]()),
@@ -121,7 +121,7 @@ func (e Endpoint[A, M, R]) By(handle func(A, *Context, M) (R, error)) Method[A] 
 			result: decoder[R], folds: map[string]Fold{},
 		},
 	}
-	b.newLane = func() lane { return newLane(b) }
+	b.newQueue = func() endpointQueue { return newTypedQueue(b) }
 	for _, r := range e.d.reducers {
 		b.folds[r.name] = r.untyped()
 	}
@@ -134,31 +134,30 @@ type Method[A any] struct {
 	err error
 }
 
-// method is the untyped part of an endpoint that is bound to code.
+// method is the untyped part of a bound endpoint.
 type method struct {
-	name    string
-	in, out string // Go types, for people
-	types   [2]reflect.Type
-	result  decodeFunc
-	folds   map[string]Fold
-	newLane func() lane
-	urgent  bool // see Method.Urgent
+	name     string
+	in, out  string // Go types, for people
+	types    [2]reflect.Type
+	result   decodeFunc
+	folds    map[string]Fold
+	newQueue func() endpointQueue
+	urgent   bool // see Method.Urgent
 }
 
-// bound is an endpoint bound to code.
-type bound[M, R any] struct {
+// boundEndpoint is an endpoint bound to code.
+type boundEndpoint[M, R any] struct {
 	method
 	handle  func(a any, ctx *Context, m M) (R, error)
-	rooms   sync.Pool // of *room[M, R]
-	shared  bool      // handlers that get the same M share no memory
-	byValue bool      // an answer shares no memory with the actor that gave it
+	bufs    sync.Pool // of *room[M, R]
+	shared  bool      // recipients of one M share no memory
+	byValue bool      // an answer shares no memory with its actor
 }
 
-// argument is a message that is not known to be an M as one. What is not what the endpoint takes is
-// the sender's fault.
-func (b *bound[M, R]) argument(target subjects.ActorID, d *Delivery, unknown *atomic.Uint64) (M, error) {
+// argument converts a message to M. If it has another type, the sender gets ErrBadMessage.
+func (b *boundEndpoint[M, R]) argument(target subjects.ActorID, d *Delivery, unknown *atomic.Uint64) (M, error) {
 	if !d.Local {
-		if m, ok := quick[M](d.Raw, nil); ok && d.Format == wire.CBOR {
+		if m, ok := decodeBytes[M](d.Raw, nil); ok && d.Format == wire.CBOR {
 			return m, nil
 		}
 		var m M

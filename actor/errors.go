@@ -10,7 +10,7 @@ import (
 	"github.com/castnet-io/castnet/internal/wire"
 )
 
-// Code says what became of a message. Codes travel; they are append-only.
+// Code classifies the fate of a message. Codes are on the wire; the list is append-only.
 type Code uint16
 
 const (
@@ -23,47 +23,48 @@ const (
 	CodeStopped     Code = 7  // the actor has stopped, or is stopping
 	CodeFailed      Code = 8  // the actor has failed, or is failing
 	CodeProcDead    Code = 9  // the proc is known to be dead
-	CodeNoProc      Code = 10 // nobody listens on the proc's subject
+	CodeNoProc      Code = 10 // the bus has no subscriber on the proc's subject
 	CodeLinkBroken  Code = 11 // a message on the link was lost; it carries nothing more
 	CodeTooLarge    Code = 12 // more bytes than the bus carries in one message
 	CodeDeadline    Code = 13 // no answer within the deadline
 	CodeCanceled    Code = 14 // the caller gave up
 	CodeUnavailable Code = 15 // the bus cannot be reached
 	CodeInvalid     Code = 16 // refused at the caller: a broken ref, name or value
-	CodePortGone    Code = 17 // the port existed and is closed, or was a once port that has had its message
+	CodePortGone    Code = 17 // the port is closed, or was a once port and has had its message
 	CodeKilled      Code = 18 // the actor was killed
 	CodeCascade     Code = 19 // the actor did not survive the end of another: its child, or one it is linked to
 	CodeExpired     Code = 20 // its time was over before it reached the actor
-	CodeBacklog     Code = 21 // too much waits for that process already
+	CodeBacklog     Code = 21 // the queue to that process is full
 	CodeTooMany     Code = 22 // a plain NATS client sends more than it may
-	CodeFenced      Code = 23 // the order of an owner that another one has followed: the detail says who
-	CodeNameTaken   Code = 24 // a name that a live mesh, a world or a program has: the detail says which
-	CodeConflict    Code = 25 // what is there already differs from what was asked for: the detail says how
+	CodeFenced      Code = 23 // the claim is older than another owner's; the detail names it
+	CodeNameTaken   Code = 24 // the name belongs to a live mesh, a world or a program; the detail names it
+	CodeConflict    Code = 25 // the request differs from the existing object; the detail says how
 )
 
-// Error is what every verb returns when a message has no value for an answer. Compare with the
-// sentinels by errors.Is: they match on the code alone.
+// Error is the error of every verb. Compare it with the sentinels by errors.Is: they match on the
+// code alone.
 type Error struct {
 	Code     Code
 	Text     string
 	Actor    string // the target, as text; "" when there is none
 	Endpoint string
-	Ran      bool   // a handler ran the message, or may have, although the code says otherwise
-	Event    *Event // the end of the actor or the proc, when that is why
-	Detail   []byte // JSON: what else belongs to the code; see Detailed
+	Ran      bool   // a handler ran the message, or may have, whatever the code says
+	Event    *Event // the end of the actor or the proc behind this error, if known
+	Detail   []byte // JSON: data of the code; see Detailed
 
-	cause error // a handler's own error, when it never left the process
-	sure  bool  // no handler ran the message, whatever the code says by itself
+	cause          error // a handler's own error, when it never left the process
+	knownUnhandled bool  // no handler ran the message, whatever the code says
 }
 
-// Detailed is the error of a handler that has a code of its own, and what belongs to that, as JSON: so it keeps its
-// meaning where it travels. When it can be read from that, too, errors.As finds it in what came over the bus.
+// Detailed is implemented by handler errors with a code and JSON data of their own, to keep their
+// meaning on the wire. If a type also implements the inverse, errors.As finds it in errors from the
+// bus.
 type Detailed interface {
 	error
 	Detail() (Code, []byte)
 }
 
-// fromDetail is a Detailed that can be read; false: it was something else.
+// fromDetail is a Detailed with a decoder. false: the detail belongs to another type.
 type fromDetail interface {
 	Detailed
 	FromDetail(Code, []byte) bool
@@ -127,32 +128,32 @@ func (e *Error) As(target any) bool {
 	return true
 }
 
-// about is e about another endpoint of the same actor.
-func (e *Error) about(endpoint string) *Error {
+// withEndpoint is e about another endpoint of the same actor.
+func (e *Error) withEndpoint(endpoint string) *Error {
 	other := *e
 	other.Endpoint = endpoint
 	return &other
 }
 
-// Unwrap is the error a handler in this process returned; what came over the bus has none.
+// Unwrap returns the error of a handler in this process; nil for an error from the bus.
 func (e *Error) Unwrap() error { return e.cause }
 
-// Undeliverable reports that no handler ran the message (DEL-2).
+// Undeliverable reports whether the message is known to be unhandled (DEL-2).
 func (e *Error) Undeliverable() bool {
 	switch e.Code {
 	case CodeNoActor, CodeNoEndpoint, CodeBadMessage, CodeMailboxFull, CodeStopped, CodeFailed, CodeNoProc,
 		CodeTooLarge, CodeUnavailable, CodeInvalid, CodePortGone, CodeExpired, CodeBacklog, CodeTooMany:
 		return !e.Ran
 	}
-	return e.sure
+	return e.knownUnhandled
 }
 
-// Indeterminate reports that nobody knows whether a handler ran the message, or will.
+// Indeterminate reports whether it cannot be known if a handler ran the message, or will.
 func (e *Error) Indeterminate() bool {
 	return !e.Refused() && e.Code != CodePanic && !e.Undeliverable()
 }
 
-// Refused reports that a handler has answered, and that this error is its answer.
+// Refused reports whether a handler answered with this error.
 func (e *Error) Refused() bool {
 	switch e.Code {
 	case CodeHandler, CodeFenced, CodeNameTaken, CodeConflict:
@@ -161,17 +162,17 @@ func (e *Error) Refused() bool {
 	return false
 }
 
-// ranError is what the sender of a message is told when its handler ran: err keeps its code and its
-// words, and never passes for a message that was not handled (DEL-2).
+// ranError returns the error for the sender of a message whose handler ran. It keeps the code and
+// text of err, but is never Undeliverable (DEL-2).
 func ranError(err error) *Error {
-	e := plain(err)
-	e.Ran, e.sure, e.cause = true, false, err
+	e := asErrorValue(err)
+	e.Ran, e.knownUnhandled, e.cause = true, false, err
 	return &e
 }
 
-// plain puts any error into the form of this package: its own keep their code, and so do those that are Detailed;
-// others are a handler's.
-func plain(err error) Error {
+// asErrorValue converts any error to an Error. An Error and a Detailed keep their code; others
+// become CodeHandler.
+func asErrorValue(err error) Error {
 	e, ok := errors.AsType[*Error](err)
 	switch {
 	case !ok:
@@ -209,9 +210,9 @@ func (e *Error) HTTPCode() int {
 	return 500
 }
 
-// toWire puts any error into the form that travels; a handler's own error becomes CodeHandler.
+// toWire converts any error to its wire form; a handler's own error becomes CodeHandler.
 func toWire(err error) wire.Error {
-	e := plain(err)
+	e := asErrorValue(err)
 	w := wire.Error{Code: uint16(e.Code), Text: e.Text, Actor: e.Actor, Endpoint: e.Endpoint, Ran: e.Ran, Detail: e.Detail}
 	if e.Event != nil {
 		w.Event, _ = json.Marshal(e.Event) // of texts and numbers: it cannot fail
@@ -250,10 +251,10 @@ func errorf(code Code, actor, endpoint, format string, args ...any) *Error {
 	return &Error{Code: code, Actor: actor, Endpoint: endpoint, Text: fmt.Sprintf(format, args...)}
 }
 
-// Unsent is an error about a message that was never sent: no handler runs it.
-func Unsent(e *Error) *Error {
+// MarkUnsent marks an error of a message that was never sent: no handler ran it.
+func MarkUnsent(e *Error) *Error {
 	own := *e
-	own.sure = true
+	own.knownUnhandled = true
 	return &own
 }
 

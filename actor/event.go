@@ -11,7 +11,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// Kinds of events, which are also the token after `ev.` in their subject.
+// Kinds of events, also the token after `ev.` in their subject.
 const (
 	KindActor = "actor"
 	KindProc  = "proc"
@@ -19,60 +19,60 @@ const (
 	KindHost  = "host"
 )
 
-// Event is something that happened to an actor, a proc, a mesh or a host, published on `ev.` at
-// that moment as JSON. Fields are append-only.
+// Event is a change of an actor, a proc, a mesh or a host, published at once on `ev.` as JSON.
+// Fields are append-only.
 type Event struct {
 	Kind       string    `json:"kind"`
 	Status     string    `json:"status"`
 	Mesh       string    `json:"mesh,omitempty"`
 	Rank       int       `json:"rank"`
 	Gen        int       `json:"gen"`
-	Seat       int       `json:"seat,omitempty"` // of the proc in its process
+	ProcIndex  int       `json:"seat,omitempty"` // of the proc in its process
 	Actor      string    `json:"actor,omitempty"`
 	Type       string    `json:"type,omitempty"`
 	Host       string    `json:"host,omitempty"`
-	Endpoint   string    `json:"endpoint,omitempty"` // whose handler failed it
+	Endpoint   string    `json:"endpoint,omitempty"` // of the handler that failed it
 	Code       Code      `json:"code,omitempty"`     // how it failed
 	Reason     string    `json:"reason,omitempty"`
-	Cause      *Event    `json:"cause,omitempty"` // the end of another that it did not survive
+	Cause      *Event    `json:"cause,omitempty"` // the end of another actor or proc that caused this one
 	ExitCode   *int      `json:"exit_code,omitempty"`
 	Signal     int       `json:"signal,omitempty"`
 	StderrTail []string  `json:"stderr_tail,omitempty"`
 	At         time.Time `json:"at"`
-	Step       string    `json:"step,omitempty"`        // what was done, by a name that stays: docs/events.md
-	Count      int       `json:"count,omitempty"`       // it is about so many ranks, from Rank on; 0 = one
-	PerProcess int       `json:"per_process,omitempty"` // so many ranks in a row share a process; 0 = none do
-	Nth        int       `json:"nth,omitempty"`         // how many actors of that name its proc had before
+	Step       string    `json:"step,omitempty"`        // the action, by a stable name: docs/events.md
+	Count      int       `json:"count,omitempty"`       // number of ranks, from Rank on; 0 = one
+	PerProcess int       `json:"per_process,omitempty"` // number of consecutive ranks in one process; 0 = one
+	Nth        int       `json:"nth,omitempty"`         // the number of earlier actors of that name in its proc
 
-	Detail json.RawMessage `json:"detail,omitempty"` // what else belongs to the code
+	Detail json.RawMessage `json:"detail,omitempty"` // data of the code
 
-	// What the controller of a mesh adds for people, and for who watches a part of it.
+	// Fields for people and for watchers of a region, set by the controller of a mesh.
 	Name  string `json:"name,omitempty"`  // of the mesh, as its owner calls it
 	Point string `json:"point,omitempty"` // the rank's coordinates in the mesh: host=0/2,gpu=3/4
-	View  int    `json:"view,omitempty"`  // the rank in the region that is watched
+	View  int    `json:"view,omitempty"`  // the rank in the watched region
 }
 
-// Each calls f with what the event says of each of its ranks.
+// Each calls f with the event of each of its ranks.
 func (e Event) Each(f func(Event)) {
 	count, first := min(max(e.Count, 1), maxCount), e.Rank
 	e.Count = 0
 	for n := range count {
 		e.Rank = first + n
 		if count > 1 {
-			e.Seat = e.Rank % max(e.PerProcess, 1)
+			e.ProcIndex = e.Rank % max(e.PerProcess, 1)
 		}
 		f(e)
 	}
 }
 
-// Within is what the event says of the ranks of a mesh that has so many; false: nothing.
-func (e Event) Within(ranks int) (Event, bool) {
+// ClampRanks returns the event limited to the ranks of a mesh of that size; false if none remain.
+func (e Event) ClampRanks(ranks int) (Event, bool) {
 	count := max(e.Count, 1)
 	if e.Rank < 0 || e.Rank >= ranks {
 		return Event{}, false
 	}
 	if left := ranks - e.Rank; count > left {
-		e.Count, e.Seat = left, e.Rank%max(e.PerProcess, 1)
+		e.Count, e.ProcIndex = left, e.Rank%max(e.PerProcess, 1)
 	}
 	return e, true
 }
@@ -80,19 +80,19 @@ func (e Event) Within(ranks int) (Event, bool) {
 // maxCount is how many ranks an event may be about: more than a host runs.
 const maxCount = 1 << 16
 
-// Terminal reports whether what the event is about is gone.
+// Terminal reports whether the subject of the event has ended.
 func (e Event) Terminal() bool { return e.Status == string(Stopped) || e.Status == string(Failed) }
 
 // Proc is the proc an event is about; the zero ID when it is not about one.
 func (e Event) Proc() subjects.ProcID {
 	mesh, err := subjects.ParseMeshID(e.Mesh)
-	if err != nil || e.Rank < 0 || e.Gen < 0 || e.Seat < 0 || e.Seat > e.Rank {
+	if err != nil || e.Rank < 0 || e.Gen < 0 || e.ProcIndex < 0 || e.ProcIndex > e.Rank {
 		return subjects.ProcID{}
 	}
-	return subjects.ProcID{Mesh: mesh, Rank: uint32(e.Rank), Gen: uint32(e.Gen), Seat: uint32(e.Seat)}
+	return subjects.ProcID{Mesh: mesh, Rank: uint32(e.Rank), Gen: uint32(e.Gen), Index: uint32(e.ProcIndex)}
 }
 
-// scope is the part of the event's subject that says what it is about.
+// scope is the part of the event's subject that names its object.
 func (e Event) scope() subjects.EventScope {
 	mesh, err := subjects.ParseMeshID(e.Mesh)
 	switch {
@@ -106,19 +106,20 @@ func (e Event) scope() subjects.EventScope {
 	return s
 }
 
-// Failed reports whether what the event is about has failed, and not just ended.
+// Failed reports a failure, as opposed to an orderly end.
 func (e Event) Failed() bool { return e.Status == string(Failed) }
 
-// WithProc reports whether an actor has ended because its proc stops: what becomes of the proc is what became of it.
-func (e Event) WithProc() bool {
+// EndedWithProc reports whether an actor ended because its proc stops. The proc's own end then
+// tells the rest.
+func (e Event) EndedWithProc() bool {
 	return e.Kind == KindActor && e.Cause != nil && e.Cause.Kind == KindProc && e.Cause.Proc() == e.Proc()
 }
 
-// maxCauses bounds a chain of causes: those in the middle of a longer one are left out. The longest one has 12 levels,
-// and may be in a list of what is said, which has 16 (WIRE-7).
+// maxCauses bounds a chain of causes; a longer one loses its middle. The longest has 12 levels, so
+// it fits into a list within WIRE-7's 16.
 const maxCauses = 8
 
-// RootCause is the event at the end of the chain of causes: what went wrong first.
+// RootCause is the event at the end of the chain of causes: the original fault.
 func (e Event) RootCause() Event {
 	for e.Cause != nil {
 		e = *e.Cause
@@ -126,8 +127,8 @@ func (e Event) RootCause() Event {
 	return e
 }
 
-// because is e with a cause, whose chain is cut to the nearest and the first.
-func (e Event) because(cause *Event) Event {
+// withCause returns e with a cause, whose chain is cut to the nearest events and the first.
+func (e Event) withCause(cause *Event) Event {
 	if cause == nil {
 		return e
 	}
@@ -144,7 +145,7 @@ func (e Event) because(cause *Event) Event {
 	return e
 }
 
-// Report is the event and what caused it, in words, a line each.
+// Report formats the event and its causes, one line each.
 func (e Event) Report() string {
 	s := e.String()
 	for c := e.Cause; c != nil; c = c.Cause {
@@ -189,15 +190,15 @@ func (p *Proc) Emit(e Event) {
 	}
 }
 
-// happened tells what became of an actor: observers hear of everything, the bus of every failure
-// and of actors that are announced; but that one of these runs is no news to who spawned it.
+// publishStatus publishes an actor's change. Observers receive every change. The bus receives every
+// failure, and the ends of announced actors; it receives a start only with AnnounceStart.
 //
 //go:noinline
-func (in *instance) happened(s Status) Event {
+func (in *instance) publishStatus(s Status) Event {
 	in.mu.Lock()
 	var end ending
-	if in.rare != nil {
-		end = in.rare.end
+	if in.extra != nil {
+		end = in.extra.ending
 	}
 	in.mu.Unlock()
 	e, p := in.event(s, end), in.proc
@@ -206,7 +207,7 @@ func (in *instance) happened(s Status) Event {
 		p.lastFailure.Store(&e)
 		p.log.Error().Str("actor", e.Actor).Str("type", e.Type).Msg("actor failed: " + e.Reason)
 		p.Emit(e)
-	case in.announced && (s != Running || in.greets):
+	case in.announceEnd && (s != Running || in.announceStart):
 		p.Emit(e)
 	default:
 		p.observe(e)
@@ -214,10 +215,10 @@ func (in *instance) happened(s Status) Event {
 	return e
 }
 
-// leaves is the event that the proc stops, which is the cause of its actors' ends.
-func (p *Proc) leaves() Event {
+// stoppingEvent is the proc's stop as an event: the cause of its actors' ends.
+func (p *Proc) stoppingEvent() Event {
 	return Event{
-		Kind: KindProc, Status: string(Stopping), Mesh: p.id.Mesh.String(), Rank: int(p.id.Rank), Gen: int(p.id.Gen), Seat: int(p.id.Seat),
+		Kind: KindProc, Status: string(Stopping), Mesh: p.id.Mesh.String(), Rank: int(p.id.Rank), Gen: int(p.id.Gen), ProcIndex: int(p.id.Index),
 		At: time.Now(),
 	}
 }
@@ -226,8 +227,8 @@ func (p *Proc) leaves() Event {
 func (in *instance) event(s Status, end ending) Event {
 	id := in.proc.id
 	e := Event{
-		Kind: KindActor, Status: string(s), Mesh: id.Mesh.String(), Rank: int(id.Rank), Gen: int(id.Gen), Seat: int(id.Seat),
-		Actor: in.name, Nth: int(in.nth), Type: in.def.name, Reason: end.reason, At: time.Now(),
+		Kind: KindActor, Status: string(s), Mesh: id.Mesh.String(), Rank: int(id.Rank), Gen: int(id.Gen), ProcIndex: int(id.Index),
+		Actor: in.name, Nth: int(in.predecessors), Type: in.def.name, Reason: end.reason, At: time.Now(),
 	}
 	if s == Failed {
 		e.Endpoint, e.Code = end.endpoint, end.code
@@ -235,7 +236,7 @@ func (in *instance) event(s Status, end ending) Event {
 			e.Reason = end.endpoint + ": " + end.reason
 		}
 	}
-	return e.because(end.cause)
+	return e.withCause(end.cause)
 }
 
 // ending is why an actor ends.
@@ -246,10 +247,10 @@ type ending struct {
 	cause    *Event
 }
 
-// Observe shows f every event this proc emits, on the goroutine it happens on, which f must not
-// block. The returned function ends it.
+// Observe calls f with every event of this proc, on the goroutine of the event. f must not block.
+// The returned function ends it.
 func (p *Proc) Observe(f func(Event)) (cancel func()) {
-	mustBe(f != nil, "Observe", "a function, got nil")
+	mustHold(f != nil, "Observe", "a function, got nil")
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	key := &f
@@ -278,18 +279,18 @@ func (p *Proc) observe(e Event) {
 	}
 }
 
-// OpenEvent reads an event off the bus; one on a subject about something else is an error.
-func OpenEvent(space subjects.Space, m bus.Msg) (Event, error) {
+// DecodeEventFrom reads an event off the bus; one on a subject about something else is an error.
+func DecodeEventFrom(space subjects.Space, m bus.Msg) (Event, error) {
 	e, err := DecodeEvent(m.Data)
 	if err == nil {
-		err = e.mustBeFrom(space, m.Subject)
+		err = e.checkSubject(space, m.Subject)
 	}
 	return e, err
 }
 
-// mustBeFrom refuses an event that is about something else than the subject it came on: who may say
-// what about whom is a permission on subjects.
-func (e Event) mustBeFrom(space subjects.Space, subject string) error {
+// checkSubject refuses an event about another object than its subject names. NATS permissions on
+// subjects decide on publishers.
+func (e Event) checkSubject(space subjects.Space, subject string) error {
 	s, err := space.Parse(subject)
 	if err != nil {
 		return err
@@ -300,7 +301,7 @@ func (e Event) mustBeFrom(space subjects.Space, subject string) error {
 	return nil
 }
 
-// DecodeEvent reads what Emit published.
+// DecodeEvent decodes an event published by Emit.
 func DecodeEvent(data []byte) (Event, error) {
 	var e Event
 	if len(data) == 0 {

@@ -27,7 +27,7 @@ func (l *Log) line(*actor.Context, []byte) (none actor.None, _ error) {
 }
 func (l *Log) size(*actor.Context, actor.None) (int, error) { return l.lines, nil }
 
-// A stream to an actor in another proc: PostWait slows the sender down to its receiver's pace, and Flush
+// A stream to an actor in another proc: SendWait slows the sender down to its receiver's pace, and Flush
 // waits until every line is known to have arrived.
 func ExampleProc_Flush() {
 	ctx := context.Background()
@@ -45,7 +45,7 @@ func ExampleProc_Flush() {
 		if err != nil {
 			panic(err)
 		}
-		registry, err := actor.NewRegistry(log.Made(newLog, line.By((*Log).line), size.By((*Log).size)))
+		registry, err := actor.NewRegistry(log.Define(newLog, line.Handle((*Log).line), size.Handle((*Log).size)))
 		if err != nil {
 			panic(err)
 		}
@@ -72,7 +72,7 @@ func ExampleProc_Flush() {
 		panic(err)
 	}
 	for n := range 5000 { // more than a mailbox holds
-		if err := line.PostWait(ctx, ref.Via(here), fmt.Append(nil, n)); err != nil {
+		if err := line.SendWait(ctx, ref.Via(here), fmt.Append(nil, n)); err != nil {
 			panic(err)
 		}
 	}

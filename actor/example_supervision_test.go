@@ -28,7 +28,7 @@ func ExampleWithRestart() {
 		return
 	}
 	// Nobody waits for the answer, so the error fails the actor.
-	if err := deposit.Post(ctx, first, -5); err != nil {
+	if err := deposit.Send(ctx, first, -5); err != nil {
 		fmt.Println(err)
 		return
 	}
@@ -37,7 +37,7 @@ func ExampleWithRestart() {
 	fmt.Println("the old one has failed:", errors.Is(err, actor.ErrFailed))
 	var cents int64
 	for err != nil { // until the new one is there
-		cents, err = total.Call(ctx, actor.Current(first), actor.None{})
+		cents, err = total.Call(ctx, actor.Successor(first), actor.None{})
 	}
 	fmt.Println("the new one has", cents)
 	// Output:

@@ -58,8 +58,8 @@ func proc(ctx context.Context) (p *actor.Proc, done func(), err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	registry, err := actor.NewRegistry(till.Made(newTill,
-		deposit.By((*Till).deposit), total.By((*Till).total), count.By((*Till).count)))
+	registry, err := actor.NewRegistry(till.Define(newTill,
+		deposit.Handle((*Till).deposit), total.Handle((*Till).total), count.Handle((*Till).count)))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -84,7 +84,7 @@ func ExampleEndpoint_Call() {
 		return
 	}
 	for range 3 {
-		if err := deposit.Post(ctx, ref, 5); err != nil { // tell
+		if err := deposit.Send(ctx, ref, 5); err != nil { // tell
 			fmt.Println(err)
 		}
 	}

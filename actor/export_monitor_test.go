@@ -5,21 +5,21 @@ func (p *Proc) Watched(name string) int {
 	in := p.find(name)
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	if in.rare == nil {
+	if in.extra == nil {
 		return 0
 	}
-	return len(in.rare.watches)
+	return len(in.extra.observers)
 }
 
 // Owed is how many watches of other procs are not over, with what is on its way for the sake of links and watches.
 func (p *Proc) Owed() int {
-	p.remote.mu.Lock()
-	defer p.remote.mu.Unlock()
-	return len(p.remote.all)
+	p.remoteMonitors.mu.Lock()
+	defer p.remoteMonitors.mu.Unlock()
+	return len(p.remoteMonitors.all)
 }
 
 // Monitoring is a watch from the watcher's side: how it is told of the end, and how its owner ends it.
 func Monitoring(down func(Down)) (end func(Down), quit func() bool) {
-	m := &monitoring{down: down}
-	return m.end, m.quit
+	m := &monitorState{down: down}
+	return m.fire, m.stop
 }

@@ -32,24 +32,24 @@ func (p *Proc) Respond(to subjects.PortID, e wire.Envelope) error {
 
 // LinkOver says that a link is over, as the links do.
 func (p *Proc) LinkOver(peer subjects.ProcessID, serial uint64) {
-	linked{p}.Broken(peer, serial, &link.Error{Reason: link.LinkOver, Text: "enough"})
+	linkHandler{p}.Broken(peer, serial, &link.Error{Reason: link.LinkReset, Text: "enough"})
 }
 
 // Bounds of what a proc remembers.
 const (
 	MaxEnded = maxEnded
-	MaxDown  = maxDown
+	MaxDown  = maxDeathRanges
 )
 
 // Bound is the proc that speaks for code that is not an actor.
 func (r Ref[A]) Bound() *Proc { return r.via }
 
-// GivenUp says how many messages wait here whose senders have given them up.
+// OnCancel says how many messages wait here whose senders have given them up.
 func (p *Proc) GivenUp(actor string) (n int) {
-	p.process.asked.mu.Lock()
-	defer p.process.asked.mu.Unlock()
-	for _, q := range p.process.asked.all {
-		if d, is := q.(*Delivery); is && d.Actor == actor && d.wanted.over.Load() {
+	p.process.pending.mu.Lock()
+	defer p.process.pending.mu.Unlock()
+	for _, q := range p.process.pending.all {
+		if d, is := q.(*Delivery); is && d.Actor == actor && d.replyTo.cancelled.Load() {
 			n++
 		}
 	}
@@ -57,11 +57,11 @@ func (p *Proc) GivenUp(actor string) (n int) {
 }
 
 // Because is an event with a cause.
-func (e Event) Because(cause *Event) Event { return e.because(cause) }
+func (e Event) Because(cause *Event) Event { return e.withCause(cause) }
 
 // Ends is how many ends of procs are remembered, those that one event told of as one.
 func (p *Proc) Ends() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return len(p.down.order)
+	return len(p.dead.order)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/bus/bustest"
+	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/internal/wire"
 )
 
@@ -48,7 +49,7 @@ func TestError_saysOfEveryCodeWhatIsKnown(t *testing.T) {
 
 // expiring has a mailer post to a stranger who never says whether it arrived, and returns what came
 // back, and after which time.
-func expiring(t *testing.T, answers func(*stranger, *actor.Proc)) (actor.Returned, time.Duration) {
+func expiring(t *testing.T, answers func(*stranger, *actor.Proc)) (actor.DeadLetter, time.Duration) {
 	t.Helper()
 	srv := bustest.Server(t)
 	a, s := start(t, srv, "left", mailers()), newStranger(t, srv)
@@ -60,7 +61,7 @@ func expiring(t *testing.T, answers func(*stranger, *actor.Proc)) (actor.Returne
 	_, err := mail.Call(t.Context(), from, func(ctx *actor.Context) error {
 		within, cancel := context.WithTimeout(ctx, time.Second)
 		defer cancel()
-		return add.Post(within, s.ref(a), 1)
+		return add.Send(within, s.ref(a), 1)
 	})
 	require.NoError(t, err)
 	r := <-back
@@ -87,7 +88,7 @@ func TestDEL1_aPostWhoseReceiverDoesNotSayComesBackAsUnknown(t *testing.T) {
 func TestDEL1_aPostWhoseReceiverHasNotSeenItComesBackAsUndeliverable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, after := expiring(t, func(s *stranger, a *actor.Proc) {
-			s.says(t, a, wire.Verdict, s.hears(t, wire.Query))
+			s.says(t, a, wire.FateReply, s.hears(t, wire.FateQuery))
 		})
 		require.True(t, r.Reason.Undeliverable())
 		require.False(t, r.Reason.Indeterminate())
@@ -99,11 +100,11 @@ func TestDEL1_aPostThatHasNotLeftAtItsDeadlineComesBackAsUndeliverable(t *testin
 	synctest.Test(t, func(t *testing.T) {
 		srv := bustest.Server(t)
 		a, s := start(t, srv, "left"), newStranger(t, srv)
-		require.NoError(t, echo.Post(t.Context(), s.ref(a), string(make([]byte, 200_000)))) // all the credit there is
+		require.NoError(t, echo.Send(t.Context(), s.ref(a), string(make([]byte, 200_000)))) // all the credit there is
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		for range 10 {
-			require.NoError(t, add.Post(ctx, s.ref(a), 1))
+			require.NoError(t, add.Send(ctx, s.ref(a), 1))
 		}
 		time.Sleep(1100 * time.Millisecond) // virtual
 		synctest.Wait()
@@ -157,27 +158,27 @@ func TestDEL5_thatAProcDiedIsBelievedAfterWhatItSaidBefore(t *testing.T) {
 	srv := bustest.Server(t)
 	a, b, s := start(t, srv, "left"), start(t, srv, "right"), newStranger(t, srv)
 	ref := spawn(t, a)
-	require.NoError(t, a.Follow(s.id.Mesh, 1))
+	require.NoError(t, a.FollowMesh(s.id.Mesh, 1))
 	hear := deafen(t, a, b)
 	for i := range uint64(n) {
 		s.send(t, ref.ID().Port("add"), s.id.Process().String(), message(i+1, i, 1))
 	}
-	require.NoError(t, s.Data().Flush(soon(t)))
+	require.NoError(t, s.Data().Flush(testkit.Soon(t)))
 	s.dies(t, s.id, "killed by signal 9")
-	require.NoError(t, s.Control().Flush(soon(t)))
+	require.NoError(t, s.Control().Flush(testkit.Soon(t)))
 	done := make(chan struct{})
 	a.Bus().Control().AfterReceived(func() { close(done) })
-	take(t, done) // the event is here
+	testkit.Next(t, done) // the event is here
 	_, dead := a.Down(s.id)
 	require.False(t, dead)
 	hear()
-	until(t, "it is known", func() bool { _, dead := a.Down(s.id); return dead })
-	got, err := add.Call(soon(t), ref, 0)
+	testkit.Until(t, "it is known", func() bool { _, dead := a.Down(s.id); return dead })
+	got, err := add.Call(testkit.Soon(t), ref, 0)
 	require.NoError(t, err)
 	require.EqualValues(t, n, got)
 	require.Zero(t, a.Stats().Fenced)
 	s.send(t, ref.ID().Port("add"), s.id.Process().String(), message(n+1, n, 1))
-	until(t, "what comes after is not", func() bool { return a.Stats().Fenced == 1 })
+	testkit.Until(t, "what comes after is not", func() bool { return a.Stats().Fenced == 1 })
 }
 
 func TestPost_toManyActorsThatAreNotThereComesBackFromEach(t *testing.T) {
@@ -185,7 +186,7 @@ func TestPost_toManyActorsThatAreNotThereComesBackFromEach(t *testing.T) {
 	from, back := newMailer(t, a)
 	_, err := mail.Call(t.Context(), from, func(ctx *actor.Context) error {
 		for i := range 300 {
-			if err := add.Post(ctx, actor.RefOf[*Box](b.ID().Actor(fmt.Sprint("x", i))), 1); err != nil {
+			if err := add.Send(ctx, actor.RefOf[*Box](b.ID().Actor(fmt.Sprint("x", i))), 1); err != nil {
 				return err
 			}
 		}

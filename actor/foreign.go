@@ -21,8 +21,8 @@ const (
 	HeaderErrorCode   = "Nats-Service-Error-Code"
 )
 
-// IsAnswer reports whether a reply is one that a proc gave a plain request: it names its content type. The
-// acknowledgement of a stream that records the request does not.
+// IsAnswer reports whether a reply is a proc's answer to a plain request: it names its content
+// type. The acknowledgement of a stream that records the request does not.
 func IsAnswer(m bus.Msg) bool { return m.Header.Get(HeaderContentType) != "" }
 
 // ForeignMessage is a message of a plain NATS client.
@@ -36,14 +36,14 @@ type ForeignMessage struct {
 	Urgent bool          // it came by the control connection, and is answered there
 }
 
-// Foreign delivers a message of a plain NATS client, at most once, and answers in kind when it
-// named a reply subject (DEL-10). A bad message is answered, too.
-func (p *Proc) Foreign(actor, port string, m ForeignMessage) {
+// DeliverForeign delivers a message of a plain NATS client, at most once. If the message has a
+// reply subject, it is answered in the same format (DEL-10). A bad message is answered, too.
+func (p *Proc) DeliverForeign(actor, port string, m ForeignMessage) {
 	p.counts.foreign.Add(1)
-	admitted := p.meters.admit(m.From)
+	admitted := p.limiters.allow(m.From)
 	if !admitted && m.Msg.Reply == "" { // nothing else is done with it: there may be very many
 		p.counts.undeliverable.Add(1)
-		p.loud.Warn().Str("from", m.From).Int("rate", foreignRate).Msg("a plain client sends more messages a second than a proc takes")
+		p.sampledLog.Warn().Str("from", m.From).Int("rate", foreignRate).Msg("a plain client sends more messages a second than a proc takes")
 		return
 	}
 	format, err := wire.FormatOf(m.Msg.Header.Get(HeaderContentType), m.Msg.Data)
@@ -55,36 +55,36 @@ func (p *Proc) Foreign(actor, port string, m ForeignMessage) {
 	if m.Msg.Reply != "" {
 		if !p.MayAnswer(m.Msg.Reply, m.From) {
 			p.counts.malformed.Add(1)
-			p.loud.Warn().Str("reply", m.Msg.Reply).Str("from", m.From).Msg("a foreign message with a reply subject that is not its sender's")
+			p.sampledLog.Warn().Str("reply", m.Msg.Reply).Str("from", m.From).Msg("a foreign message with a reply subject that is not its sender's")
 			return
 		}
 		d.Answer = func(a Answer) { p.answerForeign(m, format, a) }
 	}
 	if !admitted {
-		p.undeliverable(&d, errorf(CodeTooMany, p.id.Actor(actor).String(), port, tooMany, m.From, foreignRate))
+		p.rejectDelivery(&d, errorf(CodeTooMany, p.id.Actor(actor).String(), port, tooMany, m.From, foreignRate))
 		return
 	}
 	if err = cmp.Or(m.Refuse, err); err != nil {
-		p.undeliverable(&d, errorf(CodeBadMessage, p.id.Actor(actor).String(), port, "%v", err))
+		p.rejectDelivery(&d, errorf(CodeBadMessage, p.id.Actor(actor).String(), port, "%v", err))
 		return
 	}
 	p.Deliver(d)
 }
 
-// RefuseForeign answers a message of a plain NATS client whose subject does not parse; one of a peer has no
-// sender that could be told.
+// RefuseForeign answers a message of a plain NATS client with an unparsable subject. A peer's
+// message has no sender to answer.
 func (p *Proc) RefuseForeign(m bus.Msg, err error) {
 	p.malformed(m, err)
-	if wire.IsPacket(m.Data) || m.Reply == "" || !p.MayAnswer(m.Reply, "") || !p.meters.admit("") {
+	if wire.IsPacket(m.Data) || m.Reply == "" || !p.MayAnswer(m.Reply, "") || !p.limiters.allow("") {
 		return
 	}
 	format, _ := wire.FormatOf(m.Header.Get(HeaderContentType), m.Data)
 	p.answerForeign(ForeignMessage{Msg: m}, format, Answer{Err: errorf(CodeBadMessage, "", "", "%v", err)})
 }
 
-// AdmitForeign measures what a plain NATS client sends; an error says that it is too much.
+// AdmitForeign applies the rate limit of a plain NATS client; an error reports the excess.
 func (p *Proc) AdmitForeign(from string) *Error {
-	if p.meters.admit(from) {
+	if p.limiters.allow(from) {
 		return nil
 	}
 	return errorf(CodeTooMany, "", "", tooMany, from, foreignRate)
@@ -92,16 +92,16 @@ func (p *Proc) AdmitForeign(from string) *Error {
 
 const tooMany = "%s sends more than %d messages a second"
 
-// logForeign takes the outcome of a message whose sender named no reply subject. It is an answer
-// all the same: a stranger's message does not fail an actor (ACT-4).
+// logForeign takes the outcome of a message without a reply subject. It counts as an answer: a
+// plain client's message does not fail an actor (ACT-4).
 func (p *Proc) logForeign(m ForeignMessage, a Answer) {
 	if a.Err != nil {
-		p.loud.Warn().Err(a.Err).Str("subject", m.Msg.Subject).Msg("a foreign message that wants no answer failed")
+		p.sampledLog.Warn().Err(a.Err).Str("subject", m.Msg.Subject).Msg("a foreign message that wants no answer failed")
 	}
 }
 
-// MayAnswer keeps foreigners from making this proc speak on castnet's own or the server's
-// subjects: a reply subject is one of neither, or the sender's own.
+// MayAnswer reports whether this proc may publish to a plain client's reply subject. Subjects of
+// castnet and of the server are refused, except the sender's own.
 func (p *Proc) MayAnswer(reply, from string) bool {
 	if !foreignSubject(reply) {
 		return false
@@ -135,7 +135,7 @@ func (p *Proc) answerForeign(m ForeignMessage, format wire.Format, a Answer) {
 		err = lane.PublishMsg(out)
 	}
 	if err != nil {
-		p.loud.Warn().Err(err).Str("to", m.Msg.Reply).Msg("an answer to a foreign client was not sent")
+		p.sampledLog.Warn().Err(err).Str("to", m.Msg.Reply).Msg("an answer to a foreign client was not sent")
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/bus/bustest"
+	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/internal/wire"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -23,7 +24,7 @@ func (f forger) ask(t testing.TB, to subjects.PortID, contentType string, body [
 	if contentType != "" {
 		m.Header.Set(actor.HeaderContentType, contentType)
 	}
-	reply, err := f.Data().Request(soon(t), m)
+	reply, err := f.Data().Request(testkit.Soon(t), m)
 	require.NoError(t, err)
 	return reply
 }
@@ -59,7 +60,7 @@ func TestDEL10_aForeignRequestWithAMalformedSenderIsAnswered(t *testing.T) {
 	p, f := start(t, srv, "alone"), newForger(t, srv)
 	ref := spawn(t, p)
 	subject := strings.TrimSuffix(f.space.Port(ref.ID().Port("add"), subjects.Anon), subjects.Anon) + "no$label"
-	m, err := f.Data().Request(soon(t), bus.Msg{Subject: subject, Data: []byte("1")})
+	m, err := f.Data().Request(testkit.Soon(t), bus.Msg{Subject: subject, Data: []byte("1")})
 	require.NoError(t, err)
 	require.Equal(t, "400", m.Header.Get(actor.HeaderErrorCode))
 	require.Contains(t, m.Header.Get(actor.HeaderError), "no$label")
@@ -148,7 +149,7 @@ func TestDEL10_aReplySubjectThatIsNotTheSendersIsRefused(t *testing.T) {
 	}
 	for _, reply := range []string{token + "alice.1", "theirs.1"} {
 		require.NoError(t, f.Data().PublishMsg(bus.Msg{Subject: to, Reply: reply, Data: []byte("1")}))
-		require.Equal(t, reply, take(t, heard))
+		require.Equal(t, reply, testkit.Next(t, heard))
 	}
 	require.Empty(t, heard)
 	require.EqualValues(t, 8, p.Stats().Malformed)
@@ -163,7 +164,7 @@ func TestDEL10_aForeignPostIsHandledAtMostOnce(t *testing.T) {
 	ref := spawn(t, p)
 	f.send(t, ref.ID().Port("add"), "anon", []byte("3"))
 	f.send(t, ref.ID().Port("add"), "anon", []byte("no number"))
-	until(t, "both came", func() bool { info, _ := p.Actor(ref.ID().Name); return info.Handled == 2 })
+	testkit.Until(t, "both came", func() bool { info, _ := p.Actor(ref.ID().Name); return info.Handled == 2 })
 	n, err := add.Call(t.Context(), ref, 0)
 	require.NoError(t, err)
 	require.EqualValues(t, 3, n)
@@ -175,7 +176,7 @@ func TestACT4_anErrorOfAForeignPostDoesNotFailTheActor(t *testing.T) {
 	p, f := start(t, srv, "alone"), newForger(t, srv)
 	ref := spawn(t, p)
 	f.send(t, ref.ID().Port("fail"), "anon", []byte(`"on purpose"`))
-	until(t, "it came", func() bool { info, _ := p.Actor(ref.ID().Name); return info.Handled == 1 })
+	testkit.Until(t, "it came", func() bool { info, _ := p.Actor(ref.ID().Name); return info.Handled == 1 })
 	n, err := add.Call(t.Context(), ref, 1)
 	require.NoError(t, err)
 	require.EqualValues(t, 1, n)

@@ -10,8 +10,8 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// Info is a look at an actor or a proc: the same for both, and for whatever is made of them. It is
-// taken without a handler, so it tells of one that does not return, too. Fields are append-only.
+// Info is a snapshot of an actor or a proc. It is taken without a handler, so it also shows an
+// actor with a stuck handler. Fields are append-only.
 type Info struct {
 	Kind    string `json:"kind"` // KindActor or KindProc
 	ID      string `json:"id"`
@@ -19,16 +19,16 @@ type Info struct {
 	Type    string `json:"type,omitempty"`
 	Status  Status `json:"status"`
 	Reason  string `json:"reason,omitempty"` // why it ends or has ended
-	Queued  int    `json:"queued"`           // messages that wait
+	Queued  int    `json:"queued"`           // messages in the mailbox
 	Handled uint64 `json:"handled"`          // messages whose handler was called
 
-	Current string        `json:"current,omitempty"` // the endpoint whose handler runs
-	For     time.Duration `json:"for,omitempty"`     // for how long; up to 63 handlers of a burst before it are counted in
+	Current    string        `json:"current,omitempty"` // the endpoint whose handler runs
+	RunningFor time.Duration `json:"for,omitempty"`     // for how long; up to 63 handlers of a burst before it are counted in
 
-	Endpoints []EndpointInfo `json:"endpoints,omitempty"` // those that were called, by name
+	Endpoints []EndpointInfo `json:"endpoints,omitempty"` // those with calls, by name
 	Parent    string         `json:"parent,omitempty"`    // the actor whose child it is
-	Children  []string       `json:"children,omitempty"`  // actors: its own, of a proc those without a parent; at most 1,000, by name
-	Successor string         `json:"successor,omitempty"` // the actor that took its place
+	Children  []string       `json:"children,omitempty"`  // of an actor: its own; of a proc: those without a parent; at most 1,000, by name
+	Successor string         `json:"successor,omitempty"` // the actor in its place after a restart
 	Failure   *Event         `json:"failure,omitempty"`   // its own, or the last of its children or actors
 
 	Peers []Peer `json:"peers,omitempty"` // of a proc: the order of messages with the 1,000 processes it last spoke to
@@ -39,7 +39,7 @@ type Info struct {
 type EndpointInfo struct {
 	Name    string `json:"name"`
 	Handled uint64 `json:"handled"`
-	Failed  uint64 `json:"failed"` // handlers that returned an error
+	Failed  uint64 `json:"failed"` // handler errors
 	Waited  Timing `json:"waited"` // from the mailbox to the handler
 	Ran     Timing `json:"ran"`    // in the handler
 }
@@ -51,28 +51,27 @@ type Timing struct {
 	Max     time.Duration `json:"max"`
 }
 
-// Peer is how the links between a proc's process and another one stand: how far the order of messages
-// is each way, and what it waits for.
+// Peer is the state of the links between this process and another one: the progress of the order in
+// each direction, and the reason of a stall.
 type Peer struct {
 	Process subjects.ProcessID `json:"process"`
 
 	Sent          uint64        `json:"sent"`                    // number of the last packet to it
 	Acked         uint64        `json:"acked"`                   // of those, number of the last it has acknowledged
-	Flying        int           `json:"flying,omitempty"`        // packets that are not acknowledged
-	Waiting       int           `json:"waiting,omitempty"`       // bytes that wait for their turn
-	Credit        int64         `json:"credit"`                  // bytes that may leave before it says more
-	Packets       uint64        `json:"packets"`                 // packets that were sent to it: numbers are of all links together
-	Retransmitted uint64        `json:"retransmitted,omitempty"` // packets that were sent again
-	RTT           time.Duration `json:"rtt,omitempty"`           // until an acknowledgement, which is told after up to 20 ms
+	InFlight      int           `json:"flying,omitempty"`        // packets without an acknowledgement
+	Waiting       int           `json:"waiting,omitempty"`       // bytes in the queue
+	Credit        int64         `json:"credit"`                  // bytes that may leave before the next grant
+	Packets       uint64        `json:"packets"`                 // packets sent, over all links
+	Retransmitted uint64        `json:"retransmitted,omitempty"` // packets sent again
+	RTT           time.Duration `json:"rtt,omitempty"`           // until the acknowledgement, which may be delayed by 20 ms
 
-	Received   uint64 `json:"received"`             // number of the last packet from it
-	Duplicates uint64 `json:"duplicates,omitempty"` // packets that came again and were dropped
-	Gaps       uint64 `json:"gaps,omitempty"`       // times that something was missing
-	Stalled    string `json:"stalled,omitempty"`    // what the order waits for, either way, and for how long
+	Received    uint64 `json:"received"`             // number of the last packet from it
+	Duplicates  uint64 `json:"duplicates,omitempty"` // duplicate packets, dropped
+	Gaps        uint64 `json:"gaps,omitempty"`       // gaps in the order
+	StallReason string `json:"stalled,omitempty"`    // the cause of a stall in either direction, with its duration
 
-	Answers bool          `json:"answers"`        // it was heard from
-	Silence time.Duration `json:"silence"`        // since then, while this process had a connection
-	Dead    string        `json:"dead,omitempty"` // why nothing goes there any more
+	Heard      bool   `json:"answers"`        // it was heard from
+	DeadReason string `json:"dead,omitempty"` // why nothing goes there any more
 }
 
 // maxListed bounds the lists of an Info.
@@ -83,7 +82,7 @@ func (p *Proc) Inspect(ctx context.Context, id subjects.ActorID) (Info, error) {
 	if !id.IsValid() {
 		return Info{}, errorf(CodeInvalid, "", "", "inspect: want the ID of an actor, got %q", id)
 	}
-	return Open[Info](ask(ctx, p, clientName, id, portInfo, None{}))
+	return DecodeAnswer[Info](ask(ctx, p, clientName, id, portInfo, None{}))
 }
 
 // InspectProc is Inspect for a proc.
@@ -91,7 +90,7 @@ func (p *Proc) InspectProc(ctx context.Context, id subjects.ProcID) (Info, error
 	return p.Inspect(ctx, id.Actor(clientName))
 }
 
-// Actor looks at one actor; false when the proc never had one of that name.
+// Actor returns the Info of one actor; false if the proc never had one of that name.
 func (p *Proc) Actor(name string) (Info, bool) {
 	in := p.find(name)
 	if in == nil {
@@ -121,7 +120,7 @@ func (p *Proc) Info() Info {
 			i.Children = append(i.Children, in.name)
 		}
 	}
-	i.Children = listed(i.Children)
+	i.Children = sortAndCap(i.Children)
 	i.Failure = p.lastFailure.Load()
 	p.mu.Lock()
 	switch {
@@ -139,22 +138,22 @@ func (p *Proc) Info() Info {
 	return i
 }
 
-// load is the part of an Info that a proc sums up.
+// load returns the part of an Info that a proc sums up.
 func (in *instance) load() (queued int, handled uint64, s Status) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	if in.rare != nil {
-		handled = in.rare.handled
+	if in.extra != nil {
+		handled = in.extra.handled
 	}
-	b := in.box
+	b := in.mailbox
 	if b == nil {
 		return 0, handled, in.state.status()
 	}
 	claimed := b.claimed.Load()
-	if in.over {
-		return 0, b.handled + uint64(b.seized), in.state.status()
+	if in.aborted {
+		return 0, b.handled + uint64(b.claimedAtDrain), in.state.status()
 	}
-	return b.queued + int(b.total-claimed), b.handled + uint64(claimed), in.state.status()
+	return b.queued + int(b.batchSize-claimed), b.handled + uint64(claimed), in.state.status()
 }
 
 // info looks at the actor. It takes the actor's lock for a moment, and never waits for a handler.
@@ -166,62 +165,62 @@ func (in *instance) info() Info {
 	}
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	if r := in.rare; r != nil {
-		e := in.event(in.state.status(), r.end)
+	if r := in.extra; r != nil {
+		e := in.event(in.state.status(), r.ending)
 		i.Reason = e.Reason
 		if i.Failure = r.failure; in.state == failed {
 			i.Failure = &e
 		}
-		if r.place != nil && r.place.now.Load() != in {
-			i.Successor = r.place.now.Load().name
+		if r.restartChain != nil && r.restartChain.current.Load() != in {
+			i.Successor = r.restartChain.current.Load().name
 		}
-		if r.family != nil {
-			for child := range r.family.members {
+		if r.children != nil {
+			for child := range r.children.members {
 				i.Children = append(i.Children, child.name)
 			}
-			i.Children = listed(i.Children)
+			i.Children = sortAndCap(i.Children)
 		}
 	}
-	b := in.box
+	b := in.mailbox
 	if b == nil {
 		return i
 	}
-	for _, s := range b.lanes {
-		i.Endpoints = append(i.Endpoints, s.lane.counts().info(s.lane.bound().name))
+	for _, s := range b.queues {
+		i.Endpoints = append(i.Endpoints, s.queue.counts().info(s.queue.method().name))
 	}
 	slices.SortFunc(i.Endpoints, func(a, b EndpointInfo) int { return strings.Compare(a.Name, b.Name) })
-	if claimed := b.claimed.Load(); in.phase == handling && claimed > 0 {
+	if claimed := b.claimed.Load(); in.phase == phaseHandling && claimed > 0 {
 		i.Current = b.endpointAt(claimed)
-		i.For = time.Duration(in.proc.now() - b.since.Load())
+		i.RunningFor = time.Duration(in.proc.now() - b.handlingSince.Load())
 	}
 	return i
 }
 
-func listed(names []string) []string {
+func sortAndCap(names []string) []string {
 	slices.Sort(names)
 	return names[:min(len(names), maxListed)]
 }
 
 // endpointAt names the endpoint of the n-th message of the batch. The lock is held.
 func (b *mailbox) endpointAt(n uint32) string {
-	for _, r := range b.taken {
+	for _, r := range b.batch {
 		if n <= uint32(r.n) {
-			return r.lane.bound().name
+			return r.queue.method().name
 		}
 		n -= uint32(r.n)
 	}
 	return ""
 }
 
-// counts are what a lane counts.
-type counts struct {
-	handled uint64 // guarded by the lock: of batches that are done
+// endpointStats holds the counters of an endpoint queue.
+type endpointStats struct {
+	handled uint64 // guarded by the lock: of finished batches
 	failed  atomic.Uint64
 	waited  timing // guarded by the lock
 	ran     timing // guarded by the lock
 }
 
-func (c *counts) info(name string) EndpointInfo {
+func (c *endpointStats) info(name string) EndpointInfo {
 	return EndpointInfo{name, c.handled, c.failed.Load(), c.waited.info(), c.ran.info()}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/bus/bustest"
+	"github.com/castnet-io/castnet/internal/testkit"
 )
 
 func TestInspect_seesAnActorWhoseHandlerDoesNotReturn(t *testing.T) {
@@ -18,13 +19,13 @@ func TestInspect_seesAnActorWhoseHandlerDoesNotReturn(t *testing.T) {
 		release := blocked(t, local)
 		defer release()
 		for range 3 {
-			require.NoError(t, add.Post(t.Context(), local, 1))
+			require.NoError(t, add.Send(t.Context(), local, 1))
 		}
-		info, err := ref.Bound().Inspect(soon(t), ref.ID())
+		info, err := ref.Bound().Inspect(testkit.Soon(t), ref.ID())
 		require.NoError(t, err)
 		require.Equal(t, "do", info.Current)
-		require.Positive(t, info.For)
-		info.For = 0
+		require.Positive(t, info.RunningFor)
+		info.RunningFor = 0
 		for i := range info.Endpoints {
 			info.Endpoints[i].Waited, info.Endpoints[i].Ran = actor.Timing{}, actor.Timing{}
 		}
@@ -73,9 +74,9 @@ func TestInspect_countsWhatFailedAndKeepsTheLastFailure(t *testing.T) {
 	info, _ = p.Actor(child.ID().Name)
 	require.Equal(t, parent.ID().Name, info.Parent)
 	require.EqualValues(t, 1, info.Endpoints[0].Failed)
-	require.NoError(t, fail.Post(t.Context(), child, "for good"))
-	take(t, p.Done(child.ID().Name))
-	until(t, "told", func() bool { info, _ = p.Actor(parent.ID().Name); return info.Failure != nil })
+	require.NoError(t, fail.Send(t.Context(), child, "for good"))
+	testkit.Next(t, p.Done(child.ID().Name))
+	testkit.Until(t, "told", func() bool { info, _ = p.Actor(parent.ID().Name); return info.Failure != nil })
 	require.Empty(t, info.Children)
 	require.Equal(t, child.ID().Name, info.Failure.Actor)
 	require.Equal(t, "fail: for good", info.Failure.Reason)
@@ -89,7 +90,7 @@ func TestInspectProc_sumsUpAndShowsTheOrderOfMessages(t *testing.T) {
 		_, err := add.Call(t.Context(), ref, 1)
 		require.NoError(t, err)
 	}
-	info, err := a.InspectProc(soon(t), b.ID())
+	info, err := a.InspectProc(testkit.Soon(t), b.ID())
 	require.NoError(t, err)
 	require.Equal(t, actor.KindProc, info.Kind)
 	require.Equal(t, b.ID().String(), info.ID)
@@ -98,13 +99,13 @@ func TestInspectProc_sumsUpAndShowsTheOrderOfMessages(t *testing.T) {
 	require.Len(t, info.Peers, 1)
 	peer := info.Peers[0]
 	require.Equal(t, a.ID().Process(), peer.Process)
-	require.True(t, peer.Answers)
+	require.True(t, peer.Heard)
 	require.Positive(t, peer.Credit)
 	require.Zero(t, peer.Gaps+peer.Duplicates+peer.Retransmitted)
-	require.Empty(t, peer.Stalled+peer.Dead)
-	until(t, "the packets are counted, this answer's included", func() bool {
+	require.Empty(t, peer.StallReason+peer.DeadReason)
+	testkit.Until(t, "the packets are counted, this answer's included", func() bool {
 		p := b.Info().Peers[0]
-		return p.Sent == 4 && p.Acked == 4 && p.Received == 4 && p.Flying == 0 && p.Waiting == 0
+		return p.Sent == 4 && p.Acked == 4 && p.Received == 4 && p.InFlight == 0 && p.Waiting == 0
 	})
 	require.NotNil(t, info.Stats)
 	_, err = json.Marshal(info)
@@ -113,8 +114,8 @@ func TestInspectProc_sumsUpAndShowsTheOrderOfMessages(t *testing.T) {
 
 func TestInspect_whatIsNotThereIsAnError(t *testing.T) {
 	a, b := two(t)
-	_, err := a.Inspect(soon(t), b.ID().Actor("nobody"))
+	_, err := a.Inspect(testkit.Soon(t), b.ID().Actor("nobody"))
 	require.ErrorIs(t, err, actor.ErrNoActor)
-	_, err = a.Inspect(soon(t), b.ID().Actor(""))
+	_, err = a.Inspect(testkit.Soon(t), b.ID().Actor(""))
 	require.ErrorIs(t, err, actor.ErrInvalid)
 }

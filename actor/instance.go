@@ -13,7 +13,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// Status is where an actor is in its life. It only advances.
+// Status is the state in an actor's life. It only advances.
 type Status string
 
 const (
@@ -44,14 +44,14 @@ func (s state) status() Status {
 	return [...]Status{Initializing, Running, Stopping, Stopped, Failed}[s]
 }
 
-// phase is what the goroutine that runs an actor is at.
+// phase is the current work of the goroutine that runs an actor.
 type phase uint8
 
 const (
-	resting  phase = iota // none runs it
-	between               // it looks what there is to do
-	handling              // the batch
-	inside                // a function of the control lane
+	phaseIdle     phase = iota // none runs it
+	phaseBetween               // it looks what there is to do
+	phaseHandling              // the batch
+	phaseControl               // a control function
 )
 
 // instance is one actor: its mailbox and the goroutine that runs it while there is work (ACT-1).
@@ -60,74 +60,74 @@ const (
 //	post ──────────┼─ steps (of a worker, while there is work)
 //	stop ──────────┤     ├─ over: finish, terminate, at once
 //	fail ──────────┘     ├─ control: the constructor, results of tasks, ends of children
-//	                     ├─ mail: handle a batch, or what is left of one
+//	                     ├─ mail: handle a batch, or the rest of one
 //	                     └─ nothing left and asked to stop: finish, terminate
 type instance struct {
 	proc   *Proc
 	def    *Def
 	name   string
-	parent *instance // nil: the proc is
-	birth  *birth    // how it came to be; nil once nobody will want to know
+	parent *instance   // nil: the proc is
+	spawn  *spawnState // its origin; nil once it is no longer needed
 
-	actor   any                    // the turn's
-	turning *Context               // the turn's: of what runs
-	worker  atomic.Pointer[worker] // who runs it, or did last
+	actor      any                    // the turn's
+	currentCtx *Context               // the turn's: of what runs
+	worker     atomic.Pointer[worker] // the worker that runs it, or ran it last
 
-	mu        sync.Mutex // guards what follows, and what mailbox says of itself
-	state     state
-	phase     phase
-	begun     bool // its constructor was called
-	over      bool // nothing more is handled
-	winding   bool // it is wound up: it takes in no more children
-	failed    bool // it ends as Failed
-	closed    bool // its terminal event is out
-	ported    bool // it has opened ports
-	onRequest bool // somebody else asked it to stop
-	late      bool // somebody asked it to stop when it was ending otherwise
-	grouped   bool // its parent asked it to stop, and will start it again
-	born      bool // whoever spawned it was told what became of its constructor
-	crash     bool // the turn's: a handler did not return
-	strategy  Strategy
-	limit     int32
-	nth       int32 // how many of its name this proc had before it, as far as it remembers
-	announced bool  // its end is published
-	greets    bool  // and that it runs
-	box       *mailbox
-	rare      *rare
+	mu                sync.Mutex // guards the fields below, and those that mailbox names
+	state             state
+	phase             phase
+	constructorCalled bool // its constructor was called
+	aborted           bool // nothing more is handled
+	cleaningUp        bool // it is wound up: it takes in no more children
+	failed            bool // it ends as Failed
+	terminated        bool // its terminal event is out
+	hasPorts          bool // it has opened ports
+	stopRequested     bool // requested by another goroutine
+	lateStopRequest   bool // a stop was requested during another end
+	groupRestart      bool // its parent asked it to stop, and will start it again
+	startReported     bool // the spawner has the constructor's result
+	handlerCrashed    bool // the turn's: a handler did not return
+	strategy          Strategy
+	limit             int32
+	predecessors      int32 // how many of its name this proc had before it, as far as it remembers
+	announceEnd       bool  // its end is published
+	announceStart     bool  // and publish that it runs
+	mailbox           *mailbox
+	extra             *instanceExtra
 }
 
-// rare is what most actors have no use for most of the time. The instance's lock guards it.
-type rare struct {
-	control  []func(*Context)
-	end      ending
-	life     context.Context
-	giveUp   context.CancelCauseFunc
-	tasks    group
-	alarms   map[*alarm]struct{}
-	debts    map[debt]struct{}
-	done     chan struct{} // closed after the terminal event
-	watches  map[*watch]struct{}
-	links    map[subjects.ActorID]struct{}
-	returned int           // messages that came back and that it has not heard of
-	hurry    chan struct{} // closed when it is killed while it waits for its children; nil: it does not
-	place    *place        // who took its place; nil: nobody, and it took nobody's
-	failure  *Event        // the last of a child
-	handled  uint64        // messages, when the mailbox is gone
-	family   *family
+// instanceExtra holds the fields that few actors need. The instance's lock guards it.
+type instanceExtra struct {
+	control             []func(*Context)
+	ending              ending
+	ctx                 context.Context
+	cancel              context.CancelCauseFunc
+	tasks               taskGroup
+	timers              map[*delayedCall]struct{}
+	deferreds           map[anyDeferred]struct{}
+	done                chan struct{} // closed after the terminal event
+	observers           map[*endObserver]struct{}
+	links               map[subjects.ActorID]struct{}
+	queuedDeadLetters   int           // dead letters waiting for its turn
+	killedWhileStopping chan struct{} // closed when it is killed while it waits for its children; nil: it does not
+	restartChain        *restartChain // shared with its successors and predecessors; nil: it has none
+	failure             *Event        // the last of a child
+	handled             uint64        // messages, when the mailbox is gone
+	children            *children
 }
 
-// plain reports whether nothing is to be wound up. The lock is held.
-func (r *rare) plain() bool {
-	return r == nil || r.life == nil && r.family == nil && r.tasks.n.Load() == 0 &&
-		len(r.alarms)+len(r.debts)+len(r.watches) == 0
+// needsNoCleanup reports whether nothing is to be wound up. The lock is held.
+func (r *instanceExtra) needsNoCleanup() bool {
+	return r == nil || r.ctx == nil && r.children == nil && r.tasks.n.Load() == 0 &&
+		len(r.timers)+len(r.deferreds)+len(r.observers) == 0
 }
 
-// rarely returns the rare part. The lock is held.
-func (in *instance) rarely() *rare {
-	if in.rare == nil {
-		in.rare = &rare{}
+// ensureExtra returns the rare part. The lock is held.
+func (in *instance) ensureExtra() *instanceExtra {
+	if in.extra == nil {
+		in.extra = &instanceExtra{}
 	}
-	return in.rare
+	return in.extra
 }
 
 func (in *instance) status() Status {
@@ -141,25 +141,25 @@ func (in *instance) id() subjects.ActorID { return in.proc.id.Actor(in.name) }
 func (in *instance) log() zerolog.Logger { return in.proc.log.With().Str("actor", in.name).Logger() }
 
 // refuses reports whether the actor takes no more messages. The lock is held.
-func (in *instance) refuses() bool { return in.over || in.state >= stopping }
+func (in *instance) refuses() bool { return in.aborted || in.state >= stopping }
 
-// post puts a function on the actor's turn, before its mail. false: the actor has ended.
-func (in *instance) post(f func(*Context)) bool {
+// runSoon puts a function on the actor's turn, before its mail. false: the actor has ended.
+func (in *instance) runSoon(f func(*Context)) bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	if in.over || in.state.terminal() {
+	if in.aborted || in.state.terminal() {
 		return false
 	}
-	r := in.rarely()
+	r := in.ensureExtra()
 	r.control = append(r.control, f)
-	if in.box != nil {
-		in.box.interrupt.Store(true)
+	if in.mailbox != nil {
+		in.mailbox.interrupt.Store(true)
 	}
 	in.wake()
 	return true
 }
 
-// stop closes the mailbox; what is in it is still handled.
+// stop closes the mailbox; its messages are still handled.
 func (in *instance) stop(reason string) { in.close(ending{reason: reason}) }
 
 func (in *instance) close(e ending) {
@@ -168,120 +168,120 @@ func (in *instance) close(e ending) {
 	if in.refuses() {
 		return
 	}
-	in.state, in.rarely().end = stopping, e
+	in.state, in.ensureExtra().ending = stopping, e
 	in.wake()
 }
 
-// asked is stop for somebody else than the actor itself.
-func (in *instance) asked(e ending) {
+// requestStop is stop for callers other than the actor itself.
+func (in *instance) requestStop(e ending) {
 	in.mu.Lock()
 	over := in.state.terminal()
-	in.onRequest, in.late = in.onRequest || !in.over, in.late || in.over
+	in.stopRequested, in.lateStopRequest = in.stopRequested || !in.aborted, in.lateStopRequest || in.aborted
 	in.mu.Unlock()
 	if over {
-		in.proc.unwanted(in)
+		in.proc.cancelRestart(in)
 	} else {
 		in.close(e)
 	}
 }
 
-// withGroup is stop for an actor that is to be started again.
-func (in *instance) withGroup() {
+// stopForGroupRestart is stop for an actor that will be restarted.
+func (in *instance) stopForGroupRestart() {
 	in.mu.Lock()
-	in.grouped = true
+	in.groupRestart = true
 	in.mu.Unlock()
 	in.stop("it is started again with its group")
 }
 
-// fail ends the actor as soon as the handler that runs has returned. Its context is cancelled and
-// its mail comes back at once. It may be called on any goroutine; the first end counts.
-func (in *instance) fail(e ending) { in.abandon(e, true) }
+// fail ends the actor after the current handler. Its context is cancelled and its mail comes back
+// at once. It may be called on any goroutine; the first end counts.
+func (in *instance) fail(e ending) { in.abort(e, true) }
 
-// drop is stop for an actor that is not to handle what is in its mailbox.
-func (in *instance) drop(reason string) { in.abandon(ending{reason: reason}, false) }
+// stopNow is stop without handling the mailbox.
+func (in *instance) stopNow(reason string) { in.abort(ending{reason: reason}, false) }
 
-func (in *instance) abandon(e ending, failed bool) {
+func (in *instance) abort(e ending, failed bool) {
 	in.mu.Lock()
-	if in.over || in.state.terminal() {
+	if in.aborted || in.state.terminal() {
 		in.mu.Unlock()
 		return
 	}
-	in.state, in.over, in.failed = stopping, true, failed
-	r := in.rarely()
-	r.end = e
-	if r.hurry != nil {
-		close(r.hurry)
-		r.hurry = nil
+	in.state, in.aborted, in.failed = stopping, true, failed
+	r := in.ensureExtra()
+	r.ending = e
+	if r.killedWhileStopping != nil {
+		close(r.killedWhileStopping)
+		r.killedWhileStopping = nil
 	}
-	why := in.why()
-	if r.giveUp != nil {
-		r.giveUp(why)
+	why := in.endError()
+	if r.cancel != nil {
+		r.cancel(why)
 	}
-	tell := in.seize(why)
+	tell := in.drain(why)
 	in.wake()
 	in.mu.Unlock()
 	tell()
 }
 
-// wake sees to it that somebody runs the actor. The lock is held.
+// wake schedules the actor on a worker. The lock is held.
 func (in *instance) wake() {
-	if in.phase == resting {
-		in.phase = between
-		in.proc.turns.start(in)
+	if in.phase == phaseIdle {
+		in.phase = phaseBetween
+		in.proc.workers.start(in)
 	}
 }
 
-// step does the next thing there is to do, and reports whether to go on. It is false, too, on a
-// goroutine whose handler ended it: another one has taken over.
+// step does the next piece of work, and reports whether to go on. It is also false on a goroutine
+// ended by its handler: another one has taken over.
 func (in *instance) step() bool {
 	in.mu.Lock()
-	in.phase = between
-	b := in.box
-	if b != nil && !in.over {
+	in.phase = phaseBetween
+	b := in.mailbox
+	if b != nil && !in.aborted {
 		in.unclaim()
-		if len(b.taken) > 0 && b.at == len(b.taken) {
-			in.done()
+		if len(b.batch) > 0 && b.batchPos == len(b.batch) {
+			in.finishBatch()
 		}
 	}
 	switch {
 	case in.state.terminal():
-		in.phase = resting
+		in.phase = phaseIdle
 		in.mu.Unlock()
 		return false
-	case in.over:
+	case in.aborted:
 		in.mu.Unlock()
-		in.finish()
+		in.shutdown()
 		in.terminate()
-	case !in.begun:
-		in.begun, in.phase = true, inside
+	case !in.constructorCalled:
+		in.constructorCalled, in.phase = true, phaseControl
 		in.mu.Unlock()
-		return in.turn(in.begin)
-	case in.rare != nil && len(in.rare.control) > 0:
-		f := in.rare.control[0]
-		in.rare.control = in.rare.control[1:]
-		in.phase = inside
+		return in.runOnTurn(in.construct)
+	case in.extra != nil && len(in.extra.control) > 0:
+		f := in.extra.control[0]
+		in.extra.control = in.extra.control[1:]
+		in.phase = phaseControl
 		in.mu.Unlock()
-		return in.turn(f)
-	case b != nil && len(b.taken)+b.queued > 0:
-		if len(b.taken) == 0 {
-			in.take()
+		return in.runOnTurn(f)
+	case b != nil && len(b.batch)+b.queued > 0:
+		if len(b.batch) == 0 {
+			in.takeBatch()
 		}
 		b.interrupt.Store(false)
-		in.phase = handling
+		in.phase = phaseHandling
 		in.mu.Unlock()
-		return in.serve()
+		return in.handleBatch()
 	case in.state == stopping:
 		in.mu.Unlock()
-		in.finish()
+		in.shutdown()
 		in.terminate()
-	case b != nil && b.lingers > 0:
-		b.lingers--
+	case b != nil && b.lingerSteps > 0:
+		b.lingerSteps--
 		in.mu.Unlock()
 		runtime.Gosched()
 	default:
-		in.phase = resting
+		in.phase = phaseIdle
 		if b != nil {
-			b.rest()
+			b.shrink()
 		}
 		in.mu.Unlock()
 		return false
@@ -289,50 +289,50 @@ func (in *instance) step() bool {
 	return true
 }
 
-// serve handles the batch until it is done or interrupted.
-func (in *instance) serve() (goOn bool) {
+// handleBatch handles the batch until it is done or interrupted.
+func (in *instance) handleBatch() (goOn bool) {
 	defer func() {
-		if in.box.gathers {
-			in.box.gathers = false
-			in.proc.links.Gathered()
+		if in.mailbox.batchesReplies {
+			in.mailbox.batchesReplies = false
+			in.proc.links.FlushBatch()
 		}
-		in.box.taking.say()
+		in.mailbox.credit.flush()
 		if !goOn {
-			goOn = in.crashed(recover()) // may hand the actor to another goroutine: nothing of it is touched then
+			goOn = in.handleCrash(recover()) // may hand the actor to another goroutine: nothing of it is touched then
 		}
 	}()
-	for b := in.box; b.at < len(b.taken); {
-		r := b.taken[b.at]
-		if r.lane.serve(in, r.n); b.served < r.n {
+	for b := in.mailbox; b.batchPos < len(b.batch); {
+		r := b.batch[b.batchPos]
+		if r.queue.serve(in, r.n); b.servedOfRun < r.n {
 			break
 		}
-		b.at, b.served = b.at+1, 0
+		b.batchPos, b.servedOfRun = b.batchPos+1, 0
 	}
 	return true
 }
 
-// turn runs f as the actor.
-func (in *instance) turn(f func(*Context)) (goOn bool) {
+// runOnTurn runs f as the actor.
+func (in *instance) runOnTurn(f func(*Context)) (goOn bool) {
 	ctx := &Context{in: in}
-	in.turning = ctx
+	in.currentCtx = ctx
 	defer func() {
-		ctx.end()
+		ctx.finish()
 		if !goOn {
-			goOn = in.crashed(recover())
+			goOn = in.handleCrash(recover())
 		}
 	}()
 	f(ctx)
 	return true
 }
 
-// crashed fails an actor whose handler did not return, and tells whoever waits (ACT-2). p is what
-// it panicked with; nil when it ended its goroutine (runtime.Goexit, as t.FailNow does), and then
-// another one goes on and this one must not: false.
-func (in *instance) crashed(p any) (goOn bool) {
-	ctx := in.turning
-	ctx.end()
-	in.crash = true
-	e := ending{endpoint: in.endpoint(), code: CodePanic, reason: "ended its goroutine"}
+// handleCrash fails an actor whose handler did not return, and answers the waiting caller (ACT-2).
+// p is the panic value. It is nil after runtime.Goexit (as in t.FailNow): another goroutine goes
+// on, and this one must end (false).
+func (in *instance) handleCrash(p any) (goOn bool) {
+	ctx := in.currentCtx
+	ctx.finish()
+	in.handlerCrashed = true
+	e := ending{endpoint: in.currentEndpoint(), code: CodePanic, reason: "ended its goroutine"}
 	if p != nil {
 		e.reason = "panicked: " + wire.PanicText(p)
 	}
@@ -340,32 +340,33 @@ func (in *instance) crashed(p any) (goOn bool) {
 	log.Error().Str("endpoint", e.endpoint).Bytes("stack", debug.Stack()).Msg("actor " + e.reason)
 	err := errorf(CodePanic, in.id().String(), e.endpoint, "%s", e.reason)
 	in.fail(e)
-	if b := in.birth; b != nil && !b.over {
-		in.constructed(errorf(CodePanic, in.id().String(), "", "the constructor of actor type %s %s", in.def.name, e.reason))
+	if b := in.spawn; b != nil && !b.constructed {
+		in.finishConstruct(errorf(CodePanic, in.id().String(), "", "the constructor of actor type %s %s", in.def.name, e.reason))
 	}
 	switch {
-	case ctx.owed != nil: // its Reply may have come already
-		ctx.owed.settle(nil, err)
+	case ctx.deferred != nil: // its Reply may have come already
+		ctx.deferred.complete(nil, err)
 	case ctx.answer != nil:
-		ctx.answer.settle(nil, err)
+		ctx.answer.complete(nil, err)
 	}
 	if p == nil {
-		in.proc.turns.start(in)
+		in.proc.workers.start(in)
 		return false
 	}
 	return true
 }
 
-// endpoint is the one whose handler runs; "" when none does. It may be asked on the turn only.
-func (in *instance) endpoint() string {
-	if in.phase != handling {
+// currentEndpoint is the endpoint of the running handler; "" if none runs. Call it on the turn
+// only.
+func (in *instance) currentEndpoint() string {
+	if in.phase != phaseHandling {
 		return ""
 	}
-	return in.box.taken[in.box.at].lane.bound().name
+	return in.mailbox.batch[in.mailbox.batchPos].queue.method().name
 }
 
-// unanswered takes an error of a message that nobody waits for (ACT-4).
-func (in *instance) unanswered(m *method, ctx *Context, err error) {
+// onUnawaitedError handles an error of a message without a waiting caller (ACT-4).
+func (in *instance) onUnawaitedError(m *method, ctx *Context, err error) {
 	if in.def.enduring {
 		log := in.log()
 		log.Warn().Err(err).Str("endpoint", m.name).Stringer("from", ctx.Sender()).Msg("a posted message was refused")

@@ -12,17 +12,18 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/bus/bustest"
+	"github.com/castnet-io/castnet/internal/testkit"
 )
 
-// waiting starts callers of an actor that is blocked, and returns their answers when all are queued.
-func waiting(t *testing.T, n int, ref actor.Ref[*Box], home *actor.Proc) <-chan error {
+// answerWait starts callers of an actor that is blocked, and returns their answers when all are queued.
+func answerWait(t *testing.T, n int, ref actor.Ref[*Box], home *actor.Proc) <-chan error {
 	t.Helper()
 	info, _ := home.Actor(ref.ID().Name)
 	answers := make(chan error, n)
 	for range n {
 		go func() { answers <- second(add.Call(t.Context(), ref, 1)) }()
 	}
-	until(t, "queued", func() bool { now, _ := home.Actor(ref.ID().Name); return now.Queued == info.Queued+n })
+	testkit.Until(t, "queued", func() bool { now, _ := home.Actor(ref.ID().Name); return now.Queued == info.Queued+n })
 	return answers
 }
 
@@ -37,7 +38,7 @@ func tidy(t *testing.T, ref actor.Ref[*Box], f func(*actor.Context, error) error
 func (es *events) end(t *testing.T, name string) actor.Event {
 	t.Helper()
 	var ends []actor.Event
-	until(t, "the end of "+name, func() bool {
+	testkit.Until(t, "the end of "+name, func() bool {
 		es.mu.Lock()
 		defer es.mu.Unlock()
 		ends = nil
@@ -57,10 +58,10 @@ func TestACT5_aKillAnswersEveryCallerAtOnceAlsoWhileAHandlerRuns(t *testing.T) {
 		local := actor.RefOf[*Box](ref.ID()).Via(home)
 		release := blocked(t, local)
 		defer release()
-		answers := waiting(t, 5, ref, home)
+		answers := answerWait(t, 5, ref, home)
 		done := home.KillActor(ref.ID().Name, "it hangs")
 		for range 5 {
-			err := take(t, answers)
+			err := testkit.Next(t, answers)
 			require.ErrorIs(t, err, actor.ErrFailed)
 			require.EqualError(t, err, ref.ID().String()+": add: the actor failed: killed: it hangs")
 			require.True(t, asError(t, err).Undeliverable())
@@ -73,7 +74,7 @@ func TestACT5_aKillAnswersEveryCallerAtOnceAlsoWhileAHandlerRuns(t *testing.T) {
 		default:
 		}
 		release()
-		take(t, done)
+		testkit.Next(t, done)
 		require.Nil(t, home.KillActor("nobody", ""))
 	})
 }
@@ -81,16 +82,16 @@ func TestACT5_aKillAnswersEveryCallerAtOnceAlsoWhileAHandlerRuns(t *testing.T) {
 func TestACT5_aKilledHandlerIsTold(t *testing.T) {
 	p := alone(t)
 	ref, entered, causes := spawn(t, p), make(chan struct{}), make(chan error, 1)
-	require.NoError(t, do.Post(t.Context(), ref, func(ctx *actor.Context, _ *Box) (int64, error) {
+	require.NoError(t, do.Send(t.Context(), ref, func(ctx *actor.Context, _ *Box) (int64, error) {
 		close(entered)
 		<-ctx.Done()
 		causes <- context.Cause(ctx)
 		return 0, nil
 	}))
-	take(t, entered)
+	testkit.Next(t, entered)
 	done := p.KillActor(ref.ID().Name, "now")
-	require.ErrorIs(t, take(t, causes), actor.ErrFailed)
-	take(t, done)
+	require.ErrorIs(t, testkit.Next(t, causes), actor.ErrFailed)
+	testkit.Next(t, done)
 }
 
 func TestClose_namesAKilledActorWhoseHandlerDoesNotReturn(t *testing.T) {
@@ -115,12 +116,12 @@ func TestDEL8_theErrorOfACallTellsTheEndOfItsActorAndWhatCausedIt(t *testing.T) 
 		kid := child(t, local, actor.Restart{})
 		release := blocked(t, local)
 		defer release()
-		answers := waiting(t, 1, ref, home)
+		answers := answerWait(t, 1, ref, home)
 		_, err := boom.Call(t.Context(), kid, "crash test")
 		require.ErrorIs(t, err, actor.ErrPanic)
-		take(t, home.Done(kid.ID().Name))
+		testkit.Next(t, home.Done(kid.ID().Name))
 		release()
-		err = take(t, answers)
+		err = testkit.Next(t, answers)
 		require.ErrorIs(t, err, actor.ErrFailed)
 		e := asError(t, err).Event
 		require.NotNil(t, e)
@@ -157,7 +158,7 @@ func TestACT2_whateverAHandlerPanicsWithIsItsActorsOwn(t *testing.T) {
 				tidy(t, ref, func(*actor.Context, error) error { f(); return nil })
 				p.StopActor(ref.ID().Name, "enough")
 			} else {
-				_, err := do.Call(soon(t), ref, func(*actor.Context, *Box) (int64, error) { f(); return 0, nil })
+				_, err := do.Call(testkit.Soon(t), ref, func(*actor.Context, *Box) (int64, error) { f(); return 0, nil })
 				require.ErrorIs(t, err, actor.ErrPanic)
 				require.ErrorContains(t, err, want)
 			}
@@ -173,18 +174,18 @@ func TestCleanup_isToldWhyTheActorEnds(t *testing.T) {
 	for want, end := range map[string]func(actor.Ref[*Box]){
 		"<nil>":                              func(ref actor.Ref[*Box]) { p.StopActor(ref.ID().Name, "enough") },
 		"the actor failed: killed: now":      func(ref actor.Ref[*Box]) { p.KillActor(ref.ID().Name, "now") },
-		"the actor failed: fail: a bad post": func(ref actor.Ref[*Box]) { require.NoError(t, fail.Post(t.Context(), ref, "a bad post")) },
+		"the actor failed: fail: a bad post": func(ref actor.Ref[*Box]) { require.NoError(t, fail.Send(t.Context(), ref, "a bad post")) },
 	} {
 		ref, causes := spawn(t, p), make(chan error, 2)
 		tidy(t, ref, func(_ *actor.Context, cause error) error { causes <- cause; return nil })
 		end(ref)
-		cause := take(t, causes)
+		cause := testkit.Next(t, causes)
 		if want == "<nil>" {
 			require.NoError(t, cause)
 		} else {
 			require.EqualError(t, cause, ref.ID().String()+": "+want)
 		}
-		take(t, p.Done(ref.ID().Name))
+		testkit.Next(t, p.Done(ref.ID().Name))
 		require.Empty(t, causes, "it runs once")
 	}
 }
@@ -193,7 +194,7 @@ func TestCleanup_itsErrorFailsAnActorThatStops(t *testing.T) {
 	p := alone(t)
 	ref, es := spawn(t, p), record(p)
 	tidy(t, ref, func(*actor.Context, error) error { return errors.New("the disk is full") })
-	take(t, p.StopActor(ref.ID().Name, "enough"))
+	testkit.Next(t, p.StopActor(ref.ID().Name, "enough"))
 	e := es.end(t, ref.ID().Name)
 	require.Equal(t, "failed", e.Status)
 	require.Equal(t, "cleanup: the disk is full", e.Reason)
@@ -203,23 +204,23 @@ func TestCleanup_itsErrorChangesNothingForAnActorThatFailed(t *testing.T) {
 	p := alone(t)
 	ref, es := spawn(t, p), record(p)
 	tidy(t, ref, func(*actor.Context, error) error { return errors.New("the disk is full") })
-	take(t, p.KillActor(ref.ID().Name, "now"))
+	testkit.Next(t, p.KillActor(ref.ID().Name, "now"))
 	require.Equal(t, "killed: now", es.end(t, ref.ID().Name).Reason)
 }
 
 func TestCleanup_doesNotRunAfterAPanicNorWithoutAnActor(t *testing.T) {
 	strict := actor.NewType[*Box, error]("strict")
 	cleaned := make(chan struct{}, 2)
-	p := alone(t, strict.Made(func(_ *actor.Context, err error) (*Box, error) {
+	p := alone(t, strict.Define(func(_ *actor.Context, err error) (*Box, error) {
 		return &Box{cleanup: func(*actor.Context, error) error { cleaned <- struct{}{}; return nil }}, err
-	}, boom.By((*Box).boom)))
+	}, boom.Handle((*Box).boom)))
 	_, err := actor.Spawn(t.Context(), p, strict, "box", errors.New("not today"))
 	require.ErrorContains(t, err, "actor type strict: not today")
 	ref, err := actor.Spawn(t.Context(), p, strict, "box", nil)
 	require.NoError(t, err)
 	_, err = boom.Call(t.Context(), ref, "crash test")
 	require.ErrorIs(t, err, actor.ErrPanic)
-	take(t, p.Done(ref.ID().Name))
+	testkit.Next(t, p.Done(ref.ID().Name))
 	require.Empty(t, cleaned)
 }
 

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/subjects"
 )
 
@@ -23,15 +24,15 @@ func tie(t *testing.T, ref actor.Ref[*Box], to subjects.ActorID) {
 	require.NoError(t, err)
 }
 
-// linked are two actors, in one proc or two, and their procs.
-func linked(t *testing.T, test func(t *testing.T, one, other actor.Ref[*Box], here, there *actor.Proc)) {
+// linkHandler are two actors, in one proc or two, and their procs.
+func linkHandler(t *testing.T, test func(t *testing.T, one, other actor.Ref[*Box], here, there *actor.Proc)) {
 	places(t, func(t *testing.T, ref actor.Ref[*Box], there *actor.Proc) {
 		here := ref.Bound()
 		one := spawn(t, here)
 		tie(t, one, ref.ID())
 		far := actor.RefOf[*Box](ref.ID()).Via(there)
 		if here != there {
-			until(t, "both sides", func() bool { return here.Watched(one.ID().Name) == 2 && there.Watched(far.ID().Name) == 2 })
+			testkit.Until(t, "both sides", func() bool { return here.Watched(one.ID().Name) == 2 && there.Watched(far.ID().Name) == 2 })
 		}
 		test(t, one, far, here, there)
 	})
@@ -39,14 +40,14 @@ func linked(t *testing.T, test func(t *testing.T, one, other actor.Ref[*Box], he
 
 func TestLink_whenOneFailsTheOtherDoesWithThatCause(t *testing.T) {
 	for _, first := range []bool{true, false} {
-		linked(t, func(t *testing.T, one, other actor.Ref[*Box], here, there *actor.Proc) {
+		linkHandler(t, func(t *testing.T, one, other actor.Ref[*Box], here, there *actor.Proc) {
 			if !first {
 				one, other, here, there = other, one, there, here
 			}
 			es, far := record(here), record(there)
 			done := there.Done(other.ID().Name)
 			fails(t, here, one, "no more")
-			take(t, done)
+			testkit.Next(t, done)
 			require.Equal(t, "failed", es.end(t, one.ID().Name).Status)
 			require.Equal(t, "actor "+other.ID().String()+" (type box) failed: it is linked to "+one.ID().String()+", which is gone: the actor failed: fail: no more\n"+
 				"  caused by: actor "+one.ID().String()+" (type box) failed: fail: no more", far.end(t, other.ID().Name).Report())
@@ -56,19 +57,19 @@ func TestLink_whenOneFailsTheOtherDoesWithThatCause(t *testing.T) {
 }
 
 func TestLink_whenOneStopsTheOtherLivesAndNothingIsLeft(t *testing.T) {
-	linked(t, func(t *testing.T, one, other actor.Ref[*Box], here, there *actor.Proc) {
-		take(t, here.StopActor(one.ID().Name, "enough"))
-		until(t, "untied", func() bool { return there.Watched(other.ID().Name) == 0 })
+	linkHandler(t, func(t *testing.T, one, other actor.Ref[*Box], here, there *actor.Proc) {
+		testkit.Next(t, here.StopActor(one.ID().Name, "enough"))
+		testkit.Until(t, "untied", func() bool { return there.Watched(other.ID().Name) == 0 })
 		still(t, other)
 		nothing(t, here, there)
 		again := spawn(t, here)
 		tie(t, again, other.ID())
 		if here != there {
-			until(t, "both sides", func() bool { return there.Watched(other.ID().Name) == 2 })
+			testkit.Until(t, "both sides", func() bool { return there.Watched(other.ID().Name) == 2 })
 		}
 		done := here.Done(again.ID().Name)
-		take(t, there.KillActor(other.ID().Name, "now"))
-		take(t, done)
+		testkit.Next(t, there.KillActor(other.ID().Name, "now"))
+		testkit.Next(t, done)
 	})
 }
 
@@ -76,8 +77,8 @@ func TestLink_toOneThatIsGoneIsAsIfItHadJustEnded(t *testing.T) {
 	places(t, func(t *testing.T, ref actor.Ref[*Box], there *actor.Proc) {
 		here := ref.Bound()
 		stopped, failed, one := spawn(t, there), spawn(t, there), spawn(t, here)
-		take(t, there.StopActor(stopped.ID().Name, "enough"))
-		take(t, there.KillActor(failed.ID().Name, "now"))
+		testkit.Next(t, there.StopActor(stopped.ID().Name, "enough"))
+		testkit.Next(t, there.KillActor(failed.ID().Name, "now"))
 		tie(t, one, stopped.ID())
 		still(t, one)
 		for id, want := range map[subjects.ActorID]string{
@@ -107,10 +108,10 @@ func TestLink_ofManyFailsThemAll(t *testing.T) {
 		home := []*actor.Proc{a, b}[i%2]
 		refs, homes = append(refs, spawn(t, home)), append(homes, home)
 		tie(t, refs[i], refs[i+1].ID())
-		until(t, "both sides", func() bool { return home.Watched(refs[i+1].ID().Name) == 2 })
+		testkit.Until(t, "both sides", func() bool { return home.Watched(refs[i+1].ID().Name) == 2 })
 	}
 	tie(t, refs[5], refs[0].ID()) // a ring
-	until(t, "both sides", func() bool { return a.Watched(refs[0].ID().Name) == 4 })
+	testkit.Until(t, "both sides", func() bool { return a.Watched(refs[0].ID().Name) == 4 })
 	ea, eb := record(a), record(b)
 	fails(t, homes[3], refs[3], "no more")
 	for i, ref := range refs {

@@ -11,181 +11,181 @@ import (
 // it has taken up already.
 const (
 	mailboxSize = 1024
-	maxMailbox  = 1 << 30 // what Unbounded stands for
+	maxMailbox  = 1 << 30 // the size of an Unbounded mailbox
 )
 
-// mailbox is the queue of one actor. Messages come in to the lane of their endpoint, and order
-// says whose turn it is. The actor takes up all there is as one batch, handles it without the lock,
-// and takes up the next:
+// mailbox is the queue of one actor. Messages enter the queue of their endpoint, and order keeps
+// their sequence. The actor takes all of them as one batch, handles it without the lock, and takes
+// the next:
 //
-//	senders ─ lock ─▶ lanes: in  ─ take, lock ─▶ lanes: out ─ claim ─▶ handler
-//	                  order                      taken
+//	senders ─ lock ─▶ queues: in  ─ take, lock ─▶ queues: out ─ claim ─▶ handler
+//	                  order                       batch
 //
-// A message of the batch is claimed before it is handled. Whoever ends the actor meanwhile seizes
-// what is not claimed, and answers it at once: nobody waits for a handler that does not return.
+// The actor claims each message of the batch before handling it. To end the actor, drain takes the
+// unclaimed messages and answers them at once. So no sender waits for a stuck handler.
 type mailbox struct {
-	lanes  []*slot       // guarded by the lock
-	order  []run         // guarded by the lock: what came in
-	queued int           // guarded by the lock: messages in order
-	room   chan struct{} // guarded by the lock: closed when there is room again; nil: nobody waits
-	pushes uint8         // guarded by the lock: picks the sample
-	picked sample        // guarded by the lock: a message that came in
-	latest int64         // guarded by the lock: when the last came in, if its sender had looked
-	seized uint32        // guarded by the lock: messages of the batch that were claimed when it was seized
+	queues         []*slot       // guarded by the lock
+	order          []run         // guarded by the lock: incoming messages
+	queued         int           // guarded by the lock: messages in order
+	roomFreed      chan struct{} // guarded by the lock: closed when there is room again; nil: no waiter
+	pushes         uint8         // guarded by the lock: picks the sample
+	nextSample     sample        // guarded by the lock: an incoming message
+	lastArrival    int64         // guarded by the lock: when the last came in, if its sender had looked
+	claimedAtDrain uint32        // guarded by the lock: messages of the batch claimed before the drain
 
-	taken     []run  // the batch: changes under the lock, on the turn
-	total     uint32 // messages in taken: the same
-	claimed   atomic.Uint32
-	handled   uint64       // guarded by the lock: messages of batches that are done
-	since     atomic.Int64 // when the handler that runs was seen to start, by Proc.now
-	interrupt atomic.Bool  // the turn must look at the actor before it claims a message
+	batch         []run  // the batch: changes under the lock, on the turn
+	batchSize     uint32 // messages in taken: the same
+	claimed       atomic.Uint32
+	handled       uint64       // guarded by the lock: messages of finished batches
+	handlingSince atomic.Int64 // start of the current handler as sampled, by Proc.now
+	interrupt     atomic.Bool  // the turn must look at the actor before it claims a message
 
-	claims  uint32  // the turn's own copy of claimed
-	at      int     // the turn's: the run of the batch that is handled
-	served  int     // the turn's: how many of that run are
-	sample  sample  // the turn's: a message of the batch
-	asked   bool    // the turn's: somebody waited for an answer of the batch
-	gathers bool    // the turn's: answers to other procs wait for the end of the batch, for a moment
-	lingers int     // the turn's: how often it lets others run before it rests; several who were answered will ask again
-	stamp   int64   // the turn's: the time it was taken up, when that is known
-	self    Context // the turn's: of every message that nobody waits for
-	taking  taking  // the turn's
+	turnClaims     uint32        // the turn's own copy of claimed
+	batchPos       int           // the turn's: the current run of the batch
+	servedOfRun    int           // the turn's: handled messages of that run
+	sample         sample        // the turn's: a message of the batch
+	answeredCalls  bool          // the turn's: a caller waited for an answer of the batch
+	batchesReplies bool          // the turn's: answers to other procs wait for the end of the batch, for a moment
+	lingerSteps    int           // the turn's: yields to other goroutines before it rests; answered callers often send again
+	batchTime      int64         // the turn's: the time it was taken up, when known
+	sendCtx        Context       // the turn's: shared by all messages without a waiting caller
+	credit         creditTracker // the turn's
 }
 
-// slot is a lane and the endpoint it was looked up by last.
+// slot is an endpoint queue and the endpoint of its last lookup.
 type slot struct {
-	spec *spec
-	lane lane
-	full *Error // what a sender is told when there is no room; made once
+	spec      *endpointSpec
+	queue     endpointQueue
+	fullError *Error // the error of a full mailbox; made once
 }
 
-// run is a number of messages of one lane, one after the other.
+// run is a number of consecutive messages of one endpoint queue.
 type run struct {
 	*slot
 	n int
 }
 
-// sample is a message whose way is timed: one in sampleEvery. Times are those of Proc.now.
+// sample is a timed message: one in sampleEvery. Times are those of Proc.now.
 type sample struct {
-	at            uint32 // its place among the messages that come in, or in the batch, from 1
+	pos           uint32 // its place among the incoming messages, or in the batch, from 1
 	sent, started int64
 }
 
 const (
-	sampleEvery = 64 // a power of two: pushes wraps
-	stampEvery  = 64 // how many messages of a batch share a look at the clock
-	patientFor  = 16 // how many messages wait for the worker of their sender; with more another one starts
+	sampleEvery      = 64 // a power of two: pushes wraps
+	stampEvery       = 64 // how many messages of a batch share a look at the clock
+	maxHeldForSender = 16 // how many messages wait for the worker of their sender; with more another one starts
 )
 
-// find returns the slot of an endpoint, and makes it; nil when the actor has no such endpoint. The
-// lock is held.
-func (in *instance) find(s *spec) *slot {
-	if b := in.box; b != nil {
-		for _, known := range b.lanes {
+// slotFor returns the slot of an endpoint, creating it on first use; nil if the actor has no such
+// endpoint. The lock is held.
+func (in *instance) slotFor(s *endpointSpec) *slot {
+	if b := in.mailbox; b != nil {
+		for _, known := range b.queues {
 			if known.spec == s {
 				return known
 			}
 		}
 	}
-	return in.findAnew(s)
+	return in.slotForSlow(s)
 }
 
 //go:noinline
-func (in *instance) findAnew(s *spec) *slot {
-	found := in.findName(s.name)
+func (in *instance) slotForSlow(s *endpointSpec) *slot {
+	found := in.slotByName(s.name)
 	if found != nil {
 		found.spec = s
 	}
 	return found
 }
 
-func (in *instance) findName(name string) *slot {
+func (in *instance) slotByName(name string) *slot {
 	m := in.def.methods[name]
 	if m == nil || in.state.terminal() {
 		return nil
 	}
-	if in.box == nil {
-		in.box = &mailbox{self: Context{in: in, mail: true}}
+	if in.mailbox == nil {
+		in.mailbox = &mailbox{sendCtx: Context{in: in, local: true}}
 	}
-	b := in.box
-	for _, known := range b.lanes {
-		if known.lane.bound() == m {
+	b := in.mailbox
+	for _, known := range b.queues {
+		if known.queue.method() == m {
 			return known
 		}
 	}
-	made := &slot{lane: m.newLane()}
-	b.lanes = append(b.lanes, made)
+	made := &slot{queue: m.newQueue()}
+	b.queues = append(b.queues, made)
 	return made
 }
 
-// refusal says why a message cannot come in. The lock is held.
+// refusal returns the reason why the mailbox refuses a message. The lock is held.
 //
 //go:noinline
 func (in *instance) refusal(to *slot, endpoint string) *Error {
 	switch {
 	case in.refuses():
-		return in.why().about(endpoint)
+		return in.endError().withEndpoint(endpoint)
 	case to == nil:
 		return errorf(CodeNoEndpoint, in.id().String(), endpoint, "actor type %s has no such endpoint; it has %s", in.def.name, in.def.endpointNames())
-	case to.full == nil:
-		to.full = errorf(CodeMailboxFull, in.id().String(), endpoint, "its mailbox holds %d messages already", in.limit)
+	case to.fullError == nil:
+		to.fullError = errorf(CodeMailboxFull, in.id().String(), endpoint, "its mailbox holds %d messages already", in.limit)
 	}
-	return to.full
+	return to.fullError
 }
 
-// arrived puts n messages that were added to a lane in their place, and wakes the actor, on w if
-// that is free. The lock is held.
-func (in *instance) arrived(at *slot, n int, now int64, w *worker) {
-	if in.line(at, n, now) {
-		in.proc.turns.startAfter(w, in)
+// enqueued records n messages added to a queue, and wakes the actor, on w if that is free. The lock
+// is held.
+func (in *instance) enqueued(at *slot, n int, now int64, w *worker) {
+	if in.appendRun(at, n, now) {
+		in.proc.workers.startAfter(w, in)
 	}
 }
 
-// line is arrived for those who wake the actor themselves, when it says so.
-func (in *instance) line(at *slot, n int, now int64) (wake bool) {
-	b := in.box
+// appendRun is enqueued without the wake; the caller wakes the actor if wake is true.
+func (in *instance) appendRun(at *slot, n int, now int64) (wake bool) {
+	b := in.mailbox
 	if last := len(b.order) - 1; last >= 0 && b.order[last].slot == at {
 		b.order[last].n += n
 	} else {
 		b.order = append(b.order, run{at, n})
 	}
-	b.latest = now
+	b.lastArrival = now
 	if first := int(-b.pushes % sampleEvery); first < n {
 		if now == 0 {
 			now = in.proc.now()
 		}
-		b.picked = sample{at: uint32(b.queued + first + 1), sent: now}
+		b.nextSample = sample{pos: uint32(b.queued + first + 1), sent: now}
 	}
 	b.queued += n
 	b.pushes += uint8(n)
-	if wake = in.phase == resting; wake {
-		in.phase = between
+	if wake = in.phase == phaseIdle; wake {
+		in.phase = phaseBetween
 	}
 	return wake
 }
 
-// send puts a message into the mailbox, or says why not. ok is false when the actor takes other
-// types than these by that name: the message is to be sent as a Delivery. now is the time when the
-// sender has looked, else 0: a look costs more than all the rest.
-func send[M, R any](in *instance, s *spec, lt letter[M, R], now int64) (ok bool, why *Error) {
+// send puts a message into the mailbox, or returns the reason of its refusal. ok is false if the
+// actor's endpoint has other types: send the message as a Delivery. now is the time if the sender
+// has it, else 0, because reading the clock costs more than the rest.
+func send[M, R any](in *instance, s *endpointSpec, lt queuedMessage[M, R], now int64) (ok bool, why *Error) {
 	in.mu.Lock()
-	to := in.find(s)
-	if to == nil || in.refuses() || in.box.queued >= int(in.limit) {
+	to := in.slotFor(s)
+	if to == nil || in.refuses() || in.mailbox.queued >= int(in.limit) {
 		why = in.refusal(to, s.name)
 		in.mu.Unlock()
 		return true, why
 	}
-	if lt.from != nil && in.box.queued == patientFor {
+	if lt.from != nil && in.mailbox.queued == maxHeldForSender {
 		lt.from.yield() // more than one worker has use for
 	}
-	l, ok := to.lane.(*laneOf[M, R])
+	l, ok := to.queue.(*typedQueue[M, R])
 	if ok {
 		l.push(lt)
 		var w *worker
-		if lt.from != nil && lt.reply == nil { // a sender that waits cannot run it
+		if lt.from != nil && lt.reply == nil { // a waiting sender cannot run it
 			w = lt.from.worker.Load()
 		}
-		in.arrived(to, 1, now, w)
+		in.enqueued(to, 1, now, w)
 	}
 	in.mu.Unlock()
 	return ok, nil
@@ -195,142 +195,142 @@ func send[M, R any](in *instance, s *spec, lt letter[M, R], now int64) (ok bool,
 func (in *instance) deliver(d *Delivery) error {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	to := in.findName(d.Port)
-	if to == nil || in.refuses() || in.box.queued >= int(in.limit) {
+	to := in.slotByName(d.Port)
+	if to == nil || in.refuses() || in.mailbox.queued >= int(in.limit) {
 		return in.refusal(to, d.Port)
 	}
-	if d.Reply != "" && to.lane.bound().urgent && !in.proc.process.urged.takes(d) {
+	if d.Reply != "" && to.queue.method().urgent && !in.proc.process.urged.takes(d) {
 		return nil
 	}
-	to.lane.put(d)
-	in.arrived(to, 1, 0, nil)
+	to.queue.pushDelivery(d)
+	in.enqueued(to, 1, 0, nil)
 	return nil
 }
 
-// deliverFar is deliver for messages that another process posted, until one is refused, and says how
-// many it took. Those that wait for room come in all the same: their link holds their sender back.
-func (in *instance) deliverFar(r *farRun, came *link.Inbound) (taken int, err error) {
+// enqueueRemote enqueues messages from another process up to the first refusal, and returns their
+// number. Messages of SendWait enter even a full mailbox: their link limits the sender.
+func (in *instance) enqueueRemote(r *remoteBatch, came *link.Inbound) (taken int, err error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	to := in.findName(r.port)
+	to := in.slotByName(r.port)
 	if to == nil || in.refuses() {
 		return 0, in.refusal(to, r.port)
 	}
-	for taken < len(came.Letters) && (came.Letters[taken].Wait != 0 || in.box.queued+taken < int(in.limit)) {
+	for taken < len(came.Bodies) && (came.Bodies[taken].Wait != 0 || in.mailbox.queued+taken < int(in.limit)) {
 		taken++
 	}
 	if taken > 0 {
-		r.keep(came.Data, came.Letters[:taken])
-		to.lane.putFar(r)
-		in.arrived(to, taken, 0, nil)
+		r.fill(came.Data, came.Bodies[:taken])
+		to.queue.pushRemote(r)
+		in.enqueued(to, taken, 0, nil)
 	}
-	if taken < len(came.Letters) {
+	if taken < len(came.Bodies) {
 		return taken, in.refusal(to, r.port)
 	}
 	return taken, nil
 }
 
-// take makes a batch of all that came in. The lock is held.
-func (in *instance) take() {
-	b := in.box
+// takeBatch makes a batch of all incoming messages. The lock is held.
+func (in *instance) takeBatch() {
+	b := in.mailbox
 	for _, r := range b.order {
-		r.lane.take()
+		r.queue.swap()
 	}
-	b.taken, b.order = b.order, b.taken[:0]
-	b.total, b.queued = uint32(b.queued), 0
-	b.makeRoom()
-	b.sample, b.picked = b.picked, sample{}
-	b.stamp, b.latest = b.latest, 0
-	b.claims, b.at, b.served = 0, 0, 0
+	b.batch, b.order = b.order, b.batch[:0]
+	b.batchSize, b.queued = uint32(b.queued), 0
+	b.signalRoom()
+	b.sample, b.nextSample = b.nextSample, sample{}
+	b.batchTime, b.lastArrival = b.lastArrival, 0
+	b.turnClaims, b.batchPos, b.servedOfRun = 0, 0, 0
 	b.claimed.Store(0)
 }
 
-// done ends a batch that was handled to its end. The lock is held.
-func (in *instance) done() {
-	b := in.box
-	for _, r := range b.taken {
-		r.lane.counts().handled += uint64(r.n)
-		r.lane.handled()
+// finishBatch ends a fully handled batch. The lock is held.
+func (in *instance) finishBatch() {
+	b := in.mailbox
+	for _, r := range b.batch {
+		r.queue.counts().handled += uint64(r.n)
+		r.queue.clearBatch()
 	}
-	b.handled += uint64(b.total)
-	if b.asked && b.total > 1 {
-		b.lingers = 2
+	b.handled += uint64(b.batchSize)
+	if b.answeredCalls && b.batchSize > 1 {
+		b.lingerSteps = 2
 	}
-	b.asked = false
-	b.taken, b.total = b.taken[:0], 0
-	b.claims = 0
+	b.answeredCalls = false
+	b.batch, b.batchSize = b.batch[:0], 0
+	b.turnClaims = 0
 	b.claimed.Store(0)
 }
 
-// rest gives back what an actor without work has no use for. The lock is held.
-func (b *mailbox) rest() {
-	for _, s := range b.lanes {
-		s.lane.rest()
+// shrink releases the buffers of an idle actor. The lock is held.
+func (b *mailbox) shrink() {
+	for _, s := range b.queues {
+		s.queue.shrink()
 	}
-	if cap(b.taken)+cap(b.order) > smallRoom {
-		b.taken, b.order = nil, nil
-	}
-}
-
-// makeRoom lets those go on who wait for room. The lock is held.
-func (b *mailbox) makeRoom() {
-	if b.room != nil {
-		close(b.room)
-		b.room = nil
+	if cap(b.batch)+cap(b.order) > smallBuf {
+		b.batch, b.order = nil, nil
 	}
 }
 
-// full returns what is closed when there may be room again; nil when there is now.
-func (in *instance) full() <-chan struct{} {
+// signalRoom wakes senders waiting for room. The lock is held.
+func (b *mailbox) signalRoom() {
+	if b.roomFreed != nil {
+		close(b.roomFreed)
+		b.roomFreed = nil
+	}
+}
+
+// roomSignal returns a channel that is closed when there may be room again; nil if there is room
+// now.
+func (in *instance) roomSignal() <-chan struct{} {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	b := in.box
+	b := in.mailbox
 	if b == nil || in.refuses() || b.queued < int(in.limit) {
 		return nil
 	}
-	if b.room == nil {
-		b.room = make(chan struct{})
+	if b.roomFreed == nil {
+		b.roomFreed = make(chan struct{})
 	}
-	return b.room
+	return b.roomFreed
 }
 
-// claim takes the next message of the batch for the turn; false when the turn must look at the actor
-// first.
+// claim takes the next message of the batch for the turn; false when the turn must look at the
+// actor first.
 func (in *instance) claim() bool {
-	b := in.box
-	n := b.claims + 1
+	b := in.mailbox
+	n := b.turnClaims + 1
 	b.claimed.Store(n)
 	if b.interrupt.Load() {
 		return false
 	}
-	b.claims = n
-	if n%stampEvery == 1 || n == b.sample.at {
-		in.look(n)
+	b.turnClaims = n
+	if n%stampEvery == 1 || n == b.sample.pos {
+		in.noteTime(n)
 	}
 	return true
 }
 
-// look notes what time it is when the n-th message of the batch is claimed. The first of a batch
-// came just now.
-func (in *instance) look(n uint32) {
-	b := in.box
-	now := b.stamp
+// noteTime records the time when the n-th message of the batch is claimed. The first of a batch
+// arrived just now.
+func (in *instance) noteTime(n uint32) {
+	b := in.mailbox
+	now := b.batchTime
 	if now == 0 || n > 1 {
 		now = in.proc.now()
 	}
-	b.since.Store(now)
-	if n == b.sample.at {
+	b.handlingSince.Store(now)
+	if n == b.sample.pos {
 		b.sample.started = now
 	}
 }
 
-// unclaim gives back the message that claim did not get, unless the mailbox was seized meanwhile. The
-// lock is held.
-func (in *instance) unclaim() { in.box.claimed.Store(in.box.claims) }
+// unclaim reverts a failed claim, unless the mailbox was drained meanwhile. The lock is held.
+func (in *instance) unclaim() { in.mailbox.claimed.Store(in.mailbox.turnClaims) }
 
-// sampled notes how long the sample of the batch waited and ran.
-func (in *instance) sampled(c *counts) {
-	now, s := in.proc.now(), in.box.sample
+// recordSample notes how long the sample of the batch waited and ran.
+func (in *instance) recordSample(c *endpointStats) {
+	now, s := in.proc.now(), in.mailbox.sample
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	c.waited.add(time.Duration(s.started - s.sent))

@@ -37,8 +37,8 @@ func (d *desk) num(_ *Context, n int) (int, error) {
 func (d *desk) slice(ctx *Context, n []int) (int, error) { return d.num(ctx, n[0]) }
 func (d *desk) wide(ctx *Context, n [4]int) (int, error) { return d.num(ctx, n[3]) }
 
-// Undeliverable is told of what came back.
-func (d *desk) Undeliverable(_ *Context, r Returned) error {
+// HandleDeadLetter is told of what came back.
+func (d *desk) HandleDeadLetter(_ *Context, r DeadLetter) error {
 	switch m := r.Message.(type) {
 	case int:
 		d.back(m)
@@ -50,11 +50,11 @@ func (d *desk) Undeliverable(_ *Context, r Returned) error {
 	return nil
 }
 
-// deskProc is a proc that runs desks. What fails in it fails alone.
+// deskProc is a proc that runs desks. A failure in it stays alone.
 func deskProc(t *testing.T) *Proc {
 	t.Helper()
-	registry, err := NewRegistry(desks.Made(func(_ *Context, d *desk) (*desk, error) { return d, nil },
-		num.By((*desk).num), slice.By((*desk).slice), wide.By((*desk).wide)))
+	registry, err := NewRegistry(desks.Define(func(_ *Context, d *desk) (*desk, error) { return d, nil },
+		num.Handle((*desk).num), slice.Handle((*desk).slice), wide.Handle((*desk).wide)))
 	require.NoError(t, err)
 	id, err := subjects.NewHostID("desks")
 	require.NoError(t, err)
@@ -67,13 +67,13 @@ func deskProc(t *testing.T) *Proc {
 }
 
 // Looking reports whether the proc looks after actors whose worker does not come to them.
-func (p *Proc) Looking() bool { return p.turns.awake.Load() }
+func (p *Proc) Looking() bool { return p.workers.checkScheduled.Load() }
 
 // byHand is a desk that no goroutine runs but the test's.
 func byHand(p *Proc, name string, limit int, d *desk) *instance {
 	def, _ := p.registry.find("desk")
 	return &instance{
-		proc: p, def: def, name: name, actor: d, state: running, phase: between, begun: true, limit: int32(limit),
+		proc: p, def: def, name: name, actor: d, state: running, phase: phaseBetween, constructorCalled: true, limit: int32(limit),
 	}
 }
 
@@ -82,22 +82,22 @@ func byHand(p *Proc, name string, limit int, d *desk) *instance {
 func sendAs(way int, in, from *instance, n int, told func(n int, err error)) (wake func(), err error) {
 	switch way {
 	case 0:
-		err = sent(send(in, &num.d.spec, letter[int, int]{m: n, from: from}, 0))
+		err = sent(send(in, &num.d.endpointSpec, queuedMessage[int, int]{m: n, from: from}, 0))
 	case 1:
-		err = sent(send(in, &slice.d.spec, letter[[]int, int]{m: []int{n}, from: from}, 0))
+		err = sent(send(in, &slice.d.endpointSpec, queuedMessage[[]int, int]{m: []int{n}, from: from}, 0))
 	case 2:
-		err = sent(send(in, &wide.d.spec, letter[[4]int, int]{m: [4]int{3: n}, from: from}, 0))
+		err = sent(send(in, &wide.d.endpointSpec, queuedMessage[[4]int, int]{m: [4]int{3: n}, from: from}, 0))
 	case 3:
 		err = in.deliver(&Delivery{Actor: in.name, Port: "num", Local: true, Value: n, Answer: func(a Answer) { told(n, a.Err) }})
 	case 4:
 		rp := &reply[int]{}
-		rp.ctx.in, rp.seat = in, in.proc.seats.take(0)
-		err = sent(send(in, &slice.d.spec, letter[[]int, int]{m: []int{n}, from: from, reply: rp}, 0))
+		rp.ctx.in, rp.waiter = in, in.proc.waiters.get(0)
+		err = sent(send(in, &slice.d.endpointSpec, queuedMessage[[]int, int]{m: []int{n}, from: from, reply: rp}, 0))
 		return func() {
-			if rp.state.Load() == answered {
+			if rp.state.Load() == waitAnswered {
 				told(n, rp.err)
 			}
-			in.proc.seats.leave(rp.seat)
+			in.proc.waiters.put(rp.waiter)
 		}, err
 	}
 	return nil, err
@@ -149,7 +149,7 @@ func (c *clerk) act() {
 		c.in.fail(ending{code: CodeKilled, reason: "killed"})
 		c.over = c.over || !c.ended
 	case 2, 3:
-		ok := c.in.post(func(*Context) {
+		ok := c.in.runSoon(func(*Context) {
 			defer c.keep()
 			require.Positive(c, c.control)
 			require.False(c, c.over, "a function ran after the end")
@@ -219,6 +219,7 @@ func (c *clerk) handle(n int) {
 }
 
 func TestACT5_aMailboxHandlesOrGivesBackEveryLetterInOrder(t *testing.T) {
+	t.Parallel()
 	p := deskProc(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		c := &clerk{T: rt, limit: rapid.IntRange(1, 300).Draw(rt, "limit"), answers: map[int]error{}}
@@ -239,21 +240,21 @@ func TestACT5_aMailboxHandlesOrGivesBackEveryLetterInOrder(t *testing.T) {
 				require.Zero(rt, c.control)
 			}
 			if !c.ended {
-				c.in.phase = between // also when it rests: it is the test that runs it
+				c.in.phase = phaseBetween // also when it rests: it is the test that runs it
 			}
 		}
 		left := append(c.batch, c.waiting...)
-		c.in.drop("the end")
+		c.in.stopNow("the end")
 		c.over = c.over || !c.ended
 		for c.in.step() {
 		}
-		for _, f := range c.from.rarely().control {
+		for _, f := range c.from.ensureExtra().control {
 			f(&Context{in: c.from})
 		}
 		for _, wake := range c.wakes {
 			wake()
 		}
-		require.EqualValues(rt, len(c.handled), c.in.rare.handled)
+		require.EqualValues(rt, len(c.handled), c.in.extra.handled)
 		slices.Sort(c.back)
 		require.True(rt, slices.Equal(left, c.back), "left %v, back %v", left, c.back)
 		for n, err := range c.answers {
@@ -297,7 +298,7 @@ func TestACT5_everyLetterIsHandledOrComesBackWhoeverIsFirst(t *testing.T) {
 		}
 		wg.Go(func() { // interrupts batches
 			for range 50 {
-				ref.in.post(func(*Context) {})
+				ref.in.runSoon(func(*Context) {})
 				runtime.Gosched()
 			}
 		})

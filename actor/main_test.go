@@ -3,7 +3,6 @@ package actor_test
 import (
 	"context"
 	"errors"
-	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -14,13 +13,11 @@ import (
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/bus/bustest"
 	"github.com/castnet-io/castnet/bus/embed"
+	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/subjects"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// patience bounds every wait of a test; it is reached only by a failing one.
-const patience = 20 * time.Second
 
 var (
 	box     = actor.NewType[*Box, int64]("box")
@@ -113,9 +110,9 @@ func (b *Box) Cleanup(ctx *actor.Context, cause error) error {
 }
 
 func boxes() actor.Def {
-	return box.Made(newBox, add.By((*Box).add), echo.By((*Box).echo), fail.By((*Box).fail), boom.By((*Box).boom),
-		relay.By((*Box).relay), feed.By((*Box).feed), history.By((*Box).history), big.By((*Box).big), do.By((*Box).do),
-		rude.By((*Box).rude))
+	return box.Define(newBox, add.Handle((*Box).add), echo.Handle((*Box).echo), fail.Handle((*Box).fail), boom.Handle((*Box).boom),
+		relay.Handle((*Box).relay), feed.Handle((*Box).feed), history.Handle((*Box).history), big.Handle((*Box).big), do.Handle((*Box).do),
+		rude.Handle((*Box).rude))
 }
 
 // start gives a test a proc with connections of its own; it is closed when the test ends.
@@ -133,7 +130,7 @@ func startAs(t testing.TB, srv *embed.Server, id subjects.ProcID, defs ...actor.
 	p, err := actor.NewProc(t.Context(), actor.Options{ID: id, Bus: bustest.Open(t, srv), Registry: registry, Coordinator: func(actor.Event) {}})
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
 		defer cancel()
 		require.NoError(t, p.Close(ctx))
 	})
@@ -158,34 +155,6 @@ func spawn(t testing.TB, p *actor.Proc) actor.Ref[*Box] {
 	ref, err := actor.Spawn(t.Context(), p, box, "box", 0)
 	require.NoError(t, err)
 	return ref
-}
-
-// soon is the test's context with a bound.
-func soon(t testing.TB) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	t.Cleanup(cancel)
-	return ctx
-}
-
-// take returns the next value of ch; ok is whether it was closed.
-func take[T any](t testing.TB, ch <-chan T) T {
-	t.Helper()
-	select {
-	case v := <-ch:
-		return v
-	case <-time.After(patience):
-		require.FailNow(t, "nothing came")
-		panic("unreachable")
-	}
-}
-
-// until waits for a condition.
-func until(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !ok(); runtime.Gosched() {
-		require.True(t, time.Now().Before(end), "it did not come to be: %s", what)
-	}
 }
 
 // events are what a proc emitted.
@@ -221,12 +190,12 @@ func (es *events) of(name string) []string {
 func blocked(t testing.TB, ref actor.Ref[*Box]) (release func()) {
 	t.Helper()
 	entered, gate := make(chan struct{}), make(chan struct{})
-	require.NoError(t, do.Post(t.Context(), ref, func(*actor.Context, *Box) (int64, error) {
+	require.NoError(t, do.Send(t.Context(), ref, func(*actor.Context, *Box) (int64, error) {
 		close(entered)
 		<-gate
 		return 0, nil
 	}))
-	take(t, entered)
+	testkit.Next(t, entered)
 	return sync.OnceFunc(func() { close(gate) })
 }
 

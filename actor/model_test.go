@@ -52,8 +52,8 @@ type beast struct {
 	sent int64
 }
 
-// place is where a beast is born.
-type place struct {
+// restartChain is where a beast is born.
+type restartChain struct {
 	z      *zoo
 	parent *life
 }
@@ -68,7 +68,7 @@ type deed struct {
 }
 
 var (
-	beasts = actor.NewType[*beast, place]("beast")
+	beasts = actor.NewType[*beast, restartChain]("beast")
 	act    = actor.NewEndpoint[*beast, deed, int64]("act")
 	pat    = actor.NewEndpoint[*beast, deed, int64]("pat") // the same by another lane
 )
@@ -81,7 +81,7 @@ func (z *zoo) complain(format string, args ...any) {
 	}
 }
 
-func newBeast(ctx *actor.Context, at place) (*beast, error) {
+func newBeast(ctx *actor.Context, at restartChain) (*beast, error) {
 	z := at.z
 	l := &life{z: z, n: z.born.Add(1), ref: actor.Self[*beast](ctx), parent: at.parent}
 	z.mu.Lock()
@@ -151,7 +151,7 @@ func (b *beast) do(ctx *actor.Context, d deed) (int64, error) {
 		if r.IntN(2) == 0 {
 			opts = append(opts, actor.NoWait())
 		}
-		ref, err := actor.SpawnChild(ctx, beasts, "child", place{b.z, b.life}, opts...)
+		ref, err := actor.SpawnChild(ctx, beasts, "child", restartChain{b.z, b.life}, opts...)
 		if err == nil {
 			b.z.mu.Lock()
 			b.children = append(b.children, ref.ID().Name)
@@ -188,9 +188,9 @@ func (b *beast) do(ctx *actor.Context, d deed) (int64, error) {
 
 func someRestart(r *rand.Rand) actor.Restart {
 	return actor.Restart{
-		When:    []actor.When{actor.Propagate, actor.Temporary, actor.Transient, actor.Permanent}[r.IntN(4)],
-		Most:    2,
-		Backoff: actor.Backoff{First: time.Duration(r.IntN(2)) * time.Millisecond, Max: time.Millisecond},
+		When:        []actor.When{actor.Propagate, actor.Temporary, actor.Transient, actor.Permanent}[r.IntN(4)],
+		MaxRestarts: 2,
+		Backoff:     actor.Backoff{First: time.Duration(r.IntN(2)) * time.Millisecond, Max: time.Millisecond},
 	}
 }
 
@@ -217,7 +217,7 @@ func (z *zoo) post(ctx context.Context, to *life, from any, n int64, r *rand.Ran
 	}
 	d := deed{what: what, from: from, n: n, dice: r.Uint64(), post: new(atomic.Int32)}
 	z.sent.Add(1)
-	if err := z.lane(r).Post(ctx, to.ref, d); err != nil {
+	if err := z.lane(r).Send(ctx, to.ref, d); err != nil {
 		z.refused.Add(1)
 		if d.post.Add(1) != 1 {
 			z.complain("%s: refused and handled", to.ref)
@@ -279,7 +279,7 @@ func (z *zoo) step(ctx context.Context, w int, n int64, r *rand.Rand) {
 		if r.IntN(2) == 0 {
 			opts = append(opts, actor.NoWait())
 		}
-		_, _ = actor.Spawn(ctx, z.p, beasts, "beast", place{z: z}, opts...)
+		_, _ = actor.Spawn(ctx, z.p, beasts, "beast", restartChain{z: z}, opts...)
 	case dice < 70:
 		z.post(ctx, l, w, n, r, what)
 	case dice < 95:
@@ -296,11 +296,12 @@ func (z *zoo) step(ctx context.Context, w int, n int64, r *rand.Rand) {
 }
 
 func TestACT3_whateverHappensEveryActorEndsOnceAndEveryMessageHasOneFate(t *testing.T) {
+	t.Parallel()
 	workers, steps := 4, int64(1_000_000)
 	if raceEnabled || !testkit.Long() {
 		steps = 100_000
 	}
-	p := start(t, bustest.Server(t), "zoo", beasts.Made(newBeast, act.By((*beast).act), pat.By((*beast).act)))
+	p := start(t, bustest.Server(t), "zoo", beasts.Define(newBeast, act.Handle((*beast).act), pat.Handle((*beast).act)))
 	z := &zoo{p: p, lives: map[string]*life{}, ended: map[string]int{}}
 	p.Observe(z.hear)
 	var wg sync.WaitGroup
@@ -317,7 +318,7 @@ func TestACT3_whateverHappensEveryActorEndsOnceAndEveryMessageHasOneFate(t *test
 		})
 	}
 	<-nearly
-	ctx, cancel := context.WithTimeout(t.Context(), 3*patience)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*testkit.Patience)
 	defer cancel()
 	require.NoError(t, p.Close(ctx))
 	wg.Wait()

@@ -8,23 +8,23 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// Down says that an actor is gone, or cannot be known to be there.
+// Down reports that an actor is gone, or unreachable.
 type Down struct {
 	Actor subjects.ActorID
-	// Reason is ErrStopped or ErrFailed, with the Event that ended the actor when it is known;
-	// ErrNoActor when there is none; else what is known: ErrProcDead, ErrNoProc, ErrLinkBroken.
+	// Reason is ErrStopped or ErrFailed with the Event of the actor's end if it is known,
+	// ErrNoActor if there is none, else ErrProcDead, ErrNoProc or ErrLinkBroken.
 	Reason *Error
-	// Overtook is set when data were held up on their way from the actor, or to it, and the word of its end came by
-	// the control lane (ACT-13): what it had sent before may still come.
-	Overtook bool
+	// OutOfOrder is set if data to or from the actor were delayed and its end came by the control
+	// connection (ACT-13): its earlier messages may still come.
+	OutOfOrder bool
 }
 
 // Failed reports whether the actor has not just stopped.
 func (d Down) Failed() bool { return d.Reason.Code != CodeStopped }
 
-// Monitor runs f on the turn of the actor whose Context this is, before its mail, once the actor of
-// that ID is gone: exactly once, also when it is gone already, unless cancel is called before. The
-// actor may live in any proc; in another one the first Monitor of a mesh waits for the server.
+// Monitor runs f on the caller's turn, before its mail, once the actor of that ID is gone. f runs
+// exactly once, at once if the actor is already gone, unless cancel is called before. The actor may
+// live in any proc. The first Monitor of another proc's mesh waits for the server.
 func (c *Context) Monitor(id subjects.ActorID, f func(*Context, Down)) (cancel func(), err error) {
 	if f == nil {
 		return nil, errorf(CodeInvalid, id.String(), "", "monitor: want a function, got nil")
@@ -32,7 +32,7 @@ func (c *Context) Monitor(id subjects.ActorID, f func(*Context, Down)) (cancel f
 	in := c.in
 	var off atomic.Bool
 	quit, err := in.monitor(id, func(d Down) {
-		in.post(func(ctx *Context) {
+		in.runSoon(func(ctx *Context) {
 			if !off.Load() {
 				f(ctx, d)
 			}
@@ -49,21 +49,21 @@ func (c *Context) Monitor(id subjects.ActorID, f func(*Context, Down)) (cancel f
 
 // monitor is Proc.monitor for an actor: the watch ends with it.
 func (in *instance) monitor(id subjects.ActorID, down func(Down)) (cancel func(), err error) {
-	m := &monitoring{down: down}
+	m := &monitorState{down: down}
 	cancel, err = in.proc.monitor(m, in.name, id)
 	if err == nil {
-		m.left(in.watch(&watch{func(Down) { cancel() }}))
+		m.onStop(in.observeEnd(&endObserver{func(Down) { cancel() }}))
 	}
 	return cancel, err
 }
 
-// Monitor is Context.Monitor for code that is not an actor. f runs on a goroutine of the proc, which
-// it must not block.
+// Monitor is Context.Monitor for code that is not an actor. f runs on a goroutine of the proc and
+// must not block it.
 func (p *Proc) Monitor(id subjects.ActorID, f func(Down)) (cancel func(), err error) {
 	if f == nil {
 		return nil, errorf(CodeInvalid, id.String(), "", "monitor: want a function, got nil")
 	}
-	return p.monitor(&monitoring{down: f}, clientName, id)
+	return p.monitor(&monitorState{down: f}, clientName, id)
 }
 
 // Link ties two actors together: when one of them ends otherwise than by stopping, the other fails
@@ -82,14 +82,14 @@ func (c *Context) Link(id subjects.ActorID) error {
 		}
 		return nil
 	}
-	return in.proc.says(id.Port(portLink), in.id())
+	return in.proc.sendSupervision(id.Port(portLink), in.id())
 }
 
 // linkTo makes this actor fail with another one.
 func (in *instance) linkTo(id subjects.ActorID) error {
 	in.mu.Lock()
-	r := in.rarely()
-	if _, linked := r.links[id]; linked || in.over || in.state.terminal() {
+	r := in.ensureExtra()
+	if _, linked := r.links[id]; linked || in.aborted || in.state.terminal() {
 		in.mu.Unlock()
 		return nil
 	}
@@ -114,74 +114,74 @@ func (in *instance) linkTo(id subjects.ActorID) error {
 func (in *instance) unlink(id subjects.ActorID) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	delete(in.rare.links, id)
+	delete(in.extra.links, id)
 }
 
-// Ports of every actor that the runtime serves itself: they do not wait for its handler. Their names
-// are all letters; ports that are opened have a 0 in front.
+// Ports of every actor served by the runtime, without its handler. Their names are all letters;
+// ports opened by users have a 0 in front.
 const (
-	portDown   = "_down"   // answered with the actor's end
-	portForget = "_forget" // takes a _down back; the message is its reply port
-	portLink   = "_link"   // the message is the actor to be linked to
-	portInfo   = "_info"   // answered with an Info; of the client: the proc's
-	portBack   = "_back"   // takes what comes back
+	portDown      = "_down"   // answered with the actor's end
+	portDemonitor = "_forget" // takes a _down back; the message is its reply port
+	portLink      = "_link"   // the message is the actor to be linked to
+	portInfo      = "_info"   // answered with an Info; of the client: the proc's
+	portBounce    = "_back"   // takes what comes back
 )
 
-// watch is somebody who wants to know of an actor's end. down must not block.
-type watch struct{ down func(Down) }
+// endObserver observes an actor's end. down must not block.
+type endObserver struct{ down func(Down) }
 
-// monitor starts a watch that is told, once, when an actor is gone.
-func (p *Proc) monitor(m *monitoring, from string, id subjects.ActorID) (cancel func(), err error) {
+// monitor starts a watch; it fires once, when an actor is gone.
+func (p *Proc) monitor(m *monitorState, from string, id subjects.ActorID) (cancel func(), err error) {
 	if !id.IsValid() {
 		return nil, errorf(CodeInvalid, "", "", "monitor: want the ID of an actor, got %q", id)
 	}
 	if id.Proc == p.id {
-		m.left(p.watchHere(id.Name, &watch{m.end}))
-		return func() { m.quit() }, nil
+		m.onStop(p.observeLocal(id.Name, &endObserver{m.fire}))
+		return func() { m.stop() }, nil
 	}
-	c := &call{to: id, heard: func(a Answer) {
+	c := &call{to: id, onAnswer: func(a Answer) {
 		if a.Err != nil {
-			d := gone(id, a.Err)
-			d.Overtook = a.overtook
-			m.end(d)
+			d := downWith(id, a.Err)
+			d.OutOfOrder = a.overtook
+			m.fire(d)
 		}
 	}}
-	switch err := p.watchFar(m, c, from); {
+	switch err := p.monitorRemote(m, c, from); {
 	case err == nil:
 	case errors.Is(err, ErrProcDead) || errors.Is(err, ErrLinkBroken):
-		m.end(gone(id, err))
+		m.fire(downWith(id, err))
 		return func() {}, nil
 	default:
 		return nil, err
 	}
 	return func() {
-		if m.quit() { // when this cannot be sent the watch is over, too
-			_ = p.says(id.Port(portForget), c.at)
+		if m.stop() { // when this cannot be sent the watch is over, too
+			_ = p.sendSupervision(id.Port(portDemonitor), c.replyAddr)
 		}
 	}, nil
 }
 
-// gone says of an actor in another proc why it is gone.
-func gone(id subjects.ActorID, err error) Down {
-	e := plainError(err)
+// downWith returns the Down of an actor in another proc.
+func downWith(id subjects.ActorID, err error) Down {
+	e := asError(err)
 	e.Actor, e.Endpoint = id.String(), ""
 	return Down{Actor: id, Reason: e}
 }
 
-// monitoring is one watch from the watcher's side. It ends once: when the actor is gone, or by its
+// monitorState is the watcher's side of one watch. It ends once: when the actor is gone, or by its
 // owner.
-type monitoring struct {
+type monitorState struct {
 	down func(Down)
 
-	mu   sync.Mutex // guards the fields below
-	over bool
-	undo []func() // takes back what it left elsewhere
+	mu      sync.Mutex // guards the fields below
+	stopped bool
+	undo    []func() // takes back what it left elsewhere
 }
 
-// left says how to take back something that the watch left elsewhere.
-func (m *monitoring) left(undo func()) {
+// onStop sets the function that undoes the watch elsewhere.
+func (m *monitorState) onStop(undo func()) {
 	m.mu.Lock()
-	over := m.over
+	over := m.stopped
 	if !over {
 		m.undo = append(m.undo, undo)
 	}
@@ -191,11 +191,11 @@ func (m *monitoring) left(undo func()) {
 	}
 }
 
-// quit ends the watch without a word; false: it has ended.
-func (m *monitoring) quit() bool {
+// stop ends the watch silently; false if it has ended before.
+func (m *monitorState) stop() bool {
 	m.mu.Lock()
-	over, undo := m.over, m.undo
-	m.over, m.undo = true, nil
+	over, undo := m.stopped, m.undo
+	m.stopped, m.undo = true, nil
 	m.mu.Unlock()
 	for _, f := range undo {
 		f()
@@ -203,40 +203,40 @@ func (m *monitoring) quit() bool {
 	return !over
 }
 
-// end is told that the actor is gone.
-func (m *monitoring) end(d Down) {
-	if m.quit() {
+// fire ends the watch with a Down.
+func (m *monitorState) fire(d Down) {
+	if m.stop() {
 		m.down(d)
 	}
 }
 
-// watchHere watches an actor of this proc. The watch ends with the actor, or by cancel.
-func (p *Proc) watchHere(name string, w *watch) (cancel func()) {
+// observeLocal watches an actor of this proc. The watch ends with the actor, or by cancel.
+func (p *Proc) observeLocal(name string, w *endObserver) (cancel func()) {
 	if in := p.find(name); in != nil {
-		return in.watch(w)
+		return in.observeEnd(w)
 	}
 	id := p.id.Actor(name)
 	w.down(Down{Actor: id, Reason: errorf(CodeNoActor, id.String(), "", "proc %s has no such actor", p.id)})
 	return func() {}
 }
 
-func (in *instance) watch(w *watch) (cancel func()) {
+func (in *instance) observeEnd(w *endObserver) (cancel func()) {
 	in.mu.Lock()
 	if in.state.terminal() {
-		why := in.why()
+		why := in.endError()
 		in.mu.Unlock()
 		w.down(Down{Actor: in.id(), Reason: why})
 		return func() {}
 	}
 	defer in.mu.Unlock()
-	r := in.rarely()
-	if r.watches == nil {
-		r.watches = map[*watch]struct{}{}
+	r := in.ensureExtra()
+	if r.observers == nil {
+		r.observers = map[*endObserver]struct{}{}
 	}
-	r.watches[w] = struct{}{}
+	r.observers[w] = struct{}{}
 	return func() {
 		in.mu.Lock()
 		defer in.mu.Unlock()
-		delete(r.watches, w)
+		delete(r.observers, w)
 	}
 }

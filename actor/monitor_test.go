@@ -10,6 +10,7 @@ import (
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/bus/bustest"
+	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/internal/wire"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -55,7 +56,7 @@ func TestACT8_aMonitorIsToldOfTheEndOnce(t *testing.T) {
 			"the actor stopped: enough":        func(name string) <-chan struct{} { return home.StopActor(name, "enough") },
 			"the actor failed: killed: enough": func(name string) <-chan struct{} { return home.KillActor(name, "enough") },
 			"the actor failed: fail: enough": func(name string) <-chan struct{} {
-				require.NoError(t, fail.Post(t.Context(), actor.RefOf[*Box](home.ID().Actor(name)).Via(home), "enough"))
+				require.NoError(t, fail.Send(t.Context(), actor.RefOf[*Box](home.ID().Actor(name)).Via(home), "enough"))
 				return home.Done(name)
 			},
 		} {
@@ -65,23 +66,23 @@ func TestACT8_aMonitorIsToldOfTheEndOnce(t *testing.T) {
 			clients := make(chan actor.Down, 2)
 			_, err := via.Monitor(id, func(d actor.Down) { clients <- d })
 			require.NoError(t, err)
-			take(t, end(id.Name))
+			testkit.Next(t, end(id.Name))
 			for _, ch := range []<-chan actor.Down{downs, clients} {
-				d := take(t, ch)
+				d := testkit.Next(t, ch)
 				require.Equal(t, id, d.Actor)
 				require.EqualError(t, d.Reason, id.String()+": "+want)
 				require.Equal(t, strings.Contains(want, "failed"), d.Failed())
 				require.Equal(t, []string{"actor", id.Name, "box"}, []string{d.Reason.Event.Kind, d.Reason.Event.Actor, d.Reason.Event.Type})
 			}
 			late, _ := watching(t, watcher, id)
-			require.EqualError(t, take(t, late).Reason, id.String()+": "+want, "also when it is gone already")
+			require.EqualError(t, testkit.Next(t, late).Reason, id.String()+": "+want, "also when it is gone already")
 			still(t, watcher)
 			require.Empty(t, downs)
 			require.Empty(t, late)
 			require.Empty(t, clients)
 		}
 		never, _ := watching(t, watcher, home.ID().Actor("never"))
-		d := take(t, never)
+		d := testkit.Next(t, never)
 		require.ErrorIs(t, d.Reason, actor.ErrNoActor)
 		require.EqualError(t, d.Reason, home.ID().String()+"/never: proc "+home.ID().String()+" has no such actor")
 		require.True(t, d.Failed())
@@ -90,12 +91,13 @@ func TestACT8_aMonitorIsToldOfTheEndOnce(t *testing.T) {
 }
 
 func TestACT8_aMonitorIsToldThatNobodyRunsTheProc(t *testing.T) {
+	t.Parallel()
 	a := alone(t)
 	nobody, err := subjects.NewHostID("nobody")
 	require.NoError(t, err)
 	id := nobody.Proc().Actor("x")
 	downs, _ := watching(t, spawn(t, a), id)
-	d := take(t, downs)
+	d := testkit.Next(t, downs)
 	require.ErrorIs(t, d.Reason, actor.ErrNoProc)
 	require.EqualError(t, d.Reason, id.String()+": nobody listens there: proc "+id.Proc.String()+" does not exist or is gone")
 	nothing(t, a)
@@ -107,11 +109,11 @@ func TestACT8_aMonitorIsToldThatTheProcIsDead(t *testing.T) {
 	ref, watcher := spawn(t, b), spawn(t, a)
 	downs, _ := watching(t, watcher, ref.ID())
 	a.MarkDown(actor.Event{Kind: actor.KindProc, Status: "failed", Mesh: b.ID().Mesh.String(), Reason: "killed by signal 9"})
-	d := take(t, downs)
+	d := testkit.Next(t, downs)
 	require.ErrorIs(t, d.Reason, actor.ErrProcDead)
 	require.EqualError(t, d.Reason, ref.ID().String()+": the proc is gone: killed by signal 9")
 	again, _ := watching(t, watcher, ref.ID())
-	require.ErrorIs(t, take(t, again).Reason, actor.ErrProcDead, "also when that is known")
+	require.ErrorIs(t, testkit.Next(t, again).Reason, actor.ErrProcDead, "also when that is known")
 	still(t, watcher)
 	require.Empty(t, downs)
 	nothing(t, a)
@@ -125,7 +127,7 @@ func TestACT8_aMonitorIsToldThatTheLinkIsBroken(t *testing.T) {
 	_, err := add.Call(t.Context(), ref.Via(a), 1)
 	require.NoError(t, err)
 	f.breaks(t, b, a, a.Info().Peers[0].Sent)
-	require.ErrorIs(t, take(t, downs).Reason, actor.ErrLinkBroken)
+	require.ErrorIs(t, testkit.Next(t, downs).Reason, actor.ErrLinkBroken)
 	nothing(t, a)
 }
 
@@ -134,7 +136,7 @@ func TestACT8_aWatchIsToldOnceWhoeverElseBringsTheWordAndNotAfterItWasCancelled(
 	var told int
 	end, quit := actor.Monitoring(func(actor.Down) { told++ })
 	end(actor.Down{})
-	end(actor.Down{Overtook: true})
+	end(actor.Down{OutOfOrder: true})
 	require.Equal(t, 1, told)
 	require.False(t, quit(), "it has ended")
 	end, quit = actor.Monitoring(func(actor.Down) { told++ })
@@ -144,6 +146,7 @@ func TestACT8_aWatchIsToldOnceWhoeverElseBringsTheWordAndNotAfterItWasCancelled(
 }
 
 func TestMonitor_aThousandThatAreCancelledLeaveNothing(t *testing.T) {
+	t.Parallel()
 	places(t, func(t *testing.T, ref actor.Ref[*Box], home *actor.Proc) {
 		via := ref.Bound()
 		watcher := spawn(t, via)
@@ -162,7 +165,7 @@ func TestMonitor_aThousandThatAreCancelledLeaveNothing(t *testing.T) {
 		nothing(t, via)
 		still(t, ref) // on the same link, after the last word
 		require.Zero(t, home.Watched(ref.ID().Name)+via.Watched(watcher.ID().Name))
-		take(t, home.StopActor(ref.ID().Name, "enough"))
+		testkit.Next(t, home.StopActor(ref.ID().Name, "enough"))
 		still(t, watcher)
 	})
 }
@@ -174,8 +177,8 @@ func TestMonitor_whatWasToldLeavesNothing(t *testing.T) {
 		for range 100 {
 			other := spawn(t, home)
 			downs, _ := watching(t, watcher, other.ID())
-			take(t, home.StopActor(other.ID().Name, "enough"))
-			take(t, downs)
+			testkit.Next(t, home.StopActor(other.ID().Name, "enough"))
+			testkit.Next(t, downs)
 		}
 		require.Zero(t, via.Watched(watcher.ID().Name))
 		nothing(t, via, home)
@@ -187,11 +190,11 @@ func TestMonitor_aWatcherThatEndsFirstLeavesNothing(t *testing.T) {
 		via := ref.Bound()
 		watcher := spawn(t, via)
 		downs, _ := watching(t, watcher, ref.ID())
-		until(t, "watched", func() bool { return home.Watched(ref.ID().Name) == 1 })
-		take(t, via.KillActor(watcher.ID().Name, "now"))
-		until(t, "forgotten", func() bool { return home.Watched(ref.ID().Name) == 0 })
+		testkit.Until(t, "watched", func() bool { return home.Watched(ref.ID().Name) == 1 })
+		testkit.Next(t, via.KillActor(watcher.ID().Name, "now"))
+		testkit.Until(t, "forgotten", func() bool { return home.Watched(ref.ID().Name) == 0 })
 		nothing(t, via)
-		take(t, home.StopActor(ref.ID().Name, "enough"))
+		testkit.Next(t, home.StopActor(ref.ID().Name, "enough"))
 		require.Empty(t, downs)
 	})
 }
@@ -234,7 +237,7 @@ func TestMonitor_refusesWhatIsNoActorOrNoWatch(t *testing.T) {
 	require.NoError(t, err)
 	_, err = f.Data().Subscribe(f.space.PortsOf(peer.Proc()), func(bus.Msg) {}) // else it would be known not to be there
 	require.NoError(t, err)
-	require.NoError(t, f.Data().Flush(soon(t)))
+	require.NoError(t, f.Data().Flush(testkit.Soon(t)))
 	from, reply := peer.Proc().Process().String(), peer.Proc().Actor("x").Port("_0z").String()
 	body, err := wire.Marshal(actor.None{})
 	require.NoError(t, err)
@@ -243,7 +246,7 @@ func TestMonitor_refusesWhatIsNoActorOrNoWatch(t *testing.T) {
 	}
 	refused := func(n uint64) {
 		t.Helper()
-		until(t, "refused", func() bool { return b.Stats().Undeliverable == n })
+		testkit.Until(t, "refused", func() bool { return b.Stats().Undeliverable == n })
 	}
 	ask(1, "_down", reply, body)
 	ask(2, "_down", "", body) // nobody to tell
@@ -267,10 +270,10 @@ func TestMonitor_refusesWhatIsNoActorOrNoWatch(t *testing.T) {
 	require.NoError(t, err)
 	f.send(t, ref.ID().Port("_forget"), thief.Proc().Process().String(),
 		packet(1, 0, wire.Envelope{Kind: wire.Message, Sender: "x", Body: other}))
-	until(t, "heard", func() bool { return b.Stats().Links.Delivered == 8 })
+	testkit.Until(t, "heard", func() bool { return b.Stats().Links.Delivered == 8 })
 	require.Equal(t, 1, b.Watched(ref.ID().Name), "a watch is its owner's to end")
 	ask(8, "_forget", "", other)
-	until(t, "forgotten", func() bool { return b.Watched(ref.ID().Name) == 0 })
+	testkit.Until(t, "forgotten", func() bool { return b.Watched(ref.ID().Name) == 0 })
 }
 
 func TestACT9_theWordOfAnEndComesBeforeTheMail(t *testing.T) {
@@ -285,7 +288,7 @@ func TestACT9_theWordOfAnEndComesBeforeTheMail(t *testing.T) {
 		require.NoError(t, err)
 		release := blocked(t, ref)
 		for range 100 {
-			require.NoError(t, do.Post(t.Context(), ref, func(*actor.Context, *Box) (int64, error) { order = append(order, "mail"); return 0, nil }))
+			require.NoError(t, do.Send(t.Context(), ref, func(*actor.Context, *Box) (int64, error) { order = append(order, "mail"); return 0, nil }))
 		}
 		<-p.StopActor(other.ID().Name, "enough")
 		release()

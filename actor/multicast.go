@@ -10,8 +10,8 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// Group is a port in each of many processes, to be cast to again and again. Packages that extend the
-// runtime (cast) make it, and drop it.
+// Group is a set of ports in different processes, for repeated casts. Packages that extend the
+// runtime (cast) create and drop it.
 type Group struct {
 	to      []subjects.PortID
 	targets []*target
@@ -19,8 +19,8 @@ type Group struct {
 	stale   atomic.Bool
 }
 
-// Group makes a group of ports in other processes, each process once. An error says that there is no way to
-// one of them.
+// Group creates a group of ports in other processes, one per process. It returns an error if one of
+// them is unreachable.
 func (p *Proc) Group(to []subjects.PortID) (*Group, error) {
 	g := &Group{to: to}
 	members := make([]*link.Target, len(to))
@@ -35,11 +35,11 @@ func (p *Proc) Group(to []subjects.PortID) (*Group, error) {
 	return g, nil
 }
 
-// Stale reports whether the links have forgotten a member: make another group.
-func (g *Group) Stale() bool { return g.stale.Load() }
+// IsStale reports whether the links have forgotten a member: make another group.
+func (g *Group) IsStale() bool { return g.stale.Load() }
 
-// Drop is the end of a group.
-func (p *Proc) Drop(g *Group) { p.links.Drop(g.links) }
+// DropGroup is the end of a group.
+func (p *Proc) DropGroup(g *Group) { p.links.DropGroup(g.links) }
 
 // Multicast is one message to a group.
 type Multicast struct {
@@ -48,51 +48,54 @@ type Multicast struct {
 	Envelope wire.Envelope
 	Type     string    // of the message, for people
 	Until    time.Time // when its fate must be known; zero: the default
-	// Head and Alone make the ext of the packet that goes to all, and of one that goes to a member by
-	// itself: see link.Cast.
-	Head  func(prevs []link.Run) ([]byte, error)
-	Alone func(member int) ([]byte, error)
-	// Told takes the fate of a member that the message did not reach, on any goroutine; it must not
-	// block. nil: it comes back as a posted one.
-	Told func(to subjects.ProcID, why *Error)
-	// Answers says that whoever gets it with the others answers, which Reached is told: that stands for an
-	// acknowledgement.
-	Answers bool
+	// GroupExt and MemberExt return the ext of the packet to all, and of a packet to one member:
+	// see link.Cast.
+	GroupExt  func(prevs []link.Run) ([]byte, error)
+	MemberExt func(member int) ([]byte, error)
+	// OnFate takes the fate of a member that the message did not reach, on any goroutine; it must
+	// not block. nil: the message becomes a dead letter.
+	OnFate func(to subjects.ProcID, why *Error)
+	// ReplyAcks lets the answers of receivers stand for acknowledgements; report them by
+	// CastReplyReceived.
+	ReplyAcks bool
 
-	N uint64 // set: its number, for those who get it with the others; 0: nobody does
+	Seq uint64 // set: its number, for the receivers of the group's packet; 0: there are none
 }
 
-// Reached says that members of a group have answered the cast with number n.
-func (p *Proc) Reached(g *Group, n uint64, members []int) { p.links.Reached(g.links, n, members) }
+// CastReplyReceived reports that members of a group have answered the cast with number n.
+func (p *Proc) CastReplyReceived(g *Group, n uint64, members []int) {
+	p.links.ReplyReceived(g.links, n, members)
+}
 
-// ComeBack says that a message which an actor of this proc posted reached somebody not: see Undeliverer. ""
-// stands for the client.
-func (p *Proc) ComeBack(from, typ string, why *Error) { p.comeBack(p.find(from), typ, nil, why) }
+// BounceTo returns a message as a dead letter to its sending actor in this proc: see
+// DeadLetterHandler. "" stands for the client.
+func (p *Proc) BounceTo(from, typ string, why *Error) { p.bounceLocal(p.find(from), typ, nil, why) }
 
-// told is a teller.
-type told func(to subjects.ProcID, why *Error)
+// fateFunc is a teller.
+type fateFunc func(to subjects.ProcID, why *Error)
 
-func (f told) told(to subjects.ProcID, why *Error) { f(to, why) }
+func (f fateFunc) onFate(to subjects.ProcID, why *Error) { f(to, why) }
 
-// Multicast publishes one packet to many processes, as the next message on the link to each (DEL-3). A
-// member whose link cannot take it now gets it by itself. failed says why nothing was sent to a member.
+// Multicast publishes one packet to many processes, as the next message on the link to each
+// (DEL-3). If the link of a member cannot take it now, the member gets a packet of its own. failed
+// holds the members without a packet, with the reasons.
 func (p *Proc) Multicast(m *Multicast) (failed map[int]error, err error) {
 	e := m.Envelope
-	if p.id.Seat > 0 {
-		e.Sender = p.id.Actor(e.Sender).Within()
+	if p.id.Index > 0 {
+		e.Sender = p.id.Actor(e.Sender).LocalName()
 	}
 	k := &link.Cast{
 		Subject: m.Subject, Group: m.To.links, Envelope: &e, Until: p.links.At(m.Until),
-		Runs: m.Head, Alone: m.Alone, Mark: link.Mark{Type: m.Type}, Answers: m.Answers,
+		GroupExt: m.GroupExt, MemberExt: m.MemberExt, Mark: link.Mark{Type: m.Type}, ReplyAcks: m.ReplyAcks,
 	}
-	if m.Told != nil {
-		k.Mark.Call = told(m.Told)
+	if m.OnFate != nil {
+		k.Mark.Call = fateFunc(m.OnFate)
 	}
 	failed, err = p.links.Cast(k)
-	m.N = k.N
+	m.Seq = k.Seq
 	for i, why := range failed {
-		if errors.Is(why, link.ErrForgotten) {
-			p.targets.forget(m.To.targets[i])
+		if errors.Is(why, link.ErrEvicted) {
+			p.targets.drop(m.To.targets[i])
 			m.To.stale.Store(true)
 		}
 		to := m.To.to[i]

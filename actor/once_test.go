@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/internal/wire"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -29,14 +30,14 @@ func TestPORT1_aOncePortTakesOneMessageAndRefusesTheNext(t *testing.T) {
 		bounced := b.Stats().Bounced
 		port := actor.OpenOnce[int](a)
 		require.NoError(t, port.Ref().Via(first).Send(t.Context(), 1))
-		n, err := port.Recv(soon(t))
+		n, err := port.Recv(testkit.Soon(t))
 		require.NoError(t, err)
 		require.Equal(t, 1, n)
 		err = port.Ref().Send(t.Context(), 2)
 		require.ErrorIs(t, err, actor.ErrPortGone)
 		require.True(t, asError(t, err).Undeliverable())
 		require.NoError(t, port.Ref().Via(b).Send(t.Context(), 3))
-		until(t, "it came back", func() bool { return b.Stats().Bounced == bounced+1 })
+		testkit.Until(t, "it came back", func() bool { return b.Stats().Bounced == bounced+1 })
 		_, err = port.Recv(t.Context())
 		require.ErrorIs(t, err, actor.ErrPortGone, "nothing comes any more")
 		open, _ := a.Waiting()
@@ -51,9 +52,9 @@ func TestPORT1_whatAOncePortDoesNotTakeDoesNotUseItUp(t *testing.T) {
 	require.ErrorIs(t, wrong.Via(a).Send(t.Context(), "x"), actor.ErrBadMessage)
 	require.NoError(t, wrong.Via(b).Send(t.Context(), "x"))
 	require.NoError(t, b.Respond(port.Ref().ID(), wire.Envelope{Kind: wire.Value, Sender: "client", Body: []byte{1}}))
-	until(t, "they came back", func() bool { return b.Stats().Bounced == 2 })
+	testkit.Until(t, "they came back", func() bool { return b.Stats().Bounced == 2 })
 	require.NoError(t, port.Ref().Send(t.Context(), 7))
-	n, err := port.Recv(soon(t))
+	n, err := port.Recv(testkit.Soon(t))
 	require.NoError(t, err)
 	require.Equal(t, 7, n)
 }
@@ -75,7 +76,7 @@ func TestPORT1_ofManySendersOneGetsThrough(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		n, err := port.Recv(soon(t))
+		n, err := port.Recv(testkit.Soon(t))
 		require.NoError(t, err)
 		require.EqualValues(t, through.Load(), n+1)
 	}
@@ -90,7 +91,7 @@ func TestPORT1_whatWasAcceptedBeforeTheEndIsReceived(t *testing.T) {
 		port.Close()
 		port.Close()
 		_, err := port.Recv(t.Context())
-		if take(t, sent) == nil {
+		if testkit.Next(t, sent) == nil {
 			require.NoError(t, err)
 		} else {
 			require.ErrorIs(t, err, actor.ErrStopped)
@@ -101,7 +102,7 @@ func TestPORT1_whatWasAcceptedBeforeTheEndIsReceived(t *testing.T) {
 func TestOnce_endsWithItsActorAndWithTheContext(t *testing.T) {
 	p := alone(t)
 	ref := spawn(t, p)
-	var port *actor.Once[int]
+	var port *actor.OncePort[int]
 	_, err := do.Call(t.Context(), ref, func(ctx *actor.Context, _ *Box) (int64, error) {
 		port = actor.OpenOnce[int](ctx)
 		return 0, nil
@@ -111,7 +112,7 @@ func TestOnce_endsWithItsActorAndWithTheContext(t *testing.T) {
 	cancel()
 	_, err = port.Recv(ctx)
 	require.ErrorIs(t, err, context.Canceled)
-	take(t, p.StopActor(ref.ID().Name, "enough"))
+	testkit.Next(t, p.StopActor(ref.ID().Name, "enough"))
 	_, err = port.Recv(t.Context())
 	require.ErrorIs(t, err, actor.ErrStopped)
 	require.ErrorIs(t, port.Ref().Send(t.Context(), 1), actor.ErrPortGone)

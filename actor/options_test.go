@@ -11,6 +11,7 @@ import (
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/bus/bustest"
 	"github.com/castnet-io/castnet/bus/embed"
+	"github.com/castnet-io/castnet/internal/testkit"
 )
 
 // tuned is a proc with options of the test's own.
@@ -23,7 +24,7 @@ func tuned(t *testing.T, o actor.Options, srv *embed.Server) *actor.Proc {
 	p, err := actor.NewProc(t.Context(), o)
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
 		defer cancel()
 		require.NoError(t, p.Close(ctx))
 	})
@@ -39,11 +40,11 @@ func TestOptions_aVerbWithoutADeadlineWaitsAsLongAsItsProcSays(t *testing.T) {
 		here, there := spawn(t, a), spawn(t, b)
 		defer blocked(t, here)()
 		defer blocked(t, there)()
-		require.NoError(t, add.Post(t.Context(), here, 1))
+		require.NoError(t, add.Send(t.Context(), here, 1))
 		for what, verb := range map[string]func() error{
 			"a call":          func() error { return second(do.Call(t.Context(), spawn(t, a), answerAfter(2*deadline, 1))) },
 			"a call far away": func() error { return second(add.Call(t.Context(), there.Via(a), 1)) },
-			"a wait for room": func() error { return add.PostWait(t.Context(), here, 1) },
+			"a wait for room": func() error { return add.SendWait(t.Context(), here, 1) },
 		} {
 			from := time.Now()
 			require.Error(t, verb(), what)
@@ -60,7 +61,7 @@ func TestOptions_aMessageWithoutADeadlineHasItsFateWhenItsProcSays(t *testing.T)
 		b := start(t, srv, "right")
 		there := spawn(t, b).Via(a)
 		defer deafen(t, b, a)()
-		require.NoError(t, add.Post(t.Context(), there, 1))
+		require.NoError(t, add.Send(t.Context(), there, 1))
 		from := time.Now()
 		ctx, cancel := context.WithTimeout(t.Context(), 2*deadline)
 		defer cancel()
@@ -78,7 +79,7 @@ func TestOptions_aMailboxWhoseSpawnDoesNotSayHoldsWhatItsProcSays(t *testing.T) 
 		release := blocked(t, ref)
 		took := 0
 		for range 10 {
-			if add.Post(t.Context(), ref, 1) == nil {
+			if add.Send(t.Context(), ref, 1) == nil {
 				took++
 			}
 		}

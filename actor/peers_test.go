@@ -13,6 +13,7 @@ import (
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/bus/bustest"
 	"github.com/castnet-io/castnet/bus/embed"
+	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/internal/wire"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -32,7 +33,7 @@ func (f forger) send(t testing.TB, to subjects.PortID, from string, data []byte)
 
 // packet is packet n on a link, after prev, with one envelope.
 func packet(n, prev uint64, e wire.Envelope) []byte {
-	return e.Append(wire.AppendHead(nil, wire.Head{Kind: wire.Data, N: n, Prev: prev}), false)
+	return e.Append(wire.AppendHead(nil, wire.Head{Kind: wire.Data, Seq: n, PrevSeq: prev}), false)
 }
 
 // message is packet n on a link, after prev, with a message of one byte.
@@ -41,7 +42,7 @@ func message(n, prev uint64, body byte) []byte { return packet(n, prev, frame(bo
 // breaks says as one process to another that it refuses the link from packet n on.
 func (f forger) breaks(t testing.TB, from, to *actor.Proc, n uint64) {
 	t.Helper()
-	data, err := wire.AppendControl(nil, wire.Break, wire.BreakOf{N: n, Text: "no more of that"})
+	data, err := wire.AppendControl(nil, wire.ReceiverReset, wire.ResetBody{Seq: n, Text: "no more of that"})
 	require.NoError(t, err)
 	require.NoError(t, f.Control().Publish(f.space.Control(to.ID().Process(), from.ID().Process().String()), data))
 }
@@ -74,14 +75,14 @@ func TestDEL3_aLinkThatIsRefusedBreaksLoudlyAndTheNextMessageOpensAnother(t *tes
 	lost := watchUnreachable(t, a)
 	pending := make(chan error, 2)
 	go func() { pending <- second(add.Call(t.Context(), rb.Via(a), 10)) }()
-	until(t, "it waits", func() bool { info, _ := b.Actor(rb.ID().Name); return info.Queued == 1 })
+	testkit.Until(t, "it waits", func() bool { info, _ := b.Actor(rb.ID().Name); return info.Queued == 1 })
 	f.breaks(t, b, a, 1)
-	err := take(t, pending)
+	err := testkit.Next(t, pending)
 	require.ErrorIs(t, err, actor.ErrLinkBroken)
 	require.ErrorContains(t, err, "no more of that")
 	require.False(t, asError(t, err).Undeliverable())
 	require.True(t, asError(t, err).Indeterminate())
-	require.ErrorIs(t, take(t, lost), actor.ErrLinkBroken)
+	require.ErrorIs(t, testkit.Next(t, lost), actor.ErrLinkBroken)
 	release()
 	n, err := add.Call(t.Context(), rb.Via(a), 1)
 	require.NoError(t, err)
@@ -94,10 +95,10 @@ func TestDEL3_whatIsMissingIsAskedForAndComesBeforeWhatFollowedIt(t *testing.T) 
 	ref := spawn(t, b)
 	peer, err := subjects.NewHostID("peer")
 	require.NoError(t, err)
-	asks := make(chan *wire.StateOf, 64)
+	asks := make(chan *wire.LinkStateBody, 64)
 	_, err = f.Control().Subscribe(f.space.ControlsOf(peer.Proc().Process()), func(m bus.Msg) {
 		if _, body, err := wire.DecodeControl(m.Data); err == nil {
-			if s, ok := body.(*wire.StateOf); ok && len(s.Missing) > 0 {
+			if s, ok := body.(*wire.LinkStateBody); ok && len(s.Missing) > 0 {
 				asks <- s
 			}
 		}
@@ -106,10 +107,10 @@ func TestDEL3_whatIsMissingIsAskedForAndComesBeforeWhatFollowedIt(t *testing.T) 
 	from := peer.Proc().Process().String()
 	f.send(t, ref.ID().Port("add"), from, message(1, 0, 1))
 	f.send(t, ref.ID().Port("add"), from, message(9, 5, 9))
-	missing := take(t, asks)
+	missing := testkit.Next(t, asks)
 	require.Equal(t, []uint64{1, 5}, missing.Missing)
 	f.send(t, ref.ID().Port("add"), from, message(5, 1, 5))
-	until(t, "all came", func() bool { return b.Stats().Links.Delivered == 3 })
+	testkit.Until(t, "all came", func() bool { return b.Stats().Links.Delivered == 3 })
 	requireHistory(t, ref, 1, 5, 9)
 	require.EqualValues(t, 1, b.Stats().Links.Gaps)
 }
@@ -119,7 +120,7 @@ func TestDEL3_whatIsMissingIsAskedForAndComesBeforeWhatFollowedIt(t *testing.T) 
 func requireHistory(t *testing.T, ref actor.Ref[*Box], want ...int64) {
 	t.Helper()
 	var got []int64
-	until(t, "all are handled", func() bool {
+	testkit.Until(t, "all are handled", func() bool {
 		var err error
 		got, err = history.Call(t.Context(), ref, actor.None{})
 		require.NoError(t, err)
@@ -138,7 +139,7 @@ func TestDEL4_noHandlerSeesAMessageTwice(t *testing.T) {
 	for _, m := range [][2]uint64{{3, 0}, {3, 0}, {5, 3}, {3, 0}, {5, 3}, {6, 5}} {
 		f.send(t, ref.ID().Port("add"), from, message(m[0], m[1], byte(m[0])))
 	}
-	until(t, "all came", func() bool { s := b.Stats().Links; return s.Delivered+s.Duplicates == 6 })
+	testkit.Until(t, "all came", func() bool { s := b.Stats().Links; return s.Delivered+s.Duplicates == 6 })
 	requireHistory(t, ref, 3, 5, 6)
 	require.EqualValues(t, 3, b.Stats().Links.Delivered)
 }
@@ -150,13 +151,13 @@ func TestDEL5_aDeadProcIsSentNothingAndBelievedNothing(t *testing.T) {
 	_, err := add.Call(t.Context(), rb.Via(a), 1) // a follows b's mesh from here on
 	require.NoError(t, err)
 	f.dies(t, b.ID(), "killed by signal 9")
-	until(t, "known", func() bool { _, dead := a.Down(b.ID()); return dead })
+	testkit.Until(t, "known", func() bool { _, dead := a.Down(b.ID()); return dead })
 	_, err = add.Call(t.Context(), rb.Via(a), 1)
 	require.ErrorIs(t, err, actor.ErrProcDead)
 	require.ErrorContains(t, err, "killed by signal 9")
-	require.ErrorIs(t, add.Post(t.Context(), rb.Via(a), 1), actor.ErrProcDead)
-	require.NoError(t, add.Post(t.Context(), ra.Via(b), 100))
-	until(t, "fenced", func() bool { return a.Stats().Fenced >= 1 })
+	require.ErrorIs(t, add.Send(t.Context(), rb.Via(a), 1), actor.ErrProcDead)
+	require.NoError(t, add.Send(t.Context(), ra.Via(b), 100))
+	testkit.Until(t, "fenced", func() bool { return a.Stats().Fenced >= 1 })
 	n, err := add.Call(t.Context(), ra, 0)
 	require.NoError(t, err)
 	require.Zero(t, n)
@@ -173,16 +174,17 @@ func TestDEL8_aCallWhoseProcDiesFailsAtOnce(t *testing.T) {
 	lost := watchUnreachable(t, a)
 	pending := make(chan error, 1)
 	go func() { pending <- second(add.Call(t.Context(), ref.Via(a), 1)) }()
-	until(t, "queued", func() bool { info, _ := b.Actor(ref.ID().Name); return info.Queued == 1 })
+	testkit.Until(t, "queued", func() bool { info, _ := b.Actor(ref.ID().Name); return info.Queued == 1 })
 	f.dies(t, b.ID(), "")
-	err := take(t, pending)
+	err := testkit.Next(t, pending)
 	require.ErrorIs(t, err, actor.ErrProcDead)
 	require.ErrorContains(t, err, "the proc is gone: failed")
 	require.False(t, asError(t, err).Undeliverable())
-	require.ErrorIs(t, take(t, lost), actor.ErrProcDead)
+	require.ErrorIs(t, testkit.Next(t, lost), actor.ErrProcDead)
 }
 
 func TestDEL8_aCallToNobodyFailsAtOnceAndOnlyThatOne(t *testing.T) {
+	t.Parallel()
 	srv := bustest.Server(t)
 	a, b := start(t, srv, "left"), start(t, srv, "right")
 	ref := spawn(t, b)
@@ -192,17 +194,17 @@ func TestDEL8_aCallToNobodyFailsAtOnceAndOnlyThatOne(t *testing.T) {
 	require.ErrorIs(t, err, actor.ErrNoProc)
 	require.ErrorContains(t, err, nobody.Proc().String())
 	require.True(t, asError(t, err).Undeliverable())
-	require.NoError(t, add.Post(t.Context(), actor.RefOf[*Box](nobody.Proc().Actor("x")).Via(a), 1))
-	until(t, "the post came back", func() bool { return a.Stats().Bounced == 1 })
+	require.NoError(t, add.Send(t.Context(), actor.RefOf[*Box](nobody.Proc().Actor("x")).Via(a), 1))
+	testkit.Until(t, "the post came back", func() bool { return a.Stats().Bounced == 1 })
 
 	release := blocked(t, ref)
 	pending := make(chan error, 1)
 	go func() { pending <- second(add.Call(t.Context(), ref.Via(a), 1)) }()
-	until(t, "queued", func() bool { info, _ := b.Actor(ref.ID().Name); return info.Queued == 1 })
+	testkit.Until(t, "queued", func() bool { info, _ := b.Actor(ref.ID().Name); return info.Queued == 1 })
 	a.Receive(2, hint(a, b.ID(), 77)) // about another message to the same proc
 	require.Empty(t, pending, "what was delivered is not taken for undeliverable")
 	release()
-	require.NoError(t, take(t, pending))
+	require.NoError(t, testkit.Next(t, pending))
 }
 
 // hint is the server's word about message n.
@@ -216,15 +218,15 @@ func hint(p *actor.Proc, to subjects.ProcID, n uint64) bus.Msg {
 func TestFollow_anEventIsBelievedOnlyOnItsOwnSubject(t *testing.T) {
 	srv := bustest.Server(t)
 	a, b, f := start(t, srv, "left"), start(t, srv, "right"), newForger(t, srv)
-	require.NoError(t, a.Follow(b.ID().Mesh, 1))
+	require.NoError(t, a.FollowMesh(b.ID().Mesh, 1))
 	victim := start(t, srv, "victim")
 	data, err := json.Marshal(actor.Event{Kind: actor.KindProc, Status: "failed", Mesh: victim.ID().Mesh.String()})
 	require.NoError(t, err)
 	require.NoError(t, f.Control().Publish(f.space.Event(actor.KindProc, b.ID().Scope(), "host"), data))
-	until(t, "refused", func() bool { return a.Stats().Malformed == 1 })
+	testkit.Until(t, "refused", func() bool { return a.Stats().Malformed == 1 })
 	_, dead := a.Down(victim.ID())
 	require.False(t, dead)
-	require.ErrorIs(t, a.Follow(subjects.MeshID{}, 1), actor.ErrInvalid)
+	require.ErrorIs(t, a.FollowMesh(subjects.MeshID{}, 1), actor.ErrInvalid)
 }
 
 func TestFollow_manyAtATimeSubscribeOnce(t *testing.T) {
@@ -233,13 +235,14 @@ func TestFollow_manyAtATimeSubscribeOnce(t *testing.T) {
 	before := srv.NumSubs()
 	var wg sync.WaitGroup
 	for range 20 {
-		wg.Go(func() { require.NoError(t, a.Follow(b.ID().Mesh, 1)) })
+		wg.Go(func() { require.NoError(t, a.FollowMesh(b.ID().Mesh, 1)) })
 	}
 	wg.Wait()
 	require.Equal(t, before+1, srv.NumSubs())
 }
 
 func TestProc_remembersABoundedNumberOfDeadProcs(t *testing.T) {
+	t.Parallel()
 	p := alone(t)
 	mesh, err := subjects.NewMeshID("many")
 	require.NoError(t, err)
@@ -256,10 +259,10 @@ func TestProc_remembersABoundedNumberOfDeadProcs(t *testing.T) {
 func TestClose_leavesNoSubscription(t *testing.T) {
 	srv := bustest.Server(t)
 	f := newForger(t, srv)
-	ctx := soon(t)
+	ctx := testkit.Soon(t)
 	before := srv.NumSubs()
 	a := start(t, srv, "left")
-	require.NoError(t, a.Follow(a.ID().Mesh, 1))
+	require.NoError(t, a.FollowMesh(a.ID().Mesh, 1))
 	require.NoError(t, a.Close(ctx))
 	require.NoError(t, a.Bus().Data().Flush(ctx))
 	require.NoError(t, a.Bus().Control().Flush(ctx))
@@ -282,12 +285,12 @@ func TestProc_whatIsMalformedIsCountedAndHarmsNobody(t *testing.T) {
 	for _, data := range [][]byte{nil, {0}, message(1, 0, 1), []byte("text")} {
 		require.NoError(t, f.Control().Publish(control, data))
 	}
-	until(t, "counted", func() bool { return b.Stats().Malformed == 7 })
+	testkit.Until(t, "counted", func() bool { return b.Stats().Malformed == 7 })
 	f.send(t, to, from, packet(1, 0, wire.Envelope{Kind: wire.Message, Reply: "no port", Body: []byte{1}}))
-	until(t, "counted", func() bool { return b.Stats().Malformed == 8 })
+	testkit.Until(t, "counted", func() bool { return b.Stats().Malformed == 8 })
 	f.send(t, to, from, packet(2, 1, wire.Envelope{Kind: wire.Failure}))
 	f.send(t, to, from, packet(3, 2, wire.Envelope{Kind: wire.Cast}))
-	until(t, "late", func() bool { return b.Stats().Late == 1 && b.Stats().Undeliverable == 1 })
+	testkit.Until(t, "late", func() bool { return b.Stats().Late == 1 && b.Stats().Undeliverable == 1 })
 	n, err := add.Call(t.Context(), ref, 1)
 	require.NoError(t, err)
 	require.EqualValues(t, 2, n)
@@ -323,9 +326,9 @@ func FuzzReceive(f *testing.F) {
 func TestUndeliverable_comesBackToWhoeverPosted(t *testing.T) {
 	a, b := two(t)
 	ref := spawn(t, b).Via(a)
-	require.NoError(t, absent.Post(t.Context(), ref, 1))
-	require.NoError(t, add.Post(t.Context(), actor.RefOf[*Box](b.ID().Actor("nobody")).Via(a), 1))
-	until(t, "both came back", func() bool { return a.Stats().Bounced == 2 && b.Stats().Undeliverable == 2 })
+	require.NoError(t, absent.Send(t.Context(), ref, 1))
+	require.NoError(t, add.Send(t.Context(), actor.RefOf[*Box](b.ID().Actor("nobody")).Via(a), 1))
+	testkit.Until(t, "both came back", func() bool { return a.Stats().Bounced == 2 && b.Stats().Undeliverable == 2 })
 	_, err := add.Call(t.Context(), ref, 1)
 	require.NoError(t, err)
 }
@@ -341,13 +344,13 @@ func TestSend_withoutAServerSaysUnavailable(t *testing.T) {
 	require.NoError(t, err)
 	peer, err := subjects.NewHostID("peer")
 	require.NoError(t, err)
-	require.NoError(t, p.Follow(peer.Proc().Mesh, 1))
-	require.NoError(t, b.Close(soon(t)))
+	require.NoError(t, p.FollowMesh(peer.Proc().Mesh, 1))
+	require.NoError(t, b.Close(testkit.Soon(t)))
 	began := time.Now()
 	_, err = add.Call(t.Context(), actor.RefOf[*Box](peer.Proc().Actor("x")).Via(p), 1)
 	require.ErrorIs(t, err, actor.ErrUnavailable)
 	require.True(t, asError(t, err).Undeliverable())
-	require.Less(t, time.Since(began), patience)
-	require.NoError(t, p.Close(soon(t)))
+	require.Less(t, time.Since(began), testkit.Patience)
+	require.NoError(t, p.Close(testkit.Soon(t)))
 	srv.Shutdown()
 }

@@ -17,16 +17,16 @@ import (
 // portSize is how many messages may wait in a port before senders are refused.
 const portSize = 1024
 
-// Incoming is what arrives at a raw port.
+// Incoming is a message at a raw port.
 type Incoming struct {
 	From     subjects.ActorID
 	Envelope wire.Envelope
 	Local    bool
-	Value    any // valid when Local: the message itself, which never left the process
+	Value    any // valid when Local: the message itself
 
 	unknown *atomic.Uint64 // counts bodies with unknown fields
-	links   *link.Links    // that it came by; nil: by none
-	urged   bool           // it came by the control lane
+	links   *link.Links    // the message's links; nil: none
+	urged   bool           // it came by the control connection
 }
 
 // Answer reads an incoming Value or Failure.
@@ -34,14 +34,14 @@ func (in Incoming) Answer() Answer {
 	if in.Envelope.Kind == wire.Failure {
 		return Answer{Err: FromWire(in.Envelope.Body), overtook: in.urged}
 	}
-	return Answer{Value: &encoded{in.Envelope.Body, in.unknown}}
+	return Answer{Value: &rawAnswer{in.Envelope.Body, in.unknown}}
 }
 
-// Open reads an answer of type R on the goroutine that waited for it.
-func Open[R any](a Answer) (R, error) {
+// DecodeAnswer decodes an answer of type R on the waiting goroutine.
+func DecodeAnswer[R any](a Answer) (R, error) {
 	var zero R
-	if e, is := a.Value.(*encoded); is && a.Err == nil {
-		if v, quickly := quick[R](e.raw, nil); quickly {
+	if e, is := a.Value.(*rawAnswer); is && a.Err == nil {
+		if v, quickly := decodeBytes[R](e.raw, nil); quickly {
 			return v, nil
 		}
 	}
@@ -61,25 +61,25 @@ type portKey struct{ actor, port string }
 
 // port is an open port.
 type port interface {
-	recv(Incoming) error // says why it cannot take a message
-	closed(error)        // told that its actor or the proc has ended
+	recv(Incoming) error // an error refuses the message
+	closed(error)        // its actor or the proc has ended
 }
 
-// listener is a port made of functions.
-type listener struct {
-	take func(Incoming) error
-	end  func(error) // may be nil
+// funcPort is a port made of functions.
+type funcPort struct {
+	onMessage func(Incoming) error
+	onClose   func(error) // may be nil
 }
 
-func (l *listener) recv(in Incoming) error { return l.take(in) }
+func (l *funcPort) recv(in Incoming) error { return l.onMessage(in) }
 
-func (l *listener) closed(why error) {
-	if l.end != nil {
-		l.end(why)
+func (l *funcPort) closed(why error) {
+	if l.onClose != nil {
+		l.onClose(why)
 	}
 }
 
-// RawPort is a port that hands frames to a function: for packages that extend the runtime.
+// RawPort is a port that passes frames to a function, for packages that extend the runtime.
 type RawPort struct {
 	p   *Proc
 	key portKey
@@ -92,32 +92,32 @@ func (p *Proc) OpenRaw(actor, name string, recv func(Incoming)) RawPort {
 	return p.open(actor, name, raw(recv, nil))
 }
 
-// OpenPrivate opens a raw port under a fresh name. When its actor or the proc ends before it is
-// closed, closed is told why: nothing comes any more.
+// OpenPrivate opens a raw port under a fresh name. If its actor or the proc ends before it is
+// closed, closed receives the reason.
 func (p *Proc) OpenPrivate(actor string, recv func(Incoming), closed func(error)) RawPort {
 	return p.open(actor, p.freshPort(), raw(recv, closed))
 }
 
 func raw(recv func(Incoming), closed func(error)) port {
-	return &listener{end: closed, take: func(in Incoming) error {
+	return &funcPort{onClose: closed, onMessage: func(in Incoming) error {
 		recv(in)
 		return nil
 	}}
 }
 
-// open opens a port; on a proc that has stopped it is closed at once.
+// open opens a port; on a stopped proc it is closed at once.
 func (p *Proc) open(actor, name string, pt port) RawPort {
 	key := portKey{actor, name}
 	if !p.openPort(key, pt) {
 		pt.closed(p.stopped())
-	} else if why := p.Barred(actor); why != nil {
+	} else if why := p.CheckSend(actor); why != nil {
 		p.closePort(key, pt)
 		pt.closed(why)
 	}
 	return RawPort{p, key, pt}
 }
 
-// openPort is open for those who see to it themselves that the proc has stopped: false.
+// openPort is open without the close; false if the proc has stopped.
 func (p *Proc) openPort(key portKey, pt port) bool {
 	p.mu.Lock()
 	over := p.closed
@@ -127,14 +127,14 @@ func (p *Proc) openPort(key portKey, pt port) bool {
 	p.mu.Unlock()
 	if in := p.find(key.actor); in != nil {
 		in.mu.Lock()
-		in.ported = true // before it ends: it closes its ports then
+		in.hasPorts = true // before it ends: it closes its ports then
 		ended, why := in.state.terminal(), error(nil)
 		if ended {
-			why = in.why()
+			why = in.endError()
 		}
 		in.mu.Unlock()
 		if ended {
-			p.forgetPorts(func(owner string) bool { return owner == key.actor }, why)
+			p.closePortsOf(func(owner string) bool { return owner == key.actor }, why)
 		}
 	}
 	return !over
@@ -143,8 +143,7 @@ func (p *Proc) openPort(key portKey, pt port) bool {
 // ID is the port's address.
 func (r RawPort) ID() subjects.PortID { return r.p.id.Actor(r.key.actor).Port(r.key.port) }
 
-// Close ends the port; what still comes for it is counted and dropped. A port that replaced it
-// stays.
+// Close ends the port; its later messages are counted and dropped. A port that replaced it stays.
 func (r RawPort) Close() { r.p.closePort(r.key, r.pt) }
 
 func (p *Proc) closePort(key portKey, pt port) {
@@ -155,13 +154,13 @@ func (p *Proc) closePort(key portKey, pt port) {
 	}
 }
 
-// gone tells a sender, or who receives, that the port takes nothing more.
-func (r RawPort) gone(format string, args ...any) *Error {
+// goneError is the error of a closed port, for senders and receivers.
+func (r RawPort) goneError(format string, args ...any) *Error {
 	return errorf(CodePortGone, r.ID().Actor.String(), r.key.port, format, args...)
 }
 
-// refusal tells the sender of an update why it was not taken.
-func refusal(why error) *Error {
+// updateRefused is the error for the sender of a refused update.
+func updateRefused(why error) *Error {
 	err := errorf(CodeBadMessage, "", "", "the update was refused: %v", why)
 	err.cause = why
 	return err
@@ -173,8 +172,8 @@ func (p *Proc) findPort(actor, name string) port {
 	return p.ports[portKey{actor, name}]
 }
 
-// noPort says why nothing takes what is sent to a port (PORT-2): it is over, or it never was.
-func (p *Proc) noPort(actor, name string) *Error {
+// portError is the error of a missing port (PORT-2): it is closed, or never existed.
+func (p *Proc) portError(actor, name string) *Error {
 	target := p.id.Actor(actor).String()
 	digits, private := strings.CutPrefix(name, "_0") // as freshPort writes it
 	n, err := strconv.ParseUint(digits, 36, 64)
@@ -184,8 +183,8 @@ func (p *Proc) noPort(actor, name string) *Error {
 	return errorf(CodeNoEndpoint, target, name, "proc %s never had such a port", p.id)
 }
 
-// forgetPorts closes the ports of those that ended.
-func (p *Proc) forgetPorts(of func(owner string) bool, err error) {
+// closePortsOf closes the ports of ended actors.
+func (p *Proc) closePortsOf(of func(owner string) bool, err error) {
 	p.mu.Lock()
 	var gone []port
 	for key, pt := range p.ports {
@@ -200,7 +199,7 @@ func (p *Proc) forgetPorts(of func(owner string) bool, err error) {
 	}
 }
 
-// Port receives what is sent to its Ref, in order per sender.
+// Port receives the messages to its Ref, in order per sender.
 type Port[T any] struct {
 	raw   RawPort
 	queue chan T
@@ -209,40 +208,39 @@ type Port[T any] struct {
 	err   error
 }
 
-// Opener is something ports belong to: a *Context (the port ends with the actor) or a *Proc (a
-// port of code that is not an actor).
-type Opener interface {
-	opener() (p *Proc, owner string)
+// PortOwner is the owner of ports: a *Context (the port ends with the actor) or a *Proc (for code
+// that is not an actor).
+type PortOwner interface {
+	portOwner() (p *Proc, owner string)
 }
 
-func (c *Context) opener() (*Proc, string) { return c.in.proc, c.in.name }
-func (p *Proc) opener() (*Proc, string)    { return p, clientName }
+func (c *Context) portOwner() (*Proc, string) { return c.in.proc, c.in.name }
+func (p *Proc) portOwner() (*Proc, string)    { return p, clientName }
 
-// OpenPort opens a streaming port. It holds 1,024 messages; a sender that finds it full is told
-// so. Close it.
-func OpenPort[T any](at Opener) *Port[T] {
+// OpenPort opens a streaming port. It holds 1,024 messages; a full port refuses more. Close it.
+func OpenPort[T any](at PortOwner) *Port[T] {
 	t := newPort[T](portSize)
-	t.raw = openAt(at, t.recv, t.end)
+	t.raw = openPrivate(at, t.recv, t.closeWith)
 	return t
 }
 
-// newPort makes a port that holds size messages and is not open yet.
+// newPort creates an unopened port for size messages.
 func newPort[T any](size int) *Port[T] {
 	return &Port[T]{queue: make(chan T, size), ended: make(chan struct{})}
 }
 
-// openAt opens a port under a fresh name. recv is told which port it is, for something may come
-// before openAt has returned.
-func openAt(at Opener, recv func(RawPort, Incoming) error, closed func(error)) RawPort {
-	p, owner := at.opener()
-	l := &listener{end: closed}
+// openPrivate opens a port under a fresh name. recv has the port as an argument, because a message
+// may come before openAt has returned.
+func openPrivate(at PortOwner, recv func(RawPort, Incoming) error, closed func(error)) RawPort {
+	p, owner := at.portOwner()
+	l := &funcPort{onClose: closed}
 	raw := RawPort{p, portKey{owner, p.freshPort()}, l}
-	l.take = func(in Incoming) error { return recv(raw, in) }
+	l.onMessage = func(in Incoming) error { return recv(raw, in) }
 	return p.open(owner, raw.key.port, l)
 }
 
-// read reads what came at a port as a T.
-func read[T any](at RawPort, in Incoming) (T, error) {
+// decodeIncoming decodes a message at a port as a T.
+func decodeIncoming[T any](at RawPort, in Incoming) (T, error) {
 	var zero T
 	v, ok := as[T](in.Value)
 	switch {
@@ -258,7 +256,7 @@ func read[T any](at RawPort, in Incoming) (T, error) {
 	return v, nil
 }
 
-func (t *Port[T]) end(err error) {
+func (t *Port[T]) closeWith(err error) {
 	t.once.Do(func() {
 		t.err = err
 		close(t.ended)
@@ -266,7 +264,7 @@ func (t *Port[T]) end(err error) {
 }
 
 func (t *Port[T]) recv(at RawPort, in Incoming) error {
-	v, err := read[T](at, in)
+	v, err := decodeIncoming[T](at, in)
 	if err != nil {
 		return err
 	}
@@ -281,8 +279,8 @@ func (t *Port[T]) recv(at RawPort, in Incoming) error {
 // Ref is the port's address, to be sent to others.
 func (t *Port[T]) Ref() PortRef[T] { return PortRef[T]{id: t.raw.ID(), via: t.raw.p} }
 
-// Recv waits for the next message, until ctx ends, or the port is closed or its actor ends; what
-// came before the end is still received.
+// Recv waits for the next message, until ctx, the port or its actor ends. Messages from before the
+// end are still received.
 func (t *Port[T]) Recv(ctx context.Context) (T, error) {
 	var zero T
 	select {
@@ -304,13 +302,13 @@ func (t *Port[T]) Recv(ctx context.Context) (T, error) {
 	}
 }
 
-// Close ends the port; senders from then on are told that it is gone.
+// Close ends the port; later senders get ErrPortGone.
 func (t *Port[T]) Close() {
 	t.raw.Close()
-	t.end(errorf(CodeStopped, t.raw.ID().Actor.String(), t.raw.key.port, "the port is closed"))
+	t.closeWith(errorf(CodeStopped, t.raw.ID().Actor.String(), t.raw.key.port, "the port is closed"))
 }
 
-// freshPort names a port nobody has used. The runtime's own ports start with a letter.
+// freshPort returns an unused port name. The runtime's own ports start with a letter.
 func (p *Proc) freshPort() string { return string(p.appendFreshPort(nil)) }
 
 func (p *Proc) appendFreshPort(b []byte) []byte {

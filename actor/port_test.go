@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/internal/wire"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -19,7 +20,7 @@ func TestPort_streamsInOrder(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 5, n)
 		for n := range 5 {
-			got, err := port.Recv(soon(t))
+			got, err := port.Recv(testkit.Soon(t))
 			require.NoError(t, err)
 			require.Equal(t, n, got)
 		}
@@ -47,13 +48,13 @@ func TestPort_aFullOneTellsTheSender(t *testing.T) {
 	}
 	require.ErrorIs(t, port.Ref().Send(t.Context(), 1), actor.ErrMailboxFull)
 	require.NoError(t, port.Ref().Via(b).Send(t.Context(), 1))
-	until(t, "it came back", func() bool { return b.Stats().Bounced == 1 })
+	testkit.Until(t, "it came back", func() bool { return b.Stats().Bounced == 1 })
 	for range 1024 {
 		_, err := port.Recv(t.Context())
 		require.NoError(t, err)
 	}
 	require.NoError(t, port.Ref().Via(b).Send(t.Context(), 7))
-	n, err := port.Recv(soon(t))
+	n, err := port.Recv(testkit.Soon(t))
 	require.NoError(t, err)
 	require.Equal(t, 7, n, "there is room again")
 }
@@ -66,7 +67,7 @@ func TestPort_aClosedOneTellsTheSender(t *testing.T) {
 	port.Close()
 	require.ErrorIs(t, port.Ref().Send(t.Context(), 2), actor.ErrPortGone)
 	require.NoError(t, port.Ref().Via(b).Send(t.Context(), 2))
-	until(t, "it came back", func() bool { return b.Stats().Bounced == 1 })
+	testkit.Until(t, "it came back", func() bool { return b.Stats().Bounced == 1 })
 	n, err := port.Recv(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, 1, n, "what came before the end is received")
@@ -82,9 +83,9 @@ func TestPort_whatItDoesNotTakeLeavesItOpen(t *testing.T) {
 	require.ErrorIs(t, wrong.Via(a).Send(t.Context(), "x"), actor.ErrBadMessage)
 	require.NoError(t, wrong.Via(b).Send(t.Context(), "x"))
 	require.NoError(t, b.Respond(port.Ref().ID(), wire.Envelope{Kind: wire.Value, Sender: "client", Body: []byte{1}}))
-	until(t, "they came back", func() bool { return b.Stats().Bounced == 2 })
+	testkit.Until(t, "they came back", func() bool { return b.Stats().Bounced == 2 })
 	require.NoError(t, port.Ref().Via(b).Send(t.Context(), 3))
-	n, err := port.Recv(soon(t))
+	n, err := port.Recv(testkit.Soon(t))
 	require.NoError(t, err)
 	require.Equal(t, 3, n)
 	require.Equal(t, port.Ref().ID().String(), port.Ref().String())
@@ -94,7 +95,7 @@ func TestPort_ofAnInterfaceTakesNil(t *testing.T) {
 	p := alone(t)
 	port := actor.OpenPort[error](p)
 	require.NoError(t, port.Ref().Send(t.Context(), nil))
-	err, end := port.Recv(soon(t))
+	err, end := port.Recv(testkit.Soon(t))
 	require.NoError(t, end)
 	require.NoError(t, err)
 }
@@ -113,7 +114,7 @@ func TestPort_endsWithItsActorAndWithTheContext(t *testing.T) {
 	_, err = port.Recv(ctx)
 	require.ErrorIs(t, err, context.Canceled)
 	require.NoError(t, port.Ref().Send(t.Context(), 1))
-	take(t, p.StopActor(ref.ID().Name, "enough"))
+	testkit.Next(t, p.StopActor(ref.ID().Name, "enough"))
 	n, err := port.Recv(ctx)
 	require.NoError(t, err)
 	require.Equal(t, 1, n)
@@ -131,7 +132,7 @@ func TestPort_oneThatReplacesAnotherOutlivesIt(t *testing.T) {
 	p.OpenRaw("sink", "in", func(actor.Incoming) { got <- "second" })
 	first.Close()
 	require.NoError(t, p.Respond(first.ID(), frame(1)))
-	require.Equal(t, "second", take(t, got))
+	require.Equal(t, "second", testkit.Next(t, got))
 }
 
 func TestPortRef_withoutASenderSaysSo(t *testing.T) {

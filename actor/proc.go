@@ -16,97 +16,98 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// giveUpWithin is how long an actor that is told to give up may take to return.
-const giveUpWithin = time.Second
+// cancelGrace is the time for a cancelled actor to return.
+const cancelGrace = time.Second
 
-// What peers can cause is logged this often at most; the counters have it all.
+// Limits of log lines that peers can cause; the counters count all of them.
 const (
-	noisyBurst  = 20
-	noisyPeriod = 10 * time.Second
+	logBurst  = 20
+	logPeriod = 10 * time.Second
 )
 
-// Options configures a proc. ID, Bus and Registry are required; the rest has defaults. A proc with a Seat
-// needs First, and takes Bus, Space and Links of it.
+// Options configures a proc. ID, Bus and Registry are required; the rest has defaults. A proc with
+// an Index above 0 needs Lead, and uses its Bus, Space and Links.
 type Options struct {
 	ID       subjects.ProcID
 	Bus      *bus.Bus       // not owned: the proc does not close it
 	Space    subjects.Space // zero: castnet, default
-	Registry Registry       // what the proc can run; may be empty
+	Registry Registry       // the actor types of the proc; may be empty
 	Log      zerolog.Logger
 
-	// Coordinator takes the failure of an actor that has no parent, or whose parent did not survive
-	// it. It runs on the goroutine of the actor that has ended and must not block. nil: the proc fails
-	// (Proc.Failed).
+	// Coordinator takes the failure of an actor without a living parent. It runs on the goroutine
+	// of the ended actor and must not block. nil: the proc fails (Proc.Failed).
 	Coordinator func(Event)
 
-	// First is the first proc of the OS process that the proc is in. It closes the others before itself.
-	First *Proc
+	// Lead is the first proc of the OS process. It closes the others before itself.
+	Lead *Proc
 
-	// Cleanup bounds each of the things an actor does after its last message: waiting for its children, its
-	// Cleanup method, and waiting for its tasks; 0: 10 s.
+	// Cleanup bounds each step of an actor's end after its last message: the wait for its children,
+	// its Cleanup method, and the wait for its tasks; 0: 10 s.
 	Cleanup time.Duration
 
-	// Relays are what relays have whose own options leave MaxUpdates or Max open; 0: 5 and 50 ms.
+	// Relays are the defaults of a relay's MaxUpdates and Max; 0: 5 and 50 ms.
 	Relays RelayOptions
 
-	// Links bounds what is on the way between this proc and others; the zero value has the defaults.
+	// Links bounds the data in flight between this proc and others; the zero value has the
+	// defaults.
 	Links link.Config
 
-	// Deadline is for a verb whose context has none, and then for the fate of its message; 0: 30 s.
+	// Deadline is the timeout of a verb without a context deadline, and of its message's fate; 0:
+	// 30 s.
 	Deadline time.Duration
-	// Mailbox is how many messages may wait for an actor whose spawn does not say; 0: 1,024.
+	// Mailbox is the default size of a mailbox, in messages; 0: 1,024.
 	Mailbox int
 }
 
-// Proc is an actor runtime with an address: it runs actors, receives what the bus brings for them
-// and sends what they say. All methods may be called on any goroutine.
+// Proc is an actor runtime with an address: it runs actors, and receives and sends their messages
+// on the bus. All methods may be called on any goroutine.
 type Proc struct {
-	id       subjects.ProcID
-	name     string // id as text
-	self     subjects.ProcessID
-	bus      *bus.Bus
-	space    subjects.Space
-	registry Registry
-	log      zerolog.Logger
-	loud     zerolog.Logger // log, thinned out, for what a peer can cause
-	links    *link.Links
-	targets  targets
-	inbound  inbound
-	process  *process
-	later    incarnations // of the procs of meshes; the first proc's of a process
-	turns    *workers     // of the process
-	epoch    time.Time
-	seats    *seats
-	meters   meters
-	scratch  sync.Pool // of *[]byte, to encode into
-	nextPort atomic.Uint64
-	counts   counters
-	dead     deadLetters
-	observed atomic.Bool // there are observers
-	cleanup  time.Duration
-	relays   RelayOptions
+	id          subjects.ProcID
+	name        string // id as text
+	self        subjects.ProcessID
+	bus         *bus.Bus
+	space       subjects.Space
+	registry    Registry
+	log         zerolog.Logger
+	sampledLog  zerolog.Logger // log, thinned out, for what a peer can cause
+	links       *link.Links
+	targets     targets
+	inbound     inbound
+	process     *process
+	generations generations // of the procs of meshes; the first proc's of a process
+	workers     *workers    // of the process
+	epoch       time.Time
+	waiters     *waiterPool
+	limiters    rateLimiters
+	bufs        sync.Pool // of *[]byte, to encode into
+	nextPort    atomic.Uint64
+	counts      counters
+	deadLetters deadLetters
+	observed    atomic.Bool // there are observers
+	cleanup     time.Duration
+	relays      RelayOptions
 
 	lastFailure atomic.Pointer[Event]
 
-	deadline    time.Duration // see Options
-	mailbox     int           // the same
-	coordinator func(Event)
-	directory   directory
-	roots       roots
-	remote      remoteWatches
-	failed      chan struct{} // closed once failure is set
+	deadline       time.Duration // see Options
+	mailbox        int           // the same
+	coordinator    func(Event)
+	directory      directory
+	topLevel       topLevel
+	remoteMonitors remoteMonitors
+	failed         chan struct{} // closed once failure is set
 
-	mu        sync.Mutex // guards the fields below
-	failure   *Error
-	ports     map[portKey]port
-	watched   map[subjects.MeshID]*follow
-	down      downs
-	watchers  map[*watcher]struct{}
-	observers map[*func(Event)]struct{}
-	values    map[any]any
-	subs      []*bus.Sub
-	closing   bool // spawns nothing more
-	closed    bool // receives nothing more
+	mu            sync.Mutex // guards the fields below
+	failure       *Error
+	ports         map[portKey]port
+	subscriptions map[subjects.MeshID]*meshSubscription
+	dead          deadProcs
+	watchers      map[*unreachableWatcher]struct{}
+	observers     map[*func(Event)]struct{}
+	values        map[any]any
+	subs          []*bus.Sub
+	closing       bool // spawns nothing more
+	closed        bool // receives nothing more
 }
 
 // NewProc starts a proc: when it returns, messages to it arrive (BUS-3).
@@ -114,13 +115,13 @@ func NewProc(ctx context.Context, o Options) (*Proc, error) {
 	if !o.ID.IsValid() {
 		return nil, fmt.Errorf("start proc: want a valid ID, got %q", o.ID)
 	}
-	if o.First != nil {
-		if o.First.id != o.ID.Lead() || o.ID.Seat == 0 {
-			return nil, fmt.Errorf("start proc %s: want one with a seat in the process of %s", o.ID, o.First.id)
+	if o.Lead != nil {
+		if o.Lead.id != o.ID.Lead() || o.ID.Index == 0 {
+			return nil, fmt.Errorf("start proc %s: want one with a seat in the process of %s", o.ID, o.Lead.id)
 		}
-		o.Bus, o.Space = o.First.bus, o.First.space
-	} else if o.ID.Seat > 0 {
-		return nil, fmt.Errorf("start proc %s: want the first proc of its process, %s, in First", o.ID, o.ID.Lead())
+		o.Bus, o.Space = o.Lead.bus, o.Lead.space
+	} else if o.ID.Index > 0 {
+		return nil, fmt.Errorf("start proc %s: want the first proc of its process, %s, in Options.Lead", o.ID, o.ID.Lead())
 	}
 	if err := checkMailbox(o.Mailbox); err != nil {
 		return nil, fmt.Errorf("start proc %s: %w", o.ID, err)
@@ -131,33 +132,33 @@ func NewProc(ctx context.Context, o Options) (*Proc, error) {
 	log := o.Log.With().Stringer("proc", o.ID).Logger()
 	p := &Proc{
 		id: o.ID, name: o.ID.String(), self: o.ID.Process(), bus: o.Bus, space: o.Space, registry: o.Registry, log: log,
-		loud:    log.Sample(&zerolog.BurstSampler{Burst: noisyBurst, Period: noisyPeriod}),
-		epoch:   time.Now(),
-		cleanup: cmp.Or(max(0, o.Cleanup), cleanupTimeout), relays: o.Relays,
+		sampledLog: log.Sample(&zerolog.BurstSampler{Burst: logBurst, Period: logPeriod}),
+		epoch:      time.Now(),
+		cleanup:    cmp.Or(max(0, o.Cleanup), cleanupTimeout), relays: o.Relays,
 		deadline:    cmp.Or(o.Deadline, DefaultDeadline),
 		mailbox:     cmp.Or(o.Mailbox, mailboxSize),
 		coordinator: o.Coordinator, directory: directory{byName: map[string]*instance{}}, failed: make(chan struct{}),
-		ports:    map[portKey]port{},
-		watched:  map[subjects.MeshID]*follow{},
-		watchers: map[*watcher]struct{}{}, observers: map[*func(Event)]struct{}{}, values: map[any]any{},
+		ports:         map[portKey]port{},
+		subscriptions: map[subjects.MeshID]*meshSubscription{},
+		watchers:      map[*unreachableWatcher]struct{}{}, observers: map[*func(Event)]struct{}{}, values: map[any]any{},
 	}
-	p.seats = newSeats(p.now)
-	p.meters.now = p.now
-	p.roots = roots{family: newFamily(OneForOne), alarms: map[*time.Timer]struct{}{}}
+	p.waiters = newWaiterPool(p.now)
+	p.limiters.now = p.now
+	p.topLevel = topLevel{children: newChildren(OneForOne), timers: map[*time.Timer]struct{}{}}
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("start proc %s: %w", o.ID, err)
 	}
-	if o.First != nil {
-		p.process, p.links, p.turns = o.First.process, o.First.links, o.First.turns
+	if o.Lead != nil {
+		p.process, p.links, p.workers = o.Lead.process, o.Lead.links, o.Lead.workers
 		if err := p.subscribe(o.Bus.Data(), p.space.PortsOf(p.id), p.receivePort); err != nil {
 			return nil, fmt.Errorf("start proc %s: %w", o.ID, err)
 		}
 		p.process.join(p)
 		return p, nil
 	}
-	o.Links.Deadline = cmp.Or(o.Links.Deadline, p.deadline)
-	p.process, p.turns = &process{first: p, all: map[uint32]*Proc{0: p}}, new(workers)
-	p.links = link.Open(link.Options{Self: p.self, Space: p.space, Bus: o.Bus, Handler: linked{p}, Config: o.Links, Unknown: &p.counts.unknown})
+	o.Links.DefaultDeadline = cmp.Or(o.Links.DefaultDeadline, p.deadline)
+	p.process, p.workers = &process{lead: p, all: map[uint32]*Proc{0: p}}, new(workers)
+	p.links = link.Open(link.Options{Self: p.self, Space: p.space, Bus: o.Bus, Handler: linkHandler{p}, Config: o.Links, Unknown: &p.counts.unknown})
 	for _, s := range []struct {
 		conn    *bus.Conn
 		subject string
@@ -180,7 +181,7 @@ func NewProc(ctx context.Context, o Options) (*Proc, error) {
 // ID is the proc's address.
 func (p *Proc) ID() subjects.ProcID { return p.id }
 
-// Space is the namespace the proc lives in.
+// Space is the namespace of the proc.
 func (p *Proc) Space() subjects.Space { return p.space }
 
 // Bus is the proc's pair of connections.
@@ -189,12 +190,12 @@ func (p *Proc) Bus() *bus.Bus { return p.bus }
 // Log is the proc's logger.
 func (p *Proc) Log() zerolog.Logger { return p.log }
 
-// Registry is what the proc can run.
+// Registry returns the actor types of the proc.
 func (p *Proc) Registry() Registry { return p.registry }
 
-// Close stops every actor (each handles its mail), then the subscriptions. When ctx ends (without
-// a deadline: after that of Options), actors that still run are told to give up; Close names those that do
-// not, and leaves them behind. A second call does nothing.
+// Close stops every actor (each handles its mail), then the subscriptions. When ctx ends (without a
+// deadline: after that of Options), the remaining actors are cancelled. Close leaves stuck actors
+// behind and names them in its error. A second call does nothing.
 func (p *Proc) Close(ctx context.Context) error {
 	ctx, cancel := p.bounded(ctx)
 	defer cancel()
@@ -205,49 +206,49 @@ func (p *Proc) Close(ctx context.Context) error {
 	}
 	p.closing = true
 	p.mu.Unlock()
-	neighbours := p.closeOthers(ctx)
-	p.roots.close()
-	leaves := p.leaves()
+	neighbours := p.closeColocated(ctx)
+	p.topLevel.close()
+	leaves := p.stoppingEvent()
 	all := p.directory.close(p.stopped())
 	for _, in := range all {
 		if in.parent == nil { // its children are its own to stop
-			in.asked(ending{reason: "the proc stops", cause: &leaves})
+			in.requestStop(ending{reason: "the proc stops", cause: &leaves})
 		}
 	}
 	for _, in := range all {
 		select {
 		case <-in.ended():
 		case <-ctx.Done():
-			in.fail(ending{code: CodeKilled, reason: "killed: the proc stops and the actor did not", cause: &leaves}) // no news to one that is done
+			in.fail(ending{code: CodeKilled, reason: "killed: the proc stops and the actor did not", cause: &leaves}) // no effect on an ended actor
 		}
 	}
-	p.settle(ctx)
+	p.awaitFates(ctx)
 	p.disconnect()
 	p.process.leave(p)
-	if p == p.process.first {
+	if p == p.process.lead {
 		p.links.Close()
 	}
-	p.forgetPorts(func(string) bool { return true }, p.stopped())
-	if err := p.bus.Data().Flush(ctx); err != nil { // who sends from now on is told that nobody listens
+	p.closePortsOf(func(string) bool { return true }, p.stopped())
+	if err := p.bus.Data().Flush(ctx); err != nil { // later senders learn that the proc is gone
 		p.log.Debug().Err(err).Msg("the server may not know yet that the proc is closed")
 	}
-	p.seats.close()
-	p.remote.close()
-	if p != p.process.first { // the workers are the first one's
+	p.waiters.close()
+	p.remoteMonitors.close()
+	if p != p.process.lead { // the workers are the first one's
 		return nil
 	}
-	p.turns.retire()
-	grace, done := context.WithTimeout(context.WithoutCancel(ctx), giveUpWithin)
+	p.workers.retire()
+	grace, done := context.WithTimeout(context.WithoutCancel(ctx), cancelGrace)
 	defer done()
-	if p.turns.wait(ctx) || p.turns.wait(grace) {
+	if p.workers.wait(ctx) || p.workers.wait(grace) {
 		return neighbours
 	}
-	return errors.Join(neighbours, stuck(all))
+	return errors.Join(neighbours, stuckError(all))
 }
 
-// closeOthers closes the other procs of the process, when this is the first.
-func (p *Proc) closeOthers(ctx context.Context) error {
-	if p != p.process.first {
+// closeColocated closes the other procs of the process, when this is the first.
+func (p *Proc) closeColocated(ctx context.Context) error {
+	if p != p.process.lead {
 		return nil
 	}
 	var errs []error
@@ -259,23 +260,23 @@ func (p *Proc) closeOthers(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// settleWithin is how long the fates of what was sent may take when the proc closes.
-const settleWithin = 2 * time.Second
+// closeFlushTimeout bounds the wait for fates of sent messages when the proc closes.
+const closeFlushTimeout = 2 * time.Second
 
-// settle waits for the fates of what was sent, when there is a server that could bring them.
-func (p *Proc) settle(ctx context.Context) {
+// awaitFates waits for the fates of sent messages, if a server is connected.
+func (p *Proc) awaitFates(ctx context.Context) {
 	if p.bus.Data().URL() == "" {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, settleWithin)
+	ctx, cancel := context.WithTimeout(ctx, closeFlushTimeout)
 	defer cancel()
 	if err := p.links.Flush(ctx); err != nil {
 		p.log.Debug().Err(err).Msg("not every message that was sent has a fate")
 	}
 }
 
-// stuck names the actors that did not stop, and what they are at.
-func stuck(all []*instance) error {
+// stuckError names the stuck actors, and their current work.
+func stuckError(all []*instance) error {
 	var errs []error
 	for _, in := range all {
 		select {
@@ -321,12 +322,13 @@ func (p *Proc) Subscribe(subject string, handle func(bus.Msg)) error {
 	return p.subscribe(p.bus.Data(), subject, handle)
 }
 
-// SubscribeLossy is Subscribe with a lossy Inbox: for requests of plain clients, in no order with anything else.
+// SubscribeLossy is Subscribe with a lossy Inbox: for requests of plain clients, in no order with
+// anything else.
 func (p *Proc) SubscribeLossy(in *bus.Inbox, subject string, handle func(bus.Msg)) error {
 	return p.subscribe(in, subject, handle)
 }
 
-// subscriber is a lane, or a lossy Inbox.
+// subscriber is a bus connection, or a lossy Inbox.
 type subscriber interface {
 	Subscribe(subject string, handle func(bus.Msg)) (*bus.Sub, error)
 }
@@ -349,11 +351,11 @@ func (p *Proc) subscribe(on subscriber, subject string, handle func(bus.Msg)) er
 	return nil
 }
 
-// Failed is closed when an actor's failure was nobody's to handle and failed the proc (Err says
-// which). Its actors are stopped by then or about to be; whoever made the proc closes it.
+// Failed is closed when an actor's failure had no other owner and failed the proc (Err has the
+// reason). Its actors are stopping or stopped; the creator of the proc closes it.
 func (p *Proc) Failed() <-chan struct{} { return p.failed }
 
-// Err says why the proc failed; nil while it has not.
+// Err returns the failure of the proc; nil while it has not failed.
 func (p *Proc) Err() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -363,7 +365,7 @@ func (p *Proc) Err() error {
 	return p.failure
 }
 
-// fail ends a proc because of an actor's end that nobody handled.
+// fail ends a proc because of an actor's unhandled end.
 func (p *Proc) fail(e Event) {
 	p.mu.Lock()
 	if p.closing || p.failure != nil {
@@ -378,18 +380,18 @@ func (p *Proc) fail(e Event) {
 	p.Emit(Event{
 		Kind: KindProc, Status: string(Failed), Mesh: p.id.Mesh.String(), Rank: int(p.id.Rank), Gen: int(p.id.Gen),
 		Code: CodeCascade, Reason: "its actor " + e.Actor + " failed: " + e.Reason, At: time.Now(),
-	}.because(&e))
-	p.roots.close()
+	}.withCause(&e))
+	p.topLevel.close()
 	for _, in := range p.directory.close(why) {
-		in.abandon(ending{reason: "the proc failed: its actor " + e.Actor + " failed: " + e.Reason, cause: &e}, false)
+		in.abort(ending{reason: "the proc failed: its actor " + e.Actor + " failed: " + e.Reason, cause: &e}, false)
 	}
 	close(p.failed)
-	p.forgetPorts(func(owner string) bool { return owner == clientName }, why)
+	p.closePortsOf(func(owner string) bool { return owner == clientName }, why)
 }
 
-// Barred is why code that is no actor can send nothing any more: the proc has failed. nil: it can. The actors of a
-// proc that fails wind up what they have to.
-func (p *Proc) Barred(sender string) error {
+// CheckSend returns the error of a failed proc for code that is not an actor; nil if sends are
+// allowed. Actors of a failed proc may still send while they stop.
+func (p *Proc) CheckSend(sender string) error {
 	if sender != clientName {
 		return nil
 	}

@@ -11,37 +11,36 @@ import (
 // Fold combines two answers of one endpoint, the earlier rank's first.
 type Fold func(acc, next any) (any, error)
 
-// Reducer folds answers of type R into one on their way home. It must be associative; answers
-// are folded in rank order, so it need not be commutative. It leaves its arguments as they are: after
-// a failure they are folded again.
+// Reducer folds answers of type R into one on their way home. It must be associative; answers are
+// folded in rank order, so it need not be commutative. It leaves its arguments unchanged, because
+// after a failure they are folded again.
 type Reducer[R any] struct {
-	name  string
-	known bool // by every process: it needs no declaration
-	fold  func(acc, next R) (R, error)
+	name    string
+	builtin bool // by every process: it needs no declaration
+	fold    func(acc, next R) (R, error)
 }
 
-// NewReducer names a way to fold. Processes that fold know it by this name: declare it on the
+// NewReducer names a way to fold. Folding processes look it up by this name: declare it on the
 // endpoint (NewEndpoint).
 func NewReducer[R any](name string, fold func(acc, next R) (R, error)) Reducer[R] {
 	return Reducer[R]{name: name, fold: fold}
 }
 
-// KnownReducer is for packages that extend the runtime (cast): a reducer that every process knows without
-// a declaration. Its name need not be a label, so that it cannot be mistaken for one that an endpoint
-// declares.
-func KnownReducer[R any](name string, fold func(acc, next R) (R, error)) Reducer[R] {
-	return Reducer[R]{name: name, known: true, fold: fold}
+// BuiltinReducer is for packages that extend the runtime (cast): a reducer known to every process
+// without a declaration. Its name need not be a label, so it cannot clash with a declared one.
+func BuiltinReducer[R any](name string, fold func(acc, next R) (R, error)) Reducer[R] {
+	return Reducer[R]{name: name, builtin: true, fold: fold}
 }
 
-// Known reports whether every process knows the reducer without a declaration.
-func (r Reducer[R]) Known() bool { return r.known }
+// Builtin reports whether every process knows the reducer without a declaration.
+func (r Reducer[R]) Builtin() bool { return r.builtin }
 
 // Name is the name the reducer travels by.
 func (r Reducer[R]) Name() string { return r.name }
 
 // Err reports a bad name or a missing function.
 func (r Reducer[R]) Err() error {
-	if err := subjects.CheckLabel("reducer", r.name); err != nil && !r.known {
+	if err := subjects.CheckLabel("reducer", r.name); err != nil && !r.builtin {
 		return err
 	}
 	if r.fold == nil {

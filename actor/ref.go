@@ -7,7 +7,7 @@ import (
 )
 
 // Ref is a typed address of one actor. It is a value: copy it, send it in a message (only the ID
-// travels), keep it. It stays valid as a value when the actor is gone; verbs then say so.
+// travels), keep it. When the actor is gone, verbs on its Ref return errors.
 type Ref[A any] struct {
 	id  subjects.ActorID
 	via *Proc
@@ -15,22 +15,22 @@ type Ref[A any] struct {
 	err error
 }
 
-// RefOf claims that an ID belongs to an actor of Go type A. Nothing checks the claim; a wrong one
-// comes back from the first verb as ErrNoEndpoint or ErrBadMessage.
+// RefOf asserts that an ID belongs to an actor of Go type A, without a check. With a wrong type,
+// the first verb returns ErrNoEndpoint or ErrBadMessage.
 func RefOf[A any](id subjects.ActorID) Ref[A] {
 	if !id.IsValid() {
-		return BadRef[A](fmt.Errorf("want a valid actor ID, got %q", id))
+		return ErrRef[A](fmt.Errorf("want a valid actor ID, got %q", id))
 	}
 	return Ref[A]{id: id}
 }
 
-// Self is the actor whose Context ctx is, as a Ref. A must be its Go type: nothing checks it.
+// Self is the Ref of the actor of ctx. A must be its Go type, without a check.
 func Self[A any](ctx *Context) Ref[A] { return Ref[A]{id: ctx.Self(), via: ctx.in.proc, in: ctx.in} }
 
-// BadRef is a ref that carries an error: every verb returns it as it is.
-func BadRef[A any](err error) Ref[A] { return Ref[A]{err: err} }
+// ErrRef is a ref with an error: every verb returns that error.
+func ErrRef[A any](err error) Ref[A] { return Ref[A]{err: err} }
 
-// Via binds the proc that speaks for code that is not an actor.
+// Via binds the proc that sends for code that is not an actor.
 func (r Ref[A]) Via(p *Proc) Ref[A] {
 	r.via, r.in = p, nil
 	if p != nil && r.id.Proc == p.id {

@@ -9,21 +9,21 @@ import (
 	"strings"
 )
 
-// Def is an actor type bound to code: what a proc needs to run it.
+// Def is an actor type bound to code, for the registry of a proc.
 type Def struct {
 	name      string
 	params    decodeFunc
 	construct func(ctx *Context, params any) (any, error)
 	methods   map[string]*method
-	enduring  bool // an error nobody waits for is logged
+	enduring  bool // an unawaited error is logged
 	err       error
 }
 
 // Name is the name of the actor type.
 func (d Def) Name() string { return d.name }
 
-// Enduring is d for actors that others depend on, such as agents: an error that a handler returns
-// and nobody waits for is logged and does not fail the actor. A panic still does.
+// Enduring returns d for actors that others depend on, such as agents: an unawaited error of a
+// handler is logged and does not fail the actor. A panic still does.
 func (d Def) Enduring() Def {
 	d.enduring = true
 	return d
@@ -33,7 +33,7 @@ func (d *Def) add(m *method, err error) {
 	switch {
 	case d.err != nil:
 	case err == nil && m == nil:
-		d.err = fmt.Errorf("actor type %s: want methods made by Endpoint.By, got the zero Method", d.name)
+		d.err = fmt.Errorf("actor type %s: want methods made by Endpoint.Handle, got the zero Method", d.name)
 	case err != nil:
 		d.err = fmt.Errorf("actor type %s: %w", d.name, err)
 	case d.methods[m.name] != nil:
@@ -46,12 +46,12 @@ func (d *Def) add(m *method, err error) {
 // Registry holds the actor types a proc can run. It is a value: there is no global one.
 type Registry struct{ defs map[string]*Def }
 
-// NewRegistry collects definitions; the first that is malformed or there twice is the error.
+// NewRegistry collects definitions. It returns an error for the first malformed or duplicate one.
 func NewRegistry(defs ...Def) (Registry, error) {
 	r := Registry{defs: map[string]*Def{}}
 	for _, d := range defs {
 		if d.err == nil && d.construct == nil {
-			d.err = errors.New("want a Def made by Type.Made, got the zero Def")
+			d.err = errors.New("want a Def made by Type.Define, got the zero Def")
 		}
 		if d.err != nil {
 			return Registry{}, d.err
@@ -64,7 +64,7 @@ func NewRegistry(defs ...Def) (Registry, error) {
 	return r, nil
 }
 
-// With returns a registry that also knows d.
+// With returns a registry with d added.
 func (r Registry) With(d Def) (Registry, error) {
 	all := []Def{d}
 	for _, known := range r.defs {
@@ -90,7 +90,7 @@ func (r Registry) Endpoints(typeName string) []string {
 	return out
 }
 
-// EndpointType is what is known of an endpoint of a type without an actor.
+// EndpointType describes an endpoint of a type, without an actor.
 type EndpointType struct {
 	Name     string
 	In, Out  reflect.Type
@@ -119,7 +119,7 @@ func (r Registry) find(typeName string) (*Def, error) {
 	return d, nil
 }
 
-// endpointNames lists what an actor can be asked, for errors.
+// endpointNames lists the endpoints of an actor type, for errors.
 func (d Def) endpointNames() string {
 	return strings.Join(slices.Sorted(maps.Keys(d.methods)), ", ")
 }

@@ -10,24 +10,26 @@ import (
 
 // RelayOptions configures a relay; the zero value is fine.
 type RelayOptions struct {
-	MaxUpdates int           // so many are buffered at most, and sent on when there are; 0: as Options.Relays, or 5
-	First      time.Duration // what the alarm is set to at first; 0: 1 ms
-	Max        time.Duration // what that grows to, doubling with each update that is buffered; 0: as Options.Relays, or 50 ms
-	Limit      Limit         // Exactly(n): one value made of n updates, whatever time that takes
+	MaxUpdates int           // size of the buffer; a full one is sent on at once; 0: as Options.Relays, or 5
+	First      time.Duration // the initial interval of the alarm; 0: 1 ms
+	Max        time.Duration // the interval's bound: it doubles with each buffered update; 0: as Options.Relays, or 50 ms
+	Limit      Limit         // Exactly(n): one value made of n updates, without alarm
 }
 
-// Relay is a port of this proc that stands in for another: updates sent to it are folded into fewer,
-// which go on to the port it stands in for as messages of its owner (PORT-5).
+// Relay is a port of this proc in front of another port. It folds updates into fewer ones and
+// forwards these as messages of its owner (PORT-5).
 //
-// MaxUpdates that are buffered are folded and sent on at once, fewer when an alarm rings. An update
-// that is buffered sets the alarm to one interval after it was set last, or to now when that is past;
-// the first, and the first after a full buffer, to one interval from now. The interval starts at First
-// and doubles each time up to Max, for the life of the relay. So a lone update goes on at once and a
-// busy stream in batches; with the default options an update waits for 100 ms at most.
+// The relay folds and forwards MaxUpdates buffered updates at once, or fewer when an alarm rings. A
+// buffered update sets the alarm to one interval after its last setting, or to now if that is past.
+// The first update, and the first after a full buffer, set it to one interval from now.
 //
-// An update that fills the buffer is refused when that cannot be folded or sent on: its sender is
-// told why, and the buffer is as it was. When the alarm rings and that happens, it is logged, and the
-// buffer waits for the next update.
+// The interval starts at First and doubles up to Max, for the life of the relay. So a lone update
+// goes on at once and a busy stream in batches. With the default options an update waits for 100 ms
+// at most.
+//
+// If an update fills the buffer and the fold or the send fails, its sender gets the error, and the
+// buffer is unchanged. If that happens at an alarm, the error is logged, and the buffer waits for
+// the next update.
 type Relay[U any] struct {
 	p     *Proc
 	owner string
@@ -35,18 +37,18 @@ type Relay[U any] struct {
 	rules relayRules[U]
 	raw   RawPort
 
-	mu      sync.Mutex // guards the fields below, and keeps what goes on in order
-	state   relayState[U]
-	alarm   *time.Timer
-	ringing sync.WaitGroup // the alarm, while it is set or handled
+	mu        sync.Mutex // guards the fields below, and keeps what goes on in order
+	state     relayState[U]
+	timer     *time.Timer
+	timerRuns sync.WaitGroup // the alarm, while it is set or handled
 }
 
-// OpenRelay opens a relay for a port of any proc. Without a reducer (the zero Reducer) every update
-// goes on by itself. The reducer runs where updates arrive, so it must not block; it returns a new
-// value and leaves its arguments as they are. Close the relay. OpenRelay may be called on any
+// OpenRelay opens a relay for a port of any proc. Without a reducer (the zero Reducer) each update
+// is forwarded by itself. The reducer runs where updates arrive, so it must not block; it returns a
+// new value and leaves its arguments unchanged. Close the relay. OpenRelay may be called on any
 // goroutine.
-func OpenRelay[U any](at Opener, to PortRef[U], by Reducer[U], o RelayOptions) (*Relay[U], error) {
-	p, owner := at.opener()
+func OpenRelay[U any](at PortOwner, to PortRef[U], by Reducer[U], o RelayOptions) (*Relay[U], error) {
+	p, owner := at.portOwner()
 	if !to.id.IsValid() {
 		return nil, errorf(CodeInvalid, "", to.id.Port, "open a relay: want a port to stand in for, got the zero PortRef or a malformed name")
 	}
@@ -55,113 +57,114 @@ func OpenRelay[U any](at Opener, to PortRef[U], by Reducer[U], o RelayOptions) (
 	if err != nil {
 		return nil, errorf(CodeInvalid, to.id.Actor.String(), to.id.Port, "open a relay: %v", err)
 	}
-	// A port of this proc must be there before its relay: so relays form no ring, and the locks they
-	// hold while they send have an order.
+	// A port of this proc must exist before its relay. So relays form no ring, and their locks,
+	// held while they send, have an order.
 	if to.id.Actor.Proc == p.id && p.findPort(to.id.Actor.Name, to.id.Port) == nil {
-		return nil, p.noPort(to.id.Actor.Name, to.id.Port)
+		return nil, p.portError(to.id.Actor.Name, to.id.Port)
 	}
-	if to.id.Actor.Proc != p.id { // waits for the server, which a relay at work must not
-		if err := p.Follow(to.id.Actor.Proc.Mesh, int(to.id.Actor.Proc.Rank)+1); err != nil {
+	if to.id.Actor.Proc != p.id { // waits for the server, which a running relay must not
+		if err := p.FollowMesh(to.id.Actor.Proc.Mesh, int(to.id.Actor.Proc.Rank)+1); err != nil {
 			return nil, err
 		}
 	}
 	r := &Relay[U]{p: p, owner: owner, to: to, rules: rules, state: relayState[U]{interval: rules.first}}
-	r.raw = openAt(at, r.recv, func(error) { r.warn(r.end()) })
+	r.raw = openPrivate(at, r.recv, func(error) { r.warn(r.closeWith()) })
 	return r, nil
 }
 
 // Ref is the relay's own address, to be sent to others in the place of the port it stands in for.
 func (r *Relay[U]) Ref() PortRef[U] { return PortRef[U]{id: r.raw.ID(), via: r.p} }
 
-// Close ends the relay: senders from then on are told that it is gone, and what is buffered is sent
-// on, by ones when it cannot be folded. An error says that not all of it was sent. A relay with a Limit
-// sends nothing that is made of fewer updates, and its error says how many are dropped. The end of its
-// actor or proc closes a relay, too; the error is logged then. A second call does nothing.
+// Close ends the relay: later senders get ErrPortGone. It forwards the buffer, unfolded if the fold
+// fails, and returns an error if some updates were not sent. A relay with a Limit drops an
+// incomplete value, and its error has the number of updates.
+//
+// The end of its actor or proc closes a relay, too, and logs the error. A second call does nothing.
 func (r *Relay[U]) Close() error {
 	r.raw.Close()
-	return r.end()
+	return r.closeWith()
 }
 
-func (r *Relay[U]) end() error {
+func (r *Relay[U]) closeWith() error {
 	r.mu.Lock()
-	err := r.apply(relayEvent[U]{kind: relayEnds, at: time.Now()})
+	err := r.apply(relayEvent[U]{kind: relayClose, at: time.Now()})
 	r.mu.Unlock()
-	r.ringing.Wait() // for an alarm that rang before and finds nothing
+	r.timerRuns.Wait() // for an alarm that rang before and finds nothing
 	return err
 }
 
 func (r *Relay[U]) recv(at RawPort, in Incoming) error {
-	u, err := read[U](at, in)
+	u, err := decodeIncoming[U](at, in)
 	if err != nil {
 		return err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	err = r.apply(relayEvent[U]{kind: relayTakes, at: time.Now(), update: u})
-	if r.state.over {
+	err = r.apply(relayEvent[U]{kind: relayUpdate, at: time.Now(), update: u})
+	if r.state.closed {
 		at.Close()
 	}
 	return err
 }
 
-func (r *Relay[U]) rings() {
-	defer r.ringing.Done()
+func (r *Relay[U]) onTimer() {
+	defer r.timerRuns.Done()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.warn(r.apply(relayEvent[U]{kind: relayRings, at: time.Now()}))
+	r.warn(r.apply(relayEvent[U]{kind: relayTimer, at: time.Now()}))
 }
 
-// apply does what the rules say. What cannot be done leaves the state as it was, unless it is the
-// end. The caller holds mu.
+// apply carries out an event. A failure leaves the state unchanged, except at the end. The caller
+// holds mu.
 func (r *Relay[U]) apply(e relayEvent[U]) error {
 	next, send, err := r.rules.step(r.state, e)
 	for _, u := range send {
 		err = cmp.Or(err, r.to.sendAs(r.p, r.owner, u)) // several are sent at the end only
 	}
-	if err != nil && e.kind != relayEnds {
+	if err != nil && e.kind != relayClose {
 		return err
 	}
 	r.state = next
-	r.setAlarm(e.at)
+	r.setTimer(e.at)
 	return err
 }
 
-// setAlarm sets the alarm as the state has it.
-func (r *Relay[U]) setAlarm(now time.Time) {
+// setTimer sets the alarm as the state has it.
+func (r *Relay[U]) setTimer(now time.Time) {
 	d := r.state.due.Sub(now)
 	switch {
 	case r.state.due.IsZero():
-		if r.alarm != nil && r.alarm.Stop() {
-			r.ringing.Done()
+		if r.timer != nil && r.timer.Stop() {
+			r.timerRuns.Done()
 		}
-	case r.alarm == nil:
-		r.ringing.Add(1)
-		r.alarm = time.AfterFunc(d, r.rings)
+	case r.timer == nil:
+		r.timerRuns.Add(1)
+		r.timer = time.AfterFunc(d, r.onTimer)
 	default:
-		r.ringing.Add(1)
-		if r.alarm.Reset(d) { // it had not rung: there is one alarm still
-			r.ringing.Done()
+		r.timerRuns.Add(1)
+		if r.timer.Reset(d) { // it had not rung: there is one alarm still
+			r.timerRuns.Done()
 		}
 	}
 }
 
 func (r *Relay[U]) warn(err error) {
 	if err != nil {
-		r.p.loud.Warn().Err(err).Str("relay", r.owner).Stringer("to", r.to).Msg("updates were not sent on")
+		r.p.sampledLog.Warn().Err(err).Str("relay", r.owner).Stringer("to", r.to).Msg("updates were not sent on")
 	}
 }
 
-// relayRules is what a relay decides by.
+// relayRules are the parameters of a relay's decisions.
 type relayRules[U any] struct {
-	fold           func(acc, next U) (U, error) // nil: every update goes on by itself
-	size           int
-	first, longest time.Duration
-	limit          Limit
+	fold               func(acc, next U) (U, error) // nil: every update goes on by itself
+	size               int
+	first, maxInterval time.Duration
+	limit              Limit
 }
 
 func newRelayRules[U any](by Reducer[U], o RelayOptions) (relayRules[U], error) {
 	r := relayRules[U]{
-		size: cmp.Or(o.MaxUpdates, 5), first: cmp.Or(o.First, time.Millisecond), longest: cmp.Or(o.Max, 50*time.Millisecond),
+		size: cmp.Or(o.MaxUpdates, 5), first: cmp.Or(o.First, time.Millisecond), maxInterval: cmp.Or(o.Max, 50*time.Millisecond),
 		limit: o.Limit,
 	}
 	if !by.none() {
@@ -173,8 +176,8 @@ func newRelayRules[U any](by Reducer[U], o RelayOptions) (relayRules[U], error) 
 	switch {
 	case r.size < 1:
 		return r, fmt.Errorf("want MaxUpdates of 1 or more, got %d", r.size)
-	case r.first < 0 || r.longest < r.first:
-		return r, fmt.Errorf("want First between 0 and Max, got %s and %s", r.first, r.longest)
+	case r.first < 0 || r.maxInterval < r.first:
+		return r, fmt.Errorf("want First between 0 and Max, got %s and %s", r.first, r.maxInterval)
 	case r.limit.set && r.fold == nil:
 		return r, errors.New("want a reducer to make one value of many updates, got none")
 	}
@@ -185,19 +188,19 @@ func newRelayRules[U any](by Reducer[U], o RelayOptions) (relayRules[U], error) 
 // is kept.
 type relayState[U any] struct {
 	buffer   []U           // with a Limit: the one value so far
-	taken    int           // with a Limit: the updates in that value
-	interval time.Duration // of the next time that the alarm is set
+	count    int           // with a Limit: the updates in that value
+	interval time.Duration // of the next alarm
 	set      time.Time     // when the alarm was set last; zero after a full buffer
-	due      time.Time     // when it rings, at once when that is past; zero: it does not
-	over     bool
+	due      time.Time     // of the alarm, at once when past; zero: it is not set
+	closed   bool
 }
 
 type relayKind uint8
 
 const (
-	relayTakes relayKind = iota // an update came
-	relayRings                  // the alarm rang
-	relayEnds                   // the relay is closed
+	relayUpdate relayKind = iota // an update came
+	relayTimer                   // the alarm rang
+	relayClose                   // the relay is closed
 )
 
 type relayEvent[U any] struct {
@@ -206,23 +209,23 @@ type relayEvent[U any] struct {
 	update U // of relayTakes
 }
 
-// step decides what becomes of an event: the state after it and what is sent on. It is the whole of
-// a relay. With an error nothing has happened, unless it is the end.
+// step decides on an event and returns the new state and the updates to forward. It is the whole
+// logic of a relay. On an error the state is unchanged, except at the end.
 func (r relayRules[U]) step(s relayState[U], e relayEvent[U]) (relayState[U], []U, error) {
 	switch {
-	case e.kind == relayEnds:
-		return r.end(s)
-	case e.kind == relayRings:
-		if len(s.buffer) == 0 || s.due.IsZero() || e.at.Before(s.due) { // it was set anew as it rang
+	case e.kind == relayClose:
+		return r.closeWith(s)
+	case e.kind == relayTimer:
+		if len(s.buffer) == 0 || s.due.IsZero() || e.at.Before(s.due) { // the alarm was reset as it rang
 			return s, nil, nil
 		}
 		return r.flush(s, s.buffer, s.set)
-	case s.over:
+	case s.closed:
 		return s, nil, errorf(CodePortGone, "", "", "the relay has had its updates, or is closed")
 	case r.fold == nil:
 		return s, []U{e.update}, nil
 	case r.limit.set:
-		return r.gather(s, e.update)
+		return r.accumulate(s, e.update)
 	}
 	buffer := append(s.buffer, e.update)
 	if len(buffer) >= r.size {
@@ -234,7 +237,7 @@ func (r relayRules[U]) step(s relayState[U], e relayEvent[U]) (relayState[U], []
 		from = s.set
 	}
 	s.due, s.set = from.Add(s.interval), e.at
-	s.interval = min(2*s.interval, r.longest)
+	s.interval = min(2*s.interval, r.maxInterval)
 	return s, nil, nil
 }
 
@@ -248,27 +251,29 @@ func (r relayRules[U]) flush(s relayState[U], buffer []U, set time.Time) (relayS
 	return s, []U{all}, nil
 }
 
-// gather folds an update into the one value of a relay with a Limit.
-func (r relayRules[U]) gather(s relayState[U], u U) (relayState[U], []U, error) {
+// accumulate folds an update into the one value of a relay with a Limit.
+func (r relayRules[U]) accumulate(s relayState[U], u U) (relayState[U], []U, error) {
 	all, err := r.reduce(append(s.buffer, u)...)
 	if err != nil {
 		return s, nil, err
 	}
 	s.buffer = []U{all}
-	if s.taken++; s.taken < r.limit.n {
+	s.count++
+	if s.count < r.limit.n {
 		return s, nil, nil
 	}
-	return relayState[U]{over: true}, []U{all}, nil
+	return relayState[U]{closed: true}, []U{all}, nil
 }
 
-// end sends what is left. To fold it only saves messages: what cannot be folded goes by ones.
-func (r relayRules[U]) end(s relayState[U]) (relayState[U], []U, error) {
-	after := relayState[U]{over: true}
+// closeWith sends the buffer. Folding only saves messages here: if it fails, the updates go one by
+// one.
+func (r relayRules[U]) closeWith(s relayState[U]) (relayState[U], []U, error) {
+	after := relayState[U]{closed: true}
 	switch {
 	case len(s.buffer) == 0:
 		return after, nil, nil
 	case r.limit.set:
-		return after, nil, errorf(CodeStopped, "", "", "the relay was closed after %d of %d updates, which are dropped", s.taken, r.limit.n)
+		return after, nil, errorf(CodeStopped, "", "", "the relay was closed after %d of %d updates, which are dropped", s.count, r.limit.n)
 	}
 	all, err := r.reduce(s.buffer...)
 	if err != nil {
@@ -277,13 +282,13 @@ func (r relayRules[U]) end(s relayState[U]) (relayState[U], []U, error) {
 	return after, []U{all}, nil
 }
 
-// reduce folds updates, of which there is at least one, in the order in which they came.
+// reduce folds one or more updates in the order of arrival.
 func (r relayRules[U]) reduce(updates ...U) (U, error) {
 	acc := updates[0]
 	for _, u := range updates[1:] {
 		var err error
 		if acc, err = r.fold(acc, u); err != nil {
-			return acc, refusal(err)
+			return acc, updateRefused(err)
 		}
 	}
 	return acc, nil

@@ -110,7 +110,7 @@ func drive(t *rapid.T, o RelayOptions) *driven {
 func (d *driven) does(kind relayKind, at time.Time, u []int) error {
 	next, send, err := d.rules.step(d.state, relayEvent[[]int]{kind, at, u})
 	d.sent = append(d.sent, send...)
-	if err == nil || kind == relayEnds {
+	if err == nil || kind == relayClose {
 		d.state, d.alarm = next, next.due
 	}
 	return err
@@ -121,7 +121,7 @@ func (d *driven) tick(now time.Time) error {
 		return nil
 	}
 	d.alarm = time.Time{}
-	return d.does(relayRings, now, nil)
+	return d.does(relayTimer, now, nil)
 }
 
 func TestPORT5_aRelayDoesWhatItsContractSays(t *testing.T) {
@@ -132,7 +132,7 @@ func TestPORT5_aRelayDoesWhatItsContractSays(t *testing.T) {
 			o.Max = o.First + time.Duration(rapid.IntRange(0, 40).Draw(t, "more"))*time.Millisecond
 		}
 		relay := drive(t, o)
-		oracle := &dumb{size: relay.rules.size, first: relay.rules.first, longest: relay.rules.longest}
+		oracle := &dumb{size: relay.rules.size, first: relay.rules.first, longest: relay.rules.maxInterval}
 		poison := rapid.IntRange(0, 3).Draw(t, "poison") // of 20 updates
 		epoch := time.Unix(0, 0)
 		var accepted []int
@@ -150,9 +150,9 @@ func TestPORT5_aRelayDoesWhatItsContractSays(t *testing.T) {
 				u[0] = -1 - n
 			}
 			if early := epoch.Add(oracle.now - time.Hour); rapid.Bool().Draw(t, "a late ring") {
-				require.NoError(t, relay.does(relayRings, early, nil), "of an alarm that was set anew since")
+				require.NoError(t, relay.does(relayTimer, early, nil), "of an alarm that was set anew since")
 			}
-			err := relay.does(relayTakes, epoch.Add(oracle.now), u)
+			err := relay.does(relayUpdate, epoch.Add(oracle.now), u)
 			require.Equal(t, oracle.take(u), err == nil, "%v", err)
 			if err == nil {
 				accepted = append(accepted, u...)
@@ -164,12 +164,12 @@ func TestPORT5_aRelayDoesWhatItsContractSays(t *testing.T) {
 			require.Equal(t, oracle.sent, relay.sent)
 		}
 		oracle.end()
-		require.NoError(t, relay.does(relayEnds, epoch.Add(oracle.now), nil))
-		require.NoError(t, relay.does(relayEnds, epoch.Add(oracle.now), nil), "once")
-		require.NoError(t, relay.does(relayRings, epoch.Add(oracle.now), nil))
+		require.NoError(t, relay.does(relayClose, epoch.Add(oracle.now), nil))
+		require.NoError(t, relay.does(relayClose, epoch.Add(oracle.now), nil), "once")
+		require.NoError(t, relay.does(relayTimer, epoch.Add(oracle.now), nil))
 		require.Equal(t, oracle.sent, relay.sent)
 		require.Equal(t, accepted, slices.Concat(relay.sent...), "all that was accepted goes on, once and in order")
-		require.ErrorIs(t, relay.does(relayTakes, epoch, []int{1}), ErrPortGone)
+		require.ErrorIs(t, relay.does(relayUpdate, epoch, []int{1}), ErrPortGone)
 	})
 }
 
@@ -188,7 +188,7 @@ func TestPORT5_noUpdateWaitsLongerThanTwiceMax(t *testing.T) {
 			}
 			if n < len(pauses) {
 				came = append(came, now)
-				require.NoError(t, relay.does(relayTakes, now, []int{n}))
+				require.NoError(t, relay.does(relayUpdate, now, []int{n}))
 			}
 		}
 		require.Len(t, slices.Concat(relay.sent...), len(came))
@@ -206,7 +206,7 @@ func TestPORT4_aRelayWithALimitSendsOneValueMadeOfExactlyN(t *testing.T) {
 			if u < 0 && len(accepted) == 0 {
 				continue // it would be the value that nothing can be folded into
 			}
-			err := relay.does(relayTakes, time.Unix(int64(i), 0), []int{u})
+			err := relay.does(relayUpdate, time.Unix(int64(i), 0), []int{u})
 			if u < 0 {
 				require.ErrorIs(t, err, errPoison, "it is refused and does not count")
 				continue
@@ -215,14 +215,14 @@ func TestPORT4_aRelayWithALimitSendsOneValueMadeOfExactlyN(t *testing.T) {
 			accepted = append(accepted, u)
 			require.True(t, relay.alarm.IsZero())
 			if len(accepted) < n && rapid.IntRange(0, 19).Draw(t, "ends early") == 0 {
-				require.ErrorIs(t, relay.does(relayEnds, time.Unix(0, 0), nil), ErrStopped)
+				require.ErrorIs(t, relay.does(relayClose, time.Unix(0, 0), nil), ErrStopped)
 				require.Empty(t, relay.sent, "what is made of fewer is nothing")
 				return
 			}
 		}
 		require.Equal(t, [][]int{accepted}, relay.sent)
-		require.ErrorIs(t, relay.does(relayTakes, time.Unix(0, 0), []int{1}), ErrPortGone)
-		require.NoError(t, relay.does(relayEnds, time.Unix(0, 0), nil))
+		require.ErrorIs(t, relay.does(relayUpdate, time.Unix(0, 0), []int{1}), ErrPortGone)
+		require.NoError(t, relay.does(relayClose, time.Unix(0, 0), nil))
 		require.Len(t, relay.sent, 1)
 	})
 }
@@ -256,10 +256,10 @@ type sink struct {
 
 func newSink(t *testing.T) *sink {
 	s := &sink{p: home(t), since: time.Now()}
-	raw := openAt(s.p, func(at RawPort, in Incoming) error {
+	raw := openPrivate(s.p, func(at RawPort, in Incoming) error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		v, err := read[[]int](at, in)
+		v, err := decodeIncoming[[]int](at, in)
 		if why := s.refuse.Load(); err != nil || why != nil {
 			return cmp.Or(err, error(why))
 		}

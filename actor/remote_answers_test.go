@@ -8,6 +8,7 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/bus/bustest"
+	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/internal/wire"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -31,7 +32,7 @@ func newWaitingCall(t *testing.T) *waitingCall {
 	ctx, cancel := context2(t)
 	c.book, c.stop = book, cancel
 	go func() { c.asked <- second(linger.Call(ctx, ref, 1)) }()
-	take(t, book.began)
+	testkit.Next(t, book.began)
 	c.reply = w.question(t).Reply
 	return c
 }
@@ -41,7 +42,7 @@ func (c *waitingCall) waits(t *testing.T) {
 	t.Helper()
 	require.Empty(t, c.asked)
 	c.stop()
-	require.ErrorIs(t, take(t, c.asked), &actor.Error{Code: actor.CodeCanceled})
+	require.ErrorIs(t, testkit.Next(t, c.asked), &actor.Error{Code: actor.CodeCanceled})
 }
 
 func TestCall_anAnswerOfWhomItDidNotAskIsRefused(t *testing.T) {
@@ -56,7 +57,7 @@ func TestCall_anAnswerOfWhomItDidNotAskIsRefused(t *testing.T) {
 			}
 			require.NoError(t, err)
 			c.s.send(t, at, c.s.id.Process().String(), packet(1, 0, wire.Envelope{Kind: kind, Sender: "x", Body: body}))
-			refused := c.s.hears(t, wire.State).(*wire.StateOf).Refused
+			refused := c.s.hears(t, wire.LinkState).(*wire.LinkStateBody).Refusals
 			require.Len(t, refused, 1)
 			require.ErrorContains(t, actor.FromWire(refused[0].Why), "which was not asked")
 			c.waits(t)
@@ -69,7 +70,7 @@ func TestCall_aQuestionThatIsToBeAnsweredToAnotherCallerIsRefused(t *testing.T) 
 	to := c.b.ID().Actor("nobody").Port("linger")
 	e := wire.Envelope{Kind: wire.Message, Sender: "x", Reply: c.reply, Body: []byte("no integer")}
 	c.s.send(t, to, c.s.id.Process().String(), packet(1, 0, e))
-	refused := c.s.hears(t, wire.State).(*wire.StateOf).Refused
+	refused := c.s.hears(t, wire.LinkState).(*wire.LinkStateBody).Refusals
 	require.Len(t, refused, 1)
 	require.ErrorContains(t, actor.FromWire(refused[0].Why), "want a port of "+c.s.id.Process().String()+" for the answer")
 	require.EqualValues(t, 1, c.b.Stats().Malformed)
@@ -82,9 +83,9 @@ func TestCall_onlyALinkThatItsQuestionWasOnCanLoseItsAnswer(t *testing.T) {
 	c.a.LinkOver(c.s.id.Process(), math.MaxUint64)
 	require.Empty(t, c.asked, "it was asked after the one, and another than the other")
 	c.a.LinkOver(c.b.ID().Process(), math.MaxUint64)
-	err := take(t, c.asked)
+	err := testkit.Next(t, c.asked)
 	require.ErrorIs(t, err, actor.ErrLinkBroken)
 	require.True(t, asError(t, err).Indeterminate(), "its question was acknowledged")
-	c.a.GiveUp(c.b.ID(), c.reply) // or its handler would go on
-	_ = take(t, c.book.ended)
+	c.a.CancelRequest(c.b.ID(), c.reply) // or its handler would go on
+	_ = testkit.Next(t, c.book.ended)
 }

@@ -29,7 +29,7 @@ func (s *Sink) seen(*actor.Context, actor.None) (int, error) { return s.n, nil }
 
 func BenchmarkRemotePostWait64B(b *testing.B) {
 	srv := bustest.Server(b)
-	def := sink.Made(newSink, pour.By((*Sink).pour), poured.By((*Sink).seen))
+	def := sink.Define(newSink, pour.Handle((*Sink).pour), poured.Handle((*Sink).seen))
 	from, to := start(b, srv, "left"), start(b, srv, "right", def)
 	ref, err := actor.Spawn(b.Context(), to, sink, "sink", actor.None{})
 	require.NoError(b, err)
@@ -37,7 +37,7 @@ func BenchmarkRemotePostWait64B(b *testing.B) {
 	body := bytes.Repeat([]byte{1}, 64)
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := pour.PostWait(b.Context(), ref, body); err != nil {
+		if err := pour.SendWait(b.Context(), ref, body); err != nil {
 			b.Fatal(err)
 		}
 	}

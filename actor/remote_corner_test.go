@@ -10,45 +10,47 @@ import (
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/bus/bustest"
+	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/internal/wire"
 )
 
 func TestFlush_ofAClosedProcSaysSo(t *testing.T) {
 	a := alone(t)
-	require.NoError(t, a.Close(soon(t)))
+	require.NoError(t, a.Close(testkit.Soon(t)))
 	for range 100 {
-		require.ErrorIs(t, a.Flush(soon(t)), actor.ErrStopped)
+		require.ErrorIs(t, a.Flush(testkit.Soon(t)), actor.ErrStopped)
 	}
 }
 
 func TestStats_whatIsMalformedIsCountedOnce(t *testing.T) {
 	srv := bustest.Server(t)
 	a, s := start(t, srv, "left"), newStranger(t, srv)
-	require.NoError(t, add.Post(t.Context(), s.ref(a), 1))
+	require.NoError(t, add.Send(t.Context(), s.ref(a), 1))
 	h, _ := s.packet(t)
 	before := a.Stats().Malformed
-	s.says(t, a, wire.State, wire.StateOf{Progress: wire.Progress{Acked: math.MaxUint64}})
-	s.says(t, a, wire.State, wire.StateOf{Progress: wire.Progress{Acked: h.N, Taken: 1}})
-	require.NoError(t, a.Flush(soon(t)))
+	s.says(t, a, wire.LinkState, wire.LinkStateBody{Progress: wire.AckState{Acked: math.MaxUint64}})
+	s.says(t, a, wire.LinkState, wire.LinkStateBody{Progress: wire.AckState{Acked: h.Seq, ReceivedBytes: 1}})
+	require.NoError(t, a.Flush(testkit.Soon(t)))
 	require.Equal(t, before+1, a.Stats().Malformed)
 }
 
 func TestErrBacklog_isNotBecauseOfOneLargeMessage(t *testing.T) {
+	t.Parallel()
 	a, b := pair(t)
 	ref, _ := newLedger(t, b, a)
 	other := spawn(t, b).Via(a)
 	deafen(t, b, a)
-	require.NoError(t, enter.Post(t.Context(), ref, entry{By: "me", Pad: make([]byte, 20<<20)}))
-	require.NoError(t, add.Post(t.Context(), other, 1), "8 MiB, besides one message that is larger")
+	require.NoError(t, enter.Send(t.Context(), ref, entry{By: "me", Pad: make([]byte, 20<<20)}))
+	require.NoError(t, add.Send(t.Context(), other, 1), "8 MiB, besides one message that is larger")
 }
 
 func TestLink_aRefusalOfPartsNamesWhereTheyWent(t *testing.T) {
 	srv := bustest.Server(t)
 	b, s := start(t, srv, "right"), newStranger(t, srv)
 	ref := spawn(t, b)
-	e := wire.Envelope{Kind: wire.Chunk, Actor: ref.ID().Name, Port: "add", Sender: "x", Ext: wire.ChunkOf{ID: 1, Total: 4}.Append(nil), Body: []byte{1, 2, 3, 4}}
+	e := wire.Envelope{Kind: wire.Chunk, Actor: ref.ID().Name, Port: "add", Sender: "x", Ext: wire.ChunkHead{ID: 1, Total: 4}.Append(nil), Body: []byte{1, 2, 3, 4}}
 	require.NoError(t, s.Data().Publish(s.space.Frame(b.ID().Process(), s.id.Process().String()), packet(1, 0, e)))
-	why := actor.FromWire(s.hears(t, wire.State).(*wire.StateOf).Refused[0].Why)
+	why := actor.FromWire(s.hears(t, wire.LinkState).(*wire.LinkStateBody).Refusals[0].Why)
 	require.Equal(t, []string{ref.ID().String(), "add"}, []string{why.Actor, why.Endpoint})
 }
 
@@ -57,11 +59,11 @@ func TestLink_whatFollowsAPartGoesWhereItSays(t *testing.T) {
 	b, s := start(t, srv, "right"), newStranger(t, srv)
 	one, other := spawn(t, b), spawn(t, b)
 	inner := (&wire.Envelope{Kind: wire.Message, Actor: one.ID().Name, Port: "add", Sender: "x", Body: []byte{1}}).Append(nil, false)
-	part := wire.Envelope{Kind: wire.Chunk, Actor: other.ID().Name, Port: "add", Sender: "x", Ext: wire.ChunkOf{ID: 1, Total: len(inner)}.Append(nil), Body: inner}
-	data := part.Append(wire.AppendHead(nil, wire.Head{Kind: wire.Data, N: 1}), false)
+	part := wire.Envelope{Kind: wire.Chunk, Actor: other.ID().Name, Port: "add", Sender: "x", Ext: wire.ChunkHead{ID: 1, Total: len(inner)}.Append(nil), Body: inner}
+	data := part.Append(wire.AppendHead(nil, wire.Head{Kind: wire.Data, Seq: 1}), false)
 	data = (&wire.Envelope{Kind: wire.Message, Body: []byte{2}}).Append(data, true)
 	require.NoError(t, s.Data().Publish(s.space.Frame(b.ID().Process(), s.id.Process().String()), data))
-	until(t, "both came", func() bool {
+	testkit.Until(t, "both came", func() bool {
 		i, _ := b.Actor(one.ID().Name)
 		j, _ := b.Actor(other.ID().Name)
 		return i.Handled+j.Handled == 2
@@ -72,13 +74,14 @@ func TestLink_whatFollowsAPartGoesWhereItSays(t *testing.T) {
 }
 
 func TestCancel_ofAQuestionWithoutADeadlineEndsItsContext(t *testing.T) {
+	t.Parallel()
 	srv := bustest.Server(t)
 	b, s := start(t, srv, "right", ledgers()), newStranger(t, srv)
 	ref, book := newLedger(t, b, b)
 	reply := s.id.Actor("x").Port("_01").String()
 	s.send(t, ref.ID().Port("linger"), s.id.Process().String(), packet(1, 0, wire.Envelope{Kind: wire.Message, Sender: "x", Reply: reply, Body: []byte{1}}))
-	take(t, book.began)
-	s.says(t, b, wire.Cancel, wire.CancelOf{Replies: []string{reply}})
+	testkit.Next(t, book.began)
+	s.says(t, b, wire.Cancel, wire.CancelBody{Replies: []string{reply}})
 	select {
 	case <-book.ended:
 	case <-time.After(3 * time.Second):
@@ -94,5 +97,5 @@ func TestEmit_doesNotWaitForData(t *testing.T) {
 	_, err := p.Bus().Data().Subscribe(p.Space().Events(actor.KindProc, p.ID().Mesh), func(m bus.Msg) { heard <- m })
 	require.NoError(t, err)
 	p.Emit(actor.Event{Kind: actor.KindProc, Status: "told", Mesh: p.ID().Mesh.String()})
-	require.Contains(t, string(take(t, heard).Data), "told")
+	require.Contains(t, string(testkit.Next(t, heard).Data), "told")
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/bus/bustest"
+	"github.com/castnet-io/castnet/internal/testkit"
 )
 
 func TestFlush_returnsWhenTheMailboxesHaveAllThatWasPosted(t *testing.T) {
@@ -19,23 +20,24 @@ func TestFlush_returnsWhenTheMailboxesHaveAllThatWasPosted(t *testing.T) {
 	for _, ref := range refs {
 		defer blocked(t, ref)()
 		for range n {
-			require.NoError(t, add.Post(t.Context(), ref.Via(a), 1))
+			require.NoError(t, add.Send(t.Context(), ref.Via(a), 1))
 		}
 	}
-	require.NoError(t, a.Flush(soon(t)))
+	require.NoError(t, a.Flush(testkit.Soon(t)))
 	for p, ref := range refs {
 		require.Equal(t, n, queued(p, ref.ID().Name))
 	}
 }
 
 func TestFlush_returnsWhenWhatCameBackIsKnown(t *testing.T) {
+	t.Parallel()
 	a, b := two(t)
 	nobody := newHost(t, "nobody").Proc()
 	for range 100 {
-		require.NoError(t, add.Post(t.Context(), actor.RefOf[*Box](b.ID().Actor("nobody")).Via(a), 1))
-		require.NoError(t, add.Post(t.Context(), actor.RefOf[*Box](nobody.Actor("x")).Via(a), 1))
+		require.NoError(t, add.Send(t.Context(), actor.RefOf[*Box](b.ID().Actor("nobody")).Via(a), 1))
+		require.NoError(t, add.Send(t.Context(), actor.RefOf[*Box](nobody.Actor("x")).Via(a), 1))
 	}
-	require.NoError(t, a.Flush(soon(t)))
+	require.NoError(t, a.Flush(testkit.Soon(t)))
 	require.EqualValues(t, 200, a.Stats().Bounced)
 }
 
@@ -43,15 +45,15 @@ func TestFlush_doesNotReturnBeforeTheReceiverHasTheMessage(t *testing.T) {
 	a, b := two(t)
 	ref := spawn(t, b)
 	hear := deafen(t, b, a)
-	require.NoError(t, add.Post(t.Context(), ref.Via(a), 1))
+	require.NoError(t, add.Send(t.Context(), ref.Via(a), 1))
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	require.ErrorIs(t, a.Flush(ctx), context.DeadlineExceeded)
 	flushed := make(chan error, 1)
-	go func() { flushed <- a.Flush(soon(t)) }()
+	go func() { flushed <- a.Flush(testkit.Soon(t)) }()
 	require.Empty(t, flushed)
 	hear()
-	require.NoError(t, take(t, flushed))
+	require.NoError(t, testkit.Next(t, flushed))
 	n, err := add.Call(t.Context(), ref, 0)
 	require.NoError(t, err)
 	require.EqualValues(t, 1, n)
@@ -62,9 +64,9 @@ func TestFlush_waitsForNobodyElsesMessages(t *testing.T) {
 	a, b, c := start(t, srv, "left"), start(t, srv, "right"), start(t, srv, "third")
 	rb, rc := spawn(t, b), spawn(t, c)
 	deafen(t, b, c) // what c sent to b is c's to wait for
-	require.NoError(t, add.Post(t.Context(), rb.Via(c), 1))
-	require.NoError(t, add.Post(t.Context(), rc.Via(a), 1))
-	require.NoError(t, a.Flush(soon(t)))
+	require.NoError(t, add.Send(t.Context(), rb.Via(c), 1))
+	require.NoError(t, add.Send(t.Context(), rc.Via(a), 1))
+	require.NoError(t, a.Flush(testkit.Soon(t)))
 }
 
 func TestFlush_ofAProcThatIsClosedMeanwhileEnds(t *testing.T) {
@@ -72,12 +74,12 @@ func TestFlush_ofAProcThatIsClosedMeanwhileEnds(t *testing.T) {
 	a, b := start(t, srv, "left"), start(t, srv, "right")
 	ref := spawn(t, b)
 	deafen(t, b, a)
-	require.NoError(t, add.Post(t.Context(), ref.Via(a), 1))
+	require.NoError(t, add.Send(t.Context(), ref.Via(a), 1))
 	flushed := make(chan error, 1)
-	go func() { flushed <- a.Flush(soon(t)) }()
+	go func() { flushed <- a.Flush(testkit.Soon(t)) }()
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	require.NoError(t, a.Close(ctx))
-	_ = take(t, flushed) // its message has the fate that it cannot be known
+	_ = testkit.Next(t, flushed) // its message has the fate that it cannot be known
 	require.EqualValues(t, 1, a.Stats().Bounced-1, "it, and what deafened b")
 }

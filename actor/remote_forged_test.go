@@ -10,6 +10,7 @@ import (
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/bus/bustest"
 	"github.com/castnet-io/castnet/bus/embed"
+	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/internal/wire"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -54,7 +55,7 @@ func (s *stranger) urges(t testing.TB, to subjects.ProcID, e *wire.Envelope) {
 func (s *stranger) hears(t testing.TB, kind wire.PacketKind) any {
 	t.Helper()
 	for {
-		got, body, err := wire.DecodeControl(take(t, s.control).Data)
+		got, body, err := wire.DecodeControl(testkit.Next(t, s.control).Data)
 		require.NoError(t, err)
 		if got == kind {
 			return body
@@ -66,12 +67,12 @@ func (s *stranger) hears(t testing.TB, kind wire.PacketKind) any {
 func (s *stranger) packet(t testing.TB) (h wire.Head, e wire.Envelope) {
 	t.Helper()
 	for {
-		h, rest, err := wire.DecodeHead(take(t, s.data).Data)
+		h, rest, err := wire.DecodeHead(testkit.Next(t, s.data).Data)
 		require.NoError(t, err)
 		if h.Kind != wire.Data {
 			continue
 		}
-		es := wire.NewEnvelopes(rest)
+		es := wire.NewEnvelopeReader(rest)
 		_, ok := es.Next(&e)
 		require.True(t, ok)
 		return h, e
@@ -89,58 +90,58 @@ func TestLink_whatAStrangerClaimsIsCountedAndHarmsNobody(t *testing.T) {
 	a, b, s := start(t, srv, "left"), start(t, srv, "right"), newStranger(t, srv)
 	ref := spawn(t, a)
 	from := s.id.Process().String()
-	require.NoError(t, add.Post(t.Context(), s.ref(a), 1))
+	require.NoError(t, add.Send(t.Context(), s.ref(a), 1))
 	h, _ := s.packet(t)
 	for name, lie := range map[string]func(){
 		"more was acknowledged than sent": func() {
-			s.says(t, a, wire.State, wire.StateOf{Progress: wire.Progress{Acked: h.N + 1}})
+			s.says(t, a, wire.LinkState, wire.LinkStateBody{Progress: wire.AckState{Acked: h.Seq + 1}})
 		},
 		"more bytes came than left": func() {
-			s.says(t, a, wire.State, wire.StateOf{Progress: wire.Progress{Acked: h.N, Taken: huge, Window: huge}})
+			s.says(t, a, wire.LinkState, wire.LinkStateBody{Progress: wire.AckState{Acked: h.Seq, ReceivedBytes: huge, Window: huge}})
 		},
 		"a packet follows itself": func() { s.send(t, ref.ID().Port("add"), from, message(huge, huge, 1)) },
 		"a packet has no number":  func() { s.send(t, ref.ID().Port("add"), from, message(0, 0, 1)) },
 		"a repair of somebody else's packet": func() {
-			data := wire.AppendHead(nil, wire.Head{Kind: wire.Repair, N: 1})
+			data := wire.AppendHead(nil, wire.Head{Kind: wire.Repair, Seq: 1})
 			data = wire.AppendRepair(data, a.Space().Port(ref.ID().Port("add"), b.ID().Process().String()), message(1, 0, 1))
 			s.send(t, ref.ID().Port("add"), from, data)
 		},
 		"a piece beyond its packet": func() {
-			data := wire.AppendHead(nil, wire.Head{Kind: wire.Piece, N: 1})
-			s.send(t, ref.ID().Port("add"), from, wire.AppendPiece(data, wire.Cut{Offset: 3, Total: 4}, []byte("xx")))
+			data := wire.AppendHead(nil, wire.Head{Kind: wire.Fragment, Seq: 1})
+			s.send(t, ref.ID().Port("add"), from, wire.AppendFragment(data, wire.FragmentHead{Offset: 3, Total: 4}, []byte("xx")))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := a.Stats().Malformed
 			lie()
-			until(t, "it is counted", func() bool { return a.Stats().Malformed > before })
+			testkit.Until(t, "it is counted", func() bool { return a.Stats().Malformed > before })
 		})
 	}
 	require.Zero(t, a.Stats().Bounced)
-	n, err := add.Call(soon(t), ref.Via(b), 10)
+	n, err := add.Call(testkit.Soon(t), ref.Via(b), 10)
 	require.NoError(t, err)
 	require.EqualValues(t, 10, n, "none of it was a message")
-	s.says(t, a, wire.State, wire.StateOf{Progress: wire.Progress{Acked: h.N, Taken: 1, Window: huge}})
-	require.NoError(t, a.Flush(soon(t)), "the truth is believed all the same")
+	s.says(t, a, wire.LinkState, wire.LinkStateBody{Progress: wire.AckState{Acked: h.Seq, ReceivedBytes: 1, Window: huge}})
+	require.NoError(t, a.Flush(testkit.Soon(t)), "the truth is believed all the same")
 	s.send(t, ref.ID().Port("add"), from, message(1, 0, 5))
-	until(t, "its message, too", func() bool { got, _ := history.Call(soon(t), ref, actor.None{}); return len(got) == 2 })
+	testkit.Until(t, "its message, too", func() bool { got, _ := history.Call(testkit.Soon(t), ref, actor.None{}); return len(got) == 2 })
 }
 
 func TestLink_partsThatDoNotFitAreRefusedAndTheNextMessageIsNot(t *testing.T) {
 	srv := bustest.Server(t)
 	b, s := start(t, srv, "right"), newStranger(t, srv)
 	ref := spawn(t, b)
-	part := func(n uint64, of wire.ChunkOf, body []byte) {
+	part := func(n uint64, of wire.ChunkHead, body []byte) {
 		e := wire.Envelope{Kind: wire.Chunk, Sender: "x", Ext: of.Append(nil), Body: body}
 		s.send(t, ref.ID().Port("add"), s.id.Process().String(), packet(n, n-1, e))
 	}
-	part(1, wire.ChunkOf{ID: 1, Total: 100}, make([]byte, 10))
-	part(2, wire.ChunkOf{ID: 1, Offset: 50, Total: 100}, make([]byte, 50))
-	state := s.hears(t, wire.State).(*wire.StateOf)
-	require.Len(t, state.Refused, 1)
-	require.ErrorIs(t, actor.FromWire(state.Refused[0].Why), actor.ErrTooLarge)
+	part(1, wire.ChunkHead{ID: 1, Total: 100}, make([]byte, 10))
+	part(2, wire.ChunkHead{ID: 1, Offset: 50, Total: 100}, make([]byte, 50))
+	state := s.hears(t, wire.LinkState).(*wire.LinkStateBody)
+	require.Len(t, state.Refusals, 1)
+	require.ErrorIs(t, actor.FromWire(state.Refusals[0].Why), actor.ErrTooLarge)
 	s.send(t, ref.ID().Port("add"), s.id.Process().String(), message(3, 2, 7))
-	until(t, "it is handled", func() bool { i, _ := b.Actor(ref.ID().Name); return i.Handled == 1 })
+	testkit.Until(t, "it is handled", func() bool { i, _ := b.Actor(ref.ID().Name); return i.Handled == 1 })
 }
 
 func TestCancel_ofSomebodyElsesCallIsNotBelieved(t *testing.T) {
@@ -151,21 +152,22 @@ func TestCancel_ofSomebodyElsesCallIsNotBelieved(t *testing.T) {
 	ctx, cancel := context2(t)
 	asked := make(chan error, 1)
 	go func() { asked <- second(linger.Call(ctx, ref, 1)) }()
-	take(t, book.began)
+	testkit.Next(t, book.began)
 	e := w.question(t)
 	require.NotEmpty(t, e.Reply)
-	s.says(t, b, wire.Cancel, wire.CancelOf{Replies: []string{e.Reply, "nonsense", ""}})
-	s.says(t, b, wire.State, wire.StateOf{Progress: wire.Progress{Acked: 1}}) // comes after it, and is counted
+	s.says(t, b, wire.Cancel, wire.CancelBody{Replies: []string{e.Reply, "nonsense", ""}})
+	s.says(t, b, wire.LinkState, wire.LinkStateBody{Progress: wire.AckState{Acked: 1}}) // comes after it, and is counted
 	s.send(t, ref.ID().Port("linger"), s.id.Process().String(), packet(1, 0, wire.Envelope{Kind: wire.Failure}))
-	until(t, "it came", func() bool { return b.Stats().Late == 1 })
+	testkit.Until(t, "it came", func() bool { return b.Stats().Late == 1 })
 	require.Empty(t, book.ended)
 	require.Empty(t, asked)
 	cancel()
-	require.ErrorIs(t, take(t, asked), &actor.Error{Code: actor.CodeCanceled})
-	_ = take(t, book.ended)
+	require.ErrorIs(t, testkit.Next(t, asked), &actor.Error{Code: actor.CodeCanceled})
+	_ = testkit.Next(t, book.ended)
 }
 
 func TestBounce_ofOneWhoWasOnlyAnsweredIsNotBelieved(t *testing.T) {
+	t.Parallel()
 	srv := bustest.Server(t)
 	b, s := start(t, srv, "right"), newStranger(t, srv)
 	from := s.id.Process().String()
@@ -178,7 +180,7 @@ func TestBounce_ofOneWhoWasOnlyAnsweredIsNotBelieved(t *testing.T) {
 	s.send(t, b.ID().Actor("client").Port("_back"), from, packet(2, 1, wire.Envelope{Kind: wire.Bounce, Sender: "x", Body: []byte("no error")}))
 	var refused []wire.Refusal
 	for len(refused) == 0 {
-		refused = s.hears(t, wire.State).(*wire.StateOf).Refused
+		refused = s.hears(t, wire.LinkState).(*wire.LinkStateBody).Refusals
 	}
 	require.ErrorContains(t, actor.FromWire(refused[0].Why), "nothing was posted to")
 	require.Zero(t, b.Stats().Bounced)

@@ -15,6 +15,7 @@ import (
 	"github.com/castnet-io/castnet/bus/bustest"
 	"github.com/castnet-io/castnet/bus/embed"
 	"github.com/castnet-io/castnet/internal/link"
+	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/subjects"
 )
 
@@ -76,7 +77,7 @@ func (l *Ledger) linger(ctx *actor.Context, n int) (int, error) {
 }
 
 func (l *Ledger) later(ctx *actor.Context, n int) (int, error) {
-	actor.Defer[int](ctx).GivenUp(func() { l.ended <- nil })
+	actor.Defer[int](ctx).OnCancel(func() { l.ended <- nil })
 	l.began <- n
 	return n, nil
 }
@@ -120,8 +121,8 @@ func (p *pages) inOrder(t testing.TB) {
 }
 
 func ledgers() actor.Def {
-	return ledger.Made(func(_ *actor.Context, p *pages) (*Ledger, error) { return &Ledger{p}, nil },
-		enter.By((*Ledger).enter), linger.By((*Ledger).linger), later.By((*Ledger).later))
+	return ledger.Define(func(_ *actor.Context, p *pages) (*Ledger, error) { return &Ledger{p}, nil },
+		enter.Handle((*Ledger).enter), linger.Handle((*Ledger).linger), later.Handle((*Ledger).later))
 }
 
 // newLedger spawns one and returns it as another proc sees it.
@@ -150,7 +151,7 @@ func startOn(t testing.TB, b *bus.Bus, id subjects.ProcID, cfg link.Config, defs
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
 		defer cancel()
 		require.NoError(t, p.Close(ctx))
 	})
@@ -167,7 +168,7 @@ func newHost(t testing.TB, label string) subjects.HostID {
 // listen starts a server on a loopback port; 0 is any.
 func listen(t testing.TB, port int) *embed.Server {
 	t.Helper()
-	srv, err := embed.Start(soon(t), embed.Options{Port: port})
+	srv, err := embed.Start(testkit.Soon(t), embed.Options{Port: port})
 	require.NoError(t, err)
 	t.Cleanup(srv.Shutdown)
 	return srv
@@ -209,7 +210,7 @@ func deafen(t testing.TB, p, by *actor.Proc) (hear func()) {
 	})
 	at := portAt[int](t, p.ID().Actor("deaf").Port("in"))
 	require.NoError(t, at.Via(by).Send(t.Context(), 1))
-	take(t, entered)
+	testkit.Next(t, entered)
 	hear = sync.OnceFunc(func() { close(gate) })
 	t.Cleanup(hear)
 	return hear

@@ -8,9 +8,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/castnet-io/castnet/actor"
+
+	"github.com/castnet-io/castnet/internal/testkit"
 )
 
 func TestDEL3_whateverTheSizeMessagesOfOneSenderKeepTheirOrder(t *testing.T) {
+	t.Parallel()
 	const rounds, senders, receivers = 25, 3, 2
 	sizes := []int{0, 100, 5_000, 40_000, 300_000, 0, 3 << 20, 10, 200_000, 1}
 	a, b := pair(t)
@@ -24,10 +27,10 @@ func TestDEL3_whateverTheSizeMessagesOfOneSenderKeepTheirOrder(t *testing.T) {
 	}
 	done := make(chan error, senders)
 	for s := range senders {
-		from, err := actor.Spawn(t.Context(), a, mailer, fmt.Sprint("mailer", s), func(*actor.Context, actor.Returned) error { return nil })
+		from, err := actor.Spawn(t.Context(), a, mailer, fmt.Sprint("mailer", s), func(*actor.Context, actor.DeadLetter) error { return nil })
 		require.NoError(t, err)
 		go func() {
-			done <- second(mail.Call(soon(t), from, func(ctx *actor.Context) error {
+			done <- second(mail.Call(testkit.Soon(t), from, func(ctx *actor.Context) error {
 				for i := range rounds {
 					for r, ref := range refs {
 						e := entry{By: fmt.Sprint(s), N: i, Pad: make([]byte, sizes[(i+s+r)%len(sizes)])}
@@ -41,11 +44,11 @@ func TestDEL3_whateverTheSizeMessagesOfOneSenderKeepTheirOrder(t *testing.T) {
 		}()
 	}
 	for range senders {
-		require.NoError(t, take(t, done))
+		require.NoError(t, testkit.Next(t, done))
 	}
-	require.NoError(t, a.Flush(soon(t)))
+	require.NoError(t, a.Flush(testkit.Soon(t)))
 	for _, book := range books {
-		until(t, "all are handled", func() bool { return book.count() == rounds*senders })
+		testkit.Until(t, "all are handled", func() bool { return book.count() == rounds*senders })
 		book.inOrder(t)
 	}
 	require.Zero(t, a.Stats().Bounced)
@@ -57,21 +60,22 @@ func sendSomehow(ctx *actor.Context, to actor.Ref[*Ledger], e entry, way int) er
 	case 0:
 		return second(enter.Call(ctx, to, e))
 	case 1, 2:
-		if err := enter.Post(ctx, to, e); !errors.Is(err, actor.ErrBacklog) {
+		if err := enter.Send(ctx, to, e); !errors.Is(err, actor.ErrBacklog) {
 			return err
 		}
 	}
-	return enter.PostWait(ctx, to, e)
+	return enter.SendWait(ctx, to, e)
 }
 
 func TestLINK9_aLargeMessageAndALargeAnswerGoBothWays(t *testing.T) {
+	t.Parallel()
 	a, b := pair(t)
 	ra, rb := spawn(t, a), spawn(t, b)
 	done := make(chan error, 2)
 	for from, to := range map[*actor.Proc]actor.Ref[*Box]{a: rb, b: ra} {
 		go func() {
 			for range 2 {
-				body, err := big.Call(soon(t), to.Via(from), 12<<20)
+				body, err := big.Call(testkit.Soon(t), to.Via(from), 12<<20)
 				if err == nil && len(body) != 12<<20 {
 					err = fmt.Errorf("%d bytes", len(body))
 				}
@@ -83,6 +87,6 @@ func TestLINK9_aLargeMessageAndALargeAnswerGoBothWays(t *testing.T) {
 			done <- nil
 		}()
 	}
-	require.NoError(t, take(t, done))
-	require.NoError(t, take(t, done))
+	require.NoError(t, testkit.Next(t, done))
+	require.NoError(t, testkit.Next(t, done))
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/castnet-io/castnet/bus/bustest"
 	"github.com/castnet-io/castnet/bus/embed"
 	"github.com/castnet-io/castnet/internal/link"
+	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/internal/wire"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -49,10 +50,10 @@ func newTap(t *testing.T, srv *embed.Server, of *actor.Proc) *tap {
 // heard is what has come so far.
 func (w *tap) heard(t *testing.T) (frames, alone int, last bus.Msg) {
 	t.Helper()
-	require.NoError(t, w.bus.Data().Flush(soon(t)))
+	require.NoError(t, w.bus.Data().Flush(testkit.Soon(t)))
 	done := make(chan struct{})
 	w.bus.Data().AfterReceived(func() { close(done) })
-	take(t, done)
+	testkit.Next(t, done)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.seen[subjects.KindFrame], w.seen[subjects.KindPort], w.last
@@ -62,13 +63,13 @@ func (w *tap) heard(t *testing.T) (frames, alone int, last bus.Msg) {
 func (w *tap) question(t *testing.T) (e wire.Envelope) {
 	t.Helper()
 	var m bus.Msg
-	until(t, "the tap has it, too", func() bool {
+	testkit.Until(t, "the tap has it, too", func() bool {
 		_, _, m = w.heard(t)
 		return m.Data != nil
 	})
 	_, rest, err := wire.DecodeHead(m.Data)
 	require.NoError(t, err)
-	es := wire.NewEnvelopes(rest)
+	es := wire.NewEnvelopeReader(rest)
 	_, ok := es.Next(&e)
 	require.True(t, ok)
 	return e
@@ -81,13 +82,13 @@ func TestPost_aBurstLeavesInFarFewerPacketsAndInOrder(t *testing.T) {
 	w := newTap(t, srv, b)
 	ref, book := newLedger(t, b, a, actor.Mailbox(actor.Unbounded))
 	for i := range n {
-		require.NoError(t, enter.Post(t.Context(), ref, entry{By: "me", N: i}))
+		require.NoError(t, enter.Send(t.Context(), ref, entry{By: "me", N: i}))
 	}
-	require.NoError(t, a.Flush(soon(t)))
+	require.NoError(t, a.Flush(testkit.Soon(t)))
 	frames, alone, _ := w.heard(t)
 	require.Less(t, frames+alone, n/5)
 	require.NotZero(t, frames)
-	until(t, "all are handled", func() bool { return book.count() == n })
+	testkit.Until(t, "all are handled", func() bool { return book.count() == n })
 	book.inOrder(t)
 }
 
@@ -97,10 +98,10 @@ func TestPost_aMessageAloneTravelsOnItsPortsOwnSubject(t *testing.T) {
 	w := newTap(t, srv, b)
 	ref := spawn(t, b).Via(a)
 	for i := range 5 {
-		require.NoError(t, add.Post(t.Context(), ref, 1))
-		require.NoError(t, a.Flush(soon(t)))
+		require.NoError(t, add.Send(t.Context(), ref, 1))
+		require.NoError(t, a.Flush(testkit.Soon(t)))
 		var last bus.Msg
-		until(t, "the tap has it, too", func() bool {
+		testkit.Until(t, "the tap has it, too", func() bool {
 			var alone int
 			_, alone, last = w.heard(t)
 			return alone == i+1
@@ -110,42 +111,43 @@ func TestPost_aMessageAloneTravelsOnItsPortsOwnSubject(t *testing.T) {
 }
 
 func TestInfo_saysHowFarTheOrderWithEachPeerIs(t *testing.T) {
+	t.Parallel()
 	srv := bustest.Server(t)
 	a, b := start(t, srv, "left", ledgers()), start(t, srv, "right", ledgers())
 	ref, _ := newLedger(t, b, a)
 	require.Empty(t, a.Info().Peers)
-	require.NoError(t, second(enter.Call(soon(t), ref, entry{By: "me"})))
-	require.NoError(t, a.Flush(soon(t)))
-	require.NoError(t, b.Flush(soon(t)))
+	require.NoError(t, second(enter.Call(testkit.Soon(t), ref, entry{By: "me"})))
+	require.NoError(t, a.Flush(testkit.Soon(t)))
+	require.NoError(t, b.Flush(testkit.Soon(t)))
 	for p, other := range map[*actor.Proc]*actor.Proc{a: b, b: a} {
 		require.Len(t, p.Info().Peers, 1)
 		peer := p.Info().Peers[0]
 		require.Equal(t, other.ID().Process(), peer.Process)
-		require.True(t, peer.Answers)
+		require.True(t, peer.Heard)
 		require.EqualValues(t, 1, peer.Sent)
 		require.EqualValues(t, 1, peer.Acked)
 		require.EqualValues(t, 1, peer.Received)
-		require.Zero(t, peer.Flying+peer.Waiting)
+		require.Zero(t, peer.InFlight+peer.Waiting)
 		require.Positive(t, peer.Credit)
 		require.Positive(t, peer.RTT)
-		require.Empty(t, peer.Stalled)
-		require.Empty(t, peer.Dead)
+		require.Empty(t, peer.StallReason)
+		require.Empty(t, peer.DeadReason)
 	}
 	hear := deafen(t, b, a)
 	for i := range 20 {
-		require.NoError(t, enter.Post(t.Context(), ref, entry{By: "me", N: i + 1, Pad: make([]byte, 1<<20)}))
+		require.NoError(t, enter.Send(t.Context(), ref, entry{By: "me", N: i + 1, Pad: make([]byte, 1<<20)}))
 		if a.Info().Peers[0].Waiting > 1<<20 {
 			break
 		}
 	}
 	peer := a.Info().Peers[0]
 	require.Less(t, peer.Acked, peer.Sent)
-	require.Positive(t, peer.Flying)
+	require.Positive(t, peer.InFlight)
 	hear()
-	require.NoError(t, a.Flush(soon(t)))
+	require.NoError(t, a.Flush(testkit.Soon(t)))
 	a.MarkDown(actor.Event{Kind: actor.KindProc, Status: "failed", Mesh: b.ID().Mesh.String(), Reason: "struck by lightning"})
-	require.Contains(t, a.Info().Peers[0].Dead, "struck by lightning")
-	looked, err := b.InspectProc(soon(t), b.ID())
+	require.Contains(t, a.Info().Peers[0].DeadReason, "struck by lightning")
+	looked, err := b.InspectProc(testkit.Soon(t), b.ID())
 	require.NoError(t, err)
 	require.Len(t, looked.Peers, 1)
 }
@@ -157,14 +159,14 @@ func TestInfo_namesWhatTheOrderWaitsForWhileItIsMissing(t *testing.T) {
 	from := newHost(t, "peer").Proc().Process().String()
 	f.send(t, ref.ID().Port("add"), from, message(3, 0, 1))
 	f.send(t, ref.ID().Port("add"), from, message(9, 7, 4))
-	until(t, "it is known", func() bool { return len(b.Info().Peers) == 1 && b.Info().Peers[0].Gaps == 1 })
-	require.Regexp(t, `^packets after 3 up to 7 are missing for .*, 1 wait for them$`, b.Info().Peers[0].Stalled)
+	testkit.Until(t, "it is known", func() bool { return len(b.Info().Peers) == 1 && b.Info().Peers[0].Gaps == 1 })
+	require.Regexp(t, `^packets after 3 up to 7 are missing for .*, 1 wait for them$`, b.Info().Peers[0].StallReason)
 	f.send(t, ref.ID().Port("add"), from, message(5, 3, 2))
-	until(t, "it is asked on", func() bool { return b.Info().Peers[0].Received == 5 })
-	require.Contains(t, b.Info().Peers[0].Stalled, "packets after 5 up to 7 are missing")
+	testkit.Until(t, "it is asked on", func() bool { return b.Info().Peers[0].Received == 5 })
+	require.Contains(t, b.Info().Peers[0].StallReason, "packets after 5 up to 7 are missing")
 	f.send(t, ref.ID().Port("add"), from, message(7, 5, 3))
-	until(t, "all came", func() bool { return b.Info().Peers[0].Received == 9 })
-	require.Empty(t, b.Info().Peers[0].Stalled)
+	testkit.Until(t, "all came", func() bool { return b.Info().Peers[0].Received == 9 })
+	require.Empty(t, b.Info().Peers[0].StallReason)
 	got, err := history.Call(t.Context(), ref, actor.None{})
 	require.NoError(t, err)
 	require.Equal(t, []int64{1, 2, 3, 4}, got)
@@ -185,7 +187,7 @@ func TestErrLinkBroken_namesTheSubjectWhereAProcMayNotPublish(t *testing.T) {
 	}
 	a, b, c := as("alice", newHost(t, "left")), as("bob", shut), as("bob", newHost(t, "open"))
 	there, open := spawn(t, b), spawn(t, c)
-	_, err := add.Call(soon(t), there.Via(a), 1)
+	_, err := add.Call(testkit.Soon(t), there.Via(a), 1)
 	require.ErrorIs(t, err, actor.ErrLinkBroken)
 	require.ErrorContains(t, err, a.Space().Port(there.ID().Port("add"), a.ID().Process().String()))
 	from, back := newMailer(t, a)
@@ -194,9 +196,9 @@ func TestErrLinkBroken_namesTheSubjectWhereAProcMayNotPublish(t *testing.T) {
 	require.ErrorIs(t, r.Reason, actor.ErrLinkBroken)
 	require.ErrorContains(t, r.Reason, "castnet.v1.default.")
 	require.ErrorContains(t, r.Reason, shut.String())
-	_, err = add.Call(soon(t), open.Via(a), 1)
+	_, err = add.Call(testkit.Soon(t), open.Via(a), 1)
 	require.NoError(t, err, "others are reached")
-	n, err := add.Call(soon(t), there.Via(c), 0)
+	n, err := add.Call(testkit.Soon(t), there.Via(c), 0)
 	require.NoError(t, err)
 	require.Zero(t, n)
 }

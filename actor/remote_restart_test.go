@@ -10,26 +10,28 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/internal/link"
+	"github.com/castnet-io/castnet/internal/testkit"
 )
 
 // reconnects waits until procs have lost their server and found it again.
 func reconnects(t *testing.T, again func(), ps ...*actor.Proc) {
 	t.Helper()
 	gone := func(p *actor.Proc) bool { return p.Bus().Data().URL() == "" && p.Bus().Control().URL() == "" }
-	until(t, "it is gone", func() bool { return gone(ps[0]) && gone(ps[1]) })
+	testkit.Until(t, "it is gone", func() bool { return gone(ps[0]) && gone(ps[1]) })
 	again()
 	back := func(p *actor.Proc) bool { return p.Bus().Data().URL() != "" && p.Bus().Control().URL() != "" }
-	until(t, "it is back", func() bool { return back(ps[0]) && back(ps[1]) })
+	testkit.Until(t, "it is back", func() bool { return back(ps[0]) && back(ps[1]) })
 }
 
 func TestDEL3_aServerThatIsStartedAgainCostsNoMessageAndNoOrder(t *testing.T) {
+	t.Parallel()
 	srv := listen(t, 0)
 	port := portOf(t, srv)
 	a := startOn(t, dial(t, srv), newHost(t, "left").Proc(), link.Config{}, ledgers())
 	b := startOn(t, dial(t, srv), newHost(t, "right").Proc(), link.Config{}, ledgers())
 	there, heard := newLedger(t, b, a, actor.Mailbox(actor.Unbounded))
 	here, read := newLedger(t, a, b, actor.Mailbox(actor.Unbounded))
-	ctx, cancel := context.WithTimeout(t.Context(), 3*patience)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*testkit.Patience)
 	defer cancel()
 	var stop atomic.Bool
 	var wg sync.WaitGroup
@@ -45,8 +47,8 @@ func TestDEL3_aServerThatIsStartedAgainCostsNoMessageAndNoOrder(t *testing.T) {
 			}
 		})
 	}
-	posts(there, "there", enter.PostWait)
-	posts(here, "here", enter.PostWait)
+	posts(there, "there", enter.SendWait)
+	posts(here, "here", enter.SendWait)
 	posts(there, "asked", func(ctx context.Context, to actor.Ref[*Ledger], e entry) error {
 		return second(enter.Call(ctx, to, e))
 	})
@@ -60,7 +62,7 @@ func TestDEL3_aServerThatIsStartedAgainCostsNoMessageAndNoOrder(t *testing.T) {
 	}
 	for restarts := 0; restarts < 2 || restarts < 10 && resent() == 0; restarts++ {
 		before := heard.count()
-		until(t, "messages flow", func() bool { return heard.count() > before+300 || t.Failed() })
+		testkit.Until(t, "messages flow", func() bool { return heard.count() > before+300 || t.Failed() })
 		srv.Shutdown()
 		reconnects(t, func() { srv = listen(t, port) }, a, b)
 	}
@@ -68,7 +70,7 @@ func TestDEL3_aServerThatIsStartedAgainCostsNoMessageAndNoOrder(t *testing.T) {
 	wg.Wait()
 	require.NoError(t, a.Flush(ctx))
 	require.NoError(t, b.Flush(ctx))
-	until(t, "all are handled", func() bool {
+	testkit.Until(t, "all are handled", func() bool {
 		return int64(heard.count()) == sent["there"].Load()+sent["asked"].Load() && int64(read.count()) == sent["here"].Load()
 	})
 	heard.inOrder(t)
@@ -78,33 +80,34 @@ func TestDEL3_aServerThatIsStartedAgainCostsNoMessageAndNoOrder(t *testing.T) {
 	for _, p := range []*actor.Proc{a, b} {
 		peer := p.Info().Peers[0]
 		require.Equal(t, peer.Sent, peer.Acked)
-		require.Empty(t, peer.Stalled)
+		require.Empty(t, peer.StallReason)
 	}
 }
 
 func TestDEL1_whatIsPostedWithoutAServerArrivesWhenThereIsOne(t *testing.T) {
+	t.Parallel()
 	srv := listen(t, 0)
 	port := portOf(t, srv)
 	a := startOn(t, dial(t, srv), newHost(t, "left").Proc(), link.Config{}, ledgers())
 	b := startOn(t, dial(t, srv), newHost(t, "right").Proc(), link.Config{}, ledgers())
 	ref, book := newLedger(t, b, a)
-	require.NoError(t, second(enter.Call(soon(t), ref, entry{By: "me"})))
+	require.NoError(t, second(enter.Call(testkit.Soon(t), ref, entry{By: "me"})))
 	srv.Shutdown()
 	asked := make(chan error, 1)
 	reconnects(t, func() {
 		for i := 1; i <= 100; i++ {
-			require.NoError(t, enter.Post(t.Context(), ref, entry{By: "me", N: i}))
+			require.NoError(t, enter.Send(t.Context(), ref, entry{By: "me", N: i}))
 		}
-		go func() { asked <- second(enter.Call(soon(t), ref, entry{By: "other"})) }()
+		go func() { asked <- second(enter.Call(testkit.Soon(t), ref, entry{By: "other"})) }()
 		require.Equal(t, 1, book.count())
 		listen(t, port)
 	}, a, b)
-	require.NoError(t, take(t, asked))
-	require.NoError(t, a.Flush(soon(t)))
-	until(t, "all are handled", func() bool { return book.count() == 102 })
+	require.NoError(t, testkit.Next(t, asked))
+	require.NoError(t, a.Flush(testkit.Soon(t)))
+	testkit.Until(t, "all are handled", func() bool { return book.count() == 102 })
 	book.inOrder(t)
 	require.Zero(t, a.Stats().Bounced)
 	for _, p := range []*actor.Proc{a, b} { // before the server stops
-		require.NoError(t, p.Close(soon(t)))
+		require.NoError(t, p.Close(testkit.Soon(t)))
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/castnet-io/castnet/actor"
+
+	"github.com/castnet-io/castnet/internal/testkit"
 )
 
 // bomb is what a Ledger panics of.
@@ -13,6 +15,7 @@ const bomb = "bomb"
 
 // TestDEL8_whatIsLeftOfAPacketComesBackOnceWhenItsActorFails: in whichever of the messages that came together.
 func TestDEL8_whatIsLeftOfAPacketComesBackOnceWhenItsActorFails(t *testing.T) {
+	t.Parallel()
 	const n = 300
 	for _, at := range []int{0, 1, 150, n - 2, n - 1} {
 		a, b := pair(t)
@@ -23,11 +26,11 @@ func TestDEL8_whatIsLeftOfAPacketComesBackOnceWhenItsActorFails(t *testing.T) {
 			if i == at {
 				e.By = bomb
 			}
-			require.NoError(t, enter.Post(t.Context(), ref, e))
+			require.NoError(t, enter.Send(t.Context(), ref, e))
 		}
-		require.NoError(t, a.Flush(soon(t)))
+		require.NoError(t, a.Flush(testkit.Soon(t)))
 		open()
-		until(t, "it has failed", func() bool { return queued(b, ref.ID().Name) < 1 })
+		testkit.Until(t, "it has failed", func() bool { return queued(b, ref.ID().Name) < 1 })
 		require.EqualValues(t, n-1-at, bounced(t, a, uint64(n-1-at)))
 		require.Equal(t, at, book.count())
 		book.inOrder(t)
@@ -36,6 +39,7 @@ func TestDEL8_whatIsLeftOfAPacketComesBackOnceWhenItsActorFails(t *testing.T) {
 
 // TestPostWait_anActorThatFailsAmidAPacketLeavesItsRoomToOthers: what it had taken up, and what it had not.
 func TestPostWait_anActorThatFailsAmidAPacketLeavesItsRoomToOthers(t *testing.T) {
+	t.Parallel()
 	a, b := held(t)
 	for range 30 { // what one of them kept back would be used up by then
 		ref, book := newLedger(t, b, a)
@@ -45,18 +49,18 @@ func TestPostWait_anActorThatFailsAmidAPacketLeavesItsRoomToOthers(t *testing.T)
 			if i == 50 {
 				e.By = bomb
 			}
-			require.NoError(t, enter.PostWait(soon(t), ref, e))
+			require.NoError(t, enter.SendWait(testkit.Soon(t), ref, e))
 		}
 		open()
-		require.NoError(t, a.Flush(soon(t)))
-		until(t, "it has failed", func() bool { return book.count() == 50 && queued(b, ref.ID().Name) < 1 })
+		require.NoError(t, a.Flush(testkit.Soon(t)))
+		testkit.Until(t, "it has failed", func() bool { return book.count() == 50 && queued(b, ref.ID().Name) < 1 })
 	}
 	require.EqualValues(t, 30*49, bounced(t, a, 30*49))
 }
 
 // bounced waits until so many messages have come back, and says how many have.
 func bounced(t *testing.T, p *actor.Proc, n uint64) uint64 {
-	until(t, "they came back", func() bool { return p.Stats().Bounced >= n })
-	require.NoError(t, p.Flush(soon(t)))
+	testkit.Until(t, "they came back", func() bool { return p.Stats().Bounced >= n })
+	require.NoError(t, p.Flush(testkit.Soon(t)))
 	return p.Stats().Bounced
 }

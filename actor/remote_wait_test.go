@@ -10,17 +10,19 @@ import (
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/bus/bustest"
 	"github.com/castnet-io/castnet/internal/link"
+	"github.com/castnet-io/castnet/internal/testkit"
 )
 
 func TestPostWait_losesNothingToASlowActorOfAnotherProc(t *testing.T) {
+	t.Parallel()
 	const n = 100_000
 	a, b := pair(t)
 	ref, book := newLedger(t, b, a)
 	for i := range n {
-		require.NoError(t, enter.PostWait(t.Context(), ref, entry{By: "me", N: i}))
+		require.NoError(t, enter.SendWait(t.Context(), ref, entry{By: "me", N: i}))
 	}
-	require.NoError(t, a.Flush(soon(t)))
-	until(t, "all are handled", func() bool { return book.count() == n })
+	require.NoError(t, a.Flush(testkit.Soon(t)))
+	testkit.Until(t, "all are handled", func() bool { return book.count() == n })
 	book.inOrder(t)
 	require.Zero(t, a.Stats().Bounced)
 }
@@ -43,7 +45,7 @@ func filled(t *testing.T, ref actor.Ref[*Ledger]) (n int) {
 	t.Helper()
 	for ; ; n++ {
 		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-		err := enter.PostWait(ctx, ref, padded(n))
+		err := enter.SendWait(ctx, ref, padded(n))
 		cancel()
 		if err != nil {
 			require.ErrorIs(t, err, actor.ErrBacklog)
@@ -55,62 +57,66 @@ func filled(t *testing.T, ref actor.Ref[*Ledger]) (n int) {
 }
 
 func TestPostWait_holdsTheSenderBackAndNobodyElse(t *testing.T) {
+	t.Parallel()
 	a, b := held(t)
 	ref, book := newLedger(t, b, a)
 	open := book.shut()
 	defer open()
 	n := filled(t, ref)
 	require.Greater(t, n, 100)
-	until(t, "all have come", func() bool { return queued(b, ref.ID().Name) == n-1 }) // one is at its handler
+	testkit.Until(t, "all have come", func() bool { return queued(b, ref.ID().Name) == n-1 }) // one is at its handler
 	other := spawn(t, b).Via(a)
 	for range 100 {
-		_, err := add.Call(soon(t), other, 1)
+		_, err := add.Call(testkit.Soon(t), other, 1)
 		require.NoError(t, err)
-		require.NoError(t, add.Post(soon(t), other, 1))
+		require.NoError(t, add.Send(testkit.Soon(t), other, 1))
 	}
 	waited := make(chan error, 1)
-	go func() { waited <- enter.PostWait(soon(t), ref, padded(n)) }()
+	go func() { waited <- enter.SendWait(testkit.Soon(t), ref, padded(n)) }()
 	open()
-	require.NoError(t, take(t, waited))
-	_, err := enter.Call(soon(t), ref, entry{By: "me", N: n + 1})
+	require.NoError(t, testkit.Next(t, waited))
+	_, err := enter.Call(testkit.Soon(t), ref, entry{By: "me", N: n + 1})
 	require.NoError(t, err)
 	book.inOrder(t)
 	require.Equal(t, n+2, book.count())
 }
 
 func TestPostWait_entersAMailboxThatIsFull(t *testing.T) {
+	t.Parallel()
 	a, b := held(t)
 	ref, book := newLedger(t, b, a, actor.Mailbox(2))
 	open := book.shut()
 	defer open()
-	require.NoError(t, enter.PostWait(soon(t), ref, padded(0)))
-	until(t, "it is at its first", func() bool { i, _ := b.Actor(ref.ID().Name); return i.Current != "" }) // and takes up no more
+	require.NoError(t, enter.SendWait(testkit.Soon(t), ref, padded(0)))
+	testkit.Until(t, "it is at its first", func() bool { i, _ := b.Actor(ref.ID().Name); return i.Current != "" }) // and takes up no more
 	n := filled(t, ref)
 	require.Greater(t, n, 10)
 	require.Zero(t, a.Stats().Bounced)
-	require.NoError(t, enter.Post(t.Context(), ref, entry{By: "me", N: n}))
-	require.NoError(t, a.Flush(soon(t)))
+	require.NoError(t, enter.Send(t.Context(), ref, entry{By: "me", N: n}))
+	require.NoError(t, a.Flush(testkit.Soon(t)))
 	require.EqualValues(t, 1, a.Stats().Bounced, "Post does not wait, and finds it full")
 	require.ErrorIs(t, a.DeadLetters()[0].Reason, actor.ErrMailboxFull)
 }
 
 func TestPostWait_endsWithItsContextAndSaysWhatWaits(t *testing.T) {
+	t.Parallel()
 	a, b := held(t)
 	ref, book := newLedger(t, b, a)
 	open := book.shut()
 	n := filled(t, ref)
 	ctx, cancel := context.WithCancel(t.Context())
 	waited := make(chan error, 1)
-	go func() { waited <- enter.PostWait(ctx, ref, padded(-1)) }()
+	go func() { waited <- enter.SendWait(ctx, ref, padded(-1)) }()
 	cancel()
-	require.ErrorIs(t, take(t, waited), actor.ErrBacklog)
+	require.ErrorIs(t, testkit.Next(t, waited), actor.ErrBacklog)
 	open()
-	require.NoError(t, a.Flush(soon(t)))
-	until(t, "all are handled", func() bool { return book.count() == n })
+	require.NoError(t, a.Flush(testkit.Soon(t)))
+	testkit.Until(t, "all are handled", func() bool { return book.count() == n })
 	book.inOrder(t)
 }
 
 func TestPostWait_endsWhenTheProcDiesOrIsClosed(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		end  func(t *testing.T, a, b *actor.Proc)
 		want error
@@ -131,17 +137,18 @@ func TestPostWait_endsWhenTheProcDiesOrIsClosed(t *testing.T) {
 			n := filled(t, ref)
 			waited := make(chan error, 10)
 			for range cap(waited) {
-				go func() { waited <- enter.PostWait(soon(t), ref, padded(n)) }()
+				go func() { waited <- enter.SendWait(testkit.Soon(t), ref, padded(n)) }()
 			}
 			c.end(t, a, b)
 			for range cap(waited) {
-				require.ErrorIs(t, take(t, waited), c.want)
+				require.ErrorIs(t, testkit.Next(t, waited), c.want)
 			}
 		})
 	}
 }
 
 func TestPostWait_whatIsGivenBackMakesRoom(t *testing.T) {
+	t.Parallel()
 	a, b := held(t)
 	ref, book := newLedger(t, b, a)
 	defer book.shut()()
@@ -152,16 +159,16 @@ func TestPostWait_whatIsGivenBackMakesRoom(t *testing.T) {
 	other = actor.RefOf[*Ledger](other.ID()).Via(a)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	require.ErrorIs(t, enter.PostWait(ctx, other, padded(0)), actor.ErrBacklog, "the room is the link's")
+	require.ErrorIs(t, enter.SendWait(ctx, other, padded(0)), actor.ErrBacklog, "the room is the link's")
 	b.KillActor(ref.ID().Name, "enough")
 	for i := range 1_000 { // each time enough to use the room up several times
-		require.NoError(t, enter.PostWait(soon(t), other, padded(i)))
+		require.NoError(t, enter.SendWait(testkit.Soon(t), other, padded(i)))
 	}
 	for i := range 1_000 { // what is refused at once gives it back, too
-		require.NoError(t, enter.PostWait(soon(t), ref, padded(i)))
+		require.NoError(t, enter.SendWait(testkit.Soon(t), ref, padded(i)))
 	}
-	require.NoError(t, a.Flush(soon(t)))
-	until(t, "all came back", func() bool { return a.Stats().Bounced == uint64(n-1+1_000) })
-	until(t, "the others are handled", func() bool { return second.count() == 1_000 })
+	require.NoError(t, a.Flush(testkit.Soon(t)))
+	testkit.Until(t, "all came back", func() bool { return a.Stats().Bounced == uint64(n-1+1_000) })
+	testkit.Until(t, "the others are handled", func() bool { return second.count() == 1_000 })
 	second.inOrder(t)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/bus/bustest"
+	"github.com/castnet-io/castnet/internal/testkit"
 )
 
 // Slow is an actor whose constructor waits until it is let go.
@@ -19,7 +20,7 @@ type Slow struct{}
 var slow = actor.NewType[*Slow, chan struct{}]("slow")
 
 func slows() actor.Def {
-	return slow.Made(func(_ *actor.Context, gate chan struct{}) (*Slow, error) {
+	return slow.Define(func(_ *actor.Context, gate chan struct{}) (*Slow, error) {
 		if gate == nil {
 			return nil, nil
 		}
@@ -33,13 +34,13 @@ func TestSpawn_tellsOfAnActorThatWasKilledInItsConstructor(t *testing.T) {
 	gate := make(chan struct{})
 	spawned := make(chan error, 1)
 	go func() {
-		_, err := p.Spawn(t.Context(), actor.Spawning{Type: "slow", Name: "slow", Params: gate})
+		_, err := p.Spawn(t.Context(), actor.SpawnSpec{Type: "slow", Name: "slow", Params: gate})
 		spawned <- err
 	}()
-	until(t, "begun", func() bool { _, known := p.Actor("slow"); return known })
+	testkit.Until(t, "begun", func() bool { _, known := p.Actor("slow"); return known })
 	p.KillActor("slow", "too slow")
 	close(gate)
-	err := take(t, spawned)
+	err := testkit.Next(t, spawned)
 	require.ErrorIs(t, err, actor.ErrFailed)
 	require.ErrorContains(t, err, "killed: too slow")
 }
@@ -54,7 +55,7 @@ func TestClose_givesActorsThatAreToldToGiveUpAMomentToDoSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, bustest.Server(t), "alone")
 		ref := spawn(t, p)
-		require.NoError(t, do.Post(t.Context(), ref, func(ctx *actor.Context, _ *Box) (int64, error) {
+		require.NoError(t, do.Send(t.Context(), ref, func(ctx *actor.Context, _ *Box) (int64, error) {
 			<-ctx.Done()
 			time.Sleep(20 * time.Millisecond)
 			return 0, nil
@@ -75,7 +76,7 @@ func TestKill_ofAnActorThatWaitsForItsChildrenKillsThem(t *testing.T) {
 			if err != nil {
 				return 0, err
 			}
-			return 0, do.Post(ctx, child, func(ctx *actor.Context, _ *Box) (int64, error) {
+			return 0, do.Send(ctx, child, func(ctx *actor.Context, _ *Box) (int64, error) {
 				<-ctx.Done()
 				return 0, nil
 			})
@@ -92,14 +93,14 @@ func TestKill_ofAnActorThatWaitsForItsChildrenKillsThem(t *testing.T) {
 func TestACT7_aPlaceDoesNotKeepThoseWhoHadIt(t *testing.T) {
 	p := alone(t)
 	first, err := actor.Spawn(t.Context(), p, box, "box", 0, actor.WithRestart(actor.Restart{
-		When: actor.Permanent, Most: 1000, Within: time.Millisecond,
+		When: actor.Permanent, MaxRestarts: 1000, Window: time.Millisecond,
 	}))
 	require.NoError(t, err)
 	restart := func(times int) {
 		for range times {
-			now := actor.Current(first)
+			now := actor.Successor(first)
 			_, _ = boom.Call(t.Context(), now, "again")
-			until(t, "started again", func() bool { return actor.Current(first).ID() != now.ID() })
+			testkit.Until(t, "started again", func() bool { return actor.Successor(first).ID() != now.ID() })
 		}
 	}
 	heap := func() uint64 {
@@ -119,9 +120,9 @@ func TestBadInput_isAClearError(t *testing.T) {
 	p := alone(t)
 	ref := spawn(t, p)
 	_, err := actor.NewRegistry(actor.Def{})
-	require.ErrorContains(t, err, "want a Def made by Type.Made")
-	_, err = actor.NewRegistry(box.Made(newBox, actor.Method[*Box]{}))
-	require.ErrorContains(t, err, "want methods made by Endpoint.By")
+	require.ErrorContains(t, err, "want a Def made by Type.Define")
+	_, err = actor.NewRegistry(box.Define(newBox, actor.Method[*Box]{}))
+	require.ErrorContains(t, err, "want methods made by Endpoint.Handle")
 	_, err = p.Monitor(ref.ID(), nil)
 	require.ErrorContains(t, err, "want a function, got nil")
 	require.PanicsWithValue(t, "actor: Observe: want a function, got nil", func() { p.Observe(nil) })
@@ -138,14 +139,14 @@ func TestPostWait_waitsForRoomAndGivesUpWithItsContext(t *testing.T) {
 		require.NoError(t, err)
 		release := blocked(t, ref)
 		for range 2 {
-			require.NoError(t, add.PostWait(t.Context(), ref, 1))
+			require.NoError(t, add.SendWait(t.Context(), ref, 1))
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		require.ErrorIs(t, add.PostWait(ctx, ref, 1), actor.ErrMailboxFull)
+		require.ErrorIs(t, add.SendWait(ctx, ref, 1), actor.ErrMailboxFull)
 		posted := make(chan error, 3)
 		for range 3 {
-			go func() { posted <- add.PostWait(t.Context(), ref, 1) }()
+			go func() { posted <- add.SendWait(t.Context(), ref, 1) }()
 		}
 		synctest.Wait()
 		require.Empty(t, posted)
@@ -159,9 +160,9 @@ func TestPostWait_waitsForRoomAndGivesUpWithItsContext(t *testing.T) {
 		require.EqualValues(t, 5, n)
 		release = blocked(t, ref)
 		for range 2 {
-			require.NoError(t, add.Post(t.Context(), ref, 1))
+			require.NoError(t, add.Send(t.Context(), ref, 1))
 		}
-		go func() { posted <- add.PostWait(t.Context(), ref, 1) }()
+		go func() { posted <- add.SendWait(t.Context(), ref, 1) }()
 		synctest.Wait()
 		p.KillActor(ref.ID().Name, "enough")
 		require.ErrorIs(t, <-posted, actor.ErrFailed)

@@ -10,50 +10,50 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// When says which ends of an actor are followed by a new start.
+// When selects the ends of an actor that lead to a restart.
 type When uint8
 
 const (
 	Propagate When = iota // none: a failure is the parent's, an orderly stop is the end of it
-	Temporary             // none: the parent is told of a failure, and goes on
+	Temporary             // none: the parent sees a failure, and goes on
 	Transient             // failures
-	Permanent             // all that nobody asked for
+	Permanent             // all except requested ones
 )
 
-// Restart says what follows the end of an actor. The one that takes its place is a new actor, made
-// from the same parameters, of the same label under a new uid: what was sent to the old one comes
-// back, and whoever knew it asks Current. An actor whose restarts are used up has failed for good,
-// and that is its parent's to deal with, as if there were no Restart.
+// Restart is the policy after an actor's end. The restarted actor is a new one, made from the same
+// parameters, with the same label under a new uid. Messages for the old one come back; Successor
+// returns the new one's Ref. When the restarts are used up, the actor has failed for good. Its
+// parent then handles that as if there were no Restart.
 type Restart struct {
-	When    When
-	Most    int           // restarts within the window; 0: 3; at most 1,000
-	Within  time.Duration // the window; 0: 5 s
-	Backoff Backoff
+	When        When
+	MaxRestarts int           // restarts within the window; 0: 3; at most 1,000
+	Window      time.Duration // the window; 0: 5 s
+	Backoff     Backoff
 }
 
 // Backoff is the delay before a restart: it doubles from First to Max with each restart in the
-// window. The zero value starts again at once.
+// window. The zero value restarts at once.
 type Backoff struct{ First, Max time.Duration }
 
-// Strategy says which children of an actor are started again together.
+// Strategy selects the siblings that restart together.
 type Strategy uint8
 
 const (
-	OneForOne  Strategy = iota // the one that ended
+	OneForOne  Strategy = iota // the ended actor
 	OneForAll                  // all of them
-	RestForOne                 // the one that ended, and those spawned after it
+	RestForOne                 // the ended actor, and those spawned after it
 )
 
 func (r Restart) policy() supervise.Policy {
 	return supervise.Policy{
-		When: supervise.When(r.When), Most: r.Most, Within: r.Within,
+		When: supervise.When(r.When), MaxRestarts: r.MaxRestarts, Window: r.Window,
 		Backoff: supervise.Backoff{First: r.Backoff.First, Max: r.Backoff.Max},
 	}
 }
 
-// Current is the actor that has taken the place of the one ref names, after any number of restarts;
-// ref itself when none has. It knows of actors of this process only.
-func Current[A any](ref Ref[A]) Ref[A] {
+// Successor returns the actor in the place of ref, after any number of restarts; ref itself if
+// there were none. It covers actors of this process only.
+func Successor[A any](ref Ref[A]) Ref[A] {
 	in := ref.in
 	if in == nil && ref.via != nil && ref.id.Proc == ref.via.id {
 		in = ref.via.find(ref.id.Name)
@@ -67,142 +67,142 @@ func Current[A any](ref Ref[A]) Ref[A] {
 	return Ref[A]{id: in.id(), via: ref.via, in: in}
 }
 
-// restart is what follows the actor's end.
-func (in *instance) restart() Restart {
-	if in.birth == nil {
+// restartPolicy returns the actor's restart policy.
+func (in *instance) restartPolicy() Restart {
+	if in.spawn == nil {
 		return Restart{}
 	}
-	return in.birth.Restart
+	return in.spawn.Restart
 }
 
-// heedBirth notes what becomes of the constructor of a new actor: until it has returned, whoever
-// waits for that is told of a failure, and nobody else has to be.
-func (in *instance) heedBirth() {
-	b := in.birth
+// trackConstructor tracks the constructor of a new actor. Until it has returned, only its waiting
+// spawner is notified of a failure.
+func (in *instance) trackConstructor() {
+	b := in.spawn
 	in.mu.Lock()
-	in.born = b.told == nil && (b.begun == nil || b.again)
+	in.startReported = b.result == nil && (b.onConstructed == nil || b.isRestart)
 	in.mu.Unlock()
-	if b.told != nil {
-		b.begun = (*instance).bornOf
+	if b.result != nil {
+		b.onConstructed = (*instance).onConstructed
 	}
 }
 
-// bornOf takes what became of the constructor.
-func (in *instance) bornOf(err error) {
+// onConstructed takes the result of the constructor.
+func (in *instance) onConstructed(err error) {
 	if err != nil {
 		in.actor = nil // there is nothing to clean up
 		return
 	}
 	in.mu.Lock()
-	in.born = in.born || !in.over
+	in.startReported = in.startReported || !in.aborted
 	in.mu.Unlock()
 }
 
-// ended decides what follows an end.
-func (f *family) ended(o owner, in *instance, e Event) {
+// onEnd decides on the effects of an end.
+func (f *children) onEnd(o childOwner, in *instance, e Event) {
 	in.mu.Lock()
-	asked, grouped, late := in.onRequest, in.grouped, in.late
+	asked, grouped, late := in.stopRequested, in.groupRestart, in.lateStopRequest
 	in.mu.Unlock()
 	why := supervise.Stopped
 	switch {
-	case asked || grouped || late && in.birth != nil && in.birth.Restart.When != Propagate: // it need not come again
-		why = supervise.Asked
+	case asked || grouped || late && in.spawn != nil && in.spawn.Restart.When != Propagate: // it need not come again
+		why = supervise.Requested
 	case e.Failed():
 		why = supervise.Failed
 	}
 	if f.state == nil || !f.state.Has(in) {
-		o.over(e, why == supervise.Failed, "")
+		o.onFinalEnd(e, why == supervise.Failed, "")
 		return
 	}
-	f.ends[in] = e
-	f.told(o, in, why)
+	f.undecided[in] = e
+	f.applyEnd(o, in, why)
 	if grouped && asked { // to end with its group was one thing, not to come again is another
-		f.forget(o, in)
+		f.dropRestart(o, in)
 	}
 }
 
-// forget lets an actor go that is not to come again.
-func (f *family) forget(o owner, in *instance) {
+// dropRestart removes an actor that will not be restarted.
+func (f *children) dropRestart(o childOwner, in *instance) {
 	if f.state != nil && f.state.Has(in) {
-		f.told(o, in, supervise.Asked)
+		f.applyEnd(o, in, supervise.Requested)
 	}
 }
 
-// told decides what follows an end.
-func (f *family) told(o owner, in *instance, why supervise.End) {
-	f.carryOut(o, f.state.Ended(in, why, time.Now()))
-	f.settle(o, in)
+// applyEnd decides on the effects of an end.
+func (f *children) applyEnd(o childOwner, in *instance, why supervise.ExitReason) {
+	f.runEffects(o, f.state.Ended(in, why, time.Now()))
+	f.reportFinalEnd(o, in)
 }
 
-// settle gives an end to its owner when the actor is not started again.
-func (f *family) settle(o owner, in *instance) {
-	if e, open := f.ends[in]; open && !f.state.Has(in) {
-		delete(f.ends, in)
-		o.over(e, false, "")
+// reportFinalEnd gives an end to its owner when the actor is not started again.
+func (f *children) reportFinalEnd(o childOwner, in *instance) {
+	if e, open := f.undecided[in]; open && !f.state.Has(in) {
+		delete(f.undecided, in)
+		o.onFinalEnd(e, false, "")
 	}
 }
 
-// carryOut does what was decided.
-func (f *family) carryOut(o owner, effects []supervise.Effect[*instance]) {
+// runEffects carries out the decided effects.
+func (f *children) runEffects(o childOwner, effects []supervise.Effect[*instance]) {
 	for _, effect := range effects {
 		switch x := effect.(type) {
 		case supervise.Stop[*instance]:
-			x.Key.withGroup()
-			o.after(x.Key.proc.cleanup, func(owner) { // it may have ended long since
+			x.Key.stopForGroupRestart()
+			o.after(x.Key.proc.cleanup, func(childOwner) { // it may have ended long since
 				x.Key.fail(ending{code: CodeKilled, reason: "killed: it is started again with its group, and did not stop"})
 			})
 		case supervise.Start[*instance]:
-			f.again(o, x.Key)
-		case supervise.Wait[*instance]:
-			o.after(time.Until(x.Until), func(o owner) { f.carryOut(o, f.state.Due(time.Now())) })
+			f.restart(o, x.Key)
+		case supervise.SetTimer[*instance]:
+			o.after(time.Until(x.Until), func(o childOwner) { f.runEffects(o, f.state.OnTimer(time.Now())) })
 		case supervise.Escalate[*instance]:
-			e, reason := f.ends[x.Key], x.Reason
-			if x.Key.restart().When == Propagate { // that is no news
+			e, reason := f.undecided[x.Key], x.Reason
+			if x.Key.restartPolicy().When == Propagate { // already published
 				reason = ""
 			}
-			delete(f.ends, x.Key)
-			o.over(e, true, reason)
+			delete(f.undecided, x.Key)
+			o.onFinalEnd(e, true, reason)
 		}
 	}
 }
 
-// again starts an actor in the place of one that has ended. What becomes of its constructor is heard
-// of later.
-func (f *family) again(o owner, old *instance) {
-	b := &birth{Spawning: old.birth.Spawning}
+// restart starts an actor in the place of an ended one. The result of its constructor comes later
+// (onRestarted).
+func (f *children) restart(o childOwner, old *instance) {
+	b := &spawnState{SpawnSpec: old.spawn.SpawnSpec}
 	var err error
 	if b.Name, err = subjects.NewName(labelOf(old.name)); err != nil { // the label is as good as it was
 		panic(err)
 	}
 	var heard atomic.Bool
 	var cancel func()
-	b.begun = func(in *instance, err error) {
-		in.bornOf(err)
+	b.onConstructed = func(in *instance, err error) {
+		in.onConstructed(err)
 		if !heard.CompareAndSwap(false, true) {
 			return
 		}
-		b.again = err != nil // else it has taken that place
-		o.enter(func(o owner) {
+		b.isRestart = err != nil // else it is registered already
+		o.run(func(o childOwner) {
 			cancel()
-			f.begun(o, old, in, err)
+			f.onRestarted(o, old, in, err)
 		})
 	}
-	in, err := o.proc().bear(old.def, o.instance(), b, old)
+	in, err := o.proc().startInstance(old.def, o.instance(), b, old)
 	if err != nil { // the proc or the parent ends
 		log := o.proc().Log()
 		log.Debug().Err(err).Str("actor", old.name).Msg("not started again")
 		return
 	}
-	cancel = o.after(DefaultDeadline, func(o owner) {
+	cancel = o.after(DefaultDeadline, func(o childOwner) {
 		if heard.CompareAndSwap(false, true) {
 			late := errors.New("killed: its constructor did not return within " + DefaultDeadline.String())
 			in.fail(ending{code: CodeKilled, reason: late.Error()})
-			f.begun(o, old, in, late)
+			f.onRestarted(o, old, in, late)
 		}
 	})
 }
 
-// labelOf is the label of an actor's name, which may have a uid.
+// labelOf returns the label of an actor's name, without the uid.
 func labelOf(name string) string {
 	if cut := len(name) - subjects.UIDLen - 1; cut > 0 && name[cut] == '-' &&
 		strings.Trim(name[cut+1:], "0123456789abcdefghijklmnopqrstuvwxyz") == "" {
@@ -211,46 +211,46 @@ func labelOf(name string) string {
 	return name
 }
 
-// begun takes what became of the constructor of an actor that was started again.
-func (f *family) begun(o owner, old, in *instance, err error) {
+// onRestarted takes the result of a restarted actor's constructor.
+func (f *children) onRestarted(o childOwner, old, in *instance, err error) {
 	if err == nil {
-		delete(f.ends, old)
-		f.carryOut(o, f.state.Restarted(old, in, time.Now()))
+		delete(f.undecided, old)
+		f.runEffects(o, f.state.Restarted(old, in, time.Now()))
 		return
 	}
-	before, why := f.ends[old], plainError(err)
-	f.ends[old] = in.event(Failed, ending{code: why.Code, reason: why.Text, cause: &before})
-	f.carryOut(o, f.state.StartFailed(old, time.Now()))
-	f.settle(o, old)
+	before, why := f.undecided[old], asError(err)
+	f.undecided[old] = in.event(Failed, ending{code: why.Code, reason: why.Text, cause: &before})
+	f.runEffects(o, f.state.StartFailed(old, time.Now()))
+	f.reportFinalEnd(o, old)
 }
 
-// place is what an actor and those that took its place one after the other share: who is there now. So
-// none of them keeps all the others.
-type place struct{ now atomic.Pointer[instance] }
+// restartChain is shared by an actor and its successive replacements, so that none of them keeps
+// all the others in memory.
+type restartChain struct{ current atomic.Pointer[instance] }
 
-// takePlace puts an actor in the place of one that has ended.
-func (in *instance) takePlace(old *instance) {
+// joinRestartChain puts an actor in the place of an ended one.
+func (in *instance) joinRestartChain(old *instance) {
 	old.mu.Lock()
-	r := old.rarely()
-	if r.place == nil {
-		r.place = &place{}
+	r := old.ensureExtra()
+	if r.restartChain == nil {
+		r.restartChain = &restartChain{}
 	}
-	shared := r.place
+	shared := r.restartChain
 	old.mu.Unlock()
-	shared.now.Store(in)
+	shared.current.Store(in)
 	in.mu.Lock()
-	in.rarely().place = shared
+	in.ensureExtra().restartChain = shared
 	in.mu.Unlock()
 }
 
-// successor is the actor that is in this one's place now; nil: none, or itself.
+// successor returns the actor in this one's place; nil if there is none, or it is the actor itself.
 func (in *instance) successor() *instance {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	if in.rare == nil || in.rare.place == nil {
+	if in.extra == nil || in.extra.restartChain == nil {
 		return nil
 	}
-	if now := in.rare.place.now.Load(); now != in {
+	if now := in.extra.restartChain.current.Load(); now != in {
 		return now
 	}
 	return nil

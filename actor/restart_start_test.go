@@ -31,6 +31,7 @@ func moody(t *testing.T, n nursery, r actor.Restart, later made) (actor.Ref[*Box
 }
 
 func TestRestart_aConstructorThatFailsIsOneMoreFailure(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		want  string
 		later made
@@ -49,7 +50,7 @@ func TestRestart_aConstructorThatFailsIsOneMoreFailure(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				n := newNursery(t)
-				ref, starts := moody(t, n, actor.Restart{When: actor.Transient, Most: 2, Within: time.Hour}, c.later)
+				ref, starts := moody(t, n, actor.Restart{When: actor.Transient, MaxRestarts: 2, Window: time.Hour}, c.later)
 				fails(t, n.p, ref, "no more")
 				time.Sleep(time.Hour)
 				require.EqualValues(t, 3, starts.Load())
@@ -58,7 +59,7 @@ func TestRestart_aConstructorThatFailsIsOneMoreFailure(t *testing.T) {
 				require.Equal(t, "fail: no more", e.RootCause().Reason)
 				require.Equal(t, ref.ID().Name, e.RootCause().Actor)
 				require.Empty(t, n.seen)
-				require.Equal(t, actor.Current(ref).ID().Name, e.Actor, "the last attempt")
+				require.Equal(t, actor.Successor(ref).ID().Name, e.Actor, "the last attempt")
 				_, err := bid.Call(t.Context(), n.parent, func(*actor.Context) error { return nil })
 				require.NoError(t, err)
 				require.Equal(t, 3, ended(n.p, actor.Failed))
@@ -68,6 +69,7 @@ func TestRestart_aConstructorThatFailsIsOneMoreFailure(t *testing.T) {
 }
 
 func TestRestart_oneThatIsStoppedOrKilledWhileItStartsIsDealtWithAtOnce(t *testing.T) {
+	t.Parallel()
 	for _, kill := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			n := newNursery(t)
@@ -80,7 +82,7 @@ func TestRestart_oneThatIsStoppedOrKilledWhileItStartsIsDealtWithAtOnce(t *testi
 			})
 			fails(t, n.p, ref, "no more")
 			synctest.Wait()
-			next := actor.Current(ref)
+			next := actor.Successor(ref)
 			require.Equal(t, actor.Initializing, status(t, n.p, next))
 			if kill {
 				<-n.p.KillActor(next.ID().Name, "now")

@@ -12,6 +12,7 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/bus/bustest"
+	"github.com/castnet-io/castnet/internal/testkit"
 )
 
 // nursery is a Keeper in a bubble, and what it is told.
@@ -38,11 +39,12 @@ func newNursery(t *testing.T, opts ...actor.Option) nursery {
 // next is the actor that has taken the place of another: nobody when none has.
 func (n nursery) next(t *testing.T, ref actor.Ref[*Box]) (now actor.Ref[*Box], ok bool) {
 	t.Helper()
-	now = actor.Current(ref)
+	now = actor.Successor(ref)
 	return now, now.ID() != ref.ID() && status(t, n.p, now) == actor.Running
 }
 
 func TestRestart_whatFollowsAnEnd(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		when                         actor.When
 		afterFailure, afterStop      bool // it is started again
@@ -100,8 +102,8 @@ func TestACT7_anActorThatIsStartedAgainIsANewOne(t *testing.T) {
 		_, err := add.Call(t.Context(), kid, 5)
 		require.NoError(t, err)
 		release := blocked(t, kid)
-		require.NoError(t, fail.Post(t.Context(), kid, "no more"))
-		answers := waiting(t, 1, kid, n.p)
+		require.NoError(t, fail.Send(t.Context(), kid, "no more"))
+		answers := answerWait(t, 1, kid, n.p)
 		release()
 		require.ErrorIs(t, <-answers, actor.ErrFailed, "mail for the old one comes back")
 		synctest.Wait()
@@ -114,10 +116,10 @@ func TestACT7_anActorThatIsStartedAgainIsANewOne(t *testing.T) {
 		require.NoError(t, err)
 		require.EqualValues(t, 1, sum, "made from the same parameters")
 		byID := actor.RefOf[*Box](kid.ID()).Via(n.p)
-		require.Equal(t, again.ID(), actor.Current(byID).ID())
-		require.Equal(t, again.ID(), actor.Current(again).ID())
+		require.Equal(t, again.ID(), actor.Successor(byID).ID())
+		require.Equal(t, again.ID(), actor.Successor(again).ID())
 		far := actor.RefOf[*Box](kid.ID())
-		require.Equal(t, far, actor.Current(far), "it is not known here")
+		require.Equal(t, far, actor.Successor(far), "it is not known here")
 		require.Equal(t, []string{"failed"}, n.es.of(kid.ID().Name)[1:])
 		require.Equal(t, []string{"running"}, n.es.of(again.ID().Name))
 	})
@@ -127,7 +129,7 @@ func TestRestart_waitsLongerEachTimeWithinTheWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNursery(t)
 		kid := keptBy(t, n.parent, actor.WithRestart(actor.Restart{
-			When: actor.Transient, Most: 10, Within: time.Minute, Backoff: actor.Backoff{First: time.Second, Max: 3 * time.Second},
+			When: actor.Transient, MaxRestarts: 10, Window: time.Minute, Backoff: actor.Backoff{First: time.Second, Max: 3 * time.Second},
 		}))
 		for _, delay := range []time.Duration{1, 2, 3, 3} {
 			fails(t, n.p, kid, "no more")
@@ -147,11 +149,11 @@ func TestRestart_waitsLongerEachTimeWithinTheWindow(t *testing.T) {
 func TestRestart_givesUpAfterSoManyWithinTheWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNursery(t)
-		kid := keptBy(t, n.parent, actor.WithRestart(actor.Restart{When: actor.Permanent, Most: 2, Within: 10 * time.Second}))
+		kid := keptBy(t, n.parent, actor.WithRestart(actor.Restart{When: actor.Permanent, MaxRestarts: 2, Window: 10 * time.Second}))
 		failNow := func() {
 			fails(t, n.p, kid, "no more")
 			synctest.Wait()
-			kid = actor.Current(kid)
+			kid = actor.Successor(kid)
 		}
 		failNow()
 		failNow()
@@ -170,10 +172,10 @@ func TestACT6_theParentHearsWhyThereIsNoRestart(t *testing.T) {
 		failures := make(chan actor.Event, 4)
 		p := startWith(t, bustest.Server(t), func(e actor.Event) { failures <- e })
 		parent := spawn(t, p)
-		kid := child(t, parent, actor.Restart{When: actor.Transient, Most: 1})
+		kid := child(t, parent, actor.Restart{When: actor.Transient, MaxRestarts: 1})
 		fails(t, p, kid, "no more")
 		synctest.Wait()
-		kid = actor.Current(kid)
+		kid = actor.Successor(kid)
 		fails(t, p, kid, "no more")
 		require.Equal(t, "actor "+parent.ID().String()+" (type box) failed: its child "+kid.ID().Name+" failed: fail: no more (1 restart within 5s)\n"+
 			"  caused by: actor "+kid.ID().String()+" (type box) failed: fail: no more", (<-failures).Report())
@@ -251,7 +253,7 @@ func TestRestart_aMemberOfAGroupThatDoesNotStopIsKilled(t *testing.T) {
 		n := newNursery(t, actor.WithStrategy(actor.OneForAll))
 		kid := keptBy(t, n.parent, actor.WithRestart(actor.Restart{When: actor.Permanent}))
 		hangs := keptBy(t, n.parent)
-		require.NoError(t, do.Post(t.Context(), hangs, func(ctx *actor.Context, _ *Box) (int64, error) { <-ctx.Done(); return 0, nil }))
+		require.NoError(t, do.Send(t.Context(), hangs, func(ctx *actor.Context, _ *Box) (int64, error) { <-ctx.Done(); return 0, nil }))
 		synctest.Wait()
 		began := time.Now()
 		ended := n.p.Done(hangs.ID().Name)
@@ -269,6 +271,7 @@ func TestRestart_aMemberOfAGroupThatDoesNotStopIsKilled(t *testing.T) {
 }
 
 func TestRestart_oneThatIsStoppedWhileItWaitsDoesNotComeAgain(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		n := newNursery(t)
 		kid := keptBy(t, n.parent, actor.WithRestart(actor.Restart{When: actor.Permanent, Backoff: actor.Backoff{First: time.Minute, Max: time.Minute}}))
@@ -291,13 +294,13 @@ func TestRestart_ofActorsWithoutAParent(t *testing.T) {
 		failures := make(chan actor.Event, 4)
 		p := startWith(t, bustest.Server(t), func(e actor.Event) { failures <- e }, picks())
 		ref, err := actor.Spawn(t.Context(), p, box, "box", 0, actor.WithRestart(actor.Restart{
-			When: actor.Permanent, Most: 1, Backoff: actor.Backoff{First: time.Second, Max: time.Second},
+			When: actor.Permanent, MaxRestarts: 1, Backoff: actor.Backoff{First: time.Second, Max: time.Second},
 		}))
 		require.NoError(t, err)
 		fails(t, p, ref, "no more")
 		time.Sleep(time.Second)
 		synctest.Wait()
-		again := actor.Current(ref)
+		again := actor.Successor(ref)
 		require.Equal(t, actor.Running, status(t, p, again))
 		require.Empty(t, failures)
 		fails(t, p, again, "no more")
@@ -315,7 +318,7 @@ func TestRestart_ofActorsWithoutAParent(t *testing.T) {
 		fails(t, p, ref, "no more")
 		time.Sleep(time.Hour)
 		require.EqualValues(t, 3, starts.Load(), "a constructor that hangs is one more failure")
-		require.Equal(t, actor.Running, status(t, p, actor.Current(ref)))
+		require.Equal(t, actor.Running, status(t, p, actor.Successor(ref)))
 		require.Empty(t, failures)
 	})
 }
@@ -331,10 +334,10 @@ func TestRestart_ofNobodyAfterClose(t *testing.T) {
 		fails(t, n.p, root, "no more")
 		fails(t, n.p, kid, "no more")
 		synctest.Wait()
-		require.NoError(t, n.p.Close(soon(t)))
+		require.NoError(t, n.p.Close(testkit.Soon(t)))
 		time.Sleep(time.Hour)
 		for _, ref := range []actor.Ref[*Box]{root, kid, other} {
-			require.Equal(t, ref.ID(), actor.Current(ref).ID())
+			require.Equal(t, ref.ID(), actor.Successor(ref).ID())
 		}
 		require.Len(t, n.p.Actors(), 4)
 	})

@@ -40,9 +40,9 @@ func (Speck) large(*actor.Context, large) (n actor.None, err error)     { return
 func speckProc(t *testing.T) (p *actor.Proc, born *atomic.Int64) {
 	t.Helper()
 	born = new(atomic.Int64)
-	return start(t, bustest.Server(t), "specks", specks.Made(
+	return start(t, bustest.Server(t), "specks", specks.Define(
 		func(*actor.Context, actor.None) (Speck, error) { born.Add(1); return Speck{}, nil },
-		tellNone.By(Speck.none), tellSmall.By(Speck.small), tellLarge.By(Speck.large))), born
+		tellNone.Handle(Speck.none), tellSmall.Handle(Speck.small), tellLarge.Handle(Speck.large))), born
 }
 
 // heap is what is in use after the garbage was collected, in bytes.
@@ -64,7 +64,7 @@ func crowd(t *testing.T, p *actor.Proc, born *atomic.Int64, n int) []string {
 		require.NoError(t, err)
 		names[i] = ref.ID().Name
 	}
-	until(t, "birth", func() bool { return born.Load() == int64(n) })
+	testkit.Until(t, "birth", func() bool { return born.Load() == int64(n) })
 	return names
 }
 
@@ -86,7 +86,7 @@ func disperse(t *testing.T, p *actor.Proc, names []string) {
 // atRest waits until no worker is left.
 func atRest(t *testing.T) {
 	t.Helper()
-	until(t, "rest", func() bool {
+	testkit.Until(t, "rest", func() bool {
 		time.Sleep(time.Millisecond) // to look costs more than that
 		return !strings.Contains(stacks(), workerFrame)
 	})
@@ -122,7 +122,7 @@ func tells[M any](t *testing.T, p *actor.Proc, to actor.Endpoint[Speck, M, actor
 	ctx := t.Context()
 	return func() {
 		var m M
-		for to.Post(ctx, ref, m) != nil { // its mailbox is full
+		for to.Send(ctx, ref, m) != nil { // its mailbox is full
 			runtime.Gosched()
 		}
 	}
@@ -161,7 +161,7 @@ func TestACT10_whatIsDoneLeavesNoGoroutine(t *testing.T) {
 		require.NoError(t, err)
 	}
 	for range 2 * many {
-		take(t, done)
+		testkit.Next(t, done)
 	}
 	atRest(t)
 }

@@ -15,10 +15,10 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// maxTargets bounds how many ports of other procs a proc remembers the way to; then it begins anew.
+// maxTargets bounds the remembered targets in other procs; a full table is cleared.
 const maxTargets = 1 << 16
 
-// targets are the ports of other procs that messages go to.
+// targets caches the targets in other procs.
 type targets struct {
 	last atomic.Pointer[target] // most messages go where the one before went
 
@@ -31,17 +31,17 @@ type target struct {
 	*link.Target
 }
 
-// target finds the way to a port of another proc. The first to a mesh waits for the server, so it must
-// not run on a pump.
+// target returns the target of a port in another proc. The first one in a mesh waits for the
+// server, so it must not run on a pump.
 func (p *Proc) target(actor subjects.ActorID, port string) (*target, error) {
 	if t := p.targets.last.Load(); t != nil && t.id.Port == port && t.id.Actor == actor {
 		return t, nil
 	}
-	return p.targetAnew(actor.Port(port), port)
+	return p.lookupTarget(actor.Port(port), port)
 }
 
 //go:noinline
-func (p *Proc) targetAnew(to subjects.PortID, port string) (*target, error) {
+func (p *Proc) lookupTarget(to subjects.PortID, port string) (*target, error) {
 	ts := &p.targets
 	ts.mu.Lock()
 	t := ts.all[to]
@@ -51,14 +51,14 @@ func (p *Proc) targetAnew(to subjects.PortID, port string) (*target, error) {
 			return nil, errorf(CodeInvalid, "", port, "want the port of an actor, got the zero value or a malformed name")
 		}
 		if p.process.has(to.Actor.Proc) {
-			return nil, errNeighbour
+			return nil, errColocated
 		}
 		if e, dead := p.Down(to.Actor.Proc); dead {
 			err := procDead(to.Actor.String(), to.Port, e)
-			err.sure = true // nothing was sent
+			err.knownUnhandled = true // nothing was sent
 			return nil, err
 		}
-		if err := p.Follow(to.Actor.Proc.Mesh, int(to.Actor.Proc.Rank)+1); err != nil {
+		if err := p.FollowMesh(to.Actor.Proc.Mesh, int(to.Actor.Proc.Rank)+1); err != nil {
 			return nil, err
 		}
 		t = &target{to, p.links.Target(to)}
@@ -73,16 +73,16 @@ func (p *Proc) targetAnew(to subjects.PortID, port string) (*target, error) {
 	return t, nil
 }
 
-// forget drops a target whose peer the links have forgotten.
-func (ts *targets) forget(t *target) {
+// drop drops a target whose peer was evicted.
+func (ts *targets) drop(t *target) {
 	ts.last.CompareAndSwap(t, nil)
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	delete(ts.all, t.id)
 }
 
-// lose drops the ways to procs that are gone.
-func (ts *targets) lose(gone func(subjects.ProcID) bool) {
+// dropDead drops the targets in dead procs.
+func (ts *targets) dropDead(gone func(subjects.ProcID) bool) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	maps.DeleteFunc(ts.all, func(at subjects.PortID, _ *target) bool { return gone(at.Actor.Proc) })
@@ -91,79 +91,80 @@ func (ts *targets) lose(gone func(subjects.ProcID) bool) {
 	}
 }
 
-// outbound is a message on its way to another proc.
+// outbound is an outgoing message to another proc.
 type outbound struct {
 	to       subjects.ActorID
 	port     string
 	envelope wire.Envelope
 	mark     link.Mark
-	until    time.Time       // when its fate must be known; zero: the default
+	deadline time.Time       // when its fate must be known; zero: the default
 	wait     context.Context // for how long to wait for room, without a deadline 30 s; nil: not at all
 }
 
-// send queues a message for another proc; nil says that it will have a fate. Nothing of it is kept.
+// send queues a message for another proc. After nil the message will have a fate. It keeps nothing
+// of the message.
 func (p *Proc) send(o *outbound) error {
 	t, err := p.target(o.to, o.port)
 	if err != nil {
-		if errors.Is(err, errNeighbour) {
-			return p.sendBeside(o)
+		if errors.Is(err, errColocated) {
+			return p.sendColocated(o)
 		}
 		return err
 	}
-	if p.id.Seat > 0 {
-		o.envelope.Sender = p.id.Actor(o.envelope.Sender).Within()
+	if p.id.Index > 0 {
+		o.envelope.Sender = p.id.Actor(o.envelope.Sender).LocalName()
 	}
-	if err = p.links.Send(t.Target, &o.envelope, o.mark, p.links.At(o.until)); err == nil {
+	if err = p.links.Send(t.Target, &o.envelope, o.mark, p.links.At(o.deadline)); err == nil {
 		return nil
 	}
-	return p.sendAgain(o, t, err)
+	return p.retrySend(o, t, err)
 }
 
-// sendAgain waits for room, or finds the way anew, when a message could not be queued.
+// retrySend waits for room, or renews the target, after a message could not be queued.
 //
 //go:noinline
-func (p *Proc) sendAgain(o *outbound, t *target, err error) error {
-	if full, ok := errors.AsType[*link.Error](err); ok && full.Reason == link.Full && o.wait != nil {
+func (p *Proc) retrySend(o *outbound, t *target, err error) error {
+	if full, ok := errors.AsType[*link.Error](err); ok && full.Reason == link.QueueFull && o.wait != nil {
 		ctx, cancel := p.bounded(o.wait)
 		defer cancel()
-		err = p.links.SendWait(ctx, t.Target, &o.envelope, o.mark, p.links.At(o.until))
+		err = p.links.SendWait(ctx, t.Target, &o.envelope, o.mark, p.links.At(o.deadline))
 	}
-	if !errors.Is(err, link.ErrForgotten) {
+	if !errors.Is(err, link.ErrEvicted) {
 		return p.sendError(o.to.Proc, o.to.String(), o.port, err)
 	}
-	p.targets.forget(t)
-	o.envelope.Sender = p.self.Within(o.envelope.Sender).Name
+	p.targets.drop(t)
+	o.envelope.Sender = p.self.ActorByLocalName(o.envelope.Sender).Name
 	return p.send(o)
 }
 
-// Answer queues an envelope for a port that waits for it: it is never refused for want of room (DEL-7),
-// and may be sent on a pump.
+// respond queues an envelope for a waiting port. It is never refused for want of room (DEL-7), and
+// may run on a pump.
 func (p *Proc) respond(at replyPort, e wire.Envelope) error {
 	to := at.port
 	if at.peer == nil && !to.IsValid() {
 		return errorf(CodeInvalid, "", to.Port, "want the port of an actor, got the zero value or a malformed name")
 	}
 	if to.Actor.Proc == p.id {
-		e.Bytes, e.Body = false, e.Whole()
-		p.route(to.Actor.Name, to.Port, p.id.Actor(e.Sender), e)
+		e.Bytes, e.Body = false, e.CopyBody()
+		p.deliverToPort(to.Actor.Name, to.Port, p.id.Actor(e.Sender), e)
 		return nil
 	}
 	if p.process.has(to.Actor.Proc) {
-		return p.sendBeside(&outbound{to: to.Actor, port: to.Port, envelope: e})
+		return p.sendColocated(&outbound{to: to.Actor, port: to.Port, envelope: e})
 	}
-	if p.id.Seat > 0 {
-		e.Sender = p.id.Actor(e.Sender).Within()
+	if p.id.Index > 0 {
+		e.Sender = p.id.Actor(e.Sender).LocalName()
 	}
-	err := link.ErrForgotten
+	err := link.ErrEvicted
 	if at.peer != nil {
 		send := p.links.Send
-		if at.gather {
-			send = p.links.Gather
+		if at.batch {
+			send = p.links.SendBatched
 		}
-		err = send(at.peer.Unnamed(to), &e, link.Mark{Call: unheard{}}, 0)
+		err = send(at.peer.UnnamedTarget(to), &e, link.Mark{Call: answerMark{}}, 0)
 	}
-	if errors.Is(err, link.ErrForgotten) {
-		err = p.links.Send(p.links.Unnamed(to), &e, link.Mark{Call: unheard{}}, 0)
+	if errors.Is(err, link.ErrEvicted) {
+		err = p.links.Send(p.links.UnnamedTarget(to), &e, link.Mark{Call: answerMark{}}, 0)
 	}
 	if err == nil {
 		return nil
@@ -171,10 +172,10 @@ func (p *Proc) respond(at replyPort, e wire.Envelope) error {
 	return p.sendError(to.Actor.Proc, to.Actor.String(), to.Port, err)
 }
 
-// unheard marks answers: when one does not arrive, whoever waits for it learns it himself.
-type unheard struct{}
+// answerMark marks answers. Their loss is not reported, because the waiting caller detects it.
+type answerMark struct{}
 
-// sendError puts an error of the links into the words of this package.
+// sendError converts an error of the links to an Error.
 func (p *Proc) sendError(to subjects.ProcID, actor, endpoint string, err error) error {
 	if e, ok := errors.AsType[*link.Error](err); ok {
 		return p.fateError(link.Fate{Known: true, Reason: e.Reason, Text: e.Text}, to, actor, endpoint)
@@ -182,7 +183,7 @@ func (p *Proc) sendError(to subjects.ProcID, actor, endpoint string, err error) 
 	return busError(actor, endpoint, err)
 }
 
-// busError puts an error of the bus into the words of this package.
+// busError converts an error of the bus to an Error.
 func busError(actor, endpoint string, err error) error {
 	if err == nil {
 		return nil
@@ -199,8 +200,8 @@ func busError(actor, endpoint string, err error) error {
 	return errorf(code, actor, endpoint, "%v", err)
 }
 
-// answer sends an answer home. What cannot be sent as it is becomes a failure that says why.
-func (p *Proc) answer(actor string, to replyPort, a Answer, ext []byte) {
+// sendAnswer sends an answer. An answer that cannot be sent is replaced by its error.
+func (p *Proc) sendAnswer(actor string, to replyPort, a Answer, ext []byte) {
 	e := wire.Envelope{Kind: wire.Value, Ext: ext}
 	if a.Err != nil {
 		e.Kind, e.Body = wire.Failure, EncodeError(a.Err)
@@ -209,14 +210,14 @@ func (p *Proc) answer(actor string, to replyPort, a Answer, ext []byte) {
 	if a.Err == nil {
 		e.Body, err = a.Raw()
 	}
-	p.answerAs(actor, to, e, err)
+	p.sendEncodedAnswer(actor, to, e, err)
 }
 
-// answerAs is answer for one that is encoded, or could not be.
-func (p *Proc) answerAs(actor string, to replyPort, e wire.Envelope, err error) {
+// sendEncodedAnswer is sendAnswer for an encoded answer, or for an encoding error.
+func (p *Proc) sendEncodedAnswer(actor string, to replyPort, e wire.Envelope, err error) {
 	e.Sender = actor
 	if err != nil {
-		err = unsendable(p.id.Actor(actor), err)
+		err = answerError(p.id.Actor(actor), err)
 	} else if err = p.respond(to, e); err == nil {
 		return
 	} else {
@@ -224,23 +225,22 @@ func (p *Proc) answerAs(actor string, to replyPort, e wire.Envelope, err error) 
 	}
 	e.Kind, e.Bytes, e.Body = wire.Failure, false, EncodeError(err)
 	if err := p.respond(to, e); err != nil {
-		p.loud.Warn().Err(err).Stringer("to", to.port).Msg("an answer was not sent")
+		p.sampledLog.Warn().Err(err).Stringer("to", to.port).Msg("an answer was not sent")
 	}
 }
 
-// unsendable is the answer of an actor in the place of one that cannot be encoded.
-func unsendable(from subjects.ActorID, err error) *Error {
+// answerError is the answer in the place of one that cannot be encoded.
+func answerError(from subjects.ActorID, err error) *Error {
 	return errorf(CodeHandler, from.String(), "", "the answer: %v", err)
 }
 
-// AnswerWith sends an answer to a port with an ext of the caller's own.
-func (p *Proc) AnswerWith(actor string, to subjects.PortID, a Answer, ext []byte) {
-	p.answer(actor, replyPort{port: to}, a, ext)
+// SendAnswer sends an answer to a port with an ext of the caller's own.
+func (p *Proc) SendAnswer(actor string, to subjects.PortID, a Answer, ext []byte) {
+	p.sendAnswer(actor, replyPort{port: to}, a, ext)
 }
 
-// Flush waits until every message that was sent from this proc to others before has its fate: it was
-// delivered, or its sender has been told that it was not, or that it cannot be known. Without a
-// deadline in ctx it waits 30 s.
+// Flush waits until every earlier message from this proc to others has its fate: delivered,
+// Undeliverable or Indeterminate. Without a deadline in ctx it waits 30 s.
 func (p *Proc) Flush(ctx context.Context) error {
 	ctx, cancel := p.bounded(ctx)
 	defer cancel()

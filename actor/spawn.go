@@ -14,60 +14,59 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// Spawning says what to spawn.
-type Spawning struct {
+// SpawnSpec describes an actor to spawn.
+type SpawnSpec struct {
 	Type   string
 	Name   string // the actor's name in the proc: a label, or label-uid
-	Params any    // what the constructor takes; nil: decode Raw
+	Params any    // the constructor's parameters; nil: decode Raw
 	Raw    []byte // CBOR of the same
 	Point  shape.Point
 
-	Announce bool     // publish its end on `ev.`, and that another runs in its place; its failure is published in any case
-	Greet    bool     // of one that is announced: publish that it runs, too, for those who wait for it
-	Mailbox  int      // messages that may wait; 0: as many as Options say; Unbounded: as many as memory holds
-	Restart  Restart  // what follows its end; zero: a failure goes to its parent
-	Strategy Strategy // how its own children are started again
-	NoWait   bool     // Spawn does not wait for the constructor
+	Announce      bool     // publish its end and restarts on `ev.`; failures are published in any case
+	AnnounceStart bool     // with Announce: also publish its start
+	Mailbox       int      // the mailbox size in messages; 0: as in Options; Unbounded: none
+	Restart       Restart  // the restart policy; zero: a failure goes to its parent
+	Strategy      Strategy // how its own children are started again
+	NoWait        bool     // Spawn does not wait for the constructor
 }
 
-// Unbounded is the size of a mailbox that is never full: its senders are not told when the actor
-// falls behind, and what it holds costs memory.
+// Unbounded is the size of a mailbox without a bound. Its senders do not notice when the actor
+// falls behind, and it costs memory.
 const Unbounded = -1
 
 // Option changes how Spawn and SpawnChild spawn.
-type Option func(*Spawning)
+type Option func(*SpawnSpec)
 
-// NoWait does not wait for the constructor. When that fails, the actor's parent and its senders are
-// told.
+// NoWait does not wait for the constructor. If it fails, the actor's parent and senders are
+// notified.
 func NoWait() Option { return noWait }
 
-func noWait(s *Spawning) { s.NoWait = true }
+func noWait(s *SpawnSpec) { s.NoWait = true }
 
 // Mailbox sets how many messages may wait for the actor; Unbounded is possible.
-func Mailbox(size int) Option { return func(s *Spawning) { s.Mailbox = size } }
+func Mailbox(size int) Option { return func(s *SpawnSpec) { s.Mailbox = size } }
 
-// WithRestart says what follows the actor's end.
-func WithRestart(r Restart) Option { return func(s *Spawning) { s.Restart = r } }
+// WithRestart sets the actor's restart policy.
+func WithRestart(r Restart) Option { return func(s *SpawnSpec) { s.Restart = r } }
 
-// WithStrategy says how the actor's children are started again.
-func WithStrategy(y Strategy) Option { return func(s *Spawning) { s.Strategy = y } }
+// WithStrategy sets the restart strategy of the actor's children.
+func WithStrategy(y Strategy) Option { return func(s *SpawnSpec) { s.Strategy = y } }
 
-// Spawn makes an actor of a type in this process, under a fresh name that starts with label, and
-// waits until its constructor has returned, at most until ctx ends (without a deadline: 30 s). It
-// has no parent: the proc is told when it fails.
+// Spawn creates an actor of a type in this process, under a fresh name that starts with label. It
+// waits for the constructor, at most until ctx ends (without a deadline: 30 s). The actor has no
+// parent: its failure goes to the proc.
 func Spawn[A, P any](ctx context.Context, p *Proc, typ Type[A, P], label string, params P, opts ...Option) (Ref[A], error) {
 	return spawnTyped(ctx, p, nil, typ, label, params, opts)
 }
 
-// SpawnChild is Spawn for an actor that belongs to the one whose Context ctx is: it stops before
-// its parent does, and its parent is told when it ends (Supervisor). The wait for its constructor
-// ends with ctx, too.
+// SpawnChild is Spawn for a child of the actor of ctx. The child stops before its parent does, and
+// the parent handles its end (Supervisor). The wait for its constructor ends with ctx, too.
 func SpawnChild[A, P any](ctx *Context, typ Type[A, P], label string, params P, opts ...Option) (Ref[A], error) {
 	return spawnTyped(ctx, ctx.in.proc, ctx.in, typ, label, params, opts)
 }
 
-// SpawnFor is SpawnChild for the actor whose Context ctx is or derives from, and Spawn in p when there is
-// none, or it lives in another proc.
+// SpawnFor is SpawnChild for the actor that ctx belongs to or derives from. If there is none, or it
+// lives in another proc, SpawnFor is Spawn in p.
 func SpawnFor[A, P any](ctx context.Context, p *Proc, typ Type[A, P], label string, params P, opts ...Option) (Ref[A], error) {
 	parent, _ := ctx.Value(senderKey{}).(*instance)
 	if parent != nil && parent.proc != p {
@@ -81,29 +80,28 @@ func spawnTyped[A, P any](ctx context.Context, p *Proc, parent *instance, typ Ty
 	if err != nil {
 		return Ref[A]{}, err
 	}
-	b := &birth{Spawning: Spawning{Type: typ.name, Name: name, Params: params}}
+	b := &spawnState{SpawnSpec: SpawnSpec{Type: typ.name, Name: name, Params: params}}
 	for _, o := range opts {
-		o(&b.Spawning)
+		o(&b.SpawnSpec)
 	}
 	in, err := p.spawn(ctx, parent, b)
 	return Ref[A]{id: p.id.Actor(name), via: p, in: in}, err
 }
 
-// Spawn makes an actor and waits until its constructor has returned. When ctx ends before (without
-// a deadline: after 30 s), the actor is told to give up. Messages sent to it meanwhile wait in its
-// mailbox.
-func (p *Proc) Spawn(ctx context.Context, s Spawning) (subjects.ActorID, error) {
-	in, err := p.spawn(ctx, nil, &birth{Spawning: s})
+// Spawn creates an actor and waits for its constructor. If ctx ends before (without a deadline:
+// after 30 s), the actor is cancelled. Messages sent to it meanwhile wait in its mailbox.
+func (p *Proc) Spawn(ctx context.Context, s SpawnSpec) (subjects.ActorID, error) {
+	in, err := p.spawn(ctx, nil, &spawnState{SpawnSpec: s})
 	if in == nil {
 		return subjects.ActorID{}, err
 	}
 	return in.id(), err
 }
 
-// Spawn is Proc.Spawn for actors that make many: it does not wait. then runs on the turn of the actor whose
-// Context this is, once the constructor has returned, or has taken 30 s.
-func (c *Context) Spawn(s Spawning, then func(*Context, error)) error {
-	mustBe(then != nil, "Spawn", "a function, got nil")
+// Spawn is Proc.Spawn without the wait, for actors that spawn many. then runs on the caller's turn,
+// once the constructor has returned, or after 30 s.
+func (c *Context) Spawn(s SpawnSpec, then func(*Context, error)) error {
+	mustHold(then != nil, "Spawn", "a function, got nil")
 	p, by := c.in.proc, c.in
 	def, err := p.registry.find(s.Type)
 	if err == nil {
@@ -113,14 +111,14 @@ func (c *Context) Spawn(s Spawning, then func(*Context, error)) error {
 		return err
 	}
 	var heard atomic.Bool
-	var cancel func() // read on the turns that follow this one
-	b := &birth{Spawning: s}
-	b.begun = func(in *instance, err error) {
-		in.bornOf(err)
+	var cancel func() // read on later turns
+	b := &spawnState{SpawnSpec: s}
+	b.onConstructed = func(in *instance, err error) {
+		in.onConstructed(err)
 		if !heard.CompareAndSwap(false, true) {
 			return
 		}
-		by.post(func(ctx *Context) {
+		by.runSoon(func(ctx *Context) {
 			if cancel(); err == nil {
 				then(ctx, nil)
 				return
@@ -134,7 +132,7 @@ func (c *Context) Spawn(s Spawning, then func(*Context, error)) error {
 			})
 		})
 	}
-	in, err := p.bear(def, nil, b, nil)
+	in, err := p.startInstance(def, nil, b, nil)
 	if err != nil {
 		return err
 	}
@@ -148,16 +146,16 @@ func (c *Context) Spawn(s Spawning, then func(*Context, error)) error {
 	return nil
 }
 
-// birth is how an actor comes to be, and comes to be again.
-type birth struct {
-	Spawning
-	over  bool                   // its constructor has returned, or panicked
-	told  chan error             // holds one: what became of the constructor; nil: nobody asks
-	again bool                   // it takes the place of another
-	begun func(*instance, error) // the same, for whoever starts an actor again, or goes on meanwhile
+// spawnState is how an actor comes to be, and comes to be again.
+type spawnState struct {
+	SpawnSpec
+	constructed   bool                   // its constructor has returned, or panicked
+	result        chan error             // holds one: the constructor's result; nil: no waiter
+	isRestart     bool                   // it takes the place of another
+	onConstructed func(*instance, error) // the same, for whoever starts an actor again, or goes on meanwhile
 }
 
-func (p *Proc) spawn(ctx context.Context, parent *instance, b *birth) (*instance, error) {
+func (p *Proc) spawn(ctx context.Context, parent *instance, b *spawnState) (*instance, error) {
 	def, err := p.registry.find(b.Type)
 	if err == nil {
 		err = b.check()
@@ -166,32 +164,32 @@ func (p *Proc) spawn(ctx context.Context, parent *instance, b *birth) (*instance
 		return nil, err
 	}
 	if b.NoWait {
-		return p.bear(def, parent, b, nil)
+		return p.startInstance(def, parent, b, nil)
 	}
 	ctx, cancel := p.bounded(ctx)
 	defer cancel()
-	b.told = make(chan error, 1)
-	in, err := p.bear(def, parent, b, nil)
+	b.result = make(chan error, 1)
+	in, err := p.startInstance(def, parent, b, nil)
 	if err != nil {
 		return nil, err
 	}
 	select {
-	case err = <-b.told:
+	case err = <-b.result:
 		if err != nil {
-			select { // so that its name is free again when Spawn returns; its children may take their time
+			select { // its name is free again when Spawn returns; its children may take their time
 			case <-in.ended():
 			case <-ctx.Done():
 			}
 		}
 	case <-in.ended():
 		select {
-		case err = <-b.told:
+		case err = <-b.result:
 		default: // it ended before its first turn
-			err = in.refused()
+			err = in.refusalError()
 		}
 	case <-ctx.Done():
 		select {
-		case err = <-b.told: // both came at the same time
+		case err = <-b.result: // both came at the same time
 		default:
 			err = fromContext(ctx, in.id().String(), "")
 			in.fail(ending{code: CodeKilled, reason: "its spawn was given up: " + err.Error()})
@@ -200,8 +198,8 @@ func (p *Proc) spawn(ctx context.Context, parent *instance, b *birth) (*instance
 	return in, err
 }
 
-// check refuses what makes no sense before anything grows.
-func (s *Spawning) check() error {
+// check refuses invalid specs before any state changes.
+func (s *SpawnSpec) check() error {
 	if err := subjects.CheckName("actor", s.Name); err != nil {
 		return err
 	}
@@ -224,14 +222,14 @@ func checkMailbox(size int) error {
 	return nil
 }
 
-// bear makes an actor under its name and starts it: its constructor is its first turn, so no message
-// is handled before. old is the actor whose place it takes, when it does.
-func (p *Proc) bear(def *Def, parent *instance, b *birth, old *instance) (*instance, error) {
-	b.again = old != nil
+// startInstance creates an actor under its name and starts it. Its constructor is its first turn
+// and precedes all messages. old is the replaced actor, or nil.
+func (p *Proc) startInstance(def *Def, parent *instance, b *spawnState, old *instance) (*instance, error) {
+	b.isRestart = old != nil
 	in := &instance{
-		proc: p, def: def, name: b.Name, parent: parent, birth: b,
-		announced: b.Announce, greets: b.Greet || old != nil, strategy: b.Strategy, limit: int32(cmp.Or(b.Mailbox, p.mailbox)),
-		phase: between, // mail does not start it before its parent knows it
+		proc: p, def: def, name: b.Name, parent: parent, spawn: b,
+		announceEnd: b.Announce, announceStart: b.AnnounceStart || old != nil, strategy: b.Strategy, limit: int32(cmp.Or(b.Mailbox, p.mailbox)),
+		phase: phaseBetween, // mail does not start it before its parent knows it
 	}
 	if in.limit == Unbounded {
 		in.limit = maxMailbox
@@ -244,20 +242,20 @@ func (p *Proc) bear(def *Def, parent *instance, b *birth, old *instance) (*insta
 		return nil, err
 	}
 	if old != nil {
-		in.takePlace(old)
+		in.joinRestartChain(old)
 	}
-	if b.told == nil && old == nil {
-		p.turns.startSoon(in)
+	if b.result == nil && old == nil {
+		p.workers.startQueued(in)
 	} else {
-		p.turns.start(in)
+		p.workers.start(in)
 	}
 	return in, nil
 }
 
-// begin is an actor's first turn: it makes the actor from its parameters.
-func (in *instance) begin(ctx *Context) {
+// construct is an actor's first turn: it makes the actor from its parameters.
+func (in *instance) construct(ctx *Context) {
 	var err error
-	b := in.birth
+	b := in.spawn
 	if b.Params == nil && b.Raw != nil {
 		b.Params, err = in.def.params(wire.CBOR, b.Raw, &in.proc.counts.unknown)
 		if err != nil {
@@ -270,7 +268,7 @@ func (in *instance) begin(ctx *Context) {
 	if err == nil && isNil(in.actor) {
 		err = errNilActor
 	}
-	in.constructed(err)
+	in.finishConstruct(err)
 }
 
 // isNil reports whether there is no actor behind a value.
@@ -281,69 +279,69 @@ func isNil(a any) bool {
 
 var errNilActor = errors.New("its constructor returned nil: want an actor, or an error")
 
-// errBadParams is the error of parameters that do not decode.
+// errBadParams wraps an error of undecodable parameters.
 type errBadParams struct{ error }
 
-// constructed takes what became of the constructor: an error, or nil.
-func (in *instance) constructed(err error) {
-	b := in.birth
-	b.over = true
+// finishConstruct takes the constructor's result: an error, or nil.
+func (in *instance) finishConstruct(err error) {
+	b := in.spawn
+	b.constructed = true
 	if err != nil {
-		err = in.unborn(err)
+		err = in.failConstructor(err)
 	}
 	in.mu.Lock()
-	if err == nil && in.over { // it was killed meanwhile
-		err = in.why()
+	if err == nil && in.aborted { // it was killed meanwhile
+		err = in.endError()
 	}
-	ahead := err == nil && in.state == initializing // else it was told to stop meanwhile
+	ahead := err == nil && in.state == initializing // else it was stopped meanwhile
 	if ahead {
 		in.state = running
 	}
 	in.mu.Unlock()
-	if ahead && (in.announced || in.proc.observed.Load()) {
-		in.happened(Running)
+	if ahead && (in.announceEnd || in.proc.observed.Load()) {
+		in.publishStatus(Running)
 	}
 	alone := in.parent == nil || in.parent.strategy == OneForOne // else its group may start it again
 	if alone && b.Restart == (Restart{}) && b.Point.Extent().Equal(shape.Unit()) {
-		in.birth = nil // nobody will ask
+		in.spawn = nil // no longer needed
 	}
-	if b.told != nil {
-		b.told <- err
+	if b.result != nil {
+		b.result <- err
 	}
-	if tell := b.begun; tell != nil {
-		b.begun = nil // it knows the actor whose place this one took
+	if tell := b.onConstructed; tell != nil {
+		b.onConstructed = nil // it knows the actor whose place this one took
 		tell(in, err)
 	}
 }
 
-// unborn fails an actor whose constructor did not make it, and puts the error in words.
+// failConstructor fails an actor whose constructor failed, and describes the error.
 //
 //go:noinline
-func (in *instance) unborn(err error) error {
+func (in *instance) failConstructor(err error) error {
 	in.actor = nil // there is nothing to clean up
 	if bad, is := errors.AsType[errBadParams](err); is {
 		err = errorf(CodeBadMessage, in.id().String(), "", "actor type %s: parameters: %v", in.def.name, bad.error)
-	} else if !in.crash {
+	} else if !in.handlerCrashed {
 		err = fmt.Errorf("actor type %s: %w", in.def.name, err)
 	}
 	in.fail(ending{code: CodeHandler, reason: err.Error()}) // changes nothing after a panic
 	return err
 }
 
-// StopActor asks an actor to stop after the messages it has accepted, and returns a channel that
-// is closed once it has; nil when there is no such actor.
+// StopActor asks an actor to stop after its accepted messages. The returned channel is closed once
+// it has stopped; nil if there is no such actor.
 func (p *Proc) StopActor(name, reason string) <-chan struct{} {
 	in := p.find(name)
 	if in == nil {
 		return nil
 	}
-	in.asked(ending{reason: reason})
+	in.requestStop(ending{reason: reason})
 	return in.ended()
 }
 
-// KillActor ends an actor as soon as the handler that runs has returned: its context is cancelled,
-// its mail comes back at once, and it ends as failed. The channel is closed once it has ended; nil
-// when there is no such actor.
+// KillActor ends an actor after the current handler: its context is cancelled, its mail comes back
+// at once, and it ends as failed. The channel is closed once it has ended; nil if there is no such
+// actor.
 func (p *Proc) KillActor(name, reason string) <-chan struct{} {
 	in := p.find(name)
 	if in == nil {
@@ -353,7 +351,8 @@ func (p *Proc) KillActor(name, reason string) <-chan struct{} {
 	return in.ended()
 }
 
-// Done is closed once an actor has ended; nil when the proc has none of that name.
+// Done returns a channel that is closed once the actor has ended; nil if the proc has none of that
+// name.
 func (p *Proc) Done(name string) <-chan struct{} {
 	if in := p.find(name); in != nil {
 		return in.ended()
@@ -365,10 +364,10 @@ func (p *Proc) Done(name string) <-chan struct{} {
 func (in *instance) ended() <-chan struct{} {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	r := in.rarely()
+	r := in.ensureExtra()
 	if r.done == nil {
 		r.done = make(chan struct{})
-		if in.closed {
+		if in.terminated {
 			close(r.done)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 )
 
 func TestContextSpawn_tellsOnceOnTheTurnWhatBecameOfTheConstructor(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		makes made
 		want  string // "": it runs
@@ -32,7 +33,7 @@ func TestContextSpawn_tellsOnceOnTheTurnWhatBecameOfTheConstructor(t *testing.T)
 				told, began := make(chan error, 2), time.Now()
 				var took time.Duration
 				_, err := bid.Call(t.Context(), n.parent, func(ctx *actor.Context) error {
-					return ctx.Spawn(actor.Spawning{Type: pick.Name(), Name: "child", Params: c.makes}, func(_ *actor.Context, err error) {
+					return ctx.Spawn(actor.SpawnSpec{Type: pick.Name(), Name: "child", Params: c.makes}, func(_ *actor.Context, err error) {
 						took = time.Since(began)
 						told <- err
 					})
@@ -50,7 +51,7 @@ func TestContextSpawn_tellsOnceOnTheTurnWhatBecameOfTheConstructor(t *testing.T)
 					return
 				}
 				require.ErrorContains(t, err, c.want)
-				_, err = n.p.Spawn(t.Context(), actor.Spawning{Type: pick.Name(), Name: "child", Params: made(func(*actor.Context) (*Box, error) { return &Box{}, nil })})
+				_, err = n.p.Spawn(t.Context(), actor.SpawnSpec{Type: pick.Name(), Name: "child", Params: made(func(*actor.Context) (*Box, error) { return &Box{}, nil })})
 				require.NoError(t, err, "its name is free again")
 			})
 		})
@@ -61,7 +62,7 @@ func TestContextSpawn_whatCannotBeMadeIsAnErrorAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNursery(t)
 		_, err := bid.Call(t.Context(), n.parent, func(ctx *actor.Context) error {
-			return ctx.Spawn(actor.Spawning{Type: "nothing", Name: "child"}, func(*actor.Context, error) { t.Error("told") })
+			return ctx.Spawn(actor.SpawnSpec{Type: "nothing", Name: "child"}, func(*actor.Context, error) { t.Error("told") })
 		})
 		require.ErrorContains(t, err, `"nothing"`)
 	})

@@ -10,18 +10,20 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/castnet-io/castnet/actor"
+
+	"github.com/castnet-io/castnet/internal/testkit"
 )
 
 func TestSpawn_aConstructorThatFailsMeansThatThereIsNoActor(t *testing.T) {
 	p := alone(t)
 	for start, want := range map[int64]string{-1: "actor type box: cannot start at -1", -2: "the constructor of actor type box panicked"} {
 		for range 20 { // the name is free again at once
-			_, err := p.Spawn(t.Context(), actor.Spawning{Type: "box", Name: "b", Params: start})
+			_, err := p.Spawn(t.Context(), actor.SpawnSpec{Type: "box", Name: "b", Params: start})
 			require.ErrorContains(t, err, want)
 		}
 	}
 	es := record(p)
-	_, err := p.Spawn(t.Context(), actor.Spawning{Type: "box", Name: "b", Raw: []byte{0x07}})
+	_, err := p.Spawn(t.Context(), actor.SpawnSpec{Type: "box", Name: "b", Raw: []byte{0x07}})
 	require.NoError(t, err)
 	n, err := add.Call(t.Context(), actor.RefOf[*Box](p.ID().Actor("b")).Via(p), 1)
 	require.NoError(t, err)
@@ -32,31 +34,31 @@ func TestSpawn_aConstructorThatFailsMeansThatThereIsNoActor(t *testing.T) {
 func TestSpawn_saysWhatIsWrong(t *testing.T) {
 	p := alone(t)
 	for _, c := range []struct {
-		s    actor.Spawning
+		s    actor.SpawnSpec
 		want string
 	}{
-		{actor.Spawning{Type: "crate", Name: "b"}, `actor type "crate" is not known to this proc; it knows box`},
-		{actor.Spawning{Type: "box", Name: "no.dots"}, "no.dots"},
-		{actor.Spawning{Type: "box", Name: "b", Params: "text"}, "actor type box takes int64, got string"},
-		{actor.Spawning{Type: "box", Name: "b"}, "actor type box takes int64, got <nil>"},
-		{actor.Spawning{Type: "box", Name: "b", Raw: []byte{0x61}}, "actor type box: parameters:"},
-		{actor.Spawning{Type: "box", Name: "client", Params: int64(1)}, "take another"},
+		{actor.SpawnSpec{Type: "crate", Name: "b"}, `actor type "crate" is not known to this proc; it knows box`},
+		{actor.SpawnSpec{Type: "box", Name: "no.dots"}, "no.dots"},
+		{actor.SpawnSpec{Type: "box", Name: "b", Params: "text"}, "actor type box takes int64, got string"},
+		{actor.SpawnSpec{Type: "box", Name: "b"}, "actor type box takes int64, got <nil>"},
+		{actor.SpawnSpec{Type: "box", Name: "b", Raw: []byte{0x61}}, "actor type box: parameters:"},
+		{actor.SpawnSpec{Type: "box", Name: "client", Params: int64(1)}, "take another"},
 	} {
 		_, err := p.Spawn(t.Context(), c.s)
 		require.ErrorContains(t, err, c.want)
 	}
-	_, err := p.Spawn(t.Context(), actor.Spawning{Type: "box", Name: "b", Params: int64(0)})
+	_, err := p.Spawn(t.Context(), actor.SpawnSpec{Type: "box", Name: "b", Params: int64(0)})
 	require.NoError(t, err)
-	_, err = p.Spawn(t.Context(), actor.Spawning{Type: "box", Name: "b", Params: int64(0)})
+	_, err = p.Spawn(t.Context(), actor.SpawnSpec{Type: "box", Name: "b", Params: int64(0)})
 	require.ErrorContains(t, err, "an actor of that name is there already")
-	require.NoError(t, p.Close(soon(t)))
-	_, err = p.Spawn(t.Context(), actor.Spawning{Type: "box", Name: "c", Params: int64(0)})
+	require.NoError(t, p.Close(testkit.Soon(t)))
+	_, err = p.Spawn(t.Context(), actor.SpawnSpec{Type: "box", Name: "c", Params: int64(0)})
 	require.ErrorIs(t, err, actor.ErrStopped)
 }
 
 func TestSpawn_endsWithItsContextAndTheActorGivesUp(t *testing.T) {
 	slow := actor.NewType[*Box, chan struct{}]("slow")
-	def := slow.Made(func(ctx *actor.Context, entered chan struct{}) (*Box, error) {
+	def := slow.Define(func(ctx *actor.Context, entered chan struct{}) (*Box, error) {
 		close(entered)
 		<-ctx.Done()
 		return nil, context.Cause(ctx)
@@ -65,9 +67,9 @@ func TestSpawn_endsWithItsContextAndTheActorGivesUp(t *testing.T) {
 	es, entered := record(p), make(chan struct{})
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { <-entered; cancel() }()
-	id, err := p.Spawn(ctx, actor.Spawning{Type: "slow", Name: "b", Params: entered})
+	id, err := p.Spawn(ctx, actor.SpawnSpec{Type: "slow", Name: "b", Params: entered})
 	require.ErrorIs(t, err, context.Canceled)
-	until(t, "failed", func() bool { return len(es.of(id.Name)) == 1 })
+	testkit.Until(t, "failed", func() bool { return len(es.of(id.Name)) == 1 })
 	require.Equal(t, []string{"failed"}, es.of("b"))
 }
 
@@ -88,7 +90,7 @@ func TestSpawn_noMessageIsHandledBeforeTheConstructor(t *testing.T) {
 				runtime.Gosched()
 			}
 		})
-		_, err := p.Spawn(t.Context(), actor.Spawning{Type: "box", Name: name, Params: int64(100)})
+		_, err := p.Spawn(t.Context(), actor.SpawnSpec{Type: "box", Name: name, Params: int64(100)})
 		require.NoError(t, err)
 	}
 	wg.Wait()

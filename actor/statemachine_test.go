@@ -106,7 +106,7 @@ func (m *tamed) send(what string, asked bool) {
 		m.waiting = append(m.waiting, o)
 	}
 	if !asked {
-		require.ErrorIs(m, do.Post(context.Background(), m.ref, m.obey(o)), o.want)
+		require.ErrorIs(m, do.Send(context.Background(), m.ref, m.obey(o)), o.want)
 		return
 	}
 	go func() {
@@ -290,7 +290,7 @@ func (m *tamed) commands() map[string]func(*rapid.T) {
 			if len(m.kids) == 0 || m.over {
 				t.Skip("there is none")
 			}
-			require.NoError(m, boom.Post(context.Background(), m.kids[0], "as it was told"))
+			require.NoError(m, boom.Send(context.Background(), m.kids[0], "as it was told"))
 			m.kids, m.orphaned = m.kids[1:], true
 		},
 		"child stops": func(t *rapid.T) {
@@ -338,7 +338,7 @@ func TestACT6_aFailureCountsAlthoughTheChildIsAskedToStopAfterIt(t *testing.T) {
 		parent := spawn(t, p)
 		kid := child(t, parent, actor.Restart{})
 		release := blocked(t, parent)
-		require.NoError(t, boom.Post(t.Context(), kid, "nobody else can know"))
+		require.NoError(t, boom.Send(t.Context(), kid, "nobody else can know"))
 		synctest.Wait()
 		p.StopActor(kid.ID().Name, "too late")
 		release()

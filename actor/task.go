@@ -9,22 +9,23 @@ import (
 	"github.com/castnet-io/castnet/internal/wire"
 )
 
-// Go runs work on a goroutine of its own and then, on the actor's turn, the function it returned
-// (nil: nothing). This is how an actor does what takes long without blocking. work's context ends
-// when the actor stops, and the actor waits for it, 10 s at most; what it returns then is dropped.
-// What work sends with its context comes from the actor. A panic of work is the actor's own.
+// Go runs work on a goroutine of its own, and then the function it returned (nil: nothing) on the
+// actor's turn. Use it for long work without blocking the actor. work's context ends when the actor
+// stops. The actor waits for work, 10 s at most, and drops its function.
+//
+// Messages sent with work's context come from the actor. A panic of work fails the actor.
 func (c *Context) Go(work func(context.Context) func(*Context)) {
-	mustBe(work != nil, "Go", "a function, got nil")
+	mustHold(work != nil, "Go", "a function, got nil")
 	in := c.in
-	life := in.life()
+	life := in.lifetime()
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	if in.over || in.state.terminal() { // it starts nothing any more
+	if in.aborted || in.state.terminal() { // it starts nothing any more
 		return
 	}
-	tasks := &in.rarely().tasks
+	tasks := &in.ensureExtra().tasks
 	tasks.n.Add(1)
-	in.proc.turns.run(func() {
+	in.proc.workers.run(func() {
 		defer tasks.done()
 		defer func() {
 			if p := recover(); p != nil { // ACT-2
@@ -34,29 +35,29 @@ func (c *Context) Go(work func(context.Context) func(*Context)) {
 			}
 		}()
 		if f := work(life); f != nil {
-			in.post(f)
+			in.runSoon(f)
 		}
 	})
 }
 
-// mustBe panics when a program calls what it cannot mean; in a handler that fails the actor.
-func mustBe(ok bool, what, want string) {
+// mustHold panics on an invalid call; in a handler that fails the actor.
+func mustHold(ok bool, what, want string) {
 	if !ok {
 		panic("actor: " + what + ": want " + want)
 	}
 }
 
-// alarm is something an actor is to do later. It costs no goroutine.
-type alarm struct{ timer *time.Timer }
+// delayedCall is something an actor is to do later. It costs no goroutine.
+type delayedCall struct{ timer *time.Timer }
 
-// After runs f on the actor's turn, before its mail, once d has passed by the monotonic clock, unless
-// the actor stops before or cancel is called. d must not be negative.
+// After runs f on the actor's turn, before its mail, once d has passed by the monotonic clock,
+// unless the actor stops before or cancel is called. d must not be negative.
 func (c *Context) After(d time.Duration, f func(*Context)) (cancel func()) {
-	mustBe(d >= 0, "After", "a delay of 0 or more, got "+d.String())
-	mustBe(f != nil, "After", "a function, got nil")
+	mustHold(d >= 0, "After", "a delay of 0 or more, got "+d.String())
+	mustHold(f != nil, "After", "a function, got nil")
 	var off atomic.Bool
-	quit := c.in.later(d, func() {
-		c.in.post(func(ctx *Context) {
+	quit := c.in.afterFunc(d, func() {
+		c.in.runSoon(func(ctx *Context) {
 			if !off.Load() { // it may have been taken back while it was due
 				f(ctx)
 			}
@@ -68,11 +69,11 @@ func (c *Context) After(d time.Duration, f func(*Context)) (cancel func()) {
 	}
 }
 
-// PostAfter sends m to an actor, often to the one whose Context ctx is, no sooner than d from now by
-// the monotonic clock. Until then cancel takes it back, and so does the end of the actor. d must not
-// be negative; 0 is possible. What becomes of the message is what becomes of a Post; an error that
-// Post returns reaches the actor as a message that came back (Undeliverer).
-func (e Endpoint[A, M, R]) PostAfter(ctx *Context, d time.Duration, to Ref[A], m M) (cancel func(), err error) {
+// SendAfter sends m to an actor, often the one of ctx itself, no sooner than d from now by the
+// monotonic clock. cancel and the end of the actor take the message back until then. d must not be
+// negative; 0 is possible. The message has the same fates as with Send; an error of that Send comes
+// back as a dead letter (DeadLetterHandler).
+func (e Endpoint[A, M, R]) SendAfter(ctx *Context, d time.Duration, to Ref[A], m M) (cancel func(), err error) {
 	if d < 0 {
 		return nil, errorf(CodeInvalid, to.id.String(), e.Name(), "a delay of %s: want 0 or more", d)
 	}
@@ -80,32 +81,32 @@ func (e Endpoint[A, M, R]) PostAfter(ctx *Context, d time.Duration, to Ref[A], m
 		return nil, err
 	}
 	in := ctx.in
-	return in.later(d, func() {
-		if err := e.Post(in.life(), to, m); err != nil {
-			in.proc.comeBack(in, typeName[M](), m, plainError(err))
+	return in.afterFunc(d, func() {
+		if err := e.Send(in.lifetime(), to, m); err != nil {
+			in.proc.bounceLocal(in, typeName[M](), m, asError(err))
 		}
 	}), nil
 }
 
-// later runs f, which must not block, on a goroutine of its own once d has passed, while the actor
-// lives.
-func (in *instance) later(d time.Duration, f func()) (cancel func()) {
+// afterFunc runs f on a goroutine of its own once d has passed, while the actor lives. f must not
+// block.
+func (in *instance) afterFunc(d time.Duration, f func()) (cancel func()) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	if in.over || in.state.terminal() {
+	if in.aborted || in.state.terminal() {
 		return func() {}
 	}
-	r := in.rarely()
-	if r.alarms == nil {
-		r.alarms = map[*alarm]struct{}{}
+	r := in.ensureExtra()
+	if r.timers == nil {
+		r.timers = map[*delayedCall]struct{}{}
 	}
-	a := &alarm{}
-	r.alarms[a] = struct{}{}
+	a := &delayedCall{}
+	r.timers[a] = struct{}{}
 	take := func() bool {
 		in.mu.Lock()
 		defer in.mu.Unlock()
-		_, there := in.rare.alarms[a]
-		delete(in.rare.alarms, a)
+		_, there := in.extra.timers[a]
+		delete(in.extra.timers, a)
 		return there
 	}
 	a.timer = time.AfterFunc(d, func() {

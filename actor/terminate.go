@@ -7,48 +7,48 @@ import (
 	"time"
 )
 
-// cleanupTimeout is Options.Cleanup where nothing is said.
+// cleanupTimeout is the default of Options.Cleanup.
 const cleanupTimeout = 10 * time.Second
 
-// Cleaner is implemented by actors that have something to clean up. Cleanup runs on the actor's turn
-// after its last handler and after the end of its children; cause is nil when the actor stops, and
-// the *Error its callers get when it was killed or failed. After a panic it does not run. Its
-// context ends after Options.Cleanup. The actor is closed by then: what Cleanup sends is not answered to its
-// mailbox. The error of a Cleanup that runs because the actor stops makes it fail; otherwise it is
-// logged.
+// Cleaner is implemented by actors with resources to release. Cleanup runs on the actor's turn
+// after its last handler and after the end of its children. cause is nil if the actor stops, and
+// the *Error of its callers if it was killed or failed. After a panic Cleanup does not run.
+//
+// Its context ends after Options.Cleanup. The mailbox is closed by then, so Cleanup gets no dead
+// letters. When the actor stops, an error of Cleanup makes it fail; otherwise it is logged.
 type Cleaner interface {
 	Cleanup(ctx *Context, cause error) error
 }
 
-// finish winds an actor up: children, Cleanup, tasks.
+// shutdown winds an actor up: children, Cleanup, tasks.
 //
 //go:noinline
-func (in *instance) finish() {
+func (in *instance) shutdown() {
 	c, cleans := in.actor.(Cleaner)
 	in.mu.Lock()
-	if !cleans && in.rare.plain() {
+	if !cleans && in.extra.needsNoCleanup() {
 		in.mu.Unlock()
 		return
 	}
-	in.phase, in.winding = inside, true
-	in.giveUp()
-	over, family := in.over, in.rare.family
+	in.phase, in.cleaningUp = phaseControl, true
+	in.cancelContext()
+	over, family := in.aborted, in.extra.children
 	in.mu.Unlock()
 	if family != nil {
-		in.endChildren(family, over)
+		in.stopChildren(family, over)
 	}
-	if cleans && !in.crash {
-		in.cleanUp(c)
+	if cleans && !in.handlerCrashed {
+		in.runCleanup(c)
 	}
 	in.mu.Lock()
-	in.giveUp() // also what Cleanup began
-	over = in.over
-	tasks := &in.rare.tasks
+	in.cancelContext() // also what Cleanup began
+	over = in.aborted
+	tasks := &in.extra.tasks
 	in.mu.Unlock()
 	if over { // its tasks are the proc's to wait for
 		return
 	}
-	ctx, cancel := in.windUp()
+	ctx, cancel := in.cleanupContext()
 	defer cancel()
 	if !tasks.wait(ctx) {
 		log := in.log()
@@ -56,28 +56,28 @@ func (in *instance) finish() {
 	}
 }
 
-// giveUp ends the actor's context. The lock is held.
-func (in *instance) giveUp() {
-	if in.rare.giveUp != nil {
-		in.rare.giveUp(in.why())
+// cancelContext ends the actor's context. The lock is held.
+func (in *instance) cancelContext() {
+	if in.extra.cancel != nil {
+		in.extra.cancel(in.endError())
 	}
 }
 
-// windUp is a context for one of the last things an actor does.
-func (in *instance) windUp() (context.Context, context.CancelFunc) {
+// cleanupContext is a context for one of the last things an actor does.
+func (in *instance) cleanupContext() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithValue(context.Background(), senderKey{}, in), in.proc.cleanup)
 }
 
-func (in *instance) cleanUp(c Cleaner) {
+func (in *instance) runCleanup(c Cleaner) {
 	in.mu.Lock()
-	over, why := in.over, in.why()
+	over, why := in.aborted, in.endError()
 	in.mu.Unlock()
-	ctx, cancel := in.windUp()
+	ctx, cancel := in.cleanupContext()
 	defer cancel()
-	in.turn(func(tc *Context) {
+	in.runOnTurn(func(tc *Context) {
 		end, _ := ctx.Deadline()
-		tc.until = in.proc.at(end)
-		tc.own.Store(&deadlined{ctx, cancel})
+		tc.deadline = in.proc.instant(end)
+		tc.deadlineCtx.Store(&deadlineContext{ctx, cancel})
 		var cause error
 		if over {
 			cause = why
@@ -93,69 +93,68 @@ func (in *instance) cleanUp(c Cleaner) {
 	})
 }
 
-// terminate is the one place where an actor's life ends: on its own turn, exactly one terminal
-// event, after its last handler (ACT-3), and nobody is left waiting for it (DEL-8).
+// terminate ends an actor's life, in one place: on its own turn, with exactly one terminal event
+// after its last handler (ACT-3). No sender is left waiting (DEL-8).
 func (in *instance) terminate() {
 	in.mu.Lock()
 	in.state = stopped
 	if in.failed {
 		in.state = failed
 	}
-	if b := in.box; b != nil {
-		in.rare.handled = b.handled + uint64(b.claims)
+	if b := in.mailbox; b != nil {
+		in.extra.handled = b.handled + uint64(b.turnClaims)
 	}
-	r := in.rare // there is one: it holds why the actor ends
-	if !r.plain() || in.over || in.ported {
-		why, debts, watches, alarms := in.why(), r.debts, r.watches, r.alarms
-		r.debts, r.watches, r.alarms = nil, nil, nil
+	r := in.extra // there is one: it holds why the actor ends
+	if !r.needsNoCleanup() || in.aborted || in.hasPorts {
+		why, debts, watches, alarms := in.endError(), r.deferreds, r.observers, r.timers
+		r.deferreds, r.observers, r.timers = nil, nil, nil
 		in.mu.Unlock()
-		in.release(why, slices.Collect(maps.Keys(debts)), slices.Collect(maps.Keys(watches)), alarms)
+		in.notifyWaiters(why, slices.Collect(maps.Keys(debts)), slices.Collect(maps.Keys(watches)), alarms)
 		in.mu.Lock()
 	}
 	r.control = nil
-	in.box, in.actor = nil, nil // the proc keeps the instance for a while, not what was in it
-	heard := in.failed || in.announced || in.parent != nil || in.birth != nil || in.proc.observed.Load()
+	in.mailbox, in.actor = nil, nil // the proc keeps the instance for a while, not what was in it
+	heard := in.failed || in.announceEnd || in.parent != nil || in.spawn != nil || in.proc.observed.Load()
 	in.mu.Unlock()
 
-	if b := in.birth; b != nil && b.begun != nil && !b.over { // it was killed before its first turn
-		b.begun(in, in.refused())
+	if b := in.spawn; b != nil && b.onConstructed != nil && !b.constructed { // it was killed before its first turn
+		b.onConstructed(in, in.refusalError())
 	}
 	in.proc.directory.retire(in, in.failed)
 	if heard {
-		in.bereave()
+		in.notifyParent()
 	}
 	in.mu.Lock()
-	in.closed = true
+	in.terminated = true
 	if r.done != nil {
 		close(r.done)
 	}
 	in.mu.Unlock()
 }
 
-// release tells everybody who waits for something of an actor that has ended.
+// notifyWaiters notifies everything that waits for an ended actor.
 //
 //go:noinline
-func (in *instance) release(why *Error, debts []debt, watches []*watch, alarms map[*alarm]struct{}) {
-	in.leftover(why)
+func (in *instance) notifyWaiters(why *Error, debts []anyDeferred, watches []*endObserver, alarms map[*delayedCall]struct{}) {
+	in.rejectLeftover(why)
 	for a := range alarms {
 		a.timer.Stop()
 	}
 	for _, d := range debts { // their handlers ran
-		d.settle(nil, ranError(why))
+		d.complete(nil, ranError(why))
 	}
-	for _, w := range watches { // before the ports, of which its own watches have some
+	for _, w := range watches { // before the ports, which include ports of its own watches
 		w.down(Down{Actor: in.id(), Reason: why})
 	}
-	in.proc.forgetPorts(func(owner string) bool { return owner == in.name }, why)
+	in.proc.closePortsOf(func(owner string) bool { return owner == in.name }, why)
 }
 
-// why is what those are told who want something of an actor that has ended, or is about to. The lock
-// is held.
-func (in *instance) why() *Error {
-	end := in.rarely().end
+// endError is the error for senders to an ended or ending actor. The lock is held.
+func (in *instance) endError() *Error {
+	end := in.ensureExtra().ending
 	if !in.failed {
 		e := errorf(CodeStopped, in.id().String(), "", "the actor stopped: %s", end.reason)
-		if in.over || in.state.terminal() {
+		if in.aborted || in.state.terminal() {
 			event := in.event(Stopped, end)
 			e.Event = &event
 		}
@@ -167,12 +166,12 @@ func (in *instance) why() *Error {
 	return e
 }
 
-// refused is why, for whoever does not hold the lock; nil while the actor takes messages.
-func (in *instance) refused() error {
+// refusalError is endError without the lock; nil while the actor takes messages.
+func (in *instance) refusalError() error {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if !in.refuses() {
 		return nil
 	}
-	return in.why()
+	return in.endError()
 }

@@ -12,15 +12,15 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// urgeAgain is how long a message that was urged may be unanswered, and a word of supervision on its way, before it is sent
-// by the control lane once more: at first, and then twice as long each time, up to urgeMost.
+// urgeAgain is the first delay before an unanswered urgent message, or an unacknowledged
+// supervision message, is repeated on the control connection. It doubles each time up to urgeMost.
 const (
 	urgeAgain = time.Second
 	urgeMost  = 4 * time.Second
 )
 
-// Urgent lets an endpoint's messages come by the control lane, too (Urge): the handler may see one several times,
-// and before what its sender sent earlier (Context.Urged).
+// Urgent lets an endpoint's messages also come by the control connection (Urge). The handler may
+// see one several times, and before earlier messages of its sender (Context.Urged).
 func (m Method[A]) Urgent() Method[A] {
 	if m.m != nil {
 		m.m.urgent = true
@@ -28,15 +28,17 @@ func (m Method[A]) Urgent() Method[A] {
 	return m
 }
 
-// Urged reports whether the message came by the control lane: it may have overtaken what its sender sent before, and
-// comes again, in its order. An error says nothing to who asked then: that one's answer does.
+// Urged reports whether the message came by the control connection. It may have overtaken earlier
+// messages of its sender, and comes again, in order. An error is then not sent to the caller; the
+// ordered copy gets the answer.
 func (c *Context) Urged() bool {
 	d := c.delivery()
 	return d != nil && d.urged
 }
 
-// Urge is Call for what must not wait for data (ACT-12): to an actor in another process the message goes by the
-// control lane as well, again and again until it is answered. The first answer counts, but no error of that lane.
+// Urge is Call for a message that must not wait for data (ACT-12). To another process the message
+// also goes by the control connection, repeatedly until it is answered. The first answer counts,
+// except errors on the control connection.
 func (e Endpoint[A, M, R]) Urge(ctx context.Context, to Ref[A], m M) (R, error) {
 	p, from, err := e.prepare(ctx, &to)
 	if err != nil {
@@ -48,10 +50,10 @@ func (e Endpoint[A, M, R]) Urge(ctx context.Context, to Ref[A], m M) (R, error) 
 	}
 	ctx, cancel := p.bounded(ctx)
 	defer cancel()
-	return Open[R](urge(ctx, p, from, to.id, e.d.name, m))
+	return DecodeAnswer[R](urge(ctx, p, from, to.id, e.d.name, m))
 }
 
-// urge asks on both lanes, and waits.
+// urge asks on both connections, and waits.
 func urge[M any](ctx context.Context, p *Proc, from string, to subjects.ActorID, endpoint string, m M) Answer {
 	if ctx.Err() != nil {
 		return Answer{Err: fromContext(ctx, to.String(), endpoint)}
@@ -60,24 +62,24 @@ func urge[M any](ctx context.Context, p *Proc, from string, to subjects.ActorID,
 	if err != nil {
 		return Answer{Err: errorf(CodeInvalid, to.String(), endpoint, "%v", err)}
 	}
-	c := &call{to: to, waiting: waiting{seat: p.seats.take(0)}}
-	defer p.seats.leave(c.seat)
+	c := &call{to: to, answerWait: answerWait{waiter: p.waiters.get(0)}}
+	defer p.waiters.put(c.waiter)
 	u, err := p.urgeAs(c, from, endpoint, body)
 	if err != nil {
 		return Answer{Err: err}
 	}
 	defer p.closePort(c.key, c)
 	u.until, _ = ctx.Deadline()
-	if err := u.send(true); err != nil && c.state.CompareAndSwap(open, abandoned) {
+	if err := u.send(true); err != nil && c.state.CompareAndSwap(waitOpen, waitAbandoned) {
 		return Answer{Err: err}
 	}
 	defer u.end()
 	return p.await(ctx, c, endpoint)
 }
 
-// urging is a message on its way among the data, in its order, and by the control lane, again and again until it is over:
-// until its owner ends it, or, of a word of supervision (ACT-13), it has arrived among the data. That goes by the control lane only
-// when it has not arrived within urgeAgain.
+// urging is a message sent in the order of data and repeatedly on the control connection. It ends
+// by its owner; a supervision message (ACT-13) also ends once its ordered copy has arrived, and
+// uses the control connection only after urgeAgain.
 type urging struct {
 	p        *Proc
 	to       *link.Target
@@ -85,42 +87,44 @@ type urging struct {
 	mark     any           // link.Mark.Call
 	until    time.Time     // its deadline; zero: it has none
 	word     bool          // it is one of supervision
-	ended    func(error)   // told that it is over otherwise than by its owner: nil says that it has arrived
+	ended    func(error)   // called on an end other than by the owner: nil means arrival
 
 	over    atomic.Bool
 	arrived *link.Barrier // of it among the data; nil: it is not there yet
 	pause   time.Duration
-	timer   *time.Timer // of again, which nothing else runs beside
+	timer   *time.Timer // timer of again, which runs alone
 }
 
-// urging makes a message of which nothing is sent yet.
+// urging prepares a message without sending it.
 func (p *Proc) urging(to *link.Target, e wire.Envelope, mark any, ended func(error)) *urging {
 	u := &urging{p: p, to: to, envelope: e, mark: mark, ended: ended, pause: urgeAgain}
-	u.envelope.Sender = p.id.Actor(e.Sender).Within()
+	u.envelope.Sender = p.id.Actor(e.Sender).LocalName()
 	u.timer = time.AfterFunc(time.Hour, u.again)
 	u.timer.Stop()
 	return u
 }
 
-// urgeAs is urging for a question, and opens the port for its answer, which the caller closes unless there is an error.
+// urgeAs is urging for a request. It opens the reply port; the caller closes it unless urgeAs
+// fails.
 func (p *Proc) urgeAs(c *call, from, endpoint string, body []byte) (*urging, error) {
 	t, err := p.target(c.to, endpoint)
 	if err != nil {
 		return nil, err
 	}
-	p.address(c, from)
+	p.assignReplyPort(c, from)
 	if !p.openPort(c.key, c) { // the answer could not come
 		return nil, p.stopped()
 	}
-	e := wire.Envelope{Kind: wire.Message, Sender: from, Reply: c.at, Body: body}
+	e := wire.Envelope{Kind: wire.Message, Sender: from, Reply: c.replyAddr, Body: body}
 	return p.urging(t.Target, e, c, func(err error) {
 		if err != nil {
-			c.got(Answer{Err: err})
+			c.setAnswer(Answer{Err: err})
 		}
 	}), nil
 }
 
-// send sends the message by the control lane, if it is urgent by now, and queues it among the data once there is room.
+// send sends the message on the control connection, if it is urgent by now, and queues it among the
+// data once there is room.
 func (u *urging) send(urgent bool) error {
 	switch {
 	case u.over.Load():
@@ -151,11 +155,11 @@ func (u *urging) queue(e *wire.Envelope, until link.Instant) error {
 	if u.arrived != nil {
 		return nil
 	}
-	arrived, to := link.NewBarrier(), u.to.Peer.Within(u.to.Actor)
-	err := u.p.links.Track(u.to, e, link.Mark{Call: u.mark}, until, arrived)
-	if errors.Is(err, link.ErrForgotten) {
-		u.to = u.p.links.Unnamed(to.Port(u.to.Port))
-		err = u.p.links.Track(u.to, e, link.Mark{Call: u.mark}, until, arrived)
+	arrived, to := link.NewBarrier(), u.to.Peer.ActorByLocalName(u.to.Actor)
+	err := u.p.links.SendTracked(u.to, e, link.Mark{Call: u.mark}, until, arrived)
+	if errors.Is(err, link.ErrEvicted) {
+		u.to = u.p.links.UnnamedTarget(to.Port(u.to.Port))
+		err = u.p.links.SendTracked(u.to, e, link.Mark{Call: u.mark}, until, arrived)
 	}
 	if err != nil {
 		return u.p.sendError(to.Proc, to.String(), u.to.Port, err)
@@ -175,14 +179,14 @@ func (u *urging) end() {
 	u.timer.Stop()
 }
 
-// Urgent takes a message, or an answer, that came by the control lane, on its pump. What it cannot use comes again,
-// in its order, and is refused then.
-func (l linked) Urgent(from *link.Peer, e *wire.Envelope) {
+// Urgent takes a message or an answer from the control connection, on its pump. A message it cannot
+// use comes again in order, and is refused then.
+func (l linkHandler) Urgent(from *link.Peer, e *wire.Envelope) {
 	p, name := l.process.find(e.Actor)
 	if p == nil {
 		return
 	}
-	sender := from.Within(e.Sender)
+	sender := from.ActorByLocalName(e.Sender)
 	switch e.Kind {
 	case wire.Message:
 		p.urged(sender, from, name, e)
@@ -193,16 +197,16 @@ func (l linked) Urgent(from *link.Peer, e *wire.Envelope) {
 	}
 	c, is := p.findPort(name, e.Port).(*call)
 	if !is {
-		p.counts.late.Add(1)
+		p.counts.lateAnswers.Add(1)
 	} else if err := c.recv(Incoming{From: sender, Envelope: *e, unknown: &p.counts.unknown}); err != nil {
 		p.counts.malformed.Add(1)
 	}
 }
 
-// urged delivers a message of the control lane.
+// urged delivers a message from the control connection.
 func (p *Proc) urged(from subjects.ActorID, peer *link.Peer, actor string, e *wire.Envelope) {
-	if e.Port == portLink || e.Port == portForget {
-		if err := p.system(&Delivery{Actor: actor, Port: e.Port, From: from, Raw: e.Body}); err != nil {
+	if e.Port == portLink || e.Port == portDemonitor {
+		if err := p.deliverSystem(&Delivery{Actor: actor, Port: e.Port, From: from, Raw: e.Body}); err != nil {
 			p.counts.malformed.Add(1)
 		}
 		return
@@ -243,8 +247,8 @@ func (p *Proc) urged(from subjects.ActorID, peer *link.Peer, actor string, e *wi
 	}
 }
 
-// urgents are the newest messages that may come by both lanes, by their reply ports: each is taken once by the
-// control lane, and not after it was taken in its order, for then it speaks of what was before.
+// urgents holds the newest urgent messages, by reply port. Each is taken at most once from the
+// control connection, and not after its ordered copy.
 type urgents struct {
 	mu    sync.Mutex
 	all   map[string]*urgent
@@ -271,27 +275,28 @@ func (u *urgents) takes(d *Delivery) bool {
 	default:
 		known.ordered = true
 	}
-	if d.wanted != nil {
-		d.wanted.kept = true
+	if d.replyTo != nil {
+		d.replyTo.kept = true
 	}
 	return true
 }
 
-// largestKept is how large an answer the control lane takes (LINK-19).
+// largestKept is the largest answer on the control connection, in bytes (LINK-19).
 const largestKept = 64 << 10
 
-// keep keeps the answer to a message that came in its order: when it is held up, the message comes by the control lane again.
+// keep stores the answer to an ordered message, for repeats of the message on the control
+// connection.
 func (d *Delivery) keep(body []byte) {
-	p, home := d.wanted.p, d.wanted.home.port
+	p, home := d.replyTo.p, d.replyTo.port.port
 	if len(body) < largestKept {
 		p.process.urged.answered(d.Reply, p.urgent(home, d.Actor, body))
 	}
 }
 
-// urgent is the answer of an actor for the control lane.
+// urgent returns an actor's answer for the control connection.
 func (p *Proc) urgent(home subjects.PortID, actor string, body []byte) *wire.Envelope {
 	return &wire.Envelope{
-		Kind: wire.Value, Actor: home.Actor.Within(), Port: home.Port, Sender: p.id.Actor(actor).Within(), Body: body,
+		Kind: wire.Value, Actor: home.Actor.LocalName(), Port: home.Port, Sender: p.id.Actor(actor).LocalName(), Body: body,
 	}
 }
 
@@ -307,7 +312,7 @@ func (u *urgents) add(reply string, m *urgent) {
 	u.all[reply], u.order = m, append(u.order, reply)
 }
 
-// answered keeps an answer for whoever asks again because it was lost.
+// answered stores an answer for a caller that repeats its request.
 func (u *urgents) answered(reply string, answer *wire.Envelope) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -325,7 +330,7 @@ func (u *urgents) answer(reply string) *wire.Envelope {
 	return nil
 }
 
-// forget lets a message that could not be used come again.
+// forget removes an unusable message, so that it may come again.
 func (u *urgents) forget(reply string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -13,6 +13,7 @@ import (
 	"github.com/castnet-io/castnet/bus/bustest"
 	"github.com/castnet-io/castnet/bus/embed"
 	"github.com/castnet-io/castnet/internal/link"
+	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/internal/wire"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -55,14 +56,14 @@ func (g *Guard) lanes() []bool {
 }
 
 func guards() actor.Def {
-	return guard.Made(func(_ *actor.Context, g *Guard) (*Guard, error) { return g, nil },
-		halt.By((*Guard).take).Urgent(), patrol.By((*Guard).take))
+	return guard.Define(func(_ *actor.Context, g *Guard) (*Guard, error) { return g, nil },
+		halt.Handle((*Guard).take).Urgent(), patrol.Handle((*Guard).take))
 }
 
 // narrow is a proc with little room for data on the way to others.
 func narrow(t *testing.T, srv *embed.Server, label string) *actor.Proc {
 	t.Helper()
-	return startOn(t, bustest.Open(t, srv), newHost(t, label).Proc(), link.Config{Outbox: 64 << 10, Opening: 8 << 10}, guards())
+	return startOn(t, bustest.Open(t, srv), newHost(t, label).Proc(), link.Config{Outbox: 64 << 10, InitialWindow: 8 << 10}, guards())
 }
 
 // guarded are two procs with little room for data between them, and a Guard in the second.
@@ -82,7 +83,7 @@ func stall(t *testing.T, from, to *actor.Proc) (resume func()) {
 	t.Helper()
 	resume, at := hold(t, from, to)
 	for _, size := range []int{8 << 10, 1} {
-		until(t, "no more is queued", func() bool {
+		testkit.Until(t, "no more is queued", func() bool {
 			err := at.Send(t.Context(), make([]byte, size))
 			if err != nil {
 				require.ErrorIs(t, err, actor.ErrBacklog)
@@ -93,13 +94,13 @@ func stall(t *testing.T, from, to *actor.Proc) (resume func()) {
 	return resume
 }
 
-// hold keeps the data of one proc from being taken by another until the returned function is called. What is sent to the
-// port waits, too.
+// hold keeps the data of one proc from being taken by another until the returned function is
+// called. Messages to the port wait, too.
 func hold(t *testing.T, from, to *actor.Proc) (resume func(), at actor.PortRef[[]byte]) {
 	t.Helper()
 	gate, entered := make(chan struct{}), make(chan struct{})
 	enter := sync.OnceFunc(func() { close(entered) })
-	port, closePort := actor.OpenFunc(to, func([]byte) error {
+	port, closePort := actor.OpenPortFunc(to, func([]byte) error {
 		enter()
 		<-gate // on the data pump
 		return nil
@@ -108,23 +109,24 @@ func hold(t *testing.T, from, to *actor.Proc) (resume func(), at actor.PortRef[[
 	t.Cleanup(func() { resume(); closePort() })
 	at = port.Via(from)
 	require.NoError(t, at.Send(t.Context(), make([]byte, 1<<10)))
-	take(t, entered)
+	testkit.Next(t, entered)
 	return resume, at
 }
 
 func TestACT12_whatIsUrgedArrivesThoughNoDataDoes(t *testing.T) {
+	t.Parallel()
 	a, b, ref, g := guarded(t)
 	resume := stall(t, a, b)
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	_, err := halt.Call(ctx, ref, "stop")
 	require.ErrorIs(t, err, actor.ErrBacklog, "a call has no room")
-	urged, err := halt.Urge(soon(t), ref, "stop")
+	urged, err := halt.Urge(testkit.Soon(t), ref, "stop")
 	require.NoError(t, err)
 	require.True(t, urged)
 	require.Equal(t, []bool{true}, g.lanes())
 	resume()
-	require.NoError(t, a.Flush(soon(t)))
+	require.NoError(t, a.Flush(testkit.Soon(t)))
 }
 
 func TestACT12_anAnswerArrivesThoughNoDataDo(t *testing.T) {
@@ -134,7 +136,7 @@ func TestACT12_anAnswerArrivesThoughNoDataDo(t *testing.T) {
 		g.mu.Lock()
 		g.defers = n%2 == 1
 		g.mu.Unlock()
-		_, err := halt.Urge(soon(t), ref, "stop")
+		_, err := halt.Urge(testkit.Soon(t), ref, "stop")
 		require.NoError(t, err)
 	}
 }
@@ -142,10 +144,10 @@ func TestACT12_anAnswerArrivesThoughNoDataDo(t *testing.T) {
 func TestACT12_whatIsUrgedComesOnceByEachLaneAtMost(t *testing.T) {
 	a, _, ref, g := guarded(t)
 	for range 20 {
-		_, err := halt.Urge(soon(t), ref, "stop")
+		_, err := halt.Urge(testkit.Soon(t), ref, "stop")
 		require.NoError(t, err)
 	}
-	require.NoError(t, a.Flush(soon(t)))
+	require.NoError(t, a.Flush(testkit.Soon(t)))
 	var urged, ordered int
 	for _, u := range g.lanes() {
 		if u {
@@ -162,14 +164,14 @@ func TestACT12_whatIsUrgedComesOnceByEachLaneAtMost(t *testing.T) {
 func TestACT12_anErrorOfTheControlLaneIsNoAnswer(t *testing.T) {
 	_, _, ref, g := guarded(t)
 	g.refuses = true
-	urged, err := halt.Urge(soon(t), ref, "stop")
+	urged, err := halt.Urge(testkit.Soon(t), ref, "stop")
 	require.NoError(t, err)
 	require.False(t, urged, "what came in its order answered")
 }
 
 func TestACT12_aNeighbourIsJustAsked(t *testing.T) {
 	_, b, ref, g := guarded(t)
-	urged, err := halt.Urge(soon(t), ref.Via(b), "stop")
+	urged, err := halt.Urge(testkit.Soon(t), ref.Via(b), "stop")
 	require.NoError(t, err)
 	require.False(t, urged)
 	require.Equal(t, []bool{false}, g.lanes())
@@ -180,15 +182,15 @@ func TestACT12_whatIsUrgedFailsAsACallDoes(t *testing.T) {
 	g.refuses = true
 	resume := stall(t, a, b)
 	asked := make(chan error, 1)
-	go func() { asked <- second(halt.Urge(soon(t), ref, "stop")) }()
-	until(t, "it was urged", func() bool { return len(g.lanes()) > 0 })
+	go func() { asked <- second(halt.Urge(testkit.Soon(t), ref, "stop")) }()
+	testkit.Until(t, "it was urged", func() bool { return len(g.lanes()) > 0 })
 	a.MarkDown(actor.Event{Kind: actor.KindProc, Status: "failed", Mesh: b.ID().Mesh.String(), Reason: "struck"})
-	require.ErrorIs(t, take(t, asked), actor.ErrProcDead)
+	require.ErrorIs(t, testkit.Next(t, asked), actor.ErrProcDead)
 	resume()
-	_, err := halt.Urge(soon(t), ref, "stop")
+	_, err := halt.Urge(testkit.Soon(t), ref, "stop")
 	require.ErrorIs(t, err, actor.ErrProcDead)
 	var none actor.Ref[*Guard]
-	_, err = halt.Urge(soon(t), none, "stop")
+	_, err = halt.Urge(testkit.Soon(t), none, "stop")
 	require.ErrorIs(t, err, &actor.Error{Code: actor.CodeInvalid})
 }
 
@@ -220,6 +222,7 @@ func TestACT12_whoeverUrgesIsAnsweredOnceAndAgain(t *testing.T) {
 }
 
 func TestACT12_whatCameInItsOrderIsNotTakenByTheControlLaneLater(t *testing.T) {
+	t.Parallel()
 	srv := bustest.Server(t)
 	b, s, g := start(t, srv, "right", guards()), newStranger(t, srv), &Guard{}
 	ref, err := actor.Spawn(t.Context(), b, guard, "guard", g)
@@ -229,7 +232,7 @@ func TestACT12_whatCameInItsOrderIsNotTakenByTheControlLaneLater(t *testing.T) {
 	at := func(port string) string { return s.id.Actor("x").Port(port).String() }
 	s.send(t, ref.ID().Port("halt"), s.id.Process().String(),
 		packet(1, 0, wire.Envelope{Kind: wire.Message, Sender: "x", Reply: at("_0a"), Body: body}))
-	until(t, "it is handled", func() bool { return len(g.lanes()) == 1 })
+	testkit.Until(t, "it is handled", func() bool { return len(g.lanes()) == 1 })
 	urges(t, s, ref.ID(), "halt", at("_0a"))
 	urges(t, s, ref.ID(), "halt", at("_0b"))
 	for _, want := range []struct {
@@ -244,12 +247,13 @@ func TestACT12_whatCameInItsOrderIsNotTakenByTheControlLaneLater(t *testing.T) {
 }
 
 func TestACT12_anAnswerOfWhomItDidNotAskIsRefused(t *testing.T) {
+	t.Parallel()
 	srv := bustest.Server(t)
 	a, s := start(t, srv, "left", guards()), newStranger(t, srv)
 	other := newStranger(t, srv)
 	ref := actor.RefOf[*Guard](s.id.Actor("guard")).Via(a)
 	asked := make(chan error, 1)
-	go func() { asked <- second(halt.Urge(soon(t), ref, "stop")) }()
+	go func() { asked <- second(halt.Urge(testkit.Soon(t), ref, "stop")) }()
 	e := s.hears(t, wire.Urgent).(*wire.Envelope)
 	home, err := subjects.ParsePortID(e.Reply)
 	require.NoError(t, err)
@@ -257,8 +261,8 @@ func TestACT12_anAnswerOfWhomItDidNotAskIsRefused(t *testing.T) {
 		by.urges(t, a.ID(), &wire.Envelope{Kind: wire.Value, Actor: home.Actor.Name, Port: home.Port, Sender: "guard", Body: []byte{0xf5}})
 	}
 	answer(other)
-	until(t, "it is refused", func() bool { return a.Stats().Malformed == 1 })
+	testkit.Until(t, "it is refused", func() bool { return a.Stats().Malformed == 1 })
 	require.Empty(t, asked)
 	answer(s)
-	require.NoError(t, take(t, asked))
+	require.NoError(t, testkit.Next(t, asked))
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/internal/wire"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -53,7 +54,7 @@ func TestWIRE4_whatTravelsHasTheBytesItAlwaysHad(t *testing.T) {
 
 // What a type of the runtime holds is a user's when it is made for any type.
 func TestWIRE7_aLongValueOfAUserTravelsInAnyType(t *testing.T) {
-	known := actor.Known[[]float64]{Value: make([]float64, 100_000), OK: true}
+	known := actor.Maybe[[]float64]{Value: make([]float64, 100_000), OK: true}
 	b, err := wire.Marshal(known)
 	require.NoError(t, err)
 	var back struct {
@@ -61,7 +62,7 @@ func TestWIRE7_aLongValueOfAUserTravelsInAnyType(t *testing.T) {
 		OK    bool      `cbor:"2,keyasint"`
 	}
 	require.NoError(t, wire.Unmarshal(b, &back), "a list of a user's is one list, for whoever reads it")
-	var same actor.Known[[]float64]
+	var same actor.Maybe[[]float64]
 	require.NoError(t, wire.Unmarshal(b, &same))
 	require.Equal(t, known, same)
 }
@@ -138,13 +139,13 @@ func TestRegistry_refusesWhatIsMalformed(t *testing.T) {
 	one := actor.NewEndpoint[*Box, int64, int64]("one")
 	sum := func(a, b int64) (int64, error) { return a + b, nil }
 	for want, def := range map[string]actor.Def{
-		`"no dots."`:                    actor.NewType[*Box, int64]("no dots.").Made(newBox),
-		`want a constructor`:            actor.NewType[*Box, int64]("box").Made(nil),
-		`endpoint "one" is bound twice`: box.Made(newBox, one.By((*Box).add), one.By((*Box).add)),
-		`want a method`:                 box.Made(newBox, one.By(nil)),
-		`"bad endpoint"`:                box.Made(newBox, actor.NewEndpoint[*Box, int64, int64]("bad endpoint").By((*Box).add)),
-		`want a function`:               box.Made(newBox, actor.NewEndpoint[*Box, int64]("two", actor.NewReducer[int64]("sum", nil)).By((*Box).add)),
-		`"a sum"`:                       box.Made(newBox, actor.NewEndpoint[*Box, int64]("two", actor.NewReducer("a sum", sum)).By((*Box).add)),
+		`"no dots."`:                    actor.NewType[*Box, int64]("no dots.").Define(newBox),
+		`want a constructor`:            actor.NewType[*Box, int64]("box").Define(nil),
+		`endpoint "one" is bound twice`: box.Define(newBox, one.Handle((*Box).add), one.Handle((*Box).add)),
+		`want a method`:                 box.Define(newBox, one.Handle(nil)),
+		`"bad endpoint"`:                box.Define(newBox, actor.NewEndpoint[*Box, int64, int64]("bad endpoint").Handle((*Box).add)),
+		`want a function`:               box.Define(newBox, actor.NewEndpoint[*Box, int64]("two", actor.NewReducer[int64]("sum", nil)).Handle((*Box).add)),
+		`"a sum"`:                       box.Define(newBox, actor.NewEndpoint[*Box, int64]("two", actor.NewReducer("a sum", sum)).Handle((*Box).add)),
 	} {
 		_, err := actor.NewRegistry(def)
 		require.ErrorContains(t, err, want)
@@ -172,10 +173,10 @@ func TestAnswersOf_foldsWhatAnEndpointDeclares(t *testing.T) {
 	sum := actor.NewReducer("sum", func(a, b int64) (int64, error) { return a + b, nil })
 	counted := actor.NewEndpoint[*Box, int64, int64]("counted", sum)
 	typ := actor.NewType[*Box, int64]("counting")
-	p := alone(t, typ.Made(newBox, counted.By((*Box).add)))
+	p := alone(t, typ.Define(newBox, counted.Handle((*Box).add)))
 	ref, err := actor.Spawn(t.Context(), p, typ, "c", 0)
 	require.NoError(t, err)
-	answers, err := p.AnswersOf(ref.ID().Name, "counted")
+	answers, err := p.AnswerTypeOf(ref.ID().Name, "counted")
 	require.NoError(t, err)
 	fold, ok := answers.Fold("sum")
 	require.True(t, ok)
@@ -186,9 +187,9 @@ func TestAnswersOf_foldsWhatAnEndpointDeclares(t *testing.T) {
 	require.EqualError(t, err, "reducer sum folds int64, got string and int64")
 	_, ok = answers.Fold("other")
 	require.False(t, ok)
-	_, err = p.AnswersOf(ref.ID().Name, "add")
+	_, err = p.AnswerTypeOf(ref.ID().Name, "add")
 	require.ErrorContains(t, err, "has no actor")
-	v, err = answers.Open(actor.Answer{Value: int64(4)})
+	v, err = answers.Decode(actor.Answer{Value: int64(4)})
 	require.NoError(t, err)
 	require.EqualValues(t, 4, v)
 }
@@ -199,7 +200,7 @@ func TestTypes_aWrongTypeDoesNotCompile(t *testing.T) {
 	file := filepath.Join("testdata", "wrong", "wrong.go")
 	source, err := os.ReadFile(file)
 	require.NoError(t, err)
-	ctx := soon(t)
+	ctx := testkit.Soon(t)
 	out, err := exec.CommandContext(ctx, "go", "build", "-gcflags=-e", "./testdata/wrong").CombinedOutput()
 	require.Error(t, err, "it must not compile")
 	got := map[int]string{}

@@ -8,79 +8,79 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// DefaultDeadline is how long a verb waits when neither its context nor its proc (Options) says how long.
+// DefaultDeadline is the timeout of a verb if neither its context nor its proc (Options) sets one.
 const DefaultDeadline = 30 * time.Second
 
-// clientName is the name under which code that is not an actor sends and is answered.
+// clientName is the sender name of code that is not an actor.
 const clientName = "client"
 
 // Call sends m and waits for the answer, at most until ctx ends (without a deadline: 30 s). The
-// sender is the actor whose Context ctx is or derives from, else the client of the proc the ref
-// is bound to. Errors are *Error; errors.Is with the sentinels tells them apart. When the actor
-// dies meanwhile Call fails at once, and the error holds its end (Error.Event). An actor that calls
-// waits on its own turn: two actors that call each other wait for their deadlines.
+// sender is the actor that ctx belongs to or derives from, else the client of the ref's proc.
+// Errors are *Error; compare with the sentinels by errors.Is.
+//
+// If the actor dies meanwhile, Call fails at once, with the actor's end in Error.Event. An actor
+// calls on its own turn: two actors that call each other wait for their deadlines.
 func (e Endpoint[A, M, R]) Call(ctx context.Context, to Ref[A], m M) (R, error) {
 	if to.in != nil && e.d != nil && e.d.err == nil {
-		if from, here := local(ctx, to.in, to.via); here {
-			if v, err, ok := e.callHere(ctx, from, to.in, m); ok {
+		if from, here := localSender(ctx, to.in, to.via); here {
+			if v, err, ok := e.callLocal(ctx, from, to.in, m); ok {
 				return v, err
 			}
 		}
 	}
-	return e.callFar(ctx, &to, m)
+	return e.callRemote(ctx, &to, m)
 }
 
-// callFar is Call for an actor that is not known to live in the sender's proc.
+// callRemote is Call for an actor not known to be local.
 //
 //go:noinline
-func (e Endpoint[A, M, R]) callFar(ctx context.Context, to *Ref[A], m M) (R, error) {
+func (e Endpoint[A, M, R]) callRemote(ctx context.Context, to *Ref[A], m M) (R, error) {
 	p, from, err := e.prepare(ctx, to)
 	if err != nil {
 		var none R
 		return none, err
 	}
-	return Open[R](ask(ctx, p, from, to.id, e.d.name, m))
+	return DecodeAnswer[R](ask(ctx, p, from, to.id, e.d.name, m))
 }
 
-// Post sends m and does not wait. A nil error says that the mailbox of an actor in this proc has the
-// message, or that it is on its way to another proc. What does not arrive there by the deadline of ctx
-// (without one: 30 s), and what comes back later, is told to the sender (Undeliverer).
-func (e Endpoint[A, M, R]) Post(ctx context.Context, to Ref[A], m M) error {
+// Send sends m without waiting. A nil error means that a local mailbox has the message, or that it
+// is on its way to another proc. If it does not arrive by ctx's deadline (without one: 30 s), or
+// comes back later, the sender gets a dead letter (DeadLetterHandler).
+func (e Endpoint[A, M, R]) Send(ctx context.Context, to Ref[A], m M) error {
 	if to.in != nil && e.d != nil && e.d.err == nil {
-		if from, here := local(ctx, to.in, to.via); here {
-			if ok, why := send(to.in, &e.d.spec, letter[M, R]{m: m, from: from}, 0); why == nil {
+		if from, here := localSender(ctx, to.in, to.via); here {
+			if ok, why := send(to.in, &e.d.endpointSpec, queuedMessage[M, R]{m: m, from: from}, 0); why == nil {
 				if ok {
 					return nil
 				}
-			} else if why.Code == CodeMailboxFull || !to.in.replaced() {
+			} else if why.Code == CodeMailboxFull || !to.in.isReplaced() {
 				return why
 			}
 		}
 	}
-	return e.postFar(ctx, &to, m, false)
+	return e.sendRemote(ctx, &to, m, false)
 }
 
-// PostWait is Post that waits for room when the mailbox is full, at most until ctx ends (without a
-// deadline: 30 s). To an actor in another proc it waits while 8 MiB of such messages, to all actors
-// there, are not taken up; they enter a full mailbox. An actor that waits does so on its turn: two that
-// wait for each other wait for their deadlines.
-func (e Endpoint[A, M, R]) PostWait(ctx context.Context, to Ref[A], m M) error {
+// SendWait is Send with a wait for room, at most until ctx ends (without a deadline: 30 s). To
+// another proc it waits while 8 MiB of such messages there are unconsumed; they enter even a full
+// mailbox. An actor waits on its turn: two that wait for each other wait for their deadlines.
+func (e Endpoint[A, M, R]) SendWait(ctx context.Context, to Ref[A], m M) error {
 	if to.in != nil && e.d != nil && e.d.err == nil {
-		if from, here := local(ctx, to.in, to.via); here {
-			if ok, why := send(to.in, &e.d.spec, letter[M, R]{m: m, from: from}, 0); ok && why == nil {
+		if from, here := localSender(ctx, to.in, to.via); here {
+			if ok, why := send(to.in, &e.d.endpointSpec, queuedMessage[M, R]{m: m, from: from}, 0); ok && why == nil {
 				return nil
 			} else if ok {
-				return e.postLate(ctx, &to, m, why)
+				return e.sendWaitLocal(ctx, &to, m, why)
 			}
 		}
 	}
-	return e.postFar(ctx, &to, m, true)
+	return e.sendRemote(ctx, &to, m, true)
 }
 
-// postLate waits for room.
+// sendWaitLocal waits for room in a local mailbox.
 //
 //go:noinline
-func (e Endpoint[A, M, R]) postLate(ctx context.Context, to *Ref[A], m M, why *Error) error {
+func (e Endpoint[A, M, R]) sendWaitLocal(ctx context.Context, to *Ref[A], m M, why *Error) error {
 	err := error(why)
 	ctx, cancel := to.in.proc.bounded(ctx)
 	defer cancel()
@@ -88,39 +88,39 @@ func (e Endpoint[A, M, R]) postLate(ctx context.Context, to *Ref[A], m M, why *E
 		from.yield()
 	}
 	for errors.Is(err, ErrMailboxFull) {
-		if room := to.in.full(); room != nil {
+		if room := to.in.roomSignal(); room != nil {
 			select {
 			case <-room:
 			case <-ctx.Done():
 				return err
 			}
 		}
-		err = e.Post(ctx, *to, m)
+		err = e.Send(ctx, *to, m)
 	}
 	return err
 }
 
-// postFar is Post for an actor that is not known to live in the sender's proc.
+// sendRemote is Send for an actor not known to be local.
 //
 //go:noinline
-func (e Endpoint[A, M, R]) postFar(ctx context.Context, to *Ref[A], m M, wait bool) error {
+func (e Endpoint[A, M, R]) sendRemote(ctx context.Context, to *Ref[A], m M, wait bool) error {
 	p, from, err := e.prepare(ctx, to)
 	if err != nil {
 		return err
 	}
 	if to.id.Proc == p.id {
-		return p.post(from, to.id.Port(e.d.name), m)
+		return p.sendUntyped(from, to.id.Port(e.d.name), m)
 	}
 	deadline, _ := ctx.Deadline()
 	if !wait {
-		return postFar(p, from, to.id, e.d.name, e.d.typ, m, deadline, nil)
+		return sendRemote(p, from, to.id, e.d.name, e.d.typ, m, deadline, nil)
 	}
-	return postFar(p, from, to.id, e.d.name, e.d.typ, m, deadline, ctx)
+	return sendRemote(p, from, to.id, e.d.name, e.d.typ, m, deadline, ctx)
 }
 
-// local reports whether an actor is known to live in the sender's proc. from is the actor that
-// sends; nil when it is the client.
-func local(ctx context.Context, to *instance, via *Proc) (from *instance, ok bool) {
+// localSender reports whether the target is known to be local to the sender's proc. from is the
+// sending actor; nil for the client.
+func localSender(ctx context.Context, to *instance, via *Proc) (from *instance, ok bool) {
 	if c, is := ctx.(*Context); is {
 		from = c.in
 	} else {
@@ -132,12 +132,13 @@ func local(ctx context.Context, to *instance, via *Proc) (from *instance, ok boo
 	return from, via == to.proc
 }
 
-// replaced reports whether another actor has the name of this one, or none can: the proc has failed.
-func (in *instance) replaced() bool { return in.proc.find(in.name) != in || in.proc.Err() != nil }
+// isReplaced reports whether another actor has the name of this one, or none can: the proc has
+// failed.
+func (in *instance) isReplaced() bool { return in.proc.find(in.name) != in || in.proc.Err() != nil }
 
-// callHere is Call within a proc, without encoding. ok is false when the actor takes other types
-// than these by that name, or is not the one that has this address now.
-func (e Endpoint[A, M, R]) callHere(ctx context.Context, from, to *instance, m M) (v R, err error, ok bool) {
+// callLocal is Call within a proc, without encoding. ok is false if the actor's endpoint has other
+// types, or the address has a new actor.
+func (e Endpoint[A, M, R]) callLocal(ctx context.Context, from, to *instance, m M) (v R, err error, ok bool) {
 	p := to.proc
 	rp := &reply[R]{}
 	rp.ctx.in = to
@@ -147,20 +148,20 @@ func (e Endpoint[A, M, R]) callHere(ctx context.Context, from, to *instance, m M
 		return v, fromContext(ctx, to.id().String(), e.d.name), true
 	}
 	if end, has := ctx.Deadline(); has { // ctx itself wakes the caller
-		rp.ctx.until = p.at(end)
-		rp.seat = p.seats.take(0)
+		rp.ctx.deadline = p.instant(end)
+		rp.waiter = p.waiters.get(0)
 	} else {
 		now = p.now()
-		rp.ctx.until = now + int64(p.deadline)
-		rp.seat = p.seats.take(rp.ctx.until)
+		rp.ctx.deadline = now + int64(p.deadline)
+		rp.waiter = p.waiters.get(rp.ctx.deadline)
 	}
-	ok, why := send(to, &e.d.spec, letter[M, R]{m: m, from: from, reply: rp}, now)
+	ok, why := send(to, &e.d.endpointSpec, queuedMessage[M, R]{m: m, from: from, reply: rp}, now)
 	if !ok || why != nil {
-		p.seats.leave(rp.seat)
+		p.waiters.put(rp.waiter)
 		if why == nil {
 			return v, nil, false
 		}
-		return v, why, why.Code == CodeMailboxFull || !to.replaced()
+		return v, why, why.Code == CodeMailboxFull || !to.isReplaced()
 	}
 	if from != nil {
 		from.yield()
@@ -184,11 +185,11 @@ func (e Endpoint[A, M, R]) prepare(ctx context.Context, to *Ref[A]) (*Proc, stri
 		return nil, "", errorf(CodeInvalid, to.id.String(), e.d.name,
 			"nobody to send as: call from an actor's handler with its Context, or bind the ref with Via")
 	}
-	return p, from, p.Barred(from)
+	return p, from, p.CheckSend(from)
 }
 
-// Sender finds who speaks: the actor whose Context ctx is or derives from, else the client of
-// via. The proc is nil when there is neither.
+// Sender returns the sender of ctx: the actor that ctx belongs to or derives from, else the client
+// of via. The proc is nil if there is neither.
 func Sender(ctx context.Context, via *Proc) (p *Proc, name string) { return senderOf(ctx, via) }
 
 func senderOf(ctx context.Context, via *Proc) (*Proc, string) {
@@ -206,11 +207,11 @@ func (p *Proc) bounded(ctx context.Context) (context.Context, context.CancelFunc
 	return context.WithTimeout(ctx, p.deadline)
 }
 
-// now is the proc's clock: nanoseconds since it started, which no change of the wall clock moves.
+// now is the proc's clock: nanoseconds since its start, independent of the wall clock.
 func (p *Proc) now() int64 { return int64(time.Since(p.epoch)) }
 
-// at is a point in time by the proc's clock.
-func (p *Proc) at(t time.Time) int64 { return max(1, int64(t.Sub(p.epoch))) }
+// instant is a point in time by the proc's clock.
+func (p *Proc) instant(t time.Time) int64 { return max(1, int64(t.Sub(p.epoch))) }
 
 // actorID names an actor of this proc; the client when it is nil.
 func (p *Proc) senderID(from *instance) subjects.ActorID {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/bus/bustest"
+	"github.com/castnet-io/castnet/internal/testkit"
 )
 
 // soonEnough is when somebody has looked after an actor whose worker does not come to it, twice.
@@ -56,8 +57,8 @@ func TestWorker_whatAHandlerPostsToRunsAlthoughTheHandlerWaits(t *testing.T) {
 				how := blockers(silent, port)[name]
 				ran, done, ended := make(chan time.Time, 1), make(chan struct{}), make(chan error, 1)
 				posted := time.Now()
-				require.NoError(t, do.Post(t.Context(), from, func(ctx *actor.Context, _ *Box) (int64, error) {
-					if err := do.Post(ctx, to, ping(ran)); err != nil {
+				require.NoError(t, do.Send(t.Context(), from, func(ctx *actor.Context, _ *Box) (int64, error) {
+					if err := do.Send(ctx, to, ping(ran)); err != nil {
 						return 0, err
 					}
 					ended <- how.wait(ctx, done)
@@ -96,9 +97,9 @@ func TestWorker_whatAHandlerPostsToWaitsForItWhileItDoesNotTakeLong(t *testing.T
 			}
 		}
 		over := make(chan struct{})
-		require.NoError(t, do.Post(t.Context(), a, say("a", func(ctx *actor.Context) {
-			require.NoError(t, do.Post(ctx, b, say("b", func(ctx *actor.Context) {
-				require.NoError(t, do.Post(ctx, a, say("a again", func(*actor.Context) { close(over) })))
+		require.NoError(t, do.Send(t.Context(), a, say("a", func(ctx *actor.Context) {
+			require.NoError(t, do.Send(ctx, b, say("b", func(ctx *actor.Context) {
+				require.NoError(t, do.Send(ctx, a, say("a again", func(*actor.Context) { close(over) })))
 			})))
 		})))
 		<-over
@@ -113,10 +114,10 @@ func TestWorker_anotherOneComesWhenSixteenWait(t *testing.T) {
 		from, to := spawn(t, p), spawn(t, p)
 		var handled atomic.Int64
 		more := make(chan int)
-		require.NoError(t, do.Post(t.Context(), from, func(ctx *actor.Context, _ *Box) (int64, error) {
+		require.NoError(t, do.Send(t.Context(), from, func(ctx *actor.Context, _ *Box) (int64, error) {
 			for n := range more {
 				for range n {
-					require.NoError(t, do.Post(ctx, to, func(*actor.Context, *Box) (int64, error) { return handled.Add(1), nil }))
+					require.NoError(t, do.Send(ctx, to, func(*actor.Context, *Box) (int64, error) { return handled.Add(1), nil }))
 				}
 			}
 			return 0, nil
@@ -136,9 +137,9 @@ func TestWorker_itHoldsUpOneActorAndNoOther(t *testing.T) {
 		p := start(t, bustest.Server(t), "alone")
 		from, first, other := spawn(t, p), spawn(t, p), spawn(t, p)
 		ran, done := make(chan time.Time, 2), make(chan struct{})
-		require.NoError(t, do.Post(t.Context(), from, func(ctx *actor.Context, _ *Box) (int64, error) {
-			require.NoError(t, do.Post(ctx, first, ping(ran)))
-			require.NoError(t, do.Post(ctx, other, ping(ran)))
+		require.NoError(t, do.Send(t.Context(), from, func(ctx *actor.Context, _ *Box) (int64, error) {
+			require.NoError(t, do.Send(ctx, first, ping(ran)))
+			require.NoError(t, do.Send(ctx, other, ping(ran)))
 			<-done
 			return 0, nil
 		}))
@@ -157,8 +158,8 @@ func TestWorker_aHandlerThatEndsItsGoroutineLeavesNobodyBehind(t *testing.T) {
 				p := start(t, bustest.Server(t), "alone")
 				from, to := spawn(t, p), spawn(t, p)
 				ran := make(chan time.Time, 1)
-				require.NoError(t, do.Post(t.Context(), from, func(ctx *actor.Context, _ *Box) (int64, error) {
-					require.NoError(t, do.Post(ctx, to, ping(ran)))
+				require.NoError(t, do.Send(t.Context(), from, func(ctx *actor.Context, _ *Box) (int64, error) {
+					require.NoError(t, do.Send(ctx, to, ping(ran)))
 					end()
 					return 0, nil
 				}))
@@ -181,7 +182,7 @@ func TestWorker_aPostFromATaskOrAKeptContextRuns(t *testing.T) {
 		_, err := do.Call(t.Context(), from, func(ctx *actor.Context, _ *Box) (int64, error) {
 			kept = ctx
 			ctx.Go(func(work context.Context) func(*actor.Context) {
-				require.NoError(t, do.Post(work, to, ping(ran)))
+				require.NoError(t, do.Send(work, to, ping(ran)))
 				return nil
 			})
 			return 0, nil
@@ -190,7 +191,7 @@ func TestWorker_aPostFromATaskOrAKeptContextRuns(t *testing.T) {
 		time.Sleep(time.Minute) // its worker has ended
 		synctest.Wait()
 		require.Len(t, ran, 1)
-		require.NoError(t, do.Post(kept, to, ping(ran)))
+		require.NoError(t, do.Send(kept, to, ping(ran)))
 		synctest.Wait()
 		require.Len(t, ran, 2)
 	})
@@ -204,7 +205,7 @@ func pass(ring []actor.Ref[*Box], at, left int, over chan<- struct{}) step {
 			return 0, nil
 		}
 		next := (at + 1) % len(ring)
-		return 0, do.Post(ctx, ring[next], pass(ring, next, left-1, over))
+		return 0, do.Send(ctx, ring[next], pass(ring, next, left-1, over))
 	}
 }
 
@@ -235,12 +236,12 @@ func TestWorker_atRestThereIsNoGoroutineAndNobodyLooks(t *testing.T) {
 			for at := range ring {
 				over := make(chan struct{})
 				overs = append(overs, over)
-				require.NoError(t, do.Post(t.Context(), ring[at], pass(ring, at, 500, over)))
+				require.NoError(t, do.Send(t.Context(), ring[at], pass(ring, at, 500, over)))
 			}
 			for _, over := range overs {
 				<-over
 			}
-			require.NoError(t, do.Post(t.Context(), ring[0], answerAfter(time.Millisecond, 0)))
+			require.NoError(t, do.Send(t.Context(), ring[0], answerAfter(time.Millisecond, 0)))
 			require.Contains(t, stacks(), workerFrame, "else this test sees nothing")
 			time.Sleep(time.Second)
 			synctest.Wait()
@@ -260,9 +261,9 @@ func TestWorker_manyRingsAtOnceComeToTheirEnd(t *testing.T) {
 	for n := range 50 {
 		over := make(chan struct{})
 		overs = append(overs, over)
-		require.NoError(t, do.Post(t.Context(), ring[n%7], pass(ring, n%7, 400, over)))
+		require.NoError(t, do.Send(t.Context(), ring[n%7], pass(ring, n%7, 400, over)))
 	}
 	for _, over := range overs {
-		take(t, over)
+		testkit.Next(t, over)
 	}
 }

@@ -7,19 +7,19 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// Allocator gets hosts from somewhere.
+// Allocator supplies hosts.
 type Allocator interface {
-	// Allocate returns one host for each rank of an extent, in rank order, each of which answers.
+	// Allocate returns one answering host for each rank of an extent, in rank order.
 	Allocate(ctx context.Context, e shape.Extent) (Allocation, error)
 }
 
-// Joiner is an Allocator whose hosts are on the bus of whoever asks for them, unless it names another.
-type Joiner interface {
+// BusAllocator is an Allocator of hosts on the caller's bus, unless it names another bus.
+type BusAllocator interface {
 	Allocator
-	Joining(bus BusSettings, space subjects.Space) Allocator
+	OnBus(bus BusSettings, space subjects.Space) Allocator
 }
 
-// Allocation is hosts that somebody holds. Close gives them back; a second call does nothing, unless the first has failed.
+// Allocation holds hosts until Close. A second Close does nothing, unless the first failed.
 type Allocation interface {
 	Hosts() []subjects.HostID
 	Close(ctx context.Context) error

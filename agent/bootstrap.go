@@ -9,53 +9,53 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// Bootstrap is what a host tells the proc it launches, over an inherited descriptor: it holds
-// credentials, so it never stands in arguments or the environment.
+// Bootstrap configures a proc. The host sends it over an inherited descriptor, because it holds
+// credentials: arguments and environment are visible to others.
 type Bootstrap struct {
-	Mesh      Mesh             `cbor:"1,keyasint"`
-	Rank      int              `cbor:"2,keyasint"`
-	Gen       int              `cbor:"3,keyasint"`
-	Host      subjects.ActorID `cbor:"4,keyasint"` // the agent that waits for Ready
-	Nonce     string           `cbor:"5,keyasint"`
-	Bus       BusSettings      `cbor:"6,keyasint"`
-	Root      string           `cbor:"7,keyasint,omitempty"`
-	Namespace string           `cbor:"8,keyasint,omitempty"`
-	Level     string           `cbor:"9,keyasint,omitempty"`  // log level
-	Within    time.Duration    `cbor:"10,keyasint"`           // to be ready in
-	Config    config.Snapshot  `cbor:"11,keyasint,omitzero"`  // pushed by the client that spawned it
-	Orphan    time.Duration    `cbor:"12,keyasint,omitempty"` // how long a proc that is kept waits for another host; 0 = proc.adoption of its own
-	First     uint64           `cbor:"13,keyasint,omitempty"` // packets of whoever had its address before, which its host may not know of, had numbers below this
+	Mesh            Mesh             `cbor:"1,keyasint"`
+	Rank            int              `cbor:"2,keyasint"`
+	Gen             int              `cbor:"3,keyasint"`
+	Host            subjects.ActorID `cbor:"4,keyasint"` // the agent to report Ready to
+	Nonce           string           `cbor:"5,keyasint"`
+	Bus             BusSettings      `cbor:"6,keyasint"`
+	Root            string           `cbor:"7,keyasint,omitempty"`
+	Namespace       string           `cbor:"8,keyasint,omitempty"`
+	LogLevel        string           `cbor:"9,keyasint,omitempty"`  // log level
+	ReadyTimeout    time.Duration    `cbor:"10,keyasint"`           // time to become ready
+	Config          config.Snapshot  `cbor:"11,keyasint,omitzero"`  // from the client of the spawn
+	AdoptionTimeout time.Duration    `cbor:"12,keyasint,omitempty"` // time for which an orphan waits for another host; 0 = the proc's own proc.adoption-timeout
+	FirstPacket     uint64           `cbor:"13,keyasint,omitempty"` // lower packet numbers belong to an earlier process at this address, possibly unknown to the host
 }
 
-// Launch is what a launched process reads first: to be a proc, or a host.
-type Launch struct {
-	Proc *Bootstrap `cbor:"1,keyasint,omitempty"`
-	Host *AsHost    `cbor:"2,keyasint,omitempty"`
+// LaunchPayload is the first input of a launched process. It makes the process a proc or a host.
+type LaunchPayload struct {
+	Proc *Bootstrap     `cbor:"1,keyasint,omitempty"`
+	Host *HostBootstrap `cbor:"2,keyasint,omitempty"`
 }
 
-// AsHost is what a program tells a host that it launches as a process.
-type AsHost struct {
-	ID        subjects.HostID   `cbor:"1,keyasint"`
-	Dir       string            `cbor:"2,keyasint,omitempty"`
-	Allow     []string          `cbor:"3,keyasint,omitempty"`
-	AllowUser bool              `cbor:"4,keyasint,omitempty"`
-	Labels    map[string]string `cbor:"5,keyasint,omitempty"`
-	Bus       BusSettings       `cbor:"6,keyasint"`
-	Root      string            `cbor:"7,keyasint,omitempty"`
-	Namespace string            `cbor:"8,keyasint,omitempty"`
-	Level     string            `cbor:"9,keyasint,omitempty"`
-	Ready     time.Duration     `cbor:"10,keyasint,omitempty"` // for its procs to be ready in
+// HostBootstrap configures a host that a program launches as a process.
+type HostBootstrap struct {
+	ID           subjects.HostID   `cbor:"1,keyasint"`
+	Dir          string            `cbor:"2,keyasint,omitempty"`
+	Allow        []string          `cbor:"3,keyasint,omitempty"`
+	AllowUser    bool              `cbor:"4,keyasint,omitempty"`
+	Labels       map[string]string `cbor:"5,keyasint,omitempty"`
+	Bus          BusSettings       `cbor:"6,keyasint"`
+	Root         string            `cbor:"7,keyasint,omitempty"`
+	Namespace    string            `cbor:"8,keyasint,omitempty"`
+	LogLevel     string            `cbor:"9,keyasint,omitempty"`
+	ReadyTimeout time.Duration     `cbor:"10,keyasint,omitempty"` // time for its procs to become ready
 }
 
-// ProcID is the address of the proc that is launched.
-func (b Bootstrap) ProcID() subjects.ProcID { return b.Mesh.Proc(b.Rank, b.Gen) }
+// ProcID returns the address of the launched proc.
+func (b Bootstrap) ProcID() subjects.ProcID { return b.Mesh.ProcID(b.Rank, b.Gen) }
 
-// SettingsOf are the settings for others to reach the bus as who has these options does. A server in this process
-// says itself where it listens and who may come, where the options do not.
-func SettingsOf(o bus.Options) BusSettings {
+// BusSettingsOf returns the settings with which another process reaches the same bus. A server in
+// this process fills in its address and credentials where the options leave them open.
+func BusSettingsOf(o bus.Options) BusSettings {
 	s := BusSettings{
-		URL: o.URL, Token: o.Token, User: o.User, Password: o.Password, Creds: absolute(o.Creds), NKey: absolute(o.NKey),
-		JWT: o.JWT, Seed: o.Seed, CertFile: absolute(o.CertFile), KeyFile: absolute(o.KeyFile), CAFile: absolute(o.CAFile),
+		URL: o.URL, Token: o.Token, User: o.User, Password: o.Password, Creds: absPath(o.Creds), NKey: absPath(o.NKey),
+		JWT: o.JWT, Seed: o.Seed, CertFile: absPath(o.CertFile), KeyFile: absPath(o.KeyFile), CAFile: absPath(o.CAFile),
 		TLSFirst: o.TLSFirst, InboxPrefix: o.InboxPrefix, Insecure: o.Insecure,
 	}
 	if server, ok := o.Server.(interface{ URL() string }); ok && s.URL == "" {
@@ -67,8 +67,8 @@ func SettingsOf(o bus.Options) BusSettings {
 	return s
 }
 
-// absolute makes a file name mean the same in a process that runs elsewhere.
-func absolute(file string) string {
+// absPath makes a file name absolute, for a process with another working directory.
+func absPath(file string) string {
 	if file == "" {
 		return ""
 	}
@@ -78,7 +78,7 @@ func absolute(file string) string {
 	return file
 }
 
-// BusSettings say how to reach the bus.
+// BusSettings hold the address of the bus and the credentials for it.
 type BusSettings struct {
 	URL         string `cbor:"1,keyasint"`
 	Token       string `cbor:"2,keyasint,omitempty"`

@@ -20,33 +20,33 @@ func TestAGT10_ordersOfAnEarlierClaimAreRefusedAndALaterOneTakesOver(t *testing.
 	table := agent.NewTable()
 	first, second := claim(1, "a"), claim(2, "a")
 	m := &agent.Mesh{Owner: first.Owner}
-	making := agent.Making{ID: "m", Ranks: []int{0}, Mesh: m, Claim: first, At: "n1"}
+	making := agent.ResourceSpec{ID: "m", Ranks: []int{0}, Mesh: m, Claim: first, Agent: "n1"}
 	_, err := table.Create(making)
 	require.NoError(t, err)
-	require.NoError(t, table.Obey("n1", "m", agent.Claim{}), "who does not own it has no claim")
-	require.NoError(t, table.Obey("n1", "other", claim(9, "z")), "there is nothing of that name")
+	require.NoError(t, table.AcceptClaim("n1", "m", agent.Claim{}), "who does not own it has no claim")
+	require.NoError(t, table.AcceptClaim("n1", "other", claim(9, "z")), "there is nothing of that name")
 	require.Equal(t, first, *table.States("m")[0].Claim)
 
 	second.Owner = claim(0, "b").Owner
-	require.NoError(t, table.Obey("n1", "m", second))
+	require.NoError(t, table.AcceptClaim("n1", "m", second))
 	now := table.States("m")[0]
 	require.Equal(t, second, *now.Claim)
 	require.Equal(t, second.Owner, now.Mesh.Owner)
 	require.Equal(t, first.Owner, m.Owner, "what was answered before stays as it was")
 
-	want := &agent.FencedError{ID: "m", At: "n1", Asked: first, Has: second}
-	require.Equal(t, want, table.Obey("n1", "m", first))
+	want := &agent.FencedError{ID: "m", Agent: "n1", Requested: first, Current: second}
+	require.Equal(t, want, table.AcceptClaim("n1", "m", first))
 	making.Gen = 1
 	_, err = table.Create(making)
 	require.Equal(t, want, err)
 	require.Zero(t, table.Gen("m", 0))
 
-	require.Error(t, table.Obey("n1", "m", claim(2, "a")), "of one epoch, one owner goes first everywhere")
-	require.NoError(t, table.Obey("n1", "m", claim(2, "c")))
+	require.Error(t, table.AcceptClaim("n1", "m", claim(2, "a")), "of one epoch, one owner goes first everywhere")
+	require.NoError(t, table.AcceptClaim("n1", "m", claim(2, "c")))
 }
 
 func TestFenced_isFoundInWhatCameOverTheBus(t *testing.T) {
-	want := &agent.FencedError{ID: "workers-000000000000m", At: "n1", Asked: claim(1, "a"), Has: claim(2, "b")}
+	want := &agent.FencedError{ID: "workers-000000000000m", Agent: "n1", Requested: claim(1, "a"), Current: claim(2, "b")}
 	text := "workers-000000000000m on n1 belongs to client-000000000000c/0.0/b since epoch 2: the order is of client-000000000000c/0.0/a in epoch 1"
 	require.EqualError(t, want, text)
 	came := actor.FromWire(actor.EncodeError(want))
@@ -54,17 +54,17 @@ func TestFenced_isFoundInWhatCameOverTheBus(t *testing.T) {
 		"itself": want, "wrapped": fmt.Errorf("stop: %w", want), "over the bus": came,
 		"of some ranks": errors.Join(errors.New("no luck"), fmt.Errorf("rank 1: %w", came)),
 	} {
-		require.Equal(t, want, agent.Fenced(err), name)
+		require.Equal(t, want, agent.AsFenced(err), name)
 	}
 	require.Equal(t, actor.CodeFenced, came.Code)
 	require.EqualError(t, came, text)
 	require.False(t, came.Undeliverable() || came.Indeterminate(), "a handler has refused it")
 	again := actor.FromWire(actor.EncodeError(fmt.Errorf("on the way: %w", came)))
-	require.Equal(t, want, agent.Fenced(again), "told on")
+	require.Equal(t, want, agent.AsFenced(again), "told on")
 	for _, err := range []error{
 		nil, errors.New(text), came.Unwrap(), &actor.Error{Code: actor.CodeHandler, Text: text}, &actor.Error{Code: actor.CodeFenced, Text: text},
 		&actor.Error{Code: actor.CodeFenced, Detail: []byte(`{"id":"m","has":{"epoch":2,"owner":"nobody"}}`)}, &actor.Error{Code: actor.CodeFenced, Detail: []byte("{}")},
 	} {
-		require.Nil(t, agent.Fenced(err), "%v", err)
+		require.Nil(t, agent.AsFenced(err), "%v", err)
 	}
 }

@@ -31,7 +31,7 @@ func configured(t *testing.T, c *config.Config, defs ...actor.Def) *actor.Proc {
 	id, err := subjects.NewMeshID("configured")
 	require.NoError(t, err)
 	o := actor.Options{ID: subjects.ProcID{Mesh: id}, Bus: bustest.Open(t, bustest.Server(t)), Registry: registry}
-	agent.Configure(&o, c)
+	agent.ConfigureProc(&o, c)
 	p, err := actor.NewProc(t.Context(), o)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, p.Close(context.Background())) })
@@ -64,18 +64,18 @@ func TestKey_relayUpdatesAreFoldedIntoOne(t *testing.T) {
 	value, _ := relayed(t, nil, 1, 2, 3, 4, 5, 6)
 	require.Equal(t, 1+2+3+4+5, value)
 	var c config.Config
-	require.NoError(t, config.RelayUpdates.Set(&c, 2))
+	require.NoError(t, config.RelayMaxUpdates.Set(&c, 2))
 	value, _ = relayed(t, &c, 1, 2, 3)
 	require.Equal(t, 1+2, value)
 }
 
 func TestKey_relayAgeIsTheLongestThatAnUpdateIsKept(t *testing.T) {
 	var c config.Config
-	require.NoError(t, config.RelayUpdates.Set(&c, 100))
+	require.NoError(t, config.RelayMaxUpdates.Set(&c, 100))
 	many := make([]int, 50)
 	_, after := relayed(t, &c, many...)
 	require.Equal(t, 50*time.Millisecond, after)
-	require.NoError(t, config.RelayAge.Set(&c, 3*time.Second))
+	require.NoError(t, config.RelayMaxDelay.Set(&c, 3*time.Second))
 	_, after = relayed(t, &c, many...)
 	require.Equal(t, 3*time.Second, after)
 }
@@ -92,13 +92,13 @@ func (p patient) Cleanup(ctx *actor.Context, _ error) error {
 
 func TestKey_actorCleanupBoundsTheLastThingsOfAnActor(t *testing.T) {
 	patientType := actor.NewType[patient, chan time.Duration]("patient")
-	def := patientType.Made(func(_ *actor.Context, waited chan time.Duration) (patient, error) { return patient{waited}, nil })
+	def := patientType.Define(func(_ *actor.Context, waited chan time.Duration) (patient, error) { return patient{waited}, nil })
 	var c config.Config
-	require.NoError(t, config.ActorCleanup.Set(&c, 3*time.Second))
+	require.NoError(t, config.ActorCleanupTimeout.Set(&c, 3*time.Second))
 	for want, c := range map[time.Duration]*config.Config{10 * time.Second: nil, 3 * time.Second: &c} {
 		synctest.Test(t, func(t *testing.T) {
 			p, waited := configured(t, c, def), make(chan time.Duration, 1)
-			_, err := p.Spawn(t.Context(), actor.Spawning{Type: patientType.Name(), Name: "patient", Params: waited})
+			_, err := p.Spawn(t.Context(), actor.SpawnSpec{Type: patientType.Name(), Name: "patient", Params: waited})
 			require.NoError(t, err)
 			<-p.StopActor("patient", "enough")
 			require.Equal(t, want, <-waited)
@@ -174,7 +174,7 @@ func (w *cable) hangUp() {
 
 func (w *cable) open(t *testing.T, c *config.Config) {
 	t.Helper()
-	b, err := bus.Open(t.Context(), agent.Reach(bus.Options{URL: "nats://" + w.Addr().String()}, c))
+	b, err := bus.Open(t.Context(), agent.WithBusDefaults(bus.Options{URL: "nats://" + w.Addr().String()}, c))
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = b.Close(context.Background()) }) // it may have no server
 }
@@ -185,7 +185,7 @@ const patience = 20 * time.Second
 func TestKey_busPingIsHowOftenTheServerIsAsked(t *testing.T) {
 	t.Parallel()
 	var c config.Config
-	require.NoError(t, config.BusPing.Set(&c, 100*time.Millisecond))
+	require.NoError(t, config.BusPingInterval.Set(&c, 100*time.Millisecond))
 	w := newCable(t)
 	w.open(t, &c)
 	require.Eventually(t, func() bool { return w.pings.Load() > 30 }, patience, 10*time.Millisecond)
@@ -194,7 +194,7 @@ func TestKey_busPingIsHowOftenTheServerIsAsked(t *testing.T) {
 func TestKey_busReconnectIsTheLongestPauseBetweenTries(t *testing.T) {
 	t.Parallel()
 	var c config.Config
-	require.NoError(t, config.BusReconnect.Set(&c, 10*time.Millisecond))
+	require.NoError(t, config.BusMaxReconnectWait.Set(&c, 10*time.Millisecond))
 	w := newCable(t)
 	w.open(t, &c)
 	w.cut.Store(true)
@@ -204,7 +204,7 @@ func TestKey_busReconnectIsTheLongestPauseBetweenTries(t *testing.T) {
 
 func TestReach_fillsInWhatIsLeftOpen(t *testing.T) {
 	var c config.Config
-	require.NoError(t, config.BusConnect.Set(&c, time.Minute))
-	o := agent.Reach(bus.Options{PingInterval: time.Hour}, &c)
+	require.NoError(t, config.BusConnectTimeout.Set(&c, time.Minute))
+	o := agent.WithBusDefaults(bus.Options{PingInterval: time.Hour}, &c)
 	require.Equal(t, bus.Options{ConnectTimeout: time.Minute, PingInterval: time.Hour, ReconnectMax: 2 * time.Second}, o)
 }

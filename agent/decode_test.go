@@ -28,8 +28,8 @@ func FuzzIntroduction(f *testing.F) {
 		f.Add(data)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		bustest.Bounded(t, data, func() { _, _ = introduced(bus.Msg{Data: data}) })
-		if h, ok := introduced(bus.Msg{Data: data}); ok {
+		bustest.CheckAllocBound(t, data, func() { _, _ = parseHostInfo(bus.Msg{Data: data}) })
+		if h, ok := parseHostInfo(bus.Msg{Data: data}); ok {
 			require.True(t, h.ID.IsValid())
 		}
 	})
@@ -39,9 +39,9 @@ func FuzzIntroduction(f *testing.F) {
 func FuzzWords(f *testing.F) {
 	id, err := subjects.NewHostID("a")
 	require.NoError(f, err)
-	beat, err := wire.Marshal(Heartbeat{Host: id, Life: 1, Seq: 1, Conns: []Connection{{Server: "s", Client: 1}}})
+	beat, err := wire.Marshal(Heartbeat{Host: id, Incarnation: 1, Seq: 1, Conns: []Connection{{Server: "s", Client: 1}}})
 	require.NoError(f, err)
-	listing, err := wire.Marshal(HostListing{All: true, Hosts: []KnownHost{{ID: id, State: HostDead, Reason: "why", Silence: 1}}})
+	listing, err := wire.Marshal(HostList{Complete: true, Hosts: []KnownHost{{ID: id, State: HostDead, Reason: "why", Silence: 1}}})
 	require.NoError(f, err)
 	for _, data := range [][]byte{
 		beat, listing, []byte(`{"id":"m","has":{"epoch":3},"asked":{"epoch":2}}`), []byte(`["running","failed"]`), {0xa0}, long("[", `"",`, `""]`), long("[", `0,`, `0]`), long("{", `"id":0,`, `"id":0}`),
@@ -50,13 +50,13 @@ func FuzzWords(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var b Heartbeat
-		bustest.Bounded(t, data, func() { _ = wire.Unmarshal(data, &b) })
+		bustest.CheckAllocBound(t, data, func() { _ = wire.Unmarshal(data, &b) })
 		_ = b.Check("host")
-		var l HostListing
-		bustest.Bounded(t, data, func() { _ = wire.Unmarshal(data, &l) })
+		var l HostList
+		bustest.CheckAllocBound(t, data, func() { _ = wire.Unmarshal(data, &l) })
 		_ = l.Check()
-		bustest.Bounded(t, data, func() { _ = json.Unmarshal(data, new(Phases)) })
-		bustest.Bounded(t, data, func() { _ = new(FencedError).FromDetail(actor.CodeFenced, data) })
-		bustest.Bounded(t, data, func() { _ = new(ConflictError).FromDetail(actor.CodeConflict, data) })
+		bustest.CheckAllocBound(t, data, func() { _ = json.Unmarshal(data, new(Phases)) })
+		bustest.CheckAllocBound(t, data, func() { _ = new(FencedError).FromDetail(actor.CodeFenced, data) })
+		bustest.CheckAllocBound(t, data, func() { _ = new(ConflictError).FromDetail(actor.CodeConflict, data) })
 	})
 }

@@ -13,12 +13,12 @@ import (
 
 func TestConfigure_givesAProcItsDeadlineAndTheSizeOfItsMailboxes(t *testing.T) {
 	var c config.Config
-	require.NoError(t, config.DeliveryDeadline.Set(&c, time.Minute))
-	require.NoError(t, config.ActorMailbox.Set(&c, 7))
+	require.NoError(t, config.DeliveryTimeout.Set(&c, time.Minute))
+	require.NoError(t, config.ActorMailboxSize.Set(&c, 7))
 	var o actor.Options
-	agent.Configure(&o, &c)
+	agent.ConfigureProc(&o, &c)
 	require.Equal(t, time.Minute, o.Deadline)
 	require.Equal(t, 7, o.Mailbox)
-	agent.Configure(&o, nil)
+	agent.ConfigureProc(&o, nil)
 	require.Equal(t, actor.DefaultDeadline, o.Deadline)
 }

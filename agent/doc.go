@@ -1,52 +1,51 @@
-// Package agent is the lifecycle protocol: how anything in castnet is created, looked at, waited
-// for, kept alive and stopped. Three speak it, all of them ordinary actors: the host agent (its
-// resources are procs), the proc agent (actors), and the controller (a mesh).
+// Package agent is the lifecycle protocol: it creates, inspects, awaits, keeps alive and stops
+// every resource of castnet. Three kinds of actor implement it. The resources of a host agent are
+// procs, those of a proc agent are actors, and a controller has one mesh.
 //
 // # Use
 //
 //	agents := agent.Of(host.Proc())                                 // the agent of a host
-//	_, err := agent.Create.Call(ctx, agents, agent.Creation{…})     // start it
-//	overlay, err := agent.Wait.Call(ctx, agents, agent.Waiting{ID: id, Until: agent.Running})
-//	states, err := agent.Get.Call(ctx, agents, agent.Query{})       // what is there
-//	overlay, err = agent.Stop.Urge(ctx, agents, agent.Stopping{ID: id, Reason: "done"})
+//	_, err := agent.Create.Call(ctx, agents, agent.CreateRequest{…})     // start it
+//	overlay, err := agent.Wait.Call(ctx, agents, agent.WaitRequest{ID: id, Until: agent.Running})
+//	states, err := agent.Get.Call(ctx, agents, agent.GetRequest{})  // list everything
+//	overlay, err = agent.Stop.Urge(ctx, agents, agent.StopRequest{ID: id, Reason: "done"})
 //
-// One message per agent creates, waits for or stops every rank that the agent has; the answer is
-// one Overlay over all of them. Any NATS client can ask a host the same: the verb after `h.` is
-// the endpoint.
+// One message per agent creates, awaits or stops all its ranks. The reply is one Overlay over those
+// ranks. Any NATS client can send a host the same requests: the verb after `h.` is the endpoint.
 //
 // # Contract
 //
-//   - AGT-1: Create is idempotent. The same spec again changes nothing and answers the statuses;
-//     another spec under the same ID is an error that says so. What failed stays on record.
-//   - AGT-2: a handler of an agent never waits for a process, the network or another actor. What
-//     takes long is a task; Wait and Stop answer when it is done.
-//   - AGT-3: a rank's status only advances. Timeout and Unknown are answers of the asker, never a
-//     status an agent holds.
-//   - AGT-4: an unknown ID is an empty answer, not an error.
-//   - AGT-5: Wait and Stop answer at the latest shortly before the asker's deadline, with the
-//     statuses as they are then.
-//   - AGT-6: a resource that was stopped and whose ranks have ended may be created anew, under the
-//     same or another spec. Each rank then is its next generation, and its State says which. Who names
-//     a generation gets that one or an error; one that is over never comes back.
-//   - AGT-7: a resource that has a lease, and whose lease nobody renewed, is stopped with the reason
-//     "orphaned: its owner was silent for …", which the log, its subscribers and `ev.` are told. Leases are
-//     durations on the agent's own clock; without one, nothing expires. An agent that did not run when a lease ended
-//     lets it go on for half its term, once.
-//   - AGT-8: StopAll stops everything, and the agent ends once that is done and answered. What is
-//     asked of it meanwhile is answered; creating is refused.
-//   - AGT-9: a stream begins with how things are, and then has every change, in order. Who subscribes the same port
-//     again is not told again. Of an unknown ID it says that it does not exist, and nothing more.
-//   - AGT-10: a resource has one owner at a time. Orders in an owner's name carry a Claim; who has heard of a later
-//     claim on the resource refuses those of earlier ones (FencedError), and a later one takes it over. Claims are
-//     told apart by epoch, and within one by owner, so that all agents prefer the same.
-//   - AGT-11: Stop and StopAll wait for no data when they are urged (actor.Endpoint.Urge): they come by the control
-//     lane, too. A Stop that came so may have overtaken the Create of what it is to stop: it ends what is alive, and
-//     speaks of nothing else. In its order it comes as well. So does a subscription (Streaming). A renewal of
-//     leases does so when half of its time has brought no answer (Insist): what fills the links ends nobody.
+//   - AGT-1 (idempotent create): A second Create with the same spec changes nothing and returns the
+//     statuses. A different spec under the same ID returns an error. Failed ranks keep their
+//     record.
+//   - AGT-2 (no blocking): A handler of an agent waits for no process, network or other actor. Long
+//     work runs as a task. Wait and Stop reply when it is done.
+//   - AGT-3 (forward only): The status of a rank only advances. Timeout and Unknown are results at
+//     the caller. No agent stores them.
+//   - AGT-4 (unknown ID): An unknown ID gives an empty reply, not an error.
+//   - AGT-5 (reply in time): Wait and Stop reply shortly before the caller's deadline at the
+//     latest, with the present statuses.
+//   - AGT-6 (generations): A stopped resource whose ranks have ended can be created again, with any
+//     spec. Each rank begins its next generation, shown in State. A request for a generation gets
+//     that one or an error. An ended generation never returns.
+//   - AGT-7 (leases): Without renewal, the agent stops a leased resource as orphaned, and reports
+//     it to log, subscribers and `ev.`. Leases are durations on the agent's clock. After a pause of
+//     the agent, an expired lease lasts half its TTL more, once.
+//   - AGT-8 (stop all): StopAll stops everything. The agent ends after its reply. Until then it
+//     answers other requests and refuses Create.
+//   - AGT-9 (streams): A stream starts with the present state, then carries every change in order.
+//     A repeated subscription of a port does not repeat events. For an unknown ID it reports
+//     NotExist only.
+//   - AGT-10 (one owner): A resource has one owner. Orders carry the owner's Claim. An agent
+//     refuses claims earlier than the newest known one (FencedError); a later claim takes over.
+//     Claims compare by epoch, then owner, so all agents agree.
+//   - AGT-11 (control connection): An urgent Stop, StopAll or Stream (actor.Endpoint.Urge) also
+//     uses the control connection. A Stop ahead of its Create ends live ranks and reports only
+//     those. Unanswered lease renewals repeat there at half time (Insist).
 //
-// Package agent/agenttest has these as a suite that all three pass.
+// Package agent/agenttest is a test suite for these promises. All three implementations pass it.
 //
-// Table is the pure state behind all three, Streams their subscribers, at most 256 each; both belong
-// to their agent's turn. Wire structs are append-only, their CBOR keys are numbers; JSON names are
-// for foreign clients and the CLI.
+// Table is the pure state of an agent. Subscribers holds at most 256 subscriptions. Both belong to
+// the turn of their agent. Wire structs are append-only, with numbers as CBOR keys. JSON names
+// serve foreign clients and the CLI.
 package agent

@@ -8,49 +8,51 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// Exec is what only host agents serve, and only those whose operator allows it: it runs a command, as the user of
-// the host, and answers how that ended.
-var Exec = actor.NewEndpoint[Agent, Execution, Executed]("exec")
+// Exec runs a command as the user of the host and returns its result. Only host agents serve it,
+// and only if their operator permits it.
+var Exec = actor.NewEndpoint[Agent, ExecRequest, ExecResult]("exec")
 
-// What an Execution may ask for, and what an Executed holds.
+// Bounds of ExecRequest and ExecResult.
 const (
-	MaxExec       = time.Hour
-	MaxExecOutput = 64 << 10 // bytes of each output: the end of it
+	MaxExecTimeout = time.Hour
+	MaxExecOutput  = 64 << 10 // bytes of each output: its last part
 )
 
-// Execution asks a host to run a command. It reads nothing, and is killed with all that it started when its time is over.
-type Execution struct {
-	Command []string      `cbor:"1,keyasint" json:"command"` // a path, or a name that the host looks up, and arguments; no shell
-	Within  time.Duration `cbor:"2,keyasint" json:"within"`  // from when the host hears of it
+// ExecRequest asks a host to run a command without input. On timeout the host kills the command and
+// all its descendants.
+type ExecRequest struct {
+	Command []string      `cbor:"1,keyasint" json:"command"` // path or looked-up name, and arguments; no shell
+	Timeout time.Duration `cbor:"2,keyasint" json:"within"`  // from receipt at the host
 
-	// Proc is the rank of a mesh on whose behalf it runs: the command finds which it is in its environment.
+	// Proc is the rank on whose behalf the command runs. The command finds its ID in the
+	// environment.
 	Proc *subjects.ProcID `cbor:"3,keyasint,omitempty" json:"proc,omitempty"`
 }
 
-// Check refuses what cannot be run.
-func (e Execution) Check() error {
+// Check refuses an invalid request.
+func (e ExecRequest) Check() error {
 	switch {
 	case len(e.Command) == 0 || e.Command[0] == "":
 		return fmt.Errorf("exec: no command")
-	case e.Within <= 0 || e.Within > MaxExec:
-		return fmt.Errorf("exec %s: within %s: want more than 0 and at most %s", e.Command[0], e.Within, MaxExec)
+	case e.Timeout <= 0 || e.Timeout > MaxExecTimeout:
+		return fmt.Errorf("exec %s: within %s: want more than 0 and at most %s", e.Command[0], e.Timeout, MaxExecTimeout)
 	}
 	return nil
 }
 
-// Executed says how a command ended, and what it printed last.
-type Executed struct {
-	Code   int    `cbor:"1,keyasint" json:"exit_code"`                  // -1 when it did not exit by itself
-	Signal int    `cbor:"2,keyasint,omitempty" json:"signal,omitempty"` // that killed it
-	Late   bool   `cbor:"3,keyasint,omitempty" json:"late,omitempty"`   // its time was over
-	Stdout string `cbor:"4,keyasint,omitempty" json:"stdout,omitempty"`
-	Stderr string `cbor:"5,keyasint,omitempty" json:"stderr,omitempty"`
-	Lost   int64  `cbor:"6,keyasint,omitempty" json:"lost,omitempty"` // bytes printed before that, of both outputs
+// ExecResult holds the exit status of a command and the end of its output.
+type ExecResult struct {
+	Code         int    `cbor:"1,keyasint" json:"exit_code"`                  // -1 after a signal
+	Signal       int    `cbor:"2,keyasint,omitempty" json:"signal,omitempty"` // the fatal signal
+	TimedOut     bool   `cbor:"3,keyasint,omitempty" json:"late,omitempty"`   // killed on timeout
+	Stdout       string `cbor:"4,keyasint,omitempty" json:"stdout,omitempty"`
+	Stderr       string `cbor:"5,keyasint,omitempty" json:"stderr,omitempty"`
+	DroppedBytes int64  `cbor:"6,keyasint,omitempty" json:"lost,omitempty"` // earlier bytes of both outputs, discarded
 }
 
-// ExecNotAllowedError refuses a command on a host whose operator has not allowed any.
-type ExecNotAllowedError struct{ Host string } // its label
+// ExecNotAllowedError refuses a command because the operator of the host has not permitted Exec.
+type ExecNotAllowedError struct{ Host string } // the host's label
 
 func (e *ExecNotAllowedError) Error() string {
-	return fmt.Sprintf("host %s: running commands is not allowed here: its operator allows it with hostd --allow-exec, or host.exec: on", e.Host)
+	return fmt.Sprintf("host %s: running commands is not allowed here: its operator allows it with hostd --allow-exec, or host.allow-exec: on", e.Host)
 }

@@ -7,44 +7,44 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// The kinds of `hb.` subjects that hosts use.
+// Kinds of `hb.` subjects that hosts use.
 const (
-	HostBeats = "host" // a Heartbeat, of the host that is the sender
-	GoneBeats = "gone" // a Connection that has ended, as the sender's server says: a hint, and no proof
+	KindHostHeartbeat  = "host" // a Heartbeat; its sender is the host
+	KindDisconnectHint = "gone" // a Connection that ended, reported by its server: a hint, not a proof
 )
 
 // HeartbeatInbox is the name of the lossy Inbox for `hb.` subjects.
 const HeartbeatInbox = "heartbeats"
 
-// Heartbeat is a host's sign of life.
+// Heartbeat is the periodic liveness message of a host.
 type Heartbeat struct {
-	Host     subjects.HostID `cbor:"1,keyasint" json:"host"`
-	Life     uint64          `cbor:"2,keyasint" json:"life"`              // which of those that had the ID, one after another
-	Seq      uint64          `cbor:"3,keyasint" json:"seq"`               // of this life, from 1
-	Interval time.Duration   `cbor:"4,keyasint" json:"interval"`          // to the next one
-	Lag      time.Duration   `cbor:"5,keyasint,omitempty" json:"lag"`     // how late this one is: the host is starved
-	Conns    []Connection    `cbor:"6,keyasint,omitempty" json:"conns"`   // its connections now
-	Closing  bool            `cbor:"7,keyasint,omitempty" json:"closing"` // it stops its procs, and then itself
-	Goodbye  bool            `cbor:"8,keyasint,omitempty" json:"goodbye"` // the last one of this life: everything has ended
-	Why      string          `cbor:"9,keyasint,omitempty" json:"why"`     // it is closing, or takes no procs
-	Mode     HostMode        `cbor:"10,keyasint,omitempty" json:"mode"`   // "": it is open
+	Host        subjects.HostID `cbor:"1,keyasint" json:"host"`
+	Incarnation uint64          `cbor:"2,keyasint" json:"life"`              // distinguishes successive lives under the host's ID
+	Seq         uint64          `cbor:"3,keyasint" json:"seq"`               // within this incarnation, from 1
+	Interval    time.Duration   `cbor:"4,keyasint" json:"interval"`          // until the next heartbeat
+	Lag         time.Duration   `cbor:"5,keyasint,omitempty" json:"lag"`     // delay of this heartbeat; large when the host is starved
+	Conns       []Connection    `cbor:"6,keyasint,omitempty" json:"conns"`   // its present connections
+	Closing     bool            `cbor:"7,keyasint,omitempty" json:"closing"` // it stops its procs, then itself
+	Goodbye     bool            `cbor:"8,keyasint,omitempty" json:"goodbye"` // the last heartbeat of this incarnation: everything has ended
+	Reason      string          `cbor:"9,keyasint,omitempty" json:"why"`     // why it is closing or takes no procs
+	Mode        HostMode        `cbor:"10,keyasint,omitempty" json:"mode"`   // "": open
 }
 
-// Connection names a connection for as long as its server lives: a server never uses a number twice.
+// Connection identifies a connection during the life of its server, because a server reuses no
+// number.
 type Connection struct {
-	Server string `cbor:"1,keyasint" json:"server"`                   // the server's ID
-	Client uint64 `cbor:"2,keyasint" json:"client"`                   // its number there
-	Name   string `cbor:"3,keyasint,omitempty" json:"name,omitempty"` // what its client calls it, in GoneBeats
+	Server string `cbor:"1,keyasint" json:"server"` // the server's ID
+	Client uint64 `cbor:"2,keyasint" json:"client"` // client number on that server
 }
 
-// What a heartbeat may hold.
+// Bounds of a heartbeat.
 const (
-	maxConns = 8
-	MaxWhy   = 1024 // bytes
-	maxMode  = 32
+	maxConns  = 8
+	MaxReason = 1024 // bytes
+	maxMode   = 32
 )
 
-// Check says what is wrong with a heartbeat; from is who sent it.
+// Check reports malformed heartbeats. Argument from is the sender.
 func (h Heartbeat) Check(from string) error {
 	switch {
 	case !h.Host.IsValid():
@@ -53,7 +53,7 @@ func (h Heartbeat) Check(from string) error {
 		return errors.New("heartbeat of " + h.Host.String() + ": it was sent by " + from)
 	case h.Interval <= 0:
 		return errors.New("heartbeat of " + h.Host.String() + ": the interval is not more than 0")
-	case len(h.Conns) > maxConns, len(h.Why) > MaxWhy, len(h.Mode) > maxMode:
+	case len(h.Conns) > maxConns, len(h.Reason) > MaxReason, len(h.Mode) > maxMode:
 		return errors.New("heartbeat of " + h.Host.String() + ": it has more than one may have")
 	}
 	return nil

@@ -13,7 +13,7 @@ import (
 
 func TestHeartbeat_countsForTheHostThatSentItAlone(t *testing.T) {
 	host := read[subjects.HostID]("a-000000000000a")
-	good := agent.Heartbeat{Host: host, Life: 1, Seq: 1, Interval: time.Second}
+	good := agent.Heartbeat{Host: host, Incarnation: 1, Seq: 1, Interval: time.Second}
 	from := host.Proc().Process().String()
 	require.NoError(t, good.Check(from))
 	require.ErrorContains(t, good.Check("b-000000000000b_0-0"), "sent by b-000000000000b_0-0")
@@ -21,7 +21,7 @@ func TestHeartbeat_countsForTheHostThatSentItAlone(t *testing.T) {
 	for what, change := range map[string]func(*agent.Heartbeat){
 		"no interval":          func(h *agent.Heartbeat) { h.Interval = 0 },
 		"a negative one":       func(h *agent.Heartbeat) { h.Interval = -1 },
-		"too many words":       func(h *agent.Heartbeat) { h.Why = strings.Repeat("x", agent.MaxWhy+1) },
+		"too many words":       func(h *agent.Heartbeat) { h.Reason = strings.Repeat("x", agent.MaxReason+1) },
 		"too many connections": func(h *agent.Heartbeat) { h.Conns = make([]agent.Connection, 9) },
 	} {
 		bad := good

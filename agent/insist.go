@@ -8,8 +8,8 @@ import (
 	"github.com/castnet-io/castnet/actor"
 )
 
-// Insist is Call, and asks by the control lane, too (actor.Endpoint.Urge), when half of the time that there is has
-// brought no answer, or too much waits already: something holds up the data. The endpoint is urgent.
+// Insist calls an urgent endpoint. If half of the time passes without a reply, or too much data
+// queues, it repeats the request on the control connection (actor.Endpoint.Urge).
 func Insist[A, M, R any](ctx context.Context, e actor.Endpoint[A, M, R], to actor.Ref[A], m M) (R, error) {
 	first, cancel := FirstHalf(ctx)
 	defer cancel()
@@ -20,7 +20,7 @@ func Insist[A, M, R any](ctx context.Context, e actor.Endpoint[A, M, R], to acto
 	return r, err
 }
 
-// FirstHalf is a context that ends when half of the time of another is over.
+// FirstHalf returns a context that ends after half of the parent's remaining time.
 func FirstHalf(ctx context.Context) (context.Context, context.CancelFunc) {
 	within := actor.DefaultDeadline
 	if d, ok := ctx.Deadline(); ok {

@@ -8,101 +8,100 @@ import (
 	"github.com/castnet-io/castnet/actor"
 )
 
-// Orphaned is why a resource was stopped whose lease, of such a term, ran out (AGT-7).
-func Orphaned(term time.Duration) string {
+// OrphanedReason returns the stop reason of a resource with an expired lease of TTL term (AGT-7).
+func OrphanedReason(term time.Duration) string {
 	return fmt.Sprintf("orphaned: its owner was silent for %s", term)
 }
 
-// heldUp is how late a look at leases is at an agent that did not run for a while: it was stopped, or starved. What
-// its owners said meanwhile waits to be read then, so that leases go on for half their term.
-const heldUp = 100 * time.Millisecond
+// pauseThreshold is the delay of a lease check that shows a stopped or starved agent. Renewals may
+// then wait unread in its inbox, so leases last half their TTL more.
+const pauseThreshold = 100 * time.Millisecond
 
-// Leases see to it that a resource whose lease runs out is stopped (AGT-7). They belong to their agent's
-// turn.
+// Leases stop resources whose lease expires (AGT-7). They belong to the turn of their agent.
 type Leases struct {
 	Table *Table
 	Stop  func(ctx *actor.Context, id, reason string)
 
-	next time.Time // when leases are looked at; zero: never
+	nextCheck time.Time // time of the next check; zero: none
 }
 
-// Keep renews the lease of a resource; 0 changes nothing.
-func (l *Leases) Keep(ctx *actor.Context, id string, lease time.Duration) {
+// Renew renews the lease of a resource. 0 changes nothing.
+func (l *Leases) Renew(ctx *actor.Context, id string, lease time.Duration) {
 	if lease <= 0 {
 		return
 	}
 	until := time.Now().Add(lease)
-	l.Table.Keep(id, until, lease)
-	if l.next.IsZero() || until.Before(l.next) {
-		l.arrange(ctx)
+	l.Table.SetLease(id, until, lease)
+	if l.nextCheck.IsZero() || until.Before(l.nextCheck) {
+		l.schedule(ctx)
 	}
 }
 
-// arrange has the leases looked at when the next one ends, unless they are soon enough.
-func (l *Leases) arrange(ctx *actor.Context) {
-	next, ok := l.Table.Expiry()
-	if !ok || !l.next.IsZero() && !next.Before(l.next) {
+// schedule arranges a check at the next expiry, unless an earlier one is scheduled.
+func (l *Leases) schedule(ctx *actor.Context) {
+	next, ok := l.Table.NextExpiry()
+	if !ok || !l.nextCheck.IsZero() && !next.Before(l.nextCheck) {
 		return
 	}
-	l.next = next
+	l.nextCheck = next
 	ctx.After(max(0, time.Until(next)), func(ctx *actor.Context) {
-		if !l.next.Equal(next) {
-			return // an earlier look was arranged later
+		if !l.nextCheck.Equal(next) {
+			return // an earlier check was scheduled meanwhile
 		}
-		l.next = time.Time{}
+		l.nextCheck = time.Time{}
 		now := time.Now()
-		for _, id := range l.Table.Expired(now) {
-			if now.Sub(next) > heldUp && l.Table.PutOff(id, now) {
+		for _, id := range l.Table.ExpiredLeases(now) {
+			if now.Sub(next) > pauseThreshold && l.Table.ExtendLease(id, now) {
 				continue
 			}
 			log := ctx.Log()
-			why := Orphaned(l.Table.Term(id))
+			why := OrphanedReason(l.Table.LeaseTTL(id))
 			log.Warn().Str("id", id).Str("owner", l.Table.owner(id)).Msg("the lease ran out: stopping it, " + why)
-			l.Table.Keep(id, time.Time{}, 0)
+			l.Table.SetLease(id, time.Time{}, 0)
 			l.Stop(ctx, id, why)
 		}
-		l.arrange(ctx)
+		l.schedule(ctx)
 	})
 }
 
-// Keep sets when a resource expires, and of which term its lease is; the zero time means never.
-func (t *Table) Keep(id string, until time.Time, term time.Duration) {
+// SetLease sets the expiry and the TTL of a resource's lease. The zero time means never.
+func (t *Table) SetLease(id string, until time.Time, term time.Duration) {
 	if r, ok := t.resources[id]; ok {
-		r.expires, r.term, r.putOff = until, term, false
+		r.expires, r.leaseTTL, r.leaseExtended = until, term, false
 	}
 }
 
-// PutOff lets a lease that has run out go on for half its term, once; false: it did already.
-func (t *Table) PutOff(id string, now time.Time) bool {
+// ExtendLease extends an expired lease by half its TTL. It returns false for a second extension.
+func (t *Table) ExtendLease(id string, now time.Time) bool {
 	r, ok := t.resources[id]
-	if !ok || r.term == 0 || r.putOff {
+	if !ok || r.leaseTTL == 0 || r.leaseExtended {
 		return false
 	}
-	r.expires, r.putOff = now.Add(r.term/2), true
+	r.expires, r.leaseExtended = now.Add(r.leaseTTL/2), true
 	return true
 }
 
-// Term is that of the lease of a resource.
-func (t *Table) Term(id string) time.Duration {
+// LeaseTTL returns the lease TTL of a resource.
+func (t *Table) LeaseTTL(id string) time.Duration {
 	if r, ok := t.resources[id]; ok {
-		return r.term
+		return r.leaseTTL
 	}
 	return 0
 }
 
-// Expires is when the lease of a resource ends; zero: never.
-func (t *Table) Expires(id string) time.Time {
+// LeaseExpiry returns the lease expiry of a resource, or zero for none.
+func (t *Table) LeaseExpiry(id string) time.Time {
 	if r, ok := t.resources[id]; ok {
 		return r.expires
 	}
 	return time.Time{}
 }
 
-// Expired lists the resources whose time has passed and that still have a rank alive.
-func (t *Table) Expired(now time.Time) []string {
+// ExpiredLeases lists resources with an expired lease and a live rank.
+func (t *Table) ExpiredLeases(now time.Time) []string {
 	var ids []string
 	for id, r := range t.resources {
-		if !r.expires.IsZero() && !now.Before(r.expires) && !r.over() {
+		if !r.expires.IsZero() && !now.Before(r.expires) && !r.hasEnded() {
 			ids = append(ids, id)
 		}
 	}
@@ -110,10 +109,10 @@ func (t *Table) Expired(now time.Time) []string {
 	return ids
 }
 
-// Expiry is when the next lease of a resource with live ranks ends; false: none does.
-func (t *Table) Expiry() (next time.Time, ok bool) {
+// NextExpiry returns the next lease expiry among resources with live ranks, or false.
+func (t *Table) NextExpiry() (next time.Time, ok bool) {
 	for _, r := range t.resources {
-		if !r.expires.IsZero() && !r.over() && (!ok || r.expires.Before(next)) {
+		if !r.expires.IsZero() && !r.hasEnded() && (!ok || r.expires.Before(next)) {
 			next, ok = r.expires, true
 		}
 	}

@@ -9,31 +9,31 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// Builtin as a Command's Path stands for the host's own binary with its built-in actors.
+// Builtin as the Path of a Command stands for the host's own binary with its built-in actors.
 const Builtin = "builtin"
 
-// What a proc of a world finds in its environment.
+// Environment variables of a proc in a world.
 const (
 	EnvWorld     = "CASTNET_WORLD"      // its name
 	EnvProc      = "CASTNET_PROC_ID"    // the proc's ID
-	EnvRank      = "CASTNET_RANK"       // in the world
-	EnvLocalRank = "CASTNET_LOCAL_RANK" // among the procs of the world on its host
-	EnvWorldSize = "CASTNET_WORLD_SIZE" // procs
+	EnvRank      = "CASTNET_RANK"       // rank in the world
+	EnvLocalRank = "CASTNET_LOCAL_RANK" // rank among the procs of the world on its host
+	EnvWorldSize = "CASTNET_WORLD_SIZE" // number of procs
 )
 
-// Command is the program a proc runs. The zero Command is the caller's own executable, which must
-// exist on the host under the same path.
+// Command is the program of a proc. The zero Command is the caller's executable, expected under the
+// same path on the host.
 type Command struct {
 	Path string   `cbor:"1,keyasint,omitempty" json:"path,omitempty"` // absolute, or Builtin
 	Args []string `cbor:"2,keyasint,omitempty" json:"args,omitempty"`
-	Env  []string `cbor:"3,keyasint,omitempty" json:"env,omitempty"` // KEY=value, added to the host's allow-listed ones
+	Env  []string `cbor:"3,keyasint,omitempty" json:"env,omitempty"` // KEY=value, added to the host's permitted variables
 	Dir  string   `cbor:"4,keyasint,omitempty" json:"dir,omitempty"`
 }
 
-// Mesh describes a proc mesh: enough for any process to address, cast to and place every rank.
+// Mesh describes a proc mesh. It suffices to address, cast to and place every rank.
 type Mesh struct {
 	ID      subjects.MeshID   `cbor:"1,keyasint" json:"id"`
-	Extent  shape.Extent      `cbor:"2,keyasint" json:"extent"` // host dimensions, then those per host
+	Extent  shape.Extent      `cbor:"2,keyasint" json:"extent"` // host dimensions, then dimensions per host
 	Hosts   []subjects.HostID `cbor:"3,keyasint" json:"hosts"`  // in rank order
 	PerHost int               `cbor:"4,keyasint" json:"per_host"`
 	Owner   subjects.ActorID  `cbor:"5,keyasint" json:"owner"` // the controller
@@ -41,37 +41,38 @@ type Mesh struct {
 	Build   string            `cbor:"7,keyasint,omitempty" json:"build,omitempty"` // the caller's; "" = any
 	Limits  Limits            `cbor:"8,keyasint,omitzero" json:"limits,omitzero"`
 
-	// PerProcess procs in a row share an OS process, on hosts that run procs in their own; 0 and 1: none do.
+	// PerProcess consecutive procs share an OS process, on hosts that run procs in processes. 0 and
+	// 1 mean no sharing.
 	PerProcess int `cbor:"9,keyasint,omitempty" json:"per_process,omitempty"`
-	// Keep lets procs outlive a host that dies without stopping them, for the next one on that machine
-	// to adopt; else they end with it.
+	// Keep lets procs outlive a crashed host until the next host on the machine adopts them.
+	// Without it they end with their host.
 	Keep bool `cbor:"10,keyasint,omitempty" json:"keep,omitempty"`
-	// World is for the mesh of a world, whose hosts come one by one: Hosts then is one of them, and this its share.
-	// Who has heard of all shares describes the whole: Hosts by host rank, zero where no host has the rank, the last
-	// of which may have fewer than PerHost ranks.
-	World *Share `cbor:"11,keyasint,omitempty" json:"world,omitempty"`
-	// Taken says that the label was free when the mesh was spawned, and that no world and no other mesh takes it.
-	Taken bool `cbor:"12,keyasint,omitempty" json:"taken,omitempty"`
+	// World is set for the mesh of a world, whose hosts join one by one. A description for one host
+	// has that host in Hosts and its share here. A whole description has Hosts by host rank: zero
+	// for a free rank; the last host may have fewer than PerHost ranks.
+	World *WorldShare `cbor:"11,keyasint,omitempty" json:"world,omitempty"`
+	// NameTaken reports a reserved label: no world and no other mesh has it.
+	NameTaken bool `cbor:"12,keyasint,omitempty" json:"taken,omitempty"`
 }
 
-// Share is the ranks of a world that a host has: Count from First on.
-type Share struct {
+// WorldShare is the part of a world on one host: Count ranks from First.
+type WorldShare struct {
 	World string `cbor:"1,keyasint" json:"world"` // its name
 	First int    `cbor:"2,keyasint" json:"first"`
 	Count int    `cbor:"3,keyasint" json:"count"`
 }
 
-// Limits bound what each proc of a mesh may take, where the host's kernel can hold it to that; the
-// state of a proc says where not. 0 is no limit.
+// Limits bound the resources of each proc, as far as the host's kernel can enforce them. ProcInfo
+// lists unenforced limits. 0 is no limit.
 type Limits struct {
-	Memory int64   `cbor:"1,keyasint,omitempty" json:"memory,omitempty"` // bytes
-	Pids   int     `cbor:"2,keyasint,omitempty" json:"pids,omitempty"`   // processes and threads
-	CPU    float64 `cbor:"3,keyasint,omitempty" json:"cpu,omitempty"`    // cores
-	Files  int     `cbor:"4,keyasint,omitempty" json:"files,omitempty"`  // open files
-	Bind   int     `cbor:"5,keyasint,omitempty" json:"bind,omitempty"`   // CPUs of its own, which it is bound to
+	Memory     int64   `cbor:"1,keyasint,omitempty" json:"memory,omitempty"` // bytes
+	Pids       int     `cbor:"2,keyasint,omitempty" json:"pids,omitempty"`   // processes and threads
+	CPU        float64 `cbor:"3,keyasint,omitempty" json:"cpu,omitempty"`    // cores
+	Files      int     `cbor:"4,keyasint,omitempty" json:"files,omitempty"`  // open files
+	PinnedCPUs int     `cbor:"5,keyasint,omitempty" json:"bind,omitempty"`   // exclusive CPUs to pin it to
 }
 
-// Check refuses limits that no proc could live with, or that mean nothing.
+// Check refuses limits that no proc can meet, and meaningless ones.
 func (l Limits) Check() error {
 	switch {
 	case l.Memory < 0 || l.Memory > 0 && l.Memory < 8<<20:
@@ -82,16 +83,16 @@ func (l Limits) Check() error {
 		return fmt.Errorf("CPU limit of %g cores: want 0.01 to 1024, or 0 for none", l.CPU)
 	case l.Files < 0 || l.Files > 0 && l.Files < 32:
 		return fmt.Errorf("limit of %d open files: want at least 32, or 0 for none", l.Files)
-	case l.Bind < 0:
-		return fmt.Errorf("binding to %d CPUs: want 0 or more", l.Bind)
+	case l.PinnedCPUs < 0:
+		return fmt.Errorf("binding to %d CPUs: want 0 or more", l.PinnedCPUs)
 	}
 	return nil
 }
 
-// MaxPerHost is how many procs of one mesh a host runs at most.
+// MaxPerHost bounds the procs of one mesh on a host.
 const MaxPerHost = 4096
 
-// Check refuses a description whose parts do not fit together.
+// Check refuses an inconsistent description.
 func (m Mesh) Check() error {
 	hosts, n := len(m.Hosts), m.Extent.NumRanks()
 	switch {
@@ -101,7 +102,7 @@ func (m Mesh) Check() error {
 		return fmt.Errorf("mesh %s has no hosts", m.ID)
 	case m.PerHost > MaxPerHost:
 		return fmt.Errorf("mesh %s: %d procs on each host: want at most %d", m.ID, m.PerHost, MaxPerHost)
-	case m.World != nil && !m.isShare() && !m.IsWhole():
+	case m.World != nil && !m.isWorldShare() && !m.IsWhole():
 		return fmt.Errorf("mesh %s: %d hosts have %d ranks from %d on of the %d of world %s: want one host and at most %d ranks, in processes of their own",
 			m.ID, hosts, m.World.Count, m.World.First, n, m.World.World, m.PerHost)
 	case m.World == nil && (m.PerHost < 1 || m.PerHost > n || m.PerHost*hosts != n):
@@ -115,25 +116,25 @@ func (m Mesh) Check() error {
 	return nil
 }
 
-// isShare reports whether the mesh of a world is described as one of its hosts is told of it.
-func (m Mesh) isShare() bool {
+// isWorldShare reports whether the mesh describes one host's share of a world.
+func (m Mesh) isWorldShare() bool {
 	w := m.World
 	return len(m.Hosts) == 1 && m.PerProcess <= 1 && w.First >= 0 && w.Count >= 1 && w.Count <= m.PerHost && w.First <= m.Extent.NumRanks()-w.Count
 }
 
-// IsWhole reports whether the mesh of a world is described with all its ranks.
+// IsWhole reports whether the mesh describes all ranks of its world.
 func (m Mesh) IsWhole() bool {
 	w, n := m.World, m.Extent.NumRanks()
 	return w != nil && m.PerProcess <= 1 && m.PerHost >= 1 && w.First == 0 && w.Count == n && len(m.Hosts) == (n+m.PerHost-1)/m.PerHost
 }
 
-// CheckPart refuses a region that leaves the mesh, or that has some of the procs that share a process and not the
-// others: those end together.
-func (m Mesh) CheckPart(r shape.Region) error {
+// CheckRegion refuses a region outside the mesh. It also refuses a part of the procs that share a
+// process, because those end together.
+func (m Mesh) CheckRegion(r shape.Region) error {
 	if err := r.SubsetOf(m.Extent.Region()); err != nil || m.PerProcess < 2 {
 		return err
 	}
-	in := map[int]int{} // by process, how many of its ranks
+	in := map[int]int{} // number of selected ranks by process
 	for _, base := range r.Ranks() {
 		in[base/m.PerProcess]++
 	}
@@ -145,11 +146,11 @@ func (m Mesh) CheckPart(r shape.Region) error {
 	return nil
 }
 
-// SharedProcessError says that a region has some of the procs that share a process, and not the others.
+// SharedProcessError reports a region that covers only a part of the procs in one process.
 type SharedProcessError struct {
 	Mesh              subjects.MeshID
 	Region            shape.Region
-	First, PerProcess int // the ranks of a process that is parted: so many from First on
+	First, PerProcess int // ranks of the split process: PerProcess from First
 }
 
 func (e *SharedProcessError) Error() string {
@@ -157,8 +158,8 @@ func (e *SharedProcessError) Error() string {
 		e.Mesh, e.First, e.First+e.PerProcess-1, e.Region)
 }
 
-// Fingerprint identifies the mesh as one of its hosts has it: not by its owner, which another may follow, nor by the
-// other hosts, whose places spare ones may take.
+// Fingerprint identifies the mesh at one of its hosts. The owner and the other hosts are left out,
+// because takeovers and spares change them.
 func (m Mesh) Fingerprint(host subjects.HostID) (string, error) {
 	if !m.Owner.IsValid() {
 		return "", errors.New("incomplete spec: the mesh has no owner")
@@ -168,7 +169,7 @@ func (m Mesh) Fingerprint(host subjects.HostID) (string, error) {
 	return Fingerprint(m)
 }
 
-// Proc is the address of a rank in a generation.
-func (m Mesh) Proc(rank, gen int) subjects.ProcID {
-	return subjects.ProcID{Mesh: m.ID, Rank: uint32(rank), Gen: uint32(gen), Seat: uint32(rank % max(m.PerProcess, 1))}
+// ProcID returns the address of a rank in a generation.
+func (m Mesh) ProcID(rank, gen int) subjects.ProcID {
+	return subjects.ProcID{Mesh: m.ID, Rank: uint32(rank), Gen: uint32(gen), Index: uint32(rank % max(m.PerProcess, 1))}
 }

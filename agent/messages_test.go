@@ -48,72 +48,72 @@ func samples() map[string]any {
 		PerHost: 3, Owner: owner, Build: "build",
 		Command: agent.Command{Path: "/bin/worker", Args: []string{"-v"}, Env: []string{"K=v"}, Dir: "/tmp"},
 	}
-	m.Limits = agent.Limits{Memory: 1 << 30, Pids: 64, CPU: 1.5, Files: 100, Bind: 1}
-	m.PerProcess, m.Keep, m.Taken, m.World = 3, true, true, &agent.Share{World: "workers", First: 3, Count: 2}
+	m.Limits = agent.Limits{Memory: 1 << 30, Pids: 64, CPU: 1.5, Files: 100, PinnedCPUs: 1}
+	m.PerProcess, m.Keep, m.NameTaken, m.World = 3, true, true, &agent.WorldShare{World: "workers", First: 3, Count: 2}
 	claim := agent.Claim{Epoch: 3, Owner: owner}
 	part := read[shape.Region]("host=1/3,gpu=3/1")
 	status := agent.Status{Phase: agent.Failed, Reason: "no luck"}
-	proc := &agent.ProcState{
+	proc := &agent.ProcInfo{
 		PID: 7, Started: at, ExitCode: &code, Signal: 9, StderrTail: []string{"oh"}, Host: "a-000000000000a",
-		Life: agent.Killed, Core: true, OOM: true, Program: "/bin/worker", Unenforced: []string{"cpu: no"}, Adopted: true, Overdue: true, Survivors: true,
+		State: agent.ProcessKilled, Core: true, OOM: true, Program: "/bin/worker", Unenforced: []string{"cpu: no"}, Adopted: true, GraceExpired: true, Survivors: true,
 	}
 	info := &agent.ActorInfo{Type: "counter", Queued: 1, Handled: 2, Current: "add", Endpoints: []string{"add(int64) int64"}, Managed: true,
 		Schemas:  map[string]agent.Schema{"add": {In: `{"type":"integer"}`, Out: "{}"}},
 		Reducers: map[string][]string{"add": {"last"}}}
-	state := agent.State{ID: "m", Rank: 4, Status: status, Generation: 5, Proc: proc, Actor: info, Mesh: &m, Gen: 2, Lease: time.Minute, Claim: &claim}
+	state := agent.State{ID: "m", Rank: 4, Status: status, Revision: 5, Proc: proc, Actor: info, Mesh: &m, Gen: 2, Lease: time.Minute, Claim: &claim}
 	rank := read[subjects.ProcID]("m-000000000000m/4.1")
 	return map[string]any{
 		"Bootstrap": agent.Bootstrap{
-			Mesh: m, Rank: 4, Gen: 1, Host: owner, Nonce: "nonce", Root: "root", Namespace: "ns", Level: "debug", Within: time.Second, Orphan: time.Minute, First: 1 << 40,
-			Config: config.Snapshot{Values: map[string]string{"host.ready": "2m"}},
+			Mesh: m, Rank: 4, Gen: 1, Host: owner, Nonce: "nonce", Root: "root", Namespace: "ns", LogLevel: "debug", ReadyTimeout: time.Second, AdoptionTimeout: time.Minute, FirstPacket: 1 << 40,
+			Config: config.Snapshot{Values: map[string]string{"proc.ready-timeout": "2m"}},
 			Bus: agent.BusSettings{
 				URL: "nats://h:1", Token: "t", User: "u", Password: "p", Creds: "c", NKey: "n", CertFile: "cert", KeyFile: "key",
 				CAFile: "ca", TLSFirst: true, InboxPrefix: "_I", Insecure: true, JWT: "j", Seed: "s",
 			},
 		},
-		"Creation": agent.Creation{
-			Procs: &m, Lease: time.Minute, Gen: 2, Ranks: []int{4}, Wait: true, Epoch: 7, HostLife: "2026", Claim: claim,
-			Config: config.Snapshot{Values: map[string]string{"host.ready": "2m"}},
+		"CreateRequest": agent.CreateRequest{
+			Procs: &m, Lease: time.Minute, Gen: 2, Ranks: []int{4}, Wait: true, Epoch: 7, HostIncarnation: "2026", Claim: claim,
+			Config: config.Snapshot{Values: map[string]string{"proc.ready-timeout": "2m"}},
 			Actors: &agent.ActorSpec{Name: "counters-000000000000n", Type: "counter", Params: []byte{1}, Owner: owner},
 		},
-		"AsHost": agent.AsHost{
+		"HostBootstrap": agent.HostBootstrap{
 			ID: m.Hosts[0], Dir: "/tmp", Allow: []string{"/bin/worker"}, AllowUser: true, Labels: map[string]string{"zone": "z"},
 			Bus: agent.BusSettings{
 				URL: "nats://h:1", Token: "t", User: "u", Password: "p", Creds: "c", NKey: "n", CertFile: "cert", KeyFile: "key",
 				CAFile: "ca", TLSFirst: true, InboxPrefix: "_I", Insecure: true, JWT: "j", Seed: "s",
 			},
-			Root: "root", Namespace: "ns", Level: "debug", Ready: time.Second,
+			Root: "root", Namespace: "ns", LogLevel: "debug", ReadyTimeout: time.Second,
 		},
-		"Stopping":    agent.Stopping{ID: "m", Reason: "done", Grace: time.Second, Epoch: 7, Region: &part, Claim: claim},
-		"Query":       agent.Query{ID: "m", Schemas: true},
-		"Waiting":     agent.Waiting{ID: "m", Until: agent.Running, Some: agent.In(agent.Failed), Every: agent.In(agent.Running, agent.Failed), Region: &part},
-		"StoppingAll": agent.StoppingAll{Reason: "done", Grace: time.Second},
-		"Cordoning":   agent.Cordoning{On: true, Reason: "repair"},
-		"Draining":    agent.Draining{Mesh: "m", Reason: "repair", Grace: time.Second, AtOnce: 8},
-		"Summary":     agent.Summary{Asked: 3, Ended: 2, Failed: 1, Left: []agent.State{state}, Moved: 4},
-		"Vacating":    agent.Vacating{Host: m.Hosts[0], Reason: "repair", Grace: time.Second, AtOnce: 8},
-		"Vacated":     agent.Vacated{Moved: 2},
-		"Restarting":  agent.Restarting{Region: &part, Reason: "repair", Grace: time.Second, ID: "mesh"},
-		"Arriving":    agent.Arriving{Mesh: m.ID, Rank: 2, Gen: 3},
-		"After":       agent.After{N: 3},
-		"Lease":       agent.Lease{ID: "m", For: time.Minute, Claim: claim},
-		"Renewed":     agent.Renewed{Statuses: agent.Overlay{{First: 2, Count: 3, Status: status}}, Refused: []byte("no")},
-		"Stream":      agent.Stream{ID: "m", To: read[actor.PortRef[actor.Event]]("client-000000000000c/0.0/client:_1"), End: true, Beat: time.Second},
-		"LogQuery":    agent.LogQuery{ID: "m", Lines: 5},
-		"LogTail":     agent.LogTail{Rank: 2, Stream: "stderr", Lines: []string{"a", "b"}},
-		"Overlay":     agent.Overlay{{First: 2, Count: 3, Status: status}},
-		"State":       state,
+		"StopRequest":       agent.StopRequest{ID: "m", Reason: "done", Grace: time.Second, Epoch: 7, Region: &part, Claim: claim},
+		"GetRequest":        agent.GetRequest{ID: "m", Schemas: true},
+		"WaitRequest":       agent.WaitRequest{ID: "m", Until: agent.Running, AnyIn: agent.PhasesOf(agent.Failed), AllIn: agent.PhasesOf(agent.Running, agent.Failed), Region: &part},
+		"StopAllRequest":    agent.StopAllRequest{Reason: "done", Grace: time.Second},
+		"CordonRequest":     agent.CordonRequest{Cordon: true, Reason: "repair"},
+		"ModeDraining":      agent.DrainRequest{Mesh: "m", Reason: "repair", Grace: time.Second, MaxConcurrent: 8},
+		"StopSummary":       agent.StopSummary{Requested: 3, Ended: 2, Failed: 1, Remaining: []agent.State{state}, Moved: 4},
+		"EvacuateRequest":   agent.EvacuateRequest{Host: m.Hosts[0], Reason: "repair", Grace: time.Second, MaxConcurrent: 8},
+		"EvacuateResponse":  agent.EvacuateResponse{Moved: 2},
+		"RestartRequest":    agent.RestartRequest{Region: &part, Reason: "repair", Grace: time.Second, ID: "mesh"},
+		"AwaitActorRequest": agent.AwaitActorRequest{Mesh: m.ID, Rank: 2, Gen: 3},
+		"EndsRequest":       agent.EndsRequest{N: 3},
+		"Lease":             agent.Lease{ID: "m", TTL: time.Minute, Claim: claim},
+		"RenewResult":       agent.RenewResult{Statuses: agent.Overlay{{First: 2, Count: 3, Status: status}}, Refused: []byte("no")},
+		"StreamRequest":     agent.StreamRequest{ID: "m", To: read[actor.PortRef[actor.Event]]("client-000000000000c/0.0/client:_1"), Cancel: true, HeartbeatInterval: time.Second},
+		"LogsRequest":       agent.LogsRequest{ID: "m", Lines: 5},
+		"LogTail":           agent.LogTail{Rank: 2, Stream: "stderr", Lines: []string{"a", "b"}},
+		"Overlay":           agent.Overlay{{First: 2, Count: 3, Status: status}},
+		"State":             state,
 		"HostInfo": agent.HostInfo{ID: m.Hosts[0], Label: "a", Version: "v1", Build: "build", PID: 7, Procs: 2, Started: at, CPUs: 8,
-			Labels: map[string]string{"zone": "z"}, Mode: agent.Cordoned, Why: "repair", Local: true, Trees: "cgroup", Owner: "client-000000000000c", Epoch: 7, Now: at, Changes: 9},
-		"Heartbeat": agent.Heartbeat{Host: m.Hosts[0], Life: 8, Seq: 9, Interval: time.Second, Lag: time.Millisecond,
-			Conns: []agent.Connection{{Server: "S", Client: 7, Name: "N"}}, Closing: true, Goodbye: true, Why: "repair", Mode: agent.Leaving},
-		"Connection": agent.Connection{Server: "S", Client: 7, Name: "N"},
-		"Execution":  agent.Execution{Command: []string{"uname", "-r"}, Within: time.Second, Proc: &rank},
-		"Executed":   agent.Executed{Code: -1, Signal: 9, Late: true, Stdout: "out", Stderr: "err", Lost: 7},
-		"Taking":     agent.Taking{Force: true, Release: true},
-		"Readiness":  agent.Readiness{Proc: read[subjects.ProcID]("workers-000000000000m/4.1"), Nonce: "nonce", Build: "build", Types: []string{"counter"}},
-		"Readoption": agent.Readoption{Proc: read[subjects.ProcID]("workers-000000000000m/4.1"), Nonce: "nonce", Host: owner},
-		"Readopted":  agent.Readopted{PID: 7},
+			Labels: map[string]string{"zone": "z"}, Mode: agent.ModeCordoned, ModeReason: "repair", Local: true, TreeControl: "cgroup", Owner: "client-000000000000c", Epoch: 7, Now: at, Revision: 9},
+		"Heartbeat": agent.Heartbeat{Host: m.Hosts[0], Incarnation: 8, Seq: 9, Interval: time.Second, Lag: time.Millisecond,
+			Conns: []agent.Connection{{Server: "S", Client: 7}}, Closing: true, Goodbye: true, Reason: "repair", Mode: agent.ModeLeaving},
+		"Connection":      agent.Connection{Server: "S", Client: 7},
+		"ExecRequest":     agent.ExecRequest{Command: []string{"uname", "-r"}, Timeout: time.Second, Proc: &rank},
+		"ExecResult":      agent.ExecResult{Code: -1, Signal: 9, TimedOut: true, Stdout: "out", Stderr: "err", DroppedBytes: 7},
+		"TakeHostRequest": agent.TakeHostRequest{Force: true, Release: true},
+		"ReadyReport":     agent.ReadyReport{Proc: read[subjects.ProcID]("workers-000000000000m/4.1"), Nonce: "nonce", Build: "build", Types: []string{"counter"}},
+		"ReadoptRequest":  agent.ReadoptRequest{Proc: read[subjects.ProcID]("workers-000000000000m/4.1"), Nonce: "nonce", Host: owner},
+		"ReadoptResponse": agent.ReadoptResponse{PID: 7},
 	}
 }
 
@@ -144,7 +144,7 @@ func TestMessages_bytesAndJSONAreThoseOfTheGoldenVectors(t *testing.T) {
 		}
 		require.Contains(t, known, name, "a message without a golden vector: run with -update")
 		require.Equal(t, known[name][0], hex.EncodeToString(b), "%s: messages are append-only", name)
-		if name != "Bootstrap" && name != "AsHost" { // they have no readers but our own
+		if name != "Bootstrap" && name != "HostBootstrap" { // they have no readers but our own
 			require.Equal(t, known[name][1], string(j), "%s: JSON names are append-only", name)
 		}
 		back := reflect.New(reflect.TypeOf(v))
@@ -155,8 +155,7 @@ func TestMessages_bytesAndJSONAreThoseOfTheGoldenVectors(t *testing.T) {
 	}
 }
 
-// What agents say is castnet's own: no list in it is longer than the narrow limits allow, be it in a field that nobody
-// knows.
+// Messages of agents have narrow limits: no list is longer, in unknown fields too.
 func TestWIRE7_messagesHaveNarrowLimits(t *testing.T) {
 	for name, v := range samples() {
 		long := append([]byte{0x9a, 0, 1, 0, 1}, make([]byte, 1<<16+1)...)
@@ -171,7 +170,7 @@ func TestWIRE7_messagesHaveNarrowLimits(t *testing.T) {
 func TestWIRE8_listsThatGrowWithTheRanksTravelInBlocks(t *testing.T) {
 	const n = 70_000
 	all := samples()
-	state, mesh := all["State"].(agent.State), *all["Creation"].(agent.Creation).Procs
+	state, mesh := all["State"].(agent.State), *all["CreateRequest"].(agent.CreateRequest).Procs
 	state.Actor, state.Mesh = nil, nil
 	mesh.Hosts = slices.Repeat(mesh.Hosts[:1], n)
 	overlay := agent.Overlay{}
@@ -181,8 +180,8 @@ func TestWIRE8_listsThatGrowWithTheRanksTravelInBlocks(t *testing.T) {
 	for name, v := range map[string]any{
 		"the states of a mesh": slices.Repeat([]agent.State{state}, n),
 		"statuses":             overlay,
-		"leases":               []agent.Renewed{{Statuses: overlay}},
-		"a creation":           agent.Creation{Procs: &mesh, Ranks: slices.Repeat([]int{4}, n), Claim: all["Creation"].(agent.Creation).Claim},
+		"leases":               []agent.RenewResult{{Statuses: overlay}},
+		"a creation":           agent.CreateRequest{Procs: &mesh, Ranks: slices.Repeat([]int{4}, n), Claim: all["CreateRequest"].(agent.CreateRequest).Claim},
 		"tails":                slices.Repeat([]agent.LogTail{all["LogTail"].(agent.LogTail)}, n),
 		"labels":               agent.HostInfo{ID: mesh.Hosts[0], Started: state.Proc.Started, Labels: manyLabels(5000)},
 	} {
@@ -241,10 +240,10 @@ func TestBootstrap_namesTheProcThatIsLaunched(t *testing.T) {
 }
 
 func TestCommand_jsonOfAForeignClientIsEnough(t *testing.T) {
-	var s agent.Stopping
+	var s agent.StopRequest
 	require.NoError(t, json.Unmarshal([]byte(`{"id":"m","reason":"done","grace":1000000000}`), &s))
-	require.Equal(t, agent.Stopping{ID: "m", Reason: "done", Grace: time.Second}, s)
-	var w agent.Waiting
+	require.Equal(t, agent.StopRequest{ID: "m", Reason: "done", Grace: time.Second}, s)
+	var w agent.WaitRequest
 	require.NoError(t, json.Unmarshal([]byte(`{"id":"m","until":"running"}`), &w))
 	require.Equal(t, agent.Running, w.Until)
 }
@@ -272,5 +271,5 @@ func fuzz[T any](f *testing.F, name string) {
 	})
 }
 
-func FuzzCreation(f *testing.F)  { fuzz[agent.Creation](f, "Creation") }
+func FuzzCreation(f *testing.F)  { fuzz[agent.CreateRequest](f, "CreateRequest") }
 func FuzzBootstrap(f *testing.F) { fuzz[agent.Bootstrap](f, "Bootstrap") }

@@ -5,11 +5,11 @@ import (
 	"fmt"
 )
 
-// Phases is a set of phases; in JSON, a list of their names.
+// Phases is a set of phases, in JSON a list of their names.
 type Phases uint16
 
-// In is the set of some phases.
-func In(phases ...Phase) (s Phases) {
+// PhasesOf returns a set of phases.
+func PhasesOf(phases ...Phase) (s Phases) {
 	for _, p := range phases {
 		s |= 1 << p
 	}
@@ -36,14 +36,14 @@ func (s *Phases) UnmarshalJSON(b []byte) error {
 	if err := json.Unmarshal(b, &names); err != nil {
 		return fmt.Errorf("phases %s: want a list of %v: %w", b, phaseNames, err)
 	}
-	*s = In(names...)
+	*s = PhasesOf(names...)
 	return nil
 }
 
-// PhaseCount is how many ranks are in each phase that a rank can be in.
+// PhaseCount counts ranks by phase.
 type PhaseCount [Failed + 1]int
 
-// Alive is how many ranks have not ended.
+// Alive counts the ranks that have not ended.
 func (n PhaseCount) Alive() (alive int) {
 	for p, ranks := range n {
 		if !Phase(p).Terminal() {
@@ -53,8 +53,8 @@ func (n PhaseCount) Alive() (alive int) {
 	return alive
 }
 
-// Least is the phase of the least advanced rank; Failed when there is none.
-func (n PhaseCount) Least() Phase {
+// LeastAdvanced returns the phase of the least advanced rank, or Failed without ranks.
+func (n PhaseCount) LeastAdvanced() Phase {
 	for p, ranks := range n {
 		if ranks > 0 {
 			return Phase(p)
@@ -63,30 +63,30 @@ func (n PhaseCount) Least() Phase {
 	return Failed
 }
 
-// check refuses what no rank can ever satisfy.
-func (w Waiting) check() error {
-	held := In(Initializing, Running, ShuttingDown, Stopped, Failed)
+// check refuses an unsatisfiable condition.
+func (w WaitRequest) check() error {
+	held := PhasesOf(Initializing, Running, ShuttingDown, Stopped, Failed)
 	switch {
-	case w.Some|w.Every != (w.Some|w.Every)&held:
+	case w.AnyIn|w.AllIn != (w.AnyIn|w.AllIn)&held:
 		return fmt.Errorf("wait for %s: want phases that a rank can be in: initializing to failed", w.ID)
-	case w.Some == 0 && w.Every == 0 && !held.Has(w.Until):
+	case w.AnyIn == 0 && w.AllIn == 0 && !held.Has(w.Until):
 		return fmt.Errorf("wait for %s until %s: want a phase that a rank can be in: initializing to failed", w.ID, w.Until)
 	}
 	return nil
 }
 
-// holds reports whether the ranks satisfy the condition. Of no ranks, every one does.
-func (w Waiting) holds(n PhaseCount) bool {
+// isMet reports whether the ranks satisfy the condition. Without ranks every condition is met.
+func (w WaitRequest) isMet(n PhaseCount) bool {
 	every := true
 	for i, ranks := range n {
 		p := Phase(i)
 		switch {
 		case ranks == 0:
-		case w.Some.Has(p):
+		case w.AnyIn.Has(p):
 			return true
-		case w.Every != 0:
-			every = every && w.Every.Has(p)
-		case w.Some != 0 && w.Until == NotExist:
+		case w.AllIn != 0:
+			every = every && w.AllIn.Has(p)
+		case w.AnyIn != 0 && w.Until == NotExist:
 			every = false
 		default:
 			every = every && (p >= w.Until || p.Terminal())

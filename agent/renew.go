@@ -9,32 +9,32 @@ import (
 	"github.com/castnet-io/castnet/actor"
 )
 
-// Renew is Keepalive for many meshes at once, in the order of the leases. Only hosts serve it.
-var Renew = actor.NewEndpoint[Agent, []Lease, []Renewed]("renew")
+// Renew is Keepalive for many meshes, in the order of the leases. Only hosts serve it.
+var Renew = actor.NewEndpoint[Agent, []Lease, []RenewResult]("renew")
 
-// MaxRenewals is how many leases one message may renew.
+// MaxRenewals bounds the leases of one message.
 const MaxRenewals = 256
 
-// Renewed is what became of one of many leases: how the ranks are, or why it was not renewed.
-type Renewed struct {
+// RenewResult is the result of one lease renewal: the statuses, or the refusal.
+type RenewResult struct {
 	Statuses Overlay `cbor:"1,keyasint,omitempty" json:"statuses,omitempty"`
-	Refused  []byte  `cbor:"2,keyasint,omitempty" json:"refused,omitempty"` // an error of package actor, as it travels
+	Refused  []byte  `cbor:"2,keyasint,omitempty" json:"refused,omitempty"` // an encoded error of package actor
 }
 
-// Err is why a lease was not renewed; nil: it was.
-func (r Renewed) Err() error {
+// Err returns the reason of a refused renewal, or nil.
+func (r RenewResult) Err() error {
 	if len(r.Refused) == 0 {
 		return nil
 	}
 	return actor.FromWire(r.Refused)
 }
 
-// RenewHere is the answer of an agent to Renew, by its Keepalive.
-func RenewHere(ctx *actor.Context, a Agent, leases []Lease) ([]Renewed, error) {
+// HandleRenew implements Renew with the Keepalive of an agent.
+func HandleRenew(ctx *actor.Context, a Agent, leases []Lease) ([]RenewResult, error) {
 	if len(leases) > MaxRenewals {
 		return nil, fmt.Errorf("%d leases: want at most %d", len(leases), MaxRenewals)
 	}
-	out := make([]Renewed, len(leases))
+	out := make([]RenewResult, len(leases))
 	for i, l := range leases {
 		o, err := a.Keepalive(ctx, l)
 		if out[i].Statuses = o; err != nil {
@@ -44,9 +44,10 @@ func RenewHere(ctx *actor.Context, a Agent, leases []Lease) ([]Renewed, error) {
 	return out, nil
 }
 
-// RenewAll renews leases at a host, with as few messages as they take, and gives each its answer. An error is that of
-// all leases that have none. Hosts that do not know Renew are asked for each.
-func RenewAll(ctx context.Context, host actor.Ref[Agent], leases []Lease) (out []Renewed, err error) {
+// RenewAll renews leases at a host in as few messages as possible and returns a result per lease.
+// The error applies to all leases without a result. Hosts without Renew get one Keepalive per
+// lease.
+func RenewAll(ctx context.Context, host actor.Ref[Agent], leases []Lease) (out []RenewResult, err error) {
 	for some := range slices.Chunk(leases, MaxRenewals) {
 		said, err := Insist(ctx, Renew, host, some)
 		if errors.Is(err, actor.ErrNoEndpoint) {
@@ -63,10 +64,10 @@ func RenewAll(ctx context.Context, host actor.Ref[Agent], leases []Lease) (out [
 	return out, nil
 }
 
-func renewEach(ctx context.Context, host actor.Ref[Agent], leases []Lease) (out []Renewed, err error) {
+func renewEach(ctx context.Context, host actor.Ref[Agent], leases []Lease) (out []RenewResult, err error) {
 	for _, l := range leases {
 		o, err := Insist(ctx, Keepalive, host, l)
-		r := Renewed{Statuses: o}
+		r := RenewResult{Statuses: o}
 		if e, ok := errors.AsType[*actor.Error](err); ok && e.Refused() {
 			r.Refused = actor.EncodeError(err)
 		} else if err != nil {

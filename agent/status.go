@@ -6,18 +6,18 @@ import (
 	"slices"
 )
 
-// Phase is where a resource is in its life, in order.
+// Phase is the lifecycle phase of a resource. Phases are ordered.
 type Phase int8
 
 const (
 	NotExist     Phase = iota
 	Initializing       // accepted, not ready
 	Running
-	ShuttingDown // asked to stop, or stopping of its own
+	ShuttingDown // stopping, on request or by itself
 	Stopped      // terminal
 	Failed       // terminal
-	Timeout      // the asker's word: no answer in time
-	Unknown      // the asker's word: cannot be told
+	Timeout      // at the caller only: no reply in time
+	Unknown      // at the caller only: unknown state
 )
 
 var phaseNames = [...]string{"not-exist", "initializing", "running", "stopping", "stopped", "failed", "timeout", "unknown"}
@@ -29,10 +29,10 @@ func (p Phase) String() string {
 	return phaseNames[p]
 }
 
-// MarshalText writes the phase's name.
+// MarshalText returns the phase's name.
 func (p Phase) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
 
-// UnmarshalText reads a phase's name.
+// UnmarshalText parses a phase's name.
 func (p *Phase) UnmarshalText(text []byte) error {
 	i := slices.Index(phaseNames[:], string(text))
 	if i < 0 {
@@ -45,7 +45,7 @@ func (p *Phase) UnmarshalText(text []byte) error {
 // Terminal reports whether the resource is gone.
 func (p Phase) Terminal() bool { return p == Stopped || p == Failed }
 
-// Status is a phase and, where there is something to say, why.
+// Status is a phase with an optional reason.
 type Status struct {
 	Phase  Phase  `cbor:"1,keyasint" json:"phase"`
 	Reason string `cbor:"2,keyasint,omitempty" json:"reason,omitempty"`
@@ -58,18 +58,18 @@ func (s Status) String() string {
 	return s.Phase.String() + ": " + s.Reason
 }
 
-// Run is one status for Count ranks from First on.
+// Run is one status for Count ranks from First.
 type Run struct {
 	First  int    `cbor:"1,keyasint" json:"first"`
 	Count  int    `cbor:"2,keyasint" json:"count"`
 	Status Status `cbor:"3,keyasint" json:"status"`
 }
 
-// Overlay is the status of some ranks, as ascending runs. Equal statuses of neighbours are one
-// run, so ten thousand running procs are one entry.
+// Overlay is the status of some ranks as ascending runs. Adjacent ranks of equal status share a
+// run, so ten thousand running procs take one entry.
 type Overlay []Run
 
-// OverlayOf builds an overlay from the statuses by rank.
+// OverlayOf builds an overlay from statuses by rank.
 func OverlayOf(by map[int]Status) Overlay {
 	ranks := make([]int, 0, len(by))
 	for r := range by {
@@ -87,8 +87,8 @@ func OverlayOf(by map[int]Status) Overlay {
 	return o
 }
 
-// Merge is the overlay of both. It works run by run, so its cost does not depend on how many
-// ranks an overlay from elsewhere claims to speak of.
+// Merge returns the union of two overlays. Its cost depends on the runs, not on the ranks that a
+// remote overlay claims to cover.
 func (o Overlay) Merge(other Overlay) Overlay {
 	all := slices.Concat(o, other)
 	slices.SortStableFunc(all, func(a, b Run) int { return cmp.Compare(a.First, b.First) })
@@ -103,7 +103,7 @@ func (o Overlay) Merge(other Overlay) Overlay {
 	return out
 }
 
-// Shift is the overlay with every rank moved by so many.
+// Shift returns the overlay with each rank increased by an offset.
 func (o Overlay) Shift(by int) Overlay {
 	out := slices.Clone(o)
 	for i := range out {
@@ -121,7 +121,7 @@ func (o Overlay) Each(limit int, f func(rank int, s Status)) {
 	}
 }
 
-// Ranks is the number of ranks in the overlay.
+// Ranks counts the ranks in the overlay.
 func (o Overlay) Ranks() (n int) {
 	for _, run := range o {
 		n += run.Count

@@ -36,7 +36,7 @@ func TestPhase_textsRoundTripAndOthersAreRefused(t *testing.T) {
 	require.ErrorContains(t, p.UnmarshalText([]byte("sleeping")), `phase "sleeping": want one of [not-exist initializing running stopping`)
 	require.Equal(t, "phase(9)", agent.Phase(9).String())
 	require.Equal(t, "phase(-1)", agent.Phase(-1).String())
-	require.Error(t, json.Unmarshal([]byte(`{"until":3}`), &agent.Waiting{}))
+	require.Error(t, json.Unmarshal([]byte(`{"until":3}`), &agent.WaitRequest{}))
 }
 
 // anyStatuses draws statuses for some ranks.

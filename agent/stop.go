@@ -7,11 +7,11 @@ import (
 	"github.com/castnet-io/castnet/actor"
 )
 
-// stop is Stop. One that was urged may have overtaken the Create of what it is to stop: it ends what there is, and says
-// nothing of what is not there or has ended, for it comes again behind that (AGT-11).
-func stop(a Agent, ctx *actor.Context, s Stopping) (Overlay, error) {
+// stop implements Stop. An urgent Stop may arrive before the Create of its resource. It then ends
+// live ranks and omits the others, because a second copy follows in order (AGT-11).
+func stop(a Agent, ctx *actor.Context, s StopRequest) (Overlay, error) {
 	if ctx.Urged() {
-		states, err := a.Get(ctx, Query{ID: s.ID})
+		states, err := a.Get(ctx, GetRequest{ID: s.ID})
 		if err != nil {
 			return nil, err
 		}

@@ -14,40 +14,40 @@ import (
 	"github.com/castnet-io/castnet/mesh/shape"
 )
 
-// Table is the state of an agent: its resources, the status of each rank, and who waits for what.
-// It is pure: nothing in it waits, sends or reads a clock. It belongs to its agent's turn.
+// Table is the pure state of an agent: resources, status by rank, and waiters. It does not wait,
+// send or read a clock. It belongs to the turn of its agent.
 type Table struct {
 	resources map[string]*resource
-	changes   uint64 // of what States tells
+	revision  uint64 // changes of what States returns
 }
 
 type resource struct {
-	hash     string // of the spec: AGT-1
-	mesh     *Mesh
-	states   map[int]State
-	phases   PhaseCount
-	waiters  []*waiter
-	expires  time.Time     // zero: never
-	term     time.Duration // of its lease
-	putOff   bool          // the lease goes on for half its term more
-	released bool          // it was asked to stop
-	claim    Claim         // the newest one (AGT-10)
+	specHash      string // hash of the spec (AGT-1)
+	mesh          *Mesh
+	states        map[int]State
+	phases        PhaseCount
+	waiters       []*waiter
+	expires       time.Time     // zero: never
+	leaseTTL      time.Duration // TTL of its lease
+	leaseExtended bool          // extended once by half its TTL
+	stopping      bool          // a stop was requested
+	claim         Claim         // newest claim (AGT-10)
 }
 
 type waiter struct {
-	until Waiting
-	reply func(Overlay)
-	done  bool
+	condition WaitRequest
+	reply     func(Overlay)
+	answered  bool
 }
 
 func (w *waiter) answer(o Overlay) {
-	if !w.done {
-		w.done = true
+	if !w.answered {
+		w.answered = true
 		w.reply(o)
 	}
 }
 
-// ConflictError says that an ID is taken by another spec.
+// ConflictError reports an ID in use by a different spec.
 type ConflictError struct {
 	ID string `json:"id"`
 }
@@ -56,34 +56,33 @@ func (e *ConflictError) Error() string {
 	return fmt.Sprintf("%s exists already with another spec: stop it first, or use another name", e.ID)
 }
 
-// Detail is how the error travels.
+// Detail encodes the error for the wire.
 func (e *ConflictError) Detail() (actor.Code, []byte) {
-	detail, _ := json.Marshal(e) // of a text: it cannot fail
+	detail, _ := json.Marshal(e) // one text: cannot fail
 	return actor.CodeConflict, detail
 }
 
-// FromDetail reads what Detail has made.
+// FromDetail decodes the result of Detail.
 func (e *ConflictError) FromDetail(code actor.Code, detail []byte) bool {
 	return code == actor.CodeConflict && json.Unmarshal(detail, e) == nil && e.ID != ""
 }
 
-// GenerationError says that a rank cannot be made in the generation that was asked for.
+// GenerationError reports that a rank cannot start in the requested generation.
 type GenerationError struct {
-	ID         string
-	Rank       int
-	Asked, Has int
-	Status     Status // of the rank
+	ID                 string
+	Rank               int
+	Requested, Current int
+	Status             Status // the rank's status
 }
 
 func (e *GenerationError) Error() string {
-	if e.Asked <= e.Has {
-		return fmt.Sprintf("%s rank %d: generation %d was asked for, which is over: it has had generation %d", e.ID, e.Rank, e.Asked, e.Has)
+	if e.Requested <= e.Current {
+		return fmt.Sprintf("%s rank %d: generation %d was asked for, which is over: it has had generation %d", e.ID, e.Rank, e.Requested, e.Current)
 	}
-	return fmt.Sprintf("%s rank %d: generation %d was asked for, but generation %d is still %s: stop it first", e.ID, e.Rank, e.Asked, e.Has, e.Status.Phase)
+	return fmt.Sprintf("%s rank %d: generation %d was asked for, but generation %d is still %s: stop it first", e.ID, e.Rank, e.Requested, e.Current, e.Status.Phase)
 }
 
-// Fingerprint identifies a spec (AGT-1). A spec that lacks what it must have cannot be sent on,
-// either: that is the error.
+// Fingerprint returns a hash of a spec (AGT-1), or an error for an incomplete spec.
 func Fingerprint(spec any) (string, error) {
 	b, err := json.Marshal(spec)
 	if err != nil {
@@ -93,8 +92,8 @@ func Fingerprint(spec any) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// Fingerprint identifies the spec as Fingerprint does any, but for its owner, which another may follow: procs that
-// share a process make many at a time.
+// Fingerprint returns a hash of the spec without its owner, who may change. It is fast, because
+// procs in one process create many actors at a time.
 func (s ActorSpec) Fingerprint() (string, error) {
 	if !s.Owner.IsValid() {
 		return "", fmt.Errorf("incomplete spec: the actors have no owner")
@@ -110,25 +109,25 @@ func (s ActorSpec) Fingerprint() (string, error) {
 // NewTable returns an empty table.
 func NewTable() *Table { return &Table{resources: map[string]*resource{}} }
 
-// Making says what a Create makes.
-type Making struct {
-	ID, Hash string // Hash identifies the spec
-	Ranks    []int  // all ranks of the resource here
-	Only     []int  // those to be made; none = all
-	Gen      int    // 0: the first, or whichever follows a stop
-	Exact    bool   // 0 is the first and nothing else
-	Mesh     *Mesh
-	Claim    Claim  // in whose name
-	At       string // the agent, for who is refused
+// ResourceSpec describes a resource for Table.Create.
+type ResourceSpec struct {
+	ID, Hash  string // Hash identifies the spec
+	Ranks     []int  // all ranks of the resource at this agent
+	OnlyRanks []int  // ranks to create; none = all
+	Gen       int    // 0: the first, or the next after a stop
+	ExactGen  bool   // Gen 0 means the first generation only
+	Mesh      *Mesh
+	Claim     Claim  // the owner's claim
+	Agent     string // the agent, for error texts
 }
 
-// Start is a rank to be started.
-type Start struct{ Rank, Gen int }
+// RankStart is a rank to be started.
+type RankStart struct{ Rank, Gen int }
 
-// Create adds a resource, or begins the next generation of ranks that have ended (AGT-1, AGT-6), and
-// says what is to be started; what exists already is not. On an error nothing has changed.
-func (t *Table) Create(m Making) ([]Start, error) {
-	only := m.Only
+// Create adds a resource, or begins the next generation of ended ranks (AGT-1, AGT-6). It returns
+// the ranks to start, without those that exist already. On error nothing changes.
+func (t *Table) Create(m ResourceSpec) ([]RankStart, error) {
+	only := m.OnlyRanks
 	if only == nil {
 		only = m.Ranks
 	}
@@ -139,23 +138,23 @@ func (t *Table) Create(m Making) ([]Start, error) {
 	}
 	r, ok := t.resources[m.ID]
 	if ok {
-		if err := r.refuse(m.At, m.ID, m.Claim); err != nil {
+		if err := r.checkClaim(m.Agent, m.ID, m.Claim); err != nil {
 			return nil, err
 		}
 	}
-	if ok && r.hash != m.Hash {
-		if !r.released || !r.over() {
+	if ok && r.specHash != m.Hash {
+		if !r.stopping || !r.hasEnded() {
 			return nil, &ConflictError{m.ID}
 		}
 	}
-	var starts []Start
+	var starts []RankStart
 	for _, rank := range only {
-		gen, anew, err := r.next(m, rank)
+		gen, anew, err := r.nextGeneration(m, rank)
 		if err != nil {
 			return nil, err
 		}
 		if anew {
-			starts = append(starts, Start{rank, gen})
+			starts = append(starts, RankStart{rank, gen})
 		}
 	}
 	if !ok {
@@ -163,27 +162,28 @@ func (t *Table) Create(m Making) ([]Start, error) {
 		t.resources[m.ID] = r
 	}
 	if len(starts) > 0 {
-		t.changes++
-		if r.released { // what was kept alive is over
+		t.revision++
+		if r.stopping { // former waiters and leases are obsolete
 			r.expires = time.Time{}
 		}
-		r.hash, r.mesh, r.released = m.Hash, m.Mesh, false
+		r.specHash, r.mesh, r.stopping = m.Hash, m.Mesh, false
 	}
-	t.note(r, m.Claim)
+	t.recordClaim(r, m.Claim)
 	for _, s := range starts {
 		was, had := r.states[s.Rank]
 		if had {
 			r.phases[was.Status.Phase]--
 		}
 		r.phases[Initializing]++
-		changes := was.Generation + 1
-		r.states[s.Rank] = State{ID: m.ID, Rank: s.Rank, Gen: s.Gen, Status: Status{Phase: Initializing}, Generation: changes}
+		changes := was.Revision + 1
+		r.states[s.Rank] = State{ID: m.ID, Rank: s.Rank, Gen: s.Gen, Status: Status{Phase: Initializing}, Revision: changes}
 	}
 	return starts, nil
 }
 
-// next is the generation in which a rank is to be started, if it is. The resource may be nil.
-func (r *resource) next(m Making, rank int) (gen int, anew bool, err error) {
+// nextGeneration returns the generation in which to start a rank, or no start. The resource may be
+// nil.
+func (r *resource) nextGeneration(m ResourceSpec, rank int) (gen int, anew bool, err error) {
 	if r == nil {
 		return m.Gen, true, nil
 	}
@@ -192,40 +192,39 @@ func (r *resource) next(m Making, rank int) (gen int, anew bool, err error) {
 	switch {
 	case !had:
 		return m.Gen, true, nil
-	case m.Gen == 0 && !m.Exact && ended && r.released:
+	case m.Gen == 0 && !m.ExactGen && ended && r.stopping:
 		return s.Gen + 1, true, nil
-	case m.Gen == 0 && !m.Exact || m.Gen == s.Gen:
+	case m.Gen == 0 && !m.ExactGen || m.Gen == s.Gen:
 		return 0, false, nil
 	case m.Gen < s.Gen || !ended:
-		return 0, false, &GenerationError{ID: m.ID, Rank: rank, Asked: m.Gen, Has: s.Gen, Status: s.Status}
+		return 0, false, &GenerationError{ID: m.ID, Rank: rank, Requested: m.Gen, Current: s.Gen, Status: s.Status}
 	}
 	return m.Gen, true, nil
 }
 
-// Same reports whether a resource exists with this spec, and has not been stopped: Create would change
-// nothing.
-func (t *Table) Same(id, hash string) bool {
+// HasSpec reports whether an unstopped resource with this spec exists. Create would change nothing.
+func (t *Table) HasSpec(id, hash string) bool {
 	r, ok := t.resources[id]
-	return ok && r.hash == hash && !r.released
+	return ok && r.specHash == hash && !r.stopping
 }
 
-// Release notes that a resource was asked to stop: once its ranks have ended, the same ID may be made
-// anew (AGT-6).
-func (t *Table) Release(id string) {
+// MarkStopping records a stop request. Once the ranks have ended, the ID may be created again
+// (AGT-6).
+func (t *Table) MarkStopping(id string) {
 	if r, ok := t.resources[id]; ok {
-		r.released = true
+		r.stopping = true
 	}
 }
 
-// Remove forgets a resource; who still waits for it is answered.
+// Remove deletes a resource and answers its waiters.
 func (t *Table) Remove(id string) {
-	t.GiveUp(id)
+	t.AnswerWaiters(id)
 	delete(t.resources, id)
-	t.changes++
+	t.revision++
 }
 
-// GiveUp answers all who wait for a resource with what there is.
-func (t *Table) GiveUp(id string) {
+// AnswerWaiters answers all waiters of a resource with its present state.
+func (t *Table) AnswerWaiters(id string) {
 	if r, ok := t.resources[id]; ok {
 		for _, w := range r.waiters {
 			w.answer(r.overlay())
@@ -234,8 +233,8 @@ func (t *Table) GiveUp(id string) {
 	}
 }
 
-// Advance moves a rank's status forward and reports whether it did (AGT-3). A waiter that this
-// satisfies is answered.
+// Advance moves the status of a rank forward, answers satisfied waiters, and reports a change
+// (AGT-3).
 func (t *Table) Advance(id string, rank int, to Status) bool {
 	r, ok := t.resources[id]
 	if !ok {
@@ -247,25 +246,25 @@ func (t *Table) Advance(id string, rank int, to Status) bool {
 	}
 	r.phases[s.Status.Phase]--
 	r.phases[to.Phase]++
-	s.Status, s.Generation = to, s.Generation+1
-	t.changes++
+	s.Status, s.Revision = to, s.Revision+1
+	t.revision++
 	r.states[rank] = s
-	r.settle()
+	r.answerSatisfied()
 	return true
 }
 
-// Describe changes what is said about a rank besides its status.
-func (t *Table) Describe(id string, rank int, change func(*State)) {
+// UpdateState changes the record of a rank other than its status.
+func (t *Table) UpdateState(id string, rank int, change func(*State)) {
 	if r, ok := t.resources[id]; ok {
 		if s, ok := r.states[rank]; ok {
 			change(&s)
-			t.changes++
+			t.revision++
 			r.states[rank] = s
 		}
 	}
 }
 
-// Status is a rank's status; NotExist when there is no such rank.
+// Status returns the status of a rank, or NotExist.
 func (t *Table) Status(id string, rank int) Status {
 	if r, ok := t.resources[id]; ok {
 		return r.states[rank].Status
@@ -273,7 +272,7 @@ func (t *Table) Status(id string, rank int) Status {
 	return Status{}
 }
 
-// State is what is known of a rank, if there is such a one; without the mesh, which States has.
+// State returns the record of a rank, without the mesh, or false.
 func (t *Table) State(id string, rank int) (s State, ok bool) {
 	if r := t.resources[id]; r != nil {
 		s, ok = r.states[rank]
@@ -281,7 +280,7 @@ func (t *Table) State(id string, rank int) (s State, ok bool) {
 	return s, ok
 }
 
-// Phases is how many ranks of a resource are in which phase.
+// Phases counts the ranks of a resource by phase.
 func (t *Table) Phases(id string) PhaseCount {
 	if r, ok := t.resources[id]; ok {
 		return r.phases
@@ -289,7 +288,7 @@ func (t *Table) Phases(id string) PhaseCount {
 	return PhaseCount{}
 }
 
-// Overlay is the status of every rank of a resource; empty when there is none (AGT-4).
+// Overlay returns the statuses of all ranks of a resource, empty for an unknown one (AGT-4).
 func (t *Table) Overlay(id string) Overlay {
 	if r, ok := t.resources[id]; ok {
 		return r.overlay()
@@ -297,7 +296,7 @@ func (t *Table) Overlay(id string) Overlay {
 	return nil
 }
 
-// States lists the states of a resource, or of all of them when id is empty, ordered by ID and rank.
+// States lists the records of a resource, or of all with an empty id, ordered by ID and rank.
 func (t *Table) States(id string) []State {
 	ids := slices.Sorted(maps.Keys(t.resources))
 	if id != "" {
@@ -312,7 +311,7 @@ func (t *Table) States(id string) []State {
 		for i, rank := range slices.Sorted(maps.Keys(r.states)) {
 			s := r.states[rank]
 			if i == 0 {
-				s.Mesh = r.mesh // once is enough
+				s.Mesh = r.mesh // once per resource
 				if claim := r.claim; claim != (Claim{}) {
 					s.Claim = &claim
 				}
@@ -323,29 +322,29 @@ func (t *Table) States(id string) []State {
 	return out
 }
 
-// Wait calls reply once a condition on the ranks of a resource holds: now, when that is so already or
-// there is no such resource. The returned function answers with what there is and gives up the wait; it
-// may be called at any time.
-func (t *Table) Wait(until Waiting, reply func(Overlay)) (giveUp func()) {
+// Wait calls reply once a condition on a resource holds, at once if it holds now or the resource is
+// unknown. The returned function ends the wait with the present statuses. It may be called at any
+// time.
+func (t *Table) Wait(until WaitRequest, reply func(Overlay)) (giveUp func()) {
 	r, ok := t.resources[until.ID]
 	if !ok {
 		reply(nil)
 		return func() {}
 	}
-	w := &waiter{until: until, reply: reply}
+	w := &waiter{condition: until, reply: reply}
 	r.waiters = append(r.waiters, w)
-	r.settle()
+	r.answerSatisfied()
 	return func() {
 		w.answer(r.overlay())
-		r.settle()
+		r.answerSatisfied()
 	}
 }
 
-// Changes grows whenever something changes that States tells: who finds it as it was needs not ask again.
-func (t *Table) Changes() uint64 { return t.changes }
+// Revision grows with every change of what States returns. An equal Revision means equal States.
+func (t *Table) Revision() uint64 { return t.revision }
 
-// Alive counts the ranks that are not terminal.
-func (t *Table) Alive() (n int) {
+// CountAlive counts the non-terminal ranks.
+func (t *Table) CountAlive() (n int) {
 	for _, r := range t.resources {
 		n += r.phases.Alive()
 	}
@@ -360,11 +359,11 @@ func (r *resource) overlay() Overlay {
 	return OverlayOf(by)
 }
 
-// over reports whether every rank has ended.
-func (r *resource) over() bool { return r.phases.Alive() == 0 }
+// hasEnded reports whether every rank has ended.
+func (r *resource) hasEnded() bool { return r.phases.Alive() == 0 }
 
-// count is how many ranks of a region are in which phase; nil: of all.
-func (r *resource) count(of *shape.Region) PhaseCount {
+// countPhases counts the ranks of a region by phase; nil: all ranks.
+func (r *resource) countPhases(of *shape.Region) PhaseCount {
 	if of == nil {
 		return r.phases
 	}
@@ -377,12 +376,12 @@ func (r *resource) count(of *shape.Region) PhaseCount {
 	return n
 }
 
-// settle answers the waiters that are satisfied, and forgets them.
-func (r *resource) settle() {
+// answerSatisfied answers and removes the satisfied waiters.
+func (r *resource) answerSatisfied() {
 	r.waiters = slices.DeleteFunc(r.waiters, func(w *waiter) bool {
-		if !w.done && w.until.holds(r.count(w.until.Region)) {
+		if !w.answered && w.condition.isMet(r.countPhases(w.condition.Region)) {
 			w.answer(r.overlay())
 		}
-		return w.done
+		return w.answered
 	})
 }

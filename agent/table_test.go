@@ -28,7 +28,7 @@ func tableOf(t require.TestingT, first, n int) *agent.Table {
 		ranks[i] = first + i
 	}
 	table := agent.NewTable()
-	starts, err := table.Create(agent.Making{ID: "m", Hash: "spec", Ranks: ranks, Mesh: &agent.Mesh{PerHost: n}})
+	starts, err := table.Create(agent.ResourceSpec{ID: "m", Hash: "spec", Ranks: ranks, Mesh: &agent.Mesh{PerHost: n}})
 	require.NoError(t, err)
 	require.Len(t, starts, n)
 	return table
@@ -37,12 +37,12 @@ func tableOf(t require.TestingT, first, n int) *agent.Table {
 func TestAGT1_theSameSpecAgainChangesNothingAnotherIsAConflict(t *testing.T) {
 	table := tableOf(t, 4, 2)
 	require.True(t, table.Advance("m", 4, running))
-	starts, err := table.Create(agent.Making{ID: "m", Hash: "spec", Ranks: []int{4, 5}})
+	starts, err := table.Create(agent.ResourceSpec{ID: "m", Hash: "spec", Ranks: []int{4, 5}})
 	require.NoError(t, err)
 	require.Empty(t, starts)
 	require.Equal(t, agent.Overlay{{First: 4, Count: 1, Status: running}, {First: 5, Count: 1, Status: initializing}}, table.Overlay("m"))
 
-	_, err = table.Create(agent.Making{ID: "m", Hash: "other", Ranks: []int{0}})
+	_, err = table.Create(agent.ResourceSpec{ID: "m", Hash: "other", Ranks: []int{0}})
 	var conflict *agent.ConflictError
 	require.ErrorAs(t, err, &conflict)
 	require.Equal(t, "m", conflict.ID)
@@ -65,7 +65,7 @@ func TestAGT3_aStatusOnlyAdvances(t *testing.T) {
 			}
 			s := table.States("m")[0]
 			require.Equal(t, was, s.Status.Phase)
-			require.Equal(t, changes, s.Generation, "every change counts, nothing else does")
+			require.Equal(t, changes, s.Revision, "every change counts, nothing else does")
 		}
 	})
 	table := tableOf(t, 0, 1)
@@ -80,10 +80,10 @@ func TestAGT4_anUnknownIDIsAnEmptyAnswer(t *testing.T) {
 	require.Equal(t, agent.Status{}, table.Status("x", 0))
 	require.Equal(t, agent.Status{}, table.Status("m", 7))
 	var answers []agent.Overlay
-	table.Wait(agent.Waiting{ID: "x", Until: agent.Running}, func(o agent.Overlay) { answers = append(answers, o) })()
+	table.Wait(agent.WaitRequest{ID: "x", Until: agent.Running}, func(o agent.Overlay) { answers = append(answers, o) })()
 	require.Equal(t, []agent.Overlay{nil}, answers, "at once, and once")
-	table.Keep("x", time.Time{}, 0)
-	table.Describe("x", 0, func(*agent.State) { t.Fatal("nothing to describe") })
+	table.SetLease("x", time.Time{}, 0)
+	table.UpdateState("x", 0, func(*agent.State) { t.Fatal("nothing to describe") })
 	table.Remove("x")
 }
 
@@ -91,7 +91,7 @@ func TestAGT5_aWaitAnswersOnceWhenAllRanksAreThereOrWhenItIsGivenUp(t *testing.T
 	table := tableOf(t, 0, 3)
 	answers := map[string][]agent.Overlay{}
 	wait := func(name string, until agent.Phase) func() {
-		return table.Wait(agent.Waiting{ID: "m", Until: until}, func(o agent.Overlay) { answers[name] = append(answers[name], o) })
+		return table.Wait(agent.WaitRequest{ID: "m", Until: until}, func(o agent.Overlay) { answers[name] = append(answers[name], o) })
 	}
 	wait("now", agent.Initializing)
 	wait("run", agent.Running)
@@ -116,7 +116,7 @@ func TestAGT5_aWaitAnswersOnceWhenAllRanksAreThereOrWhenItIsGivenUp(t *testing.T
 func TestTable_removeAnswersWhoStillWaits(t *testing.T) {
 	table := tableOf(t, 0, 1)
 	var answers []agent.Overlay
-	giveUp := table.Wait(agent.Waiting{ID: "m", Until: agent.Running}, func(o agent.Overlay) { answers = append(answers, o) })
+	giveUp := table.Wait(agent.WaitRequest{ID: "m", Until: agent.Running}, func(o agent.Overlay) { answers = append(answers, o) })
 	table.Remove("m")
 	giveUp()
 	require.Equal(t, []agent.Overlay{{{First: 0, Count: 1, Status: initializing}}}, answers)
@@ -125,9 +125,9 @@ func TestTable_removeAnswersWhoStillWaits(t *testing.T) {
 
 func TestTable_statesAreInOrderAndTheMeshIsOnTheFirst(t *testing.T) {
 	table := tableOf(t, 10, 2)
-	_, err := table.Create(agent.Making{ID: "a", Ranks: []int{3}})
+	_, err := table.Create(agent.ResourceSpec{ID: "a", Ranks: []int{3}})
 	require.NoError(t, err)
-	table.Describe("m", 11, func(s *agent.State) { s.Proc = &agent.ProcState{PID: 7} })
+	table.UpdateState("m", 11, func(s *agent.State) { s.Proc = &agent.ProcInfo{PID: 7} })
 	var got []string
 	for _, s := range table.States("") {
 		got = append(got, s.ID)
@@ -138,77 +138,77 @@ func TestTable_statesAreInOrderAndTheMeshIsOnTheFirst(t *testing.T) {
 	require.NotNil(t, states[0].Mesh)
 	require.Nil(t, states[1].Mesh)
 	require.Equal(t, 7, states[1].Proc.PID)
-	require.Equal(t, 3, table.Alive())
+	require.Equal(t, 3, table.CountAlive())
 	table.Advance("a", 3, stopped)
-	require.Equal(t, 2, table.Alive())
+	require.Equal(t, 2, table.CountAlive())
 }
 
 func TestTable_onlyWhatIsAliveAndWasGivenATimeExpires(t *testing.T) {
 	table, now := tableOf(t, 0, 1), time.Unix(1000, 0)
-	require.Empty(t, table.Expired(now.Add(time.Hour)), "no lease")
-	table.Keep("m", now, time.Minute)
-	require.Empty(t, table.Expired(now.Add(-1)))
-	require.Equal(t, []string{"m"}, table.Expired(now))
-	next, ok := table.Expiry()
+	require.Empty(t, table.ExpiredLeases(now.Add(time.Hour)), "no lease")
+	table.SetLease("m", now, time.Minute)
+	require.Empty(t, table.ExpiredLeases(now.Add(-1)))
+	require.Equal(t, []string{"m"}, table.ExpiredLeases(now))
+	next, ok := table.NextExpiry()
 	require.True(t, ok)
 	require.Equal(t, now, next)
-	table.Keep("m", now.Add(time.Minute), time.Minute)
-	require.Empty(t, table.Expired(now.Add(1)))
+	table.SetLease("m", now.Add(time.Minute), time.Minute)
+	require.Empty(t, table.ExpiredLeases(now.Add(1)))
 	table.Advance("m", 0, failed)
-	require.Empty(t, table.Expired(now.Add(time.Hour)), "nothing is left to stop")
-	_, ok = table.Expiry()
+	require.Empty(t, table.ExpiredLeases(now.Add(time.Hour)), "nothing is left to stop")
+	_, ok = table.NextExpiry()
 	require.False(t, ok)
 }
 
 func TestAGT7_aLeaseIsPutOffOnceByHalfItsTerm(t *testing.T) {
 	table, now := agent.NewTable(), time.Unix(1000, 0)
-	require.False(t, table.PutOff("m", now), "there is no such resource")
-	_, err := table.Create(agent.Making{ID: "m", Ranks: []int{0}})
+	require.False(t, table.ExtendLease("m", now), "there is no such resource")
+	_, err := table.Create(agent.ResourceSpec{ID: "m", Ranks: []int{0}})
 	require.NoError(t, err)
-	require.False(t, table.PutOff("m", now), "it has no lease")
+	require.False(t, table.ExtendLease("m", now), "it has no lease")
 	for range 2 { // each renewal counts anew
-		table.Keep("m", now.Add(time.Minute), time.Minute)
-		require.Equal(t, now.Add(time.Minute), table.Expires("m"))
-		require.True(t, table.PutOff("m", now))
-		require.False(t, table.PutOff("m", now))
-		require.Equal(t, now.Add(30*time.Second), table.Expires("m"))
+		table.SetLease("m", now.Add(time.Minute), time.Minute)
+		require.Equal(t, now.Add(time.Minute), table.LeaseExpiry("m"))
+		require.True(t, table.ExtendLease("m", now))
+		require.False(t, table.ExtendLease("m", now))
+		require.Equal(t, now.Add(30*time.Second), table.LeaseExpiry("m"))
 	}
 }
 
 func TestAGT6_aGenerationBeginsWhereOneHasEndedAndNoneComesBack(t *testing.T) {
 	table := tableOf(t, 0, 2)
-	m := agent.Making{ID: "m", Hash: "spec", Ranks: []int{0, 1}}
+	m := agent.ResourceSpec{ID: "m", Hash: "spec", Ranks: []int{0, 1}}
 	gen := func(rank int) int { return table.States("m")[rank].Gen }
-	m.Gen, m.Only = 1, []int{1}
+	m.Gen, m.OnlyRanks = 1, []int{1}
 	_, err := table.Create(m)
 	require.ErrorContains(t, err, "m rank 1: generation 1 was asked for, but generation 0 is still initializing: stop it first")
 	table.Advance("m", 1, failed)
 	starts, err := table.Create(m)
 	require.NoError(t, err)
-	require.Equal(t, []agent.Start{{Rank: 1, Gen: 1}}, starts, "a rank that failed is started anew by its generation")
+	require.Equal(t, []agent.RankStart{{Rank: 1, Gen: 1}}, starts, "a rank that failed is started anew by its generation")
 	require.Equal(t, []int{0, 1}, []int{gen(0), gen(1)})
 	starts, err = table.Create(m)
 	require.NoError(t, err)
 	require.Empty(t, starts, "the same again changes nothing")
 
-	m.Only = []int{2}
+	m.OnlyRanks = []int{2}
 	_, err = table.Create(m)
 	require.ErrorContains(t, err, "m rank 2: want ranks that are here")
-	m.Only = []int{1, 1}
+	m.OnlyRanks = []int{1, 1}
 	_, err = table.Create(m)
 	require.ErrorContains(t, err, "each once")
 
-	m.Gen, m.Only = 0, nil
-	table.Keep("m", time.Now(), 0)
-	table.Release("m")
+	m.Gen, m.OnlyRanks = 0, nil
+	table.SetLease("m", time.Now(), 0)
+	table.MarkStopping("m")
 	table.Advance("m", 0, stopped)
-	other := agent.Making{ID: "m", Hash: "other", Ranks: []int{0, 1}}
+	other := agent.ResourceSpec{ID: "m", Hash: "other", Ranks: []int{0, 1}}
 	_, err = table.Create(other)
 	require.ErrorContains(t, err, "exists already with another spec", "rank 1 still lives")
 	table.Advance("m", 1, stopped)
 	starts, err = table.Create(other)
 	require.NoError(t, err)
-	require.Equal(t, []agent.Start{{Rank: 0, Gen: 1}, {Rank: 1, Gen: 2}}, starts)
+	require.Equal(t, []agent.RankStart{{Rank: 0, Gen: 1}, {Rank: 1, Gen: 2}}, starts)
 	starts, err = table.Create(other)
 	require.NoError(t, err)
 	require.Empty(t, starts)
@@ -217,9 +217,9 @@ func TestAGT6_aGenerationBeginsWhereOneHasEndedAndNoneComesBack(t *testing.T) {
 	starts, err = table.Create(other)
 	require.NoError(t, err)
 	require.Empty(t, starts, "what failed stays on record: nobody has stopped it")
-	require.True(t, table.Same("m", "other"))
-	require.Empty(t, table.Expired(time.Now().Add(time.Hour)), "the lease of those before is not theirs")
-	require.False(t, table.Same("m", "spec"))
+	require.True(t, table.HasSpec("m", "other"))
+	require.Empty(t, table.ExpiredLeases(time.Now().Add(time.Hour)), "the lease of those before is not theirs")
+	require.False(t, table.HasSpec("m", "spec"))
 }
 
 // A wait is answered at the first moment its condition holds, and that is when a look at all ranks says so.
@@ -227,12 +227,12 @@ func TestWaiting_holdsWhenALookAtEveryRankSaysSo(t *testing.T) {
 	held := []agent.Phase{agent.Initializing, agent.Running, agent.ShuttingDown, agent.Stopped, agent.Failed}
 	rapid.Check(t, func(t *rapid.T) {
 		table := tableOf(t, 0, 3)
-		w := agent.Waiting{ID: "m", Until: rapid.SampledFrom(held).Draw(t, "until")}
+		w := agent.WaitRequest{ID: "m", Until: rapid.SampledFrom(held).Draw(t, "until")}
 		if rapid.Bool().Draw(t, "by sets") {
 			w.Until = agent.NotExist
-			w.Some = agent.In(rapid.SliceOf(rapid.SampledFrom(held)).Draw(t, "some")...)
-			w.Every = agent.In(rapid.SliceOf(rapid.SampledFrom(held)).Draw(t, "every")...)
-			if w.Some == 0 && w.Every == 0 {
+			w.AnyIn = agent.PhasesOf(rapid.SliceOf(rapid.SampledFrom(held)).Draw(t, "some")...)
+			w.AllIn = agent.PhasesOf(rapid.SliceOf(rapid.SampledFrom(held)).Draw(t, "every")...)
+			if w.AnyIn == 0 && w.AllIn == 0 {
 				w.Until = agent.Running
 			}
 		}
@@ -240,11 +240,11 @@ func TestWaiting_holdsWhenALookAtEveryRankSaysSo(t *testing.T) {
 		want := func() bool {
 			every, some := true, false
 			for _, p := range now {
-				some = some || w.Some.Has(p)
+				some = some || w.AnyIn.Has(p)
 				switch {
-				case w.Every != 0:
-					every = every && w.Every.Has(p)
-				case w.Some != 0:
+				case w.AllIn != 0:
+					every = every && w.AllIn.Has(p)
+				case w.AnyIn != 0:
 					every = false
 				default:
 					every = every && (p >= w.Until || p.Terminal())
@@ -268,7 +268,7 @@ func TestWaiting_holdsWhenALookAtEveryRankSaysSo(t *testing.T) {
 }
 
 func TestPhases_areAListOfNamesInJSON(t *testing.T) {
-	b, err := json.Marshal(agent.In(agent.Failed, agent.Running))
+	b, err := json.Marshal(agent.PhasesOf(agent.Failed, agent.Running))
 	require.NoError(t, err)
 	require.JSONEq(t, `["running","failed"]`, string(b))
 	var s agent.Phases
@@ -278,47 +278,47 @@ func TestPhases_areAListOfNamesInJSON(t *testing.T) {
 }
 
 func TestLife_onlyAdvancesAndWhatIsOverStays(t *testing.T) {
-	all := []agent.Life{agent.Starting, agent.Started, agent.Reached, agent.Ending, agent.Exited, agent.Killed, agent.Broken}
+	all := []agent.ProcessState{agent.ProcessStarting, agent.ProcessStarted, agent.ProcessReady, agent.ProcessStopping, agent.ProcessExited, agent.ProcessKilled, agent.ProcessFailed}
 	for _, from := range all {
-		for _, to := range append(all, agent.Broken+1) {
-			got, ok := from.To(to)
-			require.Equal(t, !from.Over() && to > from && to <= agent.Broken, ok, "%s to %s", from, to)
+		for _, to := range append(all, agent.ProcessFailed+1) {
+			got, ok := from.Advance(to)
+			require.Equal(t, !from.Terminal() && to > from && to <= agent.ProcessFailed, ok, "%s to %s", from, to)
 			if !ok {
 				require.Equal(t, from, got)
 			}
 		}
 	}
-	var l agent.Life
+	var l agent.ProcessState
 	require.NoError(t, l.UnmarshalText([]byte("killed")))
-	require.Equal(t, agent.Killed, l)
+	require.Equal(t, agent.ProcessKilled, l)
 	require.ErrorContains(t, l.UnmarshalText([]byte("dead")), `life "dead": want one of`)
 }
 
 func TestSummary_addsUpWhatHasBecomeOfTheRanks(t *testing.T) {
-	a := agent.Summarize([]agent.State{{Status: stopped}, {Status: failed}, {Rank: 7, Status: running}})
-	require.Equal(t, agent.Summary{Asked: 3, Ended: 2, Failed: 1, Left: []agent.State{{Rank: 7, Status: running}}}, a)
-	require.Equal(t, 6, a.Merge(a).Asked)
-	require.Len(t, a.Merge(a).Left, 2)
-	require.NoError(t, agent.Summarize([]agent.State{{Status: failed}}).Err())
+	a := agent.SummarizeStop([]agent.State{{Status: stopped}, {Status: failed}, {Rank: 7, Status: running}})
+	require.Equal(t, agent.StopSummary{Requested: 3, Ended: 2, Failed: 1, Remaining: []agent.State{{Rank: 7, Status: running}}}, a)
+	require.Equal(t, 6, a.Merge(a).Requested)
+	require.Len(t, a.Merge(a).Remaining, 2)
+	require.NoError(t, agent.SummarizeStop([]agent.State{{Status: failed}}).Err())
 }
 
 func TestSummary_saysWhatCouldNotBeStoppedAndWhy(t *testing.T) {
 	stopping := agent.Status{Phase: agent.ShuttingDown, Reason: "enough"}
-	sum := agent.Summarize([]agent.State{
-		{ID: "m", Status: stopped, Proc: &agent.ProcState{PID: 5, Overdue: true}},
-		{ID: "m", Rank: 1, Status: stopping, Proc: &agent.ProcState{PID: 6, Overdue: true}},
-		{ID: "m", Rank: 2, Status: stopped, Proc: &agent.ProcState{PID: 7, Survivors: true}},
+	sum := agent.SummarizeStop([]agent.State{
+		{ID: "m", Status: stopped, Proc: &agent.ProcInfo{PID: 5, GraceExpired: true}},
+		{ID: "m", Rank: 1, Status: stopping, Proc: &agent.ProcInfo{PID: 6, GraceExpired: true}},
+		{ID: "m", Rank: 2, Status: stopped, Proc: &agent.ProcInfo{PID: 7, Survivors: true}},
 		{ID: "m", Rank: 3, Status: stopping},
 	})
-	require.Equal(t, []int{4, 2, 1, 3}, []int{sum.Asked, sum.Ended, sum.Failed, len(sum.Left)})
-	left, ok := errors.AsType[*agent.LeftError](sum.Err())
+	require.Equal(t, []int{4, 2, 1, 3}, []int{sum.Requested, sum.Ended, sum.Failed, len(sum.Remaining)})
+	left, ok := errors.AsType[*agent.NotEndedError](sum.Err())
 	require.True(t, ok)
-	require.Equal(t, sum.Left, left.Left)
+	require.Equal(t, sum.Remaining, left.Remaining)
 	require.EqualError(t, left, "2 of 4 have not ended\n"+
 		"  rank 1 of m: "+stopping.String()+", pid 6: it survives SIGKILL\n"+
 		"  rank 2 of m: "+stopped.String()+", pid 7: what it had started survives SIGKILL\n"+
 		"  rank 3 of m: "+stopping.String())
-	left.Left = make([]agent.State, 10)
+	left.Remaining = make([]agent.State, 10)
 	require.ErrorContains(t, left, "and 2 more")
 }
 
@@ -326,7 +326,7 @@ func TestWait_aRegionIsAllThatItIsAbout(t *testing.T) {
 	table := tableOf(t, 0, 4)
 	evens, err := shape.Of("rank", 4).Region().SliceStep("rank", 0, 4, 2)
 	require.NoError(t, err)
-	w := agent.Ended("m")
+	w := agent.UntilEnded("m")
 	w.Region = &evens
 	answered := false
 	table.Wait(w, func(agent.Overlay) { answered = true })
@@ -338,33 +338,33 @@ func TestWait_aRegionIsAllThatItIsAbout(t *testing.T) {
 	require.True(t, answered)
 	require.Equal(t, agent.PhaseCount{agent.Stopped: 3, agent.Failed: 1}, table.Phases("m"))
 	require.Zero(t, table.Phases("m").Alive())
-	require.Equal(t, agent.Stopped, table.Phases("m").Least())
+	require.Equal(t, agent.Stopped, table.Phases("m").LeastAdvanced())
 }
 
 func TestTable_changesWheneverStatesDoAndElseNot(t *testing.T) {
 	table := agent.NewTable()
-	last, said := table.Changes(), table.States("")
+	last, said := table.Revision(), table.States("")
 	for what, do := range []func(){
 		func() {
-			_, err := table.Create(agent.Making{ID: "m", Hash: "h", Ranks: []int{0, 1}, Mesh: &agent.Mesh{}, Claim: claim(1, "a")})
+			_, err := table.Create(agent.ResourceSpec{ID: "m", Hash: "h", Ranks: []int{0, 1}, Mesh: &agent.Mesh{}, Claim: claim(1, "a")})
 			require.NoError(t, err)
 		},
 		func() {
-			_, err := table.Create(agent.Making{ID: "m", Hash: "h", Ranks: []int{0, 1}, Mesh: &agent.Mesh{}, Claim: claim(1, "a")})
+			_, err := table.Create(agent.ResourceSpec{ID: "m", Hash: "h", Ranks: []int{0, 1}, Mesh: &agent.Mesh{}, Claim: claim(1, "a")})
 			require.NoError(t, err)
 		},
 		func() { table.Advance("m", 0, agent.Status{Phase: agent.Running}) },
 		func() { table.Advance("m", 0, agent.Status{Phase: agent.Initializing}) },
-		func() { table.Describe("m", 0, func(s *agent.State) { s.Proc = &agent.ProcState{PID: 7} }) },
-		func() { require.NoError(t, table.Obey("n1", "m", claim(1, "a"))) },
-		func() { require.NoError(t, table.Obey("n1", "m", claim(2, "a"))) },
-		func() { require.Error(t, table.Obey("n1", "m", claim(1, "a"))) },
-		func() { table.Again("m", 0, 1, "anew") },
+		func() { table.UpdateState("m", 0, func(s *agent.State) { s.Proc = &agent.ProcInfo{PID: 7} }) },
+		func() { require.NoError(t, table.AcceptClaim("n1", "m", claim(1, "a"))) },
+		func() { require.NoError(t, table.AcceptClaim("n1", "m", claim(2, "a"))) },
+		func() { require.Error(t, table.AcceptClaim("n1", "m", claim(1, "a"))) },
+		func() { table.BeginGeneration("m", 0, 1, "anew") },
 		func() { table.Remove("m") },
 	} {
 		do()
 		now := table.States("")
-		require.Equal(t, !reflect.DeepEqual(said, now), table.Changes() > last, "step %d", what)
-		last, said = table.Changes(), now
+		require.Equal(t, !reflect.DeepEqual(said, now), table.Revision() > last, "step %d", what)
+		last, said = table.Revision(), now
 	}
 }

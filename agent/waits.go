@@ -6,14 +6,14 @@ import (
 	"github.com/castnet-io/castnet/actor"
 )
 
-// margin is how long before the asker's deadline a wait answers with what there is (AGT-5). It is
-// longer than the one folders of casts have, so that they still get the answer.
-const margin = 500 * time.Millisecond
+// answerMargin is the time between the reply of a wait and the caller's deadline (AGT-5). It
+// exceeds the margin of cast collectors, so they still receive the reply.
+const answerMargin = 500 * time.Millisecond
 
-// AnswerWhen answers the message an agent is handling once a condition on the ranks of a resource holds,
-// at the latest shortly before the asker's deadline. shift is added to the ranks of the answer. The
-// handler's own return is ignored, unless there is an error: a condition that can never hold.
-func (t *Table) AnswerWhen(ctx *actor.Context, until Waiting, shift int) error {
+// ReplyWhen replies to the present message once a condition on a resource holds, at the latest
+// shortly before the caller's deadline. It adds shift to the ranks of the reply. The handler's own
+// result is ignored, except for an error: an unsatisfiable condition.
+func (t *Table) ReplyWhen(ctx *actor.Context, until WaitRequest, shift int) error {
 	if err := until.check(); err != nil {
 		return err
 	}
@@ -27,25 +27,27 @@ func (t *Table) AnswerWhen(ctx *actor.Context, until Waiting, shift int) error {
 	if answered {
 		return nil
 	}
-	left := actor.DefaultDeadline // of one who names none: nobody is waited for without end
+	left := actor.DefaultDeadline // for a caller without deadline, so that no wait is endless
 	if d, ok := ctx.Deadline(); ok {
 		left = time.Until(d)
 	}
-	cancel = ctx.After(early(left), func(*actor.Context) { giveUp() })
+	cancel = ctx.After(beforeDeadline(left), func(*actor.Context) { giveUp() })
 	return nil
 }
 
-// early is when to answer one who waits for so long.
-func early(left time.Duration) time.Duration { return max(0, left-min(margin, left*2/5)) }
+// beforeDeadline returns the wait of a request with time left.
+func beforeDeadline(left time.Duration) time.Duration {
+	return max(0, left-min(answerMargin, left*2/5))
+}
 
-// AnswerAll calls done, on the agent's turn, once all of some ranks have ended, and at the latest after
-// grace (0: DefaultGrace), or shortly before the asker's deadline.
-func (t *Table) AnswerAll(ctx *actor.Context, asked []State, grace time.Duration, done func(*actor.Context)) {
+// WhenEnded calls done on the agent's turn once the given ranks have ended. At the latest it calls
+// after grace (0: DefaultGrace), or shortly before the caller's deadline.
+func (t *Table) WhenEnded(ctx *actor.Context, asked []State, grace time.Duration, done func(*actor.Context)) {
 	if grace <= 0 {
 		grace = DefaultGrace
 	}
 	if d, ok := ctx.Deadline(); ok {
-		grace = min(grace, early(time.Until(d)))
+		grace = min(grace, beforeDeadline(time.Until(d)))
 	}
 	ids := map[string]bool{}
 	for _, s := range asked {
@@ -60,10 +62,11 @@ func (t *Table) AnswerAll(ctx *actor.Context, asked []State, grace time.Duration
 		}
 	}
 	var giveUps []func()
-	soon := func() { ctx.After(0, finish) } // a waiter is answered in the middle of a change
+	soon := func() { ctx.After(0, finish) } // waiters are answered in the middle of a change
 	for id := range ids {
-		giveUps = append(giveUps, t.Wait(Ended(id), func(Overlay) {
-			if pending--; pending == 0 {
+		giveUps = append(giveUps, t.Wait(UntilEnded(id), func(Overlay) {
+			pending--
+			if pending == 0 {
 				soon()
 			}
 		}))
@@ -80,20 +83,20 @@ func (t *Table) AnswerAll(ctx *actor.Context, asked []State, grace time.Duration
 	})
 }
 
-// DefaultGrace is what a resource has to stop in when nobody says.
+// DefaultGrace is the default time for a resource to stop.
 const DefaultGrace = 10 * time.Second
 
-// Subscribe adds a subscriber to an agent's streams: told of what there is now, or, when it asks about
-// one thing that is not there, that it does not exist and nothing more (AGT-9).
-func Subscribe(ctx *actor.Context, to *Streams, s Stream, now []actor.Event) error {
-	if s.ID != "" && len(now) == 0 && !s.End {
+// AddSubscriber adds a subscriber to an agent's streams. The subscriber receives the present state,
+// or NotExist for an unknown ID (AGT-9).
+func AddSubscriber(ctx *actor.Context, to *Subscribers, s StreamRequest, now []actor.Event) error {
+	if s.ID != "" && len(now) == 0 && !s.Cancel {
 		if !s.To.ID().IsValid() {
-			return to.Add(ctx, s, 0, nil) // says what is wrong with it
+			return to.Add(ctx, s, 0, nil) // returns the error
 		}
 		return s.To.Send(ctx, actor.Event{Status: NotExist.String(), Actor: s.ID, At: time.Now()})
 	}
 	return to.Add(ctx, s, ctx.Point().Rank(), now)
 }
 
-// Ended is the condition that every rank of a resource has ended.
-func Ended(id string) Waiting { return Waiting{ID: id, Until: Stopped} }
+// UntilEnded returns the condition that every rank of a resource has ended.
+func UntilEnded(id string) WaitRequest { return WaitRequest{ID: id, Until: Stopped} }

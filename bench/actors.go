@@ -18,6 +18,6 @@ func (*Worker) echo(_ *actor.Context, m []byte) ([]byte, error) { return m, nil 
 func (*Worker) size(_ *actor.Context, m []byte) (int64, error) { return int64(len(m)), nil }
 
 func actors() actor.Def {
-	return worker.Made(newWorker, echo.By((*Worker).echo), size.By((*Worker).size),
-		fail.By((*Worker).fail), park.By((*Worker).park), parked.By((*Worker).howMany))
+	return worker.Define(newWorker, echo.Handle((*Worker).echo), size.Handle((*Worker).size),
+		fail.Handle((*Worker).fail), park.Handle((*Worker).park), parked.Handle((*Worker).howMany))
 }

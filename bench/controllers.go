@@ -141,7 +141,7 @@ func (r *rig) bursts(ctx context.Context, w mesh.ActorMesh[*Worker], hosts int) 
 		return 0, err
 	}
 	start := time.Now()
-	if err := cast.Post(ctx, w.Slice("proc", 0, 1), fail, true); err != nil {
+	if err := cast.Send(ctx, w.Slice("proc", 0, 1), fail, true); err != nil {
 		return 0, err
 	}
 	for range hosts {

@@ -82,7 +82,7 @@ type told struct {
 }
 
 // watch hears of the ends in a mesh until the returned function ends it.
-func watch(ctx context.Context, m mesh.Watched, ranks int) (<-chan told, func()) {
+func watch(ctx context.Context, m mesh.Watchable, ranks int) (<-chan told, func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	heard := make(chan told, ranks+1)
 	var watching sync.WaitGroup
@@ -144,7 +144,7 @@ func failActors(ctx context.Context, procs mesh.ProcMesh, n int) (took []float64
 	defer leave()
 	for rank := range n {
 		start := time.Now()
-		if err := fail.Post(ctx, w.Ref(rank), rank%2 == 0); err != nil {
+		if err := fail.Send(ctx, w.Ref(rank), rank%2 == 0); err != nil {
 			return nil, err
 		}
 		at, err := end(ctx, heard, rank)

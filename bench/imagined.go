@@ -21,7 +21,7 @@ type imagined struct {
 	id    subjects.HostID
 }
 
-func (h *imagined) Create(_ *actor.Context, c agent.Creation) (agent.Overlay, error) {
+func (h *imagined) Create(_ *actor.Context, c agent.CreateRequest) (agent.Overlay, error) {
 	id := c.Procs.ID.String()
 	ranks, first := make([]int, c.Procs.PerHost), 0
 	if share := c.Procs.World; share != nil {
@@ -30,28 +30,28 @@ func (h *imagined) Create(_ *actor.Context, c agent.Creation) (agent.Overlay, er
 	for k := range ranks {
 		ranks[k] = first + k
 	}
-	starts, err := h.table.Create(agent.Making{ID: id, Hash: id, Ranks: ranks, Gen: c.Gen, Exact: true, Mesh: c.Procs, Claim: c.Claim})
+	starts, err := h.table.Create(agent.ResourceSpec{ID: id, Hash: id, Ranks: ranks, Gen: c.Gen, ExactGen: true, Mesh: c.Procs, Claim: c.Claim})
 	for _, s := range starts {
 		h.table.Advance(id, s.Rank, agent.Status{Phase: agent.Running})
 	}
 	return h.table.Overlay(id), err
 }
 
-func (h *imagined) Wait(_ *actor.Context, w agent.Waiting) (agent.Overlay, error) {
+func (h *imagined) Wait(_ *actor.Context, w agent.WaitRequest) (agent.Overlay, error) {
 	return h.table.Overlay(w.ID), nil
 }
 
-func (h *imagined) Get(_ *actor.Context, q agent.Query) ([]agent.State, error) {
+func (h *imagined) Get(_ *actor.Context, q agent.GetRequest) ([]agent.State, error) {
 	return h.table.States(q.ID), nil
 }
 
 func (h *imagined) Keepalive(_ *actor.Context, l agent.Lease) (agent.Overlay, error) {
-	err := h.table.Obey(h.id.Label(), l.ID, l.Claim)
+	err := h.table.AcceptClaim(h.id.Label(), l.ID, l.Claim)
 	return h.table.Overlay(l.ID), err
 }
 
 func (h *imagined) info() agent.HostInfo {
-	return agent.HostInfo{ID: h.id, Started: time.Unix(1, 0), Changes: h.table.Changes()}
+	return agent.HostInfo{ID: h.id, Started: time.Unix(1, 0), Revision: h.table.Revision()}
 }
 
 // imagine starts a host that is imagined.
@@ -62,10 +62,10 @@ func (c *continent) imagine(ctx context.Context, label string) (*imagined, error
 	}
 	h := &imagined{table: agent.NewTable(), id: id}
 	typ := actor.NewType[agent.Agent, actor.None](agent.HostType)
-	registry, err := actor.NewRegistry(typ.Made(func(*actor.Context, actor.None) (agent.Agent, error) { return h, nil },
-		append(agent.Methods(), agent.Renew.By(func(a agent.Agent, ctx *actor.Context, leases []agent.Lease) ([]agent.Renewed, error) {
-			return agent.RenewHere(ctx, a, leases)
-		}), agent.Info.By(func(agent.Agent, *actor.Context, actor.None) (agent.HostInfo, error) { return h.info(), nil }))...))
+	registry, err := actor.NewRegistry(typ.Define(func(*actor.Context, actor.None) (agent.Agent, error) { return h, nil },
+		append(agent.Methods(), agent.Renew.Handle(func(a agent.Agent, ctx *actor.Context, leases []agent.Lease) ([]agent.RenewResult, error) {
+			return agent.HandleRenew(ctx, a, leases)
+		}), agent.Info.Handle(func(agent.Agent, *actor.Context, actor.None) (agent.HostInfo, error) { return h.info(), nil }))...))
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +73,7 @@ func (c *continent) imagine(ctx context.Context, label string) (*imagined, error
 	if err != nil {
 		return nil, err
 	}
-	_, err = p.Spawn(ctx, actor.Spawning{Type: typ.Name(), Name: agent.Name, Params: actor.None{}})
+	_, err = p.Spawn(ctx, actor.SpawnSpec{Type: typ.Name(), Name: agent.Name, Params: actor.None{}})
 	return h, err
 }
 
@@ -104,10 +104,10 @@ func (c *continent) handOver(ctx context.Context, ref actor.Ref[*worlds.Controll
 		ID: id, Extent: shape.Of("x", worldProcs), PerHost: worldProcs, Hosts: []subjects.HostID{h.id}, Owner: claim.Owner,
 		Command: agent.Command{Path: agent.Builtin},
 	}
-	if _, err = agent.Create.Call(ctx, agent.Of(h.id.Proc()).Via(c.client), agent.Creation{Procs: &m, Claim: claim}); err != nil {
+	if _, err = agent.Create.Call(ctx, agent.Of(h.id.Proc()).Via(c.client), agent.CreateRequest{Procs: &m, Claim: claim}); err != nil {
 		return err
 	}
-	_, err = worlds.Detach.Call(ctx, ref, worlds.Detaching{Mesh: id, Claim: claim, Hosts: m.Hosts, Lease: time.Minute})
+	_, err = worlds.Detach.Call(ctx, ref, worlds.DetachRequest{Mesh: id, Claim: claim, Hosts: m.Hosts, Lease: time.Minute})
 	return err
 }
 
@@ -118,7 +118,7 @@ func (c *continent) owned(ctx context.Context) error {
 	for {
 		epochs := map[uint64]int{}
 		for _, h := range c.hosts {
-			states, err := agent.Get.Call(ctx, agent.Of(h.id.Proc()).Via(c.client), agent.Query{})
+			states, err := agent.Get.Call(ctx, agent.Of(h.id.Proc()).Via(c.client), agent.GetRequest{})
 			if err != nil {
 				return err
 			}

@@ -74,7 +74,7 @@ func readyContest(n int) func(context.Context, *rig) (contest, error) {
 
 // spawn spawns so many procs that run this program.
 func (r *rig) spawn(ctx context.Context, name string, n int) (mesh.ProcMesh, error) {
-	return r.hosts.SpawnProcs(ctx, mesh.Spawning{Name: name, PerHost: shape.Of("proc", n)})
+	return r.hosts.SpawnProcs(ctx, mesh.SpawnSpec{Name: name, PerHost: shape.Of("proc", n)})
 }
 
 // stopContest measures a stop against the bound that hosts give for it.

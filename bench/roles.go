@@ -174,7 +174,7 @@ func playServer(in io.Reader, out io.Writer) error {
 
 // relayEnds tells those who watch hosts which connections have ended, as hostd does.
 func relayEnds(ctx context.Context, srv *embed.Server) (*bus.Bus, error) {
-	if err := srv.ShowEnds(); err != nil {
+	if err := srv.ExportDisconnects(); err != nil {
 		return nil, err
 	}
 	b, err := bus.Open(ctx, bus.Options{Server: srv, Token: os.Getenv(tokenEnv), Name: "bench-relay", Log: server.Log()})
@@ -183,7 +183,7 @@ func relayEnds(ctx context.Context, srv *embed.Server) (*bus.Bus, error) {
 	}
 	id, err := subjects.NewHostID("relay")
 	if err == nil {
-		err = presence.Relay(presence.Relaying{From: b.Control(), To: b.Control(), By: id.Proc().Process(), Log: server.Log()})
+		err = presence.RelayDisconnects(presence.RelayConfig{From: b.Control(), To: b.Control(), Sender: id.Proc().Process(), Log: server.Log()})
 	}
 	if err != nil {
 		return nil, errors.Join(err, b.Close(ctx))

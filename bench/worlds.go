@@ -29,7 +29,7 @@ const (
 	worldProcs   = 10
 	worldHosts   = 20 // imagined; each has its share of the worlds
 	worldsIdle   = 10 * time.Second
-	hostsAreMute = "CASTNET_SUPERVISION_DEAD=1h" // imagined hosts have no heartbeats, and are there all the same
+	hostsAreMute = "CASTNET_SUPERVISION_DEAD_AFTER=1h" // imagined hosts have no heartbeats, and are there all the same
 )
 
 // worldFamilies are those whose rows are about what outlives its maker.
@@ -180,7 +180,7 @@ func (c *continent) controller(ctx context.Context) (ref actor.Ref[*worlds.Contr
 	defer cancel()
 	for {
 		ref, err = worlds.Find(ctx, c.client)
-		if !errors.Is(err, worlds.ErrNoSystem) || ctx.Err() != nil {
+		if !errors.Is(err, worlds.ErrNoController) || ctx.Err() != nil {
 			return ref, err
 		}
 	}
@@ -189,10 +189,10 @@ func (c *continent) controller(ctx context.Context) (ref actor.Ref[*worlds.Contr
 // declare has a host run all of a new world.
 func declare(ctx context.Context, ref actor.Ref[*worlds.Controller], h *imagined, name string) error {
 	spec := worlds.Spec{Name: name, Shape: shape.Of("x", worldProcs), PerHost: worldProcs, Command: agent.Command{Path: agent.Builtin}}
-	if _, err := worlds.Upsert.Call(ctx, ref, worlds.Declaration{Spec: spec}); err != nil {
+	if _, err := worlds.Upsert.Call(ctx, ref, worlds.UpsertRequest{Spec: spec}); err != nil {
 		return err
 	}
-	_, err := worlds.Join.Call(ctx, ref, worlds.Joining{World: name, Host: &worlds.JoiningHost{ID: h.id, Life: h.info().Life()}})
+	_, err := worlds.Join.Call(ctx, ref, worlds.JoinRequest{World: name, Host: &worlds.HostJoin{ID: h.id, Incarnation: h.info().Incarnation()}})
 	return err
 }
 
@@ -251,7 +251,7 @@ func playSystem(in io.Reader, out io.Writer) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	var limits config.Config
-	if err := limits.From(os.Getenv); err != nil {
+	if err := limits.LoadEnv(os.Getenv); err != nil {
 		return err
 	}
 	b, err := bus.Open(ctx, busOptions("bench-system"))

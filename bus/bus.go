@@ -11,30 +11,29 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// flushTimeout bounds a flush or a Close whose context has no deadline, and the
-// flush of a Subscribe.
+// flushTimeout bounds a flush or a Close without a context deadline, and the flush of a Subscribe.
 const flushTimeout = 5 * time.Second
 
-// Bus is a process's way to NATS: two connections that live and die together.
+// Bus is a process's access to NATS: two connections that live and die together.
 type Bus struct {
 	data, control *Conn
 	log           zerolog.Logger
 
 	done chan struct{} // closed by fail or Close, whichever is first
 
-	mu      sync.Mutex
-	over    bool  // done is closed
-	err     error // why, nil after Close
-	closing sync.Once
-	result  error // of the one Close that did the work
+	mu        sync.Mutex
+	ended     bool  // done is closed
+	err       error // why, nil after Close
+	closeOnce sync.Once
+	closeErr  error // of the first Close
 
-	watchers watchers
-	values   sync.Map
-	passed   atomic.Uint64 // replies that were no answers
+	watchers       stateWatchers
+	values         sync.Map
+	ignoredReplies atomic.Uint64 // replies that were no answers
 }
 
-// Open connects both lanes, or fails with a *ConnectError. It tries once; a
-// connection that worked before is then restored for ever.
+// Open connects both lanes, or fails with a *ConnectError. It tries once; a connection that worked
+// before is then restored for ever.
 func Open(ctx context.Context, o Options) (*Bus, error) {
 	o = o.withDefaults()
 	b := &Bus{log: o.Log, done: make(chan struct{})}
@@ -51,9 +50,9 @@ func Open(ctx context.Context, o Options) (*Bus, error) {
 			err = &ConnectError{URL: o.where(), Reason: OtherFailure, Hint: o.hint, Err: err}
 		}
 		if err != nil {
-			b.end(err)
+			b.shutdown(err)
 			if c == b.control {
-				<-b.data.inbox.stopped
+				<-b.data.inbox.pumpDone
 			}
 			return nil, err
 		}
@@ -62,51 +61,49 @@ func Open(ctx context.Context, o Options) (*Bus, error) {
 	return b, nil
 }
 
-// Data is the lane for messages and casts. It hears nothing of what it
-// publishes itself.
+// Data is the connection for messages and casts. It does not receive its own messages.
 func (b *Bus) Data() *Conn { return b.data }
 
-// Control is the lane that data cannot hold up: heartbeats, acks, stops.
+// Control is the connection for heartbeats, acks and stops. Data cannot delay it.
 func (b *Bus) Control() *Conn { return b.control }
 
-// ValueOr is what those who share the Bus keep under a key: v, when it is the first.
-func (b *Bus) ValueOr(key, v any) any {
+// LoadOrStore returns the value that users of the Bus share under a key: v if there was none.
+func (b *Bus) LoadOrStore(key, v any) any {
 	kept, _ := b.values.LoadOrStore(key, v)
 	return kept
 }
 
-// PassedOver counts the replies to requests that were no answers (BUS-8).
-func (b *Bus) PassedOver() uint64 { return b.passed.Load() }
+// IgnoredReplies counts the replies to requests that were no answers (BUS-8).
+func (b *Bus) IgnoredReplies() uint64 { return b.ignoredReplies.Load() }
 
 // Done is closed when the Bus is closed or broken.
 func (b *Bus) Done() <-chan struct{} { return b.done }
 
-// Err says why the Bus broke; nil while it works and after Close.
+// Err returns the reason of a broken Bus; nil while it works and after Close.
 func (b *Bus) Err() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.err
 }
 
-// Close flushes what was published, ends both connections and waits for the
-// pumps, for as long as ctx allows (5 s if it has no deadline); a ctx that is
-// done already ends them without a flush. Messages still in an Inbox are not
-// handled any more. Only the first call works, others wait for it. It must not
-// be called from a handler.
+// Close flushes published messages, ends both connections and waits for the pumps, until ctx ends
+// (5 s without a deadline). If ctx has already ended, Close does not flush. Messages still in an
+// Inbox are not handled any more. Only the first call closes; others wait for it. Do not call it
+// from a handler.
 func (b *Bus) Close(ctx context.Context) error {
-	b.closing.Do(func() {
+	b.closeOnce.Do(func() {
 		ctx, cancel := bounded(ctx, flushTimeout)
 		defer cancel()
-		b.result = b.flush(ctx)
-		b.end(nil)
+		b.closeErr = b.flush(ctx)
+		b.shutdown(nil)
 		for _, c := range b.conns() {
-			b.result = errors.Join(b.result, c.awaitEnd(ctx))
+			b.closeErr = errors.Join(b.closeErr, c.awaitClosed(ctx))
 		}
 	})
-	return b.result
+	return b.closeErr
 }
 
-// flush sends out what is buffered; a lane without a server has nothing to send.
+// flush sends the buffered data; a connection without a server has none.
 func (b *Bus) flush(ctx context.Context) error {
 	var errs []error
 	for _, c := range b.conns() {
@@ -118,27 +115,27 @@ func (b *Bus) flush(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// fail breaks the Bus: a part of what it promises is no longer true, and
-// going on would hide it. The pumps close the connections.
+// fail breaks the Bus: one of its promises no longer holds, and going on would hide that. The pumps
+// close the connections.
 func (b *Bus) fail(err error) {
-	if b.end(err) {
+	if b.shutdown(err) {
 		b.log.Error().Err(err).Msg("bus broken")
 	}
 }
 
-// end closes done, once, and reports whether it was this call.
-func (b *Bus) end(err error) bool {
+// shutdown closes done once, and reports whether this call did.
+func (b *Bus) shutdown(err error) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.over {
+	if b.ended {
 		return false
 	}
-	b.over, b.err = true, err
+	b.ended, b.err = true, err
 	close(b.done)
 	return true
 }
 
-func (b *Bus) isOver() bool {
+func (b *Bus) isEnded() bool {
 	select {
 	case <-b.done:
 		return true
@@ -155,8 +152,7 @@ func (b *Bus) closedErr() error {
 	return ErrClosed
 }
 
-// Dropped counts, by the name of the lossy Inbox, the messages that had no room in one
-// (see Conn.Lossy).
+// Dropped counts, by name, the messages dropped by each lossy Inbox (see Conn.Lossy).
 func (b *Bus) Dropped() map[string]uint64 {
 	all := map[string]uint64{}
 	for _, c := range b.conns() {

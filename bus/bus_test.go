@@ -17,6 +17,7 @@ import (
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/bus/bustest"
 	"github.com/castnet-io/castnet/bus/embed"
+	"github.com/castnet-io/castnet/internal/testkit"
 )
 
 func TestBUS1_orderHoldsAcrossAllSubjectsOfAnInbox(t *testing.T) {
@@ -45,7 +46,7 @@ func TestBUS1_orderHoldsAcrossAllSubjectsOfAnInbox(t *testing.T) {
 		require.NoError(t, from.Data().Publish(subject, strconv.AppendInt(nil, int64(i), 10)))
 	}
 	for i := range n {
-		require.Equal(t, i, take(t, got))
+		require.Equal(t, i, testkit.Next(t, got))
 	}
 }
 
@@ -68,21 +69,21 @@ func TestBUS2_anOverflowIsALostConnection(t *testing.T) {
 	_, err = slow.Data().Subscribe("after", func(m bus.Msg) { got <- m })
 	require.NoError(t, err)
 	sent(t, other, "flood", 20)
-	take(t, began)
-	require.NoError(t, slow.Data().Flush(soon(t)), "it is not left before there is room")
+	testkit.Next(t, began)
+	require.NoError(t, slow.Data().Flush(testkit.Soon(t)), "it is not left before there is room")
 	require.Empty(t, heard)
 	close(release)
 	for _, want := range []bus.StateKind{bus.Disconnected, bus.Reconnected} {
-		s := take(t, heard)
+		s := testkit.Next(t, heard)
 		require.Equal(t, bus.LaneData, s.Lane, "the other lane goes on")
 		require.Equal(t, want, s.Kind)
 	}
 	require.NoError(t, other.Data().Publish("after", nil))
-	take(t, got)
+	testkit.Next(t, got)
 	require.Len(t, began, 4, "what came before is handled")
-	require.EqualValues(t, 1, slow.Data().Connection(), "it is left once")
+	require.EqualValues(t, 1, slow.Data().ConnectionCount(), "it is left once")
 	require.NoError(t, slow.Err())
-	require.NoError(t, slow.Close(soon(t)))
+	require.NoError(t, slow.Close(testkit.Soon(t)))
 	require.Contains(t, log.String(), "bus inbox full, messages lost")
 }
 
@@ -109,13 +110,13 @@ func TestBUS2_aLossyInboxDropsAndCountsAndDelaysNobody(t *testing.T) {
 	_, err = slow.Data().Subscribe("c", func(m bus.Msg) { got <- m.Subject })
 	require.NoError(t, err)
 	require.NoError(t, other.Data().Publish("flood", nil))
-	take(t, began)
+	testkit.Next(t, began)
 	sent(t, other, "flood", n)
 	for _, subject := range []string{"a", "b", "c"} {
 		require.NoError(t, other.Data().Publish(subject, nil))
-		require.Equal(t, subject, take(t, got))
+		require.Equal(t, subject, testkit.Next(t, got))
 	}
-	require.NoError(t, slow.Data().Flush(soon(t)))
+	require.NoError(t, slow.Data().Flush(testkit.Soon(t)))
 	require.EqualValues(t, n-room, strangers.Dropped())
 	require.Equal(t, map[string]uint64{"strangers": n - room, "news": 0}, slow.Dropped())
 	require.NoError(t, sub.Unsubscribe())
@@ -147,10 +148,10 @@ func TestBUS2_aBurstEndsNoBus(t *testing.T) {
 			defer cancel()
 			_, err := c.Request(ctx, bus.Msg{Subject: "nobody.listens"})
 			return errors.Is(err, bus.ErrNoResponders)
-		}, patience, time.Millisecond)
+		}, testkit.Patience, time.Millisecond)
 	}
 	require.NotZero(t, handled.Load())
-	require.NotZero(t, b.Data().Connection()+b.Control().Connection())
+	require.NotZero(t, b.Data().ConnectionCount()+b.Control().ConnectionCount())
 	require.NoError(t, b.Err())
 }
 
@@ -163,7 +164,7 @@ func TestBUS3_interestIsThereWhenSubscribeReturns(t *testing.T) {
 		_, err := a.Data().Subscribe(subject, func(m bus.Msg) { got <- m })
 		require.NoError(t, err)
 		require.NoError(t, b.Data().Publish(subject, []byte("at once")))
-		require.Equal(t, subject, take(t, got).Subject)
+		require.Equal(t, subject, testkit.Next(t, got).Subject)
 	}
 }
 
@@ -186,17 +187,17 @@ func TestBUS5_noHandlerRunsAfterClose(t *testing.T) {
 	for range 5_000 {
 		require.NoError(t, b.Data().Publish("x", nil))
 	}
-	take(t, began)
-	require.NoError(t, a.Close(soon(t)))
+	testkit.Next(t, began)
+	require.NoError(t, a.Close(testkit.Soon(t)))
 	closed.Store(true)
-	take(t, a.Done())
+	testkit.Next(t, a.Done())
 	require.NoError(t, a.Err(), "a Close asked for is no failure")
 	require.NoError(t, b.Data().Publish("x", nil))
-	require.NoError(t, b.Data().Flush(soon(t)))
+	require.NoError(t, b.Data().Flush(testkit.Soon(t)))
 	require.Zero(t, late.Load())
-	require.NoError(t, a.Close(soon(t)), "a second Close does nothing")
+	require.NoError(t, a.Close(testkit.Soon(t)), "a second Close does nothing")
 	require.ErrorIs(t, a.Data().Publish("x", nil), bus.ErrClosed)
-	require.ErrorIs(t, a.Data().Flush(soon(t)), bus.ErrClosed)
+	require.ErrorIs(t, a.Data().Flush(testkit.Soon(t)), bus.ErrClosed)
 	_, err = a.Data().Subscribe("x", func(bus.Msg) {})
 	require.ErrorIs(t, err, bus.ErrClosed)
 }
@@ -207,27 +208,27 @@ func TestBUS6_aPanicInAHandlerBreaksTheBusNotTheProcess(t *testing.T) {
 	_, err := a.Control().Subscribe("boom", func(bus.Msg) { panic("no") })
 	require.NoError(t, err)
 	require.NoError(t, b.Data().Publish("boom", nil))
-	take(t, a.Done())
+	testkit.Next(t, a.Done())
 	require.ErrorIs(t, a.Err(), bus.ErrHandlerPanic)
 	require.ErrorContains(t, a.Err(), "control lane: no")
 }
 
 func TestClose_doesNotWaitForAStuckHandlerBeyondItsContext(t *testing.T) {
 	srv := bustest.Server(t)
-	b, err := bus.Open(soon(t), bus.Options{Server: srv})
+	b, err := bus.Open(testkit.Soon(t), bus.Options{Server: srv})
 	require.NoError(t, err)
 	began, release := make(chan struct{}), make(chan struct{})
 	_, err = b.Control().Subscribe("x", func(bus.Msg) { close(began); <-release })
 	require.NoError(t, err)
 	require.NoError(t, b.Control().Publish("x", nil))
-	take(t, began)
+	testkit.Next(t, began)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	err = b.Close(ctx)
 	close(release)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.ErrorContains(t, err, "control lane")
-	require.Equal(t, err, b.Close(soon(t)))
+	require.Equal(t, err, b.Close(testkit.Soon(t)))
 }
 
 func TestData_hearsNothingOfItsOwn(t *testing.T) {
@@ -236,9 +237,9 @@ func TestData_hearsNothingOfItsOwn(t *testing.T) {
 	_, err := b.Data().Subscribe("x", func(m bus.Msg) { got <- string(m.Data) })
 	require.NoError(t, err)
 	require.NoError(t, b.Data().Publish("x", []byte("echo")))
-	require.NoError(t, b.Data().Flush(soon(t)))
+	require.NoError(t, b.Data().Flush(testkit.Soon(t)))
 	require.NoError(t, b.Control().Publish("x", []byte("from control")))
-	require.Equal(t, "from control", take(t, got))
+	require.Equal(t, "from control", testkit.Next(t, got))
 	require.Empty(t, got)
 }
 
@@ -251,27 +252,27 @@ func TestSubscribe_eachOfSeveralOnOneSubjectGetsEachMessage(t *testing.T) {
 	_, err = a.Data().Subscribe("x", func(m bus.Msg) { two <- m })
 	require.NoError(t, err)
 	require.NoError(t, b.Data().Publish("x", []byte("1")))
-	take(t, one)
-	take(t, two)
+	testkit.Next(t, one)
+	testkit.Next(t, two)
 
 	require.NoError(t, first.Unsubscribe())
 	require.NoError(t, first.Unsubscribe(), "twice is once")
 	require.NoError(t, b.Data().Publish("x", []byte("2")))
-	require.Equal(t, "2", string(take(t, two).Data))
+	require.Equal(t, "2", string(testkit.Next(t, two).Data))
 	require.Empty(t, one)
 }
 
 func TestClose_leavesNoSubscriptionAndNoConnection(t *testing.T) {
 	srv := bustest.Server(t)
 	clients, subs := srv.NumClients(), srv.NumSubs()
-	b, err := bus.Open(soon(t), bus.Options{Server: srv})
+	b, err := bus.Open(testkit.Soon(t), bus.Options{Server: srv})
 	require.NoError(t, err)
 	_, err = b.Data().Subscribe("x", func(bus.Msg) {})
 	require.NoError(t, err)
 	require.Equal(t, clients+2, srv.NumClients())
-	require.NoError(t, b.Close(soon(t)))
+	require.NoError(t, b.Close(testkit.Soon(t)))
 	require.Eventually(t, func() bool { return srv.NumClients() == clients && srv.NumSubs() == subs },
-		patience, time.Millisecond)
+		testkit.Patience, time.Millisecond)
 }
 
 func TestSynctest_anHourOfHeartbeatsBetweenTwoBuses(t *testing.T) {

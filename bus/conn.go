@@ -12,32 +12,32 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// maxControlLine is what subject and reply may take together. The server cuts
-// a client whose protocol line exceeds 4,096 bytes, so it is refused here.
+// maxControlLine bounds subject and reply together. The server cuts a client whose protocol line
+// exceeds 4,096 bytes, so longer ones are refused here.
 const maxControlLine = 4096 - 64
 
-// Conn is one lane: a connection, its Inbox, and its lossy ones. Its methods are safe
-// for concurrent use.
+// Conn is one lane: a connection with its Inbox and its lossy ones. Its methods are safe for
+// concurrent use.
 type Conn struct {
-	bus  *Bus
-	lane Lane
-	nc   *nats.Conn
-	log  zerolog.Logger
-	loud zerolog.Logger // log, thinned out, for what a peer can cause
+	bus        *Bus
+	lane       Lane
+	nc         *nats.Conn
+	log        zerolog.Logger
+	sampledLog zerolog.Logger // log with rate limits, for lines that a peer can cause
 
 	insecure, inProcess, clientCert bool
 
 	onState func(State)
 	closed  chan struct{} // nats.go has reported its last event
-	life    *life
+	connCtx *connContext
 
-	inbox   *Inbox     // BUS-1: what Subscribe makes feeds this one queue
-	lossyMu sync.Mutex // guards lossy
-	lossy   map[string]*Inbox
-	subs    sync.Map   // *nats.Subscription -> *Sub
-	subMu   sync.Mutex // held while a subscription enters subs
-	verdict verdicts
-	calls   calls
+	inbox    *Inbox     // BUS-1: the one queue of all Subscribe calls
+	lossyMu  sync.Mutex // guards lossy
+	lossy    map[string]*Inbox
+	subs     sync.Map   // *nats.Subscription -> *Sub
+	subMu    sync.Mutex // held while a subscription enters subs
+	denials  denials
+	requests requests
 }
 
 func newConn(b *Bus, lane Lane, o Options) *Conn {
@@ -46,22 +46,21 @@ func newConn(b *Bus, lane Lane, o Options) *Conn {
 		bus:        b,
 		lane:       lane,
 		log:        log,
-		loud:       log.Sample(&zerolog.BurstSampler{Burst: noisyBurst, Period: noisyPeriod}),
+		sampledLog: log.Sample(&zerolog.BurstSampler{Burst: logBurst, Period: logPeriod}),
 		insecure:   o.Insecure,
 		inProcess:  o.Server != nil,
 		clientCert: o.CertFile != "",
 		onState:    o.OnState,
 		closed:     make(chan struct{}),
-		life:       newLife(),
+		connCtx:    newConnContext(),
 		lossy:      map[string]*Inbox{},
 	}
 	c.inbox = newInbox(c, "", o.QueueLen)
 	return c
 }
 
-// Publish sends data to subject. It returns when the connection's buffer has
-// it; ErrDisconnected when there is no server, in which case it is not sent
-// later either.
+// Publish sends data to subject. It returns when the data is in the connection's buffer. Without a
+// server it returns ErrDisconnected, and the data is not sent later either.
 func (c *Conn) Publish(subject string, data []byte) error {
 	if len(subject) > maxControlLine {
 		return subjectTooLong(subject, "")
@@ -83,19 +82,19 @@ func (c *Conn) PublishMsg(m Msg) error {
 	return nil
 }
 
-// Flush returns when the server has processed everything published and
-// subscribed on this lane before. Without a deadline in ctx it waits 5 s.
+// Flush returns when the server has processed all earlier publishes and subscriptions of this lane.
+// Without a deadline in ctx it waits 5 s.
 func (c *Conn) Flush(ctx context.Context) error {
 	ctx, cancel := bounded(ctx, flushTimeout)
 	defer cancel()
-	life := c.life.current() // before looking: what is lost from now on ends it
+	life := c.connCtx.current() // before the check: a later loss ends it
 	defer context.AfterFunc(life, cancel)()
 	if !c.nc.IsConnected() && !c.nc.IsClosed() {
 		return fmt.Errorf("%w: flush", ErrDisconnected)
 	}
 	err := c.nc.FlushWithContext(ctx)
 	if err != nil && life.Err() != nil {
-		err = nats.ErrConnectionClosed // of which translate finds out the kind
+		err = nats.ErrConnectionClosed // translate determines the kind
 	}
 	if err != nil {
 		return c.translate(err, "flush")
@@ -103,20 +102,19 @@ func (c *Conn) Flush(ctx context.Context) error {
 	return nil
 }
 
-// Connection counts the lane's connections. When it says the same before a publish and after a Flush, the
-// server has what was published; when not, that may be lost.
-func (c *Conn) Connection() uint64 { return c.nc.Stats().Reconnects }
+// ConnectionCount counts the lane's connections. If it is equal before a publish and after a Flush,
+// the server has the message; otherwise the message may be lost.
+func (c *Conn) ConnectionCount() uint64 { return c.nc.Stats().Reconnects }
 
 // MaxPayload is the largest message, headers included, the server accepts.
 func (c *Conn) MaxPayload() int { return int(c.nc.MaxPayload()) }
 
-// URL is the server this lane is connected to, without userinfo; "" while it
-// is connected to none.
+// URL is the server of this lane, without userinfo; "" while disconnected.
 func (c *Conn) URL() string { return stripUserinfo(c.nc.ConnectedUrl()) }
 
-// Client names the lane's connection as its server knows it: the server's ID, and a number that this server
-// uses once. The ID is "" while it is connected to none.
-func (c *Conn) Client() (server string, number uint64) {
+// ServerClientID is the server's identity of the lane's connection: the server's ID, and a number
+// unique on that server. The ID is "" while disconnected.
+func (c *Conn) ServerClientID() (server string, number uint64) {
 	number, err := c.nc.GetClientID()
 	if err != nil {
 		return "", 0
@@ -124,19 +122,19 @@ func (c *Conn) Client() (server string, number uint64) {
 	return c.nc.ConnectedServerId(), number
 }
 
-// Server is the version of the server, and that of TLS on the way to it: "" is none.
-func (c *Conn) Server() (version, secured string) {
+// ServerVersion is the version of the server, and of TLS on the connection; "" without TLS.
+func (c *Conn) ServerVersion() (version, secured string) {
 	if state, err := c.nc.TLSConnectionState(); err == nil {
 		secured = tls.VersionName(state.Version)
 	}
 	return c.nc.ConnectedServerVersion(), secured
 }
 
-// Clustered reports whether the server is one of several, which hear of each
-// other's subscriptions a moment later.
+// Clustered reports whether the server is part of a cluster. Its servers learn of each other's
+// subscriptions with a short delay.
 func (c *Conn) Clustered() bool { return c.nc.ConnectedClusterName() != "" }
 
-// publishErr names what was wrong with m.
+// publishErr describes the fault of m.
 func (c *Conn) publishErr(err error, m Msg) error {
 	switch {
 	case errors.Is(err, nats.ErrMaxPayload):

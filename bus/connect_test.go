@@ -16,6 +16,7 @@ import (
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/bus/bustest"
 	"github.com/castnet-io/castnet/bus/embed"
+	"github.com/castnet-io/castnet/internal/testkit"
 )
 
 func TestOpen_failsWithTheReasonAndNoSecrets(t *testing.T) {
@@ -36,8 +37,8 @@ func TestOpen_failsWithTheReasonAndNoSecrets(t *testing.T) {
 	}{
 		"no credentials":    {bus.Options{URL: srv.URL()}, bus.WrongCredentials, srv.URL()},
 		"wrong credentials": {bus.Options{URL: withUser(srv.URL())}, bus.WrongCredentials, srv.URL()},
-		"nothing there":     {bus.Options{URL: withUser(goneURL)}, bus.NothingListening, goneURL},
-		"two, none there":   {bus.Options{URL: withUser(goneURL) + ", " + goneURL}, bus.NothingListening, goneURL + "," + goneURL},
+		"nothing there":     {bus.Options{URL: withUser(goneURL)}, bus.NoServer, goneURL},
+		"two, none there":   {bus.Options{URL: withUser(goneURL) + ", " + goneURL}, bus.NoServer, goneURL + "," + goneURL},
 		"not a URL":         {bus.Options{URL: "nats://alice:hunter2@%zz"}, bus.BadOptions, "nats://%zz"},
 		"half a key pair":   {bus.Options{URL: srv.URL(), CertFile: "c.pem"}, bus.BadOptions, srv.URL()},
 		"half a JWT":        {bus.Options{URL: srv.URL(), JWT: "x"}, bus.BadOptions, srv.URL()},
@@ -45,7 +46,7 @@ func TestOpen_failsWithTheReasonAndNoSecrets(t *testing.T) {
 		"no such nkey file": {bus.Options{URL: srv.URL(), NKey: "/none"}, bus.BadOptions, srv.URL()},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b, err := bus.Open(soon(t), tc.o)
+			b, err := bus.Open(testkit.Soon(t), tc.o)
 			require.Nil(t, b)
 			var failed *bus.ConnectError
 			require.ErrorAs(t, err, &failed)
@@ -61,10 +62,10 @@ func TestOpen_givesUpOnAServerThatSaysNothing(t *testing.T) {
 	require.NoError(t, err)
 	defer l.Close() // accepts, by the kernel, and is silent
 	began := time.Now()
-	_, err = bus.Open(soon(t), bus.Options{URL: "nats://" + l.Addr().String(), ConnectTimeout: 50 * time.Millisecond})
+	_, err = bus.Open(testkit.Soon(t), bus.Options{URL: "nats://" + l.Addr().String(), ConnectTimeout: 50 * time.Millisecond})
 	var failed *bus.ConnectError
 	require.ErrorAs(t, err, &failed)
-	require.Less(t, time.Since(began), patience/2)
+	require.Less(t, time.Since(began), testkit.Patience/2)
 }
 
 func TestOpen_keepsToACancelledContext(t *testing.T) {
@@ -103,7 +104,7 @@ func TestPublish_refusesWhatTheServerWouldCutUsFor(t *testing.T) {
 	require.ErrorIs(t, b.Data().Publish("", nil), bus.ErrBadSubject)
 	_, err = b.Data().Subscribe("a..b", func(bus.Msg) {})
 	require.ErrorIs(t, err, bus.ErrBadSubject)
-	require.NoError(t, b.Data().Flush(soon(t)), "the connection is whole")
+	require.NoError(t, b.Data().Flush(testkit.Soon(t)), "the connection is whole")
 }
 
 func TestPermission_aDeniedSubscribeIsAnErrorAndBreaksNothing(t *testing.T) {
@@ -127,7 +128,7 @@ func TestPermission_aDeniedSubscribeIsAnErrorAndBreaksNothing(t *testing.T) {
 		}()
 	}
 	for range cap(errs) {
-		require.NoError(t, take(t, errs))
+		require.NoError(t, testkit.Next(t, errs))
 	}
 	require.Equal(t, bus.OpPublish, firstDenied(t, heard, bus.OpPublish).Op)
 	_, err := b.Data().Subscribe("open.x", func(bus.Msg) {})
@@ -186,17 +187,17 @@ func TestReconnect_keepsSubscriptionsAndPublishesFailMeanwhile(t *testing.T) {
 	awaitState(t, heard, bus.LaneData, bus.Disconnected)
 	began := time.Now()
 	require.ErrorIs(t, a.Data().Publish("x", nil), bus.ErrDisconnected)
-	require.ErrorIs(t, a.Data().Flush(soon(t)), bus.ErrDisconnected)
+	require.ErrorIs(t, a.Data().Flush(testkit.Soon(t)), bus.ErrDisconnected)
 	_, err = a.Data().Subscribe("y", func(bus.Msg) {})
 	require.ErrorIs(t, err, bus.ErrDisconnected)
-	require.Less(t, time.Since(began), patience/4, "nothing waits for the server to come back")
+	require.Less(t, time.Since(began), testkit.Patience/4, "nothing waits for the server to come back")
 	require.Empty(t, a.Data().URL())
 
 	again := listen(t, embed.Options{Port: port})
 	awaitState(t, heard, bus.LaneData, bus.Reconnected)
 	b := open(t, bus.Options{URL: again.URL()})
 	require.NoError(t, b.Data().Publish("x", []byte("after")))
-	require.Equal(t, "after", take(t, got))
+	require.Equal(t, "after", testkit.Next(t, got))
 	require.NoError(t, a.Err())
 }
 
@@ -206,7 +207,7 @@ func TestReconnect_toAServerWithOtherCredentialsBreaksTheBus(t *testing.T) {
 	b := open(t, bus.Options{URL: srv.URL(), Token: "old"})
 	srv.Shutdown()
 	listen(t, embed.Options{Port: port, Token: "new"})
-	take(t, b.Done())
+	testkit.Next(t, b.Done())
 	require.ErrorContains(t, b.Err(), "closed by the server")
 	require.ErrorContains(t, b.Err(), "Authorization Violation")
 }
@@ -219,7 +220,7 @@ func TestReconnect_aSubscriptionDeniedAfterwardsBreaksTheBus(t *testing.T) {
 	require.NoError(t, err)
 	srv.Shutdown()
 	listen(t, embed.Options{Port: port, ConfigFile: config(t, restricted)})
-	take(t, b.Done())
+	testkit.Next(t, b.Done())
 	require.Equal(t, &bus.PermissionError{Op: bus.OpSubscribe, Subject: "shut.x"}, b.Err())
 }
 
@@ -231,7 +232,7 @@ func TestLameDuck_isLeftBeforeItStops(t *testing.T) {
 	done := make(chan struct{})
 	go func() { srv.LameDuck(); close(done) }()
 	awaitState(t, heard, bus.LaneControl, bus.Disconnected)
-	take(t, done)
+	testkit.Next(t, done)
 	require.NoError(t, b.Err())
 }
 
@@ -249,7 +250,7 @@ func TestForeign_malformedHeadersReachTheHandlerAndHarmNothing(t *testing.T) {
 		_, err := fmt.Fprintf(conn, "CONNECT {\"verbose\":false,\"headers\":true}\r\nHPUB x %d %d\r\n%sbody\r\n",
 			len(hdr), len(hdr)+4, hdr)
 		require.NoError(t, err)
-		m := take(t, got)
+		m := testkit.Next(t, got)
 		require.Equal(t, "body", string(m.Data))
 		require.False(t, m.NoResponders, "a body is no hint")
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/bus/bustest"
 	"github.com/castnet-io/castnet/bus/embed"
+	"github.com/castnet-io/castnet/internal/testkit"
 )
 
 // held is a member of a group whose handler waits in its first message, with n messages behind that.
@@ -31,8 +32,8 @@ func held(t *testing.T, b, from *bus.Bus, n int) (sub *bus.Sub, release chan str
 	for range n + 1 {
 		require.NoError(t, from.Data().Publish("jobs", nil))
 	}
-	require.NoError(t, from.Data().Flush(soon(t)))
-	take(t, began)
+	require.NoError(t, from.Data().Flush(testkit.Soon(t)))
+	testkit.Next(t, began)
 	return sub, release, heard
 }
 
@@ -43,14 +44,14 @@ func TestDrain_theHandlerGetsAllThatTheServerHasSentAndNothingElse(t *testing.T)
 	sub, release, heard := held(t, a, from, n)
 	members, over := srv.NumSubs(), make(chan error, 1)
 	go func() { over <- sub.Drain(context.Background()) }()
-	require.Eventually(t, func() bool { return srv.NumSubs() < members }, patience, time.Millisecond)
-	_, err := from.Control().Request(soon(t), bus.Msg{Subject: "jobs"})
+	require.Eventually(t, func() bool { return srv.NumSubs() < members }, testkit.Patience, time.Millisecond)
+	_, err := from.Control().Request(testkit.Soon(t), bus.Msg{Subject: "jobs"})
 	require.ErrorIs(t, err, bus.ErrNoResponders, "it is no member any more")
 	require.Empty(t, over, "it waits for the handler")
 	close(release)
-	require.NoError(t, take(t, over))
+	require.NoError(t, testkit.Next(t, over))
 	require.Len(t, heard, n)
-	require.NoError(t, sub.Drain(soon(t)), "twice is once")
+	require.NoError(t, sub.Drain(testkit.Soon(t)), "twice is once")
 	require.NoError(t, sub.Unsubscribe())
 	require.NoError(t, a.Err())
 }
@@ -69,7 +70,7 @@ func TestDrain_waitsNoLongerThanItMay(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, from.Data().Publish("last", nil))
 	close(release)
-	take(t, last)
+	testkit.Next(t, last)
 	require.Empty(t, heard, "what it has not had is dropped")
 }
 
@@ -80,17 +81,17 @@ func TestDrain_withoutAServerTheHandlerGetsWhatCameAndNothingOfTheNext(t *testin
 	onState, states := states()
 	a, from := open(t, bus.Options{URL: srv.URL(), OnState: onState}), open(t, bus.Options{URL: srv.URL()})
 	sub, release, heard := held(t, a, from, n)
-	require.NoError(t, a.Data().Flush(soon(t)), "it has them")
+	require.NoError(t, a.Data().Flush(testkit.Soon(t)), "it has them")
 	srv.Shutdown()
 	awaitState(t, states, bus.LaneData, bus.Disconnected)
 	over := make(chan error, 1)
 	go func() { over <- sub.Drain(context.Background()) }()
 	close(release)
-	require.NoError(t, take(t, over))
+	require.NoError(t, testkit.Next(t, over))
 	require.Len(t, heard, n)
 
 	again := listen(t, embed.Options{Port: port})
 	awaitState(t, states, bus.LaneData, bus.Reconnected)
-	_, err := open(t, bus.Options{URL: again.URL()}).Data().Request(soon(t), bus.Msg{Subject: "jobs"})
+	_, err := open(t, bus.Options{URL: again.URL()}).Data().Request(testkit.Soon(t), bus.Msg{Subject: "jobs"})
 	require.ErrorIs(t, err, bus.ErrNoResponders)
 }

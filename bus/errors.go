@@ -6,50 +6,49 @@ import (
 )
 
 var (
-	// ErrClosed is what every call answers once the Bus is closed or broken;
-	// Bus.Err says which of the two, and why.
+	// ErrClosed is the error of every call on a closed or broken Bus; Bus.Err has the reason of a
+	// broken one.
 	ErrClosed = errors.New("bus: closed")
 
-	// ErrOverflow says that the queue of one request was full when a reply
-	// arrived. The reply is lost.
+	// ErrOverflow reports that the queue of one request was full when a reply arrived. The reply is
+	// lost.
 	ErrOverflow = errors.New("bus: queue full, message lost")
 
-	// ErrDisconnected says that there is no server at the moment. Nothing was
-	// buffered: the caller keeps the message, or gives it up.
+	// ErrDisconnected reports that there is no server at the moment. Nothing was buffered: the
+	// caller keeps the message, or drops it.
 	ErrDisconnected = errors.New("bus: not connected to a server")
 
-	// ErrNoResponders says that the server knows nobody who listens on the
-	// subject of a request.
+	// ErrNoResponders reports that the server knows no subscriber for the subject of a request.
 	ErrNoResponders = errors.New("bus: no responders")
 
-	// ErrTooLarge says that a message exceeds what the server accepts.
+	// ErrTooLarge reports a message larger than the server accepts.
 	ErrTooLarge = errors.New("bus: message too large")
 
-	// ErrBadSubject says that a subject cannot be used on NATS.
+	// ErrBadSubject reports an invalid NATS subject.
 	ErrBadSubject = errors.New("bus: bad subject")
 
-	// ErrHandlerPanic says that a subscription's handler panicked.
+	// ErrHandlerPanic reports a panic of a subscription's handler.
 	ErrHandlerPanic = errors.New("bus: handler panicked")
 )
 
-// Reason says why a connection could not be made.
+// Reason is the cause of a failed connection.
 type Reason string
 
 // The reasons of a ConnectError.
 const (
-	BadOptions       Reason = "bad options"
-	NothingListening Reason = "nothing is listening there"
-	WrongCredentials Reason = "the server refused the credentials"
-	OffLoopback      Reason = "the server is not on this machine and asks for no authentication; refused (say Insecure to allow it)"
-	OtherFailure     Reason = "connection failed"
+	BadOptions            Reason = "bad options"
+	NoServer              Reason = "nothing is listening there"
+	WrongCredentials      Reason = "the server refused the credentials"
+	UnauthenticatedRemote Reason = "the server is not on this machine and asks for no authentication; refused (say Insecure to allow it)"
+	OtherFailure          Reason = "connection failed"
 )
 
 // ConnectError is the failure of Open.
 type ConnectError struct {
 	URL    string // without userinfo
 	Reason Reason
-	Hint   string // what was found out on the way, e.g. an unusable local file
-	Err    error  // the cause, nil when Reason says it all
+	Hint   string // findings on the way, e.g. an unusable local file
+	Err    error  // the cause; nil if Reason covers it
 }
 
 // Error names the URL, the reason, the cause and the hint.
@@ -67,7 +66,7 @@ func (e *ConnectError) Error() string {
 // Unwrap returns the cause.
 func (e *ConnectError) Unwrap() error { return e.Err }
 
-// Op names what a permission was missing for.
+// Op is the operation of a missing permission.
 type Op string
 
 // The operations of a PermissionError.
@@ -76,7 +75,7 @@ const (
 	OpSubscribe Op = "subscribe"
 )
 
-// PermissionError says that the server's permissions forbid an operation.
+// PermissionError reports an operation forbidden by the server's permissions.
 type PermissionError struct {
 	Op      Op
 	Subject string

@@ -11,53 +11,52 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// What a peer can cause is logged, but at most so many lines a period.
+// Rate limit of the log lines that a peer can cause.
 const (
-	noisyBurst  = 10
-	noisyPeriod = time.Second
+	logBurst  = 10
+	logPeriod = time.Second
 )
 
-// The methods here run on the event goroutine nats.go has for each connection:
-// one at a time, in order, and possibly before nats.Connect has returned, so
-// they use the connection they are given.
+// The methods here run on nats.go's event goroutine of each connection: one at a time, in order,
+// and possibly before nats.Connect has returned. So they use the connection in their argument.
 
-func (c *Conn) state(kind StateKind, err error) {
+func (c *Conn) notifyState(kind StateKind, err error) {
 	s := State{Lane: c.lane, Kind: kind, Err: err}
-	c.bus.watchers.tell(s)
+	c.bus.watchers.notify(s)
 	if c.onState != nil {
 		c.onState(s)
 	}
 }
 
-func (c *Conn) onConnected(*nats.Conn) { c.state(Connected, nil) }
+func (c *Conn) onConnected(*nats.Conn) { c.notifyState(Connected, nil) }
 
 func (c *Conn) onDisconnected(_ *nats.Conn, err error) {
-	c.life.end()
-	c.inbox.overflow.Store(fits)
-	if c.bus.isOver() {
-		return // Closed follows and says it all
+	c.connCtx.endConnection()
+	c.inbox.overflow.Store(inboxFits)
+	if c.bus.isEnded() {
+		return // Closed follows with the reason
 	}
 	c.log.Warn().Err(err).Msg("bus disconnected")
-	c.state(Disconnected, err)
+	c.notifyState(Disconnected, err)
 }
 
-// onReconnected waits for the server before it says so: nats.go calls it when
-// the subscriptions are written, the server may not have read them yet (BUS-3).
+// onReconnected waits for the server before it reports the State. nats.go calls it when the
+// subscriptions are written; the server may not have read them yet (BUS-3).
 func (c *Conn) onReconnected(nc *nats.Conn) {
-	if !c.admissible(nc) {
-		c.bus.fail(&ConnectError{URL: stripUserinfo(nc.ConnectedUrl()), Reason: OffLoopback})
+	if !c.mayUseServer(nc) {
+		c.bus.fail(&ConnectError{URL: stripUserinfo(nc.ConnectedUrl()), Reason: UnauthenticatedRemote})
 		return
 	}
-	if !c.answers(nc) {
+	if !c.serverResponds(nc) {
 		return
 	}
 	c.log.Info().Str("url", stripUserinfo(nc.ConnectedUrl())).Msg("bus reconnected")
-	c.state(Reconnected, nil)
+	c.notifyState(Reconnected, nil)
 }
 
-// answers flushes. A connection that was lost meanwhile is nats.go's business,
-// it is at it already; one whose server says nothing is given up here.
-func (c *Conn) answers(nc *nats.Conn) bool {
+// serverResponds flushes. If the connection is lost meanwhile, nats.go already handles that. If the
+// server does not answer, serverResponds drops the connection.
+func (c *Conn) serverResponds(nc *nats.Conn) bool {
 	if !nc.IsConnected() {
 		return false
 	}
@@ -66,69 +65,68 @@ func (c *Conn) answers(nc *nats.Conn) bool {
 	err := nc.FlushWithContext(ctx)
 	if errors.Is(err, context.DeadlineExceeded) {
 		c.log.Warn().Err(err).Msg("bus reconnected, but the server does not answer")
-		c.leave(nc)
+		c.forceReconnect(nc)
 	}
 	return err == nil
 }
 
-// leave drops the connection and makes another.
-func (c *Conn) leave(nc *nats.Conn) {
+// forceReconnect drops the connection and makes another.
+func (c *Conn) forceReconnect(nc *nats.Conn) {
 	if err := nc.ForceReconnect(); err != nil {
 		c.log.Warn().Err(err).Msg("bus could not leave the server")
 	}
 }
 
-// onClosed is the last event. Unasked, it means that nats.go has given up, for
-// instance because the server refused the credentials twice.
+// onClosed is the last event. If the close was not requested, nats.go has given up, for instance
+// because the server refused the credentials twice.
 func (c *Conn) onClosed(nc *nats.Conn) {
-	if !c.bus.isOver() {
+	if !c.bus.isEnded() {
 		c.bus.fail(fmt.Errorf("bus: %s lane closed by the server: %w", c.lane, nc.LastError()))
 	}
-	c.state(Closed, c.bus.Err())
+	c.notifyState(Closed, c.bus.Err())
 	close(c.closed)
 }
 
-// onLameDuck leaves a server that is about to stop for another one.
+// onLameDuck moves from a stopping server to another one.
 func (c *Conn) onLameDuck(nc *nats.Conn) {
 	c.log.Info().Msg("bus server is shutting down, leaving it")
-	c.leave(nc)
+	c.forceReconnect(nc)
 }
 
-// onError gets what nats.go has no caller for. Each case reports, reconnects or
-// breaks; none is dropped (BUS-2).
+// onError gets nats.go's asynchronous errors. Each case reports, reconnects or breaks the Bus; none
+// is dropped (BUS-2).
 func (c *Conn) onError(_ *nats.Conn, ns *nats.Subscription, err error) {
 	switch {
 	case errors.Is(err, nats.ErrSlowConsumer):
 		if s := c.subOf(ns); s != nil {
-			s.inbox.overflown(s.subject)
+			s.inbox.onOverflow(s.subject)
 		}
 	case errors.Is(err, nats.ErrPermissionViolation):
 		c.onDenied(parsePermission(err))
 	case errors.Is(err, nats.ErrMaxSubscriptionsExceeded):
-		// The server does not say which subscription it refused.
+		// The server does not name the refused subscription.
 		c.bus.fail(fmt.Errorf("bus: a subscription of the %s lane was refused: %w", c.lane, err))
 	default:
-		c.loud.Warn().Err(err).Str("subject", subjectOf(ns)).Msg("bus error")
+		c.sampledLog.Warn().Err(err).Str("subject", subjectOf(ns)).Msg("bus error")
 	}
-	c.verdict.note(err)
+	c.denials.markHandled(err)
 }
 
-// onDenied gives a denial to whoever waits for it. A live subscription that is
-// denied, after a reconnect to a server with other permissions, is deaf: that
-// breaks the Bus.
+// onDenied passes a denial to the waiting caller. A live subscription may be denied after a
+// reconnect to a server with other permissions. It then receives nothing, and that breaks the Bus.
 func (c *Conn) onDenied(denied *PermissionError) {
-	c.loud.Error().Str("op", string(denied.Op)).Str("subject", denied.Subject).Msg("bus permission denied")
-	c.state(Denied, denied)
+	c.sampledLog.Error().Str("op", string(denied.Op)).Str("subject", denied.Subject).Msg("bus permission denied")
+	c.notifyState(Denied, denied)
 	if denied.Op == OpPublish {
-		c.calls.deny(denied)
+		c.requests.deny(denied)
 		return
 	}
-	if !c.verdict.deny(denied) && c.subscribes(denied.Subject) {
+	if !c.denials.record(denied) && c.isSubscribed(denied.Subject) {
 		c.bus.fail(denied)
 	}
 }
 
-func (c *Conn) subscribes(subject string) bool {
+func (c *Conn) isSubscribed(subject string) bool {
 	found := false
 	c.subs.Range(func(_, s any) bool {
 		found = s.(*Sub).subject == subject

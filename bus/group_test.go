@@ -8,6 +8,7 @@ import (
 
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/bus/bustest"
+	"github.com/castnet-io/castnet/internal/testkit"
 )
 
 func TestSubscribeGroup_eachMessageGoesToOneMember(t *testing.T) {
@@ -32,7 +33,7 @@ func TestSubscribeGroup_eachMessageGoesToOneMember(t *testing.T) {
 	}
 	seen, by := map[bool]map[int]int{false: {}, true: {}}, map[int]int{}
 	for range 2 * n {
-		g := take(t, heard)
+		g := testkit.Next(t, heard)
 		seen[g.member == 2][g.i]++
 		by[g.member]++
 	}

@@ -13,34 +13,33 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// How full an Inbox is that loses nothing: the values of Inbox.overflow.
+// States of a lossless Inbox: the values of Inbox.overflow.
 const (
-	fits    int32 = iota
-	full          // a message found no room: the connection is to be left
-	leaving       // it has been; nats.go has not reported the disconnect so far
+	inboxFits         int32 = iota
+	inboxFull               // a message found no room: the connection is to be left
+	inboxReconnecting       // it has been; nats.go has not reported the disconnect so far
 )
 
-// Inbox is a queue that subscriptions feed, and the pump goroutine that hands its
-// messages to their handlers.
+// Inbox is a queue of several subscriptions, with a pump goroutine that hands its messages to their
+// handlers.
 type Inbox struct {
-	conn    *Conn
-	name    string // "" = the lane's own
-	queue   chan *nats.Msg
-	stopped chan struct{} // the pump has returned
-	marks   marks
+	conn     *Conn
+	name     string // "" = the lane's own
+	queue    chan *nats.Msg
+	pumpDone chan struct{} // the pump has returned
+	marks    marks
 
 	overflow atomic.Int32  // of the lane's own
-	dropped  atomic.Uint64 // by subscriptions that have ended; of a lossy one
+	dropped  atomic.Uint64 // by ended subscriptions; of a lossy one
 }
 
 func newInbox(c *Conn, name string, room int) *Inbox {
-	return &Inbox{conn: c, name: name, queue: make(chan *nats.Msg, room), stopped: make(chan struct{})}
+	return &Inbox{conn: c, name: name, queue: make(chan *nats.Msg, room), pumpDone: make(chan struct{})}
 }
 
-// Lossy is an Inbox of the lane for requests of strangers and for news that is soon
-// repeated: it drops a message that finds no room, and counts it. It has a queue and a
-// pump of its own, so it delays no other Inbox and none delays it. The first call with
-// a name makes the Inbox; it ends with the Bus.
+// Lossy returns a lossy Inbox of the lane, for requests of plain clients and for frequently
+// repeated news. It drops and counts messages without room. Its own queue and pump keep it
+// independent of other Inboxes. The first call with a name creates the Inbox; it ends with the Bus.
 func (c *Conn) Lossy(name string) *Inbox {
 	c.lossyMu.Lock()
 	defer c.lossyMu.Unlock()
@@ -53,14 +52,14 @@ func (c *Conn) Lossy(name string) *Inbox {
 	return i
 }
 
-// inboxes are the lane's own, and then the lossy ones.
+// inboxes returns the lane's own Inbox, and then the lossy ones.
 func (c *Conn) inboxes() []*Inbox {
 	c.lossyMu.Lock()
 	defer c.lossyMu.Unlock()
 	return slices.AppendSeq([]*Inbox{c.inbox}, maps.Values(c.lossy))
 }
 
-// Dropped counts the messages that found no room in a lossy Inbox.
+// Dropped counts the messages dropped by a lossy Inbox.
 func (i *Inbox) Dropped() uint64 {
 	n := i.dropped.Load()
 	i.conn.subs.Range(func(_, s any) bool {
@@ -72,26 +71,26 @@ func (i *Inbox) Dropped() uint64 {
 	return n
 }
 
-// overflown takes the news that a message found no room. The lane's own Inbox takes the
-// connection for lost: it leaves it as soon as half of what came has been handled. To
-// leave it earlier would fill the queue again at once.
-func (i *Inbox) overflown(subject string) {
+// onOverflow handles a message without room. For the lane's own Inbox the connection counts as
+// lost. The Inbox leaves it as soon as half of the queue has been handled, because a new connection
+// would fill the queue again at once.
+func (i *Inbox) onOverflow(subject string) {
 	if i.name != "" {
-		i.conn.loud.Warn().Str("inbox", i.name).Str("subject", subject).Int("holds", cap(i.queue)).
+		i.conn.sampledLog.Warn().Str("inbox", i.name).Str("subject", subject).Int("holds", cap(i.queue)).
 			Msg("bus inbox full, messages dropped")
 		return
 	}
-	if i.overflow.CompareAndSwap(fits, full) {
-		i.conn.loud.Error().Str("subject", subject).Int("holds", cap(i.queue)).
+	if i.overflow.CompareAndSwap(inboxFits, inboxFull) {
+		i.conn.sampledLog.Error().Str("subject", subject).Int("holds", cap(i.queue)).
 			Msg("bus inbox full, messages lost: reconnecting")
 	}
-	i.relieve()
+	i.reconnectWhenDrained()
 }
 
-// relieve leaves the connection after an overflow, once there is room (BUS-2).
-func (i *Inbox) relieve() {
-	if len(i.queue) <= cap(i.queue)/2 && i.overflow.CompareAndSwap(full, leaving) {
-		i.conn.leave(i.conn.nc)
+// reconnectWhenDrained leaves the connection after an overflow, once there is room (BUS-2).
+func (i *Inbox) reconnectWhenDrained() {
+	if len(i.queue) <= cap(i.queue)/2 && i.overflow.CompareAndSwap(inboxFull, inboxReconnecting) {
+		i.conn.forceReconnect(i.conn.nc)
 	}
 }
 
@@ -99,24 +98,22 @@ func (i *Inbox) relieve() {
 type Sub struct {
 	conn    *Conn
 	inbox   *Inbox
-	ns      *nats.Subscription
+	natsSub *nats.Subscription
 	subject string
 	group   string // "" = none
 	handle  func(Msg)
 }
 
-// Subscribe calls h for each message on subject, which may have wildcards. When
-// it returns, the server has the interest (BUS-3). h runs on the lane's one
-// pump, in publish order across all subjects of the lane (BUS-1), and must not
-// block: it keeps every other subscription of the lane waiting. Each Subscribe
-// gets each message, also when several name one subject.
+// Subscribe calls h for each message on subject, with or without wildcards. When it returns, the
+// server has the interest (BUS-3). h runs on the lane's one pump, in publish order across all
+// subjects of the lane (BUS-1). h must not block, because all other subscriptions of the lane wait
+// for it. Each Subscribe gets each message, even if several use one subject.
 func (c *Conn) Subscribe(subject string, h func(Msg)) (*Sub, error) {
 	return c.inbox.Subscribe(subject, h)
 }
 
-// SubscribeGroup is Subscribe as one of a queue group: each message goes to one
-// member of the group that the server picks. Which member gets what says
-// nothing about order between them.
+// SubscribeGroup is Subscribe as a member of a queue group: the server sends each message to one
+// member. There is no order between members.
 func (c *Conn) SubscribeGroup(subject, group string, h func(Msg)) (*Sub, error) {
 	return c.inbox.SubscribeGroup(subject, group, h)
 }
@@ -138,8 +135,8 @@ func (c *Conn) subscribe(s *Sub) (*Sub, error) {
 	if len(s.subject)+len(s.group) > maxControlLine {
 		return nil, subjectTooLong(s.subject, s.group)
 	}
-	// Before the server hears of it: the denial may be quicker than we are.
-	forget := c.verdict.expect(s)
+	// Register before the server learns of it: the denial may come first.
+	forget := c.denials.expect(s)
 	defer forget()
 	if err := c.register(s); err != nil {
 		return nil, c.translate(err, fmt.Sprintf("subscribe to %q", s.subject))
@@ -164,7 +161,7 @@ func (c *Conn) register(s *Sub) error {
 	if err != nil {
 		return err
 	}
-	s.ns = ns
+	s.natsSub = ns
 	c.subs.Store(ns, s)
 	return nil
 }
@@ -174,47 +171,46 @@ func (c *Conn) confirm(ctx context.Context, s *Sub) error {
 	if err := c.Flush(ctx); err != nil {
 		return err
 	}
-	return c.verdict.of(ctx, s, c.nc.LastError)
+	return c.denials.check(ctx, s, c.nc.LastError)
 }
 
-// Unsubscribe ends the subscription; no message is handed to its handler
-// afterwards, except by a call already under way. A second call does nothing.
+// Unsubscribe ends the subscription. Its handler gets no more messages, except in a call already
+// under way. A second call does nothing.
 func (s *Sub) Unsubscribe() error {
-	if _, live := s.conn.subs.LoadAndDelete(s.ns); !live {
+	if _, live := s.conn.subs.LoadAndDelete(s.natsSub); !live {
 		return nil
 	}
 	s.inbox.dropped.Add(s.dropped())
-	err := s.ns.Unsubscribe()
+	err := s.natsSub.Unsubscribe()
 	if err == nil || errors.Is(err, nats.ErrConnectionClosed) || errors.Is(err, nats.ErrBadSubscription) {
 		return nil
 	}
 	return s.conn.translate(err, fmt.Sprintf("unsubscribe from %q", s.subject))
 }
 
-// dropped counts what found no room in the Inbox, while the subscription lives.
+// dropped counts messages without room in the Inbox, while the subscription lives.
 func (s *Sub) dropped() uint64 {
-	n, err := s.ns.Dropped()
+	n, err := s.natsSub.Dropped()
 	if err != nil {
 		return 0
 	}
 	return uint64(n)
 }
 
-// Drain is Unsubscribe, once the handler has had every message that the server
-// sent to the subscription before it heard that this ends: other members of its
-// group get none of those. It waits for them until ctx ends, 5 s if that has no
-// deadline; what the handler has not had by then is dropped. A lane without a
-// server is sent nothing more. It must not be called from a handler.
+// Drain is Unsubscribe after the handler has had every message that the server had sent to the
+// subscription; other members of its group get none of those. It waits until ctx ends (5 s without
+// a deadline), and drops the remaining messages. Without a server no more messages come. Do not
+// call it from a handler.
 func (s *Sub) Drain(ctx context.Context) error {
 	c := s.conn
-	if _, live := c.subs.Load(s.ns); !live {
+	if _, live := c.subs.Load(s.natsSub); !live {
 		return nil
 	}
 	ctx, cancel := bounded(ctx, flushTimeout)
 	defer cancel()
-	end := s.ns.Drain        //nolint:forbidigo // nothing else of nats.go keeps what was sent; no bubble drains
-	if !c.nc.IsConnected() { // nats.go would subscribe it anew on the next connection
-		end = s.ns.Unsubscribe
+	end := s.natsSub.Drain   //nolint:forbidigo // nothing else of nats.go keeps what was sent; no bubble drains
+	if !c.nc.IsConnected() { // nats.go would subscribe again on the next connection
+		end = s.natsSub.Unsubscribe
 	}
 	var err error
 	if end() == nil { // else the connection is closed
@@ -236,12 +232,12 @@ func (s *Sub) Drain(ctx context.Context) error {
 	}
 }
 
-// pump hands the queue to the handlers, one message after the other. The lane's own
-// closes the connection when the Bus is over. A panic in a handler breaks the Bus
-// instead of the process (BUS-6).
+// pump hands the queue to the handlers, one message after the other. The lane's own pump closes the
+// connection when the Bus is over. A panic in a handler breaks the Bus instead of the process
+// (BUS-6).
 func (i *Inbox) pump() {
 	c := i.conn
-	defer close(i.stopped)
+	defer close(i.pumpDone)
 	if i.name == "" {
 		defer c.nc.Close()
 	}
@@ -257,18 +253,18 @@ func (i *Inbox) pump() {
 			return
 		case m := <-i.queue:
 			if m.Sub == nil {
-				i.marks.reach(m)
+				i.marks.run(m)
 			} else if s := c.subOf(m.Sub); s != nil {
 				s.handle(fromNATS(m))
 			}
-			if i.overflow.Load() == full {
-				i.relieve()
+			if i.overflow.Load() == inboxFull {
+				i.reconnectWhenDrained()
 			}
 		}
 	}
 }
 
-// subOf finds the live subscription; nil if it has been unsubscribed.
+// subOf returns the live subscription; nil if it has been unsubscribed.
 func (c *Conn) subOf(ns *nats.Subscription) *Sub {
 	if s, ok := c.subs.Load(ns); ok {
 		return s.(*Sub)
@@ -281,11 +277,11 @@ func (c *Conn) subOf(ns *nats.Subscription) *Sub {
 	return nil
 }
 
-// awaitEnd waits for the pumps and for the last event of nats.go.
-func (c *Conn) awaitEnd(ctx context.Context) error {
+// awaitClosed waits for the pumps and for the last event of nats.go.
+func (c *Conn) awaitClosed(ctx context.Context) error {
 	ends := []<-chan struct{}{c.closed}
 	for _, i := range c.inboxes() {
-		ends = append(ends, i.stopped, i.marks.ended())
+		ends = append(ends, i.pumpDone, i.marks.stop())
 	}
 	for _, end := range ends {
 		select {

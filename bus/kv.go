@@ -14,42 +14,45 @@ import (
 )
 
 const (
-	// kvTimeout bounds an operation on a bucket whose context has no deadline.
+	// kvTimeout bounds an operation on a bucket without a context deadline.
 	kvTimeout = 5 * time.Second
 
-	// kvTombstone is how long the store remembers that a key was deleted.
-	kvTombstone = time.Hour
+	// tombstoneTTL is the time for which the store remembers a deleted key.
+	tombstoneTTL = time.Hour
 
 	// MaxKVValue bounds a value, in bytes.
 	MaxKVValue = 1 << 20
 )
 
 var (
-	// ErrNoJetStream says that the servers have no store: JetStream is off, there or for this account.
+	// ErrNoJetStream reports that JetStream is off, on the servers or for this account.
 	ErrNoJetStream = errors.New("bus: the server has no JetStream")
 
-	// ErrJetStreamAway says that there is a store, which does not answer: its cluster has no leader, or no quorum.
-	ErrJetStreamAway = errors.New("bus: JetStream does not answer")
+	// ErrJetStreamUnavailable reports that JetStream does not answer: its cluster has no leader, or
+	// no quorum.
+	ErrJetStreamUnavailable = errors.New("bus: JetStream does not answer")
 
-	// ErrNoKey says that a bucket has no such key.
-	ErrNoKey = errors.New("bus: no such key")
+	// ErrKeyNotFound reports that a bucket has no such key.
+	ErrKeyNotFound = errors.New("bus: no such key")
 
-	// ErrRevision says that a key was written by somebody else in between, or that it exists already.
-	ErrRevision = errors.New("bus: the key has another revision")
+	// ErrRevisionConflict reports that another writer changed the key in between, or that it exists
+	// already.
+	ErrRevisionConflict = errors.New("bus: the key has another revision")
 )
 
-// KVOptions describe a bucket, which is made when it is not there.
+// KVOptions describe a bucket, created on first use.
 type KVOptions struct {
 	Bucket   string
-	Replicas int // servers of a cluster that keep it; 0: one
+	Replicas int // number of copies in a cluster; 0: one
 }
 
-// KV is a bucket of keys in JetStream. Each write names the revision it replaces and fails with ErrRevision when
-// that is not the newest: of several writers one succeeds (BUS-7). What Get says may be a moment old.
+// KV is a bucket of keys in JetStream. Each write names the revision it replaces and fails with
+// ErrRevisionConflict if that is not the newest: of several writers one succeeds (BUS-7). A value
+// from Get may be slightly old.
 type KV struct {
-	conn *Conn
-	kv   jetstream.KeyValue
-	made time.Time
+	conn    *Conn
+	kv      jetstream.KeyValue
+	created time.Time
 }
 
 // Entry is a key with its value.
@@ -57,10 +60,10 @@ type Entry struct {
 	Key      string
 	Value    []byte
 	Revision uint64
-	Deleted  bool // Watch alone tells of these
+	Deleted  bool // set by Watch only
 }
 
-// KV opens a bucket. Where there is no JetStream, it says so: ErrNoJetStream.
+// KV opens a bucket. Without JetStream it returns ErrNoJetStream.
 func (c *Conn) KV(ctx context.Context, o KVOptions) (*KV, error) {
 	ctx, cancel := bounded(ctx, kvTimeout)
 	defer cancel()
@@ -68,15 +71,15 @@ func (c *Conn) KV(ctx context.Context, o KVOptions) (*KV, error) {
 	var kv jetstream.KeyValue
 	var made time.Time
 	if err == nil {
-		err = c.permitted(ctx, o.Bucket, func(ctx context.Context) (err error) {
+		err = c.failOnDenied(ctx, o.Bucket, func(ctx context.Context) (err error) {
 			kv, err = js.KeyValue(ctx, o.Bucket)
 			if errors.Is(err, jetstream.ErrBucketNotFound) {
 				kv, err = js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
-					Bucket: o.Bucket, Replicas: max(o.Replicas, 1), MaxValueSize: MaxKVValue, LimitMarkerTTL: kvTombstone,
+					Bucket: o.Bucket, Replicas: max(o.Replicas, 1), MaxValueSize: MaxKVValue, LimitMarkerTTL: tombstoneTTL,
 				})
 			}
 			if err == nil {
-				made, err = madeAt(ctx, kv)
+				made, err = createdAt(ctx, kv)
 			}
 			return err
 		})
@@ -87,8 +90,8 @@ func (c *Conn) KV(ctx context.Context, o KVOptions) (*KV, error) {
 	return &KV{c, kv, made}, nil
 }
 
-// madeAt is when the servers made a bucket.
-func madeAt(ctx context.Context, kv jetstream.KeyValue) (time.Time, error) {
+// createdAt is when the servers made a bucket.
+func createdAt(ctx context.Context, kv jetstream.KeyValue) (time.Time, error) {
 	status, err := kv.Status(ctx)
 	if err != nil {
 		return time.Time{}, err
@@ -100,13 +103,13 @@ func madeAt(ctx context.Context, kv jetstream.KeyValue) (time.Time, error) {
 	return stream.StreamInfo().Created, nil
 }
 
-// Made is when the bucket was made, by the clock of the servers. A bucket that was removed and made a second time has
-// another Made.
-func (k *KV) Made() time.Time { return k.made }
+// Created is the bucket's creation time, by the clock of the servers. A bucket removed and created
+// a second time has another one.
+func (k *KV) Created() time.Time { return k.created }
 
-// permitted does something with a bucket. JetStream does not say what it was not allowed to: the server does, of the
-// subject, and then there is nothing to wait for.
-func (c *Conn) permitted(ctx context.Context, bucket string, do func(context.Context) error) error {
+// failOnDenied runs an operation on a bucket, and ends it at once if the server denies its subject.
+// JetStream itself does not report missing permissions.
+func (c *Conn) failOnDenied(ctx context.Context, bucket string, do func(context.Context) error) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	defer c.bus.Watch(func(s State) {
@@ -127,7 +130,7 @@ func (k *KV) Get(ctx context.Context, key string) (Entry, error) {
 	ctx, cancel := bounded(ctx, kvTimeout)
 	defer cancel()
 	var e jetstream.KeyValueEntry
-	err := k.permitted(ctx, func(ctx context.Context) (err error) {
+	err := k.failOnDenied(ctx, func(ctx context.Context) (err error) {
 		e, err = k.kv.Get(ctx, key)
 		return err
 	})
@@ -137,45 +140,45 @@ func (k *KV) Get(ctx context.Context, key string) (Entry, error) {
 	return entryOf(e), nil
 }
 
-// Create writes a key that is not there, and returns its revision.
+// Create writes a new key, and returns its revision.
 func (k *KV) Create(ctx context.Context, key string, value []byte) (uint64, error) {
 	ctx, cancel := bounded(ctx, kvTimeout)
 	defer cancel()
 	var revision uint64
-	err := k.permitted(ctx, func(ctx context.Context) (err error) {
+	err := k.failOnDenied(ctx, func(ctx context.Context) (err error) {
 		revision, err = k.kv.Create(ctx, key, value)
 		return err
 	})
 	return revision, k.conn.kvErr(err, "create "+key)
 }
 
-// Put replaces the value that has a revision, and returns that of the new one.
+// Put replaces the value at a revision, and returns the new revision.
 func (k *KV) Put(ctx context.Context, key string, value []byte, revision uint64) (uint64, error) {
 	ctx, cancel := bounded(ctx, kvTimeout)
 	defer cancel()
 	var now uint64
-	err := k.permitted(ctx, func(ctx context.Context) (err error) {
+	err := k.failOnDenied(ctx, func(ctx context.Context) (err error) {
 		now, err = k.kv.Update(ctx, key, value, revision)
 		return err
 	})
 	return now, k.conn.kvErr(err, "put "+key)
 }
 
-// Delete takes away a key that has a revision.
+// Delete deletes a key at a revision.
 func (k *KV) Delete(ctx context.Context, key string, revision uint64) error {
 	ctx, cancel := bounded(ctx, kvTimeout)
 	defer cancel()
-	err := k.permitted(ctx, func(ctx context.Context) error {
-		return k.kv.Purge(ctx, key, jetstream.LastRevision(revision), jetstream.PurgeTTL(kvTombstone))
+	err := k.failOnDenied(ctx, func(ctx context.Context) error {
+		return k.kv.Purge(ctx, key, jetstream.LastRevision(revision), jetstream.PurgeTTL(tombstoneTTL))
 	})
 	return k.conn.kvErr(err, "delete "+key)
 }
 
-func (k *KV) permitted(ctx context.Context, do func(context.Context) error) error {
-	return k.conn.permitted(ctx, k.kv.Bucket(), do)
+func (k *KV) failOnDenied(ctx context.Context, do func(context.Context) error) error {
+	return k.conn.failOnDenied(ctx, k.kv.Bucket(), do)
 }
 
-// List returns every key that matches: a key, or a pattern of NATS subjects, which its keys are.
+// List returns every key that matches: a key, or a pattern as in NATS subjects.
 func (k *KV) List(ctx context.Context, keys string) ([]Entry, error) {
 	ctx, cancel := bounded(ctx, kvTimeout)
 	defer cancel()
@@ -194,12 +197,12 @@ func (k *KV) List(ctx context.Context, keys string) ([]Entry, error) {
 	return out, nil
 }
 
-// Watch yields every key that matches, then an Entry without a key, then each change, until ctx ends or the
-// loop is left. The loop must keep up: 256 changes may wait. An error is yielded last.
+// Watch yields every matching key, then an Entry without a key, then each change, until ctx or the
+// loop ends. The loop must keep up: 256 changes may wait. An error is yielded last.
 func (k *KV) Watch(ctx context.Context, keys string) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		var w jetstream.KeyWatcher
-		err := k.permitted(ctx, func(context.Context) (err error) {
+		err := k.failOnDenied(ctx, func(context.Context) (err error) {
 			w, err = k.kv.Watch(ctx, keys) // it lives as long as its context
 			return err
 		})
@@ -207,7 +210,7 @@ func (k *KV) Watch(ctx context.Context, keys string) iter.Seq2[Entry, error] {
 			yield(Entry{}, k.conn.kvErr(err, "watch "+keys))
 			return
 		}
-		defer func() { _ = w.Stop() }() // what could fail is over with the connection, or with ctx
+		defer func() { _ = w.Stop() }() // its errors concern a connection or ctx that has ended
 		for {
 			select {
 			case e, ok := <-w.Updates():
@@ -246,18 +249,19 @@ func (c *Conn) kvErr(err error, doing string) error {
 		errors.Is(err, nats.ErrNoResponders), errors.Is(err, jetstream.ErrNoStreamResponse):
 		return fmt.Errorf("%w: %s", ErrNoJetStream, doing)
 	case errors.Is(err, jetstream.ErrKeyNotFound), errors.Is(err, jetstream.ErrKeyDeleted):
-		return fmt.Errorf("%w: %s", ErrNoKey, doing)
+		return fmt.Errorf("%w: %s", ErrKeyNotFound, doing)
 	case errors.Is(err, jetstream.ErrKeyExists), errors.Is(err, jetstream.ErrKeyRevisionMismatch):
-		return fmt.Errorf("%w: %s", ErrRevision, doing)
+		return fmt.Errorf("%w: %s", ErrRevisionConflict, doing)
 	case errors.Is(err, context.DeadlineExceeded), leaderless(err):
-		return fmt.Errorf("%w: %s: %w", ErrJetStreamAway, doing, err)
+		return fmt.Errorf("%w: %s: %w", ErrJetStreamUnavailable, doing, err)
 	}
 	return c.translate(err, doing)
 }
 
-// leaderless reports whether a server said that the cluster, or the servers that keep the bucket, have no leader.
+// leaderless reports whether a server's error means that the cluster, or the servers of the bucket,
+// have no leader.
 func leaderless(err error) bool {
-	const unavailable, offline, offlineWhy = 10008, 10118, 10194 // codes of nats-server that nats.go does not name
+	const unavailable, offline, offlineWhy = 10008, 10118, 10194 // codes of nats-server without a name in nats.go
 	e, ok := errors.AsType[*jetstream.APIError](err)
 	return ok && slices.Contains([]jetstream.ErrorCode{unavailable, offline, offlineWhy}, e.ErrorCode)
 }

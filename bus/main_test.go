@@ -5,44 +5,21 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/bus/embed"
+	"github.com/castnet-io/castnet/internal/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// patience bounds every wait of a test; it is reached only by a failing one.
-const patience = 20 * time.Second
-
-// soon is the test's context with that bound.
-func soon(t testing.TB) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	t.Cleanup(cancel)
-	return ctx
-}
-
-// take returns the next value of ch.
-func take[T any](t testing.TB, ch <-chan T) T {
-	t.Helper()
-	select {
-	case v := <-ch:
-		return v
-	case <-time.After(patience):
-		require.FailNow(t, "nothing came")
-		panic("unreachable")
-	}
-}
-
 // listen starts a server on a loopback port and stops it with the test.
 func listen(t testing.TB, o embed.Options) *embed.Server {
 	t.Helper()
-	srv, err := embed.Start(soon(t), o)
+	srv, err := embed.Start(testkit.Soon(t), o)
 	require.NoError(t, err)
 	t.Cleanup(srv.Shutdown)
 	return srv
@@ -51,10 +28,10 @@ func listen(t testing.TB, o embed.Options) *embed.Server {
 // open connects and closes with the test.
 func open(t testing.TB, o bus.Options) *bus.Bus {
 	t.Helper()
-	b, err := bus.Open(soon(t), o)
+	b, err := bus.Open(testkit.Soon(t), o)
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
 		defer cancel()
 		require.NoError(t, b.Close(ctx))
 	})
@@ -71,7 +48,7 @@ func states() (func(bus.State), <-chan bus.State) {
 func awaitState(t testing.TB, ch <-chan bus.State, lane bus.Lane, kind bus.StateKind) bus.State {
 	t.Helper()
 	for {
-		if s := take(t, ch); s.Lane == lane && s.Kind == kind {
+		if s := testkit.Next(t, ch); s.Lane == lane && s.Kind == kind {
 			return s
 		}
 	}

@@ -8,52 +8,53 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// markWithin is how long the server may take to say that it has sent what it had.
-const markWithin = time.Second
+// markTimeout is the server's time to send its pending messages.
+const markTimeout = time.Second
 
 // marks are places in an Inbox.
 type marks struct {
 	mu      sync.Mutex
-	wanted  []func()
+	queued  []func()
 	placed  map[*nats.Msg][]func()
-	running chan struct{} // closed when nobody places marks any more; nil: nobody does
-	over    bool          // nobody begins to
+	running chan struct{} // closed when no goroutine places marks any more; nil: none does
+	stopped bool          // no new goroutine may start
 }
 
-// AfterReceived calls f on the lane's pump after everything that the server has sent to this lane when
-// AfterReceived is called. It does not wait. A server that does not answer within 1 s has nothing more
-// to say; f is not called when the Bus is over before.
+// AfterReceived calls f on the lane's pump after all messages that the server has already sent to
+// this lane. It does not wait. If the server does not answer within 1 s, f is called then. If the
+// Bus ends before, f is not called.
 func (c *Conn) AfterReceived(f func()) { c.inbox.afterReceived(f) }
 
 func (i *Inbox) afterReceived(f func()) {
 	m := &i.marks
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.over {
+	if m.stopped {
 		return
 	}
-	m.wanted = append(m.wanted, f)
+	m.queued = append(m.queued, f)
 	if m.running == nil {
 		m.running = make(chan struct{})
 		go i.placeMarks(m.running)
 	}
 }
 
-// placeMarks puts a mark behind what the server has sent, for all who want one, until nobody does.
+// placeMarks places marks behind the server's pending messages until all waiting functions are
+// covered.
 func (i *Inbox) placeMarks(done chan struct{}) {
 	defer close(done)
 	m := &i.marks
 	for {
 		m.mu.Lock()
-		fs := m.wanted
-		m.wanted = nil
+		fs := m.queued
+		m.queued = nil
 		if len(fs) == 0 {
 			m.running = nil
 			m.mu.Unlock()
 			return
 		}
 		m.mu.Unlock()
-		ctx, cancel := context.WithTimeout(context.Background(), markWithin)
+		ctx, cancel := context.WithTimeout(context.Background(), markTimeout)
 		if err := i.conn.Flush(ctx); err != nil {
 			i.conn.log.Debug().Err(err).Msg("a mark is placed behind what came so far")
 		}
@@ -72,8 +73,8 @@ func (i *Inbox) placeMarks(done chan struct{}) {
 	}
 }
 
-// reach runs what waited for a mark, on the pump.
-func (m *marks) reach(mark *nats.Msg) {
+// run runs the functions behind a mark, on the pump.
+func (m *marks) run(mark *nats.Msg) {
 	m.mu.Lock()
 	fs := m.placed[mark]
 	delete(m.placed, mark)
@@ -83,11 +84,11 @@ func (m *marks) reach(mark *nats.Msg) {
 	}
 }
 
-// ended is closed when no goroutine places marks; none begins to.
-func (m *marks) ended() <-chan struct{} {
+// stop is closed when no goroutine places marks; none begins to.
+func (m *marks) stop() <-chan struct{} {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.over = true
+	m.stopped = true
 	if m.running != nil {
 		return m.running
 	}

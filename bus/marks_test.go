@@ -14,6 +14,7 @@ import (
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/bus/bustest"
 	"github.com/castnet-io/castnet/bus/embed"
+	"github.com/castnet-io/castnet/internal/testkit"
 )
 
 // sent publishes n messages and waits until the server has them.
@@ -22,7 +23,7 @@ func sent(t testing.TB, from *bus.Bus, subject string, n int) {
 	for range n {
 		require.NoError(t, from.Data().Publish(subject, nil))
 	}
-	require.NoError(t, from.Data().Flush(soon(t)))
+	require.NoError(t, from.Data().Flush(testkit.Soon(t)))
 }
 
 func TestAfterReceived_comesAfterAllThatTheServerHadBefore(t *testing.T) {
@@ -36,7 +37,7 @@ func TestAfterReceived_comesAfterAllThatTheServerHadBefore(t *testing.T) {
 		sent(t, from, "x", each)
 		came := make(chan int64, 1)
 		to.Data().AfterReceived(func() { came <- n.Load() })
-		require.EqualValues(t, (round+1)*each, take(t, came))
+		require.EqualValues(t, (round+1)*each, testkit.Next(t, came))
 	}
 }
 
@@ -55,7 +56,7 @@ func TestAfterReceived_runsOnThePumpInTheOrderOfTheCalls(t *testing.T) {
 	sent(t, from, "x", 0)
 	to.Data().AfterReceived(func() { done <- order })
 	var calls []int
-	for _, i := range take(t, done) {
+	for _, i := range testkit.Next(t, done) {
 		if i >= 0 {
 			calls = append(calls, i)
 		}
@@ -81,7 +82,7 @@ func TestAfterReceived_fromManyAtATimeCallsEachOnce(t *testing.T) {
 		senders.Go(func() {
 			for i := range each {
 				turn.Lock()
-				if from.Data().Publish("x", nil) != nil || from.Data().Flush(soon(t)) != nil {
+				if from.Data().Publish("x", nil) != nil || from.Data().Flush(testkit.Soon(t)) != nil {
 					t.Error("the message was not sent")
 				}
 				before := flushed.Add(1)
@@ -112,13 +113,13 @@ func TestAfterReceived_aFullInboxIsWaitedFor(t *testing.T) {
 	_, err := to.Data().Subscribe("x", func(bus.Msg) { entered <- struct{}{}; <-gate; n.Add(1) })
 	require.NoError(t, err)
 	sent(t, from, "x", 1)
-	take(t, entered)
+	testkit.Next(t, entered)
 	sent(t, from, "x", 4)
-	require.NoError(t, to.Data().Flush(soon(t))) // all are in the Inbox, which is full
+	require.NoError(t, to.Data().Flush(testkit.Soon(t))) // all are in the Inbox, which is full
 	came := make(chan int32, 1)
 	to.Data().AfterReceived(func() { came <- n.Load() })
 	close(gate)
-	require.EqualValues(t, 5, take(t, came))
+	require.EqualValues(t, 5, testkit.Next(t, came))
 	require.NoError(t, to.Err())
 }
 
@@ -131,14 +132,14 @@ func TestAfterReceived_withoutAServerComesAfterWhatHadArrived(t *testing.T) {
 	_, err := to.Data().Subscribe("x", func(bus.Msg) { entered <- struct{}{}; <-gate; n.Add(1) })
 	require.NoError(t, err)
 	sent(t, from, "x", 100)
-	take(t, entered)
-	require.NoError(t, to.Data().Flush(soon(t)))
+	testkit.Next(t, entered)
+	require.NoError(t, to.Data().Flush(testkit.Soon(t)))
 	srv.Shutdown()
 	awaitState(t, heard, bus.LaneData, bus.Disconnected)
 	came := make(chan int32, 1)
 	to.Data().AfterReceived(func() { came <- n.Load() })
 	close(gate)
-	require.EqualValues(t, 100, take(t, came))
+	require.EqualValues(t, 100, testkit.Next(t, came))
 }
 
 // mute is a server whose clients can be made to talk to nobody.
@@ -182,13 +183,13 @@ func TestAfterReceived_doesNotWaitLongForAServerThatIsSilent(t *testing.T) {
 func TestAfterReceived_onAClosedBusIsNeverCalled(t *testing.T) {
 	srv := bustest.Server(t)
 	for range 20 {
-		b, err := bus.Open(soon(t), bus.Options{Server: srv})
+		b, err := bus.Open(testkit.Soon(t), bus.Options{Server: srv})
 		require.NoError(t, err)
 		var closed, late atomic.Bool
 		for range 100 { // some before, some while it closes
 			b.Data().AfterReceived(func() { late.Store(late.Load() || closed.Load()) })
 		}
-		require.NoError(t, b.Close(soon(t)))
+		require.NoError(t, b.Close(testkit.Soon(t)))
 		closed.Store(true)
 		b.Data().AfterReceived(func() { late.Store(true) })
 		b.Control().AfterReceived(func() { late.Store(true) })
@@ -199,23 +200,23 @@ func TestAfterReceived_onAClosedBusIsNeverCalled(t *testing.T) {
 func TestClose_doesNotWaitForAMarkThatFindsNoRoom(t *testing.T) {
 	srv := bustest.Server(t)
 	from := bustest.Open(t, srv)
-	to, err := bus.Open(soon(t), bus.Options{Server: srv, QueueLen: 1})
+	to, err := bus.Open(testkit.Soon(t), bus.Options{Server: srv, QueueLen: 1})
 	require.NoError(t, err)
 	entered, gate := make(chan struct{}, 2), make(chan struct{})
 	_, err = to.Data().Subscribe("x", func(bus.Msg) { entered <- struct{}{}; <-gate })
 	require.NoError(t, err)
 	sent(t, from, "x", 1)
-	take(t, entered)
+	testkit.Next(t, entered)
 	sent(t, from, "x", 1)
-	require.NoError(t, to.Data().Flush(soon(t)))
+	require.NoError(t, to.Data().Flush(testkit.Soon(t)))
 	var called atomic.Bool
 	to.Data().AfterReceived(func() { called.Store(true) })
 	ended := make(chan error, 1)
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
 	defer cancel()
 	go func() { ended <- to.Close(ctx) }()
-	take(t, to.Done())
+	testkit.Next(t, to.Done())
 	close(gate)
-	require.NoError(t, take(t, ended))
+	require.NoError(t, testkit.Next(t, ended))
 	require.False(t, called.Load())
 }

@@ -19,11 +19,10 @@ type Msg struct {
 	Header  Header
 	Data    []byte
 
-	// NoResponders marks the server's answer to a message that nobody was
-	// subscribed to. It is a hint: whoever may publish to the reply subject can
-	// forge it.
+	// NoResponders marks the server's answer to a message without subscribers. It is a hint: any
+	// client with permission on the reply subject can forge it.
 	NoResponders bool
-	// HintFor is the subject that nobody listens on, set with NoResponders.
+	// HintFor is the subject without subscribers, set with NoResponders.
 	HintFor string
 }
 
@@ -44,7 +43,7 @@ func (h Header) Set(key, value string) { h[key] = []string{value} }
 // Add appends value to the values of key.
 func (h Header) Add(key, value string) { h[key] = append(h[key], value) }
 
-// size is what the header takes in the server's count of the payload.
+// size is the header's size in the server's count of the payload.
 func (h Header) size() int {
 	if len(h) == 0 {
 		return 0
@@ -68,7 +67,7 @@ func fromNATS(m *nats.Msg) Msg {
 	return out
 }
 
-// toNATS translates a message on its way out.
+// toNATS converts an outgoing message.
 func toNATS(m Msg) *nats.Msg {
 	return &nats.Msg{Subject: m.Subject, Reply: m.Reply, Header: nats.Header(m.Header), Data: m.Data}
 }

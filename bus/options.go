@@ -10,12 +10,12 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// DefaultURL is where a server is looked for when nothing else is said.
+// DefaultURL is the default address of the server.
 const DefaultURL = "nats://127.0.0.1:4222"
 
 const (
 	defaultQueueLen       = 65536
-	lossyQueueLen         = 8192 // or QueueLen, if that is less
+	lossyQueueLen         = 8192 // or QueueLen, if smaller
 	defaultConnectTimeout = 2 * time.Second
 	defaultPingInterval   = 5 * time.Second
 	defaultReconnectMax   = 2 * time.Second
@@ -27,8 +27,8 @@ type InProcess interface {
 	InProcessConn() (net.Conn, error)
 }
 
-// Options say which server to use and how. The zero value connects to
-// DefaultURL without credentials and logs nothing.
+// Options configure a connection. The zero value connects to DefaultURL without credentials and
+// logs nothing.
 type Options struct {
 	URL    string    // one or more, comma separated; default DefaultURL
 	Server InProcess // used instead of URL when set
@@ -41,22 +41,20 @@ type Options struct {
 	JWT, Seed      string // used together
 
 	CertFile, KeyFile, CAFile string // PEM files; CertFile and KeyFile go together
-	TLSFirst                  bool   // TLS handshake before the server says a word
+	TLSFirst                  bool   // TLS handshake before the server's first message
 
 	InboxPrefix string // of reply subjects; default "_INBOX"
 
-	// Insecure allows a server off this machine that asks for no
-	// authentication.
+	// Insecure allows a server off this machine without authentication.
 	Insecure bool
 
 	QueueLen       int           // messages an Inbox holds, a lossy one at most 8192; default 65536
 	ConnectTimeout time.Duration // per server and connection; default 2 s
-	PingInterval   time.Duration // between pings of the server; two that go unanswered end the connection; default 5 s
-	ReconnectMax   time.Duration // between tries to reconnect, which begin sooner; default 2 s
+	PingInterval   time.Duration // between pings of the server; two unanswered ones end the connection; default 5 s
+	ReconnectMax   time.Duration // bound of the reconnect delay, which starts shorter; default 2 s
 
-	// OnState hears of every State, in order per lane, the two lanes
-	// concurrently. It is called on the connection's event goroutine and must
-	// not block and not call Close.
+	// OnState receives every State, in order per lane, the two lanes concurrently. It runs on the
+	// connection's event goroutine and must not block and not call Close.
 	OnState func(State)
 
 	Log zerolog.Logger
@@ -65,11 +63,10 @@ type Options struct {
 	hint string
 }
 
-// FromEnv reads the variables the nats command line reads: NATS_URL,
-// NATS_CREDS, NATS_NKEY, NATS_USER, NATS_PASSWORD, NATS_TOKEN, NATS_JWT,
-// NATS_SEED, NATS_CERT, NATS_KEY, NATS_CA, NATS_INBOX_PREFIX. Without NATS_URL
-// it takes URL and token from the file of a server on this machine (see Local),
-// if there is one.
+// FromEnv reads the variables of the nats command line: NATS_URL, NATS_CREDS, NATS_NKEY, NATS_USER,
+// NATS_PASSWORD, NATS_TOKEN, NATS_JWT, NATS_SEED, NATS_CERT, NATS_KEY, NATS_CA, NATS_INBOX_PREFIX.
+// Without NATS_URL it takes URL and token from the file of a server on this machine (see
+// LocalServer), if there is one.
 func FromEnv(getenv func(string) string) Options {
 	o := Options{
 		URL:         getenv("NATS_URL"),
@@ -91,9 +88,8 @@ func FromEnv(getenv func(string) string) Options {
 	return o
 }
 
-// useLocal fills URL and Token from the local file. A file that cannot be
-// trusted is not an error yet, since the default URL may work, but the user
-// must learn of it if that fails too.
+// useLocal sets URL and Token from the local file. An untrusted file is not an error yet, because
+// the default URL may work. If that fails too, the error mentions the file.
 func (o *Options) useLocal(getenv func(string) string) {
 	path, err := LocalFile(getenv)
 	if err != nil {
@@ -117,7 +113,7 @@ func (o *Options) hasCredentials() bool {
 	return o.Creds != "" || o.NKey != "" || o.User != "" || o.Token != "" || o.JWT != ""
 }
 
-// withDefaults fills in what was left out.
+// withDefaults fills in the defaults.
 func (o Options) withDefaults() Options {
 	if o.URL == "" {
 		o.URL = DefaultURL
@@ -140,7 +136,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// check finds combinations that mean nothing, before anything is dialled.
+// check refuses contradictory options before any connection.
 func (o *Options) check() error {
 	switch {
 	case (o.CertFile == "") != (o.KeyFile == ""):
@@ -153,8 +149,7 @@ func (o *Options) check() error {
 	return nil
 }
 
-// where names the server for people: userinfo is cut off, since it may be a
-// password or a token.
+// where names the server for people, without the userinfo, which may be a password or a token.
 func (o *Options) where() string {
 	if o.Server != nil {
 		return "the server in this process"
@@ -166,8 +161,8 @@ func (o *Options) where() string {
 	return strings.Join(urls, ",")
 }
 
-// stripUserinfo works on text, so that a URL which does not parse does not
-// leak its password into the error that says so.
+// stripUserinfo works on text, so that an invalid URL does not leak its password into the error
+// message.
 func stripUserinfo(u string) string {
 	at := strings.LastIndexByte(u, '@')
 	if at < 0 {

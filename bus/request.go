@@ -13,32 +13,32 @@ import (
 )
 
 const (
-	// requestTimeout bounds a request whose context has no deadline.
+	// requestTimeout bounds a request without a context deadline.
 	requestTimeout = 30 * time.Second
 
-	// gatherRoom is how many replies of one RequestMany may wait to be taken.
-	gatherRoom = 1024
+	// maxQueuedReplies is how many replies of one RequestMany may wait to be taken.
+	maxQueuedReplies = 1024
 
-	// strays is the same of a Request: others may reply before the one that is asked.
-	strays = 64
+	// maxStrayReplies is the same for a Request: other clients may reply before the responder.
+	maxStrayReplies = 64
 )
 
-// errQuiet ends a RequestMany: no reply came for as long as was asked.
-var errQuiet = errors.New("bus: quiet")
+// errQuietPeriod ends a RequestMany after the quiet period.
+var errQuietPeriod = errors.New("bus: quiet")
 
-// calls are the requests of one lane that wait for replies. They share one
-// wildcard subscription, so replies too keep BUS-1.
-type calls struct {
-	setup  sync.Mutex // held while the subscription is made
-	prefix string     // of reply subjects, with its dot; "" until it is made
+// requests holds the waiting requests of one lane. They share one wildcard subscription, so replies
+// too keep BUS-1.
+type requests struct {
+	setupMu sync.Mutex // held while the subscription is made
+	prefix  string     // of reply subjects, with its dot; "" until it is made
 
 	mu   sync.Mutex
 	next uint64
-	open map[string]*call
+	open map[string]*request
 }
 
-// call is one request.
-type call struct {
+// request is one request.
+type request struct {
 	subject string
 	token   string
 	accept  []func(Msg) bool
@@ -46,45 +46,45 @@ type call struct {
 	failed  chan error // holds one
 }
 
-// Request sends m and returns the first reply that every accept takes; m.Reply is
-// set here. It fails with ErrNoResponders or a *PermissionError as soon as the
-// server says so, and waits 30 s when ctx has no deadline. On the data lane, which
-// hears nothing of what it publishes, a responder on the same lane is not reached.
+// Request sends m and returns the first reply accepted by every accept; it sets m.Reply. It fails
+// with ErrNoResponders or a *PermissionError as soon as the server reports one, and waits 30 s
+// without a context deadline. On the data lane it does not reach a responder of the same
+// connection.
 //
-// Streams that record a subject acknowledge requests to it, and anybody may reply:
-// a caller that knows what an answer looks like says so in accept (BUS-8).
+// Streams that record a subject acknowledge requests to it, and any client may reply. A caller
+// should recognize its answers by accept (BUS-8).
 func (c *Conn) Request(ctx context.Context, m Msg, accept ...func(Msg) bool) (Msg, error) {
 	ctx, cancel := bounded(ctx, requestTimeout)
 	defer cancel()
-	cl, err := c.begin(m, strays, accept)
+	cl, err := c.startRequest(m, maxStrayReplies, accept)
 	if err != nil {
 		return Msg{}, err
 	}
-	defer c.calls.end(cl)
-	return c.reply(ctx, cl, nil)
+	defer c.requests.remove(cl)
+	return c.nextReply(ctx, cl, nil)
 }
 
-// RequestMany sends m when the loop begins and yields each reply that every accept
-// takes. The loop ends without an error at ctx's deadline (30 s if it has none),
-// when no such reply came for quiet since the last one (0: never), and at once when
-// the server says that nobody listens. Another error is yielded last.
+// RequestMany sends m when the loop begins and yields each reply accepted by every accept. The loop
+// ends without an error at ctx's deadline (30 s without one), and when no such reply came for quiet
+// since the last one (0: never). It also ends when the server reports no responders. Another error
+// is yielded last.
 func (c *Conn) RequestMany(
 	ctx context.Context, m Msg, quiet time.Duration, accept ...func(Msg) bool,
 ) iter.Seq2[Msg, error] {
 	return func(yield func(Msg, error) bool) {
 		ctx, cancel := bounded(ctx, requestTimeout)
 		defer cancel()
-		cl, err := c.begin(m, gatherRoom, accept)
+		cl, err := c.startRequest(m, maxQueuedReplies, accept)
 		if err != nil {
 			yield(Msg{}, err)
 			return
 		}
-		defer c.calls.end(cl)
+		defer c.requests.remove(cl)
 		var pause <-chan time.Time
 		for {
-			reply, err := c.reply(ctx, cl, pause)
+			reply, err := c.nextReply(ctx, cl, pause)
 			switch {
-			case errors.Is(err, ErrNoResponders), errors.Is(err, errQuiet), errors.Is(err, context.DeadlineExceeded):
+			case errors.Is(err, ErrNoResponders), errors.Is(err, errQuietPeriod), errors.Is(err, context.DeadlineExceeded):
 				return
 			case err != nil:
 				yield(Msg{}, err)
@@ -99,38 +99,37 @@ func (c *Conn) RequestMany(
 	}
 }
 
-// begin registers a call and sends its request.
-func (c *Conn) begin(m Msg, room int, accept []func(Msg) bool) (*call, error) {
+// startRequest registers a call and sends its request.
+func (c *Conn) startRequest(m Msg, room int, accept []func(Msg) bool) (*request, error) {
 	prefix, err := c.replyPrefix()
 	if err != nil {
 		return nil, err
 	}
-	cl := c.calls.add(m.Subject, room, accept)
+	cl := c.requests.add(m.Subject, room, accept)
 	m.Reply = prefix + cl.token
 	if err := c.PublishMsg(m); err != nil {
-		c.calls.end(cl)
+		c.requests.remove(cl)
 		return nil, err
 	}
 	return cl, nil
 }
 
-// replyPrefix makes the lane's reply subscription with the first request.
+// replyPrefix returns the prefix of the lane's reply subscription, created with the first request.
 func (c *Conn) replyPrefix() (string, error) {
-	c.calls.setup.Lock()
-	defer c.calls.setup.Unlock()
-	if c.calls.prefix == "" {
+	c.requests.setupMu.Lock()
+	defer c.requests.setupMu.Unlock()
+	if c.requests.prefix == "" {
 		prefix := c.nc.NewInbox() + "."
-		if _, err := c.Subscribe(prefix+"*", c.calls.deliver); err != nil {
+		if _, err := c.Subscribe(prefix+"*", c.requests.deliver); err != nil {
 			return "", fmt.Errorf("bus: listen for replies: %w", err)
 		}
-		c.calls.prefix = prefix
+		c.requests.prefix = prefix
 	}
-	return c.calls.prefix, nil
+	return c.requests.prefix, nil
 }
 
-// reply waits for the next reply of cl that it accepts. What has already come in
-// goes before the end.
-func (c *Conn) reply(ctx context.Context, cl *call, pause <-chan time.Time) (Msg, error) {
+// nextReply waits for the next accepted reply of cl. Replies already received come before the end.
+func (c *Conn) nextReply(ctx context.Context, cl *request, pause <-chan time.Time) (Msg, error) {
 	var m Msg
 	var end error
 	for {
@@ -139,7 +138,7 @@ func (c *Conn) reply(ctx context.Context, cl *call, pause <-chan time.Time) (Msg
 			case m = <-cl.replies:
 			case end = <-cl.failed:
 			case <-pause:
-				end = errQuiet
+				end = errQuietPeriod
 			case <-ctx.Done():
 				end = fmt.Errorf("bus: request to %q: %w", cl.subject, ctx.Err())
 			case <-c.bus.done:
@@ -157,35 +156,35 @@ func (c *Conn) reply(ctx context.Context, cl *call, pause <-chan time.Time) (Msg
 		case m.NoResponders:
 			return Msg{}, fmt.Errorf("%w on %q", ErrNoResponders, cl.subject)
 		case cl.accepts(m):
-			if end != nil && !errors.Is(end, errQuiet) {
+			if end != nil && !errors.Is(end, errQuietPeriod) {
 				cl.fail(end)
 			}
 			return m, nil
 		}
-		c.bus.passed.Add(1)
+		c.bus.ignoredReplies.Add(1)
 		c.bus.log.Debug().Str("request", cl.subject).Bytes("reply", m.Data[:min(len(m.Data), 100)]).
 			Msg("a reply that is no answer was passed over")
 	}
 }
 
 // accepts reports whether a reply is an answer.
-func (cl *call) accepts(m Msg) bool {
+func (cl *request) accepts(m Msg) bool {
 	return !slices.ContainsFunc(cl.accept, func(is func(Msg) bool) bool { return !is(m) })
 }
 
 // fail ends the call after the replies it has; the first reason stands.
-func (cl *call) fail(err error) {
+func (cl *request) fail(err error) {
 	select {
 	case cl.failed <- err:
 	default:
 	}
 }
 
-func (cs *calls) add(subject string, room int, accept []func(Msg) bool) *call {
+func (cs *requests) add(subject string, room int, accept []func(Msg) bool) *request {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	cs.next++
-	cl := &call{
+	cl := &request{
 		subject: subject,
 		token:   strconv.FormatUint(cs.next, 36),
 		accept:  accept,
@@ -193,20 +192,20 @@ func (cs *calls) add(subject string, room int, accept []func(Msg) bool) *call {
 		failed:  make(chan error, 1),
 	}
 	if cs.open == nil {
-		cs.open = make(map[string]*call)
+		cs.open = make(map[string]*request)
 	}
 	cs.open[cl.token] = cl
 	return cl
 }
 
-func (cs *calls) end(cl *call) {
+func (cs *requests) remove(cl *request) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	delete(cs.open, cl.token)
 }
 
-// deliver runs on the pump. A late reply, whose call has ended, is nobody's.
-func (cs *calls) deliver(m Msg) {
+// deliver runs on the pump. It drops replies to calls that have ended.
+func (cs *requests) deliver(m Msg) {
 	cs.mu.Lock()
 	cl := cs.open[m.Subject[strings.LastIndexByte(m.Subject, '.')+1:]]
 	cs.mu.Unlock()
@@ -221,7 +220,7 @@ func (cs *calls) deliver(m Msg) {
 }
 
 // deny fails the requests whose publish the server refused.
-func (cs *calls) deny(denied *PermissionError) {
+func (cs *requests) deny(denied *PermissionError) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	for _, cl := range cs.open {

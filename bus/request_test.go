@@ -12,6 +12,7 @@ import (
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/bus/bustest"
 	"github.com/castnet-io/castnet/bus/embed"
+	"github.com/castnet-io/castnet/internal/testkit"
 )
 
 // answer subscribes a responder.
@@ -40,7 +41,7 @@ func TestRequest_returnsTheFirstReplyWithItsHeader(t *testing.T) {
 	require.NoError(t, err)
 	for i := range 100 {
 		data := fmt.Appendf(nil, "%d", i)
-		m, err := a.Data().Request(soon(t), bus.Msg{Subject: "ask", Data: data, Header: bus.Header{"Mixed-case": {"v"}}})
+		m, err := a.Data().Request(testkit.Soon(t), bus.Msg{Subject: "ask", Data: data, Header: bus.Header{"Mixed-case": {"v"}}})
 		require.NoError(t, err)
 		require.Equal(t, data, m.Data)
 		require.Equal(t, []string{"1", "2"}, m.Header["Castnet-Rank"])
@@ -51,7 +52,7 @@ func TestRequest_returnsTheFirstReplyWithItsHeader(t *testing.T) {
 
 func TestRequest_failsAtOnceWhenNobodyListens(t *testing.T) {
 	b := bustest.Open(t, bustest.Server(t))
-	_, err := b.Control().Request(soon(t), bus.Msg{Subject: "nobody.home"})
+	_, err := b.Control().Request(testkit.Soon(t), bus.Msg{Subject: "nobody.home"})
 	require.ErrorIs(t, err, bus.ErrNoResponders)
 	require.ErrorContains(t, err, `"nobody.home"`)
 }
@@ -67,9 +68,9 @@ func TestRequest_failsWhenTheBusCloses(t *testing.T) {
 		_, err := a.Data().Request(context.WithoutCancel(t.Context()), bus.Msg{Subject: "ask"})
 		failed <- err
 	}()
-	take(t, asked)
-	require.NoError(t, a.Close(soon(t)))
-	require.ErrorIs(t, take(t, failed), bus.ErrClosed)
+	testkit.Next(t, asked)
+	require.NoError(t, a.Close(testkit.Soon(t)))
+	require.ErrorIs(t, testkit.Next(t, failed), bus.ErrClosed)
 }
 
 func TestRequestMany_yieldsEveryReplyAndEndsWhenItIsQuiet(t *testing.T) {
@@ -109,7 +110,7 @@ func TestRequestMany_endsAtTheDeadlineWithoutAnError(t *testing.T) {
 
 func TestRequestMany_isEmptyWhenNobodyListens(t *testing.T) {
 	b := bustest.Open(t, bustest.Server(t))
-	for m, err := range b.Control().RequestMany(soon(t), bus.Msg{Subject: "nobody"}, 0) {
+	for m, err := range b.Control().RequestMany(testkit.Soon(t), bus.Msg{Subject: "nobody"}, 0) {
 		require.NoError(t, err)
 		require.Fail(t, "a reply from nobody", "%s", m.Data)
 	}
@@ -119,7 +120,7 @@ func TestRequestMany_yieldsTheErrorOfACancelledContext(t *testing.T) {
 	srv := bustest.Server(t)
 	asker := bustest.Open(t, srv)
 	answer(t, bustest.Open(t, srv).Data(), "who", "me", 1)
-	ctx, cancel := context.WithCancel(soon(t))
+	ctx, cancel := context.WithCancel(testkit.Soon(t))
 	defer cancel()
 	var last error
 	for _, err := range asker.Data().RequestMany(ctx, bus.Msg{Subject: "who"}, 0) {
@@ -143,12 +144,12 @@ func TestRequestMany_saysThatRepliesOverflowed(t *testing.T) {
 	_, err = asker.Data().Subscribe("marker", func(m bus.Msg) { marker <- m })
 	require.NoError(t, err)
 	n, last := 0, error(nil)
-	for _, err := range asker.Data().RequestMany(soon(t), bus.Msg{Subject: "who"}, 0) {
+	for _, err := range asker.Data().RequestMany(testkit.Soon(t), bus.Msg{Subject: "who"}, 0) {
 		if last = err; err != nil {
 			continue
 		}
 		if n++; n == 1 { // take nothing until all of it is there
-			take(t, marker)
+			testkit.Next(t, marker)
 		}
 	}
 	require.ErrorIs(t, last, bus.ErrOverflow)
@@ -161,7 +162,7 @@ func TestRequestMany_canBeLeftEarly(t *testing.T) {
 	asker := bustest.Open(t, srv)
 	answer(t, bustest.Open(t, srv).Data(), "who", "me", 5)
 	for range 50 {
-		for m, err := range asker.Data().RequestMany(soon(t), bus.Msg{Subject: "who"}, 0) {
+		for m, err := range asker.Data().RequestMany(testkit.Soon(t), bus.Msg{Subject: "who"}, 0) {
 			require.NoError(t, err)
 			require.Equal(t, "me", string(m.Data))
 			break
@@ -175,7 +176,7 @@ func TestHint_reachesTheDataLanesOwnReplySubject(t *testing.T) {
 	_, err := b.Data().Subscribe("n.me.link", func(m bus.Msg) { hints <- m })
 	require.NoError(t, err)
 	require.NoError(t, b.Data().PublishMsg(bus.Msg{Subject: "gone.away", Reply: "n.me.link", Data: []byte("x")}))
-	hint := take(t, hints)
+	hint := testkit.Next(t, hints)
 	require.True(t, hint.NoResponders)
 	require.Equal(t, "gone.away", hint.HintFor)
 	require.Equal(t, "n.me.link", hint.Subject)
@@ -184,7 +185,7 @@ func TestHint_reachesTheDataLanesOwnReplySubject(t *testing.T) {
 func TestPermission_aDeniedRequestFailsAtOnce(t *testing.T) {
 	srv := bustest.Server(t, func(o *embed.Options) { o.ConfigFile = config(t, restricted) })
 	b := bustest.Open(t, srv, func(o *bus.Options) { o.User, o.Password = "alice", "secret" })
-	_, err := b.Data().Request(soon(t), bus.Msg{Subject: "shut.door"})
+	_, err := b.Data().Request(testkit.Soon(t), bus.Msg{Subject: "shut.door"})
 	require.Equal(t, &bus.PermissionError{Op: bus.OpPublish, Subject: "shut.door"}, err)
 }
 
@@ -193,7 +194,7 @@ func TestPermission_aDeniedInboxIsAnErrorOfTheRequest(t *testing.T) {
 	b := bustest.Open(t, srv, func(o *bus.Options) {
 		o.User, o.Password, o.InboxPrefix = "alice", "secret", "MINE"
 	})
-	_, err := b.Data().Request(soon(t), bus.Msg{Subject: "open.door"})
+	_, err := b.Data().Request(testkit.Soon(t), bus.Msg{Subject: "open.door"})
 	var denied *bus.PermissionError
 	require.ErrorAs(t, err, &denied)
 	require.Equal(t, bus.OpSubscribe, denied.Op)
@@ -213,22 +214,22 @@ func TestRequest_passesOverWhatIsNoAnswer_BUS8(t *testing.T) {
 	require.NoError(t, err)
 	answer(t, b.Control(), "deaf", ack, 2)
 	real := func(m bus.Msg) bool { return string(m.Data) != ack }
-	m, err := a.Control().Request(soon(t), bus.Msg{Subject: "ask"}, real)
+	m, err := a.Control().Request(testkit.Soon(t), bus.Msg{Subject: "ask"}, real)
 	require.NoError(t, err)
 	require.Equal(t, "one", string(m.Data))
-	require.EqualValues(t, 1, a.PassedOver())
+	require.EqualValues(t, 1, a.IgnoredReplies())
 	var all []string
-	for m, err := range a.Control().RequestMany(soon(t), bus.Msg{Subject: "ask"}, 50*time.Millisecond, real) {
+	for m, err := range a.Control().RequestMany(testkit.Soon(t), bus.Msg{Subject: "ask"}, 50*time.Millisecond, real) {
 		require.NoError(t, err)
 		all = append(all, string(m.Data))
 	}
 	require.Equal(t, []string{"one", "two"}, all)
-	require.EqualValues(t, 3, a.PassedOver())
+	require.EqualValues(t, 3, a.IgnoredReplies())
 	short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	_, err = a.Control().Request(short, bus.Msg{Subject: "deaf"}, real)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	require.EqualValues(t, 5, a.PassedOver())
+	require.EqualValues(t, 5, a.IgnoredReplies())
 }
 
 // A pause begins with an answer: what is none must not end a wait that has hardly begun.

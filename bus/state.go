@@ -2,7 +2,7 @@ package bus
 
 import "sync"
 
-// Lane names one of the two connections of a Bus.
+// Lane is one of the two connections of a Bus: data or control.
 type Lane string
 
 // The lanes. The name of a connection at the server ends in its lane.
@@ -11,14 +11,14 @@ const (
 	LaneControl Lane = "control"
 )
 
-// StateKind says what happened to a connection.
+// StateKind is the kind of a connection's change.
 type StateKind string
 
 // The kinds of State.
 const (
 	Connected    StateKind = "connected"    // the first time, before Open returns or soon after
 	Disconnected StateKind = "disconnected" // publishes fail until Reconnected
-	Reconnected  StateKind = "reconnected"  // the server has all subscriptions; what was in flight may be lost
+	Reconnected  StateKind = "reconnected"  // the server has all subscriptions; messages in flight may be lost
 	Denied       StateKind = "denied"       // Err is a *PermissionError; the connection stays
 	Closed       StateKind = "closed"       // for good
 )
@@ -30,14 +30,14 @@ type State struct {
 	Err  error // why; nil for Connected, Reconnected and a Close asked for
 }
 
-// watchers hear of every State.
-type watchers struct {
+// stateWatchers receive every State.
+type stateWatchers struct {
 	mu  sync.Mutex
 	all map[*func(State)]struct{}
 }
 
-// Watch calls f with every State from now on, as OnState is called. After the returned function has
-// returned f is not called any more; that must not be called by f.
+// Watch calls f with every State from now on, like OnState. After the returned function has
+// returned, f is not called any more; f itself must not call that function.
 func (b *Bus) Watch(f func(State)) (cancel func()) {
 	w := &b.watchers
 	w.mu.Lock()
@@ -53,7 +53,7 @@ func (b *Bus) Watch(f func(State)) (cancel func()) {
 	}
 }
 
-func (w *watchers) tell(s State) {
+func (w *stateWatchers) notify(s State) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for f := range w.all {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/bus/embed"
+	"github.com/castnet-io/castnet/internal/testkit"
 )
 
 // certificate writes a self-signed certificate and its key, good for server,
@@ -54,11 +55,11 @@ func TestTLS_filesArePassedThroughBothWays(t *testing.T) {
 	srv := listen(t, embed.Options{ConfigFile: config(t, fmt.Sprintf(
 		"tls { cert_file: %q, key_file: %q, ca_file: %q, verify: true }", cert, key, cert))})
 	b := open(t, bus.Options{URL: srv.URL(), CAFile: cert, CertFile: cert, KeyFile: key})
-	require.NoError(t, b.Control().Flush(soon(t)))
+	require.NoError(t, b.Control().Flush(testkit.Soon(t)))
 
-	_, err := bus.Open(soon(t), bus.Options{URL: srv.URL(), CAFile: cert})
+	_, err := bus.Open(testkit.Soon(t), bus.Options{URL: srv.URL(), CAFile: cert})
 	var failed *bus.ConnectError
 	require.ErrorAs(t, err, &failed, "the server wants a certificate")
-	_, err = bus.Open(soon(t), bus.Options{URL: srv.URL(), CertFile: cert, KeyFile: key})
+	_, err = bus.Open(testkit.Soon(t), bus.Options{URL: srv.URL(), CertFile: cert, KeyFile: key})
 	require.ErrorContains(t, err, "certificate signed by unknown authority")
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/bus/bustest"
 	"github.com/castnet-io/castnet/bus/embed"
+	"github.com/castnet-io/castnet/internal/testkit"
 )
 
 // heard collects States, apart by lane: only those of one lane have an order.
@@ -39,7 +40,7 @@ func (h *heard) of(lane bus.Lane) []string {
 func onBoth(t testing.TB, ch <-chan bus.State, kind bus.StateKind) {
 	t.Helper()
 	for n := 0; n < 2; {
-		if take(t, ch).Kind == kind {
+		if testkit.Next(t, ch).Kind == kind {
 			n++
 		}
 	}
@@ -64,7 +65,7 @@ func TestWatch_hearsEveryStateThatOnStateHears(t *testing.T) {
 	onBoth(t, states, bus.Disconnected)
 	listen(t, embed.Options{Port: port, ConfigFile: config(t, restricted)})
 	onBoth(t, states, bus.Reconnected)
-	require.NoError(t, b.Close(soon(t)))
+	require.NoError(t, b.Close(testkit.Soon(t)))
 	for lane, n := range map[bus.Lane]int{bus.LaneData: 4, bus.LaneControl: 3} {
 		require.GreaterOrEqual(t, len(watched.of(lane)), n)
 		require.Equal(t, told.of(lane), watched.of(lane), lane)
@@ -101,7 +102,7 @@ func TestWatch_isNotCalledAfterItsCancelHasReturned(t *testing.T) {
 	for range states {
 		require.NoError(t, b.Data().Publish("shut.door", nil))
 	}
-	take(t, all)
+	testkit.Next(t, all)
 	wg.Wait()
 }
 
@@ -119,7 +120,7 @@ func TestWatch_itsCancelWaitsForACallThatIsUnderWay(t *testing.T) {
 		returned.Store(true)
 	})
 	require.NoError(t, b.Data().Publish("shut.door", nil))
-	take(t, entered)
+	testkit.Next(t, entered)
 	over := make(chan bool, 1)
 	go func() {
 		cancel()
@@ -129,5 +130,5 @@ func TestWatch_itsCancelWaitsForACallThatIsUnderWay(t *testing.T) {
 		runtime.Gosched()
 	}
 	close(gate)
-	require.True(t, take(t, over))
+	require.True(t, testkit.Next(t, over))
 }

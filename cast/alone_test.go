@@ -1,12 +1,10 @@
 package cast_test
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -14,17 +12,10 @@ import (
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/bus/bustest"
 	"github.com/castnet-io/castnet/cast"
+	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/mesh/shape"
 	"github.com/castnet-io/castnet/subjects"
 )
-
-// within is the test's context with a bound.
-func within(t testing.TB) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	t.Cleanup(cancel)
-	return ctx
-}
 
 // packets counts the casts that are published to many, and what goes to a member by itself.
 func packets(t *testing.T, c *cluster, rank int) (toMany, alone func() int) {
@@ -45,7 +36,7 @@ func packets(t *testing.T, c *cluster, rank int) (toMany, alone func() int) {
 	}
 	count := func(kinds ...subjects.Kind) func() int {
 		return func() (n int) {
-			require.NoError(t, tap.Data().Flush(within(t)))
+			require.NoError(t, tap.Data().Flush(testkit.Soon(t)))
 			done := make(chan struct{})
 			tap.Data().AfterReceived(func() { close(done) })
 			<-done
@@ -93,15 +84,15 @@ func TestCAST2_castsKeepTheirOrderAmongMessagesOfAnySize(t *testing.T) {
 	for i := range rounds {
 		if i%2 == 0 { // large ones make the links busy, so that the cast goes to members by themselves
 			for rank := range 8 {
-				require.NoError(t, name.Post(within(t), c.Ref(rank).Via(c.client), strings.Repeat("x", []int{10, 100_000, 1 << 20}[i/2%3])))
+				require.NoError(t, name.Send(testkit.Soon(t), c.Ref(rank).Via(c.client), strings.Repeat("x", []int{10, 100_000, 1 << 20}[i/2%3])))
 			}
 		}
-		require.NoError(t, cast.Post(within(t), c.members, note, 2*i))
+		require.NoError(t, cast.Send(testkit.Soon(t), c.members, note, 2*i))
 		for rank := range 8 {
-			require.NoError(t, note.PostWait(within(t), c.Ref(rank).Via(c.client), 2*i+1))
+			require.NoError(t, note.SendWait(testkit.Soon(t), c.Ref(rank).Via(c.client), 2*i+1))
 		}
 	}
-	require.NoError(t, c.client.Flush(within(t)))
+	require.NoError(t, c.client.Flush(testkit.Soon(t)))
 	inTurn(t, c.await(t, 8*2*rounds), 8, 2*rounds)
 	require.Zero(t, c.client.Stats().Bounced)
 }
@@ -112,9 +103,9 @@ func TestCAST2_castsStayInOrderWhateverEachLinkHasCarried(t *testing.T) {
 	c := newCluster(t, shape.Of("gpu", ranks), 8)
 	for i := range rounds {
 		for rank := range ranks {
-			require.NoError(t, note.Post(t.Context(), c.Ref(rank).Via(c.client), 2*i))
+			require.NoError(t, note.Send(t.Context(), c.Ref(rank).Via(c.client), 2*i))
 		}
-		require.NoError(t, cast.Post(t.Context(), c.members, note, 2*i+1))
+		require.NoError(t, cast.Send(t.Context(), c.members, note, 2*i+1))
 	}
 	inTurn(t, c.await(t, ranks*2*rounds), ranks, 2*rounds)
 }
@@ -124,7 +115,7 @@ func (c *cluster) choke(t *testing.T, rank int) {
 	t.Helper()
 	for i := 0; ; i++ {
 		require.Less(t, i, 100)
-		require.NoError(t, name.Post(within(t), c.Ref(rank).Via(c.client), strings.Repeat("x", 200_000)))
+		require.NoError(t, name.Send(testkit.Soon(t), c.Ref(rank).Via(c.client), strings.Repeat("x", 200_000)))
 		for _, peer := range c.client.Info().Peers {
 			if peer.Process == c.place.Proc(rank).Process() && peer.Waiting > 0 {
 				return
@@ -136,14 +127,14 @@ func (c *cluster) choke(t *testing.T, rank int) {
 func TestCAST1_aRankWithoutCreditGetsTheCastByItselfAndTheOthersDoNotWait(t *testing.T) {
 	const n = 200
 	c := newCluster(t, shape.Of("gpu", 4), 4)
-	_, err := cast.Gather(within(t), c.members, who, actor.None{}) // all have told what they take
+	_, err := cast.Gather(testkit.Soon(t), c.members, who, actor.None{}) // all have told what they take
 	require.NoError(t, err)
-	require.NoError(t, c.client.Flush(within(t)))
+	require.NoError(t, c.client.Flush(testkit.Soon(t)))
 	hear := c.deafen(t, 2)
 	c.choke(t, 2)
 	toMany, _ := packets(t, c, 2)
 	for i := range n {
-		require.NoError(t, cast.Post(within(t), c.members, note, i))
+		require.NoError(t, cast.Send(testkit.Soon(t), c.members, note, i))
 	}
 	inTurn(t, c.await(t, 3*n), 3, n)
 	require.Greater(t, toMany(), n/2)
@@ -161,7 +152,7 @@ func TestCAST1_aRankThatDoesNotReadIsNamedOnceThereIsNoRoomForIt(t *testing.T) {
 	sent, err := 0, error(nil)
 	for ; err == nil; sent++ {
 		require.Less(t, sent, 100, "there is a bound")
-		err = cast.Post(within(t), c.members, name, body)
+		err = cast.Send(testkit.Soon(t), c.members, name, body)
 	}
 	partial := new(cast.CoverageError)
 	require.ErrorAs(t, err, &partial)
@@ -170,25 +161,25 @@ func TestCAST1_aRankThatDoesNotReadIsNamedOnceThereIsNoRoomForIt(t *testing.T) {
 	require.ErrorIs(t, partial.Coverage.Failed[0].Err, actor.ErrBacklog)
 	require.Equal(t, 3, partial.Coverage.Answered)
 	hear()
-	require.NoError(t, c.client.Flush(within(t)))
+	require.NoError(t, c.client.Flush(testkit.Soon(t)))
 }
 
 func TestCAST1_aCastThatIsTooLargeForOnePacketReachesEachRankOnce(t *testing.T) {
 	c := newCluster(t, twoByFour(), 4)
 	toMany, alone := packets(t, c, 3)
 	body := strings.Repeat("x", 1<<20)
-	got, err := cast.Gather(within(t), c.members, name, body)
+	got, err := cast.Gather(testkit.Soon(t), c.members, name, body)
 	require.NoError(t, err)
 	for rank, text := range got.Values() {
 		require.Equal(t, fmt.Sprint(rank), text[len(body):])
 	}
 	require.Zero(t, toMany())
 	require.Greater(t, alone(), 4, "it came in parts")
-	for pt, r := range cast.Stream(within(t), c.members, name, body) {
+	for pt, r := range cast.Stream(testkit.Soon(t), c.members, name, body) {
 		require.NoError(t, r.Err)
 		require.Equal(t, fmt.Sprint(pt.Rank()), r.Value[len(body):])
 	}
-	folded, err := cast.Reduce(within(t), c.members, name, body, concat)
+	folded, err := cast.Reduce(testkit.Soon(t), c.members, name, body, concat)
 	require.NoError(t, err)
 	require.Len(t, folded, 8*(len(body)+1)+7)
 }
@@ -197,7 +188,7 @@ func TestCAST3_aCastThatComesAloneKnowsItsPointAndItsSender(t *testing.T) {
 	c := newCluster(t, twoByFour(), 4)
 	hear := c.deafen(t, 6)
 	c.choke(t, 6)
-	require.NoError(t, cast.Post(within(t), c.in(t, "gpu=1:3"), note, 7))
+	require.NoError(t, cast.Send(testkit.Soon(t), c.in(t, "gpu=1:3"), note, 7))
 	c.await(t, 3)
 	hear()
 	require.Equal(t, []entry{{6, 7, "host=1/2,gpu=1/2", 3, c.client.ID().Actor("client").String()}}, c.await(t, 1))
@@ -211,11 +202,11 @@ func TestCAST4_theOthersAreAskedWhileARankHasNoCreditAndItIsOnceItReads(t *testi
 		c.choke(t, rank)
 		gathered := make(chan error, 2)
 		go func() {
-			_, err := cast.Gather(within(t), c.members, note, 7)
+			_, err := cast.Gather(testkit.Soon(t), c.members, note, 7)
 			gathered <- err
 		}()
 		go func() {
-			sum, err := cast.Reduce(within(t), c.members, who, actor.None{}, cast.Sum[int]())
+			sum, err := cast.Reduce(testkit.Soon(t), c.members, who, actor.None{}, cast.Sum[int]())
 			if err == nil && sum != 28 {
 				err = fmt.Errorf("a sum of %d", sum)
 			}
@@ -225,7 +216,7 @@ func TestCAST4_theOthersAreAskedWhileARankHasNoCreditAndItIsOnceItReads(t *testi
 			require.NotEqual(t, rank, e.rank)
 		}
 		answered := 0
-		for pt, r := range cast.Stream(within(t), c.members, who, actor.None{}) {
+		for pt, r := range cast.Stream(testkit.Soon(t), c.members, who, actor.None{}) {
 			require.NoError(t, r.Err)
 			answered++
 			require.Equal(t, answered == 8, pt.Rank() == rank, "it is the last")

@@ -3,12 +3,12 @@ package cast
 import (
 	"context"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/bus/bustest"
+	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/internal/wire"
 	"github.com/castnet-io/castnet/mesh/shape"
 	"github.com/castnet-io/castnet/subjects"
@@ -36,9 +36,9 @@ func TestCAST1_aCastThatSkipsRanksInManyRunsIsDelivered(t *testing.T) {
 	server, place := bustest.Server(t), Placement{Mesh: testMesh, Extent: shape.Of("rank", 2*manyRuns+2), PerHost: 1}
 	last := place.Extent.NumRanks() - 1
 	start := func(id subjects.ProcID, m *Member) (*actor.Proc, *Router) {
-		registry, err := actor.NewRegistry(listenerType.Made(
+		registry, err := actor.NewRegistry(listenerType.Define(
 			func(*actor.Context, actor.None) (listener, error) { return listener{}, nil },
-			hear.By(func(_ listener, _ *actor.Context, n int) (int, error) { return n + 1, nil })))
+			hear.Handle(func(_ listener, _ *actor.Context, n int) (int, error) { return n + 1, nil })))
 		require.NoError(t, err)
 		p, err := actor.NewProc(t.Context(), actor.Options{ID: id, Registry: registry, Bus: bustest.Open(t, server)})
 		require.NoError(t, err)
@@ -49,33 +49,32 @@ func TestCAST1_aCastThatSkipsRanksInManyRunsIsDelivered(t *testing.T) {
 		return p, r
 	}
 	live, _ := start(place.Proc(last), &Member{Placement: place, Rank: last})
-	_, err := live.Spawn(t.Context(), actor.Spawning{Type: "listener", Name: "members", Params: actor.None{}})
+	_, err := live.Spawn(t.Context(), actor.SpawnSpec{Type: "listener", Name: "members", Params: actor.None{}})
 	require.NoError(t, err)
 	client, router := start(subjects.ProcID{Mesh: mustMesh(t)}, nil)
-	require.NoError(t, client.Follow(testMesh, 64))
+	require.NoError(t, client.FollowMesh(testMesh, 64))
 
 	target := Target{Via: client, Placement: place, Actor: "members", Region: place.Extent.Region()}
-	for name, where := range map[string]string{"by itself": "", "with all others": free} {
+	for name, where := range map[string]string{"by itself": "", "with all others": wildcard} {
 		to := packet{where: where, members: []member{{last, last, live.ID()}}}
 		to.group, err = client.Group([]subjects.PortID{live.ID().Actor("members").Port("hear")})
 		require.NoError(t, err)
-		way := &route{tree: tree{place: place, region: target.Region}, here: -1, changes: client.Changes(testMesh), packets: []packet{to}}
+		way := &route{tree: tree{placement: place, region: target.Region}, localFirst: -1, procChanges: client.ChangeCount(testMesh), packets: []packet{to}}
 		for _, gone := range everySecond() {
-			way.gone = append(way.gone, lost{gone, errGone})
+			way.unreachable = append(way.unreachable, lostRanks{gone, errGone})
 		}
 		router.routes.mu.Lock()
-		router.routes.keep(client, routeKey{testMesh, "members", "hear", target.Region.String()}, way)
+		router.routes.insert(client, routeKey{testMesh, "members", "hear", target.Region.String()}, way)
 		router.routes.mu.Unlock()
 
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-		defer cancel()
-		a, err := send(ctx, target, question{endpoint: "hear", message: 7, mode: modeEach})
+		ctx := testkit.Soon(t)
+		a, err := send(ctx, target, castRequest{endpoint: "hear", message: 7, mode: modeEach})
 		require.NoError(t, err)
 		defer a.close()
-		for a.fates[last] == waiting && a.next(ctx) {
+		for a.fates[last] == waiting && a.awaitEvent(ctx) {
 		}
 		require.Equal(t, answered, a.fates[last], "%s: %v", name, a.errs[last])
-		v, err := actor.Open[int](a.values[last])
+		v, err := actor.DecodeAnswer[int](a.values[last])
 		require.NoError(t, err)
 		require.Equal(t, 8, v)
 	}
@@ -91,7 +90,7 @@ func TestWIRE8_whatIsSaidOfRanksInManyRunsTravels(t *testing.T) {
 	ext, err := wire.Marshal(h)
 	require.NoError(t, err)
 	var got header
-	require.NoError(t, got.open(ext))
+	require.NoError(t, got.decode(ext))
 	require.Equal(t, len(runs), len(got.Skip))
 	require.True(t, got.Skip.containAll(runs))
 	require.EqualValues(t, 1, genAt(got.Gens, manyRuns-1))
@@ -112,7 +111,7 @@ func TestWIRE8_whatIsSaidOfRanksInManyRunsTravels(t *testing.T) {
 	require.NoError(t, err)
 	body, err := wire.Marshal(values)
 	require.NoError(t, err)
-	var r rest
+	var r replyHeader
 	require.NoError(t, wire.Unmarshal(ext, &r))
 	back, err := r.decode(actor.Incoming{Envelope: wire.Envelope{Kind: wire.Value, Body: body}}, place.Extent.NumRanks())
 	require.NoError(t, err)
@@ -120,20 +119,20 @@ func TestWIRE8_whatIsSaidOfRanksInManyRunsTravels(t *testing.T) {
 	require.Len(t, back.failed, len(c.failed))
 	require.Equal(t, c.parts[9].ranks, back.parts[9].ranks)
 
-	ext, err = wire.Marshal(rest{Folded: true, Parts: []ranks{runs}, Settled: runs})
+	ext, err = wire.Marshal(replyHeader{Folded: true, Parts: []ranks{runs}, Settled: runs})
 	require.NoError(t, err)
-	var word rest
+	var word replyHeader
 	require.NoError(t, wire.Unmarshal(ext, &word))
 	require.True(t, word.Settled.containAll(runs) && word.Parts[0].containAll(runs))
 }
 
 func TestWIRE7_whatCastsSayHasNarrowLimits(t *testing.T) {
 	long := append([]byte{0x9a, 0, 1, 0, 1}, make([]byte, 1<<16+1)...)
-	for _, v := range []any{new(header), new(rest)} {
+	for _, v := range []any{new(header), new(replyHeader)} {
 		require.ErrorContains(t, wire.Unmarshal(append([]byte{0xa1, 0x19, 0x03, 0xe7}, long...), v), "exceeded max number of elements 65536", "%T", v)
 	}
 	require.ErrorContains(t, wire.Unmarshal(long, new(bodies)), "exceeded max number of elements 65536")
-	require.ErrorContains(t, wire.Unmarshal(long, new([]tallied)), "exceeded max number of elements 65536")
+	require.ErrorContains(t, wire.Unmarshal(long, new([]valueCount)), "exceeded max number of elements 65536")
 	values := make([]item, 1<<16+1)
 	for i := range values {
 		values[i].value = 1

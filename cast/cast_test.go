@@ -24,7 +24,7 @@ func TestCAST1_eachRankOfTheRegionOnceAndNoOther(t *testing.T) {
 		"*", "host=1", "gpu=2", "lane=0", "host=0,gpu=1", "host=1,gpu=2,lane=1", "gpu=1:3", "gpu=0:3:2,lane=1", "host=0:1,gpu=0:2",
 	} {
 		part := c.in(t, text)
-		require.NoError(t, cast.Post(t.Context(), part, note, 7), text)
+		require.NoError(t, cast.Send(t.Context(), part, note, 7), text)
 		_, err := cast.Gather(t.Context(), c.members, who, actor.None{}) // whatever comes before it is there now
 		require.NoError(t, err, text)
 		var want, got []int
@@ -45,11 +45,11 @@ func TestCAST2_castsAndDirectMessagesOfOneSenderStayInOrder(t *testing.T) {
 	for i := range n {
 		switch i % 3 {
 		case 0:
-			require.NoError(t, cast.Post(t.Context(), c.members, note, i))
+			require.NoError(t, cast.Send(t.Context(), c.members, note, i))
 		case 1:
-			require.NoError(t, cast.Post(t.Context(), c.in(t, "gpu=1:3"), note, i))
+			require.NoError(t, cast.Send(t.Context(), c.in(t, "gpu=1:3"), note, i))
 		default:
-			require.NoError(t, note.Post(t.Context(), c.Ref(2).Via(c.client), i))
+			require.NoError(t, note.Send(t.Context(), c.Ref(2).Via(c.client), i))
 		}
 		if i%100 == 99 { // mailboxes hold 1,024
 			_, err := cast.Gather(t.Context(), c.members, who, actor.None{})
@@ -69,7 +69,7 @@ func TestCAST2_castsAndDirectMessagesOfOneSenderStayInOrder(t *testing.T) {
 
 func TestCAST3_aHandlerSeesItsPointInTheViewAndWhoCast(t *testing.T) {
 	c := newCluster(t, twoByFour(), 4)
-	require.NoError(t, cast.Post(t.Context(), c.in(t, "gpu=1:3"), note, 0))
+	require.NoError(t, cast.Send(t.Context(), c.in(t, "gpu=1:3"), note, 0))
 	got := c.await(t, 4)
 	slices.SortFunc(got, func(a, b entry) int { return cmp.Compare(a.rank, b.rank) })
 	client := c.client.ID().Actor("client").String()
@@ -77,7 +77,7 @@ func TestCAST3_aHandlerSeesItsPointInTheViewAndWhoCast(t *testing.T) {
 		{1, 0, "host=0/2,gpu=0/2", 0, client}, {2, 0, "host=0/2,gpu=1/2", 1, client},
 		{5, 0, "host=1/2,gpu=0/2", 2, client}, {6, 0, "host=1/2,gpu=1/2", 3, client},
 	}, got)
-	require.NoError(t, note.Post(t.Context(), c.Ref(6).Via(c.client), 0))
+	require.NoError(t, note.Send(t.Context(), c.Ref(6).Via(c.client), 0))
 	require.Equal(t, []entry{{6, 0, "host=1/2,gpu=2/4", 6, client}}, c.await(t, 1), "a direct message: its place in the mesh")
 }
 
@@ -160,6 +160,7 @@ func TestCAST4_theCallerMayGiveUp(t *testing.T) {
 }
 
 func TestCAST4_aCallerWhoseProcEndsDoesNotWaitForTheDeadline(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, shape.Of("gpu", 2), 2)
 	done := make(chan error, 1)
 	go func() {
@@ -194,7 +195,7 @@ func TestCAST4_aDeadRankFailsAtOnceAndLaterCastsDoNotAskIt(t *testing.T) {
 		_, known := c.client.Down(c.place.Proc(5))
 		return known
 	}, 10*time.Second, time.Millisecond)
-	err = cast.Post(t.Context(), c.members, note, 1)
+	err = cast.Send(t.Context(), c.members, note, 1)
 	require.ErrorIs(t, err, actor.ErrProcDead)
 	require.ErrorContains(t, err, "failed 1 [host=1,gpu=1]")
 	require.Len(t, c.await(t, 7), 7)
@@ -306,7 +307,7 @@ func TestCast_anActorMayCastToItsOwnMesh(t *testing.T) {
 		all, err := cast.Gather(t.Context(), local, name, "x")
 		require.NoError(t, err)
 		require.Equal(t, strings.Fields(want), all.Values())
-		require.NoError(t, cast.Post(t.Context(), local, note, rank))
+		require.NoError(t, cast.Send(t.Context(), local, note, rank))
 		require.Len(t, c.await(t, 8), 8)
 	}
 }
@@ -329,7 +330,7 @@ func TestCast_whatIsWrongWithTheCallIsAnErrorBeforeAnythingIsSent(t *testing.T) 
 		require.ErrorContains(t, err, want)
 		_, err = cast.Reduce(t.Context(), m, who, actor.None{}, cast.Sum[int]())
 		require.ErrorContains(t, err, want)
-		require.ErrorContains(t, cast.Post(t.Context(), m, note, 1), want)
+		require.ErrorContains(t, cast.Send(t.Context(), m, note, 1), want)
 		for _, r := range cast.Stream(t.Context(), m, who, actor.None{}) {
 			require.ErrorContains(t, r.Err, want)
 		}
@@ -338,8 +339,8 @@ func TestCast_whatIsWrongWithTheCallIsAnErrorBeforeAnythingIsSent(t *testing.T) 
 	require.ErrorContains(t, err, "is not in the mesh")
 	_, err = cast.Choose(t.Context(), foreign, who, actor.None{})
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	require.ErrorContains(t, cast.Post(t.Context(), c.members, actor.NewEndpoint[*member, int, int]("two words"), 1), `"two words"`)
-	require.ErrorContains(t, cast.Post(t.Context(), c.members, actor.NewEndpoint[*member, chan int, int]("note"), nil), "cast note")
+	require.ErrorContains(t, cast.Send(t.Context(), c.members, actor.NewEndpoint[*member, int, int]("two words"), 1), `"two words"`)
+	require.ErrorContains(t, cast.Send(t.Context(), c.members, actor.NewEndpoint[*member, chan int, int]("note"), nil), "cast note")
 	huge := strings.Repeat("x", 65<<20)
 	_, err = cast.Gather(t.Context(), c.members, name, huge)
 	require.ErrorIs(t, err, actor.ErrTooLarge)
@@ -363,17 +364,20 @@ func TestForeign_eachRankAnswersForItselfWithItsRank(t *testing.T) {
 	b := bustest.Open(t, c.server)
 	space := c.client.Space()
 	for where, want := range map[string]string{"_-_": "0 1 2 3 4 5 6 7", "1-_": "4 5 6 7", "_-2": "2 6", "1-3": "7"} {
-		var got []string
-		ask := bus.Msg{Subject: space.Cast(c.place.Mesh, "members", "name", where, "anon"), Data: []byte(`"n"`)}
-		for m, err := range b.Control().RequestMany(t.Context(), ask, time.Second) {
-			require.NoError(t, err)
-			rank := m.Header.Get(actor.HeaderRank)
-			require.JSONEq(t, `"n`+rank+`"`, string(m.Data))
-			require.Equal(t, "application/json", m.Header.Get(actor.HeaderContentType))
-			got = append(got, rank)
-		}
-		slices.Sort(got)
-		require.Equal(t, want, strings.Join(got, " "), where)
+		t.Run(where, func(t *testing.T) {
+			t.Parallel()
+			var got []string
+			ask := bus.Msg{Subject: space.Cast(c.place.Mesh, "members", "name", where, "anon"), Data: []byte(`"n"`)}
+			for m, err := range b.Control().RequestMany(t.Context(), ask, time.Second) {
+				require.NoError(t, err)
+				rank := m.Header.Get(actor.HeaderRank)
+				require.JSONEq(t, `"n`+rank+`"`, string(m.Data))
+				require.Equal(t, "application/json", m.Header.Get(actor.HeaderContentType))
+				got = append(got, rank)
+			}
+			slices.Sort(got)
+			require.Equal(t, want, strings.Join(got, " "))
+		})
 	}
 	ask := bus.Msg{Subject: space.Cast(c.place.Mesh, "members", "name", "1-3", "anon"), Data: []byte(`{"n":`)}
 	answer, err := b.Control().Request(t.Context(), ask)

@@ -16,6 +16,7 @@ import (
 	"github.com/castnet-io/castnet/bus/bustest"
 	"github.com/castnet-io/castnet/bus/embed"
 	"github.com/castnet-io/castnet/cast"
+	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/mesh/shape"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -135,7 +136,7 @@ func (b *book) await(t *testing.T, n int) []entry {
 		b.mu.Unlock()
 		select {
 		case <-b.more:
-		case <-time.After(10 * time.Second):
+		case <-time.After(testkit.Patience):
 			t.Fatalf("waited for %d messages in vain", n)
 		}
 	}
@@ -156,7 +157,7 @@ func (m members) Target() (cast.Target, error) {
 func (m members) Ref(rank int) actor.Ref[*member] {
 	base, err := m.region.BaseRank(rank)
 	if err != nil {
-		return actor.BadRef[*member](err)
+		return actor.ErrRef[*member](err)
 	}
 	return actor.RefOf[*member](m.place.Proc(base).Actor("members"))
 }
@@ -195,7 +196,7 @@ func newCrowd(t testing.TB, extent shape.Extent, perHost, perProcess int) *clust
 // before them never answer.
 func newCrowdAgain(t testing.TB, extent shape.Extent, perHost, perProcess int, gens map[int]uint32) *cluster {
 	t.Helper()
-	c := &cluster{server: bustest.Server(t), log: zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.ErrorLevel)}
+	c := &cluster{server: bustest.Server(t), log: testkit.Log(t)}
 	c.book = &book{done: make(chan struct{}), more: make(chan struct{}, 1)}
 	mesh, err := subjects.NewMeshID("mesh")
 	require.NoError(t, err)
@@ -219,7 +220,7 @@ func (c *cluster) startMember(t testing.TB, id subjects.ProcID) *actor.Proc {
 	p := c.start(t, id, &cast.Member{Placement: c.place, Rank: rank})
 	point, err := c.place.Extent.Point(rank)
 	require.NoError(t, err)
-	_, err = p.Spawn(t.Context(), actor.Spawning{Type: "member", Name: "members", Params: rank, Point: point})
+	_, err = p.Spawn(t.Context(), actor.SpawnSpec{Type: "member", Name: "members", Params: rank, Point: point})
 	require.NoError(t, err)
 	return p
 }
@@ -234,15 +235,15 @@ func newMesh(t testing.TB, label string) subjects.MeshID {
 // start is one proc with its router, ended when the test is.
 func (c *cluster) start(t testing.TB, id subjects.ProcID, m *cast.Member) *actor.Proc {
 	t.Helper()
-	def := memberType.Made(func(ctx *actor.Context, rank int) (*member, error) { return &member{rank, c.book}, nil },
-		note.By((*member).note), who.By((*member).who), name.By((*member).name), odd.By((*member).odd),
-		refuse.By((*member).refuse), wait.By((*member).wait), relay.By((*member).relay),
-		list.By((*member).list), until.By((*member).until), tags.By((*member).tags))
+	def := memberType.Define(func(ctx *actor.Context, rank int) (*member, error) { return &member{rank, c.book}, nil },
+		note.Handle((*member).note), who.Handle((*member).who), name.Handle((*member).name), odd.Handle((*member).odd),
+		refuse.Handle((*member).refuse), wait.Handle((*member).wait), relay.Handle((*member).relay),
+		list.Handle((*member).list), until.Handle((*member).until), tags.Handle((*member).tags))
 	registry, err := actor.NewRegistry(def)
 	require.NoError(t, err)
 	o := actor.Options{ID: id, Registry: registry, Log: c.log}
-	if id.Seat > 0 {
-		o.First = c.procs[id.Rank-id.Seat]
+	if id.Index > 0 {
+		o.Lead = c.procs[id.Rank-id.Index]
 	} else {
 		o.Bus = bustest.Open(t, c.server, func(o *bus.Options) { o.Log = c.log })
 	}
@@ -250,11 +251,9 @@ func (c *cluster) start(t testing.TB, id subjects.ProcID, m *cast.Member) *actor
 	require.NoError(t, err)
 	r, err := cast.Start(p, m)
 	require.NoError(t, err)
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		defer cancel()
-		require.NoError(t, p.Close(ctx))
+	testkit.Close(t, p.Close, func(context.Context) error {
 		r.Close()
+		return nil
 	})
 	return p
 }
@@ -262,7 +261,7 @@ func (c *cluster) start(t testing.TB, id subjects.ProcID, m *cast.Member) *actor
 // die is the word of a host that a rank's proc has ended.
 func (c *cluster) die(rank int) {
 	c.client.Emit(actor.Event{
-		Kind: actor.KindProc, Status: string(actor.Failed), Mesh: c.place.Mesh.String(), Rank: rank, Seat: rank % c.place.PerProcess,
+		Kind: actor.KindProc, Status: string(actor.Failed), Mesh: c.place.Mesh.String(), Rank: rank, ProcIndex: rank % c.place.PerProcess,
 		Reason: "killed by signal 9", At: time.Now(),
 	})
 }

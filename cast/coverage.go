@@ -17,7 +17,7 @@ type Failure struct {
 	Err   error
 }
 
-// Coverage says of every rank that was asked what became of it, and which were to be and were not.
+// Coverage is the outcome of every rank of a cast, and the ranks that were not asked.
 type Coverage struct {
 	Asked    int // Answered, Failed and Missing
 	Answered int
@@ -32,13 +32,13 @@ type Coverage struct {
 // Whole reports whether every rank was asked and answered with a value.
 func (c Coverage) Whole() bool { return c.Answered == c.Asked && len(c.NotAsked) == 0 }
 
-// FailedRegion names the failed ranks in the syntax regions are asked in; "" when there are none.
+// FailedRegion names the failed ranks in the syntax of regions; "" when there are none.
 func (c Coverage) FailedRegion() string { return c.describe(c.Failed) }
 
 // MissingRegion names the missing ranks likewise.
 func (c Coverage) MissingRegion() string { return c.describe(c.Missing) }
 
-// NotAskedRegion names the ranks that were not asked likewise.
+// NotAskedRegion names the ranks in NotAsked likewise.
 func (c Coverage) NotAskedRegion() string { return c.describe(c.NotAsked) }
 
 func (c Coverage) describe(fs []Failure) string {
@@ -54,7 +54,7 @@ func (c Coverage) describe(fs []Failure) string {
 	return shape.Describe(c.base, ranks)
 }
 
-// pointOf is where in the whole mesh a rank is.
+// pointOf is the point of a failed rank in the whole mesh.
 func (c Coverage) pointOf(f Failure) shape.Point {
 	rank, err := c.region.BaseRank(f.Rank)
 	if err != nil {
@@ -92,7 +92,7 @@ type CoverageError struct {
 	Coverage              Coverage
 }
 
-// Error says each reason once, with the ranks of the whole mesh that have it.
+// Error lists each reason once, with its ranks of the whole mesh.
 func (e *CoverageError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "cast %s to %s on %s: %s", e.Endpoint, e.Actor, e.Mesh, e.Coverage)
@@ -123,7 +123,7 @@ func (e *CoverageError) Error() string {
 	return b.String()
 }
 
-// reason is an error without the address that the rank says already.
+// reason is an error without the address, which the rank already gives.
 func reason(err error) string {
 	if e, ok := errors.AsType[*actor.Error](err); ok && e.Text != "" {
 		return e.Text

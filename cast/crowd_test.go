@@ -27,7 +27,7 @@ func TestCrowd_eachRankOfTheRegionOnceWithItsPoint(t *testing.T) {
 	crowds(t, func(t *testing.T, c *cluster) {
 		for i, part := range crowdParts {
 			in := c.in(t, part)
-			require.NoError(t, cast.Post(t.Context(), in, note, i))
+			require.NoError(t, cast.Send(t.Context(), in, note, i))
 			seen := map[int]bool{}
 			for _, e := range c.await(t, in.region.NumRanks()) {
 				view, member := in.region.ViewRank(e.rank)
@@ -118,8 +118,8 @@ func TestCrowd_castsAndDirectMessagesOfOneSenderStayInOrder(t *testing.T) {
 	c := newCrowd(t, shape.Of("host", 3).With("gpu", 8), 8, 8)
 	const rounds = 100
 	for i := range rounds {
-		require.NoError(t, cast.Post(t.Context(), c.members, note, 2*i))
-		require.NoError(t, note.Post(t.Context(), c.Ref(13).Via(c.client), 2*i+1))
+		require.NoError(t, cast.Send(t.Context(), c.members, note, 2*i))
+		require.NoError(t, note.Send(t.Context(), c.Ref(13).Via(c.client), 2*i+1))
 	}
 	next := 0
 	for _, e := range c.await(t, rounds*25) {

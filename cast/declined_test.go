@@ -20,17 +20,18 @@ var (
 
 // The caller has no room for the folder of a host: only the folder fails.
 func TestCAST4_whoIsRefusedDoesNotTakeItsHostWithIt(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, twoByFour(), 4)
 	_, err := cast.Reduce(t.Context(), c.members, who, actor.None{}, cast.Sum[int]())
 	require.NoError(t, err)
 	held, release := make(chan struct{}), make(chan struct{})
 	c.procs[0].OpenRaw("members", "stop", func(actor.Incoming) { close(held); <-release })
-	require.NoError(t, stop.Post(t.Context(), c.Ref(0).Via(c.procs[7]), actor.None{}))
+	require.NoError(t, stop.Send(t.Context(), c.Ref(0).Via(c.procs[7]), actor.None{}))
 	<-held
 	for refused := 0; refused < 20; refused++ { // what leaves the queue for the server makes room until its window is full
 		for _, size := range []int{60 << 10, 1 << 10, 0} {
-			for err = fill.Post(t.Context(), c.Ref(0).Via(c.client), make([]byte, size)); err == nil; refused = 0 {
-				err = fill.Post(t.Context(), c.Ref(0).Via(c.client), make([]byte, size))
+			for err = fill.Send(t.Context(), c.Ref(0).Via(c.client), make([]byte, size)); err == nil; refused = 0 {
+				err = fill.Send(t.Context(), c.Ref(0).Via(c.client), make([]byte, size))
 			}
 		}
 		time.Sleep(5 * time.Millisecond)
@@ -84,7 +85,7 @@ func TestCAST4_postSaysOfEachRankOfItsOwnProcessWhetherItWasReached(t *testing.T
 	for _, rank := range []int{0, 2, 6} { // two of the caller's process, and one of another
 		<-c.procs[rank].StopActor(c.Ref(rank).ID().Name, "test")
 	}
-	err := cast.Post(t.Context(), from, note, 1)
+	err := cast.Send(t.Context(), from, note, 1)
 	var cov *cast.CoverageError
 	require.ErrorAs(t, err, &cov)
 	require.Equal(t, "host=0,gpu=0 | host=0,gpu=2", cov.Coverage.FailedRegion())
@@ -102,7 +103,7 @@ func ranksOf(all []entry) (ranks []int) {
 // Of a process that lacks a rank, that one comes back, and the others have it.
 func TestPost_aRankThatDoesNotRunTakesNoOtherOfItsProcessAlong(t *testing.T) {
 	c := newCrowdWithout(t, shape.Of("gpu", 4), 4, 4, 2)
-	require.NoError(t, cast.Post(t.Context(), c.members, note, 1))
+	require.NoError(t, cast.Send(t.Context(), c.members, note, 1))
 	require.NoError(t, c.client.Flush(t.Context()))
 	require.ElementsMatch(t, []int{0, 1, 3}, ranksOf(c.await(t, 3)))
 	require.Eventually(t, func() bool {
@@ -118,7 +119,7 @@ func TestCAST4_postSaysWhichRankWasNotReached(t *testing.T) {
 	from.via = c.procs[3]
 	ref := c.Ref(3)
 	<-c.procs[3].StopActor(ref.ID().Name, "test")
-	err := cast.Post(t.Context(), from, note, 1)
+	err := cast.Send(t.Context(), from, note, 1)
 	t.Log(err)
 	require.Len(t, c.await(t, 7), 7)
 	var cov *cast.CoverageError

@@ -23,7 +23,10 @@ func again(t *testing.T, perProcess int) *cluster {
 
 func eachAgain(t *testing.T, test func(t *testing.T, c *cluster)) {
 	for _, perProcess := range []int{1, 2, 4} {
-		t.Run(strconv.Itoa(perProcess)+" in a process", func(t *testing.T) { test(t, again(t, perProcess)) })
+		t.Run(strconv.Itoa(perProcess)+" in a process", func(t *testing.T) {
+			t.Parallel()
+			test(t, again(t, perProcess))
+		})
 	}
 }
 
@@ -33,7 +36,7 @@ func (c *cluster) hear(p *actor.Proc, rank int, gen uint32, status actor.Status)
 	if e.Terminal() {
 		p.MarkDown(e)
 	} else {
-		p.Learn(e)
+		p.NoteGeneration(e)
 	}
 }
 
@@ -61,7 +64,7 @@ func (c *cluster) requireWhole(t *testing.T, in members) {
 		require.NoError(t, r.Err)
 		require.Equal(t, want[pt.Rank()], r.Value)
 	}
-	require.NoError(t, cast.Post(t.Context(), in, note, 1))
+	require.NoError(t, cast.Send(t.Context(), in, note, 1))
 	require.ElementsMatch(t, ranks, ranksOf(c.await(t, len(want))))
 	for range 10 {
 		_, err := cast.Choose(t.Context(), in, who, actor.None{})
@@ -128,7 +131,7 @@ func TestCAST10_whoAsksForAnEarlierGenerationIsToldAndAsksForTheLaterOne(t *test
 				require.ErrorIs(t, err, actor.ErrProcDead)
 				require.ErrorContains(t, err, "the proc is gone: generation 2 has its rank")
 				require.Less(t, time.Since(begun), 10*time.Second, "it waits for its deadline")
-				require.Equal(t, c.proc(4, 2), c.client.Latest(c.proc(4, 0)))
+				require.Equal(t, c.proc(4, 2), c.client.LatestGeneration(c.proc(4, 0)))
 				c.requireWhole(t, c.members)
 			})
 		})
@@ -138,20 +141,21 @@ func TestCAST10_whoAsksForAnEarlierGenerationIsToldAndAsksForTheLaterOne(t *test
 func TestCAST10_whatIsPostedToAnEarlierGenerationComesBackAndTheNextReachesTheLaterOne(t *testing.T) {
 	t.Parallel()
 	eachAgain(t, func(t *testing.T, c *cluster) {
-		require.NoError(t, cast.Post(t.Context(), c.members, note, 1))
+		require.NoError(t, cast.Send(t.Context(), c.members, note, 1))
 		n := c.place.PerProcess
 		for _, e := range c.await(t, 8-n) {
 			require.True(t, e.rank < 4 || e.rank >= 4+n, "rank %d", e.rank)
 		}
 		require.NoError(t, c.client.Flush(t.Context()))
 		require.Len(t, c.client.DeadLetters(), n)
-		require.Equal(t, c.proc(4, 2), c.client.Latest(c.proc(4, 0)))
+		require.Equal(t, c.proc(4, 2), c.client.LatestGeneration(c.proc(4, 0)))
 		c.requireWhole(t, c.members)
 	})
 }
 
 // Who folds knows more than the caller: it does not wait for a proc whose rank another has.
 func TestCAST10_aFolderDoesNotWaitForWhoIsOver(t *testing.T) {
+	t.Parallel()
 	c := newCrowdAgain(t, twoByFour(), 4, 1, map[int]uint32{5: 2})
 	c.hear(c.procs[4], 5, 2, actor.Running)
 	begun := time.Now()
@@ -165,9 +169,9 @@ func TestCAST10_aFolderDoesNotWaitForWhoIsOver(t *testing.T) {
 func TestCAST10_whoIsThoughtDeadSaysThatItHasBegunAgain(t *testing.T) {
 	c := again(t, 1)
 	c.hear(c.client, 4, 0, actor.Failed)
-	require.ErrorContains(t, cast.Post(t.Context(), c.members, note, 1), "failed 1 [host=1,gpu=0]")
+	require.ErrorContains(t, cast.Send(t.Context(), c.members, note, 1), "failed 1 [host=1,gpu=0]")
 	require.Len(t, c.await(t, 7), 7)
-	require.Eventually(t, func() bool { return c.client.Latest(c.proc(4, 0)) == c.proc(4, 2) }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return c.client.LatestGeneration(c.proc(4, 0)) == c.proc(4, 2) }, 10*time.Second, time.Millisecond)
 	c.requireWhole(t, c.members)
 }
 

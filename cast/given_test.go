@@ -14,6 +14,7 @@ import (
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/bus/bustest"
 	"github.com/castnet-io/castnet/cast"
+	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/mesh/shape"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -157,7 +158,7 @@ type books struct{ members }
 func (b books) Ref(rank int) actor.Ref[*ledger] {
 	base, err := b.region.BaseRank(rank)
 	if err != nil {
-		return actor.BadRef[*ledger](err)
+		return actor.ErrRef[*ledger](err)
 	}
 	return actor.RefOf[*ledger](b.place.Proc(base).Actor("members")).Via(b.via)
 }
@@ -166,14 +167,14 @@ func (b books) Ref(rank int) actor.Ref[*ledger] {
 func ledgers(t *testing.T) books {
 	t.Helper()
 	server := bustest.Server(t)
-	registry, err := actor.NewRegistry(ledgerType.Made(func(*actor.Context, actor.None) (*ledger, error) {
+	registry, err := actor.NewRegistry(ledgerType.Define(func(*actor.Context, actor.None) (*ledger, error) {
 		return &ledger{counts: map[string]int{}, lines: make([]int, 64), page: &page{Words: map[string]int{}}}, nil
-	}, ownMap.By((*ledger).ownMap), ownSlice.By((*ledger).ownSlice), ownPage.By((*ledger).ownPage),
-		ownAny.By((*ledger).ownAny), ownLater.By((*ledger).ownLater), odds.By((*ledger).odds),
-		oddValue.By((*ledger).oddValue), oddError.By((*ledger).oddError)))
+	}, ownMap.Handle((*ledger).ownMap), ownSlice.Handle((*ledger).ownSlice), ownPage.Handle((*ledger).ownPage),
+		ownAny.Handle((*ledger).ownAny), ownLater.Handle((*ledger).ownLater), odds.Handle((*ledger).odds),
+		oddValue.Handle((*ledger).oddValue), oddError.Handle((*ledger).oddError)))
 	require.NoError(t, err)
 	start := func(id subjects.ProcID, m *cast.Member, first *actor.Proc) *actor.Proc {
-		o := actor.Options{ID: id, Registry: registry, First: first, Coordinator: func(actor.Event) {}}
+		o := actor.Options{ID: id, Registry: registry, Lead: first, Coordinator: func(actor.Event) {}}
 		if first == nil {
 			o.Bus = bustest.Open(t, server)
 		}
@@ -181,11 +182,9 @@ func ledgers(t *testing.T) books {
 		require.NoError(t, err)
 		r, err := cast.Start(p, m)
 		require.NoError(t, err)
-		t.Cleanup(func() {
-			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-			defer cancel()
-			require.NoError(t, p.Close(ctx))
+		testkit.Close(t, p.Close, func(context.Context) error {
 			r.Close()
+			return nil
 		})
 		return p
 	}
@@ -201,7 +200,7 @@ func ledgers(t *testing.T) books {
 		if first == nil {
 			first = p
 		}
-		_, err := p.Spawn(t.Context(), actor.Spawning{Type: "ledger", Name: "members", Params: actor.None{}})
+		_, err := p.Spawn(t.Context(), actor.SpawnSpec{Type: "ledger", Name: "members", Params: actor.None{}})
 		require.NoError(t, err)
 	}
 	return books{members{via: client, place: place, region: extent.Region()}}
@@ -256,7 +255,7 @@ func TestCAST12_anAnswerIsTheCallersOwnWhateverTheVerb(t *testing.T) {
 			return err
 		},
 		"watched Gather": func(n int) error {
-			_, err := cast.Gather(ctx, cast.Watched(to, time.Millisecond, func(int) {}), ownMap, n)
+			_, err := cast.Gather(ctx, cast.WithProgress(to, time.Millisecond, func(int) {}), ownMap, n)
 			return err
 		},
 	} {

@@ -10,56 +10,57 @@ import (
 	"github.com/castnet-io/castnet/mesh/shape"
 )
 
-// mode says what becomes of the answers.
+// mode is the treatment of the answers.
 type mode uint8
 
 const (
-	modePost    mode = 0 // there are none
+	modeSend    mode = 0 // there are none
 	modeEach    mode = 1 // each rank answers home
 	modeFold    mode = 2 // they fold on the way
 	modeCollect mode = 3 // each host sends all of its ranks' home
 )
 
-// folds reports whether few answers come home, of many.
-func (m mode) folds() bool { return m >= modeFold }
+// aggregates reports whether few answers come home, of many.
+func (m mode) aggregates() bool { return m >= modeFold }
 
 // header is the ext of a Cast frame. Keys are append-only (WIRE-4). Ranks are view ranks.
 type header struct {
-	Region  shape.Region `cbor:"1,keyasint"`
-	Prevs   []run        `cbor:"2,keyasint"`           // each member's prev on its link
-	Skip    ranks        `cbor:"3,keyasint,omitempty"` // known to be gone: not meant
-	Mode    mode         `cbor:"4,keyasint"`
-	Home    string       `cbor:"5,keyasint,omitempty"` // the port the answers go to
-	Reducer string       `cbor:"6,keyasint,omitempty"`
-	Arity   int          `cbor:"7,keyasint,omitempty"` // of the tree that the answers fold in; 0: 16
-	// Within is the region that the user meant, when this cast reaches a part of it; nil: Region.
-	Within *shape.Region `cbor:"8,keyasint,omitempty"`
-	Apex   bool          `cbor:"9,keyasint,omitempty"` // one host folds for all: see tree
-	// Tell is how often, in milliseconds, who folds for several sends home how far it is; 0: never.
-	Tell int `cbor:"10,keyasint,omitempty"`
-	// Gens are the generations of the procs that are asked; 0 behind the last of them.
+	Region    shape.Region `cbor:"1,keyasint"`
+	Prevs     []run        `cbor:"2,keyasint"`           // each member's prev on its link
+	Skip      ranks        `cbor:"3,keyasint,omitempty"` // known to be gone: not meant
+	Mode      mode         `cbor:"4,keyasint"`
+	ReplyPort string       `cbor:"5,keyasint,omitempty"` // the port the answers go to
+	Reducer   string       `cbor:"6,keyasint,omitempty"`
+	Arity     int          `cbor:"7,keyasint,omitempty"` // of the tree that the answers fold in; 0: 16
+	// UserRegion is the user's region, when this cast reaches a part of it; nil: Region.
+	UserRegion *shape.Region `cbor:"8,keyasint,omitempty"`
+	SingleRoot bool          `cbor:"9,keyasint,omitempty"` // one host folds for all: see tree
+	// ProgressMillis is the period, in milliseconds, of progress reports by a process that folds
+	// for several ranks; 0: never.
+	ProgressMillis int `cbor:"10,keyasint,omitempty"`
+	// Gens are the generations of the addressed procs; 0 behind the last of them.
 	Gens []run `cbor:"11,keyasint,omitempty"`
-	// Numbers are the Prevs when these are many, which are none then.
-	Numbers packedRuns `cbor:"12,keyasint,omitempty"`
-	// Partly says that who tells how far it is also sends what it has folded by then.
-	Partly bool `cbor:"13,keyasint,omitempty"`
+	// PackedPrevs are the Prevs when there are many; Prevs is then empty.
+	PackedPrevs packedRuns `cbor:"12,keyasint,omitempty"`
+	// PartialValues makes progress reports include the partial fold.
+	PartialValues bool `cbor:"13,keyasint,omitempty"`
 }
 
-// rest is the ext of an answer: whose it is. A Value with Folded has in its body a list of values, one
-// for each of the sets of ranks in Parts.
-type rest struct {
-	Home   string    `cbor:"1,keyasint,omitempty"` // to a folder: which cast
+// replyHeader is the ext of an answer and identifies its ranks. The body of a Value with Folded is
+// a list of values, one for each of the sets of ranks in Parts.
+type replyHeader struct {
+	Cast   string    `cbor:"1,keyasint,omitempty"` // to a folder: which cast
 	Rank   int       `cbor:"2,keyasint"`           // of one rank
 	Folded bool      `cbor:"3,keyasint,omitempty"` // of many: the two below say for whom
 	Parts  []ranks   `cbor:"4,keyasint,omitempty"`
 	Failed []failure `cbor:"5,keyasint,omitempty"`
-	// Declined says to who sent an answer that it goes past this process, which was not told of the cast.
+	// Declined tells the sender of an answer to go past this process, which did not get the cast.
 	Declined bool `cbor:"6,keyasint,omitempty"`
-	// Around, less one, is a rank whose process has said nothing: who has sent an answer there, or would,
-	// sends it past that process.
-	Around int `cbor:"7,keyasint,omitempty"`
-	// Settled says that these have answered or failed: how far a fold is. There is nothing else then but, if the
-	// header says so, Parts with what is folded so far.
+	// RerouteRank, less one, is a rank whose process is silent. Processes that answer through it go
+	// past it.
+	RerouteRank int `cbor:"7,keyasint,omitempty"`
+	// Settled are the ranks that have answered or failed: the progress of a fold. Otherwise the
+	// reply has only Parts, with the partial fold, if the header asks for it.
 	Settled ranks `cbor:"8,keyasint,omitempty"`
 }
 
@@ -72,14 +73,14 @@ type failure struct {
 	Error []byte `cbor:"2,keyasint"` // a wire.Error
 }
 
-// genAt is the generation of the proc that is asked for a rank.
+// genAt is the generation of the addressed proc of a rank.
 func genAt(gens []run, view int) uint32 {
 	gen, _ := at(gens, view)
 	return uint32(gen)
 }
 
-// open decodes the header of a cast.
-func (h *header) open(ext []byte) error {
+// decode decodes the header of a cast.
+func (h *header) decode(ext []byte) error {
 	if err := wire.Unmarshal(ext, h); err != nil {
 		return err
 	}
@@ -89,19 +90,19 @@ func (h *header) open(ext []byte) error {
 		return fmt.Errorf("cast header: unknown mode %d", h.Mode)
 	case !h.Skip.valid(n):
 		return fmt.Errorf("cast header: who is skipped are no ranks of %d", n)
-	case h.Tell < 0:
-		return fmt.Errorf("cast header: tell how far it is every %d ms", h.Tell)
+	case h.ProgressMillis < 0:
+		return fmt.Errorf("cast header: tell how far it is every %d ms", h.ProgressMillis)
 	case h.Arity < 0 || h.Arity == 1:
 		return fmt.Errorf("cast header: a tree of arity %d: want at least 2", h.Arity)
 	}
 	return nil
 }
 
-// point is a rank's point in the region that the user meant (CAST-3).
+// point is a rank's point in the user's region (CAST-3).
 func (h *header) point(view int) shape.Point {
 	in := h.Region
-	if h.Within != nil {
-		in = *h.Within
+	if h.UserRegion != nil {
+		in = *h.UserRegion
 		if base, err := h.Region.BaseRank(view); err == nil {
 			view, _ = in.ViewRank(base)
 		}
@@ -120,14 +121,14 @@ func (h *header) tree(place Placement) tree {
 		arity = defaultArity
 	}
 	arity = min(arity, max(h.Region.NumRanks(), 2)) // more is the same
-	return tree{place: place, region: h.Region, gens: h.Gens, skip: h.Skip, arity: arity, apex: h.Apex}
+	return tree{placement: place, region: h.Region, gens: h.Gens, skip: h.Skip, arity: arity, singleRoot: h.SingleRoot}
 }
 
-// prev is what the member of a rank must have seen before: see link.Cast.
+// prev is the number that the member of a rank must have seen before: see link.Cast.
 func (h *header) prev(view int) (uint64, error) {
 	prev, ok := at(h.Prevs, view)
-	if len(h.Numbers) > 0 {
-		prev, ok = h.Numbers.at(view)
+	if len(h.PackedPrevs) > 0 {
+		prev, ok = h.PackedPrevs.at(view)
 	}
 	if !ok {
 		return 0, fmt.Errorf("cast header: no prev for rank %d of %d", view, h.Region.NumRanks())
@@ -135,7 +136,7 @@ func (h *header) prev(view int) (uint64, error) {
 	return prev, nil
 }
 
-// part is what some ranks answered, folded into one value.
+// part is the answers of some ranks, folded into one value.
 type part struct {
 	ranks ranks
 	value actor.Answer // it holds no error
@@ -143,14 +144,15 @@ type part struct {
 
 func (p part) end() int { return p.ranks[len(p.ranks)-1].end() }
 
-// contribution is what travels home: the answers of ranks that follow each other, and who has none.
+// contribution is a message on the way home: the answers of adjacent ranks, and the ranks without
+// one.
 type contribution struct {
 	parts  []part
 	failed []failure
 }
 
-// speaksFor reports whether it has the answer of one of the ranks from lo up to below.
-func (c contribution) speaksFor(lo, below int) bool {
+// coversAny reports whether it has the answer of one of the ranks from lo up to below.
+func (c contribution) coversAny(lo, below int) bool {
 	return slices.ContainsFunc(c.parts, func(p part) bool {
 		return slices.ContainsFunc(p.ranks, func(s span) bool { return s.First < below && s.end() > lo })
 	})
@@ -158,15 +160,15 @@ func (c contribution) speaksFor(lo, below int) bool {
 
 // encode makes the answer and its ext. cast is the home when it goes to a folder.
 func (c contribution) encode(cast string) (values bodies, ext []byte, err error) {
-	return c.with(rest{Home: cast, Folded: true, Failed: c.failed})
+	return c.encodeParts(replyHeader{Cast: cast, Folded: true, Failed: c.failed})
 }
 
-// word is what is folded so far, when so many are settled.
-func (c contribution) word(settled ranks) (values bodies, ext []byte, err error) {
-	return c.with(rest{Folded: true, Settled: settled})
+// encodeProgress encodes the partial fold and the settled ranks.
+func (c contribution) encodeProgress(settled ranks) (values bodies, ext []byte, err error) {
+	return c.encodeParts(replyHeader{Folded: true, Settled: settled})
 }
 
-func (c contribution) with(r rest) (values bodies, ext []byte, err error) {
+func (c contribution) encodeParts(r replyHeader) (values bodies, ext []byte, err error) {
 	for _, p := range c.parts {
 		raw, err := p.value.Raw()
 		if err != nil {
@@ -179,7 +181,7 @@ func (c contribution) with(r rest) (values bodies, ext []byte, err error) {
 }
 
 // decode reads a contribution to a cast among n ranks.
-func (r rest) decode(in actor.Incoming, n int) (c contribution, err error) {
+func (r replyHeader) decode(in actor.Incoming, n int) (c contribution, err error) {
 	total := 0
 	for _, f := range r.Failed {
 		if len(f.Ranks) == 0 || !f.Ranks.valid(n) {
@@ -202,7 +204,7 @@ func (r rest) decode(in actor.Incoming, n int) (c contribution, err error) {
 		c.failed = append(c.failed, failure{all, in.Envelope.Body})
 		return c, nil
 	}
-	values, err := actor.Open[bodies](in.Answer())
+	values, err := actor.DecodeAnswer[bodies](in.Answer())
 	if err != nil {
 		return c, err
 	}
@@ -213,7 +215,7 @@ func (r rest) decode(in actor.Incoming, n int) (c contribution, err error) {
 		if len(rs) == 0 || !rs.valid(n) {
 			return c, fmt.Errorf("an answer of no ranks of %d", n)
 		}
-		c.parts = append(c.parts, part{rs, actor.Encoded(values[i])})
+		c.parts = append(c.parts, part{rs, actor.EncodedAnswer(values[i])})
 	}
 	return c, nil
 }

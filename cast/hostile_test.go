@@ -21,10 +21,10 @@ func TestCAST6_aHugeArityEndsNothing(t *testing.T) {
 	ext, err := wire.Marshal(header{Region: e.Region(), Arity: math.MaxInt, Mode: modeFold, Prevs: []run{{8, 0}}})
 	require.NoError(t, err)
 	var h header
-	if h.open(ext) != nil {
+	if h.decode(ext) != nil {
 		return // refused: fine
 	}
-	require.NotPanics(t, func() { jobOf(h.tree(Placement{Mesh: testMesh, Extent: e, PerHost: 2}), modeFold, 0) })
+	require.NotPanics(t, func() { newJob(h.tree(Placement{Mesh: testMesh, Extent: e, PerHost: 2}), modeFold, 0) })
 }
 
 // A header of 60 bytes reserves a gigabyte.
@@ -36,17 +36,17 @@ func TestCAST6_aRegionBeyondTheMeshCostsNothing(t *testing.T) {
 	defer r.Close()
 	ext, err := wire.Marshal(header{
 		Region: shape.Of("gpu", shape.MaxRanks).Region(), Arity: 2, Mode: modeFold, Prevs: []run{{shape.MaxRanks, 0}},
-		Home: p.ID().Actor("x").Port("_01").String(), Reducer: "sum",
+		ReplyPort: p.ID().Actor("x").Port("_01").String(), Reducer: "sum",
 	})
 	require.NoError(t, err)
 	e := wire.Envelope{Kind: wire.Cast, Actor: "nobody", Port: "x", Sender: "client", TTL: time.Second, Ext: ext}
-	err = r.take(p.ID().Actor("client"), &e)
+	err = r.receiveDirect(p.ID().Actor("client"), &e)
 	total := 0
-	r.folds.mu.Lock()
-	for _, f := range r.folds.open {
-		total += len(f.st.fates)
+	r.aggregations.mu.Lock()
+	for _, f := range r.aggregations.active {
+		total += len(f.state.fates)
 	}
-	r.folds.mu.Unlock()
+	r.aggregations.mu.Unlock()
 	require.LessOrEqual(t, total, place.Extent.NumRanks(), "fates kept; take says %v", err)
 }
 
@@ -55,25 +55,25 @@ func TestCAST6_whatWasSentIsForgotten(t *testing.T) {
 	t.Parallel()
 	place := Placement{Mesh: testMesh, Extent: shape.Of("gpu", 8), PerHost: 2}
 	p := procAt(t, place.Proc(1))
-	fs := newFolds(p, place)
+	fs := newAggregations(p, place)
 	defer fs.close()
 	region := place.Extent.Region()
-	const casts = maxFolds + 500
+	const casts = maxAggregations + 500
 	for i := range casts {
 		home := p.ID().Actor("nobody").Port("_0" + string(rune('a'+i%26)) + itoa(i))
-		j := jobOf(tree{place: place, region: region, arity: 2}, modeFold, 1)
-		j.home, j.cast, j.ttl, j.reducer = home, home.String(), time.Second, "sum"
-		f := fs.expect(j)
-		fs.contribute(f, 1, actor.Answer{Err: errGone})
+		j := newJob(tree{placement: place, region: region, arity: 2}, modeFold, 1)
+		j.replyTo, j.castID, j.ttl, j.reducer = home, home.String(), time.Second, "sum"
+		f := fs.begin(j)
+		fs.addLocal(f, 1, actor.Answer{Err: errGone})
 	}
 	require.Eventually(t, func() bool {
 		fs.mu.Lock()
 		defer fs.mu.Unlock()
-		return len(fs.open) == 0 // the timers have forgotten all
+		return len(fs.active) == 0 // the timers have forgotten all
 	}, 20*time.Second, 20*time.Millisecond)
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	require.Empty(t, fs.kept, "%d casts are forgotten and still held", len(fs.kept))
+	require.Empty(t, fs.finished, "%d casts are forgotten and still held", len(fs.finished))
 }
 
 var errGone = &actor.Error{Code: actor.CodeHandler, Text: "no"}
@@ -89,49 +89,49 @@ func itoa(i int) string {
 // The link between a process and its folder breaks, both live. The process sends its answer past the
 // folder; the folder's own word, which comes later and has that answer in it, is thrown away whole.
 func TestCAST6_aFolderIsHeardAfterOneOfItsOwnWentPastIt(t *testing.T) {
-	f := newFolding(0, 0, 8, nil)
+	f := newAggregationState(0, 0, 8, nil)
 	one := func(lo, n int, v string) contribution {
 		return contribution{parts: []part{{ranks{{lo, n}}, actor.Answer{Value: v}}}}
 	}
-	f.put(one(2, 2, "2 3 "))         // past the folder
-	f.put(one(0, 8, "0 1 2 … 6 7 ")) // the folder's
-	require.Zero(t, f.open, "ranks 0-1 and 4-7 answered, and are waited for till the deadline")
+	f.addContribution(one(2, 2, "2 3 "))         // past the folder
+	f.addContribution(one(0, 8, "0 1 2 … 6 7 ")) // the folder's
+	require.Zero(t, f.pending, "ranks 0-1 and 4-7 answered, and are waited for till the deadline")
 
 	place := Placement{Mesh: testMesh, Extent: shape.Of("gpu", 8), PerHost: 2}
-	home := newTally(Target{Placement: place, Region: place.Extent.Region()})
-	home.contribute(one(2, 2, "2 3 "))
-	home.contribute(one(0, 8, "0 1 2 … 6 7 "))
-	require.Zero(t, home.open)
+	home := newCollector(Target{Placement: place, Region: place.Extent.Region()})
+	home.addContribution(one(2, 2, "2 3 "))
+	home.addContribution(one(0, 8, "0 1 2 … 6 7 "))
+	require.Zero(t, home.pending)
 }
 
 // 4b: as 4, but the folder has given that process up: its word has a hole, and what went past is in it.
 func TestCAST6_aFolderIsHeardAroundWhatWentPastIt(t *testing.T) {
-	f := newFolding(0, 0, 8, nil)
-	f.put(contribution{parts: []part{{ranks{{2, 2}}, actor.Answer{Value: "2 3 "}}}})
-	f.put(contribution{parts: []part{{ranks{{0, 2}, {4, 4}}, actor.Answer{Value: "0 1 4 5 6 7 "}}}, failed: []failure{{ranks{{2, 2}}, actor.EncodeError(errGone)}}})
-	require.Zero(t, f.open, "six ranks answered, and are waited for till the deadline")
+	f := newAggregationState(0, 0, 8, nil)
+	f.addContribution(contribution{parts: []part{{ranks{{2, 2}}, actor.Answer{Value: "2 3 "}}}})
+	f.addContribution(contribution{parts: []part{{ranks{{0, 2}, {4, 4}}, actor.Answer{Value: "0 1 4 5 6 7 "}}}, failed: []failure{{ranks{{2, 2}}, actor.EncodeError(errGone)}}})
+	require.Zero(t, f.pending, "six ranks answered, and are waited for till the deadline")
 }
 
 // Those below a silent folder were asked to answer past it. Then it goes on: its own word lacks one of them.
 func TestCAST8_whoGoesOnDoesNotUndoWhatWentPastIt(t *testing.T) {
 	some := func(rs ...span) contribution { return contribution{parts: []part{{rs, actor.Answer{Value: "some"}}}} }
 	place := Placement{Mesh: testMesh, Extent: shape.Of("gpu", 8), PerHost: 2}
-	home := newTally(Target{Placement: place, Region: place.Extent.Region()})
-	home.around = true
-	f := newFolding(0, 0, 8, nil)
-	f.around = true
-	for _, put := range []func(contribution){f.put, home.contribute} {
+	home := newCollector(Target{Placement: place, Region: place.Extent.Region()})
+	home.rerouted = true
+	f := newAggregationState(0, 0, 8, nil)
+	f.rerouted = true
+	for _, put := range []func(contribution){f.addContribution, home.addContribution} {
 		put(some(span{2, 2}))
 		put(some(span{4, 2}))
 		put(some(span{0, 4}, span{6, 2})) // it was silent in 0 and 1
 		put(some(span{6, 2}))
 	}
-	require.Equal(t, ranks{{2, 6}}, f.answered())
+	require.Equal(t, ranks{{2, 6}}, f.answeredRanks())
 	require.Equal(t, 6, home.coverage().Answered)
-	for _, put := range []func(contribution){f.put, home.contribute} {
+	for _, put := range []func(contribution){f.addContribution, home.addContribution} {
 		put(some(span{0, 8}))
 	}
-	require.Equal(t, []int{0, 0}, []int{f.open, home.open}, "a word that has all of them counts, once")
+	require.Equal(t, []int{0, 0}, []int{f.pending, home.pending}, "a word that has all of them counts, once")
 	require.Len(t, f.parts, 1)
 	require.Len(t, home.parts, 1)
 }
@@ -145,18 +145,18 @@ func TestCAST6_anAnswerThatCannotTravelFailsItsRanksAtOnce(t *testing.T) {
 		{{ranks{{0, 3}, {6, 2}}, one}, {ranks{{3, 3}}, one}}, // within each other
 		{{ranks{{5, 3}}, one}, {ranks{{0, 5}}, one}},         // the last first
 	} {
-		home := newTally(Target{Placement: place, Region: place.Extent.Region()})
+		home := newCollector(Target{Placement: place, Region: place.Extent.Region()})
 		_, ext, err := contribution{parts: parts}.encode("")
 		require.NoError(t, err)
 		why := &actor.Error{Code: actor.CodeTooLarge, Text: "9 MiB: want 8 at most"}
-		err = home.take(actor.Incoming{From: place.Proc(0).Actor(routerActor), Envelope: wire.Envelope{Kind: wire.Failure, Ext: ext, Body: actor.EncodeError(why)}})
-		require.Zero(t, home.open, "waited for till the deadline; take says %v", err)
+		err = home.addIncoming(actor.Incoming{From: place.Proc(0).Actor(routerActor), Envelope: wire.Envelope{Kind: wire.Failure, Ext: ext, Body: actor.EncodeError(why)}})
+		require.Zero(t, home.pending, "waited for till the deadline; take says %v", err)
 	}
 }
 
 // Overlapping failures cost ranks × failures, on the pump.
 func TestCAST6_failuresThatOverlapAreRefused(t *testing.T) {
-	r := rest{Folded: true}
+	r := replyHeader{Folded: true}
 	for range 1000 {
 		r.Failed = append(r.Failed, failure{Ranks: ranks{{0, 1000}}})
 	}
@@ -166,19 +166,20 @@ func TestCAST6_failuresThatOverlapAreRefused(t *testing.T) {
 
 // A death between the look at who is dead and the look at the way is heard by nobody.
 func TestCAST6_aDeathWhileTheWayIsMadeOutIsHeard(t *testing.T) {
+	t.Parallel()
 	place := Placement{Mesh: testMesh, Extent: shape.Of("gpu", 4), PerHost: 1}
 	id := subjects.ProcID{Mesh: mustMesh(t)}
 	p := procAt(t, id)
 	r, err := Start(p, nil)
 	require.NoError(t, err)
 	defer r.Close()
-	require.NoError(t, p.Follow(testMesh, 64))
+	require.NoError(t, p.FollowMesh(testMesh, 64))
 	ctx, cancel := withDeadline(t.Context())
 	defer cancel()
 	r.routes.mu.Lock()
-	asked := make(chan *asking, 1)
+	asked := make(chan *operation, 1)
 	go func() {
-		a, err := send(ctx, Target{Via: p, Placement: place, Actor: "x", Region: place.Extent.Region()}, question{endpoint: "y", mode: modeFold, reducer: "sum"})
+		a, err := send(ctx, Target{Via: p, Placement: place, Actor: "x", Region: place.Extent.Region()}, castRequest{endpoint: "y", mode: modeFold, reducer: "sum"})
 		if err != nil {
 			panic(err)
 		}
@@ -191,7 +192,7 @@ func TestCAST6_aDeathWhileTheWayIsMadeOutIsHeard(t *testing.T) {
 	r.routes.mu.Unlock()
 	a := <-asked
 	defer a.close()
-	a.read()
+	a.drainInbox()
 	require.Equal(t, failed, a.fates[2], "rank 2 is known to be dead, and waited for")
 }
 
@@ -205,78 +206,81 @@ func mustMesh(t *testing.T) subjects.MeshID {
 func TestCAST6_aFoldThatOutlivesItsProcEndsNothing(t *testing.T) {
 	place := Placement{Mesh: testMesh, Extent: shape.Of("gpu", 8), PerHost: 2}
 	p := procAt(t, place.Proc(1))
-	fs := newFolds(p, place)
+	fs := newAggregations(p, place)
 	home := p.ID().Actor("nobody").Port("_0x")
-	j := jobOf(tree{place: place, region: place.Extent.Region(), arity: 2}, modeFold, 1)
-	j.home, j.cast, j.ttl, j.reducer = home, home.String(), time.Second, "sum"
-	f := fs.expect(j)
+	j := newJob(tree{placement: place, region: place.Extent.Region(), arity: 2}, modeFold, 1)
+	j.replyTo, j.castID, j.ttl, j.reducer = home, home.String(), time.Second, "sum"
+	f := fs.begin(j)
 	require.NoError(t, p.Close(t.Context()))
-	fs.contribute(f, 1, actor.Answer{Value: 1})
+	fs.addLocal(f, 1, actor.Answer{Value: 1})
 	fs.close()
 }
 
 func TestCAST6_answersThatComeTooEarlyAreBoundedInBytesAndGoPast(t *testing.T) {
+	t.Parallel()
 	place := Placement{Mesh: testMesh, Extent: shape.Of("gpu", 8), PerHost: 2}
 	p := procAt(t, place.Proc(0))
-	fs := newFolds(p, place)
+	fs := newAggregations(p, place)
 	defer fs.close()
-	fs.wait = time.Hour // no answer gives up while the others come
+	fs.earlyTimeout = time.Hour // no answer gives up while the others come
 	ranks := []ranks{{{2, 2}}}
 	body, err := wire.Marshal([][]byte{make([]byte, 1<<20)})
 	require.NoError(t, err)
 	early := func(cast string) {
 		fs.receive(actor.Incoming{From: place.Proc(2).Actor(routerActor), Envelope: wire.Envelope{
-			Kind: wire.Value, Body: body, Ext: encode(rest{Home: cast, Folded: true, Parts: ranks}),
+			Kind: wire.Value, Body: body, Ext: encodeReply(replyHeader{Cast: cast, Folded: true, Parts: ranks}),
 		}})
 	}
 	for i := range 40 {
 		early(fmt.Sprint("cast", i))
 	}
 	fs.mu.Lock()
-	size, first, last := fs.early, fs.open["cast0"].declined, fs.open["cast39"].declined
+	size, first, last := fs.earlyBytes, fs.active["cast0"].declined, fs.active["cast39"].declined
 	fs.mu.Unlock()
-	require.LessOrEqual(t, size, earlySize)
-	require.Greater(t, size, earlySize-2<<20)
+	require.LessOrEqual(t, size, maxEarlyBytes)
+	require.Greater(t, size, maxEarlyBytes-2<<20)
 	require.Equal(t, []bool{false, true}, []bool{first, last})
 }
 
 func TestCAST6_answersToACastThatDoesNotComeAreLetGo(t *testing.T) {
+	t.Parallel()
 	place := Placement{Mesh: testMesh, Extent: shape.Of("gpu", 8), PerHost: 2}
-	fs := newFolds(procAt(t, place.Proc(0)), place)
+	fs := newAggregations(procAt(t, place.Proc(0)), place)
 	defer fs.close()
-	fs.wait = time.Millisecond
+	fs.earlyTimeout = time.Millisecond
 	body, err := wire.Marshal([][]byte{make([]byte, 1<<20)})
 	require.NoError(t, err)
 	fs.receive(actor.Incoming{From: place.Proc(2).Actor(routerActor), Envelope: wire.Envelope{
-		Kind: wire.Value, Body: body, Ext: encode(rest{Home: "cast", Folded: true, Parts: []ranks{{{2, 2}}}}),
+		Kind: wire.Value, Body: body, Ext: encodeReply(replyHeader{Cast: "cast", Folded: true, Parts: []ranks{{{2, 2}}}}),
 	}})
 	require.Eventually(t, func() bool {
 		fs.mu.Lock()
 		defer fs.mu.Unlock()
-		return fs.early == 0
+		return fs.earlyBytes == 0
 	}, 20*time.Second, 20*time.Millisecond)
 }
 
 // Only who was to fold an answer can send it past itself.
 func TestCAST6_anAnswerGoesPastWhoItWasSentToAndNobodyElse(t *testing.T) {
+	t.Parallel()
 	place := Placement{Mesh: testMesh, Extent: shape.Of("gpu", 8), PerHost: 2}
 	p := procAt(t, place.Proc(1))
-	fs := newFolds(p, place)
+	fs := newAggregations(p, place)
 	defer fs.close()
-	j := jobOf(tree{place: place, region: place.Extent.Region(), arity: 2}, modeFold, 1)
-	j.home = p.ID().Actor("nobody").Port("_0a")
-	j.cast, j.ttl, j.reducer = j.home.String(), time.Minute, "sum"
-	f := fs.expect(j)
-	fs.contribute(f, 1, actor.Answer{Err: errGone})
+	j := newJob(tree{placement: place, region: place.Extent.Region(), arity: 2}, modeFold, 1)
+	j.replyTo = p.ID().Actor("nobody").Port("_0a")
+	j.castID, j.ttl, j.reducer = j.replyTo.String(), time.Minute, "sum"
+	f := fs.begin(j)
+	fs.addLocal(f, 1, actor.Answer{Err: errGone})
 	fs.wg.Wait()
 	declines := func(rank int) subjects.ProcID {
 		fs.receive(actor.Incoming{From: place.Proc(rank).Actor(routerActor), Envelope: wire.Envelope{
-			Kind: wire.Value, Ext: encode(rest{Home: j.cast, Folded: true, Declined: true}),
+			Kind: wire.Value, Ext: encodeReply(replyHeader{Cast: j.castID, Folded: true, Declined: true}),
 		}})
 		fs.wg.Wait()
-		return f.to
+		return f.sentTo
 	}
-	require.Equal(t, place.Proc(0), f.to)
+	require.Equal(t, place.Proc(0), f.sentTo)
 	require.Equal(t, place.Proc(0), declines(5))
 	require.False(t, declines(0).IsValid(), "home")
 }

@@ -67,7 +67,7 @@ func ranksOf(all []int) (out ranks) {
 
 func TestHeader_runsAndSpansSayWhatTheyWereMadeFrom(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		values := rapid.SliceOf(rapid.SampledFrom([]uint64{0, 1, 7, 1 << 40, link.Left, link.Settled})).Draw(t, "values")
+		values := rapid.SliceOf(rapid.SampledFrom([]uint64{0, 1, 7, 1 << 40, link.NotIncluded, link.AllAcked})).Draw(t, "values")
 		rs := runs(values)
 		for i, want := range values {
 			got, ok := at(rs, i)
@@ -102,13 +102,13 @@ func TestHeader_isForMembersThatAreMeantOnly(t *testing.T) {
 	e := shape.Of("gpu", 8)
 	r, err := e.Region().Slice("gpu", 2, 6)
 	require.NoError(t, err)
-	ext, err := wire.Marshal(header{Region: r, Prevs: runs([]uint64{5, 5, 9, link.Left}), Skip: ranks{{0, 1}}})
+	ext, err := wire.Marshal(header{Region: r, Prevs: runs([]uint64{5, 5, 9, link.NotIncluded}), Skip: ranks{{0, 1}}})
 	require.NoError(t, err)
 	place := Placement{Mesh: testMesh, Extent: e, PerProcess: 2}
 	for base, want := range map[int][]any{0: {-1, uint64(0)}, 2: {0, uint64(5)}, 4: {2, uint64(9)}, 6: {-1, uint64(0)}} {
 		var h header
-		require.NoError(t, h.open(ext))
-		first, end := (&Router{p: procAt(t, place.Proc(base)), place: place}).ranks(&h)
+		require.NoError(t, h.decode(ext))
+		first, end := (&Router{p: procAt(t, place.Proc(base)), placement: place}).localRanks(&h)
 		prev := uint64(0)
 		if first >= 0 {
 			require.Equal(t, first+2, end)
@@ -120,7 +120,7 @@ func TestHeader_isForMembersThatAreMeantOnly(t *testing.T) {
 	short, err := wire.Marshal(header{Region: r, Prevs: runs([]uint64{5})})
 	require.NoError(t, err)
 	var h header
-	require.NoError(t, h.open(short))
+	require.NoError(t, h.decode(short))
 	_, err = h.prev(2)
 	require.ErrorContains(t, err, "no prev for rank 2 of 4")
 	for want, h := range map[string]header{
@@ -128,42 +128,65 @@ func TestHeader_isForMembersThatAreMeantOnly(t *testing.T) {
 	} {
 		odd, err := wire.Marshal(h)
 		require.NoError(t, err)
-		require.ErrorContains(t, new(header).open(odd), want)
+		require.ErrorContains(t, new(header).decode(odd), want)
 	}
 }
 
-// What ends before the one that was asked settles nothing; with a later one that is over, too.
-func TestCAST10_onlyTheEndOfWhoWasAskedOrOfALaterOneLosesRanks(t *testing.T) {
+// The neighbours of a rank that dies answer after its death: the last of them completes the fold.
+func TestCAST4_aRankThatDiesHoldsUpNoAnswerOfItsProcess(t *testing.T) {
+	e := shape.Of("gpu", 4)
+	place := Placement{Mesh: testMesh, Extent: e, PerHost: 4, PerProcess: 4}
+	for _, mode := range []mode{modeFold, modeCollect} {
+		tr, f := (&header{Region: e.Region(), Mode: mode}).tree(place), &aggregation{}
+		f.start(newJob(tr, mode, 0))
+		require.False(t, f.local.put(0, actor.Answer{Value: 0}))
+		f.failProc(place.Proc(2), actor.EncodeError(errors.New("killed")))
+		require.False(t, f.local.put(1, actor.Answer{Value: 1}))
+		require.True(t, f.local.put(3, actor.Answer{Value: 3}), "nothing else is waited for")
+		f.drainLocal()
+		require.Zero(t, f.state.pending)
+		require.Equal(t, ranks{{0, 2}, {3, 1}}, f.state.answeredRanks())
+	}
+}
+
+// The end of another generation than the one that was asked settles nothing, for anybody may invent one; that a later
+// one runs does.
+func TestCAST10_onlyTheEndOfWhoWasAskedOrALaterOneThatRunsLosesRanks(t *testing.T) {
 	e := shape.Of("gpu", 8)
 	region, err := e.Region().Slice("gpu", 1, 8)
 	require.NoError(t, err)
-	tr := tree{place: Placement{Mesh: testMesh, Extent: e, PerHost: 4, PerProcess: 2}, region: region, gens: []run{{3, 0}, {2, 2}}}
+	tr := tree{placement: Placement{Mesh: testMesh, Extent: e, PerHost: 4, PerProcess: 2}, region: region, gens: []run{{3, 0}, {2, 2}}}
 	proc := func(rank, gen, seat uint32) subjects.ProcID {
-		return subjects.ProcID{Mesh: testMesh, Rank: rank, Gen: gen, Seat: seat}
+		return subjects.ProcID{Mesh: testMesh, Rank: rank, Gen: gen, Index: seat}
 	}
-	require.Equal(t, proc(4, 2, 0), tr.folder(3))
+	require.Equal(t, proc(4, 2, 0), tr.aggregatorAt(3))
 	require.Equal(t, proc(5, 2, 1), tr.proc(4))
-	require.Equal(t, proc(6, 0, 0), tr.folder(5), "none behind the last is of another")
+	require.Equal(t, proc(6, 0, 0), tr.aggregatorAt(5), "none behind the last is of another")
 	for id, want := range map[subjects.ProcID]span{
-		proc(0, 0, 0): {0, 1}, proc(2, 0, 0): {1, 2}, proc(2, 1, 0): {1, 2}, proc(3, 0, 1): {2, 1},
-		proc(4, 0, 0): {}, proc(4, 1, 0): {}, proc(5, 1, 1): {}, proc(4, 2, 0): {3, 2}, proc(5, 2, 1): {4, 1}, proc(5, 3, 1): {4, 1},
+		proc(0, 0, 0): {0, 1}, proc(2, 0, 0): {1, 2}, proc(2, 1, 0): {}, proc(3, 0, 1): {2, 1},
+		proc(4, 0, 0): {}, proc(4, 1, 0): {}, proc(5, 1, 1): {}, proc(4, 2, 0): {3, 2}, proc(5, 2, 1): {4, 1}, proc(5, 3, 1): {},
 	} {
-		require.Equal(t, want, tr.of(id), "%s", id)
+		require.Equal(t, want, tr.ranksLostWith(id), "%s", id)
+	}
+	for id, want := range map[subjects.ProcID]span{
+		proc(2, 0, 0): {}, proc(2, 1, 0): {1, 2}, proc(4, 2, 0): {}, proc(5, 3, 1): {4, 1},
+	} {
+		require.Equal(t, want, tr.before(id), "%s", id)
 	}
 }
 
 func TestCAST9_whoHasASuccessorIsOver(t *testing.T) {
 	p := procAt(t, subjects.ProcID{Mesh: testMesh, Rank: 1})
 	first := subjects.ProcID{Mesh: testMesh, Rank: 4}
-	second, seat := first, subjects.ProcID{Mesh: testMesh, Rank: 5, Seat: 1}
+	second, seat := first, subjects.ProcID{Mesh: testMesh, Rank: 5, Index: 1}
 	second.Gen = 1
-	require.False(t, over(p, first))
-	p.Learn(actor.Event{Kind: actor.KindProc, Status: string(actor.Running), Mesh: testMesh.String(), Rank: 4, Gen: 1})
-	require.True(t, over(p, first))
-	require.False(t, over(p, second))
-	require.Equal(t, second, latest(p, first))
+	require.False(t, isEnded(p, first))
+	p.NoteGeneration(actor.Event{Kind: actor.KindProc, Status: string(actor.Running), Mesh: testMesh.String(), Rank: 4, Gen: 1})
+	require.True(t, isEnded(p, first))
+	require.False(t, isEnded(p, second))
+	require.Equal(t, second, latestProc(p, first))
 	seat.Gen = 1
-	require.Equal(t, seat, latest(p, subjects.ProcID{Mesh: testMesh, Rank: 5, Seat: 1}), "a process begins again as a whole")
+	require.Equal(t, seat, latestProc(p, subjects.ProcID{Mesh: testMesh, Rank: 5, Index: 1}), "a process begins again as a whole")
 }
 
 // An answer counts from who was asked; a proc that has the rank after it says that there is none.
@@ -172,11 +195,11 @@ func TestCAST10_anAnswerCountsFromWhoWasAsked(t *testing.T) {
 	require.NoError(t, err)
 	for gen, want := range map[uint32][]fate{0: {waiting, waiting}, 1: {answered, failed}, 2: {waiting, failed}} {
 		for i, e := range []wire.Envelope{{Kind: wire.Value, Body: body}, {Kind: wire.Failure, Body: actor.EncodeError(errGone)}} {
-			tl := newTally(eight())
+			tl := newCollector(eight())
 			tl.gens = []run{{3, 0}, {1, 1}}
 			id := tl.placement.Proc(3)
-			id.Gen, e.Ext = gen, encode(rest{Rank: 3})
-			require.NoError(t, tl.take(actor.Incoming{From: id.Actor("members"), Envelope: e}))
+			id.Gen, e.Ext = gen, encodeReply(replyHeader{Rank: 3})
+			require.NoError(t, tl.addIncoming(actor.Incoming{From: id.Actor("members"), Envelope: e}))
 			require.Equal(t, want[i], tl.fates[3], "generation %d, answer %d", gen, i)
 		}
 	}
@@ -187,11 +210,11 @@ func TestCAST10_aPacketForAnotherGenerationIsRefused(t *testing.T) {
 	place := Placement{Mesh: testMesh, Extent: shape.Of("gpu", 8), PerHost: 2}
 	id := place.Proc(1)
 	id.Gen = 1
-	r := &Router{p: procAt(t, id), place: place}
+	r := &Router{p: procAt(t, id), placement: place}
 	for _, gen := range []uint64{0, 2} {
 		ext, err := wire.Marshal(header{Region: place.Extent.Region(), Gens: []run{{1, 0}, {1, gen}}})
 		require.NoError(t, err)
-		err = r.take(id.Actor("client"), &wire.Envelope{Kind: wire.Cast, Actor: "nobody", Port: "x", Ext: ext})
+		err = r.receiveDirect(id.Actor("client"), &wire.Envelope{Kind: wire.Cast, Actor: "nobody", Port: "x", Ext: ext})
 		require.ErrorIs(t, err, actor.ErrBadMessage)
 		require.ErrorContains(t, err, "the cast asks for generation")
 	}
@@ -209,19 +232,19 @@ func procAt(t *testing.T, id subjects.ProcID) *actor.Proc {
 func TestRoute_eachRankIsToldWhatItsProcessMustHaveSeen(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tr := anyTree(t)
-		all := membersOf(tr.place, tr.region)
+		all := membersOf(tr.placement, tr.region)
 		k := packet{}
 		var told []link.Run
 		want := make([]uint64, tr.region.NumRanks())
 		for i := range want {
-			want[i] = link.Left
+			want[i] = link.NotIncluded
 		}
 		for _, m := range all {
 			if rapid.IntRange(0, 3).Draw(t, "is in another packet") == 0 {
 				continue
 			}
 			k.members = append(k.members, m)
-			prev := rapid.SampledFrom([]uint64{0, 7, 7, 7, link.Settled, link.Left}).Draw(t, "prev")
+			prev := rapid.SampledFrom([]uint64{0, 7, 7, 7, link.AllAcked, link.NotIncluded}).Draw(t, "prev")
 			if n := len(told); n > 0 && told[n-1].Prev == prev {
 				told[n-1].Count++
 			} else {
@@ -238,16 +261,16 @@ func TestRoute_eachRankIsToldWhatItsProcessMustHaveSeen(t *testing.T) {
 
 // Whatever a peer casts, a member finds its place or an error.
 func FuzzHeader(f *testing.F) {
-	h, err := wire.Marshal(header{Region: shape.Of("gpu", 4).Region(), Prevs: []run{{4, 1}}, Skip: ranks{{1, 2}}, Mode: modeFold, Home: "h", Reducer: "sum"})
+	h, err := wire.Marshal(header{Region: shape.Of("gpu", 4).Region(), Prevs: []run{{4, 1}}, Skip: ranks{{1, 2}}, Mode: modeFold, ReplyPort: "h", Reducer: "sum"})
 	require.NoError(f, err)
-	many, err := wire.Marshal(header{Region: shape.Of("gpu", 4).Region(), Prevs: []run{}, Numbers: packRuns([]run{{3, 1}, {1, link.Left}}), Mode: modePost})
+	many, err := wire.Marshal(header{Region: shape.Of("gpu", 4).Region(), Prevs: []run{}, PackedPrevs: packRuns([]run{{3, 1}, {1, link.NotIncluded}}), Mode: modeSend})
 	require.NoError(f, err)
 	f.Add(h, 2)
 	f.Add(many, 3)
 	f.Fuzz(func(t *testing.T, data []byte, base int) {
-		bustest.Bounded(t, data, func() { _ = new(header).open(data) })
+		bustest.CheckAllocBound(t, data, func() { _ = new(header).decode(data) })
 		var got header
-		if err := got.open(data); err != nil {
+		if err := got.decode(data); err != nil {
 			return
 		}
 		tr := got.tree(Placement{Mesh: testMesh, Extent: shape.Of("gpu", 8), PerHost: 4, PerProcess: 2})
@@ -255,8 +278,8 @@ func FuzzHeader(f *testing.F) {
 			_, _ = got.prev(view)
 			require.Less(t, view, got.Region.NumRanks())
 			require.Equal(t, base, tr.base(view))
-			j := jobOf(tr, got.Mode, view)
-			require.LessOrEqual(t, len(j.up), 64)
+			j := newJob(tr, got.Mode, view)
+			require.LessOrEqual(t, len(j.ancestors), 64)
 		}
 	})
 }
@@ -265,9 +288,9 @@ func FuzzHeader(f *testing.F) {
 func FuzzRest(f *testing.F) {
 	values, err := wire.Marshal(bodies{{1}, {2}})
 	require.NoError(f, err)
-	for _, r := range []rest{
-		{Home: "h", Rank: 1}, {Folded: true, Settled: ranks{{0, 3}}},
-		{Home: "h", Folded: true, Parts: []ranks{{{0, 1}}, {{1, 1}}}, Failed: []failure{{ranks{{2, 1}}, []byte{0xa0}}}},
+	for _, r := range []replyHeader{
+		{Cast: "h", Rank: 1}, {Folded: true, Settled: ranks{{0, 3}}},
+		{Cast: "h", Folded: true, Parts: []ranks{{{0, 1}}, {{1, 1}}}, Failed: []failure{{ranks{{2, 1}}, []byte{0xa0}}}},
 		{Folded: true, Parts: []ranks{{{0, 8}}, {{-1, 1 << 62}}}}, {Folded: true, Parts: []ranks{{{0, 1}}, {{0, 1}}}},
 	} {
 		ext, err := wire.Marshal(r)
@@ -276,23 +299,23 @@ func FuzzRest(f *testing.F) {
 		f.Add(ext, []byte{7})
 	}
 	const many = 10_000
-	again, err := wire.Marshal(rest{Folded: true, Parts: slices.Repeat([]ranks{{{0, 1}}}, many)})
+	again, err := wire.Marshal(replyHeader{Folded: true, Parts: slices.Repeat([]ranks{{{0, 1}}}, many)})
 	require.NoError(f, err)
 	little, err := wire.Marshal(slices.Repeat(bodies{{}}, many))
 	require.NoError(f, err)
 	f.Add(again, little)
-	failed, err := wire.Marshal(rest{Folded: true, Failed: slices.Repeat([]failure{{}}, many)})
+	failed, err := wire.Marshal(replyHeader{Folded: true, Failed: slices.Repeat([]failure{{}}, many)})
 	require.NoError(f, err)
 	f.Add(failed, []byte{})
 	f.Fuzz(func(t *testing.T, ext, body []byte) {
-		tl := newTally(eight())
+		tl := newCollector(eight())
 		for _, kind := range []wire.Kind{wire.Value, wire.Failure} {
 			in := actor.Incoming{Envelope: wire.Envelope{Kind: kind, Ext: ext, Body: body}}
-			bustest.Bounded(t, slices.Concat(ext, body), func() { _ = tl.take(in) })
+			bustest.CheckAllocBound(t, slices.Concat(ext, body), func() { _ = tl.addIncoming(in) })
 			c := tl.coverage()
 			require.Equal(t, 8, c.Answered+len(c.Failed)+len(c.Missing))
 		}
-		require.LessOrEqual(t, len(tl.drain()), 8)
+		require.LessOrEqual(t, len(tl.takeSettled()), 8)
 	})
 }
 
@@ -317,18 +340,18 @@ func (o *oracle) settle(rank int, f fate) {
 
 func TestTally_theFirstWordOnEachRankCounts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		tl, o := newTally(eight()), &oracle{fates: map[int]fate{}}
+		tl, o := newCollector(eight()), &oracle{fates: map[int]fate{}}
 		for range rapid.IntRange(0, 20).Draw(t, "events") {
 			rank := rapid.IntRange(-1, 8).Draw(t, "rank")
 			switch rapid.SampledFrom([]string{"value", "error", "gone", "expire"}).Draw(t, "event") {
 			case "value":
-				tl.answer(rank, actor.Answer{Value: rank})
+				tl.addAnswer(rank, actor.Answer{Value: rank})
 				o.settle(rank, answered)
 			case "error":
-				tl.answer(rank, actor.Answer{Err: errors.New("no")})
+				tl.addAnswer(rank, actor.Answer{Err: errors.New("no")})
 				o.settle(rank, failed)
 			case "gone":
-				tl.settle(rank, failed, errors.New("gone"))
+				tl.setFate(rank, failed, errors.New("gone"))
 				o.settle(rank, failed)
 			case "expire":
 				tl.expire(errors.New("late"))
@@ -338,13 +361,13 @@ func TestTally_theFirstWordOnEachRankCounts(t *testing.T) {
 			}
 			requireSame(t, o, tl)
 		}
-		require.Equal(t, o.order, append([]int(nil), tl.drain()...))
-		require.Empty(t, tl.drain())
+		require.Equal(t, o.order, append([]int(nil), tl.takeSettled()...))
+		require.Empty(t, tl.takeSettled())
 	})
 }
 
-func requireSame(t *rapid.T, o *oracle, tl *tally) {
-	require.Equal(t, 8-len(o.fates), tl.open)
+func requireSame(t *rapid.T, o *oracle, tl *collector) {
+	require.Equal(t, 8-len(o.fates), tl.pending)
 	c := tl.coverage()
 	for rank := range 8 {
 		require.Equal(t, o.fates[rank], tl.fates[rank], "rank %d", rank)
@@ -358,11 +381,11 @@ func requireSame(t *rapid.T, o *oracle, tl *tally) {
 }
 
 func TestCoverage_namesRegionsAsTheyAreAskedFor(t *testing.T) {
-	tl := newTally(eight())
+	tl := newCollector(eight())
 	for rank := range 5 {
-		tl.answer(rank, actor.Answer{})
+		tl.addAnswer(rank, actor.Answer{})
 	}
-	tl.answer(5, actor.Answer{Err: &actor.Error{Code: actor.CodeStopped, Text: "stopped", Actor: "a", Endpoint: "e"}})
+	tl.addAnswer(5, actor.Answer{Err: &actor.Error{Code: actor.CodeStopped, Text: "stopped", Actor: "a", Endpoint: "e"}})
 	tl.expire(&actor.Error{Code: actor.CodeDeadline, Text: "late"})
 	c := tl.coverage()
 	require.Equal(t, "asked 8 · answered 5 · failed 1 [host=1,gpu=1] · missing 2 [host=1,gpu=2:4]", c.String())
@@ -377,15 +400,15 @@ func TestCoverage_namesRegionsAsTheyAreAskedFor(t *testing.T) {
 	var bad error
 	part.Region, bad = part.Region.Select("host=1,gpu=2:4")
 	require.NoError(t, bad)
-	some := newTally(part)
-	some.answer(0, actor.Answer{})
-	some.answer(1, actor.Answer{Err: errors.New("no")})
+	some := newCollector(part)
+	some.addAnswer(0, actor.Answer{})
+	some.addAnswer(1, actor.Answer{Err: errors.New("no")})
 	require.EqualError(t, &CoverageError{Mesh: "m", Actor: "a", Endpoint: "e", Coverage: some.coverage()},
 		"cast e to a on m: asked 2 · answered 1 · failed 1 [host=1,gpu=3] · missing 0; rank 7 (host=1/2,gpu=3/4): no")
 
-	many := newTally(Target{Placement: Placement{Extent: shape.Of("gpu", 99), PerHost: 99}, Region: shape.Of("gpu", 99).Region()})
+	many := newCollector(Target{Placement: Placement{Extent: shape.Of("gpu", 99), PerHost: 99}, Region: shape.Of("gpu", 99).Region()})
 	for rank := range 99 {
-		many.answer(rank, actor.Answer{Err: fmt.Errorf("reason %d", rank)})
+		many.addAnswer(rank, actor.Answer{Err: fmt.Errorf("reason %d", rank)})
 	}
 	require.ErrorContains(t, &CoverageError{Coverage: many.coverage()}, "; and 89 more reasons")
 }

@@ -10,29 +10,29 @@ import (
 
 // Mesh is a region of an actor mesh whose actors are of Go type A. Package mesh implements it.
 type Mesh[A any] interface {
-	// Target says whom a cast reaches; its error is returned by every verb.
+	// Target returns the recipients of a cast; every verb returns its error.
 	Target() (Target, error)
 	// Ref addresses one rank of the region.
 	Ref(rank int) actor.Ref[A]
 }
 
-// Target is where a cast goes.
+// Target is the destination of a cast.
 type Target struct {
 	Via       *actor.Proc // speaks for code that is not an actor
 	Placement Placement
 	Actor     string // the name that the actors of the mesh share
 	Region    shape.Region
 
-	// within, when it has ranks, is the region that the user meant, of which this cast reaches a part.
-	within *shape.Region
-	watch  *watch // nil: nobody wants to know how far it is
+	// userRegion, when it has ranks, is the user's region; this cast reaches a part of it.
+	userRegion *shape.Region
+	progress   *progressCallback // nil: nobody wants to know how far it is
 }
 
 // MaxRanks is how many ranks a cast reaches at most: its caller keeps the fate of each.
 const MaxRanks = 1 << 20
 
-// check refuses a region that is empty or leaves the mesh.
-func (t Target) check() error {
+// validate refuses a region that is empty or leaves the mesh.
+func (t Target) validate() error {
 	n, place := t.Region.NumRanks(), t.Placement
 	text := "the region has no ranks"
 	switch {
@@ -50,7 +50,7 @@ func (t Target) check() error {
 	return &actor.Error{Code: actor.CodeInvalid, Text: fmt.Sprintf("cast to %s on %s: %s", t.Actor, t.Placement.Mesh, text)}
 }
 
-// Placement says which proc is which rank, and where it runs.
+// Placement maps ranks to procs and their processes.
 type Placement struct {
 	Mesh       subjects.MeshID
 	Extent     shape.Extent // of the whole proc mesh
@@ -60,11 +60,11 @@ type Placement struct {
 
 // Proc is the proc at a base rank.
 func (p Placement) Proc(rank int) subjects.ProcID {
-	return subjects.ProcID{Mesh: p.Mesh, Rank: uint32(rank), Seat: uint32(rank - p.process(rank))}
+	return subjects.ProcID{Mesh: p.Mesh, Rank: uint32(rank), Index: uint32(rank - p.processOf(rank))}
 }
 
-// host is the host of a base rank.
-func (p Placement) host(rank int) int { return rank / max(p.PerHost, 1) }
+// hostOf is the host of a base rank.
+func (p Placement) hostOf(rank int) int { return rank / max(p.PerHost, 1) }
 
-// process is the first rank in the process of a base rank.
-func (p Placement) process(rank int) int { return rank - rank%max(p.PerProcess, 1) }
+// processOf is the first rank in the process of a base rank.
+func (p Placement) processOf(rank int) int { return rank - rank%max(p.PerProcess, 1) }

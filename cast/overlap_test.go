@@ -37,7 +37,7 @@ func TestCAST1_castsThatOverlapReachEachRankOfTheirSlicesOnce(t *testing.T) { //
 					for n := 0; n < rounds*len(regions) && errs[i] == nil; n++ {
 						to := c.members
 						to.via, to.region = p, meant(n)
-						errs[i] = cast.Post(t.Context(), to, note, n)
+						errs[i] = cast.Send(t.Context(), to, note, n)
 					}
 				})
 			}

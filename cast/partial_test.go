@@ -8,6 +8,7 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/cast"
+	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/mesh/shape"
 )
 
@@ -42,10 +43,11 @@ func TestReduceStream_doesNotWaitForWhoIsSlow(t *testing.T) {
 
 // Rank 1 holds up its host, and its process; the others of these are heard of all the same.
 func TestReduceStream_yieldsWhatAHostHasWhileOneOfItsRanksIsSlow(t *testing.T) {
+	t.Parallel()
 	for _, perProcess := range []int{1, 2, 4} {
 		c := newCrowd(t, twoByFour(), 4, perProcess)
 		heard := false
-		for p := range cast.ReduceStream(within(t), c.members, wait, 1, cast.Sum[int](), 0) {
+		for p := range cast.ReduceStream(testkit.Soon(t), c.members, wait, 1, cast.Sum[int](), 0) {
 			require.NoError(t, p.Err)
 			if heard = p.Coverage.Answered == 7; heard {
 				require.Equal(t, 28-1, p.Value)
@@ -62,7 +64,7 @@ func TestReduceStream_theLastHasNothingThatWasAWordOnly(t *testing.T) {
 	c := newCrowd(t, shape.Of("host", 2).With("gpu", 2), 2, 2)
 	var last cast.Partial[int]
 	died := false
-	for last = range cast.ReduceStream(within(t), c.members, wait, 1, cast.Sum[int](), 0) {
+	for last = range cast.ReduceStream(testkit.Soon(t), c.members, wait, 1, cast.Sum[int](), 0) {
 		if last.Coverage.Answered == 3 && !died {
 			died = true
 			c.die(0)
@@ -77,7 +79,7 @@ func TestReduceStream_theLastHasNothingThatWasAWordOnly(t *testing.T) {
 func TestReduceStream_aWatchedMeshTellsAsWell(t *testing.T) {
 	c := newCrowd(t, twoByFour(), 4, 2)
 	told := 0
-	for p := range cast.ReduceStream(within(t), cast.Watched(c.members, time.Hour, func(n int) { told = n }), wait, 1, cast.Sum[int](), 0) {
+	for p := range cast.ReduceStream(testkit.Soon(t), cast.WithProgress(c.members, time.Hour, func(n int) { told = n }), wait, 1, cast.Sum[int](), 0) {
 		if p.Coverage.Answered == 7 {
 			break
 		}

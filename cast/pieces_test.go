@@ -12,9 +12,9 @@ import (
 )
 
 // inPlace folds maps into the first one, as a reducer may.
-var inPlace = reducing{
-	lift: func(a actor.Answer) (any, error) { return actor.Open[map[int]int](a) },
-	open: func(a actor.Answer) (any, error) { return actor.Open[map[int]int](a) },
+var inPlace = untypedReducer{
+	lift: func(a actor.Answer) (any, error) { return actor.DecodeAnswer[map[int]int](a) },
+	open: func(a actor.Answer) (any, error) { return actor.DecodeAnswer[map[int]int](a) },
 	fold: func(acc, next any) (any, error) {
 		for k, n := range next.(map[int]int) {
 			acc.(map[int]int)[k] += n
@@ -25,9 +25,9 @@ var inPlace = reducing{
 
 // foldsTo is what a piece is folded to.
 func foldsTo(t require.TestingT, p piece) map[int]int {
-	v, err := inPlace.each(func(yield func(actor.Answer, bool) bool) {
+	v, err := inPlace.foldAll(func(yield func(actor.Answer, bool) bool) {
 		for _, o := range p.values {
-			if !yield(o.Answer, o.here) {
+			if !yield(o.Answer, o.present) {
 				return
 			}
 		}
@@ -53,14 +53,14 @@ func TestFolding_piecesAreWhatHasComeBetweenThoseWhoAreWaitedFor(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const lo, hi = 3, 20
 		below := rapid.IntRange(lo, hi).Draw(t, "own")
-		f := newFolding(lo, below, hi, ranks{{5, 1}})
+		f := newAggregationState(lo, below, hi, ranks{{5, 1}})
 		var todo []func()
 		for rank := lo; rank < below; rank++ {
 			todo = append(todo, func() {
 				if rank%7 == 0 {
-					f.answer(rank, actor.Answer{Err: &actor.Error{Code: actor.CodeInvalid}})
+					f.addLocal(rank, actor.Answer{Err: &actor.Error{Code: actor.CodeInvalid}})
 				} else {
-					f.answer(rank, actor.Answer{Value: map[int]int{rank: 1}})
+					f.addLocal(rank, actor.Answer{Value: map[int]int{rank: 1}})
 				}
 			})
 		}
@@ -73,8 +73,8 @@ func TestFolding_piecesAreWhatHasComeBetweenThoseWhoAreWaitedFor(t *testing.T) {
 			}
 			raw, err := actor.Answer{Value: once(of)}.Raw()
 			require.NoError(t, err)
-			c.parts = []part{{of, actor.Encoded(raw)}}
-			todo = append(todo, func() { f.put(c) })
+			c.parts = []part{{of, actor.EncodedAnswer(raw)}}
+			todo = append(todo, func() { f.addContribution(c) })
 			first = of[len(of)-1].end()
 		}
 		for _, do := range rapid.Permutation(todo).Draw(t, "order") {
@@ -90,16 +90,16 @@ func TestFolding_piecesAreWhatHasComeBetweenThoseWhoAreWaitedFor(t *testing.T) {
 					seen = seen.with(s)
 				}
 			}
-			require.Equal(t, once(f.answered()), once(seen))
+			require.Equal(t, once(f.answeredRanks()), once(seen))
 		}
-		c := (&fold{st: f}).combine(inPlace, nil)
-		if want := once(f.answered()); len(want) > 0 {
+		c := (&aggregation{state: f}).combine(inPlace, nil)
+		if want := once(f.answeredRanks()); len(want) > 0 {
 			require.Equal(t, want, c.parts[0].value.Value)
 		}
 	})
 }
 
-func (f *folding) anyWaits(from, to int) bool {
+func (f *aggregationState) anyWaits(from, to int) bool {
 	return slices.Contains(f.fates[from-f.lo:to-f.lo], waiting)
 }
 
@@ -107,14 +107,14 @@ func (f *folding) anyWaits(from, to int) bool {
 func TestAsking_soFarCountsEachRankOnceWhoeverSpeaksOfIt(t *testing.T) {
 	said := func(spans ...span) part { return part{spans, actor.Answer{Value: once(spans)}} }
 	proc := func(rank uint32) subjects.ProcID { return subjects.ProcID{Mesh: testMesh, Rank: rank} }
-	a := &asking{tally: newTally(eight())}
-	a.contribute(contribution{parts: []part{said(span{6, 2})}})
-	a.hold(proc(0), []part{said(span{0, 1}), said(span{2, 3})})
-	a.hold(proc(3), []part{said(span{3, 2})})             // which rank 0 has folded in since
-	a.hold(proc(4), []part{said(span{4, 2})})             // and this overlaps
-	a.hold(proc(6), []part{said(span{6, 1})})             // this has come
-	a.hold(proc(0), []part{said(span{0, 2}, span{3, 3})}) // a new word
-	parts, c := a.soFar()
+	a := &operation{collector: newCollector(eight())}
+	a.addContribution(contribution{parts: []part{said(span{6, 2})}})
+	a.recordProgress(proc(0), []part{said(span{0, 1}), said(span{2, 3})})
+	a.recordProgress(proc(3), []part{said(span{3, 2})})             // which rank 0 has folded in since
+	a.recordProgress(proc(4), []part{said(span{4, 2})})             // and this overlaps
+	a.recordProgress(proc(6), []part{said(span{6, 1})})             // this has come
+	a.recordProgress(proc(0), []part{said(span{0, 2}, span{3, 3})}) // a new word
+	parts, c := a.partialResult()
 	got := map[int]int{}
 	for _, p := range parts {
 		for rank, n := range p.value.Value.(map[int]int) {
@@ -124,11 +124,11 @@ func TestAsking_soFarCountsEachRankOnceWhoeverSpeaksOfIt(t *testing.T) {
 	require.Equal(t, map[int]int{0: 1, 1: 1, 3: 1, 4: 1, 5: 1, 6: 1, 7: 1}, got)
 	require.Equal(t, 7, c.Answered)
 	require.Equal(t, "host=0,gpu=2", c.MissingRegion())
-	require.Equal(t, 6, a.open, "these are words only")
-	a.hold(proc(0), []part{said(span{0, 2})}) // which was said before
-	require.Len(t, a.words[proc(0)][0].ranks, 2)
+	require.Equal(t, 6, a.pending, "these are words only")
+	a.recordProgress(proc(0), []part{said(span{0, 2})}) // which was said before
+	require.Len(t, a.progress[proc(0)][0].ranks, 2)
 	for rank := range uint32(20) {
-		a.hold(proc(rank), []part{said(span{0, 1})})
+		a.recordProgress(proc(rank), []part{said(span{0, 1})})
 	}
-	require.Len(t, a.words, 8)
+	require.Len(t, a.progress, 8)
 }

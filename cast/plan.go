@@ -9,8 +9,9 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// What a cast costs, in units of one packet that reaches one process. What BenchmarkPlan measures, and why a
-// publish and a packet for one process count more here, is in docs/decisions/0019.
+// Costs of a cast, in units of one packet that reaches one process. docs/decisions/0019 has the
+// measurements of BenchmarkPlan, and the reasons for the weights of a publish and of a packet for
+// one process.
 const (
 	costDelivery = 1
 	costPublish  = 4
@@ -21,8 +22,8 @@ const (
 // the others. Each dimension doubles a member's subscriptions.
 const maxWhereDims = 4
 
-// free stands for every index of a dimension.
-const free = "_"
+// wildcard stands for every index of a dimension.
+const wildcard = "_"
 
 // whereDims are the positions of the dimensions a token speaks of: those with more than one index, the
 // first four.
@@ -43,7 +44,7 @@ func whereTokens(e shape.Extent, at shape.Point) []string {
 	for mask := range 1 << len(dims) {
 		parts := make([]string, len(dims))
 		for k, i := range dims {
-			parts[k] = free
+			parts[k] = wildcard
 			if mask&(1<<k) != 0 {
 				parts[k] = strconv.Itoa(coords[i])
 			}
@@ -55,21 +56,22 @@ func whereTokens(e shape.Extent, at shape.Point) []string {
 
 func joinWhere(parts []string) string {
 	if len(parts) == 0 {
-		return free
+		return wildcard
 	}
 	return strings.Join(parts, "-")
 }
 
-// plan says how a cast reaches a region: by publishes to tokens, each member by one of them, or, when
-// spell is nil, to each process alone.
+// plan is the way of a cast to a region: publishes to tokens, each member by one of them, or, when
+// spell is nil, one message per process.
 type plan struct {
-	extent shape.Extent
-	spell  []bool // of the dimensions of a token: it is spelled out
+	extent     shape.Extent
+	spelledOut []bool // of the dimensions of a token: it is spelled out
 }
 
-// planFor is the cheapest way to processes. A dimension in which all have one index is spelled out; one that
-// they take in part may be free, and reaches some in vain, or spelled out index by index. What they take is
-// told from where they are: a region need not have the dimensions of the mesh.
+// planFor is the cheapest way to processes. A dimension with one common index is spelled out. A
+// dimension with some indices is left free, and reaches some processes in vain, or is spelled out
+// index by index. The plan follows the processes' places: a region need not have the dimensions of
+// the mesh.
 func planFor(place Placement, members []member) plan {
 	e := place.Extent
 	all, steps, dims := e.Dims(), strides(e), whereDims(e)
@@ -80,15 +82,15 @@ func planFor(place Placement, members []member) plan {
 	per := max(place.PerProcess, 1)
 	best, cost := plan{extent: e}, costDirect*len(members)
 	for mask := range 1 << len(dims) {
-		p := plan{extent: e, spell: make([]bool, len(dims))}
+		p := plan{extent: e, spelledOut: make([]bool, len(dims))}
 		publishes, reached, ok := 1, max(e.NumRanks()/per, 1), true // processes
 		for k, i := range dims {
 			size := taken[k]
-			p.spell[k] = mask&(1<<k) != 0
+			p.spelledOut[k] = mask&(1<<k) != 0
 			switch {
-			case size == 1 && !p.spell[k], size == all[i].Size && p.spell[k]:
+			case size == 1 && !p.spelledOut[k], size == all[i].Size && p.spelledOut[k]:
 				ok = false // never better
-			case p.spell[k]:
+			case p.spelledOut[k]:
 				// A process must not be reached twice.
 				ok = ok && (size == 1 || steps[i]%per == 0)
 				publishes *= size
@@ -103,8 +105,8 @@ func planFor(place Placement, members []member) plan {
 	return best
 }
 
-// sharing is how many of a dimension's indices, which so many ranks in a row share, each process has: what speaks of one
-// reaches those that have it.
+// sharing is the number of a dimension's indices in each process; a token with one of them reaches
+// the whole process.
 func sharing(stride, size, per int) int {
 	switch {
 	case stride%per == 0:
@@ -115,7 +117,7 @@ func sharing(stride, size, per int) int {
 	return size // or fewer, when processes end in the midst of a row
 }
 
-// strides are, for each dimension, the ranks in a row that share an index.
+// strides are, for each dimension, the adjacent ranks with the same index.
 func strides(e shape.Extent) []int {
 	dims := e.Dims()
 	out, n := make([]int, len(dims)), 1
@@ -134,21 +136,21 @@ func indices(members []member, stride, size int) int {
 	return len(seen)
 }
 
-// direct reports whether each process is told alone.
-func (p plan) direct() bool { return p.spell == nil }
+// direct reports whether each process gets its own message.
+func (p plan) direct() bool { return p.spelledOut == nil }
 
-// where is the token by which a member is reached.
+// where is the token that reaches a member.
 func (p plan) where(base int) string {
 	var coords []int
-	if slices.Contains(p.spell, true) {
+	if slices.Contains(p.spelledOut, true) {
 		if at, err := p.extent.Point(base); err == nil {
 			coords = at.Coords()
 		}
 	}
-	parts := make([]string, len(p.spell))
+	parts := make([]string, len(p.spelledOut))
 	for k, i := range whereDims(p.extent) {
-		parts[k] = free
-		if p.spell[k] && coords != nil {
+		parts[k] = wildcard
+		if p.spelledOut[k] && coords != nil {
 			parts[k] = strconv.Itoa(coords[i])
 		}
 	}
@@ -161,12 +163,12 @@ type member struct {
 	id         subjects.ProcID
 }
 
-// deliveries are the members that each packet is for.
+// deliveries are the members of each packet.
 func (p plan) deliveries(members []member) (all [][]member) {
 	if len(members) == 0 {
 		return nil
 	}
-	if p.direct() || !slices.Contains(p.spell, true) {
+	if p.direct() || !slices.Contains(p.spelledOut, true) {
 		return [][]member{members}
 	}
 	index := map[string]int{}

@@ -47,9 +47,9 @@ func newLineUp(b *testing.B, n int) (lineUp, *Router) {
 	e := shape.Of("rank", n)
 	l := lineUp{place: Placement{Mesh: testMesh, Extent: e, PerHost: 1}, region: e.Region()}
 	start := func(id subjects.ProcID, m *Member) (*actor.Proc, *Router) {
-		registry, err := actor.NewRegistry(countedType.Made(
+		registry, err := actor.NewRegistry(countedType.Define(
 			func(*actor.Context, actor.None) (*counted, error) { return &counted{}, nil },
-			countNote.By(func(*counted, *actor.Context, int) (actor.None, error) { return actor.None{}, nil })))
+			countNote.Handle(func(*counted, *actor.Context, int) (actor.None, error) { return actor.None{}, nil })))
 		require.NoError(b, err)
 		p, err := actor.NewProc(b.Context(), actor.Options{ID: id, Bus: bustest.Open(b, srv), Registry: registry})
 		require.NoError(b, err)
@@ -57,7 +57,7 @@ func newLineUp(b *testing.B, n int) (lineUp, *Router) {
 		require.NoError(b, err)
 		b.Cleanup(func() { require.NoError(b, p.Close(context.Background())); r.Close() })
 		if m != nil {
-			_, err = p.Spawn(b.Context(), actor.Spawning{Type: "counted", Name: "members", Params: actor.None{}})
+			_, err = p.Spawn(b.Context(), actor.SpawnSpec{Type: "counted", Name: "members", Params: actor.None{}})
 			require.NoError(b, err)
 		}
 		return p, r
@@ -74,7 +74,7 @@ func newLineUp(b *testing.B, n int) (lineUp, *Router) {
 
 // way has casts to a region go as one packet to a token, or, when that is "", to each alone.
 func (r *Router) way(b *testing.B, l lineUp, where string) {
-	rt := &route{here: -1, changes: r.p.Changes(l.place.Mesh), tree: tree{place: l.place, region: l.region}}
+	rt := &route{localFirst: -1, procChanges: r.p.ChangeCount(l.place.Mesh), tree: tree{placement: l.place, region: l.region}}
 	k := packet{where: where, members: rt.members(r.p)}
 	var to []subjects.PortID
 	for _, m := range k.members {
@@ -89,7 +89,7 @@ func (r *Router) way(b *testing.B, l lineUp, where string) {
 
 func BenchmarkPlan(b *testing.B) {
 	for _, n := range []int{2, 34} {
-		for way, where := range map[string]string{"alone": "", "published": free, "in vain": free} {
+		for way, where := range map[string]string{"alone": "", "published": wildcard, "in vain": wildcard} {
 			b.Run(way+"/"+strconv.Itoa(n), func(b *testing.B) {
 				l, r := newLineUp(b, n)
 				if way == "in vain" { // to all but one
@@ -100,7 +100,7 @@ func BenchmarkPlan(b *testing.B) {
 				r.way(b, l, where)
 				post := func(posts int) {
 					for i := range posts {
-						require.NoError(b, Post(b.Context(), l, countNote, i))
+						require.NoError(b, Send(b.Context(), l, countNote, i))
 						if i%64 == 63 {
 							require.NoError(b, l.via.Flush(b.Context()))
 						}
@@ -130,7 +130,7 @@ func BenchmarkNumbers(b *testing.B) {
 	const n = 100_000
 	e := shape.Of("rank", n)
 	place := Placement{Mesh: testMesh, Extent: e, PerHost: 8}
-	way := &route{tree: tree{place: place, region: e.Region()}}
+	way := &route{tree: tree{placement: place, region: e.Region()}}
 	k := packet{members: membersOf(place, e.Region())}
 	for name, strays := range map[string]int{"alike": 0, "1% strays": n / 100, "each its own": n} {
 		links := []link.Run{{Count: n, Prev: 1_000_000}}
@@ -148,13 +148,13 @@ func BenchmarkNumbers(b *testing.B) {
 			var reading time.Duration
 			for b.Loop() {
 				h := header{Region: e.Region(), Mode: modeFold, Reducer: nameSum}
-				h.number(way.prevs(k, links))
+				h.setPrevs(way.prevs(k, links))
 				var err error
 				ext, err = wire.Marshal(h)
 				require.NoError(b, err)
 				var got header
 				began := time.Now()
-				require.NoError(b, got.open(ext))
+				require.NoError(b, got.decode(ext))
 				_, err = got.prev(n / 2)
 				require.NoError(b, err)
 				reading += time.Since(began)

@@ -18,7 +18,7 @@ import (
 func matches(e shape.Extent, where string, at shape.Point) bool {
 	parts := strings.Split(where, "-")
 	for k, i := range whereDims(e) {
-		if parts[k] != free && parts[k] != strings.Split(strings.Split(at.String(), ",")[i], "=")[1][:1] {
+		if parts[k] != wildcard && parts[k] != strings.Split(strings.Split(at.String(), ",")[i], "=")[1][:1] {
 			return false
 		}
 	}
@@ -30,12 +30,12 @@ func TestWhere_aMemberSubscribesWhateverSpeaksOfIt(t *testing.T) {
 		e := anyExtent(t)
 		where := joinWhere(slices.Collect(func(yield func(string) bool) {
 			for range whereDims(e) {
-				if !yield(rapid.SampledFrom([]string{free, "0", "1", "2", "3"}).Draw(t, "token")) {
+				if !yield(rapid.SampledFrom([]string{wildcard, "0", "1", "2", "3"}).Draw(t, "token")) {
 					return
 				}
 			}
 		}))
-		require.NoError(t, subjects.CheckWhere(where))
+		require.NoError(t, subjects.CheckCoords(where))
 		for at := range e.Points() {
 			tokens := whereTokens(e, at)
 			require.Len(t, slices.Compact(slices.Sorted(slices.Values(tokens))), 1<<len(whereDims(e)), "each once")
@@ -49,7 +49,7 @@ func reached(t require.TestingT, place Placement, p plan, members []member) (tim
 	times = map[int]int{}
 	if p.direct() {
 		for _, m := range members {
-			times[place.process(m.base)]++
+			times[place.processOf(m.base)]++
 		}
 		return times, len(members)
 	}
@@ -58,14 +58,14 @@ func reached(t require.TestingT, place Placement, p plan, members []member) (tim
 		got := map[int]bool{}
 		for at := range place.Extent.Points() {
 			if matches(place.Extent, where, at) {
-				got[place.process(at.Rank())] = true
+				got[place.processOf(at.Rank())] = true
 			}
 		}
 		for process := range got {
 			times[process]++
 		}
 		for _, m := range some {
-			require.True(t, got[place.process(m.base)], "%s does not reach rank %d", where, m.base)
+			require.True(t, got[place.processOf(m.base)], "%s does not reach rank %d", where, m.base)
 		}
 		packets++
 	}
@@ -91,7 +91,7 @@ func TestCAST1_aPlanReachesEachMemberOnceAndCostsLeast(t *testing.T) {
 		p := planFor(place, members)
 		times, packets := reached(t, place, p, members)
 		for _, m := range members {
-			require.Equal(t, 1, times[place.process(m.base)], "the process of rank %d", m.base)
+			require.Equal(t, 1, times[place.processOf(m.base)], "the process of rank %d", m.base)
 		}
 		wasted := 0
 		for _, n := range times {
@@ -102,7 +102,7 @@ func TestCAST1_aPlanReachesEachMemberOnceAndCostsLeast(t *testing.T) {
 			cost = packets * costDirect
 		}
 		require.LessOrEqual(t, cost, len(members)*costDirect, "no more than to tell each alone")
-		every, one := reached(t, place, plan{extent: e, spell: make([]bool, len(whereDims(e)))}, members)
+		every, one := reached(t, place, plan{extent: e, spelledOut: make([]bool, len(whereDims(e)))}, members)
 		if place.PerProcess <= 1 {
 			require.LessOrEqual(t, cost, one*costPublish+len(every)*costDelivery, "no more than to tell all")
 		}
@@ -131,7 +131,7 @@ func fewestTokens(e shape.Extent, ranks map[int]bool) int {
 	var try func(parts []string)
 	try = func(parts []string) {
 		if dims := whereDims(e); len(parts) < len(dims) {
-			try(append(slices.Clone(parts), free))
+			try(append(slices.Clone(parts), wildcard))
 			for i := range e.Dims()[dims[len(parts)]].Size {
 				try(append(slices.Clone(parts), strconv.Itoa(i)))
 			}
@@ -211,7 +211,7 @@ func TestCAST1_aPlanReachesExactlyTheRegionWithTheFewestPackets(t *testing.T) {
 func membersOf(place Placement, r shape.Region) (all []member) {
 	last := -1
 	for view, base := range r.Ranks() {
-		if process := place.process(base); process != last {
+		if process := place.processOf(base); process != last {
 			all, last = append(all, member{view: view, base: base}), process
 		}
 	}
@@ -238,5 +238,5 @@ func TestPlan_whatItTakes(t *testing.T) {
 		require.Equal(t, want, got, text)
 	}
 	one := shape.Of("host", 1).With("gpu", 1)
-	require.Equal(t, "_", plan{extent: one, spell: []bool{}}.where(0), "dimensions of size 1 are left out")
+	require.Equal(t, "_", plan{extent: one, spelledOut: []bool{}}.where(0), "dimensions of size 1 are left out")
 }

@@ -19,7 +19,7 @@ const (
 	nameConcat = "concat()"
 )
 
-// builtins fold values whose type is known only at run time. It is never written to.
+// builtins fold values of a type known only at run time. The map is never written to.
 var builtins = map[string]actor.Fold{
 	nameSum:    numeric(nameSum, add, ops{sum[int], sum[int64], sum[float64]}),
 	nameMin:    numeric(nameMin, lesser, ops{lower[int], lower[int64], lower[float64]}),
@@ -31,40 +31,40 @@ var builtins = map[string]actor.Fold{
 
 // Sum adds numbers. Integers wrap around as Go's do.
 func Sum[T actor.Number]() actor.Reducer[T] {
-	return actor.KnownReducer(nameSum, func(a, b T) (T, error) { return a + b, nil })
+	return actor.BuiltinReducer(nameSum, func(a, b T) (T, error) { return a + b, nil })
 }
 
 // Min keeps the smallest number.
 func Min[T actor.Number]() actor.Reducer[T] {
-	return actor.KnownReducer(nameMin, func(a, b T) (T, error) { return min(a, b), nil })
+	return actor.BuiltinReducer(nameMin, func(a, b T) (T, error) { return min(a, b), nil })
 }
 
 // Max keeps the largest number.
 func Max[T actor.Number]() actor.Reducer[T] {
-	return actor.KnownReducer(nameMax, func(a, b T) (T, error) { return max(a, b), nil })
+	return actor.BuiltinReducer(nameMax, func(a, b T) (T, error) { return max(a, b), nil })
 }
 
-// All is true when every rank says true.
+// All is true when every rank returns true.
 func All[T ~bool]() actor.Reducer[T] {
-	return actor.KnownReducer(nameAll, func(a, b T) (T, error) { return a && b, nil })
+	return actor.BuiltinReducer(nameAll, func(a, b T) (T, error) { return a && b, nil })
 }
 
-// Any is true when at least one rank says true.
+// Any is true when at least one rank returns true.
 func Any[T ~bool]() actor.Reducer[T] {
-	return actor.KnownReducer(nameAny, func(a, b T) (T, error) { return a || b, nil })
+	return actor.BuiltinReducer(nameAny, func(a, b T) (T, error) { return a || b, nil })
 }
 
 // Concat puts slices one behind the other, in rank order.
 func Concat[S ~[]E, E any]() actor.Reducer[S] {
-	return actor.KnownReducer(nameConcat, func(a, b S) (S, error) { return slices.Concat(a, b), nil })
+	return actor.BuiltinReducer(nameConcat, func(a, b S) (S, error) { return slices.Concat(a, b), nil })
 }
 
-// Merge makes one map of all, and folds the values of keys that are in several, in rank order:
+// Merge makes one map of all, and folds values of the same key in rank order:
 //
 //	cast.Merge[map[string]int](cast.Sum[int]())
 //
-// With a reducer of the user's own the endpoint must declare the Merge: its name is "merge-" and
-// that of the reducer.
+// For a user's own reducer the endpoint must declare the Merge: its name is "merge-" and that of
+// the reducer.
 func Merge[M ~map[K]V, K comparable, V any](values actor.Reducer[V]) actor.Reducer[M] {
 	fold := func(a, b M) (M, error) {
 		out := make(M, max(len(a), len(b)))
@@ -85,34 +85,34 @@ func Merge[M ~map[K]V, K comparable, V any](values actor.Reducer[V]) actor.Reduc
 	switch {
 	case values.Err() != nil:
 		return actor.NewReducer[M]("merge-"+values.Name(), nil) // refused by name, or for its missing function
-	case values.Known():
-		return actor.KnownReducer(wordMerge+"("+values.Name()+")", fold)
+	case values.Builtin():
+		return actor.BuiltinReducer(kindMerge+"("+values.Name()+")", fold)
 	}
 	return actor.NewReducer("merge-"+values.Name(), fold)
 }
 
-// concat is Concat of values whose type is known only at run time.
+// concat is Concat for values of a type known only at run time.
 func concat(a, b any) (any, error) {
 	x, y := reflect.ValueOf(a), reflect.ValueOf(b)
-	if err := alike(nameConcat, x, y); err != nil {
+	if err := checkSameType(nameConcat, x, y); err != nil {
 		return nil, err
 	}
 	if x.Kind() != reflect.Slice {
-		return nil, misfit(nameConcat, "slices", x.Type())
+		return nil, typeMismatch(nameConcat, "slices", x.Type())
 	}
 	out := reflect.MakeSlice(x.Type(), 0, x.Len()+y.Len())
 	return reflect.AppendSlice(reflect.AppendSlice(out, x), y).Interface(), nil
 }
 
-// merge is Merge of values whose type is known only at run time.
+// merge is Merge for values of a type known only at run time.
 func merge(name string, values actor.Fold) actor.Fold {
 	return func(a, b any) (any, error) {
 		x, y := reflect.ValueOf(a), reflect.ValueOf(b)
-		if err := alike(name, x, y); err != nil {
+		if err := checkSameType(name, x, y); err != nil {
 			return nil, err
 		}
 		if x.Kind() != reflect.Map {
-			return nil, misfit(name, "maps", x.Type())
+			return nil, typeMismatch(name, "maps", x.Type())
 		}
 		out := reflect.MakeMapWithSize(x.Type(), max(x.Len(), y.Len()))
 		for k, v := range x.Seq2() {
@@ -132,8 +132,8 @@ func merge(name string, values actor.Fold) actor.Fold {
 	}
 }
 
-// alike refuses values of different types, and those that have none.
-func alike(name string, x, y reflect.Value) error {
+// checkSameType refuses values of different types, and untyped values.
+func checkSameType(name string, x, y reflect.Value) error {
 	if x.IsValid() && y.IsValid() && x.Type() == y.Type() {
 		return nil
 	}
@@ -147,12 +147,12 @@ func typeName(v reflect.Value) string {
 	return v.Type().String()
 }
 
-// misfit says what a reducer folds instead.
-func misfit(name, folds string, got reflect.Type) error {
+// typeMismatch names the types that a reducer folds.
+func typeMismatch(name, folds string, got reflect.Type) error {
 	return fmt.Errorf("reducer %s folds %s, got %s", name, folds, got)
 }
 
-// ops fold numbers of the types that most answers have.
+// ops fold numbers of the common types.
 type ops struct {
 	ints   func(a, b int) int
 	int64s func(a, b int64) int64
@@ -181,23 +181,23 @@ func numeric(name string, fold func(dst, x, y reflect.Value) bool, quick ops) ac
 			}
 		}
 		x, y := reflect.ValueOf(a), reflect.ValueOf(b)
-		if f, g, mixed := mixture(x, y); mixed {
+		if f, g, mixed := mixedNumbers(x, y); mixed {
 			return quick.floats(f, g), nil
 		}
-		if err := alike(name, x, y); err != nil {
+		if err := checkSameType(name, x, y); err != nil {
 			return nil, err
 		}
 		dst := reflect.New(x.Type()).Elem()
 		if !fold(dst, x, y) {
-			return nil, misfit(name, "numbers", x.Type())
+			return nil, typeMismatch(name, "numbers", x.Type())
 		}
 		return dst.Interface(), nil
 	}
 }
 
-// mixture reads a whole and a fractional number, as answers without a type are: JSON of many programs has no
-// fraction where there is none.
-func mixture(x, y reflect.Value) (f, g float64, ok bool) {
+// mixedNumbers reads a whole and a fractional number. Untyped answers mix them: many JSON encoders
+// omit a zero fraction.
+func mixedNumbers(x, y reflect.Value) (f, g float64, ok bool) {
 	switch {
 	case !x.IsValid() || !y.IsValid():
 		return 0, 0, false
@@ -223,7 +223,7 @@ func add(dst, x, y reflect.Value) bool {
 	return true
 }
 
-// lesser is Min of values whose type is known only at run time.
+// lesser is Min for values of a type known only at run time.
 func lesser(dst, x, y reflect.Value) bool {
 	switch {
 	case x.CanInt():
@@ -238,7 +238,7 @@ func lesser(dst, x, y reflect.Value) bool {
 	return true
 }
 
-// greater is Max of values whose type is known only at run time.
+// greater is Max for values of a type known only at run time.
 func greater(dst, x, y reflect.Value) bool {
 	switch {
 	case x.CanInt():

@@ -10,17 +10,17 @@ import (
 	"github.com/castnet-io/castnet/internal/wire"
 )
 
-// What the reducers are called that fold to another type than the answers', and those that are given
-// something; it follows in parentheses.
+// Names of the reducers with parameters, or with a result of another type than the answers. The
+// parameters follow in parentheses.
 const (
-	wordConcat    = "concat"
-	wordMerge     = "merge"
-	wordCount     = "count"
-	wordCountBy   = "count-by"
-	wordCollect   = "collect"
-	wordTop       = "top"
-	wordBottom    = "bottom"
-	wordHistogram = "histogram"
+	kindConcat    = "concat"
+	kindMerge     = "merge"
+	kindCount     = "count"
+	kindCountBy   = "count-by"
+	kindCollect   = "collect"
+	kindTop       = "top"
+	kindBottom    = "bottom"
+	kindHistogram = "histogram"
 )
 
 // maxSpec and maxNested bound what a peer may name.
@@ -29,57 +29,56 @@ const (
 	maxNested = 8
 )
 
-// opener reads an answer of an endpoint: Open of its actor.Answers, or openAs.
-type opener func(actor.Answer) (any, error)
+// answerReader reads an answer of an endpoint: Open of its actor.Answers, or openAs.
+type answerReader func(actor.Answer) (any, error)
 
-// openAs is actor.Open for those that do not know the type.
-func openAs[R any](a actor.Answer) (any, error) { return actor.Open[R](a) }
+// openAs is actor.Open without a known type.
+func openAs[R any](a actor.Answer) (any, error) { return actor.DecodeAnswer[R](a) }
 
-// builtin is a reducer that every proc knows. takes says whether it makes sense of answers of a type; of
-// interfaces nobody knows before there are answers.
+// builtin is a reducer known to every proc. takes checks the type of the answers; for interfaces
+// the check needs an answer.
 type builtin struct {
-	reducing
-	takes func(answer reflect.Type) error
+	untypedReducer
+	accepts func(answer reflect.Type) error
 }
 
-// reducerOf finds the reducer of a cast where its answers are folded: one that the endpoint declares, or a
-// built-in one.
-func reducerOf(name string, answers actor.Answers) (reducing, error) {
+// findReducer finds the reducer of a cast at the place of folding: a declared or a built-in one.
+func findReducer(name string, answers actor.AnswerType) (untypedReducer, error) {
 	if fold, ok := answers.Fold(name); ok {
-		return reducing{lift: answers.Open, open: answers.Open, fold: fold}, nil
+		return untypedReducer{lift: answers.Decode, open: answers.Decode, fold: fold}, nil
 	}
-	b, err := builtinOf(name, answers.Open)
-	return b.reducing, err
+	b, err := parseBuiltin(name, answers.Decode)
+	return b.untypedReducer, err
 }
 
-// builtinOf finds the built-in reducer that a text names: a word (sum), or a word and what it was given
-// (top(3), merge(sum)). A label is never of the second kind, so those cannot be mistaken for what an
-// endpoint declares.
-func builtinOf(text string, read opener) (builtin, error) {
+// parseBuiltin finds a built-in reducer by its text: a word (sum), or a word with parameters
+// (top(3), merge(sum)). A label has no parentheses, so no declared reducer is mistaken for the
+// second kind.
+func parseBuiltin(text string, read answerReader) (builtin, error) {
 	if len(text) > maxSpec {
 		return builtin{}, fmt.Errorf("reducer %.40s…: want at most %d bytes", text, maxSpec)
 	}
-	if b, ok := plainOf(text, read, 0); ok {
+	if b, ok := parseSameType(text, read, 0); ok {
 		return b, nil
 	}
 	word, args, _ := strings.Cut(text, "(")
 	args, closed := strings.CutSuffix(args, ")")
 	if closed || word == text { // people may leave the parentheses out
 		switch word {
-		case wordConcat:
+		case kindConcat:
 			if args == "" {
-				b, _ := plainOf(nameConcat, read, 0)
+				b, _ := parseSameType(nameConcat, read, 0)
 				return b, nil
 			}
-		case wordCount:
-			return counting, noArgs(text, args)
-		case wordCollect:
-			return listing, noArgs(text, args)
-		case wordCountBy:
-			return tallying, noArgs(text, args)
-		case wordTop, wordBottom:
+		case kindCount:
+			return countReducer, noArgs(text, args)
+		case kindCollect:
+			return listReducer, noArgs(text, args)
+		case kindCountBy:
+			return countByReducer, noArgs(text, args)
+		case kindTop, kindBottom:
 			return topOf(text, args, read)
-		case wordHistogram:
+		case kindHistogram:
 			return histogramOf(text, args, read)
 		}
 	}
@@ -93,30 +92,30 @@ func noArgs(text, args string) error {
 	return nil
 }
 
-// plainOf finds a built-in reducer that folds answers to one of their own type.
-func plainOf(text string, read opener, depth int) (builtin, bool) {
+// parseSameType finds a built-in reducer whose result has the type of the answers.
+func parseSameType(text string, read answerReader, depth int) (builtin, bool) {
 	if fold, ok := builtins[text]; ok {
-		return builtin{reducing{lift: read, open: read, fold: fold}, func(t reflect.Type) error { return fits(text, t) }}, true
+		return builtin{untypedReducer{lift: read, open: read, fold: fold}, func(t reflect.Type) error { return checkAnswerType(text, t) }}, true
 	}
-	inner, ok := strings.CutPrefix(text, wordMerge+"(")
+	inner, ok := strings.CutPrefix(text, kindMerge+"(")
 	inner, closed := strings.CutSuffix(inner, ")")
 	if !ok || !closed || depth == maxNested {
 		return builtin{}, false
 	}
-	values, ok := plainOf(inner, nil, depth+1)
-	return builtin{reducing{lift: read, open: read, fold: merge(text, values.fold)}, func(t reflect.Type) error {
+	values, ok := parseSameType(inner, nil, depth+1)
+	return builtin{untypedReducer{lift: read, open: read, fold: merge(text, values.fold)}, func(t reflect.Type) error {
 		switch t.Kind() {
 		case reflect.Map:
-			return values.takes(t.Elem())
+			return values.accepts(t.Elem())
 		case reflect.Interface:
 			return nil
 		}
-		return misfit(text, "maps", t)
+		return typeMismatch(text, "maps", t)
 	}}, ok
 }
 
-// fits reports whether one of the builtins folds values of a type.
-func fits(name string, t reflect.Type) error {
+// checkAnswerType reports whether one of the builtins folds values of a type.
+func checkAnswerType(name string, t reflect.Type) error {
 	folds := ""
 	switch kind := t.Kind(); {
 	case kind == reflect.Interface:
@@ -128,7 +127,7 @@ func fits(name string, t reflect.Type) error {
 		folds = "numbers"
 	}
 	if folds != "" {
-		return misfit(name, folds, t)
+		return typeMismatch(name, folds, t)
 	}
 	return nil
 }
@@ -138,25 +137,25 @@ func isNumber(t reflect.Type) bool {
 	return zero.CanInt() || zero.CanUint() || zero.CanFloat()
 }
 
-// anything is takes of what does not look at answers.
-func anything(reflect.Type) error { return nil }
+// acceptAny is takes for reducers that ignore the answers.
+func acceptAny(reflect.Type) error { return nil }
 
-// counting counts answers. What it folds are ints.
-var counting = builtin{reducing{
+// countReducer counts answers into ints.
+var countReducer = builtin{untypedReducer{
 	lift: func(actor.Answer) (any, error) { return 1, nil },
-	open: func(a actor.Answer) (any, error) { return actor.Open[int](a) },
+	open: func(a actor.Answer) (any, error) { return actor.DecodeAnswer[int](a) },
 	fold: func(acc, next any) (any, error) { return acc.(int) + next.(int), nil },
-}, anything}
+}, acceptAny}
 
-// listing keeps every answer. What it folds are []item.
-var listing = builtin{reducing{
+// listReducer collects every answer into []item.
+var listReducer = builtin{untypedReducer{
 	lift: func(a actor.Answer) (any, error) {
 		raw, err := a.Raw()
 		return []item{{raw: raw}}, err
 	},
-	open: func(a actor.Answer) (any, error) { return actor.Open[[]item](a) },
+	open: func(a actor.Answer) (any, error) { return actor.DecodeAnswer[[]item](a) },
 	fold: func(acc, next any) (any, error) { return slices.Concat(acc.([]item), next.([]item)), nil },
-}, anything}
+}, acceptAny}
 
 // item is one answer in a list: it travels as it did by itself.
 type item struct {
@@ -172,7 +171,7 @@ func (i item) MarshalCBOR() ([]byte, error) {
 	return wire.Marshal(i.value)
 }
 
-// UnmarshalCBOR keeps the answer for who knows its type.
+// UnmarshalCBOR keeps the answer encoded, for a reader with its type.
 func (i *item) UnmarshalCBOR(raw []byte) error {
 	*i = item{raw: slices.Clone(raw)}
 	return nil
@@ -181,23 +180,23 @@ func (i *item) UnmarshalCBOR(raw []byte) error {
 // answer is the answer by itself.
 func (i item) answer() actor.Answer {
 	if i.raw != nil {
-		return actor.Encoded(i.raw)
+		return actor.EncodedAnswer(i.raw)
 	}
 	return actor.Answer{Value: i.value}
 }
 
-// foldHalves folds values in order, halves first: what grows as it is folded is then copied a few times and
-// not once for each value. There is at least one.
-func foldHalves[T any](values []T, fold func(acc, next T) (T, error)) (T, error) {
+// foldPairwise folds values in order, halves first, so that a growing value is copied a few times
+// and not once for each value. There is at least one.
+func foldPairwise[T any](values []T, fold func(acc, next T) (T, error)) (T, error) {
 	if len(values) == 1 {
 		return values[0], nil
 	}
 	half := len(values) / 2
-	acc, err := foldHalves(values[:half], fold)
+	acc, err := foldPairwise(values[:half], fold)
 	if err != nil {
 		return acc, err
 	}
-	next, err := foldHalves(values[half:], fold)
+	next, err := foldPairwise(values[half:], fold)
 	if err != nil {
 		return next, err
 	}

@@ -12,17 +12,17 @@ import (
 	"github.com/castnet-io/castnet/actor"
 )
 
-// Aggregator folds answers of type R into an Acc. All are built in: every proc knows them, with what they
-// are given.
+// Aggregator folds answers of type R into an Acc. All aggregators are built in: every proc knows
+// them and gets their parameters.
 type Aggregator[R, Acc any] struct {
 	name   string
 	result func(acc any) (Acc, error) // acc is nil when there was no answer
 }
 
-// Name is what the aggregator travels as, such as top(3).
+// Name is the aggregator's name on the wire, such as top(3).
 func (g Aggregator[R, Acc]) Name() string { return g.name }
 
-// Err reports what an aggregator was given in vain, and answers of a type it does not fold.
+// Err reports invalid parameters, and answers of a type that it cannot fold.
 func (g Aggregator[R, Acc]) Err() error {
 	if g.result == nil {
 		return errors.New("want an aggregator made by this package, got the zero Aggregator")
@@ -31,27 +31,27 @@ func (g Aggregator[R, Acc]) Err() error {
 	if err != nil {
 		return err
 	}
-	return b.takes(reflect.TypeFor[R]())
+	return b.accepts(reflect.TypeFor[R]())
 }
 
-// builtin is what the procs on the way make of the name.
-func (g Aggregator[R, Acc]) builtin() (builtin, error) { return builtinOf(g.name, openAs[R]) }
+// builtin is the reducer for the name in the procs on the way.
+func (g Aggregator[R, Acc]) builtin() (builtin, error) { return parseBuiltin(g.name, openAs[R]) }
 
-// open folds what came home, in order.
+// open folds the received parts, in order.
 func (g Aggregator[R, Acc]) open(parts []part) (Acc, error) {
 	b, err := g.builtin()
 	if err != nil {
 		return *new(Acc), err
 	}
-	acc, err := b.each(folded(parts))
+	acc, err := b.foldAll(aggregatedValues(parts))
 	if err != nil {
 		return *new(Acc), err
 	}
 	return g.result(acc)
 }
 
-// of folds answers that were not folded on the way.
-func (g Aggregator[R, Acc]) of(answers []R) (Acc, error) {
+// foldAnswers folds answers that were not folded on the way.
+func (g Aggregator[R, Acc]) foldAnswers(answers []R) (Acc, error) {
 	b, err := g.builtin()
 	if err != nil {
 		return *new(Acc), err
@@ -59,15 +59,15 @@ func (g Aggregator[R, Acc]) of(answers []R) (Acc, error) {
 	if len(answers) == 0 {
 		return g.result(nil)
 	}
-	acc, err := alone(b, answers)
+	acc, err := foldUnaggregated(b, answers)
 	if err != nil {
 		return *new(Acc), err
 	}
 	return g.result(acc)
 }
 
-// alone folds answers that were not folded on the way; there is at least one.
-func alone[R any](b builtin, answers []R) (any, error) {
+// foldUnaggregated folds answers that were not folded on the way; there is at least one.
+func foldUnaggregated[R any](b builtin, answers []R) (any, error) {
 	values := make([]any, len(answers))
 	for i, answer := range answers {
 		var err error
@@ -75,11 +75,11 @@ func alone[R any](b builtin, answers []R) (any, error) {
 			return nil, err
 		}
 	}
-	return foldHalves(values, b.fold)
+	return foldPairwise(values, b.fold)
 }
 
-// folded yields what was folded on the way, for reducing.all.
-func folded(parts []part) iter.Seq2[actor.Answer, bool] {
+// aggregatedValues yields the folded parts, for foldAll.
+func aggregatedValues(parts []part) iter.Seq2[actor.Answer, bool] {
 	return func(yield func(actor.Answer, bool) bool) {
 		for _, p := range parts {
 			if !yield(p.value, false) {
@@ -91,26 +91,26 @@ func folded(parts []part) iter.Seq2[actor.Answer, bool] {
 
 // Count is how many ranks answered.
 func Count[R any]() Aggregator[R, int] {
-	return Aggregator[R, int]{name: wordCount + "()", result: func(acc any) (int, error) {
+	return Aggregator[R, int]{name: kindCount + "()", result: func(acc any) (int, error) {
 		n, _ := acc.(int)
 		return n, nil
 	}}
 }
 
-// Collect is every answer, in rank order, without places for ranks that have none; Gather has these.
+// Collect returns every answer, in rank order, without places for missing ranks; Gather has these.
 func Collect[R any]() Aggregator[R, []R] {
-	return Aggregator[R, []R]{name: wordCollect + "()", result: items[R]}
+	return Aggregator[R, []R]{name: kindCollect + "()", result: items[R]}
 }
 
 // TopK is the k largest answers, the largest first; of equal ones those of lower ranks. Texts are compared
 // byte by byte; a NaN is smaller than every number.
-func TopK[R cmp.Ordered](k int) Aggregator[R, []R] { return best[R](wordTop, k) }
+func TopK[R cmp.Ordered](k int) Aggregator[R, []R] { return topOrBottom[R](kindTop, k) }
 
 // BottomK is the k smallest answers, the smallest first; of equal ones those of lower ranks. They are
 // compared as TopK does.
-func BottomK[R cmp.Ordered](k int) Aggregator[R, []R] { return best[R](wordBottom, k) }
+func BottomK[R cmp.Ordered](k int) Aggregator[R, []R] { return topOrBottom[R](kindBottom, k) }
 
-func best[R cmp.Ordered](word string, k int) Aggregator[R, []R] {
+func topOrBottom[R cmp.Ordered](word string, k int) Aggregator[R, []R] {
 	return Aggregator[R, []R]{name: fmt.Sprintf("%s(%d)", word, k), result: items[R]}
 }
 
@@ -120,16 +120,16 @@ func items[R any](acc any) ([]R, error) {
 	out := make([]R, len(list))
 	for i, item := range list {
 		var err error
-		if out[i], err = actor.Open[R](item.answer()); err != nil {
+		if out[i], err = actor.DecodeAnswer[R](item.answer()); err != nil {
 			return nil, err
 		}
 	}
 	return out, nil
 }
 
-// Histogram counts the answers between bounds, which must grow: the first count is of those below the first
-// bound, the next of those from there up to below the second, the last of those from the last bound on.
-// A NaN is below all.
+// Histogram counts the answers between ascending bounds. The first count has the answers below the
+// first bound. Each next one has those from a bound up to below the next, and the last those from
+// the last bound on. A NaN is below all.
 func Histogram[R actor.Number](bounds ...R) Aggregator[R, []int] {
 	g := Aggregator[R, []int]{result: func(acc any) ([]int, error) {
 		counts, ok := acc.([]int)
@@ -142,11 +142,11 @@ func Histogram[R actor.Number](bounds ...R) Aggregator[R, []int] {
 	for i := range texts {
 		texts[i] = number(reflect.ValueOf(bounds[i]))
 	}
-	g.name = wordHistogram + "(" + strings.Join(texts, ",") + ")"
+	g.name = kindHistogram + "(" + strings.Join(texts, ",") + ")"
 	return g
 }
 
-// number is a number as text that reads as the same number.
+// number formats a number as text that parses back to the same number.
 func number(v reflect.Value) string {
 	switch {
 	case v.CanInt():
@@ -159,11 +159,11 @@ func number(v reflect.Value) string {
 
 // CountBy counts equal answers: how many ranks gave each.
 func CountBy[R comparable]() Aggregator[R, map[R]int] {
-	return Aggregator[R, map[R]int]{name: wordCountBy + "()", result: func(acc any) (map[R]int, error) {
-		counts, _ := acc.([]tallied)
+	return Aggregator[R, map[R]int]{name: kindCountBy + "()", result: func(acc any) (map[R]int, error) {
+		counts, _ := acc.([]valueCount)
 		out := make(map[R]int, len(counts))
 		for _, t := range counts {
-			answer, err := actor.Open[R](actor.Encoded(t.Answer))
+			answer, err := actor.DecodeAnswer[R](actor.EncodedAnswer(t.Answer))
 			if err != nil {
 				return nil, err
 			}

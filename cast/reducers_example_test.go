@@ -30,8 +30,8 @@ func four(ctx context.Context) (m members, done func(), err error) {
 		}
 	}
 	start := func(id subjects.ProcID, at *cast.Member) *actor.Proc {
-		def := memberType.Made(func(_ *actor.Context, rank int) (*member, error) { return &member{rank: rank}, nil },
-			square.By(func(m *member, _ *actor.Context, _ actor.None) (int, error) { return m.rank * m.rank, nil }))
+		def := memberType.Define(func(_ *actor.Context, rank int) (*member, error) { return &member{rank: rank}, nil },
+			square.Handle(func(m *member, _ *actor.Context, _ actor.None) (int, error) { return m.rank * m.rank, nil }))
 		registry, e1 := actor.NewRegistry(def)
 		b, e2 := bus.Open(ctx, bus.Options{Server: srv})
 		p, e3 := actor.NewProc(ctx, actor.Options{ID: id, Bus: b, Registry: registry})
@@ -47,7 +47,7 @@ func four(ctx context.Context) (m members, done func(), err error) {
 	m.via = start(subjects.ProcID{Mesh: client}, nil)
 	for rank := range e.NumRanks() {
 		p := start(m.place.Proc(rank), &cast.Member{Placement: m.place, Rank: rank})
-		_, e5 := p.Spawn(ctx, actor.Spawning{Type: "member", Name: "members", Params: rank})
+		_, e5 := p.Spawn(ctx, actor.SpawnSpec{Type: "member", Name: "members", Params: rank})
 		err = errors.Join(err, e5)
 	}
 	return m, done, err

@@ -15,19 +15,19 @@ import (
 // maxBounds is how many bounds a histogram may have.
 const maxBounds = 1024
 
-// histogram counts numbers by the bounds they lie between. What it folds are []int, one longer than the
-// bounds. These are kept in each kind of number that can hold them all, and compared in that of the
-// answer, for a float64 does not hold every int64.
+// histogram counts numbers between bounds, into an []int one longer than the bounds. It keeps the
+// bounds in each kind of number that can hold them all, and compares in the kind of the answer,
+// because a float64 cannot hold every int64.
 type histogram struct {
 	name   string
-	read   opener
+	read   answerReader
 	bins   int
 	ints   []int64
 	uints  []uint64
 	floats []float64
 }
 
-func histogramOf(text, args string, read opener) (builtin, error) {
+func histogramOf(text, args string, read answerReader) (builtin, error) {
 	texts := strings.Split(args, ",")
 	h := histogram{name: text, read: read, bins: len(texts) + 1}
 	if len(texts) > maxBounds {
@@ -39,10 +39,10 @@ func histogramOf(text, args string, read opener) (builtin, error) {
 	if h.ints == nil && h.uints == nil && h.floats == nil {
 		return builtin{}, fmt.Errorf("reducer %.200s: want one bound or more, each larger than the one before", text)
 	}
-	return builtin{reducing{lift: h.lift, open: h.open, fold: h.fold}, h.takes}, nil
+	return builtin{untypedReducer{lift: h.lift, open: h.open, fold: h.fold}, h.accepts}, nil
 }
 
-// bounds reads bounds; nil when one is not of that kind, or not larger than the one before.
+// bounds parses bounds; nil when one is not of that kind, or they do not ascend.
 func bounds[T cmp.Ordered](texts []string, read func(string) (T, error)) []T {
 	out := make([]T, len(texts))
 	for i, s := range texts {
@@ -54,12 +54,12 @@ func bounds[T cmp.Ordered](texts []string, read func(string) (T, error)) []T {
 	return out
 }
 
-func (h histogram) takes(answer reflect.Type) error {
+func (h histogram) accepts(answer reflect.Type) error {
 	zero := reflect.Zero(answer)
 	if answer.Kind() == reflect.Interface || h.ints != nil && zero.CanInt() || h.uints != nil && zero.CanUint() || h.floats != nil && zero.CanFloat() {
 		return nil
 	}
-	return misfit(h.name, "numbers of the bounds' kind", answer)
+	return typeMismatch(h.name, "numbers of the bounds' kind", answer)
 }
 
 func (h histogram) lift(a actor.Answer) (any, error) {
@@ -71,7 +71,7 @@ func (h histogram) lift(a actor.Answer) (any, error) {
 	if !v.IsValid() {
 		return nil, fmt.Errorf("reducer %s folds numbers, got nil", h.name)
 	}
-	if err := h.takes(v.Type()); err != nil {
+	if err := h.accepts(v.Type()); err != nil {
 		return nil, err
 	}
 	switch {
@@ -105,37 +105,37 @@ func (h histogram) fold(acc, next any) (any, error) {
 }
 
 func (h histogram) open(a actor.Answer) (any, error) {
-	counts, err := actor.Open[[]int](a)
+	counts, err := actor.DecodeAnswer[[]int](a)
 	if err == nil && (len(counts) != h.bins || slices.Min(counts) < 0) {
 		err = fmt.Errorf("reducer %s: want %d counts, got %v", h.name, h.bins, counts)
 	}
 	return counts, err
 }
 
-// tallied is an answer and how many there are of it.
-type tallied struct {
+// valueCount is an answer and how many there are of it.
+type valueCount struct {
 	Answer []byte `cbor:"1,keyasint"`
 	Count  int    `cbor:"2,keyasint"`
 }
 
-// tallying counts equal answers. What it folds are []tallied, sorted. Answers are equal when their
+// countByReducer counts equal answers into a sorted []valueCount. Answers are equal when their
 // encodings are (WIRE-2).
-var tallying = builtin{reducing{
+var countByReducer = builtin{untypedReducer{
 	lift: func(a actor.Answer) (any, error) {
 		raw, err := a.Raw()
-		return []tallied{{raw, 1}}, err
+		return []valueCount{{raw, 1}}, err
 	},
 	open: func(a actor.Answer) (any, error) {
-		counts, err := actor.Open[[]tallied](a)
-		slices.SortFunc(counts, func(a, b tallied) int { return bytes.Compare(a.Answer, b.Answer) })
+		counts, err := actor.DecodeAnswer[[]valueCount](a)
+		slices.SortFunc(counts, func(a, b valueCount) int { return bytes.Compare(a.Answer, b.Answer) })
 		return counts, err
 	},
-	fold: func(acc, next any) (any, error) { return together(acc.([]tallied), next.([]tallied)), nil },
-}, anything}
+	fold: func(acc, next any) (any, error) { return mergeCounts(acc.([]valueCount), next.([]valueCount)), nil },
+}, acceptAny}
 
-// together adds up what is in both.
-func together(a, b []tallied) []tallied {
-	out := make([]tallied, 0, len(a)+len(b))
+// mergeCounts adds the counts of equal values.
+func mergeCounts(a, b []valueCount) []valueCount {
+	out := make([]valueCount, 0, len(a)+len(b))
 	for len(a) > 0 && len(b) > 0 {
 		switch c := bytes.Compare(a[0].Answer, b[0].Answer); {
 		case c < 0:
@@ -143,7 +143,7 @@ func together(a, b []tallied) []tallied {
 		case c > 0:
 			out, b = append(out, b[0]), b[1:]
 		default:
-			out, a, b = append(out, tallied{a[0].Answer, a[0].Count + b[0].Count}), a[1:], b[1:]
+			out, a, b = append(out, valueCount{a[0].Answer, a[0].Count + b[0].Count}), a[1:], b[1:]
 		}
 	}
 	return append(append(out, a...), b...)

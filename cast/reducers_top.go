@@ -11,32 +11,32 @@ import (
 	"github.com/castnet-io/castnet/actor"
 )
 
-// top keeps the k answers that come first, sorted; of equal ones those of lower ranks. What it folds are
-// []item that have been read.
+// top keeps the first k answers, sorted; among equal ones, those of lower ranks. It folds decoded
+// []item.
 type top struct {
 	name string
-	read opener
+	read answerReader
 	k    int
 	sign int // 1: the smallest first, -1: the largest
 }
 
-func topOf(text, args string, read opener) (builtin, error) {
+func topOf(text, args string, read answerReader) (builtin, error) {
 	k, err := strconv.Atoi(args)
 	if err != nil || k < 1 || strconv.Itoa(k) != args {
 		return builtin{}, fmt.Errorf("reducer %.200s: want how many to keep, 1 or more", text)
 	}
 	t := top{text, read, k, 1}
-	if strings.HasPrefix(text, wordTop) {
+	if strings.HasPrefix(text, kindTop) {
 		t.sign = -1
 	}
-	return builtin{reducing{lift: t.lift, open: t.open, fold: t.fold}, t.takes}, nil
+	return builtin{untypedReducer{lift: t.lift, open: t.open, fold: t.fold}, t.accepts}, nil
 }
 
-func (t top) takes(answer reflect.Type) error {
+func (t top) accepts(answer reflect.Type) error {
 	if kind := answer.Kind(); isNumber(answer) || kind == reflect.String || kind == reflect.Interface {
 		return nil
 	}
-	return misfit(t.name, "numbers and text", answer)
+	return typeMismatch(t.name, "numbers and text", answer)
 }
 
 func (t top) lift(a actor.Answer) (any, error) {
@@ -53,15 +53,15 @@ func (t top) value(a actor.Answer) (any, error) {
 	if v == nil {
 		return nil, fmt.Errorf("reducer %s folds numbers and text, got nil", t.name)
 	}
-	return v, t.takes(reflect.TypeOf(v))
+	return v, t.accepts(reflect.TypeOf(v))
 }
 
-// littleItems is how many items may be of one byte: each takes far more once it has been read (WIRE-6).
-const littleItems = 4096
+// maxOneByteItems is how many items may be of one byte: each takes far more once it has been read (WIRE-6).
+const maxOneByteItems = 4096
 
-// open sorts anew: what a peer sends may be in any order.
+// open sorts again: a peer may send any order.
 func (t top) open(a actor.Answer) (any, error) {
-	items, err := actor.Open[[]item](a)
+	items, err := actor.DecodeAnswer[[]item](a)
 	if err != nil || len(items) == 0 {
 		return items, err
 	}
@@ -69,13 +69,13 @@ func (t top) open(a actor.Answer) (any, error) {
 	for i := range items {
 		size += len(items[i].raw)
 	}
-	if len(items) > t.k || len(items) > littleItems && size < 2*len(items) {
+	if len(items) > t.k || len(items) > maxOneByteItems && size < 2*len(items) {
 		return nil, fmt.Errorf("reducer %s: %d values in %d bytes", t.name, len(items), size)
 	}
 	for i := range items {
 		v, err := t.value(items[i].answer())
 		if err == nil && i > 0 {
-			err = alike(t.name, reflect.ValueOf(items[0].value), reflect.ValueOf(v))
+			err = checkSameType(t.name, reflect.ValueOf(items[0].value), reflect.ValueOf(v))
 		}
 		if err != nil {
 			return nil, err
@@ -89,7 +89,7 @@ func (t top) open(a actor.Answer) (any, error) {
 func (t top) fold(acc, next any) (any, error) {
 	a, b := acc.([]item), next.([]item)
 	if len(a) > 0 && len(b) > 0 {
-		if err := alike(t.name, reflect.ValueOf(a[0].value), reflect.ValueOf(b[0].value)); err != nil {
+		if err := checkSameType(t.name, reflect.ValueOf(a[0].value), reflect.ValueOf(b[0].value)); err != nil {
 			return nil, err
 		}
 	}
@@ -104,7 +104,7 @@ func (t top) fold(acc, next any) (any, error) {
 	return out, nil
 }
 
-// compare orders two values of one type that top takes; a NaN comes before all numbers.
+// compare orders two values of one type that top accepts; a NaN comes before all numbers.
 func compare(a, b any) int {
 	x, y := reflect.ValueOf(a), reflect.ValueOf(b)
 	switch {

@@ -10,6 +10,7 @@ import (
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/bus/bustest"
 	"github.com/castnet-io/castnet/cast"
+	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/mesh/shape"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -33,7 +34,7 @@ func (s *scribe) small(*actor.Context, int) (actor.None, error) {
 }
 
 // poster casts, as an actor, and hears what comes back.
-type poster struct{ back chan actor.Returned }
+type poster struct{ back chan actor.DeadLetter }
 
 var (
 	posterType = actor.NewType[*poster, actor.None]("poster")
@@ -41,10 +42,13 @@ var (
 )
 
 func (p *poster) order(ctx *actor.Context, to scribes) (actor.None, error) {
-	return actor.None{}, cast.Post(ctx, to, small, 1)
+	return actor.None{}, cast.Send(ctx, to, small, 1)
 }
 
-func (p *poster) Undeliverable(_ *actor.Context, r actor.Returned) error { p.back <- r; return nil }
+func (p *poster) HandleDeadLetter(_ *actor.Context, r actor.DeadLetter) error {
+	p.back <- r
+	return nil
+}
 
 type scribes struct{ members }
 
@@ -53,9 +57,9 @@ func (s scribes) Ref(rank int) actor.Ref[*scribe] {
 }
 
 // pair is two ranks in one process, and a client.
-func pair(t *testing.T) (scribes, *actor.Proc, map[int]chan string, chan actor.Returned) {
+func pair(t *testing.T) (scribes, *actor.Proc, map[int]chan string, chan actor.DeadLetter) {
 	t.Helper()
-	server, back := bustest.Server(t), make(chan actor.Returned, 100)
+	server, back := bustest.Server(t), make(chan actor.DeadLetter, 100)
 	e := shape.Of("gpu", 2)
 	place := cast.Placement{Mesh: newMesh(t, "mesh"), Extent: e, PerHost: 2, PerProcess: 2}
 	said := map[int]chan string{}
@@ -64,11 +68,11 @@ func pair(t *testing.T) (scribes, *actor.Proc, map[int]chan string, chan actor.R
 		said[rank] = make(chan string, 1000)
 		mine := said[rank]
 		registry, err := actor.NewRegistry(
-			scribeType.Made(func(*actor.Context, actor.None) (*scribe, error) { return &scribe{mine}, nil },
-				large.By((*scribe).large), small.By((*scribe).small)),
-			posterType.Made(func(*actor.Context, actor.None) (*poster, error) { return &poster{back}, nil }, order.By((*poster).order)))
+			scribeType.Define(func(*actor.Context, actor.None) (*scribe, error) { return &scribe{mine}, nil },
+				large.Handle((*scribe).large), small.Handle((*scribe).small)),
+			posterType.Define(func(*actor.Context, actor.None) (*poster, error) { return &poster{back}, nil }, order.Handle((*poster).order)))
 		require.NoError(t, err)
-		o := actor.Options{ID: id, Registry: registry, First: first}
+		o := actor.Options{ID: id, Registry: registry, Lead: first}
 		if first == nil {
 			o.Bus = bustest.Open(t, server)
 		}
@@ -77,14 +81,12 @@ func pair(t *testing.T) (scribes, *actor.Proc, map[int]chan string, chan actor.R
 		r, err := cast.Start(p, m)
 		require.NoError(t, err)
 		if m != nil {
-			_, err := p.Spawn(t.Context(), actor.Spawning{Type: "scribe", Name: "members", Params: actor.None{}})
+			_, err := p.Spawn(t.Context(), actor.SpawnSpec{Type: "scribe", Name: "members", Params: actor.None{}})
 			require.NoError(t, err)
 		}
-		t.Cleanup(func() {
-			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-			defer cancel()
-			require.NoError(t, p.Close(ctx))
+		testkit.Close(t, p.Close, func(context.Context) error {
 			r.Close()
+			return nil
 		})
 		return p
 	}
@@ -97,11 +99,12 @@ func pair(t *testing.T) (scribes, *actor.Proc, map[int]chan string, chan actor.R
 
 // A cast that leaves in parts must not be overtaken by a message to any rank it is for (CAST-2).
 func TestCAST2_aLargeCastIsNotOvertakenByAMessageToARankThatSharesItsProcess(t *testing.T) {
+	t.Parallel()
 	to, client, said, _ := pair(t)
 	for rank := range 2 {
 		for range 20 {
-			require.NoError(t, cast.Post(t.Context(), to, large, make([]byte, 3<<20)))
-			require.NoError(t, small.Post(t.Context(), to.Ref(rank).Via(client), 1))
+			require.NoError(t, cast.Send(t.Context(), to, large, make([]byte, 3<<20)))
+			require.NoError(t, small.Send(t.Context(), to.Ref(rank).Via(client), 1))
 			require.NoError(t, client.Flush(t.Context()))
 			require.Equal(t, "large", <-said[rank], "rank %d", rank)
 			require.Equal(t, "small", <-said[rank], "rank %d", rank)
@@ -112,6 +115,7 @@ func TestCAST2_aLargeCastIsNotOvertakenByAMessageToARankThatSharesItsProcess(t *
 
 // Returned.Reason names the target and the endpoint, of a cast as of a message.
 func TestPost_aCastThatComesBackNamesWhomItWasFor(t *testing.T) {
+	t.Parallel()
 	to, client, _, back := pair(t)
 	e := shape.Of("gpu", 16) // so many processes that there is one packet for all
 	to.place, to.region = cast.Placement{Mesh: newMesh(t, "nobody"), Extent: e, PerHost: 16}, e.Region()
@@ -119,8 +123,7 @@ func TestPost_aCastThatComesBackNamesWhomItWasFor(t *testing.T) {
 	require.NoError(t, err)
 	_, err = order.Call(t.Context(), ref, to)
 	require.NoError(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
+	ctx := testkit.Soon(t)
 	require.NoError(t, client.Flush(ctx))
 	select {
 	case r := <-back:
@@ -155,14 +158,13 @@ func allOf(e shape.Extent) (ranks []int) {
 }
 
 // requireBack posts, as an actor, and wants it back for some ranks, once each.
-func requireBack(t *testing.T, client *actor.Proc, to scribes, back chan actor.Returned, ranks ...int) {
+func requireBack(t *testing.T, client *actor.Proc, to scribes, back chan actor.DeadLetter, ranks ...int) {
 	t.Helper()
 	ref, err := actor.Spawn(t.Context(), client, posterType, "poster", actor.None{})
 	require.NoError(t, err)
 	_, err = order.Call(t.Context(), ref, to)
 	require.NoError(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
+	ctx := testkit.Soon(t)
 	require.NoError(t, client.Flush(ctx))
 	var got, want []string
 	for _, rank := range ranks {

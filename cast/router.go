@@ -24,7 +24,7 @@ const (
 
 type routerKey struct{}
 
-// Member says which rank of which mesh a proc is.
+// Member is a proc's mesh and rank.
 type Member struct {
 	Placement Placement
 	Rank      int
@@ -33,33 +33,33 @@ type Member struct {
 // Router takes casts off the bus for the procs of one process, hands them to their actors, and folds the
 // answers of its host.
 type Router struct {
-	p     *actor.Proc // the first of the process
-	place Placement
-	folds *folds
-	once  sync.Once
+	p            *actor.Proc // the first of the process
+	placement    Placement
+	aggregations *aggregations
+	once         sync.Once
 
 	cancel func()
 
-	mu      sync.RWMutex    // guards the fields below
-	members []seated        // by rank, from that of p on
-	heard   map[string]bool // tokens that are subscribed
+	mu         sync.RWMutex    // guards the fields below
+	members    []localMember   // by rank, from that of p on
+	subscribed map[string]bool // tokens that are subscribed
 
 	routes routes
 }
 
-// seated is a proc of this process that is a rank of the mesh.
-type seated struct {
+// localMember is a proc of this process with a rank of the mesh.
+type localMember struct {
 	p     *actor.Proc
 	point shape.Point
 }
 
-// Start gives a proc a router: its own, or, when it is not the first of its process, that one's, which must
-// have been started. A proc that is no rank of a mesh (a client, a host's own) passes nil: it can cast, and
-// nobody casts to it.
+// Start gives a proc a router. Colocated procs share the router of the first one, which must have
+// started. A proc without a mesh (a client, a host's own) passes nil: it can cast, and receives no
+// casts.
 func Start(p *actor.Proc, m *Member) (*Router, error) {
-	r := &Router{p: p, cancel: func() {}, heard: map[string]bool{}}
-	if p.First() != p {
-		first, ok := p.First().Value(routerKey{}).(*Router)
+	r := &Router{p: p, cancel: func() {}, subscribed: map[string]bool{}}
+	if p.Lead() != p {
+		first, ok := p.Lead().Value(routerKey{}).(*Router)
 		if !ok {
 			return nil, fmt.Errorf("start router of %s: the first proc of its process has none", p.ID())
 		}
@@ -67,7 +67,7 @@ func Start(p *actor.Proc, m *Member) (*Router, error) {
 	}
 	p.SetValue(routerKey{}, r)
 	if r.p == p {
-		p.OpenRaw(routerActor, laterPort, r.later)
+		p.OpenRaw(routerActor, successorPort, r.handleSuccessor)
 	}
 	if m == nil {
 		return r, nil
@@ -87,33 +87,33 @@ func (r *Router) join(p *actor.Proc, m *Member) error {
 	if err != nil {
 		return err
 	}
-	if r.folds == nil {
+	if r.aggregations == nil {
 		if p != r.p {
 			return errors.New("the first proc of its process is no rank of the mesh")
 		}
-		r.place, r.folds = m.Placement, newFolds(p, m.Placement)
-		p.OnCast(r.take)
-		p.OpenRaw(routerActor, foldPort, r.folds.receive)
-		if err := p.Follow(m.Placement.Mesh, m.Placement.Extent.NumRanks()); err != nil {
+		r.placement, r.aggregations = m.Placement, newAggregations(p, m.Placement)
+		p.OnCast(r.receiveDirect)
+		p.OpenRaw(routerActor, foldPort, r.aggregations.receive)
+		if err := p.FollowMesh(m.Placement.Mesh, m.Placement.Extent.NumRanks()); err != nil {
 			return err
 		}
-		r.cancel = p.OnUnreachable(r.folds.unreachable)
+		r.cancel = p.OnUnreachable(r.aggregations.onUnreachable)
 	}
-	r.runs(p.ID()) // it casts, too
+	r.noteRunning(p.ID()) // it casts, too
 	r.mu.Lock()
 	if r.members == nil {
-		r.members = make([]seated, max(m.Placement.PerProcess, 1))
+		r.members = make([]localMember, max(m.Placement.PerProcess, 1))
 	}
 	i := m.Rank - int(r.p.ID().Rank)
 	if i < 0 || i >= len(r.members) {
 		r.mu.Unlock()
 		return fmt.Errorf("rank %d is not among the %d of the process %s", m.Rank, len(r.members), r.p.ID().Process())
 	}
-	r.members[i] = seated{p, point}
+	r.members[i] = localMember{p, point}
 	var news []string
 	for _, where := range whereTokens(m.Placement.Extent, point) {
-		if !r.heard[where] {
-			r.heard[where], news = true, append(news, where)
+		if !r.subscribed[where] {
+			r.subscribed[where], news = true, append(news, where)
 		}
 	}
 	r.mu.Unlock()
@@ -125,12 +125,12 @@ func (r *Router) join(p *actor.Proc, m *Member) error {
 	return nil
 }
 
-// Close gives up what is being folded and waits for it. The subscriptions end with the proc.
+// Close gives up running folds and waits for them. The subscriptions end with the proc.
 func (r *Router) Close() {
 	r.once.Do(func() {
 		r.cancel()
-		if r.folds != nil {
-			r.folds.close()
+		if r.aggregations != nil {
+			r.aggregations.close()
 		}
 	})
 }
@@ -143,76 +143,76 @@ func (r *Router) receive(m bus.Msg) {
 		return
 	}
 	if !wire.IsPacket(m.Data) {
-		r.plain(m, s)
+		r.receivePlain(m, s)
 		return
 	}
 	r.p.ReceiveCast(m, s, func(from subjects.ActorID, n uint64, e *wire.Envelope) (k actor.ReceivedCast, err error) {
 		var h header
-		k.Prev = link.Left
-		if err := r.open(&h, e.Ext); err != nil {
+		k.Prev = link.NotIncluded
+		if err := r.decodeHeader(&h, e.Ext); err != nil {
 			return k, err
 		}
-		first, end := r.ranks(&h)
+		first, end := r.localRanks(&h)
 		switch {
 		case first < 0:
 			return k, nil
-		case r.stale(&h, first):
-			return k, r.refuse(from, e, &h, first, end)
+		case r.isStale(&h, first):
+			return k, r.rejectStale(from, e, &h, first, end)
 		case genAt(h.Gens, first) != r.p.ID().Gen:
 			return k, nil
 		}
 		k.Prev, err = h.prev(first)
-		k.Answers = h.Mode.folds()
+		k.ReplyAcks = h.Mode.aggregates()
 		k.Deliver = func() error { return r.deliver(from, n, e, h, nil) } // CAST-1, CAST-2
 		return k, err
 	})
 }
 
-// matching yields the members that a token speaks of, in rank order.
-func (r *Router) matching(where string) iter.Seq2[int, seated] {
-	return func(yield func(int, seated) bool) {
+// matching yields the members that match a token, in rank order.
+func (r *Router) matching(where string) iter.Seq2[int, localMember] {
+	return func(yield func(int, localMember) bool) {
 		r.mu.RLock()
 		all := slices.Clone(r.members)
 		r.mu.RUnlock()
 		for i, to := range all {
-			if to.p != nil && slices.Contains(whereTokens(r.place.Extent, to.point), where) && !yield(int(r.p.ID().Rank)+i, to) {
+			if to.p != nil && slices.Contains(whereTokens(r.placement.Extent, to.point), where) && !yield(int(r.p.ID().Rank)+i, to) {
 				return
 			}
 		}
 	}
 }
 
-// ranks are those of a cast that are in this process, from the first up to an end, whether or not they are
-// meant; -1 when there are none.
-func (r *Router) ranks(h *header) (first, end int) {
+// localRanks is the range of a cast's ranks in this process, addressed or not; -1 when there are
+// none.
+func (r *Router) localRanks(h *header) (first, end int) {
 	base := int(r.p.ID().Rank)
-	for rank := base; rank < base+max(r.place.PerProcess, 1); rank++ {
+	for rank := base; rank < base+max(r.placement.PerProcess, 1); rank++ {
 		if view, in := h.Region.ViewRank(rank); in {
-			t := h.tree(r.place)
+			t := h.tree(r.placement)
 			return view, t.processEnd(view)
 		}
 	}
 	return -1, -1
 }
 
-// open decodes the header of a cast to this mesh.
-func (r *Router) open(h *header, ext []byte) error {
-	if err := h.open(ext); err != nil {
+// decodeHeader decodes the header of a cast to this mesh.
+func (r *Router) decodeHeader(h *header, ext []byte) error {
+	if err := h.decode(ext); err != nil {
 		return err
 	}
 	last, err := h.Region.BaseRank(h.Region.NumRanks() - 1) // the highest
-	if err == nil && last >= r.place.Extent.NumRanks() {
-		err = fmt.Errorf("cast header: region %s is not in the mesh's extent %s", h.Region, r.place.Extent)
+	if err == nil && last >= r.placement.Extent.NumRanks() {
+		err = fmt.Errorf("cast header: region %s is not in the mesh's extent %s", h.Region, r.placement.Extent)
 	}
 	return err
 }
 
-// take takes a cast that came to this process alone, in its place among the other messages of its sender.
-func (r *Router) take(from subjects.ActorID, e *wire.Envelope) error {
+// receiveDirect handles a cast for this process alone, in order with its sender's other messages.
+func (r *Router) receiveDirect(from subjects.ActorID, e *wire.Envelope) error {
 	var h header
-	err := r.open(&h, e.Ext)
+	err := r.decodeHeader(&h, e.Ext)
 	if err == nil {
-		switch first, _ := r.ranks(&h); {
+		switch first, _ := r.localRanks(&h); {
 		case first < 0:
 			err = fmt.Errorf("rank %d is not in the region of the cast", r.p.ID().Rank)
 		case genAt(h.Gens, first) != r.p.ID().Gen:
@@ -226,26 +226,26 @@ func (r *Router) take(from subjects.ActorID, e *wire.Envelope) error {
 	return r.deliver(from, 0, &own, h, nil)
 }
 
-// deliver hands a cast to the actors of this process, each with its point in the region (CAST-3). n is its
-// number, 0 when it came to this process alone. Of what nobody answers refused is told whom it does not reach;
-// when that is nil the sender is, rank by rank. An error is of all of them.
+// deliver hands a cast to the actors of this process, each with its point in the region (CAST-3). n
+// is its number, 0 for a direct cast. Without answers, refused gets the unreached ranks; if it is
+// nil, the sender gets them, rank by rank. An error is about all of them.
 func (r *Router) deliver(from subjects.ActorID, n uint64, e *wire.Envelope, h header, refused func(view int, why error)) error {
-	first, end := r.ranks(&h)
+	first, end := r.localRanks(&h)
 	if first = h.Skip.after(first); first >= end {
 		return nil
 	}
-	f := &actor.Fan{Actor: e.Actor, Port: e.Port, From: from, Raw: e.Body, Reply: h.Home, Point: h.point}
+	f := &actor.LocalMulticast{Actor: e.Actor, Port: e.Port, From: from, Raw: e.Body, Reply: h.ReplyPort, Point: h.point}
 	if e.TTL > 0 {
 		f.Deadline = time.Now().Add(e.TTL)
 	}
-	answer, unknown, err := r.answers(sent{from, n}, e, &h, first)
+	answer, unknown, err := r.answerSink(castOrigin{from, n}, e, &h, first)
 	if err != nil {
 		return err
 	}
 	if f.Answer = answer; answer == nil {
 		f.Refused = refused
 	}
-	to, absent := r.reached(&h, first, end)
+	to, absent := r.localRecipients(&h, first, end)
 	if unknown != nil { // no handler runs (CAST-7)
 		for _, at := range to {
 			answer(at.View, actor.Answer{Err: unknown})
@@ -254,32 +254,32 @@ func (r *Router) deliver(from subjects.ActorID, n uint64, e *wire.Envelope, h he
 	}
 	if answer == nil && refused == nil && len(to)+len(absent) == 1 { // what came with it is refused, too
 		for _, view := range absent {
-			return r.absent(&h, view)
+			return r.absentError(&h, view)
 		}
-		return to[0].Proc.Accept(f, to[0].View)
+		return to[0].Proc.DeliverOne(f, to[0].View)
 	}
 	for _, view := range absent {
-		switch err := r.absent(&h, view); {
+		switch err := r.absentError(&h, view); {
 		case answer != nil:
 			answer(view, actor.Answer{Err: err})
 		case refused != nil:
 			refused(view, err)
 		default:
-			r.p.GiveBack(f, view, err)
+			r.p.Bounce(f, view, err)
 		}
 	}
-	r.p.Spread(f, to)
+	r.p.DeliverAll(f, to)
 	return nil
 }
 
-// reached are the ranks of a cast that run here, and those that do not.
-func (r *Router) reached(h *header, first, end int) (to []actor.Reached, absent []int) {
-	to = make([]actor.Reached, 0, end-first)
+// localRecipients are the running and the absent ranks of a cast in this process.
+func (r *Router) localRecipients(h *header, first, end int) (to []actor.LocalRecipient, absent []int) {
+	to = make([]actor.LocalRecipient, 0, end-first)
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	for view := first; view < end; view = h.Skip.after(view + 1) {
-		if m, here := r.at(h, view); here {
-			to = append(to, actor.Reached{Proc: m.p, View: view})
+		if m, here := r.memberAt(h, view); here {
+			to = append(to, actor.LocalRecipient{Proc: m.p, View: view})
 		} else {
 			absent = append(absent, view)
 		}
@@ -287,62 +287,64 @@ func (r *Router) reached(h *header, first, end int) (to []actor.Reached, absent 
 	return to, absent
 }
 
-// at is the member of a rank. The lock is held.
-func (r *Router) at(h *header, view int) (to seated, here bool) {
+// memberAt is the member of a rank. The lock is held.
+func (r *Router) memberAt(h *header, view int) (to localMember, here bool) {
 	base, err := h.Region.BaseRank(view)
 	i := base - int(r.p.ID().Rank)
 	if err != nil || i < 0 || i >= len(r.members) || r.members[i].p == nil {
-		return seated{}, false
+		return localMember{}, false
 	}
 	return r.members[i], true
 }
 
-// proc is who speaks for a rank.
-func (r *Router) proc(h *header, view int) *actor.Proc {
+// procFor is the proc that speaks for a rank.
+func (r *Router) procFor(h *header, view int) *actor.Proc {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	if to, here := r.at(h, view); here {
+	if to, here := r.memberAt(h, view); here {
 		return to.p
 	}
 	return r.p
 }
 
-// absent says that a rank of this process does not run.
-func (r *Router) absent(h *header, view int) error {
+// absentError is the error for a rank of this process that does not run.
+func (r *Router) absentError(h *header, view int) error {
 	base, _ := h.Region.BaseRank(view)
-	id := r.place.Proc(base)
+	id := r.placement.Proc(base)
 	id.Gen = r.p.ID().Gen
 	return &actor.Error{Code: actor.CodeNoProc, Actor: id.String(), Text: "process " + id.Process().String() + " has no proc " + id.String()}
 }
 
-// answers says where the answers of this process's ranks go: home, or into what it folds; nil: there are
-// none. refused is the answer of each when the reducer is none.
-func (r *Router) answers(s sent, e *wire.Envelope, h *header, first int) (answer func(view int, a actor.Answer), refused, err error) {
-	if h.Mode == modePost {
+// answerSink returns the sink for the answers of this process's ranks: the caller, or the local
+// fold; nil: no answers. refused is each rank's answer when the reducer is unknown.
+func (r *Router) answerSink(s castOrigin, e *wire.Envelope, h *header, first int) (answer func(view int, a actor.Answer), refused, err error) {
+	if h.Mode == modeSend {
 		return nil, nil, nil
 	}
-	home, err := subjects.ParsePortID(h.Home)
+	home, err := subjects.ParsePortID(h.ReplyPort)
 	if err != nil {
 		return nil, nil, &actor.Error{Code: actor.CodeBadMessage, Actor: e.Actor, Endpoint: e.Port, Text: "a cast without a home for its answers: " + err.Error()}
 	}
 	name := e.Actor
 	if h.Mode == modeEach {
-		return func(view int, a actor.Answer) { r.proc(h, view).AnswerWith(name, home, a, encode(rest{Rank: view})) }, nil, nil
+		return func(view int, a actor.Answer) {
+			r.procFor(h, view).SendAnswer(name, home, a, encodeReply(replyHeader{Rank: view}))
+		}, nil, nil
 	}
-	j := jobOf(h.tree(r.place), h.Mode, first)
-	if r.stale(h, first) { // nobody sends here what it would have to fold for others
-		j.hi = j.below
+	j := newJob(h.tree(r.placement), h.Mode, first)
+	if r.isStale(h, first) { // nobody sends here what it would have to fold for others
+		j.hi = j.ownEnd
 	}
-	j.sent, j.home, j.cast, j.actor, j.endpoint, j.reducer, j.ttl = s, home, h.Home, name, e.Port, h.Reducer, e.TTL
-	if h.Tell > 0 {
-		j.tell, j.partly = max(time.Duration(h.Tell)*time.Millisecond, leastTell), h.Partly
+	j.origin, j.replyTo, j.castID, j.actor, j.endpoint, j.reducer, j.ttl = s, home, h.ReplyPort, name, e.Port, h.Reducer, e.TTL
+	if h.ProgressMillis > 0 {
+		j.progressEvery, j.partialValues = max(time.Duration(h.ProgressMillis)*time.Millisecond, minProgressInterval), h.PartialValues
 	}
-	f := r.folds.expect(j)
-	return func(view int, a actor.Answer) { r.folds.contribute(f, view, a) }, r.folds.refuses(j), nil
+	f := r.aggregations.begin(j)
+	return func(view int, a actor.Answer) { r.aggregations.addLocal(f, view, a) }, r.aggregations.checkReducible(j), nil
 }
 
-// encode writes the ext of an answer; it has nothing in it that cannot be encoded.
-func encode(r rest) []byte {
+// encodeReply encodes the ext of an answer; its fields always encode.
+func encodeReply(r replyHeader) []byte {
 	b, err := wire.Marshal(r)
 	if err != nil {
 		panic(fmt.Sprintf("cast: encode the ext of an answer: %v", err))

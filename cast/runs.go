@@ -39,19 +39,19 @@ func withRun(rs []run, count int, value uint64) []run {
 // fewRuns is how many travel as they are.
 const fewRuns = 16
 
-// packedRuns are many runs in a few bytes each, which a member goes through and does not decode: of each the count
-// and, counted from link.Left on, the value, as varints.
+// packedRuns are runs of a few bytes each, which a member scans without decoding. Each has, as
+// varints, its count and its value, counted from link.Left on.
 type packedRuns []byte
 
 func packRuns(rs []run) (p packedRuns) {
 	for _, r := range rs {
 		p = binary.AppendUvarint(p, uint64(r.Count))
-		p = binary.AppendUvarint(p, r.Value-link.Left)
+		p = binary.AppendUvarint(p, r.Value-link.NotIncluded)
 	}
 	return p
 }
 
-// at is what at is of the runs.
+// at is the value at index i, like at of unpacked runs.
 func (p packedRuns) at(i int) (uint64, bool) {
 	for {
 		count, n := binary.Uvarint(p)
@@ -63,16 +63,16 @@ func (p packedRuns) at(i int) (uint64, bool) {
 		case m <= 0:
 			return 0, false
 		case uint64(i) < count:
-			return value + link.Left, true
+			return value + link.NotIncluded, true
 		}
 		i, p = i-int(count), p[n+m:]
 	}
 }
 
-// number says in a header what each member must have seen before.
-func (h *header) number(prevs []run) {
-	h.Prevs, h.Numbers = prevs, nil
+// setPrevs sets in a header the number that each member must have seen before.
+func (h *header) setPrevs(prevs []run) {
+	h.Prevs, h.PackedPrevs = prevs, nil
 	if len(prevs) > fewRuns {
-		h.Prevs, h.Numbers = []run{}, packRuns(prevs)
+		h.Prevs, h.PackedPrevs = []run{}, packRuns(prevs)
 	}
 }

@@ -17,12 +17,12 @@ func TestHeader_tellsEachOfAHundredThousandItsOwnNumber(t *testing.T) {
 		prevs[i] = run{1, uint64(1_000_000 + i)}
 	}
 	h := header{Region: shape.Of("rank", n).Region()}
-	h.number(prevs)
+	h.setPrevs(prevs)
 	ext, err := wire.Marshal(h)
 	require.NoError(t, err)
 	require.Less(t, len(ext), 512<<10, "half of what a packet may have")
 	var got header
-	require.NoError(t, got.open(ext))
+	require.NoError(t, got.decode(ext))
 	for _, view := range []int{0, 1, n / 2, n - 1} {
 		prev, err := got.prev(view)
 		require.NoError(t, err)
@@ -32,10 +32,10 @@ func TestHeader_tellsEachOfAHundredThousandItsOwnNumber(t *testing.T) {
 		"cut off": {4}, "a count of none": {0, 1, 0, 1}, "too short": packRuns(prevs[:3]),
 		"a number that has no end": {1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff},
 	} {
-		_, err := (&header{Region: h.Region, Numbers: bad}).prev(3)
+		_, err := (&header{Region: h.Region, PackedPrevs: bad}).prev(3)
 		require.ErrorContains(t, err, "no prev for rank 3 of 100000", name)
 	}
-	h.number(prevs[:fewRuns])
+	h.setPrevs(prevs[:fewRuns])
 	require.Len(t, h.Prevs, fewRuns)
-	require.Empty(t, h.Numbers)
+	require.Empty(t, h.PackedPrevs)
 }

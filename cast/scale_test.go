@@ -69,17 +69,17 @@ func TestCast_toAHundredThousandRanks(t *testing.T) {
 
 // flies is one row.
 func flies(t *testing.T, place Placement, m mode, arity int) string {
-	h := header{Region: place.Extent.Region(), Mode: m, Arity: arity, Home: subjects.ProcID{Mesh: testMesh}.Actor("client").Port("_1").String(), Reducer: nameSum}
+	h := header{Region: place.Extent.Region(), Mode: m, Arity: arity, ReplyPort: subjects.ProcID{Mesh: testMesh}.Actor("client").Port("_1").String(), Reducer: nameSum}
 	f := newFlight(h.tree(place), m, 1)
 	sum := 0
 	f.answer = func(view int) any { return view % 100 }
-	f.by = reducing{lift: actor.Open[any], open: actor.Open[any], fold: builtins[nameSum]}
+	f.by = untypedReducer{lift: actor.DecodeAnswer[any], open: actor.DecodeAnswer[any], fold: builtins[nameSum]}
 	if m == modeCollect {
-		f.by = collecting
+		f.by = packReducer
 	}
 	f.bytes = map[subjects.ProcID]int{}
 	f.size = func(c contribution) int {
-		values, ext, err := c.encode(h.Home)
+		values, ext, err := c.encode(h.ReplyPort)
 		require.NoError(t, err)
 		body, err := wire.Marshal(values)
 		require.NoError(t, err)
@@ -88,13 +88,13 @@ func flies(t *testing.T, place Placement, m mode, arity int) string {
 	members := membersOf(place, h.Region)
 	plan := planFor(place, members)
 	publishes := plan.deliveries(members)
-	way := &route{tree: tree{place: place, region: h.Region}}
+	way := &route{tree: tree{placement: place, region: h.Region}}
 	h.Prevs = way.prevs(packet{members: publishes[0]}, []link.Run{{Count: len(members), Prev: 1_000_000}})
 	ext, err := wire.Marshal(h)
 	require.NoError(t, err)
 
 	f.run()
-	require.Zero(t, f.home.open)
+	require.Zero(t, f.home.pending)
 	require.Equal(t, place.Extent.NumRanks(), f.home.coverage().Answered)
 	want := 0
 	for view := range place.Extent.NumRanks() {
@@ -106,7 +106,7 @@ func flies(t *testing.T, place Placement, m mode, arity int) string {
 			continue
 		}
 		values := make([]int, place.Extent.NumRanks())
-		spread(f.home, p, values)
+		spreadPart(f.home, p, values)
 		for _, v := range values {
 			sum += v
 		}
@@ -115,7 +115,7 @@ func flies(t *testing.T, place Placement, m mode, arity int) string {
 	most, bytes := 0, 0
 	perHost := map[int][2]int{}
 	for id := range f.procs {
-		host := place.host(int(id.Rank))
+		host := place.hostOf(int(id.Rank))
 		perHost[host] = [2]int{perHost[host][0] + f.received[id], perHost[host][1] + f.bytes[id]}
 	}
 	for _, n := range perHost {

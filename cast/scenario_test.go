@@ -43,7 +43,7 @@ func TestRouter_scenarios(t *testing.T) {
 }
 
 func goesHome(t *testing.T, script string) string {
-	s := &scenario{T: t, tree: tree{place: Placement{Mesh: testMesh, PerHost: 1}, arity: 2}, mode: modeFold}
+	s := &scenario{T: t, tree: tree{placement: Placement{Mesh: testMesh, PerHost: 1}, arity: 2}, mode: modeFold}
 	for line := range strings.Lines(script) {
 		if strings.HasPrefix(line, "\t") {
 			continue
@@ -79,8 +79,8 @@ func (s *scenario) do(verb string, args []string) {
 	}
 	switch verb {
 	case "home-asks-around":
-		f.home.around = true
-		f.asksAround(silent(f.tree, f.tree.roots(f.mode), func(view int) bool { return f.home.fates[view] == waiting }))
+		f.home.rerouted = true
+		f.asksAround(silentNodes(f.tree, f.tree.roots(f.mode), func(view int) bool { return f.home.fates[view] == waiting }))
 	case "home-gives-up":
 		f.home.expire(errors.New("silent"))
 	}
@@ -96,16 +96,16 @@ func (s *scenario) set(verb string, args []string) {
 	var err error
 	switch verb {
 	case "mesh": // its extent, ranks on a host and in a process
-		s.tree.place.Extent, err = shape.ParseExtent(args[0])
-		s.tree.region, s.tree.place.PerHost, s.tree.place.PerProcess = s.tree.place.Extent.Region(), integer(args[1]), integer(args[2])
+		s.tree.placement.Extent, err = shape.ParseExtent(args[0])
+		s.tree.region, s.tree.placement.PerHost, s.tree.placement.PerProcess = s.tree.placement.Extent.Region(), integer(args[1]), integer(args[2])
 	case "region":
-		s.tree.region, err = shape.Select(s.tree.place.Extent, args[0])
+		s.tree.region, err = shape.Select(s.tree.placement.Extent, args[0])
 	case "arity":
 		s.tree.arity = integer(args[0])
 	case "skips":
 		s.tree.skip = ranksOf(s.views(args))
 	case "apex":
-		s.tree.apex = true
+		s.tree.singleRoot = true
 	case "asks":
 		s.mode = map[string]mode{"fold": modeFold, "gather": modeCollect}[args[0]]
 		s.flight = newFlight(s.tree, s.mode, 0)
@@ -143,37 +143,37 @@ func (s *scenario) views(args []string) (all []int) {
 // each is what happens to a rank or, where that is the same, to its process.
 func (s *scenario) each(verb string, view int) {
 	f := s.flight
-	id := f.tree.folder(view)
+	id := f.tree.aggregatorAt(view)
 	p := f.procs[id]
 	because := func(why string) []byte { return actor.EncodeError(errors.New(why)) }
 	switch verb {
 	case "arrives":
 		f.at(id, func() {
-			p.begin(jobOf(f.tree, f.mode, view))
+			p.start(newJob(f.tree, f.mode, view))
 			for dead := range p.seen {
-				p.lost(dead, because("dead"))
+				p.failProc(dead, because("dead"))
 			}
 			f.check(id)
 		})
 	case "answers":
-		f.at(id, func() { p.st.answer(view, actor.Answer{Value: name(view)}); f.check(id) })
+		f.at(id, func() { p.state.addLocal(view, actor.Answer{Value: name(view)}); f.check(id) })
 	case "refuses":
-		f.at(id, func() { p.st.answer(view, actor.Answer{Err: errors.New("refused")}); f.check(id) })
+		f.at(id, func() { p.state.addLocal(view, actor.Answer{Err: errors.New("refused")}); f.check(id) })
 	case "dies": // nobody has heard of it yet
 		f.dead[id] = true
 	case "all-hear-of":
 		for _, v := range f.procs[id].views {
-			f.home.settle(v, failed, errors.New("dead"))
+			f.home.setFate(v, failed, errors.New("dead"))
 		}
 		for _, other := range f.ids() {
 			o := f.procs[other]
-			if o.seen[id] = true; other == id || f.dead[other] || o.st == nil {
+			if o.seen[id] = true; other == id || f.dead[other] || o.state == nil {
 				continue
 			}
-			if o.done && o.to == id {
+			if o.done && o.sentTo == id {
 				f.pass(other)
 			} else if !o.done {
-				o.lost(id, because("dead"))
+				o.failProc(id, because("dead"))
 				f.check(other)
 			}
 		}
@@ -184,11 +184,11 @@ func (s *scenario) each(verb string, view int) {
 		delete(f.stopped, id)
 		f.todo = append(f.todo, later...)
 	case "asks-around":
-		require.True(s, p.asks())
-		p.asked, p.st.around = true, true
-		f.asksAround(silent(f.tree, f.tree.nodes(p.job.host, p.job.hi), p.st.waits))
+		require.True(s, p.canReroute())
+		p.rerouted, p.state.rerouted = true, true
+		f.asksAround(silentNodes(f.tree, f.tree.nodes(p.job.hostEnd, p.job.hi), p.state.isPending))
 	case "gives-up":
-		p.st.expire(noAnswer)
+		p.state.expire(noAnswer)
 		f.check(id)
 	default:
 		require.Fail(s, "unknown verb", verb)

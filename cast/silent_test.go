@@ -34,8 +34,8 @@ func TestCAST8_whoIsSilentTakesNobodyElseAlong(t *testing.T) {
 		goesOn := func() {
 			later := f.stopped[one]
 			delete(f.stopped, one)
-			if p := f.procs[one]; p.st != nil && !p.done && rapid.Bool().Draw(t, "its time is over first") {
-				p.st.expire(noAnswer)
+			if p := f.procs[one]; p.state != nil && !p.done && rapid.Bool().Draw(t, "its time is over first") {
+				p.state.expire(noAnswer)
 				f.check(one)
 			}
 			for _, do := range later {
@@ -47,10 +47,10 @@ func TestCAST8_whoIsSilentTakesNobodyElseAlong(t *testing.T) {
 			f.todo = append(f.todo, goesOn)
 		}
 		f.givesUp()
-		f.once(t, func(view int) bool { return tr.folder(view) == one })
+		f.once(t, func(view int) bool { return tr.aggregatorAt(view) == one })
 		goesOn()
 		f.run()
-		f.once(t, func(view int) bool { return tr.folder(view) == one })
+		f.once(t, func(view int) bool { return tr.aggregatorAt(view) == one })
 	})
 }
 
@@ -67,7 +67,7 @@ func TestCAST8_whoWakesUpWithLessThanAllTakesNobodysPlace(t *testing.T) {
 		f.stopped = map[subjects.ProcID][]func(){one: nil}
 		f.run()
 		f.givesUp()
-		only := func(view int) bool { return tr.folder(view) == one }
+		only := func(view int) bool { return tr.aggregatorAt(view) == one }
 		f.once(t, only)
 		later := f.stopped[one]
 		delete(f.stopped, one)
@@ -76,8 +76,8 @@ func TestCAST8_whoWakesUpWithLessThanAllTakesNobodysPlace(t *testing.T) {
 			do()
 		}
 		f.run()
-		if p.st != nil && !p.done {
-			p.st.expire(noAnswer)
+		if p.state != nil && !p.done {
+			p.state.expire(noAnswer)
 			f.check(one)
 		}
 		f.run()
@@ -101,8 +101,8 @@ func TestCAST8_whoWakesUpKeepsNobodysPlaceWhoAnswersPastItLater(t *testing.T) {
 			for _, do := range later {
 				do()
 			}
-			if f.run(); p.st != nil && !p.done {
-				p.st.expire(noAnswer)
+			if f.run(); p.state != nil && !p.done {
+				p.state.expire(noAnswer)
 				f.check(one)
 			}
 			f.run()
@@ -112,7 +112,7 @@ func TestCAST8_whoWakesUpKeepsNobodysPlaceWhoAnswersPastItLater(t *testing.T) {
 		f.run()
 		f.givesUp()
 		f.home.expire(nil)
-		f.once(t, func(view int) bool { return tr.folder(view) == one })
+		f.once(t, func(view int) bool { return tr.aggregatorAt(view) == one })
 	})
 }
 
@@ -122,7 +122,7 @@ var noAnswer = actor.EncodeError(&actor.Error{Code: actor.CodeDeadline})
 func (f *flight) slows(t *rapid.T) (one subjects.ProcID, found bool) {
 	var below []subjects.ProcID
 	for id, p := range f.procs {
-		if j := jobOf(f.tree, f.mode, p.views[0]); len(j.up) > 0 {
+		if j := newJob(f.tree, f.mode, p.views[0]); len(j.ancestors) > 0 {
 			below = append(below, id)
 		}
 	}
@@ -131,7 +131,7 @@ func (f *flight) slows(t *rapid.T) (one subjects.ProcID, found bool) {
 	}
 	slices.SortFunc(below, subjects.ProcID.Compare)
 	f.slow = rapid.SampledFrom(below).Draw(t, "who is slow")
-	return f.tree.folder(jobOf(f.tree, f.mode, f.procs[f.slow].views[0]).up[0]), true
+	return f.tree.aggregatorAt(newJob(f.tree, f.mode, f.procs[f.slow].views[0]).ancestors[0]), true
 }
 
 // once checks that each rank is in the result once, in order, and that none is missing but those that may be.

@@ -10,7 +10,7 @@ type span struct {
 
 func (s span) end() int { return s.First + s.Count }
 
-// ranks is a set of view ranks: spans that ascend and do not touch.
+// ranks is a set of view ranks: ascending, separate spans.
 type ranks []span
 
 // with adds ranks that are all behind those of the set.

@@ -14,7 +14,7 @@ import (
 	"github.com/castnet-io/castnet/mesh/shape"
 )
 
-// Throttle says how a cast goes on by batches: each waits for the answers of the one before it. The zero
+// Throttle configures a cast in batches: each waits for the answers of the one before it. The zero
 // Throttle is one batch of all ranks.
 type Throttle struct {
 	Batch     int           // ranks in a batch at most; 0: any number
@@ -28,7 +28,7 @@ type Throttle struct {
 	Seed      uint64        // which these are: the same for the same seed, and some of those of a larger Percent
 }
 
-// Err reports what makes no sense.
+// Err reports invalid fields.
 func (t Throttle) Err() error {
 	for _, bad := range []struct {
 		is   bool
@@ -48,26 +48,27 @@ func (t Throttle) Err() error {
 	return nil
 }
 
-// ThrottledMesh is a Mesh that is cast to by batches.
+// ThrottledMesh is a Mesh for casts in batches.
 type ThrottledMesh[A any] struct {
 	Mesh[A]
 	throttle Throttle
 }
 
-// ErrNotAsked is why a rank has no answer that a throttled cast never asked, because it stopped before.
+// ErrNotAsked is reported for ranks that a throttled cast did not reach before it stopped.
 var ErrNotAsked = errors.New("not asked")
 
-// Throttled makes the verbs that wait ask a mesh by batches:
+// Throttled makes the waiting verbs cast to a mesh in batches:
 //
 //	slow := cast.Throttled(workers, cast.Throttle{Batch: 8, PerHost: 1, Canary: true, StopAfter: 3})
 //	all, err := cast.Gather(ctx, slow, restart, now)
 //
-// Ranks that were not asked because the cast was stopped, by the throttle or by the end of ctx, are NotAsked
-// in the coverage, and Stream yields them with ErrNotAsked; those that Percent leaves out are not in it at all: Batches says who is asked. Gather has
-// zero values for both. Reduce and Aggregate fold at the caller. A deadline of ctx is one for all batches; without one only each batch has
-// its own. Post, which waits for nothing, is refused; Choose picks among those that Percent keeps.
+// When the throttle or the end of ctx stops the cast, the remaining ranks are NotAsked in the
+// coverage, and Stream yields them with ErrNotAsked. Ranks left out by Percent are not in the
+// coverage: Batches lists the others. Gather has zero values for both. Reduce and Aggregate fold at
+// the caller. A deadline of ctx covers all batches; without one each batch has its own. Send, which
+// waits for nothing, is refused; Choose picks among the ranks that Percent keeps.
 //
-// Each batch is cast to parts of the region, and what a handler sees is its point in such a part.
+// Each batch is cast to parts of the region; a handler sees its point in such a part.
 func Throttled[A any](m Mesh[A], t Throttle) ThrottledMesh[A] { return ThrottledMesh[A]{m, t} }
 
 // Target is that of the mesh; its error may be the throttle's.
@@ -77,13 +78,13 @@ func (m ThrottledMesh[A]) Target() (Target, error) {
 	}
 	t, err := m.Mesh.Target()
 	if err == nil {
-		err = m.throttle.fits(t.Placement.Extent)
+		err = m.throttle.checkDim(t.Placement.Extent)
 	}
 	return t, err
 }
 
-// fits refuses a dimension that a mesh does not have.
-func (t Throttle) fits(e shape.Extent) error {
+// checkDim refuses a dimension that the mesh does not have.
+func (t Throttle) checkDim(e shape.Extent) error {
 	if t.OnePer == "" || t.dim(e) >= 0 {
 		return nil
 	}
@@ -100,14 +101,14 @@ func (t Throttle) dim(e shape.Extent) int {
 	return slices.IndexFunc(e.Dims(), func(d shape.Dim) bool { return d.Label == t.OnePer })
 }
 
-// Batches are the ranks of the region that are asked, batch by batch, when nothing stops the cast. It asks
-// nobody.
+// Batches are the ranks of the region in the order of a complete cast, batch by batch. It sends
+// nothing.
 func (m ThrottledMesh[A]) Batches() ([][]int, error) {
 	t, err := m.Target()
 	if err != nil {
 		return nil, err
 	}
-	if err := t.check(); err != nil {
+	if err := t.validate(); err != nil {
 		return nil, err
 	}
 	return m.throttle.plan(t.Placement, t.Region), nil
@@ -124,8 +125,8 @@ func throttleOf[A any](m Mesh[A]) (Throttle, bool) {
 	return t.throttled(), true
 }
 
-// sample is the ranks of a region that Percent keeps, ascending: those with the smallest lots. A rank's lot
-// comes from the seed and its place in the whole mesh.
+// sample is the ranks of a region that Percent keeps, ascending: those with the smallest lots. A
+// rank's lot comes from the seed and its place in the whole mesh.
 func (t Throttle) sample(r shape.Region) []int {
 	type lot struct {
 		rank int
@@ -151,8 +152,8 @@ func (t Throttle) sample(r shape.Region) []int {
 // timeout is how long a batch may take.
 func (t Throttle) timeout() time.Duration { return cmp.Or(t.Timeout, actor.DefaultDeadline) }
 
-// enough says why no more ranks are to be asked after so many batches and failures; nil when they are.
-func (t Throttle) enough(batches, failures int, last error) error {
+// stopReason is the reason to stop after these batches and failures; nil: continue.
+func (t Throttle) stopReason(batches, failures int, last error) error {
 	switch {
 	case t.Canary && batches == 1 && failures > 0:
 		return fmt.Errorf("the canary did not answer well: %w", last)

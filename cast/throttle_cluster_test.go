@@ -12,6 +12,7 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/cast"
+	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/mesh/shape"
 )
 
@@ -22,17 +23,17 @@ func TestThrottled_eachVerbThatWaitsAsksBatchByBatch(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, [][]int{{0}, {1, 2, 4}, {3, 5, 6}, {7}}, batches)
 
-	all, err := cast.Gather(within(t), slow, name, "n")
+	all, err := cast.Gather(testkit.Soon(t), slow, name, "n")
 	require.NoError(t, err)
 	require.Equal(t, strings.Fields("n0 n1 n2 n3 n4 n5 n6 n7"), all.Values())
-	text, err := cast.Reduce(within(t), slow, name, "n", concat)
+	text, err := cast.Reduce(testkit.Soon(t), slow, name, "n", concat)
 	require.NoError(t, err)
 	require.Equal(t, "n0 n1 n2 n3 n4 n5 n6 n7", text, "in rank order, whichever batch a rank was in")
-	top, err := cast.Aggregate(within(t), slow, who, actor.None{}, cast.TopK[int](2))
+	top, err := cast.Aggregate(testkit.Soon(t), slow, who, actor.None{}, cast.TopK[int](2))
 	require.NoError(t, err)
 	require.Equal(t, []int{7, 6}, top)
 	var seen []int
-	for pt, r := range cast.Stream(within(t), slow, who, actor.None{}) {
+	for pt, r := range cast.Stream(testkit.Soon(t), slow, who, actor.None{}) {
 		require.NoError(t, r.Err)
 		require.Equal(t, pt.Rank(), r.Value)
 		seen = append(seen, pt.Rank())
@@ -44,14 +45,14 @@ func TestThrottled_eachVerbThatWaitsAsksBatchByBatch(t *testing.T) {
 		require.Equal(t, batch, got, "batch %d", i)
 		seen = seen[len(batch):]
 	}
-	require.ErrorIs(t, cast.Post(t.Context(), slow, note, 1), actor.ErrInvalid)
+	require.ErrorIs(t, cast.Send(t.Context(), slow, note, 1), actor.ErrInvalid)
 }
 
 func TestThrottled_aRegionWithStepsKeepsItsRanks(t *testing.T) {
 	c := newCluster(t, shape.Of("host", 2).With("gpu", 6), 6)
 	part := c.in(t, "gpu=1:6:2") // 1 3 5 7 9 11
 	for _, th := range []cast.Throttle{{}, {Batch: 4}, {Batch: 1}, {PerHost: 1}} {
-		all, err := cast.Gather(within(t), cast.Throttled(part, th), who, actor.None{})
+		all, err := cast.Gather(testkit.Soon(t), cast.Throttled(part, th), who, actor.None{})
 		require.NoError(t, err)
 		require.Equal(t, []int{1, 3, 5, 7, 9, 11}, all.Values())
 	}
@@ -60,7 +61,7 @@ func TestThrottled_aRegionWithStepsKeepsItsRanks(t *testing.T) {
 func TestThrottled_aBatchIsNotAskedBeforeTheOneBeforeItHasAnswered(t *testing.T) {
 	c := newCluster(t, twoByFour(), 4)
 	var most, n atomic.Int32
-	for _, r := range cast.Stream(within(t), cast.Throttled(c.members, cast.Throttle{Batch: 2}), note, 1) {
+	for _, r := range cast.Stream(testkit.Soon(t), cast.Throttled(c.members, cast.Throttle{Batch: 2}), note, 1) {
 		require.NoError(t, r.Err)
 		most.Store(max(most.Load(), int32(len(c.peek()))-n.Add(1)))
 	}
@@ -71,19 +72,19 @@ func TestThrottled_aBatchIsNotAskedBeforeTheOneBeforeItHasAnswered(t *testing.T)
 func TestThrottled_aStoppedCastSaysWhoWasNotAsked(t *testing.T) {
 	c := newCluster(t, twoByFour(), 4)
 	slow := cast.Throttled(c.members, cast.Throttle{Batch: 2, StopAfter: 1})
-	all, err := cast.Gather(within(t), slow, refuse, 2)
+	all, err := cast.Gather(testkit.Soon(t), slow, refuse, 2)
 	var partial *cast.CoverageError
 	require.ErrorAs(t, err, &partial)
 	require.Equal(t, "asked 4 · answered 3 · failed 1 [host=0,gpu=2] · missing 0 · not asked 4 [host=1,gpu=*]", partial.Coverage.String())
 	require.Equal(t, []int{0, 1, 0, 3, 0, 0, 0, 0}, all.Values())
-	sum, err := cast.Reduce(within(t), slow, refuse, 2, cast.Sum[int]())
+	sum, err := cast.Reduce(testkit.Soon(t), slow, refuse, 2, cast.Sum[int]())
 	require.ErrorAs(t, err, &partial)
 	require.Equal(t, 0+1+3, sum)
-	n, err := cast.Aggregate(within(t), slow, refuse, 2, cast.Count[int]())
+	n, err := cast.Aggregate(testkit.Soon(t), slow, refuse, 2, cast.Count[int]())
 	require.ErrorAs(t, err, &partial)
 	require.Equal(t, 3, n)
 	var without []int
-	for pt, r := range cast.Stream(within(t), slow, refuse, 2) {
+	for pt, r := range cast.Stream(testkit.Soon(t), slow, refuse, 2) {
 		if r.Err != nil {
 			without = append(without, pt.Rank())
 		}
@@ -91,10 +92,10 @@ func TestThrottled_aStoppedCastSaysWhoWasNotAsked(t *testing.T) {
 	require.Equal(t, []int{2, 4, 5, 6, 7}, without)
 
 	only := cast.Throttled(c.members, cast.Throttle{Canary: true})
-	sum, err = cast.Reduce(within(t), only, refuse, 0, cast.Sum[int]())
+	sum, err = cast.Reduce(testkit.Soon(t), only, refuse, 0, cast.Sum[int]())
 	require.ErrorContains(t, err, "not asked 7")
 	require.Zero(t, sum)
-	bins, err := cast.Aggregate(within(t), only, refuse, 0, cast.Histogram(1))
+	bins, err := cast.Aggregate(testkit.Soon(t), only, refuse, 0, cast.Histogram(1))
 	require.ErrorContains(t, err, "the canary did not answer well: ")
 	require.Equal(t, []int{0, 0}, bins)
 }
@@ -105,11 +106,11 @@ func TestThrottled_percentAsksSomeOnly(t *testing.T) {
 	batches, err := some.Batches()
 	require.NoError(t, err)
 	require.Len(t, batches[0], 2)
-	got, err := cast.Aggregate(within(t), some, who, actor.None{}, cast.Collect[int]())
+	got, err := cast.Aggregate(testkit.Soon(t), some, who, actor.None{}, cast.Collect[int]())
 	require.NoError(t, err, "who is left out is not missing")
 	require.Equal(t, batches[0], got)
 	for range 20 {
-		rank, err := cast.Choose(within(t), some, who, actor.None{})
+		rank, err := cast.Choose(testkit.Soon(t), some, who, actor.None{})
 		require.NoError(t, err)
 		require.Contains(t, batches[0], rank)
 	}
@@ -119,24 +120,24 @@ func TestThrottled_aDeadRankIsAFailure(t *testing.T) {
 	c := newCluster(t, twoByFour(), 4)
 	waiting := make(chan error, 1)
 	go func() {
-		_, err := cast.Gather(within(t), c.members, wait, 2)
+		_, err := cast.Gather(testkit.Soon(t), c.members, wait, 2)
 		waiting <- err
 	}()
 	c.await(t, 1) // rank 2 has it and says nothing
 	c.die(2)
 	require.ErrorIs(t, <-waiting, actor.ErrProcDead)
-	_, err := cast.Gather(within(t), cast.Throttled(c.members, cast.Throttle{Batch: 1, StopAfter: 1}), who, actor.None{})
+	_, err := cast.Gather(testkit.Soon(t), cast.Throttled(c.members, cast.Throttle{Batch: 1, StopAfter: 1}), who, actor.None{})
 	require.ErrorIs(t, err, actor.ErrProcDead)
 	require.ErrorContains(t, err, "asked 3 · answered 2 · failed 1 [host=0,gpu=2] · missing 0 · not asked 5")
 }
 
 func TestThrottled_aCallerThatLeavesAsksNobodyElse(t *testing.T) {
 	c := newCluster(t, twoByFour(), 4)
-	for range cast.Stream(within(t), cast.Throttled(c.members, cast.Throttle{Batch: 1}), note, 1) {
+	for range cast.Stream(testkit.Soon(t), cast.Throttled(c.members, cast.Throttle{Batch: 1}), note, 1) {
 		break
 	}
 	require.Len(t, c.await(t, 1), 1)
-	ctx, cancel := context.WithCancel(within(t))
+	ctx, cancel := context.WithCancel(testkit.Soon(t))
 	go func() {
 		c.await(t, 1) // rank 1 waits
 		cancel()
@@ -158,21 +159,21 @@ func TestThrottled_whatIsWrongWithTheCallIsAnErrorBeforeAnythingIsSent(t *testin
 		"a batch of -1":               cast.Throttled(c.members, cast.Throttle{Batch: -1}),
 		"nobody to cast as":           cast.Throttled(members{place: c.place, region: c.region}, cast.Throttle{Batch: 1}),
 	} {
-		_, err := cast.Gather(within(t), m, who, actor.None{})
+		_, err := cast.Gather(testkit.Soon(t), m, who, actor.None{})
 		require.ErrorContains(t, err, want)
-		_, err = cast.Reduce(within(t), m, who, actor.None{}, cast.Sum[int]())
+		_, err = cast.Reduce(testkit.Soon(t), m, who, actor.None{}, cast.Sum[int]())
 		require.ErrorContains(t, err, want)
-		_, err = cast.Aggregate(within(t), m, who, actor.None{}, cast.Count[int]())
+		_, err = cast.Aggregate(testkit.Soon(t), m, who, actor.None{}, cast.Count[int]())
 		require.ErrorContains(t, err, want)
-		for _, r := range cast.Stream(within(t), m, who, actor.None{}) {
+		for _, r := range cast.Stream(testkit.Soon(t), m, who, actor.None{}) {
 			require.ErrorContains(t, r.Err, want)
 		}
 		_, err = m.Batches()
 		require.True(t, err != nil || want == "nobody to cast as")
 	}
-	_, err := cast.Choose(within(t), cast.Throttled(c.members, cast.Throttle{Percent: 101}), who, actor.None{})
+	_, err := cast.Choose(testkit.Soon(t), cast.Throttled(c.members, cast.Throttle{Percent: 101}), who, actor.None{})
 	require.ErrorIs(t, err, actor.ErrInvalid)
-	_, err = cast.Reduce(within(t), cast.Throttled(c.members, cast.Throttle{}), who, actor.None{}, bad)
+	_, err = cast.Reduce(testkit.Soon(t), cast.Throttled(c.members, cast.Throttle{}), who, actor.None{}, bad)
 	require.ErrorContains(t, err, "fold the answers of who: reducer bad panicked")
 }
 

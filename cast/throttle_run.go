@@ -12,20 +12,20 @@ import (
 	"github.com/castnet-io/castnet/mesh/shape"
 )
 
-// settled is the fate of one rank of a batch.
-type settled struct {
+// rankResult is the fate of one rank of a batch.
+type rankResult struct {
 	rank   int
 	fate   fate
 	answer actor.Answer
 	err    error
 }
 
-// askFunc asks some ranks and hands over the fate of each as it is known, until ctx ends or got wants no
-// more. left are ranks that were not asked, and err why.
-type askFunc func(ctx context.Context, ranks []int, got func(settled) bool) (left []int, err error)
+// askFunc casts to some ranks and hands over the fate of each once known, until ctx ends or got
+// returns false. left are the ranks that were not asked, err the reason.
+type askFunc func(ctx context.Context, ranks []int, got func(rankResult) bool) (left []int, err error)
 
-// rolling is one throttled cast at its caller.
-type rolling[R any] struct {
+// throttledRun is one throttled cast at its caller.
+type throttledRun[R any] struct {
 	throttle Throttle
 	target   Target
 	endpoint string
@@ -36,16 +36,16 @@ type rolling[R any] struct {
 	replies  []Reply[R]
 	settled  int
 	failures int
-	last     error // why the last one failed
+	lastErr  error // why the last one failed
 	notAsked []int
-	stopped  error // why they were not
+	stopErr  error // why they were not
 }
 
-// errLeft is why a cast ends whose caller takes no more answers.
-var errLeft = errors.New("the caller takes no more answers")
+// errAbandoned ends a cast whose caller takes no more answers.
+var errAbandoned = errors.New("the caller takes no more answers")
 
-// roll casts m batch by batch. An error says that nobody was asked, or is errLeft.
-func roll[A, M, R any](ctx context.Context, t Throttle, to Mesh[A], ep actor.Endpoint[A, M, R], m M, each func(shape.Point, Reply[R]) bool) (*rolling[R], error) {
+// runThrottled casts m batch by batch. An error means that no rank was asked, or is errLeft.
+func runThrottled[A, M, R any](ctx context.Context, t Throttle, to Mesh[A], ep actor.Endpoint[A, M, R], m M, each func(shape.Point, Reply[R]) bool) (*throttledRun[R], error) {
 	target, err := to.Target()
 	if err != nil {
 		return nil, err
@@ -53,28 +53,28 @@ func roll[A, M, R any](ctx context.Context, t Throttle, to Mesh[A], ep actor.End
 	if err := ep.Err(); err != nil {
 		return nil, err
 	}
-	if err := target.check(); err != nil {
+	if err := target.validate(); err != nil {
 		return nil, err
 	}
-	q := question{endpoint: ep.Name(), message: m, mode: modeEach}
-	r := newRolling(t, target, each)
+	q := castRequest{endpoint: ep.Name(), message: m, mode: modeEach}
+	r := newThrottledRun(t, target, each)
 	r.endpoint = ep.Name()
-	r.ask = func(ctx context.Context, ranks []int, got func(settled) bool) ([]int, error) {
-		return askParts(ctx, target, ranks, q, got)
+	r.ask = func(ctx context.Context, ranks []int, got func(rankResult) bool) ([]int, error) {
+		return castToParts(ctx, target, ranks, q, got)
 	}
 	return r, r.run(ctx, t.plan(target.Placement, target.Region))
 }
 
-func newRolling[R any](t Throttle, target Target, each func(shape.Point, Reply[R]) bool) *rolling[R] {
+func newThrottledRun[R any](t Throttle, target Target, each func(shape.Point, Reply[R]) bool) *throttledRun[R] {
 	n := target.Region.NumRanks()
-	return &rolling[R]{throttle: t, target: target, each: each, fates: make([]fate, n), replies: make([]Reply[R], n)}
+	return &throttledRun[R]{throttle: t, target: target, each: each, fates: make([]fate, n), replies: make([]Reply[R], n)}
 }
 
 // run asks batch after batch.
-func (r *rolling[R]) run(ctx context.Context, batches [][]int) error {
+func (r *throttledRun[R]) run(ctx context.Context, batches [][]int) error {
 	for i, batch := range batches {
 		if i > 0 {
-			why := r.throttle.enough(i, r.failures, r.last)
+			why := r.throttle.stopReason(i, r.failures, r.lastErr)
 			if why == nil {
 				why = r.pause(ctx)
 			}
@@ -86,7 +86,7 @@ func (r *rolling[R]) run(ctx context.Context, batches [][]int) error {
 		left, err := r.askBatch(ctx, batch)
 		switch {
 		case err == nil:
-		case errors.Is(err, errLeft), i == 0 && len(left) == len(batch):
+		case errors.Is(err, errAbandoned), i == 0 && len(left) == len(batch):
 			return err
 		default:
 			r.stop(err, append([][]int{left}, batches[i+1:]...))
@@ -96,44 +96,44 @@ func (r *rolling[R]) run(ctx context.Context, batches [][]int) error {
 	return nil
 }
 
-// askBatch asks one batch. Whom its time was too short for is missing, and the next batch has its turn; left
-// are those who were not asked for any other reason.
-func (r *rolling[R]) askBatch(whole context.Context, batch []int) (left []int, err error) {
+// askBatch casts to one batch. Ranks that exceed its time are missing, and the next batch follows;
+// left are those not asked for any other reason.
+func (r *throttledRun[R]) askBatch(whole context.Context, batch []int) (left []int, err error) {
 	ctx, cancel := context.WithTimeout(whole, r.throttle.timeout())
 	defer cancel()
-	left, err = r.ask(ctx, batch, r.take)
-	if err == nil || errors.Is(err, errLeft) || ctx.Err() == nil || whole.Err() != nil {
+	left, err = r.ask(ctx, batch, r.record)
+	if err == nil || errors.Is(err, errAbandoned) || ctx.Err() == nil || whole.Err() != nil {
 		return left, err
 	}
 	for _, rank := range left {
-		if !r.take(settled{rank: rank, fate: missing, err: err}) {
-			return nil, errLeft
+		if !r.record(rankResult{rank: rank, fate: missing, err: err}) {
+			return nil, errAbandoned
 		}
 	}
 	return nil, nil
 }
 
-// take writes down what became of a rank.
-func (r *rolling[R]) take(s settled) bool {
+// record stores the outcome of a rank.
+func (r *throttledRun[R]) record(s rankResult) bool {
 	reply := &r.replies[s.rank]
 	r.fates[s.rank], reply.Err = s.fate, s.err
 	if s.fate == answered {
-		if reply.Value, reply.Err = actor.Open[R](s.answer); reply.Err != nil {
+		if reply.Value, reply.Err = actor.DecodeAnswer[R](s.answer); reply.Err != nil {
 			r.fates[s.rank] = failed
 		}
 	}
 	if reply.Err != nil {
-		r.failures, r.last = r.failures+1, reply.Err
+		r.failures, r.lastErr = r.failures+1, reply.Err
 	}
 	r.settled++
-	if w := r.target.watch; w != nil {
-		w.told(r.settled)
+	if w := r.target.progress; w != nil {
+		w.notify(r.settled)
 	}
 	return r.each(r.point(s.rank), *reply)
 }
 
-// pause waits before the next batch; an error says that there is none any more.
-func (r *rolling[R]) pause(ctx context.Context) error {
+// pause waits before the next batch; an error means that there is none.
+func (r *throttledRun[R]) pause(ctx context.Context) error {
 	t := time.NewTimer(r.throttle.Pause)
 	defer t.Stop()
 	select {
@@ -150,9 +150,9 @@ func (r *rolling[R]) pause(ctx context.Context) error {
 	return &actor.Error{Code: code, Text: "the cast ended before: " + context.Cause(ctx).Error()}
 }
 
-// stop notes who is not asked any more, and why.
-func (r *rolling[R]) stop(why error, batches [][]int) {
-	r.stopped = fmt.Errorf("%w: %w", ErrNotAsked, why)
+// stop records the ranks that are no longer asked, and the reason.
+func (r *throttledRun[R]) stop(why error, batches [][]int) {
+	r.stopErr = fmt.Errorf("%w: %w", ErrNotAsked, why)
 	keep := map[int]bool{}
 	for _, batch := range batches {
 		for _, rank := range batch {
@@ -166,7 +166,7 @@ func (r *rolling[R]) stop(why error, batches [][]int) {
 	}
 }
 
-func (r *rolling[R]) point(rank int) shape.Point {
+func (r *throttledRun[R]) point(rank int) shape.Point {
 	p, err := r.target.Region.Extent().Point(rank)
 	if err != nil { // cannot be: it is a rank of the region
 		return shape.Point{}
@@ -175,7 +175,7 @@ func (r *rolling[R]) point(rank int) shape.Point {
 }
 
 // inOrder returns the values by rank.
-func (r *rolling[R]) inOrder() []R {
+func (r *throttledRun[R]) inOrder() []R {
 	var out []R
 	for rank, f := range r.fates {
 		if f == answered {
@@ -186,7 +186,7 @@ func (r *rolling[R]) inOrder() []R {
 }
 
 // err is the *CoverageError of a cast that is not whole; nil when it is.
-func (r *rolling[R]) err() error {
+func (r *throttledRun[R]) err() error {
 	c := Coverage{base: r.target.Placement.Extent, region: r.target.Region}
 	for rank, f := range r.fates {
 		failure := Failure{Rank: rank, Point: r.point(rank), Err: r.replies[rank].Err}
@@ -203,7 +203,7 @@ func (r *rolling[R]) err() error {
 		c.Asked++
 	}
 	for _, rank := range r.notAsked {
-		c.NotAsked = append(c.NotAsked, Failure{Rank: rank, Point: r.point(rank), Err: r.stopped})
+		c.NotAsked = append(c.NotAsked, Failure{Rank: rank, Point: r.point(rank), Err: r.stopErr})
 	}
 	if c.Whole() {
 		return nil
@@ -211,13 +211,13 @@ func (r *rolling[R]) err() error {
 	return &CoverageError{Mesh: r.target.Placement.Mesh.String(), Actor: r.target.Actor, Endpoint: r.endpoint, Coverage: c}
 }
 
-// askParts casts to each part of the region that the ranks make up, and hands over what becomes of them.
-func askParts(ctx context.Context, t Target, ranks []int, q question, got func(settled) bool) (left []int, err error) {
-	regions, err := parts(t, ranks)
+// castToParts casts to each part of the region made of the ranks, and hands over their outcomes.
+func castToParts(ctx context.Context, t Target, ranks []int, q castRequest, got func(rankResult) bool) (left []int, err error) {
+	regions, err := splitRegion(t, ranks)
 	if err != nil {
 		return ranks, err
 	}
-	fates := make(chan settled, len(ranks)) // room for each: nobody waits to hand over
+	fates := make(chan rankResult, len(ranks)) // room for each: nobody waits to hand over
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	ctx, cancel := context.WithCancel(ctx)
@@ -225,42 +225,42 @@ func askParts(ctx context.Context, t Target, ranks []int, q question, got func(s
 	asked := 0
 	for i, region := range regions {
 		part := t
-		part.Region, part.within, part.watch = region, &t.Region, nil
+		part.Region, part.userRegion, part.progress = region, &t.Region, nil
 		a, failed := send(ctx, part, q)
 		if failed != nil {
-			left, err = viewed(t.Region, regions[i:]), failed
+			left, err = viewRanks(t.Region, regions[i:]), failed
 			break
 		}
 		asked += region.NumRanks()
-		wg.Go(func() { a.report(ctx, t.Region, fates) })
+		wg.Go(func() { a.reportFates(ctx, t.Region, fates) })
 	}
 	for range asked {
 		if !got(<-fates) {
-			return nil, errLeft
+			return nil, errAbandoned
 		}
 	}
 	return left, err
 }
 
-// report hands over the fate of every rank, by its rank in another region, and ends the asking.
-func (a *asking) report(ctx context.Context, in shape.Region, fates chan<- settled) {
+// reportFates hands over the fate of every rank, by its rank in another region, and ends the asking.
+func (a *operation) reportFates(ctx context.Context, in shape.Region, fates chan<- rankResult) {
 	defer a.close()
 	for {
-		for _, view := range a.drain() {
+		for _, view := range a.takeSettled() {
 			base, err := a.region.BaseRank(view)
 			rank, is := in.ViewRank(base)
 			if err == nil && is { // it is: see parts
-				fates <- settled{rank, a.fates[view], a.values[view], a.errs[view]}
+				fates <- rankResult{rank, a.fates[view], a.values[view], a.errs[view]}
 			}
 		}
-		if !a.next(ctx) {
+		if !a.awaitEvent(ctx) {
 			return
 		}
 	}
 }
 
-// parts are boxes of the mesh that the ranks of a region make up.
-func parts(t Target, ranks []int) ([]shape.Region, error) {
+// splitRegion are boxes of the mesh that together are the ranks of a region.
+func splitRegion(t Target, ranks []int) ([]shape.Region, error) {
 	if len(ranks) == t.Region.NumRanks() {
 		return []shape.Region{t.Region}, nil
 	}
@@ -282,8 +282,8 @@ func parts(t Target, ranks []int) ([]shape.Region, error) {
 	return out, nil
 }
 
-// viewed are the ranks that parts of a region have in it.
-func viewed(whole shape.Region, parts []shape.Region) []int {
+// viewRanks are the ranks of a region's parts, counted in the region.
+func viewRanks(whole shape.Region, parts []shape.Region) []int {
 	var out []int
 	for _, part := range parts {
 		for _, base := range part.Ranks() {

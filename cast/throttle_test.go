@@ -71,7 +71,7 @@ func TestThrottle_aPlanAsksEachRankOnceWithinItsLimits(t *testing.T) {
 			require.NoError(t, err)
 			return at.Coords()[dim]
 		}
-		require.Equal(t, firstFit(th, func(rank int) int { return p.host(base(rank)) }, index, th.sample(r)), got)
+		require.Equal(t, firstFit(th, func(rank int) int { return p.hostOf(base(rank)) }, index, th.sample(r)), got)
 		if th.Canary {
 			require.Len(t, got[0], 1)
 		}
@@ -132,14 +132,14 @@ func TestThrottle_partsAreTheRanksOfABatch(t *testing.T) {
 		e := anyExtent(t)
 		target := Target{Placement: Placement{Extent: e, PerHost: 2}, Region: anyRegion(t, e)}
 		for _, batch := range anyThrottle(t).plan(target.Placement, target.Region) {
-			regions, err := parts(target, batch)
+			regions, err := splitRegion(target, batch)
 			require.NoError(t, err)
-			got := viewed(target.Region, regions)
+			got := viewRanks(target.Region, regions)
 			slices.Sort(got)
 			require.Equal(t, batch, got)
 		}
 	})
-	_, err := parts(eight(), []int{8})
+	_, err := splitRegion(eight(), []int{8})
 	require.Error(t, err)
 }
 
@@ -164,7 +164,7 @@ type script struct {
 	block func(int) error // before a batch; its error is why nobody of it can be asked
 }
 
-func (s *script) ask(ctx context.Context, ranks []int, got func(settled) bool) ([]int, error) {
+func (s *script) ask(ctx context.Context, ranks []int, got func(rankResult) bool) ([]int, error) {
 	if s.block != nil {
 		if err := s.block(len(s.asked)); err != nil {
 			return ranks, err
@@ -172,24 +172,24 @@ func (s *script) ask(ctx context.Context, ranks []int, got func(settled) bool) (
 	}
 	s.asked, s.at = append(s.asked, ranks), append(s.at, time.Now())
 	for _, rank := range ranks {
-		said := settled{rank: rank, fate: answered, answer: actor.Answer{Value: rank}}
+		said := rankResult{rank: rank, fate: answered, answer: actor.Answer{Value: rank}}
 		switch {
 		case slices.Contains(s.bad, rank):
-			said = settled{rank: rank, fate: failed, err: errors.New("not today")}
+			said = rankResult{rank: rank, fate: failed, err: errors.New("not today")}
 		case slices.Contains(s.mute, rank):
 			<-ctx.Done()
-			said = settled{rank: rank, fate: missing, err: silence(ctx)}
+			said = rankResult{rank: rank, fate: missing, err: silenceError(ctx)}
 		}
 		if !got(said) {
-			return nil, errLeft
+			return nil, errAbandoned
 		}
 	}
 	return nil, nil
 }
 
 // play rolls a throttled cast over the eight ranks of a script.
-func play(ctx context.Context, th Throttle, s *script) (*rolling[int], error) {
-	r := newRolling(th, eight(), everything[int])
+func play(ctx context.Context, th Throttle, s *script) (*throttledRun[int], error) {
+	r := newThrottledRun(th, eight(), acceptAll[int])
 	r.ask = s.ask
 	return r, r.run(ctx, th.plan(r.target.Placement, r.target.Region))
 }
@@ -225,15 +225,15 @@ func TestThrottle_aBatchWaitsForItsTimeoutAndTheNextGoesOn(t *testing.T) {
 func TestThrottle_aBatchWhoseTimeEndsWhileItIsSentIsMissingAndTheNextGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{}
-		r := newRolling(Throttle{Batch: 4, Timeout: time.Second}, eight(), everything[int])
-		r.ask = func(ctx context.Context, ranks []int, got func(settled) bool) ([]int, error) {
+		r := newThrottledRun(Throttle{Batch: 4, Timeout: time.Second}, eight(), acceptAll[int])
+		r.ask = func(ctx context.Context, ranks []int, got func(rankResult) bool) ([]int, error) {
 			if len(s.asked) > 0 {
 				return s.ask(ctx, ranks, got)
 			}
 			_, err := s.ask(ctx, ranks[:1], got)
 			require.NoError(t, err)
 			<-ctx.Done()
-			return ranks[1:], silence(ctx)
+			return ranks[1:], silenceError(ctx)
 		}
 		require.NoError(t, r.run(t.Context(), r.throttle.plan(r.target.Placement, r.target.Region)))
 		require.ErrorContains(t, r.err(), "asked 8 · answered 5 · failed 0 · missing 3 [host=0,gpu=1:4]")
@@ -320,7 +320,7 @@ func TestThrottle_whatIsWrongWithTheCastStopsIt(t *testing.T) {
 }
 
 func TestThrottle_anAnswerThatCannotBeReadIsAFailure(t *testing.T) {
-	r := newRolling(Throttle{}, eight(), everything[string])
+	r := newThrottledRun(Throttle{}, eight(), acceptAll[string])
 	r.ask = (&script{}).ask // answers numbers
 	require.NoError(t, r.run(t.Context(), [][]int{{3}}))
 	require.ErrorIs(t, r.err(), actor.ErrBadMessage)
@@ -332,6 +332,6 @@ func TestThrottle_asksOneOfEachIndexOfADimensionAtATime(t *testing.T) {
 	p := Placement{Extent: e, PerHost: 3}
 	require.Equal(t, [][]int{{0, 3}, {1, 4}, {2, 5}}, Throttle{OnePer: "host"}.plan(p, e.Region()))
 	require.Equal(t, [][]int{{0, 1, 2}, {3, 4, 5}}, Throttle{OnePer: "gpu"}.plan(p, e.Region()))
-	require.NoError(t, Throttle{OnePer: "gpu"}.fits(e))
-	require.ErrorContains(t, Throttle{OnePer: "rack"}.fits(e), `one per "rack": want a dimension of the mesh: host, gpu`)
+	require.NoError(t, Throttle{OnePer: "gpu"}.checkDim(e))
+	require.ErrorContains(t, Throttle{OnePer: "rack"}.checkDim(e), `one per "rack": want a dimension of the mesh: host, gpu`)
 }

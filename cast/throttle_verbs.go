@@ -9,28 +9,28 @@ import (
 	"github.com/castnet-io/castnet/mesh/shape"
 )
 
-// streamThrottled is Stream by batches. Who was not asked is yielded at the end.
+// streamThrottled is Stream in batches. It yields the ranks that were not asked at the end.
 func streamThrottled[A, M, R any](ctx context.Context, t Throttle, to Mesh[A], ep actor.Endpoint[A, M, R], m M, yield func(shape.Point, Reply[R]) bool) {
-	r, err := roll(ctx, t, to, ep, m, yield)
+	r, err := runThrottled(ctx, t, to, ep, m, yield)
 	switch {
-	case errors.Is(err, errLeft):
+	case errors.Is(err, errAbandoned):
 		return
 	case err != nil:
 		yield(shape.Point{}, Reply[R]{Err: err})
 		return
 	}
 	for _, rank := range r.notAsked {
-		if !yield(r.point(rank), Reply[R]{Err: r.stopped}) {
+		if !yield(r.point(rank), Reply[R]{Err: r.stopErr}) {
 			return
 		}
 	}
 }
 
-// everything takes all answers.
-func everything[R any](shape.Point, Reply[R]) bool { return true }
+// acceptAll takes all answers.
+func acceptAll[R any](shape.Point, Reply[R]) bool { return true }
 
 func gatherThrottled[A, M, R any](ctx context.Context, t Throttle, to Mesh[A], ep actor.Endpoint[A, M, R], m M) (shape.ValueMesh[R], error) {
-	r, err := roll(ctx, t, to, ep, m, everything[R])
+	r, err := runThrottled(ctx, t, to, ep, m, acceptAll[R])
 	if err != nil {
 		return shape.ValueMesh[R]{}, err
 	}
@@ -47,7 +47,7 @@ func gatherThrottled[A, M, R any](ctx context.Context, t Throttle, to Mesh[A], e
 
 func reduceThrottled[A, M, R any](ctx context.Context, t Throttle, to Mesh[A], ep actor.Endpoint[A, M, R], m M, by actor.Reducer[R]) (R, error) {
 	var zero R
-	r, err := roll(ctx, t, to, ep, m, everything[R])
+	r, err := runThrottled(ctx, t, to, ep, m, acceptAll[R])
 	if err != nil {
 		return zero, err
 	}
@@ -55,7 +55,7 @@ func reduceThrottled[A, M, R any](ctx context.Context, t Throttle, to Mesh[A], e
 	if len(values) == 0 {
 		return zero, r.err()
 	}
-	acc, err := foldHalves(values, by.Fold)
+	acc, err := foldPairwise(values, by.Fold)
 	if err != nil {
 		return zero, fmt.Errorf("fold the answers of %s: %w", ep.Name(), err)
 	}
@@ -64,11 +64,11 @@ func reduceThrottled[A, M, R any](ctx context.Context, t Throttle, to Mesh[A], e
 
 func aggregateThrottled[A, M, R, Acc any](ctx context.Context, t Throttle, to Mesh[A], ep actor.Endpoint[A, M, R], m M, by Aggregator[R, Acc]) (Acc, error) {
 	var zero Acc
-	r, err := roll(ctx, t, to, ep, m, everything[R])
+	r, err := runThrottled(ctx, t, to, ep, m, acceptAll[R])
 	if err != nil {
 		return zero, err
 	}
-	out, err := by.of(r.inOrder())
+	out, err := by.foldAnswers(r.inOrder())
 	if err != nil {
 		return zero, fmt.Errorf("fold the answers of %s: %w", ep.Name(), err)
 	}

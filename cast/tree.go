@@ -10,32 +10,32 @@ import (
 // defaultArity is how many hosts answer to one at most.
 const defaultArity = 16
 
-// tree is the way home of a cast whose answers fold. It is a pure function of what the cast's header
-// says, so that everybody on the way knows it without a word:
+// tree is the way home of a cast with folded answers. It is a pure function of the header:
+// every process computes the same one.
 //
 //	home ◀─ at most arity nodes ◀─ at most arity under each ◀─ …
 //
-// A node is a host; it folds for itself and for a run of ranks right behind its own, which other hosts
-// fold under it. So whatever comes together is in rank order (CAST-5).
+// A node is a host. It folds for itself and for the adjacent ranks behind its own, which other hosts
+// fold under it. So adjacent folds are always in rank order (CAST-5).
 type tree struct {
-	place  Placement
-	region shape.Region
-	gens   []run // the generations of the procs that are asked; 0 behind the last
-	skip   ranks // nobody waits for them
-	arity  int
-	apex   bool // the first host folds for all the others, and home gets one value
+	placement  Placement
+	region     shape.Region
+	gens       []run // the generations of the procs that are asked; 0 behind the last
+	skip       ranks // nobody waits for them
+	arity      int
+	singleRoot bool // the first host folds for all the others, and home gets one value
 }
 
 // node folds for the ranks from first up to end: those below are its own host's.
 type node struct{ first, below, end int }
 
-// path are the nodes from home to the host of a rank; nil for one that is skipped.
+// path are the nodes from the caller to the host of a rank; nil for a skipped rank.
 func (t tree) path(view int) (nodes []node) {
 	if t.skip.contains(view) {
 		return nil
 	}
 	lo, hi := 0, t.region.NumRanks()
-	if t.apex {
+	if t.singleRoot {
 		first := t.skip.after(0)
 		top := node{first, min(t.hostEnd(first), hi), hi}
 		if nodes = append(nodes, top); view < top.below {
@@ -44,7 +44,7 @@ func (t tree) path(view int) (nodes []node) {
 		lo = top.below
 	}
 	for lo < hi {
-		n := t.under(lo, hi, view)
+		n := t.nodeOf(lo, hi, view)
 		nodes = append(nodes, n)
 		if view < n.below {
 			break
@@ -54,29 +54,29 @@ func (t tree) path(view int) (nodes []node) {
 	return nodes
 }
 
-// under is, of the nodes that ranks from lo up to hi are cut into, the one with a rank in it.
-func (t tree) under(lo, hi, view int) node {
+// nodeOf is the node with a rank, of the nodes that the ranks from lo up to hi are divided into.
+func (t tree) nodeOf(lo, hi, view int) node {
 	size := (hi - lo + t.arity - 1) / t.arity
 	i := (view - lo) / size
-	for i > 0 && view < t.cut(lo, hi, i*size) {
+	for i > 0 && view < t.hostBoundary(lo, hi, i*size) {
 		i--
 	}
-	first, end := t.skip.after(t.cut(lo, hi, i*size)), t.cut(lo, hi, (i+1)*size)
+	first, end := t.skip.after(t.hostBoundary(lo, hi, i*size)), t.hostBoundary(lo, hi, (i+1)*size)
 	return node{first, min(t.hostEnd(first), end), end}
 }
 
-// cut is the end of the host that is cut through so many ranks behind lo.
-func (t tree) cut(lo, hi, by int) int {
+// hostBoundary is the end of the host at the given number of ranks behind lo.
+func (t tree) hostBoundary(lo, hi, by int) int {
 	if by == 0 || lo+by >= hi {
 		return lo + min(by, hi-lo)
 	}
 	return min(t.hostEnd(lo+by-1), hi)
 }
 
-// nodes are those that ranks from lo up to hi are cut into.
+// nodes are the nodes that the ranks from lo up to hi are divided into.
 func (t tree) nodes(lo, hi int) (all []node) {
 	for view := lo; view < hi; {
-		n := t.under(lo, hi, view)
+		n := t.nodeOf(lo, hi, view)
 		if view = n.end; n.first < n.end {
 			all = append(all, n)
 		}
@@ -84,7 +84,7 @@ func (t tree) nodes(lo, hi int) (all []node) {
 	return all
 }
 
-// roots are the nodes that answer home.
+// roots are the nodes that answer to the caller.
 func (t tree) roots(m mode) (all []node) {
 	end := t.region.NumRanks()
 	switch {
@@ -95,15 +95,16 @@ func (t tree) roots(m mode) (all []node) {
 			first = t.skip.after(below)
 		}
 		return all
-	case t.apex:
+	case t.singleRoot:
 		first := t.skip.after(0)
 		return []node{{first, t.hostEnd(first), end}}
 	}
 	return t.nodes(0, end)
 }
 
-// below are the first ranks of processes that answer to a node: the others of its host, and the nodes under it.
-func (t tree) below(n node) (views []int) {
+// childProcesses are the first ranks of processes that answer to a node: the others of its host,
+// and the nodes under it.
+func (t tree) childProcesses(n node) (views []int) {
 	for view := t.skip.after(t.processEnd(n.first)); view < n.below; view = t.skip.after(t.processEnd(view)) {
 		views = append(views, view)
 	}
@@ -114,13 +115,15 @@ func (t tree) below(n node) (views []int) {
 }
 
 // hostEnd is the first rank behind those of a rank's host.
-func (t tree) hostEnd(view int) int { return t.endOf(view, t.place.host, t.place.PerHost) }
+func (t tree) hostEnd(view int) int { return t.endOf(view, t.placement.hostOf, t.placement.PerHost) }
 
 // processEnd is the same of its process.
-func (t tree) processEnd(view int) int { return t.endOf(view, t.place.process, t.place.PerProcess) }
+func (t tree) processEnd(view int) int {
+	return t.endOf(view, t.placement.processOf, t.placement.PerProcess)
+}
 
-// endOf is the first rank behind those that are in the same place. A region keeps the order of the mesh
-// (SHP-2), and at most so many of it are in one place.
+// endOf is the first rank behind those in the same place. A region keeps the order of the mesh
+// (SHP-2), and at most the given number of its ranks are in one place.
 func (t tree) endOf(view int, of func(base int) int, most int) int {
 	here := of(t.base(view))
 	return view + sort.Search(min(max(most, 1), t.region.NumRanks()-view), func(i int) bool {
@@ -128,7 +131,7 @@ func (t tree) endOf(view int, of func(base int) int, most int) int {
 	})
 }
 
-// base is what a rank of the region stands for.
+// base is the base rank of a rank of the region.
 func (t tree) base(view int) int {
 	base, err := t.region.BaseRank(view)
 	if err != nil {
@@ -137,24 +140,33 @@ func (t tree) base(view int) int {
 	return base
 }
 
-// of are the ranks that are lost with a proc: with the first of a process, all that are in it. With one of a
-// later generation those are over, too, that had its rank before; what ends before the one that is asked is
-// nothing to this cast (CAST-10).
-func (t tree) of(id subjects.ProcID) span {
-	if id.Mesh != t.place.Mesh {
+// ranksLostWith are the ranks lost with a proc: for the first proc of a process, all in the
+// process. The end of another generation than the addressed one has no effect on this cast
+// (CAST-10).
+func (t tree) ranksLostWith(id subjects.ProcID) span {
+	return t.ranksOf(id, func(asked uint32) bool { return asked == id.Gen })
+}
+
+// before are the ranks of this cast whose procs are over because a later one runs.
+func (t tree) before(later subjects.ProcID) span {
+	return t.ranksOf(later, func(asked uint32) bool { return asked < later.Gen })
+}
+
+func (t tree) ranksOf(id subjects.ProcID, asks func(gen uint32) bool) span {
+	if id.Mesh != t.placement.Mesh {
 		return span{}
 	}
-	most := max(t.place.PerProcess, 1)
-	if id.Seat > 0 {
+	most := max(t.placement.PerProcess, 1)
+	if id.Index > 0 {
 		most = 1
 	}
 	for rank := int(id.Rank); rank < int(id.Rank)+most; rank++ {
 		view, in := t.region.ViewRank(rank)
 		switch {
 		case !in:
-		case id.Gen < genAt(t.gens, view):
+		case !asks(genAt(t.gens, view)):
 			return span{}
-		case id.Seat > 0:
+		case id.Index > 0:
 			return span{view, 1}
 		default:
 			return span{view, t.processEnd(view) - view}
@@ -163,12 +175,12 @@ func (t tree) of(id subjects.ProcID) span {
 	return span{}
 }
 
-// proc is who is asked for a rank.
+// proc is the addressed proc of a rank.
 func (t tree) proc(view int) subjects.ProcID {
-	id := t.place.Proc(t.base(view))
+	id := t.placement.Proc(t.base(view))
 	id.Gen = genAt(t.gens, view)
 	return id
 }
 
-// folder is who folds at a rank: the process that it is in.
-func (t tree) folder(view int) subjects.ProcID { return t.proc(view).Lead() }
+// aggregatorAt is the folding proc at a rank: the first of its process.
+func (t tree) aggregatorAt(view int) subjects.ProcID { return t.proc(view).Lead() }

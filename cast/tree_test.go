@@ -23,10 +23,10 @@ type flight struct {
 	mode  mode
 	rng   *rand.Rand
 	procs map[subjects.ProcID]*process
-	home  *tally
+	home  *collector
 	todo  []func()
 
-	by     reducing
+	by     untypedReducer
 	answer func(view int) any
 
 	dead    map[subjects.ProcID]bool
@@ -46,14 +46,14 @@ type flight struct {
 
 // process is one that folds.
 type process struct {
-	fold
+	aggregation
 	views []int
 	sent  contribution
 	seen  map[subjects.ProcID]bool // whose death it has heard of
 }
 
 // concatenating folds texts, which shows the order.
-var concatenating = reducing{
+var concatenating = untypedReducer{
 	lift: func(a actor.Answer) (any, error) { return a.Value, nil },
 	open: func(a actor.Answer) (any, error) { return a.Value, nil },
 	fold: func(a, b any) (any, error) { return a.(string) + b.(string), nil },
@@ -64,15 +64,15 @@ func name(view int) any { return fmt.Sprintf("%d ", view) }
 func newFlight(t tree, m mode, seed uint64) *flight {
 	f := &flight{
 		tree: t, mode: m, rng: rand.New(rand.NewPCG(seed, 1)), procs: map[subjects.ProcID]*process{},
-		home: newTally(Target{Placement: t.place, Region: t.region}), by: concatenating, answer: name,
+		home: newCollector(Target{Placement: t.placement, Region: t.region}), by: concatenating, answer: name,
 		dead: map[subjects.ProcID]bool{}, received: map[subjects.ProcID]int{}, depth: map[subjects.ProcID]int{},
 	}
 	for view := range t.region.NumRanks() {
 		if t.skip.contains(view) {
-			f.home.settle(view, failed, nil)
+			f.home.setFate(view, failed, nil)
 			continue
 		}
-		id := t.folder(view)
+		id := t.aggregatorAt(view)
 		if f.procs[id] == nil {
 			f.procs[id] = &process{seen: map[subjects.ProcID]bool{}}
 			f.todo = append(f.todo, func() { f.at(id, func() { f.arrives(id, view) }) })
@@ -85,7 +85,7 @@ func newFlight(t tree, m mode, seed uint64) *flight {
 // arrives is the cast at a process: all its ranks answer, some time.
 func (f *flight) arrives(id subjects.ProcID, view int) {
 	p := f.procs[id]
-	p.begin(jobOf(f.tree, f.mode, view))
+	p.start(newJob(f.tree, f.mode, view))
 	for dead := range p.seen {
 		f.loses(p, dead)
 	}
@@ -93,7 +93,7 @@ func (f *flight) arrives(id subjects.ProcID, view int) {
 		answers := func() {
 			f.at(id, func() {
 				if !f.dead[id] && !p.done {
-					p.st.answer(v, actor.Answer{Value: f.answer(v)})
+					p.state.addLocal(v, actor.Answer{Value: f.answer(v)})
 					f.check(id)
 				}
 			})
@@ -110,7 +110,7 @@ func (f *flight) arrives(id subjects.ProcID, view int) {
 // check sends up what is complete.
 func (f *flight) check(id subjects.ProcID) {
 	p := f.procs[id]
-	if f.dead[id] || p.done || p.st == nil || p.st.open > 0 {
+	if f.dead[id] || p.done || p.state == nil || p.state.pending > 0 {
 		return
 	}
 	p.done, p.sent = true, p.combine(f.by, nil)
@@ -119,8 +119,8 @@ func (f *flight) check(id subjects.ProcID) {
 
 func (f *flight) pass(from subjects.ProcID) {
 	p := f.procs[from]
-	p.to = p.job.above(func(id subjects.ProcID) bool { return p.seen[id] || slices.Contains(p.past, id) })
-	to, c := p.to, p.sent
+	p.sentTo = p.job.liveParent(func(id subjects.ProcID) bool { return p.seen[id] || slices.Contains(p.bypassed, id) })
+	to, c := p.sentTo, p.sent
 	f.messages++
 	if f.sends != nil {
 		f.sends(from, to, c)
@@ -136,10 +136,10 @@ func (f *flight) pass(from subjects.ProcID) {
 		f.at(to, func() {
 			switch {
 			case !to.IsValid():
-				f.home.contribute(c)
+				f.home.addContribution(c)
 			case f.dead[to]:
 			case !p.done:
-				p.take(c)
+				p.addContribution(c)
 				f.check(to)
 			}
 		})
@@ -153,7 +153,7 @@ func (f *flight) ids() []subjects.ProcID {
 
 // loses fails the ranks of a process that is gone.
 func (f *flight) loses(p *process, id subjects.ProcID) {
-	p.lost(id, nil)
+	p.failProc(id, nil)
 }
 
 // dies ends a process, and lets the others hear of it, one by one.
@@ -162,7 +162,7 @@ func (f *flight) dies(id subjects.ProcID) {
 	views := f.procs[id].views
 	f.todo = append(f.todo, func() {
 		for _, v := range views {
-			f.home.settle(v, failed, nil)
+			f.home.setFate(v, failed, nil)
 		}
 	})
 	for _, other := range f.ids() {
@@ -171,10 +171,10 @@ func (f *flight) dies(id subjects.ProcID) {
 			continue
 		}
 		f.todo = append(f.todo, func() {
-			if p.seen[id] = true; f.dead[other] || p.st == nil {
+			if p.seen[id] = true; f.dead[other] || p.state == nil {
 				return
 			}
-			if p.done && p.to == id {
+			if p.done && p.sentTo == id {
 				f.pass(other)
 			}
 			if !p.done {
@@ -197,33 +197,33 @@ func (f *flight) at(id subjects.ProcID, do func()) {
 // gives up are the ends of patience, from the lowest up: who is above asks around the silent, then gives up.
 func (f *flight) givesUp() {
 	ids := f.ids()
-	slices.SortStableFunc(ids, func(a, b subjects.ProcID) int { return len(f.procs[b].job.up) - len(f.procs[a].job.up) })
+	slices.SortStableFunc(ids, func(a, b subjects.ProcID) int { return len(f.procs[b].job.ancestors) - len(f.procs[a].job.ancestors) })
 	for _, id := range ids {
 		p := f.procs[id]
 		if _, stopped := f.stopped[id]; stopped || p.done || id == f.slow {
 			continue
 		}
-		if p.asks() {
-			p.asked, p.st.around = true, true
-			f.asksAround(silent(f.tree, f.tree.nodes(p.job.host, p.job.hi), p.st.waits))
+		if p.canReroute() {
+			p.rerouted, p.state.rerouted = true, true
+			f.asksAround(silentNodes(f.tree, f.tree.nodes(p.job.hostEnd, p.job.hi), p.state.isPending))
 			f.run()
 			f.happens()
 		}
 		if !p.done {
-			p.st.expire(noAnswer)
+			p.state.expire(noAnswer)
 			f.check(id)
 			f.run()
 		}
 	}
-	f.home.around = true
-	f.asksAround(silent(f.tree, f.tree.roots(f.mode), func(view int) bool { return f.home.fates[view] == waiting }))
+	f.home.rerouted = true
+	f.asksAround(silentNodes(f.tree, f.tree.roots(f.mode), func(view int) bool { return f.home.fates[view] == waiting }))
 	f.run()
 	f.happens()
 }
 
 // happens has the silent one wake up, when those below it have been asked past it.
 func (f *flight) happens() {
-	if f.meanwhile == nil || f.slow == (subjects.ProcID{}) || !slices.Contains(f.procs[f.slow].past, f.tree.folder(f.procs[f.slow].job.up[0])) {
+	if f.meanwhile == nil || f.slow == (subjects.ProcID{}) || !slices.Contains(f.procs[f.slow].bypassed, f.tree.aggregatorAt(f.procs[f.slow].job.ancestors[0])) {
 		return
 	}
 	meanwhile := f.meanwhile
@@ -236,13 +236,13 @@ func (f *flight) asksAround(views []int, below [][]subjects.ProcID) {
 		f.todo, f.held = append(f.todo, f.held...), nil
 	}
 	for i := range views {
-		past := f.tree.folder(views[i])
+		past := f.tree.aggregatorAt(views[i])
 		for _, id := range below[i] {
 			f.todo = append(f.todo, func() {
 				f.at(id, func() {
 					p := f.procs[id]
-					p.past = append(p.past, past)
-					if p.done && p.to == past {
+					p.bypassed = append(p.bypassed, past)
+					if p.done && p.sentTo == past {
 						f.pass(id)
 					}
 				})
@@ -284,9 +284,9 @@ func anyTree(t *rapid.T) tree {
 	e := shape.Of("zone", rapid.IntRange(1, 3).Draw(t, "zones")).With("host", rapid.IntRange(1, 6).Draw(t, "hosts")).With("gpu", perHost)
 	r := anyRegion(t, e)
 	tr := tree{
-		place:  Placement{Mesh: testMesh, Extent: e, PerHost: perHost, PerProcess: perProcess},
-		region: r, arity: rapid.IntRange(2, 5).Draw(t, "arity"),
-		apex: rapid.Bool().Draw(t, "one host folds for all"),
+		placement: Placement{Mesh: testMesh, Extent: e, PerHost: perHost, PerProcess: perProcess},
+		region:    r, arity: rapid.IntRange(2, 5).Draw(t, "arity"),
+		singleRoot: rapid.Bool().Draw(t, "one host folds for all"),
 	}
 	for view := range r.NumRanks() {
 		if rapid.IntRange(0, 5).Draw(t, "skip") == 0 {
@@ -319,12 +319,12 @@ func TestCAST5_whateverTheTreeAnswersFoldOnceAndInRankOrder(t *testing.T) {
 			}
 		}
 		require.Equal(t, want.String(), f.result())
-		require.Zero(t, f.home.open)
+		require.Zero(t, f.home.pending)
 		require.Equal(t, meant, f.home.coverage().Answered)
 		require.Equal(t, len(f.procs), f.messages, "each process says one word")
 		for id, n := range f.received {
-			switch most := tr.arity + tr.place.PerHost/tr.place.PerProcess - 1; {
-			case m == modeFold && !id.IsValid() && tr.apex:
+			switch most := tr.arity + tr.placement.PerHost/tr.placement.PerProcess - 1; {
+			case m == modeFold && !id.IsValid() && tr.singleRoot:
 				require.LessOrEqual(t, n, 1, "home")
 			case m == modeFold && !id.IsValid():
 				require.LessOrEqual(t, n, tr.arity, "home")
@@ -345,7 +345,7 @@ func TestCAST6_whoeverDiesWhateverTheOrderTheLivingCountOnce(t *testing.T) {
 			}
 		}
 		f.run()
-		require.Zero(t, f.home.open, "nobody waits in vain")
+		require.Zero(t, f.home.pending, "nobody waits in vain")
 		got := strings.Fields(f.result())
 		require.True(t, slices.IsSortedFunc(got, func(a, b string) int { return atoi(a) - atoi(b) }), "in rank order: %s", got)
 		require.Len(t, got, f.home.coverage().Answered)
@@ -354,7 +354,7 @@ func TestCAST6_whoeverDiesWhateverTheOrderTheLivingCountOnce(t *testing.T) {
 			switch in := slices.Contains(got, fmt.Sprint(view)); {
 			case tr.skip.contains(view):
 				require.False(t, in)
-			case !f.dead[tr.folder(view)]:
+			case !f.dead[tr.aggregatorAt(view)]:
 				require.True(t, in, "rank %d lives, and its answer is not there", view)
 			}
 		}

@@ -18,30 +18,31 @@ type Reply[R any] struct {
 	Err   error // why there is no value
 }
 
-// Post casts m and waits for no answer. nil says that the bus has it for every rank that is not
-// known to be gone; a *CoverageError names those that are, and those of the caller's own process that do not
-// take it. What does not arrive elsewhere comes back to the actor that cast, once for each rank.
-func Post[A, M, R any](ctx context.Context, to Mesh[A], ep actor.Endpoint[A, M, R], m M) error {
+// Send casts m and waits for no answer. nil means that the bus has the message for every rank not
+// known to be gone. A *CoverageError names the ranks known to be gone, and those of the caller's
+// own process that refuse it. Messages that cannot be delivered elsewhere return to the casting
+// actor, once for each rank.
+func Send[A, M, R any](ctx context.Context, to Mesh[A], ep actor.Endpoint[A, M, R], m M) error {
 	if _, ok := throttleOf(to); ok {
 		return invalid(ep.Name(), errors.New("Post waits for no answers, so it cannot be throttled: use Gather"))
 	}
-	a, err := begin(ctx, to, ep, question{message: m, mode: modePost})
+	a, err := startCast(ctx, to, ep, castRequest{message: m, mode: modeSend})
 	if err != nil {
 		return err
 	}
 	defer a.close()
 	for rank, f := range a.fates {
 		if f == waiting {
-			a.settle(rank, answered, nil)
+			a.setFate(rank, answered, nil)
 		}
 	}
 	return a.err()
 }
 
 // Stream casts m and yields each rank's answer as it arrives, with the rank's point in the region,
-// and the reason for each rank that has none. It ends when every rank is settled, at the latest
-// at the deadline. What is wrong with the cast itself is yielded once, with the zero point. The
-// cast is sent when the loop starts; leaving the loop lets go of the rest.
+// or the reason for a rank without one. It ends when every rank is settled, at the latest at the
+// deadline. An error of the cast itself is yielded once, with the zero point. The cast is sent when
+// the loop starts; leaving the loop cancels the rest.
 func Stream[A, M, R any](ctx context.Context, to Mesh[A], ep actor.Endpoint[A, M, R], m M) iter.Seq2[shape.Point, Reply[R]] {
 	return func(yield func(shape.Point, Reply[R]) bool) {
 		if t, ok := throttleOf(to); ok {
@@ -50,30 +51,30 @@ func Stream[A, M, R any](ctx context.Context, to Mesh[A], ep actor.Endpoint[A, M
 		}
 		ctx, cancel := withDeadline(ctx)
 		defer cancel()
-		a, err := begin(ctx, to, ep, question{message: m, mode: modeEach})
+		a, err := startCast(ctx, to, ep, castRequest{message: m, mode: modeEach})
 		if err != nil {
 			yield(shape.Point{}, Reply[R]{Err: err})
 			return
 		}
 		defer a.close()
 		for {
-			for _, rank := range a.drain() {
+			for _, rank := range a.takeSettled() {
 				if !yield(a.failure(rank).Point, replyOf[R](a, rank)) {
 					return
 				}
 			}
-			if !a.next(ctx) {
+			if !a.awaitEvent(ctx) {
 				return
 			}
 		}
 	}
 }
 
-func replyOf[R any](a *asking, rank int) (r Reply[R]) {
+func replyOf[R any](a *operation, rank int) (r Reply[R]) {
 	if a.fates[rank] != answered {
 		return Reply[R]{Err: a.errs[rank]}
 	}
-	r.Value, r.Err = actor.Open[R](a.values[rank])
+	r.Value, r.Err = actor.DecodeAnswer[R](a.values[rank])
 	return r
 }
 
@@ -85,16 +86,16 @@ func Gather[A, M, R any](ctx context.Context, to Mesh[A], ep actor.Endpoint[A, M
 	}
 	ctx, cancel := withDeadline(ctx)
 	defer cancel()
-	a, err := begin(ctx, to, ep, question{message: m, mode: modeCollect})
+	a, err := startCast(ctx, to, ep, castRequest{message: m, mode: modeCollect})
 	if err != nil {
 		return shape.ValueMesh[R]{}, err
 	}
 	defer a.close()
-	for a.next(ctx) {
+	for a.awaitEvent(ctx) {
 	}
 	values := make([]R, len(a.fates))
 	for _, p := range a.parts {
-		spread(a.tally, p, values)
+		spreadPart(a.collector, p, values)
 	}
 	out, err := shape.NewValueMesh(a.region, values)
 	if err != nil {
@@ -103,16 +104,17 @@ func Gather[A, M, R any](ctx context.Context, to Mesh[A], ep actor.Endpoint[A, M
 	return out, a.err()
 }
 
-// spread puts the answers of one part where they belong. Ranks with equal answers share one value.
-func spread[R any](t *tally, p part, values []R) {
-	all, err := openRow(p.value)
+// spreadPart puts the answers of one part in their places. Ranks with equal answers share one
+// value.
+func spreadPart[R any](t *collector, p part, values []R) {
+	all, err := decodePackedAnswers(p.value)
 	rest := all.data
 	var v R
 	left := uint32(0) // ranks that v is the answer of
 	for _, s := range p.ranks {
 		for rank := s.First; rank < s.end(); rank++ {
 			if left == 0 && err == nil {
-				v, left, rest, err = nextOf[R](rest)
+				v, left, rest, err = nextAnswer[R](rest)
 			}
 			left = max(left, 1) - 1
 			if err != nil {
@@ -124,14 +126,14 @@ func spread[R any](t *tally, p part, values []R) {
 	}
 }
 
-// nextOf takes the next answer of a row, and says of how many ranks it is.
-func nextOf[R any](row []byte) (v R, count uint32, rest []byte, err error) {
+// nextAnswer decodes the next answer of a row, and its number of ranks.
+func nextAnswer[R any](row []byte) (v R, count uint32, rest []byte, err error) {
 	if len(row) == 0 {
 		return v, 0, nil, &actor.Error{Code: actor.CodeBadMessage, Text: "its host sent fewer answers than it has ranks"}
 	}
-	count, raw, rest, err := entryOf(row)
+	count, raw, rest, err := nextEntry(row)
 	if err == nil {
-		v, err = actor.Open[R](actor.Encoded(raw))
+		v, err = actor.DecodeAnswer[R](actor.EncodedAnswer(raw))
 	}
 	return v, count, rest, err
 }
@@ -152,12 +154,12 @@ func Reduce[A, M, R any](ctx context.Context, to Mesh[A], ep actor.Endpoint[A, M
 	}
 	ctx, cancel := withDeadline(ctx)
 	defer cancel()
-	a, err := begin(ctx, to, ep, question{message: m, mode: modeFold, reducer: by.Name()})
+	a, err := startCast(ctx, to, ep, castRequest{message: m, mode: modeFold, reducer: by.Name()})
 	if err != nil {
 		return acc, err
 	}
 	defer a.close()
-	for a.next(ctx) {
+	for a.awaitEvent(ctx) {
 	}
 	if acc, err = foldAll(by, a.parts); err != nil {
 		return acc, fmt.Errorf("fold the answers of %s: %w", ep.Name(), err)
@@ -169,7 +171,7 @@ func Reduce[A, M, R any](ctx context.Context, to Mesh[A], ep actor.Endpoint[A, M
 func foldAll[R any](by actor.Reducer[R], parts []part) (R, error) {
 	var acc, zero R
 	for i, p := range parts {
-		v, err := actor.Open[R](p.value)
+		v, err := actor.DecodeAnswer[R](p.value)
 		if err == nil && i > 0 {
 			v, err = by.Fold(acc, v)
 		}
@@ -181,21 +183,20 @@ func foldAll[R any](by actor.Reducer[R], parts []part) (R, error) {
 	return acc, nil
 }
 
-// reducible refuses what procs cannot fold with: a reducer they do not know, or one that does not fold
-// such answers.
+// reducible refuses a reducer unknown to the procs, or for answers of another type.
 func reducible[A, M, R any](ep actor.Endpoint[A, M, R], by actor.Reducer[R]) error {
 	if ep.Declares(by.Name()) {
 		return nil
 	}
-	p, known := plainOf(by.Name(), openAs[R], 0)
+	p, known := parseSameType(by.Name(), openAs[R], 0)
 	if !known {
 		return &actor.Error{Code: actor.CodeInvalid, Endpoint: ep.Name(), Text: fmt.Sprintf(
 			"the endpoint does not declare the reducer %q, so procs cannot fold with it: name it in NewEndpoint", by.Name())}
 	}
-	return invalid(ep.Name(), p.takes(reflect.TypeFor[R]()))
+	return invalid(ep.Name(), p.accepts(reflect.TypeFor[R]()))
 }
 
-// invalid is what is wrong with the call itself; nil when nothing is.
+// invalid wraps an error of the call itself; nil stays nil.
 func invalid(endpoint string, err error) error {
 	if err == nil {
 		return nil
@@ -203,9 +204,9 @@ func invalid(endpoint string, err error) error {
 	return &actor.Error{Code: actor.CodeInvalid, Endpoint: endpoint, Text: err.Error()}
 }
 
-// Aggregate casts m and returns what the aggregator makes of the answers, which may be of another type than
-// these, such as a list of the three largest. They are folded as those of Reduce are. When some ranks have no
-// answer, the value is that of the others and the error is a *CoverageError.
+// Aggregate casts m and returns the aggregator's result, which may have another type than the
+// answers, such as a list of the three largest. The answers fold like those of Reduce. When some
+// ranks have no answer, the value is that of the others and the error is a *CoverageError.
 func Aggregate[A, M, R, Acc any](ctx context.Context, to Mesh[A], ep actor.Endpoint[A, M, R], m M, by Aggregator[R, Acc]) (Acc, error) {
 	var zero Acc
 	if err := invalid(ep.Name(), by.Err()); err != nil {
@@ -216,12 +217,12 @@ func Aggregate[A, M, R, Acc any](ctx context.Context, to Mesh[A], ep actor.Endpo
 	}
 	ctx, cancel := withDeadline(ctx)
 	defer cancel()
-	a, err := begin(ctx, to, ep, question{message: m, mode: modeFold, reducer: by.Name()})
+	a, err := startCast(ctx, to, ep, castRequest{message: m, mode: modeFold, reducer: by.Name()})
 	if err != nil {
 		return zero, err
 	}
 	defer a.close()
-	for a.next(ctx) {
+	for a.awaitEvent(ctx) {
 	}
 	out, err := by.open(a.parts)
 	if err != nil {
@@ -246,16 +247,16 @@ func Choose[A, M, R any](ctx context.Context, to Mesh[A], ep actor.Endpoint[A, M
 		return zero, err
 	}
 	p, _ := actor.Sender(ctx, t.Via)
-	return ep.Call(ctx, actor.RefOf[A](latest(p, t.Placement.Proc(base)).Actor(t.Actor)).Via(t.Via), m)
+	return ep.Call(ctx, actor.RefOf[A](latestProc(p, t.Placement.Proc(base)).Actor(t.Actor)).Via(t.Via), m)
 }
 
-// Pick picks a rank of the region, at random among those that are not known to be gone.
+// Pick picks a rank of the region, at random among those not known to be gone.
 func Pick[A any](ctx context.Context, to Mesh[A]) (int, error) {
 	t, err := to.Target()
 	if err != nil {
 		return 0, err
 	}
-	if err := t.check(); err != nil {
+	if err := t.validate(); err != nil {
 		return 0, err
 	}
 	n, rank := t.Region.NumRanks(), func(i int) int { return i }
@@ -276,15 +277,15 @@ func choice(ctx context.Context, t Target, n int, rank func(i int) int) int {
 		if err != nil || p == nil {
 			break
 		}
-		if _, dead := p.Down(latest(p, t.Placement.Proc(base))); !dead {
+		if _, dead := p.Down(latestProc(p, t.Placement.Proc(base))); !dead {
 			return picked
 		}
 	}
 	return rank(start)
 }
 
-// begin checks what can be checked here and sends.
-func begin[A, M, R any](ctx context.Context, to Mesh[A], ep actor.Endpoint[A, M, R], q question) (*asking, error) {
+// startCast runs the local checks and sends.
+func startCast[A, M, R any](ctx context.Context, to Mesh[A], ep actor.Endpoint[A, M, R], q castRequest) (*operation, error) {
 	t, err := to.Target()
 	if err != nil {
 		return nil, err

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 )
 
-// Layer is where a value comes from. Its text is a contract: others read it.
+// Layer is a source of values. Its text is stable, because other programs read it.
 type Layer string
 
 const (
@@ -19,139 +19,139 @@ const (
 	LayerDefault  Layer = "default"
 )
 
-// Layers are all of them, the one that goes before the others first (CFG-1).
+// Layers returns all layers by precedence, the first overriding the others (CFG-1).
 func Layers() []Layer {
 	return []Layer{LayerOverride, LayerEnv, LayerRuntime, LayerFile, LayerClient, LayerDefault}
 }
 
 // Config is the configuration of one process. It must not be copied.
 type Config struct {
-	now atomic.Pointer[[]slot] // by def.index; nil is all defaults
+	current atomic.Pointer[[]effectiveValue] // by keyDef.index; nil means defaults
 
 	mu     sync.Mutex
 	layers map[Layer]layer // guarded by mu
 }
 
-// layer holds what one layer says.
-type layer map[*def]chosen
+// layer holds the values of one layer.
+type layer map[*keyDef]sourcedValue
 
-// chosen is a value, and the place where somebody said it.
-type chosen struct {
-	value any
-	place string
+// sourcedValue is a value with its source.
+type sourcedValue struct {
+	value  any
+	source string
 }
 
-// slot is the value of a key that counts.
-type slot struct {
-	chosen
+// effectiveValue is the value of a key after all layers.
+type effectiveValue struct {
+	sourcedValue
 	layer Layer
 }
 
-// defaults are the slots without any layer.
-var defaults = func() []slot {
-	slots := make([]slot, len(all))
-	for i, d := range all {
-		slots[i] = slot{chosen{value: d.value}, LayerDefault}
+// defaults are the effective values without any layer.
+var defaults = func() []effectiveValue {
+	slots := make([]effectiveValue, len(allKeys))
+	for i, d := range allKeys {
+		slots[i] = effectiveValue{sourcedValue{value: d.value}, LayerDefault}
 	}
 	return slots
 }()
 
-// effective is one state of all keys: two values out of it belong together.
-func (c *Config) effective() []slot {
+// effective returns a consistent snapshot of all keys.
+func (c *Config) effective() []effectiveValue {
 	if c != nil {
-		if now := c.now.Load(); now != nil {
+		if now := c.current.Load(); now != nil {
 			return *now
 		}
 	}
 	return defaults
 }
 
-// change lets f change a layer.
-func (c *Config) change(l Layer, f func(layer)) {
+// updateLayer changes a layer through f.
+func (c *Config) updateLayer(l Layer, f func(layer)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	values := maps.Clone(c.layers[l]) // With may share it
+	values := maps.Clone(c.layers[l]) // a snapshot may share the map
 	if values == nil {
 		values = layer{}
 	}
 	f(values)
-	c.place(l, values)
+	c.setLayer(l, values)
 }
 
-// replace puts a layer in the place of the one there is (CFG-2).
-func (c *Config) replace(l Layer, values layer) {
+// replaceLayer replaces a layer (CFG-2).
+func (c *Config) replaceLayer(l Layer, values layer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.place(l, values)
+	c.setLayer(l, values)
 }
 
-// place sets a layer and works out what counts now. The lock is held.
-func (c *Config) place(l Layer, values layer) {
+// setLayer sets a layer and computes the effective values. The caller holds the lock.
+func (c *Config) setLayer(l Layer, values layer) {
 	if c.layers == nil {
 		c.layers = map[Layer]layer{}
 	}
 	c.layers[l] = values
 	slots := slices.Clone(defaults)
-	for i, d := range all {
+	for i, d := range allKeys {
 		for _, l := range Layers() {
 			if v, ok := c.layers[l][d]; ok {
-				slots[i] = slot{v, l}
+				slots[i] = effectiveValue{v, l}
 				break
 			}
 		}
 	}
-	c.now.Store(&slots)
+	c.current.Store(&slots)
 }
 
-// Set says a value by name and text in the runtime layer.
+// Set sets a key by name and text in the runtime layer.
 func (c *Config) Set(name, text string) error {
-	d, v, err := lookUp("", name, text)
+	d, v, err := parseSetting("", name, text)
 	if err != nil {
 		return err
 	}
-	c.change(LayerRuntime, func(values layer) { values[d] = chosen{value: v} })
+	c.updateLayer(LayerRuntime, func(values layer) { values[d] = sourcedValue{value: v} })
 	return nil
 }
 
-// lookUp finds a key and reads its value.
-func lookUp(place, name, text string) (*def, any, error) {
-	d := byName(name)
+// parseSetting finds a key and parses its value.
+func parseSetting(place, name, text string) (*keyDef, any, error) {
+	d := findKey(name)
 	if d == nil {
-		return nil, nil, &Error{Place: place, Key: name, Value: text, Near: nearest(name, names())}
+		return nil, nil, &Error{Source: place, Key: name, Value: text, Suggestion: nearest(name, keyNames())}
 	}
-	v, err := d.read(place, name, text)
+	v, err := d.parseValue(place, name, text)
 	return d, v, err
 }
 
-func names() []string {
-	list := make([]string, len(all))
-	for i, d := range all {
+func keyNames() []string {
+	list := make([]string, len(allKeys))
+	for i, d := range allKeys {
 		list[i] = d.info.Name
 	}
 	return list
 }
 
-// Entry is one key as it is in a process: what `client config show` prints (CFG-4).
+// Entry is a key with its effective value: a row of `castnet config show` (CFG-4).
 type Entry struct {
 	Name    string `cbor:"1,keyasint" json:"name"`
 	Value   string `cbor:"2,keyasint" json:"value"`
 	Default string `cbor:"3,keyasint" json:"default"`
 	Layer   Layer  `cbor:"4,keyasint" json:"layer"`
-	Place   string `cbor:"5,keyasint,omitempty" json:"place,omitempty"` // file:line:column, or the variable
-	Changed bool   `cbor:"6,keyasint,omitempty" json:"changed"`         // it is not the default
+	Source  string `cbor:"5,keyasint,omitempty" json:"place,omitempty"` // file:line:column, or the variable
+	Changed bool   `cbor:"6,keyasint,omitempty" json:"changed"`         // differs from the default
 	Env     string `cbor:"7,keyasint" json:"env"`
 	Local   bool   `cbor:"8,keyasint,omitempty" json:"local"`
 	Doc     string `cbor:"9,keyasint,omitempty" json:"doc"`
 }
 
-// Entries are all keys, in the order of Keys.
+// Entries returns all keys, in the order of Keys.
 func (c *Config) Entries() []Entry {
 	slots := c.effective()
-	list := make([]Entry, len(all))
-	for i, d := range all {
+	list := make([]Entry, len(allKeys))
+	for i, d := range allKeys {
 		s := slots[i]
 		list[i] = Entry{
-			Name: d.info.Name, Value: d.format(s.value), Default: d.info.Default, Layer: s.layer, Place: s.place,
+			Name: d.info.Name, Value: d.format(s.value), Default: d.info.Default, Layer: s.layer, Source: s.source,
 			Changed: s.value != d.value, Env: d.info.Env, Local: d.info.Local, Doc: d.info.Doc,
 		}
 	}

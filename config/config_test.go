@@ -17,7 +17,7 @@ func TestGet_nobodySaidAnythingIsTheDefault(t *testing.T) {
 	for _, c := range []*config.Config{&c, nil} {
 		require.Equal(t, 30*time.Second, config.ProcSpawnIdle.Get(c))
 		require.Equal(t, 16, config.TerminateConcurrency.Get(c))
-		require.Equal(t, config.Size(64<<20), config.DeliveryMessage.Get(c))
+		require.Equal(t, config.Size(64<<20), config.DeliveryMaxMessage.Get(c))
 		require.True(t, config.ProcDeathSignal.Get(c))
 		require.Equal(t, "warn", config.ProcLogLevel.Get(c))
 		require.Equal(t, config.Snapshot{}, c.Snapshot())
@@ -29,58 +29,58 @@ func TestGet_nobodySaidAnythingIsTheDefault(t *testing.T) {
 // there.
 func TestPush_aProcOverrulesItsClientAtRunTime_CFG1(t *testing.T) {
 	var client, proc config.Config
-	require.NoError(t, client.From(none))
-	require.NoError(t, config.HostReady.Override(&client, 2*time.Minute))
-	require.NoError(t, config.DeliveryDeadline.Override(&client, time.Minute))
+	require.NoError(t, client.LoadEnv(none))
+	require.NoError(t, config.ProcReadyTimeout.Override(&client, 2*time.Minute))
+	require.NoError(t, config.DeliveryTimeout.Override(&client, time.Minute))
 
 	ignored, err := proc.Push(client.Snapshot())
 	require.NoError(t, err)
 	require.Zero(t, ignored)
-	require.NoError(t, config.HostReady.Set(&proc, 3*time.Minute))
+	require.NoError(t, config.ProcReadyTimeout.Set(&proc, 3*time.Minute))
 
-	require.Equal(t, 3*time.Minute, config.HostReady.Get(&proc))
-	require.Equal(t, time.Minute, config.DeliveryDeadline.Get(&proc))
-	require.Equal(t, map[string]string{"host.ready": "3m", "delivery.deadline": "1m"}, proc.Snapshot().Values)
+	require.Equal(t, 3*time.Minute, config.ProcReadyTimeout.Get(&proc))
+	require.Equal(t, time.Minute, config.DeliveryTimeout.Get(&proc))
+	require.Equal(t, map[string]string{"proc.ready-timeout": "3m", "delivery.timeout": "1m"}, proc.Snapshot().Values)
 
 	_, err = proc.Push(client.Snapshot())
 	require.NoError(t, err)
-	require.Equal(t, 3*time.Minute, config.HostReady.Get(&proc), "a second push changes nothing")
+	require.Equal(t, 3*time.Minute, config.ProcReadyTimeout.Get(&proc), "a second push changes nothing")
 }
 
 func TestSet_isShadowedByTheEnvironment_CFG1(t *testing.T) {
 	var c config.Config
-	require.NoError(t, c.From(vars{"CASTNET_HOST_READY": "1m"}.get))
-	require.NoError(t, config.HostReady.Set(&c, time.Hour))
-	require.Equal(t, time.Minute, config.HostReady.Get(&c))
-	require.NoError(t, c.From(none))
-	require.Equal(t, time.Hour, config.HostReady.Get(&c))
+	require.NoError(t, c.LoadEnv(vars{"CASTNET_PROC_READY_TIMEOUT": "1m"}.get))
+	require.NoError(t, config.ProcReadyTimeout.Set(&c, time.Hour))
+	require.Equal(t, time.Minute, config.ProcReadyTimeout.Get(&c))
+	require.NoError(t, c.LoadEnv(none))
+	require.Equal(t, time.Hour, config.ProcReadyTimeout.Get(&c))
 }
 
 func TestSet_byNameIsTheSameAsByKey(t *testing.T) {
 	var c config.Config
-	require.NoError(t, c.Set("delivery.message", "1MiB"))
-	require.Equal(t, config.Size(1<<20), config.DeliveryMessage.Get(&c))
-	require.EqualError(t, c.Set("delivery.message", "1 MiB"), `delivery.message="1 MiB": want a size such as 64MiB`)
-	require.EqualError(t, c.Set("delivery.mesage", "1MiB"), `there is no key "delivery.mesage"; did you mean delivery.message?`)
+	require.NoError(t, c.Set("delivery.max-message", "1MiB"))
+	require.Equal(t, config.Size(1<<20), config.DeliveryMaxMessage.Get(&c))
+	require.EqualError(t, c.Set("delivery.max-message", "1 MiB"), `delivery.max-message="1 MiB": want a size such as 64MiB`)
+	require.EqualError(t, c.Set("delivery.max-mesage", "1MiB"), `there is no key "delivery.max-mesage"; did you mean delivery.max-message?`)
 }
 
 func TestSet_aValueOutOfBoundsIsRefusedAndChangesNothing_CFG3(t *testing.T) {
 	var c config.Config
 	require.EqualError(t, config.TerminateConcurrency.Set(&c, 257), `terminate.concurrency="257": want 1 to 256`)
 	require.EqualError(t, config.TerminateConcurrency.Override(&c, 0), `terminate.concurrency="0": want 1 to 256`)
-	require.EqualError(t, config.HostReady.Set(&c, -1), `host.ready="-1ns": want 1ms to 24h, or 0 for none`)
-	require.NoError(t, config.HostReady.Set(&c, 0))
-	require.Zero(t, config.HostReady.Get(&c))
+	require.EqualError(t, config.ProcReadyTimeout.Set(&c, -1), `proc.ready-timeout="-1ns": want 1ms to 24h, or 0 for none`)
+	require.NoError(t, config.ProcReadyTimeout.Set(&c, 0))
+	require.Zero(t, config.ProcReadyTimeout.Get(&c))
 	require.EqualError(t, config.ProcLogLevel.Set(&c, "loud"), `proc.log-level="loud": want one of trace, debug, info, warn, error`)
-	require.EqualError(t, config.DeliveryMessage.Set(&c, math.MaxInt64), `delivery.message="9223372036854775807B": want 64KiB to 1GiB`)
-	require.Equal(t, map[string]string{"host.ready": "0"}, c.Snapshot().Values)
+	require.EqualError(t, config.DeliveryMaxMessage.Set(&c, math.MaxInt64), `delivery.max-message="9223372036854775807B": want 64KiB to 1GiB`)
+	require.Equal(t, map[string]string{"proc.ready-timeout": "0"}, c.Snapshot().Values)
 }
 
 func TestFrom_saysEachMistakeAndTakesNothing_CFG2_CFG3(t *testing.T) {
 	var c config.Config
-	require.NoError(t, c.From(vars{"CASTNET_HOST_READY": "1m"}.get))
-	err := c.From(vars{
-		"CASTNET_HOST_READY":            "2m",
+	require.NoError(t, c.LoadEnv(vars{"CASTNET_PROC_READY_TIMEOUT": "1m"}.get))
+	err := c.LoadEnv(vars{
+		"CASTNET_PROC_READY_TIMEOUT":    "2m",
 		"CASTNET_PROC_SPAWN_IDLE":       "abc",
 		"CASTNET_TERMINATE_CONCURRENCY": "300",
 		"CASTNET_PROC_DEATH_SIGNAL":     "maybe",
@@ -90,13 +90,13 @@ func TestFrom_saysEachMistakeAndTakesNothing_CFG2_CFG3(t *testing.T) {
 		`CASTNET_PROC_DEATH_SIGNAL="maybe": want true or false`,
 		`CASTNET_TERMINATE_CONCURRENCY="300": want 1 to 256`,
 	))
-	require.Equal(t, time.Minute, config.HostReady.Get(&c), "the layer stays as it was")
+	require.Equal(t, time.Minute, config.ProcReadyTimeout.Get(&c), "the layer stays as it was")
 }
 
 func TestFromFile_errorsSayWhere_CFG2_CFG3(t *testing.T) {
 	var c config.Config
-	require.NoError(t, c.FromFile(map[string]config.Setting{"host.ready": {"1m", "a.yaml:1:13"}}))
-	err := c.FromFile(map[string]config.Setting{
+	require.NoError(t, c.LoadFile(map[string]config.Setting{"proc.ready-timeout": {"1m", "a.yaml:1:13"}}))
+	err := c.LoadFile(map[string]config.Setting{
 		"proc.spwan-idle":       {"30s", "a.yaml:2:5"},
 		"terminate.concurrency": {"many", "a.yaml:9:7"},
 		"something":             {strings.Repeat("x", 1000), "a.yaml:10:7"},
@@ -106,16 +106,16 @@ func TestFromFile_errorsSayWhere_CFG2_CFG3(t *testing.T) {
 		`a.yaml:10:7: there is no key "something"`,
 		`a.yaml:9:7: terminate.concurrency="many": want a whole number such as 16`,
 	))
-	require.Equal(t, time.Minute, config.HostReady.Get(&c), "the layer stays as it was")
-	require.NoError(t, c.FromFile(nil))
-	require.Equal(t, 30*time.Second, config.HostReady.Get(&c), "the layer is replaced as a whole")
+	require.Equal(t, time.Minute, config.ProcReadyTimeout.Get(&c), "the layer stays as it was")
+	require.NoError(t, c.LoadFile(nil))
+	require.Equal(t, 30*time.Second, config.ProcReadyTimeout.Get(&c), "the layer is replaced as a whole")
 }
 
 func TestStrangers_areWarnedOfUnlessTheyAreCastnetsOwn(t *testing.T) {
 	require.Equal(t, []string{
 		`environment: there is no key "CASTNET_PROC_SPAWN_IDEL"; did you mean CASTNET_PROC_SPAWN_IDLE?`,
 		`environment: there is no key "CASTNET_QUUX"`,
-	}, config.Strangers([]string{
+	}, config.UnknownVariables([]string{
 		"PATH=/bin", "CASTNET_PROC=3,4", "CASTNET_BENCH_ROLE=a", "CASTNET_QUUX=1", "CASTNET_PROC_SPAWN_IDEL=3s",
 		"CASTNET_PROC_SPAWN_IDLE=3s", "CASTNET_PROC_SPAWN_IDEL=4s", "XCASTNET_A=b", "",
 	}))
@@ -123,10 +123,10 @@ func TestStrangers_areWarnedOfUnlessTheyAreCastnetsOwn(t *testing.T) {
 
 func TestEntries_tellWhereAValueComesFrom_CFG4(t *testing.T) {
 	var c config.Config
-	_, err := c.Push(config.Snapshot{Values: map[string]string{"host.ready": "1m", "delivery.deadline": "1m"}})
+	_, err := c.Push(config.Snapshot{Values: map[string]string{"proc.ready-timeout": "1m", "delivery.timeout": "1m"}})
 	require.NoError(t, err)
-	require.NoError(t, c.FromFile(map[string]config.Setting{"attach.timeout": {"60s", "a.yaml:1:17"}}))
-	require.NoError(t, c.From(vars{"CASTNET_DELIVERY_DEADLINE": "2m"}.get))
+	require.NoError(t, c.LoadFile(map[string]config.Setting{"attach.timeout": {"60s", "a.yaml:1:17"}}))
+	require.NoError(t, c.LoadEnv(vars{"CASTNET_DELIVERY_TIMEOUT": "2m"}.get))
 	require.NoError(t, config.LogsTailLines.Set(&c, 5))
 	require.NoError(t, config.ProcDeathSignal.Override(&c, false))
 
@@ -138,33 +138,33 @@ func TestEntries_tellWhereAValueComesFrom_CFG4(t *testing.T) {
 	says := func(name, value string, layer config.Layer, place string, changed bool) {
 		t.Helper()
 		e := by[name]
-		require.Equal(t, []any{value, layer, place, changed}, []any{e.Value, e.Layer, e.Place, e.Changed}, name)
+		require.Equal(t, []any{value, layer, place, changed}, []any{e.Value, e.Layer, e.Source, e.Changed}, name)
 	}
-	says("host.ready", "1m", config.LayerClient, "", true)
-	says("delivery.deadline", "2m", config.LayerEnv, "CASTNET_DELIVERY_DEADLINE", true)
+	says("proc.ready-timeout", "1m", config.LayerClient, "", true)
+	says("delivery.timeout", "2m", config.LayerEnv, "CASTNET_DELIVERY_TIMEOUT", true)
 	says("attach.timeout", "1m", config.LayerFile, "a.yaml:1:17", false)
 	says("logs.tail-lines", "5", config.LayerRuntime, "", true)
 	says("proc.death-signal", "false", config.LayerOverride, "", true)
-	says("host.ended-kept", "256", config.LayerDefault, "", false)
-	require.Equal(t, "30s", by["host.ready"].Default)
-	require.Equal(t, "CASTNET_HOST_READY", by["host.ready"].Env)
-	require.True(t, by["host.ended-kept"].Local)
+	says("host.ended-history", "256", config.LayerDefault, "", false)
+	require.Equal(t, "30s", by["proc.ready-timeout"].Default)
+	require.Equal(t, "CASTNET_PROC_READY_TIMEOUT", by["proc.ready-timeout"].Env)
+	require.True(t, by["host.ended-history"].Local)
 }
 
 func TestConflicts_nameKeysThatStrikeTooEarly(t *testing.T) {
 	var c config.Config
-	require.NoError(t, config.SupervisionPoll.Set(&c, time.Minute))
-	require.NoError(t, config.HostReady.Set(&c, 2*time.Minute))
-	require.NoError(t, config.DeliveryOutbox.Set(&c, 1<<30))
+	require.NoError(t, config.SupervisionPollInterval.Set(&c, time.Minute))
+	require.NoError(t, config.ProcReadyTimeout.Set(&c, 2*time.Minute))
+	require.NoError(t, config.DeliverySendBuffer.Set(&c, 1<<30))
 	require.Equal(t, []string{
-		"want supervision.poll to be less than supervision.orphan: leases would run out before they are renewed",
-		"want host.ready to be at most proc.spawn-idle: a spawn would give up before hosts say which proc is not ready",
-		"want host.ready to be less than mesh.spawn-deadline: a spawn would give up before hosts say which proc is not ready",
-		"want delivery.outbox to be at most delivery.outbox-all",
-		"want supervision.watchdog to be at least supervision.poll + actor.state-idle + proc.state-idle: " +
+		"want supervision.poll-interval to be less than supervision.lease-ttl: leases would run out before they are renewed",
+		"want proc.ready-timeout to be at most proc.spawn-idle: a spawn would give up before hosts say which proc is not ready",
+		"want proc.ready-timeout to be less than mesh.spawn-deadline: a spawn would give up before hosts say which proc is not ready",
+		"want delivery.send-buffer to be at most delivery.send-buffer-total",
+		"want supervision.controller-timeout to be at least supervision.poll-interval + actor.state-idle + proc.state-idle: " +
 			"a controller that waits for states would be taken for dead",
 	}, c.Conflicts())
-	require.NoError(t, config.SupervisionOrphan.Set(&c, 0))
+	require.NoError(t, config.SupervisionLeaseTTL.Set(&c, 0))
 	require.Len(t, c.Conflicts(), 4, "without leases none run out")
 }
 
@@ -174,28 +174,28 @@ func TestConfig_isOneStateForManyGoroutines(t *testing.T) {
 	for range 4 {
 		wg.Go(func() {
 			for range 200 {
-				_ = config.HostReady.Set(&c, time.Minute)
-				_, _ = c.Push(config.Snapshot{Values: map[string]string{"host.ready": "2m", "delivery.deadline": "2m"}})
+				_ = config.ProcReadyTimeout.Set(&c, time.Minute)
+				_, _ = c.Push(config.Snapshot{Values: map[string]string{"proc.ready-timeout": "2m", "delivery.timeout": "2m"}})
 				_, _ = c.Push(config.Snapshot{})
-				_ = c.From(vars{"CASTNET_ATTACH_TIMEOUT": "2m"}.get)
+				_ = c.LoadEnv(vars{"CASTNET_ATTACH_TIMEOUT": "2m"}.get)
 			}
 		})
 		wg.Go(func() {
 			for range 200 {
-				_ = config.HostReady.Get(&c)
+				_ = config.ProcReadyTimeout.Get(&c)
 				require.Len(t, c.Entries(), len(config.Keys()))
 				_, _ = c.Snapshot(), c.Conflicts()
 			}
 		})
 	}
 	wg.Wait()
-	require.Equal(t, map[string]string{"host.ready": "1m", "attach.timeout": "2m"}, c.Snapshot().Values)
+	require.Equal(t, map[string]string{"proc.ready-timeout": "1m", "attach.timeout": "2m"}, c.Snapshot().Values)
 }
 
 func TestGet_allocatesNothing(t *testing.T) {
 	var c config.Config
-	require.NoError(t, config.HostReady.Set(&c, time.Minute))
+	require.NoError(t, config.ProcReadyTimeout.Set(&c, time.Minute))
 	var sum time.Duration
-	require.Zero(t, testing.AllocsPerRun(100, func() { sum += config.HostReady.Get(&c) }))
+	require.Zero(t, testing.AllocsPerRun(100, func() { sum += config.ProcReadyTimeout.Get(&c) }))
 	require.NotZero(t, sum)
 }

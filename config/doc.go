@@ -1,38 +1,35 @@
-// Package config holds every limit that a user of castnet may want to change: as typed keys, each
-// with a default, bounds, the name of a variable and a line of documentation, and as the layers
-// that values come from.
+// Package config holds every limit that a user of castnet may change. A key is typed and has a
+// default, bounds, a variable name and a line of documentation. Values come from layers.
 //
 //	var c config.Config                             // one per process, made by its main
-//	err := c.From(os.Getenv)                        // CASTNET_PROC_SPAWN_IDLE=2m
+//	err := c.LoadEnv(os.Getenv)                     // CASTNET_PROC_SPAWN_IDLE=2m
 //	limit := config.ProcSpawnIdle.Get(&c)           // 2m0s
-//	err = config.ProcSpawnIdle.Set(&c, time.Minute) // has no effect yet: the variable goes before it
+//	err = config.ProcSpawnIdle.Set(&c, time.Minute) // no effect yet: the variable overrides it
 //
 // # Layers
 //
-//   - CFG-1: a key has the value of the first of these layers that says one: override (flags, tests),
-//     environment, runtime (Set), file, client (Push), default. Who is nearer to a process knows it
-//     better: a client does not overrule what was said where it runs.
-//   - CFG-2: From, FromFile and Push replace their layer as a whole, or leave it as it was and say
-//     why. Doing it again changes nothing.
-//   - CFG-3: an error names the place, the key, the value and what was wanted, and there is one for
-//     each mistake. A value that is not in its bounds never gets into a layer.
-//   - CFG-4: Entries tells where each value comes from.
+//   - CFG-1 (precedence): A key takes its value from the first layer that has one: override (flags,
+//     tests), environment, runtime (Set), file, client (Push), default. Settings at the process
+//     override the client's.
+//   - CFG-2 (replacement): LoadEnv, LoadFile and Push replace their layer as a whole, or return an
+//     error and change nothing. They are idempotent.
+//   - CFG-3 (errors): An error names the source, the key, the value and the expected form, one
+//     error per mistake. No layer holds a value outside its bounds.
+//   - CFG-4 (sources): Entries names the source of each value.
 //
-// # What a client pushes
+// # Values from clients
 //
-//   - CFG-5: a Snapshot holds the values that somebody chose, in any layer, and no defaults.
-//     What was pushed to a process is part of what it pushes on. With the defaults in it every value
-//     of a proc would come "from the client", nobody could tell what was chosen, and a client of an
-//     older build would bring its defaults along. A value that was chosen travels even when it is
-//     the default here, for it may not be there.
-//   - CFG-6: keys that are local never travel: those that say how a process reaches its bus, and
-//     those that guard the resources of a machine, which are its operator's to say.
-//   - CFG-7: what a Snapshot holds is bounded, and read with mistrust: keys that this build does not
-//     know, or keeps to itself, are ignored and counted; a value out of bounds refuses the whole.
+//   - CFG-5 (snapshot): A Snapshot holds all values chosen in any layer, pushed ones included, and
+//     no defaults. A chosen value equal to the default is included, because the receiver's default
+//     may differ.
+//   - CFG-6 (local keys): Local keys never leave their process: those of the bus connection, and
+//     those that protect the resources of a machine.
+//   - CFG-7 (bounds): A Snapshot has bounds. Keys that are unknown or local here are ignored and
+//     counted. A value out of bounds refuses the whole.
 //
 // # Concurrency
 //
-// A Config may be used by any goroutine. Get takes no lock and allocates nothing; what reads a key
-// once, when it starts, keeps that value. Keys are immutable. A nil *Config has all defaults, and
-// cannot be changed; the zero Config has all defaults, too.
+// A Config is safe for concurrent use. Get takes no lock and does not allocate. Code that reads a
+// key once at its start keeps that value. Keys are immutable. The zero Config and a nil *Config
+// have all defaults. A nil *Config cannot be changed.
 package config

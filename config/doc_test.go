@@ -46,7 +46,7 @@ func table() string {
 			meaning += "; *local*"
 		}
 		fmt.Fprintf(&b, "| `%s` | `%s` | %s | %s | %s | %s | %s |\n",
-			k.Name, k.Env, k.Default, k.Seed, bounds(k), meaning, k.Used)
+			k.Name, k.Env, k.Default, k.MonarchDefault, bounds(k), meaning, k.UsedBy)
 	}
 	return b.String()
 }

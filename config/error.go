@@ -2,28 +2,28 @@ package config
 
 import "fmt"
 
-// Error is one mistake in one place (CFG-3).
+// Error is one mistake in one source (CFG-3).
 type Error struct {
-	Place string // file:line:column, or that a client pushed it; "" for a variable and for Set
-	Key   string // as it is written there: the key, or the variable
-	Value string
-	Want  string // what would be right; "" when there is no such key
-	Near  string // the key that may have been meant, when there is no such key
+	Source     string // file:line:column, or the client; "" for a variable and for Set
+	Key        string // as written: the key or the variable
+	Value      string
+	Want       string // expected form; "" for an unknown key
+	Suggestion string // similar key for an unknown one
 }
 
 func (e *Error) Error() string {
 	text := ""
-	if e.Place != "" {
-		text = e.Place + ": "
+	if e.Source != "" {
+		text = e.Source + ": "
 	}
 	if e.Want == "" {
-		return text + noKey(e.Key, e.Near)
+		return text + unknownKeyText(e.Key, e.Suggestion)
 	}
 	return text + fmt.Sprintf("%s=%s: want %s", e.Key, quote(e.Value), e.Want)
 }
 
-// noKey says that there is no such key, or variable.
-func noKey(name, near string) string {
+// unknownKeyText is the error text for an unknown key or variable.
+func unknownKeyText(name, near string) string {
 	text := fmt.Sprintf("there is no key %s", quote(name))
 	if near != "" {
 		text += fmt.Sprintf("; did you mean %s?", near)
@@ -31,21 +31,21 @@ func noKey(name, near string) string {
 	return text
 }
 
-// maxShown is how much of a text an error shows.
-const maxShown = 80
+// maxQuoted bounds the quoted text in an error.
+const maxQuoted = 80
 
-func short(text string) string {
-	if len(text) > maxShown {
-		return text[:maxShown] + "…"
+func truncate(text string) string {
+	if len(text) > maxQuoted {
+		return text[:maxQuoted] + "…"
 	}
 	return text
 }
 
-func quote(text string) string { return fmt.Sprintf("%q", short(text)) }
+func quote(text string) string { return fmt.Sprintf("%q", truncate(text)) }
 
-// nearest is the name that differs least from one that does not exist; "" when none is like it.
+// nearest returns the known name most similar to an unknown one, or "".
 func nearest(name string, names []string) string {
-	name = short(name)
+	name = truncate(name)
 	best, least := "", len(name)/4+2
 	for _, n := range names {
 		if d := distance(name, n); d < least {
@@ -55,7 +55,7 @@ func nearest(name string, names []string) string {
 	return best
 }
 
-// distance is how many bytes must be put in, left out or replaced to make b of a.
+// distance returns the edit distance of a and b in bytes.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -2,188 +2,188 @@ package config
 
 import "time"
 
-// The bounds that many keys share.
+// Bounds shared by several keys.
 const (
-	instant = time.Millisecond
-	long    = 24 * time.Hour
-	large   = 64 << 30
+	minDuration = time.Millisecond
+	maxDuration = 24 * time.Hour
+	maxSize     = 64 << 30
 )
 
-// Waiting for procs and actors. The limits called idle begin anew with each piece of news; the
-// deadlines of meshes are for the whole, where the caller's context has none.
+// Timeouts for procs and actors. Each report of progress restarts the idle limits. The deadlines of
+// meshes bound a whole operation, if the caller's context has no deadline.
 var (
-	ProcSpawnIdle = newDuration("proc.spawn-idle", 30*time.Second, instant, long,
-		note{seed: "30s", used: "mesh", doc: "a spawn of procs has failed when nothing becomes of any of them in a period of so long"})
-	ProcStopIdle = newDuration("proc.stop-idle", 30*time.Second, instant, long,
-		note{seed: "30s", used: "mesh", doc: "a stop of procs has failed when nothing becomes of any of them in a period of so long"})
-	ProcStateIdle = newDuration("proc.state-idle", time.Minute, instant, long,
-		note{seed: "1m", used: "mesh", doc: "how long a host may take to say how its procs are, where the context has no deadline"})
-	ActorSpawnIdle = newDuration("actor.spawn-idle", 30*time.Second, instant, long,
-		note{seed: "30s", used: "controller", doc: "a spawn of actors has failed when there is no news of any of them for so long"})
-	ActorStateIdle = newDuration("actor.state-idle", 30*time.Second, instant, long,
-		note{seed: "30s", used: "mesh", doc: "how long procs may take to say how their actors are, where the context has no deadline"})
-	MeshSpawnDeadline = newDuration("mesh.spawn-deadline", 45*time.Second, instant, long,
-		note{used: "mesh, controller", doc: "how long a spawn may take as a whole, where the context has no deadline"})
-	MeshStopDeadline = newDuration("mesh.stop-deadline", 30*time.Second, instant, long,
-		note{used: "mesh, controller", doc: "how long a stop may take as a whole, where the context has no deadline"})
-	MeshCleanupDeadline = newDuration("mesh.cleanup-deadline", 15*time.Second, instant, long,
-		note{used: "mesh", doc: "how long stopping what a failed spawn has started may take"})
-	AttachTimeout = newDuration("attach.timeout", time.Minute, instant, long,
-		note{seed: "1m", used: "mesh", doc: "how long hosts may take to be allocated, and to answer who attaches to them, where the context has no deadline"})
-	DiscoveryQuiet = newDuration("discovery.quiet", 200*time.Millisecond, instant, time.Minute,
-		note{used: "mesh, cast/gateway", doc: "looking for hosts ends when no other one has answered for so long; a tenth of it once those have that a gateway knows"})
-	DiscoveryRemember = newDuration("discovery.remember", time.Hour, time.Second, long,
-		note{used: "mesh, cast/gateway", doc: "how long a host that died without a goodbye stays in the lists of hosts"})
+	ProcSpawnIdle = newDuration("proc.spawn-idle", 30*time.Second, minDuration, maxDuration,
+		keyMeta{monarchDefault: "30s", usedBy: "mesh", doc: "fails a spawn of procs if none of them makes progress for this long"})
+	ProcStopIdle = newDuration("proc.stop-idle", 30*time.Second, minDuration, maxDuration,
+		keyMeta{monarchDefault: "30s", usedBy: "mesh", doc: "fails a stop of procs if none of them makes progress for this long"})
+	ProcStateIdle = newDuration("proc.state-idle", time.Minute, minDuration, maxDuration,
+		keyMeta{monarchDefault: "1m", usedBy: "mesh", doc: "time for a host to report its procs, if the context has no deadline"})
+	ActorSpawnIdle = newDuration("actor.spawn-idle", 30*time.Second, minDuration, maxDuration,
+		keyMeta{monarchDefault: "30s", usedBy: "controller", doc: "fails a spawn of actors if none of them makes progress for this long"})
+	ActorStateIdle = newDuration("actor.state-idle", 30*time.Second, minDuration, maxDuration,
+		keyMeta{monarchDefault: "30s", usedBy: "mesh", doc: "time for procs to report their actors, if the context has no deadline"})
+	MeshSpawnDeadline = newDuration("mesh.spawn-deadline", 45*time.Second, minDuration, maxDuration,
+		keyMeta{usedBy: "mesh, controller", doc: "time for a whole spawn, if the context has no deadline"})
+	MeshStopDeadline = newDuration("mesh.stop-deadline", 30*time.Second, minDuration, maxDuration,
+		keyMeta{usedBy: "mesh, controller", doc: "time for a whole stop, if the context has no deadline"})
+	MeshCleanupDeadline = newDuration("mesh.cleanup-deadline", 15*time.Second, minDuration, maxDuration,
+		keyMeta{usedBy: "mesh", doc: "time to stop the started part of a failed spawn"})
+	AttachTimeout = newDuration("attach.timeout", time.Minute, minDuration, maxDuration,
+		keyMeta{monarchDefault: "1m", usedBy: "mesh", doc: "time to allocate hosts or to attach to them, if the context has no deadline"})
+	DiscoveryQuietPeriod = newDuration("discovery.quiet-period", 200*time.Millisecond, minDuration, time.Minute,
+		keyMeta{usedBy: "mesh, cast/gateway", doc: "ends a search for hosts after this long without a new answer; after a tenth of it once all hosts known to the gateway have answered"})
+	DiscoveryDeadHostRetention = newDuration("discovery.dead-host-retention", time.Hour, time.Second, maxDuration,
+		keyMeta{usedBy: "mesh, cast/gateway", doc: "time that a host which died without a goodbye stays listed"})
 )
 
 // Starting processes.
 var (
-	HostReady = newDuration("host.ready", 30*time.Second, instant, long,
-		note{seed: "30s", zero: "none", used: "agent/host", doc: "how long a launched proc may take until it is ready; then it is killed"})
-	HostExec = newBool("host.exec", false,
-		note{local: true, used: "agent/host", doc: "whether a host runs any command that a client asks for, as its own user"})
+	ProcReadyTimeout = newDuration("proc.ready-timeout", 30*time.Second, minDuration, maxDuration,
+		keyMeta{monarchDefault: "30s", zeroMeaning: "none", usedBy: "agent/host", doc: "kills a launched proc that is not ready after this long"})
+	HostAllowExec = newBool("host.allow-exec", false,
+		keyMeta{local: true, usedBy: "agent/host", doc: "allows clients to run any command on the host, as the host's user"})
 	SpawnConcurrency = newInt("spawn.concurrency", 64, 1, 4096,
-		note{local: true, used: "agent/host", doc: "procs that a host launches at a time"})
-	ProcReadyAnswer = newDuration("proc.ready-answer", 10*time.Second, instant, long,
-		note{used: "agent/proc", doc: "how long a host may take to answer a proc that says it is ready; then the proc ends"})
+		keyMeta{local: true, usedBy: "agent/host", doc: "procs that a host launches at a time"})
+	ProcReadyAckTimeout = newDuration("proc.ready-ack-timeout", 10*time.Second, minDuration, maxDuration,
+		keyMeta{usedBy: "agent/proc", doc: "ends a proc whose host does not answer its ready report for this long"})
 	ProcDeathSignal = newBool("proc.death-signal", true,
-		note{seed: "true", used: "internal/launch", doc: "whether the kernel kills a proc when its host dies (Linux)"})
+		keyMeta{monarchDefault: "true", usedBy: "internal/launch", doc: "lets the kernel kill a proc when its host dies (Linux)"})
 	ProcLogLevel = newChoice("proc.log-level", "warn", []string{"trace", "debug", "info", "warn", "error"},
-		note{used: "agent/host", doc: "the least level of castnet's own log lines in procs"})
+		keyMeta{usedBy: "agent/host", doc: "minimum level of castnet's own log lines in procs"})
 )
 
 // Stopping processes.
 var (
-	TerminateGrace = newDuration("terminate.grace", 10*time.Second, instant, time.Hour,
-		note{seed: "10s", used: "agent/host, controller", doc: "from SIGTERM to SIGKILL when a mesh stops"})
+	TerminateGrace = newDuration("terminate.grace", 10*time.Second, minDuration, time.Hour,
+		keyMeta{monarchDefault: "10s", usedBy: "agent/host, controller", doc: "time from SIGTERM to SIGKILL when a mesh stops"})
 	TerminateConcurrency = newInt("terminate.concurrency", 16, 1, 256,
-		note{seed: "16", used: "agent/host", doc: "procs that a host stops at a time when it drains or shuts down"})
-	TerminateSingle = newDuration("terminate.single", 10*time.Second, instant, time.Hour,
-		note{seed: "10s", used: "agent/host, controller", doc: "the same when what is stopped is one proc"})
-	TerminateKillWait = newDuration("terminate.kill-wait", 5*time.Second, instant, time.Hour,
-		note{local: true, seed: "5s", used: "internal/launch", doc: "how long a process may survive SIGKILL before that is reported"})
-	ProcDrain = newDuration("proc.drain", 30*time.Second, instant, time.Hour,
-		note{used: "agent/proc", doc: "how long the actors of a proc may take to stop after SIGTERM; its host may kill it before"})
-	ProcOrphanGrace = newDuration("proc.orphan-grace", 2*time.Second, instant, time.Hour,
-		note{used: "agent/proc", doc: "how long the actors of a proc may take to stop when its host is gone"})
-	ProcAdoption = newDuration("proc.adoption", time.Minute, time.Second, long,
-		note{used: "agent/host, agent/proc", doc: "how long a proc that is kept goes on without a host; then it ends"})
-	ActorCleanup = newDuration("actor.cleanup", 10*time.Second, instant, time.Hour,
-		note{seed: "3s", used: "actor", doc: "how long each of these may take when an actor ends: its children, its Cleanup, its tasks"})
-	HostdDrain = newDuration("hostd.drain", 30*time.Second, instant, long,
-		note{local: true, used: "cmd/hostd", doc: "how long hostd may take to end after SIGTERM"})
+		keyMeta{monarchDefault: "16", usedBy: "agent/host", doc: "procs that a host stops at a time in a drain or shutdown"})
+	TerminateGraceSingle = newDuration("terminate.grace-single", 10*time.Second, minDuration, time.Hour,
+		keyMeta{monarchDefault: "10s", usedBy: "agent/host, controller", doc: "time from SIGTERM to SIGKILL when a single proc stops"})
+	TerminateKillWait = newDuration("terminate.kill-wait", 5*time.Second, minDuration, time.Hour,
+		keyMeta{local: true, monarchDefault: "5s", usedBy: "internal/launch", doc: "reports a process that survives SIGKILL for this long"})
+	ProcDrainTimeout = newDuration("proc.drain-timeout", 30*time.Second, minDuration, time.Hour,
+		keyMeta{usedBy: "agent/proc", doc: "time for the actors of a proc to stop after SIGTERM; the host may kill the proc earlier"})
+	ProcOrphanGrace = newDuration("proc.orphan-grace", 2*time.Second, minDuration, time.Hour,
+		keyMeta{usedBy: "agent/proc", doc: "time for the actors of a proc to stop when its host is gone"})
+	ProcAdoptionTimeout = newDuration("proc.adoption-timeout", time.Minute, time.Second, maxDuration,
+		keyMeta{usedBy: "agent/host, agent/proc", doc: "ends a kept proc that has had no host for this long"})
+	ActorCleanupTimeout = newDuration("actor.cleanup-timeout", 10*time.Second, minDuration, time.Hour,
+		keyMeta{monarchDefault: "3s", usedBy: "actor", doc: "time for each step of an actor's end: its children, its Cleanup, its tasks"})
+	HostdDrainTimeout = newDuration("hostd.drain-timeout", 30*time.Second, minDuration, maxDuration,
+		keyMeta{local: true, usedBy: "cmd/hostd", doc: "time for hostd to end after SIGTERM"})
 )
 
-// Knowing who lives.
+// Failure detection.
 var (
-	SupervisionPoll = newDuration("supervision.poll", 10*time.Second, 10*time.Millisecond, long,
-		note{seed: "10s", used: "controller", doc: "pause between two rounds of a controller that renew leases and compare states; deaths are told at once"})
-	SupervisionOrphan = newDuration("supervision.orphan", time.Minute, time.Second, long,
-		note{seed: "1m", zero: "off", used: "controller, agent/host", doc: "the lease: what hears nothing from its controller for so long is stopped"})
-	SupervisionWatchdog = newDuration("supervision.watchdog", 2*time.Minute, instant, long,
-		note{seed: "2m", used: "mesh", doc: "a controller that says nothing for so long is taken for dead"})
-	SupervisionHeld = newDuration("supervision.held", 30*time.Second, instant, long,
-		note{used: "controller", doc: "an actor that is to be started again waits so long for its proc to come back"})
-	SupervisionHeartbeat = newDuration("supervision.heartbeat", 500*time.Millisecond, 10*time.Millisecond, time.Minute,
-		note{used: "agent/host, agent/presence", doc: "pause between two signs of life of a host"})
-	SupervisionSuspect = newDuration("supervision.suspect", 1500*time.Millisecond, 30*time.Millisecond, time.Hour,
-		note{used: "agent/presence", doc: "a host that is silent for so long is suspected, and asked"})
-	SupervisionDead = newDuration("supervision.dead", 4500*time.Millisecond, 50*time.Millisecond, long,
-		note{used: "agent/presence", doc: "a host that is silent for so long, and does not answer, is dead; longer when it, or whoever watches, is starved"})
-	SupervisionConfirm = newDuration("supervision.confirm", 600*time.Millisecond, 10*time.Millisecond, time.Hour,
-		note{used: "agent/presence", doc: "how long nobody may listen where a host did whose connections have ended; then it is dead"})
-	HostEndedKept = newInt("host.ended-kept", 256, 1, 65536,
-		note{local: true, used: "agent/host", doc: "meshes whose procs have all ended that a host remembers, with their logs"})
-	ProcEndedKept = newInt("proc.ended-kept", 1024, 1, 65536,
-		note{seed: "100", used: "agent/proc", doc: "actors that have ended that a proc remembers"})
+	SupervisionPollInterval = newDuration("supervision.poll-interval", 10*time.Second, 10*time.Millisecond, maxDuration,
+		keyMeta{monarchDefault: "10s", usedBy: "controller", doc: "pause between two rounds of a controller, which renew leases and compare states; deaths do not wait for it"})
+	SupervisionLeaseTTL = newDuration("supervision.lease-ttl", time.Minute, time.Second, maxDuration,
+		keyMeta{monarchDefault: "1m", zeroMeaning: "off", usedBy: "controller, agent/host", doc: "the lease: stops a mesh whose controller is silent for this long"})
+	SupervisionControllerTimeout = newDuration("supervision.controller-timeout", 2*time.Minute, minDuration, maxDuration,
+		keyMeta{monarchDefault: "2m", usedBy: "mesh", doc: "declares a controller dead after this long without a message"})
+	SupervisionRestartWait = newDuration("supervision.restart-wait", 30*time.Second, minDuration, maxDuration,
+		keyMeta{usedBy: "controller", doc: "time that an actor to be restarted waits for its proc to come back"})
+	SupervisionHeartbeatInterval = newDuration("supervision.heartbeat-interval", 500*time.Millisecond, 10*time.Millisecond, time.Minute,
+		keyMeta{usedBy: "agent/host, agent/presence", doc: "pause between two heartbeats of a host"})
+	SupervisionSuspectAfter = newDuration("supervision.suspect-after", 1500*time.Millisecond, 30*time.Millisecond, time.Hour,
+		keyMeta{usedBy: "agent/presence", doc: "suspects a host, and asks it, after this long without a heartbeat"})
+	SupervisionDeadAfter = newDuration("supervision.dead-after", 4500*time.Millisecond, 50*time.Millisecond, maxDuration,
+		keyMeta{usedBy: "agent/presence", doc: "declares a host dead after this long without a heartbeat or an answer; later if the host or the watcher is starved"})
+	SupervisionConfirmAfter = newDuration("supervision.confirm-after", 600*time.Millisecond, 10*time.Millisecond, time.Hour,
+		keyMeta{usedBy: "agent/presence", doc: "declares a host dead if its connections have ended and no process listens in its place for this long"})
+	HostEndedHistory = newInt("host.ended-history", 256, 1, 65536,
+		keyMeta{local: true, usedBy: "agent/host", doc: "ended meshes that a host remembers, with their logs"})
+	ProcEndedHistory = newInt("proc.ended-history", 1024, 1, 65536,
+		keyMeta{monarchDefault: "100", usedBy: "agent/proc", doc: "ended actors that a proc remembers"})
 )
 
 // Worlds.
 var (
-	WorldSilence = newDuration("world.silence", 4*time.Second, 10*time.Millisecond, long,
-		note{local: true, used: "controller/worlds", doc: "a proc that joined a world of itself is unhealthy when nothing was heard of it for so long"})
-	WorldEviction = newDuration("world.eviction", 30*time.Second, 10*time.Millisecond, 30*long,
-		note{local: true, used: "controller/worlds", doc: "a world is stopped and removed when one of its procs has been unhealthy for so long"})
-	WorldStop = newDuration("world.stop", 8*time.Second, 10*time.Millisecond, time.Hour,
-		note{local: true, seed: "8s", used: "controller/worlds", doc: "how long a stop of worlds may take, where nobody says"})
+	WorldProcTimeout = newDuration("world.proc-timeout", 4*time.Second, 10*time.Millisecond, maxDuration,
+		keyMeta{local: true, usedBy: "controller/worlds", doc: "marks a self-joined proc of a world unhealthy after this long without a message"})
+	WorldEvictionTimeout = newDuration("world.eviction-timeout", 30*time.Second, 10*time.Millisecond, 30*maxDuration,
+		keyMeta{local: true, usedBy: "controller/worlds", doc: "stops and removes a world that has had an unhealthy proc for this long"})
+	WorldStopTimeout = newDuration("world.stop-timeout", 8*time.Second, 10*time.Millisecond, time.Hour,
+		keyMeta{local: true, monarchDefault: "8s", usedBy: "controller/worlds", doc: "time for a stop of worlds, if the request has none"})
 )
 
 // The output of procs.
 var (
 	LogsForward = newBool("logs.forward", true,
-		note{seed: "false", used: "agent/host", doc: "whether hosts publish the lines that procs write, for whoever asks for them"})
+		keyMeta{monarchDefault: "false", usedBy: "agent/host", doc: "lets hosts publish the output of procs on the bus"})
 	LogsTailLines = newInt("logs.tail-lines", 100, 0, 1000,
-		note{seed: "0", used: "internal/launch", doc: "how many last lines of stderr the end of a proc is reported with"})
-	LogsFileCap = newSize("logs.file-cap", 64<<20, 64<<10, large,
-		note{local: true, used: "internal/launch", doc: "size at which a file with the output of a proc is rotated"})
+		keyMeta{monarchDefault: "0", usedBy: "internal/launch", doc: "last lines of stderr in the report of a proc's end"})
+	LogsMaxFileSize = newSize("logs.max-file-size", 64<<20, 64<<10, maxSize,
+		keyMeta{local: true, usedBy: "internal/launch", doc: "rotates a file with the output of a proc at this size"})
 )
 
 // Messages.
 var (
-	DeliveryDeadline = newDuration("delivery.deadline", 30*time.Second, instant, long,
-		note{seed: "30s", used: "actor, internal/link", doc: "when the fate of a message, or the answer to a call, is due where the context has no deadline"})
-	DeliverySilence = newDuration("delivery.silence", time.Minute, 100*time.Millisecond, long,
-		note{seed: "1m", used: "internal/link", doc: "how long a process may owe an acknowledgement before its link breaks"})
-	DeliveryNobody = newDuration("delivery.nobody", 500*time.Millisecond, 10*time.Millisecond, time.Hour,
-		note{used: "internal/link", doc: "how long the bus may say that nobody listens there before a message gets ErrNoProc"})
-	DeliveryAway = newDuration("delivery.away", 5*time.Second, 10*time.Millisecond, time.Hour,
-		note{used: "internal/link", doc: "the same where a process was heard of before; longer than a reconnect takes"})
-	DeliveryMessage = newSize("delivery.message", 64<<20, 64<<10, 1<<30,
-		note{seed: "10GiB", used: "internal/link", doc: "size of one message, encoded; what is larger is neither sent nor taken"})
-	DeliveryOutbox = newSize("delivery.outbox", 8<<20, 64<<10, large,
-		note{used: "internal/link", doc: "bytes that may wait to leave for one process before a send gets ErrBacklog"})
-	DeliveryOutboxAll = newSize("delivery.outbox-all", 256<<20, 64<<10, large,
-		note{used: "internal/link", doc: "bytes that may wait to leave for all processes together"})
-	DeliveryWindow = newSize("delivery.window", 8<<20, 64<<10, large,
-		note{used: "internal/link", doc: "bytes that one process may have on their way to us"})
-	DeliveryWindowAll = newSize("delivery.window-all", 32<<20, 64<<10, large,
-		note{used: "internal/link", doc: "bytes that all processes together may have on their way to us; less than the server keeps for a client"})
-	ActorMailbox = newInt("actor.mailbox", 1024, 1, 1<<30,
-		note{used: "actor", doc: "messages that may wait for one of your actors before ErrMailboxFull, where its spawn says no number"})
-	RelayUpdates = newInt("relay.updates", 5, 1, 1<<20,
-		note{seed: "5", used: "actor", doc: "updates of an accumulator that a relay folds into one, where its options say no number"})
-	RelayAge = newDuration("relay.age", 50*time.Millisecond, instant, time.Hour,
-		note{seed: "50ms", used: "actor", doc: "how long a relay keeps an update of an accumulator, where its options say no time"})
+	DeliveryTimeout = newDuration("delivery.timeout", 30*time.Second, minDuration, maxDuration,
+		keyMeta{monarchDefault: "30s", usedBy: "actor, internal/link", doc: "deadline of a message or call whose context has none"})
+	DeliveryAckTimeout = newDuration("delivery.ack-timeout", time.Minute, 100*time.Millisecond, maxDuration,
+		keyMeta{monarchDefault: "1m", usedBy: "internal/link", doc: "breaks a link whose peer owes an acknowledgement for this long"})
+	DeliveryNoResponderTimeout = newDuration("delivery.no-responder-timeout", 500*time.Millisecond, 10*time.Millisecond, time.Hour,
+		keyMeta{usedBy: "internal/link", doc: "fails a message with ErrNoProc if the bus reports no listener for this long"})
+	DeliveryReconnectTimeout = newDuration("delivery.reconnect-timeout", 5*time.Second, 10*time.Millisecond, time.Hour,
+		keyMeta{usedBy: "internal/link", doc: "fails a message to a process heard of before if the bus reports no listener for this long; longer than a reconnect"})
+	DeliveryMaxMessage = newSize("delivery.max-message", 64<<20, 64<<10, 1<<30,
+		keyMeta{monarchDefault: "10GiB", usedBy: "internal/link", doc: "maximum size of one encoded message, sent or received"})
+	DeliverySendBuffer = newSize("delivery.send-buffer", 8<<20, 64<<10, maxSize,
+		keyMeta{usedBy: "internal/link", doc: "bytes queued for one process before a send fails with ErrBacklog"})
+	DeliverySendBufferTotal = newSize("delivery.send-buffer-total", 256<<20, 64<<10, maxSize,
+		keyMeta{usedBy: "internal/link", doc: "bytes queued for all processes together"})
+	DeliveryReceiveWindow = newSize("delivery.receive-window", 8<<20, 64<<10, maxSize,
+		keyMeta{usedBy: "internal/link", doc: "bytes that one process may have in flight to this one"})
+	DeliveryReceiveWindowTotal = newSize("delivery.receive-window-total", 32<<20, 64<<10, maxSize,
+		keyMeta{usedBy: "internal/link", doc: "bytes that all processes together may have in flight to this one; less than the server buffers for a client"})
+	ActorMailboxSize = newInt("actor.mailbox-size", 1024, 1, 1<<30,
+		keyMeta{usedBy: "actor", doc: "messages queued for an actor before ErrMailboxFull, if its spawn sets no size"})
+	RelayMaxUpdates = newInt("relay.max-updates", 5, 1, 1<<20,
+		keyMeta{monarchDefault: "5", usedBy: "actor", doc: "updates of an accumulator that a relay folds into one, if its options set no number"})
+	RelayMaxDelay = newDuration("relay.max-delay", 50*time.Millisecond, minDuration, time.Hour,
+		keyMeta{monarchDefault: "50ms", usedBy: "actor", doc: "time that a relay holds an update of an accumulator, if its options set none"})
 )
 
-// The way to the bus, and gateways.
+// Bus connections and gateways.
 var (
-	BusConnect = newDuration("bus.connect", 2*time.Second, 10*time.Millisecond, time.Hour,
-		note{local: true, used: "bus", doc: "how long connecting to one server may take"})
-	BusPing = newDuration("bus.ping", 5*time.Second, 100*time.Millisecond, time.Hour,
-		note{local: true, used: "bus", doc: "pause between two pings of the server; when two go unanswered the connection is lost"})
-	BusReconnect = newDuration("bus.reconnect", 2*time.Second, 10*time.Millisecond, time.Hour,
-		note{local: true, used: "bus", doc: "the longest pause between two tries to reconnect"})
-	GatewayDeadline = newDuration("gateway.deadline", 10*time.Minute, time.Second, long,
-		note{local: true, used: "cast/gateway", doc: "the longest deadline that a plain NATS client can ask a gateway for"})
+	BusConnectTimeout = newDuration("bus.connect-timeout", 2*time.Second, 10*time.Millisecond, time.Hour,
+		keyMeta{local: true, usedBy: "bus", doc: "time to connect to one server"})
+	BusPingInterval = newDuration("bus.ping-interval", 5*time.Second, 100*time.Millisecond, time.Hour,
+		keyMeta{local: true, usedBy: "bus", doc: "pause between two pings of the server; the connection is lost after two without an answer"})
+	BusMaxReconnectWait = newDuration("bus.max-reconnect-wait", 2*time.Second, 10*time.Millisecond, time.Hour,
+		keyMeta{local: true, usedBy: "bus", doc: "longest pause between two attempts to reconnect"})
+	GatewayMaxTimeout = newDuration("gateway.max-timeout", 10*time.Minute, time.Second, maxDuration,
+		keyMeta{local: true, usedBy: "cast/gateway", doc: "longest deadline that a plain NATS client can request of a gateway"})
 )
 
-// all are the keys, in the order of the documentation.
-var all = numbered([]*def{
-	ProcSpawnIdle.def, ProcStopIdle.def, ProcStateIdle.def, ActorSpawnIdle.def, ActorStateIdle.def,
-	MeshSpawnDeadline.def, MeshStopDeadline.def, MeshCleanupDeadline.def, AttachTimeout.def, DiscoveryQuiet.def, DiscoveryRemember.def,
+// allKeys are all keys in the order of the documentation.
+var allKeys = withIndexes([]*keyDef{
+	ProcSpawnIdle.keyDef, ProcStopIdle.keyDef, ProcStateIdle.keyDef, ActorSpawnIdle.keyDef, ActorStateIdle.keyDef,
+	MeshSpawnDeadline.keyDef, MeshStopDeadline.keyDef, MeshCleanupDeadline.keyDef, AttachTimeout.keyDef, DiscoveryQuietPeriod.keyDef, DiscoveryDeadHostRetention.keyDef,
 
-	HostReady.def, HostExec.def, SpawnConcurrency.def, ProcReadyAnswer.def, ProcDeathSignal.def, ProcLogLevel.def,
+	ProcReadyTimeout.keyDef, HostAllowExec.keyDef, SpawnConcurrency.keyDef, ProcReadyAckTimeout.keyDef, ProcDeathSignal.keyDef, ProcLogLevel.keyDef,
 
-	TerminateGrace.def, TerminateConcurrency.def, TerminateSingle.def, TerminateKillWait.def,
-	ProcDrain.def, ProcOrphanGrace.def, ProcAdoption.def, ActorCleanup.def, HostdDrain.def,
+	TerminateGrace.keyDef, TerminateConcurrency.keyDef, TerminateGraceSingle.keyDef, TerminateKillWait.keyDef,
+	ProcDrainTimeout.keyDef, ProcOrphanGrace.keyDef, ProcAdoptionTimeout.keyDef, ActorCleanupTimeout.keyDef, HostdDrainTimeout.keyDef,
 
-	SupervisionPoll.def, SupervisionOrphan.def, SupervisionWatchdog.def, SupervisionHeld.def,
-	SupervisionHeartbeat.def, SupervisionSuspect.def, SupervisionDead.def, SupervisionConfirm.def, HostEndedKept.def, ProcEndedKept.def,
+	SupervisionPollInterval.keyDef, SupervisionLeaseTTL.keyDef, SupervisionControllerTimeout.keyDef, SupervisionRestartWait.keyDef,
+	SupervisionHeartbeatInterval.keyDef, SupervisionSuspectAfter.keyDef, SupervisionDeadAfter.keyDef, SupervisionConfirmAfter.keyDef, HostEndedHistory.keyDef, ProcEndedHistory.keyDef,
 
-	WorldSilence.def, WorldEviction.def, WorldStop.def,
+	WorldProcTimeout.keyDef, WorldEvictionTimeout.keyDef, WorldStopTimeout.keyDef,
 
-	LogsForward.def, LogsTailLines.def, LogsFileCap.def,
+	LogsForward.keyDef, LogsTailLines.keyDef, LogsMaxFileSize.keyDef,
 
-	DeliveryDeadline.def, DeliverySilence.def, DeliveryNobody.def, DeliveryAway.def, DeliveryMessage.def,
-	DeliveryOutbox.def, DeliveryOutboxAll.def, DeliveryWindow.def, DeliveryWindowAll.def,
-	ActorMailbox.def, RelayUpdates.def, RelayAge.def,
+	DeliveryTimeout.keyDef, DeliveryAckTimeout.keyDef, DeliveryNoResponderTimeout.keyDef, DeliveryReconnectTimeout.keyDef, DeliveryMaxMessage.keyDef,
+	DeliverySendBuffer.keyDef, DeliverySendBufferTotal.keyDef, DeliveryReceiveWindow.keyDef, DeliveryReceiveWindowTotal.keyDef,
+	ActorMailboxSize.keyDef, RelayMaxUpdates.keyDef, RelayMaxDelay.keyDef,
 
-	BusConnect.def, BusPing.def, BusReconnect.def, GatewayDeadline.def,
+	BusConnectTimeout.keyDef, BusPingInterval.keyDef, BusMaxReconnectWait.keyDef, GatewayMaxTimeout.keyDef,
 })
 
-// numbered gives each key its place, while the package is initialized; from then on a key is immutable.
-func numbered(defs []*def) []*def {
+// withIndexes numbers the keys at package initialization. Keys are immutable afterwards.
+func withIndexes(defs []*keyDef) []*keyDef {
 	for i, d := range defs {
 		d.index = i
 	}

@@ -30,7 +30,7 @@ func TestKeys_haveUniqueNamesAndVariables(t *testing.T) {
 		names[k.Name], variables[k.Env] = true, true
 		require.NotEmpty(t, k.Doc, k.Name)
 		require.NotContains(t, k.Doc, "\n", "%s: one line", k.Name)
-		require.NotEmpty(t, k.Used, k.Name)
+		require.NotEmpty(t, k.UsedBy, k.Name)
 		require.NotContains(t, k.Doc, "|", "%s: it stands in a table", k.Name)
 	}
 }
@@ -49,17 +49,17 @@ func TestKeys_everyDefaultCanBeSaid(t *testing.T) {
 	}
 }
 
-// Who wants Monarch's limit can have it.
+// Every default of Monarch is a valid value.
 func TestKeys_monarchsDefaultsCanBeSaid(t *testing.T) {
 	for _, k := range config.Keys() {
-		if k.Seed == "" || k == config.DeliveryMessage.Info() { // 10 GiB in one message is what we do not want
+		if k.MonarchDefault == "" || k == config.DeliveryMaxMessage.Info() { // 10 GiB in one message is what we do not want
 			continue
 		}
 		var c config.Config
-		require.NoError(t, c.Set(k.Name, k.Seed), k.Name)
+		require.NoError(t, c.Set(k.Name, k.MonarchDefault), k.Name)
 		for _, e := range c.Entries() {
 			if e.Name == k.Name {
-				require.Equal(t, k.Seed, e.Value)
+				require.Equal(t, k.MonarchDefault, e.Value)
 			}
 		}
 	}
@@ -126,7 +126,7 @@ func sources(t *testing.T, show func(path, text string)) {
 	}))
 }
 
-// Whoever adds a variable to castnet makes a key of it or lists it, so that nobody is warned of it.
+// Every variable of castnet is a key or is listed, so that no user is warned of it.
 func TestStrangers_knowEveryVariableInTheTree(t *testing.T) {
 	variable := regexp.MustCompile(`"CASTNET_[A-Z_]*[A-Z]\b`)
 	found := map[string]bool{}
@@ -137,7 +137,7 @@ func TestStrangers_knowEveryVariableInTheTree(t *testing.T) {
 	})
 	require.Contains(t, found, "CASTNET_PROC")
 	for name := range found {
-		require.Empty(t, config.Strangers([]string{name + "=x"}), "list it in notKeys of config/sources.go")
+		require.Empty(t, config.UnknownVariables([]string{name + "=x"}), "list it in notKeys of config/load.go")
 	}
 }
 
@@ -165,8 +165,8 @@ func TestSizes_areReadAsTheyAreWritten(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := config.Size(rapid.Int64Range(64<<10, 64<<30).Draw(t, "s"))
 		var c config.Config
-		require.NoError(t, c.Set("delivery.outbox-all", s.String()))
-		require.Equal(t, s, config.DeliveryOutboxAll.Get(&c))
+		require.NoError(t, c.Set("delivery.send-buffer-total", s.String()))
+		require.Equal(t, s, config.DeliverySendBufferTotal.Get(&c))
 	})
 	for s, text := range map[config.Size]string{0: "0", 1: "1B", 1 << 10: "1KiB", 3 << 20: "3MiB", 1<<30 + 1: "1073741825B", -1 << 10: "-1KiB"} {
 		require.Equal(t, text, s.String())
@@ -205,8 +205,8 @@ func FuzzSet(f *testing.F) {
 
 // No Snapshot of a stranger makes a process panic, and what it took it can push on.
 func FuzzPush(f *testing.F) {
-	f.Add("host.ready", "1m", "of.tomorrow", "?")
-	f.Add("bus.connect", "1m", "", "")
+	f.Add("proc.ready-timeout", "1m", "of.tomorrow", "?")
+	f.Add("bus.connect-timeout", "1m", "", "")
 	f.Fuzz(func(t *testing.T, a, x, b, y string) {
 		var c config.Config
 		s := config.Snapshot{Values: map[string]string{a: x, b: y}}

@@ -30,7 +30,7 @@ func (o oracle) set(l config.Layer, name string, v time.Duration) {
 }
 
 // watched are a few keys that travel, and one that does not.
-var watched = []config.Key[time.Duration]{config.HostReady, config.DeliveryDeadline, config.AttachTimeout, config.BusConnect}
+var watched = []config.Key[time.Duration]{config.ProcReadyTimeout, config.DeliveryTimeout, config.AttachTimeout, config.BusConnectTimeout}
 
 // Any history of sets, reads and pushes leaves what the oracle says.
 func TestLayers_countInTheirOrderWhateverHappens_CFG1_CFG2_CFG5(t *testing.T) {
@@ -66,16 +66,16 @@ func TestLayers_countInTheirOrderWhateverHappens_CFG1_CFG2_CFG5(t *testing.T) {
 					env[watched[i].Info().Env] = v.String()
 					o.set("environment", watched[i].String(), v)
 				}
-				require.NoError(t, c.From(env.get))
+				require.NoError(t, c.LoadEnv(env.get))
 			},
 			"file": func(t *rapid.T) {
 				file := map[string]config.Setting{}
 				o["file"] = map[string]time.Duration{}
 				for i, v := range several.Draw(t, "said") {
-					file[watched[i].String()] = config.Setting{Text: v.String(), Place: "f:1:1"}
+					file[watched[i].String()] = config.Setting{Text: v.String(), Source: "f:1:1"}
 					o.set("file", watched[i].String(), v)
 				}
-				require.NoError(t, c.FromFile(file))
+				require.NoError(t, c.LoadFile(file))
 			},
 			"push": func(t *rapid.T) {
 				s := config.Snapshot{Values: map[string]string{}}
@@ -102,7 +102,7 @@ func TestLayers_countInTheirOrderWhateverHappens_CFG1_CFG2_CFG5(t *testing.T) {
 				o["client"] = back
 			},
 			"a bad file": func(t *rapid.T) {
-				require.Error(t, c.FromFile(map[string]config.Setting{
+				require.Error(t, c.LoadFile(map[string]config.Setting{
 					key.Draw(t, "key").String(): {Text: "1s"}, "terminate.concurrency": {Text: "0"},
 				}))
 			},

@@ -7,27 +7,27 @@ import (
 	"slices"
 )
 
-// The bounds of a Snapshot (CFG-7). There is room for the keys of later builds.
+// Bounds of a Snapshot (CFG-7), with room for the keys of later builds.
 const (
-	maxPushed     = 512
-	maxPushedName = 128
-	maxPushedText = 1024
+	maxSnapshotKeys = 512
+	maxSnapshotName = 128
+	maxSnapshotText = 1024
 )
 
-// byClient is the place of a value that was pushed.
-const byClient = "pushed by a client"
+// clientSource is the source of a pushed value.
+const clientSource = "pushed by a client"
 
-// Snapshot is what a client pushes: name and text of every value that was chosen and may travel
-// (CFG-5, CFG-6). It is a message: its CBOR and JSON forms are append-only.
+// Snapshot is the configuration that a client pushes: name and text of every chosen value except
+// local ones (CFG-5, CFG-6). It is a message: its CBOR and JSON forms are append-only.
 type Snapshot struct {
 	Values map[string]string `cbor:"1,keyasint,omitempty" json:"values,omitempty"`
 }
 
-// Snapshot takes what is to be pushed from the values that count now.
+// Snapshot returns the effective values to push.
 func (c *Config) Snapshot() Snapshot {
 	var s Snapshot
 	for i, slot := range c.effective() {
-		d := all[i]
+		d := allKeys[i]
 		if slot.layer == LayerDefault || d.info.Local {
 			continue
 		}
@@ -39,8 +39,8 @@ func (c *Config) Snapshot() Snapshot {
 	return s
 }
 
-// Push replaces the client layer by what a client says (CFG-2), and says how many keys were ignored
-// because this build does not know them or does not take them from others (CFG-7).
+// Push replaces the client layer (CFG-2). It returns the number of ignored keys: those that are
+// unknown or local here (CFG-7).
 func (c *Config) Push(s Snapshot) (ignored int, err error) {
 	if err := s.check(); err != nil {
 		return 0, err
@@ -48,44 +48,44 @@ func (c *Config) Push(s Snapshot) (ignored int, err error) {
 	values := layer{}
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(s.Values)) {
-		d := byName(name)
+		d := findKey(name)
 		if d == nil || d.info.Local {
 			ignored++
 			continue
 		}
-		v, err := d.read(byClient, name, s.Values[name])
+		v, err := d.parseValue(clientSource, name, s.Values[name])
 		if err != nil {
 			errs = append(errs, err)
 			continue
 		}
-		values[d] = chosen{value: v}
+		values[d] = sourcedValue{value: v}
 	}
 	if len(errs) > 0 {
 		return 0, errors.Join(errs...)
 	}
-	c.replace(LayerClient, values)
+	c.replaceLayer(LayerClient, values)
 	return ignored, nil
 }
 
-// check holds the bounds, for keys that nobody here knows as well.
+// check enforces the bounds, for unknown keys too.
 func (s Snapshot) check() error {
-	if len(s.Values) > maxPushed {
-		return fmt.Errorf("%s: %d keys: want at most %d", byClient, len(s.Values), maxPushed)
+	if len(s.Values) > maxSnapshotKeys {
+		return fmt.Errorf("%s: %d keys: want at most %d", clientSource, len(s.Values), maxSnapshotKeys)
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Values)) {
-		if len(name) > maxPushedName {
-			return fmt.Errorf("%s: key %s of %d bytes: want at most %d", byClient, quote(name), len(name), maxPushedName)
+		if len(name) > maxSnapshotName {
+			return fmt.Errorf("%s: key %s of %d bytes: want at most %d", clientSource, quote(name), len(name), maxSnapshotName)
 		}
-		if text := s.Values[name]; len(text) > maxPushedText {
-			return fmt.Errorf("%s: the value of %s has %d bytes: want at most %d", byClient, quote(name), len(text), maxPushedText)
+		if text := s.Values[name]; len(text) > maxSnapshotText {
+			return fmt.Errorf("%s: the value of %s has %d bytes: want at most %d", clientSource, quote(name), len(text), maxSnapshotText)
 		}
 	}
 	return nil
 }
 
-// With is a Config with the same layers and what a client says in the place of its client layer: what
-// a host goes by for the procs of that client. c stays as it is, and may be nil.
-func (c *Config) With(s Snapshot) (with *Config, ignored int, err error) {
+// WithClient returns a copy of c with s as its client layer. A host uses it for the procs of that
+// client. c stays unchanged and may be nil.
+func (c *Config) WithClient(s Snapshot) (with *Config, ignored int, err error) {
 	with = &Config{}
 	if c != nil {
 		c.mu.Lock()
@@ -93,7 +93,7 @@ func (c *Config) With(s Snapshot) (with *Config, ignored int, err error) {
 		c.mu.Unlock()
 		for _, l := range Layers() {
 			if values, ok := layers[l]; ok {
-				with.replace(l, values)
+				with.replaceLayer(l, values)
 			}
 		}
 	}

@@ -16,7 +16,7 @@ func TestController_ownsActorsThroughTheAgentsOfTheirProcs(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	echo := actor.NewType[*struct{}, int]("echo")
-	registry, err := actor.NewRegistry(echo.Made(func(ctx *actor.Context, bad int) (*struct{}, error) {
+	registry, err := actor.NewRegistry(echo.Define(func(ctx *actor.Context, bad int) (*struct{}, error) {
 		if ctx.Point().Rank() == bad {
 			return nil, errors.New("not this one")
 		}
@@ -26,7 +26,7 @@ func TestController_ownsActorsThroughTheAgentsOfTheirProcs(t *testing.T) {
 	for rank := range 4 {
 		p, router, err := proc.Join(t.Context(), proc.Options{Bus: r.bus(t), Registry: registry, Mesh: r.spec.Procs, Rank: rank, Log: zerolog.Nop()})
 		require.NoError(t, err)
-		t.Cleanup(func() { closeProc(t, p, router) })
+		closing(t, p, router)
 	}
 	spec := r.spec
 	spec.Region, err = spec.Region.Slice("gpu", 1, 2)
@@ -37,16 +37,16 @@ func TestController_ownsActorsThroughTheAgentsOfTheirProcs(t *testing.T) {
 	o := wait(t, ref, agent.Running)
 	require.Equal(t, agent.Running, o[0].Status.Phase)
 	require.Contains(t, o[1].Status.Reason, "not this one")
-	_, err = agent.Restart.Call(t.Context(), ref, agent.Restarting{ID: idOf(t, ref)})
+	_, err = agent.Restart.Call(t.Context(), ref, agent.RestartRequest{ID: idOf(t, ref)})
 	require.ErrorContains(t, err, "restart their procs")
 	arrives := func(gen int) error {
-		_, err := agent.Arrive.Call(t.Context(), ref, agent.Arriving{Mesh: spec.Procs.ID, Rank: 1, Gen: gen})
+		_, err := agent.AwaitActor.Call(t.Context(), ref, agent.AwaitActorRequest{Mesh: spec.Procs.ID, Rank: 1, Gen: gen})
 		return err
 	}
 	require.NoError(t, arrives(0), "it is there")
 	later := make(chan error, 1)
 	go func() { later <- arrives(1) }()
-	o, err = agent.Stop.Call(t.Context(), ref, agent.Stopping{ID: idOf(t, ref), Reason: "done"})
+	o, err = agent.Stop.Call(t.Context(), ref, agent.StopRequest{ID: idOf(t, ref), Reason: "done"})
 	require.NoError(t, err)
 	require.Equal(t, agent.Status{Phase: agent.Stopped, Reason: "done"}, o[0].Status)
 	require.Equal(t, agent.Failed, o[1].Status.Phase)
@@ -68,9 +68,9 @@ func TestController_answersWhatItHasNoUseFor(t *testing.T) {
 	require.NoError(t, err)
 	_, err = agent.Keepalive.Call(t.Context(), ref, agent.Lease{})
 	require.NoError(t, err)
-	_, err = agent.Logs.Call(t.Context(), ref, agent.LogQuery{})
+	_, err = agent.Logs.Call(t.Context(), ref, agent.LogsRequest{})
 	require.ErrorContains(t, err, "ask the hosts' agents")
-	o, err := agent.Stop.Call(t.Context(), ref, agent.Stopping{ID: idOf(t, ref)})
+	o, err := agent.Stop.Call(t.Context(), ref, agent.StopRequest{ID: idOf(t, ref)})
 	require.NoError(t, err)
 	require.Equal(t, one(4, agent.Initializing, ""), o, "never created: nothing to wait for")
 	_, err = actor.Spawn(t.Context(), r.p, Type, "controller", Spec{})

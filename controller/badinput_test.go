@@ -23,8 +23,8 @@ func TestController_answersBadInputExactly(t *testing.T) {
 	never := r.own(t, r.spec)
 	other, _ := r.proc(t, newHostProc(t), Def())
 	elsewhere := actor.RefOf[agent.Agent](ref.ID()).Via(other)
-	stream := func(s agent.Stream) func(context.Context) error {
-		return func(ctx context.Context) error { _, err := agent.Streaming.Call(ctx, ref, s); return err }
+	stream := func(s agent.StreamRequest) func(context.Context) error {
+		return func(ctx context.Context) error { _, err := agent.Stream.Call(ctx, ref, s); return err }
 	}
 	port := actor.OpenPort[actor.Event](r.p)
 	defer port.Close()
@@ -37,42 +37,42 @@ func TestController_answersBadInputExactly(t *testing.T) {
 		text string // "": it is answered
 	}{
 		"a subscription to what does not exist": {ask: func(ctx context.Context) error {
-			_, err := agent.Streaming.Call(ctx, actor.RefOf[agent.Agent](r.p.ID().Actor("controller-000000000000x")).Via(r.p), agent.Stream{To: port.Ref()})
+			_, err := agent.Stream.Call(ctx, actor.RefOf[agent.Agent](r.p.ID().Actor("controller-000000000000x")).Via(r.p), agent.StreamRequest{To: port.Ref()})
 			return err
 		}, want: actor.ErrNoActor},
-		"a subscription without a port":       {ask: stream(agent.Stream{}), text: "want the address of an open port"},
-		"the end of one that there never was": {ask: stream(agent.Stream{To: port.Ref(), End: true})},
-		"the end of one, again":               {ask: stream(agent.Stream{To: port.Ref(), End: true})},
+		"a subscription without a port":       {ask: stream(agent.StreamRequest{}), text: "want the address of an open port"},
+		"the end of one that there never was": {ask: stream(agent.StreamRequest{To: port.Ref(), Cancel: true})},
+		"the end of one, again":               {ask: stream(agent.StreamRequest{To: port.Ref(), Cancel: true})},
 		"a wait for what no rank ever is": {ask: func(ctx context.Context) error {
-			_, err := agent.Wait.Call(ctx, ref, agent.Waiting{ID: idOf(t, ref), Until: agent.Timeout})
+			_, err := agent.Wait.Call(ctx, ref, agent.WaitRequest{ID: idOf(t, ref), Until: agent.Timeout})
 			return err
 		}, text: "want a phase that a rank can be in"},
 		"a stop of what is no part of it": {ask: func(ctx context.Context) error {
-			_, err := agent.Stop.Call(ctx, ref, agent.Stopping{ID: idOf(t, ref), Region: &beyond})
+			_, err := agent.Stop.Call(ctx, ref, agent.StopRequest{ID: idOf(t, ref), Region: &beyond})
 			return err
 		}, text: "where host=3/2,gpu=2/1 is to be a part of it"},
 		"a host that has nothing of it": {ask: func(ctx context.Context) error {
-			_, err := agent.Vacate.Call(ctx, ref, agent.Vacating{Host: gone})
+			_, err := agent.Evacuate.Call(ctx, ref, agent.EvacuateRequest{Host: gone})
 			return err
 		}},
 		"a host to be emptied at a wild pace": {ask: func(ctx context.Context) error {
-			_, err := agent.Vacate.Call(ctx, ref, agent.Vacating{Host: gone, AtOnce: 257})
+			_, err := agent.Evacuate.Call(ctx, ref, agent.EvacuateRequest{Host: gone, MaxConcurrent: 257})
 			return err
 		}, text: "257 ranks at once: want 1 to 256, or 0 for 1"},
 		"a restart of what is no part of it": {ask: func(ctx context.Context) error {
-			_, err := agent.Restart.Call(ctx, ref, agent.Restarting{ID: idOf(t, ref), Region: &beyond})
+			_, err := agent.Restart.Call(ctx, ref, agent.RestartRequest{ID: idOf(t, ref), Region: &beyond})
 			return err
 		}, text: "where host=3/2,gpu=2/1 is to be a part of it"},
 		"a restart of what does not run": {ask: func(ctx context.Context) error {
-			_, err := agent.Restart.Call(ctx, never, agent.Restarting{ID: idOf(t, never)})
+			_, err := agent.Restart.Call(ctx, never, agent.RestartRequest{ID: idOf(t, never)})
 			return err
 		}, text: "does not run"},
 		"a wait for the actors of what has none": {ask: func(ctx context.Context) error {
-			_, err := agent.Arrive.Call(ctx, ref, agent.Arriving{Mesh: r.spec.Procs.ID, Rank: 99, Gen: 9})
+			_, err := agent.AwaitActor.Call(ctx, ref, agent.AwaitActorRequest{Mesh: r.spec.Procs.ID, Rank: 99, Gen: 9})
 			return err
 		}},
 		"news by a message of another process": {ask: func(ctx context.Context) error {
-			_, err := heard.Call(ctx, elsewhere, word{actor.Event{Kind: actor.KindProc, Status: "failed", Mesh: r.spec.id()}})
+			_, err := notify.Call(ctx, elsewhere, notification{actor.Event{Kind: actor.KindProc, Status: "failed", Mesh: r.spec.id()}})
 			return err
 		}},
 	} {
@@ -100,13 +100,13 @@ func TestPolicy_wildOnesAreRefusedBeforeAnythingIsStarted(t *testing.T) {
 	}
 	for want, p := range map[string]Policy{
 		"policy: backoff from -1s to 0s: want 0 or more":                      {Recovery: Restart, Backoff: -time.Second},
-		"policy: backoff from 0s to -1s: want 0 or more":                      {Recovery: Restart, Max: -time.Second},
+		"policy: backoff from 0s to -1s: want 0 or more":                      {Recovery: Restart, MaxBackoff: -time.Second},
 		"policy: 3 spare hosts for a mesh on 2: want at most as many":         {Recovery: Replace, Spares: spares},
 		"is one of the mesh already: want another":                            {Recovery: Replace, Spares: r.spec.Procs.Hosts[:1]},
 		"policy: recovery replace without spare hosts: want some, or restart": {Recovery: Replace},
 		"policy: 1 spare host with recovery drop: want replace, or no spares": {Recovery: Drop, Spares: spares[:1]},
 		"policy: recovery(9): want one of":                                    {Recovery: 9},
-		"mesh " + r.spec.id() + ": policy: most -1 restarts: want 1 to 1000":  {Recovery: Restart, Most: -1},
+		"mesh " + r.spec.id() + ": policy: most -1 restarts: want 1 to 1000":  {Recovery: Restart, MaxRestarts: -1},
 	} {
 		s := r.spec
 		s.Policy = p
@@ -126,7 +126,7 @@ func TestCTL7_aSubscriberThatIsUndeliverableIsRemovedAndHarmsNobody(t *testing.T
 	wait(t, ref, agent.Running)
 	leaver, leave := r.proc(t, newHostProc(t), Def())
 	lost, stays := actor.OpenPort[actor.Event](leaver), r.watch(t, ref)
-	_, err := agent.Streaming.Call(t.Context(), ref, agent.Stream{To: lost.Ref()})
+	_, err := agent.Stream.Call(t.Context(), ref, agent.StreamRequest{To: lost.Ref()})
 	require.NoError(t, err)
 	subscribers := func() int {
 		h, err := Health.Call(t.Context(), ref, actor.None{})
@@ -136,7 +136,7 @@ func TestCTL7_aSubscriberThatIsUndeliverableIsRemovedAndHarmsNobody(t *testing.T
 	require.Equal(t, 2, subscribers())
 	lost.Close()
 	leave()
-	_, err = agent.Stop.Call(t.Context(), ref, agent.Stopping{ID: idOf(t, ref), Reason: "done"})
+	_, err = agent.Stop.Call(t.Context(), ref, agent.StopRequest{ID: idOf(t, ref), Reason: "done"})
 	require.NoError(t, err)
 	for range 4 {
 		require.Equal(t, "stopped", heardOf(t, stays).Status)

@@ -16,18 +16,18 @@ import (
 )
 
 const (
-	// spawnReserve is the part of a spawn's deadline that is left for what the caller does besides
-	// waiting for ranks.
+	// spawnReserve divides a spawn's deadline: this part remains for the caller's work besides the
+	// wait for ranks.
 	spawnReserve = 9
-	// leastStop is the least wait for ranks to end, beyond their grace.
-	leastStop = 5 * time.Second
-	// lastGrace is how long a proc may take to stop before it is killed when the controller itself is
+	// minStopWait is the least wait for ranks to end, beyond their grace.
+	minStopWait = 5 * time.Second
+	// closingGrace is how long a proc may take to stop before it is killed when the controller itself is
 	// going.
-	lastGrace = 3 * time.Second
+	closingGrace = 3 * time.Second
 )
 
-// spawnLimit bounds the wait for ranks to run. By default it is longer than hosts wait for a proc to
-// become ready, so that their word on each rank arrives.
+// spawnLimit bounds the wait for ranks to run. By default it exceeds the hosts' wait for a ready
+// proc, so that their report on each rank arrives.
 func (c *controller) spawnLimit() time.Duration {
 	deadline := config.MeshSpawnDeadline.Get(c.config)
 	limit := deadline - deadline/spawnReserve
@@ -39,13 +39,13 @@ func (c *controller) spawnLimit() time.Duration {
 
 // stopLimit bounds the wait for ranks to end, their grace included.
 func (c *controller) stopLimit(grace time.Duration) time.Duration {
-	return grace + max(leastStop, config.MeshStopDeadline.Get(c.config)-config.TerminateGrace.Get(c.config))
+	return grace + max(minStopWait, config.MeshStopDeadline.Get(c.config)-config.TerminateGrace.Get(c.config))
 }
 
 // stopGrace is how long a proc may take to stop before it is killed.
 func (c *controller) stopGrace() time.Duration {
 	if c.spec.Region.NumRanks() == 1 {
-		return config.TerminateSingle.Get(c.config)
+		return config.TerminateGraceSingle.Get(c.config)
 	}
 	return config.TerminateGrace.Get(c.config)
 }
@@ -53,7 +53,7 @@ func (c *controller) stopGrace() time.Duration {
 // lease is how long ranks outlive the last word of their controller; 0: for ever.
 func (c *controller) lease() time.Duration {
 	if c.spec.Lease == 0 {
-		return config.SupervisionOrphan.Get(c.config)
+		return config.SupervisionLeaseTTL.Get(c.config)
 	}
 	return max(c.spec.Lease, 0)
 }
@@ -61,51 +61,51 @@ func (c *controller) lease() time.Duration {
 // Type is the actor type of controllers.
 var Type = actor.NewType[agent.Agent, Spec]("controller")
 
-// word is something that happened to the mesh. It means nothing when it comes from another process: who may
-// say what about whom is decided by the subjects of events.
-type word struct{ what any }
+// notification is an event of the mesh. From another process it has no effect: only the subjects of
+// events decide about the right to report.
+type notification struct{ event any }
 
-// heard is what the bus brings about the mesh, in the controller's own mailbox.
-var heard = actor.NewEndpoint[agent.Agent, word, actor.None]("heard")
+// notify puts events from the bus into the controller's own mailbox.
+var notify = actor.NewEndpoint[agent.Agent, notification, actor.None]("heard")
 
-// Def is the definition of controllers: the registry of whoever makes meshes holds it.
+// Def is the definition of controllers. The registry of every program that makes meshes holds it.
 func Def() actor.Def {
-	return Type.Made(newOwner, append(agent.Methods(),
-		heard.By(func(a agent.Agent, ctx *actor.Context, w word) (actor.None, error) {
-			a.(owner).hear(ctx, w.what)
+	return Type.Define(newMeshController, append(agent.Methods(),
+		notify.Handle(func(a agent.Agent, ctx *actor.Context, w notification) (actor.None, error) {
+			a.(meshController).handle(ctx, w.event)
 			return actor.None{}, nil
 		}),
-		Health.By(func(a agent.Agent, ctx *actor.Context, _ actor.None) (Report, error) {
-			return a.(owner).report(), nil
+		Health.Handle(func(a agent.Agent, ctx *actor.Context, _ actor.None) (Report, error) {
+			return a.(meshController).report(), nil
 		}),
-		agent.Vacate.By(servedBy("procs", (*controller).Vacate)), agent.Restart.By(servedBy("procs", (*controller).Restart)),
-		agent.Arrive.By(servedBy("actors", (*controller).Arrive)), holdHosts.By(servedBy("hosts", (*hosts).hold)),
-		agent.Ends.By(servedBy("procs or actors", (*controller).Ends)).Urgent())...).Enduring()
+		agent.Evacuate.Handle(onlyFor("procs", (*controller).Evacuate)), agent.Restart.Handle(onlyFor("procs", (*controller).Restart)),
+		agent.AwaitActor.Handle(onlyFor("actors", (*controller).Arrive)), allocateHosts.Handle(onlyFor("hosts", (*hostsController).holdAllocation)),
+		agent.Ends.Handle(onlyFor("procs or actors", (*controller).Ends)).Urgent())...).Enduring()
 }
 
-// owner is a controller, whatever its mesh is of.
-type owner interface {
+// meshController is the controller of a mesh of any kind.
+type meshController interface {
 	agent.Agent
-	hear(ctx *actor.Context, what any)
+	handle(ctx *actor.Context, what any)
 	report() Report
 }
 
-func newOwner(ctx *actor.Context, s Spec) (agent.Agent, error) {
+func newMeshController(ctx *actor.Context, s Spec) (agent.Agent, error) {
 	if err := s.check(); err != nil {
 		return nil, err
 	}
 	if s.Hosts {
-		return newHosts(ctx, s)
+		return newHostsController(ctx, s)
 	}
 	return newController(ctx, s)
 }
 
-// servedBy binds what the controllers of some meshes alone can do.
-func servedBy[C owner, In, Out any](meshes string, f func(C, *actor.Context, In) (Out, error)) func(agent.Agent, *actor.Context, In) (Out, error) {
+// onlyFor binds an endpoint that only the controllers of some meshes have.
+func onlyFor[C meshController, In, Out any](meshes string, f func(C, *actor.Context, In) (Out, error)) func(agent.Agent, *actor.Context, In) (Out, error) {
 	return func(a agent.Agent, ctx *actor.Context, in In) (out Out, err error) {
 		c, is := a.(C)
 		if !is {
-			return out, fmt.Errorf("mesh %s cannot be asked for that: want one of %s", a.(owner).report().ID, meshes)
+			return out, fmt.Errorf("mesh %s cannot be asked for that: want one of %s", a.(meshController).report().ID, meshes)
 		}
 		return f(c, ctx, in)
 	}
@@ -114,26 +114,26 @@ func servedBy[C owner, In, Out any](meshes string, f func(C, *actor.Context, In)
 // controller is the actor of a mesh of procs or actors.
 type controller struct {
 	*state
-	speaker
-	config    *config.Config
-	sub       *bus.Sub // to events of actors; nil: it has none
-	deafen    func()   // ends the events of procs
-	unwatch   func()   // lets go of the hosts' presence
-	started   bool
-	up        bool      // every rank has run
-	leaving   bool      // everything is being stopped, and then it ends
-	alarm     time.Time // when it will hear that something is due; zero: never
-	renewal   time.Time // when leases are to be renewed next
-	stalls    int       // renewals that came much too late
-	restarted int       // ranks that were started anew
+	broadcaster
+	config           *config.Config
+	sub              *bus.Sub // to events of actors; nil: it has none
+	unsubscribeProcs func()   // ends the events of procs
+	unwatch          func()   // lets go of the hosts' presence
+	started          bool
+	everRan          bool      // every rank has run
+	shuttingDown     bool      // everything is being stopped, and then it ends
+	nextWake         time.Time // when it will hear that something is due; zero: never
+	nextRenewal      time.Time // when leases are to be renewed next
+	stalls           int       // renewals that came much too late
+	restarts         int       // ranks that were started anew
 
-	asking   map[subjects.HostID]bool                             // dead hosts whose procs are being asked, or will be
-	emptied  map[subjects.HostID][]*actor.Deferred[agent.Vacated] // who waits for a host to be emptied
-	rolls    []rolling
-	arrivals []arrival
+	orphanChecks      map[subjects.HostID]bool                                      // dead hosts whose procs are being asked, or will be
+	evacuationWaiters map[subjects.HostID][]*actor.Deferred[agent.EvacuateResponse] // who waits for a host to be emptied
+	restartWaiters    []restartWaiter
+	actorWaiters      []actorWaiter
 }
 
-// newController follows the mesh's events, so that nothing that is created later goes unheard (CTL-1).
+// newController subscribes to the mesh's events before anything is created (CTL-1).
 func newController(ctx *actor.Context, s Spec) (agent.Agent, error) {
 	s.Procs.Owner = ctx.Self()
 	if s.Actors != nil {
@@ -141,171 +141,172 @@ func newController(ctx *actor.Context, s Spec) (agent.Agent, error) {
 		spec.Owner = ctx.Self()
 		s.Actors = &spec
 	}
-	s.Policy.Spares = anyOrder(s.Policy.Spares)
+	s.Policy.Spares = shuffled(s.Policy.Spares)
 	st, err := newState(s)
 	if err != nil {
 		return nil, err
 	}
 	c := &controller{
-		state: st, speaker: newSpeaker(st.record, st.phase), config: agent.ConfigOf(ctx.Proc()), unwatch: func() {}, deafen: func() {},
-		asking: map[subjects.HostID]bool{}, emptied: map[subjects.HostID][]*actor.Deferred[agent.Vacated]{},
+		state: st, broadcaster: newBroadcaster(st.meshRecord, st.phase), config: agent.ConfigOf(ctx.Proc()), unwatch: func() {}, unsubscribeProcs: func() {},
+		orphanChecks: map[subjects.HostID]bool{}, evacuationWaiters: map[subjects.HostID][]*actor.Deferred[agent.EvacuateResponse]{},
 	}
-	c.heldFor = config.SupervisionHeld.Get(c.config)
+	c.procTimeout = config.SupervisionRestartWait.Get(c.config)
 	p, self := ctx.Proc(), actor.RefOf[agent.Agent](ctx.Self()).Via(ctx.Proc())
 	hear := func(e actor.Event) {
-		if !e.Terminal() && e.Status != string(actor.Running) && e.Step != agent.Moving { // nothing else changes a status
+		if !e.Terminal() && e.Status != string(actor.Running) && e.Step != agent.StepMoveAttempt { // nothing else changes a status
 			return
 		}
-		if err := heard.Post(context.Background(), self, word{e}); err != nil && !errors.Is(err, actor.ErrStopped) {
+		err := notify.Send(context.Background(), self, notification{e})
+		if err != nil && !errors.Is(err, actor.ErrStopped) && !errors.Is(err, actor.ErrFailed) { // else the controller is over
 			log := p.Log()
 			log.Warn().Err(err).Stringer("event", e).Msg("a controller missed an event")
 		}
 	}
-	if err := c.follow(p, hear); err != nil {
+	if err := c.subscribeEvents(p, hear); err != nil {
 		c.unsubscribe()
 		return nil, fmt.Errorf("follow mesh %s: %w", s.Procs.ID, err)
 	}
-	c.inhabit(p)
+	c.assignProcs(p)
 	c.watchHosts(p, self)
 	return c, nil
 }
 
-// follow has the controller hear of the procs of the mesh and of its actors, in the order of the events.
-func (c *controller) follow(p *actor.Proc, hear func(actor.Event)) error {
+// subscribeEvents has the controller hear of the procs of the mesh and of its actors, in the order of the events.
+func (c *controller) subscribeEvents(p *actor.Proc, hear func(actor.Event)) error {
 	ranks := c.spec.Procs.Extent.NumRanks()
 	deafen, err := p.ListenProcs(c.spec.Procs.ID, ranks, hear)
 	if err != nil {
 		return err
 	}
-	c.deafen = deafen
+	c.unsubscribeProcs = deafen
 	if c.spec.Actors == nil {
 		return nil
 	}
 	subject := p.Space().ActorEvents(actor.KindActor, c.spec.Procs.ID, c.spec.Actors.Name)
 	c.sub, err = p.Bus().Control().Subscribe(subject, func(m bus.Msg) {
-		e, err := actor.OpenEvent(p.Space(), m)
+		e, err := actor.DecodeEventFrom(p.Space(), m)
 		if err != nil {
 			log := p.Log()
 			log.Warn().Err(err).Str("subject", m.Subject).Msg("a controller missed an event")
 			return
 		}
-		if e, in := e.Within(ranks); in {
+		if e, in := e.ClampRanks(ranks); in {
 			hear(e)
 		}
 	})
 	return err
 }
 
-// inhabit notes which procs the actors will be in, where these are not the first of their rank.
-func (c *controller) inhabit(p *actor.Proc) {
-	if c.spec.Actors == nil || p.Changes(c.spec.Procs.ID) == 0 {
+// assignProcs records the procs of the actors whose procs are past their first generation.
+func (c *controller) assignProcs(p *actor.Proc) {
+	if c.spec.Actors == nil || p.ChangeCount(c.spec.Procs.ID) == 0 {
 		return
 	}
 	for rank := range c.spec.Region.NumRanks() {
-		_, base := c.host(rank)
-		if now, later := p.Successor(c.spec.Procs.Proc(base, 0)); later {
-			c.seat(rank).inhabit(now)
+		_, base := c.hostIndex(rank)
+		if now, later := p.Successor(c.spec.Procs.ProcID(base, 0)); later {
+			c.rankState(rank).assignProc(now)
 		}
 	}
 }
 
-// watchHosts has the controller hear how the mesh's hosts are, and those that may take their place.
+// watchHosts subscribes the controller to the health of the mesh's hosts and its spares.
 func (c *controller) watchHosts(p *actor.Proc, self actor.Ref[agent.Agent]) {
 	hosts := slices.Concat(c.spec.Procs.Hosts, c.spec.Policy.Spares)
 	c.unwatch = c.spec.watch(p, self, slices.DeleteFunc(hosts, func(h subjects.HostID) bool { return !h.IsValid() })) // a world may lack some
 }
 
-// hear takes what has happened, and does what follows from it.
-func (c *controller) hear(ctx *actor.Context, what any) {
-	defer c.progress(ctx)
+// handle applies an event and runs its effects.
+func (c *controller) handle(ctx *actor.Context, what any) {
+	defer c.emitProgress(ctx)
 	x := c.step(what, time.Now())
-	for _, e := range x.lost {
+	for _, e := range x.procEnds {
 		p := ctx.Proc()
 		p.Bus().Data().AfterReceived(func() { p.MarkDown(e) }) // what they said before comes first
 		ctx.Proc().Emit(e)
 	}
-	for _, e := range x.news {
-		if log := ctx.Log(); e.Failed() || e.Step == "rank.restart.attempt" || e.Step == agent.Fencing {
+	for _, e := range x.events {
+		if log := ctx.Log(); e.Failed() || e.Step == "rank.restart.attempt" || e.Step == agent.StepFenced {
 			log.Warn().Msg(e.String())
 		}
-		if strings.HasPrefix(e.Step, "rank.") || e.Step == agent.Fencing { // its own; other steps are what a host has told
-			c.tellRank(ctx, e)
+		if strings.HasPrefix(e.Step, "rank.") || e.Step == agent.StepFenced { // its own; other steps are what a host has told
+			c.emitRank(ctx, e)
 		}
 		if e.Kind == actor.KindProc && e.Status == string(actor.Running) {
-			ctx.Proc().Learn(e) // its host says so, too, but that may be lost with a connection
+			ctx.Proc().NoteGeneration(e) // its host says so, too, but that may be lost with a connection
 		}
-		c.streams.Tell(ctx, c.spec.id(), e)
+		c.streams.Publish(ctx, c.spec.id(), e)
 	}
-	c.raise(ctx, x.failures)
-	c.startAgain(ctx, x.starts)
-	for _, l := range x.leaves {
-		c.leave(ctx, l)
+	c.escalate(ctx, x.failures)
+	c.restartRanks(ctx, x.starts)
+	for _, l := range x.departures {
+		c.stopForMove(ctx, l)
 	}
-	for _, f := range x.follows {
-		c.await(ctx, f)
+	for _, f := range x.actorWaits {
+		c.awaitActors(ctx, f)
 	}
-	c.answerVacated(x.vacated)
-	c.answerRolled(x.rolled)
-	c.answerArrivals()
-	for _, h := range x.strays {
-		c.stopStrays(ctx, h)
+	c.answerEvacuated(x.evacuated)
+	c.answerRestarted(x.restarted)
+	c.answerActorWaiters()
+	for _, h := range x.staleHosts {
+		c.stopStale(ctx, h)
 	}
-	for _, h := range x.asks {
-		c.askKept(ctx, h)
+	for _, h := range x.orphanHosts {
+		c.checkOrphans(ctx, h)
 	}
-	c.arrange(ctx, x.wake)
-	if c.over() {
+	c.scheduleWake(ctx, x.wake)
+	if c.isOver() {
 		c.unsubscribe() // there is nothing left to hear
 	}
 }
 
-// arrange has the controller hear when something is due.
-func (c *controller) arrange(ctx *actor.Context, at time.Time) {
-	if at.IsZero() || !c.alarm.IsZero() && !at.Before(c.alarm) {
+// scheduleWake has the controller hear when something is due.
+func (c *controller) scheduleWake(ctx *actor.Context, at time.Time) {
+	if at.IsZero() || !c.nextWake.IsZero() && !at.Before(c.nextWake) {
 		return
 	}
-	c.alarm = at
+	c.nextWake = at
 	ctx.After(max(0, time.Until(at)), func(ctx *actor.Context) {
-		if c.alarm.Equal(at) {
-			c.alarm = time.Time{}
-			c.hear(ctx, due{})
+		if c.nextWake.Equal(at) {
+			c.nextWake = time.Time{}
+			c.handle(ctx, timerFired{})
 		}
 	})
 }
 
-// progress tells on `ev.` when the mesh has come up, failed to, or stopped.
-func (c *controller) progress(ctx *actor.Context) {
-	for _, s := range c.steps() {
-		c.up = c.up || s.name == "mesh.spawn.success"
-		c.tell(ctx, s.name, s.reason)
+// emitProgress publishes on `ev.` that the mesh came up, failed to, or stopped.
+func (c *controller) emitProgress(ctx *actor.Context) {
+	for _, s := range c.newMeshSteps() {
+		c.everRan = c.everRan || s.name == "mesh.spawn.success"
+		c.emit(ctx, s.name, s.reason)
 	}
 }
 
-func (c *controller) tell(ctx *actor.Context, step, reason string) {
+func (c *controller) emit(ctx *actor.Context, step, reason string) {
 	ctx.Proc().Emit(actor.Event{
 		Kind: actor.KindMesh, Step: step, Status: c.phase().String(), Reason: reason, Mesh: c.spec.Procs.ID.String(),
 		Actor: c.spec.actors(), Name: c.spec.Name, Count: c.spec.Region.NumRanks(), At: time.Now(),
 	})
 }
 
-// tellRank tells on `ev.` what became of one rank, as news of the mesh.
-func (c *controller) tellRank(ctx *actor.Context, e actor.Event) {
+// emitRank publishes an event of one rank on `ev.`, as an event of the mesh.
+func (c *controller) emitRank(ctx *actor.Context, e actor.Event) {
 	e.Kind = actor.KindMesh
 	ctx.Proc().Emit(e)
 }
 
 // Create starts the mesh, or takes it over: one message per host (CTL-2). The second time it does nothing.
-func (c *controller) Create(ctx *actor.Context, _ agent.Creation) (agent.Overlay, error) {
-	if c.leaving {
+func (c *controller) Create(ctx *actor.Context, _ agent.CreateRequest) (agent.Overlay, error) {
+	if c.shuttingDown {
 		return nil, fmt.Errorf("the controller of %s is stopping: it creates nothing", c.spec.id())
 	}
 	if !c.started {
 		c.started = true
-		if c.spec.Take {
-			c.takeAll(ctx)
+		if c.spec.TakeOver {
+			c.takeOverMesh(ctx)
 		} else {
-			c.tell(ctx, "mesh.spawn.attempt", "")
-			c.each(ctx, c.create, c.notCreated)
+			c.emit(ctx, "mesh.spawn.attempt", "")
+			c.forEachShare(ctx, c.create, c.onCreateError)
 		}
 		c.askSpares(ctx, func(*actor.Context) {})
 		c.renew(ctx)
@@ -313,7 +314,7 @@ func (c *controller) Create(ctx *actor.Context, _ agent.Creation) (agent.Overlay
 	return c.table.Overlay(c.spec.id()), nil
 }
 
-// shares are the tasks that an operation on the mesh takes: one per host, or one over the cast road.
+// shares returns the tasks of an operation on the mesh: one per host, or a single cast.
 func (c *controller) shares() []int {
 	shares := make([]int, 1, len(c.spec.Procs.Hosts))
 	if c.spec.Actors != nil {
@@ -325,17 +326,17 @@ func (c *controller) shares() []int {
 	return shares
 }
 
-// each runs a task per share of the mesh, and per host that is being emptied, all at the same time. What they bring is heard on the
-// turn, and what went wrong is told to failed.
-func (c *controller) each(ctx *actor.Context, t task, failed func(ctx *actor.Context, host int, err error)) {
+// forEachShare runs a task per share of the mesh, and per host under evacuation, concurrently.
+// Results arrive on the turn; failed gets the errors.
+func (c *controller) forEachShare(ctx *actor.Context, t task, failed func(ctx *actor.Context, host int, err error)) {
 	p := ctx.Proc()
-	for _, at := range c.places(c.shares()) {
-		asked := c.ask()
+	for _, at := range c.locations(c.shares()) {
+		asked := c.nextSerial()
 		ctx.Go(func(work context.Context) func(*actor.Context) {
 			o, err := t(work, p, at.mesh, at.host)
 			return func(ctx *actor.Context) {
-				c.hear(ctx, answer{asked, o, at.behind})
-				if err != nil && !c.refused(ctx, err) {
+				c.handle(ctx, agentAnswer{asked, o, at.evacuating})
+				if err != nil && !c.checkFenced(ctx, err) {
 					failed(ctx, at.host, err)
 				}
 			}
@@ -343,13 +344,13 @@ func (c *controller) each(ctx *actor.Context, t task, failed func(ctx *actor.Con
 	}
 }
 
-// notCreated takes the error of a creation (CTL-5).
-func (c *controller) notCreated(ctx *actor.Context, host int, err error) {
-	c.hear(ctx, failure{host, err})
+// onCreateError takes the error of a creation (CTL-5).
+func (c *controller) onCreateError(ctx *actor.Context, host int, err error) {
+	c.handle(ctx, createFailure{host, err})
 }
 
-// notStopped takes the error of a stop: whoever asked sees which ranks are left.
-func (c *controller) notStopped(ctx *actor.Context, host int, err error) {
+// logStopError logs the error of a stop. The caller sees the remaining ranks.
+func (c *controller) logStopError(ctx *actor.Context, host int, err error) {
 	log := ctx.Log()
 	log.Warn().Err(err).Str("mesh", c.spec.id()).Int("host", host).Msg("not told that all ranks have stopped")
 }
@@ -358,42 +359,43 @@ func (c *controller) unsubscribe() {
 	if c.sub != nil {
 		_ = c.sub.Unsubscribe() // it fails when the connection is gone: nothing comes any more either way
 	}
-	c.deafen()
+	c.unsubscribeProcs()
 	c.unwatch()
 	c.unwatch = func() {}
 }
 
-// Cleanup stops the mesh before its controller goes (CTL-4). Its owner has not, and the log says so.
+// Cleanup stops the mesh before its controller ends (CTL-4). The owner did not stop it, so the log
+// reports it.
 func (c *controller) Cleanup(ctx *actor.Context, why error) error {
 	defer c.unsubscribe()
-	if !c.started || c.over() || c.spec.leaves() {
+	if !c.started || c.isOver() || c.spec.keepsOnStop() {
 		return nil
 	}
 	log := ctx.Log()
-	log.Info().AnErr("why", why).Str("mesh", c.spec.id()).Int("ranks", c.table.Alive()).Msg("its owner ends and has not stopped it: stopping it")
+	log.Info().AnErr("why", why).Str("mesh", c.spec.id()).Int("ranks", c.table.CountAlive()).Msg("its owner ends and has not stopped it: stopping it")
 	const reason = "its controller stops"
-	c.begin(ctx, reason)
-	p, places := ctx.Proc(), c.places(c.shares())
+	c.announceStop(ctx, reason)
+	p, places := ctx.Proc(), c.locations(c.shares())
 	type result struct {
-		at  place
+		at  location
 		o   agent.Overlay
 		err error
 	}
 	results := make(chan result, len(places))
 	for _, at := range places {
 		go func() {
-			ctx, cancel := context.WithTimeout(ctx, 2*lastGrace)
+			ctx, cancel := context.WithTimeout(ctx, 2*closingGrace)
 			defer cancel()
-			s := agent.Stopping{ID: c.spec.id(), Reason: reason, Grace: lastGrace, Claim: c.spec.claim()}
+			s := agent.StopRequest{ID: c.spec.id(), Reason: reason, Grace: closingGrace, Claim: c.spec.claim()}
 			o, err := c.stop(ctx, p, at.mesh, at.host, s)
 			results <- result{at, o, err}
 		}()
 	}
 	for range places {
 		r := <-results
-		c.hear(ctx, answer{c.ask(), r.o, r.at.behind})
+		c.handle(ctx, agentAnswer{c.nextSerial(), r.o, r.at.evacuating})
 		if r.err != nil {
-			c.notStopped(ctx, r.at.host, r.err)
+			c.logStopError(ctx, r.at.host, r.err)
 		}
 	}
 	return nil

@@ -17,6 +17,7 @@ import (
 	"github.com/castnet-io/castnet/bus/bustest"
 	"github.com/castnet-io/castnet/bus/embed"
 	"github.com/castnet-io/castnet/cast"
+	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/mesh/shape"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -57,7 +58,7 @@ func (h *fakeHost) await(t *testing.T, what string, n int) {
 		}
 		select {
 		case <-h.more:
-		case <-time.After(20 * time.Second):
+		case <-time.After(testkit.Patience):
 			t.Fatalf("a host was told %s %d times, want %d", what, h.count(what), n)
 		}
 	}
@@ -74,7 +75,7 @@ func (h *fakeHost) count(what string) (n int) {
 	return n
 }
 
-func (h *fakeHost) Create(ctx *actor.Context, c agent.Creation) (agent.Overlay, error) {
+func (h *fakeHost) Create(ctx *actor.Context, c agent.CreateRequest) (agent.Overlay, error) {
 	h.note("create")
 	if h.mute {
 		actor.Defer[agent.Overlay](ctx)
@@ -83,15 +84,15 @@ func (h *fakeHost) Create(ctx *actor.Context, c agent.Creation) (agent.Overlay, 
 		return nil, h.refuse
 	}
 	id := c.Procs.ID.String()
-	_, err := h.table.Create(agent.Making{ID: id, Ranks: h.ranks, Mesh: c.Procs, Claim: c.Claim, At: "fake"})
+	_, err := h.table.Create(agent.ResourceSpec{ID: id, Ranks: h.ranks, Mesh: c.Procs, Claim: c.Claim, Agent: "fake"})
 	for _, r := range h.ranks {
 		h.table.Advance(id, r, agent.Status{Phase: agent.Running})
 	}
 	return h.table.Overlay(id), err
 }
 
-func (h *fakeHost) Stop(ctx *actor.Context, s agent.Stopping) (agent.Overlay, error) {
-	if err := h.table.Obey("fake", s.ID, s.Claim); err != nil {
+func (h *fakeHost) Stop(ctx *actor.Context, s agent.StopRequest) (agent.Overlay, error) {
+	if err := h.table.AcceptClaim("fake", s.ID, s.Claim); err != nil {
 		return nil, err
 	}
 	if ctx.Urged() {
@@ -119,19 +120,19 @@ func (h *fakeHost) Stop(ctx *actor.Context, s agent.Stopping) (agent.Overlay, er
 	return nil, nil
 }
 
-func (h *fakeHost) Wait(ctx *actor.Context, w agent.Waiting) (agent.Overlay, error) {
+func (h *fakeHost) Wait(ctx *actor.Context, w agent.WaitRequest) (agent.Overlay, error) {
 	h.note("wait")
-	return nil, h.table.AnswerWhen(ctx, w, 0)
+	return nil, h.table.ReplyWhen(ctx, w, 0)
 }
 
-func (h *fakeHost) Get(_ *actor.Context, q agent.Query) ([]agent.State, error) {
+func (h *fakeHost) Get(_ *actor.Context, q agent.GetRequest) ([]agent.State, error) {
 	return h.table.States(q.ID), nil
 }
 
 // Keepalive of a host with lost ranks tells what no event told.
 func (h *fakeHost) Keepalive(_ *actor.Context, l agent.Lease) (agent.Overlay, error) {
-	h.note("keepalive " + l.For.String())
-	if err := h.table.Obey("fake", l.ID, l.Claim); err != nil {
+	h.note("keepalive " + l.TTL.String())
+	if err := h.table.AcceptClaim("fake", l.ID, l.Claim); err != nil {
 		return nil, err
 	}
 	if h.renew != nil {
@@ -165,13 +166,13 @@ func newRig(t *testing.T, change ...func(*fakeHost)) *rig {
 		typ := actor.NewType[agent.Agent, actor.None]("fake-host")
 		methods := agent.Methods()
 		if !h.old {
-			methods = append(methods, agent.Renew.By(func(a agent.Agent, ctx *actor.Context, leases []agent.Lease) ([]agent.Renewed, error) {
+			methods = append(methods, agent.Renew.Handle(func(a agent.Agent, ctx *actor.Context, leases []agent.Lease) ([]agent.RenewResult, error) {
 				h.note("renew")
-				return agent.RenewHere(ctx, a, leases)
+				return agent.HandleRenew(ctx, a, leases)
 			}))
 		}
-		p, _ := r.proc(t, id.Proc(), typ.Made(func(*actor.Context, actor.None) (agent.Agent, error) { return h, nil }, methods...))
-		_, err := p.Spawn(t.Context(), actor.Spawning{Type: typ.Name(), Name: agent.Name, Params: actor.None{}})
+		p, _ := r.proc(t, id.Proc(), typ.Define(func(*actor.Context, actor.None) (agent.Agent, error) { return h, nil }, methods...))
+		_, err := p.Spawn(t.Context(), actor.SpawnSpec{Type: typ.Name(), Name: agent.Name, Params: actor.None{}})
 		require.NoError(t, err)
 		r.hosts, r.at = append(r.hosts, h), append(r.at, p)
 	}
@@ -192,17 +193,15 @@ func (r *rig) proc(t *testing.T, id subjects.ProcID, def actor.Def) (*actor.Proc
 	require.NoError(t, err)
 	router, err := cast.Start(p, nil)
 	require.NoError(t, err)
-	closing := sync.OnceFunc(func() { closeProc(t, p, router) })
-	t.Cleanup(closing)
-	return p, closing
+	return p, closing(t, p, router)
 }
 
-func closeProc(t *testing.T, p *actor.Proc, router *cast.Router) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-	defer cancel()
-	require.NoError(t, p.Close(ctx))
-	router.Close()
+// closing closes a proc and its router when the test ends; what it returns does so before.
+func closing(t *testing.T, p *actor.Proc, router *cast.Router) (now func()) {
+	return testkit.Close(t, p.Close, func(context.Context) error {
+		router.Close()
+		return nil
+	})
 }
 
 // own starts a controller.
@@ -215,7 +214,7 @@ func (r *rig) own(t *testing.T, s Spec) actor.Ref[agent.Agent] {
 
 func create(t *testing.T, ref actor.Ref[agent.Agent]) {
 	t.Helper()
-	_, err := agent.Create.Call(t.Context(), ref, agent.Creation{})
+	_, err := agent.Create.Call(t.Context(), ref, agent.CreateRequest{})
 	require.NoError(t, err)
 }
 
@@ -229,7 +228,7 @@ func idOf(t *testing.T, ref actor.Ref[agent.Agent]) string {
 
 func wait(t *testing.T, ref actor.Ref[agent.Agent], until agent.Phase) agent.Overlay {
 	t.Helper()
-	o, err := agent.Wait.Call(t.Context(), ref, agent.Waiting{ID: idOf(t, ref), Until: until})
+	o, err := agent.Wait.Call(t.Context(), ref, agent.WaitRequest{ID: idOf(t, ref), Until: until})
 	require.NoError(t, err)
 	return o
 }
@@ -263,7 +262,7 @@ func TestCTL2_oneMessageForEachHostHoweverOftenItIsAsked(t *testing.T) {
 	create(t, ref)
 	require.Equal(t, one(4, agent.Running, ""), wait(t, ref, agent.Running))
 	for range 2 { // the second time at once, and nobody is asked
-		o, err := agent.Stop.Call(t.Context(), ref, agent.Stopping{ID: idOf(t, ref), Reason: "done"})
+		o, err := agent.Stop.Call(t.Context(), ref, agent.StopRequest{ID: idOf(t, ref), Reason: "done"})
 		require.NoError(t, err)
 		require.Equal(t, one(4, agent.Stopped, "done"), o)
 	}
@@ -282,7 +281,7 @@ func TestCTL3_eachStreamHearsOfEachEndOnceThoseBeforeItIncluded(t *testing.T) {
 	early, late := actor.OpenPort[actor.Event](r.p), actor.OpenPort[actor.Event](r.p)
 	defer early.Close()
 	defer late.Close()
-	_, err := agent.Streaming.Call(t.Context(), ref, agent.Stream{To: early.Ref()})
+	_, err := agent.Stream.Call(t.Context(), ref, agent.StreamRequest{To: early.Ref()})
 	require.NoError(t, err)
 	code := 3
 	died := actor.Event{
@@ -303,12 +302,12 @@ func TestCTL3_eachStreamHearsOfEachEndOnceThoseBeforeItIncluded(t *testing.T) {
 	require.Eventually(t, func() bool { _, down := r.p.Down(died.Proc()); return down }, 20*time.Second, time.Millisecond,
 		"the process knows it, behind what the proc had said")
 
-	_, err = agent.Streaming.Call(t.Context(), ref, agent.Stream{To: late.Ref()})
+	_, err = agent.Stream.Call(t.Context(), ref, agent.StreamRequest{To: late.Ref()})
 	require.NoError(t, err)
 	got, err = late.Recv(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, died, got, "with everything that was said of it")
-	_, err = agent.Stop.Call(t.Context(), ref, agent.Stopping{ID: idOf(t, ref), Reason: "done"})
+	_, err = agent.Stop.Call(t.Context(), ref, agent.StopRequest{ID: idOf(t, ref), Reason: "done"})
 	require.NoError(t, err)
 	for _, port := range []*actor.Port[actor.Event]{early, late} {
 		seen := map[int]string{}
@@ -339,9 +338,9 @@ func TestCTL4_leasesAreRenewedEveryThirdUntilTheMeshIsOver(t *testing.T) {
 		h.await(t, "keepalive 1s", 3)
 	}
 	require.GreaterOrEqual(t, time.Since(since), 900*time.Millisecond)
-	_, err := agent.Stop.Call(t.Context(), ref, agent.Stopping{ID: idOf(t, ref)})
+	_, err := agent.Stop.Call(t.Context(), ref, agent.StopRequest{ID: idOf(t, ref)})
 	require.NoError(t, err)
-	states, err := agent.Get.Call(t.Context(), ref, agent.Query{})
+	states, err := agent.Get.Call(t.Context(), ref, agent.GetRequest{})
 	require.NoError(t, err)
 	require.Len(t, states, 4)
 }
@@ -355,7 +354,7 @@ func TestCTL4_aRenewalBringsTheEndsThatNoEventTold(t *testing.T) {
 	create(t, ref)
 	port := actor.OpenPort[actor.Event](r.p)
 	defer port.Close()
-	_, err := agent.Streaming.Call(t.Context(), ref, agent.Stream{To: port.Ref()})
+	_, err := agent.Stream.Call(t.Context(), ref, agent.StreamRequest{To: port.Ref()})
 	require.NoError(t, err)
 	e, err := port.Recv(t.Context())
 	require.NoError(t, err)
@@ -391,7 +390,7 @@ func TestCTL5_aHostThatRefusesOrIsGoneIsNamed(t *testing.T) {
 	require.Contains(t, o[0].Status.String(), "failed: ")
 	require.Contains(t, o[0].Status.Reason, "not on my host")
 	require.Contains(t, o[1].Status.Reason, "nobody listens there")
-	stopped, err := agent.Stop.Call(t.Context(), ref, agent.Stopping{ID: idOf(t, ref)})
+	stopped, err := agent.Stop.Call(t.Context(), ref, agent.StopRequest{ID: idOf(t, ref)})
 	require.NoError(t, err)
 	require.Equal(t, o, stopped, "there is nothing to stop")
 	require.Zero(t, r.hosts[0].stops())
@@ -404,7 +403,7 @@ func TestCTL5_aMuteHostHoldsUpNobodyForEver(t *testing.T) {
 	create(t, ref)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	o, err := agent.Wait.Call(ctx, ref, agent.Waiting{ID: idOf(t, ref), Until: agent.Running})
+	o, err := agent.Wait.Call(ctx, ref, agent.WaitRequest{ID: idOf(t, ref), Until: agent.Running})
 	require.NoError(t, err)
 	require.Equal(t, agent.Overlay{
 		{First: 0, Count: 2, Status: agent.Status{Phase: agent.Running}}, {First: 2, Count: 2, Status: agent.Status{Phase: agent.Initializing}},

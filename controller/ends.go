@@ -8,11 +8,12 @@ import (
 	"github.com/castnet-io/castnet/agent"
 )
 
-// maxEnds bounds the bytes of the ends in one answer, which is to fit into a message of the control lane.
+// maxEnds bounds the bytes of the ends in one reply, so that it fits into a message of the control
+// connection.
 const maxEnds = 32 << 10
 
-// Ends are the ends after the first so many, in the order that every stream has (CTL-18).
-func (c *controller) Ends(_ *actor.Context, a agent.After) (out []actor.Event, err error) {
+// Ends returns the ends from an offset on, in the order of every stream (CTL-18).
+func (c *controller) Ends(_ *actor.Context, a agent.EndsRequest) (out []actor.Event, err error) {
 	if a.N < 0 || a.N > len(c.ends) {
 		return nil, fmt.Errorf("ends of %s after the first %d: want 0 to %d, which there are", c.spec.id(), a.N, len(c.ends))
 	}
@@ -29,7 +30,7 @@ func (c *controller) Ends(_ *actor.Context, a agent.After) (out []actor.Event, e
 	return out, nil
 }
 
-// sizeOf is about what an event takes in a message.
+// sizeOf estimates the encoded size of an event.
 func sizeOf(e actor.Event) int {
 	b, err := json.Marshal(e)
 	if err != nil { // it cannot be told with what it has
@@ -38,7 +39,7 @@ func sizeOf(e actor.Event) int {
 	return len(b)
 }
 
-// bare is an event without what may be long.
+// bare returns an event without the fields of unbounded length.
 func bare(e actor.Event) actor.Event {
 	e.StderrTail, e.Detail, e.Cause = nil, nil, nil
 	return e

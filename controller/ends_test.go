@@ -1,21 +1,20 @@
 package controller
 
 import (
-	"context"
 	"encoding/json"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/internal/testkit"
 )
 
 func TestCTL18_endsComeInTheirOrderInAnswersThatTheControlLaneTakes(t *testing.T) {
 	const ends, lane = 300, 64 << 10
-	c := &controller{state: &state{record: &record{}}}
+	c := &controller{state: &state{meshRecord: &meshRecord{}}}
 	for rank := range ends {
 		e := actor.Event{Rank: rank, Status: string(actor.Failed), Reason: "no luck", StderrTail: []string{strings.Repeat("x", 1<<10)}}
 		switch rank {
@@ -28,7 +27,7 @@ func TestCTL18_endsComeInTheirOrderInAnswersThatTheControlLaneTakes(t *testing.T
 	}
 	var got []actor.Event
 	for {
-		some, err := c.Ends(nil, agent.After{N: len(got)})
+		some, err := c.Ends(nil, agent.EndsRequest{N: len(got)})
 		require.NoError(t, err)
 		if len(some) == 0 {
 			break
@@ -45,21 +44,21 @@ func TestCTL18_endsComeInTheirOrderInAnswersThatTheControlLaneTakes(t *testing.T
 		require.Equal(t, rank < 7 || rank > 9, len(e.StderrTail) == 1, "what is too long for the lane comes without it")
 	}
 	for _, n := range []int{-1, ends + 1} {
-		_, err := c.Ends(nil, agent.After{N: n})
+		_, err := c.Ends(nil, agent.EndsRequest{N: n})
 		require.ErrorContains(t, err, "want 0 to 300")
 	}
 }
 
 func TestCTL18_theEndsOfAMeshAreAskedForPastAllData(t *testing.T) {
+	t.Parallel()
 	m := newMuted(t, 0)
-	o, err := agent.Stop.Call(t.Context(), m.controller, agent.Stopping{ID: idOf(t, m.controller), Reason: "done"})
+	o, err := agent.Stop.Call(t.Context(), m.controller, agent.StopRequest{ID: idOf(t, m.controller), Reason: "done"})
 	require.NoError(t, err)
 	require.Equal(t, one(2, agent.Stopped, "done"), o)
 	far := m.controller.Via(m.proc)
 	defer m.mute()() // the answer among the data does not arrive
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	said, err := agent.Ends.Urge(ctx, far, agent.After{N: 1})
+	ctx := testkit.Soon(t)
+	said, err := agent.Ends.Urge(ctx, far, agent.EndsRequest{N: 1})
 	require.NoError(t, err)
 	require.Len(t, said, 1)
 	require.Equal(t, "stopped", said[0].Status)

@@ -35,7 +35,7 @@ func TestFaultAC6_aSubscriberThatIsGoneHarmsNeitherControllerNorMesh(t *testing.
 	elsewhere, leave := r.proc(t, newHostProc(t), Def())
 	subscribes(t, elsewhere, ref, 10*time.Millisecond)
 	here := actor.OpenPort[actor.Event](r.p)
-	_, err := agent.Streaming.Call(t.Context(), ref, agent.Stream{To: here.Ref(), Beat: 10 * time.Millisecond})
+	_, err := agent.Stream.Call(t.Context(), ref, agent.StreamRequest{To: here.Ref(), HeartbeatInterval: 10 * time.Millisecond})
 	require.NoError(t, err)
 	require.Equal(t, 2, health(t, ref).Subscribers)
 	here.Close()
@@ -54,7 +54,7 @@ func TestFaultAC7_aStateHasEveryRankOfTheRegionOnceUnderTheMeshsOwnName(t *testi
 	create(t, ref)
 	wait(t, ref, agent.Running)
 	for _, asked := range []string{"", r.spec.id()} {
-		states, err := agent.Get.Call(t.Context(), ref, agent.Query{ID: asked})
+		states, err := agent.Get.Call(t.Context(), ref, agent.GetRequest{ID: asked})
 		require.NoError(t, err)
 		require.Len(t, states, 4)
 		for rank, s := range states {
@@ -90,8 +90,8 @@ actors 2 2 gpu=1:2
 	s.st.spec.Name = "trainers"
 	s.hear("overlay", []string{"0+2", "running"})
 	x := s.st.step(s.event("actor", []string{"3", "failed", "counters panicked"}), s.now)
-	require.Equal(t, "trainers", x.news[0].Name)
-	require.Equal(t, "host=1/2,gpu=1/2", x.news[0].Point)
+	require.Equal(t, "trainers", x.events[0].Name)
+	require.Equal(t, "host=1/2,gpu=1/2", x.events[0].Point)
 }
 
 // Meaning of test_orphaned_actors_are_cleaned_up.
@@ -103,16 +103,16 @@ func TestOrphans_endWhenTheOneLeaseThatTheyGotHasRunOut(t *testing.T) {
 		to := agent.Of(p.ID()).Via(r.p)
 		spec := frails("orphans")
 		spec.Owner = r.p.ID().Actor("nobody")
-		_, err := agent.Create.Call(t.Context(), to, agent.Creation{Actors: spec, Wait: true})
+		_, err := agent.Create.Call(t.Context(), to, agent.CreateRequest{Actors: spec, Wait: true})
 		require.NoError(t, err)
-		o, err := agent.Keepalive.Call(t.Context(), to, agent.Lease{ID: "orphans", For: time.Second})
+		o, err := agent.Keepalive.Call(t.Context(), to, agent.Lease{ID: "orphans", TTL: time.Second})
 		require.NoError(t, err)
 		require.Equal(t, agent.Running, o[0].Status.Phase)
 	}
 	for _, p := range procs {
-		o, err := agent.Wait.Call(t.Context(), agent.Of(p.ID()).Via(r.p), agent.Ended("orphans"))
+		o, err := agent.Wait.Call(t.Context(), agent.Of(p.ID()).Via(r.p), agent.UntilEnded("orphans"))
 		require.NoError(t, err)
-		require.Equal(t, agent.Status{Phase: agent.Stopped, Reason: agent.Orphaned(time.Second)}, o[0].Status)
+		require.Equal(t, agent.Status{Phase: agent.Stopped, Reason: agent.OrphanedReason(time.Second)}, o[0].Status)
 	}
 }
 
@@ -137,6 +137,7 @@ func TestController_tellsOnEvWhatBecomesOfARankUnlessAHostHas(t *testing.T) {
 }
 
 func TestDEL8_anAnswerThatIsHereWhenItsProcIsToldDeadIsAnAnswerInAProgramThatOwnsTheMesh(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	ref := r.own(t, r.spec)
 	create(t, ref)
@@ -144,9 +145,9 @@ func TestDEL8_anAnswerThatIsHereWhenItsProcIsToldDeadIsAnAnswerInAProgramThatOwn
 	began, release := make(chan struct{}), make(chan struct{})
 	slow := actor.NewType[*struct{}, actor.None]("slow")
 	work := actor.NewEndpoint[*struct{}, actor.None, int]("work")
-	worker, _ := r.proc(t, r.spec.Procs.Proc(2, 0), slow.Made(
+	worker, _ := r.proc(t, r.spec.Procs.ProcID(2, 0), slow.Define(
 		func(*actor.Context, actor.None) (*struct{}, error) { return &struct{}{}, nil },
-		work.By(func(*struct{}, *actor.Context, actor.None) (int, error) {
+		work.Handle(func(*struct{}, *actor.Context, actor.None) (int, error) {
 			close(began)
 			<-release
 			return 7, nil
@@ -194,9 +195,9 @@ func TestDEL8_anAnswerThatIsHereWhenItsProcIsToldDeadIsAnAnswerInAProgramThatOwn
 // waitRank waits until a rank has ended, and says how.
 func (r *rig) waitRank(t *testing.T, ref actor.Ref[agent.Agent], rank int) agent.Phase {
 	t.Helper()
-	_, err := agent.Wait.Call(t.Context(), ref, agent.Waiting{ID: r.spec.id(), Some: agent.In(agent.Failed)})
+	_, err := agent.Wait.Call(t.Context(), ref, agent.WaitRequest{ID: r.spec.id(), AnyIn: agent.PhasesOf(agent.Failed)})
 	require.NoError(t, err)
-	states, err := agent.Get.Call(t.Context(), ref, agent.Query{})
+	states, err := agent.Get.Call(t.Context(), ref, agent.GetRequest{})
 	require.NoError(t, err)
 	return states[rank].Status.Phase
 }

@@ -77,10 +77,10 @@ overlay 0+4 running
 	0+4 running
 `)
 	x := s.st.step(s.event("proc", []string{"4", "failed", "killed by signal 9"}), s.now)
-	require.Len(t, x.news, 1)
-	require.Equal(t, 2, x.news[0].View)
-	require.Equal(t, 4, x.news[0].Rank, "and says where in the mesh that is")
-	require.Equal(t, "host=1/2,gpu=1/3", x.news[0].Point)
+	require.Len(t, x.events, 1)
+	require.Equal(t, 2, x.events[0].View)
+	require.Equal(t, 4, x.events[0].Rank, "and says where in the mesh that is")
+	require.Equal(t, "host=1/2,gpu=1/3", x.events[0].Point)
 	require.Equal(t, agent.Failed, s.st.table.Status(s.st.spec.id(), 2).Phase)
 }
 
@@ -93,7 +93,7 @@ overlay 0+2 running
 `)
 	for _, status := range []string{"initializing", "running", "stopping", "unknown", "something", ""} {
 		e := s.event("proc", []string{"1", status})
-		require.Empty(t, s.st.step(e, s.now).news, status)
+		require.Empty(t, s.st.step(e, s.now).events, status)
 		require.Equal(t, agent.Running, s.st.table.Status(s.st.spec.id(), 1).Phase, status)
 	}
 	for _, phase := range []string{"initializing", "running", "stopping", "unknown", "timeout", "not-exist"} {
@@ -132,14 +132,14 @@ func anything(r *rapid.T, st *state) any {
 	case 0:
 		return overlay
 	case 1:
-		return answer{asked: uint64(count.Draw(r, "asked")), overlay: overlay}
+		return agentAnswer{serial: uint64(count.Draw(r, "asked")), overlay: overlay}
 	case 2:
-		return started{starts: []start{{rapid.IntRange(0, 3).Draw(r, "started"), number.Draw(r, "in")}}, overlay: overlay}
+		return startResult{starts: []rankStart{{rapid.IntRange(0, 3).Draw(r, "started"), number.Draw(r, "in")}}, overlay: overlay}
 	case 3:
-		return due{}
+		return timerFired{}
 	case 4:
 		state := presence.State(rapid.IntRange(0, 4).Draw(r, "state"))
-		return hostIs{Host: rapid.SampledFrom(st.spec.Procs.Hosts).Draw(r, "host"), State: state}
+		return hostChange{Host: rapid.SampledFrom(st.spec.Procs.Hosts).Draw(r, "host"), State: state}
 	}
 	return actor.Event{
 		Kind:  rapid.SampledFrom([]string{actor.KindProc, actor.KindActor, ""}).Draw(r, "kind"),
@@ -215,7 +215,7 @@ overlay 0+4 running
 	dead := agent.Status{Phase: agent.Failed, Reason: "killed by signal 9"}
 	x := s.st.step(agent.Overlay{{First: 0, Count: 1, Status: dead}, {First: 2, Count: 2, Status: dead}}, s.now)
 	var told []int
-	for _, e := range x.news {
+	for _, e := range x.events {
 		told = append(told, e.Rank)
 	}
 	require.Equal(t, []int{0, 2, 3}, told)

@@ -13,6 +13,7 @@ import (
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/agent/proc"
+	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/mesh/shape"
 )
 
@@ -39,7 +40,7 @@ func subscribes(t *testing.T, p *actor.Proc, ref actor.Ref[agent.Agent], beat ti
 	t.Helper()
 	port := actor.OpenPort[actor.Event](p)
 	t.Cleanup(port.Close)
-	_, err := agent.Streaming.Call(t.Context(), ref.Via(p), agent.Stream{To: port.Ref(), Beat: beat})
+	_, err := agent.Stream.Call(t.Context(), ref.Via(p), agent.StreamRequest{To: port.Ref(), HeartbeatInterval: beat})
 	require.NoError(t, err)
 	return port
 }
@@ -47,8 +48,7 @@ func subscribes(t *testing.T, p *actor.Proc, ref actor.Ref[agent.Agent], beat ti
 // hears is the next thing that is said at a port.
 func hears(t *testing.T, port *actor.Port[actor.Event]) actor.Event {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
+	ctx := testkit.Soon(t)
 	e, err := port.Recv(ctx)
 	require.NoError(t, err)
 	return e
@@ -70,7 +70,7 @@ func (r *rig) ranks(t *testing.T, defs ...actor.Def) []*actor.Proc {
 	for rank := range r.spec.Procs.Extent.NumRanks() {
 		p, router, err := proc.Join(t.Context(), proc.Options{Bus: r.bus(t), Registry: registry, Mesh: r.spec.Procs, Rank: rank, Log: zerolog.Nop()})
 		require.NoError(t, err)
-		t.Cleanup(func() { closeProc(t, p, router) })
+		closing(t, p, router)
 		all = append(all, p)
 	}
 	return all
@@ -97,8 +97,8 @@ var (
 )
 
 func frailDef() actor.Def {
-	return frail.Made(func(*actor.Context, actor.None) (*struct{}, error) { return &struct{}{}, nil },
-		shatter.By(func(*struct{}, *actor.Context, actor.None) (actor.None, error) { panic("for testing") }))
+	return frail.Define(func(*actor.Context, actor.None) (*struct{}, error) { return &struct{}{}, nil },
+		shatter.Handle(func(*struct{}, *actor.Context, actor.None) (actor.None, error) { panic("for testing") }))
 }
 
 // frails are actors of that type.
@@ -116,22 +116,22 @@ func TestFaultC1_beatsGoOnWhateverTheRanksAndAgentsHaveComeTo(t *testing.T) {
 	one, other := subscribes(t, r.p, ref, 20*time.Millisecond), subscribes(t, r.p, ref, 20*time.Millisecond)
 	r.teller(t).Emit(r.killed(1))
 	for _, port := range []*actor.Port[actor.Event]{one, other} { // each of its own
-		for hears(t, port).Step == agent.Beat {
+		for hears(t, port).Step == agent.StepHeartbeat {
 		}
 		for range 3 {
-			require.Equal(t, agent.Beat, hears(t, port).Step)
+			require.Equal(t, agent.StepHeartbeat, hears(t, port).Step)
 		}
 	}
 	r.hosts[0].await(t, "keepalive 1s", 1) // which fails
-	_, err := agent.Stop.Call(t.Context(), ref, agent.Stopping{ID: idOf(t, ref)})
+	_, err := agent.Stop.Call(t.Context(), ref, agent.StopRequest{ID: idOf(t, ref)})
 	require.NoError(t, err)
 	for ended := 0; ended < 3; {
-		if hears(t, one).Step != agent.Beat {
+		if hears(t, one).Step != agent.StepHeartbeat {
 			ended++
 		}
 	}
 	for range 3 {
-		require.Equal(t, agent.Beat, hears(t, one).Step, "the mesh is over, and its controller lives")
+		require.Equal(t, agent.StepHeartbeat, hears(t, one).Step, "the mesh is over, and its controller lives")
 	}
 }
 
@@ -166,7 +166,7 @@ func TestFaultC4_aStopReachesTheRanksThatAreLeftAfterAFailure(t *testing.T) {
 	t.Parallel()
 	for name, stop := range map[string]func(*testing.T, *rig, actor.Ref[agent.Agent]){
 		"asked": func(t *testing.T, _ *rig, ref actor.Ref[agent.Agent]) {
-			o, err := agent.Stop.Call(t.Context(), ref, agent.Stopping{ID: idOf(t, ref), Reason: "done"})
+			o, err := agent.Stop.Call(t.Context(), ref, agent.StopRequest{ID: idOf(t, ref), Reason: "done"})
 			require.NoError(t, err)
 			require.Equal(t, "failed: killed by signal 9", o[1].Status.String())
 		},
@@ -223,7 +223,7 @@ func TestFaultC7_aStopThatFailsOnOneHostKeepsTheStatusOfEveryOtherRankToTheLast(
 	<-procs[0].StopActor(agent.Name, "nobody answers for rank 0")
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
-	o, err := agent.Stop.Call(ctx, ref, agent.Stopping{ID: idOf(t, ref), Reason: "done"})
+	o, err := agent.Stop.Call(ctx, ref, agent.StopRequest{ID: idOf(t, ref), Reason: "done"})
 	require.NoError(t, err)
 	require.Equal(t, agent.Run{First: 1, Count: 3, Status: agent.Status{Phase: agent.Stopped, Reason: "done"}}, o[len(o)-1])
 	require.False(t, o[0].Status.Phase.Terminal(), "nobody knows of rank 0: %v", o)
@@ -265,14 +265,14 @@ func TestFaultC12_whoSubscribesAgainHasOneSubscriptionAndHearsNothingTwice(t *te
 	teller.Emit(r.killed(0))
 	require.Equal(t, 0, hears(t, port).Rank)
 	for range 2 {
-		_, err := agent.Streaming.Call(t.Context(), ref, agent.Stream{To: port.Ref()})
+		_, err := agent.Stream.Call(t.Context(), ref, agent.StreamRequest{To: port.Ref()})
 		require.NoError(t, err)
 	}
 	require.Equal(t, 1, health(t, ref).Subscribers)
 	teller.Emit(r.killed(1))
 	require.Equal(t, 1, hears(t, port).Rank)
 	for range 2 { // the second time there is nothing to end
-		_, err := agent.Streaming.Call(t.Context(), ref, agent.Stream{To: port.Ref(), End: true})
+		_, err := agent.Stream.Call(t.Context(), ref, agent.StreamRequest{To: port.Ref(), Cancel: true})
 		require.NoError(t, err)
 	}
 	require.Zero(t, health(t, ref).Subscribers)

@@ -6,9 +6,9 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// On is the policy for a mesh that has hosts which may have been spare ones: with the others. Where none is left, ranks
-// are started again where they were.
-func (p Policy) On(hosts []subjects.HostID) Policy {
+// WithoutSpares returns the policy without those of its spares that are among hosts. If none is
+// left, ranks restart in place.
+func (p Policy) WithoutSpares(hosts []subjects.HostID) Policy {
 	p.Spares = slices.DeleteFunc(slices.Clone(p.Spares), func(h subjects.HostID) bool { return slices.Contains(hosts, h) })
 	if p.Recovery == Replace && len(p.Spares) == 0 {
 		p.Recovery = Restart
@@ -16,5 +16,5 @@ func (p Policy) On(hosts []subjects.HostID) Policy {
 	return p
 }
 
-// leaves reports whether the mesh goes on when its controller stops.
-func (s Spec) leaves() bool { return s.Leave != nil && s.Leave() }
+// keepsOnStop reports whether the mesh goes on when its controller stops.
+func (s Spec) keepsOnStop() bool { return s.KeepOnStop != nil && s.KeepOnStop() }

@@ -12,11 +12,11 @@ import (
 // Health is asked of a controller: how its mesh is, and why.
 var Health = actor.NewEndpoint[agent.Agent, actor.None, Report]("health")
 
-// maxReported bounds the ends and restarts in a Report: the first that failed, which are nearest to what
-// went wrong.
+// maxReported bounds the ends and restarts in a Report. It keeps the first failures, nearest to the
+// cause.
 const maxReported = 64
 
-// Report is what a controller knows of its mesh.
+// Report is a controller's view of its mesh.
 type Report struct {
 	ID          string           `cbor:"1,keyasint" json:"id"`
 	Name        string           `cbor:"2,keyasint,omitempty" json:"name,omitempty"`
@@ -25,7 +25,7 @@ type Report struct {
 	Region      string           `cbor:"5,keyasint" json:"region"` // of the procs' extent
 	Phase       agent.Phase      `cbor:"6,keyasint" json:"phase"`
 	Statuses    agent.Overlay    `cbor:"7,keyasint" json:"statuses"` // by rank of the region
-	Later       []Later          `cbor:"8,keyasint,omitempty" json:"later,omitempty"`
+	Restarted   []RankHistory    `cbor:"8,keyasint,omitempty" json:"later,omitempty"`
 	Failed      []actor.Event    `cbor:"9,keyasint,omitempty" json:"failed,omitempty"` // the ends that were failures, at most 64
 	Hosts       []HostHealth     `cbor:"10,keyasint,omitempty" json:"hosts,omitempty"` // those that are not known to be alive
 	Policy      Policy           `cbor:"11,keyasint" json:"policy"`
@@ -37,20 +37,20 @@ type Report struct {
 	Spares      int              `cbor:"17,keyasint,omitempty" json:"spares,omitempty"` // spare hosts that are left
 }
 
-// Later is a rank that is not in its first generation, or is about to leave it.
-type Later struct {
-	Rank  int    `cbor:"1,keyasint" json:"rank"` // of the region
-	Gen   int    `cbor:"2,keyasint" json:"gen"`  // of the rank
-	Proc  int    `cbor:"3,keyasint" json:"proc"` // the generation of its proc
-	Host  string `cbor:"4,keyasint" json:"host"`
-	Cause string `cbor:"5,keyasint,omitempty" json:"cause,omitempty"` // why it was started anew, the last time
-	Tries int    `cbor:"6,keyasint,omitempty" json:"tries,omitempty"`
+// RankHistory is a rank past its first generation, or about to leave it.
+type RankHistory struct {
+	Rank     int    `cbor:"1,keyasint" json:"rank"` // of the region
+	Gen      int    `cbor:"2,keyasint" json:"gen"`  // of the rank
+	Proc     int    `cbor:"3,keyasint" json:"proc"` // the generation of its proc
+	Host     string `cbor:"4,keyasint" json:"host"`
+	Cause    string `cbor:"5,keyasint,omitempty" json:"cause,omitempty"` // why it was started anew, the last time
+	Restarts int    `cbor:"6,keyasint,omitempty" json:"tries,omitempty"`
 
-	Doing string        `cbor:"7,keyasint,omitempty" json:"doing,omitempty"` // waiting for its backoff, held until its proc is there, or starting; "": nothing
-	For   time.Duration `cbor:"8,keyasint,omitempty" json:"for,omitempty"`   // until it is started, or given up when it is held
+	RestartPhase string        `cbor:"7,keyasint,omitempty" json:"doing,omitempty"` // waiting for its backoff, held until its proc is there, or starting; "": nothing
+	NextIn       time.Duration `cbor:"8,keyasint,omitempty" json:"for,omitempty"`   // until it is started, or given up when it is held
 }
 
-// HostHealth is a host that is not known to be alive.
+// HostHealth is a host without confirmed life.
 type HostHealth struct {
 	Host   string    `cbor:"1,keyasint" json:"host"`
 	State  string    `cbor:"2,keyasint" json:"state"`
@@ -61,32 +61,32 @@ type HostHealth struct {
 	Left    bool          `cbor:"6,keyasint,omitempty" json:"left,omitempty"`    // dead: it said goodbye
 }
 
-// report is what the controller knows.
+// report returns the controller's Report.
 func (c *controller) report() Report {
-	r := c.speaker.report()
-	r.Lease, r.Restarts, r.Stalls, r.Spares = c.lease(), c.restarted, c.stalls, len(c.spares)
-	for _, rank := range slices.Sorted(maps.Keys(c.seats)) {
-		if gen := c.table.Gen(c.spec.id(), rank); gen > 0 || c.seats[rank].proc > 0 || c.seats[rank].doing != settled {
-			r.Later = append(r.Later, c.later(rank, gen))
+	r := c.broadcaster.report()
+	r.Lease, r.Restarts, r.Stalls, r.Spares = c.lease(), c.restarts, c.stalls, len(c.spares)
+	for _, rank := range slices.Sorted(maps.Keys(c.rankStates)) {
+		if gen := c.table.Gen(c.spec.id(), rank); gen > 0 || c.rankStates[rank].procGen > 0 || c.rankStates[rank].phase != stable {
+			r.Restarted = append(r.Restarted, c.rankHistory(rank, gen))
 		}
 	}
 	return r
 }
 
-func (c *controller) later(rank, gen int) Later {
-	seat, l := c.known(rank), Later{Rank: rank, Gen: gen, Proc: gen}
+func (c *controller) rankHistory(rank, gen int) RankHistory {
+	seat, l := c.peek(rank), RankHistory{Rank: rank, Gen: gen, Proc: gen}
 	if c.spec.Actors != nil {
-		l.Proc = seat.proc
+		l.Proc = seat.procGen
 	}
-	if host, _ := c.host(rank); host >= 0 {
-		l.Host = c.at(rank).String()
+	if host, _ := c.hostIndex(rank); host >= 0 {
+		l.Host = c.hostOf(rank).String()
 	}
-	l.Cause, l.Tries, l.Doing = seat.cause.Reason, seat.tries, seat.doing.String()
-	switch seat.doing {
-	case waiting:
-		l.For = max(0, time.Until(c.restart.Next(rank)))
-	case held:
-		l.For = max(0, time.Until(seat.until))
+	l.Cause, l.Restarts, l.RestartPhase = seat.cause.Reason, seat.restarts, seat.phase.String()
+	switch seat.phase {
+	case backoff:
+		l.NextIn = max(0, time.Until(c.supervisor.RestartAt(rank)))
+	case awaitingProc:
+		l.NextIn = max(0, time.Until(seat.waitUntil))
 	}
 	return l
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/agent/agenttest"
 	"github.com/castnet-io/castnet/agent/presence"
+	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/mesh/shape"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -49,44 +50,35 @@ func (g *gotten) Close(ctx context.Context) error {
 	return nil
 }
 
-func (g *gotten) awaitBack(t *testing.T) {
-	t.Helper()
-	select {
-	case <-g.back:
-	case <-time.After(20 * time.Second):
-		require.FailNow(t, "the hosts were not given back")
-	}
-}
-
 // hosting is a controller that has hosts.
 func (r *rig) hosting(t *testing.T, n int) (actor.Ref[agent.Agent], *gotten) {
 	t.Helper()
 	spec := hostsOf(t, n)
 	ref := r.own(t, spec)
 	got := &gotten{ids: spec.Procs.Hosts, back: make(chan struct{}, 8)}
-	require.NoError(t, Hold(t.Context(), ref, got))
+	require.NoError(t, HoldAllocation(t.Context(), ref, got))
 	return ref, got
 }
 
 // is has a controller hear how a host is.
 func is(t *testing.T, ref actor.Ref[agent.Agent], host subjects.HostID, s presence.State) {
 	t.Helper()
-	c := presence.Change{Host: host, State: s, Mode: agent.Open, Reason: "for a test", At: time.Now()}
-	_, err := heard.Call(t.Context(), ref, word{hostIs(c)})
+	c := presence.Change{Host: host, State: s, Mode: agent.ModeOpen, Reason: "for a test", At: time.Now()}
+	_, err := notify.Call(t.Context(), ref, notification{hostChange(c)})
 	require.NoError(t, err)
 }
 
 func TestCTL17_aControllerOfHostsKeepsThePromisesOfAgents(t *testing.T) {
 	t.Parallel()
-	agenttest.Exercise(t, func(t *testing.T) agenttest.Subject {
+	agenttest.TestAgent(t, func(t *testing.T) agenttest.Fixture {
 		r := newRig(t)
 		ref, _ := r.hosting(t, 2)
-		states, err := agent.Get.Call(t.Context(), ref, agent.Query{})
+		states, err := agent.Get.Call(t.Context(), ref, agent.GetRequest{})
 		require.NoError(t, err)
-		return agenttest.Subject{
+		return agenttest.Fixture{
 			Agent: ref, Client: r.p,
-			New: func(*testing.T) agent.Creation { return agent.Creation{} },
-			ID:  func(agent.Creation) string { return states[0].ID },
+			New: func(*testing.T) agent.CreateRequest { return agent.CreateRequest{} },
+			ID:  func(agent.CreateRequest) string { return states[0].ID },
 		}
 	})
 }
@@ -98,13 +90,13 @@ func TestCTL17_whateverEndsTheControllerGivesItsHostsBackOnce(t *testing.T) {
 		"it is killed":  func(_ *testing.T, r *rig, ref actor.Ref[agent.Agent]) { r.p.KillActor(ref.ID().Name, "for a test") },
 		"its proc ends": func(_ *testing.T, r *rig, _ actor.Ref[agent.Agent]) { r.close() },
 		"it stops its all": func(t *testing.T, _ *rig, ref actor.Ref[agent.Agent]) {
-			s, err := agent.StopAll.Call(t.Context(), ref, agent.StoppingAll{Reason: "done"})
+			s, err := agent.StopAll.Call(t.Context(), ref, agent.StopAllRequest{Reason: "done"})
 			require.NoError(t, err)
 			require.Equal(t, 2, s.Ended)
 		},
 		"it panics": func(t *testing.T, _ *rig, ref actor.Ref[agent.Agent]) {
-			for _, broken := range []any{hold{}, given{}} {
-				_ = heard.Post(t.Context(), ref, word{broken})
+			for _, broken := range []any{allocated{}, released{}} {
+				_ = notify.Send(t.Context(), ref, notification{broken})
 			}
 		},
 	} {
@@ -112,7 +104,7 @@ func TestCTL17_whateverEndsTheControllerGivesItsHostsBackOnce(t *testing.T) {
 			r := newRig(t)
 			ref, got := r.hosting(t, 2)
 			end(t, r, ref)
-			got.awaitBack(t)
+			testkit.Next(t, got.back)
 			r.close()
 			require.Empty(t, got.back)
 		})
@@ -125,19 +117,19 @@ func TestCTL17_whatCouldNotBeGivenBackIsSaidAndDoneAgain(t *testing.T) {
 	ref, got := r.hosting(t, 2)
 	notNow := errors.New("not now")
 	got.errs = []error{notNow}
-	_, err := agent.Stop.Call(t.Context(), ref, agent.Stopping{ID: idOf(t, ref), Reason: "done"})
+	_, err := agent.Stop.Call(t.Context(), ref, agent.StopRequest{ID: idOf(t, ref), Reason: "done"})
 	require.ErrorIs(t, err, notNow)
-	states, err := agent.Get.Call(t.Context(), ref, agent.Query{})
+	states, err := agent.Get.Call(t.Context(), ref, agent.GetRequest{})
 	require.NoError(t, err)
 	require.Equal(t, "stopping: not given back: not now", states[1].Status.String())
 
 	for range 2 {
-		o, err := agent.Stop.Call(t.Context(), ref, agent.Stopping{ID: idOf(t, ref), Reason: "again"})
+		o, err := agent.Stop.Call(t.Context(), ref, agent.StopRequest{ID: idOf(t, ref), Reason: "again"})
 		require.NoError(t, err)
 		require.Equal(t, agent.Stopped, o[0].Status.Phase)
 		require.Equal(t, 2, o[0].Count)
 	}
-	got.awaitBack(t)
+	testkit.Next(t, got.back)
 	require.Empty(t, got.back)
 }
 
@@ -148,19 +140,19 @@ func TestCTL17_aStopIsAnsweredBeforeItsAskerGivesUpWhateverAnotherOneWaitsFor(t 
 	got.free = make(chan struct{})
 	patient := make(chan error, 1)
 	go func() {
-		_, err := agent.Stop.Call(t.Context(), ref, agent.Stopping{ID: idOf(t, ref), Reason: "done"})
+		_, err := agent.Stop.Call(t.Context(), ref, agent.StopRequest{ID: idOf(t, ref), Reason: "done"})
 		patient <- err
 	}()
-	_, err := agent.Wait.Call(t.Context(), ref, agent.Waiting{ID: idOf(t, ref), Until: agent.ShuttingDown})
+	_, err := agent.Wait.Call(t.Context(), ref, agent.WaitRequest{ID: idOf(t, ref), Until: agent.ShuttingDown})
 	require.NoError(t, err)
 	soon, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	o, err := agent.Stop.Call(soon, ref, agent.Stopping{ID: idOf(t, ref), Reason: "again"})
+	o, err := agent.Stop.Call(soon, ref, agent.StopRequest{ID: idOf(t, ref), Reason: "again"})
 	require.NoError(t, err)
 	require.Equal(t, "stopping: done", o[0].Status.String(), "as they are then")
 	close(got.free)
 	require.NoError(t, <-patient)
-	got.awaitBack(t)
+	testkit.Next(t, got.back)
 }
 
 func TestCTL17_whoSubscribesElsewhereHearsWhatIsNotWellAtOnceAndThatTheControllerLives(t *testing.T) {
@@ -177,18 +169,17 @@ func TestCTL17_whoSubscribesElsewhereHearsWhatIsNotWellAtOnceAndThatTheControlle
 	defer port.Close()
 	recv := func() actor.Event {
 		t.Helper()
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-		defer cancel()
+		ctx := testkit.Soon(t)
 		e, err := port.Recv(ctx)
 		require.NoError(t, err)
 		return e
 	}
-	_, err = agent.Streaming.Call(t.Context(), there, agent.Stream{To: port.Ref(), Beat: 50 * time.Millisecond})
+	_, err = agent.Stream.Call(t.Context(), there, agent.StreamRequest{To: port.Ref(), HeartbeatInterval: 50 * time.Millisecond})
 	require.NoError(t, err)
 	e := recv()
 	require.Equal(t, "host.dead failed 1 host=1/2", e.Step+" "+e.Status+" "+string(rune('0'+e.Rank))+" "+e.Point)
 	for range 2 {
-		require.Equal(t, agent.Beat, recv().Step)
+		require.Equal(t, agent.StepHeartbeat, recv().Step)
 	}
 	report, err := Health.Call(t.Context(), there, actor.None{})
 	require.NoError(t, err)
@@ -197,7 +188,7 @@ func TestCTL17_whoSubscribesElsewhereHearsWhatIsNotWellAtOnceAndThatTheControlle
 	require.Len(t, report.Failed, 1)
 	require.Equal(t, got.ids[1].String(), report.Hosts[0].Host)
 	is(t, ref, got.ids[1], presence.Alive)
-	for e = recv(); e.Step == agent.Beat; e = recv() {
+	for e = recv(); e.Step == agent.StepHeartbeat; e = recv() {
 	}
 	require.Equal(t, "host.alive", e.Step)
 	require.Equal(t, 1, e.Gen, "another incarnation")
@@ -212,26 +203,26 @@ func TestCTL17_whatHostsCannotBeAskedForIsRefused(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	ref, got := r.hosting(t, 2)
-	require.ErrorContains(t, Hold(t.Context(), ref, got), "has its hosts")
-	_, err := agent.Restart.Call(t.Context(), ref, agent.Restarting{ID: idOf(t, ref)})
+	require.ErrorContains(t, HoldAllocation(t.Context(), ref, got), "has its hosts")
+	_, err := agent.Restart.Call(t.Context(), ref, agent.RestartRequest{ID: idOf(t, ref)})
 	require.ErrorContains(t, err, "cannot be asked for that: want one of procs")
-	_, err = agent.Ends.Call(t.Context(), ref, agent.After{})
+	_, err = agent.Ends.Call(t.Context(), ref, agent.EndsRequest{})
 	require.ErrorContains(t, err, "want one of procs or actors")
 	part, err := shape.Of("host", 2).Region().Slice("host", 0, 1)
 	require.NoError(t, err)
-	_, err = agent.Stop.Call(t.Context(), ref, agent.Stopping{ID: idOf(t, ref), Region: &part})
+	_, err = agent.Stop.Call(t.Context(), ref, agent.StopRequest{ID: idOf(t, ref), Region: &part})
 	require.ErrorContains(t, err, "given back as a whole")
 	fresh := r.own(t, hostsOf(t, 3))
-	require.ErrorContains(t, Hold(t.Context(), fresh, got), "2 hosts are not its 3")
-	require.ErrorContains(t, Hold(t.Context(), r.own(t, r.spec), got), "want one of hosts")
+	require.ErrorContains(t, HoldAllocation(t.Context(), fresh, got), "2 hosts are not its 3")
+	require.ErrorContains(t, HoldAllocation(t.Context(), r.own(t, r.spec), got), "want one of hosts")
 
 	id, err := subjects.NewMeshID("other")
 	require.NoError(t, err)
 	other, _ := r.proc(t, subjects.ProcID{Mesh: id}, Def())
-	require.ErrorContains(t, Hold(t.Context(), fresh.Via(other), got), "hold no hosts", "hosts do not travel")
-	_, err = heard.Call(t.Context(), ref.Via(other), word{given{}})
+	require.ErrorContains(t, HoldAllocation(t.Context(), fresh.Via(other), got), "hold no hosts", "hosts do not travel")
+	_, err = notify.Call(t.Context(), ref.Via(other), notification{released{}})
 	require.NoError(t, err)
-	o, err := agent.Wait.Call(t.Context(), ref, agent.Waiting{ID: idOf(t, ref), Until: agent.Running})
+	o, err := agent.Wait.Call(t.Context(), ref, agent.WaitRequest{ID: idOf(t, ref), Until: agent.Running})
 	require.NoError(t, err)
 	require.Equal(t, agent.Running, o[0].Status.Phase, "and news of others are none (CTL-9)")
 	bad := hostsOf(t, 2)

@@ -21,53 +21,53 @@ func hostAgent(p *actor.Proc, h subjects.HostID) actor.Ref[agent.Agent] {
 	return agent.Of(h.Proc()).Via(p)
 }
 
-// agents is the cast target of an actor mesh's operations.
-func (c *controller) agents(p *actor.Proc, m agent.Mesh) agents {
-	return agents{cast.Target{Via: p, Placement: Placement(m), Actor: agent.Name, Region: c.spec.Region}}
+// procAgents is the cast target of an actor mesh's operations.
+func (c *controller) procAgents(p *actor.Proc, m agent.Mesh) procAgents {
+	return procAgents{cast.Target{Via: p, Placement: Placement(m), Actor: agent.Name, Region: c.spec.Region}}
 }
 
 // create asks for a host's ranks, or those of the actors, and waits until they run or have failed.
 func (c *controller) create(ctx context.Context, p *actor.Proc, m agent.Mesh, host int) (agent.Overlay, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.spawnLimit())
 	defer cancel()
-	creation := agent.Creation{Lease: c.lease(), Wait: true, Claim: c.spec.claim()}
+	creation := agent.CreateRequest{Lease: c.lease(), Wait: true, Claim: c.spec.claim()}
 	if c.spec.Actors != nil {
 		creation.Actors = c.spec.Actors
-		return cast.Reduce(ctx, c.agents(p, m), agent.Create, creation, agent.MergeOverlays)
+		return cast.Reduce(ctx, c.procAgents(p, m), agent.Create, creation, agent.MergeOverlays)
 	}
 	creation.Procs, creation.Config = &m, c.config.Snapshot()
 	return agent.Create.Call(ctx, hostAgent(p, m.Hosts[host]), creation)
 }
 
-// keep renews the leases of a host's ranks, or of the actors, and says how they are.
-func (c *controller) keep(ctx context.Context, p *actor.Proc, m agent.Mesh, host int) (agent.Overlay, error) {
-	lease := agent.Lease{ID: c.spec.id(), For: c.lease(), Claim: c.spec.claim()}
-	within := c.period()
-	if lease.For > 0 {
-		within = lease.For / renewals
+// renewShare renews the leases of a host's ranks, or of the actors, and returns their statuses.
+func (c *controller) renewShare(ctx context.Context, p *actor.Proc, m agent.Mesh, host int) (agent.Overlay, error) {
+	lease := agent.Lease{ID: c.spec.id(), TTL: c.lease(), Claim: c.spec.claim()}
+	within := c.renewalPeriod()
+	if lease.TTL > 0 {
+		within = lease.TTL / renewals
 	}
-	if lease.For == 0 && c.spec.Take { // that of the owner before is in force
-		lease.For = agent.Forever
+	if lease.TTL == 0 && c.spec.TakeOver { // that of the owner before is in force
+		lease.TTL = agent.Forever
 	}
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	if c.spec.Actors != nil {
-		o, err := keepActors(ctx, c.agents(p, m), lease)
-		if len(o) > 0 && agent.Fenced(err) == nil {
+		o, err := keepActors(ctx, c.procAgents(p, m), lease)
+		if len(o) > 0 && agent.AsFenced(err) == nil {
 			return o, nil // the others have ended, or will be asked again
 		}
 		return nil, err
 	}
-	if c.spec.Keeper != nil {
-		return c.spec.Keeper.keep(ctx, m.Hosts[host], lease)
+	if c.spec.Renewer != nil {
+		return c.spec.Renewer.renewLease(ctx, m.Hosts[host], lease)
 	}
 	return agent.Insist(ctx, agent.Keepalive, hostAgent(p, m.Hosts[host]), lease)
 }
 
 // stop asks a host, or the proc agents, to stop their ranks and waits until they have.
-func (c *controller) stop(ctx context.Context, p *actor.Proc, m agent.Mesh, host int, s agent.Stopping) (agent.Overlay, error) {
+func (c *controller) stop(ctx context.Context, p *actor.Proc, m agent.Mesh, host int, s agent.StopRequest) (agent.Overlay, error) {
 	if c.spec.Actors != nil {
-		to := c.agents(p, m)
+		to := c.procAgents(p, m)
 		if s.Region != nil {
 			to.target.Region, s.Region = *s.Region, nil
 		}
@@ -76,10 +76,10 @@ func (c *controller) stop(ctx context.Context, p *actor.Proc, m agent.Mesh, host
 	return agent.Stop.Urge(ctx, hostAgent(p, m.Hosts[host]), s)
 }
 
-// Stop stops the mesh and answers once every rank has ended, or at the deadline with the statuses
-// as they are. Stopping what has stopped answers at once.
-func (c *controller) Stop(ctx *actor.Context, s agent.Stopping) (agent.Overlay, error) {
-	if !c.names(s.ID) {
+// Stop stops the mesh and replies once every rank has ended, or at the deadline with the present
+// statuses. A repeated Stop of a stopped mesh replies at once.
+func (c *controller) Stop(ctx *actor.Context, s agent.StopRequest) (agent.Overlay, error) {
+	if !c.isFor(s.ID) {
 		return nil, nil
 	}
 	if s.Grace <= 0 {
@@ -90,24 +90,24 @@ func (c *controller) Stop(ctx *actor.Context, s agent.Stopping) (agent.Overlay, 
 	}
 	s.Claim = c.spec.claim()
 	if r := s.Region; r != nil {
-		if err := c.checkPart(*r); err != nil {
+		if err := c.checkRegion(*r); err != nil {
 			return nil, err
 		}
 		if r.NumRanks() < c.spec.Region.NumRanks() {
-			return c.stopPart(ctx, s, *r)
+			return c.stopRegion(ctx, s, *r)
 		}
 		s.Region = nil
 	}
-	if c.started && !c.over() {
-		c.halt(ctx, s)
-		return nil, c.table.AnswerWhen(ctx, agent.Ended(s.ID), 0)
+	if c.started && !c.isOver() {
+		c.stopRanks(ctx, s)
+		return nil, c.table.ReplyWhen(ctx, agent.UntilEnded(s.ID), 0)
 	}
 	return c.table.Overlay(s.ID), nil
 }
 
 // StopAll stops the mesh, and then the controller (AGT-8).
-func (c *controller) StopAll(ctx *actor.Context, s agent.StoppingAll) (agent.Summary, error) {
-	c.leaving = true
+func (c *controller) StopAll(ctx *actor.Context, s agent.StopAllRequest) (agent.StopSummary, error) {
+	c.shuttingDown = true
 	var asked []agent.State
 	for _, st := range c.table.States("") {
 		if !st.Status.Phase.Terminal() && c.fenced == nil {
@@ -117,93 +117,93 @@ func (c *controller) StopAll(ctx *actor.Context, s agent.StoppingAll) (agent.Sum
 	if s.Grace <= 0 {
 		s.Grace = c.stopGrace()
 	}
-	c.halt(ctx, agent.Stopping{ID: c.spec.id(), Reason: s.Reason, Grace: s.Grace, Claim: c.spec.claim()})
-	answer := actor.Defer[agent.Summary](ctx)
-	c.table.AnswerAll(ctx, asked, c.stopLimit(s.Grace), func(ctx *actor.Context) {
+	c.stopRanks(ctx, agent.StopRequest{ID: c.spec.id(), Reason: s.Reason, Grace: s.Grace, Claim: c.spec.claim()})
+	answer := actor.Defer[agent.StopSummary](ctx)
+	c.table.WhenEnded(ctx, asked, c.stopLimit(s.Grace), func(ctx *actor.Context) {
 		now := c.table.States("")
 		for i, st := range asked {
 			asked[i] = now[st.Rank]
 			asked[i].Mesh = nil
 		}
-		answer.Reply(agent.Summarize(asked), nil)
+		answer.Reply(agent.SummarizeStop(asked), nil)
 		ctx.Stop(s.Reason)
 	})
-	return agent.Summary{}, nil
+	return agent.StopSummary{}, nil
 }
 
-// halt has every rank of a mesh that was started stopped.
-func (c *controller) halt(ctx *actor.Context, s agent.Stopping) {
-	if !c.started || c.over() {
+// stopRanks stops every rank of a started mesh.
+func (c *controller) stopRanks(ctx *actor.Context, s agent.StopRequest) {
+	if !c.started || c.isOver() {
 		return
 	}
-	c.begin(ctx, s.Reason)
+	c.announceStop(ctx, s.Reason)
 	limit := c.stopLimit(s.Grace)
-	c.each(ctx, func(ctx context.Context, p *actor.Proc, m agent.Mesh, host int) (agent.Overlay, error) {
+	c.forEachShare(ctx, func(ctx context.Context, p *actor.Proc, m agent.Mesh, host int) (agent.Overlay, error) {
 		ctx, cancel := context.WithTimeout(ctx, limit)
 		defer cancel()
 		return c.stop(ctx, p, m, host, s)
-	}, c.notStopped)
+	}, c.logStopError)
 	ctx.After(limit, func(ctx *actor.Context) {
-		if c.fenced == nil && !c.over() {
-			c.tell(ctx, "mesh.stop.failed", fmt.Sprintf("%d of %d ranks have not ended", c.table.Alive(), c.spec.Region.NumRanks()))
+		if c.fenced == nil && !c.isOver() {
+			c.emit(ctx, "mesh.stop.failed", fmt.Sprintf("%d of %d ranks have not ended", c.table.CountAlive(), c.spec.Region.NumRanks()))
 		}
 	})
 }
 
-// begin has the mesh known as one that stops, before anybody is asked to stop anything.
-func (c *controller) begin(ctx *actor.Context, reason string) {
+// announceStop publishes that the mesh is stopping, before any agent gets a stop.
+func (c *controller) announceStop(ctx *actor.Context, reason string) {
 	x := &effects{}
-	c.state.stop(x, reason, time.Now())
-	for _, e := range x.news {
-		c.streams.Tell(ctx, c.spec.id(), e)
+	c.state.stopMesh(x, reason, time.Now())
+	for _, e := range x.events {
+		c.streams.Publish(ctx, c.spec.id(), e)
 	}
-	c.progress(ctx)
+	c.emitProgress(ctx)
 }
 
 // renewals is how often a lease is renewed within its term.
 const renewals = 3
 
-// period is how often leases are renewed, and agents asked where there are none.
-func (c *controller) period() time.Duration {
-	poll := config.SupervisionPoll.Get(c.config)
+// renewalPeriod is the period of lease renewals, or of polls if there is no lease.
+func (c *controller) renewalPeriod() time.Duration {
+	poll := config.SupervisionPollInterval.Get(c.config)
 	if lease := c.lease(); lease > 0 {
 		return min(lease/renewals, poll)
 	}
 	return poll
 }
 
-// renew keeps the leases, one message per host (CTL-2, CTL-4). The answers make up for events
-// that were lost with a connection, so agents are asked where there is no lease, too.
+// renew renews the leases, one message per host (CTL-2, CTL-4). The replies make up for events lost
+// with a connection, so agents without leases are polled too.
 func (c *controller) renew(ctx *actor.Context) {
-	every := c.period()
-	c.renewal = time.Now().Add(every)
-	if c.spec.Keeper != nil {
-		c.renewal = c.spec.Keeper.next(every)
+	every := c.renewalPeriod()
+	c.nextRenewal = time.Now().Add(every)
+	if c.spec.Renewer != nil {
+		c.nextRenewal = c.spec.Renewer.nextRenewal(every)
 	}
-	ctx.After(time.Until(c.renewal), func(ctx *actor.Context) {
-		if c.over() {
+	ctx.After(time.Until(c.nextRenewal), func(ctx *actor.Context) {
+		if c.isOver() {
 			return
 		}
-		c.stalled(ctx, time.Since(c.renewal), every)
-		c.each(ctx, c.keep, c.notRenewed)
+		c.noteStall(ctx, time.Since(c.nextRenewal), every)
+		c.forEachShare(ctx, c.renewShare, c.onRenewError)
 		c.askSpares(ctx, func(*actor.Context) {})
 		c.renew(ctx)
 	})
 }
 
-// notRenewed tells that leases were not renewed: it blames no rank (CTL-5).
-func (c *controller) notRenewed(ctx *actor.Context, host int, err error) {
+// onRenewError reports a failed renewal. It blames no rank (CTL-5).
+func (c *controller) onRenewError(ctx *actor.Context, host int, err error) {
 	who := "the agents of its procs"
 	if c.spec.Actors == nil {
 		who = c.spec.Procs.Hosts[host].String()
 	}
 	log := ctx.Log()
 	log.Warn().Err(err).Str("mesh", c.spec.id()).Str("agent", who).Msg("leases were not renewed")
-	c.tell(ctx, "lease.renew.failed", fmt.Sprintf("%s did not renew leases: %v", who, err))
+	c.emit(ctx, "lease.renew.failed", fmt.Sprintf("%s did not renew leases: %v", who, err))
 }
 
-// stalled counts a renewal that comes more than a whole period late, and tells.
-func (c *controller) stalled(ctx *actor.Context, late, every time.Duration) {
+// noteStall counts and reports a renewal that is more than a whole period late.
+func (c *controller) noteStall(ctx *actor.Context, late, every time.Duration) {
 	if late <= every {
 		return
 	}
@@ -211,11 +211,11 @@ func (c *controller) stalled(ctx *actor.Context, late, every time.Duration) {
 	reason := fmt.Sprintf("this controller was held up: leases are renewed %s late", late.Round(time.Millisecond))
 	log := ctx.Log()
 	log.Warn().Str("mesh", c.spec.id()).Int("stalls", c.stalls).Msg(reason)
-	c.tell(ctx, "controller.stalled", reason)
+	c.emit(ctx, "controller.stalled", reason)
 }
 
 var (
-	_ agent.Agent       = (*controller)(nil)
-	_ actor.Cleaner     = (*controller)(nil)
-	_ actor.Undeliverer = (*controller)(nil)
+	_ agent.Agent             = (*controller)(nil)
+	_ actor.Cleaner           = (*controller)(nil)
+	_ actor.DeadLetterHandler = (*controller)(nil)
 )

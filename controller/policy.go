@@ -10,7 +10,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// Recovery says what becomes of a rank that has failed. A rank that has stopped in order stays so.
+// Recovery is the reaction to a failed rank. A rank that stopped cleanly stays stopped.
 type Recovery uint8
 
 const (
@@ -42,32 +42,32 @@ func (r *Recovery) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Policy is how a mesh recovers. The zero value propagates failures. What cannot be recovered, for its
-// restarts are used up or its host is dead and there is no spare, is propagated.
+// Policy is the recovery policy of a mesh. The zero value propagates failures. Failures beyond
+// recovery are propagated too: no restart left, or a dead host without a spare.
 type Policy struct {
-	Recovery Recovery
-	Most     int           // restarts of one rank within Within; 0: 3
-	Within   time.Duration // 0: 1 minute
-	Backoff  time.Duration // before a restart; it doubles with each within Within; 0: 100 ms
-	Max      time.Duration // the longest backoff; 0: 10 s
-	Spares   []subjects.HostID
+	Recovery    Recovery
+	MaxRestarts int           // restarts of one rank within Within; 0: 3
+	Window      time.Duration // 0: 1 minute
+	Backoff     time.Duration // before a restart; it doubles with each within Within; 0: 100 ms
+	MaxBackoff  time.Duration // the longest backoff; 0: 10 s
+	Spares      []subjects.HostID
 }
 
-// The parts of a Policy that does not say.
+// Defaults of a Policy.
 const (
-	defaultMost    = 3
-	defaultWithin  = time.Minute
-	defaultBackoff = 100 * time.Millisecond
-	defaultMax     = 10 * time.Second
+	defaultMaxRestarts = 3
+	defaultWindow      = time.Minute
+	defaultBackoff     = 100 * time.Millisecond
+	defaultMaxBackoff  = 10 * time.Second
 )
 
-// String is the policy in words, with the parts that it leaves open.
+// String describes the policy, with the defaults of its empty fields.
 func (p Policy) String() string {
-	if !p.restarts() {
+	if !p.isRestarting() {
 		return p.Recovery.String()
 	}
 	i := p.intensity()
-	s := fmt.Sprintf("%s: each rank at most %d times within %s, after %s to %s", p.Recovery, i.Most, i.Within, i.Backoff.First, i.Backoff.Max)
+	s := fmt.Sprintf("%s: each rank at most %d times within %s, after %s to %s", p.Recovery, i.MaxRestarts, i.Window, i.Backoff.First, i.Backoff.Max)
 	if p.Recovery == Replace {
 		s += ", with " + spareHosts(len(p.Spares))
 	}
@@ -81,32 +81,32 @@ func spareHosts(n int) string {
 	return fmt.Sprintf("%d spare hosts", n)
 }
 
-// restarts reports whether ranks are started again.
-func (p Policy) restarts() bool { return p.Recovery == Restart || p.Recovery == Replace }
+// isRestarting reports whether ranks are started again.
+func (p Policy) isRestarting() bool { return p.Recovery == Restart || p.Recovery == Replace }
 
-// intensity is the policy of each rank for the one who counts restarts.
+// intensity returns each rank's restart policy for the supervisor.
 func (p Policy) intensity() supervise.Policy {
 	first := cmp.Or(p.Backoff, defaultBackoff)
 	return supervise.Policy{
-		When: supervise.Transient, Most: cmp.Or(p.Most, defaultMost), Within: cmp.Or(p.Within, defaultWithin),
-		Backoff: supervise.Backoff{First: first, Max: cmp.Or(p.Max, max(first, defaultMax))},
+		When: supervise.Transient, MaxRestarts: cmp.Or(p.MaxRestarts, defaultMaxRestarts), Window: cmp.Or(p.Window, defaultWindow),
+		Backoff: supervise.Backoff{First: first, Max: cmp.Or(p.MaxBackoff, max(first, defaultMaxBackoff))},
 	}
 }
 
-// check refuses a policy that cannot be kept for a mesh.
+// check refuses a policy that a mesh cannot keep.
 func (p Policy) check(s Spec) error {
-	if err := p.fits(s); err != nil {
+	if err := p.checkMesh(s); err != nil {
 		return fmt.Errorf("policy: %w", err)
 	}
 	return p.intensity().Check()
 }
 
-func (p Policy) fits(s Spec) error {
+func (p Policy) checkMesh(s Spec) error {
 	switch {
 	case int(p.Recovery) >= len(recoveryNames):
 		return fmt.Errorf("%s: want one of %v", p.Recovery, recoveryNames)
-	case p.Backoff < 0 || p.Max < 0:
-		return fmt.Errorf("backoff from %s to %s: want 0 or more", p.Backoff, p.Max)
+	case p.Backoff < 0 || p.MaxBackoff < 0:
+		return fmt.Errorf("backoff from %s to %s: want 0 or more", p.Backoff, p.MaxBackoff)
 	case p.Recovery != Replace && len(p.Spares) > 0:
 		return fmt.Errorf("%s with recovery %s: want %s, or no spares", spareHosts(len(p.Spares)), p.Recovery, Replace)
 	case p.Recovery == Replace && s.Actors != nil:
@@ -115,7 +115,7 @@ func (p Policy) fits(s Spec) error {
 		return fmt.Errorf("recovery %s without spare hosts: want some, or %s", Replace, Restart)
 	case len(p.Spares) > len(s.Procs.Hosts):
 		return fmt.Errorf("%s for a mesh on %d: want at most as many", spareHosts(len(p.Spares)), len(s.Procs.Hosts))
-	case p.restarts() && s.Actors == nil && s.Procs.PerProcess > 1:
+	case p.isRestarting() && s.Actors == nil && s.Procs.PerProcess > 1:
 		return fmt.Errorf("recovery %s of procs that share a process: they end together: want %s or %s", p.Recovery, Propagate, Drop)
 	}
 	for i, h := range p.Spares {

@@ -11,13 +11,13 @@ import (
 
 func TestController_keepsThePromisesOfAgents(t *testing.T) {
 	t.Parallel()
-	agenttest.Exercise(t, func(t *testing.T) agenttest.Subject {
+	agenttest.TestAgent(t, func(t *testing.T) agenttest.Fixture {
 		r := newRig(t)
 		ref := r.own(t, r.spec)
-		return agenttest.Subject{
+		return agenttest.Fixture{
 			Agent: ref, Client: r.p,
-			New: func(*testing.T) agent.Creation { return agent.Creation{} },
-			ID:  func(agent.Creation) string { return r.spec.id() },
+			New: func(*testing.T) agent.CreateRequest { return agent.CreateRequest{} },
+			ID:  func(agent.CreateRequest) string { return r.spec.id() },
 		}
 	})
 }
@@ -28,7 +28,7 @@ func TestAGT4_aRestartThatNamesAnotherMeshRestartsNothing(t *testing.T) {
 	create(t, ref)
 	wait(t, ref, agent.Running)
 	for _, other := range []string{"", "other-0000000000000", r.spec.id() + "0"} {
-		o, err := agent.Restart.Call(t.Context(), ref, agent.Restarting{ID: other})
+		o, err := agent.Restart.Call(t.Context(), ref, agent.RestartRequest{ID: other})
 		require.NoError(t, err)
 		require.Empty(t, o)
 	}

@@ -14,40 +14,40 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// verdict is that a rank has failed for good, and what was tried.
-type verdict struct{ gaveUp string }
+// permanentFailure reports that a rank has failed for good, and the attempts before.
+type permanentFailure struct{ gaveUp string }
 
-// recovers decides about a rank that has failed. nil: it is started again (CTL-6).
-func (st *state) recovers(x *effects, rank int, reason string, about actor.Event, now time.Time) *verdict {
-	if seat := st.known(rank); seat.errand != none && !st.stopping && st.restart != nil {
-		st.arrived(rank)
-		st.seat(rank).doing = settled
+// decideRecovery decides about a failed rank. nil means that it restarts (CTL-6).
+func (st *state) decideRecovery(x *effects, rank int, reason string, about actor.Event, now time.Time) *permanentFailure {
+	if seat := st.peek(rank); seat.migration != notMigrating && !st.stopping && st.supervisor != nil {
+		st.endMigration(rank)
+		st.rankState(rank).phase = stable
 	}
-	if st.restart == nil || st.stopping || !st.restart.Has(rank) || st.neverRan(rank) {
-		return &verdict{}
+	if st.supervisor == nil || st.stopping || !st.supervisor.Has(rank) || st.neverRan(rank) {
+		return &permanentFailure{}
 	}
-	seat := st.seat(rank)
-	if seat.doing == waiting || seat.doing == held {
+	seat := st.rankState(rank)
+	if seat.phase == backoff || seat.phase == awaitingProc {
 		return nil
 	}
-	seat.nth, seat.from = max(seat.nth+1, about.Nth+1), subjects.HostID{}
+	seat.minEvent, seat.oldHost = max(seat.minEvent+1, about.Nth+1), subjects.HostID{}
 	var fx []supervise.Effect[int]
-	if seat.doing == starting {
-		fx = st.restart.StartFailed(rank, now)
+	if seat.phase == starting {
+		fx = st.supervisor.StartFailed(rank, now)
 	} else {
-		fx = st.restart.Ended(rank, supervise.Failed, now)
+		fx = st.supervisor.Ended(rank, supervise.Failed, now)
 	}
 	for _, f := range fx {
 		if e, gaveUp := f.(supervise.Escalate[int]); gaveUp {
 			st.apply(x, fx, now) // there may be others to be started
-			return &verdict{"; not started again: " + e.Reason}
+			return &permanentFailure{"; not started again: " + e.Reason}
 		}
 	}
-	seat.doing, seat.cause = waiting, about
-	seat.tries++
-	st.table.Again(st.spec.id(), rank, st.table.Gen(st.spec.id(), rank)+1, "starts again: "+reason)
+	seat.phase, seat.cause = backoff, about
+	seat.restarts++
+	st.table.BeginGeneration(st.spec.id(), rank, st.table.Gen(st.spec.id(), rank)+1, "starts again: "+reason)
 	about.Reason, about.Step = reason, "rank.restart.attempt"
-	x.news = append(x.news, st.about(rank, string(actor.Initializing), about))
+	x.events = append(x.events, st.completeEvent(rank, string(actor.Initializing), about))
 	st.apply(x, fx, now)
 	return nil
 }
@@ -57,77 +57,77 @@ func (st *state) neverRan(rank int) bool {
 	return st.phaseOf(rank) == agent.Initializing && st.table.Gen(st.spec.id(), rank) == 0
 }
 
-// apply does what the one who counts restarts says.
+// apply runs the effects of the supervisor.
 func (st *state) apply(x *effects, fx []supervise.Effect[int], now time.Time) {
 	for _, f := range fx {
 		switch f := f.(type) {
-		case supervise.Wait[int]:
+		case supervise.SetTimer[int]:
 			if x.wake.IsZero() || f.Until.Before(x.wake) {
 				x.wake = f.Until
 			}
 		case supervise.Start[int]:
-			st.begin(x, f.Key, now)
+			st.startWhenReady(x, f.Key, now)
 		}
 	}
 }
 
-// begin starts a rank anew, once its proc is there.
-func (st *state) begin(x *effects, rank int, now time.Time) {
-	if seat := st.seat(rank); seat.dead {
-		seat.doing, seat.until = held, now.Add(st.heldFor)
+// startWhenReady restarts a rank once its proc runs.
+func (st *state) startWhenReady(x *effects, rank int, now time.Time) {
+	if seat := st.rankState(rank); seat.procEnded {
+		seat.phase, seat.waitUntil = awaitingProc, now.Add(st.procTimeout)
 		return
 	}
-	st.start(x, rank)
+	st.startRank(x, rank)
 }
 
-func (st *state) start(x *effects, rank int) {
-	st.seat(rank).doing = starting
-	x.starts = append(x.starts, start{rank, st.table.Gen(st.spec.id(), rank)})
+func (st *state) startRank(x *effects, rank int) {
+	st.rankState(rank).phase = starting
+	x.starts = append(x.starts, rankStart{rank, st.table.Gen(st.spec.id(), rank)})
 }
 
-// settle notes that a restart is over, and that what was asked before says nothing of what is there now.
-func (st *state) settle(x *effects, rank int, now time.Time) {
-	seat := st.seat(rank)
-	seat.doing, seat.since, seat.until = settled, st.ask(), time.Time{}
-	if seat.errand != none {
-		st.arrived(rank)
+// endRestart ends a restart, and invalidates replies to earlier requests.
+func (st *state) endRestart(x *effects, rank int, now time.Time) {
+	seat := st.rankState(rank)
+	seat.phase, seat.validFrom, seat.waitUntil = stable, st.nextSerial(), time.Time{}
+	if seat.migration != notMigrating {
+		st.endMigration(rank)
 		return
 	}
-	st.apply(x, st.restart.Restarted(rank, rank, now), now)
+	st.apply(x, st.supervisor.Restarted(rank, rank, now), now)
 }
 
-// forget tells the one who counts restarts that a rank is none of its business any more. What it may answer is
-// when to wake for others, and that is no sooner than it has said already.
-func (st *state) forget(rank int) {
-	if st.restart != nil {
-		st.restart.Ended(rank, supervise.Asked, time.Time{})
+// stopSupervising removes a rank from the supervisor. The supervisor may return a wake time for
+// other ranks, never earlier than its last one.
+func (st *state) stopSupervising(rank int) {
+	if st.supervisor != nil {
+		st.supervisor.Ended(rank, supervise.Requested, time.Time{})
 	}
-	if seat := st.seats[rank]; seat != nil {
-		seat.doing, seat.until, seat.errand = settled, time.Time{}, none
-		seat.follows = 0
+	if seat := st.rankStates[rank]; seat != nil {
+		seat.phase, seat.waitUntil, seat.migration = stable, time.Time{}, notMigrating
+		seat.actorWaitGen = 0
 	}
 }
 
-// startedAnew takes what became of starting ranks.
-func (st *state) startedAnew(x *effects, h started, now time.Time) {
+// handleStartResult applies the result of starting ranks.
+func (st *state) handleStartResult(x *effects, h startResult, now time.Time) {
 	if st.stopping { // the stop may have come before them
 		for _, s := range h.starts {
-			if host, _ := st.host(s.rank); host >= 0 {
-				x.strays = append(x.strays, st.spec.Procs.Hosts[host])
+			if host, _ := st.hostIndex(s.rank); host >= 0 {
+				x.staleHosts = append(x.staleHosts, st.spec.Procs.Hosts[host])
 			}
 		}
-		x.strays = slices.Compact(x.strays)
+		x.staleHosts = slices.Compact(x.staleHosts)
 		return
 	}
 	said := map[int]agent.Status{}
 	h.overlay.Each(st.spec.Region.NumRanks(), func(rank int, s agent.Status) { said[rank] = s })
 	for _, s := range h.starts {
-		if st.known(s.rank).doing != starting || st.table.Gen(st.spec.id(), s.rank) != s.gen {
+		if st.peek(s.rank).phase != starting || st.table.Gen(st.spec.id(), s.rank) != s.gen {
 			continue // an event has told already
 		}
 		switch got := said[s.rank]; {
 		case h.err == nil && got.Phase == agent.Running:
-			st.running(x, s.rank, now)
+			st.markRunning(x, s.rank, now)
 		case h.err == nil && got.Phase == agent.Initializing: // its host will say more
 		default:
 			reason := "starting it again: " + got.Reason
@@ -139,81 +139,82 @@ func (st *state) startedAnew(x *effects, h started, now time.Time) {
 	}
 }
 
-// dueNow starts those whose backoff is over, and gives up those whose proc has not come back.
-func (st *state) dueNow(x *effects, now time.Time) {
-	if st.restart == nil || st.stopping {
+// handleTimer starts ranks whose backoff is over, and gives up ranks whose proc did not come back.
+func (st *state) handleTimer(x *effects, now time.Time) {
+	if st.supervisor == nil || st.stopping {
 		return
 	}
-	st.apply(x, st.restart.Due(now), now)
-	for _, rank := range slices.Sorted(maps.Keys(st.seats)) {
-		if seat := st.seats[rank]; seat.doing == held && !now.Before(seat.until) {
-			reason := fmt.Sprintf("its proc has not come back within %s: %s", st.heldFor, seat.cause.Reason)
+	st.apply(x, st.supervisor.OnTimer(now), now)
+	for _, rank := range slices.Sorted(maps.Keys(st.rankStates)) {
+		if seat := st.rankStates[rank]; seat.phase == awaitingProc && !now.Before(seat.waitUntil) {
+			reason := fmt.Sprintf("its proc has not come back within %s: %s", st.procTimeout, seat.cause.Reason)
 			cause := seat.cause
 			cause.At = now
-			st.end(x, rank, agent.Status{Phase: agent.Failed, Reason: reason}, cause)
+			st.endRank(x, rank, agent.Status{Phase: agent.Failed, Reason: reason}, cause)
 		}
 	}
 }
 
-// stop notes that the mesh is to end: what waits to be started again does not.
-func (st *state) stop(x *effects, reason string, now time.Time) {
+// stopMesh marks the mesh as stopping; pending restarts are dropped.
+func (st *state) stopMesh(x *effects, reason string, now time.Time) {
 	if st.stopping || st.fenced != nil {
 		return
 	}
 	st.stopping = true
-	if st.restart != nil {
-		st.restart.Stopping()
+	if st.supervisor != nil {
+		st.supervisor.Stopping()
 	}
-	for _, rank := range slices.Sorted(maps.Keys(st.seats)) {
-		if d := st.seats[rank].doing; d == waiting || d == held || d == leaving {
+	for _, rank := range slices.Sorted(maps.Keys(st.rankStates)) {
+		if d := st.rankStates[rank].phase; d == backoff || d == awaitingProc || d == departing {
 			st.advance(x, rank, agent.Status{Phase: agent.Stopped, Reason: reason}, actor.Event{Reason: reason, At: now}, now)
 		}
 	}
 	for rank := range st.spec.Region.NumRanks() {
-		st.stops(rank, reason)
+		st.markStopping(rank, reason)
 	}
 }
 
-// stops notes that a rank that runs is to end. One that is not there yet may never know of it: its agent says.
-func (st *state) stops(rank int, reason string) {
+// markStopping marks a running rank as stopping. Other ranks may never get the stop; their agents
+// report.
+func (st *state) markStopping(rank int, reason string) {
 	if st.phaseOf(rank) == agent.Running {
 		st.table.Advance(st.spec.id(), rank, agent.Status{Phase: agent.ShuttingDown, Reason: reason})
 	}
 }
 
-// stopPart notes that the ranks of a region are to end: they are not started again.
-func (st *state) stopPart(x *effects, part shape.Region, reason string, now time.Time) {
+// stopRegion marks the ranks of a region as stopping: they do not restart.
+func (st *state) stopRegion(x *effects, part shape.Region, reason string, now time.Time) {
 	for _, base := range part.Ranks() {
 		rank, in := st.spec.Region.ViewRank(base)
 		if !in {
 			continue
 		}
-		if d := st.known(rank).doing; d == waiting || d == held || d == leaving {
-			st.end(x, rank, agent.Status{Phase: agent.Stopped, Reason: reason}, actor.Event{Reason: reason, At: now})
+		if d := st.peek(rank).phase; d == backoff || d == awaitingProc || d == departing {
+			st.endRank(x, rank, agent.Status{Phase: agent.Stopped, Reason: reason}, actor.Event{Reason: reason, At: now})
 		}
-		st.forget(rank)
-		st.stops(rank, reason)
+		st.stopSupervising(rank)
+		st.markStopping(rank, reason)
 	}
 }
 
-// hostIs takes what is known of a host. Only its death changes a rank (CTL-5); everything else is said of
-// them.
-func (st *state) hostIs(x *effects, h hostIs, now time.Time) {
+// handleHostChange applies a change of a host. Only its death changes a rank (CTL-5); other changes
+// are only reported.
+func (st *state) handleHostChange(x *effects, h hostChange, now time.Time) {
 	index := slices.Index(st.spec.Procs.Hosts, h.Host)
 	unstopped := st.stopping && st.spec.Procs.Keep && st.hosts[h.Host].State == presence.Dead
-	if st.isNow(h); h.State == presence.Alive {
-		delete(st.deserted, h.Host)
-		if st.gone[h.Host] || unstopped {
-			delete(st.gone, h.Host)
-			x.strays = append(x.strays, h.Host)
+	if st.noteHost(h); h.State == presence.Alive {
+		delete(st.withoutOrphans, h.Host)
+		if st.diedHosts[h.Host] || unstopped {
+			delete(st.diedHosts, h.Host)
+			x.staleHosts = append(x.staleHosts, h.Host)
 		}
 	}
-	switch m := st.moving[h.Host]; {
+	switch m := st.evacuations[h.Host]; {
 	case m != nil && h.State == presence.Dead:
-		st.deadBehind(x, m, h, now)
+		st.handleEvacuatedDeath(x, m, h, now)
 	case index < 0:
 	case h.State == presence.Dead:
-		st.hostDied(x, index, h, now)
+		st.endRanksOn(x, index, h, now)
 	default:
 		reason := ""
 		if h.State != presence.Alive {
@@ -221,52 +222,53 @@ func (st *state) hostIs(x *effects, h hostIs, now time.Time) {
 		}
 		for _, rank := range st.ranksOn(index) {
 			if st.table.Status(st.spec.id(), rank).Phase == agent.Running {
-				st.describe(rank, reason)
+				st.setReason(rank, reason)
 			}
 		}
 	}
 }
 
-// hostDied ends what a dead host had. Nobody but the controller of the procs can tell of it.
-func (st *state) hostDied(x *effects, index int, h hostIs, now time.Time) {
+// endRanksOn ends the ranks of a dead host. Only the controller of the procs can report them.
+func (st *state) endRanksOn(x *effects, index int, h hostChange, now time.Time) {
 	if st.spec.Actors != nil {
 		return // the events of the procs tell
 	}
-	if st.outlive(x, index, h) {
+	if st.procsMayOutlive(x, index, h) {
 		return
 	}
-	st.gone[h.Host] = true
+	st.diedHosts[h.Host] = true
 	reason := fmt.Sprintf("host %s is dead: %s", h.Host.Label(), h.Reason)
 	e := actor.Event{Status: string(actor.Failed), Reason: reason, Host: h.Host.String(), At: h.At, Step: "proc.exit.unknown"}
 	ranks := st.ranksOn(index)
-	x.lost = st.lostWith(ranks, e)
-	st.replace(index)
+	x.procEnds = st.procEnds(ranks, e)
+	st.replaceHost(index)
 	for _, rank := range ranks {
 		switch {
 		case st.spec.Procs.Hosts[index] != h.Host:
 			st.advance(x, rank, agent.Status{Phase: agent.Failed, Reason: reason}, e, now)
-		case st.restart != nil: // nobody is to start it again there
-			st.end(x, rank, agent.Status{Phase: agent.Failed, Reason: reason + "; not started again: there is no spare host"}, e)
+		case st.supervisor != nil: // nobody is to start it again there
+			st.endRank(x, rank, agent.Status{Phase: agent.Failed, Reason: reason + "; not started again: there is no spare host"}, e)
 		default:
-			st.end(x, rank, agent.Status{Phase: agent.Failed, Reason: reason}, e)
+			st.endRank(x, rank, agent.Status{Phase: agent.Failed, Reason: reason}, e)
 		}
 	}
 }
 
-// lostWith are the ends of the procs that were on a dead host, neighbours of one generation in one event.
-func (st *state) lostWith(ranks []int, e actor.Event) (all []actor.Event) {
+// procEnds returns the ends of the procs on a dead host, one event for adjacent ranks of one
+// generation.
+func (st *state) procEnds(ranks []int, e actor.Event) (all []actor.Event) {
 	e.Kind, e.Mesh, e.PerProcess = actor.KindProc, st.spec.Procs.ID.String(), st.spec.Procs.PerProcess
 	for _, rank := range ranks {
-		doing := st.known(rank).doing
-		if st.table.Status(st.spec.id(), rank).Phase.Terminal() || doing == waiting || doing == held {
+		doing := st.peek(rank).phase
+		if st.table.Status(st.spec.id(), rank).Phase.Terminal() || doing == backoff || doing == awaitingProc {
 			continue
 		}
-		_, e.Rank = st.host(rank)
+		_, e.Rank = st.hostIndex(rank)
 		e.Gen, e.Count = st.table.Gen(st.spec.id(), rank), 1
-		if doing == leaving { // it is the one before that is lost
+		if doing == departing { // it is the one before that is lost
 			e.Gen--
 		}
-		e.Seat = int(st.spec.Procs.Proc(e.Rank, e.Gen).Seat)
+		e.ProcIndex = int(st.spec.Procs.ProcID(e.Rank, e.Gen).Index)
 		if n := len(all) - 1; n >= 0 && all[n].Gen == e.Gen && all[n].Rank+all[n].Count == e.Rank {
 			all[n].Count++
 			continue

@@ -86,15 +86,15 @@ func (s *scenario) hear(verb string, args []string) string {
 		require.NoError(s.t, err)
 		s.now = s.now.Add(d)
 	case "due":
-		x = s.st.step(due{}, s.now)
+		x = s.st.step(timerFired{}, s.now)
 	case "stop":
-		s.st.stop(&x, strings.Join(args, " "), s.now)
+		s.st.stopMesh(&x, strings.Join(args, " "), s.now)
 	case "overlay": // first+count phase [reason]
 		x = s.st.step(agent.Overlay{s.run(args)}, s.now)
 	case "late": // first+count phase [reason]: an answer to what was asked at the very beginning
-		x = s.st.step(answer{overlay: agent.Overlay{s.run(args)}}, s.now)
+		x = s.st.step(agentAnswer{overlay: agent.Overlay{s.run(args)}}, s.now)
 	case "started": // rank gen phase [reason], where refused is an error
-		st := started{starts: []start{{s.number(args[0]), s.number(args[1])}}}
+		st := startResult{starts: []rankStart{{s.number(args[0]), s.number(args[1])}}}
 		if args[2] == "refused" {
 			st.err = errors.New(strings.Join(args[3:], " "))
 		} else {
@@ -102,27 +102,27 @@ func (s *scenario) hear(verb string, args []string) string {
 		}
 		x = s.st.step(st, s.now)
 	case "vacate": // host at-once reason
-		x = s.st.step(vacate{s.hostOf(args[0]), s.number(args[1]), 0, strings.Join(args[2:], " ")}, s.now)
+		x = s.st.step(evacuate{s.hostOf(args[0]), s.number(args[1]), 0, strings.Join(args[2:], " ")}, s.now)
 	case "roll": // ranks reason
-		r := roll{reason: strings.Join(args[1:], " ")}
+		r := restartOrder{reason: strings.Join(args[1:], " ")}
 		for rank := range strings.SplitSeq(args[0], ",") {
 			r.ranks = append(r.ranks, s.number(rank))
 		}
 		x = s.st.step(r, s.now)
 	case "followed": // rank.gen: its actors run
 		rank, gen, _ := strings.Cut(args[0], ".")
-		x = s.st.step(followed{s.number(rank), s.number(gen)}, s.now)
+		x = s.st.step(actorsUp{s.number(rank), s.number(gen)}, s.now)
 	case "spare": // host [why it cannot be used]
-		h := spareIs{host: s.hostOf(args[0])}
+		h := spareInfo{host: s.hostOf(args[0])}
 		if len(args) > 1 {
-			h.why = errors.New(strings.Join(args[1:], " "))
+			h.unusable = errors.New(strings.Join(args[1:], " "))
 		}
 		x = s.st.step(h, s.now)
 	case "holds": // host procs: a spare one that is well says how many it has
-		x = s.st.step(spareIs{host: s.hostOf(args[0]), procs: s.number(args[1])}, s.now)
+		x = s.st.step(spareInfo{host: s.hostOf(args[0]), procs: s.number(args[1])}, s.now)
 	case "left": // rank.gen [error, or with: it had actors]
 		rank, gen, _ := strings.Cut(args[0], ".")
-		l := left{leave: leave{rank: s.number(rank), gen: s.number(gen)}}
+		l := departed{departure: departure{rank: s.number(rank), gen: s.number(gen)}}
 		switch {
 		case len(args) > 1 && args[1] == "with": // it had actors
 			l.owners = []subjects.ActorID{s.st.spec.Procs.Owner}
@@ -131,25 +131,25 @@ func (s *scenario) hear(verb string, args []string) string {
 		}
 		x = s.st.step(l, s.now)
 	case "behind": // host first+count phase: the answer of a host that is being emptied
-		x = s.st.step(answer{s.st.ask(), agent.Overlay{s.run(args[1:])}, s.hostOf(args[0])}, s.now)
+		x = s.st.step(agentAnswer{s.st.nextSerial(), agent.Overlay{s.run(args[1:])}, s.hostOf(args[0])}, s.now)
 	case "leaves": // rank.gen type: an actor ends because its proc stops
 		e, proc := s.event("actor", []string{args[0], "stopped", args[1]}), s.event("proc", []string{args[0], "stopping"})
 		e.Cause = &proc
 		x = s.st.step(e, s.now)
 	case "moves": // rank.gen reason: the proc of a rank goes elsewhere
 		e := s.event("proc", append([]string{args[0], "stopping"}, args[1:]...))
-		e.Step = agent.Moving
+		e.Step = agent.StepMoveAttempt
 		x = s.st.step(e, s.now)
 	case "host": // name state reason
 		id := s.hostOf(args[0])
 		states := map[string]presence.State{"alive": presence.Alive, "suspect": presence.Suspect, "unknown": presence.Unknown, "dead": presence.Dead}
-		x = s.st.step(hostIs{Host: id, State: states[args[1]], Reason: strings.Join(args[2:], " "), At: s.now}, s.now)
+		x = s.st.step(hostChange{Host: id, State: states[args[1]], Reason: strings.Join(args[2:], " "), At: s.now}, s.now)
 	case "proc", "actor", "other": // rank[.gen[.nth]] status [reason]: an event of that kind, or of another mesh; proc … running [host]
 		x = s.st.step(s.event(verb, args), s.now)
 	case "take": // hosts per-host epoch [policy spares…]: a mesh that is there
-		s.start(args, nil, "*", args[3:], func(spec *Spec) { spec.Epoch, spec.Take = uint64(s.number(args[2])), true })
+		s.start(args, nil, "*", args[3:], func(spec *Spec) { spec.Epoch, spec.TakeOver = uint64(s.number(args[2])), true })
 	case "taken": // host [rank[.gen] phase]…: what a host has of it
-		h := taken{host: s.number(args[0])}
+		h := takenShare{host: s.number(args[0])}
 		for i := 1; i < len(args); i += 2 {
 			rank, gen, _ := strings.Cut(args[i], ".")
 			st := agent.State{Rank: s.number(rank)}
@@ -163,11 +163,11 @@ func (s *scenario) hear(verb string, args []string) string {
 	case "fenced": // epoch: an agent has refused an order
 		by := s.st.spec.claim()
 		by.Epoch = uint64(s.number(args[0]))
-		x = s.st.step(fenced{&agent.FencedError{ID: s.st.spec.id(), At: "a", Asked: s.st.spec.claim(), Has: by}}, s.now)
+		x = s.st.step(fenced{&agent.FencedError{ID: s.st.spec.id(), Agent: "a", Requested: s.st.spec.claim(), Current: by}}, s.now)
 	case "refused": // host: an agent said no
-		x = s.st.step(failure{s.number(args[0]), &actor.Error{Code: actor.CodeHandler, Text: "not allowed"}}, s.now)
+		x = s.st.step(createFailure{s.number(args[0]), &actor.Error{Code: actor.CodeHandler, Text: "not allowed"}}, s.now)
 	case "silent": // host: an agent said nothing
-		x = s.st.step(failure{s.number(args[0]), &actor.Error{Code: actor.CodeDeadline, Text: "no answer"}}, s.now)
+		x = s.st.step(createFailure{s.number(args[0]), &actor.Error{Code: actor.CodeDeadline, Text: "no answer"}}, s.now)
 	default:
 		s.t.Fatalf("unknown verb %q", verb)
 	}
@@ -176,13 +176,13 @@ func (s *scenario) hear(verb string, args []string) string {
 
 func (s *scenario) trace(x effects) string {
 	var out strings.Builder
-	for _, e := range x.lost {
+	for _, e := range x.procEnds {
 		fmt.Fprintf(&out, "\tlost: %s %d.%d+%d on %s\n", e.Kind, e.Rank, e.Gen, e.Count, e.Host[:1])
 	}
-	for _, e := range x.news {
+	for _, e := range x.events {
 		kind := "ends"
 		if e.Host == "" {
-			fmt.Fprintf(&out, "\ttells: epoch %d has it%s\n", agent.FencedIn(e).Has.Epoch, step(e))
+			fmt.Fprintf(&out, "\ttells: epoch %d has it%s\n", agent.FencedFromEvent(e).Current.Epoch, step(e))
 			continue
 		}
 		if !e.Terminal() {
@@ -192,21 +192,21 @@ func (s *scenario) trace(x effects) string {
 		require.Equal(s.t, s.now, e.At)
 	}
 	for _, b := range x.starts {
-		fmt.Fprintf(&out, "\tstarts: %d.%d on %s\n", b.rank, b.gen, s.st.at(b.rank).Label())
+		fmt.Fprintf(&out, "\tstarts: %d.%d on %s\n", b.rank, b.gen, s.st.hostOf(b.rank).Label())
 	}
-	for _, l := range x.leaves {
+	for _, l := range x.departures {
 		fmt.Fprintf(&out, "\tstops: %d.%d on %s\n", l.rank, l.gen, l.host.Label())
 	}
-	for _, f := range x.follows {
+	for _, f := range x.actorWaits {
 		fmt.Fprintf(&out, "\twaits for the actors of %d.%d\n", f.rank, f.gen)
 	}
-	for _, rank := range x.rolled {
+	for _, rank := range x.restarted {
 		fmt.Fprintf(&out, "\tanswers: %d\n", rank)
 	}
-	for _, v := range x.vacated {
+	for _, v := range x.evacuated {
 		fmt.Fprintf(&out, "\tvacated: %s, %d moved\n", v.host.Label(), v.moved)
 	}
-	for _, h := range x.strays {
+	for _, h := range x.staleHosts {
 		fmt.Fprintf(&out, "\tstops what is left on %s\n", h.Label())
 	}
 	if !x.wake.IsZero() {
@@ -215,7 +215,7 @@ func (s *scenario) trace(x effects) string {
 	for _, r := range s.st.table.Overlay(s.st.spec.id()) {
 		fmt.Fprintf(&out, "\t%d+%d %s\n", r.First, r.Count, r.Status)
 	}
-	if s.st.over() {
+	if s.st.isOver() {
 		fmt.Fprintf(&out, "\tover: %s\n", s.st.phase())
 	}
 	return out.String()
@@ -225,7 +225,7 @@ func (s *scenario) trace(x effects) string {
 func (s *scenario) hostOf(label string) subjects.HostID {
 	id, err := subjects.NewHostID(label)
 	require.NoError(s.t, err)
-	known := slices.Concat(s.st.spec.Procs.Hosts, s.st.spec.Policy.Spares, s.st.spares, slices.Collect(maps.Keys(s.st.gone)), s.st.emptying())
+	known := slices.Concat(s.st.spec.Procs.Hosts, s.st.spec.Policy.Spares, s.st.spares, slices.Collect(maps.Keys(s.st.diedHosts)), s.st.evacuatingHosts())
 	if i := slices.IndexFunc(known, func(h subjects.HostID) bool { return h.Label() == label }); i >= 0 {
 		return known[i]
 	}
@@ -322,7 +322,7 @@ func TestSpec_refusesWhatCannotBeStarted(t *testing.T) {
 		"the region has no ranks":           func(s *Spec) { s.Region = shape.Of("x", 0).Region() },
 		"region host=5/1 leaves the extent": func(s *Spec) { s.Region = shape.Of("host", 5).Region() },
 		"lease 1ms, want at least 1s":       func(s *Spec) { s.Lease = time.Millisecond },
-		"taken over in epoch 1: want a lat": func(s *Spec) { s.Epoch, s.Take = 1, true },
+		"taken over in epoch 1: want a lat": func(s *Spec) { s.Epoch, s.TakeOver = 1, true },
 	} {
 		bad := good
 		change(&bad)
@@ -332,9 +332,9 @@ func TestSpec_refusesWhatCannotBeStarted(t *testing.T) {
 }
 
 func TestKnown_onlySilenceIsNoAnswer(t *testing.T) {
-	require.True(t, known(errors.New("refused before it was sent")))
-	require.True(t, known(&actor.Error{Code: actor.CodeNoProc}))
+	require.True(t, isDefinite(errors.New("refused before it was sent")))
+	require.True(t, isDefinite(&actor.Error{Code: actor.CodeNoProc}))
 	for _, code := range []actor.Code{actor.CodeDeadline, actor.CodeCanceled, actor.CodeLinkBroken} {
-		require.False(t, known(fmt.Errorf("create: %w", &actor.Error{Code: code})))
+		require.False(t, isDefinite(fmt.Errorf("create: %w", &actor.Error{Code: code})))
 	}
 }

@@ -2,13 +2,13 @@ package controller
 
 import (
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/internal/testkit"
 )
 
 func TestCTL15_ranksAreStoppingFromTheMomentThatTheirStopIsAskedFor(t *testing.T) {
@@ -24,19 +24,19 @@ func TestCTL15_ranksAreStoppingFromTheMomentThatTheirStopIsAskedFor(t *testing.T
 	part, err := r.spec.Region.Slice("host", 1, 2)
 	require.NoError(t, err)
 	done := make(chan error, 2)
-	stop := func(s agent.Stopping) {
+	stop := func(s agent.StopRequest) {
 		go func() {
 			_, err := agent.Stop.Call(t.Context(), ref, s)
 			done <- err
 		}()
 	}
-	stop(agent.Stopping{ID: r.spec.id(), Reason: "too many", Region: &part})
+	stop(agent.StopRequest{ID: r.spec.id(), Reason: "too many", Region: &part})
 	r.hosts[1].await(t, "stop", 1)
 	require.Equal(t, agent.Overlay{
 		{First: 0, Count: 2, Status: agent.Status{Phase: agent.Running}},
 		{First: 2, Count: 2, Status: agent.Status{Phase: agent.ShuttingDown, Reason: "too many"}},
 	}, overlay(t, ref))
-	stop(agent.Stopping{ID: r.spec.id(), Reason: "enough"})
+	stop(agent.StopRequest{ID: r.spec.id(), Reason: "enough"})
 	r.hosts[0].await(t, "stop", 1)
 	require.Equal(t, agent.Overlay{
 		{First: 0, Count: 2, Status: agent.Status{Phase: agent.ShuttingDown, Reason: "enough"}},
@@ -77,7 +77,7 @@ func (r *rig) steps(t *testing.T) (told func(string)) {
 	steps := make(chan string, 8)
 	b := r.bus(t)
 	_, err := b.Control().Subscribe(r.p.Space().Events(actor.KindMesh, r.spec.Procs.ID), func(m bus.Msg) {
-		if e, err := actor.OpenEvent(r.p.Space(), m); err == nil {
+		if e, err := actor.DecodeEventFrom(r.p.Space(), m); err == nil {
 			steps <- e.Step
 		}
 	})
@@ -85,19 +85,14 @@ func (r *rig) steps(t *testing.T) (told func(string)) {
 	require.NoError(t, b.Control().Flush(t.Context()))
 	return func(want string) {
 		t.Helper()
-		select {
-		case got := <-steps:
-			require.Equal(t, want, got)
-		case <-time.After(10 * time.Second):
-			t.Fatalf("%s was not told", want)
-		}
+		require.Equal(t, want, testkit.Next(t, steps))
 	}
 }
 
 // overlay is how the ranks of a mesh are, as its controller says.
 func overlay(t *testing.T, ref actor.Ref[agent.Agent]) agent.Overlay {
 	t.Helper()
-	states, err := agent.Get.Call(t.Context(), ref, agent.Query{})
+	states, err := agent.Get.Call(t.Context(), ref, agent.GetRequest{})
 	require.NoError(t, err)
 	by := map[int]agent.Status{}
 	for _, s := range states {

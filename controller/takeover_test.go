@@ -17,7 +17,7 @@ func (r *rig) watch(t *testing.T, ref actor.Ref[agent.Agent]) *actor.Port[actor.
 	t.Helper()
 	port := actor.OpenPort[actor.Event](r.p)
 	t.Cleanup(port.Close)
-	_, err := agent.Streaming.Call(t.Context(), ref, agent.Stream{To: port.Ref()})
+	_, err := agent.Stream.Call(t.Context(), ref, agent.StreamRequest{To: port.Ref()})
 	require.NoError(t, err)
 	return port
 }
@@ -34,7 +34,7 @@ func (r *rig) states(t *testing.T) (all []agent.State) {
 	t.Helper()
 	p := r.teller(t)
 	for _, h := range r.spec.Procs.Hosts {
-		states, err := agent.Get.Call(t.Context(), hostAgent(p, h), agent.Query{ID: r.spec.id()})
+		states, err := agent.Get.Call(t.Context(), hostAgent(p, h), agent.GetRequest{ID: r.spec.id()})
 		require.NoError(t, err)
 		all = append(all, states...)
 	}
@@ -61,27 +61,27 @@ func TestCTL10_twoControllersOfAMeshNeverBothAct(t *testing.T) {
 	}
 
 	lost := heardOf(t, told)
-	require.Equal(t, agent.Fencing, lost.Step, "its next renewal is refused")
-	f := agent.FencedIn(lost)
-	require.Equal(t, agent.Claim{Epoch: 1, Owner: first.ID()}, f.Asked)
-	require.Equal(t, agent.Claim{Epoch: 2, Owner: second.ID()}, f.Has)
+	require.Equal(t, agent.StepFenced, lost.Step, "its next renewal is refused")
+	f := agent.FencedFromEvent(lost)
+	require.Equal(t, agent.Claim{Epoch: 1, Owner: first.ID()}, f.Requested)
+	require.Equal(t, agent.Claim{Epoch: 2, Owner: second.ID()}, f.Current)
 	require.Equal(t, lost, heardOf(t, r.watch(t, first)), "who asks later is told, too")
 	for _, ask := range []func() error{
 		func() error {
-			_, err := agent.Stop.Call(t.Context(), first, agent.Stopping{ID: idOf(t, first)})
+			_, err := agent.Stop.Call(t.Context(), first, agent.StopRequest{ID: idOf(t, first)})
 			return err
 		},
-		func() error { _, err := agent.Wait.Call(t.Context(), first, agent.Ended("")); return err },
+		func() error { _, err := agent.Wait.Call(t.Context(), first, agent.UntilEnded("")); return err },
 	} {
-		require.Equal(t, f, agent.Fenced(ask()))
+		require.Equal(t, f, agent.AsFenced(ask()))
 	}
-	_, err = agent.StopAll.Call(t.Context(), first, agent.StoppingAll{})
+	_, err = agent.StopAll.Call(t.Context(), first, agent.StopAllRequest{})
 	require.NoError(t, err, "it ends, and leaves the mesh alone")
 	require.Equal(t, one(4, agent.Running, ""), wait(t, second, agent.Running))
 	for _, h := range r.hosts {
 		require.Zero(t, h.stops())
 	}
-	o, err := agent.Stop.Call(t.Context(), second, agent.Stopping{ID: idOf(t, second), Reason: "done"})
+	o, err := agent.Stop.Call(t.Context(), second, agent.StopRequest{ID: idOf(t, second), Reason: "done"})
 	require.NoError(t, err)
 	require.Equal(t, one(4, agent.Stopped, "done"), o)
 }
@@ -97,11 +97,11 @@ func TestCTL10_aStopThatIsRefusedIsAnsweredAtOnce(t *testing.T) {
 	second := r.own(t, spec)
 	create(t, second)
 	wait(t, second, agent.Running)
-	o, err := agent.Stop.Call(t.Context(), first, agent.Stopping{ID: idOf(t, first), Reason: "done"})
+	o, err := agent.Stop.Call(t.Context(), first, agent.StopRequest{ID: idOf(t, first), Reason: "done"})
 	require.NoError(t, err)
 	require.Equal(t, one(4, agent.ShuttingDown, "done"), o, "which is all that it knows")
-	_, err = agent.Stop.Call(t.Context(), first, agent.Stopping{ID: idOf(t, first), Reason: "done"})
-	require.NotNil(t, agent.Fenced(err))
+	_, err = agent.Stop.Call(t.Context(), first, agent.StopRequest{ID: idOf(t, first), Reason: "done"})
+	require.NotNil(t, agent.AsFenced(err))
 }
 
 func TestTakeOver_followsTheNewestOwnerWithTheHostsThatHaveTheRanksNow(t *testing.T) {
@@ -110,7 +110,7 @@ func TestTakeOver_followsTheNewestOwnerWithTheHostsThatHaveTheRanksNow(t *testin
 	require.NoError(t, err)
 	has := agent.Claim{Epoch: 4, Owner: m.Owner}
 	id, runs := m.ID.String(), agent.Status{Phase: agent.Running}
-	of := func(host subjects.HostID) *agent.ProcState { return &agent.ProcState{Host: host.String()} }
+	of := func(host subjects.HostID) *agent.ProcInfo { return &agent.ProcInfo{Host: host.String()} }
 	states := []agent.State{
 		{ID: id, Rank: 0, Status: runs, Mesh: &m, Claim: &has, Proc: of(m.Hosts[0])},
 		{ID: id, Rank: 2, Status: agent.Status{Phase: agent.Failed}, Mesh: &m, Proc: of(m.Hosts[1])},
@@ -125,12 +125,12 @@ func TestTakeOver_followsTheNewestOwnerWithTheHostsThatHaveTheRanksNow(t *testin
 	require.EqualValues(t, 5, s.Epoch)
 
 	_, err = TakeOver(m.ID, states, 3)
-	require.Equal(t, &agent.FencedError{ID: id, At: "hosts", Asked: agent.Claim{Epoch: 3, Owner: m.Owner}, Has: has}, err)
+	require.Equal(t, &agent.FencedError{ID: id, Agent: "hosts", Requested: agent.Claim{Epoch: 3, Owner: m.Owner}, Current: has}, err)
 	_, err = TakeOver(m.ID, states[3:], 0)
 	require.EqualError(t, err, "mesh "+id+": no host has it")
 	_, err = TakeOver(m.ID, states[1:2], 0)
 	require.EqualError(t, err, "mesh "+id+" has ended")
-	m.World = &agent.Share{World: "foo"}
+	m.World = &agent.WorldShare{World: "foo"}
 	_, err = TakeOver(m.ID, states, 0)
 	require.EqualError(t, err, "mesh "+id+" belongs to world foo: its owner is the system controller")
 }
@@ -141,8 +141,8 @@ func TestAGT8_aControllerThatStopsEverythingCreatesNothing(t *testing.T) {
 	c := r.own(t, r.spec)
 	create(t, c)
 	wait(t, c, agent.Running)
-	require.NoError(t, agent.StopAll.Post(t.Context(), c, agent.StoppingAll{Reason: "enough"}))
-	_, err := agent.Create.Call(t.Context(), c, agent.Creation{})
+	require.NoError(t, agent.StopAll.Send(t.Context(), c, agent.StopAllRequest{Reason: "enough"}))
+	_, err := agent.Create.Call(t.Context(), c, agent.CreateRequest{})
 	require.Error(t, err, "it has not ended yet, or has")
 }
 

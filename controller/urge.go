@@ -12,16 +12,17 @@ import (
 )
 
 const (
-	// urgeAfter is how long the agents of procs have to say that their actors have stopped before each is told alone.
+	// urgeAfter is the time for the procs' agents to confirm the stop of their actors. Afterwards
+	// each agent gets its own message.
 	urgeAfter = time.Second
 	// urgesAtOnce is how many of them are.
 	urgesAtOnce = 1024
 )
 
-// StopActors has the agents of a region stop their actors, and answers by rank of it once all have ended. It is one
-// cast, which waits for the data before it and for those who fold its answers; whatever holds those up, after a second
-// each agent is told by the control lane, too (CTL-13).
-func StopActors(ctx context.Context, to cast.Mesh[agent.Agent], s agent.Stopping) (agent.Overlay, error) {
+// StopActors stops the actors of a region through their agents, and returns the statuses by rank of
+// it once all have ended. It is one cast; earlier data and the folding processes may delay it.
+// After a second each agent also gets the stop over the control connection (CTL-13).
+func StopActors(ctx context.Context, to cast.Mesh[agent.Agent], s agent.StopRequest) (agent.Overlay, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var alone agent.Overlay
 	var all bool
@@ -58,8 +59,9 @@ func StopActors(ctx context.Context, to cast.Mesh[agent.Agent], s agent.Stopping
 	return o, nil
 }
 
-// keepActors has the agents of a region renew a lease, and answers by rank of it. It is one cast; agents that have not
-// answered when half of the time is over are asked by the control lane, too (CTL-13).
+// keepActors renews a lease at the agents of a region and returns the statuses by rank of it. It is
+// one cast. After half of the time, silent agents also get the renewal over the control connection
+// (CTL-13).
 func keepActors(ctx context.Context, to cast.Mesh[agent.Agent], l agent.Lease) (agent.Overlay, error) {
 	first, cancel := agent.FirstHalf(ctx)
 	defer cancel()
@@ -76,7 +78,7 @@ func keepActors(ctx context.Context, to cast.Mesh[agent.Agent], l agent.Lease) (
 	return o.Merge(alone), err
 }
 
-// urge tells agents of a region, by their ranks, and reports whether all have answered.
+// urge sends to agents of a region, by rank, and reports whether all have replied.
 func urge[M any](
 	ctx context.Context, to cast.Mesh[agent.Agent], e actor.Endpoint[agent.Agent, M, agent.Overlay], m M, ranks []int,
 ) (agent.Overlay, bool) {

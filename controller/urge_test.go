@@ -1,7 +1,6 @@
 package controller
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -11,6 +10,7 @@ import (
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/agent/proc"
+	"github.com/castnet-io/castnet/internal/testkit"
 )
 
 // muted are the controller of actors in two procs, one in each, of which one can be kept from taking data.
@@ -24,12 +24,12 @@ type muted struct {
 func newMuted(t *testing.T, lease time.Duration) *muted {
 	m := &muted{rig: newRig(t)}
 	echo := actor.NewType[*struct{}, actor.None]("echo")
-	registry, err := actor.NewRegistry(echo.Made(func(*actor.Context, actor.None) (*struct{}, error) { return &struct{}{}, nil }))
+	registry, err := actor.NewRegistry(echo.Define(func(*actor.Context, actor.None) (*struct{}, error) { return &struct{}{}, nil }))
 	require.NoError(t, err)
 	for rank := range 2 {
 		p, router, err := proc.Join(t.Context(), proc.Options{Bus: m.bus(t), Registry: registry, Mesh: m.spec.Procs, Rank: rank, Log: zerolog.Nop()})
 		require.NoError(t, err)
-		t.Cleanup(func() { closeProc(t, p, router) })
+		closing(t, p, router)
 		m.proc = p
 	}
 	m.mute = func() func() { return m.hold(t, m.proc) }
@@ -47,7 +47,7 @@ func newMuted(t *testing.T, lease time.Duration) *muted {
 func (r *rig) hold(t *testing.T, p *actor.Proc) (hear func()) {
 	t.Helper()
 	gate, entered := make(chan struct{}), make(chan struct{})
-	held, _ := actor.OpenFunc(p, func(actor.None) error {
+	held, _ := actor.OpenPortFunc(p, func(actor.None) error {
 		close(entered)
 		<-gate // on the data pump
 		return nil
@@ -71,17 +71,18 @@ func TestCTL13_leasesOfProcsAreRenewedThoughNoDataReachTheirHosts(t *testing.T) 
 }
 
 func TestCTL13_actorsAreStoppedThoughNoDataReachesTheirProc(t *testing.T) {
+	t.Parallel()
 	m := newMuted(t, 0)
 	defer m.mute()()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	o, err := agent.Stop.Call(ctx, m.controller, agent.Stopping{ID: idOf(t, m.controller), Reason: "done"})
+	ctx := testkit.Soon(t)
+	o, err := agent.Stop.Call(ctx, m.controller, agent.StopRequest{ID: idOf(t, m.controller), Reason: "done"})
 	require.NoError(t, err)
 	require.Equal(t, one(2, agent.Stopped, "done"), o)
 }
 
 func TestCTL13_leasesOfActorsAreRenewedThoughNoDataReachesTheirProc(t *testing.T) {
-	const lease = 6 * time.Second
+	t.Parallel()
+	const lease = 4 * time.Second
 	m := newMuted(t, lease)
 	defer m.mute()()
 	time.Sleep(lease + lease/4) // agents time leases by their own clock

@@ -2,7 +2,6 @@ package integration
 
 import (
 	"bytes"
-	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/castnet-io/castnet/bus/embed"
+	"github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/internal/testmesh"
 	"github.com/castnet-io/castnet/mesh"
@@ -22,9 +22,8 @@ import (
 )
 
 const (
-	patience = 20 * time.Second // for what takes milliseconds on a machine that is not busy
-	poll     = 10 * time.Millisecond
-	token    = "integration"
+	poll  = 10 * time.Millisecond
+	token = "integration"
 )
 
 // cluster is a NATS server in this process, and hostd processes.
@@ -85,13 +84,7 @@ func (c *cluster) environment(t *testing.T) []string {
 		require.NoError(t, err)
 		require.Empty(t, left, "INT-2: files are left")
 	})
-	env := []string{"TMPDIR=" + tmp, "XDG_RUNTIME_DIR=" + tmp, "XDG_CONFIG_HOME=" + t.TempDir()}
-	for _, key := range []string{"PATH", "HOME", "GOCACHE", "GOROOT"} {
-		if v, ok := os.LookupEnv(key); ok {
-			env = append(env, key+"="+v)
-		}
-	}
-	env = append(env, "NATS_URL="+c.server.URL())
+	env := testkit.Environment(tmp, t.TempDir(), tmp, "NATS_URL="+c.server.URL())
 	if c.user != "" {
 		return append(env, "NATS_USER="+c.user, "NATS_PASSWORD="+c.user)
 	}
@@ -100,9 +93,7 @@ func (c *cluster) environment(t *testing.T) []string {
 
 // node is one hostd process.
 type node struct {
-	cmd    *exec.Cmd
-	said   *testkit.Transcript
-	exited chan struct{}
+	*testkit.Process
 	killed bool
 }
 
@@ -110,47 +101,34 @@ func (c *cluster) startNode(t *testing.T, label string, more ...string) *node {
 	t.Helper()
 	self, err := os.Executable()
 	require.NoError(t, err)
-	n := &node{said: &testkit.Transcript{}, exited: make(chan struct{})}
-	n.cmd = exec.Command(program("hostd"), append([]string{
+	cmd := c.command(t, program("hostd"), append([]string{
 		"--nats", c.server.URL(), "--label", label,
 		"--allow", self, "--allow", os.Getenv(binVariable), "--allow", "/bin", "--allow", "/usr/bin",
 	}, more...)...)
-	n.cmd.Env = c.environment(t)
-	n.cmd.Stdout, n.cmd.Stderr = n.said, n.said
-	require.NoError(t, n.cmd.Start())
-	go func() {
-		defer close(n.exited)
-		_ = n.cmd.Wait() // how it ended is asked for below
-	}()
+	n := &node{Process: testkit.Start(t, cmd)}
 	t.Cleanup(func() {
-		if n.killed {
-			return
+		if !n.killed {
+			n.Stop(t) // INT-2
 		}
-		require.NoError(t, n.cmd.Process.Signal(syscall.SIGTERM), "hostd is gone: %s", n.said)
-		n.awaitExit(t)
-		require.Zero(t, n.cmd.ProcessState.ExitCode(), "INT-2: %s", n.said)
 	})
 	return n
 }
 
-func (n *node) awaitExit(t *testing.T) {
+// command is a program with the environment of this cluster, whose output is one transcript.
+func (c *cluster) command(t *testing.T, path string, args ...string) *exec.Cmd {
 	t.Helper()
-	select {
-	case <-n.exited:
-	case <-time.After(patience):
-		require.NoError(t, n.cmd.Process.Kill())
-		<-n.exited
-		t.Fatalf("hostd did not stop: %s", n.said)
-	}
+	cmd, said := exec.Command(path, args...), &testkit.Transcript{}
+	cmd.Env, cmd.Stdout, cmd.Stderr = c.environment(t), said, said
+	return cmd
 }
 
 // kill is kill -9. What a hostd could not clean up is removed for it.
 func (n *node) kill(t *testing.T) {
 	t.Helper()
 	n.killed = true
-	require.NoError(t, n.cmd.Process.Kill())
-	n.awaitExit(t)
-	sweep(t, n.cmd.Env)
+	n.Send(t, syscall.SIGKILL)
+	n.Exit(t)
+	sweep(t, n.Env)
 }
 
 // sweep empties the folder for temporary files of an environment.
@@ -167,17 +145,13 @@ func sweep(t *testing.T, env []string) {
 	}
 }
 
-// connect is a client in this process.
+// connect is a client in this process, of a test in which nothing reconnects.
 func (c *cluster) connect(t *testing.T) *mesh.Net {
 	t.Helper()
-	return testmesh.Connect(t, c.server)
-}
-
-// within is a context for a wait that would have no end if what is waited for did not come.
-func within(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), 3*patience)
-	t.Cleanup(cancel)
-	return ctx
+	return testmesh.Connect(t, c.server, func(o *mesh.Options) {
+		o.Config = &config.Config{}
+		require.NoError(t, config.DeliveryReconnectTimeout.Override(o.Config, time.Second)) // or it closes 5 s after a host was killed
+	})
 }
 
 // spawn starts procs that run this binary, so many on each host.
@@ -214,5 +188,5 @@ func (c *cluster) running(t testing.TB, path string) (found []int) {
 // gone waits until no process of this cluster runs from a path.
 func (c *cluster) gone(t *testing.T, path string) {
 	t.Helper()
-	require.Eventually(t, func() bool { return len(c.running(t, path)) == 0 }, patience, poll, "INT-1: processes of %s are left", path)
+	require.Eventually(t, func() bool { return len(c.running(t, path)) == 0 }, testkit.Patience, poll, "INT-1: processes of %s are left", path)
 }

@@ -1,7 +1,7 @@
 package integration
 
 import (
-	"bufio"
+	"cmp"
 	"context"
 	"io"
 	"os"
@@ -15,6 +15,7 @@ import (
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/cast"
 	"github.com/castnet-io/castnet/examples/wordcount/counting"
+	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/internal/testmesh"
 	"github.com/castnet-io/castnet/mesh"
 )
@@ -28,7 +29,7 @@ func TestKilledProc_isSeenByItsOwnerAndTheOthersAnswer(t *testing.T) {
 	pid := testmesh.PIDs(t, net, procs.ID().String())[5]
 	require.NotZero(t, pid)
 	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
-	for e, err := range procs.Watch(within(t)) {
+	for e, err := range procs.Watch(testkit.Soon(t)) {
 		require.NoError(t, err)
 		require.Equal(t, 5, e.Rank)
 		require.Equal(t, int(syscall.SIGKILL), e.Signal)
@@ -64,11 +65,10 @@ func TestKilledOwner_itsProcsStopWhenTheirLeaseRunsOut(t *testing.T) {
 	require.True(t, ok, id)
 	net := c.connect(t)
 	require.Len(t, testmesh.PIDs(t, net, id), 2)
-	require.NoError(t, o.cmd.Process.Kill())
-	require.Error(t, o.cmd.Wait())
-	require.Eventually(t, func() bool { return len(testmesh.PIDs(t, net, id)) == 0 }, patience, poll)
-	require.Contains(t, c.nodes[0].said.String(), "the lease ran out")
-	require.Contains(t, c.nodes[0].said.String(), id)
+	o.dies(t)
+	require.Eventually(t, func() bool { return len(testmesh.PIDs(t, net, id)) == 0 }, testkit.Patience, poll)
+	require.Contains(t, c.nodes[0].Said(), "the lease ran out")
+	require.Contains(t, c.nodes[0].Said(), id)
 }
 
 func TestKilledOwner_itsOwnHostsEndAndThoseItHasTakenGoOn(t *testing.T) {
@@ -82,9 +82,8 @@ func TestKilledOwner_itsOwnHostsEndAndThoseItHasTakenGoOn(t *testing.T) {
 	found, err := net.AwaitHosts(t.Context(), 3)
 	require.NoError(t, err)
 	require.Contains(t, found.Hosts(), mine.Hosts()[1])
-	require.NoError(t, o.cmd.Process.Kill())
-	require.Error(t, o.cmd.Wait())
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	o.dies(t)
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
 	defer cancel()
 	ended := map[int]bool{}
 	for e, err := range mine.Via(net).Watch(ctx) {
@@ -94,24 +93,23 @@ func TestKilledOwner_itsOwnHostsEndAndThoseItHasTakenGoOn(t *testing.T) {
 		}
 	}
 	require.Len(t, ended, 2)
-	c.gone(t, o.cmd.Path)
+	c.gone(t, o.Path)
 	attached, err := net.AwaitHosts(t.Context(), 1)
 	require.NoError(t, err)
 	require.Len(t, attached.Hosts(), 1)
 	require.ErrorContains(t, attached.Take(t.Context()), "is owned by", "who was killed has not let go of it")
-	require.NoError(t, attached.Seize(t.Context()))
+	require.NoError(t, attached.TakeOver(t.Context()))
 	alive, err := attached.Ping(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, []bool{true}, alive.Values())
 	spawn(t, net, 1)
-	sweep(t, o.cmd.Env)
+	sweep(t, o.Env)
 }
 
 // owner is a process that runs ownerMain.
 type owner struct {
-	cmd *exec.Cmd
-	in  io.WriteCloser
-	out *bufio.Reader
+	*testkit.Process
+	in io.WriteCloser
 }
 
 // startOwner starts an owner from a path; "" is this binary's.
@@ -119,20 +117,12 @@ func (c *cluster) startOwner(t *testing.T, path string) *owner {
 	t.Helper()
 	self, err := os.Executable()
 	require.NoError(t, err)
-	if path == "" {
-		path = self
-	}
-	o := &owner{cmd: exec.Command(path)}
-	o.cmd.Env = append(c.environment(t), roleVariable+"="+roleOwner)
-	o.cmd.Stderr = os.Stderr
-	o.in, err = o.cmd.StdinPipe()
+	cmd := exec.Command(cmp.Or(path, self))
+	cmd.Env, cmd.Stderr = append(c.environment(t), roleVariable+"="+roleOwner), os.Stderr
+	in, err := cmd.StdinPipe()
 	require.NoError(t, err)
-	out, err := o.cmd.StdoutPipe()
-	require.NoError(t, err)
-	o.out = bufio.NewReader(out)
-	require.NoError(t, o.cmd.Start())
-	t.Cleanup(func() { _ = o.cmd.Process.Kill() }) // fails when it has ended, as it should have
-	require.Equal(t, "connected", o.line(t))
+	o := &owner{testkit.Start(t, cmd), in}
+	require.Equal(t, "connected", o.Out.Line(t))
 	return o
 }
 
@@ -146,21 +136,19 @@ func (o *owner) asks(t *testing.T, line string) string {
 	t.Helper()
 	_, err := io.WriteString(o.in, line+"\n")
 	require.NoError(t, err)
-	return o.line(t)
+	return o.Out.Line(t)
 }
 
-func (o *owner) line(t *testing.T) string {
+// dies kills the owner.
+func (o *owner) dies(t *testing.T) {
 	t.Helper()
-	line, err := o.out.ReadString('\n')
-	require.NoError(t, err, "the owner ended: %s", line)
-	return strings.TrimSpace(line)
+	o.Send(t, syscall.SIGKILL)
+	require.Equal(t, -1, o.Exit(t))
 }
 
 // end closes its stdin and waits.
 func (o *owner) end(t *testing.T) {
 	t.Helper()
 	require.NoError(t, o.in.Close())
-	rest, err := io.ReadAll(o.out)
-	require.NoError(t, err)
-	require.NoError(t, o.cmd.Wait(), "%s", rest)
+	require.Zero(t, o.Exit(t), o.Said())
 }

@@ -1,7 +1,6 @@
 package integration
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -14,6 +13,7 @@ import (
 	"github.com/castnet-io/castnet/bus/embed"
 	"github.com/castnet-io/castnet/controller/worlds"
 	"github.com/castnet-io/castnet/examples/wordcount/counting"
+	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/internal/testmesh"
 	"github.com/castnet-io/castnet/mesh"
 )
@@ -41,7 +41,7 @@ func (s shell) count(folder string) (words int64) {
 	s.Helper()
 	job, err := json.Marshal(counting.Job{Folder: folder, Suffix: ".go"})
 	require.NoError(s, err)
-	out := s.run(s.cli, "req", "castnet.v1.default.cast.words.wordcount.count.anon", string(job), "--raw", "--timeout", patience.String())
+	out := s.run(s.cli, "req", "castnet.v1.default.cast.words.wordcount.count.anon", string(job), "--raw", "--timeout", testkit.Patience.String())
 	var shares []counting.Share
 	require.NoError(s, json.Unmarshal([]byte(out), &shares), out)
 	require.Len(s, shares, 4)
@@ -54,7 +54,7 @@ func (s shell) count(folder string) (words int64) {
 // detached is what the system controller has of the mesh words.
 func detached(t *testing.T, net *mesh.Net) (d worlds.DetachedState, ok bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
 	defer cancel()
 	all, err := net.Detached(ctx)
 	if err != nil || len(all) == 0 {
@@ -73,10 +73,10 @@ func TestDetached_theWordCountIsCastToByNATSAndAdoptedByAnotherClient(t *testing
 	require.Eventually(t, func() bool {
 		_, err := worlds.Find(t.Context(), net.Proc())
 		return err == nil
-	}, patience, poll)
+	}, testkit.Patience, poll)
 	c.startNode(t, "s2", "--system")
 	s := shell{t, c.environment(t), natsCLI(t)}
-	client, folder := program("client"), corpus(t)
+	client, folder := program("castnet"), corpus(t)
 	_, _, want := oracle(t, folder, ".go")
 
 	s.run(client, "spawn", "words", "--hosts", "a,b", "--procs", "2", "--command", program("wordcount"), "--actor", "wordcount", "--detach")
@@ -91,25 +91,17 @@ func TestDetached_theWordCountIsCastToByNATSAndAdoptedByAnotherClient(t *testing
 	require.Eventually(t, func() bool {
 		d, ok := detached(t, net)
 		return ok && d.Claim.Epoch == 3
-	}, patience, poll, "the other hostd owns it")
+	}, testkit.Patience, poll, "the other hostd owns it")
 	require.Equal(t, before, testmesh.PIDs(t, net, words.ID().String()))
 
-	adopter := exec.CommandContext(t.Context(), client, "adopt", "words", "--epoch", "3", "-o", "ndjson")
-	adopter.Env = s.env
-	var errs bytes.Buffer
-	adopter.Stderr = &errs
-	out, err := adopter.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, adopter.Start())
-	line, err := bufio.NewReader(out).ReadString('\n')
-	require.NoError(t, err)
-	require.Contains(t, line, `"kind":"up"`)
+	adopter := c.start(t, "castnet", "adopt", "words", "--epoch", "3", "-o", "ndjson")
+	adopter.Out.Find(t, `"kind":"up"`)
 	_, ok := detached(t, net)
 	require.False(t, ok)
 	require.Equal(t, want, s.count(folder))
 	require.Equal(t, before, testmesh.PIDs(t, net, words.ID().String()))
-	require.NoError(t, adopter.Process.Signal(syscall.SIGINT))
-	require.NoError(t, adopter.Wait(), errs.String())
+	adopter.Send(t, syscall.SIGINT)
+	require.Zero(t, adopter.Exit(t), adopter.Said())
 	require.Empty(t, testmesh.PIDs(t, net, words.ID().String()))
 	c.gone(t, program("wordcount"))
 }

@@ -41,8 +41,7 @@ func TestHostsThatRunAlready_areAttachedUsedTakenAndShutDown(t *testing.T) {
 	require.NoError(t, hosts.Take(t.Context()))
 	require.NoError(t, hosts.Shutdown(t.Context(), "done"))
 	for _, n := range c.nodes {
-		n.awaitExit(t)
-		require.Zero(t, n.cmd.ProcessState.ExitCode(), n.said)
+		require.Zero(t, n.Exit(t), n.Said())
 		n.killed = true // it need not be told to stop
 	}
 	require.NoError(t, hosts.Shutdown(t.Context(), "again"), "what is gone is gone")

@@ -10,6 +10,7 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/examples/wordcount/counting"
+	"github.com/castnet-io/castnet/internal/testkit"
 )
 
 // foreign is a NATS client that knows nothing of castnet.
@@ -30,7 +31,7 @@ func ask(t *testing.T, nc *nats.Conn, subject, body string, replies int) map[str
 	require.NoError(t, nc.PublishRequest(subject, inbox, []byte(body)))
 	by := map[string]*nats.Msg{}
 	for range replies {
-		m, err := sub.NextMsg(patience)
+		m, err := sub.NextMsg(testkit.Patience)
 		require.NoError(t, err)
 		by[m.Header.Get(actor.HeaderRank)] = m
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/internal/proctest"
+	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/internal/testmesh"
 	"github.com/castnet-io/castnet/internal/wire"
 	"github.com/castnet-io/castnet/mesh"
@@ -39,7 +40,7 @@ func newGatewayed(t *testing.T, labels ...string) *gatewayed {
 	g := &gatewayed{T: t, cluster: c, net: c.connect(t), nc: foreign(t, c), cli: natsCLI(t), env: c.environment(t)}
 	hosts, err := g.net.Hosts(t.Context())
 	require.NoError(t, err)
-	g.procs, err = hosts.SpawnProcs(t.Context(), mesh.Spawning{
+	g.procs, err = hosts.SpawnProcs(t.Context(), mesh.SpawnSpec{
 		Name: "demo", PerHost: shape.Of("gpu", 2), Command: mesh.Command{Path: agent.Builtin},
 	})
 	require.NoError(t, err)
@@ -77,7 +78,7 @@ func (g *gatewayed) one(to, body string, headers ...string) *nats.Msg {
 	for i := 0; i < len(headers); i += 2 {
 		m.Header.Add(headers[i], headers[i+1])
 	}
-	reply, err := g.nc.RequestMsg(m, patience)
+	reply, err := g.nc.RequestMsg(m, testkit.Patience)
 	require.NoError(g, err)
 	return reply
 }
@@ -127,11 +128,11 @@ func TestGateway_answersTheNATSCommand(t *testing.T) {
 	require.Equal(t, "3", one[0].header["Castnet-Rank"])
 	require.Equal(t, "host=1,gpu=1", one[0].header["Castnet-Point"])
 
-	posted := g.one(subject("add"), "1", "Castnet-Collect", "post")
-	require.Empty(t, posted.Data)
-	require.Equal(t, "4", posted.Header.Get("Castnet-Asked"))
-	require.NotContains(t, posted.Header, "Castnet-Answered")
-	require.Equal(t, "26", string(g.one(subject("get"), "", "Castnet-Reduce", "sum").Data), "what was posted came before what is asked now")
+	sent := g.one(subject("add"), "1", "Castnet-Collect", "send")
+	require.Empty(t, sent.Data)
+	require.Equal(t, "4", sent.Header.Get("Castnet-Asked"))
+	require.NotContains(t, sent.Header, "Castnet-Answered")
+	require.Equal(t, "26", string(g.one(subject("get"), "", "Castnet-Reduce", "sum").Data), "what was sent came before what is asked now")
 
 	cbor := g.one(subject("add"), "\x18\x2a", "Content-Type", "application/cbor")
 	require.Equal(t, "application/cbor", cbor.Header.Get("Content-Type"))
@@ -214,7 +215,7 @@ func holder(t *testing.T, nc *nats.Conn) func() (id string) {
 	require.NoError(t, nc.Flush())
 	return func() string {
 		for {
-			m, err := sub.NextMsg(patience)
+			m, err := sub.NextMsg(testkit.Patience)
 			require.NoError(t, err)
 			if strings.Contains(string(m.Data), `"claim"`) {
 				return m.Subject[strings.LastIndexByte(m.Subject, '.')+1:]
@@ -226,7 +227,7 @@ func holder(t *testing.T, nc *nats.Conn) func() (id string) {
 // hostOf is the host that a gateway runs on, as it says itself.
 func (g *gatewayed) hostOf(id string) string {
 	g.Helper()
-	m, err := g.nc.Request("$SRV.PING.castnet-gateway."+id, nil, patience)
+	m, err := g.nc.Request("$SRV.PING.castnet-gateway."+id, nil, testkit.Patience)
 	require.NoError(g, err)
 	var said struct{ Metadata map[string]string }
 	require.NoError(g, json.Unmarshal(m.Data, &said))
@@ -267,13 +268,13 @@ func diesDuringACast(t *testing.T, collect string) {
 	host := g.hostOf(id)
 	at := slices.Index(labels, host)
 	g.nodes[at].kill(t)
-	m, err := replies.NextMsg(patience)
+	m, err := replies.NextMsg(testkit.Patience)
 	require.NoError(t, err)
 	require.Equal(t, "503", m.Header.Get(actor.HeaderErrorCode), "%v", m.Header)
 	require.Equal(t, "the gateway "+id+" died during the cast: whether it ran is not known", m.Header.Get(actor.HeaderError))
 	require.NotEmpty(t, m.Data)
 	if collect == "stream" {
-		end, err := replies.NextMsg(patience)
+		end, err := replies.NextMsg(testkit.Patience)
 		require.NoError(t, err)
 		require.Empty(t, end.Data, "the end of a stream")
 		require.NotContains(t, end.Header, "Castnet-Asked", "that is not known")
@@ -293,12 +294,12 @@ func TestDiscovery_theNATSCommandListsHostsProcsAndGateways(t *testing.T) {
 	t.Parallel()
 	g := newGatewayed(t, "a", "b")
 	micro := func(args ...string) string {
-		return g.nats(append([]string{"--timeout", patience.String(), "micro"}, args...)...)
+		return g.nats(append([]string{"--timeout", testkit.Patience.String(), "micro"}, args...)...)
 	}
 	// The command lists what answers within 300 ms of the answer before, so the whole list is asked for by its length.
 	want := map[string]int{"castnet-host a": 1, "castnet-host b": 1, "castnet-gateway gateway": 2, "castnet-proc " + g.procs.ID().Label(): 4}
 	got := map[string]int{}
-	for _, a := range g.req("$SRV.PING", "", "--reply-timeout", patience.String(), "--replies", "8") {
+	for _, a := range g.req("$SRV.PING", "", "--reply-timeout", testkit.Patience.String(), "--replies", "8") {
 		var service struct{ Name, ID string }
 		require.NoError(t, json.Unmarshal([]byte(a.body), &service), a.body)
 		label, _, _ := strings.Cut(service.ID, "-")

@@ -12,6 +12,7 @@ import (
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/examples/wordcount/counting"
+	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/mesh/shape"
 )
@@ -31,11 +32,11 @@ func newKept(t *testing.T) *kept {
 	k := &kept{cluster: newCluster(t), state: t.TempDir()}
 	k.nodes = []*node{k.startNode(t, "a", "--state-dir", t.TempDir()), k.startNode(t, "b", "--state-dir", k.state)}
 	net := k.connect(t)
-	require.NoError(t, config.SupervisionPoll.Override(net.Config(), 500*time.Millisecond))
+	require.NoError(t, config.SupervisionPollInterval.Override(net.Config(), 500*time.Millisecond))
 	var err error
 	k.hosts, err = net.AwaitHosts(t.Context(), 2)
 	require.NoError(t, err)
-	k.procs, err = k.hosts.SpawnProcs(t.Context(), mesh.Spawning{Name: "kept", PerHost: shape.Of("proc", 2), Keep: true})
+	k.procs, err = k.hosts.SpawnProcs(t.Context(), mesh.SpawnSpec{Name: "kept", PerHost: shape.Of("proc", 2), Keep: true})
 	require.NoError(t, err)
 	k.actor, k.was = counters(t, k.procs), k.states(t)
 	return k
@@ -55,7 +56,7 @@ func (k *kept) states(t *testing.T) (all []agent.State) {
 func (k *kept) dies(t *testing.T) {
 	t.Helper()
 	k.nodes[1].kill(t)
-	for e, err := range k.hosts.Changes(within(t)) {
+	for e, err := range k.hosts.Changes(testkit.Soon(t)) {
 		require.NoError(t, err)
 		if e.Step == "host.dead" {
 			return
@@ -80,7 +81,7 @@ func TestKeptMesh_itsRanksOutliveTheirHostAndAreTheSameBehindTheNext_CTL16(t *te
 			}
 		}
 		return now[3].Proc.Adopted
-	}, patience, poll)
+	}, testkit.Patience, poll)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	for e, err := range k.procs.Watch(ctx) {
@@ -97,7 +98,7 @@ func TestKeptMesh_itsRanksHaveFailedWhenTheirProcsDieWithTheHost_CTL16(t *testin
 		require.NoError(t, syscall.Kill(s.Proc.PID, syscall.SIGKILL))
 	}
 	told := map[int]string{}
-	for e, err := range k.procs.Watch(within(t)) {
+	for e, err := range k.procs.Watch(testkit.Soon(t)) {
 		require.NoError(t, err)
 		require.Contains(t, e.Reason, "host b is dead")
 		if told[e.View] = e.Status; len(told) == 2 {

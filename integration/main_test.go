@@ -44,8 +44,10 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// programs are what the tests run.
-var programs = []string{"cmd/hostd", "cmd/client", "examples/hello", "examples/wordcount"}
+// programs are the commands that the tests run, each with its package.
+var programs = map[string]string{
+	"castnet": "cmd/client", "hostd": "cmd/hostd", "hello": "examples/hello", "wordcount": "examples/wordcount",
+}
 
 // buildPrograms builds what the tests run, without the race detector: these are the programs that users have. What
 // make has built is not linked again. They run from a folder of the tests' own: what runs there is theirs.
@@ -57,17 +59,14 @@ func buildPrograms() (string, error) {
 	if bin, err = filepath.EvalSymlinks(bin); err != nil {
 		return "", err
 	}
-	args := []string{"build", "-C", "..", "-o", "bin/"}
-	for _, p := range programs {
-		args = append(args, "./"+p)
-	}
-	if out, err := exec.Command("go", args...).CombinedOutput(); err != nil {
-		return "", fmt.Errorf("go %v: %w\n%s", args, err, out)
-	}
-	for _, p := range programs {
-		text, err := os.ReadFile(filepath.Join("..", "bin", filepath.Base(p)))
+	for name, pkg := range programs {
+		built := filepath.Join("bin", name)
+		if out, err := exec.Command("go", "build", "-C", "..", "-o", built, "./"+pkg).CombinedOutput(); err != nil {
+			return "", fmt.Errorf("go build %s: %w\n%s", pkg, err, out)
+		}
+		text, err := os.ReadFile(filepath.Join("..", built))
 		if err == nil {
-			err = os.WriteFile(filepath.Join(bin, filepath.Base(p)), text, 0o700)
+			err = os.WriteFile(filepath.Join(bin, name), text, 0o700)
 		}
 		if err != nil {
 			return "", err
@@ -103,7 +102,7 @@ func ownerMain() int {
 			fmt.Println(gotHosts(ctx, net, hosts))
 			continue
 		}
-		procs, err := hosts.SpawnProcs(ctx, mesh.Spawning{Name: "owned", PerHost: shape.Of("gpu", 2), Lease: ownerLease})
+		procs, err := hosts.SpawnProcs(ctx, mesh.SpawnSpec{Name: "owned", PerHost: shape.Of("gpu", 2), Lease: ownerLease})
 		if err != nil {
 			fmt.Println(err)
 			continue
@@ -125,7 +124,7 @@ func gotHosts(ctx context.Context, net *mesh.Net, hosts mesh.HostMesh) string {
 	if err := hosts.Take(ctx); err != nil {
 		return err.Error()
 	}
-	mine, err := net.Allocate(ctx, host.Processes{Label: "mine", Bus: net.Bus()}, "mine", shape.Of("host", 2))
+	mine, err := net.Allocate(ctx, host.ProcessHosts{Label: "mine", Bus: net.Bus()}, "mine", shape.Of("host", 2))
 	if err != nil {
 		return err.Error()
 	}

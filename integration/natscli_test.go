@@ -16,6 +16,7 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/internal/wire"
 	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/mesh/shape"
@@ -53,7 +54,7 @@ func newCaster(t *testing.T) *caster {
 	c := newCluster(t, "a", "b")
 	hosts, err := c.connect(t).Hosts(t.Context())
 	require.NoError(t, err)
-	procs, err := hosts.SpawnProcs(t.Context(), mesh.Spawning{
+	procs, err := hosts.SpawnProcs(t.Context(), mesh.SpawnSpec{
 		Name: "demo", PerHost: shape.Of("gpu", 2), Command: mesh.Command{Path: agent.Builtin},
 	})
 	require.NoError(t, err)
@@ -90,7 +91,7 @@ func (c *caster) castTo(to, endpoint, where, body string, replies int, flags ...
 // request runs `nats request` and returns what it says.
 func (c *caster) request(to, endpoint, where, body string, replies int, flags ...string) string {
 	c.Helper()
-	args := []string{"request", "--timeout", patience.String(), "--reply-timeout", patience.String(), "--replies", strconv.Itoa(replies)}
+	args := []string{"request", "--timeout", testkit.Patience.String(), "--reply-timeout", testkit.Patience.String(), "--replies", strconv.Itoa(replies)}
 	args = append(append(args, flags...), fmt.Sprintf("%s.%s.%s.%s.anon", c.subject, to, endpoint, where), body)
 	cmd := exec.CommandContext(c.Context(), c.cli, args...)
 	cmd.Env = c.env

@@ -16,6 +16,7 @@ import (
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/bus/embed"
 	"github.com/castnet-io/castnet/cast"
+	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/mesh/shape"
 	"github.com/castnet-io/castnet/subjects"
@@ -30,7 +31,8 @@ func documented(t *testing.T) string {
 	_, after, _ = strings.Cut(after, "```\n")
 	conf, _, found := strings.Cut(after, "```\n")
 	require.True(t, found)
-	conf = strings.NewReplacer("port: 4333", "port: -1", "/var/lib/nats", t.TempDir()).Replace(conf)
+	conf = strings.NewReplacer("port: 4333", "port: -1", "/var/lib/nats", t.TempDir(),
+		"$PROGRAM_PASSWORD", "program", "$CALLER_PASSWORD", "caller", "$HOSTD_PASSWORD", "hostd").Replace(conf)
 	path := filepath.Join(t.TempDir(), "nats.conf")
 	require.NoError(t, os.WriteFile(path, []byte(conf), 0o600))
 	return path
@@ -38,9 +40,7 @@ func documented(t *testing.T) string {
 
 func TestPermissions_thoseOfTheDocumentationAreEnough(t *testing.T) {
 	unheard(t, "no user of that server may hear everything")
-	t.Setenv("PROGRAM_PASSWORD", "program")
-	t.Setenv("CALLER_PASSWORD", "caller")
-	t.Setenv("HOSTD_PASSWORD", "hostd")
+	t.Parallel()
 	c := onServer(t, embed.Options{ConfigFile: documented(t)})
 	c.user = "hostd"
 	net, err := mesh.Connect(t.Context(), mesh.Options{Bus: &bus.Options{URL: c.server.URL(), User: "program", Password: "program"}})
@@ -57,11 +57,11 @@ func TestPermissions_thoseOfTheDocumentationAreEnough(t *testing.T) {
 	require.Eventually(t, func() bool {
 		_, err := net.Detached(t.Context())
 		return err == nil
-	}, patience, poll, first.said)
+	}, testkit.Patience, poll, first.Said())
 	second := c.startNode(t, "s2", "--system")
 	world := filepath.Join(t.TempDir(), "world.yaml")
 	require.NoError(t, os.WriteFile(world, []byte("name: train\nshape: x=2\nper-host: 1\ncommand: builtin\n"), 0o600))
-	client := program("client")
+	client := program("castnet")
 	s.run(client, "apply", "-f", world)
 	s.run(client, "spawn", "demo", "--hosts", "a", "--detach")
 
@@ -74,13 +74,13 @@ func TestPermissions_thoseOfTheDocumentationAreEnough(t *testing.T) {
 	require.Eventually(t, func() bool {
 		d, ok := detached(t, net)
 		return ok && d.Claim.Epoch == 3
-	}, patience, poll, second.said)
+	}, testkit.Patience, poll, second.Said())
 	require.Contains(t, s.run(client, "worlds"), "train", "it was read again")
 	require.Equal(t, "2\n", s.run(client, "cast", "demo", "counter", "add", "1", "--reduce", "sum"))
 	s.run(client, "stop", "demo")
 	s.run(client, "delete", "train")
 	for _, n := range []*node{a, first, second} {
-		require.NotContains(t, n.said.String(), "permission denied")
+		require.NotContains(t, n.Said(), "permission denied")
 	}
 }
 
@@ -104,7 +104,7 @@ func ownsAMesh(t *testing.T, net *mesh.Net) {
 	t.Helper()
 	hosts, err := net.Hosts(t.Context())
 	require.NoError(t, err)
-	procs, err := hosts.SpawnProcs(t.Context(), mesh.Spawning{
+	procs, err := hosts.SpawnProcs(t.Context(), mesh.SpawnSpec{
 		Name: "own", PerHost: shape.Of("gpu", 2), Command: mesh.Command{Path: agent.Builtin},
 	})
 	require.NoError(t, err)

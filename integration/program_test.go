@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"os"
-	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
@@ -14,25 +13,18 @@ import (
 	"github.com/castnet-io/castnet/internal/testkit"
 )
 
-// start runs a program of this cluster's, with its output in the transcript.
-func (c *cluster) start(t *testing.T, name string, args ...string) (*exec.Cmd, *testkit.Transcript) {
+// start starts a program of this cluster's.
+func (c *cluster) start(t *testing.T, name string, args ...string) *testkit.Process {
 	t.Helper()
-	out := &testkit.Transcript{}
-	cmd := exec.Command(program(name), args...)
-	cmd.Env, cmd.Stdout, cmd.Stderr = c.environment(t), out, out
-	require.NoError(t, cmd.Start())
-	return cmd, out
+	return testkit.Start(t, c.command(t, program(name), args...))
 }
 
 // run waits for a program and returns what it said and its exit code.
 func (c *cluster) run(t *testing.T, name string, args ...string) (string, int) {
 	t.Helper()
-	cmd, out := c.start(t, name, args...)
-	err := cmd.Wait()
-	if err != nil {
-		require.IsType(t, &exec.ExitError{}, err)
-	}
-	return out.String(), cmd.ProcessState.ExitCode()
+	p := c.start(t, name, args...)
+	code := p.Exit(t)
+	return p.Said(), code
 }
 
 // requireReport checks what the word count says of a folder on 2 hosts × 4 procs.
@@ -75,7 +67,7 @@ func TestDemo_onHostsThatAreThere(t *testing.T) {
 		out, code := c.run(t, "wordcount", "--hosts", "2", folder)
 		require.Zero(t, code, out)
 		requireReport(t, out, folder)
-		require.Eventually(t, func() bool { return c.server.NumSubs() == before }, patience, poll, "INT-3: %d subscriptions, %d before", c.server.NumSubs(), before)
+		require.Eventually(t, func() bool { return c.server.NumSubs() == before }, testkit.Patience, poll, "INT-3: %d subscriptions, %d before", c.server.NumSubs(), before)
 	}
 }
 
@@ -110,24 +102,23 @@ func TestDemo_refusesBadInputBeforeAnythingStarts(t *testing.T) {
 func TestDemo_cleansUpWhenInterrupted(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
-	cmd, out := c.start(t, "wordcount", "--hostd", program("hostd"))
-	awaitText(t, out, "\ncorpus ")
-	require.NoError(t, cmd.Process.Signal(syscall.SIGINT))
-	require.Error(t, cmd.Wait())
-	require.Equal(t, 130, cmd.ProcessState.ExitCode(), out)
-	require.Contains(t, out.String(), "wordcount: interrupted\n")
+	p := c.start(t, "wordcount", "--hostd", program("hostd"))
+	p.Out.Await(t, "\ncorpus ")
+	p.Send(t, syscall.SIGINT)
+	require.Equal(t, 130, p.Exit(t), p.Said())
+	require.Contains(t, p.Said(), "wordcount: interrupted\n")
 	require.Empty(t, c.running(t, os.Getenv(binVariable)), "nothing is left when it returns")
 }
 
 func TestDemo_takesItsHostsAlongWhenItIsKilled(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
-	cmd, out := c.start(t, "wordcount", "--hostd", program("hostd"))
-	awaitText(t, out, "\ncorpus ")
-	require.NoError(t, cmd.Process.Kill())
-	require.Error(t, cmd.Wait())
+	p := c.start(t, "wordcount", "--hostd", program("hostd"))
+	p.Out.Await(t, "\ncorpus ")
+	p.Send(t, syscall.SIGKILL)
+	require.Equal(t, -1, p.Exit(t))
 	c.gone(t, os.Getenv(binVariable)) // DEMO-1
-	sweep(t, cmd.Env)
+	sweep(t, p.Env)
 }
 
 func TestHello_countsOnEveryProc(t *testing.T) {
@@ -144,10 +135,4 @@ func TestHello_saysThatThereIsNoHost(t *testing.T) {
 	require.Equal(t, 1, code)
 	require.Contains(t, out, "hello: no host answers")
 	require.Equal(t, 1, bytes.Count([]byte(out), []byte("\n")), "one line")
-}
-
-// awaitText waits until a process has said something.
-func awaitText(t *testing.T, out *testkit.Transcript, text string) {
-	t.Helper()
-	require.Eventually(t, func() bool { return strings.Contains(out.String(), text) }, 2*patience, poll, "%q was not said", text)
 }

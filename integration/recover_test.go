@@ -9,6 +9,7 @@ import (
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/cast"
 	"github.com/castnet-io/castnet/examples/wordcount/counting"
+	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/mesh/shape"
 	"github.com/castnet-io/castnet/subjects"
@@ -22,7 +23,7 @@ func TestKilledHost_itsRanksHaveFailedAndTheOwnerIsTold(t *testing.T) {
 	m := counters(t, procs)
 	c.nodes[1].kill(t)
 	told := map[int]string{}
-	for e, err := range procs.Slice("host", 1, 2).Watch(within(t)) {
+	for e, err := range procs.Slice("host", 1, 2).Watch(testkit.Soon(t)) {
 		require.NoError(t, err)
 		require.Contains(t, e.Reason, "host b is dead")
 		told[e.View] = e.Point
@@ -44,19 +45,19 @@ func TestKilledHost_aSpareOneTakesItsPlaceAndActorsFollow(t *testing.T) {
 	net := c.connect(t)
 	hosts, err := net.AwaitHosts(t.Context(), 3)
 	require.NoError(t, err)
-	procs, err := hosts.Slice("host", 0, 2).SpawnProcs(t.Context(), mesh.Spawning{
+	procs, err := hosts.Slice("host", 0, 2).SpawnProcs(t.Context(), mesh.SpawnSpec{
 		Name: "workers", PerHost: shape.Of("proc", 2),
 		Policy: mesh.Policy{Recovery: mesh.Replace, Spares: []subjects.HostID{hosts.Hosts()[2]}},
 	})
 	require.NoError(t, err)
-	m, err := mesh.SpawnActors(t.Context(), procs, counting.Type, mesh.ActorSpawning[actor.None]{
+	m, err := mesh.SpawnActors(t.Context(), procs, counting.Type, mesh.ActorSpawnSpec[actor.None]{
 		Label: "counters", Policy: mesh.Policy{Recovery: mesh.Restart},
 	})
 	require.NoError(t, err)
 	c.nodes[1].kill(t)
 	var steps []string
 	again := 0
-	for e, err := range m.Changes(within(t)) {
+	for e, err := range m.Changes(testkit.Soon(t)) {
 		require.NoError(t, err)
 		steps = append(steps, fmt.Sprint(e.Rank, " ", e.Step, " ", e.Reason))
 		if e.Step == "rank.restart.success" {

@@ -1,7 +1,7 @@
 package integration
 
 import (
-	"fmt"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -11,6 +11,7 @@ import (
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/actor/actortest"
 	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/internal/testmesh"
 	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/mesh/shape"
@@ -31,11 +32,11 @@ var (
 )
 
 func keeperDef() actor.Def {
-	return keeperType.Made(func(ctx *actor.Context, _ actor.None) (*keeper, error) { return &keeper{mesh.Within(ctx)}, nil }, keep.By((*keeper).keep))
+	return keeperType.Define(func(ctx *actor.Context, _ actor.None) (*keeper, error) { return &keeper{mesh.NetOf(ctx)}, nil }, keep.Handle((*keeper).keep))
 }
 
 func (k *keeper) keep(ctx *actor.Context, c charge) (mesh.ActorMesh[actortest.TestActor], error) {
-	return mesh.SpawnActors(ctx, c.Procs.Via(k.net), actortest.TestActors, mesh.ActorSpawning[actor.None]{Label: "kept", Lease: c.Lease})
+	return mesh.SpawnActors(ctx, c.Procs.Via(k.net), actortest.TestActors, mesh.ActorSpawnSpec[actor.None]{Label: "kept", Lease: c.Lease})
 }
 
 func (k *keeper) Cleanup(ctx *actor.Context, _ error) error { return k.net.Close(ctx) }
@@ -61,18 +62,18 @@ func TestOrphanedActors_endWhenTheProcessOfTheirControllerIsGone(t *testing.T) {
 	time.Sleep(1500 * time.Millisecond) // longer than their lease, which agents time by their own clock
 	require.Equal(t, map[agent.Phase]int{agent.Running: 4}, phases(t, procs, kept.Name()))
 
-	require.NoError(t, actortest.CauseFailure.Post(t.Context(), enders.Ref(0), actortest.Failure{Kind: actortest.Exit, Code: 1}))
-	for e, err := range apart.Watch(within(t)) {
+	require.NoError(t, actortest.CauseFailure.Send(t.Context(), enders.Ref(0), actortest.Failure{Kind: actortest.Exit, Code: 1}))
+	for e, err := range apart.Watch(testkit.Soon(t)) {
 		require.NoError(t, err)
 		require.True(t, e.Failed())
 		break
 	}
-	require.Eventually(t, func() bool { return phases(t, procs, kept.Name())[agent.Stopped] == 4 }, patience, poll)
+	require.Eventually(t, func() bool { return phases(t, procs, kept.Name())[agent.Stopped] == 4 }, testkit.Patience, poll)
 	states, err := procs.ActorStates(t.Context(), kept.Name())
 	require.NoError(t, err)
-	require.Equal(t, agent.Orphaned(time.Second), states.Values()[3].Status.Reason)
+	require.Equal(t, agent.OrphanedReason(time.Second), states.Values()[3].Status.Reason)
 	require.Len(t, testmesh.PIDs(t, net, procs.ID().String()), 4, "the procs have another owner")
-	for _, err := range kept.Via(net).Watch(within(t)) {
+	for _, err := range kept.Via(net).Watch(testkit.Soon(t)) {
 		var gone *mesh.ControllerError
 		require.ErrorAs(t, err, &gone, "and whoever asks is told whom to blame")
 	}
@@ -111,7 +112,7 @@ func TestFaultC15_everyCallThatWaitsForAProcFailsWhenItDies(t *testing.T) {
 		require.NoError(t, err)
 		s := all.Values()[1].Actor
 		return s != nil && s.Queued+int(s.Handled) >= calls-1
-	}, patience, poll)
+	}, testkit.Patience, poll)
 	killed := time.Now()
 	require.NoError(t, syscall.Kill(testmesh.PIDs(t, net, procs.ID().String())[1], syscall.SIGKILL))
 	for range calls {
@@ -131,13 +132,14 @@ func TestProcEnds_areWhatBecomesOfTheActorsInThem(t *testing.T) {
 	actors, err := mesh.Spawn(t.Context(), procs, actortest.TestActors, "actors", actor.None{})
 	require.NoError(t, err)
 	for rank, f := range []actortest.Failure{{Kind: actortest.Exit}, {Kind: actortest.Exit, Code: 1}, {Kind: actortest.Kill}} {
-		require.NoError(t, actortest.CauseFailure.Post(t.Context(), actors.Ref(rank), f))
+		require.NoError(t, actortest.CauseFailure.Send(t.Context(), actors.Ref(rank), f))
 	}
 	got := make([]string, 3)
 	n := 0
-	for e, err := range actors.Watch(within(t)) {
+	for e, err := range actors.Watch(testkit.Soon(t)) {
 		require.NoError(t, err)
-		got[e.Rank] = fmt.Sprintf("%s: %s", e.Status, e.Reason)
+		how, _, _ := strings.Cut(e.Reason, "\n") // a proc that is killed may have warned that the peer of an answer is gone
+		got[e.Rank] = e.Status + ": " + how
 		if n++; n == len(got) {
 			break
 		}

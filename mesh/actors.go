@@ -19,43 +19,45 @@ import (
 )
 
 // ActorMesh is a region of an actor mesh: one actor of Go type A in every proc of a region. It is a
-// value: as text, which Via binds to a Net again, it is name|owner|procs.
+// value. Its text is name|owner|procs; Via binds a decoded one to a Net.
 type ActorMesh[A any] struct {
-	procs ProcMesh
-	name  string           // the actors' shared name
-	owner subjects.ActorID // its controller; zero: made by somebody else, or without one
-	free  bool             // without one
+	procs        ProcMesh
+	name         string           // the actors' shared name
+	owner        subjects.ActorID // its controller; zero: made by somebody else, or without one
+	uncontrolled bool             // without one
 }
 
-// ActorSpawning says what actors to spawn.
-type ActorSpawning[P any] struct {
+// ActorSpawnSpec describes the actors to spawn.
+type ActorSpawnSpec[P any] struct {
 	Label  string        // of the fresh name they share
 	Params P             // for each constructor
-	Lease  time.Duration // how long the actors outlive a vanished owner; 0: supervision.orphan, less: for ever
+	Lease  time.Duration // how long the actors outlive a vanished owner; 0: supervision.lease-ttl, less: for ever
 
-	// Policy says what becomes of actors that fail; the zero value: they have failed. Its owner applies it.
+	// Policy is the recovery policy for failed actors, applied by the owner. The zero value leaves
+	// them failed.
 	Policy Policy
-	// Display is what reports call the mesh; "": by its name.
+	// Display is the name of the mesh in reports; "": its name.
 	Display string
 
-	// Idle ends the wait for the ranks when nothing has become of any for so long; 0: actor.spawn-idle, less:
-	// only the deadline does. Of actors that nobody owns there is no news but their one answer: it ends the wait for that.
-	Idle time.Duration
-	// Partial keeps what has started when some ranks have not: the mesh is returned beside the error.
-	Partial bool
-	// Uncontrolled makes actors that nobody owns: they live until they are stopped, or their procs end. No policy
-	// applies to them.
+	// ProgressTimeout ends the wait for the ranks when none has made progress for this long. 0:
+	// actor.spawn-idle; negative: only the deadline ends it. Actors without owner give one reply,
+	// so it bounds the wait for that.
+	ProgressTimeout time.Duration
+	// AllowPartial keeps the started ranks when others fail: the mesh is returned beside the error.
+	AllowPartial bool
+	// Uncontrolled makes actors without owner. They live until a stop or the end of their procs. No
+	// policy applies to them.
 	Uncontrolled bool
 }
 
 // Spawn starts an actor of a type in every proc of a region, under one fresh name that starts with
 // label. A constructor that fails anywhere fails the spawn and names the rank (MESH-3, MESH-4).
 func Spawn[A, P any](ctx context.Context, procs ProcMesh, typ actor.Type[A, P], label string, params P) (ActorMesh[A], error) {
-	return SpawnActors(ctx, procs, typ, ActorSpawning[P]{Label: label, Params: params})
+	return SpawnActors(ctx, procs, typ, ActorSpawnSpec[P]{Label: label, Params: params})
 }
 
-// SpawnActors is Spawn with everything that can be said.
-func SpawnActors[A, P any](ctx context.Context, procs ProcMesh, typ actor.Type[A, P], s ActorSpawning[P]) (ActorMesh[A], error) {
+// SpawnActors is Spawn with all options.
+func SpawnActors[A, P any](ctx context.Context, procs ProcMesh, typ actor.Type[A, P], s ActorSpawnSpec[P]) (ActorMesh[A], error) {
 	fail := func(err error) (ActorMesh[A], error) {
 		return ActorMesh[A]{}, &RefusedError{"actors", s.Label, err}
 	}
@@ -73,54 +75,55 @@ func SpawnActors[A, P any](ctx context.Context, procs ProcMesh, typ actor.Type[A
 	if err != nil {
 		return fail(err)
 	}
-	ctx, cancel := within(ctx, config.MeshSpawnDeadline.Get(procs.net.config))
+	ctx, cancel := withTimeout(ctx, config.MeshSpawnDeadline.Get(procs.net.config))
 	defer cancel()
 	actors := agent.ActorSpec{Name: name, Type: typ.Name(), Params: raw}
-	idle := cmp.Or(s.Idle, config.ActorSpawnIdle.Get(procs.net.config))
-	m := ActorMesh[A]{procs: procs, name: name, free: s.Uncontrolled}
+	idle := cmp.Or(s.ProgressTimeout, config.ActorSpawnIdle.Get(procs.net.config))
+	m := ActorMesh[A]{procs: procs, name: name, uncontrolled: s.Uncontrolled}
 	if s.Uncontrolled {
 		actors.Owner = procs.net.proc.ID().Actor(agent.Name)
-		err := procs.create(ctx, actors, idle)
-		if some, ok := errors.AsType[*SpawnError](err); err != nil && !(ok && s.Partial && len(some.Failed) < some.Ranks) {
+		err := procs.createUncontrolled(ctx, actors, idle)
+		if some, ok := errors.AsType[*SpawnError](err); err != nil && !(ok && s.AllowPartial && len(some.Failed) < some.Ranks) {
 			stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), config.MeshCleanupDeadline.Get(procs.net.config))
 			defer cancel()
-			_, stopping := m.stopFree(stop, "its spawn failed")
+			_, stopping := m.stopUncontrolled(stop, "its spawn failed")
 			return ActorMesh[A]{}, errors.Join(err, stopping)
 		}
 		return m, err
 	}
-	procs.acquaint() // its controller begins with what the process knows
-	owner, err := procs.net.own(ctx, controller.Spec{Procs: procs.desc, Region: procs.region, Actors: &actors, Lease: s.Lease, Policy: s.Policy, Name: s.Display})
+	procs.resolve() // its controller begins with what the process knows
+	owner, err := procs.net.startController(ctx, controller.Spec{Procs: procs.desc, Region: procs.region, Actors: &actors, Lease: s.Lease, Policy: s.Policy, Name: s.Display})
 	if err != nil {
 		return fail(err)
 	}
 	m.owner = owner.ID()
-	err = start(ctx, owner, name, procs.desc, procs.region, idle)
-	if some, ok := errors.AsType[*SpawnError](err); ok && s.Partial && len(some.Failed) < some.Ranks {
+	err = startMesh(ctx, owner, name, procs.desc, procs.region, idle)
+	if some, ok := errors.AsType[*SpawnError](err); ok && s.AllowPartial && len(some.Failed) < some.Ranks {
 		return m, err
 	}
 	if err != nil {
-		return ActorMesh[A]{}, errors.Join(err, abandon(ctx, procs.net, owner, name))
+		return ActorMesh[A]{}, errors.Join(err, abandonSpawn(ctx, procs.net, owner, name))
 	}
 	return m, nil
 }
 
-// create has actors made without a controller, and waits until they run, or for so long.
-func (p ProcMesh) create(ctx context.Context, spec agent.ActorSpec, idle time.Duration) error {
+// createUncontrolled creates actors without a controller and waits up to idle until they run.
+func (p ProcMesh) createUncontrolled(ctx context.Context, spec agent.ActorSpec, idle time.Duration) error {
 	began := time.Now()
 	if idle > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, idle)
 		defer cancel()
 	}
-	o, err := cast.Reduce(ctx, p.agents(), agent.Create, agent.Creation{Actors: &spec, Wait: true}, agent.MergeOverlays)
-	silent, err := reasons(err)
+	o, err := cast.Reduce(ctx, p.agents(), agent.Create, agent.CreateRequest{Actors: &spec, Wait: true}, agent.MergeOverlays)
+	silent, err := statusesByRank(err)
 	if err != nil {
 		return fmt.Errorf("spawn %s: %w", spec.Name, err)
 	}
 	failed := unstarted(o, p.desc, p.region, began)
 	for i, f := range failed {
-		if why, is := silent[f.Rank]; is {
+		view, _ := p.region.ViewRank(f.Rank) // it is of the region
+		if why, is := silent[view]; is {
 			failed[i].Status = why
 		}
 	}
@@ -130,9 +133,10 @@ func (p ProcMesh) create(ctx context.Context, spec agent.ActorSpec, idle time.Du
 	return nil
 }
 
-// Service is an actor of a type in every proc of a region under a name of its own, without uid: made where
-// it is not there yet, shared where it is, by whoever asks. Another type or other params under the name
-// are a conflict. Nobody owns it: it lives until it is stopped, or its procs end.
+// Service is an actor of a type in every proc of a region, under a fixed name without uid. It
+// creates missing actors and shares existing ones between all callers. Another type or other params
+// under the name are a conflict. A service has no owner: it lives until a stop or the end of its
+// procs.
 func Service[A, P any](ctx context.Context, procs ProcMesh, typ actor.Type[A, P], name string, params P) (ActorMesh[A], error) {
 	err := cmp.Or(procs.Err(), typ.Err(), subjects.CheckLabel("service", name))
 	if err == nil && name == agent.Name {
@@ -145,13 +149,13 @@ func Service[A, P any](ctx context.Context, procs ProcMesh, typ actor.Type[A, P]
 	if err != nil {
 		return ActorMesh[A]{}, &RefusedError{"service", name, err}
 	}
-	ctx, cancel := within(ctx, config.MeshSpawnDeadline.Get(procs.net.config))
+	ctx, cancel := withTimeout(ctx, config.MeshSpawnDeadline.Get(procs.net.config))
 	defer cancel()
 	spec := agent.ActorSpec{Name: name, Type: typ.Name(), Params: raw, Owner: procs.desc.Owner}
-	if err := procs.create(ctx, spec, config.ActorSpawnIdle.Get(procs.net.config)); err != nil {
+	if err := procs.createUncontrolled(ctx, spec, config.ActorSpawnIdle.Get(procs.net.config)); err != nil {
 		return ActorMesh[A]{}, fmt.Errorf("service %q: %w", name, err)
 	}
-	return ActorMesh[A]{procs: procs, name: name, free: true}, nil
+	return ActorMesh[A]{procs: procs, name: name, uncontrolled: true}, nil
 }
 
 // Err is the error a bad handle carries.
@@ -166,23 +170,23 @@ func (m ActorMesh[A]) Procs() ProcMesh { return m.procs }
 // Extent is the shape of the region.
 func (m ActorMesh[A]) Extent() shape.Extent { return m.procs.Extent() }
 
-// Target says whom a cast reaches; it makes the mesh a cast.Mesh.
+// Target returns the recipients of a cast; it makes the mesh a cast.Mesh.
 func (m ActorMesh[A]) Target() (cast.Target, error) {
 	if err := m.Err(); err != nil {
 		return cast.Target{}, err
 	}
-	m.procs.acquaint()
+	m.procs.resolve()
 	return cast.Target{Via: m.procs.net.proc, Placement: m.procs.placement(), Actor: m.name, Region: m.procs.region}, nil
 }
 
 // Ref addresses one rank of the region.
 func (m ActorMesh[A]) Ref(rank int) actor.Ref[A] {
 	if err := m.Err(); err != nil {
-		return actor.BadRef[A](err)
+		return actor.ErrRef[A](err)
 	}
 	base, err := m.procs.region.BaseRank(rank)
 	if err != nil {
-		return actor.BadRef[A](err)
+		return actor.ErrRef[A](err)
 	}
 	return m.ref(base)
 }
@@ -192,28 +196,28 @@ func (m ActorMesh[A]) Ref(rank int) actor.Ref[A] {
 func (m ActorMesh[A]) At(pairs ...any) actor.Ref[A] {
 	r := m.procs.region
 	if err := m.Err(); err != nil {
-		return actor.BadRef[A](err)
+		return actor.ErrRef[A](err)
 	}
 	if len(pairs)%2 != 0 {
-		return actor.BadRef[A](fmt.Errorf("at %v: want pairs of label and index", pairs))
+		return actor.ErrRef[A](fmt.Errorf("at %v: want pairs of label and index", pairs))
 	}
 	for i := 0; i < len(pairs); i += 2 {
 		label, ok := pairs[i].(string)
 		index, ok2 := pairs[i+1].(int)
 		if !ok || !ok2 {
-			return actor.BadRef[A](fmt.Errorf("at %v: want a label (string) and an index (int), got %T and %T", pairs, pairs[i], pairs[i+1]))
+			return actor.ErrRef[A](fmt.Errorf("at %v: want a label (string) and an index (int), got %T and %T", pairs, pairs[i], pairs[i+1]))
 		}
 		var err error
 		if r, err = r.Index(label, index); err != nil {
-			return actor.BadRef[A](err)
+			return actor.ErrRef[A](err)
 		}
 	}
 	if n := r.NumRanks(); n != 1 {
-		return actor.BadRef[A](fmt.Errorf("at %v: want an index for every dimension of %s: %d actors match", pairs, m.Extent(), n))
+		return actor.ErrRef[A](fmt.Errorf("at %v: want an index for every dimension of %s: %d actors match", pairs, m.Extent(), n))
 	}
 	base, err := r.BaseRank(0)
 	if err != nil {
-		return actor.BadRef[A](err)
+		return actor.ErrRef[A](err)
 	}
 	return m.ref(base)
 }
@@ -230,42 +234,43 @@ func (m ActorMesh[A]) Select(text string) ActorMesh[A] {
 	return m
 }
 
-// Stop stops the actors of the region, each after the messages it has accepted, and returns once all have; those
-// that have not by the deadline are in a *StopError, by rank. Others of the mesh go on. Only the program that
-// spawned the mesh can, or anybody when it has no owner.
+// Stop stops the actors of the region, each after its accepted messages, and returns once all have
+// ended. A *StopError lists the ranks still alive at the deadline. Other actors of the mesh go on.
+// Only the program that spawned the mesh may stop it; a mesh without owner may be stopped by any
+// program.
 func (m ActorMesh[A]) Stop(ctx context.Context) error {
 	const why = "stopped by its user"
 	if err := m.Err(); err != nil {
 		return err
 	}
-	if !m.free && m.owner.Proc != m.procs.net.proc.ID() {
+	if !m.uncontrolled && m.owner.Proc != m.procs.net.proc.ID() {
 		return fmt.Errorf("stop %s: %w", m.name, &OwnerError{Owner: m.owner})
 	}
-	ctx, cancel := within(ctx, config.MeshStopDeadline.Get(m.procs.net.config))
+	ctx, cancel := withTimeout(ctx, config.MeshStopDeadline.Get(m.procs.net.config))
 	defer cancel()
 	var o agent.Overlay
 	var err error
-	if m.free {
-		o, err = m.stopFree(ctx, why)
+	if m.uncontrolled {
+		o, err = m.stopUncontrolled(ctx, why)
 	} else {
-		o, err = agent.Stop.Urge(ctx, m.controller(), agent.Stopping{ID: m.name, Reason: why, Region: &m.procs.region})
+		o, err = agent.Stop.Urge(ctx, m.controller(), agent.StopRequest{ID: m.name, Reason: why, Region: &m.procs.region})
 	}
 	if err != nil {
 		return fmt.Errorf("stop %s: %w", m.name, err)
 	}
-	left := statuses(o, m.procs.desc, m.procs.region, func(s agent.Status) bool { return !s.Phase.Terminal() })
+	left := rankStatuses(o, m.procs.desc, m.procs.region, func(s agent.Status) bool { return !s.Phase.Terminal() })
 	if len(left) > 0 {
-		return &StopError{Mesh: m.name, Ranks: m.Extent().NumRanks(), Left: left}
+		return &StopError{Mesh: m.name, Ranks: m.Extent().NumRanks(), Remaining: left}
 	}
 	return nil
 }
 
-// stopFree stops actors that have no controller.
-func (m ActorMesh[A]) stopFree(ctx context.Context, reason string) (agent.Overlay, error) {
-	return controller.StopActors(ctx, m.procs.agents(), agent.Stopping{ID: m.name, Reason: reason})
+// stopUncontrolled stops actors without a controller.
+func (m ActorMesh[A]) stopUncontrolled(ctx context.Context, reason string) (agent.Overlay, error) {
+	return controller.StopActors(ctx, m.procs.agents(), agent.StopRequest{ID: m.name, Reason: reason})
 }
 
-// OwnerError says that only another program may do what was asked.
+// OwnerError refuses an operation that only the owner may do.
 type OwnerError struct {
 	Owner subjects.ActorID // its controller; zero: the handle does not know it
 }
@@ -281,14 +286,14 @@ func (m ActorMesh[A]) controller() actor.Ref[agent.Agent] {
 	return actor.RefOf[agent.Agent](m.owner).Via(m.procs.net.proc)
 }
 
-// Watch yields the end of every actor of the region, those before it included, until ctx ends or the loop is
-// left (MESH-6). Actors that are started again have not ended: Changes tells of them.
+// Watch yields the end of every actor of the region, earlier ends included, until ctx ends or the
+// loop is left (MESH-6). Restarted actors have not ended: Changes reports them.
 func (m ActorMesh[A]) Watch(ctx context.Context) iter.Seq2[actor.Event, error] {
 	return ends(m.Changes(ctx))
 }
 
-// Changes yields what becomes of the actors of the region: their ends, those before it included, and what is
-// done about those that are started again.
+// Changes yields the changes of the region's actors: their ends, earlier ones included, and the
+// progress of restarts.
 func (m ActorMesh[A]) Changes(ctx context.Context) iter.Seq2[actor.Event, error] {
 	return m.watched().changes(ctx)
 }
@@ -307,9 +312,9 @@ func (m ActorMesh[A]) watched() watched {
 	return w
 }
 
-// ref addresses the actor of a rank of the whole mesh, in the proc that has the rank now.
+// ref addresses the actor of a rank of the whole mesh, in the present proc of the rank.
 func (m ActorMesh[A]) ref(base int) actor.Ref[A] {
-	m.procs.acquaint()
+	m.procs.resolve()
 	p := m.procs.net.proc
-	return actor.RefOf[A](p.Latest(m.procs.placement().Proc(base)).Actor(m.name)).Via(p)
+	return actor.RefOf[A](p.LatestGeneration(m.procs.placement().Proc(base)).Actor(m.name)).Via(p)
 }

@@ -14,15 +14,16 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// Allocator gets hosts from somewhere; see agent.Allocator. Package agent/host has some that start them.
+// Allocator provides hosts; see agent.Allocator. Package agent/host has allocators that start
+// hosts.
 type Allocator = agent.Allocator
 
-// Allocation is hosts that somebody holds; see agent.Allocation.
+// Allocation is a set of held hosts; see agent.Allocation.
 type Allocation = agent.Allocation
 
-// Allocate gets hosts and attaches to them. They belong to this Net: Shutdown of the mesh, or Close of
-// the Net, gives them back; so does a failure here. Hosts that are started for it, and that are not told of
-// another bus, are on this one's.
+// Allocate gets hosts and attaches to them. They belong to this Net: Shutdown of the mesh, Close of
+// the Net, or a failure here returns them. Hosts started for it use this Net's bus unless
+// configured for another one.
 func (n *Net) Allocate(ctx context.Context, a Allocator, name string, e shape.Extent) (HostMesh, error) {
 	if err := e.Err(); err != nil {
 		return HostMesh{}, fmt.Errorf("allocate %q: %w", name, err)
@@ -30,23 +31,23 @@ func (n *Net) Allocate(ctx context.Context, a Allocator, name string, e shape.Ex
 	if e.NumRanks() == 0 {
 		return HostMesh{}, fmt.Errorf("allocate %q: no hosts for %s: want at least 1", name, e)
 	}
-	n.step("hosts.allocate.attempt", name, e.NumRanks(), agent.Initializing, nil)
+	n.emitHostStep("hosts.allocate.attempt", name, e.NumRanks(), agent.Initializing, nil)
 	h, err := n.allocate(ctx, a, name, e)
 	if err != nil {
-		n.step("hosts.allocate.failed", name, e.NumRanks(), agent.Failed, err)
+		n.emitHostStep("hosts.allocate.failed", name, e.NumRanks(), agent.Failed, err)
 		return HostMesh{}, fmt.Errorf("allocate %q: %w", name, err)
 	}
-	n.step("hosts.allocate.success", name, e.NumRanks(), agent.Running, nil)
+	n.emitHostStep("hosts.allocate.success", name, e.NumRanks(), agent.Running, nil)
 	return h, nil
 }
 
 func (n *Net) allocate(ctx context.Context, a Allocator, name string, e shape.Extent) (HostMesh, error) {
-	ctx, cancel := within(ctx, config.AttachTimeout.Get(n.config))
+	ctx, cancel := withTimeout(ctx, config.AttachTimeout.Get(n.config))
 	defer cancel()
-	if j, ok := a.(agent.Joiner); ok {
-		a = j.Joining(n.settings, n.proc.Space())
+	if j, ok := a.(agent.BusAllocator); ok {
+		a = j.OnBus(n.settings, n.proc.Space())
 	}
-	return n.gain(ctx, name, e, false, func(ctx context.Context) (HostMesh, Allocation, error) {
+	return n.acquireOwned(ctx, name, e, false, func(ctx context.Context) (HostMesh, Allocation, error) {
 		got, err := a.Allocate(ctx, e)
 		if err != nil {
 			return HostMesh{}, nil, err
@@ -60,7 +61,7 @@ func (n *Net) allocate(ctx context.Context, a Allocator, name string, e shape.Ex
 	})
 }
 
-// List allocates hosts that run already, the first ones of it. They are nobody's to give back.
+// List allocates the first of these running hosts. They need no return.
 type List []subjects.HostID
 
 // Allocate is as many hosts as the extent has ranks.
@@ -77,8 +78,8 @@ func (l List) Hosts() []subjects.HostID { return slices.Clone(l) }
 // Close does nothing: the list did not start them.
 func (l List) Close(context.Context) error { return nil }
 
-// OnProcs allocates a host in each proc of a region: an actor of the type is spawned there, whose
-// endpoint says which host it has started. Package agent/host has such a type.
+// OnProcs allocates a host in each proc of a region. It spawns an actor of the type there; the
+// actor's endpoint returns its host. Package agent/host has such a type.
 func OnProcs[A, P any](procs ProcMesh, typ actor.Type[A, P], params P, started actor.Endpoint[A, actor.None, subjects.HostID]) Allocator {
 	return onProcs[A, P]{procs, typ, params, started}
 }

@@ -25,32 +25,32 @@ func (c *cluster) options(t *testing.T) host.Options {
 	t.Helper()
 	log := zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.ErrorLevel)
 	return host.Options{
-		Label: "h", Bus: c.Bus(), Settings: c.Settings(), AllowUser: true, Log: log, Dir: t.TempDir(),
+		Label: "h", Bus: c.Bus(), Settings: c.Settings(), AllowUser: true, Log: log, RunDir: t.TempDir(),
 	}
 }
 
 // here describes hosts in this process whose procs are here, too.
-func (c *cluster) here(t *testing.T) host.Here {
+func (c *cluster) here(t *testing.T) host.LocalHosts {
 	t.Helper()
 	o := c.options(t)
 	registry, err := actor.NewRegistry(defs()...)
 	require.NoError(t, err)
 	o.Local = &host.Local{Registry: registry}
-	return host.Here(o)
+	return host.LocalHosts(o)
 }
 
 // flavours are the ways to get hosts.
 func flavours(t *testing.T, c *cluster) map[string]func(t *testing.T) mesh.Allocator {
 	return map[string]func(t *testing.T) mesh.Allocator{
 		"in this process":          func(t *testing.T) mesh.Allocator { return c.here(t) },
-		"here, procs as processes": func(t *testing.T) mesh.Allocator { return host.Here(c.options(t)) },
-		"as processes":             func(t *testing.T) mesh.Allocator { return host.Processes(c.options(t)) },
+		"here, procs as processes": func(t *testing.T) mesh.Allocator { return host.LocalHosts(c.options(t)) },
+		"as processes":             func(t *testing.T) mesh.Allocator { return host.ProcessHosts(c.options(t)) },
 		"in the procs of a mesh": func(t *testing.T) mesh.Allocator {
 			below, err := c.Allocate(t.Context(), c.here(t), "below", shape.Of("host", 1))
 			require.NoError(t, err)
 			procs, err := below.Spawn(t.Context(), "carriers", shape.Of("slot", 4))
 			require.NoError(t, err)
-			return mesh.OnProcs(procs, host.InProcType, host.InProc{Label: "t", AllowUser: true}, host.InProcID)
+			return mesh.OnProcs(procs, host.HostActorType, host.HostActorParams{Label: "t", AllowUser: true}, host.HostActorID)
 		},
 	}
 }
@@ -71,6 +71,7 @@ func TestAllocate_meshesOnHostsOfEveryFlavourAreWhole(t *testing.T) {
 	t.Parallel()
 	for flavour := range flavours(t, nil) {
 		t.Run(flavour, func(t *testing.T) {
+			t.Parallel()
 			c := newCluster(t)
 			hosts, err := c.Allocate(t.Context(), flavours(t, c)[flavour](t), "hosts", shape.Of("replicas", 4))
 			require.NoError(t, err)
@@ -122,7 +123,7 @@ func TestAllocate_meshesOnHostsOfEveryFlavourAreWhole(t *testing.T) {
 			require.NoError(t, hosts.Shutdown(t.Context(), "done"))
 			require.NoError(t, hosts.Shutdown(t.Context(), "again"), "what is gone is gone")
 			_, err = hosts.Describe(t.Context())
-			var gone *mesh.AttachError
+			var gone *mesh.HostsError
 			require.ErrorAs(t, err, &gone)
 			require.Len(t, gone.Failed, 4)
 		})
@@ -163,7 +164,7 @@ func requireConnected(t *testing.T, net *mesh.Net, refs []actor.Ref[actortest.Te
 		for _, b := range refs {
 			if a.ID() != b.ID() {
 				pair := []actor.Ref[actortest.TestActor]{a, b}
-				require.NoError(t, actortest.Forward.Post(t.Context(), a, actortest.Route{ToVisit: pair, Home: port.Ref()}))
+				require.NoError(t, actortest.Forward.Send(t.Context(), a, actortest.Route{ToVisit: pair, Home: port.Ref()}))
 				ways[way(pair)] = true
 			}
 		}
@@ -200,7 +201,7 @@ func TestAllocate_givesBackWhatItGotWhenItIsNotWhatWasAsked(t *testing.T) {
 func TestAllocate_whenOneHostDoesNotStartNoneIsLeft(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "h2") // whose label the third one is to have
-	for name, a := range map[string]mesh.Allocator{"here": c.here(t), "processes": host.Processes(c.options(t))} {
+	for name, a := range map[string]mesh.Allocator{"here": c.here(t), "processes": host.ProcessHosts(c.options(t))} {
 		_, err := c.Allocate(t.Context(), a, "hosts", shape.Of("host", 3))
 		require.ErrorContains(t, err, `"h2" is taken`, name)
 		hosts, err := c.Hosts(t.Context())
@@ -253,7 +254,7 @@ func TestAttach_failsClosedAndNamesWhoDoesNotAnswer(t *testing.T) {
 	missing, err := subjects.NewHostID("nobody")
 	require.NoError(t, err)
 	_, err = c.Attach(t.Context(), "three", append(slices.Clone(ids), missing)...)
-	var failed *mesh.AttachError
+	var failed *mesh.HostsError
 	require.ErrorAs(t, err, &failed)
 	require.Len(t, failed.Failed, 1)
 	require.Equal(t, missing, failed.Failed[0].Host)
@@ -277,7 +278,7 @@ func TestTake_onlyTheOwnerOfAHostEndsAllOfIt(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, c.Proc().ID().Process().String(), others.Infos()[0].Owner)
 	err = others.Take(t.Context())
-	var refused *mesh.AttachError
+	var refused *mesh.HostsError
 	require.ErrorAs(t, err, &refused)
 	require.Len(t, refused.Failed, 1, "the one that has an owner is named")
 	require.Equal(t, h.Hosts()[0], refused.Failed[0].Host)
@@ -285,13 +286,13 @@ func TestTake_onlyTheOwnerOfAHostEndsAllOfIt(t *testing.T) {
 	infos, err := others.Describe(t.Context())
 	require.NoError(t, err)
 	require.Empty(t, infos[1].Owner, "the other one was let go")
-	_, err = others.Drain(t.Context(), "mine", 0)
+	_, err = others.Drain(t.Context(), mesh.DrainOptions{Reason: "mine"})
 	require.ErrorContains(t, err, "take it first")
 	require.ErrorContains(t, others.Slice("host", 0, 1).Shutdown(t.Context(), "mine"), "take it first")
-	_, err = h.Drain(t.Context(), "repair", 0)
+	_, err = h.Drain(t.Context(), mesh.DrainOptions{Reason: "repair"})
 	require.NoError(t, err)
-	require.NoError(t, others.Seize(t.Context()))
-	_, err = others.Drain(t.Context(), "mine", 0)
+	require.NoError(t, others.TakeOver(t.Context()))
+	_, err = others.Drain(t.Context(), mesh.DrainOptions{Reason: "mine"})
 	require.NoError(t, err)
 	require.ErrorContains(t, h.Release(t.Context()), "is owned by")
 	require.NoError(t, others.Release(t.Context()))

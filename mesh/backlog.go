@@ -9,14 +9,14 @@ import (
 	"github.com/castnet-io/castnet/mesh/shape"
 )
 
-// What a watcher may leave unread: several events of each rank, and more.
+// Limits of a watcher's unread events: several of each rank, and more.
 const (
 	unreadOfRank = 16
 	unreadAtAll  = 1024
 )
 
-// backlog is what a controller has said of a region and one who watches it has not read so far. Ranks may end by the
-// thousand at one moment, and who watches may take its time: it is told of each all the same.
+// backlog holds a controller's events of a region that a watcher has not read yet. Thousands of
+// ranks may end at one moment, and the watcher may be slow; it still gets each event.
 type backlog struct {
 	region shape.Region
 	more   chan struct{} // holds one: there is something new
@@ -31,8 +31,8 @@ func newBacklog(region shape.Region) *backlog {
 	return &backlog{region: region, more: make(chan struct{}, 1)}
 }
 
-// take keeps an event about the region, by rank of which it is told then. One too many ends the watch: it is not to
-// miss what it does not know of.
+// take stores an event of the region, by rank of the region. An overflow ends the watch, so that no
+// event is lost unnoticed.
 func (b *backlog) take(e actor.Event) {
 	var in bool
 	if e.View, in = b.region.ViewRank(e.Rank); !in {
@@ -81,7 +81,7 @@ func (b *backlog) next(ctx context.Context) (actor.Event, error) {
 	}
 }
 
-// tell yields what was said until ctx ends, or nothing comes any more.
+// tell yields the stored events until ctx ends or the backlog is closed.
 func (b *backlog) tell(ctx context.Context, yield func(actor.Event, error) bool) {
 	for {
 		e, err := b.next(ctx)

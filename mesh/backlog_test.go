@@ -33,8 +33,8 @@ type mouth struct {
 	silent []actor.Event // ends that it says when it is asked, and no subscriber is told
 }
 
-func (m *mouth) Stream(ctx *actor.Context, s agent.Stream) (actor.None, error) {
-	if s.End {
+func (m *mouth) Stream(ctx *actor.Context, s agent.StreamRequest) (actor.None, error) {
+	if s.Cancel {
 		m.ended.Add(1)
 		return actor.None{}, nil
 	}
@@ -54,7 +54,7 @@ func (m *mouth) Stream(ctx *actor.Context, s agent.Stream) (actor.None, error) {
 	return actor.None{}, nil
 }
 
-func (m *mouth) ends(ctx *actor.Context, a agent.After) ([]actor.Event, error) {
+func (m *mouth) ends(ctx *actor.Context, a agent.EndsRequest) ([]actor.Event, error) {
 	if m.asked.Add(1); m.mute.Load() {
 		actor.Defer[[]actor.Event](ctx)
 		return nil, nil
@@ -69,7 +69,7 @@ func watching(t *testing.T, m *mouth, region shape.Region) watched {
 	t.Helper()
 	w := m.speaks(t, bustest.Server(t))
 	w.region = region
-	require.NoError(t, config.SupervisionWatchdog.Set(w.net.config, 400*time.Millisecond))
+	require.NoError(t, config.SupervisionControllerTimeout.Set(w.net.config, 400*time.Millisecond))
 	return w
 }
 
@@ -77,8 +77,10 @@ func watching(t *testing.T, m *mouth, region shape.Region) watched {
 func (m *mouth) speaks(t *testing.T, srv *embed.Server) watched {
 	t.Helper()
 	typ := actor.NewType[agent.Agent, actor.None]("mouth")
-	registry, err := actor.NewRegistry(typ.Made(func(*actor.Context, actor.None) (agent.Agent, error) { return m, nil },
-		append(agent.Methods(), agent.Ends.By(func(_ agent.Agent, ctx *actor.Context, a agent.After) ([]actor.Event, error) { return m.ends(ctx, a) }).Urgent())...))
+	registry, err := actor.NewRegistry(typ.Define(func(*actor.Context, actor.None) (agent.Agent, error) { return m, nil },
+		append(agent.Methods(), agent.Ends.Handle(func(_ agent.Agent, ctx *actor.Context, a agent.EndsRequest) ([]actor.Event, error) {
+			return m.ends(ctx, a)
+		}).Urgent())...))
 	require.NoError(t, err)
 	n := program(t, srv, registry)
 	ref, err := actor.Spawn(t.Context(), n.proc, typ, "mouth", actor.None{})

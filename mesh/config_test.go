@@ -26,7 +26,7 @@ func configured(cfg *config.Config) func(*mesh.Options) {
 // settings are the keys of a proc that are not as they are by default, with their layers.
 func settings(t *testing.T, net *mesh.Net, p mesh.ProcMesh, rank int) map[string]string {
 	t.Helper()
-	entries, err := agent.Settings.Call(t.Context(), agent.Of(p.Describe().Proc(rank, 0)).Via(net.Proc()), actor.None{})
+	entries, err := agent.GetConfig.Call(t.Context(), agent.Of(p.Describe().ProcID(rank, 0)).Via(net.Proc()), actor.None{})
 	require.NoError(t, err)
 	require.Len(t, entries, len(config.Keys()))
 	said := map[string]string{}
@@ -42,25 +42,25 @@ func TestConfig_whatAClientOverridesReachesItsProcsAndTheyMayChangeIt(t *testing
 	t.Parallel()
 	c := newCluster(t, "a")
 	cfg := &config.Config{}
-	require.NoError(t, config.HostReady.Override(cfg, 2*time.Minute))
-	require.NoError(t, config.DeliveryDeadline.Override(cfg, time.Minute))
-	require.NoError(t, config.BusPing.Override(cfg, time.Second)) // local: it stays here
+	require.NoError(t, config.ProcReadyTimeout.Override(cfg, 2*time.Minute))
+	require.NoError(t, config.DeliveryTimeout.Override(cfg, time.Minute))
+	require.NoError(t, config.BusPingInterval.Override(cfg, time.Second)) // local: it stays here
 	net := c.Connect(t, configured(cfg))
-	procs, err := c.AllHosts(t, net).SpawnProcs(t.Context(), mesh.Spawning{
+	procs, err := c.AllHosts(t, net).SpawnProcs(t.Context(), mesh.SpawnSpec{
 		Name: "workers", PerHost: shape.Of("gpu", 2),
 	})
 	require.NoError(t, err)
 	counters, err := mesh.Spawn(t.Context(), procs, counter, "counters", int64(0))
 	require.NoError(t, err)
-	require.Equal(t, map[string]string{"host.ready": "2m client", "delivery.deadline": "1m client"}, settings(t, net, procs, 0))
+	require.Equal(t, map[string]string{"proc.ready-timeout": "2m client", "delivery.timeout": "1m client"}, settings(t, net, procs, 0))
 
 	_, err = wait.Call(t.Context(), counters.Ref(0), 3*time.Minute)
 	require.NoError(t, err)
-	require.Equal(t, map[string]string{"host.ready": "3m runtime", "delivery.deadline": "1m client"}, settings(t, net, procs, 0))
-	require.Equal(t, "2m client", settings(t, net, procs, 1)["host.ready"], "others are not touched")
-	require.Equal(t, 2*time.Minute, config.HostReady.Get(cfg))
+	require.Equal(t, map[string]string{"proc.ready-timeout": "3m runtime", "delivery.timeout": "1m client"}, settings(t, net, procs, 0))
+	require.Equal(t, "2m client", settings(t, net, procs, 1)["proc.ready-timeout"], "others are not touched")
+	require.Equal(t, 2*time.Minute, config.ProcReadyTimeout.Get(cfg))
 	_, err = wait.Call(t.Context(), counters.Ref(0), -time.Second)
-	require.ErrorContains(t, err, "host.ready")
+	require.ErrorContains(t, err, "proc.ready-timeout")
 }
 
 // ownCommand is this program, with more in its environment.
@@ -75,23 +75,23 @@ func TestConfig_theHostGoesByWhatTheClientSaysOfItsProcs(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	cfg := &config.Config{}
-	require.NoError(t, config.HostReady.Set(cfg, time.Millisecond))
+	require.NoError(t, config.ProcReadyTimeout.Set(cfg, time.Millisecond))
 	net := c.Connect(t, configured(cfg))
 	_, err := c.AllHosts(t, net).Spawn(t.Context(), "hasty", shape.Of("gpu", 1))
 	require.ErrorContains(t, err, "not ready within 1ms")
-	require.NoError(t, config.HostReady.Set(cfg, 0), "without end")
-	require.NoError(t, config.ProcDrain.Set(cfg, time.Second))
-	procs, err := c.AllHosts(t, net).SpawnProcs(t.Context(), mesh.Spawning{
-		Name: "patient", PerHost: shape.Of("gpu", 1), Command: ownCommand(t, "CASTNET_PROC_DRAIN=3s", "CASTNET_ACTOR_MAILBOX=7"),
+	require.NoError(t, config.ProcReadyTimeout.Set(cfg, 0), "without end")
+	require.NoError(t, config.ProcDrainTimeout.Set(cfg, time.Second))
+	procs, err := c.AllHosts(t, net).SpawnProcs(t.Context(), mesh.SpawnSpec{
+		Name: "patient", PerHost: shape.Of("gpu", 1), Command: ownCommand(t, "CASTNET_PROC_DRAIN_TIMEOUT=3s", "CASTNET_ACTOR_MAILBOX_SIZE=7"),
 	})
 	require.NoError(t, err)
 	require.Equal(t, map[string]string{
-		"host.ready": "0 client", "proc.drain": "3s environment", "actor.mailbox": "7 environment",
+		"proc.ready-timeout": "0 client", "proc.drain-timeout": "3s environment", "actor.mailbox-size": "7 environment",
 	}, settings(t, net, procs, 0))
-	_, err = c.AllHosts(t, net).SpawnProcs(t.Context(), mesh.Spawning{
-		Name: "odd", PerHost: shape.Of("gpu", 1), Command: ownCommand(t, "CASTNET_PROC_DRAIN=soon"),
+	_, err = c.AllHosts(t, net).SpawnProcs(t.Context(), mesh.SpawnSpec{
+		Name: "odd", PerHost: shape.Of("gpu", 1), Command: ownCommand(t, "CASTNET_PROC_DRAIN_TIMEOUT=soon"),
 	})
-	require.ErrorContains(t, err, `CASTNET_PROC_DRAIN="soon": want a duration`)
+	require.ErrorContains(t, err, `CASTNET_PROC_DRAIN_TIMEOUT="soon": want a duration`)
 }
 
 // silent is a host that listens and answers nothing.
@@ -101,14 +101,14 @@ func (c *cluster) silent(t *testing.T) subjects.HostID {
 	require.NoError(t, err)
 	b := c.Open(t)
 	mute := actor.NewType[*Counter, actor.None]("mute")
-	registry, err := actor.NewRegistry(mute.Made(func(*actor.Context, actor.None) (*Counter, error) { return &Counter{}, nil },
-		actor.NewEndpoint[*Counter, agent.Query, []agent.State](agent.Get.Name()).By(unanswered[agent.Query, []agent.State]),
-		actor.NewEndpoint[*Counter, actor.None, agent.HostInfo](agent.Info.Name()).By(unanswered[actor.None, agent.HostInfo])))
+	registry, err := actor.NewRegistry(mute.Define(func(*actor.Context, actor.None) (*Counter, error) { return &Counter{}, nil },
+		actor.NewEndpoint[*Counter, agent.GetRequest, []agent.State](agent.Get.Name()).Handle(unanswered[agent.GetRequest, []agent.State]),
+		actor.NewEndpoint[*Counter, actor.None, agent.HostInfo](agent.Info.Name()).Handle(unanswered[actor.None, agent.HostInfo])))
 	require.NoError(t, err)
 	p, err := actor.NewProc(t.Context(), actor.Options{ID: id.Proc(), Bus: b, Registry: registry, Coordinator: func(actor.Event) {}})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, p.Close(context.Background())) })
-	_, err = p.Spawn(t.Context(), actor.Spawning{Type: mute.Name(), Name: agent.Name, Params: actor.None{}})
+	_, err = p.Spawn(t.Context(), actor.SpawnSpec{Type: mute.Name(), Name: agent.Name, Params: actor.None{}})
 	require.NoError(t, err)
 	return id
 }
@@ -172,7 +172,7 @@ func TestKey_procSpawnIdleEndsASpawnOfWhichThereIsNoNews(t *testing.T) {
 	c := newCluster(t, "a")
 	cfg := &config.Config{}
 	require.NoError(t, config.ProcSpawnIdle.Set(cfg, time.Second))
-	_, err := c.AllHosts(t, c.Connect(t, configured(cfg))).SpawnProcs(t.Context(), mesh.Spawning{
+	_, err := c.AllHosts(t, c.Connect(t, configured(cfg))).SpawnProcs(t.Context(), mesh.SpawnSpec{
 		Name: "halting", PerHost: shape.Unit(), Command: mesh.Command{Path: "/bin/sleep", Args: []string{"60"}},
 	})
 	var failed *mesh.SpawnError
@@ -184,7 +184,7 @@ func TestKey_procStopIdleEndsAStopOfWhichThereIsNoNews(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	cfg := &config.Config{}
-	require.NoError(t, config.ProcStopIdle.Set(cfg, 3*time.Second)) // an end is told after a second at most
+	require.NoError(t, config.ProcStopIdle.Set(cfg, 2*time.Second)) // an end is told after a second at most
 	require.NoError(t, config.TerminateGrace.Set(cfg, 20*time.Second))
 	net := c.Connect(t, configured(cfg))
 	procs, err := c.AllHosts(t, net).Spawn(t.Context(), "workers", shape.Of("gpu", 2))
@@ -203,8 +203,8 @@ func TestKey_procStopIdleEndsAStopOfWhichThereIsNoNews(t *testing.T) {
 	err = procs.Stop(t.Context())
 	var left *mesh.StopError
 	require.ErrorAs(t, err, &left)
-	require.Len(t, left.Left, 1)
-	require.Equal(t, 1, left.Left[0].Rank)
+	require.Len(t, left.Remaining, 1)
+	require.Equal(t, 1, left.Remaining[0].Rank)
 	require.NoError(t, syscall.Kill(c.pids(t, procs)[1], syscall.SIGKILL))
 	<-stay
 }

@@ -19,8 +19,8 @@ func TestKey_meshSpawnDeadlineEndsASpawnThatNothingElseBounds(t *testing.T) {
 	c := newCluster(t, "a")
 	cfg := &config.Config{}
 	require.NoError(t, config.MeshSpawnDeadline.Set(cfg, 2*time.Second))
-	_, err := c.AllHosts(t, c.Connect(t, configured(cfg))).SpawnProcs(t.Context(), mesh.Spawning{
-		Name: "halting", PerHost: shape.Unit(), Idle: -1, Command: mesh.Command{Path: "/bin/sleep", Args: []string{"60"}},
+	_, err := c.AllHosts(t, c.Connect(t, configured(cfg))).SpawnProcs(t.Context(), mesh.SpawnSpec{
+		Name: "halting", PerHost: shape.Unit(), ProgressTimeout: -1, Command: mesh.Command{Path: "/bin/sleep", Args: []string{"60"}},
 	})
 	var failed *mesh.SpawnError
 	require.ErrorAs(t, err, &failed)
@@ -32,13 +32,13 @@ func TestKey_actorSpawnIdleEndsASpawnWhoseConstructorsDoNotReturn(t *testing.T) 
 	t.Parallel()
 	c := newCluster(t, "a")
 	cfg := &config.Config{}
-	require.NoError(t, config.ActorSpawnIdle.Set(cfg, 2*time.Second))
-	require.NoError(t, config.MeshCleanupDeadline.Set(cfg, time.Second)) // they cannot be stopped, either
+	require.NoError(t, config.ActorSpawnIdle.Set(cfg, time.Second))
+	require.NoError(t, config.MeshCleanupDeadline.Set(cfg, time.Second/2)) // they cannot be stopped, either
 	procs, err := c.AllHosts(t, c.Connect(t, configured(cfg))).Spawn(t.Context(), "workers", shape.Of("gpu", 2))
 	require.NoError(t, err)
-	for name, spawning := range map[string]mesh.ActorSpawning[time.Duration]{
-		"owned":     {Label: "halting", Params: 8 * time.Second},
-		"of nobody": {Label: "halting", Params: 8 * time.Second, Uncontrolled: true},
+	for name, spawning := range map[string]mesh.ActorSpawnSpec[time.Duration]{
+		"owned":     {Label: "halting", Params: 4 * time.Second},
+		"of nobody": {Label: "halting", Params: 4 * time.Second, Uncontrolled: true},
 	} {
 		_, err = mesh.SpawnActors(t.Context(), procs, halting, spawning)
 		var failed *mesh.SpawnError
@@ -55,7 +55,7 @@ func TestSpawn_whatIsGivenUpByItsContextIsStopped(t *testing.T) {
 	hosts := c.AllHosts(t, c.Net)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
-	_, err := hosts.SpawnProcs(ctx, mesh.Spawning{
+	_, err := hosts.SpawnProcs(ctx, mesh.SpawnSpec{
 		Name: "halting", PerHost: shape.Unit(), Command: mesh.Command{Path: "/bin/sleep", Args: []string{"60"}},
 	})
 	require.Error(t, err)

@@ -14,17 +14,18 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// Handover is a mesh that the system controller owns.
-type Handover struct {
+// DetachedMesh is a mesh owned by the system controller.
+type DetachedMesh struct {
 	Procs   ProcMesh
 	Epoch   uint64 // who knows it may adopt the mesh
 	Durable bool   // the mesh outlives the system controller; else it ends with that
 }
 
-// NameTakenError says that another live mesh, or a world, has a name; see worlds.NameTakenError.
+// NameTakenError reports that another live mesh, or a world, has a name; see worlds.NameTakenError.
 type NameTakenError = worlds.NameTakenError
 
-// OwnedError says that a mesh cannot be adopted, for it is not detached: who owns it, in which epoch.
+// OwnedError reports that a mesh cannot be adopted because it is not detached, with its owner and
+// epoch.
 type OwnedError struct {
 	Mesh  string
 	Owner subjects.ActorID
@@ -32,18 +33,20 @@ type OwnedError struct {
 }
 
 func (e *OwnedError) Error() string {
-	return fmt.Sprintf("mesh %s is owned by %s in epoch %d: want a mesh that is detached (client spawn --detach)", e.Mesh, e.Owner, e.Epoch)
+	return fmt.Sprintf("mesh %s is owned by %s in epoch %d: want a mesh that is detached (castnet spawn --detach)", e.Mesh, e.Owner, e.Epoch)
 }
 
-// Detach hands the mesh, which this program has spawned or adopted, over to the system controller: it renews the lease
-// and keeps the policy from then on, and the mesh outlives this program. Names are told apart there: that of another
-// live mesh or world is a *NameTakenError. Actors that this program owns still end with it; those that are to stay are
-// spawned Uncontrolled. Handles from before name this program as the owner: use that of the Handover.
-func (p ProcMesh) Detach(ctx context.Context) (Handover, error) {
-	fail := func(err error) (Handover, error) { return Handover{}, fmt.Errorf("detach %s: %w", p.desc.ID, err) }
+// Detach hands this program's mesh to the system controller, which renews the lease and keeps the
+// policy. The mesh outlives this program. The name of another live mesh or world is a
+// *NameTakenError. Actors owned by this program still end with it; spawn the others Uncontrolled.
+// Earlier handles name this program as the owner: use that of the DetachedMesh.
+func (p ProcMesh) Detach(ctx context.Context) (DetachedMesh, error) {
+	fail := func(err error) (DetachedMesh, error) {
+		return DetachedMesh{}, fmt.Errorf("detach %s: %w", p.desc.ID, err)
+	}
 	switch {
 	case p.Err() != nil:
-		return Handover{}, p.Err()
+		return DetachedMesh{}, p.Err()
 	case p.desc.World != nil:
 		return fail(fmt.Errorf("it belongs to world %s: the system controller owns it already", p.desc.World.World))
 	case p.desc.Owner.Proc != p.net.proc.ID():
@@ -51,9 +54,9 @@ func (p ProcMesh) Detach(ctx context.Context) (Handover, error) {
 	case p.region.NumRanks() < p.desc.Extent.NumRanks():
 		return fail(fmt.Errorf("%d ranks of %d: a mesh has one owner: want all", p.region.NumRanks(), p.desc.Extent.NumRanks()))
 	}
-	ctx, cancel := within(ctx, config.MeshSpawnDeadline.Get(p.net.config))
+	ctx, cancel := withTimeout(ctx, config.MeshSpawnDeadline.Get(p.net.config))
 	defer cancel()
-	d, err := p.detaching(ctx)
+	d, err := p.detachRequest(ctx)
 	if err != nil {
 		return fail(err)
 	}
@@ -63,15 +66,16 @@ func (p ProcMesh) Detach(ctx context.Context) (Handover, error) {
 	}
 	owned, err := worlds.Detach.Call(ctx, system, d)
 	if err != nil {
-		return fail(refusal(err))
+		return fail(unwrapRefusal(err))
 	}
-	p.net.disown(ctx, p.desc.Owner, "its mesh is detached")
+	p.net.releaseController(ctx, p.desc.Owner, "its mesh is detached")
 	p.desc.Owner = owned.Claim.Owner
-	return Handover{Procs: p, Epoch: owned.Claim.Epoch, Durable: owned.Durable}, nil
+	return DetachedMesh{Procs: p, Epoch: owned.Claim.Epoch, Durable: owned.Durable}, nil
 }
 
-// detaching is what the controller in this program says of the mesh, and the claim under which the hosts obey it.
-func (p ProcMesh) detaching(ctx context.Context) (d worlds.Detaching, err error) {
+// detachRequest is the description of the mesh by the controller in this program, and the claim
+// that the hosts obey.
+func (p ProcMesh) detachRequest(ctx context.Context) (d worlds.DetachRequest, err error) {
 	r, err := controller.Health.Call(ctx, p.controller(), actor.None{})
 	if err != nil {
 		return d, err
@@ -97,7 +101,7 @@ func (p ProcMesh) detaching(ctx context.Context) (d worlds.Detaching, err error)
 	return d, nil
 }
 
-// kind is what a mesh is to people.
+// kind is the kind of a mesh in messages to people.
 func (m MeshState) kind() string {
 	if m.Procs.desc.World != nil {
 		return "world"
@@ -105,7 +109,7 @@ func (m MeshState) kind() string {
 	return "mesh"
 }
 
-// claim is that of the owner, as the hosts know it.
+// claim is the owner's claim, as the hosts know it.
 func (m MeshState) claim() (has agent.Claim) {
 	for _, s := range m.States {
 		if s.Claim != nil && s.Claim.Compare(has) > 0 {
@@ -115,8 +119,8 @@ func (m MeshState) claim() (has agent.Claim) {
 	return has
 }
 
-// refusal is what the system controller says, without which endpoint said so, when it has said all.
-func refusal(err error) error {
+// unwrapRefusal is the system controller's own error without the endpoint around it.
+func unwrapRefusal(err error) error {
 	if f, ok := errors.AsType[*agent.FencedError](err); ok {
 		return f
 	}
@@ -126,29 +130,29 @@ func refusal(err error) error {
 	return err
 }
 
-// disown lets a controller of this program go, whose mesh is another's.
-func (n *Net) disown(ctx context.Context, owner subjects.ActorID, why string) {
+// releaseController ends a controller of this program whose mesh has another owner.
+func (n *Net) releaseController(ctx context.Context, owner subjects.ActorID, why string) {
 	n.mu.Lock()
-	if i := n.owns(owner); i >= 0 {
-		n.owned[i].left.Store(true)
+	if i := n.ownedIndex(owner); i >= 0 {
+		n.owned[i].released.Store(true)
 		n.owned = slices.Delete(n.owned, i, i+1)
 	}
 	n.mu.Unlock()
-	n.letGo(ctx, owner.Name, why)
+	n.stopController(ctx, owner.Name, why)
 }
 
-// Detached lists the meshes that the system controller owns, by name; worlds are not among them. It is
-// worlds.ErrNoSystem that there is none.
+// Detached lists the meshes of the system controller by name, without worlds. Without a system
+// controller the error is worlds.ErrNoController.
 func (n *Net) Detached(ctx context.Context) ([]worlds.DetachedState, error) {
-	if err := n.ended(); err != nil {
+	if err := n.endCause(); err != nil {
 		return nil, err
 	}
-	ctx, cancel := within(ctx, actor.DefaultDeadline)
+	ctx, cancel := withTimeout(ctx, actor.DefaultDeadline)
 	defer cancel()
 	system, err := worlds.Find(ctx, n.proc)
 	if err != nil {
 		return nil, err
 	}
-	now, err := worlds.Snap.Call(ctx, system, worlds.Filter{Worlds: []string{none}})
+	now, err := worlds.GetSnapshot.Call(ctx, system, worlds.Filter{Worlds: []string{noWorld}})
 	return now.Detached, err
 }

@@ -27,9 +27,9 @@ func withSystem(t *testing.T) *cluster {
 // make spawns procs, and counters that nobody owns.
 func (c *cluster) make(t *testing.T, net *mesh.Net, name string) mesh.ProcMesh {
 	t.Helper()
-	procs, err := c.AllHosts(t, net).SpawnProcs(t.Context(), mesh.Spawning{Name: name, PerHost: shape.Of("gpu", 2)})
+	procs, err := c.AllHosts(t, net).SpawnProcs(t.Context(), mesh.SpawnSpec{Name: name, PerHost: shape.Of("gpu", 2)})
 	require.NoError(t, err)
-	_, err = mesh.SpawnActors(t.Context(), procs, counter, mesh.ActorSpawning[int64]{Label: "counters", Uncontrolled: true})
+	_, err = mesh.SpawnActors(t.Context(), procs, counter, mesh.ActorSpawnSpec[int64]{Label: "counters", Uncontrolled: true})
 	require.NoError(t, err)
 	return procs
 }
@@ -39,7 +39,7 @@ func (c *cluster) detached(t *testing.T) []worlds.DetachedState {
 	t.Helper()
 	system, err := worlds.Find(t.Context(), c.Proc())
 	require.NoError(t, err)
-	now, err := worlds.Snap.Call(t.Context(), system, worlds.Filter{})
+	now, err := worlds.GetSnapshot.Call(t.Context(), system, worlds.Filter{})
 	require.NoError(t, err)
 	return now.Detached
 }
@@ -66,8 +66,8 @@ func TestMESH16_aDetachedMeshOutlivesItsMakerAndIsAdopted(t *testing.T) {
 	_, err = first.Adopt(t.Context(), "words", 1)
 	var stale *agent.FencedError
 	require.ErrorAs(t, err, &stale)
-	require.EqualValues(t, 1, stale.Asked.Epoch)
-	require.Equal(t, agent.Claim{Epoch: 2, Owner: held.Procs.Describe().Owner}, stale.Has, "what was expected, and who owns it")
+	require.EqualValues(t, 1, stale.Requested.Epoch)
+	require.Equal(t, agent.Claim{Epoch: 2, Owner: held.Procs.Describe().Owner}, stale.Current, "what was expected, and who owns it")
 	_, err = first.Adopt(t.Context(), "nobody", 0)
 	require.ErrorAs(t, err, new(*mesh.NotFoundError))
 
@@ -92,15 +92,15 @@ func TestMESH16_aDetachedMeshOutlivesItsMakerAndIsAdopted(t *testing.T) {
 	looked, err := second.Lookup(t.Context(), "words")
 	require.NoError(t, err)
 	var lost *mesh.LostActorsError
-	require.ErrorAs(t, looked.Restart(t.Context(), mesh.Rolling{}), &lost, "nobody owns its actors")
+	require.ErrorAs(t, looked.Restart(t.Context(), mesh.RollingRestart{}), &lost, "nobody owns its actors")
 	require.Equal(t, before, c.pids(t, procs))
-	require.NoError(t, looked.Restart(t.Context(), mesh.Rolling{Reason: "new data", Force: true}), "its owner starts its ranks anew")
+	require.NoError(t, looked.Restart(t.Context(), mesh.RollingRestart{Reason: "new data", Force: true}), "its owner starts its ranks anew")
 	anew := c.pids(t, procs)
 	for rank, pid := range before {
 		require.NotEqual(t, pid, anew[rank])
 	}
 	before = anew
-	require.Error(t, mine.Restart(t.Context(), mesh.Rolling{}), "it is not the owner any more")
+	require.Error(t, mine.Restart(t.Context(), mesh.RollingRestart{}), "it is not the owner any more")
 	theirs, err := second.Adopt(t.Context(), "words", 0)
 	require.NoError(t, err)
 	leave()
@@ -146,11 +146,12 @@ func TestMESH16_aMeshWhoseAdopterDiesIsTakenBack(t *testing.T) {
 		name   string
 		claims bool // the hosts have heard of the adopter
 		lease  time.Duration
-	}{{"before the hosts hear of it", false, 8 * time.Second}, {"before it confirms", true, 16 * time.Second}} {
+	}{{"before the hosts hear of it", false, 5 * time.Second}, {"before it confirms", true, 10 * time.Second}} {
 		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
 			c := withSystem(t)
 			maker, end := c.Client(t)
-			procs, err := c.AllHosts(t, maker).SpawnProcs(t.Context(), mesh.Spawning{Name: "words", PerHost: shape.Of("gpu", 2), Lease: tc.lease})
+			procs, err := c.AllHosts(t, maker).SpawnProcs(t.Context(), mesh.SpawnSpec{Name: "words", PerHost: shape.Of("gpu", 2), Lease: tc.lease})
 			require.NoError(t, err)
 			held, err := procs.Detach(t.Context())
 			require.NoError(t, err)
@@ -159,14 +160,14 @@ func TestMESH16_aMeshWhoseAdopterDiesIsTakenBack(t *testing.T) {
 			adopter, _ := c.Client(t)
 			system, err := worlds.Find(t.Context(), adopter.Proc())
 			require.NoError(t, err)
-			asked := worlds.Adopting{Mesh: procs.ID(), Claim: agent.Claim{Epoch: held.Epoch, Owner: adopter.Proc().ID().Actor("adopter")}}
+			asked := worlds.AdoptRequest{Mesh: procs.ID(), Claim: agent.Claim{Epoch: held.Epoch, Owner: adopter.Proc().ID().Actor("adopter")}}
 			_, err = worlds.Adopt.Call(t.Context(), system, asked)
 			require.NoError(t, err)
 			_, err = c.Adopt(t.Context(), "words", 0)
 			require.ErrorAs(t, err, new(*agent.FencedError), "one adopts it at a time")
 			var mine mesh.ProcMesh
 			if tc.claims {
-				mine, err = held.Procs.Via(adopter).TakeOver(t.Context(), mesh.Succession{Epoch: held.Epoch, Lease: -1})
+				mine, err = held.Procs.Via(adopter).TakeOver(t.Context(), mesh.Takeover{Epoch: held.Epoch, Lease: -1})
 				require.NoError(t, err)
 			}
 			require.Eventually(t, func() bool {
@@ -175,7 +176,7 @@ func TestMESH16_aMeshWhoseAdopterDiesIsTakenBack(t *testing.T) {
 			}, testkit.Patience, 20*time.Millisecond, "the system follows the adopter, in the epoch after his")
 			asked.Claim.Epoch++
 			_, err = worlds.Confirm.Call(t.Context(), system, asked)
-			require.NotNil(t, agent.Fenced(err), "too late: %v", err)
+			require.NotNil(t, agent.AsFenced(err), "too late: %v", err)
 			if tc.claims {
 				require.Eventually(t, func() bool { return c.heard(t, procs, 4) }, testkit.Patience, 20*time.Millisecond)
 				require.Error(t, mine.Stop(t.Context()), "the hosts obey the system again")
@@ -219,7 +220,7 @@ func TestMESH16_aDetachedMeshThatIsTakenOverIsForgotten(t *testing.T) {
 	end()
 	found, err := c.Lookup(t.Context(), "words")
 	require.NoError(t, err)
-	mine, err := found.TakeOver(t.Context(), mesh.Succession{})
+	mine, err := found.TakeOver(t.Context(), mesh.Takeover{})
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { return len(c.detached(t)) == 0 }, testkit.Patience, 50*time.Millisecond)
 	require.Len(t, c.pids(t, procs), 2)
@@ -257,12 +258,12 @@ func TestDetach_refusesWhatItCannotHaveAndNamesTheHolder(t *testing.T) {
 	require.NoError(t, err)
 	self, err := os.Executable()
 	require.NoError(t, err)
-	_, err = worlds.Upsert.Call(t.Context(), system, worlds.Declaration{Spec: worlds.Spec{
+	_, err = worlds.Upsert.Call(t.Context(), system, worlds.UpsertRequest{Spec: worlds.Spec{
 		Name: "words", Shape: shape.Of("x", 1), PerHost: 1, Command: agent.Command{Path: self},
 	}})
 	require.ErrorAs(t, err, &taken)
 	require.Equal(t, worlds.NameTakenError{Name: "words", Kind: "mesh", Holder: procs.ID().String()}, *taken)
-	for want, d := range map[string]worlds.Detaching{
+	for want, d := range map[string]worlds.DetachRequest{
 		"want its owner, and the epoch of that":   {Mesh: procs.ID(), Claim: agent.Claim{Owner: c.Proc().ID().Actor("x")}},
 		"0 hosts: want 1 to":                      {Mesh: procs.ID(), Claim: agent.Claim{Epoch: 1, Owner: c.Proc().ID().Actor("x")}},
 		" belongs to system-":                     {Mesh: procs.ID(), Claim: agent.Claim{Epoch: 1, Owner: c.Proc().ID().Actor("x")}, Hosts: procs.Describe().Hosts},
@@ -271,7 +272,7 @@ func TestDetach_refusesWhatItCannotHaveAndNamesTheHolder(t *testing.T) {
 		_, err := worlds.Detach.Call(t.Context(), system, d)
 		require.ErrorContains(t, err, want)
 	}
-	_, err = worlds.Adopt.Call(t.Context(), system, worlds.Adopting{Mesh: twin.ID(), Claim: agent.Claim{Owner: c.Proc().ID().Actor("x")}})
+	_, err = worlds.Adopt.Call(t.Context(), system, worlds.AdoptRequest{Mesh: twin.ID(), Claim: agent.Claim{Owner: c.Proc().ID().Actor("x")}})
 	require.ErrorContains(t, err, "no world has it")
 	require.NoError(t, actorsOf(t, c, "words").Procs().Stop(t.Context()))
 }

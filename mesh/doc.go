@@ -1,5 +1,5 @@
-// Package mesh is what users hold: a connection to a castnet, its hosts, and meshes of procs and
-// actors spawned on them.
+// Package mesh is the user's view of castnet: a connection, its hosts, and meshes of procs and
+// actors on them.
 //
 // # Use
 //
@@ -11,80 +11,96 @@
 //	n, err := add.Call(ctx, counters.At("host", 0, "gpu", 3), 5)  // one
 //	sum, err := cast.Reduce(ctx, counters.Slice("gpu", 0, 2), add, 1, cast.Sum[int64]())
 //
-// Meshes of others, and worlds, come by name: net.Lookup(ctx, "train"), and the actors in them by Find.
+// Lookup finds meshes of other programs, and worlds, by name: net.Lookup(ctx, "train"). Find finds
+// the actors in them.
 //
-// Hosts also come from a list (Attach), from an allocator (Allocate: see agent/host for those that start
-// some, and OnProcs for procs that become hosts), or from text: every handle is written and read as text, so
-// it travels in messages, and Via binds it to the reader's Net. Take keeps other programs from ending hosts.
+// Hosts also come from a list (Attach) or an allocator (Allocate). Package agent/host has
+// allocators that start hosts; OnProcs turns procs into hosts. Every handle has a text form and so
+// travels in messages; Via binds it to the reader's Net. Take keeps other programs from ending
+// hosts.
 //
 // A handle made from a bad index or slice carries its error, and every verb returns it, so calls
 // can be chained.
 //
 // # Contract
 //
-//   - MESH-1: handles are values: copy them, keep them, use them on any goroutine. They hold no
-//     goroutine and need no closing; only Net does.
-//   - MESH-2: the program that made a mesh owns it, until it is detached or taken over. Close, or the program's death,
-//     ends it: at once, or when the lease its controller kept runs out (60 s by default). Of hosts: MESH-20.
-//   - MESH-3: when Spawn returns without an error, every rank runs, and casts reach it: the server has
-//     what it subscribed, or, where there are several servers, it was reached over that road.
-//   - MESH-4: when Spawn fails, what it had started is stopped before it returns, and the error is
-//     a *SpawnError that names each failed rank with its host and reason.
-//   - MESH-5: Stop returns once every rank of the region has ended, and touches no other; the second time it
-//     does so at once. So does Shutdown of hosts, which looks again each time, and fails as long as something is left.
-//   - MESH-6: Watch yields every rank's end once, those before it included, milliseconds after the
-//     host noticed. All who watch meshes of one controller through one Net share a subscription with it. Of a world it
-//     does so too; one that left with its host, in good order, before the watch began is no rank of it any more. So it does of
-//     actors that were found, and of those that nobody owns: their procs say who owns them, or how they are.
-//     Ends wait for no data: a second after something has happened to a mesh its controller in another program is asked, by the
-//     control lane, for those that its stream has not brought.
-//   - MESH-7: ownership does not travel: who reads a handle calls, casts and watches, and is refused what only
-//     the owner may do (*OwnerError). Actors without a controller, and services, have no owner.
-//   - MESH-8: Attach, Allocate and Take give all hosts or none: an *AttachError names each that did not answer, or
-//     would not, and what was allocated is given back.
-//   - MESH-9: States and Ping speak of each rank of the region, by its rank there; who does not answer is
-//     Timeout, and a name that an asked proc does not know is a *NotFoundError. Hosts are asked so, too.
-//   - MESH-10: what cannot be spawned is refused before anything starts, with a *RefusedError around the cause.
-//   - MESH-11: with a Policy that restarts, handles and casts reach whoever has a rank now; a Ref is the one
-//     actor that it was made for. A process that has not followed the mesh from its beginning, or was cut off, asks its
-//     owner once, or its hosts, before it uses it: within 2 s, or else its first cast to the rank fails, and tells.
-//   - MESH-12: a stream of a mesh ends with a *ControllerError when its controller is gone, or has lost the mesh: as soon as
-//     that can be known; 5 s after the connections of its program have ended (presence.Severed), when that is silent since; and
-//     after supervision.watchdog of silence, which data that are held up are not. No rank is blamed for it. That of a world
-//     ends so when no system controller has answered for that long, and that of actors without an owner when none of their
-//     procs has.
-//   - MESH-13: a mesh that is made with the Context of an actor (Within) ends with that actor, and Supervise has it
-//     deal with failures on its own turn.
-//   - MESH-14: TakeOver makes a program the owner of a mesh of procs that another owned: nothing is started or stopped,
-//     and the former owner acts no more (*agent.FencedError), even if it lives.
-//   - MESH-15: Lookup finds the live mesh of a name, worlds among them (package controller/worlds). Of several it
-//     finds the one that has taken the name (a world, a detached mesh, TakeName), else the error is an
-//     *AmbiguousError. Of a world that lacks hosts, casts reach the ranks that are there.
-//   - MESH-16: Detach hands a mesh over to the system controller, and Adopt takes one back from it: by the epoch of the
-//     owner that is followed, which both return or refuse by (*agent.FencedError); what another program owns is an
-//     *OwnedError. Nothing is started or stopped on the way, and the mesh has an owner at each moment: the system controller
-//     until Adopt has succeeded, whenever the adopter dies.
-//   - MESH-17: TakeName, and a spawn with it, reserves a name with the system controller. Of programs that take one
-//     at one moment one succeeds, and none does when a live mesh or a world has it (*NameTakenError). Where no
-//     system controller acts the hosts are asked, and two may succeed. A plain spawn takes no name.
-//   - MESH-18: Restart starts ranks that are well anew, so many at a time, each once those before run with their actors;
-//     it stops at the first that does not come back, and says which were never touched. A restart that would lose actors is
-//     refused, and names them, unless it is forced.
-//   - MESH-19: Watch and Changes of hosts yield what this program knows of them: what is not well at once, then each change
-//     once, of the region's hosts by rank there. A host that is dead or has left may come back, and end again. A program that
-//     could not hear for supervision.watchdog ends the stream with a *ControllerError, and blames no host.
-//   - MESH-20: hosts that were allocated or taken have a controller in the program (Owner), made before them. Close, Shutdown or
-//     Release of them, an order to stop that the controller gets, its end, and that of the actor whose Context they were got with, give them
-//     back: those that were started end, others go on. What could not be is an error, and still the program's. Hosts that
-//     were found or attached have no owner, and no end harms them.
-//   - MESH-21: Options.OnFailure takes the failure of an actor without a parent, and of a rank of a mesh that the program
-//     does not watch. Without it the Net ends: Context and every verb fail with the chain of causes. An actor that does
-//     not watch its mesh fails with it, 1 s later.
-//   - MESH-22 (missing hosts): an Inventory holds each host that answered and each that a gateway or the owner of a mesh
-//     expects. Its Err names those that did not answer, and says when the deadline ended the search.
+//   - MESH-1 (values): Handles are values: copy them, keep them, use them on any goroutine. They
+//     hold no goroutine and need no closing; only Net does.
+//   - MESH-2 (ownership): The program that made a mesh owns it until a Detach or TakeOver. Close
+//     ends the mesh at once. The program's death ends it when the lease runs out (60 s by
+//     default). For hosts see MESH-20.
+//   - MESH-3 (ready): When Spawn returns without an error, every rank runs and casts reach it.
+//     The server has its subscriptions; with several servers, a message took that route.
+//   - MESH-4 (failed spawn): When Spawn fails, it stops its started ranks before it returns a
+//     *SpawnError. The error names each failed rank with its host and reason.
+//   - MESH-5 (stop): Stop returns once every rank of the region has ended, and touches no other
+//     rank; a second Stop returns at once. Shutdown of hosts does the same, checks each time, and
+//     fails as long as a host is left.
+//   - MESH-6 (watch): Watch yields every rank's end once, earlier ends included, milliseconds
+//     after the host noticed, and waits for no data. This holds for worlds, found actors and
+//     actors without owner too.
+//   - MESH-7 (owner verbs): Ownership does not travel. The reader of a handle can call, cast and
+//     watch; the owner's verbs return *OwnerError. Actors without a controller, and services,
+//     have no owner.
+//   - MESH-8 (all or none): Attach, Allocate and Take return all hosts or none. An *AttachError
+//     names each host that did not answer or refused. Allocated hosts are returned.
+//   - MESH-9 (states): States and Ping report each rank of the region by its rank there. A silent
+//     one is Timeout. A name unknown to its proc is a *NotFoundError. Hosts follow the same
+//     rules.
+//   - MESH-10 (refusal): A spawn that cannot succeed is refused before anything starts, with a
+//     *RefusedError around the cause.
+//   - MESH-11 (restarts): Under a restarting Policy, handles and casts reach the present holder
+//     of a rank; a Ref means one actor. A process that missed events first asks the owner or the
+//     hosts, within 2 s; otherwise its first cast to the rank fails.
+//   - MESH-12 (controller loss): A stream ends with a *ControllerError once the controller is
+//     gone or fenced, or silent for supervision.controller-timeout. Held-up data is no silence,
+//     and no rank is blamed. Worlds need a live system controller, actors without owner a live
+//     proc.
+//   - MESH-13 (actor's mesh): A mesh made with an actor's Context (Within) ends with that actor.
+//     Supervise handles its failures on the actor's turn.
+//   - MESH-14 (take over): TakeOver makes a program the owner of another program's proc mesh. It
+//     starts and stops nothing. The former owner acts no more (*agent.FencedError), even if it
+//     lives.
+//   - MESH-15 (lookup): Lookup finds the live mesh of a name, worlds included (package
+//     controller/worlds). Of several, it prefers the taken name (a world, a detached mesh,
+//     TakeName), else returns an *AmbiguousError. Casts to an incomplete world reach its present
+//     ranks.
+//   - MESH-16 (detach, adopt): Detach hands a mesh to the system controller; Adopt takes it back.
+//     Both use the owner's epoch (*agent.FencedError); a mesh of another program is an
+//     *OwnedError. Nothing starts or stops. The system controller owns the mesh until Adopt
+//     succeeds.
+//   - MESH-17 (names): TakeName, and a spawn with it, reserves a name with the system controller.
+//     Of concurrent takers one succeeds; a live mesh or world refuses all (*NameTakenError).
+//     Without a system controller the hosts answer, and two may succeed. A plain spawn takes no
+//     name.
+//   - MESH-18 (restart): Restart restarts healthy ranks in batches, each once the one before runs
+//     with its actors. It stops at the first failure and names the untouched ranks. If actors
+//     would be lost, it refuses and names them, unless forced.
+//   - MESH-19 (host watch): Watch and Changes of hosts yield unhealthy hosts at once, then each
+//     change once, by rank in the region. A host may return, and end again. A program that was
+//     deaf for supervision.controller-timeout gets a *ControllerError, and blames no host.
+//   - MESH-20 (owned hosts): Allocated or taken hosts have a controller (Owner), made first.
+//     Close, Shutdown, Release, its end or its actor's end returns them: started hosts end,
+//     others go on. Failures are errors; those hosts stay owned. Found or attached hosts have no
+//     owner.
+//   - MESH-21 (unhandled failure): Options.OnFailure gets failures of parentless actors and of
+//     ranks in unwatched meshes. Without it the Net ends: Context and every verb fail with the
+//     causes. An actor that does not watch a mesh it made fails with it, 1 s later.
+//   - MESH-22 (missing hosts): An Inventory holds each host that answered and each that a gateway
+//     or mesh owner expects. Its Err names silent hosts, a search cut by the deadline, and gateways
+//     without an answer. A failed Lookup includes that Err.
+//
+// # Details
+//
+// Watches of one controller's meshes through one Net share a subscription. A host that left a world
+// in good order before a watch began has no ranks in it. Procs say who owns their found actors, or
+// report the states of actors without owner. One second after an event, the watch asks a remote
+// controller over the control connection for the ends that its stream has not brought. The system
+// controller keeps an adopted mesh even if the adopter dies before Adopt succeeds. An order to stop
+// that a controller of hosts gets also returns them.
 //
 // # Failure
 //
-// Remote waits end with their context, at the latest after 30 s where none is given. Nothing here
-// launches processes: hosts do.
+// Remote waits end with their context, or after 30 s without a deadline. This package launches no
+// processes; hosts do.
 package mesh

@@ -17,16 +17,50 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
+func TestDrain_isRefusedWhereProcsWouldMoveWithoutTheirActorsUnlessForced(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "a", "b", "c")
+	all := c.AllHosts(t, c.Net)
+	spare := all.Slice("host", 2, 3)
+	procs, err := all.Slice("host", 0, 2).SpawnProcs(t.Context(), mesh.SpawnSpec{
+		Name: "workers", PerHost: shape.Of("gpu", 2), Policy: mesh.Policy{Recovery: mesh.Replace, Spares: spare.Hosts()},
+	})
+	require.NoError(t, err)
+	_, err = mesh.SpawnActors(t.Context(), procs, counter, mesh.ActorSpawnSpec[int64]{
+		Label: "kept", Policy: mesh.Policy{Recovery: mesh.Restart, Backoff: 10 * time.Millisecond},
+	})
+	require.NoError(t, err)
+	free, err := mesh.SpawnActors(t.Context(), procs.Slice("gpu", 1, 2), counter, mesh.ActorSpawnSpec[int64]{Label: "free", Uncontrolled: true})
+	require.NoError(t, err)
+	stopped, err := all.Slice("host", 1, 2).Spawn(t.Context(), "stopped", shape.Unit()) // which no host can take
+	require.NoError(t, err)
+	_, err = mesh.SpawnActors(t.Context(), stopped, counter, mesh.ActorSpawnSpec[int64]{Label: "end", Uncontrolled: true})
+	require.NoError(t, err)
+
+	b := all.Slice("host", 1, 2)
+	before := c.pids(t, procs)
+	_, err = b.Drain(t.Context(), mesh.DrainOptions{Reason: "new disks"})
+	var lost *mesh.LostActorsError
+	require.ErrorAs(t, err, &lost)
+	require.Equal(t, []mesh.LostActors{{Name: free.Name(), Region: "host=1,gpu=1", Reason: "no owner restarts them"}}, lost.Lost, "of that host alone")
+	require.EqualError(t, err, "drain "+procs.ID().String()+": its actors would be lost:\n  "+free.Name()+" on [host=1,gpu=1]: no owner restarts them")
+	require.Equal(t, before, c.pids(t, procs))
+	require.NoError(t, spare.CheckDrain(t.Context()))
+	done, err := b.Drain(t.Context(), mesh.DrainOptions{Reason: "new disks", Force: true})
+	require.NoError(t, err)
+	require.Equal(t, []int{2, 1}, []int{done.Moved, done.Ended})
+}
+
 func TestCTL11_aHostIsDrainedUnderALiveMeshWhoseRanksGoToASpareOne(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b", "c")
 	all := c.AllHosts(t, c.Net)
 	hosts, spare := all.Slice("host", 0, 2), all.Slice("host", 2, 3)
-	procs, err := hosts.SpawnProcs(t.Context(), mesh.Spawning{
+	procs, err := hosts.SpawnProcs(t.Context(), mesh.SpawnSpec{
 		Name: "workers", PerHost: shape.Of("gpu", 2), Policy: mesh.Policy{Recovery: mesh.Replace, Spares: spare.Hosts()},
 	})
 	require.NoError(t, err)
-	counters, err := mesh.SpawnActors(t.Context(), procs, counter, mesh.ActorSpawning[int64]{
+	counters, err := mesh.SpawnActors(t.Context(), procs, counter, mesh.ActorSpawnSpec[int64]{
 		Label: "counters", Policy: mesh.Policy{Recovery: mesh.Restart, Backoff: 10 * time.Millisecond},
 	})
 	require.NoError(t, err)
@@ -49,9 +83,9 @@ func TestCTL11_aHostIsDrainedUnderALiveMeshWhoseRanksGoToASpareOne(t *testing.T)
 		answered <- fewest
 	}()
 	at := agent.Of(all.Hosts()[1].Proc()).Via(c.Proc())
-	done, err := agent.Drain.Call(t.Context(), at, agent.Draining{Reason: "new disks", Grace: 5 * time.Second})
+	done, err := agent.Drain.Call(t.Context(), at, agent.DrainRequest{Reason: "new disks", Grace: 5 * time.Second})
 	require.NoError(t, err)
-	require.Equal(t, agent.Summary{Moved: 2}, done)
+	require.Equal(t, agent.StopSummary{Moved: 2}, done)
 	var moved []string
 	for _, rank := range []string{"2", "3"} {
 		moved = append(moved, rank+" initializing rank.move.attempt <nil>", rank+" running rank.move.success <nil>")
@@ -82,16 +116,16 @@ func TestCTL11_aHostIsDrainedUnderALiveMeshWhoseRanksGoToASpareOne(t *testing.T)
 func TestCTL11_whatNoPolicyMovesIsStopped(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
-	procs, err := c.AllHosts(t, c.Net).SpawnProcs(t.Context(), mesh.Spawning{
+	procs, err := c.AllHosts(t, c.Net).SpawnProcs(t.Context(), mesh.SpawnSpec{
 		Name: "workers", PerHost: shape.Of("gpu", 2), Policy: mesh.Policy{Recovery: mesh.Restart},
 	})
 	require.NoError(t, err)
 	said := steps(t, procs)
 	c.watched(t, procs.Describe().Owner)
 	at := agent.Of(c.AllHosts(t, c.Net).Hosts()[0].Proc()).Via(c.Proc())
-	done, err := agent.Drain.Call(t.Context(), at, agent.Draining{Reason: "new disks"})
+	done, err := agent.Drain.Call(t.Context(), at, agent.DrainRequest{Reason: "new disks"})
 	require.NoError(t, err)
-	require.Equal(t, agent.Summary{Asked: 2, Ended: 2}, done)
+	require.Equal(t, agent.StopSummary{Requested: 2, Ended: 2}, done)
 	for range 2 {
 		require.Contains(t, hear(t, said), " stopped ", "and nobody starts it again")
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/castnet-io/castnet/mesh/shape"
 )
 
-// NotFoundError says that nothing live has a name.
+// NotFoundError reports that no live resource has a name.
 type NotFoundError struct {
 	What, Name string
 	Known      []string // what there is
@@ -24,25 +24,25 @@ func (e *NotFoundError) Error() string {
 	if len(e.Known) == 0 {
 		return fmt.Sprintf("%s %q does not exist; there is none", e.What, e.Name)
 	}
-	return fmt.Sprintf("%s %q does not exist; there is %s", e.What, e.Name, listed(e.Known))
+	return fmt.Sprintf("%s %q does not exist; there is %s", e.What, e.Name, joinSome(e.Known))
 }
 
-// listed names a few of many.
-func listed(all []string) string {
+// joinSome names a few of many.
+func joinSome(all []string) string {
 	if more := len(all) - maxListed; more > 0 {
 		all = append(slices.Clone(all[:maxListed]), fmt.Sprintf("and %d more", more))
 	}
 	return strings.Join(all, ", ")
 }
 
-// AmbiguousError says that a label stands for several things that live.
+// AmbiguousError reports that a label matches several live resources.
 type AmbiguousError struct {
 	What, Name string
 	Candidates []string // full names: one of them is meant
 }
 
 func (e *AmbiguousError) Error() string {
-	return fmt.Sprintf("%s %q is ambiguous: want one of %s", e.What, e.Name, listed(e.Candidates))
+	return fmt.Sprintf("%s %q is ambiguous: want one of %s", e.What, e.Name, joinSome(e.Candidates))
 }
 
 var (
@@ -50,7 +50,7 @@ var (
 	errNoHosts = errors.New("the zero host mesh: it was never found, or that failed")
 )
 
-// RefusedError says why what was asked for cannot be spawned: nothing was started.
+// RefusedError is the reason why a spawn is impossible: nothing was started.
 type RefusedError struct {
 	What, Name string // procs, actors or a service, and what they were to be called
 	Err        error
@@ -62,13 +62,13 @@ func (e *RefusedError) Unwrap() error { return e.Err }
 
 // RankStatus is one rank and how it is.
 type RankStatus struct {
-	Rank   int
-	Point  shape.Point
+	Rank   int         // of the whole mesh, also where a region of it was asked for
+	Point  shape.Point // in the whole mesh
 	Host   string
 	Status agent.Status
 }
 
-// SpawnError says which ranks of a mesh did not come up, each with its host and reason.
+// SpawnError lists the ranks of a mesh that did not come up, each with its host and reason.
 type SpawnError struct {
 	Mesh   string
 	Ranks  int
@@ -82,14 +82,16 @@ func (e *SpawnError) Error() string {
 	return listRanks("spawn", e.Mesh, e.Ranks, e.Failed, "did not start")
 }
 
-// StopError says which ranks of a mesh had not ended by the deadline.
+// StopError lists the ranks of a mesh that had not ended by the deadline.
 type StopError struct {
-	Mesh  string
-	Ranks int
-	Left  []RankStatus
+	Mesh      string
+	Ranks     int
+	Remaining []RankStatus
 }
 
-func (e *StopError) Error() string { return listRanks("stop", e.Mesh, e.Ranks, e.Left, "did not stop") }
+func (e *StopError) Error() string {
+	return listRanks("stop", e.Mesh, e.Ranks, e.Remaining, "did not stop")
+}
 
 func listRanks(verb, mesh string, of int, ranks []RankStatus, what string) string {
 	var b strings.Builder
@@ -104,22 +106,22 @@ func listRanks(verb, mesh string, of int, ranks []RankStatus, what string) strin
 	return b.String()
 }
 
-// statuses reads an overlay into the ranks that satisfy keep. Ranks the overlay does not speak of
-// are NotExist.
-func statuses(o agent.Overlay, m agent.Mesh, r shape.Region, keep func(agent.Status) bool) []RankStatus {
+// rankStatuses returns the ranks of an overlay of a region that satisfy keep. Ranks outside the
+// overlay are NotExist.
+func rankStatuses(o agent.Overlay, m agent.Mesh, r shape.Region, keep func(agent.Status) bool) []RankStatus {
 	all := make([]agent.Status, r.NumRanks())
 	o.Each(len(all), func(rank int, s agent.Status) { all[rank] = s })
 	var out []RankStatus
-	for rank, s := range all {
-		if !keep(s) {
+	for view, rank := range r.Ranks() {
+		if !keep(all[view]) {
 			continue
 		}
-		rs := RankStatus{Rank: rank, Status: s}
-		if p, err := r.Extent().Point(rank); err == nil {
+		rs := RankStatus{Rank: rank, Status: all[view]}
+		if p, err := m.Extent.Point(rank); err == nil {
 			rs.Point = p
 		}
-		if base, err := r.BaseRank(rank); err == nil && m.PerHost > 0 && base/m.PerHost < len(m.Hosts) {
-			rs.Host = m.Hosts[base/m.PerHost].String()
+		if m.PerHost > 0 && rank/m.PerHost < len(m.Hosts) {
+			rs.Host = m.Hosts[rank/m.PerHost].String()
 		}
 		out = append(out, rs)
 	}

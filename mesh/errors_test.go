@@ -20,6 +20,18 @@ func TestNotFoundError_namesAFewOfMany(t *testing.T) {
 	require.Equal(t, "i", many[8], "what it has is left alone")
 }
 
+func TestSpawnError_namesRanksOfTheMeshWhereARegionIsSpawnedOn(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "a")
+	procs, _ := c.workers(t, 3, 0)
+	for _, free := range []bool{false, true} {
+		part := procs.Slice("gpu", 1, 3)
+		_, err := mesh.SpawnActors(t.Context(), part, counter, mesh.ActorSpawnSpec[int64]{Label: "some", Params: -1, Uncontrolled: free})
+		require.ErrorContains(t, err, "1 of 2 ranks did not start\n  rank 2 (host=0/1,gpu=2/3) on a-")
+		require.ErrorContains(t, err, "cannot count from -1")
+	}
+}
+
 func TestFind_saysHowActorsThatHaveAllEndedDid(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")

@@ -21,7 +21,7 @@ func demo(ctx context.Context) (net *mesh.Net, hosts mesh.HostMesh, end func()) 
 	must(err)
 	net, err = mesh.Connect(ctx, mesh.Options{Server: server})
 	must(err)
-	here := host.Here{Label: "node", Local: &host.Local{Registry: registry}} // on the bus of net
+	here := host.LocalHosts{Label: "node", Local: &host.Local{Registry: registry}} // on the bus of net
 	hosts, err = net.Allocate(ctx, here, "nodes", shape.Of("host", 2))
 	must(err)
 	return net, hosts, func() {
@@ -71,7 +71,7 @@ func ExampleHostMesh() {
 	must(again.Take(ctx)) // nobody else ends them now
 	fmt.Println(again.Shutdown(ctx, "done"))
 	_, err = again.Describe(ctx)
-	var gone *mesh.AttachError
+	var gone *mesh.HostsError
 	fmt.Println(errors.As(err, &gone) && len(gone.Failed) == 2)
 	// Output:
 	// host=2 rack=2,node=1 host=1,gpu=4

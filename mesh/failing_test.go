@@ -46,7 +46,7 @@ func hurt(t *testing.T, open func(ctx context.Context, host int, o bus.Options) 
 
 // refused spawns a mesh that cannot be, and requires that its error names every rank that failed, with its
 // host, and that nothing of it is left.
-func refused(t *testing.T, c *cluster, hosts mesh.HostMesh, s mesh.Spawning) map[int]agent.Status {
+func refused(t *testing.T, c *cluster, hosts mesh.HostMesh, s mesh.SpawnSpec) map[int]agent.Status {
 	t.Helper()
 	s.PerHost = shape.Unit()
 	_, err := hosts.SpawnProcs(t.Context(), s)
@@ -75,14 +75,14 @@ func TestSpawnProcs_whatFailsEverywhereIsSaidOfEveryRank(t *testing.T) {
 		c, hosts := hurt(t, nil)
 		path, err := filepath.EvalSymlinks("/bin/sh")
 		require.NoError(t, err)
-		by := refused(t, c, hosts, mesh.Spawning{Name: "failing", Command: mesh.Command{Path: path, Args: []string{"-c", "echo no luck >&2; false"}}})
+		by := refused(t, c, hosts, mesh.SpawnSpec{Name: "failing", Command: mesh.Command{Path: path, Args: []string{"-c", "echo no luck >&2; false"}}})
 		want := agent.Status{Phase: agent.Failed, Reason: "exited with code 1\n  stderr: no luck"}
 		require.Equal(t, map[int]agent.Status{0: want, 1: want}, by)
 	})
 	t.Run("local", func(t *testing.T) {
 		c, hosts := hurt(t, func(context.Context, int, bus.Options) (*bus.Bus, error) { return nil, errors.New("no luck") })
 		want := agent.Status{Phase: agent.Failed, Reason: "no luck"}
-		require.Equal(t, map[int]agent.Status{0: want, 1: want}, refused(t, c, hosts, mesh.Spawning{Name: "failing"}))
+		require.Equal(t, map[int]agent.Status{0: want, 1: want}, refused(t, c, hosts, mesh.SpawnSpec{Name: "failing"}))
 	})
 }
 
@@ -99,14 +99,16 @@ func TestSpawnProcs_whatHaltsOnOneHostIsSaidOfItsRankAlone(t *testing.T) {
 	}
 	const idle = 3 * time.Second // a busy machine starts a proc in that
 	t.Run("processes", func(t *testing.T) {
+		t.Parallel()
 		c, hosts := hurt(t, nil)
 		first := filepath.Join(t.TempDir(), "first") // whoever makes it halts
 		script := "mkdir " + first + " 2>/dev/null && exec sleep 60; exec " + ownPath(t)
-		halted(t, refused(t, c, hosts, mesh.Spawning{
-			Name: "halting", Idle: idle, Command: mesh.Command{Path: "/bin/sh", Args: []string{"-c", script}},
+		halted(t, refused(t, c, hosts, mesh.SpawnSpec{
+			Name: "halting", ProgressTimeout: idle, Command: mesh.Command{Path: "/bin/sh", Args: []string{"-c", script}},
 		}))
 	})
 	t.Run("local", func(t *testing.T) {
+		t.Parallel()
 		c, hosts := hurt(t, func(ctx context.Context, host int, o bus.Options) (*bus.Bus, error) {
 			if host == 0 {
 				<-ctx.Done()
@@ -114,7 +116,7 @@ func TestSpawnProcs_whatHaltsOnOneHostIsSaidOfItsRankAlone(t *testing.T) {
 			}
 			return bus.Open(ctx, o)
 		})
-		by := refused(t, c, hosts, mesh.Spawning{Name: "halting", Idle: idle})
+		by := refused(t, c, hosts, mesh.SpawnSpec{Name: "halting", ProgressTimeout: idle})
 		halted(t, by)
 		require.Contains(t, by, 0)
 	})
@@ -132,11 +134,11 @@ func TestHostReady_aProcThatIsNotReadyInTimeIsEndedWhereverItRuns(t *testing.T) 
 		t.Run(name, func(t *testing.T) {
 			c, hosts := hurt(t, open)
 			cfg := &config.Config{}
-			require.NoError(t, config.HostReady.Set(cfg, 300*time.Millisecond))
+			require.NoError(t, config.ProcReadyTimeout.Set(cfg, 300*time.Millisecond))
 			mine, err := c.Connect(t, configured(cfg)).Attach(t.Context(), "hosts", hosts.Hosts()...)
 			require.NoError(t, err)
 			want := agent.Status{Phase: agent.Failed, Reason: "not ready within 300ms"}
-			by := refused(t, c, mine, mesh.Spawning{Name: "silent", Command: mesh.Command{Path: "/bin/sh", Args: []string{"-c", "exec sleep 60"}}})
+			by := refused(t, c, mine, mesh.SpawnSpec{Name: "silent", Command: mesh.Command{Path: "/bin/sh", Args: []string{"-c", "exec sleep 60"}}})
 			require.Equal(t, map[int]agent.Status{0: want, 1: want}, by)
 		})
 	}

@@ -12,22 +12,29 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/cast"
+	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/mesh/shape"
 )
 
 // A careless actor makes a mesh and does not watch it.
-type careless struct{ net *mesh.Net }
+type careless struct {
+	net *mesh.Net
+	own bool
+}
 
 var (
-	carelessType = actor.NewType[*careless, actor.None]("careless")
+	carelessType = actor.NewType[*careless, *mesh.Net]("careless") // nil: it has a Net of its own
 	makes        = actor.NewEndpoint[*careless, actor.None, mesh.ProcMesh]("makes")
 )
 
 func carelessDef() actor.Def {
-	return carelessType.Made(func(ctx *actor.Context, _ actor.None) (*careless, error) {
-		return &careless{mesh.Within(ctx)}, nil
-	}, makes.By((*careless).makes))
+	return carelessType.Define(func(ctx *actor.Context, net *mesh.Net) (*careless, error) {
+		if net != nil {
+			return &careless{net: net}, nil
+		}
+		return &careless{mesh.NetOf(ctx), true}, nil
+	}, makes.Handle((*careless).makes))
 }
 
 func (o *careless) makes(ctx *actor.Context, _ actor.None) (mesh.ProcMesh, error) {
@@ -38,7 +45,12 @@ func (o *careless) makes(ctx *actor.Context, _ actor.None) (mesh.ProcMesh, error
 	return hosts.Spawn(ctx, "workers", shape.Of("gpu", 2))
 }
 
-func (o *careless) Cleanup(ctx *actor.Context, _ error) error { return o.net.Close(ctx) }
+func (o *careless) Cleanup(ctx *actor.Context, _ error) error {
+	if !o.own {
+		return nil
+	}
+	return o.net.Close(ctx)
+}
 
 // words collects what is logged.
 type words struct {
@@ -67,11 +79,12 @@ func (c *cluster) handling(t *testing.T, log zerolog.Logger, onFailure func(acto
 }
 
 func TestMESH21_anActorThatMakesAMeshAndDoesNotWatchItFailsWithTheMeshAndEndsItsProgram(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a")
 	said := &words{}
 	net := c.handling(t, zerolog.New(said), nil)
 	hosts := c.AllHosts(t, net)
-	who, err := actor.Spawn(t.Context(), net.Proc(), carelessType, "careless", actor.None{})
+	who, err := actor.Spawn(t.Context(), net.Proc(), carelessType, "careless", nil)
 	require.NoError(t, err)
 	procs, err := makes.Call(t.Context(), who, actor.None{})
 	require.NoError(t, err)
@@ -91,14 +104,34 @@ func TestMESH21_anActorThatMakesAMeshAndDoesNotWatchItFailsWithTheMeshAndEndsIts
 
 	_, err = add.Call(t.Context(), counters.Ref(0), 1)
 	require.ErrorIs(t, err, actor.ErrFailed, "a call")
-	require.ErrorIs(t, add.Post(t.Context(), counters.Ref(0), 1), actor.ErrFailed, "a post")
+	require.ErrorIs(t, add.Send(t.Context(), counters.Ref(0), 1), actor.ErrFailed, "a post")
 	_, err = cast.Gather(t.Context(), counters, add, 1)
 	require.ErrorIs(t, err, actor.ErrFailed, "a cast")
 	_, err = hosts.Spawn(t.Context(), "more", shape.Of("gpu", 1))
 	require.Error(t, err, "a spawn")
 }
 
+func TestMESH21_anActorFailsWithTheMeshThatItMadeThoughItsProgramHearsOfFailures(t *testing.T) {
+	c := newCluster(t, "a")
+	told, said := make(chan actor.Event, 8), &words{}
+	net := c.handling(t, zerolog.New(said).Level(zerolog.WarnLevel), func(e actor.Event) { told <- e })
+	who, err := actor.Spawn(t.Context(), net.Proc(), carelessType, "careless", net)
+	require.NoError(t, err)
+	procs, err := makes.Call(t.Context(), who, actor.None{})
+	require.NoError(t, err)
+	require.NoError(t, syscall.Kill(c.pids(t, procs)[1], syscall.SIGKILL))
+	e := testkit.Next(t, told)
+	require.Equal(t, who.ID().Name, e.Actor, e.Report())
+	require.Equal(t, procs.ID().String(), e.RootCause().Mesh, e.Report())
+	require.Equal(t, 1, e.RootCause().Rank)
+	require.NoError(t, net.Context().Err())
+	require.Empty(t, c.pids(t, procs))
+	require.Empty(t, told)
+	require.NotContains(t, said.String(), "missed")
+}
+
 func TestMESH21_aProgramHearsOfTheFailuresThatNothingElseDealsWith(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a")
 	told := make(chan actor.Event, 8)
 	net := c.handling(t, zerolog.Nop(), func(e actor.Event) { told <- e })

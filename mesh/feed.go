@@ -4,38 +4,34 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
-	"github.com/castnet-io/castnet/agent/presence"
 	"github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// The controller of a watched mesh says that it lives so often: beats a watchdog, and at least every 5 s.
+// The controller of a watched mesh sends this many heartbeats per controller timeout, and at least
+// one every 3 s.
 const (
 	beats   = 8
-	maxBeat = 5 * time.Second
+	maxBeat = 3 * time.Second
 )
 
-// askAfter is how long after something has happened to a mesh its controller is asked what has ended: by then that has come
-// among the data, unless they are held up.
+// askAfter is the delay between an event of a mesh and the request for its ends. By then the ends
+// have arrived, unless data is held up.
 const askAfter = time.Second
 
-// severedFor is how long a program whose connections have ended may be silent before it is gone: it may connect again.
-const severedFor = 5 * time.Second
-
-// feeds are what the controllers of meshes tell a Net, each heard once for all who watch there (MESH-6).
+// feeds are a Net's subscriptions with controllers, one for all watchers of a mesh (MESH-6).
 type feeds struct {
 	mu  sync.Mutex // guards by; taken before that of a feed
 	all map[subjects.ActorID]*feed
 }
 
-// feed is what one controller says. Its goroutine listens for as long as somebody watches: the last one to leave
-// stops it and waits.
+// feed is the subscription with one controller. Its goroutine runs as long as there are watchers:
+// the last one stops it and waits.
 type feed struct {
 	watched               // of who was first: the region is of no account
 	spoke   chan struct{} // holds one: something was said
@@ -47,8 +43,7 @@ type feed struct {
 	ends     []actor.Event // so far, one of a rank, in the order in which they came: for who comes later
 	ended    map[int]bool  // by rank
 	watchers map[*backlog]bool
-	over     error     // why nothing comes any more
-	severed  time.Time // when servers said that the connections of the controller's program had ended; zero: they did not
+	over     error // why nothing comes any more
 }
 
 // join has a region watched. The function ends it.
@@ -92,7 +87,7 @@ func newFeed(w watched) *feed {
 	return f
 }
 
-// add has a watcher told what has ended at once, and then what comes; false: nothing comes any more.
+// add sends a watcher the earlier ends at once, then later events; false: the feed has ended.
 func (f *feed) add(b *backlog) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -114,16 +109,16 @@ func (f *feed) drop(b *backlog) bool {
 	return len(f.watchers) == 0
 }
 
-// take takes what the controller says: of a rank that has ended that came before, by the other lane. A watcher that reads too
-// little ends by itself.
+// take handles an event of the controller. An end may have arrived before, over the other
+// connection. A slow watcher ends its own watch.
 func (f *feed) take(e actor.Event) error {
 	signal(f.spoke)
 	switch e.Step {
-	case agent.Beat:
+	case agent.StepHeartbeat:
 		return nil
-	case agent.Fencing:
+	case agent.StepFenced:
 		var why error = errors.New(e.Reason)
-		if by := agent.FencedIn(e); by != nil {
+		if by := agent.FencedFromEvent(e); by != nil {
 			why = by
 		}
 		f.end(e, &ControllerError{f.owner, why})
@@ -144,7 +139,7 @@ func (f *feed) take(e actor.Event) error {
 	return f.over
 }
 
-// end ends every watch, with a last event if there is something to tell.
+// end ends every watch, with a last event if there is one.
 func (f *feed) end(last actor.Event, why error) {
 	defer f.stop()
 	f.mu.Lock()
@@ -158,7 +153,7 @@ func (f *feed) end(last actor.Event, why error) {
 	}
 }
 
-// signal leaves a word in a channel that holds one.
+// signal wakes the reader of a channel with one place.
 func signal(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -175,24 +170,19 @@ func (f *feed) listen(ctx context.Context) {
 		return
 	}
 	defer deaf()
-	unhint, err := presence.Severed(f.net.proc, f.owner.Proc.Mesh, f.sever)
-	if err != nil {
-		f.end(actor.Event{}, fmt.Errorf("watch: %w", err))
-		return
-	}
-	defer unhint()
 	owner := actor.RefOf[agent.Agent](f.owner).Via(f.net.proc)
-	watchdog := config.SupervisionWatchdog.Get(f.net.config)
-	port, closed := actor.OpenFunc(f.net.proc, f.take, func(why error) { f.end(actor.Event{}, why) })
+	watchdog := config.SupervisionControllerTimeout.Get(f.net.config)
+	port, closed := actor.OpenPortFunc(f.net.proc, f.take, func(why error) { f.end(actor.Event{}, why) })
 	defer closed()
-	if !f.attend(ctx, owner, agent.Stream{To: port, Beat: min(watchdog/beats, maxBeat)}, watchdog) {
+	if !f.attend(ctx, owner, agent.StreamRequest{To: port, HeartbeatInterval: min(watchdog/beats, maxBeat)}, watchdog) {
 		return
 	}
-	// An owner that is gone tells nobody any more.
-	_ = agent.Streaming.Post(context.WithoutCancel(ctx), owner, agent.Stream{To: port, End: true})
+	// A dead owner sends no more events.
+	_ = agent.Stream.Send(context.WithoutCancel(ctx), owner, agent.StreamRequest{To: port, Cancel: true})
 }
 
-// stirs is what happens to the mesh. A controller in this program is not heard over a link, which something could hold up.
+// stirs subscribes to the events of the mesh. For a controller in this program no link can be held
+// up.
 func (f *feed) stirs() map[string]func(actor.Event) {
 	to := map[string]func(actor.Event){}
 	for _, subject := range f.events {
@@ -203,19 +193,19 @@ func (f *feed) stirs() map[string]func(actor.Event) {
 	return to
 }
 
-// attend subscribes, and makes sure that the controller lives and that what it says of ends arrives: it is asked for those,
-// past all data, when it has been silent for two beats, and soon after something has happened to the mesh. Until the watchdog
-// has had enough, no answer means nothing (MESH-12). It returns when nobody watches any more, or with false when nobody is
-// there to be told so.
-func (f *feed) attend(ctx context.Context, owner actor.Ref[agent.Agent], s agent.Stream, watchdog time.Duration) bool {
-	quiet, late, silent := time.NewTimer(2*s.Beat), time.After(askAfter), time.Duration(0)
+// attend subscribes, then checks that the controller lives and its ends arrive. After a silence of
+// two beats, or soon after an event of the mesh, it asks for the ends over the control connection.
+// Until supervision.controller-timeout, a missing reply means nothing (MESH-12). It returns when
+// the last watcher leaves, or with false when the controller is gone.
+func (f *feed) attend(ctx context.Context, owner actor.Ref[agent.Agent], s agent.StreamRequest, watchdog time.Duration) bool {
+	quiet, late, silent := time.NewTimer(2*s.HeartbeatInterval), time.After(askAfter), time.Duration(0)
 	defer quiet.Stop()
 	for subscribed := false; ; {
 		if !subscribed {
 			err := subscribe(ctx, owner, s)
 			subscribed = err == nil
 			switch {
-			case gone(err):
+			case isUnreachable(err):
 				f.end(blamed(f.owner, err), &ControllerError{f.owner, err})
 				return false
 			case err == nil:
@@ -231,7 +221,7 @@ func (f *feed) attend(ctx context.Context, owner actor.Ref[agent.Agent], s agent
 			return true
 		case <-f.spoke:
 			silent = 0
-			quiet.Reset(2 * s.Beat)
+			quiet.Reset(2 * s.HeartbeatInterval)
 			continue
 		case <-f.stirred:
 			if late == nil {
@@ -242,20 +232,16 @@ func (f *feed) attend(ctx context.Context, owner actor.Ref[agent.Agent], s agent
 			late = nil
 		case <-quiet.C:
 			subscribed = false // or it is held up: then nothing comes of it
-			silent += 2 * s.Beat
-			quiet.Reset(2 * s.Beat)
+			silent += 2 * s.HeartbeatInterval
+			quiet.Reset(2 * s.HeartbeatInterval)
 		}
-		began := time.Now()
-		err := f.ask(ctx, owner, s.Beat)
-		if err != nil && f.left(began) {
-			err = fmt.Errorf("%w: its connections have ended, and nothing was heard of it since: %w", actor.ErrNoProc, err)
-		}
+		err := f.ask(ctx, owner, s.HeartbeatInterval)
 		switch {
 		case ctx.Err() != nil:
 			return true
 		case err == nil:
 			silent = 0
-		case gone(err) || silent >= watchdog:
+		case isUnreachable(err) || silent >= watchdog:
 			f.end(blamed(f.owner, err), &ControllerError{f.owner, err})
 			return false
 		default:
@@ -264,39 +250,16 @@ func (f *feed) attend(ctx context.Context, owner actor.Ref[agent.Agent], s agent
 	}
 }
 
-// sever notes that the connections of the controller's program have ended, as servers say, and has the controller asked.
-func (f *feed) sever() {
-	f.mu.Lock()
-	f.severed = time.Now()
-	f.mu.Unlock()
-	signal(f.stirred)
-}
-
-// left reports whether the controller's program is gone: its connections have ended, and its process has said nothing since
-// a question that began later, not even that the question has arrived. Where somebody listens to everything on the bus the
-// server does not say that nobody is there.
-func (f *feed) left(began time.Time) bool {
-	f.mu.Lock()
-	severed := f.severed
-	f.mu.Unlock()
-	asked := time.Since(began)
-	if severed.IsZero() || time.Since(severed) < severedFor || began.Sub(severed) < askAfter/2 || asked < askAfter {
-		return false // what it had said before may come a little later than the hint
-	}
-	peers := f.net.proc.Info().Peers
-	i := slices.IndexFunc(peers, func(p actor.Peer) bool { return p.Process == f.owner.Proc.Process() })
-	return i >= 0 && peers[i].Silence >= asked
-}
-
-// subscribe has the controller tell a port. One that does so already goes on (AGT-9).
-func subscribe(ctx context.Context, owner actor.Ref[agent.Agent], s agent.Stream) error {
+// subscribe subscribes a port with the controller. A repeated subscription changes nothing (AGT-9).
+func subscribe(ctx context.Context, owner actor.Ref[agent.Agent], s agent.StreamRequest) error {
 	ctx, cancel := context.WithTimeout(ctx, askAfter)
 	defer cancel()
-	_, err := agent.Streaming.Urge(ctx, owner, s)
+	_, err := agent.Stream.Urge(ctx, owner, s)
 	return err
 }
 
-// passes reports whether an error says nothing of the controller: something is held up, or a connection is gone for now.
+// passes reports whether an error is no evidence about the controller: data is held up, or a
+// connection is down for now.
 func passes(err error) bool {
 	for _, e := range []error{context.DeadlineExceeded, actor.ErrBacklog, actor.ErrMailboxFull, actor.ErrUnavailable, actor.ErrLinkBroken} {
 		if errors.Is(err, e) {
@@ -306,12 +269,12 @@ func passes(err error) bool {
 	return false
 }
 
-// ask takes what has ended and did not come among the data.
+// ask requests the ends that did not arrive as data.
 func (f *feed) ask(ctx context.Context, owner actor.Ref[agent.Agent], within time.Duration) error {
 	for {
 		known := f.known()
 		ctx, cancel := context.WithTimeout(ctx, within)
-		said, err := agent.Ends.Urge(ctx, owner, agent.After{N: known})
+		said, err := agent.Ends.Urge(ctx, owner, agent.EndsRequest{N: known})
 		cancel()
 		if err != nil {
 			return err
@@ -327,7 +290,7 @@ func (f *feed) ask(ctx context.Context, owner actor.Ref[agent.Agent], within tim
 	}
 }
 
-// known is how many ends were told.
+// known is the number of ends reported so far.
 func (f *feed) known() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -338,7 +301,7 @@ func (f *feed) known() int {
 func blamed(owner subjects.ActorID, why error) actor.Event {
 	id := owner.Proc
 	return actor.Event{
-		Kind: actor.KindActor, Status: string(actor.Failed), Mesh: id.Mesh.String(), Rank: int(id.Rank), Gen: int(id.Gen), Seat: int(id.Seat),
+		Kind: actor.KindActor, Status: string(actor.Failed), Mesh: id.Mesh.String(), Rank: int(id.Rank), Gen: int(id.Gen), ProcIndex: int(id.Index),
 		Actor: owner.Name, Type: "controller", Reason: why.Error(), At: time.Now(),
 	}
 }

@@ -9,9 +9,7 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
-	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/bus/bustest"
-	"github.com/castnet-io/castnet/internal/wire"
 	"github.com/castnet-io/castnet/mesh/shape"
 )
 
@@ -95,7 +93,7 @@ func TestMESH6_aControllerInAnotherProgramIsAskedForEndsSoonAfterSomethingHasHap
 	require.Equal(t, heard{0, 0, nil}, <-said, "what was before it subscribed")
 	to := <-m.to
 	for n := range all[1:] {
-		require.NoError(t, to.Via(owner).Send(t.Context(), actor.Event{Step: agent.Beat}))
+		require.NoError(t, to.Via(owner).Send(t.Context(), actor.Event{Step: agent.StepHeartbeat}))
 		m.mu.Lock()
 		m.silent = all[:2+n]
 		m.mu.Unlock()
@@ -148,26 +146,4 @@ func TestMESH6_whoReadsTooLittleEndsAloneAndTheOthersGoOn(t *testing.T) {
 	}
 	_, err := slow.next(t.Context())
 	require.ErrorIs(t, err, actor.ErrMailboxFull)
-}
-
-// Its controller does nothing, and its process still says that messages have arrived: the hint was wrong, or it has
-// connected again.
-func TestMESH12_aControllerThatIsBusyInAProgramThatIsSaidToBeGoneLives(t *testing.T) {
-	t.Parallel()
-	m := &mouth{to: make(chan actor.PortRef[actor.Event], 2)}
-	srv := bustest.Server(t)
-	w := m.speaks(t, srv)
-	owner := w.net.proc
-	w.net = program(t, srv, actor.Registry{})
-	said, end := w.follow(t, shape.Of("gpu", 1).Region())
-	defer end()
-	<-m.to
-	m.mute.Store(true)
-	for _, lane := range []bus.Lane{bus.LaneData, bus.LaneControl} {
-		hint, err := wire.Marshal(agent.Connection{Name: "client/" + w.owner.Proc.Mesh.String() + "/" + string(lane)})
-		require.NoError(t, err)
-		require.NoError(t, owner.Bus().Control().Publish(owner.Space().Heartbeat(agent.GoneBeats, "relay"), hint))
-	}
-	require.Eventually(t, func() bool { return m.asked.Load() >= 3 }, 30*time.Second, 10*time.Millisecond, "it was asked for longer than severedFor")
-	require.Empty(t, said)
 }

@@ -3,11 +3,11 @@ package mesh
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
@@ -17,9 +17,9 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// HostMesh is some hosts in a shape: a mesh of one dimension, `host`, unless Reshape says otherwise. It is
-// a value: copies and slices speak of the same hosts. As text, which Via binds to a Net again, it is
-// name:host,host@region.
+// HostMesh is a mesh of hosts, with one dimension, `host`, unless Reshape changes it. It is a
+// value: copies and slices share the hosts. Its text is name:host,host@region; Via binds a decoded
+// one to a Net.
 type HostMesh struct {
 	net    *Net
 	name   string
@@ -29,7 +29,7 @@ type HostMesh struct {
 	err    error
 }
 
-// defaultHosts is the name of a mesh of hosts that was found, not made.
+// defaultHosts is the name of a mesh of found hosts.
 const defaultHosts = "hosts"
 
 func (n *Net) hostMesh(infos []agent.HostInfo) HostMesh {
@@ -41,15 +41,15 @@ func (n *Net) hostMesh(infos []agent.HostInfo) HostMesh {
 	return h
 }
 
-// Open is the hosts that take procs, as they said when they were found, and the introductions of those that do not.
-// The open hosts have one dimension, as those that were found.
-func (h HostMesh) Open() (open HostMesh, closed []agent.HostInfo) {
+// Schedulable returns the hosts that took procs when found, and the infos of the others. The open
+// hosts have one dimension.
+func (h HostMesh) Schedulable() (open HostMesh, closed []agent.HostInfo) {
 	if h.Err() != nil {
 		return h, nil
 	}
 	var infos []agent.HostInfo
 	for _, info := range h.Infos() {
-		if info.Mode == agent.Open || info.Mode == "" { // a host that was not asked
+		if info.Mode == agent.ModeOpen || info.Mode == "" { // a host that was not asked
 			infos = append(infos, info)
 		} else {
 			closed = append(closed, info)
@@ -63,12 +63,12 @@ func (h HostMesh) Open() (open HostMesh, closed []agent.HostInfo) {
 	return open, closed
 }
 
-// ClosedError reports that hosts answer, but take no procs.
-type ClosedError struct {
+// UnschedulableError reports that hosts answer, but take no procs.
+type UnschedulableError struct {
 	Hosts []agent.HostInfo
 }
 
-func (e *ClosedError) Error() string {
+func (e *UnschedulableError) Error() string {
 	var all []string
 	for i, h := range e.Hosts {
 		if i == maxNamed {
@@ -76,21 +76,21 @@ func (e *ClosedError) Error() string {
 			break
 		}
 		text := fmt.Sprintf("%s is %s", h.Label, h.Mode)
-		if h.Why != "" {
-			text += " (" + h.Why + ")"
+		if h.ModeReason != "" {
+			text += " (" + h.ModeReason + ")"
 		}
 		all = append(all, text)
 	}
 	return "hosts that take no procs: " + strings.Join(all, ", ")
 }
 
-// HostsOf is a mesh of the hosts with these IDs. Nobody is asked whether they are there: Attach does.
+// HostsOf is a mesh of the hosts with these IDs. It contacts no host; Attach does.
 func (n *Net) HostsOf(name string, hosts ...subjects.HostID) (HostMesh, error) {
 	h := HostMesh{net: n, name: name, hosts: slices.Clone(hosts), region: shape.Of("host", len(hosts)).Region()}
-	return h, h.check()
+	return h, h.validate()
 }
 
-// FromAgents is a mesh of the hosts whose agents these are.
+// FromAgents is a mesh of the hosts of these agents.
 func (n *Net) FromAgents(name string, agents ...actor.Ref[agent.Agent]) (HostMesh, error) {
 	var hosts []subjects.HostID
 	for _, a := range agents {
@@ -103,8 +103,8 @@ func (n *Net) FromAgents(name string, agents ...actor.Ref[agent.Agent]) (HostMes
 	return n.HostsOf(name, hosts...)
 }
 
-// check refuses what is no mesh of hosts.
-func (h HostMesh) check() error {
+// validate refuses an invalid mesh of hosts.
+func (h HostMesh) validate() error {
 	if err := subjects.CheckLabel("host mesh name", h.name); err != nil {
 		return err
 	}
@@ -122,14 +122,14 @@ func (h HostMesh) check() error {
 	return nil
 }
 
-// Attach is HostsOf once every host has answered, all at the same time. One that does not is an
-// *AttachError that names all of those: nothing is attached then.
+// Attach is HostsOf once every host has answered; it asks them concurrently. An *AttachError names
+// all silent hosts; then nothing is attached.
 func (n *Net) Attach(ctx context.Context, name string, hosts ...subjects.HostID) (HostMesh, error) {
 	h, err := n.HostsOf(name, hosts...)
 	if err != nil {
 		return HostMesh{}, err
 	}
-	ctx, cancel := within(ctx, config.AttachTimeout.Get(n.config))
+	ctx, cancel := withTimeout(ctx, config.AttachTimeout.Get(n.config))
 	defer cancel()
 	infos, err := h.Describe(ctx)
 	if err != nil {
@@ -142,7 +142,8 @@ func (n *Net) Attach(ctx context.Context, name string, hosts ...subjects.HostID)
 	return h, nil
 }
 
-// Describe asks every host how it is. Hosts that do not answer are an *AttachError, and left out.
+// Describe asks every host for its info. An *AttachError names the silent hosts; the result omits
+// them.
 func (h HostMesh) Describe(ctx context.Context) ([]agent.HostInfo, error) {
 	infos, errs := eachHost(ctx, h, func(ctx context.Context, a actor.Ref[agent.Agent]) (agent.HostInfo, error) {
 		return agent.Info.Call(ctx, a, actor.None{})
@@ -161,7 +162,7 @@ func (h HostMesh) Describe(ctx context.Context) ([]agent.HostInfo, error) {
 
 // unreachable names the hosts with an error; nil when there is none.
 func (h HostMesh) unreachable(errs []error) error {
-	e := &AttachError{Mesh: h.name, Hosts: len(h.hosts)}
+	e := &HostsError{Mesh: h.name, Hosts: len(h.hosts)}
 	for i, err := range errs {
 		if err != nil {
 			e.Failed = append(e.Failed, HostError{h.hosts[i], err})
@@ -176,7 +177,7 @@ func (h HostMesh) unreachable(errs []error) error {
 // maxHostsAsked is how many hosts are asked at a time.
 const maxHostsAsked = 64
 
-// eachHost asks the agents of a mesh's hosts, many at a time. What comes back is by rank.
+// eachHost asks the agents of a mesh's hosts, many at a time. Results are by rank.
 func eachHost[R any](ctx context.Context, h HostMesh, ask func(context.Context, actor.Ref[agent.Agent]) (R, error)) ([]R, []error) {
 	if h.Err() != nil {
 		return nil, nil
@@ -203,10 +204,10 @@ func (h HostMesh) Err() error {
 	case h.net == nil:
 		return errNoHosts
 	}
-	return h.net.ended()
+	return h.net.endCause()
 }
 
-// Name is what the mesh is called.
+// Name is the name of the mesh.
 func (h HostMesh) Name() string { return h.name }
 
 // Extent is the mesh's shape.
@@ -215,8 +216,8 @@ func (h HostMesh) Extent() shape.Extent { return h.region.Extent() }
 // Hosts are the IDs of the hosts, by rank.
 func (h HostMesh) Hosts() []subjects.HostID { return slices.Clone(h.hosts) }
 
-// Infos are the introductions of the hosts as they were found, by rank; of a host that was not asked
-// there is its ID alone.
+// Infos are the infos of the hosts when found, by rank. For a host that was not asked there is only
+// its ID.
 func (h HostMesh) Infos() []agent.HostInfo {
 	out := make([]agent.HostInfo, len(h.hosts))
 	for i, id := range h.hosts {
@@ -246,11 +247,11 @@ func (h HostMesh) Slice(label string, begin, end int) HostMesh {
 	if h.err = h.Err(); h.err != nil {
 		return h
 	}
-	return h.narrow(h.region.Slice(label, begin, end))
+	return h.restrict(h.region.Slice(label, begin, end))
 }
 
-// narrow keeps the hosts of a region within the mesh's.
-func (h HostMesh) narrow(r shape.Region, err error) HostMesh {
+// restrict keeps the hosts of a region within the mesh's.
+func (h HostMesh) restrict(r shape.Region, err error) HostMesh {
 	if err != nil {
 		h.err = err
 		return h
@@ -270,100 +271,106 @@ func (h HostMesh) Equal(o HostMesh) bool {
 	return h.name == o.name && slices.Equal(h.hosts, o.hosts) && h.region.Equal(o.region)
 }
 
-// Drain has the procs on every host moved to spare ones, where the policies of their meshes can, and stops the others,
-// whoever owns them; the hosts stay. Grace 0 is the hosts' own.
-func (h HostMesh) Drain(ctx context.Context, reason string, grace time.Duration) (agent.Summary, error) {
-	return h.summary(ctx, "drain", func(ctx context.Context, a actor.Ref[agent.Agent]) (agent.Summary, error) {
-		return agent.Drain.Call(ctx, a, agent.Draining{Reason: reason, Grace: grace})
-	})
-}
-
-// Shutdown stops the procs on every host, and then the hosts. It is done when every host has said that
-// its procs have ended; hosts that are gone already are. Asking again looks again: it fails as long as
-// something is left.
+// Shutdown stops the procs on every host, then the hosts. It is done when every host has reported
+// the end of its procs. Hosts already gone count as done, and are named in the log and the event. A
+// repeated Shutdown checks again, and fails as long as anything is left.
 func (h HostMesh) Shutdown(ctx context.Context, reason string) error {
 	if err := h.Err(); err != nil {
 		return err
 	}
-	h.net.step("hosts.shutdown.attempt", h.name, len(h.hosts), agent.ShuttingDown, nil)
-	dead, forget, err := h.deaths(func(c presence.Change) bool { return !c.Left }) // a host that leaves in order answers before
+	h.net.emitHostStep("hosts.shutdown.attempt", h.name, len(h.hosts), agent.ShuttingDown, nil)
+	dead, forget, err := h.watchDeaths(func(c presence.Change) bool { return !c.Graceful }) // a host that leaves in order answers before
 	if err != nil {
 		return err
 	}
 	defer forget()
-	_, err = h.summary(ctx, "shutdown", func(ctx context.Context, a actor.Ref[agent.Agent]) (agent.Summary, error) {
-		ctx, over := dead.until(ctx, a)
-		defer over()
-		s, err := agent.StopAll.Urge(ctx, a, agent.StoppingAll{Reason: reason})
-		if gone(err) || err != nil && dead.has(subjects.HostID(a.ID().Proc.Mesh)) {
-			return agent.Summary{}, nil
+	var mu sync.Mutex
+	before := &HostsError{Mesh: h.name, Hosts: len(h.hosts)}
+	_, err = h.collectSummary(ctx, "shutdown", func(ctx context.Context, a actor.Ref[agent.Agent]) (agent.StopSummary, error) {
+		s, err := askAlive(ctx, dead, a, func(ctx context.Context) (agent.StopSummary, error) {
+			return agent.StopAll.Urge(ctx, a, agent.StopAllRequest{Reason: reason})
+		})
+		if isUnreachable(err) {
+			mu.Lock()
+			defer mu.Unlock()
+			before.Failed = append(before.Failed, HostError{subjects.HostID(a.ID().Proc.Mesh), err})
+			return agent.StopSummary{}, nil
 		}
 		return s, err
 	})
 	if err == nil {
-		err = h.net.giveBack(ctx, h.hosts, func(owned) bool { return true })
+		err = h.net.releaseHosts(ctx, h.hosts, func(ownedController) bool { return true })
 	}
 	if err != nil {
-		h.net.step("hosts.shutdown.failed", h.name, len(h.hosts), agent.Failed, err)
+		h.net.emitHostStep("hosts.shutdown.failed", h.name, len(h.hosts), agent.Failed, err)
 		return err
 	}
-	h.net.step("hosts.shutdown.success", h.name, len(h.hosts), agent.Stopped, nil)
+	var were error
+	if len(before.Failed) > 0 {
+		slices.SortFunc(before.Failed, func(a, b HostError) int {
+			return cmp.Compare(slices.Index(h.hosts, a.Host), slices.Index(h.hosts, b.Host))
+		})
+		were = fmt.Errorf("hosts were gone before: %w", before)
+		log := h.net.proc.Log()
+		log.Warn().Err(were).Msg("hosts are shut down")
+	}
+	h.net.emitHostStep("hosts.shutdown.success", h.name, len(h.hosts), agent.Stopped, were)
 	return nil
 }
 
-// deaths has a context for each host, which ends when this program knows that the host is dead: it answers nobody, and
-// the server may not say so.
-type deaths map[subjects.HostID]context.Context
+// deathContexts has a context for each host. It ends, with the reason, when this program knows the
+// host to be dead: such a host gives no answer, and the server may not report that.
+type deathContexts map[subjects.HostID]context.Context
 
-// deaths watches the hosts until forget is called. counts picks the deaths that count.
-func (h HostMesh) deaths(counts func(presence.Change) bool) (dead deaths, forget func(), err error) {
-	watcher, err := h.net.watcher()
+// watchDeaths watches the hosts until forget is called. counts picks the deaths that count.
+func (h HostMesh) watchDeaths(counts func(presence.Change) bool) (dead deathContexts, forget func(), err error) {
+	watcher, err := h.net.presenceWatcher()
 	if err != nil {
 		return nil, nil, err
 	}
-	dead, ends := deaths{}, map[subjects.HostID]context.CancelFunc{}
+	dead, ends := deathContexts{}, map[subjects.HostID]context.CancelCauseFunc{}
 	for _, id := range h.hosts {
-		dead[id], ends[id] = context.WithCancel(context.Background())
+		dead[id], ends[id] = context.WithCancelCause(context.Background())
 	}
 	leave := watcher.Watch(h.hosts, func(c presence.Change) {
 		if c.State == presence.Dead && counts(c) {
-			ends[c.Host]()
+			ends[c.Host](fmt.Errorf("%w: %s", errHostDead, c.Reason))
 		}
 	})
 	return dead, func() {
 		leave()
 		for _, end := range ends {
-			end()
+			end(nil)
 		}
 	}, nil
 }
 
-// has reports whether a host is dead.
-func (d deaths) has(h subjects.HostID) bool { return d[h] != nil && d[h].Err() != nil }
+// errHostDead is the error of a host that is dead.
+var errHostDead = errors.New("the host is dead")
 
-// until ends a context with the host whose agent is asked.
-func (d deaths) until(ctx context.Context, a actor.Ref[agent.Agent]) (context.Context, context.CancelFunc) {
+// askAlive asks the agent of a host until it answers or is dead; a death is the error.
+func askAlive[R any](ctx context.Context, dead deathContexts, a actor.Ref[agent.Agent], ask func(context.Context) (R, error)) (R, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	died := d[subjects.HostID(a.ID().Proc.Mesh)]
-	if died == nil {
-		return ctx, cancel
+	defer cancel()
+	died := dead[subjects.HostID(a.ID().Proc.Mesh)]
+	defer context.AfterFunc(died, cancel)()
+	r, err := ask(ctx)
+	if err != nil {
+		err = cmp.Or(context.Cause(died), err)
 	}
-	stop := context.AfterFunc(died, cancel)
-	return ctx, func() {
-		stop()
-		cancel()
-	}
+	return r, err
 }
 
-// summary asks every host to stop something and adds up what came of it. What is left is an error.
-func (h HostMesh) summary(ctx context.Context, verb string, ask func(context.Context, actor.Ref[agent.Agent]) (agent.Summary, error)) (agent.Summary, error) {
+// collectSummary asks every host to stop something and adds up the results. Anything left is an
+// error.
+func (h HostMesh) collectSummary(ctx context.Context, verb string, ask func(context.Context, actor.Ref[agent.Agent]) (agent.StopSummary, error)) (agent.StopSummary, error) {
 	if err := h.Err(); err != nil {
-		return agent.Summary{}, err
+		return agent.StopSummary{}, err
 	}
-	ctx, cancel := within(ctx, config.MeshStopDeadline.Get(h.net.config))
+	ctx, cancel := withTimeout(ctx, config.MeshStopDeadline.Get(h.net.config))
 	defer cancel()
 	all, errs := eachHost(ctx, h, ask)
-	var sum agent.Summary
+	var sum agent.StopSummary
 	for i, s := range all {
 		sum = sum.Merge(s)
 		if errs[i] == nil {

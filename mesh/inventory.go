@@ -18,14 +18,15 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// Inventory is the hosts and the proc meshes of a namespace at one moment. It holds the hosts that answered and
-// those that a gateway, or the owner of a mesh, expects (MESH-22).
+// Inventory is the hosts and the proc meshes of a namespace at one moment. It holds the hosts that
+// answered, and those expected by a gateway or the owner of a mesh (MESH-22).
 type Inventory struct {
 	Hosts []HostState // by label
-	// Meshes are those that the hosts that answered know. A rank on a silent host has the status that the owner of
-	// its mesh knows, or Unknown; its State has no Proc.
-	Meshes []MeshState
-	Cut    bool // the deadline of the context ended the search for hosts: there may be more
+	// Meshes are the meshes known to the answering hosts. A rank on a silent host has its status
+	// from the owner of the mesh, or Unknown; its State has no Proc.
+	Meshes     []MeshState
+	TimedOut   bool // the deadline of the context ended the search for hosts: there may be more
+	NoHostList bool // no gateway said in time which hosts there are: those that do not answer may be more
 }
 
 // HostState is how a host is.
@@ -36,7 +37,7 @@ type HostState struct {
 	Silence        time.Duration `json:"silence,omitempty"` // since it was heard last; 0: it answered, or that is not known
 }
 
-// String names the host and says how it is, such as "b (suspect, last heard 3s ago)".
+// String names the host and its state, such as "b (suspect, last heard 3s ago)".
 func (h HostState) String() string {
 	if h.Silence == 0 {
 		return fmt.Sprintf("%s (%s)", h.Label, h.State)
@@ -46,18 +47,23 @@ func (h HostState) String() string {
 
 // MissingHostsError reports that an Inventory is not the whole picture.
 type MissingHostsError struct {
-	Hosts  int         // that are known
-	Silent []HostState // of these, the hosts that did not answer
-	Cut    bool        // the search ended at its deadline
+	Hosts    int         // that are known
+	Silent   []HostState // of these, the hosts that did not answer
+	TimedOut bool        // the search ended at its deadline
+	// NoHostList means that no gateway listed the hosts in time.
+	NoHostList bool
 }
 
 func (e *MissingHostsError) Error() string {
 	var parts []string
 	if len(e.Silent) > 0 {
-		parts = append(parts, fmt.Sprintf("%d of %d hosts did not answer: %s", len(e.Silent), e.Hosts, hostList(e.Silent)))
+		parts = append(parts, fmt.Sprintf("%d of %d hosts did not answer: %s", len(e.Silent), e.Hosts, joinHosts(e.Silent)))
 	}
-	if e.Cut {
+	if e.TimedOut {
 		parts = append(parts, "the search for hosts ended at its deadline: there may be more of them")
+	}
+	if e.NoHostList {
+		parts = append(parts, "no gateway said which hosts there are: hosts that do not answer may not be named")
 	}
 	return strings.Join(parts, "; ")
 }
@@ -65,7 +71,7 @@ func (e *MissingHostsError) Error() string {
 // maxNamed is how many hosts an error names.
 const maxNamed = 5
 
-func hostList(hosts []HostState) string {
+func joinHosts(hosts []HostState) string {
 	var all []string
 	for i, h := range hosts {
 		if i == maxNamed {
@@ -87,19 +93,25 @@ func (i Inventory) Silent() (hosts []HostState) {
 	return hosts
 }
 
-// Err is nil when every host that is known answered, and else a *MissingHostsError.
+// Err is nil when every known host answered and no host can be unknown; otherwise a
+// *MissingHostsError.
 func (i Inventory) Err() error {
-	e := &MissingHostsError{Hosts: len(i.Hosts), Silent: i.Silent(), Cut: i.Cut}
-	if len(e.Silent) == 0 && !e.Cut {
+	e := &MissingHostsError{Hosts: len(i.Hosts), Silent: i.Silent(), TimedOut: i.TimedOut, NoHostList: i.NoHostList}
+	if len(e.Silent) == 0 && !e.TimedOut && !e.NoHostList {
 		return nil
 	}
 	return e
 }
 
-// MissingRanks are the ranks of a mesh of the Inventory whose hosts did not answer, and those hosts.
+// mayAnswerYet reports whether a host that did not answer may be alive.
+func (i Inventory) mayAnswerYet() bool {
+	return slices.ContainsFunc(i.Silent(), func(h HostState) bool { return h.State != agent.HostDead })
+}
+
+// MissingRanks are the ranks of a mesh of the Inventory on silent hosts, and those hosts.
 func (i Inventory) MissingRanks(p ProcMesh) (ranks []int, hosts []HostState) {
 	for view, base := range p.region.Ranks() {
-		at := slices.IndexFunc(i.Hosts, func(h HostState) bool { return h.ID == p.host(base/p.desc.PerHost) })
+		at := slices.IndexFunc(i.Hosts, func(h HostState) bool { return h.ID == p.shareHost(base/p.desc.PerHost) })
 		if at < 0 || i.Hosts[at].State == agent.HostAlive {
 			continue
 		}
@@ -111,26 +123,28 @@ func (i Inventory) MissingRanks(p ProcMesh) (ranks []int, hosts []HostState) {
 	return ranks, hosts
 }
 
-// inventoryWithin is how long hosts and owners may take to answer an Inventory.
-const inventoryWithin = 2 * time.Second
+// inventoryTimeout is how long hosts and owners may take to answer an Inventory.
+const inventoryTimeout = 2 * time.Second
 
-// Inventory asks all hosts which procs they have, the gateways which hosts they know, and the owners of meshes about
-// hosts that do not answer. A host that left in order is not expected, nor is one that has been dead for
-// discovery.remember, or that is back under another ID. No host at all is an error.
+// Inventory asks all hosts for their procs, the gateways for their hosts, and the owners of meshes
+// about silent hosts. Not expected are hosts that left in order, that were dead for
+// discovery.dead-host-retention, or that are back under another ID. An Inventory without hosts is
+// an error.
 func (n *Net) Inventory(ctx context.Context) (Inventory, error) {
-	var known agent.HostListing
+	var known agent.HostList
 	var unlisted error
 	var asking sync.WaitGroup
-	asking.Go(func() { known, unlisted = agent.KnownHosts(ctx, n.bus, n.proc.Space()) })
-	infos, err := n.listed(ctx)
+	asking.Go(func() { known, unlisted = agent.ListKnownHosts(ctx, n.bus, n.proc.Space()) })
+	infos, err := n.liveHosts(ctx)
 	asking.Wait()
-	i := Inventory{Cut: errors.Is(ctx.Err(), context.DeadlineExceeded)}
+	i := Inventory{TimedOut: errors.Is(ctx.Err(), context.DeadlineExceeded)}
+	i.NoHostList = !i.TimedOut && errors.Is(unlisted, context.DeadlineExceeded)
 	switch {
 	case err != nil:
 		return i, err
-	case ctx.Err() != nil && !i.Cut:
+	case ctx.Err() != nil && !i.TimedOut:
 		return i, ctx.Err()
-	case unlisted != nil && !i.Cut && !errors.Is(unlisted, bus.ErrNoResponders) && !errors.Is(unlisted, context.DeadlineExceeded):
+	case unlisted != nil && !i.TimedOut && !i.NoHostList && !errors.Is(unlisted, bus.ErrNoResponders):
 		return i, unlisted
 	}
 	silent := silentHosts{}
@@ -145,24 +159,24 @@ func (n *Net) Inventory(ctx context.Context) (Inventory, error) {
 		}
 	}
 	if len(i.Hosts) == 0 && len(silent) == 0 {
-		if i.Cut {
+		if i.TimedOut {
 			return i, i.Err()
 		}
-		return i, n.nobody()
+		return i, n.noHostsError()
 	}
-	if !i.Cut {
+	if !i.TimedOut {
 		if err := n.addMeshes(ctx, &i, ids, silent); err != nil {
 			return i, err
 		}
 	}
-	i.addSilent(silent, config.DiscoveryRemember.Get(n.config))
+	i.addSilent(silent, config.DiscoveryDeadHostRetention.Get(n.config))
 	return i, nil
 }
 
-// silentHosts are hosts that do not answer, as those know that watch them.
+// silentHosts are the silent hosts, as their watchers know them.
 type silentHosts map[subjects.HostID]HostState
 
-// add takes what somebody knows of a silent host. What is known to whoever heard it last counts.
+// add adds a watcher's view of a silent host. The view of the last watcher to hear it counts.
 func (s silentHosts) add(h HostState) {
 	if h.State == agent.HostAlive {
 		h.State, h.Reason = agent.HostSuspect, "it did not answer"
@@ -189,19 +203,20 @@ func (i *Inventory) addSilent(silent silentHosts, remember time.Duration) {
 	slices.SortFunc(i.Hosts, func(a, b HostState) int { return cmp.Or(cmp.Compare(a.Label, b.Label), a.ID.Compare(b.ID)) })
 }
 
-// addMeshes asks the hosts that answered for their procs, and the owners of meshes for those on hosts that did not.
+// addMeshes asks the answering hosts for their procs, and the owners of meshes for those on silent
+// hosts.
 func (n *Net) addMeshes(whole context.Context, i *Inventory, ids []subjects.HostID, silent silentHosts) error {
-	ctx, cancel := context.WithTimeout(whole, inventoryWithin)
+	ctx, cancel := context.WithTimeout(whole, inventoryTimeout)
 	defer cancel()
 	asked, errs := n.askStates(ctx, ids)
-	i.Cut = errors.Is(whole.Err(), context.DeadlineExceeded)
-	if whole.Err() != nil && !i.Cut {
+	i.TimedOut = errors.Is(whole.Err(), context.DeadlineExceeded)
+	if whole.Err() != nil && !i.TimedOut {
 		return whole.Err()
 	}
-	found := assembly{net: n, by: map[string]*assembled{}}
+	found := meshAssembly{net: n, byID: map[string]*assembledMesh{}}
 	for at, id := range ids {
 		switch {
-		case errs[at] != nil && i.Cut:
+		case errs[at] != nil && i.TimedOut:
 			continue // it had no time
 		case errs[at] != nil:
 			i.Hosts = slices.DeleteFunc(i.Hosts, func(h HostState) bool { return h.ID == id })
@@ -219,10 +234,10 @@ func (n *Net) addMeshes(whole context.Context, i *Inventory, ids []subjects.Host
 	}
 	var wg sync.WaitGroup
 	var mu sync.Mutex // guards silent
-	slots := make(chan struct{}, maxAsked)
+	slots := make(chan struct{}, maxConcurrentAsks)
 	for at := range i.Meshes {
 		m := &i.Meshes[at]
-		lacks := m.on(func(h subjects.HostID) bool { return !answered[h] })
+		lacks := m.ranksOnHosts(func(h subjects.HostID) bool { return !answered[h] })
 		if !m.Alive() || len(lacks) == 0 {
 			continue
 		}
@@ -236,7 +251,7 @@ func (n *Net) addMeshes(whole context.Context, i *Inventory, ids []subjects.Host
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			m.complete(lacks, report, err, silent)
+			m.addSilentRanks(lacks, report, err, silent)
 		})
 	}
 	wg.Wait()
@@ -245,19 +260,20 @@ func (n *Net) addMeshes(whole context.Context, i *Inventory, ids []subjects.Host
 
 var errNoReport = errors.New("the system controller reports on no single mesh")
 
-// on are the ranks of the mesh whose host is such, each with its host.
-func (m MeshState) on(such func(subjects.HostID) bool) map[int]subjects.HostID {
+// ranksOnHosts are the ranks of the mesh on matching hosts, each with its host.
+func (m MeshState) ranksOnHosts(such func(subjects.HostID) bool) map[int]subjects.HostID {
 	ranks := map[int]subjects.HostID{}
 	for rank := range m.Procs.desc.Extent.NumRanks() {
-		if h := m.Procs.host(rank / m.Procs.desc.PerHost); h.IsValid() && such(h) {
+		if h := m.Procs.shareHost(rank / m.Procs.desc.PerHost); h.IsValid() && such(h) {
 			ranks[rank] = h
 		}
 	}
 	return ranks
 }
 
-// complete adds the ranks on silent hosts, as the owner of the mesh knows them, and what it knows of those hosts.
-func (m *MeshState) complete(lacks map[int]subjects.HostID, r controller.Report, unasked error, silent silentHosts) {
+// addSilentRanks adds the ranks on silent hosts and the state of those hosts, as the owner of the
+// mesh knows them.
+func (m *MeshState) addSilentRanks(lacks map[int]subjects.HostID, r controller.Report, unasked error, silent silentHosts) {
 	health := map[string]controller.HostHealth{}
 	for _, h := range r.Hosts {
 		health[h.Host] = h

@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 
 // defs are what the procs of the tests can run.
 func defs() []actor.Def {
-	return append(actortest.Actors(), actors(), haltings(), host.InProcDef(host.Options{}))
+	return append(actortest.Actors(), actors(), haltings(), host.HostActorDef(host.Options{}))
 }
 
 var (
@@ -43,7 +43,7 @@ var (
 var halting = actor.NewType[*Counter, time.Duration]("halting")
 
 func haltings() actor.Def {
-	return halting.Made(func(ctx *actor.Context, d time.Duration) (*Counter, error) {
+	return halting.Define(func(ctx *actor.Context, d time.Duration) (*Counter, error) {
 		if ctx.Point().Rank() == 1 {
 			time.Sleep(d)
 		}
@@ -81,7 +81,7 @@ func (c *Counter) hold(_ *actor.Context, d time.Duration) (actor.None, error) {
 
 // wait has its proc wait so long for procs from now on.
 func (c *Counter) wait(ctx *actor.Context, d time.Duration) (actor.None, error) {
-	return actor.None{}, config.HostReady.Set(proc.Config(ctx), d)
+	return actor.None{}, config.ProcReadyTimeout.Set(proc.Config(ctx), d)
 }
 
 // passing is something to be added by another.
@@ -92,10 +92,10 @@ type passing struct {
 
 // pass adds 1 to another counter, whose mesh it knows from the message alone.
 func (c *Counter) pass(ctx *actor.Context, p passing) (int64, error) {
-	return add.Call(ctx, p.To.Via(mesh.Within(ctx)).Ref(p.Rank), 1)
+	return add.Call(ctx, p.To.Via(mesh.NetOf(ctx)).Ref(p.Rank), 1)
 }
 
 func actors() actor.Def {
-	return counter.Made(newCounter, pass.By((*Counter).pass), add.By((*Counter).add), crash.By((*Counter).crash), say.By((*Counter).say),
-		wait.By((*Counter).wait), hold.By((*Counter).hold))
+	return counter.Define(newCounter, pass.Handle((*Counter).pass), add.Handle((*Counter).add), crash.Handle((*Counter).crash), say.Handle((*Counter).say),
+		wait.Handle((*Counter).wait), hold.Handle((*Counter).hold))
 }

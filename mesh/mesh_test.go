@@ -2,6 +2,7 @@ package mesh_test
 
 import (
 	"context"
+	"encoding/json"
 	"strconv"
 	"strings"
 	"syscall"
@@ -18,6 +19,7 @@ import (
 	"github.com/castnet-io/castnet/internal/testmesh"
 	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/subjects"
 )
 
 // cluster is a cluster with what the tests ask of it.
@@ -99,7 +101,7 @@ func TestMESH6_theOwnerHearsOfAKilledProcAndTheOthersStillAnswer(t *testing.T) {
 	require.EqualValues(t, 3, sum)
 	_, err = add.Call(t.Context(), counters.Ref(2), 1)
 	require.ErrorIs(t, err, actor.ErrProcDead, "the answer is known: nobody waits for a timeout")
-	require.ErrorIs(t, cast.Post(t.Context(), counters, add, 1), actor.ErrProcDead)
+	require.ErrorIs(t, cast.Send(t.Context(), counters, add, 1), actor.ErrProcDead)
 	for range 300 { // who leaves makes room: more than an owner has for subscribers
 		e, err := firstOf(t, counters)
 		require.NoError(t, err)
@@ -134,7 +136,7 @@ func TestMESH4_aFailedSpawnNamesEachRankAndLeavesNothing(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b")
 	hosts := c.AllHosts(t, c.Net)
-	for name, s := range map[string]mesh.Spawning{
+	for name, s := range map[string]mesh.SpawnSpec{
 		"exits at once":   {Command: mesh.Command{Path: "/bin/sh", Args: []string{"-c", "echo no such model >&2; exit 3"}}},
 		"does not exist":  {Command: mesh.Command{Path: "/does/not/exist"}},
 		"is no proc":      {Command: mesh.Command{Path: "/bin/sh", Args: []string{"-c", "exit 0"}}},
@@ -219,13 +221,13 @@ func TestFind_resolvesMeshesAndActorsOfOtherPrograms(t *testing.T) {
 
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	ends := []<-chan string{heard(t, found.Watch(ctx)), heard(t, mesh.On[*Counter](procs, counters.Name()).Watch(ctx))}
+	ends := []<-chan string{heard(t, found.Watch(ctx)), heard(t, mesh.ActorsOn[*Counter](procs, counters.Name()).Watch(ctx))}
 	_, err = crash.Call(t.Context(), found.Slice("gpu", 1, 2).Ref(0), actor.None{})
 	require.Error(t, err)
 	for _, w := range ends {
 		require.Equal(t, "1.0 at 1 failed <nil>", testkit.Next(t, w), "who has found them hears of them")
 	}
-	for _, err := range mesh.On[*Counter](procs, "abaci-0000000000000").Watch(t.Context()) {
+	for _, err := range mesh.ActorsOn[*Counter](procs, "abaci-0000000000000").Watch(t.Context()) {
 		require.ErrorAs(t, err, new(*mesh.NotFoundError))
 	}
 	_, err = other.Lookup(t.Context(), "nobody")
@@ -253,7 +255,7 @@ func TestHandles_carryTheErrorsOfBadSlicesAndPoints(t *testing.T) {
 	} {
 		_, err := add.Call(t.Context(), ref, 1)
 		require.ErrorContains(t, err, name)
-		require.ErrorContains(t, add.Post(t.Context(), ref, 1), name)
+		require.ErrorContains(t, add.Send(t.Context(), ref, 1), name)
 	}
 	bad := counters.Slice("gpu", 1, 1).Slice("host", 0, 1)
 	_, err := cast.Gather(t.Context(), bad, add, 1)
@@ -295,8 +297,8 @@ func TestHosts_surviveMessagesThatNobodyWaitsFor(t *testing.T) {
 	c := newCluster(t, "a")
 	hosts := c.AllHosts(t, c.Net)
 	ref := agent.Of(hosts.Infos()[0].ID.Proc()).Via(c.Proc())
-	require.NoError(t, agent.Create.Post(t.Context(), ref, agent.Creation{}))
-	require.NoError(t, agent.Ready.Post(t.Context(), ref, agent.Readiness{Proc: c.Proc().ID(), Nonce: "guessed"}))
+	require.NoError(t, agent.Create.Send(t.Context(), ref, agent.CreateRequest{}))
+	require.NoError(t, agent.Ready.Send(t.Context(), ref, agent.ReadyReport{Proc: c.Proc().ID(), Nonce: "guessed"}))
 	_, err := agent.Ping.Call(t.Context(), ref, actor.None{})
 	require.NoError(t, err)
 	_, err = hosts.Spawn(t.Context(), "workers", shape.Of("gpu", 1))
@@ -356,11 +358,35 @@ func TestLogs_areTheLastLinesOfEachRank(t *testing.T) {
 	require.Equal(t, agent.LogTail{Rank: 1, Stream: "stdout", Lines: []string{"hello from " + strconv.Itoa(1)}}, tails[0])
 }
 
+func TestAwaitHosts_reportsItsFullestLook(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	id, err := subjects.NewHostID("once")
+	require.NoError(t, err)
+	data, err := json.Marshal(agent.HostInfo{ID: id, Label: "once"})
+	require.NoError(t, err)
+	b, asked := c.Open(t).Control(), 0
+	_, err = b.Subscribe("castnet.v1.default.h.any.info.*", func(m bus.Msg) {
+		if asked++; asked == 1 { // later looks find no host
+			require.NoError(t, b.PublishMsg(bus.Msg{Subject: m.Reply, Data: data}))
+		}
+	})
+	require.NoError(t, err)
+	require.NoError(t, b.Flush(t.Context()))
+	net := c.Connect(t, func(o *mesh.Options) { o.HostsQuiet = 50 * time.Millisecond })
+	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second) // a look that finds none takes 5 s
+	defer cancel()
+	_, err = net.AwaitHosts(ctx, 2)
+	require.ErrorContains(t, err, "1 of 2 hosts answer")
+	require.Greater(t, asked, 1)
+}
+
 func TestHosts_areThoseThatTakeProcs(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a", "b")
 	hosts := c.AllHosts(t, c.Net).Hosts()
 	cordon := func(i int, on bool) {
-		_, err := agent.Cordon.Call(t.Context(), agent.Of(hosts[i].Proc()).Via(c.Proc()), agent.Cordoning{On: on, Reason: "new disks"})
+		_, err := agent.Cordon.Call(t.Context(), agent.Of(hosts[i].Proc()).Via(c.Proc()), agent.CordonRequest{Cordon: on, Reason: "new disks"})
 		require.NoError(t, err)
 	}
 	cordon(1, true)
@@ -370,7 +396,7 @@ func TestHosts_areThoseThatTakeProcs(t *testing.T) {
 	all, err := c.Net.AllHosts(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, hosts, all.Hosts())
-	short, cancel := context.WithTimeout(t.Context(), 5*time.Second) // longer than a busy machine holds up a host
+	short, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
 	_, err = c.AwaitHosts(short, 2)
 	require.ErrorContains(t, err, "1 of 2 hosts answer")
@@ -378,7 +404,7 @@ func TestHosts_areThoseThatTakeProcs(t *testing.T) {
 
 	cordon(0, true)
 	_, err = c.Hosts(t.Context())
-	require.ErrorAs(t, err, new(*mesh.ClosedError))
+	require.ErrorAs(t, err, new(*mesh.UnschedulableError))
 	cordon(0, false)
 	cordon(1, false)
 	open, err = c.Hosts(t.Context())

@@ -24,11 +24,11 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// maxAsked is how many hosts, or owners, are asked at a time.
-const maxAsked = 32
+// maxConcurrentAsks is how many hosts, or owners, are asked at a time.
+const maxConcurrentAsks = 32
 
-// Options says how to connect. The zero value reads NATS_URL and its kin from the environment,
-// and falls back to the hostd of this machine.
+// Options configure a connection. The zero value reads NATS_URL and related variables from the
+// environment, and falls back to the hostd of this machine.
 type Options struct {
 	Bus       *bus.Options   // how to reach the bus; nil: bus.FromEnv
 	Server    bus.InProcess  // an embedded server in this process: Bus, if any, has no more to say than who comes
@@ -39,50 +39,50 @@ type Options struct {
 	Actors    []actor.Def    // actor types this process itself can run
 	Log       zerolog.Logger // the zero Logger: warnings and errors go to stderr; zerolog.Nop() is silent
 
-	// OnFailure takes the failures that nothing else in this program deals with: of an actor of the program that has no
-	// parent, and of a rank of a mesh that the program made and does not watch. It must not block; it may end the
+	// OnFailure gets otherwise unhandled failures: of a parentless actor of the program, and of a
+	// rank of a mesh that the program made and does not watch. It must not block; it may end the
 	// process. nil: such a failure ends the Net (MESH-21).
 	OnFailure func(actor.Event)
 
-	// HostsQuiet is how long no further host may answer before a look at the hosts ends; 0: discovery.quiet.
-	// A host that is slower is not seen by that look.
+	// HostsQuiet ends a search for hosts after this long without a new answer; 0:
+	// discovery.quiet-period. The search misses slower hosts.
 	HostsQuiet time.Duration
 
-	// Config is the configuration of this program, which it pushes to the procs it spawns; nil: what the
-	// environment says.
+	// Config is the configuration of this program, also pushed to the procs it spawns; nil: from
+	// the environment.
 	Config *config.Config
 }
 
 // Net is a connection to a castnet, and the owner of the meshes made through it.
 type Net struct {
-	bus      *bus.Bus
-	settings agent.BusSettings // the same bus for others
-	proc     *actor.Proc
-	router   *cast.Router
-	quiet    time.Duration
-	config   *config.Config
-	guest    bool // in a proc that somebody else has: Close leaves that alone
-	feeds    feeds
-	known    *acquaintances // of the proc
-	watches  *watches       // the same
+	bus           *bus.Bus
+	settings      agent.BusSettings // the same bus for others
+	proc          *actor.Proc
+	router        *cast.Router
+	quiet         time.Duration
+	config        *config.Config
+	shared        bool // in a proc that somebody else has: Close leaves that alone
+	feeds         feeds
+	placements    *placementCache // of the proc
+	watchedMeshes *watchedMeshes  // the same
 
-	onFailure func(actor.Event)
-	ctx       context.Context
-	end       context.CancelCauseFunc
-	ending    sync.WaitGroup // until ctx has ended
+	onFailure  func(actor.Event)
+	ctx        context.Context
+	cancel     context.CancelCauseFunc
+	contextEnd sync.WaitGroup // until ctx has ended
 
 	mu       sync.Mutex
-	owned    []owned           // what was made, in order
+	owned    []ownedController // what was made, in order
 	presence *presence.Watcher // of hosts; nil: no mesh was made yet
 	closed   bool
 }
 
-// owned is the controller of a mesh, which a Net ends.
-type owned struct {
-	controller string       // its name
-	left       *atomic.Bool // its mesh is another's
-	hosts      *agent.Mesh  // a mesh of hosts, once it has them
-	taken      bool         // they were there before
+// ownedController is the controller of a mesh, ended by the Net.
+type ownedController struct {
+	controller  string       // its name
+	released    *atomic.Bool // its mesh is another's
+	hosts       *agent.Mesh  // a mesh of hosts, once it has them
+	preexisting bool         // they were there before
 }
 
 // Connect joins a castnet as a client.
@@ -101,7 +101,7 @@ func Connect(ctx context.Context, o Options) (*Net, error) {
 	}
 	if o.Config == nil {
 		o.Config = &config.Config{}
-		if err := o.Config.From(os.Getenv); err != nil {
+		if err := o.Config.LoadEnv(os.Getenv); err != nil {
 			return nil, err
 		}
 	}
@@ -112,23 +112,23 @@ func Connect(ctx context.Context, o Options) (*Net, error) {
 	settings := o.busOptions()
 	settings.Name = cmp.Or(o.Name, "client") + "/" + id.String()
 	n := &Net{
-		settings: agent.SettingsOf(settings), quiet: cmp.Or(o.HostsQuiet, config.DiscoveryQuiet.Get(o.Config)),
+		settings: agent.BusSettingsOf(settings), quiet: cmp.Or(o.HostsQuiet, config.DiscoveryQuietPeriod.Get(o.Config)),
 		config: o.Config, onFailure: o.OnFailure,
 	}
-	n.ctx, n.end = context.WithCancelCause(context.Background())
-	if n.bus, err = bus.Open(ctx, agent.Reach(settings, o.Config)); err != nil {
+	n.ctx, n.cancel = context.WithCancelCause(context.Background())
+	if n.bus, err = bus.Open(ctx, agent.WithBusDefaults(settings, o.Config)); err != nil {
 		return nil, err
 	}
 	opts := actor.Options{
 		ID: subjects.ProcID{Mesh: id}, Bus: n.bus, Space: space, Registry: registry, Log: o.Log,
 		Coordinator: o.OnFailure,
 	}
-	agent.Configure(&opts, o.Config)
+	agent.ConfigureProc(&opts, o.Config)
 	n.proc, err = actor.NewProc(ctx, opts)
 	if err == nil {
 		agent.SetConfig(n.proc, o.Config)
-		n.known, n.watches = acquaintancesOf(n.proc), watchesOf(n.proc)
-		n.ending.Go(n.endWithProc)
+		n.placements, n.watchedMeshes = placementCacheOf(n.proc), watchedMeshesOf(n.proc)
+		n.contextEnd.Go(n.endWithProc)
 		n.router, err = cast.Start(n.proc, nil)
 	}
 	if err != nil {
@@ -137,21 +137,21 @@ func Connect(ctx context.Context, o Options) (*Net, error) {
 	return n, nil
 }
 
-// Within is a Net in the proc of an actor, for actors that make meshes themselves: what is spawned with the
-// Context of an actor belongs to it, and ends with it (MESH-2). The proc's program has Def among its actors. Who
-// calls it closes it, in its Cleanup at the latest.
-func Within(ctx *actor.Context) *Net {
+// NetOf is a Net in the proc of an actor, for actors that make meshes. A mesh spawned with the
+// Context of an actor belongs to it, and ends with it (MESH-13). The proc's program must have Def
+// among its actors. The caller closes the Net, in its Cleanup at the latest.
+func NetOf(ctx *actor.Context) *Net {
 	p := ctx.Proc()
 	c := agent.ConfigOf(p)
 	n := &Net{
-		bus: p.Bus(), proc: p, quiet: config.DiscoveryQuiet.Get(c), config: c, known: acquaintancesOf(p), watches: watchesOf(p),
-		guest: true,
+		bus: p.Bus(), proc: p, quiet: config.DiscoveryQuietPeriod.Get(c), config: c, placements: placementCacheOf(p), watchedMeshes: watchedMeshesOf(p),
+		shared: true,
 	}
-	n.ctx, n.end = context.WithCancelCause(context.Background())
+	n.ctx, n.cancel = context.WithCancelCause(context.Background())
 	return n
 }
 
-// Def is what a program can run whose actors make meshes.
+// Def is the definition needed by a program whose actors make meshes.
 func Def() actor.Def { return controller.Def() }
 
 // busOptions say how to reach the bus. The environment is about another one than a server in this process.
@@ -164,7 +164,7 @@ func (o Options) busOptions() (b bus.Options) {
 	}
 	if b.Log = o.Log; o.Server != nil {
 		b.Server, b.URL = o.Server, ""
-		b.Token = agent.SettingsOf(b).Token
+		b.Token = agent.BusSettingsOf(b).Token
 	}
 	return b
 }
@@ -172,7 +172,7 @@ func (o Options) busOptions() (b bus.Options) {
 // Proc is the client's own proc: it speaks for the program, and runs its controllers.
 func (n *Net) Proc() *actor.Proc { return n.proc }
 
-// Config is the configuration of the program; what is set in it counts for what is spawned from then on.
+// Config is the configuration of the program. Changes apply to later spawns.
 func (n *Net) Config() *config.Config { return n.config }
 
 // Bus is the client's connections.
@@ -181,11 +181,11 @@ func (n *Net) Bus() *bus.Bus { return n.bus }
 // Close stops the meshes made through this Net and disconnects (MESH-2). Without a deadline it
 // takes at most 30 s. A second call does nothing.
 func (n *Net) Close(ctx context.Context) error {
-	ctx, cancel := within(ctx, actor.DefaultDeadline)
+	ctx, cancel := withTimeout(ctx, actor.DefaultDeadline)
 	defer cancel()
 	var errs []error
 	if n.proc != nil {
-		errs = append(errs, n.release(ctx))
+		errs = append(errs, n.stopOwned(ctx))
 	}
 	n.mu.Lock()
 	watcher := n.presence
@@ -194,9 +194,9 @@ func (n *Net) Close(ctx context.Context) error {
 	if watcher != nil {
 		watcher.Close()
 	}
-	n.end(errNetClosed)
-	n.ending.Wait()
-	if n.guest {
+	n.cancel(errNetClosed)
+	n.contextEnd.Wait()
+	if n.shared {
 		return errors.Join(errs...)
 	}
 	if n.proc != nil {
@@ -210,26 +210,26 @@ func (n *Net) Close(ctx context.Context) error {
 
 const programDone = "its program is done"
 
-// release ends what this Net owns, the last one made first: actors before the procs they live in, and those
+// stopOwned ends the resources of this Net, newest first: actors before their procs, and procs
 // before their hosts.
-func (n *Net) release(ctx context.Context) error {
+func (n *Net) stopOwned(ctx context.Context) error {
 	n.mu.Lock()
 	all := n.owned
 	n.owned = nil
 	n.mu.Unlock()
 	var errs []error
 	for _, o := range slices.Backward(all) {
-		n.watches.forget(o.controller)
+		n.watchedMeshes.remove(o.controller)
 		if o.hosts != nil {
 			errs = append(errs, n.stopHosts(ctx, o, programDone))
 		}
-		n.letGo(ctx, o.controller, programDone)
+		n.stopController(ctx, o.controller, programDone)
 	}
 	return errors.Join(errs...)
 }
 
-// letGo stops a controller, which stops its mesh, and waits for it.
-func (n *Net) letGo(ctx context.Context, name, reason string) {
+// stopController stops a controller, and with it its mesh, and waits for it.
+func (n *Net) stopController(ctx context.Context, name, reason string) {
 	if done := n.proc.StopActor(name, reason); done != nil {
 		select {
 		case <-done:
@@ -238,67 +238,68 @@ func (n *Net) letGo(ctx context.Context, name, reason string) {
 	}
 }
 
-var errNobody = errors.New("no host answers")
+var errNoHostAnswers = errors.New("no host answers")
 
-// Hosts finds the live hosts that take procs, in the order of their labels: a host that is cordoned, drained or leaving
-// is passed over, and AllHosts has it. No such host is an error.
+// Hosts finds the live hosts that take procs, in the order of their labels. It skips cordoned,
+// draining and leaving hosts; AllHosts returns them. The absence of such a host is an error.
 func (n *Net) Hosts(ctx context.Context) (HostMesh, error) {
 	all, err := n.AllHosts(ctx)
 	if err != nil {
 		return HostMesh{}, err
 	}
-	open, closed := all.Open()
+	open, closed := all.Schedulable()
 	if len(open.hosts) == 0 {
-		return HostMesh{}, &ClosedError{Hosts: closed}
+		return HostMesh{}, &UnschedulableError{Hosts: closed}
 	}
 	return open, nil
 }
 
 // AllHosts finds every live host, in the order of their labels, whether it takes procs or not. No host is an error.
 func (n *Net) AllHosts(ctx context.Context) (HostMesh, error) {
-	infos, err := n.listed(ctx)
+	infos, err := n.liveHosts(ctx)
 	if err != nil {
 		return HostMesh{}, err
 	}
 	if len(infos) == 0 {
-		return HostMesh{}, n.nobody()
+		return HostMesh{}, n.noHostsError()
 	}
 	return n.hostMesh(infos), nil
 }
 
-// nobody is the error that there is no host.
-func (n *Net) nobody() error {
-	return fmt.Errorf("%w on %s in %s: start a hostd there", errNobody, n.bus.Control().URL(), n.proc.Space())
+// noHostsError is the error of an empty search for hosts.
+func (n *Net) noHostsError() error {
+	return fmt.Errorf("%w on %s in %s: start a hostd there", errNoHostAnswers, n.bus.Control().URL(), n.proc.Space())
 }
 
-// listed is what the hosts that answer say of themselves.
-func (n *Net) listed(ctx context.Context) ([]agent.HostInfo, error) {
-	if err := n.ended(); err != nil {
+// liveHosts returns the infos of the answering hosts.
+func (n *Net) liveHosts(ctx context.Context) ([]agent.HostInfo, error) {
+	if err := n.endCause(); err != nil {
 		return nil, err
 	}
-	return agent.ListedHosts(ctx, n.bus, n.proc.Space(), n.quiet)
+	return agent.DiscoverListedHosts(ctx, n.bus, n.proc.Space(), n.quiet)
 }
 
-// AwaitHosts is Hosts once at least so many are there and take procs; it looks again until ctx ends.
+// AwaitHosts is Hosts once at least this many exist and take procs; it searches again until ctx
+// ends.
 func (n *Net) AwaitHosts(ctx context.Context, atLeast int) (HostMesh, error) {
-	ctx, cancel := within(ctx, actor.DefaultDeadline)
+	ctx, cancel := withTimeout(ctx, actor.DefaultDeadline)
 	defer cancel()
 	seen, found := 0, 0 // hosts of the fullest look, and those of them that take procs
 	var last error      // why there are no more
 	for {
-		infos, err := n.listed(ctx)
-		open, closed := n.hostMesh(infos).Open()
+		infos, err := n.liveHosts(ctx)
+		open, closed := n.hostMesh(infos).Schedulable()
 		switch {
-		case n.ended() != nil:
-			return HostMesh{}, n.ended()
+		case n.endCause() != nil:
+			return HostMesh{}, n.endCause()
 		case err == nil && len(open.hosts) >= atLeast:
 			return open, nil
-		case err == nil || len(infos) > 0 && len(infos) >= seen: // ctx may end in the middle of a look
+		case len(infos) >= seen && (err == nil || len(infos) > 0): // ctx may end in the middle of a look
 			seen, found, last = len(infos), len(open.hosts), nil
 			if len(closed) > 0 {
-				last = &ClosedError{Hosts: closed}
+				last = &UnschedulableError{Hosts: closed}
 			}
-		case ctx.Err() == nil:
+		case err != nil && ctx.Err() == nil:
 			last = err
 		}
 		select {
@@ -311,8 +312,8 @@ func (n *Net) AwaitHosts(ctx context.Context, atLeast int) (HostMesh, error) {
 	}
 }
 
-// Meshes lists the proc meshes that live hosts know, worlds among them, as their hosts describe them, with the
-// state of every rank. Their owners may be other programs.
+// Meshes lists the proc meshes known to live hosts, worlds included, with the state of every rank.
+// Their owners may be other programs.
 func (n *Net) Meshes(ctx context.Context) ([]MeshState, error) {
 	hosts, err := n.AllHosts(ctx)
 	if err != nil {
@@ -325,9 +326,9 @@ func (n *Net) Meshes(ctx context.Context) ([]MeshState, error) {
 	return n.MeshesOn(ctx, ids)
 }
 
-// MeshesOn is Meshes of some hosts. One that does not answer is an error.
+// MeshesOn is Meshes of some hosts. A silent host is an error.
 func (n *Net) MeshesOn(ctx context.Context, hosts []subjects.HostID) ([]MeshState, error) {
-	found := assembly{net: n, by: map[string]*assembled{}}
+	found := meshAssembly{net: n, byID: map[string]*assembledMesh{}}
 	asked, errs := n.askStates(ctx, hosts)
 	for i, h := range hosts {
 		if errs[i] != nil {
@@ -340,19 +341,19 @@ func (n *Net) MeshesOn(ctx context.Context, hosts []subjects.HostID) ([]MeshStat
 	return found.all(), nil
 }
 
-// askStates asks hosts for all their procs. What comes back is by host.
+// askStates asks hosts for all their procs. Results are by host.
 func (n *Net) askStates(ctx context.Context, hosts []subjects.HostID) ([][]agent.State, []error) {
 	asked := make([][]agent.State, len(hosts))
 	errs := make([]error, len(hosts))
 	var wg sync.WaitGroup
-	slots := make(chan struct{}, maxAsked)
+	slots := make(chan struct{}, maxConcurrentAsks)
 	for i, h := range hosts {
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
-			ctx, cancel := within(ctx, config.ProcStateIdle.Get(n.config))
+			ctx, cancel := withTimeout(ctx, config.ProcStateIdle.Get(n.config))
 			defer cancel()
-			asked[i], errs[i] = agent.Get.Call(ctx, agent.Of(h.Proc()).Via(n.proc), agent.Query{})
+			asked[i], errs[i] = agent.Get.Call(ctx, agent.Of(h.Proc()).Via(n.proc), agent.GetRequest{})
 		})
 	}
 	wg.Wait()

@@ -32,9 +32,9 @@ var (
 )
 
 func overseers() actor.Def {
-	return overseerType.Made(func(ctx *actor.Context, o overseeing) (*overseer, error) {
-		return &overseer{net: mesh.Within(ctx), brave: o.brave, heard: o.heard}, nil
-	}, own.By((*overseer).own))
+	return overseerType.Define(func(ctx *actor.Context, o overseeing) (*overseer, error) {
+		return &overseer{net: mesh.NetOf(ctx), brave: o.brave, heard: o.heard}, nil
+	}, own.Handle((*overseer).own))
 }
 
 func (o *overseer) own(ctx *actor.Context, _ actor.None) (mesh.ProcMesh, error) {
@@ -111,7 +111,7 @@ func TestMESH12_whoWatchesIsToldThatTheControllerIsGone(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	var quick config.Config
-	require.NoError(t, config.SupervisionWatchdog.Set(&quick, 400*time.Millisecond))
+	require.NoError(t, config.SupervisionControllerTimeout.Set(&quick, 400*time.Millisecond))
 	watcher := c.Connect(t, configured(&quick))
 	owner := c.Connect(t)
 	procs, err := c.AllHosts(t, owner).Spawn(t.Context(), "workers", shape.Of("gpu", 1))

@@ -13,20 +13,20 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// States is how each proc of the region is, by rank of the region, as its host says. Ranks whose host does
-// not answer within the deadline (proc.state-idle without one) have the status Timeout; hosts that have forgotten the
-// mesh make it a *NotFoundError.
+// States is the state of each proc of the region, by rank of the region, from its host. Ranks on a
+// host that does not answer within the deadline (default proc.state-idle) are Timeout. If the hosts
+// have forgotten the mesh, the error is a *NotFoundError.
 func (p ProcMesh) States(ctx context.Context) (shape.ValueMesh[agent.State], error) {
 	var none shape.ValueMesh[agent.State]
 	if err := p.Err(); err != nil {
 		return none, err
 	}
-	ctx, cancel := within(ctx, config.ProcStateIdle.Get(p.net.config))
+	ctx, cancel := withTimeout(ctx, config.ProcStateIdle.Get(p.net.config))
 	defer cancel()
 	id := p.desc.ID.String()
-	h := p.onHosts()
+	h := p.hostMesh()
 	answers, errs := eachHost(ctx, h, func(ctx context.Context, a actor.Ref[agent.Agent]) ([]agent.State, error) {
-		return agent.Get.Call(ctx, a, agent.Query{ID: id})
+		return agent.Get.Call(ctx, a, agent.GetRequest{ID: id})
 	})
 	by := map[int]agent.State{}
 	silent := map[subjects.HostID]error{}
@@ -41,10 +41,10 @@ func (p ProcMesh) States(ctx context.Context) (shape.ValueMesh[agent.State], err
 	out := make([]agent.State, p.region.NumRanks())
 	for view, base := range p.region.Ranks() {
 		s, known := by[base]
-		host := p.host(base / p.desc.PerHost)
+		host := p.shareHost(base / p.desc.PerHost)
 		switch why := silent[host]; {
 		case !host.IsValid():
-			s = agent.State{ID: id, Status: agent.Status{Phase: agent.NotExist, Reason: p.hostless(base).Error()}}
+			s = agent.State{ID: id, Status: agent.Status{Phase: agent.NotExist, Reason: p.noHostError(base).Error()}}
 		case why != nil:
 			s = agent.State{ID: id, Status: agent.Status{Phase: agent.Timeout, Reason: fmt.Sprintf("host %s: %v", host, why)}}
 		case !known:
@@ -56,13 +56,14 @@ func (p ProcMesh) States(ctx context.Context) (shape.ValueMesh[agent.State], err
 	return shape.NewValueMesh(p.region, out)
 }
 
-// States is how each host is, by rank: it runs, whatever its mode, which is the reason where it takes no procs. Hosts that do
-// not answer within the deadline (proc.state-idle without one) have the status Timeout.
+// States is the state of each host, by rank: Running, in any mode, with the mode as the reason if
+// the host takes no procs. Hosts that do not answer within the deadline (default proc.state-idle)
+// are Timeout.
 func (h HostMesh) States(ctx context.Context) (shape.ValueMesh[agent.State], error) {
 	if err := h.Err(); err != nil {
 		return shape.ValueMesh[agent.State]{}, err
 	}
-	ctx, cancel := within(ctx, config.ProcStateIdle.Get(h.net.config))
+	ctx, cancel := withTimeout(ctx, config.ProcStateIdle.Get(h.net.config))
 	defer cancel()
 	infos, errs := eachHost(ctx, h, func(ctx context.Context, a actor.Ref[agent.Agent]) (agent.HostInfo, error) {
 		return agent.Info.Call(ctx, a, actor.None{})
@@ -73,20 +74,20 @@ func (h HostMesh) States(ctx context.Context) (shape.ValueMesh[agent.State], err
 		switch {
 		case errs[i] != nil:
 			s.Status = agent.Status{Phase: agent.Timeout, Reason: errs[i].Error()}
-		case info.Mode != agent.Open:
-			s.Status.Reason = string(info.Mode) + ": " + info.Why
+		case info.Mode != agent.ModeOpen:
+			s.Status.Reason = string(info.Mode) + ": " + info.ModeReason
 		}
 		out[i] = s
 	}
 	return shape.NewValueMesh(h.region, out)
 }
 
-// Ping asks every host whether it is there, and says which have answered within the deadline (30 s without one).
+// Ping reports the hosts that answer within the deadline (default 30 s).
 func (h HostMesh) Ping(ctx context.Context) (shape.ValueMesh[bool], error) {
 	if err := h.Err(); err != nil {
 		return shape.ValueMesh[bool]{}, err
 	}
-	ctx, cancel := within(ctx, actor.DefaultDeadline)
+	ctx, cancel := withTimeout(ctx, actor.DefaultDeadline)
 	defer cancel()
 	_, errs := eachHost(ctx, h, func(ctx context.Context, a actor.Ref[agent.Agent]) (actor.None, error) {
 		return agent.Ping.Call(ctx, a, actor.None{})
@@ -98,14 +99,14 @@ func (h HostMesh) Ping(ctx context.Context) (shape.ValueMesh[bool], error) {
 	return shape.NewValueMesh(h.region, alive)
 }
 
-// onHosts are the hosts that the region has ranks on, in order.
-func (p ProcMesh) onHosts() HostMesh {
+// hostMesh are the hosts of the region's ranks, in order.
+func (p ProcMesh) hostMesh() HostMesh {
 	h := HostMesh{net: p.net, name: defaultHosts}
 	seen := map[int]bool{}
 	for _, base := range p.region.Ranks() {
 		if at := base / p.desc.PerHost; !seen[at] {
 			seen[at] = true
-			if host := p.host(at); host.IsValid() {
+			if host := p.shareHost(at); host.IsValid() {
 				h.hosts = append(h.hosts, host)
 			}
 		}
@@ -113,17 +114,17 @@ func (p ProcMesh) onHosts() HostMesh {
 	return h
 }
 
-// ActorStates is how the actors of a full name are, by rank of the region. Ranks that do not answer have
-// the status Timeout. An asked proc that does not know the name makes it a *NotFoundError.
+// ActorStates is the state of the actors of a full name, by rank of the region. Silent ranks are
+// Timeout. If an asked proc does not know the name, the error is a *NotFoundError.
 func (p ProcMesh) ActorStates(ctx context.Context, name string) (shape.ValueMesh[agent.State], error) {
 	var none shape.ValueMesh[agent.State]
 	if err := p.Err(); err != nil {
 		return none, err
 	}
-	ctx, cancel := within(ctx, config.ActorStateIdle.Get(p.net.config))
+	ctx, cancel := withTimeout(ctx, config.ActorStateIdle.Get(p.net.config))
 	defer cancel()
-	all, err := cast.Gather(ctx, p.agents(), agent.Get, agent.Query{ID: name})
-	silent, err := reasons(err)
+	all, err := cast.Gather(ctx, p.agents(), agent.Get, agent.GetRequest{ID: name})
+	silent, err := statusesByRank(err)
 	if err != nil {
 		return none, err
 	}
@@ -143,9 +144,9 @@ func (p ProcMesh) ActorStates(ctx context.Context, name string) (shape.ValueMesh
 	return shape.NewValueMesh(p.region, out)
 }
 
-// reasons are why ranks of a cast did not answer: those that cannot have failed, of the others it is not known. An
-// error that is about none of them stays one.
-func reasons(err error) (map[int]agent.Status, error) {
+// statusesByRank converts a cast's *CoverageError to statuses by rank: its Failed ranks are Failed,
+// its Missing ranks Timeout. Other errors are returned.
+func statusesByRank(err error) (map[int]agent.Status, error) {
 	partial, ok := errors.AsType[*cast.CoverageError](err)
 	if !ok {
 		return nil, err
@@ -160,14 +161,13 @@ func reasons(err error) (map[int]agent.Status, error) {
 	return by, nil
 }
 
-// Ping asks every proc of the region whether it is there, and says which have answered within the
-// deadline (30 s without one).
+// Ping reports the procs of the region that answer within the deadline (default 30 s).
 func (p ProcMesh) Ping(ctx context.Context) (shape.ValueMesh[bool], error) {
 	var none shape.ValueMesh[bool]
-	ctx, cancel := within(ctx, actor.DefaultDeadline)
+	ctx, cancel := withTimeout(ctx, actor.DefaultDeadline)
 	defer cancel()
 	_, err := cast.Gather(ctx, p.agents(), agent.Ping, actor.None{})
-	silent, err := reasons(err)
+	silent, err := statusesByRank(err)
 	if err != nil {
 		return none, err
 	}

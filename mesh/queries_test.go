@@ -29,7 +29,7 @@ func TestStates_areByRankOfTheRegionAndSayWhoIsGone(t *testing.T) {
 		states, err := part.States(t.Context())
 		require.NoError(t, err)
 		s, _ := states.At(0)
-		return s.Status.Phase == agent.Failed && s.Rank == 0 && s.Proc.Signal == 9 && s.Proc.Life == agent.Killed
+		return s.Status.Phase == agent.Failed && s.Rank == 0 && s.Proc.Signal == 9 && s.Proc.State == agent.ProcessKilled
 	}, 10*time.Second, 20*time.Millisecond)
 	alive, err := procs.Ping(t.Context())
 	require.NoError(t, err)
@@ -48,7 +48,7 @@ func TestSpawnActors_keepsWhatHasStartedWhenItIsAskedTo(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	procs, _ := c.workers(t, 3, 0)
-	some, err := mesh.SpawnActors(t.Context(), procs, counter, mesh.ActorSpawning[int64]{Label: "some", Params: -1, Partial: true})
+	some, err := mesh.SpawnActors(t.Context(), procs, counter, mesh.ActorSpawnSpec[int64]{Label: "some", Params: -1, AllowPartial: true})
 	var failed *mesh.SpawnError
 	require.ErrorAs(t, err, &failed)
 	require.Len(t, failed.Failed, 1)
@@ -76,7 +76,7 @@ func TestSpawnActors_withoutAControllerNobodyOwnsThem(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	procs, _ := c.workers(t, 2, 0)
-	free, err := mesh.SpawnActors(t.Context(), procs, counter, mesh.ActorSpawning[int64]{Label: "free", Params: 5, Uncontrolled: true})
+	free, err := mesh.SpawnActors(t.Context(), procs, counter, mesh.ActorSpawnSpec[int64]{Label: "free", Params: 5, Uncontrolled: true})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -87,7 +87,7 @@ func TestSpawnActors_withoutAControllerNobodyOwnsThem(t *testing.T) {
 	found, err := mesh.Find[*Counter](t.Context(), procs, free.Name())
 	require.NoError(t, err)
 	part := heard(t, found.Slice("gpu", 1, 2).Watch(ctx))
-	late := heard(t, mesh.On[*Counter](procs, free.Name()).Watch(ctx))
+	late := heard(t, mesh.ActorsOn[*Counter](procs, free.Name()).Watch(ctx))
 	require.Equal(t, "0.0 at 0 failed <nil>", testkit.Next(t, late), "what was before is told")
 	require.NoError(t, found.Stop(t.Context()), "nobody owns it, so anybody stops it")
 	require.Equal(t, "1.0 at 0 stopped <nil>", testkit.Next(t, part))
@@ -100,7 +100,7 @@ func TestSpawnActors_withoutAControllerNobodyOwnsThem(t *testing.T) {
 	states, err := free.States(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, []agent.Phase{agent.Failed, agent.Stopped}, phases(states))
-	_, err = mesh.SpawnActors(t.Context(), procs, counter, mesh.ActorSpawning[int64]{Label: "free", Params: -5, Uncontrolled: true})
+	_, err = mesh.SpawnActors(t.Context(), procs, counter, mesh.ActorSpawnSpec[int64]{Label: "free", Params: -5, Uncontrolled: true})
 	var failed *mesh.SpawnError
 	require.ErrorAs(t, err, &failed)
 	require.Equal(t, 1, failed.Failed[0].Rank)
@@ -140,8 +140,8 @@ func TestSpawnProcs_idleEndsTheWaitAndSaysWhichRanksAreSilent(t *testing.T) {
 	self, err := os.Executable()
 	require.NoError(t, err)
 	first := filepath.Join(t.TempDir(), "first") // who makes it sleeps
-	_, err = hosts.SpawnProcs(t.Context(), mesh.Spawning{
-		Name: "halting", PerHost: shape.Unit(), Idle: 5 * time.Second,
+	_, err = hosts.SpawnProcs(t.Context(), mesh.SpawnSpec{
+		Name: "halting", PerHost: shape.Unit(), ProgressTimeout: 3 * time.Second,
 		Command: mesh.Command{Path: "/bin/sh", Args: []string{"-c", `mkdir "$0" 2>/dev/null && exec sleep 60; exec "$1"`, first, self}},
 	})
 	var failed *mesh.SpawnError
@@ -157,7 +157,7 @@ func TestSpawnProcs_idleEndsTheWaitAndSaysWhichRanksAreSilent(t *testing.T) {
 func TestSpawnProcs_aProgramThatFailsIsNamedWithItsExitAndItsLastWords(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
-	_, err := c.AllHosts(t, c.Net).SpawnProcs(t.Context(), mesh.Spawning{
+	_, err := c.AllHosts(t, c.Net).SpawnProcs(t.Context(), mesh.SpawnSpec{
 		Name: "failing", PerHost: shape.Unit(), Command: mesh.Command{Path: "/bin/sh", Args: []string{"-c", "echo no luck >&2; exit 1"}},
 	})
 	var failed *mesh.SpawnError
@@ -174,9 +174,9 @@ func TestLease_actorsWhoseOwnerIsGoneEnd(t *testing.T) {
 	other := c.Connect(t)
 	seen, err := other.Lookup(t.Context(), "workers")
 	require.NoError(t, err)
-	counters, err := mesh.SpawnActors(t.Context(), seen, counter, mesh.ActorSpawning[int64]{Label: "short", Params: 1, Lease: 4 * time.Second})
+	counters, err := mesh.SpawnActors(t.Context(), seen, counter, mesh.ActorSpawnSpec[int64]{Label: "short", Params: 1, Lease: 2 * time.Second})
 	require.NoError(t, err)
-	time.Sleep(5 * time.Second) // longer than the lease, which hosts time by their own clock: it is renewed
+	time.Sleep(5 * time.Second / 2) // longer than the lease, which hosts time by their own clock: it is renewed
 	alive, err := procs.ActorStates(t.Context(), counters.Name())
 	require.NoError(t, err)
 	require.Equal(t, []agent.Phase{agent.Running, agent.Running}, phases(alive))

@@ -58,10 +58,10 @@ func hear(t *testing.T, said <-chan string) string {
 func TestPolicy_aProcThatIsKilledComesBackAndItsActorsFollow(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b")
-	quick := mesh.Policy{Recovery: mesh.Restart, Backoff: 10 * time.Millisecond, Max: 10 * time.Millisecond}
-	procs, err := c.AllHosts(t, c.Net).SpawnProcs(t.Context(), mesh.Spawning{Name: "workers", PerHost: shape.Of("gpu", 2), Policy: quick})
+	quick := mesh.Policy{Recovery: mesh.Restart, Backoff: 10 * time.Millisecond, MaxBackoff: 10 * time.Millisecond}
+	procs, err := c.AllHosts(t, c.Net).SpawnProcs(t.Context(), mesh.SpawnSpec{Name: "workers", PerHost: shape.Of("gpu", 2), Policy: quick})
 	require.NoError(t, err)
-	counters, err := mesh.SpawnActors(t.Context(), procs, counter, mesh.ActorSpawning[int64]{Label: "counters", Params: 10, Policy: quick})
+	counters, err := mesh.SpawnActors(t.Context(), procs, counter, mesh.ActorSpawnSpec[int64]{Label: "counters", Params: 10, Policy: quick})
 	require.NoError(t, err)
 	first := counters.At("host", 1, "gpu", 0)
 	said, actors := steps(t, procs), steps(t, counters)
@@ -98,7 +98,7 @@ func TestPolicy_aProcThatIsKilledComesBackAndItsActorsFollow(t *testing.T) {
 func TestPolicy_dropGoesOnWithAHole(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
-	procs, err := c.AllHosts(t, c.Net).SpawnProcs(t.Context(), mesh.Spawning{
+	procs, err := c.AllHosts(t, c.Net).SpawnProcs(t.Context(), mesh.SpawnSpec{
 		Name: "workers", PerHost: shape.Of("gpu", 3), Policy: mesh.Policy{Recovery: mesh.Drop},
 	})
 	require.NoError(t, err)
@@ -113,7 +113,7 @@ func TestPolicy_dropGoesOnWithAHole(t *testing.T) {
 	said := steps(t, procs)
 	require.NoError(t, syscall.Kill(c.pids(t, procs)[1], syscall.SIGKILL))
 	require.Equal(t, "1 failed rank.drop <nil>", hear(t, said))
-	counters, err := mesh.SpawnActors(t.Context(), procs.Slice("gpu", 2, 3), counter, mesh.ActorSpawning[int64]{Label: "counters"})
+	counters, err := mesh.SpawnActors(t.Context(), procs.Slice("gpu", 2, 3), counter, mesh.ActorSpawnSpec[int64]{Label: "counters"})
 	require.NoError(t, err)
 	n, err := add.Call(t.Context(), counters.Ref(0), 5)
 	require.NoError(t, err)
@@ -140,10 +140,10 @@ func TestPolicy_refusesWhatCannotBeKept(t *testing.T) {
 		"replace without spare hosts":      {Recovery: mesh.Replace},
 		"is one of the mesh already":       {Recovery: mesh.Replace, Spares: hosts.Hosts()},
 		"recovery(9): want one of":         {Recovery: 9},
-		"most -1 restarts: want 1 to 1000": {Recovery: mesh.Restart, Most: -1},
+		"most -1 restarts: want 1 to 1000": {Recovery: mesh.Restart, MaxRestarts: -1},
 		"spare host with recovery restart": {Recovery: mesh.Restart, Spares: hosts.Hosts()},
 	} {
-		_, err := hosts.SpawnProcs(t.Context(), mesh.Spawning{Name: "workers", PerHost: shape.Of("gpu", 1), Policy: p})
+		_, err := hosts.SpawnProcs(t.Context(), mesh.SpawnSpec{Name: "workers", PerHost: shape.Of("gpu", 1), Policy: p})
 		require.ErrorContains(t, err, want)
 	}
 }

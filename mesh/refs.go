@@ -11,10 +11,10 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// Handles as text. A handle that was read belongs to no Net; Via binds it. Ownership does not travel: who
-// reads a handle may look, call, cast and watch, and only the owner stops.
+// Handles as text. A decoded handle belongs to no Net; Via binds it. Ownership does not travel: any
+// reader may query, call, cast and watch, but only the owner stops.
 
-// RefError says why a text is no reference to a mesh.
+// RefError reports that a text is no reference to a mesh.
 type RefError struct {
 	What, Text string // what it should be, and what it is
 	Err        error
@@ -24,14 +24,14 @@ func (e *RefError) Error() string { return fmt.Sprintf("%s %q: %v", e.What, e.Te
 
 func (e *RefError) Unwrap() error { return e.Err }
 
-// CardinalityError says that a text lists another number of hosts than its region has ranks.
+// CardinalityError reports that a text lists another number of hosts than its region has ranks.
 type CardinalityError struct{ Want, Got int }
 
 func (e *CardinalityError) Error() string {
 	return fmt.Sprintf("want %d ranks, got %d hosts", e.Want, e.Got)
 }
 
-// noHost stands for the host of a rank of a world that nobody has.
+// noHost stands for the missing host of a world's rank.
 const noHost = "-"
 
 // hostsText lists hosts.
@@ -45,7 +45,7 @@ func hostsText(hosts []subjects.HostID) string {
 	return strings.Join(texts, ",")
 }
 
-// parseHosts reads what hostsText wrote, with gaps if there may be some.
+// parseHosts decodes a list from hostsText, with gaps if allowed.
 func parseHosts(text string, gaps bool) (hosts []subjects.HostID, err error) {
 	for i, t := range strings.Split(text, ",") {
 		if gaps && t == noHost {
@@ -69,13 +69,13 @@ func (h HostMesh) MarshalText() ([]byte, error) {
 	if h.err != nil {
 		return nil, h.err
 	}
-	if err := h.check(); err != nil {
+	if err := h.validate(); err != nil {
 		return nil, err
 	}
 	return []byte(h.String()), nil
 }
 
-// UnmarshalText reads what MarshalText wrote.
+// UnmarshalText decodes the result of MarshalText.
 func (h *HostMesh) UnmarshalText(text []byte) error {
 	got, err := parseHostMesh(string(text))
 	if err != nil {
@@ -104,10 +104,10 @@ func parseHostMesh(text string) (h HostMesh, err error) {
 	if h.region, err = shape.ParseRegion(region); err != nil {
 		return h, err
 	}
-	return h, h.check()
+	return h, h.validate()
 }
 
-// Via binds a handle that was read to the Net through which it is used.
+// Via binds a decoded handle to a Net.
 func (h HostMesh) Via(n *Net) HostMesh {
 	h.net = n
 	return h
@@ -118,12 +118,12 @@ func (h HostMesh) Via(n *Net) HostMesh {
 func (p ProcMesh) String() string {
 	how := strconv.Itoa(p.desc.PerProcess)
 	if p.desc.World != nil {
-		how = worldText + strconv.Itoa(p.desc.PerHost)
+		how = worldPrefix + strconv.Itoa(p.desc.PerHost)
 	}
 	return fmt.Sprintf("%s:%s@%s@%s@%s@%s", p.desc.ID, hostsText(p.desc.Hosts), p.desc.Owner, how, p.desc.Extent.Region(), p.region)
 }
 
-const worldText = "world/"
+const worldPrefix = "world/"
 
 // MarshalText writes String; a bad handle is an error.
 func (p ProcMesh) MarshalText() ([]byte, error) {
@@ -136,7 +136,8 @@ func (p ProcMesh) MarshalText() ([]byte, error) {
 	return []byte(p.String()), nil
 }
 
-// UnmarshalText reads what MarshalText wrote. What the procs run is not in it: it may hold secrets.
+// UnmarshalText decodes the result of MarshalText. It lacks the procs' command, which may hold
+// secrets.
 func (p *ProcMesh) UnmarshalText(text []byte) error {
 	got, err := parseProcMesh(string(text))
 	if err != nil {
@@ -160,7 +161,7 @@ func parseProcMesh(text string) (p ProcMesh, err error) {
 			return p, fmt.Errorf("no %s: want mesh:hosts@owner@perprocess@extent@region", what)
 		}
 	}
-	perHost, isWorld := strings.CutPrefix(parts[2], worldText)
+	perHost, isWorld := strings.CutPrefix(parts[2], worldPrefix)
 	if p.desc.Hosts, err = parseHosts(parts[0], isWorld); err != nil {
 		return p, err
 	}
@@ -169,7 +170,7 @@ func parseProcMesh(text string) (p ProcMesh, err error) {
 	}
 	per, err := strconv.Atoi(perHost)
 	if err != nil || strconv.Itoa(per) != perHost {
-		return p, fmt.Errorf("procs per process %q: want a number, or %sN of a world with N on each host", parts[2], worldText)
+		return p, fmt.Errorf("procs per process %q: want a number, or %sN of a world with N on each host", parts[2], worldPrefix)
 	}
 	whole, err := shape.ParseRegion(parts[3])
 	if err != nil {
@@ -181,7 +182,7 @@ func parseProcMesh(text string) (p ProcMesh, err error) {
 	}
 	switch n := p.desc.Extent.NumRanks(); {
 	case isWorld:
-		p.desc.PerHost, p.desc.World = per, &agent.Share{World: p.desc.ID.Label(), Count: n}
+		p.desc.PerHost, p.desc.World = per, &agent.WorldShare{World: p.desc.ID.Label(), Count: n}
 	case n%len(p.desc.Hosts) != 0:
 		return p, &CardinalityError{Want: n, Got: len(p.desc.Hosts)}
 	default:
@@ -196,7 +197,7 @@ func parseProcMesh(text string) (p ProcMesh, err error) {
 	return p, p.region.SubsetOf(whole)
 }
 
-// Via binds a handle that was read to the Net through which it is used.
+// Via binds a decoded handle to a Net.
 func (p ProcMesh) Via(n *Net) ProcMesh {
 	p.net = n
 	return p
@@ -214,7 +215,7 @@ func (m ActorMesh[A]) String() string {
 	switch {
 	case m.owner.IsValid():
 		owner = m.owner.String()
-	case m.free:
+	case m.uncontrolled:
 		owner = "-"
 	}
 	return m.name + "|" + owner + "|" + m.procs.String()
@@ -231,7 +232,7 @@ func (m ActorMesh[A]) MarshalText() ([]byte, error) {
 	return []byte(m.String()), nil
 }
 
-// UnmarshalText reads what MarshalText wrote. The Go type is the reader's word, as with any ref.
+// UnmarshalText decodes the result of MarshalText. The reader chooses the Go type, as with any ref.
 func (m *ActorMesh[A]) UnmarshalText(text []byte) error {
 	parts := strings.SplitN(string(text), "|", 3)
 	fail := func(err error) error { return &RefError{"actor mesh", string(text), err} }
@@ -243,7 +244,7 @@ func (m *ActorMesh[A]) UnmarshalText(text []byte) error {
 		return fail(err)
 	}
 	var err error
-	if got.free = parts[1] == "-"; !got.free && parts[1] != "" {
+	if got.uncontrolled = parts[1] == "-"; !got.uncontrolled && parts[1] != "" {
 		if got.owner, err = subjects.ParseActorID(parts[1]); err != nil {
 			return fail(err)
 		}
@@ -255,7 +256,7 @@ func (m *ActorMesh[A]) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Via binds a handle that was read to the Net through which it is used.
+// Via binds a decoded handle to a Net.
 func (m ActorMesh[A]) Via(n *Net) ActorMesh[A] {
 	m.procs = m.procs.Via(n)
 	return m
@@ -264,20 +265,20 @@ func (m ActorMesh[A]) Via(n *Net) ActorMesh[A] {
 // Equal reports whether two handles speak of the same actors.
 func (m ActorMesh[A]) Equal(o ActorMesh[A]) bool { return m.name == o.name && m.procs.Equal(o.procs) }
 
-// HostError is what a host answered, or why it did not.
+// HostError is a host's error, or the reason for its silence.
 type HostError struct {
 	Host subjects.HostID
 	Err  error
 }
 
-// AttachError says which hosts of a mesh did not do what was asked.
-type AttachError struct {
+// HostsError lists the hosts of a mesh that did not carry out a request.
+type HostsError struct {
 	Mesh   string
 	Hosts  int         // of the mesh
 	Failed []HostError // in rank order
 }
 
-func (e *AttachError) Error() string {
+func (e *HostsError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "hosts %s: %d of %d failed", e.Mesh, len(e.Failed), e.Hosts)
 	for i, f := range e.Failed {
@@ -290,8 +291,8 @@ func (e *AttachError) Error() string {
 	return b.String()
 }
 
-// Unwrap is what each host said.
-func (e *AttachError) Unwrap() (errs []error) {
+// Unwrap returns each host's error.
+func (e *HostsError) Unwrap() (errs []error) {
 	for _, f := range e.Failed {
 		errs = append(errs, f.Err)
 	}

@@ -19,17 +19,19 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// Rolling says how the ranks of a mesh are started anew, one after another.
-type Rolling struct {
-	AtOnce int              // ranks that are on their way at a time; 0: 1
-	Grace  time.Duration    // how long a proc may take to stop before it is killed; 0: terminate.grace
-	Reason string           // for events and logs
-	Force  bool             // restart also where actors are lost, see CheckRestart
-	Told   func(RankStatus) // told of each rank that is over, one at a time; nil: nobody
+// RollingRestart configures the restart of a mesh's ranks in batches.
+type RollingRestart struct {
+	MaxUnavailable int              // ranks that are on their way at a time; 0: 1
+	Grace          time.Duration    // how long a proc may take to stop before it is killed; 0: terminate.grace
+	Reason         string           // for events and logs
+	Force          bool             // restart also where actors are lost, see CheckRestart
+	OnRank         func(RankStatus) // told of each rank that is over, one at a time; nil: nobody
 }
 
-// LostActorsError reports that a restart of procs would lose actors, or that some procs do not say what they run.
+// LostActorsError reports that a restart, or a drain to other hosts, would lose actors, or that
+// some procs do not list their actors.
 type LostActorsError struct {
+	Verb   string // restart or drain
 	Mesh   string
 	Lost   []LostActors // by name
 	Silent error        // why some procs do not say; nil: all do
@@ -38,16 +40,16 @@ type LostActorsError struct {
 // LostActors is an actor mesh that does not come back.
 type LostActors struct {
 	Name   string
-	Region string // its ranks that would be restarted, in the extent of the whole proc mesh
+	Region string // its ranks that would begin anew, in the extent of the whole proc mesh
 	Reason string
 }
 
 func (e *LostActorsError) Error() string {
 	var b strings.Builder
 	if len(e.Lost) > 0 {
-		fmt.Fprintf(&b, "restart %s: its actors would be lost:", e.Mesh)
+		fmt.Fprintf(&b, "%s %s: its actors would be lost:", e.Verb, e.Mesh)
 	} else {
-		fmt.Fprintf(&b, "restart %s: its actors may be lost:", e.Mesh)
+		fmt.Fprintf(&b, "%s %s: its actors may be lost:", e.Verb, e.Mesh)
 	}
 	for _, l := range e.Lost {
 		fmt.Fprintf(&b, "\n  %s on [%s]: %s", l.Name, l.Region, l.Reason)
@@ -60,23 +62,29 @@ func (e *LostActorsError) Error() string {
 
 func (e *LostActorsError) Unwrap() error { return e.Silent }
 
-// CheckRestart fails with a *LostActorsError when a Restart of the region would lose actors. An actor comes back
-// if it has an owner that answers, and whose policy is Restart. Uncontrolled actors and those of a Service have none.
+// CheckRestart fails with a *LostActorsError when a Restart of the region would lose actors. An
+// actor comes back if its owner answers and has the policy Restart. Uncontrolled actors and those
+// of a Service have no owner.
 func (p ProcMesh) CheckRestart(ctx context.Context) error {
 	if err := p.Err(); err != nil {
 		return err
 	}
-	lost := &LostActorsError{Mesh: p.desc.ID.String()}
+	return p.lostActors(ctx, "restart", func(int) bool { return true })
+}
+
+// lostActors is a *LostActorsError if actors on those ranks of the whole mesh would not come back.
+func (p ProcMesh) lostActors(ctx context.Context, verb string, among func(base int) bool) error {
+	lost := &LostActorsError{Verb: verb, Mesh: p.desc.ID.String()}
 	asking, cancel := context.WithTimeout(ctx, config.ActorStateIdle.Get(p.net.config))
 	defer cancel()
 	all, err := p.Actors(asking)
 	switch partial, is := errors.AsType[*cast.CoverageError](err); {
 	case ctx.Err() != nil:
-		return fmt.Errorf("restart %s: %w", lost.Mesh, ctx.Err())
-	case is && !onlyGone(partial):
+		return fmt.Errorf("%s %s: %w", verb, lost.Mesh, ctx.Err())
+	case is && !onlyEnded(partial, among, p.region):
 		lost.Silent = err
 	case err != nil && !is:
-		return fmt.Errorf("restart %s: cannot list its actors: %w", lost.Mesh, err)
+		return fmt.Errorf("%s %s: cannot list its actors: %w", verb, lost.Mesh, err)
 	}
 	owners, ranks := map[string]subjects.ActorID{}, map[string][]int{}
 	for view, states := range all.Values() {
@@ -85,7 +93,7 @@ func (p ProcMesh) CheckRestart(ctx context.Context) error {
 			return err
 		}
 		for _, s := range states {
-			if s.Actor == nil || !s.Actor.Managed || s.Status.Phase.Terminal() {
+			if !among(base) || s.Actor == nil || !s.Actor.Managed || s.Status.Phase.Terminal() {
 				continue
 			}
 			ranks[s.ID] = append(ranks[s.ID], base)
@@ -96,13 +104,13 @@ func (p ProcMesh) CheckRestart(ctx context.Context) error {
 	}
 	names := slices.Sorted(maps.Keys(ranks))
 	reasons := make([]string, len(names))
-	slots := make(chan struct{}, maxAsked)
+	slots := make(chan struct{}, maxConcurrentAsks)
 	var wg sync.WaitGroup
 	for i, name := range names {
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
-			reasons[i] = p.whyLost(ctx, owners[name])
+			reasons[i] = p.lossReason(ctx, owners[name])
 		})
 	}
 	wg.Wait()
@@ -117,8 +125,8 @@ func (p ProcMesh) CheckRestart(ctx context.Context) error {
 	return lost
 }
 
-// whyLost is why the actors of an owner do not come back with their procs; "": they do.
-func (p ProcMesh) whyLost(ctx context.Context, owner subjects.ActorID) string {
+// lossReason is why the actors of an owner do not come back with their procs; "": they do.
+func (p ProcMesh) lossReason(ctx context.Context, owner subjects.ActorID) string {
 	if !owner.IsValid() {
 		return "no owner restarts them"
 	}
@@ -134,20 +142,24 @@ func (p ProcMesh) whyLost(ctx context.Context, owner subjects.ActorID) string {
 	return ""
 }
 
-// onlyGone reports whether a cast lacks only ranks that have ended.
-func onlyGone(e *cast.CoverageError) bool {
-	alive := func(f cast.Failure) bool { return !gone(f.Err) }
-	return len(e.Coverage.Missing) == 0 && !slices.ContainsFunc(e.Coverage.Failed, alive)
+// onlyEnded reports whether a cast lacks, among those ranks of the mesh, only ended ones.
+func onlyEnded(e *cast.CoverageError, among func(base int) bool, r shape.Region) bool {
+	matters := func(f cast.Failure) bool {
+		base, err := r.BaseRank(f.Rank)
+		return err != nil || among(base)
+	}
+	alive := func(f cast.Failure) bool { return matters(f) && !isUnreachable(f.Err) }
+	return !slices.ContainsFunc(e.Coverage.Missing, matters) && !slices.ContainsFunc(e.Coverage.Failed, alive)
 }
 
-// RestartError says why a rolling restart was not completed: the first ranks that did not come back, and how many
-// were never touched.
+// RestartError reports an incomplete rolling restart: the first ranks that did not come back, and
+// the number of untouched ones.
 type RestartError struct {
-	Mesh   string
-	Ranks  int          // of the region
-	Failed []RankStatus // in the order in which they failed
-	Left   int          // are as they were
-	Err    error        // why it ended, if no rank is to blame
+	Mesh     string
+	Ranks    int          // of the region
+	Failed   []RankStatus // in the order in which they failed
+	NotTried int          // are as they were
+	Err      error        // why it ended, if no rank is to blame
 }
 
 func (e *RestartError) Error() string {
@@ -155,20 +167,21 @@ func (e *RestartError) Error() string {
 	if len(e.Failed) > 0 {
 		text = listRanks("restart", e.Mesh, e.Ranks, e.Failed, "did not come back")
 	}
-	if e.Left > 0 {
-		text += fmt.Sprintf("\n  %d are as they were", e.Left)
+	if e.NotTried > 0 {
+		text += fmt.Sprintf("\n  %d are as they were", e.NotTried)
 	}
 	return text
 }
 
 func (e *RestartError) Unwrap() error { return e.Err }
 
-// Restart has the procs of the region end and start anew in their places, as the next generations of their ranks,
-// whatever the policy of the mesh: so many at a time, each once it and its actors run before the next. Actors come back
-// where their own policy restarts them; a restart that would lose any is refused, see CheckRestart, unless Rolling.Force
-// is set. Ranks that have ended before are left out. It stops at the first that does not
-// come back, once those on their way are over; and when ctx ends. What is not completed is a *RestartError (MESH-18).
-func (p ProcMesh) Restart(ctx context.Context, r Rolling) error {
+// Restart ends the procs of the region and starts each in place, as the next generation of its
+// rank, whatever the policy of the mesh. It goes in batches, each once the one before runs with its
+// actors. Actors come back if their own policy restarts them; a restart that would lose any is
+// refused, see CheckRestart, unless RollingRestart.Force is set. It skips ended ranks. It stops
+// when ctx ends, or at the first rank that does not come back, once running restarts are over. A
+// *RestartError describes an incomplete restart (MESH-18).
+func (p ProcMesh) Restart(ctx context.Context, r RollingRestart) error {
 	if err := p.Err(); err != nil {
 		return err
 	}
@@ -177,8 +190,8 @@ func (p ProcMesh) Restart(ctx context.Context, r Rolling) error {
 	case p.desc.World != nil:
 		return fmt.Errorf("restart %s: the ranks of world %s begin anew with their hosts: stop each hostd (SIGTERM) and start it again as it was, "+
 			"one after another: %s; or stop the world and declare it again", id, p.desc.World.World, p.worldHosts())
-	case r.AtOnce < 0 || r.AtOnce > agent.MaxAtOnce:
-		return fmt.Errorf("restart %s: %d ranks at once: want 1 to %d, or 0 for 1", id, r.AtOnce, agent.MaxAtOnce)
+	case r.MaxUnavailable < 0 || r.MaxUnavailable > agent.MaxConcurrentMoves:
+		return fmt.Errorf("restart %s: %d ranks at once: want 1 to %d, or 0 for 1", id, r.MaxUnavailable, agent.MaxConcurrentMoves)
 	case p.desc.PerProcess > 1:
 		return fmt.Errorf("restart %s: %d procs share a process: they are not started again", id, p.desc.PerProcess)
 	}
@@ -192,14 +205,14 @@ func (p ProcMesh) Restart(ctx context.Context, r Rolling) error {
 		}
 	}
 	failed := &RestartError{Mesh: id, Ranks: p.region.NumRanks()}
-	over, under := make(chan rankOver), 0
+	over, under := make(chan restartResult), 0
 	for next := 0; ; {
-		for under < max(r.AtOnce, 1) && next < len(ranks) && len(failed.Failed) == 0 && failed.Err == nil && ctx.Err() == nil {
+		for under < max(r.MaxUnavailable, 1) && next < len(ranks) && len(failed.Failed) == 0 && failed.Err == nil && ctx.Err() == nil {
 			view := ranks[next]
 			go func() { over <- p.restartRank(ctx, view, r) }()
 			next, under = next+1, under+1
 		}
-		if failed.Left = len(ranks) - next; under == 0 {
+		if failed.NotTried = len(ranks) - next; under == 0 {
 			break
 		}
 		o := <-over // each ends, at its deadline at the latest
@@ -211,41 +224,41 @@ func (p ProcMesh) Restart(ctx context.Context, r Rolling) error {
 		if o.Status.Phase != agent.Running {
 			failed.Failed = append(failed.Failed, o.RankStatus)
 		}
-		if r.Told != nil {
-			r.Told(o.RankStatus)
+		if r.OnRank != nil {
+			r.OnRank(o.RankStatus)
 		}
 	}
-	if failed.Err == nil && failed.Left > 0 {
+	if failed.Err == nil && failed.NotTried > 0 {
 		failed.Err = ctx.Err()
 	}
-	if len(failed.Failed) == 0 && failed.Left == 0 {
+	if len(failed.Failed) == 0 && failed.NotTried == 0 {
 		return nil
 	}
 	return failed
 }
 
-// worldHosts names the hosts that the region of a world has, and how their hostds are started.
+// worldHosts names the hosts of a world's region, and how their hostds are started.
 func (p ProcMesh) worldHosts() string {
 	var all []string
 	for at, h := range p.desc.Hosts {
-		if h.IsValid() && slices.Contains(p.onHosts().hosts, h) {
+		if h.IsValid() && slices.Contains(p.hostMesh().hosts, h) {
 			all = append(all, fmt.Sprintf("%s (--world %s --host-rank %d)", h.Label(), p.desc.World.World, at))
 		}
 	}
-	return listed(all)
+	return joinSome(all)
 }
 
-// rankOver is what came of restarting a rank, or why nobody can say.
-type rankOver struct {
+// restartResult is the result of restarting a rank, or the reason why it is unknown.
+type restartResult struct {
 	RankStatus
 	err error
 }
 
-// restartable are the ranks of the region that have not ended, as their owner says.
+// restartable are the live ranks of the region, as their owner knows them.
 func (p ProcMesh) restartable(ctx context.Context) (views []int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, config.ProcStateIdle.Get(p.net.config))
 	defer cancel()
-	states, err := agent.Get.Call(ctx, p.controller(), agent.Query{ID: p.desc.ID.String()})
+	states, err := agent.Get.Call(ctx, p.controller(), agent.GetRequest{ID: p.desc.ID.String()})
 	ended := map[int]bool{}
 	for _, s := range states {
 		ended[s.Rank] = s.Status.Phase.Terminal()
@@ -258,30 +271,23 @@ func (p ProcMesh) restartable(ctx context.Context) (views []int, err error) {
 	return views, err
 }
 
-// restartRank restarts one rank. It has the time that its end, its start and those of its actors may take.
-func (p ProcMesh) restartRank(ctx context.Context, view int, r Rolling) rankOver {
+// restartRank restarts one rank, within the time for its end, its start and the start of its
+// actors.
+func (p ProcMesh) restartRank(ctx context.Context, view int, r RollingRestart) restartResult {
 	c := p.net.config
-	limit := max(r.Grace, 0) + config.MeshStopDeadline.Get(c) + config.MeshSpawnDeadline.Get(c) + config.SupervisionHeld.Get(c)
+	limit := max(r.Grace, 0) + config.MeshStopDeadline.Get(c) + config.MeshSpawnDeadline.Get(c) + config.SupervisionRestartWait.Get(c)
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	part, err := p.one(view)
+	part, err := p.singleRank(view)
 	if err != nil {
-		return rankOver{RankStatus: RankStatus{Rank: view}, err: err}
+		return restartResult{err: err}
 	}
-	o, err := agent.Restart.Call(ctx, p.controller(), agent.Restarting{ID: p.desc.ID.String(), Region: &part, Reason: r.Reason, Grace: r.Grace})
-	s := statuses(o, p.desc, part, func(agent.Status) bool { return true })[0]
-	s.Rank = view
-	if point, err := p.region.Extent().Point(view); err == nil {
-		s.Point = point
-	}
-	if h, err := p.Host(view); err == nil {
-		s.Host = h.String()
-	}
-	return rankOver{s, err}
+	o, err := agent.Restart.Call(ctx, p.controller(), agent.RestartRequest{ID: p.desc.ID.String(), Region: &part, Reason: r.Reason, Grace: r.Grace})
+	return restartResult{rankStatuses(o, p.desc, part, func(agent.Status) bool { return true })[0], err}
 }
 
-// one is the region of one rank of the region.
-func (p ProcMesh) one(view int) (shape.Region, error) {
+// singleRank is the region of one rank of the region.
+func (p ProcMesh) singleRank(view int) (shape.Region, error) {
 	r := p.region
 	at, err := r.Extent().Point(view)
 	for _, d := range r.Extent().Dims() {

@@ -21,9 +21,9 @@ import (
 func TestMESH18_aRollingRestartStartsRanksAnewOneAfterAnotherWithTheirActors(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b")
-	procs, err := c.AllHosts(t, c.Net).SpawnProcs(t.Context(), mesh.Spawning{Name: "workers", PerHost: shape.Of("gpu", 2)})
+	procs, err := c.AllHosts(t, c.Net).SpawnProcs(t.Context(), mesh.SpawnSpec{Name: "workers", PerHost: shape.Of("gpu", 2)})
 	require.NoError(t, err)
-	counters, err := mesh.SpawnActors(t.Context(), procs, counter, mesh.ActorSpawning[int64]{
+	counters, err := mesh.SpawnActors(t.Context(), procs, counter, mesh.ActorSpawnSpec[int64]{
 		Label: "counters", Params: 10, Policy: mesh.Policy{Recovery: mesh.Restart, Backoff: 10 * time.Millisecond},
 	})
 	require.NoError(t, err)
@@ -32,14 +32,14 @@ func TestMESH18_aRollingRestartStartsRanksAnewOneAfterAnotherWithTheirActors(t *
 	before := c.pids(t, procs)
 	var told []int
 	part := procs.Slice("gpu", 1, 2)
-	require.NoError(t, part.Restart(t.Context(), mesh.Rolling{Reason: "a new release", Told: func(s mesh.RankStatus) {
+	require.NoError(t, part.Restart(t.Context(), mesh.RollingRestart{Reason: "a new release", OnRank: func(s mesh.RankStatus) {
 		require.Equal(t, agent.Running, s.Status.Phase)
 		told = append(told, s.Rank)
-		n, err := add.Call(t.Context(), counters.Slice("gpu", 1, 2).Ref(s.Rank), 1)
+		n, err := add.Call(t.Context(), counters.Ref(s.Rank), 1)
 		require.NoError(t, err, "its actor runs")
 		require.EqualValues(t, 11, n)
 	}}))
-	require.Equal(t, []int{0, 1}, told)
+	require.Equal(t, []int{1, 3}, told)
 	for _, rank := range []string{"1", "3"} { // by the whole mesh
 		require.Equal(t, rank+" initializing rank.roll.attempt <nil>", hear(t, said))
 		require.Equal(t, rank+" running rank.roll.success <nil>", hear(t, said))
@@ -53,9 +53,9 @@ func TestMESH18_aRollingRestartStartsRanksAnewOneAfterAnotherWithTheirActors(t *
 	sum, err := cast.Reduce(t.Context(), counters, add, 0, cast.Sum[int64]())
 	require.NoError(t, err)
 	require.EqualValues(t, 42, sum)
-	require.NoError(t, procs.Restart(t.Context(), mesh.Rolling{AtOnce: 4}), "all at once, some for the second time")
+	require.NoError(t, procs.Restart(t.Context(), mesh.RollingRestart{MaxUnavailable: 4}), "all at once, some for the second time")
 	require.NoError(t, procs.Stop(t.Context()))
-	require.NoError(t, procs.Restart(t.Context(), mesh.Rolling{}), "what has ended is left out")
+	require.NoError(t, procs.Restart(t.Context(), mesh.RollingRestart{}), "what has ended is left out")
 }
 
 func TestMESH18_aRollingRestartStopsAtTheFirstRankThatDoesNotComeBack(t *testing.T) {
@@ -63,43 +63,44 @@ func TestMESH18_aRollingRestartStopsAtTheFirstRankThatDoesNotComeBack(t *testing
 	c := newCluster(t, "a")
 	exe := filepath.Join(t.TempDir(), "worker")
 	require.NoError(t, os.Symlink(ownPath(t), exe))
-	procs, err := c.AllHosts(t, c.Net).SpawnProcs(t.Context(), mesh.Spawning{
+	procs, err := c.AllHosts(t, c.Net).SpawnProcs(t.Context(), mesh.SpawnSpec{
 		Name: "workers", PerHost: shape.Of("gpu", 3), Command: mesh.Command{Path: exe},
 	})
 	require.NoError(t, err)
 	require.NoError(t, os.Remove(exe))
 	before := c.pids(t, procs)
 	var failed *mesh.RestartError
-	require.ErrorAs(t, procs.Restart(t.Context(), mesh.Rolling{}), &failed)
+	require.ErrorAs(t, procs.Slice("gpu", 1, 3).Restart(t.Context(), mesh.RollingRestart{}), &failed)
 	require.Len(t, failed.Failed, 1)
-	require.Equal(t, 0, failed.Failed[0].Rank)
+	require.Equal(t, 1, failed.Failed[0].Rank)
+	require.ErrorContains(t, failed, "1 of 2 ranks did not come back\n  rank 1 (host=0/1,gpu=1/3) on a-")
 	require.Contains(t, failed.Failed[0].Status.String(), "failed: starting it again: ")
-	require.Equal(t, 2, failed.Left)
+	require.Equal(t, 1, failed.NotTried)
 	after := c.pids(t, procs)
-	delete(before, 0)
+	delete(before, 1)
 	require.Equal(t, before, after, "the others are as they were")
 }
 
 func TestMESH18_aRestartThatWouldLoseActorsIsRefusedUnlessForced(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
-	procs, err := c.AllHosts(t, c.Net).SpawnProcs(t.Context(), mesh.Spawning{Name: "workers", PerHost: shape.Of("gpu", 2)})
+	procs, err := c.AllHosts(t, c.Net).SpawnProcs(t.Context(), mesh.SpawnSpec{Name: "workers", PerHost: shape.Of("gpu", 2)})
 	require.NoError(t, err)
-	kept, err := mesh.SpawnActors(t.Context(), procs, counter, mesh.ActorSpawning[int64]{
+	kept, err := mesh.SpawnActors(t.Context(), procs, counter, mesh.ActorSpawnSpec[int64]{
 		Label: "kept", Params: 10, Policy: mesh.Policy{Recovery: mesh.Restart, Backoff: 10 * time.Millisecond},
 	})
 	require.NoError(t, err)
-	dropped, err := mesh.SpawnActors(t.Context(), procs.Slice("gpu", 1, 2), counter, mesh.ActorSpawning[int64]{
+	dropped, err := mesh.SpawnActors(t.Context(), procs.Slice("gpu", 1, 2), counter, mesh.ActorSpawnSpec[int64]{
 		Label: "dropped", Policy: mesh.Policy{Recovery: mesh.Drop},
 	})
 	require.NoError(t, err)
-	free, err := mesh.SpawnActors(t.Context(), procs, counter, mesh.ActorSpawning[int64]{Label: "free", Uncontrolled: true})
+	free, err := mesh.SpawnActors(t.Context(), procs, counter, mesh.ActorSpawnSpec[int64]{Label: "free", Uncontrolled: true})
 	require.NoError(t, err)
 	before := c.pids(t, procs)
 	var lost *mesh.LostActorsError
-	require.ErrorAs(t, procs.Restart(t.Context(), mesh.Rolling{}), &lost)
+	require.ErrorAs(t, procs.Restart(t.Context(), mesh.RollingRestart{}), &lost)
 	const ownerless = "no owner restarts them"
-	require.Equal(t, &mesh.LostActorsError{Mesh: procs.ID().String(), Lost: []mesh.LostActors{
+	require.Equal(t, &mesh.LostActorsError{Verb: "restart", Mesh: procs.ID().String(), Lost: []mesh.LostActors{
 		{Name: dropped.Name(), Region: "host=0,gpu=1", Reason: "their policy is drop, not restart"},
 		{Name: free.Name(), Region: "*", Reason: ownerless},
 	}}, lost)
@@ -107,12 +108,12 @@ func TestMESH18_aRestartThatWouldLoseActorsIsRefusedUnlessForced(t *testing.T) {
 	require.ErrorAs(t, procs.Slice("gpu", 0, 1).CheckRestart(t.Context()), &lost)
 	require.Equal(t, []mesh.LostActors{{Name: free.Name(), Region: "host=0,gpu=0", Reason: ownerless}}, lost.Lost, "of the region alone")
 
-	require.NoError(t, procs.Restart(t.Context(), mesh.Rolling{Force: true}))
+	require.NoError(t, procs.Restart(t.Context(), mesh.RollingRestart{Force: true}))
 	sum, err := cast.Reduce(t.Context(), kept, add, 0, cast.Sum[int64]())
 	require.NoError(t, err)
 	require.EqualValues(t, 20, sum)
 	require.NoError(t, procs.CheckRestart(t.Context()), "there is nothing left to lose")
-	require.NoError(t, procs.Restart(t.Context(), mesh.Rolling{}))
+	require.NoError(t, procs.Restart(t.Context(), mesh.RollingRestart{}))
 }
 
 func TestMESH18_aProcThatDoesNotSayWhatItRunsIsNotRestartedUnlessForced(t *testing.T) {
@@ -126,13 +127,13 @@ func TestMESH18_aProcThatDoesNotSayWhatItRunsIsNotRestartedUnlessForced(t *testi
 	require.NoError(t, err)
 	proctest.Suspend(t, c.pids(t, procs)[1])
 	var lost *mesh.LostActorsError
-	require.ErrorAs(t, looked.Slice("gpu", 1, 2).Restart(t.Context(), mesh.Rolling{}), &lost)
+	require.ErrorAs(t, looked.Slice("gpu", 1, 2).Restart(t.Context(), mesh.RollingRestart{}), &lost)
 	require.Empty(t, lost.Lost)
 	var silent *cast.CoverageError
 	require.ErrorAs(t, lost, &silent)
 	require.Len(t, silent.Coverage.Missing, 1)
-	require.NoError(t, procs.Slice("gpu", 0, 1).Restart(t.Context(), mesh.Rolling{}), "it is not in the region")
-	require.NoError(t, procs.Restart(t.Context(), mesh.Rolling{Force: true, Grace: 100 * time.Millisecond}))
+	require.NoError(t, procs.Slice("gpu", 0, 1).Restart(t.Context(), mesh.RollingRestart{}), "it is not in the region")
+	require.NoError(t, procs.Restart(t.Context(), mesh.RollingRestart{Force: true, Grace: 100 * time.Millisecond}))
 }
 
 func TestSpawnActors_uncontrolledActorsTakeNoPolicy(t *testing.T) {
@@ -140,7 +141,7 @@ func TestSpawnActors_uncontrolledActorsTakeNoPolicy(t *testing.T) {
 	c := newCluster(t, "a")
 	procs, err := c.AllHosts(t, c.Net).Spawn(t.Context(), "workers", shape.Of("gpu", 1))
 	require.NoError(t, err)
-	_, err = mesh.SpawnActors(t.Context(), procs, counter, mesh.ActorSpawning[int64]{
+	_, err = mesh.SpawnActors(t.Context(), procs, counter, mesh.ActorSpawnSpec[int64]{
 		Label: "free", Uncontrolled: true, Policy: mesh.Policy{Recovery: mesh.Restart},
 	})
 	require.ErrorAs(t, err, new(*mesh.RefusedError))
@@ -152,11 +153,11 @@ func TestMESH18_whatCannotBeRestartedIsSaidAtOnce(t *testing.T) {
 	c := newCluster(t, "a")
 	procs, err := c.AllHosts(t, c.Net).Spawn(t.Context(), "workers", shape.Of("gpu", 2))
 	require.NoError(t, err)
-	require.ErrorContains(t, procs.Restart(t.Context(), mesh.Rolling{AtOnce: 257}), "want 1 to 256")
-	require.ErrorContains(t, procs.Slice("gpu", 5, 6).Restart(t.Context(), mesh.Rolling{}), "gpu")
+	require.ErrorContains(t, procs.Restart(t.Context(), mesh.RollingRestart{MaxUnavailable: 257}), "want 1 to 256")
+	require.ErrorContains(t, procs.Slice("gpu", 5, 6).Restart(t.Context(), mesh.RollingRestart{}), "gpu")
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	require.ErrorIs(t, procs.Restart(gone, mesh.Rolling{}), context.Canceled)
+	require.ErrorIs(t, procs.Restart(gone, mesh.RollingRestart{}), context.Canceled)
 }
 
 func TestSpawnProcs_spareHostsAreAskedWhetherTheyAreThere(t *testing.T) {
@@ -164,11 +165,11 @@ func TestSpawnProcs_spareHostsAreAskedWhetherTheyAreThere(t *testing.T) {
 	c := newCluster(t, "a")
 	absent, err := subjects.NewHostID("absent")
 	require.NoError(t, err)
-	_, err = c.AllHosts(t, c.Net).SpawnProcs(t.Context(), mesh.Spawning{
+	_, err = c.AllHosts(t, c.Net).SpawnProcs(t.Context(), mesh.SpawnSpec{
 		Name: "workers", PerHost: shape.Unit(), Policy: mesh.Policy{Recovery: mesh.Replace, Spares: []subjects.HostID{absent}},
 	})
 	require.ErrorAs(t, err, new(*mesh.RefusedError))
-	var silent *mesh.AttachError
+	var silent *mesh.HostsError
 	require.ErrorAs(t, err, &silent)
 	require.Equal(t, absent, silent.Failed[0].Host)
 }

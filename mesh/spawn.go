@@ -25,13 +25,13 @@ import (
 // Command is the program a proc runs; see agent.Command.
 type Command = agent.Command
 
-// Limits bound what a proc may take; see agent.Limits.
+// Limits bound the resources of a proc; see agent.Limits.
 type Limits = agent.Limits
 
 // Policy is how a mesh recovers; see controller.Policy.
 type Policy = controller.Policy
 
-// What becomes of ranks that fail.
+// Reactions to failed ranks.
 const (
 	Propagate = controller.Propagate // they have failed
 	Restart   = controller.Restart   // they are started again where they were
@@ -39,45 +39,45 @@ const (
 	Drop      = controller.Drop      // the mesh goes on without them
 )
 
-// Spawning says what procs to spawn.
-type Spawning struct {
+// SpawnSpec describes the procs to spawn.
+type SpawnSpec struct {
 	Name    string        // the mesh's label
 	PerHost shape.Extent  // the procs on each host; its labels must differ from the hosts'
 	Command Command       // zero: this program itself, whose main calls proc.Main
-	Lease   time.Duration // how long procs outlive a vanished owner; 0: supervision.orphan, less: for ever
+	Lease   time.Duration // how long procs outlive a vanished owner; 0: supervision.lease-ttl, less: for ever
 	Limits  Limits        // of each proc
 	Keep    bool          // procs outlive a host that dies, for the next one on that machine to adopt
 
-	// Policy says what becomes of procs that fail; the zero value: they have failed.
+	// Policy is the recovery policy for failed procs. The zero value leaves them failed.
 	Policy Policy
-	// Display is what reports call the mesh; "": by its ID.
+	// Display is the name of the mesh in reports; "": its ID.
 	Display string
 
-	// TakeName makes the name this mesh's: when another live mesh or a world has it, or another program takes it at the
-	// same moment, the error is a *NameTakenError (Net.TakeName). A mesh that is spawned without it shares its name with
-	// others, and Lookup finds those first that have taken theirs.
+	// TakeName reserves the name for this mesh. If another live mesh or a world has it, or another
+	// program takes it at the same moment, the error is a *NameTakenError (Net.TakeName). Without
+	// TakeName meshes may share a name; Lookup prefers the one that has taken it.
 	TakeName bool
 
-	// Idle ends the wait for the ranks when nothing has become of any for so long; 0: proc.spawn-idle, less:
-	// only the deadline does.
-	Idle time.Duration
-	// Partial keeps what has started when some ranks have not: the mesh is returned beside the error.
-	Partial bool
+	// ProgressTimeout ends the wait for the ranks when none has made progress for this long. 0:
+	// proc.spawn-idle; negative: only the deadline ends it.
+	ProgressTimeout time.Duration
+	// AllowPartial keeps the started ranks when others fail: the mesh is returned beside the error.
+	AllowPartial bool
 }
 
 // Spawn starts procs on every host: this program itself, once for each point of perHost. The
 // mesh's extent is the hosts' followed by perHost.
 func (h HostMesh) Spawn(ctx context.Context, name string, perHost shape.Extent) (ProcMesh, error) {
-	return h.SpawnProcs(ctx, Spawning{Name: name, PerHost: perHost})
+	return h.SpawnProcs(ctx, SpawnSpec{Name: name, PerHost: perHost})
 }
 
-// SpawnProcs is Spawn with everything that can be said (MESH-3, MESH-4).
-func (h HostMesh) SpawnProcs(ctx context.Context, s Spawning) (ProcMesh, error) {
-	desc, err := h.describe(s)
+// SpawnProcs is Spawn with all options (MESH-3, MESH-4).
+func (h HostMesh) SpawnProcs(ctx context.Context, s SpawnSpec) (ProcMesh, error) {
+	desc, err := h.newMesh(s)
 	if err != nil {
 		return ProcMesh{}, &RefusedError{"procs", s.Name, err}
 	}
-	ctx, cancel := within(ctx, config.MeshSpawnDeadline.Get(h.net.config))
+	ctx, cancel := withTimeout(ctx, config.MeshSpawnDeadline.Get(h.net.config))
 	defer cancel()
 	if s.TakeName {
 		release, err := h.net.TakeName(ctx, s.Name)
@@ -90,24 +90,24 @@ func (h HostMesh) SpawnProcs(ctx context.Context, s Spawning) (ProcMesh, error) 
 		return ProcMesh{}, &RefusedError{"procs", s.Name, err}
 	}
 	p := ProcMesh{net: h.net, desc: desc, region: desc.Extent.Region()}
-	owner, err := h.net.own(ctx, controller.Spec{
+	owner, err := h.net.startController(ctx, controller.Spec{
 		Procs: desc, Region: p.region, Lease: s.Lease, Policy: s.Policy, Name: s.Display,
 	})
 	if err != nil {
 		return ProcMesh{}, fmt.Errorf("spawn procs %s: %w", desc.ID, err)
 	}
 	p.desc.Owner = owner.ID()
-	p.acquainted()
-	err = start(ctx, owner, desc.ID.String(), desc, p.region, cmp.Or(s.Idle, config.ProcSpawnIdle.Get(h.net.config)))
-	if some, ok := errors.AsType[*SpawnError](err); ok && s.Partial && len(some.Failed) < some.Ranks {
+	p.markResolved()
+	err = startMesh(ctx, owner, desc.ID.String(), desc, p.region, cmp.Or(s.ProgressTimeout, config.ProcSpawnIdle.Get(h.net.config)))
+	if some, ok := errors.AsType[*SpawnError](err); ok && s.AllowPartial && len(some.Failed) < some.Ranks {
 		return p, err
 	}
 	if err != nil {
-		return ProcMesh{}, errors.Join(err, abandon(ctx, h.net, owner, desc.ID.String()))
+		return ProcMesh{}, errors.Join(err, abandonSpawn(ctx, h.net, owner, desc.ID.String()))
 	}
-	if err := p.fence(ctx); err != nil {
+	if err := p.awaitReachable(ctx); err != nil {
 		err = fmt.Errorf("spawn procs %s: they are ready, but casts do not reach them all: %w", desc.ID, err)
-		return ProcMesh{}, errors.Join(err, abandon(ctx, h.net, owner, desc.ID.String()))
+		return ProcMesh{}, errors.Join(err, abandonSpawn(ctx, h.net, owner, desc.ID.String()))
 	}
 	return p, nil
 }
@@ -123,9 +123,9 @@ func (n *Net) checkSpares(ctx context.Context, p Policy) error {
 	return err
 }
 
-// fence waits until casts from here reach every rank. One server knows the subscriptions of who is ready;
-// of several, the one that this program is connected to may not have heard of all of them yet.
-func (p ProcMesh) fence(ctx context.Context) error {
+// awaitReachable waits until casts from here reach every rank. A single server knows the
+// subscriptions of ready procs. With several, this program's server may not have all of them yet.
+func (p ProcMesh) awaitReachable(ctx context.Context) error {
 	if !p.net.bus.Data().Clustered() {
 		return nil
 	}
@@ -133,8 +133,8 @@ func (p ProcMesh) fence(ctx context.Context) error {
 	return err
 }
 
-// describe turns what was asked for into a mesh that nothing has been started of yet.
-func (h HostMesh) describe(s Spawning) (agent.Mesh, error) {
+// newMesh makes the description of a mesh without starting it.
+func (h HostMesh) newMesh(s SpawnSpec) (agent.Mesh, error) {
 	if err := h.Err(); err != nil {
 		return agent.Mesh{}, err
 	}
@@ -151,9 +151,9 @@ func (h HostMesh) describe(s Spawning) (agent.Mesh, error) {
 	}
 	m := agent.Mesh{
 		ID: id, Extent: extent, Hosts: slices.Clone(h.hosts), PerHost: s.PerHost.NumRanks(), Command: s.Command, Limits: s.Limits, Keep: s.Keep,
-		Taken: s.TakeName,
+		NameTaken: s.TakeName,
 	}
-	if h.local() {
+	if h.isLocal() {
 		m.PerProcess = m.PerHost
 	}
 	if err := m.Check(); err != nil { // before anything is as large as was asked for
@@ -174,34 +174,35 @@ func (h HostMesh) describe(s Spawning) (agent.Mesh, error) {
 	return m, nil
 }
 
-// local reports whether every host is known to run procs in its own process: those of a mesh then share
+// isLocal reports whether every host is known to run procs in its own process: those of a mesh then share
 // its connections.
-func (h HostMesh) local() bool {
+func (h HostMesh) isLocal() bool {
 	return !slices.ContainsFunc(h.Infos(), func(i agent.HostInfo) bool { return !i.Local })
 }
 
-// own starts the controller of a mesh in this program (CTL-1), as a child of the actor that asks, if one does.
-func (n *Net) own(ctx context.Context, s controller.Spec) (actor.Ref[agent.Agent], error) {
+// startController starts the controller of a mesh in this program (CTL-1), as a child of the
+// calling actor, if there is one.
+func (n *Net) startController(ctx context.Context, s controller.Spec) (actor.Ref[agent.Agent], error) {
 	var err error
-	if s.Presence, err = n.watcher(); err != nil {
+	if s.Presence, err = n.presenceWatcher(); err != nil {
 		return actor.Ref[agent.Agent]{}, err
 	}
 	left, name := new(atomic.Bool), ""
-	s.Leave = left.Load
-	s.Failed = func(e actor.Event) bool { return n.deals(name, e) }
-	ref, err := actor.SpawnFor(ctx, n.proc, controller.Type, "controller", s, actor.Mailbox(agent.Mailbox))
+	s.KeepOnStop = left.Load
+	s.OnRankFailed = func(owner subjects.ActorID, e actor.Event) bool { return n.isHandled(name, owner, e) }
+	ref, err := actor.SpawnFor(ctx, n.proc, controller.Type, "controller", s, actor.Mailbox(agent.MailboxSize))
 	if err == nil {
 		name = ref.ID().Name
-		n.watches.add(name)
+		n.watchedMeshes.add(name)
 		n.mu.Lock()
-		n.owned = append(n.owned, owned{controller: name, left: left})
+		n.owned = append(n.owned, ownedController{controller: name, released: left})
 		n.mu.Unlock()
 	}
 	return ref, err
 }
 
-// watcher knows how hosts are, from the first mesh on.
-func (n *Net) watcher() (*presence.Watcher, error) {
+// presenceWatcher knows how hosts are, from the first mesh on.
+func (n *Net) presenceWatcher() (*presence.Watcher, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	switch {
@@ -218,14 +219,14 @@ func (n *Net) watcher() (*presence.Watcher, error) {
 	return w, nil
 }
 
-// start creates a mesh through its controller and waits until every rank runs. Those of which nothing is
-// known when time is up have the status Timeout in the error.
-func start(ctx context.Context, owner actor.Ref[agent.Agent], id string, m agent.Mesh, r shape.Region, idle time.Duration) error {
+// startMesh creates a mesh through its controller and waits until every rank runs. Ranks of unknown
+// status at the deadline are Timeout in the error.
+func startMesh(ctx context.Context, owner actor.Ref[agent.Agent], id string, m agent.Mesh, r shape.Region, idle time.Duration) error {
 	began := time.Now()
-	if _, err := agent.Create.Call(ctx, owner, agent.Creation{}); err != nil {
+	if _, err := agent.Create.Call(ctx, owner, agent.CreateRequest{}); err != nil {
 		return fmt.Errorf("spawn %s: %w", id, err)
 	}
-	o, err := settled(ctx, owner, agent.Waiting{ID: id, Until: agent.Running}, idle, nil)
+	o, err := awaitSettled(ctx, owner, agent.WaitRequest{ID: id, Until: agent.Running}, idle, nil)
 	if err != nil {
 		return fmt.Errorf("spawn %s: %w", id, err)
 	}
@@ -235,9 +236,9 @@ func start(ctx context.Context, owner actor.Ref[agent.Agent], id string, m agent
 	return nil
 }
 
-// unstarted is the ranks that do not run. Of those that have not ended either the status is Timeout.
+// unstarted are the ranks that do not run. Those that have not ended are Timeout.
 func unstarted(o agent.Overlay, m agent.Mesh, r shape.Region, began time.Time) []RankStatus {
-	ranks := statuses(o, m, r, func(s agent.Status) bool { return s.Phase != agent.Running })
+	ranks := rankStatuses(o, m, r, func(s agent.Status) bool { return s.Phase != agent.Running })
 	for i, f := range ranks {
 		if !f.Status.Phase.Terminal() {
 			ranks[i].Status = agent.Status{Phase: agent.Timeout, Reason: fmt.Sprintf("still %s after %s", f.Status, time.Since(began).Round(time.Millisecond))}
@@ -246,9 +247,9 @@ func unstarted(o agent.Overlay, m agent.Mesh, r shape.Region, began time.Time) [
 	return ranks
 }
 
-// settled waits until every rank is as far as is waited for, or has ended, until the deadline, or until
-// nothing has changed in a whole period of idle. last is how they were before; nil: nobody has looked.
-func settled(ctx context.Context, owner actor.Ref[agent.Agent], w agent.Waiting, idle time.Duration, last agent.Overlay) (agent.Overlay, error) {
+// awaitSettled waits until every rank has reached the wanted status or has ended, until the
+// deadline, or until no rank has changed for idle. last is the previous overlay; nil: none.
+func awaitSettled(ctx context.Context, owner actor.Ref[agent.Agent], w agent.WaitRequest, idle time.Duration, last agent.Overlay) (agent.Overlay, error) {
 	pending := func(o agent.Overlay) bool {
 		return slices.ContainsFunc(o, func(r agent.Run) bool { return r.Status.Phase < w.Until })
 	}
@@ -267,20 +268,20 @@ func settled(ctx context.Context, owner actor.Ref[agent.Agent], w agent.Waiting,
 	return last, nil
 }
 
-// abandon stops what a failed spawn has started and lets its controller go (MESH-4).
-func abandon(ctx context.Context, n *Net, owner actor.Ref[agent.Agent], id string) error {
+// abandonSpawn stops the started ranks of a failed spawn and ends its controller (MESH-4).
+func abandonSpawn(ctx context.Context, n *Net, owner actor.Ref[agent.Agent], id string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), config.MeshCleanupDeadline.Get(n.config))
 	defer cancel()
-	_, err := agent.Stop.Urge(ctx, owner, agent.Stopping{ID: id, Reason: "its spawn failed", Grace: time.Second})
-	n.letGo(ctx, owner.ID().Name, "its spawn failed")
+	_, err := agent.Stop.Urge(ctx, owner, agent.StopRequest{ID: id, Reason: "its spawn failed", Grace: time.Second})
+	n.stopController(ctx, owner.ID().Name, "its spawn failed")
 	if err != nil {
 		return fmt.Errorf("stop what was started of %s: %w", id, err)
 	}
 	return nil
 }
 
-// within gives a context without a deadline one.
-func within(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+// withTimeout gives a context without a deadline one.
+func withTimeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	if _, ok := ctx.Deadline(); ok {
 		return context.WithCancel(ctx)
 	}

@@ -102,7 +102,7 @@ func unhandled(ctx context.Context) (map[string]string, error) {
 	} {
 		begun.Go(func() { try(verb, do) })
 	}
-	if err := crash.Post(ctx, counters.Ref(1), actor.None{}); err != nil {
+	if err := crash.Send(ctx, counters.Ref(1), actor.None{}); err != nil {
 		return nil, err
 	}
 	select {
@@ -114,9 +114,9 @@ func unhandled(ctx context.Context) (map[string]string, error) {
 	for verb, do := range map[string]func(context.Context) error{
 		"the context": func(context.Context) error { return context.Cause(net.Context()) },
 		"Call":        func(ctx context.Context) error { _, err := add.Call(ctx, counters.Ref(0), 1); return err },
-		"Post":        func(ctx context.Context) error { return add.Post(ctx, counters.Ref(0), 1) },
+		"Post":        func(ctx context.Context) error { return add.Send(ctx, counters.Ref(0), 1) },
 		"cast.Gather": func(ctx context.Context) error { _, err := cast.Gather(ctx, counters, add, 1); return err },
-		"cast.Post":   func(ctx context.Context) error { return cast.Post(ctx, counters, add, 1) },
+		"cast.Post":   func(ctx context.Context) error { return cast.Send(ctx, counters, add, 1) },
 		"actor.Spawn": func(ctx context.Context) error { _, err := actor.Spawn(ctx, net.Proc(), counter, "own", 0); return err },
 		"mesh.Spawn":  func(ctx context.Context) error { _, err := mesh.Spawn(ctx, free, counter, "more", 0); return err },
 		"mesh.Find":   func(ctx context.Context) error { _, err := mesh.Find[*Counter](ctx, procs, "counters"); return err },
@@ -132,11 +132,14 @@ func unhandled(ctx context.Context) (map[string]string, error) {
 			_, err := net.Allocate(ctx, list, "mine", shape.Of("host", 1))
 			return err
 		},
-		"Adopt":        func(ctx context.Context) error { _, err := net.Adopt(ctx, "workers", 1); return err },
-		"Detached":     func(ctx context.Context) error { _, err := net.Detached(ctx); return err },
-		"hosts.Spawn":  func(ctx context.Context) error { _, err := hosts.Spawn(ctx, "more", shape.Of("gpu", 1)); return err },
-		"hosts.Take":   func(ctx context.Context) error { return hosts.Take(ctx) },
-		"hosts.Drain":  func(ctx context.Context) error { _, err := hosts.Drain(ctx, "test", 0); return err },
+		"Adopt":       func(ctx context.Context) error { _, err := net.Adopt(ctx, "workers", 1); return err },
+		"Detached":    func(ctx context.Context) error { _, err := net.Detached(ctx); return err },
+		"hosts.Spawn": func(ctx context.Context) error { _, err := hosts.Spawn(ctx, "more", shape.Of("gpu", 1)); return err },
+		"hosts.Take":  func(ctx context.Context) error { return hosts.Take(ctx) },
+		"hosts.Drain": func(ctx context.Context) error {
+			_, err := hosts.Drain(ctx, mesh.DrainOptions{Reason: "test"})
+			return err
+		},
 		"hosts.States": func(ctx context.Context) error { _, err := hosts.States(ctx); return err },
 		"hosts.Ping":   func(ctx context.Context) error { _, err := hosts.Ping(ctx); return err },
 		"hosts.Watch":  func(ctx context.Context) error { return last(hosts.Watch(ctx)) },
@@ -144,9 +147,9 @@ func unhandled(ctx context.Context) (map[string]string, error) {
 		"procs.Ping":   func(ctx context.Context) error { _, err := procs.Ping(ctx); return err },
 		"procs.Actors": func(ctx context.Context) error { _, err := procs.Actors(ctx); return err },
 		"procs.Logs":   func(ctx context.Context) error { _, err := procs.Logs(ctx, 1); return err },
-		"Restart":      func(ctx context.Context) error { return procs.Restart(ctx, mesh.Rolling{}) },
+		"Restart":      func(ctx context.Context) error { return procs.Restart(ctx, mesh.RollingRestart{}) },
 		"TakeOver": func(ctx context.Context) error {
-			_, err := procs.TakeOver(ctx, mesh.Succession{Epoch: 1})
+			_, err := procs.TakeOver(ctx, mesh.Takeover{Epoch: 1})
 			return err
 		},
 		"Detach":        func(ctx context.Context) error { _, err := procs.Detach(ctx); return err },
@@ -188,6 +191,7 @@ func TestMESH21_aFailureThatAProgramDoesNotHandleFailsItsVerbsAndLeavesItsExitSt
 
 	const cause = "crash test"
 	require.Contains(t, stderr.String(), cause)
+	require.NotContains(t, stderr.String(), "missed an event", "what has ended misses nothing")
 	said := map[string]string{}
 	require.NoError(t, json.Unmarshal(out, &said))
 	for verb, text := range said {

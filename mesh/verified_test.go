@@ -18,11 +18,11 @@ func TestMESH5_aShutdownThatLeavesProcsIsAnErrorAndTheNextOneLooksAgain(t *testi
 	t.Parallel()
 	c := newCluster(t, "a")
 	procs, counters := c.workers(t, 2, 0)
-	require.NoError(t, hold.Post(t.Context(), counters.Ref(1), 8*time.Second)) // its proc is killed after its grace, or ends then
+	require.NoError(t, hold.Send(t.Context(), counters.Ref(1), 4*time.Second)) // its proc is killed after its grace, or ends then
 	hosts := c.AllHosts(t, c.Net)
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
-	require.ErrorAs(t, hosts.Shutdown(ctx, "done"), new(*mesh.AttachError))
+	require.ErrorAs(t, hosts.Shutdown(ctx, "done"), new(*mesh.HostsError))
 	pids := c.pids(t, procs)
 	require.NoError(t, hosts.Shutdown(t.Context(), "again"))
 	for _, pid := range pids {
@@ -34,13 +34,13 @@ func TestAllocate_belongsToItsNetAndEndsWithIt(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	other := c.Connect(t)
-	mine, err := other.Allocate(t.Context(), host.Here(c.options(t)), "mine", shape.Of("host", 1))
+	mine, err := other.Allocate(t.Context(), host.LocalHosts(c.options(t)), "mine", shape.Of("host", 1))
 	require.NoError(t, err)
 	_, err = c.Attach(t.Context(), "seen", mine.Hosts()...)
 	require.NoError(t, err)
 	require.NoError(t, other.Close(t.Context()))
 	_, err = c.Attach(t.Context(), "seen", mine.Hosts()...)
-	require.ErrorAs(t, err, new(*mesh.AttachError))
+	require.ErrorAs(t, err, new(*mesh.HostsError))
 }
 
 func TestAllocate_whatDoesNotAnswerIsGivenBack(t *testing.T) {
@@ -51,7 +51,7 @@ func TestAllocate_whatDoesNotAnswerIsGivenBack(t *testing.T) {
 	require.NoError(t, started.Close(t.Context()))
 	s := &stubborn{List: started.Hosts()}
 	_, err = c.Allocate(t.Context(), s, "gone", shape.Of("host", 1))
-	require.ErrorAs(t, err, new(*mesh.AttachError))
+	require.ErrorAs(t, err, new(*mesh.HostsError))
 	require.Equal(t, 1, s.closed)
 }
 
@@ -59,7 +59,7 @@ func TestOnProcs_wantsAProcForEachRank(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	procs, _ := c.workers(t, 2, 0)
-	_, err := c.Allocate(t.Context(), mesh.OnProcs(procs, host.InProcType, host.InProc{Label: "t"}, host.InProcID), "three", shape.Of("host", 3))
+	_, err := c.Allocate(t.Context(), mesh.OnProcs(procs, host.HostActorType, host.HostActorParams{Label: "t"}, host.HostActorID), "three", shape.Of("host", 3))
 	require.ErrorContains(t, err, "2 procs are not the 3 ranks of host=3")
 }
 
@@ -81,8 +81,8 @@ func TestStates_ofAHostThatDoesNotAnswerAreTimeouts(t *testing.T) {
 func TestSpawnProcs_keepsWhatHasStartedWhenItIsAskedTo(t *testing.T) {
 	t.Parallel()
 	c, hosts := hurt(t, nil)
-	some, err := hosts.SpawnProcs(t.Context(), mesh.Spawning{
-		Name: "some", PerHost: shape.Unit(), Partial: true,
+	some, err := hosts.SpawnProcs(t.Context(), mesh.SpawnSpec{
+		Name: "some", PerHost: shape.Unit(), AllowPartial: true,
 		Command: mesh.Command{Path: "/bin/sh", Args: []string{"-c", "mkdir " + t.TempDir() + "/first 2>/dev/null && exit 3; exec " + ownPath(t)}},
 	})
 	var failed *mesh.SpawnError

@@ -12,17 +12,17 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// ControllerError says that the controller of a mesh is gone, so that nobody tells what becomes of the ranks
-// any more: no rank is to blame; hosts stop them when their lease runs out. Or another one has the mesh, which Err
-// says as a *agent.FencedError. A mesh of hosts is watched by the program itself: of such a one it says that this could
-// not hear them.
+// ControllerError reports that the controller of a mesh is gone and changes of ranks are no longer
+// reported. No rank is to blame; hosts stop the ranks when their lease expires. If another
+// controller has the mesh, Err is a *agent.FencedError. For a mesh of hosts, watched by the program
+// itself, it means that the program could not hear them.
 type ControllerError struct {
 	Controller subjects.ActorID
 	Err        error // how it was noticed
 }
 
 func (e *ControllerError) Error() string {
-	if f := agent.Fenced(e.Err); f != nil {
+	if f := agent.AsFenced(e.Err); f != nil {
 		return fmt.Sprintf("controller %s has lost its mesh: %v", e.Controller, e.Err)
 	}
 	if d, ok := errors.AsType[*deafError](e.Err); ok {
@@ -33,7 +33,7 @@ func (e *ControllerError) Error() string {
 
 func (e *ControllerError) Unwrap() error { return e.Err }
 
-// watched is a region whose controller is listened to.
+// watched is a region with a watched controller.
 type watched struct {
 	net    *Net
 	owner  subjects.ActorID
@@ -57,8 +57,8 @@ func ends(changes iter.Seq2[actor.Event, error]) iter.Seq2[actor.Event, error] {
 	}
 }
 
-// changes streams what a controller says of the region, each event with the rank's place in it. When the
-// controller is gone the last event says so, beside a *ControllerError.
+// changes streams the controller's events of the region, each with the rank in the region. When the
+// controller is gone, the last event reports it, beside a *ControllerError.
 func (w watched) changes(ctx context.Context) iter.Seq2[actor.Event, error] {
 	if w.other != nil {
 		return w.other(ctx)
@@ -69,7 +69,7 @@ func (w watched) changes(ctx context.Context) iter.Seq2[actor.Event, error] {
 			return
 		}
 		for _, c := range w.controllers {
-			w.net.watches.began(w.net.proc.ID(), c)
+			w.net.watchedMeshes.noteWatched(w.net.proc.ID(), c)
 		}
 		said, leave := w.net.feeds.join(w)
 		defer leave()
@@ -77,15 +77,15 @@ func (w watched) changes(ctx context.Context) iter.Seq2[actor.Event, error] {
 	}
 }
 
-// Watched is a mesh whose ranks can be watched.
-type Watched interface {
+// Watchable is a mesh whose ranks can be watched.
+type Watchable interface {
 	Watch(ctx context.Context) iter.Seq2[actor.Event, error]
 }
 
-// Supervise lets an actor deal with the failures of a mesh: f runs on its turn, before its mail, for each
-// rank that has failed for good, and for the mesh's controller, should that be gone. An error that it returns
-// fails the actor, with the failure as the cause; so does every failure when f is nil.
-func Supervise(ctx *actor.Context, m Watched, f func(*actor.Context, actor.Event) error) {
+// Supervise lets an actor handle the failures of a mesh. f runs on the actor's turn, before its
+// mail, for each rank that failed for good, and for the loss of the mesh's controller. An error of
+// f fails the actor, with the failure as the cause; if f is nil, every failure does.
+func Supervise(ctx *actor.Context, m Watchable, f func(*actor.Context, actor.Event) error) {
 	if f == nil {
 		f = func(_ *actor.Context, e actor.Event) error { return errors.New(e.Reason) }
 	}
@@ -115,7 +115,8 @@ type failure struct {
 	last bool
 }
 
-// dealWith waits for the next failure. The watch goes on meanwhile, so that none is told twice or missed.
+// dealWith waits for the next failure. The watch goes on meanwhile, so that none is repeated or
+// missed.
 func dealWith(ctx *actor.Context, failures <-chan failure, f func(*actor.Context, actor.Event) error) {
 	ctx.Go(func(work context.Context) func(*actor.Context) {
 		select {

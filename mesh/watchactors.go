@@ -14,12 +14,13 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// changesFound is changes of actors whose owner the handle does not know, or that have none: their procs know.
+// changesFound is changes for actors whose owner is unknown to the handle or absent: their procs
+// know it.
 func (m ActorMesh[A]) changesFound(ctx context.Context) iter.Seq2[actor.Event, error] {
 	return func(yield func(actor.Event, error) bool) {
 		w := m.watched()
 		w.other = nil
-		if !m.free {
+		if !m.uncontrolled {
 			var err error
 			if w.owner, err = m.procs.ownerOf(ctx, m.name); err != nil {
 				if ctx.Err() == nil {
@@ -30,7 +31,7 @@ func (m ActorMesh[A]) changesFound(ctx context.Context) iter.Seq2[actor.Event, e
 		}
 		if !w.owner.IsValid() {
 			free := askedWatch{watched: w, source: &ofActors{watched: w, procs: m.procs, actors: m.name}, ranks: incarnations{}}
-			free.owner = m.procs.net.proc.Latest(m.procs.placement().Proc(0)).Actor(agent.Name)
+			free.owner = m.procs.net.proc.LatestGeneration(m.procs.placement().Proc(0)).Actor(agent.Name)
 			w.other = free.changes
 		}
 		for e, err := range w.changes(ctx) {
@@ -41,15 +42,15 @@ func (m ActorMesh[A]) changesFound(ctx context.Context) iter.Seq2[actor.Event, e
 	}
 }
 
-// ownerWithin bounds the wait for a proc that knows who owns an actor.
-const ownerWithin = 10 * time.Second
+// ownerTimeout bounds the wait for a proc that knows the owner of an actor.
+const ownerTimeout = 10 * time.Second
 
-// ownerOf is who owns the actors of a full name, as the first proc says that knows them; zero: nobody does.
+// ownerOf is the owner of the actors of a full name, from the first proc that knows it; zero: none.
 func (p ProcMesh) ownerOf(ctx context.Context, name string) (owner subjects.ActorID, err error) {
-	ctx, cancel := context.WithTimeout(ctx, ownerWithin)
+	ctx, cancel := context.WithTimeout(ctx, ownerTimeout)
 	defer cancel()
 	answered := false
-	for _, r := range cast.Stream(ctx, p.agents(), agent.Get, agent.Query{ID: name}) {
+	for _, r := range cast.Stream(ctx, p.agents(), agent.Get, agent.GetRequest{ID: name}) {
 		switch {
 		case r.Err != nil:
 			err = r.Err
@@ -68,8 +69,8 @@ func (p ProcMesh) ownerOf(ctx context.Context, name string) (owner subjects.Acto
 	return owner, fmt.Errorf("none of its procs says who owns it: %w", err)
 }
 
-// ofActors is the word of actors that nobody owns. Their procs tell of their ends at once, and know them afterwards;
-// hosts tell of the ends of the procs.
+// ofActors is the source of events of actors without owner. Their procs report their ends at once,
+// and remember them; hosts report the ends of the procs.
 type ofActors struct {
 	watched
 	procs  ProcMesh
@@ -83,7 +84,7 @@ func (w *ofActors) asked() subjects.ActorID { return subjects.ActorID{} }
 func (w *ofActors) listen(said *backlog, _ chan<- struct{}) (end func(), err error) {
 	space, mesh := w.net.proc.Space(), w.procs.desc.ID
 	told := func(e actor.Event) {
-		if e, in := e.Within(w.procs.desc.Extent.NumRanks()); in && e.Terminal() {
+		if e, in := e.ClampRanks(w.procs.desc.Extent.NumRanks()); in && e.Terminal() {
 			e.Each(said.take)
 		}
 	}
@@ -93,7 +94,7 @@ func (w *ofActors) listen(said *backlog, _ chan<- struct{}) (end func(), err err
 	})
 }
 
-// read makes the end of a proc that of the actor that was there.
+// read turns the end of a proc into that of its actor.
 func (w *ofActors) read(e actor.Event, ranks incarnations) (actor.Event, bool) {
 	if e.Kind == actor.KindProc {
 		if i, was := ranks[e.Rank]; !was || i.over {
@@ -107,14 +108,14 @@ func (w *ofActors) read(e actor.Event, ranks incarnations) (actor.Event, bool) {
 	return e, true
 }
 
-// ask asks each proc, and the hosts of those that do not answer. That nobody answers is an error.
+// ask asks each proc, and the hosts of silent ones. If none answers, that is an error.
 func (w *ofActors) ask(ctx context.Context, said *backlog, known incarnations) error {
 	if known.allOver(w.region.NumRanks()) {
 		return nil
 	}
 	gens := map[int]int{} // of who is asked, or an earlier one
 	for _, base := range w.region.Ranks() {
-		gens[base] = int(w.net.proc.Latest(w.procs.placement().Proc(base)).Gen)
+		gens[base] = int(w.net.proc.LatestGeneration(w.procs.placement().Proc(base)).Gen)
 	}
 	all, silent, err := w.askProcs(ctx)
 	if err != nil {
@@ -146,15 +147,16 @@ func (w *ofActors) ask(ctx context.Context, said *backlog, known incarnations) e
 	return errors.Join(fmt.Errorf("none of its procs answers: %s", silent[0].Reason), err)
 }
 
-// askProcs is what procs say, and why some do not. It leaves time to ask their hosts.
+// askProcs returns the procs' states, and the reasons of silent ones. It leaves time to ask their
+// hosts.
 func (w *ofActors) askProcs(ctx context.Context) (all shape.ValueMesh[[]agent.State], silent map[int]agent.Status, err error) {
 	if d, ok := ctx.Deadline(); ok {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithDeadline(ctx, d.Add(-time.Until(d)/2))
 		defer cancel()
 	}
-	all, err = cast.Gather(ctx, w.procs.agents(), agent.Get, agent.Query{ID: w.actors})
-	silent, err = reasons(err)
+	all, err = cast.Gather(ctx, w.procs.agents(), agent.Get, agent.GetRequest{ID: w.actors})
+	silent, err = statusesByRank(err)
 	return all, silent, err
 }
 

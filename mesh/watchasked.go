@@ -15,30 +15,32 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// askedWatch tells of the ranks of a mesh without a controller of its own: somebody says at once what becomes of them,
-// and somebody knows what was lost on the way, and is asked for it at first, when there is reason to, and each beat.
+// askedWatch watches a mesh without a controller of its own. A source reports changes at once, and
+// can list states that were lost on the way. The watch asks it at first, on each signal, and on
+// each beat.
 type askedWatch struct {
 	watched
 	source
 	ranks incarnations
 }
 
-// source is where the word of ranks comes from.
+// source provides the events of ranks.
 type source interface {
-	// name is what the mesh is called.
+	// name is the name of the mesh.
 	name() string
-	// listen has what is told put behind what was said, until end; a word in changed has the source asked.
+	// listen appends events to said until end is called; a signal on changed makes the watch ask.
 	listen(said *backlog, changed chan<- struct{}) (end func(), err error)
-	// read is what something that was said means for a rank; false: nothing.
+	// read converts an event to one of a rank; false: none.
 	read(e actor.Event, ranks incarnations) (actor.Event, bool)
-	// ask puts how things are behind what was said; known is what was known when it began.
+	// ask appends the present states to said; known is the state when it began.
 	ask(ctx context.Context, said *backlog, known incarnations) error
-	// asked is who has answered last; zero: nobody. It is not called while somebody is asked.
+	// asked is the last to answer; zero: none yet. It is not called during ask.
 	asked() subjects.ActorID
 }
 
-// changes streams what becomes of the ranks; what is told need not wait for who is asked. When nobody has answered for as long as supervision.watchdog the last event
-// says so, beside a *ControllerError.
+// changes streams the changes of the ranks; events need not wait for ask. After
+// supervision.controller-timeout without an answer the last event reports that, beside a
+// *ControllerError.
 func (w *askedWatch) changes(ctx context.Context) iter.Seq2[actor.Event, error] {
 	return func(yield func(actor.Event, error) bool) {
 		said, changed := newBacklog(w.region), make(chan struct{}, 1)
@@ -48,7 +50,7 @@ func (w *askedWatch) changes(ctx context.Context) iter.Seq2[actor.Event, error] 
 			return
 		}
 		defer unsubscribe()
-		watchdog := config.SupervisionWatchdog.Get(w.net.config)
+		watchdog := config.SupervisionControllerTimeout.Get(w.net.config)
 		beat := min(watchdog/beats, maxBeat)
 		again := time.NewTicker(beat)
 		defer again.Stop()
@@ -96,7 +98,7 @@ func (w *askedWatch) askWithin(ctx context.Context, said *backlog, known incarna
 	return w.ask(ctx, said, known)
 }
 
-// tell yields what is new in what was said; false: that is all.
+// tell yields the new events in said; false: that is all.
 func (w *askedWatch) tell(said *backlog, yield func(actor.Event, error) bool) bool {
 	for {
 		e, err, ok := said.first()
@@ -130,7 +132,7 @@ func (w watched) subscribe(to map[string]func(actor.Event)) (end func(), err err
 	}
 	for subject, f := range to {
 		sub, err := p.Bus().Control().Subscribe(subject, func(m bus.Msg) {
-			if e, err := actor.OpenEvent(p.Space(), m); err == nil { // else what it was is asked for
+			if e, err := actor.DecodeEventFrom(p.Space(), m); err == nil { // else what it was is asked for
 				f(e)
 			}
 		})
@@ -143,7 +145,7 @@ func (w watched) subscribe(to map[string]func(actor.Event)) (end func(), err err
 	return end, nil
 }
 
-// incarnations are the newest ones that are known of ranks.
+// incarnations are the newest known incarnations of ranks.
 type incarnations map[int]incarnation
 
 type incarnation struct {
@@ -151,7 +153,8 @@ type incarnation struct {
 	over      bool
 }
 
-// news is what an event tells that was not known: that a rank ended, each incarnation of it once, or runs again.
+// news returns the new facts in an event: the end of a rank, once for each incarnation, or its
+// restart.
 func (r incarnations) news(e actor.Event) (out []actor.Event) {
 	last, known := r[e.Rank]
 	if known && (e.Gen < last.gen || e.Gen == last.gen && (last.over || !e.Terminal())) {
@@ -166,7 +169,7 @@ func (r incarnations) news(e actor.Event) (out []actor.Event) {
 	return out
 }
 
-// allOver reports whether so many have ended.
+// allOver reports whether n ranks have ended.
 func (r incarnations) allOver(n int) bool {
 	for _, i := range r {
 		if i.over {
@@ -176,14 +179,14 @@ func (r incarnations) allOver(n int) bool {
 	return n <= 0
 }
 
-// end is that an incarnation has ended, and nobody has told how.
+// end is the event of an incarnation's end without a reported cause.
 func (i incarnation) end(e actor.Event, why string) actor.Event {
 	return actor.Event{
 		Kind: e.Kind, Status: string(actor.Failed), Mesh: e.Mesh, Rank: e.Rank, View: i.view, Gen: i.gen, Actor: e.Actor, Name: e.Name, Reason: why, At: time.Now(),
 	}
 }
 
-// over is that all have ended.
+// over is the end of all ranks.
 func (r incarnations) over(mesh subjects.MeshID, why string) (out []actor.Event) {
 	for _, rank := range slices.Sorted(maps.Keys(r)) {
 		if i := r[rank]; !i.over {

@@ -15,40 +15,41 @@ import (
 
 var errNetClosed = errors.New("the connection to the castnet was closed")
 
-// Watch yields the end of every host of the region, those that are known included, until ctx ends or the loop is left:
-// that it is dead (failed), or has left in good order (stopped). One that comes back may end again (MESH-19).
+// Watch yields the end of every host of the region, known ones included, until ctx ends or the loop
+// is left: dead (failed), or left in order (stopped). A host that comes back may end again
+// (MESH-19).
 func (h HostMesh) Watch(ctx context.Context) iter.Seq2[actor.Event, error] {
 	return ends(h.Changes(ctx))
 }
 
-// Changes yields what becomes of the hosts of the region: all but that they are well, which nothing is said of, at once,
-// and then that one is suspect, unknown, dead, alive again, or in another mode.
+// Changes yields the changes of the region's hosts: first those that are not healthy, then each
+// that becomes suspect, unknown, dead, alive again, or changes its mode.
 func (h HostMesh) Changes(ctx context.Context) iter.Seq2[actor.Event, error] {
 	return func(yield func(actor.Event, error) bool) {
 		if err := h.Err(); err != nil {
 			yield(actor.Event{}, err)
 			return
 		}
-		hosts, err := h.net.watcher()
+		hosts, err := h.net.presenceWatcher()
 		if err != nil {
 			yield(actor.Event{}, err)
 			return
 		}
 		w := newHostWatch(h)
-		defer context.AfterFunc(h.net.ctx, func() { w.said.end(actor.Event{}, fmt.Errorf("watch %s: %w", h.name, h.net.ended())) })()
+		defer context.AfterFunc(h.net.ctx, func() { w.said.end(actor.Event{}, fmt.Errorf("watch %s: %w", h.name, h.net.endCause())) })()
 		defer w.alarm.Stop()
 		defer hosts.Watch(h.hosts, w.hear)()
 		w.said.tell(ctx, yield)
 	}
 }
 
-// hostWatch makes of what is known of hosts what is told of a mesh of them. Its region's hosts are watched by the
-// program itself, as for all its meshes: nobody else has to live for that.
+// hostWatch converts changes of hosts to events of their mesh. The program itself watches the
+// hosts, as for all its meshes, and so depends on no other process.
 type hostWatch struct {
 	mesh    HostMesh
 	said    *backlog
 	base    map[subjects.HostID]int // rank
-	teller  presence.Teller
+	teller  presence.EventReporter
 	unknown map[subjects.HostID]bool
 
 	watchdog time.Duration
@@ -58,7 +59,7 @@ type hostWatch struct {
 func newHostWatch(h HostMesh) *hostWatch {
 	w := &hostWatch{
 		mesh: h, said: newBacklog(h.region), base: map[subjects.HostID]int{},
-		unknown: map[subjects.HostID]bool{}, watchdog: config.SupervisionWatchdog.Get(h.net.config),
+		unknown: map[subjects.HostID]bool{}, watchdog: config.SupervisionControllerTimeout.Get(h.net.config),
 	}
 	for view, base := range h.region.Ranks() {
 		w.base[h.hosts[view]] = base
@@ -68,10 +69,10 @@ func newHostWatch(h HostMesh) *hostWatch {
 	return w
 }
 
-// hear takes what is known of a host: one call after another.
+// hear applies a change of a host: one call at a time.
 func (w *hostWatch) hear(c presence.Change) {
 	w.listen(c)
-	e, news := w.teller.Tell(c)
+	e, news := w.teller.Event(c)
 	if !news {
 		return
 	}
@@ -82,7 +83,7 @@ func (w *hostWatch) hear(c presence.Change) {
 	w.said.take(e)
 }
 
-// listen has the alarm run as long as a host is unknown: while the program hears, none is for long.
+// listen runs the alarm as long as a host is unknown: while the program hears, none is for long.
 func (w *hostWatch) listen(c presence.Change) {
 	before := len(w.unknown)
 	if delete(w.unknown, c.Host); c.State == presence.Unknown {
@@ -96,14 +97,14 @@ func (w *hostWatch) listen(c presence.Change) {
 	}
 }
 
-// deaf ends the watch of a program that has not heard for too long: no host is to blame.
+// deaf ends the watch of a program that could not hear for too long: no host is to blame.
 func (w *hostWatch) deaf() {
 	self := w.mesh.net.proc.ID().Actor("presence")
 	why := &deafError{w.mesh.name, w.watchdog}
 	w.said.end(blamed(self, why), &ControllerError{self, why})
 }
 
-// deafError says that a program could not hear hosts.
+// deafError reports that a program could not hear hosts.
 type deafError struct {
 	mesh string
 	For  time.Duration

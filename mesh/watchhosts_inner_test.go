@@ -49,20 +49,20 @@ func TestMESH19_aSliceOfHostsIsToldOfItsOwnAndOfEachChangeOnce(t *testing.T) {
 	defer w.alarm.Stop()
 	first, second := w.mesh.hosts[0], w.mesh.hosts[1]
 	is := func(id subjects.HostID, c presence.Change) {
-		c.Host, c.Mode = id, agent.Open
+		c.Host, c.Mode = id, agent.ModeOpen
 		w.hear(c)
 	}
-	is(first, presence.Change{State: presence.Unknown, Unheard: true})
+	is(first, presence.Change{State: presence.Unknown, NeverHeard: true})
 	is(first, presence.Change{State: presence.Alive})
 	require.Empty(t, w.told(), "that it was not heard of before is no news")
-	w.hear(presence.Change{Host: second, State: presence.Alive, Mode: agent.Cordoned})
+	w.hear(presence.Change{Host: second, State: presence.Alive, Mode: agent.ModeCordoned})
 	require.Equal(t, []string{"3 at 1 host.mode cordoned <nil>"}, w.told())
 	is(first, presence.Change{State: presence.Suspect})
 	is(first, presence.Change{State: presence.Dead})
 	is(first, presence.Change{State: presence.Dead})
 	require.Equal(t, []string{"2 at 0 host.suspect suspect <nil>", "2 at 0 host.dead failed <nil>"}, w.told())
 	is(first, presence.Change{State: presence.Alive})
-	is(first, presence.Change{State: presence.Dead, Left: true})
+	is(first, presence.Change{State: presence.Dead, Graceful: true})
 	is(second, presence.Change{State: presence.Unknown})
 	require.Equal(t, []string{
 		"2 at 0 host.alive open <nil>", "2 at 0 host.left stopped <nil>", "3 at 1 host.unknown unknown <nil>",
@@ -74,7 +74,7 @@ func TestMESH19_whoCannotHearBlamesNoHost(t *testing.T) {
 		w := newHostWatch(hostsOf(t))
 		defer w.alarm.Stop()
 		is := func(i int, s presence.State) {
-			w.hear(presence.Change{Host: w.mesh.hosts[i], State: s, Mode: agent.Open})
+			w.hear(presence.Change{Host: w.mesh.hosts[i], State: s, Mode: agent.ModeOpen})
 		}
 		nearly := w.watchdog - time.Second
 		is(0, presence.Unknown)
@@ -121,7 +121,7 @@ func TestSupervise_aHostThatDiesTwiceFailsTwice(t *testing.T) {
 	t.Parallel()
 	mesh, dealt := make(reported), make(chan int)
 	typ := actor.NewType[struct{}, actor.None]("supervisor")
-	registry, err := actor.NewRegistry(typ.Made(func(ctx *actor.Context, _ actor.None) (struct{}, error) {
+	registry, err := actor.NewRegistry(typ.Define(func(ctx *actor.Context, _ actor.None) (struct{}, error) {
 		Supervise(ctx, mesh, func(_ *actor.Context, e actor.Event) error {
 			dealt <- e.Rank
 			return nil

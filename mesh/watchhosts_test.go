@@ -18,7 +18,7 @@ func TestMESH19_hostsAreWatchedAsRanksAre(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	cfg := &config.Config{}
-	require.NoError(t, config.SupervisionDead.Override(cfg, 2*time.Second))
+	require.NoError(t, config.SupervisionDeadAfter.Override(cfg, 2*time.Second))
 	net := c.Connect(t, configured(cfg))
 	mine, err := net.Allocate(t.Context(), c.here(t), "mine", shape.Of("host", 2))
 	require.NoError(t, err)
@@ -45,7 +45,7 @@ func TestMESH19_hostsAreWatchedAsRanksAre(t *testing.T) {
 	}
 	until("host=2/3 host.dead failed <nil>")
 	agentOf := agent.Of(mine.Hosts()[1].Proc()).Via(net.Proc())
-	_, err = agent.Cordon.Call(t.Context(), agentOf, agent.Cordoning{On: true, Reason: "new disks"})
+	_, err = agent.Cordon.Call(t.Context(), agentOf, agent.CordonRequest{Cordon: true, Reason: "new disks"})
 	require.NoError(t, err)
 	until("host=1/3 host.mode cordoned <nil>")
 	require.NoError(t, mine.Shutdown(t.Context(), "done"))

@@ -23,7 +23,7 @@ func stall(t *testing.T, from, to *mesh.Net) (resume, fill func()) {
 	t.Helper()
 	gate, entered := make(chan struct{}), make(chan struct{})
 	enter := sync.OnceFunc(func() { close(entered) })
-	port, closePort := actor.OpenFunc(to.Proc(), func([]byte) error {
+	port, closePort := actor.OpenPortFunc(to.Proc(), func([]byte) error {
 		enter()
 		<-gate // on the data pump
 		return nil
@@ -45,7 +45,7 @@ func stall(t *testing.T, from, to *mesh.Net) (resume, fill func()) {
 func (c *cluster) watcher(t *testing.T) *mesh.Net {
 	t.Helper()
 	var quick config.Config
-	require.NoError(t, config.SupervisionWatchdog.Set(&quick, 2*time.Second))
+	require.NoError(t, config.SupervisionControllerTimeout.Set(&quick, 2*time.Second))
 	net := c.Connect(t, configured(&quick))
 	return net
 }
@@ -148,7 +148,7 @@ func TestMESH19_hostsAreWatchedThoughNoDataArrive(t *testing.T) {
 		for hear(t, said) != want {
 		}
 	}
-	_, err = agent.Cordon.Call(t.Context(), agent.Of(mine.Hosts()[0].Proc()).Via(c.Proc()), agent.Cordoning{On: true, Reason: "new disks"})
+	_, err = agent.Cordon.Call(t.Context(), agent.Of(mine.Hosts()[0].Proc()).Via(c.Proc()), agent.CordonRequest{Cordon: true, Reason: "new disks"})
 	require.NoError(t, err)
 	until("0 cordoned host.mode <nil>")
 	require.NoError(t, mine.Shutdown(t.Context(), "done"))

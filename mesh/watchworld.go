@@ -12,12 +12,13 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// ofWorld is the word of the ranks of a world. Their hosts say at once what becomes of them; the system controller,
-// whichever acts, knows what was lost, and that a host is gone, and tells when something became of the world.
+// ofWorld is the source of events of a world's ranks. Their hosts report changes at once. The
+// acting system controller knows lost events and dead hosts, and reports changes of the world.
 type ofWorld struct {
 	watched
 	world string
 	mesh  subjects.MeshID
+	ranks int              // that the world has
 	by    subjects.ActorID // the controller that answered last
 }
 
@@ -31,7 +32,7 @@ func (w *ofWorld) listen(said *backlog, changed chan<- struct{}) (end func(), er
 	space := w.net.proc.Space()
 	return w.subscribe(map[string]func(actor.Event){
 		space.Events(actor.KindProc, w.mesh): func(e actor.Event) {
-			if e.Terminal() || e.Status == string(actor.Running) {
+			if e, in := e.ClampRanks(w.ranks); in && (e.Terminal() || e.Status == string(actor.Running)) {
 				e.Each(said.take) // one too many ends the watch
 			}
 		},
@@ -49,7 +50,7 @@ func (w *ofWorld) ask(ctx context.Context, said *backlog, known incarnations) er
 	if err != nil {
 		return err
 	}
-	now, err := agent.Insist(ctx, worlds.Snap, system, worlds.Filter{Worlds: []string{w.world}})
+	now, err := agent.Insist(ctx, worlds.GetSnapshot, system, worlds.Filter{Worlds: []string{w.world}})
 	if err != nil {
 		return err
 	}
@@ -66,17 +67,17 @@ func (w *ofWorld) ask(ctx context.Context, said *backlog, known incarnations) er
 	return nil
 }
 
-// eventOf is how a proc of a world is, as its host would have told it.
+// eventOf is the state of a world's proc, as an event of its host.
 func eventOf(p worlds.ProcState) actor.Event {
 	id := p.ID
 	e := actor.Event{
-		Kind: actor.KindProc, Status: string(actor.Running), Mesh: id.Mesh.String(), Rank: int(id.Rank), Gen: int(id.Gen), Seat: int(id.Seat),
+		Kind: actor.KindProc, Status: string(actor.Running), Mesh: id.Mesh.String(), Rank: int(id.Rank), Gen: int(id.Gen), ProcIndex: int(id.Index),
 		Host: p.Host, Reason: p.Reason, At: time.Now(),
 	}
 	switch {
-	case p.Health == worlds.Ended && strings.HasPrefix(p.Reason, agent.Stopped.String()):
+	case p.Health == worlds.HealthEnded && strings.HasPrefix(p.Reason, agent.Stopped.String()):
 		e.Status = string(actor.Stopped)
-	case p.Health == worlds.Ended || p.Health == worlds.Expired:
+	case p.Health == worlds.HealthEnded || p.Health == worlds.HealthExpired:
 		e.Status = string(actor.Failed)
 	}
 	return e

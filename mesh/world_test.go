@@ -30,7 +30,7 @@ func (c *cluster) declare(t *testing.T, name string, extent shape.Extent, perHos
 	require.NoError(t, err)
 	self, err := os.Executable()
 	require.NoError(t, err)
-	d := worlds.Declaration{Spec: worlds.Spec{Name: name, Shape: extent, PerHost: perHost, Command: agent.Command{Path: self}}}
+	d := worlds.UpsertRequest{Spec: worlds.Spec{Name: name, Shape: extent, PerHost: perHost, Command: agent.Command{Path: self}}}
 	_, err = worlds.Upsert.Call(t.Context(), system, d)
 	require.NoError(t, err)
 }
@@ -104,7 +104,7 @@ func TestLookup_aWorldIsAMeshLikeAnother(t *testing.T) {
 	require.NoError(t, err, "a service is the same for whoever asks")
 	require.True(t, one.Equal(again))
 
-	refused := procs.Restart(t.Context(), mesh.Rolling{})
+	refused := procs.Restart(t.Context(), mesh.RollingRestart{})
 	require.ErrorContains(t, refused, "the ranks of world train begin anew with their hosts: stop each hostd (SIGTERM) and start it again as it was")
 	require.ErrorContains(t, refused, " (--world train --host-rank 0)")
 	require.ErrorContains(t, procs.Slice("x", 0, 1).Stop(t.Context()), "stop 1 ranks of world train: it is stopped as a whole: want all 3")
@@ -134,7 +134,7 @@ func TestLookup_aWorldThatLacksHostsIsReachedWhereItIsThere(t *testing.T) {
 	require.NoError(t, read.UnmarshalText(text))
 	require.True(t, read.Equal(procs))
 
-	ends, err := mesh.SpawnActors(t.Context(), procs.Slice("x", 2, 3), counter, mesh.ActorSpawning[int64]{Label: "counters", Params: 1})
+	ends, err := mesh.SpawnActors(t.Context(), procs.Slice("x", 2, 3), counter, mesh.ActorSpawnSpec[int64]{Label: "counters", Params: 1})
 	require.NoError(t, err, "what has no host is not asked")
 	n, err := add.Call(t.Context(), ends.Ref(0), 1)
 	require.NoError(t, err)
@@ -148,9 +148,9 @@ func TestLookup_aWorldThatLacksHostsIsReachedWhereItIsThere(t *testing.T) {
 	require.NoError(t, syscall.Kill(pid, syscall.SIGSTOP))
 	const mails = 20
 	for range mails {
-		require.NoError(t, add.Post(t.Context(), old, 1))
+		require.NoError(t, add.Send(t.Context(), old, 1))
 	}
-	require.NoError(t, cast.Post(t.Context(), leaver, add, 1))
+	require.NoError(t, cast.Send(t.Context(), leaver, add, 1))
 	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
 
 	// The next host of rank 0 runs another incarnation, which a new look finds.
@@ -182,7 +182,7 @@ func (c *cluster) oldMailReturns(t *testing.T, old actor.Ref[*Counter], mails in
 	heir := old.ID()
 	heir.Proc.Gen++
 	spec := agent.ActorSpec{Name: heir.Name, Type: counter.Name(), Params: []byte{0}, Owner: c.Proc().ID().Actor("owner")}
-	_, err := agent.Create.Call(t.Context(), agent.Of(heir.Proc).Via(c.Proc()), agent.Creation{Actors: &spec, Wait: true})
+	_, err := agent.Create.Call(t.Context(), agent.Of(heir.Proc).Via(c.Proc()), agent.CreateRequest{Actors: &spec, Wait: true})
 	require.NoError(t, err)
 	back := func() (n int) {
 		for _, r := range c.Proc().DeadLetters() {
@@ -193,7 +193,7 @@ func (c *cluster) oldMailReturns(t *testing.T, old actor.Ref[*Counter], mails in
 		return n
 	}
 	require.Eventually(t, func() bool { return back() == mails }, testkit.Patience, 5*time.Millisecond, "all came back")
-	if err := add.Post(t.Context(), old, 1); err == nil {
+	if err := add.Send(t.Context(), old, 1); err == nil {
 		require.Eventually(t, func() bool { return back() == mails+1 }, testkit.Patience, 5*time.Millisecond)
 	}
 	n, err := add.Call(t.Context(), actor.RefOf[*Counter](heir).Via(c.Proc()), 0)
@@ -222,7 +222,7 @@ func TestMESH6_aWorldIsWatchedAsAnyMesh(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	patient := &config.Config{}
-	require.NoError(t, config.WorldEviction.Override(patient, time.Hour))
+	require.NoError(t, config.WorldEvictionTimeout.Override(patient, time.Hour))
 	c.System(t, "s", func(o *worlds.Options) { o.Config = patient })
 	c.HostInWorld(t, "a", "train", 0)
 	leave := c.HostInWorld(t, "b", "train", 1)
@@ -267,7 +267,7 @@ func TestMESH12_watchingAWorldEndsWhenNoSystemControllerAnswersForLong(t *testin
 	c.HostInWorld(t, "a", "train", 0)
 	c.declare(t, "train", shape.Of("x", 1), 1)
 	cfg := &config.Config{}
-	require.NoError(t, config.SupervisionWatchdog.Override(cfg, time.Second))
+	require.NoError(t, config.SupervisionControllerTimeout.Override(cfg, time.Second))
 	procs := c.running(t, c.Connect(t, configured(cfg)), "train", 1)
 	ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
 	defer cancel()
@@ -277,7 +277,7 @@ func TestMESH12_watchingAWorldEndsWhenNoSystemControllerAnswersForLong(t *testin
 			continue // where there is no store, hosts may hear so
 		}
 		require.ErrorAs(t, err, new(*mesh.ControllerError))
-		require.ErrorIs(t, err, worlds.ErrNoSystem)
+		require.ErrorIs(t, err, worlds.ErrNoController)
 	}
 }
 
@@ -286,7 +286,7 @@ func (c *cluster) worldOf(t *testing.T, name string) string {
 	t.Helper()
 	system, err := worlds.Find(t.Context(), c.Proc())
 	require.NoError(t, err)
-	now, err := worlds.Snap.Call(t.Context(), system, worlds.Filter{Worlds: []string{name}})
+	now, err := worlds.GetSnapshot.Call(t.Context(), system, worlds.Filter{Worlds: []string{name}})
 	require.NoError(t, err)
 	require.Len(t, now.Worlds, 1)
 	return now.Worlds[0].Mesh

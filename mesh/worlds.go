@@ -9,13 +9,14 @@ import (
 	"github.com/castnet-io/castnet/controller/worlds"
 )
 
-// stopWorld has the system controller stop a world and forget it. What of it has not ended is an error.
+// stopWorld makes the system controller stop a world and remove it. Members that have not ended are
+// an error.
 func (p ProcMesh) stopWorld(ctx context.Context) error {
 	name := p.desc.World.World
 	if n := p.region.NumRanks(); n < p.desc.Extent.NumRanks() {
 		return fmt.Errorf("stop %d ranks of world %s: it is stopped as a whole: want all %d", n, name, p.desc.Extent.NumRanks())
 	}
-	ctx, cancel := within(ctx, config.MeshStopDeadline.Get(p.net.config))
+	ctx, cancel := withTimeout(ctx, config.MeshStopDeadline.Get(p.net.config))
 	defer cancel()
 	system, err := worlds.Find(ctx, p.net.proc)
 	if err != nil {
@@ -24,7 +25,7 @@ func (p ProcMesh) stopWorld(ctx context.Context) error {
 	port := actor.OpenPort[worlds.StopReport](p.net.proc)
 	defer port.Close()
 	to := port.Ref()
-	accepted, err := worlds.Stop.Call(ctx, system, worlds.Stopping{Worlds: []string{name}, Reason: "stopped by its user", Report: &to})
+	accepted, err := worlds.Stop.Call(ctx, system, worlds.StopRequest{Worlds: []string{name}, Reason: "stopped by its user", Report: &to})
 	if err == nil && len(accepted.Worlds) == 0 {
 		err = fmt.Errorf("%s", accepted.Skipped[name])
 	}

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Finds what is missing before anything is compiled, and says each in one line: Go, the folders
-# that it writes to, the modules, and with --race a C compiler. Fetches modules that are missing.
+# that it writes to, the modules, with --race a C compiler, and with --nats what the nats command is built from.
+# Fetches modules that are missing.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 
@@ -80,5 +81,9 @@ if [ -z "$failed" ] && absent; then
     [ "$failed" ] && exit 1
     echo "castnet: fetching modules…" >&2
     said=$(go mod download 2>&1) || problem "modules cannot be fetched: $(printf '%s' "$said" | head -n 1)"
+fi
+if [ -z "$failed" ] && [ "${1:-}" = --nats ]; then
+    said=$(go list -C tools -deps github.com/nats-io/natscli/nats 2>&1 >/dev/null) ||
+        problem "modules of the nats command cannot be fetched: $(printf '%s' "$said" | grep -v '^go: downloading' | head -n 1)"
 fi
 [ -z "$failed" ]

@@ -31,23 +31,23 @@ func ParseActorID(s string) (ActorID, error) {
 	return ActorID{Proc: proc, Name: s[at+1:]}, nil
 }
 
-// beside separates a seat from a name.
-const beside = '!'
+// indexSep separates a proc's index from a name.
+const indexSep = '!'
 
-// Within names the actor within its OS process: by its name, with the seat of its
-// proc in front when that is not the first.
-func (a ActorID) Within() string {
-	if a.Proc.Seat == 0 {
+// LocalName is the actor's name within its OS process. If its proc is not the first there, the
+// proc's index comes in front.
+func (a ActorID) LocalName() string {
+	if a.Proc.Index == 0 {
 		return a.Name
 	}
-	return string(append(append(strconv.AppendUint(nil, uint64(a.Proc.Seat), 10), beside), a.Name...))
+	return string(append(append(strconv.AppendUint(nil, uint64(a.Proc.Index), 10), indexSep), a.Name...))
 }
 
-// Within finds an actor by its name within a process: the inverse of
-// [ActorID.Within]. It is invalid when the name says an impossible seat.
-func (p ProcessID) Within(name string) ActorID {
+// ActorByLocalName returns the actor of a local name: the inverse of [ActorID.LocalName]. It is
+// invalid if the name has an impossible index.
+func (p ProcessID) ActorByLocalName(name string) ActorID {
 	id := p.Proc()
-	at := strings.IndexByte(name, beside)
+	at := strings.IndexByte(name, indexSep)
 	if at < 0 {
 		return id.Actor(name)
 	}
@@ -55,7 +55,7 @@ func (p ProcessID) Within(name string) ActorID {
 	if !ok || seat == 0 || seat > math.MaxUint32-id.Rank {
 		return ActorID{}
 	}
-	id.Rank, id.Seat = id.Rank+seat, seat
+	id.Rank, id.Index = id.Rank+seat, seat
 	return id.Actor(name[at+1:])
 }
 

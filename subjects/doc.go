@@ -1,43 +1,40 @@
-// Package subjects holds castnet's names: the IDs of hosts, meshes, procs,
-// actors and ports, and the NATS subjects made from them. On a broker an ID is
-// an address: a subject is a pure function of the ID, nothing is looked up.
+// Package subjects holds castnet's names: the IDs of hosts, meshes, procs, actors and ports, and
+// the NATS subjects made from them. An ID is an address: its subject is a pure function of the ID,
+// without any lookup.
 //
 // # Rules
 //
-// A label is [A-Za-z0-9][A-Za-z0-9_-]{0,31}. A uid is 13 characters of [0-9a-z]
-// from a secure source. Numbers are decimal uint32 without sign or leading
-// zeros. A name is a label, or label-uid. A port is a label, or "_" and 1 to 31
-// characters of [0-9a-z] for the ports the system opens; no other token of a
-// user's starts with "_". What does not fit is an [*Error] that shows the rule,
-// never an escape, never silently changed.
+// A label is [A-Za-z0-9][A-Za-z0-9_-]{0,31}. A uid is 13 characters of [0-9a-z] from a secure
+// source. Numbers are decimal uint32 without sign or leading zeros. A name is a label, or
+// label-uid. A port is a label, or "_" and 1 to 31 characters of [0-9a-z] for the ports opened by
+// the system; no other token of a user starts with "_". Any other text is an [*Error] with the
+// rule. Texts are never escaped or changed.
 //
 //	ID             text               example
 //	HostID         label-uid          rack3n07-2m9qx1k4h0t7c
 //	MeshID         label-uid          trainers-7kd93x0b5m2qa
-//	ProcID         mesh/rank.gen      trainers-7kd93x0b5m2qa/12.0; with a seat mesh/rank.gen.seat
+//	ProcID         mesh/rank.gen      trainers-7kd93x0b5m2qa/12.0; with an index mesh/rank.gen.index
 //	ProcessID      mesh_rank-gen      trainers-7kd93x0b5m2qa_12-0
 //	ActorID        proc/name          trainers-7kd93x0b5m2qa/12.0/counter-0c8h4w2n6v1ye
 //	PortID         actor:port         trainers-7kd93x0b5m2qa/12.0/counter-0c8h4w2n6v1ye:add
 //
-// Every proc is a rank of a mesh; a lone one (a client, the service proc of a
-// host) is rank 0 of a unit mesh of its own. gen is the incarnation, from 0. Ranks
-// in a row may share an OS process: all but the first have a seat, which is how
-// many ranks they come after it. A ProcessID is one token for an OS process, named
-// after the first proc in it, and a pure function of the ProcID.
+// Every proc is a rank of a mesh; a lone one (a client, the service proc of a host) is rank 0 of
+// its own unit mesh. gen is the generation, from 0. Consecutive ranks may share an OS process: all
+// but the first have an index, the number of ranks they come after it. A ProcessID is one token for
+// an OS process. It has the name of the first proc there, and is a pure function of the ProcID.
 //
 // # The table
 //
-// Subjects start with <root>.v1.<namespace>, by default castnet.v1.default; v1
-// is the version of the wire. <r> is rank-gen or rank-gen-seat. <process> is a ProcessID.
-// <where> is 1 to 4 of a number or "_", joined by "-". <from> is the sender: a
-// ProcessID, or the label of a foreign client ([Anon] without credentials). It
-// is last (before the reply token in r.), so a NATS permission can pin it and
-// the server authenticates the sender.
+// Subjects start with <root>.v1.<namespace>, by default castnet.v1.default; v1 is the version of
+// the wire. <r> is rank-gen or rank-gen-index. <process> is a ProcessID. <where> is 1 to 4 of a
+// number or "_", joined by "-". <from> is the sender: a ProcessID, or the label of a foreign client
+// ([Anon] without credentials). It is last (before the reply token in r.), so a NATS permission can
+// pin it and the server authenticates the sender.
 //
 //	p.<mesh>.<r>.<actor>.<port>.<from>              a message to one port of one actor
 //	k.<mesh>.<actor>.<port>.<where>.<from>          a cast to the procs of a proc mesh
 //	f.<process>.<from>                              a packet of one link: many messages, or a repair
-//	c.<process>.<from>                              the control lane of a process
+//	c.<process>.<from>                              control messages of a process
 //	h.<host>.<verb>.<from>                          request/reply with a host agent; "any" for each of them
 //	cast.<meshname>.<actor>.<endpoint>.<from>       a cast by any NATS client, through the gateway
 //	hb.<kind>.<from>                                heartbeats
@@ -49,32 +46,32 @@
 // # How to use it
 //
 //	space, err := subjects.NewSpace(root, namespace) // the zero Space is castnet.v1.default
-//	subject := space.Port(id, from)                  // where to publish
-//	filter := space.PortsOf(proc)                    // what to subscribe to
-//	got, err := space.Parse(subject)                 // what a received message is
+//	subject := space.Port(id, from)                  // to publish to
+//	filter := space.PortsOf(proc)                    // to subscribe to
+//	got, err := space.Parse(subject)                 // the parts of a received subject
 //
-// Tokens that come from people or the wire are checked at the edge with
-// [CheckLabel] and its kin, which say what is wrong.
+// Check tokens from people or the wire at the edge by [CheckLabel] and its kin; their errors
+// describe the fault.
 //
 // # Contract
 //
-// All types are small immutable values, comparable with ==, safe for concurrent
-// use, their zero value invalid (Space apart, whose zero value is the default).
+// All types are small immutable values, comparable with ==, safe for concurrent use. Their zero
+// value is invalid, except the zero Space, the default.
 //
-//   - SUB-1 One text per value: what a Parse function accepts, String gives back
-//     unchanged, and two texts are never the same value.
-//   - SUB-2 An invalid value has no text: String is "", marshaling is an error.
-//   - SUB-3 A builder yields a subject that Parse accepts, or "" when a part is
-//     invalid. NATS clients refuse the empty subject, so a bad part can never
-//     become a wildcard or somebody else's subject.
-//   - SUB-4 Parse takes one literal subject of its own Space and gives back what
-//     the builder of its kind was given. Wildcards and empty tokens are errors.
-//   - SUB-5 Parse of an accepted subject allocates nothing. Its fields share the
+//   - SUB-1 (one text): each value has one text. Parse functions and String are inverse, and two
+//     different texts are never the same value.
+//   - SUB-2 (invalid values): an invalid value has no text: String is "", marshaling is an error.
+//   - SUB-3 (builders): a builder yields a subject accepted by Parse, or "" if a part is invalid.
+//     NATS clients refuse the empty subject, so a bad part can never become a wildcard or another
+//     sender's subject.
+//   - SUB-4 (parsing): Parse takes one literal subject of its own Space and returns the arguments
+//     of its builder. Wildcards and empty tokens are errors.
+//   - SUB-5 (no allocation): Parse of an accepted subject allocates nothing. Its fields share the
 //     memory of the subject.
-//   - SUB-6 No subject is longer than [MaxSubject] bytes.
+//   - SUB-6 (length): no subject is longer than [MaxSubject] bytes.
 //
 // # Failure
 //
-// Every error is, or wraps, an [*Error] that names the input and what was
-// expected. Nothing here panics, whatever the bytes.
+// Every error is, or wraps, an [*Error] with the input and the expected form. No function here
+// panics, whatever the bytes.
 package subjects

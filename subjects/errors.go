@@ -2,10 +2,9 @@ package subjects
 
 import "fmt"
 
-// Error says that a text is not what it should be. It is the only concrete error
-// of this package.
+// Error reports a malformed text. It is the only concrete error of this package.
 type Error struct {
-	What  string // what the text was to be, as "host label"
+	What  string // the role of the text, as "host label"
 	Input string // the text itself
 	Want  string // the rule it breaks
 }
@@ -20,7 +19,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s %q: want %s", e.What, e.Input, e.Want)
 }
 
-// errInvalid is what marshaling an invalid ID returns (SUB-2).
+// errInvalid is the error of marshaling an invalid ID (SUB-2).
 func errInvalid(what string) error {
 	return &Error{What: what, Want: "a valid ID, not a zero or hand-made invalid one"}
 }

@@ -1,28 +1,34 @@
 package subjects
 
-// Role is what a user of a NATS server does with castnet.
+import "slices"
+
+// Role is the role of a NATS user in castnet.
 type Role string
 
 // The roles.
 const (
 	RoleProgram Role = "program" // programs of mesh.Connect, and the client command
-	RoleCaller  Role = "caller"  // NATS clients that cast through a gateway
+	RoleCaller  Role = "caller"  // NATS clients of a gateway
 	RoleHost    Role = "host"    // hostd, gateways and procs
 )
 
-// Discovery is what is published to find NATS micro services, such as the system controller.
+// Discovery is the filter of requests that find NATS micro services, such as the system controller.
 const Discovery = "$SRV.>"
 
-// Grants are the subjects that a user needs in the permissions of a server.
+// Account is the filter of requests to servers about connections of the own account, to find out
+// whether a silent process still exists.
+const Account = "$SYS.REQ.ACCOUNT.PING.*"
+
+// Grants are the subjects for a user's permissions on a server.
 type Grants struct{ Publish, Subscribe []string }
 
-// Grants are those of a role; replies come under the prefix inbox. A role that Role does not name has none.
-// A system controller also needs a bucket of JetStream.
+// Grants returns the grants of a role; replies come under the prefix inbox. An unknown role has
+// none. A system controller also needs a JetStream bucket.
 func (s Space) Grants(role Role, inbox string) Grants {
 	replies := inbox + ".>"
 	under := func(kinds ...Kind) (all []string) {
 		for _, k := range kinds {
-			all = append(all, s.start()+k.String()+".>")
+			all = append(all, s.prefixText()+k.String()+".>")
 		}
 		return all
 	}
@@ -30,15 +36,15 @@ func (s Space) Grants(role Role, inbox string) Grants {
 	case RoleProgram:
 		return Grants{
 			Publish: append(under(KindPort, KindCast, KindFrame, KindControl, KindHost, KindEvent, KindHint),
-				s.Heartbeats("hosts"), s.Heartbeats("echo"), Discovery),
+				s.Heartbeats("hosts"), s.Heartbeats("echo"), Discovery, Account),
 			Subscribe: append(under(KindPort, KindFrame, KindControl, KindHint, KindEvent, KindLog),
 				s.Heartbeats("host"), s.Heartbeats("gone"), s.Heartbeats("echo"), replies),
 		}
 	case RoleCaller:
 		return Grants{Publish: under(KindGateway), Subscribe: []string{replies}}
 	case RoleHost:
-		all := []string{s.start() + ">", Discovery, replies}
-		return Grants{Publish: all, Subscribe: all}
+		all := []string{s.prefixText() + ">", Discovery, replies}
+		return Grants{Publish: append(slices.Clone(all), Account), Subscribe: all}
 	}
 	return Grants{}
 }

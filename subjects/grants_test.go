@@ -52,7 +52,7 @@ func TestGrants_areUnderTheirSpaceAndInbox(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, subjects.Grants{Publish: []string{"a.b.v1.lab.cast.>"}, Subscribe: []string{"_MINE.>"}},
 		space.Grants(subjects.RoleCaller, "_MINE"))
-	require.Equal(t, []string{"a.b.v1.lab.>", "$SRV.>", "_MINE.>"}, space.Grants(subjects.RoleHost, "_MINE").Publish)
+	require.Equal(t, []string{"a.b.v1.lab.>", "$SRV.>", "_MINE.>", "$SYS.REQ.ACCOUNT.PING.*"}, space.Grants(subjects.RoleHost, "_MINE").Publish)
 	require.Contains(t, space.Grants(subjects.RoleProgram, "_MINE").Publish, "a.b.v1.lab.hb.echo.*")
 	require.Zero(t, space.Grants("stranger", "_MINE"))
 }

@@ -131,11 +131,11 @@ func TestID_compareAgreesWithEquality(t *testing.T) {
 func TestActorID_withinItsProcessRoundTrips(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		id := genPortID.Draw(t, "port").Actor
-		require.Equal(t, id, id.Proc.Process().Within(id.Within()))
+		require.Equal(t, id, id.Proc.Process().ActorByLocalName(id.LocalName()))
 	})
 	p := must(subjects.ParseProcID(mesh1 + "/4294967295.0")).Process()
 	for _, name := range []string{"1!a", "0!a", "!a", "01!a", "x!a", "-1!a"} {
-		require.False(t, p.Within(name).IsValid(), name)
+		require.False(t, p.ActorByLocalName(name).IsValid(), name)
 	}
 }
 
@@ -216,7 +216,7 @@ func TestCheck_tokensAgreeWithTheirRegexps(t *testing.T) {
 		{func(s string) error { return subjects.CheckLabel("x", s) }, regexp.MustCompile(`^` + label + `\z`)},
 		{func(s string) error { return subjects.CheckName("x", s) }, regexp.MustCompile(`^` + label + `(-[0-9a-z]{13})?\z`)},
 		{subjects.CheckPort, regexp.MustCompile(`^(` + label + `|_[0-9a-z]{1,31})\z`)},
-		{subjects.CheckWhere, regexp.MustCompile(`^(_|` + number + `)(-(_|` + number + `)){0,3}\z`)},
+		{subjects.CheckCoords, regexp.MustCompile(`^(_|` + number + `)(-(_|` + number + `)){0,3}\z`)},
 		{subjects.CheckFrom, regexp.MustCompile(`^(` + label + `|` + label + `-[0-9a-z]{13}_` + number + `-` + number + `)\z`)},
 	}
 	noise := rapid.StringMatching(`[A-Za-z0-9_.*> -]{0,50}`)
@@ -228,9 +228,9 @@ func TestCheck_tokensAgreeWithTheirRegexps(t *testing.T) {
 			require.Equal(t, r.rule.MatchString(s), r.check(s) == nil, "rule %d, %q", i, s)
 		}
 	})
-	require.NoError(t, subjects.CheckWhere("4294967295-_-0-7"))
-	require.Error(t, subjects.CheckWhere("4294967296"))
-	require.Error(t, subjects.CheckWhere("1-2-3-4-5"))
+	require.NoError(t, subjects.CheckCoords("4294967295-_-0-7"))
+	require.Error(t, subjects.CheckCoords("4294967296"))
+	require.Error(t, subjects.CheckCoords("1-2-3-4-5"))
 	require.NoError(t, subjects.CheckFrom(subjects.Anon))
 }
 

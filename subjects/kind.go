@@ -1,6 +1,6 @@
 package subjects
 
-// Kind says which row of the table a subject belongs to.
+// Kind is the row of the table for a subject.
 type Kind uint8
 
 // The rows of the table. The zero Kind is none of them.
@@ -47,8 +47,8 @@ func (k Kind) String() string {
 	return ""
 }
 
-// Form is the kind's row of the table, without the Space: what errors show.
-func (k Kind) Form() string {
+// Pattern is the kind's row of the table, without the Space, for errors.
+func (k Kind) Pattern() string {
 	switch k {
 	case KindPort:
 		return "p.<mesh>.<rank>-<gen>.<actor>.<port>.<from>"

@@ -38,7 +38,7 @@ var (
 	genProc = rapid.Custom(func(t *rapid.T) subjects.ProcID {
 		id := subjects.ProcID{Mesh: genMesh.Draw(t, "mesh"), Rank: rapid.Uint32().Draw(t, "rank"), Gen: rapid.Uint32().Draw(t, "gen")}
 		if rapid.Bool().Draw(t, "shares its process") {
-			id.Seat = rapid.Uint32Range(0, id.Rank).Draw(t, "seat")
+			id.Index = rapid.Uint32Range(0, id.Rank).Draw(t, "seat")
 		}
 		return id
 	})

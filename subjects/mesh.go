@@ -7,22 +7,22 @@ type MeshID struct{ s string }
 
 // NewMeshID draws a new mesh ID with this label.
 func NewMeshID(label string) (MeshID, error) {
-	s, err := newUnique("mesh label", label)
+	s, err := newLabelUID("mesh label", label)
 	return MeshID{s}, err
 }
 
 // ParseMeshID reads label-uid.
 func ParseMeshID(s string) (MeshID, error) {
-	if !isUnique(s) {
+	if !isLabelUID(s) {
 		return MeshID{}, &Error{What: "mesh ID", Input: s, Want: wantUID}
 	}
 	return MeshID{s}, nil
 }
 
 // Label is the part people chose.
-func (m MeshID) Label() string { return labelOf(m.s) }
+func (m MeshID) Label() string { return labelPart(m.s) }
 
-// UID is the part that makes it unique.
+// UID is the unique part of the ID.
 func (m MeshID) UID() string { return m.s[len(m.s)-min(len(m.s), UIDLen):] }
 
 // String is the ID's text, "" if invalid.
@@ -48,13 +48,13 @@ type HostID struct{ s string }
 
 // NewHostID draws a new host ID with this label.
 func NewHostID(label string) (HostID, error) {
-	s, err := newUnique("host label", label)
+	s, err := newLabelUID("host label", label)
 	return HostID{s}, err
 }
 
 // ParseHostID reads label-uid.
 func ParseHostID(s string) (HostID, error) {
-	if !isUnique(s) {
+	if !isLabelUID(s) {
 		return HostID{}, &Error{What: "host ID", Input: s, Want: wantUID}
 	}
 	return HostID{s}, nil
@@ -64,9 +64,9 @@ func ParseHostID(s string) (HostID, error) {
 func (h HostID) Proc() ProcID { return ProcID{Mesh: MeshID(h)} }
 
 // Label is the part people chose.
-func (h HostID) Label() string { return labelOf(h.s) }
+func (h HostID) Label() string { return labelPart(h.s) }
 
-// UID is the part that makes it unique.
+// UID is the unique part of the ID.
 func (h HostID) UID() string { return h.s[len(h.s)-min(len(h.s), UIDLen):] }
 
 // String is the ID's text, "" if invalid.
@@ -87,8 +87,8 @@ func (h HostID) MarshalText() ([]byte, error) { return h.AppendText(nil) }
 // UnmarshalText is ParseHostID.
 func (h *HostID) UnmarshalText(text []byte) error { return unmarshal(h, text, ParseHostID) }
 
-// labelOf is the label of a label-uid, "" of an empty text.
-func labelOf(s string) string { return s[:max(len(s)-UIDLen-1, 0)] }
+// labelPart is the label of a label-uid, "" of an empty text.
+func labelPart(s string) string { return s[:max(len(s)-UIDLen-1, 0)] }
 
 // appendText is the one AppendText of all IDs (SUB-2).
 func appendText(b []byte, what string, id interface{ String() string }) ([]byte, error) {

@@ -16,7 +16,7 @@ type Subject struct {
 
 	Actor    string // p, k, cast, and ev about an actor
 	Port     string // p, k
-	Where    string // k
+	Coords   string // k
 	Host     string // h: the text of a HostID, or Any
 	Verb     string // h
 	MeshName string // cast
@@ -25,24 +25,24 @@ type Subject struct {
 	Stream   string // log
 	Link     string // n
 	Token    string // r: 1 to 4 tokens
-	From     string // who sent it; in r, whom the reply is for
+	From     string // the sender; in r, the receiver of the reply
 }
 
-// Scope is what an event is about.
+// Scope is the object of an event.
 func (s Subject) Scope() EventScope {
-	return EventScope{Mesh: s.Mesh, Ranked: s.HasRank, Rank: s.Proc.Rank, Gen: s.Proc.Gen, Seat: s.Proc.Seat, Actor: s.Actor}
+	return EventScope{Mesh: s.Mesh, Ranked: s.HasRank, Rank: s.Proc.Rank, Gen: s.Proc.Gen, Index: s.Proc.Index, Actor: s.Actor}
 }
 
 // Parse reads a literal subject of this Space (SUB-4, SUB-5).
 func (s Space) Parse(subject string) (Subject, error) {
-	rest, ok := strings.CutPrefix(subject, s.start())
+	rest, ok := strings.CutPrefix(subject, s.prefixText())
 	if !ok {
-		return Subject{}, &Error{What: "subject", Input: subject, Want: "one that starts with " + s.start()}
+		return Subject{}, &Error{What: "subject", Input: subject, Want: "one that starts with " + s.prefixText()}
 	}
 	p := parser{all: rest, rest: rest, more: true}
 	out := p.subject()
 	if p.err == nil && p.more {
-		p.misshapen()
+		p.failShape()
 	}
 	if p.err != nil {
 		return Subject{}, fmt.Errorf("subject %.*q: %w", MaxSubject, subject, p.err)
@@ -53,8 +53,8 @@ func (s Space) Parse(subject string) (Subject, error) {
 // parser eats a subject token by token. After the first error its answers mean
 // nothing.
 type parser struct {
-	all  string // what follows the Space
-	rest string // what is not eaten yet
+	all  string // the text after the Space
+	rest string // the unread text
 	more bool   // a token is left
 	kind Kind
 	err  error
@@ -73,7 +73,7 @@ func (p *parser) subject() Subject {
 		out.Mesh = p.mesh()
 		out.Actor = p.name("actor name")
 		out.Port = p.port()
-		out.Where = p.token(isWhere, "place", wantWhere)
+		out.Coords = p.token(isCoords, "place", wantCoords)
 	case KindFrame, KindControl:
 		out.Process = p.process()
 	case KindHost:
@@ -104,7 +104,7 @@ func (p *parser) subject() Subject {
 	return out
 }
 
-// reply reads r.<from>.<token>, the one kind that does not end with its sender.
+// reply parses r.<from>.<token>, the one kind without its sender at the end.
 func (p *parser) reply(out Subject) Subject {
 	out.From = p.token(isFrom, "sender", wantFrom)
 	if out.Token = p.rest; !p.more || !isReplyToken(out.Token) {
@@ -123,7 +123,7 @@ func (p *parser) event(out *Subject) {
 	out.Event = p.label("event kind")
 	mesh := p.next()
 	switch {
-	case isUnique(mesh):
+	case isLabelUID(mesh):
 		out.Mesh = MeshID{mesh}
 	case mesh != "_":
 		p.fail("mesh ID", mesh, wantUID+"; or _")
@@ -149,7 +149,7 @@ func (p *parser) rank(out *Subject, token string) {
 	out.Proc, out.HasRank = id, true
 }
 
-func (p *parser) mesh() MeshID             { return MeshID{p.token(isUnique, "mesh ID", wantUID)} }
+func (p *parser) mesh() MeshID             { return MeshID{p.token(isLabelUID, "mesh ID", wantUID)} }
 func (p *parser) name(what string) string  { return p.token(isName, what, wantName) }
 func (p *parser) label(what string) string { return p.token(isLabel, what, wantLabel) }
 func (p *parser) port() string             { return p.token(isPort, "port", wantPort) }
@@ -174,18 +174,18 @@ func (p *parser) check(is func(string) bool, what, t, want string) {
 	}
 }
 
-// next takes the next token; that there is none is an error about the shape.
+// next takes the next token; a missing one is an error about the shape.
 func (p *parser) next() (t string) {
 	if !p.more {
-		p.misshapen()
+		p.failShape()
 		return ""
 	}
 	t, p.rest, p.more = strings.Cut(p.rest, ".")
 	return t
 }
 
-// misshapen says that there are too few or too many tokens.
-func (p *parser) misshapen() { p.fail("tokens", p.all, p.kind.Form()) }
+// failShape reports too few or too many tokens.
+func (p *parser) failShape() { p.fail("tokens", p.all, p.kind.Pattern()) }
 
 // fail keeps the first error.
 func (p *parser) fail(what, input, want string) {

@@ -6,22 +6,22 @@ import (
 	"strings"
 )
 
-// ProcID names one incarnation of one rank of a mesh: mesh/rank.gen. A respawned
-// rank is the next Gen: a new name, so late mail for the old life reaches nobody.
-// Procs that share an OS process are ranks in a row: the first, its lead, gives
-// the process its name, and the one Seat ranks after it is mesh/rank.gen.seat.
+// ProcID names one generation of one rank of a mesh: mesh/rank.gen. A respawned rank has the next
+// Gen and so a new name: late mail for the old generation reaches no actor. The procs of an OS
+// process are consecutive ranks. The first, its lead, gives the process its name; the one Index
+// ranks after it is mesh/rank.gen.index.
 type ProcID struct {
-	Mesh MeshID
-	Rank uint32
-	Gen  uint32
-	Seat uint32 // at most Rank
+	Mesh  MeshID
+	Rank  uint32
+	Gen   uint32
+	Index uint32 // at most Rank
 }
 
-// ParseProcID reads mesh/rank.gen or mesh/rank.gen.seat.
+// ParseProcID parses mesh/rank.gen or mesh/rank.gen.index.
 func ParseProcID(s string) (ProcID, error) {
 	mesh, rank, found := strings.Cut(s, "/")
 	p, ok := parseRank(rank, ".")
-	if !found || !ok || !isUnique(mesh) {
+	if !found || !ok || !isLabelUID(mesh) {
 		return ProcID{}, &Error{What: "proc ID", Input: s, Want: "mesh/rank.gen or mesh/rank.gen.seat, as trainers-7kd93x0b5m2qa/12.0"}
 	}
 	p.Mesh = MeshID{mesh}
@@ -30,9 +30,9 @@ func ParseProcID(s string) (ProcID, error) {
 
 // Lead is the first proc in the OS process of this one: itself, when it sits
 // there alone.
-func (p ProcID) Lead() ProcID { return ProcID{Mesh: p.Mesh, Rank: p.Rank - p.Seat, Gen: p.Gen} }
+func (p ProcID) Lead() ProcID { return ProcID{Mesh: p.Mesh, Rank: p.Rank - p.Index, Gen: p.Gen} }
 
-// Process names the OS process that the proc is in. It is invalid if p is.
+// Process is the ID of the proc's OS process. It is invalid if p is.
 func (p ProcID) Process() ProcessID {
 	if !p.IsValid() {
 		return ProcessID{}
@@ -52,11 +52,11 @@ func (p ProcID) String() string {
 }
 
 // IsValid reports whether p names a proc.
-func (p ProcID) IsValid() bool { return p.Mesh.IsValid() && p.Seat <= p.Rank }
+func (p ProcID) IsValid() bool { return p.Mesh.IsValid() && p.Index <= p.Rank }
 
-// Compare orders by mesh, rank, generation and seat.
+// Compare orders by mesh, rank, generation and index.
 func (p ProcID) Compare(o ProcID) int {
-	return cmp.Or(p.Mesh.Compare(o.Mesh), cmp.Compare(p.Rank, o.Rank), cmp.Compare(p.Gen, o.Gen), cmp.Compare(p.Seat, o.Seat))
+	return cmp.Or(p.Mesh.Compare(o.Mesh), cmp.Compare(p.Rank, o.Rank), cmp.Compare(p.Gen, o.Gen), cmp.Compare(p.Index, o.Index))
 }
 
 // AppendText appends the text of a valid ID.
@@ -68,9 +68,9 @@ func (p ProcID) MarshalText() ([]byte, error) { return p.AppendText(nil) }
 // UnmarshalText is ParseProcID.
 func (p *ProcID) UnmarshalText(text []byte) error { return unmarshal(p, text, ParseProcID) }
 
-// append writes mesh<afterMesh>rank<sep>gen, and <sep>seat behind it when there is one.
+// append appends mesh<afterMesh>rank<sep>gen, and <sep>index if it is not 0.
 func (p ProcID) append(b []byte, afterMesh, sep byte) []byte {
-	return appendRank(append(append(b, p.Mesh.s...), afterMesh), p.Rank, p.Gen, p.Seat, sep)
+	return appendRank(append(append(b, p.Mesh.s...), afterMesh), p.Rank, p.Gen, p.Index, sep)
 }
 
 func appendRank(b []byte, rank, gen, seat uint32, sep byte) []byte {
@@ -94,20 +94,18 @@ func ParseProcessID(s string) (ProcessID, error) {
 	return ProcessID{s}, nil
 }
 
-// parseProcess reads from the right: a mesh label may hold "_" and "-", the
-// numbers hold neither.
+// parseProcess parses from the right: a mesh label may hold "_" and "-", the numbers hold neither.
 func parseProcess(s string) (ProcID, bool) {
 	at := strings.LastIndexByte(s, '_')
-	if at < 0 || !isUnique(s[:at]) {
+	if at < 0 || !isLabelUID(s[:at]) {
 		return ProcID{}, false
 	}
 	p, ok := parseRank(s[at+1:], "-")
 	p.Mesh = MeshID{s[:at]}
-	return p, ok && p.Seat == 0
+	return p, ok && p.Index == 0
 }
 
-// Proc is the first proc of the process: the inverse of [ProcID.Process] for a
-// proc without a seat.
+// Proc is the first proc of the process: the inverse of [ProcID.Process] for a proc with index 0.
 func (p ProcessID) Proc() ProcID {
 	id, _ := parseProcess(p.s) // only valid text gets into p; the zero p gives the zero ProcID
 	return id

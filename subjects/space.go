@@ -17,15 +17,14 @@ const MaxRoot = 64
 // MaxSubject is the longest subject a Space builds, in bytes (SUB-6): a cast with
 // every token at its longest. It is far below NATS' control line of 4096.
 const MaxSubject = maxPrefix + len("k.") + MaxName + len(".") + MaxName + len(".") + MaxLabel +
-	len(".") + MaxWhere*(maxNumber+1) - 1 + len(".") + maxProcess
+	len(".") + MaxCoords*(maxNumber+1) - 1 + len(".") + maxProcess
 
 const (
 	maxPrefix  = MaxRoot + len("."+Version+".") + MaxLabel + len(".")
 	maxProcess = MaxName + 2*(1+maxNumber)
 )
 
-// Space is the part of the subject tree that one deployment lives in. The zero
-// Space is castnet.v1.default.
+// Space is the part of the subject tree for one deployment. The zero Space is castnet.v1.default.
 type Space struct{ prefix string } // "" for the default, so that equal spaces are ==
 
 // NewSpace makes the Space <root>.v1.<namespace>. An empty argument takes its
@@ -52,10 +51,10 @@ func NewSpace(root, namespace string) (Space, error) {
 	return Space{prefix}, nil
 }
 
-// String is what all subjects of the Space start with, without the last dot.
-func (s Space) String() string { return strings.TrimSuffix(s.start(), ".") }
+// String is the common prefix of all subjects of the Space, without the last dot.
+func (s Space) String() string { return strings.TrimSuffix(s.prefixText(), ".") }
 
-func (s Space) start() string {
+func (s Space) prefixText() string {
 	if s.prefix == "" {
 		return defaultPrefix
 	}

@@ -16,7 +16,7 @@ func build(s subjects.Space, v subjects.Subject) string {
 	case subjects.KindPort:
 		return s.Port(v.Proc.Actor(v.Actor).Port(v.Port), v.From)
 	case subjects.KindCast:
-		return s.Cast(v.Mesh, v.Actor, v.Port, v.Where, v.From)
+		return s.Cast(v.Mesh, v.Actor, v.Port, v.Coords, v.From)
 	case subjects.KindFrame:
 		return s.Frame(v.Process, v.From)
 	case subjects.KindControl:
@@ -49,7 +49,7 @@ var genSubject = rapid.Custom(func(t *rapid.T) subjects.Subject {
 		v.Actor, v.Port = genName.Draw(t, "actor"), genPort.Draw(t, "port")
 	case subjects.KindCast:
 		v.Mesh = genMesh.Draw(t, "mesh")
-		v.Actor, v.Port, v.Where = genName.Draw(t, "actor"), genPort.Draw(t, "port"), genWhere.Draw(t, "where")
+		v.Actor, v.Port, v.Coords = genName.Draw(t, "actor"), genPort.Draw(t, "port"), genWhere.Draw(t, "where")
 	case subjects.KindFrame, subjects.KindControl:
 		v.Process = genProc.Draw(t, "process").Process()
 	case subjects.KindHost:
@@ -112,7 +112,7 @@ func TestSpace_subjectsReadAsTheTableSays(t *testing.T) {
 		"ev.failed.trainers-7kd93x0b5m2qa.12-0.counter-0c8h4w2n6v1ye.anon": s.Event("failed", actor.Scope(), "anon"),
 		"ev.stopped.trainers-7kd93x0b5m2qa._.worker.anon":                  s.Event("stopped", subjects.EventScope{Mesh: mesh, Actor: "worker"}, "anon"),
 		"ev.*.trainers-7kd93x0b5m2qa.*.*.*":                                s.Events("", mesh),
-		"ev.actor.*.0-0.agent.*":                                           s.FirstEvents("actor", "agent"),
+		"ev.actor.*.0-0.agent.*":                                           s.RankZeroEvents("actor", "agent"),
 		"ev.actor.trainers-7kd93x0b5m2qa.*.worker.*":                       s.ActorEvents("actor", mesh, "worker"),
 		"ev.exited.*.*.*.*":                                                s.Events("exited", subjects.MeshID{}),
 		"log.trainers-7kd93x0b5m2qa.12-0.stderr.anon":                      s.Log(proc, "stderr", "anon"),
@@ -154,7 +154,7 @@ func TestSpace_everySubjectHasTheShapeItsKindShows(t *testing.T) {
 		if v.Kind == subjects.KindReply {
 			text = strings.TrimSuffix(text, v.Token) + "token"
 		}
-		require.Equal(t, strings.Count(v.Kind.Form(), "."), strings.Count(text, "."))
+		require.Equal(t, strings.Count(v.Kind.Pattern(), "."), strings.Count(text, "."))
 		require.Equal(t, v.Kind.String(), text[:strings.IndexByte(text, '.')])
 	})
 }
@@ -177,7 +177,7 @@ func TestSpace_badPartsYieldNoSubject(t *testing.T) { // SUB-3
 			require.Empty(t, got, "builder %d, part %q", i, bad)
 		}
 		if bad != "" { // where the empty token means all
-			for _, got := range []string{s.HostVerbs(subjects.Any, bad), s.Heartbeats(bad), s.Events(bad, mesh), s.FirstEvents("x", bad), s.ActorEvents("x", mesh, bad), s.Event("x", subjects.EventScope{Mesh: mesh, Actor: bad}, "anon")} {
+			for _, got := range []string{s.HostVerbs(subjects.Any, bad), s.Heartbeats(bad), s.Events(bad, mesh), s.RankZeroEvents("x", bad), s.ActorEvents("x", mesh, bad), s.Event("x", subjects.EventScope{Mesh: mesh, Actor: bad}, "anon")} {
 				require.Empty(t, got)
 			}
 		}

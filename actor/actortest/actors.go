@@ -19,31 +19,31 @@ var (
 	SleepActors    = actor.NewType[*SleepActor, actor.None]("sleep-actor")
 )
 
-// What a TestActor can be asked.
+// Endpoints of a TestActor.
 var (
 	GetActorID   = actor.NewEndpoint[TestActor, actor.None, subjects.ActorID]("get-actor-id")
 	GetCastInfo  = actor.NewEndpoint[TestActor, actor.None, CastInfo]("get-cast-info")
 	CauseFailure = actor.NewEndpoint[TestActor, Failure, actor.None]("cause-failure")
 	Forward      = actor.NewEndpoint[TestActor, Route, actor.None]("forward")
-	SpawnTest    = actor.NewEndpoint[TestActor, actor.None, actor.Ref[TestActor]]("spawn-test") // makes a child that is a TestActor
+	SpawnTest    = actor.NewEndpoint[TestActor, actor.None, actor.Ref[TestActor]]("spawn-test") // spawns a TestActor as a child
 )
 
-// Sleep takes the turn of a SleepActor for so long, whatever happens to it.
+// Sleep occupies the turn of a SleepActor for that long, without interruption.
 var Sleep = actor.NewEndpoint[*SleepActor, time.Duration, actor.None]("sleep")
 
 // Actors are the definitions of all actor types of this kit.
 func Actors() []actor.Def {
 	return []actor.Def{
-		TestActors.Made(newTester, testMethods()...),
-		Supervisors.Made(func(ctx *actor.Context, _ actor.None) (TestActor, error) { return supervisor{&tester{}}, nil }, testMethods()...),
-		FailingCreates.Made(func(*actor.Context, actor.None) (TestActor, error) { return nil, errors.New("test failure") }, testMethods()...),
-		SleepActors.Made(func(*actor.Context, actor.None) (*SleepActor, error) { return &SleepActor{}, nil }, Sleep.By((*SleepActor).sleep)),
-		PingPongs.Made(newPingPong, Ping.By((*PingPong).ping)),
-		Wrappers.Made(newWrapper, WrapperFailure.By((*Wrapper).cause), WrappedActor.By((*Wrapper).wrapped), NextFailure.By((*Wrapper).next)),
+		TestActors.Define(newTestActor, testMethods()...),
+		Supervisors.Define(func(ctx *actor.Context, _ actor.None) (TestActor, error) { return supervisingActor{&testActor{}}, nil }, testMethods()...),
+		FailingCreates.Define(func(*actor.Context, actor.None) (TestActor, error) { return nil, errors.New("test failure") }, testMethods()...),
+		SleepActors.Define(func(*actor.Context, actor.None) (*SleepActor, error) { return &SleepActor{}, nil }, Sleep.Handle((*SleepActor).sleep)),
+		PingPongs.Define(newPingPong, Ping.Handle((*PingPong).ping)),
+		Wrappers.Define(newWrapper, WrapperFailure.Handle((*Wrapper).causeFailure), WrappedActor.Handle((*Wrapper).wrapped), NextFailure.Handle((*Wrapper).nextFailure)),
 	}
 }
 
-// TestActor is asked what it knows, and to fail.
+// TestActor answers questions about itself, and fails on request.
 type TestActor interface {
 	actorID(*actor.Context, actor.None) (subjects.ActorID, error)
 	castInfo(*actor.Context, actor.None) (CastInfo, error)
@@ -54,8 +54,8 @@ type TestActor interface {
 
 func testMethods() []actor.Method[TestActor] {
 	return []actor.Method[TestActor]{
-		GetActorID.By(TestActor.actorID), GetCastInfo.By(TestActor.castInfo), CauseFailure.By(TestActor.causeFailure),
-		Forward.By(TestActor.forward), SpawnTest.By(TestActor.spawnTest),
+		GetActorID.Handle(TestActor.actorID), GetCastInfo.Handle(TestActor.castInfo), CauseFailure.Handle(TestActor.causeFailure),
+		Forward.Handle(TestActor.forward), SpawnTest.Handle(TestActor.spawnTest),
 	}
 }
 
@@ -67,15 +67,15 @@ type CastInfo struct {
 	Sender subjects.ActorID
 }
 
-// Failure says how a TestActor fails.
+// Failure selects a failure of a TestActor.
 type Failure struct {
 	Kind     FailureKind
 	Code     int  // the exit code, of Exit
 	Children bool // not the actor: the children it spawned, in order
 }
 
-// FailureKind is a way to fail. All but Panic end the process, as such things do in earnest: they are
-// for actors in a process that the test has started for that.
+// FailureKind is a kind of failure. All but Panic end the process, as real ones do: use them in a
+// process started for the test.
 type FailureKind string
 
 // Kinds of failures.
@@ -86,27 +86,27 @@ const (
 	Fault FailureKind = "fault" // SIGSEGV to itself: the Go runtime prints its stacks and exits with 2
 )
 
-// Route is what Forward takes: who is still to be visited, the receiver first, and who was. The last
-// one sends it to Home, with nobody left to visit.
+// Route is the message of Forward: the actors still to be visited, the receiver first, and the
+// visited ones. The last actor sends it to Home, with none left to visit.
 type Route struct {
 	ToVisit, Visited []actor.Ref[TestActor]
 	Home             actor.PortRef[Route]
 }
 
-type tester struct{ children []actor.Ref[TestActor] }
+type testActor struct{ children []actor.Ref[TestActor] }
 
-func newTester(*actor.Context, actor.None) (TestActor, error) { return &tester{}, nil }
+func newTestActor(*actor.Context, actor.None) (TestActor, error) { return &testActor{}, nil }
 
-func (t *tester) actorID(ctx *actor.Context, _ actor.None) (subjects.ActorID, error) {
+func (t *testActor) actorID(ctx *actor.Context, _ actor.None) (subjects.ActorID, error) {
 	return ctx.Self(), nil
 }
 
-func (t *tester) castInfo(ctx *actor.Context, _ actor.None) (CastInfo, error) {
+func (t *testActor) castInfo(ctx *actor.Context, _ actor.None) (CastInfo, error) {
 	at := ctx.Point()
 	return CastInfo{Rank: at.Rank(), Coords: at.Coords(), Self: ctx.Self(), Sender: ctx.Sender()}, nil
 }
 
-func (t *tester) spawnTest(ctx *actor.Context, _ actor.None) (actor.Ref[TestActor], error) {
+func (t *testActor) spawnTest(ctx *actor.Context, _ actor.None) (actor.Ref[TestActor], error) {
 	child, err := actor.SpawnChild(ctx, TestActors, TestActors.Name(), actor.None{})
 	if err == nil {
 		t.children = append(t.children, child)
@@ -114,10 +114,10 @@ func (t *tester) spawnTest(ctx *actor.Context, _ actor.None) (actor.Ref[TestActo
 	return child, err
 }
 
-func (t *tester) causeFailure(ctx *actor.Context, f Failure) (actor.None, error) {
+func (t *testActor) causeFailure(ctx *actor.Context, f Failure) (actor.None, error) {
 	if f.Children {
 		for _, c := range t.children {
-			if err := CauseFailure.Post(ctx, c, Failure{Kind: f.Kind, Code: f.Code}); err != nil {
+			if err := CauseFailure.Send(ctx, c, Failure{Kind: f.Kind, Code: f.Code}); err != nil {
 				return actor.None{}, err
 			}
 		}
@@ -129,15 +129,15 @@ func (t *tester) causeFailure(ctx *actor.Context, f Failure) (actor.None, error)
 	case Exit:
 		os.Exit(f.Code)
 	case Kill:
-		return actor.None{}, signalSelf(ctx, syscall.SIGKILL)
+		return actor.None{}, killSelf(ctx, syscall.SIGKILL)
 	case Fault:
-		return actor.None{}, signalSelf(ctx, syscall.SIGSEGV)
+		return actor.None{}, killSelf(ctx, syscall.SIGSEGV)
 	}
 	return actor.None{}, fmt.Errorf("cause a failure of kind %q: want %s, %s, %s or %s", f.Kind, Panic, Exit, Kill, Fault)
 }
 
-// signalSelf returns only when the process survives.
-func signalSelf(ctx *actor.Context, s syscall.Signal) error {
+// killSelf returns only when the process survives.
+func killSelf(ctx *actor.Context, s syscall.Signal) error {
 	self, err := os.FindProcess(os.Getpid())
 	if err == nil {
 		err = self.Signal(s)
@@ -149,7 +149,7 @@ func signalSelf(ctx *actor.Context, s syscall.Signal) error {
 	return fmt.Errorf("the process survived signal %d", s)
 }
 
-func (t *tester) forward(ctx *actor.Context, r Route) (actor.None, error) {
+func (t *testActor) forward(ctx *actor.Context, r Route) (actor.None, error) {
 	if len(r.ToVisit) == 0 {
 		return actor.None{}, errors.New("forward: nobody is left to visit")
 	}
@@ -158,15 +158,17 @@ func (t *tester) forward(ctx *actor.Context, r Route) (actor.None, error) {
 	if len(r.ToVisit) == 0 {
 		return actor.None{}, r.Home.Send(ctx, r)
 	}
-	return actor.None{}, Forward.Post(ctx, r.ToVisit[0], r)
+	return actor.None{}, Forward.Send(ctx, r.ToVisit[0], r)
 }
 
-// supervisor is a TestActor that handles every end of a child.
-type supervisor struct{ *tester }
+// supervisingActor is a TestActor that handles every end of a child.
+type supervisingActor struct{ *testActor }
 
-func (supervisor) Supervise(*actor.Context, actor.Event) (handled bool, err error) { return true, nil }
+func (supervisingActor) Supervise(*actor.Context, actor.Event) (handled bool, err error) {
+	return true, nil
+}
 
-// SleepActor has a handler that cannot be interrupted.
+// SleepActor has an uninterruptible handler.
 type SleepActor struct{}
 
 func (*SleepActor) sleep(_ *actor.Context, d time.Duration) (actor.None, error) {

@@ -14,18 +14,19 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/actor/actortest"
+	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// tester is a TestActor in a rig.
-func tester(t testing.TB) (*actortest.Rig, actor.Ref[actortest.TestActor]) {
+// testActor is a TestActor in a rig.
+func testActor(t testing.TB) (*actortest.Rig, actor.Ref[actortest.TestActor]) {
 	t.Helper()
 	rig := actortest.New(t, actortest.Actors()...)
 	return rig, actortest.Spawn(rig, actortest.TestActors, actor.None{})
 }
 
 func TestTestActor_saysWhoItIsAndWhoAsks(t *testing.T) {
-	rig, ref := tester(t)
+	rig, ref := testActor(t)
 	peer := rig.Peer()
 	for _, via := range []*actor.Proc{rig.Proc(), peer.Proc()} {
 		id, err := actortest.GetActorID.Call(rig.Context(), ref.Via(via), actor.None{})
@@ -41,20 +42,20 @@ func TestTestActor_saysWhoItIsAndWhoAsks(t *testing.T) {
 }
 
 func TestFailingCreate_isATestFailure(t *testing.T) {
-	rig, _ := tester(t)
+	rig, _ := testActor(t)
 	_, err := actor.Spawn(rig.Context(), rig.Proc(), actortest.FailingCreates, "fails", actor.None{})
 	require.EqualError(t, err, "actor type failing-create: test failure")
 }
 
 func TestTestActor_panicsForTesting(t *testing.T) {
-	rig, ref := tester(t)
+	rig, ref := testActor(t)
 	_, err := actortest.CauseFailure.Call(rig.Context(), ref, actortest.Failure{Kind: actortest.Panic})
 	require.ErrorIs(t, err, actor.ErrPanic)
 	require.Equal(t, "cause-failure: panicked: for testing", rig.ExpectFailure(ref).Reason)
 }
 
 func TestTestActor_refusesAFailureItDoesNotKnow(t *testing.T) {
-	rig, ref := tester(t)
+	rig, ref := testActor(t)
 	_, err := actortest.CauseFailure.Call(rig.Context(), ref, actortest.Failure{Kind: "cough"})
 	require.EqualError(t, err, `cause a failure of kind "cough": want panic, exit, kill or fault`)
 }
@@ -64,7 +65,7 @@ const deadly = "CASTNET_ACTORTEST_DIE_BY"
 
 func TestTestActor_endsItsProcess(t *testing.T) {
 	if kind := os.Getenv(deadly); kind != "" {
-		rig, ref := tester(t)
+		rig, ref := testActor(t)
 		_, err := actortest.CauseFailure.Call(rig.Context(), ref, actortest.Failure{Kind: actortest.FailureKind(kind), Code: 7})
 		fmt.Println("it lives:", err)
 		return
@@ -98,7 +99,7 @@ func TestTestActor_endsItsProcess(t *testing.T) {
 
 func TestForward_visitsAllAndReturnsTheList(t *testing.T) {
 	both(t, func(t *testing.T) {
-		rig, first := tester(t)
+		rig, first := testActor(t)
 		peer := rig.Peer()
 		refs := []actor.Ref[actortest.TestActor]{first}
 		for range 3 {
@@ -106,8 +107,8 @@ func TestForward_visitsAllAndReturnsTheList(t *testing.T) {
 		}
 		home := actor.OpenPort[actortest.Route](rig.Proc())
 		defer home.Close()
-		require.NoError(t, actortest.Forward.Post(rig.Context(), first, actortest.Route{ToVisit: refs, Home: home.Ref()}))
-		back, err := home.Recv(soon(t))
+		require.NoError(t, actortest.Forward.Send(rig.Context(), first, actortest.Route{ToVisit: refs, Home: home.Ref()}))
+		back, err := home.Recv(testkit.Soon(t))
 		require.NoError(t, err)
 		require.Empty(t, back.ToVisit)
 		require.Equal(t, ids(refs), ids(back.Visited))
@@ -115,7 +116,7 @@ func TestForward_visitsAllAndReturnsTheList(t *testing.T) {
 }
 
 func TestForward_failsWhenNobodyIsLeft(t *testing.T) {
-	rig, ref := tester(t)
+	rig, ref := testActor(t)
 	_, err := actortest.Forward.Call(rig.Context(), ref, actortest.Route{Home: actor.OpenPort[actortest.Route](rig.Proc()).Ref()})
 	require.EqualError(t, err, "forward: nobody is left to visit")
 }
@@ -134,7 +135,7 @@ func TestSupervisor_handlesEveryEndOfAChild(t *testing.T) {
 		for range 3 {
 			child, err := actortest.SpawnTest.Call(rig.Context(), ref, actor.None{})
 			require.NoError(t, err)
-			require.NoError(t, actortest.CauseFailure.Post(rig.Context(), child, actortest.Failure{Kind: actortest.Panic}))
+			require.NoError(t, actortest.CauseFailure.Send(rig.Context(), child, actortest.Failure{Kind: actortest.Panic}))
 			require.True(t, rig.Terminal(child).Failed())
 		}
 		_, err := actortest.GetActorID.Call(rig.Context(), ref, actor.None{})
@@ -146,7 +147,7 @@ func TestSleepActor_isAbortedByAKillWithinTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rig := actortest.New(t, actortest.Actors()...)
 		ref := actortest.Spawn(rig, actortest.SleepActors, actor.None{})
-		require.NoError(t, actortest.Sleep.Post(rig.Context(), ref, 5*time.Second))
+		require.NoError(t, actortest.Sleep.Send(rig.Context(), ref, 5*time.Second))
 		rig.Settle()
 		waits := make(chan error, 1)
 		go func() {
@@ -156,9 +157,9 @@ func TestSleepActor_isAbortedByAKillWithinTheDeadline(t *testing.T) {
 		rig.Settle()
 		start := time.Now()
 		done := rig.Proc().KillActor(ref.ID().Name, "it sleeps")
-		require.ErrorIs(t, take(t, waits), actor.ErrFailed)
+		require.ErrorIs(t, testkit.Next(t, waits), actor.ErrFailed)
 		require.Zero(t, time.Since(start).Truncate(time.Millisecond), "what waits in its mailbox comes back at once")
-		take(t, done)
+		testkit.Next(t, done)
 		require.Equal(t, 5*time.Second, time.Since(start).Truncate(time.Millisecond), "no handler can be ended but by itself; the hour is not slept")
 		e := rig.ExpectFailure(ref)
 		require.Equal(t, "killed: it sleeps", e.Reason)
@@ -182,17 +183,17 @@ func TestWrapper_reportsTheEndOfItsChild(t *testing.T) {
 		require.False(t, none.OK)
 		require.Equal(t, 10*time.Second, time.Since(start).Truncate(time.Millisecond))
 
-		got := make(chan actor.Known[actor.Event], 1)
+		got := make(chan actor.Maybe[actor.Event], 1)
 		go func() {
 			e, _ := actortest.NextFailure.Call(rig.Context(), ref, actor.None{})
 			got <- e
 		}()
 		rig.Settle()
-		require.NoError(t, actortest.WrapperFailure.Post(rig.Context(), ref, actortest.Failure{Kind: actortest.Panic}))
-		sent, err := ends.Recv(soon(t))
+		require.NoError(t, actortest.WrapperFailure.Send(rig.Context(), ref, actortest.Failure{Kind: actortest.Panic}))
+		sent, err := ends.Recv(testkit.Soon(t))
 		require.NoError(t, err)
 		require.Equal(t, rig.Terminal(child), sent)
-		answer := take(t, got)
+		answer := testkit.Next(t, got)
 		require.True(t, answer.OK)
 		require.Equal(t, sent.Reason, answer.Value.Reason)
 		again, err := actortest.NextFailure.Call(rig.Context(), ref, actor.None{})

@@ -1,41 +1,41 @@
-// Package actortest tests one actor alone: it gives a test a place to run it, stand-ins for those it
-// speaks to, and what it sent, spawned and failed with.
+// Package actortest tests one actor alone. It runs the actor, stands in for its peers, and records
+// its messages, children and failures.
 //
 //	rig := actortest.New(t, tills())             // a server without a socket, and a proc
 //	ledger := actortest.NewProbe[*Ledger](rig)   // stands in for a ledger
-//	booked := actortest.On(ledger, book)         // keeps what is sent to its endpoint
+//	booked := actortest.On(ledger, book)         // records the messages to its endpoint
 //	ref := actortest.Spawn(rig, till, ledger.Ref())
-//	err := deposit.Post(rig.Context(), ref, 5)
+//	err := deposit.Send(rig.Context(), ref, 5)
 //	require.EqualValues(t, 5, booked.Next().Value)
 //	booked.None()
 //
-// A Rig works in a testing/synctest bubble, where a restart after an hour takes no time, and without
-// one. Make probes before anything runs: a proc knows its actor types from the start. InPlaceOf puts
-// a probe in the place of the children that an actor spawns; Peer is a second proc, so that messages
-// cross the bus. Actors returns the actors of castnet's own system tests, which do on demand what
-// actors do wrong.
+// A Rig works with and without a testing/synctest bubble; in one, a restart after an hour takes no
+// time. Make probes before anything runs: a proc knows its actor types from the start. ReplaceType
+// puts a probe in the place of an actor's children. Peer is a second proc, so that messages cross
+// the bus. Actors returns the actors of castnet's own system tests, with faults on demand.
 //
 // # Invariants
 //
-//   - KIT-1: nothing started here outlives the test, and an actor that does not stop fails it.
-//   - KIT-2: the failure of an actor without a parent fails the test with its report, unless the test
-//     expects it.
-//   - KIT-3: a Recorder has every message to its endpoint once, with its sender, and those of one
-//     sender in order.
-//   - KIT-4: what is asked for after the rig has settled (None, All, Spawned, Children,
-//     Returned) is complete. In a bubble nothing can come any more before the clock moves.
-//     Without one, every actor has handled its mail, and what was sent over the bus has arrived;
-//     work of Context.Go, timers, ends of children and mail on its way back are not waited for.
-//   - KIT-5: every wait ends, after Patience at most, and then says what did not come.
-//   - KIT-6: a probe is an ordinary actor. In the proc of the sender it gets the message itself.
+//   - KIT-1 (clean end): nothing started here outlives the test. An actor that does not stop fails
+//     the test.
+//   - KIT-2 (failures): the failure of an actor without a parent fails the test with its report,
+//     unless the test expects it.
+//   - KIT-3 (recorders): a Recorder has every message to its endpoint once, with its sender, and
+//     those of one sender in order.
+//   - KIT-4 (settling): results after settling (None, All, Spawned, Children, DeadLetters) are
+//     complete in a bubble until its clock moves. Otherwise mail is handled and bus messages have
+//     arrived; Context.Go, timers, ends of children and dead letters may be outstanding.
+//   - KIT-5 (waits): every wait ends, after Timeout at most, and then reports the missing event.
+//   - KIT-6 (probes): a probe is an ordinary actor. In the proc of the sender it gets the message
+//     itself.
 //
 // # Concurrency
 //
-// Call everything from the goroutine of the test, except where a comment says otherwise. The
-// functions that a test gives to Reply run on the probe's turn.
+// Call everything from the goroutine of the test, unless a comment says otherwise. A test's
+// functions for Reply run on the probe's turn.
 //
 // # Failure
 //
-// What cannot be done ends the test with FailNow. A Recorder and the list of events hold 65,536
-// entries; one more fails the test and is dropped. What actors log is in the test's own log.
+// A failed operation ends the test with FailNow. A Recorder and the list of events hold 65,536
+// entries; one more fails the test and is dropped. Actors log to the test's own log.
 package actortest

@@ -11,7 +11,7 @@ import (
 // Addressed is something with the address of an actor: an actor.Ref of any type, or a Child.
 type Addressed interface{ ID() subjects.ActorID }
 
-// Child is an actor that the test did not spawn itself.
+// Child is an actor spawned by another actor, not by the test.
 type Child struct {
 	Type string // the name of its actor type
 	id   subjects.ActorID
@@ -20,21 +20,21 @@ type Child struct {
 // ID is the actor's address.
 func (c Child) ID() subjects.ActorID { return c.id }
 
-// happened keeps an event. It runs on the goroutine of whoever it happened to.
-func (r *Rig) happened(e actor.Event) {
+// recordEvent records an event, on the goroutine of its actor.
+func (r *Rig) recordEvent(e actor.Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
 	case len(r.events) < maxKept:
 		r.events = append(r.events, e)
-	case !r.full:
-		r.full = true
+	case !r.eventDropped:
+		r.eventDropped = true
 		r.t.Errorf("actortest: a test with more than %d events: the rest is dropped", maxKept)
 	}
 }
 
-// failed takes the failure of an actor without a parent.
-func (r *Rig) failed(e actor.Event) {
+// recordFailure takes the failure of an actor without a parent.
+func (r *Rig) recordFailure(e actor.Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.failures) < maxKept {
@@ -42,8 +42,8 @@ func (r *Rig) failed(e actor.Event) {
 	}
 }
 
-// judge fails the test for every failure it did not expect (KIT-2). The proc is closed.
-func (r *Rig) judge() {
+// failOnUnexpected fails the test for every failure it did not expect (KIT-2). The proc is closed.
+func (r *Rig) failOnUnexpected() {
 	r.t.Helper()
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -54,9 +54,9 @@ func (r *Rig) judge() {
 	}
 }
 
-// ExpectFailure waits until an actor of the rig has failed, and returns the event that ended it; its
-// causes are in the event. An actor that stopped, or does not end, fails the test. When a child fails
-// and its parent with it, it is the first without a parent whose failure is to be expected.
+// ExpectFailure waits until an actor of the rig has failed, and returns the event of its end, with
+// its causes. An actor that stopped, or does not end, fails the test. If a child fails together
+// with its parent, expect the failure of the topmost one.
 func (r *Rig) ExpectFailure(of Addressed) actor.Event {
 	r.t.Helper()
 	e := r.Terminal(of)
@@ -80,13 +80,13 @@ func (r *Rig) Terminal(of Addressed) actor.Event {
 	if done == nil {
 		r.t.Fatalf("actortest: want an actor of this rig, got %s, which its proc does not know", id)
 	}
-	late := time.NewTimer(Patience)
+	late := time.NewTimer(Timeout)
 	defer late.Stop()
 	select {
 	case <-done:
 	case <-late.C:
 		info, _ := r.proc.Actor(id.Name)
-		r.t.Fatalf("actortest: %s did not end within %s: it is %s", id, Patience, atWork(info))
+		r.t.Fatalf("actortest: %s did not end within %s: it is %s", id, Timeout, describeActivity(info))
 	}
 	var ends []actor.Event
 	for _, e := range r.Events(of) {
@@ -114,9 +114,9 @@ func (r *Rig) Events(of Addressed) []actor.Event {
 	return out
 }
 
-// Spawned settles the rig and returns the actors of its proc that the test did not spawn by Spawn or
-// NewProbe, in the order they were first heard of, ended ones included: with one actor under test,
-// these are its children and theirs.
+// Spawned settles the rig and returns the actors of its proc spawned by other means than Spawn or
+// NewProbe, ended ones included. Their order is that of their first events. With one actor under
+// test, these are its descendants.
 func (r *Rig) Spawned() []Child {
 	r.t.Helper()
 	r.Settle()
@@ -124,7 +124,7 @@ func (r *Rig) Spawned() []Child {
 	defer r.mu.Unlock()
 	var out []Child
 	seen := map[string]bool{}
-	for _, name := range r.own {
+	for _, name := range r.spawned {
 		seen[name] = true
 	}
 	for _, e := range r.events {
@@ -136,7 +136,7 @@ func (r *Rig) Spawned() []Child {
 	return out
 }
 
-// Children is Spawned for the children of one actor; of those that have ended, for as long as the proc
+// Children is Spawned for the children of one actor. It includes ended ones as long as the proc
 // remembers them (package actor).
 func (r *Rig) Children(of Addressed) []Child {
 	r.t.Helper()
@@ -146,10 +146,10 @@ func (r *Rig) Children(of Addressed) []Child {
 	})
 }
 
-// Returned settles the rig and returns the messages, without their bodies, that came back to actors
-// and clients of its proc, oldest first: at most the newest 128 (Proc.DeadLetters; Proc.Stats counts
-// them all).
-func (r *Rig) Returned() []actor.Returned {
+// DeadLetters settles the rig and returns the messages, without their bodies, that came back to
+// actors and clients of its proc. They are oldest first, and at most the newest 128
+// (Proc.DeadLetters; Proc.Stats counts them all).
+func (r *Rig) DeadLetters() []actor.DeadLetter {
 	r.t.Helper()
 	r.Settle()
 	return r.Proc().DeadLetters()

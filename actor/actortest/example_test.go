@@ -21,7 +21,7 @@ func Example() {
 		n, err := deposit.Call(rig.Context(), ref, 5)
 		fmt.Println(n, err)
 		got := booked.Next()
-		fmt.Println(got.Value, got.From == ref.ID(), got.Asked)
+		fmt.Println(got.Value, got.From == ref.ID(), got.IsCall)
 		booked.None()
 	})
 	// Output:
@@ -30,14 +30,14 @@ func Example() {
 }
 
 // What the actor under test spawns can be a probe, too.
-func ExampleInPlaceOf() {
+func ExampleReplaceType() {
 	runTest(func(t testing.TB) {
 		rig := actortest.New(t, tillDef())
-		ledger, born := actortest.InPlaceOf(rig, ledgers)
+		ledger, born := actortest.ReplaceType(rig, ledgers)
 		struck := actortest.On(ledger, strike)
 		ref := actortest.Spawn(rig, tills, actor.RefOf[*Ledger](rig.Proc().ID().Actor("none")))
 
-		fmt.Println(open.Post(rig.Context(), ref, "second")) // spawns a ledger, and strikes 6 there
+		fmt.Println(open.Send(rig.Context(), ref, "second")) // spawns a ledger, and strikes 6 there
 		fmt.Println(born.Next().Value, struck.Next().Value)
 	})
 	// Output:
@@ -50,7 +50,7 @@ func ExampleRig_ExpectFailure() {
 	runTest(func(t testing.TB) {
 		rig := actortest.New(t, actortest.Actors()...)
 		ref := actortest.Spawn(rig, actortest.TestActors, actor.None{})
-		fmt.Println(actortest.CauseFailure.Post(rig.Context(), ref, actortest.Failure{Kind: actortest.Panic}))
+		fmt.Println(actortest.CauseFailure.Send(rig.Context(), ref, actortest.Failure{Kind: actortest.Panic}))
 		fmt.Println(rig.ExpectFailure(ref).Reason)
 	})
 	// Output:

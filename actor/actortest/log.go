@@ -6,18 +6,17 @@ import (
 	"testing"
 )
 
-// testLog is a test's log. What comes after the end of the test is dropped: a test that has ended
-// does not take it.
+// testLog is a test's log. It drops later lines, because an ended test accepts none.
 type testLog struct {
-	t    testing.TB
-	mu   sync.Mutex
-	over bool
+	t      testing.TB
+	mu     sync.Mutex
+	closed bool
 }
 
 func (l *testLog) Write(line []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.over {
+	if !l.closed {
 		l.t.Log(strings.TrimSuffix(string(line), "\n"))
 	}
 	return len(line), nil
@@ -26,5 +25,5 @@ func (l *testLog) Write(line []byte) (int, error) {
 func (l *testLog) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.over = true
+	l.closed = true
 }

@@ -10,11 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
 	"github.com/castnet-io/castnet/actor"
-	"github.com/castnet-io/castnet/actor/actortest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -52,11 +50,11 @@ func newTill(_ *actor.Context, ledger actor.Ref[*Ledger]) (*Till, error) {
 func (t *Till) deposit(ctx *actor.Context, n int) (int, error) { return book.Call(ctx, t.ledger, n) }
 
 func (t *Till) tell(ctx *actor.Context, n int) (actor.None, error) {
-	return actor.None{}, strike.Post(ctx, t.ledger, n)
+	return actor.None{}, strike.Send(ctx, t.ledger, n)
 }
 
 func (t *Till) later(ctx *actor.Context, d time.Duration) (actor.None, error) {
-	_, err := strike.PostAfter(ctx, d, t.ledger, 1)
+	_, err := strike.SendAfter(ctx, d, t.ledger, 1)
 	return actor.None{}, err
 }
 
@@ -65,7 +63,7 @@ func (t *Till) open(ctx *actor.Context, name string) (actor.None, error) {
 	if err != nil {
 		return actor.None{}, err
 	}
-	return actor.None{}, strike.Post(ctx, ref, len(name))
+	return actor.None{}, strike.Send(ctx, ref, len(name))
 }
 
 func (t *Till) do(ctx *actor.Context, f func(*actor.Context, *Till) error) (actor.None, error) {
@@ -73,28 +71,8 @@ func (t *Till) do(ctx *actor.Context, f func(*actor.Context, *Till) error) (acto
 }
 
 func tillDef() actor.Def {
-	return tills.Made(newTill, deposit.By((*Till).deposit), tell.By((*Till).tell), later.By((*Till).later),
-		open.By((*Till).open), do.By((*Till).do))
-}
-
-// soon is the test's context with a bound: without one, a bubble's clock runs for ever.
-func soon(t testing.TB) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), actortest.Patience)
-	t.Cleanup(cancel)
-	return ctx
-}
-
-// take returns the next value of ch.
-func take[T any](t testing.TB, ch <-chan T) T {
-	t.Helper()
-	select {
-	case v := <-ch:
-		return v
-	case <-soon(t).Done():
-		require.FailNow(t, "nothing came")
-		panic("unreachable")
-	}
+	return tills.Define(newTill, deposit.Handle((*Till).deposit), tell.Handle((*Till).tell), later.Handle((*Till).later),
+		open.Handle((*Till).open), do.Handle((*Till).do))
 }
 
 // play is a test within a test: what it fails with is returned, and what it waits for is a bubble's or

@@ -13,15 +13,15 @@ var PingPongs = actor.NewType[*PingPong, PingPongParams]("ping-pong")
 // Ping is how they do it.
 var Ping = actor.NewEndpoint[*PingPong, Ball, actor.None]("ping")
 
-// PingPongParams is what a PingPong is made from; all may be left out.
+// PingPongParams are the parameters of a PingPong; all are optional.
 type PingPongParams struct {
-	Returned actor.PortRef[actor.Returned] // gets what comes back to the actor
-	FailAt   []uint64                      // the actor fails when it gets a Ball with one of these TTLs
-	Delay    time.Duration                 // before it sends the Ball back
+	Returned actor.PortRef[actor.DeadLetter] // gets what comes back to the actor
+	FailAt   []uint64                        // the actor fails when it gets a Ball with one of these TTLs
+	Delay    time.Duration                   // before it sends the Ball back
 }
 
-// Ball is what is sent: with a TTL of 0 it says true to Done, else it goes to Peer with a TTL that is
-// one less, and the actor that sends it is the next Peer.
+// Ball is the message. With a TTL of 0 its receiver sends true to Done. Otherwise the receiver
+// sends it to Peer with a TTL less by one, and with itself as the next Peer.
 type Ball struct {
 	TTL  uint64
 	Peer actor.Ref[*PingPong]
@@ -44,13 +44,13 @@ func (p *PingPong) ping(ctx *actor.Context, b Ball) (actor.None, error) {
 	if b.TTL == 0 {
 		return actor.None{}, b.Done.Send(ctx, true)
 	}
-	// PostAfter, because its errors come back, too.
-	_, err := Ping.PostAfter(ctx, p.params.Delay, b.Peer, Ball{b.TTL - 1, actor.Self[*PingPong](ctx), b.Done})
+	// SendAfter, because its errors come back, too.
+	_, err := Ping.SendAfter(ctx, p.params.Delay, b.Peer, Ball{b.TTL - 1, actor.Self[*PingPong](ctx), b.Done})
 	return actor.None{}, err
 }
 
-// Undeliverable hands on what came back.
-func (p *PingPong) Undeliverable(ctx *actor.Context, r actor.Returned) error {
+// HandleDeadLetter passes dead letters on.
+func (p *PingPong) HandleDeadLetter(ctx *actor.Context, r actor.DeadLetter) error {
 	if !p.params.Returned.ID().IsValid() {
 		return nil
 	}

@@ -10,14 +10,15 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/actor/actortest"
+	"github.com/castnet-io/castnet/internal/testkit"
 )
 
 // throw starts a game and returns where its end is told.
-func throw(t testing.TB, rig *actortest.Rig, ttl uint64, from, to actor.Ref[*actortest.PingPong]) *actor.Once[bool] {
+func throw(t testing.TB, rig *actortest.Rig, ttl uint64, from, to actor.Ref[*actortest.PingPong]) *actor.OncePort[bool] {
 	t.Helper()
 	done := actor.OpenOnce[bool](rig.Proc())
 	t.Cleanup(done.Close)
-	require.NoError(t, actortest.Ping.Post(rig.Context(), from, actortest.Ball{TTL: ttl, Peer: to, Done: done.Ref()}))
+	require.NoError(t, actortest.Ping.Send(rig.Context(), from, actortest.Ball{TTL: ttl, Peer: to, Done: done.Ref()}))
 	return done
 }
 
@@ -31,7 +32,7 @@ func TestPingPong_returns(t *testing.T) {
 				rig := actortest.New(t, actortest.Actors()...)
 				ping := actortest.Spawn(rig, actortest.PingPongs, actortest.PingPongParams{})
 				pong := actortest.Spawn(far(rig), actortest.PingPongs, actortest.PingPongParams{})
-				ok, err := throw(t, rig, 101, ping, pong).Recv(soon(t))
+				ok, err := throw(t, rig, 101, ping, pong).Recv(testkit.Soon(t))
 				require.NoError(t, err)
 				require.True(t, ok)
 			})
@@ -87,7 +88,7 @@ func TestPingPong_everyMessageToADeadPeerIsReturnedOnce(t *testing.T) {
 				if c.far {
 					at = rig.Peer()
 				}
-				back := actor.OpenPort[actor.Returned](rig.Proc())
+				back := actor.OpenPort[actor.DeadLetter](rig.Proc())
 				defer back.Close()
 				ping := actortest.Spawn(rig, actortest.PingPongs, actortest.PingPongParams{Returned: back.Ref()})
 				pong := actortest.Spawn(at, actortest.PingPongs, actortest.PingPongParams{})
@@ -96,7 +97,7 @@ func TestPingPong_everyMessageToADeadPeerIsReturnedOnce(t *testing.T) {
 				for range sent {
 					throw(t, rig, 5, ping, pong)
 				}
-				ctx := soon(t)
+				ctx := testkit.Soon(t)
 				for range sent {
 					r, err := back.Recv(ctx)
 					require.NoError(t, err)
@@ -105,7 +106,7 @@ func TestPingPong_everyMessageToADeadPeerIsReturnedOnce(t *testing.T) {
 					require.Equal(t, "ping", r.Reason.Endpoint)
 					require.Equal(t, ping.ID(), r.From)
 				}
-				require.Len(t, rig.Returned(), sent)
+				require.Len(t, rig.DeadLetters(), sent)
 				require.EqualValues(t, sent, rig.Proc().Stats().Bounced)
 			})
 		})
@@ -114,5 +115,5 @@ func TestPingPong_everyMessageToADeadPeerIsReturnedOnce(t *testing.T) {
 
 func stopActor(t *testing.T, at *actortest.Rig, name string) {
 	t.Helper()
-	take(t, at.Proc().StopActor(name, "enough"))
+	testkit.Next(t, at.Proc().StopActor(name, "enough"))
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/actor/actortest"
+	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/subjects"
 )
 
@@ -17,13 +18,13 @@ func TestKIT3_aRecorderHasEveryMessageOnceInOrderWithItsSender(t *testing.T) {
 	both(t, func(t *testing.T) {
 		rig, ref, booked, struck := setUp(t)
 		for n := range 100 {
-			require.NoError(t, tell.Post(rig.Context(), ref, n))
+			require.NoError(t, tell.Send(rig.Context(), ref, n))
 		}
 		for n := range 50 {
 			got := struck.Next()
 			require.Equal(t, n, got.Value)
 			require.Equal(t, ref.ID(), got.From)
-			require.False(t, got.Asked)
+			require.False(t, got.IsCall)
 		}
 		rest := struck.All()
 		require.Len(t, rest, 50)
@@ -48,7 +49,7 @@ func TestReply_isTheAnswer(t *testing.T) {
 		for n := range 3 {
 			got := booked.Next()
 			require.Equal(t, n+1, got.Value)
-			require.True(t, got.Asked)
+			require.True(t, got.IsCall)
 		}
 	})
 }
@@ -63,12 +64,12 @@ func TestHold_leavesTheAnswerToTheTest(t *testing.T) {
 			answer <- n
 		}()
 		got := booked.Next()
-		require.NoError(t, tell.Post(rig.Context(), ref, 7))
+		require.NoError(t, tell.Send(rig.Context(), ref, 7))
 		struck.None() // the till waits for its ledger
 		require.Empty(t, answer)
 		got.Answer(42, nil)
 		got.Answer(43, nil)
-		require.Equal(t, 42, take(t, answer))
+		require.Equal(t, 42, testkit.Next(t, answer))
 		require.Equal(t, 7, struck.Next().Value)
 	})
 }
@@ -78,7 +79,7 @@ func TestHold_endsWithTheTest(t *testing.T) {
 	require.Empty(t, play(t.Context(), func(t testing.TB) {
 		rig, ref, booked, _ := setUp(t)
 		booked.Hold()
-		require.NoError(t, do.Post(rig.Context(), ref, func(ctx *actor.Context, t *Till) error {
+		require.NoError(t, do.Send(rig.Context(), ref, func(ctx *actor.Context, t *Till) error {
 			for range 2 {
 				_, err := book.Call(ctx, t.ledger, 1)
 				after = append(after, err)
@@ -100,22 +101,22 @@ func TestKIT1_anActorEndsBeforeItsProbes(t *testing.T) {
 		require.Empty(t, play(t.Context(), func(t testing.TB) {
 			rig, ref, booked, _ := setUp(t)
 			booked.Reply(func(int) (int, error) { return 42, nil })
-			require.NoError(t, do.Post(rig.Context(), ref, func(*actor.Context, *Till) error { <-gate; return nil }))
-			require.NoError(t, do.Post(rig.Context(), ref, func(ctx *actor.Context, t *Till) error {
+			require.NoError(t, do.Send(rig.Context(), ref, func(*actor.Context, *Till) error { <-gate; return nil }))
+			require.NoError(t, do.Send(rig.Context(), ref, func(ctx *actor.Context, t *Till) error {
 				got, err := book.Call(ctx, t.ledger, 1)
 				n <- got
 				return err
 			}))
 			t.Cleanup(func() { close(gate) })
 		}))
-		require.Equal(t, 42, take(t, n))
+		require.Equal(t, 42, testkit.Next(t, n))
 	})
 }
 
 func TestKIT4_noneIsExactInABubble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rig, ref, _, struck := setUp(t)
-		require.NoError(t, later.Post(rig.Context(), ref, time.Hour))
+		require.NoError(t, later.Send(rig.Context(), ref, time.Hour))
 		struck.None()
 		<-time.After(time.Hour - time.Nanosecond) // virtual
 		struck.None()
@@ -129,7 +130,7 @@ func TestKIT4_noneSeesWhatIsOnItsWay(t *testing.T) {
 		failures := play(t.Context(), func(t testing.TB) {
 			rig, ref, _, struck := setUp(t)
 			for n := range 1000 {
-				require.NoError(t, tell.Post(rig.Context(), ref, n))
+				require.NoError(t, tell.Send(rig.Context(), ref, n))
 			}
 			struck.None()
 		})
@@ -145,7 +146,7 @@ func TestKIT4_noneSeesWhatIsOnItsWayOverTheBus(t *testing.T) {
 		struck := actortest.On(ledger, strike)
 		ref := actortest.Spawn(rig, tills, ledger.Ref())
 		for n := range 1000 {
-			require.NoError(t, tell.Post(rig.Context(), ref, n))
+			require.NoError(t, tell.Send(rig.Context(), ref, n))
 		}
 		all := struck.All()
 		require.Len(t, all, 1000)
@@ -161,10 +162,10 @@ func TestKIT6_aProbeGetsTheMessageItself(t *testing.T) {
 		done := actortest.On(here, do)
 		actortest.On(there, do)
 		var ran bool
-		require.NoError(t, do.Post(rig.Context(), here.Ref(), func(*actor.Context, *Till) error { ran = true; return nil }))
+		require.NoError(t, do.Send(rig.Context(), here.Ref(), func(*actor.Context, *Till) error { ran = true; return nil }))
 		require.NoError(t, done.Next().Value(nil, nil))
 		require.True(t, ran)
-		err := do.Post(rig.Context(), there.Ref().Via(rig.Proc()), func(*actor.Context, *Till) error { return nil })
+		err := do.Send(rig.Context(), there.Ref().Via(rig.Proc()), func(*actor.Context, *Till) error { return nil })
 		require.ErrorIs(t, err, actor.ErrInvalid, "a function does not cross the bus")
 	})
 }
@@ -172,7 +173,7 @@ func TestKIT6_aProbeGetsTheMessageItself(t *testing.T) {
 func TestInPlaceOf_isSpawnedByTheActorUnderTest(t *testing.T) {
 	both(t, func(t *testing.T) {
 		rig := actortest.New(t, tillDef())
-		child, born := actortest.InPlaceOf(rig, ledgers)
+		child, born := actortest.ReplaceType(rig, ledgers)
 		struck := actortest.On(child, strike)
 		ref := actortest.Spawn(rig, tills, actor.RefOf[*Ledger](rig.Proc().ID().Actor("unused")))
 		_, err := open.Call(rig.Context(), ref, "second")
@@ -209,7 +210,7 @@ func TestRecorder_isBounded(t *testing.T) {
 		_, err := do.Call(rig.Context(), ref, func(ctx *actor.Context, t *Till) error {
 			to := t.ledger
 			for range 70_000 {
-				for errors.Is(strike.Post(ctx, to, 1), actor.ErrMailboxFull) {
+				for errors.Is(strike.Send(ctx, to, 1), actor.ErrMailboxFull) {
 				}
 			}
 			return nil

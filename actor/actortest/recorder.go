@@ -10,45 +10,45 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// Received is a message that came to a probe.
+// Received is a message received by a probe.
 type Received[M, R any] struct {
-	Value M
-	From  subjects.ActorID // the sender; the zero ID for a plain NATS client
-	To    subjects.ActorID // the probe
-	Asked bool             // the sender waits for an answer (Call), else it does not (Post)
+	Value  M
+	From   subjects.ActorID // the sender; the zero ID for a plain NATS client
+	To     subjects.ActorID // the probe
+	IsCall bool             // the sender waits for an answer (Call), else it does not (Post)
 
 	answer func(R, error) // nil: it has been given
 }
 
-// Answer gives the answer of a message that was held back (Recorder.Hold); the first counts. It may
-// be called on any goroutine, and does nothing for a message that was not held.
+// Answer answers a held message (Recorder.Hold); the first answer counts. It may be called on any
+// goroutine, and does nothing for other messages.
 func (m Received[M, R]) Answer(v R, err error) {
 	if m.answer != nil {
 		m.answer(v, err)
 	}
 }
 
-// Recorder keeps the messages to one endpoint of a probe, in the order they came (KIT-3).
+// Recorder records the messages to one endpoint of a probe, in the order of arrival (KIT-3).
 //
-// A call is answered as Reply says. Before that it is answered at once when the endpoint has no
-// answer to give (actor.None), and else with an error that says so.
+// Reply sets the answers to calls. Without Reply the answer is empty if the endpoint has none
+// (actor.None), else an error.
 type Recorder[M, R any] struct {
-	rig  *Rig
-	name string
-	more chan struct{} // holds one: something came
+	rig     *Rig
+	name    string
+	arrived chan struct{} // holds one: something came
 
-	mu    sync.Mutex // guards the fields below
-	queue []Received[M, R]
-	full  bool // a message was dropped
-	hold  bool
-	reply func(M) (R, error) // nil: nobody has told
+	mu      sync.Mutex // guards the fields below
+	queue   []Received[M, R]
+	dropped bool // a message was dropped
+	hold    bool
+	reply   func(M) (R, error) // nil: Reply was not called
 }
 
 func newRecorder[M, R any](r *Rig, name string) *Recorder[M, R] {
-	return &Recorder[M, R]{rig: r, name: name, more: make(chan struct{}, 1)}
+	return &Recorder[M, R]{rig: r, name: name, arrived: make(chan struct{}, 1)}
 }
 
-// Reply says how messages are answered from now on. f runs on the probe's turn; an error is the
+// Reply sets the answers to messages from now on. f runs on the probe's turn; an error is the
 // answer, and the probe lives. It may be called on any goroutine.
 func (rec *Recorder[M, R]) Reply(f func(M) (R, error)) {
 	rec.mu.Lock()
@@ -56,25 +56,25 @@ func (rec *Recorder[M, R]) Reply(f func(M) (R, error)) {
 	rec.hold, rec.reply = false, f
 }
 
-// Hold keeps back the answers of messages from now on: the test gives them by Received.Answer. It may
-// be called on any goroutine.
+// Hold keeps back the answers of messages from now on: the test gives them by Received.Answer. It
+// may be called on any goroutine.
 func (rec *Recorder[M, R]) Hold() {
 	rec.mu.Lock()
 	defer rec.mu.Unlock()
 	rec.hold = true
 }
 
-// take records a message, on the probe's turn, and answers it.
-func (rec *Recorder[M, R]) take(ctx *actor.Context, m M) (R, error) {
+// record records a message, on the probe's turn, and answers it.
+func (rec *Recorder[M, R]) record(ctx *actor.Context, m M) (R, error) {
 	_, asked := ctx.Deadline() // every call has one, and no post
-	got := Received[M, R]{Value: m, From: ctx.Sender(), To: ctx.Self(), Asked: asked}
+	got := Received[M, R]{Value: m, From: ctx.Sender(), To: ctx.Self(), IsCall: asked}
 	rec.mu.Lock()
 	hold, reply := rec.hold && asked, rec.reply
 	rec.mu.Unlock()
 	if hold {
-		got.answer = rec.later(actor.Defer[R](ctx), got.From)
+		got.answer = rec.holdReply(actor.Defer[R](ctx), got.From)
 	}
-	rec.keep(got)
+	rec.enqueue(got)
 	var none R
 	switch {
 	case hold:
@@ -87,35 +87,35 @@ func (rec *Recorder[M, R]) take(ctx *actor.Context, m M) (R, error) {
 	return none, nil
 }
 
-// later returns what gives an answer that is held back.
-func (rec *Recorder[M, R]) later(d *actor.Deferred[R], from subjects.ActorID) func(R, error) {
-	h, p := &rec.rig.shared.held, &pending{from: from}
+// holdReply returns the function that gives a held answer.
+func (rec *Recorder[M, R]) holdReply(d *actor.Deferred[R], from subjects.ActorID) func(R, error) {
+	h, p := &rec.rig.shared.held, &heldReply{from: from}
 	answer := func(v R, err error) {
-		if h.take(p) {
+		if h.claim(p) {
 			d.Reply(v, err)
 		}
 	}
-	p.giveUp = func() {
+	p.cancel = func() {
 		var none R
-		answer(none, errEnded)
+		answer(none, errTestEnded)
 	}
 	h.add(p)
 	return answer
 }
 
-func (rec *Recorder[M, R]) keep(got Received[M, R]) {
+func (rec *Recorder[M, R]) enqueue(got Received[M, R]) {
 	rec.mu.Lock()
 	defer rec.mu.Unlock()
 	if len(rec.queue) == maxKept {
-		if !rec.full {
-			rec.full = true
+		if !rec.dropped {
+			rec.dropped = true
 			rec.rig.t.Errorf("actortest: %d messages to %s wait in the recorder: the rest is dropped", maxKept, rec.name)
 		}
 		return
 	}
 	rec.queue = append(rec.queue, got)
 	select {
-	case rec.more <- struct{}{}:
+	case rec.arrived <- struct{}{}:
 	default:
 	}
 }
@@ -123,16 +123,16 @@ func (rec *Recorder[M, R]) keep(got Received[M, R]) {
 // Next takes the next message, and waits until there is one.
 func (rec *Recorder[M, R]) Next() Received[M, R] {
 	rec.rig.t.Helper()
-	late := time.NewTimer(Patience)
+	late := time.NewTimer(Timeout)
 	defer late.Stop()
 	for {
 		if got, ok := rec.pop(); ok {
 			return got
 		}
 		select {
-		case <-rec.more:
+		case <-rec.arrived:
 		case <-late.C:
-			rec.rig.t.Fatalf("actortest: want a message to %s, got none within %s", rec.name, Patience)
+			rec.rig.t.Fatalf("actortest: want a message to %s, got none within %s", rec.name, Timeout)
 		}
 	}
 }
@@ -148,7 +148,7 @@ func (rec *Recorder[M, R]) pop() (got Received[M, R], ok bool) {
 	return got, true
 }
 
-// All settles the rig and takes all messages that came.
+// All settles the rig and takes all recorded messages.
 func (rec *Recorder[M, R]) All() []Received[M, R] {
 	rec.rig.t.Helper()
 	rec.rig.Settle()
@@ -159,7 +159,7 @@ func (rec *Recorder[M, R]) All() []Received[M, R] {
 	return all
 }
 
-// None settles the rig; a message that came and was not taken fails the test.
+// None settles the rig; an untaken message fails the test.
 func (rec *Recorder[M, R]) None() {
 	rec.rig.t.Helper()
 	rec.rig.Settle()

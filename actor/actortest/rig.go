@@ -16,46 +16,46 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// Patience bounds every wait of this package; only a failing test waits so long. In a bubble it is
-// virtual time.
-const Patience = 20 * time.Second
+// Timeout bounds every wait of this package; only failing tests reach it. In a bubble it is virtual
+// time.
+const Timeout = 20 * time.Second
 
-// maxKept bounds what a Recorder and a Rig keep.
+// maxKept bounds the entries of a Recorder and a Rig.
 const maxKept = 1 << 16
 
 // Rig is a proc for the actors of one test. It starts when something of it is first needed.
 type Rig struct {
 	t      testing.TB
-	shared *shared
-	tested []string // actors that Spawn made, which end before the probes do
+	shared *sharedRig
+	tested []string // actors of Spawn, which end before the probes do
 	defs   []actor.Def
 	probes []func() actor.Def // their endpoints are known when the proc starts
 	proc   *actor.Proc        // nil: it has not started
 
-	mu       sync.Mutex // guards the fields below
-	events   []actor.Event
-	full     bool            // an event was dropped
-	failures []actor.Event   // of actors without a parent
-	expected map[string]bool // actors that were to fail
-	own      []string        // actors the test spawned, probes included
+	mu           sync.Mutex // guards the fields below
+	events       []actor.Event
+	eventDropped bool            // an event was dropped
+	failures     []actor.Event   // of actors without a parent
+	expected     map[string]bool // actors with expected failures
+	spawned      []string        // actors the test spawned, probes included
 }
 
-// shared is what the rigs of one test have in common.
-type shared struct {
-	srv     *embed.Server
-	log     *testLog
-	bubbled bool // the test runs in a testing/synctest bubble
-	rigs    []*Rig
-	held    held
-	over    bool // the test has ended
+// sharedRig is the part shared by the rigs of one test.
+type sharedRig struct {
+	srv        *embed.Server
+	log        *testLog
+	inSynctest bool // the test runs in a testing/synctest bubble
+	rigs       []*Rig
+	held       heldReplies
+	ended      bool // the test has ended
 }
 
-// New gives a test a rig that knows the defs. It ends with the test: its actors stop, and the test
-// fails when one of them does not, or has failed and was not expected to.
+// New creates a rig with these defs. It ends with the test: its actors stop, and the test fails if
+// one of them does not, or has failed unexpectedly.
 func New(t testing.TB, defs ...actor.Def) *Rig {
 	t.Helper()
-	s := &shared{srv: bustest.Server(t), log: &testLog{t: t}, bubbled: inBubble()}
-	t.Cleanup(s.log.close) // after everything that logs
+	s := &sharedRig{srv: bustest.Server(t), log: &testLog{t: t}, inSynctest: inSynctest()}
+	t.Cleanup(s.log.close) // after all log lines
 	return s.rig(t, defs)
 }
 
@@ -66,17 +66,17 @@ func (r *Rig) Peer(defs ...actor.Def) *Rig {
 	return r.shared.rig(r.t, append(append([]actor.Def(nil), r.defs...), defs...))
 }
 
-func (s *shared) rig(t testing.TB, defs []actor.Def) *Rig {
+func (s *sharedRig) rig(t testing.TB, defs []actor.Def) *Rig {
 	t.Helper()
 	_, err := actor.NewRegistry(defs...)
 	require.NoError(t, err)
 	r := &Rig{t: t, shared: s, defs: defs, expected: map[string]bool{}}
 	s.rigs = append(s.rigs, r)
-	t.Cleanup(r.judge) // once its proc is closed
+	t.Cleanup(r.failOnUnexpected) // once its proc is closed
 	return r
 }
 
-// Proc is the rig's proc, which starts now if it has not: no probe can be made for it any more.
+// Proc returns the rig's proc, and starts it on the first call; no more probes can be added then.
 func (r *Rig) Proc() *actor.Proc {
 	r.t.Helper()
 	if r.proc != nil {
@@ -91,16 +91,16 @@ func (r *Rig) Proc() *actor.Proc {
 	id, err := subjects.NewHostID("rig")
 	require.NoError(r.t, err)
 	p, err := actor.NewProc(r.t.Context(), actor.Options{
-		ID: id.Proc(), Bus: bustest.Open(r.t, r.shared.srv), Registry: registry, Coordinator: r.failed,
+		ID: id.Proc(), Bus: bustest.Open(r.t, r.shared.srv), Registry: registry, Coordinator: r.recordFailure,
 		Log: zerolog.New(zerolog.ConsoleWriter{
 			Out: r.shared.log, NoColor: true, PartsExclude: []string{zerolog.TimestampFieldName},
 		}).Level(zerolog.InfoLevel),
 	})
 	require.NoError(r.t, err)
-	p.Observe(r.happened)
+	p.Observe(r.recordEvent)
 	r.t.Cleanup(func() {
-		r.shared.wind()
-		ctx, cancel := ending()
+		r.shared.stopTested()
+		ctx, cancel := endContext()
 		defer cancel()
 		if err := p.Close(ctx); err != nil { // KIT-1
 			r.t.Errorf("actortest: %v", err)
@@ -110,19 +110,20 @@ func (r *Rig) Proc() *actor.Proc {
 	return p
 }
 
-// ending bounds one half of the end of a test, whose own context is done by then.
-func ending() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.Background(), Patience/2)
+// endContext bounds one half of the end of a test, whose own context is done by then.
+func endContext() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.Background(), Timeout/2)
 }
 
-// wind stops the actors under test, while their probes still answer. What is left is for Proc.Close.
-func (s *shared) wind() {
-	if s.over {
+// stopTested stops the actors under test, while their probes still answer. Proc.Close stops the
+// rest.
+func (s *sharedRig) stopTested() {
+	if s.ended {
 		return
 	}
-	s.over = true
-	s.held.end()
-	ctx, cancel := ending()
+	s.ended = true
+	s.held.cancelAll()
+	ctx, cancel := endContext()
 	defer cancel()
 	for _, r := range s.rigs {
 		for _, name := range slices.Backward(r.tested) {
@@ -142,9 +143,9 @@ func (s *shared) wind() {
 // rig's proc; bind others by Via(rig.Proc()).
 func (r *Rig) Context() context.Context { return r.t.Context() }
 
-// Spawn makes an actor of a type the rig knows, without a parent and under the name of its type, and
-// waits until its constructor has returned. An error ends the test: use actor.Spawn with the rig's
-// Proc when the constructor is to fail.
+// Spawn creates an actor of one of the rig's types, without a parent and under the name of its
+// type, and waits for its constructor. An error ends the test. If the constructor is to fail, use
+// actor.Spawn with the rig's Proc.
 func Spawn[A, P any](r *Rig, typ actor.Type[A, P], params P, opts ...actor.Option) actor.Ref[A] {
 	r.t.Helper()
 	ref := spawn(r, typ, params, opts)
@@ -154,12 +155,12 @@ func Spawn[A, P any](r *Rig, typ actor.Type[A, P], params P, opts ...actor.Optio
 
 func spawn[A, P any](r *Rig, typ actor.Type[A, P], params P, opts []actor.Option) actor.Ref[A] {
 	r.t.Helper()
-	ctx, cancel := context.WithTimeout(r.t.Context(), Patience)
+	ctx, cancel := context.WithTimeout(r.t.Context(), Timeout)
 	defer cancel()
 	ref, err := actor.Spawn(ctx, r.Proc(), typ, typ.Name(), params, opts...)
 	require.NoError(r.t, err, "spawn")
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.own = append(r.own, ref.ID().Name)
+	r.spawned = append(r.spawned, ref.ID().Name)
 	return ref
 }

@@ -34,7 +34,7 @@ func TestKIT1_anActorThatDoesNotStopFailsTheTest(t *testing.T) {
 		gate := make(chan struct{})
 		failures := play(t.Context(), func(t testing.TB) {
 			rig, ref, _, _ := setUp(t)
-			require.NoError(t, do.Post(rig.Context(), ref, func(*actor.Context, *Till) error { <-gate; return nil }))
+			require.NoError(t, do.Send(rig.Context(), ref, func(*actor.Context, *Till) error { <-gate; return nil }))
 			rig.Settle()
 		})
 		require.NotEmpty(t, failures)
@@ -63,7 +63,7 @@ actor rig-\w+/0.0/test-actor-\w+ \(type test-actor\) failed: its child test-acto
 func TestKIT2_aFailureThatIsExpectedDoesNot(t *testing.T) {
 	both(t, func(t *testing.T) {
 		rig, ref, _, _ := setUp(t)
-		require.NoError(t, do.Post(rig.Context(), ref, func(*actor.Context, *Till) error { return errors.New("as planned") }))
+		require.NoError(t, do.Send(rig.Context(), ref, func(*actor.Context, *Till) error { return errors.New("as planned") }))
 		e := rig.ExpectFailure(ref)
 		require.Equal(t, "do: as planned", e.Reason)
 		require.Equal(t, actor.CodeHandler, e.Code)
@@ -83,7 +83,7 @@ func TestSpawn_endsTheTestWhenTheConstructorFails(t *testing.T) {
 func TestExpectFailure_refusesAnActorThatStopped(t *testing.T) {
 	failures := play(t.Context(), func(t testing.TB) {
 		rig, ref, _, _ := setUp(t)
-		require.NoError(t, do.Post(rig.Context(), ref, func(ctx *actor.Context, _ *Till) error { ctx.Stop("enough"); return nil }))
+		require.NoError(t, do.Send(rig.Context(), ref, func(ctx *actor.Context, _ *Till) error { ctx.Stop("enough"); return nil }))
 		require.Equal(t, "enough", rig.Terminal(ref).Reason)
 		rig.ExpectFailure(ref)
 	})
@@ -105,7 +105,7 @@ func TestKIT5_aWaitEndsAndSaysWhatDidNotCome(t *testing.T) {
 			rig.Terminal(ref)
 		}, `^actortest: rig-\w+/0.0/till-\w+ did not end within 20s: it is running, 0 messages wait$`},
 		"a spawn": {func(t testing.TB) {
-			p, _ := actortest.InPlaceOf(actortest.New(t, tillDef()), ledgers)
+			p, _ := actortest.ReplaceType(actortest.New(t, tillDef()), ledgers)
 			p.Ref()
 		}, `^actortest: want a spawn of actor type ledger, got none within 20s$`},
 	} {
@@ -115,7 +115,7 @@ func TestKIT5_aWaitEndsAndSaysWhatDidNotCome(t *testing.T) {
 				failures := play(t.Context(), c.body)
 				require.Len(t, failures, 1)
 				require.Regexp(t, c.want, failures[0])
-				require.Equal(t, actortest.Patience, time.Since(start))
+				require.Equal(t, actortest.Timeout, time.Since(start))
 			})
 		})
 	}

@@ -1,13 +1,13 @@
-// Package agenttest is the lifecycle protocol as a suite of tests: what package agent promises, shown of
-// an agent, whatever its resources are. Host agents, proc agents and controllers pass it.
+// Package agenttest is a test suite for the promises of package agent. It works on any agent,
+// whatever its resources are. Host agents, proc agents and controllers pass it.
 //
 // # Use
 //
-//	agenttest.Exercise(t, func(t *testing.T) agenttest.Subject {
+//	agenttest.TestAgent(t, func(t *testing.T) agenttest.Fixture {
 //		rig := newRig(t)
-//		return agenttest.Subject{Agent: rig.agent(), Client: rig.client, New: rig.spec, …}
+//		return agenttest.Fixture{Agent: rig.agent(), Client: rig.client, New: rig.spec, …}
 //	})
 //
-// Each test gets a fresh subject and has 30 s. What a subject cannot do is left out by leaving the
-// field nil, and is not tested.
+// Each test gets a fresh fixture and has 30 s. If a fixture leaves a field nil, the suite skips the
+// tests that need it.
 package agenttest

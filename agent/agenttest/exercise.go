@@ -11,76 +11,77 @@ import (
 	"github.com/castnet-io/castnet/agent"
 )
 
-// Subject is an agent and what it can be asked for.
-type Subject struct {
+// Fixture is an agent under test with functions that make its requests.
+type Fixture struct {
 	Agent  actor.Ref[agent.Agent] // bound to Client
 	Client *actor.Proc
-	// New is a resource that comes to run; each call a fresh one, where the agent can have many.
-	New func(t *testing.T) agent.Creation
-	// ID is the name of what a creation makes.
-	ID func(agent.Creation) string
-	// Other is the same ID with another spec; nil: the agent has one spec and no other.
-	Other func(agent.Creation) agent.Creation
-	// Failing is a resource that fails to start; nil: it cannot be told to.
-	Failing func(t *testing.T) agent.Creation
-	// Again says that the same ID can be created anew after a stop.
-	Again bool
-	// Leases says that resources have leases of their own.
+	// New returns a resource able to reach Running. Each call returns a fresh one, if the agent can
+	// have many.
+	New func(t *testing.T) agent.CreateRequest
+	// ID returns the resource ID of a request.
+	ID func(agent.CreateRequest) string
+	// Other returns the same ID with another spec; nil: the agent has one fixed spec.
+	Other func(agent.CreateRequest) agent.CreateRequest
+	// Failing returns a resource with a failing start; nil: none can fail.
+	Failing func(t *testing.T) agent.CreateRequest
+	// Recreatable enables tests that create an ID again after a stop.
+	Recreatable bool
+	// Leases enables tests of resource leases.
 	Leases bool
 }
 
-// subject is a Subject in a test.
-type subject struct {
-	Subject
+// testCase is a Fixture in a test.
+type testCase struct {
+	Fixture
 	t   *testing.T
 	ctx context.Context
 }
 
-// Exercise shows the promises of package agent of an agent.
-func Exercise(t *testing.T, fresh func(t *testing.T) Subject) {
+// TestAgent tests an agent against the promises of package agent.
+func TestAgent(t *testing.T, fresh func(t *testing.T) Fixture) {
 	for _, c := range []struct {
 		name string
-		run  func(subject)
+		run  func(testCase)
 	}{
-		{"AGT1_theSameSpecAgainChangesNothingAnotherIsAConflict", subject.idempotence},
-		{"AGT1_whatFailedToStartStaysOnRecordUntilItIsStopped", subject.failure},
-		{"AGT3_whatNoAgentHoldsCannotBeWaitedFor", subject.impossible},
-		{"AGT4_whatIsUnknownIsAnEmptyAnswer", subject.unknown},
-		{"AGT5_waitsAnswerBeforeTheAskerGivesUp", subject.patience},
-		{"AGT6_whatWasStoppedMayBeMadeAgainAsTheNextGeneration", subject.generations},
-		{"AGT7_aLeaseThatNobodyRenewsEndsTheResource", subject.leases},
-		{"AGT8_stopAllStopsEverythingAndTakesNoMore", subject.stopAll},
-		{"AGT9_aStreamBeginsWithHowThingsAreAndHasEveryChange", subject.stream},
-		{"stopIsAnsweredWhenAllHasEndedAndAsOftenAsItIsAsked", subject.stop},
-		{"pingIsAnswered", subject.ping},
+		{"AGT1_theSameSpecAgainChangesNothingAnotherIsAConflict", testCase.idempotence},
+		{"AGT1_whatFailedToStartStaysOnRecordUntilItIsStopped", testCase.failure},
+		{"AGT3_whatNoAgentHoldsCannotBeWaitedFor", testCase.invalidWaits},
+		{"AGT4_whatIsUnknownIsAnEmptyAnswer", testCase.unknownResource},
+		{"AGT5_waitsAnswerBeforeTheAskerGivesUp", testCase.waitTimeout},
+		{"AGT6_whatWasStoppedMayBeMadeAgainAsTheNextGeneration", testCase.generations},
+		{"AGT7_aLeaseThatNobodyRenewsEndsTheResource", testCase.leases},
+		{"AGT8_stopAllStopsEverythingAndTakesNoMore", testCase.stopAll},
+		{"AGT9_aStreamBeginsWithHowThingsAreAndHasEveryChange", testCase.stream},
+		{"stopIsAnsweredWhenAllHasEndedAndAsOftenAsItIsAsked", testCase.stop},
+		{"pingIsAnswered", testCase.ping},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 			defer cancel()
-			c.run(subject{fresh(t), t, ctx})
+			c.run(testCase{fresh(t), t, ctx})
 		})
 	}
 }
 
 // create makes a resource and waits until it runs.
-func (s subject) create() (agent.Creation, string) {
+func (s testCase) create() (agent.CreateRequest, string) {
 	c := s.New(s.t)
 	id := s.ID(c)
 	_, err := agent.Create.Call(s.ctx, s.Agent, c)
 	require.NoError(s.t, err)
-	s.awaits(id, agent.Running)
+	s.awaitPhase(id, agent.Running)
 	return c, id
 }
 
-func (s subject) awaits(id string, p agent.Phase) {
+func (s testCase) awaitPhase(id string, p agent.Phase) {
 	s.t.Helper()
-	o, err := agent.Wait.Call(s.ctx, s.Agent, agent.Waiting{ID: id, Until: p})
+	o, err := agent.Wait.Call(s.ctx, s.Agent, agent.WaitRequest{ID: id, Until: p})
 	require.NoError(s.t, err)
-	s.all(o, p)
+	s.requirePhase(o, p)
 }
 
-// all requires that an overlay says one phase of at least one rank, and nothing else.
-func (s subject) all(o agent.Overlay, p agent.Phase) {
+// requirePhase requires an overlay of at least one rank, all in one phase.
+func (s testCase) requirePhase(o agent.Overlay, p agent.Phase) {
 	s.t.Helper()
 	require.NotEmpty(s.t, o)
 	for _, run := range o {
@@ -88,43 +89,43 @@ func (s subject) all(o agent.Overlay, p agent.Phase) {
 	}
 }
 
-func (s subject) states(id string) []agent.State {
+func (s testCase) states(id string) []agent.State {
 	s.t.Helper()
-	states, err := agent.Get.Call(s.ctx, s.Agent, agent.Query{ID: id})
+	states, err := agent.Get.Call(s.ctx, s.Agent, agent.GetRequest{ID: id})
 	require.NoError(s.t, err)
 	return states
 }
 
-func (s subject) halt(id string) agent.Overlay {
+func (s testCase) stopResource(id string) agent.Overlay {
 	s.t.Helper()
-	o, err := agent.Stop.Call(s.ctx, s.Agent, agent.Stopping{ID: id, Reason: "enough", Grace: 5 * time.Second})
+	o, err := agent.Stop.Call(s.ctx, s.Agent, agent.StopRequest{ID: id, Reason: "enough", Grace: 5 * time.Second})
 	require.NoError(s.t, err)
 	return o
 }
 
-func (s subject) idempotence() {
+func (s testCase) idempotence() {
 	c, id := s.create()
 	before := s.states(id)
 	o, err := agent.Create.Call(s.ctx, s.Agent, c)
 	require.NoError(s.t, err)
-	s.all(o, agent.Running)
-	require.Equal(s.t, before[0].Generation, s.states(id)[0].Generation, "nothing has changed")
+	s.requirePhase(o, agent.Running)
+	require.Equal(s.t, before[0].Revision, s.states(id)[0].Revision, "nothing has changed")
 	if s.Other == nil {
 		return
 	}
 	_, err = agent.Create.Call(s.ctx, s.Agent, s.Other(c))
 	require.ErrorContains(s.t, err, id+" exists already with another spec")
-	s.all(s.overlay(id), agent.Running)
+	s.requirePhase(s.overlay(id), agent.Running)
 }
 
-func (s subject) overlay(id string) agent.Overlay {
+func (s testCase) overlay(id string) agent.Overlay {
 	s.t.Helper()
-	o, err := agent.Wait.Call(s.ctx, s.Agent, agent.Waiting{ID: id, Until: agent.NotExist, Every: agent.In(agent.Initializing, agent.Running, agent.ShuttingDown, agent.Stopped, agent.Failed)})
+	o, err := agent.Wait.Call(s.ctx, s.Agent, agent.WaitRequest{ID: id, Until: agent.NotExist, AllIn: agent.PhasesOf(agent.Initializing, agent.Running, agent.ShuttingDown, agent.Stopped, agent.Failed)})
 	require.NoError(s.t, err)
 	return o
 }
 
-func (s subject) failure() {
+func (s testCase) failure() {
 	if s.Failing == nil {
 		return
 	}
@@ -133,75 +134,75 @@ func (s subject) failure() {
 	c.Wait = true
 	o, err := agent.Create.Call(s.ctx, s.Agent, c)
 	require.NoError(s.t, err, "what fails is recorded, and no error of the request")
-	s.all(o, agent.Failed)
+	s.requirePhase(o, agent.Failed)
 	require.NotEmpty(s.t, o[0].Status.Reason)
 	o, err = agent.Create.Call(s.ctx, s.Agent, c)
 	require.NoError(s.t, err)
-	s.all(o, agent.Failed)
+	s.requirePhase(o, agent.Failed)
 	require.Zero(s.t, s.states(id)[0].Gen)
-	some, err := agent.Wait.Call(s.ctx, s.Agent, agent.Waiting{ID: id, Some: agent.In(agent.Failed)})
+	some, err := agent.Wait.Call(s.ctx, s.Agent, agent.WaitRequest{ID: id, AnyIn: agent.PhasesOf(agent.Failed)})
 	require.NoError(s.t, err)
-	s.all(some, agent.Failed)
-	s.all(s.halt(id), agent.Failed)
-	if s.Again {
+	s.requirePhase(some, agent.Failed)
+	s.requirePhase(s.stopResource(id), agent.Failed)
+	if s.Recreatable {
 		_, err = agent.Create.Call(s.ctx, s.Agent, c)
 		require.NoError(s.t, err)
 		require.Equal(s.t, 1, s.states(id)[0].Gen, "another try says that it is one")
 	}
 }
 
-func (s subject) impossible() {
+func (s testCase) invalidWaits() {
 	_, id := s.create()
-	for _, w := range []agent.Waiting{
-		{ID: id, Until: agent.Timeout}, {ID: id, Until: agent.Unknown}, {ID: id, Some: agent.In(agent.Timeout)}, {ID: id, Every: agent.In(agent.NotExist)},
+	for _, w := range []agent.WaitRequest{
+		{ID: id, Until: agent.Timeout}, {ID: id, Until: agent.Unknown}, {ID: id, AnyIn: agent.PhasesOf(agent.Timeout)}, {ID: id, AllIn: agent.PhasesOf(agent.NotExist)},
 	} {
 		_, err := agent.Wait.Call(s.ctx, s.Agent, w)
 		require.ErrorContains(s.t, err, "that a rank can be in", "%+v", w)
 	}
 }
 
-func (s subject) unknown() {
+func (s testCase) unknownResource() {
 	const nobody = "nobody-000000000000n"
 	_, id := s.create()
 	require.Empty(s.t, s.states(nobody))
 	for name, ask := range map[string]func(id string) (agent.Overlay, error){
 		"wait": func(id string) (agent.Overlay, error) {
-			return agent.Wait.Call(s.ctx, s.Agent, agent.Waiting{ID: id, Until: agent.Running})
+			return agent.Wait.Call(s.ctx, s.Agent, agent.WaitRequest{ID: id, Until: agent.Running})
 		},
 		"stop": func(id string) (agent.Overlay, error) {
-			return agent.Stop.Call(s.ctx, s.Agent, agent.Stopping{ID: id})
+			return agent.Stop.Call(s.ctx, s.Agent, agent.StopRequest{ID: id})
 		},
 		"keepalive": func(id string) (agent.Overlay, error) {
-			return agent.Keepalive.Call(s.ctx, s.Agent, agent.Lease{ID: id, For: time.Minute})
+			return agent.Keepalive.Call(s.ctx, s.Agent, agent.Lease{ID: id, TTL: time.Minute})
 		},
 	} {
 		for _, other := range []string{nobody, "", id + "0"} {
 			o, err := ask(other)
 			require.NoError(s.t, err, "%s of %q", name, other)
 			require.Empty(s.t, o, "%s of %q", name, other)
-			s.all(s.overlay(id), agent.Running)
+			s.requirePhase(s.overlay(id), agent.Running)
 		}
 	}
 	port := actor.OpenPort[actor.Event](s.Client)
 	defer port.Close()
-	_, err := agent.Streaming.Call(s.ctx, s.Agent, agent.Stream{ID: nobody, To: port.Ref()})
+	_, err := agent.Stream.Call(s.ctx, s.Agent, agent.StreamRequest{ID: nobody, To: port.Ref()})
 	require.NoError(s.t, err)
 	e, err := port.Recv(s.ctx)
 	require.NoError(s.t, err)
 	require.Equal(s.t, agent.NotExist.String(), e.Status)
 }
 
-func (s subject) patience() {
+func (s testCase) waitTimeout() {
 	_, id := s.create()
 	ctx, cancel := context.WithTimeout(s.ctx, time.Second)
 	defer cancel()
-	o, err := agent.Wait.Call(ctx, s.Agent, agent.Waiting{ID: id, Until: agent.Stopped})
+	o, err := agent.Wait.Call(ctx, s.Agent, agent.WaitRequest{ID: id, Until: agent.Stopped})
 	require.NoError(s.t, err, "with the statuses as they are")
-	s.all(o, agent.Running)
+	s.requirePhase(o, agent.Running)
 }
 
-func (s subject) generations() {
-	if !s.Again {
+func (s testCase) generations() {
+	if !s.Recreatable {
 		return
 	}
 	c, id := s.create()
@@ -209,26 +210,26 @@ func (s subject) generations() {
 	ahead.Gen = 5
 	_, err := agent.Create.Call(s.ctx, s.Agent, ahead)
 	require.ErrorContains(s.t, err, "generation 0 is still running")
-	s.halt(id)
+	s.stopResource(id)
 	c.Wait = true
 	o, err := agent.Create.Call(s.ctx, s.Agent, c)
 	require.NoError(s.t, err)
-	s.all(o, agent.Running)
+	s.requirePhase(o, agent.Running)
 	require.Equal(s.t, 1, s.states(id)[0].Gen)
-	s.halt(id)
+	s.stopResource(id)
 	ahead.Wait = true
 	o, err = agent.Create.Call(s.ctx, s.Agent, ahead)
 	require.NoError(s.t, err)
-	s.all(o, agent.Running)
+	s.requirePhase(o, agent.Running)
 	require.Equal(s.t, 5, s.states(id)[0].Gen)
 	behind := c
 	behind.Gen = 2
 	_, err = agent.Create.Call(s.ctx, s.Agent, behind)
 	require.ErrorContains(s.t, err, "generation 2 was asked for, which is over: it has had generation 5")
-	s.all(s.overlay(id), agent.Running)
+	s.requirePhase(s.overlay(id), agent.Running)
 }
 
-func (s subject) leases() {
+func (s testCase) leases() {
 	if !s.Leases {
 		return
 	}
@@ -238,18 +239,18 @@ func (s subject) leases() {
 	_, err := agent.Create.Call(s.ctx, s.Agent, c)
 	require.NoError(s.t, err)
 	for range 4 { // longer than the lease
-		o, err := agent.Keepalive.Call(s.ctx, s.Agent, agent.Lease{ID: id, For: time.Second})
+		o, err := agent.Keepalive.Call(s.ctx, s.Agent, agent.Lease{ID: id, TTL: time.Second})
 		require.NoError(s.t, err)
-		s.all(o, agent.Running)
+		s.requirePhase(o, agent.Running)
 		time.Sleep(300 * time.Millisecond)
 	}
 	port := actor.OpenPort[actor.Event](s.Client)
 	defer port.Close()
-	_, err = agent.Streaming.Call(s.ctx, s.Agent, agent.Stream{ID: id, To: port.Ref()})
+	_, err = agent.Stream.Call(s.ctx, s.Agent, agent.StreamRequest{ID: id, To: port.Ref()})
 	require.NoError(s.t, err)
-	s.awaits(id, agent.Stopped)
+	s.awaitPhase(id, agent.Stopped)
 	require.Contains(s.t, s.overlay(id)[0].Status.Reason, "orphaned: its owner was silent for ")
-	for e := (actor.Event{}); !e.Terminal(); { // its subscribers hear of it
+	for e := (actor.Event{}); !e.Terminal(); { // subscribers receive it
 		e, err = port.Recv(s.ctx)
 		require.NoError(s.t, err)
 		require.Equal(s.t, e.Terminal(), e.Status == agent.Stopped.String())
@@ -258,31 +259,31 @@ func (s subject) leases() {
 		return
 	}
 	for _, bad := range []error{
-		second(agent.Keepalive.Call(s.ctx, s.Agent, agent.Lease{ID: id, For: -1})),
-		second(agent.Create.Call(s.ctx, s.Agent, agent.Creation{Procs: c.Procs, Actors: c.Actors, Lease: -1})),
+		errOf(agent.Keepalive.Call(s.ctx, s.Agent, agent.Lease{ID: id, TTL: -1})),
+		errOf(agent.Create.Call(s.ctx, s.Agent, agent.CreateRequest{Procs: c.Procs, Actors: c.Actors, Lease: -1})),
 	} {
 		require.ErrorContains(s.t, bad, "lease of -1ns")
 	}
 }
 
-func second[T any](_ T, err error) error { return err }
+func errOf[T any](_ T, err error) error { return err }
 
-func (s subject) stop() {
+func (s testCase) stop() {
 	_, id := s.create()
-	s.all(s.halt(id), agent.Stopped)
-	o := s.halt(id)
-	s.all(o, agent.Stopped)
+	s.requirePhase(s.stopResource(id), agent.Stopped)
+	o := s.stopResource(id)
+	s.requirePhase(o, agent.Stopped)
 	require.Equal(s.t, "enough", o[0].Status.Reason)
 }
 
-func (s subject) stopAll() {
+func (s testCase) stopAll() {
 	c, id := s.create()
 	n := len(s.states(id))
-	sum, err := agent.StopAll.Call(s.ctx, s.Agent, agent.StoppingAll{Reason: "closing", Grace: 5 * time.Second})
+	sum, err := agent.StopAll.Call(s.ctx, s.Agent, agent.StopAllRequest{Reason: "closing", Grace: 5 * time.Second})
 	require.NoError(s.t, err)
-	require.Equal(s.t, n, sum.Asked)
+	require.Equal(s.t, n, sum.Requested)
 	require.Equal(s.t, n, sum.Ended)
-	require.Empty(s.t, sum.Left)
+	require.Empty(s.t, sum.Remaining)
 	if s.Other != nil {
 		c = s.New(s.t)
 	}
@@ -290,18 +291,18 @@ func (s subject) stopAll() {
 	require.Error(s.t, err, "it takes no more, or is gone already")
 }
 
-func (s subject) stream() {
+func (s testCase) stream() {
 	_, id := s.create()
 	n := len(s.states(id))
 	port := actor.OpenPort[actor.Event](s.Client)
 	defer port.Close()
-	_, err := agent.Streaming.Call(s.ctx, s.Agent, agent.Stream{ID: id})
+	_, err := agent.Stream.Call(s.ctx, s.Agent, agent.StreamRequest{ID: id})
 	require.Error(s.t, err, "to nowhere")
-	for range 2 { // the second time it is told nothing again
-		_, err = agent.Streaming.Call(s.ctx, s.Agent, agent.Stream{ID: id, To: port.Ref()})
+	for range 2 { // no event repeats the second time
+		_, err = agent.Stream.Call(s.ctx, s.Agent, agent.StreamRequest{ID: id, To: port.Ref()})
 		require.NoError(s.t, err)
 	}
-	s.halt(id)
+	s.stopResource(id)
 	heard := map[int][]string{}
 	for ended := 0; ended < n; {
 		e, err := port.Recv(s.ctx)
@@ -314,15 +315,15 @@ func (s subject) stream() {
 	require.Len(s.t, heard, n)
 	for rank, h := range heard {
 		require.Equal(s.t, agent.Stopped.String(), h[len(h)-1], "rank %d: %v", rank, h)
-		if s.Other != nil { // a controller tells of ends alone
+		if s.Other != nil { // a controller reports ends only
 			require.Equal(s.t, []string{"running", "stopping", "stopped"}, h, "rank %d", rank)
 		}
 	}
-	_, err = agent.Streaming.Call(s.ctx, s.Agent, agent.Stream{To: port.Ref(), End: true})
+	_, err = agent.Stream.Call(s.ctx, s.Agent, agent.StreamRequest{To: port.Ref(), Cancel: true})
 	require.NoError(s.t, err)
 }
 
-func (s subject) ping() {
+func (s testCase) ping() {
 	_, err := agent.Ping.Call(s.ctx, s.Agent, actor.None{})
 	require.NoError(s.t, err)
 }

@@ -43,7 +43,7 @@ func newKeeper(t *testing.T, r *rig, wants config.Snapshot) keeper {
 	require.NoError(t, err)
 	k.mesh.Keep, k.mesh.Hosts = true, []subjects.HostID{k.ID()}
 	k.at = agent.Of(k.ID().Proc()).Via(r.client)
-	o, err := agent.Create.Call(t.Context(), k.at, agent.Creation{Procs: &k.mesh, Wait: true, Config: wants})
+	o, err := agent.Create.Call(t.Context(), k.at, agent.CreateRequest{Procs: &k.mesh, Wait: true, Config: wants})
 	require.NoError(t, err)
 	require.Equal(t, all(1, agent.Status{Phase: agent.Running}), o)
 	return k
@@ -52,7 +52,7 @@ func newKeeper(t *testing.T, r *rig, wants config.Snapshot) keeper {
 // proc is how the proc is.
 func (k keeper) proc(t *testing.T) agent.State {
 	t.Helper()
-	all, err := agent.Get.Call(t.Context(), k.at, agent.Query{ID: k.mesh.ID.String()})
+	all, err := agent.Get.Call(t.Context(), k.at, agent.GetRequest{ID: k.mesh.ID.String()})
 	require.NoError(t, err)
 	require.Len(t, all, 1)
 	return all[0]
@@ -85,11 +85,11 @@ func recordsIn(t *testing.T, dir string) map[string][]byte {
 	return records
 }
 
-// What a client wants of its procs is in force also on the next host.
+// The client's configuration of its procs also applies on the next host.
 func TestHOST11_anAdoptedProcThatDoesNotAnswerInItsClientsTimeIsEnded(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	k := newKeeper(t, r, config.Snapshot{Values: map[string]string{config.HostReady.String(): "29m"}})
+	k := newKeeper(t, r, config.Snapshot{Values: map[string]string{config.ProcReadyTimeout.String(): "29m"}})
 	pid := k.proc(t).Proc.PID
 	records := recordsIn(t, k.options.StateDir)
 	require.Len(t, records, 1)
@@ -106,7 +106,7 @@ func TestHOST11_anAdoptedProcThatDoesNotAnswerInItsClientsTimeIsEnded(t *testing
 	require.NoError(t, err)
 	defer func() { require.NoError(t, second.Close(context.Background())) }()
 	require.Eventually(t, func() bool { // the link to who is dead ends with the first message
-		after, err := agent.Get.Call(t.Context(), k.at, agent.Query{ID: k.mesh.ID.String()})
+		after, err := agent.Get.Call(t.Context(), k.at, agent.GetRequest{ID: k.mesh.ID.String()})
 		return err == nil && strings.HasPrefix(after[0].Status.Reason, "adopted, but not known to be the proc")
 	}, 20*time.Second, 20*time.Millisecond)
 	_, _ = syscall.Wait4(pid, nil, syscall.WNOHANG, nil) // this process here has launched it
@@ -119,7 +119,7 @@ func TestHOST10_aProcThatIsStartedAnewAfterItsHostsDeathIsHeardAtOnce(t *testing
 	t.Parallel()
 	r := newRig(t)
 	k := newKeeper(t, r, config.Snapshot{})
-	proc := agent.Of(k.mesh.Proc(0, 0)).Via(r.client)
+	proc := agent.Of(k.mesh.ProcID(0, 0)).Via(r.client)
 	soon, cancel := context.WithTimeout(t.Context(), 15*time.Second) // who is not heard is not for 30 s
 	defer cancel()
 	insist := func(ask func() error) {
@@ -158,7 +158,7 @@ func TestHOST10_aProcThatIsStartedAnewAfterItsHostsDeathIsHeardAtOnce(t *testing
 	require.NoError(t, err)
 	require.Equal(t, before.Proc.PID, pid, "the old one has ended: who launched it is this process here, and nobody has reaped it")
 	insist(func() error {
-		_, err := agent.Create.Call(soon, k.at, agent.Creation{Procs: &k.mesh, Wait: true})
+		_, err := agent.Create.Call(soon, k.at, agent.CreateRequest{Procs: &k.mesh, Wait: true})
 		return err
 	})
 	after := k.proc(t)

@@ -20,34 +20,34 @@ func TestHOST15_theOrdersOfAnEarlierOwnerAreRefusedAndNameBoth(t *testing.T) {
 			m := r.mesh(t, 2)
 			id := m.ID.String()
 			first, second := agent.Claim{Epoch: 1, Owner: m.Owner}, agent.Claim{Epoch: 2, Owner: r.client.ID().Actor("successor")}
-			_, err := agent.Create.Call(t.Context(), r.agent(), agent.Creation{Procs: &m, Wait: true, Lease: time.Minute, Claim: first})
+			_, err := agent.Create.Call(t.Context(), r.agent(), agent.CreateRequest{Procs: &m, Wait: true, Lease: time.Minute, Claim: first})
 			require.NoError(t, err)
-			_, err = agent.Keepalive.Call(t.Context(), r.agent(), agent.Lease{ID: id, For: time.Minute, Claim: second})
+			_, err = agent.Keepalive.Call(t.Context(), r.agent(), agent.Lease{ID: id, TTL: time.Minute, Claim: second})
 			require.NoError(t, err)
 			now := r.states(t, m)[0]
 			require.Equal(t, second.Owner, now.Mesh.Owner, "who asks the host finds the owner")
 			require.Equal(t, second, *now.Claim)
 
-			want := &agent.FencedError{ID: id, At: "a", Asked: first, Has: second}
+			want := &agent.FencedError{ID: id, Agent: "a", Requested: first, Current: second}
 			for _, order := range []func() error{
 				func() error {
-					_, err := agent.Create.Call(t.Context(), r.agent(), agent.Creation{Procs: &m, Gen: 1, Claim: first})
+					_, err := agent.Create.Call(t.Context(), r.agent(), agent.CreateRequest{Procs: &m, Gen: 1, Claim: first})
 					return err
 				},
 				func() error {
-					_, err := agent.Stop.Call(t.Context(), r.agent(), agent.Stopping{ID: id, Claim: first})
+					_, err := agent.Stop.Call(t.Context(), r.agent(), agent.StopRequest{ID: id, Claim: first})
 					return err
 				},
 				func() error {
-					_, err := agent.Keepalive.Call(t.Context(), r.agent(), agent.Lease{ID: id, For: time.Hour, Claim: first})
+					_, err := agent.Keepalive.Call(t.Context(), r.agent(), agent.Lease{ID: id, TTL: time.Hour, Claim: first})
 					return err
 				},
 			} {
-				require.Equal(t, want, agent.Fenced(order()))
+				require.Equal(t, want, agent.AsFenced(order()))
 			}
 			require.Equal(t, agent.Running, r.states(t, m)[0].Status.Phase)
 			require.LessOrEqual(t, r.states(t, m)[0].Lease, time.Minute)
-			_, err = agent.Stop.Call(t.Context(), r.agent(), agent.Stopping{ID: id, Claim: second})
+			_, err = agent.Stop.Call(t.Context(), r.agent(), agent.StopRequest{ID: id, Claim: second})
 			require.NoError(t, err)
 		})
 	}
@@ -67,11 +67,11 @@ func TestAGT1_aRankIsStartedAgainWhateverBecameOfTheOtherHostsAndTheOwner(t *tes
 	r.create(t, m)
 	m.Hosts = []subjects.HostID{m.Hosts[0], spare}
 	m.Owner = r.client.ID().Actor("successor")
-	_, err = agent.Create.Call(t.Context(), r.agent(), agent.Creation{Procs: &m, Ranks: []int{0}, Gen: 1, Wait: true})
+	_, err = agent.Create.Call(t.Context(), r.agent(), agent.CreateRequest{Procs: &m, Ranks: []int{0}, Gen: 1, Wait: true})
 	require.NoError(t, err)
 	require.Equal(t, 1, r.states(t, m)[0].Gen)
 	require.Equal(t, m.Hosts, r.states(t, m)[0].Mesh.Hosts)
 	m.Command.Args = []string{"-c", "exit 4"}
-	_, err = agent.Create.Call(t.Context(), r.agent(), agent.Creation{Procs: &m, Ranks: []int{0}, Gen: 2})
+	_, err = agent.Create.Call(t.Context(), r.agent(), agent.CreateRequest{Procs: &m, Ranks: []int{0}, Gen: 2})
 	require.ErrorContains(t, err, "exists already with another spec")
 }

@@ -1,81 +1,83 @@
-// Package host is the host agent: the actor on every node that launches procs as OS processes,
-// watches them, keeps their last words, and stops them. hostd runs one; tests and examples run
-// theirs in process.
+// Package host is the host agent, an actor on every node. It launches procs as OS processes,
+// watches them, keeps the end of their output, and stops them. hostd runs one. Tests and examples
+// run theirs in process.
 //
 // # Use
 //
-//	h, err := host.Start(ctx, host.Options{Label: "n07", Bus: b, Settings: settings, Dir: dir})
+//	h, err := host.Start(ctx, host.Options{Label: "n07", Bus: b, Settings: settings, RunDir: dir})
 //	defer h.Close(ctx)
 //
-// From then on package mesh finds it, and any NATS client may ask it: the endpoint is the verb in
-// `h.<host>.<verb>.<from>`, and the host any is all of them. It is the micro service castnet-host.
+// After Start, package mesh and any NATS client can find the host. The verb in
+// `h.<host>.<verb>.<from>` is the endpoint; the host `any` addresses all hosts. As a micro service
+// it is called castnet-host.
 //
 //	nats req castnet.v1.default.h.any.info.anon '' --replies 0
 //
 // # Contract
 //
-//   - HOST-1: a label belongs to one live host; Start refuses one that is taken.
-//   - HOST-2: only programs that the policy allows are run (Options.Allow), without a shell.
-//   - HOST-3: each launch ends in exactly one terminal status, with exit code or signal and the
-//     last lines of stderr, and is told on `ev.` once: as soon as its output is (HOST-8), and one
-//     that was asked for at most 1 s later, together with others of its mesh (Event.Count), before
-//     whoever asked is answered.
-//   - HOST-4: a proc that is not ready in time or has another build is killed, and the status says
-//     which. Who says another nonce than the one a proc was launched with is refused.
-//   - HOST-5: stopping a proc is TERM, grace, KILL, always reached; Close stops all of them and
-//     returns when none is left. What survives KILL holds up no other stop, and is in the answer to who asked
-//     (agent.LeftError).
-//   - HOST-6: when the host process dies, its procs die (lifeline, parent-death signal), but for those of
-//     a mesh that is to be kept.
-//   - HOST-7: procs whose lease ran out are stopped, and the log and their status say so.
-//     One message renews up to 256 of them (agent.Renew).
-//   - HOST-8: what a proc has printed is published before its end is told, however it ends; but
-//     its end waits for that 200 ms at most, and 50 ms when nobody has asked for it.
-//   - HOST-9: a host that a process has taken is drained, and made to leave, by that one alone, until it
-//     lets go or another takes it by force.
-//   - HOST-10: a proc that is to be kept (Mesh.Keep) is written down in Options.StateDir before anybody can
-//     hear that it is ready. The next host there is the same one to all others: it has the ID, adopts
-//     what lives, in the generation it has, tells the ends of what does not, and ends what nobody wrote
-//     down. Whatever the instant at which a host dies, there is never a second proc of a rank and generation.
-//     Who cannot be written down is not launched: StateError. One host at a time has a directory. A host without
-//     one ends what such hosts left that were killed.
-//   - HOST-11: an adopted proc is running once it has answered on the bus, to the nonce it was launched with and
-//     from the process that is watched, and ended when it does not within host.ready. Its lease goes on where it
-//     was, with half of its term at least. What it printed while nobody watched is published then.
-//   - HOST-12: from Start on the host beats on `hb.`, every supervision.heartbeat and on the control connection, so
-//     that nothing it does for its procs holds it up; each beat says how late it is, whether the host takes procs,
-//     and from when on it is closing, and why. The last one is a goodbye, when every proc has ended and that was told.
-//   - HOST-13: orders of system controllers have an epoch. A host that has heard of a later one refuses those of
-//     an earlier one (agent.EpochError), and those that are meant for another life of the host.
-//   - HOST-14: commands (agent.Exec) are run only where the operator of the host allows it: host.exec, which no client
-//     can push. Each is a child like a proc: it ends with all that it started, at its deadline at the latest, when
-//     the host does, and when who asked for it waits no longer; what it has printed is bounded, and its files go with it.
-//   - HOST-15: who owns a mesh is known by its latest claim (AGT-10), also to the next host that adopts its procs.
-//   - HOST-16: a host that is drained asks the owners of meshes first to have what is here elsewhere (agent.Vacate), and
-//     stops what is left once they have answered. An owner that does not live holds up nobody, and one that moves none
-//     of its procs does so once, for as long as one of them may take, whatever their number.
-//   - HOST-17: what plain NATS clients ask a host, and discovery, comes by its control connection and is answered there: it waits
-//     for no data of the host, nor of procs that live in it. A burst that fills its queue is dropped and counted.
+//   - HOST-1 (unique label): A label belongs to one live host. Start refuses a label in use.
+//   - HOST-2 (allowed programs): A host runs only programs that its policy allows (Options.Allow),
+//     without a shell.
+//   - HOST-3 (one end): Each launch ends in exactly one terminal status, with exit code or signal
+//     and last stderr lines. `ev.` has each end once, after its output (HOST-8). Requested ends
+//     batch for up to 1 s, before the reply.
+//   - HOST-4 (readiness): A proc that is not ready in time, or has another build, is killed, and
+//     its status says why. A ready report with a wrong nonce is refused.
+//   - HOST-5 (stop): Stopping a proc is TERM, grace, KILL, always carried out. Close stops all
+//     procs and waits. A survivor of KILL delays no other stop and is in the reply
+//     (agent.NotEndedError).
+//   - HOST-6 (no orphans): When the host process dies, its procs die (lifeline, parent-death
+//     signal), except those of a kept mesh.
+//   - HOST-7 (leases): Procs with an expired lease are stopped. Log and status say so. One message
+//     renews up to 256 leases (agent.Renew).
+//   - HOST-8 (output first): The output of a proc is published before its end. The end waits for
+//     output at most 200 ms, or 50 ms for an unexpected end.
+//   - HOST-9 (host owner): Only the owning process may drain a host or make it leave, until it
+//     releases the host or another process takes it by force.
+//   - HOST-10 (kept procs): A host with Options.StateDir records each kept proc (Mesh.Keep) before
+//     it is ready, or fails with StateError. The next host has the same ID, adopts live procs,
+//     reports ended ones, kills unrecorded ones. No generation runs twice.
+//   - HOST-11 (adoption): An adopted proc runs once the watched process has answered with its
+//     nonce; after proc.ready-timeout it is killed. Its lease continues, with at least half its
+//     TTL. Output since the former host is published.
+//   - HOST-12 (heartbeats): From Start on the host sends `hb.` heartbeats on the control
+//     connection, every supervision.heartbeat-interval. Each has its delay, mode and closing
+//     reason. The last one, a goodbye, follows the end of every proc.
+//   - HOST-13 (epochs): A host refuses orders of former system controllers (agent.EpochError), and
+//     orders for another incarnation of the host.
+//   - HOST-14 (exec): Commands (agent.Exec) run only with host.allow-exec, which clients cannot
+//     push. A command and its descendants end at its deadline, with the host, or with the caller's
+//     wait. Its output is bounded; its files go with it.
+//   - HOST-15 (owner of a mesh): The latest claim names the owner of a mesh (AGT-10), also for the
+//     next host that adopts its procs.
+//   - HOST-16 (drain): A draining host first asks owners to move their ranks (agent.Evacuate), then
+//     stops the rest. A dead owner causes no wait. An owner without progress delays the drain by
+//     one move timeout.
+//   - HOST-17 (control connection): Requests of plain NATS clients and discovery use the control
+//     connection, so no data delays them. A burst beyond its queue is dropped and counted.
 //
-// The agent keeps AGT-1 … AGT-10; of meshes that have ended it remembers the newest 256.
+// The agent keeps AGT-1 … AGT-10. It remembers the newest 256 ended meshes. One host at a time uses
+// a state directory. A host without one kills leftovers of killed hosts without one.
 //
 // # Output
 //
-// What procs print goes to files in the run directory, which hold the newest Options.LogCap bytes
-// and more (see package launch), until their mesh is forgotten; and to `log.` subjects: lines that come together in one
-// message, with a newline between them. A slow reader of these holds up nobody. Of one proc 2 MiB are published in a
-// second, of all 16 MiB; beyond, the stream says `[castnet] 12345 lines left out` and goes on with the
-// end of what was left out, 16 KiB and more. A disk that is full or may only be read costs output,
-// which the stream and the host's log say, and never a proc.
+// The output of procs goes to files in the run directory and to `log.` subjects. A file holds at
+// least the newest Options.LogCap bytes (see package launch), until its mesh is forgotten. A
+// message on `log.` holds several lines with newlines between them. Slow readers delay no proc.
 //
-// The points at which tests kill a host (see internal/failpoint), besides those of package launch:
+// The host publishes 2 MiB per second of one proc, 16 MiB of all. Beyond that the stream says
+// `[castnet] 12345 lines left out` and continues with at least the last 16 KiB of the omitted
+// lines. A full or read-only disk costs output, reported in the stream and the host's log. It costs
+// no proc.
+//
+// Tests kill a host at these points (see internal/failpoint), besides those of package launch:
 //
 //   - host-state-reserved: a file has room for the proc, nothing is launched
-//   - host-launched: the proc runs, and is not written down
-//   - host-state-written: it is, under a name where nobody looks
-//   - host-recorded: it is written down, and nobody knows
+//   - host-launched: the proc runs, without a record
+//   - host-state-written: the record is written under a temporary name
+//   - host-recorded: the record is in place, no event is published
 //   - host-adopted: one proc of an earlier host is adopted
-//   - host-census: what nobody wrote down has ended, the agent is not there
+//   - host-census: unrecorded procs have ended, the agent has not started
 //   - host-readopted: an adopted proc has answered
-//   - host-ended: a proc has ended, and is written down
+//   - host-ended: a proc has ended, and its record says so
 package host

@@ -13,54 +13,55 @@ import (
 )
 
 const (
-	// ownerWithin is how long the owner of a mesh has to say that it lives, before its ranks are moved.
-	ownerWithin = 2 * time.Second
-	// moveWithin is how long a rank may take to be ready elsewhere, once it has ended here, and its actors with it.
-	moveWithin = time.Minute
+	// ownerPingTimeout bounds the check that the owner of a mesh is alive before its ranks move.
+	ownerPingTimeout = 2 * time.Second
+	// moveTimeout bounds the move of one rank with its actors, from its end here to ready
+	// elsewhere.
+	moveTimeout = time.Minute
 )
 
-// drain has the procs of a mesh, or all, moved by their owners as far as their policies can, stops the others, and
-// answers once none is left. The host stays.
-func (a *hostAgent) drain(ctx *actor.Context, d agent.Draining) error {
-	if d.AtOnce < 0 || d.AtOnce > agent.MaxAtOnce {
-		return fmt.Errorf("drain with %d stops at once: want 1 to %d, or 0 for the host's own limit", d.AtOnce, agent.MaxAtOnce)
+// drain has owners move the procs of one mesh, or of all, as far as their policies permit. It stops
+// the others, and replies once none is left. The host stays.
+func (a *hostAgent) drain(ctx *actor.Context, d agent.DrainRequest) error {
+	if d.MaxConcurrent < 0 || d.MaxConcurrent > agent.MaxConcurrentMoves {
+		return fmt.Errorf("drain with %d stops at once: want 1 to %d, or 0 for the host's own limit", d.MaxConcurrent, agent.MaxConcurrentMoves)
 	}
 	all := d.Mesh == ""
-	if err := a.mayEnd(ctx); all && err != nil {
+	if err := a.checkOwner(ctx); all && err != nil {
 		return err
 	}
 	if all {
-		a.gate.draining++
-		a.gate.drainWhy = d.Reason
-		a.takes(a.gate.mode())
+		a.gate.drains++
+		a.gate.drainReason = d.Reason
+		a.onModeChange(a.gate.mode())
 	}
-	if d.AtOnce > 0 {
-		a.stops.limit = d.AtOnce
+	if d.MaxConcurrent > 0 {
+		a.stops.limit = d.MaxConcurrent
 	}
-	a.tell(ctx, "host.drain.attempt", d.Reason)
-	answer := actor.Defer[agent.Summary](ctx)
-	a.vacate(ctx, d, func(ctx *actor.Context, moved int) {
-		a.stopMeshes(ctx, d.Mesh, d.Reason, d.Grace, func(ctx *actor.Context, done agent.Summary) {
+	a.emitHostEvent(ctx, "host.drain.attempt", d.Reason)
+	answer := actor.Defer[agent.StopSummary](ctx)
+	a.evacuate(ctx, d, func(ctx *actor.Context, moved int) {
+		a.stopMeshes(ctx, d.Mesh, d.Reason, d.Grace, func(ctx *actor.Context, done agent.StopSummary) {
 			if all {
-				a.gate.draining--
-				a.takes(a.gate.mode())
+				a.gate.drains--
+				a.onModeChange(a.gate.mode())
 			}
-			a.stops.limit = a.opts.Stops
+			a.stops.limit = a.opts.MaxStops
 			done.Moved = moved
-			a.tellDone(ctx, "host.drain", done)
+			a.emitStopResult(ctx, "host.drain", done)
 			answer.Reply(done, nil)
 		})
 	})
 	return nil
 }
 
-// vacate asks the owners of meshes to have what is here elsewhere, and says how many ranks have moved, once each has
-// answered, or has moved none for as long as one may take.
-func (a *hostAgent) vacate(ctx *actor.Context, d agent.Draining, then func(*actor.Context, int)) {
-	patience := cmp.Or(max(d.Grace, 0), keys.TerminateGrace.Get(a.opts.Config)) + moveWithin
-	owners := map[subjects.ActorID][]*share{}
+// evacuate asks the owners of meshes to move their ranks off the host. It returns the number of
+// moved ranks once each owner has replied, or made no progress for moveTimeout.
+func (a *hostAgent) evacuate(ctx *actor.Context, d agent.DrainRequest, then func(*actor.Context, int)) {
+	patience := cmp.Or(max(d.Grace, 0), keys.TerminateGrace.Get(a.opts.Config)) + moveTimeout
+	owners := map[subjects.ActorID][]*meshProcs{}
 	for _, st := range a.table.States(d.Mesh) {
-		of := a.shares[st.ID]
+		of := a.procs[st.ID]
 		if m := st.Mesh; of != nil && of.alive > 0 && m != nil && m.World == nil && m.Owner.IsValid() {
 			owners[m.Owner] = append(owners[m.Owner], of)
 		}
@@ -70,23 +71,24 @@ func (a *hostAgent) vacate(ctx *actor.Context, d agent.Draining, then func(*acto
 		then(ctx, 0)
 		return
 	}
-	v := agent.Vacating{Host: a.id, Reason: d.Reason, Grace: d.Grace, AtOnce: d.AtOnce}
+	v := agent.EvacuateRequest{Host: a.id, Reason: d.Reason, Grace: d.Grace, MaxConcurrent: d.MaxConcurrent}
 	for owner, has := range owners {
-		a.vacateFor(ctx, owner, has, v, patience, func(ctx *actor.Context, n int) {
+		a.evacuateOwner(ctx, owner, has, v, patience, func(ctx *actor.Context, n int) {
 			moved += n
-			if pending--; pending == 0 {
+			pending--
+			if pending == 0 {
 				then(ctx, moved)
 			}
 		})
 	}
 }
 
-// vacateFor asks one owner, and says how many ranks it has moved.
-func (a *hostAgent) vacateFor(ctx *actor.Context, owner subjects.ActorID, has []*share, v agent.Vacating, patience time.Duration, then func(*actor.Context, int)) {
-	ref, first := actor.RefOf[agent.Agent](owner).Via(ctx.Proc()), alive(has)
+// evacuateOwner asks one owner and returns the number of moved ranks.
+func (a *hostAgent) evacuateOwner(ctx *actor.Context, owner subjects.ActorID, has []*meshProcs, v agent.EvacuateRequest, patience time.Duration, then func(*actor.Context, int)) {
+	ref, first := actor.RefOf[agent.Agent](owner).Via(ctx.Proc()), countAlive(has)
 	limit := time.Duration(first) * patience
 	if deadline, ok := ctx.Deadline(); ok {
-		limit = min(limit, time.Until(deadline)*3/4) // what is left then is to be stopped
+		limit = min(limit, time.Until(deadline)*3/4) // the remaining time is for stops
 	}
 	over := false
 	enough, giveUp := context.WithCancel(context.Background())
@@ -96,7 +98,7 @@ func (a *hostAgent) vacateFor(ctx *actor.Context, owner subjects.ActorID, has []
 		}
 		over = true
 		giveUp()
-		if err != nil { // what nobody moves is stopped
+		if err != nil { // unmoved procs are stopped
 			log := ctx.Log()
 			log.Info().Err(err).Stringer("owner", owner).Msg("the owner of a mesh moves no more of it")
 		}
@@ -106,13 +108,13 @@ func (a *hostAgent) vacateFor(ctx *actor.Context, owner subjects.ActorID, has []
 		work, cancel := context.WithTimeout(work, limit)
 		defer cancel()
 		defer context.AfterFunc(enough, cancel)()
-		answer, err := askOwner(work, ref, v)
+		answer, err := requestEvacuation(work, ref, v)
 		return func(ctx *actor.Context) { done(ctx, answer.Moved, err) }
 	})
 	left := first
 	var look func(*actor.Context)
 	look = func(ctx *actor.Context) {
-		now := alive(has)
+		now := countAlive(has)
 		switch {
 		case over:
 		case now < left:
@@ -125,20 +127,20 @@ func (a *hostAgent) vacateFor(ctx *actor.Context, owner subjects.ActorID, has []
 	ctx.After(patience, look)
 }
 
-// alive counts the procs of some shares that have not ended.
-func alive(shares []*share) (n int) {
+// countAlive counts the live procs of some meshes.
+func countAlive(shares []*meshProcs) (n int) {
 	for _, s := range shares {
 		n += s.alive
 	}
 	return n
 }
 
-// askOwner asks one owner, if it lives.
-func askOwner(ctx context.Context, owner actor.Ref[agent.Agent], v agent.Vacating) (agent.Vacated, error) {
-	soon, cancel := context.WithTimeout(ctx, ownerWithin)
+// requestEvacuation asks one owner, if alive.
+func requestEvacuation(ctx context.Context, owner actor.Ref[agent.Agent], v agent.EvacuateRequest) (agent.EvacuateResponse, error) {
+	soon, cancel := context.WithTimeout(ctx, ownerPingTimeout)
 	defer cancel()
 	if _, err := agent.Ping.Call(soon, owner, actor.None{}); err != nil {
-		return agent.Vacated{}, err
+		return agent.EvacuateResponse{}, err
 	}
-	return agent.Vacate.Call(ctx, owner, v)
+	return agent.Evacuate.Call(ctx, owner, v)
 }

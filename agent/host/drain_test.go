@@ -29,16 +29,16 @@ type idler struct {
 var idlerType = actor.NewType[agent.Agent, actor.None]("idler")
 
 func (i *idler) def() actor.Def {
-	return idlerType.Made(func(*actor.Context, actor.None) (agent.Agent, error) { return i, nil }, append(agent.Methods(),
-		agent.Vacate.By(func(_ agent.Agent, ctx *actor.Context, v agent.Vacating) (agent.Vacated, error) {
-			actor.Defer[agent.Vacated](ctx)
+	return idlerType.Define(func(*actor.Context, actor.None) (agent.Agent, error) { return i, nil }, append(agent.Methods(),
+		agent.Evacuate.Handle(func(_ agent.Agent, ctx *actor.Context, v agent.EvacuateRequest) (agent.EvacuateResponse, error) {
+			actor.Defer[agent.EvacuateResponse](ctx)
 			host := agent.Of(v.Host.Proc())
 			ctx.Go(func(work context.Context) func(*actor.Context) {
 				for rank := range i.moves {
 					time.Sleep(i.every)
 					part, err := i.mesh.Extent.Region().Slice("gpu", rank, rank+1)
 					if err == nil {
-						_, err = agent.Stop.Call(work, host, agent.Stopping{ID: i.mesh.ID.String(), Region: &part})
+						_, err = agent.Stop.Call(work, host, agent.StopRequest{ID: i.mesh.ID.String(), Region: &part})
 					}
 					if err != nil {
 						panic(err)
@@ -46,7 +46,7 @@ func (i *idler) def() actor.Def {
 				}
 				return nil
 			})
-			return agent.Vacated{}, nil
+			return agent.EvacuateResponse{}, nil
 		}))...)
 }
 
@@ -69,14 +69,14 @@ func TestHOST16_anOwnerThatHangsHoldsUpADrainOnceHoweverManyRanksItHas(t *testin
 					Owner: client.ID().Actor("owner"),
 				}
 				ref := agent.Of(at.Proc()).Via(client)
-				_, err = agent.Create.Call(t.Context(), ref, agent.Creation{Procs: &i.mesh, Wait: true})
+				_, err = agent.Create.Call(t.Context(), ref, agent.CreateRequest{Procs: &i.mesh, Wait: true})
 				require.NoError(t, err)
 				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 				defer cancel()
 				began := time.Now()
-				done, err := agent.Drain.Call(ctx, ref, agent.Draining{Reason: "new disks", Grace: grace})
+				done, err := agent.Drain.Call(ctx, ref, agent.DrainRequest{Reason: "new disks", Grace: grace})
 				require.NoError(t, err)
-				require.Equal(t, agent.Summary{Asked: ranks - moves, Ended: ranks - moves, Moved: moves}, done)
+				require.Equal(t, agent.StopSummary{Requested: ranks - moves, Ended: ranks - moves, Moved: moves}, done)
 				require.Less(t, time.Since(began), time.Duration(moves)*i.every+2*patience, "not eight times as long")
 			})
 		})
@@ -89,7 +89,7 @@ func idleHost(t *testing.T, srv *embed.Server) subjects.HostID {
 	registry, err := actor.NewRegistry(talkerDef())
 	require.NoError(t, err)
 	h, err := host.Start(t.Context(), host.Options{
-		Label: "a", Bus: bustest.Open(t, srv), Dir: t.TempDir(), Version: "v0", Settings: agent.BusSettings{URL: "nats://nowhere"},
+		Label: "a", Bus: bustest.Open(t, srv), RunDir: t.TempDir(), Version: "v0", Settings: agent.BusSettings{URL: "nats://nowhere"},
 		Local: &host.Local{Registry: registry, Open: func(ctx context.Context, name string) (*bus.Bus, error) {
 			return bus.Open(ctx, bus.Options{Server: srv, Name: name})
 		}},
@@ -109,7 +109,7 @@ func owner(t *testing.T, srv *embed.Server, i *idler) *actor.Proc {
 	p, err := actor.NewProc(t.Context(), actor.Options{ID: subjects.ProcID{Mesh: id}, Bus: bustest.Open(t, srv), Registry: registry})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, p.Close(context.Background())) })
-	_, err = p.Spawn(t.Context(), actor.Spawning{Type: idlerType.Name(), Name: "owner", Params: actor.None{}})
+	_, err = p.Spawn(t.Context(), actor.SpawnSpec{Type: idlerType.Name(), Name: "owner", Params: actor.None{}})
 	require.NoError(t, err)
 	return p
 }

@@ -25,7 +25,7 @@ type slowRunner struct {
 
 func (r *slowRunner) readyAtStart() bool { return false }
 
-func (r *slowRunner) start(_ context.Context, b agent.Bootstrap, _ program) (process, error) {
+func (r *slowRunner) start(_ context.Context, b agent.Bootstrap, _ launchSpec) (process, error) {
 	r.launched <- b
 	<-r.over
 	return &fakeProcess{done: make(chan struct{})}, nil
@@ -44,24 +44,24 @@ func (p *fakeProcess) Done() <-chan struct{}   { return p.done }
 func (p *fakeProcess) Exit() launch.Exit       { <-p.done; return launch.Exit{At: time.Now()} }
 
 // startAgent starts a host agent without a host around it, and describes a mesh of so many procs there.
-func startAgent(t *testing.T, c config, procs int) (actor.Ref[agent.Agent], agent.Mesh) {
+func startAgent(t *testing.T, c params, procs int) (actor.Ref[agent.Agent], agent.Mesh) {
 	t.Helper()
 	p, m := startAgentProc(t, c, procs)
 	return agent.Of(p.ID()).Via(p), m
 }
 
 // startAgentProc is startAgent, and returns the proc that the agent runs in.
-func startAgentProc(t *testing.T, c config, procs int) (*actor.Proc, agent.Mesh) {
+func startAgentProc(t *testing.T, c params, procs int) (*actor.Proc, agent.Mesh) {
 	t.Helper()
-	registry, err := actor.NewRegistry(agentType.Made(newAgent, methods()...).Enduring())
+	registry, err := actor.NewRegistry(agentType.Define(newAgent, methods()...).Enduring())
 	require.NoError(t, err)
 	c.id, err = subjects.NewHostID("a")
 	require.NoError(t, err)
-	c.left, c.closes, c.takes = func() {}, func(string) {}, func(agent.HostMode, string) {}
+	c.onLeft, c.onClosing, c.onModeChange = func() {}, func(string) {}, func(agent.HostMode, string) {}
 	p, err := actor.NewProc(t.Context(), actor.Options{ID: c.id.Proc(), Bus: bustest.Open(t, bustest.Server(t)), Registry: registry})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, p.Close(context.Background())) })
-	_, err = p.Spawn(t.Context(), actor.Spawning{Type: agentType.Name(), Name: agent.Name, Params: c})
+	_, err = p.Spawn(t.Context(), actor.SpawnSpec{Type: agentType.Name(), Name: agent.Name, Params: c})
 	require.NoError(t, err)
 	mesh, err := subjects.NewMeshID("mesh")
 	require.NoError(t, err)
@@ -74,22 +74,22 @@ func startAgentProc(t *testing.T, c config, procs int) (*actor.Proc, agent.Mesh)
 // which for one that is kept is when it is written down.
 func TestHOST10_aProcThatIsReadyBeforeItsLaunchIsOverRunsFromThenOn(t *testing.T) {
 	slow := &slowRunner{runner: newLocalRunner(Options{}), launched: make(chan agent.Bootstrap, 1), over: make(chan struct{})}
-	host, m := startAgent(t, config{run: slow}, 1)
+	host, m := startAgent(t, params{runner: slow}, 1)
 	mesh := m.ID
-	_, err := agent.Create.Call(t.Context(), host, agent.Creation{Procs: &m})
+	_, err := agent.Create.Call(t.Context(), host, agent.CreateRequest{Procs: &m})
 	require.NoError(t, err)
 	boot := <-slow.launched
-	_, err = agent.Ready.Call(t.Context(), host, agent.Readiness{Proc: boot.ProcID(), Nonce: boot.Nonce})
+	_, err = agent.Ready.Call(t.Context(), host, agent.ReadyReport{Proc: boot.ProcID(), Nonce: boot.Nonce})
 	require.NoError(t, err)
-	states, err := agent.Get.Call(t.Context(), host, agent.Query{ID: mesh.String()})
+	states, err := agent.Get.Call(t.Context(), host, agent.GetRequest{ID: mesh.String()})
 	require.NoError(t, err)
 	require.Equal(t, agent.Initializing, states[0].Status.Phase, "nobody hears of it yet")
 	close(slow.over)
-	_, err = agent.Wait.Call(t.Context(), host, agent.Waiting{ID: mesh.String(), Until: agent.Running})
+	_, err = agent.Wait.Call(t.Context(), host, agent.WaitRequest{ID: mesh.String(), Until: agent.Running})
 	require.NoError(t, err)
-	states, err = agent.Get.Call(t.Context(), host, agent.Query{ID: mesh.String()})
+	states, err = agent.Get.Call(t.Context(), host, agent.GetRequest{ID: mesh.String()})
 	require.NoError(t, err)
-	require.Equal(t, []any{agent.Running, agent.Reached, 7}, []any{states[0].Status.Phase, states[0].Proc.Life, states[0].Proc.PID})
-	_, err = agent.Stop.Call(t.Context(), host, agent.Stopping{ID: mesh.String()})
+	require.Equal(t, []any{agent.Running, agent.ProcessReady, 7}, []any{states[0].Status.Phase, states[0].Proc.State, states[0].Proc.PID})
+	_, err = agent.Stop.Call(t.Context(), host, agent.StopRequest{ID: mesh.String()})
 	require.NoError(t, err)
 }

@@ -20,59 +20,60 @@ import (
 )
 
 const (
-	// execsAtOnce bounds the commands that run at a time; the others wait, within their time.
-	execsAtOnce = 32
-	// execsQueued bounds those that wait.
-	execsQueued = 2 * agent.MaxPerHost
-	// execFile is how much of a command's output the disk keeps at least.
-	execFile = 1 << 20
-	// envPID tells a command the process of the rank on whose behalf it runs.
+	// maxExecs bounds concurrent commands. The others wait, within their timeout.
+	maxExecs = 32
+	// maxQueuedExecs bounds waiting commands.
+	maxQueuedExecs = 2 * agent.MaxPerHost
+	// execOutputCap is the file size kept, at least, of a command's output.
+	execOutputCap = 1 << 20
+	// envPID holds the process ID of the rank on whose behalf the command runs.
 	envPID = "CASTNET_PID"
 )
 
-// exec runs a command as a child of the host, and answers when it has ended (HOST-14).
-func (a *hostAgent) exec(ctx *actor.Context, e agent.Execution) error {
-	if !keys.HostExec.Get(a.opts.Config) {
+// exec runs a command as a child of the host and replies when it has ended (HOST-14).
+func (a *hostAgent) exec(ctx *actor.Context, e agent.ExecRequest) error {
+	if !keys.HostAllowExec.Get(a.opts.Config) {
 		return &agent.ExecNotAllowedError{Host: a.id.Label()}
 	}
-	runs, ok := a.run.(*execRunner)
+	runs, ok := a.runner.(*execRunner)
 	if !ok {
 		return fmt.Errorf("host %s runs procs in its own process: it starts no commands", a.id.Label())
 	}
 	if err := e.Check(); err != nil {
 		return err
 	}
-	if len(a.execs.queue) >= execsQueued {
-		return fmt.Errorf("host %s: %d commands wait already", a.id.Label(), execsQueued)
+	if len(a.execs.queue) >= maxQueuedExecs {
+		return fmt.Errorf("host %s: %d commands wait already", a.id.Label(), maxQueuedExecs)
 	}
 	spec, err := a.execSpec(e)
 	if err != nil {
 		return err
 	}
-	a.opts.Log.Info().Str("by", sender(ctx)).Str("program", spec.Path).Dur("within", e.Within).Msg("runs a command for a client")
-	by := time.Now().Add(e.Within)
-	answer := actor.Defer[agent.Executed](ctx)
+	a.opts.Log.Info().Str("by", sender(ctx)).Str("program", spec.Path).Dur("within", e.Timeout).Msg("runs a command for a client")
+	by := time.Now().Add(e.Timeout)
+	answer := actor.Defer[agent.ExecResult](ctx)
 	wanted, end := context.WithCancelCause(context.Background())
-	answer.GivenUp(func() { end(errGivenUp) })
-	a.execs.enter(ctx, func(ctx *actor.Context) {
+	answer.OnCancel(func() { end(errExecCanceled) })
+	a.execs.acquire(ctx, func(ctx *actor.Context) {
 		ctx.Go(func(work context.Context) func(*actor.Context) {
 			defer end(nil)
-			defer context.AfterFunc(work, func() { end(errHostStops) })()
+			defer context.AfterFunc(work, func() { end(errHostStopping) })()
 			answer.Reply(runs.exec(wanted, spec, by))
-			return a.execs.leave
+			return a.execs.release
 		})
 	})
 	return nil
 }
 
-// Why a command is killed before its time is over.
+// Reasons to kill a command before its timeout.
 var (
-	errGivenUp   = errors.New("who asked for it waits no longer")
-	errHostStops = errors.New("the host stops")
+	errExecCanceled = errors.New("who asked for it waits no longer")
+	errHostStopping = errors.New("the host stops")
 )
 
-// execSpec is what is launched for a command: with the environment that procs start with, and of the rank it is for.
-func (a *hostAgent) execSpec(e agent.Execution) (launch.Spec, error) {
+// execSpec returns the launch spec of a command. The command gets the environment of procs, and of
+// its rank.
+func (a *hostAgent) execSpec(e agent.ExecRequest) (launch.Spec, error) {
 	path, err := exec.LookPath(e.Command[0])
 	if err == nil {
 		path, err = filepath.Abs(path)
@@ -81,16 +82,16 @@ func (a *hostAgent) execSpec(e agent.Execution) (launch.Spec, error) {
 		return launch.Spec{}, fmt.Errorf("host %s: %w", a.id.Label(), err)
 	}
 	spec := launch.Spec{
-		Name: "exec-" + rand.Text(), Path: path, Args: e.Command[1:], Env: baseEnv(os.Getenv), NoProc: true,
-		LogDir: a.opts.Dir, LogCap: execFile,
+		Name: "exec-" + rand.Text(), Path: path, Args: e.Command[1:], Env: baseEnv(os.Getenv), NoInherit: true,
+		LogDir: a.opts.RunDir, LogCap: execOutputCap,
 	}
 	if e.Proc == nil {
 		return spec, nil
 	}
 	spec.Env = append(spec.Env, agent.EnvProc+"="+e.Proc.String(), agent.EnvRank+"="+strconv.Itoa(int(e.Proc.Rank)))
-	if of := a.shares[e.Proc.Mesh.String()]; of != nil {
+	if of := a.procs[e.Proc.Mesh.String()]; of != nil {
 		for _, c := range of.procs {
-			if c.id == *e.Proc && c.process != nil && !c.life.Over() {
+			if c.id == *e.Proc && c.process != nil && !c.state.Terminal() {
 				spec.Env = append(spec.Env, envPID+"="+strconv.Itoa(c.process.PID()))
 			}
 		}
@@ -98,37 +99,38 @@ func (a *hostAgent) execSpec(e agent.Execution) (launch.Spec, error) {
 	return spec, nil
 }
 
-// exec launches a command, and waits for its end, at most until by, and no longer than ctx. Its files go with it.
-func (r *execRunner) exec(ctx context.Context, spec launch.Spec, by time.Time) (agent.Executed, error) {
+// exec launches a command and waits for its end, until by or the end of ctx. It removes the
+// command's files.
+func (r *execRunner) exec(ctx context.Context, spec launch.Spec, by time.Time) (agent.ExecResult, error) {
 	ctx, cancel := context.WithDeadline(ctx, by)
 	defer cancel()
 	switch why := context.Cause(ctx); {
 	case errors.Is(why, context.DeadlineExceeded):
-		return agent.Executed{Code: -1, Late: true}, nil
+		return agent.ExecResult{Code: -1, TimedOut: true}, nil
 	case why != nil:
-		return agent.Executed{}, fmt.Errorf("exec %s: not begun: %w", spec.Path, why)
+		return agent.ExecResult{}, fmt.Errorf("exec %s: not begun: %w", spec.Path, why)
 	}
 	child, err := r.launcher.Launch(spec)
 	if err != nil {
-		return agent.Executed{}, err
+		return agent.ExecResult{}, err
 	}
 	defer func() {
 		for _, path := range []string{child.StdoutPath(), child.StderrPath()} {
-			_ = os.Remove(path) // there may be none
+			_ = os.Remove(path) // may not exist
 		}
 	}()
-	defer context.AfterFunc(ctx, func() { _ = child.Kill() })() // one that cannot be killed is the launcher's to report
-	var out [2]lastWords
-	err = child.Follow(context.WithoutCancel(ctx), launch.Following{
+	defer context.AfterFunc(ctx, func() { _ = child.Kill() })() // the launcher reports survivors
+	var out [2]exitOutput
+	err = child.Follow(context.WithoutCancel(ctx), launch.FollowHandler{
 		Line:    func(s launch.Stream, line []byte) { out[s].add(line) },
-		Skipped: func(s launch.Stream, bytes int64) { out[s].lost += bytes },
+		Skipped: func(s launch.Stream, bytes int64) { out[s].dropped += bytes },
 	})
 	exit := child.Exit()
-	done := agent.Executed{
-		Code: exit.Code, Signal: exit.Signal, Late: exit.Signal != 0 && errors.Is(ctx.Err(), context.DeadlineExceeded),
-		Stdout: out[launch.Stdout].String(), Stderr: out[launch.Stderr].String(), Lost: out[0].lost + out[1].lost,
+	done := agent.ExecResult{
+		Code: exit.Code, Signal: exit.Signal, TimedOut: exit.Signal != 0 && errors.Is(ctx.Err(), context.DeadlineExceeded),
+		Stdout: out[launch.Stdout].String(), Stderr: out[launch.Stderr].String(), DroppedBytes: out[0].dropped + out[1].dropped,
 	}
-	if err != nil { // the disk takes no output: that is no reason not to tell how it ended
+	if err != nil { // a full disk does not hide the exit status
 		done.Stderr += "[castnet] " + err.Error() + "\n"
 	}
 	switch {
@@ -140,31 +142,31 @@ func (r *execRunner) exec(ctx context.Context, spec launch.Spec, by time.Time) (
 	return done, nil
 }
 
-// lastWords are the end of an output.
-type lastWords struct {
-	lines []byte
-	lost  int64
+// exitOutput holds the end of an output.
+type exitOutput struct {
+	lines   []byte
+	dropped int64
 }
 
-func (e *lastWords) add(line []byte) {
+func (e *exitOutput) add(line []byte) {
 	e.lines = append(append(e.lines, line...), '\n')
 	if len(e.lines) > 2*agent.MaxExecOutput {
 		e.trim()
 	}
 }
 
-// trim lets go of what is too old, in whole lines.
-func (e *lastWords) trim() {
+// trim removes the oldest whole lines.
+func (e *exitOutput) trim() {
 	over := len(e.lines) - agent.MaxExecOutput
 	if over <= 0 {
 		return
 	}
-	over += slices.Index(e.lines[over:], '\n') + 1 // there is one: each line has its own
-	e.lost += int64(over)
+	over += slices.Index(e.lines[over:], '\n') + 1 // found: each line has its own
+	e.dropped += int64(over)
 	e.lines = e.lines[:copy(e.lines, e.lines[over:])]
 }
 
-func (e *lastWords) String() string {
+func (e *exitOutput) String() string {
 	e.trim()
 	return strings.ToValidUTF8(string(e.lines), "\uFFFD")
 }

@@ -21,12 +21,12 @@ import (
 // allowExec is what an operator says.
 func allowExec(o *host.Options) {
 	o.Config = &config.Config{}
-	_ = config.HostExec.Override(o.Config, true) // the value is in its bounds
+	_ = config.HostAllowExec.Override(o.Config, true) // the value is in its bounds
 }
 
-func (r *rig) exec(t *testing.T, within time.Duration, of *subjects.ProcID, command ...string) (agent.Executed, error) {
+func (r *rig) exec(t *testing.T, within time.Duration, of *subjects.ProcID, command ...string) (agent.ExecResult, error) {
 	t.Helper()
-	return agent.Exec.Call(t.Context(), r.agent(), agent.Execution{Command: command, Within: within, Proc: of})
+	return agent.Exec.Call(t.Context(), r.agent(), agent.ExecRequest{Command: command, Timeout: within, Proc: of})
 }
 
 func TestExec_isRefusedUnlessTheOperatorAllowsIt_HOST14(t *testing.T) {
@@ -36,8 +36,8 @@ func TestExec_isRefusedUnlessTheOperatorAllowsIt_HOST14(t *testing.T) {
 	require.ErrorContains(t, err, (&agent.ExecNotAllowedError{Host: "a"}).Error())
 	require.ErrorContains(t, err, "hostd --allow-exec")
 	m := r.mesh(t, 1)
-	_, err = agent.Create.Call(t.Context(), r.agent(), agent.Creation{
-		Procs: &m, Config: config.Snapshot{Values: map[string]string{"host.exec": "true"}},
+	_, err = agent.Create.Call(t.Context(), r.agent(), agent.CreateRequest{
+		Procs: &m, Config: config.Snapshot{Values: map[string]string{"host.allow-exec": "true"}},
 	})
 	require.NoError(t, err)
 	_, err = r.exec(t, time.Minute, nil, "true")
@@ -47,14 +47,14 @@ func TestExec_isRefusedUnlessTheOperatorAllowsIt_HOST14(t *testing.T) {
 func TestExec_answersHowACommandEndedAndWhatItSaid_HOST14(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	r := newRig(t, allowExec, func(o *host.Options) { o.Dir = dir })
+	r := newRig(t, allowExec, func(o *host.Options) { o.RunDir = dir })
 	done, err := r.exec(t, time.Minute, nil, "sh", "-c", "echo out; echo err >&2; cat; exit 3")
 	require.NoError(t, err)
-	require.Equal(t, agent.Executed{Code: 3, Stdout: "out\n", Stderr: "err\n"}, done)
+	require.Equal(t, agent.ExecResult{Code: 3, Stdout: "out\n", Stderr: "err\n"}, done)
 
 	done, err = r.exec(t, time.Minute, nil, "sh", "-c", "kill -TERM $$")
 	require.NoError(t, err)
-	require.Equal(t, agent.Executed{Code: -1, Signal: int(syscall.SIGTERM)}, done)
+	require.Equal(t, agent.ExecResult{Code: -1, Signal: int(syscall.SIGTERM)}, done)
 
 	_, err = r.exec(t, time.Minute, nil, "no-such-program")
 	require.ErrorContains(t, err, `"no-such-program": executable file not found`)
@@ -67,7 +67,7 @@ func TestExec_answersHowACommandEndedAndWhatItSaid_HOST14(t *testing.T) {
 	require.NoError(t, err)
 	require.LessOrEqual(t, len(done.Stdout), agent.MaxExecOutput)
 	require.True(t, strings.HasSuffix(done.Stdout, "\n99999\n100000\n"), "the end is what is kept")
-	require.Positive(t, done.Lost)
+	require.Positive(t, done.DroppedBytes)
 	left, err := filepath.Glob(filepath.Join(dir, "exec-*"))
 	require.NoError(t, err)
 	require.Empty(t, left, "no file stays")
@@ -79,7 +79,7 @@ func TestExec_killsAllThatIsLeftAtTheDeadline_HOST14(t *testing.T) {
 	pids := filepath.Join(t.TempDir(), "pids")
 	done, err := r.exec(t, time.Second, nil, "sh", "-c", "trap '' TERM; echo begun; sleep 600 & echo $$ $! >"+pids+"; wait")
 	require.NoError(t, err)
-	require.Equal(t, agent.Executed{Code: -1, Signal: int(syscall.SIGKILL), Late: true, Stdout: "begun\n"}, done)
+	require.Equal(t, agent.ExecResult{Code: -1, Signal: int(syscall.SIGKILL), TimedOut: true, Stdout: "begun\n"}, done)
 	text, err := os.ReadFile(pids)
 	require.NoError(t, err)
 	pid := strings.Fields(string(text))
@@ -104,7 +104,7 @@ func TestExec_tellsACommandWhichRankItIsFor_HOST14(t *testing.T) {
 	r := newRig(t, allowExec)
 	m := r.mesh(t, 2)
 	r.create(t, m)
-	id := m.Proc(1, 0)
+	id := m.ProcID(1, 0)
 	done, err := r.exec(t, time.Minute, &id, "sh", "-c", "echo $CASTNET_RANK $CASTNET_PROC_ID $CASTNET_PID $CASTNET_PROC")
 	require.NoError(t, err)
 	pid := strconv.Itoa(r.states(t, m)[1].Proc.PID)
@@ -120,7 +120,7 @@ func (r *rig) sleeper(ctx context.Context, t *testing.T) (pids []string, failed 
 	begun, ended := filepath.Join(t.TempDir(), "begun"), make(chan error, 1)
 	go func() {
 		script := "sleep 600 & echo $$ $! >" + begun + ".new; mv " + begun + ".new " + begun + "; wait"
-		_, err := agent.Exec.Call(ctx, r.agent(), agent.Execution{Command: []string{"sh", "-c", script}, Within: time.Minute})
+		_, err := agent.Exec.Call(ctx, r.agent(), agent.ExecRequest{Command: []string{"sh", "-c", script}, Timeout: time.Minute})
 		ended <- err
 	}()
 	var text []byte

@@ -6,4 +6,4 @@ import "github.com/castnet-io/castnet/actor"
 func (h *Host) Observe(f func(actor.Event)) (cancel func()) { return h.proc.Observe(f) }
 
 // Forsake ends the launcher of a host as the host's death would: procs that are to be kept live on.
-func (h *Host) Forsake() error { return h.run.(*execRunner).launcher.Leave() }
+func (h *Host) Forsake() error { return h.runner.(*execRunner).launcher.Detach() }

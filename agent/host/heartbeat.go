@@ -16,39 +16,39 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// pulse beats for a host until it is told to stop, and then says goodbye (HOST-12).
-type pulse struct {
-	proc    *actor.Proc
-	said    agent.Heartbeat
-	closing atomic.Pointer[string] // why; nil: it does not
-	taking  atomic.Pointer[taking] // nil: procs
-	soon    chan struct{}          // beat now
-	stop    chan struct{}
-	stopped chan struct{}
-	once    sync.Once
+// heartbeater sends a host's heartbeats until it is closed, and then a goodbye (HOST-12).
+type heartbeater struct {
+	proc      *actor.Proc
+	heartbeat agent.Heartbeat
+	closing   atomic.Pointer[string]     // reason; nil: not closing
+	mode      atomic.Pointer[modeReason] // nil: takes procs
+	kick      chan struct{}              // send now
+	stop      chan struct{}
+	stopped   chan struct{}
+	once      sync.Once
 }
 
-// taking is whether a host takes procs.
-type taking struct {
-	mode agent.HostMode
-	why  string
+// modeReason is the host's mode with its reason.
+type modeReason struct {
+	mode   agent.HostMode
+	reason string
 }
 
-func newPulse(id subjects.HostID, every time.Duration) *pulse {
-	return &pulse{
-		said: agent.Heartbeat{Host: id, Life: rand.Uint64(), Interval: every},
-		soon: make(chan struct{}, 1), stop: make(chan struct{}), stopped: make(chan struct{}),
+func newHeartbeater(id subjects.HostID, every time.Duration) *heartbeater {
+	return &heartbeater{
+		heartbeat: agent.Heartbeat{Host: id, Incarnation: rand.Uint64(), Interval: every},
+		kick:      make(chan struct{}, 1), stop: make(chan struct{}), stopped: make(chan struct{}),
 	}
 }
 
-// start begins to beat.
-func (p *pulse) start(proc *actor.Proc) {
+// start starts the goroutine of the heartbeats.
+func (p *heartbeater) start(proc *actor.Proc) {
 	p.proc = proc
 	go p.run()
 }
 
-// close says goodbye, and waits until that is said.
-func (p *pulse) close() {
+// close sends the goodbye and waits for it.
+func (p *heartbeater) close() {
 	if p == nil || p.proc == nil {
 		return
 	}
@@ -56,72 +56,74 @@ func (p *pulse) close() {
 	<-p.stopped
 }
 
-// closes has the host say that it is on its way out, and why; the first word stands.
-func (p *pulse) closes(why string) {
-	why = cmp.Or(brief(why), "it was asked to")
+// announceClosing announces that the host is about to end. The first reason stands.
+func (p *heartbeater) announceClosing(why string) {
+	why = cmp.Or(truncateReason(why), "it was asked to")
 	if p != nil && p.closing.CompareAndSwap(nil, &why) {
-		p.now()
+		p.sendNow()
 	}
 }
 
-// takes has the host say at once whether it takes procs, and why not.
-func (p *pulse) takes(mode agent.HostMode, why string) {
-	p.taking.Store(&taking{mode, brief(why)})
-	p.now()
+// announceMode announces the host's mode and reason at once.
+func (p *heartbeater) announceMode(mode agent.HostMode, why string) {
+	p.mode.Store(&modeReason{mode, truncateReason(why)})
+	p.sendNow()
 }
 
-// brief is as much of a reason as a heartbeat may hold.
-func brief(why string) string { return strings.ToValidUTF8(why[:min(len(why), agent.MaxWhy)], "") }
+// truncateReason cuts a reason to the size of a heartbeat.
+func truncateReason(why string) string {
+	return strings.ToValidUTF8(why[:min(len(why), agent.MaxReason)], "")
+}
 
-// now has it beat now, if it is not about to.
-func (p *pulse) now() {
+// sendNow triggers a heartbeat, unless one is pending.
+func (p *heartbeater) sendNow() {
 	select {
-	case p.soon <- struct{}{}:
+	case p.kick <- struct{}{}:
 	default:
 	}
 }
 
-func (p *pulse) run() {
+func (p *heartbeater) run() {
 	defer close(p.stopped)
-	timer := time.NewTimer(p.said.Interval)
+	timer := time.NewTimer(p.heartbeat.Interval)
 	defer timer.Stop()
 	due := time.Now()
 	for {
-		p.said.Lag = max(0, time.Since(due))
-		p.beat()
-		due = time.Now().Add(p.said.Interval)
-		timer.Reset(p.said.Interval)
+		p.heartbeat.Lag = max(0, time.Since(due))
+		p.send()
+		due = time.Now().Add(p.heartbeat.Interval)
+		timer.Reset(p.heartbeat.Interval)
 		select {
 		case <-timer.C:
-		case <-p.soon:
+		case <-p.kick:
 		case <-p.stop:
-			p.said.Lag, p.said.Goodbye = 0, true
-			p.beat()
+			p.heartbeat.Lag, p.heartbeat.Goodbye = 0, true
+			p.send()
 			return
 		}
 	}
 }
 
-// beat says that the host lives. What is not said now is not said later: the next one follows.
-func (p *pulse) beat() {
+// send sends a heartbeat. A failed one is not repeated, because the next one follows.
+func (p *heartbeater) send() {
 	control := p.proc.Bus().Control()
-	p.said.Seq++
-	p.said.Conns = nil
+	p.heartbeat.Seq++
+	p.heartbeat.Conns = nil
 	for _, c := range []*bus.Conn{p.proc.Bus().Data(), control} {
-		if server, n := c.Client(); server != "" {
-			p.said.Conns = append(p.said.Conns, agent.Connection{Server: server, Client: n})
+		if server, n := c.ServerClientID(); server != "" {
+			p.heartbeat.Conns = append(p.heartbeat.Conns, agent.Connection{Server: server, Client: n})
 		}
 	}
-	p.said.Mode, p.said.Why = "", ""
-	if t := p.taking.Load(); t != nil && t.mode != agent.Open {
-		p.said.Mode, p.said.Why = t.mode, t.why
+	p.heartbeat.Mode, p.heartbeat.Reason = "", ""
+	if t := p.mode.Load(); t != nil && t.mode != agent.ModeOpen {
+		p.heartbeat.Mode, p.heartbeat.Reason = t.mode, t.reason
 	}
 	if why := p.closing.Load(); why != nil {
-		p.said.Closing, p.said.Why = true, *why
+		p.heartbeat.Closing, p.heartbeat.Reason = true, *why
 	}
-	b, err := wire.Marshal(p.said)
+	b, err := wire.Marshal(p.heartbeat)
 	if err == nil {
-		err = control.Publish(p.proc.Space().Heartbeat(agent.HostBeats, p.proc.ID().Process().String()), b)
+		err = control.Publish(p.proc.Space().Heartbeat(agent.KindHostHeartbeat, p.proc.ID().Process().String()), b)
 	}
 	if err != nil && !errors.Is(err, bus.ErrDisconnected) && !errors.Is(err, bus.ErrClosed) {
 		log := p.proc.Log()

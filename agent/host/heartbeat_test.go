@@ -19,7 +19,7 @@ import (
 func (r *rig) beats(t *testing.T) <-chan agent.Heartbeat {
 	t.Helper()
 	all := make(chan agent.Heartbeat, 1024)
-	_, err := r.client.Bus().Control().Subscribe(subjects.Space{}.Heartbeats(agent.HostBeats), func(m bus.Msg) {
+	_, err := r.client.Bus().Control().Subscribe(subjects.Space{}.Heartbeats(agent.KindHostHeartbeat), func(m bus.Msg) {
 		s, err := subjects.Space{}.Parse(m.Subject)
 		if err != nil {
 			t.Error(err)
@@ -48,7 +48,7 @@ func until(t *testing.T, beats <-chan agent.Heartbeat, wanted func(agent.Heartbe
 		case b := <-beats:
 			if last.Seq > 0 {
 				require.Equal(t, last.Seq+1, b.Seq)
-				require.Equal(t, last.Life, b.Life)
+				require.Equal(t, last.Incarnation, b.Incarnation)
 			}
 			if last = b; wanted(b) {
 				return b
@@ -62,7 +62,7 @@ func until(t *testing.T, beats <-chan agent.Heartbeat, wanted func(agent.Heartbe
 func often(t *testing.T) func(*host.Options) {
 	return func(o *host.Options) {
 		o.Config = &config.Config{}
-		require.NoError(t, config.SupervisionHeartbeat.Override(o.Config, 20*time.Millisecond))
+		require.NoError(t, config.SupervisionHeartbeatInterval.Override(o.Config, 20*time.Millisecond))
 	}
 }
 
@@ -80,7 +80,7 @@ func TestHost_beatsWithItsConnectionsUntilAGoodbyeAfterTheEndOfEveryProc(t *test
 	r.create(t, r.mesh(t, 2))
 	r.close()
 	b = until(t, beats, func(b agent.Heartbeat) bool { return b.Closing })
-	require.Equal(t, "it was closed", b.Why)
+	require.Equal(t, "it was closed", b.Reason)
 	until(t, beats, func(b agent.Heartbeat) bool { return b.Goodbye })
 	require.Len(t, r.events, 2, "the ends came before, on the same road")
 	require.Empty(t, beats)
@@ -90,15 +90,15 @@ func TestHost_saysWhyItLeaves(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, local(t), often(t))
 	beats := r.beats(t)
-	why := "maintenance" + strings.Repeat("!", 2*agent.MaxWhy)
-	_, err := agent.StopAll.Call(t.Context(), r.agent(), agent.StoppingAll{Reason: why})
+	why := "maintenance" + strings.Repeat("!", 2*agent.MaxReason)
+	_, err := agent.StopAll.Call(t.Context(), r.agent(), agent.StopAllRequest{Reason: why})
 	require.NoError(t, err)
 	b := until(t, beats, func(b agent.Heartbeat) bool { return b.Closing })
-	require.Equal(t, why[:agent.MaxWhy], b.Why)
+	require.Equal(t, why[:agent.MaxReason], b.Reason)
 	require.False(t, b.Goodbye)
 	r.close()
 	b = until(t, beats, func(b agent.Heartbeat) bool { return b.Goodbye })
-	require.Equal(t, why[:agent.MaxWhy], b.Why, "the first word stands")
+	require.Equal(t, why[:agent.MaxReason], b.Reason, "the first word stands")
 }
 
 func TestHost_saysWithItsHeartbeatWhetherItTakesProcs(t *testing.T) {
@@ -108,13 +108,13 @@ func TestHost_saysWithItsHeartbeatWhetherItTakesProcs(t *testing.T) {
 	says := func(mode agent.HostMode) agent.Heartbeat {
 		return until(t, beats, func(b agent.Heartbeat) bool { return b.Mode == mode })
 	}
-	_, err := agent.Cordon.Call(t.Context(), r.agent(), agent.Cordoning{On: true, Reason: "new disks"})
+	_, err := agent.Cordon.Call(t.Context(), r.agent(), agent.CordonRequest{Cordon: true, Reason: "new disks"})
 	require.NoError(t, err)
-	require.Equal(t, "new disks", says(agent.Cordoned).Why)
-	_, err = agent.Cordon.Call(t.Context(), r.agent(), agent.Cordoning{})
+	require.Equal(t, "new disks", says(agent.ModeCordoned).Reason)
+	_, err = agent.Cordon.Call(t.Context(), r.agent(), agent.CordonRequest{})
 	require.NoError(t, err)
-	require.Empty(t, says("").Why)
-	_, err = agent.StopAll.Call(t.Context(), r.agent(), agent.StoppingAll{Reason: "over"})
+	require.Empty(t, says("").Reason)
+	_, err = agent.StopAll.Call(t.Context(), r.agent(), agent.StopAllRequest{Reason: "over"})
 	require.NoError(t, err)
-	require.Equal(t, "over", says(agent.Leaving).Why)
+	require.Equal(t, "over", says(agent.ModeLeaving).Reason)
 }

@@ -27,37 +27,36 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// labelQuiet is how long Start listens for a host that has the label already.
-const labelQuiet = 250 * time.Millisecond
+// labelCheckQuiet is the wait of Start for another host with the same label.
+const labelCheckQuiet = 250 * time.Millisecond
 
-// Options configures a host. Label, Bus and Settings are required. A limit that is set here goes before
-// what Config says.
+// Options configure a host. Label, Bus and Settings are required. A limit here overrides Config.
 type Options struct {
-	Label     string            // unique among live hosts; follows the label rule
-	ID        subjects.HostID   // of that label; zero: a fresh one
-	Bus       *bus.Bus          // the host's own connections; not owned
-	Settings  agent.BusSettings // how its procs reach the bus
-	Space     subjects.Space
-	Dir       string        // run directory for output files; "" = a temporary one that goes with the host
-	Allow     []string      // paths of programs that may run, besides the host's own; directories allow what is in them
-	AllowUser bool          // allow any program of the host's own user, too
-	Builtin   []string      // arguments that make the host's own binary a proc with built-in actors; nil = none
-	LogCap    int64         // bytes of each output of a proc that its file keeps at least, twice as many at most; 0: logs.file-cap
-	StateDir  string        // to be found again by the next host that has it (HOST-10); "" = nothing outlives the host
-	Subreaper bool          // where there are no cgroups, see launch.Options
-	Ready     time.Duration // for a proc to be ready in; 0: host.ready, less: without end
-	Launches  int           // procs that are launched at a time; 0: spawn.concurrency
-	Stops     int           // procs that are stopped at a time, 1 to 256; 0: terminate.concurrency
-	Labels    map[string]string
-	Local     *Local       // run procs in this process; nil: as processes of their own
-	Config    *keys.Config // limits; nil: all defaults
-	Version   string
-	Level     string         // log level of procs; "": proc.log-level
-	Log       zerolog.Logger // the zero Logger: warnings and errors go to stderr; zerolog.Nop() is silent
+	Label        string            // unique among live hosts; see the label rule
+	ID           subjects.HostID   // with that label; zero: a fresh one
+	Bus          *bus.Bus          // the host's own connections; not owned
+	Settings     agent.BusSettings // how its procs reach the bus
+	Space        subjects.Space
+	RunDir       string        // directory for output files; "" = a temporary one, removed with the host
+	Allow        []string      // permitted programs besides the host's own; a directory permits all in it
+	AllowUser    bool          // permit programs owned by the host's user
+	Builtin      []string      // arguments with which the host's own binary is a proc with built-in actors; nil = none
+	LogCap       int64         // minimum size of a proc's output file, at most doubled; 0: logs.max-file-size
+	StateDir     string        // state for the next host (HOST-10); "" = nothing outlives the host
+	Subreaper    bool          // without cgroups, see launch.Options
+	ReadyTimeout time.Duration // time for a proc to become ready; 0: proc.ready-timeout, negative: no limit
+	MaxLaunches  int           // concurrent launches; 0: spawn.concurrency
+	MaxStops     int           // concurrent stops, 1 to 256; 0: terminate.concurrency
+	Labels       map[string]string
+	Local        *Local       // run procs in this process; nil: in OS processes
+	Config       *keys.Config // limits; nil: defaults
+	Version      string
+	ProcLogLevel string         // log level of procs; "": proc.log-level
+	Log          zerolog.Logger // zero: warnings and errors to stderr; zerolog.Nop(): none
 }
 
-// id is the host's address.
-func (o Options) id() (subjects.HostID, error) {
+// hostID returns the host's address.
+func (o Options) hostID() (subjects.HostID, error) {
 	if !o.ID.IsValid() {
 		return subjects.NewHostID(o.Label)
 	}
@@ -67,79 +66,79 @@ func (o Options) id() (subjects.HostID, error) {
 	return o.ID, nil
 }
 
-// withDefaults fills in what was left out, and refuses what cannot be.
+// withDefaults fills in defaults and refuses invalid options.
 func (o Options) withDefaults() (Options, error) {
-	o.Launches = cmp.Or(o.Launches, keys.SpawnConcurrency.Get(o.Config))
-	o.Stops = cmp.Or(o.Stops, keys.TerminateConcurrency.Get(o.Config))
+	o.MaxLaunches = cmp.Or(o.MaxLaunches, keys.SpawnConcurrency.Get(o.Config))
+	o.MaxStops = cmp.Or(o.MaxStops, keys.TerminateConcurrency.Get(o.Config))
 	o.Log = logger.OrStderr(o.Log)
-	o.LogCap = cmp.Or(o.LogCap, int64(keys.LogsFileCap.Get(o.Config)))
+	o.LogCap = cmp.Or(o.LogCap, int64(keys.LogsMaxFileSize.Get(o.Config)))
 	switch {
 	case o.Bus == nil:
 		return o, fmt.Errorf("start host %s: no bus", o.Label)
-	case o.Launches < 0:
-		return o, fmt.Errorf("start host %s: %d launches at a time: want 1 or more, or 0 for spawn.concurrency", o.Label, o.Launches)
-	case o.Stops < 0 || o.Stops > agent.MaxAtOnce:
-		return o, fmt.Errorf("start host %s: %d stops at a time: want 1 to %d, or 0 for terminate.concurrency", o.Label, o.Stops, agent.MaxAtOnce)
+	case o.MaxLaunches < 0:
+		return o, fmt.Errorf("start host %s: %d launches at a time: want 1 or more, or 0 for spawn.concurrency", o.Label, o.MaxLaunches)
+	case o.MaxStops < 0 || o.MaxStops > agent.MaxConcurrentMoves:
+		return o, fmt.Errorf("start host %s: %d stops at a time: want 1 to %d, or 0 for terminate.concurrency", o.Label, o.MaxStops, agent.MaxConcurrentMoves)
 	}
 	for k, v := range o.Labels {
 		if err := subjects.CheckLabel("host label key", k); err != nil {
 			return o, err
 		}
-		if len(v) > maxLabel || !utf8.ValidString(v) || strings.ContainsFunc(v, unicode.IsControl) {
-			return o, fmt.Errorf("start host %s: label %s=%q: want printable text of at most %d bytes", o.Label, k, v, maxLabel)
+		if len(v) > maxLabelValue || !utf8.ValidString(v) || strings.ContainsFunc(v, unicode.IsControl) {
+			return o, fmt.Errorf("start host %s: label %s=%q: want printable text of at most %d bytes", o.Label, k, v, maxLabelValue)
 		}
 	}
 	return o, nil
 }
 
-// ready is how long the procs of a client with this configuration may take; 0 is without end.
-func (o Options) ready(c *keys.Config) time.Duration {
-	return max(0, cmp.Or(o.Ready, keys.HostReady.Get(c)))
+// readyTimeout returns the ready timeout of procs with this client configuration; 0 is no limit.
+func (o Options) readyTimeout(c *keys.Config) time.Duration {
+	return max(0, cmp.Or(o.ReadyTimeout, keys.ProcReadyTimeout.Get(c)))
 }
 
-// maxLabel bounds the value of a label.
-const maxLabel = 256
+// maxLabelValue bounds the length of a label's value.
+const maxLabelValue = 256
 
 // Host is a running host agent.
 type Host struct {
-	id      subjects.HostID
-	proc    *actor.Proc
-	router  *cast.Router
-	run     runner
-	left    chan struct{}
-	scratch string // a run directory to remove; "" = not ours
-	store   *store // nil: no state directory
-	pulse   *pulse // nil: it has not begun
-	first   uint64 // packets of earlier lives had numbers below this
+	id          subjects.HostID
+	proc        *actor.Proc
+	router      *cast.Router
+	runner      runner
+	left        chan struct{}
+	tempDir     string       // temporary run directory to remove; "" = none
+	store       *store       // nil: no state directory
+	heartbeater *heartbeater // nil: not started
+	firstPacket uint64       // lower packet numbers belong to earlier incarnations
 }
 
-// Start starts a host agent: when it returns, the host can be found.
+// Start starts a host agent. On return the host can be found.
 func Start(ctx context.Context, o Options) (*Host, error) {
-	id, err := o.id()
+	id, err := o.hostID()
 	if err != nil {
 		return nil, err
 	}
 	if o, err = o.withDefaults(); err != nil {
 		return nil, err
 	}
-	if err := labelFree(ctx, o); err != nil {
+	if err := checkLabelFree(ctx, o); err != nil {
 		return nil, err
 	}
 	h := &Host{id: id, left: make(chan struct{})}
 	if o.StateDir != "" {
-		if err := h.remember(o); err != nil {
+		if err := h.openState(o); err != nil {
 			return nil, errors.Join(fmt.Errorf("start host %s: %w", o.Label, err), h.Close(ctx))
 		}
 	}
-	if o.Dir == "" {
-		if o.Dir, err = os.MkdirTemp("", "castnet-"+o.Label+"-"); err != nil {
+	if o.RunDir == "" {
+		if o.RunDir, err = os.MkdirTemp("", "castnet-"+o.Label+"-"); err != nil {
 			return nil, errors.Join(fmt.Errorf("start host %s: run directory: %w", o.Label, err), h.Close(ctx))
 		}
-		h.scratch = o.Dir
-	} else if err := os.MkdirAll(o.Dir, 0o700); err != nil {
+		h.tempDir = o.RunDir
+	} else if err := os.MkdirAll(o.RunDir, 0o700); err != nil {
 		return nil, errors.Join(fmt.Errorf("start host %s: run directory: %w", o.Label, err), h.Close(ctx))
 	}
-	if o.Dir, err = filepath.Abs(o.Dir); err == nil {
+	if o.RunDir, err = filepath.Abs(o.RunDir); err == nil {
 		err = h.start(ctx, o)
 	}
 	if err != nil {
@@ -148,8 +147,8 @@ func Start(ctx context.Context, o Options) (*Host, error) {
 	return h, nil
 }
 
-// remember takes the state directory, and is who the host was that had it before.
-func (h *Host) remember(o Options) (err error) {
+// openState locks the state directory and restores the identity stored in it.
+func (h *Host) openState(o Options) (err error) {
 	if o.Local != nil {
 		return errors.New("a state directory is for procs that can outlive the host: want none with Local")
 	}
@@ -163,8 +162,8 @@ func (h *Host) remember(o Options) (err error) {
 	if h.store, err = openStore(dir, o.Log); err != nil {
 		return err
 	}
-	who, err := h.store.identify(o.Label, time.Now())
-	h.id, h.first = who.ID, who.First
+	who, err := h.store.loadIdentity(o.Label, time.Now())
+	h.id, h.firstPacket = who.ID, who.FirstPacket
 	return err
 }
 
@@ -173,12 +172,12 @@ func (h *Host) start(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	registry, err := actor.NewRegistry(agentType.Made(newAgent, methods()...).Enduring())
+	registry, err := actor.NewRegistry(agentType.Define(newAgent, methods()...).Enduring())
 	if err != nil {
 		return err
 	}
 	if o.Local != nil {
-		h.run = newLocalRunner(o)
+		h.runner = newLocalRunner(o)
 	} else {
 		lo := launch.Options{
 			Log: o.Log, Subreaper: o.Subreaper, KillWait: keys.TerminateKillWait.Get(o.Config), NoDeathSignal: !keys.ProcDeathSignal.Get(o.Config),
@@ -186,17 +185,17 @@ func (h *Host) start(ctx context.Context, o Options) error {
 		if h.store != nil {
 			lo.StateDir = h.store.dir
 		}
-		h.run = &execRunner{o, launch.New(lo), h.store}
+		h.runner = &execRunner{o, launch.New(lo), h.store}
 	}
-	var left []found
-	if r, ok := h.run.(*execRunner); ok {
-		left = r.takeOver() // before anybody can say anything to this host: what an earlier one left says nothing more
+	var left []adoptedProc
+	if r, ok := h.runner.(*execRunner); ok {
+		left = r.adoptAll() // before any message reaches this host, so that leftovers of an earlier one send nothing more
 	}
 	opts := actor.Options{ID: h.id.Proc(), Bus: o.Bus, Space: o.Space, Registry: registry, Log: o.Log,
-		Links:       link.Config{First: h.first},
-		Coordinator: func(actor.Event) {}, // it is logged and published
+		Links:       link.Config{FirstSeq: h.firstPacket},
+		Coordinator: func(actor.Event) {}, // logged and published elsewhere
 	}
-	agent.Configure(&opts, o.Config)
+	agent.ConfigureProc(&opts, o.Config)
 	if h.proc, err = actor.NewProc(ctx, opts); err != nil {
 		return err
 	}
@@ -204,39 +203,39 @@ func (h *Host) start(ctx context.Context, o Options) error {
 	if h.router, err = cast.Start(h.proc, nil); err != nil {
 		return err
 	}
-	h.pulse = newPulse(h.id, keys.SupervisionHeartbeat.Get(o.Config))
-	params := config{
-		id: h.id, opts: o, run: h.run, build: id, started: time.Now(), left: func() { close(h.left) }, closes: h.pulse.closes, takes: h.pulse.takes,
-		found: left, first: h.first,
+	h.heartbeater = newHeartbeater(h.id, keys.SupervisionHeartbeatInterval.Get(o.Config))
+	params := params{
+		id: h.id, opts: o, runner: h.runner, build: id, started: time.Now(), onLeft: func() { close(h.left) }, onClosing: h.heartbeater.announceClosing, onModeChange: h.heartbeater.announceMode,
+		adopted: left, firstPacket: h.firstPacket,
 	}
-	if _, err := h.proc.Spawn(ctx, actor.Spawning{Type: agentType.Name(), Name: agent.Name, Params: params, Announce: true, Greet: true, Mailbox: agent.Mailbox}); err != nil {
+	if _, err := h.proc.Spawn(ctx, actor.SpawnSpec{Type: agentType.Name(), Name: agent.Name, Params: params, Announce: true, AnnounceStart: true, Mailbox: agent.MailboxSize}); err != nil {
 		return err
 	}
 	for _, who := range []string{h.id.String(), subjects.Any} {
-		if err := h.proc.SubscribeLossy(h.requests(), o.Space.HostVerbs(who, ""), h.ask); err != nil {
+		if err := h.proc.SubscribeLossy(h.requestInbox(), o.Space.HostVerbs(who, ""), h.handleForeign); err != nil {
 			return err
 		}
 	}
-	if err := micro.Serve(services{h.proc}, h.service(o)); err != nil {
+	if err := micro.Serve(microSubscriber{h.proc}, h.service(o)); err != nil {
 		return err
 	}
-	h.pulse.start(h.proc)
+	h.heartbeater.start(h.proc)
 	return nil
 }
 
-// requests is the Inbox of what plain clients ask the host. The control lane answers them.
-func (h *Host) requests() *bus.Inbox { return h.proc.Bus().Control().Lossy("requests") }
+// requestInbox returns the inbox for requests of plain clients. The control connection carries it.
+func (h *Host) requestInbox() *bus.Inbox { return h.proc.Bus().Control().Lossy("requests") }
 
-// ask hands a foreign client's request to the agent's endpoint of the verb's name (HOST-17).
-func (h *Host) ask(m bus.Msg) {
+// handleForeign passes a foreign request to the agent endpoint named by its verb (HOST-17).
+func (h *Host) handleForeign(m bus.Msg) {
 	if s, err := h.proc.Space().Parse(m.Subject); err == nil {
-		h.proc.Foreign(agent.Name, s.Verb, actor.ForeignMessage{Msg: m, From: s.From, Urgent: true})
+		h.proc.DeliverForeign(agent.Name, s.Verb, actor.ForeignMessage{Msg: m, From: s.From, Urgent: true})
 	}
 }
 
-// labelFree asks the live hosts whether one has the label (HOST-1).
-func labelFree(ctx context.Context, o Options) error {
-	hosts, err := agent.Hosts(ctx, o.Bus, o.Space, labelQuiet)
+// checkLabelFree asks the live hosts whether one has the label (HOST-1).
+func checkLabelFree(ctx context.Context, o Options) error {
+	hosts, err := agent.DiscoverHosts(ctx, o.Bus, o.Space, labelCheckQuiet)
 	if err != nil {
 		return fmt.Errorf("look for a host labelled %s: %w", o.Label, err)
 	}
@@ -248,35 +247,35 @@ func labelFree(ctx context.Context, o Options) error {
 	return nil
 }
 
-// Done is closed once the agent has ended, however that came: a host without it watches nothing.
+// Done is closed when the agent has ended for any reason. A host without its agent watches nothing.
 func (h *Host) Done() <-chan struct{} { return h.proc.Done(agent.Name) }
 
-// Left is closed once the host was asked to stop everything and leave, and has: it is to be closed.
+// Left is closed once a StopAll request has been carried out. The caller then closes the host.
 func (h *Host) Left() <-chan struct{} { return h.left }
 
-// Proc is what the host's agent lives in: for what else the program that runs the host has to say as the host.
+// Proc returns the proc of the host agent. The host's program can run further actors there.
 func (h *Host) Proc() *actor.Proc { return h.proc }
 
-// ID is the host's address.
+// ID returns the host's address.
 func (h *Host) ID() subjects.HostID { return h.id }
 
 // Close stops every proc, waits for their ends, and ends the agent (HOST-5). The bus stays open.
 func (h *Host) Close(ctx context.Context) error {
 	var errs []error
-	h.pulse.closes("it was closed")
+	h.heartbeater.announceClosing("it was closed")
 	if h.proc != nil {
 		errs = append(errs, h.proc.Close(ctx))
 	}
-	h.pulse.close()
+	h.heartbeater.close()
 	if h.router != nil {
 		h.router.Close()
 	}
-	if h.run != nil {
-		errs = append(errs, h.run.close())
+	if h.runner != nil {
+		errs = append(errs, h.runner.close())
 	}
 	errs = append(errs, h.store.close())
-	if h.scratch != "" {
-		errs = append(errs, os.RemoveAll(h.scratch))
+	if h.tempDir != "" {
+		errs = append(errs, os.RemoveAll(h.tempDir))
 	}
 	return errors.Join(errs...)
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/castnet-io/castnet/agent/host"
 	"github.com/castnet-io/castnet/bus"
 	keys "github.com/castnet-io/castnet/config"
+	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/mesh/shape"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -33,13 +34,13 @@ func TestAGT1_aHostCreatesAMeshOnce(t *testing.T) {
 	require.Equal(t, before, r.states(t, m))
 	other := m
 	other.Command.Args = []string{"-x"}
-	_, err := agent.Create.Call(t.Context(), r.agent(), agent.Creation{Procs: &other})
+	_, err := agent.Create.Call(t.Context(), r.agent(), agent.CreateRequest{Procs: &other})
 	require.ErrorContains(t, err, "exists already with another spec")
 
 	require.Equal(t, all(2, agent.Status{Phase: agent.Stopped, Reason: "enough"}), r.stop(t, m, 0))
 	require.Equal(t, all(2, agent.Status{Phase: agent.Stopped, Reason: "enough"}), r.stop(t, m, 0))
 	requireGone(t, before)
-	_, err = agent.Stop.Call(t.Context(), r.agent(), agent.Stopping{ID: "nobody"})
+	_, err = agent.Stop.Call(t.Context(), r.agent(), agent.StopRequest{ID: "nobody"})
 	require.NoError(t, err)
 }
 
@@ -68,15 +69,15 @@ func TestCreate_refusesWhatDoesNotFitBeforeAnythingStarts(t *testing.T) {
 		"NaN cores: want 0.01":        func(m *agent.Mesh) { m.Limits.CPU = math.NaN() },
 		"1025 cores: want 0.01":       func(m *agent.Mesh) { m.Limits.CPU = 1025 },
 		"open files: want at least":   func(m *agent.Mesh) { m.Limits.Files = 5 },
-		"binding to -1 CPUs":          func(m *agent.Mesh) { m.Limits.Bind = -1 },
+		"binding to -1 CPUs":          func(m *agent.Mesh) { m.Limits.PinnedCPUs = -1 },
 	} {
 		m := r.mesh(t, 2)
 		change(&m)
-		_, err := agent.Create.Call(t.Context(), r.agent(), agent.Creation{Procs: &m})
+		_, err := agent.Create.Call(t.Context(), r.agent(), agent.CreateRequest{Procs: &m})
 		require.ErrorContains(t, err, want)
 		require.Empty(t, r.states(t, m))
 	}
-	_, err = agent.Create.Call(t.Context(), r.agent(), agent.Creation{})
+	_, err = agent.Create.Call(t.Context(), r.agent(), agent.CreateRequest{})
 	require.ErrorContains(t, err, "want the field procs")
 }
 
@@ -91,7 +92,7 @@ func TestHOST1_aLabelThatIsTakenIsRefused(t *testing.T) {
 	require.ErrorContains(t, err, "no bus")
 	second, err := host.Start(t.Context(), r.options(t, "b"))
 	require.NoError(t, err)
-	hosts, err := agent.Hosts(t.Context(), r.client.Bus(), r.client.Space(), 200*time.Millisecond)
+	hosts, err := agent.DiscoverHosts(t.Context(), r.client.Bus(), r.client.Space(), 200*time.Millisecond)
 	require.NoError(t, err)
 	require.Equal(t, []string{"a", "b"}, []string{hosts[0].Label, hosts[1].Label})
 	require.NoError(t, second.Close(t.Context()))
@@ -105,13 +106,13 @@ func TestHOST3_aKilledProcIsToldAtOnceWithItsSignal(t *testing.T) {
 	r := newRig(t)
 	port := actor.OpenPort[actor.Event](r.client)
 	defer port.Close()
-	_, err := agent.Streaming.Call(t.Context(), r.agent(), agent.Stream{To: port.Ref()})
+	_, err := agent.Stream.Call(t.Context(), r.agent(), agent.StreamRequest{To: port.Ref()})
 	require.NoError(t, err)
 	m := r.mesh(t, 2)
 	r.create(t, m)
 	pid := r.states(t, m)[1].Proc.PID
 	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
-	e := r.event(t)
+	e := testkit.Next(t, r.events)
 	require.Equal(t, []any{m.ID.String(), 1, 9, "failed", r.host.ID().String()}, []any{e.Mesh, e.Rank, e.Signal, e.Status, e.Host})
 	require.Equal(t, "killed by signal 9 (killed)", e.Reason)
 	require.Nil(t, e.ExitCode)
@@ -126,7 +127,7 @@ func TestHOST3_aKilledProcIsToldAtOnceWithItsSignal(t *testing.T) {
 	require.Equal(t, agent.Status{Phase: agent.Failed, Reason: e.Reason}, s[1].Status)
 	require.Equal(t, 9, s[1].Proc.Signal)
 	r.stop(t, m, 0)
-	require.Equal(t, "stopped", r.event(t).Status)
+	require.Equal(t, "stopped", testkit.Next(t, r.events).Status)
 	require.Empty(t, r.events, "one event for each end")
 }
 
@@ -137,7 +138,7 @@ func TestHOST3_aProcThatEndsEarlySaysHowAndItsLastWords(t *testing.T) {
 	o := r.create(t, m)
 	require.Equal(t, agent.Failed, o[0].Status.Phase)
 	require.Equal(t, "exited with code 3\n  stderr: line 2\n  stderr: line 3\n  stderr: line 4\n  stderr: line 5\n  stderr: line 6", o[0].Status.Reason)
-	e := r.event(t)
+	e := testkit.Next(t, r.events)
 	require.Equal(t, 3, *e.ExitCode)
 	require.Equal(t, o[0].Status.Reason, e.Reason)
 	require.Contains(t, e.StderrTail, "line 6")
@@ -161,9 +162,9 @@ func TestHOST4_whoWasNotLaunchedIsNotReady(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	m := r.mesh(t, 1, roleVar+"=hangs")
-	_, err := agent.Create.Call(t.Context(), r.agent(), agent.Creation{Procs: &m})
+	_, err := agent.Create.Call(t.Context(), r.agent(), agent.CreateRequest{Procs: &m})
 	require.NoError(t, err)
-	_, err = agent.Ready.Call(t.Context(), r.agent(), agent.Readiness{Proc: subjects.ProcID{Mesh: m.ID}, Nonce: "guess"})
+	_, err = agent.Ready.Call(t.Context(), r.agent(), agent.ReadyReport{Proc: subjects.ProcID{Mesh: m.ID}, Nonce: "guess"})
 	require.ErrorContains(t, err, "is not one that host")
 	require.Equal(t, agent.Initializing, r.states(t, m)[0].Status.Phase)
 	require.Equal(t, agent.Stopped, r.stop(t, m, time.Second)[0].Status.Phase)
@@ -172,7 +173,7 @@ func TestHOST4_whoWasNotLaunchedIsNotReady(t *testing.T) {
 
 func TestHOST4_whoIsNotReadyInTimeIsKilled(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(o *host.Options) { o.Ready = 300 * time.Millisecond })
+	r := newRig(t, func(o *host.Options) { o.ReadyTimeout = 300 * time.Millisecond })
 	m := r.mesh(t, 1, roleVar+"=hangs")
 	require.Equal(t, all(1, agent.Status{Phase: agent.Failed, Reason: "not ready within 300ms"}), r.create(t, m))
 	requireGone(t, r.states(t, m))
@@ -182,17 +183,17 @@ func TestHOST5_whoIgnoresTermIsKilledAfterTheGrace(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	m := r.mesh(t, 1, roleVar+"=stubborn")
-	_, err := agent.Create.Call(t.Context(), r.agent(), agent.Creation{Procs: &m})
+	_, err := agent.Create.Call(t.Context(), r.agent(), agent.CreateRequest{Procs: &m})
 	require.NoError(t, err)
 	r.ignoreTerm(t, m)
 	o := r.stop(t, m, 300*time.Millisecond)
 	require.Equal(t, all(1, agent.Status{Phase: agent.Stopped, Reason: "did not stop in time: killed by signal 9 (killed)"}), o)
 	requireGone(t, r.states(t, m))
-	require.True(t, r.states(t, m)[0].Proc.Overdue)
-	e := r.event(t)
+	require.True(t, r.states(t, m)[0].Proc.GraceExpired)
+	e := testkit.Next(t, r.events)
 	require.Equal(t, []string{"proc.stop.timeout", "stopping", "did not stop in time: SIGKILL is sent"}, []string{e.Step, e.Status, e.Reason})
 	require.Equal(t, []any{m.ID.String(), 0, r.host.ID().String()}, []any{e.Mesh, e.Rank, e.Host})
-	end := r.event(t)
+	end := testkit.Next(t, r.events)
 	require.Equal(t, []any{"proc.exit.signal", "stopped", 9}, []any{end.Step, end.Status, end.Signal})
 	require.False(t, end.At.Before(e.At), "after it")
 	require.Empty(t, r.events)
@@ -200,14 +201,14 @@ func TestHOST5_whoIgnoresTermIsKilledAfterTheGrace(t *testing.T) {
 
 func TestKeys_theGraceOfOneProcIsNotThatOfSeveral(t *testing.T) {
 	t.Parallel()
-	for procs, short := range map[int]keys.Key[time.Duration]{1: keys.TerminateSingle, 2: keys.TerminateGrace} {
+	for procs, short := range map[int]keys.Key[time.Duration]{1: keys.TerminateGraceSingle, 2: keys.TerminateGrace} {
 		c := &keys.Config{}
-		require.NoError(t, keys.TerminateSingle.Set(c, time.Hour))
+		require.NoError(t, keys.TerminateGraceSingle.Set(c, time.Hour))
 		require.NoError(t, keys.TerminateGrace.Set(c, time.Hour))
 		require.NoError(t, short.Set(c, 100*time.Millisecond))
 		r := newRig(t, func(o *host.Options) { o.Config = c })
 		m := r.mesh(t, procs, roleVar+"=stubborn")
-		_, err := agent.Create.Call(t.Context(), r.agent(), agent.Creation{Procs: &m})
+		_, err := agent.Create.Call(t.Context(), r.agent(), agent.CreateRequest{Procs: &m})
 		require.NoError(t, err)
 		r.ignoreTerm(t, m)
 		o := r.stop(t, m, 0)
@@ -237,7 +238,7 @@ func TestHOST3_theEndsOfAMeshAreToldBeforeItsStopIsAnsweredWhateverElseStops(t *
 	t.Parallel()
 	r := newRig(t)
 	busy, quick := r.mesh(t, 1, roleVar+"=stubborn"), r.mesh(t, 2)
-	_, err := agent.Create.Call(t.Context(), r.agent(), agent.Creation{Procs: &busy})
+	_, err := agent.Create.Call(t.Context(), r.agent(), agent.CreateRequest{Procs: &busy})
 	require.NoError(t, err)
 	r.create(t, quick)
 	r.ignoreTerm(t, busy)
@@ -252,7 +253,7 @@ func TestHOST3_theEndsOfAMeshAreToldBeforeItsStopIsAnsweredWhateverElseStops(t *
 			}
 		})
 	})()
-	require.NoError(t, agent.Stop.Post(t.Context(), r.agent(), agent.Stopping{ID: busy.ID.String(), Grace: time.Minute}))
+	require.NoError(t, agent.Stop.Send(t.Context(), r.agent(), agent.StopRequest{ID: busy.ID.String(), Grace: time.Minute}))
 	require.Equal(t, agent.ShuttingDown, r.wait(t, busy, agent.ShuttingDown)[0].Status.Phase)
 	r.stop(t, quick, 0)
 	mu.Lock()
@@ -265,7 +266,7 @@ func TestHOST3_theEndsOfAMeshAreToldBeforeItsStopIsAnsweredWhateverElseStops(t *
 func (r *rig) ignoreTerm(t *testing.T, m agent.Mesh) {
 	t.Helper()
 	require.Eventually(t, func() bool {
-		tails, err := agent.Logs.Call(t.Context(), r.agent(), agent.LogQuery{ID: m.ID.String(), Lines: 1})
+		tails, err := agent.Logs.Call(t.Context(), r.agent(), agent.LogsRequest{ID: m.ID.String(), Lines: 1})
 		said := 0
 		for _, tail := range tails {
 			said += len(tail.Lines)
@@ -281,18 +282,18 @@ func TestHOST5_closeLeavesNoProcessAndTellsEachEnd(t *testing.T) {
 	r.create(t, m)
 	running := r.states(t, m)
 	late := r.mesh(t, 2) // perhaps not even launched when the host closes
-	_, err := agent.Create.Call(t.Context(), r.agent(), agent.Creation{Procs: &late})
+	_, err := agent.Create.Call(t.Context(), r.agent(), agent.CreateRequest{Procs: &late})
 	require.NoError(t, err)
 	r.close()
 	requireGone(t, running)
 	ends := map[string]int{}
 	for range 4 {
-		e := r.event(t)
+		e := testkit.Next(t, r.events)
 		require.True(t, e.Terminal())
 		ends[e.Mesh]++
 	}
 	require.Equal(t, map[string]int{m.ID.String(): 2, late.ID.String(): 2}, ends)
-	hosts, err := agent.Hosts(t.Context(), r.client.Bus(), r.client.Space(), 200*time.Millisecond)
+	hosts, err := agent.DiscoverHosts(t.Context(), r.client.Bus(), r.client.Space(), 200*time.Millisecond)
 	require.NoError(t, err)
 	require.Empty(t, hosts)
 }
@@ -301,23 +302,23 @@ func TestHOST7_aLeaseThatRunsOutStopsTheProcs(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	m := r.mesh(t, 1)
-	_, err := agent.Create.Call(t.Context(), r.agent(), agent.Creation{Procs: &m, Lease: time.Millisecond})
+	_, err := agent.Create.Call(t.Context(), r.agent(), agent.CreateRequest{Procs: &m, Lease: time.Millisecond})
 	require.NoError(t, err)
 	o := r.wait(t, m, agent.Stopped)
 	require.Equal(t, all(1, agent.Status{Phase: agent.Stopped, Reason: "orphaned: its owner was silent for 1ms"}), o)
 	require.Contains(t, r.logs.String(), "the lease ran out: stopping it, orphaned: its owner was silent for 1ms")
 	require.Contains(t, r.logs.String(), m.Owner.String())
-	require.Equal(t, "orphaned: its owner was silent for 1ms", r.event(t).Reason, "and so does the event")
+	require.Equal(t, "orphaned: its owner was silent for 1ms", testkit.Next(t, r.events).Reason, "and so does the event")
 
 	kept := r.mesh(t, 1)
-	_, err = agent.Create.Call(t.Context(), r.agent(), agent.Creation{Procs: &kept, Lease: time.Second})
+	_, err = agent.Create.Call(t.Context(), r.agent(), agent.CreateRequest{Procs: &kept, Lease: time.Second})
 	require.NoError(t, err)
-	_, err = agent.Keepalive.Call(t.Context(), r.agent(), agent.Lease{ID: kept.ID.String(), For: time.Hour})
+	_, err = agent.Keepalive.Call(t.Context(), r.agent(), agent.Lease{ID: kept.ID.String(), TTL: time.Hour})
 	require.NoError(t, err)
 	require.Equal(t, all(1, agent.Status{Phase: agent.Running}), r.wait(t, kept, agent.Running))
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
-	o, err = agent.Wait.Call(ctx, r.agent(), agent.Waiting{ID: kept.ID.String(), Until: agent.Stopped})
+	o, err = agent.Wait.Call(ctx, r.agent(), agent.WaitRequest{ID: kept.ID.String(), Until: agent.Stopped})
 	require.NoError(t, err)
 	require.Equal(t, all(1, agent.Status{Phase: agent.Running}), o)
 }
@@ -335,11 +336,11 @@ func TestLogs_goToTheirSubjectsAndTheLastLinesAreKept(t *testing.T) {
 	require.NoError(t, err)
 	r.create(t, m)
 	at := subjects.ProcID{Mesh: m.ID}
-	_, err = agent.Create.Call(t.Context(), agent.Of(at).Via(r.client), agent.Creation{Actors: &agent.ActorSpec{
+	_, err = agent.Create.Call(t.Context(), agent.Of(at).Via(r.client), agent.CreateRequest{Actors: &agent.ActorSpec{
 		Name: "talker", Type: "talker", Params: encode(t, actor.None{}), Owner: m.Owner,
 	}})
 	require.NoError(t, err)
-	o, err := agent.Wait.Call(t.Context(), agent.Of(at).Via(r.client), agent.Waiting{ID: "talker", Until: agent.Running})
+	o, err := agent.Wait.Call(t.Context(), agent.Of(at).Via(r.client), agent.WaitRequest{ID: "talker", Until: agent.Running})
 	require.NoError(t, err)
 	require.Equal(t, agent.Running, o[0].Status.Phase, o[0].Status.Reason)
 	for _, line := range []string{"one", "two", "three"} {
@@ -354,7 +355,7 @@ func TestLogs_goToTheirSubjectsAndTheLastLinesAreKept(t *testing.T) {
 			t.Fatal("no log line")
 		}
 	}
-	tails, err := agent.Logs.Call(t.Context(), r.agent(), agent.LogQuery{ID: m.ID.String(), Lines: 2})
+	tails, err := agent.Logs.Call(t.Context(), r.agent(), agent.LogsRequest{ID: m.ID.String(), Lines: 2})
 	require.NoError(t, err)
 	require.Equal(t, []agent.LogTail{{Stream: "stdout", Lines: []string{"two", "three"}}, {Stream: "stderr"}}, tails)
 }
@@ -388,22 +389,23 @@ func TestHost_keepsThePromisesOfAgents(t *testing.T) {
 		"sharing_a_proc": func(t *testing.T) *rig { r := newRig(t, local(t)); r.perProcess = 2; return r },
 	} {
 		t.Run(mode, func(t *testing.T) {
-			agenttest.Exercise(t, func(t *testing.T) agenttest.Subject {
+			t.Parallel()
+			agenttest.TestAgent(t, func(t *testing.T) agenttest.Fixture {
 				r := fresh(t)
-				s := agenttest.Subject{
-					Agent: r.agent(), Client: r.client, Again: true, Leases: true,
-					New: func(t *testing.T) agent.Creation { m := r.mesh(t, 2); return agent.Creation{Procs: &m} },
-					ID:  func(c agent.Creation) string { return c.Procs.ID.String() },
-					Other: func(c agent.Creation) agent.Creation {
+				s := agenttest.Fixture{
+					Agent: r.agent(), Client: r.client, Recreatable: true, Leases: true,
+					New: func(t *testing.T) agent.CreateRequest { m := r.mesh(t, 2); return agent.CreateRequest{Procs: &m} },
+					ID:  func(c agent.CreateRequest) string { return c.Procs.ID.String() },
+					Other: func(c agent.CreateRequest) agent.CreateRequest {
 						m := *c.Procs
 						m.Command.Args = append(m.Command.Args, "-x")
-						return agent.Creation{Procs: &m}
+						return agent.CreateRequest{Procs: &m}
 					},
 				}
 				if mode == "processes" {
-					s.Failing = func(t *testing.T) agent.Creation {
+					s.Failing = func(t *testing.T) agent.CreateRequest {
 						m := r.mesh(t, 1, roleVar+"=fails")
-						return agent.Creation{Procs: &m}
+						return agent.CreateRequest{Procs: &m}
 					}
 				}
 				return s

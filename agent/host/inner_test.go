@@ -57,7 +57,7 @@ func TestHOST2_onlyWhatThePolicyAllowsIsRun(t *testing.T) {
 		"nothing":                              {Options{AllowUser: true}, "", "", "want an absolute path"},
 		"built-in actors where there are none": {Options{}, agent.Builtin, "", "has no built-in actors"},
 	} {
-		path, args, err := c.o.resolve(agent.Command{Path: c.path, Args: []string{"-v"}}, self)
+		path, args, err := c.o.resolveCommand(agent.Command{Path: c.path, Args: []string{"-v"}}, self)
 		if c.err != "" {
 			require.ErrorContains(t, err, c.err, name)
 			continue
@@ -66,7 +66,7 @@ func TestHOST2_onlyWhatThePolicyAllowsIsRun(t *testing.T) {
 		require.Equal(t, c.want, path, name)
 		require.Equal(t, []string{"-v"}, args, name)
 	}
-	path, args, err := Options{Builtin: []string{"proc"}}.resolve(agent.Command{Path: agent.Builtin, Args: []string{"-v"}}, self)
+	path, args, err := Options{Builtin: []string{"proc"}}.resolveCommand(agent.Command{Path: agent.Builtin, Args: []string{"-v"}}, self)
 	require.NoError(t, err)
 	require.Equal(t, self, path)
 	require.Equal(t, []string{"proc", "-v"}, args)
@@ -85,7 +85,7 @@ func TestHOST2_theEnvironmentHasNoSecretsAndNothingThatChangesLoading(t *testing
 
 func TestHOST3_whatAnExitMeansDependsOnWhoWantedIt(t *testing.T) {
 	clean, code, term, kill := launch.Exit{}, launch.Exit{Code: 2}, launch.Exit{Code: -1, Signal: 15}, launch.Exit{Code: -1, Signal: 9}
-	asked, late := child{asked: true, why: "done"}, child{asked: true, why: "done", overdue: true}
+	asked, late := child{stopRequested: true, stopReason: "done"}, child{stopRequested: true, stopReason: "done", graceExpired: true}
 	for name, c := range map[string]struct {
 		child   child
 		exit    launch.Exit
@@ -101,51 +101,51 @@ func TestHOST3_whatAnExitMeansDependsOnWhoWantedIt(t *testing.T) {
 		"of its own, before":          {child{}, clean, false, "failed: exited with code 0 before it was ready: does its main call proc.Main first?"},
 		"failed":                      {child{}, code, true, "failed: exited with code 2"},
 		"terminated by somebody else": {child{}, term, true, "failed: killed by signal 15 (terminated)"},
-		"ended by the host":           {child{verdict: "too late", asked: true}, kill, false, "failed: too late"},
+		"ended by the host":           {child{killReason: "too late", stopRequested: true}, kill, false, "failed: too late"},
 	} {
 		require.Equal(t, c.want, c.child.status(c.exit, c.running).String(), name)
 	}
 }
 
 func TestHost_forgetsTheOldestOfManyMeshesThatHaveEnded(t *testing.T) {
-	a := &hostAgent{table: agent.NewTable(), shares: shares{}}
+	a := &hostAgent{table: agent.NewTable(), procs: procIndex{}}
 	var meshes []subjects.MeshID
 	for range maxEnded + 2 {
 		id, err := subjects.NewMeshID("mesh")
 		require.NoError(t, err)
 		meshes = append(meshes, id)
-		_, err = a.table.Create(agent.Making{ID: id.String(), Ranks: []int{0, 1}})
+		_, err = a.table.Create(agent.ResourceSpec{ID: id.String(), Ranks: []int{0, 1}})
 		require.NoError(t, err)
 		for rank := range 2 {
-			a.shares.put(&child{id: subjects.ProcID{Mesh: id, Rank: uint32(rank)}, mesh: agent.Mesh{ID: id}, rank: rank})
+			a.procs.put(&child{id: subjects.ProcID{Mesh: id, Rank: uint32(rank)}, mesh: agent.Mesh{ID: id}, rank: rank})
 		}
 	}
 	for _, id := range meshes[1:] { // the first one lives on
 		for rank := range 2 {
 			a.table.Advance(id.String(), rank, agent.Status{Phase: agent.Stopped})
-			c := a.shares[id.String()].procs[rank]
-			c.change(func() { c.life = agent.Exited })
-			a.retire(id)
+			c := a.procs[id.String()].procs[rank]
+			c.update(func() { c.state = agent.ProcessExited })
+			a.retireMesh(id)
 		}
 	}
 	require.Len(t, a.table.States(meshes[0].String()), 2, "what lives is never forgotten")
 	require.Empty(t, a.table.States(meshes[1].String()))
 	require.Len(t, a.table.States(meshes[2].String()), 2)
-	require.Len(t, a.shares, maxEnded+1)
-	require.Len(t, a.ended, maxEnded)
+	require.Len(t, a.procs, maxEnded+1)
+	require.Len(t, a.endedMeshes, maxEnded)
 }
 
 func TestLogs_theNewestLinesThatFitAreKept(t *testing.T) {
 	lines := []string{"aaaaa", "bbbbb", "ccccc"}
-	require.Equal(t, lines, newest(lines, 30))
-	require.Equal(t, lines[1:], newest(lines, 29))
-	require.Empty(t, newest(lines, 9))
-	require.Empty(t, newest(nil, 0))
+	require.Equal(t, lines, lastLines(lines, 30))
+	require.Equal(t, lines[1:], lastLines(lines, 29))
+	require.Empty(t, lastLines(lines, 9))
+	require.Empty(t, lastLines(nil, 0))
 }
 
 func TestGroup_whatIsNotClosedWholeIsClosedAgain(t *testing.T) {
 	calls := 0
-	g := newGroup(nil, func(context.Context) error {
+	g := newAllocation(nil, func(context.Context) error {
 		if calls++; calls == 1 {
 			return errors.New("not now")
 		}

@@ -3,4 +3,4 @@ package host
 import keys "github.com/castnet-io/castnet/config"
 
 // maxEnded is how many ended meshes a host remembers that nobody has configured.
-var maxEnded = keys.HostEndedKept.Get(nil)
+var maxEnded = keys.HostEndedHistory.Get(nil)

@@ -17,7 +17,7 @@ func TestGet_aListOfAllIsBriefSoThatItFitsIntoAMessage(t *testing.T) {
 	one := r.states(t, m)
 	require.Contains(t, one[0].Status.Reason, "\n  stderr: last words")
 	require.Equal(t, []string{"last words"}, one[0].Proc.StderrTail)
-	all, err := agent.Get.Call(t.Context(), r.agent(), agent.Query{})
+	all, err := agent.Get.Call(t.Context(), r.agent(), agent.GetRequest{})
 	require.NoError(t, err)
 	require.Len(t, all, 1)
 	require.NotContains(t, all[0].Status.Reason, "\n")

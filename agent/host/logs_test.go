@@ -16,6 +16,7 @@ import (
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/agent/host"
 	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/internal/testkit"
 )
 
 // heard collects what a mesh prints, by stream.
@@ -62,9 +63,9 @@ func TestHOST8_whatAProcPrintedIsPublishedBeforeItsEndIsTold(t *testing.T) {
 	for range 5 {
 		m := r.shell(t, "i=0; while [ $i -lt 500 ]; do echo line $i; i=$((i+1)); done; echo last words >&2; printf unfinished; exit 3")
 		h := r.listen(t, m)
-		_, err := agent.Create.Call(t.Context(), r.agent(), agent.Creation{Procs: &m})
+		_, err := agent.Create.Call(t.Context(), r.agent(), agent.CreateRequest{Procs: &m})
 		require.NoError(t, err)
-		end := r.event(t)
+		end := testkit.Next(t, r.events)
 		require.Equal(t, "failed", end.Status)
 		if time.Since(end.At) >= 50*time.Millisecond { // its end may have waited for the output no longer
 			require.Eventually(t, func() bool {
@@ -77,7 +78,7 @@ func TestHOST8_whatAProcPrintedIsPublishedBeforeItsEndIsTold(t *testing.T) {
 		require.Equal(t, []string{"line 499", "unfinished"}, got["stdout"][499:])
 		require.Equal(t, []string{"last words"}, got["stderr"])
 
-		tails, err := agent.Logs.Call(t.Context(), r.agent(), agent.LogQuery{ID: m.ID.String(), Lines: 2})
+		tails, err := agent.Logs.Call(t.Context(), r.agent(), agent.LogsRequest{ID: m.ID.String(), Lines: 2})
 		require.NoError(t, err)
 		require.Equal(t, []agent.LogTail{{Stream: "stdout", Lines: []string{"line 499", "unfinished"}}, {Stream: "stderr", Lines: []string{"last words"}}}, tails, "kept after death")
 	}
@@ -88,18 +89,18 @@ func TestHOST8_alsoWhenTheHostCloses(t *testing.T) {
 	r := newRig(t, withShell)
 	m := r.shell(t, "trap 'echo good-bye; exit 0' TERM; echo ready; while :; do sleep 0.01; done")
 	h := r.listen(t, m)
-	_, err := agent.Create.Call(t.Context(), r.agent(), agent.Creation{Procs: &m})
+	_, err := agent.Create.Call(t.Context(), r.agent(), agent.CreateRequest{Procs: &m})
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { return len(h.soFar(t, r)["stdout"]) == 1 }, 20*time.Second, 10*time.Millisecond)
 	r.close()
-	require.Equal(t, "stopped", r.event(t).Status)
+	require.Equal(t, "stopped", testkit.Next(t, r.events).Status)
 	require.Equal(t, []string{"ready", "good-bye"}, h.soFar(t, r)["stdout"])
 }
 
 func TestLogs_aFloodIsBoundedOnTheBusAndOnTheDisk(t *testing.T) {
 	t.Parallel()
 	var dir string
-	r := newRig(t, withShell, func(o *host.Options) { o.LogCap, dir = 1<<20, o.Dir })
+	r := newRig(t, withShell, func(o *host.Options) { o.LogCap, dir = 1<<20, o.RunDir })
 	m := r.shell(t, "yes 'one of very many lines' | head -c 199999996; echo the end; exit 3")
 	h := r.listen(t, m)
 	begun := time.Now()
@@ -129,7 +130,7 @@ func TestLogs_aFloodIsBoundedOnTheBusAndOnTheDisk(t *testing.T) {
 		taken += st.Blocks * 512
 	}
 	require.LessOrEqual(t, taken, int64(3<<20))
-	tails, err := agent.Logs.Call(t.Context(), r.agent(), agent.LogQuery{ID: m.ID.String(), Lines: 2})
+	tails, err := agent.Logs.Call(t.Context(), r.agent(), agent.LogsRequest{ID: m.ID.String(), Lines: 2})
 	require.NoError(t, err)
 	require.Equal(t, []string{"one of very many lines", "the end"}, tails[0].Lines)
 	t.Logf("published %d lines, %d KiB of 195312 KiB; %d KiB on disk", len(lines), published>>10, taken>>10)
@@ -138,7 +139,7 @@ func TestLogs_aFloodIsBoundedOnTheBusAndOnTheDisk(t *testing.T) {
 func TestF23_aHostWhoseDiskIsReadOnlyRunsItsProcsAndSaysThatNothingIsKept(t *testing.T) {
 	t.Parallel()
 	var dir string
-	r := newRig(t, withShell, func(o *host.Options) { dir = o.Dir })
+	r := newRig(t, withShell, func(o *host.Options) { dir = o.RunDir })
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", syscall.MS_RDONLY, "size=1m"); err == syscall.EPERM {
 		t.Skip("mounting a disk takes CAP_SYS_ADMIN")
 	} else {

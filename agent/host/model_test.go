@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,14 +21,19 @@ import (
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/agent/host"
+	"github.com/castnet-io/castnet/internal/testkit"
 )
 
 // A host does with real procs what a model without any does: whatever is created, stopped, killed or left
 // alone, in any order, its states, its processes and what it tells are the model's, after each step.
 func TestModel_historiesOfCreationsAndStops(t *testing.T) {
+	most := 12 // histories: one of processes takes a fifth of a second
+	if testkit.Long() {
+		most = math.MaxInt
+	}
 	for name, mode := range modes(t) {
 		t.Run(name, func(t *testing.T) {
-			began, broken := time.Now(), false
+			broken := false
 			s := &subject{T: t, mode: mode, kills: name == "processes"}
 			rapid.Check(t, func(t *rapid.T) {
 				defer func() {
@@ -38,7 +44,7 @@ func TestModel_historiesOfCreationsAndStops(t *testing.T) {
 						panic(r)
 					}
 				}()
-				if time.Since(began) < 5*time.Second || broken {
+				if s.histories < most || broken {
 					s.history(t)
 				}
 			})
@@ -206,7 +212,7 @@ func (h *play) create() {
 	}
 	d := m.desc
 	d.Command.Args = []string{strconv.Itoa(spec)}
-	_, err := agent.Create.Call(h.ctx(), h.rig.agent(), agent.Creation{Procs: &d, Gen: gen, Ranks: only, Wait: true})
+	_, err := agent.Create.Call(h.ctx(), h.rig.agent(), agent.CreateRequest{Procs: &d, Gen: gen, Ranks: only, Wait: true})
 	if only == nil {
 		only = []int{0, 1}
 	}
@@ -219,7 +225,7 @@ func (h *play) create() {
 
 func (h *play) stop() {
 	m := h.any()
-	o, err := agent.Stop.Call(h.ctx(), h.rig.agent(), agent.Stopping{ID: m.desc.ID.String(), Reason: "enough"})
+	o, err := agent.Stop.Call(h.ctx(), h.rig.agent(), agent.StopRequest{ID: m.desc.ID.String(), Reason: "enough"})
 	require.NoError(h, err)
 	m.end("enough")
 	require.Equal(h, len(m.ranks), o.Ranks())
@@ -232,18 +238,18 @@ func (h *play) lapse() {
 		return
 	}
 	id := m.desc.ID.String()
-	_, err := agent.Keepalive.Call(h.ctx(), h.rig.agent(), agent.Lease{ID: id, For: time.Millisecond})
+	_, err := agent.Keepalive.Call(h.ctx(), h.rig.agent(), agent.Lease{ID: id, TTL: time.Millisecond})
 	require.NoError(h, err)
-	_, err = agent.Wait.Call(h.ctx(), h.rig.agent(), agent.Ended(id))
+	_, err = agent.Wait.Call(h.ctx(), h.rig.agent(), agent.UntilEnded(id))
 	require.NoError(h, err)
-	m.end(agent.Orphaned(time.Millisecond))
+	m.end(agent.OrphanedReason(time.Millisecond))
 }
 
 func (h *play) drain() {
 	alive := h.endAll("drained")
-	sum, err := agent.Drain.Call(h.ctx(), h.rig.agent(), agent.Draining{Reason: "drained"})
+	sum, err := agent.Drain.Call(h.ctx(), h.rig.agent(), agent.DrainRequest{Reason: "drained"})
 	require.NoError(h, err)
-	require.Equal(h, agent.Summary{Asked: alive, Ended: alive}, sum)
+	require.Equal(h, agent.StopSummary{Requested: alive, Ended: alive}, sum)
 }
 
 // endAll has the model end every mesh that lives, and says of how many ranks that is.
@@ -259,12 +265,12 @@ func (h *play) endAll(why string) (alive int) {
 
 func (h *play) stopAll() {
 	alive := h.endAll("closing")
-	sum, err := agent.StopAll.Call(h.ctx(), h.rig.agent(), agent.StoppingAll{Reason: "closing"})
+	sum, err := agent.StopAll.Call(h.ctx(), h.rig.agent(), agent.StopAllRequest{Reason: "closing"})
 	require.NoError(h, err)
-	require.Equal(h, agent.Summary{Asked: alive, Ended: alive}, sum)
+	require.Equal(h, agent.StopSummary{Requested: alive, Ended: alive}, sum)
 	h.compare()
 	d := h.rig.mesh(h.subject.T, 1)
-	_, err = agent.Create.Call(h.ctx(), h.rig.agent(), agent.Creation{Procs: &d})
+	_, err = agent.Create.Call(h.ctx(), h.rig.agent(), agent.CreateRequest{Procs: &d})
 	require.ErrorContains(h, err, "is leaving: it takes no new procs (closing)")
 }
 

@@ -18,56 +18,54 @@ import (
 )
 
 const (
-	// batchBytes is how much output goes into one message at most, where the bus
-	// takes so much.
+	// batchBytes bounds the output in one message, if the bus permits this size.
 	batchBytes = 32 << 10
-	// heldBytes is how much of the end of what is left out is shown after all.
-	heldBytes = 16 << 10
-	// procRate and hostRate are how much output is published in a second, of one proc
-	// and of all.
+	// maxHeldBytes bounds the tail of omitted output that is published after all.
+	maxHeldBytes = 16 << 10
+	// procRate and hostRate bound the published output per second, of one proc and of all.
 	procRate = 2 << 20
 	hostRate = 16 << 20
-	// drainWithin bounds how long the end of a proc that was asked for waits for its last lines, and
-	// newsWithin that of one that nobody expects.
-	drainWithin = 200 * time.Millisecond
-	newsWithin  = 50 * time.Millisecond
+	// outputDrainTimeout bounds how long a requested end waits for the last lines, and
+	// crashDrainTimeout bounds the wait of an unexpected end.
+	outputDrainTimeout = 200 * time.Millisecond
+	crashDrainTimeout  = 50 * time.Millisecond
 )
 
-// output publishes what one proc prints: lines that come together in one message, one below the
-// other, on the stream's subject. It never holds up the proc, which writes to files.
-type output struct {
-	id      subjects.ProcID
-	process process
-	conn    publisher
-	warn    func(err error, what string)
-	streams [2]outStream
-	own     *allowance // of this proc
-	all     *allowance // of the host
-	told    chan struct{}
-	mark    func(s launch.Stream, at int64) // of a proc that is kept: the next host goes on there
+// outputPublisher publishes the output of a proc. One message holds several lines. The proc writes
+// to files, so the publisher never blocks it.
+type outputPublisher struct {
+	id           subjects.ProcID
+	process      process
+	conn         publisher
+	warn         func(err error, what string)
+	streams      [2]streamBatch
+	procQuota    *quota // of this proc
+	hostQuota    *quota // of the host
+	done         chan struct{}
+	recordOffset func(s launch.Stream, at int64) // of a kept proc: the next host continues there
 }
 
-// publisher is the part of a bus.Conn that an output needs.
+// publisher is the part of a bus.Conn that an outputPublisher needs.
 type publisher interface {
 	Publish(subject string, data []byte) error
 	Flush(ctx context.Context) error
 	MaxPayload() int
 }
 
-// outStream is one stream of an output.
-type outStream struct {
+// streamBatch is one output stream of a proc.
+type streamBatch struct {
 	subject string
 	batch   []byte // lines, each with a newline
-	lines   int    // that readers miss when the batch is lost
-	out     leftOut
+	lines   int    // lines lost with the batch
+	omitted omittedOutput
 }
 
-// followOutput publishes what a proc prints until it has ended and all is published.
-func (a *hostAgent) followOutput(ctx *actor.Context, id subjects.ProcID, process process) *output {
+// followOutput publishes the output of a proc until all is published after its end.
+func (a *hostAgent) followOutput(ctx *actor.Context, id subjects.ProcID, process process) *outputPublisher {
 	p := ctx.Proc()
-	o := &output{
-		id: id, process: process, conn: p.Bus().Data(), own: &allowance{rate: procRate}, all: a.output, told: make(chan struct{}),
-		mark: a.run.marks(id),
+	o := &outputPublisher{
+		id: id, process: process, conn: p.Bus().Data(), procQuota: &quota{rate: procRate}, hostQuota: a.outputQuota, done: make(chan struct{}),
+		recordOffset: a.runner.offsetRecorder(id),
 		warn: func(err error, what string) {
 			log := p.Log()
 			log.Warn().Err(err).Stringer("of", id).Msg(what)
@@ -76,157 +74,158 @@ func (a *hostAgent) followOutput(ctx *actor.Context, id subjects.ProcID, process
 	for s := range o.streams {
 		o.streams[s].subject = p.Space().Log(id, launch.Stream(s).String(), p.ID().Process().String())
 	}
-	ctx.Go(func(context.Context) func(*actor.Context) { // it ends with the process, at the latest when the launcher closes
+	ctx.Go(func(context.Context) func(*actor.Context) { // ends with the process, at the latest when the launcher closes
 		o.follow()
 		return nil
 	})
 	return o
 }
 
-// drain waits until everything that the proc printed before it ended is published, and the server
-// has it: at most for so long from the exit on. It is for tasks, and for an agent's last turn. A proc
-// that nobody follows has nothing to wait for.
-func (o *output) drain(e launch.Exit, within time.Duration) {
+// drain waits until the server has all output from before the exit, or for the given time from the
+// exit. It is for tasks and for the last turn of an agent. Unfollowed procs need no wait.
+func (o *outputPublisher) drain(e launch.Exit, within time.Duration) {
 	if o == nil {
 		return
 	}
 	late := time.NewTimer(time.Until(e.At.Add(within)))
 	defer late.Stop()
 	select {
-	case <-o.told:
+	case <-o.done:
 	case <-late.C:
 	}
 }
 
-func (o *output) follow() {
-	defer close(o.told)
-	why := o.process.Unkept()
+func (o *outputPublisher) follow() {
+	defer close(o.done)
+	why := o.process.LogError()
 	if why != nil {
 		o.warn(why, "output is not kept")
-		o.say(launch.Stderr, "nothing of what this proc prints is kept: "+firstLine(why))
+		o.addNotice(launch.Stderr, "nothing of what this proc prints is kept: "+firstLine(why))
 	}
 	var room [2]int64
-	err := o.process.Follow(context.Background(), launch.Following{
-		Line:  func(s launch.Stream, line []byte) { o.line(s, line, time.Now()) },
-		Round: func() { o.round(time.Now()) },
-		Told:  o.mark,
-		MadeRoom: func(s launch.Stream, n int64) {
+	err := o.process.Follow(context.Background(), launch.FollowHandler{
+		Line:     func(s launch.Stream, line []byte) { o.addLine(s, line, time.Now()) },
+		CaughtUp: func() { o.publishRound(time.Now()) },
+		Offset:   o.recordOffset,
+		Dropped: func(s launch.Stream, n int64) {
 			if room[s] += n; room[s] == n {
-				o.say(s, "the disk of the log files is full: older output is dropped")
+				o.addNotice(s, "the disk of the log files is full: older output is dropped")
 			}
 		},
-		Skipped: func(s launch.Stream, n int64) { o.streams[s].out.skipped += n },
+		Skipped: func(s launch.Stream, n int64) { o.streams[s].omitted.skipped += n },
 	})
 	if err != nil && why == nil {
 		o.warn(err, "output is no longer followed")
-		o.say(launch.Stderr, "not all that this proc prints is shown: "+firstLine(err))
+		o.addNotice(launch.Stderr, "not all that this proc prints is shown: "+firstLine(err))
 	}
 	for s := range o.streams {
 		if room[s] > 0 {
-			o.say(launch.Stream(s), fmt.Sprintf("%d bytes of older output were dropped in all", room[s]))
+			o.addNotice(launch.Stream(s), fmt.Sprintf("%d bytes of older output were dropped in all", room[s]))
 		}
-		o.release(launch.Stream(s))
-		o.publish(launch.Stream(s))
+		o.publishHeld(launch.Stream(s))
+		o.flush(launch.Stream(s))
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), drainWithin)
+	ctx, cancel := context.WithTimeout(context.Background(), outputDrainTimeout)
 	defer cancel()
-	_ = o.conn.Flush(ctx) // without a server there is nobody to tell
+	_ = o.conn.Flush(ctx) // without a server there are no readers
 }
 
-// firstLine keeps an error within one.
+// firstLine cuts an error text to one line.
 func firstLine(err error) string {
 	line, _, _ := strings.Cut(err.Error(), "\n")
 	return line
 }
 
-// line takes the next line of a stream.
-func (o *output) line(s launch.Stream, line []byte, now time.Time) {
+// addLine adds the next line of a stream.
+func (o *outputPublisher) addLine(s launch.Stream, line []byte, now time.Time) {
 	st, n := &o.streams[s], len(line)+1
-	if !o.own.take(n, now) || !o.all.take(n, now) {
-		st.out.hold(line)
+	if !o.procQuota.take(n, now) || !o.hostQuota.take(n, now) {
+		st.omitted.hold(line)
 		return
 	}
-	o.release(s)
-	o.pass(s, line)
+	o.publishHeld(s)
+	o.addProcLine(s, line)
 }
 
-// round publishes what has come together, and what was left out as soon as there is room for it.
-func (o *output) round(now time.Time) {
+// publishRound publishes the batched lines, and the held tail once the quota permits.
+func (o *outputPublisher) publishRound(now time.Time) {
 	for s := range o.streams {
-		if st := &o.streams[s]; st.out.any() && o.own.take(len(st.out.held), now) && o.all.take(len(st.out.held), now) {
-			o.release(launch.Stream(s))
+		if st := &o.streams[s]; st.omitted.hasAny() && o.procQuota.take(len(st.omitted.held), now) && o.hostQuota.take(len(st.omitted.held), now) {
+			o.publishHeld(launch.Stream(s))
 		}
-		o.publish(launch.Stream(s))
+		o.flush(launch.Stream(s))
 	}
 }
 
-// release says how much was left out, and goes on with the end of it.
-func (o *output) release(s launch.Stream) {
+// publishHeld publishes the number of omitted lines and then the held tail.
+func (o *outputPublisher) publishHeld(s launch.Stream) {
 	st := &o.streams[s]
-	if !st.out.any() {
+	if !st.omitted.hasAny() {
 		return
 	}
-	if text := st.out.String(); text != "" {
-		o.say(s, text)
-		st.lines += st.out.lines
+	if text := st.omitted.String(); text != "" {
+		o.addNotice(s, text)
+		st.lines += st.omitted.lines
 	}
-	for line := range bytes.Lines(st.out.held) {
-		o.pass(s, line[:len(line)-1])
+	for line := range bytes.Lines(st.omitted.held) {
+		o.addProcLine(s, line[:len(line)-1])
 	}
-	st.out = leftOut{held: st.out.held[:0]}
+	st.omitted = omittedOutput{held: st.omitted.held[:0]}
 }
 
-// say tells readers of a stream what its proc did not print.
-func (o *output) say(s launch.Stream, text string) { o.add(s, []byte("[castnet] "+text)) }
+// addNotice adds a line of castnet's own to a stream.
+func (o *outputPublisher) addNotice(s launch.Stream, text string) {
+	o.appendLine(s, []byte("[castnet] "+text))
+}
 
-// pass adds a line of the proc to what is published next.
-func (o *output) pass(s launch.Stream, line []byte) {
-	o.add(s, line)
+// addProcLine adds a line of the proc to the next batch.
+func (o *outputPublisher) addProcLine(s launch.Stream, line []byte) {
+	o.appendLine(s, line)
 	o.streams[s].lines++
 }
 
-func (o *output) add(s launch.Stream, line []byte) {
+func (o *outputPublisher) appendLine(s launch.Stream, line []byte) {
 	st := &o.streams[s]
 	if most := min(batchBytes, o.conn.MaxPayload()); len(st.batch)+len(line) > most {
-		o.publish(s)
+		o.flush(s)
 	}
 	st.batch = append(append(st.batch, line...), '\n')
 }
 
-// publish sends what has come together. What is lost with the bus is still in the file, and said.
-func (o *output) publish(s launch.Stream) {
+// flush sends the batch. If the bus loses the batch, the stream says so; the file has the lines.
+func (o *outputPublisher) flush(s launch.Stream) {
 	st := &o.streams[s]
 	if len(st.batch) == 0 {
 		return
 	}
 	if err := o.conn.Publish(st.subject, st.batch[:len(st.batch)-1]); err != nil {
-		st.out.lines += st.lines
+		st.omitted.lines += st.lines
 	}
 	st.batch, st.lines = st.batch[:0], 0
 }
 
-// leftOut is what was not published of a stream. Its end is held, to be shown when there is room.
-type leftOut struct {
-	lines   int    // not held any more
-	skipped int64  // bytes that were not even read
+// omittedOutput is unpublished output of a stream. Its tail is held for later.
+type omittedOutput struct {
+	lines   int    // no longer held
+	skipped int64  // unread bytes
 	held    []byte // lines, each with a newline
 }
 
-func (l *leftOut) any() bool { return l.lines > 0 || l.skipped > 0 || len(l.held) > 0 }
+func (l *omittedOutput) hasAny() bool { return l.lines > 0 || l.skipped > 0 || len(l.held) > 0 }
 
-func (l *leftOut) hold(line []byte) {
+func (l *omittedOutput) hold(line []byte) {
 	l.held = append(append(l.held, line...), '\n')
-	if len(l.held) <= 2*heldBytes {
+	if len(l.held) <= 2*maxHeldBytes {
 		return
 	}
-	cut := len(l.held) - heldBytes
-	cut += bytes.IndexByte(l.held[cut:], '\n') + 1 // there is one: each line has its own
+	cut := len(l.held) - maxHeldBytes
+	cut += bytes.IndexByte(l.held[cut:], '\n') + 1 // found: each line has its own
 	l.lines += bytes.Count(l.held[:cut], []byte{'\n'})
 	l.held = l.held[:copy(l.held, l.held[cut:])]
 }
 
-// String is what readers are told; nothing when the end is all there was.
-func (l *leftOut) String() string {
+// String returns the notice for readers, or "" if the held tail is complete.
+func (l *omittedOutput) String() string {
 	var text string
 	switch {
 	case l.lines == 1:
@@ -243,19 +242,19 @@ func (l *leftOut) String() string {
 	return text
 }
 
-// allowance is what may be published in a second: when it is used up, nothing until the next one.
-type allowance struct {
-	rate  int
-	mu    sync.Mutex
-	begun time.Time
-	spent int
+// quota bounds the published bytes per second. Once it is used up, the next second refills it.
+type quota struct {
+	rate        int
+	mu          sync.Mutex
+	windowStart time.Time
+	spent       int
 }
 
-func (a *allowance) take(n int, now time.Time) bool {
+func (a *quota) take(n int, now time.Time) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if now.Sub(a.begun) >= time.Second {
-		a.begun, a.spent = now, 0
+	if now.Sub(a.windowStart) >= time.Second {
+		a.windowStart, a.spent = now, 0
 	}
 	if a.spent+n > a.rate {
 		a.spent = a.rate
@@ -265,11 +264,11 @@ func (a *allowance) take(n int, now time.Time) bool {
 	return true
 }
 
-// Logs answers the last lines of the procs of a mesh, ended ones included, fewer when they are too
-// many for one message.
-func (a *hostAgent) Logs(_ *actor.Context, q agent.LogQuery) ([]agent.LogTail, error) {
+// Logs returns the last lines of the procs of a mesh, ended ones included. It returns fewer if they
+// exceed one message.
+func (a *hostAgent) Logs(_ *actor.Context, q agent.LogsRequest) ([]agent.LogTail, error) {
 	var out []agent.LogTail
-	of := a.shares[q.ID]
+	of := a.procs[q.ID]
 	if of == nil {
 		return nil, nil
 	}
@@ -283,16 +282,16 @@ func (a *hostAgent) Logs(_ *actor.Context, q agent.LogQuery) ([]agent.LogTail, e
 	}
 	slices.SortStableFunc(out, func(x, y agent.LogTail) int { return cmp.Compare(x.Rank, y.Rank) })
 	for i := range out {
-		out[i].Lines = newest(out[i].Lines, maxLogs/len(out))
+		out[i].Lines = lastLines(out[i].Lines, maxLogsReply/len(out))
 	}
 	return out, nil
 }
 
-// maxLogs bounds the bytes of an answer to Logs: half of what a message may hold by default.
-const maxLogs = 512 << 10
+// maxLogsReply bounds the bytes of a Logs reply: half of the default maximum of a message.
+const maxLogsReply = 512 << 10
 
-// newest is the last lines that fit into so many bytes; each costs some to encode.
-func newest(lines []string, budget int) []string {
+// lastLines returns the last lines within a byte budget, encoding included.
+func lastLines(lines []string, budget int) []string {
 	for i := len(lines) - 1; i >= 0; i-- {
 		if budget -= len(lines[i]) + 5; budget < 0 {
 			return lines[i+1:]
@@ -301,12 +300,12 @@ func newest(lines []string, budget int) []string {
 	return lines
 }
 
-// removeLogs is for a proc that nobody can ask about any more.
+// removeLogs removes the files of a proc that Logs can no longer return.
 func removeLogs(c *child) {
 	if c.process == nil {
 		return
 	}
 	for _, path := range []string{c.process.StdoutPath(), c.process.StderrPath()} {
-		_ = os.Remove(path) // it may be gone, or never have been
+		_ = os.Remove(path) // may be gone or never created
 	}
 }

@@ -44,9 +44,9 @@ func (w *fakeConn) lines(subject string) (all []string) {
 	return all
 }
 
-func newOutput() (*output, *fakeConn) {
+func newOutput() (*outputPublisher, *fakeConn) {
 	w := &fakeConn{}
-	o := &output{conn: w, own: &allowance{rate: procRate}, all: &allowance{rate: hostRate}, told: make(chan struct{})}
+	o := &outputPublisher{conn: w, procQuota: &quota{rate: procRate}, hostQuota: &quota{rate: hostRate}, done: make(chan struct{})}
 	o.streams[launch.Stdout].subject, o.streams[launch.Stderr].subject = "out", "err"
 	return o, w
 }
@@ -55,20 +55,20 @@ func TestOutput_linesThatComeTogetherAreOneMessage(t *testing.T) {
 	o, w := newOutput()
 	now := time.Now()
 	for _, line := range []string{"a", "", "b"} {
-		o.line(launch.Stdout, []byte(line), now)
+		o.addLine(launch.Stdout, []byte(line), now)
 	}
-	o.line(launch.Stderr, []byte("ouch"), now)
-	o.round(now)
+	o.addLine(launch.Stderr, []byte("ouch"), now)
+	o.publishRound(now)
 	require.Equal(t, []string{"out a\n\nb", "err ouch"}, w.sent)
-	o.line(launch.Stdout, nil, now)
-	o.round(now)
-	o.round(now)
+	o.addLine(launch.Stdout, nil, now)
+	o.publishRound(now)
+	o.publishRound(now)
 	require.Equal(t, []string{"out a\n\nb", "err ouch", "out "}, w.sent, "an empty line is an empty message")
 
 	for range 10_000 {
-		o.line(launch.Stdout, []byte("0123456789"), now)
+		o.addLine(launch.Stdout, []byte("0123456789"), now)
 	}
-	o.round(now)
+	o.publishRound(now)
 	require.Len(t, w.lines("out"), 4+10_000)
 	for _, m := range w.sent {
 		require.LessOrEqual(t, len(m), batchBytes+len("out "))
@@ -80,45 +80,45 @@ func TestOutput_aFloodIsLimitedAndSaysHowMuchIsLeftOut(t *testing.T) {
 	const n = 100_000
 	now := time.Now()
 	for i := range n {
-		o.line(launch.Stdout, fmt.Appendf(nil, "%031d", i), now)
+		o.addLine(launch.Stdout, fmt.Appendf(nil, "%031d", i), now)
 	}
-	o.line(launch.Stderr, []byte("ouch"), now)
-	o.round(now)
+	o.addLine(launch.Stderr, []byte("ouch"), now)
+	o.publishRound(now)
 	shown := procRate / 32
 	require.Len(t, w.lines("out"), shown)
 	require.Empty(t, w.lines("err"), "the limit is the proc's")
-	require.LessOrEqual(t, cap(o.streams[launch.Stdout].out.held), 4*heldBytes)
+	require.LessOrEqual(t, cap(o.streams[launch.Stdout].omitted.held), 4*maxHeldBytes)
 
-	o.round(now.Add(time.Second))
+	o.publishRound(now.Add(time.Second))
 	got := w.lines("out")
 	var left int
 	_, err := fmt.Sscanf(got[shown], "[castnet] %d lines left out", &left)
 	require.NoError(t, err, got[shown])
 	rest := got[shown+1:]
 	require.Equal(t, n, shown+left+len(rest), "each line is shown or counted")
-	require.GreaterOrEqual(t, len(rest), heldBytes/32-1)
+	require.GreaterOrEqual(t, len(rest), maxHeldBytes/32-1)
 	for i, line := range rest {
 		require.Equal(t, fmt.Sprintf("%031d", shown+left+i), line)
 	}
 	require.Equal(t, []string{"ouch"}, w.lines("err"), "what was only late is shown whole")
-	o.line(launch.Stdout, []byte("and on"), now.Add(time.Second))
-	o.round(now.Add(time.Second))
+	o.addLine(launch.Stdout, []byte("and on"), now.Add(time.Second))
+	o.publishRound(now.Add(time.Second))
 	require.Equal(t, "and on", w.lines("out")[len(got)])
 }
 
 func TestOutput_allProcsOfAHostTogetherAreLimited(t *testing.T) {
-	shared := &allowance{rate: 1000}
+	shared := &quota{rate: 1000}
 	a, wa := newOutput()
 	b, wb := newOutput()
-	a.all, b.all = shared, shared
+	a.hostQuota, b.hostQuota = shared, shared
 	now := time.Now()
-	a.line(launch.Stdout, make([]byte, 900), now)
-	b.line(launch.Stdout, make([]byte, 900), now)
-	a.round(now)
-	b.round(now)
+	a.addLine(launch.Stdout, make([]byte, 900), now)
+	b.addLine(launch.Stdout, make([]byte, 900), now)
+	a.publishRound(now)
+	b.publishRound(now)
 	require.Len(t, wa.sent, 1)
 	require.Empty(t, wb.sent)
-	b.round(now.Add(time.Second))
+	b.publishRound(now.Add(time.Second))
 	require.Len(t, wb.sent, 1)
 }
 
@@ -127,34 +127,34 @@ func TestOutput_whatIsLostWithTheBusIsCountedOnce(t *testing.T) {
 	now := time.Now()
 	w.broken = errors.New("no server")
 	for i := range 3 {
-		o.line(launch.Stdout, fmt.Append(nil, i), now)
-		o.round(now)
-		o.round(now)
+		o.addLine(launch.Stdout, fmt.Append(nil, i), now)
+		o.publishRound(now)
+		o.publishRound(now)
 	}
 	w.broken = nil
-	o.round(now)
-	o.line(launch.Stdout, []byte("again"), now)
-	o.round(now)
+	o.publishRound(now)
+	o.addLine(launch.Stdout, []byte("again"), now)
+	o.publishRound(now)
 	require.Equal(t, []string{"[castnet] 3 lines left out", "again"}, w.lines("out"))
 }
 
 func TestOutput_whatWasNeverReadIsSaid(t *testing.T) {
 	o, w := newOutput()
 	now := time.Now()
-	o.streams[launch.Stdout].out.skipped = 5
-	o.line(launch.Stdout, []byte("next"), now)
-	o.round(now)
+	o.streams[launch.Stdout].omitted.skipped = 5
+	o.addLine(launch.Stdout, []byte("next"), now)
+	o.publishRound(now)
 	require.Equal(t, []string{"[castnet] 5 bytes that came faster than they could be read", "next"}, w.lines("out"))
-	require.Equal(t, "1 line left out, and 7 bytes that came faster than they could be read", (&leftOut{lines: 1, skipped: 7}).String())
+	require.Equal(t, "1 line left out, and 7 bytes that came faster than they could be read", (&omittedOutput{lines: 1, skipped: 7}).String())
 }
 
 func TestOutput_theEndOfAProcWaitsForItsLinesButNotForLong(t *testing.T) {
 	o, _ := newOutput()
-	o.drain(launch.Exit{At: time.Now().Add(-drainWithin)}, drainWithin) // nothing is told: the bus is stuck
-	close(o.told)
-	o.drain(launch.Exit{At: time.Now().Add(time.Hour)}, drainWithin)
+	o.drain(launch.Exit{At: time.Now().Add(-outputDrainTimeout)}, outputDrainTimeout) // nothing is told: the bus is stuck
+	close(o.done)
+	o.drain(launch.Exit{At: time.Now().Add(time.Hour)}, outputDrainTimeout)
 	o = nil
-	o.drain(launch.Exit{At: time.Now().Add(time.Hour)}, drainWithin)
+	o.drain(launch.Exit{At: time.Now().Add(time.Hour)}, outputDrainTimeout)
 }
 
 func TestOutput_aProcThatIsForgottenLeavesNoFiles(t *testing.T) {
@@ -166,15 +166,15 @@ func TestOutput_aProcThatIsForgottenLeavesNoFiles(t *testing.T) {
 	<-process.Done()
 	mesh, err := subjects.NewMeshID("m")
 	require.NoError(t, err)
-	a := &hostAgent{table: agent.NewTable(), shares: shares{}}
-	a.shares.put(&child{mesh: agent.Mesh{ID: mesh}, process: process})
-	a.ended = make([]subjects.MeshID, maxEnded)
-	a.ended[0] = mesh
+	a := &hostAgent{table: agent.NewTable(), procs: procIndex{}}
+	a.procs.put(&child{mesh: agent.Mesh{ID: mesh}, process: process})
+	a.endedMeshes = make([]subjects.MeshID, maxEnded)
+	a.endedMeshes[0] = mesh
 	another, err := subjects.NewMeshID("m")
 	require.NoError(t, err)
-	a.shares[another.String()] = &share{}
-	a.retire(another) // one too many
-	require.NotContains(t, a.shares, mesh.String())
+	a.procs[another.String()] = &meshProcs{}
+	a.retireMesh(another) // one too many
+	require.NotContains(t, a.procs, mesh.String())
 	left, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	require.Empty(t, left)

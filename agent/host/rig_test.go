@@ -1,9 +1,7 @@
 package host_test
 
 import (
-	"context"
 	"os"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -15,17 +13,16 @@ import (
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/agent/host"
 	"github.com/castnet-io/castnet/bus"
-	"github.com/castnet-io/castnet/bus/bustest"
-	"github.com/castnet-io/castnet/bus/embed"
 	"github.com/castnet-io/castnet/internal/testkit"
+	"github.com/castnet-io/castnet/internal/testmesh"
 	"github.com/castnet-io/castnet/internal/wire"
 	"github.com/castnet-io/castnet/mesh/shape"
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// rig is a server, one host on it, and a client.
+// rig is a cluster of one host, and its client.
 type rig struct {
-	srv    *embed.Server
+	*testmesh.Cluster
 	host   *host.Host
 	client *actor.Proc
 	events chan actor.Event    // of procs, as they come on the bus
@@ -51,41 +48,29 @@ func modes(t *testing.T) map[string]func(*host.Options) {
 
 func newRig(t *testing.T, change ...func(*host.Options)) *rig {
 	t.Helper()
-	r := &rig{srv: bustest.Server(t, func(o *embed.Options) { o.DontListen = false }), events: make(chan actor.Event, 64), logs: &testkit.Transcript{}}
-	o := r.options(t, "a")
-	for _, f := range change {
-		f(&o)
-	}
-	var err error
-	r.host, err = host.Start(t.Context(), o)
-	require.NoError(t, err)
-	r.close = sync.OnceFunc(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-		defer cancel()
-		require.NoError(t, r.host.Close(ctx))
-	})
-	t.Cleanup(r.close)
-	id, err := subjects.NewMeshID("client")
-	require.NoError(t, err)
-	b := bustest.Open(t, r.srv)
-	r.client, err = actor.NewProc(t.Context(), actor.Options{ID: subjects.ProcID{Mesh: id}, Bus: b})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, r.client.Close(context.Background())) })
-	_, err = b.Control().Subscribe("castnet.v1.default.ev.proc.>", func(m bus.Msg) {
+	r := &rig{Cluster: testmesh.Start(t), events: make(chan actor.Event, 64), logs: &testkit.Transcript{}}
+	r.client = r.Proc()
+	_, err := r.client.Bus().Control().Subscribe("castnet.v1.default.ev.proc.>", func(m bus.Msg) {
 		if e, err := actor.DecodeEvent(m.Data); err == nil {
 			e.Each(func(e actor.Event) { r.events <- e })
 		}
 	})
 	require.NoError(t, err)
+	o := r.options(t, "a")
+	for _, f := range change {
+		f(&o)
+	}
+	r.host, err = host.Start(t.Context(), o)
+	require.NoError(t, err)
+	r.close = testkit.Close(t, r.host.Close)
 	return r
 }
 
+// options are those of a host that runs no programs but the tests' own.
 func (r *rig) options(t *testing.T, label string) host.Options {
 	t.Helper()
 	log := zerolog.New(r.logs).Level(zerolog.WarnLevel)
-	return host.Options{
-		Label: label, Bus: bustest.Open(t, r.srv), Settings: agent.BusSettings{URL: r.srv.URL()}, Log: log, Dir: t.TempDir(), Version: "v0",
-	}
+	return host.Options{Label: label, Bus: r.Open(t), Settings: r.Settings(), Log: log, RunDir: t.TempDir(), Version: "v0"}
 }
 
 // mesh is one to be made of so many procs of the tests' own binary.
@@ -114,21 +99,21 @@ func (r *rig) agent() actor.Ref[agent.Agent] { return agent.Of(r.host.ID().Proc(
 // create makes a mesh and waits until its procs run or have ended.
 func (r *rig) create(t *testing.T, m agent.Mesh) agent.Overlay {
 	t.Helper()
-	_, err := agent.Create.Call(t.Context(), r.agent(), agent.Creation{Procs: &m})
+	_, err := agent.Create.Call(t.Context(), r.agent(), agent.CreateRequest{Procs: &m})
 	require.NoError(t, err)
 	return r.wait(t, m, agent.Running)
 }
 
 func (r *rig) wait(t *testing.T, m agent.Mesh, until agent.Phase) agent.Overlay {
 	t.Helper()
-	o, err := agent.Wait.Call(t.Context(), r.agent(), agent.Waiting{ID: m.ID.String(), Until: until})
+	o, err := agent.Wait.Call(t.Context(), r.agent(), agent.WaitRequest{ID: m.ID.String(), Until: until})
 	require.NoError(t, err)
 	return o
 }
 
 func (r *rig) stop(t *testing.T, m agent.Mesh, grace time.Duration) agent.Overlay {
 	t.Helper()
-	o, err := agent.Stop.Call(t.Context(), r.agent(), agent.Stopping{ID: m.ID.String(), Reason: "enough", Grace: grace})
+	o, err := agent.Stop.Call(t.Context(), r.agent(), agent.StopRequest{ID: m.ID.String(), Reason: "enough", Grace: grace})
 	require.NoError(t, err)
 	return o
 }
@@ -136,20 +121,9 @@ func (r *rig) stop(t *testing.T, m agent.Mesh, grace time.Duration) agent.Overla
 // states are those of the ranks of a mesh.
 func (r *rig) states(t *testing.T, m agent.Mesh) []agent.State {
 	t.Helper()
-	s, err := agent.Get.Call(t.Context(), r.agent(), agent.Query{ID: m.ID.String()})
+	s, err := agent.Get.Call(t.Context(), r.agent(), agent.GetRequest{ID: m.ID.String()})
 	require.NoError(t, err)
 	return s
-}
-
-func (r *rig) event(t *testing.T) actor.Event {
-	t.Helper()
-	select {
-	case e := <-r.events:
-		return e
-	case <-time.After(20 * time.Second):
-		t.Fatal("no event")
-		return actor.Event{}
-	}
 }
 
 func requireGone(t *testing.T, states []agent.State) {

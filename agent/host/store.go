@@ -24,14 +24,14 @@ import (
 )
 
 const (
-	lockName     = "lock"          // holds the pid of the host that uses the directory
-	identityName = "identity.json" // who that is, from one life to the next
-	keptSuffix   = ".proc.json"
-	toldSuffix   = ".told" // how much of a proc's output is published
-	draftSuffix  = ".new"
+	lockName      = "lock"          // holds the pid of the using host
+	identityName  = "identity.json" // identity of the host over its incarnations
+	procSuffix    = ".proc.json"
+	offsetsSuffix = ".told" // published offsets of a proc's output
+	tempSuffix    = ".new"
 )
 
-// StateError says that the state directory does not take what a host has to know later.
+// StateError reports that the state directory cannot store a record.
 type StateError struct {
 	Dir string
 	Err error
@@ -43,34 +43,34 @@ func (e *StateError) Error() string {
 
 func (e *StateError) Unwrap() error { return e.Err }
 
-// kept is what the next host has to know of a proc.
-type kept struct {
+// procRecord is the stored record of a proc for the next host.
+type procRecord struct {
 	Mesh    agent.Mesh    `json:"mesh"`
 	Rank    int           `json:"rank"`
 	Gen     int           `json:"gen"`
 	Nonce   string        `json:"nonce"`
-	Lease   time.Duration `json:"lease"`           // as it was made; what is left of it is in a file of its own
+	Lease   time.Duration `json:"lease"`           // at creation; the remaining lease has its own file
 	Claim   agent.Claim   `json:"claim,omitzero"`  // likewise
-	Config  keys.Snapshot `json:"config,omitzero"` // what its client pushed
+	Config  keys.Snapshot `json:"config,omitzero"` // pushed by its client
 	Process launch.Record `json:"process"`
 }
 
-func (k kept) id() subjects.ProcID { return k.Mesh.Proc(k.Rank, k.Gen) }
+func (k procRecord) procID() subjects.ProcID { return k.Mesh.ProcID(k.Rank, k.Gen) }
 
-// store is a host's state directory. One host at a time has it. A nil store has nothing.
+// store is the state directory of a host, used by one host at a time. A nil store holds nothing.
 type store struct {
 	dir  string
 	lock *os.File
 	log  zerolog.Logger
 }
 
-// identity is who a host is from one life to the next.
-type identity struct {
-	ID    subjects.HostID `json:"id"`
-	First uint64          `json:"first"` // no packet of its last life had a number so high
+// hostIdentity is the identity of a host over its incarnations.
+type hostIdentity struct {
+	ID          subjects.HostID `json:"id"`
+	FirstPacket uint64          `json:"first"` // above all packet numbers of the last incarnation
 }
 
-// openStore takes a directory, or says who has it.
+// openStore locks a directory. If it is in use, the error names the user.
 func openStore(dir string, log zerolog.Logger) (*store, error) {
 	fail := func(err error) (*store, error) { return nil, &StateError{dir, err} }
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -80,12 +80,12 @@ func openStore(dir string, log zerolog.Logger) (*store, error) {
 	if err != nil {
 		return fail(err)
 	}
-	if pid, err := takeLock(lock); err != nil {
+	if pid, err := lockFile(lock); err != nil {
 		defer lock.Close()
 		if !errors.Is(err, syscall.EWOULDBLOCK) {
 			return fail(err)
 		}
-		return fail(fmt.Errorf("a hostd uses it already (pid %s): want another --state-dir", pid)) // without it, that it is taken is still said
+		return fail(fmt.Errorf("a hostd uses it already (pid %s): want another --state-dir", pid)) // the error stands without the pid, too
 	}
 	s := &store{dir: dir, lock: lock, log: log}
 	if err = lock.Truncate(0); err == nil {
@@ -97,13 +97,13 @@ func openStore(dir string, log zerolog.Logger) (*store, error) {
 	return s, nil
 }
 
-// deadWithin is how long a lock is waited for whose holder is dead: a process that it had forked has it, too, until
-// it has executed its program.
-const deadWithin = time.Second
+// deadLockTimeout bounds the wait for the lock of a dead process. A forked child shares the lock
+// until its exec.
+const deadLockTimeout = time.Second
 
-// takeLock locks a file, or says who has.
-func takeLock(file *os.File) (pid string, err error) {
-	for deadline := time.Now().Add(deadWithin); ; time.Sleep(deadWithin / 100) {
+// lockFile locks a file or returns the holder's pid.
+func lockFile(file *os.File) (pid string, err error) {
+	for deadline := time.Now().Add(deadLockTimeout); ; time.Sleep(deadLockTimeout / 100) {
 		if err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); !errors.Is(err, syscall.EWOULDBLOCK) {
 			return "", err
 		}
@@ -121,20 +121,20 @@ func (s *store) close() error {
 	if s == nil {
 		return nil
 	}
-	if err := s.lock.Close(); !errors.Is(err, os.ErrClosed) { // a host that did not close whole is closed again
+	if err := s.lock.Close(); !errors.Is(err, os.ErrClosed) { // a partly closed host is closed again
 		return err
 	}
 	return nil
 }
 
-// since is the origin of packet numbers: see identify.
-var since = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+// packetEpoch is the origin of packet numbers, see loadIdentity.
+var packetEpoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// identify says who the host is: who it was when the directory knows one. Of its packets each life has
-// numbers of its own: they grow with the clock, by 16 for each millisecond, and by a million at least.
-func (s *store) identify(label string, now time.Time) (identity, error) {
+// loadIdentity returns the stored identity, or a new one. Each incarnation gets its own range of
+// packet numbers: they grow by 16 per millisecond, and by at least a million.
+func (s *store) loadIdentity(label string, now time.Time) (hostIdentity, error) {
 	path := filepath.Join(s.dir, identityName)
-	var who identity
+	var who hostIdentity
 	data, err := os.ReadFile(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -151,54 +151,54 @@ func (s *store) identify(label string, now time.Time) (identity, error) {
 			return who, &StateError{s.dir, fmt.Errorf("it is of host %q: want --label %s, or another --state-dir", who.ID.Label(), who.ID.Label())}
 		}
 	}
-	who.First = max(who.First+1<<20, uint64(max(0, now.Sub(since).Milliseconds()))<<4)
+	who.FirstPacket = max(who.FirstPacket+1<<20, uint64(max(0, now.Sub(packetEpoch).Milliseconds()))<<4)
 	if data, err = json.Marshal(who); err != nil {
 		return who, err
 	}
-	d, err := s.draft(identityName, data)
+	d, err := s.newPendingFile(identityName, data)
 	if err == nil {
 		err = d.commit(data)
 	}
 	return who, err
 }
 
-// draft is a file that is to take the place of another. It has its room on the disk from the beginning:
-// who cannot be written down is not begun with.
-type draft struct {
+// pendingFile will replace another file. Its disk space is reserved first, so a proc that cannot be
+// recorded is not launched.
+type pendingFile struct {
 	store *store
 	name  string
 	file  *os.File
-	room  int
+	size  int
 }
 
-// spare is room for what is not known when a draft is made.
-const spare = 4 << 10
+// pendingFileSlack is space for values that are unknown at the reservation.
+const pendingFileSlack = 4 << 10
 
-func (s *store) draft(name string, data []byte) (*draft, error) {
-	file, err := os.OpenFile(filepath.Join(s.dir, name+draftSuffix), os.O_WRONLY|os.O_CREATE|os.O_TRUNC|syscall.O_NOFOLLOW, 0o600)
+func (s *store) newPendingFile(name string, data []byte) (*pendingFile, error) {
+	file, err := os.OpenFile(filepath.Join(s.dir, name+tempSuffix), os.O_WRONLY|os.O_CREATE|os.O_TRUNC|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return nil, &StateError{s.dir, err}
 	}
-	d := &draft{store: s, name: name, file: file, room: len(data) + spare}
+	d := &pendingFile{store: s, name: name, file: file, size: len(data) + pendingFileSlack}
 	if err = d.write(data); err == nil {
 		err = file.Sync()
 	}
 	if err != nil {
-		d.drop()
+		d.discard()
 		return nil, &StateError{s.dir, err}
 	}
 	return d, nil
 }
 
-// write fills all of the room: JSON may end in blanks.
-func (d *draft) write(data []byte) error {
-	blanks := slices.Repeat([]byte{' '}, max(0, d.room-len(data)))
+// write fills the reserved space. JSON permits trailing blanks.
+func (d *pendingFile) write(data []byte) error {
+	blanks := slices.Repeat([]byte{' '}, max(0, d.size-len(data)))
 	_, err := d.file.WriteAt(append(slices.Clip(data), blanks...), 0)
 	return err
 }
 
-// commit writes what is known now, and puts it in its place: all of it or nothing is found there.
-func (d *draft) commit(data []byte) error {
+// commit writes the final content and renames the file atomically.
+func (d *pendingFile) commit(data []byte) error {
 	err := d.write(data)
 	if err == nil {
 		err = d.file.Sync()
@@ -208,35 +208,35 @@ func (d *draft) commit(data []byte) error {
 		err = os.Rename(d.file.Name(), filepath.Join(d.store.dir, d.name))
 	}
 	if err != nil {
-		d.drop()
+		d.discard()
 		return &StateError{d.store.dir, err}
 	}
-	_ = d.file.Close() // it is on the disk
+	_ = d.file.Close() // already synced
 	if dir, err := os.Open(d.store.dir); err == nil {
-		_ = dir.Sync() // what is lost here with the machine is of processes that are lost with it
+		_ = dir.Sync() // a crash of the machine also ends the recorded processes
 		_ = dir.Close()
 	}
 	return nil
 }
 
-func (d *draft) drop() {
+func (d *pendingFile) discard() {
 	_ = d.file.Close()
 	_ = os.Remove(d.file.Name())
 }
 
-func keptName(id subjects.ProcID) string { return id.Process().String() + keptSuffix }
+func procFile(id subjects.ProcID) string { return id.Process().String() + procSuffix }
 
-// reserve makes room for a proc that is to be launched.
-func (s *store) reserve(k kept) (*draft, error) {
+// reserve reserves the record of a proc to launch.
+func (s *store) reserve(k procRecord) (*pendingFile, error) {
 	data, err := json.Marshal(k)
 	if err != nil {
 		return nil, err
 	}
-	return s.draft(keptName(k.id()), data)
+	return s.newPendingFile(procFile(k.procID()), data)
 }
 
-// record writes down a proc that has been launched.
-func (d *draft) record(k kept) error {
+// record stores a launched proc.
+func (d *pendingFile) record(k procRecord) error {
 	data, err := json.Marshal(k)
 	if err != nil {
 		return err
@@ -244,64 +244,64 @@ func (d *draft) record(k kept) error {
 	return d.commit(data)
 }
 
-// forget is for a proc that has ended, and been told.
-func (s *store) forget(id subjects.ProcID) {
+// removeProc removes the record of a proc whose end was reported.
+func (s *store) removeProc(id subjects.ProcID) {
 	if s == nil {
 		return
 	}
-	_ = os.Remove(s.toldFile(id)) // there is none when it printed nothing
-	if err := os.Remove(filepath.Join(s.dir, keptName(id))); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	_ = os.Remove(s.offsetsFile(id)) // absent without output
+	if err := os.Remove(filepath.Join(s.dir, procFile(id))); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		s.log.Warn().Err(err).Msg("the next host here will be told of a proc that has ended")
 	}
 }
 
-func (s *store) toldFile(id subjects.ProcID) string {
-	return filepath.Join(s.dir, id.Process().String()+toldSuffix)
+func (s *store) offsetsFile(id subjects.ProcID) string {
+	return filepath.Join(s.dir, id.Process().String()+offsetsSuffix)
 }
 
-// marks takes down how much of the output of a proc is published. A disk that does not take it makes the
-// next host publish some of it again.
-func (s *store) marks(id subjects.ProcID) func(launch.Stream, int64) {
+// offsetRecorder returns a function that stores the published offsets of a proc. If the disk fails,
+// the next host publishes some output twice.
+func (s *store) offsetRecorder(id subjects.ProcID) func(launch.Stream, int64) {
 	if s == nil {
 		return nil
 	}
-	if _, err := os.Stat(filepath.Join(s.dir, keptName(id))); err != nil {
-		return nil // it is not kept
+	if _, err := os.Stat(filepath.Join(s.dir, procFile(id))); err != nil {
+		return nil // not kept
 	}
 	var at [2]int64
-	told := s.told(id)
+	told := s.readOffsets(id)
 	at[launch.Stdout], at[launch.Stderr] = told[0], told[1]
 	return func(stream launch.Stream, offset int64) {
 		at[stream] = offset
-		f, err := os.OpenFile(s.toldFile(id), os.O_WRONLY|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
+		f, err := os.OpenFile(s.offsetsFile(id), os.O_WRONLY|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
 		if err != nil {
 			return
 		}
-		_, _ = f.WriteAt(fmt.Appendf(nil, toldFormat, at[0], at[1]), 0)
+		_, _ = f.WriteAt(fmt.Appendf(nil, offsetsFormat, at[0], at[1]), 0)
 		_ = f.Close()
 	}
 }
 
-const toldFormat = "%020d %020d\n" // of one length, so that it is replaced as a whole
+const offsetsFormat = "%020d %020d\n" // fixed length, to be replaced as a whole
 
-func (s *store) told(id subjects.ProcID) (at [2]int64) {
-	data, _ := os.ReadFile(s.toldFile(id))
+func (s *store) readOffsets(id subjects.ProcID) (at [2]int64) {
+	data, _ := os.ReadFile(s.offsetsFile(id))
 	if _, err := fmt.Sscanf(string(data), "%d %d", &at[0], &at[1]); err != nil {
 		return [2]int64{}
 	}
 	return at
 }
 
-// load reads what an earlier host has written down, generations of a rank in their order. What cannot
-// be read is of no use: it is said, and left alone.
-func (s *store) load() (all []kept) {
+// loadProcs reads the records of an earlier host, the generations of a rank in order. It logs and
+// skips unreadable files.
+func (s *store) loadProcs() (all []procRecord) {
 	paths, _ := filepath.Glob(filepath.Join(s.dir, "*"))
 	for _, path := range paths {
 		switch {
-		case strings.HasSuffix(path, draftSuffix): // its host died over it
+		case strings.HasSuffix(path, tempSuffix): // the host died during this write
 			_ = os.Remove(path)
-		case strings.HasSuffix(path, keptSuffix):
-			var k kept
+		case strings.HasSuffix(path, procSuffix):
+			var k procRecord
 			data, err := os.ReadFile(path)
 			if err == nil {
 				err = json.Unmarshal(data, &k)
@@ -309,19 +309,19 @@ func (s *store) load() (all []kept) {
 			if err == nil {
 				err = k.Mesh.Check()
 			}
-			if err == nil && keptName(k.id()) != filepath.Base(path) {
-				err = fmt.Errorf("it is of %s", k.id())
+			if err == nil && procFile(k.procID()) != filepath.Base(path) {
+				err = fmt.Errorf("it is of %s", k.procID())
 			}
 			if err != nil {
 				s.log.Error().Err(err).Str("file", path).Msg("a proc that an earlier host launched is not known")
 				continue
 			}
-			told := s.told(k.id())
+			told := s.readOffsets(k.procID())
 			k.Process.Stdout.Told, k.Process.Stderr.Told = told[0], told[1]
 			all = append(all, k)
 		}
 	}
-	slices.SortFunc(all, func(x, y kept) int {
+	slices.SortFunc(all, func(x, y procRecord) int {
 		return cmp.Or(x.Mesh.ID.Compare(y.Mesh.ID), cmp.Compare(x.Rank, y.Rank), cmp.Compare(x.Gen, y.Gen))
 	})
 	return all

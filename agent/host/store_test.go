@@ -27,13 +27,13 @@ func opened(t *testing.T, dir string) *store {
 }
 
 // someKept is a proc as it is written down.
-func someKept(t *testing.T, rank, gen int) kept {
+func someKept(t *testing.T, rank, gen int) procRecord {
 	t.Helper()
 	host, err := subjects.ParseHostID("a-0000000000001")
 	require.NoError(t, err)
 	id, err := subjects.ParseMeshID("m-0000000000002")
 	require.NoError(t, err)
-	return kept{
+	return procRecord{
 		Mesh: agent.Mesh{
 			ID: id, Extent: shape.Of("gpu", 2), Hosts: []subjects.HostID{host}, PerHost: 2, Owner: host.Proc().Actor("owner"),
 			Command: agent.Command{Path: agent.Builtin}, Keep: true,
@@ -66,42 +66,42 @@ func TestHOST10_theLockOfADeadHostIsWaitedFor(t *testing.T) {
 
 func TestHOST10_aHostThatComesBackIsTheSameWithHigherNumbers(t *testing.T) {
 	s := opened(t, t.TempDir())
-	now := since.Add(time.Hour)
-	first, err := s.identify("a", now)
+	now := packetEpoch.Add(time.Hour)
+	first, err := s.loadIdentity("a", now)
 	require.NoError(t, err)
 	require.Equal(t, "a", first.ID.Label())
-	later, err := s.identify("a", now.Add(time.Hour))
+	later, err := s.loadIdentity("a", now.Add(time.Hour))
 	require.NoError(t, err)
 	require.Equal(t, first.ID, later.ID)
-	require.Equal(t, first.First+16*3_600_000, later.First)
-	back, err := s.identify("a", since.Add(-time.Hour))
+	require.Equal(t, first.FirstPacket+16*3_600_000, later.FirstPacket)
+	back, err := s.loadIdentity("a", packetEpoch.Add(-time.Hour))
 	require.NoError(t, err)
-	require.Greater(t, back.First, later.First, "also when the clock was set back")
-	_, err = s.identify("b", now)
+	require.Greater(t, back.FirstPacket, later.FirstPacket, "also when the clock was set back")
+	_, err = s.loadIdentity("b", now)
 	require.ErrorContains(t, err, `it is of host "a"`)
 }
 
 func TestHOST10_whatIsWrittenDownIsFoundAndWhatIsHalfWrittenIsNot(t *testing.T) {
 	s := opened(t, t.TempDir())
-	for _, k := range []kept{someKept(t, 1, 1), someKept(t, 0, 0), someKept(t, 1, 0)} {
+	for _, k := range []procRecord{someKept(t, 1, 1), someKept(t, 0, 0), someKept(t, 1, 0)} {
 		d, err := s.reserve(k)
 		require.NoError(t, err)
 		require.NoError(t, d.record(k))
-		s.marks(k.id())(launch.Stderr, 9)
+		s.offsetRecorder(k.procID())(launch.Stderr, 9)
 	}
 	_, err := s.reserve(someKept(t, 0, 5)) // its host dies here
 	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(filepath.Join(s.dir, "broken"+keptSuffix), []byte("{"), 0o600))
-	want := []kept{someKept(t, 0, 0), someKept(t, 1, 0), someKept(t, 1, 1)}
+	require.NoError(t, os.WriteFile(filepath.Join(s.dir, "broken"+procSuffix), []byte("{"), 0o600))
+	want := []procRecord{someKept(t, 0, 0), someKept(t, 1, 0), someKept(t, 1, 1)}
 	for i := range want {
 		want[i].Process.Stderr.Told = 9
 	}
-	require.Equal(t, want, s.load(), "generations in their order")
+	require.Equal(t, want, s.loadProcs(), "generations in their order")
 	for _, k := range want {
-		s.forget(k.id())
+		s.removeProc(k.procID())
 	}
-	require.Empty(t, s.load())
+	require.Empty(t, s.loadProcs())
 	left, err := filepath.Glob(filepath.Join(s.dir, "*"))
 	require.NoError(t, err)
-	require.Equal(t, []string{filepath.Join(s.dir, "broken"+keptSuffix), filepath.Join(s.dir, lockName)}, left, "what cannot be read is left alone")
+	require.Equal(t, []string{filepath.Join(s.dir, "broken"+procSuffix), filepath.Join(s.dir, lockName)}, left, "what cannot be read is left alone")
 }

@@ -22,8 +22,8 @@ type stuckRunner struct {
 	let   chan struct{}
 }
 
-func (r *stuckRunner) start(context.Context, agent.Bootstrap, program) (process, error) {
-	return &stuckProcess{fakeProcess{localProc: localProc{overdue: make(chan struct{})}, done: r.let}, r.asked}, nil
+func (r *stuckRunner) start(context.Context, agent.Bootstrap, launchSpec) (process, error) {
+	return &stuckProcess{fakeProcess{localProc: localProc{graceExpired: make(chan struct{})}, done: r.let}, r.asked}, nil
 }
 
 // stuckProcess survives SIGKILL, as one does that sleeps in the kernel.
@@ -35,7 +35,7 @@ type stuckProcess struct {
 func (p *stuckProcess) Terminate(time.Duration) {
 	p.once.Do(func() {
 		p.asked <- &p.fakeProcess
-		close(p.overdue)
+		close(p.graceExpired)
 	})
 }
 
@@ -43,31 +43,31 @@ func TestHOST5_whatSurvivesSIGKILLHoldsUpNobodyAndIsInTheAnswer(t *testing.T) {
 	c := &keys.Config{}
 	require.NoError(t, keys.TerminateKillWait.Set(c, 100*time.Millisecond))
 	run := &stuckRunner{newLocalRunner(Options{}), make(chan *fakeProcess, 3), make(chan struct{})}
-	host, m := startAgent(t, config{run: run, opts: Options{Config: c, Stops: 1, Label: "a"}}, 3)
-	_, err := agent.Create.Call(t.Context(), host, agent.Creation{Procs: &m, Wait: true})
+	host, m := startAgent(t, params{runner: run, opts: Options{Config: c, MaxStops: 1, Label: "a"}}, 3)
+	_, err := agent.Create.Call(t.Context(), host, agent.CreateRequest{Procs: &m, Wait: true})
 	require.NoError(t, err)
-	sum, err := agent.StopAll.Call(t.Context(), host, agent.StoppingAll{Reason: "enough", Grace: time.Millisecond})
+	sum, err := agent.StopAll.Call(t.Context(), host, agent.StopAllRequest{Reason: "enough", Grace: time.Millisecond})
 	require.NoError(t, err)
 	require.Len(t, run.asked, 3, "one at a time, and each")
-	left, ok := errors.AsType[*agent.LeftError](sum.Err())
+	left, ok := errors.AsType[*agent.NotEndedError](sum.Err())
 	require.True(t, ok)
-	require.Equal(t, []int{3, 0, 3}, []int{left.Asked, left.Ended, len(left.Left)})
-	for rank, s := range left.Left {
+	require.Equal(t, []int{3, 0, 3}, []int{left.Requested, left.Ended, len(left.Remaining)})
+	for rank, s := range left.Remaining {
 		require.Equal(t, rank, s.Rank)
 		require.Equal(t, agent.Status{Phase: agent.ShuttingDown, Reason: "enough"}, s.Status)
-		require.True(t, s.Proc.Overdue)
+		require.True(t, s.Proc.GraceExpired)
 	}
 	require.ErrorContains(t, left, "pid 7: it survives SIGKILL")
 	close(run.let)
-	_, err = agent.Wait.Call(t.Context(), host, agent.Ended(m.ID.String()))
+	_, err = agent.Wait.Call(t.Context(), host, agent.UntilEnded(m.ID.String()))
 	require.NoError(t, err)
 }
 
 // killedRunner runs procs that have been killed before the host agent hears that their grace is over.
 type killedRunner struct{ runner }
 
-func (r killedRunner) start(context.Context, agent.Bootstrap, program) (process, error) {
-	return &killedProcess{fakeProcess{localProc: localProc{overdue: make(chan struct{})}, done: make(chan struct{})}}, nil
+func (r killedRunner) start(context.Context, agent.Bootstrap, launchSpec) (process, error) {
+	return &killedProcess{fakeProcess{localProc: localProc{graceExpired: make(chan struct{})}, done: make(chan struct{})}}, nil
 }
 
 type killedProcess struct{ fakeProcess }
@@ -75,7 +75,7 @@ type killedProcess struct{ fakeProcess }
 func (p *killedProcess) Terminate(time.Duration) {
 	p.once.Do(func() {
 		p.exit = launch.Exit{Code: -1, Signal: int(syscall.SIGKILL), At: time.Now().Add(-time.Minute)}
-		close(p.overdue)
+		close(p.graceExpired)
 		close(p.done)
 	})
 }
@@ -83,7 +83,7 @@ func (p *killedProcess) Terminate(time.Duration) {
 func (p *killedProcess) Exit() launch.Exit { return p.exit }
 
 func TestHOST5_eventsOfAProcHaveTheTimesOfWhatHappenedAndNotOfWhenItWasHeard(t *testing.T) {
-	p, m := startAgentProc(t, config{run: killedRunner{newLocalRunner(Options{})}}, 1)
+	p, m := startAgentProc(t, params{runner: killedRunner{newLocalRunner(Options{})}}, 1)
 	host := agent.Of(p.ID()).Via(p)
 	events := make(chan actor.Event, 8)
 	defer p.Observe(func(e actor.Event) {
@@ -91,9 +91,9 @@ func TestHOST5_eventsOfAProcHaveTheTimesOfWhatHappenedAndNotOfWhenItWasHeard(t *
 			events <- e
 		}
 	})()
-	_, err := agent.Create.Call(t.Context(), host, agent.Creation{Procs: &m, Wait: true})
+	_, err := agent.Create.Call(t.Context(), host, agent.CreateRequest{Procs: &m, Wait: true})
 	require.NoError(t, err)
-	_, err = agent.Stop.Call(t.Context(), host, agent.Stopping{ID: m.ID.String(), Grace: time.Second})
+	_, err = agent.Stop.Call(t.Context(), host, agent.StopRequest{ID: m.ID.String(), Grace: time.Second})
 	require.NoError(t, err)
 	var late, end actor.Event
 	for end.Step != "proc.exit.signal" {

@@ -16,7 +16,7 @@ import (
 func (r *rig) share(t *testing.T, script string) agent.Mesh {
 	t.Helper()
 	m := r.shell(t, script)
-	m.Extent, m.PerHost, m.World = shape.Of("a", 3).With("b", 4), 8, &agent.Share{World: "foo", First: 8, Count: 2}
+	m.Extent, m.PerHost, m.World = shape.Of("a", 3).With("b", 4), 8, &agent.WorldShare{World: "foo", First: 8, Count: 2}
 	return m
 }
 
@@ -32,8 +32,8 @@ func TestCreate_aShareOfAWorldIsRanksWithTheirPlaceInTheEnvironment(t *testing.T
 		require.Equal(t, []string{want}, states[i].Proc.StderrTail)
 	}
 	bad := m
-	bad.World = &agent.Share{World: "foo", First: 8, Count: 5}
-	_, err := agent.Create.Call(t.Context(), r.agent(), agent.Creation{Procs: &bad})
+	bad.World = &agent.WorldShare{World: "foo", First: 8, Count: 5}
+	_, err := agent.Create.Call(t.Context(), r.agent(), agent.CreateRequest{Procs: &bad})
 	require.ErrorContains(t, err, "1 hosts have 5 ranks from 8 on of the 12 of world foo: want one host and at most 8 ranks")
 }
 
@@ -44,7 +44,7 @@ func TestAGT6_aShareOfAWorldIsMadeInTheGenerationThatIsSaid(t *testing.T) {
 	m := r.share(t, "exit 3")
 	r.create(t, m)
 	r.stop(t, m, time.Second)
-	again := agent.Creation{Procs: &m, Wait: true}
+	again := agent.CreateRequest{Procs: &m, Wait: true}
 	_, err := agent.Create.Call(t.Context(), r.agent(), again)
 	require.NoError(t, err)
 	require.Zero(t, r.states(t, m)[0].Gen)
@@ -62,7 +62,7 @@ func TestHOST12_anEarlierSystemControllerAndAnOrderForAnotherLifeAreRefused(t *t
 	r := newRig(t, func(o *host.Options) { o.AllowUser, o.Allow = true, []string{"/bin", "/usr/bin"} })
 	m, other := r.share(t, "exit 3"), r.share(t, "exit 3")
 	ask := func(m agent.Mesh, epoch uint64, life string) error {
-		_, err := agent.Create.Call(t.Context(), r.agent(), agent.Creation{Procs: &m, Epoch: epoch, HostLife: life})
+		_, err := agent.Create.Call(t.Context(), r.agent(), agent.CreateRequest{Procs: &m, Epoch: epoch, HostIncarnation: life})
 		return err
 	}
 	info := func() agent.HostInfo {
@@ -70,15 +70,15 @@ func TestHOST12_anEarlierSystemControllerAndAnOrderForAnotherLifeAreRefused(t *t
 		require.NoError(t, err)
 		return info
 	}
-	require.NoError(t, ask(m, 7, info().Life()))
+	require.NoError(t, ask(m, 7, info().Incarnation()))
 	require.EqualValues(t, 7, info().Epoch)
 	require.ErrorContains(t, ask(other, 6, ""), "host a: the order is of epoch 6, and epoch 7 has given orders since")
-	_, err := agent.Stop.Call(t.Context(), r.agent(), agent.Stopping{ID: m.ID.String(), Epoch: 6})
-	require.ErrorContains(t, err, (&agent.EpochError{Host: "a", Asked: 6, Has: 7}).Error())
+	_, err := agent.Stop.Call(t.Context(), r.agent(), agent.StopRequest{ID: m.ID.String(), Epoch: 6})
+	require.ErrorContains(t, err, (&agent.EpochError{Host: "a", Requested: 6, Current: 7}).Error())
 	require.ErrorContains(t, ask(other, 7, "yesterday"), "host a: the order is for its life since yesterday, and this one is since ")
 	require.Empty(t, r.states(t, other))
 	require.NoError(t, ask(other, 0, ""), "who is no system controller has no epoch")
-	_, err = agent.Stop.Call(t.Context(), r.agent(), agent.Stopping{ID: m.ID.String(), Epoch: 8})
+	_, err = agent.Stop.Call(t.Context(), r.agent(), agent.StopRequest{ID: m.ID.String(), Epoch: 8})
 	require.NoError(t, err)
 	require.EqualValues(t, 8, info().Epoch)
 }

@@ -9,271 +9,273 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// What starves a watcher, and how far that stretches its patience.
+// Health score of a watcher, with its effect on timeouts.
 const (
-	slowEcho = 250 * time.Millisecond
-	maxScore = 7 // so eight times
+	slowEchoThreshold = 250 * time.Millisecond
+	maxHealthScore    = 7 // stretches timeouts eight times
 )
 
-// limits are the keys of the configuration.
-type limits struct{ heartbeat, suspect, dead, confirm time.Duration }
+// timeouts are the configured times.
+type timeouts struct{ heartbeat, suspect, dead, confirm time.Duration }
 
-// Times are on a clock that begins with the watcher and never steps (PRES-6); none is before all of them.
-const none = time.Duration(-1)
+// never precedes all times. Times are on a monotonic clock that starts with the watcher (PRES-6).
+const never = time.Duration(-1)
 
-// The events.
+// Events of the core.
 type (
-	watched struct{ host subjects.HostID }
-	dropped struct{ host subjects.HostID }
-	beat    struct{ agent.Heartbeat }
-	gone    struct{ agent.Connection } // as somebody's server says
-	link    struct{ up bool }          // the own connection
-	echo    struct{ sent time.Duration }
-	missed  struct{} // what came found no room
-	tick    struct{}
-	answer  struct {
-		host subjects.HostID
-		sent time.Duration // the probe
-		how  verdict
+	hostAdded         struct{ host subjects.HostID }
+	hostRemoved       struct{ host subjects.HostID }
+	heartbeatReceived struct{ agent.Heartbeat }
+	disconnectHinted  struct{ agent.Connection } // reported by some server
+	connectionChanged struct{ up bool }          // the watcher's own connection
+	echoReceived      struct{ sent time.Duration }
+	messagesDropped   struct{} // the inbox was full
+	tick              struct{}
+	probeResult       struct {
+		host    subjects.HostID
+		sent    time.Duration // of the probe
+		outcome probeOutcome
 	}
 )
 
-// verdict is what came of a probe.
-type verdict uint8
+// probeOutcome is the result of a probe.
+type probeOutcome uint8
 
 const (
-	answered verdict = iota
-	refused          // nobody listens there
-	silent           // nothing, within the time it had
-	failed           // it was not asked
+	answered probeOutcome = iota
+	refused               // no listener at the address
+	timedOut              // no reply in time
+	notSent               // the probe could not be sent
 )
 
-// effects are what is to be done after a step.
+// effects are the actions to take after a step.
 type effects struct {
 	probes []probe
-	echo   time.Duration // send oneself a message, which says this; none: do not
-	wake   time.Duration // the next tick
+	echo   time.Duration // content of an echo to send; never: none
+	wake   time.Duration // time of the next tick
 }
 
-// probe asks a host.
+// probe is a ping to send to a host.
 type probe struct {
-	host   subjects.HostID
-	sent   time.Duration
-	within time.Duration
+	host    subjects.HostID
+	sent    time.Duration
+	timeout time.Duration
 }
 
-// core decides who is there.
+// core decides the states of hosts. It is pure.
 type core struct {
-	limits
-	up     bool          // the own connection is there
-	deaf   bool          // and does not answer
-	clear  time.Duration // since when silence counts (PRES-1)
-	proven time.Duration // until when: what the server had by then has arrived
-	echoed time.Duration // when the echo under way was sent; none: there is none
-	slow   bool          // the last one took long
-	score  int           // Lifeguard's: 0 is healthy
-	next   time.Duration // the next regular tick
-	due    time.Duration // the next tick
-	hosts  []*host       // in the order of their IDs
+	timeouts
+	connected       bool          // the watcher's connection is up
+	unresponsive    bool          // the server answers no echo
+	listeningSince  time.Duration // start of the time in which silence counts (PRES-1)
+	receivedUntil   time.Duration // everything that the server had by then has arrived
+	echoSent        time.Duration // send time of the pending echo; never: none
+	echoSlow        bool          // the last echo took long
+	healthScore     int           // Lifeguard's score: 0 is healthy
+	nextRegularTick time.Duration // time of the next regular tick
+	nextTick        time.Duration // time of the next tick
+	hosts           []*host       // ordered by ID
 
-	// Of the step under way.
-	now time.Duration
-	out []Change
-	do  effects
+	// State of the present step.
+	now     time.Duration
+	changes []Change
+	effects effects
 }
 
-func newCore(l limits) *core {
-	return &core{limits: l, echoed: none}
+func newCore(l timeouts) *core {
+	return &core{timeouts: l, echoSent: never}
 }
 
-// step takes an event. What it returns is the caller's; At of the changes is for the caller to set.
+// step handles an event. The caller owns the results and sets At of the changes.
 func (c *core) step(event any, now time.Duration) ([]Change, effects) {
-	c.now, c.out, c.do = max(now, c.now), nil, effects{echo: none}
+	c.now, c.changes, c.effects = max(now, c.now), nil, effects{echo: never}
 	switch e := event.(type) {
 	case tick:
-		c.tick()
-	case beat:
-		c.beat(e.Heartbeat)
-	case gone:
-		c.gone(e.Connection)
-	case answer:
-		c.answer(e)
-	case echo:
-		c.echo(e.sent)
-	case link:
-		c.link(e.up)
-	case missed:
-		c.anew()
-	case watched:
-		c.watched(e.host)
-	case dropped:
-		c.dropped(e.host)
+		c.onTick()
+	case heartbeatReceived:
+		c.onHeartbeat(e.Heartbeat)
+	case disconnectHinted:
+		c.onDisconnectHint(e.Connection)
+	case probeResult:
+		c.onProbeResult(e)
+	case echoReceived:
+		c.onEcho(e.sent)
+	case connectionChanged:
+		c.onConnectionChange(e.up)
+	case messagesDropped:
+		c.restartListening()
+	case hostAdded:
+		c.addHost(e.host)
+	case hostRemoved:
+		c.removeHost(e.host)
 	}
-	c.do.wake = c.due
-	return c.out, c.do
+	c.effects.wake = c.nextTick
+	return c.changes, c.effects
 }
 
-// sees reports whether what is not heard has not been said.
-func (c *core) sees() bool { return c.up && !c.deaf }
+// canObserve reports whether silence means that nothing was sent.
+func (c *core) canObserve() bool { return c.connected && !c.unresponsive }
 
-func (c *core) tick() {
-	late := c.now - c.due
+func (c *core) onTick() {
+	late := c.now - c.nextTick
 	if late > c.dead {
-		c.blind(fmt.Sprintf("this process was paused for %s", round(late)))
-		c.anew()
+		c.markAllUnknown(fmt.Sprintf("this process was paused for %s", roundForDisplay(late)))
+		c.restartListening()
 	}
-	if c.now >= c.next {
-		c.next = c.now + c.heartbeat
-		c.judgeSelf(late)
-		if c.deaf {
-			c.echoed = none
+	if c.now >= c.nextRegularTick {
+		c.nextRegularTick = c.now + c.heartbeat
+		c.updateHealth(late)
+		if c.unresponsive {
+			c.echoSent = never
 		}
-		c.prove()
+		c.sendEcho()
 	}
-	c.due = c.next
-	c.judgeAll()
+	c.nextTick = c.nextRegularTick
+	c.evaluateAll()
 }
 
-// judgeSelf follows the own health.
-func (c *core) judgeSelf(late time.Duration) {
-	away := c.now - c.echoed
-	waits := c.up && c.echoed != none
-	if late > c.heartbeat/2 || c.slow || waits && away > slowEcho {
-		c.score = min(c.score+1, maxScore)
+// updateHealth updates the watcher's health score.
+func (c *core) updateHealth(late time.Duration) {
+	away := c.now - c.echoSent
+	waits := c.connected && c.echoSent != never
+	if late > c.heartbeat/2 || c.echoSlow || waits && away > slowEchoThreshold {
+		c.healthScore = min(c.healthScore+1, maxHealthScore)
 	} else {
-		c.score = max(c.score-1, 0)
+		c.healthScore = max(c.healthScore-1, 0)
 	}
-	if waits && away > c.suspect && !c.deaf {
-		c.blind(fmt.Sprintf("the bus has not answered for %s", round(away)))
-		c.deaf = true
-	}
-}
-
-// link takes the news that the own connection was lost, or is there.
-func (c *core) link(up bool) {
-	c.blind("the connection to the bus is lost")
-	if c.up, c.deaf = up, false; up {
-		c.anew()
-		c.prove()
+	if waits && away > c.suspect && !c.unresponsive {
+		c.markAllUnknown(fmt.Sprintf("the bus has not answered for %s", roundForDisplay(away)))
+		c.unresponsive = true
 	}
 }
 
-// blind makes what is known of all hosts unknown: nobody is dead of what could not be heard (PRES-1). The
-// dead stay dead (PRES-5).
-func (c *core) blind(why string) {
+// onConnectionChange handles the loss or return of the watcher's connection.
+func (c *core) onConnectionChange(up bool) {
+	c.markAllUnknown("the connection to the bus is lost")
+	if c.connected, c.unresponsive = up, false; up {
+		c.restartListening()
+		c.sendEcho()
+	}
+}
+
+// markAllUnknown makes live and suspect hosts unknown, because the watcher cannot hear (PRES-1).
+// Dead hosts stay dead (PRES-5).
+func (c *core) markAllUnknown(why string) {
 	for _, h := range c.hosts {
 		if h.state != Dead {
-			h.rest()
-			c.to(h, Unknown, why)
+			h.resetProbes()
+			c.setState(h, Unknown, why)
 		}
 	}
 }
 
-// anew begins to listen. Nobody is asked before there was time to hear of him.
-func (c *core) anew() {
-	c.clear, c.proven, c.echoed, c.slow = c.now, c.now, none, false
+// restartListening starts a new listening period. The first probes follow once heartbeats had time
+// to arrive.
+func (c *core) restartListening() {
+	c.listeningSince, c.receivedUntil, c.echoSent, c.echoSlow = c.now, c.now, never, false
 	for _, h := range c.hosts {
-		h.ask = c.now + c.heartbeat
+		h.nextProbe = c.now + c.heartbeat
 	}
 }
 
-// prove finds out whether anything is still to come.
-func (c *core) prove() {
-	if c.up && c.echoed == none {
-		c.echoed, c.do.echo = c.now, c.now
+// sendEcho requests an echo, to find out whether older messages are still on their way.
+func (c *core) sendEcho() {
+	if c.connected && c.echoSent == never {
+		c.echoSent, c.effects.echo = c.now, c.now
 	}
 }
 
-// echo takes the watcher's own message: whatever the server had when it was sent has come.
-func (c *core) echo(sent time.Duration) {
-	if !c.up || sent < c.clear {
+// onEcho handles the watcher's own echo. Everything that the server had before the echo has
+// arrived.
+func (c *core) onEcho(sent time.Duration) {
+	if !c.connected || sent < c.listeningSince {
 		return
 	}
 	away := c.now - sent
-	if c.slow = away > slowEcho; sent >= c.echoed {
-		c.echoed = none
+	if c.echoSlow = away > slowEchoThreshold; sent >= c.echoSent {
+		c.echoSent = never
 	}
-	if c.deaf || away > c.suspect { // what it proves is of long ago, and what has come since is behind it
-		c.deaf = false
-		c.anew()
+	if c.unresponsive || away > c.suspect { // the echo is too old as evidence, and later messages follow it
+		c.unresponsive = false
+		c.restartListening()
 	}
-	c.proven = max(c.proven, sent)
-	c.judgeAll()
+	c.receivedUntil = max(c.receivedUntil, sent)
+	c.evaluateAll()
 }
 
-func (c *core) judgeAll() {
+func (c *core) evaluateAll() {
 	for _, h := range c.hosts {
-		c.judge(h)
+		c.evaluate(h)
 	}
 }
 
-// judge decides what the silence of a host means, and has it asked.
-func (c *core) judge(h *host) {
-	if h.state == Dead || !c.sees() {
+// evaluate derives the state of a host from its silence, and may probe the host.
+func (c *core) evaluate(h *host) {
+	if h.state == Dead || !c.canObserve() {
 		return
 	}
-	times := c.times(h)
-	since := max(h.heard, c.clear)
-	quiet := c.proven - since
+	times := c.timeoutFactor(h)
+	since := max(h.lastHeard, c.listeningSince)
+	quiet := c.receivedUntil - since
 	switch {
-	case h.left(times * c.confirm):
-		c.to(h, Dead, fmt.Sprintf("its connections have ended, and for %s nobody has listened there%s", round(h.refusedFor()), h.parting()))
+	case h.hasLeft(times * c.confirm):
+		c.setState(h, Dead, fmt.Sprintf("its connections have ended, and for %s nobody has listened there%s", roundForDisplay(h.refusedFor()), h.closeReasonSuffix()))
 		return
 	case quiet >= times*c.dead && h.unanswered > 0: // PRES-2
-		c.to(h, Dead, fmt.Sprintf("no heartbeat for %s, and no answer%s", round(quiet), h.parting()))
+		c.setState(h, Dead, fmt.Sprintf("no heartbeat for %s, and no answer%s", roundForDisplay(quiet), h.closeReasonSuffix()))
 		return
 	case quiet >= times*c.suspect && h.state != Suspect:
-		h.ask = c.now
-		c.to(h, Suspect, fmt.Sprintf("no heartbeat for %s", round(quiet)))
+		h.nextProbe = c.now
+		c.setState(h, Suspect, fmt.Sprintf("no heartbeat for %s", roundForDisplay(quiet)))
 	}
 	due := since + times*c.suspect
 	if h.state == Suspect {
 		due = since + times*c.dead
 	}
 	if due > c.now {
-		c.wakeAt(due)
-	} else if c.proven < due {
-		c.prove()
+		c.scheduleTick(due)
+	} else if c.receivedUntil < due {
+		c.sendEcho()
 	}
-	c.probe(h, times)
+	c.maybeProbe(h, times)
 }
 
-// probe asks a host that is not known to be alive, one question at a time.
-func (c *core) probe(h *host, times time.Duration) {
+// maybeProbe probes a host that is not known to be alive, one probe at a time.
+func (c *core) maybeProbe(h *host, times time.Duration) {
 	switch {
-	case h.state == Alive || h.state == Dead || h.probe != none:
-	case h.ask > c.now:
-		c.wakeAt(h.ask)
+	case h.state == Alive || h.state == Dead || h.probeSent != never:
+	case h.nextProbe > c.now:
+		c.scheduleTick(h.nextProbe)
 	default:
-		h.probe, h.ask = c.now, c.now+c.heartbeat
-		c.do.probes = append(c.do.probes, probe{h.id, c.now, times * c.suspect})
+		h.probeSent, h.nextProbe = c.now, c.now+c.heartbeat
+		c.effects.probes = append(c.effects.probes, probe{h.id, c.now, times * c.suspect})
 	}
 }
 
-// times is how often the times of a host are stretched, by the slower of the two.
-func (c *core) times(h *host) time.Duration {
-	return time.Duration(max(c.score+1, h.slow) * h.pace)
+// timeoutFactor returns the stretch of a host's timeouts: the larger one of host and watcher.
+func (c *core) timeoutFactor(h *host) time.Duration {
+	return time.Duration(max(c.healthScore+1, h.lagFactor) * h.intervalFactor)
 }
 
-func (c *core) wakeAt(t time.Duration) { c.due = min(c.due, t) }
+func (c *core) scheduleTick(t time.Duration) { c.nextTick = min(c.nextTick, t) }
 
-// to tells a new state.
-func (c *core) to(h *host, s State, why string) {
+// setState records and reports a new state.
+func (c *core) setState(h *host, s State, why string) {
 	if h.state == s {
 		return
 	}
 	if s == Alive || s == Dead {
-		h.rest()
+		h.resetProbes()
 	}
 	h.state = s
-	c.tell(h, why)
+	c.emitChange(h, why)
 }
 
-// tell tells how a host is.
-func (c *core) tell(h *host, why string) {
-	h.last = Change{Host: h.id, State: h.state, Reason: why, Silence: c.now - h.heard, Unheard: h.unheard, Left: h.state == Dead && h.goodbye, Mode: h.mode}
-	h.at = c.now
-	c.out = append(c.out, h.last)
+// emitChange reports the state of a host.
+func (c *core) emitChange(h *host, why string) {
+	h.lastChange = Change{Host: h.id, State: h.state, Reason: why, Silence: c.now - h.lastHeard, NeverHeard: h.neverHeard, Graceful: h.state == Dead && h.goodbye, Mode: h.mode}
+	h.lastChangeAt = c.now
+	c.changes = append(c.changes, h.lastChange)
 }
 
 func (c *core) find(id subjects.HostID) (int, *host) {
@@ -284,5 +286,5 @@ func (c *core) find(id subjects.HostID) (int, *host) {
 	return i, c.hosts[i]
 }
 
-// round is a time for people.
-func round(d time.Duration) time.Duration { return d.Round(10 * time.Millisecond) }
+// roundForDisplay rounds a time for people.
+func roundForDisplay(d time.Duration) time.Duration { return d.Round(10 * time.Millisecond) }

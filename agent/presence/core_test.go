@@ -65,9 +65,9 @@ func (s *sim) do(t *testing.T, verb string, args []string) {
 	}
 	switch verb {
 	case "watch":
-		s.step(watched{h.id})
+		s.step(hostAdded{h.id})
 	case "drop":
-		s.step(dropped{h.id})
+		s.step(hostRemoved{h.id})
 	case "killed": // its server sees that
 		h.dead = true
 		s.ends(h.conns)
@@ -103,12 +103,12 @@ func (s *sim) do(t *testing.T, verb string, args []string) {
 	case "forged": // the end of all
 		s.ends(h.conns)
 	case "stale": // an old heartbeat comes again
-		s.send(beat{agent.Heartbeat{Host: h.id, Life: h.life, Seq: h.seq, Interval: h.interval}})
+		s.send(heartbeatReceived{agent.Heartbeat{Host: h.id, Incarnation: h.life, Seq: h.seq, Interval: h.interval}})
 	case "goodbye":
 		s.beat(h, true)
 		h.dead = true
 	case "missed":
-		s.step(missed{})
+		s.step(messagesDropped{})
 	case "down":
 		s.lose()
 	case "stall":
@@ -120,7 +120,7 @@ func (s *sim) do(t *testing.T, verb string, args []string) {
 	case "busy":
 		s.busy = duration(t, args[0])
 	case "score":
-		require.Equal(t, args[0], fmt.Sprint(s.core.score), "score at %v", s.now)
+		require.Equal(t, args[0], fmt.Sprint(s.core.healthScore), "score at %v", s.now)
 	case "end":
 	default:
 		require.Fail(t, "unknown verb", verb)

@@ -19,7 +19,7 @@ func FuzzHear(f *testing.F) {
 	require.NoError(f, err)
 	w := newWatcher(f, bustest.Server(f))
 	f.Cleanup(w.Watch([]subjects.HostID{id}, func(Change) {}))
-	beat, err := wire.Marshal(agent.Heartbeat{Host: id, Life: 1, Seq: 1, Conns: []agent.Connection{{Server: "s", Client: 7}}})
+	beat, err := wire.Marshal(agent.Heartbeat{Host: id, Incarnation: 1, Seq: 1, Conns: []agent.Connection{{Server: "s", Client: 7}}})
 	require.NoError(f, err)
 	end, err := wire.Marshal(agent.Connection{Server: "s", Client: 7})
 	require.NoError(f, err)
@@ -29,13 +29,13 @@ func FuzzHear(f *testing.F) {
 	} {
 		f.Add(data)
 	}
-	subject := subjects.Space{}.Heartbeat(agent.HostBeats, id.Proc().Process().String())
+	subject := subjects.Space{}.Heartbeat(agent.KindHostHeartbeat, id.Proc().Process().String())
 	f.Fuzz(func(t *testing.T, data []byte) {
-		bustest.Bounded(t, data, func() { w.hear(bus.Msg{Subject: subject, Data: data}) })
-		bustest.Bounded(t, data, func() { w.hint(bus.Msg{Subject: subject, Data: data}) })
-		bustest.Bounded(t, data, func() { w.echo(bus.Msg{Data: data}) })
-		bustest.Bounded(t, data, func() {
-			if c, ok := ended(data); ok {
+		bustest.CheckAllocBound(t, data, func() { w.onHeartbeat(bus.Msg{Subject: subject, Data: data}) })
+		bustest.CheckAllocBound(t, data, func() { w.onDisconnectHint(bus.Msg{Subject: subject, Data: data}) })
+		bustest.CheckAllocBound(t, data, func() { w.onEcho(bus.Msg{Data: data}) })
+		bustest.CheckAllocBound(t, data, func() {
+			if c, ok := parseDisconnect(data); ok {
 				require.NotEmpty(t, c.Server)
 			}
 		})

@@ -1,6 +1,6 @@
-// Package presence says who of the hosts is there, as one process sees it: alive, suspect, dead, or unknown,
-// because this process itself cannot tell. It hears the heartbeats of hosts, asks those that are silent, and
-// takes hints; what follows from a death is for controllers.
+// Package presence detects failed hosts, as one process sees them. A host is alive, suspect, dead,
+// or unknown. Unknown means that this process itself cannot hear. A Watcher receives heartbeats,
+// probes silent hosts, and accepts hints. Controllers act on the deaths.
 //
 // # Use
 //
@@ -8,42 +8,48 @@
 //	defer w.Close()
 //	cancel := w.Watch(hosts, func(c presence.Change) { … })  // now what is not alive, then each change
 //
-// # How it tells
+// # Failure detection
 //
-// A host beats every supervision.heartbeat. One that is silent for supervision.suspect is suspect, which means that
-// its agent is asked (ping); one that answers nothing for supervision.dead is dead. Both times are
-// stretched, up to eight times, by what slows things down: the watcher's own health (its ticks are late, what
-// it sends to itself is long on its way: Lifeguard's score), or the host's (a heartbeat says how late it is).
+// A host sends a heartbeat every supervision.heartbeat-interval. After supervision.suspect-after of
+// silence the host is suspect, and the watcher pings its agent. After supervision.dead-after
+// without an answer the host is dead.
 //
-// The end of a process is told sooner where somebody sees the server's advisories (see Relay): a hint that a
-// connection which the host's heartbeat named has ended makes it suspect at once. When all of them have, and
-// for supervision.confirm nobody listens where it did, it is dead.
+// Both times stretch, up to eight times, if the host or the watcher is slow. The watcher computes
+// Lifeguard's health score from late ticks and slow echoes. A heartbeat states its own delay.
+//
+// Server advisories shorten the detection (see RelayDisconnects). A hint that one connection of the
+// host ended makes the host suspect at once. If all its connections ended, and no process listens
+// in its place for supervision.confirm-after, the host is dead.
 //
 // # Invariants
 //
-//   - PRES-1: silence counts only while this process could have heard: its own connection was there all the
-//     time, what the server had by the end of it has arrived (it came before the watcher's own echo, which was quick), no heartbeat was dropped,
-//     and the watcher was not paused for longer than supervision.dead. Until then a host is unknown.
-//   - PRES-2: nobody is dead on silence who was not asked, and did not leave that unanswered.
-//   - PRES-3: a hint proves nothing, and neither does one answer that nobody listens: each makes a host suspect,
-//     and has it asked. Together, all hints and such answers for all of supervision.confirm, they do.
-//   - PRES-4: who says goodbye is dead at once, with that reason.
-//   - PRES-5: who is dead stays dead until it beats again; what was sent before it was heard of last, or
-//     before its goodbye, is no sign of life.
-//   - PRES-6: a state follows from intervals of the monotonic clock: steps of the wall clock change nothing.
-//   - PRES-7: a host that beats more rarely than this process expects has so much more time.
-//   - PRES-8: only hosts that are watched take room. Of changes that wait to be told there is one for a host, the
-//     newest: a state may be told twice in a row, and one that was short not at all.
-//   - PRES-9: what others send harms their own host at most: a heartbeat counts for the host whose process sent it.
-//   - PRES-10: when Close has returned, nothing is told and no goroutine is left; when a cancel of Watch has,
-//     its function is not called any more.
-//   - PRES-11: whether a host takes procs it says with its heartbeat; a change of that is told, with the mode, while it is
-//     alive, and else with its return.
-//   - PRES-12: what is told of a host as an event (Teller) begins with the first that is not well, and is told once until
-//     it changes: that it is dead (failed) or has left (stopped), suspect, unknown, alive again, or in another mode. That nobody
-//     had watched it before is not told.
+//   - PRES-1 (silence): Silence counts only after an unbroken time of listening: connection up, a
+//     quick echo after all earlier messages, no dropped heartbeat, no pause longer than
+//     supervision.dead-after. Until then a host is unknown.
+//   - PRES-2 (probes): Silence makes a host dead only after an unanswered probe.
+//   - PRES-3 (hints): One hint, or one probe without a listener, makes a host suspect and triggers
+//     a probe. Hints for all its connections, plus missing listeners for supervision.confirm-after,
+//     make the host dead.
+//   - PRES-4 (goodbye): A host that says goodbye is dead at once, with that reason.
+//   - PRES-5 (stale messages): A dead host stays dead until its next heartbeat. Messages older than
+//     the last heartbeat or the goodbye are ignored.
+//   - PRES-6 (monotonic clock): States follow from intervals of the monotonic clock. Steps of the
+//     wall clock have no effect.
+//   - PRES-7 (slow heartbeats): A host with a longer heartbeat interval gets proportionally longer
+//     timeouts.
+//   - PRES-8 (bounded memory): Only watched hosts take memory. At most one change per host waits
+//     for delivery, the newest. A state may be reported twice in a row; a brief one may be skipped.
+//   - PRES-9 (sender): A heartbeat counts for the sending process's host only. False messages harm
+//     only their sender's own host.
+//   - PRES-10 (close): After Close, no function is called and no goroutine remains. After a cancel
+//     of Watch, its function is not called.
+//   - PRES-11 (mode): A heartbeat carries the mode of the host: whether it takes procs. A change is
+//     reported while the host is alive, else on its return.
+//   - PRES-12 (events): An EventReporter starts with the first state other than alive, then reports
+//     each change once: failed, stopped, suspect, unknown, alive, or another mode. A previously
+//     unwatched host is not reported.
 //
-// Every process that has a Watcher receives the heartbeats of all hosts of its namespace. core, which decides, is
-// pure; Watcher moves bytes and time. All methods may be called on any goroutine, but cancel and Close not
-// from a function that is being told.
+// Every process with a Watcher receives the heartbeats of all hosts in its namespace. Type core
+// decides and is pure. Watcher handles messages and time. All methods are safe for concurrent use,
+// but a callback must not call cancel or Close.
 package presence

@@ -11,134 +11,135 @@ import (
 )
 
 const (
-	// maxTimes is how often a host's own lag stretches its times.
-	maxTimes = maxScore + 1
-	// maxPace is how much more rarely than expected a host may beat (PRES-7): the bounds of supervision.heartbeat.
-	maxPace = 6000
-	// refusals is how often nobody listens, at least, where a host has left.
-	refusals = 3
-	// confirmations is how often it is asked in supervision.confirm.
-	confirmations = 6
+	// maxLagFactor bounds the stretch by a host's own lag.
+	maxLagFactor = maxHealthScore + 1
+	// maxIntervalFactor bounds the stretch by a host's longer interval (PRES-7): the bounds of
+	// supervision.heartbeat-interval.
+	maxIntervalFactor = 6000
+	// minRefusals is the minimum of probes without listener before a host counts as gone.
+	minRefusals = 3
+	// probesPerConfirm is the number of probes in supervision.confirm-after.
+	probesPerConfirm = 6
 )
 
-// host is what is known of one.
+// host is the record of one host.
 type host struct {
-	id    subjects.HostID
-	state State
-	last  Change        // as it was told
-	at    time.Duration // when
-	heard time.Duration // the last sign of life; before there was one: when it was first watched
+	id           subjects.HostID
+	state        State
+	lastChange   Change        // last reported change
+	lastChangeAt time.Duration // its time
+	lastHeard    time.Duration // last sign of life; at first, the start of the watch
 
-	life, seq uint64
-	goodbye   bool   // of that life
-	closing   string // why it stops; "": it does not, or does not say
-	mode      agent.HostMode
-	unheard   bool // there was no sign of life
-	slow      int  // how often its own lag stretches its times
-	pace      int  // how much more rarely than expected it beats
-	conns     []connection
+	incarnation, seq uint64
+	goodbye          bool   // of that incarnation
+	closeReason      string // why it stops; "": not stopping or not given
+	mode             agent.HostMode
+	neverHeard       bool // no heartbeat so far
+	lagFactor        int  // stretch by its own lag
+	intervalFactor   int  // its interval relative to the expected one
+	conns            []connection
 
-	probe      time.Duration // when the one under way was sent; none: there is none
-	ask        time.Duration // when the next one may be
-	unanswered int           // since it was heard, or could have been
+	probeSent  time.Duration // send time of the pending probe; never: none
+	nextProbe  time.Duration // earliest time of the next probe
+	unanswered int           // probes since the last sign of life
 
-	refused                   int // in a row
+	refused                   int // consecutive probes without listener
 	firstRefused, lastRefused time.Duration
 }
 
-// connection is one that a heartbeat has named.
+// connection is a connection listed in a heartbeat.
 type connection struct {
 	agent.Connection
-	ended bool // as a hint says
+	ended bool // according to a hint
 }
 
-// rest forgets what was asked.
-func (h *host) rest() { h.probe, h.unanswered, h.refused = none, 0, 0 }
+// resetProbes clears the results of probes.
+func (h *host) resetProbes() { h.probeSent, h.unanswered, h.refused = never, 0, 0 }
 
-// cut reports whether all connections that the host named have ended, as hints say.
-func (h *host) cut() bool {
+// allConnsEnded reports whether hints cover all connections of the host.
+func (h *host) allConnsEnded() bool {
 	return len(h.conns) > 0 && !slices.ContainsFunc(h.conns, func(c connection) bool { return !c.ended })
 }
 
-// trust forgets what hints have said.
-func (h *host) trust() {
+// discardHints clears all hints.
+func (h *host) discardHints() {
 	for i := range h.conns {
 		h.conns[i].ended = false
 	}
 }
 
-// left reports whether the host's process has ended, by all that is known (PRES-3).
-func (h *host) left(confirm time.Duration) bool {
-	return h.cut() && h.refused >= refusals && h.refusedFor() >= confirm
+// hasLeft reports whether hints and probes show the end of the host's process (PRES-3).
+func (h *host) hasLeft(confirm time.Duration) bool {
+	return h.allConnsEnded() && h.refused >= minRefusals && h.refusedFor() >= confirm
 }
 
-// refusedFor is how long nobody has listened there: from question to question.
+// refusedFor returns the time from the first to the last probe without listener.
 func (h *host) refusedFor() time.Duration { return h.lastRefused - h.firstRefused }
 
-// parting is what the host has said of its end.
-func (h *host) parting() string {
-	if h.closing == "" {
+// closeReasonSuffix returns the host's closing reason for a message.
+func (h *host) closeReasonSuffix() string {
+	if h.closeReason == "" {
 		return ""
 	}
-	return "; it was stopping: " + h.closing
+	return "; it was stopping: " + h.closeReason
 }
 
-func (c *core) watched(id subjects.HostID) {
+func (c *core) addHost(id subjects.HostID) {
 	i, known := c.find(id)
 	if known != nil {
 		return
 	}
-	h := &host{id: id, heard: c.now, probe: none, ask: c.now, slow: 1, pace: 1, mode: agent.Open, unheard: true}
+	h := &host{id: id, lastHeard: c.now, probeSent: never, nextProbe: c.now, lagFactor: 1, intervalFactor: 1, mode: agent.ModeOpen, neverHeard: true}
 	c.hosts = slices.Insert(c.hosts, i, h)
-	c.to(h, Unknown, "not heard of yet")
-	c.judge(h)
+	c.setState(h, Unknown, "not heard of yet")
+	c.evaluate(h)
 }
 
-func (c *core) dropped(id subjects.HostID) {
+func (c *core) removeHost(id subjects.HostID) {
 	if i, h := c.find(id); h != nil {
 		c.hosts = slices.Delete(c.hosts, i, i+1)
 	}
 }
 
-// beat takes a sign of life.
-func (c *core) beat(b agent.Heartbeat) {
+// onHeartbeat handles a heartbeat.
+func (c *core) onHeartbeat(b agent.Heartbeat) {
 	_, h := c.find(b.Host)
-	if h == nil || b.Life == h.life && (h.goodbye || b.Seq <= h.seq) { // PRES-5
+	if h == nil || b.Incarnation == h.incarnation && (h.goodbye || b.Seq <= h.seq) { // PRES-5
 		return
 	}
-	silence := c.now - h.heard
-	h.life, h.seq, h.goodbye, h.closing = b.Life, b.Seq, b.Goodbye, ""
-	h.heard, h.unheard = c.now, false
-	mode := cmp.Or(b.Mode, agent.Open)
+	silence := c.now - h.lastHeard
+	h.incarnation, h.seq, h.goodbye, h.closeReason = b.Incarnation, b.Seq, b.Goodbye, ""
+	h.lastHeard, h.neverHeard = c.now, false
+	mode := cmp.Or(b.Mode, agent.ModeOpen)
 	news := mode != h.mode && h.state == Alive
 	h.mode = mode
-	h.slow = max(1, h.slow-1, min(maxTimes, 1+int(min(maxScore, b.Lag/max(1, b.Interval/2)))))
-	h.pace = int(max(1, min(maxPace, (min(b.Interval, time.Minute)+c.heartbeat-1)/c.heartbeat)))
-	h.named(b.Conns)
+	h.lagFactor = max(1, h.lagFactor-1, min(maxLagFactor, 1+int(min(maxHealthScore, b.Lag/max(1, b.Interval/2)))))
+	h.intervalFactor = int(max(1, min(maxIntervalFactor, (min(b.Interval, time.Minute)+c.heartbeat-1)/c.heartbeat)))
+	h.updateConns(b.Conns)
 	if b.Closing {
-		h.closing = b.Why
+		h.closeReason = b.Reason
 	}
 	switch {
 	case b.Goodbye: // PRES-4
-		c.to(h, Dead, "it has stopped: "+b.Why)
-	case !c.sees():
-	case h.cut(): // it was sent before the end, or the hints are wrong: an answer decides
+		c.setState(h, Dead, "it has stopped: "+b.Reason)
+	case !c.canObserve():
+	case h.allConnsEnded(): // the heartbeat may be older, or the hints wrong: a probe decides
 		if h.state == Dead {
-			c.to(h, Suspect, "a heartbeat over connections that are said to have ended")
-			h.ask = c.now
-			c.judge(h)
+			c.setState(h, Suspect, "a heartbeat over connections that are said to have ended")
+			h.nextProbe = c.now
+			c.evaluate(h)
 		}
 	case news:
-		h.rest()
-		c.tell(h, cmp.Or(b.Why, "it takes procs"))
+		h.resetProbes()
+		c.emitChange(h, cmp.Or(b.Reason, "it takes procs"))
 	default:
-		h.rest()
-		c.to(h, Alive, fmt.Sprintf("a heartbeat, after %s", round(silence)))
+		h.resetProbes()
+		c.setState(h, Alive, fmt.Sprintf("a heartbeat, after %s", roundForDisplay(silence)))
 	}
 }
 
-// named takes the connections that a host has now. That one has ended stays known.
-func (h *host) named(conns []agent.Connection) {
+// updateConns records the host's present connections and keeps their hints.
+func (h *host) updateConns(conns []agent.Connection) {
 	var now []connection
 	for _, id := range conns {
 		now = append(now, connection{id, slices.Contains(h.conns, connection{id, true})})
@@ -146,59 +147,59 @@ func (h *host) named(conns []agent.Connection) {
 	h.conns = now
 }
 
-// gone takes a hint (PRES-3). The same one from others says nothing new.
-func (c *core) gone(id agent.Connection) {
+// onDisconnectHint handles a hint (PRES-3). A repeated hint has no effect.
+func (c *core) onDisconnectHint(id agent.Connection) {
 	for _, h := range c.hosts {
 		i := slices.Index(h.conns, connection{id, false})
 		if i < 0 {
 			continue
 		}
 		h.conns[i].ended = true
-		if h.state == Dead || !c.sees() {
+		if h.state == Dead || !c.canObserve() {
 			continue
 		}
-		c.to(h, Suspect, "a connection of it has ended")
-		h.probe, h.ask = none, c.now // an answer to what was asked before would say nothing
-		c.judge(h)
+		c.setState(h, Suspect, "a connection of it has ended")
+		h.probeSent, h.nextProbe = never, c.now // an answer to an earlier probe is no evidence
+		c.evaluate(h)
 	}
 }
 
-// answer takes what came of a probe.
-func (c *core) answer(a answer) {
+// onProbeResult handles the outcome of a probe.
+func (c *core) onProbeResult(a probeResult) {
 	_, h := c.find(a.host)
-	if h == nil || h.state == Dead || !c.sees() {
+	if h == nil || h.state == Dead || !c.canObserve() {
 		return
 	}
-	if a.how == answered {
-		silence := c.now - h.heard
-		h.heard, h.unheard = c.now, false
-		if h.cut() && a.sent != h.probe { // it was asked before the hints
+	if a.outcome == answered {
+		silence := c.now - h.lastHeard
+		h.lastHeard, h.neverHeard = c.now, false
+		if h.allConnsEnded() && a.sent != h.probeSent { // sent before the hints
 			return
 		}
-		h.rest()
-		if h.cut() { // those hints were wrong, or it has others by now
-			h.trust()
+		h.resetProbes()
+		if h.allConnsEnded() { // the hints were wrong, or the host has reconnected
+			h.discardHints()
 		}
-		c.to(h, Alive, fmt.Sprintf("it answers, after %s", round(silence)))
+		c.setState(h, Alive, fmt.Sprintf("it answers, after %s", roundForDisplay(silence)))
 		return
 	}
-	if a.sent != h.probe {
+	if a.sent != h.probeSent {
 		return
 	}
-	h.probe = none
-	switch a.how {
-	case silent:
+	h.probeSent = never
+	switch a.outcome {
+	case timedOut:
 		h.unanswered, h.refused = h.unanswered+1, 0
 	case refused:
 		if h.refused == 0 {
 			h.firstRefused = a.sent
 		}
 		h.unanswered, h.refused, h.lastRefused = h.unanswered+1, h.refused+1, a.sent
-		c.to(h, Suspect, "nobody listens there")
-		if h.cut() { // in step with the first one, so that what is late does not add up
-			step := c.times(h) * c.confirm / confirmations
-			h.ask = h.firstRefused + (h.refusedFor()/step+1)*step
+		c.setState(h, Suspect, "nobody listens there")
+		if h.allConnsEnded() { // relative to the first probe, so that delays do not add up
+			step := c.timeoutFactor(h) * c.confirm / probesPerConfirm
+			h.nextProbe = h.firstRefused + (h.refusedFor()/step+1)*step
 		}
 	}
-	c.judge(h)
+	c.evaluate(h)
 }

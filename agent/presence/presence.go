@@ -8,34 +8,34 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// State is what is known of a host.
+// State is the state of a host.
 type State uint8
 
-// The states.
+// States of a host.
 const (
 	Alive   State = iota
-	Suspect       // silent, or hinted at: it is being asked
-	Unknown       // this process cannot tell: it has not heard of it yet, or could not have
+	Suspect       // silent or hinted at; probed
+	Unknown       // not heard so far, or this process cannot hear
 	Dead
 )
 
-var names = [...]string{"alive", "suspect", "unknown", "dead"}
+var stateNames = [...]string{"alive", "suspect", "unknown", "dead"}
 
 func (s State) String() string {
-	if int(s) >= len(names) {
+	if int(s) >= len(stateNames) {
 		return fmt.Sprintf("state(%d)", uint8(s))
 	}
-	return names[s]
+	return stateNames[s]
 }
 
-// Change is a new state of a host, or a new mode.
+// Change reports a new state or mode of a host.
 type Change struct {
-	Host    subjects.HostID
-	State   State
-	Reason  string
-	Silence time.Duration  // since it was heard, or first watched
-	Unheard bool           // it was never heard of
-	Left    bool           // dead: it has said goodbye
-	Mode    agent.HostMode // as it said last; a change of it is told of who is alive
-	At      time.Time
+	Host       subjects.HostID
+	State      State
+	Reason     string
+	Silence    time.Duration  // since the last heartbeat, or the start of the watch
+	NeverHeard bool           // no heartbeat so far
+	Graceful   bool           // dead after a goodbye
+	Mode       agent.HostMode // last known mode; changes are reported for live hosts
+	At         time.Time
 }

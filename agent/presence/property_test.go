@@ -30,7 +30,7 @@ func newTrial(t *rapid.T) *trial {
 	r.sim = newSim(r.tell)
 	for _, label := range []string{"a", "b", "c"} {
 		r.well[label] = 0
-		r.step(watched{r.host(label).id})
+		r.step(hostAdded{r.host(label).id})
 	}
 	return r
 }
@@ -50,9 +50,9 @@ func (r *trial) tell(c Change) {
 		return
 	}
 	h, since := r.hosts[label], r.well[label]
-	require.True(r.t, since == none || r.now-since < 4*time.Second+r.busy+h.lag, "%v: well since %v: %s", r.now, since, c.line())
+	require.True(r.t, since == never || r.now-since < 4*time.Second+r.busy+h.lag, "%v: well since %v: %s", r.now, since, c.line())
 	least, beat := defaults().dead, h.lastBeat
-	if _, known := r.core.find(h.id); known.cut() { // a heartbeat counts by when it was sent: it may be older than what refutes it
+	if _, known := r.core.find(h.id); known.allConnsEnded() { // a heartbeat counts by when it was sent: it may be older than what refutes it
 		least, beat = defaults().confirm, h.lastSent
 	}
 	require.GreaterOrEqual(r.t, r.now-r.hears, least, "%v: PRES-1: %s", r.now, c.line())
@@ -81,7 +81,7 @@ func (r *trial) act(verb, label string) {
 		h.dead, r.partings[label] = true, true
 	case "lags":
 		h.lag = time.Duration(rapid.IntRange(0, 2000).Draw(r.t, "lag")) * time.Millisecond
-		ill = r.well[label] == none
+		ill = r.well[label] == never
 	case "mend":
 		if h.dead {
 			h.life, h.seq = h.life+1, 0
@@ -93,8 +93,8 @@ func (r *trial) act(verb, label string) {
 		ill = false
 	}
 	if ill {
-		r.well[label] = none
-	} else if r.well[label] == none {
+		r.well[label] = never
+	} else if r.well[label] == never {
 		r.well[label] = r.now
 	}
 }
@@ -121,7 +121,7 @@ func (r *trial) actOnWatcher(verb, label string) {
 		r.ends(h.conns)
 	}
 	if r.down {
-		r.hears = none
+		r.hears = never
 	}
 }
 
@@ -148,7 +148,7 @@ func TestStep_whateverHappensNobodyIsDeadWhoIsNotAndWhoIsIsFoundOut(t *testing.T
 		r.run(r.now + 90*time.Second)
 		for label, since := range r.well {
 			want := Alive
-			if since == none {
+			if since == never {
 				want = Dead
 			}
 			require.Equal(t, want, r.told[label].State, "%s, well since %v: %s", label, since, r.told[label].line())

@@ -12,8 +12,8 @@ import (
 )
 
 // defaults are those of the configuration.
-func defaults() limits {
-	return limits{heartbeat: 500 * time.Millisecond, suspect: 1500 * time.Millisecond, dead: 4500 * time.Millisecond, confirm: 600 * time.Millisecond}
+func defaults() timeouts {
+	return timeouts{heartbeat: 500 * time.Millisecond, suspect: 1500 * time.Millisecond, dead: 4500 * time.Millisecond, confirm: 600 * time.Millisecond}
 }
 
 const way = time.Millisecond // of a message, from end to end
@@ -59,8 +59,8 @@ type simHost struct {
 }
 
 func newSim(told func(Change)) *sim {
-	s := &sim{core: newCore(defaults()), tick: none, hosts: map[string]*simHost{}, told: told}
-	s.step(link{true})
+	s := &sim{core: newCore(defaults()), tick: never, hosts: map[string]*simHost{}, told: told}
+	s.step(connectionChanged{true})
 	return s
 }
 
@@ -107,17 +107,17 @@ func (s *sim) beat(h *simHost, goodbye bool) {
 		h.sent = map[uint64]time.Duration{}
 	}
 	h.sent[h.seq] = s.now
-	b := agent.Heartbeat{Host: h.id, Life: h.life, Seq: h.seq, Interval: h.interval, Lag: h.lag, Conns: slices.Clone(h.conns), Goodbye: goodbye, Mode: h.mode}
-	if goodbye || h.mode != "" && h.mode != agent.Open {
-		b.Why = "asked to"
+	b := agent.Heartbeat{Host: h.id, Incarnation: h.life, Seq: h.seq, Interval: h.interval, Lag: h.lag, Conns: slices.Clone(h.conns), Goodbye: goodbye, Mode: h.mode}
+	if goodbye || h.mode != "" && h.mode != agent.ModeOpen {
+		b.Reason = "asked to"
 	}
-	s.send(beat{b})
+	s.send(heartbeatReceived{b})
 }
 
 // ends has a server see the end of connections.
 func (s *sim) ends(conns []agent.Connection) {
 	for _, c := range conns {
-		s.send(gone{c})
+		s.send(disconnectHinted{c})
 	}
 }
 
@@ -145,10 +145,10 @@ func (s *sim) hear(event any) {
 }
 
 func (s *sim) step(event any) {
-	if b, ok := event.(beat); ok {
+	if b, ok := event.(heartbeatReceived); ok {
 		h := s.hosts[b.Host.Label()]
 		h.lastBeat = s.now
-		if b.Life == h.life {
+		if b.Incarnation == h.life {
 			h.lastSent = h.sent[b.Seq]
 		}
 	}
@@ -156,20 +156,20 @@ func (s *sim) step(event any) {
 	for _, c := range changes {
 		s.told(c)
 	}
-	if do.echo != none {
-		s.send(echo{do.echo})
+	if do.echo != never {
+		s.send(echoReceived{do.echo})
 	}
 	for _, p := range do.probes {
 		s.probe(p)
 	}
-	if s.tick == none || do.wake < s.tick {
+	if s.tick == never || do.wake < s.tick {
 		at := do.wake
 		s.tick = at
 		s.plan(max(0, at-s.now)+s.busy, func() {
 			if s.tick != at {
 				return
 			}
-			if s.tick = none; s.paused {
+			if s.tick = never; s.paused {
 				s.ticking = true
 				return
 			}
@@ -180,15 +180,15 @@ func (s *sim) step(event any) {
 
 func (s *sim) probe(p probe) {
 	ended := false
-	end := func(v verdict) {
+	end := func(v probeOutcome) {
 		if !ended {
 			ended = true
-			s.hear(answer{p.host, p.sent, v})
+			s.hear(probeResult{p.host, p.sent, v})
 		}
 	}
-	s.plan(p.within, func() { end(silent) })
+	s.plan(p.timeout, func() { end(timedOut) })
 	if s.down {
-		s.plan(0, func() { end(failed) })
+		s.plan(0, func() { end(notSent) })
 		return
 	}
 	for _, h := range s.hosts {
@@ -217,7 +217,7 @@ func (s *sim) run(until time.Duration) {
 func (s *sim) lose() {
 	if !s.down {
 		s.down, s.stalled, s.backlog = true, false, nil
-		s.hear(link{false})
+		s.hear(connectionChanged{false})
 	}
 }
 
@@ -225,7 +225,7 @@ func (s *sim) lose() {
 func (s *sim) heal() {
 	if s.down {
 		s.down = false
-		s.hear(link{true})
+		s.hear(connectionChanged{true})
 	}
 	s.stalled, s.paused = false, false
 	if s.ticking { // timers fire before the queue is read, or after: both happen
@@ -241,7 +241,7 @@ func (s *sim) heal() {
 
 func (c Change) line() string {
 	state := c.State.String()
-	if c.State == Alive && c.Mode != agent.Open {
+	if c.State == Alive && c.Mode != agent.ModeOpen {
 		state += " and " + string(c.Mode)
 	}
 	return fmt.Sprintf("%s %s: %s", c.Host.Label(), state, c.Reason)

@@ -20,10 +20,10 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// echoes is the kind of what a watcher sends to itself.
-const echoes = "echo"
+// kindEcho is the kind of a watcher's messages to itself.
+const kindEcho = "echo"
 
-// What others can cause is logged this often at most.
+// Bounds of log lines that other processes can cause.
 const (
 	noisyBurst  = 20
 	noisyPeriod = 10 * time.Second
@@ -31,59 +31,59 @@ const (
 
 // Watcher watches hosts for one process.
 type Watcher struct {
-	proc  *actor.Proc
-	self  string         // the process
-	mark  uint64         // of its own echoes: a process may have another watcher
-	loud  zerolog.Logger // thinned out, for what others can cause
-	began time.Time
-	life  context.Context // until Close
-	end   context.CancelFunc
-	tasks sync.WaitGroup
-	kick  chan struct{} // there is something to do
-	subs  []*bus.Sub
-	inbox *bus.Inbox // one for beats and echoes: an echo says that what came before was heard
-	lost  uint64     // what had no room there, as of the last echo; of its pump
-	deaf  func()     // to the states of the connection
+	proc         *actor.Proc
+	self         string         // ID of the process
+	echoToken    uint64         // marks its own echoes: a process may have two watchers
+	sampledLog   zerolog.Logger // rate-limited, for causes in other processes
+	startedAt    time.Time
+	ctx          context.Context // ends with Close
+	cancel       context.CancelFunc
+	tasks        sync.WaitGroup
+	wake         chan struct{} // signals work
+	subs         []*bus.Sub
+	inbox        *bus.Inbox // shared by heartbeats and echoes, so an echo follows earlier heartbeats
+	droppedSeen  uint64     // drop count of the inbox at the last echo
+	unwatchState func()     // ends the watch of the connection's states
 
-	telling sync.Mutex // held while functions are called, so that cancel waits for them
+	notifyMu sync.Mutex // held during callbacks, so that cancel waits for them
 
-	mu      sync.Mutex // guards the fields below
-	core    *core
-	do      effects
-	watches []*watch
-	count   map[subjects.HostID]int // of watches
-	pending []Change                // one for a host (PRES-8)
+	mu             sync.Mutex // guards the fields below
+	core           *core
+	pendingEffects effects
+	subscriptions  []*subscription
+	watchCount     map[subjects.HostID]int // number of subscriptions
+	pendingChanges []Change                // at most one per host (PRES-8)
 }
 
-// watch is a function that wants to hear of hosts.
-type watch struct {
-	hosts map[subjects.HostID]bool
-	f     func(Change)
-	told  bool // how things were when it began
-	over  bool // guarded by telling
+// subscription is a callback with its hosts.
+type subscription struct {
+	hosts       map[subjects.HostID]bool
+	notify      func(Change)
+	initialSent bool // the initial states were delivered
+	cancelled   bool // guarded by notifyMu
 }
 
-// New begins to listen. One Watcher is enough for a process. Its limits are those of the configuration of p as it is now.
+// New starts a Watcher. A process needs only one. It reads the configuration of p once.
 func New(p *actor.Proc) (*Watcher, error) {
 	c := agent.ConfigOf(p)
 	w := &Watcher{
-		proc: p, self: p.ID().Process().String(), mark: rand.Uint64(), began: time.Now(), kick: make(chan struct{}, 1), count: map[subjects.HostID]int{},
-		do: effects{echo: none},
-		core: newCore(limits{
-			heartbeat: config.SupervisionHeartbeat.Get(c), suspect: config.SupervisionSuspect.Get(c),
-			dead: config.SupervisionDead.Get(c), confirm: config.SupervisionConfirm.Get(c),
+		proc: p, self: p.ID().Process().String(), echoToken: rand.Uint64(), startedAt: time.Now(), wake: make(chan struct{}, 1), watchCount: map[subjects.HostID]int{},
+		pendingEffects: effects{echo: never},
+		core: newCore(timeouts{
+			heartbeat: config.SupervisionHeartbeatInterval.Get(c), suspect: config.SupervisionSuspectAfter.Get(c),
+			dead: config.SupervisionDeadAfter.Get(c), confirm: config.SupervisionConfirmAfter.Get(c),
 		}),
 	}
 	log := p.Log()
-	w.loud = log.Sample(&zerolog.BurstSampler{Burst: noisyBurst, Period: noisyPeriod})
+	w.sampledLog = log.Sample(&zerolog.BurstSampler{Burst: noisyBurst, Period: noisyPeriod})
 	conn := p.Bus().Control()
 	w.inbox = conn.Lossy(agent.HeartbeatInbox)
-	w.lost = w.inbox.Dropped()
-	w.deaf = p.Bus().Watch(w.state)
+	w.droppedSeen = w.inbox.Dropped()
+	w.unwatchState = p.Bus().Watch(w.onBusState)
 	for subject, f := range map[string]func(bus.Msg){
-		p.Space().Heartbeats(agent.HostBeats): w.hear,
-		p.Space().Heartbeats(agent.GoneBeats): w.hint,
-		p.Space().Heartbeat(echoes, w.self):   w.echo,
+		p.Space().Heartbeats(agent.KindHostHeartbeat):  w.onHeartbeat,
+		p.Space().Heartbeats(agent.KindDisconnectHint): w.onDisconnectHint,
+		p.Space().Heartbeat(kindEcho, w.self):          w.onEcho,
 	} {
 		sub, err := w.inbox.Subscribe(subject, f)
 		if err != nil {
@@ -92,104 +92,104 @@ func New(p *actor.Proc) (*Watcher, error) {
 		}
 		w.subs = append(w.subs, sub)
 	}
-	w.feed(link{conn.URL() != ""})
-	w.life, w.end = context.WithCancel(context.Background())
-	w.tasks.Go(func() { w.run(w.life) })
+	w.handle(connectionChanged{conn.URL() != ""})
+	w.ctx, w.cancel = context.WithCancel(context.Background())
+	w.tasks.Go(func() { w.run(w.ctx) })
 	return w, nil
 }
 
-// Close ends the watcher and waits for it (PRES-10).
+// Close ends the watcher and waits for its goroutine (PRES-10).
 func (w *Watcher) Close() {
 	w.unsubscribe()
-	w.end()
+	w.cancel()
 	w.tasks.Wait()
 }
 
 func (w *Watcher) unsubscribe() {
-	w.deaf()
+	w.unwatchState()
 	for _, s := range w.subs {
-		_ = s.Unsubscribe() // it fails when the connection is gone: nothing comes any more either way
+		_ = s.Unsubscribe() // an error means a closed connection
 	}
 }
 
-// Watch calls f with the state of each of these hosts that is not alive now, or takes no procs, and then with each
-// change, until cancel. It is called on the watcher's goroutine, one change after another, and must not block.
+// Watch calls f for each host that is not alive or takes no procs, and then with each change, until
+// cancel. The calls come in sequence from the watcher's goroutine. Function f must not block.
 func (w *Watcher) Watch(hosts []subjects.HostID, f func(Change)) (cancel func()) {
-	x := &watch{hosts: map[subjects.HostID]bool{}, f: f}
+	x := &subscription{hosts: map[subjects.HostID]bool{}, notify: f}
 	for _, h := range hosts {
 		if h.IsValid() {
 			x.hosts[h] = true
 		}
 	}
 	w.mu.Lock()
-	w.watches = append(w.watches, x)
+	w.subscriptions = append(w.subscriptions, x)
 	w.mu.Unlock()
 	for h := range x.hosts {
-		w.hold(h, 1)
+		w.addWatchCount(h, 1)
 	}
-	w.poke()
+	w.wakeUp()
 	return sync.OnceFunc(func() {
-		w.telling.Lock()
-		x.over = true
-		w.telling.Unlock()
+		w.notifyMu.Lock()
+		x.cancelled = true
+		w.notifyMu.Unlock()
 		w.mu.Lock()
-		w.watches = slices.DeleteFunc(w.watches, func(y *watch) bool { return y == x })
+		w.subscriptions = slices.DeleteFunc(w.subscriptions, func(y *subscription) bool { return y == x })
 		w.mu.Unlock()
 		for h := range x.hosts {
-			w.hold(h, -1)
+			w.addWatchCount(h, -1)
 		}
 	})
 }
 
-// hold counts who watches a host.
-func (w *Watcher) hold(h subjects.HostID, by int) {
+// addWatchCount changes the number of subscriptions for a host.
+func (w *Watcher) addWatchCount(h subjects.HostID, by int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	before := w.count[h]
-	w.count[h] += by
+	before := w.watchCount[h]
+	w.watchCount[h] += by
 	switch {
 	case before == 0:
-		w.step(watched{h})
-	case w.count[h] == 0:
-		delete(w.count, h)
-		w.step(dropped{h})
-		w.pending = slices.DeleteFunc(w.pending, func(c Change) bool { return c.Host == h })
+		w.handleLocked(hostAdded{h})
+	case w.watchCount[h] == 0:
+		delete(w.watchCount, h)
+		w.handleLocked(hostRemoved{h})
+		w.pendingChanges = slices.DeleteFunc(w.pendingChanges, func(c Change) bool { return c.Host == h })
 	}
 }
 
-// feed takes an event, on any goroutine.
-func (w *Watcher) feed(event any) {
+// handle handles an event on any goroutine.
+func (w *Watcher) handle(event any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.step(event)
+	w.handleLocked(event)
 }
 
-// step has the core decide, and wakes the goroutine when there is something to do.
-func (w *Watcher) step(event any) {
-	wake := w.do.wake
-	now := time.Since(w.began)
+// handleLocked passes an event to the core and wakes the goroutine for the effects.
+func (w *Watcher) handleLocked(event any) {
+	wake := w.pendingEffects.wake
+	now := time.Since(w.startedAt)
 	changes, do := w.core.step(event, now)
 	for _, c := range changes {
-		c.At = w.began.Add(now)
-		w.pending = append(slices.DeleteFunc(w.pending, func(old Change) bool { return old.Host == c.Host }), c)
+		c.At = w.startedAt.Add(now)
+		w.pendingChanges = append(slices.DeleteFunc(w.pendingChanges, func(old Change) bool { return old.Host == c.Host }), c)
 	}
-	w.do.probes, w.do.wake = append(w.do.probes, do.probes...), do.wake
-	if do.echo != none {
-		w.do.echo = do.echo
+	w.pendingEffects.probes, w.pendingEffects.wake = append(w.pendingEffects.probes, do.probes...), do.wake
+	if do.echo != never {
+		w.pendingEffects.echo = do.echo
 	}
-	if len(changes) > 0 || len(do.probes) > 0 || do.echo != none || do.wake < wake {
-		w.poke()
+	if len(changes) > 0 || len(do.probes) > 0 || do.echo != never || do.wake < wake {
+		w.wakeUp()
 	}
 }
 
-func (w *Watcher) poke() {
+func (w *Watcher) wakeUp() {
 	select {
-	case w.kick <- struct{}{}:
-	default: // it will look anyway
+	case w.wake <- struct{}{}:
+	default: // already signalled
 	}
 }
 
-// run is the watcher's goroutine.
+// run is the goroutine of the watcher.
 func (w *Watcher) run(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -198,53 +198,53 @@ func (w *Watcher) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-timer.C:
-			w.feed(tick{})
-		case <-w.kick:
+			w.handle(tick{})
+		case <-w.wake:
 		}
-		timer.Reset(time.Until(w.began.Add(w.work(ctx))))
+		timer.Reset(time.Until(w.startedAt.Add(w.runEffects(ctx))))
 	}
 }
 
-// work does what the core wants and tells what has changed. It says when the next tick is due.
-func (w *Watcher) work(ctx context.Context) time.Duration {
+// runEffects carries out effects and delivers changes. It returns the time to the next tick.
+func (w *Watcher) runEffects(ctx context.Context) time.Duration {
 	w.mu.Lock()
-	do, news := w.do, w.news()
-	w.do.probes, w.do.echo = nil, none
+	do, news := w.pendingEffects, w.takeNotifications()
+	w.pendingEffects.probes, w.pendingEffects.echo = nil, never
 	w.mu.Unlock()
 	for _, p := range do.probes {
-		w.tasks.Go(func() { w.feed(answer{p.host, p.sent, w.ask(ctx, p)}) })
+		w.tasks.Go(func() { w.handle(probeResult{p.host, p.sent, w.ping(ctx, p)}) })
 	}
-	if do.echo != none {
-		w.send(do.echo)
+	if do.echo != never {
+		w.sendEcho(do.echo)
 	}
 	for _, n := range news {
-		w.tell(n)
+		w.deliver(n)
 	}
 	return do.wake
 }
 
-// told is what a function is to hear.
-type told struct {
-	*watch
+// notification is a pending call of a callback.
+type notification struct {
+	*subscription
 	changes []Change
 }
 
-// news is what functions have not heard.
-func (w *Watcher) news() (all []told) {
-	for _, x := range w.watches {
-		n := told{watch: x}
-		if x.told {
-			for _, c := range w.pending {
+// takeNotifications returns and clears the pending calls.
+func (w *Watcher) takeNotifications() (all []notification) {
+	for _, x := range w.subscriptions {
+		n := notification{subscription: x}
+		if x.initialSent {
+			for _, c := range w.pendingChanges {
 				if x.hosts[c.Host] {
 					n.changes = append(n.changes, c)
 				}
 			}
 		} else {
-			x.told = true
+			x.initialSent = true
 			for _, h := range w.core.hosts {
-				if x.hosts[h.id] && (h.state != Alive || h.mode != agent.Open) {
-					c := h.last
-					c.At = w.began.Add(h.at)
+				if x.hosts[h.id] && (h.state != Alive || h.mode != agent.ModeOpen) {
+					c := h.lastChange
+					c.At = w.startedAt.Add(h.lastChangeAt)
 					n.changes = append(n.changes, c)
 				}
 			}
@@ -253,23 +253,23 @@ func (w *Watcher) news() (all []told) {
 			all = append(all, n)
 		}
 	}
-	w.pending = nil
+	w.pendingChanges = nil
 	return all
 }
 
-func (w *Watcher) tell(n told) {
-	w.telling.Lock()
-	defer w.telling.Unlock()
+func (w *Watcher) deliver(n notification) {
+	w.notifyMu.Lock()
+	defer w.notifyMu.Unlock()
 	for _, c := range n.changes {
-		if !n.over {
-			n.f(c)
+		if !n.cancelled {
+			n.notify(c)
 		}
 	}
 }
 
-// ask pings the agent of a host. Whatever it answers, it lives.
-func (w *Watcher) ask(ctx context.Context, p probe) verdict {
-	ctx, cancel := context.WithTimeout(ctx, p.within)
+// ping pings the agent of a host. Any reply is a sign of life.
+func (w *Watcher) ping(ctx context.Context, p probe) probeOutcome {
+	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
 	subject := w.proc.Space().Host(p.host.String(), agent.Ping.Name(), w.self)
 	_, err := w.proc.Bus().Control().Request(ctx, bus.Msg{Subject: subject}, actor.IsAnswer)
@@ -279,75 +279,73 @@ func (w *Watcher) ask(ctx context.Context, p probe) verdict {
 	case errors.Is(err, bus.ErrNoResponders):
 		return refused
 	case errors.Is(err, context.DeadlineExceeded):
-		return silent
+		return timedOut
 	}
-	return failed
+	return notSent
 }
 
-// send has the server send back what this says: everything it had before comes first.
-func (w *Watcher) send(now time.Duration) {
-	says := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, w.mark), uint64(now))
-	if err := w.proc.Bus().Control().Publish(w.proc.Space().Heartbeat(echoes, w.self), says); err != nil {
-		w.loud.Debug().Err(err).Msg("the watcher of hosts cannot hear itself") // which it notices
+// sendEcho sends a message to itself through the server. It arrives after all earlier messages.
+func (w *Watcher) sendEcho(now time.Duration) {
+	says := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, w.echoToken), uint64(now))
+	if err := w.proc.Bus().Control().Publish(w.proc.Space().Heartbeat(kindEcho, w.self), says); err != nil {
+		w.sampledLog.Debug().Err(err).Msg("the watcher of hosts cannot hear itself") // the core notices the missing echo
 	}
 }
 
-func (w *Watcher) state(s bus.State) {
+func (w *Watcher) onBusState(s bus.State) {
 	switch {
 	case s.Lane != bus.LaneControl:
 	case s.Kind == bus.Reconnected:
-		w.feed(link{true})
+		w.handle(connectionChanged{true})
 	case s.Kind == bus.Disconnected, s.Kind == bus.Closed:
-		w.feed(link{false})
+		w.handle(connectionChanged{false})
 	}
 }
 
-// echo takes back what send sent. When heartbeats were dropped before it, silence counts from now, as after a
-// reconnect (PRES-1).
-func (w *Watcher) echo(m bus.Msg) {
-	if lost := w.inbox.Dropped(); lost != w.lost {
-		w.lost = lost
-		w.feed(missed{})
+// onEcho handles an own echo. If heartbeats were dropped before it, listening restarts (PRES-1).
+func (w *Watcher) onEcho(m bus.Msg) {
+	if lost := w.inbox.Dropped(); lost != w.droppedSeen {
+		w.droppedSeen = lost
+		w.handle(messagesDropped{})
 	}
-	if len(m.Data) == 16 && binary.BigEndian.Uint64(m.Data) == w.mark {
-		w.feed(echo{time.Duration(binary.BigEndian.Uint64(m.Data[8:]))})
+	if len(m.Data) == 16 && binary.BigEndian.Uint64(m.Data) == w.echoToken {
+		w.handle(echoReceived{time.Duration(binary.BigEndian.Uint64(m.Data[8:]))})
 	}
 }
 
-// hear takes the heartbeat of a host. Those of others are not even read (PRES-8).
-func (w *Watcher) hear(m bus.Msg) {
+// onHeartbeat handles the heartbeat of a host. Those of unwatched hosts are not decoded (PRES-8).
+func (w *Watcher) onHeartbeat(m bus.Msg) {
 	s, err := w.proc.Space().Parse(m.Subject)
 	if err != nil {
 		return
 	}
 	id, err := subjects.ParseProcessID(s.From)
-	if err != nil || !w.wants(subjects.HostID(id.Proc().Mesh)) {
+	if err != nil || !w.isWatched(subjects.HostID(id.Proc().Mesh)) {
 		return
 	}
-	var b beat
+	var b heartbeatReceived
 	if err = wire.Unmarshal(m.Data, &b.Heartbeat); err == nil {
 		err = b.Check(s.From) // PRES-9
 	}
 	if err != nil {
-		w.loud.Warn().Err(err).Str("subject", m.Subject).Msg("a heartbeat that is none")
+		w.sampledLog.Warn().Err(err).Str("subject", m.Subject).Msg("a heartbeat that is none")
 		return
 	}
-	w.feed(b)
+	w.handle(b)
 }
 
-func (w *Watcher) wants(h subjects.HostID) bool {
+func (w *Watcher) isWatched(h subjects.HostID) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.count[h] > 0
+	return w.watchCount[h] > 0
 }
 
-// hint takes the word of a server that a connection has ended.
-func (w *Watcher) hint(m bus.Msg) {
-	c, err := hinted(m.Data)
-	if err != nil {
-		w.loud.Warn().Err(err).Str("subject", m.Subject).Msg("a hint that is none")
+// onDisconnectHint handles a relayed advisory of an ended connection.
+func (w *Watcher) onDisconnectHint(m bus.Msg) {
+	var g disconnectHinted
+	if err := wire.Unmarshal(m.Data, &g.Connection); err != nil {
+		w.sampledLog.Warn().Err(err).Str("subject", m.Subject).Msg("a hint that is none")
 		return
 	}
-	c.Name = "" // a heartbeat names connections by their numbers
-	w.feed(gone{c})
+	w.handle(g)
 }

@@ -34,9 +34,9 @@ func newFakeHost(t *testing.T, srv *embed.Server, label string) *fakeHost {
 	h := &fakeHost{id: id, t: t, stop: make(chan struct{})}
 	h.bus, err = bus.Open(t.Context(), bus.Options{Server: srv})
 	require.NoError(t, err)
-	h.beat = agent.Heartbeat{Host: id, Life: 1, Interval: 500 * time.Millisecond}
+	h.beat = agent.Heartbeat{Host: id, Incarnation: 1, Interval: 500 * time.Millisecond}
 	for _, c := range []*bus.Conn{h.bus.Data(), h.bus.Control()} {
-		server, n := c.Client()
+		server, n := c.ServerClientID()
 		h.beat.Conns = append(h.beat.Conns, agent.Connection{Server: server, Client: n})
 	}
 	_, err = h.bus.Data().Subscribe(subjects.Space{}.HostVerbs(id.String(), ""), func(m bus.Msg) {
@@ -69,7 +69,7 @@ func (h *fakeHost) says(as subjects.HostID, b agent.Heartbeat) {
 	if err != nil {
 		h.t.Error(err)
 	}
-	_ = h.bus.Control().Publish(subjects.Space{}.Heartbeat(agent.HostBeats, as.Proc().Process().String()), data)
+	_ = h.bus.Control().Publish(subjects.Space{}.Heartbeat(agent.KindHostHeartbeat, as.Proc().Process().String()), data)
 }
 
 // mute ends the heartbeats.
@@ -147,11 +147,11 @@ func inBubble(t *testing.T, test func(t *testing.T, srv *embed.Server, w *Watche
 // relayed has a host hand on what its server says.
 func relayed(t *testing.T, srv *embed.Server) {
 	t.Helper()
-	require.NoError(t, srv.ShowEnds())
+	require.NoError(t, srv.ExportDisconnects())
 	b := bustest.Open(t, srv)
 	id, err := subjects.NewHostID("relay")
 	require.NoError(t, err)
-	require.NoError(t, Relay(Relaying{From: b.Control(), To: b.Control(), By: id.Proc().Process()}))
+	require.NoError(t, RelayDisconnects(RelayConfig{From: b.Control(), To: b.Control(), Sender: id.Proc().Process()}))
 }
 
 func TestWatcher_aHostThatIsSilentIsSuspectThenDeadAndAliveWhenItBeatsAgain(t *testing.T) {
@@ -170,7 +170,7 @@ func TestWatcher_aHostThatIsSilentIsSuspectThenDeadAndAliveWhenItBeatsAgain(t *t
 		require.GreaterOrEqual(t, all[3].Silence, 4500*time.Millisecond)
 		require.Contains(t, all[3].Reason, "no heartbeat for 4.5s, and no answer")
 		again := newFakeHost(t, srv, "b")
-		again.says(h.id, agent.Heartbeat{Host: h.id, Life: 2, Seq: 1, Interval: time.Second})
+		again.says(h.id, agent.Heartbeat{Host: h.id, Incarnation: 2, Seq: 1, Interval: time.Second})
 		time.Sleep(time.Millisecond)
 		require.Equal(t, Alive, d.states(h.id)[4], "PRES-5")
 		again.ends()
@@ -227,7 +227,7 @@ func TestWatcher_aHintAloneHasAHostAskedAndNoMore(t *testing.T) {
 		for _, c := range h.beat.Conns {
 			data, err := wire.Marshal(c)
 			require.NoError(t, err)
-			require.NoError(t, h.bus.Control().Publish(subjects.Space{}.Heartbeat(agent.GoneBeats, "forger"), data))
+			require.NoError(t, h.bus.Control().Publish(subjects.Space{}.Heartbeat(agent.KindDisconnectHint, "forger"), data))
 		}
 		time.Sleep(20 * time.Second)
 		require.NotContains(t, d.states(h.id), Dead, "PRES-3")
@@ -245,11 +245,11 @@ func TestWatcher_aHeartbeatOfAnotherOrNoneAtAllCountsForNobody(t *testing.T) {
 		h.mute()
 		require.NoError(t, h.bus.Close(t.Context()))
 		for range 20 {
-			forger.says(forger.id, agent.Heartbeat{Host: h.id, Life: 1, Seq: 1 << 40, Interval: time.Second})
-			forger.says(h.id, agent.Heartbeat{Host: forger.id, Life: 1, Seq: 1 << 40, Interval: time.Second})
-			forger.says(h.id, agent.Heartbeat{Host: h.id, Life: 1, Seq: 1 << 40, Interval: -time.Second})
-			require.NoError(t, forger.bus.Control().Publish(subjects.Space{}.Heartbeat(agent.HostBeats, h.id.Proc().Process().String()), []byte("hello")))
-			require.NoError(t, forger.bus.Control().Publish(subjects.Space{}.Heartbeat(agent.GoneBeats, "anon"), []byte("hello")))
+			forger.says(forger.id, agent.Heartbeat{Host: h.id, Incarnation: 1, Seq: 1 << 40, Interval: time.Second})
+			forger.says(h.id, agent.Heartbeat{Host: forger.id, Incarnation: 1, Seq: 1 << 40, Interval: time.Second})
+			forger.says(h.id, agent.Heartbeat{Host: h.id, Incarnation: 1, Seq: 1 << 40, Interval: -time.Second})
+			require.NoError(t, forger.bus.Control().Publish(subjects.Space{}.Heartbeat(agent.KindHostHeartbeat, h.id.Proc().Process().String()), []byte("hello")))
+			require.NoError(t, forger.bus.Control().Publish(subjects.Space{}.Heartbeat(agent.KindDisconnectHint, "anon"), []byte("hello")))
 			time.Sleep(500 * time.Millisecond)
 		}
 		require.Equal(t, []State{Unknown, Alive, Suspect, Dead}, d.states(h.id), "PRES-9")
@@ -299,8 +299,8 @@ func TestWatch_tellsFirstWhatIsNotAliveAndEachFunctionItsOwnHostsUntilItIsCancel
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		require.Empty(t, w.core.hosts, "PRES-8")
-		require.Empty(t, w.count, "PRES-8")
-		require.Empty(t, w.watches, "PRES-8")
+		require.Empty(t, w.watchCount, "PRES-8")
+		require.Empty(t, w.subscriptions, "PRES-8")
 	})
 }
 
@@ -311,10 +311,10 @@ func TestWatcher_whatWaitsToBeToldIsTheNewestOfEachHost(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		w.mu.Lock()
 		for range 100 { // as it may be while a function is being told
-			w.step(link{true})
-			w.step(answer{host: h.id, how: answered})
+			w.handleLocked(connectionChanged{true})
+			w.handleLocked(probeResult{host: h.id, outcome: answered})
 		}
-		require.Len(t, w.pending, 1, "PRES-8")
+		require.Len(t, w.pendingChanges, 1, "PRES-8")
 		w.mu.Unlock()
 		time.Sleep(time.Second)
 		require.Equal(t, []State{Unknown, Alive, Alive}, d.states(h.id))
@@ -327,7 +327,7 @@ func TestEnded_isTheEndOfAClientAndNotOfAServer(t *testing.T) {
 		return []byte(`{"server":{"id":"S"},"client":{"id":7,"acc":"$G"},"reason":"` + reason + `"}`)
 	}
 	for _, reason := range []string{"Client Closed", "Read Error", "Write Error"} {
-		c, ok := ended(advisory(reason))
+		c, ok := parseDisconnect(advisory(reason))
 		require.True(t, ok, reason)
 		require.Equal(t, agent.Connection{Server: "S", Client: 7}, c)
 	}
@@ -336,29 +336,9 @@ func TestEnded_isTheEndOfAClientAndNotOfAServer(t *testing.T) {
 		bad = append(bad, advisory(reason))
 	}
 	for _, data := range bad {
-		_, ok := ended(data)
+		_, ok := parseDisconnect(data)
 		require.False(t, ok, "%s", data)
 	}
-}
-
-func TestSevered_isToldWhenBothConnectionsOfThatProgramHaveEnded(t *testing.T) {
-	t.Parallel()
-	srv := bustest.Server(t)
-	relayed(t, srv)
-	p := newWatcher(t, srv).proc
-	program, err := subjects.NewMeshID("client")
-	require.NoError(t, err)
-	severed := make(chan string, 4)
-	for name, id := range map[string]subjects.MeshID{"it": program, "another": p.ID().Mesh} {
-		cancel, err := Severed(p, id, func() { severed <- name })
-		require.NoError(t, err)
-		defer cancel()
-	}
-	b, err := bus.Open(t.Context(), bus.Options{Server: srv, Name: "mine/" + program.String()})
-	require.NoError(t, err)
-	require.NoError(t, b.Close(t.Context()))
-	require.Equal(t, "it", <-severed)
-	require.Empty(t, severed)
 }
 
 func TestState_hasAName(t *testing.T) {

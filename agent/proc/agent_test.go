@@ -16,6 +16,7 @@ import (
 	"github.com/castnet-io/castnet/bus/bustest"
 	"github.com/castnet-io/castnet/bus/embed"
 	"github.com/castnet-io/castnet/cast"
+	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/internal/wire"
 	"github.com/castnet-io/castnet/mesh/shape"
 	"github.com/castnet-io/castnet/subjects"
@@ -58,11 +59,9 @@ func newClient(t *testing.T, srv *embed.Server, defs ...actor.Def) *actor.Proc {
 
 func closing(t *testing.T, p *actor.Proc, r *cast.Router) *actor.Proc {
 	t.Helper()
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		defer cancel()
-		require.NoError(t, p.Close(ctx))
+	testkit.Close(t, p.Close, func(context.Context) error {
 		r.Close()
+		return nil
 	})
 	return p
 }
@@ -98,7 +97,7 @@ func (r *rig) agent(rank int) actor.Ref[agent.Agent] {
 // create asks a rank for a counter.
 func (r *rig) create(t *testing.T, rank int, name string, start int64) (agent.Overlay, error) {
 	t.Helper()
-	return agent.Create.Call(t.Context(), r.agent(rank), agent.Creation{Actors: counterSpec(t, name, start)})
+	return agent.Create.Call(t.Context(), r.agent(rank), agent.CreateRequest{Actors: counterSpec(t, name, start)})
 }
 
 func counterSpec(t *testing.T, name string, start int64) *agent.ActorSpec {
@@ -118,7 +117,7 @@ func owner(t *testing.T) (id subjects.ActorID) {
 // wait waits for a phase and returns the one status there is.
 func (r *rig) wait(t *testing.T, rank int, name string, until agent.Phase) agent.Run {
 	t.Helper()
-	o, err := agent.Wait.Call(t.Context(), r.agent(rank), agent.Waiting{ID: name, Until: until})
+	o, err := agent.Wait.Call(t.Context(), r.agent(rank), agent.WaitRequest{ID: name, Until: until})
 	require.NoError(t, err)
 	require.Len(t, o, 1)
 	require.Equal(t, 1, o[0].Count)
@@ -136,7 +135,7 @@ func TestProcAgent_createsActorsAndStopsThemAfterTheirMail(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, agent.Run{First: 1, Count: 1, Status: agent.Status{Phase: agent.Running}}, r.wait(t, 1, "c", agent.Running))
 	for range 10 {
-		require.NoError(t, add.Post(t.Context(), r.counter(1, "c"), 1))
+		require.NoError(t, add.Send(t.Context(), r.counter(1, "c"), 1))
 	}
 	n, err := add.Call(t.Context(), r.counter(1, "c"), 0)
 	require.NoError(t, err)
@@ -145,7 +144,7 @@ func TestProcAgent_createsActorsAndStopsThemAfterTheirMail(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "gpu=1/2", where, "asked directly, it stands where its proc does")
 
-	states, err := agent.Get.Call(t.Context(), r.agent(1), agent.Query{ID: "c"})
+	states, err := agent.Get.Call(t.Context(), r.agent(1), agent.GetRequest{ID: "c"})
 	require.NoError(t, err)
 	require.Len(t, states, 1)
 	require.Equal(t, 1, states[0].Rank)
@@ -155,7 +154,7 @@ func TestProcAgent_createsActorsAndStopsThemAfterTheirMail(t *testing.T) {
 	require.Contains(t, states[0].Actor.Endpoints, "add(int64) int64")
 
 	for range 2 { // the second time at once
-		o, err := agent.Stop.Call(t.Context(), r.agent(1), agent.Stopping{ID: "c", Reason: "done"})
+		o, err := agent.Stop.Call(t.Context(), r.agent(1), agent.StopRequest{ID: "c", Reason: "done"})
 		require.NoError(t, err)
 		require.Equal(t, agent.Overlay{{First: 1, Count: 1, Status: agent.Status{Phase: agent.Stopped, Reason: "done"}}}, o)
 	}
@@ -190,14 +189,14 @@ func TestProcAgent_saysWhyAnActorCannotBeMade(t *testing.T) {
 
 	for _, spec := range []agent.ActorSpec{{Name: "a", Type: "abacus"}, {Name: "b", Type: "counter", Params: []byte{0x61, 'x'}}} {
 		spec.Owner = owner(t)
-		_, err = agent.Create.Call(t.Context(), r.agent(0), agent.Creation{Actors: &spec})
+		_, err = agent.Create.Call(t.Context(), r.agent(0), agent.CreateRequest{Actors: &spec})
 		require.NoError(t, err)
 	}
 	run = r.wait(t, 0, "a", agent.Running)
 	require.Contains(t, run.Status.Reason, `actor type "abacus" is not known`)
 	require.Contains(t, run.Status.Reason, "counter")
 	require.Contains(t, r.wait(t, 0, "b", agent.Running).Status.Reason, "actor type counter: parameters")
-	states, err := agent.Get.Call(t.Context(), r.agent(0), agent.Query{})
+	states, err := agent.Get.Call(t.Context(), r.agent(0), agent.GetRequest{})
 	require.NoError(t, err)
 	var ids []string
 	for _, s := range states {
@@ -207,9 +206,9 @@ func TestProcAgent_saysWhyAnActorCannotBeMade(t *testing.T) {
 
 	_, err = r.create(t, 0, "two words", 0)
 	require.ErrorContains(t, err, `"two words"`)
-	_, err = agent.Create.Call(t.Context(), r.agent(0), agent.Creation{})
+	_, err = agent.Create.Call(t.Context(), r.agent(0), agent.CreateRequest{})
 	require.ErrorContains(t, err, "want the field actors")
-	_, err = agent.Logs.Call(t.Context(), r.agent(0), agent.LogQuery{})
+	_, err = agent.Logs.Call(t.Context(), r.agent(0), agent.LogsRequest{})
 	require.ErrorContains(t, err, "ask the host's agent")
 }
 
@@ -218,7 +217,7 @@ func TestProcAgent_stopsAnActorThatIsStillBeingMade(t *testing.T) {
 	r := newRig(t, 1)
 	_, err := r.create(t, 0, "slow", 1000)
 	require.NoError(t, err)
-	o, err := agent.Stop.Call(t.Context(), r.agent(0), agent.Stopping{ID: "slow", Reason: "changed my mind"})
+	o, err := agent.Stop.Call(t.Context(), r.agent(0), agent.StopRequest{ID: "slow", Reason: "changed my mind"})
 	require.NoError(t, err)
 	require.Equal(t, agent.Status{Phase: agent.Stopped, Reason: "changed my mind"}, o[0].Status)
 }
@@ -231,19 +230,19 @@ func TestProcAgent_answersForItsRankInTheViewThatAsks(t *testing.T) {
 	var err error
 	half.t.Region, err = all.t.Region.Slice("gpu", 2, 4)
 	require.NoError(t, err)
-	_, err = cast.Reduce(t.Context(), half, agent.Create, agent.Creation{Actors: counterSpec(t, "c", 1)}, agent.MergeOverlays)
+	_, err = cast.Reduce(t.Context(), half, agent.Create, agent.CreateRequest{Actors: counterSpec(t, "c", 1)}, agent.MergeOverlays)
 	require.NoError(t, err)
-	o, err := cast.Reduce(t.Context(), half, agent.Wait, agent.Waiting{ID: "c", Until: agent.Running}, agent.MergeOverlays)
+	o, err := cast.Reduce(t.Context(), half, agent.Wait, agent.WaitRequest{ID: "c", Until: agent.Running}, agent.MergeOverlays)
 	require.NoError(t, err)
 	require.Equal(t, agent.Overlay{{First: 0, Count: 2, Status: agent.Status{Phase: agent.Running}}}, o)
 	where, err := point.Call(t.Context(), r.counter(3, "c"), actor.None{})
 	require.NoError(t, err)
 	require.Equal(t, "gpu=1/2", where, "an actor stands in the mesh it was made for")
 
-	states, err := cast.Reduce(t.Context(), all, agent.Get, agent.Query{ID: "c"}, agent.JoinStates)
+	states, err := cast.Reduce(t.Context(), all, agent.Get, agent.GetRequest{ID: "c"}, agent.JoinStates)
 	require.NoError(t, err)
 	require.Equal(t, []int{2, 3}, []int{states[0].Rank, states[1].Rank})
-	o, err = cast.Reduce(t.Context(), all, agent.Stop, agent.Stopping{ID: "c"}, agent.MergeOverlays)
+	o, err = cast.Reduce(t.Context(), all, agent.Stop, agent.StopRequest{ID: "c"}, agent.MergeOverlays)
 	require.NoError(t, err, "whoever created it, and from wherever it is seen")
 	require.Equal(t, agent.Overlay{{First: 2, Count: 2, Status: agent.Status{Phase: agent.Stopped}}}, o)
 }
@@ -256,7 +255,7 @@ func (m members) Target() (cast.Target, error) { return m.t, nil }
 func (m members) Ref(rank int) actor.Ref[agent.Agent] {
 	base, err := m.t.Region.BaseRank(rank)
 	if err != nil {
-		return actor.BadRef[agent.Agent](err)
+		return actor.ErrRef[agent.Agent](err)
 	}
 	return agent.Of(m.t.Placement.Proc(base))
 }
@@ -271,14 +270,13 @@ func TestProcAgent_streamsTheEndsOfActors(t *testing.T) {
 		require.NoError(t, err)
 		r.wait(t, 0, name, agent.Running)
 	}
-	_, err := agent.Streaming.Call(t.Context(), r.agent(0), agent.Stream{ID: "c", To: port.Ref()})
+	_, err := agent.Stream.Call(t.Context(), r.agent(0), agent.StreamRequest{ID: "c", To: port.Ref()})
 	require.NoError(t, err)
 	_, err = crash.Call(t.Context(), r.counter(0, "d"), actor.None{})
 	require.ErrorIs(t, err, actor.ErrPanic)
 	_, err = crash.Call(t.Context(), r.counter(0, "c"), actor.None{})
 	require.ErrorIs(t, err, actor.ErrPanic)
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
+	ctx := testkit.Soon(t)
 	var got []string
 	for range 2 {
 		e, err := port.Recv(ctx)
@@ -300,37 +298,37 @@ func TestAGT5_aWaitAnswersBeforeTheAskerGivesUp(t *testing.T) {
 	r.wait(t, 0, "c", agent.Running)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	o, err := agent.Wait.Call(ctx, r.agent(0), agent.Waiting{ID: "c", Until: agent.Stopped})
+	o, err := agent.Wait.Call(ctx, r.agent(0), agent.WaitRequest{ID: "c", Until: agent.Stopped})
 	require.NoError(t, err)
 	require.Equal(t, agent.Running, o[0].Status.Phase)
 	target := members{cast.Target{Via: r.client, Placement: cast.Placement{Mesh: r.mesh.ID, Extent: r.mesh.Extent, PerHost: 1}, Actor: agent.Name, Region: r.mesh.Extent.Region()}}
 	ctx, cancel = context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	o, err = cast.Reduce(ctx, target, agent.Wait, agent.Waiting{ID: "c", Until: agent.Stopped}, agent.MergeOverlays)
+	o, err = cast.Reduce(ctx, target, agent.Wait, agent.WaitRequest{ID: "c", Until: agent.Stopped}, agent.MergeOverlays)
 	require.NoError(t, err, "before its folder gives up, too")
 	require.Equal(t, agent.Running, o[0].Status.Phase)
 }
 
 func TestProcAgent_keepsThePromisesOfAgents(t *testing.T) {
 	t.Parallel()
-	agenttest.Exercise(t, func(t *testing.T) agenttest.Subject {
+	agenttest.TestAgent(t, func(t *testing.T) agenttest.Fixture {
 		r := newRig(t, 1)
-		creation := func(typ string) agent.Creation {
+		creation := func(typ string) agent.CreateRequest {
 			name, err := subjects.NewName("c")
 			require.NoError(t, err)
 			raw, err := wire.Marshal(0)
 			require.NoError(t, err)
-			return agent.Creation{Actors: &agent.ActorSpec{Name: name, Type: typ, Params: raw, Owner: r.client.ID().Actor("controller")}}
+			return agent.CreateRequest{Actors: &agent.ActorSpec{Name: name, Type: typ, Params: raw, Owner: r.client.ID().Actor("controller")}}
 		}
-		return agenttest.Subject{
-			Agent: r.agent(0).Via(r.client), Client: r.client, Again: true, Leases: true,
-			New:     func(*testing.T) agent.Creation { return creation("counter") },
-			Failing: func(*testing.T) agent.Creation { return creation("nothing") },
-			ID:      func(c agent.Creation) string { return c.Actors.Name },
-			Other: func(c agent.Creation) agent.Creation {
+		return agenttest.Fixture{
+			Agent: r.agent(0).Via(r.client), Client: r.client, Recreatable: true, Leases: true,
+			New:     func(*testing.T) agent.CreateRequest { return creation("counter") },
+			Failing: func(*testing.T) agent.CreateRequest { return creation("nothing") },
+			ID:      func(c agent.CreateRequest) string { return c.Actors.Name },
+			Other: func(c agent.CreateRequest) agent.CreateRequest {
 				spec := *c.Actors
 				spec.Params = append([]byte{}, 0x07)
-				return agent.Creation{Actors: &spec}
+				return agent.CreateRequest{Actors: &spec}
 			},
 		}
 	})

@@ -20,13 +20,13 @@ import (
 
 func TestPROC4_ofActorsThatHaveEndedTheNewestAreRemembered(t *testing.T) {
 	const maxEnded = 20
-	a := &procAgent{table: agent.NewTable(), kept: maxEnded}
+	a := &procAgent{table: agent.NewTable(), maxEnded: maxEnded}
 	for n := range maxEnded + 10 {
 		name := strconv.Itoa(n)
-		_, err := a.table.Create(agent.Making{ID: name, Ranks: []int{own}})
+		_, err := a.table.Create(agent.ResourceSpec{ID: name, Ranks: []int{tableRank}})
 		require.NoError(t, err)
-		a.end(nil, name, agent.Status{Phase: agent.Stopped}, actor.Event{})
-		a.end(nil, name, agent.Status{Phase: agent.Failed}, actor.Event{}) // the first word counts
+		a.recordEnd(nil, name, agent.Status{Phase: agent.Stopped}, actor.Event{})
+		a.recordEnd(nil, name, agent.Status{Phase: agent.Failed}, actor.Event{}) // the first word counts
 	}
 	require.Len(t, a.table.States(""), maxEnded)
 	require.Empty(t, a.table.States("9"))
@@ -37,13 +37,13 @@ func TestProcAgent_anActorThatEndsWithItsProcHasNotEndedByItself(t *testing.T) {
 	id, err := subjects.NewMeshID("m")
 	require.NoError(t, err)
 	ended := actor.Event{Kind: actor.KindActor, Status: string(actor.Stopped), Actor: "a", Mesh: id.String(), Rank: 1}
-	require.True(t, isEnd(ended))
+	require.True(t, isOwnEnd(ended))
 	ended.Cause = &actor.Event{Kind: actor.KindProc, Status: string(actor.Failed), Mesh: ended.Mesh, Rank: 2}
-	require.True(t, isEnd(ended), "it does not survive another proc")
+	require.True(t, isOwnEnd(ended), "it does not survive another proc")
 	ended.Cause.Rank = 1
-	require.False(t, isEnd(ended))
+	require.False(t, isOwnEnd(ended))
 	ended.Status = string(actor.Running)
-	require.False(t, isEnd(ended))
+	require.False(t, isOwnEnd(ended))
 }
 
 // A server that is slow for a moment is no reason to end: the host gives a proc its time.

@@ -23,43 +23,42 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// Main makes the process a worker when a host launched it as one, and never returns then. In any
-// other process it returns at once, after checking the definitions: a program whose actor types
-// are malformed ends here, whoever started it.
+// Main runs the worker if a host launched the process, and then never returns. In any other process
+// it checks the definitions and returns. Malformed actor types end the program in both cases.
 func Main(defs ...actor.Def) { MainOr(nil, defs...) }
 
-// MainOr is Main for programs that may be launched as a host, too: asHost is one's life, until lifeline is
-// closed or the process is told to stop.
-func MainOr(asHost func(as agent.AsHost, lifeline <-chan struct{}) error, defs ...actor.Def) {
+// MainOr is Main for programs that can also be launched as a host. Function asHost runs the host
+// until lifeline closes or the process gets a stop signal.
+func MainOr(asHost func(as agent.HostBootstrap, lifeline <-chan struct{}) error, defs ...actor.Def) {
 	registry, err := actor.NewRegistry(defs...)
 	if err != nil {
-		die(err)
+		exitWithError(err)
 	}
 	inherited, launched, err := launch.FromEnv(os.Getenv)
 	if err != nil {
-		die(err)
+		exitWithError(err)
 	}
 	if !launched {
 		return
 	}
-	if err := run(inherited, registry, asHost); err != nil {
-		die(err)
+	if err := runProcess(inherited, registry, asHost); err != nil {
+		exitWithError(err)
 	}
 	os.Exit(0)
 }
 
-func die(err error) {
+func exitWithError(err error) {
 	fmt.Fprintf(os.Stderr, "castnet proc: %v\n", err)
 	os.Exit(1)
 }
 
-// run is the life of a worker: read what to be, be it, until told to stop.
-func run(in *launch.Inherited, registry actor.Registry, asHost func(agent.AsHost, <-chan struct{}) error) error {
+// runProcess runs a launched process: it reads the bootstrap and runs its role until stopped.
+func runProcess(in *launch.Inherited, registry actor.Registry, asHost func(agent.HostBootstrap, <-chan struct{}) error) error {
 	payload, err := in.Payload()
 	if err != nil {
 		return fmt.Errorf("bootstrap: %w", err)
 	}
-	var to agent.Launch
+	var to agent.LaunchPayload
 	if err := wire.Unmarshal(payload, &to); err != nil {
 		return fmt.Errorf("bootstrap: %w", err)
 	}
@@ -72,7 +71,7 @@ func run(in *launch.Inherited, registry actor.Registry, asHost func(agent.AsHost
 		return errors.New("bootstrap: neither a proc nor a host to be")
 	}
 	boot := *to.Proc
-	cfg, err := configuration(boot, os.Getenv)
+	cfg, err := newConfig(boot, os.Getenv)
 	if err != nil {
 		return err
 	}
@@ -81,16 +80,16 @@ func run(in *launch.Inherited, registry actor.Registry, asHost func(agent.AsHost
 	term := make(chan os.Signal, 2)
 	signal.Notify(term, syscall.SIGTERM, syscall.SIGINT)
 	orphanGrace := config.ProcOrphanGrace.Get(cfg)
-	go watchExits(term, orphaned(in, cmp.Or(boot.Orphan, config.ProcAdoption.Get(cfg))), orphanGrace, leave)
-	w, err := start(leaving, boot, cfg, registry, func(failed bool) {
+	go awaitExitReason(term, hostGone(in, cmp.Or(boot.AdoptionTimeout, config.ProcAdoptionTimeout.Get(cfg))), orphanGrace, leave)
+	w, err := startWorker(leaving, boot, cfg, registry, func(failed bool) {
 		if failed {
-			leave(errUnwell)
+			leave(errActorFailed)
 		}
-		leave(errTold) // the first one counts
+		leave(errStopRequested) // the first reason stands
 	})
 	switch {
 	case leaving.Err() != nil && err != nil:
-		return nil // told to stop before there was anything to stop
+		return nil // stopped before the start
 	case err != nil:
 		return err
 	}
@@ -99,38 +98,38 @@ func run(in *launch.Inherited, registry actor.Registry, asHost func(agent.AsHost
 	case <-w.bus.Done():
 		return fmt.Errorf("the bus broke: %w", w.bus.Err())
 	}
-	grace := config.ProcDrain.Get(cfg)
+	grace := config.ProcDrainTimeout.Get(cfg)
 	if errors.Is(context.Cause(leaving), errOrphaned) {
 		grace = orphanGrace
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()
 	err = w.close(ctx)
-	if err == nil && errors.Is(context.Cause(leaving), errUnwell) {
-		return errUnwell
+	if err == nil && errors.Is(context.Cause(leaving), errActorFailed) {
+		return errActorFailed
 	}
 	return err
 }
 
-// configuration is what the client has pushed, and what the environment of this proc says.
-func configuration(boot agent.Bootstrap, getenv func(string) string) (*config.Config, error) {
+// newConfig merges the client's configuration with the environment of this proc.
+func newConfig(boot agent.Bootstrap, getenv func(string) string) (*config.Config, error) {
 	c := &config.Config{}
 	if _, err := c.Push(boot.Config); err != nil {
 		return nil, err
 	}
-	return c, c.From(getenv)
+	return c, c.LoadEnv(getenv)
 }
 
-// Why a worker leaves.
+// Reasons of a worker's end.
 var (
-	errTold     = errors.New("told to stop")
-	errOrphaned = errors.New("the host is gone")
-	errUnwell   = errors.New("told to stop, and not all actors ended well")
+	errStopRequested = errors.New("told to stop")
+	errOrphaned      = errors.New("the host is gone")
+	errActorFailed   = errors.New("told to stop, and not all actors ended well")
 )
 
-// orphaned is closed when the host is gone; for a proc that is kept, when no other has adopted it in time
-// (PROC-2). It lives as long as the process.
-func orphaned(in *launch.Inherited, patience time.Duration) <-chan struct{} {
+// hostGone is closed when the host is gone. For a kept proc that is when no host has adopted it in
+// time (PROC-2). Its goroutine lives as long as the process.
+func hostGone(in *launch.Inherited, patience time.Duration) <-chan struct{} {
 	if !in.Kept() {
 		return in.Lifeline()
 	}
@@ -140,7 +139,7 @@ func orphaned(in *launch.Inherited, patience time.Duration) <-chan struct{} {
 		late.Stop()
 		for {
 			select {
-			case held := <-in.Held():
+			case held := <-in.LauncherPresent():
 				if held {
 					late.Stop()
 				} else {
@@ -155,12 +154,12 @@ func orphaned(in *launch.Inherited, patience time.Duration) <-chan struct{} {
 	return gone
 }
 
-// watchExits calls leave at the first reason to go, and ends the process at the second: the way out
-// is bounded, whatever the actors do (PROC-2, PROC-3). It lives as long as the process.
-func watchExits(term <-chan os.Signal, lifeline <-chan struct{}, orphanGrace time.Duration, leave func(error)) {
+// awaitExitReason calls leave at the first reason to end, and exits at the second. The cleanup is
+// bounded, whatever the actors do (PROC-2, PROC-3). Its goroutine lives as long as the process.
+func awaitExitReason(term <-chan os.Signal, lifeline <-chan struct{}, orphanGrace time.Duration, leave func(error)) {
 	select {
 	case <-term:
-		leave(errTold)
+		leave(errStopRequested)
 	case <-lifeline:
 		leave(errOrphaned)
 	}
@@ -179,8 +178,8 @@ type worker struct {
 	router *cast.Router
 }
 
-// connect opens the bus. A server that does not answer in time is asked again, as long as the proc has: its host is
-// connected, so there is one, and the machine may have much to do.
+// connect opens the bus. It retries a silent server until the proc's ready timeout: the host is
+// connected, so the server exists, and the machine may be busy.
 func connect(ctx context.Context, o bus.Options) (*bus.Bus, error) {
 	for {
 		b, err := bus.Open(ctx, o)
@@ -190,13 +189,13 @@ func connect(ctx context.Context, o bus.Options) (*bus.Bus, error) {
 	}
 }
 
-// start connects, starts the proc with its router and agent, and says Ready (PROC-1).
-func start(ctx context.Context, boot agent.Bootstrap, cfg *config.Config, registry actor.Registry, leave func(failed bool)) (*worker, error) {
-	ctx, cancel := context.WithTimeout(ctx, max(boot.Within, config.ProcReadyAnswer.Get(cfg)))
+// startWorker connects, starts the proc with router and agent, and reports ready (PROC-1).
+func startWorker(ctx context.Context, boot agent.Bootstrap, cfg *config.Config, registry actor.Registry, leave func(failed bool)) (*worker, error) {
+	ctx, cancel := context.WithTimeout(ctx, max(boot.ReadyTimeout, config.ProcReadyAckTimeout.Get(cfg)))
 	defer cancel()
 	id := boot.ProcID()
-	level, err := zerolog.ParseLevel(boot.Level)
-	if err != nil || boot.Level == "" {
+	level, err := zerolog.ParseLevel(boot.LogLevel)
+	if err != nil || boot.LogLevel == "" {
 		level = zerolog.WarnLevel
 	}
 	log := zerolog.New(os.Stderr).Level(level).With().Timestamp().Logger()
@@ -205,15 +204,15 @@ func start(ctx context.Context, boot agent.Bootstrap, cfg *config.Config, regist
 		return nil, fmt.Errorf("bootstrap: %w", err)
 	}
 	w := &worker{}
-	if w.bus, err = connect(ctx, agent.Reach(BusOptions(boot.Bus, "proc/"+id.Process().String(), log), cfg)); err != nil {
+	if w.bus, err = connect(ctx, agent.WithBusDefaults(BusOptions(boot.Bus, "proc/"+id.Process().String(), log), cfg)); err != nil {
 		return nil, err
 	}
 	w.proc, w.router, err = Join(ctx, Options{
-		Bus: w.bus, Settings: boot.Bus, Space: space, Registry: registry, Mesh: boot.Mesh, Rank: boot.Rank, Gen: boot.Gen, Log: log, Leave: leave, Config: cfg,
-		Nonce: boot.Nonce, FirstPacket: boot.First,
+		Bus: w.bus, Settings: boot.Bus, Space: space, Registry: registry, Mesh: boot.Mesh, Rank: boot.Rank, Gen: boot.Gen, Log: log, OnLeave: leave, Config: cfg,
+		Nonce: boot.Nonce, FirstPacket: boot.FirstPacket,
 	})
 	if err == nil {
-		err = announce(ctx, w.proc, boot, registry)
+		err = reportReady(ctx, w.proc, boot, registry)
 	}
 	if err != nil {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), config.ProcOrphanGrace.Get(cfg))
@@ -223,19 +222,19 @@ func start(ctx context.Context, boot agent.Bootstrap, cfg *config.Config, regist
 	return w, nil
 }
 
-// announce tells the host that the proc can be reached.
-func announce(ctx context.Context, p *actor.Proc, boot agent.Bootstrap, registry actor.Registry) error {
+// reportReady reports to the host that the proc is reachable.
+func reportReady(ctx context.Context, p *actor.Proc, boot agent.Bootstrap, registry actor.Registry) error {
 	id, err := build.ID()
 	if err != nil {
 		return fmt.Errorf("own build id: %w", err)
 	}
 	host := actor.RefOf[agent.Agent](boot.Host).Via(p)
-	ready := agent.Readiness{Proc: p.ID(), Nonce: boot.Nonce, Build: id, Types: registry.Types()}
+	ready := agent.ReadyReport{Proc: p.ID(), Nonce: boot.Nonce, Build: id, Types: registry.Types()}
 	_, err = agent.Ready.Call(ctx, host, ready)
-	for boot.Mesh.Keep && unheard(err) && ctx.Err() == nil { // the next host has the same address
+	for boot.Mesh.Keep && isUnanswered(err) && ctx.Err() == nil { // the next host has the same address
 		select {
 		case <-ctx.Done():
-		case <-time.After(againAfter):
+		case <-time.After(readyRetryInterval):
 			_, err = agent.Ready.Call(ctx, host, ready)
 		}
 	}
@@ -245,11 +244,11 @@ func announce(ctx context.Context, p *actor.Proc, boot agent.Bootstrap, registry
 	return nil
 }
 
-// againAfter is between two attempts to reach a host that may come back.
-const againAfter = 200 * time.Millisecond
+// readyRetryInterval is the pause between attempts to reach a host that may come back.
+const readyRetryInterval = 200 * time.Millisecond
 
-// unheard reports whether no host has answered: what a host answers is its word.
-func unheard(err error) bool {
+// isUnanswered reports whether no host replied. A host's refusal counts as a reply.
+func isUnanswered(err error) bool {
 	e, ok := errors.AsType[*actor.Error](err)
 	return ok && e.Code != actor.CodeHandler
 }
@@ -265,7 +264,7 @@ func (w *worker) close(ctx context.Context) error {
 	return errors.Join(append(errs, w.bus.Close(ctx))...)
 }
 
-// BusOptions are how a proc reaches the bus, given what its host says.
+// BusOptions returns the bus options of a proc from its host's settings.
 func BusOptions(s agent.BusSettings, name string, log zerolog.Logger) bus.Options {
 	return bus.Options{
 		URL: s.URL, Name: name, Token: s.Token, User: s.User, Password: s.Password, Creds: s.Creds,

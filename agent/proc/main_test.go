@@ -14,7 +14,7 @@ import (
 // The tests' own binary is what their workers run: TestMain makes it one when a test launched it.
 func TestMain(m *testing.M) {
 	if os.Getenv("PROC_TEST_MALFORMED") != "" {
-		proc.Main(actor.NewType[*counter, int64]("two words").Made(newCounter))
+		proc.Main(actor.NewType[*counter, int64]("two words").Define(newCounter))
 	}
 	proc.Main(counterDef())
 	testkit.Main(m)
@@ -59,5 +59,5 @@ func (c *counter) crash(*actor.Context, actor.None) (actor.None, error) { panic(
 func (c *counter) hang(*actor.Context, actor.None) (actor.None, error) { select {} }
 
 func counterDef() actor.Def {
-	return counterType.Made(newCounter, add.By((*counter).add), point.By((*counter).where), crash.By((*counter).crash), hang.By((*counter).hang))
+	return counterType.Define(newCounter, add.Handle((*counter).add), point.Handle((*counter).where), crash.Handle((*counter).crash), hang.Handle((*counter).hang))
 }

@@ -26,7 +26,7 @@ func (r *rig) stall(t *testing.T, rank int) (resume func()) {
 	t.Helper()
 	gate, entered := make(chan struct{}), make(chan struct{})
 	enter := sync.OnceFunc(func() { close(entered) })
-	port, closePort := actor.OpenFunc(r.procs[rank], func([]byte) error {
+	port, closePort := actor.OpenPortFunc(r.procs[rank], func([]byte) error {
 		enter()
 		<-gate // on the data pump
 		return nil
@@ -43,7 +43,7 @@ func (r *rig) fill(t *testing.T, rank int, name string) {
 	t.Helper()
 	for _, size := range []int{1 << 20, 1 << 16, 1 << 12, 1 << 8, 0} {
 		require.Eventually(t, func() bool {
-			err := noise.Post(t.Context(), actor.RefOf[*counter](r.procs[rank].ID().Actor(name)).Via(r.client), make([]byte, size))
+			err := noise.Send(t.Context(), actor.RefOf[*counter](r.procs[rank].ID().Actor(name)).Via(r.client), make([]byte, size))
 			if err != nil {
 				require.ErrorIs(t, err, actor.ErrBacklog)
 			}
@@ -63,7 +63,7 @@ func TestAGT11_anActorIsStoppedThoughNoDataArrives(t *testing.T) {
 	r.wait(t, 0, "c", agent.Running)
 	resume := r.stall(t, 0)
 	r.fill(t, 0, "c")
-	o, err := agent.Stop.Urge(soon(t), r.agent(0), agent.Stopping{ID: "c", Reason: "done"})
+	o, err := agent.Stop.Urge(soon(t), r.agent(0), agent.StopRequest{ID: "c", Reason: "done"})
 	require.NoError(t, err)
 	require.Equal(t, agent.Overlay{{Count: 1, Status: agent.Status{Phase: agent.Stopped, Reason: "done"}}}, o)
 	resume()
@@ -82,7 +82,7 @@ func TestAGT11_aStopThatOvertakesTheCreateWaitsForIt(t *testing.T) {
 	sent := func() uint64 { return r.client.Stats().Links.Sent }
 	require.Eventually(t, func() bool { return sent() >= 2 }, time.Minute, time.Millisecond)
 	go func() {
-		o, err := agent.Stop.Urge(soon(t), r.agent(0), agent.Stopping{ID: "c", Reason: "done"})
+		o, err := agent.Stop.Urge(soon(t), r.agent(0), agent.StopRequest{ID: "c", Reason: "done"})
 		assert.NoError(t, err)
 		stopped <- o
 	}()

@@ -19,6 +19,7 @@ import (
 	"github.com/castnet-io/castnet/bus/embed"
 	"github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/internal/launch"
+	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/internal/wire"
 	"github.com/castnet-io/castnet/mesh/shape"
 	"github.com/castnet-io/castnet/subjects"
@@ -70,22 +71,22 @@ func (w *worker) exit(t *testing.T) (code int, stderr string) {
 // fakeHost is the agent that workers say Ready to.
 type fakeHost struct {
 	agent.Agent
-	said   chan agent.Readiness
+	said   chan agent.ReadyReport
 	refuse error
 }
 
 // newHost is a proc with such an agent.
 func newHost(t *testing.T, srv *embed.Server, refuse error) (*actor.Proc, *fakeHost) {
 	t.Helper()
-	h := &fakeHost{said: make(chan agent.Readiness, 1), refuse: refuse}
+	h := &fakeHost{said: make(chan agent.ReadyReport, 1), refuse: refuse}
 	typ := actor.NewType[agent.Agent, actor.None]("fake-host")
-	def := typ.Made(func(*actor.Context, actor.None) (agent.Agent, error) { return h, nil },
-		agent.Ready.By(func(_ agent.Agent, _ *actor.Context, r agent.Readiness) (actor.None, error) {
+	def := typ.Define(func(*actor.Context, actor.None) (agent.Agent, error) { return h, nil },
+		agent.Ready.Handle(func(_ agent.Agent, _ *actor.Context, r agent.ReadyReport) (actor.None, error) {
 			h.said <- r
 			return actor.None{}, h.refuse
 		}))
 	p := newClient(t, srv, def)
-	_, err := p.Spawn(t.Context(), actor.Spawning{Type: typ.Name(), Name: agent.Name, Params: actor.None{}})
+	_, err := p.Spawn(t.Context(), actor.SpawnSpec{Type: typ.Name(), Name: agent.Name, Params: actor.None{}})
 	require.NoError(t, err)
 	return p, h
 }
@@ -103,7 +104,7 @@ func bootstrap(t *testing.T, p *actor.Proc, url string) agent.Bootstrap {
 
 func encoded(t *testing.T, b agent.Bootstrap) []byte {
 	t.Helper()
-	data, err := wire.Marshal(agent.Launch{Proc: &b})
+	data, err := wire.Marshal(agent.LaunchPayload{Proc: &b})
 	require.NoError(t, err)
 	return data
 }
@@ -111,17 +112,6 @@ func encoded(t *testing.T, b agent.Bootstrap) []byte {
 func listening(t *testing.T) *embed.Server {
 	t.Helper()
 	return bustest.Server(t, func(o *embed.Options) { o.DontListen = false })
-}
-
-func await(t *testing.T, h *fakeHost) agent.Readiness {
-	t.Helper()
-	select {
-	case r := <-h.said:
-		return r
-	case <-time.After(20 * time.Second):
-		t.Fatal("no proc said ready")
-		return agent.Readiness{}
-	}
 }
 
 func TestMain_aBadBootstrapIsOneLineAndExitCode1(t *testing.T) {
@@ -161,7 +151,7 @@ func TestPROC1_whoSaysReadyCanBeReached(t *testing.T) {
 	p, h := newHost(t, srv, nil)
 	boot := bootstrap(t, p, srv.URL())
 	w := launchWorker(t, encoded(t, boot))
-	said := await(t, h)
+	said := testkit.Next(t, h.said)
 	require.Equal(t, boot.ProcID(), said.Proc)
 	require.Equal(t, "nonce", said.Nonce)
 	require.Equal(t, []string{"counter"}, said.Types)
@@ -190,15 +180,15 @@ func busy(t *testing.T) *worker {
 	srv := listening(t)
 	p, h := newHost(t, srv, nil)
 	w := launchWorker(t, encoded(t, bootstrap(t, p, srv.URL())))
-	said := await(t, h)
-	_, err := agent.Create.Call(t.Context(), agent.Of(said.Proc).Via(p), agent.Creation{Actors: counterSpec(t, "c", 0)})
+	said := testkit.Next(t, h.said)
+	_, err := agent.Create.Call(t.Context(), agent.Of(said.Proc).Via(p), agent.CreateRequest{Actors: counterSpec(t, "c", 0)})
 	require.NoError(t, err)
-	_, err = agent.Wait.Call(t.Context(), agent.Of(said.Proc).Via(p), agent.Waiting{ID: "c", Until: agent.Running})
+	_, err = agent.Wait.Call(t.Context(), agent.Of(said.Proc).Via(p), agent.WaitRequest{ID: "c", Until: agent.Running})
 	require.NoError(t, err)
 	c := actor.RefOf[*counter](said.Proc.Actor("c")).Via(p)
-	require.NoError(t, hang.Post(t.Context(), c, actor.None{}))
+	require.NoError(t, hang.Send(t.Context(), c, actor.None{}))
 	for { // until the handler runs
-		states, err := agent.Get.Call(t.Context(), agent.Of(said.Proc).Via(p), agent.Query{ID: "c"})
+		states, err := agent.Get.Call(t.Context(), agent.Of(said.Proc).Via(p), agent.GetRequest{ID: "c"})
 		require.NoError(t, err)
 		if states[0].Actor.Current == "hang" {
 			return w
@@ -207,6 +197,7 @@ func busy(t *testing.T) *worker {
 }
 
 func TestPROC2_itEndsWithItsHostWhateverItsActorsDo(t *testing.T) {
+	t.Parallel()
 	w := busy(t)
 	since := time.Now()
 	require.NoError(t, w.lifeline.Close())
@@ -224,11 +215,12 @@ func TestPROC3_theSecondTermDoesNotWait(t *testing.T) {
 }
 
 func TestPROC2_whoIsKeptWaitsForAnotherHostAndNoLonger(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		most time.Duration
 		told func(*agent.Bootstrap)
 	}{
-		"by its host":   {300 * time.Millisecond, func(b *agent.Bootstrap) { b.Orphan = 300 * time.Millisecond }},
+		"by its host":   {300 * time.Millisecond, func(b *agent.Bootstrap) { b.AdoptionTimeout = 300 * time.Millisecond }},
 		"by its client": {time.Second, func(b *agent.Bootstrap) { b.Config = adoption(t, time.Second) }},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -237,7 +229,7 @@ func TestPROC2_whoIsKeptWaitsForAnotherHostAndNoLonger(t *testing.T) {
 			boot := bootstrap(t, p, srv.URL())
 			c.told(&boot)
 			w := launchWorker(t, encoded(t, boot), launch.EnvVar+"=3,4,keep")
-			await(t, h)
+			testkit.Next(t, h.said)
 			require.NoError(t, w.lifeline.Close())
 			gone := time.Now()
 			code, stderr := w.exit(t)
@@ -251,7 +243,7 @@ func TestPROC2_whoIsKeptWaitsForAnotherHostAndNoLonger(t *testing.T) {
 func adoption(t *testing.T, d time.Duration) config.Snapshot {
 	t.Helper()
 	c := &config.Config{}
-	require.NoError(t, config.ProcAdoption.Override(c, d))
+	require.NoError(t, config.ProcAdoptionTimeout.Override(c, d))
 	return c.Snapshot()
 }
 
@@ -260,15 +252,15 @@ func TestPROC5_onlyWhoKnowsTheNonceAdoptsAProc(t *testing.T) {
 	p, h := newHost(t, srv, nil)
 	boot := bootstrap(t, p, srv.URL())
 	w := launchWorker(t, encoded(t, boot))
-	await(t, h)
+	testkit.Next(t, h.said)
 	to := agent.Of(boot.ProcID()).Via(p)
 	for _, nonce := range []string{"", "guess"} {
-		_, err := agent.Readopt.Call(t.Context(), to, agent.Readoption{Proc: boot.ProcID(), Nonce: nonce, Host: boot.Host})
+		_, err := agent.Readopt.Call(t.Context(), to, agent.ReadoptRequest{Proc: boot.ProcID(), Nonce: nonce, Host: boot.Host})
 		require.ErrorContains(t, err, "who adopts it must know what its host told it")
 	}
-	got, err := agent.Readopt.Call(t.Context(), to, agent.Readoption{Proc: boot.ProcID(), Nonce: boot.Nonce, Host: boot.Host})
+	got, err := agent.Readopt.Call(t.Context(), to, agent.ReadoptRequest{Proc: boot.ProcID(), Nonce: boot.Nonce, Host: boot.Host})
 	require.NoError(t, err)
-	require.Equal(t, agent.Readopted{PID: w.cmd.Process.Pid}, got)
+	require.Equal(t, agent.ReadoptResponse{PID: w.cmd.Process.Pid}, got)
 	require.NoError(t, w.cmd.Process.Signal(syscall.SIGTERM))
 	code, stderr := w.exit(t)
 	require.Zero(t, code, stderr)

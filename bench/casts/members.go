@@ -44,9 +44,9 @@ type seat struct {
 }
 
 func (s *seat) open(ctx context.Context, srv *server.Server) (err error) {
-	s.registry, err = actor.NewRegistry(rankType.Made(
+	s.registry, err = actor.NewRegistry(rankType.Define(
 		func(_ *actor.Context, n int) (*rank, error) { return &rank{n}, nil },
-		measure.By((*rank).measure), sign.By((*rank).sign), hear.By((*rank).hear)))
+		measure.Handle((*rank).measure), sign.Handle((*rank).sign), hear.Handle((*rank).hear)))
 	if err != nil {
 		return err
 	}
@@ -57,8 +57,8 @@ func (s *seat) open(ctx context.Context, srv *server.Server) (err error) {
 // start starts a proc with its router.
 func (s *seat) start(ctx context.Context, id subjects.ProcID, m *cast.Member) (*actor.Proc, error) {
 	o := actor.Options{ID: id, Bus: s.bus, Registry: s.registry, Log: server.Log()}
-	if id.Seat > 0 {
-		o.First, o.Bus = s.procs[0], nil
+	if id.Index > 0 {
+		o.Lead, o.Bus = s.procs[0], nil
 	}
 	p, err := actor.NewProc(ctx, o)
 	if err != nil {
@@ -66,7 +66,7 @@ func (s *seat) start(ctx context.Context, id subjects.ProcID, m *cast.Member) (*
 	}
 	s.procs = append(s.procs, p)
 	r, err := cast.Start(p, m)
-	if err == nil && id.Seat == 0 {
+	if err == nil && id.Index == 0 {
 		s.routers = append(s.routers, r)
 	}
 	return p, err
@@ -113,7 +113,7 @@ func (m *Members) start(ctx context.Context, srv *server.Server, s Share) error 
 		if err != nil {
 			return err
 		}
-		if _, err := p.Spawn(ctx, actor.Spawning{Type: "rank", Name: rankName, Params: n, Point: point}); err != nil {
+		if _, err := p.Spawn(ctx, actor.SpawnSpec{Type: "rank", Name: rankName, Params: n, Point: point}); err != nil {
 			return err
 		}
 	}

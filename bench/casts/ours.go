@@ -59,7 +59,7 @@ func (c *Ours) Gather(ctx context.Context, m []byte) error {
 
 // Post waits until every fate is known.
 func (c *Ours) Post(ctx context.Context, m []byte) error {
-	if err := cast.Post(ctx, c.to, hear, m); err != nil {
+	if err := cast.Send(ctx, c.to, hear, m); err != nil {
 		return err
 	}
 	return c.to.via.Flush(ctx)
@@ -103,7 +103,7 @@ func (t target) Target() (cast.Target, error) {
 func (t target) Ref(n int) actor.Ref[*rank] {
 	base, err := t.region.BaseRank(n)
 	if err != nil {
-		return actor.BadRef[*rank](err)
+		return actor.ErrRef[*rank](err)
 	}
 	return actor.RefOf[*rank](t.place.Proc(base).Actor(rankName))
 }

@@ -122,7 +122,8 @@ type fork struct {
 
 func (f *fork) Receive(c Context, _ any) any {
 	f.sum += math.Sin(float64(f.left))
-	if f.left--; f.left > 0 {
+	f.left--
+	if f.left > 0 {
 		return nil
 	}
 	if f.ends {

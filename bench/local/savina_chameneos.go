@@ -60,7 +60,8 @@ func (a *mall) Receive(c Context, m any) any {
 		}
 	case *left:
 		a.met += m.met
-		if a.inside--; a.inside == 0 {
+		a.inside--
+		if a.inside == 0 {
 			close(a.done)
 		}
 	}

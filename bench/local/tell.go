@@ -52,7 +52,8 @@ type counter struct {
 }
 
 func (c *counter) Receive(Context, any) any {
-	if c.left--; c.left == 0 {
+	c.left--
+	if c.left == 0 {
 		close(c.done)
 	}
 	return nil

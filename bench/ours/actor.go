@@ -44,9 +44,9 @@ func (c *cell) Stop() { c.ctx.Stop("it has done its work") }
 // post sends a message, and waits for room when the mailbox is full.
 func (s *system) post(ctx context.Context, to local.Ref, m any) {
 	ref := to.(*actor.Ref[*cell])
-	err := take.Post(ctx, *ref, m)
+	err := take.Send(ctx, *ref, m)
 	if errors.Is(err, actor.ErrMailboxFull) && s.ctx.Err() == nil {
-		err = take.PostWait(ctx, *ref, m)
+		err = take.SendWait(ctx, *ref, m)
 	}
 	if err != nil {
 		s.fault(err)

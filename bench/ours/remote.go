@@ -66,7 +66,7 @@ func (e *end) start(ctx context.Context, o server.Options) error {
 	if e.bus, err = bus.Open(ctx, s.Bus()); err != nil {
 		return err
 	}
-	registry, err := actor.NewRegistry(sinks.Made(newSink, tell.By((*sink).tell), ask.By((*sink).ask), count.By((*sink).count)))
+	registry, err := actor.NewRegistry(sinks.Define(newSink, tell.Handle((*sink).tell), ask.Handle((*sink).ask), count.Handle((*sink).count)))
 	if err != nil {
 		return err
 	}
@@ -134,7 +134,7 @@ func newSender(ctx context.Context, o server.Options, address string) (*sender, 
 	return &sender{e, actor.RefOf[*sink](id).Via(e.proc)}, nil
 }
 
-func (s *sender) Tell(ctx context.Context, m []byte) error { return tell.PostWait(ctx, s.to, m) }
+func (s *sender) Tell(ctx context.Context, m []byte) error { return tell.SendWait(ctx, s.to, m) }
 
 func (s *sender) Flush(ctx context.Context) error { return s.proc.Flush(ctx) }
 

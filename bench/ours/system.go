@@ -41,7 +41,7 @@ func (s *system) start(ctx context.Context) (err error) {
 	if s.bus, err = bus.Open(ctx, bus.Options{Server: s.server, Name: "bench", Log: log}); err != nil {
 		return err
 	}
-	registry, err := actor.NewRegistry(cells.Made(newCell, take.By((*cell).take)))
+	registry, err := actor.NewRegistry(cells.Define(newCell, take.Handle((*cell).take)))
 	if err != nil {
 		return err
 	}

@@ -14,8 +14,7 @@ import (
 // closeTimeout bounds the end of a test's Bus.
 const closeTimeout = 5 * time.Second
 
-// Server starts a server that does not listen and shuts it down when the test
-// ends.
+// Server starts a server that does not listen. It shuts down with the test.
 func Server(t testing.TB, change ...func(*embed.Options)) *embed.Server {
 	t.Helper()
 	o := embed.Options{DontListen: true}

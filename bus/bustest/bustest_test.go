@@ -50,7 +50,7 @@ func TestBTS2_whatReadingTakesIsBoundedByWhatIsRead(t *testing.T) {
 	var kept []byte
 	for size, fails := range map[int]bool{1 << 20: false, 65 << 20: true} {
 		f := &failing{TB: t}
-		bustest.Bounded(f, make([]byte, 1<<10), func() { kept = make([]byte, size) })
+		bustest.CheckAllocBound(f, make([]byte, 1<<10), func() { kept = make([]byte, size) })
 		require.Equal(t, fails, f.failed, "%d bytes", len(kept))
 	}
 }

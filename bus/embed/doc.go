@@ -5,38 +5,35 @@
 //	b, err := bus.Open(ctx, bus.Options{URL: srv.URL()})    // over loopback
 //	b, err := bus.Open(ctx, bus.Options{Server: srv})       // without a socket
 //
-// It is for commands, tests and examples. A program that only uses the library
-// connects to a server and does not carry one.
+// It is for commands, tests and examples. A program that only uses the library connects to a server
+// and does not carry one.
 //
 // # Options
 //
-// Three sources are merged: the fields of [Options], then nats-server's own
-// configuration file, taken whole, then defaults for a mesh (a dead client is
-// noticed in 15 s, one that does not read is cut after 5 s). TLS, accounts,
-// clusters and leaf nodes are described in the file and nowhere else.
+// Three sources are merged: the fields of [Options], then nats-server's own configuration file,
+// taken whole, then defaults for a mesh. By default a dead client is noticed in 15 s, and a client
+// that does not read is cut after 5 s. Only the file configures TLS, accounts, clusters and leaf
+// nodes.
 //
 // # Invariants
 //
-//   - EMB-1: after Start the server is ready for connections, or it is gone and
-//     the error names the address.
-//   - EMB-2: off loopback, clients have to authenticate (token, user, anything
-//     the configuration file says, a verified client certificate), unless
-//     Insecure is set. Listeners other than the clients' that a configuration
-//     file opens are its author's to protect.
-//   - EMB-3: Shutdown returns when the server's goroutines and listeners are
-//     gone, and the temporary directory of its JetStream.
-//   - EMB-4: the server never handles a signal and never ends the process.
+//   - EMB-1 (start): after Start the server is ready for connections, or it is gone and the error
+//     names the address.
+//   - EMB-2 (authentication): off loopback, clients must authenticate (token, user, any scheme of
+//     the configuration file, a verified client certificate), unless Insecure is set. The
+//     configuration file's author protects any other listeners it opens.
+//   - EMB-3 (shutdown): Shutdown returns when the server's goroutines and listeners are gone, and
+//     the temporary directory of its JetStream.
+//   - EMB-4 (signals): the server never handles a signal and never ends the process.
 //
 // # Concurrency
 //
-// All methods are safe for concurrent use. In a testing/synctest bubble set
-// DontListen, and Shutdown before the bubble ends. JetStream has one clock for
-// the process: with it, call Register of nats-server's package server/ats once,
-// outside any bubble.
+// All methods are safe for concurrent use. In a testing/synctest bubble set DontListen, and
+// Shutdown before the bubble ends. JetStream has one clock for the process: with it, call Register
+// of nats-server's package server/ats once, outside any bubble.
 //
 // # Failure
 //
-// Start fails with a [*StartError] that names the address and the cause, and
-// leaves nothing behind. What goes wrong later is logged; clients see a lost
-// connection.
+// Start fails with a [*StartError] that names the address and the cause, and leaves nothing behind.
+// Later faults are logged; clients see a lost connection.
 package embed

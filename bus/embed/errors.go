@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// ErrUnauthenticated says that a server was about to be open to the network
-// without asking who comes.
+// ErrUnauthenticated reports a server open to the network without authentication. Such a server
+// does not start.
 var ErrUnauthenticated = errors.New("embed: a server off loopback needs authentication")
 
 // StartError is the failure of Start.

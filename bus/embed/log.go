@@ -8,9 +8,9 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// logAdapter is the server's logger. What the server calls a notice is debug to
-// us. The server reports a port in use as a fatal log line, from which it
-// expects not to return: it is kept for Start, which gives the error in it.
+// logAdapter is the server's logger. The server's notices are debug lines here. The server reports
+// a port in use as a fatal log line and does not expect to continue. The adapter keeps that line,
+// and Start returns it as an error.
 type logAdapter struct {
 	log zerolog.Logger
 
@@ -39,8 +39,8 @@ func (l *logAdapter) Fatalf(format string, v ...any) {
 	}
 }
 
-// fatal is the first fatal line so far.
-func (l *logAdapter) fatal() error {
+// fatalError is the first fatal line so far.
+func (l *logAdapter) fatalError() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.err

@@ -15,13 +15,12 @@ import (
 const (
 	defaultHost = "127.0.0.1"
 
-	// A client that has died without a word is noticed within 15 s; one that
-	// does not read is cut after 5 s.
+	// A silently dead client is noticed within 15 s. A client that does not read is cut after 5 s.
 	pingInterval  = 5 * time.Second
 	maxPingsOut   = 2
 	writeDeadline = 5 * time.Second
 
-	// How long a server that leaves spreads the goodbye to its clients.
+	// The time over which a leaving server spreads the goodbyes to its clients.
 	lameDuckDuration = 30 * time.Second
 	lameDuckGrace    = 5 * time.Second
 )
@@ -32,12 +31,12 @@ type Options struct {
 	Host string // default 127.0.0.1
 	Port int    // 0: any free port
 
-	// Who may come in: a token, or a user. Richer schemes go into ConfigFile.
+	// Credentials of clients: a token, or a user. Richer schemes go into ConfigFile.
 	Token          string
 	User, Password string
 
-	// ConfigFile is a configuration file of nats-server, taken whole. What is
-	// set in these Options goes before what it says.
+	// ConfigFile is a configuration file of nats-server, taken whole. The fields of these Options
+	// override it.
 	ConfigFile string
 
 	// JetStream turns it on. Without a StoreDir nothing outlives the server.
@@ -77,7 +76,7 @@ func (o Options) serverOptions() (*server.Options, error) {
 	return so, nil
 }
 
-// apply puts the fields that are set over the file's.
+// apply overrides the file's settings with the set fields.
 func (o Options) apply(so *server.Options) {
 	if o.Host != "" {
 		so.Host = o.Host
@@ -101,7 +100,7 @@ func (o Options) apply(so *server.Options) {
 	so.DontListen = so.DontListen || o.DontListen
 }
 
-// setDefaults fills what neither says. Signals belong to the program.
+// setDefaults fills in the remaining settings. Signals belong to the program.
 func setDefaults(so *server.Options) {
 	if so.Host == "" {
 		so.Host = defaultHost
@@ -127,16 +126,16 @@ func setDefaults(so *server.Options) {
 	so.NoSigs = true
 }
 
-// addr is where the server listens, for error messages.
-func addr(so *server.Options) string {
+// listenAddr is the server's listen address, for error messages.
+func listenAddr(so *server.Options) string {
 	if so.DontListen {
 		return ""
 	}
 	return net.JoinHostPort(so.Host, strconv.Itoa(max(so.Port, 0)))
 }
 
-// temporaryStore gives JetStream a directory of its own when none is named: the
-// server's default is one that all servers of the machine would share.
+// temporaryStore gives JetStream a directory of its own if none is named. All servers of the
+// machine would share the default one.
 func temporaryStore(so *server.Options) (dir string, err error) {
 	if !so.JetStream || so.StoreDir != "" {
 		return "", nil

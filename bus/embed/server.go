@@ -26,8 +26,8 @@ type Server struct {
 	shutdown sync.Once
 }
 
-// Start returns a server that is ready for connections, or a *StartError.
-// Nothing is left behind when it fails.
+// Start returns a server that is ready for connections, or a *StartError. A failed Start leaves
+// nothing behind.
 func Start(ctx context.Context, o Options) (*Server, error) {
 	so, err := o.serverOptions()
 	if err == nil {
@@ -36,7 +36,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	if err != nil {
 		return nil, &StartError{Err: err}
 	}
-	where := addr(so) // the server writes the port it got into so
+	where := listenAddr(so) // the server writes the port it got into so
 	tempDir, err := temporaryStore(so)
 	if err != nil {
 		return nil, &StartError{Addr: where, Err: err}
@@ -56,7 +56,7 @@ func (s *Server) start(ctx context.Context, so *server.Options, insecure bool) e
 	}
 	s.srv = srv
 	if s.listens && !insecure && !isLoopback(so.Host) {
-		if open, err := admitsAnybody(srv, so); err != nil {
+		if open, err := allowsAnonymous(srv, so); err != nil {
 			return err
 		} else if open {
 			return fmt.Errorf("%w: set a token, a user, or Insecure", ErrUnauthenticated)
@@ -66,7 +66,7 @@ func (s *Server) start(ctx context.Context, so *server.Options, insecure bool) e
 	debug := s.log.GetLevel() <= zerolog.DebugLevel
 	srv.SetLoggerV2(logger, debug, false, false)
 	srv.Start()
-	if err := logger.fatal(); err != nil {
+	if err := logger.fatalError(); err != nil {
 		return err
 	}
 	wait := startTimeout
@@ -74,12 +74,12 @@ func (s *Server) start(ctx context.Context, so *server.Options, insecure bool) e
 		wait = time.Until(d)
 	}
 	if !srv.ReadyForConnections(wait) {
-		return errors.Join(fmt.Errorf("not ready within %v", wait), logger.fatal())
+		return errors.Join(fmt.Errorf("not ready within %v", wait), logger.fatalError())
 	}
 	return nil
 }
 
-// URL is where clients connect, without credentials; "" if it does not listen.
+// URL is the address for clients, without credentials; "" if the server does not listen.
 func (s *Server) URL() string {
 	if !s.listens {
 		return ""
@@ -87,11 +87,18 @@ func (s *Server) URL() string {
 	return s.srv.ClientURL()
 }
 
-// Token is what clients have to show, as Options or ConfigFile have it.
+// ClusterAddr is the address for other servers of its cluster; "" without one.
+func (s *Server) ClusterAddr() string {
+	if addr := s.srv.ClusterAddr(); addr != nil {
+		return addr.String()
+	}
+	return ""
+}
+
+// Token is the clients' token, from Options or ConfigFile.
 func (s *Server) Token() string { return s.token }
 
-// InProcessConn is a connection without a socket; it is what bus.Options.Server
-// asks for.
+// InProcessConn returns a connection without a socket, for bus.Options.Server.
 func (s *Server) InProcessConn() (net.Conn, error) { return s.srv.InProcessConn() }
 
 // NumClients counts the connections of clients.
@@ -100,9 +107,8 @@ func (s *Server) NumClients() int { return s.srv.NumClients() }
 // NumSubs counts the subscriptions of clients and of the server itself.
 func (s *Server) NumSubs() int { return int(s.srv.NumSubscriptions()) }
 
-// LameDuck sends clients to other servers, a few at a time, then shuts down. It
-// returns when that is done: at once without clients, and within 30 s unless
-// ConfigFile says otherwise.
+// LameDuck sends clients to other servers, a few at a time, then shuts down. It returns afterwards:
+// at once without clients, and within 30 s unless ConfigFile says otherwise.
 func (s *Server) LameDuck() {
 	s.srv.LameDuckShutdown()
 	s.Shutdown()
@@ -124,16 +130,15 @@ func (s *Server) Shutdown() {
 	})
 }
 
-// isLoopback does not resolve names: what a name means may change.
+// isLoopback does not resolve names, because a resolution may change.
 func isLoopback(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// admitsAnybody asks the server itself, which knows all its schemes. A client
-// certificate that is verified counts; a user for those without credentials
-// does not.
-func admitsAnybody(srv *server.Server, so *server.Options) (bool, error) {
+// allowsAnonymous asks the server itself, because it knows all its schemes. A verified client
+// certificate counts as authentication. A user for clients without credentials does not.
+func allowsAnonymous(srv *server.Server, so *server.Options) (bool, error) {
 	v, err := srv.Varz(nil)
 	if err != nil {
 		return false, err

@@ -196,11 +196,11 @@ func ends(t *testing.T, srv *embed.Server, o bus.Options) <-chan string {
 
 func TestShowEnds_clientsHearWhichConnectionsEndAndTheDoorStaysAsItWas(t *testing.T) {
 	srv := start(t, embed.Options{Token: "secret"})
-	require.NoError(t, srv.ShowEnds())
+	require.NoError(t, srv.ExportDisconnects())
 	heard := ends(t, srv, bus.Options{Token: "secret"})
 	other, err := bus.Open(t.Context(), bus.Options{URL: srv.URL(), Token: "secret"})
 	require.NoError(t, err)
-	server, n := other.Data().Client()
+	server, n := other.Data().ServerClientID()
 	require.NoError(t, other.Close(t.Context()))
 	for found := false; !found; {
 		select {

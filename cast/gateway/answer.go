@@ -34,23 +34,23 @@ const (
 // codeDeadline is what HTTP calls a gateway that got no answer.
 const codeDeadline = 504
 
-// coverage says what became of the ranks that were asked.
+// coverage is the outcome of a request's ranks.
 type coverage struct {
 	asked, answered, failed, missing int
-	posted                           bool // nobody was to answer
+	sendOnly                         bool // nobody was to answer
 	failedRegion, missingRegion      string
 	first                            error // of the first rank that failed
 }
 
-// place is a rank in the whole mesh.
-type place struct {
+// meshPoint is a rank in the whole mesh.
+type meshPoint struct {
 	rank  int
 	point string
 }
 
-// placeOf finds a rank in the whole mesh.
-func placeOf(base shape.Extent, rank int) place {
-	p := place{rank: rank}
+// meshPointOf finds a rank in the whole mesh.
+func meshPointOf(base shape.Extent, rank int) meshPoint {
+	p := meshPoint{rank: rank}
 	point, err := base.Point(rank)
 	if err != nil {
 		return p
@@ -64,29 +64,30 @@ func placeOf(base shape.Extent, rank int) place {
 	return p
 }
 
-// outcome is what one message of an answer says.
+// outcome is the content of one message of an answer.
 type outcome struct {
-	body    any
-	empty   bool // there is no body, which ends a stream
-	err     error
-	partial bool // there is a body although there is an error
-	at      *place
-	cover   *coverage
+	body     any
+	empty    bool // there is no body, which ends a stream
+	err      error
+	partial  bool // there is a body although there is an error
+	point    *meshPoint
+	coverage *coverage
 }
 
-// encoded is a body that is written down already.
+// encoded is an encoded body.
 type encoded []byte
 
-// headerRoom is what a message of a stream may need besides its body.
-const headerRoom = 1 << 10
+// headerReserve is what a message of a stream may need besides its body.
+const headerReserve = 1 << 10
 
-// encode writes a value of a stream down if it fits: who is told that a rank has answered is to have its value.
+// encode encodes a value of a stream if it fits: a client that sees a rank as answered must get its
+// value.
 func (r request) encode(v value, most int) (encoded, error) {
 	b, err := r.format.Encode(v)
 	switch {
 	case err != nil:
 		return nil, &actor.Error{Code: actor.CodeHandler, Text: err.Error(), Ran: true}
-	case len(b) > most-headerRoom:
+	case len(b) > most-headerReserve:
 		return nil, r.tooLarge(len(b), most)
 	}
 	return b, nil
@@ -96,12 +97,12 @@ func (r request) encode(v value, most int) (encoded, error) {
 func (r request) message(o outcome) bus.Msg {
 	out := bus.Msg{Subject: r.reply, Header: bus.Header{}}
 	out.Header.Set(actor.HeaderContentType, r.format.ContentType())
-	if o.at != nil {
-		out.Header.Set(actor.HeaderRank, strconv.Itoa(o.at.rank))
-		out.Header.Set(headerPoint, o.at.point)
+	if o.point != nil {
+		out.Header.Set(actor.HeaderRank, strconv.Itoa(o.point.rank))
+		out.Header.Set(headerPoint, o.point.point)
 	}
-	if o.cover != nil {
-		o.cover.write(out.Header)
+	if o.coverage != nil {
+		o.coverage.write(out.Header)
 	}
 	if raw, done := o.body.(encoded); done && o.err == nil {
 		out.Data = raw
@@ -116,7 +117,7 @@ func (r request) message(o outcome) bus.Msg {
 		out.Header.Set(headerPartial, oneLine(o.err.Error(), maxPartial))
 	case o.err != nil:
 		actor.FailForeign(&out, r.format, o.err)
-		out.Header.Set(actor.HeaderErrorCode, strconv.Itoa(codeOf(o.err, o.cover)))
+		out.Header.Set(actor.HeaderErrorCode, strconv.Itoa(codeOf(o.err, o.coverage)))
 	}
 	return out
 }
@@ -125,19 +126,19 @@ func (c coverage) write(h bus.Header) {
 	for key, n := range map[string]int{
 		headerAsked: c.asked, headerAnswered: c.answered, headerFailed: c.failed, headerMissing: c.missing,
 	} {
-		if key != headerAnswered || !c.posted {
+		if key != headerAnswered || !c.sendOnly {
 			h.Set(key, strconv.Itoa(n))
 		}
 	}
 	if c.failed > 0 {
-		h.Set(headerFailedRegion, bounded(c.failedRegion, maxRegion))
+		h.Set(headerFailedRegion, truncateText(c.failedRegion, maxRegion))
 	}
 	if c.missing > 0 {
-		h.Set(headerMissingRegion, bounded(c.missingRegion, maxRegion))
+		h.Set(headerMissingRegion, truncateText(c.missingRegion, maxRegion))
 	}
 }
 
-// codeOf is the number of an error: of a cast that nobody answered that of the first failure.
+// codeOf is the code of an error; for a cast without answers, that of the first failure.
 func codeOf(err error, c *coverage) int {
 	if c != nil {
 		switch _, covers := errors.AsType[*cast.CoverageError](err); {
@@ -160,7 +161,7 @@ func codeOf(err error, c *coverage) int {
 	return actor.FromWire(actor.EncodeError(err)).HTTPCode()
 }
 
-// coverageOf reads the coverage out of what a verb returned; false when it does not say.
+// coverageOf extracts the coverage from a verb's error; false when it has none.
 func coverageOf(err error, asked int) (coverage, bool) {
 	if err == nil {
 		return coverage{asked: asked, answered: asked}, true
@@ -180,8 +181,8 @@ func coverageOf(err error, asked int) (coverage, bool) {
 	return out, true
 }
 
-// tally counts the answers of a stream.
-type tally struct {
+// outcomeCounts counts the answers of a stream.
+type outcomeCounts struct {
 	base            shape.Extent
 	answered        int
 	failed, missing []int // base ranks
@@ -189,11 +190,11 @@ type tally struct {
 }
 
 // count takes one rank's answer, and reports whether the rank is missing.
-func (t *tally) count(rank int, err error) (missing bool) {
+func (t *outcomeCounts) count(rank int, err error) (missing bool) {
 	switch {
 	case err == nil:
 		t.answered++
-	case silent(err):
+	case isNoAnswer(err):
 		t.missing = append(t.missing, rank)
 		return true
 	default:
@@ -205,40 +206,40 @@ func (t *tally) count(rank int, err error) (missing bool) {
 	return false
 }
 
-// silent tells a rank that said nothing from one that said why not.
-func silent(err error) bool {
+// isNoAnswer distinguishes a silent rank from one with an error.
+func isNoAnswer(err error) bool {
 	e, ok := errors.AsType[*actor.Error](err)
 	return ok && (e.Code == actor.CodeDeadline || e.Code == actor.CodeCanceled) && !e.Ran
 }
 
-func (t *tally) coverage() coverage {
+func (t *outcomeCounts) coverage() coverage {
 	return coverage{
 		asked: t.answered + len(t.failed) + len(t.missing), answered: t.answered, failed: len(t.failed), missing: len(t.missing),
 		failedRegion: shape.Describe(t.base, t.failed), missingRegion: shape.Describe(t.base, t.missing), first: t.first,
 	}
 }
 
-// tooLarge says that an answer does not fit into a message.
+// tooLarge is the error of an answer that does not fit into a message.
 func (r request) tooLarge(size, limit int) error {
 	text := fmt.Sprintf("the answer has %d bytes, a message here at most %d", size, limit)
 	switch r.collect {
-	case gather:
-		text += fmt.Sprintf(": ask with %s: %s, or for a smaller %s", headerCollect, stream, headerRegion)
-	case stream:
-		text += fmt.Sprintf(", of which %d are for headers", headerRoom)
-	case reduce:
+	case modeGather:
+		text += fmt.Sprintf(": ask with %s: %s, or for a smaller %s", headerCollect, modeStream, headerRegion)
+	case modeStream:
+		text += fmt.Sprintf(", of which %d are for headers", headerReserve)
+	case modeReduce:
 		text += fmt.Sprintf(": ask for a smaller %s, or with a reducer that keeps less", headerRegion)
 	}
 	return &actor.Error{Code: actor.CodeTooLarge, Text: text, Ran: true}
 }
 
-// oneLine is a text that fits into a header.
+// oneLine makes a text fit into a header.
 func oneLine(s string, size int) string {
-	return bounded(strings.NewReplacer("\r", " ", "\n", " ").Replace(s), size)
+	return truncateText(strings.NewReplacer("\r", " ", "\n", " ").Replace(s), size)
 }
 
-// bounded cuts a text between two runes.
-func bounded(s string, size int) string {
+// truncateText cuts a text between two runes.
+func truncateText(s string, size int) string {
 	const cut = "…"
 	if len(s) <= size {
 		return s

@@ -12,10 +12,10 @@ import (
 	"github.com/castnet-io/castnet/mesh/shape"
 )
 
-var inJSON = request{reply: "_INBOX.x", format: wire.JSON, collect: gather}
+var inJSON = request{reply: "_INBOX.x", format: wire.JSON, collect: modeGather}
 
 func TestAnswer_oneMessageHasValueAndCoverage(t *testing.T) {
-	m := inJSON.message(outcome{body: []value{{[]byte{1}}, {}, {[]byte{3}}}, cover: &coverage{asked: 3, answered: 3}})
+	m := inJSON.message(outcome{body: []value{{[]byte{1}}, {}, {[]byte{3}}}, coverage: &coverage{asked: 3, answered: 3}})
 	require.Equal(t, "[1,null,3]", string(m.Data))
 	require.Equal(t, map[string][]string{
 		"Content-Type": {"application/json"}, headerAsked: {"3"}, headerAnswered: {"3"}, headerFailed: {"0"}, headerMissing: {"0"},
@@ -28,7 +28,7 @@ func TestAnswer_oneMessageHasValueAndCoverage(t *testing.T) {
 
 func TestAnswer_aPartialOneSaysWhyInOneLine(t *testing.T) {
 	why := errors.New("rank 1:\nno " + strings.Repeat("ü", 2000))
-	m := inJSON.message(outcome{body: int64(3), err: why, partial: true, cover: &coverage{
+	m := inJSON.message(outcome{body: int64(3), err: why, partial: true, coverage: &coverage{
 		asked: 3, answered: 1, failed: 1, missing: 1, failedRegion: "gpu=1", missingRegion: "gpu=2",
 	}})
 	require.Equal(t, "3", string(m.Data))
@@ -40,7 +40,7 @@ func TestAnswer_aPartialOneSaysWhyInOneLine(t *testing.T) {
 }
 
 func TestAnswer_theEndOfAStreamIsEmptyAndNothingElse(t *testing.T) {
-	require.Empty(t, inJSON.message(outcome{empty: true, cover: &coverage{}}).Data)
+	require.Empty(t, inJSON.message(outcome{empty: true, coverage: &coverage{}}).Data)
 	require.NotEmpty(t, inJSON.message(outcome{empty: true, err: errors.New("")}).Data)
 }
 
@@ -69,7 +69,7 @@ func TestAnswer_whatHasNoJSONFormIsAnErrorThatSaysSo(t *testing.T) {
 }
 
 func TestTally_addsUp(t *testing.T) {
-	sum := tally{base: shape.Of("host", 2).With("gpu", 2)}
+	sum := outcomeCounts{base: shape.Of("host", 2).With("gpu", 2)}
 	require.False(t, sum.count(0, nil))
 	require.False(t, sum.count(1, &actor.Error{Code: actor.CodeHandler, Text: "no"}))
 	require.False(t, sum.count(2, &actor.Error{Code: actor.CodeDeadline, Ran: true}), "a handler's own deadline is no silence")
@@ -77,6 +77,6 @@ func TestTally_addsUp(t *testing.T) {
 	c := sum.coverage()
 	require.Equal(t, c.asked, c.answered+c.failed+c.missing, "GW-3")
 	require.Equal(t, []any{4, 1, 2, 1, "host=1,gpu=1"}, []any{c.asked, c.answered, c.failed, c.missing, c.missingRegion})
-	require.Equal(t, place{3, "host=1,gpu=1"}, placeOf(sum.base, 3))
-	require.Equal(t, place{0, ""}, placeOf(shape.Extent{}, 0))
+	require.Equal(t, meshPoint{3, "host=1,gpu=1"}, meshPointOf(sum.base, 3))
+	require.Equal(t, meshPoint{0, ""}, meshPointOf(shape.Extent{}, 0))
 }

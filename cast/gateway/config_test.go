@@ -15,7 +15,7 @@ func TestKey_gatewayDeadlineIsTheLongestThatCanBeAskedFor(t *testing.T) {
 	s := newSystem(t)
 	require.NoError(t, s.gateway.Close(t.Context()))
 	cfg := &config.Config{}
-	require.NoError(t, config.GatewayDeadline.Set(cfg, 2*time.Minute))
+	require.NoError(t, config.GatewayMaxTimeout.Set(cfg, 2*time.Minute))
 	g, err := Start(t.Context(), Options{Label: "b", Bus: &bus.Options{URL: s.cluster.Server.URL(), Token: "secret"}, Config: cfg})
 	require.NoError(t, err)
 	testkit.Close(t, g.Close)

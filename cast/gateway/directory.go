@@ -18,126 +18,127 @@ const (
 	maxEntries = 1024            // meshes that the directory knows
 	maxAge     = 5 * time.Second // after which an entry is looked up anew, in the background
 	minAge     = time.Second     // before which it is not, whatever dies, and whether or not that succeeds
-	// lookEvery is the time between two looks at what has been looked at: else everybody who asks for what is
-	// not there would have all hosts and procs asked. Who asks meanwhile waits for the next.
-	lookEvery  = 50 * time.Millisecond
-	maxLooks   = 8            // meshes at a time whose procs are asked
-	maxWaiting = 2 * maxCasts // looks that wait for those: casts may have given them up
-	lookWithin = 10 * time.Second
-	// rosterWithin is how long the procs of a mesh may take to say what runs there: a silent one is not waited
-	// for, the others know as well.
-	rosterWithin = time.Second
+	// lookupInterval is the time between two lookups of the same name or of all meshes. Without it,
+	// each request for a missing mesh would query all hosts and procs. Requests in between wait for
+	// the next lookup.
+	lookupInterval = 50 * time.Millisecond
+	maxLookups     = 8            // meshes at a time whose procs are asked
+	maxWaiting     = 2 * maxCasts // looks that wait for those: casts may have given them up
+	lookupTimeout  = 10 * time.Second
+	// listActorsTimeout bounds the wait for the procs of a mesh to list their actors. It does not
+	// wait for silent ones; the others know as well.
+	listActorsTimeout = time.Second
 )
 
-// finder looks at what lives.
-type finder interface {
-	Meshes(ctx context.Context) ([]mesh.MeshState, error) // of every host, which takes its time
-	Known(ctx context.Context) ([]mesh.MeshState, error)  // of those that are known, if these are all
-	Among(all []mesh.MeshState, name string) (mesh.ProcMesh, error)
+// meshFinder finds live meshes.
+type meshFinder interface {
+	Meshes(ctx context.Context) ([]mesh.MeshState, error)      // of every host, which takes its time
+	KnownMeshes(ctx context.Context) ([]mesh.MeshState, error) // of those that are known, if these are all
+	LookupIn(all []mesh.MeshState, name string) (mesh.ProcMesh, error)
 }
 
-// entry is what is known of the mesh of one name.
+// entry is the cached mesh of one name.
 type entry struct {
 	procs  mesh.ProcMesh
-	roster mesh.Roster
-	at     time.Time // when it was asked for
+	actors mesh.ActorList
+	asOf   time.Time // when it was asked for
 
-	next time.Time // when a cast has it looked up anew; guarded by the directory
+	refreshAt time.Time // when a cast has it looked up anew; guarded by the directory
 }
 
-// survey is one look at all meshes, for whoever looks for one.
-type survey struct {
-	at   time.Time
-	done chan struct{} // closed once the rest is set
-	all  []mesh.MeshState
-	err  error
+// meshScan is one query of all meshes, shared by all lookups.
+type meshScan struct {
+	startedAt time.Time
+	done      chan struct{} // closed once the rest is set
+	meshes    []mesh.MeshState
+	err       error
 }
 
-// look is one look at a name, which several may wait for.
-type look struct {
-	at   time.Time
-	done chan struct{} // closed once the rest is set
-	e    *entry
-	err  error
+// pendingLookup is one lookup of a name, which several requests may wait for.
+type pendingLookup struct {
+	startedAt time.Time
+	done      chan struct{} // closed once the rest is set
+	entry     *entry
+	err       error
 }
 
-// directory keeps the meshes that casts went to, so that the next one asks nobody (GW-5).
+// directory caches the meshes of earlier casts, so that the next one asks no host (GW-5).
 type directory struct {
-	net   finder
-	gone  func(*entry) bool // no rank of it lives
-	spawn func(func(context.Context)) bool
-	slots chan struct{}
+	net    meshFinder
+	isGone func(*entry) bool // no rank of it lives
+	spawn  func(func(context.Context)) bool
+	slots  chan struct{}
 
-	mu      sync.Mutex // guards all below
-	entries map[string]*entry
-	looks   map[string]*look
-	waiting int     // looks that are not done
-	known   *survey // of the hosts that are known; nil: none so far
-	every   *survey // of all hosts
+	mu            sync.Mutex // guards all below
+	entries       map[string]*entry
+	lookups       map[string]*pendingLookup
+	waiting       int       // looks that are not done
+	lastKnownScan *meshScan // of the hosts that are known; nil: none so far
+	lastFullScan  *meshScan // of all hosts
 }
 
-func newDirectory(net finder, gone func(*entry) bool, spawn func(func(context.Context)) bool) *directory {
+func newDirectory(net meshFinder, gone func(*entry) bool, spawn func(func(context.Context)) bool) *directory {
 	return &directory{
-		net: net, gone: gone, spawn: spawn, slots: make(chan struct{}, maxLooks),
-		entries: map[string]*entry{}, looks: map[string]*look{},
+		net: net, isGone: gone, spawn: spawn, slots: make(chan struct{}, maxLookups),
+		entries: map[string]*entry{}, lookups: map[string]*pendingLookup{},
 	}
 }
 
-// find is the entry of a name that was asked for after a time; the zero time takes what there is.
+// find is the entry of a name, looked up after a time; the zero time accepts a cached one.
 func (d *directory) find(ctx context.Context, name string, after time.Time) (*entry, error) {
 	d.mu.Lock()
-	if e := d.entries[name]; e != nil && !e.at.Before(after) && !d.gone(e) {
-		if now := time.Now(); now.After(e.next) && d.looks[name] == nil {
-			e.next = now.Add(minAge)
-			d.lookLocked(name, false)
+	if e := d.entries[name]; e != nil && !e.asOf.Before(after) && !d.isGone(e) {
+		if now := time.Now(); now.After(e.refreshAt) && d.lookups[name] == nil {
+			e.refreshAt = now.Add(minAge)
+			d.startLookupLocked(name, false)
 		}
 		d.mu.Unlock()
 		return e, nil
 	}
-	l := d.looks[name]
-	if l == nil || l.at.Before(after) {
-		l = d.lookLocked(name, true)
+	l := d.lookups[name]
+	if l == nil || l.startedAt.Before(after) {
+		l = d.startLookupLocked(name, true)
 	}
 	d.mu.Unlock()
 	select {
 	case <-l.done:
-		return l.e, l.err
+		return l.entry, l.err
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
 }
 
-// lookLocked starts a look, which is soon over if somebody waits for it.
-func (d *directory) lookLocked(name string, soon bool) *look {
-	l := &look{at: time.Now(), done: make(chan struct{})}
+// startLookupLocked starts a lookup. It is short if a request waits for it.
+func (d *directory) startLookupLocked(name string, soon bool) *pendingLookup {
+	l := &pendingLookup{startedAt: time.Now(), done: make(chan struct{})}
 	if old := d.entries[name]; old != nil {
-		l.at = notBefore(old.at.Add(lookEvery))
+		l.startedAt = notBefore(old.asOf.Add(lookupInterval))
 	}
 	if d.waiting >= maxWaiting {
 		l.err = &actor.Error{Code: actor.CodeUnavailable, Text: fmt.Sprintf("this gateway looks for %d meshes at once already", maxWaiting)}
 		close(l.done)
 		return l
 	}
-	d.looks[name] = l
+	d.lookups[name] = l
 	d.waiting++
 	run := func(ctx context.Context) {
-		l.e, l.err = d.look(ctx, name, l.at, soon)
+		l.entry, l.err = d.lookup(ctx, name, l.startedAt, soon)
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		d.waiting--
 		switch old := d.entries[name]; {
-		case l.e != nil && (old == nil || old.at.Before(l.e.at)):
-			d.keepLocked(name, l.e)
-		case old != nil && old.at.Before(l.at) && isAnswer(l.err): // else it could not be found out
+		case l.entry != nil && (old == nil || old.asOf.Before(l.entry.asOf)):
+			d.storeLocked(name, l.entry)
+		case old != nil && old.asOf.Before(l.startedAt) && isDefinite(l.err): // else it could not be found out
 			delete(d.entries, name)
 		}
-		if d.looks[name] == l {
-			delete(d.looks, name)
+		if d.lookups[name] == l {
+			delete(d.lookups, name)
 		}
 		close(l.done)
 	}
 	if !d.spawn(run) {
-		delete(d.looks, name)
+		delete(d.lookups, name)
 		d.waiting--
 		l.err = errClosing
 		close(l.done)
@@ -145,15 +146,17 @@ func (d *directory) lookLocked(name string, soon bool) *look {
 	return l
 }
 
-// isAnswer tells that a look has found that a name stands for nothing, or for several things.
-func isAnswer(err error) bool { return isA[*mesh.NotFoundError](err) || isA[*mesh.AmbiguousError](err) }
+// isDefinite reports whether a lookup proved that a name has no mesh, or several.
+func isDefinite(err error) bool {
+	return isA[*mesh.NotFoundError](err) || isA[*mesh.AmbiguousError](err)
+}
 
-// look finds a mesh and asks its procs what runs there.
-func (d *directory) look(ctx context.Context, name string, at time.Time, soon bool) (*entry, error) {
+// lookup finds a mesh and asks its procs for their actors.
+func (d *directory) lookup(ctx context.Context, name string, at time.Time, soon bool) (*entry, error) {
 	sleepUntil(ctx, at)
-	ctx, cancel := context.WithTimeout(ctx, lookWithin)
+	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
-	s, procs, err := d.among(ctx, name, at, soon)
+	s, procs, err := d.findMesh(ctx, name, at, soon)
 	if err != nil {
 		return nil, err
 	}
@@ -163,53 +166,53 @@ func (d *directory) look(ctx context.Context, name string, at time.Time, soon bo
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	ctx, enough := context.WithTimeout(ctx, rosterWithin)
+	ctx, enough := context.WithTimeout(ctx, listActorsTimeout)
 	defer enough()
-	roster, err := procs.Roster(ctx)
+	roster, err := procs.ListActors(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return &entry{procs: procs, roster: roster, at: s.at}, nil
+	return &entry{procs: procs, actors: roster, asOf: s.startedAt}, nil
 }
 
-// among finds a mesh: that there is no such thing is the word of all hosts alone.
-func (d *directory) among(ctx context.Context, name string, at time.Time, soon bool) (*survey, mesh.ProcMesh, error) {
+// findMesh finds a mesh. It reports a mesh as missing only after a query of all hosts.
+func (d *directory) findMesh(ctx context.Context, name string, at time.Time, soon bool) (*meshScan, mesh.ProcMesh, error) {
 	if soon {
-		if s, err := d.survey(ctx, &d.known, d.net.Known, at); err == nil {
-			if procs, err := d.net.Among(s.all, name); err == nil {
+		if s, err := d.scan(ctx, &d.lastKnownScan, d.net.KnownMeshes, at); err == nil {
+			if procs, err := d.net.LookupIn(s.meshes, name); err == nil {
 				return s, procs, nil
 			}
 		}
 	}
-	s, err := d.survey(ctx, &d.every, d.net.Meshes, at)
+	s, err := d.scan(ctx, &d.lastFullScan, d.net.Meshes, at)
 	if err != nil {
 		return nil, mesh.ProcMesh{}, err
 	}
-	procs, err := d.net.Among(s.all, name)
+	procs, err := d.net.LookupIn(s.meshes, name)
 	return s, procs, err
 }
 
-// survey is what lives, as asked for after a time: what is there by then is not missed. Hosts are asked by
-// one at a time, for all who wait.
-func (d *directory) survey(
-	ctx context.Context, last **survey, ask func(context.Context) ([]mesh.MeshState, error), after time.Time,
-) (*survey, error) {
+// scan is the live meshes at a time or later. One goroutine queries the hosts, for all waiting
+// lookups.
+func (d *directory) scan(
+	ctx context.Context, last **meshScan, ask func(context.Context) ([]mesh.MeshState, error), after time.Time,
+) (*meshScan, error) {
 	for {
 		d.mu.Lock()
 		s, mine := *last, false
-		if s == nil || s.isDone() && s.at.Before(after) {
-			next := &survey{at: time.Now(), done: make(chan struct{})}
+		if s == nil || s.isDone() && s.startedAt.Before(after) {
+			next := &meshScan{startedAt: time.Now(), done: make(chan struct{})}
 			if s != nil {
-				next.at = notBefore(s.at.Add(lookEvery))
+				next.startedAt = notBefore(s.startedAt.Add(lookupInterval))
 			}
 			s, mine, *last = next, true, next
 		}
 		d.mu.Unlock()
 		if mine {
-			sleepUntil(ctx, s.at)
-			s.all, s.err = ask(ctx)
-			if s.err != nil && ctx.Err() == nil && last == &d.every { // somebody died while he was asked
-				s.all, s.err = ask(ctx)
+			sleepUntil(ctx, s.startedAt)
+			s.meshes, s.err = ask(ctx)
+			if s.err != nil && ctx.Err() == nil && last == &d.lastFullScan { // somebody died while he was asked
+				s.meshes, s.err = ask(ctx)
 			}
 			close(s.done)
 		}
@@ -218,7 +221,7 @@ func (d *directory) survey(
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
-		if !s.at.Before(after) {
+		if !s.startedAt.Before(after) {
 			return s, s.err
 		}
 	}
@@ -242,7 +245,7 @@ func sleepUntil(ctx context.Context, t time.Time) {
 	}
 }
 
-func (s *survey) isDone() bool {
+func (s *meshScan) isDone() bool {
 	select {
 	case <-s.done:
 		return true
@@ -251,49 +254,49 @@ func (s *survey) isDone() bool {
 	}
 }
 
-// keepLocked keeps an entry, in place of the oldest when there are too many.
-func (d *directory) keepLocked(name string, e *entry) {
+// storeLocked keeps an entry, in place of the oldest when there are too many.
+func (d *directory) storeLocked(name string, e *entry) {
 	if old := d.entries[name]; old == nil && len(d.entries) >= maxEntries {
 		oldest := ""
 		for other, o := range d.entries {
-			if oldest == "" || o.at.Before(d.entries[oldest].at) {
+			if oldest == "" || o.asOf.Before(d.entries[oldest].asOf) {
 				oldest = other
 			}
 		}
 		delete(d.entries, oldest)
 	}
-	e.next = e.at.Add(maxAge)
+	e.refreshAt = e.asOf.Add(maxAge)
 	d.entries[name] = e
 }
 
-// age makes the entries of a mesh old, for something in it has died: who asks next takes what there is,
-// and it is looked up anew, once a second at most.
-func (d *directory) age(id subjects.MeshID) {
+// markStale makes the entries of a mesh stale after a death in it. The next request uses the stale
+// entry while a new lookup runs, once a second at most.
+func (d *directory) markStale(id subjects.MeshID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, e := range d.entries {
-		if soon := e.at.Add(minAge); e.procs.ID() == id && soon.Before(e.next) && e.next.Sub(e.at) == maxAge {
-			e.next = soon
+		if soon := e.asOf.Add(minAge); e.procs.ID() == id && soon.Before(e.refreshAt) && e.refreshAt.Sub(e.asOf) == maxAge {
+			e.refreshAt = soon
 		}
 	}
 }
 
-// target is the actors that a request is for.
+// target is the actors addressed by a request.
 func (e *entry) target(r request) (to mesh.ActorMesh[any], info agent.ActorInfo, err error) {
-	full, err := e.roster.Find(r.actor)
+	full, err := e.actors.Find(r.actor)
 	if err != nil {
 		return to, info, err
 	}
-	return mesh.On[any](e.procs, full), e.roster.Actors[full], nil
+	return mesh.ActorsOn[any](e.procs, full), e.actors.Actors[full], nil
 }
 
-// notThere puts what a look found into the words of an answer.
-func notThere(err error) error {
+// lookupError converts the error of a lookup to that of an answer.
+func lookupError(err error) error {
 	switch {
 	case isA[*mesh.NotFoundError](err):
 		return &actor.Error{Code: actor.CodeNoActor, Text: err.Error()}
 	case isA[*mesh.AmbiguousError](err):
-		return bad("%v", err)
+		return badRequest("%v", err)
 	case isA[*actor.Error](err), isA[*cast.CoverageError](err):
 		return err
 	case errors.Is(err, context.DeadlineExceeded):

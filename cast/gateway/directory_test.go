@@ -28,11 +28,11 @@ func (h *fakeHosts) Meshes(ctx context.Context) ([]mesh.MeshState, error) {
 	return nil, h.err()
 }
 
-func (h *fakeHosts) Known(context.Context) ([]mesh.MeshState, error) {
-	return nil, errNotAllKnown
+func (h *fakeHosts) KnownMeshes(context.Context) ([]mesh.MeshState, error) {
+	return nil, errHostsIncomplete
 }
 
-func (h *fakeHosts) Among(_ []mesh.MeshState, name string) (mesh.ProcMesh, error) {
+func (h *fakeHosts) LookupIn(_ []mesh.MeshState, name string) (mesh.ProcMesh, error) {
 	return mesh.ProcMesh{}, &mesh.NotFoundError{What: "mesh", Name: name}
 }
 
@@ -49,7 +49,7 @@ func directoryOf(h *fakeHosts) (d *directory, wait func()) {
 func (d *directory) knows(name string, ago time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.keepLocked(name, &entry{at: time.Now().Add(-ago)})
+	d.storeLocked(name, &entry{asOf: time.Now().Add(-ago)})
 }
 
 func TestDirectory_keepsWhatItKnowsWhenHostsCannotBeAsked(t *testing.T) {
@@ -84,7 +84,7 @@ func TestDirectory_manyDeathsHaveItLookOnceASecondAtMost(t *testing.T) {
 		d, wait := directoryOf(h)
 		d.knows("demo", 0)
 		for range 300 { // in 3 s
-			d.age(subjects.MeshID{})
+			d.markStale(subjects.MeshID{})
 			_, err := d.find(t.Context(), "demo", time.Time{})
 			require.NoError(t, err)
 			time.Sleep(10 * time.Millisecond)
@@ -110,7 +110,7 @@ func TestDirectory_manyNamesAreLookedForAtOnce(t *testing.T) {
 		wait()
 		require.LessOrEqual(t, time.Since(began), 500*time.Millisecond)
 		require.LessOrEqual(t, h.asked.Load(), int32(2))
-		require.Empty(t, d.looks)
+		require.Empty(t, d.lookups)
 		require.Zero(t, d.waiting)
 	})
 }
@@ -168,15 +168,15 @@ func TestDirectory_whoAsksOftenForWhatIsNotThereHasHostsAskedNowAndThen(t *testi
 		for range 1000 { // in 1 s
 			callers.Go(func() {
 				asked := time.Now()
-				s, err := d.survey(t.Context(), &d.known, ask, asked)
+				s, err := d.scan(t.Context(), &d.lastKnownScan, ask, asked)
 				require.NoError(t, err)
-				require.False(t, s.at.Before(asked), "what is there by then is not missed")
-				require.LessOrEqual(t, time.Since(asked), lookEvery)
+				require.False(t, s.startedAt.Before(asked), "what is there by then is not missed")
+				require.LessOrEqual(t, time.Since(asked), lookupInterval)
 			})
 			time.Sleep(time.Millisecond)
 		}
 		callers.Wait()
 		wait()
-		require.InDelta(t, time.Second/lookEvery, h.asked.Load(), 2)
+		require.InDelta(t, time.Second/lookupInterval, h.asked.Load(), 2)
 	})
 }

@@ -21,15 +21,15 @@ import (
 )
 
 const (
-	group    = "gateway" // the queue group of all gateways
-	maxCasts = 1024      // at a time
-	maxBytes = 64 << 20  // of the bodies of those, or one
-	// What clients can cause is logged this often at most; the counters have it all.
+	queueGroup = "gateway" // the queue group of all gateways
+	maxCasts   = 1024      // at a time
+	maxBytes   = 64 << 20  // of the bodies of those, or one
+	// Log messages that clients can cause have this limit; the counters have all.
 	noisyBurst  = 20
 	noisyPeriod = 10 * time.Second
 )
 
-// What a gateway says when it closes: of casts that are under way, and of requests that come to it all the same.
+// Errors of a closing gateway, for running casts and for later requests.
 var (
 	errClosing = &actor.Error{Code: actor.CodeUnavailable, Text: "the gateway stops: whether the cast ran is not known"}
 	errClosed  = &actor.Error{Code: actor.CodeUnavailable, Text: "the gateway stops: nothing was cast"}
@@ -48,50 +48,50 @@ type Options struct {
 
 // Gateway is a running gateway.
 type Gateway struct {
-	net           *mesh.Net
-	proc          *actor.Proc
-	space         subjects.Space
-	data, control *bus.Conn
-	log, loud     zerolog.Logger
-	version       string
-	label         string
+	net             *mesh.Net
+	proc            *actor.Proc
+	space           subjects.Space
+	data, control   *bus.Conn
+	log, sampledLog zerolog.Logger
+	version         string
+	label           string
 
 	hosts     *hosts
 	directory *directory
 	peers     *peers
 	catalog   catalog
-	counts    counts
+	counts    counters
 	sub       *bus.Sub
 	release   []func()
 
-	admit  func(from string) *actor.Error // takes one request of a sender, or says that it sends too many
-	under  atomic.Int64                   // casts under way
-	bytes  atomic.Int64                   // of their bodies
-	next   chan bus.Msg                   // to a worker that waits for it
-	idle   atomic.Int64                   // workers that wait
-	outbox *outbox
-	ctx    context.Context
-	cancel context.CancelCauseFunc
+	admit       func(from string) *actor.Error // takes one request of a sender, or says that it sends too many
+	active      atomic.Int64                   // casts under way
+	activeBytes atomic.Int64                   // of their bodies
+	handoff     chan bus.Msg                   // to a worker that waits for it
+	idleWorkers atomic.Int64                   // workers that wait
+	outbox      *outbox
+	ctx         context.Context
+	cancel      context.CancelCauseFunc
 
 	mu      sync.Mutex // held while a goroutine starts, or none does any more
 	closing bool
 	wg      sync.WaitGroup
 }
 
-// counts are what a gateway did.
-type counts struct {
-	requests, failed, refused, unanswerable, mourned atomic.Uint64
-	took                                             atomic.Int64 // nanoseconds in all
-	last                                             atomic.Pointer[string]
+// counters count a gateway's work.
+type counters struct {
+	requests, failed, refused, unanswerable, expired atomic.Uint64
+	totalNanos                                       atomic.Int64 // nanoseconds in all
+	lastError                                        atomic.Pointer[string]
 }
 
-// Start starts a gateway with connections of its own: when it returns, it is one of those that serve the
+// Start starts a gateway with its own connections. When it returns, the gateway serves the
 // namespace.
 func Start(ctx context.Context, o Options) (*Gateway, error) {
-	g := &Gateway{label: o.Label, version: o.Version, next: make(chan bus.Msg), outbox: newOutbox()}
+	g := &Gateway{label: o.Label, version: o.Version, handoff: make(chan bus.Msg), outbox: newOutbox()}
 	net, err := mesh.Connect(ctx, mesh.Options{
 		Bus: o.Bus, Root: o.Root, Namespace: o.Namespace, Label: "gateway", Name: "gateway/" + o.Label,
-		Actors: []actor.Def{aliveDef()}, Config: o.Config, Log: o.Log,
+		Actors: []actor.Def{livenessDef()}, Config: o.Config, Log: o.Log,
 		OnFailure: func(actor.Event) {}, // it is logged; requests are served all the same
 	})
 	if err != nil {
@@ -100,7 +100,7 @@ func Start(ctx context.Context, o Options) (*Gateway, error) {
 	g.net, g.proc, g.space = net, net.Proc(), net.Proc().Space()
 	g.data, g.control = net.Bus().Data(), net.Bus().Control()
 	g.log = o.Log.With().Stringer("gateway", g.proc.ID().Process()).Logger()
-	g.loud = g.log.Sample(&zerolog.BurstSampler{Burst: noisyBurst, Period: noisyPeriod})
+	g.sampledLog = g.log.Sample(&zerolog.BurstSampler{Burst: noisyBurst, Period: noisyPeriod})
 	g.ctx, g.cancel = context.WithCancelCause(context.Background())
 	g.admit = g.proc.AdmitForeign
 	watcher, err := presence.New(g.proc)
@@ -118,49 +118,48 @@ func Start(ctx context.Context, o Options) (*Gateway, error) {
 
 // serve subscribes everything: requests last.
 func (g *Gateway) serve(ctx context.Context) error {
-	_, err := g.proc.Spawn(ctx, actor.Spawning{Type: gatewayType.Name(), Name: actorName, Params: actor.None{}})
+	_, err := g.proc.Spawn(ctx, actor.SpawnSpec{Type: gatewayType.Name(), Name: actorName, Params: actor.None{}})
 	if err == nil {
 		err = g.peers.join()
 	}
 	if err == nil {
-		err = g.proc.Subscribe(g.space.FirstEvents(actor.KindActor, agent.Name), g.hosts.listen(g.space))
+		err = g.proc.Subscribe(g.space.RankZeroEvents(actor.KindActor, agent.Name), g.hosts.eventHandler(g.space))
 	}
 	if err == nil {
 		err = g.discover()
 	}
 	if err == nil {
-		g.hosts.inherit(ctx) // before it is asked itself
-		_, err = g.data.Lossy(micro.Inbox).SubscribeGroup(g.space.Heartbeats(agent.HostList), group, g.list)
+		g.hosts.copyFromPeer(ctx) // before it is asked itself
+		_, err = g.data.Lossy(micro.Inbox).SubscribeGroup(g.space.Heartbeats(agent.KindHostList), queueGroup, g.serveHostList)
 	}
 	if err != nil {
 		return err
 	}
 	g.release = append(g.release,
-		g.proc.OnUnreachable(func(id subjects.ProcID, _ error) { g.directory.age(id.Mesh) }),
-		g.net.Bus().Watch(g.hosts.stir),
-		g.net.Bus().Watch(g.peers.stir))
-	g.spawn(g.peers.watch)
+		g.proc.OnUnreachable(func(id subjects.ProcID, _ error) { g.directory.markStale(id.Mesh) }),
+		g.net.Bus().Watch(g.hosts.onBusState),
+		g.net.Bus().Watch(g.peers.onBusState))
+	g.spawn(g.peers.run)
 	g.spawn(g.confirm)
-	g.spawn(func(ctx context.Context) { _, _ = g.hosts.look(ctx) }) // else the first cast does
-	g.sub, err = g.requests().SubscribeGroup(g.space.Gateways(), group, g.receive)
+	g.spawn(func(ctx context.Context) { _, _ = g.hosts.scan(ctx) }) // else the first cast does
+	g.sub, err = g.requests().SubscribeGroup(g.space.Gateways(), queueGroup, g.receive)
 	return err
 }
 
-// requests is the Inbox of what clients ask to be cast.
+// requests is the Inbox of clients' requests.
 func (g *Gateway) requests() *bus.Inbox { return g.data.Lossy("requests") }
 
 // ID is the gateway's address: its process.
 func (g *Gateway) ID() subjects.ProcessID { return g.proc.ID().Process() }
 
-// Done is closed once the gateway serves nobody any more: its bus broke, or it was closed.
+// Done is closed once the gateway serves no more: its bus broke, or it was closed.
 func (g *Gateway) Done() <-chan struct{} { return g.net.Bus().Done() }
 
-// Err says why the bus broke; nil while it works and after Close.
+// Err is the reason why the bus broke; nil while it works and after Close.
 func (g *Gateway) Err() error { return g.net.Bus().Err() }
 
-// Close takes no more requests, refuses those that the server has sent here already, answers those under
-// way with an error unless their answer is there, and waits for all that, until ctx ends. A second call does
-// nothing.
+// Close takes no new requests, refuses delivered ones, and answers running ones with an error
+// unless their answer is there. It waits for all that until ctx ends. A second call does nothing.
 func (g *Gateway) Close(ctx context.Context) error {
 	g.mu.Lock()
 	if g.closing {
@@ -184,9 +183,9 @@ func (g *Gateway) Close(ctx context.Context) error {
 	}()
 	select {
 	case <-answered:
-		g.peers.leave()
+		g.peers.announceLeave()
 	case <-ctx.Done():
-		errs = append(errs, fmt.Errorf("close the gateway of %s: %d casts are under way: %w", g.label, g.under.Load(), ctx.Err()))
+		errs = append(errs, fmt.Errorf("close the gateway of %s: %d casts are under way: %w", g.label, g.active.Load(), ctx.Err()))
 	}
 	g.hosts.watcher.Close()
 	return errors.Join(append(errs, g.net.Close(ctx))...)
@@ -212,26 +211,26 @@ func (g *Gateway) receive(m bus.Msg) {
 	}
 	if m.Reply != "" && !g.proc.MayAnswer(m.Reply, from) {
 		g.counts.unanswerable.Add(1)
-		g.loud.Warn().Str("reply", m.Reply).Str("from", from).Msg("a request with a reply subject that is not its sender's")
+		g.sampledLog.Warn().Str("reply", m.Reply).Str("from", from).Msg("a request with a reply subject that is not its sender's")
 		return
 	}
 	if err := g.admit(from); err != nil { // before others are refused for his sake
 		g.refuse(m, err)
 		return
 	}
-	err := g.take(m)
-	if err == nil && !g.work(m) {
+	err := g.acquire(m)
+	if err == nil && !g.dispatch(m) {
 		err = errClosed
 	}
 	if err != nil {
-		g.done(m)
+		g.releaseRequest(m)
 		g.refuse(m, err)
 	}
 }
 
-// take counts a request as one that is under way until it is done, or says that there are too many.
-func (g *Gateway) take(m bus.Msg) *actor.Error {
-	casts, size := g.under.Add(1), g.bytes.Add(int64(len(m.Data)))
+// acquire counts a request as running until it is done, or refuses it above the bound.
+func (g *Gateway) acquire(m bus.Msg) *actor.Error {
+	casts, size := g.active.Add(1), g.activeBytes.Add(int64(len(m.Data)))
 	switch {
 	case casts > maxCasts:
 		return &actor.Error{Code: actor.CodeUnavailable, Text: fmt.Sprintf("this gateway casts %d times at once already", maxCasts)}
@@ -241,27 +240,27 @@ func (g *Gateway) take(m bus.Msg) *actor.Error {
 	return nil
 }
 
-func (g *Gateway) done(m bus.Msg) {
-	g.bytes.Add(-int64(len(m.Data)))
-	g.under.Add(-1)
+func (g *Gateway) releaseRequest(m bus.Msg) {
+	g.activeBytes.Add(-int64(len(m.Data)))
+	g.active.Add(-1)
 }
 
-// refuse answers a request that is not looked at.
+// refuse answers a request without running it.
 func (g *Gateway) refuse(m bus.Msg, err error) {
 	g.counts.refused.Add(1)
-	r, _ := preface(g.space, m)
-	g.say(r, g.publishNow)(outcome{err: err})
+	r, _ := parseReplyInfo(g.space, m)
+	g.newResponder(r, g.publishNow)(outcome{err: err})
 }
 
 // answer answers one request.
 func (g *Gateway) answer(ctx context.Context, m bus.Msg) {
 	began := time.Now()
-	r, err := parse(g.space, m, config.GatewayDeadline.Get(g.net.Config()))
-	r.until = began.Add(r.ttl + awaitServer)
-	say := g.say(r, g.publishSafely)
-	defer func() { g.counts.took.Add(int64(time.Since(began))) }()
-	if err == nil && r.reply == "" && r.collect != post {
-		err = bad("a request without a reply subject: only %s %s wants no answer", headerCollect, post)
+	r, err := parse(g.space, m, config.GatewayMaxTimeout.Get(g.net.Config()))
+	r.publishBy = began.Add(r.ttl + reconnectWait)
+	say := g.newResponder(r, g.publishConfirmed)
+	defer func() { g.counts.totalNanos.Add(int64(time.Since(began))) }()
+	if err == nil && r.reply == "" && r.collect != modeSend {
+		err = badRequest("a request without a reply subject: only %s %s wants no answer", headerCollect, modeSend)
 	}
 	if err != nil {
 		say(outcome{err: err})
@@ -272,50 +271,50 @@ func (g *Gateway) answer(ctx context.Context, m bus.Msg) {
 	ctx, cancel := context.WithTimeout(ctx, r.ttl)
 	defer cancel()
 	g.run(ctx, r, func(o outcome) {
-		if errors.Is(context.Cause(ctx), errClosing) && o.isCutShort() {
+		if errors.Is(context.Cause(ctx), errClosing) && o.isTruncated() {
 			o.err, o.partial, o.empty = errClosing, false, false
 		}
 		say(o)
 	})
 }
 
-// isCutShort reports that an answer says less than it would have, had the gateway not closed: who was not
-// waited for is missing.
-func (o outcome) isCutShort() bool {
+// isTruncated reports whether closing the gateway cut an answer short: ranks that it did not wait
+// for are missing.
+func (o outcome) isTruncated() bool {
 	switch {
-	case o.cover != nil:
-		return o.cover.missing > 0
-	case o.at != nil:
-		return silent(o.err)
+	case o.coverage != nil:
+		return o.coverage.missing > 0
+	case o.point != nil:
+		return isNoAnswer(o.err)
 	}
 	return o.err != nil
 }
 
-// say publishes what is said to a request. What asks for a stream gets its end after an error, too.
-func (g *Gateway) say(r request, publish func(request, bus.Msg) error) say {
-	var one say
+// newResponder publishes the answer to a request. After an error, a stream also gets its end.
+func (g *Gateway) newResponder(r request, publish func(request, bus.Msg) error) responder {
+	var one responder
 	one = func(o outcome) {
-		if r.streams && o.err != nil && o.at == nil {
-			end := outcome{empty: true, cover: o.cover}
-			if end.cover == nil {
-				end.cover = &coverage{}
+		if r.wantsStream && o.err != nil && o.point == nil {
+			end := outcome{empty: true, coverage: o.coverage}
+			if end.coverage == nil {
+				end.coverage = &coverage{}
 			}
-			o.cover = nil
+			o.coverage = nil
 			defer one(end)
 		}
 		if o.err != nil && !o.partial {
 			g.counts.failed.Add(1)
 			text := oneLine(o.err.Error(), maxPartial)
-			g.counts.last.Store(&text)
+			g.counts.lastError.Store(&text)
 		}
 		switch {
 		case r.reply != "":
 			if err := publish(r, r.message(o)); err != nil {
-				g.loud.Warn().Err(err).Str("to", r.reply).Msg("an answer was not sent")
+				g.sampledLog.Warn().Err(err).Str("to", r.reply).Msg("an answer was not sent")
 			}
 		case o.err != nil:
 			g.counts.unanswerable.Add(1)
-			g.loud.Warn().Err(o.err).Str("from", r.from).Str("mesh", r.mesh).Msg("a request that wants no answer failed")
+			g.sampledLog.Warn().Err(o.err).Str("from", r.from).Str("mesh", r.mesh).Msg("a request that wants no answer failed")
 		}
 	}
 	return one
@@ -328,7 +327,7 @@ func (g *Gateway) publish(r request, m bus.Msg) error {
 	if !errors.Is(err, bus.ErrDisconnected) {
 		return err
 	}
-	ctx, cancel := context.WithDeadline(g.ctx, r.until)
+	ctx, cancel := context.WithDeadline(g.ctx, r.publishBy)
 	defer cancel()
 	back := make(chan struct{}, 1)
 	defer g.net.Bus().Watch(func(s bus.State) {
@@ -351,10 +350,10 @@ func (g *Gateway) publish(r request, m bus.Msg) error {
 	return err
 }
 
-// awaitServer is how long after its deadline an answer waits for a connection that is lost.
-const awaitServer = 30 * time.Second
+// reconnectWait is the time after its deadline that an answer waits for a lost connection.
+const reconnectWait = 30 * time.Second
 
-// publishNow sends one message of an answer. What is too large becomes an error that says so.
+// publishNow sends one message of an answer. It replaces a message that is too large by an error.
 func (g *Gateway) publishNow(r request, m bus.Msg) error {
 	err := g.data.PublishMsg(m)
 	if errors.Is(err, bus.ErrTooLarge) {
@@ -366,9 +365,9 @@ func (g *Gateway) publishNow(r request, m bus.Msg) error {
 	return err
 }
 
-// isGone reports that no rank of a mesh lives.
+// isGone reports whether no rank of a mesh lives.
 func (g *Gateway) isGone(e *entry) bool {
-	t, err := mesh.On[any](e.procs, "").Target()
+	t, err := mesh.ActorsOn[any](e.procs, "").Target()
 	if err != nil {
 		return true
 	}

@@ -18,95 +18,105 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// knownWithin is how long the hosts that are known may take to answer, before it is looked who there is.
-const knownWithin = 200 * time.Millisecond
+// knownHostsTimeout bounds the wait for the known hosts, before a search for all hosts.
+const knownHostsTimeout = 200 * time.Millisecond
 
-// inheritWithin is how long another gateway may take to say which hosts it knows.
-const inheritWithin = 300 * time.Millisecond
+// inheritTimeout bounds the wait for another gateway's list of hosts.
+const inheritTimeout = 300 * time.Millisecond
 
-// startWithin is how long after its first word a host hears what is asked of all.
-const startWithin = time.Second
+// startupGrace is the time from a host's first message until it receives requests to all hosts.
+const startupGrace = time.Second
+
+// departedKept is the time for which a departed host is remembered: an earlier answer may arrive
+// after its goodbye. It exceeds any search for hosts.
+const departedKept = time.Minute
 
 const maxHosts = 4096 // that are known
 
-var errNotAllKnown = errors.New("it is not known which hosts there are")
+var errHostsIncomplete = errors.New("it is not known which hosts there are")
 
-// hosts knows the hosts, the dead ones of the last hour included (discovery.remember), and asks them what lives. Hosts
-// say it when they start and stop, so those that are known are mostly all there are: who asks only them need not
-// wait for more.
+// hosts tracks the hosts, recently dead ones included (discovery.dead-host-retention), and asks
+// them for their meshes. Hosts announce their start and stop, so the known ones are mostly
+// complete, and a query of them need not wait for more.
 type hosts struct {
 	*mesh.Net
 	watcher  *presence.Watcher
 	remember time.Duration
 
-	mu    sync.Mutex // guards all below
-	known map[subjects.HostID]*knownHost
-	all   bool      // none is missing: nothing they said was lost since somebody looked
-	lost  int       // how often they may not have been heard
-	next  time.Time // when whoever asks who there is has that looked up anew
+	mu           sync.Mutex // guards all below
+	known        map[subjects.HostID]*knownHost
+	complete     bool      // none is missing: nothing they said was lost since somebody looked
+	missedEvents int       // how often they may not have been heard
+	nextScan     time.Time // when whoever asks who there is has that looked up anew
 }
 
 // knownHost is a host as this gateway sees it.
 type knownHost struct {
-	heard   time.Time       // last
-	seen    bool            // it was heard by itself, or another gateway has: an event alone may be anybody's
-	now     presence.Change // the last one
-	left    bool            // it said goodbye
-	missing bool            // it did not answer the last look
-	unwatch func()
+	lastHeard time.Time       // last
+	confirmed bool            // it was heard by itself, or another gateway has: an event alone may be anybody's
+	change    presence.Change // the last one
+	left      time.Time       // it said goodbye; zero: it is there
+	missing   bool            // it did not answer the last look
+	unwatch   func()
 }
 
-// isHere reports whether a host is worth asking.
-func (h *knownHost) isHere() bool { return !h.missing && !h.left && h.now.State != presence.Dead }
+// isReachable reports whether a host is worth asking.
+func (h *knownHost) isReachable() bool {
+	return !h.missing && h.left.IsZero() && h.change.State != presence.Dead
+}
 
-// state is that of a host that others are told: silence is more than its watcher may know so far.
+// state is the state of a host for others. It includes silence that the watcher may not have
+// noticed.
 func (h *knownHost) state() (state presence.State, why string) {
-	if h.missing && h.now.State == presence.Alive {
+	if h.missing && h.change.State == presence.Alive {
 		return presence.Suspect, "it did not answer when all hosts were asked"
 	}
-	return h.now.State, h.now.Reason
+	return h.change.State, h.change.Reason
 }
 
 func newHosts(net *mesh.Net, w *presence.Watcher) *hosts {
-	return &hosts{Net: net, watcher: w, remember: config.DiscoveryRemember.Get(net.Config()), known: map[subjects.HostID]*knownHost{}}
+	return &hosts{Net: net, watcher: w, remember: config.DiscoveryDeadHostRetention.Get(net.Config()), known: map[subjects.HostID]*knownHost{}}
 }
 
-// inherit takes over what another gateway knows, so that all of them give the same answer.
-func (h *hosts) inherit(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, inheritWithin)
+// copyFromPeer takes over another gateway's list, so that all gateways give the same answer.
+func (h *hosts) copyFromPeer(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, inheritTimeout)
 	defer cancel()
-	l, err := agent.KnownHosts(ctx, h.Bus(), h.Proc().Space())
+	l, err := agent.ListKnownHosts(ctx, h.Bus(), h.Proc().Space())
 	if err != nil {
 		return // there is no other, or it cannot be asked
 	}
 	now := time.Now()
 	for _, k := range l.Hosts {
-		h.hear(k.ID, now.Add(-k.Silence), true)
+		h.noteAlive(k.ID, now.Add(-k.Silence), true)
 	}
 }
 
-// hear notes that a host lived at a time, and watches it from then on.
-func (h *hosts) hear(id subjects.HostID, at time.Time, seen bool) {
+// noteAlive records that a host lived at a time, and watches it from then on.
+func (h *hosts) noteAlive(id subjects.HostID, at time.Time, seen bool) {
 	h.mu.Lock()
 	k := h.known[id]
 	isNew := k == nil
 	switch {
 	case isNew && len(h.known) >= maxHosts:
-		h.all = false
+		h.complete = false
 		h.mu.Unlock()
 		return
 	case isNew:
-		k = &knownHost{heard: at, unwatch: func() {}}
+		k = &knownHost{lastHeard: at, unwatch: func() {}}
 		h.known[id] = k
-	case at.After(k.heard):
-		k.heard, k.left = at, false
+	case at.After(k.lastHeard):
+		k.lastHeard = at
 	}
-	k.seen = k.seen || seen
+	if at.After(k.left) {
+		k.left = time.Time{}
+	}
+	k.confirmed = k.confirmed || seen
 	h.mu.Unlock()
 	if !isNew {
 		return
 	}
-	unwatch := h.watcher.Watch([]subjects.HostID{id}, h.changed)
+	unwatch := h.watcher.Watch([]subjects.HostID{id}, h.onChange)
 	h.mu.Lock()
 	k.unwatch = unwatch
 	gone := h.known[id] != k
@@ -116,41 +126,50 @@ func (h *hosts) hear(id subjects.HostID, at time.Time, seen bool) {
 	}
 }
 
-// changed takes what the watcher has found out.
-func (h *hosts) changed(c presence.Change) {
+// onChange applies a change from the watcher.
+func (h *hosts) onChange(c presence.Change) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	k := h.known[c.Host]
 	if k == nil {
 		return
 	}
-	if heard := c.At.Add(-c.Silence); !c.Unheard {
-		k.seen = true
+	if heard := c.At.Add(-c.Silence); !c.NeverHeard {
+		k.confirmed = true
 		if c.State == presence.Alive {
 			heard, k.missing = c.At, false
 		}
-		if heard.After(k.heard) {
-			k.heard = heard
+		if heard.After(k.lastHeard) {
+			k.lastHeard = heard
 		}
 	}
-	k.now, k.left = c, c.Left
+	k.change = c
+	switch {
+	case c.Graceful && k.left.IsZero():
+		k.left = c.At
+	case c.State == presence.Alive && c.At.After(k.left):
+		k.left = time.Time{}
+	}
 }
 
-// forget drops the hosts that nobody needs to know any more: those that left in order, that nobody ever heard, that
-// have been dead for too long, and that are back under another ID.
-func (h *hosts) forget() {
+// prune drops hosts that left in order, that were never heard, that have been dead for too long, or
+// that are back under another ID.
+func (h *hosts) prune() {
 	var unwatch []func()
 	h.mu.Lock()
 	back := map[string]time.Time{}
 	for id, k := range h.known {
-		if k.isHere() && k.now.State == presence.Alive && k.heard.After(back[id.Label()]) {
-			back[id.Label()] = k.heard
+		if k.isReachable() && k.change.State == presence.Alive && k.lastHeard.After(back[id.Label()]) {
+			back[id.Label()] = k.lastHeard
 		}
 	}
 	now := time.Now()
 	for id, k := range h.known {
-		dead := k.now.State == presence.Dead
-		if k.left || dead && (!k.seen || now.Sub(k.heard) > h.remember || back[id.Label()].After(k.heard)) {
+		over := k.change.State == presence.Dead && (!k.confirmed || now.Sub(k.lastHeard) > h.remember || back[id.Label()].After(k.lastHeard))
+		if !k.left.IsZero() {
+			over = now.Sub(k.left) > departedKept
+		}
+		if over {
 			delete(h.known, id)
 			unwatch = append(unwatch, k.unwatch)
 		}
@@ -161,31 +180,34 @@ func (h *hosts) forget() {
 	}
 }
 
-// here are the hosts that are worth asking, and whether these may be all.
-func (h *hosts) here() (ids []subjects.HostID, all bool) {
+// reachable are the hosts worth a query, and whether they may be all.
+func (h *hosts) reachable() (ids []subjects.HostID, all bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for id, k := range h.known {
-		if k.isHere() {
+		if k.isReachable() {
 			ids = append(ids, id)
 		}
 	}
 	slices.SortFunc(ids, subjects.HostID.Compare)
-	return ids, h.all
+	return ids, h.complete
 }
 
-// listing is all hosts that are known.
-func (h *hosts) listing() agent.HostListing {
-	h.forget()
+// listing is all known hosts.
+func (h *hosts) listing() agent.HostList {
+	h.prune()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	l := agent.HostListing{All: h.all}
+	l := agent.HostList{Complete: h.complete}
 	now := time.Now()
 	for id, k := range h.known {
+		if !k.left.IsZero() {
+			continue
+		}
 		state, why := k.state()
 		e := agent.KnownHost{ID: id, State: state.String()}
 		if state != presence.Alive {
-			e.Reason, e.Silence = why[:min(len(why), agent.MaxWhy)], max(0, now.Sub(k.heard))
+			e.Reason, e.Silence = why[:min(len(why), agent.MaxReason)], max(0, now.Sub(k.lastHeard))
 		}
 		l.Hosts = append(l.Hosts, e)
 	}
@@ -193,20 +215,21 @@ func (h *hosts) listing() agent.HostListing {
 	return l
 }
 
-// ages reports whether it is time to look who there is: who has died without a word is in the list until then.
-func (h *hosts) ages() bool {
+// isScanDue reports whether a search for hosts is due. Until then the list keeps hosts that died
+// silently.
+func (h *hosts) isScanDue() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := time.Now()
-	if now.Before(h.next) {
+	if now.Before(h.nextScan) {
 		return false
 	}
-	h.next = now.Add(minAge)
+	h.nextScan = now.Add(minAge)
 	return true
 }
 
-// list answers a client that wants to know which hosts there are (agent.HostList).
-func (g *Gateway) list(m bus.Msg) {
+// serveHostList answers a client's request for the hosts (agent.HostList).
+func (g *Gateway) serveHostList(m bus.Msg) {
 	s, err := g.space.Parse(m.Subject)
 	if err != nil || m.Reply == "" || !g.proc.MayAnswer(m.Reply, s.From) || g.admit(s.From) != nil {
 		return // who asks asks the hosts all the same
@@ -216,41 +239,41 @@ func (g *Gateway) list(m bus.Msg) {
 		err = g.data.PublishMsg(bus.Msg{Subject: m.Reply, Data: body})
 	}
 	if err != nil {
-		g.loud.Warn().Err(err).Msg("a client was not told which hosts there are")
+		g.sampledLog.Warn().Err(err).Msg("a client was not told which hosts there are")
 	}
-	if g.hosts.ages() {
-		g.spawn(func(ctx context.Context) { _, _ = g.hosts.look(ctx) }) // else the next one does
+	if g.hosts.isScanDue() {
+		g.spawn(func(ctx context.Context) { _, _ = g.hosts.scan(ctx) }) // else the next one does
 	}
 }
 
 // Meshes asks every host, whether known or not.
 func (h *hosts) Meshes(ctx context.Context) ([]mesh.MeshState, error) {
-	ids, err := h.look(ctx)
+	ids, err := h.scan(ctx)
 	if err != nil {
 		return nil, err
 	}
 	return h.MeshesOn(ctx, ids)
 }
 
-// Known asks the hosts that are known, if that may be all there are.
-func (h *hosts) Known(ctx context.Context) ([]mesh.MeshState, error) {
-	ids, all := h.here()
+// KnownMeshes asks the known hosts, if they may be all.
+func (h *hosts) KnownMeshes(ctx context.Context) ([]mesh.MeshState, error) {
+	ids, all := h.reachable()
 	if !all || len(ids) == 0 {
-		return nil, errNotAllKnown
+		return nil, errHostsIncomplete
 	}
-	ctx, cancel := context.WithTimeout(ctx, knownWithin)
+	ctx, cancel := context.WithTimeout(ctx, knownHostsTimeout)
 	defer cancel()
 	return h.MeshesOn(ctx, ids)
 }
 
-// look finds out which hosts there are. What they say meanwhile is newer.
-func (h *hosts) look(ctx context.Context) (ids []subjects.HostID, err error) {
+// scan searches for hosts. Their own later messages take precedence.
+func (h *hosts) scan(ctx context.Context) (ids []subjects.HostID, err error) {
 	began := time.Now()
 	h.mu.Lock()
-	lost := h.lost
+	lost := h.missedEvents
 	h.mu.Unlock()
-	known, _ := h.here()
-	found, err := agent.Hosts(ctx, h.Bus(), h.Proc().Space(), config.DiscoveryQuiet.Get(h.Config()), known...)
+	known, _ := h.reachable()
+	found, err := agent.DiscoverHosts(ctx, h.Bus(), h.Proc().Space(), config.DiscoveryQuietPeriod.Get(h.Config()), known...)
 	if err != nil {
 		return nil, err
 	}
@@ -260,22 +283,22 @@ func (h *hosts) look(ctx context.Context) (ids []subjects.HostID, err error) {
 	answered := map[subjects.HostID]bool{}
 	for _, info := range found {
 		ids, answered[info.ID] = append(ids, info.ID), true
-		h.hear(info.ID, time.Now(), true)
+		h.noteAlive(info.ID, began, true) // it may have left since it answered
 	}
 	h.mu.Lock()
 	for id, k := range h.known {
-		k.missing = k.heard.Before(began.Add(-startWithin)) && !answered[id]
+		k.missing = k.lastHeard.Before(began.Add(-startupGrace)) && !answered[id]
 	}
-	h.all = h.lost == lost && len(h.known) < maxHosts
+	h.complete = h.missedEvents == lost && len(h.known) < maxHosts
 	h.mu.Unlock()
-	h.forget()
+	h.prune()
 	return ids, nil
 }
 
-// listen takes the word that a host has started or ends.
-func (h *hosts) listen(space subjects.Space) func(bus.Msg) {
+// eventHandler handles the start and end of hosts.
+func (h *hosts) eventHandler(space subjects.Space) func(bus.Msg) {
 	return func(m bus.Msg) {
-		e, err := actor.OpenEvent(space, m)
+		e, err := actor.DecodeEventFrom(space, m)
 		if err != nil || e.Type != agent.HostType {
 			return
 		}
@@ -284,24 +307,24 @@ func (h *hosts) listen(space subjects.Space) func(bus.Msg) {
 			return
 		}
 		if !e.Terminal() {
-			h.hear(id, time.Now(), false)
+			h.noteAlive(id, time.Now(), false)
 			return
 		}
 		h.mu.Lock()
 		if k := h.known[id]; k != nil {
-			k.left = true
+			k.left = time.Now()
 		}
 		h.mu.Unlock()
-		h.forget()
+		h.prune()
 	}
 }
 
-// stir takes what became of the connections: what was said meanwhile is lost.
-func (h *hosts) stir(s bus.State) {
+// onBusState applies a change of the connections: messages in between are lost.
+func (h *hosts) onBusState(s bus.State) {
 	if s.Kind == bus.Disconnected || s.Kind == bus.Reconnected {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		h.all = false
-		h.lost++
+		h.complete = false
+		h.missedEvents++
 	}
 }

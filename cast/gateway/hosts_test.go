@@ -14,7 +14,7 @@ import (
 
 // labels are those of the hosts that are there; none when they may not be all.
 func (h *hosts) labels() (out []string) {
-	if ids, all := h.here(); all {
+	if ids, all := h.reachable(); all {
 		for _, id := range ids {
 			out = append(out, id.Label())
 		}
@@ -33,14 +33,14 @@ func TestGateway_aMeshIsFoundAsSoonAsTheHostsThatAreKnownHaveAnswered_GW5(t *tes
 	s.spawn(2)
 	require.Equal(t, "[0,1]", string(s.ask("get", "").Data))
 	s.gateway.directory.mu.Lock()
-	require.Nil(t, s.gateway.directory.every, "nobody waited for more hosts")
+	require.Nil(t, s.gateway.directory.lastFullScan, "nobody waited for more hosts")
 	s.gateway.directory.mu.Unlock()
 
 	nope, err := s.client.Request(t.Context(), bus.Msg{Subject: "castnet.v1.default.cast.nope.probe.get.anon"})
 	require.NoError(t, err)
 	require.Equal(t, "404", code(nope))
 	s.gateway.directory.mu.Lock()
-	require.NotNil(t, s.gateway.directory.every, "that there is no such mesh is the word of all")
+	require.NotNil(t, s.gateway.directory.lastFullScan, "that there is no such mesh is the word of all")
 	s.gateway.directory.mu.Unlock()
 }
 
@@ -52,12 +52,27 @@ func TestGateway_hearsOfHostsThatStartAndEnd(t *testing.T) {
 	require.NoError(t, h.Close(t.Context()))
 	s.awaitHosts("a")
 
-	s.gateway.hosts.stir(bus.State{Kind: bus.Reconnected}) // what was said meanwhile is lost
-	_, err := s.gateway.hosts.Known(t.Context())
-	require.ErrorIs(t, err, errNotAllKnown)
+	s.gateway.hosts.onBusState(bus.State{Kind: bus.Reconnected}) // what was said meanwhile is lost
+	_, err := s.gateway.hosts.KnownMeshes(t.Context())
+	require.ErrorIs(t, err, errHostsIncomplete)
 	s.spawn(1)
 	require.Equal(t, "[0]", string(s.ask("get", "").Data))
 	s.awaitHosts("a")
+}
+
+func TestGateway_aHostThatLeftStaysAwayThoughItsAnswerComesAfterItsGoodbye(t *testing.T) {
+	s := newSystem(t)
+	s.awaitHosts("a")
+	h, _ := s.cluster.Host(t, "b")
+	s.awaitHosts("a", "b")
+	asked := time.Now()
+	require.NoError(t, h.Close(t.Context()))
+	s.awaitHosts("a")
+
+	s.gateway.hosts.noteAlive(h.ID(), asked, true) // the look that had asked it
+	s.gateway.hosts.prune()
+	states, _ := s.known()
+	require.Equal(t, []string{"a alive"}, states)
 }
 
 func TestGateway_aHostThatIsGoneWithoutAWordIsForgotten(t *testing.T) {
@@ -65,7 +80,7 @@ func TestGateway_aHostThatIsGoneWithoutAWordIsForgotten(t *testing.T) {
 	s.awaitHosts("a")
 	gone, err := subjects.NewHostID("gone")
 	require.NoError(t, err)
-	s.gateway.hosts.hear(gone, time.Now().Add(-time.Minute), false)
+	s.gateway.hosts.noteAlive(gone, time.Now().Add(-time.Minute), false)
 	s.spawn(1)
 	require.Equal(t, "[0]", string(s.ask("get", "").Data), "the others are asked again, and for who else there is")
 	s.awaitHosts("a")
@@ -73,12 +88,12 @@ func TestGateway_aHostThatIsGoneWithoutAWordIsForgotten(t *testing.T) {
 
 // known asks for the hosts that the gateway knows: each label with its state, and whether these are all.
 func (s *system) known() (states []string, all bool) {
-	l, err := agent.KnownHosts(s.Context(), s.net.Bus(), subjects.Space{})
+	l, err := agent.ListKnownHosts(s.Context(), s.net.Bus(), subjects.Space{})
 	require.NoError(s, err)
 	for _, h := range l.Hosts {
 		states = append(states, h.ID.Label()+" "+h.State)
 	}
-	return states, l.All
+	return states, l.Complete
 }
 
 func (s *system) awaitKnown(want ...string) {
@@ -102,8 +117,8 @@ func TestGateway_listsAHostThatDiedUntilThatIsLongAgo(t *testing.T) {
 	nobody, err := subjects.NewHostID("nobody")
 	require.NoError(t, err)
 	hosts := s.gateway.hosts
-	hosts.hear(nobody, time.Now(), false) // as an event says that anybody has sent
-	hosts.hear(dead, time.Now().Add(-hosts.remember/2), true)
+	hosts.noteAlive(nobody, time.Now(), false) // as an event says that anybody has sent
+	hosts.noteAlive(dead, time.Now().Add(-hosts.remember/2), true)
 	s.awaitKnown("a alive", "dead dead")
 	l := hosts.listing()
 	require.InDelta(t, hosts.remember/2, l.Hosts[1].Silence, float64(time.Minute))
@@ -114,7 +129,7 @@ func TestGateway_listsAHostThatDiedUntilThatIsLongAgo(t *testing.T) {
 	require.Contains(t, next.hosts.known, dead, "a gateway asks the others first")
 
 	hosts.mu.Lock()
-	hosts.known[dead].heard = time.Now().Add(-2 * hosts.remember)
+	hosts.known[dead].lastHeard = time.Now().Add(-2 * hosts.remember)
 	hosts.mu.Unlock()
 	require.Len(t, hosts.listing().Hosts, 1)
 }
@@ -124,7 +139,7 @@ func TestGateway_aHostThatIsBackUnderAnotherIDIsListedOnce(t *testing.T) {
 	s.awaitKnown("a alive")
 	before, err := subjects.NewHostID("a")
 	require.NoError(t, err)
-	s.gateway.hosts.hear(before, time.Now().Add(-time.Minute), true)
+	s.gateway.hosts.noteAlive(before, time.Now().Add(-time.Minute), true)
 	s.awaitKnown("a alive")
 }
 
@@ -132,13 +147,13 @@ func TestGateway_saysThatAHostMayBeMissingInItsList(t *testing.T) {
 	s := newSystem(t)
 	s.awaitKnown("a alive")
 	s.gateway.hosts.mu.Lock()
-	s.gateway.hosts.next = time.Now().Add(time.Hour)
+	s.gateway.hosts.nextScan = time.Now().Add(time.Hour)
 	s.gateway.hosts.mu.Unlock()
-	s.gateway.hosts.stir(bus.State{Kind: bus.Reconnected})
+	s.gateway.hosts.onBusState(bus.State{Kind: bus.Reconnected})
 	_, all := s.known()
 	require.False(t, all)
 	s.gateway.hosts.mu.Lock()
-	s.gateway.hosts.next = time.Time{}
+	s.gateway.hosts.nextScan = time.Time{}
 	s.gateway.hosts.mu.Unlock()
 	s.awaitKnown("a alive")
 }

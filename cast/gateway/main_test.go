@@ -53,13 +53,13 @@ func (p *probe) odd(*actor.Context, actor.None) (int, error) {
 
 func probeDef() actor.Def {
 	made := func(ctx *actor.Context, _ actor.None) (*probe, error) { return &probe{rank: ctx.Point().Rank()}, nil }
-	return probeType.Made(made,
-		actor.NewEndpoint[*probe, actor.None, int]("get").By((*probe).get),
-		actor.NewEndpoint[*probe, actor.None, int]("count").By((*probe).count),
-		actor.NewEndpoint[*probe, int, string]("big").By((*probe).big),
-		actor.NewEndpoint[*probe, actor.None, map[int]int]("keys").By((*probe).keys),
-		actor.NewEndpoint[*probe, actor.None, *int]("null").By((*probe).null),
-		actor.NewEndpoint[*probe, actor.None, int]("odd").By((*probe).odd),
+	return probeType.Define(made,
+		actor.NewEndpoint[*probe, actor.None, int]("get").Handle((*probe).get),
+		actor.NewEndpoint[*probe, actor.None, int]("count").Handle((*probe).count),
+		actor.NewEndpoint[*probe, int, string]("big").Handle((*probe).big),
+		actor.NewEndpoint[*probe, actor.None, map[int]int]("keys").Handle((*probe).keys),
+		actor.NewEndpoint[*probe, actor.None, *int]("null").Handle((*probe).null),
+		actor.NewEndpoint[*probe, actor.None, int]("odd").Handle((*probe).odd),
 	)
 }
 
@@ -156,7 +156,7 @@ func (s *system) ask(endpoint, body string, headers ...string) bus.Msg {
 // stream returns the answers up to the empty one.
 func (s *system) stream(endpoint, body string, headers ...string) (all []bus.Msg) {
 	s.Helper()
-	return s.until(s.request(endpoint, body, append(headers, headerCollect, stream)...))
+	return s.until(s.request(endpoint, body, append(headers, headerCollect, modeStream)...))
 }
 
 // until is what comes to a request up to an empty message.

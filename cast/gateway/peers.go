@@ -15,101 +15,102 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// The tokens after `hb.` of what gateways tell each other.
+// Tokens after `hb.` of messages between gateways.
 const (
-	beatKind  = "gateway" // all: that they are there
-	claimKind = "claim"   // those that keep claims: what they have accepted
+	heartbeatKind = "gateway" // all: that they are there
+	claimKind     = "claim"   // those that keep claims: what they have accepted
 )
 
-// actorName is the actor of each gateway that says that it lives, aliveName what it is asked.
+// actorName is the actor of each gateway that answers probes, aliveName its port.
 const (
 	actorName = "gateway"
-	aliveName = "alive"
+	pingName  = "alive"
 )
 
 var (
-	gatewayType = actor.NewType[*alive, actor.None](actorName)
-	aliveness   = actor.NewEndpoint[*alive, actor.None, actor.None](aliveName)
+	gatewayType  = actor.NewType[*livenessActor, actor.None](actorName)
+	pingEndpoint = actor.NewEndpoint[*livenessActor, actor.None, actor.None](pingName)
 )
 
-// alive is the actor.
-type alive struct{}
+// livenessActor is the actor.
+type livenessActor struct{}
 
-func (*alive) alive(*actor.Context, actor.None) (actor.None, error) { return actor.None{}, nil }
+func (*livenessActor) ping(*actor.Context, actor.None) (actor.None, error) { return actor.None{}, nil }
 
-func aliveDef() actor.Def {
-	made := func(*actor.Context, actor.None) (*alive, error) { return &alive{}, nil }
-	return gatewayType.Made(made, aliveness.By((*alive).alive))
+func livenessDef() actor.Def {
+	made := func(*actor.Context, actor.None) (*livenessActor, error) { return &livenessActor{}, nil }
+	return gatewayType.Define(made, pingEndpoint.Handle((*livenessActor).ping))
 }
 
-// word is what a gateway tells the others: that it is there, and one of the rest.
-type word struct {
+// peerMessage is a message between gateways: a heartbeat with at most one other field.
+type peerMessage struct {
 	Leaves  bool   `json:"leaves,omitempty"`
 	Claim   *claim `json:"claim,omitempty"`   // this and what follows goes to those that keep claims
 	Release uint64 `json:"release,omitempty"` // a claim's ID
-	Of      string `json:"of,omitempty"`      // the dead gateway whose claim it was; "" = the sender
+	Gateway string `json:"of,omitempty"`      // the dead gateway whose claim it was; "" = the sender
 }
 
-func (w word) kind() string {
+func (w peerMessage) kind() string {
 	if w.Claim != nil || w.Release != 0 {
 		return claimKind
 	}
-	return beatKind
+	return heartbeatKind
 }
 
-// peers tells the other gateways what this one has accepted, and answers for those that die (GW-4).
+// peers announces this gateway's accepted requests to the others, and answers for dead gateways
+// (GW-4).
 type peers struct {
 	g    *Gateway
 	self string
 
-	mu     sync.Mutex // guards all below
-	book   *book
-	next   uint64
-	claims *bus.Sub // nil: others keep them
+	mu        sync.Mutex // guards all below
+	table     *peerTable
+	nextClaim uint64
+	claims    *bus.Sub // nil: others keep them
 }
 
 func newPeers(g *Gateway) *peers {
 	self := g.proc.ID().Process().String()
-	p := &peers{g: g, self: self, book: newBook(self)}
-	p.book.stir(time.Now()) // it has heard nobody so far
+	p := &peers{g: g, self: self, table: newPeerTable(self)}
+	p.table.resetView(time.Now()) // it has heard nobody so far
 	return p
 }
 
-// join makes this gateway one of those that are there.
+// join announces this gateway to the others.
 func (p *peers) join() error {
-	if err := p.g.proc.SubscribeLossy(p.heartbeats(), p.g.space.Heartbeats(beatKind), p.listen); err != nil {
+	if err := p.g.proc.SubscribeLossy(p.heartbeats(), p.g.space.Heartbeats(heartbeatKind), p.receive); err != nil {
 		return err
 	}
-	return p.attend() // until others are heard of
+	return p.updateClaimSub() // until others are heard of
 }
 
-// attend listens to claims if this gateway is to keep any, and only then. One goroutine at a time calls it.
-func (p *peers) attend() error {
+// updateClaimSub listens to claims if this gateway is to keep any, and only then. One goroutine at a time calls it.
+func (p *peers) updateClaimSub() error {
 	p.mu.Lock()
-	keeps, claims := p.book.keeps(), p.claims
+	keeps, claims := p.table.holdsClaims(), p.claims
 	p.mu.Unlock()
 	var err error
 	switch {
 	case keeps == (claims != nil):
 		return nil
 	case keeps:
-		claims, err = p.heartbeats().Subscribe(p.g.space.Heartbeats(claimKind), p.listen)
+		claims, err = p.heartbeats().Subscribe(p.g.space.Heartbeats(claimKind), p.receive)
 	default:
 		err, claims = claims.Unsubscribe(), nil
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.claims = claims; claims == nil {
-		p.book.drop()
+		p.table.dropClaims()
 	}
 	return err
 }
 
-// heartbeats is the Inbox of what gateways tell each other.
+// heartbeats is the Inbox of messages between gateways.
 func (p *peers) heartbeats() *bus.Inbox { return p.g.data.Lossy(agent.HeartbeatInbox) }
 
-// listen hears the others, on the pump of the heartbeats.
-func (p *peers) listen(m bus.Msg) {
+// receive hears the others, on the pump of the heartbeats.
+func (p *peers) receive(m bus.Msg) {
 	s, err := p.g.space.Parse(m.Subject)
 	if err != nil || s.From == p.self {
 		return
@@ -117,7 +118,7 @@ func (p *peers) listen(m bus.Msg) {
 	if _, err := subjects.ParseProcessID(s.From); err != nil {
 		return // no gateway
 	}
-	var w word
+	var w peerMessage
 	if err := json.Unmarshal(m.Data, &w); err != nil {
 		return
 	}
@@ -126,19 +127,19 @@ func (p *peers) listen(m bus.Msg) {
 	now := time.Now()
 	switch {
 	case w.Leaves:
-		p.book.leave(s.From)
-	case w.Claim != nil && w.Claim.For > 0 && w.Claim.For <= maxClaim:
-		p.book.claim(s.From, *w.Claim, now)
-	case w.Release != 0 && w.Of != "":
-		p.book.release(w.Of, w.Release)
+		p.table.removePeer(s.From)
+	case w.Claim != nil && w.Claim.Timeout > 0 && w.Claim.Timeout <= maxClaim:
+		p.table.addClaim(s.From, *w.Claim, now)
+	case w.Release != 0 && w.Gateway != "":
+		p.table.removeClaim(w.Gateway, w.Release)
 	case w.Release != 0:
-		p.book.release(s.From, w.Release)
+		p.table.removeClaim(s.From, w.Release)
 	default:
-		p.book.hear(s.From, now)
+		p.table.noteHeartbeat(s.From, now)
 	}
 }
 
-func (p *peers) tell(w word) {
+func (p *peers) publish(w peerMessage) {
 	b, err := json.Marshal(w) // of texts and numbers
 	if err == nil {
 		err = p.g.data.Publish(p.g.space.Heartbeat(w.kind(), p.self), b)
@@ -148,39 +149,39 @@ func (p *peers) tell(w word) {
 	}
 }
 
-// claim says that this gateway answers a request, if there may be others to hear that; the returned function
-// that it has.
+// claim announces that this gateway answers a request, if another gateway may listen; done releases
+// the claim.
 func (p *peers) claim(r request) (done func()) {
 	if r.reply == "" {
 		return func() {}
 	}
 	p.mu.Lock()
-	p.next++
-	id, alone := p.next, p.book.alone(time.Now())
+	p.nextClaim++
+	id, alone := p.nextClaim, p.table.isAlone(time.Now())
 	p.mu.Unlock()
 	if alone {
 		return func() {}
 	}
-	p.tell(word{Claim: &claim{ID: id, Reply: r.reply, From: r.from, Format: r.format.ContentType(), Stream: r.streams, For: r.ttl}})
-	return func() { p.tell(word{Release: id}) }
+	p.publish(peerMessage{Claim: &claim{ID: id, Reply: r.reply, From: r.from, Format: r.format.ContentType(), Stream: r.wantsStream, Timeout: r.ttl}})
+	return func() { p.publish(peerMessage{Release: id}) }
 }
 
-// leave says that this gateway has answered everything, and goes.
-func (p *peers) leave() { p.tell(word{Leaves: true}) }
+// announceLeave announces that this gateway has answered everything and leaves.
+func (p *peers) announceLeave() { p.publish(peerMessage{Leaves: true}) }
 
-// stir takes what became of the own connections.
-func (p *peers) stir(s bus.State) {
+// onBusState applies a change of the own connections.
+func (p *peers) onBusState(s bus.State) {
 	if s.Kind == bus.Disconnected || s.Kind == bus.Reconnected {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		p.book.stir(time.Now())
+		p.table.resetView(time.Now())
 	}
 }
 
-// watch runs until ctx ends.
-func (p *peers) watch(ctx context.Context) {
-	p.tell(word{})
-	asks, beats := time.NewTicker(askEvery), time.NewTicker(beatEvery)
+// run runs until ctx ends.
+func (p *peers) run(ctx context.Context) {
+	p.publish(peerMessage{})
+	asks, beats := time.NewTicker(probeInterval), time.NewTicker(heartbeatInterval)
 	defer asks.Stop()
 	defer beats.Stop()
 	var wg sync.WaitGroup
@@ -190,56 +191,56 @@ func (p *peers) watch(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-beats.C:
-			p.tell(word{})
-			if err := p.attend(); err != nil {
+			p.publish(peerMessage{})
+			if err := p.updateClaimSub(); err != nil {
 				p.g.log.Debug().Err(err).Msg("the claims of other gateways are not heard as they should be")
 			}
 		case <-asks.C:
 			p.mu.Lock()
-			ask, orphans := p.book.tick(time.Now())
+			ask, orphans := p.table.tick(time.Now())
 			p.mu.Unlock()
 			for _, of := range ask {
-				wg.Go(func() { p.ask(ctx, of) })
+				wg.Go(func() { p.probe(ctx, of) })
 			}
 			for _, o := range orphans {
-				p.mourn(o)
+				p.answerFor(o)
 			}
 		}
 	}
 }
 
-// ask asks a gateway whether it lives.
-func (p *peers) ask(ctx context.Context, of string) {
-	ctx, cancel := context.WithTimeout(ctx, askWithin)
+// probe asks a gateway whether it lives.
+func (p *peers) probe(ctx context.Context, of string) {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	e := unsaid
+	e := probeNotSent
 	if id, err := subjects.ParseProcessID(of); err == nil {
-		subject := p.g.space.Port(id.Proc().Actor(actorName).Port(aliveName), p.self)
+		subject := p.g.space.Port(id.Proc().Actor(actorName).Port(pingName), p.self)
 		_, err = p.g.control.Request(ctx, bus.Msg{Subject: subject, Data: []byte("null")}, actor.IsAnswer)
 		switch {
 		case err == nil:
-			e = lives
+			e = probeAlive
 		case errors.Is(err, bus.ErrNoResponders):
-			e = absent
+			e = probeNoResponder
 		case errors.Is(err, context.DeadlineExceeded):
-			e = mute
+			e = probeNoAnswer
 		}
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.book.answer(of, e, time.Now())
+	p.table.noteProbeResult(of, e, time.Now())
 }
 
-// mourn answers for a gateway that has died.
-func (p *peers) mourn(o obituary) {
-	p.g.log.Warn().Str("gateway", o.of).Int("casts", len(o.claims)).Msg("a gateway died during casts: answering for it")
+// answerFor answers for a dead gateway.
+func (p *peers) answerFor(o failureRecord) {
+	p.g.log.Warn().Str("gateway", o.gateway).Int("casts", len(o.claims)).Msg("a gateway died during casts: answering for it")
 	for _, c := range o.claims {
 		format, err := wire.FormatOf(c.Format, nil)
 		if err == nil && c.Reply != "" && p.g.proc.MayAnswer(c.Reply, c.From) {
 			r := request{reply: c.Reply, format: format}
-			p.g.counts.mourned.Add(1)
+			p.g.counts.expired.Add(1)
 			err = p.g.publishNow(r, r.message(outcome{err: &actor.Error{
-				Code: actor.CodeUnavailable, Text: fmt.Sprintf("the gateway %s died during the cast: whether it ran is not known", o.of),
+				Code: actor.CodeUnavailable, Text: fmt.Sprintf("the gateway %s died during the cast: whether it ran is not known", o.gateway),
 			}}))
 			if err == nil && c.Stream { // whom it asked is not known either
 				err = p.g.publishNow(r, r.message(outcome{empty: true}))
@@ -248,6 +249,6 @@ func (p *peers) mourn(o obituary) {
 				p.g.log.Warn().Err(err).Str("to", c.Reply).Msg("the word that a gateway died was not sent")
 			}
 		}
-		p.tell(word{Release: c.ID, Of: o.of})
+		p.publish(peerMessage{Release: c.ID, Gateway: o.gateway})
 	}
 }

@@ -28,8 +28,8 @@ func TestGateway_manyAnswersTogetherWaitOnceForAServerThatIsLost_GW1(t *testing.
 	}()
 	srv.Shutdown()
 	require.Eventually(t, func() bool { return g.data.URL() == "" }, patience, time.Millisecond)
-	r := request{reply: "_INBOX.x", format: wire.JSON, from: subjects.Anon, until: time.Now().Add(300 * time.Millisecond)}
-	say := g.say(r, g.publish)
+	r := request{reply: "_INBOX.x", format: wire.JSON, from: subjects.Anon, publishBy: time.Now().Add(300 * time.Millisecond)}
+	say := g.newResponder(r, g.publish)
 	began := time.Now()
 	for range 1000 {
 		say(outcome{body: 1})
@@ -95,14 +95,14 @@ func (s *system) awaitPeers(n int) {
 		p := s.gateway.peers
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		return len(p.book.peers) == n
+		return len(p.table.peers) == n
 	}, patience, time.Millisecond)
 }
 
 func TestGateway_claimsGoToThoseThatKeepThemAndToNobodyElse_GW4(t *testing.T) {
 	s := newSystem(t)
 	all := []*Gateway{s.gateway}
-	for i := range keepers + 3 {
+	for i := range claimReplicas + 3 {
 		all = append(all, s.another(fmt.Sprint(i)))
 	}
 	slices.SortFunc(all, func(a, b *Gateway) int { return strings.Compare(a.peers.self, b.peers.self) })
@@ -128,7 +128,7 @@ func TestGateway_tellsNobodyWhatItAcceptsWhenItIsAlone(t *testing.T) {
 	s := newSystem(t)
 	s.spawn(1)
 	s.gateway.peers.mu.Lock()
-	s.gateway.peers.book.calm = time.Now().Add(-hearsAll) // as if it had listened for so long
+	s.gateway.peers.table.stableSince = time.Now().Add(-fullViewAfter) // as if it had listened for so long
 	s.gateway.peers.mu.Unlock()
 	heard := make(chan string, 10)
 	_, err := s.client.Subscribe("castnet.v1.default.hb.claim.*", func(m bus.Msg) { heard <- string(m.Data) })
@@ -151,24 +151,24 @@ func TestGateway_saysAnAnswerAgainWhenItsConnectionIsLostAndOnlyThen_GW1(t *test
 	_, err := s.client.Subscribe("reply", func(m bus.Msg) { heard <- string(m.Data) })
 	require.NoError(t, err)
 	g := s.gateway
-	on := g.data.Connection()
-	r := request{reply: "reply", format: wire.JSON, from: subjects.Anon, until: time.Now().Add(patience)}
-	say := g.say(r, g.publishSafely)
+	on := g.data.ConnectionCount()
+	r := request{reply: "reply", format: wire.JSON, from: subjects.Anon, publishBy: time.Now().Add(patience)}
+	say := g.newResponder(r, g.publishConfirmed)
 	say(outcome{body: 1})
 	say(outcome{body: 2})
 	g.outbox.mu.Lock()
-	for i := range g.outbox.sent { // those that are not confirmed yet
-		g.outbox.sent[i].on = on + 1
+	for i := range g.outbox.unconfirmed { // those that are not confirmed yet
+		g.outbox.unconfirmed[i].conn = on + 1
 	}
-	again := len(g.outbox.sent)
+	again := len(g.outbox.unconfirmed)
 	g.outbox.mu.Unlock()
 	streaming := r
-	streaming.streams = true
-	g.say(streaming, g.publishSafely)(outcome{body: "of a stream"})
+	streaming.wantsStream = true
+	g.newResponder(streaming, g.publishConfirmed)(outcome{body: "of a stream"})
 	late := r
-	late.until = time.Now().Add(-time.Second)
-	g.outbox.add(sent{late, late.message(outcome{body: "too late"}), on + 1})
-	g.outbox.add(sent{r, r.message(outcome{body: "lost"}), on + 1})
+	late.publishBy = time.Now().Add(-time.Second)
+	g.outbox.add(sentAnswer{late, late.message(outcome{body: "too late"}), on + 1})
+	g.outbox.add(sentAnswer{r, r.message(outcome{body: "lost"}), on + 1})
 	got := map[string]int{}
 	for range 2 + again + 2 {
 		select {
@@ -181,7 +181,7 @@ func TestGateway_saysAnAnswerAgainWhenItsConnectionIsLostAndOnlyThen_GW1(t *test
 	require.Eventually(t, func() bool {
 		g.outbox.mu.Lock()
 		defer g.outbox.mu.Unlock()
-		return len(g.outbox.sent) == 0
+		return len(g.outbox.unconfirmed) == 0
 	}, patience, time.Millisecond, "all are confirmed")
 	require.NoError(t, g.data.Flush(t.Context()))
 	require.NoError(t, s.client.Flush(t.Context()))
@@ -192,21 +192,21 @@ func TestGateway_saysAnAnswerAgainWhenItsConnectionIsLostAndOnlyThen_GW1(t *test
 }
 
 func TestGateway_saysTheEndOfAStreamAgainAndNotItsAnswers_GW1(t *testing.T) {
-	r := request{reply: "reply", format: wire.JSON, streams: true}
-	at, cover := place{rank: 1, point: "gpu=1"}, coverage{asked: 2, answered: 2}
-	require.False(t, r.maySayAgain(r.message(outcome{body: 1, at: &at})))
-	require.False(t, r.maySayAgain(r.message(outcome{err: errClosing, at: &at})))
-	require.True(t, r.maySayAgain(r.message(outcome{empty: true, cover: &cover})))
-	require.True(t, r.maySayAgain(r.message(outcome{err: errClosed})), "it was refused")
-	r.streams = false
-	require.True(t, r.maySayAgain(r.message(outcome{body: 1, at: &at})), "the only message of a choose")
+	r := request{reply: "reply", format: wire.JSON, wantsStream: true}
+	at, cover := meshPoint{rank: 1, point: "gpu=1"}, coverage{asked: 2, answered: 2}
+	require.False(t, r.isRepeatable(r.message(outcome{body: 1, point: &at})))
+	require.False(t, r.isRepeatable(r.message(outcome{err: errClosing, point: &at})))
+	require.True(t, r.isRepeatable(r.message(outcome{empty: true, coverage: &cover})))
+	require.True(t, r.isRepeatable(r.message(outcome{err: errClosed})), "it was refused")
+	r.wantsStream = false
+	require.True(t, r.isRepeatable(r.message(outcome{body: 1, point: &at})), "the only message of a choose")
 }
 
 func TestOutbox_isBounded(t *testing.T) {
 	o := newOutbox()
 	for range 100 {
-		o.add(sent{m: bus.Msg{Data: make([]byte, 1<<20)}})
+		o.add(sentAnswer{m: bus.Msg{Data: make([]byte, 1<<20)}})
 	}
-	require.Len(t, o.take(), maxSent>>20-1)
-	require.Empty(t, o.take())
+	require.Len(t, o.drain(), maxUnconfirmedBytes>>20-1)
+	require.Empty(t, o.drain())
 }

@@ -35,15 +35,15 @@ func TestRequest_aBareOneGathersAllWithin30Seconds(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, request{
 		mesh: "demo", actor: "counter", endpoint: "add", from: "anon", reply: "_INBOX.x", format: wire.JSON,
-		collect: gather, ttl: 30 * time.Second, body: value{[]byte{5}},
+		collect: modeGather, ttl: 30 * time.Second, body: value{[]byte{5}},
 	}, r)
 }
 
 func TestRequest_headersSayWhomHowAndUntilWhen(t *testing.T) {
 	r, err := asked("", "Castnet-Region", "host=0:2,gpu=*", "Castnet-Reduce", "top(3)", "Castnet-TTL", "1m30s")
 	require.NoError(t, err)
-	require.Equal(t, []any{"host=0:2,gpu=*", reduce, "top(3)", 90 * time.Second, value{}}, []any{r.region, r.collect, r.reducer, r.ttl, r.body})
-	for _, collect := range []string{gather, stream, post, choose} {
+	require.Equal(t, []any{"host=0:2,gpu=*", modeReduce, "top(3)", 90 * time.Second, value{}}, []any{r.region, r.collect, r.reducer, r.ttl, r.body})
+	for _, collect := range []string{modeGather, modeStream, modeSend, modeChoose} {
 		r, err := asked("", "Castnet-Collect", collect)
 		require.NoError(t, err)
 		require.Equal(t, collect, r.collect)
@@ -61,11 +61,11 @@ func TestRequest_whatIsWrongIsSaid(t *testing.T) {
 		headers []string
 		want    string
 	}{
-		"collect unknown":        {"", []string{"Castnet-Collect", "all"}, `Castnet-Collect "all": want one of gather, stream, reduce, post, choose`},
+		"collect unknown":        {"", []string{"Castnet-Collect", "all"}, `Castnet-Collect "all": want one of gather, stream, reduce, send, choose`},
 		"collect empty":          {"", []string{"Castnet-Collect", ""}, `Castnet-Collect "": want one of`},
 		"reduce and stream":      {"", []string{"Castnet-Collect", "stream", "Castnet-Reduce", "sum"}, "Castnet-Collect stream contradicts Castnet-Reduce"},
 		"reduce and gather":      {"", []string{"Castnet-Collect", "gather", "Castnet-Reduce", "sum"}, "Castnet-Collect gather contradicts Castnet-Reduce"},
-		"reduce and post":        {"", []string{"Castnet-Collect", "post", "Castnet-Reduce", "sum"}, "Castnet-Collect post contradicts Castnet-Reduce"},
+		"reduce and send":        {"", []string{"Castnet-Collect", "send", "Castnet-Reduce", "sum"}, "Castnet-Collect send contradicts Castnet-Reduce"},
 		"reduce and choose":      {"", []string{"Castnet-Collect", "choose", "Castnet-Reduce", "sum"}, "Castnet-Collect choose contradicts Castnet-Reduce"},
 		"reduce by nothing":      {"", []string{"Castnet-Collect", "reduce"}, "want the name of a reducer in Castnet-Reduce"},
 		"reducer empty":          {"", []string{"Castnet-Reduce", ""}, "Castnet-Reduce"},
@@ -132,7 +132,7 @@ func FuzzRequest(f *testing.F) {
 		h.Add(k1, v1)
 		h.Add(k2, v2)
 		asks := bus.Msg{Subject: to, Reply: "_INBOX.x", Header: h, Data: body}
-		bustest.Bounded(t, body, func() { _, _ = parse(subjects.Space{}, asks, longest) })
+		bustest.CheckAllocBound(t, body, func() { _, _ = parse(subjects.Space{}, asks, longest) })
 		r, err := parse(subjects.Space{}, asks, longest)
 		if err != nil {
 			m := r.message(outcome{err: err})
@@ -141,8 +141,8 @@ func FuzzRequest(f *testing.F) {
 			require.NotContains(t, m.Header.Get("Nats-Service-Error"), "\n")
 			return
 		}
-		require.Contains(t, collects, r.collect)
-		require.Equal(t, r.collect == reduce, r.reducer != "")
+		require.Contains(t, collectModes, r.collect)
+		require.Equal(t, r.collect == modeReduce, r.reducer != "")
 		require.True(t, r.ttl > 0 && r.ttl <= longest)
 		raw, err := wire.Marshal(r.body)
 		require.NoError(t, err, "what was taken can be sent")

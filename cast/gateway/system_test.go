@@ -40,10 +40,10 @@ func TestGateway_whatItSaysIsCountedAsItIsSaid_GW3(t *testing.T) {
 	require.Len(t, fits, 3)
 	require.Equal(t, []string{"2", "2", "0", "0"}, numbers(fits[2]))
 
-	posted := s.ask("get", "", headerCollect, post)
-	require.Empty(t, posted.Data)
-	require.Equal(t, []string{"2", "", "0", "0"}, numbers(posted), "nothing was answered")
-	require.NotContains(t, posted.Header, headerAnswered)
+	sent := s.ask("get", "", headerCollect, modeSend)
+	require.Empty(t, sent.Data)
+	require.Equal(t, []string{"2", "", "0", "0"}, numbers(sent), "nothing was answered")
+	require.NotContains(t, sent.Header, headerAnswered)
 
 	half := s.ask("odd", "")
 	require.Equal(t, "[null,1]", string(half.Data))
@@ -66,15 +66,15 @@ func TestGateway_endsEveryStreamWithAnEmptyMessage(t *testing.T) {
 	s := newSystem(t)
 	s.spawn(1)
 	for name, m := range map[string]bus.Msg{
-		"no such mesh":     {Subject: "castnet.v1.default.cast.nope.probe.get.anon", Header: bus.Header{headerCollect: {stream}}},
-		"no such subject":  {Subject: "castnet.v1.default.cast.demo.probe._get.anon", Header: bus.Header{headerCollect: {stream}}},
-		"no such endpoint": s.request("nope", "", headerCollect, stream),
-		"bad body":         s.request("big", "{", headerCollect, stream),
-		"bad deadline":     s.request("get", "", headerCollect, stream, headerTTL, "soon"),
-		"bad format":       s.request("get", "", headerCollect, stream, "Content-Type", "text/plain"),
-		"contradiction":    s.request("get", "", headerCollect, stream, headerReduce, "sum"),
-		"said twice":       s.request("get", "", headerCollect, stream, headerCollect, gather),
-		"region outside":   s.request("get", "", headerCollect, stream, headerRegion, "gpu=7"),
+		"no such mesh":     {Subject: "castnet.v1.default.cast.nope.probe.get.anon", Header: bus.Header{headerCollect: {modeStream}}},
+		"no such subject":  {Subject: "castnet.v1.default.cast.demo.probe._get.anon", Header: bus.Header{headerCollect: {modeStream}}},
+		"no such endpoint": s.request("nope", "", headerCollect, modeStream),
+		"bad body":         s.request("big", "{", headerCollect, modeStream),
+		"bad deadline":     s.request("get", "", headerCollect, modeStream, headerTTL, "soon"),
+		"bad format":       s.request("get", "", headerCollect, modeStream, "Content-Type", "text/plain"),
+		"contradiction":    s.request("get", "", headerCollect, modeStream, headerReduce, "sum"),
+		"said twice":       s.request("get", "", headerCollect, modeStream, headerCollect, modeGather),
+		"region outside":   s.request("get", "", headerCollect, modeStream, headerRegion, "gpu=7"),
 	} {
 		all := s.until(m)
 		require.Len(t, all, 2, name)
@@ -84,7 +84,7 @@ func TestGateway_endsEveryStreamWithAnEmptyMessage(t *testing.T) {
 		require.Empty(t, code(all[1]), name)
 	}
 	s.gateway.admit = func(string) *actor.Error { return &actor.Error{Code: actor.CodeTooMany, Text: "too much"} }
-	all := s.until(s.request("get", "", headerCollect, stream))
+	all := s.until(s.request("get", "", headerCollect, modeStream))
 	require.Len(t, all, 2)
 	require.Equal(t, "429", code(all[0]))
 	m := s.ask("get", "\xf6")
@@ -107,7 +107,7 @@ func TestGateway_whatIsOutOfDateIsLookedUpAnewOnce_GW5(t *testing.T) {
 	// What is known says that there is an actor of another name: all refuse, and none has run.
 	stale := *s.gateway.directory.entries["demo"]
 	s.gateway.directory.mu.Lock()
-	stale.roster.Actors = map[string]agent.ActorInfo{"probe-0123456789ab": {}}
+	stale.actors.Actors = map[string]agent.ActorInfo{"probe-0123456789ab": {}}
 	s.gateway.directory.entries["demo"] = &stale
 	s.gateway.directory.mu.Unlock()
 	require.Equal(t, "[3,3,3]", string(s.ask("count", "").Data), "each has run what it was asked, once")
@@ -129,7 +129,7 @@ func TestGateway_castsSoManyTimesAtOnceAndNotMore_GW6(t *testing.T) {
 			}
 		})
 	}
-	require.Eventually(t, func() bool { return s.gateway.under.Load() == maxCasts }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return s.gateway.active.Load() == maxCasts }, patience, time.Millisecond)
 	m := s.ask("get", "")
 	require.Equal(t, "503", code(m), "%v", m.Header)
 	require.Contains(t, m.Header.Get(actor.HeaderError), fmt.Sprint(maxCasts))
@@ -148,7 +148,7 @@ func TestGateway_closeAnswersWhatIsUnderWay(t *testing.T) {
 	s.spawn(2)
 	s.ask("get", "")
 	s.freeze()
-	collects := []string{gather, stream, choose}
+	collects := []string{modeGather, modeStream, modeChoose}
 	all := make([][]bus.Msg, len(collects))
 	var under sync.WaitGroup
 	for i, collect := range collects {
@@ -159,13 +159,13 @@ func TestGateway_closeAnswersWhatIsUnderWay(t *testing.T) {
 				if err != nil {
 					return
 				}
-				if all[i] = append(all[i], m); collect != stream || len(m.Data) == 0 {
+				if all[i] = append(all[i], m); collect != modeStream || len(m.Data) == 0 {
 					return
 				}
 			}
 		})
 	}
-	require.Eventually(t, func() bool { return s.gateway.under.Load() == 3 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return s.gateway.active.Load() == 3 }, patience, time.Millisecond)
 	require.NoError(t, s.gateway.Close(t.Context()))
 	under.Wait()
 	for i, collect := range collects {
@@ -196,16 +196,16 @@ func TestGateway_bodiesUnderWayAreBounded_GW6(t *testing.T) {
 	var g Gateway
 	large := bus.Msg{Data: make([]byte, maxBytes/4)}
 	for range 4 {
-		require.Nil(t, g.take(large))
+		require.Nil(t, g.acquire(large))
 	}
-	refused := g.take(bus.Msg{Data: []byte("1")})
+	refused := g.acquire(bus.Msg{Data: []byte("1")})
 	require.Equal(t, 503, refused.HTTPCode())
 	require.ErrorContains(t, refused, "67108864 bytes")
-	g.done(bus.Msg{Data: []byte("1")})
+	g.releaseRequest(bus.Msg{Data: []byte("1")})
 	for range 4 {
-		g.done(large)
+		g.releaseRequest(large)
 	}
-	require.Nil(t, g.take(bus.Msg{Data: make([]byte, maxBytes+1)}), "one of any size that the server takes")
+	require.Nil(t, g.acquire(bus.Msg{Data: make([]byte, maxBytes+1)}), "one of any size that the server takes")
 }
 
 // They are in the gateway's queue, behind a handler that takes its time.

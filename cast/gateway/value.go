@@ -8,7 +8,7 @@ import (
 	"github.com/castnet-io/castnet/internal/wire"
 )
 
-// value is a message or an answer as it travels: CBOR that nobody here looks into. The zero value is null.
+// value is a message or an answer as CBOR, without decoding. The zero value is null.
 type value struct{ raw []byte }
 
 var null = []byte{0xf6}
@@ -27,7 +27,7 @@ func (v value) MarshalCBOR() ([]byte, error) {
 	return v.raw, nil
 }
 
-// MarshalJSON says the same in JSON.
+// MarshalJSON converts the value to JSON.
 func (v value) MarshalJSON() ([]byte, error) {
 	if v.raw == nil {
 		return []byte("null"), nil

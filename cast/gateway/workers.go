@@ -8,18 +8,18 @@ import (
 )
 
 const (
-	maxIdle = 64               // workers that wait for a request
-	idleFor = 10 * time.Second // and how long
+	maxIdle     = 64               // workers that wait for a request
+	idleTimeout = 10 * time.Second // and how long
 )
 
-// work has a request answered by a worker that waits, else by a new one; false: the gateway closes. A
-// worker is worth keeping for its stack, which a cast makes large.
-func (g *Gateway) work(m bus.Msg) bool {
+// dispatch gives a request to an idle worker, else to a new one; false: the gateway closes. Workers
+// are kept for their stack, because a cast makes it large.
+func (g *Gateway) dispatch(m bus.Msg) bool {
 	if g.ctx.Err() != nil {
 		return false
 	}
 	select {
-	case g.next <- m:
+	case g.handoff <- m:
 		return true
 	default:
 		return g.spawn(func(ctx context.Context) { g.worker(ctx, m) })
@@ -27,21 +27,21 @@ func (g *Gateway) work(m bus.Msg) bool {
 }
 
 func (g *Gateway) worker(ctx context.Context, m bus.Msg) {
-	patience := time.NewTimer(idleFor)
+	patience := time.NewTimer(idleTimeout)
 	defer patience.Stop()
 	for {
 		g.answer(ctx, m)
-		g.done(m)
-		if g.idle.Add(1) > maxIdle {
-			g.idle.Add(-1)
+		g.releaseRequest(m)
+		if g.idleWorkers.Add(1) > maxIdle {
+			g.idleWorkers.Add(-1)
 			return
 		}
-		patience.Reset(idleFor)
+		patience.Reset(idleTimeout)
 		select {
-		case m = <-g.next:
-			g.idle.Add(-1)
+		case m = <-g.handoff:
+			g.idleWorkers.Add(-1)
 		case <-patience.C:
-			g.idle.Add(-1)
+			g.idleWorkers.Add(-1)
 			return
 		case <-ctx.Done():
 			return

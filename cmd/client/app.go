@@ -22,30 +22,30 @@ import (
 // app is one run of the command line.
 type app struct {
 	conn           cli.Connection
-	output         format
+	output         outputFormat
 	logLevel       string
 	configFile     string
-	out, err       io.Writer
+	stdout, stderr io.Writer
 	getenv         func(string) string
 	outTTY, errTTY bool
-	colours        bool // wanted, where there is a terminal
+	useColor       bool // on terminals only
 }
 
-// run is the program: its arguments in, its exit code out.
+// run executes a command line and returns the exit code.
 func run(ctx context.Context, args []string, stdout, stderr *os.File, getenv func(string) string) int {
 	a := &app{
-		output: asTable, out: stdout, err: stderr, getenv: getenv,
+		output: asTable, stdout: stdout, stderr: stderr, getenv: getenv,
 		outTTY: isatty.IsTerminal(stdout.Fd()), errTTY: isatty.IsTerminal(stderr.Fd()),
 	}
-	a.colours = getenv("NO_COLOR") == "" && getenv("TERM") != "dumb"
+	a.useColor = getenv("NO_COLOR") == "" && getenv("TERM") != "dumb"
 	root := a.rootCommand()
-	root.SetArgs(shieldNumbers(args))
+	root.SetArgs(escapeNegativeNumbers(args))
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	return cli.Execute(ctx, root, stderr)
 }
 
-const overview = `client starts meshes, shows what runs in them, and casts work to them.
+const overview = `castnet starts meshes, shows what runs in them, and casts work to them.
 
 A mesh is an array of OS processes on the hosts of a NATS bus, each with actors in it.
 Targets are written MESH or MESH[region]: demo, 'demo[host=0]', 'demo[host=0:2,gpu=*]'.
@@ -54,31 +54,31 @@ The bus is the one the flags, the NATS_… variables or a NATS context name, els
 hostd of this machine. Results go to stdout, everything else to stderr. Exit codes:
 0 ok, 1 failure, 2 usage, 3 not found, 4 partial, 5 timeout, 6 connection, 130 interrupted.`
 
-const overviewExample = `  client up demo --per-host gpu=4        # leave it running, and in another terminal:
-  client procs demo
-  client call 'demo[host=0,gpu=3]' counter add 5
-  client cast demo counter add 1
-  client cast demo counter get --reduce sum
-  client logs demo -f
-  client stop demo`
+const overviewExample = `  castnet up demo --per-host gpu=4        # leave it running, and in another terminal:
+  castnet procs demo
+  castnet call 'demo[host=0,gpu=3]' counter add 5
+  castnet cast demo counter add 1
+  castnet cast demo counter get --reduce sum
+  castnet logs demo -f
+  castnet stop demo`
 
 func (a *app) rootCommand() *cobra.Command {
 	root := &cobra.Command{
-		Use:     "client",
+		Use:     "castnet",
 		Short:   "Start meshes and cast work to them",
 		Long:    overview,
 		Example: overviewExample,
 		Version: cli.Version(),
 	}
-	root.SetVersionTemplate("client {{.Version}}\n")
+	root.SetVersionTemplate("castnet {{.Version}}\n")
 	flags := root.PersistentFlags()
 	flags.VarP(&a.output, "output", "o", "how results look")
 	flags.StringVar(&a.logLevel, "log-level", "error", "what castnet logs to stderr: debug, info, warn, error or disabled")
-	flags.StringVar(&a.configFile, "config", "", "`FILE` with limits, such as host.ready: 2m; the environment goes before it")
+	flags.StringVar(&a.configFile, "config", "", "`FILE` with limits, such as proc.ready-timeout: 2m; the environment goes before it")
 	a.conn.Flags(flags)
 	formats := []string{string(asTable), string(asJSON), string(asNDJSON)}
 	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
-	return family(root,
+	return groupCommand(root,
 		a.upCommand(), a.spawnCommand(), a.adoptCommand(), a.meshesCommand(), a.hostsCommand(), a.procsCommand(), a.actorsCommand(),
 		a.meshCommand(), a.explainCommand(), a.callCommand(), a.castCommand(), a.logsCommand(), a.stopCommand(), a.eventsCommand(), a.topCommand(), a.configCommand(),
 		a.worldsCommand(), a.applyCommand(false), a.applyCommand(true), a.deleteCommand(), a.whereCommand(),
@@ -86,7 +86,7 @@ func (a *app) rootCommand() *cobra.Command {
 	)
 }
 
-// wantArgs refuses a wrong number of arguments, and names those that are too many or missing.
+// wantArgs refuses a wrong number of arguments and names the extra or missing ones.
 func wantArgs(least, most int) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		switch {
@@ -99,14 +99,14 @@ func wantArgs(least, most int) cobra.PositionalArgs {
 	}
 }
 
-// family makes a command of others, which by itself shows its help.
-func family(c *cobra.Command, commands ...*cobra.Command) *cobra.Command {
+// groupCommand makes a command of subcommands. By itself it shows its help.
+func groupCommand(c *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 	c.AddCommand(commands...)
 	c.Args, c.RunE = wantCommand, func(c *cobra.Command, _ []string) error { return c.Help() }
 	return c
 }
 
-// wantCommand refuses what is none of a command's own commands. By itself cobra shows the help then, and ends well.
+// wantCommand refuses unknown subcommands. By default cobra shows the help and exits with 0.
 func wantCommand(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -119,55 +119,55 @@ func wantCommand(c *cobra.Command, args []string) error {
 	return err
 }
 
-// dial connects, does one thing within the time that --timeout allows, and disconnects.
-func (a *app) dial(ctx context.Context, do func(ctx context.Context, net *mesh.Net) error) error {
-	return a.connected(ctx, func(net *mesh.Net) error {
+// withNetTimeout connects, runs do within --timeout, and disconnects.
+func (a *app) withNetTimeout(ctx context.Context, do func(ctx context.Context, net *mesh.Net) error) error {
+	return a.withNet(ctx, func(net *mesh.Net) error {
 		ctx, cancel := context.WithTimeout(ctx, a.conn.Timeout)
 		defer cancel()
 		return do(ctx, net)
 	})
 }
 
-// connected connects, does something that has limits of its own, and disconnects.
-func (a *app) connected(ctx context.Context, do func(net *mesh.Net) error) error {
+// withNet connects, runs do with its own timeouts, and disconnects.
+func (a *app) withNet(ctx context.Context, do func(net *mesh.Net) error) error {
 	o, err := a.meshOptions()
 	if err != nil {
 		return err
 	}
 	net, err := mesh.Connect(ctx, o)
 	if err != nil {
-		return a.meaning(ctx, a.hint(err))
+		return a.orInterrupted(ctx, a.suggestHostd(err))
 	}
-	return a.use(ctx, net, do)
+	return a.runAndClose(ctx, net, do)
 }
 
-// hint says what to do when no bus was named and none of ours is there.
-func (a *app) hint(err error) error {
-	if a.nobodyHome(err) {
+// suggestHostd adds advice to the error of a missing bus.
+func (a *app) suggestHostd(err error) error {
+	if a.isBusMissing(err) {
 		return fmt.Errorf("%w: start a hostd, or name a server with --server", err)
 	}
 	return err
 }
 
-// nobodyHome reports whether connecting failed because no bus was named, and at the default URL is
-// nothing, or a server that is somebody else's.
-func (a *app) nobodyHome(err error) bool {
+// isBusMissing reports whether no bus was named and the default URL has no server, or a foreign
+// one.
+func (a *app) isBusMissing(err error) bool {
 	e, ok := errors.AsType[*bus.ConnectError](err)
-	return ok && !a.conn.Named(a.getenv) && (e.Reason == bus.NothingListening || e.Reason == bus.WrongCredentials)
+	return ok && !a.conn.IsConfigured(a.getenv) && (e.Reason == bus.NoServer || e.Reason == bus.WrongCredentials)
 }
 
-// use does something with a connection and closes it, interrupted or not.
-func (a *app) use(ctx context.Context, net *mesh.Net, do func(net *mesh.Net) error) error {
+// runAndClose runs do and closes the connection, interrupted or not.
+func (a *app) runAndClose(ctx context.Context, net *mesh.Net, do func(net *mesh.Net) error) error {
 	err := do(net)
 	if broken := net.Bus().Err(); broken != nil {
 		err = cli.WithCode(cli.ExitConnection, fmt.Errorf("the bus broke: %w", broken))
 	}
-	err = a.meaning(ctx, err)
+	err = a.orInterrupted(ctx, err)
 	return errors.Join(err, net.Close(context.WithoutCancel(ctx)))
 }
 
-// meaning makes one word of whatever an interrupt looks like from inside.
-func (a *app) meaning(ctx context.Context, err error) error {
+// orInterrupted maps all errors of an interrupt to one.
+func (a *app) orInterrupted(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil {
 		return cli.WithCode(cli.ExitInterrupted, errors.New("interrupted"))
 	}
@@ -183,14 +183,14 @@ func (a *app) meshOptions() (mesh.Options, error) {
 	if err != nil || a.logLevel == "" {
 		return mesh.Options{}, cli.Usagef("--log-level %q: want debug, info, warn, error or disabled", a.logLevel)
 	}
-	w := zerolog.ConsoleWriter{Out: a.err, NoColor: !a.colours || !a.errTTY, TimeFormat: time.TimeOnly}
+	w := zerolog.ConsoleWriter{Out: a.stderr, NoColor: !a.useColor || !a.errTTY, TimeFormat: time.TimeOnly}
 	log := zerolog.New(w).Level(level).With().Timestamp().Logger()
-	limits, err := a.configuration()
+	limits, err := a.loadConfig()
 	if err != nil {
 		return mesh.Options{}, err
 	}
 	return mesh.Options{
 		Bus: &o, Namespace: a.conn.Namespace, Log: log, Config: limits,
-		OnFailure: func(actor.Event) {}, // it is logged; the command says what it means
+		OnFailure: func(actor.Event) {}, // logged; the command reports its meaning
 	}, nil
 }

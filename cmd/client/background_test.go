@@ -1,118 +1,41 @@
 package main
 
 import (
-	"bufio"
-	"context"
-	"io"
 	"os"
 	"os/exec"
-	"strings"
-	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/internal/testkit"
 )
 
-// background is a client that goes on until it is told to end.
-type background struct {
-	cmd    *exec.Cmd
-	lines  chan string // of stdout; closed at its end
-	stderr *syncBuffer
-	wait   func() // for its end, any number of times
-	code   int    // valid after wait
-}
-
-// syncBuffer may be read while a process writes to it.
-type syncBuffer struct {
-	mu sync.Mutex
-	b  strings.Builder
-}
-
-func (s *syncBuffer) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(p)
-}
-
-func (s *syncBuffer) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.String()
-}
-
-// start runs a command in the background; it has ended when the test has.
-func start(t *testing.T, env []string, args ...string) *background {
+// start starts a command, which Ctrl-C ends with the test.
+func start(t *testing.T, env []string, args ...string) *testkit.Process {
 	t.Helper()
-	r, w := io.Pipe()
-	b := &background{cmd: exec.Command(os.Args[0], args...), lines: make(chan string, 256), stderr: &syncBuffer{}}
-	b.cmd.Env, b.cmd.Stdout, b.cmd.Stderr = env, w, b.stderr
-	require.NoError(t, b.cmd.Start())
-	var readers sync.WaitGroup
-	readers.Go(func() {
-		defer close(b.lines)
-		for s := bufio.NewScanner(r); s.Scan(); {
-			b.lines <- s.Text()
-		}
-	})
-	ended := make(chan struct{})
-	readers.Go(func() {
-		defer close(ended)
-		_ = b.cmd.Wait() // its code is in ProcessState
-		_ = w.Close()
-	})
-	wait := func() {
-		select {
-		case <-ended:
-		case <-time.After(60 * time.Second):
-			_ = b.cmd.Process.Kill()
-			<-ended
-			t.Errorf("client %v did not end: %s", args, b.stderr)
-		}
-		b.code = b.cmd.ProcessState.ExitCode()
-	}
-	b.wait = sync.OnceFunc(wait)
+	cmd := exec.Command(os.Args[0], args...)
+	cmd.Env = env
+	p := testkit.Start(t, cmd)
 	t.Cleanup(func() {
-		_ = b.cmd.Process.Signal(os.Interrupt)
-		b.wait()
-		for range b.lines { // let the reader reach the end
-		}
-		readers.Wait()
+		_ = p.Process.Signal(os.Interrupt) // fails when it has ended
+		p.Exit(t)
 	})
-	return b
+	return p
 }
 
-// exit sends a signal (nil: none) and returns the exit code.
-func (b *background) exit(t *testing.T, s os.Signal) int {
+// exit sends a signal, and returns the exit code.
+func exit(t *testing.T, p *testkit.Process, s os.Signal) int {
 	t.Helper()
-	if s != nil {
-		require.NoError(t, b.cmd.Process.Signal(s))
-	}
-	b.wait()
-	return b.code
-}
-
-// next is the next line of stdout.
-func (b *background) next(t *testing.T) string {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
-	defer cancel()
-	select {
-	case l, ok := <-b.lines:
-		require.True(t, ok, "no more output; stderr: %s", b.stderr)
-		return l
-	case <-ctx.Done():
-		require.FailNow(t, "no output", "stderr: %s", b.stderr)
-	}
-	return ""
+	p.Send(t, s)
+	return p.Exit(t)
 }
 
 // up starts a mesh and holds it for the test.
-func (c *cluster) up(t *testing.T, args ...string) (*background, upRecord) {
+func (c *cluster) up(t *testing.T, args ...string) (*testkit.Process, upRecord) {
 	t.Helper()
 	b := start(t, c.env, append([]string{"up", "-o", "ndjson"}, args...)...)
-	r := decode[upRecord](t, b.next(t))
+	r := decode[upRecord](t, b.Out.Line(t))
 	for _, p := range decode[[]procRecord](t, c.ok(t, "procs", r.Mesh, "-o", "json")) {
 		c.procs = append(c.procs, p.PID)
 	}

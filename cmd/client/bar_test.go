@@ -23,7 +23,7 @@ func (c *cluster) look(t *testing.T, args ...string) (out, screen string, code i
 		}
 		return ""
 	}
-	a := &app{output: asTable, out: &stdout, err: &stderr, getenv: getenv, errTTY: true}
+	a := &app{output: asTable, stdout: &stdout, stderr: &stderr, getenv: getenv, errTTY: true}
 	root := a.rootCommand()
 	root.SetArgs(args)
 	root.SetOut(&stdout)
@@ -46,7 +46,7 @@ func TestCast_aBarSaysHowManyHaveAnsweredWhileTheyFold(t *testing.T) {
 	frozen := func(args ...string) (out, screen string) { // not for long, or its server takes it for gone
 		proctest.Suspend(t, pid)
 		defer proctest.Resume(t, pid)
-		out, screen, code := c.look(t, append(args, "--timeout", "4s")...)
+		out, screen, code := c.look(t, append(args, "--timeout", "3s")...)
 		require.Equal(t, cli.ExitPartial, code, screen)
 		return out, screen
 	}

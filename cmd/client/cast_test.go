@@ -18,7 +18,7 @@ type outcome struct {
 	Coverage coverage `json:"coverage"`
 	Value    any      `json:"value"`
 	Asked    int      `json:"asked"`
-	Posted   int      `json:"posted"`
+	Sent     int      `json:"sent"`
 }
 
 func TestCast_collectsInEveryWay(t *testing.T) {
@@ -41,15 +41,15 @@ func TestCast_collectsInEveryWay(t *testing.T) {
 	} {
 		require.Equal(t, want, c.ok(t, "cast", "demo", "counter", "get", "--reduce", reducer), reducer)
 	}
-	require.Equal(t, "45\n", c.ok(t, "cast", "demo", "counter", "get", "--collect", "reduce", "--reduce", "sum", "--batch", "3"), "folded here")
+	require.Equal(t, "45\n", c.ok(t, "cast", "demo", "counter", "get", "--collect", "reduce", "--reduce", "sum", "--batch-size", "3"), "folded here")
 
-	p := decode[outcome](t, c.ok(t, "cast", "demo", "counter", "add", "1", "--collect", "post", "-o", "json"))
+	p := decode[outcome](t, c.ok(t, "cast", "demo", "counter", "add", "1", "--collect", "send", "-o", "json"))
 	require.Equal(t, 4, p.Asked)
-	require.Equal(t, 4, p.Posted)
-	r = c.client(t, "cast", "demo[host=1]", "counter", "add", "1", "--collect", "post")
+	require.Equal(t, 4, p.Sent)
+	r = c.client(t, "cast", "demo[host=1]", "counter", "add", "1", "--collect", "send")
 	require.Empty(t, r.out)
-	require.Equal(t, "asked 2 · posted 2 · failed 0\n", r.err)
-	require.Equal(t, "51\n", c.ok(t, "cast", "demo", "counter", "get", "--reduce", "sum"), "what was posted has arrived")
+	require.Equal(t, "asked 2 · sent 2 · failed 0\n", r.err)
+	require.Equal(t, "51\n", c.ok(t, "cast", "demo", "counter", "get", "--reduce", "sum"), "what was sent has arrived")
 
 	require.Equal(t, "12\n", c.ok(t, "cast", "demo[host=1]", "counter", "get", "--collect", "choose"))
 	require.EqualValues(t, 11, decode[outcome](t, c.ok(t, "cast", "demo[host=0,gpu=0]", "counter", "get", "--collect", "choose", "-o", "json")).Value)
@@ -63,7 +63,7 @@ func TestCast_reducesByWhatTheEndpointDeclares(t *testing.T) {
 	r := c.client(t, "cast", "demo", "talker", "rank", "--reduce", "last")
 	require.Equal(t, cli.ExitUsage, r.code)
 	require.Contains(t, r.err, `--reduce "last"`)
-	r = c.client(t, "cast", "demo", "talker", "rank", "--reduce", "first", "--batch", "1")
+	r = c.client(t, "cast", "demo", "talker", "rank", "--reduce", "first", "--batch-size", "1")
 	require.Equal(t, cli.ExitUsage, r.code, "what is folded here must be known here")
 	require.Contains(t, r.err, `"first"`)
 }
@@ -73,7 +73,7 @@ func TestCast_goesOnByBatchesUntilItIsStopped(t *testing.T) {
 	c := newCluster(t, "a", "b")
 	b, _ := c.up(t, "--per-host", "gpu=3")
 
-	r := c.client(t, "cast", "demo", "counter", "add", "1", "--one-per", "host", "--pause", "1ms")
+	r := c.client(t, "cast", "demo", "counter", "add", "1", "--one-per", "host", "--batch-delay", "1ms")
 	require.Zero(t, r.code, r.err)
 	lines := strings.Split(strings.TrimSpace(r.out), "\n")
 	require.Len(t, lines, 6)
@@ -83,7 +83,7 @@ func TestCast_goesOnByBatchesUntilItIsStopped(t *testing.T) {
 	require.Contains(t, r.err, "asked 6 · answered 6 · failed 0 · missing 0 · p50 ")
 
 	c.kill(t, "demo", "host=0,gpu=0")
-	require.Equal(t, "failed", decode[map[string]any](t, b.next(t))["status"])
+	require.Equal(t, "failed", decode[map[string]any](t, b.Out.Line(t))["status"])
 	r = c.client(t, "cast", "demo", "counter", "add", "1", "--canary")
 	require.Equal(t, cli.ExitPartial, r.code)
 	require.Empty(t, r.out)
@@ -92,7 +92,7 @@ func TestCast_goesOnByBatchesUntilItIsStopped(t *testing.T) {
 	require.Contains(t, r.err, "not asked: the canary did not answer well: ")
 
 	for _, collect := range []string{"stream", "gather"} {
-		stopped := c.client(t, "cast", "demo", "counter", "add", "1", "--batch", "2", "--stop-after", "1", "--collect", collect, "-o", "json")
+		stopped := c.client(t, "cast", "demo", "counter", "add", "1", "--batch-size", "2", "--max-failures", "1", "--collect", collect, "-o", "json")
 		require.Equal(t, cli.ExitPartial, stopped.code, stopped.err)
 		got := decode[outcome](t, stopped.out)
 		require.Len(t, got.Replies, 1, collect)
@@ -103,9 +103,9 @@ func TestCast_goesOnByBatchesUntilItIsStopped(t *testing.T) {
 		require.Contains(t, got.Coverage.NotAsked[0].Error, "stopped after 1 failures")
 	}
 	require.Equal(t, "7\n", c.client(t, "cast", "demo", "counter", "get", "--reduce", "sum").out, "who was not asked has not counted")
-	r = c.client(t, "cast", "demo", "counter", "get", "--collect", "post")
+	r = c.client(t, "cast", "demo", "counter", "get", "--collect", "send")
 	require.Equal(t, cli.ExitPartial, r.code)
-	require.Contains(t, r.err, "asked 6 · posted 5 · failed 1 [host=0,gpu=0]\n")
+	require.Contains(t, r.err, "asked 6 · sent 5 · failed 1 [host=0,gpu=0]\n")
 	require.Contains(t, r.err, "1 of 6 ranks were not told: [host=0,gpu=0]")
 }
 
@@ -131,13 +131,13 @@ func TestCast_dryRunShowsWhoIsAskedAndAsksNobody(t *testing.T) {
 	require.Equal(t, cli.ExitUsage, r.code)
 	require.Contains(t, r.err, "--one-per proc: mesh demo has no such dimension; want one of host, gpu")
 
-	planned := decode[[]plannedRecord](t, c.ok(t, "cast", "demo", "counter", "add", "1", "--limit", "25%", "--seed", "7", "--dry-run", "-o", "json"))
+	planned := decode[[]plannedRecord](t, c.ok(t, "cast", "demo", "counter", "add", "1", "--sample", "25%", "--seed", "7", "--dry-run", "-o", "json"))
 	require.Len(t, planned, 2)
 	require.Equal(t, 1, planned[1].Batch)
 	require.True(t, strings.HasPrefix(planned[0].Host, "a-") || strings.HasPrefix(planned[0].Host, "b-"))
 	require.Equal(t, "0\n", c.ok(t, "cast", "demo", "counter", "get", "--reduce", "sum"))
 
-	asked := decodeLines[outcome](t, c.ok(t, "cast", "demo", "counter", "add", "1", "--limit", "25%", "--seed", "7", "-o", "ndjson"))
+	asked := decodeLines[outcome](t, c.ok(t, "cast", "demo", "counter", "add", "1", "--sample", "25%", "--seed", "7", "-o", "ndjson"))
 	require.Len(t, asked, 3)
 	require.Equal(t, 2, asked[2].Coverage.Asked)
 	for _, p := range planned {
@@ -155,10 +155,10 @@ func TestNatsCommand_saysToAGatewayWhatTheFlagsSay(t *testing.T) {
 		{`demo|counter|get|--reduce|top(3)|--timeout|2m`, `nats req castnet.v1.default.cast.demo.counter.get.anon '' -H Content-Type:application/json ` +
 			`-H 'Castnet-Reduce:top(3)' -H Castnet-TTL:2m0s --timeout=2m5s`},
 		{`demo|counter|add| -5|--collect|gather|--namespace|lab`, `nats req castnet.v1.lab.cast.demo.counter.add.anon ' -5' -H Content-Type:application/json --timeout=35s`},
-		{`demo|echo|echo|"{{x}}"|--collect|post|-s|nats://n`, `nats --server nats://n req castnet.v1.default.cast.demo.echo.echo.anon '"{{x}}"' -H Content-Type:application/json ` +
-			`-H Castnet-Collect:post --timeout=35s --no-templates`},
+		{`demo|echo|echo|"{{x}}"|--collect|send|-s|nats://n`, `nats --server nats://n req castnet.v1.default.cast.demo.echo.echo.anon '"{{x}}"' -H Content-Type:application/json ` +
+			`-H Castnet-Collect:send --timeout=35s --no-templates`},
 	} {
-		r := runClient(t, env, append(append([]string{"cast"}, strings.Split(row.args, "|")...), "--nats-cmd")...)
+		r := runClient(t, env, append(append([]string{"cast"}, strings.Split(row.args, "|")...), "--print-nats")...)
 		require.Zero(t, r.code, r.err)
 		require.Equal(t, row.want+"\n", r.out)
 		require.Empty(t, r.err)
@@ -172,6 +172,6 @@ func TestNatsCommand_saysToAGatewayWhatTheFlagsSay(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, subjects.KindGateway, parsed.Kind)
 	}
-	r := runClient(t, env, "cast", "demo", "counter", "get", "--nats-cmd", "-o", "json")
+	r := runClient(t, env, "cast", "demo", "counter", "get", "--print-nats", "-o", "json")
 	require.Contains(t, decode[map[string]string](t, r.out)["command"], "nats req castnet.")
 }

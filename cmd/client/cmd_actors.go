@@ -14,7 +14,7 @@ import (
 	"github.com/castnet-io/castnet/mesh"
 )
 
-// actorRecord is one actor of one rank; its JSON names are stable.
+// actorRecord is one actor of one rank. Its JSON names are stable.
 type actorRecord struct {
 	Rank      int      `json:"rank"`
 	Point     string   `json:"point"`
@@ -24,7 +24,7 @@ type actorRecord struct {
 	Reason    string   `json:"reason,omitempty"`
 	Queued    int      `json:"queued"`
 	Handled   uint64   `json:"handled"`
-	Current   string   `json:"current,omitempty"` // the endpoint whose handler runs
+	Current   string   `json:"current,omitempty"` // endpoint of the running handler
 	Endpoints []string `json:"endpoints,omitempty"`
 }
 
@@ -37,7 +37,7 @@ func (a *app) actorsCommand() *cobra.Command {
 and what the actors can be asked. With --all, also what castnet itself runs there.
 
 JSON: rank, point, actor, type, status, reason, queued, handled, current, endpoints.`,
-		Example:           "  client actors demo\n  client actors 'demo[host=0]' --output json",
+		Example:           "  castnet actors demo\n  castnet actors 'demo[host=0]' --output json",
 		Args:              wantArgs(1, 1),
 		ValidArgsFunction: a.complete(liveNames),
 	}
@@ -47,8 +47,8 @@ JSON: rank, point, actor, type, status, reason, queued, handled, current, endpoi
 		if err != nil {
 			return err
 		}
-		return a.dial(c.Context(), func(ctx context.Context, net *mesh.Net) error {
-			p, err := t.find(ctx, net)
+		return a.withNetTimeout(c.Context(), func(ctx context.Context, net *mesh.Net) error {
+			p, err := t.resolve(ctx, net)
 			if err != nil {
 				return err
 			}
@@ -59,9 +59,9 @@ JSON: rank, point, actor, type, status, reason, queued, handled, current, endpoi
 	return c
 }
 
-// actorRecords asks every proc of the place. Those that cannot be asked are the error, and the
-// others are there all the same.
-func actorRecords(ctx context.Context, p place, all bool) ([]actorRecord, error) {
+// actorRecords asks every proc of the target. The error names unanswered procs and comes with the
+// other records.
+func actorRecords(ctx context.Context, p resolvedTarget, all bool) ([]actorRecord, error) {
 	found, err := p.procs.Actors(ctx)
 	if err != nil {
 		if _, partial := errors.AsType[*cast.CoverageError](err); !partial {
@@ -86,9 +86,9 @@ func actorRecords(ctx context.Context, p place, all bool) ([]actorRecord, error)
 
 func (a *app) showActors(records []actorRecord) error {
 	columns := []string{"rank", "point", "actor", "type", "status", "queued", "handled", "reason"}
-	err := show(a, records, columns, func(r actorRecord) []string {
+	err := showRecords(a, records, columns, func(r actorRecord) []string {
 		return []string{
-			strconv.Itoa(r.Rank), r.Point, r.Actor, orDash(r.Type), a.status(r.Status),
+			strconv.Itoa(r.Rank), r.Point, r.Actor, orDash(r.Type), a.paintStatus(r.Status),
 			strconv.Itoa(r.Queued), strconv.FormatUint(r.Handled, 10), orDash(shorten(r.Reason, 60)),
 		}
 	})
@@ -101,7 +101,7 @@ func (a *app) showActors(records []actorRecord) error {
 	}
 	for _, t := range slices.Sorted(maps.Keys(endpoints)) {
 		if len(endpoints[t]) > 0 {
-			a.note("a %s can be asked: %s", t, strings.Join(endpoints[t], "  "))
+			a.notef("a %s can be asked: %s", t, strings.Join(endpoints[t], "  "))
 		}
 	}
 	return nil

@@ -14,22 +14,22 @@ func (a *app) adoptCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "adopt MESH",
 		Short: "Become the owner of a detached mesh, and hold it",
-		Long: `Take a mesh back from the system controller, and hold it as client up does: it ends with this
+		Long: `Take a mesh back from the system controller, and hold it as castnet up does: it ends with this
 command. Nothing in it is stopped or started by that. What is not detached is refused, and the
 error says who owns it; so is an epoch that is over.
 
-JSON and NDJSON: as client up.`,
-		Example:           "  client adopt trainers\n  client adopt trainers --epoch 2",
+JSON and NDJSON: as castnet up.`,
+		Example:           "  castnet adopt trainers\n  castnet adopt trainers --epoch 2",
 		Args:              wantArgs(1, 1),
 		ValidArgsFunction: a.complete(detachedNames),
 	}
-	c.Flags().Uint64Var(&epoch, "epoch", 0, "`EPOCH` of the owner to follow, as client spawn --detach has said (default whichever it is)")
+	c.Flags().Uint64Var(&epoch, "epoch", 0, "`EPOCH` of the owner to follow, as castnet spawn --detach has said (default whichever it is)")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		t, err := parseMesh(args[0], "adopt")
 		if err != nil {
 			return err
 		}
-		return a.connected(c.Context(), func(net *mesh.Net) error { return a.adopt(c.Context(), net, t, epoch) })
+		return a.withNet(c.Context(), func(net *mesh.Net) error { return a.adopt(c.Context(), net, t, epoch) })
 	}
 	return c
 }
@@ -39,17 +39,17 @@ func (a *app) adopt(ctx context.Context, net *mesh.Net, t target, epoch uint64) 
 	if err != nil {
 		return err
 	}
-	h := &holding{app: a, spec: upSpec{name: procs.ID().Label()}, net: net, procs: procs}
+	h := &heldMesh{app: a, spec: upSpec{name: procs.ID().Label()}, net: net, procs: procs}
 	for _, id := range procs.Describe().Hosts {
 		h.hosts = append(h.hosts, agent.HostInfo{ID: id, Label: id.Label()})
 	}
-	if err := h.introduce(ctx); err != nil {
+	if err := h.printBanner(ctx); err != nil {
 		return err
 	}
-	return h.hold(ctx, nil)
+	return h.attach(ctx, nil)
 }
 
-// detachedNames are the labels of the meshes that can be adopted.
+// detachedNames returns the labels of adoptable meshes.
 func detachedNames(ctx context.Context, net *mesh.Net, _ []string) ([]string, error) {
 	all, err := net.Detached(ctx)
 	var names []string

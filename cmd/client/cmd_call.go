@@ -16,27 +16,27 @@ func (a *app) callCommand() *cobra.Command {
 		Short: "Ask one actor, print its answer",
 		Long: `Ask the actor of exactly one rank, and print its answer as JSON, whatever --output says.
 ACTOR is a label or the full name; without JSON the message is empty.`,
-		Example: `  client call 'demo[host=0,gpu=3]' counter add 5
-  client call 'demo[host=0,gpu=3]' echo echo '{"text":"hello"}'`,
+		Example: `  castnet call 'demo[host=0,gpu=3]' counter add 5
+  castnet call 'demo[host=0,gpu=3]' echo echo '{"text":"hello"}'`,
 		Args:              wantArgs(3, 4),
 		ValidArgsFunction: a.complete(liveNames, actorNames, endpointNames),
 		RunE: func(c *cobra.Command, args []string) error {
-			q, err := parseQuestion(args)
+			q, err := parseRequestArgs(args)
 			if err != nil {
 				return err
 			}
-			return a.dial(c.Context(), func(ctx context.Context, net *mesh.Net) error { return a.call(ctx, net, q) })
+			return a.withNetTimeout(c.Context(), func(ctx context.Context, net *mesh.Net) error { return a.call(ctx, net, q) })
 		},
 	}
 }
 
-func (a *app) call(ctx context.Context, net *mesh.Net, q question) error {
-	p, err := q.to.find(ctx, net)
+func (a *app) call(ctx context.Context, net *mesh.Net, q requestArgs) error {
+	p, err := q.target.resolve(ctx, net)
 	if err != nil {
 		return err
 	}
 	if n := p.region.NumRanks(); n != 1 {
-		return cli.Usagef("call asks exactly one rank, and %s are %d: want an index for each dimension of %s, or use cast", q.to, n, p.base)
+		return cli.Usagef("call asks exactly one rank, and %s are %d: want an index for each dimension of %s, or use cast", q.target, n, p.base)
 	}
 	m, err := p.actors(ctx, q.actor)
 	if err != nil {
@@ -50,6 +50,6 @@ func (a *app) call(ctx context.Context, net *mesh.Net, q question) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(a.out, "%s\n", raw)
+	_, err = fmt.Fprintf(a.stdout, "%s\n", raw)
 	return err
 }

@@ -26,7 +26,7 @@ says what becomes of the answers:
   stream   printed as they arrive, each with its rank's coordinates (the default)
   gather   printed together, by rank
   reduce   folded into one value on their way home, by the reducer that --reduce names
-  post     none: the actors are told, and not waited for
+  send     none: the actors are told, and not waited for
   choose   that of one rank, any that is alive
 
 The last line, on stderr, says who was asked and what became of it; when not every rank gave
@@ -38,28 +38,28 @@ Built-in reducers: sum, min, max, all, any, concat, merge(sum); and of another t
 answers: count, collect, count-by, top(N), bottom(N), histogram(BOUND,…). An endpoint may declare
 others.
 
---batch, --one-per and --canary ask batch by batch, each after the one before it has answered;
-then --timeout is that of each batch. --limit draws the same ranks for the same --seed, so what
+--batch-size, --one-per and --canary ask batch by batch, each after the one before it has answered;
+then --timeout is that of each batch. --sample draws the same ranks for the same --seed, so what
 --dry-run shows is who will be asked.
 
 JSON: {"replies":[{rank, point, value, ms}], "coverage":{asked, answered, failed,
 failed_region, missing, missing_region, not_asked, not_asked_region, p50_ms, p99_ms}}; reduce
-{"value", "reducer", "coverage"}; post {asked, posted, failed, failed_region}; choose {value};
---dry-run rank, point, host, batch; --nats-cmd {command}. NDJSON: one reply a line as it arrives,
+{"value", "reducer", "coverage"}; send {asked, sent, failed, failed_region}; choose {value};
+--dry-run rank, point, host, batch; --print-nats {command}. NDJSON: one reply a line as it arrives,
 failed ones with error in place of value, then the coverage.`,
-		Example: `  client cast demo counter add 1
-  client cast 'demo[gpu=0:2]' counter get
-  client cast demo counter get --reduce sum
-  client cast demo counter get --reduce 'top(3)'
-  client cast demo counter get --collect gather -o json
-  client cast demo counter get -o ndjson | head -1
-  client cast demo counter reset --one-per host --canary --pause 5s --stop-after 2
-  client cast demo counter add 1 --limit 10% --seed 7 --dry-run
-  client cast demo counter add 1 --reduce sum --nats-cmd`,
+		Example: `  castnet cast demo counter add 1
+  castnet cast 'demo[gpu=0:2]' counter get
+  castnet cast demo counter get --reduce sum
+  castnet cast demo counter get --reduce 'top(3)'
+  castnet cast demo counter get --collect gather -o json
+  castnet cast demo counter get -o ndjson | head -1
+  castnet cast demo counter reset --one-per host --canary --batch-delay 5s --max-failures 2
+  castnet cast demo counter add 1 --sample 10% --seed 7 --dry-run
+  castnet cast demo counter add 1 --reduce sum --print-nats`,
 		Args:              wantArgs(3, 4),
 		ValidArgsFunction: a.complete(liveNames, actorNames, endpointNames),
 	}
-	s.flags(c)
+	s.register(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if err := s.parse(c, args, a.conn.Timeout); err != nil {
 			return err
@@ -67,26 +67,26 @@ failed ones with error in place of value, then the coverage.`,
 		if s.natsCmd {
 			return a.showNatsCommand(*s)
 		}
-		return a.connected(c.Context(), func(net *mesh.Net) error { return a.cast(c.Context(), net, *s) })
+		return a.withNet(c.Context(), func(net *mesh.Net) error { return a.cast(c.Context(), net, *s) })
 	}
 	return c
 }
 
-// casting is a cast whose ranks are known.
-type casting struct {
+// resolvedCast is a cast with known ranks.
+type resolvedCast struct {
 	castSpec
-	place
-	net     *mesh.Net
-	whole   cast.Mesh[any]
-	to      cast.Mesh[any] // whole, by batches if need be
-	batches [][]int        // of ranks of the region, as they are asked when nothing stops the cast
+	resolvedTarget
+	net           *mesh.Net
+	actorMesh     cast.Mesh[any]
+	throttledMesh cast.Mesh[any] // whole mesh, in batches if throttled
+	batches       [][]int        // ranks of the region in send order
 }
 
-// cast finds whom to ask and asks them. A throttled cast has so much time for each batch.
+// cast resolves the target and sends. A throttled cast has its timeout per batch.
 func (a *app) cast(ctx context.Context, net *mesh.Net, s castSpec) error {
 	limited, cancel := context.WithTimeout(ctx, a.conn.Timeout)
 	defer cancel()
-	k, err := s.aim(limited, net)
+	k, err := s.resolveCast(limited, net)
 	switch {
 	case err != nil:
 		return err
@@ -100,51 +100,51 @@ func (a *app) cast(ctx context.Context, net *mesh.Net, s castSpec) error {
 		return a.castGather(ctx, k)
 	case collectReduce:
 		return a.castReduce(ctx, k)
-	case collectPost:
-		return a.castPost(ctx, k)
+	case collectSend:
+		return a.castSend(ctx, k)
 	case collectChoose:
 		return a.castChoose(ctx, k)
 	}
 	return a.castStream(ctx, k)
 }
 
-// aim looks up whom to ask.
-func (s castSpec) aim(ctx context.Context, net *mesh.Net) (casting, error) {
-	p, m, err := s.find(ctx, net)
+// resolveCast looks up the target.
+func (s castSpec) resolveCast(ctx context.Context, net *mesh.Net) (resolvedCast, error) {
+	p, m, err := s.resolve(ctx, net)
 	if err != nil {
-		return casting{}, err
+		return resolvedCast{}, err
 	}
 	if err := s.checkOnePer(p.base); err != nil {
-		return casting{}, err
+		return resolvedCast{}, err
 	}
-	k := casting{castSpec: s, place: p, net: net, whole: m}
-	k.to = k.paced(m)
+	k := resolvedCast{castSpec: s, resolvedTarget: p, net: net, actorMesh: m}
+	k.throttledMesh = k.withThrottle(m)
 	k.batches, err = cast.Throttled[any](m, s.throttle).Batches()
 	return k, err
 }
 
-// paced is a mesh as this cast asks it: at once, or by batches.
-func (k casting) paced(m cast.Mesh[any]) cast.Mesh[any] {
+// withThrottle returns the mesh as this cast addresses it: at once, or in batches.
+func (k resolvedCast) withThrottle(m cast.Mesh[any]) cast.Mesh[any] {
 	if len(k.throttled) == 0 {
 		return m
 	}
 	return cast.Throttled(m, k.throttle)
 }
 
-// watchEvery is how often a bar moves while answers come home together.
-const watchEvery = 200 * time.Millisecond
+// progressInterval is the update interval of the progress bar.
+const progressInterval = 200 * time.Millisecond
 
-// watched is whom to ask, and a bar that says how many have answered, where somebody looks.
-func (k casting) watched(a *app, asked int) (cast.Mesh[any], *progress) {
+// withProgress returns the mesh with a progress bar of the replies, on a terminal.
+func (k resolvedCast) withProgress(a *app, asked int) (cast.Mesh[any], *progress) {
 	bar := a.newProgress()
-	if !bar.shown() {
-		return k.to, bar
+	if !bar.isShown() {
+		return k.throttledMesh, bar
 	}
-	bar.step(0, asked, "ranks")
-	return k.paced(cast.Watched(k.whole, watchEvery, func(n int) { bar.step(n, asked, "ranks") })), bar
+	bar.update(0, asked, "ranks")
+	return k.withThrottle(cast.WithProgress(k.actorMesh, progressInterval, func(n int) { bar.update(n, asked, "ranks") })), bar
 }
 
-// checkOnePer refuses a dimension that the mesh does not have.
+// checkOnePer refuses an unknown dimension.
 func (s castSpec) checkOnePer(e shape.Extent) error {
 	var labels []string
 	for _, d := range e.Dims() {
@@ -153,64 +153,64 @@ func (s castSpec) checkOnePer(e shape.Extent) error {
 	if s.throttle.OnePer == "" || slices.Contains(labels, s.throttle.OnePer) {
 		return nil
 	}
-	return cli.Usagef("--one-per %s: mesh %s has no such dimension; want one of %s", s.throttle.OnePer, s.to.name, strings.Join(labels, ", "))
+	return cli.Usagef("--one-per %s: mesh %s has no such dimension; want one of %s", s.throttle.OnePer, s.target.name, strings.Join(labels, ", "))
 }
 
-// asked are the ranks of the region that the cast is for, ascending.
-func (k casting) asked() []int {
+// askedRanks returns the addressed ranks of the region, ascending.
+func (k resolvedCast) askedRanks() []int {
 	all := slices.Concat(k.batches...)
 	slices.Sort(all)
 	return all
 }
 
-// arrived is an answer of a stream.
-func (k casting) arrived(view int, r cast.Reply[any], times *pace) reply {
-	took := times.answer()
+// streamReply converts one reply of a stream.
+func (k resolvedCast) streamReply(view int, r cast.Reply[any], times *batchTimer) reply {
+	took := times.onAnswer()
 	if errors.Is(r.Err, cast.ErrNotAsked) {
 		return k.skippedReply(view, r.Err)
 	}
-	out := k.replyOf(view, r)
+	out := k.newReply(view, r)
 	out.MS = took
 	return out
 }
 
-// castStream prints each rank's answer as it arrives.
-func (a *app) castStream(ctx context.Context, k casting) error {
-	show := a.newReplies(k.place, k.asked(), a.newProgress())
+// castStream prints each rank's reply on arrival.
+func (a *app) castStream(ctx context.Context, k resolvedCast) error {
+	show := a.newReplies(k.resolvedTarget, k.askedRanks(), a.newProgress())
 	defer show.bar.clear()
-	times := newPace(k)
-	for pt, r := range cast.Stream(ctx, k.to, k.endpoint, k.message) {
+	times := newBatchTimer(k)
+	for pt, r := range cast.Stream(ctx, k.throttledMesh, k.endpoint, k.message) {
 		if r.Err != nil && len(pt.Extent().Dims()) == 0 {
-			return r.Err // of the cast itself: it was not sent
+			return r.Err // of the cast itself, which was not sent
 		}
-		if err := show.add(k.arrived(pt.Rank(), r, times)); err != nil {
+		if err := show.add(k.streamReply(pt.Rank(), r, times)); err != nil {
 			return err
 		}
 	}
-	return show.finish(k.settle(show.all))
+	return show.finish(k.summarize(show.all))
 }
 
-// castGather prints all answers by rank, once they are here.
-func (a *app) castGather(ctx context.Context, k casting) error {
-	asked := k.asked()
-	to, bar := k.watched(a, len(asked))
+// castGather prints all replies by rank at the end.
+func (a *app) castGather(ctx context.Context, k resolvedCast) error {
+	asked := k.askedRanks()
+	to, bar := k.withProgress(a, len(asked))
 	begun := time.Now()
 	values, err := cast.Gather(ctx, to, k.endpoint, k.message)
 	bar.clear()
-	c, err := k.fromCast(err, len(asked), since(begun))
+	c, err := k.fromCast(err, len(asked), millisSince(begun))
 	if err != nil {
 		return err
 	}
 	lost := map[int]reply{}
-	for _, r := range c.lost() {
+	for _, r := range c.withoutValue() {
 		lost[r.Rank] = r
 	}
-	show := a.newReplies(k.place, asked, &progress{})
+	show := a.newReplies(k.resolvedTarget, asked, &progress{})
 	for _, view := range asked {
 		r, is := lost[k.rank(view)]
 		if !is {
 			v, _ := values.At(view)
-			r = k.replyOf(view, cast.Reply[any]{Value: v})
+			r = k.newReply(view, cast.Reply[any]{Value: v})
 		}
 		if err := show.add(r); err != nil {
 			return err

@@ -14,23 +14,23 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// configuration is the limits of this program, as its file and its environment say them.
-func (a *app) configuration() (*config.Config, error) {
+// loadConfig reads the limits of this program from its file and environment.
+func (a *app) loadConfig() (*config.Config, error) {
 	c := &config.Config{}
 	if a.configFile != "" {
-		said, err := cli.ConfigFile(a.configFile)
+		said, err := cli.ReadConfigFile(a.configFile)
 		if err != nil {
 			return nil, err
 		}
-		if err := c.FromFile(said); err != nil {
+		if err := c.LoadFile(said); err != nil {
 			return nil, err
 		}
 	}
-	return c, c.From(a.getenv)
+	return c, c.LoadEnv(a.getenv)
 }
 
 func (a *app) configCommand() *cobra.Command {
-	return family(&cobra.Command{Use: "config COMMAND", Short: "Show limits and where their values are from"}, a.configShowCommand())
+	return groupCommand(&cobra.Command{Use: "config COMMAND", Short: "Show limits and where their values are from"}, a.configShowCommand())
 }
 
 func (a *app) configShowCommand() *cobra.Command {
@@ -43,10 +43,10 @@ func (a *app) configShowCommand() *cobra.Command {
 spawns; with PROC, one rank as MESH[region] or by its ID, those that the proc goes by.
 
 JSON: name, value, default, layer, place, changed, env, local, doc.`,
-		Example: `  client config show --changed
-  client --config castnet.yaml config show
-  client config show 'demo[host=0,gpu=1]'
-  client config show --host n07`,
+		Example: `  castnet config show --changed
+  castnet --config castnet.yaml config show
+  castnet config show 'demo[host=0,gpu=1]'
+  castnet config show --host n07`,
 		Args:              wantArgs(0, 1),
 		ValidArgsFunction: a.complete(liveNames),
 	}
@@ -60,22 +60,22 @@ JSON: name, value, default, layer, place, changed, env, local, doc.`,
 		case len(args) > 0 && host != "":
 			return cli.Usagef("config show: want PROC or --host, not both")
 		case len(args) == 0 && host == "":
-			own, err := a.configuration()
+			own, err := a.loadConfig()
 			if err != nil {
 				return err
 			}
 			return a.showConfig(own.Entries(), changed)
 		}
-		find, err := agentNamed(host, strings.Join(args, ""))
+		find, err := newAgentFinder(host, strings.Join(args, ""))
 		if err != nil {
 			return err
 		}
-		return a.dial(c.Context(), func(ctx context.Context, net *mesh.Net) error {
+		return a.withNetTimeout(c.Context(), func(ctx context.Context, net *mesh.Net) error {
 			id, err := find(ctx, net)
 			if err != nil {
 				return err
 			}
-			entries, err := agent.Settings.Call(ctx, agent.Of(id).Via(net.Proc()), actor.None{})
+			entries, err := agent.GetConfig.Call(ctx, agent.Of(id).Via(net.Proc()), actor.None{})
 			if err != nil {
 				return err
 			}
@@ -85,11 +85,11 @@ JSON: name, value, default, layer, place, changed, env, local, doc.`,
 	return c
 }
 
-// findAgent finds where an agent is.
-type findAgent func(ctx context.Context, net *mesh.Net) (subjects.ProcID, error)
+// agentFinder finds the proc of an agent.
+type agentFinder func(ctx context.Context, net *mesh.Net) (subjects.ProcID, error)
 
-// agentNamed is for the agent of a host, or of a proc.
-func agentNamed(host, proc string) (findAgent, error) {
+// newAgentFinder returns a finder for the agent of a host or of a proc.
+func newAgentFinder(host, proc string) (agentFinder, error) {
 	if host != "" {
 		return func(ctx context.Context, net *mesh.Net) (subjects.ProcID, error) { return agentOfHost(ctx, net, host) }, nil
 	}
@@ -102,7 +102,7 @@ func agentNamed(host, proc string) (findAgent, error) {
 }
 
 func agentOfHost(ctx context.Context, net *mesh.Net, host string) (subjects.ProcID, error) {
-	picked, err := hostPick{names: []string{host}}.find(ctx, net)
+	picked, err := hostSelector{names: []string{host}}.find(ctx, net)
 	if err != nil {
 		return subjects.ProcID{}, err
 	}
@@ -110,19 +110,19 @@ func agentOfHost(ctx context.Context, net *mesh.Net, host string) (subjects.Proc
 }
 
 func agentOfRank(ctx context.Context, net *mesh.Net, t target) (subjects.ProcID, error) {
-	p, err := t.find(ctx, net)
+	p, err := t.resolve(ctx, net)
 	if err != nil {
 		return subjects.ProcID{}, err
 	}
 	if n := p.region.NumRanks(); n != 1 {
 		return subjects.ProcID{}, cli.Usagef("config show %s: want one proc, that are %d of %s", t, n, p.base)
 	}
-	gen, err := generation(ctx, net, p)
-	return p.procs.Describe().Proc(p.rank(0), gen), err
+	gen, err := currentGen(ctx, net, p)
+	return p.procs.Describe().ProcID(p.rank(0), gen), err
 }
 
-// generation is which of those that had the rank of a place has it now.
-func generation(ctx context.Context, net *mesh.Net, p place) (int, error) {
+// currentGen returns the present generation of the target's rank.
+func currentGen(ctx context.Context, net *mesh.Net, p resolvedTarget) (int, error) {
 	meshes, err := net.Meshes(ctx)
 	for _, m := range meshes {
 		for _, s := range m.States {
@@ -134,10 +134,10 @@ func generation(ctx context.Context, net *mesh.Net, p place) (int, error) {
 	return 0, err
 }
 
-// showConfig shows keys, or those that somebody changed.
+// showConfig prints all keys, or only the changed ones.
 func (a *app) showConfig(entries []config.Entry, changed bool) error {
 	if a.output == asTable {
-		return cli.WriteConfig(a.out, entries, changed)
+		return cli.WriteConfig(a.stdout, entries, changed)
 	}
 	var list []config.Entry
 	for _, e := range entries {
@@ -145,5 +145,5 @@ func (a *app) showConfig(entries []config.Entry, changed bool) error {
 			list = append(list, e)
 		}
 	}
-	return show(a, list, nil, func(config.Entry) []string { return nil })
+	return showRecords(a, list, nil, func(config.Entry) []string { return nil })
 }

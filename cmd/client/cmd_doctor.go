@@ -35,40 +35,41 @@ A warning is something to know; what fails has to be mended, and makes the exit 
 that is only that some hosts do not answer. It sends a few messages that nobody listens to, and takes --timeout at most.
 
 JSON: check, result (ok, warn or FAIL), found, todo.`,
-		Example: "  client doctor\n  client doctor -o json | jq '.[] | select(.result != \"ok\")'",
+		Example: "  castnet doctor\n  castnet doctor -o json | jq '.[] | select(.result != \"ok\")'",
 		Args:    wantArgs(0, 0),
 		RunE:    func(c *cobra.Command, _ []string) error { return a.doctor(c.Context()) },
 	}
 }
 
-// The results of a check.
+// Results of a check.
 const (
-	wellResult = "ok"
-	warnResult = "warn"
-	failResult = "FAIL"
+	resultOK   = "ok"
+	resultWarn = "warn"
+	resultFail = "FAIL"
 )
 
-// finding is what a check found; its JSON names are stable.
+// finding is the result of a check. Its JSON names are stable.
 type finding struct {
 	Check  string `json:"check"`
 	Result string `json:"result"`
 	Found  string `json:"found"`
 	Todo   string `json:"todo,omitempty"`
 
-	partial bool // it failed for some of those it is about
+	partial bool // failed for a part of its objects
 }
 
-// checkWithin is how long one check may take at most.
-const checkWithin = 5 * time.Second
+// checkTimeout bounds one check.
+const checkTimeout = 5 * time.Second
 
-// doctor is one run of the checks, over a bus of its own: a client whose permissions are short could not even join.
+// doctor is one run of the checks. It has its own bus, because a client with too few permissions
+// cannot join.
 type doctor struct {
-	a     *app
-	o     mesh.Options
-	space subjects.Space
-	b     *bus.Bus
-	bar   *progress
-	found []finding
+	app      *app
+	options  mesh.Options
+	space    subjects.Space
+	bus      *bus.Bus
+	bar      *progress
+	findings []finding
 }
 
 func (a *app) doctor(ctx context.Context) error {
@@ -80,34 +81,34 @@ func (a *app) doctor(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	o.Log = zerolog.Nop() // what is refused is in the findings
+	o.Log = zerolog.Nop() // findings show refusals
 	o.Bus.Log, o.Bus.Name = o.Log, "doctor"
 	limited, cancel := context.WithTimeout(ctx, a.conn.Timeout)
 	defer cancel()
-	d := &doctor{a: a, o: o, space: space, bar: a.newProgress()}
+	d := &doctor{app: a, options: o, space: space, bar: a.newProgress()}
 	defer d.bar.clear()
-	if err := a.meaning(ctx, d.run(limited)); err != nil {
+	if err := a.orInterrupted(ctx, d.run(limited)); err != nil {
 		return err
 	}
-	return d.verdict()
+	return d.finish()
 }
 
-// run makes the checks. Its error is that the findings could not be shown, or an interrupt.
+// run runs the checks. It returns errors of the output, or an interrupt.
 func (d *doctor) run(ctx context.Context) (err error) {
-	d.bar.say("connecting")
-	if d.b, err = bus.Open(ctx, *d.o.Bus); err != nil {
+	d.bar.message("connecting")
+	if d.bus, err = bus.Open(ctx, *d.options.Bus); err != nil {
 		if errors.Is(err, context.Canceled) {
 			return err
 		}
-		return d.tell(finding{Check: "connection", Result: failResult, Found: d.a.hint(err).Error(), Todo: connectTodo(err)})
+		return d.report(finding{Check: "connection", Result: resultFail, Found: d.app.suggestHostd(err).Error(), Todo: connectTodo(err)})
 	}
 	defer func() {
 		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
-		_ = d.b.Close(last) // what is wrong with the bus is in the findings
+		_ = d.bus.Close(last) // findings show the state of the bus
 	}()
-	census := d.beginCensus()
-	defer census.end()
+	census := d.listenHeartbeats()
+	defer census.close()
 	checks := []struct {
 		name string
 		look func(context.Context) finding
@@ -120,17 +121,17 @@ func (d *doctor) run(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	d.bar.say("asking the hosts")
-	seen := census.take(ctx)
+	d.bar.message("asking the hosts")
+	seen := census.collect(ctx)
 	for _, f := range []finding{seen.hosts(), seen.versions(), seen.clocks()} {
-		if err := d.tell(f); err != nil {
+		if err := d.report(f); err != nil {
 			return err
 		}
 	}
 	return interrupted(ctx)
 }
 
-// interrupted is the error of a context that somebody has ended; that its time is over is part of the findings.
+// interrupted returns the error of a cancelled context. A timeout is part of the findings.
 func interrupted(ctx context.Context) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return ctx.Err()
@@ -138,56 +139,56 @@ func interrupted(ctx context.Context) error {
 	return nil
 }
 
-// check makes one check within its time, and tells what it found.
+// check runs one check within its timeout and reports the finding.
 func (d *doctor) check(ctx context.Context, name string, look func(context.Context) finding) error {
 	if err := interrupted(ctx); err != nil {
 		return err
 	}
-	d.bar.say("checking " + name)
-	ctx, cancel := context.WithTimeout(ctx, checkWithin)
+	d.bar.message("checking " + name)
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	f := look(ctx)
 	f.Check = name
-	return d.tell(f)
+	return d.report(f)
 }
 
-// tell shows a finding as soon as it is there, but for a document.
-func (d *doctor) tell(f finding) error {
-	d.found = append(d.found, f)
+// report prints a finding at once, unless the output is one document.
+func (d *doctor) report(f finding) error {
+	d.findings = append(d.findings, f)
 	d.bar.clear()
-	switch a := d.a; a.output {
+	switch a := d.app; a.output {
 	case asJSON:
 		return nil
 	case asNDJSON:
-		return a.line(f)
+		return a.writeJSONLine(f)
 	default:
 		line := fmt.Sprintf("%s  %-11s  %s", a.paint(resultColour(f.Result), fmt.Sprintf("%-4s", f.Result)), f.Check, f.Found)
 		if f.Todo != "" {
 			line += " — " + f.Todo
 		}
-		_, err := fmt.Fprintln(a.out, line)
+		_, err := fmt.Fprintln(a.stdout, line)
 		return err
 	}
 }
 
 func resultColour(result string) colour {
 	switch result {
-	case wellResult:
+	case resultOK:
 		return green
-	case warnResult:
+	case resultWarn:
 		return yellow
 	}
 	return red
 }
 
-// verdict ends the findings; its error says that something failed.
-func (d *doctor) verdict() error {
-	if d.a.output == asJSON {
-		if err := d.a.document(d.found); err != nil {
+// finish ends the output. It returns an error if a check failed.
+func (d *doctor) finish() error {
+	if d.app.output == asJSON {
+		if err := d.app.writeJSON(d.findings); err != nil {
 			return err
 		}
 	}
-	failed := slices.DeleteFunc(slices.Clone(d.found), func(f finding) bool { return f.Result != failResult })
+	failed := slices.DeleteFunc(slices.Clone(d.findings), func(f finding) bool { return f.Result != resultFail })
 	switch len(failed) {
 	case 0:
 		return nil
@@ -198,5 +199,5 @@ func (d *doctor) verdict() error {
 		}
 		return err
 	}
-	return fmt.Errorf("doctor: %s have failed", count(len(failed), "check"))
+	return fmt.Errorf("doctor: %s have failed", pluralize(len(failed), "check"))
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// connectTodo is what to do about a bus that cannot be reached.
+// connectTodo returns advice for an unreachable bus.
 func connectTodo(err error) string {
 	e, ok := errors.AsType[*bus.ConnectError](err)
 	switch {
@@ -23,7 +23,7 @@ func connectTodo(err error) string {
 		return "see whether the server runs"
 	case e.Reason == bus.WrongCredentials:
 		return "give the credentials of a user of that server: --creds, --user or --token"
-	case e.Reason == bus.OffLoopback:
+	case e.Reason == bus.UnauthenticatedRemote:
 		return "have the server ask for credentials, or say --insecure"
 	case e.Reason == bus.BadOptions:
 		return "see the flags, the NATS_… variables and the NATS context"
@@ -31,29 +31,29 @@ func connectTodo(err error) string {
 	return "see whether a server runs there, and whether a firewall is between"
 }
 
-// farAway is the time to the server and back from which on everything feels slow.
-const farAway = 250 * time.Millisecond
+// slowRoundTrip is the round trip above which commands feel slow.
+const slowRoundTrip = 250 * time.Millisecond
 
-// connection says which server it is, and as whom it knows us.
+// connection checks the server and the user of the connection.
 func (d *doctor) connection(ctx context.Context) finding {
-	c := d.b.Control()
+	c := d.bus.Control()
 	took, err := roundTrip(ctx, c)
 	if err != nil {
-		return finding{Result: failResult, Found: err.Error(), Todo: connectTodo(err)}
+		return finding{Result: resultFail, Found: err.Error(), Todo: connectTodo(err)}
 	}
-	version, secured := c.Server()
+	version, secured := c.ServerVersion()
 	if secured == "" {
 		secured = "no TLS"
 	}
-	f := finding{Result: wellResult, Found: fmt.Sprintf("%s, nats-server %s, %s, %s there and back, %s",
+	f := finding{Result: resultOK, Found: fmt.Sprintf("%s, nats-server %s, %s, %s there and back, %s",
 		c.URL(), version, d.user(ctx), took.Round(10*time.Microsecond), secured)}
-	if took > farAway {
-		f.Result, f.Todo = warnResult, "use a server nearby, or a leaf node"
+	if took > slowRoundTrip {
+		f.Result, f.Todo = resultWarn, "use a server nearby, or a leaf node"
 	}
 	return f
 }
 
-// roundTrip is the shortest of a few: it says how far the server is, not how busy this machine.
+// roundTrip returns the shortest of a few round trips, to measure distance and not the local load.
 func roundTrip(ctx context.Context, c *bus.Conn) (time.Duration, error) {
 	least := time.Hour
 	for range 5 {
@@ -66,29 +66,29 @@ func roundTrip(ctx context.Context, c *bus.Conn) (time.Duration, error) {
 	return least, nil
 }
 
-// redacted is what a server says in the place of a token.
+// redacted is the server's placeholder for a token.
 const redacted = "[REDACTED]"
 
-// userWithin is how long the server may take to say who we are: one that may not tell is silent.
-const userWithin = time.Second
+// userTimeout bounds the server's answer about the user. A forbidden request gets no answer.
+const userTimeout = time.Second
 
-// account is what a server says of who asks.
-type account struct {
+// userInfo is the server's description of the user.
+type userInfo struct {
 	Data struct {
 		User    string `json:"user"`
 		Account string `json:"account"`
 	} `json:"data"`
 }
 
-// user is as whom the server knows us, and in which account.
+// user returns the connection's user and account.
 func (d *doctor) user(ctx context.Context) string {
-	ctx, cancel := context.WithTimeout(ctx, userWithin)
+	ctx, cancel := context.WithTimeout(ctx, userTimeout)
 	defer cancel()
-	var said account
-	m, err := d.b.Control().Request(ctx, bus.Msg{Subject: "$SYS.REQ.USER.INFO"})
+	var said userInfo
+	m, err := d.bus.Control().Request(ctx, bus.Msg{Subject: "$SYS.REQ.USER.INFO"})
 	switch {
-	case err != nil && d.o.Bus.User != "":
-		return "user " + d.o.Bus.User
+	case err != nil && d.options.Bus.User != "":
+		return "user " + d.options.Bus.User
 	case err != nil || json.Unmarshal(m.Data, &said) != nil:
 		return "a user whom the server does not name"
 	case said.Data.User == "":
@@ -99,13 +99,13 @@ func (d *doctor) user(ctx context.Context) string {
 	return fmt.Sprintf("user %s, account %s", said.Data.User, said.Data.Account)
 }
 
-// probe is a grant that a client needs, tried with a name that nobody has.
+// probe tests a permission that a client needs, with an unused name.
 type probe struct {
 	op             bus.Op
 	subject, grant string
 }
 
-// probes try what subjects grants to a program, as the proc of a mesh that nobody knows.
+// probes tests the permissions of a program, as the proc of an unknown mesh.
 func probes(space subjects.Space, inbox string, id subjects.ProcID) (out []probe) {
 	self := id.Process()
 	from, host := self.String(), id.Mesh.String()
@@ -142,29 +142,30 @@ func probes(space subjects.Space, inbox string, id subjects.ProcID) (out []probe
 	return out
 }
 
-// permissions says what the user may not do.
+// permissions reports missing permissions.
 func (d *doctor) permissions(ctx context.Context) finding {
 	id, err := subjects.NewMeshID("doctor")
 	if err != nil {
-		return finding{Result: failResult, Found: err.Error()}
+		return finding{Result: resultFail, Found: err.Error()}
 	}
-	inbox := d.o.Bus.InboxPrefix
+	inbox := d.options.Bus.InboxPrefix
 	if inbox == "" {
 		inbox = "_INBOX"
 	}
-	missing, err := try(ctx, d.b, probes(d.space, inbox, subjects.ProcID{Mesh: id}))
+	missing, err := runProbes(ctx, d.bus, probes(d.space, inbox, subjects.ProcID{Mesh: id}))
 	switch {
 	case err != nil:
-		return finding{Result: failResult, Found: "they cannot be tried: " + err.Error(), Todo: "mend the connection"}
+		return finding{Result: resultFail, Found: "they cannot be tried: " + err.Error(), Todo: "mend the connection"}
 	case len(missing) > 0:
-		return finding{Result: failResult, Found: "this user may not " + grants(missing), Todo: "allow that in the configuration of the server"}
+		return finding{Result: resultFail, Found: "this user may not " + formatGrants(missing), Todo: "allow that in the configuration of the server"}
 	}
-	return finding{Result: wellResult, Found: "this user may publish and subscribe to what a client needs under " + d.space.String()}
+	return finding{Result: resultOK, Found: "this user may publish and subscribe to what a client needs under " + d.space.String()}
 }
 
-// try makes the probes, and returns those that the server refuses; it ends with the first that fails otherwise. A
-// publish is refused after the call; the denials of all have been heard once a subscription was confirmed (BUS-2, BUS-3).
-func try(ctx context.Context, b *bus.Bus, all []probe) (missing []probe, err error) {
+// runProbes runs the probes and returns the refused ones. It stops at any other error. The server
+// reports a denied publish later: all denials have arrived once a later subscription is confirmed
+// (BUS-2, BUS-3).
+func runProbes(ctx context.Context, b *bus.Bus, all []probe) (missing []probe, err error) {
 	var mu sync.Mutex
 	denied := map[bus.PermissionError]bool{}
 	deaf := b.Watch(func(s bus.State) {
@@ -207,8 +208,8 @@ func try(ctx context.Context, b *bus.Bus, all []probe) (missing []probe, err err
 	return missing, nil
 }
 
-// grants writes what is to be allowed.
-func grants(missing []probe) string {
+// formatGrants lists the permissions to add.
+func formatGrants(missing []probe) string {
 	by := map[bus.Op][]string{}
 	for _, p := range missing {
 		by[p.op] = append(by[p.op], p.grant)
@@ -222,11 +223,11 @@ func grants(missing []probe) string {
 	return strings.Join(parts, "; nor ")
 }
 
-// noStore is what follows when there is no usable JetStream.
-const noStore = "worlds do not survive the hostd that owns them"
+// notDurableText is the consequence of a missing JetStream.
+const notDurableText = "worlds do not survive the hostd that owns them"
 
-// storage is what a server says of an account's JetStream.
-type storage struct {
+// jetStreamInfo is the server's description of an account's JetStream.
+type jetStreamInfo struct {
 	Storage int64 `json:"storage"`
 	Memory  int64 `json:"memory"`
 	Streams int   `json:"streams"`
@@ -235,17 +236,17 @@ type storage struct {
 		Memory  int64 `json:"max_memory"`
 		Streams int   `json:"max_streams"`
 	} `json:"limits"`
-	Tiers map[string]json.RawMessage `json:"tiers"` // they have limits of their own, in place of the account's
+	Tiers map[string]json.RawMessage `json:"tiers"` // limits per tier replace those of the account
 	Error *struct {
 		Description string `json:"description"`
 	} `json:"error"`
 }
 
-// jetStream says whether there is a store, and room in it.
+// jetStream checks for a store with free space.
 func (d *doctor) jetStream(ctx context.Context) finding {
 	const turnOn = "start hostd with --data DIR, or turn JetStream on in the server and for the account"
-	var said storage
-	m, err := d.b.Control().Request(ctx, bus.Msg{Subject: "$JS.API.INFO"})
+	var said jetStreamInfo
+	m, err := d.bus.Control().Request(ctx, bus.Msg{Subject: "$JS.API.INFO"})
 	if err == nil {
 		err = json.Unmarshal(m.Data, &said)
 	}
@@ -256,52 +257,52 @@ func (d *doctor) jetStream(ctx context.Context) finding {
 	_, denied := errors.AsType[*bus.PermissionError](err)
 	switch {
 	case errors.Is(err, bus.ErrNoResponders):
-		return finding{Result: warnResult, Found: "there is none: " + noStore, Todo: turnOn}
+		return finding{Result: resultWarn, Found: "there is none: " + notDurableText, Todo: turnOn}
 	case denied:
-		return finding{Result: wellResult, Found: "this user may not ask about it; only a system controller uses it"}
+		return finding{Result: resultOK, Found: "this user may not ask about it; only a system controller uses it"}
 	case err != nil:
-		return finding{Result: warnResult, Found: fmt.Sprintf("it cannot be used: %s: %s", firstLine(err), noStore), Todo: turnOn}
+		return finding{Result: resultWarn, Found: fmt.Sprintf("it cannot be used: %s: %s", firstLine(err), notDurableText), Todo: turnOn}
 	case len(said.Tiers) > 0:
-	case full(said.Storage, limits.Storage) && full(said.Memory, limits.Memory):
-		return finding{Result: failResult, Found: "the account has no room left in it", Todo: "raise the account's limits, or delete streams"}
-	case full(int64(said.Streams), int64(limits.Streams)):
-		return finding{Result: warnResult, Found: fmt.Sprintf("the account has %d streams, and may have no more", said.Streams), Todo: "raise the account's limit, if worlds are not kept yet"}
+	case limitReached(said.Storage, limits.Storage) && limitReached(said.Memory, limits.Memory):
+		return finding{Result: resultFail, Found: "the account has no room left in it", Todo: "raise the account's limits, or delete streams"}
+	case limitReached(int64(said.Streams), int64(limits.Streams)):
+		return finding{Result: resultWarn, Found: fmt.Sprintf("the account has %d streams, and may have no more", said.Streams), Todo: "raise the account's limit, if worlds are not kept yet"}
 	}
-	return finding{Result: wellResult, Found: fmt.Sprintf("%d bytes in %s", said.Storage+said.Memory, count(said.Streams, "stream"))}
+	return finding{Result: resultOK, Found: fmt.Sprintf("%d bytes in %s", said.Storage+said.Memory, pluralize(said.Streams, "stream"))}
 }
 
-// full reports whether a limit is reached: below 0 there is none, and of 0 nothing may be used.
-func full(used, limit int64) bool { return limit >= 0 && used >= limit }
+// limitReached reports whether a limit is reached. Below 0 is no limit, and 0 permits nothing.
+func limitReached(used, limit int64) bool { return limit >= 0 && used >= limit }
 
-// firstLine keeps an error on one line.
+// firstLine shortens an error to one line.
 func firstLine(err error) string { return shorten(err.Error(), 200) }
 
-// system joins as a client does, and asks the system controller.
+// system connects as a client and asks the system controller.
 func (d *doctor) system(ctx context.Context) (f finding) {
-	net, err := mesh.Connect(ctx, d.o)
+	net, err := mesh.Connect(ctx, d.options)
 	if err != nil {
-		return finding{Result: failResult, Found: "a client cannot join: " + firstLine(err), Todo: "see the permissions"}
+		return finding{Result: resultFail, Found: "a client cannot join: " + firstLine(err), Todo: "see the permissions"}
 	}
 	defer func() {
-		if err := net.Close(context.WithoutCancel(ctx)); err != nil && f.Result == wellResult {
-			f = finding{Result: warnResult, Found: "a client cannot leave: " + firstLine(err)}
+		if err := net.Close(context.WithoutCancel(ctx)); err != nil && f.Result == resultOK {
+			f = finding{Result: resultWarn, Found: "a client cannot leave: " + firstLine(err)}
 		}
 	}()
 	ref, err := worlds.Find(ctx, net.Proc())
-	if errors.Is(err, worlds.ErrNoSystem) {
-		return finding{Result: warnResult, Found: "no system controller answers: worlds cannot be declared", Todo: "start a hostd with --system"}
+	if errors.Is(err, worlds.ErrNoController) {
+		return finding{Result: resultWarn, Found: "no system controller answers: worlds cannot be declared", Todo: "start a hostd with --system"}
 	}
 	var now worlds.Snapshot
 	if err == nil {
-		now, err = worlds.Snap.Call(ctx, ref, worlds.Filter{})
+		now, err = worlds.GetSnapshot.Call(ctx, ref, worlds.Filter{})
 	}
 	if err != nil {
-		return finding{Result: failResult, Found: "the system controller: " + firstLine(err), Todo: "see the log of its hostd"}
+		return finding{Result: resultFail, Found: "the system controller: " + firstLine(err), Todo: "see the log of its hostd"}
 	}
-	owns := count(len(now.Worlds), "world") + " and " + count(len(now.Detached), "detached mesh")
-	f = finding{Result: wellResult, Found: fmt.Sprintf("epoch %d, %s, kept in JetStream", now.Epoch, owns)}
+	owns := pluralize(len(now.Worlds), "world") + " and " + pluralize(len(now.Detached), "detached mesh")
+	f = finding{Result: resultOK, Found: fmt.Sprintf("epoch %d, %s, kept in JetStream", now.Epoch, owns)}
 	if !now.Durable {
-		f = finding{Result: warnResult, Found: owns + ": " + noStore, Todo: "give it JetStream, and start it anew"}
+		f = finding{Result: resultWarn, Found: owns + ": " + notDurableText, Todo: "give it JetStream, and start it anew"}
 	}
 	return f
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -21,51 +22,52 @@ import (
 )
 
 const (
-	// askedWithin is how long a host may take to answer, and slowAnswer what is worth a word.
-	askedWithin = 3 * time.Second
+	// hostTimeout bounds the answer of a host. An answer slower than slowAnswer is a warning.
+	hostTimeout = 3 * time.Second
 	slowAnswer  = 500 * time.Millisecond
-	// apart is how far clocks may be from each other.
-	apart = time.Second
-	// askedAtOnce bounds the hosts that are asked at a time, namedAtMost those that a finding names.
-	askedAtOnce = 64
-	namedAtMost = 5
+	// maxClockSkew is the tolerated clock difference.
+	maxClockSkew = time.Second
+	// maxConcurrentHosts bounds the hosts asked at a time, and maxNamed those named in a finding.
+	maxConcurrentHosts = 64
+	maxNamed           = 5
 )
 
-// answer is what one host said of itself, and when.
-type answer struct {
+// hostCheck is the answer of one host with its time.
+type hostCheck struct {
 	id   subjects.HostID
 	info agent.HostInfo
 	err  error
 	took time.Duration
-	skew time.Duration // of its clock, give or take half of took; known where it says the time
-	lag  time.Duration // how late its last beat was
+	skew time.Duration // of its clock, within half of took; zero without the host's time
+	lag  time.Duration // delay of its last heartbeat
 
-	known agent.KnownHost // as a gateway sees it; zero: no gateway does
+	gatewayView agent.KnownHost // state in a gateway's view; zero without one
 }
 
-// census listens to who beats while the other checks are made.
-type census struct {
-	d       *doctor
-	begun   time.Time
-	stop    func()
-	mu      sync.Mutex
-	beating map[subjects.HostID]time.Duration // with the lag of the last beat
+// heartbeatListener collects heartbeats during the other checks.
+type heartbeatListener struct {
+	d         *doctor
+	startedAt time.Time
+	stop      func()
+	mu        sync.Mutex
+	lags      map[subjects.HostID]time.Duration // with the delay of the last heartbeat
 }
 
-// beginCensus begins to listen, until end. Where that is refused nobody is heard, as the findings say.
-func (d *doctor) beginCensus() *census {
-	c := &census{d: d, begun: time.Now(), stop: func() {}, beating: map[subjects.HostID]time.Duration{}}
-	sub, err := d.b.Control().Lossy(agent.HeartbeatInbox).Subscribe(d.space.Heartbeats(agent.HostBeats), c.hear)
+// listenHeartbeats subscribes until stop. Without permission no heartbeat arrives, as the findings
+// show.
+func (d *doctor) listenHeartbeats() *heartbeatListener {
+	c := &heartbeatListener{d: d, startedAt: time.Now(), stop: func() {}, lags: map[subjects.HostID]time.Duration{}}
+	sub, err := d.bus.Control().Lossy(agent.HeartbeatInbox).Subscribe(d.space.Heartbeats(agent.KindHostHeartbeat), c.onHeartbeat)
 	if err == nil {
-		c.stop = func() { _ = sub.Unsubscribe() } // where that fails, the bus is gone and nothing is heard
+		c.stop = func() { _ = sub.Unsubscribe() } // an error means that the bus is gone
 	}
 	return c
 }
 
-func (c *census) end() { c.stop() }
+func (c *heartbeatListener) close() { c.stop() }
 
-// hear takes the beat of a host. A host that has said goodbye is none.
-func (c *census) hear(m bus.Msg) {
+// onHeartbeat records a heartbeat. A goodbye removes the host.
+func (c *heartbeatListener) onHeartbeat(m bus.Msg) {
 	at, err := c.d.space.Parse(m.Subject)
 	var beat agent.Heartbeat
 	if err != nil || wire.Unmarshal(m.Data, &beat) != nil || beat.Check(at.From) != nil {
@@ -74,57 +76,57 @@ func (c *census) hear(m bus.Msg) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if beat.Goodbye {
-		delete(c.beating, beat.Host)
+		delete(c.lags, beat.Host)
 		return
 	}
-	c.beating[beat.Host] = beat.Lag
+	c.lags[beat.Host] = beat.Lag
 }
 
-// take ends the listening once every host had the time to beat twice, and asks each host that is known.
-func (c *census) take(ctx context.Context) seen {
+// collect waits until every host could send two heartbeats, then asks each known host.
+func (c *heartbeatListener) collect(ctx context.Context) hostSurvey {
 	select {
-	case <-time.After(time.Until(c.begun.Add(2 * config.SupervisionHeartbeat.Get(c.d.o.Config)))):
+	case <-time.After(time.Until(c.startedAt.Add(2 * config.SupervisionHeartbeatInterval.Get(c.d.options.Config)))):
 	case <-ctx.Done():
 	}
-	c.end()
-	hosts, err := agent.ListedHosts(ctx, c.d.b, c.d.space, config.DiscoveryQuiet.Get(c.d.o.Config))
+	c.close()
+	hosts, err := agent.DiscoverListedHosts(ctx, c.d.bus, c.d.space, config.DiscoveryQuietPeriod.Get(c.d.options.Config))
 	c.mu.Lock()
-	known := maps.Clone(c.beating)
+	known := maps.Clone(c.lags)
 	c.mu.Unlock()
 	for _, h := range hosts {
 		if _, is := known[h.ID]; !is {
 			known[h.ID] = 0
 		}
 	}
-	expected := c.d.expected(ctx)
+	expected, unlisted := c.d.knownHosts(ctx)
 	for id := range expected {
 		if _, is := known[id]; !is {
 			known[id] = 0
 		}
 	}
-	s := seen{lost: err, answers: make([]answer, len(known)), beat: len(c.beating)}
+	s := hostSurvey{discoveryErr: err, answers: make([]hostCheck, len(known)), beating: len(c.lags), unlisted: unlisted}
 	var asked sync.WaitGroup
-	room := make(chan struct{}, askedAtOnce)
+	room := make(chan struct{}, maxConcurrentHosts)
 	for i, id := range slices.SortedFunc(maps.Keys(known), subjects.HostID.Compare) {
 		room <- struct{}{}
 		asked.Go(func() {
 			defer func() { <-room }()
-			s.answers[i] = c.d.ask(ctx, id)
-			s.answers[i].lag, s.answers[i].known = known[id], expected[id]
+			s.answers[i] = c.d.askHost(ctx, id)
+			s.answers[i].lag, s.answers[i].gatewayView = known[id], expected[id]
 		})
 	}
 	asked.Wait()
 	return s
 }
 
-// ask has one host introduce itself.
-func (d *doctor) ask(ctx context.Context, id subjects.HostID) answer {
-	ctx, cancel := context.WithTimeout(ctx, askedWithin)
+// askHost asks one host for its HostInfo.
+func (d *doctor) askHost(ctx context.Context, id subjects.HostID) hostCheck {
+	ctx, cancel := context.WithTimeout(ctx, hostTimeout)
 	defer cancel()
-	out := answer{id: id}
+	out := hostCheck{id: id}
 	begun := time.Now()
 	request := bus.Msg{Subject: d.space.Host(id.String(), agent.Info.Name(), subjects.Anon)}
-	m, err := d.b.Control().Request(ctx, request, actor.IsAnswer)
+	m, err := d.bus.Control().Request(ctx, request, actor.IsAnswer)
 	out.took = time.Since(begun)
 	if err == nil {
 		err = json.Unmarshal(m.Data, &out.info)
@@ -135,46 +137,48 @@ func (d *doctor) ask(ctx context.Context, id subjects.HostID) answer {
 	return out
 }
 
-// expected are the hosts that the gateways know. Where there is no gateway, those that beat or answer are all.
-func (d *doctor) expected(ctx context.Context) map[subjects.HostID]agent.KnownHost {
-	l, err := agent.KnownHosts(ctx, d.b, d.space)
+// knownHosts returns the hosts of the gateways, or without gateway all hosts that sent or answered.
+// unlisted reports that no gateway answered in time.
+func (d *doctor) knownHosts(ctx context.Context) (known map[subjects.HostID]agent.KnownHost, unlisted bool) {
+	l, err := agent.ListKnownHosts(ctx, d.bus, d.space)
 	if err != nil {
-		return nil
+		return nil, errors.Is(err, context.DeadlineExceeded)
 	}
-	known := map[subjects.HostID]agent.KnownHost{}
+	known = map[subjects.HostID]agent.KnownHost{}
 	for _, h := range l.Hosts {
 		known[h.ID] = h
 	}
-	return known
+	return known, false
 }
 
-// silence names a host that did not answer, and how it is as far as a gateway knows.
-func (a answer) silence() string {
-	if k := a.known; k.Silence > 0 {
-		return fmt.Sprintf("%s (%s, last heard %s ago)", a.id.Label(), k.State, age(k.Silence))
+// describeSilence names a host without an answer, with its state in the gateway's view.
+func (a hostCheck) describeSilence() string {
+	if k := a.gatewayView; k.Silence > 0 {
+		return fmt.Sprintf("%s (%s, last heard %s ago)", a.id.Label(), k.State, formatAge(k.Silence))
 	}
 	return a.id.Label()
 }
 
-// seen is what is known of the hosts. Its checks are pure.
-type seen struct {
-	answers []answer // by host
-	beat    int      // hosts that were heard
-	lost    error    // looking for hosts failed
+// hostSurvey is the collected state of the hosts. Its checks are pure.
+type hostSurvey struct {
+	answers      []hostCheck // by host
+	beating      int         // hosts with heartbeats
+	discoveryErr error       // host discovery failed
+	unlisted     bool        // no gateway listed its hosts in time
 }
 
-// answered are the hosts that did.
-func (s seen) answered() []answer {
-	return slices.DeleteFunc(slices.Clone(s.answers), func(a answer) bool { return a.err != nil })
+// answered returns the hosts with an answer.
+func (s hostSurvey) answered() []hostCheck {
+	return slices.DeleteFunc(slices.Clone(s.answers), func(a hostCheck) bool { return a.err != nil })
 }
 
-// hosts says who answers.
-func (s seen) hosts() finding {
-	f := finding{Check: "hosts", Result: failResult}
+// hosts reports the hosts that answer.
+func (s hostSurvey) hosts() finding {
+	f := finding{Check: "hosts", Result: resultFail}
 	here := s.answered()
 	switch {
-	case s.lost != nil && len(s.answers) == 0:
-		f.Found, f.Todo = "they cannot be asked: "+firstLine(s.lost), "see the permissions"
+	case s.discoveryErr != nil && len(s.answers) == 0:
+		f.Found, f.Todo = "they cannot be asked: "+firstLine(s.discoveryErr), "see the permissions"
 		return f
 	case len(s.answers) == 0:
 		f.Found, f.Todo = "none beats and none answers", "start a hostd on this bus, and see that --namespace is the same"
@@ -185,31 +189,34 @@ func (s seen) hosts() finding {
 	for _, a := range s.answers {
 		switch late := max(a.took, a.lag); {
 		case a.err != nil:
-			silent = append(silent, a.silence())
+			silent = append(silent, a.describeSilence())
 		case late > slowAnswer:
 			slow = append(slow, fmt.Sprintf("%s (%s)", a.id.Label(), late.Round(time.Millisecond)))
 		}
 	}
 	switch {
 	case len(silent) > 0:
-		f.Found, f.partial = f.Found+"; silent: "+names(silent), len(here) > 0
+		f.Found, f.partial = f.Found+"; silent: "+joinNames(silent), len(here) > 0
 		f.Todo = "see those machines and their hostd"
+	case s.unlisted:
+		f.Found, f.partial = f.Found+"; no gateway said which hosts there are, so one that does not answer may be missing here", true
+		f.Todo = "see whether a hostd hangs"
 	case len(slow) > 0:
-		f.Result, f.Found = warnResult, f.Found+"; slow: "+names(slow)
+		f.Result, f.Found = resultWarn, f.Found+"; slow: "+joinNames(slow)
 		f.Todo = "see how busy those machines are, and how far"
-	case s.beat < len(s.answers):
-		f.Result, f.Found = warnResult, f.Found+fmt.Sprintf("; %d of them beat", s.beat)
+	case s.beating < len(s.answers):
+		f.Result, f.Found = resultWarn, f.Found+fmt.Sprintf("; %d of them beat", s.beating)
 		f.Todo = "allow this user to subscribe to hb.host.*, or wait for hosts that have just started"
 	default:
-		f.Result = wellResult
+		f.Result = resultOK
 	}
 	return f
 }
 
-// versions says whether one program runs everywhere. A host whose build differs refuses nothing, but a fault
-// of one program is then not that of another.
-func (s seen) versions() finding {
-	f := finding{Check: "versions", Result: wellResult}
+// versions reports whether all hosts run one build. Different builds work together, but can have
+// different defects.
+func (s hostSurvey) versions() finding {
+	f := finding{Check: "versions", Result: resultOK}
 	by := map[string][]string{}
 	behind := false
 	for _, a := range s.answered() {
@@ -217,29 +224,29 @@ func (s seen) versions() finding {
 		by[key] = append(by[key], a.id.Label())
 		behind = behind || a.info.Version != cli.Version()
 	}
-	f.Found = "client " + cli.Version()
+	f.Found = "castnet " + cli.Version()
 	var parts []string
 	for _, key := range slices.SortedFunc(maps.Keys(by), func(x, y string) int {
 		return cmp.Or(cmp.Compare(len(by[y]), len(by[x])), cmp.Compare(x, y))
 	}) {
-		parts = append(parts, fmt.Sprintf("%s %s on %s", "hostd", key, names(by[key])))
+		parts = append(parts, fmt.Sprintf("%s %s on %s", "hostd", key, joinNames(by[key])))
 	}
 	switch {
 	case len(parts) == 0:
 		f.Found += "; no host to compare it with"
 		return f
 	case len(parts) > 1:
-		f.Result, f.Todo = warnResult, "run the same hostd everywhere"
+		f.Result, f.Todo = resultWarn, "run the same hostd everywhere"
 	case behind:
-		f.Result, f.Todo = warnResult, "use the client of the same version"
+		f.Result, f.Todo = resultWarn, "use the client of the same version"
 	}
 	f.Found += "; " + strings.Join(parts, "; ")
 	return f
 }
 
-// clocks says how far those of the hosts are from here. What the way there and back takes is not held against them.
-func (s seen) clocks() finding {
-	f := finding{Check: "clocks", Result: wellResult}
+// clocks reports clock differences, less the time of the round trip.
+func (s hostSurvey) clocks() finding {
+	f := finding{Check: "clocks", Result: resultOK}
 	var far []string
 	most, told := time.Duration(0), 0
 	for _, a := range s.answered() {
@@ -248,25 +255,25 @@ func (s seen) clocks() finding {
 		}
 		told++
 		most = max(most, a.skew.Abs())
-		if a.skew.Abs()-a.took/2 > apart {
-			far = append(far, fmt.Sprintf("%s (%s)", a.id.Label(), signed(a.skew)))
+		if a.skew.Abs()-a.took/2 > maxClockSkew {
+			far = append(far, fmt.Sprintf("%s (%s)", a.id.Label(), formatSkew(a.skew)))
 		}
 	}
 	switch {
 	case len(s.answered()) == 0:
 		f.Found = "no host to compare this one with"
 	case told == 0:
-		f.Result, f.Found, f.Todo = warnResult, "no host says the time", "update hostd"
+		f.Result, f.Found, f.Todo = resultWarn, "no host says the time", "update hostd"
 	case len(far) > 0:
-		f.Result, f.Found, f.Todo = warnResult, "apart from this one: "+names(far), "have these machines keep time (NTP)"
+		f.Result, f.Found, f.Todo = resultWarn, "apart from this one: "+joinNames(far), "have these machines keep time (NTP)"
 	default:
-		f.Found = fmt.Sprintf("at most %s from this one, on %s", most.Round(time.Millisecond), count(told, "host"))
+		f.Found = fmt.Sprintf("at most %s from this one, on %s", most.Round(time.Millisecond), pluralize(told, "host"))
 	}
 	return f
 }
 
-// signed is a duration with its sign: a clock is ahead or behind.
-func signed(d time.Duration) string {
+// formatSkew formats a duration with sign: the clock is ahead or behind.
+func formatSkew(d time.Duration) string {
 	d = d.Round(100 * time.Millisecond)
 	if d > 0 {
 		return "+" + d.String()
@@ -274,10 +281,10 @@ func signed(d time.Duration) string {
 	return d.String()
 }
 
-// names are some hosts by name, and how many more.
-func names(all []string) string {
-	if more := len(all) - namedAtMost; more > 0 {
-		return fmt.Sprintf("%s and %d more", strings.Join(all[:namedAtMost], ", "), more)
+// joinNames lists some hosts by name, and the number of the others.
+func joinNames(all []string) string {
+	if more := len(all) - maxNamed; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(all[:maxNamed], ", "), more)
 	}
 	return strings.Join(all, ", ")
 }

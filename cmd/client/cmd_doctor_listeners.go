@@ -15,15 +15,15 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// listenerWithin is how long the server may take to say that nobody listens.
-const listenerWithin = time.Second
+// listenerTimeout bounds the server's report of a missing listener.
+const listenerTimeout = time.Second
 
-// listeners looks for subscribers and streams that hear messages which are for one process each. It asks on subjects
-// of a process that does not exist: nobody of castnet hears those.
+// listeners finds subscribers and streams on subjects that belong to single processes. It sends to
+// a process that does not exist, so castnet's own subscribers do not count.
 func (d *doctor) listeners(ctx context.Context) finding {
 	id, err := subjects.NewMeshID("doctor")
 	if err != nil {
-		return finding{Result: failResult, Found: err.Error()}
+		return finding{Result: resultFail, Found: err.Error()}
 	}
 	proc := subjects.ProcID{Mesh: id}
 	self, from := proc.Process(), subjects.Anon
@@ -36,7 +36,7 @@ func (d *doctor) listeners(ctx context.Context) finding {
 	var all sync.WaitGroup
 	for kind, subject := range kinds {
 		all.Go(func() {
-			stream, listens := d.overheard(ctx, subject)
+			stream, listens := d.probeListener(ctx, subject)
 			mu.Lock()
 			defer mu.Unlock()
 			switch {
@@ -59,24 +59,24 @@ func (d *doctor) listeners(ctx context.Context) finding {
 		todo = append(todo, "end that subscription (nats sub, a mirror account), or narrow it")
 	}
 	if len(found) == 0 {
-		return finding{Result: wellResult, Found: "nobody hears messages that are for one process"}
+		return finding{Result: resultOK, Found: "nobody hears messages that are for one process"}
 	}
 	const follows = ": the server cannot say that a process is gone, so its end is known later"
-	return finding{Result: warnResult, Found: strings.Join(found, "; ") + follows, Todo: strings.Join(todo, "; ")}
+	return finding{Result: resultWarn, Found: strings.Join(found, "; ") + follows, Todo: strings.Join(todo, "; ")}
 }
 
-// acknowledgement is what a stream says that has recorded a message.
-type acknowledgement struct {
+// streamAck is the acknowledgement of a stream that stored a message.
+type streamAck struct {
 	Stream string `json:"stream"`
 }
 
-// overheard asks on a subject that nobody serves: a stream acknowledges it, and when the server does not say that
-// nobody listens, somebody does.
-func (d *doctor) overheard(ctx context.Context, subject string) (stream string, listens bool) {
-	ctx, cancel := context.WithTimeout(ctx, listenerWithin)
+// probeListener sends a request on an unused subject. An acknowledgement shows a stream; any
+// outcome other than "no responders" shows a subscriber.
+func (d *doctor) probeListener(ctx context.Context, subject string) (stream string, listens bool) {
+	ctx, cancel := context.WithTimeout(ctx, listenerTimeout)
 	defer cancel()
-	m, err := d.b.Control().Request(ctx, bus.Msg{Subject: subject})
-	var ack acknowledgement
+	m, err := d.bus.Control().Request(ctx, bus.Msg{Subject: subject})
+	var ack streamAck
 	if err == nil && json.Unmarshal(m.Data, &ack) == nil {
 		return ack.Stream, true
 	}

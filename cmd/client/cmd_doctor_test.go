@@ -16,6 +16,7 @@ import (
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/bus/embed"
 	"github.com/castnet-io/castnet/internal/cli"
+	"github.com/castnet-io/castnet/internal/testmesh"
 	"github.com/castnet-io/castnet/subjects"
 )
 
@@ -48,33 +49,33 @@ authorization { users: [
 	srv, err := embed.Start(t.Context(), embed.Options{ConfigFile: file})
 	require.NoError(t, err)
 	t.Cleanup(srv.Shutdown)
-	return &cluster{url: srv.URL(), env: append(baseEnv(dir), "NATS_URL="+srv.URL(), "NATS_USER=full", "NATS_PASSWORD=secret")}
+	return &cluster{Cluster: &testmesh.Cluster{Server: srv}, env: append(baseEnv(dir), "NATS_URL="+srv.URL(), "NATS_USER=full", "NATS_PASSWORD=secret")}
 }
 
 func TestDoctor_saysThatAllIsWell(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b")
-	c.system(t)
+	c.System(t, "s")
 	all := c.doctor(t, cli.ExitOK)
 	require.Len(t, all, 8)
 	for check, want := range map[string]string{
-		"connection": c.url + ", nats-server 2.", "permissions": "castnet.v1.default", "clocks": "on 2 hosts",
+		"connection": c.Server.URL() + ", nats-server 2.", "permissions": "castnet.v1.default", "clocks": "on 2 hosts",
 	} {
-		require.Equal(t, wellResult, all[check].Result, all[check])
+		require.Equal(t, resultOK, all[check].Result, all[check])
 		require.Contains(t, all[check].Found, want)
 	}
 	// On a busy machine doctor warns that hosts are slow: TestSeen_saysWhichHostsAreSilentSlow… has both findings.
-	require.NotEqual(t, failResult, all["hosts"].Result, all["hosts"])
+	require.NotEqual(t, resultFail, all["hosts"].Result, all["hosts"])
 	require.Contains(t, all["hosts"].Found, "2 of 2 answer")
 	require.Contains(t, all["connection"].Found, "no TLS")
 	require.Equal(t, finding{
-		Check: "jetstream", Result: warnResult, Found: "there is none: " + noStore,
+		Check: "jetstream", Result: resultWarn, Found: "there is none: " + notDurableText,
 		Todo: "start hostd with --data DIR, or turn JetStream on in the server and for the account",
 	}, all["jetstream"])
-	require.Equal(t, warnResult, all["system"].Result, "worlds do not survive")
+	require.Equal(t, resultWarn, all["system"].Result, "worlds do not survive")
 	require.Contains(t, all["versions"].Found, "hostd test (build ", "one build, of a version that is not the client's")
 
-	require.Equal(t, result{err: "no worlds: `client apply -f FILE` declares them\n"}, c.client(t, "worlds"))
+	require.Equal(t, result{err: "no worlds: `castnet apply -f FILE` declares them\n"}, c.client(t, "worlds"))
 	lines := c.ok(t, "doctor")
 	require.Regexp(t, `(?m)^(ok  |warn)  hosts        2 of 2 answer`, lines)
 	require.Regexp(t, `(?m)^warn  jetstream    there is none: .* — start hostd`, lines)
@@ -85,15 +86,15 @@ func TestDoctor_namesWhoHearsWhatIsNotForThem(t *testing.T) {
 	t.Parallel()
 	c := guarded(t)
 	require.Equal(t, finding{
-		Check: "listeners", Result: wellResult, Found: "nobody hears messages that are for one process",
+		Check: "listeners", Result: resultOK, Found: "nobody hears messages that are for one process",
 	}, c.doctor(t, cli.ExitFailure)["listeners"])
-	b, err := bus.Open(t.Context(), bus.Options{URL: c.url, User: "full", Password: "secret"})
+	b, err := bus.Open(t.Context(), bus.Options{URL: c.Server.URL(), User: "full", Password: "secret"})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, b.Close(context.Background())) })
 	sub, err := b.Data().Subscribe("castnet.v1.*.p.>", func(bus.Msg) {})
 	require.NoError(t, err)
 	f := c.doctor(t, cli.ExitFailure)["listeners"]
-	require.Equal(t, warnResult, f.Result)
+	require.Equal(t, resultWarn, f.Result)
 	require.Equal(t, "somebody subscribes to castnet.v1.default.p.>: the server cannot say that a process is gone, "+
 		"so its end is known later", f.Found)
 	require.Contains(t, f.Todo, "end that subscription")
@@ -103,7 +104,7 @@ func TestDoctor_namesWhoHearsWhatIsNotForThem(t *testing.T) {
 	})
 	require.NoError(t, err)
 	f = c.doctor(t, cli.ExitFailure)["listeners"]
-	require.Equal(t, warnResult, f.Result)
+	require.Equal(t, resultWarn, f.Result)
 	require.Contains(t, f.Found, "the stream audit records messages between processes")
 	require.NotContains(t, f.Found, "somebody subscribes")
 	require.Contains(t, f.Todo, "castnet.v1.default.ev.>")
@@ -114,18 +115,18 @@ func TestDoctor_namesThePermissionsThatAreMissing(t *testing.T) {
 	c := guarded(t)
 	all := c.doctor(t, cli.ExitFailure, "--user", "short", "--password", "secret")
 	require.Equal(t, finding{
-		Check: "permissions", Result: failResult, Todo: "allow that in the configuration of the server",
+		Check: "permissions", Result: resultFail, Todo: "allow that in the configuration of the server",
 		Found: "this user may not publish castnet.v1.default.k.>, castnet.v1.default.f.>; nor subscribe castnet.v1.default.hb.gone.*",
 	}, all["permissions"])
 	require.Contains(t, all["connection"].Found, "user short, account $G")
-	require.Equal(t, wellResult, all["jetstream"].Result, all["jetstream"])
+	require.Equal(t, resultOK, all["jetstream"].Result, all["jetstream"])
 	require.Equal(t, finding{
-		Check: "system", Result: warnResult, Found: "no system controller answers: worlds cannot be declared", Todo: "start a hostd with --system",
+		Check: "system", Result: resultWarn, Found: "no system controller answers: worlds cannot be declared", Todo: "start a hostd with --system",
 	}, all["system"])
 	require.Equal(t, finding{
-		Check: "hosts", Result: failResult, Found: "none beats and none answers", Todo: "start a hostd on this bus, and see that --namespace is the same",
+		Check: "hosts", Result: resultFail, Found: "none beats and none answers", Todo: "start a hostd on this bus, and see that --namespace is the same",
 	}, all["hosts"])
-	require.Equal(t, wellResult, c.doctor(t, cli.ExitFailure)["permissions"].Result, "the other user has them all")
+	require.Equal(t, resultOK, c.doctor(t, cli.ExitFailure)["permissions"].Result, "the other user has them all")
 }
 
 // reaches reports whether a grant covers a subject, which may be a filter.
@@ -166,16 +167,16 @@ func TestDoctor_saysWhyThereIsNoConnection(t *testing.T) {
 	require.Contains(t, all["connection"].Todo, "--creds, --user or --token")
 	r := c.client(t, "doctor", "--token", "wrong")
 	require.Regexp(t, `^FAIL  connection   bus: connect to .* refused the credentials.* — give the credentials`, r.out)
-	require.Equal(t, "client: doctor: connection has failed\n", r.err)
+	require.Equal(t, "castnet: doctor: connection has failed\n", r.err)
 	require.NotContains(t, r.out+r.err, "wrong")
 }
 
 // heard is the answer of a host.
-func heard(t *testing.T, label string, change ...func(*answer)) answer {
+func heard(t *testing.T, label string, change ...func(*hostCheck)) hostCheck {
 	t.Helper()
 	id, err := subjects.NewHostID(label)
 	require.NoError(t, err)
-	a := answer{id: id, took: time.Millisecond, info: agent.HostInfo{Version: cli.Version(), Build: "b1", Now: time.Now()}}
+	a := hostCheck{id: id, took: time.Millisecond, info: agent.HostInfo{Version: cli.Version(), Build: "b1", Now: time.Now()}}
 	for _, f := range change {
 		f(&a)
 	}
@@ -183,37 +184,40 @@ func heard(t *testing.T, label string, change ...func(*answer)) answer {
 }
 
 func TestSeen_saysWhichHostsAreSilentSlowOrOfAnotherBuild(t *testing.T) {
-	silent := heard(t, "s", func(a *answer) { a.err = errors.New("no answer") })
-	slow := heard(t, "l", func(a *answer) { a.lag = 2 * time.Second })
-	other := heard(t, "o", func(a *answer) { a.info.Build = "b2" })
+	silent := heard(t, "s", func(a *hostCheck) { a.err = errors.New("no answer") })
+	slow := heard(t, "l", func(a *hostCheck) { a.lag = 2 * time.Second })
+	other := heard(t, "o", func(a *hostCheck) { a.info.Build = "b2" })
 	fine := heard(t, "f")
 	for _, tc := range []struct {
-		answers []answer
+		answers []hostCheck
 		result  string
 		found   string
 	}{
-		{[]answer{fine, other}, wellResult, "2 of 2 answer"},
-		{[]answer{fine, slow}, warnResult, "2 of 2 answer; slow: l (2s)"},
-		{[]answer{fine, slow, silent}, failResult, "2 of 3 answer; silent: s"},
+		{[]hostCheck{fine, other}, resultOK, "2 of 2 answer"},
+		{[]hostCheck{fine, slow}, resultWarn, "2 of 2 answer; slow: l (2s)"},
+		{[]hostCheck{fine, slow, silent}, resultFail, "2 of 3 answer; silent: s"},
 	} {
-		f := seen{answers: tc.answers, beat: len(tc.answers)}.hosts()
+		f := hostSurvey{answers: tc.answers, beating: len(tc.answers)}.hosts()
 		require.Equal(t, []string{tc.result, tc.found}, []string{f.Result, f.Found})
 	}
-	require.Equal(t, "1 of 1 answer; 0 of them beat", seen{answers: []answer{fine}}.hosts().Found)
+	require.Equal(t, "1 of 1 answer; 0 of them beat", hostSurvey{answers: []hostCheck{fine}}.hosts().Found)
+	unlisted := hostSurvey{answers: []hostCheck{fine}, beating: 1, unlisted: true}.hosts()
+	require.Equal(t, resultFail, unlisted.Result)
+	require.True(t, unlisted.partial)
 
-	v := seen{answers: []answer{fine, fine, other, silent}}.versions()
-	require.Equal(t, warnResult, v.Result)
-	require.Equal(t, fmt.Sprintf("client %[1]s; hostd %[1]s (build b1) on f, f; hostd %[1]s (build b2) on o", cli.Version()), v.Found)
-	require.Equal(t, wellResult, seen{answers: []answer{fine}}.versions().Result)
+	v := hostSurvey{answers: []hostCheck{fine, fine, other, silent}}.versions()
+	require.Equal(t, resultWarn, v.Result)
+	require.Equal(t, fmt.Sprintf("castnet %[1]s; hostd %[1]s (build b1) on f, f; hostd %[1]s (build b2) on o", cli.Version()), v.Found)
+	require.Equal(t, resultOK, hostSurvey{answers: []hostCheck{fine}}.versions().Result)
 }
 
 func TestSeen_warnsOfClocksThatAreApart(t *testing.T) {
-	ahead := heard(t, "x", func(a *answer) { a.skew = 1500 * time.Millisecond })
-	far := heard(t, "y", func(a *answer) { a.skew, a.took = 1500*time.Millisecond, 2*time.Second })
-	mute := heard(t, "z", func(a *answer) { a.info.Now = time.Time{} })
-	f := seen{answers: []answer{ahead, far, mute}}.clocks()
-	require.Equal(t, warnResult, f.Result)
+	ahead := heard(t, "x", func(a *hostCheck) { a.skew = 1500 * time.Millisecond })
+	far := heard(t, "y", func(a *hostCheck) { a.skew, a.took = 1500*time.Millisecond, 2*time.Second })
+	mute := heard(t, "z", func(a *hostCheck) { a.info.Now = time.Time{} })
+	f := hostSurvey{answers: []hostCheck{ahead, far, mute}}.clocks()
+	require.Equal(t, resultWarn, f.Result)
 	require.Equal(t, "apart from this one: x (+1.5s)", f.Found, "what the way there and back takes is no skew")
-	require.Equal(t, wellResult, seen{answers: []answer{far, mute}}.clocks().Result)
-	require.Equal(t, "no host says the time", seen{answers: []answer{mute}}.clocks().Found)
+	require.Equal(t, resultOK, hostSurvey{answers: []hostCheck{far, mute}}.clocks().Result)
+	require.Equal(t, "no host says the time", hostSurvey{answers: []hostCheck{mute}}.clocks().Found)
 }

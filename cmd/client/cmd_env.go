@@ -19,17 +19,17 @@ func (a *app) envCommand() *cobra.Command {
 command and the clients of castnet read them. They hold secrets. Nothing is sent.
 
 JSON: an object of the variables.`,
-		Example: "  eval \"$(client env)\"\n  nats sub 'castnet.v1.default.ev.>'",
+		Example: "  eval \"$(castnet env)\"\n  nats sub 'castnet.v1.default.ev.>'",
 		Args:    wantArgs(0, 0),
 		RunE:    func(*cobra.Command, []string) error { return a.showEnvironment() },
 	}
 }
 
-// variable is one that reaches the bus.
+// variable is an environment variable for the bus connection.
 type variable struct{ name, value string }
 
-// environment is what bus.FromEnv reads as o; what is not set is left out.
-func environment(o bus.Options) (all []variable) {
+// envVariables returns the variables that bus.FromEnv reads as o, without empty ones.
+func envVariables(o bus.Options) (all []variable) {
 	for _, v := range []variable{
 		{"NATS_URL", o.URL}, {"NATS_CREDS", o.Creds}, {"NATS_NKEY", o.NKey}, {"NATS_USER", o.User},
 		{"NATS_PASSWORD", o.Password}, {"NATS_TOKEN", o.Token}, {"NATS_JWT", o.JWT}, {"NATS_SEED", o.Seed},
@@ -50,21 +50,21 @@ func (a *app) showEnvironment() error {
 	if o.URL == "" {
 		return cli.WithCode(cli.ExitConnection, errors.New("no bus is named, and no hostd of this user runs here: start a hostd, or name a server with --server"))
 	}
-	vars := environment(o)
+	vars := envVariables(o)
 	if a.output != asTable {
 		document := map[string]string{}
 		for _, v := range vars {
 			document[v.name] = v.value
 		}
 		if a.output == asNDJSON {
-			return a.line(document)
+			return a.writeJSONLine(document)
 		}
-		return a.document(document)
+		return a.writeJSON(document)
 	}
 	var b strings.Builder
 	for _, v := range vars {
 		fmt.Fprintf(&b, "export %s=%s\n", v.name, shellQuote(v.value))
 	}
-	_, err = fmt.Fprint(a.out, b.String())
+	_, err = fmt.Fprint(a.stdout, b.String())
 	return err
 }

@@ -11,18 +11,18 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// eventPick says which events are meant.
-type eventPick struct {
+// eventFilter selects events.
+type eventFilter struct {
 	kind string // "": all
 	mesh string // a label or an ID; "": all
 }
 
-func (p eventPick) takes(e actor.Event) bool {
+func (p eventFilter) matches(e actor.Event) bool {
 	return (p.kind == "" || p.kind == e.Kind) && (p.mesh == "" || p.mesh == e.Mesh || p.mesh == labelOf(e.Mesh) || p.mesh == e.Name)
 }
 
 func (a *app) eventsCommand() *cobra.Command {
-	var pick eventPick
+	var pick eventFilter
 	var follow, verbose bool
 	c := &cobra.Command{
 		Use:   "events",
@@ -37,7 +37,7 @@ IDs, the exit code or signal, every cause and the last lines of stderr follow. N
 other events: docs/events.md says what there is.
 
 JSON: as events are on the bus; with --follow, one line each.`,
-		Example:           "  client events\n  client events -f --kind proc --mesh demo\n  client events -f -o ndjson",
+		Example:           "  castnet events\n  castnet events -f --kind proc --mesh demo\n  castnet events -f -o ndjson",
 		Args:              wantArgs(0, 0),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
@@ -45,8 +45,8 @@ JSON: as events are on the bus; with --follow, one line each.`,
 	fs.BoolVarP(&follow, "follow", "f", false, "go on with what happens from now on")
 	fs.BoolVarP(&verbose, "verbose", "v", false, "say all that is known of each")
 	kinds := []string{actor.KindHost, actor.KindMesh, actor.KindProc, actor.KindActor}
-	readFlag(fs, &pick.kind, "kind", "KIND", "only events of this kind: host, mesh, proc or actor", readOne(kinds...))
-	readFlag(fs, &pick.mesh, "mesh", "MESH", "only what is about this mesh, by its label or ID", func(s string) (string, error) {
+	addFlag(fs, &pick.kind, "kind", "KIND", "only events of this kind: host, mesh, proc or actor", readChoice(kinds...))
+	addFlag(fs, &pick.mesh, "mesh", "MESH", "only what is about this mesh, by its label or ID", func(s string) (string, error) {
 		return s, subjects.CheckName("mesh", s)
 	})
 	_ = c.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions(kinds, cobra.ShellCompDirectiveNoFileComp))
@@ -57,16 +57,16 @@ JSON: as events are on the bus; with --follow, one line each.`,
 		if follow {
 			return a.followEvents(c.Context(), pick, verbose)
 		}
-		return a.dial(c.Context(), func(ctx context.Context, net *mesh.Net) error {
-			past, err := remembered(ctx, net, pick)
+		return a.withNetTimeout(c.Context(), func(ctx context.Context, net *mesh.Net) error {
+			past, err := pastFailures(ctx, net, pick)
 			if err != nil {
 				return err
 			}
 			if a.output == asJSON {
-				return a.document(past)
+				return a.writeJSON(past)
 			}
 			if len(past) == 0 {
-				a.note("nothing has failed that an owner remembers; --follow shows what happens")
+				a.notef("nothing has failed that an owner remembers; --follow shows what happens")
 			}
 			v := a.newEventView(net, verbose)
 			for _, e := range past {
@@ -80,10 +80,10 @@ JSON: as events are on the bus; with --follow, one line each.`,
 	return c
 }
 
-// followEvents shows what is remembered, and then what happens.
-func (a *app) followEvents(ctx context.Context, pick eventPick, verbose bool) error {
-	err := a.connected(ctx, func(net *mesh.Net) error {
-		w, err := watchEvents(net, pick) // before anybody is asked: nothing is lost between
+// followEvents prints past failures, then new events.
+func (a *app) followEvents(ctx context.Context, pick eventFilter, verbose bool) error {
+	err := a.withNet(ctx, func(net *mesh.Net) error {
+		w, err := watchEvents(net, pick) // before the query, so that no event is lost in between
 		if err != nil {
 			return err
 		}
@@ -95,7 +95,7 @@ func (a *app) followEvents(ctx context.Context, pick eventPick, verbose bool) er
 			return err
 		}
 		defer w.watchHosts(ctx, hosts, pick)()
-		past, err := remembered(within, net, pick)
+		past, err := pastFailures(within, net, pick)
 		if err != nil {
 			return err
 		}
@@ -118,12 +118,12 @@ func (a *app) followEvents(ctx context.Context, pick eventPick, verbose bool) er
 				return err
 			}
 			if n := w.lost.Swap(0); n > 0 {
-				a.note("client: %d events were lost: they came faster than they could be shown", n)
+				a.notef("castnet: %d events were lost: they came faster than they could be shown", n)
 			}
 		}
 	})
 	if ctx.Err() != nil && cli.ExitCode(err) == cli.ExitInterrupted {
-		return nil // Ctrl-C is the way to end it
+		return nil // Ctrl-C is the normal end
 	}
 	return err
 }

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,14 +9,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/agent/host"
-	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/internal/cli"
+	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/mesh/shape"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -27,18 +24,9 @@ import (
 func (c *cluster) openHost(t *testing.T, label string) {
 	t.Helper()
 	limits := &config.Config{}
-	require.NoError(t, config.HostExec.Override(limits, true))
-	b, err := bus.Open(t.Context(), bus.Options{URL: c.url, Token: "secret"})
-	require.NoError(t, err)
-	h, err := host.Start(t.Context(), host.Options{
-		Label: label, Bus: b, Settings: agent.BusSettings{URL: c.url, Token: "secret"}, Log: zerolog.Nop(), AllowUser: true,
-		Builtin: []string{"proc"}, Dir: t.TempDir(), Config: limits, Labels: map[string]string{"name": label},
-	})
-	require.NoError(t, err)
-	c.stop = append(c.stop, func() error {
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-		defer cancel()
-		return errors.Join(h.Close(ctx), b.Close(ctx))
+	require.NoError(t, config.HostAllowExec.Override(limits, true))
+	c.host(t, label, func(o *host.Options) {
+		o.RunDir, o.Config, o.Labels = t.TempDir(), limits, map[string]string{"name": label}
 	})
 }
 
@@ -58,7 +46,7 @@ func TestExec_runsOnHostsAndRanksAndFoldsWhatIsTheSame(t *testing.T) {
 	require.Equal(t, "[*] -5\n", c.ok(t, "exec", "demo", "--", "echo", "-5"), "arguments are as they were written")
 	r := c.client(t, "exec", "demo[host=1:3]", "--", "sh", "-c", `[ $CASTNET_RANK = 4 ] && { echo no luck >&2; exit 7; }; echo fine; kill -0 $CASTNET_PID`)
 	require.Equal(t, "[host=1,gpu=* | host=2,gpu=1] fine\n[host=2,gpu=0] exited with code 7\n  | no luck\n", r.out)
-	require.Equal(t, "client: exec: [host=2,gpu=0]: exited with code 7: no luck\n", r.err)
+	require.Equal(t, "castnet: exec: [host=2,gpu=0]: exited with code 7: no luck\n", r.err)
 	require.Equal(t, 7, r.code)
 
 	groups := decode[[]execGroup](t, c.ok(t, "exec", "demo[gpu=1]", "-o", "json", "--", "sh", "-c", "echo $CASTNET_PROC_ID; echo to >&2"))
@@ -70,7 +58,7 @@ func TestExec_runsOnHostsAndRanksAndFoldsWhatIsTheSame(t *testing.T) {
 
 	require.Equal(t, "a, b: once\n", c.ok(t, "exec", "demo[host=0:2]", "--hosts", "--", "echo", "once"))
 	r = c.client(t, "exec", "--timeout", "500ms", "--", "sleep", "60")
-	require.Equal(t, lateCode, r.code)
+	require.Equal(t, timeoutCode, r.code)
 	require.Equal(t, "a, b, c: killed: it took longer than --timeout\n", r.out)
 	require.Equal(t, signalCode+9, c.client(t, "exec", "--", "sh", "-c", "kill -9 $$").code)
 	r = c.client(t, "exec", "--", "/no/such")
@@ -89,14 +77,14 @@ func TestExec_ctrlCEndsTheCommand(t *testing.T) {
 		var err error
 		text, err = os.ReadFile(begun)
 		return err == nil
-	}, 20*time.Second, 5*time.Millisecond)
-	require.Equal(t, cli.ExitInterrupted, b.exit(t, os.Interrupt))
+	}, testkit.Patience, 5*time.Millisecond)
+	require.Equal(t, cli.ExitInterrupted, exit(t, b, os.Interrupt))
 	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
 	require.NoError(t, err)
 	require.Eventually(t, func() bool {
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 		return err != nil || strings.Contains(string(stat), ") Z ")
-	}, 20*time.Second, 5*time.Millisecond, "what the command has started is gone, long before its time is over")
+	}, testkit.Patience, 5*time.Millisecond, "what the command has started is gone, long before its time is over")
 }
 
 func TestExec_saysHowToAllowItWhereItIsRefused(t *testing.T) {
@@ -105,7 +93,7 @@ func TestExec_saysHowToAllowItWhereItIsRefused(t *testing.T) {
 	c.openHost(t, "open")
 	r := c.client(t, "exec", "--", "sh", "-c", "exit 3")
 	require.Equal(t, refusedCode, r.code, "the worst")
-	require.Equal(t, "client: exec: shut: running commands is not allowed here: its operator allows it with hostd --allow-exec, or host.exec: on\n", r.err)
+	require.Equal(t, "castnet: exec: shut: running commands is not allowed here: its operator allows it with hostd --allow-exec, or host.allow-exec: on\n", r.err)
 	require.Contains(t, r.out, "open: exited with code 3\n")
 	require.Equal(t, refusedCode, c.client(t, "exec", "--label", "name=open", "--", "no-such-program").code)
 	for _, tc := range []struct {
@@ -134,18 +122,18 @@ func TestFoldExec_largestGroupFirst(t *testing.T) {
 		require.NoError(t, err)
 		hosts[label] = id
 	}
-	groups := foldExec(shape.Of("host", 8), []execResult{
-		{errand: errand{rank: 0, host: hosts["a"]}, done: agent.Executed{Stdout: "x\n"}},
-		{errand: errand{rank: 1, host: hosts["b"]}, done: agent.Executed{Stdout: "y\n"}},
-		{errand: errand{rank: 2, host: hosts["b"]}, done: agent.Executed{Stdout: "y\n"}},
-		{errand: errand{rank: 5, host: hosts["c"]}, err: "silent", code: unreachedCode},
+	groups := groupExecResults(shape.Of("host", 8), []execResult{
+		{execTask: execTask{rank: 0, host: hosts["a"]}, done: agent.ExecResult{Stdout: "x\n"}},
+		{execTask: execTask{rank: 1, host: hosts["b"]}, done: agent.ExecResult{Stdout: "y\n"}},
+		{execTask: execTask{rank: 2, host: hosts["b"]}, done: agent.ExecResult{Stdout: "y\n"}},
+		{execTask: execTask{rank: 5, host: hosts["c"]}, err: "silent", code: unreachableCode},
 	})
 	var got []string
 	for _, g := range groups {
-		got = append(got, g.who()+" "+strings.Join(g.Hosts, "+"))
+		got = append(got, g.describeTargets()+" "+strings.Join(g.Hosts, "+"))
 	}
 	require.Equal(t, []string{"[host=1:3] b", "[host=0] a", "[host=5] c"}, got)
-	require.Equal(t, "silent", groups[2].how(true))
-	require.Equal(t, "exited with code 1: last", execGroup{Executed: agent.Executed{Code: 1, Stderr: "first\nlast\n"}}.how(true))
-	require.Equal(t, "exited with code 0; 9 bytes before this are left out", execGroup{Executed: agent.Executed{Lost: 9}}.how(false))
+	require.Equal(t, "silent", groups[2].describeResult(true))
+	require.Equal(t, "exited with code 1: last", execGroup{ExecResult: agent.ExecResult{Code: 1, Stderr: "first\nlast\n"}}.describeResult(true))
+	require.Equal(t, "exited with code 0; 9 bytes before this are left out", execGroup{ExecResult: agent.ExecResult{DroppedBytes: 9}}.describeResult(false))
 }

@@ -20,7 +20,7 @@ That all is well is an answer, too.
 Asked are the owner of the mesh, its hosts and its procs; who is silent is part of the answer.
 
 JSON: mesh, phase, well, answer, causes (what, region, ranks, why, since, stderr_tail), next, todo.`,
-		Example:           "  client explain demo\n  client explain demo -o json",
+		Example:           "  castnet explain demo\n  castnet explain demo -o json",
 		Args:              wantArgs(1, 1),
 		ValidArgsFunction: a.complete(meshNames),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -28,43 +28,43 @@ JSON: mesh, phase, well, answer, causes (what, region, ranks, why, since, stderr
 			if err != nil {
 				return err
 			}
-			return a.dial(c.Context(), func(ctx context.Context, net *mesh.Net) error {
-				v, err := t.view(ctx, net)
+			return a.withNetTimeout(c.Context(), func(ctx context.Context, net *mesh.Net) error {
+				v, err := t.inspect(ctx, net)
 				if err != nil {
 					return err
 				}
-				return a.showExplanation(v.explain())
+				return a.showExplanation(v.explanation())
 			})
 		},
 	}
 }
 
-// shownStderr is how many of the last lines of a proc people see.
+// shownStderr is the number of shown stderr lines of a proc.
 const shownStderr = 5
 
 func (a *app) showExplanation(x explanation) error {
 	switch a.output {
 	case asJSON:
-		return a.document(x)
+		return a.writeJSON(x)
 	case asNDJSON:
-		return a.line(x)
+		return a.writeJSONLine(x)
 	}
 	answer, colour := x.Answer, green
-	if !x.Well {
+	if !x.Healthy {
 		colour = red
 	}
 	if len(x.Causes) > 0 {
 		answer += ":"
 	}
-	fmt.Fprintln(a.out, a.paint(colour, answer))
+	fmt.Fprintln(a.stdout, a.paint(colour, answer))
 	for i, c := range x.Causes {
 		if i == maxReasons {
-			fmt.Fprintf(a.out, "  and %d more causes; --output json has all\n", len(x.Causes)-i)
+			fmt.Fprintf(a.stdout, "  and %d more causes; --output json has all\n", len(x.Causes)-i)
 			break
 		}
-		fmt.Fprintln(a.out, "  "+c.String())
+		fmt.Fprintln(a.stdout, "  "+c.String())
 		for _, line := range c.StderrTail[max(0, len(c.StderrTail)-shownStderr):] {
-			fmt.Fprintln(a.out, "    "+a.paint(yellow, "| "+shorten(line, 120)))
+			fmt.Fprintln(a.stdout, "    "+a.paint(yellow, "| "+shorten(line, 120)))
 		}
 	}
 	for _, part := range []struct {
@@ -72,10 +72,10 @@ func (a *app) showExplanation(x explanation) error {
 		lines []string
 	}{{"What happens next:", x.Next}, {"What to do:", x.Todo}} {
 		if len(part.lines) > 0 {
-			fmt.Fprintln(a.out, part.name)
+			fmt.Fprintln(a.stdout, part.name)
 		}
 		for _, line := range part.lines {
-			fmt.Fprintln(a.out, "  "+line)
+			fmt.Fprintln(a.stdout, "  "+line)
 		}
 	}
 	return nil

@@ -16,42 +16,42 @@ import (
 )
 
 func (a *app) hostsCommand() *cobra.Command {
-	var pick hostPick
+	var pick hostSelector
 	c := &cobra.Command{
 		Use:   "hosts",
 		Short: "List the hosts on the bus, cordon, drain or shut them down",
 		Long: `List every hostd that answers on the bus, and those that gateways or owners of meshes expect and
-that do not: suspect, unknown or dead, until they have been dead for an hour (discovery.remember). A
+that do not: suspect, unknown or dead, until they have been dead for an hour (discovery.dead-host-retention). A
 host that has left in order is not expected. When one does not answer, or --timeout ended the
 search, the exit code is 4. Columns that have nothing to say are left out.
 
 JSON: id, label, version, build, pid, procs (alive), started, cpus, labels, mode (open,
 cordoned, draining or leaving), why, local, trees; state (alive, suspect, unknown or dead),
 reason, silence (nanoseconds since it was heard).`,
-		Example: "  client hosts\n  client hosts --label zone=a\n  client hosts drain n07 n08 --reason 'new disks'\n  client hosts --output json",
+		Example: "  castnet hosts\n  castnet hosts --label zone=a\n  castnet hosts drain n07 n08 --reason 'new disks'\n  castnet hosts --output json",
 		Args:    wantCommand,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return a.dial(c.Context(), func(ctx context.Context, net *mesh.Net) error { return a.hosts(ctx, net, pick) })
+			return a.withNetTimeout(c.Context(), func(ctx context.Context, net *mesh.Net) error { return a.hosts(ctx, net, pick) })
 		},
 	}
-	readFlag(c.PersistentFlags(), &pick.labels, "label", "KEY=VALUE", "only hosts with these labels; several with commas between", readLabels)
+	addFlag(c.PersistentFlags(), &pick.labels, "label", "KEY=VALUE", "only hosts with these labels; several with commas between", readLabels)
 	_ = c.RegisterFlagCompletionFunc("label", func(c *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
 		return a.complete(hostLabelPairs)(c, nil, prefix)
 	})
-	for _, d := range hostDeeds {
-		c.AddCommand(a.hostDeedCommand(d, &pick))
+	for _, d := range hostActions {
+		c.AddCommand(a.hostActionCommand(d, &pick))
 	}
 	c.AddCommand(a.hostsRestartCommand(&pick))
 	return c
 }
 
-func (a *app) hosts(ctx context.Context, net *mesh.Net, pick hostPick) error {
+func (a *app) hosts(ctx context.Context, net *mesh.Net, pick hostSelector) error {
 	inv, err := net.Inventory(ctx)
 	if err != nil {
 		return err
 	}
 	if len(pick.labels) > 0 {
-		picked, err := pick.of(inv.Hosts)
+		picked, err := pick.filter(inv.Hosts)
 		if err != nil {
 			return err
 		}
@@ -60,13 +60,13 @@ func (a *app) hosts(ctx context.Context, net *mesh.Net, pick hostPick) error {
 		})
 	}
 	columns, row := a.hostTable(inv.Hosts)
-	return errors.Join(show(a, inv.Hosts, columns, row), inv.Err())
+	return errors.Join(showRecords(a, inv.Hosts, columns, row), inv.Err())
 }
 
-// hostTable is the columns that have something to say, and how a host fills them.
+// hostTable returns the non-empty columns and the cells of a host.
 func (a *app) hostTable(hosts []mesh.HostState) ([]string, func(mesh.HostState) []string) {
 	labelled := slices.ContainsFunc(hosts, func(h mesh.HostState) bool { return len(h.Labels) > 0 })
-	explained := slices.ContainsFunc(hosts, func(h mesh.HostState) bool { return whyHost(h) != "" })
+	explained := slices.ContainsFunc(hosts, func(h mesh.HostState) bool { return hostReason(h) != "" })
 	builds := map[string]bool{}
 	for _, h := range hosts {
 		if h.State == agent.HostAlive {
@@ -84,51 +84,51 @@ func (a *app) hostTable(hosts []mesh.HostState) ([]string, func(mesh.HostState) 
 		columns = append(columns, "why")
 	}
 	return columns, func(h mesh.HostState) []string {
-		row := []string{h.Label, a.hostStatus(h), h.ID.String(), "-", "-", "-", "-", "-"}
+		row := []string{h.Label, a.paintHostStatus(h), h.ID.String(), "-", "-", "-", "-", "-"}
 		if h.State == agent.HostAlive {
-			row = append(row[:3], strconv.Itoa(h.Procs), strconv.Itoa(h.CPUs), strconv.Itoa(h.PID), age(time.Since(h.Started)),
+			row = append(row[:3], strconv.Itoa(h.Procs), strconv.Itoa(h.CPUs), strconv.Itoa(h.PID), formatAge(time.Since(h.Started)),
 				orDash(shortVersion(h.Version)))
 		}
 		if len(builds) > 1 {
 			row = append(row, orDash(shorten(h.Build, 13)))
 		}
 		if labelled {
-			row = append(row, orDash(labelText(h.Labels)))
+			row = append(row, orDash(formatLabels(h.Labels)))
 		}
 		if explained {
-			row = append(row, orDash(shorten(whyHost(h), 60)))
+			row = append(row, orDash(shorten(hostReason(h), 60)))
 		}
 		return row
 	}
 }
 
-// whyHost is why a host takes no procs, or is not known to be alive.
-func whyHost(h mesh.HostState) string {
+// hostReason explains a closed or unhealthy host.
+func hostReason(h mesh.HostState) string {
 	switch {
 	case h.State == agent.HostAlive:
-		return h.Why
+		return h.ModeReason
 	case h.Silence == 0:
 		return h.Reason
 	}
-	return fmt.Sprintf("last heard %s ago", age(h.Silence))
+	return fmt.Sprintf("last heard %s ago", formatAge(h.Silence))
 }
 
-// hostStatus paints how a host is: the mode of one that is alive and takes no procs.
-func (a *app) hostStatus(h mesh.HostState) string {
+// paintHostStatus formats the status of a host: for a live host without procs permitted, its mode.
+func (a *app) paintHostStatus(h mesh.HostState) string {
 	switch {
 	case h.State == agent.HostDead:
 		return a.paint(red, h.State)
 	case h.State != agent.HostAlive:
 		return a.paint(yellow, h.State)
-	case h.Mode == agent.Open, h.Mode == "": // a host of an older version says nothing
+	case h.Mode == agent.ModeOpen, h.Mode == "": // an older version sends no mode
 		return a.paint(green, h.State)
-	case h.Mode == agent.Leaving:
+	case h.Mode == agent.ModeLeaving:
 		return a.paint(grey, string(h.Mode))
 	}
 	return a.paint(yellow, string(h.Mode))
 }
 
-// shortVersion is a version for tables: of one that no tag has, the commit.
+// shortVersion shortens a version for tables; an untagged one becomes the commit.
 func shortVersion(v string) string {
 	parts := strings.Split(v, "-")
 	if commit, dirty, _ := strings.Cut(parts[len(parts)-1], "+"); len(parts) >= 3 && len(commit) == 12 {
@@ -137,8 +137,8 @@ func shortVersion(v string) string {
 	return v
 }
 
-// age is a duration as people say it, in its largest two units at most.
-func age(d time.Duration) string {
+// formatAge formats a duration in at most two units.
+func formatAge(d time.Duration) string {
 	switch d = max(d, 0); {
 	case d < time.Minute:
 		return d.Truncate(time.Second).String()

@@ -12,7 +12,7 @@ import (
 	"github.com/castnet-io/castnet/mesh"
 )
 
-// logRecord is one line that a proc printed; its JSON names are stable.
+// logRecord is one output line of a proc. Its JSON names are stable.
 type logRecord struct {
 	Rank   int    `json:"rank"`
 	Point  string `json:"point"`
@@ -22,17 +22,16 @@ type logRecord struct {
 
 // logOptions are the flags of logs.
 type logOptions struct {
-	tail   int
-	follow bool
-	merge  bool
-	chosen bool // merge was given
-	window time.Duration
+	tail     int
+	follow   bool
+	merge    bool
+	mergeSet bool // --merge was set
+	window   time.Duration
 }
 
-// merged reports whether lines of several ranks are folded: by default for people, who look at a
-// terminal.
-func (o logOptions) merged(a *app) bool {
-	if o.chosen {
+// mergesLines reports whether to merge equal lines of ranks: by default on a terminal.
+func (o logOptions) mergesLines(a *app) bool {
+	if o.mergeSet {
 		return o.merge
 	}
 	return a.outTTY && a.output == asTable
@@ -51,26 +50,26 @@ have ended for good or Ctrl-C.
 Merged, lines that several ranks print alike are one, with the region of the ranks:
   [host=0:2,gpu=*] 16× ready
   [*] [32 similar lines] step 100 loss 0.331…0.352
-That is the default on a terminal; a line waits for others like it for --window at most,
+That is the default on a terminal; a line waits for others like it for --merge-window at most,
 and mostly a fifth of that. Lines of stderr are yellow, or marked where there are no colours.
 
 When hosts do not answer, the lines of the others are shown, and the exit code is 4.
 
 JSON: rank, point, stream, line; with --follow, one line each; never merged.`,
-		Example:           "  client logs demo\n  client logs 'demo[host=0]' -f --tail 0\n  client logs demo -f --merge=false",
+		Example:           "  castnet logs demo\n  castnet logs 'demo[host=0]' -f --tail 0\n  castnet logs demo -f --merge=false",
 		Args:              wantArgs(1, 1),
 		ValidArgsFunction: a.complete(liveNames),
 	}
 	c.Flags().IntVar(&o.tail, "tail", 20, "last `LINES` of each stream to begin with")
 	c.Flags().BoolVarP(&o.follow, "follow", "f", false, "go on with what is printed from now on")
 	c.Flags().BoolVar(&o.merge, "merge", false, "fold lines that several ranks print alike (default on a terminal)")
-	readFlag(c.Flags(), &o.window, "window", "DURATION", "longest wait for lines to merge (default 3s)", readPause)
+	addFlag(c.Flags(), &o.window, "merge-window", "DURATION", "longest wait for lines to merge (default 3s)", readPositiveDuration)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		t, err := parseTarget(args[0])
 		if err != nil {
 			return err
 		}
-		o.chosen = c.Flags().Changed("merge")
+		o.mergeSet = c.Flags().Changed("merge")
 		switch {
 		case o.tail < 0:
 			return cli.Usagef("--tail is %d, want 0 or more", o.tail)
@@ -79,20 +78,20 @@ JSON: rank, point, stream, line; with --follow, one line each; never merged.`,
 		case o.follow:
 			return a.followLogs(c.Context(), t, o)
 		}
-		return a.dial(c.Context(), func(ctx context.Context, net *mesh.Net) error {
-			p, silent, err := t.findPrinted(ctx, net)
+		return a.withNetTimeout(c.Context(), func(ctx context.Context, net *mesh.Net) error {
+			p, silent, err := t.resolveWithEnded(ctx, net)
 			if err != nil {
 				return err
 			}
-			return a.lastLogs(ctx, p, o, silent)
+			return a.showTails(ctx, p, o, silent)
 		})
 	}
 	return c
 }
 
-// lastLogs shows what was printed so far.
-func (a *app) lastLogs(ctx context.Context, p place, o logOptions, silent error) error {
-	tails, missing, err := p.tails(ctx, o.tail, silent)
+// showTails prints the output so far.
+func (a *app) showTails(ctx context.Context, p resolvedTarget, o logOptions, silent error) error {
+	tails, missing, err := p.tailLogs(ctx, o.tail, silent)
 	if err != nil {
 		return err
 	}
@@ -101,25 +100,25 @@ func (a *app) lastLogs(ctx context.Context, p place, o logOptions, silent error)
 		records = append(records, p.logRecords(t)...)
 	}
 	if a.output == asJSON {
-		return errors.Join(a.document(records), missing)
+		return errors.Join(a.writeJSON(records), missing)
 	}
 	if len(records) == 0 && missing == nil {
-		a.note("nothing was printed so far")
+		a.notef("nothing was printed so far")
 	}
 	v := a.newLogView(p, o)
-	return errors.Join(v.show(records...), v.rest(), missing)
+	return errors.Join(v.show(records...), v.flush(), missing)
 }
 
-// followLogs shows what was printed so far, and then what is printed from now on.
+// followLogs prints the output so far, then new output.
 func (a *app) followLogs(ctx context.Context, t target, o logOptions) error {
-	err := a.connected(ctx, func(net *mesh.Net) error {
+	err := a.withNet(ctx, func(net *mesh.Net) error {
 		within, cancel := context.WithTimeout(ctx, a.conn.Timeout)
 		defer cancel()
-		p, silent, err := t.findPrinted(within, net)
+		p, silent, err := t.resolveWithEnded(within, net)
 		if err != nil {
 			return err
 		}
-		f, err := newFollower(net, p) // before the tail is asked for: no line is lost between
+		f, err := newLogFollower(net, p) // before the tails, so that no line is lost in between
 		if err != nil {
 			return err
 		}
@@ -129,12 +128,12 @@ func (a *app) followLogs(ctx context.Context, t target, o logOptions) error {
 			return err
 		}
 		defer ends.close()
-		tails, missing, err := p.tails(within, o.tail, silent)
+		tails, missing, err := p.tailLogs(within, o.tail, silent)
 		if err != nil {
 			return err
 		}
 		if missing != nil {
-			a.note("client: %v", missing) // it goes on, and may hear of them yet
+			a.notef("castnet: %v", missing) // continue; their lines may still arrive
 		}
 		v := a.newLogView(p, o)
 		for _, t := range tails {
@@ -142,36 +141,36 @@ func (a *app) followLogs(ctx context.Context, t target, o logOptions) error {
 				return err
 			}
 		}
-		return errors.Join(a.printLive(ctx, t, v, f, ends, tails), v.rest(), missing)
+		return errors.Join(a.printLive(ctx, t, v, f, ends, tails), v.flush(), missing)
 	})
 	if ctx.Err() != nil && cli.ExitCode(err) == cli.ExitInterrupted {
-		return nil // Ctrl-C is a way to end it
+		return nil // Ctrl-C is a normal end
 	}
 	return err
 }
 
-// printLive shows lines as they come: those of the first moment once it is clear which of them the
-// tails showed already.
-func (a *app) printLive(ctx context.Context, t target, v *logView, f *follower, ends *endWatch, tails []agent.LogTail) error {
-	early, err := f.settle(ctx)
+// printLive prints lines on arrival. It holds early lines until those already in the tails are
+// known.
+func (a *app) printLive(ctx context.Context, t target, v *logView, f *logFollower, ends *endWatch, tails []agent.LogTail) error {
+	early, err := f.collectEarly(ctx)
 	if err != nil {
 		return err
 	}
-	if err := v.show(fresh(early, tails)...); err != nil {
+	if err := v.show(dropShown(early, tails)...); err != nil {
 		return err
 	}
 	for {
-		due := time.NewTimer(v.wait())
+		due := time.NewTimer(v.untilDue())
 		select {
 		case r := <-f.lines:
 			err = v.show(r)
 		case <-due.C:
-			err = v.due()
+			err = v.showDue()
 		case which := <-ends.again:
-			a.note("%s", which)
+			a.notef("%s", which)
 		case <-ends.over:
-			err = errors.Join(v.show(f.waiting()...), v.rest())
-			a.note("%s", endOf(t, ends.how))
+			err = errors.Join(v.show(f.drain()...), v.flush())
+			a.notef("%s", endSummary(t, ends.how))
 			return err
 		case <-ends.net.Bus().Done():
 			return ends.net.Bus().Err()
@@ -183,16 +182,16 @@ func (a *app) printLive(ctx context.Context, t target, v *logView, f *follower, 
 			return err
 		}
 		if n := f.lost.Swap(0); n > 0 {
-			a.note("client: %d lines were lost: they came faster than they could be shown", n)
+			a.notef("castnet: %d lines were lost: they came faster than they could be shown", n)
 		}
 	}
 }
 
-// logRecords are the lines of a tail.
-func (p place) logRecords(t agent.LogTail) []logRecord {
+// logRecords returns the lines of a tail.
+func (p resolvedTarget) logRecords(t agent.LogTail) []logRecord {
 	out := make([]logRecord, len(t.Lines))
 	for i, l := range t.Lines {
-		out[i] = logRecord{Rank: t.Rank, Point: pointOf(p.base, t.Rank), Stream: t.Stream, Line: l}
+		out[i] = logRecord{Rank: t.Rank, Point: formatPoint(p.base, t.Rank), Stream: t.Stream, Line: l}
 	}
 	return out
 }

@@ -16,7 +16,7 @@ import (
 )
 
 func (a *app) meshCommand() *cobra.Command {
-	return family(&cobra.Command{Use: "mesh COMMAND", Short: "Look at one mesh, or start its procs anew"}, a.meshRestartCommand(), a.meshShowCommand())
+	return groupCommand(&cobra.Command{Use: "mesh COMMAND", Short: "Look at one mesh, or start its procs anew"}, a.meshRestartCommand(), a.meshShowCommand())
 }
 
 func (a *app) meshShowCommand() *cobra.Command {
@@ -35,7 +35,7 @@ failures (rank, point, host, reason, root, exit_code, signal, oom, stderr_tail, 
 (actor, type, statuses), no_actors (the region of the ranks that run without one), lease_left, owner (id, answers, why, since, lease, subscribers,
 restarts, stalls, spares), policy, and of a world, which the system controller owns, world (status,
 reason, for, ending). Durations are in nanoseconds.`,
-		Example:           "  client mesh show demo\n  client mesh show demo -o json",
+		Example:           "  castnet mesh show demo\n  castnet mesh show demo -o json",
 		Args:              wantArgs(1, 1),
 		ValidArgsFunction: a.complete(meshNames),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -43,8 +43,8 @@ reason, for, ending). Durations are in nanoseconds.`,
 			if err != nil {
 				return err
 			}
-			return a.dial(c.Context(), func(ctx context.Context, net *mesh.Net) error {
-				v, err := t.view(ctx, net)
+			return a.withNetTimeout(c.Context(), func(ctx context.Context, net *mesh.Net) error {
+				v, err := t.inspect(ctx, net)
 				if err != nil {
 					return err
 				}
@@ -54,29 +54,29 @@ reason, for, ending). Durations are in nanoseconds.`,
 	}
 }
 
-// maxRuns bounds how many different statuses are spelled out for people.
+// maxRuns bounds the statuses shown to people.
 const maxRuns = 20
 
 func (a *app) showMesh(v meshView) error {
 	switch a.output {
 	case asJSON:
-		return a.document(v)
+		return a.writeJSON(v)
 	case asNDJSON:
-		return a.line(v)
+		return a.writeJSONLine(v)
 	}
-	if err := fields(a.out, a.meshFields(v)); err != nil {
+	if err := writeFields(a.stdout, a.meshFields(v)); err != nil {
 		return err
 	}
 	if err := a.showRuns("ranks", v.Statuses); err != nil {
 		return err
 	}
-	if err := a.showLater(v.Later); err != nil {
+	if err := a.showRestartedRanks(v.RestartedRanks); err != nil {
 		return err
 	}
-	if trouble := v.trouble(); len(trouble) > 0 {
-		fmt.Fprintln(a.out)
-		err := show(a, trouble, []string{"host", "state", "reason"}, func(h hostView) []string {
-			return []string{hostLabel(h.ID), a.hostState(h.State), orDash(shorten(h.Reason, 90))}
+	if trouble := v.unhealthyHosts(); len(trouble) > 0 {
+		fmt.Fprintln(a.stdout)
+		err := showRecords(a, trouble, []string{"host", "state", "reason"}, func(h hostView) []string {
+			return []string{hostLabel(h.ID), a.paintHostState(h.State), orDash(shorten(h.Reason, 90))}
 		})
 		if err != nil {
 			return err
@@ -90,71 +90,71 @@ func (a *app) showMesh(v meshView) error {
 	return nil
 }
 
-// meshFields are what there is one of.
+// meshFields returns the single-valued fields.
 func (a *app) meshFields(v meshView) [][2]string {
 	var hosts []string
 	for _, h := range v.Hosts {
-		hosts = append(hosts, hostLabel(h.ID)) // - where a world has none
+		hosts = append(hosts, hostLabel(h.ID)) // "-" for a missing host of a world
 	}
 	rows := [][2]string{{"mesh", v.Mesh}}
 	if v.Label != labelOf(v.Mesh) {
 		rows = append(rows, [2]string{"called", v.Label})
 	}
 	rows = append(rows, [][2]string{
-		{"phase", a.status(v.Phase)},
-		{"extent", fmt.Sprintf("%s: %s on %s (%s)", v.Extent, count(v.Ranks, "proc"), count(len(hosts), "host"), shorten(strings.Join(hosts, ", "), 60))},
+		{"phase", a.paintStatus(v.Phase)},
+		{"extent", fmt.Sprintf("%s: %s on %s (%s)", v.Extent, pluralize(v.Ranks, "proc"), pluralize(len(hosts), "host"), shorten(strings.Join(hosts, ", "), 60))},
 		{"program", orDash(v.Program)},
 	}...)
 	if v.NoActors != "" {
-		rows = append(rows, [2]string{"actors", "none " + v.where(v.NoActors)})
+		rows = append(rows, [2]string{"actors", "none " + v.describeRegion(v.NoActors)})
 	}
 	rows = append(rows, [2]string{"owner", v.Owner.ID})
 	if !v.Owner.Answers {
 		return append(rows, [2]string{"", a.paint(red, "is silent: ") + v.Owner.Why}, [2]string{"", "what follows is what the hosts say"},
-			[2]string{"lease", v.leaseText()})
+			[2]string{"lease", v.describeLease()})
 	}
 	o := v.Owner
 	if w := v.World; w != nil {
-		return append(rows, [2]string{"world", strings.TrimSuffix(fmt.Sprintf("%s for %s: %s", w.Status, age(w.For), cmp.Or(w.Ending, w.Reason)), ": ")},
+		return append(rows, [2]string{"world", strings.TrimSuffix(fmt.Sprintf("%s for %s: %s", w.Status, formatAge(w.For), cmp.Or(w.Ending, w.Reason)), ": ")},
 			[2]string{"failures", v.Policy})
 	}
 	rows = append(rows,
-		[2]string{"", fmt.Sprintf("since %s; ranks started anew %d, subscribers %d, stalls %d", age(time.Since(*o.Since)), o.Restarts, o.Subscribers, o.Stalls)},
+		[2]string{"", fmt.Sprintf("since %s; ranks started anew %d, subscribers %d, stalls %d", formatAge(time.Since(*o.Since)), o.Restarts, o.Subscribers, o.Stalls)},
 		[2]string{"failures", v.Policy})
 	if o.Spares > 0 {
-		rows = append(rows, [2]string{"", count(o.Spares, "spare host") + " left"})
+		rows = append(rows, [2]string{"", pluralize(o.Spares, "spare host") + " left"})
 	}
-	return append(rows, [2]string{"lease", leaseTerm(o.Lease)})
+	return append(rows, [2]string{"lease", formatLease(o.Lease)})
 }
 
-func leaseTerm(d time.Duration) string {
+func formatLease(d time.Duration) string {
 	if d == 0 {
 		return "none: procs outlive their owner"
 	}
 	return d.String() + ": procs outlive their owner for so long"
 }
 
-// leaseText is what becomes of the procs of an owner that is silent.
-func (v meshView) leaseText() string {
+// describeLease describes what happens without renewal of the lease.
+func (v meshView) describeLease() string {
 	switch {
-	case v.over():
+	case v.hasEnded():
 		return "over, as the mesh is"
 	case v.Lease == 0:
-		return "no host knows of one: what lives goes on until `client stop`"
+		return "no host knows of one: what lives goes on until `castnet stop`"
 	}
-	return fmt.Sprintf("runs out in %s: then the hosts stop its procs", soon(v.Lease))
+	return fmt.Sprintf("runs out in %s: then the hosts stop its procs", formatRemaining(v.Lease))
 }
 
-// soon is a time that is left.
-func soon(d time.Duration) string {
+// formatRemaining formats a remaining time.
+func formatRemaining(d time.Duration) string {
 	if d < 10*time.Second {
 		return d.Truncate(100 * time.Millisecond).String()
 	}
-	return age(d)
+	return formatAge(d)
 }
 
-// trouble is the hosts that are not known to be alive.
-func (v meshView) trouble() (out []hostView) {
+// unhealthyHosts returns the hosts that are not alive.
+func (v meshView) unhealthyHosts() (out []hostView) {
 	for _, h := range v.Hosts {
 		if h.State != hostAlive {
 			out = append(out, h)
@@ -163,44 +163,44 @@ func (v meshView) trouble() (out []hostView) {
 	return out
 }
 
-func (a *app) hostState(s string) string {
+func (a *app) paintHostState(s string) string {
 	if s == "dead" {
 		return a.paint(red, s)
 	}
 	return a.paint(yellow, s)
 }
 
-// showRuns is a table of ranks that are alike.
+// showRuns prints a table of equal ranks.
 func (a *app) showRuns(what string, runs []statusRun) error {
-	fmt.Fprintln(a.out)
-	err := show(a, runs[:min(len(runs), maxRuns)], []string{what, "n", "status", "reason"}, func(r statusRun) []string {
-		return []string{"[" + shorten(r.Region, 60) + "]", strconv.Itoa(r.Ranks), a.status(r.Status), orDash(shorten(r.Reason, 90))}
+	fmt.Fprintln(a.stdout)
+	err := showRecords(a, runs[:min(len(runs), maxRuns)], []string{what, "n", "status", "reason"}, func(r statusRun) []string {
+		return []string{"[" + shorten(r.Region, 60) + "]", strconv.Itoa(r.Ranks), a.paintStatus(r.Status), orDash(shorten(r.Reason, 90))}
 	})
 	if more := len(runs) - maxRuns; more > 0 {
-		fmt.Fprintf(a.out, "and %d more; --output json has all\n", more)
+		fmt.Fprintf(a.stdout, "and %d more; --output json has all\n", more)
 	}
 	return err
 }
 
-func (a *app) showLater(later []laterRank) error {
+func (a *app) showRestartedRanks(later []restartedRank) error {
 	if len(later) == 0 {
 		return nil
 	}
-	fmt.Fprintln(a.out)
-	return show(a, later, []string{"rank", "gen", "host", "restarts", "now", "why"}, func(l laterRank) []string {
+	fmt.Fprintln(a.stdout)
+	return showRecords(a, later, []string{"rank", "gen", "host", "restarts", "now", "why"}, func(l restartedRank) []string {
 		return []string{
-			"[" + l.Point + "]", strconv.Itoa(l.Gen), hostLabel(l.Host), strconv.Itoa(l.Tries), cmp.Or(l.doing(), a.status(l.status)), orDash(shorten(l.Cause, 60)),
+			"[" + l.Point + "]", strconv.Itoa(l.Gen), hostLabel(l.Host), strconv.Itoa(l.Restarts), cmp.Or(l.describePhase(), a.paintStatus(l.status)), orDash(shorten(l.Cause, 60)),
 		}
 	})
 }
 
-// doing is where the restart of a rank is; "": nowhere.
-func (l laterRank) doing() string {
-	switch l.Doing {
+// describePhase describes the restart of a rank, or returns "".
+func (l restartedRank) describePhase() string {
+	switch l.RestartPhase {
 	case "waiting":
-		return "starts in " + soon(l.For)
+		return "starts in " + formatRemaining(l.NextIn)
 	case "held":
-		return "waits for its proc, for " + soon(l.For)
+		return "waits for its proc, for " + formatRemaining(l.NextIn)
 	case "starting":
 		return "is being started"
 	case "leaving":
@@ -209,8 +209,8 @@ func (l laterRank) doing() string {
 	return ""
 }
 
-// fields writes names and values, a line each.
-func fields(w io.Writer, rows [][2]string) error {
+// writeFields prints a name and a value per line.
+func writeFields(w io.Writer, rows [][2]string) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, r := range rows {
 		fmt.Fprintf(tw, "%s\t%s\n", r[0], r[1])

@@ -19,7 +19,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// meshRecord is one mesh or world; its JSON names are stable.
+// meshRecord is a mesh or world. Its JSON names are stable.
 type meshRecord struct {
 	Mesh    string     `json:"mesh"`
 	Label   string     `json:"label"`
@@ -30,15 +30,15 @@ type meshRecord struct {
 	Phase   string     `json:"phase"`
 	Hosts   []string   `json:"hosts"`
 	Owner   owner      `json:"owner"`
-	Since   *time.Time `json:"since,omitempty"` // its first rank was started
+	Since   *time.Time `json:"since,omitempty"` // start of its first rank
 }
 
-// owner says who renews the lease of a mesh.
+// owner is the owner of a mesh.
 type owner struct {
-	Kind  string `json:"kind"` // program, system, or none: it does not answer
+	Kind  string `json:"kind"` // program, system, or none: no answer
 	ID    string `json:"id"`
 	Epoch uint64 `json:"epoch,omitempty"`
-	Why   string `json:"why,omitempty"` // there is none
+	Why   string `json:"why,omitempty"` // why there is none
 }
 
 const (
@@ -59,18 +59,18 @@ host that does not answer is unknown, and the exit code 4.
 
 JSON: mesh, label, kind (mesh or world), extent, ranks, running, phase, hosts, owner (kind: program,
 system or none; id, epoch, why), since.`,
-		Example: "  client meshes\n  client meshes -o json",
+		Example: "  castnet meshes\n  castnet meshes -o json",
 		Args:    wantArgs(0, 0),
 	}
 	c.Flags().BoolVarP(&all, "all", "a", false, "also meshes that have ended")
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		return a.dial(c.Context(), func(ctx context.Context, net *mesh.Net) error {
+		return a.withNetTimeout(c.Context(), func(ctx context.Context, net *mesh.Net) error {
 			records, missing, err := listMeshes(ctx, net, all)
 			if err != nil {
 				return err
 			}
 			if len(records) == 0 && missing == nil {
-				a.note("no meshes: `client up` starts one")
+				a.notef("no meshes: `castnet up` starts one")
 			}
 			return errors.Join(a.showMeshes(records), missing)
 		})
@@ -78,33 +78,33 @@ system or none; id, epoch, why), since.`,
 	return c
 }
 
-// listMeshes asks hosts for meshes, the system controller for those that it has, and owners whether they live. missing
-// names the hosts that did not answer.
+// listMeshes asks hosts for meshes, the system controller for its own, and owners for a sign of
+// life. missing names hosts without an answer.
 func listMeshes(ctx context.Context, net *mesh.Net, all bool) (records []meshRecord, missing, err error) {
 	inv, err := net.Inventory(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	states := slices.DeleteFunc(inv.Meshes, func(m mesh.MeshState) bool { return !all && !alive(m) })
+	states := slices.DeleteFunc(inv.Meshes, func(m mesh.MeshState) bool { return !all && !hasLiveRank(m) })
 	detached, err := net.Detached(ctx)
-	if err != nil && !errors.Is(err, worlds.ErrNoSystem) {
+	if err != nil && !errors.Is(err, worlds.ErrNoController) {
 		return nil, nil, err
 	}
 	records = make([]meshRecord, len(states))
-	within, cancel := context.WithTimeout(ctx, answerWithin)
+	within, cancel := context.WithTimeout(ctx, inspectTimeout)
 	defer cancel()
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, 64)
 	for i, m := range states {
-		records[i] = recordOfMesh(m)
-		if !alive(m) {
+		records[i] = newMeshRecord(m)
+		if !hasLiveRank(m) {
 			records[i].Owner.Kind, records[i].Owner.Why = ownedByNobody, "it has ended"
 			continue
 		}
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
-			records[i].Owner.ask(within, net, m.Procs.Describe(), detached)
+			records[i].Owner.inspect(within, net, m.Procs.Describe(), detached)
 		})
 	}
 	wg.Wait()
@@ -112,8 +112,8 @@ func listMeshes(ctx context.Context, net *mesh.Net, all bool) (records []meshRec
 	return records, inv.Err(), nil
 }
 
-// ask finds out whether an owner is there.
-func (o *owner) ask(ctx context.Context, net *mesh.Net, m agent.Mesh, detached []worlds.DetachedState) {
+// inspect pings the owner.
+func (o *owner) inspect(ctx context.Context, net *mesh.Net, m agent.Mesh, detached []worlds.DetachedState) {
 	if m.World != nil {
 		o.Kind = ownedBySystem
 		ref, err := worlds.Find(ctx, net.Proc())
@@ -129,16 +129,16 @@ func (o *owner) ask(ctx context.Context, net *mesh.Net, m agent.Mesh, detached [
 			return
 		}
 	}
-	if _, err := agent.Ping.Call(ctx, agentOf(net, m.Owner), actor.None{}); err != nil {
-		o.Kind, o.Why = ownedByNobody, why(err)
+	if _, err := agent.Ping.Call(ctx, agentRef(net, m.Owner), actor.None{}); err != nil {
+		o.Kind, o.Why = ownedByNobody, errorText(err)
 	}
 }
 
-func agentOf(net *mesh.Net, id subjects.ActorID) actor.Ref[agent.Agent] {
+func agentRef(net *mesh.Net, id subjects.ActorID) actor.Ref[agent.Agent] {
 	return actor.RefOf[agent.Agent](id).Via(net.Proc())
 }
 
-func recordOfMesh(m mesh.MeshState) meshRecord {
+func newMeshRecord(m mesh.MeshState) meshRecord {
 	desc := m.Procs.Describe()
 	r := meshRecord{
 		Mesh: desc.ID.String(), Label: desc.ID.Label(), Kind: "mesh", Extent: desc.Extent.String(), Ranks: desc.Extent.NumRanks(),
@@ -168,9 +168,9 @@ func recordOfMesh(m mesh.MeshState) meshRecord {
 			by[rank] = agent.Status{Phase: agent.NotExist}
 		}
 	}
-	phase := phaseOf(by)
+	phase := overallPhase(by)
 	for _, s := range by {
-		if phase == agent.Running && s.Phase == agent.Unknown { // its host does not answer
+		if phase == agent.Running && s.Phase == agent.Unknown { // no answer from its host
 			phase = agent.Unknown
 		}
 	}
@@ -180,7 +180,7 @@ func recordOfMesh(m mesh.MeshState) meshRecord {
 			r.Hosts = append(r.Hosts, h.String())
 		}
 	}
-	if at := begun(m); !at.IsZero() {
+	if at := startTime(m); !at.IsZero() {
 		r.Since = &at
 	}
 	return r
@@ -188,23 +188,23 @@ func recordOfMesh(m mesh.MeshState) meshRecord {
 
 func (a *app) showMeshes(records []meshRecord) error {
 	columns := []string{"mesh", "kind", "extent", "running", "hosts", "owner", "phase", "age"}
-	return show(a, records, columns, func(r meshRecord) []string {
+	return showRecords(a, records, columns, func(r meshRecord) []string {
 		var hosts []string
 		for _, h := range r.Hosts {
 			hosts = append(hosts, hostLabel(h))
 		}
 		since := "-"
 		if r.Since != nil {
-			since = age(time.Since(*r.Since))
+			since = formatAge(time.Since(*r.Since))
 		}
 		return []string{
 			r.Mesh, r.Kind, r.Extent, fmt.Sprintf("%d/%d", r.Running, r.Ranks), orDash(shorten(strings.Join(hosts, ","), 40)), a.ownerText(r.Owner),
-			a.status(r.Phase), since,
+			a.paintStatus(r.Phase), since,
 		}
 	})
 }
 
-// ownerText is who owns a mesh: a program by its label.
+// ownerText formats an owner: a program by its label.
 func (a *app) ownerText(o owner) string {
 	id, err := subjects.ParseActorID(o.ID)
 	switch {

@@ -18,7 +18,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// procRecord is one rank of a proc mesh; its JSON names are stable.
+// procRecord is a rank of a proc mesh. Its JSON names are stable.
 type procRecord struct {
 	Mesh     string     `json:"mesh"`
 	Rank     int        `json:"rank"`
@@ -30,7 +30,7 @@ type procRecord struct {
 	Started  *time.Time `json:"started,omitempty"`
 	ExitCode *int       `json:"exit_code,omitempty"`
 	Signal   int        `json:"signal,omitempty"`
-	Adopted  bool       `json:"adopted,omitempty"` // an earlier hostd launched it
+	Adopted  bool       `json:"adopted,omitempty"` // launched by an earlier hostd
 }
 
 func (a *app) procsCommand() *cobra.Command {
@@ -52,7 +52,7 @@ not be used, malformed or of the dead or too late, is counted below.
 
 JSON: mesh, rank, point, process, sent, acked, flying, waiting, credit, packets, retransmitted, rtt, received, duplicates, gaps,
 stalled, answers, dead.`,
-		Example:           "  client procs\n  client procs 'demo[host=0]'\n  client procs --all --output ndjson\n  client procs demo --links",
+		Example:           "  castnet procs\n  castnet procs 'demo[host=0]'\n  castnet procs --all --output ndjson\n  castnet procs demo --links",
 		Args:              wantArgs(0, 1),
 		ValidArgsFunction: a.complete(liveNames),
 	}
@@ -68,12 +68,12 @@ stalled, answers, dead.`,
 			}
 			t = &parsed
 		}
-		return a.dial(c.Context(), func(ctx context.Context, net *mesh.Net) error {
+		return a.withNetTimeout(c.Context(), func(ctx context.Context, net *mesh.Net) error {
 			if links {
 				records, unused, err := linkRecords(ctx, net, t)
 				err = errors.Join(a.showLinks(records), err)
 				for _, of := range unused {
-					a.note("came and was not used: %s", of)
+					a.notef("came and was not used: %s", of)
 				}
 				return err
 			}
@@ -90,16 +90,16 @@ stalled, answers, dead.`,
 	return c
 }
 
-// noteNoProcs says why there is nothing to show.
+// noteNoProcs explains an empty result.
 func (a *app) noteNoProcs(t *target) {
 	if t == nil {
-		a.note("no procs: `client up` starts a mesh")
+		a.notef("no procs: `castnet up` starts a mesh")
 		return
 	}
-	a.note("no host has a rank of %s", t) // a world whose hosts have not joined
+	a.notef("no host has a rank of %s", t) // a world whose hosts have not joined
 }
 
-// listProcs reads the ranks of a target, or of every mesh. missing names the hosts that did not answer for theirs.
+// listProcs returns the ranks of a target, or of every mesh. missing names hosts without an answer.
 func listProcs(ctx context.Context, net *mesh.Net, t *target, all bool) (records []procRecord, missing, err error) {
 	inv, err := net.Inventory(ctx)
 	if err != nil {
@@ -116,13 +116,13 @@ func listProcs(ctx context.Context, net *mesh.Net, t *target, all bool) (records
 	return records, inv.Err(), nil
 }
 
-// listRanks reads the ranks of a target.
+// listRanks returns the ranks of a target.
 func listRanks(ctx context.Context, net *mesh.Net, inv mesh.Inventory, t target) (records []procRecord, missing, err error) {
-	procs, err := net.Among(inv.Meshes, t.name)
+	procs, err := net.LookupIn(inv.Meshes, t.name)
 	if err != nil {
-		return nil, nil, orMissing(inv, orBareWorld(ctx, net, t.name, err))
+		return nil, nil, withMissingHosts(inv, orEmptyWorld(ctx, net, t.name, err))
 	}
-	p, err := t.in(procs)
+	p, err := t.resolveIn(procs)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -131,19 +131,20 @@ func listRanks(ctx context.Context, net *mesh.Net, inv mesh.Inventory, t target)
 			records = procRecords(m, p.region.Contains)
 		}
 	}
-	return records, p.missing(inv, t), nil
+	return records, p.missingHosts(inv, t), nil
 }
 
-// orMissing says of a mesh that nobody knows which hosts did not answer, if any: they may have it.
-func orMissing(inv mesh.Inventory, err error) error {
+// withMissingHosts adds the unanswered hosts to the error of an unknown mesh, because they may have
+// it.
+func withMissingHosts(inv mesh.Inventory, err error) error {
 	if inv.Err() == nil {
 		return err
 	}
 	return cli.WithCode(cli.ExitPartial, fmt.Errorf("%w; %w", err, inv.Err()))
 }
 
-// missing names the hosts of the place that did not answer; nil: all did.
-func (p place) missing(inv mesh.Inventory, t target) error {
+// missingHosts names the target's hosts without an answer, or returns nil.
+func (p resolvedTarget) missingHosts(inv mesh.Inventory, t target) error {
 	ranks, hosts := inv.MissingRanks(p.procs)
 	if len(ranks) == 0 {
 		return nil
@@ -153,11 +154,11 @@ func (p place) missing(inv mesh.Inventory, t target) error {
 		names = append(names, h.String())
 	}
 	return cli.WithCode(cli.ExitPartial, fmt.Errorf("%d of %s of %s missing: no answer from %s", len(ranks),
-		count(p.region.NumRanks(), "rank"), t, strings.Join(names, ", ")))
+		pluralize(p.region.NumRanks(), "rank"), t, strings.Join(names, ", ")))
 }
 
-// ranks is how every rank of a place is now.
-func ranks(ctx context.Context, net *mesh.Net, p place) ([]procRecord, error) {
+// listTarget returns the present state of every rank of a target.
+func listTarget(ctx context.Context, net *mesh.Net, p resolvedTarget) ([]procRecord, error) {
 	meshes, err := net.Meshes(ctx)
 	for _, m := range meshes {
 		if m.Procs.ID() == p.procs.ID() {
@@ -167,13 +168,13 @@ func ranks(ctx context.Context, net *mesh.Net, p place) ([]procRecord, error) {
 	return nil, err
 }
 
-// alive reports whether a mesh has a rank that has not ended.
-func alive(m mesh.MeshState) bool {
+// hasLiveRank reports whether a rank of the mesh has not ended.
+func hasLiveRank(m mesh.MeshState) bool {
 	return slices.ContainsFunc(m.States, func(s agent.State) bool { return !s.Status.Phase.Terminal() })
 }
 
-// procRecords are the ranks of a mesh that are wanted, in order. Of one that has moved, its former host knows an earlier
-// generation, too.
+// procRecords returns the wanted ranks in order. For a moved rank it ignores the earlier generation
+// on the former host.
 func procRecords(m mesh.MeshState, want func(rank int) bool) []procRecord {
 	var out []procRecord
 	desc, newest := m.Procs.Describe(), map[int]int{}
@@ -184,8 +185,8 @@ func procRecords(m mesh.MeshState, want func(rank int) bool) []procRecord {
 		if !want(s.Rank) || s.Gen < newest[s.Rank] {
 			continue
 		}
-		r := recordOf(s)
-		r.Point = pointOf(desc.Extent, s.Rank)
+		r := newProcRecord(s)
+		r.Point = formatPoint(desc.Extent, s.Rank)
 		if h, err := m.Procs.Host(s.Rank); err == nil {
 			r.Host = h.String()
 		}
@@ -198,8 +199,8 @@ func procRecords(m mesh.MeshState, want func(rank int) bool) []procRecord {
 	return out
 }
 
-// recordOf is what the state of a rank says by itself.
-func recordOf(s agent.State) procRecord {
+// newProcRecord converts the state of a rank.
+func newProcRecord(s agent.State) procRecord {
 	r := procRecord{Mesh: s.ID, Rank: s.Rank, Status: s.Status.Phase.String(), Reason: s.Status.Reason}
 	if p := s.Proc; p != nil {
 		r.PID, r.ExitCode, r.Signal, r.Adopted = p.PID, p.ExitCode, p.Signal, p.Adopted
@@ -212,34 +213,34 @@ func recordOf(s agent.State) procRecord {
 
 func (a *app) showProcs(records []procRecord) error {
 	columns := []string{"mesh", "rank", "point", "host", "pid", "up", "status", "reason"}
-	return show(a, records, columns, func(r procRecord) []string {
+	return showRecords(a, records, columns, func(r procRecord) []string {
 		up := "-"
-		if r.Started != nil && !ended(r.Status) {
-			up = age(time.Since(*r.Started))
+		if r.Started != nil && !hasEnded(r.Status) {
+			up = formatAge(time.Since(*r.Started))
 		}
 		return []string{
-			r.Mesh, strconv.Itoa(r.Rank), r.Point, hostLabel(r.Host), orDash(pidText(r.PID)), up,
-			a.status(r.Status), orDash(shorten(r.remark(), 60)),
+			r.Mesh, strconv.Itoa(r.Rank), r.Point, hostLabel(r.Host), orDash(formatPID(r.PID)), up,
+			a.paintStatus(r.Status), orDash(shorten(r.note(), 60)),
 		}
 	})
 }
 
-// remark is what there is to say about a rank besides its status.
-func (r procRecord) remark() string {
-	if r.Reason == "" && r.Adopted && !ended(r.Status) {
+// note returns remarks on a rank besides its status.
+func (r procRecord) note() string {
+	if r.Reason == "" && r.Adopted && !hasEnded(r.Status) {
 		return "adopted: an earlier hostd launched it"
 	}
 	return r.Reason
 }
 
-func pidText(pid int) string {
+func formatPID(pid int) string {
 	if pid == 0 {
 		return ""
 	}
 	return strconv.Itoa(pid)
 }
 
-// hostLabel is the part of a host's ID that people chose.
+// hostLabel returns the label part of a host ID.
 func hostLabel(id string) string {
 	h, err := subjects.ParseHostID(id)
 	if err != nil {
@@ -248,12 +249,12 @@ func hostLabel(id string) string {
 	return h.Label()
 }
 
-func ended(status string) bool {
+func hasEnded(status string) bool {
 	return status == agent.Stopped.String() || status == agent.Failed.String()
 }
 
-// status paints a status for people.
-func (a *app) status(s string) string {
+// paintStatus formats a status in colour.
+func (a *app) paintStatus(s string) string {
 	switch s {
 	case agent.Running.String():
 		return a.paint(green, s)

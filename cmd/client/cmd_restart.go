@@ -17,23 +17,23 @@ import (
 )
 
 func (a *app) meshRestartCommand() *cobra.Command {
-	var r mesh.Rolling
+	var r mesh.RollingRestart
 	c := &cobra.Command{
 		Use:   "restart MESH[region]",
 		Short: "Start procs anew, one after another",
 		Long: `Have the procs of a mesh end and start anew in their places, one at a time or as many as
---at-once says, each once it and its actors run again before the next: SIGTERM, and SIGKILL after
+--max-unavailable says, each once it and its actors run again before the next: SIGTERM, and SIGKILL after
 the grace. The first proc that does not come back ends it, and those that are left are as they were.
 Its owner does it: the program that made the mesh, which has to live, or, of a detached mesh, the
 system controller. --timeout does not count.
 
-Actors come back if their owner answers and their policy is restart (client up --recovery restart),
+Actors come back if their owner answers and their policy is restart (castnet up --recovery restart),
 as they were when they were made. If any would be lost, they are named, and nothing is restarted
 without --force. The actors of a detached mesh have no owner.
 
 JSON, a line for each with ndjson, as it is over: mesh, rank (of the whole mesh), point, host, status,
 reason, took (nanoseconds since it began).`,
-		Example:           "  client mesh restart demo\n  client mesh restart 'demo[host=0]' --at-once 2 --reason 'new data'",
+		Example:           "  castnet mesh restart demo\n  castnet mesh restart 'demo[host=0]' --max-unavailable 2 --reason 'new data'",
 		Args:              wantArgs(1, 1),
 		ValidArgsFunction: a.complete(meshNames),
 	}
@@ -43,51 +43,51 @@ reason, took (nanoseconds since it began).`,
 		if err != nil {
 			return err
 		}
-		return a.connected(c.Context(), func(net *mesh.Net) error {
+		return a.withNet(c.Context(), func(net *mesh.Net) error {
 			find, cancel := context.WithTimeout(c.Context(), a.conn.Timeout)
 			defer cancel()
-			p, err := t.find(find, net)
+			p, err := t.resolve(find, net)
 			if err != nil {
 				return err
 			}
-			return a.restart(c.Context(), []place{p}, r)
+			return a.restart(c.Context(), []resolvedTarget{p}, r)
 		})
 	}
 	return c
 }
 
-func (a *app) hostsRestartCommand(pick *hostPick) *cobra.Command {
-	var r mesh.Rolling
+func (a *app) hostsRestartCommand(pick *hostSelector) *cobra.Command {
+	var r mesh.RollingRestart
 	c := &cobra.Command{
 		Use:   "restart HOST…",
 		Short: "Start the procs of hosts anew, one after another",
 		Long: `Have the procs that meshes have on the hosts end and start anew there: host by host, mesh by mesh,
-and in each mesh as ` + "`client mesh restart`" + ` does. Its owner does it, a program or, of a detached mesh, the
+and in each mesh as ` + "`castnet mesh restart`" + ` does. Its owner does it, a program or, of a detached mesh, the
 system controller. The first proc that does not come back ends it. If actors of any of the meshes would be
 lost, nothing is restarted without --force. hostd itself goes on. Hosts that have procs
 of a world are refused, before anything is done: those begin anew with their hostd. --timeout does not count.
 
 Hosts are named by label or ID; --label alone takes every host that has it.
 
-JSON: as with ` + "`client mesh restart`" + `.`,
-		Example:           "  client hosts restart n07 n08 --reason 'new data'\n  client hosts restart --label zone=a --at-once 2",
+JSON: as with ` + "`castnet mesh restart`" + `.`,
+		Example:           "  castnet hosts restart n07 n08 --reason 'new data'\n  castnet hosts restart --label zone=a --max-unavailable 2",
 		ValidArgsFunction: a.completeEach(hostNames),
 	}
 	rollingFlags(c, &r)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if len(args) == 0 && len(pick.labels) == 0 {
-			return cli.Usagef("restart the procs of which hosts? want their labels, or --label KEY=VALUE; `client hosts` lists them")
+			return cli.Usagef("restart the procs of which hosts? want their labels, or --label KEY=VALUE; `castnet hosts` lists them")
 		}
-		p := hostPick{names: args, labels: pick.labels}
-		return a.connected(c.Context(), func(net *mesh.Net) error {
+		p := hostSelector{names: args, labels: pick.labels}
+		return a.withNet(c.Context(), func(net *mesh.Net) error {
 			find, cancel := context.WithTimeout(c.Context(), a.conn.Timeout)
 			defer cancel()
-			places, err := placesOn(find, net, p)
+			places, err := targetsOnHosts(find, net, p)
 			if err != nil {
 				return err
 			}
 			if len(places) == 0 {
-				a.note("no mesh has procs there")
+				a.notef("no mesh has procs there")
 			}
 			return a.restart(c.Context(), places, r)
 		})
@@ -95,16 +95,16 @@ JSON: as with ` + "`client mesh restart`" + `.`,
 	return c
 }
 
-// rollingFlags are how procs are started anew.
-func rollingFlags(c *cobra.Command, r *mesh.Rolling) {
+// rollingFlags adds the flags of a rolling restart.
+func rollingFlags(c *cobra.Command, r *mesh.RollingRestart) {
 	c.Flags().StringVar(&r.Reason, "reason", "", "`WHY`, for others to read")
-	readFlag(c.Flags(), &r.Grace, "grace", "duration", "from SIGTERM to SIGKILL (default: that of the program that made the mesh)", readPause)
+	addFlag(c.Flags(), &r.Grace, "grace", "duration", "from SIGTERM to SIGKILL (default: that of the program that made the mesh)", readPositiveDuration)
 	c.Flags().BoolVar(&r.Force, "force", false, "restart also where actors are lost")
-	readFlag(c.Flags(), &r.AtOnce, "at-once", "N", "procs on their way at a time, 1 to 256 (default: 1)", readAtOnce)
+	addFlag(c.Flags(), &r.MaxUnavailable, "max-unavailable", "N", "procs on their way at a time, 1 to 256 (default: 1)", readConcurrency)
 }
 
-// placesOn is what live meshes have on hosts: host by host.
-func placesOn(ctx context.Context, net *mesh.Net, pick hostPick) (places []place, err error) {
+// targetsOnHosts returns the parts of live meshes on the selected hosts, host by host.
+func targetsOnHosts(ctx context.Context, net *mesh.Net, pick hostSelector) (places []resolvedTarget, err error) {
 	infos, err := pick.find(ctx, net)
 	if err != nil {
 		return nil, err
@@ -119,22 +119,22 @@ func placesOn(ctx context.Context, net *mesh.Net, pick hostPick) (places []place
 				continue
 			}
 			t := target{name: m.Procs.ID().String()}
-			procs, err := net.Among(meshes, t.name)
+			procs, err := net.LookupIn(meshes, t.name)
 			if err != nil {
 				return nil, err
 			}
-			at := placeOn(procs, h.ID)
+			at := hostIndex(procs, h.ID)
 			if at < 0 {
 				continue
 			}
 			if w := procs.Describe().World; w != nil {
 				return nil, fmt.Errorf("host %s has procs of world %s, which begin anew with their hostd: stop that (SIGTERM) and start it again; "+
-					"`client mesh restart` starts those of other meshes", h.Label, w.World)
+					"`castnet mesh restart` starts those of other meshes", h.Label, w.World)
 			}
-			if t.region, err = regionAt(procs.Describe(), at); err != nil {
+			if t.region, err = hostRegion(procs.Describe(), at); err != nil {
 				return nil, err
 			}
-			p, err := t.in(procs)
+			p, err := t.resolveIn(procs)
 			if err != nil {
 				return nil, err
 			}
@@ -144,8 +144,8 @@ func placesOn(ctx context.Context, net *mesh.Net, pick hostPick) (places []place
 	return places, nil
 }
 
-// placeOn is the place of a host among those of a mesh; -1: it has none.
-func placeOn(p mesh.ProcMesh, id subjects.HostID) int {
+// hostIndex returns the index of a host in a mesh, or -1.
+func hostIndex(p mesh.ProcMesh, id subjects.HostID) int {
 	d := p.Describe()
 	for at := range d.Hosts {
 		if host, err := p.Host(at * d.PerHost); err == nil && host == id {
@@ -155,8 +155,8 @@ func placeOn(p mesh.ProcMesh, id subjects.HostID) int {
 	return -1
 }
 
-// regionAt is the region of a mesh that is on one of its hosts, as people write it: the dimensions of hosts, at its place.
-func regionAt(m agent.Mesh, place int) (string, error) {
+// hostRegion returns the region of a mesh on one host, in target syntax.
+func hostRegion(m agent.Mesh, place int) (string, error) {
 	point, err := m.Extent.Point(place * m.PerHost)
 	if err != nil {
 		return "", err
@@ -173,7 +173,7 @@ func regionAt(m agent.Mesh, place int) (string, error) {
 	return strings.Join(dims, ","), nil
 }
 
-// restartRecord is what came of one proc; its JSON names are stable.
+// restartRecord is the result for one proc. Its JSON names are stable.
 type restartRecord struct {
 	Mesh   string        `json:"mesh"`
 	Rank   int           `json:"rank"`
@@ -184,9 +184,10 @@ type restartRecord struct {
 	Took   time.Duration `json:"took"`
 }
 
-// restart tells of each proc as it is over: a line where a script reads, else a bar, and a table at the end.
-func (a *app) restart(ctx context.Context, places []place, r mesh.Rolling) error {
-	if len(places) > 1 && !r.Force { // a single one checks itself
+// restart reports each restarted proc: as a line for scripts, else as a bar with a table at the
+// end.
+func (a *app) restart(ctx context.Context, places []resolvedTarget, r mesh.RollingRestart) error {
+	if len(places) > 1 && !r.Force { // a single target checks itself
 		var lost []error
 		for _, p := range places {
 			lost = append(lost, p.procs.CheckRestart(ctx))
@@ -195,7 +196,7 @@ func (a *app) restart(ctx context.Context, places []place, r mesh.Rolling) error
 			return suggestForce(err)
 		}
 	}
-	bar, began, of := a.newPlainProgress(), time.Now(), 0
+	bar, began, of := a.newLineProgress(), time.Now(), 0
 	if a.output == asNDJSON {
 		bar = a.newProgress()
 	}
@@ -203,19 +204,19 @@ func (a *app) restart(ctx context.Context, places []place, r mesh.Rolling) error
 		of += p.procs.Extent().NumRanks()
 	}
 	defer bar.clear()
-	bar.step(0, of, "procs run again")
+	bar.update(0, of, "procs run again")
 	var records []restartRecord
 	var writing, err error
 	for i := 0; i < len(places) && err == nil; i++ {
-		r.Told = func(s mesh.RankStatus) {
-			records = append(records, places[i].restarted(s, time.Since(began)))
+		r.OnRank = func(s mesh.RankStatus) {
+			records = append(records, places[i].newRestartRecord(s, time.Since(began)))
 			if a.output == asNDJSON && writing == nil {
-				writing = a.line(records[len(records)-1])
+				writing = a.writeJSONLine(records[len(records)-1])
 			}
-			bar.step(len(records), of, "procs run again")
+			bar.update(len(records), of, "procs run again")
 		}
 		if err = places[i].procs.Restart(ctx, r); err != nil && i+1 < len(places) {
-			err = fmt.Errorf("%w\n  %s that come behind it are as they were", err, count(len(places)-i-1, "share"))
+			err = fmt.Errorf("%w\n  %s that come behind it are as they were", err, pluralize(len(places)-i-1, "share"))
 		}
 	}
 	bar.clear()
@@ -229,28 +230,29 @@ func (a *app) restart(ctx context.Context, places []place, r mesh.Rolling) error
 	return errors.Join(writing, suggestForce(err))
 }
 
-// suggestForce adds what to do about actors that would be lost.
+// suggestForce adds advice to an error about lost actors.
 func suggestForce(err error) error {
-	if _, lost := errors.AsType[*mesh.LostActorsError](err); !lost {
+	lost, is := errors.AsType[*mesh.LostActorsError](err)
+	if !is {
 		return err
 	}
-	return fmt.Errorf("%w\nnothing was restarted: --force restarts the procs without these actors;\n"+
-		"actors of a mesh that was made with --recovery restart come back", err)
+	return fmt.Errorf("%w\nnothing was %sed: --force %ss the procs without these actors;\n"+
+		"actors of a mesh that was made with --recovery restart come back", err, lost.Verb, lost.Verb)
 }
 
-// restarted is the record of a rank of the place, which is over.
-func (p place) restarted(s mesh.RankStatus, took time.Duration) restartRecord {
+// newRestartRecord converts the final status of a rank.
+func (p resolvedTarget) newRestartRecord(s mesh.RankStatus, took time.Duration) restartRecord {
 	return restartRecord{
-		Mesh: p.procs.ID().String(), Rank: p.rank(s.Rank), Point: p.point(s.Rank), Host: s.Host, Status: s.Status.Phase.String(),
+		Mesh: p.procs.ID().String(), Rank: s.Rank, Point: formatPoint(p.base, s.Rank), Host: s.Host, Status: s.Status.Phase.String(),
 		Reason: s.Status.Reason, Took: took,
 	}
 }
 
 func (a *app) showRestarted(records []restartRecord) error {
 	columns := []string{"mesh", "rank", "point", "host", "status", "after", "reason"}
-	return show(a, records, columns, func(r restartRecord) []string {
+	return showRecords(a, records, columns, func(r restartRecord) []string {
 		return []string{
-			r.Mesh, strconv.Itoa(r.Rank), r.Point, hostLabel(r.Host), a.status(r.Status), r.Took.Round(time.Millisecond).String(),
+			r.Mesh, strconv.Itoa(r.Rank), r.Point, hostLabel(r.Host), a.paintStatus(r.Status), r.Took.Round(time.Millisecond).String(),
 			orDash(shorten(r.Reason, 60)),
 		}
 	})

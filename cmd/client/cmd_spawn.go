@@ -20,21 +20,21 @@ func (a *app) spawnCommand() *cobra.Command {
 		Use:   "spawn NAME",
 		Short: "Start a mesh on some hosts, and leave it running with --detach",
 		Long: `Start a mesh of procs on the hosts that are named, or on all that take procs, with an actor in
-each; hosts that are cordoned, drained or leaving are passed over, and named. Without --detach this command holds it, as client up does. With it, the system controller is its owner from then on: it
-renews its lease, and the mesh goes on until client stop, or until client adopt takes it back. With
+each; hosts that are cordoned, drained or leaving are passed over, and named. Without --detach this command holds it, as castnet up does. With it, the system controller is its owner from then on: it
+renews its lease, and the mesh goes on until castnet stop, or until castnet adopt takes it back. With
 JetStream it goes on when another hostd becomes the system controller.
 
 The name is to be free: that of no other mesh or world that lives.
 
 JSON and NDJSON: a line when the mesh is up (kind "up", mesh, label, extent, ranks, hosts, actor,
-type, owner, and with --detach epoch, which client adopt takes); without --detach, then as client up.`,
-		Example: `  client spawn trainers --procs gpu=8 --actor echo --detach
-  client spawn words --hosts n1,n2 --procs 4 --command /opt/words/bin/words --actor worker --detach`,
+type, owner, and with --detach epoch, which castnet adopt takes); without --detach, then as castnet up.`,
+		Example: `  castnet spawn trainers --procs gpu=8 --actor echo --detach
+  castnet spawn words --hosts n1,n2 --procs 4 --command /opt/words/bin/words --actor worker --detach`,
 		Args:              wantArgs(1, 1),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	fs := c.Flags()
-	readFlag(fs, &f.perHost, "procs", "EXTENT", "the procs on each host, such as 4, or gpu=4 (default 1)", readProcs)
+	addFlag(fs, &f.perHost, "procs", "EXTENT", "the procs on each host, such as 4, or gpu=4 (default 1)", readProcs)
 	fs.StringVar(&hosts, "hosts", "", "`HOSTS` by label or ID, with commas between (default all)")
 	fs.StringVar(&labels, "label", "", "only hosts with these labels: `KEY=VALUE`, several with commas between")
 	f.register(c)
@@ -59,24 +59,24 @@ type, owner, and with --detach epoch, which client adopt takes); without --detac
 				return err
 			}
 		}
-		return a.connected(c.Context(), func(net *mesh.Net) error { return a.spawn(c.Context(), net, u) })
+		return a.withNet(c.Context(), func(net *mesh.Net) error { return a.spawn(c.Context(), net, u) })
 	}
 	return c
 }
 
-// readProcs reads the procs on a host: an extent, or how many of one dimension.
+// readProcs parses the procs per host: an extent, or the size of one dimension.
 func readProcs(text string) (shape.Extent, error) {
 	if n, err := strconv.Atoi(text); err == nil {
 		e := shape.Of("proc", n)
-		return onEachHost(e, e.Err())
+		return checkPerHost(e, e.Err())
 	}
-	return onEachHost(shape.ParseExtent(text))
+	return checkPerHost(shape.ParseExtent(text))
 }
 
 func (a *app) spawn(ctx context.Context, net *mesh.Net, u upSpec) error {
-	h, err := a.start(ctx, net, u)
+	h, err := a.startMesh(ctx, net, u)
 	if err != nil || u.detach {
 		return err
 	}
-	return h.hold(ctx, nil)
+	return h.attach(ctx, nil)
 }

@@ -16,9 +16,9 @@ import (
 	"github.com/castnet-io/castnet/mesh"
 )
 
-// lastEvents is how long to wait for the events of ranks that are known to have ended: they come on
-// another connection than the answer.
-const lastEvents = time.Second
+// lateEventsTimeout bounds the wait for events of ended ranks, which use another connection than
+// the reply.
+const lateEventsTimeout = time.Second
 
 func (a *app) stopCommand() *cobra.Command {
 	return &cobra.Command{
@@ -28,7 +28,7 @@ func (a *app) stopCommand() *cobra.Command {
 SIGKILL after 10 s. Returns once every rank has ended, and says how.
 
 JSON: mesh, rank, point, host, pid, status, reason, started, exit_code, signal.`,
-		Example:           "  client stop demo",
+		Example:           "  castnet stop demo",
 		Args:              wantArgs(1, 1),
 		ValidArgsFunction: a.complete(meshNames),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -39,35 +39,35 @@ JSON: mesh, rank, point, host, pid, status, reason, started, exit_code, signal.`
 			if t.region != "" {
 				return cli.Usagef("stop ends whole meshes: want %s, got %s", t.name, t)
 			}
-			return a.dial(c.Context(), func(ctx context.Context, net *mesh.Net) error { return a.stop(ctx, net, t) })
+			return a.withNetTimeout(c.Context(), func(ctx context.Context, net *mesh.Net) error { return a.stop(ctx, net, t) })
 		},
 	}
 }
 
 func (a *app) stop(ctx context.Context, net *mesh.Net, t target) error {
 	procs, err := net.Lookup(ctx, t.name)
-	if w, _, bare := bareWorld(ctx, net, t.name, err); bare {
-		return a.deleteWorlds(ctx, net, worlds.Stopping{Worlds: []string{w.Name}})
+	if w, _, bare := findEmptyWorld(ctx, net, t.name, err); bare {
+		return a.deleteWorlds(ctx, net, worlds.StopRequest{Worlds: []string{w.Name}})
 	}
 	if err != nil {
 		return err
 	}
-	p, err := t.in(procs)
+	p, err := t.resolveIn(procs)
 	if err != nil {
 		return err
 	}
-	records, err := ranks(ctx, net, p)
+	records, err := listTarget(ctx, net, p)
 	if err != nil {
 		return err
 	}
 	ends := make(chan actor.Event, 2*len(records)+1) // each rank ends once
 	sub, err := net.Bus().Control().Subscribe(net.Proc().Space().Events(actor.KindProc, p.procs.ID()), func(m bus.Msg) {
-		e, err := actor.OpenEvent(net.Proc().Space(), m)
-		if e, in := e.Within(p.procs.Extent().NumRanks()); err == nil && in && e.Terminal() {
-			e.Each(func(e actor.Event) { // one event may tell of many ranks
+		e, err := actor.DecodeEventFrom(net.Proc().Space(), m)
+		if e, in := e.ClampRanks(p.procs.Extent().NumRanks()); err == nil && in && e.Terminal() {
+			e.Each(func(e actor.Event) { // one event may cover many ranks
 				select {
 				case ends <- e:
-				default: // somebody repeats what is known
+				default: // a repeated event
 				}
 			})
 		}
@@ -79,12 +79,12 @@ func (a *app) stop(ctx context.Context, net *mesh.Net, t target) error {
 	go func() { done <- p.procs.Stop(ctx) }()
 	err = a.awaitEnds(ends, done, records)
 	if err == nil {
-		settleStopped(records)
+		markStopped(records)
 	}
 	return errors.Join(a.showStopped(records), err, sub.Unsubscribe())
 }
 
-// awaitEnds takes what ends until the mesh has stopped, and a moment longer for late events.
+// awaitEnds collects ends until the mesh has stopped, and briefly afterwards.
 func (a *app) awaitEnds(ends <-chan actor.Event, done <-chan error, records []procRecord) error {
 	bar := a.newProgress()
 	defer bar.clear()
@@ -94,7 +94,7 @@ func (a *app) awaitEnds(ends <-chan actor.Event, done <-chan error, records []pr
 		if late != nil && gone == len(records) {
 			return nil
 		}
-		bar.step(gone, len(records), "procs have ended")
+		bar.update(gone, len(records), "procs have ended")
 		select {
 		case e := <-ends:
 			recordEnd(records, e)
@@ -102,7 +102,7 @@ func (a *app) awaitEnds(ends <-chan actor.Event, done <-chan error, records []pr
 			if err != nil {
 				return err
 			}
-			late = time.After(lastEvents)
+			late = time.After(lateEventsTimeout)
 		case <-late:
 			return nil
 		}
@@ -111,14 +111,14 @@ func (a *app) awaitEnds(ends <-chan actor.Event, done <-chan error, records []pr
 
 func countEnded(records []procRecord) (n int) {
 	for _, r := range records {
-		if ended(r.Status) {
+		if hasEnded(r.Status) {
 			n++
 		}
 	}
 	return n
 }
 
-// recordEnd puts the end of a rank into its record.
+// recordEnd records the end of a rank.
 func recordEnd(records []procRecord, e actor.Event) {
 	for i := range records {
 		if r := &records[i]; r.Rank == e.Rank {
@@ -127,10 +127,10 @@ func recordEnd(records []procRecord, e actor.Event) {
 	}
 }
 
-// settleStopped is for ranks whose event was lost: that they have ended is known.
-func settleStopped(records []procRecord) {
+// markStopped marks ranks whose end is known but whose event was lost.
+func markStopped(records []procRecord) {
 	for i := range records {
-		if !ended(records[i].Status) {
+		if !hasEnded(records[i].Status) {
 			records[i].Status = agent.Stopped.String()
 		}
 	}
@@ -138,16 +138,16 @@ func settleStopped(records []procRecord) {
 
 func (a *app) showStopped(records []procRecord) error {
 	columns := []string{"mesh", "rank", "point", "host", "pid", "status", "exit", "reason"}
-	return show(a, records, columns, func(r procRecord) []string {
+	return showRecords(a, records, columns, func(r procRecord) []string {
 		return []string{
-			r.Mesh, strconv.Itoa(r.Rank), r.Point, hostLabel(r.Host), orDash(pidText(r.PID)), a.status(r.Status),
-			orDash(r.exit()), orDash(shorten(r.Reason, 60)),
+			r.Mesh, strconv.Itoa(r.Rank), r.Point, hostLabel(r.Host), orDash(formatPID(r.PID)), a.paintStatus(r.Status),
+			orDash(r.exitText()), orDash(shorten(r.Reason, 60)),
 		}
 	})
 }
 
-// exit is how the process of a rank ended.
-func (r procRecord) exit() string {
+// exitText formats the exit of a rank's process.
+func (r procRecord) exitText() string {
 	switch {
 	case r.Signal != 0:
 		return "signal " + strconv.Itoa(r.Signal)

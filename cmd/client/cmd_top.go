@@ -15,14 +15,14 @@ import (
 	"github.com/castnet-io/castnet/mesh"
 )
 
-// What a terminal is told to do: show another screen, without breaking lines, and to go back from it.
+// Terminal sequences: enter and leave the alternate screen without line wrap.
 const (
 	screenOn  = "\x1b[?1049h\x1b[?25l\x1b[?7l"
 	screenOff = "\x1b[?7h\x1b[?25h\x1b[?1049l"
 	redraw    = "\x1b[H\x1b[J"
 )
 
-// topWidth is the width that a line of the live screen may have: lines are not broken.
+// topWidth is the width of a live line, because lines do not wrap.
 const topWidth = 78
 
 func (a *app) topCommand() *cobra.Command {
@@ -39,77 +39,76 @@ screen. Rows are marked STALE when the last look failed.
 
 JSON: at, hosts (host, id, procs, queued, handled, rate, state, silence), procs (mesh, rank, point, host, gen,
 status, silent, actors, queued, handled, rate, busy). A rate is messages handled in a second.`,
-		Example:           "  client top\n  client top --every 500ms --rows 40\n  client top -o json",
+		Example:           "  castnet top\n  castnet top --interval 500ms --rows 40\n  castnet top -o json",
 		Args:              wantArgs(0, 0),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	readFlag(c.Flags(), &every, "every", "DURATION", "time between two looks (default 2s)", readPause)
-	readFlag(c.Flags(), &rows, "rows", "N", "procs to show at most, on a terminal and in tables (default 20)", readCount)
+	addFlag(c.Flags(), &every, "interval", "DURATION", "time between two looks (default 2s)", readPositiveDuration)
+	addFlag(c.Flags(), &rows, "rows", "N", "procs to show at most, on a terminal and in tables (default 20)", readCount)
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		err := a.connected(c.Context(), func(net *mesh.Net) error {
-			t := &top{net: net, within: a.conn.Timeout}
+		err := a.withNet(c.Context(), func(net *mesh.Net) error {
+			t := &top{net: net, timeout: a.conn.Timeout}
 			if a.outTTY && a.output == asTable {
 				return a.liveTop(c.Context(), t, every, rows)
 			}
 			return a.topOnce(c.Context(), t, every, rows)
 		})
 		if a.outTTY && cli.ExitCode(err) == cli.ExitInterrupted {
-			return nil // Ctrl-C is the way to end it
+			return nil // Ctrl-C is the normal end
 		}
 		return err
 	}
 	return c
 }
 
-// topOnce shows what was done between two looks.
+// topOnce prints the difference between two samples.
 func (a *app) topOnce(ctx context.Context, t *top, every time.Duration, rows int) error {
-	if _, err := t.look(ctx); err != nil {
+	if _, err := t.sample(ctx); err != nil {
 		return err
 	}
-	if err := pause(ctx, every); err != nil {
+	if err := sleep(ctx, every); err != nil {
 		return err
 	}
-	l, err := t.look(ctx)
+	l, err := t.sample(ctx)
 	if err != nil {
 		return err
 	}
 	switch a.output {
 	case asJSON:
-		err = a.document(l)
+		err = a.writeJSON(l)
 	case asNDJSON:
-		err = a.line(l)
+		err = a.writeJSONLine(l)
 	default:
 		err = a.showTop(l, rows)
 	}
 	return errors.Join(err, l.missing)
 }
 
-// liveTop draws until the context ends. A look that fails is said, and the next one is tried; but not when the first
-// one does.
+// liveTop redraws until ctx ends. It shows a failed sample and continues, except for the first one.
 func (a *app) liveTop(ctx context.Context, t *top, every time.Duration, rows int) error {
-	l, err := t.look(ctx)
+	l, err := t.sample(ctx)
 	if err != nil {
 		return err
 	}
-	fmt.Fprint(a.out, screenOn)
-	defer fmt.Fprint(a.out, screenOff)
+	fmt.Fprint(a.stdout, screenOn)
+	defer fmt.Fprint(a.stdout, screenOff)
 	for {
-		fmt.Fprint(a.out, redraw)
-		fmt.Fprintf(a.out, "%s  %s, %s; every %s, Ctrl-C ends it\n", l.At.Format(time.TimeOnly), count(len(l.Hosts), "host"), count(len(l.Procs), "proc"), every)
+		fmt.Fprint(a.stdout, redraw)
+		fmt.Fprintf(a.stdout, "%s  %s, %s; every %s, Ctrl-C ends it\n", l.At.Format(time.TimeOnly), pluralize(len(l.Hosts), "host"), pluralize(len(l.Procs), "proc"), every)
 		switch {
 		case err != nil:
-			fmt.Fprintln(a.out, a.paint(red, shorten(fmt.Sprintf("STALE, %s old: %v", age(time.Since(l.At)), err), topWidth)))
+			fmt.Fprintln(a.stdout, a.paint(red, shorten(fmt.Sprintf("STALE, %s old: %v", formatAge(time.Since(l.At)), err), topWidth)))
 		case l.missing != nil:
-			fmt.Fprintln(a.out, a.paint(yellow, shorten(l.missing.Error(), topWidth)))
+			fmt.Fprintln(a.stdout, a.paint(yellow, shorten(l.missing.Error(), topWidth)))
 		}
 		if err := a.showTop(l, rows); err != nil {
 			return err
 		}
-		if err := pause(ctx, every); err != nil {
+		if err := sleep(ctx, every); err != nil {
 			return err
 		}
-		var next topLook
-		if next, err = t.look(ctx); err == nil {
+		var next topSample
+		if next, err = t.sample(ctx); err == nil {
 			l = next
 		} else if ctx.Err() != nil || t.net.Bus().Err() != nil {
 			return err
@@ -117,8 +116,8 @@ func (a *app) liveTop(ctx context.Context, t *top, every time.Duration, rows int
 	}
 }
 
-// pause waits, or says that the context has ended.
-func pause(ctx context.Context, d time.Duration) error {
+// sleep waits, or returns the error of ctx.
+func sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
@@ -129,45 +128,45 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-func (a *app) showTop(l topLook, rows int) error {
+func (a *app) showTop(l topSample, rows int) error {
 	hosts := l.Hosts[:min(len(l.Hosts), rows)]
-	err := show(a, hosts, []string{"host", "status", "procs", "msg/s", "queued", "handled"}, func(h topHost) []string {
+	err := showRecords(a, hosts, []string{"host", "status", "procs", "msg/s", "queued", "handled"}, func(h topHost) []string {
 		status, procs := a.paint(green, h.State), strconv.Itoa(h.Procs)
 		if h.State != agent.HostAlive {
 			status, procs = a.paint(yellow, h.State), "-"
 		}
-		return []string{h.Host, status, procs, rate(h.Rate), strconv.Itoa(h.Queued), strconv.FormatUint(h.Handled, 10)}
+		return []string{h.Host, status, procs, formatRate(h.Rate), strconv.Itoa(h.Queued), strconv.FormatUint(h.Handled, 10)}
 	})
-	more(a.out, len(l.Hosts)-len(hosts), "host")
+	writeOmitted(a.stdout, len(l.Hosts)-len(hosts), "host")
 	if len(l.Procs) == 0 || err != nil {
 		return err
 	}
-	fmt.Fprintln(a.out)
+	fmt.Fprintln(a.stdout)
 	procs := l.Procs[:min(len(l.Procs), rows)]
 	columns := []string{"mesh", "point", "host", "status", "actors", "msg/s", "queued", "handled", "busy with"}
-	err = show(a, procs, columns, func(p topProc) []string {
-		status := a.status(p.Status)
+	err = showRecords(a, procs, columns, func(p topProc) []string {
+		status := a.paintStatus(p.Status)
 		if p.Silent {
 			return []string{p.Mesh, p.Point, hostLabel(p.Host), status, "-", "-", "-", "-", a.paint(yellow, "it does not answer")}
 		}
 		return []string{
-			p.Mesh, p.Point, hostLabel(p.Host), status, strconv.Itoa(p.Actors), rate(p.Rate), strconv.Itoa(p.Queued),
+			p.Mesh, p.Point, hostLabel(p.Host), status, strconv.Itoa(p.Actors), formatRate(p.Rate), strconv.Itoa(p.Queued),
 			strconv.FormatUint(p.Handled, 10), orDash(shorten(p.Busy, 40)),
 		}
 	})
-	more(a.out, len(l.Procs)-len(procs), "proc")
+	writeOmitted(a.stdout, len(l.Procs)-len(procs), "proc")
 	return err
 }
 
-// more says that a table leaves some out.
-func more(w io.Writer, n int, what string) {
+// writeOmitted prints how many rows a table omits.
+func writeOmitted(w io.Writer, n int, what string) {
 	if n > 0 {
-		fmt.Fprintf(w, "and %s that did less\n", count(n, "more "+what))
+		fmt.Fprintf(w, "and %s that did less\n", pluralize(n, "more "+what))
 	}
 }
 
-// rate is messages in a second as people say them.
-func rate(r float64) string {
+// formatRate formats messages per second.
+func formatRate(r float64) string {
 	if r < 10 {
 		return strconv.FormatFloat(r, 'f', 1, 64)
 	}

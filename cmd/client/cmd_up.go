@@ -20,21 +20,21 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// upSpec is what `up` was asked for.
+// upSpec is the validated input of `up`.
 type upSpec struct {
 	name    string
 	perHost shape.Extent
 	command mesh.Command
-	actor   string // a type; "" = only procs
+	actor   string // actor type; "" = procs only
 	params  any
 	lease   time.Duration
 	noHostd bool
-	hosts   hostPick
+	hosts   hostSelector
 	detach  bool
-	policy  mesh.Policy // of the procs, and of the actors if they have an owner
+	policy  mesh.Policy // of the procs, and of owned actors
 }
 
-// upFlags is the same as people write it.
+// upFlags are the flags of upSpec.
 type upFlags struct {
 	perHost                shape.Extent
 	actor, params, command string
@@ -50,7 +50,7 @@ func (a *app) upCommand() *cobra.Command {
 		Use:   "up [NAME]",
 		Short: "Start a mesh on every host and hold it",
 		Long: `Start a mesh of procs on every host that takes procs, with an actor in each, and hold it; hosts
-that are cordoned, drained or leaving are passed over, and named. The mesh belongs to this command, and ends with it, at Ctrl-C or by client stop; client spawn --detach makes one that
+that are cordoned, drained or leaving are passed over, and named. The mesh belongs to this command, and ends with it, at Ctrl-C or by castnet stop; castnet spawn --detach makes one that
 goes on. When this command is killed, the procs end once their lease has run out.
 
 Without --command, procs run the hosts' built-in actors: counter (params: an integer; asked
@@ -62,17 +62,17 @@ When no bus is said and none is found, a hostd is started and stopped with the m
 
 JSON and NDJSON: a line when the mesh is up (kind "up", mesh, label, extent, ranks, hosts,
 actor, type), then a line for each proc or actor that ends, as in castnet's events.`,
-		Example: `  client up
-  client up trainers --per-host gpu=8 --actor echo
-  client up demo --per-host zone=2,gpu=4 --actor counter --params 100
-  client up scripts --actor plain --params '{"subject":"work.{rank}"}'
-  client up words --command /opt/words/bin/words --actor worker --params '{"top":20}'`,
+		Example: `  castnet up
+  castnet up trainers --per-host gpu=8 --actor echo
+  castnet up demo --per-host zone=2,gpu=4 --actor counter --params 100
+  castnet up scripts --actor plain --params '{"subject":"work.{rank}"}'
+  castnet up words --command /opt/words/bin/words --actor worker --params '{"top":20}'`,
 		Args:              wantArgs(0, 1),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	fs := c.Flags()
-	readFlag(fs, &f.perHost, "per-host", "EXTENT", "the procs on each host (default gpu=4)", func(text string) (shape.Extent, error) {
-		return onEachHost(shape.ParseExtent(text))
+	addFlag(fs, &f.perHost, "per-host", "EXTENT", "the procs on each host (default gpu=4)", func(text string) (shape.Extent, error) {
+		return checkPerHost(shape.ParseExtent(text))
 	})
 	f.register(c)
 	fs.BoolVar(&f.noHostd, "no-hostd", false, "do not start a hostd where none is found")
@@ -86,29 +86,29 @@ actor, type), then a line for each proc or actor that ends, as in castnet's even
 	return c
 }
 
-// onEachHost refuses more procs than a host runs.
-func onEachHost(e shape.Extent, err error) (shape.Extent, error) {
+// checkPerHost refuses more procs than a host permits.
+func checkPerHost(e shape.Extent, err error) (shape.Extent, error) {
 	if n := e.NumRanks(); err == nil && n > agent.MaxPerHost {
 		return e, fmt.Errorf("%d procs on each host: want at most %d", n, agent.MaxPerHost)
 	}
 	return e, err
 }
 
-// register has a command take what says what procs run.
+// register adds the flags to a command.
 func (f *upFlags) register(c *cobra.Command) {
 	fs := c.Flags()
 	fs.StringVar(&f.actor, "actor", "counter", "`TYPE` of the actor in each proc; \"\" for none")
 	fs.StringVar(&f.params, "params", "", "`JSON` the actors are made with")
 	fs.StringVar(&f.command, "command", "", "`PATH` of the program procs run (default the hosts' built-in actors)")
 	fs.StringArrayVar(&f.args, "arg", nil, "`ARGUMENT` of the program; may be repeated")
-	readFlag(fs, &f.policy.Recovery, "recovery", "POLICY",
+	addFlag(fs, &f.policy.Recovery, "recovery", "POLICY",
 		"what becomes of procs and actors that fail: propagate, restart or drop (default propagate)", readRecovery)
-	fs.DurationVar(&f.lease, "lease", 0, "how long procs outlive their owner when it is killed (default supervision.orphan)")
+	fs.DurationVar(&f.lease, "lease", 0, "how long procs outlive their owner when it is killed (default supervision.lease-ttl)")
 	_ = c.RegisterFlagCompletionFunc("recovery", cobra.FixedCompletions(recoveries(), cobra.ShellCompDirectiveNoFileComp))
 	_ = c.RegisterFlagCompletionFunc("actor", cobra.FixedCompletions([]string{"counter", "echo", "plain"}, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// recoveries are the policies that need nothing but a name.
+// recoveries lists the policies without parameters.
 func recoveries() []string {
 	return []string{mesh.Propagate.String(), mesh.Restart.String(), mesh.Drop.String()}
 }
@@ -120,7 +120,7 @@ func readRecovery(text string) (r controller.Recovery, err error) {
 	return r, r.UnmarshalText([]byte(text))
 }
 
-// spec checks everything that can be checked before anything starts.
+// spec validates all flags before anything starts.
 func (f upFlags) spec(name string) (upSpec, error) {
 	u := upSpec{name: name, perHost: f.perHost, actor: f.actor, lease: f.lease, noHostd: f.noHostd, policy: f.policy, command: mesh.Command{Path: agent.Builtin}}
 	if err := subjects.CheckLabel("mesh", name); err != nil {
@@ -149,57 +149,57 @@ func (f upFlags) spec(name string) (upSpec, error) {
 	return u, nil
 }
 
-// up starts the mesh, and a host for it where there is none, and holds both until the end.
+// up starts the mesh, and a hostd if none runs, and holds both until the end.
 func (a *app) up(ctx context.Context, u upSpec) (err error) {
-	net, node, err := a.join(ctx, u)
+	net, node, err := a.connectOrStart(ctx, u)
 	if node != nil {
-		defer func() { err = errors.Join(err, node.stop()) }() // after the mesh has ended
+		defer func() { err = errors.Join(err, node.stop()) }() // after the end of the mesh
 	}
 	if err != nil {
-		return a.meaning(ctx, err)
+		return a.orInterrupted(ctx, err)
 	}
-	return a.use(ctx, net, func(net *mesh.Net) error {
-		h, err := a.start(ctx, net, u)
+	return a.runAndClose(ctx, net, func(net *mesh.Net) error {
+		h, err := a.startMesh(ctx, net, u)
 		if err != nil {
 			return err
 		}
-		return h.hold(ctx, node)
+		return h.attach(ctx, node)
 	})
 }
 
-// start spawns the procs and the actors in them, and says so.
-func (a *app) start(ctx context.Context, net *mesh.Net, u upSpec) (*holding, error) {
+// startMesh spawns procs and actors and prints the banner.
+func (a *app) startMesh(ctx context.Context, net *mesh.Net, u upSpec) (*heldMesh, error) {
 	bar := a.newProgress()
 	defer bar.clear()
-	bar.say("looking for hosts")
+	bar.message("looking for hosts")
 	hosts, passed, err := u.hosts.attach(ctx, net)
 	if err != nil {
 		return nil, err
 	}
 	if len(passed) > 0 {
 		bar.clear()
-		a.note("passed over %s", &mesh.ClosedError{Hosts: passed})
+		a.notef("passed over %s", &mesh.UnschedulableError{Hosts: passed})
 	}
 	n := hosts.Extent().NumRanks() * u.perHost.NumRanks()
-	bar.say(fmt.Sprintf("starting %s on %s", count(n, "proc"), count(hosts.Extent().NumRanks(), "host")))
-	h := &holding{app: a, spec: u, net: net, hosts: hosts.Infos()}
-	h.procs, err = hosts.SpawnProcs(ctx, mesh.Spawning{
+	bar.message(fmt.Sprintf("starting %s on %s", pluralize(n, "proc"), pluralize(hosts.Extent().NumRanks(), "host")))
+	h := &heldMesh{app: a, spec: u, net: net, hosts: hosts.Infos()}
+	h.procs, err = hosts.SpawnProcs(ctx, mesh.SpawnSpec{
 		Name: u.name, PerHost: u.perHost, Command: u.command, Lease: u.lease, Policy: u.policy, TakeName: true,
 	})
 	if err != nil {
-		return nil, explain(nameTaken(err))
+		return nil, explainSpawnError(explainNameTaken(err))
 	}
 	if u.actor != "" {
-		bar.say(fmt.Sprintf("starting %s", count(n, "actor")))
-		h.actors, err = mesh.SpawnActors(ctx, h.procs, actor.NewType[any, any](u.actor), mesh.ActorSpawning[any]{
+		bar.message(fmt.Sprintf("starting %s", pluralize(n, "actor")))
+		h.actors, err = mesh.SpawnActors(ctx, h.procs, actor.NewType[any, any](u.actor), mesh.ActorSpawnSpec[any]{
 			Label: u.actor, Params: u.params, Policy: u.actorPolicy(), Uncontrolled: u.detach, // else they end with this command
 		})
 		if err != nil {
-			return nil, explain(err)
+			return nil, explainSpawnError(err)
 		}
 	}
 	if u.detach {
-		bar.say("handing it over to the system controller")
+		bar.message("handing it over to the system controller")
 		h.handover, err = h.procs.Detach(ctx)
 		if err != nil {
 			return nil, err
@@ -207,10 +207,10 @@ func (a *app) start(ctx context.Context, net *mesh.Net, u upSpec) (*holding, err
 		h.procs = h.handover.Procs
 	}
 	bar.clear()
-	return h, h.introduce(ctx)
+	return h, h.printBanner(ctx)
 }
 
-// actorPolicy is the policy of the actors: those of a detached mesh have no owner that could apply one.
+// actorPolicy returns the policy of the actors. A detached mesh has no owner to apply one.
 func (u upSpec) actorPolicy() mesh.Policy {
 	if u.detach {
 		return mesh.Policy{}
@@ -218,8 +218,8 @@ func (u upSpec) actorPolicy() mesh.Policy {
 	return u.policy
 }
 
-// nameTaken says what to do about a name that would not tell two meshes apart.
-func nameTaken(err error) error {
+// explainNameTaken adds advice to the error of a name in use.
+func explainNameTaken(err error) error {
 	t, taken := errors.AsType[*mesh.NameTakenError](err)
 	switch {
 	case !taken:
@@ -227,11 +227,11 @@ func nameTaken(err error) error {
 	case t.Kind == "program":
 		return fmt.Errorf("%w: want another name", t)
 	}
-	return fmt.Errorf("%w: want another name, or `client stop %s` first", t, t.Name)
+	return fmt.Errorf("%w: want another name, or `castnet stop %s` first", t, t.Name)
 }
 
-// count is a number of things in words.
-func count(n int, what string) string {
+// pluralize formats a number with its noun.
+func pluralize(n int, what string) string {
 	switch {
 	case n == 1:
 	case strings.HasSuffix(what, "sh"):

@@ -24,20 +24,20 @@ func (a *app) whereCommand() *cobra.Command {
 The ID of any proc that had the rank does, too.
 
 JSON: world (or the mesh), proc, host, health, reason.`,
-		Example:           "  client where train/3\n  client where demo-7kd93x0b5m2qa/3.0",
+		Example:           "  castnet where train/3\n  castnet where demo-7kd93x0b5m2qa/3.0",
 		Args:              wantArgs(1, 1),
 		ValidArgsFunction: a.complete(rankNames),
 		RunE: func(c *cobra.Command, args []string) error {
-			name, rank, err := parseWhere(args[0])
+			name, rank, err := parseLocation(args[0])
 			if err != nil {
 				return err
 			}
-			return a.dial(c.Context(), func(ctx context.Context, net *mesh.Net) error {
-				w, err := where(ctx, net, args[0], name, rank)
+			return a.withNetTimeout(c.Context(), func(ctx context.Context, net *mesh.Net) error {
+				w, err := locate(ctx, net, args[0], name, rank)
 				if err != nil {
 					return err
 				}
-				return show(a, []worlds.Whereabouts{w}, []string{"mesh", "proc", "host", "health", "reason"}, func(w worlds.Whereabouts) []string {
+				return showRecords(a, []worlds.Location{w}, []string{"mesh", "proc", "host", "health", "reason"}, func(w worlds.Location) []string {
 					return []string{w.World, w.Proc.String(), orDash(w.Host), string(w.Health), orDash(w.Reason)}
 				})
 			})
@@ -45,26 +45,26 @@ JSON: world (or the mesh), proc, host, health, reason.`,
 	}
 }
 
-// where asks the system controller for a rank, and, of a mesh that is no world, the hosts.
-func where(ctx context.Context, net *mesh.Net, what, name string, rank int) (w worlds.Whereabouts, err error) {
+// locate asks the system controller for a rank, and the hosts for a mesh other than a world.
+func locate(ctx context.Context, net *mesh.Net, what, name string, rank int) (w worlds.Location, err error) {
 	ref, err := worlds.Find(ctx, net.Proc())
 	if err == nil {
-		if w, err = worlds.Where.Call(ctx, ref, what); err == nil {
+		if w, err = worlds.Locate.Call(ctx, ref, what); err == nil {
 			return w, nil
 		}
 	}
 	p, missing := net.Lookup(ctx, name)
 	switch _, none := errors.AsType[*mesh.NotFoundError](missing); {
-	case none && err != nil && !errors.Is(err, worlds.ErrNoSystem):
-		return w, cli.WithCode(cli.ExitNotFound, fmt.Errorf("%w; %w", err, missing)) // what the system controller says of it, too
+	case none && err != nil && !errors.Is(err, worlds.ErrNoController):
+		return w, cli.WithCode(cli.ExitNotFound, fmt.Errorf("%w; %w", err, missing)) // the controller's answer comes first
 	case missing != nil:
 		return w, missing
 	}
-	return whereIn(ctx, net, p, rank)
+	return locateInMesh(ctx, net, p, rank)
 }
 
-// parseWhere reads name/rank, or the ID of a proc, whose mesh is meant.
-func parseWhere(what string) (name string, rank int, err error) {
+// parseLocation parses name/rank, or a proc ID.
+func parseLocation(what string) (name string, rank int, err error) {
 	name, text, _ := strings.Cut(what, "/")
 	if n, err := strconv.ParseUint(text, 10, 32); err == nil && subjects.CheckName("mesh", name) == nil {
 		return name, int(n), nil
@@ -76,8 +76,8 @@ func parseWhere(what string) (name string, rank int, err error) {
 	return id.Mesh.String(), int(id.Rank), nil
 }
 
-// whereIn is where a rank of a mesh is, as its hosts say: the newest incarnation.
-func whereIn(ctx context.Context, net *mesh.Net, p mesh.ProcMesh, rank int) (w worlds.Whereabouts, err error) {
+// locateInMesh returns the location of a rank in its newest generation, as its hosts report.
+func locateInMesh(ctx context.Context, net *mesh.Net, p mesh.ProcMesh, rank int) (w worlds.Location, err error) {
 	all, err := net.Meshes(ctx)
 	if err != nil {
 		return w, err
@@ -93,16 +93,16 @@ func whereIn(ctx context.Context, net *mesh.Net, p mesh.ProcMesh, rank int) (w w
 	desc := p.Describe()
 	switch n := desc.Extent.NumRanks(); {
 	case rank >= n:
-		return w, cli.WithCode(cli.ExitNotFound, fmt.Errorf("mesh %s has no rank %d: it has %s", desc.ID, rank, count(n, "rank")))
+		return w, cli.WithCode(cli.ExitNotFound, fmt.Errorf("mesh %s has no rank %d: it has %s", desc.ID, rank, pluralize(n, "rank")))
 	case found == nil: // of a world
-		return w, cli.WithCode(cli.ExitNotFound, fmt.Errorf("rank %d of mesh %s is on no host: client explain %s says why", rank, desc.ID, desc.ID.Label()))
+		return w, cli.WithCode(cli.ExitNotFound, fmt.Errorf("rank %d of mesh %s is on no host: castnet explain %s says why", rank, desc.ID, desc.ID.Label()))
 	}
-	w = worlds.Whereabouts{World: desc.ID.Label(), Proc: desc.Proc(rank, found.Gen), Health: worlds.Alive, Reason: found.Status.Reason}
+	w = worlds.Location{World: desc.ID.Label(), Proc: desc.ProcID(rank, found.Gen), Health: worlds.HealthAlive, Reason: found.Status.Reason}
 	if found.Proc != nil {
 		w.Host = found.Proc.Host
 	}
 	if found.Status.Phase.Terminal() {
-		w.Health = worlds.Ended
+		w.Health = worlds.HealthEnded
 	}
 	return w, nil
 }

@@ -56,7 +56,7 @@ func TestLists_areTablesForPeopleAndDocumentsForScripts(t *testing.T) {
 	require.NotEmpty(t, links)
 	for _, l := range links {
 		require.Equal(t, sliced[0].Rank, l.Rank)
-		require.Empty(t, l.Stalled)
+		require.Empty(t, l.StallReason)
 	}
 	require.Contains(t, c.ok(t, "procs", "demo", "--links"), "STALLED")
 }
@@ -115,7 +115,7 @@ func TestCast_saysWhichRanksGaveNoValueAndWhy(t *testing.T) {
 	c := newCluster(t, "a", "b")
 	b, up := c.up(t, "--per-host", "gpu=2")
 	c.kill(t, "demo", "host=1,gpu=0")
-	e := decode[map[string]any](t, b.next(t))
+	e := decode[map[string]any](t, b.Out.Line(t))
 	require.Equal(t, "failed", e["status"])
 	require.EqualValues(t, 9, e["signal"])
 	begun := time.Now()
@@ -124,11 +124,11 @@ func TestCast_saysWhichRanksGaveNoValueAndWhy(t *testing.T) {
 	require.Less(t, time.Since(begun), 20*time.Second, "the answer is known: nobody waits for the deadline")
 	require.Equal(t, 3, strings.Count(r.out, "\n"))
 	require.Contains(t, r.err, "asked 4 · answered 3 · failed 1 [host=1,gpu=0] · missing 0")
-	require.Contains(t, r.err, "client: 1 of 4 ranks gave no value: [host=1,gpu=0] ")
+	require.Contains(t, r.err, "castnet: 1 of 4 ranks gave no value: [host=1,gpu=0] ")
 	require.Contains(t, r.err, "killed by signal 9")
 	r = c.client(t, "cast", "demo", "counter", "get", "--reduce", "sum", "-o", "json")
 	require.Equal(t, cli.ExitPartial, r.code)
-	f := decode[folded](t, r.out)
+	f := decode[reduceResult](t, r.out)
 	require.JSONEq(t, "3", string(f.Value))
 	require.Equal(t, "host=1,gpu=0", f.Coverage.FailedRegion)
 	r = c.client(t, "cast", up.Mesh, "counter", "get", "-o", "ndjson")
@@ -139,8 +139,8 @@ func TestCast_saysWhichRanksGaveNoValueAndWhy(t *testing.T) {
 	require.Contains(t, r.err, "the proc is gone: killed by signal 9")
 	require.Contains(t, c.ok(t, "procs", "demo"), "killed by signal 9")
 
-	require.Equal(t, cli.ExitFailure, func() int { c.client(t, "stop", "demo"); return b.exit(t, nil) }(), "not every proc was stopped")
-	require.Contains(t, b.stderr.String(), "1 of 4 procs failed")
+	require.Equal(t, cli.ExitFailure, func() int { c.client(t, "stop", "demo"); return b.Exit(t) }(), "not every proc was stopped")
+	require.Contains(t, b.Err.String(), "1 of 4 procs failed")
 }
 
 func TestCast_waitsNoLongerThanItsTimeout(t *testing.T) {
@@ -170,8 +170,8 @@ func TestStop_endsTheMeshAndItsOwner(t *testing.T) {
 		require.Zero(t, *r.ExitCode)
 		require.ErrorIs(t, syscall.Kill(r.PID, 0), syscall.ESRCH)
 	}
-	require.Zero(t, b.exit(t, nil), b.stderr)
-	require.Contains(t, b.stderr.String(), "mesh demo was stopped")
+	require.Zero(t, b.Exit(t), b.Err)
+	require.Contains(t, b.Err.String(), "mesh demo was stopped")
 	require.Equal(t, "[]\n", c.ok(t, "procs", "-o", "json"))
 	require.Contains(t, c.ok(t, "procs", "--all"), up.Mesh)
 	r := c.client(t, "stop", "demo")
@@ -185,8 +185,8 @@ func TestUp_endsWhatItMadeAtCtrlC(t *testing.T) {
 	r := c.client(t, "up", "one")
 	require.Equal(t, cli.ExitFailure, r.code)
 	require.Contains(t, r.err, `name one is taken by mesh one-`)
-	require.Zero(t, b.exit(t, os.Interrupt), b.stderr)
-	require.Contains(t, b.stderr.String(), "stopping one-")
+	require.Zero(t, exit(t, b, os.Interrupt), b.Err)
+	require.Contains(t, b.Err.String(), "stopping one-")
 	require.Equal(t, "[]\n", c.ok(t, "procs", "-o", "json"))
 }
 
@@ -205,15 +205,15 @@ func TestLogs_followWithoutALineLostOrTwice(t *testing.T) {
 	require.Equal(t, logRecord{Rank: 1, Point: "host=0,gpu=1", Stream: "stderr", Line: "ouch"}, records[6])
 
 	b := start(t, c.env, "logs", "demo[gpu=1]", "-f", "--tail", "1")
-	require.Equal(t, "[host=0,gpu=1] three from 1", b.next(t))
-	require.Equal(t, "[host=0,gpu=1 stderr] ouch", b.next(t))
+	require.Equal(t, "[host=0,gpu=1] three from 1", b.Out.Line(t))
+	require.Equal(t, "[host=0,gpu=1 stderr] ouch", b.Out.Line(t))
 	for _, what := range []string{"four", "five"} {
 		c.ok(t, "cast", "demo", "talker", "talk", `"`+what+`"`)
 	}
-	require.Equal(t, "[host=0,gpu=1] four from 1", b.next(t))
-	require.Equal(t, "[host=0,gpu=1] five from 1", b.next(t))
-	require.Zero(t, b.exit(t, os.Interrupt), b.stderr)
-	require.Empty(t, b.stderr.String())
+	require.Equal(t, "[host=0,gpu=1] four from 1", b.Out.Line(t))
+	require.Equal(t, "[host=0,gpu=1] five from 1", b.Out.Line(t))
+	require.Zero(t, exit(t, b, os.Interrupt), b.Err)
+	require.Empty(t, b.Err.String())
 }
 
 func TestUp_showsLinesThatReachTheMesh(t *testing.T) {
@@ -223,16 +223,16 @@ func TestUp_showsLinesThatReachTheMesh(t *testing.T) {
 	var nats string
 	var shown []string
 	for nats == "" || !strings.Contains(shown[len(shown)-1], "Ctrl-C") {
-		shown = append(shown, b.next(t))
+		shown = append(shown, b.Out.Line(t))
 		if line := strings.TrimSpace(shown[len(shown)-1]); strings.HasPrefix(line, "nats ") {
 			nats = line
 		}
 	}
 	require.Contains(t, shown[0], "host=2,gpu=2, 4 procs on 2 hosts (a, b), a counter in each")
-	require.Contains(t, shown, "  client call 'demo[host=0,gpu=0]' counter add 1")
-	require.Contains(t, shown, "  client cast demo counter add 1 --reduce sum")
+	require.Contains(t, shown, "  castnet call 'demo[host=0,gpu=0]' counter add 1")
+	require.Contains(t, shown, "  castnet cast demo counter add 1 --reduce sum")
 	require.Equal(t, "nats req castnet.v1.default.cast.demo.counter.add.anon 1 -H Castnet-Reduce:sum", nats)
-	require.Zero(t, b.exit(t, os.Interrupt))
+	require.Zero(t, exit(t, b, os.Interrupt))
 	_, err := subjects.ParseMeshID(strings.Fields(shown[0])[0])
 	require.NoError(t, err)
 }
@@ -255,10 +255,10 @@ func TestCompletion_knowsTheLiveBusAndIsSilentWithoutOne(t *testing.T) {
 	require.Equal(t, collectModes(), suggestions("cast", "--collect", ""))
 	require.Equal(t, reducerExamples(), suggestions("cast", "--reduce", ""))
 	require.Equal(t, []string{"host"}, suggestions("cast", "--one-per", ""))
-	require.Empty(t, suggestions("cast", "--batch", ""))
+	require.Empty(t, suggestions("cast", "--batch-size", ""))
 	r := c.client(t, "-s", "nats://127.0.0.1:1", "__complete", "-s", "nats://127.0.0.1:1", "cast", "")
 	require.Zero(t, r.code)
-	require.NotContains(t, r.err, "client:")
+	require.NotContains(t, r.err, "castnet:")
 }
 
 func TestBadInput_isNamedWithWhatWasExpected(t *testing.T) {
@@ -271,12 +271,12 @@ func TestBadInput_isNamedWithWhatWasExpected(t *testing.T) {
 		want []string
 	}{
 		{[]string{"nonsense"}, cli.ExitUsage, []string{`unknown command "nonsense"`, "usage: "}},
-		{[]string{"cats"}, cli.ExitUsage, []string{`unknown command "cats" for "client": did you mean`, "usage: "}},
-		{[]string{"mesh", "shwo", "demo"}, cli.ExitUsage, []string{`unknown command "shwo" for "client mesh": did you mean show?`, "usage: "}},
-		{[]string{"config", "nonsense"}, cli.ExitUsage, []string{`unknown command "nonsense" for "client config"`}},
-		{[]string{"hosts", "cordno", "a"}, cli.ExitUsage, []string{`unknown command "cordno" for "client hosts": did you mean cordon?`, "usage: client hosts"}},
+		{[]string{"cats"}, cli.ExitUsage, []string{`unknown command "cats" for "castnet": did you mean`, "usage: "}},
+		{[]string{"mesh", "shwo", "demo"}, cli.ExitUsage, []string{`unknown command "shwo" for "castnet mesh": did you mean show?`, "usage: "}},
+		{[]string{"config", "nonsense"}, cli.ExitUsage, []string{`unknown command "nonsense" for "castnet config"`}},
+		{[]string{"hosts", "cordno", "a"}, cli.ExitUsage, []string{`unknown command "cordno" for "castnet hosts": did you mean cordon?`, "usage: castnet hosts"}},
 		{[]string{"adopt", "demo", "--epoch", "x"}, cli.ExitUsage, []string{`"x" for --epoch: want a whole number`}},
-		{[]string{"cast", "demo"}, cli.ExitUsage, []string{"client: want ACTOR ENDPOINT\n", "usage: client cast MESH[region] ACTOR ENDPOINT [JSON]"}},
+		{[]string{"cast", "demo"}, cli.ExitUsage, []string{"castnet: want ACTOR ENDPOINT\n", "usage: castnet cast MESH[region] ACTOR ENDPOINT [JSON]"}},
 		{[]string{"hosts", "--nope"}, cli.ExitUsage, []string{"--nope"}},
 		{[]string{"hosts", "-o", "xml"}, cli.ExitUsage, []string{`"xml"`, "table, json or ndjson"}},
 		{[]string{"hosts", "--log-level", "loud"}, cli.ExitUsage, []string{`"loud"`, "debug"}},
@@ -290,22 +290,22 @@ func TestBadInput_isNamedWithWhatWasExpected(t *testing.T) {
 		{[]string{"cast", "demo", "counter", "get", "--reduce", "median"}, cli.ExitUsage, []string{`"median"`, "sum, min, max, all, any", "endpoint get declares"}},
 		{[]string{"cast", "demo", "counter", "get", "--reduce", "top(0)"}, cli.ExitUsage, []string{"top(0)", "1 or more"}},
 		{[]string{"cast", "demo", "counter", "get", "--reduce", "top("}, cli.ExitUsage, []string{`"top("`, "no such"}},
-		{[]string{"cast", "demo", "counter", "get", "--collect", "table"}, cli.ExitUsage, []string{`"table"`, `stream, gather, reduce, post or choose`}},
+		{[]string{"cast", "demo", "counter", "get", "--collect", "table"}, cli.ExitUsage, []string{`"table"`, `stream, gather, reduce, send or choose`}},
 		{[]string{"cast", "demo", "counter", "get", "--collect", "reduce"}, cli.ExitUsage, []string{`--collect reduce`, `want --reduce`}},
-		{[]string{"cast", "demo", "counter", "get", "--collect", "post", "--reduce", "sum"}, cli.ExitUsage, []string{`--collect post`, `--collect reduce`}},
-		{[]string{"cast", "demo", "counter", "get", "--collect", "post", "--canary"}, cli.ExitUsage, []string{`--canary`, `stream, gather or reduce`}},
-		{[]string{"cast", "demo", "counter", "get", "--batch", "0"}, cli.ExitUsage, []string{`"0" for "--batch"`, `1 or more`}},
-		{[]string{"cast", "demo", "counter", "get", "--pause", "soon", "--batch", "1"}, cli.ExitUsage, []string{`"soon"`, `500ms or 5s`}},
-		{[]string{"cast", "demo", "counter", "get", "--pause", "1s"}, cli.ExitUsage, []string{`--pause 1s`, `--batch, --one-per or --canary`}},
+		{[]string{"cast", "demo", "counter", "get", "--collect", "send", "--reduce", "sum"}, cli.ExitUsage, []string{`--collect send`, `--collect reduce`}},
+		{[]string{"cast", "demo", "counter", "get", "--collect", "send", "--canary"}, cli.ExitUsage, []string{`--canary`, `stream, gather or reduce`}},
+		{[]string{"cast", "demo", "counter", "get", "--batch-size", "0"}, cli.ExitUsage, []string{`"0" for "--batch-size"`, `1 or more`}},
+		{[]string{"cast", "demo", "counter", "get", "--batch-delay", "soon", "--batch-size", "1"}, cli.ExitUsage, []string{`"soon"`, `500ms or 5s`}},
+		{[]string{"cast", "demo", "counter", "get", "--batch-delay", "1s"}, cli.ExitUsage, []string{`--batch-delay 1s`, `--batch-size, --one-per or --canary`}},
 		{[]string{"cast", "demo", "counter", "get", "--one-per", "G.P"}, cli.ExitUsage, []string{`"G.P"`, `--one-per`}},
 		{[]string{"cast", "demo", "counter", "get", "--canary=perhaps"}, cli.ExitUsage, []string{`"perhaps"`}},
-		{[]string{"cast", "demo", "counter", "get", "--stop-after", "none", "--batch", "1"}, cli.ExitUsage, []string{`"none"`, `1 or more`}},
-		{[]string{"cast", "demo", "counter", "get", "--limit", "10"}, cli.ExitUsage, []string{`"10" for "--limit"`, `such as 10%`}},
-		{[]string{"cast", "demo", "counter", "get", "--limit", "10%", "--seed", "x"}, cli.ExitUsage, []string{`"x" for "--seed"`, `whole number`}},
-		{[]string{"cast", "demo", "counter", "get", "--seed", "7"}, cli.ExitUsage, []string{`--seed 7`, `want --limit`}},
-		{[]string{"cast", "demo", "counter", "get", "--nats-cmd", "--batch", "2"}, cli.ExitUsage, []string{`--batch has no equivalent`}},
-		{[]string{"cast", "demo", "counter", "get", "--nats-cmd", "--dry-run"}, cli.ExitUsage, []string{`want one of --dry-run and --nats-cmd`}},
-		{[]string{"cast", "demo", "counter", "get", "--nats-cmd", "--timeout", "11m"}, cli.ExitUsage, []string{`--timeout 11m0s`, `10m0s`}},
+		{[]string{"cast", "demo", "counter", "get", "--max-failures", "none", "--batch-size", "1"}, cli.ExitUsage, []string{`"none"`, `1 or more`}},
+		{[]string{"cast", "demo", "counter", "get", "--sample", "10"}, cli.ExitUsage, []string{`"10" for "--sample"`, `such as 10%`}},
+		{[]string{"cast", "demo", "counter", "get", "--sample", "10%", "--seed", "x"}, cli.ExitUsage, []string{`"x" for "--seed"`, `whole number`}},
+		{[]string{"cast", "demo", "counter", "get", "--seed", "7"}, cli.ExitUsage, []string{`--seed 7`, `want --sample`}},
+		{[]string{"cast", "demo", "counter", "get", "--print-nats", "--batch-size", "2"}, cli.ExitUsage, []string{`--batch-size has no equivalent`}},
+		{[]string{"cast", "demo", "counter", "get", "--print-nats", "--dry-run"}, cli.ExitUsage, []string{`want one of --dry-run and --print-nats`}},
+		{[]string{"cast", "demo", "counter", "get", "--print-nats", "--timeout", "11m"}, cli.ExitUsage, []string{`--timeout 11m0s`, `10m0s`}},
 		{[]string{"cast", "demo", "counter", "get", "--timeout", "0"}, cli.ExitUsage, []string{`--timeout is 0s`, `more than 0`}},
 		{[]string{"cast", "demo", "counter", "add", `"x"`}, cli.ExitUsage, []string{"takes int64"}},
 		{[]string{"cast", "demo", "counter", "a b"}, cli.ExitUsage, []string{`"a b"`}},
@@ -318,7 +318,7 @@ func TestBadInput_isNamedWithWhatWasExpected(t *testing.T) {
 		{[]string{"stop", "demo[gpu=0]"}, cli.ExitUsage, []string{"whole meshes", "demo[gpu=0]"}},
 		{[]string{"logs", "demo", "--tail", "-1"}, cli.ExitUsage, []string{"--tail is -1"}},
 		{[]string{"logs", "demo", "--merge", "-o", "ndjson"}, cli.ExitUsage, []string{"--merge is for people"}},
-		{[]string{"logs", "demo", "--window", "0s"}, cli.ExitUsage, []string{"--window", "more than 0"}},
+		{[]string{"logs", "demo", "--merge-window", "0s"}, cli.ExitUsage, []string{"--merge-window", "more than 0"}},
 		{[]string{"up", "x.y"}, cli.ExitUsage, []string{`"x.y"`}},
 		{[]string{"up", "--per-host", "gpu"}, cli.ExitUsage, []string{"--per-host", `"gpu"`}},
 		{[]string{"up", "other", "--per-host", "gpu=5000"}, cli.ExitUsage, []string{"--per-host", "5000 procs on each host: want at most 4096"}},
@@ -332,8 +332,8 @@ func TestBadInput_isNamedWithWhatWasExpected(t *testing.T) {
 		{[]string{"up", "other", "--params", `"x"`}, cli.ExitFailure, []string{"int64", "[*]"}},
 		{[]string{"up", "other", "--command", "/does/not/exist"}, cli.ExitFailure, []string{"/does/not/exist"}},
 		{[]string{"hosts", "-s", "nats://127.0.0.1:1"}, cli.ExitConnection, []string{"127.0.0.1:1", "nothing is listening"}},
-		{[]string{"hosts", "--token", "wrong"}, cli.ExitConnection, []string{c.url, "credentials"}},
-		{[]string{"up", "--token", "wrong"}, cli.ExitConnection, []string{c.url, "credentials"}},
+		{[]string{"hosts", "--token", "wrong"}, cli.ExitConnection, []string{c.Server.URL(), "credentials"}},
+		{[]string{"up", "--token", "wrong"}, cli.ExitConnection, []string{c.Server.URL(), "credentials"}},
 		{[]string{"hosts", "--namespace", "a.b"}, cli.ExitUsage, []string{`"a.b"`}},
 		{[]string{"hosts", "--namespace", "empty"}, cli.ExitFailure, []string{"no host answers", "empty"}},
 	}
@@ -342,7 +342,7 @@ func TestBadInput_isNamedWithWhatWasExpected(t *testing.T) {
 			r := c.client(t, tc.args...)
 			require.Equal(t, tc.code, r.code, r.err)
 			require.Empty(t, r.out)
-			require.True(t, strings.HasPrefix(r.err, "client: "), r.err)
+			require.True(t, strings.HasPrefix(r.err, "castnet: "), r.err)
 			require.NotContains(t, r.err, "secret")
 			for _, want := range tc.want {
 				require.Contains(t, r.err, want)

@@ -13,24 +13,24 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// completeWithin bounds how long a shell waits for names from the bus.
-const completeWithin = time.Second
+// completionTimeout bounds a shell completion.
+const completionTimeout = time.Second
 
-// lookup finds the names that may stand at a position, given the arguments before it.
+// lookup returns the candidates for a position, given the arguments before it.
 type lookup func(ctx context.Context, net *mesh.Net, args []string) ([]string, error)
 
-// complete completes each argument by its lookup. Where the bus cannot be asked there are no
-// suggestions, and no noise either.
+// complete completes each argument by its lookup. Without a bus it suggests nothing and stays
+// silent.
 func (a *app) complete(by ...lookup) cobra.CompletionFunc {
 	return func(c *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
 		if len(args) >= len(by) {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		a.logLevel = "disabled"
-		ctx, cancel := context.WithTimeout(c.Context(), completeWithin)
+		ctx, cancel := context.WithTimeout(c.Context(), completionTimeout)
 		defer cancel()
 		var names []string
-		_ = a.connected(ctx, func(net *mesh.Net) (err error) { // what is known is all there is to suggest
+		_ = a.withNet(ctx, func(net *mesh.Net) (err error) { // partial results are good enough
 			names, err = by[len(args)](ctx, net, args)
 			return err
 		})
@@ -40,14 +40,14 @@ func (a *app) complete(by ...lookup) cobra.CompletionFunc {
 	}
 }
 
-// completeEach completes every argument by one lookup, which is told those before it.
+// completeEach completes every argument by one lookup.
 func (a *app) completeEach(l lookup) cobra.CompletionFunc {
 	return func(c *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
 		return a.complete(slices.Repeat([]lookup{l}, len(args)+1)...)(c, args, prefix)
 	}
 }
 
-// completeList completes the last of several with commas between, by a lookup that is told those before it.
+// completeList completes the last item of a comma-separated list.
 func (a *app) completeList(l lookup) cobra.CompletionFunc {
 	return func(c *cobra.Command, _ []string, text string) ([]string, cobra.ShellCompDirective) {
 		before := strings.Split(text, ",")
@@ -62,28 +62,28 @@ func (a *app) completeList(l lookup) cobra.CompletionFunc {
 	}
 }
 
-// liveNames are the labels of the meshes that live, worlds that have procs among them.
+// liveNames returns the labels of live meshes, worlds with procs included.
 func liveNames(ctx context.Context, net *mesh.Net, _ []string) ([]string, error) {
 	meshes, err := net.Meshes(ctx)
 	var names []string
 	for _, m := range meshes {
-		if alive(m) {
+		if hasLiveRank(m) {
 			names = append(names, m.Procs.ID().Label())
 		}
 	}
 	return names, err
 }
 
-// meshNames are those and the worlds that have no procs.
+// meshNames returns the labels of live meshes and of worlds without procs.
 func meshNames(ctx context.Context, net *mesh.Net, _ []string) (names []string, _ error) {
 	for _, l := range []lookup{liveNames, worldNames} {
-		some, _ := l(ctx, net, nil) // there may be no host, or no system controller
+		some, _ := l(ctx, net, nil) // there may be no host or system controller
 		names = append(names, some...)
 	}
 	return names, nil
 }
 
-// rankNames are the ranks of worlds and of meshes, each as name/rank.
+// rankNames returns the ranks of worlds and meshes as name/rank.
 func rankNames(ctx context.Context, net *mesh.Net, _ []string) (names []string, _ error) {
 	meshes, err := net.Meshes(ctx)
 	for _, m := range meshes {
@@ -96,9 +96,9 @@ func rankNames(ctx context.Context, net *mesh.Net, _ []string) (names []string, 
 	return names, err
 }
 
-// actorNames are the labels of the actors in the mesh that is the first argument.
+// actorNames returns the actor labels of the mesh in the first argument.
 func actorNames(ctx context.Context, net *mesh.Net, args []string) ([]string, error) {
-	records, err := lookActors(ctx, net, args)
+	records, err := completionActors(ctx, net, args)
 	var names []string
 	for _, r := range records {
 		names = append(names, labelOf(r.Actor))
@@ -106,9 +106,9 @@ func actorNames(ctx context.Context, net *mesh.Net, args []string) ([]string, er
 	return names, err
 }
 
-// endpointNames are what the actor that is the second argument can be asked.
+// endpointNames returns the endpoints of the actor in the second argument.
 func endpointNames(ctx context.Context, net *mesh.Net, args []string) ([]string, error) {
-	records, err := lookActors(ctx, net, args)
+	records, err := completionActors(ctx, net, args)
 	var names []string
 	for _, r := range records {
 		if r.Actor != args[1] && labelOf(r.Actor) != args[1] {
@@ -122,19 +122,19 @@ func endpointNames(ctx context.Context, net *mesh.Net, args []string) ([]string,
 	return names, err
 }
 
-func lookActors(ctx context.Context, net *mesh.Net, args []string) ([]actorRecord, error) {
+func completionActors(ctx context.Context, net *mesh.Net, args []string) ([]actorRecord, error) {
 	t, err := parseTarget(args[0])
 	if err != nil {
 		return nil, err
 	}
-	p, err := t.find(ctx, net)
+	p, err := t.resolve(ctx, net)
 	if err != nil {
 		return nil, err
 	}
 	return actorRecords(ctx, p, false)
 }
 
-// labelOf is the part of a name that people chose.
+// labelOf returns the label part of a name.
 func labelOf(name string) string {
 	if n := len(name) - subjects.UIDLen - 1; n > 0 && name[n] == '-' {
 		return name[:n]

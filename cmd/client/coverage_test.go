@@ -17,9 +17,9 @@ import (
 	"github.com/castnet-io/castnet/mesh/shape"
 )
 
-func somePlace() place {
+func somePlace() resolvedTarget {
 	e := shape.Of("host", 2).With("gpu", 2)
-	return place{base: e, region: e.Region()}
+	return resolvedTarget{base: e, region: e.Region()}
 }
 
 func TestCoverage_tellsFailedFromMissingAndNamesTheirRegions(t *testing.T) {
@@ -27,12 +27,12 @@ func TestCoverage_tellsFailedFromMissingAndNamesTheirRegions(t *testing.T) {
 	boom := p.failedReply(1, &actor.Error{Code: actor.CodePanic, Text: "panicked: boom", Actor: "x"})
 	late := p.failedReply(2, actor.ErrDeadline)
 	late2 := p.failedReply(3, actor.ErrDeadline)
-	c := p.settle([]reply{{Rank: 0, MS: 1.5}, boom, late, late2})
+	c := p.summarize([]reply{{Rank: 0, MS: 1.5}, boom, late, late2})
 	require.Equal(t, "asked 4 · answered 1 · failed 1 [host=0,gpu=1] · missing 2 [host=1,gpu=*] · p50 1.5ms p99 1.5ms", c.String())
-	err := c.verdict(p.base)
+	err := c.asError(p.base)
 	require.Equal(t, cli.ExitPartial, cli.ExitCode(err))
 	require.EqualError(t, err, "3 of 4 ranks gave no value:\n  [host=0,gpu=1] panicked: boom\n  [host=1,gpu=*] deadline exceeded")
-	require.NoError(t, p.settle([]reply{{MS: 1}}).verdict(p.base))
+	require.NoError(t, p.summarize([]reply{{MS: 1}}).asError(p.base))
 }
 
 func TestCoverage_aQuestionThatNobodyTakesIsItsOwnError(t *testing.T) {
@@ -41,11 +41,11 @@ func TestCoverage_aQuestionThatNobodyTakesIsItsOwnError(t *testing.T) {
 	for view := range 4 {
 		rs = append(rs, p.failedReply(view, &actor.Error{Code: actor.CodeNoEndpoint, Text: "no such endpoint; it has add"}))
 	}
-	err := p.settle(rs).verdict(p.base)
+	err := p.summarize(rs).asError(p.base)
 	require.EqualError(t, err, "no rank takes the message: no such endpoint; it has add")
 	require.Equal(t, cli.ExitNotFound, cli.ExitCode(err))
 	rs[3] = reply{Rank: 3}
-	require.Equal(t, cli.ExitPartial, cli.ExitCode(p.settle(rs).verdict(p.base)))
+	require.Equal(t, cli.ExitPartial, cli.ExitCode(p.summarize(rs).asError(p.base)))
 }
 
 func TestReasons_doNotSayTheAddressThatTheRegionSays(t *testing.T) {
@@ -76,11 +76,11 @@ func TestExplain_saysAReasonOnceForAllItsRanks(t *testing.T) {
 		reason := fmt.Sprintf("demo-7kd93x0b5m2qa/%d.0/counter: no parameters", rank)
 		failed.Failed = append(failed.Failed, mesh.RankStatus{Rank: rank, Point: pt, Status: agent.Status{Phase: agent.Failed, Reason: reason}})
 	}
-	require.EqualError(t, explain(errors.Join(failed, nil)), "4 of 4 ranks of demo-x did not start: [*] no parameters")
+	require.EqualError(t, explainSpawnError(errors.Join(failed, nil)), "4 of 4 ranks of demo-x did not start: [*] no parameters")
 	failed.Failed[3].Status.Reason = "exited with code 3"
 	failed.Failed[0].Host, failed.Failed[1].Host, failed.Failed[3].Host = "a", "a", "b"
-	require.EqualError(t, explain(failed), "4 of 4 ranks of demo-x did not start on a, b:\n  [host=0,gpu=* | host=1,gpu=0] no parameters\n  [host=1,gpu=1] exited with code 3")
-	require.EqualError(t, explain(errors.New("other")), "other")
+	require.EqualError(t, explainSpawnError(failed), "4 of 4 ranks of demo-x did not start on a, b:\n  [host=0,gpu=* | host=1,gpu=0] no parameters\n  [host=1,gpu=1] exited with code 3")
+	require.EqualError(t, explainSpawnError(errors.New("other")), "other")
 }
 
 func TestQuantile_isTheNearestRank(t *testing.T) {

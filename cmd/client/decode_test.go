@@ -25,13 +25,13 @@ func FuzzDoctor(f *testing.F) {
 	} {
 		f.Add([]byte(text))
 	}
-	c := &census{d: &doctor{}, beating: map[subjects.HostID]time.Duration{}}
-	subject := subjects.Space{}.Heartbeat(agent.HostBeats, id.Proc().Process().String())
+	c := &heartbeatListener{d: &doctor{}, lags: map[subjects.HostID]time.Duration{}}
+	subject := subjects.Space{}.Heartbeat(agent.KindHostHeartbeat, id.Proc().Process().String())
 	f.Fuzz(func(t *testing.T, data []byte) {
-		bustest.Bounded(t, data, func() { _ = json.Unmarshal(data, new(storage)) })
-		bustest.Bounded(t, data, func() { _ = json.Unmarshal(data, new(account)) })
-		bustest.Bounded(t, data, func() { _ = json.Unmarshal(data, new(acknowledgement)) })
-		bustest.Bounded(t, data, func() { _ = json.Unmarshal(data, new(agent.HostInfo)) })
-		bustest.Bounded(t, data, func() { c.hear(bus.Msg{Subject: subject, Data: data}) })
+		bustest.CheckAllocBound(t, data, func() { _ = json.Unmarshal(data, new(jetStreamInfo)) })
+		bustest.CheckAllocBound(t, data, func() { _ = json.Unmarshal(data, new(userInfo)) })
+		bustest.CheckAllocBound(t, data, func() { _ = json.Unmarshal(data, new(streamAck)) })
+		bustest.CheckAllocBound(t, data, func() { _ = json.Unmarshal(data, new(agent.HostInfo)) })
+		bustest.CheckAllocBound(t, data, func() { c.onHeartbeat(bus.Msg{Subject: subject, Data: data}) })
 	})
 }

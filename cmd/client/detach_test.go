@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/castnet-io/castnet/internal/cli"
+	"github.com/castnet-io/castnet/internal/testkit"
 )
 
 func TestSpawn_detachedGoesOnAndIsAdoptedByAnother(t *testing.T) {
@@ -20,7 +21,7 @@ func TestSpawn_detachedGoesOnAndIsAdoptedByAnother(t *testing.T) {
 	require.Equal(t, cli.ExitFailure, r.code)
 	require.Contains(t, r.err, "no system controller answers")
 	require.Empty(t, c.ok(t, "meshes"), "nothing is left of what could not be handed over")
-	c.system(t)
+	c.System(t, "s")
 	up := decode[upRecord](t, c.ok(t, "spawn", "demo", "--procs", "2", "--hosts", "a", "--params", "100", "--detach", "-o", "ndjson"))
 	require.Equal(t, []string{"a"}, up.Hosts)
 	require.Equal(t, "host=1,proc=2", up.Extent)
@@ -41,11 +42,11 @@ func TestSpawn_detachedGoesOnAndIsAdoptedByAnother(t *testing.T) {
 
 	r = c.client(t, "spawn", "demo", "--detach")
 	require.Equal(t, cli.ExitFailure, r.code)
-	require.Contains(t, r.err, "name demo is taken by mesh "+up.Mesh+": want another name, or `client stop demo` first")
+	require.Contains(t, r.err, "name demo is taken by mesh "+up.Mesh+": want another name, or `castnet stop demo` first")
 	file := filepath.Join(t.TempDir(), "world.yaml")
 	require.NoError(t, os.WriteFile(file, []byte("name: demo\nshape: x=1\nper-host: 1\ncommand: builtin\n"), 0o600))
 	r = c.client(t, "plan", "-f", file)
-	require.Equal(t, []string{"", "client: name demo is taken by mesh " + up.Mesh + "\n"}, []string{r.out, r.err})
+	require.Equal(t, []string{"", "castnet: name demo is taken by mesh " + up.Mesh + "\n"}, []string{r.out, r.err})
 	r = c.client(t, "adopt", "demo", "--epoch", "1")
 	require.Equal(t, cli.ExitFailure, r.code)
 	require.Regexp(t, `belongs to system-\w+/0.0/demo-\w+ since epoch 2: the order is of client-\w+/0.0/adopter in epoch 1`, r.err)
@@ -53,7 +54,7 @@ func TestSpawn_detachedGoesOnAndIsAdoptedByAnother(t *testing.T) {
 	require.Equal(t, cli.ExitUsage, c.client(t, "adopt", "demo[host=0]").code)
 
 	b := start(t, c.env, "adopt", "demo", "-o", "ndjson")
-	mine := decode[upRecord](t, b.next(t))
+	mine := decode[upRecord](t, b.Out.Line(t))
 	require.Equal(t, up.Mesh, mine.Mesh)
 	require.NotEqual(t, up.Owner, mine.Owner)
 	m = decode[[]meshRecord](t, c.ok(t, "meshes", "-o", "json"))
@@ -62,9 +63,9 @@ func TestSpawn_detachedGoesOnAndIsAdoptedByAnother(t *testing.T) {
 	require.Equal(t, cli.ExitFailure, r.code)
 	require.Contains(t, r.err, "is owned by "+mine.Owner+" in epoch 3: want a mesh that is detached")
 	r = c.client(t, "plan", "-f", file)
-	require.Equal(t, []string{"", "client: name demo is taken by mesh " + up.Mesh + "\n"}, []string{r.out, r.err}, "also when a program owns it")
+	require.Equal(t, []string{"", "castnet: name demo is taken by mesh " + up.Mesh + "\n"}, []string{r.out, r.err}, "also when a program owns it")
 	require.Equal(t, "204\n", c.ok(t, "cast", "demo", "counter", "add", "1", "--reduce", "sum"))
-	require.Zero(t, b.exit(t, os.Interrupt))
+	require.Zero(t, exit(t, b, os.Interrupt))
 	require.Empty(t, c.ok(t, "meshes"))
 	require.Contains(t, c.ok(t, "meshes", "--all"), up.Mesh)
 }
@@ -74,8 +75,7 @@ func TestMeshes_sayWhoOwnsThem(t *testing.T) {
 	c := newCluster(t, "a")
 	_, up := c.up(t, "one", "--per-host", "gpu=1")
 	b, _ := c.up(t, "two", "--per-host", "gpu=1", "--lease", "45s")
-	require.NoError(t, b.cmd.Process.Signal(syscall.SIGKILL))
-	b.wait()
+	exit(t, b, syscall.SIGKILL)
 	m := decode[[]meshRecord](t, c.ok(t, "meshes", "-o", "json"))
 	require.Len(t, m, 2)
 	require.Equal(t, owner{Kind: "program", ID: up.Owner, Epoch: 1}, m[0].Owner)
@@ -83,15 +83,15 @@ func TestMeshes_sayWhoOwnsThem(t *testing.T) {
 	require.Contains(t, m[1].Owner.Why, "is gone")
 	c.ok(t, "stop", "two")
 	d := start(t, c.env, "spawn", "three", "--actor", "", "-o", "ndjson")
-	require.Equal(t, "host=1,proc=1", decode[upRecord](t, d.next(t)).Extent)
-	require.Zero(t, d.exit(t, os.Interrupt), "without --detach it is held as up does")
-	require.Eventually(t, func() bool { return !strings.Contains(c.ok(t, "meshes"), "three") }, 20*time.Second, 50*time.Millisecond)
+	require.Equal(t, "host=1,proc=1", decode[upRecord](t, d.Out.Line(t)).Extent)
+	require.Zero(t, exit(t, d, os.Interrupt), "without --detach it is held as up does")
+	require.Eventually(t, func() bool { return !strings.Contains(c.ok(t, "meshes"), "three") }, testkit.Patience, 50*time.Millisecond)
 }
 
 func TestApply_refusesTheNameOfAMesh(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
-	c.system(t)
+	c.System(t, "s")
 	_, up := c.up(t, "train", "--per-host", "gpu=1")
 	file := t.TempDir() + "/w.yaml"
 	require.NoError(t, os.WriteFile(file, []byte("name: train\nshape: x=1\nper-host: 1\ncommand: builtin\n"), 0o600))

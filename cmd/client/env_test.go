@@ -15,7 +15,7 @@ import (
 func TestEnv_givesAShellWhatReachesTheHostdOfThisMachine(t *testing.T) {
 	t.Parallel()
 	env, path := alone(t)
-	require.NoError(t, bus.WriteLocal(path, bus.Local{URL: "nats://127.0.0.1:5222", Token: "it's a secret", PID: os.Getpid()}))
+	require.NoError(t, bus.WriteLocal(path, bus.LocalServer{URL: "nats://127.0.0.1:5222", Token: "it's a secret", PID: os.Getpid()}))
 	r := runClient(t, env, "env")
 	require.Zero(t, r.code, r.err)
 	require.Equal(t, "export NATS_URL=nats://127.0.0.1:5222\nexport NATS_TOKEN='it'\\''s a secret'\n", r.out)
@@ -31,7 +31,7 @@ func TestEnv_givesAShellWhatReachesTheHostdOfThisMachine(t *testing.T) {
 func TestEnv_isReadBackAsItWas(t *testing.T) {
 	t.Parallel()
 	vars := map[string]string{}
-	for _, v := range environment(bus.Options{
+	for _, v := range envVariables(bus.Options{
 		URL: "u", Creds: "c", NKey: "n", User: "me", Password: "p", Token: "t", JWT: "j", Seed: "s",
 		CertFile: "cert", KeyFile: "key", CAFile: "ca", InboxPrefix: "in",
 	}) {

@@ -10,54 +10,40 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/internal/cli"
+	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/mesh/shape"
 )
-
-// until reads lines until one has a text.
-func (b *background) until(t *testing.T, text string) string {
-	t.Helper()
-	for {
-		if l := b.next(t); strings.Contains(l, text) {
-			return l
-		}
-	}
-}
 
 func TestEvents_showWhatHappensAndWhatHasFailed(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
-	leave, err := startHost(t.Context(), c.url, "secret", "b")
-	require.NoError(t, err)
+	c.host(t, "b")
 	all, procs := start(t, c.env, "events", "-f", "-o", "ndjson"), start(t, c.env, "events", "-f", "-v", "--kind", "proc", "--mesh", "demo")
-	for line := ""; !strings.Contains(line, `"kind":"host"`); { // until it listens
+	for !strings.Contains(all.Out.String(), `"kind":"host"`) { // until it listens
 		c.ok(t, "hosts", "cordon", "a")
 		c.ok(t, "hosts", "uncordon", "a")
-		select {
-		case line = <-all.lines:
-		default:
-		}
 	}
 	c.ok(t, "hosts", "cordon", "a")
-	cordoned := decode[actor.Event](t, all.until(t, `"step":"host.cordon"`))
+	cordoned := decode[actor.Event](t, all.Out.Find(t, `"step":"host.cordon"`))
 	require.Equal(t, "cordoned", cordoned.Status, "as it is now")
-	require.NoError(t, leave())
-	require.Contains(t, []string{"host.left", "host.dead"}, decode[actor.Event](t, all.until(t, `,"host":"b-`)).Step)
+	c.leave[1]()
+	require.Contains(t, []string{"host.left", "host.dead"}, decode[actor.Event](t, all.Out.Find(t, `,"host":"b-`)).Step)
 	c.ok(t, "hosts", "uncordon", "a")
 	_, up := c.up(t, "demo", "--per-host", "gpu=2")
-	require.Equal(t, up.Mesh, decode[actor.Event](t, all.until(t, `"step":"mesh.spawn.success"`)).Mesh)
+	require.Equal(t, up.Mesh, decode[actor.Event](t, all.Out.Find(t, `"step":"mesh.spawn.success"`)).Mesh)
 	c.kill(t, "demo", "gpu=1")
-	require.Equal(t, 9, decode[actor.Event](t, all.until(t, `"step":"proc.exit.signal"`)).Signal)
-	require.Regexp(t, `^\d\d:\d\d:\d\d proc  demo \[host=0,gpu=1\] failed (proc\.exit\.signal )?on a: killed by signal 9`, procs.until(t, " failed "))
-	require.Contains(t, procs.next(t), "about: "+up.Mesh+"/1.0")
-	require.Contains(t, procs.next(t), "host: a-")
-	require.Contains(t, procs.next(t), "signal: 9")
+	require.Equal(t, 9, decode[actor.Event](t, all.Out.Find(t, `"step":"proc.exit.signal"`)).Signal)
+	require.Regexp(t, `^\d\d:\d\d:\d\d proc  demo \[host=0,gpu=1\] failed (proc\.exit\.signal )?on a: killed by signal 9`, procs.Out.Find(t, " failed "))
+	require.Contains(t, procs.Out.Line(t), "about: "+up.Mesh+"/1.0")
+	require.Contains(t, procs.Out.Line(t), "host: a-")
+	require.Contains(t, procs.Out.Line(t), "signal: 9")
 
 	require.Eventually(t, func() bool {
 		return strings.Contains(c.ok(t, "events"), "demo [host=0,gpu=1] failed")
-	}, 60*time.Second, 50*time.Millisecond, "its owner remembers")
+	}, testkit.Patience, 50*time.Millisecond, "its owner remembers")
 	require.Empty(t, decode[[]actor.Event](t, c.ok(t, "events", "--mesh", "other", "-o", "json")))
-	require.Zero(t, all.exit(t, os.Interrupt), all.stderr)
-	require.Zero(t, procs.exit(t, os.Interrupt), procs.stderr)
+	require.Zero(t, exit(t, all, os.Interrupt), all.Err)
+	require.Zero(t, exit(t, procs, os.Interrupt), procs.Err)
 	for _, args := range [][]string{{"--kind", "thing"}, {"--mesh", "a b"}, {"demo"}} {
 		r := c.client(t, append([]string{"events"}, args...)...)
 		require.Equal(t, cli.ExitUsage, r.code, "%v: %s", args, r.err)
@@ -75,7 +61,7 @@ func TestEvents_sayInOneLineWhatItBeganWithAndTheRestBehindIt(t *testing.T) {
 	a := &app{}
 	v := a.newEventView(nil, true)
 	v.extents[e.Mesh] = shape.Of("host", 2).With("gpu", 2)
-	require.Equal(t, "host=1,gpu=0", v.place(t.Context(), e))
+	require.Equal(t, "host=1,gpu=0", v.position(t.Context(), e))
 	require.Equal(t, "05:06:07 actor trainer [host=1,gpu=0] counter failed rank.drop on b: it broke … ← actor failed: first", v.line(e, "host=1,gpu=0"))
 	require.Equal(t, []string{
 		"about: demo-000000000000m/2.0/counter-000000000000n (type counter), at " + at.Format(time.RFC3339Nano), "host: b-000000000000b", "exit code: 3",
@@ -83,12 +69,14 @@ func TestEvents_sayInOneLineWhatItBeganWithAndTheRestBehindIt(t *testing.T) {
 	}, details(e))
 	own := e
 	own.Kind, own.Point = actor.KindMesh, "host=1/2,gpu=0/2"
-	require.Equal(t, "host=1,gpu=0", v.place(t.Context(), own), "a controller tells what became of a rank")
+	require.Equal(t, "host=1,gpu=0", v.position(t.Context(), own), "a controller tells what became of a rank")
 	own.Point = ""
-	require.Empty(t, v.place(t.Context(), own), "or of its mesh")
+	require.Empty(t, v.position(t.Context(), own), "or of its mesh")
 	e.Count = 2
-	require.Equal(t, "host=1,gpu=*", v.place(t.Context(), e))
-	v.looked = time.Now()
+	require.Equal(t, "host=1,gpu=*", v.position(t.Context(), e))
+	v.refreshedAt = time.Now()
 	e.Mesh = "gone-000000000000m"
-	require.Equal(t, "2 3", v.place(t.Context(), e), "its mesh is not known, and hosts were asked a moment ago")
+	require.Equal(t, "2-3", v.position(t.Context(), e), "its mesh is not known, and hosts were asked a moment ago")
+	e.Rank, e.Count = 1000, 1<<40
+	require.Equal(t, "1000-1099511628775", v.position(t.Context(), e), "whoever says so is shown in a few bytes")
 }

@@ -12,18 +12,18 @@ import (
 	"github.com/castnet-io/castnet/mesh/shape"
 )
 
-// explanation says why a mesh is as it is; its JSON names are stable.
+// explanation explains the state of a mesh. Its JSON names are stable.
 type explanation struct {
-	Mesh   string   `json:"mesh"`
-	Phase  string   `json:"phase"`
-	Well   bool     `json:"well"` // every rank runs, and nothing threatens that
-	Answer string   `json:"answer"`
-	Causes []cause  `json:"causes"` // the root first
-	Next   []string `json:"next"`   // what will become of it
-	Todo   []string `json:"todo"`
+	Mesh    string   `json:"mesh"`
+	Phase   string   `json:"phase"`
+	Healthy bool     `json:"well"` // every rank runs and no problem is known
+	Answer  string   `json:"answer"`
+	Causes  []cause  `json:"causes"` // root cause first
+	Next    []string `json:"next"`   // next automatic steps
+	Todo    []string `json:"todo"`
 }
 
-// cause is one thing that is wrong.
+// cause is one problem.
 type cause struct {
 	What       string    `json:"what"` // host, owner, rank or actor
 	Region     string    `json:"region,omitempty"`
@@ -33,37 +33,37 @@ type cause struct {
 	StderrTail []string  `json:"stderr_tail,omitempty"`
 }
 
-// String is a cause in one line.
+// String formats a cause in one line.
 func (c cause) String() string {
 	text := shorten(c.Why, 200)
 	if c.Region != "" && c.What != "host" {
 		text = fmt.Sprintf("[%s] %s", c.Region, text)
 	}
 	if c.Ranks > 0 && c.What == "host" {
-		text += fmt.Sprintf("; it has %s [%s]", count(c.Ranks, "rank"), c.Region)
+		text += fmt.Sprintf("; it has %s [%s]", pluralize(c.Ranks, "rank"), c.Region)
 	}
 	if !c.Since.IsZero() {
-		text += fmt.Sprintf(" (%s ago)", age(time.Since(c.Since)))
+		text += fmt.Sprintf(" (%s ago)", formatAge(time.Since(c.Since)))
 	}
 	return text
 }
 
-// explain says why the mesh is not running. It is pure: what is known is in the view.
-func (v meshView) explain() explanation {
+// explanation explains why the mesh is not running. It is a pure function of the view.
+func (v meshView) explanation() explanation {
 	x := explanation{Mesh: v.Mesh, Phase: v.Phase, Causes: []cause{}, Next: []string{}, Todo: []string{}}
 	for _, found := range [][]cause{v.hostCauses(), v.ownerCauses(), v.rankCauses(), v.actorCauses()} {
 		x.Causes = append(x.Causes, found...)
 	}
-	x.Well = v.Phase == agent.Running.String() && len(x.Causes) == 0
-	x.Answer = v.answer(x.Well)
-	if !x.Well {
-		x.Next, x.Todo = append(x.Next, v.next()...), append(x.Todo, v.todo()...)
+	x.Healthy = v.Phase == agent.Running.String() && len(x.Causes) == 0
+	x.Answer = v.summary(x.Healthy)
+	if !x.Healthy {
+		x.Next, x.Todo = append(x.Next, v.nextSteps()...), append(x.Todo, v.suggestions()...)
 	}
 	return x
 }
 
-// answer is the explanation in one line.
-func (v meshView) answer(well bool) string {
+// summary is the explanation in one line.
+func (v meshView) summary(well bool) string {
 	n := map[string]int{}
 	for _, r := range v.Statuses {
 		n[r.Status] += r.Ranks
@@ -71,12 +71,12 @@ func (v meshView) answer(well bool) string {
 	running := agent.Running.String()
 	switch {
 	case well:
-		text := fmt.Sprintf("%s is running: %s", v.Mesh, all(v.Ranks))
+		text := fmt.Sprintf("%s is running: %s", v.Mesh, allRanksText(v.Ranks))
 		if v.NoActors != "" {
-			text += ", with no actors " + v.where(v.NoActors)
+			text += ", with no actors " + v.describeRegion(v.NoActors)
 		}
 		return text
-	case v.World != nil && n[running] < v.Ranks: // the system controller says more than its ranks do
+	case v.World != nil && n[running] < v.Ranks: // the system controller knows more than the ranks
 	case v.Phase == running && n[running] == v.Ranks:
 		return fmt.Sprintf("%s is running, all of it, but", v.Mesh)
 	case v.Phase == running:
@@ -92,27 +92,27 @@ func (v meshView) answer(well bool) string {
 	if v.World != nil {
 		how = string(v.World.Status)
 	}
-	return fmt.Sprintf("%s is %s: of its %s %s", v.Mesh, how, count(v.Ranks, "rank"), strings.Join(parts, ", "))
+	return fmt.Sprintf("%s is %s: of its %s %s", v.Mesh, how, pluralize(v.Ranks, "rank"), strings.Join(parts, ", "))
 }
 
-// where is a region in a sentence.
-func (v meshView) where(region string) string {
+// describeRegion formats a region for a sentence.
+func (v meshView) describeRegion(region string) string {
 	if region == "*" {
 		return "in it"
 	}
 	return "on [" + region + "]"
 }
 
-func all(ranks int) string {
+func allRanksText(ranks int) string {
 	if ranks == 1 {
 		return "its one rank"
 	}
 	return fmt.Sprintf("all its %d ranks", ranks)
 }
 
-// hostCauses are hosts that are not known to be alive, dead ones first.
+// hostCauses returns the unhealthy hosts, dead ones first.
 func (v meshView) hostCauses() (out []cause) {
-	if v.over() && len(v.Failures) == 0 { // they have left since
+	if v.hasEnded() && len(v.Failures) == 0 { // they left after the end
 		return nil
 	}
 	for i, h := range v.Hosts {
@@ -135,23 +135,23 @@ func (v meshView) hostCauses() (out []cause) {
 	return out
 }
 
-// ownerCauses is an owner that does not answer for a mesh that lives.
+// ownerCauses returns the silent owner of a live mesh.
 func (v meshView) ownerCauses() []cause {
-	if v.Owner.Answers || v.over() {
+	if v.Owner.Answers || v.hasEnded() {
 		return nil
 	}
 	return []cause{{What: "owner", Why: "its owner is silent: " + v.Owner.Why}}
 }
 
-// rankCauses are the ends of ranks, those that were first at the front, and then why others do not run. Who
-// has ended alike is one.
+// rankCauses returns the ends of ranks, the earliest first, and then other reasons. Equal ends are
+// one cause.
 func (v meshView) rankCauses() (out []cause) {
 	ranks := map[string][]int{}
 	for _, f := range v.Failures {
-		if v.byHost(f) {
+		if v.isCausedByHost(f) {
 			continue
 		}
-		why := f.why()
+		why := f.describe()
 		if ranks[why] == nil {
 			out = append(out, cause{What: "rank", Why: why, Since: f.At, StderrTail: f.StderrTail})
 		}
@@ -163,7 +163,7 @@ func (v meshView) rankCauses() (out []cause) {
 	}
 	for _, r := range v.Statuses {
 		switch {
-		case r.Status == agent.Failed.String(), r.Reason == noHost, v.hostSays(r.Reason): // told of above
+		case r.Status == agent.Failed.String(), r.Reason == noHostReason, v.isHostReason(r.Reason): // reported above
 		case r.Status == agent.Running.String() && r.Reason == "":
 		default:
 			out = append(out, cause{What: "rank", Region: r.Region, Ranks: r.Ranks, Why: strings.TrimSuffix(r.Status+": "+r.Reason, ": ")})
@@ -172,23 +172,23 @@ func (v meshView) rankCauses() (out []cause) {
 	return out
 }
 
-// byHost reports whether a rank has failed for its host did, which is a cause of its own.
-func (v meshView) byHost(f failure) bool {
+// isCausedByHost reports whether a rank failed with its host, a cause of its own.
+func (v meshView) isCausedByHost(f failure) bool {
 	return f.ExitCode == nil && f.Signal == 0 && slices.ContainsFunc(v.Hosts, func(h hostView) bool {
 		return h.ID == f.Host && h.State != hostAlive &&
 			(strings.HasPrefix(f.Reason, "host "+hostLabel(h.ID)+" is ") || strings.HasPrefix(f.Reason, "host "+h.ID+" is "))
 	})
 }
 
-// hostSays reports whether a reason is about a host that is in trouble.
-func (v meshView) hostSays(reason string) bool {
-	return slices.ContainsFunc(v.trouble(), func(h hostView) bool {
+// isHostReason reports whether a reason names an unhealthy host.
+func (v meshView) isHostReason(reason string) bool {
+	return slices.ContainsFunc(v.unhealthyHosts(), func(h hostView) bool {
 		return strings.HasPrefix(reason, "its host "+hostLabel(h.ID)+" is ")
 	})
 }
 
-// why is the end of a rank in one line.
-func (f failure) why() string {
+// describe formats the end of a rank in one line.
+func (f failure) describe() string {
 	text := cmp.Or(f.Reason, "it failed")
 	switch {
 	case f.OOM:
@@ -204,7 +204,7 @@ func (f failure) why() string {
 	return "failed: " + text
 }
 
-// actorCauses are actors that do not run in procs that do.
+// actorCauses returns ended actors in running procs.
 func (v meshView) actorCauses() (out []cause) {
 	for _, x := range v.Actors {
 		for _, r := range x.Statuses {
@@ -217,31 +217,32 @@ func (v meshView) actorCauses() (out []cause) {
 	return out
 }
 
-// over reports whether every rank has ended for good; of a world the system controller says what becomes of it.
-func (v meshView) over() bool {
+// hasEnded reports whether every rank has ended for good. For a world the system controller
+// decides.
+func (v meshView) hasEnded() bool {
 	return v.World == nil && (v.Phase == agent.Stopped.String() || v.Phase == agent.Failed.String())
 }
 
-// next is what will become of the mesh by itself.
-func (v meshView) next() (out []string) {
-	if v.over() {
+// nextSteps returns the next automatic steps.
+func (v meshView) nextSteps() (out []string) {
+	if v.hasEnded() {
 		return []string{"nothing: it has ended, and its hosts remember it for a while"}
 	}
 	if !v.Owner.Answers {
 		if v.Lease == 0 {
-			return append(out, "no host knows of a lease: what lives goes on until `client stop`")
+			return append(out, "no host knows of a lease: what lives goes on until `castnet stop`")
 		}
-		return append(out, "its lease "+v.leaseText())
+		return append(out, "its lease "+v.describeLease())
 	}
 	if w := v.World; w != nil {
-		return append(out, w.next())
+		return append(out, w.nextStep())
 	}
-	for _, l := range v.Later {
-		if l.Doing != "" {
-			out = append(out, fmt.Sprintf("[%s] %s, in generation %d (restart %d; %s)", l.Point, l.doing(), l.Gen, l.Tries, v.Policy))
+	for _, l := range v.RestartedRanks {
+		if l.RestartPhase != "" {
+			out = append(out, fmt.Sprintf("[%s] %s, in generation %d (restart %d; %s)", l.Point, l.describePhase(), l.Gen, l.Restarts, v.Policy))
 		}
 	}
-	for _, h := range v.trouble() {
+	for _, h := range v.unhealthyHosts() {
 		if h.State == "suspect" || h.State == "unknown" {
 			out = append(out, fmt.Sprintf("host %s is being asked: it is alive again, or dead, within seconds", hostLabel(h.ID)))
 		}
@@ -255,34 +256,34 @@ func (v meshView) next() (out []string) {
 	return out
 }
 
-// next is what will become of a world by itself.
-func (w worldView) next() string {
+// nextStep returns the next automatic step for a world.
+func (w worldView) nextStep() string {
 	switch {
 	case w.Ending != "":
 		return "it is being stopped: " + w.Ending
-	case w.Status == worlds.Unhealthy && w.Reason != "":
-		return "it waits for who is missing; a world one of whose procs has ended is stopped and removed (world.eviction); now: " + w.Reason
+	case w.Status == worlds.StatusUnhealthy && w.Reason != "":
+		return "it waits for who is missing; a world one of whose procs has ended is stopped and removed (world.eviction-timeout); now: " + w.Reason
 	}
 	return "nothing: it is " + string(w.Status)
 }
 
-// todo is what a person can do about it.
-func (v meshView) todo() (out []string) {
+// suggestions returns possible actions of a person.
+func (v meshView) suggestions() (out []string) {
 	if len(v.Failures) > 0 {
 		var ranks []int
 		for _, f := range v.Failures {
-			if !v.byHost(f) {
+			if !v.isCausedByHost(f) {
 				ranks = append(ranks, f.Rank)
 			}
 		}
 		if len(ranks) > 0 {
 			first := slices.Min(ranks)
-			out = append(out, fmt.Sprintf("read what the first of them printed: client logs %s", shellQuote(v.Mesh+"["+pointOf(v.base, first)+"]")))
+			out = append(out, fmt.Sprintf("read what the first of them printed: castnet logs %s", shellQuote(v.Mesh+"["+formatPoint(v.base, first)+"]")))
 		}
 	}
 	for i, h := range v.Hosts {
 		switch {
-		case h.State == hostAlive, v.over() && len(v.Failures) == 0:
+		case h.State == hostAlive, v.hasEnded() && len(v.Failures) == 0:
 		case h.State == hostMissing:
 			out = append(out, fmt.Sprintf("start a hostd with --world %s --host-rank %d", v.Label, i))
 		case v.World != nil:
@@ -292,10 +293,10 @@ func (v meshView) todo() (out []string) {
 		}
 	}
 	switch {
-	case v.over():
+	case v.hasEnded():
 		out = append(out, "start it again: a mesh that has ended does not come back")
 	case !v.Owner.Answers:
-		out = append(out, "end it now, and start its program again: client stop "+v.Mesh)
+		out = append(out, "end it now, and start its program again: castnet stop "+v.Mesh)
 	}
 	return out
 }

@@ -11,35 +11,35 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// read is a flag whose value is read by a function that says what it expected.
-type read[T any] struct {
-	into *T
-	by   func(string) (T, error)
-	kind string // what help calls the value
-	text string
+// funcFlag is a flag with a parse function, whose errors name the expected form.
+type funcFlag[T any] struct {
+	target *T
+	parse  func(string) (T, error)
+	kind   string // value name in the help
+	text   string
 }
 
-// readFlag adds such a flag.
-func readFlag[T any](fs *pflag.FlagSet, into *T, name, kind, usage string, by func(string) (T, error)) {
-	fs.Var(&read[T]{into: into, by: by, kind: kind}, name, usage)
+// addFlag adds such a flag.
+func addFlag[T any](fs *pflag.FlagSet, into *T, name, kind, usage string, by func(string) (T, error)) {
+	fs.Var(&funcFlag[T]{target: into, parse: by, kind: kind}, name, usage)
 }
 
-// Set makes it a flag.
-func (r *read[T]) Set(text string) error {
-	v, err := r.by(text)
+// Set implements pflag.Value.
+func (r *funcFlag[T]) Set(text string) error {
+	v, err := r.parse(text)
 	if err != nil {
 		return err
 	}
-	*r.into, r.text = v, text
+	*r.target, r.text = v, text
 	return nil
 }
 
-func (r *read[T]) String() string { return r.text }
+func (r *funcFlag[T]) String() string { return r.text }
 
-// Type is what help calls the flag's value.
-func (r *read[T]) Type() string { return r.kind }
+// Type returns the value name in the help.
+func (r *funcFlag[T]) Type() string { return r.kind }
 
-// readCount reads how many of something there are.
+// readCount parses a number of things.
 func readCount(text string) (int, error) {
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 {
@@ -48,8 +48,8 @@ func readCount(text string) (int, error) {
 	return n, nil
 }
 
-// readPause reads a time that passes.
-func readPause(text string) (time.Duration, error) {
+// readPositiveDuration parses a positive duration.
+func readPositiveDuration(text string) (time.Duration, error) {
 	d, err := time.ParseDuration(text)
 	if err != nil || d <= 0 {
 		return 0, fmt.Errorf("want a duration of more than 0, such as 500ms or 5s")
@@ -57,7 +57,7 @@ func readPause(text string) (time.Duration, error) {
 	return d, nil
 }
 
-// readPercent reads a part of a region.
+// readPercent parses a percentage of a region.
 func readPercent(text string) (float64, error) {
 	digits, ok := strings.CutSuffix(text, "%")
 	v, err := strconv.ParseFloat(digits, 64)
@@ -67,7 +67,7 @@ func readPercent(text string) (float64, error) {
 	return v, nil
 }
 
-// readSeed reads what a sample is drawn with.
+// readSeed parses the seed of a sample.
 func readSeed(text string) (uint64, error) {
 	n, err := strconv.ParseUint(text, 10, 64)
 	if err != nil {
@@ -76,11 +76,11 @@ func readSeed(text string) (uint64, error) {
 	return n, nil
 }
 
-// readLabel reads the name of a dimension; whether the mesh has it is seen when that is found.
+// readLabel parses the name of a dimension. The mesh is checked later.
 func readLabel(text string) (string, error) { return text, subjects.CheckLabel("dimension", text) }
 
-// readOne reads one of some words.
-func readOne(words ...string) func(string) (string, error) {
+// readChoice parses one of some words.
+func readChoice(words ...string) func(string) (string, error) {
 	return func(text string) (string, error) {
 		for _, w := range words {
 			if text == w {

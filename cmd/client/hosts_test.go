@@ -3,12 +3,14 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/agent/host"
 	"github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/internal/cli"
 )
@@ -33,9 +35,9 @@ func TestHosts_areCordonedDrainedAndShutDown(t *testing.T) {
 	c.ok(t, "hosts", "uncordon", "a")
 
 	c.up(t, "demo", "--per-host", "gpu=2")
-	drained := decode[[]deedRecord](t, c.ok(t, "hosts", "drain", "b", "--grace", "2s", "--at-once", "2", "-o", "json"))
+	drained := decode[[]hostActionRecord](t, c.ok(t, "hosts", "drain", "b", "--grace", "2s", "--max-concurrent", "2", "-o", "json"))
 	require.Len(t, drained, 1)
-	require.Equal(t, deedRecord{Host: "b", ID: drained[0].ID, Result: "drained", Asked: 2, Ended: 2}, drained[0])
+	require.Equal(t, hostActionRecord{Host: "b", ID: drained[0].ID, Result: "drained", Asked: 2, Ended: 2}, drained[0])
 	mode("a open, b open, c open")
 	require.Equal(t, "HOST  RESULT     PROCS\nb     shut down  0 ended\nc     shut down  2 ended\n", c.ok(t, "hosts", "shutdown", "c", "b", "--grace", "2s"))
 	again := c.client(t, "hosts", "shutdown", "c", "a", "--timeout", "5s")
@@ -45,13 +47,9 @@ func TestHosts_areCordonedDrainedAndShutDown(t *testing.T) {
 func TestHosts_arePickedByLabelsAndCompleted(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
-	stop, err := startLabelledHost(t.Context(), c.url, "secret", "n1", map[string]string{"zone": "a", "disk": "nvme"})
-	require.NoError(t, err)
-	c.stop = append(c.stop, stop)
-	stop, err = startLabelledHost(t.Context(), c.url, "secret", "n2", map[string]string{"zone": "b"})
-	require.NoError(t, err)
-	c.stop = append(c.stop, stop)
-
+	for label, labels := range map[string]map[string]string{"n1": {"zone": "a", "disk": "nvme"}, "n2": {"zone": "b"}} {
+		c.host(t, label, func(o *host.Options) { o.Labels = labels })
+	}
 	require.Regexp(t, `(?m)^HOST .* VERSION +LABELS\nn1 .* disk=nvme,zone=a\nn2 .* zone=b$`, c.ok(t, "hosts"))
 	picked := decode[[]agent.HostInfo](t, c.ok(t, "hosts", "--label", "zone=a,disk=nvme", "-o", "json"))
 	require.Len(t, picked, 1)
@@ -66,7 +64,7 @@ func TestHosts_arePickedByLabelsAndCompleted(t *testing.T) {
 		{cli.ExitNotFound, `host "n3" does not exist; there is n1, n2`, []string{"hosts", "drain", "n1", "n3"}},
 		{cli.ExitUsage, "want KEY=VALUE", []string{"hosts", "--label", "zone"}},
 		{cli.ExitUsage, "drain which hosts? want their labels", []string{"hosts", "drain"}},
-		{cli.ExitUsage, "want a whole number from 1 to 256", []string{"hosts", "drain", "n1", "--at-once", "257"}},
+		{cli.ExitUsage, "want a whole number from 1 to 256", []string{"hosts", "drain", "n1", "--max-concurrent", "257"}},
 		{cli.ExitUsage, "want a duration", []string{"hosts", "shutdown", "n1", "--grace", "soon"}},
 		{cli.ExitUsage, "unknown flag: --grace", []string{"hosts", "cordon", "n1", "--grace", "1s"}},
 	} {
@@ -86,7 +84,7 @@ func TestHosts_arePickedByLabelsAndCompleted(t *testing.T) {
 func TestSpawn_passesOverHostsThatTakeNoProcs(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b")
-	c.system(t)
+	c.System(t, "s")
 	c.ok(t, "hosts", "cordon", "b", "--reason", "new disks")
 	r := c.client(t, "spawn", "demo", "--detach", "-o", "ndjson")
 	require.Zero(t, r.code, r.err)
@@ -102,7 +100,7 @@ func TestSpawn_passesOverHostsThatTakeNoProcs(t *testing.T) {
 	c.ok(t, "hosts", "cordon", "a")
 	r = c.client(t, "spawn", "nowhere", "--detach")
 	require.Equal(t, cli.ExitFailure, r.code)
-	require.Equal(t, "client: hosts that take no procs: a is cordoned, b is cordoned (new disks)\n", r.err)
+	require.Equal(t, "castnet: hosts that take no procs: a is cordoned, b is cordoned (new disks)\n", r.err)
 	c.ok(t, "stop", "demo")
 }
 
@@ -110,11 +108,12 @@ func TestConfig_showsWhatCountsAndWhoSaidIt(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	file := filepath.Join(t.TempDir(), "castnet.yaml")
-	require.NoError(t, os.WriteFile(file, []byte("host.ready: 2m\n"), 0o600))
+	require.NoError(t, os.WriteFile(file, []byte("proc.ready-timeout: 2m\n"), 0o600))
+	c.env = slices.DeleteFunc(c.env, func(v string) bool { return strings.HasPrefix(v, "CASTNET_DELIVERY_") })
 	own := c.ok(t, "config", "show", "--changed", "--config", file)
-	require.Regexp(t, `^KEY +VALUE +FROM +DEFAULT +VARIABLE\nhost\.ready +2m +\S+castnet\.yaml:1:1 +30s +CASTNET_HOST_READY\n$`, own)
+	require.Regexp(t, `^KEY +VALUE +FROM +DEFAULT +VARIABLE\nproc\.ready-timeout +2m +\S+castnet\.yaml:1:1 +30s +CASTNET_PROC_READY_TIMEOUT\n$`, own)
 	b, up := c.up(t, "demo", "--per-host", "gpu=2", "--config", file)
-	require.Regexp(t, `\nhost\.ready +2m +client +30s `, c.ok(t, "config", "show", "--changed", "demo[gpu=1]"))
+	require.Regexp(t, `\nproc\.ready-timeout +2m +client +30s `, c.ok(t, "config", "show", "--changed", "demo[gpu=1]"))
 	entries := decode[[]config.Entry](t, c.ok(t, "config", "show", up.Mesh+"/0.0", "-o", "json"))
 	require.Len(t, entries, len(config.Keys()))
 	require.Empty(t, decode[[]config.Entry](t, c.ok(t, "config", "show", "--host", "a", "--changed", "-o", "json")))
@@ -133,5 +132,5 @@ func TestConfig_showsWhatCountsAndWhoSaidIt(t *testing.T) {
 		require.Equal(t, row.code, r.code, "%v: %s", row.args, r.err)
 		require.Contains(t, r.err, row.why)
 	}
-	require.Zero(t, b.exit(t, os.Interrupt), b.stderr)
+	require.Zero(t, exit(t, b, os.Interrupt), b.Err)
 }

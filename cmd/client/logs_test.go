@@ -9,6 +9,7 @@ import (
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/internal/cli"
+	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/mesh/shape"
 )
@@ -23,30 +24,26 @@ func TestLogs_followMergesAndEndsWithTheMesh(t *testing.T) {
 	folded := "[*] [2 similar lines] one from 0…1\n[host=0,gpu=1] alone from 1\n[* stderr] 2× ouch\n"
 	require.Equal(t, folded, c.ok(t, "logs", "demo", "--merge"))
 
-	merged := start(t, c.env, "logs", "demo", "-f", "--tail", "0", "--merge", "--window", "20s")
+	merged := start(t, c.env, "logs", "demo", "-f", "--tail", "0", "--merge", "--merge-window", "20s")
 	plain := start(t, c.env, "logs", "demo[gpu=1]", "-f", "--tail", "1")
-	require.Equal(t, "[host=0,gpu=1] alone from 1", plain.next(t), "it follows")
-	require.Equal(t, "[host=0,gpu=1 stderr] ouch", plain.next(t))
+	require.Equal(t, "[host=0,gpu=1] alone from 1", plain.Out.Line(t), "it follows")
+	require.Equal(t, "[host=0,gpu=1 stderr] ouch", plain.Out.Line(t))
 	for !t.Failed() { // until both follow; what all ranks have printed waits for no window
 		c.ok(t, "cast", "demo", "talker", "talk", `"two"`)
-		if len(merged.lines) > 0 {
+		if merged.Out.Unread() != "" {
 			break
 		}
 	}
-	require.Equal(t, "[*] [2 similar lines] two from 0…1", merged.next(t))
-	require.Equal(t, "[host=0,gpu=1] two from 1", plain.next(t))
+	require.Equal(t, "[*] [2 similar lines] two from 0…1", merged.Out.Line(t))
+	require.Equal(t, "[host=0,gpu=1] two from 1", plain.Out.Line(t))
 	c.ok(t, "call", "demo[gpu=1]", "talker", "talk", `"last"`)
 	c.ok(t, "stop", "demo")
-	for _, b := range []*background{merged, plain} {
-		require.Zero(t, b.exit(t, nil), b.stderr)
-		var rest []string
-		for line := range b.lines {
-			rest = append(rest, line)
-		}
-		require.Contains(t, rest, "[host=0,gpu=1] last from 1")
+	for _, b := range []*testkit.Process{merged, plain} {
+		require.Zero(t, b.Exit(t), b.Err)
+		b.Out.Find(t, "[host=0,gpu=1] last from 1")
 	}
-	require.Equal(t, "demo has ended: 2 procs stopped\n", merged.stderr.String())
-	require.Equal(t, "demo[gpu=1] has ended: 1 proc stopped\n", plain.stderr.String())
+	require.Equal(t, "demo has ended: 2 procs stopped\n", merged.Err.String())
+	require.Equal(t, "demo[gpu=1] has ended: 1 proc stopped\n", plain.Err.String())
 
 	require.Contains(t, c.ok(t, "logs", "demo[gpu=1]", "--tail", "1"), "[host=0,gpu=1] last from 1\n", "kept after death")
 	r := c.client(t, "logs", up.Mesh, "-f", "--tail", "1", "-o", "ndjson")
@@ -62,19 +59,19 @@ func TestLogs_followSaysThatProcsFailed(t *testing.T) {
 	c.up(t, "--per-host", "gpu=2", "--command", os.Args[0], "--actor", "talker")
 	b := start(t, c.env, "logs", "demo[gpu=0]", "-f")
 	c.kill(t, "demo", "gpu=0")
-	require.Zero(t, b.exit(t, nil), b.stderr)
-	require.Equal(t, "demo[gpu=0] has ended: 1 of 1 proc failed\n", b.stderr.String())
+	require.Zero(t, b.Exit(t), b.Err)
+	require.Equal(t, "demo[gpu=0] has ended: 1 of 1 proc failed\n", b.Err.String())
 }
 
 func TestLogs_followGoesOnWithTheNextGeneration(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	again := mesh.Policy{Recovery: mesh.Restart}
-	p := c.own(t, mesh.Spawning{Name: "demo", PerHost: shape.Of("gpu", 1), Command: mesh.Command{Path: os.Args[0]}, Policy: again})
-	talkers, err := mesh.SpawnActors(t.Context(), p, talkerType, mesh.ActorSpawning[actor.None]{Label: "talker", Policy: again})
+	p := c.own(t, mesh.SpawnSpec{Name: "demo", PerHost: shape.Of("gpu", 1), Command: mesh.Command{Path: os.Args[0]}, Policy: again})
+	talkers, err := mesh.SpawnActors(t.Context(), p, talkerType, mesh.ActorSpawnSpec[actor.None]{Label: "talker", Policy: again})
 	require.NoError(t, err)
 	b := start(t, c.env, "logs", "demo", "-f", "--tail", "0")
-	for len(b.lines) == 0 && !t.Failed() { // until it follows
+	for b.Out.Unread() == "" && !t.Failed() { // until it follows
 		c.ok(t, "cast", "demo", "talker", "talk", `"first"`)
 	}
 	c.kill(t, "demo", "gpu=0") // the only rank: for a moment all have ended
@@ -85,12 +82,12 @@ func TestLogs_followGoesOnWithTheNextGeneration(t *testing.T) {
 		}
 	}
 	c.ok(t, "cast", "demo", "talker", "talk", `"second"`)
-	for line := b.next(t); line != "[host=0,gpu=0] second from 0"; line = b.next(t) {
+	for line := b.Out.Line(t); line != "[host=0,gpu=0] second from 0"; line = b.Out.Line(t) {
 		require.Equal(t, "[host=0,gpu=0] first from 0", line)
 	}
 	require.NoError(t, p.Stop(t.Context()))
-	require.Zero(t, b.exit(t, nil), b.stderr)
-	require.Equal(t, "[host=0,gpu=0] runs again, as generation 1\ndemo has ended: 1 proc stopped\n", b.stderr.String())
+	require.Zero(t, b.Exit(t), b.Err)
+	require.Equal(t, "[host=0,gpu=0] runs again, as generation 1\ndemo has ended: 1 proc stopped\n", b.Err.String())
 }
 
 func TestLogs_followEndsWithAMeshWhoseOwnerIsGone(t *testing.T) {
@@ -98,13 +95,13 @@ func TestLogs_followEndsWithAMeshWhoseOwnerIsGone(t *testing.T) {
 	c := newCluster(t, "a")
 	up, _ := c.up(t, "--per-host", "gpu=2", "--actor", "echo", "--lease", "1s")
 	b := start(t, c.env, "logs", "demo", "-f")
-	require.NoError(t, up.cmd.Process.Kill())
-	require.Zero(t, b.exit(t, nil), b.stderr)
-	require.Equal(t, "demo has ended: 2 procs stopped\n", b.stderr.String())
+	up.Send(t, os.Kill)
+	require.Zero(t, b.Exit(t), b.Err)
+	require.Equal(t, "demo has ended: 2 procs stopped\n", b.Err.String())
 }
 
 func TestLogs_ranksWhoseHostIsGoneHaveEnded(t *testing.T) {
-	w := newEndWatch(nil, place{base: grid, region: grid.Region()})
+	w := newEndWatch(nil, resolvedTarget{base: grid, region: grid.Region()})
 	ends := func() map[int]string { return w.seen.ends(0) }
 	seen := []agent.State{{Rank: 0, Gen: 1, Status: agent.Status{Phase: agent.Running}}, {Rank: 1, Status: agent.Status{Phase: agent.Stopped}}}
 	absent := map[int]int{}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -21,9 +22,10 @@ import (
 	"github.com/castnet-io/castnet/agent/host"
 	"github.com/castnet-io/castnet/agent/proc"
 	"github.com/castnet-io/castnet/bus"
-	"github.com/castnet-io/castnet/bus/embed"
+	"github.com/castnet-io/castnet/cast/gateway"
 	"github.com/castnet-io/castnet/internal/builtin"
 	"github.com/castnet-io/castnet/internal/testkit"
+	"github.com/castnet-io/castnet/internal/testmesh"
 )
 
 // roleVar makes the tests' own binary the client.
@@ -56,89 +58,91 @@ var (
 type talker struct{}
 
 func talkerDef() actor.Def {
-	return talkerType.Made(func(*actor.Context, actor.None) (*talker, error) { return &talker{}, nil },
-		talk.By(func(_ *talker, ctx *actor.Context, what string) (actor.None, error) {
+	return talkerType.Define(func(*actor.Context, actor.None) (*talker, error) { return &talker{}, nil },
+		talk.Handle(func(_ *talker, ctx *actor.Context, what string) (actor.None, error) {
 			_, err := fmt.Println(what, "from", ctx.Point().Rank())
 			return actor.None{}, err
 		}),
-		grumble.By(func(_ *talker, _ *actor.Context, what string) (actor.None, error) {
+		grumble.Handle(func(_ *talker, _ *actor.Context, what string) (actor.None, error) {
 			_, err := fmt.Fprintln(os.Stderr, what)
 			return actor.None{}, err
 		}),
-		crash.By(func(*talker, *actor.Context, actor.None) (actor.None, error) { panic("crash test") }),
-		null.By(func(*talker, *actor.Context, actor.None) (*int, error) { return nil, nil }),
-		rank.By(func(_ *talker, ctx *actor.Context, _ actor.None) (int, error) { return ctx.Point().Rank(), nil }),
-		hang.By(func(_ *talker, ctx *actor.Context, _ actor.None) (actor.None, error) {
+		crash.Handle(func(*talker, *actor.Context, actor.None) (actor.None, error) { panic("crash test") }),
+		null.Handle(func(*talker, *actor.Context, actor.None) (*int, error) { return nil, nil }),
+		rank.Handle(func(_ *talker, ctx *actor.Context, _ actor.None) (int, error) { return ctx.Point().Rank(), nil }),
+		hang.Handle(func(_ *talker, ctx *actor.Context, _ actor.None) (actor.None, error) {
 			actor.Defer[actor.None](ctx) // never answers
 			return actor.None{}, nil
 		}))
 }
 
-// startHost starts a server where there is none, and a host on it.
-func startHost(ctx context.Context, url, token, label string) (func() error, error) {
-	return startLabelledHost(ctx, url, token, label, nil)
-}
-
-func startLabelledHost(ctx context.Context, url, token, label string, labels map[string]string) (func() error, error) {
-	o := bus.Options{URL: url, Token: token, Name: "host/" + label}
-	b, err := bus.Open(ctx, o)
+// startHost starts a host and its gateway, and returns what stops both.
+func startHost(ctx context.Context, url, token, label string, change ...func(*host.Options)) (*host.Host, func(context.Context) error, error) {
+	o := bus.Options{URL: url, Token: token}
+	named := o
+	named.Name = "host/" + label
+	b, err := bus.Open(ctx, named)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	h, err := host.Start(ctx, host.Options{
+	ho := host.Options{
 		Label: label, Bus: b, Settings: agent.BusSettings{URL: url, Token: token}, Log: zerolog.Nop(),
-		AllowUser: true, Builtin: []string{"proc"}, Version: "test", Labels: labels,
-	})
-	if err != nil {
-		return nil, err
+		AllowUser: true, Builtin: []string{"proc"}, Version: "test",
 	}
-	return func() error {
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-		defer cancel()
-		if err := h.Close(ctx); err != nil {
-			return err
-		}
-		return b.Close(ctx)
-	}, nil
+	for _, f := range change {
+		f(&ho)
+	}
+	h, err := host.Start(ctx, ho)
+	if err != nil {
+		return nil, nil, errors.Join(err, b.Close(ctx))
+	}
+	g, err := gateway.Start(ctx, gateway.Options{Label: label, Bus: &o})
+	if err != nil {
+		return nil, nil, errors.Join(err, h.Close(ctx), b.Close(ctx))
+	}
+	return h, func(ctx context.Context) error { return errors.Join(g.Close(ctx), h.Close(ctx), b.Close(ctx)) }, nil
 }
 
 // cluster is a server and hosts in the tests' own process.
 type cluster struct {
+	*testmesh.Cluster
 	env   []string
-	url   string
-	stop  []func() error
-	procs []int
+	leave []func() // ends a host each
+	procs []int    // that must be gone in the end
 }
 
 func newCluster(t *testing.T, labels ...string) *cluster {
 	t.Helper()
-	srv, err := embed.Start(t.Context(), embed.Options{Token: "secret"})
-	require.NoError(t, err)
-	t.Cleanup(srv.Shutdown)
-	dir := t.TempDir()
-	require.NoError(t, os.Chmod(dir, 0o700))
-	c := &cluster{url: srv.URL(), env: append(baseEnv(dir), "NATS_URL="+srv.URL(), "NATS_TOKEN=secret")}
-	for _, label := range labels {
-		stop, err := startHost(t.Context(), srv.URL(), "secret", label)
-		require.NoError(t, err)
-		c.stop = append(c.stop, stop)
-	}
+	c := &cluster{}
 	t.Cleanup(func() {
-		for _, stop := range c.stop {
-			require.NoError(t, stop())
-		}
 		for _, pid := range c.procs {
 			require.ErrorIs(t, syscall.Kill(pid, 0), syscall.ESRCH, "a proc was left")
 		}
 	})
+	c.Cluster = testmesh.Start(t)
+	dir := t.TempDir()
+	require.NoError(t, os.Chmod(dir, 0o700))
+	c.env = append(baseEnv(dir), "NATS_URL="+c.Server.URL(), "NATS_TOKEN="+c.Server.Token())
+	for _, label := range labels {
+		c.host(t, label)
+	}
 	return c
+}
+
+// host starts a host.
+func (c *cluster) host(t *testing.T, label string, change ...func(*host.Options)) *host.Host {
+	t.Helper()
+	h, stop, err := startHost(t.Context(), c.Server.URL(), c.Server.Token(), label, change...)
+	require.NoError(t, err)
+	c.leave = append(c.leave, testkit.Close(t, stop))
+	return h
 }
 
 // baseEnv is an environment in which nothing of the machine's own is found.
 func baseEnv(dir string) []string {
 	return []string{
 		roleVar + "=client", "PATH=" + os.Getenv("PATH"), "HOME=" + dir, "TMPDIR=" + os.TempDir(),
-		"XDG_RUNTIME_DIR=" + dir, "XDG_CONFIG_HOME=" + dir, "GOCOVERDIR=" + os.Getenv("GOCOVERDIR"),
+		"XDG_RUNTIME_DIR=" + dir, "XDG_CONFIG_HOME=" + dir, "CASTNET_DELIVERY_NO_RESPONDER_TIMEOUT=100ms", "GOCOVERDIR=" + os.Getenv("GOCOVERDIR"),
 	}
 }
 

@@ -1,35 +1,27 @@
 package main
 
 import (
-	"context"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
 	"github.com/castnet-io/castnet/agent"
-	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/controller"
 	"github.com/castnet-io/castnet/controller/worlds"
 	"github.com/castnet-io/castnet/internal/cli"
+	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/mesh/shape"
 	"github.com/castnet-io/castnet/subjects"
 )
 
 // own spawns procs that the tests' own process owns.
-func (c *cluster) own(t *testing.T, s mesh.Spawning) mesh.ProcMesh {
+func (c *cluster) own(t *testing.T, s mesh.SpawnSpec) mesh.ProcMesh {
 	t.Helper()
-	net, err := mesh.Connect(t.Context(), mesh.Options{Bus: &bus.Options{URL: c.url, Token: "secret"}, Log: zerolog.Nop()})
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-		defer cancel()
-		require.NoError(t, net.Close(ctx))
-	})
+	net := c.Connect(t)
 	hosts, err := net.Hosts(t.Context())
 	require.NoError(t, err)
 	if s.Command.Path == "" {
@@ -46,7 +38,7 @@ func (c *cluster) explained(t *testing.T, name string, enough func(explanation) 
 	require.Eventually(t, func() bool {
 		x = decode[explanation](t, c.ok(t, "explain", name, "-o", "json"))
 		return enough(x)
-	}, 60*time.Second, 50*time.Millisecond)
+	}, testkit.Patience, 50*time.Millisecond)
 	return x
 }
 
@@ -71,18 +63,18 @@ func TestMeshShow_saysWhatTheOwnerKnows(t *testing.T) {
 	require.Regexp(t, `(?m)^\[\*\] +4 +running +-$`, text)
 	require.Equal(t, up.Mesh+" is running: all its 4 ranks\n", c.ok(t, "explain", "demo"))
 	require.Equal(t, explanation{
-		Mesh: up.Mesh, Phase: "running", Well: true, Answer: up.Mesh + " is running: all its 4 ranks", Causes: []cause{}, Next: []string{}, Todo: []string{},
+		Mesh: up.Mesh, Phase: "running", Healthy: true, Answer: up.Mesh + " is running: all its 4 ranks", Causes: []cause{}, Next: []string{}, Todo: []string{},
 	}, decode[explanation](t, c.ok(t, "explain", "demo", "-o", "json")), "lists are there when they are empty")
 
 	c.kill(t, "demo", "host=1,gpu=0")
-	x := c.explained(t, "demo", func(x explanation) bool { return !x.Well })
+	x := c.explained(t, "demo", func(x explanation) bool { return !x.Healthy })
 	require.Len(t, x.Causes, 1, "%+v", x)
 	require.Equal(t, "host=1,gpu=0", x.Causes[0].Region)
 	require.Contains(t, x.Causes[0].Why, "killed by signal 9")
 	text = c.ok(t, "explain", "demo")
 	require.Contains(t, text, up.Mesh+" is running with 3 of its 4 ranks:\n  [host=1,gpu=0] failed: killed by signal 9")
 	require.Contains(t, text, "What happens next:\n  what has failed stays so (propagate); its owner was told\n")
-	require.Contains(t, text, "client logs '"+up.Mesh+"[host=1,gpu=0]'")
+	require.Contains(t, text, "castnet logs '"+up.Mesh+"[host=1,gpu=0]'")
 	v = decode[meshView](t, c.ok(t, "mesh", "show", "demo", "-o", "json"))
 	require.Equal(t, 9, v.Failures[0].Signal)
 }
@@ -92,8 +84,7 @@ func TestMeshShow_saysThatTheOwnerIsSilentAndWhatTheHostsSay(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	b, up := c.up(t, "demo", "--per-host", "gpu=2", "--lease", "45s")
-	require.NoError(t, b.cmd.Process.Signal(syscall.SIGKILL))
-	b.wait()
+	exit(t, b, syscall.SIGKILL)
 	v := decode[meshView](t, c.ok(t, "mesh", "show", "demo", "-o", "json"))
 	require.False(t, v.Owner.Answers)
 	require.Contains(t, v.Owner.Why, "is gone")
@@ -104,7 +95,7 @@ func TestMeshShow_saysThatTheOwnerIsSilentAndWhatTheHostsSay(t *testing.T) {
 	text := c.ok(t, "explain", "demo")
 	require.Regexp(t, up.Mesh+` is running, all of it, but:\n  its owner is silent: .* is gone\n`, text)
 	require.Regexp(t, `its lease runs out in \d+s: then the hosts stop its procs`, text)
-	require.Contains(t, text, "client stop "+up.Mesh)
+	require.Contains(t, text, "castnet stop "+up.Mesh)
 
 	c.ok(t, "stop", "demo")
 	text = c.ok(t, "explain", "demo")
@@ -115,19 +106,18 @@ func TestMeshShow_saysThatTheOwnerIsSilentAndWhatTheHostsSay(t *testing.T) {
 func TestExplain_saysWhenRanksStartAgainAndWhichHostIsGone(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b")
-	p := c.own(t, mesh.Spawning{
-		Name: "again", PerHost: shape.Of("gpu", 2), Policy: controller.Policy{Recovery: controller.Restart, Backoff: time.Hour, Max: time.Hour},
+	p := c.own(t, mesh.SpawnSpec{
+		Name: "again", PerHost: shape.Of("gpu", 2), Policy: controller.Policy{Recovery: controller.Restart, Backoff: time.Hour, MaxBackoff: time.Hour},
 	})
 	c.kill(t, "again", "host=0,gpu=1")
-	x := c.explained(t, "again", func(x explanation) bool { return !x.Well })
+	x := c.explained(t, "again", func(x explanation) bool { return !x.Healthy })
 	require.Contains(t, x.Answer, "is running with 3 of its 4 ranks")
 	require.Equal(t, "host=0,gpu=1", x.Causes[0].Region)
 	require.Contains(t, x.Causes[0].Why, "initializing: starts again: killed by signal 9")
 	require.Regexp(t, `^\[host=0,gpu=1\] starts in (59m|1h0m), in generation 1 \(restart 1; restart: each rank at most 3 times within 1m0s, after 1h0m0s to 1h0m0s\)$`, x.Next[0])
 	require.Regexp(t, `(?m)^\[host=0,gpu=1\] +1 +a +1 +starts in `, c.ok(t, "mesh", "show", "again"))
 
-	require.NoError(t, c.stop[1]())
-	c.stop = c.stop[:1]
+	c.leave[1]()
 	x = c.explained(t, "again", func(x explanation) bool { return x.Causes[0].What == "host" })
 	require.Equal(t, "host=1,gpu=*", x.Causes[0].Region)
 	require.Contains(t, x.Causes[0].Why, "host b is ")
@@ -139,7 +129,7 @@ func TestMeshShowAndExplain_refuseWhatTheyCannotLookUp(t *testing.T) {
 	t.Parallel()
 	none, c := newCluster(t), newCluster(t, "a")
 	for range 2 {
-		c.own(t, mesh.Spawning{Name: "twin", PerHost: shape.Of("gpu", 1)})
+		c.own(t, mesh.SpawnSpec{Name: "twin", PerHost: shape.Of("gpu", 1)})
 	}
 	for _, row := range []struct {
 		c    *cluster
@@ -180,7 +170,7 @@ func TestExplanation_putsTheRootCauseFirst(t *testing.T) {
 			{Rank: 3, Host: "b-000000000000b", Reason: "host b is dead: it said goodbye"},
 		},
 	}
-	x := v.explain()
+	x := v.explanation()
 	var lines []string
 	for _, c := range x.Causes {
 		lines = append(lines, c.String())
@@ -191,15 +181,15 @@ func TestExplanation_putsTheRootCauseFirst(t *testing.T) {
 	}, lines, "who failed for its host did is told of with the host")
 	require.Equal(t, []string{"one", "two"}, x.Causes[1].StderrTail)
 	require.Equal(t, "m-000000000000m is failed: of its 4 ranks 4 failed", x.Answer)
-	require.Contains(t, x.Todo[0], "client logs 'm-000000000000m[host=0,gpu=0]'")
+	require.Contains(t, x.Todo[0], "castnet logs 'm-000000000000m[host=0,gpu=0]'")
 }
 
 func TestMeshShow_saysOfARankThatWasStartedAgainHowItIsNow(t *testing.T) {
 	var out strings.Builder
-	a := &app{out: &out}
-	require.NoError(t, a.showLater([]laterRank{
-		{controller.Later{Gen: 3, Tries: 3, Cause: "killed"}, "gpu=0", "failed"},
-		{controller.Later{Gen: 1, Tries: 1, Cause: "killed", Doing: "starting"}, "gpu=1", "initializing"},
+	a := &app{stdout: &out}
+	require.NoError(t, a.showRestartedRanks([]restartedRank{
+		{controller.RankHistory{Gen: 3, Restarts: 3, Cause: "killed"}, "gpu=0", "failed"},
+		{controller.RankHistory{Gen: 1, Restarts: 1, Cause: "killed", RestartPhase: "starting"}, "gpu=1", "initializing"},
 	}))
 	require.Regexp(t, `(?m)^\[gpu=0\] +3 +- +3 +failed +killed$`, out.String())
 	require.Regexp(t, `(?m)^\[gpu=1\] +1 +- +1 +is being started +killed$`, out.String())
@@ -218,12 +208,12 @@ func TestExplanation_ofAMeshWithoutLeaseAndOfAWorldThatLacksHosts(t *testing.T) 
 		Mesh: "m-000000000000m", Ranks: 2, Phase: "running", base: one, perHost: 2, Owner: ownerView{Why: "gone"},
 		Statuses: []statusRun{{Region: "*", Ranks: 2, Status: "running"}},
 	}
-	require.Equal(t, []string{"no host knows of a lease: what lives goes on until `client stop`"}, v.explain().Next)
+	require.Equal(t, []string{"no host knows of a lease: what lives goes on until `castnet stop`"}, v.explanation().Next)
 	v = meshView{
-		Mesh: "w-000000000000m", Ranks: 2, Phase: "running", base: one, perHost: 1, Owner: ownerView{Answers: true}, World: &worldView{Status: worlds.Unhealthy},
+		Mesh: "w-000000000000m", Ranks: 2, Phase: "running", base: one, perHost: 1, Owner: ownerView{Answers: true}, World: &worldView{Status: worlds.StatusUnhealthy},
 		Statuses: []statusRun{{Region: "gpu=0", Ranks: 1, Status: "running"}, {Region: "gpu=1", Ranks: 1, Status: "not-exist"}},
 	}
-	require.Equal(t, "w-000000000000m is unhealthy: of its 2 ranks 1 not-exist, 1 running", v.explain().Answer)
+	require.Equal(t, "w-000000000000m is unhealthy: of its 2 ranks 1 not-exist, 1 running", v.explanation().Answer)
 }
 
 // The system controller knows the hosts of a world that have created nothing, and why.
@@ -239,17 +229,17 @@ func TestExplanation_ofAWorldKnowsHostsThatRunNothingOfIt(t *testing.T) {
 	proc := func(rank uint32, health worlds.Health, why string) worlds.ProcState {
 		return worlds.ProcState{ID: subjects.ProcID{Mesh: mesh, Rank: rank}, Health: health, Reason: why}
 	}
-	w := witnesses{
-		desc:   agent.Mesh{ID: mesh, Extent: shape.Of("x", 5), PerHost: 1, World: &agent.Share{World: "train", Count: 5}, Hosts: make([]subjects.HostID, 5)},
-		there:  []subjects.HostID{ids["here"], ids["slow"], ids["shut"]},
-		states: map[int]agent.State{0: {Rank: 0, Status: agent.Status{Phase: agent.Running}}},
+	w := inspection{
+		desc:      agent.Mesh{ID: mesh, Extent: shape.Of("x", 5), PerHost: 1, World: &agent.WorldShare{World: "train", Count: 5}, Hosts: make([]subjects.HostID, 5)},
+		liveHosts: []subjects.HostID{ids["here"], ids["slow"], ids["shut"]},
+		states:    map[int]agent.State{0: {Rank: 0, Status: agent.Status{Phase: agent.Running}}},
 		world: &worlds.WorldState{
-			Status: worlds.Unhealthy, Reason: "proc train/2.0: it is lost",
+			Status: worlds.StatusUnhealthy, Reason: "proc train/2.0: it is lost",
 			Hosts: []worlds.HostState{{Rank: 0, ID: ids["here"], Count: 1}, {Rank: 1, ID: ids["slow"], Count: 1}, {Rank: 2, ID: ids["gone"], Count: 1, Lost: "no heartbeat"}, {Rank: 3, ID: ids["shut"], Count: 1}},
-			Procs: []worlds.ProcState{proc(0, worlds.Alive, ""), proc(2, worlds.Expired, "host gone-0000000000000 is lost: no heartbeat"), proc(3, worlds.Ended, "failed: command is not allowed")},
+			Procs: []worlds.ProcState{proc(0, worlds.HealthAlive, ""), proc(2, worlds.HealthExpired, "host gone-0000000000000 is lost: no heartbeat"), proc(3, worlds.HealthEnded, "failed: command is not allowed")},
 		},
 	}
-	x := w.view().explain()
+	x := w.view().explanation()
 	require.Equal(t, "train-0000000000000 is unhealthy: of its 5 ranks 2 not-exist, 1 running, 2 failed", x.Answer)
 	var causes []string
 	for _, c := range x.Causes {
@@ -263,7 +253,7 @@ func TestExplanation_ofAWorldKnowsHostsThatRunNothingOfIt(t *testing.T) {
 	}, causes)
 	require.Contains(t, x.Next[0], "it waits for who is missing")
 	require.Equal(t, []string{
-		"read what the first of them printed: client logs 'train-0000000000000[x=3]'",
+		"read what the first of them printed: castnet logs 'train-0000000000000[x=3]'",
 		"look after hostd on gone, or start another with --world train --host-rank 2",
 		"start a hostd with --world train --host-rank 4",
 	}, x.Todo)
@@ -286,6 +276,6 @@ func TestPhase_ofAMeshWhoseOwnerIsSilentIsThatOfItsLeastRank(t *testing.T) {
 		for rank, p := range row.phases {
 			by[rank] = agent.Status{Phase: p}
 		}
-		require.Equal(t, row.want, phaseOf(by), "%v", row.phases)
+		require.Equal(t, row.want, overallPhase(by), "%v", row.phases)
 	}
 }

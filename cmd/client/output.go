@@ -11,41 +11,41 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 )
 
-// format is what results look like on stdout.
-type format string
+// outputFormat is the format of results on stdout.
+type outputFormat string
 
 const (
-	asTable  format = "table"  // for people: a table on a terminal, aligned columns elsewhere
-	asJSON   format = "json"   // one document
-	asNDJSON format = "ndjson" // one document a line, as soon as it is known
+	asTable  outputFormat = "table"  // for people: a table on a terminal, else aligned columns
+	asJSON   outputFormat = "json"   // one document
+	asNDJSON outputFormat = "ndjson" // one document per line, at once
 )
 
-// Set makes a format a flag.
-func (f *format) Set(s string) error {
-	switch format(s) {
+// Set implements pflag.Value.
+func (f *outputFormat) Set(s string) error {
+	switch outputFormat(s) {
 	case asTable, asJSON, asNDJSON:
-		*f = format(s)
+		*f = outputFormat(s)
 		return nil
 	}
 	return fmt.Errorf("want %s, %s or %s", asTable, asJSON, asNDJSON)
 }
 
-func (f *format) String() string { return string(*f) }
+func (f *outputFormat) String() string { return string(*f) }
 
-// Type is what help calls the flag's value.
-func (f *format) Type() string { return "table|json|ndjson" }
+// Type returns the value name in the help.
+func (f *outputFormat) Type() string { return "table|json|ndjson" }
 
-// show writes a list of records: the same ones in every format.
-func show[T any](a *app, records []T, columns []string, row func(T) []string) error {
+// showRecords prints a list of records in any format.
+func showRecords[T any](a *app, records []T, columns []string, row func(T) []string) error {
 	switch a.output {
 	case asJSON:
 		if records == nil {
 			records = []T{}
 		}
-		return a.document(records)
+		return a.writeJSON(records)
 	case asNDJSON:
 		for _, r := range records {
-			if err := a.line(r); err != nil {
+			if err := a.writeJSONLine(r); err != nil {
 				return err
 			}
 		}
@@ -59,27 +59,27 @@ func show[T any](a *app, records []T, columns []string, row func(T) []string) er
 		return nil
 	}
 	if a.outTTY {
-		return prettyTable(a.out, columns, rows)
+		return prettyTable(a.stdout, columns, rows)
 	}
-	return plainTable(a.out, columns, rows)
+	return plainTable(a.stdout, columns, rows)
 }
 
-// document writes one indented JSON document.
-func (a *app) document(v any) error {
-	enc := json.NewEncoder(a.out)
+// writeJSON prints one indented JSON document.
+func (a *app) writeJSON(v any) error {
+	enc := json.NewEncoder(a.stdout)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
 	return enc.Encode(v)
 }
 
-// line writes one JSON document on one line.
-func (a *app) line(v any) error {
-	enc := json.NewEncoder(a.out)
+// writeJSONLine prints one JSON document on one line.
+func (a *app) writeJSONLine(v any) error {
+	enc := json.NewEncoder(a.stdout)
 	enc.SetEscapeHTML(false)
 	return enc.Encode(v)
 }
 
-// prettyTable is for terminals: header and columns told apart by rules, no box around them.
+// prettyTable prints a table for terminals: rules between header and columns, no box.
 func prettyTable(w io.Writer, columns []string, rows [][]string) error {
 	t := table.NewWriter()
 	style := table.StyleLight
@@ -87,7 +87,7 @@ func prettyTable(w io.Writer, columns []string, rows [][]string) error {
 	style.Format.Header = text.FormatUpper
 	style.Box.PaddingLeft, style.Box.PaddingRight = "", "  "
 	t.SetStyle(style)
-	t.SuppressTrailingSpaces() // they would fill a line of their own behind a row that just fits
+	t.SuppressTrailingSpaces() // they would wrap after a row that just fits
 	t.AppendHeader(cells(columns))
 	for _, r := range rows {
 		t.AppendRow(cells(r))
@@ -106,7 +106,7 @@ func cells(texts []string) table.Row {
 	return row
 }
 
-// plainTable is for pipes: columns aligned by spaces, no cell empty, one line a row.
+// plainTable prints a table for pipes: columns aligned by spaces, no empty cell, one line per row.
 func plainTable(w io.Writer, columns []string, rows [][]string) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(tw, strings.ToUpper(strings.Join(columns, "\t")))
@@ -129,24 +129,24 @@ const (
 	grey    colour = 90
 )
 
-// paint colours a text for stdout, where colours are wanted and seen.
+// paint colours a text for stdout, if colours are on.
 func (a *app) paint(c colour, s string) string {
-	if !a.colours || !a.outTTY || s == "" {
+	if !a.useColor || !a.outTTY || s == "" {
 		return s
 	}
 	return fmt.Sprintf("\x1b[%dm%s\x1b[0m", c, s)
 }
 
-// note tells people something on stderr that is no result.
-func (a *app) note(form string, args ...any) {
+// notef prints a note to stderr.
+func (a *app) notef(form string, args ...any) {
 	s := fmt.Sprintf(form, args...)
-	if a.colours && a.errTTY {
+	if a.useColor && a.errTTY {
 		s = fmt.Sprintf("\x1b[%dm%s\x1b[0m", grey, s)
 	}
-	fmt.Fprintln(a.err, s)
+	fmt.Fprintln(a.stderr, s)
 }
 
-// orDash fills a cell that has nothing to say.
+// orDash fills an empty cell.
 func orDash(s string) string {
 	if s == "" {
 		return "-"
@@ -154,7 +154,7 @@ func orDash(s string) string {
 	return s
 }
 
-// shorten keeps a text on one line and within n characters.
+// shorten cuts a text to one line of n characters.
 func shorten(s string, n int) string {
 	s, rest, more := strings.Cut(strings.TrimSpace(s), "\n")
 	if r := []rune(s); len(r) > n {

@@ -15,11 +15,11 @@ type planet struct {
 	Moons int    `json:"moons"`
 }
 
-func render(t *testing.T, a *app, f format, tty bool, planets ...planet) string {
+func render(t *testing.T, a *app, f outputFormat, tty bool, planets ...planet) string {
 	t.Helper()
 	var out bytes.Buffer
-	a.out, a.output, a.outTTY = &out, f, tty
-	require.NoError(t, show(a, planets, []string{"name", "moons"}, func(p planet) []string {
+	a.stdout, a.output, a.outTTY = &out, f, tty
+	require.NoError(t, showRecords(a, planets, []string{"name", "moons"}, func(p planet) []string {
 		return []string{a.paint(green, p.Name), strings.Repeat("*", p.Moons)}
 	}))
 	return out.String()
@@ -38,23 +38,23 @@ func TestShow_writesTheSameRecordsInEveryFormat(t *testing.T) {
 func TestShow_drawsATableOnATerminalAndColoursItIfWanted(t *testing.T) {
 	plain := render(t, &app{}, asTable, true, planet{"Mars", 2})
 	require.Equal(t, "NAME  MOONS\n───────────\nMars  **\n", plain, "nothing behind the last column: what just fits takes one line")
-	require.Contains(t, render(t, &app{colours: true}, asTable, true, planet{"Mars", 2}), "\x1b[32mMars\x1b[0m")
+	require.Contains(t, render(t, &app{useColor: true}, asTable, true, planet{"Mars", 2}), "\x1b[32mMars\x1b[0m")
 }
 
 func TestProgress_isForTerminalsAndLeavesNothingBehind(t *testing.T) {
 	var err bytes.Buffer
-	p := (&app{err: &err, errTTY: true, output: asTable}).newProgress()
-	p.step(1, 4, "ranks")
+	p := (&app{stderr: &err, errTTY: true, output: asTable}).newProgress()
+	p.update(1, 4, "ranks")
 	require.Contains(t, err.String(), "█░")
 	require.Contains(t, err.String(), " 1/4 ranks")
 	p.clear()
 	p.clear()
 	require.True(t, strings.HasSuffix(err.String(), "ranks\r\x1b[K"))
-	for _, a := range []*app{{err: &err, output: asTable}, {err: &err, errTTY: true, output: asJSON}} {
+	for _, a := range []*app{{stderr: &err, output: asTable}, {stderr: &err, errTTY: true, output: asJSON}} {
 		err.Reset()
 		p = a.newProgress()
-		p.step(1, 4, "ranks")
-		p.say("working")
+		p.update(1, 4, "ranks")
+		p.message("working")
 		p.clear()
 		require.Empty(t, err.String())
 	}
@@ -63,15 +63,15 @@ func TestProgress_isForTerminalsAndLeavesNothingBehind(t *testing.T) {
 func TestProgress_isALineASecondAtMostWhereThereIsNoTerminal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var err bytes.Buffer
-		p := (&app{err: &err, output: asJSON}).newPlainProgress()
+		p := (&app{stderr: &err, output: asJSON}).newLineProgress()
 		for n := range 5 {
-			p.step(n, 9, "procs have ended")
+			p.update(n, 9, "procs have ended")
 			time.Sleep(400 * time.Millisecond)
 		}
-		p.say("working")
-		p.step(4, 9, "procs have ended")
+		p.message("working")
+		p.update(4, 9, "procs have ended")
 		time.Sleep(time.Minute)
-		p.step(4, 9, "procs have ended")
+		p.update(4, 9, "procs have ended")
 		p.clear()
 		require.Equal(t, "3/9 procs have ended\n4/9 procs have ended\n", err.String(), "and none when nothing is new")
 	})
@@ -87,6 +87,6 @@ func TestAge_isWhatPeopleSay(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		-time.Second: "0s", 1500 * time.Millisecond: "1s", 61 * time.Second: "1m", 90 * time.Minute: "1h30m", 50 * time.Hour: "2d",
 	} {
-		require.Equal(t, want, age(d))
+		require.Equal(t, want, formatAge(d))
 	}
 }

@@ -17,12 +17,12 @@ func TestProcs_sayWhichAnEarlierHostdLaunched(t *testing.T) {
 	var adopted []bool
 	var remarks []string
 	for _, s := range []agent.State{
-		{ID: "demo", Rank: 0, Status: running, Proc: &agent.ProcState{PID: 7, Adopted: true}},
-		{ID: "demo", Rank: 1, Status: running, Proc: &agent.ProcState{PID: 8}},
-		{ID: "demo", Rank: 2, Status: agent.Status{Phase: agent.Failed, Reason: "why"}, Proc: &agent.ProcState{PID: 9, Adopted: true}},
+		{ID: "demo", Rank: 0, Status: running, Proc: &agent.ProcInfo{PID: 7, Adopted: true}},
+		{ID: "demo", Rank: 1, Status: running, Proc: &agent.ProcInfo{PID: 8}},
+		{ID: "demo", Rank: 2, Status: agent.Status{Phase: agent.Failed, Reason: "why"}, Proc: &agent.ProcInfo{PID: 9, Adopted: true}},
 	} {
-		r := recordOf(s)
-		adopted, remarks = append(adopted, r.Adopted), append(remarks, r.remark())
+		r := newProcRecord(s)
+		adopted, remarks = append(adopted, r.Adopted), append(remarks, r.note())
 	}
 	require.Equal(t, []bool{true, false, true}, adopted)
 	require.Equal(t, []string{"adopted: an earlier hostd launched it", "", "why"}, remarks)
@@ -30,12 +30,12 @@ func TestProcs_sayWhichAnEarlierHostdLaunched(t *testing.T) {
 
 func TestLinks_sayWhatTheirOrderWaitsFor(t *testing.T) {
 	var out bytes.Buffer
-	a := &app{out: &out, output: asTable}
+	a := &app{stdout: &out, output: asTable}
 	id, err := subjects.ParseProcessID("demo-0123456789abc_1-0")
 	require.NoError(t, err)
-	stalled := actor.Peer{Process: id, Sent: 9, Acked: 4, Retransmitted: 3, Credit: 2 << 10, Stalled: "packets after 4 up to 9 are not acknowledged"}
+	stalled := actor.Peer{Process: id, Sent: 9, Acked: 4, Retransmitted: 3, Credit: 2 << 10, StallReason: "packets after 4 up to 9 are not acknowledged"}
 	require.NoError(t, a.showLinks([]linkRecord{
-		{Mesh: "demo", Point: "gpu=0", Peer: stalled}, {Mesh: "demo", Point: "gpu=0", Peer: actor.Peer{Process: id, Dead: "killed"}},
+		{Mesh: "demo", Point: "gpu=0", Peer: stalled}, {Mesh: "demo", Point: "gpu=0", Peer: actor.Peer{Process: id, DeadReason: "killed"}},
 	}))
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 	require.Len(t, lines, 3)
@@ -44,8 +44,8 @@ func TestLinks_sayWhatTheirOrderWaitsFor(t *testing.T) {
 }
 
 func TestLinks_countWhatCouldNotBeUsed(t *testing.T) {
-	require.Empty(t, unusedBy(nil))
-	require.Empty(t, unusedBy(&actor.Stats{Foreign: 7, Bounced: 3}))
+	require.Empty(t, droppedText(nil))
+	require.Empty(t, droppedText(&actor.Stats{Foreign: 7, Bounced: 3}))
 	require.Equal(t, "2 malformed, 4 of the dead, 5 answers nobody waits for, 1 for no mailbox that takes them, 9 with unknown fields, 3 replies that were no answers",
-		unusedBy(&actor.Stats{Malformed: 2, Late: 5, Undeliverable: 1, Fenced: 4, Unknown: 9, PassedOver: 3}))
+		droppedText(&actor.Stats{Malformed: 2, Late: 5, Undeliverable: 1, Fenced: 4, Unknown: 9, PassedOver: 3}))
 }

@@ -7,50 +7,51 @@ import (
 	"time"
 )
 
-// progress is one line on a terminal's stderr that is drawn over itself; anywhere else it is
-// nothing, or plain lines. It belongs to one goroutine.
+// progress is a line redrawn on a terminal's stderr. Elsewhere it prints nothing, or plain lines.
+// It belongs to one goroutine.
 type progress struct {
-	w     io.Writer // nil: nobody looks
+	w     io.Writer // nil: not shown
 	drawn bool
 
-	plain   bool      // a line for each news, so often at most
-	since   time.Time // the last line
-	counted int       // as it said
+	lines      bool      // plain lines at intervals
+	lastLineAt time.Time // time of the last line
+	lastCount  int       // count in the last line
 }
 
-// plainEvery is the least time between two plain lines, and before the first: what is over sooner needs none.
-const plainEvery = time.Second
+// lineInterval is the minimum time between plain lines, and before the first one.
+const lineInterval = time.Second
 
-// newProgress draws only where a person looks at both streams' terminal.
+// newProgress returns a progress for two terminal streams.
 func (a *app) newProgress() *progress {
 	if a.errTTY && a.output == asTable {
-		return &progress{w: a.err}
+		return &progress{w: a.stderr}
 	}
 	return &progress{}
 }
 
-// newPlainProgress is for what takes long, and has nothing else to show of itself: where there is no terminal, it is lines.
-func (a *app) newPlainProgress() *progress {
-	if p := a.newProgress(); p.shown() {
+// newLineProgress returns a progress for slow operations without other output: without a terminal
+// it prints lines.
+func (a *app) newLineProgress() *progress {
+	if p := a.newProgress(); p.isShown() {
 		return p
 	}
-	return &progress{w: a.err, plain: true, since: time.Now()}
+	return &progress{w: a.stderr, lines: true, lastLineAt: time.Now()}
 }
 
-// shown reports whether somebody looks.
-func (p *progress) shown() bool { return p.w != nil }
+// isShown reports whether the progress is visible.
+func (p *progress) isShown() bool { return p.w != nil }
 
-// barWidth is how many characters the bar has.
+// barWidth is the width of the bar in characters.
 const barWidth = 24
 
-// step shows that n of so many are done.
-func (p *progress) step(n, of int, what string) {
+// update shows n of a total.
+func (p *progress) update(n, of int, what string) {
 	if p.w == nil || of < 1 {
 		return
 	}
-	if p.plain {
-		if n != p.counted && time.Since(p.since) >= plainEvery {
-			p.since, p.counted = time.Now(), n
+	if p.lines {
+		if n != p.lastCount && time.Since(p.lastLineAt) >= lineInterval {
+			p.lastLineAt, p.lastCount = time.Now(), n
 			fmt.Fprintf(p.w, "%d/%d %s\n", n, of, what)
 		}
 		return
@@ -60,9 +61,9 @@ func (p *progress) step(n, of int, what string) {
 	p.drawn = true
 }
 
-// say shows what is going on while there is nothing to count.
-func (p *progress) say(what string) {
-	if p.w == nil || p.plain {
+// message shows a text while there is no count.
+func (p *progress) message(what string) {
+	if p.w == nil || p.lines {
 		return
 	}
 	fmt.Fprintf(p.w, "\r\x1b[K%s …", what)

@@ -6,17 +6,17 @@ import (
 	"slices"
 )
 
-// replies shows the answers of a cast as they arrive.
+// replies prints the replies of a cast on arrival.
 type replies struct {
 	a     *app
-	p     place
+	p     resolvedTarget
 	bar   *progress
-	ranks []int // of the region, that are asked
+	ranks []int // addressed ranks of the region
 	width int   // of the widest point
 	all   []reply
 }
 
-func (a *app) newReplies(p place, ranks []int, bar *progress) *replies {
+func (a *app) newReplies(p resolvedTarget, ranks []int, bar *progress) *replies {
 	rs := &replies{a: a, p: p, bar: bar, ranks: ranks}
 	for _, view := range ranks {
 		rs.width = max(rs.width, len(p.point(view)))
@@ -25,9 +25,9 @@ func (a *app) newReplies(p place, ranks []int, bar *progress) *replies {
 	return rs
 }
 
-func (rs *replies) draw() { rs.bar.step(len(rs.all), len(rs.ranks), "ranks") }
+func (rs *replies) draw() { rs.bar.update(len(rs.all), len(rs.ranks), "ranks") }
 
-// add shows one answer. Failures are shown in the end, each reason once; who was not asked, then only.
+// add prints one reply. Failures are printed at the end, each reason once, as are skipped ranks.
 func (rs *replies) add(r reply) (err error) {
 	rs.all = append(rs.all, r)
 	a := rs.a
@@ -35,29 +35,29 @@ func (rs *replies) add(r reply) (err error) {
 	case r.skipped:
 		return nil
 	case a.output == asNDJSON:
-		return a.line(r)
+		return a.writeJSONLine(r)
 	case a.output == asTable && r.err == nil:
 		rs.bar.clear()
 		point := a.paint(cyan, fmt.Sprintf("%-*s", rs.width+2, "["+r.Point+"]"))
-		_, err = fmt.Fprintf(a.out, "%s %s\n", point, r.Value)
+		_, err = fmt.Fprintf(a.stdout, "%s %s\n", point, r.Value)
 	}
 	rs.draw()
 	return err
 }
 
-// finish sums up; its error says why some ranks have no value.
+// finish prints the summary. Its error explains ranks without a value.
 func (rs *replies) finish(c coverage) (err error) {
 	rs.bar.clear()
 	switch a := rs.a; a.output {
 	case asJSON:
 		answered := slices.DeleteFunc(slices.Clone(rs.all), func(r reply) bool { return r.err != nil })
 		slices.SortFunc(answered, func(x, y reply) int { return cmp.Compare(x.Rank, y.Rank) })
-		err = a.document(struct {
+		err = a.writeJSON(struct {
 			Replies  []reply  `json:"replies"`
 			Coverage coverage `json:"coverage"`
 		}{answered, c})
 	case asNDJSON:
-		err = a.line(struct {
+		err = a.writeJSONLine(struct {
 			Coverage coverage `json:"coverage"`
 		}{c})
 	default:
@@ -66,5 +66,5 @@ func (rs *replies) finish(c coverage) (err error) {
 	if err != nil {
 		return err
 	}
-	return c.verdict(rs.p.base)
+	return c.asError(rs.p.base)
 }

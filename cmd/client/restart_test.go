@@ -17,7 +17,7 @@ import (
 func TestMeshRestart_startsTheProcsOfARegionAnewAndSaysSoAsTheyAreOver(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
-	p := c.own(t, mesh.Spawning{Name: "demo", PerHost: shape.Of("gpu", 3)})
+	p := c.own(t, mesh.SpawnSpec{Name: "demo", PerHost: shape.Of("gpu", 3)})
 	pids := func() (all []int) {
 		for _, r := range decode[[]procRecord](t, c.ok(t, "procs", "demo", "-o", "json")) {
 			all = append(all, r.PID)
@@ -39,24 +39,24 @@ func TestMeshRestart_startsTheProcsOfARegionAnewAndSaysSoAsTheyAreOver(t *testin
 	after := pids()
 	require.Equal(t, before[0], after[0])
 	require.NotEqual(t, before[1:], after[1:])
-	require.Regexp(t, `(?m)^demo-\w+ +2 +host=0,gpu=2 +a +running +[\d.]+m?s +-$`, c.ok(t, "mesh", "restart", "demo", "--at-once", "3"))
+	require.Regexp(t, `(?m)^demo-\w+ +2 +host=0,gpu=2 +a +running +[\d.]+m?s +-$`, c.ok(t, "mesh", "restart", "demo", "--max-unavailable", "3"))
 
 	var ranks []int
-	for _, r := range decode[[]restartRecord](t, c.ok(t, "hosts", "restart", "a", "--at-once", "3", "-o", "json")) {
+	for _, r := range decode[[]restartRecord](t, c.ok(t, "hosts", "restart", "a", "--max-unavailable", "3", "-o", "json")) {
 		ranks = append(ranks, r.Rank)
 	}
 	require.ElementsMatch(t, []int{0, 1, 2}, ranks)
 	require.Equal(t, cli.ExitNotFound, c.client(t, "hosts", "restart", "nobody").code)
 	require.Equal(t, cli.ExitUsage, c.client(t, "hosts", "restart").code)
 
-	require.Equal(t, cli.ExitUsage, c.client(t, "mesh", "restart", "demo", "--at-once", "0").code)
+	require.Equal(t, cli.ExitUsage, c.client(t, "mesh", "restart", "demo", "--max-unavailable", "0").code)
 	require.Equal(t, cli.ExitNotFound, c.client(t, "mesh", "restart", "nobody").code)
 }
 
 func TestMeshRestart_isRefusedWhereActorsWouldBeLost(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b")
-	c.system(t)
+	c.System(t, "s")
 	up := decode[upRecord](t, c.ok(t, "spawn", "demo", "--procs", "2", "--detach", "-o", "ndjson"))
 	pids := func() (all []int) {
 		for _, r := range decode[[]procRecord](t, c.ok(t, "procs", "demo", "-o", "json")) {
@@ -97,7 +97,7 @@ func TestUp_recoveryRestartBringsActorsBackWithTheirParams(t *testing.T) {
 	c := newCluster(t, "a", "b")
 	_, up := c.up(t, "demo", "--per-host", "gpu=2", "--params", "100", "--recovery", "restart")
 	require.Equal(t, "404\n", c.ok(t, "cast", "demo", "counter", "add", "1", "--reduce", "sum"))
-	c.ok(t, "mesh", "restart", "demo", "--at-once", "2")
+	c.ok(t, "mesh", "restart", "demo", "--max-unavailable", "2")
 	require.Equal(t, "400\n", c.ok(t, "cast", "demo", "counter", "get", "--reduce", "sum"))
 	require.Equal(t, up.Mesh+" is running: all its 4 ranks\n", c.ok(t, "explain", "demo"))
 	c.ok(t, "hosts", "restart", "a", "b")
@@ -128,7 +128,7 @@ func TestSpawn_aDetachedMeshCannotPromiseToRestartItsActors(t *testing.T) {
 	r = c.client(t, "up", "--recovery", "replace")
 	require.Equal(t, cli.ExitUsage, r.code)
 	require.Contains(t, r.err, "want propagate, restart, drop")
-	c.system(t)
+	c.System(t, "s")
 	c.ok(t, "spawn", "demo", "--detach", "--recovery", "restart", "--actor", "")
 	c.ok(t, "mesh", "restart", "demo")
 	c.kill(t, "demo", "host=0,proc=0")
@@ -156,7 +156,7 @@ func TestRegionAt_isThePlaceOfAHostInTheDimensionsOfHosts(t *testing.T) {
 			e, err = e.Concat(shape.Of(label, n))
 			require.NoError(t, err)
 		}
-		got, err := regionAt(agent.Mesh{ID: id, Extent: e, PerHost: per, Hosts: []subjects.HostID{a, b}}, 1)
+		got, err := hostRegion(agent.Mesh{ID: id, Extent: e, PerHost: per, Hosts: []subjects.HostID{a, b}}, 1)
 		require.NoError(t, err)
 		require.Equal(t, want, got)
 	}

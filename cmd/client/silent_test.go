@@ -8,12 +8,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
 	"github.com/castnet-io/castnet/agent"
-	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/internal/cli"
+	"github.com/castnet-io/castnet/internal/proctest"
+	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/mesh"
 )
 
@@ -23,7 +23,7 @@ func (c *cluster) eventually(t *testing.T, good func(result) bool, args ...strin
 	require.Eventually(t, func() bool {
 		r = c.client(t, args...)
 		return good(r)
-	}, 60*time.Second, 50*time.Millisecond, "%v", args)
+	}, testkit.Patience, 50*time.Millisecond, "client %v: %+v", args, &r)
 	return r
 }
 
@@ -35,7 +35,8 @@ func TestSilentHost_isNamedByEveryCommandWithExitCode4(t *testing.T) {
 	_, up := c.up(t, "noise", "--per-host", "gpu=2", "--command", os.Args[0], "--actor", "talker")
 	c.ok(t, "cast", "noise", "talker", "talk", `"hello"`)
 	require.Regexp(t, `^HOST  STATUS  ID +PROCS  CPUS  PID +UP +VERSION\na +alive .*\nb +alive .*\n$`, c.ok(t, "hosts"))
-	resume := b.hang(t)
+	proctest.Suspend(t, b.PID())
+	t.Cleanup(func() { _ = b.Process.Signal(syscall.SIGCONT) }) // fails when it has ended
 
 	r := c.client(t, "hosts")
 	require.Equal(t, cli.ExitPartial, r.code, r.err)
@@ -43,7 +44,7 @@ func TestSilentHost_isNamedByEveryCommandWithExitCode4(t *testing.T) {
 	r = c.eventually(t, func(r result) bool { return strings.Contains(r.err, "last heard") }, "hosts")
 	require.Equal(t, cli.ExitPartial, r.code, r.err)
 	require.Regexp(t, `(?m)^a +alive .*\nb +(suspect|unknown|dead) +b-\w+ +- +- +- +- +- +last heard \d+s ago$`, r.out)
-	require.Regexp(t, `^client: 1 of 2 hosts did not answer: b \((suspect|unknown|dead), last heard \d+s ago\)\n$`, r.err)
+	require.Regexp(t, `^castnet: 1 of 2 hosts did not answer: b \((suspect|unknown|dead), last heard \d+s ago\)\n$`, r.err)
 	states := decode[[]mesh.HostState](t, c.client(t, "hosts", "-o", "json").out)
 	require.Len(t, states, 2)
 	require.Equal(t, agent.HostAlive, states[0].State)
@@ -53,7 +54,7 @@ func TestSilentHost_isNamedByEveryCommandWithExitCode4(t *testing.T) {
 	require.Equal(t, cli.ExitPartial, r.code, r.err)
 	require.Regexp(t, `(?m)^`+up.Mesh+` +0 +host=0,gpu=0 +a +\d+ +\d+s +running +-\n`, r.out)
 	require.Regexp(t, `(?m)^`+up.Mesh+` +2 +host=1,gpu=0 +b +- +- +(unknown|failed) +host b`, r.out)
-	require.Regexp(t, `^client: 2 of 4 ranks of noise missing: no answer from b \(\w+, last heard \d+s ago\)\n$`, r.err)
+	require.Regexp(t, `^castnet: 2 of 4 ranks of noise missing: no answer from b \(\w+, last heard \d+s ago\)\n$`, r.err)
 	require.Zero(t, c.client(t, "procs", "noise[host=0]").code, "no rank of the region is there")
 	require.Equal(t, cli.ExitPartial, c.client(t, "procs").code)
 	r = c.client(t, "procs", "nothing")
@@ -64,14 +65,14 @@ func TestSilentHost_isNamedByEveryCommandWithExitCode4(t *testing.T) {
 	require.Equal(t, cli.ExitPartial, r.code, r.err)
 	require.Regexp(t, up.Mesh+` +mesh +host=2,gpu=2 +2/4 +a,b +client-\w+ +(unknown|running) `, r.out)
 
-	r = c.client(t, "top", "--every", "1ms")
+	r = c.client(t, "top", "--interval", "1ms")
 	require.Equal(t, cli.ExitPartial, r.code, r.err)
 	require.Regexp(t, `(?m)^HOST +STATUS +PROCS +MSG/S +QUEUED +HANDLED\nb +(suspect|unknown|dead) +- +`, r.out)
 	require.Contains(t, r.err, "1 of 2 hosts did not answer: b (")
 
 	r = c.client(t, "hosts", "cordon", "b")
 	require.Equal(t, cli.ExitTimeout, r.code, r.err)
-	require.Regexp(t, `^client: host b \(\w+, last heard \d+s ago\) is known, but does not answer\n$`, r.err)
+	require.Regexp(t, `^castnet: host b \(\w+, last heard \d+s ago\) is known, but does not answer\n$`, r.err)
 
 	r = c.client(t, "logs", "noise", "--tail", "1")
 	require.Equal(t, cli.ExitPartial, r.code, r.err)
@@ -82,7 +83,7 @@ func TestSilentHost_isNamedByEveryCommandWithExitCode4(t *testing.T) {
 	found := c.doctor(t, cli.ExitPartial)["hosts"]
 	require.Regexp(t, `^1 of 2 answer; silent: b \(\w+, last heard \d+s ago\)$`, found.Found)
 
-	resume()
+	proctest.Resume(t, b.PID())
 	c.eventually(t, func(r result) bool { return r.code == cli.ExitOK }, "procs", "noise")
 	c.ok(t, "hosts")
 }
@@ -93,7 +94,7 @@ func TestSilentHost_thatWasKilledIsDeadUntilItIsBack(t *testing.T) {
 	c.hostd(t, "a")
 	b := c.hostd(t, "b")
 	require.Len(t, decode[[]mesh.HostState](t, c.ok(t, "hosts", "-o", "json")), 2)
-	b.exit(t, syscall.SIGKILL)
+	exit(t, b, syscall.SIGKILL)
 	r := c.eventually(t, func(r result) bool {
 		return r.code == cli.ExitPartial && len(r.out) > 0 && stateOf(t, r, "b") == agent.HostDead
 	}, "hosts", "-o", "json")
@@ -102,7 +103,7 @@ func TestSilentHost_thatWasKilledIsDeadUntilItIsBack(t *testing.T) {
 	back := c.hostd(t, "b")
 	r = c.eventually(t, func(r result) bool { return r.code == cli.ExitOK }, "hosts", "-o", "json")
 	require.Len(t, decode[[]mesh.HostState](t, r.out), 2, "it is listed once, under its new ID")
-	require.Zero(t, back.exit(t, os.Interrupt))
+	require.Zero(t, exit(t, back, os.Interrupt))
 	r = c.eventually(t, func(r result) bool { return r.code == cli.ExitOK }, "hosts", "-o", "json")
 	require.Len(t, decode[[]mesh.HostState](t, r.out), 1, "it has left in order")
 }
@@ -120,15 +121,12 @@ func stateOf(t *testing.T, r result, label string) string {
 func TestHosts_sayThatTheTimeEndedTheSearch(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
-	net, err := mesh.Connect(t.Context(), mesh.Options{Bus: &bus.Options{URL: c.url, Token: "secret"}, Log: zerolog.Nop()})
-	require.NoError(t, err)
-	defer func() { require.NoError(t, net.Close(context.WithoutCancel(t.Context()))) }()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
 	<-ctx.Done()
 	var out strings.Builder
-	a := &app{out: &out, output: asJSON}
-	err = a.hosts(ctx, net, hostPick{})
+	a := &app{stdout: &out, output: asJSON}
+	err := a.hosts(ctx, c.Net, hostSelector{})
 	require.Equal(t, cli.ExitPartial, cli.ExitCode(err), err)
 	require.EqualError(t, err, "the search for hosts ended at its deadline: there may be more of them")
 }

@@ -62,21 +62,21 @@ func FuzzParseTarget_showsWhatItRead(f *testing.F) {
 func TestPointOf_isReadBackAsARegionOfOneRank(t *testing.T) {
 	e := shape.Of("host", 2).With("zone", 1).With("gpu", 3)
 	for rank := range e.NumRanks() {
-		r, err := shape.Select(e, pointOf(e, rank))
+		r, err := shape.Select(e, formatPoint(e, rank))
 		require.NoError(t, err)
 		require.Equal(t, 1, r.NumRanks())
 		require.True(t, r.Contains(rank))
 	}
-	require.Equal(t, "host=1,zone=0,gpu=2", pointOf(e, 5))
-	require.Equal(t, "0", pointOf(shape.Unit(), 0))
-	require.Equal(t, "9", pointOf(e, 9), "what is no rank is shown as it came")
+	require.Equal(t, "host=1,zone=0,gpu=2", formatPoint(e, 5))
+	require.Equal(t, "0", formatPoint(shape.Unit(), 0))
+	require.Equal(t, "9", formatPoint(e, 9), "what is no rank is shown as it came")
 }
 
 func TestPlace_namesRanksByTheWholeMesh(t *testing.T) {
 	e := shape.Of("host", 2).With("gpu", 3)
 	r, err := shape.Select(e, "host=1,gpu=1:3")
 	require.NoError(t, err)
-	p := place{base: e, region: r}
+	p := resolvedTarget{base: e, region: r}
 	require.Equal(t, 5, p.rank(1))
 	require.Equal(t, "host=1,gpu=2", p.point(1))
 }

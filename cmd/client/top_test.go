@@ -6,18 +6,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
-	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/internal/cli"
-	"github.com/castnet-io/castnet/mesh"
 )
 
 func TestTop_countsWhatProcsHandle(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b")
-	empty := decode[topLook](t, c.ok(t, "top", "--every", "1ms", "-o", "json"))
+	empty := decode[topSample](t, c.ok(t, "top", "--interval", "1ms", "-o", "json"))
 	require.Len(t, empty.Hosts, 2)
 	require.NotNil(t, empty.Procs)
 	_, up := c.up(t, "demo", "--per-host", "gpu=2")
@@ -25,15 +22,15 @@ func TestTop_countsWhatProcsHandle(t *testing.T) {
 		c.ok(t, "call", "demo[host=1,gpu=0]", "counter", "add", "1")
 	}
 	c.ok(t, "cast", "demo[host=1]", "counter", "add", "1")
-	l := decode[topLook](t, c.ok(t, "top", "--every", "1ms", "-o", "ndjson"))
+	l := decode[topSample](t, c.ok(t, "top", "--interval", "1ms", "-o", "ndjson"))
 	require.Len(t, l.Procs, 4)
 	require.Equal(t, topProc{Mesh: up.Mesh, Rank: 2, Point: "host=1,gpu=0", Host: l.Procs[0].Host, Status: "running", Actors: 1, Handled: 4}, l.Procs[0])
 	require.Equal(t, "b", l.Hosts[0].Host, "those that did most are first")
 	require.EqualValues(t, 5, l.Hosts[0].Handled)
-	text := c.ok(t, "top", "--every", "1ms", "--rows", "1")
+	text := c.ok(t, "top", "--interval", "1ms", "--rows", "1")
 	require.Regexp(t, `(?m)^HOST +STATUS +PROCS +MSG/S +QUEUED +HANDLED\nb +alive +2 +0.0 +0 +5\nand 1 more host that did less\n$`, text)
 	require.Regexp(t, `(?m)^`+up.Mesh+` +host=1,gpu=0 +b +running +1 +0.0 +0 +4 +-\nand 3 more procs that did less\n`, text)
-	for _, args := range [][]string{{"--rows", "0"}, {"--every", "-1s"}, {"hosts"}} {
+	for _, args := range [][]string{{"--rows", "0"}, {"--interval", "-1s"}, {"hosts"}} {
 		r := c.client(t, append([]string{"top"}, args...)...)
 		require.Equal(t, cli.ExitUsage, r.code, "%v: %s", args, r.err)
 	}
@@ -61,9 +58,6 @@ func (s *screen) Write(p []byte) (int, error) {
 func TestTop_isDrawnAnewUntilItIsInterruptedAndLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
-	net, err := mesh.Connect(t.Context(), mesh.Options{Bus: &bus.Options{URL: c.url, Token: "secret"}, Log: zerolog.Nop()})
-	require.NoError(t, err)
-	defer func() { require.NoError(t, net.Close(context.WithoutCancel(t.Context()))) }()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	s := &screen{drawn: func(n int) {
@@ -71,8 +65,8 @@ func TestTop_isDrawnAnewUntilItIsInterruptedAndLeavesNothingBehind(t *testing.T)
 			cancel()
 		}
 	}}
-	a := &app{out: s, outTTY: true, output: asTable}
-	require.ErrorIs(t, a.liveTop(ctx, &top{net: net, within: 10 * time.Second}, time.Millisecond, 20), context.Canceled)
+	a := &app{stdout: s, outTTY: true, output: asTable}
+	require.ErrorIs(t, a.liveTop(ctx, &top{net: c.Net, timeout: 10 * time.Second}, time.Millisecond, 20), context.Canceled)
 	text := s.String()
 	require.True(t, strings.HasPrefix(text, screenOn))
 	require.True(t, strings.HasSuffix(text, screenOff))
@@ -82,8 +76,8 @@ func TestTop_isDrawnAnewUntilItIsInterruptedAndLeavesNothingBehind(t *testing.T)
 func TestTop_ratesArePerGenerationAndSkipWhoWasSilent(t *testing.T) {
 	at, tp := time.Now(), &top{}
 	look := func(after time.Duration, procs ...topProc) []topProc {
-		l := topLook{At: at.Add(after), Procs: procs}
-		tp.rates(&l)
+		l := topSample{At: at.Add(after), Procs: procs}
+		tp.computeRates(&l)
 		return l.Procs
 	}
 	look(0, topProc{Mesh: "m", Handled: 10}, topProc{Mesh: "m", Rank: 1, Handled: 10}, topProc{Mesh: "m", Rank: 2, Silent: true})

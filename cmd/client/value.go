@@ -11,8 +11,8 @@ import (
 	"github.com/castnet-io/castnet/internal/wire"
 )
 
-// parseValue reads the JSON a person wrote into what castnet encodes for actors (wire.JSONValue). No text at
-// all is null, which stands for an endpoint's empty message.
+// parseValue parses JSON into a value for actors (wire.JSONValue). Empty text is null, for an
+// endpoint's empty message.
 func parseValue(what, text string) (any, error) {
 	if strings.TrimSpace(text) == "" {
 		return nil, nil
@@ -24,7 +24,7 @@ func parseValue(what, text string) (any, error) {
 	return v, nil
 }
 
-// encodeValue writes an answer as JSON on one line.
+// encodeValue encodes a reply as JSON on one line.
 func encodeValue(v any) (json.RawMessage, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -35,13 +35,13 @@ func encodeValue(v any) (json.RawMessage, error) {
 	return bytes.TrimSpace(b.Bytes()), nil
 }
 
-// shieldNumbers keeps a negative number on the command line from being read as a flag: JSON may
-// begin with a space. What follows a flag may be its value, and is left alone.
-func shieldNumbers(args []string) []string {
+// escapeNegativeNumbers keeps a negative number from being parsed as a flag, by a space before it.
+// A number after a flag may be the flag's value and stays.
+func escapeNegativeNumbers(args []string) []string {
 	out := slices.Clone(args)
 	for i, arg := range out {
 		if arg == "--" {
-			break // what comes is taken as it is
+			break // the rest stays as it is
 		}
 		negative := len(arg) > 1 && arg[0] == '-' && arg[1] >= '0' && arg[1] <= '9'
 		if negative && i > 0 && !strings.HasPrefix(args[i-1], "-") {

@@ -63,5 +63,5 @@ func FuzzParseValue_readsBackWhatItWrites(f *testing.F) {
 func TestShieldNumbers_keepsNegativeNumbersFromBeingFlags(t *testing.T) {
 	require.Equal(t,
 		[]string{"call", "m", "counter", "add", " -5", "--tail", "-1", "-f", "-o", "json"},
-		shieldNumbers([]string{"call", "m", "counter", "add", "-5", "--tail", "-1", "-f", "-o", "json"}))
+		escapeNegativeNumbers([]string{"call", "m", "counter", "add", "-5", "--tail", "-1", "-f", "-o", "json"}))
 }

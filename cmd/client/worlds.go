@@ -18,10 +18,10 @@ import (
 	"github.com/castnet-io/castnet/mesh"
 )
 
-// system finds the system controller.
-func system(ctx context.Context, net *mesh.Net) (actor.Ref[*worlds.Controller], error) {
+// findSystem finds the system controller.
+func findSystem(ctx context.Context, net *mesh.Net) (actor.Ref[*worlds.Controller], error) {
 	ref, err := worlds.Find(ctx, net.Proc())
-	if errors.Is(err, worlds.ErrNoSystem) {
+	if errors.Is(err, worlds.ErrNoController) {
 		err = cli.WithCode(cli.ExitNotFound, err)
 	}
 	return ref, err
@@ -39,39 +39,39 @@ wrong. A world is declared with apply; its hosts are hostds that were started fo
 JSON: name, status (awaiting creation, live or unhealthy), reason, for (nanoseconds), mesh,
 shape, per_host, labels, hosts (rank, id, first, count, lost, labels), procs (id, health,
 reason, failed, host, labels), ending.`,
-		Example: "  client worlds\n  client worlds train -o json\n  client worlds --label team=vision",
+		Example: "  castnet worlds\n  castnet worlds train -o json\n  castnet worlds --label team=vision",
 		RunE: func(c *cobra.Command, args []string) error {
 			f.Worlds = args
-			return a.dial(c.Context(), func(ctx context.Context, net *mesh.Net) error { return a.worlds(ctx, net, f) })
+			return a.withNetTimeout(c.Context(), func(ctx context.Context, net *mesh.Net) error { return a.worlds(ctx, net, f) })
 		},
 		ValidArgsFunction: a.completeEach(worldNames),
 	}
-	readFlag(c.Flags(), &f.WorldLabels, "label", "KEY=VALUE", "only worlds with these labels; several with commas between", readLabels)
-	readFlag(c.Flags(), &f.ProcLabels, "proc-label", "KEY=VALUE", "in each, only procs with these labels", readLabels)
+	addFlag(c.Flags(), &f.WorldLabels, "label", "KEY=VALUE", "only worlds with these labels; several with commas between", readLabels)
+	addFlag(c.Flags(), &f.ProcLabels, "proc-label", "KEY=VALUE", "in each, only procs with these labels", readLabels)
 	return c
 }
 
 func (a *app) worlds(ctx context.Context, net *mesh.Net, f worlds.Filter) error {
-	ref, err := system(ctx, net)
+	ref, err := findSystem(ctx, net)
 	if err != nil {
 		return err
 	}
-	now, err := worlds.Snap.Call(ctx, ref, f)
+	now, err := worlds.GetSnapshot.Call(ctx, ref, f)
 	if err != nil {
 		return err
 	}
 	if !now.Durable && len(now.Worlds) > 0 {
-		a.note("there is no JetStream: these worlds end with the hostd that owns them")
+		a.notef("there is no JetStream: these worlds end with the hostd that owns them")
 	}
 	columns := []string{"world", "status", "for", "procs", "hosts", "labels", "reason"}
-	err = show(a, now.Worlds, columns, func(w worlds.WorldState) []string {
+	err = showRecords(a, now.Worlds, columns, func(w worlds.WorldState) []string {
 		return []string{
-			w.Name, a.worldStatus(w), age(w.For), procsText(w), hostsText(w), orDash(labelText(w.Labels)),
-			orDash(shorten(cmp.Or(w.Ending, w.Reason), 70)),
+			w.Name, a.worldStatus(w), formatAge(w.For), formatProcs(w), formatHosts(w), orDash(formatLabels(w.Labels)),
+			orDash(shorten(cmp.Or(w.StoppingReason, w.Reason), 70)),
 		}
 	})
 	if len(now.Worlds) == 0 && len(f.Worlds) == 0 && len(f.WorldLabels) == 0 {
-		a.note("no worlds: `client apply -f FILE` declares them")
+		a.notef("no worlds: `castnet apply -f FILE` declares them")
 	}
 	for _, name := range f.Worlds {
 		if !hasWorld(now.Worlds, name) && len(f.WorldLabels) == 0 {
@@ -92,21 +92,21 @@ func hasWorld(all []worlds.WorldState, name string) bool {
 
 func (a *app) worldStatus(w worlds.WorldState) string {
 	switch {
-	case w.Ending != "":
+	case w.StoppingReason != "":
 		return a.paint(grey, "stopping")
-	case w.Status == worlds.Live:
+	case w.Status == worlds.StatusLive:
 		return a.paint(green, string(w.Status))
-	case w.Status == worlds.Unhealthy:
+	case w.Status == worlds.StatusUnhealthy:
 		return a.paint(red, string(w.Status))
 	}
 	return a.paint(yellow, string(w.Status))
 }
 
-// procsText is how many procs are there, of how many: those that have ended, or are lost, are not.
-func procsText(w worlds.WorldState) string {
+// formatProcs formats the number of live procs and the total.
+func formatProcs(w worlds.WorldState) string {
 	there := 0
 	for _, p := range w.Procs {
-		if p.Health == worlds.Alive {
+		if p.Health == worlds.HealthAlive {
 			there++
 		}
 	}
@@ -116,8 +116,8 @@ func procsText(w worlds.WorldState) string {
 	return fmt.Sprintf("%d/%d", there, w.Shape.NumRanks())
 }
 
-// hostsText is the labels of the hosts, by rank.
-func hostsText(w worlds.WorldState) string {
+// formatHosts formats the labels of the hosts by rank.
+func formatHosts(w worlds.WorldState) string {
 	var out []string
 	for _, h := range w.Hosts {
 		text := fmt.Sprintf("%d:%s", h.Rank, h.ID.Label())
@@ -132,13 +132,13 @@ func hostsText(w worlds.WorldState) string {
 	return orDash(shorten(strings.Join(out, " "), 60))
 }
 
-// worldNames are those of the system, for completion.
+// worldNames returns the names of the system's worlds, for completion.
 func worldNames(ctx context.Context, net *mesh.Net, _ []string) ([]string, error) {
-	ref, err := system(ctx, net)
+	ref, err := findSystem(ctx, net)
 	if err != nil {
 		return nil, err
 	}
-	now, err := worlds.Snap.Call(ctx, ref, worlds.Filter{})
+	now, err := worlds.GetSnapshot.Call(ctx, ref, worlds.Filter{})
 	var names []string
 	for _, w := range now.Worlds {
 		names = append(names, w.Name)
@@ -166,11 +166,11 @@ refused, none is declared. A world that is there already may be given labels, an
   keep: false                        # procs outlive a hostd that has a --state-dir
 
 JSON: world, mesh, status, change (create, labels or nothing).`,
-		Example: "  client apply -f world.yaml\n  client apply -f - < world.yaml",
+		Example: "  castnet apply -f world.yaml\n  castnet apply -f - < world.yaml",
 		Args:    wantArgs(0, 0),
 	}
 	if dry {
-		c.Use, c.Short, c.Example = "plan -f FILE", "Say what apply would change", "  client plan -f world.yaml"
+		c.Use, c.Short, c.Example = "plan -f FILE", "Say what apply would change", "  castnet plan -f world.yaml"
 		c.Long = "Say what apply would change, and change nothing.\n\nJSON: as apply."
 	}
 	c.Flags().StringArrayVarP(&files, "file", "f", nil, "`FILE` with worlds, - for standard input; may be repeated")
@@ -179,14 +179,14 @@ JSON: world, mesh, status, change (create, labels or nothing).`,
 		if err != nil {
 			return err
 		}
-		return a.dial(c.Context(), func(ctx context.Context, net *mesh.Net) error { return a.apply(ctx, net, specs, dry) })
+		return a.withNetTimeout(c.Context(), func(ctx context.Context, net *mesh.Net) error { return a.apply(ctx, net, specs, dry) })
 	}
 	return c
 }
 
-// apply declares worlds, after all of them were looked at.
+// apply validates and declares worlds.
 func (a *app) apply(ctx context.Context, net *mesh.Net, specs []worlds.Spec, dry bool) error {
-	ref, err := system(ctx, net)
+	ref, err := findSystem(ctx, net)
 	if err != nil {
 		return err
 	}
@@ -198,19 +198,19 @@ func (a *app) apply(ctx context.Context, net *mesh.Net, specs []worlds.Spec, dry
 		return err
 	}
 	columns := []string{"world", "change", "status", "mesh"}
-	return errors.Join(err, show(a, done, columns, func(u worlds.Upserted) []string {
+	return errors.Join(err, showRecords(a, done, columns, func(u worlds.UpsertResponse) []string {
 		return []string{u.World, string(u.Change), orDash(string(u.Status)), orDash(u.Mesh)}
 	}))
 }
 
-// upsertAll declares worlds, at one time: those whose names are to be looked for share a look at the hosts.
+// upsertAll declares worlds concurrently, with one shared query of the hosts.
 func upsertAll(
 	ctx context.Context, ref actor.Ref[*worlds.Controller], specs []worlds.Spec, dry bool,
-) (done []worlds.Upserted, err error) {
-	all, errs := make([]worlds.Upserted, len(specs)), make([]error, len(specs))
+) (done []worlds.UpsertResponse, err error) {
+	all, errs := make([]worlds.UpsertResponse, len(specs)), make([]error, len(specs))
 	var wg sync.WaitGroup
 	for i, s := range specs {
-		wg.Go(func() { all[i], errs[i] = worlds.Upsert.Call(ctx, ref, worlds.Declaration{Spec: s, Dry: dry}) })
+		wg.Go(func() { all[i], errs[i] = worlds.Upsert.Call(ctx, ref, worlds.UpsertRequest{Spec: s, Dry: dry}) })
 	}
 	wg.Wait()
 	for i, u := range all {
@@ -221,8 +221,8 @@ func upsertAll(
 	return done, errors.Join(errs...)
 }
 
-// deleteAllowance is what a delete may take beyond the time that its worlds have to stop in.
-const deleteAllowance = 5 * time.Second
+// deleteTimeoutMargin is the time of a delete beyond the worlds' stop time.
+const deleteTimeoutMargin = 5 * time.Second
 
 func (a *app) deleteCommand() *cobra.Command {
 	var files []string
@@ -236,12 +236,12 @@ they have ended, at the latest when the timeout has passed, and says what was ab
 never answered (exit code 4). Hosts stay, and offer themselves to a world of that name again.
 
 JSON: world, stopped, aborted, silent.`,
-		Example:           "  client delete train\n  client delete -f world.yaml --within 30s",
+		Example:           "  castnet delete train\n  castnet delete -f world.yaml --stop-timeout 30s",
 		ValidArgsFunction: a.completeEach(worldNames),
 	}
 	c.Flags().StringArrayVarP(&files, "file", "f", nil, "`FILE` with worlds; may be repeated")
 	c.Flags().StringVar(&reason, "reason", "", "`WHY`, for others to read")
-	readFlag(c.Flags(), &timeout, "within", "duration", "how long it may take (default: the system's own, 8s)", readPause)
+	addFlag(c.Flags(), &timeout, "stop-timeout", "DURATION", "how long it may take (default: the system's own, 8s)", readPositiveDuration)
 	c.RunE = func(c *cobra.Command, names []string) error {
 		if len(files) > 0 {
 			specs, err := worldFiles(files)
@@ -253,19 +253,19 @@ JSON: world, stopped, aborted, silent.`,
 			}
 		}
 		if len(names) == 0 {
-			return cli.Usagef("delete which worlds? want their names, or -f FILE; `client worlds` lists them")
+			return cli.Usagef("delete which worlds? want their names, or -f FILE; `castnet worlds` lists them")
 		}
-		s := worlds.Stopping{Worlds: names, Timeout: timeout, Reason: reason}
-		return a.connected(c.Context(), func(net *mesh.Net) error { return a.deleteWorlds(c.Context(), net, s) })
+		s := worlds.StopRequest{Worlds: names, Timeout: timeout, Reason: reason}
+		return a.withNet(c.Context(), func(net *mesh.Net) error { return a.deleteWorlds(c.Context(), net, s) })
 	}
 	return c
 }
 
-// deleteWorlds waits for both answers.
-func (a *app) deleteWorlds(ctx context.Context, net *mesh.Net, s worlds.Stopping) error {
-	ctx, cancel := context.WithTimeout(ctx, max(s.Timeout, a.conn.Timeout)+deleteAllowance)
+// deleteWorlds waits for both replies.
+func (a *app) deleteWorlds(ctx context.Context, net *mesh.Net, s worlds.StopRequest) error {
+	ctx, cancel := context.WithTimeout(ctx, max(s.Timeout, a.conn.Timeout)+deleteTimeoutMargin)
 	defer cancel()
-	ref, err := system(ctx, net)
+	ref, err := findSystem(ctx, net)
 	if err != nil {
 		return err
 	}
@@ -287,7 +287,7 @@ func (a *app) deleteWorlds(ctx context.Context, net *mesh.Net, s worlds.Stopping
 	if err != nil {
 		return fmt.Errorf("no report of the stop: %w", err)
 	}
-	err = show(a, report.Worlds, []string{"world", "stopped", "aborted", "never answered"}, func(w worlds.WorldStopped) []string {
+	err = showRecords(a, report.Worlds, []string{"world", "stopped", "aborted", "never answered"}, func(w worlds.WorldStopped) []string {
 		return []string{w.World, strconv.Itoa(w.Stopped), strconv.Itoa(w.Aborted), orDash(strings.Join(w.Silent, ", "))}
 	})
 	for _, w := range report.Worlds {

@@ -8,70 +8,41 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/agent/host"
-	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/controller/worlds"
 	"github.com/castnet-io/castnet/internal/cli"
+	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/mesh/shape"
 )
 
-// system starts a system controller.
-func (c *cluster) system(t *testing.T) {
-	t.Helper()
-	b, err := bus.Open(t.Context(), bus.Options{URL: c.url, Token: "secret"})
-	require.NoError(t, err)
-	s, err := worlds.Start(t.Context(), worlds.Options{Bus: b, Label: "s", Log: zerolog.Nop()})
-	require.NoError(t, err)
-	c.stop = append(c.stop, func() error {
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-		defer cancel()
-		require.NoError(t, s.Close(ctx))
-		return b.Close(ctx)
-	})
-	require.Eventually(t, func() bool { return c.client(t, "worlds").code == 0 }, 20*time.Second, 10*time.Millisecond)
-}
-
 // hostOf starts a host of a world.
 func (c *cluster) hostOf(t *testing.T, label, world string, rank int) {
 	t.Helper()
-	b, err := bus.Open(t.Context(), bus.Options{URL: c.url, Token: "secret"})
-	require.NoError(t, err)
-	h, err := host.Start(t.Context(), host.Options{
-		Label: label, Bus: b, Settings: agent.BusSettings{URL: c.url, Token: "secret"}, Log: zerolog.Nop(), Builtin: []string{"proc"}, Dir: t.TempDir(),
-	})
-	require.NoError(t, err)
+	h := c.host(t, label, func(o *host.Options) { o.RunDir = t.TempDir() })
 	info, err := h.Info(t.Context())
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	joined, gone := make(chan struct{}, 64), make(chan struct{})
 	go func() {
 		defer close(gone)
-		j := worlds.Joining{World: world, Host: &worlds.JoiningHost{ID: h.ID(), Rank: rank, Life: info.Life()}}
-		worlds.Stay(ctx, h.Proc(), j, func(_ worlds.Joined, err error) {
+		j := worlds.JoinRequest{World: world, Host: &worlds.HostJoin{ID: h.ID(), Rank: rank, Incarnation: info.Incarnation()}}
+		worlds.KeepJoined(ctx, h.Proc(), j, func(_ worlds.JoinResponse, err error) {
 			if err == nil {
 				joined <- struct{}{}
 			}
 		})
 	}()
-	c.stop = append([]func() error{func() error {
+	testkit.Close(t, func(context.Context) error {
 		cancel()
 		<-gone
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-		defer cancel()
-		require.NoError(t, h.Close(ctx))
-		return b.Close(ctx)
-	}}, c.stop...)
-	select {
-	case <-joined:
-	case <-time.After(20 * time.Second):
-		require.Fail(t, "the host did not join")
-	}
+		return nil
+	})
+	testkit.Next(t, joined)
 }
 
 func TestWorlds_areDeclaredListedAndDeleted(t *testing.T) {
@@ -80,7 +51,7 @@ func TestWorlds_areDeclaredListedAndDeleted(t *testing.T) {
 	r := c.client(t, "worlds")
 	require.Equal(t, cli.ExitNotFound, r.code)
 	require.Contains(t, r.err, "no system controller answers")
-	c.system(t)
+	c.System(t, "s")
 	c.hostOf(t, "n1", "train", 0)
 	file := filepath.Join(t.TempDir(), "world.yaml")
 	require.NoError(t, os.WriteFile(file, []byte("name: train\nshape: { replica: 2 }\nper-host: 2\ncommand: builtin\nlabels: { team: vision }\n"), 0o600))
@@ -89,8 +60,8 @@ func TestWorlds_areDeclaredListedAndDeleted(t *testing.T) {
 	require.Regexp(t, `train  create  unhealthy  train-`, c.ok(t, "apply", "-f", file))
 	require.Eventually(t, func() bool {
 		now := decode[[]worlds.WorldState](t, c.ok(t, "worlds", "train", "-o", "json"))
-		return now[0].Status == worlds.Live
-	}, 20*time.Second, 20*time.Millisecond)
+		return now[0].Status == worlds.StatusLive
+	}, testkit.Patience, 20*time.Millisecond)
 	require.Regexp(t, `train  live    .*  2/2    0:n1   team=vision  -`, c.ok(t, "worlds", "--label", "team=vision"))
 	require.Empty(t, c.ok(t, "worlds", "--label", "team=other"))
 	require.Regexp(t, `train  nothing  live`, c.ok(t, "apply", "-f", file))
@@ -106,9 +77,9 @@ func TestWorlds_areDeclaredListedAndDeleted(t *testing.T) {
 	require.NotContains(t, c.ok(t, "worlds"), "new", "nothing is half-applied")
 	r = c.client(t, "apply", "-f", file, "-f", file)
 	require.Equal(t, cli.ExitUsage, r.code)
-	require.Equal(t, "client: "+file+": world new is declared twice: want each world once\n", r.err)
+	require.Equal(t, "castnet: "+file+": world new is declared twice: want each world once\n", r.err)
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
-	require.Equal(t, "client: "+file+": there is no world in it: want name, shape, per-host and command\n", c.client(t, "plan", "-f", file).err)
+	require.Equal(t, "castnet: "+file+": there is no world in it: want name, shape, per-host and command\n", c.client(t, "plan", "-f", file).err)
 	require.Contains(t, c.client(t, "adopt", "train").err, "it belongs to world train, which no program can own")
 
 	require.Equal(t, "WORLD  STOPPED  ABORTED  NEVER ANSWERED\ntrain  2        0        -\n", c.ok(t, "delete", "train", "--reason", "done"))
@@ -124,19 +95,16 @@ func (c *cluster) worldIsAMesh(t *testing.T) {
 	t.Helper()
 	require.Len(t, decode[[]procRecord](t, c.ok(t, "procs", "train", "-o", "json")), 2)
 	require.Equal(t, 2, strings.Count(c.ok(t, "procs"), "\ntrain-"))
-	net, err := mesh.Connect(t.Context(), mesh.Options{Bus: &bus.Options{URL: c.url, Token: "secret"}, Log: zerolog.Nop()})
+	procs, err := c.Lookup(t.Context(), "train")
 	require.NoError(t, err)
-	defer func() { require.NoError(t, net.Close(context.Background())) }()
-	procs, err := net.Lookup(t.Context(), "train")
-	require.NoError(t, err)
-	_, err = mesh.SpawnActors(t.Context(), procs, actor.NewType[any, any]("counter"), mesh.ActorSpawning[any]{Label: "counter", Params: 100, Uncontrolled: true})
+	_, err = mesh.SpawnActors(t.Context(), procs, actor.NewType[any, any]("counter"), mesh.ActorSpawnSpec[any]{Label: "counter", Params: 100, Uncontrolled: true})
 	require.NoError(t, err)
 	require.Equal(t, "105\n", c.ok(t, "call", "train[replica=1]", "counter", "add", "5"))
 	require.Equal(t, "207\n", c.ok(t, "cast", "train", "counter", "add", "1", "--reduce", "sum"))
 	require.Regexp(t, `train-\w+ is running: all its 2 ranks\n`, c.ok(t, "explain", "train"))
 	v := decode[meshView](t, c.ok(t, "mesh", "show", "train", "-o", "json"))
 	require.True(t, v.Owner.Answers)
-	require.Equal(t, worlds.Live, v.World.Status)
+	require.Equal(t, worlds.StatusLive, v.World.Status)
 	require.Regexp(t, `/system$`, v.Owner.ID)
 	require.Equal(t, []statusRun{{Region: "*", Ranks: 2, Status: "running"}}, v.Statuses)
 	require.Regexp(t, `(?m)^world +live for `, c.ok(t, "mesh", "show", "train"))
@@ -145,7 +113,7 @@ func (c *cluster) worldIsAMesh(t *testing.T) {
 func TestExplain_aWorldSaysWhichHostItLacks(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
-	c.system(t)
+	c.System(t, "s")
 	c.hostOf(t, "n1", "train", 1)
 	c.hostOf(t, "n2", "train", 2)
 	file := filepath.Join(t.TempDir(), "world.yaml")
@@ -159,24 +127,26 @@ func TestExplain_aWorldSaysWhichHostItLacks(t *testing.T) {
 	require.Contains(t, x.Next[0], "it waits for who is missing")
 	require.Equal(t, []string{"start a hostd with --world train --host-rank 0"}, x.Todo)
 	require.Contains(t, c.ok(t, "worlds"), " 1:n1 2:n2(stands by) ")
-	require.Regexp(t, `client: rank 0 of mesh train-\w+ is on no host: client explain train says why`, c.client(t, "where", "train/0").err)
+	require.Regexp(t, `castnet: rank 0 of mesh train-\w+ is on no host: castnet explain train says why`, c.client(t, "where", "train/0").err)
 	require.Regexp(t, `(?m)^\[x=0:2\] +2 +not-exist +no host has it$`, c.ok(t, "mesh", "show", "train"))
 	r := c.client(t, "exec", "--hosts", "train[x=0]", "--", "true")
 	require.Equal(t, cli.ExitNotFound, r.code)
-	require.Equal(t, "client: exec: no host has a rank of train[x=0]\n", r.err)
+	require.Equal(t, "castnet: exec: no host has a rank of train[x=0]\n", r.err)
 	require.Equal(t, result{err: "no host has a rank of train[x=0]\n"}, c.client(t, "procs", "train[x=0]"))
 	r = c.client(t, "exec", "train", "--", "true")
-	require.Equal(t, "[x=0:2] no host has it\n[x=2] running commands is not allowed here: its operator allows it with hostd --allow-exec, or host.exec: on\n", r.out)
+	require.Equal(t, "[x=0:2] no host has it\n[x=2] running commands is not allowed here: its operator allows it with hostd --allow-exec, or host.allow-exec: on\n", r.out)
 	c.ok(t, "stop", "train")
-	require.Empty(t, c.ok(t, "worlds"))
+	for _, w := range decode[[]worlds.WorldState](t, c.ok(t, "worlds", "-o", "json")) {
+		require.Equal(t, worlds.StatusAwaiting, w.Status, "its hosts offer themselves again a moment later")
+	}
 }
 
 func TestWorlds_countProcsThatAreThere(t *testing.T) {
 	e := shape.Of("x", 3)
-	w := worlds.WorldState{Shape: &e, Procs: []worlds.ProcState{{Health: worlds.Alive}, {Health: worlds.Alive, Failed: []string{"worker"}}, {Health: worlds.Expired}}}
-	require.Equal(t, "2/3", procsText(w))
+	w := worlds.WorldState{Shape: &e, Procs: []worlds.ProcState{{Health: worlds.HealthAlive}, {Health: worlds.HealthAlive, Failed: []string{"worker"}}, {Health: worlds.HealthExpired}}}
+	require.Equal(t, "2/3", formatProcs(w))
 	w.Shape = nil
-	require.Equal(t, "2", procsText(w))
+	require.Equal(t, "2", formatProcs(w))
 }
 
 func TestWorldFile_saysEverythingThatAWorldCan(t *testing.T) {
@@ -199,7 +169,7 @@ command: builtin
 		{
 			Name: "train", Shape: shape.Of("replica", 2).With("gpu", 4), PerHost: 4, Labels: map[string]string{"team": "vision"}, Keep: true,
 			Command: agent.Command{Path: "/bin/w", Args: []string{"--verbose"}, Env: []string{"DATA=/data"}, Dir: "/tmp"},
-			Limits:  agent.Limits{Memory: 8 << 30, Pids: 64, CPU: 1.5, Files: 100, Bind: 2},
+			Limits:  agent.Limits{Memory: 8 << 30, Pids: 64, CPU: 1.5, Files: 100, PinnedCPUs: 2},
 		},
 		{Name: "one", Shape: shape.Unit(), PerHost: 1, Command: agent.Command{Path: agent.Builtin}},
 	}, all)
@@ -233,11 +203,11 @@ func TestWorldFile_errorsSayLineAndColumn(t *testing.T) {
 	}
 }
 
-// What a world lacks that has no procs is said by every command that would ask them; others do what they do.
+// Commands that need the procs of a world without any explain why it has none. Other commands work.
 func TestWorlds_withoutProcsAreKnownToAllCommands(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "n1")
-	c.system(t)
+	c.System(t, "s")
 	file := filepath.Join(t.TempDir(), "world.yaml")
 	require.NoError(t, os.WriteFile(file, []byte("name: train\nshape: { replica: 3 }\nper-host: 2\ncommand: builtin\n"), 0o600))
 	c.ok(t, "apply", "-f", file)
@@ -251,7 +221,7 @@ func TestWorlds_withoutProcsAreKnownToAllCommands(t *testing.T) {
 	require.Len(t, x.Causes, 2, "two hosts")
 	require.Equal(t, []any{"the world has no host of rank 1", "replica=2"}, []any{x.Causes[1].Why, x.Causes[1].Region})
 	v := decode[meshView](t, c.ok(t, "mesh", "show", "train", "-o", "json"))
-	require.Equal(t, worlds.Unhealthy, v.World.Status)
+	require.Equal(t, worlds.StatusUnhealthy, v.World.Status)
 	require.Equal(t, []any{3, "replica=3", true}, []any{v.Ranks, v.Extent, v.Owner.Answers})
 	for _, verb := range []string{"explain", "stop", "delete"} {
 		require.Contains(t, c.ok(t, "__complete", verb, "tr"), "train\n", verb)
@@ -265,7 +235,7 @@ func TestWorlds_withoutProcsAreKnownToAllCommands(t *testing.T) {
 	require.Equal(t, cli.ExitNotFound, c.client(t, "where", "demo/2").code)
 	r := c.client(t, "where", "dmeo/0")
 	require.Equal(t, cli.ExitNotFound, r.code)
-	require.Equal(t, `client: dmeo/0: no world has it; mesh "dmeo" does not exist; there is `+up.Mesh+"\n", r.err)
+	require.Equal(t, `castnet: dmeo/0: no world has it; mesh "dmeo" does not exist; there is `+up.Mesh+"\n", r.err)
 	require.Equal(t, cli.ExitUsage, c.client(t, "where", "demo").code)
 	require.Regexp(t, `train  0        0        -`, c.ok(t, "stop", "train"))
 	require.Equal(t, cli.ExitNotFound, c.client(t, "explain", "train").code)

@@ -37,13 +37,13 @@ const examples = `  # A whole system on this machine
   # TLS, accounts, leaf nodes: whatever a nats-server can be configured to do
   hostd --nats-config nats.conf --data /var/lib/castnet
 
-  # A host of the world that somebody declares with client apply -f world.yaml
+  # A host of the world that somebody declares with castnet apply -f world.yaml
   hostd --nats nats://a:4222 --world train --host-rank 3
 
   # In a rack of many: with labels to choose hosts by, and probes for whoever watches over it
   hostd --nats nats://a:4222 --host-label zone=a --host-label disk=nvme --http :8222`
 
-// flags is what was typed.
+// flags are the values of the command line.
 type flags struct {
 	conn cli.Connection
 
@@ -52,11 +52,11 @@ type flags struct {
 
 	label, logDir, http string
 	hostLabels          []string
-	lameDuckFor         time.Duration
+	lameDuckTimeout     time.Duration
 	allow               []string
 	allowExec           bool
 	ready               time.Duration
-	readySaid           bool
+	readySet            bool
 	configFile          string
 	showConfig          bool
 	gateway             bool
@@ -74,16 +74,16 @@ func newRoot(getenv func(string) string, stderr io.Writer) *cobra.Command {
 		Version: cli.Version(),
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			f.readySaid = cmd.Flags().Changed("ready-timeout")
-			f.said(cmd.Flags())
-			c, err := f.config(getenv)
+			f.readySet = cmd.Flags().Changed("ready-timeout")
+			f.recordSet(cmd.Flags())
+			c, err := f.newConfig(getenv)
 			if err != nil {
 				return err
 			}
 			if f.showConfig {
 				return cli.WriteConfig(cmd.OutOrStdout(), c.keys.Entries(), false)
 			}
-			return serve(cmd.Context(), c, getenv, stderr)
+			return runNode(cmd.Context(), c, getenv, stderr)
 		},
 	}
 	root.SetVersionTemplate("hostd {{.Version}}\n")
@@ -96,32 +96,32 @@ func newRoot(getenv func(string) string, stderr io.Writer) *cobra.Command {
 	fs.StringVar(&f.label, "label", "", "`NAME` of this host, which no other live one has (default the hostname's first part)")
 	fs.StringArrayVar(&f.hostLabels, "host-label", nil, "label of this host for others to choose hosts by, as `KEY=VALUE`; may be repeated")
 	fs.StringArrayVar(&f.allow, "allow", nil, "program, or directory of programs, that may run here, as `PATH`; may be repeated")
-	fs.BoolVar(&f.allowExec, "allow-exec", false, "run any command that a client asks for, as this user (client exec)")
+	fs.BoolVar(&f.allowExec, "allow-exec", false, "run any command that a client asks for, as this user (castnet exec)")
 	fs.StringVar(&f.logDir, "log-dir", "", "`DIR` for the output of procs (default one that goes with hostd)")
 	fs.StringVar(&f.stateDir, "state-dir", "", "`DIR` in which the next hostd finds what this one leaves when it dies: identity, port, token, kept procs")
 	fs.StringVar(&f.systemCreds, "system-creds", "", "credentials `FILE` of the system account of the bus, to hear at once when a host is gone")
-	fs.StringVar(&f.configFile, "config", "", "`FILE` with limits, such as host.ready: 2m; the environment goes before it")
+	fs.StringVar(&f.configFile, "config", "", "`FILE` with limits, such as proc.ready-timeout: 2m; the environment goes before it")
 	fs.BoolVar(&f.showConfig, "show-config", false, "print every limit and where its value is from, and end")
-	fs.DurationVar(&f.ready, "ready-timeout", 0, "how long a proc may take until it is ready; goes before host.ready")
-	fs.DurationVar(&f.lameDuckFor, "lame-duck", 2*time.Minute, "after SIGUSR2, how long procs may take to end of themselves")
+	fs.DurationVar(&f.ready, "ready-timeout", 0, "how long a proc may take until it is ready; goes before proc.ready-timeout")
+	fs.DurationVar(&f.lameDuckTimeout, "lame-duck", 2*time.Minute, "after SIGUSR2, how long procs may take to end of themselves")
 	fs.StringVar(&f.http, "http", "", "answer /healthz and /readyz at `HOST:PORT`; :PORT is on loopback (default: nowhere)")
 	fs.BoolVar(&f.gateway, "gateway", true, "serve casts of plain NATS clients; hosts share them")
-	f.worldFlags.flags(fs)
+	f.worldFlags.register(fs)
 	fs.StringVar(&f.logLevel, "log-level", "", "debug, info, warn or error (default info; for procs proc.log-level, unless this is said)")
 	fs.StringVar(&f.logFormat, "log-format", "", "console or json (default console on a terminal, else json)")
 	f.conn.Flags(fs)
-	fs.Lookup("ready-timeout").DefValue = "0s" // cobra leaves that out: the key has the default
+	fs.Lookup("ready-timeout").DefValue = "0s" // cobra hides this value: the key has the default
 	fs.Lookup("server").Hidden = true          // the same as --nats
 	fs.Lookup("timeout").Usage, fs.Lookup("timeout").DefValue = "how long connecting to one server may take (default 2s)", "0s"
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.SetHelpCommand(&cobra.Command{Hidden: true}) // --help it is: there is one command
-	root.AddCommand(newProc())
+	root.SetHelpCommand(&cobra.Command{Hidden: true}) // there is one command; use --help
+	root.AddCommand(newProcCommand())
 	return root
 }
 
-// newProc is in the command line of procs with built-in actors, for ps to show. A proc that a host
-// launched never gets here.
-func newProc() *cobra.Command {
+// newProcCommand is the command line of procs with built-in actors, visible in ps. A launched proc
+// does not get this far.
+func newProcCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "proc", Short: "A proc with the built-in actors; hosts launch it", Hidden: true, Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {

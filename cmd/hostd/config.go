@@ -15,41 +15,41 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// config is a command line that makes sense.
+// config is a validated command line.
 type config struct {
 	flags
-	space subjects.Space
-	level zerolog.Level
-	procs string // log level of procs; "" = their own default
+	space        subjects.Space
+	level        zerolog.Level
+	procLogLevel string // log level of procs; "" = default
 
 	labels map[string]string // of the host
 	keys   *keys.Config      // limits
 
-	join   *bus.Options // nil: run a server
-	server serverConfig // else this one
+	external *bus.Options // nil: run a server
+	server   serverConfig // the own server, otherwise
 }
 
-// serverConfig is the server of its own.
+// serverConfig configures hostd's own server.
 type serverConfig struct {
-	host   string
-	port   int // 0 with chosen: any
-	chosen bool
-	token  string // "" with a configuration file, or insecure: what that says
-	// recalled: the port is that of the last server with this state directory.
-	recalled bool
-	drawn    bool // the token is made up: nobody knows it who is not told
+	host    string
+	port    int // 0 with portSet: any
+	portSet bool
+	token   string // "" with a configuration file or --insecure
+	// portRestored marks the port of the last server with this state directory.
+	portRestored   bool
+	tokenGenerated bool // tokenGenerated marks a generated token, secret unless shared.
 }
 
-// private reports that only programs of this user can come in, so that running whatever they own
-// gives them nothing they do not have. A token that was typed is no secret: ps shows it.
-func (c config) private() bool {
+// isPrivate reports whether only programs of this user can connect. They may then run any program
+// of the user without new rights. A typed token is no secret, because ps shows it.
+func (c config) isPrivate() bool {
 	ip := net.ParseIP(c.server.host)
 	loopback := c.server.host == "localhost" || ip != nil && ip.IsLoopback()
-	return c.join == nil && c.natsConfig == "" && loopback && c.server.token != "" && c.conn.Token == ""
+	return c.external == nil && c.natsConfig == "" && loopback && c.server.token != "" && c.conn.Token == ""
 }
 
-// config checks everything that can be checked before anything starts.
-func (f flags) config(getenv func(string) string) (config, error) {
+// newConfig validates all settings before anything starts.
+func (f flags) newConfig(getenv func(string) string) (config, error) {
 	c := config{flags: f}
 	var err error
 	if c.space, err = subjects.NewSpace("", f.conn.Namespace); err != nil {
@@ -58,13 +58,13 @@ func (f flags) config(getenv func(string) string) (config, error) {
 	if c.label, err = hostLabel(f.label, os.Hostname); err != nil {
 		return c, err
 	}
-	if c.allow, err = allowed(f.allow); err != nil {
+	if c.allow, err = absPaths(f.allow); err != nil {
 		return c, err
 	}
 	if c.labels, err = hostLabels(f.hostLabels); err != nil {
 		return c, err
 	}
-	if c.keys, err = f.settings(getenv); err != nil {
+	if c.keys, err = f.loadKeys(getenv); err != nil {
 		return c, err
 	}
 	if f.http != "" {
@@ -72,7 +72,7 @@ func (f flags) config(getenv func(string) string) (config, error) {
 			return c, err
 		}
 	}
-	if c.level, c.procs, err = logLevels(f.logLevel); err != nil {
+	if c.level, c.procLogLevel, err = logLevels(f.logLevel); err != nil {
 		return c, err
 	}
 	switch {
@@ -82,38 +82,38 @@ func (f flags) config(getenv func(string) string) (config, error) {
 		return c, cli.Usagef("--nats-config %q: want a file that can be read", f.natsConfig)
 	case f.systemCreds != "" && !isFile(f.systemCreds):
 		return c, cli.Usagef("--system-creds %q: want a file that can be read", f.systemCreds)
-	case f.readySaid && f.ready <= 0:
+	case f.readySet && f.ready <= 0:
 		return c, cli.Usagef("--ready-timeout is %s, want more than 0", f.ready)
-	case f.lameDuckFor < 0:
-		return c, cli.Usagef("--lame-duck is %s, want a duration such as 2m, or 0 to drain at once", f.lameDuckFor)
+	case f.lameDuckTimeout < 0:
+		return c, cli.Usagef("--lame-duck is %s, want a duration such as 2m, or 0 to drain at once", f.lameDuckTimeout)
 	}
-	if err := c.check(f.joins(getenv)); err != nil {
+	if err := c.validate(f.usesExternalBus(getenv)); err != nil {
 		return c, err
 	}
-	if f.joins(getenv) {
-		if f.servesOwn() {
+	if f.usesExternalBus(getenv) {
+		if f.hasServerFlags() {
 			return c, cli.Usagef("--listen, --nats-config and --data are for a server of its own: want them without --nats and --context")
 		}
 		o, err := f.conn.Options(getenv)
-		c.join = &o
+		c.external = &o
 		return c, err
 	}
 	c.server, err = f.serverConfig(getenv)
 	return c, err
 }
 
-func (f flags) servesOwn() bool { return f.listen != "" || f.natsConfig != "" || f.data != "" }
+func (f flags) hasServerFlags() bool { return f.listen != "" || f.natsConfig != "" || f.data != "" }
 
-// joins reports whether there is a bus to join. What is typed goes before the environment; a NATS
-// context that is only selected does not count: hostd without flags is a whole system.
-func (f flags) joins(getenv func(string) string) bool {
-	if f.servesOwn() && f.conn.Server == "" && f.conn.Context == "" {
+// usesExternalBus reports whether to join a bus. Flags override the environment. A merely selected
+// NATS context does not count, because hostd without flags is a whole system.
+func (f flags) usesExternalBus(getenv func(string) string) bool {
+	if f.hasServerFlags() && f.conn.Server == "" && f.conn.Context == "" {
 		return false
 	}
-	return f.conn.Named(getenv)
+	return f.conn.IsConfigured(getenv)
 }
 
-// serverConfig reads what concerns the server of its own.
+// serverConfig returns the settings of the own server.
 func (f flags) serverConfig(getenv func(string) string) (serverConfig, error) {
 	s := serverConfig{host: "127.0.0.1", port: defaultPort}
 	if f.natsConfig == "" {
@@ -125,10 +125,10 @@ func (f flags) serverConfig(getenv func(string) string) (serverConfig, error) {
 			s.token = getenv("NATS_TOKEN")
 		}
 		if s.token == "" && !f.conn.Insecure {
-			s.token, s.drawn = newToken(), true
+			s.token, s.tokenGenerated = newToken(), true
 		}
 	} else {
-		s.host, s.port, s.chosen, s.token = "", 0, true, f.conn.Token
+		s.host, s.port, s.portSet, s.token = "", 0, true, f.conn.Token
 	}
 	if f.listen == "" {
 		return s, nil
@@ -144,7 +144,7 @@ func (f flags) serverConfig(getenv func(string) string) (serverConfig, error) {
 	if host == "" {
 		host = "0.0.0.0"
 	}
-	s.host, s.port, s.chosen = host, int(n), true
+	s.host, s.port, s.portSet = host, int(n), true
 	return s, nil
 }
 
@@ -153,7 +153,7 @@ func isFile(path string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// hostLabel is what was said, or the first part of the machine's name.
+// hostLabel returns the given label, or the first part of the machine's name.
 func hostLabel(said string, hostname func() (string, error)) (string, error) {
 	if said != "" {
 		return said, subjects.CheckLabel("host label", said)
@@ -169,8 +169,8 @@ func hostLabel(said string, hostname func() (string, error)) (string, error) {
 	return label, nil
 }
 
-// allowed makes the paths absolute. One that is not there is more likely mistyped than yet to come.
-func allowed(paths []string) ([]string, error) {
+// absPaths makes paths absolute. It refuses missing ones, because they are probably misspelled.
+func absPaths(paths []string) ([]string, error) {
 	var out []string
 	for _, p := range paths {
 		abs, err := filepath.Abs(p)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/castnet-io/castnet/bus/embed"
 	keys "github.com/castnet-io/castnet/config"
+	"github.com/castnet-io/castnet/internal/testkit"
 )
 
 func TestHostd_badInputIsOneLineAndLeavesNothing_HOSTD1(t *testing.T) {
@@ -18,7 +19,7 @@ func TestHostd_badInputIsOneLineAndLeavesNothing_HOSTD1(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer taken.Close()
-	srv, err := embed.Start(soon(t), embed.Options{Token: "right"})
+	srv, err := embed.Start(testkit.Soon(t), embed.Options{Token: "right"})
 	require.NoError(t, err)
 	defer srv.Shutdown()
 	s := newSite(t)
@@ -123,14 +124,14 @@ func TestConfig_onlyWhatNobodyElseReachesRunsAnyProgram_HOSTD3(t *testing.T) {
 		f := flags{label: "x", logLevel: "info"}
 		f.conn.Namespace = "default"
 		row.set(&f)
-		c, err := f.config(func(key string) string {
+		c, err := f.newConfig(func(key string) string {
 			if v, ok := row.vars[key]; ok {
 				return v
 			}
 			return s.getenv(key)
 		})
 		require.NoError(t, err)
-		require.Equal(t, row.any, c.anyOfUser(), "%+v", f)
+		require.Equal(t, row.any, c.allowsUserPrograms(), "%+v", f)
 	}
 }
 
@@ -140,11 +141,11 @@ func TestCommandsForClients_runOnlyWhereTheFlagOrTheEnvironmentSaysSo_HOSTD11(t 
 		env  string
 		want bool
 	}{{false, "", false}, {true, "", true}, {false, "on", true}} {
-		c, err := flags{allowExec: row.flag}.settings(func(key string) string {
-			return map[string]string{"CASTNET_HOST_EXEC": row.env}[key]
+		c, err := flags{allowExec: row.flag}.loadKeys(func(key string) string {
+			return map[string]string{"CASTNET_HOST_ALLOW_EXEC": row.env}[key]
 		})
 		require.NoError(t, err)
-		require.Equal(t, row.want, keys.HostExec.Get(c))
+		require.Equal(t, row.want, keys.HostAllowExec.Get(c))
 	}
 }
 
@@ -155,10 +156,10 @@ func TestReachable_isNeverAllAddresses(t *testing.T) {
 		"tls://[::]:4222":       "tls://[::1]:4222",
 		"nats://node:4222":      "nats://node:4222",
 	} {
-		require.Equal(t, want, reachable(in))
+		require.Equal(t, want, loopbackURL(in))
 	}
 }
 
 func TestWithoutUserinfo_keepsPasswordsOffTheScreen(t *testing.T) {
-	require.Equal(t, "nats://a:4222,nats://b", withoutUserinfo("nats://u:p@a:4222, nats://token@b"))
+	require.Equal(t, "nats://a:4222,nats://b", redactUserinfo("nats://u:p@a:4222, nats://token@b"))
 }

@@ -13,18 +13,17 @@ import (
 	"github.com/castnet-io/castnet/internal/cli"
 )
 
-// healthWithin is how long a host agent that lives may take to answer.
-const healthWithin = 2 * time.Second
+// healthTimeout bounds the answer of a live host agent.
+const healthTimeout = 2 * time.Second
 
-// health answers whoever watches over hostd, over HTTP: /healthz while it is to be left alone, /readyz
-// while it takes procs (HOSTD-7).
-type health struct {
+// healthServer serves HTTP health checks: /healthz for liveness, /readyz for readiness (HOSTD-7).
+type healthServer struct {
 	url    string
 	server *http.Server
-	ended  chan error // of Serve
+	ended  chan error // result of Serve
 }
 
-// healthAddress is where --http says to listen: on loopback unless a host is named.
+// healthAddress returns the address for --http: on loopback unless a host is named.
 func healthAddress(said string) (string, error) {
 	host, port, err := net.SplitHostPort(said)
 	if err != nil {
@@ -36,8 +35,8 @@ func healthAddress(said string) (string, error) {
 	return net.JoinHostPort(host, port), nil
 }
 
-// serveHealth listens, and answers from then on.
-func serveHealth(ctx context.Context, addr string, n *node) (*health, error) {
+// serveHealth starts the health server.
+func serveHealth(ctx context.Context, addr string, n *node) (*healthServer, error) {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
 	if err != nil {
 		if op, ok := errors.AsType[*net.OpError](err); ok {
@@ -46,19 +45,19 @@ func serveHealth(ctx context.Context, addr string, n *node) (*health, error) {
 		return nil, fmt.Errorf("--http %s: %w", addr, err)
 	}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) { answerHealth(w, n.liveness(r.Context())) })
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) { answerHealth(w, n.readiness(r.Context())) })
-	h := &health{
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) { writeHealth(w, n.liveness(r.Context())) })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) { writeHealth(w, n.readiness(r.Context())) })
+	h := &healthServer{
 		url:    "http://" + l.Addr().String(),
-		server: &http.Server{Handler: mux, ReadHeaderTimeout: healthWithin, WriteTimeout: 2 * healthWithin, MaxHeaderBytes: 8 << 10},
+		server: &http.Server{Handler: mux, ReadHeaderTimeout: healthTimeout, WriteTimeout: 2 * healthTimeout, MaxHeaderBytes: 8 << 10},
 		ended:  make(chan error, 1),
 	}
 	go func() { h.ended <- h.server.Serve(l) }()
 	return h, nil
 }
 
-// close ends it with the requests that are under way.
-func (h *health) close() error {
+// close stops the server with its open requests.
+func (h *healthServer) close() error {
 	err := h.server.Close()
 	if served := <-h.ended; !errors.Is(served, http.ErrServerClosed) {
 		err = errors.Join(err, served)
@@ -66,56 +65,56 @@ func (h *health) close() error {
 	return err
 }
 
-// condition is how a node is, as JSON has it.
-type condition struct {
+// healthStatus is the JSON form of a node's health.
+type healthStatus struct {
 	OK     bool           `json:"ok"`
-	Reason string         `json:"reason,omitempty"` // it is not
-	Host   string         `json:"host"`             // "": it has not started
+	Reason string         `json:"reason,omitempty"` // set if not ok
+	Host   string         `json:"host"`             // "": not started
 	Mode   agent.HostMode `json:"mode,omitempty"`
 	Procs  int            `json:"procs"`
 }
 
-// liveness says whether the agent answers, once it has started: without it nobody watches the procs.
-func (n *node) liveness(ctx context.Context) condition {
-	if n.pending.Load() != nil {
-		return condition{OK: true}
+// liveness checks that a started agent answers. Without its agent the procs are unwatched.
+func (n *node) liveness(ctx context.Context) healthStatus {
+	if n.pendingReason.Load() != nil {
+		return healthStatus{OK: true}
 	}
-	ctx, cancel := context.WithTimeout(ctx, healthWithin)
+	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 	defer cancel()
-	c := condition{Host: n.host.ID().String()}
+	c := healthStatus{Host: n.host.ID().String()}
 	info, err := n.host.Info(ctx)
 	if err != nil {
 		c.Reason = "the host agent does not answer: " + err.Error()
 		return c
 	}
 	c.OK, c.Mode, c.Procs = true, info.Mode, info.Procs
-	if info.Mode != agent.Open && info.Why != "" {
-		c.Reason = info.Why
+	if info.Mode != agent.ModeOpen && info.ModeReason != "" {
+		c.Reason = info.ModeReason
 	}
 	return c
 }
 
-// readiness says whether procs can be spawned here.
-func (n *node) readiness(ctx context.Context) condition {
-	if pending := n.pending.Load(); pending != nil {
-		return condition{Reason: *pending}
+// readiness checks that the host takes procs.
+func (n *node) readiness(ctx context.Context) healthStatus {
+	if pending := n.pendingReason.Load(); pending != nil {
+		return healthStatus{Reason: *pending}
 	}
 	c := n.liveness(ctx)
 	switch {
 	case !c.OK:
 	case n.bus.Control().URL() == "" || n.bus.Data().URL() == "":
 		c.OK, c.Reason = false, "the bus is away: reconnecting"
-	case c.Mode != agent.Open:
+	case c.Mode != agent.ModeOpen:
 		c.OK, c.Reason = false, fmt.Sprintf("the host is %s: %s", c.Mode, c.Reason)
 	}
 	return c
 }
 
-func answerHealth(w http.ResponseWriter, c condition) {
+func writeHealth(w http.ResponseWriter, c healthStatus) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	if !c.OK {
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}
-	_ = json.NewEncoder(w).Encode(c) // who asked may be gone
+	_ = json.NewEncoder(w).Encode(c) // the requester may be gone
 }

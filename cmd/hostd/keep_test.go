@@ -16,6 +16,7 @@ import (
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/mesh/shape"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -23,11 +24,11 @@ import (
 // asker is a proc of the test's own, for what meshes do not offer.
 func (s site) asker(t *testing.T) *actor.Proc {
 	t.Helper()
-	b, err := bus.Open(soon(t), bus.FromEnv(s.getenv))
+	b, err := bus.Open(testkit.Soon(t), bus.FromEnv(s.getenv))
 	require.NoError(t, err)
 	id, err := subjects.NewHostID("asker")
 	require.NoError(t, err)
-	p, err := actor.NewProc(soon(t), actor.Options{ID: id.Proc(), Bus: b})
+	p, err := actor.NewProc(testkit.Soon(t), actor.Options{ID: id.Proc(), Bus: b})
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
@@ -59,7 +60,7 @@ func again[M, R any](t *testing.T, e actor.Endpoint[agent.Agent, M, R], to actor
 		r, err := e.Call(ctx, to, m)
 		out = r
 		return err == nil
-	}, patience, 20*time.Millisecond)
+	}, testkit.Patience, 20*time.Millisecond)
 	return out
 }
 
@@ -75,42 +76,42 @@ func TestHostd_keptMeshesOutliveIt_HOSTD6(t *testing.T) {
 	p := s.asker(t)
 	m := keptMesh(t, d)
 	host := agent.Of(m.Hosts[0].Proc()).Via(p)
-	o, err := agent.Create.Call(soon(t), host, agent.Creation{Procs: &m, Wait: true, Lease: time.Minute})
+	o, err := agent.Create.Call(testkit.Soon(t), host, agent.CreateRequest{Procs: &m, Wait: true, Lease: time.Minute})
 	require.NoError(t, err)
 	require.Equal(t, agent.Overlay{{First: 0, Count: 2, Status: agent.Status{Phase: agent.Running}}}, o)
-	before, err := agent.Get.Call(soon(t), host, agent.Query{ID: m.ID.String()})
+	before, err := agent.Get.Call(testkit.Soon(t), host, agent.GetRequest{ID: m.ID.String()})
 	require.NoError(t, err)
-	counters := actor.RefOf[any](m.Proc(1, 0).Actor("c")).Via(p)
+	counters := actor.RefOf[any](m.ProcID(1, 0).Actor("c")).Via(p)
 	spec := agent.ActorSpec{Name: "c", Type: "counter", Params: []byte{0x18, 0x28}, Owner: m.Owner} // 40
-	_, err = agent.Create.Call(soon(t), agent.Of(m.Proc(1, 0)).Via(p), agent.Creation{Actors: &spec, Wait: true})
+	_, err = agent.Create.Call(testkit.Soon(t), agent.Of(m.ProcID(1, 0)).Via(p), agent.CreateRequest{Actors: &spec, Wait: true})
 	require.NoError(t, err)
 
 	_, why := s.fails(t, "--state-dir", state, "--label", "a", "--nats", d.ready.Bus, "--namespace", "other")
-	require.Contains(t, why, "a hostd uses it already (pid "+strconv.Itoa(d.cmd.Process.Pid)+")")
+	require.Contains(t, why, "a hostd uses it already (pid "+strconv.Itoa(d.PID())+")")
 
-	d.signal(t, syscall.SIGKILL)
-	require.Equal(t, -1, d.exit(t))
+	d.Send(t, syscall.SIGKILL)
+	require.Equal(t, -1, d.Exit(t))
 	next := s.start(t, "--state-dir", state, "--label", "a")
 	require.Equal(t, d.ready.Host, next.ready.Host, "the host is the same")
 	require.Equal(t, d.ready.Bus, next.ready.Bus, "so is its server")
 	require.Equal(t, token, s.readLocal(t).Token)
-	require.Equal(t, o, again(t, agent.Wait, host, agent.Waiting{ID: m.ID.String(), Until: agent.Running}), next.stderr())
-	after := again(t, agent.Get, host, agent.Query{ID: m.ID.String()})
+	require.Equal(t, o, again(t, agent.Wait, host, agent.WaitRequest{ID: m.ID.String(), Until: agent.Running}), next.Err.String())
+	after := again(t, agent.Get, host, agent.GetRequest{ID: m.ID.String()})
 	for i := range after {
 		require.True(t, after[i].Proc.Adopted)
 		require.Equal(t, before[i].Proc.PID, after[i].Proc.PID)
 		require.Equal(t, before[i].Gen, after[i].Gen)
 	}
-	n, err := add.Call(soon(t), counters, 2)
+	n, err := add.Call(testkit.Soon(t), counters, 2)
 	require.NoError(t, err)
 	require.EqualValues(t, 42, n, "what the procs know they still know")
-	require.Equal(t, o, again(t, agent.Keepalive, host, agent.Lease{ID: m.ID.String(), For: time.Minute}))
+	require.Equal(t, o, again(t, agent.Keepalive, host, agent.Lease{ID: m.ID.String(), TTL: time.Minute}))
 
 	require.NoError(t, syscall.Kill(before[0].Proc.PID, syscall.SIGKILL))
-	o = again(t, agent.Wait, host, agent.Waiting{ID: m.ID.String(), Some: agent.In(agent.Failed)})
+	o = again(t, agent.Wait, host, agent.WaitRequest{ID: m.ID.String(), AnyIn: agent.PhasesOf(agent.Failed)})
 	require.Equal(t, agent.Failed, o[0].Status.Phase)
 	require.Contains(t, o[0].Status.Reason, "killed by signal 9 (killed)")
-	next.stop(t)
+	next.Stop(t)
 	requireGone(t, []int{before[0].Proc.PID, before[1].Proc.PID})
 	left, err := filepath.Glob(filepath.Join(state, "*.proc.json*"))
 	require.NoError(t, err)
@@ -125,10 +126,10 @@ func TestHostd_aLeaseOfAKeptMeshGoesOnWhereItWas(t *testing.T) {
 	d := s.start(t, "--state-dir", state, "--label", "a", "--listen", own)
 	m := keptMesh(t, d)
 	host := agent.Of(m.Hosts[0].Proc()).Via(s.asker(t))
-	_, err := agent.Create.Call(soon(t), host, agent.Creation{Procs: &m, Wait: true, Lease: time.Hour})
+	_, err := agent.Create.Call(testkit.Soon(t), host, agent.CreateRequest{Procs: &m, Wait: true, Lease: time.Hour})
 	require.NoError(t, err)
-	d.signal(t, syscall.SIGKILL)
-	d.exit(t)
+	d.Send(t, syscall.SIGKILL)
+	d.Exit(t)
 	file := filepath.Join(state, m.ID.String()+".lease")
 	text, err := os.ReadFile(file)
 	require.NoError(t, err)
@@ -136,12 +137,12 @@ func TestHostd_aLeaseOfAKeptMeshGoesOnWhereItWas(t *testing.T) {
 	long := fmt.Sprintf("%s %020d %020d\n", boot, 1, 2*time.Second) // as if it had run out long ago, of a short term
 	require.NoError(t, os.WriteFile(file, []byte(long), 0o600))
 	next := s.start(t, "--state-dir", state, "--label", "a")
-	o := again(t, agent.Wait, host, agent.Waiting{ID: m.ID.String(), Until: agent.Stopped})
+	o := again(t, agent.Wait, host, agent.WaitRequest{ID: m.ID.String(), Until: agent.Stopped})
 	for len(o) > 0 && !o[0].Status.Phase.Terminal() {
-		o = again(t, agent.Wait, host, agent.Waiting{ID: m.ID.String(), Until: agent.Stopped})
+		o = again(t, agent.Wait, host, agent.WaitRequest{ID: m.ID.String(), Until: agent.Stopped})
 	}
-	require.Equal(t, agent.Overlay{{First: 0, Count: 2, Status: agent.Status{Phase: agent.Stopped, Reason: agent.Orphaned(time.Second)}}}, o)
-	next.stop(t)
+	require.Equal(t, agent.Overlay{{First: 0, Count: 2, Status: agent.Status{Phase: agent.Stopped, Reason: agent.OrphanedReason(time.Second)}}}, o)
+	next.Stop(t)
 	require.NoFileExists(t, file)
 	s.requireClean(t)
 }
@@ -152,16 +153,16 @@ func TestHostd_keptMeshNeedsAStateDirectory(t *testing.T) {
 	d := s.start(t)
 	m := keptMesh(t, d)
 	host := agent.Of(m.Hosts[0].Proc()).Via(s.asker(t))
-	_, err := agent.Create.Call(soon(t), host, agent.Creation{Procs: &m})
+	_, err := agent.Create.Call(testkit.Soon(t), host, agent.CreateRequest{Procs: &m})
 	require.ErrorContains(t, err, "this host has no state directory: start hostd with --state-dir")
-	d.stop(t)
+	d.Stop(t)
 }
 
 func TestHostd_stateDirectoryBelongsToOneLabel(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	state := t.TempDir()
-	s.start(t, "--state-dir", state, "--label", "a", "--listen", own).stop(t)
+	s.start(t, "--state-dir", state, "--label", "a", "--listen", own).Stop(t)
 	_, why := s.fails(t, "--state-dir", state, "--label", "b")
 	require.Contains(t, why, `it is of host "a": want --label a, or another --state-dir`)
 	require.NoError(t, os.WriteFile(filepath.Join(state, "server.json"), []byte("{"), 0o600))

@@ -10,7 +10,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// hostLabels reads what --host-label said, once for each key.
+// hostLabels parses the values of --host-label. Keys are unique.
 func hostLabels(said []string) (map[string]string, error) {
 	var labels map[string]string
 	for _, s := range said {
@@ -32,8 +32,8 @@ func hostLabels(said []string) (map[string]string, error) {
 	return labels, nil
 }
 
-// labelLine is labels as people say them.
-func labelLine(labels map[string]string) string {
+// formatLabels formats labels in flag syntax.
+func formatLabels(labels map[string]string) string {
 	var parts []string
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
 		parts = append(parts, fmt.Sprintf("%s=%s", key, labels[key]))

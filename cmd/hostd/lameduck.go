@@ -12,15 +12,15 @@ import (
 	"github.com/castnet-io/castnet/internal/cli"
 )
 
-// lameDuckReason is what others see of a host that is one.
+// lameDuckReason is the public reason of a lame duck's cordon.
 const lameDuckReason = "lame duck: it ends once its procs have"
 
-// wait returns when the node is to end: nil when it was asked to (HOSTD-4, HOSTD-6), else what it
-// cannot do without (HOSTD-5).
-func (n *node) wait(ctx context.Context, asks asks, log zerolog.Logger) error {
+// awaitStop returns when the node must end: nil on request (HOSTD-4, HOSTD-6), otherwise the
+// failure (HOSTD-5).
+func (n *node) awaitStop(ctx context.Context, asks signalRequests, log zerolog.Logger) error {
 	ducking, cancel := context.WithCancel(ctx)
 	defer cancel()
-	var dying chan struct{} // closed once its procs have ended, or the time is up
+	var dying chan struct{} // closed once the procs have ended, or on timeout
 	defer func() {
 		if cancel(); dying != nil {
 			<-dying
@@ -37,7 +37,7 @@ func (n *node) wait(ctx context.Context, asks asks, log zerolog.Logger) error {
 		case <-dying:
 			log.Info().Msg("lame duck: draining")
 			return nil
-		case <-asks.duck:
+		case <-asks.lameDuck:
 			if dying == nil {
 				dying = make(chan struct{})
 				go func() {
@@ -45,7 +45,7 @@ func (n *node) wait(ctx context.Context, asks asks, log zerolog.Logger) error {
 					n.lameDuck(ducking, log)
 				}()
 			}
-		case <-n.host.Done(): // nobody watches the procs any more
+		case <-n.host.Done(): // the procs are unwatched now
 			return errors.New("the host agent has failed; the log says why")
 		case <-n.bus.Done():
 			return cli.WithCode(cli.ExitConnection, fmt.Errorf("the bus is lost for good: %w", n.bus.Err()))
@@ -53,18 +53,18 @@ func (n *node) wait(ctx context.Context, asks asks, log zerolog.Logger) error {
 	}
 }
 
-// lameDuck closes the host for new procs and waits until those it has have ended of themselves, for as
-// long as it was told to wait (HOSTD-6).
+// lameDuck cordons the host and waits until its procs have ended by themselves, up to the
+// configured time (HOSTD-6).
 func (n *node) lameDuck(ctx context.Context, log zerolog.Logger) {
-	if err := n.host.Cordon(ctx, agent.Cordoning{On: true, Reason: lameDuckReason}); err != nil {
+	if err := n.host.Cordon(ctx, agent.CordonRequest{Cordon: true, Reason: lameDuckReason}); err != nil {
 		log.Warn().Err(err).Msg("lame duck: the host agent does not answer")
 		return
 	}
-	until := time.Now().Add(n.lameDuckFor)
+	until := time.Now().Add(n.lameDuckTimeout)
 	within, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
 	left := -1
-	for procs, err := range n.host.Alive(within) {
+	for procs, err := range n.host.WatchProcs(within) {
 		switch {
 		case err == nil && procs == 0:
 			log.Info().Msg("lame duck: every proc has ended")
@@ -73,9 +73,9 @@ func (n *node) lameDuck(ctx context.Context, log zerolog.Logger) {
 			left = procs
 			log.Info().Int("procs", procs).Msgf("lame duck: no new procs; waiting for the end of %d, until %s at the latest",
 				procs, until.Format(time.TimeOnly))
-		case ctx.Err() != nil: // something else ends the node
+		case ctx.Err() != nil: // another cause ends the node
 		case within.Err() != nil:
-			log.Warn().Int("procs", left).Msgf("lame duck: %d procs have not ended within %s", left, n.lameDuckFor)
+			log.Warn().Int("procs", left).Msgf("lame duck: %d procs have not ended within %s", left, n.lameDuckTimeout)
 		default:
 			log.Warn().Err(err).Msg("lame duck: it cannot be told when procs end")
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/bus/embed"
 	"github.com/castnet-io/castnet/internal/cli"
+	"github.com/castnet-io/castnet/internal/testkit"
 )
 
 // cluster is three servers with JetStream, of which a test starts as many as it wants.
@@ -46,7 +47,7 @@ func (c *cluster) serve(t *testing.T, i int) *embed.Server {
 		"cluster { name: c, listen: \"%[2]s:6222\", routes: [\"nats://%[4]s:6222\", \"nats://%[5]s:6222\", \"nats://%[6]s:6222\"] }\n",
 		i, c.at[i], t.TempDir(), c.at[0], c.at[1], c.at[2])
 	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
-	s, err := embed.Start(soon(t), embed.Options{ConfigFile: file})
+	s, err := embed.Start(testkit.Soon(t), embed.Options{ConfigFile: file})
 	require.NoError(t, err)
 	c.servers[i] = s
 	return s
@@ -54,6 +55,7 @@ func (c *cluster) serve(t *testing.T, i int) *embed.Server {
 
 // One of three servers is up, as after a power cut: JetStream has no leader.
 func TestHostd_waitsForJetStreamAndIsFoundOnlyThen_HOSTD12(t *testing.T) {
+	t.Parallel()
 	s, c := newSite(t, "NATS_TOKEN=t"), newCluster(t)
 	srv := c.serve(t, 0)
 	probes := c.at[0] + ":8222"
@@ -65,33 +67,34 @@ func TestHostd_waitsForJetStreamAndIsFoundOnlyThen_HOSTD12(t *testing.T) {
 	require.Contains(t, now.Reason, "waiting for JetStream")
 	status, _ = probeHTTP(t, d, "/healthz")
 	require.Equal(t, http.StatusOK, status)
-	b, err := bus.Open(soon(t), bus.Options{URL: srv.URL(), Token: "t"})
+	b, err := bus.Open(testkit.Soon(t), bus.Options{URL: srv.URL(), Token: "t"})
 	require.NoError(t, err)
-	defer func() { require.NoError(t, b.Close(soon(t))) }()
+	defer func() { require.NoError(t, b.Close(testkit.Soon(t))) }()
 	found := bus.Msg{Subject: "$SRV.PING.castnet-host"}
-	_, err = b.Control().Request(soon(t), found)
+	_, err = b.Control().Request(testkit.Soon(t), found)
 	require.ErrorIs(t, err, bus.ErrNoResponders, "a host that has not started is found")
 
 	c.serve(t, 1)
 	c.serve(t, 2)
 	d.await(t, "hostd is ready")
-	_, err = b.Control().Request(soon(t), found)
+	_, err = b.Control().Request(testkit.Soon(t), found)
 	require.NoError(t, err)
 	status, _ = probeHTTP(t, d, "/readyz")
 	require.Equal(t, http.StatusOK, status)
-	d.stop(t)
+	d.Stop(t)
 	s.requireClean(t)
 }
 
 func TestHostd_endsAtOnceWhileItWaitsForJetStream_HOSTD12(t *testing.T) {
+	t.Parallel()
 	s, c := newSite(t, "NATS_TOKEN=t"), newCluster(t)
 	srv := c.serve(t, 0)
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
 		d := s.spawn(t, "--nats", srv.URL(), "--system", "--label", "a")
 		d.await(t, "waiting for JetStream")
 		asked := time.Now()
-		d.signal(t, sig)
-		require.Equal(t, cli.ExitInterrupted, d.exit(t), d.stderr())
+		d.Send(t, sig)
+		require.Equal(t, cli.ExitInterrupted, d.Exit(t), d.Err.String())
 		require.Less(t, time.Since(asked), 4*time.Second, "less than one try takes")
 		s.requireClean(t)
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/castnet-io/castnet/internal/cli"
 )
 
-// logLevels reads --log-level, for hostd and for its procs.
+// logLevels parses --log-level for hostd and its procs.
 func logLevels(said string) (level zerolog.Level, procs string, err error) {
 	switch said {
 	case "":
@@ -23,8 +23,8 @@ func logLevels(said string) (level zerolog.Level, procs string, err error) {
 	return level, "", cli.Usagef("--log-level %q: want debug, info, warn or error", said)
 }
 
-// console reports whether a person reads: as told, else if stderr is a terminal.
-func (c config) console(stderr io.Writer) bool {
+// usesConsole reports whether to log for a person: as configured, or if stderr is a terminal.
+func (c config) usesConsole(stderr io.Writer) bool {
 	return c.logFormat == "console" || c.logFormat == "" && isTerminal(stderr)
 }
 
@@ -33,9 +33,9 @@ func isTerminal(w io.Writer) bool {
 	return ok && isatty.IsTerminal(f.Fd())
 }
 
-// logger writes for a person or for a machine.
+// logger returns a logger for a person or for a machine.
 func (c config) logger(stderr io.Writer, getenv func(string) string) zerolog.Logger {
-	if !c.console(stderr) {
+	if !c.usesConsole(stderr) {
 		return zerolog.New(stderr).Level(c.level).With().Timestamp().Logger()
 	}
 	plain := getenv("NO_COLOR") != "" || getenv("TERM") == "dumb" || !isTerminal(stderr)

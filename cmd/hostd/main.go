@@ -11,11 +11,11 @@ import (
 )
 
 func main() {
-	proc.Main(builtin.Defs()...) // a proc that a host launched with this binary goes no further
+	proc.Main(builtin.Defs()...) // a launched proc never returns
 	os.Exit(run(os.Args[1:], os.Getenv, os.Stderr))
 }
 
-// run is main for the tests, too.
+// run is main, callable from tests.
 func run(args []string, getenv func(string) string, stderr io.Writer) int {
 	root := newRoot(getenv, stderr)
 	root.SetArgs(args)

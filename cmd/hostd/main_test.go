@@ -1,19 +1,13 @@
 package main
 
 import (
-	"bufio"
-	"context"
 	"encoding/json"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -25,9 +19,6 @@ import (
 
 // asHostd makes the test binary a hostd with the arguments it is given.
 const asHostd = "CASTNET_TEST_HOSTD"
-
-// patience bounds what must happen; only a failing test uses it up.
-const patience = 30 * time.Second
 
 func TestMain(m *testing.M) {
 	proc.Main(builtin.Defs()...)
@@ -60,10 +51,7 @@ func (s site) getenv(key string) string {
 }
 
 func (s site) env() []string {
-	return append([]string{
-		asHostd + "=1", "PATH=" + os.Getenv("PATH"), "GORACE=atexit_sleep_ms=0",
-		"XDG_RUNTIME_DIR=" + s.runtime, "XDG_CONFIG_HOME=" + s.config, "TMPDIR=" + s.tmp,
-	}, s.vars...)
+	return append(testkit.Environment(s.runtime, s.config, s.tmp, asHostd+"=1", "GORACE=atexit_sleep_ms=0"), s.vars...)
 }
 
 // localFile is where other programs of the user find a hostd.
@@ -88,13 +76,8 @@ type line struct {
 
 // daemon is a running hostd.
 type daemon struct {
-	cmd   *exec.Cmd
+	*testkit.Process
 	ready line
-	lines chan line
-
-	mu   sync.Mutex
-	text strings.Builder
-	done chan struct{}
 }
 
 // spawn starts a hostd; it is killed with the test.
@@ -102,45 +85,9 @@ func (s site) spawn(t *testing.T, args ...string) *daemon {
 	t.Helper()
 	self, err := os.Executable()
 	require.NoError(t, err)
-	d := &daemon{cmd: exec.Command(self, args...), lines: make(chan line, 1024), done: make(chan struct{})}
-	d.cmd.Env, d.cmd.Dir = s.env(), s.tmp
-	r, w, err := os.Pipe()
-	require.NoError(t, err)
-	d.cmd.Stderr = w
-	require.NoError(t, d.cmd.Start())
-	require.NoError(t, w.Close())
-	var reader sync.WaitGroup
-	reader.Go(func() { d.read(r) })
-	go func() {
-		_ = d.cmd.Wait() // ProcessState says it
-		close(d.done)
-	}()
-	t.Cleanup(func() {
-		_ = d.cmd.Process.Kill()
-		<-d.done
-		reader.Wait()
-		require.NoError(t, r.Close())
-	})
-	return d
-}
-
-func (d *daemon) read(r io.Reader) {
-	defer close(d.lines)
-	for sc := bufio.NewScanner(r); sc.Scan(); {
-		d.mu.Lock()
-		d.text.WriteString(sc.Text() + "\n")
-		d.mu.Unlock()
-		var l line
-		if json.Unmarshal(sc.Bytes(), &l) == nil {
-			d.lines <- l
-		}
-	}
-}
-
-func (d *daemon) stderr() string {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.text.String()
+	cmd := exec.Command(self, args...)
+	cmd.Env, cmd.Dir = s.env(), s.tmp
+	return &daemon{Process: testkit.Start(t, cmd)}
 }
 
 // start is spawn, and the wait until it is ready.
@@ -152,51 +99,19 @@ func (s site) start(t *testing.T, args ...string) *daemon {
 }
 
 // await returns the next line of the log that begins so.
-func (d *daemon) await(t *testing.T, message string) line {
+func (d *daemon) await(t *testing.T, message string) (l line) {
 	t.Helper()
-	for timeout := time.After(patience); ; {
-		select {
-		case l, ok := <-d.lines:
-			require.True(t, ok, "hostd ended without saying %q:\n%s", message, d.stderr())
-			if strings.HasPrefix(l.Message, message) {
-				return l
-			}
-		case <-timeout:
-			require.FailNow(t, "hostd did not say "+message, d.stderr())
-		}
-	}
-}
-
-// exit waits for the end of hostd and returns its code; -1 is a signal.
-func (d *daemon) exit(t *testing.T) int {
-	t.Helper()
-	select {
-	case <-d.done:
-	case <-time.After(patience):
-		require.FailNow(t, "hostd does not end", d.stderr())
-	}
-	for range d.lines { // until its last word is read
-	}
-	return d.cmd.ProcessState.ExitCode()
-}
-
-func (d *daemon) signal(t *testing.T, sig syscall.Signal) {
-	t.Helper()
-	require.NoError(t, d.cmd.Process.Signal(sig))
-}
-
-func (d *daemon) stop(t *testing.T) {
-	t.Helper()
-	d.signal(t, syscall.SIGTERM)
-	require.Zero(t, d.exit(t), d.stderr())
+	text := d.Err.Find(t, `"message":"`+message)
+	require.NoError(t, json.Unmarshal([]byte(text), &l), text)
+	return l
 }
 
 // fails runs a hostd that must not start: it says why in one line, a second one shows usage.
 func (s site) fails(t *testing.T, args ...string) (code int, why string) {
 	t.Helper()
 	d := s.spawn(t, args...)
-	code = d.exit(t)
-	lines := slices.DeleteFunc(strings.Split(strings.TrimSuffix(d.stderr(), "\n"), "\n"), func(line string) bool {
+	code = d.Exit(t)
+	lines := slices.DeleteFunc(strings.Split(strings.TrimSuffix(d.Err.String(), "\n"), "\n"), func(line string) bool {
 		return strings.Contains(line, "an earlier host left it") // that of another test may have died just now
 	})
 	why = strings.Join(lines, "\n")
@@ -206,16 +121,8 @@ func (s site) fails(t *testing.T, args ...string) (code int, why string) {
 	return code, first
 }
 
-// soon is the test's context with patience.
-func soon(t *testing.T) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	t.Cleanup(cancel)
-	return ctx
-}
-
 // readLocal is what other programs of the user find.
-func (s site) readLocal(t *testing.T) bus.Local {
+func (s site) readLocal(t *testing.T) bus.LocalServer {
 	t.Helper()
 	l, err := bus.ReadLocal(s.localFile())
 	require.NoError(t, err)

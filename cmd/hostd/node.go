@@ -19,28 +19,28 @@ import (
 	"github.com/castnet-io/castnet/internal/cli"
 )
 
-// node is what hostd runs. close ends what there is of it, so it serves a half-started one, too.
+// node holds the parts of a running hostd. close also works after a failed start.
 type node struct {
 	config
-	server  *embed.Server // nil when it joined
-	options bus.Options
-	bus     *bus.Bus
-	admin   *bus.Bus // in the system account; nil without --system-creds
-	host    *host.Host
-	gateway *upkeep // nil when it is turned off
-	system  *upkeep // nil when it is turned off
-	member  *membership
-	health  *health                // nil when nobody wants it
-	pending atomic.Pointer[string] // what the start waits for; nil: the node has started
-	found   chan struct{}          // closed when the host has started
-	runDir  string
-	scratch bool   // the run directory is ours to remove
-	local   string // the file for other programs of this user; "" = none written
+	server        *embed.Server // nil after a join
+	options       bus.Options
+	bus           *bus.Bus
+	systemBus     *bus.Bus // in the system account; nil without --system-creds
+	host          *host.Host
+	gateway       *supervisor // nil if disabled
+	system        *supervisor // nil if disabled
+	membership    *membership
+	health        *healthServer          // nil without --http
+	pendingReason atomic.Pointer[string] // why the start waits; nil: started
+	hostStarted   chan struct{}          // closed at the start of the host
+	runDir        string
+	ownsRunDir    bool   // the run directory is temporary
+	localFile     string // the file for other programs of this user; "" = none
 }
 
-// startNode starts everything, or nothing (HOSTD-1).
+// startNode starts all parts, or none (HOSTD-1).
 func startNode(ctx context.Context, c config, getenv func(string) string, log zerolog.Logger) (*node, error) {
-	n := &node{config: c, found: make(chan struct{})}
+	n := &node{config: c, hostStarted: make(chan struct{})}
 	if err := n.start(ctx, getenv, log); err != nil {
 		return nil, errors.Join(err, n.close())
 	}
@@ -48,11 +48,11 @@ func startNode(ctx context.Context, c config, getenv func(string) string, log ze
 }
 
 func (n *node) start(ctx context.Context, getenv func(string) string, log zerolog.Logger) error {
-	local, err := n.serve(ctx, getenv, log)
+	local, err := n.startServer(ctx, getenv, log)
 	if err != nil {
 		return err
 	}
-	n.options = agent.Reach(n.options, n.keys)
+	n.options = agent.WithBusDefaults(n.options, n.keys)
 	o := n.options
 	o.Name, o.Log = "hostd/"+n.label, log
 	if n.bus, err = bus.Open(ctx, o); err != nil {
@@ -61,7 +61,7 @@ func (n *node) start(ctx context.Context, getenv func(string) string, log zerolo
 	if err := n.makeRunDir(); err != nil {
 		return err
 	}
-	n.pending.Store(new("starting"))
+	n.pendingReason.Store(new("starting"))
 	if n.http != "" {
 		if n.health, err = serveHealth(ctx, n.http, n); err != nil {
 			return err
@@ -76,48 +76,49 @@ func (n *node) start(ctx context.Context, getenv func(string) string, log zerolo
 	if err := n.startHost(ctx, o); err != nil {
 		return err
 	}
-	close(n.found)
+	close(n.hostStarted)
 	if local != "" {
-		err = bus.WriteLocal(local, bus.Local{URL: n.options.URL, Token: n.options.Token, PID: os.Getpid()})
+		err = bus.WriteLocal(local, bus.LocalServer{URL: n.options.URL, Token: n.options.Token, PID: os.Getpid()})
 		if err != nil {
 			return err
 		}
-		n.local = local
+		n.localFile = local
 	}
-	n.pending.Store(nil)
+	n.pendingReason.Store(nil)
 	return n.joinWorld(ctx, log)
 }
 
-// startHost starts the host, with everything else running: from here on others find the node and spawn on it.
+// startHost starts the host as the last part. From then on clients find the node and spawn on it.
 func (n *node) startHost(ctx context.Context, o bus.Options) (err error) {
 	n.host, err = host.Start(ctx, host.Options{
-		Label: n.label, Bus: n.bus, Settings: agent.SettingsOf(n.options), Space: n.space, Dir: n.runDir,
-		Allow: n.allow, AllowUser: n.anyOfUser(), Builtin: []string{"proc"}, Config: n.keys,
-		Version: cli.Version(), Level: n.procs, Labels: n.labels, Log: o.Log, StateDir: n.stateDir, Subreaper: true,
+		Label: n.label, Bus: n.bus, Settings: agent.BusSettingsOf(n.options), Space: n.space, RunDir: n.runDir,
+		Allow: n.allow, AllowUser: n.allowsUserPrograms(), Builtin: []string{"proc"}, Config: n.keys,
+		Version: cli.Version(), ProcLogLevel: n.procLogLevel, Labels: n.labels, Log: o.Log, StateDir: n.stateDir, Subreaper: true,
 	})
 	if err != nil {
 		return err
 	}
-	if err := n.relay(ctx, o); err != nil {
+	if err := n.relayDisconnects(ctx, o); err != nil {
 		return err
 	}
-	if n.server != nil && n.recalls() {
-		return n.config.server.remember(n.stateDir, n.server.URL())
+	if n.server != nil && n.persistsServer() {
+		return n.config.server.saveState(n.stateDir, n.server.URL())
 	}
 	return nil
 }
 
-// serve starts the server, unless the host joins one, and says which file is to name it for other programs.
-func (n *node) serve(ctx context.Context, getenv func(string) string, log zerolog.Logger) (local string, err error) {
-	if n.join != nil {
-		n.options = *n.join
+// startServer starts the server, unless the host joins one. It returns the path of the local file
+// to write.
+func (n *node) startServer(ctx context.Context, getenv func(string) string, log zerolog.Logger) (local string, err error) {
+	if n.external != nil {
+		n.options = *n.external
 		return "", nil
 	}
-	if local, err = localPath(getenv, n.apart()); err != nil {
+	if local, err = localFilePath(getenv, n.isSeparate()); err != nil {
 		return "", err
 	}
-	if n.recalls() {
-		if err := n.config.server.recall(n.stateDir); err != nil {
+	if n.persistsServer() {
+		if err := n.config.server.loadState(n.stateDir); err != nil {
 			return "", err
 		}
 	}
@@ -135,19 +136,21 @@ func (n *node) startGateway(ctx context.Context, log zerolog.Logger) (err error)
 	start := func(ctx context.Context) (service, error) {
 		g, err := gateway.Start(ctx, o)
 		if err != nil {
-			return nil, err // and no pointer to nothing
+			return nil, err // an untyped nil
 		}
 		return g, nil
 	}
-	n.gateway, err = keepUp(ctx, "gateway", start, keys.HostdDrain.Get(n.keys), log)
+	n.gateway, err = supervise(ctx, "gateway", start, keys.HostdDrainTimeout.Get(n.keys), log)
 	return err
 }
 
-// recalls reports whether the server is to be found again where it was: a file says where it is itself.
-func (c config) recalls() bool { return c.stateDir != "" && c.natsConfig == "" }
+// persistsServer reports whether to restore port and token of the server. A configuration file sets
+// them itself.
+func (c config) persistsServer() bool { return c.stateDir != "" && c.natsConfig == "" }
 
-// anyOfUser is the policy where nobody else could ask, and nothing narrower was said.
-func (c config) anyOfUser() bool { return c.private() && len(c.allow) == 0 }
+// allowsUserPrograms reports whether to permit all programs of the user: on a private server,
+// without a narrower policy.
+func (c config) allowsUserPrograms() bool { return c.isPrivate() && len(c.allow) == 0 }
 
 // makeRunDir makes the directory for the output of procs.
 func (n *node) makeRunDir() (err error) {
@@ -156,7 +159,7 @@ func (n *node) makeRunDir() (err error) {
 	}
 	if n.logDir == "" {
 		n.runDir, err = os.MkdirTemp("", "castnet-"+n.label+"-")
-		n.scratch = err == nil
+		n.ownsRunDir = err == nil
 	} else if n.runDir, err = filepath.Abs(n.logDir); err == nil {
 		err = os.MkdirAll(n.runDir, 0o700)
 	}
@@ -166,19 +169,21 @@ func (n *node) makeRunDir() (err error) {
 	return nil
 }
 
-// apart reports whether its user knows how to reach the server without being told.
-func (c config) apart() bool { return c.natsConfig != "" || c.listen != "" && !c.server.drawn }
+// isSeparate reports whether the user can reach the server without the local file.
+func (c config) isSeparate() bool {
+	return c.natsConfig != "" || c.listen != "" && !c.server.tokenGenerated
+}
 
-// localPath is where to leave word of the server for other programs of this user. There is one
-// place: a second server leaves none, which only one that is apart can do without (HOSTD-2).
-func localPath(getenv func(string) string, apart bool) (string, error) {
+// localFilePath returns where to write the local file. There is one path per user: a second server
+// writes none, and must be separate (HOSTD-2).
+func localFilePath(getenv func(string) string, apart bool) (string, error) {
 	path, err := bus.LocalFile(getenv)
 	if err != nil {
 		return "", err
 	}
 	other, err := bus.ReadLocal(path)
 	switch {
-	case err != nil: // none, or none that can be trusted: writing it will tell
+	case err != nil: // absent or untrusted: the write will report that
 		return path, nil
 	case apart:
 		return "", nil
@@ -187,17 +192,16 @@ func localPath(getenv func(string) string, apart bool) (string, error) {
 		other.PID, other.URL, other.URL)
 }
 
-// close ends everything in the order in which others stop relying on it: they no longer find the
-// server, then the procs end, then the connections, then the server.
+// close ends all parts in order: local file, procs, connections, server.
 func (n *node) close() error {
 	var errs []error
-	if n.local != "" {
-		errs = append(errs, bus.RemoveLocal(n.local, os.Getpid()))
+	if n.localFile != "" {
+		errs = append(errs, bus.RemoveLocal(n.localFile, os.Getpid()))
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), keys.HostdDrain.Get(n.keys))
+	ctx, cancel := context.WithTimeout(context.Background(), keys.HostdDrainTimeout.Get(n.keys))
 	defer cancel()
-	if n.member != nil {
-		n.member.leave()
+	if n.membership != nil {
+		n.membership.leave()
 	}
 	if n.gateway != nil {
 		errs = append(errs, n.gateway.close(ctx))
@@ -208,11 +212,11 @@ func (n *node) close() error {
 	if n.host != nil {
 		errs = append(errs, n.host.Close(ctx))
 	}
-	if n.health != nil { // until now it has told that the node is going
+	if n.health != nil { // until now it reports that the node is closing
 		errs = append(errs, n.health.close())
 	}
-	if n.admin != nil {
-		errs = append(errs, n.admin.Close(ctx))
+	if n.systemBus != nil {
+		errs = append(errs, n.systemBus.Close(ctx))
 	}
 	if n.bus != nil {
 		errs = append(errs, n.bus.Close(ctx))
@@ -220,7 +224,7 @@ func (n *node) close() error {
 	if n.server != nil {
 		n.server.Shutdown()
 	}
-	if n.scratch {
+	if n.ownsRunDir {
 		errs = append(errs, os.RemoveAll(n.runDir))
 	}
 	return errors.Join(errs...)

@@ -21,6 +21,7 @@ import (
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/bus/embed"
 	"github.com/castnet-io/castnet/cast"
+	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/mesh/shape"
 )
@@ -37,7 +38,7 @@ func (s site) connect(t *testing.T, o bus.Options) *mesh.Net {
 	if o.URL == "" {
 		o = bus.FromEnv(s.getenv)
 	}
-	net, err := mesh.Connect(soon(t), mesh.Options{Bus: &o})
+	net, err := mesh.Connect(testkit.Soon(t), mesh.Options{Bus: &o})
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
@@ -50,15 +51,15 @@ func (s site) connect(t *testing.T, o bus.Options) *mesh.Net {
 // spawn starts a mesh of built-in counters at 40, two on each host, and returns the procs' pids.
 func spawn(t *testing.T, net *mesh.Net) (mesh.ActorMesh[any], []int) {
 	t.Helper()
-	hosts, err := net.Hosts(soon(t))
+	hosts, err := net.Hosts(testkit.Soon(t))
 	require.NoError(t, err)
-	procs, err := hosts.SpawnProcs(soon(t), mesh.Spawning{
+	procs, err := hosts.SpawnProcs(testkit.Soon(t), mesh.SpawnSpec{
 		Name: "m", PerHost: shape.Of("gpu", 2), Command: mesh.Command{Path: agent.Builtin},
 	})
 	require.NoError(t, err)
-	counters, err := mesh.Spawn(soon(t), procs, counter, "counters", int64(40))
+	counters, err := mesh.Spawn(testkit.Soon(t), procs, counter, "counters", int64(40))
 	require.NoError(t, err)
-	all, err := net.Meshes(soon(t))
+	all, err := net.Meshes(testkit.Soon(t))
 	require.NoError(t, err)
 	require.Len(t, all, 1)
 	var pids []int
@@ -81,7 +82,7 @@ func alive(pid int) bool {
 func requireGone(t *testing.T, pids []int) {
 	t.Helper()
 	for _, pid := range pids {
-		require.Eventually(t, func() bool { return !alive(pid) }, patience, 10*time.Millisecond, "process %d is left", pid)
+		require.Eventually(t, func() bool { return !alive(pid) }, testkit.Patience, 10*time.Millisecond, "process %d is left", pid)
 	}
 }
 
@@ -91,22 +92,22 @@ func TestHostd_withoutFlagsIsAWholeSystem(t *testing.T) {
 	d := s.start(t)
 	require.Equal(t, d.ready.Bus, s.readLocal(t).URL)
 	require.Equal(t, s.localFile(), d.ready.LocalFile)
-	require.Equal(t, "client hosts", d.ready.Connect)
+	require.Equal(t, "castnet hosts", d.ready.Connect)
 	require.DirExists(t, d.ready.RunDir)
-	_, err := bus.Open(soon(t), bus.Options{URL: d.ready.Bus})
+	_, err := bus.Open(testkit.Soon(t), bus.Options{URL: d.ready.Bus})
 	require.ErrorContains(t, err, string(bus.WrongCredentials), "nobody comes in without the token")
 
 	counters, pids := spawn(t, s.connect(t, bus.Options{}))
-	n, err := add.Call(soon(t), counters.At("gpu", 1), 2)
+	n, err := add.Call(testkit.Soon(t), counters.At("gpu", 1), 2)
 	require.NoError(t, err)
 	require.EqualValues(t, 42, n)
-	all, err := cast.Gather(soon(t), counters, add, 0)
+	all, err := cast.Gather(testkit.Soon(t), counters, add, 0)
 	require.NoError(t, err)
 	require.Equal(t, []int64{40, 42}, all.Values())
 
-	d.signal(t, syscall.SIGTERM) // with procs alive
-	require.Zero(t, d.exit(t), d.stderr())
-	require.Contains(t, d.stderr(), `"message":"drained"`)
+	d.Send(t, syscall.SIGTERM) // with procs alive
+	require.Zero(t, d.Exit(t), d.Err.String())
+	require.Contains(t, d.Err.String(), `"message":"drained"`)
 	requireGone(t, pids)
 	s.requireClean(t)
 }
@@ -115,17 +116,17 @@ func TestHostd_introducesItselfToAPerson(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "NATS_CONTEXT=", "NATS_URL=")
 	d := s.spawn(t, "--log-format", "console", "--label", "me", "--namespace", "lab")
-	require.Eventually(t, func() bool { return strings.Contains(d.stderr(), "Ctrl-C drains") }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Contains(d.Err.String(), "Ctrl-C drains") }, testkit.Patience, time.Millisecond)
 	l := s.readLocal(t)
 	for _, want := range []string{
 		"  host   me-", "  bus    " + l.URL + ", its own; the token is in " + s.localFile() + ", namespace lab\n",
-		"  runs   hostd's built-in actors, and any program of this user\n", "  try    client --namespace lab hosts\n",
+		"  runs   hostd's built-in actors, and any program of this user\n", "  try    castnet --namespace lab hosts\n",
 		"sub 'castnet.v1.lab.ev.>'\n",
 	} {
-		require.Contains(t, d.stderr(), want)
+		require.Contains(t, d.Err.String(), want)
 	}
-	require.NotContains(t, d.stderr(), l.Token)
-	d.stop(t)
+	require.NotContains(t, d.Err.String(), l.Token)
+	d.Stop(t)
 }
 
 func TestHostd_secondSignalEndsItAndItsProcsAtOnce_HOSTD4(t *testing.T) {
@@ -134,14 +135,14 @@ func TestHostd_secondSignalEndsItAndItsProcsAtOnce_HOSTD4(t *testing.T) {
 	d := s.start(t)
 	_, pids := spawn(t, s.connect(t, bus.Options{}))
 	require.NoError(t, syscall.Kill(pids[0], syscall.SIGSTOP)) // it will not hear SIGTERM
-	d.signal(t, syscall.SIGINT)
+	d.Send(t, syscall.SIGINT)
 	d.await(t, "asked to stop (interrupt): draining")
 	require.Eventually(t, func() bool {
 		_, err := os.Stat(s.localFile())
 		return errors.Is(err, fs.ErrNotExist)
-	}, patience, time.Millisecond, "the file is the first to go")
-	d.signal(t, syscall.SIGTERM)
-	require.Equal(t, 1, d.exit(t))
+	}, testkit.Patience, time.Millisecond, "the file is the first to go")
+	d.Send(t, syscall.SIGTERM)
+	require.Equal(t, 1, d.Exit(t))
 	requireGone(t, pids)
 }
 
@@ -151,8 +152,8 @@ func TestHostd_killedTakesItsProcsAlong(t *testing.T) {
 	d := s.start(t)
 	_, pids := spawn(t, s.connect(t, bus.Options{}))
 	left, trees := d.leaves(t, s)
-	d.signal(t, syscall.SIGKILL)
-	require.Equal(t, -1, d.exit(t))
+	d.Send(t, syscall.SIGKILL)
+	require.Equal(t, -1, d.Exit(t))
 	requireGone(t, pids)
 
 	next := s.start(t) // what a dead one left behind is in nobody's way
@@ -162,7 +163,7 @@ func TestHostd_killedTakesItsProcsAlong(t *testing.T) {
 	} else { // nobody knows whose it was
 		_ = syscall.Kill(left, syscall.SIGKILL)
 	}
-	next.stop(t)
+	next.Stop(t)
 }
 
 // leaves has a proc start a process in a session of its own, and says which, and how the host ends such.
@@ -173,16 +174,16 @@ func (d *daemon) leaves(t *testing.T, s site) (pid int, trees string) {
 	file := filepath.Join(t.TempDir(), "pid")
 	m.Command = agent.Command{Path: "/bin/sh", Args: []string{"-c", `setsid sh -c 'echo $$ > "$0.new"; mv "$0.new" "$0"; exec sleep 600' "$0" & wait`, file}}
 	host := agent.Of(m.Hosts[0].Proc()).Via(s.asker(t))
-	_, err := agent.Create.Call(soon(t), host, agent.Creation{Procs: &m})
+	_, err := agent.Create.Call(testkit.Soon(t), host, agent.CreateRequest{Procs: &m})
 	require.NoError(t, err)
 	require.Eventually(t, func() bool {
 		text, err := os.ReadFile(file)
 		pid, _ = strconv.Atoi(strings.TrimSpace(string(text)))
 		return err == nil
-	}, patience, 10*time.Millisecond)
-	info, err := agent.Info.Call(soon(t), host, actor.None{})
+	}, testkit.Patience, 10*time.Millisecond)
+	info, err := agent.Info.Call(testkit.Soon(t), host, actor.None{})
 	require.NoError(t, err)
-	return pid, info.Trees
+	return pid, info.TreeControl
 }
 
 func TestHostd_labelBelongsToOneLiveHost(t *testing.T) {
@@ -196,12 +197,12 @@ func TestHostd_labelBelongsToOneLiveHost(t *testing.T) {
 	second := s.start(t, "--nats", first.ready.Bus, "--label", "two")
 	require.Equal(t, first.ready.Bus, second.ready.Bus)
 	require.Empty(t, second.ready.LocalFile)
-	hosts, err := s.connect(t, bus.Options{}).Hosts(soon(t))
+	hosts, err := s.connect(t, bus.Options{}).Hosts(testkit.Soon(t))
 	require.NoError(t, err)
 	require.Equal(t, "host=2", hosts.Extent().String())
-	second.stop(t)
+	second.Stop(t)
 	require.Equal(t, first.ready.Bus, s.readLocal(t).URL, "the file is the first one's")
-	first.stop(t)
+	first.Stop(t)
 	s.requireClean(t)
 }
 
@@ -211,17 +212,17 @@ func TestHostd_secondSystemOfAUserSaysWhereItListens_HOSTD2(t *testing.T) {
 	first := s.start(t)
 	code, why := s.fails(t)
 	require.Equal(t, 1, code)
-	require.Contains(t, why, "a hostd of this user runs here already (pid "+strconv.Itoa(first.cmd.Process.Pid)+", "+first.ready.Bus+")")
+	require.Contains(t, why, "a hostd of this user runs here already (pid "+strconv.Itoa(first.PID())+", "+first.ready.Bus+")")
 
 	_, why = s.fails(t, "--listen", "127.0.0.1:0") // its token would be known to nobody
 	require.Contains(t, why, "start one apart with --listen and NATS_TOKEN")
 	apart := s.start(t, "--listen", "127.0.0.1:0", "--token", "t")
 	require.Empty(t, apart.ready.LocalFile)
-	require.Equal(t, "client --server "+apart.ready.Bus+" hosts", apart.ready.Connect)
+	require.Equal(t, "castnet --server "+apart.ready.Bus+" hosts", apart.ready.Connect)
 	s.connect(t, bus.Options{URL: apart.ready.Bus, Token: "t"})
-	apart.stop(t)
+	apart.Stop(t)
 	require.Equal(t, first.ready.Bus, s.readLocal(t).URL)
-	first.stop(t)
+	first.Stop(t)
 	s.requireClean(t)
 }
 
@@ -235,17 +236,17 @@ func TestHostd_serverAsAFileDescribesIt(t *testing.T) {
 	require.Contains(t, d.ready.Allow, "--allow PATH for more", "others than the user may come in")
 	require.DirExists(t, filepath.Join(data, "jetstream"))
 	counters, _ := spawn(t, s.connect(t, bus.Options{URL: d.ready.Bus, User: "u", Password: "p"}))
-	sum, err := cast.Reduce(soon(t), counters, add, 1, cast.Sum[int64]())
+	sum, err := cast.Reduce(testkit.Soon(t), counters, add, 1, cast.Sum[int64]())
 	require.NoError(t, err)
 	require.EqualValues(t, 82, sum)
-	d.stop(t)
+	d.Stop(t)
 	s.requireClean(t)
 }
 
 func TestHostd_busLostForGoodIsAnError_HOSTD5(t *testing.T) {
 	t.Parallel()
 	serve := func(port int, token string) *embed.Server {
-		srv, err := embed.Start(soon(t), embed.Options{Port: port, Token: token})
+		srv, err := embed.Start(testkit.Soon(t), embed.Options{Port: port, Token: token})
 		require.NoError(t, err)
 		t.Cleanup(srv.Shutdown)
 		return srv
@@ -258,8 +259,8 @@ func TestHostd_busLostForGoodIsAnError_HOSTD5(t *testing.T) {
 	require.NoError(t, err)
 	srv.Shutdown()
 	serve(n, "new") // does not know hostd any more
-	require.Equal(t, 6, d.exit(t))
-	require.Contains(t, d.stderr(), "hostd: the bus is lost for good")
+	require.Equal(t, 6, d.Exit(t))
+	require.Contains(t, d.Err.String(), "hostd: the bus is lost for good")
 	s.requireClean(t)
 }
 
@@ -281,7 +282,7 @@ func TestHostd_outlivesTheReaderOfItsLog(t *testing.T) {
 	require.Eventually(t, func() bool {
 		_, err := os.Stat(s.localFile())
 		return err == nil
-	}, patience, time.Millisecond)
+	}, testkit.Patience, time.Millisecond)
 	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
 	require.NoError(t, cmd.Wait(), "a drain that nobody reads of is still a drain")
 }

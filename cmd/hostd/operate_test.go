@@ -22,6 +22,7 @@ import (
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/bus/embed"
 	keys "github.com/castnet-io/castnet/config"
+	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/mesh/shape"
 )
@@ -29,30 +30,30 @@ import (
 // hostOf addresses the agent of the only host.
 func hostOf(t *testing.T, net *mesh.Net) actor.Ref[agent.Agent] {
 	t.Helper()
-	hosts, err := net.Hosts(soon(t))
+	hosts, err := net.Hosts(testkit.Soon(t))
 	require.NoError(t, err)
 	require.Len(t, hosts.Infos(), 1)
 	return agent.Of(hosts.Infos()[0].ID.Proc()).Via(net.Proc())
 }
 
 // probe asks for one of the health pages.
-func probeHTTP(t *testing.T, d *daemon, page string) (int, condition) {
+func probeHTTP(t *testing.T, d *daemon, page string) (int, healthStatus) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(soon(t), http.MethodGet, strings.TrimSuffix(d.ready.HTTP, "/readyz")+page, nil)
+	req, err := http.NewRequestWithContext(testkit.Soon(t), http.MethodGet, strings.TrimSuffix(d.ready.HTTP, "/readyz")+page, nil)
 	require.NoError(t, err)
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	r, err := client.Do(req)
 	require.NoError(t, err)
 	defer r.Body.Close()
 	require.Equal(t, "application/json", r.Header.Get("Content-Type"))
-	var c condition
+	var c healthStatus
 	require.NoError(t, json.NewDecoder(r.Body).Decode(&c))
 	return r.StatusCode, c
 }
 
 func TestHostd_tellsWhoWatchesOverItHowItIs_HOSTD7(t *testing.T) {
 	t.Parallel()
-	srv, err := embed.Start(soon(t), embed.Options{Token: "t"})
+	srv, err := embed.Start(testkit.Soon(t), embed.Options{Token: "t"})
 	require.NoError(t, err)
 	defer srv.Shutdown()
 	s := newSite(t, "NATS_TOKEN=t")
@@ -64,18 +65,18 @@ func TestHostd_tellsWhoWatchesOverItHowItIs_HOSTD7(t *testing.T) {
 
 	code, c := probeHTTP(t, d, "/readyz")
 	require.Equal(t, 200, code)
-	require.Equal(t, condition{OK: true, Host: d.ready.Host, Mode: agent.Open}, c)
+	require.Equal(t, healthStatus{OK: true, Host: d.ready.Host, Mode: agent.ModeOpen}, c)
 
-	info, err := agent.Cordon.Call(soon(t), agentOf, agent.Cordoning{On: true, Reason: "new disks"})
+	info, err := agent.Cordon.Call(testkit.Soon(t), agentOf, agent.CordonRequest{Cordon: true, Reason: "new disks"})
 	require.NoError(t, err)
 	require.Equal(t, map[string]string{"zone": "b", "disk": "nvme"}, info.Labels)
 	code, c = probeHTTP(t, d, "/readyz")
 	require.Equal(t, 503, code)
-	require.Equal(t, condition{Reason: "the host is cordoned: new disks", Host: d.ready.Host, Mode: agent.Cordoned}, c)
+	require.Equal(t, healthStatus{Reason: "the host is cordoned: new disks", Host: d.ready.Host, Mode: agent.ModeCordoned}, c)
 	code, c = probeHTTP(t, d, "/healthz")
 	require.Equal(t, 200, code, "it is as it should be")
 	require.True(t, c.OK)
-	_, err = agent.Cordon.Call(soon(t), agentOf, agent.Cordoning{})
+	_, err = agent.Cordon.Call(testkit.Soon(t), agentOf, agent.CordonRequest{})
 	require.NoError(t, err)
 	code, _ = probeHTTP(t, d, "/readyz")
 	require.Equal(t, 200, code)
@@ -84,11 +85,11 @@ func TestHostd_tellsWhoWatchesOverItHowItIs_HOSTD7(t *testing.T) {
 	require.Eventually(t, func() bool {
 		code, c = probeHTTP(t, d, "/readyz")
 		return code == 503
-	}, patience, 10*time.Millisecond)
+	}, testkit.Patience, 10*time.Millisecond)
 	require.Equal(t, "the bus is away: reconnecting", c.Reason)
 	code, _ = probeHTTP(t, d, "/healthz")
 	require.Equal(t, 200, code, "killing it would not bring the bus back")
-	d.stop(t)
+	d.Stop(t)
 }
 
 func TestHostd_lameDuckWaitsForItsProcs_HOSTD6(t *testing.T) {
@@ -97,27 +98,27 @@ func TestHostd_lameDuckWaitsForItsProcs_HOSTD6(t *testing.T) {
 	d := s.start(t, "--http", "127.0.0.1:0")
 	net := s.connect(t, bus.Options{})
 	counters, pids := spawn(t, net)
-	d.signal(t, syscall.SIGUSR2)
+	d.Send(t, syscall.SIGUSR2)
 	said := d.await(t, "lame duck: no new procs; waiting for the end of 2, until")
 	require.Equal(t, 2, said.Procs)
 	code, c := probeHTTP(t, d, "/readyz")
 	require.Equal(t, 503, code)
 	require.Equal(t, "the host is cordoned: "+lameDuckReason, c.Reason)
-	hosts, err := net.AllHosts(soon(t))
+	hosts, err := net.AllHosts(testkit.Soon(t))
 	require.NoError(t, err)
-	_, err = hosts.SpawnProcs(soon(t), mesh.Spawning{Name: "late", PerHost: counters.Extent(), Command: mesh.Command{Path: agent.Builtin}})
+	_, err = hosts.SpawnProcs(testkit.Soon(t), mesh.SpawnSpec{Name: "late", PerHost: counters.Extent(), Command: mesh.Command{Path: agent.Builtin}})
 	require.Error(t, err)
-	n, err := add.Call(soon(t), counters.Ref(0), 2)
+	n, err := add.Call(testkit.Soon(t), counters.Ref(0), 2)
 	require.NoError(t, err, "what runs is not touched")
 	require.EqualValues(t, 42, n)
-	d.signal(t, syscall.SIGUSR2) // once is enough
+	d.Send(t, syscall.SIGUSR2) // once is enough
 
 	require.NoError(t, syscall.Kill(pids[0], syscall.SIGKILL))
 	d.await(t, "lame duck: no new procs; waiting for the end of 1,")
-	require.NoError(t, counters.Procs().Stop(soon(t)))
+	require.NoError(t, counters.Procs().Stop(testkit.Soon(t)))
 	d.await(t, "lame duck: every proc has ended")
 	d.await(t, "drained")
-	require.Zero(t, d.exit(t), d.stderr())
+	require.Zero(t, d.Exit(t), d.Err.String())
 	requireGone(t, pids)
 	s.requireClean(t)
 }
@@ -127,9 +128,9 @@ func TestHostd_lameDuckDrainsWhenTheTimeIsUp_HOSTD6(t *testing.T) {
 	s := newSite(t)
 	d := s.start(t, "--lame-duck", "50ms")
 	_, pids := spawn(t, s.connect(t, bus.Options{}))
-	d.signal(t, syscall.SIGUSR2)
+	d.Send(t, syscall.SIGUSR2)
 	d.await(t, "lame duck: 2 procs have not ended within 50ms")
-	require.Zero(t, d.exit(t), d.stderr())
+	require.Zero(t, d.Exit(t), d.Err.String())
 	requireGone(t, pids)
 	s.requireClean(t)
 }
@@ -139,10 +140,10 @@ func TestHostd_lameDuckHeedsSigterm_HOSTD6(t *testing.T) {
 	s := newSite(t)
 	d := s.start(t)
 	_, pids := spawn(t, s.connect(t, bus.Options{}))
-	d.signal(t, syscall.SIGUSR2)
+	d.Send(t, syscall.SIGUSR2)
 	d.await(t, "lame duck: no new procs")
-	d.stop(t)
-	require.NotContains(t, d.stderr(), "have not ended")
+	d.Stop(t)
+	require.NotContains(t, d.Err.String(), "have not ended")
 	requireGone(t, pids)
 }
 
@@ -152,11 +153,11 @@ func TestHostd_leavesWhenAskedOverTheBus_HOSTD6(t *testing.T) {
 	d := s.start(t)
 	net := s.connect(t, bus.Options{})
 	_, pids := spawn(t, net)
-	done, err := agent.StopAll.Call(soon(t), hostOf(t, net), agent.StoppingAll{Reason: "moving out", Grace: patience})
+	done, err := agent.StopAll.Call(testkit.Soon(t), hostOf(t, net), agent.StopAllRequest{Reason: "moving out", Grace: testkit.Patience})
 	require.NoError(t, err)
-	require.Equal(t, agent.Summary{Asked: 2, Ended: 2}, done)
+	require.Equal(t, agent.StopSummary{Requested: 2, Ended: 2}, done)
 	d.await(t, "asked over the bus to leave")
-	require.Zero(t, d.exit(t), d.stderr())
+	require.Zero(t, d.Exit(t), d.Err.String())
 	requireGone(t, pids)
 	_, err = os.Stat(s.localFile())
 	require.True(t, errors.Is(err, fs.ErrNotExist))
@@ -166,39 +167,39 @@ func TestHostd_leavesWhenAskedOverTheBus_HOSTD6(t *testing.T) {
 func TestHostd_goesByItsConfiguration(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "castnet.yaml")
-	require.NoError(t, os.WriteFile(file, []byte("host.ready: 1ms\nterminate.grace: 3s\nspawn: { concurrency: 2 }\n"), 0o600))
+	require.NoError(t, os.WriteFile(file, []byte("proc.ready-timeout: 1ms\nterminate.grace: 3s\nspawn: { concurrency: 2 }\n"), 0o600))
 	s := newSite(t, "CASTNET_TERMINATE_GRACE=4s")
 	self, err := os.Executable()
 	require.NoError(t, err)
-	show := exec.CommandContext(soon(t), self, "--config", file, "--ready-timeout", "20s", "--show-config")
+	show := exec.CommandContext(testkit.Soon(t), self, "--config", file, "--ready-timeout", "20s", "--show-config")
 	show.Env = s.env()
 	table, err := show.Output()
 	require.NoError(t, err)
-	require.Regexp(t, `(?m)^host\.ready +20s +override `, string(table))
+	require.Regexp(t, `(?m)^proc\.ready-timeout +20s +override `, string(table))
 	require.Regexp(t, `(?m)^terminate\.grace +4s +environment `, string(table))
 	require.Regexp(t, `(?m)^spawn\.concurrency +2 +`+regexp.QuoteMeta(file)+`:3:`, string(table))
 	s.requireClean(t)
 
 	d := s.start(t, "--config", file)
 	net := s.connect(t, bus.Options{})
-	hosts, err := net.Hosts(soon(t))
+	hosts, err := net.Hosts(testkit.Soon(t))
 	require.NoError(t, err)
-	_, err = hosts.Spawn(soon(t), "m", shape.Of("gpu", 1))
+	_, err = hosts.Spawn(testkit.Soon(t), "m", shape.Of("gpu", 1))
 	require.ErrorContains(t, err, "not ready within 1ms")
-	entries, err := agent.Settings.Call(soon(t), hostOf(t, net), actor.None{})
+	entries, err := agent.GetConfig.Call(testkit.Soon(t), hostOf(t, net), actor.None{})
 	require.NoError(t, err)
 	require.True(t, slices.ContainsFunc(entries, func(e keys.Entry) bool {
 		return e.Name == "terminate.grace" && e.Value == "4s" && e.Layer == keys.LayerEnv
 	}))
-	d.stop(t)
+	d.Stop(t)
 
-	require.NoError(t, os.WriteFile(file, []byte("host.redy: 1s\n"), 0o600))
+	require.NoError(t, os.WriteFile(file, []byte("proc.redy-timeout: 1s\n"), 0o600))
 	code, why := s.fails(t, "--config", file)
 	require.Equal(t, 2, code)
-	require.Contains(t, why, file+`:1:1: there is no key "host.redy"; did you mean host.ready?`)
-	code, why = newSite(t, "CASTNET_HOST_READY=soon").fails(t)
+	require.Contains(t, why, file+`:1:1: there is no key "proc.redy-timeout"; did you mean proc.ready-timeout?`)
+	code, why = newSite(t, "CASTNET_PROC_READY_TIMEOUT=soon").fails(t)
 	require.Equal(t, 2, code)
-	require.Contains(t, why, `CASTNET_HOST_READY="soon": want a duration`)
+	require.Contains(t, why, `CASTNET_PROC_READY_TIMEOUT="soon": want a duration`)
 	_, why = s.fails(t, "--config", "/nowhere")
 	require.Contains(t, why, "/nowhere")
 	s.requireClean(t)

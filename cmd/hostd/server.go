@@ -16,37 +16,37 @@ import (
 	"github.com/castnet-io/castnet/bus/embed"
 )
 
-// defaultPort is where NATS clients look first.
+// defaultPort is the default port of NATS clients.
 const defaultPort = 4222
 
-// recallWithin is how long the port that kept procs know may be taken.
-const recallWithin = 2 * time.Second
+// portRetryTimeout bounds the wait for a busy port that kept procs know.
+const portRetryTimeout = 2 * time.Second
 
 func newToken() string { return rand.Text() }
 
-// startServer runs the server of its own and says how to reach it. hostd itself goes by the same
-// road as its procs, so that a server they cannot use is found out now.
+// startServer runs the own server and returns its bus options. hostd uses the same path as its
+// procs, so an unusable server is detected now.
 func startServer(ctx context.Context, c config, getenv func(string) string, log zerolog.Logger) (*embed.Server, bus.Options, error) {
 	s := c.server
-	srv, err := c.startOn(ctx, s.port, log)
+	srv, err := c.startServerOn(ctx, s.port, log)
 	taken, is := errors.AsType[*net.OpError](err)
-	for end := time.Now().Add(recallWithin); is && s.recalled && ctx.Err() == nil && time.Now().Before(end); taken, is = errors.AsType[*net.OpError](err) {
-		time.Sleep(recallWithin / 100) // somebody's connection may have it for a moment: it is of those that the kernel gives away
-		srv, err = c.startOn(ctx, s.port, log)
+	for end := time.Now().Add(portRetryTimeout); is && s.portRestored && ctx.Err() == nil && time.Now().Before(end); taken, is = errors.AsType[*net.OpError](err) {
+		time.Sleep(portRetryTimeout / 100) // a client connection may have it briefly, as an ephemeral port
+		srv, err = c.startServerOn(ctx, s.port, log)
 	}
 	switch {
 	case !is || c.natsConfig != "":
-	case s.recalled:
+	case s.portRestored:
 		err = fmt.Errorf("port %d, where procs that are kept look for the server of %s: %w: choose another with --listen", s.port, c.stateDir, taken.Err)
-	case s.chosen:
+	case s.portSet:
 		err = fmt.Errorf("--listen %s: %w", c.listen, taken.Err)
 	default:
-		srv, err = c.startOn(ctx, 0, log)
+		srv, err = c.startServerOn(ctx, 0, log)
 	}
 	if err != nil {
 		return nil, bus.Options{}, err
 	}
-	o, err := c.ownOptions(srv, getenv)
+	o, err := c.ownBusOptions(srv, getenv)
 	if err != nil {
 		srv.Shutdown()
 		return nil, bus.Options{}, err
@@ -54,27 +54,27 @@ func startServer(ctx context.Context, c config, getenv func(string) string, log 
 	return srv, o, nil
 }
 
-// startOn starts the server on a port; 0 is any.
-func (c config) startOn(ctx context.Context, port int, log zerolog.Logger) (*embed.Server, error) {
+// startServerOn starts the server on a port; 0 is any.
+func (c config) startServerOn(ctx context.Context, port int, log zerolog.Logger) (*embed.Server, error) {
 	started := new(atomic.Bool)
 	srv, err := embed.Start(ctx, embed.Options{
 		Host: c.server.host, Port: port, Token: c.server.token, ConfigFile: c.natsConfig,
-		JetStream: c.data != "", StoreDir: c.data, Insecure: c.conn.Insecure, Log: log.Hook(later{started}),
+		JetStream: c.data != "", StoreDir: c.data, Insecure: c.conn.Insecure, Log: log.Hook(startupErrorFilter{started}),
 	})
 	started.Store(err == nil)
 	return srv, err
 }
 
-// ownOptions is how this node reaches its own server.
-func (c config) ownOptions(srv *embed.Server, getenv func(string) string) (bus.Options, error) {
+// ownBusOptions returns the options of the node's connections to its own server.
+func (c config) ownBusOptions(srv *embed.Server, getenv func(string) string) (bus.Options, error) {
 	if srv.URL() == "" {
 		return bus.Options{}, fmt.Errorf("%s: the server does not listen, so procs could not reach it", c.natsConfig)
 	}
 	if c.natsConfig == "" {
-		return bus.Options{URL: reachable(srv.URL()), Token: srv.Token(), Insecure: c.conn.Insecure}, nil
+		return bus.Options{URL: loopbackURL(srv.URL()), Token: srv.Token(), Insecure: c.conn.Insecure}, nil
 	}
 	conn := c.conn
-	conn.Server = reachable(srv.URL())
+	conn.Server = loopbackURL(srv.URL())
 	o, err := conn.Options(getenv)
 	if o.Creds == "" && o.NKey == "" && o.User == "" && o.JWT == "" && o.Token == "" {
 		o.Token = srv.Token()
@@ -82,8 +82,8 @@ func (c config) ownOptions(srv *embed.Server, getenv func(string) string) (bus.O
 	return o, err
 }
 
-// reachable replaces the address of a server that listens on all of them by the loopback one.
-func reachable(raw string) string {
+// loopbackURL replaces an unspecified listen address by the loopback one.
+func loopbackURL(raw string) string {
 	u, err := url.Parse(raw)
 	if err != nil {
 		return raw
@@ -99,11 +99,11 @@ func reachable(raw string) string {
 	return u.String()
 }
 
-// later keeps the server's errors back until it has started: until then Start returns them, and
-// one failure is one line.
-type later struct{ started *atomic.Bool }
+// startupErrorFilter suppresses the server's errors until its start. Start returns them, and one
+// failure is one line.
+type startupErrorFilter struct{ started *atomic.Bool }
 
-func (l later) Run(e *zerolog.Event, level zerolog.Level, _ string) {
+func (l startupErrorFilter) Run(e *zerolog.Event, level zerolog.Level, _ string) {
 	if level >= zerolog.ErrorLevel && !l.started.Load() {
 		e.Discard()
 	}

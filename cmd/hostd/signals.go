@@ -10,31 +10,32 @@ import (
 	"time"
 )
 
-// echo is how long the same signal again is the same word: the death of a parent with many threads
-// can be told more than once.
-const echo = 500 * time.Millisecond
+// repeatWindow is the time in which a repeated signal counts as one: the death of a multithreaded
+// parent can send several.
+const repeatWindow = 500 * time.Millisecond
 
-// asked is the cause of a context that a signal ended.
-type asked struct{ signal os.Signal }
+// signalError is the cause of a context ended by a signal.
+type signalError struct{ signal os.Signal }
 
-func (a asked) Error() string { return fmt.Sprintf("asked to stop (%s)", a.signal) }
+func (a signalError) Error() string { return fmt.Sprintf("asked to stop (%s)", a.signal) }
 
-// asks is what signals ask of hostd.
-type asks struct {
-	duck    <-chan os.Signal // SIGUSR2: be a lame duck
-	release func()           // gives the signals back
+// signalRequests are the requests made by signals.
+type signalRequests struct {
+	lameDuck <-chan os.Signal // SIGUSR2
+	release  func()           // restores the signals' defaults
 }
 
-// untilAsked ends the context it returns at the first SIGTERM or SIGINT, and the process at the
-// second (HOSTD-4). A reader of the log that is gone is an error of the write, not the end of the host.
-func untilAsked(parent context.Context) (context.Context, asks) {
+// notifySignals ends the returned context at the first SIGTERM or SIGINT, and the process at the
+// second (HOSTD-4). With SIGPIPE handled, a log without reader causes a write error instead of the
+// host's end.
+func notifySignals(parent context.Context) (context.Context, signalRequests) {
 	ctx, cancel := context.WithCancelCause(parent)
 	duck := make(chan os.Signal, 1)
-	signal.Notify(duck, syscall.SIGUSR2) // at once: by itself it would end the process
+	signal.Notify(duck, syscall.SIGUSR2) // early, because its default ends the process
 	signals, done := make(chan os.Signal, 4), make(chan struct{})
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
 	pipe := make(chan os.Signal, 1)
-	signal.Notify(pipe, syscall.SIGPIPE) // not Ignore: procs would inherit that
+	signal.Notify(pipe, syscall.SIGPIPE) // not Ignore, because procs would inherit it
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		var first os.Signal
@@ -45,8 +46,8 @@ func untilAsked(parent context.Context) (context.Context, asks) {
 				switch {
 				case first == nil:
 					first, since = s, time.Now()
-					cancel(asked{s})
-				case s != first || time.Since(since) > echo:
+					cancel(signalError{s})
+				case s != first || time.Since(since) > repeatWindow:
 					os.Exit(1)
 				}
 			case <-done:
@@ -54,7 +55,7 @@ func untilAsked(parent context.Context) (context.Context, asks) {
 			}
 		}
 	})
-	return ctx, asks{duck, func() {
+	return ctx, signalRequests{duck, func() {
 		signal.Stop(duck)
 		signal.Stop(signals)
 		signal.Stop(pipe)

@@ -16,38 +16,38 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// worldFlags is what was said of worlds.
+// worldFlags are the flags for worlds.
 type worldFlags struct {
-	system     bool
-	systemSaid bool
-	world      string
-	rank       int
-	rankSaid   bool
+	system    bool
+	systemSet bool
+	world     string
+	rank      int
+	rankSet   bool
 }
 
-func (f *worldFlags) flags(fs *pflag.FlagSet) {
+func (f *worldFlags) register(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.system, "system", true, "run the system controller, which owns worlds; of several one acts (default only with a server of its own)")
 	fs.StringVar(&f.world, "world", "", "run this host's share of the procs of the world `NAME`, declared now or later")
 	fs.IntVar(&f.rank, "host-rank", 0, "which share of --world that is: `N` counts from 0")
-	fs.Lookup("system").DefValue = "false" // cobra leaves that out: the text has it
+	fs.Lookup("system").DefValue = "false" // cobra hides this value: the text has it
 }
 
-// said takes note of what was typed.
-func (f *worldFlags) said(fs *pflag.FlagSet) {
-	f.systemSaid, f.rankSaid = fs.Changed("system"), fs.Changed("host-rank")
+// recordSet records which flags were typed.
+func (f *worldFlags) recordSet(fs *pflag.FlagSet) {
+	f.systemSet, f.rankSet = fs.Changed("system"), fs.Changed("host-rank")
 }
 
-// check refuses what does not go together, and settles whether there is to be a system controller.
-func (f *worldFlags) check(joins bool) error {
-	if !f.systemSaid {
+// validate refuses contradicting flags and decides whether to run a system controller.
+func (f *worldFlags) validate(joins bool) error {
+	if !f.systemSet {
 		f.system = !joins
 	}
 	switch {
-	case f.world == "" && f.rankSaid:
+	case f.world == "" && f.rankSet:
 		return cli.Usagef("--host-rank is the place of this host in a world: want --world NAME with it")
 	case f.world == "":
 		return nil
-	case !f.rankSaid || f.rank < 0:
+	case !f.rankSet || f.rank < 0:
 		return cli.Usagef("--world %s: want --host-rank N with it, from 0: it says which share is this host's", f.world)
 	}
 	if err := subjects.CheckLabel("world name", f.world); err != nil {
@@ -56,23 +56,24 @@ func (f *worldFlags) check(joins bool) error {
 	return nil
 }
 
-// system is a service of the system controller with the bus of its own that it needs.
-type system struct {
+// systemService is a system controller with its own bus.
+type systemService struct {
 	*worlds.Service
 	bus *bus.Bus
 }
 
-// Done is closed when the bus is lost for good. A system that was stopped is to stay stopped.
-func (s system) Done() <-chan struct{} { return s.bus.Done() }
+// Done is closed when the bus is lost for good. A deliberately stopped system stays stopped.
+func (s systemService) Done() <-chan struct{} { return s.bus.Done() }
 
-func (s system) Err() error { return s.bus.Err() }
+func (s systemService) Err() error { return s.bus.Err() }
 
-// Close ends the service: another one takes over.
-func (s system) Close(ctx context.Context) error {
+// Close ends the service, and another system controller takes over.
+func (s systemService) Close(ctx context.Context) error {
 	return errors.Join(s.Service.Close(ctx), s.bus.Close(ctx))
 }
 
-// startSystem starts the system controller, and keeps it up. It waits for a JetStream that does not answer (HOSTD-12).
+// startSystem starts and supervises the system controller. It waits for an unresponsive JetStream
+// (HOSTD-12).
 func (n *node) startSystem(ctx context.Context, log zerolog.Logger) (err error) {
 	if !n.worldFlags.system {
 		return nil
@@ -84,21 +85,21 @@ func (n *node) startSystem(ctx context.Context, log zerolog.Logger) (err error) 
 		if err != nil {
 			return nil, err
 		}
-		s, err := worlds.Start(ctx, worlds.Options{Bus: b, Space: n.space, Label: n.label, Config: n.keys, Version: cli.Version(), Log: log, Hold: n.found})
+		s, err := worlds.Start(ctx, worlds.Options{Bus: b, Space: n.space, Label: n.label, Config: n.keys, Version: cli.Version(), Log: log, StartWhen: n.hostStarted})
 		if err != nil {
 			return nil, errors.Join(err, b.Close(context.WithoutCancel(ctx)))
 		}
-		return system{s, b}, nil
+		return systemService{s, b}, nil
 	}
 	for {
-		n.system, err = keepUp(ctx, "system controller", start, keys.HostdDrain.Get(n.keys), log)
-		if !errors.Is(err, bus.ErrJetStreamAway) {
+		n.system, err = supervise(ctx, "system controller", start, keys.HostdDrainTimeout.Get(n.keys), log)
+		if !errors.Is(err, bus.ErrJetStreamUnavailable) {
 			return err
 		}
-		n.pending.Store(new("waiting for JetStream: " + err.Error()))
+		n.pendingReason.Store(new("waiting for JetStream: " + err.Error()))
 		log.Warn().Err(err).Msg("waiting for JetStream: the host starts when JetStream answers")
 		select {
-		case <-time.After(restartAfter):
+		case <-time.After(restartDelay):
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-n.bus.Done():
@@ -110,10 +111,10 @@ func (n *node) startSystem(ctx context.Context, log zerolog.Logger) (err error) 
 // membership keeps the host in its world.
 type membership struct {
 	cancel context.CancelFunc
-	gone   chan struct{}
+	done   chan struct{}
 }
 
-// joinWorld joins the world and stays there until leave.
+// joinWorld joins the world. The host stays a member until leave.
 func (n *node) joinWorld(ctx context.Context, log zerolog.Logger) error {
 	if n.world == "" {
 		return nil
@@ -122,15 +123,15 @@ func (n *node) joinWorld(ctx context.Context, log zerolog.Logger) error {
 	if err != nil {
 		return err
 	}
-	j := worlds.Joining{
-		World: n.world, Labels: n.labels, Host: &worlds.JoiningHost{ID: n.host.ID(), Rank: n.rank, Life: info.Life()},
+	j := worlds.JoinRequest{
+		World: n.world, Labels: n.labels, Host: &worlds.HostJoin{ID: n.host.ID(), Rank: n.rank, Incarnation: info.Incarnation()},
 	}
-	m := &membership{gone: make(chan struct{})}
-	n.member = m
+	m := &membership{done: make(chan struct{})}
+	n.membership = m
 	ctx, m.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	go func() {
-		defer close(m.gone)
-		worlds.Stay(ctx, n.host.Proc(), j, func(joined worlds.Joined, err error) {
+		defer close(m.done)
+		worlds.KeepJoined(ctx, n.host.Proc(), j, func(joined worlds.JoinResponse, err error) {
 			if err != nil {
 				log.Warn().Err(err).Str("world", n.world).Int("host_rank", n.rank).Msg("not in the world: it goes on asking")
 				return
@@ -143,5 +144,5 @@ func (n *node) joinWorld(ctx context.Context, log zerolog.Logger) error {
 
 func (m *membership) leave() {
 	m.cancel()
-	<-m.gone
+	<-m.done
 }

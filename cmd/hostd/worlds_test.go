@@ -18,19 +18,20 @@ import (
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/bus/embed"
 	"github.com/castnet-io/castnet/controller/worlds"
+	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/mesh/shape"
 )
 
 // declare makes a world of built-in actors.
-func declare(t *testing.T, p *actor.Proc, name string, procs, perHost int) worlds.Upserted {
+func declare(t *testing.T, p *actor.Proc, name string, procs, perHost int) worlds.UpsertResponse {
 	t.Helper()
 	var system actor.Ref[*worlds.Controller]
 	require.Eventually(t, func() (found bool) { // it begins when hostd is ready, and not before
 		var err error
 		system, err = worlds.Find(t.Context(), p)
 		return err == nil
-	}, patience, 20*time.Millisecond)
-	w, err := worlds.Upsert.Call(soon(t), system, worlds.Declaration{Spec: worlds.Spec{
+	}, testkit.Patience, 20*time.Millisecond)
+	w, err := worlds.Upsert.Call(testkit.Soon(t), system, worlds.UpsertRequest{Spec: worlds.Spec{
 		Name: name, Shape: shape.Of("x", procs), PerHost: perHost, Command: agent.Command{Path: agent.Builtin},
 	}})
 	require.NoError(t, err)
@@ -47,26 +48,20 @@ func awaitWorld(t *testing.T, p *actor.Proc, name string, status worlds.Status) 
 		if err != nil {
 			return false
 		}
-		if s, err = worlds.Snap.Call(ctx, system, worlds.Filter{Worlds: []string{name}}); err != nil || len(s.Worlds) != 1 {
+		if s, err = worlds.GetSnapshot.Call(ctx, system, worlds.Filter{Worlds: []string{name}}); err != nil || len(s.Worlds) != 1 {
 			return false
 		}
 		w = s.Worlds[0]
 		return w.Status == status
-	}, patience, 50*time.Millisecond, "world %s is not %s", name, status)
+	}, testkit.Patience, 50*time.Millisecond, "world %s is not %s", name, status)
 	return w, s
-}
-
-// says waits until the log has something, before hostd is ready or after.
-func (d *daemon) says(t *testing.T, text string) {
-	t.Helper()
-	require.Eventually(t, func() bool { return strings.Contains(d.stderr(), text) }, patience, 10*time.Millisecond, text)
 }
 
 // pidsOf are the processes of a world.
 func pidsOf(t *testing.T, p *actor.Proc, w worlds.WorldState) (pids []int) {
 	t.Helper()
 	for _, h := range w.Hosts {
-		states, err := agent.Get.Call(soon(t), agent.Of(h.ID.Proc()).Via(p), agent.Query{ID: w.Mesh})
+		states, err := agent.Get.Call(testkit.Soon(t), agent.Of(h.ID.Proc()).Via(p), agent.GetRequest{ID: w.Mesh})
 		require.NoError(t, err)
 		for _, s := range states {
 			require.Equal(t, agent.Running, s.Status.Phase)
@@ -80,16 +75,16 @@ func TestHostd_isAHostOfItsWorldUntilItEnds_HOSTD9(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	d := s.start(t, "--data", filepath.Join(s.tmp, "js"), "--world", "w", "--host-rank", "1", "--label", "a")
-	d.says(t, "joined the world")
+	d.Err.Await(t, "joined the world")
 	p := s.asker(t)
-	w, now := awaitWorld(t, p, "w", worlds.Awaiting)
+	w, now := awaitWorld(t, p, "w", worlds.StatusAwaiting)
 	require.True(t, now.Durable)
 	require.Equal(t, d.ready.Host, w.Hosts[0].ID.String())
 	declare(t, p, "w", 5, 3)
 	require.Eventually(t, func() bool {
-		w, _ = awaitWorld(t, p, "w", worlds.Unhealthy)
+		w, _ = awaitWorld(t, p, "w", worlds.StatusUnhealthy)
 		return len(w.Procs) == 2
-	}, patience, 20*time.Millisecond)
+	}, testkit.Patience, 20*time.Millisecond)
 	require.Equal(t, "2 of 5 procs are there", w.Reason)
 	pids := pidsOf(t, p, w)
 	env, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pids[0]), "environ"))
@@ -98,11 +93,11 @@ func TestHostd_isAHostOfItsWorldUntilItEnds_HOSTD9(t *testing.T) {
 		require.Contains(t, string(env), want+"\x00")
 	}
 	other := s.start(t, "--nats", s.readLocal(t).URL, "--token", s.readLocal(t).Token, "--label", "b", "--world", "w", "--host-rank", "0")
-	awaitWorld(t, p, "w", worlds.Live)
-	other.stop(t)
-	w, _ = awaitWorld(t, p, "w", worlds.Unhealthy)
+	awaitWorld(t, p, "w", worlds.StatusLive)
+	other.Stop(t)
+	w, _ = awaitWorld(t, p, "w", worlds.StatusUnhealthy)
 	require.Equal(t, "2 of 5 procs are there", w.Reason, "who leaves harms nobody")
-	d.stop(t)
+	d.Stop(t)
 	requireGone(t, pids)
 	require.NoError(t, os.RemoveAll(filepath.Join(s.tmp, "js")))
 	s.requireClean(t)
@@ -112,10 +107,10 @@ func TestHostd_runsNoSystemControllerWhenItIsNotTo_HOSTD9(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	d := s.start(t, "--system=false", "--world", "w", "--host-rank", "0")
-	_, err := worlds.Find(soon(t), s.asker(t))
-	require.ErrorIs(t, err, worlds.ErrNoSystem)
-	d.says(t, "not in the world")
-	d.stop(t)
+	_, err := worlds.Find(testkit.Soon(t), s.asker(t))
+	require.ErrorIs(t, err, worlds.ErrNoController)
+	d.Err.Await(t, "not in the world")
+	d.Stop(t)
 	for _, wrong := range [][]string{
 		{"--world", "w"}, {"--host-rank", "1"}, {"--world", "w", "--host-rank", "-1"}, {"--world", "w.x", "--host-rank", "1"},
 	} {
@@ -132,7 +127,7 @@ func TestHostd_worldsOutliveControllersAndTheServer_WORLD10(t *testing.T) {
 	s := newSite(t, "NATS_TOKEN=t")
 	store := t.TempDir()
 	serve := func(port int) *embed.Server {
-		srv, err := embed.Start(soon(t), embed.Options{Token: "t", JetStream: true, StoreDir: store, Port: port})
+		srv, err := embed.Start(testkit.Soon(t), embed.Options{Token: "t", JetStream: true, StoreDir: store, Port: port})
 		require.NoError(t, err)
 		return srv
 	}
@@ -144,26 +139,26 @@ func TestHostd_worldsOutliveControllersAndTheServer_WORLD10(t *testing.T) {
 		systems[label] = s.start(t, "--nats", at, "--system", "--label", label)
 	}
 	for i, label := range []string{"a", "b"} {
-		s.start(t, "--nats", at, "--label", label, "--world", "w", "--host-rank", strconv.Itoa(i)).says(t, "joined the world")
+		s.start(t, "--nats", at, "--label", label, "--world", "w", "--host-rank", strconv.Itoa(i)).Err.Await(t, "joined the world")
 	}
 	s.vars = append(s.vars, "NATS_URL="+at)
 	p := s.asker(t)
 	declare(t, p, "w", 4, 2)
-	w, first := awaitWorld(t, p, "w", worlds.Live)
+	w, first := awaitWorld(t, p, "w", worlds.StatusLive)
 	require.True(t, first.Durable)
 	pids := pidsOf(t, p, w)
 	require.Len(t, pids, 4)
 
 	leader := systems["s1"]
-	if strings.Contains(systems["s2"].stderr(), "this is the system controller now") {
+	if strings.Contains(systems["s2"].Err.String(), "this is the system controller now") {
 		leader = systems["s2"]
 	}
 	killed := time.Now()
-	require.NoError(t, leader.cmd.Process.Signal(syscall.SIGKILL))
+	leader.Send(t, syscall.SIGKILL)
 	require.Eventually(t, func() bool {
-		_, now := awaitWorld(t, p, "w", worlds.Live)
+		_, now := awaitWorld(t, p, "w", worlds.StatusLive)
 		return now.Epoch > first.Epoch
-	}, patience, 20*time.Millisecond)
+	}, testkit.Patience, 20*time.Millisecond)
 	t.Logf("followed within %s", time.Since(killed))
 	require.Equal(t, pids, pidsOf(t, p, w))
 
@@ -171,9 +166,9 @@ func TestHostd_worldsOutliveControllersAndTheServer_WORLD10(t *testing.T) {
 	srv.Shutdown()
 	srv = serve(port)
 	require.Eventually(t, func() bool {
-		_, now := awaitWorld(t, p, "w", worlds.Live)
+		_, now := awaitWorld(t, p, "w", worlds.StatusLive)
 		return now.Epoch >= first.Epoch
-	}, patience, 20*time.Millisecond)
+	}, testkit.Patience, 20*time.Millisecond)
 	require.Equal(t, pids, pidsOf(t, p, w))
 }
 
@@ -198,34 +193,35 @@ func TestHostd_aKilledHostIsReplacedByOneOfItsRank_WORLD10(t *testing.T) {
 	p := s.asker(t)
 	declare(t, p, "w", 1, 1)
 	first := member("a")
-	w, _ := awaitWorld(t, p, "w", worlds.Live)
+	w, _ := awaitWorld(t, p, "w", worlds.StatusLive)
 	old := w.Procs[0].ID
 	killed := time.Now()
-	require.NoError(t, first.cmd.Process.Signal(syscall.SIGKILL))
-	w, _ = awaitWorld(t, p, "w", worlds.Unhealthy)
+	first.Send(t, syscall.SIGKILL)
+	w, _ = awaitWorld(t, p, "w", worlds.StatusUnhealthy)
 	t.Logf("known after %s: %s", time.Since(killed), w.Reason)
 	member("b")
-	w, _ = awaitWorld(t, p, "w", worlds.Live)
+	w, _ = awaitWorld(t, p, "w", worlds.StatusLive)
 	require.Equal(t, old.Mesh, w.Procs[0].ID.Mesh)
 	require.Equal(t, old.Gen+1, w.Procs[0].ID.Gen)
-	_, err := agent.Ping.Call(soon(t), agent.Of(old).Via(p), actor.None{})
+	_, err := agent.Ping.Call(testkit.Soon(t), agent.Of(old).Via(p), actor.None{})
 	require.ErrorIs(t, err, actor.ErrNoProc, "what is sent to the old one comes back")
-	_, err = agent.Ping.Call(soon(t), agent.Of(w.Procs[0].ID).Via(p), actor.None{})
+	_, err = agent.Ping.Call(testkit.Soon(t), agent.Of(w.Procs[0].ID).Via(p), actor.None{})
 	require.NoError(t, err)
 }
 
 // removeBucket removes the stream in which the worlds are kept.
 func removeBucket(t *testing.T, p *actor.Proc) {
 	t.Helper()
-	m, err := p.Bus().Control().Request(soon(t), bus.Msg{Subject: "$JS.API.STREAM.DELETE.KV_castnet-castnet-default"})
+	m, err := p.Bus().Control().Request(testkit.Soon(t), bus.Msg{Subject: "$JS.API.STREAM.DELETE.KV_castnet-castnet-default"})
 	require.NoError(t, err)
 	require.Contains(t, string(m.Data), `"success":true`)
 }
 
 // The bucket is lost while its controller runs, with the controller, and with a standby there: the processes stay.
 func TestHostd_worldsOutliveTheirBucket_WORLD18(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, "NATS_TOKEN=t")
-	srv, err := embed.Start(soon(t), embed.Options{Token: "t", JetStream: true})
+	srv, err := embed.Start(testkit.Soon(t), embed.Options{Token: "t", JetStream: true})
 	require.NoError(t, err)
 	defer srv.Shutdown()
 	system := func(label string) *daemon {
@@ -233,35 +229,35 @@ func TestHostd_worldsOutliveTheirBucket_WORLD18(t *testing.T) {
 	}
 	controller := system("s1")
 	for i, label := range []string{"a", "b"} {
-		s.start(t, "--nats", srv.URL(), "--label", label, "--world", "w", "--host-rank", strconv.Itoa(i)).says(t, "joined the world")
+		s.start(t, "--nats", srv.URL(), "--label", label, "--world", "w", "--host-rank", strconv.Itoa(i)).Err.Await(t, "joined the world")
 	}
 	s.vars = append(s.vars, "NATS_URL="+srv.URL())
 	p := s.asker(t)
 	declare(t, p, "w", 4, 2)
-	w, _ := awaitWorld(t, p, "w", worlds.Live)
+	w, _ := awaitWorld(t, p, "w", worlds.StatusLive)
 	pids := pidsOf(t, p, w)
 	same := func() {
 		t.Helper()
-		now, _ := awaitWorld(t, p, "w", worlds.Live)
+		now, _ := awaitWorld(t, p, "w", worlds.StatusLive)
 		require.Equal(t, w.Mesh, now.Mesh)
 		require.Equal(t, pids, pidsOf(t, p, now))
 		again := declare(t, p, "w", 4, 2)
-		require.Equal(t, worlds.Nothing, again.Change)
+		require.Equal(t, worlds.ChangeNone, again.Change)
 	}
 
 	removeBucket(t, p)
-	controller.says(t, "filled another one")
+	controller.Err.Await(t, "filled another one")
 	same()
 
 	removeBucket(t, p)
-	require.NoError(t, controller.cmd.Process.Signal(syscall.SIGKILL))
-	controller.exit(t)
+	controller.Send(t, syscall.SIGKILL)
+	controller.Exit(t)
 	controller = system("s1")
 	same()
 
 	standby := system("s2")
 	removeBucket(t, p)
-	require.NoError(t, controller.cmd.Process.Signal(syscall.SIGKILL))
-	standby.says(t, "this is the system controller now")
+	controller.Send(t, syscall.SIGKILL)
+	standby.Err.Await(t, "this is the system controller now")
 	same()
 }

@@ -17,11 +17,11 @@ func crowd(b *testing.B, worlds int) *scenario {
 	for i := range worlds {
 		name, host := fmt.Sprintf("w%d", i), s.host(fmt.Sprintf("h%d", i/10))
 		spec := Spec{Name: name, Shape: shape.Of("x", 10), PerHost: 10, Command: agent.Command{Path: agent.Builtin}}
-		s.st.step(upsert{1, Declaration{Spec: spec}, s.mesh(name)}, s.now)
-		s.st.step(join{1, Joining{World: name, Host: &JoiningHost{ID: host, Life: "1"}}}, s.now)
-		s.st.step(reported{host, s.mesh(name), 0, agent.Overlay{{Count: 10, Status: agent.Status{Phase: agent.Running}}}}, s.now)
+		s.st.step(upsert{1, UpsertRequest{Spec: spec}, s.mesh(name)}, s.now)
+		s.st.step(join{1, JoinRequest{World: name, Host: &HostJoin{ID: host, Incarnation: "1"}}}, s.now)
+		s.st.step(shareReport{host, s.mesh(name), 0, agent.Overlay{{Count: 10, Status: agent.Status{Phase: agent.Running}}}}, s.now)
 	}
-	require.Equal(b, Live, s.st.worlds["w0"].status)
+	require.Equal(b, StatusLive, s.st.worlds["w0"].status)
 	return s
 }
 
@@ -31,15 +31,15 @@ func BenchmarkStep(b *testing.B) {
 		b.Run(fmt.Sprintf("worlds=%d/beat", worlds), func(b *testing.B) {
 			s := crowd(b, worlds)
 			id := s.proc("w0/90.0")
-			s.st.step(join{1, Joining{World: "w0", Proc: &JoiningProc{ID: id}}}, s.now)
+			s.st.step(join{1, JoinRequest{World: "w0", Proc: &ProcJoin{ID: id}}}, s.now)
 			for b.Loop() {
 				s.now = s.now.Add(time.Nanosecond)
-				s.st.step(beat{1, Heartbeat{Proc: id}}, s.now)
+				s.st.step(heartbeat{1, Heartbeat{Proc: id}}, s.now)
 			}
 		})
 		b.Run(fmt.Sprintf("worlds=%d/rejoin", worlds), func(b *testing.B) {
 			s := crowd(b, worlds)
-			e := join{1, Joining{World: "w0", Host: &JoiningHost{ID: s.host("h0"), Life: "1"}}}
+			e := join{1, JoinRequest{World: "w0", Host: &HostJoin{ID: s.host("h0"), Incarnation: "1"}}}
 			for b.Loop() {
 				s.now = s.now.Add(time.Nanosecond)
 				s.st.step(e, s.now)
@@ -47,7 +47,7 @@ func BenchmarkStep(b *testing.B) {
 		})
 		b.Run(fmt.Sprintf("worlds=%d/report", worlds), func(b *testing.B) {
 			s := crowd(b, worlds)
-			e := reported{s.host("h0"), s.mesh("w0"), 0, agent.Overlay{{Count: 10, Status: agent.Status{Phase: agent.Running}}}}
+			e := shareReport{s.host("h0"), s.mesh("w0"), 0, agent.Overlay{{Count: 10, Status: agent.Status{Phase: agent.Running}}}}
 			for b.Loop() {
 				s.st.step(e, s.now)
 			}
@@ -55,8 +55,8 @@ func BenchmarkStep(b *testing.B) {
 		b.Run(fmt.Sprintf("worlds=%d/die-and-anew", worlds), func(b *testing.B) {
 			s := crowd(b, worlds)
 			for n := 0; b.Loop(); n++ {
-				s.st.step(returned{s.proc(fmt.Sprintf("w0/90.%d", n))}, s.now)
-				s.st.step(join{1, Joining{World: "w0", Proc: &JoiningProc{ID: s.proc(fmt.Sprintf("w0/90.%d", n+1))}}}, s.now)
+				s.st.step(undelivered{s.proc(fmt.Sprintf("w0/90.%d", n))}, s.now)
+				s.st.step(join{1, JoinRequest{World: "w0", Proc: &ProcJoin{ID: s.proc(fmt.Sprintf("w0/90.%d", n+1))}}}, s.now)
 			}
 		})
 	}
@@ -70,6 +70,6 @@ func BenchmarkRestore(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		newState(s.st.limits).step(restored{records: records, follows: true}, s.now)
+		newState(s.st.limits).step(restored{records: records, directSuccessor: true}, s.now)
 	}
 }

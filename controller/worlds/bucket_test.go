@@ -8,16 +8,19 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/bus"
-	"github.com/castnet-io/castnet/bus/bustest"
 	"github.com/castnet-io/castnet/controller/worlds"
+	"github.com/castnet-io/castnet/internal/testkit"
+	"github.com/castnet-io/castnet/internal/testmesh"
 	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/subjects"
 )
 
 // removeBucket removes the stream in which the worlds are kept.
 func (r *rig) removeBucket(t *testing.T) {
 	t.Helper()
-	m, err := bustest.Open(t, r.srv).Control().Request(soon(t), bus.Msg{Subject: "$JS.API.STREAM.DELETE.KV_castnet-castnet-default"})
+	m, err := r.Open(t).Control().Request(testkit.Soon(t), bus.Msg{Subject: "$JS.API.STREAM.DELETE.KV_castnet-castnet-default"})
 	require.NoError(t, err)
 	require.Contains(t, string(m.Data), `"success":true`)
 }
@@ -25,15 +28,15 @@ func (r *rig) removeBucket(t *testing.T) {
 // records is how many keys the bucket has; -1: there is no bucket.
 func (r *rig) records(t *testing.T) int {
 	t.Helper()
-	b := bustest.Open(t, r.srv).Control()
-	m, err := b.Request(soon(t), bus.Msg{Subject: "$JS.API.STREAM.INFO.KV_castnet-castnet-default"})
+	b := r.Open(t).Control()
+	m, err := b.Request(testkit.Soon(t), bus.Msg{Subject: "$JS.API.STREAM.INFO.KV_castnet-castnet-default"})
 	require.NoError(t, err)
 	if strings.Contains(string(m.Data), "stream not found") {
 		return -1
 	}
-	kv, err := b.KV(soon(t), bus.KVOptions{Bucket: "castnet-castnet-default"})
+	kv, err := b.KV(testkit.Soon(t), bus.KVOptions{Bucket: "castnet-castnet-default"})
 	require.NoError(t, err)
-	all, err := kv.List(soon(t), "world.*")
+	all, err := kv.List(testkit.Soon(t), "world.*")
 	require.NoError(t, err)
 	return len(all)
 }
@@ -46,19 +49,19 @@ func (r *rig) awaitLive(t *testing.T, world string) (w worlds.WorldState) {
 		if err != nil {
 			return false
 		}
-		now, err := worlds.Snap.Call(soon(t), s, worlds.Filter{Worlds: []string{world}})
+		now, err := worlds.GetSnapshot.Call(testkit.Soon(t), s, worlds.Filter{Worlds: []string{world}})
 		if err != nil || len(now.Worlds) != 1 {
 			return false
 		}
 		w = now.Worlds[0]
-		return w.Status == worlds.Live
-	}, patience, 20*time.Millisecond)
+		return w.Status == worlds.StatusLive
+	}, testkit.Patience, 20*time.Millisecond)
 	return w
 }
 
 // lossRig is a world of four procs on two hosts, one of which is in its second generation.
 func lossRig(t *testing.T) (r *rig, s worlds.Spec, a, b *machine, mesh string, kill func()) {
-	r = newRig(t, store)
+	r = newRig(t, testmesh.JetStream())
 	_, kill = r.serve(t, "one")
 	first := r.host(t, "first", "w", 0)
 	b = r.host(t, "b", "w", 1)
@@ -82,12 +85,16 @@ func (r *rig) requireSame(t *testing.T, s worlds.Spec, a, b *machine, mesh strin
 	require.Equal(t, []string{"0.1", "1.1"}, r.runs(t, a, mesh))
 	require.Equal(t, []string{"2.0", "3.0"}, r.runs(t, b, mesh))
 	again := r.declare(t, s)
-	require.Equal(t, worlds.Upserted{World: "w", Mesh: mesh, Status: worlds.Live, Change: worlds.Nothing}, again)
+	require.Equal(t, worlds.UpsertResponse{World: "w", Mesh: mesh, Status: worlds.StatusLive, Change: worlds.ChangeNone}, again)
 }
 
 func TestWorlds_aBucketThatIsGoneIsMadeAndFilledAgain_WORLD18(t *testing.T) {
+	t.Parallel()
 	for _, byOthers := range []bool{false, true} {
-		t.Run(fmt.Sprint("by others: ", byOthers), func(t *testing.T) { bucketIsGone(t, byOthers) })
+		t.Run(fmt.Sprint("by others: ", byOthers), func(t *testing.T) {
+			t.Parallel()
+			bucketIsGone(t, byOthers)
+		})
 	}
 }
 
@@ -95,28 +102,29 @@ func TestWorlds_aBucketThatIsGoneIsMadeAndFilledAgain_WORLD18(t *testing.T) {
 func bucketIsGone(t *testing.T, byOthers bool) {
 	r, s, a, b, mesh, kill := lossRig(t)
 	r.declare(t, spec("later", shape.Of("x", 1), 1))
-	before, err := worlds.Snap.Call(soon(t), r.system(t), worlds.Filter{})
+	before, err := worlds.GetSnapshot.Call(testkit.Soon(t), r.system(t), worlds.Filter{})
 	require.NoError(t, err)
 	r.removeBucket(t)
 	if byOthers {
-		_, err := bustest.Open(t, r.srv).Control().KV(soon(t), bus.KVOptions{Bucket: "castnet-castnet-default"})
+		_, err := r.Open(t).Control().KV(testkit.Soon(t), bus.KVOptions{Bucket: "castnet-castnet-default"})
 		require.NoError(t, err)
 	}
-	require.Eventually(t, func() bool { return r.records(t) == 2 }, patience, 50*time.Millisecond)
+	require.Eventually(t, func() bool { return r.records(t) == 2 }, testkit.Patience, 50*time.Millisecond)
 	r.requireSame(t, s, a, b, mesh)
-	now, err := worlds.Snap.Call(soon(t), r.system(t), worlds.Filter{})
+	now, err := worlds.GetSnapshot.Call(testkit.Soon(t), r.system(t), worlds.Filter{})
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, now.Epoch, before.Epoch)
 
 	kill()
 	r.serve(t, "two")
 	r.requireSame(t, s, a, b, mesh)
-	now, err = worlds.Snap.Call(soon(t), r.system(t), worlds.Filter{Worlds: []string{"later"}})
+	now, err = worlds.GetSnapshot.Call(testkit.Soon(t), r.system(t), worlds.Filter{Worlds: []string{"later"}})
 	require.NoError(t, err)
 	require.Len(t, now.Worlds, 1, "no host runs it: the controller knew it")
 }
 
 func TestWorlds_whenTheBucketAndTheControllerAreGoneTheHostsKnowTheWorlds_WORLD18(t *testing.T) {
+	t.Parallel()
 	r, s, a, b, mesh, kill := lossRig(t)
 	kill()
 	r.removeBucket(t)
@@ -126,6 +134,7 @@ func TestWorlds_whenTheBucketAndTheControllerAreGoneTheHostsKnowTheWorlds_WORLD1
 }
 
 func TestWorlds_aStandbyTakesOverWithoutABucket_WORLD18(t *testing.T) {
+	t.Parallel()
 	r, s, a, b, mesh, kill := lossRig(t)
 	r.serve(t, "two")
 	r.removeBucket(t)
@@ -133,23 +142,41 @@ func TestWorlds_aStandbyTakesOverWithoutABucket_WORLD18(t *testing.T) {
 	r.requireSame(t, s, a, b, mesh)
 }
 
-// A world that has ended in a new bucket is not brought back by a host that was away.
+// A world that has ended in a new bucket is not brought back by a host that was away, which the first controller never
+// asked: one that it knew, and asked as the world ended, may have stopped its share already (WORLD-10).
 func TestWorlds_aStoppedWorldIsNotAdopted_WORLD18(t *testing.T) {
-	r := newRig(t, store)
+	t.Parallel()
+	r := newRig(t, testmesh.JetStream())
 	_, kill := r.serve(t, "one")
-	a := r.host(t, "a", "w", 0)
 	w := r.declare(t, spec("w", shape.Of("x", 1), 1))
-	r.await(t, "w", "world.live")
-	a.leave() // it runs its share all the same
-	<-a.gone
-	r.await(t, "w", "world.unhealthy")
-	_, err := worlds.Stop.Call(soon(t), r.system(t), worlds.Stopping{Worlds: []string{"w"}})
-	require.NoError(t, err)
+	a := r.hostAway(t, "a")
+	a.runShare(t, r, w.Mesh)
+	ask(t, r, worlds.Stop, worlds.StopRequest{Worlds: []string{"w"}})
 	r.await(t, "w", "world.end")
 	require.Len(t, r.runs(t, a, w.Mesh), 1)
 	kill()
 	r.serve(t, "two")
-	now, err := worlds.Snap.Call(soon(t), r.system(t), worlds.Filter{})
+	require.Empty(t, ask(t, r, worlds.GetSnapshot, worlds.Filter{}).Worlds)
+	a.join(t, "w", 0) // it is asked now, if it did not answer when the term began
+	a.joined(t)
+	require.Eventually(t, func() bool { return len(r.runs(t, a, w.Mesh)) == 0 }, testkit.Patience, 20*time.Millisecond)
+	require.NotEqual(t, w.Mesh, r.snapshot(t, "w").Mesh, "it waits for another declaration")
+}
+
+// runShare has a host run the only share of world w, as a controller ordered it once.
+func (m *machine) runShare(t *testing.T, r *rig, mesh string) {
+	t.Helper()
+	id, err := subjects.ParseMeshID(mesh)
 	require.NoError(t, err)
-	require.Empty(t, now.Worlds)
+	info, err := m.Info(t.Context())
+	require.NoError(t, err)
+	s := spec("w", shape.Of("x", 1), 1)
+	_, err = agent.Create.Call(testkit.Soon(t), agent.Of(m.ID().Proc()).Via(r.client), agent.CreateRequest{
+		HostIncarnation: info.Incarnation(),
+		Procs: &agent.Mesh{
+			ID: id, Extent: s.Shape, Hosts: []subjects.HostID{m.ID()}, PerHost: s.PerHost, Owner: m.ID().Proc().Actor(agent.Name),
+			Command: s.Command, World: &agent.WorldShare{World: s.Name, First: 0, Count: 1},
+		},
+	})
+	require.NoError(t, err)
 }

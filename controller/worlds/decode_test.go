@@ -20,11 +20,11 @@ func FuzzTold(f *testing.F) {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		bustest.Bounded(t, data, func() { _ = wire.JSON.Decode(data, new(Record)) })
-		bustest.Bounded(t, data, func() { _ = wire.JSON.Decode(data, new(grant)) })
-		bustest.Bounded(t, data, func() { _ = json.Unmarshal(data, new(struct{ Metadata map[string]string })) })
-		bustest.Bounded(t, data, func() { _ = new(NameTakenError).FromDetail(actor.CodeNameTaken, data) })
-		bustest.Bounded(t, data, func() { _ = new(ExistsError).FromDetail(actor.CodeConflict, data) })
-		bustest.Bounded(t, data, func() { _ = new(LabelError).FromDetail(actor.CodeConflict, data) })
+		bustest.CheckAllocBound(t, data, func() { _ = wire.JSON.Decode(data, new(Record)) })
+		bustest.CheckAllocBound(t, data, func() { _ = wire.JSON.Decode(data, new(leaseRecord)) })
+		bustest.CheckAllocBound(t, data, func() { _ = json.Unmarshal(data, new(struct{ Metadata map[string]string })) })
+		bustest.CheckAllocBound(t, data, func() { _ = new(NameTakenError).FromDetail(actor.CodeNameTaken, data) })
+		bustest.CheckAllocBound(t, data, func() { _ = new(ExistsError).FromDetail(actor.CodeConflict, data) })
+		bustest.CheckAllocBound(t, data, func() { _ = new(LabelError).FromDetail(actor.CodeConflict, data) })
 	})
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/castnet-io/castnet/actor"
 )
 
-// NameTakenError refuses a name that a live mesh or world has.
+// NameTakenError refuses a name of a live mesh or world.
 type NameTakenError struct {
 	Name   string `json:"name"`
 	Kind   string `json:"kind"`   // mesh or world; program: it has reserved the name
@@ -19,14 +19,14 @@ func (e *NameTakenError) Error() string {
 }
 
 // Detail is how the error travels.
-func (e *NameTakenError) Detail() (actor.Code, []byte) { return actor.CodeNameTaken, text(e) }
+func (e *NameTakenError) Detail() (actor.Code, []byte) { return actor.CodeNameTaken, mustJSON(e) }
 
-// FromDetail reads what Detail has made.
+// FromDetail decodes the result of Detail.
 func (e *NameTakenError) FromDetail(code actor.Code, detail []byte) bool {
 	return code == actor.CodeNameTaken && json.Unmarshal(detail, e) == nil && e.Name != ""
 }
 
-// ExistsError refuses a declaration of a world that is declared already, as another one.
+// ExistsError refuses the declaration of a world that was declared differently before.
 type ExistsError struct {
 	World   string `json:"world"`
 	Shape   string `json:"shape"`
@@ -40,35 +40,35 @@ func (e *ExistsError) Error() string {
 }
 
 // Detail is how the error travels.
-func (e *ExistsError) Detail() (actor.Code, []byte) { return actor.CodeConflict, text(e) }
+func (e *ExistsError) Detail() (actor.Code, []byte) { return actor.CodeConflict, mustJSON(e) }
 
-// FromDetail reads what Detail has made.
+// FromDetail decodes the result of Detail.
 func (e *ExistsError) FromDetail(code actor.Code, detail []byte) bool {
 	return code == actor.CodeConflict && json.Unmarshal(detail, e) == nil && e.World != "" && e.Shape != ""
 }
 
 // LabelError refuses to overwrite a label (WORLD-4).
 type LabelError struct {
-	Of    string `json:"of"` // a world, a host or a proc
-	Label string `json:"label"`
-	Has   string `json:"has"`
-	Asked string `json:"asked"`
+	Object    string `json:"of"` // a world, a host or a proc
+	Label     string `json:"label"`
+	Current   string `json:"has"`
+	Requested string `json:"asked"`
 }
 
 func (e *LabelError) Error() string {
-	return fmt.Sprintf("%s: label %s is %q and is not overwritten by %q", e.Of, e.Label, e.Has, e.Asked)
+	return fmt.Sprintf("%s: label %s is %q and is not overwritten by %q", e.Object, e.Label, e.Current, e.Requested)
 }
 
 // Detail is how the error travels.
-func (e *LabelError) Detail() (actor.Code, []byte) { return actor.CodeConflict, text(e) }
+func (e *LabelError) Detail() (actor.Code, []byte) { return actor.CodeConflict, mustJSON(e) }
 
-// FromDetail reads what Detail has made.
+// FromDetail decodes the result of Detail.
 func (e *LabelError) FromDetail(code actor.Code, detail []byte) bool {
 	return code == actor.CodeConflict && json.Unmarshal(detail, e) == nil && e.Label != ""
 }
 
-// text is JSON of texts and numbers, which cannot fail.
-func text(v any) []byte {
+// mustJSON encodes texts and numbers, which cannot fail.
+func mustJSON(v any) []byte {
 	b, _ := json.Marshal(v)
 	return b
 }

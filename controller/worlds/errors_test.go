@@ -19,7 +19,7 @@ func overBus(err error) error {
 func TestErrors_ofNamesKeepTheirTypeAndFieldsOverTheBus(t *testing.T) {
 	taken := &NameTakenError{Name: "train", Kind: "world", Holder: "train-0000000000001"}
 	exists := &ExistsError{World: "train", Shape: "x=4", PerHost: 2, Command: "/bin/train"}
-	label := &LabelError{Of: "world train", Label: "team", Has: "red", Asked: "blue"}
+	label := &LabelError{Object: "world train", Label: "team", Current: "red", Requested: "blue"}
 	conflict := &agent.ConflictError{ID: "train-0000000000001"}
 	for _, err := range []error{taken, exists, label, conflict} {
 		came := overBus(err)
@@ -44,4 +44,14 @@ func TestErrors_ofNamesKeepTheirTypeAndFieldsOverTheBus(t *testing.T) {
 			require.False(t, is, "%d %s", code, detail)
 		}
 	}
+}
+
+func TestReportOf_costsAsMuchWhateverTheNumberOfRanks_WORLD9(t *testing.T) {
+	e := actor.Event{Mesh: "w-0000000000000", Host: "a-0000000000000", Status: string(actor.Failed), Reason: "why", Rank: 2, Count: 1 << 40}
+	r, ok := parseShareReport(e)
+	require.True(t, ok)
+	require.Equal(t, agent.Overlay{{First: 2, Count: 1 << 40, Status: agent.Status{Phase: agent.Failed, Reason: "why"}}}, r.now)
+	var ranks []int
+	r.now.Each(4, func(rank int, _ agent.Status) { ranks = append(ranks, rank) })
+	require.Equal(t, []int{2, 3}, ranks, "those of the share")
 }

@@ -7,25 +7,25 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// ticket names who waits for an answer.
+// ticket identifies a waiter for a reply.
 type ticket uint64
 
-// What the core hears. tick is that time has passed.
+// Events of the core. tick reports that time has passed.
 type (
 	upsert struct {
 		from ticket
-		Declaration
+		UpsertRequest
 		mesh subjects.MeshID // the world's, if it is a new one
 	}
 	join struct {
 		from ticket
-		Joining
+		JoinRequest
 	}
 	leave struct {
 		from ticket
-		Leaving
+		LeaveRequest
 	}
-	beat struct {
+	heartbeat struct {
 		from ticket
 		Heartbeat
 	}
@@ -35,52 +35,52 @@ type (
 		host subjects.HostID
 		why  string
 	}
-	// reported is what a host says of its share of a mesh; ranks are those of the world.
-	reported struct {
+	// shareReport is a host's report of its share of a mesh; ranks are those of the world.
+	shareReport struct {
 		host subjects.HostID
 		mesh subjects.MeshID
 		gen  int
 		now  agent.Overlay
 	}
-	// inventory is everything that a host has of worlds.
+	// inventory is all shares of worlds on a host.
 	inventory struct {
-		host subjects.HostID
-		life string
-		has  []held
+		host        subjects.HostID
+		incarnation string
+		shares      []heldShare
 	}
-	// returned: a message to the proc came back.
-	returned struct{ proc subjects.ProcID }
-	stop     struct {
+	// undelivered: a message to the proc came back.
+	undelivered struct{ proc subjects.ProcID }
+	stop        struct {
 		from ticket
-		Stopping
+		StopRequest
 	}
-	// stopped is the answer of a host or a proc to a halt.
-	stopped struct {
+	// memberStopped is the answer of a host or a proc to a halt.
+	memberStopped struct {
 		world            string
-		who              party
+		who              memberRef
 		stopped, aborted int
 	}
 	detach struct {
 		from ticket
-		Detaching
+		DetachRequest
 	}
 	adopt struct {
 		from ticket
-		Adopting
+		AdoptRequest
 	}
 	confirm struct {
 		from ticket
-		Adopting
+		AdoptRequest
 	}
-	// took is what came of taking a detached mesh over in an epoch. again: it is tried again.
-	took struct {
-		mesh  subjects.MeshID
-		epoch uint64
-		err   error
-		again bool
+	// takeResult is the result of taking over a detached mesh in an epoch. again: try again.
+	takeResult struct {
+		mesh     subjects.MeshID
+		epoch    uint64
+		err      error
+		retrying bool
 	}
-	// over: a detached mesh has ended, or another owner has it, by his claim.
-	over struct {
+	// detachedEnd: a detached mesh has ended, or another owner has it, by his claim.
+	detachedEnd struct {
 		mesh  subjects.MeshID
 		epoch uint64
 		by    agent.Claim
@@ -88,111 +88,112 @@ type (
 	}
 	reserve struct {
 		from ticket
-		Reserving
+		NameReservation
 	}
 	release struct {
 		from ticket
-		Reserving
+		NameReservation
 	}
-	// named is what came of asking the hosts for a name: who has it, as far as they have said what they have.
-	named struct {
-		name   string
-		holder *NameTakenError
-		err    error
-		early  error // why nobody can take a name yet: an earlier controller may have given it away
+	// nameResult is the hosts' answer about a name: its holder, as far as the hosts answered.
+	nameResult struct {
+		name     string
+		holder   *NameTakenError
+		err      error
+		tooEarly error // why nobody can take a name yet: an earlier controller may have given it away
 	}
-	// restored is what an earlier controller has left. follows: it acted until now; else all may have been down, and
-	// hosts begin when they do.
+	// restored is the saved state of an earlier controller. follows: that controller acted until
+	// now. Otherwise all may have been down, and hosts start in their own time.
 	restored struct {
-		records  []Record
-		follows  bool
-		ended    []string      // names of worlds that ended lately
-		adopting time.Duration // worlds without a record are adopted
+		records         []Record
+		directSuccessor bool
+		ended           []string      // names of worlds that ended lately
+		adopting        time.Duration // worlds without a record are adopted
 	}
 	tick struct{}
 )
 
-// held is a host's share of a world's mesh, as the host sees it.
-type held struct {
+// heldShare is a host's share of a world's mesh, as the host sees it.
+type heldShare struct {
 	mesh      subjects.MeshID
 	gen       int
 	now       agent.Overlay
 	described *agent.Mesh // nil: the host did not say
 }
 
-// party is who was asked to stop: a host, or a proc that joined of itself.
-type party struct {
+// memberRef is a member with a stop order: a host, or a self-joined proc.
+type memberRef struct {
 	host subjects.HostID
 	proc subjects.ProcID
 }
 
-func (p party) String() string {
+func (p memberRef) String() string {
 	if p.host.IsValid() {
 		return "host " + p.host.String()
 	}
 	return "proc " + p.proc.String()
 }
 
-// What the core wants done, in order: what follows a save or a forget of a world waits for it (WORLD-2).
+// Effects of the core, in order. Effects after a save or a forget of a world wait for it (WORLD-2).
 type (
-	// answer is for who asked.
+	// answer is a reply to a caller.
 	answer struct {
 		to    ticket
 		value any
 		err   error
 	}
-	save   struct{ record Record }
-	forget struct {
+	saveRecord   struct{ record Record }
+	deleteRecord struct {
 		world string
 		mesh  subjects.MeshID
 	}
-	// create has a host start its share of a world, in a generation. It may be asked twice, and only of the life
-	// of the host that joined.
+	// create makes a host start its share of a world, in a generation. It may be sent twice, and
+	// only to the incarnation of the host that joined.
 	create struct {
 		world        string
 		host         subjects.HostID
-		life         string
+		incarnation  string
 		rank         int // of the host
 		mesh         subjects.MeshID
 		spec         *Spec
 		first, count int
 		gen          int
 	}
-	// halt stops a mesh on a host, or a proc that joined of itself, and is answered with stopped. Without a
-	// world nobody waits for that.
-	halt struct {
+	// stopShare stops a mesh on a host, or a self-joined proc; the reply is memberStopped. Without
+	// a world no stop waits for it.
+	stopShare struct {
 		world string
-		who   party
+		who   memberRef
 		mesh  subjects.MeshID
 		grace time.Duration
 		why   string
 	}
-	// look asks a host for its inventory.
-	look struct{ host subjects.HostID }
-	// told is for everybody: what became of a world.
-	told struct {
+	// fetchInventory asks a host for its inventory.
+	fetchInventory struct{ host subjects.HostID }
+	// worldEvent publishes a change of a world.
+	worldEvent struct {
 		world string
 		mesh  subjects.MeshID
 		step  string
 		now   Status
 		why   string
 	}
-	// report is the second answer to a stop.
-	report struct {
+	// sendReport is the second answer to a stop.
+	sendReport struct {
 		to ticket
 		StopReport
 	}
-	// take makes a controller of this proc the owner of a detached mesh, and is answered with took, and with over at
+	// takeOwnership makes a controller of this proc the owner of a detached mesh, and is answered with took, and with over at
 	// its end.
-	take struct{ record DetachedRecord }
-	// letGo ends the controller of a detached mesh, which goes on, unless it is to stop.
-	letGo struct {
+	takeOwnership struct{ record DetachedRecord }
+	// releaseDetached ends the controller of a detached mesh. The mesh goes on unless it is to
+	// stop.
+	releaseDetached struct {
 		mesh subjects.MeshID
 		why  string
 		stop bool
 	}
-	// askName asks the hosts who has a name; it is answered with named.
-	askName struct{ name string }
+	// queryName asks the hosts for the holder of a name; the result is a nameResult.
+	queryName struct{ name string }
 	// quit ends the system controller.
 	quit struct{ why string }
 )

@@ -12,7 +12,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// serviceName is that of system controllers as micro services, and what they say of themselves there.
+// serviceName and the constants after it describe system controllers as micro services.
 const (
 	serviceName = "castnet-system"
 	metaSpace   = "space"
@@ -20,45 +20,45 @@ const (
 	metaEpoch   = "epoch"
 )
 
-// elsewhere is how long another controller may take to answer.
-const elsewhere = 250 * time.Millisecond
+// findTimeout is how long another controller may take to answer.
+const findTimeout = 250 * time.Millisecond
 
-// ErrNoSystem says that no system controller answers.
-var ErrNoSystem = errors.New("no system controller answers: start a hostd with a server of its own, or with --system")
+// ErrNoController reports that no system controller answers.
+var ErrNoController = errors.New("no system controller answers: start a hostd with a server of its own, or with --system")
 
-// found is a system controller.
-type found struct {
+// candidate is a system controller.
+type candidate struct {
 	actor subjects.ActorID
 	epoch uint64
 }
 
-// Find asks for the system controller: whoever answers first.
+// Find searches for the system controller and takes the first answer.
 func Find(ctx context.Context, p *actor.Proc) (actor.Ref[*Controller], error) {
 	all, err := find(ctx, p.Bus(), p.Space(), 0)
 	if err == nil && len(all) == 0 {
-		err = ErrNoSystem
+		err = ErrNoController
 	}
 	if err != nil {
-		return actor.BadRef[*Controller](err), err
+		return actor.ErrRef[*Controller](err), err
 	}
 	return actor.RefOf[*Controller](all[0].actor).Via(p), nil
 }
 
 // find asks for the system controllers of a space: the first to answer, or with a time to be quiet in, all.
-func find(ctx context.Context, b *bus.Bus, space subjects.Space, quiet time.Duration) ([]found, error) {
-	ctx, cancel := context.WithTimeout(ctx, 4*elsewhere)
+func find(ctx context.Context, b *bus.Bus, space subjects.Space, quiet time.Duration) ([]candidate, error) {
+	ctx, cancel := context.WithTimeout(ctx, 4*findTimeout)
 	defer cancel()
-	var all []found
+	var all []candidate
 	ping := bus.Msg{Subject: "$SRV.PING." + serviceName}
 	accept := func(m bus.Msg) bool {
-		_, ok := foundIn(m, space)
+		_, ok := parseCandidate(m, space)
 		return ok
 	}
-	for m, err := range b.Control().RequestMany(ctx, ping, max(quiet, elsewhere), accept) {
+	for m, err := range b.Control().RequestMany(ctx, ping, max(quiet, findTimeout), accept) {
 		if err != nil {
 			return nil, err
 		}
-		f, _ := foundIn(m, space)
+		f, _ := parseCandidate(m, space)
 		all = append(all, f)
 		if quiet == 0 {
 			break
@@ -67,8 +67,8 @@ func find(ctx context.Context, b *bus.Bus, space subjects.Space, quiet time.Dura
 	return all, nil
 }
 
-// foundIn reads an answer; false: it is not that of a system controller of the space.
-func foundIn(m bus.Msg, space subjects.Space) (f found, ok bool) {
+// parseCandidate decodes an answer; false: it is not from a system controller of the space.
+func parseCandidate(m bus.Msg, space subjects.Space) (f candidate, ok bool) {
 	var said struct {
 		Metadata map[string]string `json:"metadata"`
 	}
@@ -77,5 +77,5 @@ func foundIn(m bus.Msg, space subjects.Space) (f found, ok bool) {
 	}
 	id, err := subjects.ParseActorID(said.Metadata[metaActor])
 	epoch, _ := strconv.ParseUint(said.Metadata[metaEpoch], 10, 64) // what is no number is none
-	return found{id, epoch}, err == nil
+	return candidate{id, epoch}, err == nil
 }

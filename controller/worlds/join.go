@@ -10,13 +10,13 @@ import (
 // maxHostRank bounds the rank of a host: a world has no more procs.
 const maxHostRank = MaxProcs
 
-// admits says why a world takes nothing more; nil: it does.
-func (st *state) admits(name string) error {
-	if st.going != "" {
-		return fmt.Errorf("the system is being stopped: %s", st.going)
+// checkAccepting returns the reason why a world accepts no more members; nil: it accepts.
+func (st *state) checkAccepting(name string) error {
+	if st.shutdownReason != "" {
+		return fmt.Errorf("the system is being stopped: %s", st.shutdownReason)
 	}
-	if w := st.worlds[name]; w != nil && w.ending != nil {
-		return fmt.Errorf("world %s is being stopped: %s", name, w.ending.why)
+	if w := st.worlds[name]; w != nil && w.stopping != nil {
+		return fmt.Errorf("world %s is being stopped: %s", name, w.stopping.why)
 	}
 	if d := st.detached[name]; d != nil {
 		return &NameTakenError{name, kindMesh, d.Mesh.String()}
@@ -27,37 +27,38 @@ func (st *state) admits(name string) error {
 	return nil
 }
 
-// join takes a host or a proc in, or says why not. The answer comes before any other message to it (WORLD-3).
+// join admits a host or a proc, or refuses it with the reason. The reply precedes any other message
+// to it (WORLD-3).
 func (st *state) join(e join) {
 	err := checkLabels(e.Labels)
 	if err == nil && (e.Host == nil) == (e.Proc == nil) {
 		err = fmt.Errorf("join %s: want a host or a proc", e.World)
 	}
 	if err == nil {
-		err = st.admits(e.World)
+		err = st.checkAccepting(e.World)
 	}
-	if err == nil && (e.Host != nil || e.Proc.Mode == ManagedBySystem) {
+	if err == nil && (e.Host != nil || e.Proc.Mode == ModeManaged) {
 		err = subjects.CheckLabel("world name", e.World)
 	}
 	switch {
 	case err != nil:
-	case e.Host != nil && st.parks(e.World, e.from, e):
+	case e.Host != nil && st.awaitsName(e.World, e.from, e):
 	case e.Host != nil:
 		err = st.joinHost(e)
 	default:
 		err = st.joinProc(e)
 	}
 	if err != nil {
-		st.refuse(e, err)
+		st.rejectJoin(e, err)
 	}
 }
 
-// refuse answers a join with an error. A host is looked at even so: it may run a share of a world that has ended, which
-// nobody else would stop (WORLD-10).
-func (st *state) refuse(e join, why error) {
+// rejectJoin replies to a join with an error. It still asks the host for its inventory: the host
+// may run a share of an ended world, which must be stopped (WORLD-10).
+func (st *state) rejectJoin(e join, why error) {
 	st.answer(e.from, nil, why)
 	if e.Host != nil && e.Host.ID.IsValid() {
-		st.do(look{e.Host.ID})
+		st.emit(fetchInventory{e.Host.ID})
 	}
 }
 
@@ -67,12 +68,12 @@ func (st *state) joinHost(e join) error {
 		return fmt.Errorf("host %q of rank %d: want an ID, and a rank of 0 to %d", j.ID, j.Rank, maxHostRank)
 	}
 	w, h := st.worlds[e.World], st.hosts[j.ID]
-	var mine, other *seat
+	var mine, other *assignment
 	if w != nil {
-		other = w.seats[j.Rank]
+		other = w.assignments[j.Rank]
 	}
 	if w != nil && h != nil {
-		mine = h.seats[w.name]
+		mine = h.assignments[w.name]
 	}
 	switch {
 	case mine != nil && mine.rank != j.Rank:
@@ -80,85 +81,88 @@ func (st *state) joinHost(e join) error {
 	case mine == nil && other != nil && other.host.lost == "":
 		return fmt.Errorf("host rank %d of world %s is %s: want another rank, or that it leaves first", j.Rank, w.name, other.host.id)
 	case mine == nil:
-		st.takeSeat(e, other)
+		st.replaceAssignment(e, other)
 		return nil
 	}
 	return st.rejoin(e, mine)
 }
 
-// takeSeat gives a host a seat that nobody has, or whose host is lost. Procs there are always of another generation.
-func (st *state) takeSeat(e join, other *seat) {
-	w := st.open(e.World)
+// replaceAssignment gives a host an assignment that is free or whose host is lost. Its procs are
+// always of another generation.
+func (st *state) replaceAssignment(e join, other *assignment) {
+	w := st.worldNamed(e.World)
 	if other != nil {
-		st.vacate(other)
+		st.removeHost(other)
 	}
-	s := &seat{world: w, rank: e.Host.Rank, life: e.Host.Life, labels: maps.Clone(e.Labels)}
-	st.sit(s, e.Host.ID)
-	st.place(s)
-	st.do(save{w.record()})
-	st.answer(e.from, s.joined(), nil)
-	if !st.adopts(w.name) { // else the look tells which generation the host has
-		st.order(s)
+	s := &assignment{world: w, rank: e.Host.Rank, incarnation: e.Host.Incarnation, labels: maps.Clone(e.Labels)}
+	st.assignHost(s, e.Host.ID)
+	st.beginGeneration(s)
+	st.emit(saveRecord{w.record()})
+	st.answer(e.from, s.joinResponse(), nil)
+	if !st.mayAdopt(w.name) { // else the look tells which generation the host has
+		st.orderShare(s)
 	}
-	st.do(look{s.host.id})
-	st.settle(w)
+	st.emit(fetchInventory{s.host.id})
+	st.updateStatus(w)
 }
 
-// rejoin counts a host as heard. What it ran in another life is gone; when it was to outlive that, the host is
-// asked first.
-func (st *state) rejoin(e join, s *seat) error {
-	lost, anew := s.host.lost != "", s.life != e.Host.Life
+// rejoin records a sign of life of a host. Procs of its earlier incarnation are gone; if they were
+// to outlive it, the host is asked first.
+func (st *state) rejoin(e join, s *assignment) error {
+	lost, anew := s.host.lost != "", s.incarnation != e.Host.Incarnation
 	has := s.labels
 	if anew {
 		has = nil // those of another life
 	}
-	labels, err := merged("host "+e.Host.ID.String(), has, e.Labels)
+	labels, err := mergeLabels("host "+e.Host.ID.String(), has, e.Labels)
 	if err != nil {
 		return err
 	}
-	st.sit(s, e.Host.ID)
+	st.assignHost(s, e.Host.ID)
 	if !lost && !anew && maps.Equal(labels, s.labels) {
-		st.answer(e.from, s.joined(), nil)
+		st.answer(e.from, s.joinResponse(), nil)
 		return nil
 	}
-	s.life, s.labels = e.Host.Life, labels
+	s.incarnation, s.labels = e.Host.Incarnation, labels
 	again := anew && s.count > 0 && !s.world.spec.Keep
 	if again {
-		st.renew(s)
+		st.renewGeneration(s)
 	}
-	st.do(save{s.world.record()})
-	st.answer(e.from, s.joined(), nil)
+	st.emit(saveRecord{s.world.record()})
+	st.answer(e.from, s.joinResponse(), nil)
 	if again {
-		st.order(s)
+		st.orderShare(s)
 	}
-	st.do(look{s.host.id})
-	st.settle(s.world)
+	st.emit(fetchInventory{s.host.id})
+	st.updateStatus(s.world)
 	return nil
 }
 
-func (s *seat) joined() Joined { return Joined{World: s.world.name, First: s.first, Count: s.count} }
-
-// sit gives a host its seat, and counts it as heard.
-func (st *state) sit(s *seat, id subjects.HostID) {
-	h := st.hosts[id]
-	if h == nil {
-		h = &host{id: id, seats: map[string]*seat{}}
-		st.hosts[id] = h
-	}
-	s.host, h.seats[s.world.name], s.world.seats[s.rank] = h, s, s
-	h.lost = ""
-	st.hearHost(h)
+func (s *assignment) joinResponse() JoinResponse {
+	return JoinResponse{World: s.world.name, First: s.first, Count: s.count}
 }
 
-// place works out a host's share, and which generation its procs are: one that the ranks never had, so that
-// no address has two lives (WORLD-10).
-func (st *state) place(s *seat) {
+// assignHost gives a host its assignment, and records a sign of life.
+func (st *state) assignHost(s *assignment, id subjects.HostID) {
+	h := st.hosts[id]
+	if h == nil {
+		h = &host{id: id, assignments: map[string]*assignment{}}
+		st.hosts[id] = h
+	}
+	s.host, h.assignments[s.world.name], s.world.assignments[s.rank] = h, s, s
+	h.lost = ""
+	st.resetHostTimer(h)
+}
+
+// beginGeneration computes a host's share, and its procs' generation: one that the ranks never had,
+// so that no address has two lives (WORLD-10).
+func (st *state) beginGeneration(s *assignment) {
 	w := s.world
-	s.assign()
+	s.computeShare()
 	if s.count == 0 {
 		return
 	}
-	s.gen, s.born, s.unseen = w.gens[s.rank], s.life, false
+	s.gen, s.orderedIn, s.unconfirmed = w.gens[s.rank], s.incarnation, false
 	for rank := s.first; rank < s.first+s.count; rank++ {
 		if m := w.procs[uint32(rank)]; m != nil {
 			s.gen = max(s.gen, int(m.id.Gen)+1)
@@ -167,41 +171,41 @@ func (st *state) place(s *seat) {
 	w.gens[s.rank] = s.gen + 1
 }
 
-// assign works out the share of a seat, once the world is declared.
-func (s *seat) assign() {
+// computeShare computes the share of an assignment, once the world is declared.
+func (s *assignment) computeShare() {
 	if w := s.world; w.spec != nil {
 		s.first, s.count = share(w.spec.Shape.NumRanks(), w.spec.PerHost, s.rank)
 	}
 }
 
-// renew begins the next generation of a seat: what it had is gone.
-func (st *state) renew(s *seat) {
-	st.clear(s)
-	st.place(s)
+// renewGeneration begins the next generation of an assignment: its procs are gone.
+func (st *state) renewGeneration(s *assignment) {
+	st.clearProcs(s)
+	st.beginGeneration(s)
 }
 
-// order has a host create its share; an empty one is never ordered (WORLD-5).
-func (st *state) order(s *seat) {
-	if w := s.world; s.count > 0 && w.ending == nil {
-		st.do(create{
-			world: w.name, host: s.host.id, life: s.life, rank: s.rank, mesh: w.mesh, spec: w.spec, first: s.first, count: s.count, gen: s.gen,
+// orderShare has a host create its share; an empty one is never ordered (WORLD-5).
+func (st *state) orderShare(s *assignment) {
+	if w := s.world; s.count > 0 && w.stopping == nil {
+		st.emit(create{
+			world: w.name, host: s.host.id, incarnation: s.incarnation, rank: s.rank, mesh: w.mesh, spec: w.spec, first: s.first, count: s.count, gen: s.gen,
 		})
 	}
 }
 
-// clear takes the procs of a seat out of its world: they are gone, and no harm done.
-func (st *state) clear(s *seat) {
+// clearProcs removes the procs of an assignment from its world, without a failure.
+func (st *state) clearProcs(s *assignment) {
 	for rank := s.first; rank < s.first+s.count; rank++ {
-		if m := s.world.procs[uint32(rank)]; m != nil && m.seat == s {
-			st.dismiss(m)
+		if m := s.world.procs[uint32(rank)]; m != nil && m.assignment == s {
+			st.removeMember(m)
 		}
 	}
 }
 
-// vacate takes a host and its procs out of a world.
-func (st *state) vacate(s *seat) {
-	st.clear(s)
-	st.unseat(s)
+// removeHost takes a host and its procs out of a world.
+func (st *state) removeHost(s *assignment) {
+	st.clearProcs(s)
+	st.unassignHost(s)
 }
 
 func (st *state) joinProc(e join) error {
@@ -209,22 +213,22 @@ func (st *state) joinProc(e join) error {
 	switch {
 	case !j.ID.IsValid():
 		return fmt.Errorf("join %s: want the ID of a proc", e.World)
-	case j.Mode == Detached:
-		st.answer(e.from, Joined{World: e.World}, nil)
+	case j.Mode == ModeDetached:
+		st.answer(e.from, JoinResponse{World: e.World}, nil)
 		return nil
-	case j.Mode == ManagingSystem:
+	case j.Mode == ModeManager:
 		m := st.procs[j.ID]
 		if m != nil && m.world != nil {
 			return fmt.Errorf("proc %s is a member of world %s", j.ID, m.world.name)
 		}
 		if m == nil {
-			m = &member{id: j.ID, mode: j.Mode, health: Alive, labels: e.Labels}
+			m = &member{id: j.ID, mode: j.Mode, health: HealthAlive, labels: e.Labels}
 			st.procs[j.ID] = m
 		}
-		st.hear(&m.clock, m)
-		st.answer(e.from, Joined{World: e.World}, nil)
+		st.resetTimer(&m.timer, m)
+		st.answer(e.from, JoinResponse{World: e.World}, nil)
 		return nil
-	case j.Mode != ManagedBySystem:
+	case j.Mode != ModeManaged:
 		return fmt.Errorf("proc %s: %s: want one of %v", j.ID, j.Mode, modeNames)
 	}
 	w := st.worlds[e.World]
@@ -234,7 +238,7 @@ func (st *state) joinProc(e join) error {
 	return st.joinMember(e, j)
 }
 
-// meshText is the mesh of a world, or what it would be. The world may be nil.
+// meshText is the mesh of a world as text. The world may be nil.
 func (w *world) meshText(name string) string {
 	if w == nil || !w.mesh.IsValid() {
 		return name + "-…"
@@ -243,7 +247,7 @@ func (w *world) meshText(name string) string {
 }
 
 // joinMember takes a proc of the world's mesh in.
-func (st *state) joinMember(e join, j JoiningProc) error {
+func (st *state) joinMember(e join, j ProcJoin) error {
 	if m := st.procs[j.ID]; m != nil && m.world == nil {
 		return fmt.Errorf("proc %s joined as one that manages the system", j.ID)
 	}
@@ -259,49 +263,49 @@ func (st *state) joinMember(e join, j JoiningProc) error {
 	default:
 		has = old.labels
 	}
-	labels, err := merged("proc "+j.ID.String(), has, e.Labels)
+	labels, err := mergeLabels("proc "+j.ID.String(), has, e.Labels)
 	if err != nil {
 		return err
 	}
-	w := st.open(e.World)
+	w := st.worldNamed(e.World)
 	w.mesh = j.ID.Mesh
-	m := st.arrive(w, j.ID, w.seatOf(j.ID))
+	m := st.addProc(w, j.ID, w.assignmentOf(j.ID))
 	m.labels, m.mode = labels, j.Mode
-	if m.seat == nil {
-		st.hear(&m.clock, m)
-		st.do(save{w.record()})
+	if m.assignment == nil {
+		st.resetTimer(&m.timer, m)
+		st.emit(saveRecord{w.record()})
 	}
-	st.answer(e.from, Joined{World: w.name}, nil)
-	st.settle(w)
+	st.answer(e.from, JoinResponse{World: w.name}, nil)
+	st.updateStatus(w)
 	return nil
 }
 
-// seatOf is the seat whose host launched a proc; nil: none did.
-func (w *world) seatOf(p subjects.ProcID) *seat {
+// assignmentOf is the assignment of the host that launched a proc; nil: none.
+func (w *world) assignmentOf(p subjects.ProcID) *assignment {
 	if w.spec == nil {
 		return nil
 	}
-	s := w.seats[int(p.Rank)/w.spec.PerHost]
+	s := w.assignments[int(p.Rank)/w.spec.PerHost]
 	if s == nil || s.gen != int(p.Gen) || int(p.Rank) < s.first || int(p.Rank) >= s.first+s.count {
 		return nil
 	}
 	return s
 }
 
-// arrive makes a proc the newest of its rank, Alive and clean when it is new, and heard when it is not.
-func (st *state) arrive(w *world, id subjects.ProcID, s *seat) *member {
+// addProc makes a proc the newest of its rank, Alive and clean when it is new, and heard when it is not.
+func (st *state) addProc(w *world, id subjects.ProcID, s *assignment) *member {
 	m := w.procs[id.Rank]
 	if m != nil && m.id != id {
-		st.dismiss(m)
+		st.removeMember(m)
 		m = nil
 	}
 	if m == nil {
-		m = &member{id: id, world: w, health: Alive}
+		m = &member{id: id, world: w, health: HealthAlive}
 		w.procs[id.Rank], st.procs[id] = m, m
-	} else if m.health == Expired {
-		m.health, m.why = Alive, ""
+	} else if m.health == HealthExpired {
+		m.health, m.healthReason = HealthAlive, ""
 	}
-	m.seat = s
+	m.assignment = s
 	st.assess(m)
 	return m
 }
@@ -309,34 +313,34 @@ func (st *state) arrive(w *world, id subjects.ProcID, s *seat) *member {
 // leave takes a host or a proc out of the worlds it is in.
 func (st *state) leave(e leave) {
 	if e.Host != nil {
-		st.unpark(*e.Host)
+		st.dropNameWaiter(*e.Host)
 	}
 	if e.Host != nil && st.hosts[*e.Host] != nil {
 		h := st.hosts[*e.Host]
-		for _, s := range h.inOrder() {
-			st.vacate(s)
-			st.left(s.world, party{host: h.id})
+		for _, s := range h.sortedAssignments() {
+			st.removeHost(s)
+			st.afterLeave(s.world, memberRef{host: h.id})
 		}
 	}
 	if e.Proc != nil && st.procs[*e.Proc] != nil {
 		m := st.procs[*e.Proc]
-		st.dismiss(m)
+		st.removeMember(m)
 		if m.world != nil {
-			st.left(m.world, party{proc: m.id})
+			st.afterLeave(m.world, memberRef{proc: m.id})
 		}
 	}
 	st.answer(e.from, nil, nil)
 }
 
-// left sees to a world that somebody has left.
-func (st *state) left(w *world, who party) {
+// afterLeave updates a world after a member left.
+func (st *state) afterLeave(w *world, who memberRef) {
 	switch {
-	case w.ending != nil:
-		st.stopped(stopped{world: w.name, who: who})
-	case w.spec == nil && len(w.seats) == 0 && len(w.procs) == 0:
-		st.remove(w)
+	case w.stopping != nil:
+		st.handleStopped(memberStopped{world: w.name, who: who})
+	case w.spec == nil && len(w.assignments) == 0 && len(w.procs) == 0:
+		st.removeWorld(w)
 	default:
-		st.do(save{w.record()})
-		st.settle(w)
+		st.emit(saveRecord{w.record()})
+		st.updateStatus(w)
 	}
 }

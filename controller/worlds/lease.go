@@ -5,89 +5,89 @@ import (
 	"time"
 )
 
-// How a lease is kept and taken. Whoever has it stops acting well before another may take it, so that the
-// clocks of the two may differ in pace; what acts all the same is refused by the hosts (WORLD-13).
+// Timing of the lease. The holder stops acting well before another controller may take it, so that
+// their clocks may differ in pace. Hosts refuse later orders of the old holder (WORLD-13).
 //
-// A term that ends without a word is followed after leaseLook + leaseTake and the time that two words take, of the 5 s
-// that a failover may take: the rest is for a look that is lost, and for the next term to begin.
+// A crashed holder is followed after leaseLook + leaseTake and two messages, within the 5 s of a
+// failover. The rest is for a lost look and for the start of the next term.
 const (
 	leaseRenew   = 500 * time.Millisecond  // between two renewals
 	leaseAbandon = 2 * time.Second         // after the last one that succeeded, it is no longer ours
 	leaseTake    = 2750 * time.Millisecond // after it was seen to be renewed, it may be taken
-	leaseLook    = 250 * time.Millisecond  // between two looks at somebody else's
+	leasePoll    = 250 * time.Millisecond  // between two looks at somebody else's
 )
 
-// grant is who acts, as it is written down. Nobody holds one that was given back.
-type grant struct {
+// leaseRecord is the saved record of the acting controller. A released lease has no holder.
+type leaseRecord struct {
 	Holder string `json:"holder"`
 	Epoch  uint64 `json:"epoch"`
 }
 
-// lease decides who of several controllers acts. It is pure: whoever runs it does what act says, and tells
-// it what came of that.
+// lease decides which controller acts. It is pure: its runner carries out the actions of next and
+// reports their results.
 type lease struct {
 	self  string
 	floor uint64 // epochs up to this one are of the past
 
-	known    grant
-	revision uint64    // of known; 0: there is none
-	changed  time.Time // when that was first seen
-	follows  bool      // somebody has renewed it since this one looks: he acted until he was silent
-	due      time.Time // when something is to be done next
-	blind    time.Time // looking has failed since; zero: it has not
+	known        leaseRecord
+	revision     uint64    // of known; 0: there is none
+	changed      time.Time // when that was first seen
+	sawRenewal   bool      // somebody has renewed it since this one looks: he acted until he was silent
+	nextAt       time.Time // when something is to be done next
+	failingSince time.Time // looking has failed since; zero: it has not
 
-	leading bool
-	renewed time.Time // when the write was sent that succeeded last
-	doubt   bool      // a write failed, or came to nothing: what is written is to be looked at
+	leading   bool
+	renewed   time.Time // when the write was sent that succeeded last
+	uncertain bool      // a write failed, or came to nothing: what is written is to be looked at
 }
 
-// What a lease wants done next.
+// Actions of a lease.
 type (
-	lookAt  struct{}
-	writeTo struct {
-		grant
+	readLease  struct{}
+	writeLease struct {
+		leaseRecord
 		revision uint64 // that it replaces; 0: none
-		within   time.Duration
+		timeout  time.Duration
 	}
-	rest struct{ until time.Time }
+	waitUntil struct{ until time.Time }
 )
 
-// act is what to do now.
-func (l *lease) act(now time.Time) any {
+// next is the action to take now.
+func (l *lease) next(now time.Time) any {
 	if l.leading && !now.Before(l.renewed.Add(leaseAbandon)) {
-		l.leading, l.doubt = false, true
+		l.leading, l.uncertain = false, true
 	}
 	switch {
-	case l.doubt:
-		return lookAt{}
-	case now.Before(l.due):
-		until := l.due
+	case l.uncertain:
+		return readLease{}
+	case now.Before(l.nextAt):
+		until := l.nextAt
 		if over := l.renewed.Add(leaseAbandon); l.leading && over.Before(until) {
 			until = over
 		}
-		return rest{until}
+		return waitUntil{until}
 	case l.leading:
-		return writeTo{l.known, l.revision, l.renewed.Add(leaseAbandon).Sub(now)}
-	case l.free(now):
+		return writeLease{l.known, l.revision, l.renewed.Add(leaseAbandon).Sub(now)}
+	case l.isFree(now):
 		epoch := max(l.known.Epoch, l.floor) + 1
-		return writeTo{grant{l.self, epoch}, l.revision, leaseAbandon}
+		return writeLease{leaseRecord{l.self, epoch}, l.revision, leaseAbandon}
 	}
-	l.due = now.Add(leaseLook)
-	if free := l.changed.Add(leaseTake); free.After(now) && free.Before(l.due) {
-		l.due = free
+	l.nextAt = now.Add(leasePoll)
+	if free := l.changed.Add(leaseTake); free.After(now) && free.Before(l.nextAt) {
+		l.nextAt = free
 	}
-	return lookAt{}
+	return readLease{}
 }
 
-// free reports whether it may be taken: nobody has it, it is that of an earlier term of ours, or its
-// holder has not renewed it.
-func (l *lease) free(now time.Time) bool {
+// isFree reports whether the lease may be taken: it has no holder, the holder is an earlier term of
+// this controller, or the holder has not renewed it.
+func (l *lease) isFree(now time.Time) bool {
 	return !l.changed.IsZero() && (l.known.Holder == "" || l.known.Holder == l.self || !now.Before(l.changed.Add(leaseTake)))
 }
 
-// saw takes what is written: revision 0 is nothing. When the lease is gone with its bucket, its holder has it until it
-// runs out, and writes it again.
-func (l *lease) saw(now time.Time, g grant, revision uint64) {
+// observed applies the saved record; revision 0 means no record. If the lease is lost with its
+// bucket, its holder keeps it until it expires, and writes it again.
+func (l *lease) observed(now time.Time, g leaseRecord, revision uint64) {
 	if revision == 0 && l.known.Epoch > 0 {
 		g = l.known
 		l.revision = 0
@@ -97,49 +97,51 @@ func (l *lease) saw(now time.Time, g grant, revision uint64) {
 		l.leading = false
 	}
 	if revision != l.revision || l.changed.IsZero() {
-		l.follows = l.follows || l.revision > 0
+		l.sawRenewal = l.sawRenewal || l.revision > 0
 		l.known, l.revision, l.changed = g, revision, now
 	}
-	l.doubt, l.blind = false, time.Time{}
-	if l.leading || l.free(now) {
-		l.due = now
+	l.uncertain, l.failingSince = false, time.Time{}
+	if l.leading || l.isFree(now) {
+		l.nextAt = now
 	}
 }
 
-// unseen says that looking failed, and reports whether it has for so long that whoever has the lease is not there either.
-func (l *lease) unseen(now time.Time) bool {
-	l.doubt, l.due = false, now.Add(leaseLook)
-	if l.blind.IsZero() {
-		l.blind = now
+// readFailed records a failed read, and reports whether reads have failed long enough that the
+// holder has lost the lease too.
+func (l *lease) readFailed(now time.Time) bool {
+	l.uncertain, l.nextAt = false, now.Add(leasePoll)
+	if l.failingSince.IsZero() {
+		l.failingSince = now
 	}
-	return !now.Before(l.blind.Add(leaseTake))
+	return !now.Before(l.failingSince.Add(leaseTake))
 }
 
-// wrote takes what came of a write that was sent at some time.
-func (l *lease) wrote(sent, now time.Time, w writeTo, revision uint64, ok bool) {
+// writeDone applies the result of a write.
+func (l *lease) writeDone(sent, now time.Time, w writeLease, revision uint64, ok bool) {
 	if !ok {
-		l.doubt = true
+		l.uncertain = true
 		return
 	}
-	l.follows = l.follows || l.leading
-	l.known, l.revision, l.changed = w.grant, revision, now
-	l.leading, l.renewed, l.due = w.Holder == l.self, sent, sent.Add(leaseRenew)
+	l.sawRenewal = l.sawRenewal || l.leading
+	l.known, l.revision, l.changed = w.leaseRecord, revision, now
+	l.leading, l.renewed, l.nextAt = w.Holder == l.self, sent, sent.Add(leaseRenew)
 }
 
-// outranked says that hosts have heard of a later epoch: the term is over, and the next is later still.
+// outranked records that hosts know a later epoch: the term is over, and the next one is later
+// still.
 func (l *lease) outranked(epoch uint64) {
-	l.floor, l.leading, l.due = max(l.floor, epoch), false, time.Time{}
+	l.floor, l.leading, l.nextAt = max(l.floor, epoch), false, time.Time{}
 }
 
-// lost says why a lease is not ours any more.
-func (l *lease) lost() error {
+// lossError is the reason for the loss of a lease.
+func (l *lease) lossError() error {
 	if l.known.Holder != l.self && l.known.Holder != "" {
 		return fmt.Errorf("%s has the lease, in epoch %d", l.known.Holder, l.known.Epoch)
 	}
 	return fmt.Errorf("the lease could not be renewed for %s", leaseAbandon)
 }
 
-// back is the write that gives the lease back; false: it is not ours.
-func (l *lease) back() (writeTo, bool) {
-	return writeTo{grant{"", l.known.Epoch}, l.revision, leaseRenew}, l.leading
+// releaseWrite is the write that releases the lease; false: this controller does not hold it.
+func (l *lease) releaseWrite() (writeLease, bool) {
+	return writeLease{leaseRecord{"", l.known.Epoch}, l.revision, leaseRenew}, l.leading
 }

@@ -12,16 +12,16 @@ import (
 
 // vault is what is written, as a bucket keeps it.
 type vault struct {
-	grant
+	leaseRecord
 	revision, last uint64
 }
 
-func (v *vault) write(w writeTo) (uint64, bool) {
+func (v *vault) write(w writeLease) (uint64, bool) {
 	if w.revision != v.revision {
 		return 0, false
 	}
 	v.last++
-	v.grant, v.revision = w.grant, v.last
+	v.leaseRecord, v.revision = w.leaseRecord, v.last
 	return v.revision, true
 }
 
@@ -75,16 +75,16 @@ func TestLease_oneLeadsAtATime_WORLD13(t *testing.T) {
 			if chance(5) {
 				c.lands = now.Add(time.Duration(between(1, 40)) * tick)
 			}
-			switch a := c.act(sent).(type) {
-			case lookAt:
-				g, revision := v.grant, v.revision
+			switch a := c.next(sent).(type) {
+			case readLease:
+				g, revision := v.leaseRecord, v.revision
 				if now.Before(c.cut) || chance(10) {
-					c.result = func() { c.unseen(c.clock(now)) }
+					c.result = func() { c.readFailed(c.clock(now)) }
 				} else {
-					c.result = func() { c.saw(c.clock(now), g, revision) }
+					c.result = func() { c.observed(c.clock(now), g, revision) }
 				}
-			case writeTo:
-				if at := now.Add(a.within); at.Before(c.lands) {
+			case writeLease:
+				if at := now.Add(a.timeout); at.Before(c.lands) {
 					c.lands = at
 				}
 				revision, ok := uint64(0), false
@@ -96,7 +96,7 @@ func TestLease_oneLeadsAtATime_WORLD13(t *testing.T) {
 					used[a.Epoch] = c.self
 				}
 				ok = ok && !chance(10) // and the answer does
-				c.result = func() { c.wrote(sent, c.clock(now), a, revision, ok) }
+				c.result = func() { c.writeDone(sent, c.clock(now), a, revision, ok) }
 			}
 			if c.leading && (len(c.epochs) == 0 || c.epochs[len(c.epochs)-1] != c.known.Epoch) {
 				c.epochs = append(c.epochs, c.known.Epoch)
@@ -121,7 +121,7 @@ func TestLease_oneLeadsAtATime_WORLD13(t *testing.T) {
 			case chance(2):
 				c.outranked(uint64(between(0, 100)))
 			case chance(1):
-				if w, ok := c.back(); ok && c.leads(now) {
+				if w, ok := c.releaseWrite(); ok && c.leads(now) {
 					v.write(w)
 					*c = contender{lease: lease{self: c.self + "'"}, skew: c.skew}
 				}
@@ -166,15 +166,15 @@ func TestLease_isKeptAndGivenBack(t *testing.T) {
 	now, v := time.Unix(1000, 0), &vault{}
 	a, b := &lease{self: "a"}, &lease{self: "b"}
 	do := func(l *lease) string {
-		switch x := l.act(now).(type) {
-		case lookAt:
-			l.saw(now, v.grant, v.revision)
+		switch x := l.next(now).(type) {
+		case readLease:
+			l.observed(now, v.leaseRecord, v.revision)
 			return "look"
-		case writeTo:
+		case writeLease:
 			revision, ok := v.write(x)
-			l.wrote(now, now, x, revision, ok)
+			l.writeDone(now, now, x, revision, ok)
 			return fmt.Sprintf("write %s %d", x.Holder, x.Epoch)
-		case rest:
+		case waitUntil:
 			return "rest " + x.until.Sub(now).String()
 		}
 		return ""
@@ -182,29 +182,29 @@ func TestLease_isKeptAndGivenBack(t *testing.T) {
 	require.Equal(t, []string{"look", "write a 1", "rest 500ms"}, []string{do(a), do(a), do(a)})
 	require.Equal(t, []string{"look", "rest 250ms"}, []string{do(b), do(b)})
 	now = now.Add(leaseRenew)
-	require.False(t, a.follows, "nobody acted before")
+	require.False(t, a.sawRenewal, "nobody acted before")
 	require.Equal(t, []string{"write a 1", "rest 500ms"}, []string{do(a), do(a)})
-	require.True(t, a.follows, "it has acted itself")
+	require.True(t, a.sawRenewal, "it has acted itself")
 	require.Equal(t, []string{"look", "rest 250ms"}, []string{do(b), do(b)})
-	w, ok := a.back()
+	w, ok := a.releaseWrite()
 	require.True(t, ok)
 	v.write(w)
-	now = now.Add(leaseLook)
-	require.True(t, b.follows, "one that has acted")
+	now = now.Add(leasePoll)
+	require.True(t, b.sawRenewal, "one that has acted")
 	require.Equal(t, []string{"look", "write b 2"}, []string{do(b), do(b)})
 	late := &lease{self: "late"}
 	require.Equal(t, "look", do(late))
-	require.False(t, late.follows, "one that has not been seen to act")
-	_, ok = b.back()
+	require.False(t, late.sawRenewal, "one that has not been seen to act")
+	_, ok = b.releaseWrite()
 	require.True(t, ok)
 	b.outranked(40)
-	_, ok = b.back()
+	_, ok = b.releaseWrite()
 	require.False(t, ok)
 	require.Equal(t, "write b 41", do(b))
 	now = now.Add(leaseAbandon)
 	require.Equal(t, []string{"look", "look"}, []string{do(a), do(b)})
-	require.EqualError(t, a.lost(), "b has the lease, in epoch 41")
-	require.EqualError(t, b.lost(), "the lease could not be renewed for 2s")
+	require.EqualError(t, a.lossError(), "b has the lease, in epoch 41")
+	require.EqualError(t, b.lossError(), "the lease could not be renewed for 2s")
 }
 
 // A holder that is gone without a word, whenever in its term, is followed within 3 s and the time that words take; one
@@ -217,7 +217,7 @@ func TestLease_ofWhoIsGoneIsTakenWithSecondsToSpare_WORLD13(t *testing.T) {
 		start, v := time.Unix(1000, 0), &vault{}
 		trip, lost := ms("trip", 100), rapid.IntRange(-1, 20).Draw(t, "lost")
 		dead := start.Add(2*time.Second + ms("dies", 1000))
-		run := func(l *lease, from time.Time, until func(time.Time) bool, write func(time.Time, writeTo) (uint64, bool)) time.Time {
+		run := func(l *lease, from time.Time, until func(time.Time) bool, write func(time.Time, writeLease) (uint64, bool)) time.Time {
 			for now, words := from, 0; ; words++ {
 				if until(now) {
 					return now
@@ -225,22 +225,22 @@ func TestLease_ofWhoIsGoneIsTakenWithSecondsToSpare_WORLD13(t *testing.T) {
 				sent, gone := now, l.self == "b" && now.After(dead) && words == lost
 				now = now.Add(trip)
 				if gone {
-					now = sent.Add(storeWithin)
+					now = sent.Add(storeTimeout)
 				}
-				switch a := l.act(sent).(type) {
-				case lookAt:
+				switch a := l.next(sent).(type) {
+				case readLease:
 					if gone {
-						l.unseen(now)
+						l.readFailed(now)
 					} else {
-						l.saw(now, v.grant, v.revision)
+						l.observed(now, v.leaseRecord, v.revision)
 					}
-				case writeTo:
+				case writeLease:
 					revision, ok := uint64(0), false
 					if !gone {
 						revision, ok = write(sent, a)
 					}
-					l.wrote(sent, now, a, revision, ok)
-				case rest:
+					l.writeDone(sent, now, a, revision, ok)
+				case waitUntil:
 					now, words = a.until, words-1
 				}
 			}
@@ -248,10 +248,10 @@ func TestLease_ofWhoIsGoneIsTakenWithSecondsToSpare_WORLD13(t *testing.T) {
 		a, b := &lease{self: "a"}, &lease{self: "b"}
 		type written struct {
 			at time.Time
-			w  writeTo
+			w  writeLease
 		}
 		var past []written
-		run(a, start, func(now time.Time) bool { return now.After(dead) }, func(at time.Time, w writeTo) (uint64, bool) {
+		run(a, start, func(now time.Time) bool { return now.After(dead) }, func(at time.Time, w writeLease) (uint64, bool) {
 			if at.After(dead) {
 				return 0, false
 			}
@@ -266,11 +266,11 @@ func TestLease_ofWhoIsGoneIsTakenWithSecondsToSpare_WORLD13(t *testing.T) {
 			}
 			return b.leading
 		}
-		followed := run(b, start.Add(500*time.Millisecond+ms("begins", 1000)), replay, func(_ time.Time, w writeTo) (uint64, bool) { return v.write(w) })
+		followed := run(b, start.Add(500*time.Millisecond+ms("begins", 1000)), replay, func(_ time.Time, w writeLease) (uint64, bool) { return v.write(w) })
 		require.True(t, followed.After(dead))
-		limit := leaseLook + leaseTake + 4*trip
+		limit := leasePoll + leaseTake + 4*trip
 		if lost >= 0 {
-			limit += storeWithin + leaseLook
+			limit += storeTimeout + leasePoll
 		}
 		require.LessOrEqual(t, followed.Sub(dead), limit)
 		require.LessOrEqual(t, limit-4*trip, 4*time.Second)
@@ -280,30 +280,30 @@ func TestLease_ofWhoIsGoneIsTakenWithSecondsToSpare_WORLD13(t *testing.T) {
 func TestLease_thatIsGoneWithItsBucketIsItsHoldersUntilItRunsOut_WORLD18(t *testing.T) {
 	start := time.Unix(1000, 0)
 	a := &lease{self: "a"}
-	a.saw(start, grant{}, 0)
-	first := a.act(start).(writeTo)
-	a.wrote(start, start, first, 7, true)
-	a.wrote(start, start, first, 0, false)
-	a.saw(start, grant{}, 0)
+	a.observed(start, leaseRecord{}, 0)
+	first := a.next(start).(writeLease)
+	a.writeDone(start, start, first, 7, true)
+	a.writeDone(start, start, first, 0, false)
+	a.observed(start, leaseRecord{}, 0)
 	require.True(t, a.leading)
-	again := a.act(start).(writeTo)
-	require.Equal(t, first.grant, again.grant)
+	again := a.next(start).(writeLease)
+	require.Equal(t, first.leaseRecord, again.leaseRecord)
 	require.Zero(t, again.revision)
 
 	b := &lease{self: "b"}
-	b.saw(start, grant{"a", 3}, 7)
-	b.saw(start.Add(time.Second), grant{}, 0)
-	require.IsType(t, lookAt{}, b.act(start.Add(2*time.Second)))
-	b.saw(start.Add(2*time.Second), grant{}, 0)
-	b.saw(start.Add(leaseTake), grant{}, 0)
-	require.Equal(t, writeTo{grant{"b", 4}, 0, leaseAbandon}, b.act(start.Add(leaseTake)))
+	b.observed(start, leaseRecord{"a", 3}, 7)
+	b.observed(start.Add(time.Second), leaseRecord{}, 0)
+	require.IsType(t, readLease{}, b.next(start.Add(2*time.Second)))
+	b.observed(start.Add(2*time.Second), leaseRecord{}, 0)
+	b.observed(start.Add(leaseTake), leaseRecord{}, 0)
+	require.Equal(t, writeLease{leaseRecord{"b", 4}, 0, leaseAbandon}, b.next(start.Add(leaseTake)))
 }
 
 func TestLease_thatNobodyCanReadMakesItsBucketSuspect_WORLD18(t *testing.T) {
 	start := time.Unix(1000, 0)
 	l := &lease{self: "a"}
-	require.False(t, l.unseen(start))
-	require.True(t, l.unseen(start.Add(leaseTake)))
-	l.saw(start.Add(leaseTake), grant{"b", 1}, 1)
-	require.False(t, l.unseen(start.Add(2*leaseTake)), "it was read in between")
+	require.False(t, l.readFailed(start))
+	require.True(t, l.readFailed(start.Add(leaseTake)))
+	l.observed(start.Add(leaseTake), leaseRecord{"b", 1}, 1)
+	require.False(t, l.readFailed(start.Add(2*leaseTake)), "it was read in between")
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// Upserted is what a declaration has come to.
-type Upserted struct {
+// UpsertResponse is the result of a declaration.
+type UpsertResponse struct {
 	World  string `cbor:"1,keyasint" json:"world"`
 	Mesh   string `cbor:"2,keyasint,omitempty" json:"mesh,omitempty"`   // "": nobody has said it so far
 	Status Status `cbor:"3,keyasint,omitempty" json:"status,omitempty"` // "": there is no such world so far
@@ -21,68 +21,68 @@ type Upserted struct {
 // Change is what a declaration changes.
 type Change string
 
-// A world that is declared a second time may get labels, and nothing else.
+// A repeated declaration may add labels, and nothing else.
 const (
-	Creates Change = "create"
-	Labels  Change = "labels"
-	Nothing Change = "nothing"
+	ChangeCreate Change = "create"
+	ChangeLabels Change = "labels"
+	ChangeNone   Change = "nothing"
 )
 
-// Declaration is a world to be declared.
-type Declaration struct {
+// UpsertRequest is a world to be declared.
+type UpsertRequest struct {
 	Spec Spec `cbor:"1,keyasint" json:"spec"`
 	Dry  bool `cbor:"2,keyasint,omitempty" json:"dry,omitempty"` // say what would change, and change nothing
 }
 
-// Reserving takes a name for a mesh that is to be, or releases it.
-type Reserving struct {
+// NameReservation reserves a name for a future mesh, or releases it.
+type NameReservation struct {
 	ID subjects.MeshID `cbor:"1,keyasint" json:"id"` // of the reservation: its label is the name
 	By subjects.ProcID `cbor:"2,keyasint" json:"by"` // the proc of the program
 }
 
-// Joining asks for a place in a world: for a host, or for a proc that nobody launched for it.
-type Joining struct {
+// JoinRequest asks for a place in a world, for a host or a self-joined proc.
+type JoinRequest struct {
 	World  string            `cbor:"1,keyasint" json:"world"`
-	Host   *JoiningHost      `cbor:"2,keyasint,omitempty" json:"host,omitempty"`
-	Proc   *JoiningProc      `cbor:"3,keyasint,omitempty" json:"proc,omitempty"`
+	Host   *HostJoin         `cbor:"2,keyasint,omitempty" json:"host,omitempty"`
+	Proc   *ProcJoin         `cbor:"3,keyasint,omitempty" json:"proc,omitempty"`
 	Labels map[string]string `cbor:"4,keyasint,omitempty" json:"labels,omitempty"`
 }
 
-// JoiningHost is a host that offers to run the procs of its rank.
-type JoiningHost struct {
-	ID   subjects.HostID `cbor:"1,keyasint" json:"id"`
-	Rank int             `cbor:"2,keyasint" json:"rank"`
-	Life string          `cbor:"3,keyasint" json:"life"` // of the hostd: another one has none of the procs of the last
+// HostJoin is a host's offer to run the procs of its rank.
+type HostJoin struct {
+	ID          subjects.HostID `cbor:"1,keyasint" json:"id"`
+	Rank        int             `cbor:"2,keyasint" json:"rank"`
+	Incarnation string          `cbor:"3,keyasint" json:"life"` // of the hostd: another one has none of the procs of the last
 }
 
-// JoiningProc is a proc that joins of itself, and says Beat from then on.
-type JoiningProc struct {
+// ProcJoin is a self-joined proc, which sends Beat afterwards.
+type ProcJoin struct {
 	ID   subjects.ProcID `cbor:"1,keyasint" json:"id"`
 	Mode Mode            `cbor:"2,keyasint" json:"mode"`
 }
 
-// Joined is the answer to who joins, before any other word to it.
-type Joined struct {
+// JoinResponse is the reply to a join, before any other message to the member.
+type JoinResponse struct {
 	World     string `cbor:"1,keyasint" json:"world"`
 	Execution string `cbor:"2,keyasint" json:"execution"` // of the system controller
 	First     int    `cbor:"3,keyasint" json:"first"`     // of a host: its share, when that is known
 	Count     int    `cbor:"4,keyasint" json:"count"`     // 0: it stands by
 }
 
-// Leaving takes a host or a proc out of its worlds: what it had is not there any more, and no harm done.
-type Leaving struct {
+// LeaveRequest removes a host or a proc from its worlds. Its procs are gone, without a failure.
+type LeaveRequest struct {
 	Host *subjects.HostID `cbor:"1,keyasint,omitempty" json:"host,omitempty"`
 	Proc *subjects.ProcID `cbor:"2,keyasint,omitempty" json:"proc,omitempty"`
 }
 
-// Heartbeat is the word of a proc that joined: it lives, and which of its actors have failed.
+// Heartbeat is a joined proc's sign of life, with its failed actors.
 type Heartbeat struct {
 	Proc   subjects.ProcID `cbor:"1,keyasint" json:"proc"`
 	Failed []string        `cbor:"2,keyasint,omitempty" json:"failed,omitempty"`
 }
 
-// Filter chooses worlds, and procs in them. Every part that is empty chooses all; labels are chosen by
-// those that have every one of them, with that value.
+// Filter selects worlds, and procs in them. An empty field selects all. Labels select resources
+// with every one of them, with that value.
 type Filter struct {
 	Worlds      []string          `cbor:"1,keyasint,omitempty" json:"worlds,omitempty"`
 	WorldLabels map[string]string `cbor:"2,keyasint,omitempty" json:"world_labels,omitempty"`
@@ -101,17 +101,17 @@ type Snapshot struct {
 
 // WorldState is one world.
 type WorldState struct {
-	Name    string            `cbor:"1,keyasint" json:"name"`
-	Status  Status            `cbor:"2,keyasint" json:"status"`
-	Reason  string            `cbor:"3,keyasint,omitempty" json:"reason,omitempty"`
-	For     time.Duration     `cbor:"4,keyasint" json:"for"` // it has had the status
-	Mesh    string            `cbor:"5,keyasint,omitempty" json:"mesh,omitempty"`
-	Shape   *shape.Extent     `cbor:"6,keyasint,omitempty" json:"shape,omitempty"` // nil: not declared
-	PerHost int               `cbor:"7,keyasint,omitempty" json:"per_host,omitempty"`
-	Labels  map[string]string `cbor:"8,keyasint,omitempty" json:"labels,omitempty"`
-	Hosts   []HostState       `cbor:"9,keyasint" json:"hosts"`                       // by host rank; no filter leaves one out
-	Procs   []ProcState       `cbor:"10,keyasint" json:"procs"`                      // by rank
-	Ending  string            `cbor:"11,keyasint,omitempty" json:"ending,omitempty"` // why it is being stopped
+	Name           string            `cbor:"1,keyasint" json:"name"`
+	Status         Status            `cbor:"2,keyasint" json:"status"`
+	Reason         string            `cbor:"3,keyasint,omitempty" json:"reason,omitempty"`
+	For            time.Duration     `cbor:"4,keyasint" json:"for"` // it has had the status
+	Mesh           string            `cbor:"5,keyasint,omitempty" json:"mesh,omitempty"`
+	Shape          *shape.Extent     `cbor:"6,keyasint,omitempty" json:"shape,omitempty"` // nil: not declared
+	PerHost        int               `cbor:"7,keyasint,omitempty" json:"per_host,omitempty"`
+	Labels         map[string]string `cbor:"8,keyasint,omitempty" json:"labels,omitempty"`
+	Hosts          []HostState       `cbor:"9,keyasint" json:"hosts"`                       // by host rank; no filter leaves one out
+	Procs          []ProcState       `cbor:"10,keyasint" json:"procs"`                      // by rank
+	StoppingReason string            `cbor:"11,keyasint,omitempty" json:"ending,omitempty"` // why it is being stopped
 }
 
 // HostState is a host of a world.
@@ -134,8 +134,8 @@ type ProcState struct {
 	Labels map[string]string `cbor:"6,keyasint,omitempty" json:"labels,omitempty"`
 }
 
-// Stopping asks for the end of some worlds, or of all of them and of the system controller.
-type Stopping struct {
+// StopRequest asks for the end of some worlds, or of all of them and of the system controller.
+type StopRequest struct {
 	Worlds  []string                   `cbor:"1,keyasint,omitempty" json:"worlds,omitempty"`
 	Timeout time.Duration              `cbor:"2,keyasint,omitempty" json:"timeout,omitempty"` // 0: 8 s
 	Reason  string                     `cbor:"3,keyasint,omitempty" json:"reason,omitempty"`
@@ -143,18 +143,18 @@ type Stopping struct {
 	All     bool                       `cbor:"5,keyasint,omitempty" json:"all,omitempty"`    // and Worlds is empty
 }
 
-// Accepted is the first answer to Stopping, at once; the second is the StopReport.
-type Accepted struct {
+// StopResponse is the first answer to Stopping, at once; the second is the StopReport.
+type StopResponse struct {
 	Worlds  []string          `cbor:"1,keyasint" json:"worlds"`
 	Skipped map[string]string `cbor:"2,keyasint,omitempty" json:"skipped,omitempty"` // and why
 }
 
-// StopReport says what came of a stop, at the latest when its timeout has passed.
+// StopReport is the result of a stop, sent when its timeout has passed at the latest.
 type StopReport struct {
 	Worlds []WorldStopped `cbor:"1,keyasint" json:"worlds"` // by name
 }
 
-// WorldStopped says what came of the members of a world.
+// WorldStopped is the outcome of a stop for the members of a world.
 type WorldStopped struct {
 	World   string   `cbor:"1,keyasint" json:"world"`
 	Stopped int      `cbor:"2,keyasint" json:"stopped"`                    // procs that ended as they were asked to
@@ -162,8 +162,8 @@ type WorldStopped struct {
 	Silent  []string `cbor:"4,keyasint,omitempty" json:"silent,omitempty"` // hosts and procs that never answered
 }
 
-// Whereabouts is where a rank of a world is.
-type Whereabouts struct {
+// Location is the place of a rank of a world.
+type Location struct {
 	World  string          `cbor:"1,keyasint" json:"world"`
 	Proc   subjects.ProcID `cbor:"2,keyasint" json:"proc"` // its newest incarnation
 	Host   string          `cbor:"3,keyasint,omitempty" json:"host,omitempty"`
@@ -171,9 +171,9 @@ type Whereabouts struct {
 	Reason string          `cbor:"5,keyasint,omitempty" json:"reason,omitempty"`
 }
 
-// Detaching hands a mesh over to the system controller, which owns it from then on: it renews the lease, and keeps the
-// policy.
-type Detaching struct {
+// DetachRequest hands a mesh over to the system controller, which then owns it, renews the lease,
+// and keeps the policy.
+type DetachRequest struct {
 	Mesh    subjects.MeshID   `cbor:"1,keyasint" json:"mesh"`
 	Claim   agent.Claim       `cbor:"2,keyasint" json:"claim"` // of the owner
 	Hosts   []subjects.HostID `cbor:"3,keyasint" json:"hosts"` // that may have procs of it
@@ -182,24 +182,25 @@ type Detaching struct {
 	Display string            `cbor:"6,keyasint,omitempty" json:"display,omitempty"`
 }
 
-// Owned says in whose name the system controller has a mesh.
-type Owned struct {
+// DetachResponse is the owner under which the system controller holds a mesh.
+type DetachResponse struct {
 	Mesh    subjects.MeshID `cbor:"1,keyasint" json:"mesh"`
 	Claim   agent.Claim     `cbor:"2,keyasint" json:"claim"`
 	Durable bool            `cbor:"3,keyasint" json:"durable"` // the mesh outlives the system controller
 }
 
-// Adopting asks for a detached mesh: in the name of who will own it, and in the epoch of the owner that is followed. With
-// it who has taken the mesh over confirms that, in his own epoch: until then the system controller has not let it go.
-type Adopting struct {
+// AdoptRequest asks for a detached mesh, with the future owner and the epoch of the present one.
+// After the takeover the adopter confirms with it, in its own epoch; until then the system
+// controller keeps the mesh.
+type AdoptRequest struct {
 	Mesh  subjects.MeshID `cbor:"1,keyasint" json:"mesh"`
 	Claim agent.Claim     `cbor:"2,keyasint" json:"claim"`
 }
 
-// Adopted is the mesh as it was handed over, and the claim to follow.
-type Adopted struct {
-	Detaching Detaching   `cbor:"1,keyasint" json:"detaching"`
-	Claim     agent.Claim `cbor:"2,keyasint" json:"claim"`
+// AdoptResponse is the mesh as it was handed over, and the claim to follow.
+type AdoptResponse struct {
+	Request DetachRequest `cbor:"1,keyasint" json:"detaching"`
+	Claim   agent.Claim   `cbor:"2,keyasint" json:"claim"`
 }
 
 // DetachedState is a detached mesh.
@@ -211,41 +212,41 @@ type DetachedState struct {
 	Lease  time.Duration   `cbor:"5,keyasint,omitempty" json:"lease,omitempty"`
 }
 
-// DetachedRecord is what of a detached mesh outlives a system controller.
+// DetachedRecord is the saved state of a detached mesh.
 type DetachedRecord struct {
-	Detaching
-	Given  agent.Claim   `cbor:"11,keyasint" json:"given"`                      // of who handed it over
-	Now    agent.Claim   `cbor:"12,keyasint" json:"now"`                        // of the system
-	Before []agent.Claim `cbor:"13,keyasint,omitempty" json:"before,omitempty"` // of earlier terms, and of who adopted it and did not confirm it
-	Giving *agent.Claim  `cbor:"14,keyasint,omitempty" json:"giving,omitempty"` // of who is adopting it
+	DetachRequest
+	OriginalClaim agent.Claim   `cbor:"11,keyasint" json:"given"`                      // of who handed it over
+	CurrentClaim  agent.Claim   `cbor:"12,keyasint" json:"now"`                        // of the system
+	FormerClaims  []agent.Claim `cbor:"13,keyasint,omitempty" json:"before,omitempty"` // of earlier terms, and of who adopted it and did not confirm it
+	AdopterClaim  *agent.Claim  `cbor:"14,keyasint,omitempty" json:"giving,omitempty"` // of who is adopting it
 }
 
-// Record is what outlives a system controller: the world as it is wanted, and who has which part.
+// Record is the saved state of a world: its declaration and its assignments.
 type Record struct {
-	Name   string            `cbor:"1,keyasint" json:"name"`
-	Spec   *Spec             `cbor:"2,keyasint,omitempty" json:"spec,omitempty"`
-	Mesh   string            `cbor:"3,keyasint,omitempty" json:"mesh,omitempty"`
-	Labels map[string]string `cbor:"4,keyasint,omitempty" json:"labels,omitempty"`
-	Hosts  []Seat            `cbor:"5,keyasint,omitempty" json:"hosts,omitempty"`
-	Procs  []SelfJoined      `cbor:"6,keyasint,omitempty" json:"procs,omitempty"`
-	Ending string            `cbor:"7,keyasint,omitempty" json:"ending,omitempty"`
-	Gens   map[int]int       `cbor:"8,keyasint,omitempty" json:"gens,omitempty"` // by host rank: the next one
+	Name           string            `cbor:"1,keyasint" json:"name"`
+	Spec           *Spec             `cbor:"2,keyasint,omitempty" json:"spec,omitempty"`
+	Mesh           string            `cbor:"3,keyasint,omitempty" json:"mesh,omitempty"`
+	Labels         map[string]string `cbor:"4,keyasint,omitempty" json:"labels,omitempty"`
+	Hosts          []HostAssignment  `cbor:"5,keyasint,omitempty" json:"hosts,omitempty"`
+	Procs          []SelfJoined      `cbor:"6,keyasint,omitempty" json:"procs,omitempty"`
+	StoppingReason string            `cbor:"7,keyasint,omitempty" json:"ending,omitempty"`
+	Gens           map[int]int       `cbor:"8,keyasint,omitempty" json:"gens,omitempty"` // by host rank: the next one
 
-	Detached *DetachedRecord `cbor:"9,keyasint,omitempty" json:"detached,omitempty"`  // a detached mesh of that name, and no world
-	Reserved *Reserving      `cbor:"10,keyasint,omitempty" json:"reserved,omitempty"` // a reservation, and no world
+	Detached *DetachedRecord  `cbor:"9,keyasint,omitempty" json:"detached,omitempty"`  // a detached mesh of that name, and no world
+	Reserved *NameReservation `cbor:"10,keyasint,omitempty" json:"reserved,omitempty"` // a reservation, and no world
 }
 
-// Seat is the place of a host in a world.
-type Seat struct {
-	Host   subjects.HostID   `cbor:"1,keyasint" json:"host"`
-	Rank   int               `cbor:"2,keyasint" json:"rank"`
-	Life   string            `cbor:"3,keyasint,omitempty" json:"life,omitempty"`
-	Gen    int               `cbor:"4,keyasint,omitempty" json:"gen,omitempty"` // of its procs, where it has any
-	Labels map[string]string `cbor:"5,keyasint,omitempty" json:"labels,omitempty"`
-	Born   string            `cbor:"6,keyasint,omitempty" json:"born,omitempty"` // the life in which they were ordered
+// HostAssignment is the place of a host in a world.
+type HostAssignment struct {
+	Host        subjects.HostID   `cbor:"1,keyasint" json:"host"`
+	Rank        int               `cbor:"2,keyasint" json:"rank"`
+	Incarnation string            `cbor:"3,keyasint,omitempty" json:"life,omitempty"`
+	Gen         int               `cbor:"4,keyasint,omitempty" json:"gen,omitempty"` // of its procs, where it has any
+	Labels      map[string]string `cbor:"5,keyasint,omitempty" json:"labels,omitempty"`
+	OrderedIn   string            `cbor:"6,keyasint,omitempty" json:"born,omitempty"` // the life in which they were ordered
 }
 
-// SelfJoined is a proc that joined of itself.
+// SelfJoined is a proc that joined without a host's order.
 type SelfJoined struct {
 	ID     subjects.ProcID   `cbor:"1,keyasint" json:"id"`
 	Mode   Mode              `cbor:"2,keyasint,omitempty" json:"mode,omitempty"`

@@ -35,39 +35,39 @@ func samples(t *testing.T) map[string]any {
 	}
 	var port actor.PortRef[StopReport]
 	require.NoError(t, port.UnmarshalText([]byte("client-000000000000c/0.0/client:_1")))
-	state := ProcState{ID: proc, Health: Ended, Reason: "why", Failed: []string{"counter"}, Host: host.String(), Labels: labels}
-	seat := Seat{Host: host, Rank: 1, Life: "l", Gen: 1, Labels: labels, Born: "b"}
+	state := ProcState{ID: proc, Health: HealthEnded, Reason: "why", Failed: []string{"counter"}, Host: host.String(), Labels: labels}
+	seat := HostAssignment{Host: host, Rank: 1, Incarnation: "l", Gen: 1, Labels: labels, OrderedIn: "b"}
 	claim := agent.Claim{Epoch: 2, Owner: proc.Actor("owner")}
-	giving := Detaching{Mesh: proc.Mesh, Claim: claim, Hosts: []subjects.HostID{host}, Lease: time.Minute, Display: "d", Policy: controller.Policy{
-		Recovery: controller.Replace, Most: 2, Within: time.Minute, Backoff: time.Second, Max: time.Minute, Spares: []subjects.HostID{host},
+	giving := DetachRequest{Mesh: proc.Mesh, Claim: claim, Hosts: []subjects.HostID{host}, Lease: time.Minute, Display: "d", Policy: controller.Policy{
+		Recovery: controller.Replace, MaxRestarts: 2, Window: time.Minute, Backoff: time.Second, MaxBackoff: time.Minute, Spares: []subjects.HostID{host},
 	}}
 	return map[string]any{
-		"Declaration": Declaration{Spec: spec, Dry: true},
-		"Reserving":   Reserving{proc.Mesh, proc},
-		"Upserted":    Upserted{World: "w", Mesh: proc.Mesh.String(), Status: Live, Change: Labels},
-		"Joining":     Joining{World: "w", Host: &JoiningHost{host, 1, "l"}, Proc: &JoiningProc{proc, ManagingSystem}, Labels: labels},
-		"Joined":      Joined{World: "w", Execution: "e", First: 2, Count: 2},
-		"Leaving":     Leaving{Host: &host, Proc: &proc},
-		"Heartbeat":   Heartbeat{Proc: proc, Failed: []string{"counter"}},
-		"Filter":      Filter{Worlds: []string{"w"}, WorldLabels: labels, ProcLabels: labels},
+		"UpsertRequest":   UpsertRequest{Spec: spec, Dry: true},
+		"NameReservation": NameReservation{proc.Mesh, proc},
+		"UpsertResponse":  UpsertResponse{World: "w", Mesh: proc.Mesh.String(), Status: StatusLive, Change: ChangeLabels},
+		"JoinRequest":     JoinRequest{World: "w", Host: &HostJoin{host, 1, "l"}, Proc: &ProcJoin{proc, ModeManager}, Labels: labels},
+		"JoinResponse":    JoinResponse{World: "w", Execution: "e", First: 2, Count: 2},
+		"LeaveRequest":    LeaveRequest{Host: &host, Proc: &proc},
+		"Heartbeat":       Heartbeat{Proc: proc, Failed: []string{"counter"}},
+		"Filter":          Filter{Worlds: []string{"w"}, WorldLabels: labels, ProcLabels: labels},
 		"Snapshot": Snapshot{Execution: "e", Epoch: 7, Durable: true, Worlds: []WorldState{{
-			Name: "w", Status: Unhealthy, Reason: "why", For: time.Second, Mesh: proc.Mesh.String(), Shape: &extent, PerHost: 2, Labels: labels,
-			Hosts: []HostState{{Rank: 1, ID: host, First: 2, Count: 2, Lost: "why", Labels: labels}}, Procs: []ProcState{state}, Ending: "why",
+			Name: "w", Status: StatusUnhealthy, Reason: "why", For: time.Second, Mesh: proc.Mesh.String(), Shape: &extent, PerHost: 2, Labels: labels,
+			Hosts: []HostState{{Rank: 1, ID: host, First: 2, Count: 2, Lost: "why", Labels: labels}}, Procs: []ProcState{state}, StoppingReason: "why",
 		}}, Detached: []DetachedState{{Mesh: proc.Mesh, Claim: claim, For: time.Second, Reason: "why", Lease: time.Minute}}},
-		"Detaching":   giving,
-		"Owned":       Owned{proc.Mesh, claim, true},
-		"Adopting":    Adopting{proc.Mesh, claim},
-		"Adopted":     Adopted{giving, claim},
-		"WorldHealth": WorldHealth{[]ProcState{state}},
-		"Stopping":    Stopping{Worlds: []string{"w"}, Timeout: time.Second, Reason: "why", Report: &port, All: true},
-		"Accepted":    Accepted{Worlds: []string{"w"}, Skipped: map[string]string{"v": "why"}},
-		"StopReport":  StopReport{[]WorldStopped{{World: "w", Stopped: 1, Aborted: 2, Silent: []string{"host a"}}}},
-		"Whereabouts": Whereabouts{World: "w", Proc: proc, Host: host.String(), Health: Ended, Reason: "why"},
+		"DetachRequest":  giving,
+		"DetachResponse": DetachResponse{proc.Mesh, claim, true},
+		"AdoptRequest":   AdoptRequest{proc.Mesh, claim},
+		"AdoptResponse":  AdoptResponse{giving, claim},
+		"WorldHealth":    WorldHealth{[]ProcState{state}},
+		"StopRequest":    StopRequest{Worlds: []string{"w"}, Timeout: time.Second, Reason: "why", Report: &port, All: true},
+		"StopResponse":   StopResponse{Worlds: []string{"w"}, Skipped: map[string]string{"v": "why"}},
+		"StopReport":     StopReport{[]WorldStopped{{World: "w", Stopped: 1, Aborted: 2, Silent: []string{"host a"}}}},
+		"Location":       Location{World: "w", Proc: proc, Host: host.String(), Health: HealthEnded, Reason: "why"},
 		"Record": Record{
-			Name: "w", Spec: &spec, Mesh: proc.Mesh.String(), Labels: labels, Hosts: []Seat{seat}, Ending: "why", Gens: map[int]int{1: 2},
-			Procs:    []SelfJoined{{ID: proc, Mode: ManagingSystem, Labels: labels}},
-			Detached: &DetachedRecord{Detaching: giving, Given: claim, Now: claim, Before: []agent.Claim{claim}, Giving: &claim},
-			Reserved: &Reserving{proc.Mesh, proc},
+			Name: "w", Spec: &spec, Mesh: proc.Mesh.String(), Labels: labels, Hosts: []HostAssignment{seat}, StoppingReason: "why", Gens: map[int]int{1: 2},
+			Procs:    []SelfJoined{{ID: proc, Mode: ModeManager, Labels: labels}},
+			Detached: &DetachedRecord{DetachRequest: giving, OriginalClaim: claim, CurrentClaim: claim, FormerClaims: []agent.Claim{claim}, AdopterClaim: &claim},
+			Reserved: &NameReservation{proc.Mesh, proc},
 		},
 	}
 }
@@ -143,11 +143,11 @@ func TestFingerprint_ofASpecIsThatOfItsParts(t *testing.T) {
 	a := Spec{Name: "w", Shape: shape.Of("x", 1), PerHost: 1, Labels: map[string]string{"a": "b"}}
 	b := a
 	b.Labels = nil
-	same, err := a.same(b)
+	same, err := a.isSame(b)
 	require.NoError(t, err)
 	require.True(t, same, "labels are apart")
 	b.Command.Args = []string{"-v"}
-	same, err = a.same(b)
+	same, err = a.isSame(b)
 	require.NoError(t, err)
 	require.False(t, same)
 }

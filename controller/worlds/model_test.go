@@ -91,7 +91,7 @@ func (c *cluster) host(id subjects.HostID) *machine {
 
 // hear has the controller hear something, and do so many of the things it then wants done; less than 0: all.
 func (c *cluster) hear(event any, most int) {
-	asked := 1 + c.s.st.parked // whoever waits for a name, too
+	asked := 1 + c.s.st.nameWaiterCount // whoever waits for a name, too
 	effects := c.s.st.step(event, c.s.now)
 	for i, e := range effects {
 		if i == most {
@@ -104,32 +104,32 @@ func (c *cluster) hear(event any, most int) {
 
 func (c *cluster) do(e any) {
 	switch e := e.(type) {
-	case save:
+	case saveRecord:
 		c.store[e.record.Name] = e.record
-	case forget:
+	case deleteRecord:
 		delete(c.store, e.world)
 	case create:
 		c.create(e)
-	case halt:
+	case stopShare:
 		if m := c.host(e.who.host); !m.cut {
 			delete(m.has, e.mesh)
-			c.waiting = append(c.waiting, stopped{world: e.world, who: e.who, stopped: 1})
+			c.waiting = append(c.waiting, memberStopped{world: e.world, who: e.who, stopped: 1})
 		}
-	case look:
+	case fetchInventory:
 		if m := c.host(e.host); !m.cut {
-			inv := inventory{host: m.id, life: fmt.Sprint(m.life)}
+			inv := inventory{host: m.id, incarnation: fmt.Sprint(m.life)}
 			for mesh, p := range m.has {
-				inv.has = append(inv.has, held{mesh, p.gen, runs(p), nil})
+				inv.shares = append(inv.shares, heldShare{mesh, p.gen, runs(p), nil})
 			}
 			c.waiting = append(c.waiting, inv)
 		}
-	case askName:
-		answer := named{name: e.name}
+	case queryName:
+		answer := nameResult{name: e.name}
 		if c.between(0, 3) == 0 {
 			answer.holder = &NameTakenError{Name: e.name, Kind: kindMesh}
 		}
 		c.waiting = append(c.waiting, answer)
-	case told:
+	case worldEvent:
 		if c.told[e.world] = e.now; e.step == "world.end" {
 			delete(c.told, e.world)
 		}
@@ -148,7 +148,7 @@ func (c *cluster) create(e create) {
 		require.Equal(c.t, e.rank, rank/e.spec.PerHost)
 		require.Less(c.t, rank, e.spec.Shape.NumRanks())
 	}
-	if m.cut || e.life != fmt.Sprint(m.life) {
+	if m.cut || e.incarnation != fmt.Sprint(m.life) {
 		return
 	}
 	p := m.has[e.mesh]
@@ -160,26 +160,26 @@ func (c *cluster) create(e create) {
 	c.orders[key] = where
 	p = &portion{e.gen, e.first, e.count, e.spec.Keep}
 	m.has[e.mesh] = p
-	c.waiting = append(c.waiting, reported{m.id, e.mesh, e.gen, runs(p)})
+	c.waiting = append(c.waiting, shareReport{m.id, e.mesh, e.gen, runs(p)})
 }
 
 // check compares what the controller shows with what anybody would work out from it.
 func (c *cluster) check(effects []any, asked int) {
 	shown := c.s.st.snapshot(Filter{})
 	for _, w := range shown {
-		want := Awaiting
+		want := StatusAwaiting
 		if w.Shape != nil {
-			want = Live
+			want = StatusLive
 			if len(w.Procs) < w.Shape.NumRanks() {
-				want = Unhealthy
+				want = StatusUnhealthy
 			}
 			for _, p := range w.Procs {
-				if p.Health != Alive || len(p.Failed) > 0 {
-					want = Unhealthy
+				if p.Health != HealthAlive || len(p.Failed) > 0 {
+					want = StatusUnhealthy
 				}
 			}
 		}
-		if w.Ending == "" {
+		if w.StoppingReason == "" {
 			require.Equal(c.t, want, w.Status, w.Name)
 			if now, ok := c.told[w.Name]; ok {
 				require.Equal(c.t, now, w.Status, "what was told last of %s", w.Name)
@@ -193,7 +193,7 @@ func (c *cluster) check(effects []any, asked int) {
 			}
 		}
 	}
-	if at, ok := c.s.st.next(); ok {
+	if at, ok := c.s.st.nextTick(); ok {
 		require.True(c.t, at.After(c.s.st.now), "no tick is due that was just given: a hot loop")
 	}
 	answers := 0
@@ -207,7 +207,7 @@ func (c *cluster) check(effects []any, asked int) {
 
 func (c *cluster) join(m *machine) {
 	if !m.cut {
-		c.hear(join{1, Joining{World: m.world, Host: &JoiningHost{ID: m.id, Rank: m.rank, Life: fmt.Sprint(m.life)}}}, -1)
+		c.hear(join{1, JoinRequest{World: m.world, Host: &HostJoin{ID: m.id, Rank: m.rank, Incarnation: fmt.Sprint(m.life)}}}, -1)
 	}
 }
 
@@ -216,13 +216,13 @@ func (c *cluster) declare(name string, procs, perHost int, keep bool) any {
 	mesh, err := subjects.ParseMeshID(fmt.Sprintf("%s-%013d", name, c.meshes))
 	require.NoError(c.t, err)
 	spec := Spec{Name: name, Shape: shape.Of("x", procs), PerHost: perHost, Keep: keep, Command: agent.Command{Path: agent.Builtin}}
-	return upsert{1, Declaration{Spec: spec}, mesh}
+	return upsert{1, UpsertRequest{Spec: spec}, mesh}
 }
 
 // die loses the controller, and another one takes over.
 func (c *cluster) die() {
 	c.s.st, c.waiting, c.told = newState(c.s.st.limits), nil, map[string]Status{}
-	c.hear(restored{records: slices.Collect(maps.Values(c.store)), follows: c.between(0, 1) == 1}, -1)
+	c.hear(restored{records: slices.Collect(maps.Values(c.store)), directSuccessor: c.between(0, 1) == 1}, -1)
 }
 
 // deliver has the controller hear what is on its way.
@@ -251,11 +251,11 @@ func (c *cluster) act() {
 		c.s.now = c.s.now.Add(time.Duration(c.between(1, 40)) * time.Second)
 		c.hear(tick{}, -1)
 	case 7:
-		c.hear(stop{1, Stopping{Worlds: []string{name}}}, -1)
+		c.hear(stop{1, StopRequest{Worlds: []string{name}}}, -1)
 	case 8: // the controller dies in the middle of something
 		e := c.declare(name, 4, 2, false)
 		if c.between(0, 1) == 1 {
-			e = join{1, Joining{World: m.world, Host: &JoiningHost{ID: m.id, Rank: m.rank, Life: fmt.Sprint(m.life)}}}
+			e = join{1, JoinRequest{World: m.world, Host: &HostJoin{ID: m.id, Rank: m.rank, Incarnation: fmt.Sprint(m.life)}}}
 		}
 		if !m.cut {
 			c.hear(e, c.between(0, 4))
@@ -265,10 +265,10 @@ func (c *cluster) act() {
 		if !m.cut {
 			m.life++
 			clear(m.has)
-			c.hear(leave{1, Leaving{Host: &m.id}}, -1)
+			c.hear(leave{1, LeaveRequest{Host: &m.id}}, -1)
 		}
 	case 10: // word is lost
-		c.waiting = slices.DeleteFunc(c.waiting, func(e any) bool { _, own := e.(named); return !own && c.between(0, 1) == 0 })
+		c.waiting = slices.DeleteFunc(c.waiting, func(e any) bool { _, own := e.(nameResult); return !own && c.between(0, 1) == 0 })
 	case 11:
 		c.deliver()
 	}
@@ -298,7 +298,7 @@ func TestModel_nothingIsSpawnedTwiceOrForgotten_WORLD10(t *testing.T) {
 		}
 		wanted := map[subjects.HostID]map[string]int{}
 		for _, w := range c.s.st.snapshot(Filter{}) {
-			if w.Ending != "" {
+			if w.StoppingReason != "" {
 				continue
 			}
 			for _, h := range w.Hosts {
@@ -326,7 +326,7 @@ func TestModel_nothingIsSpawnedTwiceOrForgotten_WORLD10(t *testing.T) {
 
 // empty stops everything, and sees to it that nothing is left (WORLD-8).
 func (c *cluster) empty() {
-	c.hear(stop{1, Stopping{All: true}}, -1)
+	c.hear(stop{1, StopRequest{All: true}}, -1)
 	c.deliver()
 	c.s.now = c.s.now.Add(time.Hour)
 	c.hear(tick{}, -1)
@@ -335,11 +335,11 @@ func (c *cluster) empty() {
 	require.Empty(c.t, st.hosts)
 	require.Empty(c.t, st.procs)
 	require.Empty(c.t, st.stops)
-	require.Empty(c.t, st.asking)
-	require.Zero(c.t, st.parked)
-	require.Zero(c.t, st.heard.list.Len()+st.sick.list.Len())
+	require.Empty(c.t, st.nameWaiters)
+	require.Zero(c.t, st.nameWaiterCount)
+	require.Zero(c.t, st.heartbeatTimers.list.Len()+st.unhealthyTimers.list.Len())
 	require.Empty(c.t, c.store)
-	_, ok := st.next()
+	_, ok := st.nextTick()
 	require.False(c.t, ok)
 }
 
@@ -370,7 +370,7 @@ func TestModel_evictionIsDueWhenLookingAtEverythingSaysSo_WORLD7(t *testing.T) {
 				if x, ok := e.(answer); ok {
 					refused = x.err != nil
 				}
-				if x, ok := e.(told); ok && x.step == "world.evict" {
+				if x, ok := e.(worldEvent); ok && x.step == "world.evict" {
 					evicted[x.world] = true
 				}
 			}
@@ -382,12 +382,12 @@ func TestModel_evictionIsDueWhenLookingAtEverythingSaysSo_WORLD7(t *testing.T) {
 				for _, p := range w.Procs {
 					name := short(p.ID)
 					silent := s.now.Sub(heard[name]) >= 5*time.Second
-					require.Equal(t, silent, p.Health == Expired, "%s at %s", name, s.now.Sub(s.start))
+					require.Equal(t, silent, p.Health == HealthExpired, "%s at %s", name, s.now.Sub(s.start))
 					bad = bad || silent || len(p.Failed) > 0
 				}
 				first, ok := since[w.Name]
 				switch {
-				case !bad, w.Shape == nil, w.Ending != "" && !evicted[w.Name]:
+				case !bad, w.Shape == nil, w.StoppingReason != "" && !evicted[w.Name]:
 					require.False(t, evicted[w.Name])
 					delete(since, w.Name)
 				case !ok:

@@ -14,27 +14,27 @@ import (
 )
 
 const (
-	// lookWithin bounds a question to a host.
-	lookWithin = 5 * time.Second
-	// orderWithin bounds an order, which a host answers at once.
-	orderWithin = 3 * time.Second
+	// inventoryTimeout bounds a question to a host.
+	inventoryTimeout = 5 * time.Second
+	// orderTimeout bounds an order; a host replies at once.
+	orderTimeout = 3 * time.Second
 )
 
-// doAll does what the core wants done, in order.
-func (c *Controller) doAll(ctx *actor.Context, effects []any) {
+// applyEffects runs the core's effects, in order.
+func (c *Controller) applyEffects(ctx *actor.Context, effects []any) {
 	for _, e := range effects {
 		switch e := e.(type) {
 		case answer:
 			c.reply(ctx, e)
 		case create:
 			c.create(ctx, e)
-		case halt:
-			c.halt(ctx, e)
-		case look:
-			c.look(ctx, e.host)
-		case told:
-			c.tell(ctx, e)
-		case report:
+		case stopShare:
+			c.stopShare(ctx, e)
+		case fetchInventory:
+			c.fetchInventory(ctx, e.host)
+		case worldEvent:
+			c.emit(ctx, e)
+		case sendReport:
 			if to, ok := c.reports[e.to]; ok {
 				delete(c.reports, e.to)
 				if err := to.Send(ctx, e.StopReport); err != nil {
@@ -42,13 +42,13 @@ func (c *Controller) doAll(ctx *actor.Context, effects []any) {
 					log.Warn().Err(err).Stringer("port", to).Msg("a report of a stop was not sent")
 				}
 			}
-		case take:
-			c.take(ctx, e.record)
-		case letGo:
-			c.letGo(ctx, e)
-		case askName:
-			c.asked = append(c.asked, e.name)
-			c.askNames(ctx)
+		case takeOwnership:
+			c.takeDetached(ctx, e.record)
+		case releaseDetached:
+			c.releaseDetached(ctx, e)
+		case queryName:
+			c.nameQueue = append(c.nameQueue, e.name)
+			c.queryNames(ctx)
 		case quit:
 			log := ctx.Log()
 			log.Info().Str("why", e.why).Msg("the system stops")
@@ -66,19 +66,19 @@ func (c *Controller) reply(ctx *actor.Context, a answer) {
 	if a.err != nil {
 		delete(c.reports, a.to)
 	}
-	if j, ok := a.value.(Joined); ok {
+	if j, ok := a.value.(JoinResponse); ok {
 		j.Execution = c.execution(ctx)
 		a.value = j
 	}
-	if o, ok := a.value.(Owned); ok {
+	if o, ok := a.value.(DetachResponse); ok {
 		o.Durable = c.service.Durable()
 		a.value = o
 	}
 	give(a.value, a.err)
 }
 
-// tell says on `ev.` and in the log what became of a world.
-func (c *Controller) tell(ctx *actor.Context, e told) {
+// emit publishes a change of a world on `ev.` and in the log.
+func (c *Controller) emit(ctx *actor.Context, e worldEvent) {
 	log := ctx.Log()
 	log.Info().Str("world", e.world).Str("status", string(e.now)).Str("why", e.why).Msg(e.step)
 	if e.mesh.IsValid() {
@@ -92,24 +92,24 @@ func (c *Controller) agentOf(p *actor.Proc, id subjects.HostID) actor.Ref[agent.
 	return agent.Of(id.Proc()).Via(p)
 }
 
-// described is what a host is told of a world. Everything in it is the same whoever tells it: it is how the host knows
-// that it was told before (AGT-1).
-func (e create) described() agent.Mesh {
+// meshForHost is a host's description of its world. It is the same from every controller, so that
+// the host recognises a repeated order (AGT-1).
+func (e create) meshForHost() agent.Mesh {
 	return agent.Mesh{
 		ID: e.mesh, Extent: e.spec.Shape, Hosts: []subjects.HostID{e.host}, PerHost: e.spec.PerHost, Owner: e.host.Proc().Actor(agent.Name),
 		Command: e.spec.Command, Limits: e.spec.Limits, Keep: e.spec.Keep,
-		World: &agent.Share{World: e.world, First: e.first, Count: e.count},
+		World: &agent.WorldShare{World: e.world, First: e.first, Count: e.count},
 	}
 }
 
 // create orders a share of a host, one message, and then hears when its procs run or have failed.
 func (c *Controller) create(ctx *actor.Context, e create) {
-	m := e.described()
-	order := agent.Creation{Procs: &m, Gen: e.gen, Epoch: c.epoch, HostLife: e.life, Lease: c.service.lease()}
+	m := e.meshForHost()
+	order := agent.CreateRequest{Procs: &m, Gen: e.gen, Epoch: c.epoch, HostIncarnation: e.incarnation, Lease: c.service.lease()}
 	p, answered := ctx.Proc(), make(chan struct{})
 	c.creating[e.host] = append(c.creating[e.host], answered)
 	ctx.Go(func(work context.Context) func(*actor.Context) {
-		work, cancel := context.WithTimeout(work, orderWithin)
+		work, cancel := context.WithTimeout(work, orderTimeout)
 		defer cancel()
 		_, err := agent.Create.Call(work, c.agentOf(p, e.host), order)
 		close(answered)
@@ -117,7 +117,7 @@ func (c *Controller) create(ctx *actor.Context, e create) {
 		if err != nil {
 			log := p.Log()
 			log.Warn().Err(err).Str("world", e.world).Stringer("host", e.host).Msg("a host has not created its share")
-			then = c.notCreated(work, p, e, err)
+			then = c.onCreateError(work, p, e, err)
 		}
 		return func(ctx *actor.Context) {
 			c.creating[e.host] = slices.DeleteFunc(c.creating[e.host], func(x chan struct{}) bool { return x == answered })
@@ -126,7 +126,7 @@ func (c *Controller) create(ctx *actor.Context, e create) {
 			}
 			switch {
 			case err == nil:
-				c.await(ctx, e)
+				c.awaitShare(ctx, e)
 			case then != nil:
 				then(ctx)
 			}
@@ -134,43 +134,43 @@ func (c *Controller) create(ctx *actor.Context, e create) {
 	})
 }
 
-// notCreated makes of an error what is known of the share: what a host refuses has failed, unless the order was not
-// for it, or it has heard of a later controller.
-func (c *Controller) notCreated(ctx context.Context, p *actor.Proc, e create, err error) func(*actor.Context) {
+// onCreateError turns an error into a report of the share. A share refused by its host has failed,
+// unless the order was not for that host, or the host knows a later controller.
+func (c *Controller) onCreateError(ctx context.Context, p *actor.Proc, e create, err error) func(*actor.Context) {
 	if refused, ok := errors.AsType[*actor.Error](err); !ok || !refused.Refused() {
 		return nil // nobody knows: it will be looked at
 	}
 	info, silent := agent.Info.Call(ctx, c.agentOf(p, e.host), actor.None{})
 	switch {
-	case silent != nil || info.Life() != e.life:
+	case silent != nil || info.Incarnation() != e.incarnation:
 		return nil
 	case info.Epoch > c.epoch:
 		return func(*actor.Context) { c.ready.end(err, info.Epoch, false) }
 	}
 	failed := agent.Overlay{{First: e.first, Count: e.count, Status: agent.Status{Phase: agent.Failed, Reason: err.Error()}}}
-	return func(ctx *actor.Context) { c.hear(ctx, reported{e.host, e.mesh, e.gen, failed}) }
+	return func(ctx *actor.Context) { c.handle(ctx, shareReport{e.host, e.mesh, e.gen, failed}) }
 }
 
-// await hears when the procs of a share run or have failed.
-func (c *Controller) await(ctx *actor.Context, e create) {
+// awaitShare hears when the procs of a share run or have failed.
+func (c *Controller) awaitShare(ctx *actor.Context, e create) {
 	p := ctx.Proc()
 	ctx.Go(func(work context.Context) func(*actor.Context) {
 		work, cancel := context.WithTimeout(work, config.MeshSpawnDeadline.Get(c.service.opts.Config))
 		defer cancel()
-		o, err := agent.Wait.Call(work, c.agentOf(p, e.host), agent.Waiting{ID: e.mesh.String(), Until: agent.Running})
+		o, err := agent.Wait.Call(work, c.agentOf(p, e.host), agent.WaitRequest{ID: e.mesh.String(), Until: agent.Running})
 		if err != nil {
 			return nil // it will be looked at
 		}
-		return func(ctx *actor.Context) { c.hear(ctx, reported{e.host, e.mesh, e.gen, o}) }
+		return func(ctx *actor.Context) { c.handle(ctx, shareReport{e.host, e.mesh, e.gen, o}) }
 	})
 }
 
-// haltAgain is between two tries to stop what nobody answers for.
-const haltAgain = 500 * time.Millisecond
+// stopRetry is the time between two attempts to stop a silent member.
+const stopRetry = 500 * time.Millisecond
 
-// halt stops a host's share, or a proc, and says what came of it. Who does not answer is asked again. No order that
-// was given before comes behind it.
-func (c *Controller) halt(ctx *actor.Context, e halt) {
+// stopShare stops a host's share, or a proc, and reports the result. It repeats the order to a
+// silent member. No earlier order arrives after it.
+func (c *Controller) stopShare(ctx *actor.Context, e stopShare) {
 	p, before, self := ctx.Proc(), slices.Clone(c.creating[e.who.host]), actor.RefOf[*Controller](ctx.Self()).Via(ctx.Proc())
 	ctx.Go(func(work context.Context) func(*actor.Context) {
 		work, cancel := context.WithTimeout(work, e.grace+killReserve)
@@ -179,34 +179,34 @@ func (c *Controller) halt(ctx *actor.Context, e halt) {
 			<-answered // within orderWithin
 		}
 		for {
-			done, err := c.haltOnce(work, p, e)
+			done, err := c.stopOnce(work, p, e)
 			if err == nil {
-				return func(ctx *actor.Context) { c.hear(ctx, done) }
+				return func(ctx *actor.Context) { c.handle(ctx, done) }
 			}
-			if e.who.proc.IsValid() && (unreached(err) || unsure(err)) {
-				_ = Returned.Post(work, self, e.who.proc) // it fails when the controller has ended, and wants none
+			if e.who.proc.IsValid() && (isUnreached(err) || isInconclusive(err)) {
+				_ = SuspectProc.Send(work, self, e.who.proc) // it fails when the controller has ended, and wants none
 			}
 			select {
 			case <-work.Done():
 				log := p.Log()
 				log.Warn().Err(err).Str("world", e.world).Stringer("who", e.who).Msg("it did not say that it has stopped")
 				return nil
-			case <-time.After(haltAgain):
+			case <-time.After(stopRetry):
 			}
 		}
 	})
 }
 
-func (c *Controller) haltOnce(ctx context.Context, p *actor.Proc, e halt) (stopped, error) {
-	out := stopped{world: e.world, who: e.who}
+func (c *Controller) stopOnce(ctx context.Context, p *actor.Proc, e stopShare) (memberStopped, error) {
+	out := memberStopped{world: e.world, who: e.who}
 	if e.who.proc.IsValid() {
-		sum, err := agent.StopAll.Urge(ctx, agent.Of(e.who.proc).Via(p), agent.StoppingAll{Reason: e.why, Grace: e.grace})
-		if out.stopped = 1; len(sum.Left) > 0 {
+		sum, err := agent.StopAll.Urge(ctx, agent.Of(e.who.proc).Via(p), agent.StopAllRequest{Reason: e.why, Grace: e.grace})
+		if out.stopped = 1; len(sum.Remaining) > 0 {
 			out.stopped, out.aborted = 0, 1
 		}
 		return out, err
 	}
-	o, err := agent.Stop.Urge(ctx, c.agentOf(p, e.who.host), agent.Stopping{ID: e.mesh.String(), Reason: e.why, Grace: e.grace, Epoch: c.epoch})
+	o, err := agent.Stop.Urge(ctx, c.agentOf(p, e.who.host), agent.StopRequest{ID: e.mesh.String(), Reason: e.why, Grace: e.grace, Epoch: c.epoch})
 	for _, run := range o {
 		switch {
 		case run.Status.Phase == agent.Stopped && run.Status.Reason == e.why:
@@ -218,55 +218,55 @@ func (c *Controller) haltOnce(ctx context.Context, p *actor.Proc, e halt) (stopp
 	return out, err
 }
 
-// sight is what a host had of worlds when it was last looked at.
-type sight struct {
-	life    string
-	changes uint64
-	has     []held
+// hostInventory is a host's last known shares of worlds.
+type hostInventory struct {
+	incarnation string
+	revision    uint64
+	shares      []heldShare
 }
 
-// look asks a host what it has of worlds, unless it says that nothing has changed since the last look. That it answers
-// is a word of it, too.
-func (c *Controller) look(ctx *actor.Context, id subjects.HostID) {
-	p, last := ctx.Proc(), c.sights[id]
+// fetchInventory asks a host for its shares of worlds, unless they are unchanged since the last
+// query. The reply is also a sign of life.
+func (c *Controller) fetchInventory(ctx *actor.Context, id subjects.HostID) {
+	p, last := ctx.Proc(), c.inventories[id]
 	ctx.Go(func(work context.Context) func(*actor.Context) {
-		work, cancel := context.WithTimeout(work, lookWithin)
+		work, cancel := context.WithTimeout(work, inventoryTimeout)
 		defer cancel()
-		now, info, err := lookAtHost(work, agent.Of(id.Proc()).Via(p), last)
+		now, info, err := queryInventory(work, agent.Of(id.Proc()).Via(p), last)
 		if err != nil {
 			return nil // its silence will tell
 		}
 		return func(ctx *actor.Context) {
 			if info.Epoch > c.epoch {
-				c.ready.end(&agent.EpochError{Host: info.Label, Asked: c.epoch, Has: info.Epoch}, info.Epoch, false)
+				c.ready.end(&agent.EpochError{Host: info.Label, Requested: c.epoch, Current: info.Epoch}, info.Epoch, false)
 				return
 			}
-			c.sights[id] = now
-			c.hear(ctx, hostSeen{id})
-			c.hear(ctx, inventory{host: id, life: now.life, has: now.has})
+			c.inventories[id] = now
+			c.handle(ctx, hostSeen{id})
+			c.handle(ctx, inventory{host: id, incarnation: now.incarnation, shares: now.shares})
 		}
 	})
 }
 
-// lookAtHost asks a host what it has of worlds, when that is not as it was at the last look.
-func lookAtHost(ctx context.Context, host actor.Ref[agent.Agent], last sight) (sight, agent.HostInfo, error) {
+// queryInventory asks a host for its shares of worlds, if they have changed since the last query.
+func queryInventory(ctx context.Context, host actor.Ref[agent.Agent], last hostInventory) (hostInventory, agent.HostInfo, error) {
 	info, err := agent.Info.Call(ctx, host, actor.None{})
 	if err != nil {
 		return last, info, err
 	}
-	now := sight{info.Life(), info.Changes, last.has}
-	if now.life != last.life || now.changes != last.changes || now.changes == 0 {
-		states, err := agent.Get.Call(ctx, host, agent.Query{})
+	now := hostInventory{info.Incarnation(), info.Revision, last.shares}
+	if now.incarnation != last.incarnation || now.revision != last.revision || now.revision == 0 {
+		states, err := agent.Get.Call(ctx, host, agent.GetRequest{})
 		if err != nil {
 			return last, info, err
 		}
-		now.has = holdings(states)
+		now.shares = heldShares(states)
 	}
 	return now, info, nil
 }
 
-// holdings are the shares of worlds among the states of a host's procs.
-func holdings(states []agent.State) (out []held) {
+// heldShares are the shares of worlds among the states of a host's procs.
+func heldShares(states []agent.State) (out []heldShare) {
 	worlds := map[string]*agent.Mesh{}
 	type key struct {
 		mesh string
@@ -290,49 +290,49 @@ func holdings(states []agent.State) (out []held) {
 	}
 	for _, k := range order {
 		if mesh, err := subjects.ParseMeshID(k.mesh); err == nil {
-			out = append(out, held{mesh, k.gen, agent.OverlayOf(by[k]), worlds[k.mesh]})
+			out = append(out, heldShare{mesh, k.gen, agent.OverlayOf(by[k]), worlds[k.mesh]})
 		}
 	}
 	return out
 }
 
-// reportOf is what an event says of a share.
-func reportOf(e actor.Event) (reported, bool) {
+// parseShareReport extracts a share's report from an event; it ignores ranks beyond the share.
+func parseShareReport(e actor.Event) (shareReport, bool) {
 	mesh, err := subjects.ParseMeshID(e.Mesh)
 	host, herr := subjects.ParseHostID(e.Host)
 	s := agent.Status{Phase: agent.Stopped, Reason: e.Reason}
 	if e.Failed() {
 		s.Phase = agent.Failed
 	}
-	return reported{host, mesh, e.Gen, agent.Overlay{{First: e.Rank, Count: 1, Status: s}}}, err == nil && herr == nil
+	return shareReport{host, mesh, e.Gen, agent.Overlay{{First: e.Rank, Count: max(e.Count, 1), Status: s}}}, err == nil && herr == nil
 }
 
-// poll looks at every host now and then: an event may have been lost, and a share may be one that was ordered
-// of a host that did not hear. Where nothing is saved it also keeps the leases of the procs.
-func (c *Controller) poll(ctx *actor.Context) {
-	ctx.After(config.SupervisionPoll.Get(c.service.opts.Config), func(ctx *actor.Context) {
+// pollHosts queries every host periodically: an event may have been lost, or an order may not have
+// arrived. Without a store it also renews the procs' leases.
+func (c *Controller) pollHosts(ctx *actor.Context) {
+	ctx.After(config.SupervisionPollInterval.Get(c.service.opts.Config), func(ctx *actor.Context) {
 		for id, h := range c.st.hosts {
-			c.look(ctx, id)
-			c.keep(ctx, h)
+			c.fetchInventory(ctx, id)
+			c.renewLeases(ctx, h)
 		}
-		for id, cancel := range c.watches {
+		for id, cancel := range c.hostWatches {
 			if c.st.hosts[id] == nil {
 				cancel()
-				delete(c.watches, id)
+				delete(c.hostWatches, id)
 			}
 		}
-		maps.DeleteFunc(c.sights, func(id subjects.HostID, _ sight) bool { return c.st.hosts[id] == nil })
-		c.poll(ctx)
+		maps.DeleteFunc(c.inventories, func(id subjects.HostID, _ hostInventory) bool { return c.st.hosts[id] == nil })
+		c.pollHosts(ctx)
 	})
 }
 
-// keep renews the leases of what a host has of worlds, where they have any.
-func (c *Controller) keep(ctx *actor.Context, h *host) {
+// renewLeases renews the leases of a host's shares of worlds, if they have any.
+func (c *Controller) renewLeases(ctx *actor.Context, h *host) {
 	lease := c.service.lease()
 	var all []agent.Lease
-	for _, s := range h.inOrder() {
+	for _, s := range h.sortedAssignments() {
 		if lease > 0 && s.world.mesh.IsValid() {
-			all = append(all, agent.Lease{ID: s.world.mesh.String(), For: lease})
+			all = append(all, agent.Lease{ID: s.world.mesh.String(), TTL: lease})
 		}
 	}
 	if len(all) == 0 {
@@ -340,7 +340,7 @@ func (c *Controller) keep(ctx *actor.Context, h *host) {
 	}
 	p, id := ctx.Proc(), h.id
 	ctx.Go(func(work context.Context) func(*actor.Context) {
-		work, cancel := context.WithTimeout(work, lookWithin)
+		work, cancel := context.WithTimeout(work, inventoryTimeout)
 		defer cancel()
 		said, err := agent.RenewAll(work, c.agentOf(p, id), all)
 		for _, r := range said {

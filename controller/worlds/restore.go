@@ -8,8 +8,8 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// restore takes over what an earlier controller has left. Everybody counts as heard now, and every host is
-// asked what it has before anything is ordered of it (WORLD-10).
+// restore loads the state of an earlier controller. All members count as alive now, and every host
+// is asked for its inventory before any order (WORLD-10).
 func (st *state) restore(e restored) {
 	st.adoptUntil = st.now.Add(e.adopting)
 	for _, name := range e.ended {
@@ -21,36 +21,36 @@ func (st *state) restore(e restored) {
 			continue
 		}
 		if r.Reserved != nil {
-			st.keepName(*r.Reserved)
+			st.addReservation(*r.Reserved)
 			continue
 		}
-		w := st.open(r.Name)
+		w := st.worldNamed(r.Name)
 		w.spec, w.labels = r.Spec, r.Labels
 		maps.Copy(w.gens, r.Gens)
 		w.mesh, _ = subjects.ParseMeshID(r.Mesh) // none: the zero ID
 		for _, x := range r.Hosts {
-			s := &seat{world: w, rank: x.Rank, life: x.Life, labels: x.Labels, gen: x.Gen, born: x.Born, unseen: e.follows}
-			st.sit(s, x.Host)
-			s.assign()
+			s := &assignment{world: w, rank: x.Rank, incarnation: x.Incarnation, labels: x.Labels, gen: x.Gen, orderedIn: x.OrderedIn, unconfirmed: e.directSuccessor}
+			st.assignHost(s, x.Host)
+			s.computeShare()
 		}
 		for _, x := range r.Procs {
-			m := st.arrive(w, x.ID, nil)
+			m := st.addProc(w, x.ID, nil)
 			m.labels, m.mode = x.Labels, x.Mode
-			st.hear(&m.clock, m)
+			st.resetTimer(&m.timer, m)
 		}
-		w.status, w.why = w.is()
-		if r.Ending != "" {
+		w.status, w.statusReason = w.deriveStatus()
+		if r.StoppingReason != "" {
 			op := &stopOp{deadline: st.now.Add(st.stopWithin), worlds: map[string]*world{w.name: w}}
 			st.stops = append(st.stops, op)
-			st.end(w, op, r.Ending, st.stopWithin)
+			st.beginStop(w, op, r.StoppingReason, st.stopWithin)
 		}
 	}
 	for _, id := range slices.SortedFunc(maps.Keys(st.hosts), subjects.HostID.Compare) {
-		st.do(look{id})
+		st.emit(fetchInventory{id})
 	}
 }
 
-// inOrder are the seats of a host, by world.
-func (h *host) inOrder() []*seat {
-	return slices.SortedFunc(maps.Values(h.seats), func(a, b *seat) int { return strings.Compare(a.world.name, b.world.name) })
+// sortedAssignments are the seats of a host, by world.
+func (h *host) sortedAssignments() []*assignment {
+	return slices.SortedFunc(maps.Values(h.assignments), func(a, b *assignment) int { return strings.Compare(a.world.name, b.world.name) })
 }

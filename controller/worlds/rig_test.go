@@ -15,32 +15,27 @@ import (
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/agent/host"
 	"github.com/castnet-io/castnet/bus"
-	"github.com/castnet-io/castnet/bus/bustest"
-	"github.com/castnet-io/castnet/bus/embed"
 	"github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/controller/worlds"
+	"github.com/castnet-io/castnet/internal/testkit"
+	"github.com/castnet-io/castnet/internal/testmesh"
 	"github.com/castnet-io/castnet/mesh/shape"
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// rig is a server, a client, and what the tests start.
+// rig is a cluster, its client, and what the tests start.
 type rig struct {
-	srv    *embed.Server
+	*testmesh.Cluster
 	client *actor.Proc
 	told   chan actor.Event // of worlds
 	keys   *config.Config
 }
 
-func newRig(t testing.TB, change ...func(*embed.Options)) *rig {
+func newRig(t testing.TB, options ...testmesh.Option) *rig {
 	t.Helper()
-	r := &rig{srv: bustest.Server(t, append(change, func(o *embed.Options) { o.DontListen = false })...), told: make(chan actor.Event, 1<<16), keys: new(config.Config)}
-	b := bustest.Open(t, r.srv)
-	id, err := subjects.NewMeshID("client")
-	require.NoError(t, err)
-	r.client, err = actor.NewProc(t.Context(), actor.Options{ID: subjects.ProcID{Mesh: id}, Bus: b})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, r.client.Close(context.Background())) })
-	_, err = b.Control().Subscribe(subjects.Space{}.Events(actor.KindMesh, subjects.MeshID{}), func(m bus.Msg) {
+	r := &rig{Cluster: testmesh.Start(t, options...), told: make(chan actor.Event, 1<<16), keys: new(config.Config)}
+	r.client = r.Proc()
+	_, err := r.client.Bus().Control().Subscribe(subjects.Space{}.Events(actor.KindMesh, subjects.MeshID{}), func(m bus.Msg) {
 		if e, err := actor.DecodeEvent(m.Data); err == nil && len(e.Step) > 6 && e.Step[:6] == "world." {
 			r.told <- e
 		}
@@ -49,39 +44,31 @@ func newRig(t testing.TB, change ...func(*embed.Options)) *rig {
 	return r
 }
 
-func store(o *embed.Options) { o.JetStream = true }
-
-// patience bounds every wait.
-const patience = 30 * time.Second
-
 // await waits until a step is told of a world.
 func (r *rig) await(t testing.TB, world, step string) actor.Event {
 	t.Helper()
-	limit := time.After(patience)
-	for {
-		select {
-		case e := <-r.told:
-			mesh, err := subjects.ParseMeshID(e.Mesh)
-			require.NoError(t, err)
-			if mesh.Label() == world && e.Step == step {
-				return e
-			}
-		case <-limit:
-			t.Fatalf("%s of %s was never told", step, world)
-		}
-	}
+	return testkit.Find(t, r.told, func(e actor.Event) bool {
+		mesh, err := subjects.ParseMeshID(e.Mesh)
+		require.NoError(t, err)
+		return mesh.Label() == world && e.Step == step
+	})
+}
+
+// open opens a connection that needs no network: it may be one of a bubble.
+func (r *rig) open(ctx context.Context, name string) (*bus.Bus, error) {
+	return bus.Open(ctx, bus.Options{Server: r.Server, Token: r.Server.Token(), Name: name})
 }
 
 // serve starts a service. kill ends it as its death would: nothing is given back.
 func (r *rig) serve(t testing.TB, label string) (s *worlds.Service, kill func()) {
 	t.Helper()
-	b, err := bus.Open(t.Context(), bus.Options{Server: r.srv, Name: label})
+	b, err := r.open(t.Context(), label)
 	require.NoError(t, err)
 	s, err = worlds.Start(t.Context(), worlds.Options{Bus: b, Label: label, Config: r.keys, Log: zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.InfoLevel)})
 	require.NoError(t, err)
 	var once sync.Once
 	end := func(cut bool) {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
 		defer cancel()
 		if cut {
 			now, stop := context.WithCancel(ctx)
@@ -105,7 +92,7 @@ func (r *rig) system(t testing.TB) actor.Ref[*worlds.Controller] {
 		var err error
 		ref, err = worlds.Find(t.Context(), r.client)
 		return err == nil
-	}, patience, 20*time.Millisecond)
+	}, testkit.Patience, 20*time.Millisecond)
 	return ref
 }
 
@@ -117,68 +104,70 @@ type machine struct {
 	said  chan string
 }
 
-// host starts one and keeps it in a world.
-func (r *rig) host(t testing.TB, label, world string, rank int) *machine {
+// hostAway starts one that joins no world.
+func (r *rig) hostAway(t testing.TB, label string) *machine {
 	t.Helper()
 	registry, err := actor.NewRegistry()
 	require.NoError(t, err)
-	open := func(ctx context.Context, name string) (*bus.Bus, error) {
-		return bus.Open(ctx, bus.Options{Server: r.srv, Name: name})
-	}
 	h, err := host.Start(t.Context(), host.Options{
-		Label: label, Bus: bustest.Open(t, r.srv), Settings: agent.BusSettings{URL: r.srv.URL()}, Dir: t.TempDir(), Log: zerolog.Nop(),
-		Local: &host.Local{Registry: registry, Open: open},
+		Label: label, Bus: r.Open(t), Settings: r.Settings(), RunDir: t.TempDir(), Log: zerolog.Nop(),
+		Local: &host.Local{Registry: registry, Open: r.open},
 	})
 	require.NoError(t, err)
-	info, err := h.Info(t.Context())
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
+		defer cancel()
+		require.NoError(t, h.Close(ctx))
+	})
+	return &machine{Host: h, gone: make(chan struct{}), said: make(chan string, 64)}
+}
+
+// host starts one and keeps it in a world.
+func (r *rig) host(t testing.TB, label, world string, rank int) *machine {
+	t.Helper()
+	m := r.hostAway(t, label)
+	m.join(t, world, rank)
+	return m
+}
+
+// join keeps it in a world.
+func (m *machine) join(t testing.TB, world string, rank int) {
+	t.Helper()
+	info, err := m.Info(t.Context())
 	require.NoError(t, err)
-	m := &machine{Host: h, gone: make(chan struct{}), said: make(chan string, 64)}
 	var ctx context.Context
 	ctx, m.leave = context.WithCancel(context.Background())
-	joining := worlds.Joining{World: world, Host: &worlds.JoiningHost{ID: h.ID(), Rank: rank, Life: info.Life()}}
+	joining := worlds.JoinRequest{World: world, Host: &worlds.HostJoin{ID: m.ID(), Rank: rank, Incarnation: info.Incarnation()}}
 	go func() {
 		defer close(m.gone)
-		worlds.Stay(ctx, h.Proc(), joining, func(_ worlds.Joined, err error) { m.said <- fmt.Sprint(err) })
+		worlds.KeepJoined(ctx, m.Proc(), joining, func(_ worlds.JoinResponse, err error) { m.said <- fmt.Sprint(err) })
 	}()
 	t.Cleanup(func() {
 		m.leave()
 		<-m.gone
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
-		defer cancel()
-		require.NoError(t, h.Close(ctx))
 	})
-	return m
 }
 
 // joined waits until it has.
 func (m *machine) joined(t testing.TB) {
 	t.Helper()
-	for {
-		select {
-		case said := <-m.said:
-			if said == "<nil>" {
-				return
-			}
-		case <-time.After(patience):
-			t.Fatal("the host did not join")
-		}
-	}
+	testkit.Find(t, m.said, func(said string) bool { return said == "<nil>" })
 }
 
 func spec(name string, extent shape.Extent, perHost int) worlds.Spec {
 	return worlds.Spec{Name: name, Shape: extent, PerHost: perHost, Command: agent.Command{Path: agent.Builtin}}
 }
 
-func (r *rig) declare(t testing.TB, s worlds.Spec) worlds.Upserted {
+func (r *rig) declare(t testing.TB, s worlds.Spec) worlds.UpsertResponse {
 	t.Helper()
-	return ask(t, r, worlds.Upsert, worlds.Declaration{Spec: s})
+	return ask(t, r, worlds.Upsert, worlds.UpsertRequest{Spec: s})
 }
 
 // ask calls the system controller. A term ends where a busy machine has not renewed its lease for 2 s: the next
 // one is asked again, as what a rig asks has the same answer there.
 func ask[M, R any](t testing.TB, r *rig, e actor.Endpoint[*worlds.Controller, M, R], m M) (out R) {
 	t.Helper()
-	for ctx := soon(t); ; {
+	for ctx := testkit.Soon(t); ; {
 		out, err := e.Call(ctx, r.system(t), m)
 		if !errors.Is(err, actor.ErrNoProc) && !errors.Is(err, actor.ErrStopped) {
 			require.NoError(t, err)
@@ -189,21 +178,15 @@ func ask[M, R any](t testing.TB, r *rig, e actor.Endpoint[*worlds.Controller, M,
 
 func (r *rig) snapshot(t testing.TB, world string) worlds.WorldState {
 	t.Helper()
-	s := ask(t, r, worlds.Snap, worlds.Filter{Worlds: []string{world}})
+	s := ask(t, r, worlds.GetSnapshot, worlds.Filter{Worlds: []string{world}})
 	require.Len(t, s.Worlds, 1)
 	return s.Worlds[0]
-}
-
-func soon(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	t.Cleanup(cancel)
-	return ctx
 }
 
 // runs are the procs of a mesh that a host has and that have not ended: rank.gen of each.
 func (r *rig) runs(t testing.TB, m *machine, mesh string) (out []string) {
 	t.Helper()
-	states, err := agent.Get.Call(soon(t), agent.Of(m.ID().Proc()).Via(r.client), agent.Query{ID: mesh})
+	states, err := agent.Get.Call(testkit.Soon(t), agent.Of(m.ID().Proc()).Via(r.client), agent.GetRequest{ID: mesh})
 	require.NoError(t, err)
 	for _, s := range states {
 		if !s.Status.Phase.Terminal() {
@@ -225,13 +208,13 @@ func (g *pinger) poke(ctx *actor.Context, pass bool) (actor.None, error) {
 	if !pass {
 		return actor.None{}, nil
 	}
-	return actor.None{}, poke.Post(ctx, g.to, false)
+	return actor.None{}, poke.Send(ctx, g.to, false)
 }
 
-func (g *pinger) Undeliverable(ctx *actor.Context, r actor.Returned) error {
+func (g *pinger) HandleDeadLetter(ctx *actor.Context, r actor.DeadLetter) error {
 	p := ctx.Proc()
 	ctx.Go(func(work context.Context) func(*actor.Context) {
-		_ = worlds.Report(work, p, r) // the test waits for what comes of it
+		_ = worlds.ReportDeadLetter(work, p, r) // the test waits for what comes of it
 		return nil
 	})
 	return nil
@@ -240,11 +223,11 @@ func (g *pinger) Undeliverable(ctx *actor.Context, r actor.Returned) error {
 // member starts a proc that joins a world of itself.
 func (r *rig) member(t testing.TB, id subjects.ProcID) (p *actor.Proc, stop func()) {
 	t.Helper()
-	registry, err := actor.NewRegistry(pingerType.Made(func(ctx *actor.Context, to subjects.ProcID) (*pinger, error) {
+	registry, err := actor.NewRegistry(pingerType.Define(func(ctx *actor.Context, to subjects.ProcID) (*pinger, error) {
 		return &pinger{actor.RefOf[*pinger](to.Actor("pinger")).Via(ctx.Proc())}, nil
-	}, poke.By((*pinger).poke)))
+	}, poke.Handle((*pinger).poke)))
 	require.NoError(t, err)
-	p, err = actor.NewProc(t.Context(), actor.Options{ID: id, Bus: bustest.Open(t, r.srv), Registry: registry})
+	p, err = actor.NewProc(t.Context(), actor.Options{ID: id, Bus: r.Open(t), Registry: registry})
 	require.NoError(t, err)
 	stop = sync.OnceFunc(func() { require.NoError(t, p.Close(context.Background())) })
 	t.Cleanup(stop)

@@ -43,6 +43,8 @@ import (
 	"github.com/castnet-io/castnet/bus/bustest"
 	"github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/controller/worlds"
+	"github.com/castnet-io/castnet/internal/testkit"
+	"github.com/castnet-io/castnet/internal/testmesh"
 	"github.com/castnet-io/castnet/mesh/shape"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -51,9 +53,9 @@ import (
 func TestSeed_supervisionState_WORLD9(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := &rig{srv: bustest.Server(t), keys: new(config.Config)}
-		require.NoError(t, r.keys.From(func(key string) string { return map[string]string{"CASTNET_WORLD_SILENCE": "1s"}[key] }))
-		b := bustest.Open(t, r.srv)
+		r := &rig{Cluster: &testmesh.Cluster{Server: bustest.Server(t)}, keys: new(config.Config)} // a Net uses the network
+		require.NoError(t, r.keys.LoadEnv(func(key string) string { return map[string]string{"CASTNET_WORLD_PROC_TIMEOUT": "1s"}[key] }))
+		b := bustest.Open(t, r.Server)
 		id, err := subjects.NewMeshID("client")
 		require.NoError(t, err)
 		r.client, err = actor.NewProc(t.Context(), actor.Options{ID: subjects.ProcID{Mesh: id}, Bus: b})
@@ -62,7 +64,7 @@ func TestSeed_supervisionState_WORLD9(t *testing.T) {
 		r.serve(t, "s")
 		system := r.system(t)
 		failing := func(world string) []uint32 {
-			sick, err := worlds.Ailing.Call(soon(t), system, world)
+			sick, err := worlds.GetHealth.Call(testkit.Soon(t), system, world)
 			require.NoError(t, err)
 			if sick == nil {
 				return nil
@@ -76,18 +78,18 @@ func TestSeed_supervisionState_WORLD9(t *testing.T) {
 		mesh, err := subjects.ParseMeshID(r.declare(t, spec("world", shape.Of("x", 2), 1)).Mesh)
 		require.NoError(t, err)
 		for rank := range uint32(2) {
-			_, err := worlds.Join.Call(soon(t), system, worlds.Joining{World: "world", Proc: &worlds.JoiningProc{ID: subjects.ProcID{Mesh: mesh, Rank: rank}}})
+			_, err := worlds.Join.Call(testkit.Soon(t), system, worlds.JoinRequest{World: "world", Proc: &worlds.ProcJoin{ID: subjects.ProcID{Mesh: mesh, Rank: rank}}})
 			require.NoError(t, err)
 		}
 		require.Nil(t, failing("nowhere"), "of a world that is not there, there is none")
 		require.Empty(t, failing("world"))
 		one := worlds.Heartbeat{Proc: subjects.ProcID{Mesh: mesh, Rank: 1}}
 		time.Sleep(2 * time.Second)
-		_, err = worlds.Beat.Call(soon(t), system, one)
+		_, err = worlds.Beat.Call(testkit.Soon(t), system, one)
 		require.NoError(t, err)
 		require.Equal(t, []uint32{0}, failing("world"))
 		one.Failed = []string{"failed-actor"}
-		_, err = worlds.Beat.Call(soon(t), system, one)
+		_, err = worlds.Beat.Call(testkit.Soon(t), system, one)
 		require.NoError(t, err)
 		require.Equal(t, []uint32{0, 1}, failing("world"))
 	})
@@ -98,10 +100,10 @@ func TestSeed_hostsJoin_WORLD3_WORLD5(t *testing.T) {
 	t.Parallel()
 	for _, first := range []string{"hosts", "world"} {
 		t.Run(first+" first", func(t *testing.T) {
-			r := newRig(t, store)
+			r := newRig(t, testmesh.JetStream())
 			r.serve(t, "s")
 			what := spec("test", shape.Of("replica", 2).With("host", 3), 3)
-			var test worlds.Upserted
+			var test worlds.UpsertResponse
 			if first == "world" {
 				test = r.declare(t, what)
 			}
@@ -109,7 +111,7 @@ func TestSeed_hostsJoin_WORLD3_WORLD5(t *testing.T) {
 			a.joined(t)
 			b.joined(t)
 			if first == "hosts" {
-				require.Equal(t, worlds.Awaiting, r.snapshot(t, "test").Status)
+				require.Equal(t, worlds.StatusAwaiting, r.snapshot(t, "test").Status)
 				test = r.declare(t, what)
 			}
 			r.await(t, "test", "world.live")
@@ -121,15 +123,15 @@ func TestSeed_hostsJoin_WORLD3_WORLD5(t *testing.T) {
 
 func TestSeed_snapshotFilter_WORLD12(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, store)
+	r := newRig(t, testmesh.JetStream())
 	r.serve(t, "s")
 	red, blue := spec("red", shape.Of("x", 1), 1), spec("blue", shape.Of("x", 1), 1)
 	red.Labels, blue.Labels = map[string]string{"colour": "red", "size": "big"}, map[string]string{"colour": "blue"}
 	mesh, err := subjects.ParseMeshID(r.declare(t, red).Mesh)
 	require.NoError(t, err)
 	r.declare(t, blue)
-	_, err = worlds.Join.Call(soon(t), r.system(t), worlds.Joining{
-		World: "red", Proc: &worlds.JoiningProc{ID: subjects.ProcID{Mesh: mesh}}, Labels: map[string]string{"kind": "gpu"},
+	_, err = worlds.Join.Call(testkit.Soon(t), r.system(t), worlds.JoinRequest{
+		World: "red", Proc: &worlds.ProcJoin{ID: subjects.ProcID{Mesh: mesh}}, Labels: map[string]string{"kind": "gpu"},
 	})
 	require.NoError(t, err)
 	for _, tc := range []struct {
@@ -145,7 +147,7 @@ func TestSeed_snapshotFilter_WORLD12(t *testing.T) {
 		{worlds.Filter{ProcLabels: map[string]string{"kind": "gpu"}}, []string{"blue", "red"}, 1},
 		{worlds.Filter{ProcLabels: map[string]string{"kind": "tpu"}}, []string{"blue", "red"}, 0},
 	} {
-		now, err := worlds.Snap.Call(soon(t), r.system(t), tc.filter)
+		now, err := worlds.GetSnapshot.Call(testkit.Soon(t), r.system(t), tc.filter)
 		require.NoError(t, err)
 		require.NotEmpty(t, now.Execution)
 		var names []string
@@ -160,12 +162,12 @@ func TestSeed_snapshotFilter_WORLD12(t *testing.T) {
 }
 
 // twoWorlds are foo, with two hosts, and bar, with one.
-func twoWorlds(t *testing.T, r *rig) (foo, bar worlds.Upserted, hosts []*machine) {
+func twoWorlds(t *testing.T, r *rig) (foo, bar worlds.UpsertResponse, hosts []*machine) {
 	t.Helper()
 	foo, bar = r.declare(t, spec("foo", shape.Of("x", 4), 2)), r.declare(t, spec("bar", shape.Of("x", 1), 1))
 	hosts = []*machine{r.host(t, "a", "foo", 0), r.host(t, "b", "foo", 1), r.host(t, "c", "bar", 0)}
 	for _, name := range []string{"foo", "bar"} {
-		require.Eventually(t, func() bool { return r.snapshot(t, name).Status == worlds.Live }, patience, 10*time.Millisecond)
+		require.Eventually(t, func() bool { return r.snapshot(t, name).Status == worlds.StatusLive }, testkit.Patience, 10*time.Millisecond)
 	}
 	return foo, bar, hosts
 }
@@ -176,9 +178,9 @@ func (r *rig) stop(t *testing.T, of ...string) worlds.StopReport {
 	port := actor.OpenPort[worlds.StopReport](r.client)
 	defer port.Close()
 	to := port.Ref()
-	_, err := worlds.Stop.Call(soon(t), r.system(t), worlds.Stopping{Worlds: of, All: len(of) == 0, Reason: "enough", Report: &to})
+	_, err := worlds.Stop.Call(testkit.Soon(t), r.system(t), worlds.StopRequest{Worlds: of, All: len(of) == 0, Reason: "enough", Report: &to})
 	require.NoError(t, err)
-	report, err := port.Recv(soon(t))
+	report, err := port.Recv(testkit.Soon(t))
 	require.NoError(t, err)
 	return report
 }
@@ -186,7 +188,7 @@ func (r *rig) stop(t *testing.T, of ...string) worlds.StopReport {
 // Everything goes: worlds, their procs, and the system controller. Who only asks is left alone.
 func TestSeed_systemShutdown_WORLD11(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, store)
+	r := newRig(t, testmesh.JetStream())
 	s, _ := r.serve(t, "s")
 	foo, bar, hosts := twoWorlds(t, r)
 	require.Equal(t, worlds.StopReport{Worlds: []worlds.WorldStopped{{World: "bar", Stopped: 1}, {World: "foo", Stopped: 4}}}, r.stop(t))
@@ -194,33 +196,33 @@ func TestSeed_systemShutdown_WORLD11(t *testing.T) {
 	for _, h := range hosts {
 		require.Empty(t, slices.Concat(r.runs(t, h, foo.Mesh), r.runs(t, h, bar.Mesh)))
 	}
-	_, err := worlds.Find(soon(t), r.client)
-	require.ErrorIs(t, err, worlds.ErrNoSystem)
+	_, err := worlds.Find(testkit.Soon(t), r.client)
+	require.ErrorIs(t, err, worlds.ErrNoController)
 	require.NoError(t, r.client.Bus().Err())
 }
 
 // One world goes, with all its procs; the other one notices nothing, and the name is free.
 func TestSeed_singleWorldShutdown_WORLD8_WORLD11(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, store)
+	r := newRig(t, testmesh.JetStream())
 	r.serve(t, "s")
 	foo, bar, hosts := twoWorlds(t, r)
 	require.Equal(t, worlds.StopReport{Worlds: []worlds.WorldStopped{{World: "foo", Stopped: 4}}}, r.stop(t, "foo"))
 	require.Empty(t, slices.Concat(r.runs(t, hosts[0], foo.Mesh), r.runs(t, hosts[1], foo.Mesh)))
-	require.Equal(t, worlds.Live, r.snapshot(t, "bar").Status)
+	require.Equal(t, worlds.StatusLive, r.snapshot(t, "bar").Status)
 	require.Equal(t, []string{"0.0"}, r.runs(t, hosts[2], bar.Mesh))
 	again := r.declare(t, spec("foo", shape.Of("y", 2), 1))
 	require.NotEqual(t, foo.Mesh, again.Mesh, "another world of that name is another mesh")
-	require.Eventually(t, func() bool { return r.snapshot(t, "foo").Status == worlds.Live }, patience, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return r.snapshot(t, "foo").Status == worlds.StatusLive }, testkit.Patience, 10*time.Millisecond)
 	require.Equal(t, []string{"0.0"}, r.runs(t, hosts[0], again.Mesh), "its hosts had offered themselves again")
 }
 
 // Who joins before there is a system controller keeps trying.
 func TestSeed_bootstrapRetry_WORLD3(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, store)
+	r := newRig(t, testmesh.JetStream())
 	a := r.host(t, "a", "w", 0)
-	require.Equal(t, worlds.ErrNoSystem.Error(), <-a.said)
+	require.Equal(t, worlds.ErrNoController.Error(), <-a.said)
 	r.serve(t, "s")
 	a.joined(t)
 	w := r.declare(t, spec("w", shape.Of("x", 1), 1))

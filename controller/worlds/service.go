@@ -22,44 +22,44 @@ import (
 
 // Options configures a Service. Bus is required, and is used by nothing else.
 type Options struct {
-	Bus     *bus.Bus // not owned
-	Space   subjects.Space
-	Label   string         // whose service it is: its host's
-	Config  *config.Config // limits; nil: all defaults
-	Version string         // for discovery
-	Log     zerolog.Logger
-	Hold    <-chan struct{} // the service acts when this is closed; nil: at once
+	Bus       *bus.Bus // not owned
+	Space     subjects.Space
+	Label     string         // whose service it is: its host's
+	Config    *config.Config // limits; nil: all defaults
+	Version   string         // for discovery
+	Log       zerolog.Logger
+	StartWhen <-chan struct{} // the service acts when this is closed; nil: at once
 }
 
-// Service is one of several that a system has: one acts, the others stand by (WORLD-13).
+// Service is one of several in a system: one acts, the others stand by (WORLD-13).
 type Service struct {
 	opts  Options
 	id    subjects.MeshID // who it is to the others
 	store *store          // nil: worlds do not outlive it
 
-	trouble string // with the lease, as the log has it
+	leaseTrouble string // with the lease, as the log has it
 
 	cancel context.CancelFunc
 	done   chan struct{} // closed when it acts no more and never will
 }
 
 const (
-	// closeWithin is how long the end of a term may take.
-	closeWithin = 3 * time.Second
-	// loadWithin bounds reading the worlds.
-	loadWithin = 10 * time.Second
-	// again is between two tries to begin a term that failed to.
-	again = time.Second
-	// mailbox is room for the ends of as many procs at once.
-	mailbox = 1 << 14
+	// closeTimeout is how long the end of a term may take.
+	closeTimeout = 3 * time.Second
+	// loadTimeout bounds reading the worlds.
+	loadTimeout = 10 * time.Second
+	// beginRetry is the time between two attempts to begin a term.
+	beginRetry = time.Second
+	// mailboxSize is room for the ends of as many procs at once.
+	mailboxSize = 1 << 14
 	// procName is the label of the proc of a system controller.
 	procName = "system"
 	// maxReplicas is how many servers of a cluster keep the worlds.
 	maxReplicas = 3
 )
 
-// Start starts a Service. Without JetStream it says so in the log, and worlds end with it. Where JetStream does not answer
-// (bus.ErrJetStreamAway), the caller may try again.
+// Start starts a Service. Without JetStream it logs that worlds end with it. If JetStream does not
+// answer (bus.ErrJetStreamAway), the caller may try again.
 func Start(ctx context.Context, o Options) (*Service, error) {
 	id, err := subjects.NewMeshID("system")
 	if err != nil {
@@ -76,12 +76,12 @@ func Start(ctx context.Context, o Options) (*Service, error) {
 	ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	go func() {
 		defer close(s.done)
-		if s.held(ctx) {
+		if s.awaitStart(ctx) {
 			return
 		}
 		if s.store == nil {
 			o.Log.Info().Msg("there is no JetStream: worlds do not outlive this hostd, and no other one takes over")
-			s.alone(ctx)
+			s.runStandalone(ctx)
 		} else {
 			s.contend(ctx)
 		}
@@ -89,25 +89,26 @@ func Start(ctx context.Context, o Options) (*Service, error) {
 	return s, nil
 }
 
-// held waits until the service may act; true: ctx has ended before.
-func (s *Service) held(ctx context.Context) bool {
-	if s.opts.Hold != nil {
+// awaitStart waits until the service may act; true: ctx has ended before.
+func (s *Service) awaitStart(ctx context.Context) bool {
+	if s.opts.StartWhen != nil {
 		select {
-		case <-s.opts.Hold:
+		case <-s.opts.StartWhen:
 		case <-ctx.Done():
 		}
 	}
 	return ctx.Err() != nil
 }
 
-// openBucket opens the bucket of the space. Where it has to be made, so many servers keep it as there are.
+// openBucket opens the bucket of the space. In a cluster maxReplicas servers keep a new bucket, or
+// else one.
 func openBucket(ctx context.Context, o Options) (*bus.KV, error) {
 	how := bus.KVOptions{Bucket: bucketOf(o.Space)}
 	if o.Bus.Control().Clustered() {
 		how.Replicas = maxReplicas
 		kv, err := o.Bus.Control().KV(ctx, how)
 		_, denied := errors.AsType[*bus.PermissionError](err)
-		known := errors.Is(err, bus.ErrNoJetStream) || errors.Is(err, bus.ErrJetStreamAway)
+		known := errors.Is(err, bus.ErrNoJetStream) || errors.Is(err, bus.ErrJetStreamUnavailable)
 		if err == nil || denied || known || ctx.Err() != nil {
 			return kv, err
 		}
@@ -123,7 +124,7 @@ func (s *Service) Durable() bool { return s.store != nil }
 // Done is closed when it has ended: by Close, because the bus broke, or because the whole system was stopped.
 func (s *Service) Done() <-chan struct{} { return s.done }
 
-// Close ends it; another one takes over. Procs of worlds go on, where worlds are saved.
+// Close ends the service; another one takes over. Procs of saved worlds go on.
 func (s *Service) Close(ctx context.Context) error {
 	s.cancel()
 	select {
@@ -137,47 +138,47 @@ func (s *Service) Close(ctx context.Context) error {
 func (s *Service) limits() limits {
 	return limits{
 		presence: true, names: true,
-		silence: config.WorldSilence.Get(s.opts.Config), eviction: config.WorldEviction.Get(s.opts.Config),
-		stopWithin: config.WorldStop.Get(s.opts.Config), reservation: config.ProcSpawnIdle.Get(s.opts.Config),
+		silence: config.WorldProcTimeout.Get(s.opts.Config), eviction: config.WorldEvictionTimeout.Get(s.opts.Config),
+		stopWithin: config.WorldStopTimeout.Get(s.opts.Config), reservation: config.ProcSpawnIdle.Get(s.opts.Config),
 	}
 }
 
-// lease is how long procs outlive the last word of a controller that nobody follows.
+// lease is the time by which procs outlive the last controller without a successor.
 func (s *Service) lease() time.Duration {
 	if s.store != nil {
 		return 0
 	}
-	return config.SupervisionOrphan.Get(s.opts.Config)
+	return config.SupervisionLeaseTTL.Get(s.opts.Config)
 }
 
 // contend acts while it has the lease, and looks for it while it has not, until ctx ends.
 func (s *Service) contend(ctx context.Context) {
 	l := &lease{self: s.id.String()}
-	var now *running
+	var now *activeTerm
 	defer func() {
-		now.end()
-		s.giveBack(l)
+		now.stop()
+		s.releaseLease(l)
 	}()
 	for !now.quit() {
 		l.handOver(now)
 		if now != nil && !l.leading {
-			s.opts.Log.Warn().Uint64("epoch", now.epoch).AnErr("why", cmp.Or(now.why(), l.lost())).Msg("the system controller's term is over")
-			now.end()
+			s.opts.Log.Warn().Uint64("epoch", now.epoch).AnErr("why", cmp.Or(now.endReason(), l.lossError())).Msg("the system controller's term is over")
+			now.stop()
 			now = nil
 		}
 		if l.leading {
 			s.refill(ctx)
 		}
 		if l.leading && now == nil {
-			now = s.begin(ctx, l.known.Epoch, l.follows)
+			now = s.tryStartTerm(ctx, l.known.Epoch, l.sawRenewal)
 		}
-		if !s.once(ctx, l, now) {
+		if !s.stepLease(ctx, l, now) {
 			return
 		}
 	}
 }
 
-// refill fills a bucket that was gone, a part of it at a time.
+// refill fills a lost bucket, one part at a time.
 func (s *Service) refill(ctx context.Context) {
 	switch n, err := s.store.fill(ctx); {
 	case err != nil:
@@ -188,132 +189,132 @@ func (s *Service) refill(ctx context.Context) {
 }
 
 // handOver ends a term that has ended itself.
-func (l *lease) handOver(now *running) {
+func (l *lease) handOver(now *activeTerm) {
 	select {
-	case <-now.over():
+	case <-now.done():
 		if l.leading {
-			l.outranked(max(now.ready.floor, now.epoch))
+			l.outranked(max(now.end.floor, now.epoch))
 		}
 	default:
 	}
 }
 
-// once does the next thing about the lease; false: ctx has ended.
-func (s *Service) once(ctx context.Context, l *lease, now *running) bool {
-	switch a := l.act(time.Now()).(type) {
-	case rest:
+// stepLease does the next thing about the lease; false: ctx has ended.
+func (s *Service) stepLease(ctx context.Context, l *lease, now *activeTerm) bool {
+	switch a := l.next(time.Now()).(type) {
+	case waitUntil:
 		select {
 		case <-time.After(time.Until(a.until)):
-		case <-now.over():
+		case <-now.done():
 		case <-ctx.Done():
 		case <-s.opts.Bus.Done():
 		}
-	case lookAt:
-		g, revision, err := s.store.grant(ctx)
-		s.tellLease(err)
+	case readLease:
+		g, revision, err := s.store.readLease(ctx)
+		s.logLeaseError(err)
 		if err != nil {
-			if l.unseen(time.Now()) {
+			if l.readFailed(time.Now()) {
 				s.reopen(ctx)
 			}
 			break
 		}
 		if g.Holder != "" && g.Holder != l.self {
-			s.store.forget()
+			s.store.invalidate()
 		}
 		if revision == 0 && l.known.Epoch > 0 { // somebody else has made the bucket again
 			s.reopen(ctx)
 		}
-		l.saw(time.Now(), g, revision)
-	case writeTo:
+		l.observed(time.Now(), g, revision)
+	case writeLease:
 		sent := time.Now()
-		revision, err := s.store.writeGrant(ctx, a)
-		l.wrote(sent, time.Now(), a, revision, err == nil)
-		if err != nil && !errors.Is(err, bus.ErrRevision) {
-			s.tellLease(err)
+		revision, err := s.store.writeLease(ctx, a)
+		l.writeDone(sent, time.Now(), a, revision, err == nil)
+		if err != nil && !errors.Is(err, bus.ErrRevisionConflict) {
+			s.logLeaseError(err)
 			s.reopen(ctx)
 		}
 	}
 	return ctx.Err() == nil && s.opts.Bus.Err() == nil
 }
 
-// reopen opens the bucket again, which may be gone. Who has the lease does so first, so that the controller that knows the
-// worlds is the one that fills a new bucket.
+// reopen opens a bucket that may be gone. The lease holder does so first, because it knows the
+// worlds to fill a new bucket with.
 func (s *Service) reopen(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, reopenWithin)
+	ctx, cancel := context.WithTimeout(ctx, reopenTimeout)
 	defer cancel()
 	if err := s.store.reopen(ctx); err != nil {
 		s.opts.Log.Warn().Err(err).Msg("cannot open the bucket of the worlds")
 	}
 }
 
-// tellLease logs why the lease cannot be read or written, once for each reason.
-func (s *Service) tellLease(err error) {
+// logLeaseError logs why the lease cannot be read or written, once for each reason.
+func (s *Service) logLeaseError(err error) {
 	now := ""
 	if err != nil {
 		now = err.Error()
 	}
-	if now != "" && now != s.trouble {
+	if now != "" && now != s.leaseTrouble {
 		s.opts.Log.Warn().Err(err).Msg("the lease of the system controller is out of reach")
 	}
-	s.trouble = now
+	s.leaseTrouble = now
 }
 
-// giveBack lets another one act at once.
-func (s *Service) giveBack(l *lease) {
-	if w, ok := l.back(); ok && s.opts.Bus.Err() == nil {
-		if _, err := s.store.writeGrant(context.Background(), w); err != nil {
+// releaseLease lets another one act at once.
+func (s *Service) releaseLease(l *lease) {
+	if w, ok := l.releaseWrite(); ok && s.opts.Bus.Err() == nil {
+		if _, err := s.store.writeLease(context.Background(), w); err != nil {
 			s.opts.Log.Debug().Err(err).Msg("the lease of the system controller was not given back: it runs out")
 		}
 	}
 }
 
-// running is a term. The nil term is none.
-type running struct {
-	epoch uint64
-	proc  *actor.Proc
-	hosts *presence.Watcher
-	keeps *controller.Keeper
-	ready *readiness
+// activeTerm is a running term; nil: none.
+type activeTerm struct {
+	epoch   uint64
+	proc    *actor.Proc
+	hosts   *presence.Watcher
+	renewer *controller.LeaseRenewer
+	end     *termEnd
 }
 
-func (r *running) over() <-chan struct{} {
+func (r *activeTerm) done() <-chan struct{} {
 	if r == nil {
 		return nil
 	}
-	return r.ready.over
+	return r.end.done
 }
 
 // quit reports whether the whole system was stopped.
-func (r *running) quit() bool {
+func (r *activeTerm) quit() bool {
 	select {
-	case <-r.over():
-		return r.ready.quit
+	case <-r.done():
+		return r.end.quit
 	default:
 		return false
 	}
 }
 
-// why says what ended the term, when that was not the lease.
-func (r *running) why() error {
+// endReason is the reason for the end of the term, unless it was the lease.
+func (r *activeTerm) endReason() error {
 	select {
-	case <-r.over():
-		return r.ready.why
+	case <-r.done():
+		return r.end.err
 	default:
 		return nil
 	}
 }
 
-func (r *running) end() {
+func (r *activeTerm) stop() {
 	if r == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), closeWithin)
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
 	if r.hosts != nil {
 		r.hosts.Close()
 	}
-	if r.keeps != nil {
-		r.keeps.Close()
+	if r.renewer != nil {
+		r.renewer.Close()
 	}
 	if err := r.proc.Close(ctx); err != nil {
 		log := r.proc.Log()
@@ -321,13 +322,13 @@ func (r *running) end() {
 	}
 }
 
-// begin starts a term, which may follow one that it was there to see; nil: it could not, and will be tried again.
-func (s *Service) begin(ctx context.Context, epoch uint64, follows bool) *running {
-	r, err := s.start(ctx, epoch, follows)
+// tryStartTerm starts a term, which may follow an observed one; nil: it failed, and is tried again.
+func (s *Service) tryStartTerm(ctx context.Context, epoch uint64, follows bool) *activeTerm {
+	r, err := s.startTerm(ctx, epoch, follows)
 	if err != nil {
 		s.opts.Log.Error().Err(err).Msg("the system controller could not begin")
 		select {
-		case <-time.After(again):
+		case <-time.After(beginRetry):
 		case <-ctx.Done():
 		}
 		return nil
@@ -336,9 +337,9 @@ func (s *Service) begin(ctx context.Context, epoch uint64, follows bool) *runnin
 	return r
 }
 
-// start reads the worlds, and only then can anybody find the controller.
-func (s *Service) start(ctx context.Context, epoch uint64, follows bool) (*running, error) {
-	reading, cancel := context.WithTimeout(ctx, loadWithin)
+// startTerm reads the worlds, and only then can anybody find the controller.
+func (s *Service) startTerm(ctx context.Context, epoch uint64, follows bool) (*activeTerm, error) {
+	reading, cancel := context.WithTimeout(ctx, loadTimeout)
 	defer cancel()
 	records, err := s.store.load(reading)
 	if err != nil {
@@ -352,65 +353,67 @@ func (s *Service) start(ctx context.Context, epoch uint64, follows bool) (*runni
 	if err != nil {
 		return nil, err
 	}
-	r := &running{epoch: epoch, ready: &readiness{over: make(chan struct{})}}
+	r := &activeTerm{epoch: epoch, end: &termEnd{done: make(chan struct{})}}
 	o := actor.Options{
 		ID: subjects.ProcID{Mesh: id}, Bus: s.opts.Bus, Space: s.opts.Space, Registry: registry, Log: s.opts.Log,
-		Coordinator: func(e actor.Event) { r.ready.end(errors.New(e.Report()), 0, false) }, // another one begins where it ended
+		Coordinator: func(e actor.Event) { r.end.end(errors.New(e.Report()), 0, false) }, // another one begins where it ended
 	}
-	agent.Configure(&o, s.opts.Config)
+	agent.ConfigureProc(&o, s.opts.Config)
 	if r.proc, err = actor.NewProc(ctx, o); err != nil {
 		return nil, err
 	}
 	agent.SetConfig(r.proc, s.opts.Config)
 	var found []inventory
-	if records.adopting() > 0 {
+	if records.adoptTimeLeft() > 0 {
 		var floor uint64
-		if found, floor, err = survey(ctx, r.proc, config.DiscoveryQuiet.Get(s.opts.Config)); err != nil {
+		if found, floor, err = survey(ctx, r.proc, config.DiscoveryQuietPeriod.Get(s.opts.Config)); err != nil {
 			s.opts.Log.Warn().Err(err).Msg("cannot ask the hosts which worlds they run")
 		}
 		if floor > epoch {
-			r.ready.end(fmt.Errorf("hosts have heard of epoch %d", floor), floor, false)
+			r.end.end(fmt.Errorf("hosts have heard of epoch %d", floor), floor, false)
 			return r, nil
 		}
 	}
-	r.keeps = controller.NewKeeper(r.proc)
+	r.renewer = controller.NewLeaseRenewer(r.proc)
 	if r.hosts, err = presence.New(r.proc); err == nil {
-		params := term{s, epoch, records, found, follows, r.ready, r.hosts, r.keeps}
-		_, err = r.proc.Spawn(ctx, actor.Spawning{Type: Type.Name(), Name: name, Params: params, Mailbox: mailbox})
+		params := term{s, epoch, records, found, follows, r.end, r.hosts, r.renewer}
+		_, err = r.proc.Spawn(ctx, actor.SpawnSpec{Type: Type.Name(), Name: actorName, Params: params, Mailbox: mailboxSize})
 	}
 	if err == nil {
-		err = micro.Serve(services{r.proc}, s.describe(r))
+		err = micro.Serve(microConn{r.proc}, s.describe(r))
 	}
 	if err != nil {
-		r.end()
+		r.stop()
 		return nil, err
 	}
 	return r, nil
 }
 
-// services lets package micro subscribe for as long as the proc is there.
-type services struct{ *actor.Proc }
+// microConn lets package micro subscribe for as long as the proc is there.
+type microConn struct{ *actor.Proc }
 
-func (s services) Subscribe(subject string, handle func(bus.Msg)) error {
+func (s microConn) Subscribe(subject string, handle func(bus.Msg)) error {
 	return s.SubscribeLossy(s.Bus().Data().Lossy(micro.Inbox), subject, handle)
 }
 
-func (s services) Publish(m bus.Msg) error { return s.Bus().Data().PublishMsg(m) }
+func (s microConn) Publish(m bus.Msg) error { return s.Bus().Data().PublishMsg(m) }
 
-// describe is the controller for discovery, which is how it is found.
-func (s *Service) describe(r *running) micro.Service {
+// describe describes the controller for discovery; Find uses it.
+func (s *Service) describe(r *activeTerm) micro.Service {
 	p := r.proc
 	subject := func(endpoint string) string { return p.Space().PortsNamed(p.ID(), endpoint) }
 	return micro.Service{
 		Name: serviceName, ID: p.ID().Mesh.String(), Version: s.opts.Version, Description: "owns worlds: what outlives its maker",
 		Metadata: map[string]string{
-			metaSpace: p.Space().String(), metaActor: p.ID().Actor(name).String(), metaEpoch: strconv.FormatUint(r.epoch, 10),
+			metaSpace: p.Space().String(), metaActor: p.ID().Actor(actorName).String(), metaEpoch: strconv.FormatUint(r.epoch, 10),
 			"label": s.opts.Label, "durable": strconv.FormatBool(s.Durable()),
 		},
-		Info: func(answer func([]micro.Endpoint)) { answer(agent.Endpoints(p.Registry(), Type.Name(), subject)) },
+		Info: func(answer func([]micro.Endpoint)) {
+			answer(agent.DescribeEndpoints(p.Registry(), Type.Name(), subject))
+		},
 		Stats: func() []micro.Stats {
-			info, _ := p.Actor(name)
-			return agent.Stats(p.Registry(), Type.Name(), []actor.Info{info}, subject)
+			info, _ := p.Actor(actorName)
+			return agent.EndpointStats(p.Registry(), Type.Name(), []actor.Info{info}, subject)
 		},
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/controller/worlds"
+	"github.com/castnet-io/castnet/internal/testkit"
+	"github.com/castnet-io/castnet/internal/testmesh"
 	"github.com/castnet-io/castnet/mesh/shape"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -18,13 +20,13 @@ import (
 // Shape [3,4] with 8 per host gives ranks 8 to 11 to host 1, whoever comes first.
 func TestWorlds_hostsRunTheirSharesBeforeOrAfterTheDeclaration_WORLD5(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, store)
+	r := newRig(t, testmesh.JetStream())
 	r.serve(t, "s")
 	late := r.host(t, "h1", "foo", 1)
 	late.joined(t)
-	require.Equal(t, worlds.Awaiting, r.snapshot(t, "foo").Status)
+	require.Equal(t, worlds.StatusAwaiting, r.snapshot(t, "foo").Status)
 	foo := r.declare(t, spec("foo", shape.Of("a", 3).With("b", 4), 8))
-	require.Equal(t, worlds.Creates, foo.Change)
+	require.Equal(t, worlds.ChangeCreate, foo.Change)
 	require.Equal(t, "0 of 12 procs are there", r.await(t, "foo", "world.unhealthy").Reason)
 	first, idle := r.host(t, "h0", "foo", 0), r.host(t, "h2", "foo", 2)
 	r.await(t, "foo", "world.live")
@@ -35,42 +37,42 @@ func TestWorlds_hostsRunTheirSharesBeforeOrAfterTheDeclaration_WORLD5(t *testing
 	w := r.snapshot(t, "foo")
 	require.Len(t, w.Hosts, 3)
 	require.Len(t, w.Procs, 12)
-	at, err := worlds.Where.Call(soon(t), r.system(t), "foo/9")
+	at, err := worlds.Locate.Call(testkit.Soon(t), r.system(t), "foo/9")
 	require.NoError(t, err)
 	require.Equal(t, late.ID().String(), at.Host)
 	require.Equal(t, foo.Mesh+"/9.0", at.Proc.String())
 	again := r.declare(t, spec("foo", shape.Of("a", 3).With("b", 4), 8))
-	require.Equal(t, worlds.Nothing, again.Change)
+	require.Equal(t, worlds.ChangeNone, again.Change)
 }
 
 // A controller that is killed is followed within 5 s; nothing is spawned twice or forgotten (F7).
 func TestWorlds_anotherControllerTakesOver_WORLD10_WORLD13(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, store)
+	r := newRig(t, testmesh.JetStream())
 	_, kill := r.serve(t, "one")
 	a, b := r.host(t, "a", "w", 0), r.host(t, "b", "w", 1)
 	w := r.declare(t, spec("w", shape.Of("x", 4), 2))
 	r.await(t, "w", "world.live")
-	before, err := worlds.Snap.Call(soon(t), r.system(t), worlds.Filter{})
+	before, err := worlds.GetSnapshot.Call(testkit.Soon(t), r.system(t), worlds.Filter{})
 	require.NoError(t, err)
 	r.serve(t, "two")
 	kill()
 	start := time.Now()
 	r.await(t, "w", "world.live")
 	t.Logf("followed within %s", time.Since(start))
-	after, err := worlds.Snap.Call(soon(t), r.system(t), worlds.Filter{})
+	after, err := worlds.GetSnapshot.Call(testkit.Soon(t), r.system(t), worlds.Filter{})
 	require.NoError(t, err)
 	require.NotEqual(t, before.Execution, after.Execution)
 	require.Greater(t, after.Epoch, before.Epoch)
 	require.Equal(t, []string{"0.0", "1.0"}, r.runs(t, a, w.Mesh))
 	require.Equal(t, []string{"2.0", "3.0"}, r.runs(t, b, w.Mesh))
-	require.Equal(t, worlds.Live, r.snapshot(t, "w").Status)
+	require.Equal(t, worlds.StatusLive, r.snapshot(t, "w").Status)
 }
 
 // A rank whose host is lost is created anew on the next host of that rank, as another incarnation.
 func TestWorlds_aHostThatTakesALostRankRunsTheNextGeneration_WORLD10(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, store)
+	r := newRig(t, testmesh.JetStream())
 	r.serve(t, "s")
 	a := r.host(t, "a", "w", 0)
 	w := r.declare(t, spec("w", shape.Of("x", 1), 1))
@@ -81,7 +83,7 @@ func TestWorlds_aHostThatTakesALostRankRunsTheNextGeneration_WORLD10(t *testing.
 	b := r.host(t, "b", "w", 0)
 	r.await(t, "w", "world.live")
 	require.Equal(t, []string{"0.1"}, r.runs(t, b, w.Mesh))
-	at, err := worlds.Where.Call(soon(t), r.system(t), w.Mesh+"/0.0")
+	at, err := worlds.Locate.Call(testkit.Soon(t), r.system(t), w.Mesh+"/0.0")
 	require.NoError(t, err)
 	require.EqualValues(t, 1, at.Proc.Gen)
 	require.Equal(t, b.ID().String(), at.Host)
@@ -90,7 +92,7 @@ func TestWorlds_aHostThatTakesALostRankRunsTheNextGeneration_WORLD10(t *testing.
 // A stop is answered at once, and then with what came of it.
 func TestWorlds_aStopIsAnsweredTwice_WORLD11(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, store)
+	r := newRig(t, testmesh.JetStream())
 	s, _ := r.serve(t, "s")
 	a := r.host(t, "a", "w", 0)
 	w := r.declare(t, spec("w", shape.Of("x", 3), 3))
@@ -98,17 +100,17 @@ func TestWorlds_aStopIsAnsweredTwice_WORLD11(t *testing.T) {
 	port := actor.OpenPort[worlds.StopReport](r.client)
 	defer port.Close()
 	to := port.Ref()
-	accepted, err := worlds.Stop.Call(soon(t), r.system(t), worlds.Stopping{Worlds: []string{"w", "v"}, Reason: "enough", Report: &to})
+	accepted, err := worlds.Stop.Call(testkit.Soon(t), r.system(t), worlds.StopRequest{Worlds: []string{"w", "v"}, Reason: "enough", Report: &to})
 	require.NoError(t, err)
-	require.Equal(t, worlds.Accepted{Worlds: []string{"w"}, Skipped: map[string]string{"v": "there is no such world"}}, accepted)
-	report, err := port.Recv(soon(t))
+	require.Equal(t, worlds.StopResponse{Worlds: []string{"w"}, Skipped: map[string]string{"v": "there is no such world"}}, accepted)
+	report, err := port.Recv(testkit.Soon(t))
 	require.NoError(t, err)
 	require.Equal(t, worlds.StopReport{Worlds: []worlds.WorldStopped{{World: "w", Stopped: 3}}}, report)
 	require.Empty(t, r.runs(t, a, w.Mesh))
 	require.Equal(t, "enough", r.await(t, "w", "world.end").Reason)
 
 	// The host offers itself again; without a world everything ends at once.
-	_, err = worlds.Stop.Call(soon(t), r.system(t), worlds.Stopping{All: true, Reason: "good night"})
+	_, err = worlds.Stop.Call(testkit.Soon(t), r.system(t), worlds.StopRequest{All: true, Reason: "good night"})
 	require.NoError(t, err)
 	<-s.Done()
 }
@@ -116,8 +118,8 @@ func TestWorlds_aStopIsAnsweredTwice_WORLD11(t *testing.T) {
 // A proc that dies makes its world Unhealthy at once, and after the eviction time it goes, with the reason (C-1).
 func TestWorlds_aDeadProcEvictsItsWorld_WORLD7(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, store)
-	require.NoError(t, r.keys.From(func(key string) string { return map[string]string{"CASTNET_WORLD_EVICTION": "300ms"}[key] }))
+	r := newRig(t, testmesh.JetStream())
+	require.NoError(t, r.keys.LoadEnv(func(key string) string { return map[string]string{"CASTNET_WORLD_EVICTION_TIMEOUT": "300ms"}[key] }))
 	r.serve(t, "s")
 	a := r.host(t, "a", "w", 0)
 	w := r.declare(t, spec("w", shape.Of("x", 2), 2))
@@ -125,7 +127,7 @@ func TestWorlds_aDeadProcEvictsItsWorld_WORLD7(t *testing.T) {
 	id, err := subjects.ParseProcID(w.Mesh + "/1.0")
 	require.NoError(t, err)
 	proc := agent.Of(id).Via(r.client)
-	_, err = agent.StopAll.Call(soon(t), proc, agent.StoppingAll{Reason: "die"})
+	_, err = agent.StopAll.Call(testkit.Soon(t), proc, agent.StopAllRequest{Reason: "die"})
 	require.NoError(t, err)
 	require.Contains(t, r.await(t, "w", "world.unhealthy").Reason, "/1.0: stopped")
 	require.Contains(t, r.await(t, "w", "world.evict").Reason, "evicted: unhealthy for 300ms: proc ")
@@ -149,33 +151,33 @@ func TestWorlds_runWithoutAStore_WORLD14(t *testing.T) {
 		if err != nil {
 			return false
 		}
-		now, err := worlds.Snap.Call(soon(t), s, worlds.Filter{})
-		return err == nil && len(now.Worlds) == 1 && now.Worlds[0].Status == worlds.Awaiting
-	}, patience, 50*time.Millisecond, "the host offers itself to the next one, which knows no world")
-	require.Eventually(t, func() bool { return len(r.runs(t, a, first.Mesh)) == 0 }, patience, 50*time.Millisecond, "what nobody knows is stopped")
+		now, err := worlds.GetSnapshot.Call(testkit.Soon(t), s, worlds.Filter{})
+		return err == nil && len(now.Worlds) == 1 && now.Worlds[0].Status == worlds.StatusAwaiting
+	}, testkit.Patience, 50*time.Millisecond, "the host offers itself to the next one, which knows no world")
+	require.Eventually(t, func() bool { return len(r.runs(t, a, first.Mesh)) == 0 }, testkit.Patience, 50*time.Millisecond, "what nobody knows is stopped")
 }
 
 // What a bad message gets is an answer, and the controller lives.
 func TestWorlds_badMessagesAreAnswered_WORLD15(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, store)
+	r := newRig(t, testmesh.JetStream())
 	r.serve(t, "s")
 	system := r.system(t)
 	bad := spec("w", shape.Of("x", 1), 0)
-	_, err := worlds.Upsert.Call(soon(t), system, worlds.Declaration{Spec: bad})
+	_, err := worlds.Upsert.Call(testkit.Soon(t), system, worlds.UpsertRequest{Spec: bad})
 	require.ErrorContains(t, err, "0 procs per host: want 1 to 4096")
-	_, err = worlds.Upsert.Call(soon(t), system, worlds.Declaration{Spec: spec("", shape.Unit(), 1)})
+	_, err = worlds.Upsert.Call(testkit.Soon(t), system, worlds.UpsertRequest{Spec: spec("", shape.Unit(), 1)})
 	require.ErrorContains(t, err, "mesh label")
-	_, err = worlds.Join.Call(soon(t), system, worlds.Joining{World: "w"})
+	_, err = worlds.Join.Call(testkit.Soon(t), system, worlds.JoinRequest{World: "w"})
 	require.ErrorContains(t, err, "want a host or a proc")
-	_, err = worlds.Leave.Call(soon(t), system, worlds.Leaving{})
+	_, err = worlds.Leave.Call(testkit.Soon(t), system, worlds.LeaveRequest{})
 	require.NoError(t, err)
-	_, err = worlds.Beat.Call(soon(t), system, worlds.Heartbeat{Proc: r.client.ID()})
+	_, err = worlds.Beat.Call(testkit.Soon(t), system, worlds.Heartbeat{Proc: r.client.ID()})
 	require.NoError(t, err)
-	sick, err := worlds.Ailing.Call(soon(t), system, "nowhere")
+	sick, err := worlds.GetHealth.Call(testkit.Soon(t), system, "nowhere")
 	require.NoError(t, err)
 	require.Nil(t, sick)
-	_, err = worlds.Where.Call(soon(t), system, "nowhere/1")
+	_, err = worlds.Locate.Call(testkit.Soon(t), system, "nowhere/1")
 	require.ErrorContains(t, err, "nowhere/1: no world has it")
 }
 
@@ -183,49 +185,49 @@ func TestWorlds_badMessagesAreAnswered_WORLD15(t *testing.T) {
 // unhealthy once somebody has had a message back from it.
 func TestWorlds_aProcThatNoMessageReachesIsUnhealthy_WORLD9(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, store)
-	require.NoError(t, r.keys.From(func(key string) string { return map[string]string{"CASTNET_WORLD_SILENCE": "5m"}[key] })) // they never beat
+	r := newRig(t, testmesh.JetStream())
+	require.NoError(t, r.keys.LoadEnv(func(key string) string { return map[string]string{"CASTNET_WORLD_PROC_TIMEOUT": "5m"}[key] })) // they never beat
 	r.serve(t, "s")
 	system := r.system(t)
 	r.declare(t, spec("world", shape.Of("x", 1), 1))
 	mesh, err := subjects.NewMeshID("world")
 	require.NoError(t, err)
 	ping, pong := subjects.ProcID{Mesh: mesh}, subjects.ProcID{Mesh: mesh, Rank: 1}
-	_, err = worlds.Join.Call(soon(t), system, worlds.Joining{World: "world", Proc: &worlds.JoiningProc{ID: ping}})
+	_, err = worlds.Join.Call(testkit.Soon(t), system, worlds.JoinRequest{World: "world", Proc: &worlds.ProcJoin{ID: ping}})
 	require.ErrorContains(t, err, "is of another world: want one of mesh world-")
 	w := r.snapshot(t, "world")
 	ping.Mesh, err = subjects.ParseMeshID(w.Mesh)
 	require.NoError(t, err)
 	pong.Mesh = ping.Mesh
 	for _, id := range []subjects.ProcID{ping, pong} {
-		_, err = worlds.Join.Call(soon(t), system, worlds.Joining{World: "world", Proc: &worlds.JoiningProc{ID: id}})
+		_, err = worlds.Join.Call(testkit.Soon(t), system, worlds.JoinRequest{World: "world", Proc: &worlds.ProcJoin{ID: id}})
 		require.NoError(t, err)
 	}
 	r.await(t, "world", "world.live")
 	sender, _ := r.member(t, ping)
 	_, stop := r.member(t, pong)
-	require.NoError(t, worlds.Returned.Post(soon(t), system, pong))
-	pinged, err := sender.Spawn(soon(t), actor.Spawning{Type: pingerType.Name(), Name: "pinger", Params: pong})
+	require.NoError(t, worlds.SuspectProc.Send(testkit.Soon(t), system, pong))
+	pinged, err := sender.Spawn(testkit.Soon(t), actor.SpawnSpec{Type: pingerType.Name(), Name: "pinger", Params: pong})
 	require.NoError(t, err)
-	require.NoError(t, poke.Post(soon(t), actor.RefOf[*pinger](pinged).Via(sender), true))
-	require.Eventually(t, func() bool { return sender.DeadLetters() != nil }, patience, time.Millisecond, "there is no such actor")
-	require.Equal(t, worlds.Live, r.snapshot(t, "world").Status, "whoever says so, pong is reached")
+	require.NoError(t, poke.Send(testkit.Soon(t), actor.RefOf[*pinger](pinged).Via(sender), true))
+	require.Eventually(t, func() bool { return sender.DeadLetters() != nil }, testkit.Patience, time.Millisecond, "there is no such actor")
+	require.Equal(t, worlds.StatusLive, r.snapshot(t, "world").Status, "whoever says so, pong is reached")
 	stop()
-	require.NoError(t, poke.Post(soon(t), actor.RefOf[*pinger](pinged).Via(sender), true))
+	require.NoError(t, poke.Send(testkit.Soon(t), actor.RefOf[*pinger](pinged).Via(sender), true))
 	require.Contains(t, r.await(t, "world", "world.unhealthy").Reason, "/1.0: a message to it came back")
-	_, err = worlds.Beat.Call(soon(t), system, worlds.Heartbeat{Proc: pong})
+	_, err = worlds.Beat.Call(testkit.Soon(t), system, worlds.Heartbeat{Proc: pong})
 	require.NoError(t, err)
-	sick, err := worlds.Ailing.Call(soon(t), system, "world")
+	sick, err := worlds.GetHealth.Call(testkit.Soon(t), system, "world")
 	require.NoError(t, err)
 	require.Len(t, sick.Unhealthy, 1)
-	require.Equal(t, worlds.Unreachable, sick.Unhealthy[0].Health)
+	require.Equal(t, worlds.HealthUnreachable, sick.Unhealthy[0].Health)
 }
 
 // Controllers are killed while worlds are declared: whoever was told yes has a world, and in the end each host runs
 // exactly its shares (F7).
 func TestWorlds_controllersDieUnderLoad_WORLD2_WORLD10(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, store)
+	r := newRig(t, testmesh.JetStream())
 	hosts := []*machine{r.host(t, "a", "w", 0), r.host(t, "b", "w", 1)}
 	accepted := map[string]bool{}
 	for round := range 3 {
@@ -247,7 +249,7 @@ func TestWorlds_controllersDieUnderLoad_WORLD2_WORLD10(t *testing.T) {
 				name = "w"
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
-			if _, err = worlds.Upsert.Call(ctx, s, worlds.Declaration{Spec: spec(name, shape.Of("x", 4), 2)}); err == nil {
+			if _, err = worlds.Upsert.Call(ctx, s, worlds.UpsertRequest{Spec: spec(name, shape.Of("x", 4), 2)}); err == nil {
 				accepted[name] = true
 			}
 			cancel()
@@ -256,8 +258,8 @@ func TestWorlds_controllersDieUnderLoad_WORLD2_WORLD10(t *testing.T) {
 	}
 	r.serve(t, "last")
 	r.declare(t, spec("w", shape.Of("x", 4), 2)) // if it was not
-	require.Eventually(t, func() bool { return r.snapshot(t, "w").Status == worlds.Live }, patience, 20*time.Millisecond)
-	now, err := worlds.Snap.Call(soon(t), r.system(t), worlds.Filter{})
+	require.Eventually(t, func() bool { return r.snapshot(t, "w").Status == worlds.StatusLive }, testkit.Patience, 20*time.Millisecond)
+	now, err := worlds.GetSnapshot.Call(testkit.Soon(t), r.system(t), worlds.Filter{})
 	require.NoError(t, err)
 	for _, w := range now.Worlds {
 		delete(accepted, w.Name)
@@ -265,7 +267,7 @@ func TestWorlds_controllersDieUnderLoad_WORLD2_WORLD10(t *testing.T) {
 	require.Empty(t, accepted, "accepted, and forgotten")
 	w := r.snapshot(t, "w")
 	for i, h := range hosts {
-		states, err := agent.Get.Call(soon(t), agent.Of(h.ID().Proc()).Via(r.client), agent.Query{})
+		states, err := agent.Get.Call(testkit.Soon(t), agent.Of(h.ID().Proc()).Via(r.client), agent.GetRequest{})
 		require.NoError(t, err)
 		require.Len(t, states, 2, "a host runs its share, once, and nothing else")
 		for k, s := range states {

@@ -11,22 +11,22 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// What follows only reads: whoever asks does a tick first, so that it is how things are now.
+// The functions below only read. Callers run a tick first, so that the state is current.
 
-// snapshot is everything that a filter matches (WORLD-12).
+// snapshot is everything that matches a filter (WORLD-12).
 func (st *state) snapshot(f Filter) []WorldState {
 	out := []WorldState{}
 	for _, name := range slices.Sorted(maps.Keys(st.worlds)) {
 		w := st.worlds[name]
-		if (len(f.Worlds) == 0 || slices.Contains(f.Worlds, name)) && has(w.labels, f.WorldLabels) {
-			out = append(out, st.show(w, f.ProcLabels))
+		if (len(f.Worlds) == 0 || slices.Contains(f.Worlds, name)) && hasLabels(w.labels, f.WorldLabels) {
+			out = append(out, st.worldState(w, f.ProcLabels))
 		}
 	}
 	return out
 }
 
-// has reports whether labels have every one of some, with that value.
-func has(labels, want map[string]string) bool {
+// hasLabels reports whether labels contain all of want, with the same values.
+func hasLabels(labels, want map[string]string) bool {
 	for k, v := range want {
 		if got, ok := labels[k]; !ok || got != v {
 			return false
@@ -35,38 +35,38 @@ func has(labels, want map[string]string) bool {
 	return true
 }
 
-func (st *state) show(w *world, procs map[string]string) WorldState {
+func (st *state) worldState(w *world, procs map[string]string) WorldState {
 	out := WorldState{
-		Name: w.name, Status: w.status, Reason: w.why, For: st.now.Sub(w.since), Mesh: w.mesh.String(), Labels: w.labels,
+		Name: w.name, Status: w.status, Reason: w.statusReason, For: st.now.Sub(w.since), Mesh: w.mesh.String(), Labels: w.labels,
 		Hosts: []HostState{}, Procs: []ProcState{},
 	}
 	if w.spec != nil {
 		out.Shape, out.PerHost = &w.spec.Shape, w.spec.PerHost
 	}
-	if w.ending != nil {
-		out.Ending = w.ending.why
+	if w.stopping != nil {
+		out.StoppingReason = w.stopping.why
 	}
-	for _, rank := range slices.Sorted(maps.Keys(w.seats)) {
-		s := w.seats[rank]
+	for _, rank := range slices.Sorted(maps.Keys(w.assignments)) {
+		s := w.assignments[rank]
 		out.Hosts = append(out.Hosts, HostState{Rank: rank, ID: s.host.id, First: s.first, Count: s.count, Lost: s.host.lost, Labels: s.labels})
 	}
 	for _, rank := range slices.Sorted(maps.Keys(w.procs)) {
-		if m := w.procs[rank]; has(m.labels, procs) {
-			out.Procs = append(out.Procs, m.show())
+		if m := w.procs[rank]; hasLabels(m.labels, procs) {
+			out.Procs = append(out.Procs, m.procState())
 		}
 	}
 	return out
 }
 
-func (m *member) show() ProcState {
-	p := ProcState{ID: m.id, Health: m.health, Reason: m.why, Failed: slices.Clone(m.failed), Labels: m.labels}
-	if m.seat != nil {
-		p.Host = m.seat.host.id.String()
+func (m *member) procState() ProcState {
+	p := ProcState{ID: m.id, Health: m.health, Reason: m.healthReason, Failed: slices.Clone(m.failed), Labels: m.labels}
+	if m.assignment != nil {
+		p.Host = m.assignment.host.id.String()
 	}
 	return p
 }
 
-// unhealthy are the procs of a world that are not healthy; false: there is no such world.
+// unhealthy are the unhealthy procs of a world; false: no such world.
 func (st *state) unhealthy(name string) ([]ProcState, bool) {
 	w, ok := st.worlds[name]
 	if !ok {
@@ -74,25 +74,25 @@ func (st *state) unhealthy(name string) ([]ProcState, bool) {
 	}
 	out := []ProcState{}
 	for _, rank := range slices.Sorted(maps.Keys(w.unhealthy)) {
-		out = append(out, w.unhealthy[rank].show())
+		out = append(out, w.unhealthy[rank].procState())
 	}
 	return out, true
 }
 
-// where finds a rank: by the ID of any of its procs, or as world/rank.
-func (st *state) where(text string) (Whereabouts, error) {
+// locate finds a rank: by the ID of any of its procs, or as world/rank.
+func (st *state) locate(text string) (Location, error) {
 	name, rankText, ok := strings.Cut(text, "/")
 	var w *world
 	rank, err := strconv.ParseUint(rankText, 10, 32)
 	switch {
 	case !ok:
-		return Whereabouts{}, fmt.Errorf("where is %q: want world/rank, or the ID of a proc", text)
+		return Location{}, fmt.Errorf("where is %q: want world/rank, or the ID of a proc", text)
 	case err == nil:
 		w = st.worlds[name]
 	default:
 		id, err := subjects.ParseProcID(text)
 		if err != nil {
-			return Whereabouts{}, fmt.Errorf("where is %q: want world/rank, or the ID of a proc: %w", text, err)
+			return Location{}, fmt.Errorf("where is %q: want world/rank, or the ID of a proc: %w", text, err)
 		}
 		rank = uint64(id.Rank)
 		if w = st.worlds[id.Mesh.Label()]; w != nil && w.mesh != id.Mesh {
@@ -100,17 +100,17 @@ func (st *state) where(text string) (Whereabouts, error) {
 		}
 	}
 	if w == nil {
-		return Whereabouts{}, &NotFoundError{text}
+		return Location{}, &NotFoundError{text}
 	}
 	m := w.procs[uint32(rank)]
 	if m == nil {
-		return Whereabouts{}, &NotFoundError{text}
+		return Location{}, &NotFoundError{text}
 	}
-	shown := m.show()
-	return Whereabouts{World: w.name, Proc: m.id, Host: shown.Host, Health: m.health, Reason: cmp.Or(m.why, strings.Join(m.failed, ", "))}, nil
+	shown := m.procState()
+	return Location{World: w.name, Proc: m.id, Host: shown.Host, Health: m.health, Reason: cmp.Or(m.healthReason, strings.Join(m.failed, ", "))}, nil
 }
 
-// NotFoundError says that there is no such world, or no such proc in it.
+// NotFoundError reports that a world, or a proc in it, does not exist.
 type NotFoundError struct{ What string }
 
 func (e *NotFoundError) Error() string { return fmt.Sprintf("%s: no world has it", e.What) }

@@ -28,12 +28,12 @@ type Spec struct {
 
 // The bounds of a world.
 const (
-	MaxProcs  = 1 << 20
-	maxLabels = 64
-	maxText   = 256 // bytes of a label's value
+	MaxProcs      = 1 << 20
+	maxLabels     = 64
+	maxLabelValue = 256 // bytes of a label's value
 )
 
-// Check refuses what can never be a world.
+// Check refuses an impossible world.
 func (s Spec) Check() error {
 	if err := subjects.CheckLabel("world name", s.Name); err != nil {
 		return err
@@ -66,7 +66,7 @@ func (s Spec) Check() error {
 	return nil
 }
 
-// ownEnv are the variables that every proc of a world finds in its environment.
+// ownEnv are the environment variables of every proc of a world.
 var ownEnv = [...]string{agent.EnvWorld, agent.EnvProc, agent.EnvRank, agent.EnvLocalRank, agent.EnvWorldSize}
 
 func checkLabels(labels map[string]string) error {
@@ -77,19 +77,19 @@ func checkLabels(labels map[string]string) error {
 		if err := subjects.CheckLabel("label", k); err != nil {
 			return err
 		}
-		if v := labels[k]; len(v) > maxText || !utf8.ValidString(v) {
-			return fmt.Errorf("label %s=%.40q: want text of at most %d bytes", k, v, maxText)
+		if v := labels[k]; len(v) > maxLabelValue || !utf8.ValidString(v) {
+			return fmt.Errorf("label %s=%.40q: want text of at most %d bytes", k, v, maxLabelValue)
 		}
 	}
 	return nil
 }
 
-// merged is what both say of something; a key that both have with different values is an error (WORLD-4).
-func merged(of string, has, adds map[string]string) (map[string]string, error) {
+// mergeLabels is the union of both; a key with two values is an error (WORLD-4).
+func mergeLabels(of string, has, adds map[string]string) (map[string]string, error) {
 	out := maps.Clone(has)
 	for _, k := range slices.Sorted(maps.Keys(adds)) {
 		if v, ok := has[k]; ok && v != adds[k] {
-			return nil, &LabelError{Of: of, Label: k, Has: v, Asked: adds[k]}
+			return nil, &LabelError{Object: of, Label: k, Current: v, Requested: adds[k]}
 		}
 		if out == nil {
 			out = map[string]string{}
@@ -99,16 +99,16 @@ func merged(of string, has, adds map[string]string) (map[string]string, error) {
 	return out, nil
 }
 
-// same reports whether both declare the same world, whatever their labels.
-func (s Spec) same(o Spec) (bool, error) {
+// isSame reports whether both declare the same world, whatever their labels.
+func (s Spec) isSame(o Spec) (bool, error) {
 	s.Labels, o.Labels = nil, nil
 	a, err := agent.Fingerprint(s)
 	b, berr := agent.Fingerprint(o)
 	return a == b, errors.Join(err, berr)
 }
 
-// share is which ranks of a world the host of a rank has: so many in a row. The host behind the last full
-// one takes the remainder, and those behind it none (WORLD-5).
+// share is the range of ranks for the host of a rank. The host behind the last full one takes the
+// remainder; later hosts get none (WORLD-5).
 func share(procs, perHost, hostRank int) (first, count int) {
 	if hostRank > procs/perHost { // also keeps the product small
 		return 0, 0

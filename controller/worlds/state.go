@@ -22,114 +22,114 @@ type limits struct {
 	reservation time.Duration // of a name
 }
 
-// state is what the system controller knows. step is the only thing that changes it.
+// state is the system controller's state. Only step changes it.
 type state struct {
 	limits
 	worlds map[string]*world
 	hosts  map[subjects.HostID]*host
 	procs  map[subjects.ProcID]*member // members of worlds, and managers
 
-	self     subjects.ProcID      // of the controller
-	detached map[string]*detached // meshes, by name
-	giving   []*detached          // of those: that are being adopted
+	self      subjects.ProcID          // of the controller
+	detached  map[string]*detachedMesh // meshes, by name
+	handovers []*detachedMesh          // of those: that are being adopted
 
-	reserved map[string]*reservation // names of programs
-	keeping  clocks                  // those, by when they were given
+	reserved          map[string]*reservation // names of programs
+	reservationTimers timerQueue              // those, by when they were given
 
-	asking map[string][]any // names that are taken: who waits until the hosts have said who has each
-	parked int              // so many
-	free   string           // the name that is known to be, in this step
+	nameWaiters     map[string][]any // names that are taken: who waits until the hosts have said who has each
+	nameWaiterCount int              // so many
+	freeName        string           // the name that is known to be, in this step
 
 	adoptUntil time.Time       // until then, a world without a record that runs on hosts is adopted
 	endedNames map[string]bool // names of worlds that have ended since the bucket was made
 
-	heard clocks    // hosts and procs, by when they were heard
-	sick  clocks    // worlds, by when the first of their procs became unhealthy
-	stops []*stopOp // that are under way
+	heartbeatTimers timerQueue // hosts and procs, by when they were heard
+	unhealthyTimers timerQueue // worlds, by when the first of their procs became unhealthy
+	stops           []*stopOp  // that are under way
 
-	now   time.Time
-	going string // why the whole system stops; "" = it does not
-	out   []any
+	now            time.Time
+	shutdownReason string // why the whole system stops; "" = it does not
+	effects        []any
 }
 
 func newState(l limits) *state {
 	return &state{
 		limits: l, worlds: map[string]*world{}, hosts: map[subjects.HostID]*host{}, procs: map[subjects.ProcID]*member{},
-		detached: map[string]*detached{}, reserved: map[string]*reservation{}, asking: map[string][]any{},
+		detached: map[string]*detachedMesh{}, reserved: map[string]*reservation{}, nameWaiters: map[string][]any{},
 		endedNames: map[string]bool{},
 	}
 }
 
 // world is a named mesh, declared or not yet.
 type world struct {
-	name   string
-	spec   *Spec           // nil: not declared
-	mesh   subjects.MeshID // zero: nobody has said it yet
-	labels map[string]string
-	seats  map[int]*seat      // by host rank
-	gens   map[int]int        // by host rank: the next generation of its procs
-	procs  map[uint32]*member // by rank: the newest incarnation of each
+	name        string
+	spec        *Spec           // nil: not declared
+	mesh        subjects.MeshID // zero: nobody has said it yet
+	labels      map[string]string
+	assignments map[int]*assignment // by host rank
+	gens        map[int]int         // by host rank: the next generation of its procs
+	procs       map[uint32]*member  // by rank: the newest incarnation of each
 
 	unhealthy map[uint32]*member
 	worst     *member // one of those: the reason
 
-	status Status
-	why    string
-	since  time.Time
-	clock  *list.Element // runs while there are unhealthy procs
-	ending *ending       // it is being stopped
+	status         Status
+	statusReason   string
+	since          time.Time
+	unhealthyTimer *list.Element  // runs while there are unhealthy procs
+	stopping       *stoppingWorld // it is being stopped
 }
 
-// seat is the place of a host in a world.
-type seat struct {
+// assignment is the place of a host in a world.
+type assignment struct {
 	world        *world
 	host         *host
 	rank         int
-	life         string // of its hostd
+	incarnation  string // of its hostd
 	labels       map[string]string
 	first, count int    // of the procs that are its to run; 0 until the world is declared
 	gen          int    // of these
-	born         string // the life in which it was ordered
-	unseen       bool   // the controller before ordered it, and the host has not said what it has
+	orderedIn    string // the life in which it was ordered
+	unconfirmed  bool   // the controller before ordered it, and the host has not said what it has
 }
 
-// host is one that has a seat in some world.
+// host is a host with an assignment in some world.
 type host struct {
-	id    subjects.HostID
-	seats map[string]*seat // by world
-	lost  string           // why; "" = it is not
-	clock *list.Element
+	id          subjects.HostID
+	assignments map[string]*assignment // by world
+	lost        string                 // why; "" = it is not
+	timer       *list.Element
 }
 
-// member is a proc of a world, or one without which there is no system.
+// member is a proc of a world, or a proc that manages the system.
 type member struct {
-	id     subjects.ProcID
-	world  *world // nil: a manager
-	seat   *seat  // that it was launched for; nil: it joined of itself
-	labels map[string]string
-	mode   Mode
-	health Health
-	why    string
-	failed []string
-	clock  *list.Element // of its heartbeats, when it joined of itself
+	id           subjects.ProcID
+	world        *world      // nil: a manager
+	assignment   *assignment // that it was launched for; nil: it joined of itself
+	labels       map[string]string
+	mode         Mode
+	health       Health
+	healthReason string
+	failed       []string
+	timer        *list.Element // of its heartbeats, when it joined of itself
 }
 
-func (m *member) healthy() bool { return m.health == Alive && len(m.failed) == 0 }
+func (m *member) healthy() bool { return m.health == HealthAlive && len(m.failed) == 0 }
 
-// reason is what is wrong with the proc.
+// reason is the reason for the proc's bad health.
 func (m *member) reason() string {
-	if m.health == Alive && len(m.failed) > 0 {
+	if m.health == HealthAlive && len(m.failed) > 0 {
 		return "actor " + m.failed[0] + " failed"
 	}
-	return cmp.Or(m.why, string(m.health))
+	return cmp.Or(m.healthReason, string(m.health))
 }
 
-// step takes one thing that was heard, and says what is to be done.
+// step applies one event, and returns its effects.
 func (st *state) step(event any, now time.Time) []any {
 	if now.After(st.now) { // a clock that went back stands still
 		st.now = now
 	}
-	st.out = nil
+	st.effects = nil
 	switch e := event.(type) {
 	case upsert:
 		st.upsert(e)
@@ -137,104 +137,104 @@ func (st *state) step(event any, now time.Time) []any {
 		st.join(e)
 	case leave:
 		st.leave(e)
-	case beat:
-		st.beat(e)
+	case heartbeat:
+		st.handleHeartbeat(e)
 	case hostSeen:
-		st.seen(e.host)
+		st.handleHostSeen(e.host)
 	case hostLost:
-		st.lost(st.hosts[e.host], e.why)
-	case reported:
-		st.reported(e)
+		st.markHostLost(st.hosts[e.host], e.why)
+	case shareReport:
+		st.applyReport(e)
 	case inventory:
-		st.inventory(e)
-	case returned:
-		st.mark(st.procs[e.proc], Unreachable, "a message to it came back")
+		st.reconcile(e)
+	case undelivered:
+		st.setHealth(st.procs[e.proc], HealthUnreachable, "a message to it came back")
 	case stop:
 		st.stop(e)
-	case stopped:
-		st.stopped(e)
+	case memberStopped:
+		st.handleStopped(e)
 	case detach:
 		st.detach(e)
 	case adopt:
 		st.adopt(e)
 	case confirm:
 		st.confirm(e)
-	case took:
-		st.took(e)
-	case over:
-		st.over(e)
+	case takeResult:
+		st.handleTakeResult(e)
+	case detachedEnd:
+		st.handleDetachedEnd(e)
 	case reserve:
 		st.reserve(e)
 	case release:
 		st.release(e)
-	case named:
-		st.named(e)
+	case nameResult:
+		st.handleNameResult(e)
 	case restored:
 		st.restore(e)
 	}
-	st.expire()
-	return st.out
+	st.expireTimers()
+	return st.effects
 }
 
-// next is when step wants a tick; false: never.
-func (st *state) next() (time.Time, bool) {
+// nextTick is when step wants a tick; false: never.
+func (st *state) nextTick() (time.Time, bool) {
 	var at time.Time
 	sooner := func(t time.Time, ok bool) {
 		if ok && (at.IsZero() || t.Before(at)) {
 			at = t
 		}
 	}
-	sooner(st.heard.due(st.silence))
-	sooner(st.sick.due(st.eviction))
-	sooner(st.keeping.due(st.reservation))
+	sooner(st.heartbeatTimers.nextExpiry(st.silence))
+	sooner(st.unhealthyTimers.nextExpiry(st.eviction))
+	sooner(st.reservationTimers.nextExpiry(st.reservation))
 	for _, op := range st.stops {
 		sooner(op.deadline, true)
 	}
-	for _, d := range st.giving {
-		sooner(d.until, true)
+	for _, d := range st.handovers {
+		sooner(d.adoptDeadline, true)
 	}
 	return at, !at.IsZero()
 }
 
-// answer gives an answer to who asked, if anybody did.
+// answer replies to a caller, if there is one.
 func (st *state) answer(to ticket, value any, err error) {
 	if to != 0 {
-		st.do(answer{to, value, err})
+		st.emit(answer{to, value, err})
 	}
 }
 
-// do adds to what step returns.
-func (st *state) do(effect any) { st.out = append(st.out, effect) }
+// emit adds to the result of step.
+func (st *state) emit(effect any) { st.effects = append(st.effects, effect) }
 
-// settle finds out how a world is now, and tells when that has changed (WORLD-6). Of one that is being
-// stopped, nothing is told but its end.
-func (st *state) settle(w *world) {
-	status, why := w.is()
-	if w.ending != nil || status == w.status {
-		if w.ending == nil {
-			w.why = why
+// updateStatus computes the status of a world, and reports a change (WORLD-6). For a stopping world
+// it reports only the end.
+func (st *state) updateStatus(w *world) {
+	status, why := w.deriveStatus()
+	if w.stopping != nil || status == w.status {
+		if w.stopping == nil {
+			w.statusReason = why
 		}
 		return
 	}
-	w.status, w.why, w.since = status, why, st.now
+	w.status, w.statusReason, w.since = status, why, st.now
 	step := "world.live"
-	if status == Unhealthy { // no world waits for its declaration again
+	if status == StatusUnhealthy { // no world waits for its declaration again
 		step = "world.unhealthy"
 	}
-	st.do(told{world: w.name, mesh: w.mesh, step: step, now: status, why: why})
+	st.emit(worldEvent{world: w.name, mesh: w.mesh, step: step, now: status, why: why})
 }
 
-// is derives the status of a world, and why it is no better.
-func (w *world) is() (Status, string) {
+// deriveStatus derives the status of a world, and why it is no better.
+func (w *world) deriveStatus() (Status, string) {
 	switch {
 	case w.spec == nil:
-		return Awaiting, ""
+		return StatusAwaiting, ""
 	case w.worst != nil:
-		return Unhealthy, fmt.Sprintf("proc %s: %s", w.worst.id, w.worst.reason())
+		return StatusUnhealthy, fmt.Sprintf("proc %s: %s", w.worst.id, w.worst.reason())
 	case len(w.procs) < w.spec.Shape.NumRanks():
-		return Unhealthy, fmt.Sprintf("%d of %d procs are there", len(w.procs), w.spec.Shape.NumRanks())
+		return StatusUnhealthy, fmt.Sprintf("%d of %d procs are there", len(w.procs), w.spec.Shape.NumRanks())
 	}
-	return Live, ""
+	return StatusLive, ""
 }
 
 // assess puts a member among the unhealthy ones of its world, or takes it out (WORLD-7).
@@ -259,87 +259,87 @@ func (st *state) assess(m *member) {
 			w.worst = m
 		}
 	}
-	st.watch(w)
+	st.updateTimer(w)
 }
 
-// watch runs the clock of a world that is declared while there are unhealthy procs in it.
-func (st *state) watch(w *world) {
+// updateTimer runs the eviction timer of a declared world with unhealthy procs.
+func (st *state) updateTimer(w *world) {
 	switch {
-	case len(w.unhealthy) == 0 || w.spec == nil || w.ending != nil:
-		st.sick.stop(&w.clock)
-	case w.clock == nil:
-		w.clock = st.sick.start(st.now, w)
+	case len(w.unhealthy) == 0 || w.spec == nil || w.stopping != nil:
+		st.unhealthyTimers.stop(&w.unhealthyTimer)
+	case w.unhealthyTimer == nil:
+		w.unhealthyTimer = st.unhealthyTimers.start(st.now, w)
 	}
 }
 
-// open is a world by name, made if there is none.
-func (st *state) open(name string) *world {
+// worldNamed is a world by name, made if there is none.
+func (st *state) worldNamed(name string) *world {
 	w, ok := st.worlds[name]
 	if !ok {
 		w = &world{
-			name: name, seats: map[int]*seat{}, gens: map[int]int{}, procs: map[uint32]*member{}, unhealthy: map[uint32]*member{},
-			status: Awaiting, since: st.now,
+			name: name, assignments: map[int]*assignment{}, gens: map[int]int{}, procs: map[uint32]*member{}, unhealthy: map[uint32]*member{},
+			status: StatusAwaiting, since: st.now,
 		}
 		st.worlds[name] = w
 	}
 	return w
 }
 
-// remove takes a world away, with everything that belongs to it (WORLD-8).
-func (st *state) remove(w *world) {
-	for _, s := range w.seats {
-		st.unseat(s)
+// removeWorld removes a world with everything that belongs to it (WORLD-8).
+func (st *state) removeWorld(w *world) {
+	for _, s := range w.assignments {
+		st.unassignHost(s)
 	}
 	for _, m := range w.procs {
-		st.dismiss(m)
+		st.removeMember(m)
 	}
-	st.sick.stop(&w.clock)
+	st.unhealthyTimers.stop(&w.unhealthyTimer)
 	delete(st.worlds, w.name)
 	if w.spec != nil && st.now.Before(st.adoptUntil) {
 		st.endedNames[w.name] = true
 	}
-	st.do(forget{w.name, w.mesh})
+	st.emit(deleteRecord{w.name, w.mesh})
 }
 
-// dismiss takes a proc out of its world.
-func (st *state) dismiss(m *member) {
-	st.heard.stop(&m.clock)
+// removeMember takes a proc out of its world.
+func (st *state) removeMember(m *member) {
+	st.heartbeatTimers.stop(&m.timer)
 	delete(st.procs, m.id)
 	if w := m.world; w != nil && w.procs[m.id.Rank] == m {
 		delete(w.procs, m.id.Rank)
-		m.health, m.failed = Alive, nil // it harms the world no longer
+		m.health, m.failed = HealthAlive, nil // it harms the world no longer
 		st.assess(m)
 	}
 }
 
-// unseat takes a host out of a world; one that has no seat any more is forgotten.
-func (st *state) unseat(s *seat) {
-	if s.world.seats[s.rank] == s {
-		delete(s.world.seats, s.rank)
+// unassignHost removes a host from a world, and forgets a host without assignments.
+func (st *state) unassignHost(s *assignment) {
+	if s.world.assignments[s.rank] == s {
+		delete(s.world.assignments, s.rank)
 	}
-	if s.host.seats[s.world.name] == s {
-		delete(s.host.seats, s.world.name)
+	if s.host.assignments[s.world.name] == s {
+		delete(s.host.assignments, s.world.name)
 	}
-	if len(s.host.seats) == 0 {
-		st.heard.stop(&s.host.clock)
+	if len(s.host.assignments) == 0 {
+		st.heartbeatTimers.stop(&s.host.timer)
 		delete(st.hosts, s.host.id)
 	}
 }
 
-// record is what is to outlive this controller.
+// record is the state to save.
 func (w *world) record() Record {
 	r := Record{Name: w.name, Spec: w.spec, Mesh: w.mesh.String(), Labels: maps.Clone(w.labels), Gens: maps.Clone(w.gens)}
-	for _, rank := range slices.Sorted(maps.Keys(w.seats)) {
-		s := w.seats[rank]
-		r.Hosts = append(r.Hosts, Seat{Host: s.host.id, Rank: rank, Life: s.life, Gen: s.gen, Born: s.born, Labels: s.labels})
+	for _, rank := range slices.Sorted(maps.Keys(w.assignments)) {
+		s := w.assignments[rank]
+		r.Hosts = append(r.Hosts, HostAssignment{Host: s.host.id, Rank: rank, Incarnation: s.incarnation, Gen: s.gen, OrderedIn: s.orderedIn, Labels: s.labels})
 	}
 	for _, rank := range slices.Sorted(maps.Keys(w.procs)) {
-		if m := w.procs[rank]; m.seat == nil {
+		if m := w.procs[rank]; m.assignment == nil {
 			r.Procs = append(r.Procs, SelfJoined{ID: m.id, Mode: m.mode, Labels: m.labels})
 		}
 	}
-	if w.ending != nil {
-		r.Ending = w.ending.why
+	if w.stopping != nil {
+		r.StoppingReason = w.stopping.why
 	}
 	return r
 }

@@ -10,31 +10,31 @@ type Status string
 
 // A world waits for its declaration; then it is Live while all its procs are there and healthy.
 const (
-	Awaiting  Status = "awaiting creation"
-	Live      Status = "live"
-	Unhealthy Status = "unhealthy"
+	StatusAwaiting  Status = "awaiting creation"
+	StatusLive      Status = "live"
+	StatusUnhealthy Status = "unhealthy"
 )
 
-// Health is how a proc is. Only one that is Alive, and none of whose actors has failed, is healthy.
+// Health is the health of a proc. Only an Alive proc without failed actors is healthy.
 type Health string
 
 // Expired is silence, and over with the next heartbeat; the others last as long as the incarnation does.
 const (
-	Alive       Health = "alive"
-	Expired     Health = "expired"
-	Unreachable Health = "connection failure" // a message to it came back
-	Ended       Health = "ended"
+	HealthAlive       Health = "alive"
+	HealthExpired     Health = "expired"
+	HealthUnreachable Health = "connection failure" // a message to it came back
+	HealthEnded       Health = "ended"
 )
 
-// Mode is what a proc that joins is to the system.
+// Mode is the role of a joining proc in the system.
 type Mode int8
 
-// A proc is a member of its world, or nobody that is watched over, or one without which there is no
-// system: when it dies, every world is stopped.
+// A proc is a member of its world, or unwatched, or a manager of the system: when a manager dies,
+// every world is stopped.
 const (
-	ManagedBySystem Mode = iota
-	Detached
-	ManagingSystem
+	ModeManaged Mode = iota
+	ModeDetached
+	ModeManager
 )
 
 var modeNames = [...]string{"managed-by-system", "detached", "managing-system"}

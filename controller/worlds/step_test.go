@@ -101,13 +101,13 @@ func (s *scenario) hear(verb string, args []string) string {
 		}
 		return out + "\n"
 	case "where":
-		found, err := s.st.where(plain[0])
+		found, err := s.st.locate(plain[0])
 		if err != nil {
 			return "\terror: " + err.Error() + "\n"
 		}
 		return fmt.Sprintf("\t%s on %s, %s\n", short(found.Proc), short(found.Host), found.Health)
 	case "next":
-		at, ok := s.st.next()
+		at, ok := s.st.nextTick()
 		if !ok {
 			return "\tnever\n"
 		}
@@ -133,53 +133,53 @@ func (s *scenario) event(verb string, plain []string, named map[string]string) a
 		require.NoError(s.t, err)
 		spec := Spec{Name: plain[0], Shape: extent, PerHost: s.number(plain[2]), Labels: labels(named["labels"]), Keep: named["keep"] != ""}
 		spec.Command.Path = "/bin/" + map[bool]string{true: "worker", false: named["path"]}[named["path"] == ""]
-		return upsert{from: 1, Declaration: Declaration{Spec: spec, Dry: verb == "plan"}, mesh: s.mesh(plain[0])}
+		return upsert{from: 1, UpsertRequest: UpsertRequest{Spec: spec, Dry: verb == "plan"}, mesh: s.mesh(plain[0])}
 	case "host": // host rank world [life:…] [labels:…]
-		return join{1, Joining{World: plain[2], Labels: labels(named["labels"]), Host: &JoiningHost{ID: s.host(plain[0]), Rank: s.number(plain[1]), Life: named["life"]}}}
+		return join{1, JoinRequest{World: plain[2], Labels: labels(named["labels"]), Host: &HostJoin{ID: s.host(plain[0]), Rank: s.number(plain[1]), Incarnation: named["life"]}}}
 	case "proc": // world/rank.gen world [mode:…] [labels:…]
-		j := JoiningProc{ID: s.proc(plain[0])}
+		j := ProcJoin{ID: s.proc(plain[0])}
 		if m := named["mode"]; m != "" {
 			require.NoError(s.t, j.Mode.UnmarshalText([]byte(m)))
 		}
-		return join{1, Joining{World: plain[1], Labels: labels(named["labels"]), Proc: &j}}
+		return join{1, JoinRequest{World: plain[1], Labels: labels(named["labels"]), Proc: &j}}
 	case "leave-host":
 		id := s.host(plain[0])
-		return leave{1, Leaving{Host: &id}}
+		return leave{1, LeaveRequest{Host: &id}}
 	case "leave-proc":
 		id := s.proc(plain[0])
-		return leave{1, Leaving{Proc: &id}}
+		return leave{1, LeaveRequest{Proc: &id}}
 	case "beat": // proc [failed actors]
-		return beat{1, Heartbeat{Proc: s.proc(plain[0]), Failed: plain[1:]}}
+		return heartbeat{1, Heartbeat{Proc: s.proc(plain[0]), Failed: plain[1:]}}
 	case "seen":
 		return hostSeen{s.host(plain[0])}
 	case "lost":
 		return hostLost{s.host(plain[0]), strings.Join(plain[1:], " ")}
 	case "reports": // host world.gen first+count phase [why]
 		name, gen, _ := strings.Cut(plain[1], ".")
-		return reported{s.host(plain[0]), s.mesh(name), s.number(gen), s.overlay(plain[2:])}
+		return shareReport{s.host(plain[0]), s.mesh(name), s.number(gen), s.overlay(plain[2:])}
 	case "has": // host [life:…] [world.gen first+count phase]
-		e := inventory{host: s.host(plain[0]), life: named["life"]}
+		e := inventory{host: s.host(plain[0]), incarnation: named["life"]}
 		for rest := plain[1:]; len(rest) >= 3; rest = rest[3:] {
 			name, gen, _ := strings.Cut(rest[0], ".")
-			e.has = append(e.has, held{s.mesh(name), s.number(gen), s.overlay(rest[1:3]), nil})
+			e.shares = append(e.shares, heldShare{s.mesh(name), s.number(gen), s.overlay(rest[1:3]), nil})
 		}
 		return e
 	case "returned":
-		return returned{s.proc(plain[0])}
+		return undelivered{s.proc(plain[0])}
 	case "stop": // [worlds] [timeout:…]
-		x := Stopping{Worlds: plain, All: len(plain) == 0, Reason: named["why"]}
+		x := StopRequest{Worlds: plain, All: len(plain) == 0, Reason: named["why"]}
 		if d := named["timeout"]; d != "" {
 			x.Timeout = s.duration(d)
 		}
 		return stop{1, x}
 	case "stopped": // world host|proc who stopped aborted
-		who := party{}
+		who := memberRef{}
 		if plain[1] == "host" {
 			who.host = s.host(plain[2])
 		} else {
 			who.proc = s.proc(plain[2])
 		}
-		return stopped{plain[0], who, s.number(plain[3]), s.number(plain[4])}
+		return memberStopped{plain[0], who, s.number(plain[3]), s.number(plain[4])}
 	case "named": // name [who has it [kind]]
 		return answerOf(plain)
 	case "reserve": // name proc
@@ -192,17 +192,17 @@ func (s *scenario) event(verb string, plain []string, named map[string]string) a
 			records = append(records, s.st.worlds[name].record())
 		}
 		for _, name := range slices.Sorted(maps.Keys(s.st.reserved)) {
-			records = append(records, Record{Name: name, Reserved: &s.st.reserved[name].Reserving})
+			records = append(records, Record{Name: name, Reserved: &s.st.reserved[name].NameReservation})
 		}
 		s.st = newState(s.st.limits)
-		return restored{records: records, follows: verb == "killed"}
+		return restored{records: records, directSuccessor: verb == "killed"}
 	}
 	require.FailNow(s.t, "no such line: "+verb)
 	return nil
 }
 
 // answerOf is what came of asking for a name, which somebody may have.
-func answerOf(plain []string) (e named) {
+func answerOf(plain []string) (e nameResult) {
 	if e.name = plain[0]; len(plain) > 1 {
 		e.holder = &NameTakenError{Name: e.name, Kind: kindMesh, Holder: plain[1]}
 	}
@@ -240,11 +240,11 @@ func (s *scenario) proc(text string) subjects.ProcID {
 }
 
 // reserving is the reservation of a name by a proc: each has one of a name.
-func (s *scenario) reserving(plain []string) Reserving {
+func (s *scenario) reserving(plain []string) NameReservation {
 	by := s.proc(plain[1])
 	id, err := subjects.ParseMeshID(fmt.Sprintf("%s-%013s", plain[0], by.Mesh.Label()))
 	require.NoError(s.t, err)
-	return Reserving{id, by}
+	return NameReservation{id, by}
 }
 
 func (s *scenario) number(text string) int {
@@ -302,21 +302,21 @@ func describe(e any) string {
 	switch e := e.(type) {
 	case answer:
 		switch v := e.value.(type) {
-		case Upserted:
+		case UpsertResponse:
 			return fmt.Sprintf("answer: %s, %s is %s", v.Change, v.World, v.Status)
-		case Joined:
+		case JoinResponse:
 			if v.Count > 0 {
 				return fmt.Sprintf("answer: joined %s, ranks %d+%d", v.World, v.First, v.Count)
 			}
 			return "answer: joined " + v.World
-		case Accepted:
+		case StopResponse:
 			return fmt.Sprintf("answer: accepted %v skipped %v", v.Worlds, v.Skipped)
 		}
 		if e.err != nil {
 			return "error: " + e.err.Error()
 		}
 		return "answer"
-	case save:
+	case saveRecord:
 		out := "save " + e.record.Name
 		for _, h := range e.record.Hosts {
 			out += fmt.Sprintf(" %d:%s.%d", h.Rank, h.Host, h.Gen)
@@ -327,30 +327,30 @@ func describe(e any) string {
 		if r := e.record.Reserved; r != nil {
 			out += " for " + r.By.Mesh.Label()
 		}
-		if e.record.Ending != "" {
+		if e.record.StoppingReason != "" {
 			out += " ending"
 		}
 		return out
-	case forget:
+	case deleteRecord:
 		return "forget " + e.world
 	case create:
 		return fmt.Sprintf("create %s.%d %d+%d on %s", e.mesh, e.gen, e.first, e.count, e.host)
-	case halt:
+	case stopShare:
 		if e.who.proc.IsValid() {
 			return fmt.Sprintf("halt %s within %s: %s", e.who, e.grace, e.why)
 		}
 		return fmt.Sprintf("halt %s on %s within %s: %s", e.mesh, e.who.host, e.grace, e.why)
-	case look:
+	case fetchInventory:
 		return fmt.Sprintf("look at %s", e.host)
-	case told:
+	case worldEvent:
 		return strings.TrimSuffix(fmt.Sprintf("told %s %s: %s", e.step, e.world, e.why), ": ")
-	case report:
+	case sendReport:
 		out := "report"
 		for _, w := range e.Worlds {
 			out += fmt.Sprintf(" %s: %d stopped, %d aborted, silent %v;", w.World, w.Stopped, w.Aborted, w.Silent)
 		}
 		return out
-	case askName:
+	case queryName:
 		return "ask for the name " + e.name
 	case quit:
 		return "quit: " + e.why
@@ -363,7 +363,7 @@ func (s *scenario) shown(all []WorldState) string {
 	var out strings.Builder
 	for _, w := range all {
 		fmt.Fprintf(&out, "\t%s %s for %s", w.Name, w.Status, w.For)
-		for _, part := range []string{w.Reason, w.Ending} {
+		for _, part := range []string{w.Reason, w.StoppingReason} {
 			if part != "" {
 				out.WriteString(": " + part)
 			}

@@ -17,26 +17,26 @@ import (
 const (
 	leaseKey    = "lease"
 	worldPrefix = "world."
-	// storeWithin bounds a word about the lease.
-	storeWithin = 750 * time.Millisecond
-	// reopenWithin bounds opening the bucket again.
-	reopenWithin = 750 * time.Millisecond
-	// fillWithin bounds one part of filling a new bucket: the lease is to be renewed between two.
-	fillWithin = 750 * time.Millisecond
-	// writesAtOnce is how many worlds are written at a time.
-	writesAtOnce = 32
+	// storeTimeout bounds a word about the lease.
+	storeTimeout = 750 * time.Millisecond
+	// reopenTimeout bounds opening the bucket again.
+	reopenTimeout = 750 * time.Millisecond
+	// fillTimeout bounds one part of filling a new bucket: the lease is to be renewed between two.
+	fillTimeout = 750 * time.Millisecond
+	// maxConcurrentWrites is how many worlds are written at a time.
+	maxConcurrentWrites = 32
 )
 
-// bucketOf is where the worlds of a space are kept.
+// bucketOf is the bucket with the worlds of a space.
 func bucketOf(s subjects.Space) string {
 	return "castnet-" + strings.ReplaceAll(s.Root()+"-"+s.Namespace(), ".", "_")
 }
 
-// store keeps a Record for each world. It is written by one controller: when another one has, its
-// revisions are others, and that is bus.ErrRevision (WORLD-13). The nil store keeps nothing.
+// store keeps a Record for each world. It has one writer: after another controller's write its
+// revisions differ, and the error is bus.ErrRevision (WORLD-13). The nil store keeps nothing.
 //
-// The store remembers what it has read and written. When the bucket is gone, the store makes another one and fills it
-// with that (WORLD-18).
+// The store remembers its reads and writes. When the bucket is gone, the store makes another one
+// and fills it from memory (WORLD-18).
 type store struct {
 	open func(context.Context) (*bus.KV, error)
 
@@ -45,19 +45,19 @@ type store struct {
 	empty  bool // the bucket has none of the values so far
 
 	mu     sync.Mutex
-	values map[string]value
+	values map[string]storedValue
 }
 
-// value is what a key has.
-type value struct {
+// storedValue is the value of a key.
+type storedValue struct {
 	revision uint64 // 0: the bucket does not have it
 	bytes    []byte
 }
 
-// errEmpty says that the bucket was made a second time and is not filled so far.
-var errEmpty = errors.New("the bucket is new, and has no worlds so far")
+// errBucketEmpty reports that the bucket was made again and is not filled yet.
+var errBucketEmpty = errors.New("the bucket is new, and has no worlds so far")
 
-// records is what a bucket holds.
+// records is the content of a bucket.
 type records struct {
 	worlds []Record
 	ended  []string  // names of worlds that ended in the last hour
@@ -72,8 +72,8 @@ func (s *store) load(ctx context.Context) (records, error) {
 	fail := func(err error) (records, error) { return records{}, fmt.Errorf("read the worlds: %w", err) }
 	s.bucket.RLock()
 	defer s.bucket.RUnlock()
-	out := records{made: s.kv.Made()}
-	values := map[string]value{}
+	out := records{made: s.kv.Created()}
+	values := map[string]storedValue{}
 	for e, err := range s.kv.Watch(ctx, worldPrefix+"*") {
 		if err != nil {
 			return fail(err)
@@ -94,7 +94,7 @@ func (s *store) load(ctx context.Context) (records, error) {
 		if err != nil {
 			return fail(fmt.Errorf("%s: %w", e.Key, err))
 		}
-		values[r.Name] = value{e.Revision, e.Value}
+		values[r.Name] = storedValue{e.Revision, e.Value}
 		out.worlds = append(out.worlds, r)
 	}
 	s.mu.Lock()
@@ -111,19 +111,19 @@ func (s *store) reopen(ctx context.Context) error {
 	}
 	s.bucket.Lock()
 	defer s.bucket.Unlock()
-	if !kv.Made().Equal(s.kv.Made()) {
+	if !kv.Created().Equal(s.kv.Created()) {
 		s.empty = true
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		for name, v := range s.values {
-			s.values[name] = value{bytes: v.bytes}
+			s.values[name] = storedValue{bytes: v.bytes}
 		}
 	}
 	s.kv = kv
 	return nil
 }
 
-// fill writes what the store remembers to a bucket that is new. Only the controller that has the lease does so.
+// fill writes the remembered records to a new bucket. Only the lease holder does so.
 func (s *store) fill(ctx context.Context) (int, error) {
 	s.bucket.Lock()
 	defer s.bucket.Unlock()
@@ -132,14 +132,14 @@ func (s *store) fill(ctx context.Context) (int, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, fillWithin)
+	ctx, cancel := context.WithTimeout(ctx, fillTimeout)
 	defer cancel()
 	for name, v := range s.values {
 		if v.revision > 0 {
 			continue
 		}
 		revision, err := s.kv.Create(ctx, worldPrefix+name, v.bytes)
-		if errors.Is(err, bus.ErrRevision) { // an earlier try wrote it
+		if errors.Is(err, bus.ErrRevisionConflict) { // an earlier try wrote it
 			var e bus.Entry
 			if e, err = s.kv.Get(ctx, worldPrefix+name); err == nil {
 				revision, err = s.kv.Put(ctx, worldPrefix+name, v.bytes, e.Revision)
@@ -148,20 +148,20 @@ func (s *store) fill(ctx context.Context) (int, error) {
 		if err != nil {
 			return 0, fmt.Errorf("fill the new bucket: world %s: %w", name, err)
 		}
-		s.values[name] = value{revision, v.bytes}
+		s.values[name] = storedValue{revision, v.bytes}
 	}
 	s.empty = false
 	return len(s.values), nil
 }
 
-// forget drops what the store remembers: another controller may have written since.
-func (s *store) forget() {
+// invalidate drops the remembered records: another controller may have written since.
+func (s *store) invalidate() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.values = nil
 }
 
-// write saves some worlds and forgets others, whose Record is nil.
+// write saves some worlds and deletes others, those with a nil Record.
 func (s *store) write(ctx context.Context, worlds map[string]*Record) error {
 	if s == nil {
 		return nil
@@ -169,12 +169,12 @@ func (s *store) write(ctx context.Context, worlds map[string]*Record) error {
 	s.bucket.RLock()
 	defer s.bucket.RUnlock()
 	if s.empty {
-		return errEmpty
+		return errBucketEmpty
 	}
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	var errs []error
-	slots := make(chan struct{}, writesAtOnce)
+	slots := make(chan struct{}, maxConcurrentWrites)
 	for name, r := range worlds {
 		slots <- struct{}{}
 		wg.Go(func() {
@@ -195,7 +195,7 @@ func (s *store) put(ctx context.Context, name string, r *Record) error {
 	s.mu.Lock()
 	had := s.values[name].revision
 	s.mu.Unlock()
-	var now value
+	var now storedValue
 	var err error
 	switch {
 	case r == nil && had == 0:
@@ -221,37 +221,37 @@ func (s *store) put(ctx context.Context, name string, r *Record) error {
 	case r == nil:
 		delete(s.values, name)
 	case s.values == nil:
-		s.values = map[string]value{name: now}
+		s.values = map[string]storedValue{name: now}
 	default:
 		s.values[name] = now
 	}
 	return nil
 }
 
-// grant is what the lease says.
-func (s *store) grant(ctx context.Context) (g grant, revision uint64, err error) {
-	ctx, cancel := context.WithTimeout(ctx, storeWithin)
+// readLease reads the lease.
+func (s *store) readLease(ctx context.Context) (g leaseRecord, revision uint64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	s.bucket.RLock()
 	defer s.bucket.RUnlock()
 	e, err := s.kv.Get(ctx, leaseKey)
 	switch {
-	case errors.Is(err, bus.ErrNoKey):
-		return grant{}, 0, nil
+	case errors.Is(err, bus.ErrKeyNotFound):
+		return leaseRecord{}, 0, nil
 	case err != nil:
-		return grant{}, 0, err
+		return leaseRecord{}, 0, err
 	}
 	if err := wire.JSON.Decode(e.Value, &g); err != nil {
-		return grant{}, 0, fmt.Errorf("read the lease: %w", err)
+		return leaseRecord{}, 0, fmt.Errorf("read the lease: %w", err)
 	}
 	return g, e.Revision, nil
 }
 
-// writeGrant takes or renews the lease.
-func (s *store) writeGrant(ctx context.Context, w writeTo) (uint64, error) {
-	ctx, cancel := context.WithTimeout(ctx, min(w.within, storeWithin))
+// writeLease takes or renews the lease.
+func (s *store) writeLease(ctx context.Context, w writeLease) (uint64, error) {
+	ctx, cancel := context.WithTimeout(ctx, min(w.timeout, storeTimeout))
 	defer cancel()
-	value, err := json.Marshal(w.grant)
+	value, err := json.Marshal(w.leaseRecord)
 	if err != nil {
 		return 0, err
 	}

@@ -13,13 +13,13 @@ import (
 	"github.com/castnet-io/castnet/mesh/shape"
 )
 
-// What a counter can be asked.
+// Type and endpoint of the counter.
 var (
 	counter = actor.NewType[*Counter, int64]("counter")
 	add     = actor.NewEndpoint[*Counter, int64, int64]("add")
 )
 
-// Counter is how it is done.
+// Counter is the state of a counter.
 type Counter struct{ n int64 }
 
 func newCounter(_ *actor.Context, start int64) (*Counter, error) { return &Counter{n: start}, nil }
@@ -30,7 +30,7 @@ func (c *Counter) add(_ *actor.Context, delta int64) (int64, error) {
 }
 
 func main() {
-	proc.Main(counter.Made(newCounter, add.By((*Counter).add))) // a proc stays in here
+	proc.Main(counter.Define(newCounter, add.Handle((*Counter).add))) // a proc never returns
 	if err := run(context.Background()); err != nil {
 		fmt.Fprintf(os.Stderr, "hello: %v\n", err)
 		os.Exit(1)

@@ -12,24 +12,24 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// What forks and philosophers can be asked.
+// Types and endpoints of forks and philosophers.
 var (
 	fork = actor.NewType[*Fork, actor.None]("fork")
-	take = actor.NewEndpoint[*Fork, actor.None, actor.None]("take") // answered when it is the caller's
+	take = actor.NewEndpoint[*Fork, actor.None, actor.None]("take") // replies when the caller gets the fork
 	put  = actor.NewEndpoint[*Fork, actor.None, actor.None]("put")
 
 	philosopher = actor.NewType[*Philosopher, actor.None]("philosopher")
-	dine        = actor.NewEndpoint[*Philosopher, Dinner, int]("dine") // answered with the meals
+	dine        = actor.NewEndpoint[*Philosopher, Dinner, int]("dine") // returns the number of meals
 )
 
 func definitions() []actor.Def {
 	return []actor.Def{
-		fork.Made(newFork, take.By((*Fork).take), put.By((*Fork).put)),
-		philosopher.Made(newPhilosopher, dine.By((*Philosopher).dine)),
+		fork.Define(newFork, take.Handle((*Fork).take), put.Handle((*Fork).put)),
+		philosopher.Define(newPhilosopher, dine.Handle((*Philosopher).dine)),
 	}
 }
 
-// Fork is held by one philosopher at most.
+// Fork is held by at most one philosopher.
 type Fork struct {
 	queue []guest // the first one holds it
 	known map[subjects.ActorID]bool
@@ -67,7 +67,7 @@ func (f *Fork) put(ctx *actor.Context, _ actor.None) (actor.None, error) {
 	return actor.None{}, nil
 }
 
-// leave takes somebody out of the queue; whoever is first then, and was not before, gets the fork.
+// leave removes a philosopher from the queue. If a new one comes first, it gets the fork.
 func (f *Fork) leave(who subjects.ActorID) {
 	i := slices.IndexFunc(f.queue, func(g guest) bool { return g.who == who })
 	if i < 0 {
@@ -79,15 +79,15 @@ func (f *Fork) leave(who subjects.ActorID) {
 	}
 }
 
-// Dinner is what the philosophers are told, all in one message.
+// Dinner is the message to all philosophers.
 type Dinner struct {
 	Forks  []actor.Ref[*Fork] // in a circle: the philosopher of rank i sits between forks i and i+1
-	Meals  int                // for each
-	Choke  int                // the rank that dies at the table; -1 = nobody
+	Meals  int                // for each philosopher
+	Choke  int                // rank that dies at the table; -1 = none
 	Report actor.PortRef[Moment]
 }
 
-// dies says who is to die at the table.
+// dies lists the ranks to die at the table.
 func (d Dinner) dies() []int {
 	if d.Choke < 0 || d.Meals <= fatal {
 		return nil
@@ -95,23 +95,23 @@ func (d Dinner) dies() []int {
 	return []int{d.Choke}
 }
 
-// forks are the two of a seat, the lower number first: this is what keeps the table from locking up.
+// forks returns the two forks of a seat, the lower number first. This order prevents a deadlock.
 func forks(seat, seats int) (first, second int) {
 	right := (seat + 1) % seats
 	return min(seat, right), max(seat, right)
 }
 
-// Moment is what somebody at the table does from now on.
+// Moment is an event of the dinner: a philosopher's new activity.
 type Moment struct {
 	Seat int
 	Does Doing
 	At   time.Time
 }
 
-// Doing is what one can do at a table.
+// Doing is an activity at the table.
 type Doing int
 
-// A philosopher thinks, wants to eat, eats, and thinks again.
+// A philosopher thinks, gets hungry, eats, and thinks again.
 const (
 	Thinks Doing = iota
 	Hungers
@@ -124,7 +124,7 @@ type Philosopher struct{}
 
 func newPhilosopher(*actor.Context, actor.None) (*Philosopher, error) { return &Philosopher{}, nil }
 
-// dine takes long, so it goes on beside the actor's turn and answers when it is done.
+// dine runs as a task beside the actor's turn and replies at the end.
 func (*Philosopher) dine(ctx *actor.Context, d Dinner) (int, error) {
 	seat, answer := ctx.Point().Rank(), actor.Defer[int](ctx)
 	ctx.Go(func(ctx context.Context) func(*actor.Context) {
@@ -140,10 +140,10 @@ func (*Philosopher) dine(ctx *actor.Context, d Dinner) (int, error) {
 	return 0, nil
 }
 
-// fatal is the meal that somebody chokes on, counted from 0.
+// fatal is the index of the deadly meal, from 0.
 const fatal = 2
 
-// meal is one of them: think, take both forks, eat, put them back.
+// meal is one meal: think, take both forks, eat, put them back.
 func (d Dinner) meal(ctx context.Context, seat int, choke bool) error {
 	first, second := forks(seat, len(d.Forks))
 	report := func(does Doing) error { return d.Report.Send(ctx, Moment{seat, does, time.Now()}) }
@@ -162,7 +162,7 @@ func (d Dinner) meal(ctx context.Context, seat int, choke bool) error {
 	pause(ctx)
 	if choke {
 		fmt.Fprintln(os.Stderr, "a fishbone!")
-		os.Exit(1) // no goodbye to anybody: its forks are still in its hands
+		os.Exit(1) // a crash, with both forks in hand
 	}
 	if err := report(Thinks); err != nil {
 		return err
@@ -175,7 +175,7 @@ func (d Dinner) meal(ctx context.Context, seat int, choke bool) error {
 	return ctx.Err()
 }
 
-// pause is how long one thinks or eats.
+// pause waits for the time of one thought or bite.
 func pause(ctx context.Context) {
 	select {
 	case <-time.After(20*time.Millisecond + rand.N(60*time.Millisecond)):

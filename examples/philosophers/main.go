@@ -26,11 +26,11 @@ import (
 	"github.com/castnet-io/castnet/mesh/shape"
 )
 
-// within is how long the dinner may take.
+// within bounds the dinner.
 const within = 10 * time.Minute
 
 func main() {
-	proc.Main(definitions()...) // the process of a philosopher or a fork stays in here
+	proc.Main(definitions()...) // the process of a philosopher or a fork never returns
 	meals := flag.Int("meals", 20, "meals for each philosopher")
 	choke := flag.String("choke", "Laozi", "who dies at the table; empty: nobody")
 	flag.Parse()
@@ -47,7 +47,7 @@ func main() {
 	}
 }
 
-// run starts two hosts, has a dinner on them, and stops them.
+// run starts two hosts, runs a dinner on them, and stops them.
 func run(ctx context.Context, meals int, choke string, out io.Writer) (err error) {
 	victim := slices.Index(names[:], choke)
 	if meals < 1 || victim < 0 && choke != "" {
@@ -63,7 +63,7 @@ func run(ctx context.Context, meals int, choke string, out io.Writer) (err error
 		return err
 	}
 	defer func() { err = errors.Join(err, net.Close(context.WithoutCancel(ctx))) }() // stops all the rest
-	hosts, err := net.Allocate(ctx, host.Here{Label: "here"}, "local", shape.Of("host", 2))
+	hosts, err := net.Allocate(ctx, host.LocalHosts{Label: "here"}, "local", shape.Of("host", 2))
 	if err != nil {
 		return err
 	}
@@ -92,7 +92,7 @@ func run(ctx context.Context, meals int, choke string, out io.Writer) (err error
 	return serve(ctx, net, guests, dinner, out)
 }
 
-// serve has everybody dine and says how it was.
+// serve runs the dinner and reports it.
 func serve(ctx context.Context, net *mesh.Net, guests mesh.ActorMesh[*Philosopher], dinner Dinner, out io.Writer) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	var t table
@@ -103,7 +103,7 @@ func serve(ctx context.Context, net *mesh.Net, guests mesh.ActorMesh[*Philosophe
 	dinner.Report = moments.Ref()
 	var work sync.WaitGroup
 	defer func() { cancel(nil); work.Wait() }()
-	work.Go(func() { // the dead say nothing, so their hosts do
+	work.Go(func() { // hosts report the dead
 		for e, err := range guests.Procs().Watch(ctx) {
 			if err == nil {
 				line.Print(fmt.Sprintf("%s is dead: %s", names[e.Rank], e))
@@ -138,7 +138,7 @@ func serve(ctx context.Context, net *mesh.Net, guests mesh.ActorMesh[*Philosophe
 	return nil
 }
 
-// missing are the ranks that a cast has no answer from.
+// missing returns the ranks without a reply to a cast.
 func missing(err error) (ranks []int) {
 	if partial, ok := errors.AsType[*cast.CoverageError](err); ok {
 		for _, f := range partial.Coverage.Failed {

@@ -8,10 +8,10 @@ import (
 	"sync"
 )
 
-// names are those of the philosophers, by rank.
+// names are the philosophers' names by rank.
 var names = [...]string{"Plato", "Hypatia", "Kant", "Laozi", "Arendt"}
 
-// table is what is known of the dinner.
+// table is the observed state of the dinner.
 type table struct {
 	mu      sync.Mutex
 	moments []Moment
@@ -23,7 +23,7 @@ func (t *table) add(m Moment) {
 	t.moments = append(t.moments, m)
 }
 
-// String is the table now, in a line: who does what, and how many meals were eaten.
+// String returns the table as one line: activities and meals.
 func (t *table) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -44,7 +44,7 @@ func (t *table) String() string {
 	return strings.Join(all, "   ")
 }
 
-// over reports whether everybody has had their meals, or is dead.
+// over reports whether every philosopher is full or dead.
 func (t *table) over(meals int) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -59,7 +59,7 @@ func (t *table) over(meals int) bool {
 	return len(done) == len(names) && !slices.Contains(slices.Collect(maps.Values(done)), false)
 }
 
-// check replays the dinner by the clock: a fork is in one hand at most, and nobody eats too much.
+// check replays the dinner by the clock: one hand per fork, and no extra meals.
 func (t *table) check(meals int) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()

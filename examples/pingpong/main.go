@@ -23,7 +23,7 @@ import (
 	"github.com/castnet-io/castnet/mesh/shape"
 )
 
-// What a player can be asked.
+// Type and endpoints of a player.
 var (
 	player = actor.NewType[*Player, actor.None]("player")
 	serve  = actor.NewEndpoint[*Player, Match, actor.None]("serve")
@@ -31,17 +31,17 @@ var (
 	hits   = actor.NewEndpoint[*Player, actor.None, int]("hits")
 )
 
-// Match is what the players who serve are told, all in one message.
+// Match is the message to all serving players.
 type Match struct {
-	Partners []actor.Ref[*Player] // by rank of who serves
+	Partners []actor.Ref[*Player] // by rank of the server
 	Rounds   int                  // to the partner and back
 	Over     actor.PortRef[actor.None]
 }
 
-// Ball is what flies to and fro.
+// Ball is the message that flies to and fro.
 type Ball struct {
 	Left int                // hits after this one
-	From actor.Ref[*Player] // who gets it back
+	From actor.Ref[*Player] // the player to return it to
 	Over actor.PortRef[actor.None]
 }
 
@@ -54,23 +54,23 @@ func (p *Player) serve(ctx *actor.Context, m Match) (actor.None, error) {
 	return p.hit(ctx, Ball{Left: 2*m.Rounds - 1, From: m.Partners[ctx.Point().Rank()], Over: m.Over})
 }
 
-// hit returns the ball to where it came from; after the last hit it is over.
+// hit returns the ball to its sender, unless it was the last hit.
 func (p *Player) hit(ctx *actor.Context, b Ball) (actor.None, error) {
 	p.hits++
 	if b.Left == 0 {
 		return actor.None{}, b.Over.Send(ctx, actor.None{})
 	}
-	return actor.None{}, hit.Post(ctx, b.From, Ball{Left: b.Left - 1, From: actor.Self[*Player](ctx), Over: b.Over})
+	return actor.None{}, hit.Send(ctx, b.From, Ball{Left: b.Left - 1, From: actor.Self[*Player](ctx), Over: b.Over})
 }
 
 func (p *Player) count(*actor.Context, actor.None) (int, error) { return p.hits, nil }
 
 func definition() actor.Def {
-	return player.Made(newPlayer, serve.By((*Player).serve), hit.By((*Player).hit), hits.By((*Player).count))
+	return player.Define(newPlayer, serve.Handle((*Player).serve), hit.Handle((*Player).hit), hits.Handle((*Player).count))
 }
 
 func main() {
-	proc.Main(definition()) // a player's process stays in here
+	proc.Main(definition()) // a player's process never returns
 	rounds := flag.Int("rounds", 5000, "round trips of each ball")
 	pairs := flag.Int("pairs", 4, "balls, each between a pair of processes")
 	flag.Parse()
@@ -87,7 +87,7 @@ func main() {
 	}
 }
 
-// run starts two hosts, has a match played on them, and stops them.
+// run starts two hosts, runs a match on them, and stops them.
 func run(ctx context.Context, pairs, rounds int, out io.Writer) (err error) {
 	if pairs < 1 || rounds < 1 {
 		return fmt.Errorf("%d pairs, %d rounds: want 1 or more of each", pairs, rounds)
@@ -102,7 +102,7 @@ func run(ctx context.Context, pairs, rounds int, out io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, net.Close(context.WithoutCancel(ctx))) }() // stops all the rest
-	hosts, err := net.Allocate(ctx, host.Here{Label: "side"}, "table", shape.Of("host", 2))
+	hosts, err := net.Allocate(ctx, host.LocalHosts{Label: "side"}, "table", shape.Of("host", 2))
 	if err != nil {
 		return err
 	}
@@ -121,7 +121,7 @@ func run(ctx context.Context, pairs, rounds int, out io.Writer) (err error) {
 	return report(ctx, players, rounds, took, out)
 }
 
-// play has every ball go to and fro until it is over.
+// play serves all balls and waits until the last one is played.
 func play(ctx context.Context, net *mesh.Net, players mesh.ActorMesh[*Player], rounds int, out io.Writer) (time.Duration, error) {
 	pairs := players.Extent().NumRanks() / 2
 	over, err := actor.OpenAccumulator(net.Proc(), actor.Barrier(), actor.Exactly(pairs))
@@ -135,7 +135,7 @@ func play(ctx context.Context, net *mesh.Net, players mesh.ActorMesh[*Player], r
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	watched := make(chan struct{})
-	go func() { // a player who ends before the match does is its end
+	go func() { // the end of a player ends the match
 		defer close(watched)
 		for e, err := range players.Watch(ctx) {
 			cancel(cmp.Or(err, fmt.Errorf("a player is gone: %s", e)))
@@ -146,13 +146,13 @@ func play(ctx context.Context, net *mesh.Net, players mesh.ActorMesh[*Player], r
 	line := status.Start(out, func() string {
 		n, err := cast.Reduce(ctx, players, hits, actor.None{}, cast.Sum[int]())
 		if err != nil {
-			return "" // what is wrong shows in the match itself
+			return "" // the match itself reports errors
 		}
 		return fmt.Sprintf("ping %s pong  %s of %s round trips, %s/s", court(n), status.Count(n/2), status.Count(pairs*rounds),
 			status.Count(int(float64(n/2)/time.Since(began).Seconds())))
 	})
 	defer line.Stop()
-	if err := cast.Post(ctx, players.Slice("host", 0, 1), serve, match); err != nil {
+	if err := cast.Send(ctx, players.Slice("host", 0, 1), serve, match); err != nil {
 		return 0, err
 	}
 	if _, err := over.Recv(ctx); err != nil {
@@ -161,7 +161,7 @@ func play(ctx context.Context, net *mesh.Net, players mesh.ActorMesh[*Player], r
 	return time.Since(began), nil
 }
 
-// court is a picture of where the ball is after so many hits, if there were one only.
+// court draws the position of a single ball after some hits.
 func court(hits int) string {
 	const width = 16
 	at := hits % (2 * width)
@@ -169,7 +169,7 @@ func court(hits int) string {
 	return fmt.Sprintf("▌%*s%*s▐", at+1, "●", width-1-at, "")
 }
 
-// report says how it went, and fails when a hit is missing or was counted twice.
+// report prints the result. It fails for a missing or repeated hit.
 func report(ctx context.Context, players mesh.ActorMesh[*Player], rounds int, took time.Duration, out io.Writer) error {
 	counts, err := cast.Gather(ctx, players, hits, actor.None{})
 	if err != nil {

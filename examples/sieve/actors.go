@@ -2,7 +2,7 @@ package main
 
 import "github.com/castnet-io/castnet/actor"
 
-// What a station and a filter can be asked.
+// Types and endpoints of stations and filters.
 var (
 	station = actor.NewType[*Station, actor.None]("station")
 	open    = actor.NewEndpoint[*Station, Opening, actor.Ref[*Filter]]("open")
@@ -14,33 +14,33 @@ var (
 
 func definitions() []actor.Def {
 	return []actor.Def{
-		station.Made(newStation, open.By((*Station).open), opened.By((*Station).count)),
-		filter.Made(newFilter, sift.By((*Filter).sift)),
+		station.Define(newStation, open.Handle((*Station).open), opened.Handle((*Station).count)),
+		filter.Define(newFilter, sift.Handle((*Filter).sift)),
 	}
 }
 
-// Opening is what a new filter has to know.
+// Opening configures a new filter.
 type Opening struct {
-	Place    int                    // in the chain
+	Place    int                    // position in the chain
 	Below    int                    // the limit
-	Stations []actor.Ref[*Station]  // where filters can be, in turn
-	Found    actor.PortRef[Finding] // who wants the primes
+	Stations []actor.Ref[*Station]  // places for filters, in rotation
+	Found    actor.PortRef[Finding] // receives the primes
 }
 
-// Batch is numbers in growing order.
+// Batch is an ascending list of numbers.
 type Batch struct {
 	Numbers []int
 	Last    bool
 }
 
-// Finding is primes, from one of the filters.
+// Finding is a list of primes from one filter.
 type Finding struct {
-	Own     int   // the prime of the filter, when it has just got it; else 0
-	Rest    []int // what has come through the last filter
-	Filters int   // how many there are, in the last finding of the last one; else 0
+	Own     int   // the filter's own new prime; else 0
+	Rest    []int // primes after the last filter
+	Filters int   // number of filters, in the last finding; else 0
 }
 
-// Station is a place for filters.
+// Station makes filters in its process.
 type Station struct{ opened int }
 
 func newStation(*actor.Context, actor.None) (*Station, error) { return &Station{}, nil }
@@ -52,19 +52,19 @@ func (s *Station) open(ctx *actor.Context, o Opening) (actor.Ref[*Filter], error
 
 func (s *Station) count(*actor.Context, actor.None) (int, error) { return s.opened, nil }
 
-// Filter takes the multiples of its prime out.
+// Filter removes the multiples of its prime.
 type Filter struct {
 	Opening
-	prime int // 0 until the first number has come
+	prime int // 0 before the first number
 	next  actor.Ref[*Filter]
-	more  bool // there is a next one
+	more  bool // a next filter exists
 }
 
 func newFilter(_ *actor.Context, o Opening) (*Filter, error) { return &Filter{Opening: o}, nil }
 
-// sift hands on what may be prime; the last filter says what is.
+// sift forwards the possible primes. The last filter reports them as primes.
 func (f *Filter) sift(ctx *actor.Context, b Batch) (actor.None, error) {
-	if f.prime == 0 { // whatever no smaller prime divides is a prime
+	if f.prime == 0 { // a number without a smaller prime factor is prime
 		f.prime, b.Numbers = b.Numbers[0], b.Numbers[1:]
 		if err := f.Found.Send(ctx, Finding{Own: f.prime}); err != nil {
 			return actor.None{}, err
@@ -79,7 +79,7 @@ func (f *Filter) sift(ctx *actor.Context, b Batch) (actor.None, error) {
 			rest = append(rest, n)
 		}
 	}
-	if !f.more { // of the first batch a prime is left, for there is one between any number and its double
+	if !f.more { // the first batch leaves a prime: there is one between any number and its double
 		o := f.Opening
 		o.Place++
 		next, err := open.Call(ctx, f.Stations[o.Place%len(f.Stations)], o)
@@ -88,10 +88,10 @@ func (f *Filter) sift(ctx *actor.Context, b Batch) (actor.None, error) {
 		}
 		f.next, f.more = next, true
 	}
-	return actor.None{}, sift.Post(ctx, f.next, Batch{rest, b.Last})
+	return actor.None{}, sift.Send(ctx, f.next, Batch{rest, b.Last})
 }
 
-// finding is what the last filter says of a batch.
+// finding is the last filter's report of a batch.
 func (f *Filter) finding(b Batch) Finding {
 	if b.Last {
 		return Finding{Rest: b.Numbers, Filters: f.Place + 1}

@@ -26,13 +26,13 @@ import (
 )
 
 const (
-	batch  = 8 << 10    // numbers that enter the chain in one message
-	window = 16         // batches that are in the chain at a time
-	most   = 50_000_000 // for a limit: the first batch makes all filters
+	batch  = 8 << 10    // numbers in one message
+	window = 16         // batches in the chain at a time
+	most   = 50_000_000 // maximum limit: the first batch makes all filters
 )
 
 func main() {
-	proc.Main(definitions()...) // a station's process stays in here
+	proc.Main(definitions()...) // a station's process never returns
 	below := flag.Int("below", 1_000_000, "find the primes below this")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -48,7 +48,7 @@ func main() {
 	}
 }
 
-// run starts two hosts, sieves on them, and stops them. It returns the primes in order.
+// run starts two hosts, runs the sieve on them, and stops them. It returns the primes in order.
 func run(ctx context.Context, below int, out io.Writer) (primes []int, err error) {
 	if below < 3 || below > most {
 		return nil, fmt.Errorf("primes below %d: want a limit of 3 to %d", below, most)
@@ -63,7 +63,7 @@ func run(ctx context.Context, below int, out io.Writer) (primes []int, err error
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, net.Close(context.WithoutCancel(ctx))) }() // stops all the rest
-	hosts, err := net.Allocate(ctx, host.Here{Label: "here"}, "local", shape.Of("host", 2))
+	hosts, err := net.Allocate(ctx, host.LocalHosts{Label: "here"}, "local", shape.Of("host", 2))
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +94,7 @@ func run(ctx context.Context, below int, out io.Writer) (primes []int, err error
 	return primes, nil
 }
 
-// find feeds the chain and collects what comes out of it.
+// find feeds the chain and collects the primes.
 func find(ctx context.Context, net *mesh.Net, stations mesh.ActorMesh[*Station], below int, out io.Writer) ([]int, error) {
 	found := actor.OpenPort[Finding](net.Proc())
 	defer found.Close()
@@ -107,7 +107,7 @@ func find(ctx context.Context, net *mesh.Net, stations mesh.ActorMesh[*Station],
 		return nil, err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	entered := make(chan struct{}, window) // one for each batch in the chain
+	entered := make(chan struct{}, window) // one slot per batch in the chain
 	fed, watched := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(fed)
@@ -123,10 +123,10 @@ func find(ctx context.Context, net *mesh.Net, stations mesh.ActorMesh[*Station],
 	}()
 	defer func() { cancel(nil); <-fed; <-watched }()
 	primes, err := collect(ctx, found, below, entered, out)
-	return primes, cmp.Or(context.Cause(ctx), err) // what ended a station says more than what failed because of it
+	return primes, cmp.Or(context.Cause(ctx), err) // the end of a station is the cause of later errors
 }
 
-// feed sends the numbers from 2 up into the chain, as fast as they leave it.
+// feed sends the numbers from 2 up into the chain, as fast as batches leave.
 func feed(ctx context.Context, first actor.Ref[*Filter], below int, entered chan<- struct{}) error {
 	for from := 2; from < below; from += batch {
 		b := Batch{Last: from+batch >= below}
@@ -138,17 +138,17 @@ func feed(ctx context.Context, first actor.Ref[*Filter], below int, entered chan
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		if err := sift.Post(ctx, first, b); err != nil {
+		if err := sift.Send(ctx, first, b); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// collect receives primes until every filter has told its own and the last one is done.
+// collect receives primes until every filter has reported its own and the last one is done.
 func collect(ctx context.Context, found *actor.Port[Finding], below int, entered <-chan struct{}, out io.Writer) ([]int, error) {
 	var primes []int
-	var count, at, filters atomic.Int64 // what the status shows
+	var count, at, filters atomic.Int64 // for the status line
 	line := status.Start(out, func() string {
 		n := int(at.Load())
 		return fmt.Sprintf("sieve %s %s primes up to %s, %d filters", status.Bar(n, below, 24), status.Count(int(count.Load())), status.Count(n), filters.Load())
@@ -163,7 +163,7 @@ func collect(ctx context.Context, found *actor.Port[Finding], below int, entered
 			primes = append(primes, f.Own)
 			filters.Add(1)
 		} else {
-			<-entered // what the last filter says of a batch, it says once
+			<-entered // the last filter reports each batch once
 		}
 		if f.Filters != 0 {
 			all = f.Filters

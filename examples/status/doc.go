@@ -1,9 +1,9 @@
-// Package status is the live line of the examples: on a terminal it is redrawn in place, ten times a
-// second; elsewhere it is a plain line each second, so that a log stays readable.
+// Package status draws the live line of the examples. On a terminal it redraws in place, ten times
+// a second. Elsewhere it prints a plain line per second, so a log stays readable.
 //
 //	line := status.Start(os.Stdout, func() string { return … })
 //	defer line.Stop()
 //	line.Print("an event, above the line")
 //
-// The goroutine that draws ends with Stop, which leaves no trace of the line on a terminal.
+// Stop ends the drawing goroutine and clears the line on a terminal.
 package status

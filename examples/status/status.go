@@ -22,7 +22,7 @@ type Line struct {
 	text     func() string
 	terminal bool
 
-	mu  sync.Mutex // one writes at a time
+	mu  sync.Mutex // guards the output
 	out io.Writer
 
 	once sync.Once
@@ -30,7 +30,7 @@ type Line struct {
 	done chan struct{}
 }
 
-// Start shows what text returns until Stop. It is called on one goroutine; an empty text shows nothing.
+// Start shows the result of text until Stop. One goroutine calls text. An empty text shows nothing.
 func Start(out io.Writer, text func() string) *Line {
 	f, ok := out.(*os.File)
 	l := &Line{text: text, terminal: ok && isatty.IsTerminal(f.Fd()), out: out, stop: make(chan struct{}), done: make(chan struct{})}
@@ -70,7 +70,7 @@ func (l *Line) draw() {
 	}
 }
 
-// Print writes a line that stays; on a terminal the status goes on below it.
+// Print prints a permanent line above the status.
 func (l *Line) Print(text string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -78,7 +78,7 @@ func (l *Line) Print(text string) {
 	fmt.Fprintln(l.out, text)
 }
 
-// Stop ends the line and takes it off the terminal. A second call does nothing.
+// Stop ends the line and clears it from the terminal. A second call does nothing.
 func (l *Line) Stop() {
 	l.once.Do(func() { close(l.stop) })
 	<-l.done
@@ -93,13 +93,13 @@ func (l *Line) erase() {
 	}
 }
 
-// Bar is how far something has come, drawn so many characters wide.
+// Bar draws a progress bar of a width in characters.
 func Bar(done, of, width int) string {
 	full := min(max(done, 0), of) * width / max(of, 1)
 	return strings.Repeat("━", full) + strings.Repeat("─", width-full)
 }
 
-// Count is a number with its digits in groups: 12,345.
+// Count formats a number with digit groups: 12,345.
 func Count(n int) string {
 	if n < 0 {
 		return "-" + Count(-n)

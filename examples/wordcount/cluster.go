@@ -16,16 +16,18 @@ import (
 	"github.com/castnet-io/castnet/bus/embed"
 )
 
-// stopWithin is how long a hostd may take to stop before it is killed: more than it gives its procs.
+// stopWithin is the time after which a stopping hostd is killed, longer than the grace of its
+// procs.
 const stopWithin = 20 * time.Second
 
-// cluster is a NATS server in this process and some hostds beside it.
+// cluster is a NATS server in this process with hostd processes.
 type cluster struct {
 	server *embed.Server
 	hostds []*hostd
 }
 
-// startCluster starts them all, or leaves nothing behind. died is told of a hostd that ends unasked.
+// startCluster starts all processes, or leaves none behind. It calls died for an unexpected end of
+// a hostd.
 func startCluster(ctx context.Context, s settings, died func(error)) (*cluster, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -46,12 +48,12 @@ func startCluster(ctx context.Context, s settings, died func(error)) (*cluster, 
 	return c, nil
 }
 
-// options say how to reach the cluster's bus.
+// options returns the bus options of the cluster.
 func (c *cluster) options() *bus.Options {
 	return &bus.Options{URL: c.server.URL(), Token: c.server.Token()}
 }
 
-// stop ends the hostds, all at a time, then the server (DEMO-1).
+// stop stops all hostds at once, then the server (DEMO-1).
 func (c *cluster) stop() error {
 	for _, h := range c.hostds {
 		h.terminate()
@@ -70,12 +72,12 @@ func (c *cluster) stop() error {
 type hostd struct {
 	label string
 	cmd   *exec.Cmd
-	said  *os.File      // what it prints
-	done  chan struct{} // closed when it has ended
-	asked chan struct{} // closed when it was told to stop
-	kill  *time.Timer   // what happens when it does not
+	said  *os.File      // its output
+	done  chan struct{} // closed at its end
+	asked chan struct{} // closed by a stop request
+	kill  *time.Timer   // the kill after stopWithin
 
-	failure error // why its end was no good one; valid when done is closed
+	failure error // reason of a bad end; valid once done is closed
 }
 
 func startHostd(path, label, allow string, server *embed.Server) (*hostd, error) {
@@ -85,7 +87,7 @@ func startHostd(path, label, allow string, server *embed.Server) (*hostd, error)
 	}
 	h := &hostd{label: label, said: said, done: make(chan struct{}), asked: make(chan struct{})}
 	h.cmd = exec.Command(path, "--nats", server.URL(), "--label", label, "--allow", allow, "--log-format", "console")
-	h.cmd.Env = append(withoutNATS(os.Environ()), "NATS_TOKEN="+server.Token()) // arguments are for all to read
+	h.cmd.Env = append(withoutNATS(os.Environ()), "NATS_TOKEN="+server.Token()) // arguments are visible to all users
 	h.cmd.Stdout, h.cmd.Stderr = h.said, h.said
 	h.cmd.SysProcAttr = sysProcAttr()
 	if err := h.cmd.Start(); err != nil {
@@ -94,8 +96,8 @@ func startHostd(path, label, allow string, server *embed.Server) (*hostd, error)
 	return h, nil
 }
 
-// nameless is a file that goes when the last process that has it does. Unlike a pipe it takes what a
-// hostd says even when we are gone, so that this does not keep it from cleaning up.
+// nameless returns a file without a name, which disappears with its last user. Unlike a pipe it
+// accepts output after the end of this process, so a hostd can still clean up.
 func nameless() (*os.File, error) {
 	f, err := os.CreateTemp("", "castnet-wordcount-")
 	if err != nil {
@@ -104,7 +106,7 @@ func nameless() (*os.File, error) {
 	return f, os.Remove(f.Name())
 }
 
-// withoutNATS keeps what the user's environment says of another server from a hostd of ours.
+// withoutNATS removes the user's NATS settings, which name another server.
 func withoutNATS(env []string) (out []string) {
 	for _, e := range env {
 		if !strings.HasPrefix(e, "NATS_") {
@@ -128,17 +130,17 @@ func (h *hostd) wait(died func(error)) {
 	}
 }
 
-// terminate asks the process to stop, and sees to it that it does.
+// terminate asks the process to stop and schedules a kill.
 func (h *hostd) terminate() {
 	close(h.asked)
-	_ = h.cmd.Process.Signal(syscall.SIGTERM) // fails when it has ended, which wait tells
+	_ = h.cmd.Process.Signal(syscall.SIGTERM) // an error means that it has ended, reported by wait
 	h.kill = time.AfterFunc(stopWithin, func() { _ = h.cmd.Process.Kill() })
 }
 
-// lastWords is how much of what a hostd said an error quotes.
+// lastWords bounds the output quoted in an error.
 const lastWords = 2 << 10
 
-// words is the end of what it said, on lines of its own; "" when that is nothing.
+// words returns the end of the output on separate lines, or "".
 func (h *hostd) words() string {
 	info, err := h.said.Stat()
 	if err != nil {

@@ -2,8 +2,8 @@ package main
 
 import "syscall"
 
-// sysProcAttr puts a hostd into a process group of its own, so that Ctrl-C reaches only us and the
-// order of stopping is ours, and has the kernel end it when we are killed (DEMO-1).
+// sysProcAttr gives a hostd its own process group, so Ctrl-C reaches only this process, which stops
+// the hostds in order. If this process is killed, the kernel ends the hostd (DEMO-1).
 func sysProcAttr() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 }

@@ -4,6 +4,6 @@ package main
 
 import "syscall"
 
-// sysProcAttr leaves a hostd in our process group: with no kernel to end it when we are killed, at
+// sysProcAttr leaves a hostd in this process group. Without a death signal from the kernel, at
 // least Ctrl-C reaches it.
 func sysProcAttr() *syscall.SysProcAttr { return nil }

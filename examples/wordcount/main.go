@@ -19,7 +19,7 @@ import (
 	"github.com/castnet-io/castnet/examples/wordcount/counting"
 )
 
-// Exit codes, which are those of the castnet commands.
+// Exit codes of the castnet commands.
 const (
 	exitFailed      = 1
 	exitUsage       = 2
@@ -27,12 +27,12 @@ const (
 )
 
 func main() {
-	proc.Main(counting.Def()) // never returns in a process that a host started
-	runtime.LockOSThread()    // hostds are tied to the life of the thread that starts them
+	proc.Main(counting.Def()) // never returns in a launched process
+	runtime.LockOSThread()    // the death signal of hostds follows the starting thread
 	os.Exit(command(os.Args[1:]))
 }
 
-// command is the program as a person starts it; it returns the exit code.
+// command runs the program for a user and returns the exit code.
 func command(args []string) int {
 	s, err := parse(args, os.Stderr)
 	switch {
@@ -57,18 +57,18 @@ func command(args []string) int {
 	}
 }
 
-// settings is what a person can choose.
+// settings are the parsed flags.
 type settings struct {
 	folder  string // absolute
 	suffix  string
-	binary  string        // the hostd to start hosts with; "" = hosts that are there
-	hosts   int           // how many to wait for, or to start
+	binary  string        // hostd binary to start hosts with; "" = running hosts
+	hosts   int           // number to start or to await
 	perHost int           // procs on each host
-	await   time.Duration // for the hosts
-	within  time.Duration // for the counting
+	await   time.Duration // timeout for the hosts
+	within  time.Duration // timeout for the count
 }
 
-// ownHosts is how many hostds --hostd starts unless --hosts says so; their labels are letters.
+// ownHosts is the default number of hostds for --hostd. Their labels are letters.
 const ownHosts, maxOwnHosts = 2, 26
 
 func parse(args []string, usage io.Writer) (settings, error) {
@@ -105,7 +105,7 @@ func parse(args []string, usage io.Writer) (settings, error) {
 	return s, err
 }
 
-// folder is the one that was given, or the sources of the Go installation.
+// folder returns the given folder, or the Go source tree.
 func folder(given string) (string, error) {
 	if given != "" {
 		return filepath.Abs(given)

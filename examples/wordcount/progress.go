@@ -14,18 +14,18 @@ import (
 )
 
 const (
-	redraw = 100 * time.Millisecond // a bar on a terminal
-	repeat = 2 * time.Second        // a line elsewhere
+	redraw = 100 * time.Millisecond // bar on a terminal
+	repeat = 2 * time.Second        // line elsewhere
 )
 
-// bar shows how far the ranks are while they count.
+// bar shows the progress of all ranks.
 type bar struct {
 	cancel context.CancelFunc
 	done   chan struct{}
 }
 
-// startBar asks and draws until stop. A question that fails draws nothing: what is wrong shows in
-// the answer to the job itself.
+// startBar asks and draws until stop. A failed question draws nothing, because the count itself
+// reports errors.
 func startBar(ctx context.Context, to *os.File, ask func(context.Context) (counting.Done, error)) *bar {
 	ctx, cancel := context.WithCancel(ctx)
 	b := &bar{cancel: cancel, done: make(chan struct{})}
@@ -53,7 +53,7 @@ func startBar(ctx context.Context, to *os.File, ask func(context.Context) (count
 	return b
 }
 
-// stop ends the bar and waits until it is gone from the screen.
+// stop ends the bar and waits until it is cleared.
 func (b *bar) stop() {
 	b.cancel()
 	<-b.done

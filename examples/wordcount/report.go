@@ -18,7 +18,7 @@ const (
 	maxShown = 24 // letters of a word in the table
 )
 
-// introduce says what the story takes place on.
+// introduce prints the hosts of the run.
 func (s *story) introduce(hosts []agent.HostInfo, took time.Duration) {
 	var names []string
 	for _, h := range hosts {
@@ -35,10 +35,10 @@ func (s *story) introduce(hosts []agent.HostInfo, took time.Duration) {
 	fmt.Fprintf(s.out, "corpus  %s, *%s\n", s.folder, s.suffix)
 }
 
-// where is a rank's point, as it is written to select it.
+// where returns a rank's point in selection syntax.
 func (s *story) where(rank int) string { return shape.Describe(s.counters.Extent(), []int{rank}) }
 
-// ranks prints a line for each.
+// ranks prints a line per rank.
 func (s *story) ranks(shares shape.ValueMesh[counting.Share]) {
 	width := 0
 	for rank := range shares.Len() {
@@ -76,7 +76,7 @@ func (s *story) summary(shares shape.ValueMesh[counting.Share], total counting.T
 	fmt.Fprintf(s.out, "folded in %s: per host, then here (shards of the vocabulary: %d)\n", brief(folding), total.Shards)
 }
 
-// grouped writes a number as 1,234,567.
+// grouped formats a number as 1,234,567.
 func grouped(n int64) string {
 	if n < 0 {
 		return "-" + grouped(-n)
@@ -88,7 +88,7 @@ func grouped(n int64) string {
 	return digits
 }
 
-// padded fills or cuts a word to a width in letters.
+// padded pads or cuts a word to a width in letters.
 func padded(word string, width int) string {
 	if letters := []rune(word); len(letters) > width {
 		word = string(letters[:width-1]) + "…"
@@ -96,7 +96,7 @@ func padded(word string, width int) string {
 	return word + strings.Repeat(" ", width-utf8.RuneCountInString(word))
 }
 
-// brief rounds to what a reader can use.
+// brief rounds a duration for readers.
 func brief(d time.Duration) string {
 	switch {
 	case d < 10*time.Millisecond:

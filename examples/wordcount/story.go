@@ -27,20 +27,20 @@ const (
 type story struct {
 	settings
 	out      io.Writer
-	cluster  *cluster // nil when the hosts were there
+	cluster  *cluster // nil with running hosts
 	net      *mesh.Net
 	procs    mesh.ProcMesh
 	counters mesh.ActorMesh[*counting.Counter]
 }
 
-// run tells the story and cleans up, whatever comes of it (DEMO-1).
+// run runs all steps and cleans up in any case (DEMO-1).
 func run(ctx context.Context, s settings, out io.Writer) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	st := &story{settings: s, out: out}
 	err := st.tell(ctx, cancel)
 	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(cause, context.Canceled) {
-		err = cause // a hostd that died says more than what failed because of it
+		err = cause // the death of a host is the cause of later errors
 	}
 	began := time.Now()
 	if err = errors.Join(err, st.close()); err == nil {
@@ -62,11 +62,11 @@ func (s *story) tell(ctx context.Context, died func(error)) error {
 	return s.kill(ctx)
 }
 
-// join connects to the hosts there are, or to a cluster of our own.
+// join connects to running hosts, or starts a cluster.
 func (s *story) join(ctx context.Context, died func(error)) (err error) {
 	options := mesh.Options{Label: "wordcount"}
 	if s.binary != "" {
-		if _, err := os.ReadDir(s.folder); err != nil { // hosts of our own have our disk
+		if _, err := os.ReadDir(s.folder); err != nil { // own hosts share this disk
 			return err
 		}
 		if s.cluster, err = startCluster(ctx, s.settings, died); err != nil {
@@ -78,7 +78,7 @@ func (s *story) join(ctx context.Context, died func(error)) (err error) {
 	return err
 }
 
-// spawn starts the procs, which run this program, and a counter in each.
+// spawn starts the procs, which run this program, with a counter in each.
 func (s *story) spawn(ctx context.Context) error {
 	await, cancel := context.WithTimeout(ctx, s.await)
 	defer cancel()
@@ -97,7 +97,7 @@ func (s *story) spawn(ctx context.Context) error {
 	return nil
 }
 
-// count is the main job.
+// count runs the count on all ranks.
 func (s *story) count(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.within)
 	defer cancel()
@@ -120,7 +120,7 @@ func (s *story) count(ctx context.Context) error {
 	return nil
 }
 
-// kill ends one proc with SIGKILL and shows how its owner, which is this program, hears of it.
+// kill ends one proc with SIGKILL and shows the report at its owner, this program.
 func (s *story) kill(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, noticeWithin)
 	defer cancel()
@@ -134,7 +134,7 @@ func (s *story) kill(ctx context.Context) error {
 		return err
 	}
 	heard := s.listen(ctx, victim)
-	defer func() { // nobody listens any more when this returns
+	defer func() { // the report has no reader after the return
 		cancel()
 		for range heard {
 		}
@@ -159,16 +159,15 @@ func (s *story) kill(ctx context.Context) error {
 	return s.others(ctx, victim)
 }
 
-// sigkill ends a proc. On hosts of our own its pid is one of this machine's; on others only the
-// rank itself can be told.
+// sigkill ends a proc: by its pid on own hosts, by a message to the rank on others.
 func (s *story) sigkill(ctx context.Context, rank, pid int) error {
 	if s.cluster != nil {
 		return syscall.Kill(pid, syscall.SIGKILL)
 	}
-	return counting.Crash.Post(ctx, s.counters.Ref(rank), actor.None{})
+	return counting.Crash.Send(ctx, s.counters.Ref(rank), actor.None{})
 }
 
-// others shows that a cast still reaches the living, and names the dead.
+// others shows that a cast still reaches the live ranks and names the dead one.
 func (s *story) others(ctx context.Context, victim int) error {
 	began := time.Now()
 	_, err := cast.Gather(ctx, s.counters, counting.Progress, actor.None{})
@@ -185,7 +184,7 @@ func (s *story) others(ctx context.Context, victim int) error {
 	return nil
 }
 
-// pid asks the hosts for the process of a rank.
+// pid asks the hosts for the process ID of a rank.
 func (s *story) pid(ctx context.Context, rank int) (int, error) {
 	all, err := s.net.Meshes(ctx)
 	if err != nil {
@@ -201,7 +200,7 @@ func (s *story) pid(ctx context.Context, rank int) (int, error) {
 	return 0, fmt.Errorf("no host knows a process for rank %d of %s", rank, s.procs.ID())
 }
 
-// notice is what the owner was told, and when.
+// notice is a reported end with its time.
 type notice struct {
 	event actor.Event
 	at    time.Time
@@ -223,7 +222,7 @@ func (s *story) listen(ctx context.Context, rank int) <-chan notice {
 	return heard
 }
 
-// close stops the procs and what else was started (DEMO-1).
+// close stops everything that was started (DEMO-1).
 func (s *story) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeWithin)
 	defer cancel()
@@ -237,13 +236,13 @@ func (s *story) close() error {
 	return errors.Join(errs...)
 }
 
-// entry is a word and how often it occurs.
+// entry is a word with its count.
 type entry struct {
 	word string
 	n    int64
 }
 
-// most are the most frequent words, equals in alphabetical order.
+// most returns the most frequent words, equal ones in alphabetical order.
 func most(counts map[string]int64, n int) []entry {
 	all := make([]entry, 0, len(counts))
 	for word, n := range counts {

@@ -37,7 +37,7 @@ func (c *Counter) add(_ *actor.Context, delta int64) (int64, error) {
 const token = "consumer"
 
 func main() {
-	proc.Main(counter.Made(newCounter, add.By((*Counter).add)))
+	proc.Main(counter.Define(newCounter, add.Handle((*Counter).add)))
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	if err := run(ctx); err != nil {

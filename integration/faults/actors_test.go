@@ -41,9 +41,9 @@ type recorder struct {
 }
 
 func (w *workerRole) recorderDef() actor.Def {
-	return recorderType.Made(func(_ *actor.Context, slow time.Duration) (*recorder, error) {
+	return recorderType.Define(func(_ *actor.Context, slow time.Duration) (*recorder, error) {
 		return &recorder{w.history, slow}, nil
-	}, take.By((*recorder).take), measure.By((*recorder).measure))
+	}, take.Handle((*recorder).take), measure.Handle((*recorder).measure))
 }
 
 func (r *recorder) take(ctx *actor.Context, p parcel) (uint64, error) {
@@ -84,7 +84,7 @@ type progressReport struct {
 }
 
 func (w *workerRole) senderDef() actor.Def {
-	return senderType.Made(func(ctx *actor.Context, l load) (*sender, error) {
+	return senderType.Define(func(ctx *actor.Context, l load) (*sender, error) {
 		if l.Deadline == 0 {
 			l.Deadline = patience
 		}
@@ -92,7 +92,7 @@ func (w *workerRole) senderDef() actor.Def {
 			load: l, history: w.history, self: ctx.Self().String(), rand: rand.New(rand.NewPCG(l.Seed, 1)),
 			numbers: map[subjects.ActorID]uint64{}, count: &atomic.Int64{}, publish: w.bus.Data().Publish, proc: w.proc,
 		}, nil
-	}, begin.By((*sender).begin), sent.By((*sender).sent), seal.By((*sender).seal), progress.By((*sender).progress))
+	}, begin.Handle((*sender).begin), sent.Handle((*sender).sent), seal.Handle((*sender).seal), progress.Handle((*sender).progress))
 }
 
 func (s *sender) begin(ctx *actor.Context, _ actor.None) (actor.None, error) {
@@ -130,8 +130,8 @@ func (s *sender) progress(*actor.Context, actor.None) (progressReport, error) {
 	return r, nil
 }
 
-// Undeliverable writes down what came back.
-func (s *sender) Undeliverable(_ *actor.Context, r actor.Returned) error {
+// HandleDeadLetter writes down what came back.
+func (s *sender) HandleDeadLetter(_ *actor.Context, r actor.DeadLetter) error {
 	if s.load.Casts != nil {
 		return s.returned(r)
 	}
@@ -227,9 +227,9 @@ func (s *sender) deliver(ctx context.Context, to actor.Ref[*recorder], p parcel)
 	defer cancel()
 	switch s.load.Mode {
 	case post:
-		return take.Post(ctx, to, p)
+		return take.Send(ctx, to, p)
 	case wait:
-		return take.PostWait(ctx, to, p)
+		return take.SendWait(ctx, to, p)
 	case call:
 		n, err := take.Call(ctx, to, p)
 		if err == nil && n != p.N {

@@ -54,7 +54,7 @@ func TestF33_aBurstOfAStrangerHarmsNoMessage(t *testing.T) {
 		{"ev", func(to *worker, _ subjects.ActorID) string {
 			return space.Event(actor.KindProc, to.id.Scope(), subjects.Anon)
 		}},
-		{"hb", func(*worker, subjects.ActorID) string { return space.Heartbeat(agent.HostBeats, subjects.Anon) }},
+		{"hb", func(*worker, subjects.ActorID) string { return space.Heartbeat(agent.KindHostHeartbeat, subjects.Anon) }},
 	} {
 		try(t, fault{"F33 burst of " + kind.name, 1, often}, func(t *testing.T, seed uint64, f *figures) {
 			w := newWorld(t, seed, serverConfig{})
@@ -98,7 +98,7 @@ func TestF33_aBurstEndsNoHost(t *testing.T) {
 		host := e.hosts[0].id()
 		for _, subject := range []string{
 			space.Host(subjects.Any, "info", subjects.Anon), space.Host(host.String(), "get", subjects.Anon), "$SRV.PING",
-			space.Heartbeat(agent.HostBeats, subjects.Anon), space.Event(actor.KindProc, e.procs.ID().Scope(), subjects.Anon),
+			space.Heartbeat(agent.KindHostHeartbeat, subjects.Anon), space.Event(actor.KindProc, e.procs.ID().Scope(), subjects.Anon),
 			space.Gateway("workers", "tickers", "tick", subjects.Anon),
 		} {
 			w.burst(f, subject)

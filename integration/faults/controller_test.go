@@ -66,7 +66,7 @@ func TestF01_theOwnerOfAMeshKnowsOfAKilledProc(t *testing.T) {
 func TestF01_aKilledProcOfAMeshThatRestartsIsThereAgain(t *testing.T) {
 	try(t, fault{"F1 restart", 1, often}, func(t *testing.T, _ uint64, f *figures) {
 		e := newEstate(t, busOf(t), "a")
-		e.spawns(2, mesh.Policy{Recovery: mesh.Restart, Backoff: time.Millisecond, Most: 100}, 0)
+		e.spawns(2, mesh.Policy{Recovery: mesh.Restart, Backoff: time.Millisecond, MaxRestarts: 100}, 0)
 		for range 3 {
 			killed := time.Now()
 			require.NoError(t, syscall.Kill(e.pids()[1], syscall.SIGKILL))
@@ -194,7 +194,7 @@ func TestF09_aStoppedHostdOrOwnerMakesNoRankDead(t *testing.T) {
 		ends, pids := e.watch(e.procs), e.pids()
 		proctest.Suspend(t, e.hosts[1].hostd.Process.Pid)
 		require.NoError(t, syscall.Kill(pids[3], syscall.SIGKILL))
-		ends.quiet(time.Now().Add(3 * time.Second)) // less than supervision.dead
+		ends.quiet(time.Now().Add(3 * time.Second)) // less than supervision.dead-after
 		require.NoError(t, e.hosts[1].hostd.Process.Signal(syscall.SIGCONT))
 		going := time.Now()
 		told := ends.next()

@@ -56,9 +56,9 @@ func (e *estate) spawns(perHost int, p mesh.Policy, lease time.Duration) {
 	defer cancel()
 	hosts, err := e.net.AwaitHosts(ctx, len(e.hosts))
 	require.NoError(e, err)
-	e.procs, err = hosts.SpawnProcs(ctx, mesh.Spawning{Name: "workers", PerHost: shape.Of("gpu", perHost), Policy: p, Lease: lease})
+	e.procs, err = hosts.SpawnProcs(ctx, mesh.SpawnSpec{Name: "workers", PerHost: shape.Of("gpu", perHost), Policy: p, Lease: lease})
 	require.NoError(e, err)
-	e.tickers, err = mesh.SpawnActors(ctx, e.procs, tickerType, mesh.ActorSpawning[actor.None]{Label: "tickers", Policy: p, Lease: lease})
+	e.tickers, err = mesh.SpawnActors(ctx, e.procs, tickerType, mesh.ActorSpawnSpec[actor.None]{Label: "tickers", Policy: p, Lease: lease})
 	require.NoError(e, err)
 }
 
@@ -81,7 +81,7 @@ type changes struct {
 }
 
 // watch hears of a mesh until the test ends.
-func (e *estate) watch(m mesh.Watched) *changes {
+func (e *estate) watch(m mesh.Watchable) *changes {
 	e.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	c := &changes{e.T, make(chan heardEnd, 1<<12), 0}

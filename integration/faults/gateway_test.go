@@ -60,7 +60,7 @@ func newGatewayed(t *testing.T, seed uint64) *gatewayed {
 	})
 	hosts, err := g.net.AwaitHosts(t.Context(), 2)
 	require.NoError(t, err)
-	g.procs, err = hosts.SpawnProcs(t.Context(), mesh.Spawning{Name: "demo", PerHost: shape.Of("gpu", 2), Command: mesh.Command{Path: agent.Builtin}})
+	g.procs, err = hosts.SpawnProcs(t.Context(), mesh.SpawnSpec{Name: "demo", PerHost: shape.Of("gpu", 2), Command: mesh.Command{Path: agent.Builtin}})
 	require.NoError(t, err)
 	_, err = mesh.Spawn(t.Context(), g.procs, actor.NewType[any, int64]("counter"), "counter", int64(0))
 	require.NoError(t, err)

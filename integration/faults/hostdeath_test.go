@@ -61,7 +61,7 @@ func (t *ticker) tick(_ *actor.Context, by int64) (int64, error) {
 }
 
 func tickerDef() actor.Def {
-	return tickerType.Made(func(*actor.Context, actor.None) (*ticker, error) { return &ticker{}, nil }, tick.By((*ticker).tick))
+	return tickerType.Define(func(*actor.Context, actor.None) (*ticker, error) { return &ticker{}, nil }, tick.Handle((*ticker).tick))
 }
 
 // ticks counts at a ticker until it is stopped: so often it was answered, and so often nobody knows.
@@ -101,9 +101,9 @@ func TestF04_keptProcsOutliveAKilledHostd(t *testing.T) {
 		d := m.mesh(2, func(d *agent.Mesh) { kept(d); d.Command = agent.Command{Path: self(t)} })
 		m.spawns(d)
 		before := m.states(d)
-		of := d.Proc(1, 0)
+		of := d.ProcID(1, 0)
 		spec := agent.ActorSpec{Name: "ticker", Type: "ticker", Params: []byte{0xa0}, Owner: d.Owner}
-		insist(m, agent.Create, agent.Of(of).Via(m.client), agent.Creation{Actors: &spec, Wait: true})
+		insist(m, agent.Create, agent.Of(of).Via(m.client), agent.CreateRequest{Actors: &spec, Wait: true})
 		var lines atomic.Int64
 		_, err := m.client.Bus().Data().Subscribe(m.client.Space().Logs(d.ID), func(msg bus.Msg) {
 			lines.Add(int64(strings.Count(string(msg.Data), "tick ")))
@@ -122,7 +122,7 @@ func TestF04_keptProcsOutliveAKilledHostd(t *testing.T) {
 		m.start()
 		f.time("hostd is back", time.Since(began))
 		host, _ := m.host()
-		insist(m, agent.Wait, host, agent.Waiting{ID: d.ID.String(), Until: agent.Running})
+		insist(m, agent.Wait, host, agent.WaitRequest{ID: d.ID.String(), Until: agent.Running})
 		f.time("adopted", time.Since(began))
 		after, wrong := m.states(d), 0
 		for i, s := range after {
@@ -135,7 +135,7 @@ func TestF04_keptProcsOutliveAKilledHostd(t *testing.T) {
 		require.Len(t, m.processes(), 3, "no second proc of a rank")
 		flows(50)
 		k.stop()
-		total := insist(m, agent.Get, agent.Of(of).Via(m.client), agent.Query{ID: "ticker"})
+		total := insist(m, agent.Get, agent.Of(of).Via(m.client), agent.GetRequest{ID: "ticker"})
 		require.Len(t, total, 1)
 		n, err := tick.Call(t.Context(), actor.RefOf[*ticker](of.Actor("ticker")).Via(m.client), 0)
 		require.NoError(t, err)
@@ -143,7 +143,7 @@ func TestF04_keptProcsOutliveAKilledHostd(t *testing.T) {
 		require.LessOrEqual(t, n, k.answered.Load()+k.unknown.Load()+1, "nothing is counted twice")
 		f.count("calls", int(k.answered.Load()))
 		f.count("indeterminate", int(k.unknown.Load()))
-		tails := insist(m, agent.Logs, host, agent.LogQuery{ID: d.ID.String(), Lines: 1})
+		tails := insist(m, agent.Logs, host, agent.LogsRequest{ID: d.ID.String(), Lines: 1})
 		last := fmt.Sprint("tick ", n)
 		require.True(t, func() bool {
 			for _, tail := range tails {
@@ -191,17 +191,17 @@ func diesAt(t *testing.T, program, point string, f *figures) {
 	d, plain := m.mesh(1, kept), m.mesh(1, script("setsid sleep 1000 & wait"))
 	host, _ := m.host()
 	m.whileItLives(func(ctx context.Context) {
-		_, _ = agent.Create.Call(ctx, host, agent.Creation{Procs: &plain}) // it may die over it
-		_, _ = agent.Create.Call(ctx, host, agent.Creation{Procs: &d, Wait: true})
+		_, _ = agent.Create.Call(ctx, host, agent.CreateRequest{Procs: &plain}) // it may die over it
+		_, _ = agent.Create.Call(ctx, host, agent.CreateRequest{Procs: &d, Wait: true})
 	})
 	if adopting {
-		insist(m, agent.Wait, host, agent.Waiting{ID: d.ID.String(), Until: agent.Running})
+		insist(m, agent.Wait, host, agent.WaitRequest{ID: d.ID.String(), Until: agent.Running})
 		require.Eventually(m, func() bool { return slices.ContainsFunc(m.processes(), sleeps) }, patience, 5*time.Millisecond, "what the plain one leaves behind")
 		m.dies()
 		for tries := 3; m.boots(at) && point == "census-killed" && tries > 0; tries-- { // some other hostd on the computer has taken its census in between
 			f.count("ended by another's census", 1)
 			m.whileItLives(func(ctx context.Context) {
-				_, _ = agent.Create.Call(ctx, host, agent.Creation{Procs: &plain})
+				_, _ = agent.Create.Call(ctx, host, agent.CreateRequest{Procs: &plain})
 			})
 			require.Eventually(m, func() bool { return slices.ContainsFunc(m.processes(), sleeps) }, patience, 5*time.Millisecond, "it is left anew")
 			m.dies()
@@ -209,7 +209,7 @@ func diesAt(t *testing.T, program, point string, f *figures) {
 	}
 	if !m.dead() { // the points of its end
 		m.whileItLives(func(ctx context.Context) {
-			_, _ = agent.Stop.Call(ctx, host, agent.Stopping{ID: d.ID.String(), Grace: time.Second}) // it dies over it
+			_, _ = agent.Stop.Call(ctx, host, agent.StopRequest{ID: d.ID.String(), Grace: time.Second}) // it dies over it
 		})
 		select {
 		case <-m.over:
@@ -221,9 +221,9 @@ func diesAt(t *testing.T, program, point string, f *figures) {
 	f.count("deaths", 1)
 	m.start()
 	host, _ = m.host()
-	insist(m, agent.Create, host, agent.Creation{Procs: &d, Wait: true})
+	insist(m, agent.Create, host, agent.CreateRequest{Procs: &d, Wait: true})
 	if s := m.states(d)[0]; s.Status.Phase.Terminal() { // as a controller would
-		insist(m, agent.Create, host, agent.Creation{Procs: &d, Wait: true, Gen: s.Gen + 1})
+		insist(m, agent.Create, host, agent.CreateRequest{Procs: &d, Wait: true, Gen: s.Gen + 1})
 	}
 	require.Equal(t, agent.Running, m.states(d)[0].Status.Phase, "%s: %v", point, m.states(d))
 	double := len(m.processes()) - 2

@@ -95,7 +95,7 @@ func (m *machine) runs(n int) {
 func (m *machine) begins(d agent.Mesh, processes int) {
 	m.Helper()
 	ref, _ := m.host()
-	insist(m, agent.Create, ref, agent.Creation{Procs: &d})
+	insist(m, agent.Create, ref, agent.CreateRequest{Procs: &d})
 	m.runs(processes)
 }
 
@@ -104,7 +104,7 @@ func (m *machine) ends(d agent.Mesh, grace time.Duration) time.Duration {
 	m.Helper()
 	ref, _ := m.host()
 	began := time.Now()
-	insist(m, agent.Stop, ref, agent.Stopping{ID: d.ID.String(), Grace: grace})
+	insist(m, agent.Stop, ref, agent.StopRequest{ID: d.ID.String(), Grace: grace})
 	return time.Since(began)
 }
 
@@ -195,7 +195,7 @@ func TestF29_withoutDescriptorsHostdSaysSoAndLives(t *testing.T) {
 		m.start()
 		d := m.mesh(64, script("exec sleep 1000"))
 		ref, _ := m.host()
-		insist(m, agent.Create, ref, agent.Creation{Procs: &d})
+		insist(m, agent.Create, ref, agent.CreateRequest{Procs: &d})
 		refused := 0
 		require.Eventually(t, func() bool {
 			refused = 0
@@ -235,7 +235,7 @@ func TestF29_withoutProcessesHostdSaysSoAndLives(t *testing.T) {
 			}
 			again = append(again, s.Rank)
 			want := fmt.Sprintf("cannot launch %q (%s): fork: the user, the cgroup or the machine has all the processes it may have: "+
-				"resource temporarily unavailable", d.Proc(s.Rank, 0).Process(), program)
+				"resource temporarily unavailable", d.ProcID(s.Rank, 0).Process(), program)
 			require.Equal(t, agent.Status{Phase: agent.Failed, Reason: want}, s.Status)
 			_, host := m.host()
 			require.Equal(t, host.String(), s.Proc.Host)
@@ -246,7 +246,7 @@ func TestF29_withoutProcessesHostdSaysSoAndLives(t *testing.T) {
 		require.Len(t, m.processes(), 1+procs-refusals, "nothing is left of a launch that failed")
 		require.Zero(t, m.zombies())
 		ref, _ := m.host()
-		insist(m, agent.Create, ref, agent.Creation{Procs: &d, Ranks: again, Gen: 1, Wait: true})
+		insist(m, agent.Create, ref, agent.CreateRequest{Procs: &d, Ranks: again, Gen: 1, Wait: true})
 		for _, s := range m.states(d) {
 			require.Equal(t, agent.Running, s.Status.Phase, "once there is room: %v", s.Status)
 		}

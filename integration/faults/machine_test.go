@@ -233,7 +233,7 @@ func (m *machine) host() (actor.Ref[agent.Agent], subjects.HostID) {
 	p := m.connects()
 	var id subjects.HostID
 	require.Eventually(m, func() bool {
-		hosts, err := agent.Hosts(m.Context(), p.Bus(), p.Space(), 100*time.Millisecond)
+		hosts, err := agent.DiscoverHosts(m.Context(), p.Bus(), p.Space(), 100*time.Millisecond)
 		if err != nil || len(hosts) != 1 {
 			return false
 		}
@@ -270,14 +270,14 @@ func kept(d *agent.Mesh) { d.Keep = true }
 func (m *machine) spawns(d agent.Mesh) agent.Overlay {
 	m.Helper()
 	host, _ := m.host()
-	return insist(m, agent.Create, host, agent.Creation{Procs: &d, Wait: true})
+	return insist(m, agent.Create, host, agent.CreateRequest{Procs: &d, Wait: true})
 }
 
 // states are those of the ranks of a mesh.
 func (m *machine) states(d agent.Mesh) []agent.State {
 	m.Helper()
 	host, _ := m.host()
-	return insist(m, agent.Get, host, agent.Query{ID: d.ID.String()})
+	return insist(m, agent.Get, host, agent.GetRequest{ID: d.ID.String()})
 }
 
 // insist asks until it is answered: the other side, or the bus, may be coming back.

@@ -41,8 +41,8 @@ type member struct {
 }
 
 func (w *workerRole) memberDef() actor.Def {
-	return memberType.Made(func(_ *actor.Context, rank int) (*member, error) { return &member{rank, w.history}, nil },
-		mark.By((*member).mark), marks.By((*member).marks))
+	return memberType.Define(func(_ *actor.Context, rank int) (*member, error) { return &member{rank, w.history}, nil },
+		mark.Handle((*member).mark), marks.Handle((*member).marks))
 }
 
 func (m *member) mark(ctx *actor.Context, p parcel) (uint64, error) {
@@ -67,7 +67,7 @@ func (w *workerRole) enter(ctx context.Context, place cast.Placement, registry a
 		p := w.proc
 		if rank > first {
 			var err error
-			if p, err = actor.NewProc(ctx, actor.Options{ID: place.Proc(rank), Registry: registry, Log: log, First: w.proc}); err != nil {
+			if p, err = actor.NewProc(ctx, actor.Options{ID: place.Proc(rank), Registry: registry, Log: log, Lead: w.proc}); err != nil {
 				return err
 			}
 		}
@@ -78,7 +78,7 @@ func (w *workerRole) enter(ctx context.Context, place cast.Placement, registry a
 		if err != nil {
 			return err
 		}
-		if _, err := p.Spawn(ctx, actor.Spawning{Type: memberType.Name(), Name: membersName, Params: rank, Point: at}); err != nil {
+		if _, err := p.Spawn(ctx, actor.SpawnSpec{Type: memberType.Name(), Name: membersName, Params: rank, Point: at}); err != nil {
 			return err
 		}
 	}
@@ -108,7 +108,7 @@ func (c crew) Target() (cast.Target, error) {
 func (c crew) Ref(rank int) actor.Ref[*member] {
 	base, err := c.region.BaseRank(rank)
 	if err != nil {
-		return actor.BadRef[*member](err)
+		return actor.ErrRef[*member](err)
 	}
 	return actor.RefOf[*member](c.place.Proc(base).Actor(membersName))
 }
@@ -171,9 +171,9 @@ func (c crew) ask(ctx context.Context, way int, p parcel) (got []uint64, err err
 	case inOrder:
 		return cast.Reduce(ctx, c, marks, p, inARow)
 	case posted:
-		return nil, cast.Post(ctx, c, marks, p)
+		return nil, cast.Send(ctx, c, marks, p)
 	}
-	return nil, mark.Post(ctx, c.Ref(0), p)
+	return nil, mark.Send(ctx, c.Ref(0), p)
 }
 
 // castOutcome is what was said of one cast, in ranks of the mesh.
@@ -299,7 +299,7 @@ func (o castOutcome) check(n uint64, got []uint64) error {
 }
 
 // returned writes down what came back, rank by rank.
-func (s *sender) returned(r actor.Returned) error {
+func (s *sender) returned(r actor.DeadLetter) error {
 	id, err := subjects.ParseActorID(r.Reason.Actor)
 	if err != nil {
 		return err

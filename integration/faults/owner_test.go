@@ -55,7 +55,7 @@ func newOwnerRole(settings []byte) (role, report, error) {
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	cfg := &config.Config{}
 	// Rounds in which leases are renewed are to be many in a short test.
-	if err := config.SupervisionPoll.Set(cfg, time.Second); err != nil {
+	if err := config.SupervisionPollInterval.Set(cfg, time.Second); err != nil {
 		return nil, report{}, err
 	}
 	log := zerolog.New(os.Stderr).With().Timestamp().Logger()
@@ -86,15 +86,15 @@ func (r *ownerRole) own(ctx context.Context, p possession) error {
 	if err != nil {
 		return err
 	}
-	procs, err := hosts.SpawnProcs(ctx, mesh.Spawning{Name: "owned", PerHost: shape.Of("gpu", p.PerHost), Lease: p.Lease})
+	procs, err := hosts.SpawnProcs(ctx, mesh.SpawnSpec{Name: "owned", PerHost: shape.Of("gpu", p.PerHost), Lease: p.Lease})
 	if err != nil {
 		return err
 	}
-	tickers, err := mesh.SpawnActors(ctx, procs, tickerType, mesh.ActorSpawning[actor.None]{Label: "tickers", Lease: p.Lease})
+	tickers, err := mesh.SpawnActors(ctx, procs, tickerType, mesh.ActorSpawnSpec[actor.None]{Label: "tickers", Lease: p.Lease})
 	if err != nil {
 		return err
 	}
-	for _, m := range []mesh.Watched{procs, tickers} {
+	for _, m := range []mesh.Watchable{procs, tickers} {
 		r.watching.Go(func() {
 			for e, err := range m.Watch(r.ctx) {
 				h := heardEnd{At: time.Now(), Event: e}

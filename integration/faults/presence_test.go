@@ -149,7 +149,7 @@ func (l *lookout) spawns(on subjects.HostID, procs int) {
 	}
 	ctx, cancel := context.WithTimeout(l.Context(), patience)
 	defer cancel()
-	_, err = agent.Create.Call(ctx, agent.Of(on.Proc()).Via(l.proc), agent.Creation{Procs: &d, Wait: true})
+	_, err = agent.Create.Call(ctx, agent.Of(on.Proc()).Via(l.proc), agent.CreateRequest{Procs: &d, Wait: true})
 	require.NoError(l, err)
 }
 
@@ -309,7 +309,7 @@ func TestF10_whoIsStarvedIsNotDead(t *testing.T) {
 			for range 8 {
 				quota.busy(t)
 			}
-			long := 8 * time.Second // supervision.dead, and more
+			long := 8 * time.Second // supervision.dead-after, and more
 			if os.Getenv(runsVariable) == "full" {
 				long = 10 * time.Minute
 			}

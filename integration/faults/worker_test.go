@@ -98,7 +98,7 @@ func (w *workerRole) obey(o order) (report, error) {
 func (w *workerRole) spawn(ctx context.Context, o order) (report, error) {
 	var r report
 	for range o.Recorders.N {
-		id, err := w.proc.Spawn(ctx, actor.Spawning{
+		id, err := w.proc.Spawn(ctx, actor.SpawnSpec{
 			Type: recorderType.Name(), Name: "recorder-" + strconv.Itoa(w.next), Params: o.Recorders.Slow, Mailbox: o.Recorders.Mailbox,
 		})
 		if err != nil {
@@ -113,7 +113,7 @@ func (w *workerRole) spawn(ctx context.Context, o order) (report, error) {
 // load makes senders and sets them to work.
 func (w *workerRole) load(ctx context.Context, o order) (report, error) {
 	for _, to := range o.Load.To { // as a mesh does for those who use it
-		if err := w.proc.Follow(to.Proc.Mesh, int(to.Proc.Rank)+1); err != nil {
+		if err := w.proc.FollowMesh(to.Proc.Mesh, int(to.Proc.Rank)+1); err != nil {
 			return report{}, err
 		}
 	}

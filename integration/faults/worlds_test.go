@@ -104,7 +104,7 @@ func (r *realm) joins(label string, args ...string) *machine {
 }
 
 // declares makes a world, whichever controller takes it, and however often it has to be asked for.
-func (r *realm) declares(name string, spec worlds.Spec) (w worlds.Upserted) {
+func (r *realm) declares(name string, spec worlds.Spec) (w worlds.UpsertResponse) {
 	r.Helper()
 	require.Eventually(r, func() bool {
 		ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
@@ -112,7 +112,7 @@ func (r *realm) declares(name string, spec worlds.Spec) (w worlds.Upserted) {
 		system, err := worlds.Find(ctx, r.client)
 		if err == nil {
 			spec.Name = name
-			w, err = worlds.Upsert.Call(ctx, system, worlds.Declaration{Spec: spec})
+			w, err = worlds.Upsert.Call(ctx, system, worlds.UpsertRequest{Spec: spec})
 		}
 		return err == nil
 	}, patience, 10*time.Millisecond, "world %s is not declared", name)
@@ -125,7 +125,7 @@ func (r *realm) snapshot() (now worlds.Snapshot, ok bool) {
 	defer cancel()
 	system, err := worlds.Find(ctx, r.client)
 	if err == nil {
-		now, err = worlds.Snap.Call(ctx, system, worlds.Filter{})
+		now, err = worlds.GetSnapshot.Call(ctx, system, worlds.Filter{})
 	}
 	return now, err == nil
 }
@@ -139,7 +139,7 @@ func (r *realm) live(name string) (w worlds.WorldState) {
 			return false
 		}
 		for _, w = range now.Worlds {
-			if w.Name == name && w.Status == worlds.Live {
+			if w.Name == name && w.Status == worlds.StatusLive {
 				r.epoch = now.Epoch
 				return true
 			}
@@ -171,7 +171,7 @@ func (r *realm) leader() (at *machine) {
 func (r *realm) processesOf(mesh string, on ...*machine) (pids []int) {
 	r.Helper()
 	for _, m := range on {
-		for _, s := range insist(m, agent.Get, agent.Of(m.id().Proc()).Via(r.client), agent.Query{ID: mesh}) {
+		for _, s := range insist(m, agent.Get, agent.Of(m.id().Proc()).Via(r.client), agent.GetRequest{ID: mesh}) {
 			if !s.Status.Phase.Terminal() {
 				require.Equal(r, len(pids), s.Rank, "rank by rank")
 				require.Zero(r, s.Gen)
@@ -191,7 +191,7 @@ func (r *realm) loads() {
 		of := subjects.ProcID{Mesh: id, Rank: uint32(rank)}
 		spec := agent.ActorSpec{Name: "ticker", Type: "ticker", Params: []byte{0xa0}, Owner: r.client.ID().Actor("owner")}
 		host := r.hosts[rank/procsPerHost]
-		insist(host, agent.Create, agent.Of(of).Via(r.client), agent.Creation{Actors: &spec, Wait: true})
+		insist(host, agent.Create, agent.Of(of).Via(r.client), agent.CreateRequest{Actors: &spec, Wait: true})
 		host.client = r.client
 		r.load = append(r.load, host.ticks(actor.RefOf[*ticker](of.Actor("ticker")).Via(r.client)))
 	}
@@ -262,7 +262,7 @@ func TestF07_aKilledControllerCostsItsWorldsNothing(t *testing.T) {
 		guest := r.joins("c", "--world", "begun", "--host-rank", "0")
 		r.hosts = append(r.hosts, guest)
 		leader := r.leader()
-		begun := make(chan worlds.Upserted, 1)
+		begun := make(chan worlds.UpsertResponse, 1)
 		go func() { begun <- r.declares("begun", tickers(t, procsPerHost)) }()
 		time.Sleep(time.Duration(seed*7919%60) * time.Millisecond) // wherever in that
 		killed, before := time.Now(), r.epoch
@@ -384,7 +384,7 @@ func TestWorlds_aStopSaysWhoHadToBeKilled(t *testing.T) {
 	defer cancel()
 	system, err := worlds.Find(ctx, r.client)
 	require.NoError(t, err)
-	accepted, err := worlds.Stop.Call(ctx, system, worlds.Stopping{Worlds: []string{"stubborn"}, Timeout: time.Second, Report: &to})
+	accepted, err := worlds.Stop.Call(ctx, system, worlds.StopRequest{Worlds: []string{"stubborn"}, Timeout: time.Second, Report: &to})
 	require.NoError(t, err)
 	require.Equal(t, []string{"stubborn"}, accepted.Worlds)
 	report, err := port.Recv(ctx)

@@ -64,7 +64,7 @@ func TestAsyncAPI_hasTheAddressesOfPackageSubjects(t *testing.T) { // PLY-3
 		s, err := subjects.Space{}.Parse(example)
 		require.NoError(t, err, name)
 		form := placeholder.ReplaceAllString(strings.TrimPrefix(c.Address, subjects.Space{}.String()+"."), "<$1>")
-		require.Equal(t, s.Kind.Form(), form, name)
+		require.Equal(t, s.Kind.Pattern(), form, name)
 		kinds = append(kinds, s.Kind.String())
 	}
 	require.ElementsMatch(t, []string{"cast", "k", "p", "h", "ev", "hb", "log"}, kinds)

@@ -4,7 +4,7 @@
 //
 // # How it works
 //
-// The tests start a NATS server, two hostd processes and `client up` for each mesh, all as a user would
+// The tests start a NATS server, two hostd processes and `castnet up` for each mesh, all as a user would
 // with the programs in bin/, and then run each language's own test runner against them. What these check,
 // they read from spec/vectors.json, so that all languages are held to the same. node/rank.mjs and
 // python/rank.py are ranks of a mesh themselves.

@@ -8,7 +8,6 @@ require (
 	github.com/castnet-io/castnet v0.0.0
 	github.com/fxamacker/cbor/v2 v2.9.6
 	github.com/stretchr/testify v1.12.1
-	go.uber.org/goleak v1.3.0
 	go.yaml.in/yaml/v3 v3.0.5
 )
 
@@ -26,6 +25,7 @@ require (
 	github.com/nats-io/nuid v1.0.1 // indirect
 	github.com/rs/zerolog v1.35.1 // indirect
 	github.com/x448/float16 v0.8.4 // indirect
+	go.uber.org/goleak v1.3.0 // indirect
 	golang.org/x/crypto v0.58.0 // indirect
 	golang.org/x/sys v0.49.0 // indirect
 	golang.org/x/time v0.16.0 // indirect

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/internal/testkit"
 )
 
 func TestLiveMesh_takesCastsOfAnyLanguage(t *testing.T) {
@@ -28,13 +30,13 @@ func TestLiveMesh_takesCastsOfAnyLanguage(t *testing.T) {
 // Each language runs the tests that it has, with its own runner.
 
 func nodeCasts(t *testing.T, r *rig) {
-	out, err := outputOf(t, 2*patience, r.forLanguage(t, "js"), "node", "", node(t), "--test", "--test-concurrency=1", "--test-reporter=spec")
+	out, err := outputOf(t, 2*testkit.Patience, r.forLanguage(t, "js"), "node", "", node(t), "--test", "--test-concurrency=1", "--test-reporter=spec")
 	require.NoError(t, err, out)
 	require.Regexp(t, `tests \d\d`, out, "it ran none")
 }
 
 func pythonCasts(t *testing.T, r *rig) {
-	out, err := outputOf(t, 2*patience, r.forLanguage(t, "py"), "python", "", python(t), "-B", "-m", "unittest", "-v")
+	out, err := outputOf(t, 2*testkit.Patience, r.forLanguage(t, "py"), "python", "", python(t), "-B", "-m", "unittest", "-v")
 	require.NoError(t, err, out)
 	require.Regexp(t, `Ran \d\d tests`, out, "it ran none")
 }
@@ -44,7 +46,7 @@ func (r *rig) forLanguage(t *testing.T, language string) []string {
 	t.Helper()
 	doomed := "doomed-" + language
 	r.up(t, doomed, "counter")
-	out, err := outputOf(t, patience, r.env, "", "", program(t, "client"), "procs", doomed, "--output", "ndjson")
+	out, err := outputOf(t, testkit.Patience, r.env, "", "", program(t, "castnet"), "procs", doomed, "--output", "ndjson")
 	require.NoError(t, err, out)
 	pids := make([]string, 4)
 	for line := range strings.Lines(out) {

@@ -11,6 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/castnet-io/castnet/internal/wire"
+
+	"github.com/castnet-io/castnet/internal/testkit"
 )
 
 // answer is one message as the nats command prints it.
@@ -31,13 +33,13 @@ func (a answer) value(t *testing.T) (v any) {
 // request runs `nats request` with a body on its stdin.
 func (r *rig) request(t *testing.T, subject, body string, flags ...string) []answer {
 	t.Helper()
-	args := append([]string{"request", "--timeout", patience.String()}, flags...)
+	args := append([]string{"request", "--timeout", testkit.Patience.String()}, flags...)
 	if body == "" {
 		args = append(args, subject, "")
 	} else {
 		args = append(args, subject, "--force-stdin")
 	}
-	out, err := outputOf(t, patience, r.env, "", body, program(t, "nats"), args...)
+	out, err := outputOf(t, testkit.Patience, r.env, "", body, program(t, "nats"), args...)
 	require.NoError(t, err, "%v: %s", args, out)
 	return answers(out)
 }
@@ -101,7 +103,7 @@ func natsCasts(t *testing.T, r *rig) {
 		require.Subset(t, got[4].header, all)
 
 		got = r.request(t, gatewayOf+"demo.counter.add.anon", encode(1), append(typed, "-H", "Castnet-Collect:stream",
-			"-H", "Castnet-Region:host=9", "--wait-for-empty", "--reply-timeout="+(2*patience).String())...)
+			"-H", "Castnet-Region:host=9", "--wait-for-empty", "--reply-timeout="+(2*testkit.Patience).String())...)
 		require.Len(t, got, 2, "why it is refused, and the end")
 		require.Equal(t, "400", got[0].header["Nats-Service-Error-Code"])
 		require.Equal(t, "nil body", got[1].body)

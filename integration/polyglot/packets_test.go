@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/internal/wire"
 	"github.com/castnet-io/castnet/mesh/shape"
 	"github.com/castnet-io/castnet/subjects"
@@ -36,19 +37,19 @@ type cborVector struct {
 // The structs below are those of package cast, which keeps them to itself: TestCDDL holds them to it.
 
 type header struct {
-	Region  shape.Region  `cbor:"1,keyasint"`
-	Prevs   []run         `cbor:"2,keyasint"`
-	Skip    ranks         `cbor:"3,keyasint,omitempty"`
-	Mode    mode          `cbor:"4,keyasint"`
-	Home    string        `cbor:"5,keyasint,omitempty"`
-	Reducer string        `cbor:"6,keyasint,omitempty"`
-	Arity   int           `cbor:"7,keyasint,omitempty"`
-	Within  *shape.Region `cbor:"8,keyasint,omitempty"`
-	Apex    bool          `cbor:"9,keyasint,omitempty"`
-	Tell    int           `cbor:"10,keyasint,omitempty"`
-	Gens    []run         `cbor:"11,keyasint,omitempty"`
-	Numbers packedRuns    `cbor:"12,keyasint,omitempty"`
-	Partly  bool          `cbor:"13,keyasint,omitempty"`
+	Region         shape.Region  `cbor:"1,keyasint"`
+	Prevs          []run         `cbor:"2,keyasint"`
+	Skip           ranks         `cbor:"3,keyasint,omitempty"`
+	Mode           mode          `cbor:"4,keyasint"`
+	ReplyPort      string        `cbor:"5,keyasint,omitempty"`
+	Reducer        string        `cbor:"6,keyasint,omitempty"`
+	Arity          int           `cbor:"7,keyasint,omitempty"`
+	UserRegion     *shape.Region `cbor:"8,keyasint,omitempty"`
+	SingleRoot     bool          `cbor:"9,keyasint,omitempty"`
+	ProgressMillis int           `cbor:"10,keyasint,omitempty"`
+	Gens           []run         `cbor:"11,keyasint,omitempty"`
+	PackedPrevs    packedRuns    `cbor:"12,keyasint,omitempty"`
+	PartialValues  bool          `cbor:"13,keyasint,omitempty"`
 }
 
 type packedRuns []byte
@@ -58,15 +59,15 @@ type run struct {
 	Value uint64 `cbor:"2,keyasint"`
 }
 
-type rest struct {
-	Home     string    `cbor:"1,keyasint,omitempty"`
-	Rank     int       `cbor:"2,keyasint"`
-	Folded   bool      `cbor:"3,keyasint,omitempty"`
-	Parts    []ranks   `cbor:"4,keyasint,omitempty"`
-	Failed   []failure `cbor:"5,keyasint,omitempty"`
-	Declined bool      `cbor:"6,keyasint,omitempty"`
-	Around   int       `cbor:"7,keyasint,omitempty"`
-	Settled  ranks     `cbor:"8,keyasint,omitempty"`
+type replyHeader struct {
+	Cast        string    `cbor:"1,keyasint,omitempty"`
+	Rank        int       `cbor:"2,keyasint"`
+	Folded      bool      `cbor:"3,keyasint,omitempty"`
+	Parts       []ranks   `cbor:"4,keyasint,omitempty"`
+	Failed      []failure `cbor:"5,keyasint,omitempty"`
+	Declined    bool      `cbor:"6,keyasint,omitempty"`
+	RerouteRank int       `cbor:"7,keyasint,omitempty"`
+	Settled     ranks     `cbor:"8,keyasint,omitempty"`
 }
 
 type failure struct {
@@ -93,26 +94,26 @@ const (
 
 func packetVectors(t *testing.T) []packetVector {
 	five := must(wire.Marshal(5))
-	post := wire.Envelope{Kind: wire.Message, Actor: counterName, Port: "add", Sender: caller, TTL: 30 * time.Second, Body: five}
+	send := wire.Envelope{Kind: wire.Message, Actor: counterName, Port: "add", Sender: caller, TTL: 30 * time.Second, Body: five}
 	call := wire.Envelope{Kind: wire.Message, Wait: true, Actor: counterName, Port: "add", Sender: caller, Reply: home, Body: five}
 	region := must(shape.Select(shape.Of("host", 2).With("gpu", 4), "gpu=0:2"))
 	casting := must(wire.Marshal(header{
-		Region: region, Prevs: []run{{4, 6}}, Skip: ranks{{1, 1}}, Mode: 2, Home: home, Reducer: "sum",
+		Region: region, Prevs: []run{{4, 6}}, Skip: ranks{{1, 1}}, Mode: 2, ReplyPort: home, Reducer: "sum",
 	}))
 	toAll := wire.Envelope{Kind: wire.Cast, TTL: time.Minute, Ext: casting, Body: five}
 	overflow := must(wire.Marshal(wire.Error{Code: 1, Text: "does not fit", Actor: counterName, Endpoint: "add"}))
-	one := wire.Envelope{Kind: wire.Value, Port: "_0a", Ext: must(wire.Marshal(rest{Rank: 3})), Body: five}
-	failed := wire.Envelope{Kind: wire.Failure, Port: "_0a", Ext: must(wire.Marshal(rest{Rank: 2})), Body: overflow}
+	one := wire.Envelope{Kind: wire.Value, Port: "_0a", Ext: must(wire.Marshal(replyHeader{Rank: 3})), Body: five}
+	failed := wire.Envelope{Kind: wire.Failure, Port: "_0a", Ext: must(wire.Marshal(replyHeader{Rank: 2})), Body: overflow}
 	folded := wire.Envelope{Kind: wire.Value, Port: "_0a", Body: must(wire.Marshal([][]byte{five})),
-		Ext: must(wire.Marshal(rest{Folded: true, Parts: []ranks{{{0, 2}}}, Failed: []failure{{ranks{{2, 1}}, overflow}}}))}
+		Ext: must(wire.Marshal(replyHeader{Folded: true, Parts: []ranks{{{0, 2}}}, Failed: []failure{{ranks{{2, 1}}, overflow}}}))}
 	gathered := wire.Envelope{Kind: wire.Value, Port: "_0a", Body: gatheredBody(rowOf(2, five) + rowOf(1, must(wire.Marshal("hi")))),
-		Ext: must(wire.Marshal(rest{Folded: true, Parts: []ranks{{{4, 3}}}}))}
+		Ext: must(wire.Marshal(replyHeader{Folded: true, Parts: []ranks{{{4, 3}}}}))}
 	ended := wire.Envelope{Kind: wire.Failure, Actor: "client", Port: "_0a", Sender: counterName, Body: overflow}
-	chunk := wire.Envelope{Kind: wire.Chunk, Ext: wire.ChunkOf{ID: 9, Offset: 4, Total: 6}.Append(nil), Body: []byte{1, 2}}
+	chunk := wire.Envelope{Kind: wire.Chunk, Ext: wire.ChunkHead{ID: 9, Offset: 4, Total: 6}.Append(nil), Body: []byte{1, 2}}
 
-	head := wire.Head{Kind: wire.Data, Age: 3 * time.Millisecond, N: 300, Prev: 299}
+	head := wire.Head{Kind: wire.Data, Age: 3 * time.Millisecond, Seq: 300, PrevSeq: 299}
 	withKnown := head
-	withKnown.Known = &wire.Progress{Acked: 12, Taken: 4096, Window: 1 << 20, Waited: 0}
+	withKnown.Ack = &wire.AckState{Acked: 12, ReceivedBytes: 4096, Window: 1 << 20, Waited: 0}
 	data := func(h wire.Head, es ...wire.Envelope) []byte {
 		b := wire.AppendHead(nil, h)
 		for i, e := range es {
@@ -122,36 +123,36 @@ func packetVectors(t *testing.T) []packetVector {
 	}
 	control := func(kind wire.PacketKind, body any) []byte { return must(wire.AppendControl(nil, kind, body)) }
 	only := func(kind wire.PacketKind) []byte {
-		return wire.AppendHead(nil, wire.Head{Kind: kind, N: 300, Prev: 299})
+		return wire.AppendHead(nil, wire.Head{Kind: kind, Seq: 300, PrevSeq: 299})
 	}
-	state := wire.StateOf{Progress: *withKnown.Known, Missing: []uint64{5, 7}, First: 3,
-		Refused: []wire.Refusal{{N: 4, Index: 0, Count: 2, Why: overflow}}}
-	anew := wire.StateOf{Progress: *withKnown.Known, Former: 512}
+	state := wire.LinkStateBody{Progress: *withKnown.Ack, Missing: []uint64{5, 7}, FirstRefusal: 3,
+		Refusals: []wire.Refusal{{Seq: 4, Index: 0, Count: 2, Why: overflow}}}
+	anew := wire.LinkStateBody{Progress: *withKnown.Ack, Former: 512}
 
 	vs := []packetVector{
-		{Name: "a post", Hex: hex.EncodeToString(data(head, post))},
+		{Name: "a send", Hex: hex.EncodeToString(data(head, send))},
 		{Name: "two calls that wait for room, and word of the other way", Hex: hex.EncodeToString(data(withKnown, call, call))},
 		{Name: "a cast: gpu=0:2 of host=2,gpu=4, folded by sum", Hex: hex.EncodeToString(data(head, toAll))},
 		{Name: "answers of ranks 3 and 2 to a cast", Hex: hex.EncodeToString(data(head, one, failed))},
 		{Name: "an answer of ranks 0 and 1 folded into one, rank 2 failed", Hex: hex.EncodeToString(data(head, folded))},
 		{Name: "the answers of a host to a gather: those of ranks 4 and 5 are equal", Hex: hex.EncodeToString(data(head, gathered))},
 		{Name: "a part of an envelope of 6 bytes", Hex: hex.EncodeToString(data(head, chunk))},
-		{Name: "a beat", Hex: hex.EncodeToString(only(wire.Beat))},
+		{Name: "a beat", Hex: hex.EncodeToString(only(wire.Probe))},
 		{Name: "a repair", Hex: hex.EncodeToString(wire.AppendRepair(only(wire.Repair), "castnet.v1.default.k.x", []byte{0, 2, 2, 0, 0, 1, 0}))},
-		{Name: "a piece", Hex: hex.EncodeToString(wire.AppendPiece(only(wire.Piece), wire.Cut{Offset: 2, Total: 5}, []byte("abc")))},
-		{Name: "what a receiver has", Hex: hex.EncodeToString(control(wire.State, state))},
-		{Name: "a receiver in which 512 bytes wait that came before the link was opened anew", Hex: hex.EncodeToString(control(wire.State, anew))},
-		{Name: "refusals before number 4 are known", Hex: hex.EncodeToString(control(wire.Confirm, wire.ConfirmOf{Next: 4}))},
-		{Name: "a receiver breaks the link", Hex: hex.EncodeToString(control(wire.Break, wire.BreakOf{N: 9, Text: "who are you?"}))},
-		{Name: "a sender gives the link up", Hex: hex.EncodeToString(control(wire.Gone, wire.BreakOf{N: 9, Text: "closed"}))},
-		{Name: "a sender closes all its links", Hex: hex.EncodeToString(control(wire.Gone, wire.BreakOf{N: 9, Text: wire.ClosedText, Closed: true}))},
-		{Name: "were messages 0 to 1 of packet 9 delivered?", Hex: hex.EncodeToString(control(wire.Query, wire.QueryOf{N: 9, Indexes: []int{0, 2}}))},
-		{Name: "they were not", Hex: hex.EncodeToString(control(wire.Verdict, wire.QueryOf{N: 9, Indexes: []int{0, 2}}))},
-		{Name: "nobody waits for the answer", Hex: hex.EncodeToString(control(wire.Cancel, wire.CancelOf{Replies: []string{home}}))},
+		{Name: "a piece", Hex: hex.EncodeToString(wire.AppendFragment(only(wire.Fragment), wire.FragmentHead{Offset: 2, Total: 5}, []byte("abc")))},
+		{Name: "what a receiver has", Hex: hex.EncodeToString(control(wire.LinkState, state))},
+		{Name: "a receiver in which 512 bytes wait that came before the link was opened anew", Hex: hex.EncodeToString(control(wire.LinkState, anew))},
+		{Name: "refusals before number 4 are known", Hex: hex.EncodeToString(control(wire.ConfirmRefusals, wire.ConfirmBody{Next: 4}))},
+		{Name: "a receiver breaks the link", Hex: hex.EncodeToString(control(wire.ReceiverReset, wire.ResetBody{Seq: 9, Text: "who are you?"}))},
+		{Name: "a sender gives the link up", Hex: hex.EncodeToString(control(wire.SenderReset, wire.ResetBody{Seq: 9, Text: "closed"}))},
+		{Name: "a sender closes all its links", Hex: hex.EncodeToString(control(wire.SenderReset, wire.ResetBody{Seq: 9, Text: wire.ClosedText, Closed: true}))},
+		{Name: "were messages 0 to 1 of packet 9 delivered?", Hex: hex.EncodeToString(control(wire.FateQuery, wire.FateQueryBody{Seq: 9, Indexes: []int{0, 2}}))},
+		{Name: "they were not", Hex: hex.EncodeToString(control(wire.FateReply, wire.FateQueryBody{Seq: 9, Indexes: []int{0, 2}}))},
+		{Name: "nobody waits for the answer", Hex: hex.EncodeToString(control(wire.Cancel, wire.CancelBody{Replies: []string{home}}))},
 		{Name: "the receiver was away", Hex: hex.EncodeToString(wire.AppendHead(nil, wire.Head{Kind: wire.Resume}))},
 		{Name: "a question that waits for no data", Hex: hex.EncodeToString(wire.AppendUrgent(nil, &call))},
 		{Name: "the end of an actor, whose word waits for no data", Hex: hex.EncodeToString(wire.AppendUrgent(nil, &ended))},
-		{Name: "goodbye", Hex: hex.EncodeToString(only(wire.Bye))},
+		{Name: "goodbye", Hex: hex.EncodeToString(only(wire.Goodbye))},
 	}
 	for i := range vs {
 		vs[i].read(t)
@@ -174,35 +175,35 @@ func (v *packetVector) read(t *testing.T) {
 	data := must(hex.DecodeString(v.Hex))
 	h, left, err := wire.DecodeHead(data)
 	require.NoError(t, err, v.Name)
-	v.Says = map[string]any{"kind": h.Kind, "age_ms": h.Age.Milliseconds(), "n": h.N, "prev": h.Prev}
-	if k := h.Known; k != nil {
-		v.Says["known"] = []uint64{k.Acked, k.Taken, k.Window, k.Waited}
+	v.Says = map[string]any{"kind": h.Kind, "age_ms": h.Age.Milliseconds(), "n": h.Seq, "prev": h.PrevSeq}
+	if k := h.Ack; k != nil {
+		v.Says["known"] = []uint64{k.Acked, k.ReceivedBytes, k.Window, k.Waited}
 	}
 	switch h.Kind {
 	case wire.Data, wire.Urgent:
 		v.readEnvelopes(t, left)
-	case wire.Beat, wire.Bye, wire.Resume:
+	case wire.Probe, wire.Goodbye, wire.Resume:
 		require.Empty(t, left, v.Name)
 	case wire.Repair:
 		subject, packet, err := wire.DecodeRepair(left)
 		require.NoError(t, err)
 		v.Says["subject"], v.Says["packet"] = subject, hex.EncodeToString(packet)
-	case wire.Piece:
-		cut, part, err := wire.DecodePiece(left)
+	case wire.Fragment:
+		cut, part, err := wire.DecodeFragment(left)
 		require.NoError(t, err)
 		v.Says["offset"], v.Says["total"], v.Says["part"] = cut.Offset, cut.Total, hex.EncodeToString(part)
 	default:
 		_, _, err := wire.DecodeControl(data)
 		require.NoError(t, err, v.Name)
-		rule := map[wire.PacketKind]string{wire.State: "state-of", wire.Confirm: "confirm-of", wire.Break: "break-of",
-			wire.Gone: "break-of", wire.Query: "query-of", wire.Verdict: "query-of", wire.Cancel: "cancel-of"}[h.Kind]
+		rule := map[wire.PacketKind]string{wire.LinkState: "link-state-body", wire.ConfirmRefusals: "confirm-body", wire.ReceiverReset: "reset-body",
+			wire.SenderReset: "reset-body", wire.FateQuery: "fate-query-body", wire.FateReply: "fate-query-body", wire.Cancel: "cancel-body"}[h.Kind]
 		v.Bodies = append(v.Bodies, cborOf(t, rule, left))
 	}
 }
 
 func (v *packetVector) readEnvelopes(t *testing.T, left []byte) {
 	var all []map[string]any
-	es, e := wire.NewEnvelopes(left), wire.Envelope{}
+	es, e := wire.NewEnvelopeReader(left), wire.Envelope{}
 	for {
 		same, ok := es.Next(&e)
 		if !ok {
@@ -219,7 +220,7 @@ func (v *packetVector) readEnvelopes(t *testing.T, left []byte) {
 			says["chunk"] = []uint64{c.ID, uint64(c.Offset), uint64(c.Total)}
 		case wire.Value, wire.Failure:
 			if len(e.Ext) > 0 { // of a cast
-				v.Bodies = append(v.Bodies, cborOf(t, "rest", e.Ext))
+				v.Bodies = append(v.Bodies, cborOf(t, "reply-header", e.Ext))
 			}
 		}
 		if e.Kind == wire.Value {
@@ -274,7 +275,7 @@ func gatherTravelsAsThePacketsSay(t *testing.T, r *rig) {
 		if err != nil || h.Kind != wire.Data {
 			return
 		}
-		es, e := wire.NewEnvelopes(left), wire.Envelope{}
+		es, e := wire.NewEnvelopeReader(left), wire.Envelope{}
 		for _, ok := es.Next(&e); ok; _, ok = es.Next(&e) {
 			if e.Kind == wire.Value && bytes.Equal(e.Body, want) && len(seen) < cap(seen) {
 				seen <- struct{}{}
@@ -286,7 +287,7 @@ func gatherTravelsAsThePacketsSay(t *testing.T, r *rig) {
 	for range 2 {
 		select {
 		case <-seen:
-		case <-time.After(patience):
+		case <-time.After(testkit.Patience):
 			require.Fail(t, "no host sent what packet.abnf says of a gather")
 		}
 	}

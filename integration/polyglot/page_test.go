@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/internal/testkit"
 )
 
 // block is one fenced block of the page, with what it prints.
@@ -77,7 +79,7 @@ func (b block) run(t *testing.T, env []string, name string, args ...string) {
 		started(t, env, strings.Trim(lines[len(lines)-1], "…"), name, args...)
 		return
 	}
-	out, err := outputOf(t, 5*patience, env, "", "", name, args...)
+	out, err := outputOf(t, 5*testkit.Patience, env, "", "", name, args...)
 	require.NoError(t, err, "%s\n%s", b.text, out)
 	out = clock.ReplaceAllString(out, "")
 	for line := range strings.SplitSeq(b.prints, "\n") {

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/internal/testkit"
 )
 
 func TestAnyProgram_isARankOfACast(t *testing.T) {
@@ -51,7 +53,7 @@ func TestAnyProgram_isARankOfACast(t *testing.T) {
 	}
 
 	silent := r.request(t, gatewayOf+"works.plain.ask.anon", `"silence"`, "-H", "Castnet-TTL:2s", "-H", "Castnet-Region:host=0",
-		"-H", "Castnet-Collect:stream", "--wait-for-empty", "--reply-timeout="+patience.String())
+		"-H", "Castnet-Collect:stream", "--wait-for-empty", "--reply-timeout="+testkit.Patience.String())
 	require.Len(t, silent, 3)
 	require.Equal(t, "10", silent[0].body, silent[0].header)
 	require.Equal(t, "1", silent[1].header["Castnet-Rank"], silent[1].header)
@@ -73,7 +75,7 @@ func TestAnyProgram_isARankOfACast(t *testing.T) {
 
 func TestPlainRank_refusesASubjectOfCastnet(t *testing.T) {
 	r := newRig(t)
-	out, err := outputOf(t, patience, r.env, "", "", program(t, "client"), "up", "bad", "--actor", "plain", "--no-hostd",
+	out, err := outputOf(t, testkit.Patience, r.env, "", "", program(t, "castnet"), "up", "bad", "--actor", "plain", "--no-hostd",
 		"--params", `{"subject":"castnet.{rank}"}`)
 	require.Error(t, err)
 	require.Contains(t, out, "castnet's own: want one outside of castnet.")

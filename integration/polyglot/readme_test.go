@@ -6,13 +6,15 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/internal/testkit"
 )
 
 func TestREADME_eachCommandWorksAsItStands(t *testing.T) { // PLY-7
 	page, err := os.ReadFile(repo(t, "README.md"))
 	require.NoError(t, err)
 	env := environment(t)
-	ready := map[string]string{"bin/hostd": "hostd is ready", "bin/client up demo --per-host gpu=4 --actor counter": "demo-"}
+	ready := map[string]string{"bin/hostd": "hostd is ready", "bin/castnet up demo --per-host gpu=4 --actor counter": "demo-"}
 	said := map[string]string{}
 	var scripts []string
 	for _, b := range blocksOf(t, string(page)) {
@@ -25,7 +27,7 @@ func TestREADME_eachCommandWorksAsItStands(t *testing.T) { // PLY-7
 			delete(ready, b.text)
 		default:
 			script := strings.ReplaceAll(b.text, "make test", ":") // which runs the tests that CI has run already
-			out, err := outputOf(t, 5*patience, env, "", "", "bash", "-euo", "pipefail", "-c", "cd "+repo(t)+"\n"+script)
+			out, err := outputOf(t, 5*testkit.Patience, env, "", "", "bash", "-euo", "pipefail", "-c", "cd "+repo(t)+"\n"+script)
 			require.NoError(t, err, "%s\n%s", b.text, out)
 			scripts = append(scripts, b.text)
 			said[b.text] = out
@@ -35,7 +37,7 @@ func TestREADME_eachCommandWorksAsItStands(t *testing.T) { // PLY-7
 	require.GreaterOrEqual(t, len(scripts), 5, scripts)
 	require.Equal(t, "make demo\nmake test", scripts[0], "nothing comes before these")
 	for script, want := range map[string]string{
-		"make demo": "its owner knows after", "go run ./examples/hello": "all 8 count 13", "bin/client hosts": "demo", "bin/nats req": "Castnet-Answered: 4", "bin/client stop demo": "",
+		"make demo": "its owner knows after", "go run ./examples/hello": "all 8 count 13", "bin/castnet hosts": "demo", "bin/nats req": "Castnet-Answered: 4", "bin/castnet stop demo": "",
 	} {
 		found := false
 		for text, out := range said {

@@ -1,17 +1,12 @@
 package polyglot
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -19,12 +14,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/castnet-io/castnet/bus/embed"
+	"github.com/castnet-io/castnet/internal/testkit"
 )
 
-const (
-	patience = 30 * time.Second // for what takes milliseconds on a machine that is not busy
-	secret   = "polyglot"
-)
+const secret = "polyglot"
 
 // rig is a server, two hosts, and meshes of the extent host=2,gpu=2.
 type rig struct {
@@ -32,7 +25,7 @@ type rig struct {
 	counters meshUp
 }
 
-// meshUp is what `client up` says of a mesh.
+// meshUp is what `castnet up` says of a mesh.
 type meshUp struct {
 	Kind, Mesh, Extent, Actor string
 	Ranks                     int
@@ -61,7 +54,7 @@ func casting(t *testing.T) *rig {
 // up holds a mesh until the test ends.
 func (r *rig) up(t *testing.T, name, actor string, more ...string) (m meshUp) {
 	t.Helper()
-	line := started(t, r.env, `"kind":"up"`, program(t, "client"), append([]string{"up", name, "--per-host", "gpu=2", "--actor", actor,
+	line := started(t, r.env, `"kind":"up"`, program(t, "castnet"), append([]string{"up", name, "--per-host", "gpu=2", "--actor", actor,
 		"--no-hostd", "--output", "ndjson"}, more...)...)
 	require.NoError(t, json.Unmarshal([]byte(line), &m), line)
 	require.Equal(t, 4, m.Ranks, line)
@@ -83,18 +76,10 @@ func environment(t *testing.T, more ...string) []string {
 	t.Helper()
 	config, err := os.UserConfigDir()
 	require.NoError(t, err)
-	// The go command keeps the settings it builds with, or it would link anew what make has built.
-	env := []string{"GOENV=" + filepath.Join(config, "go", "env"), "XDG_RUNTIME_DIR=" + t.TempDir(), "XDG_CONFIG_HOME=" + t.TempDir(), "NO_COLOR=1", "LC_ALL=C.UTF-8"}
-	for _, v := range os.Environ() {
-		if key, _, _ := strings.Cut(v, "="); key == "PATH" || key == "HOME" || key == "XDG_CACHE_HOME" || strings.HasPrefix(key, "GO") {
-			env = append(env, v)
-		}
-	}
+	// The go command keeps the settings it builds with, or it would link again what make has built.
+	env := testkit.Environment(t.TempDir(), t.TempDir(), os.TempDir(), "GOENV="+filepath.Join(config, "go", "env"))
 	return append(env, more...)
 }
-
-// byTerm is the end of a program that does not handle SIGTERM.
-const byTerm = "signal: terminated"
 
 // started runs a program until the test ends, when it must stop in peace, and returns the first line that
 // it says with a text in it.
@@ -106,54 +91,20 @@ func started(t *testing.T, env []string, with string, name string, args ...strin
 // startedUntil is started; a program that may end has ended well when the test ends.
 func startedUntil(t *testing.T, mayEnd bool, env []string, with string, name string, args ...string) string {
 	t.Helper()
-	cmd := exec.Command(name, args...)
-	cmd.Env = env
+	cmd, said := exec.Command(name, args...), &testkit.Transcript{}
+	cmd.Env, cmd.Stdout, cmd.Stderr = env, said, said
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	said := &transcript{}
-	out, in := io.Pipe()
-	cmd.Stdout, cmd.Stderr = io.MultiWriter(in, said), io.MultiWriter(in, said)
-	require.NoError(t, cmd.Start())
-	ended := make(chan error, 1)
-	go func() {
-		err := cmd.Wait()
-		in.Close()
-		ended <- err
-	}()
-	found, read := make(chan string, 1), make(chan struct{})
-	go func() {
-		defer close(read)
-		defer close(found)
-		for lines := bufio.NewScanner(out); lines.Scan(); {
-			if strings.Contains(lines.Text(), with) && len(found) == 0 {
-				found <- lines.Text()
-			}
-		}
-		_, _ = io.Copy(io.Discard, out) // after a line that is too long: the program must not block
-	}()
+	p := testkit.Start(t, cmd)
 	t.Cleanup(func() {
-		if err := cmd.Process.Signal(syscall.SIGTERM); !mayEnd || !errors.Is(err, os.ErrProcessDone) {
-			require.NoError(t, err, "%s has ended: %s", name, said)
+		if err := p.Process.Signal(syscall.SIGTERM); !mayEnd {
+			require.NoError(t, err, "%s has ended: %s", name, p.Said())
 		}
-		select {
-		case err := <-ended:
-			if err != nil && err.Error() != byTerm { // which ends programs that are not ours
-				require.NoError(t, err, "%s: %s", name, said)
-			}
-		case <-time.After(patience):
-			require.NoError(t, syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL))
-			<-ended
-			t.Errorf("%s did not stop: %s", name, said)
-		}
-		<-read
+		code := p.Exit(t)
+		how, _ := p.ProcessState.Sys().(syscall.WaitStatus)
+		byTerm := how.Signaled() && how.Signal() == syscall.SIGTERM // which ends programs that are not ours
+		require.True(t, code == 0 || byTerm, "%s ended with %s: %s", name, p.ProcessState, p.Said())
 	})
-	select {
-	case line, ok := <-found:
-		require.True(t, ok, "%s has ended: %s", name, said)
-		return line
-	case <-time.After(patience):
-		require.Fail(t, "it took too long", "%s never said %q: %s", name, with, said)
-		return ""
-	}
+	return p.Out.Find(t, with)
 }
 
 // outputOf runs a program to its end, within time, and returns what it says.
@@ -170,22 +121,4 @@ func outputOf(t *testing.T, within time.Duration, env []string, dir, stdin, name
 		require.Fail(t, "it took too long", "%v: %s", cmd.Args, out)
 	}
 	return string(out), err
-}
-
-// transcript is what a process has said so far.
-type transcript struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (t *transcript) Write(p []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.buf.Write(p)
-}
-
-func (t *transcript) String() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.buf.String()
 }

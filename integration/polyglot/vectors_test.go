@@ -118,7 +118,7 @@ func subjectVectors(t *testing.T) (all []subjectVector) {
 	mesh := must(subjects.ParseMeshID("trainers-7kd93x0b5m2qa"))
 	host := must(subjects.ParseHostID("rack3n07-2m9qx1k4h0t7c"))
 	process := subjects.ProcID{Mesh: mesh, Rank: 12}
-	seated := subjects.ProcID{Mesh: mesh, Rank: 12, Gen: 1, Seat: 3}
+	seated := subjects.ProcID{Mesh: mesh, Rank: 12, Gen: 1, Index: 3}
 	const name, from = "counter-0c8h4w2n6v1ye", subjects.Anon
 	add := func(s subjects.Space, subject string, parts map[string]any) {
 		got, err := s.Parse(subject)
@@ -180,7 +180,7 @@ func tokenVectors() (all []tokenVector) {
 		{"name", func(s string) error { return subjects.CheckName("name", s) }, []string{
 			"counter", "counter-0c8h4w2n6v1ye", "abcdefghijklmnopqrstuvwxyz012345-0c8h4w2n6v1ye", "abcdefghijklmnopqrstuvwxyz012345-0c8h4w2n6v1y", "_x"}},
 		{"port", subjects.CheckPort, []string{"add", "_0z", "_", "_A", "a.b"}},
-		{"where", subjects.CheckWhere, []string{"_", "0", "3-_", "_-_-_-_", "_-_-_-_-_", "01", "4294967295", "4294967296", "-1", "3-", ""}},
+		{"where", subjects.CheckCoords, []string{"_", "0", "3-_", "_-_-_-_", "_-_-_-_-_", "01", "4294967295", "4294967296", "-1", "3-", ""}},
 		{"from", subjects.CheckFrom, []string{"anon", "alice", "trainers-7kd93x0b5m2qa_12-0", "trainers_12-0", "_inbox", "a.b"}},
 	}
 	for _, r := range rules {

@@ -10,21 +10,22 @@ import (
 	"github.com/castnet-io/castnet/internal/wire"
 )
 
-// toJSON writes a message as JSON. What JSON cannot say is an error: encoding/json would make text of bytes.
+// toJSON encodes a message as JSON. It refuses bytes, because encoding/json would turn them into
+// text.
 func toJSON(v any) ([]byte, error) {
-	v, err := travelled(v)
+	v, err := asReceived(v)
 	if err != nil {
 		return nil, err
 	}
-	if what := unsayable(v); what != "" {
+	if what := notJSON(v); what != "" {
 		return nil, fmt.Errorf("the message has no JSON form: there is %s in it", what)
 	}
 	return wire.JSON.Encode(v)
 }
 
-// travelled is a value as other procs read it. One of this process may be of any Go type, and becomes what
-// it would have become on the way.
-func travelled(v any) (out any, err error) {
+// asReceived returns a value in the form that other procs decode. A local value may have any Go
+// type.
+func asReceived(v any) (out any, err error) {
 	raw, err := wire.Marshal(v)
 	if err == nil {
 		err = wire.Unmarshal(raw, &out)
@@ -32,8 +33,8 @@ func travelled(v any) (out any, err error) {
 	return out, err
 }
 
-// unsayable names what JSON has no form for; "" when there is nothing such.
-func unsayable(v any) string {
+// notJSON names the part of a value without a JSON form, or returns "".
+func notJSON(v any) string {
 	switch v := v.(type) {
 	case nil, bool, int64, string:
 	case float64:
@@ -42,13 +43,13 @@ func unsayable(v any) string {
 		}
 	case []any:
 		for _, x := range v {
-			if what := unsayable(x); what != "" {
+			if what := notJSON(x); what != "" {
 				return what
 			}
 		}
 	case map[string]any:
 		for _, x := range v {
-			if what := unsayable(x); what != "" {
+			if what := notJSON(x); what != "" {
 				return what
 			}
 		}
@@ -60,7 +61,7 @@ func unsayable(v any) string {
 	return ""
 }
 
-// fromJSON reads one value, as other procs would.
+// fromJSON decodes one value into the form of other procs.
 func fromJSON(data []byte) (any, error) {
 	if len(bytes.TrimSpace(data)) == 0 {
 		return nil, errors.New("it is empty: want JSON, null for nothing")
@@ -69,5 +70,5 @@ func fromJSON(data []byte) (any, error) {
 	if err != nil {
 		return nil, fmt.Errorf("want JSON: %w", err)
 	}
-	return travelled(v)
+	return asReceived(v)
 }

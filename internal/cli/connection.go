@@ -9,10 +9,10 @@ import (
 	"github.com/castnet-io/castnet/bus"
 )
 
-// defaultTimeout is the library's own deadline for a request.
+// defaultTimeout is the library's default deadline of a request.
 const defaultTimeout = 30 * time.Second
 
-// Connection is what the flags say about the bus. The names are those of the nats command line.
+// Connection holds the bus flags. The flags have the names of the nats command.
 type Connection struct {
 	Server  string // one or more URLs, comma separated
 	Context string // name of a NATS context
@@ -27,13 +27,13 @@ type Connection struct {
 	InboxPrefix string
 	Insecure    bool
 
-	Timeout   time.Duration // of connecting to one server, and of one request
-	Namespace string        // which castnet on this bus
+	Timeout   time.Duration // for a connect to one server, and for a request
+	Namespace string        // castnet namespace on this bus
 
-	timeoutGiven func() bool
+	timeoutSet func() bool
 }
 
-// Flags adds the flags; their values arrive in c when the set is parsed.
+// Flags adds the flags to a set. Parsing the set fills c.
 func (c *Connection) Flags(fs *pflag.FlagSet) {
 	fs.StringVarP(&c.Server, "server", "s", "", "NATS server `URL`, or several, comma separated (NATS_URL)")
 	fs.StringVar(&c.Context, "context", "", "NATS context `NAME`, as made by nats context (NATS_CONTEXT)")
@@ -50,26 +50,26 @@ func (c *Connection) Flags(fs *pflag.FlagSet) {
 	fs.BoolVar(&c.Insecure, "insecure", false, "accept a server off this machine without authentication")
 	fs.DurationVar(&c.Timeout, "timeout", defaultTimeout, "how long a request may take, and connecting if this is said")
 	fs.StringVar(&c.Namespace, "namespace", "default", "`NAME` of the castnet on this bus")
-	c.timeoutGiven = func() bool { return fs.Changed("timeout") }
+	c.timeoutSet = func() bool { return fs.Changed("timeout") }
 }
 
-// Options says how to open the bus (CLI-1), all but the connection's name and log.
+// Options returns the bus options (CLI-1), without connection name and log.
 func (c *Connection) Options(getenv func(string) string) (bus.Options, error) {
-	if err := c.check(); err != nil {
+	if err := c.validate(); err != nil {
 		return bus.Options{}, err
 	}
-	nctx, err := c.context(getenv)
+	nctx, err := c.loadContext(getenv)
 	if err != nil {
 		return bus.Options{}, err
 	}
-	set := resolve(c.source(), getenv, nctx.get)
+	set := resolve(c.flagSource(), getenv, nctx.get)
 	if set["NATS_PASSWORD"] != "" && set["NATS_USER"] == "" {
 		return bus.Options{}, Usagef("a password is given without a user: say --user or NATS_USER")
 	}
 	if !hasIdentity(set.get) {
 		set["NATS_TOKEN"] = localToken(getenv, set["NATS_URL"])
 	}
-	// FromEnv does the rest: the local file where there is no URL, and its hint when that fails.
+	// FromEnv adds the local file if no URL is set, and its hint on failure.
 	o := bus.FromEnv(func(key string) string {
 		if strings.HasPrefix(key, "NATS_") {
 			return set[key]
@@ -77,23 +77,23 @@ func (c *Connection) Options(getenv func(string) string) (bus.Options, error) {
 		return getenv(key)
 	})
 	o.TLSFirst, o.Insecure = c.TLSFirst || nctx[tlsFirst] != "", c.Insecure
-	if c.timeoutGiven != nil && c.timeoutGiven() {
+	if c.timeoutSet != nil && c.timeoutSet() {
 		o.ConnectTimeout = c.Timeout
 	}
 	return o, nil
 }
 
-// Named reports whether a flag or a variable says which bus to use.
-func (c *Connection) Named(getenv func(string) string) bool {
+// IsConfigured reports whether a flag or a variable selects the bus.
+func (c *Connection) IsConfigured(getenv func(string) string) bool {
 	return c.Server != "" || c.contextName(getenv) != "" || getenv("NATS_URL") != ""
 }
 
 func (c *Connection) contextName(getenv func(string) string) string {
-	return first(c.Context, getenv("NATS_CONTEXT"))
+	return firstNonEmpty(c.Context, getenv("NATS_CONTEXT"))
 }
 
-// check finds flags that contradict each other.
-func (c *Connection) check() error {
+// validate refuses contradicting flags.
+func (c *Connection) validate() error {
 	identities := 0
 	for _, given := range []string{c.Creds, c.NKey, c.User, c.Token} {
 		if given != "" {
@@ -105,14 +105,14 @@ func (c *Connection) check() error {
 		return Usagef("want one of --creds, --nkey, --user and --token, got several")
 	case (c.TLSCert == "") != (c.TLSKey == ""):
 		return Usagef("--tlscert and --tlskey go together, got only one of them")
-	case c.timeoutGiven != nil && c.Timeout <= 0:
+	case c.timeoutSet != nil && c.Timeout <= 0:
 		return Usagef("--timeout is %s, want more than 0", c.Timeout)
 	}
 	return nil
 }
 
-// source is the flags under the names of their variables.
-func (c *Connection) source() source {
+// flagSource returns the flags under the names of their variables.
+func (c *Connection) flagSource() source {
 	return settings{
 		"NATS_URL": c.Server, "NATS_CREDS": c.Creds, "NATS_NKEY": c.NKey, "NATS_USER": c.User,
 		"NATS_PASSWORD": c.Password, "NATS_TOKEN": c.Token, "NATS_CERT": c.TLSCert, "NATS_KEY": c.TLSKey,

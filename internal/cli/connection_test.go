@@ -30,7 +30,7 @@ func local(t *testing.T, getenv func(string) string) {
 	t.Helper()
 	path, err := bus.LocalFile(getenv)
 	require.NoError(t, err)
-	require.NoError(t, bus.WriteLocal(path, bus.Local{URL: "nats://127.0.0.1:5222", Token: "local", PID: os.Getpid()}))
+	require.NoError(t, bus.WriteLocal(path, bus.LocalServer{URL: "nats://127.0.0.1:5222", Token: "local", PID: os.Getpid()}))
 }
 
 func TestConnection_flagsGoBeforeVariablesContextsAndTheLocalFile_CLI1(t *testing.T) {
@@ -131,10 +131,10 @@ func TestConnection_namedByFlagOrVariableOnly(t *testing.T) {
 	vars := map[string]string{}
 	getenv := machine(t, vars)
 	contexts(t, getenv, "c", map[string]string{"c": `{"url":"nats://c"}`})
-	require.False(t, typed(t).Named(getenv))
-	require.True(t, typed(t, "--context", "c").Named(getenv))
+	require.False(t, typed(t).IsConfigured(getenv))
+	require.True(t, typed(t, "--context", "c").IsConfigured(getenv))
 	vars["NATS_URL"] = "nats://env"
-	require.True(t, typed(t).Named(getenv))
+	require.True(t, typed(t).IsConfigured(getenv))
 }
 
 func TestConnection_whatContradictsItselfIsAUsageError(t *testing.T) {

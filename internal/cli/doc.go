@@ -1,5 +1,4 @@
-// Package cli is what the commands share: how they reach the bus, how they end, and what they say
-// when something is wrong.
+// Package cli is shared by the commands: bus connection, exit codes and error output.
 //
 //	var conn cli.Connection
 //	conn.Flags(root.PersistentFlags())
@@ -9,33 +8,30 @@
 //	…
 //	os.Exit(cli.Execute(ctx, root, os.Stderr))   // in main
 //
-// # Where the bus is
+// # Bus address
 //
-//   - CLI-1: each setting comes from the first of these that has it: the flag, the NATS_…
-//     variable (as bus.FromEnv reads them), the NATS context, the file of the hostd on this
-//     machine, the default.
-//   - CLI-2: the context is the one that --context or NATS_CONTEXT names, else the one that
-//     `nats context select` chose; the latter only when nothing says a URL. Contexts are the files
-//     of the nats command line, read here and nowhere else.
-//   - CLI-3: an identity (creds, nkey, user and password, token, JWT and seed) comes whole from
-//     the first source that has any, so that a flag is never mixed with a variable for somebody
-//     else. A certificate and its key likewise. Only a password or seed, which people keep apart
-//     from the name, may come from a later source.
-//   - CLI-4: a URL that is said and is that of this machine's hostd needs no token: it is in the
-//     same file.
+//   - CLI-1 (precedence): A setting comes from the first of these sources: flag, NATS_… variable
+//     (as in bus.FromEnv), NATS context, file of this machine's hostd, default.
+//   - CLI-2 (contexts): The context is that of --context or NATS_CONTEXT. Without a URL it can also
+//     be the one chosen by `nats context select`. Contexts are files of the nats command. Only this
+//     package reads them.
+//   - CLI-3 (identity): An identity (creds, nkey, user and password, token, JWT and seed) comes
+//     whole from one source, as does a certificate with its key. Only a password or seed may come
+//     from a later source.
+//   - CLI-4 (local token): The URL of this machine's hostd needs no token: the same file has it.
 //
-// # How a command ends
+// # End of a command
 //
-//   - CLI-5: the exit code tells a script what happened; see the constants. ExitCode maps every
-//     error of the packages of castnet, and WithCode says it where the error does not.
-//   - CLI-6: an error is one line on the standard error that begins with the command's name; a
-//     wrong command line adds the usage line and where help is.
+//   - CLI-5 (exit code): The exit code tells scripts the kind of failure, see the constants.
+//     ExitCode maps every error of castnet's packages. WithCode sets the code of other errors.
+//   - CLI-6 (errors): An error is one line on standard error that begins with the command's name. A
+//     usage error adds the usage line and where to find help.
 //
 // # Configuration files
 //
-//   - CLI-7: a file of keys is YAML, nested or dotted: ConfigFile reads it for config.Config, which
-//     knows the keys, and WriteConfig prints what came of it. Whatever is wrong is said with line and
-//     column, of a file that is no YAML with what its parser knows; a key may be said once.
+//   - CLI-7 (config file): A file of keys is YAML, nested or dotted. ReadConfigFile reads it for
+//     config.Config. WriteConfig prints the effective values. Errors have line and column. A
+//     duplicate key is an error.
 //
-// Values of this package belong to one goroutine. Nothing here waits for the network.
+// Values of this package belong to one goroutine. The package does not use the network.
 package cli

@@ -2,7 +2,7 @@ package cli
 
 import "fmt"
 
-// codedError is an error that knows its exit code (CLI-5).
+// codedError is an error with an exit code (CLI-5).
 type codedError struct {
 	code int
 	err  error
@@ -11,7 +11,7 @@ type codedError struct {
 func (e *codedError) Error() string { return e.err.Error() }
 func (e *codedError) Unwrap() error { return e.err }
 
-// WithCode says the exit code of an error that ends the command; nil stays nil.
+// WithCode sets the exit code of an error; nil stays nil.
 func WithCode(code int, err error) error {
 	if err == nil {
 		return nil
@@ -19,7 +19,7 @@ func WithCode(code int, err error) error {
 	return &codedError{code, err}
 }
 
-// Usagef makes an error about what was typed: exit code 2.
+// Usagef returns an error about the command line: exit code 2.
 func Usagef(format string, args ...any) error {
 	return WithCode(ExitUsage, fmt.Errorf(format, args...))
 }

@@ -12,12 +12,12 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Execute runs the command line and returns the exit code; errors are printed to stderr (CLI-6).
-// An error from before a command's RunE is about what was typed.
+// Execute runs the command line, prints an error to stderr (CLI-6) and returns the exit code. An
+// error before a command's RunE is a usage error.
 func Execute(ctx context.Context, root *cobra.Command, stderr io.Writer) int {
 	root.SilenceErrors, root.SilenceUsage = true, true
 	entered := false
-	each(root, func(c *cobra.Command) {
+	eachCommand(root, func(c *cobra.Command) {
 		if run := c.RunE; run != nil {
 			c.RunE = func(c *cobra.Command, args []string) error {
 				entered = true
@@ -33,13 +33,14 @@ func Execute(ctx context.Context, root *cobra.Command, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "%s: %v\n", root.Name(), err)
 		return ExitCode(err)
 	}
-	line := strings.Join(strings.Fields(plainly(err).Error()), " ") // cobra puts its suggestions on lines of their own
+	line := strings.Join(strings.Fields(explainFlagError(err).Error()), " ") // cobra puts suggestions on separate lines
 	fmt.Fprintf(stderr, "%s: %s\nusage: %s (see %s --help)\n", root.Name(), line, cmd.UseLine(), cmd.CommandPath())
 	return ExitUsage
 }
 
-// plainly has flags of Go's own types say what they want: the errors of these speak of functions.
-func plainly(err error) error {
+// explainFlagError adds the expected form to errors of Go's own flag types, because those errors
+// name Go functions.
+func explainFlagError(err error) error {
 	bad, ok := errors.AsType[*pflag.InvalidValueError](err)
 	if !ok {
 		return err
@@ -58,9 +59,9 @@ func plainly(err error) error {
 	return fmt.Errorf("invalid argument %q for --%s: want %s", bad.GetValue(), bad.GetFlag().Name, want)
 }
 
-func each(c *cobra.Command, f func(*cobra.Command)) {
+func eachCommand(c *cobra.Command, f func(*cobra.Command)) {
 	f(c)
 	for _, sub := range c.Commands() {
-		each(sub, f)
+		eachCommand(sub, f)
 	}
 }

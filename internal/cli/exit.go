@@ -13,19 +13,19 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// Exit codes are a contract: scripts read them.
+// Exit codes are stable, because scripts read them.
 const (
 	ExitOK          = 0
 	ExitFailure     = 1
-	ExitUsage       = 2   // the command line, or a value in it, is wrong
-	ExitNotFound    = 3   // nobody has that name, or nobody listens
+	ExitUsage       = 2   // wrong command line or value
+	ExitNotFound    = 3   // unknown name, or no listener
 	ExitPartial     = 4   // some ranks or hosts failed or are missing
-	ExitTimeout     = 5   // no answer in time
-	ExitConnection  = 6   // the bus cannot be reached, or refuses
-	ExitInterrupted = 130 // by a signal, as shells have it
+	ExitTimeout     = 5   // no reply in time
+	ExitConnection  = 6   // bus unreachable, or access refused
+	ExitInterrupted = 130 // by a signal, as in shells
 )
 
-// ExitCode is the code for the error a command ended with (CLI-5).
+// ExitCode returns the exit code of a command's error (CLI-5).
 func ExitCode(err error) int {
 	if err == nil {
 		return ExitOK
@@ -44,29 +44,29 @@ func ExitCode(err error) int {
 	return ExitFailure
 }
 
-// exitCodes is read in order: an error that waited for a bus in vain is about the bus.
+// exitCodes is ordered: a timeout on the bus connection counts as a connection error.
 var exitCodes = [...]struct {
 	code  int
 	match func(error) bool
 }{
-	{ExitConnection, as[*bus.ConnectError]},
-	{ExitConnection, as[*bus.PermissionError]},
-	{ExitConnection, is(bus.ErrClosed, bus.ErrDisconnected, actor.ErrUnavailable)},
-	{ExitUsage, as[*config.Error]},
-	{ExitUsage, as[*subjects.Error]},
-	{ExitUsage, as[*shape.Error]},
-	{ExitUsage, is(actor.ErrInvalid, actor.ErrBadMessage)},
-	{ExitPartial, as[*mesh.MissingHostsError]},
-	{ExitNotFound, as[*mesh.NotFoundError]},
-	{ExitNotFound, is(notFound...)},
-	{ExitTimeout, is(context.DeadlineExceeded)},
-	{ExitInterrupted, is(context.Canceled)},
+	{ExitConnection, matchesType[*bus.ConnectError]},
+	{ExitConnection, matchesType[*bus.PermissionError]},
+	{ExitConnection, matchesAny(bus.ErrClosed, bus.ErrDisconnected, actor.ErrUnavailable)},
+	{ExitUsage, matchesType[*config.Error]},
+	{ExitUsage, matchesType[*subjects.Error]},
+	{ExitUsage, matchesType[*shape.Error]},
+	{ExitUsage, matchesAny(actor.ErrInvalid, actor.ErrBadMessage)},
+	{ExitPartial, matchesType[*mesh.MissingHostsError]},
+	{ExitNotFound, matchesType[*mesh.NotFoundError]},
+	{ExitNotFound, matchesAny(notFoundErrors...)},
+	{ExitTimeout, matchesAny(context.DeadlineExceeded)},
+	{ExitInterrupted, matchesAny(context.Canceled)},
 }
 
-var notFound = []error{actor.ErrNoActor, actor.ErrNoEndpoint, actor.ErrNoProc, actor.ErrPortGone, bus.ErrNoResponders}
+var notFoundErrors = []error{actor.ErrNoActor, actor.ErrNoEndpoint, actor.ErrNoProc, actor.ErrPortGone, bus.ErrNoResponders}
 
-// coverageCode is partial, except where every rank that was asked says that there is no such
-// thing, or that the message is not what it takes: then the question was wrong, not the mesh.
+// coverageCode returns the partial code. If every rank reports an unknown name or a bad message, it
+// returns the code of that error, because then the request was wrong.
 func coverageCode(e *cast.CoverageError) int {
 	c := e.Coverage
 	if c.Asked == 0 || len(c.Failed) != c.Asked {
@@ -84,9 +84,9 @@ func coverageCode(e *cast.CoverageError) int {
 	return ExitPartial
 }
 
-func as[E error](err error) bool { _, ok := errors.AsType[E](err); return ok }
+func matchesType[E error](err error) bool { _, ok := errors.AsType[E](err); return ok }
 
-func is(any ...error) func(error) bool {
+func matchesAny(any ...error) func(error) bool {
 	return func(err error) bool {
 		for _, target := range any {
 			if errors.Is(err, target) {

@@ -2,7 +2,7 @@ package cli
 
 import "runtime/debug"
 
-// Version is that of the program, as the toolchain stamped it.
+// Version returns the program's version as stamped by the toolchain.
 func Version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok || info.Main.Version == "" {

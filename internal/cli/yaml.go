@@ -10,27 +10,27 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Value is a part of a YAML document, with its place for whoever finds it wrong. It is one of a text, a list and a
-// mapping, or nothing at all; there are no aliases.
+// Value is a node of a YAML document with its position for errors. It is a text, a list, a mapping
+// or empty. Aliases are not supported.
 type Value struct {
-	Place  string // file:line:column
-	Text   string
-	IsText bool
-	List   []Value // nil: no list
-	Fields []Field // nil: no mapping
+	Position string // file:line:column
+	Text     string
+	IsText   bool
+	List     []Value // nil: no list
+	Fields   []Field // nil: no mapping
 }
 
-// Field is a key of a mapping, in the order in which they stand there; each stands there once.
+// Field is a key of a mapping, in document order. Keys are unique.
 type Field struct {
-	Key   string
-	Place string
-	Value Value
+	Key      string
+	Position string
+	Value    Value
 }
 
-// ParseYAML reads the documents of a file; name is what errors call it.
+// ParseYAML parses the documents of a file. Errors use name.
 func ParseYAML(name string, data []byte) ([]Value, error) {
-	if len(data) > maxConfig {
-		return nil, Usagef("%s: more than %d bytes", name, maxConfig)
+	if len(data) > maxConfigSize {
+		return nil, Usagef("%s: more than %d bytes", name, maxConfigSize)
 	}
 	var out []Value
 	for dec := yaml.NewDecoder(bytes.NewReader(data)); ; {
@@ -40,7 +40,7 @@ func ParseYAML(name string, data []byte) ([]Value, error) {
 			return out, nil
 		}
 		if err != nil {
-			return nil, noYAML(name, err)
+			return nil, yamlError(name, err)
 		}
 		v, err := valueOf(name, doc.Content[0], 1)
 		if err != nil {
@@ -50,8 +50,8 @@ func ParseYAML(name string, data []byte) ([]Value, error) {
 	}
 }
 
-// noYAML says where a file is none.
-func noYAML(name string, err error) error {
+// yamlError adds the position to a parser error.
+func yamlError(name string, err error) error {
 	why := strings.TrimPrefix(err.Error(), "yaml: ")
 	if line, ok := strings.CutPrefix(why, "line "); ok {
 		return Usagef("%s:%s", name, line)
@@ -59,11 +59,11 @@ func noYAML(name string, err error) error {
 	return Usagef("%s: %s", name, why)
 }
 
-// valueOf reads a node, and those below it.
+// valueOf converts a node with its descendants.
 func valueOf(name string, n *yaml.Node, depth int) (Value, error) {
-	v := Value{Place: fmt.Sprintf("%s:%d:%d", name, n.Line, n.Column)}
+	v := Value{Position: fmt.Sprintf("%s:%d:%d", name, n.Line, n.Column)}
 	if depth > maxConfigDepth {
-		return v, fmt.Errorf("%s: want at most %d levels", v.Place, maxConfigDepth)
+		return v, fmt.Errorf("%s: want at most %d levels", v.Position, maxConfigDepth)
 	}
 	switch n.Kind {
 	case yaml.ScalarNode:
@@ -82,20 +82,20 @@ func valueOf(name string, n *yaml.Node, depth int) (Value, error) {
 	case yaml.MappingNode:
 		return v, v.readFields(name, n, depth)
 	}
-	return v, fmt.Errorf("%s: want a value: no alias", v.Place)
+	return v, fmt.Errorf("%s: want a value: no alias", v.Position)
 }
 
 func (v *Value) readFields(name string, n *yaml.Node, depth int) error {
 	v.Fields = []Field{}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key := n.Content[i]
-		f := Field{Key: key.Value, Place: fmt.Sprintf("%s:%d:%d", name, key.Line, key.Column)}
+		f := Field{Key: key.Value, Position: fmt.Sprintf("%s:%d:%d", name, key.Line, key.Column)}
 		if key.Kind != yaml.ScalarNode {
-			return fmt.Errorf("%s: want the name of a key", f.Place)
+			return fmt.Errorf("%s: want the name of a key", f.Position)
 		}
 		for _, before := range v.Fields {
 			if before.Key == f.Key {
-				return fmt.Errorf("%s: %q was said before: %s", f.Place, f.Key, before.Place)
+				return fmt.Errorf("%s: %q was said before: %s", f.Position, f.Key, before.Position)
 			}
 		}
 		var err error

@@ -8,8 +8,8 @@ import (
 	"github.com/castnet-io/castnet/internal/failpoint"
 )
 
-// A Record is what another launcher has to know to adopt a kept child. Write it
-// down before anybody relies on the child.
+// Record identifies a kept child for adoption by another launcher. Store it before anything relies
+// on the child.
 type Record struct {
 	Name       string
 	PID        int
@@ -19,36 +19,36 @@ type Record struct {
 	Kept       bool
 	Cgroup     string   // in cgroup v2; "" = none
 	Legacy     []string // in v1 hierarchies
-	OOM        string   // the file that counts kills for want of memory
+	OOM        string   // the file that counts out-of-memory kills
 	Memory     int64    // the limit in force
 	Unenforced []string
 	Stdout     LogMark
 	Stderr     LogMark
 }
 
-// A LogMark is where one child's output begins in a log file.
+// LogMark is the start of one child's output in a log file.
 type LogMark struct {
 	Path string
 	From int64
-	Told int64 // where following goes on (Following.Told); 0: at From
+	Told int64 // where Follow continues (FollowHandler.Offset); 0: at From
 }
 
-// Record describes a kept child. For one that is not kept it is only good to
-// look at.
+// Record returns the record of a kept child. For other children it is informational.
 func (c *Child) Record() Record {
-	t := c.h.tree
+	t := c.handle.tree
 	return Record{
-		Name: c.name, PID: c.h.pid, Ticks: c.h.ticks, Boot: bootID(), Started: c.started, Kept: c.fifo != "",
-		Cgroup: t.unified, Legacy: t.legacy, OOM: t.oom, Memory: t.memory, Unenforced: t.missing,
-		Stdout: LogMark{Path: c.stdout.path, From: c.stdout.from}, Stderr: LogMark{Path: c.stderr.path, From: c.stderr.from},
+		Name: c.name, PID: c.handle.pid, Ticks: c.handle.ticks, Boot: bootID(), Started: c.started, Kept: c.lifelinePath != "",
+		Cgroup: t.unified, Legacy: t.legacy, OOM: t.oomFile, Memory: t.memoryLimit, Unenforced: t.unenforcedLimits,
+		Stdout: LogMark{Path: c.stdout.path, From: c.stdout.start}, Stderr: LogMark{Path: c.stderr.path, From: c.stderr.start},
 	}
 }
 
-// Adopt takes over a kept child of an earlier launcher: it makes sure that the
-// process is the one in the record, holds its lifeline again and watches it. The
-// error is an *AdoptError; whatever it says, nothing was done to any process.
-// How an adopted child ends is known from Linux 6.15 on; before, only if its
-// parent takes its time to reap it, else its exit is Unknown.
+// Adopt takes over a kept child of an earlier launcher. It verifies the process against the record,
+// holds its lifeline again and watches it. The error is an *AdoptError; on error no process is
+// affected.
+//
+// From Linux 6.15 the exit status of an adopted child is known. Before, it is known only if its
+// parent reaps it slowly, otherwise Exit is Unknown.
 //
 // Two launchers must not adopt one child: lock the state directory.
 func (l *Launcher) Adopt(r Record) (*Child, error) {
@@ -61,7 +61,7 @@ func (l *Launcher) Adopt(r Record) (*Child, error) {
 }
 
 func (l *Launcher) adopt(r Record) (*Child, error) {
-	if err := l.enter(); err != nil {
+	if err := l.beginLaunch(); err != nil {
 		return nil, err
 	}
 	defer l.launching.Done()
@@ -72,34 +72,34 @@ func (l *Launcher) adopt(r Record) (*Child, error) {
 	case !r.Kept:
 		return nil, errors.New("it was not to be kept")
 	}
-	if err := spec.keep(l.stateDir); err != nil {
+	if err := spec.prepareKept(l.stateDir); err != nil {
 		return nil, err
 	}
 	if r.Boot != bootID() {
 		return nil, ErrOtherBoot
 	}
 	for _, c := range l.snapshot() {
-		if c.name == r.Name && c.fifo != "" {
+		if c.name == r.Name && c.lifelinePath != "" {
 			return nil, errors.New("it is a child of this launcher")
 		}
 	}
-	h, err := find(r)
+	h, err := openRecorded(r)
 	if err != nil {
 		return nil, err
 	}
-	h.tree.foreign = true
+	h.tree.adopted = true
 	failpoint.Hit("adopt-verified")
-	p := &plumbing{
-		stdout: logFile{path: r.Stdout.Path, from: r.Stdout.From, told: r.Stdout.Told},
-		stderr: logFile{path: r.Stderr.Path, from: r.Stderr.From, told: r.Stderr.Told},
+	p := &childFiles{
+		stdout: logFile{path: r.Stdout.Path, start: r.Stdout.From, resumeAt: r.Stdout.Told},
+		stderr: logFile{path: r.Stderr.Path, start: r.Stderr.From, resumeAt: r.Stderr.Told},
 	}
-	if p.lifeline, err = hold(spec.lifeline); err != nil {
-		// It may have let go of it, or be about to end: it is ours all the same.
+	if p.lifeline, err = reacquireLifeline(spec.lifeline); err != nil {
+		// The child may have closed its lifeline, or be about to end. It is adopted all the same.
 		l.log.Warn().Err(err).Str("child", r.Name).Msg("lifeline of an adopted child cannot be held")
 	}
 	failpoint.Hit("adopt-held")
 	c := l.newChild(spec, h, p)
 	c.started = r.Started
-	l.own(c, nil)
+	l.track(c, nil)
 	return c, nil
 }

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// BootClock says which boot of the machine this is, and how long it has run: a clock that nobody sets, and
-// that processes share. Where there is none, boot is "".
+// BootClock returns the machine's boot ID and the time since boot. All processes share this clock,
+// and no user can set it. On systems without it, boot is "".
 func BootClock() (boot string, now time.Duration) {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
@@ -28,8 +28,8 @@ func bootID() string {
 	return strings.TrimSpace(string(data))
 }
 
-// procStat returns the fields of /proc/PID/stat from the third on. The second,
-// the name, may hold anything, and ends with the last parenthesis.
+// procStat returns the fields of /proc/PID/stat from the third on. The second, the name, may hold
+// any bytes and ends with the last parenthesis.
 func procStat(pid int) ([]string, error) {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -42,7 +42,7 @@ func procStat(pid int) ([]string, error) {
 	return fields, nil
 }
 
-// startTicks is when a process started, in clock ticks since boot.
+// startTicks returns the start time of a process in clock ticks since boot.
 func startTicks(pid int) (uint64, error) {
 	fields, err := procStat(pid)
 	if err != nil {
@@ -51,9 +51,9 @@ func startTicks(pid int) (uint64, error) {
 	return strconv.ParseUint(fields[19], 10, 64) // field 22
 }
 
-// find opens the process of a record. The pidfd is opened first: once the start
-// time is right, it is this process that we hold.
-func find(r Record) (*handle, error) {
+// openRecorded opens the process of a record. It opens the pidfd first, so a right start time
+// proves that the pidfd is the recorded process.
+func openRecorded(r Record) (*handle, error) {
 	fd, err := unix.PidfdOpen(r.PID, unix.PIDFD_NONBLOCK)
 	if errors.Is(err, unix.ESRCH) || errors.Is(err, unix.EINVAL) {
 		return nil, ErrGone
@@ -65,8 +65,8 @@ func find(r Record) (*handle, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &handle{pid: r.PID, ticks: r.Ticks, pidfd: pidfd, adopted: !isOurs(fd), tree: &tree{
-		unified: r.Cgroup, legacy: r.Legacy, oom: r.OOM, memory: r.Memory, missing: r.Unenforced,
+	h := &handle{pid: r.PID, ticks: r.Ticks, pidfd: pidfd, adopted: !isOwnChild(fd), tree: &tree{
+		unified: r.Cgroup, legacy: r.Legacy, oomFile: r.OOM, memoryLimit: r.Memory, unenforcedLimits: r.Unenforced,
 	}}
 	if err := h.verify(r, fd); err != nil {
 		h.close()
@@ -81,28 +81,28 @@ func (h *handle) verify(r Record, fd int) error {
 	case err != nil || hasEnded(fd):
 		return ErrGone
 	case ticks != r.Ticks:
-		return fmt.Errorf("%w: it started at tick %d, the record says %d", ErrNotSame, ticks, r.Ticks)
+		return fmt.Errorf("%w: it started at tick %d, the record says %d", ErrPIDReused, ticks, r.Ticks)
 	}
 	for _, dir := range append([]string{r.Cgroup}, r.Legacy...) {
-		if dir != "" && !isOfDen(dir) {
-			return fmt.Errorf("%w: %s is no cgroup of a launcher", ErrNotSame, dir)
+		if dir != "" && !isKeptCgroup(dir) {
+			return fmt.Errorf("%w: %s is no cgroup of a launcher", ErrPIDReused, dir)
 		}
 	}
-	if r.Cgroup != "" && !isIn(r.PID, r.Cgroup) {
-		return fmt.Errorf("%w: it is not in %s", ErrNotSame, r.Cgroup)
+	if r.Cgroup != "" && !isInCgroup(r.PID, r.Cgroup) {
+		return fmt.Errorf("%w: it is not in %s", ErrPIDReused, r.Cgroup)
 	}
 	return nil
 }
 
-// isOfDen says that a directory is one that a launcher made for a kept child:
-// nothing else is ever killed or removed because a record says so.
-func isOfDen(dir string) bool {
-	return strings.HasPrefix(filepath.Base(filepath.Dir(dir)), denPrefix) && strings.HasPrefix(filepath.Base(dir), keptPrefix)
+// isKeptCgroup reports whether a launcher made the directory for a kept child. A record can cause
+// no other directory to be killed or removed.
+func isKeptCgroup(dir string) bool {
+	return strings.HasPrefix(filepath.Base(filepath.Dir(dir)), dirPrefix) && strings.HasPrefix(filepath.Base(dir), keptPrefix)
 }
 
-// isIn says that a process is in a child's cgroup, or in one below it. The name
-// of a den is unique, so that the paths need not be compared from their roots.
-func isIn(pid int, dir string) bool {
+// isInCgroup reports whether a process is in a child's cgroup or below it. The launcher's directory
+// has a unique name, so full paths need no comparison.
+func isInCgroup(pid int, dir string) bool {
 	data, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
 	for line := range strings.Lines(string(data)) {
 		if place, ok := strings.CutPrefix(strings.TrimSpace(line)+"/", "0::"); ok {
@@ -112,25 +112,24 @@ func isIn(pid int, dir string) bool {
 	return false
 }
 
-// isOurs says that a process is a child of this one after all, so that its
-// status is for us to take.
-func isOurs(pidfd int) bool {
+// isOwnChild reports whether a process is a child of this one, with a status to reap.
+func isOwnChild(pidfd int) bool {
 	return unix.Waitid(unix.P_PIDFD, pidfd, nil, unix.WEXITED|unix.WNOWAIT|unix.WNOHANG, nil) != unix.ECHILD
 }
 
-// pastStatusWait bounds the moment in which nobody knows how a process ended.
-const pastStatusWait = time.Second
+// adoptedStatusTimeout bounds the moment between zombie and pidfd status.
+const adoptedStatusTimeout = time.Second
 
-// pastStatus finds out how a process ended that somebody else reaps: from its
-// entry in /proc as long as it is a zombie, from the pidfd afterwards (Linux
-// 6.15). In between, for a moment, neither knows.
-func (h *handle) pastStatus() (status syscall.WaitStatus, known bool) {
-	for deadline := time.Now().Add(pastStatusWait); ; time.Sleep(retryEvery) {
+// adoptedStatus returns the exit status of a child reaped by another process. While it is a zombie,
+// /proc has the status; afterwards the pidfd has it (Linux 6.15). Between them neither has,
+// briefly.
+func (h *handle) adoptedStatus() (status syscall.WaitStatus, known bool) {
+	for deadline := time.Now().Add(adoptedStatusTimeout); ; time.Sleep(retryInterval) {
 		if status, known = h.zombieStatus(); known {
 			return status, known
 		}
 		info := unix.PidfdInfo{Mask: unix.PIDFD_INFO_EXIT}
-		err := h.control(func(fd int) error { return unix.IoctlPidfdInfo(fd, &info) })
+		err := h.withPidfd(func(fd int) error { return unix.IoctlPidfdInfo(fd, &info) })
 		if err == nil && info.Mask&unix.PIDFD_INFO_EXIT != 0 {
 			return syscall.WaitStatus(info.Exit_code), true
 		}
@@ -140,8 +139,8 @@ func (h *handle) pastStatus() (status syscall.WaitStatus, known bool) {
 	}
 }
 
-// zombieStatus reads field 52, which the kernel shows to who may trace the
-// process, as who launched it may.
+// zombieStatus reads field 52. The kernel shows it to processes with the right to trace, such as
+// the launching user's.
 func (h *handle) zombieStatus() (status syscall.WaitStatus, known bool) {
 	const state, start, exitCode = 0, 19, 49
 	fields, err := procStat(h.pid)

@@ -27,7 +27,7 @@ func kept() {
 	fmt.Println("ready", in.Kept())
 	for {
 		select {
-		case held := <-in.Held():
+		case held := <-in.LauncherPresent():
 			fmt.Println("held", held)
 		case <-in.Lifeline():
 			fmt.Println("the lifeline of a kept child was closed")
@@ -71,7 +71,7 @@ func keepIn(t *testing.T, place, script string) (r Record, stateDir string) {
 	k := mustLaunch(t, outer, spec)
 	t.Cleanup(func() {
 		l := New(Options{StateDir: stateDir, Cgroup: place})
-		_, err := l.Census()
+		_, err := l.KillLeftovers()
 		require.NoError(t, err)
 		require.NoError(t, l.Close())
 		require.NoError(t, outer.Close())
@@ -150,7 +150,7 @@ func TestAdopt_knowsTheEndOfAnothersChild(t *testing.T) {
 			_, err = p.Wait()
 			require.NoError(t, err)
 		}
-		status, known := h.pastStatus()
+		status, known := h.adoptedStatus()
 		h.close()
 		if !reaped {
 			_, err = p.Wait()
@@ -189,7 +189,7 @@ func startIn(t *testing.T, group string) func() syscall.Signal {
 	require.NoError(t, err)
 	p, err := os.StartProcess(exe, []string{exe}, &os.ProcAttr{Env: []string{modeVar + "=ready"}})
 	require.NoError(t, err)
-	require.NoError(t, put(group, "cgroup.procs", strconv.Itoa(p.Pid)))
+	require.NoError(t, writeCgroupFile(group, "cgroup.procs", strconv.Itoa(p.Pid)))
 	return func() syscall.Signal {
 		state, err := p.Wait()
 		require.NoError(t, err)
@@ -205,15 +205,15 @@ func TestAdopt_refusesWhatIsNotTheProcessAndTouchesNothing(t *testing.T) {
 		is   error
 		text string
 	}{
-		"start time":  {func(r *Record) { r.Ticks++ }, ErrNotSame, "not the same process: it started at tick"},
+		"start time":  {func(r *Record) { r.Ticks++ }, ErrPIDReused, "not the same process: it started at tick"},
 		"boot":        {func(r *Record) { r.Boot = "other" }, ErrOtherBoot, "earlier boot"},
-		"pid":         {func(r *Record) { r.PID = os.Getpid() }, ErrNotSame, "not the same process"},
+		"pid":         {func(r *Record) { r.PID = os.Getpid() }, ErrPIDReused, "not the same process"},
 		"no pid":      {func(r *Record) { r.PID = 1 << 22 }, ErrGone, `cannot adopt "kept" (pid 4194304): process is gone`},
 		"zero pid":    {func(r *Record) { r.PID = 0 }, ErrGone, "gone"},
 		"name":        {func(r *Record) { r.Name = "../kept" }, nil, "does not match"},
 		"not kept":    {func(r *Record) { r.Kept = false }, nil, "not to be kept"},
-		"cgroup":      {func(r *Record) { r.Cgroup = "/sys/fs/cgroup" }, ErrNotSame, "no cgroup of a launcher"},
-		"another one": {func(r *Record) { r.Cgroup = "/x/castnet-1/keep.kept.1" }, ErrNotSame, "is not in /x/"},
+		"cgroup":      {func(r *Record) { r.Cgroup = "/sys/fs/cgroup" }, ErrPIDReused, "no cgroup of a launcher"},
+		"another one": {func(r *Record) { r.Cgroup = "/x/castnet-1/keep.kept.1" }, ErrPIDReused, "is not in /x/"},
 	} {
 		wrong := r
 		tt.edit(&wrong)
@@ -242,7 +242,7 @@ func TestLeave_letsKeptChildrenLiveAndKillsTheOthers(t *testing.T) {
 	spec.Keep = true
 	c, plain := mustLaunch(t, l, spec), mustLaunch(t, l, specOf(t, "ready"))
 	lineIn(t, c.StdoutPath(), "ready")
-	require.NoError(t, l.Leave())
+	require.NoError(t, l.Detach())
 	require.NoError(t, l.Close(), "says what Leave said")
 	require.True(t, c.Exit().Unknown)
 	require.Equal(t, int(syscall.SIGKILL), plain.Exit().Signal)
@@ -253,7 +253,7 @@ func TestLeave_letsKeptChildrenLiveAndKillsTheOthers(t *testing.T) {
 	lineIn(t, c.StdoutPath(), "held true")
 	require.NoError(t, again.Signal(syscall.SIGUSR1))
 	require.Equal(t, 7, exitOf(t, again).Code, "its status is for this process to take")
-	_, err := next.Census()
+	_, err := next.KillLeftovers()
 	require.NoError(t, err)
 }
 
@@ -289,7 +289,7 @@ func TestCensus_endsWhatDeadLaunchersLeftAndNobodyElse(t *testing.T) {
 	r, dir := keepIn(t, place, scattered+"wait")
 	l := stateLauncherIn(t, place, dir)
 	adopted := mustAdopt(t, l, r)
-	left, err := l.Census()
+	left, err := l.KillLeftovers()
 	require.NoError(t, err)
 	plain := named(left, "plain")
 	require.GreaterOrEqual(t, plain.Processes, 3, "the shell's orphans: %v", left)
@@ -301,14 +301,14 @@ func TestCensus_endsWhatDeadLaunchersLeftAndNobodyElse(t *testing.T) {
 		requireAllEnded(t, []int{pidIn(t, filepath.Join(filepath.Dir(r.Stdout.Path), "plain.stdout.log"), line)})
 	}
 
-	require.NoError(t, l.Leave())
+	require.NoError(t, l.Detach())
 	next := stateLauncherIn(t, place, dir) // adopts nobody
-	left, err = next.Census()
+	left, err = next.KillLeftovers()
 	require.NoError(t, err)
 	require.Equal(t, 1, named(left, "kept").Processes)
 	require.NoFileExists(t, filepath.Join(dir, "kept.lifeline"))
 	require.NoDirExists(t, filepath.Dir(r.Cgroup))
-	left, err = next.Census()
+	left, err = next.KillLeftovers()
 	require.NoError(t, err)
 	require.Empty(t, left, "it may be repeated")
 }
@@ -320,16 +320,16 @@ func TestCensus_endsAKeptChildThatNobodyAdopted(t *testing.T) {
 	spec.Keep = true
 	c := mustLaunch(t, l, spec)
 	lineIn(t, c.StdoutPath(), "ready")
-	left, err := l.Census()
+	left, err := l.KillLeftovers()
 	require.NoError(t, err)
 	require.Empty(t, left, "it is ours")
-	require.NoError(t, l.Leave())
+	require.NoError(t, l.Detach())
 
 	next := New(Options{StateDir: l.stateDir, Cgroup: NoCgroup})
-	left, err = next.Census()
+	left, err = next.KillLeftovers()
 	require.NoError(t, err)
 	require.Equal(t, []Leftover{{Name: "kept", Processes: 1}}, left)
-	require.NoFileExists(t, c.fifo)
+	require.NoFileExists(t, c.lifelinePath)
 	require.NoError(t, next.Close())
 	_, err = unix.Wait4(c.PID(), nil, 0, nil)
 	require.NoError(t, err)

@@ -13,78 +13,78 @@ import (
 	"github.com/castnet-io/castnet/internal/failpoint"
 )
 
-// exitTailLines is how many last lines of stderr an Exit keeps at most, of the last 64 KiB.
+// exitTailLines bounds the stderr lines in an Exit. They come from the last 64 KiB.
 const exitTailLines = 1000
 
-// A Child is one launched or adopted process, the leader of a process group of
-// its own.
+// Child is a launched or adopted process, the leader of its own process group.
 type Child struct {
-	name     string
-	h        *handle
-	log      zerolog.Logger
-	killWait time.Duration
-	started  time.Time
-	fifo     string // path of a kept child's lifeline; "" = not kept
-	stdout   logFile
-	stderr   logFile
-	payload  *os.File // write end; nil if adopted
-	lifeline *os.File // write end
-	done     chan struct{}
-	overdue  chan struct{} // closed when KILL is sent because its grace is over
-	killed   time.Time     // when that was; written before overdue is closed
-	exit     Exit          // written before done is closed
-	orphans  *orphans
-	marker   string // by which its orphans are known
+	name           string
+	handle         *handle
+	log            zerolog.Logger
+	killWait       time.Duration
+	started        time.Time
+	lifelinePath   string // path of a kept child's lifeline; "" = not kept
+	stdout         logFile
+	stderr         logFile
+	payload        *os.File // write end; nil if adopted
+	lifeline       *os.File // write end
+	done           chan struct{}
+	graceExpired   chan struct{} // closed when KILL is sent at the end of its grace
+	graceExpiredAt time.Time     // the time of that; written before graceExpired closes
+	exit           Exit          // written before done is closed
+	orphans        *orphans
+	marker         string // identifies its orphans
 
 	mu    sync.Mutex  // held while signalling, so LCH-5 holds
-	stop  stopState   // what may still be sent
+	stop  stopState   // signals that may still be sent
 	timer *time.Timer // follows stop.deadline
 }
 
-func (l *Launcher) newChild(spec *Spec, h *handle, p *plumbing) *Child {
+func (l *Launcher) newChild(spec *Spec, h *handle, p *childFiles) *Child {
 	timer := time.NewTimer(time.Hour)
 	timer.Stop()
 	return &Child{
-		name:     spec.Name,
-		h:        h,
-		log:      l.log.With().Str("child", spec.Name).Int("pid", h.pid).Logger(),
-		killWait: l.killWait,
-		orphans:  l.orphans,
-		marker:   spec.marker,
-		started:  time.Now(),
-		fifo:     spec.lifeline,
-		stdout:   p.stdout,
-		stderr:   p.stderr,
-		payload:  p.payload,
-		lifeline: p.lifeline,
-		done:     make(chan struct{}),
-		overdue:  make(chan struct{}),
-		stop:     stopState{killWait: l.killWait},
-		timer:    timer,
+		name:         spec.Name,
+		handle:       h,
+		log:          l.log.With().Str("child", spec.Name).Int("pid", h.pid).Logger(),
+		killWait:     l.killWait,
+		orphans:      l.orphans,
+		marker:       spec.marker,
+		started:      time.Now(),
+		lifelinePath: spec.lifeline,
+		stdout:       p.stdout,
+		stderr:       p.stderr,
+		payload:      p.payload,
+		lifeline:     p.lifeline,
+		done:         make(chan struct{}),
+		graceExpired: make(chan struct{}),
+		stop:         stopState{killWait: l.killWait},
+		timer:        timer,
 	}
 }
 
-// PID is the process id, which is also the id of its group.
-func (c *Child) PID() int { return c.h.pid }
+// PID returns the process ID, also the ID of the process group.
+func (c *Child) PID() int { return c.handle.pid }
 
-// Started is when the program had been executed.
+// Started returns the time of the exec.
 func (c *Child) Started() time.Time { return c.started }
 
-// Name is what its Spec says.
+// Name returns the name in the child's Spec.
 func (c *Child) Name() string { return c.name }
 
-// Unenforced lists the limits that are not in force, each with its reason.
-func (c *Child) Unenforced() []string { return slices.Clone(c.h.tree.missing) }
+// Unenforced lists limits without effect, each with its reason.
+func (c *Child) Unenforced() []string { return slices.Clone(c.handle.tree.unenforcedLimits) }
 
 // Done is closed once the child has ended and Exit is recorded (LCH-7).
 func (c *Child) Done() <-chan struct{} { return c.done }
 
-// Overdue is closed if the child has not ended within the grace that Terminate
-// gave it, when SIGKILL was sent for that. Once Done is closed it never will be.
-func (c *Child) Overdue() <-chan struct{} { return c.overdue }
+// GraceExpired is closed if the child outlives the grace of Terminate and SIGKILL is sent. It does
+// not close after Done.
+func (c *Child) GraceExpired() <-chan struct{} { return c.graceExpired }
 
-// OverdueAt is when that SIGKILL was sent: before the exit. It is valid once Overdue is closed.
-func (c *Child) OverdueAt() time.Time { return c.killed }
+// GraceExpiredAt returns the time of that SIGKILL, before the exit. It is valid once GraceExpired
+// is closed.
+func (c *Child) GraceExpiredAt() time.Time { return c.graceExpiredAt }
 
 func (c *Child) isDone() bool {
 	select {
@@ -95,56 +95,53 @@ func (c *Child) isDone() bool {
 	}
 }
 
-// Exit says how the child ended. It waits for Done.
+// Exit returns the exit status. It waits for Done.
 func (c *Child) Exit() Exit {
 	<-c.done
 	return c.exit
 }
 
-// StdoutPath is the file that receives the child's standard output; "" when it
-// is not kept.
+// StdoutPath returns the file of the child's standard output, or "" without one.
 func (c *Child) StdoutPath() string { return c.stdout.path }
 
-// StderrPath is the file that receives the child's standard error.
+// StderrPath returns the file of the child's standard error, or "" without one.
 func (c *Child) StderrPath() string { return c.stderr.path }
 
-// Unkept is why what the child prints goes to no file; nil when it does.
-func (c *Child) Unkept() error { return errors.Join(c.stdout.unkept, c.stderr.unkept) }
+// LogError returns why the output goes to no file, or nil.
+func (c *Child) LogError() error { return errors.Join(c.stdout.err, c.stderr.err) }
 
-// StderrTail returns at most the last n lines this child wrote to stderr, of
-// the last 64 KiB of the file, as valid UTF-8; none if it cannot be read.
-func (c *Child) StderrTail(n int) []string { return tail(c.stderr, n) }
+// StderrTail returns at most the last n lines of the child's stderr, from the last 64 KiB of the
+// file, as valid UTF-8. It returns none if the file is unreadable.
+func (c *Child) StderrTail(n int) []string { return tailLines(c.stderr, n) }
 
 // StdoutTail is StderrTail for stdout.
-func (c *Child) StdoutTail(n int) []string { return tail(c.stdout, n) }
+func (c *Child) StdoutTail(n int) []string { return tailLines(c.stdout, n) }
 
-// Signal sends sig to the child, not to its group. To signal a child that has
-// ended is no error.
+// Signal sends sig to the child, not to its group. An ended child is no error.
 func (c *Child) Signal(sig syscall.Signal) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.stop.phase == ended {
 		return nil
 	}
-	return c.h.signal(sig)
+	return c.handle.signal(sig)
 }
 
 // Kill sends SIGKILL to the child and its whole tree, and does not wait.
 func (c *Child) Kill() error {
-	return c.step(func(s stopState) (stopState, effect) { return s.kill(time.Now()) })
+	return c.advanceStop(func(s stopState) (stopState, effect) { return s.kill(time.Now()) })
 }
 
-// Terminate sends SIGTERM to the child (and SIGCONT, or a stopped one would
-// not notice) and, if it has not ended after grace, SIGKILL to its whole tree
-// (LCH-6). It does not wait. A repeated call may only shorten the wait; a grace
-// of zero or less is Kill.
+// Terminate sends SIGTERM to the child, with SIGCONT in case the child is stopped. After grace it
+// sends SIGKILL to the whole tree (LCH-6). It does not wait. A repeated call can only shorten the
+// grace. A grace of zero or less is Kill.
 func (c *Child) Terminate(grace time.Duration) {
 	// A failed signal is logged; the KILL that follows does not depend on it.
-	_ = c.step(func(s stopState) (stopState, effect) { return s.terminate(time.Now(), grace) })
+	_ = c.advanceStop(func(s stopState) (stopState, effect) { return s.terminate(time.Now(), grace) })
 }
 
-// step advances the stop state and carries out its effect.
-func (c *Child) step(event func(stopState) (stopState, effect)) error {
+// advanceStop advances the stop state and carries out its effect.
+func (c *Child) advanceStop(event func(stopState) (stopState, effect)) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	next, do := event(c.stop)
@@ -158,13 +155,13 @@ func (c *Child) step(event func(stopState) (stopState, effect)) error {
 	switch do {
 	case nothing:
 	case sendTerm:
-		err = errors.Join(c.h.signal(syscall.SIGTERM), c.h.signal(syscall.SIGCONT))
+		err = errors.Join(c.handle.signal(syscall.SIGTERM), c.handle.signal(syscall.SIGCONT))
 	case sendKill:
-		err = c.h.killAll()
-	case sendKillLate:
-		c.killed = time.Now()
-		err = c.h.killAll()
-		close(c.overdue)
+		err = c.handle.killAll()
+	case sendKillAfterGrace:
+		c.graceExpiredAt = time.Now()
+		err = c.handle.killAll()
+		close(c.graceExpired)
 	case reportStuck:
 		c.log.Error().Dur("after", next.killWait).Msg("child survives SIGKILL")
 	}
@@ -174,31 +171,31 @@ func (c *Child) step(event func(stopState) (stopState, effect)) error {
 	return err
 }
 
-// watch owns the child from start to end, with two goroutines it waits for:
-// one delivers the payload, one waits for the exit.
+// watch owns the child from start to end. It waits for its two goroutines: one delivers the
+// payload, one waits for the exit.
 func (c *Child) watch(payload []byte) {
 	var wg sync.WaitGroup
 	if c.payload != nil {
-		wg.Go(func() { c.deliver(payload) })
+		wg.Go(func() { c.writePayload(payload) })
 	}
 	seen := make(chan bool, 1)
-	wg.Go(func() { seen <- c.h.await() })
+	wg.Go(func() { seen <- c.handle.await() })
 	for {
 		select {
 		case now := <-c.timer.C:
-			_ = c.step(func(s stopState) (stopState, effect) { return s.tick(now) }) // logged there
+			_ = c.advanceStop(func(s stopState) (stopState, effect) { return s.tick(now) }) // logged there
 		case exited := <-seen:
-			_ = c.payload.Close() // frees deliver if nobody read; nil is allowed
+			_ = c.payload.Close() // unblocks writePayload if the child did not read; nil is allowed
 			_ = c.lifeline.Close()
 			wg.Wait()
-			c.finish(exited)
+			c.recordExit(exited)
 			return
 		}
 	}
 }
 
-// deliver writes the payload and closes its pipe, whose end is the payload's.
-func (c *Child) deliver(payload []byte) {
+// writePayload writes the payload and closes the pipe. The close marks the payload's end.
+func (c *Child) writePayload(payload []byte) {
 	failpoint.Hit("launch-payload")
 	if _, err := c.payload.Write(payload); err != nil {
 		c.log.Debug().Err(err).Msg("child did not read its payload")
@@ -207,18 +204,18 @@ func (c *Child) deliver(payload []byte) {
 	failpoint.Hit("launch-delivered")
 }
 
-// finish records the end. Without an exit (Close gave up, or a kept child was
-// left) the process is only forgotten.
-func (c *Child) finish(exited bool) {
+// recordExit records the end. Without an exit (after Close, or for a detached kept child) the
+// process is only forgotten.
+func (c *Child) recordExit(exited bool) {
 	c.mu.Lock()
-	c.stop = c.stop.exit() // from here on nothing is sent by number (LCH-5)
+	c.stop = c.stop.exit() // from here on no signal goes to its number (LCH-5)
 	c.timer.Stop()
 	c.mu.Unlock()
 
 	var status syscall.WaitStatus
 	known := false
 	if exited {
-		status, known = c.h.reap()
+		status, known = c.handle.reap()
 		failpoint.Hit("launch-reaped")
 	}
 	c.exit = newExit(status, known, time.Now())
@@ -226,27 +223,26 @@ func (c *Child) finish(exited bool) {
 	if exited {
 		c.cleanUp()
 	}
-	c.h.close()
+	c.handle.close()
 	c.log.Debug().Stringer("exit", c.exit).Msg("child ended")
 	close(c.done)
 	if exited {
-		if err := c.h.tree.clear(c.killWait); err != nil {
+		if err := c.handle.tree.removeWithRetry(c.killWait); err != nil {
 			c.log.Warn().Err(err).Msg("cgroup of an ended child could not be removed")
 		}
 	}
 }
 
-// cleanUp ends what reap may have left of the tree (LCH-4) and takes back what
-// the child had beside its logs.
+// cleanUp ends the rest of the tree (LCH-4) and removes the child's resources other than its logs.
 func (c *Child) cleanUp() {
-	t := c.h.tree
-	if !t.end(c.killWait) || !c.orphans.bereave(c.marker, c.killWait) {
+	t := c.handle.tree
+	if !t.killAndWait(c.killWait) || !c.orphans.reap(c.marker, c.killWait) {
 		c.exit.Survivors = true
 		c.log.Error().Dur("after", c.killWait).Str("cgroup", t.unified).Msg("processes of an ended child survive SIGKILL")
 	}
-	c.exit.OOM, c.exit.Memory = t.outOfMemory(), t.memory
-	_ = t.remove() // what is still counted there is tried again after done
-	if c.fifo != "" {
-		_ = os.Remove(c.fifo)
+	c.exit.OOM, c.exit.Memory = t.outOfMemory(), t.memoryLimit
+	_ = t.remove() // KillLeftovers retries
+	if c.lifelinePath != "" {
+		_ = os.Remove(c.lifelinePath)
 	}
 }

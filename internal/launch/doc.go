@@ -1,5 +1,5 @@
-// Package launch owns operating system processes: it starts them, keeps their
-// output, tells how they ended, and stops them, always.
+// Package launch owns operating system processes. It starts them, keeps their output, reports their
+// exits, and always stops them.
 //
 // # Use
 //
@@ -19,113 +19,95 @@
 //	boot, err := in.Payload()
 //	<-in.Lifeline() // the launcher is gone
 //
-// A child starts with five descriptors and no others: an empty stdin, its two log files, the payload pipe (3)
-// and the lifeline (4). To that end Launch marks
-// whatever else the launcher's process has open as close-on-exec. The environment
-// variable CASTNET_PROC=3,4 only announces the last two; the payload itself
-// never appears in an argument list or an environment.
+// A child starts with exactly five descriptors: an empty stdin, two log files, the payload pipe (3)
+// and the lifeline (4). Launch marks all other descriptors of its process as close-on-exec. The
+// variable CASTNET_PROC=3,4 announces the last two. The payload never appears in arguments or
+// environment.
 //
 // # Trees and limits
 //
-// All that a child starts ends with it. Where a cgroup v2 can be had (Linux 5.14,
-// a cgroup this process may make others in) each child is forked into one of its
-// own below the launcher's, and neither setsid nor a double fork leaves it, nor a
-// fork that is under way; only who may write to the cgroup file system can.
-// Elsewhere there is its process group and, with [Options.Subreaper], the orphans
-// that come to this process, known by CASTNET_TREE in their environment.
-// [Launcher.Trees] says which it is; less than a cgroup is also logged, once.
+// All descendants of a child end with it. With cgroup v2 (Linux 5.14, in a cgroup that this process
+// may divide) each child is forked into a cgroup of its own. Neither setsid nor a double fork
+// escapes from it; only a process with write access to the cgroup file system can.
 //
-// [Limits] are in force before the first instruction of the child, which is held
-// there by ptrace where it has any that a fork cannot be given; a set-user-id
-// program then runs without its privileges. Memory, pids and CPU need a cgroup
-// controller: that of v2 where it is delegated, else a v1 hierarchy.
-// [Child.Unenforced] lists what is not in force. Exit.OOM comes from the child's
-// own memory cgroup; without one, a kill for want of memory is a plain SIGKILL.
+// Without cgroups the tree is the process group. With [Options.Subreaper] it includes orphans,
+// known by CASTNET_TREE in their environment. [Launcher.TreeControl] names the method. The launcher
+// logs once if it is weaker than a cgroup.
+//
+// [Limits] apply from the first instruction of the child. If a limit cannot be set at the fork,
+// ptrace holds the child there; a set-user-id program then runs without its privileges. Limits of
+// memory, pids and CPU need a cgroup controller, delegated in v2 or in a v1 hierarchy.
+// [Child.Unenforced] lists limits without effect. Exit.OOM needs the child's own memory cgroup;
+// otherwise an out-of-memory kill is a plain SIGKILL.
 //
 // # Kept children
 //
-// A child with [Spec.Keep] outlives its launcher. Its lifeline is the FIFO
-// NAME.lifeline in [Options.StateDir], so that it learns from [Inherited.Held]
-// when its launcher is gone and when another holds it again. What the other must
-// know is [Child.Record], to be written down by the caller. The next launcher of
-// the same StateDir, which one at a time may use, begins so:
+// A child with [Spec.Keep] outlives its launcher. Its lifeline is the FIFO NAME.lifeline in
+// [Options.StateDir]. [Inherited.LauncherPresent] reports the loss of the launcher and the arrival
+// of the next one. The caller stores [Child.Record]. The next launcher with the same StateDir, used
+// by one launcher at a time, begins as follows:
 //
-//	child, err := l.Adopt(record)  // each; ErrGone, ErrNotSame, ErrOtherBoot
-//	left, err := l.Census()        // ends what nobody adopted
+//	child, err := l.Adopt(record)       // each; ErrGone, ErrPIDReused, ErrOtherBoot
+//	left, err := l.KillLeftovers()      // ends all unadopted children
 //
-// [Launcher.Leave] ends a launcher without its kept children.
+// [Launcher.Detach] ends a launcher without its kept children.
 //
 // # Ordering and concurrency
 //
-// All methods may be called from any goroutine. Only [Launcher.Close],
-// [Child.Exit] and following wait for a child; Launch waits until it has been
-// executed or refused. A child's exit and the end of its output are two
-// separate events: output goes to files, so a grandchild that keeps them open
-// delays nobody. When [Child.Done] is closed, what the child itself wrote is
-// in its files.
+// All methods are safe for concurrent use. Only [Launcher.Close], [Child.Exit] and Follow wait for
+// a child. Launch waits for the exec. The exit of a child and the end of its output are separate
+// events: output goes to files, so a grandchild with open files delays no one. When [Child.Done] is
+// closed, the child's own output is in its files.
 //
 // # Invariants
 //
-//   - LCH-1 One thread. Every child is forked by one locked thread that lives
-//     until Close, because Linux sends PDEATHSIG when the forking thread ends.
-//   - LCH-2 One holder. Only the launcher holds the write end of a lifeline;
-//     siblings inherit nothing of each other.
-//   - LCH-3 All or nothing. A failed Launch leaves no process, descriptor,
-//     goroutine, or file that was not there before.
-//   - LCH-4 Whole tree. When Done is closed no process of the child's tree lives,
-//     unless SIGKILL did not end it within Options.KillWait, which is logged and
-//     in Exit.Survivors. Its group was killed before the group's number could be
-//     used again. What the tree is, Launcher.Trees says; its cgroups are removed.
-//   - LCH-5 Right target. No signal is sent to a number whose process has been
-//     reaped.
-//   - LCH-6 KILL is reached. Every Terminate ends in an exit or in SIGKILL to
-//     the tree at its deadline, which [Child.Overdue] tells; a later call may only
-//     bring that forward.
-//   - LCH-7 One end. Done is closed exactly once, after Exit is recorded.
-//   - LCH-8 Bounded. Payloads, lines, tails and Close all have a limit.
-//   - LCH-9 Found again. Whatever the instant at which a launcher is killed, the
-//     next one of its StateDir adopts each kept child or ends it, and there are
-//     never two of one name: Launch refuses the second with ErrKeptAlive.
-//   - LCH-10 Bounded files. Of each output the newest Spec.LogCap bytes are kept,
-//     and of older ones at most as many, while somebody follows.
+//   - LCH-1 (one thread): One locked thread forks every child and lives until Close, because Linux
+//     sends PDEATHSIG at the end of the forking thread.
+//   - LCH-2 (one holder): Only the launcher holds the write end of a lifeline. Siblings inherit
+//     nothing of each other.
+//   - LCH-3 (all or nothing): A failed Launch leaves no new process, descriptor, goroutine or file.
+//   - LCH-4 (whole tree): When Done closes, no process of the child's tree lives, except survivors
+//     of SIGKILL after Options.KillWait (logged, Exit.Survivors). The group is killed before its
+//     number is free. Its cgroups are removed. Launcher.TreeControl defines the tree.
+//   - LCH-5 (right target): No signal goes to the number of a reaped process.
+//   - LCH-6 (KILL is reached): Every Terminate ends in an exit, or in SIGKILL to the tree at its
+//     deadline, reported by [Child.GraceExpired]. A later call can only shorten the deadline.
+//   - LCH-7 (one end): Done closes exactly once, after Exit is recorded.
+//   - LCH-8 (bounded): Payloads, lines, tails and Close have limits.
+//   - LCH-9 (kept children): After the crash of a launcher at any instant, the next one of its
+//     StateDir adopts or ends each kept child. No two children share a name: Launch returns
+//     ErrKeptAlive.
+//   - LCH-10 (bounded files): Each output keeps its newest Spec.LogCap bytes, plus at most as many
+//     older bytes, while a reader follows.
 //
 // # Output
 //
-// A child holds its log files itself, so neither a slow reader nor the end of
-// the launcher holds it up; nor can a file be taken from it, to be rotated in
-// the usual way. Instead [Child.Follow] cuts a hole into the old part of a file:
-// the file keeps its length, offsets stay true, nobody appends there, so that
-// there is no moment in which a line could be lost. A program that reads such a
-// file from its beginning sees NUL bytes where the hole is; `tail` and Follow do
-// not. File systems without holes (and systems other than Linux) begin the file
-// anew, with microseconds in which a line can be lost.
+// A child holds its log files itself. Neither a slow reader nor the end of the launcher blocks it.
+// A usual log rotation cannot take such a file away. Instead [Child.Follow] punches a hole into the
+// old part of the file. The length and all offsets stay valid, and no line is lost.
 //
-// What is printed faster than Follow can read is let go of unread, and counted. On
-// two busy cores Follow read 250 MB/s; a shell that printed 1 GB took 3 s to 5 s
-// with a cap and without; of its output 226 MiB were on the disk at most, at
-// the default cap, and 80 MiB in the end.
+// A program that reads the file from its beginning sees NUL bytes in the hole; `tail` and Follow do
+// not. Without holes (some file systems, and systems other than Linux) the file restarts empty. A
+// line written in those microseconds can be lost.
 //
-// When a disk is nearly full, all but the last 64 KiB of each output make room
-// and are counted; what the kernel refuses a child to write is known to the child
-// only. A child whose log files cannot be made, because the disk is full or may
-// only be read, runs without: [Child.Unkept] says why.
+// Output faster than Follow is discarded unread, and counted. When the disk is nearly full, all but
+// the last 64 KiB of each output is discarded and counted. Writes refused by the kernel are known
+// to the child only. If log files cannot be made, the child runs without; [Child.LogError] has the
+// cause.
 //
 // # Failure
 //
-// Launch returns a [*LaunchError] that wraps the cause, so errors.Is works with
-// fs.ErrNotExist and fs.ErrPermission. A process that survives SIGKILL (it
-// sleeps uninterruptibly in the kernel) is reported in the log and keeps its
-// Child; Close gives it up after Options.KillWait, records Exit.Unknown and
-// says so in its error. Nothing else in the launcher's process may wait for
-// children it does not own (wait4 of -1): who takes an exit status from us turns
-// it into Exit.Unknown.
+// Launch returns a [*LaunchError] with the cause, for errors.Is with fs.ErrNotExist and
+// fs.ErrPermission. A process that survives SIGKILL, in an uninterruptible kernel sleep, is logged
+// and keeps its Child. Close abandons it after Options.KillWait, records Exit.Unknown and returns
+// an error. No other code in the process may wait for foreign children (wait4 of -1): a stolen exit
+// status also becomes Exit.Unknown.
 //
-// If the launcher's process dies, the kernel kills its children (PDEATHSIG,
-// Linux only; a set-user-id program loses it; Options.NoDeathSignal turns it off)
-// and each of them sees the end of its lifeline. What those had started and put
-// outside their group lives until the next launcher's Census; without cgroups,
-// for as long as it likes. Linux needs version 5.4 or later (pidfd). Other Unix
-// systems have the smaller promise written in sys_other.go.
+// If the launcher's process dies, the kernel kills its children by PDEATHSIG (Linux only; not for
+// set-user-id programs; not with Options.NoDeathSignal). Each child also sees the end of its
+// lifeline. Descendants outside their group live until the next KillLeftovers, or without cgroups
+// until they end. Linux 5.4 or later is required (pidfd). handle_other.go lists the weaker promises
+// of other Unix systems.
 //
 // The points at which tests kill the launcher (see internal/failpoint):
 //
@@ -139,7 +121,7 @@
 //   - adopt-held: its lifeline is held
 //   - census-killed: a dead launcher's tree was killed, its cgroup exists
 //
-// and the one at which they have it refused something:
+// The point at which they simulate an error:
 //
 //   - launch-fork: a fork, with EAGAIN
 package launch

@@ -6,30 +6,29 @@ import (
 )
 
 var (
-	// ErrClosed says that the launcher was closed before or during the call.
+	// ErrClosed reports that the launcher was closed before or during the call.
 	ErrClosed = errors.New("launcher is closed")
 
-	// ErrPayloadTooLarge says that a payload exceeds MaxPayload, on either side.
+	// ErrPayloadTooLarge reports a payload over MaxPayload, on either side.
 	ErrPayloadTooLarge = fmt.Errorf("payload is larger than %d bytes", MaxPayload)
 
-	// ErrPayloadTaken says that Inherited.Payload was called a second time, or
-	// after Close.
+	// ErrPayloadTaken reports a second call of Inherited.Payload, or one after Close.
 	ErrPayloadTaken = errors.New("payload was already read or let go")
 
 	// ErrKeptAlive refuses a second kept child of one name.
 	ErrKeptAlive = errors.New("a kept process of that name lives: adopt it or end it first")
 
-	// ErrGone says that the process of a Record has ended.
+	// ErrGone reports that the process of a Record has ended.
 	ErrGone = errors.New("process is gone")
 
-	// ErrNotSame says that another process now has the number in a Record.
-	ErrNotSame = errors.New("not the same process")
+	// ErrPIDReused reports that another process has the number of a Record.
+	ErrPIDReused = errors.New("not the same process")
 
-	// ErrOtherBoot says that a Record was written before the machine was booted.
+	// ErrOtherBoot reports a Record from before the last boot.
 	ErrOtherBoot = errors.New("process belongs to an earlier boot")
 )
 
-// A LaunchError says which child could not be started and why.
+// LaunchError reports a failed launch of a child.
 type LaunchError struct {
 	Name string // Spec.Name
 	Path string // Spec.Path
@@ -42,8 +41,7 @@ func (e *LaunchError) Error() string {
 
 func (e *LaunchError) Unwrap() error { return e.Err }
 
-// An AdoptError says which process could not be adopted and why: ErrGone,
-// ErrNotSame, ErrOtherBoot, or an error of the system.
+// AdoptError reports a failed adoption: ErrGone, ErrPIDReused, ErrOtherBoot, or a system error.
 type AdoptError struct {
 	Name string
 	PID  int

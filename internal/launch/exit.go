@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// An Exit says how a process ended.
+// Exit is the exit status of a process.
 type Exit struct {
-	Code       int       // the exit code; -1 if it did not exit by itself
+	Code       int       // the exit code; -1 after a signal
 	Signal     int       // the signal that killed it; 0 = none
 	Core       bool      // it left a core dump
-	OOM        bool      // the kernel killed it, or a process it started, for want of memory
-	Memory     int64     // the limit of memory that was in force; 0 = none
-	Unknown    bool      // its end could not be observed; Code is -1
-	Survivors  bool      // something that it had started survives SIGKILL
-	At         time.Time // when the end was noticed
+	OOM        bool      // the kernel killed it, or a descendant, for lack of memory
+	Memory     int64     // the memory limit in force; 0 = none
+	Unknown    bool      // its end was not observed; Code is -1
+	Survivors  bool      // a descendant survives SIGKILL
+	At         time.Time // when the end was observed
 	StderrTail []string  // its last lines on stderr
 }
 
@@ -33,12 +33,12 @@ func newExit(status syscall.WaitStatus, known bool, at time.Time) Exit {
 // Clean reports an exit with code 0.
 func (e Exit) Clean() bool { return e.Code == 0 && e.Signal == 0 && !e.Unknown }
 
-// String is one phrase, such as "exited with code 1", "killed by signal 9
-// (killed)" or "killed by the kernel: out of memory (limit 64 MiB)".
+// String describes the exit, such as "exited with code 1", "killed by signal 9 (killed)" or "killed
+// by the kernel: out of memory (limit 64 MiB)".
 func (e Exit) String() string {
-	text := e.end()
+	text := e.describeEnd()
 	if e.OOM && e.Signal != int(syscall.SIGKILL) {
-		text += ", and the kernel killed a process of its own: out of memory" + e.limit()
+		text += ", and the kernel killed a process of its own: out of memory" + e.limitSuffix()
 	}
 	if e.Survivors {
 		text += "; what it had started survives SIGKILL"
@@ -46,19 +46,19 @@ func (e Exit) String() string {
 	return text
 }
 
-func (e Exit) limit() string {
+func (e Exit) limitSuffix() string {
 	if e.Memory == 0 {
 		return ""
 	}
-	return " (limit " + size(e.Memory) + ")"
+	return " (limit " + formatBytes(e.Memory) + ")"
 }
 
-func (e Exit) end() string {
+func (e Exit) describeEnd() string {
 	switch {
 	case e.Unknown:
 		return "ended in an unknown way"
 	case e.OOM && e.Signal == int(syscall.SIGKILL):
-		return "killed by the kernel: out of memory" + e.limit()
+		return "killed by the kernel: out of memory" + e.limitSuffix()
 	case e.Signal != 0 && e.Core:
 		return fmt.Sprintf("killed by signal %d (%v), core dumped", e.Signal, syscall.Signal(e.Signal))
 	case e.Signal != 0:

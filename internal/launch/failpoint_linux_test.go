@@ -34,7 +34,7 @@ func life() {
 	if err != nil {
 		keptChild = nil
 	}
-	_, err = l.Census()
+	_, err = l.KillLeftovers()
 	check(err)
 	if keptChild == nil {
 		keptChild, err = l.Launch(Spec{
@@ -57,7 +57,7 @@ func life() {
 		time.Sleep(time.Millisecond)
 	}
 	if os.Args[2] == "stays" {
-		check(l.Leave())
+		check(l.Detach())
 		return
 	}
 	for _, c := range []*Child{plain, keptChild} {

@@ -10,80 +10,78 @@ import (
 )
 
 const (
-	// followEvery is how often a file that grows is looked at; one that rests is
-	// looked at less often, down to every followRarely.
-	followEvery  = 50 * time.Millisecond
-	followRarely = 500 * time.Millisecond
-	followChunk  = 32 << 10
+	// followInterval is the poll interval of a growing file. It grows up to maxFollowInterval for
+	// an idle file.
+	followInterval    = 50 * time.Millisecond
+	maxFollowInterval = 500 * time.Millisecond
+	followChunkSize   = 32 << 10
 )
 
-// A Stream is one of the two outputs of a child.
+// Stream is one of the two outputs of a child.
 type Stream int
 
-// The outputs.
+// Outputs of a child.
 const (
 	Stdout Stream = iota
 	Stderr
 )
 
-// String is the output's name.
+// String returns the name of the output.
 func (s Stream) String() string { return [...]string{"stdout", "stderr"}[s] }
 
-// A Following is told what a child prints. All its functions are called on the
-// goroutine of Follow and may block; meanwhile the child's files only grow.
-type Following struct {
-	// Line gets each line without its newline; the slice is valid during the
-	// call only. One longer than MaxLine is cut and ends with TruncatedMark.
+// FollowHandler receives the output of a child. Its functions run on the goroutine of Follow and
+// may block. The child's files grow meanwhile.
+type FollowHandler struct {
+	// Line receives each line without newline. The slice is valid during the call. A line over
+	// MaxLine is cut and ends with TruncatedMark.
 	Line func(s Stream, line []byte)
-	// Round is called when Line has got all there was, before Follow waits for
-	// more. Nil is nothing.
-	Round func()
-	// Told is called after Round, and says of an output of which more was told since
-	// at what offset of its file the next line begins. Nil is nothing.
-	Told func(s Stream, at int64)
-	// MadeRoom is called when more was let go of than Spec.LogCap wants: because
-	// the disk is nearly full, or can have no holes. Nil is nothing.
-	MadeRoom func(s Stream, bytes int64)
-	// Skipped is called when the child printed so much faster than it was read that
-	// so many bytes were let go of unread, to keep to Spec.LogCap. Nil is nothing.
+	// CaughtUp is called at the end of the output, before Follow waits for more. It may be nil.
+	CaughtUp func()
+	// Offset is called after CaughtUp for each output with new lines. Argument at is the file
+	// offset of the next line. It may be nil.
+	Offset func(s Stream, at int64)
+	// Dropped is called when more was discarded than Spec.LogCap requires, because the disk is
+	// nearly full or has no holes. It may be nil.
+	Dropped func(s Stream, bytes int64)
+	// Skipped is called when unread output was discarded to keep Spec.LogCap, because the child
+	// printed too fast. It may be nil.
 	Skipped func(s Stream, bytes int64)
 }
 
-// Follow tells f what this child prints until the child has ended and all of it
-// is told, or ctx ends. Who follows also keeps the files within Spec.LogCap, so
-// one does, for as long as the child lives. Output that went to no file is an
-// error that says why (see Child.Unkept), once the rest is told.
-func (c *Child) Follow(ctx context.Context, f Following) error {
+// Follow passes the child's output to f until the child has ended and all output is read, or until
+// ctx ends. It also keeps the files within Spec.LogCap, so each child needs one Follow for its
+// whole life. For output without a file, Follow returns an error at the end (see Child.LogError).
+func (c *Child) Follow(ctx context.Context, f FollowHandler) error {
 	var all []*follower
 	var errs []error
 	for s, log := range []logFile{c.stdout, c.stderr} {
-		fw, err := openFollower(log.path, max(log.from, log.told), log.keep())
-		if log.unkept != nil {
-			err = log.unkept
+		fw, err := openFollower(log.path, max(log.start, log.resumeAt), log.minKept())
+		if log.err != nil {
+			err = log.err
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("cannot follow %s: %w", Stream(s), err))
 			continue
 		}
 		fw.lines.emit = func(line []byte) { f.Line(Stream(s), line) }
-		fw.madeRoom = told(f.MadeRoom, Stream(s))
-		fw.skipped = told(f.Skipped, Stream(s))
-		fw.told = told(f.Told, Stream(s))
+		fw.onDropped = bindStream(f.Dropped, Stream(s))
+		fw.onSkipped = bindStream(f.Skipped, Stream(s))
+		fw.onOffset = bindStream(f.Offset, Stream(s))
 		all = append(all, fw)
 	}
 	round := func() {
-		if f.Round != nil {
-			f.Round()
+		if f.CaughtUp != nil {
+			f.CaughtUp()
 		}
 		for _, fw := range all {
-			fw.tell()
+			fw.reportOffset()
 		}
 	}
 	return errors.Join(followAll(ctx, c.done, round, all), errors.Join(errs...))
 }
 
-// told binds a function that may be nil to a stream.
-func told(f func(Stream, int64), s Stream) func(int64) {
+// bindStream binds an optional function to a stream.
+func bindStream(f func(Stream, int64), s Stream) func(int64) {
 	return func(bytes int64) {
 		if f != nil && bytes > 0 {
 			f(s, bytes)
@@ -91,16 +89,13 @@ func told(f func(Stream, int64), s Stream) func(int64) {
 	}
 }
 
-// Follow calls emit for every line that is in the file at path, beginning at
-// offset from, or is appended to it later: as Following.Line. If the file
-// becomes shorter, what was read of its last line is delivered and Follow starts
-// over at its beginning; what somebody has let go of is skipped.
+// Follow calls emit for every line in the file at path, from offset from on, present or appended
+// later, as for FollowHandler.Line. If the file shrinks, Follow delivers its incomplete line and
+// restarts at the beginning. It skips discarded parts.
 //
-// A closed done (nil is never) says that the writer has finished: Follow
-// delivers the rest of the file and returns nil. When ctx ends it reads no
-// further and returns ctx's error. Either way a last line without a newline is
-// delivered too. Emit runs on the caller's goroutine and may block; nothing is
-// buffered meanwhile but one line.
+// A closed done (nil: never) marks the end of writing: Follow delivers the rest and returns nil.
+// When ctx ends, Follow returns its error. Both ways it delivers a last line without newline. Emit
+// runs on the caller's goroutine and may block. Only one line is buffered.
 func Follow(ctx context.Context, path string, from int64, done <-chan struct{}, emit func(line []byte)) error {
 	f, err := openFollower(path, from, 0)
 	if err != nil {
@@ -115,16 +110,16 @@ func followAll(ctx context.Context, done <-chan struct{}, round func(), all []*f
 	for _, f := range all {
 		defer f.close()
 	}
-	pace := time.NewTimer(followEvery)
+	pace := time.NewTimer(followInterval)
 	defer pace.Stop()
-	for wait, last := followEvery, false; ; {
+	for wait, last := followInterval, false; ; {
 		moved := false
 		for _, f := range all {
-			before := f.at
+			before := f.offset
 			if err := f.catchUp(ctx); err != nil {
 				return err
 			}
-			moved = moved || f.at != before
+			moved = moved || f.offset != before
 		}
 		if last {
 			return nil
@@ -132,8 +127,8 @@ func followAll(ctx context.Context, done <-chan struct{}, round func(), all []*f
 		if round(); moved {
 			wait = 0
 		}
-		wait = min(wait+followEvery, followRarely)
-		pace.Reset(untilNext(wait, time.Now()))
+		wait = min(wait+followInterval, maxFollowInterval)
+		pace.Reset(untilNextMultiple(wait, time.Now()))
 		select {
 		case <-ctx.Done(): // catchUp returns its error
 		case <-done:
@@ -143,35 +138,35 @@ func followAll(ctx context.Context, done <-chan struct{}, round func(), all []*f
 	}
 }
 
-// untilNext is how long it is until the next multiple of wait: so all who follow wake at the same
-// moments, and a process that follows many files sleeps in between.
-func untilNext(wait time.Duration, now time.Time) time.Duration {
+// untilNextMultiple returns the time to the next multiple of wait. All followers then wake
+// together, and the process sleeps in between.
+func untilNextMultiple(wait time.Duration, now time.Time) time.Duration {
 	return wait - time.Duration(now.UnixNano())%wait
 }
 
 // follower reads one file.
 type follower struct {
-	file     *os.File
-	at       int64 // all before was read
-	keep     logKeeper
-	chunk    []byte
-	lines    lines
-	madeRoom func(bytes int64)
-	skipped  func(bytes int64)
-	told     func(at int64)
-	toldTo   int64
+	file           *os.File
+	offset         int64 // read up to here
+	keeper         logKeeper
+	chunk          []byte
+	lines          lineSplitter
+	onDropped      func(bytes int64)
+	onSkipped      func(bytes int64)
+	onOffset       func(at int64)
+	reportedOffset int64
 }
 
-// tell says how much was told.
-func (f *follower) tell() {
-	if at := f.at - f.lines.size; at != f.toldTo {
-		f.toldTo = at
-		f.told(at)
+// reportOffset reports the delivered offset.
+func (f *follower) reportOffset() {
+	if at := f.offset - f.lines.rawSize; at != f.reportedOffset {
+		f.reportedOffset = at
+		f.onOffset(at)
 	}
 }
 
-// openFollower opens the file for what keep needs, and where that is refused for
-// reading.
+// openFollower opens the file for writing if keep needs it. If that is refused, it opens the file
+// for reading.
 func openFollower(path string, from int64, keep int64) (*follower, error) {
 	f, err := (*os.File)(nil), error(nil)
 	if keep > 0 {
@@ -183,87 +178,85 @@ func openFollower(path string, from int64, keep int64) (*follower, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &follower{file: f, at: from, keep: logKeeper{cap: keep, floor: dataFrom(f, 0), full: diskNearlyFull}, chunk: make([]byte, followChunk)}, nil
+	return &follower{file: f, offset: from, keeper: logKeeper{cap: keep, start: nextData(f, 0), isDiskFull: diskNearlyFull}, chunk: make([]byte, followChunkSize)}, nil
 }
 
-// close delivers the line that has no newline.
+// close delivers the line without newline.
 func (f *follower) close() {
 	f.lines.flush()
-	_ = f.file.Close() // nothing was written
+	_ = f.file.Close() // no writes
 }
 
-// catchUp reads to the end the file has now, so that a writer who never pauses
-// cannot hold it.
+// catchUp reads to the present end of the file. A busy writer cannot prolong it.
 func (f *follower) catchUp(ctx context.Context) error {
 	info, err := f.file.Stat()
 	if err != nil {
 		return fmt.Errorf("cannot follow: %w", err)
 	}
 	size := info.Size()
-	if size < f.at {
+	if size < f.offset {
 		f.lines.flush()
-		f.at, f.keep.floor = 0, 0
+		f.offset, f.keeper.start = 0, 0
 	}
-	if size == f.at {
-		f.makeRoom()
+	if size == f.offset {
+		f.trimFile()
 		return ctx.Err()
 	}
 	holed := f.skipHole()
-	for f.hurry(); f.at < size; f.hurry() {
+	for f.skipBacklog(); f.offset < size; f.skipBacklog() {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		n, err := f.file.ReadAt(f.chunk[:min(size-f.at, followChunk)], f.at)
-		f.at += int64(n)
+		n, err := f.file.ReadAt(f.chunk[:min(size-f.offset, followChunkSize)], f.offset)
+		f.offset += int64(n)
 		data := f.chunk[:n]
 		if holed {
-			data = afterHole(data)
+			data = trimHole(data)
 			holed = len(data) == 0
 		}
 		f.lines.feed(data)
 		if err == io.EOF {
-			break // it was truncated under us; the next round sees it
+			break // truncated meanwhile; the next round handles it
 		}
 		if err != nil {
 			return fmt.Errorf("cannot follow: %w", err)
 		}
-		f.makeRoom() // also while far behind
+		f.trimFile() // also during a large backlog
 	}
-	f.makeRoom()
+	f.trimFile()
 	return ctx.Err()
 }
 
-// hurry gives up what is so far behind that it would be let go of as soon as it
-// was read.
-func (f *follower) hurry() {
+// skipBacklog skips output that would be discarded right after the read.
+func (f *follower) skipBacklog() {
 	info, err := f.file.Stat()
-	if f.keep.cap == 0 || err != nil || info.Size()-f.at <= 2*f.keep.cap {
+	if f.keeper.cap == 0 || err != nil || info.Size()-f.offset <= 2*f.keeper.cap {
 		return
 	}
-	to := lineBegin(f.file, info.Size()-f.keep.cap)
-	f.skipped(to - f.at + int64(f.lines.drop()))
-	f.at = to
-	f.makeRoom()
+	to := nextLineStart(f.file, info.Size()-f.keeper.cap)
+	f.onSkipped(to - f.offset + int64(f.lines.drop()))
+	f.offset = to
+	f.trimFile()
 }
 
-// skipHole goes on where the file has data again; true when it had none here.
+// skipHole skips a hole at the present offset. It returns false without one.
 func (f *follower) skipHole() bool {
-	data := dataFrom(f.file, f.at)
-	if data <= f.at {
+	data := nextData(f.file, f.offset)
+	if data <= f.offset {
 		return false
 	}
 	f.lines.flush()
-	f.at, f.keep.floor = data, data
+	f.offset, f.keeper.start = data, data
 	return true
 }
 
-// makeRoom lets go of what is read and no longer kept.
-func (f *follower) makeRoom() {
-	freed, forced := f.keep.trim(f.file, f.at, time.Now())
+// trimFile discards old output that was read.
+func (f *follower) trimFile() {
+	freed, forced := f.keeper.trim(f.file, f.offset, time.Now())
 	if forced {
-		f.madeRoom(freed)
+		f.onDropped(freed)
 	}
-	if f.keep.restarted {
-		f.at, f.keep.restarted = 0, false
+	if f.keeper.restarted {
+		f.offset, f.keeper.restarted = 0, false
 	}
 }

@@ -44,7 +44,7 @@ func (f *followed) write(t *testing.T, text string) {
 // poll lets the longest polling interval pass.
 func (f *followed) poll() {
 	synctest.Wait()
-	ctx, cancel := context.WithTimeout(context.Background(), followRarely)
+	ctx, cancel := context.WithTimeout(context.Background(), maxFollowInterval)
 	defer cancel()
 	<-ctx.Done()
 	synctest.Wait()
@@ -89,7 +89,7 @@ func TestFollow_readsFarBehindInChunks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		line := "0123456789abcdef\n"
 		text := ""
-		for len(text) <= 3*followChunk {
+		for len(text) <= 3*followChunkSize {
 			text += line
 		}
 		f := follow(t, text, 0)
@@ -107,5 +107,5 @@ func TestFollow_saysWhichFileIsMissing(t *testing.T) {
 }
 
 func TestTail_ofAMissingFileIsEmpty(t *testing.T) {
-	require.Empty(t, tail(logFile{path: filepath.Join(t.TempDir(), "absent")}, 5))
+	require.Empty(t, tailLines(logFile{path: filepath.Join(t.TempDir(), "absent")}, 5))
 }

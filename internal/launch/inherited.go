@@ -15,24 +15,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// payloadWait is how long Payload waits for the launcher to write.
-const payloadWait = 10 * time.Second
+// payloadTimeout bounds the wait of Payload for the launcher.
+const payloadTimeout = 10 * time.Second
 
-// Inherited is what a launched process got from its launcher.
+// Inherited holds a launched process's connections to its launcher.
 type Inherited struct {
-	payload  *os.File
-	taken    atomic.Bool
-	lifeline *os.File
-	kept     bool
-	gone     chan struct{}
-	held     chan bool // holds the latest word
-	wg       sync.WaitGroup
+	payload         *os.File
+	payloadTaken    atomic.Bool
+	lifeline        *os.File
+	kept            bool
+	lifelineClosed  chan struct{}
+	launcherPresent chan bool // holds the latest value
+	wg              sync.WaitGroup
 }
 
-// FromEnv takes over the descriptors that CASTNET_PROC announces. It returns
-// false if the variable is not set: this process was started by hand. It must be
-// called once, before anything else opens files, and hides both the variable
-// and the descriptors from processes this one starts.
+// FromEnv takes over the descriptors in CASTNET_PROC. Without the variable it returns false: a user
+// started the process. Call it once, before any file is opened. It hides the variable and the
+// descriptors from child processes.
 func FromEnv(getenv func(string) string) (*Inherited, bool, error) {
 	value := getenv(EnvVar)
 	if value == "" {
@@ -49,21 +48,20 @@ func FromEnv(getenv func(string) string) (*Inherited, bool, error) {
 }
 
 func inherit(value string) (*Inherited, error) {
-	value, kept := strings.CutSuffix(value, keptMark)
+	value, kept := strings.CutSuffix(value, keptSuffix)
 	payload, lifeline, err := parseAnnouncement(value)
 	if err != nil {
 		return nil, err
 	}
-	// Both are checked before either is touched: a wrong number may belong to
-	// somebody else.
+	// Check both before a change to either: a wrong number may belong to another file.
 	if err := errors.Join(checkPipe(payload), checkPipe(lifeline)); err != nil {
 		return nil, err
 	}
-	in := &Inherited{kept: kept, gone: make(chan struct{}), held: make(chan bool, 1)}
-	if in.payload, err = takeOver(payload, "payload"); err != nil {
+	in := &Inherited{kept: kept, lifelineClosed: make(chan struct{}), launcherPresent: make(chan bool, 1)}
+	if in.payload, err = adoptDescriptor(payload, "payload"); err != nil {
 		return nil, err
 	}
-	if in.lifeline, err = takeOver(lifeline, "lifeline"); err != nil {
+	if in.lifeline, err = adoptDescriptor(lifeline, "lifeline"); err != nil {
 		return nil, err
 	}
 	in.wg.Go(in.watchLifeline)
@@ -72,13 +70,13 @@ func inherit(value string) (*Inherited, error) {
 
 var announcementRule = regexp.MustCompile(`^([1-9][0-9]{0,4}|0),([1-9][0-9]{0,4}|0)$`)
 
-// parseAnnouncement reads "PAYLOAD,LIFELINE".
+// parseAnnouncement parses "PAYLOAD,LIFELINE".
 func parseAnnouncement(value string) (payload, lifeline int, err error) {
 	match := announcementRule.FindStringSubmatch(value)
 	if match == nil {
 		return 0, 0, errors.New(`expected two descriptors, such as "3,4"`)
 	}
-	payload, _ = strconv.Atoi(match[1]) // the rule admits digits only
+	payload, _ = strconv.Atoi(match[1]) // digits only, by the pattern
 	lifeline, _ = strconv.Atoi(match[2])
 	if payload < payloadFD || lifeline < payloadFD || payload == lifeline {
 		return 0, 0, fmt.Errorf("expected two different descriptors of %d or above", payloadFD)
@@ -97,9 +95,9 @@ func checkPipe(fd int) error {
 	return nil
 }
 
-// takeOver makes fd ours: closed on exec, and in the poller, so that reading it
-// can have a deadline.
-func takeOver(fd int, name string) (*os.File, error) {
+// adoptDescriptor takes over fd: close-on-exec, and in the poller, so that reads can have
+// deadlines.
+func adoptDescriptor(fd int, name string) (*os.File, error) {
 	unix.CloseOnExec(fd)
 	if err := unix.SetNonblock(fd, true); err != nil {
 		return nil, fmt.Errorf("descriptor %d: %w", fd, err)
@@ -107,12 +105,12 @@ func takeOver(fd int, name string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), name), nil
 }
 
-// Payload returns what the launcher sent. It can be called once; it waits up
-// to 10 s for the whole of it and accepts at most MaxPayload bytes.
-func (in *Inherited) Payload() ([]byte, error) { return in.readPayload(payloadWait) }
+// Payload returns the launcher's payload, at most MaxPayload bytes. It waits up to 10 s and works
+// once.
+func (in *Inherited) Payload() ([]byte, error) { return in.readPayload(payloadTimeout) }
 
 func (in *Inherited) readPayload(wait time.Duration) ([]byte, error) {
-	if in.taken.Swap(true) {
+	if in.payloadTaken.Swap(true) {
 		return nil, ErrPayloadTaken
 	}
 	defer in.payload.Close()
@@ -129,20 +127,18 @@ func (in *Inherited) readPayload(wait time.Duration) ([]byte, error) {
 	return data, nil
 }
 
-// Kept says that this process outlives its launcher: see Held.
+// Kept reports whether this process outlives its launcher, see LauncherPresent.
 func (in *Inherited) Kept() bool { return in.kept }
 
-// Lifeline is closed when the launcher is gone, however it ended. That of a kept
-// process is never closed.
-func (in *Inherited) Lifeline() <-chan struct{} { return in.gone }
+// Lifeline is closed when the launcher is gone for any reason. For a kept process it never closes.
+func (in *Inherited) Lifeline() <-chan struct{} { return in.lifelineClosed }
 
-// Held says false when the launcher is gone and, to a kept process, true when a
-// launcher has adopted it. Of several words that nobody received only the last
-// is kept. It has one receiver and is never closed.
-func (in *Inherited) Held() <-chan bool { return in.held }
+// LauncherPresent sends false when the launcher is gone and, to a kept process, true after
+// adoption. Only the latest unreceived value is kept. It serves one receiver and is never closed.
+func (in *Inherited) LauncherPresent() <-chan bool { return in.launcherPresent }
 
-// watchLifeline waits for the end of a pipe to which nobody writes but a
-// launcher that adopts.
+// watchLifeline waits for the end of the lifeline pipe. Only an adopting launcher ever writes to
+// it.
 func (in *Inherited) watchLifeline() {
 	conn, err := in.lifeline.SyscallConn()
 	if err != nil {
@@ -152,11 +148,11 @@ func (in *Inherited) watchLifeline() {
 	tell := func(now bool) {
 		if now != held {
 			held = now
-			in.say(now)
+			in.publishPresence(now)
 		}
 	}
-	// After Close it ends with an error, and nothing is known about the launcher.
-	// At the end of a FIFO the poller waits for its next event, a new holder's byte.
+	// After Close the read fails, with no news of the launcher. At the end of a FIFO the poller
+	// waits for the next event: a new holder's byte.
 	_ = conn.Read(func(fd uintptr) bool {
 		for {
 			switch n, err := unix.Read(int(fd), buf); {
@@ -172,23 +168,23 @@ func (in *Inherited) watchLifeline() {
 		}
 	})
 	if !held && !in.kept {
-		close(in.gone)
+		close(in.lifelineClosed)
 	}
 }
 
-// say replaces the last word. Only watchLifeline calls it.
-func (in *Inherited) say(held bool) {
+// publishPresence replaces the latest value. Only watchLifeline calls it.
+func (in *Inherited) publishPresence(held bool) {
 	select {
-	case <-in.held:
+	case <-in.launcherPresent:
 	default:
 	}
-	in.held <- held
+	in.launcherPresent <- held
 }
 
-// Close lets go of the descriptors. Lifeline is not closed by it: who lets go
-// of the lifeline is not told any more.
+// Close closes the descriptors. It does not close Lifeline: without the descriptor the launcher's
+// state is unknown.
 func (in *Inherited) Close() error {
-	in.taken.Store(true)
+	in.payloadTaken.Store(true)
 	err := errors.Join(ignoreClosed(in.payload.Close()), ignoreClosed(in.lifeline.Close()))
 	in.wg.Wait()
 	return err

@@ -60,8 +60,8 @@ func TestTerminate_LCH6_killsWhoIgnoresTerm(t *testing.T) {
 	c.Terminate(20 * time.Millisecond)
 	require.Equal(t, int(syscall.SIGKILL), exitOf(t, c).Signal)
 	require.True(t, isOverdue(c))
-	require.GreaterOrEqual(t, c.OverdueAt().Sub(begin), 20*time.Millisecond)
-	require.False(t, c.Exit().At.Before(c.OverdueAt()))
+	require.GreaterOrEqual(t, c.GraceExpiredAt().Sub(begin), 20*time.Millisecond)
+	require.False(t, c.Exit().At.Before(c.GraceExpiredAt()))
 }
 
 func TestTerminate_LCH6_laterCallOnlyShortens(t *testing.T) {
@@ -83,7 +83,7 @@ func TestTerminate_asksFirst(t *testing.T) {
 
 func isOverdue(c *Child) bool {
 	select {
-	case <-c.Overdue():
+	case <-c.GraceExpired():
 		return true
 	default:
 		return false
@@ -159,7 +159,7 @@ func TestLogs_ofAnEarlierLifeAreKeptAndNotRepeated(t *testing.T) {
 	require.Equal(t, life+life, readFile(t, c.StderrPath()))
 	require.Equal(t, []string{"line 0", "line 1", "no newline \uFFFD"}, c.Exit().StderrTail)
 	var followed []string
-	require.NoError(t, c.Follow(t.Context(), Following{Line: func(s Stream, line []byte) {
+	require.NoError(t, c.Follow(t.Context(), FollowHandler{Line: func(s Stream, line []byte) {
 		require.Equal(t, Stderr, s, "stdout is empty")
 		followed = append(followed, string(line))
 	}}))
@@ -282,7 +282,7 @@ func TestClose_LCH7_racesWithLaunchAndLeavesNobody(t *testing.T) {
 
 func TestStuckError_namesEveryStuckChild(t *testing.T) {
 	require.NoError(t, stuckError(nil, time.Second))
-	stuck := []*Child{{name: "a", h: &handle{pid: 11}}, {name: "b", h: &handle{pid: 12}}}
+	stuck := []*Child{{name: "a", handle: &handle{pid: 11}}, {name: "b", handle: &handle{pid: 12}}}
 	require.EqualError(t, stuckError(stuck, 5*time.Second),
 		"launcher closed with processes that survived SIGKILL for 5s: a (pid 11), b (pid 12)")
 }

@@ -16,63 +16,59 @@ import (
 
 const defaultKillWait = 5 * time.Second
 
-// Options of a Launcher. The zero value is good.
+// Options configure a Launcher. The zero value is valid.
 type Options struct {
 	Log zerolog.Logger
 
-	// KillWait is how long a process may survive SIGKILL before it is reported,
-	// and before Close gives it up. Zero means 5 s.
+	// KillWait is the time after which a survivor of SIGKILL is reported, and abandoned by Close.
+	// Zero means 5 s.
 	KillWait time.Duration
 
-	// StateDir is an existing directory for the lifelines of kept children. One
-	// launcher at a time may use it: lock it first.
+	// StateDir is an existing directory for the lifelines of kept children. Lock it first: only one
+	// launcher at a time may use it.
 	StateDir string
 
-	// Cgroup is a cgroup v2 directory in which the launcher may make its own.
-	// Empty means the one this process is in, NoCgroup that none is used. For
-	// limits its controllers must be free to be given on, which they are not
-	// in a cgroup that holds processes itself.
+	// Cgroup is a cgroup v2 directory for the launcher's own directories. Empty means the cgroup of
+	// this process, NoCgroup means none. Limits need delegated controllers. A cgroup that holds
+	// processes cannot delegate them.
 	Cgroup string
 
-	// Subreaper lets this process adopt the orphans of its children where there
-	// is no cgroup to find them by. Every child of this process must then be the
-	// launcher's: it reaps them all.
+	// Subreaper lets this process adopt orphans of its children, for trees without cgroups. It
+	// reaps all of them, so every child of this process must be the launcher's.
 	Subreaper bool
 
-	// NoDeathSignal leaves it to the lifeline alone to tell children that their
-	// launcher is gone.
+	// NoDeathSignal turns off PDEATHSIG. Children then rely on the lifeline.
 	NoDeathSignal bool
 }
 
 // NoCgroup as Options.Cgroup turns cgroups off.
 const NoCgroup = "none"
 
-// What Launcher.Trees answers.
+// Results of Launcher.TreeControl.
 const (
-	TreesByCgroup    = "cgroup"    // all of a child's processes end with it
-	TreesBySubreaper = "subreaper" // so do those in its group, and its orphans
-	TreesByGroup     = "group"     // so do those in its group
+	TreesByCgroup    = "cgroup"    // all descendants end with a child
+	TreesBySubreaper = "subreaper" // its group and its orphans end with it
+	TreesByGroup     = "group"     // its group ends with it
 )
 
-// A Launcher starts children and owns them until they have ended. Make one
-// with New and end it with Close.
+// Launcher starts children and owns them until they have ended. New creates it, Close ends it.
 type Launcher struct {
 	log         zerolog.Logger
 	killWait    time.Duration
 	stateDir    string
 	deathSignal syscall.Signal
 	spawner     *spawner
-	groups      *cgroups
-	orphans     *orphans // nil unless it adopts them
-	close       sync.Once
+	cgroups     *cgroups
+	orphans     *orphans // nil without adoption
+	closeOnce   sync.Once
 	closeErr    error // written by close
 
-	launching sync.WaitGroup // calls of Launch
+	launching sync.WaitGroup // running calls of Launch
 	watchers  sync.WaitGroup // one per child
 
 	mu       sync.Mutex
 	closing  bool
-	children map[*Child]struct{} // those whose watch has not ended
+	children map[*Child]struct{} // children still watched
 }
 
 // New starts a launcher.
@@ -83,7 +79,7 @@ func New(o Options) *Launcher {
 		stateDir:    o.StateDir,
 		deathSignal: syscall.SIGKILL,
 		spawner:     startSpawner(),
-		groups:      openCgroups(o),
+		cgroups:     openCgroups(o),
 		children:    make(map[*Child]struct{}),
 	}
 	if o.NoDeathSignal {
@@ -92,22 +88,22 @@ func New(o Options) *Launcher {
 	if l.killWait <= 0 {
 		l.killWait = defaultKillWait
 	}
-	// The first process of a container is given all orphans, wanted or not.
-	if o.Subreaper && (l.groups.why != nil || os.Getpid() == 1) {
-		l.orphans = adoptOrphans(l.groups.name, l.log)
+	// The first process of a container gets all orphans anyway.
+	if o.Subreaper && (l.cgroups.unavailable != nil || os.Getpid() == 1) {
+		l.orphans = adoptOrphans(l.cgroups.name, l.log)
 	}
-	if l.groups.why != nil {
-		l.log.Warn().AnErr("why", l.groups.why).Str("trees", l.Trees()).
+	if l.cgroups.unavailable != nil {
+		l.log.Warn().AnErr("why", l.cgroups.unavailable).Str("trees", l.TreeControl()).
 			Msg("no cgroup for children: what they start may outlive them")
 	}
 	return l
 }
 
-// Trees says by what the processes that a child starts are found when they
-// have to end with it: one of TreesByCgroup, TreesBySubreaper, TreesByGroup.
-func (l *Launcher) Trees() string {
+// TreeControl names how descendants of children are found and ended: TreesByCgroup,
+// TreesBySubreaper or TreesByGroup.
+func (l *Launcher) TreeControl() string {
 	switch {
-	case l.groups.why == nil:
+	case l.cgroups.unavailable == nil:
 		return TreesByCgroup
 	case l.orphans != nil:
 		return TreesBySubreaper
@@ -115,8 +111,8 @@ func (l *Launcher) Trees() string {
 	return TreesByGroup
 }
 
-// Launch starts a child. It returns once the program has been executed, which
-// says nothing about its readiness. The error is a *LaunchError (LCH-3).
+// Launch starts a child and returns after its exec. Readiness is separate. The error is a
+// *LaunchError (LCH-3).
 func (l *Launcher) Launch(spec Spec) (*Child, error) {
 	c, err := l.launch(&spec)
 	if err != nil {
@@ -127,7 +123,7 @@ func (l *Launcher) Launch(spec Spec) (*Child, error) {
 }
 
 func (l *Launcher) launch(spec *Spec) (*Child, error) {
-	if err := l.enter(); err != nil {
+	if err := l.beginLaunch(); err != nil {
 		return nil, err
 	}
 	defer l.launching.Done()
@@ -136,11 +132,11 @@ func (l *Launcher) launch(spec *Spec) (*Child, error) {
 	}
 	spec.deathSignal = l.deathSignal
 	if spec.Keep {
-		if err := spec.keep(l.stateDir); err != nil {
+		if err := spec.prepareKept(l.stateDir); err != nil {
 			return nil, err
 		}
 	}
-	p, err := openPlumbing(spec)
+	p, err := openChildFiles(spec)
 	if err != nil {
 		return nil, err
 	}
@@ -151,13 +147,13 @@ func (l *Launcher) launch(spec *Spec) (*Child, error) {
 	}
 	p.closeChildEnds()
 	c := l.newChild(spec, h, p)
-	l.own(c, spec.Payload)
+	l.track(c, spec.Payload)
 	return c, nil
 }
 
-// start makes the cgroups and the process in them, or neither.
-func (l *Launcher) start(spec *Spec, p *plumbing) (*handle, error) {
-	t, err := l.groups.plant(spec)
+// start makes the cgroups with the process in them, or neither.
+func (l *Launcher) start(spec *Spec, p *childFiles) (*handle, error) {
+	t, err := l.cgroups.create(spec)
 	if err != nil {
 		return nil, err
 	}
@@ -165,7 +161,7 @@ func (l *Launcher) start(spec *Spec, p *plumbing) (*handle, error) {
 	var h *handle
 	fds := p.descriptors()
 	l.spawner.do(func() {
-		l.orphans.expect(spec, func() int {
+		l.orphans.forkChild(spec, func() int {
 			if h, err = start(spec, fds, t); err != nil {
 				return 0
 			}
@@ -173,13 +169,13 @@ func (l *Launcher) start(spec *Spec, p *plumbing) (*handle, error) {
 		})
 	})
 	if err != nil {
-		return nil, errors.Join(err, t.clear(l.killWait))
+		return nil, errors.Join(err, t.removeWithRetry(l.killWait))
 	}
 	return h, nil
 }
 
-// enter counts a Launch that Close has to wait for.
-func (l *Launcher) enter() error {
+// beginLaunch counts a Launch, so that Close waits for it.
+func (l *Launcher) beginLaunch() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closing {
@@ -189,7 +185,7 @@ func (l *Launcher) enter() error {
 	return nil
 }
 
-func (l *Launcher) own(c *Child, payload []byte) {
+func (l *Launcher) track(c *Child, payload []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.children[c] = struct{}{}
@@ -201,22 +197,23 @@ func (l *Launcher) own(c *Child, payload []byte) {
 	})
 }
 
-// Close refuses further launches, kills every remaining child's tree, kept
-// children included, waits for them and for what is left of their trees, at most
-// four times Options.KillWait, and stops the spawner. A second call returns what
-// the first did. Stop children gently before, with Terminate.
+// Close refuses further launches, kills every child's tree, kept children included, and waits for
+// them. It waits at most four times Options.KillWait, then stops the spawner. A second call returns
+// the first result. For a graceful stop, call Terminate before.
 func (l *Launcher) Close() error { return l.shutDown(func(*Child) bool { return true }) }
 
-// Leave is Close, except that kept children live on, for a later launcher to
-// adopt. Their Child is done with an unknown exit.
-func (l *Launcher) Leave() error { return l.shutDown(func(c *Child) bool { return c.fifo == "" }) }
+// Detach closes the launcher without its kept children. A later launcher can adopt them. Their
+// Child is done with an unknown exit.
+func (l *Launcher) Detach() error {
+	return l.shutDown(func(c *Child) bool { return c.lifelinePath == "" })
+}
 
 func (l *Launcher) shutDown(ends func(*Child) bool) error {
-	l.close.Do(func() { l.closeErr = l.end(ends) })
+	l.closeOnce.Do(func() { l.closeErr = l.closeChildren(ends) })
 	return l.closeErr
 }
 
-func (l *Launcher) end(ends func(*Child) bool) error {
+func (l *Launcher) closeChildren(ends func(*Child) bool) error {
 	l.mu.Lock()
 	l.closing = true
 	l.mu.Unlock()
@@ -225,19 +222,19 @@ func (l *Launcher) end(ends func(*Child) bool) error {
 	var left []*Child
 	for _, c := range l.snapshot() {
 		if ends(c) {
-			_ = c.Kill() // one that cannot be killed is among the stuck below
+			_ = c.Kill() // survivors are among the stuck below
 			left = append(left, c)
 		} else {
-			c.h.interrupt()
+			c.handle.interrupt()
 		}
 	}
 	stuck := awaitAll(left, l.killWait)
 	for _, c := range stuck {
-		c.h.interrupt()
+		c.handle.interrupt()
 	}
 	l.watchers.Wait()
 	l.orphans.stop()
-	l.groups.close()
+	l.cgroups.close()
 	l.spawner.stop()
 	return stuckError(stuck, l.killWait)
 }
@@ -254,7 +251,7 @@ func (l *Launcher) snapshot() (children []*Child) {
 	return children
 }
 
-// awaitAll returns the children that are not done when the time is up.
+// awaitAll returns the children that are not done after the timeout.
 func awaitAll(children []*Child, patience time.Duration) (stuck []*Child) {
 	timeout := time.NewTimer(patience)
 	defer timeout.Stop()

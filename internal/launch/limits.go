@@ -7,20 +7,20 @@ import (
 	"strconv"
 )
 
-// Limits bound one child with its whole tree; zero means none. What the kernel
-// does not allow here is not in force, and Child.Unenforced says so.
+// Limits bound one child with its whole tree; zero means none. Child.Unenforced lists limits
+// without effect on this system.
 type Limits struct {
 	Memory int64   // bytes, swap included
 	Pids   int     // processes and threads
 	CPU    float64 // cores: 1.5 is one and a half
 	CPUs   []int   // numbers of the CPUs it may run on
-	Files  uint64  // descriptors each process may have open
+	Files  uint64  // open descriptors of each process
 }
 
 // cpuPeriod is the kernel's default, in microseconds.
 const (
 	cpuPeriod   = 100_000
-	minCPUQuota = 1_000 // the kernel takes no less
+	minCPUQuota = 1_000 // the kernel's minimum
 	maxCPU      = 1024
 )
 
@@ -43,15 +43,15 @@ func (l *Limits) validate() error {
 	return nil
 }
 
-// How messages name a limit.
-func (l *Limits) memoryName() string { return "memory " + size(l.Memory) }
+// Names of limits in messages.
+func (l *Limits) memoryName() string { return "memory " + formatBytes(l.Memory) }
 func (l *Limits) pidsName() string   { return fmt.Sprintf("pids %d", l.Pids) }
 func (l *Limits) cpuName() string    { return fmt.Sprintf("cpu %v cores", l.CPU) }
 func (l *Limits) cpusName() string   { return fmt.Sprintf("cpus %v", l.CPUs) }
 func (l *Limits) filesName() string  { return fmt.Sprintf("files %d", l.Files) }
 
-// size is a number of bytes as people write it, such as "64 MiB".
-func size(n int64) string {
+// formatBytes formats a number of bytes, such as "64 MiB".
+func formatBytes(n int64) string {
 	for i, unit := range []string{"GiB", "MiB", "KiB"} {
 		if by := int64(1) << (30 - 10*i); n >= by && n%by == 0 {
 			return fmt.Sprintf("%d %s", n/by, unit)

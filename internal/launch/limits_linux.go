@@ -8,61 +8,61 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// controlled is a limit that a cgroup controller enforces, in both dialects.
-type controlled struct {
-	what       string
+// controllerLimit is a limit enforced by a cgroup controller, for v1 and v2.
+type controllerLimit struct {
+	name       string
 	controller string
-	v2, v1     []setting
+	v2, v1     []cgroupSetting
 }
 
-type setting struct {
+type cgroupSetting struct {
 	file, value string
-	optional    bool // swap, which a kernel may not account
+	optional    bool // swap, absent from some kernels
 }
 
-func (controlled) oomFile(v2 bool) string {
+func (controllerLimit) oomFile(v2 bool) string {
 	if v2 {
 		return "memory.events"
 	}
 	return "memory.oom_control"
 }
 
-func (l *Limits) byController() (all []controlled) {
+func (l *Limits) byController() (all []controllerLimit) {
 	if l.Memory > 0 {
 		n := strconv.FormatInt(l.Memory, 10)
-		all = append(all, controlled{
-			what: l.memoryName(), controller: "memory",
-			v2: []setting{{file: "memory.max", value: n}, {"memory.swap.max", "0", true}},
-			v1: []setting{{file: "memory.limit_in_bytes", value: n}, {"memory.memsw.limit_in_bytes", n, true}},
+		all = append(all, controllerLimit{
+			name: l.memoryName(), controller: "memory",
+			v2: []cgroupSetting{{file: "memory.max", value: n}, {"memory.swap.max", "0", true}},
+			v1: []cgroupSetting{{file: "memory.limit_in_bytes", value: n}, {"memory.memsw.limit_in_bytes", n, true}},
 		})
 	}
 	if l.Pids > 0 {
-		max := []setting{{file: "pids.max", value: strconv.Itoa(l.Pids)}}
-		all = append(all, controlled{what: l.pidsName(), controller: "pids", v2: max, v1: max})
+		max := []cgroupSetting{{file: "pids.max", value: strconv.Itoa(l.Pids)}}
+		all = append(all, controllerLimit{name: l.pidsName(), controller: "pids", v2: max, v1: max})
 	}
 	if l.CPU > 0 {
 		quota := strconv.Itoa(max(minCPUQuota, int(l.CPU*cpuPeriod)))
 		period := strconv.Itoa(cpuPeriod)
-		all = append(all, controlled{
-			what: l.cpuName(), controller: "cpu",
-			v2: []setting{{file: "cpu.max", value: quota + " " + period}},
-			v1: []setting{{file: "cpu.cfs_period_us", value: period}, {file: "cpu.cfs_quota_us", value: quota}},
+		all = append(all, controllerLimit{
+			name: l.cpuName(), controller: "cpu",
+			v2: []cgroupSetting{{file: "cpu.max", value: quota + " " + period}},
+			v1: []cgroupSetting{{file: "cpu.cfs_period_us", value: period}, {file: "cpu.cfs_quota_us", value: quota}},
 		})
 	}
 	return all
 }
 
-// stopped reports whether a child must be held at its first instruction, until
-// what cannot be given to a fork is in force.
-func (t *tree) stopped(l *Limits) bool {
+// needsStoppedStart reports whether some limit can only be set after the fork. The child is then
+// held at its first instruction.
+func (t *tree) needsStoppedStart(l *Limits) bool {
 	return len(t.legacy) > 0 || l.Files > 0 || len(l.CPUs) > 0
 }
 
-// apply puts in force what needs a process to exist.
+// apply sets the limits that need an existing process.
 func (t *tree) apply(pid int, l *Limits) {
 	for _, dir := range t.legacy {
-		if err := put(dir, "cgroup.procs", strconv.Itoa(pid)); err != nil {
-			t.unenforced(dir, err)
+		if err := writeCgroupFile(dir, "cgroup.procs", strconv.Itoa(pid)); err != nil {
+			t.addUnenforced(dir, err)
 		}
 	}
 	if len(l.CPUs) > 0 {
@@ -71,21 +71,21 @@ func (t *tree) apply(pid int, l *Limits) {
 			set.Set(cpu)
 		}
 		if err := unix.SchedSetaffinity(pid, &set); err != nil {
-			t.unenforced(l.cpusName(), err)
+			t.addUnenforced(l.cpusName(), err)
 		}
 	}
 	if l.Files > 0 {
 		if err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: l.Files, Max: l.Files}, nil); err != nil {
-			t.unenforced(l.filesName(), err)
+			t.addUnenforced(l.filesName(), err)
 		}
 	}
 }
 
-// hold waits until the child, a tracee, stops at its first instruction, applies
-// the limits and lets it go. It must run on the thread that forked.
-func (t *tree) hold(pid int, l *Limits) error {
+// applyWhileStopped waits for the tracee to stop at its first instruction, applies the limits and
+// detaches. It must run on the thread of the fork.
+func (t *tree) applyWhileStopped(pid int, l *Limits) error {
 	for {
-		// WNOWAIT: an end before the stop is for reap to take.
+		// WNOWAIT: reap takes an exit before the stop.
 		err := unix.Waitid(unix.P_PID, pid, nil, unix.WSTOPPED|unix.WEXITED|unix.WNOWAIT, nil)
 		if err == nil {
 			break

@@ -29,7 +29,7 @@ func limited(t *testing.T, l *Launcher, spec Spec) *Child {
 
 // inGroup returns a file of the child's cgroup for a controller.
 func inGroup(t *testing.T, c *Child, file string) string {
-	for _, dir := range append([]string{c.h.tree.unified}, c.h.tree.legacy...) {
+	for _, dir := range append([]string{c.handle.tree.unified}, c.handle.tree.legacy...) {
 		if path := filepath.Join(dir, file); dir != "" {
 			if _, err := os.Stat(path); err == nil {
 				return path
@@ -74,11 +74,11 @@ func TestLimits_LCH4_aForkBombIsContainedAndEnds(t *testing.T) {
 	spec.Limits = Limits{Pids: 40}
 	c := limited(t, l, spec)
 	events, current := inGroup(t, c, "pids.events"), inGroup(t, c, "pids.current")
-	require.Eventually(t, func() bool { return counter(events, "max") > 0 }, patience, 1e6)
+	require.Eventually(t, func() bool { return readCounter(events, "max") > 0 }, patience, 1e6)
 	n, err := strconv.Atoi(strings.TrimSpace(readFile(t, current)))
 	require.NoError(t, err)
 	require.LessOrEqual(t, n, 40)
-	pids := words(filepath.Join(c.h.tree.unified, "cgroup.procs"))
+	pids := readFields(filepath.Join(c.handle.tree.unified, "cgroup.procs"))
 	require.Greater(t, len(pids), 20)
 
 	require.NoError(t, c.Kill())
@@ -97,12 +97,12 @@ func TestLimits_ofCPUAreInItsCgroup(t *testing.T) {
 	spec.Limits = Limits{CPU: 0.5}
 	c := limited(t, newLauncher(t), spec)
 	want, file := "50000", "cpu.cfs_quota_us"
-	if len(c.h.tree.legacy) == 0 {
+	if len(c.handle.tree.legacy) == 0 {
 		want, file = "50000 100000", "cpu.max"
 	}
 	path := inGroup(t, c, file)
 	require.Equal(t, want, strings.TrimSpace(readFile(t, path)))
-	require.Contains(t, words(filepath.Join(filepath.Dir(path), "cgroup.procs")), strconv.Itoa(c.PID()))
+	require.Contains(t, readFields(filepath.Join(filepath.Dir(path), "cgroup.procs")), strconv.Itoa(c.PID()))
 }
 
 func TestLimits_ofCPUsAndFilesHoldFromTheFirstInstruction(t *testing.T) {

@@ -6,62 +6,61 @@ import (
 )
 
 const (
-	// MaxLine is the length at which a line of output is cut.
+	// MaxLine is the maximum length of an output line. Longer ones are cut.
 	MaxLine = 4 << 10
 
-	// TruncatedMark ends a line that was cut.
+	// TruncatedMark ends a cut line.
 	TruncatedMark = "… [TRUNCATED]"
 )
 
-// lines turns chunks of bytes into whole lines without their newlines, in
-// memory that does not grow with the length of a line (LCH-8).
-type lines struct {
-	emit func(line []byte) // the slice is valid during the call only
-	buf  []byte            // the line so far, at most MaxLine
-	cut  bool              // the line was longer
-	size int64             // of the line so far, with what was cut
+// lineSplitter splits chunks of bytes into lines without newlines, in bounded memory (LCH-8).
+type lineSplitter struct {
+	emit      func(line []byte) // slice valid during the call
+	buf       []byte            // the line so far, at most MaxLine
+	truncated bool              // the line was longer
+	rawSize   int64             // length of the line so far, uncut
 }
 
-// feed takes the next chunk.
-func (l *lines) feed(chunk []byte) {
+// feed adds the next chunk.
+func (l *lineSplitter) feed(chunk []byte) {
 	for len(chunk) > 0 {
 		part, rest, whole := bytes.Cut(chunk, []byte{'\n'})
 		if room := MaxLine - len(l.buf); len(part) > room {
-			part, l.cut = part[:room], true
+			part, l.truncated = part[:room], true
 		}
 		l.buf = append(l.buf, part...)
-		l.size += int64(len(chunk) - len(rest))
+		l.rawSize += int64(len(chunk) - len(rest))
 		if whole {
-			l.end()
+			l.emitLine()
 		}
 		chunk = rest
 	}
 }
 
-// flush emits the line that has no newline yet, if there is one.
-func (l *lines) flush() {
+// flush emits a pending line without newline.
+func (l *lineSplitter) flush() {
 	if len(l.buf) > 0 {
-		l.end()
+		l.emitLine()
 	}
 }
 
-// drop forgets the line that has no newline yet, and returns how much it was.
-func (l *lines) drop() int {
+// drop discards the pending line and returns its length.
+func (l *lineSplitter) drop() int {
 	n := len(l.buf)
-	l.buf, l.cut, l.size = l.buf[:0], false, 0
+	l.buf, l.truncated, l.rawSize = l.buf[:0], false, 0
 	return n
 }
 
-func (l *lines) end() {
-	if l.cut {
-		l.buf = append(wholeRunes(l.buf), TruncatedMark...)
+func (l *lineSplitter) emitLine() {
+	if l.truncated {
+		l.buf = append(trimPartialRune(l.buf), TruncatedMark...)
 	}
 	l.emit(l.buf)
-	l.buf, l.cut, l.size = l.buf[:0], false, 0
+	l.buf, l.truncated, l.rawSize = l.buf[:0], false, 0
 }
 
-// wholeRunes drops the first bytes of a rune that was cut in two.
-func wholeRunes(b []byte) []byte {
+// trimPartialRune drops the first bytes of a split rune.
+func trimPartialRune(b []byte) []byte {
 	for i := len(b) - 1; i >= max(0, len(b)-utf8.UTFMax); i-- {
 		if utf8.RuneStart(b[i]) {
 			if !utf8.FullRune(b[i:]) {

@@ -33,7 +33,7 @@ func linesOracle(text string) []string {
 }
 
 func splitInChunks(text string, chunk int) (got []string) {
-	l := lines{emit: func(line []byte) { got = append(got, string(line)) }}
+	l := lineSplitter{emit: func(line []byte) { got = append(got, string(line)) }}
 	for len(text) > 0 {
 		n := min(chunk, len(text))
 		l.feed([]byte(text[:n]))

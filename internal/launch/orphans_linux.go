@@ -15,23 +15,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// markerVar is the environment variable by which an orphan is known: it names
-// the launcher and the child that it comes from.
+// markerVar is the environment variable that marks an orphan with its launcher and child.
 const markerVar = "CASTNET_TREE"
 
-// orphans are processes whose parent ended before them, in a process that is
-// given them all (a subreaper, or the first in a container). A nil *orphans
-// adopts nobody.
+// orphans are processes that outlived their parents and came to this process, as a subreaper or as
+// the first of a container. A nil *orphans adopts none.
 type orphans struct {
-	log    zerolog.Logger
-	prefix string // of our markers
-	died   chan os.Signal
-	quit   chan struct{}
-	wg     sync.WaitGroup
+	log     zerolog.Logger
+	prefix  string // prefix of own markers
+	sigchld chan os.Signal
+	quit    chan struct{}
+	wg      sync.WaitGroup
 
-	mu     sync.Mutex // held while forking, so that no new child is taken for an orphan
-	count  int
-	living map[string]int // marker to pid of the children that are not reaped
+	mu       sync.Mutex // held during a fork, so that no new child looks like an orphan
+	count    int
+	children map[string]int // marker to pid of unreaped children
 }
 
 func adoptOrphans(launcher string, log zerolog.Logger) *orphans {
@@ -40,14 +38,14 @@ func adoptOrphans(launcher string, log zerolog.Logger) *orphans {
 		return nil
 	}
 	o := &orphans{
-		log: log, prefix: markerVar + "=" + launcher + ".", died: make(chan os.Signal, 1),
-		quit: make(chan struct{}), living: make(map[string]int),
+		log: log, prefix: markerVar + "=" + launcher + ".", sigchld: make(chan os.Signal, 1),
+		quit: make(chan struct{}), children: make(map[string]int),
 	}
-	signal.Notify(o.died, unix.SIGCHLD)
+	signal.Notify(o.sigchld, unix.SIGCHLD)
 	o.wg.Go(func() {
 		for {
 			select {
-			case <-o.died:
+			case <-o.sigchld:
 				o.mu.Lock()
 				o.sweep()
 				o.mu.Unlock()
@@ -63,14 +61,14 @@ func (o *orphans) stop() {
 	if o == nil {
 		return
 	}
-	signal.Stop(o.died)
+	signal.Stop(o.sigchld)
 	close(o.quit)
 	o.wg.Wait()
 	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
 }
 
-// expect lets start fork a child, whose pid it returns, 0 for none.
-func (o *orphans) expect(spec *Spec, start func() int) {
+// forkChild lets start fork a child. Function start returns the pid, or 0.
+func (o *orphans) forkChild(spec *Spec, start func() int) {
 	if o == nil {
 		start()
 		return
@@ -80,41 +78,39 @@ func (o *orphans) expect(spec *Spec, start func() int) {
 	o.count++
 	spec.marker = o.prefix + strconv.Itoa(o.count)
 	if pid := start(); pid != 0 {
-		o.living[spec.marker] = pid
+		o.children[spec.marker] = pid
 	}
 }
 
-// bereave ends the orphans of a child that has been reaped. It reports whether
-// they are gone in time.
-func (o *orphans) bereave(marker string, patience time.Duration) bool {
+// reap ends the orphans of a reaped child. It returns false on timeout.
+func (o *orphans) reap(marker string, patience time.Duration) bool {
 	if o == nil {
 		return true
 	}
 	deadline := time.Now().Add(patience)
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	delete(o.living, marker)
-	for looks := maxLooks; ; {
+	delete(o.children, marker)
+	for looks := maxSweeps; ; {
 		killed, reaped := o.sweep()
-		if looks--; len(killed) == 0 && (reaped == 0 || looks <= 0) {
+		looks--
+		if len(killed) == 0 && (reaped == 0 || looks <= 0) {
 			return true
 		}
 		for _, pid := range killed {
-			if !awaitEnd(pid, time.Until(deadline)) {
+			if !awaitZombie(pid, time.Until(deadline)) {
 				return false
 			}
 		}
 	}
 }
 
-// maxLooks bounds how often orphans that end by themselves make bereave look
-// again: those of other children may do so for ever.
-const maxLooks = 8
+// maxSweeps bounds the repeated sweeps of reap: orphans of other children may end without pause.
+const maxSweeps = 8
 
-// sweep reaps the orphans that have ended and kills those whose child has. An
-// orphan that emptied its environment is of unknown origin, and is killed when
-// no child is left. The children of a killed one are next, and those of one
-// that ended while they were looked at, when they were still its own.
+// sweep reaps ended orphans and kills those of ended children. An orphan with an empty environment
+// has an unknown origin and is killed when no child is left. Descendants of the killed ones follow
+// in the next sweep.
 func (o *orphans) sweep() (killed []int, reaped int) {
 	for _, pid := range childrenOf(os.Getpid()) {
 		if o.isChild(pid) {
@@ -125,19 +121,19 @@ func (o *orphans) sweep() (killed []int, reaped int) {
 			continue
 		}
 		marker, marked := markerOf(pid)
-		_, alive := o.living[marker]
-		if alive || (marked && !strings.HasPrefix(marker, o.prefix)) || (!marked && len(o.living) > 0) {
+		_, alive := o.children[marker]
+		if alive || (marked && !strings.HasPrefix(marker, o.prefix)) || (!marked && len(o.children) > 0) {
 			continue
 		}
 		o.log.Info().Int("pid", pid).Msg("killing the orphan of an ended child")
-		_ = unix.Kill(pid, unix.SIGKILL) // unreaped, and nobody but us may reap it
+		_ = unix.Kill(pid, unix.SIGKILL) // unreaped, and only this process may reap it
 		killed = append(killed, pid)
 	}
 	return killed, reaped
 }
 
 func (o *orphans) isChild(pid int) bool {
-	for _, child := range o.living {
+	for _, child := range o.children {
 		if child == pid {
 			return true
 		}
@@ -145,24 +141,23 @@ func (o *orphans) isChild(pid int) bool {
 	return false
 }
 
-// markerOf reads the marker in the environment of a process. One in the midst of
-// an exec has no environment for a moment.
+// markerOf returns the marker in a process's environment. During an exec the environment is absent.
 func markerOf(pid int) (marker string, found bool) {
-	for deadline := time.Now().Add(aMoment); ; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(contentionTimeout); ; time.Sleep(time.Millisecond) {
 		env, err := environOf(pid)
 		for entry := range bytes.SplitSeq(env, []byte{0}) {
 			if bytes.HasPrefix(entry, []byte(markerVar+"=")) {
 				return string(entry), true
 			}
 		}
-		if err != nil || len(env) > 0 || hasNone(pid) || time.Now().After(deadline) {
+		if err != nil || len(env) > 0 || hasEmptyEnviron(pid) || time.Now().After(deadline) {
 			return "", false
 		}
 	}
 }
 
-// environOf reads the environment of a process, all of it at once: what is left
-// for a second read is gone when the process executes another program in between.
+// environOf reads the environment of a process in one read. A second read could hit another program
+// after an exec.
 func environOf(pid int) ([]byte, error) {
 	for size := 64 << 10; ; size *= 2 {
 		f, err := os.Open("/proc/" + strconv.Itoa(pid) + "/environ")
@@ -181,18 +176,17 @@ func environOf(pid int) ([]byte, error) {
 	}
 }
 
-// hasNone says that an environment that could not be seen is empty: it begins
-// and ends somewhere, and the exec is over. While it is made, and in a zombie,
-// it is nowhere, or ends where it begins; the kernel says where the code ends
-// after that.
-func hasNone(pid int) bool {
+// hasEmptyEnviron reports whether an unseen environment is really empty: it has bounds and the exec
+// is over. During an exec, and in a zombie, the bounds are missing or equal; the kernel sets the
+// code's end last.
+func hasEmptyEnviron(pid int) bool {
 	const state, endCode, envStart, envEnd = 0, 24, 47, 48 // fields 3, 27, 50 and 51
 	fields, err := procStat(pid)
 	return err != nil || len(fields) <= envEnd || fields[state] == "Z" ||
 		(fields[endCode] != "0" && fields[envEnd] != "0" && fields[envStart] == fields[envEnd])
 }
 
-// childrenOf looks at every process: not every kernel lists children.
+// childrenOf scans all processes, because not every kernel lists children.
 func childrenOf(parent int) (children []int) {
 	entries, _ := os.ReadDir("/proc")
 	for _, e := range entries {
@@ -207,8 +201,8 @@ func childrenOf(parent int) (children []int) {
 	return children
 }
 
-// awaitEnd waits until a child of ours is a zombie.
-func awaitEnd(pid int, patience time.Duration) bool {
+// awaitZombie waits until a child of this process is a zombie.
+func awaitZombie(pid int, patience time.Duration) bool {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
 		return err == unix.ESRCH

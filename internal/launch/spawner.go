@@ -5,10 +5,9 @@ import (
 	"sync"
 )
 
-// A spawner runs functions on one operating system thread, one at a time
-// (LCH-1). Linux delivers PDEATHSIG when the thread that forked ends, and Go
-// ends a thread when a goroutine locked to it returns; this goroutine is
-// locked and returns only in stop, when no child is left.
+// spawner runs functions on one operating system thread, one at a time (LCH-1). Linux sends
+// PDEATHSIG when the forking thread ends, and Go ends a thread with its locked goroutine. This
+// goroutine returns only in stop, when no child is left.
 type spawner struct {
 	work chan func()
 	wg   sync.WaitGroup
@@ -25,7 +24,7 @@ func startSpawner() *spawner {
 	return s
 }
 
-// do runs fn on the thread and returns when it is done.
+// do runs fn on the thread and waits for it.
 func (s *spawner) do(fn func()) {
 	done := make(chan struct{})
 	s.work <- func() {
@@ -35,7 +34,7 @@ func (s *spawner) do(fn func()) {
 	<-done
 }
 
-// stop ends the thread. No do may follow.
+// stop ends the thread. No call of do may follow.
 func (s *spawner) stop() {
 	close(s.work)
 	s.wg.Wait()

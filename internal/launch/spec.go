@@ -14,44 +14,44 @@ import (
 )
 
 const (
-	// EnvVar announces the inherited descriptors to a child: "PAYLOAD,LIFELINE",
-	// and ",keep" behind it when the child outlives its launcher.
+	// EnvVar announces the inherited descriptors to a child: "PAYLOAD,LIFELINE", followed by
+	// ",keep" for a kept child.
 	EnvVar = "CASTNET_PROC"
 
-	// MaxPayload is the largest payload that is sent or accepted.
+	// MaxPayload is the maximum size of a payload.
 	MaxPayload = 1 << 20
 
-	keptMark = ",keep"
+	keptSuffix = ",keep"
 
 	stderrFD   = 2
 	payloadFD  = 3
 	lifelineFD = 4
 )
 
-// A Spec says what to run. Nothing is taken from the launcher's own process:
-// an empty Env is an empty environment. Payload must not be changed afterwards.
+// Spec describes a child. It takes nothing from the launcher's process: an empty Env is an empty
+// environment. The caller must not change Payload afterwards.
 type Spec struct {
-	Name    string   // names the log files and appears in errors
-	Path    string   // absolute path of the executable; no search, no shell
-	Args    []string // arguments after the program's name, which is Path
-	Env     []string // KEY=VALUE; of two with one key the later counts
-	Dir     string   // working directory; "" is the launcher's
-	Payload []byte   // what the child reads with Inherited.Payload
-	LogDir  string   // existing directory for NAME.stdout.log, NAME.stderr.log
-	LogCap  int64    // bytes of each that are kept at least, twice as many at most (LCH-10); 0 = 64 MiB
-	Limits  Limits   // of the child with all it starts
-	Keep    bool     // it outlives its launcher; needs Options.StateDir
-	NoProc  bool     // it is told nothing of payload and lifeline: FromEnv is false in it
+	Name      string   // prefix of the log files; named in errors
+	Path      string   // absolute path of the executable; no search, no shell
+	Args      []string // arguments after the program's name, which is Path
+	Env       []string // KEY=VALUE; the last of equal keys counts
+	Dir       string   // working directory; "" = the launcher's
+	Payload   []byte   // returned by Inherited.Payload
+	LogDir    string   // existing directory for NAME.stdout.log, NAME.stderr.log
+	LogCap    int64    // bytes of each log kept at least, at most doubled (LCH-10); 0 = 64 MiB
+	Limits    Limits   // for the child and its descendants
+	Keep      bool     // outlives its launcher; needs Options.StateDir
+	NoInherit bool     // hide payload and lifeline: FromEnv returns false in it
 
 	lifeline    string         // path of a kept child's FIFO
-	marker      string         // environment entry by which orphans are known; "" = none
-	deathSignal syscall.Signal // what the end of the launcher sends; 0 = nothing
+	marker      string         // environment entry that marks orphans; "" = none
+	deathSignal syscall.Signal // signal at the launcher's end; 0 = none
 }
 
 var nameRule = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,199}$`)
 
-// validate finds what can be known before anything is created (LCH-3). The
-// kernel has the last word: a path may change between here and the exec.
+// validate finds errors before anything is created (LCH-3). The exec may still fail, because a path
+// can change meanwhile.
 func (s *Spec) validate() error {
 	if !nameRule.MatchString(s.Name) {
 		return fmt.Errorf("name %q does not match %s", s.Name, nameRule)
@@ -89,7 +89,7 @@ func checkExecutable(path string) error {
 	}
 	info, err := os.Stat(path)
 	if err != nil {
-		return fmt.Errorf("expected an executable file: %w", cause(err))
+		return fmt.Errorf("expected an executable file: %w", trimPathError(err))
 	}
 	if !info.Mode().IsRegular() {
 		return fmt.Errorf("expected an executable file, found mode %v", info.Mode())
@@ -100,7 +100,7 @@ func checkExecutable(path string) error {
 	return nil
 }
 
-// checkEnv never quotes an entry: environments carry secrets.
+// checkEnv checks an entry. Errors never quote it, because environments carry secrets.
 func checkEnv(entry string) error {
 	if strings.IndexByte(entry, '=') < 1 {
 		return errors.New("is not KEY=VALUE")
@@ -114,7 +114,7 @@ func checkEnv(entry string) error {
 func checkDir(what, dir string) error {
 	info, err := os.Stat(dir)
 	if err != nil {
-		return fmt.Errorf("%s directory %q: %w", what, dir, cause(err))
+		return fmt.Errorf("%s directory %q: %w", what, dir, trimPathError(err))
 	}
 	if !info.IsDir() {
 		return fmt.Errorf("%s directory %q: %w", what, dir, unix.ENOTDIR)
@@ -122,24 +122,23 @@ func checkDir(what, dir string) error {
 	return nil
 }
 
-// cause drops the operation and path from an error that names them elsewhere.
-func cause(err error) error {
+// trimPathError removes operation and path from an error, because its context names them.
+func trimPathError(err error) error {
 	if pathErr, ok := errors.AsType[*fs.PathError](err); ok {
 		return pathErr.Err
 	}
 	return err
 }
 
-// environ is what the child gets: each key once, as libc's getenv returns the
-// first and people who append an override mean the last. A CASTNET_PROC in
-// Spec.Env speaks of somebody else's descriptors, so ours replaces it.
+// environ returns the child's environment with unique keys: the last entry wins, since libc's
+// getenv returns the first. Our CASTNET_PROC replaces one in Spec.Env with foreign descriptors.
 func (s *Spec) environ() []string {
 	entries := s.Env[:len(s.Env):len(s.Env)]
 	announce := fmt.Sprintf("%s=%d,%d", EnvVar, payloadFD, lifelineFD)
 	if s.Keep {
-		announce += keptMark
+		announce += keptSuffix
 	}
-	if !s.NoProc {
+	if !s.NoInherit {
 		entries = append(entries, announce)
 	}
 	if s.marker != "" {

@@ -2,37 +2,37 @@ package launch
 
 import "time"
 
-// phase is how far a child's end has come. It only advances.
+// phase is the progress of a child's end. It only advances.
 type phase uint8
 
 const (
 	running     phase = iota
-	terminating       // asked to end; KILL follows at the deadline
-	killing           // KILL was sent; the deadline is when to worry
-	ended             // exit seen, or given up: no signal may be sent any more
+	terminating       // TERM sent; KILL follows at the deadline
+	killing           // KILL sent; a survivor is reported at the deadline
+	ended             // exited or abandoned: no further signals
 )
 
-// effect is what the shell must do after a step.
+// effect is the action to take after a step.
 type effect uint8
 
 const (
 	nothing effect = iota
 	sendTerm
 	sendKill
-	sendKillLate // because its grace is over
+	sendKillAfterGrace // at the end of its grace
 	reportStuck
 )
 
-// stopState decides, without clock or kernel, what is sent to a child and
-// when. Each event is a method that returns the next state and one effect.
+// stopState decides the signals of a child, without clock or kernel. Each event is a method with
+// the next state and one effect as results.
 type stopState struct {
 	phase    phase
-	deadline time.Time     // when to call tick; zero is never
-	killWait time.Duration // how long after KILL to report a survivor
+	deadline time.Time     // time of the next tick; zero is never
+	killWait time.Duration // time from KILL to the report of a survivor
 }
 
-// terminate asks the child to end within grace. A repeated call may only bring
-// the deadline forward (LCH-6).
+// terminate asks the child to end within grace. A repeated call can only shorten the deadline
+// (LCH-6).
 func (s stopState) terminate(now time.Time, grace time.Duration) (stopState, effect) {
 	by := now.Add(grace)
 	switch {
@@ -49,8 +49,8 @@ func (s stopState) terminate(now time.Time, grace time.Duration) (stopState, eff
 	return s, nothing
 }
 
-// kill ends the child now. A repeated call sends the signal again, so that its
-// caller learns what came of it, and does not start the wait anew.
+// kill kills the child. A repeated call sends the signal again, to return its error, and does not
+// restart the wait.
 func (s stopState) kill(now time.Time) (stopState, effect) {
 	switch s.phase {
 	case ended:
@@ -63,20 +63,20 @@ func (s stopState) kill(now time.Time) (stopState, effect) {
 	}
 }
 
-// tick is the passing of the deadline; an early tick changes nothing.
+// tick handles a passed deadline. An early tick has no effect.
 func (s stopState) tick(now time.Time) (stopState, effect) {
 	if s.deadline.IsZero() || now.Before(s.deadline) {
 		return s, nothing
 	}
 	if s.phase == terminating {
 		s, _ = s.kill(now)
-		return s, sendKillLate
+		return s, sendKillAfterGrace
 	}
-	s.deadline = time.Time{} // said once is enough
+	s.deadline = time.Time{} // report once
 	return s, reportStuck
 }
 
-// exit is the end of the child's leader.
+// exit handles the end of the child's leader.
 func (s stopState) exit() stopState {
 	s.phase, s.deadline = ended, time.Time{}
 	return s

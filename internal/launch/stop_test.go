@@ -42,7 +42,7 @@ func TestStop_steps(t *testing.T) {
 		{"kill cuts the grace", state(terminating, at(10)), kill(1), state(killing, at(6)), sendKill},
 		{"kill again, same wait", state(killing, at(6)), kill(3), state(killing, at(6)), sendKill},
 		{"kill of a stuck one", state(killing, never), kill(9), state(killing, never), sendKill},
-		{"deadline kills", state(terminating, at(10)), tick(10), state(killing, at(15)), sendKillLate},
+		{"deadline kills", state(terminating, at(10)), tick(10), state(killing, at(15)), sendKillAfterGrace},
 		{"early tick", state(terminating, at(10)), tick(9), state(terminating, at(10)), nothing},
 		{"survivor is reported", state(killing, at(6)), tick(7), state(killing, never), reportStuck},
 		{"survivor is reported once", state(killing, never), tick(99), state(killing, never), nothing},
@@ -76,7 +76,7 @@ func TestStop_LCH6_alwaysReachesKill(t *testing.T) {
 			case 1, 2:
 				s, do = s.tick(now)
 				if before.phase == terminating && !now.Before(before.deadline) {
-					want = sendKillLate
+					want = sendKillAfterGrace
 				}
 			case 3:
 				s, do = s.kill(now)

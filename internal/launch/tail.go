@@ -7,13 +7,12 @@ import (
 	"strings"
 )
 
-// tailBytes bounds how much of a log file's end is read.
+// tailBytes bounds the part of a log file read for its tail.
 const tailBytes = 64 << 10
 
-// tail returns at most the last n lines of one child's output. It is made for
-// error messages, which must not fail: what cannot be read is left out, and
-// bytes that are not text are replaced.
-func tail(log logFile, n int) []string {
+// tailLines returns at most the last n lines of one child's output, for error messages. It cannot
+// fail: it omits unreadable data and replaces bytes other than text.
+func tailLines(log logFile, n int) []string {
 	f, err := os.Open(log.path)
 	if err != nil || n <= 0 {
 		return nil
@@ -23,20 +22,20 @@ func tail(log logFile, n int) []string {
 	if err != nil {
 		return nil
 	}
-	if info.Size() < log.from { // it began anew
-		log.from = 0
+	if info.Size() < log.start { // the file was restarted
+		log.start = 0
 	}
-	begin := max(log.from, info.Size()-tailBytes)
+	begin := max(log.start, info.Size()-tailBytes)
 	data, err := io.ReadAll(io.NewSectionReader(f, begin, tailBytes))
 	if err != nil {
 		return nil
 	}
-	kept := afterHole(data)
-	return lastLines(kept, begin > log.from && len(kept) == len(data), n)
+	kept := trimHole(data)
+	return lastLines(kept, begin > log.start && len(kept) == len(data), n)
 }
 
-// lastLines splits data; clipped says that its first line may lack its
-// beginning, and is left out unless it is the only one.
+// lastLines splits data into lines. clipped marks an incomplete first line, which is omitted unless
+// it is the only one.
 func lastLines(data []byte, clipped bool, n int) []string {
 	if clipped {
 		if _, rest, found := bytes.Cut(data, []byte{'\n'}); found && len(rest) > 0 {
@@ -44,7 +43,7 @@ func lastLines(data []byte, clipped bool, n int) []string {
 		}
 	}
 	var all []string
-	split := lines{emit: func(line []byte) {
+	split := lineSplitter{emit: func(line []byte) {
 		all = append(all, strings.ToValidUTF8(string(line), "\uFFFD"))
 	}}
 	split.feed(data)

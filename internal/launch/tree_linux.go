@@ -11,28 +11,29 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// retryEvery is how often something is tried again for which the kernel has no
-// event.
-const retryEvery = 10 * time.Millisecond
+// retryInterval is the poll interval for kernel states without an event.
+const retryInterval = 10 * time.Millisecond
 
-// kill ends every process of the tree, also one that is forking just now.
+// kill kills every process of the tree, even during a fork.
 func (t *tree) kill() error {
 	if t.unified == "" {
 		return nil
 	}
-	return ignoreNoDir(put(t.unified, "cgroup.kill", "1"))
+	return ignoreNoDir(writeCgroupFile(t.unified, "cgroup.kill", "1"))
 }
 
-// join puts a process there that could not be forked into it.
-func (t *tree) join(pid int) error { return put(t.unified, "cgroup.procs", strconv.Itoa(pid)) }
+// addProcess moves a process into the tree's cgroup, if it was not forked there.
+func (t *tree) addProcess(pid int) error {
+	return writeCgroupFile(t.unified, "cgroup.procs", strconv.Itoa(pid))
+}
 
-// end kills the tree and waits until nobody of it lives, at most for so long.
-// While this process is out of descriptors it keeps trying.
-func (t *tree) end(patience time.Duration) bool {
+// killAndWait kills the tree and waits for its end, up to the timeout. It retries while this
+// process lacks descriptors.
+func (t *tree) killAndWait(patience time.Duration) bool {
 	if t.unified == "" {
 		return true
 	}
-	for deadline := time.Now().Add(patience); ; time.Sleep(retryEvery) {
+	for deadline := time.Now().Add(patience); ; time.Sleep(retryInterval) {
 		events, err := os.Open(filepath.Join(t.unified, "cgroup.events"))
 		if err == nil {
 			err = t.kill()
@@ -43,7 +44,7 @@ func (t *tree) end(patience time.Duration) bool {
 			}
 		}
 		if err != nil && ignoreNoDir(err) == nil {
-			return true // the directory is gone, which only an empty one can be
+			return true // a removed directory was empty
 		}
 		if time.Now().After(deadline) {
 			return false
@@ -51,13 +52,13 @@ func (t *tree) end(patience time.Duration) bool {
 	}
 }
 
-// awaitEmpty waits for the word in an open cgroup.events that nobody is left.
+// awaitEmpty waits until an open cgroup.events reports an empty cgroup.
 func awaitEmpty(events *os.File, deadline time.Time) bool {
 	text := make([]byte, 256)
 	for {
-		// Reading arms the file: the kernel reports the next change as POLLPRI.
+		// A read arms the file: the kernel reports the next change as POLLPRI.
 		n, err := events.ReadAt(text, 0)
-		if errors.Is(err, unix.ENODEV) || valueOf(string(text[:n]), "populated") == 0 {
+		if errors.Is(err, unix.ENODEV) || counterValue(string(text[:n]), "populated") == 0 {
 			return true
 		}
 		left := time.Until(deadline)
@@ -65,44 +66,43 @@ func awaitEmpty(events *os.File, deadline time.Time) bool {
 			return false
 		}
 		fds := []unix.PollFd{{Fd: int32(events.Fd()), Events: unix.POLLPRI}}
-		_, _ = unix.Poll(fds, int(left.Milliseconds())+1) // EINTR: look again
+		_, _ = unix.Poll(fds, int(left.Milliseconds())+1) // EINTR: loop
 	}
 }
 
-// outOfMemory reports whether the kernel killed a process of the tree.
-func (t *tree) outOfMemory() bool { return t.oom != "" && counter(t.oom, "oom_kill") > 0 }
+// outOfMemory reports whether the kernel killed a process of the tree for lack of memory.
+func (t *tree) outOfMemory() bool { return t.oomFile != "" && readCounter(t.oomFile, "oom_kill") > 0 }
 
-// remove takes the directories away, and says which of them are still in use.
+// remove removes the directories. Its error names those in use.
 func (t *tree) remove() error {
 	var errs []error
 	for _, dir := range append([]string{t.unified}, t.legacy...) {
 		if dir != "" {
 			errs = append(errs, removeGroup(dir))
 		}
-		if dir != "" && t.foreign {
-			_ = os.Remove(filepath.Dir(dir)) // the last one out
+		if dir != "" && t.adopted {
+			_ = os.Remove(filepath.Dir(dir)) // the last one removes the parent
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// removeGroup removes a cgroup with those that its processes made below it.
+// removeGroup removes a cgroup with all cgroups below it.
 func removeGroup(dir string) error {
 	err := os.Remove(dir)
 	if errors.Is(err, unix.EBUSY) || errors.Is(err, unix.ENOTEMPTY) {
 		below, _ := filepath.Glob(filepath.Join(dir, "*", "cgroup.procs"))
 		for _, file := range below {
-			_ = removeGroup(filepath.Dir(file)) // what stays keeps dir, whose error is told
+			_ = removeGroup(filepath.Dir(file)) // a remaining one keeps dir, whose error is returned
 		}
 		err = os.Remove(dir)
 	}
 	return ignoreNoDir(err)
 }
 
-// clear is remove for the moments in which v1 still counts zombies whose
-// parent is not us.
-func (t *tree) clear(patience time.Duration) error {
-	for deadline := time.Now().Add(patience); ; time.Sleep(retryEvery) {
+// removeWithRetry retries remove while v1 counts zombies of foreign parents.
+func (t *tree) removeWithRetry(patience time.Duration) error {
+	for deadline := time.Now().Add(patience); ; time.Sleep(retryInterval) {
 		if err := t.remove(); err == nil || time.Now().After(deadline) {
 			return err
 		}

@@ -18,8 +18,8 @@ import (
 // needCgroups skips where the kernel gives none to make trees of.
 func needCgroups(t *testing.T) *Launcher {
 	l := newLauncher(t)
-	if l.Trees() != TreesByCgroup {
-		t.Skip("no cgroup here: ", l.groups.why)
+	if l.TreeControl() != TreesByCgroup {
+		t.Skip("no cgroup here: ", l.cgroups.unavailable)
 	}
 	return l
 }
@@ -62,7 +62,7 @@ func TestTrees_LCH4_nobodySurvivesTheKill(t *testing.T) {
 	require.NoError(t, c.Kill())
 	require.Equal(t, int(syscall.SIGKILL), exitOf(t, c).Signal)
 	requireAllEnded(t, pids)
-	require.NoDirExists(t, c.h.tree.unified)
+	require.NoDirExists(t, c.handle.tree.unified)
 }
 
 func TestTrees_LCH4_nobodySurvivesTheExit(t *testing.T) {
@@ -87,7 +87,7 @@ func requireAllEnded(t *testing.T, pids []int) {
 func TestTrees_cgroupsOfItsOwnMakingGoToo(t *testing.T) {
 	l := needCgroups(t)
 	c := mustLaunch(t, l, specOf(t, "ready"))
-	dir := c.h.tree.unified
+	dir := c.handle.tree.unified
 	require.NoError(t, os.MkdirAll(filepath.Join(dir, "a", "b"), 0o755))
 	require.NoError(t, c.Kill())
 	exitOf(t, c)
@@ -100,14 +100,14 @@ func TestTrees_closeLeavesNoDirectory(t *testing.T) {
 	spec.Limits = Limits{Pids: 100}
 	mustLaunch(t, l, spec)
 	require.NoError(t, l.Close())
-	for _, base := range l.groups.own {
-		require.NoDirExists(t, filepath.Join(base, l.groups.name))
+	for _, base := range l.cgroups.ownDirs {
+		require.NoDirExists(t, filepath.Join(base, l.cgroups.name))
 	}
 }
 
 func TestTrees_withoutCgroupsSayGroup(t *testing.T) {
 	l := New(Options{Cgroup: NoCgroup})
-	require.Equal(t, TreesByGroup, l.Trees())
+	require.Equal(t, TreesByGroup, l.TreeControl())
 	c := mustLaunch(t, l, specOf(t, "parent", "stays"))
 	grandchild := pidIn(t, c.StdoutPath(), "grandchild ")
 	require.NoError(t, l.Close())
@@ -116,8 +116,8 @@ func TestTrees_withoutCgroupsSayGroup(t *testing.T) {
 
 func TestTrees_aCgroupThatCannotBeHadIsSaid(t *testing.T) {
 	l := New(Options{Cgroup: filepath.Join(t.TempDir(), "absent")})
-	require.Equal(t, TreesByGroup, l.Trees())
-	require.ErrorContains(t, l.groups.why, "absent")
+	require.Equal(t, TreesByGroup, l.TreeControl())
+	require.ErrorContains(t, l.cgroups.unavailable, "absent")
 	require.NoError(t, l.Close())
 }
 
@@ -125,7 +125,7 @@ func TestTrees_aCgroupThatCannotBeHadIsSaid(t *testing.T) {
 // script in its arguments twice over and tells who of its processes is left.
 func subreaper() {
 	l := New(Options{Cgroup: NoCgroup, Subreaper: true})
-	fmt.Println("trees", l.Trees())
+	fmt.Println("trees", l.TreeControl())
 	var children []*Child
 	for i := range 2 {
 		c, err := l.Launch(Spec{

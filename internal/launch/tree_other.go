@@ -11,25 +11,25 @@ import (
 
 // cgroups and orphans exist on Linux only.
 type cgroups struct {
-	name string
-	why  error
+	name        string
+	unavailable error
 }
 
 func openCgroups(Options) *cgroups {
-	return &cgroups{why: errors.New("this system has no cgroups")}
+	return &cgroups{unavailable: errors.New("this system has no cgroups")}
 }
 
 func (g *cgroups) close() {}
 
-func (g *cgroups) plant(spec *Spec) (*tree, error) {
+func (g *cgroups) create(spec *Spec) (*tree, error) {
 	t := new(tree)
 	for _, what := range spec.Limits.names() {
-		t.unenforced(what, errors.New("this system has no such limit for a tree"))
+		t.addUnenforced(what, errors.New("this system has no such limit for a tree"))
 	}
 	return t, nil
 }
 
-// names lists the limits that were asked for.
+// names lists the requested limits.
 func (l *Limits) names() (all []string) {
 	if l.Memory > 0 {
 		all = append(all, l.memoryName())
@@ -49,24 +49,24 @@ func (l *Limits) names() (all []string) {
 	return all
 }
 
-func (t *tree) end(time.Duration) bool    { return true }
-func (t *tree) outOfMemory() bool         { return false }
-func (t *tree) remove() error             { return nil }
-func (t *tree) clear(time.Duration) error { return nil }
+func (t *tree) killAndWait(time.Duration) bool      { return true }
+func (t *tree) outOfMemory() bool                   { return false }
+func (t *tree) remove() error                       { return nil }
+func (t *tree) removeWithRetry(time.Duration) error { return nil }
 
 type orphans struct{}
 
 func adoptOrphans(string, zerolog.Logger) *orphans { return nil }
 
-func (o *orphans) stop()                              {}
-func (o *orphans) expect(_ *Spec, start func() int)   { start() }
-func (o *orphans) bereave(string, time.Duration) bool { return true }
+func (o *orphans) stop()                               {}
+func (o *orphans) forkChild(_ *Spec, start func() int) { start() }
+func (o *orphans) reap(string, time.Duration) bool     { return true }
 
 func bootID() string { return "" }
 
-// BootClock is for Linux.
+// BootClock works on Linux only.
 func BootClock() (boot string, now time.Duration) { return "", 0 }
-func find(Record) (*handle, error)                { return nil, errors.ErrUnsupported }
+func openRecorded(Record) (*handle, error)        { return nil, errors.ErrUnsupported }
 
-// Census finds nothing: there are no cgroups.
-func (l *Launcher) Census() ([]Leftover, error) { return nil, nil }
+// KillLeftovers finds nothing, because there are no cgroups.
+func (l *Launcher) KillLeftovers() ([]Leftover, error) { return nil, nil }

@@ -1,16 +1,16 @@
 package link
 
-// Barrier is reached when every message that was sent before it was made has its fate; one of NewBarrier, when the message
-// that was sent with it has.
+// Barrier is reached when every message sent before it has its fate. A barrier of NewBarrier is
+// reached when the message sent with it has its fate.
 type Barrier struct {
-	open int
-	done chan struct{}
+	pending int
+	done    chan struct{}
 }
 
-// NewBarrier makes a barrier for one message: see Links.Track.
-func NewBarrier() *Barrier { return &Barrier{open: 1, done: make(chan struct{})} }
+// NewBarrier creates a barrier for one message: see Core.SendWhole.
+func NewBarrier() *Barrier { return &Barrier{pending: 1, done: make(chan struct{})} }
 
-// Reached reports whether it is; of no barrier, false.
+// Reached reports whether the barrier is reached; a nil barrier never is.
 func (b *Barrier) Reached() bool {
 	if b == nil {
 		return false
@@ -26,75 +26,76 @@ func (b *Barrier) Reached() bool {
 // Done is closed when the barrier is reached.
 func (b *Barrier) Done() <-chan struct{} { return b.done }
 
-func pass(bs []*Barrier) {
+func releaseBarriers(bs []*Barrier) {
 	for _, b := range bs {
-		if b.open--; b.open == 0 {
+		b.pending--
+		if b.pending == 0 {
 			close(b.done)
 		}
 	}
 }
 
-// among adds a barrier for one message to those that wait with it.
-func (b *Barrier) among(list []*Barrier) []*Barrier {
+// appendTo adds a barrier for one message to a list.
+func (b *Barrier) appendTo(list []*Barrier) []*Barrier {
 	if b == nil {
 		return list
 	}
 	return append(list, b)
 }
 
-// before makes a barrier wait for something whose own list this is.
-func (b *Barrier) before(list *[]*Barrier) {
-	b.open++
+// waitFor adds a barrier to the list of an object that it waits for.
+func (b *Barrier) waitFor(list *[]*Barrier) {
+	b.pending++
 	*list = append(*list, b)
 }
 
-// Barrier makes a barrier behind all that was sent so far. Each frame counts for itself, for a later one
-// may be told its fate before. Receivers that owe an acknowledgement are asked for it.
+// Barrier creates a barrier behind all messages sent so far. Each frame counts for itself, because
+// a later one may get its fate first. Receivers with outstanding acknowledgements are probed.
 func (c *Core) Barrier(now Instant) *Barrier {
 	b := NewBarrier()
-	c.levelAll()
+	c.catchUpAllGroups()
 	for _, p := range c.watching {
 		o := &p.out
 		for _, f := range o.queue {
-			b.before(&f.waiting)
+			b.waitFor(&f.barriers)
 		}
 		for _, t := range o.transfers {
-			b.before(&t.waiting)
+			b.waitFor(&t.barriers)
 			for i := range t.followers {
-				b.before(&t.followers[i].waiting)
+				b.waitFor(&t.followers[i].barriers)
 			}
 		}
 		for i := range o.sent {
-			if it := &o.sent[i]; !it.settled() {
-				b.before(&it.waiting)
+			if it := &o.sent[i]; !it.isSettled() {
+				b.waitFor(&it.barriers)
 			}
 		}
-		if len(o.sent) > o.reached && c.up {
-			o.beatGap = 0
-			c.beat(now, p)
+		if len(o.sent) > o.repliedPackets && c.connected {
+			o.probeInterval = 0
+			c.probe(now, p)
 		}
 	}
-	pass([]*Barrier{b})
+	releaseBarriers([]*Barrier{b})
 	return b
 }
 
-// settled reports whether every message of a packet has been told its fate.
-func (it *item) settled() bool {
-	if it.f.subject != "" {
-		return it.told
+// isSettled reports whether every message of a packet has its fate.
+func (it *sentPacket) isSettled() bool {
+	if it.frame.subject != "" {
+		return it.fateKnown
 	}
-	for i := range it.f.owed {
-		if !it.f.owed[i].told {
+	for i := range it.frame.fates {
+		if !it.frame.fates[i].settled {
 			return false
 		}
 	}
 	return true
 }
 
-// pass lets those go on who wait for the fates of a packet, which stays for the order's sake.
-func (it *item) pass() {
-	if len(it.waiting) > 0 && it.settled() {
-		pass(it.waiting)
-		it.waiting = nil
+// releaseBarriers releases the barriers behind a packet. The packet itself stays to keep the order.
+func (it *sentPacket) releaseBarriers() {
+	if len(it.barriers) > 0 && it.isSettled() {
+		releaseBarriers(it.barriers)
+		it.barriers = nil
 	}
 }

@@ -21,7 +21,7 @@ func (b *bench) track(to *Target, sender, body string, until Instant) *Barrier {
 }
 
 func TestBarrier_ofOneMessageIsReachedWithItsFateWhereverItWaits(t *testing.T) {
-	b := newBench(t, Config{ChunkSize: 100, Opening: 1})
+	b := newBench(t, Config{ChunkSize: 100, InitialWindow: 1})
 	other := b.target(b.peer, "b")
 	all := []*Barrier{
 		b.track(other, "s", "1: alone", 0),
@@ -37,7 +37,7 @@ func TestBarrier_ofOneMessageIsReachedWithItsFateWhereverItWaits(t *testing.T) {
 		for i, r := range all {
 			require.False(t, r.Reached() && !strings.Contains(arrived, strconv.Itoa(i+1)+":"), "%d is not acknowledged", i+1)
 		}
-		b.acked(b.peer.out.last)
+		b.acked(b.peer.out.lastSeq)
 		for _, s := range left {
 			arrived += strings.Join(s.bodies, "")
 		}
@@ -46,12 +46,12 @@ func TestBarrier_ofOneMessageIsReachedWithItsFateWhereverItWaits(t *testing.T) {
 		require.True(t, r.Reached(), i+1)
 	}
 	late := b.track(other, "s", "5: given up", 0)
-	b.core.giveUp(b.peer, LinkOver, "enough")
+	b.core.resetOutgoing(b.peer, LinkReset, "enough")
 	require.True(t, late.Reached())
 }
 
 func TestLINK8_aMessageWithoutADeadlineGoesWithItsLink(t *testing.T) {
-	b := newBench(t, Config{ChunkSize: 100, Opening: 1, Deadline: time.Second})
+	b := newBench(t, Config{ChunkSize: 100, InitialWindow: 1, DefaultDeadline: time.Second})
 	left := b.track(b.to, "s", "left", Never)
 	b.leave()
 	queued := b.track(b.to, "s", "queued", Never)
@@ -66,7 +66,7 @@ func TestLINK8_aMessageWithoutADeadlineGoesWithItsLink(t *testing.T) {
 	b.acked(1)
 	require.True(t, left.Reached())
 	for len(b.leave()) > 0 {
-		b.acked(b.peer.out.last)
+		b.acked(b.peer.out.lastSeq)
 	}
 	b.after(time.Minute)
 	require.True(t, queued.Reached() && parts.Reached() && follows.Reached())
@@ -74,6 +74,6 @@ func TestLINK8_aMessageWithoutADeadlineGoesWithItsLink(t *testing.T) {
 	require.Zero(t, b.core.Due(), "nothing is waited for")
 
 	b.track(b.to, "s", "over", Never)
-	b.core.giveUp(b.peer, LinkOver, "enough")
+	b.core.resetOutgoing(b.peer, LinkReset, "enough")
 	require.Equal(t, []string{"o never"}, b.told())
 }

@@ -9,57 +9,57 @@ type Cast struct {
 	Subject  string // where it goes; "": to each member by itself
 	Group    *Group
 	Envelope *wire.Envelope // its Ext is made by Runs
-	// Runs makes the ext of the packet that is published, from what the members must have seen before, run
-	// by run in their order. The slice is used again.
-	Runs func(prevs []Run) ([]byte, error)
-	// Alone makes the ext of the packet that goes to one member by itself.
-	Alone func(member int) ([]byte, error)
-	Mark  Mark
-	Until Instant
-	// Answers says that who has answered it is told of by Reached: where it is published to many, its
-	// receivers need not acknowledge it, and it is not missed, for AnswerWait.
-	Answers bool
+	// GroupExt returns the ext of the published packet, from the previous numbers of the members,
+	// run by run in their order. The slice is reused.
+	GroupExt func(prevs []Run) ([]byte, error)
+	// MemberExt returns the ext of a packet to one member.
+	MemberExt func(member int) ([]byte, error)
+	Mark      Mark
+	Until     Instant
+	// ReplyAcks lets answers stand for acknowledgements; the caller reports them by ReplyReceived.
+	// Receivers of the published packet then need not acknowledge it for ReplyAckDelay.
+	ReplyAcks bool
 
-	N uint64 // set: the number that the members share to whom it was published; 0: there are none
+	Seq uint64 // set: the number shared by the members of the published packet; 0: there are none
 }
 
-// Run is what Count members in a row must have seen before: a number, 0 for a link that the cast opens, or
-// one of the two marks below.
+// Run is Count consecutive members with one previous packet: a number, 0 for a link opened by the
+// cast, or one of the two marks below.
 type Run struct {
 	Count int
 	Prev  uint64
 }
 
-// What a cast says of a member instead of a number.
+// Marks of a member in place of a number.
 const (
-	Settled = ^uint64(0)     // it has acknowledged everything
-	Left    = ^uint64(0) - 1 // it is not meant by this packet
+	AllAcked    = ^uint64(0)     // it has acknowledged everything
+	NotIncluded = ^uint64(0) - 1 // it is not meant by this packet
 )
 
-// looked is a member that was looked at, and what the cast says of it.
-type looked struct {
+// plannedMember is a checked member, with its previous packet.
+type plannedMember struct {
 	m    *member
 	prev uint64
 }
 
-// Cast takes one number for all members and makes one packet ready (LINK-7). A member whose link has
-// something queued or no credit, or for which the packet is too large, gets the message by itself. An
-// error of a member says that nothing was sent to it, and err that nothing was sent at all.
+// Cast takes one number for all members and prepares one packet (LINK-7). A member gets a packet of
+// its own if its link has a queue or no credit, or if the packet is too large for it. failed holds
+// the members without any packet. With err there is no packet at all.
 func (c *Core) Cast(now Instant, k *Cast) (failed map[int]error, err error) {
 	g := k.Group
 	if k.Until == 0 {
-		k.Until = now + Instant(c.cfg.Deadline)
+		k.Until = now + Instant(c.cfg.DefaultDeadline)
 	}
-	if joined := c.look(g, k); joined > 0 {
-		if err := c.castAll(now, k, g, joined); err != nil {
+	if joined := c.planCast(g, k); joined > 0 {
+		if err := c.castToGroup(now, k, g, joined); err != nil {
 			return nil, err
 		}
 	}
-	for _, l := range c.looked {
-		if l.prev != Left {
+	for _, l := range c.castPlan {
+		if l.prev != NotIncluded {
 			continue
 		}
-		if err := c.castAlone(now, k, l.m); err != nil {
+		if err := c.castToMember(now, k, l.m); err != nil {
 			if failed == nil {
 				failed = map[int]error{}
 			}
@@ -69,69 +69,69 @@ func (c *Core) Cast(now Instant, k *Cast) (failed map[int]error, err error) {
 	return failed, nil
 }
 
-// castAlone sends a cast to one member by itself.
-func (c *Core) castAlone(now Instant, k *Cast, m *member) (err error) {
+// castToMember sends a cast to one member by itself.
+func (c *Core) castToMember(now Instant, k *Cast, m *member) (err error) {
 	e := *k.Envelope
-	if e.Ext, err = k.Alone(m.index); err != nil {
+	if e.Ext, err = k.MemberExt(m.index); err != nil {
 		return err
 	}
 	return c.Send(now, m.to, &e, k.Mark, k.Until)
 }
 
-// castHead is room for what a cast says of members that are in different states.
-func castHead(members int) int { return min(members*12, 64<<10) }
+// castHeadSize is the room for the previous packets of members in different states.
+func castHeadSize(members int) int { return min(members*12, 64<<10) }
 
-// look finds out what a cast says of each member, and how many it is meant for. Only the strays are looked
-// at; where those in step cannot all take it, all are strays.
-func (c *Core) look(g *Group, k *Cast) (joined int) {
-	size := k.Envelope.Len() + packetCost + margin
-	fits := k.Subject != "" && c.up && c.closed == nil && size+castHead(len(g.members)) <= c.chunkSize()+margin
-	if most := uint64(size + castHead(len(g.members)-g.inStep)); fits && most <= c.reserve() {
-		c.makeRoom(g, most)
+// planCast determines each member's previous packet, and the number of recipients. It checks the
+// lagging members only. If the synced ones cannot all take the cast, it makes all of them lagging.
+func (c *Core) planCast(g *Group, k *Cast) (joined int) {
+	size := k.Envelope.BodyLen() + packetCost + headMargin
+	fits := k.Subject != "" && c.connected && c.closed == nil && size+castHeadSize(len(g.members)) <= c.chunkSize()+headMargin
+	if most := uint64(size + castHeadSize(len(g.members)-g.synced)); fits && most <= c.syncedReserve() {
+		c.ensureBacklogRoom(g, most)
 	} else {
-		c.scatter(g)
+		c.leaveAll(g)
 	}
-	c.looked = c.looked[:0]
-	for m := range g.astray() {
-		prev := Left
+	c.castPlan = c.castPlan[:0]
+	for m := range g.laggingMembers() {
+		prev := NotIncluded
 		if fits {
 			prev = c.castPrev(m.to.Peer, uint64(size))
 		}
-		if prev != Left {
+		if prev != NotIncluded {
 			joined++
 		}
-		c.looked = append(c.looked, looked{m, prev})
+		c.castPlan = append(c.castPlan, plannedMember{m, prev})
 	}
-	return g.inStep + joined
+	return g.synced + joined
 }
 
-// castPrev is what a cast says of a stray.
+// castPrev returns the previous packet of a lagging member.
 func (c *Core) castPrev(p *Peer, size uint64) uint64 {
-	c.part(p) // from another group
+	c.leave(p) // from another group
 	o := &p.out
 	switch {
-	case c.deaf(p), !o.idleQueue(), !o.credit(size):
-		return Left
-	case o.start == 0:
+	case c.ignores(p), !o.idleQueue(), !o.hasCredit(size):
+		return NotIncluded
+	case o.openSeq == 0:
 		return 0
 	case len(o.sent) == 0:
-		return Settled
+		return AllAcked
 	}
-	return o.last
+	return o.lastSeq
 }
 
-// castAll publishes a cast for the members that are not Left; when what must be said of them does not
-// fit, they all are.
-func (c *Core) castAll(now Instant, k *Cast, g *Group, joined int) (err error) {
+// castToGroup publishes a cast for the included members. If their previous packets do not fit, it
+// excludes all of them.
+func (c *Core) castToGroup(now Instant, k *Cast, g *Group, joined int) (err error) {
 	e := *k.Envelope
 	if e.Ext, err = c.castExt(k, g); err != nil {
 		return err
 	}
 	if e.Size()+headroom > c.limit {
-		c.scatter(g)
-		c.looked = c.looked[:0]
-		for m := range g.astray() {
-			c.looked = append(c.looked, looked{m, Left})
+		c.leaveAll(g)
+		c.castPlan = c.castPlan[:0]
+		for m := range g.laggingMembers() {
+			c.castPlan = append(c.castPlan, plannedMember{m, NotIncluded})
 		}
 		return nil
 	}
@@ -139,19 +139,19 @@ func (c *Core) castAll(now Instant, k *Cast, g *Group, joined int) (err error) {
 	m := k.Mark
 	m.Sender, m.To = e.Sender, f.to // of all members: the names are the same
 	f.add(&e, f.to, &m, k.Until)
-	f.open, f.subject, f.answers = false, k.Subject, k.Answers
-	c.n++
-	k.N = c.n
+	f.open, f.subject, f.replyAcks = false, k.Subject, k.ReplyAcks
+	c.lastSeq++
+	k.Seq = c.lastSeq
 	c.stats.Sent += uint64(joined)
-	f.whole = f.packet(wire.Head{Kind: wire.Data, N: c.n})
-	c.note(now, g, f)
-	for _, l := range c.looked {
-		if l.prev != Left {
-			c.put(now, l.m.to.Peer, c.n, f)
-			c.enter(l.m)
+	f.castPacket = f.packet(wire.Head{Kind: wire.Data, Seq: c.lastSeq})
+	c.deferCast(now, g, f)
+	for _, l := range c.castPlan {
+		if l.prev != NotIncluded {
+			c.track(now, l.m.to.Peer, c.lastSeq, f)
+			c.join(l.m)
 		}
 	}
-	c.ready = append(c.ready, Publish{Subject: k.Subject, N: c.n, Data: f.whole})
+	c.ready = append(c.ready, Publish{Subject: k.Subject, Seq: c.lastSeq, Data: f.castPacket})
 	return nil
 }
 
@@ -159,17 +159,17 @@ func (c *Core) castAll(now Instant, k *Cast, g *Group, joined int) (err error) {
 func (c *Core) castExt(k *Cast, g *Group) ([]byte, error) {
 	c.runs = c.runs[:0]
 	at := 0
-	for _, l := range c.looked {
-		c.run(l.m.index-at, g.last)
-		c.run(1, l.prev)
+	for _, l := range c.castPlan {
+		c.addRun(l.m.index-at, g.lastSeq)
+		c.addRun(1, l.prev)
 		at = l.m.index + 1
 	}
-	c.run(len(g.members)-at, g.last)
-	return k.Runs(c.runs)
+	c.addRun(len(g.members)-at, g.lastSeq)
+	return k.GroupExt(c.runs)
 }
 
-// run adds members to what a cast says.
-func (c *Core) run(count int, prev uint64) {
+// addRun appends members to the runs of a cast.
+func (c *Core) addRun(count int, prev uint64) {
 	if last := len(c.runs) - 1; last >= 0 && c.runs[last].Prev == prev {
 		c.runs[last].Count += count
 	} else if count > 0 {

@@ -17,14 +17,14 @@ func (b *bench) cast(body int, members ...*Target) (prevs []uint64, failed map[i
 	failed, err := b.core.Cast(b.now, &Cast{
 		Subject: "k", Group: NewGroup(members),
 		Envelope: &wire.Envelope{Kind: wire.Cast, Sender: "s", Body: make([]byte, body)},
-		Runs: func(all []Run) ([]byte, error) {
+		GroupExt: func(all []Run) ([]byte, error) {
 			for _, r := range all {
 				prevs = append(prevs, slices.Repeat([]uint64{r.Prev}, r.Count)...)
 			}
 			return []byte("all"), nil
 		},
-		Alone: func(int) ([]byte, error) { return []byte("alone"), nil },
-		Mark:  Mark{Type: "cast"},
+		MemberExt: func(int) ([]byte, error) { return []byte("alone"), nil },
+		Mark:      Mark{Type: "cast"},
 	})
 	require.NoError(b.t, err)
 	return prevs, failed
@@ -41,7 +41,7 @@ func TestLINK7_aCastTakesOneNumberAndSaysWhatEachMemberHasSeen(t *testing.T) {
 	require.Equal(t, [][2]uint64{{2, 0}}, b.links())
 	b.acked(2)
 	prevs, _ = b.cast(10, b.to, others[0])
-	require.Equal(t, []uint64{Settled, 2}, prevs)
+	require.Equal(t, []uint64{AllAcked, 2}, prevs)
 	b.links()
 	b.post("after")
 	require.Equal(t, [][2]uint64{{4, 3}}, b.links(), "casts and messages share one order")
@@ -53,23 +53,23 @@ func TestLINK7_aMemberThatMissedACastIsRepairedAlone(t *testing.T) {
 	b.cast(10, b.to, others[0], others[1])
 	all := b.leave()[0]
 	require.Equal(t, "k", all.subject)
-	require.NoError(t, b.core.OnState(b.now, others[0].Peer, &wire.StateOf{Missing: []uint64{0, 1}}))
+	require.NoError(t, b.core.OnState(b.now, others[0].Peer, &wire.LinkStateBody{Missing: []uint64{0, 1}}))
 	again := b.leave()
 	require.Len(t, again, 1)
-	require.Equal(t, wire.Head{Kind: wire.Repair, N: 1}, again[0].Head)
+	require.Equal(t, wire.Head{Kind: wire.Repair, Seq: 1}, again[0].Head)
 	require.Same(t, others[0].Peer, again[0].to)
 	require.Greater(t, again[0].size, all.size, "it has the whole packet, and where it was published")
 }
 
 func TestLINK7_nobodyWaitsForAMemberThatCannotTakeACast(t *testing.T) {
-	b := newBench(t, Config{Opening: 5000})
+	b := newBench(t, Config{InitialWindow: 5000})
 	others := b.others(4)
 	require.NoError(t, b.core.Send(b.now, others[0], &wire.Envelope{Kind: wire.Message, Sender: "s", Body: make([]byte, 4700)}, Mark{}, 0))
 	b.leave() // it has no credit left
 	require.NoError(t, b.core.Send(b.now, others[1], &wire.Envelope{Kind: wire.Message, Sender: "s", Body: []byte("waits")}, Mark{}, 0))
-	b.core.Die(b.now, others[2].Peer, errors.New("dead"))
+	b.core.MarkDead(b.now, others[2].Peer, errors.New("dead"))
 	prevs, failed := b.cast(500, b.to, others[0], others[1], others[2], others[3])
-	require.Equal(t, []uint64{0, Left, Left, Left, 0}, prevs)
+	require.Equal(t, []uint64{0, NotIncluded, NotIncluded, NotIncluded, 0}, prevs)
 	require.Len(t, failed, 1)
 	require.EqualError(t, failed[3], "dead")
 	left := b.leave()
@@ -89,11 +89,11 @@ func TestLINK7_aCastThatFitsNoPacketGoesToEachAlone(t *testing.T) {
 	require.Len(t, other.Peer.out.transfers, 1)
 
 	b = newBench(t, Config{})
-	b.core.Limit(6000)
+	b.core.SetLimit(6000)
 	_, err := b.core.Cast(b.now, &Cast{
 		Subject: "k", Group: NewGroup([]*Target{b.to}), Envelope: &wire.Envelope{Kind: wire.Cast, Sender: "s"},
-		Runs:  func([]Run) ([]byte, error) { return make([]byte, 7000), nil },
-		Alone: func(int) ([]byte, error) { return []byte("alone"), nil },
+		GroupExt:  func([]Run) ([]byte, error) { return make([]byte, 7000), nil },
+		MemberExt: func(int) ([]byte, error) { return []byte("alone"), nil },
 	})
 	require.NoError(t, err)
 	left := b.leave()
@@ -106,32 +106,32 @@ func TestLINK7_aCastThatCannotBeWrittenTakesNoNumber(t *testing.T) {
 	broken := errors.New("no header")
 	_, err := b.core.Cast(b.now, &Cast{
 		Subject: "k", Group: NewGroup([]*Target{b.to}), Envelope: &wire.Envelope{Kind: wire.Cast},
-		Runs: func([]Run) ([]byte, error) { return nil, broken },
+		GroupExt: func([]Run) ([]byte, error) { return nil, broken },
 	})
 	require.ErrorIs(t, err, broken)
-	b.core.Down()
+	b.core.OnDisconnect()
 	failed, err := b.core.Cast(b.now, &Cast{
 		Subject: "k", Group: NewGroup([]*Target{b.to}), Envelope: &wire.Envelope{Kind: wire.Cast},
-		Alone: func(int) ([]byte, error) { return nil, broken },
+		MemberExt: func(int) ([]byte, error) { return nil, broken },
 	})
 	require.NoError(t, err)
 	require.ErrorIs(t, failed[0], broken)
-	b.core.Up(b.now, testLimit)
+	b.core.OnReconnect(b.now, testLimit)
 	b.post("first")
 	require.Equal(t, [][2]uint64{{1, 0}}, b.links())
 }
 
 func TestLINK7_eachMemberOfACastHasAFate(t *testing.T) {
-	b := newBench(t, Config{Deadline: time.Second})
+	b := newBench(t, Config{DefaultDeadline: time.Second})
 	others := b.others(3)
 	b.cast(10, b.to, others[0], others[1], others[2])
 	b.leave()
 	barrier := b.core.Barrier(b.now)
 	b.acked(1)
-	refused := []wire.Refusal{{N: 1, Count: 1, Why: []byte("no")}}
-	require.NoError(t, b.core.OnState(b.now, others[0].Peer, &wire.StateOf{Progress: wire.Progress{Acked: 1}, Refused: refused}))
+	refused := []wire.Refusal{{Seq: 1, Count: 1, Why: []byte("no")}}
+	require.NoError(t, b.core.OnState(b.now, others[0].Peer, &wire.LinkStateBody{Progress: wire.AckState{Acked: 1}, Refusals: refused}))
 	b.after(1100 * time.Millisecond)
-	b.core.OnVerdict(others[1].Peer, &wire.QueryOf{N: 1, Indexes: []int{0, 1}})
+	b.core.OnVerdict(others[1].Peer, &wire.FateQueryBody{Seq: 1, Indexes: []int{0, 1}})
 	require.Equal(t, []string{"cast never", "cast never"}, b.told())
 	select {
 	case <-barrier.Done():
@@ -147,7 +147,7 @@ func TestLINK7_aCastThatHasNoSubjectGoesToEachAlone(t *testing.T) {
 	b := newBench(t, Config{})
 	_, err := b.core.Cast(b.now, &Cast{
 		Group: NewGroup(append(b.others(2), b.to)), Envelope: &wire.Envelope{Kind: wire.Cast, Sender: "s"},
-		Alone: func(int) ([]byte, error) { return []byte("alone"), nil },
+		MemberExt: func(int) ([]byte, error) { return []byte("alone"), nil },
 	})
 	require.NoError(t, err)
 	require.Equal(t, [][2]uint64{{1, 0}, {2, 0}, {3, 0}}, b.links())

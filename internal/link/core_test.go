@@ -72,7 +72,7 @@ func (b *bench) leave() (all []sent) {
 		require.NoError(b.t, err)
 		s := sent{Head: h, subject: pub.Subject, to: pub.To, size: len(rest)}
 		if h.Kind == wire.Data {
-			es := wire.NewEnvelopes(rest)
+			es := wire.NewEnvelopeReader(rest)
 			var e wire.Envelope
 			for _, ok := es.Next(&e); ok; _, ok = es.Next(&e) {
 				s.bodies = append(s.bodies, string(e.Body))
@@ -89,7 +89,7 @@ func (b *bench) links() (all [][2]uint64) {
 	b.t.Helper()
 	for _, s := range b.leave() {
 		if s.Kind == wire.Data || s.Kind == wire.Repair {
-			all = append(all, [2]uint64{s.N, s.Prev})
+			all = append(all, [2]uint64{s.Seq, s.PrevSeq})
 		}
 	}
 	return all
@@ -100,7 +100,7 @@ func (b *bench) effects() []Effect { return b.core.Effects(nil) }
 // said are the bodies of the control packets of a kind.
 func (b *bench) said(kind wire.PacketKind) (all []any) {
 	for _, e := range b.effects() {
-		if e.Kind == Control && e.Packet == kind {
+		if e.Kind == EffectControl && e.Packet == kind {
 			all = append(all, e.Body)
 		}
 	}
@@ -110,7 +110,7 @@ func (b *bench) said(kind wire.PacketKind) (all []any) {
 // told are the fates, as words.
 func (b *bench) told() (all []string) {
 	for _, e := range b.effects() {
-		if e.Kind == Told {
+		if e.Kind == EffectFate {
 			word := e.Fate.Mark.Type + " unknown"
 			if e.Fate.Known {
 				word = e.Fate.Mark.Type + " never"
@@ -127,8 +127,8 @@ func (b *bench) told() (all []string) {
 func (b *bench) acked(n uint64) {
 	b.t.Helper()
 	o := &b.peer.out
-	k := wire.Progress{Acked: n, Taken: o.used, Window: 1 << 20, Waited: o.waitTaken}
-	require.NoError(b.t, b.core.OnState(b.now, b.peer, &wire.StateOf{Progress: k}))
+	k := wire.AckState{Acked: n, ReceivedBytes: o.sentBytes, Window: 1 << 20, Waited: o.waitTaken}
+	require.NoError(b.t, b.core.OnState(b.now, b.peer, &wire.LinkStateBody{Progress: k}))
 }
 
 // after lets time pass, Tick by Tick.
@@ -183,14 +183,14 @@ func TestLINK3_eachMessageOfARunIsToldItsOwnFate(t *testing.T) {
 		require.NoError(t, b.core.Send(b.now, b.to, &wire.Envelope{Kind: wire.Message, Sender: "s", Body: []byte("x")}, Mark{Type: "x"}, b.now+Instant(time.Minute)))
 	}
 	b.leave()
-	require.Len(t, b.peer.out.sent[0].f.owed, 1, "they are kept as one run")
-	refused := []wire.Refusal{{N: 1, Index: 1, Count: 2, Why: []byte("no")}, {N: 1, Index: 5, Count: 9, Why: []byte("no")}}
-	k := wire.Progress{Acked: 0}
+	require.Len(t, b.peer.out.sent[0].frame.fates, 1, "they are kept as one run")
+	refused := []wire.Refusal{{Seq: 1, Index: 1, Count: 2, Why: []byte("no")}, {Seq: 1, Index: 5, Count: 9, Why: []byte("no")}}
+	k := wire.AckState{Acked: 0}
 	for range 2 { // the receiver repeats itself
-		require.NoError(t, b.core.OnState(b.now, b.peer, &wire.StateOf{Progress: k, Refused: refused}))
+		require.NoError(t, b.core.OnState(b.now, b.peer, &wire.LinkStateBody{Progress: k, Refusals: refused}))
 	}
 	require.Equal(t, []string{"x never", "x never", "x never"}, b.told())
-	b.core.Die(b.now, b.peer, errors.New("gone"))
+	b.core.MarkDead(b.now, b.peer, errors.New("gone"))
 	require.Equal(t, []string{"x unknown", "x unknown", "x unknown"}, b.told())
 	require.Equal(t, Stats{Sent: 1, Undeliverable: 3, Indeterminate: 3}, b.core.Stats())
 }
@@ -202,7 +202,7 @@ func TestLINK4_onlyWhatIsAskedForIsSentAgain(t *testing.T) {
 		b.leave()
 	}
 	ask := func(after, upto uint64) [][2]uint64 {
-		require.NoError(t, b.core.OnState(b.now, b.peer, &wire.StateOf{Missing: []uint64{after, upto}}))
+		require.NoError(t, b.core.OnState(b.now, b.peer, &wire.LinkStateBody{Missing: []uint64{after, upto}}))
 		return b.links()
 	}
 	require.Equal(t, [][2]uint64{{2, 1}, {3, 2}}, ask(1, 3))
@@ -222,7 +222,7 @@ func TestLINK4_beatsSlowDownToOneASecond(t *testing.T) {
 	for began := b.now; b.now < began+Instant(5*time.Second); {
 		b.after(10 * time.Millisecond)
 		for _, s := range b.leave() {
-			require.Equal(t, wire.Head{Kind: wire.Beat, N: 1}, s.Head)
+			require.Equal(t, wire.Head{Kind: wire.Probe, Seq: 1}, s.Head)
 			at = append(at, time.Duration(b.now-began))
 		}
 	}
@@ -235,16 +235,16 @@ func TestLINK4_beatsSlowDownToOneASecond(t *testing.T) {
 }
 
 func TestLINK5_noMoreLeavesThanTheWindowTakes(t *testing.T) {
-	b := newBench(t, Config{PacketSize: 1000, Opening: 4000})
+	b := newBench(t, Config{PacketSize: 1000, InitialWindow: 4000})
 	for range 20 {
 		b.post(strings.Repeat("x", 900))
 	}
 	first := b.links()
 	require.Len(t, first, 3)
 	require.Empty(t, b.links())
-	require.NoError(t, b.core.OnHead(b.now, b.peer, &wire.Progress{Acked: 2, Taken: b.peer.out.used / 3 * 2, Window: 2500}))
+	require.NoError(t, b.core.OnHead(b.now, b.peer, &wire.AckState{Acked: 2, ReceivedBytes: b.peer.out.sentBytes / 3 * 2, Window: 2500}))
 	require.Len(t, b.links(), 1)
-	require.NoError(t, b.core.OnHead(b.now, b.peer, &wire.Progress{Acked: 4, Taken: b.peer.out.used, Window: 1}))
+	require.NoError(t, b.core.OnHead(b.now, b.peer, &wire.AckState{Acked: 4, ReceivedBytes: b.peer.out.sentBytes, Window: 1}))
 	require.Len(t, b.links(), 1, "a window holds one packet, however small it is")
 	require.Empty(t, b.links())
 }
@@ -252,24 +252,24 @@ func TestLINK5_noMoreLeavesThanTheWindowTakes(t *testing.T) {
 func TestLINK5_manySendersShareTheWindows(t *testing.T) {
 	b := newBench(t, Config{Window: 100_000, WindowAll: 200_000})
 	for i, to := range b.others(20) {
-		_, ok := b.core.Arrive(b.now, to.Peer, Arrival{N: 1})
+		_, ok := b.core.Arrive(b.now, to.Peer, Arrival{Seq: 1})
 		require.True(t, ok)
-		require.EqualValues(t, min(100_000, 200_000/(i+1)), b.core.window())
+		require.EqualValues(t, min(100_000, 200_000/(i+1)), b.core.receiveWindow())
 	}
 	for _, to := range b.others(20) {
-		b.core.Die(b.now, to.Peer, errors.New("dead"))
+		b.core.MarkDead(b.now, to.Peer, errors.New("dead"))
 	}
-	require.EqualValues(t, 100_000, b.core.window())
+	require.EqualValues(t, 100_000, b.core.receiveWindow())
 }
 
 func TestLINK11_anOutboxRefusesAndSaysWhenThereIsRoom(t *testing.T) {
-	b := newBench(t, Config{PacketSize: 1000, Opening: 1000, Outbox: 3000, OutboxAll: 5000})
+	b := newBench(t, Config{PacketSize: 1000, InitialWindow: 1000, Outbox: 3000, OutboxAll: 5000})
 	other := b.others(1)[0]
 	big := wire.Envelope{Kind: wire.Message, Sender: "s", Body: make([]byte, 900)}
 	full := func(to *Target, e wire.Envelope) bool {
 		err := b.core.Send(b.now, to, &e, Mark{}, 0)
 		e2, ok := errors.AsType[*Error](err)
-		return ok && e2.Reason == Full
+		return ok && e2.Reason == QueueFull
 	}
 	for range 3 {
 		require.False(t, full(b.to, big))
@@ -285,15 +285,15 @@ func TestLINK11_anOutboxRefusesAndSaysWhenThereIsRoom(t *testing.T) {
 	b.links()
 	rooms := map[*Peer]bool{}
 	for _, e := range b.effects() {
-		rooms[e.Peer] = rooms[e.Peer] || e.Kind == Room
+		rooms[e.Peer] = rooms[e.Peer] || e.Kind == EffectRoom
 	}
 	require.Equal(t, map[*Peer]bool{b.peer: true, other.Peer: true}, rooms)
 }
 
 func TestClose_givesAllThatWaitsAFateAndTakesNoMore(t *testing.T) {
 	b := newBench(t, Config{})
-	b.core.Arrive(b.now, b.peer, Arrival{N: 1})
-	b.core.Done(b.now, b.peer, Arrival{N: 1}, nil)
+	b.core.Arrive(b.now, b.peer, Arrival{Seq: 1})
+	b.core.Done(b.now, b.peer, Arrival{Seq: 1}, nil)
 	b.post("sent")
 	b.leave()
 	b.post("queued")
@@ -302,25 +302,25 @@ func TestClose_givesAllThatWaitsAFateAndTakesNoMore(t *testing.T) {
 	b.core.Close(errClosed)
 	var kinds []wire.PacketKind
 	for _, e := range b.core.effects {
-		if e.Kind == Control {
+		if e.Kind == EffectControl {
 			kinds = append(kinds, e.Packet)
 		}
 	}
-	require.Equal(t, []wire.PacketKind{wire.Gone}, kinds, "what arrived was said in the packet that left")
+	require.Equal(t, []wire.PacketKind{wire.SenderReset}, kinds, "what arrived was said in the packet that left")
 	require.Equal(t, []string{"sent unknown", "queued never"}, b.told())
 	require.ErrorIs(t, b.send(wire.Envelope{Body: []byte("x")}), errClosed)
-	_, ok := b.core.Arrive(b.now, b.peer, Arrival{N: 2, Prev: 1})
+	_, ok := b.core.Arrive(b.now, b.peer, Arrival{Seq: 2, PrevSeq: 1})
 	require.False(t, ok)
 	<-barrier.Done()
 }
 
 func TestFirst_whoTakesTheNameOfADeadProcessIsNotTakenForIt(t *testing.T) {
-	old, now := newBench(t, Config{}), newBench(t, Config{First: 1 << 40})
+	old, now := newBench(t, Config{}), newBench(t, Config{FirstSeq: 1 << 40})
 	receiver := newBench(t, Config{})
 	from := receiver.others(1)[0].Peer
 	arrives := func(b *bench) bool {
 		s := b.leave()[0]
-		_, delivered := receiver.core.Arrive(receiver.now, from, Arrival{N: s.N, Prev: s.Prev, Size: s.size})
+		_, delivered := receiver.core.Arrive(receiver.now, from, Arrival{Seq: s.Seq, PrevSeq: s.PrevSeq, Size: s.size})
 		return delivered
 	}
 	old.post("a")

@@ -7,20 +7,20 @@ import (
 	"github.com/castnet-io/castnet/internal/wire"
 )
 
-// tickOut does what is due on the link to a peer, and says when the next thing is.
+// tickOut does the due work on the link to a peer, and returns the time of the next.
 func (c *Core) tickOut(now Instant, p *Peer) (next Instant) {
 	c.catchUp(p)
 	o := &p.out
-	if c.up && o.asks() {
-		silent := max(c.silent(p), o.since+Instant(c.cfg.Silence))
+	if c.connected && o.awaitsAck() {
+		silent := max(c.silenceDeadline(p), o.awaitingSince+Instant(c.cfg.SilenceTimeout))
 		switch {
 		case silent <= now:
-			c.giveUp(p, LinkOver, fmt.Sprintf("%s has said nothing for %s", p.id, time.Duration(now-max(p.heard, o.since)).Round(time.Millisecond)))
+			c.resetOutgoing(p, LinkReset, fmt.Sprintf("%s has said nothing for %s", p.id, time.Duration(now-max(p.lastHeard, o.awaitingSince)).Round(time.Millisecond)))
 			return 0
-		case o.beatAt <= now:
-			c.beat(now, p)
+		case o.probeAt <= now:
+			c.probe(now, p)
 		}
-		next = soonest(o.beatAt, silent)
+		next = soonest(soonest(o.probeAt, silent), c.suspected(now, p))
 	}
 	if o.deadline != 0 && o.deadline <= now {
 		o.deadline = 0
@@ -29,23 +29,23 @@ func (c *Core) tickOut(now Instant, p *Peer) (next Instant) {
 	return soonest(next, o.deadline)
 }
 
-// patience is how long the receiver may take to say what became of a message.
-func (c *Core) patience(o *outgoing) Instant {
+// queryTimeout is the time for the receiver's answer to a fate query.
+func (c *Core) queryTimeout(o *outgoing) Instant {
 	return Instant(max(2*c.rto(o), 4*c.cfg.MinRTO))
 }
 
-// expireSent asks for the fate of messages whose deadline has come, and gives up on those whose
-// receiver did not say (LINK-8).
+// expireSent queries the fates of messages past their deadline. If the receiver does not answer,
+// they become indeterminate (LINK-8).
 func (c *Core) expireSent(now Instant, p *Peer) (next Instant) {
 	o := &p.out
-	patience := c.patience(o)
+	patience := c.queryTimeout(o)
 	for i := range o.sent {
 		it := &o.sent[i]
 		switch {
-		case it.f.until == 0:
-		case it.f.until > now:
-			next = soonest(next, it.f.until)
-		case it.f.subject != "":
+		case it.frame.until == 0:
+		case it.frame.until > now:
+			next = soonest(next, it.frame.until)
+		case it.frame.subject != "":
 			next = soonest(next, c.expireCast(now, p, it, patience))
 		default:
 			next = soonest(next, c.expireFrame(now, p, it, patience))
@@ -54,46 +54,45 @@ func (c *Core) expireSent(now Instant, p *Peer) (next Instant) {
 	return next
 }
 
-// expireFrame is expireSent for a packet that went to one.
-func (c *Core) expireFrame(now Instant, p *Peer, it *item, patience Instant) (next Instant) {
+// expireFrame is expireSent for a packet to one peer.
+func (c *Core) expireFrame(now Instant, p *Peer, it *sentPacket, patience Instant) (next Instant) {
 	var ask []int
-	for i := range it.f.owed {
-		w := &it.f.owed[i]
+	for i := range it.frame.fates {
+		w := &it.frame.fates[i]
 		switch {
-		case w.told:
-		case w.asked == 0 && w.until <= now:
-			w.asked = now
+		case w.settled:
+		case w.queriedAt == 0 && w.until <= now:
+			w.queriedAt = now
 			ask = append(ask, w.first, w.count)
-		case w.asked != 0 && w.asked+patience <= now:
-			c.tell(p, w, w.count, Fate{Reason: Expired, Text: unknownText})
-			w.told = true
+		case w.queriedAt != 0 && w.queriedAt+patience <= now:
+			c.emitFate(p, w, w.count, Fate{Reason: Expired, Text: unknownText})
+			w.settled = true
 		}
 	}
 	if len(ask) > 0 {
-		c.control(p, wire.Query, wire.QueryOf{N: it.n, Indexes: ask})
+		c.emitControl(p, wire.FateQuery, wire.FateQueryBody{Seq: it.seq, Indexes: ask})
 	}
-	it.pass()
-	return it.f.next(patience)
+	it.releaseBarriers()
+	return it.frame.nextDeadline(patience)
 }
 
 // expireCast is expireSent for one link of a cast.
-func (c *Core) expireCast(now Instant, p *Peer, it *item, patience Instant) (next Instant) {
+func (c *Core) expireCast(now Instant, p *Peer, it *sentPacket, patience Instant) (next Instant) {
 	switch {
-	case it.told:
+	case it.fateKnown:
 		return 0
-	case it.asked == 0:
-		it.asked = now
-		c.control(p, wire.Query, wire.QueryOf{N: it.n, Indexes: []int{0, 1}})
-	case it.asked+patience <= now:
-		c.settle(p, it, 0, 1, Fate{Reason: Expired, Text: unknownText})
-		it.pass()
+	case it.queriedAt == 0:
+		it.queriedAt = now
+		c.emitControl(p, wire.FateQuery, wire.FateQueryBody{Seq: it.seq, Indexes: []int{0, 1}})
+	case it.queriedAt+patience <= now:
+		c.setFate(p, it, 0, 1, Fate{Reason: Expired, Text: unknownText})
+		it.releaseBarriers()
 		return 0
 	}
-	return it.asked + patience
+	return it.queriedAt + patience
 }
 
-// expireWaiting gives up messages that have not left within their deadline, and says when the next
-// would have.
+// expireWaiting ends messages still queued past their deadline, and returns the next deadline.
 func (c *Core) expireWaiting(now Instant, p *Peer) (next Instant) {
 	o := &p.out
 	kept := o.queue[:0]
@@ -109,15 +108,15 @@ func (c *Core) expireWaiting(now Instant, p *Peer) (next Instant) {
 		t := o.transfers[i]
 		next = soonest(next, c.expireFollowers(now, p, t))
 		if t.until <= now {
-			c.expireTransfer(p, t) // what waited behind it may be a transfer now, further on
+			c.expireTransfer(p, t) // a waiting follower may be a transfer now, later in the list
 			continue
 		}
 		next = soonest(next, t.until)
 		i++
 	}
-	for _, f := range o.queue { // and what else did is queued
+	for _, f := range o.queue { // and other released messages are queued
 		next = soonest(next, f.until)
 	}
-	c.toTurn(p)
+	c.scheduleSend(p)
 	return next
 }

@@ -10,7 +10,7 @@ import (
 )
 
 func TestLINK8_whatIsTooLateIsKnownWhenItsReceiverSays(t *testing.T) {
-	b := newBench(t, Config{Deadline: time.Second, Opening: 1})
+	b := newBench(t, Config{DefaultDeadline: time.Second, InitialWindow: 1})
 	b.post("asked")
 	b.leave()
 	b.post("queued")
@@ -18,16 +18,16 @@ func TestLINK8_whatIsTooLateIsKnownWhenItsReceiverSays(t *testing.T) {
 	var asked []any
 	var told []string
 	for _, e := range b.effects() {
-		if e.Packet == wire.Query {
+		if e.Packet == wire.FateQuery {
 			asked = append(asked, e.Body)
-		} else if e.Kind == Told {
+		} else if e.Kind == EffectFate {
 			told = append(told, e.Fate.Mark.Type)
 		}
 	}
-	require.Equal(t, []any{wire.QueryOf{N: 1, Indexes: []int{0, 1}}}, asked)
+	require.Equal(t, []any{wire.FateQueryBody{Seq: 1, Indexes: []int{0, 1}}}, asked)
 	require.Equal(t, []string{"queued"}, told)
 	barrier := b.core.Barrier(b.now)
-	b.core.OnVerdict(b.peer, &wire.QueryOf{N: 1, Indexes: []int{0, 1}})
+	b.core.OnVerdict(b.peer, &wire.FateQueryBody{Seq: 1, Indexes: []int{0, 1}})
 	require.Equal(t, []string{"asked never"}, b.told())
 	<-barrier.Done()
 	b.after(time.Second)
@@ -36,7 +36,7 @@ func TestLINK8_whatIsTooLateIsKnownWhenItsReceiverSays(t *testing.T) {
 }
 
 func TestLINK8_whatNobodySaysCannotBeKnown(t *testing.T) {
-	b := newBench(t, Config{Deadline: time.Second})
+	b := newBench(t, Config{DefaultDeadline: time.Second})
 	b.post("asked")
 	began := b.now
 	b.leave()
@@ -49,17 +49,17 @@ func TestLINK8_whatNobodySaysCannotBeKnown(t *testing.T) {
 
 func TestLINK8_whatTheSenderWasToldWouldNotArriveDoesNot(t *testing.T) {
 	b := newBench(t, Config{})
-	b.core.OnQuery(b.now, b.peer, &wire.QueryOf{N: 5, Indexes: []int{1, 2}})
-	require.Equal(t, []any{wire.QueryOf{N: 5, Indexes: []int{1, 2}}}, b.said(wire.Verdict))
-	b.core.OnQuery(b.now, b.peer, &wire.QueryOf{N: 5, Indexes: []int{7}})
+	b.core.OnQuery(b.now, b.peer, &wire.FateQueryBody{Seq: 5, Indexes: []int{1, 2}})
+	require.Equal(t, []any{wire.FateQueryBody{Seq: 5, Indexes: []int{1, 2}}}, b.said(wire.FateReply))
+	b.core.OnQuery(b.now, b.peer, &wire.FateQueryBody{Seq: 5, Indexes: []int{7}})
 	require.EqualValues(t, 1, b.core.Stats().Malformed)
-	a, ok := b.core.Arrive(b.now, b.peer, Arrival{N: 5})
+	a, ok := b.core.Arrive(b.now, b.peer, Arrival{Seq: 5})
 	require.True(t, ok)
 	require.Equal(t, []int{1, 2}, a.Skip)
 	b.core.Done(b.now, b.peer, a, nil)
-	s := b.said(wire.State)[0].(*wire.StateOf)
-	require.Equal(t, []wire.Refusal{{N: 5, Index: 1, Count: 2}}, s.Refused, "for the verdict may be lost")
-	b.core.OnQuery(b.now, b.peer, &wire.QueryOf{N: 5, Indexes: []int{0, 1}})
-	require.Len(t, b.said(wire.State), 1, "what has arrived is acknowledged")
-	require.Empty(t, b.peer.in.tombs)
+	s := b.said(wire.LinkState)[0].(*wire.LinkStateBody)
+	require.Equal(t, []wire.Refusal{{Seq: 5, Index: 1, Count: 2}}, s.Refusals, "for the verdict may be lost")
+	b.core.OnQuery(b.now, b.peer, &wire.FateQueryBody{Seq: 5, Indexes: []int{0, 1}})
+	require.Len(t, b.said(wire.LinkState), 1, "what has arrived is acknowledged")
+	require.Empty(t, b.peer.in.tombstones)
 }

@@ -15,280 +15,282 @@ const (
 	unknownText = "nobody said within its deadline whether it arrived"
 )
 
-// tell gives count messages of a run a fate (LINK-3).
-func (c *Core) tell(p *Peer, o *owed, count int, fate Fate) {
+// emitFate gives count messages of a run a fate (LINK-3).
+func (c *Core) emitFate(p *Peer, o *fateRun, count int, fate Fate) {
 	if fate.Known {
 		c.stats.Undeliverable += uint64(count)
 	} else {
 		c.stats.Indeterminate += uint64(count)
 	}
 	fate.Mark, fate.Peer, fate.Count = o.mark, p, count
-	c.do(Effect{Kind: Told, Peer: p, Fate: fate})
+	c.addEffect(Effect{Kind: EffectFate, Peer: p, Fate: fate})
 }
 
-// settle gives those messages of a packet a fate that have none, from an index up to another one. Who waits for the
-// packet is told by pass.
-func (c *Core) settle(p *Peer, it *item, from, to int, fate Fate) {
-	f := it.f
-	first := sort.Search(len(f.owed), func(i int) bool { return f.owed[i].first+f.owed[i].count > from })
-	for i := first; i < len(f.owed) && f.owed[i].first < to; i++ { // a packet has thousands, which come back one by one
-		o := &f.owed[i]
+// setFate sets the fate of those messages of a packet, in a range of indexes, that have none.
+// Barriers behind the packet are released later.
+func (c *Core) setFate(p *Peer, it *sentPacket, from, to int, fate Fate) {
+	f := it.frame
+	first := sort.Search(len(f.fates), func(i int) bool { return f.fates[i].first+f.fates[i].count > from })
+	for i := first; i < len(f.fates) && f.fates[i].first < to; i++ { // a packet has thousands, returned one by one
+		o := &f.fates[i]
 		lo, hi := max(from, o.first), min(to, o.first+o.count)
 		switch {
-		case o.told || it.told || lo >= hi:
+		case o.settled || it.fateKnown || lo >= hi:
 		case lo > o.first:
 			f.split(i, lo-o.first) // the rest is next
 		default:
 			if hi < o.first+o.count {
 				f.split(i, hi-o.first)
-				o = &f.owed[i]
+				o = &f.fates[i]
 			}
-			c.tell(p, o, o.count, fate)
-			if f.subject != "" { // it has one message, and is told for each link
-				it.told = true
+			c.emitFate(p, o, o.count, fate)
+			if f.subject != "" { // it has one message, reported for each link
+				it.fateKnown = true
 			} else {
-				o.told = true
+				o.settled = true
 			}
 		}
 	}
 }
 
-// all is more than a packet has messages.
-const all = int(^uint(0) >> 1)
+// allMessages is more than a packet has messages.
+const allMessages = int(^uint(0) >> 1)
 
-// OnState takes what the receiver of the link to p says it has. An error says that it cannot be true.
-func (c *Core) OnState(now Instant, p *Peer, s *wire.StateOf) error {
-	if c.deaf(p) {
+// OnState takes the receiver's state of the link to p. An error reports an impossible state.
+func (c *Core) OnState(now Instant, p *Peer, s *wire.LinkStateBody) error {
+	if c.ignores(p) {
 		return nil
 	}
-	c.alive(now, p)
-	if len(s.Refused) > 0 {
+	c.markHeard(now, p)
+	if len(s.Refusals) > 0 {
 		c.catchUp(p) // with all that may be refused
 	}
 	c.catchUpWith(p, &s.Progress)
-	if err := c.check(p, &s.Progress); err != nil {
+	if err := c.checkAck(p, &s.Progress); err != nil {
 		return err
 	}
-	c.refusedBy(p, s)
-	if p.out.current(&s.Progress) {
+	c.applyRefusals(p, s)
+	if p.out.isCurrent(&s.Progress) {
 		p.out.former = min(p.out.former, s.Former)
 	}
-	c.progressed(now, p, &s.Progress)
-	c.repair(now, p, s.Missing)
+	c.applyAck(now, p, &s.Progress)
+	c.retransmit(now, p, s.Missing)
 	return nil
 }
 
-// check says why what a peer claims to have cannot be true.
-func (c *Core) check(p *Peer, k *wire.Progress) error {
+// checkAck returns an error for an impossible acknowledgement.
+func (c *Core) checkAck(p *Peer, k *wire.AckState) error {
 	o := &p.out
 	switch {
-	case k.Acked > c.n || o.start != 0 && k.Acked > o.last:
-	case o.current(k) && k.Taken > o.used:
+	case k.Acked > c.lastSeq || o.openSeq != 0 && k.Acked > o.lastSeq:
+	case o.isCurrent(k) && k.ReceivedBytes > o.sentBytes:
 	default:
 		return nil
 	}
-	return fmt.Errorf("link: %s claims to have %d bytes of %d, up to packet %d of %d", p.id, k.Taken, o.used, k.Acked, o.last)
+	return fmt.Errorf("link: %s claims to have %d bytes of %d, up to packet %d of %d", p.id, k.ReceivedBytes, o.sentBytes, k.Acked, o.lastSeq)
 }
 
-// current reports whether somebody speaks of the link as it was opened last.
-func (o *outgoing) current(k *wire.Progress) bool { return o.start != 0 && k.Acked >= o.start }
+// isCurrent reports whether an acknowledgement is about the current opening of the link.
+func (o *outgoing) isCurrent(k *wire.AckState) bool { return o.openSeq != 0 && k.Acked >= o.openSeq }
 
-// progressed takes acknowledgements and credit. What is behind what is known already is old.
-func (c *Core) progressed(now Instant, p *Peer, k *wire.Progress) {
+// applyAck applies acknowledgements and credit. Values below the known ones are old.
+func (c *Core) applyAck(now Instant, p *Peer, k *wire.AckState) {
 	o := &p.out
-	if !o.current(k) || k.Acked < o.acked {
+	if !o.isCurrent(k) || k.Acked < o.acked {
 		return
 	}
-	o.heard = true
-	// A peer may count what was sent before the link was opened, too: hence the min.
-	o.taken, o.waitTaken = max(o.taken, k.Taken), max(o.waitTaken, min(k.Waited, o.waitUsed))
+	o.peerResponded = true
+	// A peer may also count messages from before this opening, hence the min.
+	o.receivedBytes, o.waitTaken = max(o.receivedBytes, k.ReceivedBytes), max(o.waitTaken, min(k.Waited, o.waitUsed))
 	if k.Window != 0 {
 		o.window = min(k.Window, uint64(c.cfg.Window))
 	}
-	gone := o.from(k.Acked + 1)
+	gone := o.indexOf(k.Acked + 1)
 	for i := range o.sent[:gone] {
 		it := &o.sent[i]
-		if it.reached {
-			o.reached--
+		if it.replied {
+			o.repliedPackets--
 		}
-		if it.n == k.Acked && it.sends == 1 && !it.f.answers {
-			o.sample(time.Duration(now - it.at))
+		if it.seq == k.Acked && it.sends == 1 && !it.frame.replyAcks {
+			o.sampleRTT(time.Duration(now - it.sentAt))
 		}
-		it.drop()
-		c.reuse(it.f)
+		it.release()
+		c.recycle(it.frame)
 	}
 	if gone > 0 {
-		o.forget(gone)
+		o.dropSent(gone)
 		o.acked = k.Acked
-		o.calm = len(o.sent) > 0 && !slices.ContainsFunc(o.sent, func(it item) bool { return !it.f.answers })
-		c.hopes(now, p)
+		o.ackDelayed = len(o.sent) > 0 && !slices.ContainsFunc(o.sent, func(it sentPacket) bool { return !it.frame.replyAcks })
+		c.resetProbeTimer(now, p)
 	}
-	c.stay(p)
-	c.roomFor(p)
-	c.toTurn(p)
+	c.leaveIfLow(p)
+	c.signalRoom(p)
+	c.scheduleSend(p)
 }
 
-// keepSent is how much room for packets a link at rest keeps.
-const keepSent = 8
+// minSentCap is the capacity kept for packets of an idle link.
+const minSentCap = 8
 
-// forget drops the first packets that have left.
-func (o *outgoing) forget(n int) {
+// dropSent drops the first sent packets.
+func (o *outgoing) dropSent(n int) {
 	clear(o.sent[:n])
 	switch {
 	case n < len(o.sent):
 		o.sent = o.sent[n:]
-	case cap(o.sent) <= keepSent:
+	case cap(o.sent) <= minSentCap:
 		o.sent = o.sent[:0]
 	default:
 		o.sent = nil
 	}
 }
 
-// drop ends what a link keeps of a packet.
-func (it *item) drop() {
-	if it.f.part != nil {
-		it.f.part.flying--
+// release frees the memory of a packet.
+func (it *sentPacket) release() {
+	if it.frame.transfer != nil {
+		it.frame.transfer.inFlight--
 	}
-	pass(it.waiting)
-	it.waiting = nil
+	releaseBarriers(it.barriers)
+	it.barriers = nil
 }
 
-// refusedBy gives the messages that came back their fate, once each, and lets the receiver know.
-func (c *Core) refusedBy(p *Peer, s *wire.StateOf) {
-	if len(s.Refused) == 0 {
+// applyRefusals gives refused messages their fate, once each, and confirms them.
+func (c *Core) applyRefusals(p *Peer, s *wire.LinkStateBody) {
+	if len(s.Refusals) == 0 {
 		return
 	}
-	var last *item
-	for _, r := range s.Refused {
-		it := p.out.find(r.N)
+	var last *sentPacket
+	for _, r := range s.Refusals {
+		it := p.out.find(r.Seq)
 		if it != last && last != nil {
-			last.pass()
+			last.releaseBarriers()
 		}
-		if last = it; it != nil && r.Index >= 0 && r.Count > 0 && r.Count < all-r.Index {
+		if last = it; it != nil && r.Index >= 0 && r.Count > 0 && r.Count < allMessages-r.Index {
 			fate := Fate{Known: true, Reason: Refused, Why: r.Why}
 			if len(r.Why) == 0 { // it was asked for when its deadline had come, and then came
 				fate.Reason, fate.Text = Expired, expiredText
 			}
-			c.settle(p, it, r.Index, r.Index+r.Count, fate)
+			c.setFate(p, it, r.Index, r.Index+r.Count, fate)
 		}
 	}
 	if last != nil {
-		last.pass()
+		last.releaseBarriers()
 	}
 	p.out.confirmed = true
-	c.control(p, wire.Confirm, wire.ConfirmOf{Next: s.First + uint64(len(s.Refused))})
+	c.emitControl(p, wire.ConfirmRefusals, wire.ConfirmBody{Next: s.FirstRefusal + uint64(len(s.Refusals))})
 }
 
-// OnVerdict takes the receiver's word that messages have not arrived and never will.
-func (c *Core) OnVerdict(p *Peer, v *wire.QueryOf) {
+// OnVerdict takes the receiver's verdict that messages did not arrive and never will.
+func (c *Core) OnVerdict(p *Peer, v *wire.FateQueryBody) {
 	c.catchUp(p)
-	it := p.out.find(v.N)
+	it := p.out.find(v.Seq)
 	if it == nil {
 		return
 	}
 	for i := 0; i+1 < len(v.Indexes); i += 2 {
-		if first, count := v.Indexes[i], v.Indexes[i+1]; first >= 0 && count > 0 && count < all-first {
-			c.settle(p, it, first, first+count, Fate{Known: true, Reason: Expired, Text: expiredText})
+		if first, count := v.Indexes[i], v.Indexes[i+1]; first >= 0 && count > 0 && count < allMessages-first {
+			c.setFate(p, it, first, first+count, Fate{Known: true, Reason: Expired, Text: expiredText})
 		}
 	}
-	it.pass()
+	it.releaseBarriers()
 }
 
-// OnBreak takes the receiver's word that it refuses the link.
-func (c *Core) OnBreak(p *Peer, b *wire.BreakOf) {
+// OnReceiverReset takes the receiver's reset of the link.
+func (c *Core) OnReceiverReset(p *Peer, b *wire.ResetBody) {
 	c.catchUp(p)
-	if o := &p.out; o.start != 0 && b.N >= o.start && b.N <= o.last {
-		c.giveUp(p, LinkOver, b.Text)
+	if o := &p.out; o.openSeq != 0 && b.Seq >= o.openSeq && b.Seq <= o.lastSeq {
+		c.resetOutgoing(p, LinkReset, b.Text)
 	}
 }
 
-// OnHint takes the bus's word that nobody listened where packet n was published; 0: where a beat was.
-// It is believed when it says so for long enough.
+// OnHint takes the bus's report of no subscriber for packet n; 0: for a probe (LINK-20). It takes
+// effect when repeated for long enough.
 func (c *Core) OnHint(now Instant, p *Peer, n uint64) {
 	c.catchUp(p)
 	o := &p.out
 	if it := o.find(n); it != nil && it.sends == 1 {
-		it.hinted = true
+		it.noResponder = true
 	}
 	switch {
-	case !o.asks():
-	case o.nobody == 0:
-		o.nobody, o.beatGap = now, 0
-		o.beatAt = now + Instant(c.cfg.MinRTO)
-		c.watch(p, o.beatAt)
-	case now-o.nobody >= c.patient(p):
-		c.giveUp(p, NoProcess, "nobody listens there: process "+p.id.String()+" does not exist or is gone")
+	case !o.awaitsAck():
+	case o.noResponderSince == 0:
+		o.noResponderSince, o.probeInterval = now, 0
+		o.probeAt = now + Instant(c.cfg.MinRTO)
+		c.scheduleTick(p, o.probeAt)
+	case now-o.noResponderSince >= c.noResponderGrace(p):
+		c.resetOutgoing(p, NoProcess, "nobody listens there: process "+p.id.String()+" does not exist or is gone")
 	}
 }
 
-// patient is how long the bus may say that nobody listens at a peer before that is believed: who was
-// heard of may be connecting anew.
-func (c *Core) patient(p *Peer) Instant {
-	if p.met {
-		return Instant(c.cfg.Away)
+// noResponderGrace is the delay before missing subscribers of a peer take effect: a known peer may
+// be reconnecting.
+func (c *Core) noResponderGrace(p *Peer) Instant {
+	if p.heardFrom {
+		return Instant(c.cfg.ReconnectGrace)
 	}
-	return Instant(c.cfg.Nobody)
+	return Instant(c.cfg.NoResponderGrace)
 }
 
-// alive notes that a peer was heard of.
-func (c *Core) alive(now Instant, p *Peer) {
-	p.heard = max(p.heard, now)
-	p.met = true
-	p.out.nobody = 0
+// markHeard records that a peer was heard from.
+func (c *Core) markHeard(now Instant, p *Peer) {
+	p.lastHeard = max(p.lastHeard, now)
+	p.heardFrom = true
+	p.out.noResponderSince = 0
+	p.suspect.trust()
 }
 
-// OnBye takes a peer's word that it is about to close its links, and says no more.
-func (c *Core) OnBye(p *Peer) { p.met = false }
+// OnGoodbye takes a peer's announcement that it closes its links.
+func (c *Core) OnGoodbye(p *Peer) { p.heardFrom = false }
 
-// giveUp ends the link to a peer: everything on its way gets a fate, and the next message opens the
-// link anew (LINK-6).
-func (c *Core) giveUp(p *Peer, why Reason, text string) {
-	c.part(p)
+// resetOutgoing ends the link to a peer. Every message in flight gets a fate, and the next message
+// opens the link again (LINK-6).
+func (c *Core) resetOutgoing(p *Peer, why Reason, text string) {
+	c.leave(p)
+	p.suspect.trust()
 	o := &p.out
-	if o.idle() && (o.start == 0 || why == Closed || why == NoBus) { // nobody is owed a word
+	if o.idle() && (o.openSeq == 0 || why == LinksClosed || why == BusClosed) { // the peer needs no reset
 		return
 	}
 	fate := Fate{Reason: why, Text: text}
 	for i := range o.sent {
 		it := &o.sent[i]
-		fate.Known = it.hinted && it.sends == 1 // nobody got the only copy there was
-		c.settle(p, it, 0, all, fate)
-		it.pass()
-		it.drop()
+		fate.Known = it.noResponder && it.sends == 1 // the only copy had no receiver
+		c.setFate(p, it, 0, allMessages, fate)
+		it.releaseBarriers()
+		it.release()
 	}
-	fate.Known = true // of what has not left whole
+	fate.Known = true // of messages not completely sent
 	for _, f := range o.queue {
-		for i := range f.owed {
-			c.tell(p, &f.owed[i], f.owed[i].count, fate)
+		for i := range f.fates {
+			c.emitFate(p, &f.fates[i], f.fates[i].count, fate)
 		}
-		pass(f.waiting)
+		releaseBarriers(f.barriers)
 	}
 	for _, t := range o.transfers {
-		c.tell(p, &owed{mark: t.mark}, 1, fate)
-		pass(t.waiting)
+		c.emitFate(p, &fateRun{mark: t.mark}, 1, fate)
+		releaseBarriers(t.barriers)
 		for i := range t.followers {
-			c.tell(p, &owed{mark: t.followers[i].mark}, 1, fate)
-			pass(t.followers[i].waiting)
+			c.emitFate(p, &fateRun{mark: t.followers[i].mark}, 1, fate)
+			releaseBarriers(t.followers[i].barriers)
 		}
 	}
-	if why != Dead && o.start != 0 {
-		c.gone(p, wire.BreakOf{N: o.last, Text: text, Closed: why == Closed})
+	if why != Dead && o.openSeq != 0 {
+		c.sendSenderReset(p, wire.ResetBody{Seq: o.lastSeq, Text: text, Closed: why == LinksClosed})
 	}
-	c.shrink(p, o.size)
+	c.removeQueued(p, o.queuedBytes)
 	*o = outgoing{
-		frames: o.frames, chunks: o.chunks, former: o.waits(), wanted: o.wanted, crowded: o.crowded, posted: o.posted,
-		again: o.again, againFrom: o.againFrom, counts: o.counts,
+		frameCount: o.frameCount, chunkIDs: o.chunkIDs, former: o.waits(), roomWanted: o.roomWanted, crowded: o.crowded, sentReturnable: o.sentReturnable,
+		resendEpoch: o.resendEpoch, resendFrom: o.resendFrom, counts: o.counts,
 	}
-	c.broken(p, &Error{Reason: why, Text: text})
+	c.emitBroken(p, &Error{Reason: why, Text: text})
 }
 
-// gone tells the receiver that nothing up to a number will come any more.
-func (c *Core) gone(p *Peer, g wire.BreakOf) {
-	g.Text = bounded(g.Text)
-	c.control(p, wire.Gone, g)
+// sendSenderReset tells the receiver that no packet up to a number will come any more.
+func (c *Core) sendSenderReset(p *Peer, g wire.ResetBody) {
+	g.Text = truncateText(g.Text)
+	c.emitControl(p, wire.SenderReset, g)
 }
 
-// bounded is a text short enough for a control packet.
-func bounded(text string) string {
+// truncateText is a text short enough for a control packet.
+func truncateText(text string) string {
 	return strings.ToValidUTF8(text[:min(len(text), 512)], "")
 }

@@ -7,115 +7,114 @@ import (
 	"github.com/castnet-io/castnet/internal/wire"
 )
 
-// frame is a Data packet in the making, and then what is kept of it until it is acknowledged. That of
-// a cast is shared by all links it went to.
+// frame is a Data packet under construction, and later its stored copy until the acknowledgement.
+// All links of a cast share one frame.
 type frame struct {
-	to      *Target // of the first envelope; alone, it leaves on that port's subject
-	subject string  // of a cast
-	whole   []byte  // of a cast: the packet
-	answers bool    // of a cast: see Cast.Answers
-	buf     []byte  // room for a head, then envelopes
-	made    Instant
-	serial  uint64 // counts the frames of a link
-	count   int    // envelopes in it
-	open    bool   // more may be added
-	owed    []owed
-	until   Instant // the first deadline in owed; 0: none
-	part    *transfer
-	waiting []*Barrier // until it leaves; then its item has them
-	lent    int        // packets made of it that are about to be published
-	posts   bool       // something in it can come back: a post, or a cast, which may be one
+	to         *Target // of the first envelope; a single message leaves on that port's subject
+	subject    string  // of a cast
+	castPacket []byte  // of a cast: the packet
+	replyAcks  bool    // of a cast: see Cast.Answers
+	buf        []byte  // room for a head, then envelopes
+	createdAt  Instant
+	serial     uint64 // counts the frames of a link
+	count      int    // envelopes in it
+	open       bool   // more may be added
+	fates      []fateRun
+	until      Instant // the first deadline in owed; 0: none
+	transfer   *transfer
+	barriers   []*Barrier // until it leaves; then its item has them
+	publishers int        // packets of it about to be published
+	returnable bool       // it holds a message that may come back: a send, or a cast of one
 
 	lastTo     *Target
 	lastSender string
 }
 
-// owed is a number of messages in a row of one frame whose sender wants to know what became of them.
-type owed struct {
+// fateRun is a number of consecutive messages in one frame with an interested sender.
+type fateRun struct {
 	first, count int
 	mark         Mark
 	until        Instant
-	asked        Instant // when their receiver was asked; 0: it was not
-	told         bool
+	queriedAt    Instant // when their receiver was asked; 0: it was not
+	settled      bool
 }
 
-// headroom is what a frame leaves in front for its head.
+// headroom is the space for the head in front of a frame.
 const headroom = wire.HeadSize
 
-// startSize is what a frame has room for at first.
-const startSize = 256
+// initialFrameSize is the initial capacity of a frame, in bytes.
+const initialFrameSize = 256
 
 func newFrame(now Instant, to *Target) *frame {
-	return &frame{to: to, buf: make([]byte, headroom, headroom+startSize), made: now, open: true}
+	return &frame{to: to, buf: make([]byte, headroom, headroom+initialFrameSize), createdAt: now, open: true}
 }
 
-// room is what a frame of many messages takes: for all that a packet may have, and for who wants to know what became
-// of it. It is used again and again.
-type room struct {
-	buf  []byte
-	owed []owed
+// frameBuf is the reusable memory of a frame with many messages: a full packet, and the fate runs.
+type frameBuf struct {
+	buf   []byte
+	fates []fateRun
 }
 
-// enlarge makes room for n bytes more in a frame that had room for the first messages alone.
-func (c *Core) enlarge(f *frame, n int) {
-	full := headroom + c.cfg.PacketSize + margin
+// growFrame gives a frame room for n bytes more.
+func (c *Core) growFrame(f *frame, n int) {
+	full := headroom + c.cfg.PacketSize + headMargin
 	if need := len(f.buf) + n; need <= cap(f.buf) || need > full {
 		return
 	}
-	var r room
-	if n := len(c.spare); n > 0 {
-		r, c.spare = c.spare[n-1], c.spare[:n-1]
+	var r frameBuf
+	if n := len(c.freeBufs); n > 0 {
+		r, c.freeBufs = c.freeBufs[n-1], c.freeBufs[:n-1]
 	} else {
 		r.buf = make([]byte, 0, full)
 	}
 	f.buf = append(r.buf[:0], f.buf...)
-	if cap(r.owed) > len(f.owed) {
-		f.owed = append(r.owed[:0], f.owed...)
+	if cap(r.fates) > len(f.fates) {
+		f.fates = append(r.fates[:0], f.fates...)
 	}
 }
 
-// maxSpare bounds the room that is kept for other packets: a window's, which a sender in a hurry fills
-// again and again. What is owed takes no more than the packet.
+// maxSpare bounds the buffers kept for later packets: one window, as a fast sender fills it again
+// and again. A stored frame takes no more than its packet.
 const (
-	maxSpare     = 256
-	maxSpareOwed = 256
+	maxFreeBufs  = 256
+	maxFreeFates = 256
 )
 
-// reuse keeps the room of a frame that has arrived.
-func (c *Core) reuse(f *frame) {
-	full := headroom + c.cfg.PacketSize + margin
-	if cap(f.buf) != full || f.lent != 0 || f.subject != "" || len(c.spare) == maxSpare {
+// recycle keeps the buffer of an acknowledged frame.
+func (c *Core) recycle(f *frame) {
+	full := headroom + c.cfg.PacketSize + headMargin
+	if cap(f.buf) != full || f.publishers != 0 || f.subject != "" || len(c.freeBufs) == maxFreeBufs {
 		return
 	}
-	r := room{buf: f.buf}
-	if cap(f.owed) <= maxSpareOwed {
-		clear(f.owed)
-		r.owed = f.owed[:0]
+	r := frameBuf{buf: f.buf}
+	if cap(f.fates) <= maxFreeFates {
+		clear(f.fates)
+		r.fates = f.fates[:0]
 	}
-	c.spare = append(c.spare, r)
-	f.buf, f.owed = nil, nil
+	c.freeBufs = append(c.freeBufs, r)
+	f.buf, f.fates = nil, nil
 }
 
 // size is the number of bytes of its envelopes.
 func (f *frame) size() int { return len(f.buf) - headroom }
 
-// cost is what it counts for in the window of its link.
-func (f *frame) cost() uint64 { return uint64(f.size() + packetCost) }
+// windowCost is the frame's cost in the window of its link.
+func (f *frame) windowCost() uint64 { return uint64(f.size() + packetCost) }
 
 // add appends an envelope.
 func (f *frame) add(e *wire.Envelope, to *Target, m *Mark, until Instant) {
 	same := f.count > 0 && f.lastTo == to && f.lastSender == e.Sender
-	f.posts = f.posts || m.Call == nil || e.Kind == wire.Cast
+	f.returnable = f.returnable || m.Call == nil || e.Kind == wire.Cast
 	f.buf = e.Append(f.buf, same)
 	if same && m.Call == nil {
-		if o := &f.owed[len(f.owed)-1]; o.until == until && o.mark.Call == nil && o.mark.Type == m.Type {
+		if o := &f.fates[len(f.fates)-1]; o.until == until && o.mark.Call == nil && o.mark.Type == m.Type {
 			o.count++
 			f.count++
 			return
 		}
 	}
 	f.lastTo, f.lastSender = to, e.Sender
-	f.owed = append(f.owed, owed{first: f.count, count: 1, mark: *m, until: until})
+	f.fates = append(f.fates, fateRun{first: f.count, count: 1, mark: *m, until: until})
 	f.until = soonest(f.until, until)
 	f.count++
 }
@@ -129,35 +128,36 @@ func (f *frame) packet(h wire.Head) []byte {
 	return f.buf[at:]
 }
 
-// at is the subject that a packet of the frame leaves on: a message alone has its port's own.
-func (f *frame) at() string {
-	if f.count == 1 && f.part == nil {
+// publishSubject returns the subject of the frame's packet: a single message leaves on its port's
+// own.
+func (f *frame) publishSubject() string {
+	if f.count == 1 && f.transfer == nil {
 		return f.to.Subject
 	}
 	return ""
 }
 
-// age is what the remaining times in the frame have lost.
-func (f *frame) age(now Instant) time.Duration { return time.Duration(now - f.made) }
+// age is the time to subtract from the remaining times in the frame.
+func (f *frame) age(now Instant) time.Duration { return time.Duration(now - f.createdAt) }
 
-// split makes two of the i-th run of messages, of which the first has count.
+// split splits the i-th run of messages; the first part has count.
 func (f *frame) split(i, count int) {
-	rest := f.owed[i]
-	f.owed[i].count = count
+	rest := f.fates[i]
+	f.fates[i].count = count
 	rest.first, rest.count = rest.first+count, rest.count-count
-	f.owed = slices.Insert(f.owed, i+1, rest)
+	f.fates = slices.Insert(f.fates, i+1, rest)
 }
 
-// without is the frame without the messages that were told their fate; nil when none is left.
-func (f *frame) without(drop func(*wire.Envelope)) *frame {
-	rest := newFrame(f.made, nil)
-	rest.serial, rest.waiting, rest.open = f.serial, f.waiting, false
-	es := wire.NewEnvelopes(f.buf[headroom:])
+// withoutSettled returns the frame without the settled messages; nil if none is left.
+func (f *frame) withoutSettled(drop func(*wire.Envelope)) *frame {
+	rest := newFrame(f.createdAt, nil)
+	rest.serial, rest.barriers, rest.open = f.serial, f.barriers, false
+	es := wire.NewEnvelopeReader(f.buf[headroom:])
 	var e wire.Envelope
-	for _, o := range f.owed {
+	for _, o := range f.fates {
 		for range o.count {
 			es.Next(&e)
-			if o.told {
+			if o.settled {
 				drop(&e)
 				continue
 			}
@@ -173,15 +173,15 @@ func (f *frame) without(drop func(*wire.Envelope)) *frame {
 	return rest
 }
 
-// next is the first deadline of a message whose fate is not known, or the end of the patience with
-// who was asked.
-func (f *frame) next(patience Instant) (until Instant) {
-	for i := range f.owed {
-		o := &f.owed[i]
+// nextDeadline is the first deadline of a message without a fate, or the end of the wait for a
+// queried receiver.
+func (f *frame) nextDeadline(patience Instant) (until Instant) {
+	for i := range f.fates {
+		o := &f.fates[i]
 		switch {
-		case o.told:
-		case o.asked != 0:
-			until = soonest(until, o.asked+patience)
+		case o.settled:
+		case o.queriedAt != 0:
+			until = soonest(until, o.queriedAt+patience)
 		default:
 			until = soonest(until, o.until)
 		}

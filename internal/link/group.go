@@ -7,24 +7,25 @@ import (
 	"github.com/castnet-io/castnet/internal/wire"
 )
 
-// Group is a set of members that are cast to again and again. Its fields belong to the Core.
+// Group is a set of members for repeated casts. Its fields belong to the Core.
 //
-// A member is in step when the last packet on its link is the last cast of the group, nothing waits for
-// the link, and it has credit for more. One number says what all those must have seen before, and a cast
-// does nothing for them: it is noted once, and each link is given it when something else is about to look
-// at that link, or its acknowledgement is late. All other members are strays: a cast looks at them one by
-// one, and they come into step with it.
+// A member is synced if the last packet on its link is the group's last cast, its link has no
+// queue, and it has credit for more. One number describes all synced members, and a cast does no
+// work for them. The cast is recorded once. Each link receives it before its next other use, or
+// before its acknowledgement is late.
+//
+// All other members are lagging: a cast handles them one by one, and syncs them.
 type Group struct {
-	members []member
-	strays  []uint64 // a bit for each member
-	inStep  int
-	ring    member // of those in step: who is furthest behind comes first
+	members    []member
+	lagging    []uint64 // a bit for each member
+	synced     int
+	syncedRing member // the synced members, the furthest behind first
 
-	last  uint64 // number of the last cast
-	notes []note // casts that somebody in step was not given yet: the first one was not given the first
-	base  uint64 // how many notes there were before these
-	bytes uint64 // of all notes that there were
-	noted bool   // it is in Core.groups
+	lastSeq       uint64         // number of the last cast
+	deferred      []deferredCast // casts not yet applied by all synced members; the first member lacks the first cast
+	deferredBase  uint64         // number of casts dropped before these
+	deferredBytes uint64         // of all deferred casts ever
+	listed        bool           // it is in Core.groups
 }
 
 // member is one of a group.
@@ -32,38 +33,39 @@ type member struct {
 	group      *Group
 	to         *Target
 	index      int
-	prev, next *member // in the ring; nil for a stray
-	given      uint64  // how many notes of the group its link was given, or came after
+	prev, next *member // in the ring; nil if lagging
+	applied    uint64  // number of casts its link has applied, or came after
 }
 
-// note is a cast that members in step are given later.
-type note struct {
-	n      uint64
-	f      *frame
-	at     Instant
-	before uint64 // bytes of all notes before it
+// deferredCast is a cast that synced members apply later.
+type deferredCast struct {
+	seq         uint64
+	f           *frame
+	sentAt      Instant
+	bytesBefore uint64 // bytes of all casts before it
 }
 
 // NewGroup makes a group of ports, each in another process. Drop it.
 func NewGroup(members []*Target) *Group {
-	g := &Group{members: make([]member, len(members)), strays: make([]uint64, len(members)/64+1)}
-	g.ring.prev, g.ring.next = &g.ring, &g.ring
+	g := &Group{members: make([]member, len(members)), lagging: make([]uint64, len(members)/64+1)}
+	g.syncedRing.prev, g.syncedRing.next = &g.syncedRing, &g.syncedRing
 	for i, to := range members {
 		g.members[i] = member{group: g, to: to, index: i}
-		g.stray(i)
+		g.markLagging(i)
 	}
 	return g
 }
 
-// Drop is the end of a group, which nobody casts to any more.
-func (c *Core) Drop(g *Group) { c.scatter(g) }
+// DropGroup releases a group after its last cast.
+func (c *Core) DropGroup(g *Group) { c.leaveAll(g) }
 
-func (g *Group) stray(i int) { g.strays[i/64] |= 1 << (i % 64) }
+func (g *Group) markLagging(i int) { g.lagging[i/64] |= 1 << (i % 64) }
 
-// astray are the strays, in the order of the members. The one at hand may come into step.
-func (g *Group) astray() iter.Seq[*member] {
+// laggingMembers returns the lagging members, in the order of the members. The current one may
+// become synced.
+func (g *Group) laggingMembers() iter.Seq[*member] {
 	return func(yield func(*member) bool) {
-		for w, left := range g.strays {
+		for w, left := range g.lagging {
 			for ; left != 0; left &= left - 1 {
 				if !yield(&g.members[w*64+bits.TrailingZeros64(left)]) {
 					return
@@ -73,21 +75,21 @@ func (g *Group) astray() iter.Seq[*member] {
 	}
 }
 
-// upto is how many notes there were.
-func (g *Group) upto() uint64 { return g.base + uint64(len(g.notes)) }
+// deferredEnd is the number of casts deferred so far.
+func (g *Group) deferredEnd() uint64 { return g.deferredBase + uint64(len(g.deferred)) }
 
-// owes is how many bytes the member that is furthest behind was not given.
-func (g *Group) owes() uint64 {
-	if len(g.notes) == 0 {
+// backlogBytes is the size of the casts not yet applied by the member furthest behind.
+func (g *Group) backlogBytes() uint64 {
+	if len(g.deferred) == 0 {
 		return 0
 	}
-	return g.bytes - g.notes[0].before
+	return g.deferredBytes - g.deferred[0].bytesBefore
 }
 
-// back makes a member the one that is furthest ahead.
-func (g *Group) back(m *member) {
-	m.given = g.upto()
-	m.prev, m.next = g.ring.prev, &g.ring
+// pushSynced puts a member last in the ring: it has applied everything.
+func (g *Group) pushSynced(m *member) {
+	m.applied = g.deferredEnd()
+	m.prev, m.next = g.syncedRing.prev, &g.syncedRing
 	m.prev.next, m.next.prev = m, m
 }
 
@@ -97,158 +99,159 @@ func (g *Group) unlink(m *member) {
 	m.prev, m.next = nil, nil
 }
 
-// trim drops the notes that everybody has been given.
-func (g *Group) trim() {
-	given := g.upto()
-	if first := g.ring.next; first != &g.ring {
-		given = first.given
+// dropApplied drops the casts applied by all members.
+func (g *Group) dropApplied() {
+	given := g.deferredEnd()
+	if first := g.syncedRing.next; first != &g.syncedRing {
+		given = first.applied
 	}
-	if n := int(given - g.base); n > 0 {
-		kept := copy(g.notes, g.notes[n:])
-		clear(g.notes[kept:])
-		g.notes, g.base = g.notes[:kept], given
+	if n := int(given - g.deferredBase); n > 0 {
+		kept := copy(g.deferred, g.deferred[n:])
+		clear(g.deferred[kept:])
+		g.deferred, g.deferredBase = g.deferred[:kept], given
 	}
 }
 
-// reserve is the credit of a member in step: no more is owed to its link than that.
-func (c *Core) reserve() uint64 { return uint64(c.cfg.Opening) / 2 }
+// syncedReserve is the credit of a synced member, and the bound of its deferred casts.
+func (c *Core) syncedReserve() uint64 { return uint64(c.cfg.InitialWindow) / 2 }
 
-// enter brings a stray into step that was given the last cast of its group, if it has the credit.
-func (c *Core) enter(m *member) {
+// join syncs a lagging member after the last cast of its group, if it has the credit.
+func (c *Core) join(m *member) {
 	g := m.group
-	if !c.ample(&m.to.Peer.out) {
+	if !c.hasSyncedCredit(&m.to.Peer.out) {
 		return
 	}
-	m.to.Peer.step = m
-	g.strays[m.index/64] &^= 1 << (m.index % 64)
-	g.inStep++
-	g.back(m)
+	m.to.Peer.synced = m
+	g.lagging[m.index/64] &^= 1 << (m.index % 64)
+	g.synced++
+	g.pushSynced(m)
 }
 
-// ample reports whether a link has credit enough to be in step.
-func (c *Core) ample(o *outgoing) bool { return o.used-o.taken+c.reserve() <= o.window }
+// hasSyncedCredit reports whether a link has enough credit for a synced member.
+func (c *Core) hasSyncedCredit(o *outgoing) bool {
+	return o.sentBytes-o.receivedBytes+c.syncedReserve() <= o.window
+}
 
-// catchUp gives the link to a peer what was cast to it. It comes before everything that looks at the
-// link, or changes it.
-func (c *Core) catchUp(p *Peer) { c.catchUpWith(p, &wire.Progress{}) }
+// catchUp applies deferred casts to the link to a peer. It comes before every use of the link.
+func (c *Core) catchUp(p *Peer) { c.catchUpWith(p, &wire.AckState{}) }
 
-// catchUpWith is catchUp of a peer that says what it has: nothing is kept for it of what it has already,
-// but for the last packet.
-func (c *Core) catchUpWith(p *Peer, k *wire.Progress) {
-	m := p.step
-	if m == nil || m.given == m.group.upto() {
+// catchUpWith is catchUp with an acknowledgement of the peer. It stores no acknowledged packets,
+// except the last.
+func (c *Core) catchUpWith(p *Peer, k *wire.AckState) {
+	m := p.synced
+	if m == nil || m.applied == m.group.deferredEnd() {
 		return
 	}
 	g := m.group
 	acked := k.Acked
-	if acked > g.last || k.Taken > p.out.used+g.bytes-g.notes[m.given-g.base].before {
+	if acked > g.lastSeq || k.ReceivedBytes > p.out.sentBytes+g.deferredBytes-g.deferred[m.applied-g.deferredBase].bytesBefore {
 		acked = 0 // it cannot be
 	}
-	c.give(p, acked)
+	c.applyDeferred(p, acked)
 	g.unlink(m)
-	g.back(m)
-	g.trim()
-	c.stay(p)
+	g.pushSynced(m)
+	g.dropApplied()
+	c.leaveIfLow(p)
 }
 
-// give puts on a link what it was not given, of which all up to a number has arrived.
-func (c *Core) give(p *Peer, acked uint64) {
-	g := p.step.group
-	owed := g.notes[p.step.given-g.base:]
+// applyDeferred applies deferred casts to a link. Packets up to acked have arrived.
+func (c *Core) applyDeferred(p *Peer, acked uint64) {
+	g := p.synced.group
+	owed := g.deferred[p.synced.applied-g.deferredBase:]
 	for i, k := range owed {
-		if i+1 < len(owed) && owed[i+1].n <= acked {
-			p.out.count(k.n, k.f)
+		if i+1 < len(owed) && owed[i+1].seq <= acked {
+			p.out.countSent(k.seq, k.f)
 		} else {
-			c.put(k.at, p, k.n, k.f)
+			c.track(k.sentAt, p, k.seq, k.f)
 		}
 	}
-	p.step.given = g.upto()
+	p.synced.applied = g.deferredEnd()
 }
 
-// stay lets a member go astray whose credit has become too small to be in step.
-func (c *Core) stay(p *Peer) {
-	if p.step != nil && !c.ample(&p.out) {
-		c.part(p)
+// leaveIfLow makes a member lagging if its credit is too small for a synced one.
+func (c *Core) leaveIfLow(p *Peer) {
+	if p.synced != nil && !c.hasSyncedCredit(&p.out) {
+		c.leave(p)
 	}
 }
 
-// part makes a stray of a peer: something else than a cast of its group is about to be sent to it, or its
-// link to be given up.
-func (c *Core) part(p *Peer) {
-	m := p.step
+// leave makes a peer lagging, before a message outside its group or a reset.
+func (c *Core) leave(p *Peer) {
+	m := p.synced
 	if m == nil {
 		return
 	}
-	c.give(p, 0)
+	c.applyDeferred(p, 0)
 	g := m.group
 	g.unlink(m)
-	g.trim()
-	g.stray(m.index)
-	g.inStep--
-	p.step = nil
+	g.dropApplied()
+	g.markLagging(m.index)
+	g.synced--
+	p.synced = nil
 }
 
-// scatter makes strays of all members.
-func (c *Core) scatter(g *Group) {
-	for g.inStep > 0 {
-		c.part(g.ring.next.to.Peer)
+// leaveAll makes all members lagging.
+func (c *Core) leaveAll(g *Group) {
+	for g.synced > 0 {
+		c.leave(g.syncedRing.next.to.Peer)
 	}
 }
 
-// makeRoom sees to it that all who are in step have credit for so much more. No cast is larger than the
-// reserve.
-func (c *Core) makeRoom(g *Group, size uint64) {
-	for g.owes() > 0 && g.owes()+size > c.reserve() {
-		c.catchUp(g.ring.next.to.Peer)
+// ensureBacklogRoom ensures that all synced members have credit for size more bytes. No cast is
+// larger than the reserve.
+func (c *Core) ensureBacklogRoom(g *Group, size uint64) {
+	for g.backlogBytes() > 0 && g.backlogBytes()+size > c.syncedReserve() {
+		c.catchUp(g.syncedRing.next.to.Peer)
 	}
 }
 
-// note has those who are in step be given a cast later: before its acknowledgement is late.
-func (c *Core) note(now Instant, g *Group, f *frame) {
-	g.last = c.n
-	if g.inStep == 0 {
+// deferCast records a cast for the synced members, to be applied before its acknowledgement is
+// late.
+func (c *Core) deferCast(now Instant, g *Group, f *frame) {
+	g.lastSeq = c.lastSeq
+	if g.synced == 0 {
 		return
 	}
-	g.notes = append(g.notes, note{n: c.n, f: f, at: now, before: g.bytes})
-	g.bytes += f.cost()
-	if !g.noted {
-		g.noted = true
+	g.deferred = append(g.deferred, deferredCast{seq: c.lastSeq, f: f, sentAt: now, bytesBefore: g.deferredBytes})
+	g.deferredBytes += f.windowCost()
+	if !g.listed {
+		g.listed = true
 		c.groups = append(c.groups, g)
 	}
-	if due := c.dueOf(g); due < f.until {
-		c.due = soonest(c.due, due)
+	if due := c.deferredDue(g); due < f.until {
+		c.nextTick = soonest(c.nextTick, due)
 	} else { // it is due before it is late
-		c.level(g)
+		c.catchUpGroup(g)
 	}
 }
 
-// dueOf is when the first of the members is given what it is owed.
-func (c *Core) dueOf(g *Group) Instant { return g.notes[0].at + Instant(c.cfg.MinRTO) }
+// deferredDue is the time for the first member to catch up.
+func (c *Core) deferredDue(g *Group) Instant { return g.deferred[0].sentAt + Instant(c.cfg.MinRTO) }
 
-// level gives all members what they are owed.
-func (c *Core) level(g *Group) {
-	for len(g.notes) > 0 {
-		c.catchUp(g.ring.next.to.Peer)
+// catchUpGroup applies all deferred casts of a group.
+func (c *Core) catchUpGroup(g *Group) {
+	for len(g.deferred) > 0 {
+		c.catchUp(g.syncedRing.next.to.Peer)
 	}
 }
 
-// levelAll is level for all groups.
-func (c *Core) levelAll() {
+// catchUpAllGroups is level for all groups.
+func (c *Core) catchUpAllGroups() {
 	for _, g := range c.groups {
-		c.level(g)
+		c.catchUpGroup(g)
 	}
 }
 
-// tickGroups gives members what they are owed for so long that its acknowledgement may be late.
+// tickGroups applies deferred casts before their acknowledgements are late.
 func (c *Core) tickGroups(now Instant) {
 	kept := c.groups[:0]
 	for _, g := range c.groups {
-		for len(g.notes) > 0 && c.dueOf(g) <= now {
-			c.catchUp(g.ring.next.to.Peer)
+		for len(g.deferred) > 0 && c.deferredDue(g) <= now {
+			c.catchUp(g.syncedRing.next.to.Peer)
 		}
-		if g.noted = len(g.notes) > 0; g.noted {
+		if g.listed = len(g.deferred) > 0; g.listed {
 			kept = append(kept, g)
-			c.due = soonest(c.due, c.dueOf(g))
+			c.nextTick = soonest(c.nextTick, c.deferredDue(g))
 		}
 	}
 	clear(c.groups[len(kept):])

@@ -16,12 +16,12 @@ func (b *bench) castTo(g *Group, body int, until Instant) (prevs []Run) {
 	failed, err := b.core.Cast(b.now, &Cast{
 		Subject: "k", Group: g, Until: until,
 		Envelope: &wire.Envelope{Kind: wire.Cast, Sender: "s", Body: make([]byte, body)},
-		Runs: func(all []Run) ([]byte, error) {
+		GroupExt: func(all []Run) ([]byte, error) {
 			prevs = append(prevs, all...)
 			return []byte("all"), nil
 		},
-		Alone: func(int) ([]byte, error) { return []byte("alone"), nil },
-		Mark:  Mark{Type: "cast"},
+		MemberExt: func(int) ([]byte, error) { return []byte("alone"), nil },
+		Mark:      Mark{Type: "cast"},
 	})
 	require.NoError(b.t, err)
 	require.Empty(b.t, failed)
@@ -29,7 +29,7 @@ func (b *bench) castTo(g *Group, body int, until Instant) (prevs []Run) {
 }
 
 // state is a word of a peer.
-func (b *bench) state(p *Peer, s wire.StateOf) error { return b.core.OnState(b.now, p, &s) }
+func (b *bench) state(p *Peer, s wire.LinkStateBody) error { return b.core.OnState(b.now, p, &s) }
 
 func TestLINK15_aCastLooksAtNobodyInStep(t *testing.T) {
 	b := newBench(t, Config{})
@@ -37,8 +37,8 @@ func TestLINK15_aCastLooksAtNobodyInStep(t *testing.T) {
 	require.Equal(t, []Run{{200, 0}}, b.castTo(g, 10, 0))
 	for n := uint64(1); n < 10; n++ {
 		require.Equal(t, []Run{{200, n}}, b.castTo(g, 10, 0), "one number says it for all")
-		require.Empty(t, b.core.looked)
-		require.Len(t, g.notes, int(n), "and all that is done is done once")
+		require.Empty(t, b.core.castPlan)
+		require.Len(t, g.deferred, int(n), "and all that is done is done once")
 	}
 	require.Len(t, b.leave(), 10)
 	require.EqualValues(t, 2000, b.core.Stats().Sent)
@@ -50,26 +50,26 @@ func TestLINK15_aStrayIsSpokenOfByItself(t *testing.T) {
 	g := NewGroup(all)
 	b.castTo(g, 10, 0)
 	require.NoError(t, b.core.Send(b.now, all[1], &wire.Envelope{Kind: wire.Message, Sender: "s", Body: []byte("between")}, Mark{}, 0))
-	require.Equal(t, []Run{{1, 1}, {1, Left}, {3, 1}}, b.castTo(g, 10, 0), "for it something is queued")
+	require.Equal(t, []Run{{1, 1}, {1, NotIncluded}, {3, 1}}, b.castTo(g, 10, 0), "for it something is queued")
 	left := b.leave()
 	require.Len(t, left, 3)
-	require.Equal(t, []uint64{1, 2, 3}, []uint64{left[0].N, left[1].N, left[2].N})
-	require.EqualValues(t, 1, left[2].Prev, "its own order is kept")
+	require.Equal(t, []uint64{1, 2, 3}, []uint64{left[0].Seq, left[1].Seq, left[2].Seq})
+	require.EqualValues(t, 1, left[2].PrevSeq, "its own order is kept")
 	require.Len(t, left[2].bodies, 2)
 	require.Equal(t, []Run{{1, 2}, {1, 3}, {3, 2}}, b.castTo(g, 10, 0))
 	require.Equal(t, []Run{{5, 4}}, b.castTo(g, 10, 0), "all are in step again")
 	b.castTo(NewGroup(all[3:4]), 10, 0)
 	require.Equal(t, []Run{{3, 5}, {1, 6}, {1, 5}}, b.castTo(g, 10, 0), "in step with one group is out of step with others")
-	b.core.Die(b.now, all[2].Peer, errors.New("dead"))
-	b.core.giveUp(all[4].Peer, LinkOver, "broken")
-	require.NoError(t, b.state(all[0].Peer, wire.StateOf{Progress: wire.Progress{Acked: 7, Window: 1 << 20}}))
+	b.core.MarkDead(b.now, all[2].Peer, errors.New("dead"))
+	b.core.resetOutgoing(all[4].Peer, LinkReset, "broken")
+	require.NoError(t, b.state(all[0].Peer, wire.LinkStateBody{Progress: wire.AckState{Acked: 7, Window: 1 << 20}}))
 	_, err := b.core.Cast(b.now, &Cast{
 		Subject: "k", Group: g, Envelope: &wire.Envelope{Kind: wire.Cast},
-		Runs: func(all []Run) ([]byte, error) {
-			require.Equal(t, []Run{{2, 7}, {1, Left}, {1, 7}, {1, 0}}, all)
+		GroupExt: func(all []Run) ([]byte, error) {
+			require.Equal(t, []Run{{2, 7}, {1, NotIncluded}, {1, 7}, {1, 0}}, all)
 			return nil, nil
 		},
-		Alone: func(int) ([]byte, error) { return nil, errors.New("it is dead") },
+		MemberExt: func(int) ([]byte, error) { return nil, errors.New("it is dead") },
 	})
 	require.NoError(t, err)
 }
@@ -85,30 +85,30 @@ func TestLINK15_whatWasCastIsOnTheLinkBeforeItsReceiverIsHeard(t *testing.T) {
 	b.now += Instant(10 * time.Millisecond)
 	o := &all[0].Peer.out
 	require.Len(t, o.sent, 1)
-	require.NoError(t, b.core.OnHead(b.now, all[0].Peer, &wire.Progress{Acked: 3, Taken: o.used * 3, Window: 1 << 20}))
+	require.NoError(t, b.core.OnHead(b.now, all[0].Peer, &wire.AckState{Acked: 3, ReceivedBytes: o.sentBytes * 3, Window: 1 << 20}))
 	require.Len(t, o.sent, 1, "of which the last is not acknowledged")
-	require.Equal(t, []uint64{4, 3, 3}, []uint64{o.sent[0].n, o.sent[0].prev, o.acked})
+	require.Equal(t, []uint64{4, 3, 3}, []uint64{o.sent[0].seq, o.sent[0].prev, o.acked})
 	require.Equal(t, 10*time.Millisecond, o.srtt)
-	require.Equal(t, o.used, o.taken/3*4)
+	require.Equal(t, o.sentBytes, o.receivedBytes/3*4)
 
-	require.NoError(t, b.state(all[1].Peer, wire.StateOf{Progress: wire.Progress{Acked: 1}, Missing: []uint64{1, 4}}))
+	require.NoError(t, b.state(all[1].Peer, wire.LinkStateBody{Progress: wire.AckState{Acked: 1}, Missing: []uint64{1, 4}}))
 	require.Equal(t, [][2]uint64{{2, 1}, {3, 2}, {4, 3}}, b.links(), "it is sent again")
 
-	refused := []wire.Refusal{{N: 2, Count: 1, Why: []byte("no")}}
-	require.NoError(t, b.state(all[2].Peer, wire.StateOf{Progress: wire.Progress{Acked: 4}, Refused: refused}))
+	refused := []wire.Refusal{{Seq: 2, Count: 1, Why: []byte("no")}}
+	require.NoError(t, b.state(all[2].Peer, wire.LinkStateBody{Progress: wire.AckState{Acked: 4}, Refusals: refused}))
 	require.Equal(t, []string{"cast never"}, b.told())
 
-	b.core.OnVerdict(all[3].Peer, &wire.QueryOf{N: 4, Indexes: []int{0, 1}})
+	b.core.OnVerdict(all[3].Peer, &wire.FateQueryBody{Seq: 4, Indexes: []int{0, 1}})
 	require.Equal(t, []string{"cast never"}, b.told())
 
-	b.core.OnBreak(all[4].Peer, &wire.BreakOf{N: 4, Text: "no"})
+	b.core.OnReceiverReset(all[4].Peer, &wire.ResetBody{Seq: 4, Text: "no"})
 	require.Equal(t, []string{"cast unknown", "cast unknown", "cast unknown", "cast unknown"}, b.told())
 
 	b.core.OnResume(b.now, all[5].Peer)
 	require.Len(t, all[5].Peer.out.sent, 4)
-	require.Equal(t, wire.Beat, b.leave()[0].Kind)
-	require.Equal(t, 5, g.inStep)
-	require.Empty(t, g.notes, "nobody is owed them any more")
+	require.Equal(t, wire.Probe, b.leave()[0].Kind)
+	require.Equal(t, 5, g.synced)
+	require.Empty(t, g.deferred, "nobody is owed them any more")
 }
 
 func TestLINK15_whatCannotHaveArrivedIsNotDroppedUnseen(t *testing.T) {
@@ -119,10 +119,10 @@ func TestLINK15_whatCannotHaveArrivedIsNotDroppedUnseen(t *testing.T) {
 		b.castTo(g, 10, 0)
 	}
 	b.leave()
-	require.Error(t, b.core.OnHead(b.now, all[0].Peer, &wire.Progress{Acked: 9}))
-	require.Error(t, b.core.OnHead(b.now, all[1].Peer, &wire.Progress{Acked: 3, Taken: 1 << 40}))
+	require.Error(t, b.core.OnHead(b.now, all[0].Peer, &wire.AckState{Acked: 9}))
+	require.Error(t, b.core.OnHead(b.now, all[1].Peer, &wire.AckState{Acked: 3, ReceivedBytes: 1 << 40}))
 	for _, to := range all {
-		require.NoError(t, b.state(to.Peer, wire.StateOf{Missing: []uint64{0, 3}}))
+		require.NoError(t, b.state(to.Peer, wire.LinkStateBody{Missing: []uint64{0, 3}}))
 		require.Equal(t, [][2]uint64{{1, 0}, {2, 1}, {3, 2}}, b.links())
 	}
 }
@@ -137,7 +137,7 @@ func TestLINK15_aCastThatNobodyAcknowledgesIsNotForgotten(t *testing.T) {
 	beats := b.leave()
 	require.Len(t, beats, 3)
 	for _, s := range beats {
-		require.Equal(t, wire.Head{Kind: wire.Beat, N: 2}, s.Head)
+		require.Equal(t, wire.Head{Kind: wire.Probe, Seq: 2}, s.Head)
 	}
 	barrier := b.core.Barrier(b.now)
 	b.castTo(g, 10, 0)
@@ -156,30 +156,30 @@ func TestLINK15_aDeadlineThatComesSoonIsKept(t *testing.T) {
 	b.castTo(g, 10, b.now+Instant(5*time.Millisecond))
 	b.leave()
 	b.after(6 * time.Millisecond)
-	require.Len(t, b.said(wire.Query), 2)
+	require.Len(t, b.said(wire.FateQuery), 2)
 	b.after(500 * time.Millisecond)
 	require.Equal(t, []string{"cast unknown", "cast unknown"}, b.told())
 }
 
 func TestLINK15_nobodyInStepIsSentMoreThanItsWindow(t *testing.T) {
-	b := newBench(t, Config{Opening: 20_000})
+	b := newBench(t, Config{InitialWindow: 20_000})
 	all := b.others(3)
 	g := NewGroup(all)
 	b.castTo(g, 10, 0)
-	require.NoError(t, b.state(all[0].Peer, wire.StateOf{Progress: wire.Progress{Acked: 1, Window: 1 << 20}}))
-	last := []Run{{3, Left}}
+	require.NoError(t, b.state(all[0].Peer, wire.LinkStateBody{Progress: wire.AckState{Acked: 1, Window: 1 << 20}}))
+	last := []Run{{3, NotIncluded}}
 	for range 100 {
 		last = b.castTo(g, 1000, 0)
 		for _, to := range all {
-			require.LessOrEqual(t, to.Peer.used()-to.Peer.out.taken, to.Peer.out.window)
+			require.LessOrEqual(t, to.Peer.used()-to.Peer.out.receivedBytes, to.Peer.out.window)
 		}
 	}
-	require.Equal(t, []Run{{1, b.core.n - 1}, {2, Left}}, last, "one has room, and does not wait for the others")
+	require.Equal(t, []Run{{1, b.core.lastSeq - 1}, {2, NotIncluded}}, last, "one has room, and does not wait for the others")
 	require.NotEmpty(t, all[1].Peer.out.queue)
-	require.Equal(t, 1, g.inStep)
+	require.Equal(t, 1, g.synced)
 	b.castTo(g, 9000, 0)
-	require.Equal(t, 1, g.inStep, "also for what is larger than it has kept room for")
-	require.Less(t, len(g.notes), 10, "and little is noted")
+	require.Equal(t, 1, g.synced, "also for what is larger than it has kept room for")
+	require.Less(t, len(g.deferred), 10, "and little is noted")
 }
 
 func TestLINK15_aWindowThatBecomesSmallPutsAMemberOutOfStep(t *testing.T) {
@@ -187,11 +187,11 @@ func TestLINK15_aWindowThatBecomesSmallPutsAMemberOutOfStep(t *testing.T) {
 	all := b.others(2)
 	g := NewGroup(all)
 	b.castTo(g, 10, 0)
-	require.NoError(t, b.state(all[1].Peer, wire.StateOf{Progress: wire.Progress{Acked: 1, Window: 1000}}))
-	require.Equal(t, 1, g.inStep)
-	require.NoError(t, b.state(all[1].Peer, wire.StateOf{Progress: wire.Progress{Acked: 1, Window: 1 << 20}}))
+	require.NoError(t, b.state(all[1].Peer, wire.LinkStateBody{Progress: wire.AckState{Acked: 1, Window: 1000}}))
+	require.Equal(t, 1, g.synced)
+	require.NoError(t, b.state(all[1].Peer, wire.LinkStateBody{Progress: wire.AckState{Acked: 1, Window: 1 << 20}}))
 	b.castTo(g, 10, 0)
-	require.Equal(t, 2, g.inStep)
+	require.Equal(t, 2, g.synced)
 }
 
 func TestLINK15_afterAReconnectAllAreAsked(t *testing.T) {
@@ -199,19 +199,19 @@ func TestLINK15_afterAReconnectAllAreAsked(t *testing.T) {
 	g := NewGroup(b.others(3))
 	b.castTo(g, 10, 0)
 	b.castTo(g, 10, 0)
-	b.core.Down()
+	b.core.OnDisconnect()
 	require.Equal(t, []Run(nil), b.castTo(g, 10, 0), "to each alone, later")
-	b.core.Up(b.now, testLimit)
+	b.core.OnReconnect(b.now, testLimit)
 	left := b.leave()
 	require.Len(t, left, 6, "a beat each, and what waited")
-	require.EqualValues(t, 2, left[0].N)
+	require.EqualValues(t, 2, left[0].Seq)
 
 	b.castTo(g, 10, 0)
 	b.castTo(g, 10, 0)
 	b.effects()
 	b.core.Close(errClosed)
 	require.Len(t, b.told(), 15)
-	require.Zero(t, g.inStep)
+	require.Zero(t, g.synced)
 }
 
 func TestLINK15_aGroupThatIsDroppedOwesNothing(t *testing.T) {
@@ -221,11 +221,11 @@ func TestLINK15_aGroupThatIsDroppedOwesNothing(t *testing.T) {
 	for range 5 {
 		b.castTo(g, 10, 0)
 	}
-	b.core.Drop(g)
-	require.Empty(t, g.notes)
+	b.core.DropGroup(g)
+	require.Empty(t, g.deferred)
 	for _, to := range all {
 		require.Len(t, to.Peer.out.sent, 5)
-		require.Nil(t, to.Peer.step)
+		require.Nil(t, to.Peer.synced)
 	}
 	b.after(30 * time.Millisecond)
 	require.Empty(t, b.core.groups)
@@ -248,18 +248,18 @@ func TestLINK15_aCastToAGroupThatFitsNoPacketGoesToEachAlone(t *testing.T) {
 	g = NewGroup(b.others(2))
 	b.castTo(g, 10, 0)
 	b.leave()
-	b.core.Limit(6000)
+	b.core.SetLimit(6000)
 	_, err := b.core.Cast(b.now, &Cast{
 		Subject: "k", Group: g, Envelope: &wire.Envelope{Kind: wire.Cast},
-		Runs:  func([]Run) ([]byte, error) { return make([]byte, 7000), nil },
-		Alone: func(int) ([]byte, error) { return nil, nil },
+		GroupExt:  func([]Run) ([]byte, error) { return make([]byte, 7000), nil },
+		MemberExt: func(int) ([]byte, error) { return nil, nil },
 	})
 	require.NoError(t, err)
 	require.Equal(t, [][2]uint64{{2, 1}, {3, 1}}, b.links())
 }
 
 func TestLINK15_aMemberThatWasForgottenLeavesAnErrorAndNothingElse(t *testing.T) {
-	b := newBench(t, Config{Peers: 3})
+	b := newBench(t, Config{MaxPeers: 3})
 	all := b.others(3) // the first makes room for the last one's sake: b.peer is gone
 	g := NewGroup(all)
 	b.castTo(g, 10, 0)
@@ -269,13 +269,13 @@ func TestLINK15_aMemberThatWasForgottenLeavesAnErrorAndNothingElse(t *testing.T)
 	require.Equal(t, []string{"cast unknown", "cast unknown"}, b.told())
 	failed, err := b.core.Cast(b.now, &Cast{
 		Subject: "k", Group: g, Envelope: &wire.Envelope{Kind: wire.Cast},
-		Runs: func(all []Run) ([]byte, error) {
-			require.Equal(t, []Run{{1, Left}, {2, 2}}, all)
+		GroupExt: func(all []Run) ([]byte, error) {
+			require.Equal(t, []Run{{1, NotIncluded}, {2, 2}}, all)
 			return nil, nil
 		},
-		Alone: func(int) ([]byte, error) { return nil, nil },
+		MemberExt: func(int) ([]byte, error) { return nil, nil },
 	})
 	require.NoError(t, err)
 	require.Len(t, failed, 1)
-	require.ErrorIs(t, failed[0], ErrForgotten)
+	require.ErrorIs(t, failed[0], ErrEvicted)
 }

@@ -11,35 +11,35 @@ import (
 
 // incoming is the link from a peer, at its receiver.
 type incoming struct {
-	start uint64 // number of the packet that opened it; 0: it is not open, and only an opening is taken
-	last  uint64 // the last packet that came in order, or will never
-	acked uint64 // the last whose messages are all in mailboxes, or refused
-	taken uint64 // bytes since the link was opened
-	said  uint64 // taken, when that was said last
+	openSeq       uint64 // number of the opening packet; 0: closed, and only an opening is accepted
+	lastSeq       uint64 // the last packet in order, received or skipped
+	acked         uint64 // the last whose messages are all in mailboxes, or refused
+	receivedBytes uint64 // bytes since the link was opened
+	reportedBytes uint64 // receivedBytes in the last report
 
-	waited     uint64 // bytes of messages that waited for room and were taken up
-	saidWaited uint64 // waited, when that was said last
-	held       int64  // the same that are not taken up, of former openings, too; less than none: more will be said to have come
-	former     uint64 // of held: what came before the link was opened; it counts as taken up first
-	saidFormer uint64 // former, when that was said last
+	waited     uint64 // bytes of consumed SendWait messages
+	saidWaited uint64 // waited in the last report
+	held       int64  // bytes of unconsumed SendWait messages, of former openings, too; negative: more are about to be counted
+	former     uint64 // of held: from before this opening; consumed first
+	saidFormer uint64 // former in the last report
 
-	parked     []Arrival // behind a gap, by number
-	parkedSize int
-	top        uint64  // the highest number that is known to have been sent
-	missing    uint64  // what is missing up to this was asked for; 0: nothing was
-	missAt     Instant // when it is asked for again
-	stuckSince Instant
+	outOfOrder      []Arrival // behind a gap, by number
+	outOfOrderBytes int
+	highestSeq      uint64  // the highest number known to be sent
+	requestedUpTo   uint64  // missing packets up to this were requested; 0: none were
+	requestAgainAt  Instant // when it is asked for again
+	stuckSince      Instant
 
-	unsaid  int      // packets that are not acknowledged
-	sayAt   Instant  // when they must be; 0: there is nothing to say
-	calm    bool     // sayAt is but for casts whose answers may come before
-	answers []uint64 // casts that are not acknowledged, whose answers will say so
-	refused []wire.Refusal
-	first   uint64           // the number of refused[0]
-	tombs   map[uint64][]int // messages that must not be delivered any more, by packet
+	unackedPackets int      // packets without an acknowledgement
+	ackAt          Instant  // when they are acknowledged; 0: nothing to report
+	ackDelayed     bool     // ackAt is only for casts with pending answers
+	pendingReplies []uint64 // unacknowledged casts whose answers will acknowledge them
+	refusals       []wire.Refusal
+	firstRefusal   uint64           // the number of refusals[0]
+	tombstones     map[uint64][]int // by packet: messages that must not be delivered any more
 
-	pieces assembly
-	chunks map[uint64]*assembly
+	fragments assembly
+	chunks    map[uint64]*assembly
 
 	counts InStats
 }
@@ -47,60 +47,60 @@ type incoming struct {
 // InStats are the counts of a link at its receiver.
 type InStats struct{ Delivered, Duplicates, Gaps, Overrun uint64 }
 
-func (in *incoming) idle() bool { return in.sayAt == 0 && !in.waits() }
+func (in *incoming) idle() bool { return in.ackAt == 0 && !in.isIncomplete() }
 
-// waits reports whether the sender owes something: what is missing, the rest of what came in part, or
-// that it knows what was refused.
-func (in *incoming) waits() bool {
-	return in.missing != 0 || len(in.refused) > 0 || len(in.chunks) > 0 || len(in.pieces.buf) > 0
+// isIncomplete reports whether the sender owes something: missing packets, the rest of a message,
+// or the confirmation of refusals.
+func (in *incoming) isIncomplete() bool {
+	return in.requestedUpTo != 0 || len(in.refusals) > 0 || len(in.chunks) > 0 || len(in.fragments.buf) > 0
 }
 
-// Arrival is a packet that came on a link.
+// Arrival is a packet received on a link.
 type Arrival struct {
-	N, Prev uint64
-	Settled bool   // of a cast: all before it was acknowledged, and Prev says nothing
-	Answers bool   // of a cast: see Cast
-	Size    int    // of its envelopes
-	Packet  any    // what the caller needs to deliver it
-	Waits   uint64 // set before Done: bytes of its messages that wait for room, of which Taken will be told
+	Seq, PrevSeq uint64
+	AllAcked     bool   // of a cast: all packets before it were acknowledged, and Prev is unused
+	ReplyAcks    bool   // of a cast: see Cast
+	Size         int    // of its envelopes
+	Packet       any    // the caller's data for its delivery
+	Waits        uint64 // set before Done: bytes of its SendWait messages, to be reported by Consumed
 
 	// Set by the Core:
-	Came Instant // when a packet arrived that waited for another; 0: it did not wait
-	Skip []int   // messages that must not be delivered, as pairs of index and count
+	ParkedAt Instant // when a packet was parked behind a gap; 0: it was not
+	Skip     []int   // messages that must not be delivered, as pairs of index and count
 }
 
-// Arrive takes a packet. It returns true when its messages are to be delivered now; Done must follow.
-// Else it was here before, or comes later, from Done.
+// Arrive takes a packet. It returns true when its messages are to be delivered now; Done must
+// follow. Else it was here before, or comes later, from Done.
 func (c *Core) Arrive(now Instant, p *Peer, a Arrival) (Arrival, bool) {
 	in := &p.in
-	if c.deaf(p) {
+	if c.ignores(p) {
 		return a, false
 	}
-	c.alive(now, p)
-	c.watch(p, 0)
-	switch opens := a.Prev == 0 && !a.Settled; {
-	case a.N == 0 || a.Prev >= a.N:
-		c.refuse(p, a.N, fmt.Sprintf("packet %d claims to follow %d", a.N, a.Prev))
+	c.markHeard(now, p)
+	c.scheduleTick(p, 0)
+	switch opens := a.PrevSeq == 0 && !a.AllAcked; {
+	case a.Seq == 0 || a.PrevSeq >= a.Seq:
+		c.rejectPacket(p, a.Seq, fmt.Sprintf("packet %d claims to follow %d", a.Seq, a.PrevSeq))
 		return a, false
-	case a.N <= in.last:
+	case a.Seq <= in.lastSeq:
 		c.duplicate(in)
-		c.say(p, now+Instant(c.cfg.AckDelay)/4)
+		c.scheduleAck(p, now+Instant(c.cfg.AckDelay)/4)
 		return a, false
-	case c.full(in): // the sender must know of these refusals before there are more
+	case c.refusalsFull(in): // the sender must know of these refusals before there are more
 		c.overrun(in)
-		in.top = max(in.top, a.N)
+		in.highestSeq = max(in.highestSeq, a.Seq)
 		return a, false
 	case opens:
-		c.openIn(p, a.N)
-	case in.start == 0 && (a.Settled || a.Prev <= in.last):
-		c.notOpen(p, a.N, fmt.Sprintf("packet %d continues a link that is not open", a.N))
+		c.openIncoming(p, a.Seq)
+	case in.openSeq == 0 && (a.AllAcked || a.PrevSeq <= in.lastSeq):
+		c.sendReceiverReset(p, a.Seq, fmt.Sprintf("packet %d continues a link that is not open", a.Seq))
 		return a, false
-	case a.Settled || a.Prev == in.last:
-	case a.Prev < in.last:
-		c.refuse(p, a.N, fmt.Sprintf("packet %d claims to follow %d, but %d came after that", a.N, a.Prev, in.last))
+	case a.AllAcked || a.PrevSeq == in.lastSeq:
+	case a.PrevSeq < in.lastSeq:
+		c.rejectPacket(p, a.Seq, fmt.Sprintf("packet %d claims to follow %d, but %d came after that", a.Seq, a.PrevSeq, in.lastSeq))
 		return a, false
 	default:
-		c.park(now, p, a)
+		c.holdOutOfOrder(now, p, a)
 		return a, false
 	}
 	return c.accept(p, a), true
@@ -111,113 +111,113 @@ func (c *Core) duplicate(in *incoming) {
 	c.stats.Duplicates++
 }
 
-// overrun counts a packet that had to be dropped and will come again.
+// overrun counts a dropped packet that will be sent again.
 func (c *Core) overrun(in *incoming) {
 	in.counts.Overrun++
 	c.stats.Overrun++
 }
 
-// full reports whether nothing more is taken before the sender has confirmed what was refused.
-func (c *Core) full(in *incoming) bool { return len(in.refused) >= c.cfg.Refusals }
+// refusalsFull reports whether unconfirmed refusals block new packets.
+func (c *Core) refusalsFull(in *incoming) bool { return len(in.refusals) >= c.cfg.MaxRefusals }
 
 // accept makes a packet the last of its link.
 func (c *Core) accept(p *Peer, a Arrival) Arrival {
 	in := &p.in
-	in.last = a.N
-	in.taken += uint64(a.Size + packetCost)
-	if a.Answers {
-		in.answers = append(in.answers, a.N)
+	in.lastSeq = a.Seq
+	in.receivedBytes += uint64(a.Size + packetCost)
+	if a.ReplyAcks {
+		in.pendingReplies = append(in.pendingReplies, a.Seq)
 	}
-	if a.Skip = in.tombs[a.N]; a.Skip != nil {
-		c.bury(in, a.N)
+	if a.Skip = in.tombstones[a.Seq]; a.Skip != nil {
+		c.dropTombstone(in, a.Seq)
 	}
-	if in.pieces.n <= a.N {
-		c.dropPieces(in)
+	if in.fragments.seq <= a.Seq {
+		c.dropFragments(in)
 	}
 	in.counts.Delivered++
 	c.stats.Delivered++
 	return a
 }
 
-// openIn starts the link anew. What is known of it before belongs to one that was given up: the sender
-// has told all fates of that.
-func (c *Core) openIn(p *Peer, n uint64) {
+// openIncoming opens the link again. Its former state belongs to a reset link: the sender has
+// reported all fates of that.
+func (c *Core) openIncoming(p *Peer, n uint64) {
 	in := &p.in
-	if in.start != 0 {
-		c.broken(p, &Error{Reason: LinkOver, Text: p.id.String() + " has opened its link anew"})
+	if in.openSeq != 0 {
+		c.emitBroken(p, &Error{Reason: LinkReset, Text: p.id.String() + " has opened its link anew"})
 	}
-	parked, top := in.parked, in.top
-	c.shut(p, n-1)
-	c.senders++
-	in.start, in.first, in.top = n, n<<numberBits, top
+	parked, top := in.outOfOrder, in.highestSeq
+	c.closeIncoming(p, n-1)
+	c.openSenders++
+	in.openSeq, in.firstRefusal, in.highestSeq = n, n<<refusalSeqBits, top
 	in.former = uint64(max(0, in.held))
 	for _, a := range parked {
-		if a.N > n {
-			in.parked = append(in.parked, a)
-			c.parks(in, a.Size, 1)
+		if a.Seq > n {
+			in.outOfOrder = append(in.outOfOrder, a)
+			c.countOutOfOrder(in, a.Size, 1)
 		}
 	}
 }
 
-// numberBits are for the refusals of one packet: their numbers go up from one opening of the link to
-// the next, also when a receiver has forgotten the one before.
-const numberBits = 20
+// refusalSeqBits are the bits for the refusals of one packet. Refusal numbers grow from one opening
+// of the link to the next, even if the receiver forgot the former one.
+const refusalSeqBits = 20
 
-// shut ends the link from a peer: nothing up to a number is taken any more.
-func (c *Core) shut(p *Peer, upto uint64) {
+// closeIncoming ends the link from a peer: nothing up to a number is taken any more.
+func (c *Core) closeIncoming(p *Peer, upto uint64) {
 	in := &p.in
-	if in.start != 0 {
-		c.senders--
+	if in.openSeq != 0 {
+		c.openSenders--
 	}
-	c.dropParts(p)
-	c.parks(in, -in.parkedSize, -len(in.parked))
-	*in = incoming{last: max(in.last, upto), tombs: in.tombs, held: in.held, counts: in.counts}
-	for n := range in.tombs {
-		if n <= in.last {
-			c.bury(in, n)
+	c.dropAssemblies(p)
+	c.countOutOfOrder(in, -in.outOfOrderBytes, -len(in.outOfOrder))
+	*in = incoming{lastSeq: max(in.lastSeq, upto), tombstones: in.tombstones, held: in.held, counts: in.counts}
+	for n := range in.tombstones {
+		if n <= in.lastSeq {
+			c.dropTombstone(in, n)
 		}
 	}
 }
 
-// bury forgets which messages of a packet must not be delivered.
-func (c *Core) bury(in *incoming, n uint64) {
-	c.tombs -= len(in.tombs[n]) / 2
-	delete(in.tombs, n)
+// dropTombstone drops the tombstone of a packet.
+func (c *Core) dropTombstone(in *incoming, n uint64) {
+	c.tombstones -= len(in.tombstones[n]) / 2
+	delete(in.tombstones, n)
 }
 
-// parks counts packets behind a gap: so many bytes and packets more, or less.
-func (c *Core) parks(in *incoming, bytes, packets int) {
-	in.parkedSize += bytes
-	c.parked += bytes + packets*packetCost
+// countOutOfOrder adds bytes and packets behind a gap to the totals; negative numbers subtract.
+func (c *Core) countOutOfOrder(in *incoming, bytes, packets int) {
+	in.outOfOrderBytes += bytes
+	c.outOfOrderBytes += bytes + packets*packetCost
 }
 
-// park keeps a packet that came before another one, and asks for that.
-func (c *Core) park(now Instant, p *Peer, a Arrival) {
+// holdOutOfOrder parks a packet behind a gap, and requests the missing ones.
+func (c *Core) holdOutOfOrder(now Instant, p *Peer, a Arrival) {
 	in := &p.in
-	at, found := slices.BinarySearchFunc(in.parked, a.N, func(b Arrival, n uint64) int { return cmp.Compare(b.N, n) })
+	at, found := slices.BinarySearchFunc(in.outOfOrder, a.Seq, func(b Arrival, n uint64) int { return cmp.Compare(b.Seq, n) })
 	switch {
 	case found:
 		c.duplicate(in)
 		return
-	case len(in.parked) >= c.cfg.Parked || in.parkedSize+a.Size > c.cfg.ParkedSize, c.parked+a.Size+packetCost > c.cfg.ParkedAll:
+	case len(in.outOfOrder) >= c.cfg.MaxOutOfOrder || in.outOfOrderBytes+a.Size > c.cfg.MaxOutOfOrderBytes, c.outOfOrderBytes+a.Size+packetCost > c.cfg.MaxOutOfOrderTotal:
 		c.overrun(in)
 	default:
-		a.Came = now
-		in.parked = slices.Insert(in.parked, at, a)
-		c.parks(in, a.Size, 1)
+		a.ParkedAt = now
+		in.outOfOrder = slices.Insert(in.outOfOrder, at, a)
+		c.countOutOfOrder(in, a.Size, 1)
 	}
-	in.top = max(in.top, a.N)
-	c.miss(now, p)
+	in.highestSeq = max(in.highestSeq, a.Seq)
+	c.requestMissing(now, p)
 }
 
-// maxGaps bounds for how many gaps one packet asks.
+// maxGaps bounds the gaps in one request.
 const maxGaps = 64
 
-// gaps are what is missing, as pairs: after one number, up to another. upto is the end of the last, pairs
-// are those above a number. What lies behind all that is parked counts with tail only: while there is no
-// room to park, every packet lengthens it.
+// gaps returns the missing packets above a number, as pairs: after one number, up to another. upto
+// is the end of the last gap. The range behind all parked packets counts only with tail: without
+// room to park, every packet extends it.
 func (c *Core) gaps(in *incoming, above uint64, tail bool) (pairs []uint64, upto uint64) {
-	if c.full(in) {
+	if c.refusalsFull(in) {
 		return nil, 0
 	}
 	gap := func(after, to uint64) {
@@ -229,50 +229,50 @@ func (c *Core) gaps(in *incoming, above uint64, tail bool) (pairs []uint64, upto
 			pairs = append(pairs, after, to)
 		}
 	}
-	after := in.last
-	for i := range in.parked {
-		gap(after, in.parked[i].Prev)
-		after = in.parked[i].N
+	after := in.lastSeq
+	for i := range in.outOfOrder {
+		gap(after, in.outOfOrder[i].PrevSeq)
+		after = in.outOfOrder[i].Seq
 	}
-	if tail || len(in.parked) == 0 {
-		gap(after, in.top)
+	if tail || len(in.outOfOrder) == 0 {
+		gap(after, in.highestSeq)
 	}
 	return pairs, upto
 }
 
-// miss asks for what is missing, at once when that is news.
-func (c *Core) miss(now Instant, p *Peer) {
+// requestMissing requests missing packets, at once if the gap is new.
+func (c *Core) requestMissing(now Instant, p *Peer) {
 	in := &p.in
-	if _, upto := c.gaps(in, math.MaxUint64, false); upto > in.missing {
-		c.state(now, p)
+	if _, upto := c.gaps(in, math.MaxUint64, false); upto > in.requestedUpTo {
+		c.sendLinkState(now, p)
 	} else if upto == 0 {
-		in.whole()
+		in.clearGaps()
 	}
 }
 
-// whole notes that nothing is missing.
-func (in *incoming) whole() { in.missing, in.missAt, in.stuckSince = 0, 0, 0 }
+// clearGaps records that nothing is missing.
+func (in *incoming) clearGaps() { in.requestedUpTo, in.requestAgainAt, in.stuckSince = 0, 0, 0 }
 
-// asks notes what is missing, and returns what of it is asked for: nothing again while the answer may be
-// on its way.
-func (c *Core) asks(now Instant, p *Peer) []uint64 {
+// missingToRequest updates the known gaps and returns those to request. It omits gaps whose repair
+// may be on its way.
+func (c *Core) missingToRequest(now Instant, p *Peer) []uint64 {
 	in := &p.in
-	again := now >= in.missAt
-	above := in.missing
+	again := now >= in.requestAgainAt
+	above := in.requestedUpTo
 	if again {
 		above = 0
 	}
 	pairs, upto := c.gaps(in, above, again)
 	if upto == 0 {
-		in.whole()
+		in.clearGaps()
 	}
 	if len(pairs) == 0 {
 		return nil
 	}
-	if in.missing = pairs[len(pairs)-1]; again {
-		in.missAt = now + Instant(c.rto(&p.out))
+	if in.requestedUpTo = pairs[len(pairs)-1]; again {
+		in.requestAgainAt = now + Instant(c.rto(&p.out))
 	}
-	c.watch(p, in.missAt)
+	c.scheduleTick(p, in.requestAgainAt)
 	if in.stuckSince == 0 {
 		in.stuckSince = now
 		in.counts.Gaps++
@@ -281,59 +281,59 @@ func (c *Core) asks(now Instant, p *Peer) []uint64 {
 	return pairs
 }
 
-// Done says that the messages of a packet are in mailboxes, in refused or in Skip, and returns the next
-// packet that may be delivered.
+// Done records that the messages of a packet are in mailboxes, refused or skipped. It returns the
+// next deliverable packet.
 func (c *Core) Done(now Instant, p *Peer, a Arrival, refused []wire.Refusal) (Arrival, bool) {
 	in := &p.in
 	in.held += int64(a.Waits)
-	if c.deaf(p) || in.start == 0 || a.N < in.start || a.N > in.last || a.N <= in.acked {
+	if c.ignores(p) || in.openSeq == 0 || a.Seq < in.openSeq || a.Seq > in.lastSeq || a.Seq <= in.acked {
 		return a, false // the link was given up meanwhile
 	}
-	in.acked = a.N
-	in.unsaid++
-	known := len(in.refused)
-	in.refused = append(in.refused, refused...)
+	in.acked = a.Seq
+	in.unackedPackets++
+	known := len(in.refusals)
+	in.refusals = append(in.refusals, refused...)
 	for i := 0; i+1 < len(a.Skip); i += 2 { // the verdict on these may have been lost
-		in.refused = append(in.refused, wire.Refusal{N: a.N, Index: a.Skip[i], Count: a.Skip[i+1]})
+		in.refusals = append(in.refusals, wire.Refusal{Seq: a.Seq, Index: a.Skip[i], Count: a.Skip[i+1]})
 	}
-	news := len(in.refused) > known
+	news := len(in.refusals) > known
 	switch {
-	case in.unsaid >= c.cfg.AckEvery, in.taken-in.said >= c.sayEvery(in), known == 0 && news:
-		c.state(now, p)
+	case in.unackedPackets >= c.cfg.AckEvery, in.receivedBytes-in.reportedBytes >= c.ackThreshold(in), known == 0 && news:
+		c.sendLinkState(now, p)
 	case news:
-		c.say(p, now+Instant(c.cfg.AckDelay)/4)
-	case !a.Answers:
-		c.say(p, now+Instant(c.cfg.AckDelay))
-	case slices.Contains(in.answers, a.N):
-		c.sayCalmly(p, now+Instant(c.cfg.AnswerWait))
+		c.scheduleAck(p, now+Instant(c.cfg.AckDelay)/4)
+	case !a.ReplyAcks:
+		c.scheduleAck(p, now+Instant(c.cfg.AckDelay))
+	case slices.Contains(in.pendingReplies, a.Seq):
+		c.delayAck(p, now+Instant(c.cfg.ReplyAckDelay))
 	}
-	return c.unpark(now, p)
+	return c.nextInOrder(now, p)
 }
 
-// unpark is the next packet that waited and may be delivered now.
-func (c *Core) unpark(now Instant, p *Peer) (Arrival, bool) {
+// nextInOrder returns the next parked packet that may be delivered now.
+func (c *Core) nextInOrder(now Instant, p *Peer) (Arrival, bool) {
 	in := &p.in
-	if c.full(in) {
-		for range in.parked {
+	if c.refusalsFull(in) {
+		for range in.outOfOrder {
 			c.overrun(in)
 		}
-		c.parks(in, -in.parkedSize, -len(in.parked))
-		in.parked = nil
+		c.countOutOfOrder(in, -in.outOfOrderBytes, -len(in.outOfOrder))
+		in.outOfOrder = nil
 	}
-	for len(in.parked) > 0 {
-		next := in.parked[0]
-		if next.N > in.last && next.Prev > in.last {
+	for len(in.outOfOrder) > 0 {
+		next := in.outOfOrder[0]
+		if next.Seq > in.lastSeq && next.PrevSeq > in.lastSeq {
 			break
 		}
-		in.parked = slices.Delete(in.parked, 0, 1)
-		c.parks(in, -next.Size, -1)
-		if next.N > in.last && next.Prev == in.last {
+		in.outOfOrder = slices.Delete(in.outOfOrder, 0, 1)
+		c.countOutOfOrder(in, -next.Size, -1)
+		if next.Seq > in.lastSeq && next.PrevSeq == in.lastSeq {
 			return c.accept(p, next), true
 		}
 	}
-	if len(in.parked) == 0 {
-		in.parked = nil
+	if len(in.outOfOrder) == 0 {
+		in.outOfOrder = nil
 	}
-	c.miss(now, p)
+	c.requestMissing(now, p)
 	return Arrival{}, false
 }

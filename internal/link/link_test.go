@@ -14,7 +14,7 @@ import (
 // breaks is how often the peer was told that its link is over, since somebody looked.
 func (b *bench) breaks() (n int) {
 	for _, e := range b.core.effects {
-		if e.Packet == wire.Break {
+		if e.Packet == wire.ReceiverReset {
 			n++
 		}
 	}
@@ -24,11 +24,11 @@ func (b *bench) breaks() (n int) {
 // arrive hands a packet in, and says what became of it.
 func (b *bench) arrive(a Arrival) string {
 	b.t.Helper()
-	dup, parked, breaks := b.core.stats.Duplicates, len(b.peer.in.parked), b.breaks()
+	dup, parked, breaks := b.core.stats.Duplicates, len(b.peer.in.outOfOrder), b.breaks()
 	var delivered []string
 	a, ok := b.core.Arrive(b.now, b.peer, a)
 	for ok {
-		delivered = append(delivered, fmt.Sprint(a.N))
+		delivered = append(delivered, fmt.Sprint(a.Seq))
 		a, ok = b.core.Done(b.now, b.peer, a, nil)
 	}
 	switch {
@@ -38,7 +38,7 @@ func (b *bench) arrive(a Arrival) string {
 		return "duplicate"
 	case b.breaks() > breaks:
 		return "refused"
-	case len(b.peer.in.parked) > parked:
+	case len(b.peer.in.outOfOrder) > parked:
 		return "parked"
 	}
 	return "dropped"
@@ -52,22 +52,22 @@ func TestLINK2_eachPacketIsWhatItsNumbersSay(t *testing.T) {
 		a      Arrival
 		want   string
 	}{
-		{"the first", nil, Arrival{N: 7}, "7"},
-		{"the next", packets{{N: 7}}, Arrival{N: 9, Prev: 7}, "9"},
-		{"the same again", packets{{N: 7}}, Arrival{N: 7}, "duplicate"},
-		{"an old one", packets{{N: 7}, {N: 9, Prev: 7}}, Arrival{N: 7}, "duplicate"},
-		{"one before the link was opened", packets{{N: 7}}, Arrival{N: 3}, "duplicate"},
-		{"the second before the first", nil, Arrival{N: 9, Prev: 7}, "parked"},
-		{"the first after the second", packets{{N: 9, Prev: 7}}, Arrival{N: 7}, "7 9"},
-		{"the same ahead of a gap", packets{{N: 9, Prev: 7}}, Arrival{N: 9, Prev: 7}, "duplicate"},
-		{"what fills one of two gaps", packets{{N: 1}, {N: 9, Prev: 7}, {N: 4, Prev: 2}}, Arrival{N: 2, Prev: 1}, "2 4"},
-		{"a cast where all was acknowledged", packets{{N: 7}}, Arrival{N: 9, Settled: true}, "9"},
-		{"a cast on a link that is not open", nil, Arrival{N: 9, Settled: true}, "refused"},
-		{"a link that opens anew", packets{{N: 7}}, Arrival{N: 9}, "9"},
-		{"what was ahead on a link that was given up", packets{{N: 1}, {N: 5, Prev: 4}, {N: 9, Prev: 8}}, Arrival{N: 8}, "8 9"},
+		{"the first", nil, Arrival{Seq: 7}, "7"},
+		{"the next", packets{{Seq: 7}}, Arrival{Seq: 9, PrevSeq: 7}, "9"},
+		{"the same again", packets{{Seq: 7}}, Arrival{Seq: 7}, "duplicate"},
+		{"an old one", packets{{Seq: 7}, {Seq: 9, PrevSeq: 7}}, Arrival{Seq: 7}, "duplicate"},
+		{"one before the link was opened", packets{{Seq: 7}}, Arrival{Seq: 3}, "duplicate"},
+		{"the second before the first", nil, Arrival{Seq: 9, PrevSeq: 7}, "parked"},
+		{"the first after the second", packets{{Seq: 9, PrevSeq: 7}}, Arrival{Seq: 7}, "7 9"},
+		{"the same ahead of a gap", packets{{Seq: 9, PrevSeq: 7}}, Arrival{Seq: 9, PrevSeq: 7}, "duplicate"},
+		{"what fills one of two gaps", packets{{Seq: 1}, {Seq: 9, PrevSeq: 7}, {Seq: 4, PrevSeq: 2}}, Arrival{Seq: 2, PrevSeq: 1}, "2 4"},
+		{"a cast where all was acknowledged", packets{{Seq: 7}}, Arrival{Seq: 9, AllAcked: true}, "9"},
+		{"a cast on a link that is not open", nil, Arrival{Seq: 9, AllAcked: true}, "refused"},
+		{"a link that opens anew", packets{{Seq: 7}}, Arrival{Seq: 9}, "9"},
+		{"what was ahead on a link that was given up", packets{{Seq: 1}, {Seq: 5, PrevSeq: 4}, {Seq: 9, PrevSeq: 8}}, Arrival{Seq: 8}, "8 9"},
 		{"no number", nil, Arrival{}, "refused"},
-		{"its own predecessor", packets{{N: 7}}, Arrival{N: 9, Prev: 9}, "refused"},
-		{"two with one predecessor", packets{{N: 7}, {N: 9, Prev: 7}}, Arrival{N: 10, Prev: 7}, "refused"},
+		{"its own predecessor", packets{{Seq: 7}}, Arrival{Seq: 9, PrevSeq: 9}, "refused"},
+		{"two with one predecessor", packets{{Seq: 7}, {Seq: 9, PrevSeq: 7}}, Arrival{Seq: 10, PrevSeq: 7}, "refused"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := newBench(t, Config{})
@@ -75,7 +75,7 @@ func TestLINK2_eachPacketIsWhatItsNumbersSay(t *testing.T) {
 				b.arrive(a)
 			}
 			require.Equal(t, c.want, b.arrive(c.a))
-			broken := len(b.said(wire.Break)) > 0
+			broken := len(b.said(wire.ReceiverReset)) > 0
 			require.Equal(t, c.want == "refused", broken)
 		})
 	}
@@ -84,26 +84,26 @@ func TestLINK2_eachPacketIsWhatItsNumbersSay(t *testing.T) {
 // missing is what states ask for.
 func missing(states []any) (all [][]uint64) {
 	for _, s := range states {
-		all = append(all, s.(*wire.StateOf).Missing)
+		all = append(all, s.(*wire.LinkStateBody).Missing)
 	}
 	return all
 }
 
 func TestLINK2_packetsBehindAGapWaitWithinBounds(t *testing.T) {
-	b := newBench(t, Config{Parked: 3, ParkedSize: 250})
-	b.arrive(Arrival{N: 1})
-	require.Equal(t, "parked", b.arrive(Arrival{N: 3, Prev: 2, Size: 100}))
-	require.Equal(t, "parked", b.arrive(Arrival{N: 4, Prev: 3, Size: 100}))
-	require.Equal(t, "dropped", b.arrive(Arrival{N: 5, Prev: 4, Size: 100}))
-	require.Equal(t, "parked", b.arrive(Arrival{N: 6, Prev: 5, Size: 10}))
-	require.Equal(t, "dropped", b.arrive(Arrival{N: 7, Prev: 6}))
-	asked := b.said(wire.State)
+	b := newBench(t, Config{MaxOutOfOrder: 3, MaxOutOfOrderBytes: 250})
+	b.arrive(Arrival{Seq: 1})
+	require.Equal(t, "parked", b.arrive(Arrival{Seq: 3, PrevSeq: 2, Size: 100}))
+	require.Equal(t, "parked", b.arrive(Arrival{Seq: 4, PrevSeq: 3, Size: 100}))
+	require.Equal(t, "dropped", b.arrive(Arrival{Seq: 5, PrevSeq: 4, Size: 100}))
+	require.Equal(t, "parked", b.arrive(Arrival{Seq: 6, PrevSeq: 5, Size: 10}))
+	require.Equal(t, "dropped", b.arrive(Arrival{Seq: 7, PrevSeq: 6}))
+	asked := b.said(wire.LinkState)
 	require.Equal(t, [][]uint64{{1, 2}, {4, 5}}, missing(asked), "one gap is one question")
-	require.Equal(t, "2 3 4", b.arrive(Arrival{N: 2, Prev: 1}))
-	asked = b.said(wire.State)
+	require.Equal(t, "2 3 4", b.arrive(Arrival{Seq: 2, PrevSeq: 1}))
+	asked = b.said(wire.LinkState)
 	require.Empty(t, asked)
-	require.Equal(t, "5 6", b.arrive(Arrival{N: 5, Prev: 4}))
-	asked = b.said(wire.State)
+	require.Equal(t, "5 6", b.arrive(Arrival{Seq: 5, PrevSeq: 4}))
+	asked = b.said(wire.LinkState)
 	require.Equal(t, [][]uint64{{6, 7}}, missing(asked), "what was dropped comes again")
 	require.Equal(t, InStats{Delivered: 6, Gaps: 1, Overrun: 2}, b.peer.in.counts)
 }
@@ -115,46 +115,46 @@ func TestLINK3_refusalsAreRepeatedUntilTheyAreConfirmed(t *testing.T) {
 		require.True(t, ok)
 		b.core.Done(b.now, b.peer, a, refused)
 	}
-	deliver(Arrival{N: 1}, wire.Refusal{N: 1, Count: 1, Why: []byte("no")})
-	first := b.said(wire.State)[0].(*wire.StateOf)
-	require.Equal(t, []wire.Refusal{{N: 1, Count: 1, Why: []byte("no")}}, first.Refused)
-	deliver(Arrival{N: 2, Prev: 1}, wire.Refusal{N: 2, Count: 3, Why: []byte("no")})
-	require.Nil(t, b.core.known(b.peer), "an acknowledgement without them would be a lie")
+	deliver(Arrival{Seq: 1}, wire.Refusal{Seq: 1, Count: 1, Why: []byte("no")})
+	first := b.said(wire.LinkState)[0].(*wire.LinkStateBody)
+	require.Equal(t, []wire.Refusal{{Seq: 1, Count: 1, Why: []byte("no")}}, first.Refusals)
+	deliver(Arrival{Seq: 2, PrevSeq: 1}, wire.Refusal{Seq: 2, Count: 3, Why: []byte("no")})
+	require.Nil(t, b.core.piggybackAck(b.peer), "an acknowledgement without them would be a lie")
 	for range 3 {
 		b.after(200 * time.Millisecond)
-		require.Len(t, b.said(wire.State)[0].(*wire.StateOf).Refused, 2)
+		require.Len(t, b.said(wire.LinkState)[0].(*wire.LinkStateBody).Refusals, 2)
 	}
-	b.core.OnConfirm(b.now, b.peer, first.First+7)
+	b.core.OnConfirm(b.now, b.peer, first.FirstRefusal+7)
 	b.core.OnConfirm(b.now, b.peer, 3)
-	require.Len(t, b.peer.in.refused, 2, "nonsense confirms nothing")
-	b.core.OnConfirm(b.now, b.peer, first.First+1)
-	require.Len(t, b.peer.in.refused, 1)
-	b.core.OnConfirm(b.now, b.peer, first.First+2)
+	require.Len(t, b.peer.in.refusals, 2, "nonsense confirms nothing")
+	b.core.OnConfirm(b.now, b.peer, first.FirstRefusal+1)
+	require.Len(t, b.peer.in.refusals, 1)
+	b.core.OnConfirm(b.now, b.peer, first.FirstRefusal+2)
 	b.after(time.Second)
-	for _, s := range b.said(wire.State) {
-		require.Empty(t, s.(*wire.StateOf).Refused)
+	for _, s := range b.said(wire.LinkState) {
+		require.Empty(t, s.(*wire.LinkStateBody).Refusals)
 	}
 	require.Zero(t, b.core.Due())
 }
 
 func TestLINK3_refusalsThatDoNotFitHoldTheAcknowledgementBack(t *testing.T) {
 	b := newBench(t, Config{})
-	b.core.Limit(3000)
+	b.core.SetLimit(3000)
 	for n := uint64(1); n <= 3; n++ {
-		a, ok := b.core.Arrive(b.now, b.peer, Arrival{N: n, Prev: n - 1})
+		a, ok := b.core.Arrive(b.now, b.peer, Arrival{Seq: n, PrevSeq: n - 1})
 		require.True(t, ok)
-		b.core.Done(b.now, b.peer, a, []wire.Refusal{{N: n, Count: 1, Why: make([]byte, 1000)}})
+		b.core.Done(b.now, b.peer, a, []wire.Refusal{{Seq: n, Count: 1, Why: make([]byte, 1000)}})
 	}
 	next := uint64(0)
 	for n := uint64(1); n <= 3; n++ {
 		b.after(200 * time.Millisecond)
-		s := b.said(wire.State)
-		last := s[len(s)-1].(*wire.StateOf)
+		s := b.said(wire.LinkState)
+		last := s[len(s)-1].(*wire.LinkStateBody)
 		require.Equal(t, n, last.Progress.Acked)
-		require.Len(t, last.Refused, 1)
-		require.Equal(t, n, last.Refused[0].N)
-		require.Greater(t, last.First, next)
-		next = last.First
+		require.Len(t, last.Refusals, 1)
+		require.Equal(t, n, last.Refusals[0].Seq)
+		require.Greater(t, last.FirstRefusal, next)
+		next = last.FirstRefusal
 		b.core.OnConfirm(b.now, b.peer, next+1)
 	}
 }
@@ -165,25 +165,25 @@ func TestLINK14_nonsenseChangesNothing(t *testing.T) {
 	b.post("sent")
 	b.leave()
 	before := b.peer.out
-	for name, s := range map[string]*wire.StateOf{
-		"a packet that was not sent": {Progress: wire.Progress{Acked: 2}},
-		"an absurd packet":           {Progress: wire.Progress{Acked: absurd}},
-		"bytes that were not sent":   {Progress: wire.Progress{Acked: 1, Taken: absurd}},
+	for name, s := range map[string]*wire.LinkStateBody{
+		"a packet that was not sent": {Progress: wire.AckState{Acked: 2}},
+		"an absurd packet":           {Progress: wire.AckState{Acked: absurd}},
+		"bytes that were not sent":   {Progress: wire.AckState{Acked: 1, ReceivedBytes: absurd}},
 	} {
 		require.Error(t, b.core.OnState(b.now, b.peer, s), name)
 		require.Error(t, b.core.OnHead(b.now, b.peer, &s.Progress), name)
 	}
-	require.NoError(t, b.core.OnState(b.now, b.peer, &wire.StateOf{Missing: []uint64{0, 1}, Refused: []wire.Refusal{
-		{N: absurd, Count: 1}, {N: 1, Index: -1, Count: 2}, {N: 1, Index: 1, Count: int(absurd - 1)}, {N: 1, Count: -1},
+	require.NoError(t, b.core.OnState(b.now, b.peer, &wire.LinkStateBody{Missing: []uint64{0, 1}, Refusals: []wire.Refusal{
+		{Seq: absurd, Count: 1}, {Seq: 1, Index: -1, Count: 2}, {Seq: 1, Index: 1, Count: int(absurd - 1)}, {Seq: 1, Count: -1},
 	}}))
-	b.core.OnVerdict(b.peer, &wire.QueryOf{N: 1, Indexes: []int{-1, 5, 2, int(absurd - 1), 0}})
-	b.core.OnBreak(b.peer, &wire.BreakOf{N: absurd})
+	b.core.OnVerdict(b.peer, &wire.FateQueryBody{Seq: 1, Indexes: []int{-1, 5, 2, int(absurd - 1), 0}})
+	b.core.OnReceiverReset(b.peer, &wire.ResetBody{Seq: absurd})
 	require.Empty(t, b.told())
 	require.Equal(t, [][2]uint64{{1, 0}}, b.links(), "what it asked for is there still")
 	require.Equal(t, before.window, b.peer.out.window)
-	b.core.OnBeat(b.now, b.peer, absurd, 0)
-	require.Equal(t, "1", b.arrive(Arrival{N: 1}))
-	b.core.OnBeat(b.now, b.peer, 1, 0)
+	b.core.OnProbe(b.now, b.peer, absurd, 0)
+	require.Equal(t, "1", b.arrive(Arrival{Seq: 1}))
+	b.core.OnProbe(b.now, b.peer, 1, 0)
 	b.after(time.Second)
-	require.Zero(t, b.peer.in.missing, "the next beat says better")
+	require.Zero(t, b.peer.in.requestedUpTo, "the next beat says better")
 }

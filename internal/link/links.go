@@ -13,121 +13,130 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// Handler is whom the links of a process work for. Its methods must not block.
+// Handler receives the messages and events of a process's links. Its methods must not block.
 type Handler interface {
-	// Deliver puts messages into a mailbox in order, on the data pump, and returns how many. When that
-	// is not all, why is the wire.Error for the next one, and those behind it are delivered again. What
-	// it is given is used again after it returns; Ext and bodies may be kept.
+	// Deliver puts messages into a mailbox in order, on the data pump, and returns their number. On
+	// a refusal, why is the wire.Error for the next message; those behind it are delivered again.
+	// The argument is reused after the return; Ext and bodies may be kept.
 	Deliver(*Inbound) (taken int, why []byte)
-	// Told takes the fate of messages that were not delivered.
-	Told(Fate)
-	// Broken says that the link to or from a process is over: what waits for answers waits in vain, if it was
-	// asked by that serial: see Asker.
+	// Undelivered takes the fate of messages that were not delivered.
+	Undelivered(Fate)
+	// Broken reports the end of a link to or from a process. Outstanding answers to requests up to
+	// that serial will not come: see Asker.
 	Broken(from subjects.ProcessID, serial uint64, why error)
-	// Urgent takes a message or an answer that came on the control lane, perhaps again, and may keep it (LINK-19).
+	// Urgent takes a message or an answer from the control connection, perhaps a copy, and may keep
+	// it (LINK-19).
 	Urgent(from *Peer, e *wire.Envelope)
-	// Cancel says that a process waits for answers at these ports no longer.
+	// Cancel reports that a process no longer waits for answers at these ports.
 	Cancel(from subjects.ProcessID, replies []string)
-	// Malformed takes what could not be used.
+	// Malformed takes an invalid packet.
 	Malformed(subject string, size int, err error)
 }
 
-// Options are what Links stand on.
+// Options are the dependencies of Links.
 type Options struct {
 	Self    subjects.ProcessID
 	Space   subjects.Space
 	Bus     *bus.Bus
 	Handler Handler
 	Config  Config
-	Unknown *atomic.Uint64 // counts control packets with fields that this build does not know; may be nil
+	Unknown *atomic.Uint64 // counts control packets with fields unknown to this build; may be nil
 }
 
-// Links are all links of a process: a Core and the goroutines that move its bytes and its time. All
-// methods may be called on any goroutine, unless they say otherwise.
+// Links holds all links of a process: a Core, and the goroutines for its packets and timers. All
+// methods may be called on any goroutine, unless stated otherwise.
 type Links struct {
-	o     Options
-	self  string
-	epoch time.Time
-	large int // bytes from which on a message surely leaves in parts
+	o              Options
+	self           string
+	epoch          time.Time
+	chunkThreshold int // messages of at least this many bytes leave in parts
 
-	mu      sync.Mutex // guards the fields below; held for no wait
-	core    *Core
-	timer   *time.Timer
-	timerAt Instant
-	rooms   map[*Peer]chan struct{}
-	closing bool
-	closed  bool // nothing happens any more
+	mu          sync.Mutex // guards the fields below; held for no wait
+	core        *Core
+	timer       *time.Timer
+	timerAt     Instant
+	roomWaiters map[*Peer]chan struct{}
+	// suspects lists the peers to ask servers about: each once per change.
+	suspects []*Peer
+	closing  bool
+	closed   bool // nothing happens any more
 
-	performing sync.Mutex // who holds it does what the Core wants done, in order
-	effects    []Effect   // guarded by performing
+	effectsMu sync.Mutex // held while running the Core's effects, in order
+	effects   []Effect   // guarded by performing
 
-	reading reading // the data pump's
+	reader packetReader // the data pump's
 
-	publishing sync.Mutex // LINK-1: who holds it publishes, in the order of the numbers
-	wanted     atomic.Bool
-	lastAt     atomic.Int64 // when something was published last
-	awake      atomic.Bool  // the flusher has been woken
-	quiet      atomic.Int32 // pumps that must not publish: what is sent meanwhile is the flusher's
-	gathering
-	wake    chan struct{}
-	errands chan struct{} // there are effects
-	done    chan struct{}
-	running sync.WaitGroup
-	unwatch func()
+	publishMu      sync.Mutex // LINK-1: held while publishing, in the order of the numbers
+	flushRequested atomic.Bool
+	lastPublish    atomic.Int64 // when something was published last
+	flusherAwake   atomic.Bool  // the flusher has been woken
+	flushDeferred  atomic.Int32 // pumps that must not publish; the flusher publishes their messages
+	coalescer
+	wake         chan struct{}
+	effectsReady chan struct{} // there are effects
+	suspicion    chan struct{} // there are suspects
+	done         chan struct{}
+	end          context.CancelFunc // of the asker
+	goroutines   sync.WaitGroup
+	unwatch      func()
 }
 
-// busyFor is how soon after a packet the next message is left to the flusher, which takes along what
-// comes meanwhile; a link that was idle longer adds no hand-over.
-const busyFor = 20 * time.Microsecond
+// busyWindow is the time after a packet in which messages are left to the flusher, which collects
+// them. A link idle for longer publishes without that delay.
+const busyWindow = 20 * time.Microsecond
 
 // Open starts the links of a process. Close them.
 func Open(o Options) *Links {
 	l := &Links{
 		o: o, self: o.Self.String(), epoch: time.Now(),
-		core: NewCore(o.Config, o.Bus.Data().MaxPayload()), rooms: map[*Peer]chan struct{}{},
-		wake: make(chan struct{}, 1), errands: make(chan struct{}, 1), done: make(chan struct{}),
+		core: NewCore(o.Config, o.Bus.Data().MaxPayload()), roomWaiters: map[*Peer]chan struct{}{},
+		wake: make(chan struct{}, 1), effectsReady: make(chan struct{}, 1), suspicion: make(chan struct{}, 1), done: make(chan struct{}),
 	}
-	l.large = l.core.cfg.ChunkSize
-	l.lastAt.Store(-int64(time.Second))
+	l.chunkThreshold = l.core.cfg.ChunkSize
+	l.lastPublish.Store(-int64(time.Second))
 	l.timer = time.AfterFunc(time.Hour, l.tick)
 	l.timer.Stop()
-	l.late = time.AfterFunc(time.Hour, l.rouse)
-	l.late.Stop()
+	l.lateTimer = time.AfterFunc(time.Hour, l.wakeFlusher)
+	l.lateTimer.Stop()
 	l.unwatch = o.Bus.Watch(l.onState)
-	l.running.Go(l.flusher)
-	l.running.Go(l.errander)
+	l.goroutines.Go(l.flusher)
+	l.goroutines.Go(l.effectLoop)
+	life, end := context.WithCancel(context.Background())
+	l.end = end
+	l.goroutines.Go(func() { l.asker(life) })
 	return l
 }
 
-// Close gives everything that has no fate one, and ends the goroutines.
+// Close gives every open message a fate, and ends the goroutines.
 func (l *Links) Close() {
 	l.mu.Lock()
 	if l.closing {
 		l.mu.Unlock()
-		l.running.Wait()
+		l.goroutines.Wait()
 		return
 	}
 	l.closing = true
-	l.core.Bye()
+	l.core.Goodbye()
 	l.mu.Unlock()
 	l.flushInTurn()
 	l.mu.Lock()
 	l.closed = true
 	l.core.Close(errClosed)
 	l.timer.Stop()
-	l.late.Stop()
+	l.lateTimer.Stop()
 	l.mu.Unlock()
 	l.unwatch()
 	close(l.done)
-	l.running.Wait()
-	l.errand()
+	l.end()
+	l.goroutines.Wait()
+	l.runEffects()
 }
 
-// now is never 0, which stands for no time.
+// now is never 0, because 0 stands for no time.
 func (l *Links) now() Instant { return max(1, Instant(time.Since(l.epoch))) }
 
-// locked runs an event of the Core, and has what follows from it done.
-func (l *Links) locked(event func(now Instant)) {
+// withCore runs an event of the Core, and then its effects.
+func (l *Links) withCore(event func(now Instant)) {
 	l.mu.Lock()
 	if !l.closed {
 		event(l.now())
@@ -135,16 +144,17 @@ func (l *Links) locked(event func(now Instant)) {
 	l.unlock()
 }
 
-// unlock ends an event: what is to be done is left to others, for the caller may be a pump.
+// unlock ends an event and leaves its effects to other goroutines, because the caller may be a
+// pump.
 func (l *Links) unlock() {
-	errands, publish := len(l.core.effects) > 0, l.ripe()
+	errands, publish := len(l.core.effects) > 0, l.readyToPublish()
 	l.setTimer()
 	l.mu.Unlock()
 	if errands {
-		l.send()
+		l.signalEffects()
 	}
 	if publish {
-		l.rouse()
+		l.wakeFlusher()
 	}
 }
 
@@ -158,8 +168,8 @@ func (l *Links) setTimer() {
 	l.timer.Reset(max(0, time.Duration(due-l.now())))
 }
 
-// tickGrain is how much time lies between two Ticks at least.
-const tickGrain = Instant(time.Millisecond)
+// minTickInterval is how much time lies between two Ticks at least.
+const minTickInterval = Instant(time.Millisecond)
 
 func (l *Links) tick() {
 	l.mu.Lock()
@@ -167,8 +177,8 @@ func (l *Links) tick() {
 	if !l.closed {
 		now := l.now()
 		l.core.Tick(now)
-		if due := l.core.Due(); due != 0 && due < now+tickGrain {
-			l.core.due = now + tickGrain
+		if due := l.core.Due(); due != 0 && due < now+minTickInterval {
+			l.core.nextTick = now + minTickInterval
 		}
 	}
 	l.unlock()
@@ -179,78 +189,79 @@ func (l *Links) Target(to subjects.PortID) *Target {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return &Target{
-		Peer: l.core.Peer(to.Actor.Proc.Process()), Actor: to.Actor.Within(), Port: to.Port,
+		Peer: l.core.Peer(to.Actor.Proc.Process()), Actor: to.Actor.LocalName(), Port: to.Port,
 		Subject: l.o.Space.Port(to, l.self),
 	}
 }
 
-// Unnamed is a Target for one message, whose packet need not be found by its subject.
-func (l *Links) Unnamed(to subjects.PortID) *Target {
+// UnnamedTarget is a Target for one message, without a port subject of its own.
+func (l *Links) UnnamedTarget(to subjects.PortID) *Target {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return &Target{Peer: l.core.Peer(to.Actor.Proc.Process()), Actor: to.Actor.Within(), Port: to.Port}
+	return &Target{Peer: l.core.Peer(to.Actor.Proc.Process()), Actor: to.Actor.LocalName(), Port: to.Port}
 }
 
-// Unnamed is Links.Unnamed for a peer that is known.
-func (p *Peer) Unnamed(to subjects.PortID) *Target {
-	return &Target{Peer: p, Actor: to.Actor.Within(), Port: to.Port}
+// UnnamedTarget is Links.UnnamedTarget for a known peer.
+func (p *Peer) UnnamedTarget(to subjects.PortID) *Target {
+	return &Target{Peer: p, Actor: to.Actor.LocalName(), Port: to.Port}
 }
 
-// Send queues a message; nil says that it will have a fate. See Core.Send.
+// Send queues a message; nil means that it will have a fate. See Core.Send.
 func (l *Links) Send(to *Target, e *wire.Envelope, m Mark, until Instant) error {
 	return l.queue(to, e, m, until, false, nil)
 }
 
-// Track is Send, and has b, of NewBarrier, reached when the message has its fate.
-func (l *Links) Track(to *Target, e *wire.Envelope, m Mark, until Instant, b *Barrier) error {
+// SendTracked is Send, and has b, of NewBarrier, reached when the message has its fate.
+func (l *Links) SendTracked(to *Target, e *wire.Envelope, m Mark, until Instant, b *Barrier) error {
 	return l.queue(to, e, m, until, false, b)
 }
 
-// Gather is Send for those who are about to send more: it leaves with that, and at most gatherFor later.
-func (l *Links) Gather(to *Target, e *wire.Envelope, m Mark, until Instant) error {
+// SendBatched is Send for callers about to send more: the message leaves with those, or after
+// maxCoalesceDelay.
+func (l *Links) SendBatched(to *Target, e *wire.Envelope, m Mark, until Instant) error {
 	return l.queue(to, e, m, until, true, nil)
 }
 
 func (l *Links) queue(to *Target, e *wire.Envelope, m Mark, until Instant, gather bool, b *Barrier) error {
 	var whole []byte
-	if e.Len() > l.large { // not under the lock: it may be 64 MiB
-		whole = Whole(to, e)
+	if e.BodyLen() > l.chunkThreshold { // not under the lock: it may be 64 MiB
+		whole = EncodeWhole(to, e)
 	}
 	l.mu.Lock()
 	if l.closed {
 		l.mu.Unlock()
 		return errClosed
 	}
-	awake := l.awake.Load()
-	now := l.lastAt.Load()
+	awake := l.flusherAwake.Load()
+	now := l.lastPublish.Load()
 	if !awake || e.TTL != 0 { // else the flusher has just looked at the clock
 		now = l.now()
 	}
 	err := l.core.SendWhole(now, to, e, whole, m, until, b)
 	l.setTimer()
-	gathers := err == nil && (gather || l.expected.Load() > 0) && l.gather(now)
+	gathers := err == nil && (gather || l.expectedSenders.Load() > 0) && l.coalesce(now)
 	l.mu.Unlock()
 	switch {
 	case err != nil:
 		return err
 	case gathers:
-		if !gather && l.expected.Load() == 0 { // who was expected did not see it
-			l.rouse()
+		if !gather && l.expectedSenders.Load() == 0 { // the expected sender did not see it
+			l.wakeFlusher()
 		}
-	case awake && l.awake.Load():
-	case now-l.lastAt.Load() < int64(busyFor), l.quiet.Load() > 0:
-		l.rouse()
+	case awake && l.flusherAwake.Load():
+	case now-l.lastPublish.Load() < int64(busyWindow), l.flushDeferred.Load() > 0:
+		l.wakeFlusher()
 	default:
 		l.flush()
 	}
 	return nil
 }
 
-// Quietly runs f, which must not wait for the socket: what it sends is left to the flusher. It is for
-// what a pump does.
-func (l *Links) Quietly(f func()) {
-	l.quiet.Add(1)
-	defer l.quiet.Add(-1)
+// WithoutFlush runs f, which must not wait for the socket, and leaves its messages to the flusher.
+// It is for pumps.
+func (l *Links) WithoutFlush(f func()) {
+	l.flushDeferred.Add(1)
+	defer l.flushDeferred.Add(-1)
 	f()
 }
 
@@ -268,10 +279,10 @@ func (l *Links) Cast(k *Cast) (failed map[int]error, err error) {
 	return failed, err
 }
 
-// Drop is the end of a group. See Core.Drop.
-func (l *Links) Drop(g *Group) { l.locked(func(Instant) { l.core.Drop(g) }) }
+// DropGroup is the end of a group. See Core.Drop.
+func (l *Links) DropGroup(g *Group) { l.withCore(func(Instant) { l.core.DropGroup(g) }) }
 
-// Flush waits until everything that was sent before has its fate.
+// Flush waits until every earlier message has its fate.
 func (l *Links) Flush(ctx context.Context) error {
 	l.mu.Lock()
 	closed := l.closed
@@ -283,7 +294,7 @@ func (l *Links) Flush(ctx context.Context) error {
 	l.flush()
 	select {
 	case <-b.Done():
-		l.errand() // the fates are told, too
+		l.runEffects() // includes reporting the fates
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
@@ -300,49 +311,52 @@ func (l *Links) At(t time.Time) Instant {
 	return max(1, Instant(t.Sub(l.epoch)))
 }
 
-// Taken says that messages that waited for room have been taken up, or will not be.
-func (l *Links) Taken(p *Peer, bytes uint64) {
+// Consumed records that SendWait messages were consumed, or never will be.
+func (l *Links) Consumed(p *Peer, bytes uint64) {
 	if bytes > 0 {
-		l.locked(func(now Instant) { l.core.Taken(now, p, bytes) })
+		l.withCore(func(now Instant) { l.core.Consumed(now, p, bytes) })
 	}
 }
 
-// HasPosted reports whether a message that can come back has left for a peer: an answer cannot, nor can a call.
-func (l *Links) HasPosted(p *Peer) bool {
+// HasReturnable reports whether a message that may come back has left for a peer: neither an answer
+// nor a call.
+func (l *Links) HasReturnable(p *Peer) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.core.catchUp(p)
-	return p.out.posted
+	return p.out.sentReturnable
 }
 
-// Die says that a process is dead, and why. What it has sent before was delivered, if it is called on
-// the data pump.
-func (l *Links) Die(id subjects.ProcessID, why error) {
-	l.locked(func(now Instant) { l.core.Die(now, l.core.Peer(id), why) })
+// MarkDead records that a process is dead, and why. On the data pump, its earlier messages have
+// been delivered before.
+func (l *Links) MarkDead(id subjects.ProcessID, why error) {
+	l.withCore(func(now Instant) { l.core.MarkDead(now, l.core.Peer(id), why) })
 }
 
-// Break gives up the links with a process, because of something that cannot be mended.
-func (l *Links) Break(id subjects.ProcessID, text string) {
-	l.locked(func(Instant) {
-		if p := l.core.Known(id); p != nil {
-			l.core.giveUp(p, LinkOver, text)
+// Reset ends the links with a process, because of an irreparable fault.
+func (l *Links) Reset(id subjects.ProcessID, text string) {
+	l.withCore(func(Instant) {
+		if p := l.core.Lookup(id); p != nil {
+			l.core.resetOutgoing(p, LinkReset, text)
 		}
 	})
 }
 
-// Cancel tells a process that nobody waits for an answer any more. It is told at most once.
+// Cancel notifies a process, at most once, that no caller waits for an answer any more.
 func (l *Links) Cancel(to *Peer, reply string) {
-	l.locked(func(Instant) { l.core.control(to, wire.Cancel, wire.CancelOf{Replies: []string{reply}}) })
+	l.withCore(func(Instant) { l.core.emitControl(to, wire.Cancel, wire.CancelBody{Replies: []string{reply}}) })
 }
 
-// maxUrgent is how large a message on the control lane may be: it is no way for data.
+// maxUrgent is the largest message on the control connection, in bytes, because that is not for
+// data.
 const maxUrgent = 64 << 10
 
-// Urge sends a message, or an answer, on the control lane (LINK-19). What is too large for that is not sent.
+// Urge sends a message, or an answer, on the control connection (LINK-19). A larger one is not
+// sent.
 func (l *Links) Urge(to *Peer, e *wire.Envelope) {
 	if e.Size() <= maxUrgent {
 		packet := wire.AppendUrgent(make([]byte, 0, wire.HeadSize+e.Size()), e)
-		l.locked(func(Instant) { l.core.control(to, wire.Urgent, packet) })
+		l.withCore(func(Instant) { l.core.emitControl(to, wire.Urgent, packet) })
 	}
 }
 
@@ -353,7 +367,7 @@ func (l *Links) Stats() Stats {
 	return l.core.Stats()
 }
 
-// onState takes what happens to the bus.
+// onState handles a change of the bus connection.
 func (l *Links) onState(s bus.State) {
 	switch {
 	case s.Kind == bus.Denied:
@@ -361,17 +375,17 @@ func (l *Links) onState(s bus.State) {
 			l.onDenied(denied)
 		}
 	case s.Kind == bus.Closed:
-		l.locked(func(Instant) { l.core.Close(&Error{Reason: NoBus, Text: "the bus is gone"}) })
+		l.withCore(func(Instant) { l.core.Close(&Error{Reason: BusClosed, Text: "the bus is gone"}) })
 	case s.Lane != bus.LaneData:
 	case s.Kind == bus.Disconnected:
-		l.locked(func(Instant) { l.core.Down() })
+		l.withCore(func(Instant) { l.core.OnDisconnect() })
 	case s.Kind == bus.Reconnected:
 		limit := l.o.Bus.Data().MaxPayload()
-		l.locked(func(now Instant) { l.core.Up(now, limit) })
+		l.withCore(func(now Instant) { l.core.OnReconnect(now, limit) })
 	}
 }
 
-// onDenied gives up a link that the server does not let us use.
+// onDenied resets a link that the server does not permit.
 func (l *Links) onDenied(denied *bus.PermissionError) {
 	s, err := l.o.Space.Parse(denied.Subject)
 	if err != nil {
@@ -379,13 +393,13 @@ func (l *Links) onDenied(denied *bus.PermissionError) {
 	}
 	switch s.Kind {
 	case subjects.KindPort:
-		l.Break(s.Proc.Process(), denied.Error())
+		l.Reset(s.Proc.Process(), denied.Error())
 	case subjects.KindFrame, subjects.KindControl:
-		l.Break(s.Process, denied.Error())
+		l.Reset(s.Process, denied.Error())
 	}
 }
 
-// Malformed says what cannot be a packet of ours.
+// malformed reports an invalid packet.
 func (l *Links) malformed(subject string, data []byte, err error) {
 	l.o.Handler.Malformed(subject, len(data), fmt.Errorf("link: %w", err))
 }

@@ -3,7 +3,6 @@ package link_test
 import (
 	"context"
 	"fmt"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -16,39 +15,10 @@ import (
 	"github.com/castnet-io/castnet/bus/bustest"
 	"github.com/castnet-io/castnet/bus/embed"
 	"github.com/castnet-io/castnet/internal/link"
+	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/internal/wire"
 	"github.com/castnet-io/castnet/subjects"
 )
-
-// patience bounds every wait of a test; it is reached only by a failing one.
-const patience = 20 * time.Second
-
-func soon(t testing.TB) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	t.Cleanup(cancel)
-	return ctx
-}
-
-// take returns the next value of ch.
-func take[T any](t testing.TB, ch <-chan T) T {
-	t.Helper()
-	select {
-	case v := <-ch:
-		return v
-	case <-time.After(patience):
-		require.FailNow(t, "nothing came")
-		panic("unreachable")
-	}
-}
-
-// until waits for a condition.
-func until(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !ok(); runtime.Gosched() {
-		require.True(t, time.Now().Before(end), "it did not come to be: %s", what)
-	}
-}
 
 // letter is what a node was handed.
 type letter struct {
@@ -126,7 +96,7 @@ func (n *node) Deliver(in *link.Inbound) (taken int, why []byte) {
 	e := in.Envelope
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	for i, came := range in.Letters {
+	for i, came := range in.Bodies {
 		l := letter{in.From.ID().String(), e.Actor, e.Port, string(came.Body(in.Data)), e.TTL, uint64(came.Wait), in.From}
 		if n.refuses != nil {
 			if why := n.refuses(l); why != nil {
@@ -135,10 +105,10 @@ func (n *node) Deliver(in *link.Inbound) (taken int, why []byte) {
 		}
 		n.got = append(n.got, l)
 	}
-	return len(in.Letters), nil
+	return len(in.Bodies), nil
 }
 
-func (n *node) Told(f link.Fate) {
+func (n *node) Undelivered(f link.Fate) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.fates = append(n.fates, f)
@@ -180,7 +150,7 @@ func (n *node) letters() []letter {
 // await waits until the node was handed so many letters.
 func (n *node) await(t testing.TB, count int) []letter {
 	t.Helper()
-	until(t, fmt.Sprintf("%d letters", count), func() bool { return len(n.letters()) >= count })
+	testkit.Until(t, fmt.Sprintf("%d letters", count), func() bool { return len(n.letters()) >= count })
 	return n.letters()
 }
 
@@ -214,7 +184,7 @@ func TestFlush_returnsWhenAllThatWasSentIsInMailboxes(t *testing.T) {
 				require.NoError(t, a.Send(a.Target(to.to("x")), say(fmt.Sprint(i)), link.Mark{}, 0))
 			}
 		}
-		require.NoError(t, a.Flush(soon(t)))
+		require.NoError(t, a.Flush(testkit.Soon(t)))
 		require.Len(t, b.letters(), (round+1)*each)
 		require.Len(t, c.letters(), (round+1)*each)
 	}
@@ -234,9 +204,9 @@ func TestFlush_waitsForARefusalToo(t *testing.T) {
 	for _, text := range []string{"y0", "n1", "n2", "y3", "n4"} {
 		require.NoError(t, a.Send(to, say(text), link.Mark{Type: text}, 0))
 	}
-	require.NoError(t, a.Flush(soon(t)))
+	require.NoError(t, a.Flush(testkit.Soon(t)))
 	require.Len(t, b.letters(), 2)
-	until(t, "three came back", func() bool { return len(a.told()) == 3 })
+	testkit.Until(t, "three came back", func() bool { return len(a.told()) == 3 })
 	for i, want := range []string{"n1", "n2", "n4"} {
 		f := a.told()[i]
 		require.Equal(t, want, f.Mark.Type, "in the order they were sent")
@@ -247,16 +217,16 @@ func TestFlush_waitsForARefusalToo(t *testing.T) {
 func TestFlush_endsWithItsContextAndSaysWhy(t *testing.T) {
 	srv := bustest.Server(t)
 	a, raw := newNode(t, srv, "a", link.Config{}), newRaw(t, srv, "raw")
-	require.NoError(t, a.Flush(soon(t)), "nothing was sent")
+	require.NoError(t, a.Flush(testkit.Soon(t)), "nothing was sent")
 	require.NoError(t, a.Send(a.Target(raw.to("x")), say("hello"), link.Mark{}, 0))
 	why := fmt.Errorf("no patience")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	flushed := make(chan error, 1)
 	go func() { flushed <- a.Flush(ctx) }()
-	take(t, raw.data)
+	testkit.Next(t, raw.data)
 	require.Empty(t, flushed)
 	cancel(why)
-	require.ErrorIs(t, take(t, flushed), why)
+	require.ErrorIs(t, testkit.Next(t, flushed), why)
 }
 
 func TestClose_endsAFlushAndGivesWhatHasNoFateOne(t *testing.T) {
@@ -266,11 +236,11 @@ func TestClose_endsAFlushAndGivesWhatHasNoFateOne(t *testing.T) {
 	for i := range 1000 { // some are on their way, for others there is no credit
 		require.NoError(t, a.Send(to, &wire.Envelope{Kind: wire.Message, Sender: "s", Body: make([]byte, 100)}, link.Mark{Type: fmt.Sprint(i)}, 0))
 	}
-	take(t, raw.data)
+	testkit.Next(t, raw.data)
 	a.Close()
 	seen := map[string]bool{}
 	for _, f := range a.told() {
-		require.Equal(t, link.Closed, f.Reason)
+		require.Equal(t, link.LinksClosed, f.Reason)
 		require.Equal(t, 1, f.Count)
 		require.False(t, seen[f.Mark.Type], "one fate each")
 		seen[f.Mark.Type] = true
@@ -305,7 +275,7 @@ func TestSendWait_waitsForRoomAndLosesTheTimeItWaited(t *testing.T) {
 		time.Sleep(time.Minute) // virtual
 		require.Empty(t, sent)
 		require.Len(t, b.letters(), 2)
-		b.Taken(first.peer, first.wait)
+		b.Consumed(first.peer, first.wait)
 		require.NoError(t, <-sent)
 		require.NoError(t, a.Flush(t.Context()))
 		require.InDelta(t, time.Hour-time.Minute, b.letters()[2].ttl, float64(time.Second))
@@ -325,17 +295,17 @@ func TestSendWait_endsWhenTheProcessDiesOrTheLinksAreClosed(t *testing.T) {
 		require.NoError(t, a.Send(target, e(), link.Mark{}, 0))
 		to.await(t, 1)
 		for range cap(result) {
-			go func() { result <- a.SendWait(soon(t), target, e(), link.Mark{}, 0) }()
+			go func() { result <- a.SendWait(testkit.Soon(t), target, e(), link.Mark{}, 0) }()
 		}
 	}
-	a.Die(b.id, fmt.Errorf("struck by lightning"))
+	a.MarkDead(b.id, fmt.Errorf("struck by lightning"))
 	for range cap(results[b]) {
-		require.ErrorContains(t, take(t, results[b]), "struck by lightning")
+		require.ErrorContains(t, testkit.Next(t, results[b]), "struck by lightning")
 	}
 	require.Empty(t, results[c])
 	a.Close()
 	for range cap(results[c]) {
-		require.ErrorContains(t, take(t, results[c]), "has closed its links")
+		require.ErrorContains(t, testkit.Next(t, results[c]), "has closed its links")
 	}
 	require.Len(t, b.letters(), 1)
 	require.Len(t, c.letters(), 1)
@@ -345,7 +315,7 @@ func TestCancel_reachesTheProcessOnce(t *testing.T) {
 	srv := bustest.Server(t)
 	a, b := newNode(t, srv, "a", link.Config{}), newNode(t, srv, "b", link.Config{})
 	a.Links.Cancel(a.Target(b.to("x")).Peer, "port")
-	until(t, "it came", func() bool {
+	testkit.Until(t, "it came", func() bool {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		return len(b.cancelled) == 1 && b.cancelled[0] == a.id.String()+" port"
@@ -362,19 +332,19 @@ func TestAt_hasNoPointInTimeForTheZeroTime(t *testing.T) {
 func TestLINK13_whoClosesSaysSoToWhomItKnows(t *testing.T) {
 	srv := bustest.Server(t)
 	a, r := newNode(t, srv, "a", link.Config{}), newRaw(t, srv, "raw")
-	r.sends(t, a, packet(wire.Head{N: 1}, texts("hello")...))
+	r.sends(t, a, packet(wire.Head{Seq: 1}, texts("hello")...))
 	a.await(t, 1)
 	a.Close()
 	for {
-		h, _, err := wire.DecodeHead(take(t, r.data).Data)
+		h, _, err := wire.DecodeHead(testkit.Next(t, r.data).Data)
 		require.NoError(t, err)
 		switch {
-		case h.Kind != wire.Bye:
+		case h.Kind != wire.Goodbye:
 			continue
-		case h.Known != nil:
-			require.EqualValues(t, 1, h.Known.Acked, "and how far it is")
+		case h.Ack != nil:
+			require.EqualValues(t, 1, h.Ack.Acked, "and how far it is")
 		default: // it has said so before
-			for r.hears(t, wire.State).(*wire.StateOf).Progress.Acked != 1 {
+			for r.hears(t, wire.LinkState).(*wire.LinkStateBody).Progress.Acked != 1 {
 			}
 		}
 		return
@@ -392,8 +362,8 @@ func TestLINK_controlLeavesOnAConnectionOfItsOwn(t *testing.T) {
 		heard <- kind
 	})
 	require.NoError(t, err)
-	r.sends(t, a, packet(wire.Head{N: 1}, texts("x")...))
-	require.Equal(t, wire.State, take(t, heard))
+	r.sends(t, a, packet(wire.Head{Seq: 1}, texts("x")...))
+	require.Equal(t, wire.LinkState, testkit.Next(t, heard))
 	a.Links.Cancel(a.Target(r.to("x")).Peer, "reply")
-	require.Equal(t, wire.Cancel, take(t, heard))
+	require.Equal(t, wire.Cancel, testkit.Next(t, heard))
 }

@@ -12,38 +12,38 @@ import (
 //	Send ─▶ queue ─ Next: credit, number ─▶ sent ─ acknowledged ─▶ forgotten
 //	  └─▶ transfers ─ in parts ──▲            └─ missing ─▶ sent again
 type outgoing struct {
-	queue     []*frame
-	transfers []*transfer
-	size      int    // bytes in both
-	frames    uint64 // that were queued so far
-	partNext  bool
+	queue       []*frame
+	transfers   []*transfer
+	queuedBytes int    // bytes in both
+	frameCount  uint64 // number of frames queued so far
+	partNext    bool
 
-	sent        []item
-	reached     int    // of them: packets that an answer says have arrived
-	calm        bool   // of the others none need be acknowledged before AnswerWait
-	start       uint64 // number of the packet that opened the link; 0: it is not open
-	last, acked uint64
-	used        uint64 // what has left, in the receiver's measure
-	taken       uint64 // what of it has arrived
-	window      uint64
-	waitUsed    uint64 // the same of messages that wait for room
-	waitTaken   uint64
-	former      uint64 // the same of former openings: no more than this is not taken up
+	sent           []sentPacket
+	repliedPackets int    // of them: packets whose arrival is known from an answer
+	ackDelayed     bool   // of the others none need be acknowledged before AnswerWait
+	openSeq        uint64 // number of the opening packet; 0: it is not open
+	lastSeq, acked uint64
+	sentBytes      uint64 // bytes sent, in the receiver's measure
+	receivedBytes  uint64 // of these: bytes that arrived
+	window         uint64
+	waitUsed       uint64 // the same for SendWait messages
+	waitTaken      uint64
+	former         uint64 // the same of former openings: no more than this is not taken up
 
-	heard        bool // the receiver has said something since the link was opened
-	srtt, rttvar time.Duration
-	since        Instant // when the receiver began to owe an answer
-	beatAt       Instant
-	beatGap      time.Duration
-	nobody       Instant // since when the bus says that nobody listens; 0: it does not
-	deadline     Instant // of what waits or has left, the first; 0: none
-	again        uint64  // the life of the connection on which packets are to leave once more; 0: of none
-	againFrom    uint64  // they have this number at least
-	chunks       uint64  // IDs of transfers used
-	confirmed    bool    // refusals: the receiver may have dropped what came before it had room for more
-	wanted       bool    // somebody waits for room
-	crowded      bool    // because all queues together are full
-	posted       bool    // messages have left that can come back, on this link or a former one
+	peerResponded    bool // the receiver has responded since the link was opened
+	srtt, rttvar     time.Duration
+	awaitingSince    Instant // when the receiver began to owe an answer
+	probeAt          Instant
+	probeInterval    time.Duration
+	noResponderSince Instant // since when the bus reports no subscriber; 0: it does not
+	deadline         Instant // the first one of queued and sent messages; 0: none
+	resendEpoch      uint64  // the connection epoch of packets to resend; 0: none
+	resendFrom       uint64  // they have this number at least
+	chunkIDs         uint64  // IDs of transfers used
+	confirmed        bool    // refusals were confirmed: the receiver may have dropped packets before it had room
+	roomWanted       bool    // a sender waits for room
+	crowded          bool    // because all queues together are full
+	sentReturnable   bool    // messages that may come back have left, on this opening or a former one
 
 	counts OutStats
 }
@@ -51,205 +51,207 @@ type outgoing struct {
 // OutStats are the counts of a link at its sender.
 type OutStats struct{ Sent, Retransmitted uint64 }
 
-// item is a packet that has left on a link.
-type item struct {
-	n, prev uint64
-	f       *frame
-	at      Instant // when it left last
-	sends   int
-	hinted  bool    // the bus said that nobody listened to the first
-	again   uint64  // the life of the connection on which it is to leave once more; 0: of none
-	told    bool    // of a cast, whose frame is shared
-	reached bool    // the same: who got it has answered
-	asked   Instant // the same
-	waiting []*Barrier
+// sentPacket is a packet sent on a link.
+type sentPacket struct {
+	seq, prev   uint64
+	frame       *frame
+	sentAt      Instant // when it left last
+	sends       int
+	noResponder bool    // the bus reported no subscriber for the first copy
+	resendEpoch uint64  // the connection epoch for its next copy; 0: none
+	fateKnown   bool    // of a cast, whose frame is shared
+	replied     bool    // the receiver has answered it
+	queriedAt   Instant // the same
+	barriers    []*Barrier
 }
 
-func (o *outgoing) idle() bool { return !o.asks() && o.idleQueue() }
+func (o *outgoing) idle() bool { return !o.awaitsAck() && o.idleQueue() }
 
 func (o *outgoing) idleQueue() bool { return len(o.queue) == 0 && len(o.transfers) == 0 }
 
-// asks reports whether the receiver owes an answer: an acknowledgement, or room that somebody waits for.
-func (o *outgoing) asks() bool {
-	return len(o.sent) > o.reached || o.wanted && o.start != 0 && o.waits() > 0
+// awaitsAck reports whether the receiver owes an acknowledgement, or room for a waiting sender.
+func (o *outgoing) awaitsAck() bool {
+	return len(o.sent) > o.repliedPackets || o.roomWanted && o.openSeq != 0 && o.waits() > 0
 }
 
-// credit reports whether so much more may be on the way. A window holds one packet, however small it is.
-func (o *outgoing) credit(cost uint64) bool {
-	flying := o.used - o.taken
-	return o.start == 0 || flying == 0 || flying+cost <= o.window
+// hasCredit reports whether cost more bytes may be in flight. Any window admits one packet.
+func (o *outgoing) hasCredit(cost uint64) bool {
+	flying := o.sentBytes - o.receivedBytes
+	return o.openSeq == 0 || flying == 0 || flying+cost <= o.window
 }
 
 // publish gives a frame its number and makes it ready.
 func (c *Core) publish(now Instant, p *Peer, f *frame) {
-	c.n++
+	c.lastSeq++
 	c.stats.Sent++
-	prev := c.put(now, p, c.n, f)
+	prev := c.track(now, p, c.lastSeq, f)
 	f.open = false
-	f.lent++
-	pub := Publish{frame: f, Subject: f.at(), To: p, N: c.n, Hint: !p.out.heard, Data: f.packet(wire.Head{
-		Kind: wire.Data, Age: f.age(now), N: c.n, Prev: prev, Known: c.known(p),
+	f.publishers++
+	pub := Publish{frame: f, Subject: f.publishSubject(), To: p, Seq: c.lastSeq, WantHint: !p.out.peerResponded, Data: f.packet(wire.Head{
+		Kind: wire.Data, Age: f.age(now), Seq: c.lastSeq, PrevSeq: prev, Ack: c.piggybackAck(p),
 	})}
 	if len(pub.Data) <= c.limit {
 		c.ready = append(c.ready, pub)
 		return
 	}
-	c.ready = append(c.ready, c.cut(pub, prev)...)
+	c.ready = append(c.ready, c.fragment(pub, prev)...)
 }
 
-// put puts a frame on a link, under a number.
-func (c *Core) put(now Instant, p *Peer, n uint64, f *frame) (prev uint64) {
+// track puts a frame on a link, under a number.
+func (c *Core) track(now Instant, p *Peer, n uint64, f *frame) (prev uint64) {
 	o := &p.out
-	asks := o.asks()
-	if o.start == 0 {
-		o.start, o.window = n, uint64(c.cfg.Opening)
+	asks := o.awaitsAck()
+	if o.openSeq == 0 {
+		o.openSeq, o.window = n, uint64(c.cfg.InitialWindow)
 	}
 	switch {
 	case !asks:
-		o.since, o.beatGap, o.calm = now, 0, f.answers
-		o.beatAt = now + c.late(o)
-	case o.calm && !f.answers:
-		o.calm = false
-		o.beatAt = min(o.beatAt, now+c.late(o))
+		o.awaitingSince, o.probeInterval, o.ackDelayed = now, 0, f.replyAcks
+		o.probeAt = now + c.ackTimeout(o)
+	case o.ackDelayed && !f.replyAcks:
+		o.ackDelayed = false
+		o.probeAt = min(o.probeAt, now+c.ackTimeout(o))
 	}
-	prev = o.last
-	o.sent = append(o.sent, item{n: n, prev: prev, f: f, at: now, sends: 1, waiting: f.waiting})
-	f.waiting = nil
-	o.count(n, f)
+	prev = o.lastSeq
+	o.sent = append(o.sent, sentPacket{seq: n, prev: prev, frame: f, sentAt: now, sends: 1, barriers: f.barriers})
+	f.barriers = nil
+	o.countSent(n, f)
 	o.deadline = soonest(o.deadline, f.until)
-	c.watch(p, soonest(o.beatAt, o.deadline))
+	c.scheduleTick(p, soonest(o.probeAt, o.deadline))
 	return prev
 }
 
-// count notes that a packet has left.
-func (o *outgoing) count(n uint64, f *frame) {
-	o.last = n
-	o.used += f.cost()
+// countSent records a sent packet.
+func (o *outgoing) countSent(n uint64, f *frame) {
+	o.lastSeq = n
+	o.sentBytes += f.windowCost()
 	o.counts.Sent++
-	o.posted = o.posted || f.posts
+	o.sentReturnable = o.sentReturnable || f.returnable
 }
 
-// cut is a packet, in pieces when the bus takes no more. prev is what its head says.
-func (c *Core) cut(pub Publish, prev uint64) (pieces []Publish) {
+// fragment returns a packet, in pieces if it exceeds the bus's limit. prev is the one in its head.
+func (c *Core) fragment(pub Publish, prev uint64) (pieces []Publish) {
 	if len(pub.Data) <= c.limit {
 		return []Publish{pub}
 	}
-	whole := pub.Data      // its frame stays lent: that its memory is not used again is no loss
+	whole := pub.Data      // its frame is never reused, at no loss
 	if pub.Subject != "" { // a piece goes where packets go, so the whole must say where it belongs
-		head := wire.AppendHead(nil, wire.Head{Kind: wire.Repair, N: pub.N, Prev: prev})
+		head := wire.AppendHead(nil, wire.Head{Kind: wire.Repair, Seq: pub.Seq, PrevSeq: prev})
 		whole = wire.AppendRepair(head, pub.Subject, whole)
 	}
 	size := max(1, c.limit-2*wire.HeadSize)
 	for at := 0; at < len(whole); at += size {
-		data := wire.AppendHead(nil, wire.Head{Kind: wire.Piece, N: pub.N})
-		data = wire.AppendPiece(data, wire.Cut{Offset: at, Total: len(whole)}, whole[at:min(at+size, len(whole))])
-		pieces = append(pieces, Publish{To: pub.To, N: pub.N, Hint: pub.Hint, Data: data})
+		data := wire.AppendHead(nil, wire.Head{Kind: wire.Fragment, Seq: pub.Seq})
+		data = wire.AppendFragment(data, wire.FragmentHead{Offset: at, Total: len(whole)}, whole[at:min(at+size, len(whole))])
+		pieces = append(pieces, Publish{To: pub.To, Seq: pub.Seq, WantHint: pub.WantHint, Data: data})
 	}
 	return pieces
 }
 
-// from is the index of the first packet that has left with that number or a later one.
-func (o *outgoing) from(n uint64) int {
-	return sort.Search(len(o.sent), func(i int) bool { return o.sent[i].n >= n })
+// indexOf returns the index of the first sent packet with that number or a later one.
+func (o *outgoing) indexOf(n uint64) int {
+	return sort.Search(len(o.sent), func(i int) bool { return o.sent[i].seq >= n })
 }
 
-// find returns the packet of a number that has left and is not acknowledged.
-func (o *outgoing) find(n uint64) *item {
-	if i := o.from(n); i < len(o.sent) && o.sent[i].n == n {
+// find returns a sent, unacknowledged packet by number.
+func (o *outgoing) find(n uint64) *sentPacket {
+	if i := o.indexOf(n); i < len(o.sent) && o.sent[i].seq == n {
 		return &o.sent[i]
 	}
 	return nil
 }
 
-// repair sends again what the receiver misses: pairs of numbers, after one up to another (LINK-4).
-func (c *Core) repair(now Instant, p *Peer, missing []uint64) {
+// retransmit schedules the receiver's missing packets: pairs of numbers, after one up to another
+// (LINK-4).
+func (c *Core) retransmit(now Instant, p *Peer, missing []uint64) {
 	for i := 0; i+1 < min(len(missing), 2*maxGaps+1); i += 2 {
-		c.fill(now, p, missing[i], missing[i+1])
+		c.retransmitGap(now, p, missing[i], missing[i+1])
 	}
 	p.out.confirmed = p.out.confirmed && len(missing) == 0
 }
 
-// fill is repair for one gap.
-func (c *Core) fill(now Instant, p *Peer, after, upto uint64) {
+// retransmitGap is repair for one gap.
+func (c *Core) retransmitGap(now Instant, p *Peer, after, upto uint64) {
 	o := &p.out
 	switch {
-	case c.deaf(p):
-	case o.start == 0:
-		c.gone(p, wire.BreakOf{N: c.n, Text: "what is missing was given up"})
-	case upto < o.start:
-		c.gone(p, wire.BreakOf{N: o.start - 1, Text: "what is missing was given up"})
-	case !c.up:
-	case upto > o.last: // it cannot have heard that from us
-		c.beat(now, p)
+	case c.ignores(p):
+	case o.openSeq == 0:
+		c.sendSenderReset(p, wire.ResetBody{Seq: c.lastSeq, Text: "what is missing was given up"})
+	case upto < o.openSeq:
+		c.sendSenderReset(p, wire.ResetBody{Seq: o.openSeq - 1, Text: "what is missing was given up"})
+	case !c.connected:
+	case upto > o.lastSeq: // never sent: a false claim
+		c.probe(now, p)
 	case after >= o.acked:
-		for i := o.from(after + 1); i < len(o.sent) && o.sent[i].n <= upto; i++ {
-			// Asked for again so soon: the question is older than the answer, unless that was dropped.
-			if it := &o.sent[i]; it.sends == 1 || o.confirmed && it.at < now || now-it.at >= Instant(max(o.srtt, c.cfg.MinRTO)) {
-				c.resend(p, it)
+		for i := o.indexOf(after + 1); i < len(o.sent) && o.sent[i].seq <= upto; i++ {
+			// A request this soon is older than the copy sent, unless that was lost.
+			if it := &o.sent[i]; it.sends == 1 || o.confirmed && it.sentAt < now || now-it.sentAt >= Instant(max(o.srtt, c.cfg.MinRTO)) {
+				c.scheduleResend(p, it)
 			}
 		}
 	}
 }
 
-// resend has a packet leave once more. Of a peer's packets the first that is missing leaves first, however often they
-// are asked for: what is behind it, and asked for before, may be more than gets through before the next cut (LINK-4).
-func (c *Core) resend(p *Peer, it *item) {
+// scheduleResend schedules another copy of a packet. The first missing packet of a peer leaves
+// first, regardless of the requests. Later packets may be more than gets through before the next
+// disconnect (LINK-4).
+func (c *Core) scheduleResend(p *Peer, it *sentPacket) {
 	o := &p.out
-	if it.again == c.life {
+	if it.resendEpoch == c.connEpoch {
 		return
 	}
-	it.again = c.life
-	if o.again != c.life {
-		o.again, o.againFrom = c.life, it.n
-		c.ready = append(c.ready, Publish{To: p, again: true})
+	it.resendEpoch = c.connEpoch
+	if o.resendEpoch != c.connEpoch {
+		o.resendEpoch, o.resendFrom = c.connEpoch, it.seq
+		c.ready = append(c.ready, Publish{To: p, resend: true})
 	}
-	o.againFrom = min(o.againFrom, it.n)
+	o.resendFrom = min(o.resendFrom, it.seq)
 }
 
-// leaveAgain makes packets of the first one that is to leave once more; none when all of those were acknowledged or
-// given up meanwhile.
-func (c *Core) leaveAgain(now Instant, p *Peer) []Publish {
+// nextResend builds packets from the first one scheduled; none if all of those were settled
+// meanwhile.
+func (c *Core) nextResend(now Instant, p *Peer) []Publish {
 	o := &p.out
-	i := o.from(o.againFrom)
-	for i < len(o.sent) && o.sent[i].again != c.life {
+	i := o.indexOf(o.resendFrom)
+	for i < len(o.sent) && o.sent[i].resendEpoch != c.connEpoch {
 		i++
 	}
 	if i == len(o.sent) {
-		o.again = 0
+		o.resendEpoch = 0
 		return nil
 	}
 	it := &o.sent[i]
-	o.againFrom = it.n + 1
-	c.ready = append(c.ready, Publish{To: p, again: true})
-	f := it.f
-	it.again, it.at = 0, now
+	o.resendFrom = it.seq + 1
+	c.ready = append(c.ready, Publish{To: p, resend: true})
+	f := it.frame
+	it.resendEpoch, it.sentAt = 0, now
 	it.sends++
 	p.out.counts.Retransmitted++
 	c.stats.Retransmitted++
-	pub := Publish{To: p, N: it.n, Hint: !p.out.heard}
-	head := wire.Head{Kind: wire.Data, Age: f.age(now), N: it.n, Prev: it.prev}
+	pub := Publish{To: p, Seq: it.seq, WantHint: !p.out.peerResponded}
+	head := wire.Head{Kind: wire.Data, Age: f.age(now), Seq: it.seq, PrevSeq: it.prev}
 	if f.subject != "" {
 		head.Kind = wire.Repair
-		pub.Data = wire.AppendRepair(wire.AppendHead(nil, head), f.subject, f.whole)
+		pub.Data = wire.AppendRepair(wire.AppendHead(nil, head), f.subject, f.castPacket)
 	} else {
-		// To the process: at the port itself nobody may listen, and its process knows why.
+		// Use the process's subject: the port may have no subscriber, but its process knows why.
 		pub.Data = append(wire.AppendHead(make([]byte, 0, len(f.buf)), head), f.buf[headroom:]...) // f.buf may be in hand
 	}
-	return c.cut(pub, it.prev)
+	return c.fragment(pub, it.prev)
 }
 
-// beat asks the receiver what it has. While the bus says that nobody listens it is asked more often.
-func (c *Core) beat(now Instant, p *Peer) {
+// probe asks the receiver for its state, more often while the bus reports no subscriber.
+func (c *Core) probe(now Instant, p *Peer) {
 	o := &p.out
 	least := c.rto(o)
-	if o.nobody != 0 {
+	if o.noResponderSince != 0 {
 		least = c.cfg.MinRTO
 	}
-	o.beatGap = min(max(2*o.beatGap, least), c.cfg.MaxBeat)
-	o.beatAt = now + Instant(o.beatGap)
-	c.watch(p, o.beatAt)
+	o.probeInterval = min(max(2*o.probeInterval, least), c.cfg.MaxProbeInterval)
+	o.probeAt = now + Instant(o.probeInterval)
+	c.scheduleTick(p, o.probeAt)
 	c.stats.Beats++
-	c.ready = append(c.ready, Publish{To: p, Hint: true, Data: wire.AppendHead(nil, wire.Head{Kind: wire.Beat, N: o.last, Prev: o.acked, Known: c.known(p)})})
+	c.ready = append(c.ready, Publish{To: p, WantHint: true, Data: wire.AppendHead(nil, wire.Head{Kind: wire.Probe, Seq: o.lastSeq, PrevSeq: o.acked, Ack: c.piggybackAck(p)})})
 }
 
 // rto is how long an acknowledgement may take.
@@ -257,11 +259,11 @@ func (c *Core) rto(o *outgoing) time.Duration {
 	if o.srtt == 0 {
 		return c.cfg.FirstRTO
 	}
-	return min(max(o.srtt+4*o.rttvar, c.cfg.MinRTO), c.cfg.MaxBeat)
+	return min(max(o.srtt+4*o.rttvar, c.cfg.MinRTO), c.cfg.MaxProbeInterval)
 }
 
-// sample takes the time between a packet and its acknowledgement into account (RFC 6298).
-func (o *outgoing) sample(rtt time.Duration) {
+// sampleRTT takes the time between a packet and its acknowledgement into account (RFC 6298).
+func (o *outgoing) sampleRTT(rtt time.Duration) {
 	if o.srtt == 0 {
 		o.srtt, o.rttvar = rtt, rtt/2
 		return

@@ -12,14 +12,14 @@ import (
 // hintBase is how the number of a packet is written in the subject of its hint.
 const hintBase = 36
 
-// rouse wakes the flusher.
-func (l *Links) rouse() {
-	if l.awake.CompareAndSwap(false, true) {
+// wakeFlusher wakes the flusher.
+func (l *Links) wakeFlusher() {
+	if l.flusherAwake.CompareAndSwap(false, true) {
 		l.wake <- struct{}{} // has room: the flusher takes it before it is not awake again
 	}
 }
 
-// flusher publishes what queues up while another packet is on its way out (natural batching).
+// flusher publishes messages queued during another packet's write (natural batching).
 func (l *Links) flusher() {
 	for {
 		select {
@@ -30,41 +30,41 @@ func (l *Links) flusher() {
 		for l.flushInTurn() > 0 {
 			runtime.Gosched()
 			l.mu.Lock()
-			more := l.ripe()
+			more := l.readyToPublish()
 			l.mu.Unlock()
 			if !more {
 				break
 			}
 		}
-		l.awake.Store(false)
+		l.flusherAwake.Store(false)
 		l.mu.Lock()
-		more := l.ripe() // queued by one who saw that we were awake
+		more := l.readyToPublish() // queued by a sender that saw the flusher awake
 		l.mu.Unlock()
 		if more {
-			l.rouse()
+			l.wakeFlusher()
 		}
 	}
 }
 
-// flushInTurn is flush that waits for whoever is at it.
+// flushInTurn is flush with a wait for a concurrent flush.
 func (l *Links) flushInTurn() (sent int) {
-	l.publishing.Lock()
-	l.wanted.Store(false)
+	l.publishMu.Lock()
+	l.flushRequested.Store(false)
 	sent = l.publishAll()
-	l.publishing.Unlock()
+	l.publishMu.Unlock()
 	return sent + l.flush()
 }
 
-// flush publishes all there is, unless somebody else is at it, who then does, and says how many packets
-// it were.
+// flush publishes all ready packets and returns their number. If another goroutine is publishing,
+// that one does it.
 func (l *Links) flush() (sent int) {
-	for l.wanted.Store(true); l.wanted.Load(); {
-		if !l.publishing.TryLock() {
+	for l.flushRequested.Store(true); l.flushRequested.Load(); {
+		if !l.publishMu.TryLock() {
 			return sent
 		}
-		l.wanted.Store(false)
+		l.flushRequested.Store(false)
 		sent += l.publishAll()
-		l.publishing.Unlock()
+		l.publishMu.Unlock()
 	}
 	return sent
 }
@@ -77,102 +77,110 @@ func (l *Links) publishAll() (sent int) {
 			return sent
 		}
 		now := l.now()
-		l.since.Store(0)
+		l.coalescingSince.Store(0)
 		pub, ok := l.core.Next(now)
 		errands := len(l.core.effects) > 0
-		l.setTimer() // what has left is missed when nobody acknowledges it
+		l.setTimer() // for missing acknowledgements
 		l.mu.Unlock()
 		if errands {
-			l.send()
+			l.signalEffects()
 		}
 		if !ok {
 			return sent
 		}
 		l.publish(pub)
-		l.lastAt.Store(l.now())
+		l.lastPublish.Store(l.now())
 		sent++
 	}
 }
 
-// publish hands a packet to the bus. What it does not take is as good as lost on the way: it is missed,
-// and sent again.
+// publish hands a packet to the bus. A failed write counts as a loss in flight: the packet is
+// requested and sent again.
 func (l *Links) publish(pub Publish) {
 	m := bus.Msg{Subject: pub.Subject, Data: pub.Data}
 	if m.Subject == "" {
 		m.Subject = l.o.Space.Frame(pub.To.id, l.self)
 	}
-	if pub.Hint {
-		m.Reply = l.o.Space.Hint(l.o.Self, strconv.FormatUint(pub.N, hintBase))
+	if pub.WantHint {
+		m.Reply = l.o.Space.Hint(l.o.Self, strconv.FormatUint(pub.Seq, hintBase))
 	}
 	err := l.o.Bus.Data().PublishMsg(m)
 	switch {
 	case err == nil, errors.Is(err, bus.ErrDisconnected), errors.Is(err, bus.ErrClosed):
 	case errors.Is(err, bus.ErrTooLarge):
 		l.mu.Lock()
-		l.core.Limit(l.o.Bus.Data().MaxPayload())
+		l.core.SetLimit(l.o.Bus.Data().MaxPayload())
 		l.mu.Unlock()
 	default:
 		l.malformed(m.Subject, m.Data, err)
 	}
 }
 
-// send lets the errander know that there is something to do.
-func (l *Links) send() {
+// signalEffects wakes the effect loop.
+func (l *Links) signalEffects() { signal(l.effectsReady) }
+
+// signal puts a value into a channel with capacity one, if it is empty.
+func signal(c chan<- struct{}) {
 	select {
-	case l.errands <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }
 
-// errander does what the Core wants done, besides publishing packets.
-func (l *Links) errander() {
+// effectLoop runs the Core's effects, other than packets.
+func (l *Links) effectLoop() {
 	for {
 		select {
 		case <-l.done:
 			return
-		case <-l.errands:
-			l.errand()
+		case <-l.effectsReady:
+			l.runEffects()
 		}
 	}
 }
 
-// errand does what there is to be done; when it returns, what was to be done before has been.
-func (l *Links) errand() {
-	l.performing.Lock()
-	defer l.performing.Unlock()
-	l.effects = l.take(l.effects[:0])
-	l.perform(l.effects)
+// runEffects runs the pending effects. After its return all earlier effects have run.
+func (l *Links) runEffects() {
+	l.effectsMu.Lock()
+	defer l.effectsMu.Unlock()
+	l.effects = l.takeEffects(l.effects[:0])
+	l.performEffects(l.effects)
 }
 
-func (l *Links) take(into []Effect) []Effect {
+func (l *Links) takeEffects(into []Effect) []Effect {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	into = l.core.Effects(into)
 	for _, e := range into {
-		if e.Kind == Room {
-			l.makeRoom(e.Peer)
+		switch e.Kind {
+		case EffectRoom:
+			l.signalRoom(e.Peer)
+		case Suspect:
+			l.suspects = append(l.suspects, e.Peer)
+			signal(l.suspicion)
 		}
 	}
 	return into
 }
 
-func (l *Links) perform(effects []Effect) {
+func (l *Links) performEffects(effects []Effect) {
 	for _, e := range effects {
 		switch e.Kind {
-		case Control:
-			l.say(e)
-		case Told:
-			l.o.Handler.Told(e.Fate)
-		case Broken:
+		case EffectControl:
+			l.publishControl(e)
+		case EffectFate:
+			l.o.Handler.Undelivered(e.Fate)
+		case EffectBroken:
 			l.o.Handler.Broken(e.Peer.id, e.Serial, e.Err)
-		case Room: // made when it was taken
+		case EffectRoom, Suspect: // seen to when it was taken
 		}
 	}
 	clear(effects)
 }
 
-// say publishes on the control lane. What is lost is said again when it is missed.
-func (l *Links) say(e Effect) {
+// publishControl publishes on the control connection. Lost messages are repeated by their
+// protocols.
+func (l *Links) publishControl(e Effect) {
 	subject := l.o.Space.Control(e.Peer.id, l.self)
 	data, err := controlPacket(e)
 	if err == nil {

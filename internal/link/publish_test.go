@@ -18,6 +18,7 @@ import (
 	"github.com/castnet-io/castnet/bus/bustest"
 	"github.com/castnet-io/castnet/bus/embed"
 	"github.com/castnet-io/castnet/internal/link"
+	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/internal/wire"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -66,7 +67,7 @@ func (r *raw) says(t testing.TB, to *node, kind wire.PacketKind, body any) {
 func (r *raw) hears(t testing.TB, kind wire.PacketKind) any {
 	t.Helper()
 	for {
-		got, body, err := wire.DecodeControl(take(t, r.control).Data)
+		got, body, err := wire.DecodeControl(testkit.Next(t, r.control).Data)
 		require.NoError(t, err)
 		if got == kind {
 			return body
@@ -78,13 +79,13 @@ func (r *raw) hears(t testing.TB, kind wire.PacketKind) any {
 func (r *raw) packetOf(t testing.TB) (m bus.Msg, h wire.Head, bodies []string) {
 	t.Helper()
 	for {
-		m = take(t, r.data)
+		m = testkit.Next(t, r.data)
 		h, rest, err := wire.DecodeHead(m.Data)
 		require.NoError(t, err)
 		if h.Kind != wire.Data {
 			continue
 		}
-		es, e := wire.NewEnvelopes(rest), wire.Envelope{}
+		es, e := wire.NewEnvelopeReader(rest), wire.Envelope{}
 		for _, ok := es.Next(&e); ok; _, ok = es.Next(&e) {
 			bodies = append(bodies, string(e.Body))
 		}
@@ -100,8 +101,8 @@ func TestLINK_aMessageAloneLeavesOnItsPortsOwnSubject(t *testing.T) {
 	m, h, bodies := r.packetOf(t)
 	require.Equal(t, a.space.Port(r.to("x"), a.id.String()), m.Subject)
 	require.Equal(t, []string{"hello"}, bodies)
-	require.Zero(t, h.Prev, "it opens the link")
-	require.NoError(t, a.Send(a.Unnamed(r.to("x")), say("again"), link.Mark{}, 0))
+	require.Zero(t, h.PrevSeq, "it opens the link")
+	require.NoError(t, a.Send(a.UnnamedTarget(r.to("x")), say("again"), link.Mark{}, 0))
 	m, _, _ = r.packetOf(t)
 	require.Equal(t, a.space.Frame(r.id, a.id.String()), m.Subject, "its subject is not worth finding out")
 }
@@ -119,12 +120,12 @@ func TestLINK_aBurstLeavesInFarFewerPacketsAndInOrder(t *testing.T) {
 	for i := range n {
 		require.NoError(t, a.Send(to, say(strconv.Itoa(i)), link.Mark{}, 0))
 	}
-	require.NoError(t, a.Flush(soon(t)))
+	require.NoError(t, a.Flush(testkit.Soon(t)))
 	for i, l := range b.letters() {
 		require.Equal(t, strconv.Itoa(i), l.body)
 	}
 	require.Len(t, b.letters(), n)
-	require.NoError(t, tap.Data().Flush(soon(t)))
+	require.NoError(t, tap.Data().Flush(testkit.Soon(t)))
 	require.Less(t, len(packets), n/10)
 }
 
@@ -134,24 +135,24 @@ func TestLINK_whoHasAnsweredIsNotAskedAfterAnyMore(t *testing.T) {
 	to := a.Target(r.to("x"))
 	require.NoError(t, a.Send(to, say("anybody there?"), link.Mark{}, 0))
 	m, h, _ := r.packetOf(t)
-	require.Equal(t, a.space.Hint(a.id, strconv.FormatUint(h.N, 36)), m.Reply)
-	r.says(t, a, wire.State, wire.StateOf{Progress: wire.Progress{Acked: h.N, Taken: 10, Window: 1 << 20}})
-	require.NoError(t, a.Flush(soon(t)))
+	require.Equal(t, a.space.Hint(a.id, strconv.FormatUint(h.Seq, 36)), m.Reply)
+	r.says(t, a, wire.LinkState, wire.LinkStateBody{Progress: wire.AckState{Acked: h.Seq, ReceivedBytes: 10, Window: 1 << 20}})
+	require.NoError(t, a.Flush(testkit.Soon(t)))
 	require.NoError(t, a.Send(to, say("good"), link.Mark{}, 0))
 	m, next, _ := r.packetOf(t)
 	require.Empty(t, m.Reply)
-	require.Equal(t, h.N, next.Prev)
+	require.Equal(t, h.Seq, next.PrevSeq)
 }
 
 func TestLINK_whatIsSentToNobodyComesBack(t *testing.T) {
 	srv := bustest.Server(t)
-	a := newNode(t, srv, "a", link.Config{Nobody: 50 * time.Millisecond})
+	a := newNode(t, srv, "a", link.Config{NoResponderGrace: 50 * time.Millisecond})
 	to := a.Target(newHost(t, "nobody").Proc().Actor("x").Port("in"))
 	for i := range 100 {
 		require.NoError(t, a.Send(to, say("hello"), link.Mark{Type: strconv.Itoa(i)}, 0))
 	}
-	require.NoError(t, a.Flush(soon(t)))
-	until(t, "all have a fate", func() bool { return len(a.told()) == 100 })
+	require.NoError(t, a.Flush(testkit.Soon(t)))
+	testkit.Until(t, "all have a fate", func() bool { return len(a.told()) == 100 })
 	for i, f := range a.told() {
 		require.Equal(t, []any{link.NoProcess, true, strconv.Itoa(i)}, []any{f.Reason, f.Known, f.Mark.Type})
 	}
@@ -172,15 +173,15 @@ func TestLINK_aPublishThatIsDeniedGivesUpTheLinkAndNamesTheSubject(t *testing.T)
 	}
 	a, b, c := as("alice", newHost(t, "a")), as("bob", open), as("bob", shut)
 	require.NoError(t, a.Send(a.Target(c.to("x")), say("alone"), link.Mark{Type: "alone"}, 0))
-	until(t, "it has a fate", func() bool { return len(a.told()) == 1 })
+	testkit.Until(t, "it has a fate", func() bool { return len(a.told()) == 1 })
 	f := a.told()[0]
-	require.Equal(t, []any{link.LinkOver, "alone"}, []any{f.Reason, f.Mark.Type})
+	require.Equal(t, []any{link.LinkReset, "alone"}, []any{f.Reason, f.Mark.Type})
 	require.Contains(t, f.Text, a.space.Port(c.to("x"), a.id.String()))
-	require.NoError(t, a.Send(a.Unnamed(c.to("x")), say("among others"), link.Mark{}, 0))
-	until(t, "it has a fate", func() bool { return len(a.told()) == 2 })
+	require.NoError(t, a.Send(a.UnnamedTarget(c.to("x")), say("among others"), link.Mark{}, 0))
+	testkit.Until(t, "it has a fate", func() bool { return len(a.told()) == 2 })
 	require.Contains(t, a.told()[1].Text, a.space.Frame(c.id, a.id.String()))
 	require.NoError(t, a.Send(a.Target(b.to("x")), say("others hear us"), link.Mark{}, 0))
-	require.NoError(t, a.Flush(soon(t)))
+	require.NoError(t, a.Flush(testkit.Soon(t)))
 	require.Len(t, b.letters(), 1)
 	require.Empty(t, c.letters())
 }
@@ -188,7 +189,7 @@ func TestLINK_aPublishThatIsDeniedGivesUpTheLinkAndNamesTheSubject(t *testing.T)
 // listen starts a server on a loopback port.
 func listen(t testing.TB, o embed.Options) *embed.Server {
 	t.Helper()
-	srv, err := embed.Start(soon(t), o)
+	srv, err := embed.Start(testkit.Soon(t), o)
 	require.NoError(t, err)
 	t.Cleanup(srv.Shutdown)
 	return srv
@@ -215,17 +216,17 @@ func TestLINK_whatIsSentWithoutAServerArrivesWhenThereIsOneAgain(t *testing.T) {
 	a, b := nodeOn(t, dial(t, srv), newHost(t, "a"), link.Config{}), nodeOn(t, dial(t, srv), newHost(t, "b"), link.Config{})
 	to := a.Target(b.to("x"))
 	require.NoError(t, a.Send(to, say("0"), link.Mark{}, 0))
-	require.NoError(t, a.Flush(soon(t)))
+	require.NoError(t, a.Flush(testkit.Soon(t)))
 	srv.Shutdown()
-	until(t, "it is known", func() bool { return a.bus.Data().URL() == "" })
+	testkit.Until(t, "it is known", func() bool { return a.bus.Data().URL() == "" })
 	for i := 1; i <= 100; i++ {
 		require.NoError(t, a.Send(to, say(strconv.Itoa(i)), link.Mark{}, 0))
 	}
 	flushed := make(chan error, 1)
-	go func() { flushed <- a.Flush(soon(t)) }()
+	go func() { flushed <- a.Flush(testkit.Soon(t)) }()
 	require.Len(t, b.letters(), 1)
 	listen(t, embed.Options{Port: portOf(t, srv)})
-	require.NoError(t, take(t, flushed))
+	require.NoError(t, testkit.Next(t, flushed))
 	for i, l := range b.letters() {
 		require.Equal(t, strconv.Itoa(i), l.body)
 	}
@@ -239,7 +240,7 @@ func TestLINK_aServerThatTakesLessGetsThePacketsInPieces(t *testing.T) {
 	a, b := nodeOn(t, dial(t, srv), newHost(t, "a"), link.Config{}), nodeOn(t, dial(t, srv), newHost(t, "b"), link.Config{})
 	to := a.Target(b.to("x"))
 	require.NoError(t, a.Send(to, say("open"), link.Mark{}, 0))
-	require.NoError(t, a.Flush(soon(t)))
+	require.NoError(t, a.Flush(testkit.Soon(t)))
 	var lost atomic.Int32
 	lose := func(bus.Msg) bool { return lost.Add(1) > 0 }
 	b.loses.Store(&lose)
@@ -247,11 +248,11 @@ func TestLINK_aServerThatTakesLessGetsThePacketsInPieces(t *testing.T) {
 	for i := range n {
 		require.NoError(t, a.Send(to, say(body(i)), link.Mark{}, 0))
 	}
-	until(t, "all are lost", func() bool { return lost.Load() >= n })
+	testkit.Until(t, "all are lost", func() bool { return lost.Load() >= n })
 	srv.Shutdown()
 	listen(t, embed.Options{Port: portOf(t, srv), MaxPayload: 8 << 10})
 	b.loses.Store(nil)
-	require.NoError(t, a.Flush(soon(t)))
+	require.NoError(t, a.Flush(testkit.Soon(t)))
 	require.NotZero(t, a.Stats().Retransmitted)
 	letters := b.letters()[1:]
 	require.Len(t, letters, n)
@@ -305,7 +306,7 @@ func TestLINK_aMessageAloneThatIsLostIsSentAgainAtOnce(t *testing.T) {
 
 func TestLINK9_othersOvertakeALargeMessageAndItsFollowersDoNot(t *testing.T) {
 	srv := bustest.Server(t)
-	a, r := newNode(t, srv, "a", link.Config{ChunkSize: 4 << 10, ChunksOut: 2}), newRaw(t, srv, "raw")
+	a, r := newNode(t, srv, "a", link.Config{ChunkSize: 4 << 10, ChunksInFlight: 2}), newRaw(t, srv, "raw")
 	from := func(sender string, size int) *wire.Envelope {
 		return &wire.Envelope{Kind: wire.Message, Sender: sender, Body: make([]byte, size)}
 	}
@@ -320,12 +321,12 @@ func TestLINK9_othersOvertakeALargeMessageAndItsFollowersDoNot(t *testing.T) {
 	var order []int // sizes as they came; 0 is a part, -1 the last
 	taken := uint64(0)
 	for len(order) == 0 || order[len(order)-1] != 4 {
-		h, rest, err := wire.DecodeHead(take(t, r.data).Data)
+		h, rest, err := wire.DecodeHead(testkit.Next(t, r.data).Data)
 		require.NoError(t, err)
 		if h.Kind != wire.Data {
 			continue
 		}
-		es, e := wire.NewEnvelopes(rest), wire.Envelope{}
+		es, e := wire.NewEnvelopeReader(rest), wire.Envelope{}
 		for _, ok := es.Next(&e); ok; _, ok = es.Next(&e) {
 			if e.Kind != wire.Chunk {
 				order = append(order, len(e.Body))
@@ -342,7 +343,7 @@ func TestLINK9_othersOvertakeALargeMessageAndItsFollowersDoNot(t *testing.T) {
 			}
 		}
 		taken += uint64(len(rest))
-		r.says(t, a, wire.State, wire.StateOf{Progress: wire.Progress{Acked: h.N, Taken: taken, Window: 1 << 20}})
+		r.says(t, a, wire.LinkState, wire.LinkStateBody{Progress: wire.AckState{Acked: h.Seq, ReceivedBytes: taken, Window: 1 << 20}})
 	}
 	require.Equal(t, []int{0, 2, 3, 0, -1, 1, 4}, order)
 }

@@ -11,51 +11,51 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// parcel is a packet whose turn it is, or will be.
-type parcel interface {
+// deliverable is a packet to be delivered in its turn.
+type deliverable interface {
 	// deliver gives it to the handler; late is how long it waited for its turn.
 	deliver(l *Links, p *Peer, late time.Duration, skip []int) []wire.Refusal
 }
 
-// Receive takes a packet that came for this process, on the data pump.
+// Receive takes a packet for this process, on the data pump.
 func (l *Links) Receive(m bus.Msg, s subjects.Subject) {
 	from, err := subjects.ParseProcessID(s.From)
 	if err == nil {
-		err = l.packet(from, s, m.Data, true)
+		err = l.receivePacket(from, s, m.Data, true)
 	}
 	if err != nil {
 		l.malformed(m.Subject, m.Data, err)
 	}
 }
 
-// packet takes a packet by its kind.
-func (l *Links) packet(from subjects.ProcessID, s subjects.Subject, data []byte, outer bool) error {
+// receivePacket takes a packet by its kind.
+func (l *Links) receivePacket(from subjects.ProcessID, s subjects.Subject, data []byte, outer bool) error {
 	h, rest, err := wire.DecodeHead(data)
 	if err != nil {
 		return err
 	}
-	p, err := l.head(from, h)
+	p, err := l.onHead(from, h)
 	if err != nil || p == nil {
 		return err
 	}
 	switch {
 	case h.Kind == wire.Data && s.Kind != subjects.KindCast:
-		l.arrive(p, Arrival{N: h.N, Prev: h.Prev, Size: len(rest), Packet: &letters{subject: s, data: rest, age: h.Age}})
+		l.accept(p, Arrival{Seq: h.Seq, PrevSeq: h.PrevSeq, Size: len(rest), Packet: &dataPacket{subject: s, data: rest, age: h.Age}})
 	case h.Kind == wire.Repair:
-		return l.repair(p, h, rest)
-	case h.Kind == wire.Beat:
-		l.locked(func(now Instant) { l.core.OnBeat(now, p, h.N, h.Prev) })
-	case h.Kind == wire.Bye:
-		l.locked(func(Instant) { l.core.OnBye(p) })
-	case h.Kind == wire.Piece && outer:
-		cut, part, err := wire.DecodePiece(rest)
+		return l.onRepair(p, h, rest)
+	case h.Kind == wire.Probe:
+		l.withCore(func(now Instant) { l.core.OnProbe(now, p, h.Seq, h.PrevSeq) })
+	case h.Kind == wire.Goodbye:
+		l.withCore(func(Instant) { l.core.OnGoodbye(p) })
+	case h.Kind == wire.Fragment && outer:
+		cut, part, err := wire.DecodeFragment(rest)
 		if err != nil {
 			return err
 		}
 		var whole []byte
-		l.locked(func(Instant) { whole = l.core.Piece(p, h.N, cut, part) })
+		l.withCore(func(Instant) { whole = l.core.Fragment(p, h.Seq, cut, part) })
 		if whole != nil {
-			return l.packet(from, s, whole, false)
+			return l.receivePacket(from, s, whole, false)
 		}
 	default:
 		return fmt.Errorf("packet of kind %d on the subject of a %s", h.Kind, s.Kind)
@@ -63,25 +63,25 @@ func (l *Links) packet(from subjects.ProcessID, s subjects.Subject, data []byte,
 	return nil
 }
 
-// head takes what the head of any packet says; nil for a process that is known to be dead (DEL-5).
-func (l *Links) head(from subjects.ProcessID, h wire.Head) (p *Peer, err error) {
-	l.locked(func(now Instant) {
+// onHead takes the head of any packet; nil for a dead process (DEL-5).
+func (l *Links) onHead(from subjects.ProcessID, h wire.Head) (p *Peer, err error) {
+	l.withCore(func(now Instant) {
 		p = l.core.Peer(from)
 		if p.dead != nil {
 			l.core.stats.Fenced++
-			if h.N != 0 { // it lives, and must not wait for what never comes
-				l.core.control(p, wire.Break, wire.BreakOf{N: h.N, Text: "known to be dead here: " + bounded(p.dead.Error())})
+			if h.Seq != 0 { // it lives, and must not wait in vain
+				l.core.emitControl(p, wire.ReceiverReset, wire.ResetBody{Seq: h.Seq, Text: "known to be dead here: " + truncateText(p.dead.Error())})
 			}
 			p = nil
 			return
 		}
-		err = l.core.OnHead(now, p, h.Known)
+		err = l.core.OnHead(now, p, h.Ack)
 	})
 	return p, err
 }
 
-// repair takes a packet that went to many, or by another subject, for this process alone.
-func (l *Links) repair(p *Peer, h wire.Head, rest []byte) error {
+// onRepair takes a packet sent to this process alone in place of a cast or another subject.
+func (l *Links) onRepair(p *Peer, h wire.Head, rest []byte) error {
 	subject, inner, err := wire.DecodeRepair(rest)
 	if err != nil {
 		return err
@@ -97,26 +97,26 @@ func (l *Links) repair(p *Peer, h wire.Head, rest []byte) error {
 	if ih.Kind != wire.Data || s.From != p.id.String() || s.Kind != subjects.KindPort && s.Kind != subjects.KindCast {
 		return fmt.Errorf("a packet of kind %d for %q, within one of %s", ih.Kind, subject, p.id)
 	}
-	l.arrive(p, Arrival{N: h.N, Prev: h.Prev, Size: len(envelopes), Packet: &letters{subject: s, data: envelopes, age: h.Age + ih.Age}})
+	l.accept(p, Arrival{Seq: h.Seq, PrevSeq: h.PrevSeq, Size: len(envelopes), Packet: &dataPacket{subject: s, data: envelopes, age: h.Age + ih.Age}})
 	return nil
 }
 
-// Opened is what the ext of a cast says to this process.
-type Opened struct {
-	Prev    uint64              // what must have been seen before: a number, 0, Settled, or Left
-	Answers bool                // see Cast
-	Deliver func() (why []byte) // called when it is the message's turn
+// CastHead is this process's part of a cast's ext.
+type CastHead struct {
+	PrevSeq   uint64              // the packet that must come before: a number, 0, AllAcked, or NotIncluded
+	ReplyAcks bool                // see Cast
+	Deliver   func() (why []byte) // called when it is the message's turn
 }
 
-// ReceiveCast takes a packet that was published to many, on the data pump. open reads the ext of the cast,
-// which has number n.
-func (l *Links) ReceiveCast(m bus.Msg, s subjects.Subject, open func(n uint64, e *wire.Envelope) (Opened, error)) {
+// ReceiveCast takes a published cast packet, on the data pump. open decodes the ext of the cast
+// with number n.
+func (l *Links) ReceiveCast(m bus.Msg, s subjects.Subject, open func(n uint64, e *wire.Envelope) (CastHead, error)) {
 	if err := l.receiveCast(m, s, open); err != nil {
 		l.malformed(m.Subject, m.Data, err)
 	}
 }
 
-func (l *Links) receiveCast(m bus.Msg, s subjects.Subject, open func(n uint64, e *wire.Envelope) (Opened, error)) error {
+func (l *Links) receiveCast(m bus.Msg, s subjects.Subject, open func(n uint64, e *wire.Envelope) (CastHead, error)) error {
 	from, err := subjects.ParseProcessID(s.From)
 	if err != nil {
 		return err
@@ -128,33 +128,33 @@ func (l *Links) receiveCast(m bus.Msg, s subjects.Subject, open func(n uint64, e
 	if h.Kind != wire.Data {
 		return fmt.Errorf("packet of kind %d on the subject of a cast", h.Kind)
 	}
-	es := wire.NewEnvelopes(rest)
+	es := wire.NewEnvelopeReader(rest)
 	e := new(wire.Envelope)
 	if _, ok := es.Next(e); !ok || e.Kind != wire.Cast {
 		return fmt.Errorf("want one envelope of a cast: %w", es.Err())
 	}
 	e.Actor, e.Port = s.Actor, s.Port
-	o, err := open(h.N, e)
-	if err != nil || o.Prev == Left {
+	o, err := open(h.Seq, e)
+	if err != nil || o.PrevSeq == NotIncluded {
 		return err
 	}
-	p, err := l.head(from, wire.Head{})
+	p, err := l.onHead(from, wire.Head{})
 	if err != nil || p == nil {
 		return err
 	}
-	a := Arrival{N: h.N, Prev: o.Prev, Answers: o.Answers, Size: len(rest), Packet: cast(o.Deliver)}
-	if o.Prev == Settled {
-		a.Prev, a.Settled = 0, true
+	a := Arrival{Seq: h.Seq, PrevSeq: o.PrevSeq, ReplyAcks: o.ReplyAcks, Size: len(rest), Packet: castDelivery(o.Deliver)}
+	if o.PrevSeq == AllAcked {
+		a.PrevSeq, a.AllAcked = 0, true
 	}
-	l.arrive(p, a)
+	l.accept(p, a)
 	return nil
 }
 
-// cast is the one message of a packet that was published to many.
-type cast func() (why []byte)
+// castDelivery is the message of a published cast packet.
+type castDelivery func() (why []byte)
 
-func (k cast) deliver(_ *Links, _ *Peer, _ time.Duration, skip []int) []wire.Refusal {
-	if skips(skip, 0) {
+func (k castDelivery) deliver(_ *Links, _ *Peer, _ time.Duration, skip []int) []wire.Refusal {
+	if inRuns(skip, 0) {
 		return nil
 	}
 	if why := k(); why != nil {
@@ -163,75 +163,75 @@ func (k cast) deliver(_ *Links, _ *Peer, _ time.Duration, skip []int) []wire.Ref
 	return nil
 }
 
-// arrive delivers a packet when it is its turn, and those that waited for it.
-func (l *Links) arrive(p *Peer, a Arrival) {
+// accept delivers a packet in its turn, and the packets parked behind it.
+func (l *Links) accept(p *Peer, a Arrival) {
 	var ok bool
-	l.locked(func(now Instant) { a, ok = l.core.Arrive(now, p, a) })
+	l.withCore(func(now Instant) { a, ok = l.core.Arrive(now, p, a) })
 	l.deliver(p, a, ok)
 }
 
 func (l *Links) deliver(p *Peer, a Arrival, ok bool) {
 	for ok {
 		var late time.Duration
-		if a.Came != 0 {
-			late = time.Duration(l.now() - a.Came)
+		if a.ParkedAt != 0 {
+			late = time.Duration(l.now() - a.ParkedAt)
 		}
-		refused := a.Packet.(parcel).deliver(l, p, late, a.Skip)
-		if k, is := a.Packet.(*letters); is {
+		refused := a.Packet.(deliverable).deliver(l, p, late, a.Skip)
+		if k, is := a.Packet.(*dataPacket); is {
 			a.Waits = k.waits
 		}
 		for i := range refused {
-			refused[i].N = a.N
+			refused[i].Seq = a.Seq
 		}
-		ok = false // of links that are closed meanwhile nothing follows
-		l.locked(func(now Instant) { a, ok = l.core.Done(now, p, a, refused) })
+		ok = false // links closed meanwhile deliver nothing more
+		l.withCore(func(now Instant) { a, ok = l.core.Done(now, p, a, refused) })
 	}
 }
 
-// letters are the envelopes of a packet.
-type letters struct {
+// dataPacket are the envelopes of a packet.
+type dataPacket struct {
 	subject subjects.Subject
 	data    []byte
 	age     time.Duration
-	waits   uint64 // bytes of messages that wait for room, as far as they were read
+	waits   uint64 // bytes of SendWait messages, as far as they were read
 }
 
-func (k *letters) deliver(l *Links, p *Peer, late time.Duration, skip []int) []wire.Refusal {
+func (k *dataPacket) deliver(l *Links, p *Peer, late time.Duration, skip []int) []wire.Refusal {
 	k.age += late
-	r := &l.reading
-	r.links, r.packet, r.in.From, r.in.Envelope = l, k, p, &r.first
-	es, several := wire.NewEnvelopes(k.data), false
+	r := &l.reader
+	r.links, r.packet, r.inbound.From, r.inbound.Envelope = l, k, p, &r.first
+	es, several := wire.NewEnvelopeReader(k.data), false
 	for i := 0; ; i++ {
 		if len(skip) == 0 {
-			i += r.join(&es)
+			i += r.appendPlain(&es)
 		}
-		if !several && i > 0 && (es.At() < len(k.data) || len(r.in.Letters) > 1) { // what answers them leaves together
+		if !several && i > 0 && (es.Offset() < len(k.data) || len(r.inbound.Bodies) > 1) { // their answers leave together
 			several = true
-			l.Expect()
-			defer l.Come()
+			l.BeginBatch()
+			defer l.EndBatch()
 		}
 		r.deliver()
 		if _, ok := es.Next(&r.next); !ok {
 			break
 		}
-		r.begin(i, es.At(), skips(skip, i))
+		r.start(i, es.Offset(), inRuns(skip, i))
 	}
 	if err := es.Err(); err != nil {
 		l.malformed(k.subject.From, k.data, err)
 	}
 	refused := r.refused
-	*r = reading{in: Inbound{Letters: r.in.Letters}}
+	*r = packetReader{inbound: Inbound{Bodies: r.inbound.Bodies}}
 	return refused
 }
 
 func (l *Links) chunk(p *Peer, e *wire.Envelope) (whole []byte, err error) {
-	l.locked(func(Instant) { whole, err = l.core.Chunk(p, e) })
+	l.withCore(func(Instant) { whole, err = l.core.Chunk(p, e) })
 	return whole, err
 }
 
-// tooLarge is why a message that came in parts is refused.
+// tooLarge is the refusal of a message in parts.
 func (l *Links) tooLarge(actor, port string, err error) []byte {
-	at := l.o.Self.Within(actor).String()
+	at := l.o.Self.ActorByLocalName(actor).String()
 	why, merr := wire.Marshal(wire.Error{Code: TooLargeCode, Text: err.Error(), Actor: at, Endpoint: port}.Bounded())
 	if merr != nil { // a number and bounded texts: cannot be
 		panic(fmt.Sprintf("link: encode an error: %v", merr))
@@ -239,11 +239,11 @@ func (l *Links) tooLarge(actor, port string, err error) []byte {
 	return why
 }
 
-// TooLargeCode is the code of an Error that says that a message is too large, as package actor has it.
+// TooLargeCode is the code of a too large message, as in package actor.
 const TooLargeCode = 12
 
-// refuse adds a refusal, as one with its neighbour when they are for the same reason.
-func refuse(all []wire.Refusal, index int, why []byte) []wire.Refusal {
+// addRefusal adds a refusal, merged with its neighbour for the same reason.
+func addRefusal(all []wire.Refusal, index int, why []byte) []wire.Refusal {
 	if n := len(all); n > 0 {
 		if last := &all[n-1]; last.Index+last.Count == index && bytes.Equal(last.Why, why) {
 			last.Count++
@@ -253,8 +253,8 @@ func refuse(all []wire.Refusal, index int, why []byte) []wire.Refusal {
 	return append(all, wire.Refusal{Index: index, Count: 1, Why: why})
 }
 
-// skips reports whether an index is in one of the runs.
-func skips(runs []int, index int) bool {
+// inRuns reports whether an index is in one of the runs.
+func inRuns(runs []int, index int) bool {
 	for i := 0; i+1 < len(runs); i += 2 {
 		if runs[i] <= index && index < runs[i]+runs[i+1] {
 			return true
@@ -263,7 +263,7 @@ func skips(runs []int, index int) bool {
 	return false
 }
 
-// ReceiveControl takes what came on the control lane, on its pump.
+// ReceiveControl takes a message from the control connection, on its pump.
 func (l *Links) ReceiveControl(m bus.Msg, s subjects.Subject) {
 	if err := l.receiveControl(m, s); err != nil {
 		l.malformed(m.Subject, m.Data, err)
@@ -280,31 +280,31 @@ func (l *Links) receiveControl(m bus.Msg, s subjects.Subject) error {
 		return err
 	}
 	switch b := body.(type) {
-	case *wire.CancelOf:
+	case *wire.CancelBody:
 		l.o.Handler.Cancel(from, b.Replies)
 		return nil
 	case *wire.Envelope:
 		l.urgent(from, b)
 		return nil
 	}
-	l.locked(func(now Instant) {
-		p := l.core.Known(from)
+	l.withCore(func(now Instant) {
+		p := l.core.Lookup(from)
 		if p == nil || p.dead != nil {
 			return
 		}
 		switch b := body.(type) {
-		case *wire.StateOf:
+		case *wire.LinkStateBody:
 			err = l.core.OnState(now, p, b)
-		case *wire.ConfirmOf:
+		case *wire.ConfirmBody:
 			l.core.OnConfirm(now, p, b.Next)
-		case *wire.BreakOf:
-			if kind == wire.Gone {
-				l.core.OnGone(p, b)
+		case *wire.ResetBody:
+			if kind == wire.SenderReset {
+				l.core.OnSenderReset(p, b)
 			} else {
-				l.core.OnBreak(p, b)
+				l.core.OnReceiverReset(p, b)
 			}
-		case *wire.QueryOf:
-			if kind == wire.Query {
+		case *wire.FateQueryBody:
+			if kind == wire.FateQuery {
 				l.core.OnQuery(now, p, b)
 			} else {
 				l.core.OnVerdict(p, b)
@@ -316,7 +316,7 @@ func (l *Links) receiveControl(m bus.Msg, s subjects.Subject) error {
 	return err
 }
 
-// urgent takes a message of the control lane. It says nothing of how the links stand.
+// urgent takes an urgent message from the control connection. It does not touch the links.
 func (l *Links) urgent(from subjects.ProcessID, e *wire.Envelope) {
 	l.mu.Lock()
 	p := l.core.Peer(from)
@@ -330,8 +330,8 @@ func (l *Links) urgent(from subjects.ProcessID, e *wire.Envelope) {
 	}
 }
 
-// ReceiveHint takes the server's word that nobody listened where this process published, on the data
-// pump.
+// ReceiveHint takes the server's report that a publication of this process had no subscriber, on
+// the data pump.
 func (l *Links) ReceiveHint(m bus.Msg, s subjects.Subject) {
 	if !m.NoResponders {
 		return
@@ -346,8 +346,8 @@ func (l *Links) ReceiveHint(m bus.Msg, s subjects.Subject) {
 	if at.Kind == subjects.KindPort {
 		id = at.Proc.Process()
 	}
-	l.locked(func(now Instant) {
-		if p := l.core.Known(id); p != nil {
+	l.withCore(func(now Instant) {
+		if p := l.core.Lookup(id); p != nil {
 			l.core.OnHint(now, p, n)
 		}
 	})

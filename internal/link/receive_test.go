@@ -15,6 +15,7 @@ import (
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/bus/bustest"
 	"github.com/castnet-io/castnet/internal/link"
+	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/internal/wire"
 )
 
@@ -58,10 +59,10 @@ func TestLINK_whatIsLostAtRandomIsRepairedInOrder(t *testing.T) {
 		for s := range senders {
 			e := say(fmt.Sprint(i))
 			e.Sender = fmt.Sprint("s", s)
-			require.NoError(t, a.SendWait(soon(t), a.Target(b.to(fmt.Sprint("x", s))), e, link.Mark{}, 0))
+			require.NoError(t, a.SendWait(testkit.Soon(t), a.Target(b.to(fmt.Sprint("x", s))), e, link.Mark{}, 0))
 		}
 	}
-	require.NoError(t, a.Flush(soon(t)))
+	require.NoError(t, a.Flush(testkit.Soon(t)))
 	next := map[string]int{}
 	for _, l := range b.letters() {
 		require.Equal(t, fmt.Sprint(next[l.actor]), l.body)
@@ -76,49 +77,49 @@ func TestLINK_whatCannotBeIsCountedAndHarmsNobody(t *testing.T) {
 	srv := bustest.Server(t)
 	a, r, other := newNode(t, srv, "a", link.Config{}), newRaw(t, srv, "raw"), newNode(t, srv, "other", link.Config{})
 	counted := func() int { return len(a.complaints()) + int(a.Stats().Malformed) }
-	known := func(k wire.Progress) []byte {
-		return wire.AppendHead(nil, wire.Head{Kind: wire.Beat, Known: &k})
+	known := func(k wire.AckState) []byte {
+		return wire.AppendHead(nil, wire.Head{Kind: wire.Probe, Ack: &k})
 	}
 	repair := func(subject string, packet []byte) []byte {
-		return wire.AppendRepair(wire.AppendHead(nil, wire.Head{Kind: wire.Repair, N: 1}), subject, packet)
+		return wire.AppendRepair(wire.AppendHead(nil, wire.Head{Kind: wire.Repair, Seq: 1}), subject, packet)
 	}
-	piece := func(c wire.Cut, part string) []byte {
-		return wire.AppendPiece(wire.AppendHead(nil, wire.Head{Kind: wire.Piece, N: 1}), c, []byte(part))
+	piece := func(c wire.FragmentHead, part string) []byte {
+		return wire.AppendFragment(wire.AppendHead(nil, wire.Head{Kind: wire.Fragment, Seq: 1}), c, []byte(part))
 	}
 	mine := a.space.Port(a.to("x"), r.id.String())
 	for name, data := range map[string][]byte{
 		"a head that ends too soon":               {0, wire.Version, byte(wire.Data)},
 		"another version":                         {0, wire.Version + 1, byte(wire.Data), 0, 0, 1, 0},
 		"a kind that is not known":                {0, wire.Version, 200, 0, 0, 1, 0},
-		"a control packet among the data":         wire.AppendHead(nil, wire.Head{Kind: wire.State}),
+		"a control packet among the data":         wire.AppendHead(nil, wire.Head{Kind: wire.LinkState}),
 		"number 0":                                packet(wire.Head{}, texts("x")...),
-		"a number that follows itself":            packet(wire.Head{N: 7, Prev: 7}, texts("x")...),
-		"a number that follows a later one":       packet(wire.Head{N: 7, Prev: math.MaxUint64}, texts("x")...),
-		"the continuation of nothing":             packet(wire.Head{N: math.MaxUint64, Prev: 0}, texts("x")...)[:5],
-		"an acknowledgement of what was not sent": known(wire.Progress{Acked: math.MaxUint64}),
-		"a repair without a subject":              wire.AppendHead(nil, wire.Head{Kind: wire.Repair, N: 1}),
-		"a repair for another namespace":          repair("else.where", packet(wire.Head{N: 1}, texts("x")...)),
-		"a repair of somebody else's packet":      repair(a.space.Port(a.to("x"), other.id.String()), packet(wire.Head{N: 1}, texts("x")...)),
-		"a repair of a frame":                     repair(a.space.Frame(a.id, r.id.String()), packet(wire.Head{N: 1}, texts("x")...)),
-		"a repair of a beat":                      repair(mine, wire.AppendHead(nil, wire.Head{Kind: wire.Beat, N: 1})),
+		"a number that follows itself":            packet(wire.Head{Seq: 7, PrevSeq: 7}, texts("x")...),
+		"a number that follows a later one":       packet(wire.Head{Seq: 7, PrevSeq: math.MaxUint64}, texts("x")...),
+		"the continuation of nothing":             packet(wire.Head{Seq: math.MaxUint64, PrevSeq: 0}, texts("x")...)[:5],
+		"an acknowledgement of what was not sent": known(wire.AckState{Acked: math.MaxUint64}),
+		"a repair without a subject":              wire.AppendHead(nil, wire.Head{Kind: wire.Repair, Seq: 1}),
+		"a repair for another namespace":          repair("else.where", packet(wire.Head{Seq: 1}, texts("x")...)),
+		"a repair of somebody else's packet":      repair(a.space.Port(a.to("x"), other.id.String()), packet(wire.Head{Seq: 1}, texts("x")...)),
+		"a repair of a frame":                     repair(a.space.Frame(a.id, r.id.String()), packet(wire.Head{Seq: 1}, texts("x")...)),
+		"a repair of a beat":                      repair(mine, wire.AppendHead(nil, wire.Head{Kind: wire.Probe, Seq: 1})),
 		"a repair of nothing":                     repair(mine, nil),
-		"a piece beyond the whole":                piece(wire.Cut{Offset: 9, Total: 10}, "two"),
-		"an empty piece":                          piece(wire.Cut{Total: 10}, ""),
-		"a piece of no packet":                    piece(wire.Cut{Total: 7}, "nothing"),
-		"a piece of a piece":                      piece(wire.Cut{Total: len(piece(wire.Cut{Total: 1}, "x"))}, string(piece(wire.Cut{Total: 1}, "x"))),
+		"a piece beyond the whole":                piece(wire.FragmentHead{Offset: 9, Total: 10}, "two"),
+		"an empty piece":                          piece(wire.FragmentHead{Total: 10}, ""),
+		"a piece of no packet":                    piece(wire.FragmentHead{Total: 7}, "nothing"),
+		"a piece of a piece":                      piece(wire.FragmentHead{Total: len(piece(wire.FragmentHead{Total: 1}, "x"))}, string(piece(wire.FragmentHead{Total: 1}, "x"))),
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := counted()
 			r.sends(t, a, data)
-			until(t, "it is counted", func() bool { return counted() > before })
+			testkit.Until(t, "it is counted", func() bool { return counted() > before })
 			require.Empty(t, a.letters())
 		})
 	}
 	for name, body := range map[string]any{
-		"more than was sent":       wire.StateOf{Progress: wire.Progress{Acked: math.MaxUint64}},
-		"more bytes than were":     wire.StateOf{Progress: wire.Progress{Acked: 1, Taken: math.MaxUint64}},
-		"a question of odd length": wire.QueryOf{N: 99, Indexes: []int{1}},
-		"a question about nothing": wire.QueryOf{N: 99},
+		"more than was sent":       wire.LinkStateBody{Progress: wire.AckState{Acked: math.MaxUint64}},
+		"more bytes than were":     wire.LinkStateBody{Progress: wire.AckState{Acked: 1, ReceivedBytes: math.MaxUint64}},
+		"a question of odd length": wire.FateQueryBody{Seq: 99, Indexes: []int{1}},
+		"a question about nothing": wire.FateQueryBody{Seq: 99},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if a.Stats().Sent == 0 { // packet 1 is under way
@@ -126,18 +127,18 @@ func TestLINK_whatCannotBeIsCountedAndHarmsNobody(t *testing.T) {
 				r.packetOf(t)
 			}
 			before := counted()
-			kind := wire.State
-			if _, is := body.(wire.QueryOf); is {
-				kind = wire.Query
+			kind := wire.LinkState
+			if _, is := body.(wire.FateQueryBody); is {
+				kind = wire.FateQuery
 			}
 			r.says(t, a, kind, body)
-			until(t, "it is counted", func() bool { return counted() > before })
+			testkit.Until(t, "it is counted", func() bool { return counted() > before })
 		})
 	}
 	require.Empty(t, a.told(), "what was sent is as it was")
 	require.NoError(t, other.Send(other.Target(a.to("x")), say("all is well"), link.Mark{}, 0))
-	require.NoError(t, other.Flush(soon(t)))
-	r.sends(t, a, packet(wire.Head{N: 1}, texts("with me, too")...))
+	require.NoError(t, other.Flush(testkit.Soon(t)))
+	r.sends(t, a, packet(wire.Head{Seq: 1}, texts("with me, too")...))
 	require.Equal(t, []string{"all is well", "with me, too"}, bodies(a.await(t, 2)))
 }
 
@@ -148,19 +149,19 @@ func TestLINK_whatAPeerMayClaimButIsNotSoChangesNothing(t *testing.T) {
 	_, h, _ := r.packetOf(t)
 	huge := uint64(math.MaxUint64)
 	for kind, bodies := range map[wire.PacketKind][]any{
-		wire.Confirm: {wire.ConfirmOf{Next: huge}, wire.ConfirmOf{}},
-		wire.Break:   {wire.BreakOf{N: huge}, wire.BreakOf{}},
-		wire.Gone:    {wire.BreakOf{}},
-		wire.Verdict: {
-			wire.QueryOf{N: h.N, Indexes: []int{-1, 1}}, wire.QueryOf{N: h.N, Indexes: []int{0, math.MaxInt}},
-			wire.QueryOf{N: h.N, Indexes: []int{math.MaxInt, math.MaxInt}}, wire.QueryOf{N: huge, Indexes: []int{0, 1}},
-			wire.QueryOf{N: h.N, Indexes: []int{0}},
+		wire.ConfirmRefusals: {wire.ConfirmBody{Next: huge}, wire.ConfirmBody{}},
+		wire.ReceiverReset:   {wire.ResetBody{Seq: huge}, wire.ResetBody{}},
+		wire.SenderReset:     {wire.ResetBody{}},
+		wire.FateReply: {
+			wire.FateQueryBody{Seq: h.Seq, Indexes: []int{-1, 1}}, wire.FateQueryBody{Seq: h.Seq, Indexes: []int{0, math.MaxInt}},
+			wire.FateQueryBody{Seq: h.Seq, Indexes: []int{math.MaxInt, math.MaxInt}}, wire.FateQueryBody{Seq: huge, Indexes: []int{0, 1}},
+			wire.FateQueryBody{Seq: h.Seq, Indexes: []int{0}},
 		},
-		wire.Query: {wire.QueryOf{N: huge, Indexes: []int{-5, math.MaxInt, math.MaxInt, -5}}},
-		wire.State: {
-			wire.StateOf{Refused: []wire.Refusal{{N: h.N, Index: -1, Count: 1}, {N: h.N, Index: 1, Count: math.MaxInt}, {N: huge, Count: 1}, {N: h.N, Count: -1}}},
-			wire.StateOf{Missing: []uint64{huge, huge}}, wire.StateOf{Missing: []uint64{h.N, h.N - 1, 0}},
-			wire.StateOf{Progress: wire.Progress{Window: huge, Waited: huge}},
+		wire.FateQuery: {wire.FateQueryBody{Seq: huge, Indexes: []int{-5, math.MaxInt, math.MaxInt, -5}}},
+		wire.LinkState: {
+			wire.LinkStateBody{Refusals: []wire.Refusal{{Seq: h.Seq, Index: -1, Count: 1}, {Seq: h.Seq, Index: 1, Count: math.MaxInt}, {Seq: huge, Count: 1}, {Seq: h.Seq, Count: -1}}},
+			wire.LinkStateBody{Missing: []uint64{huge, huge}}, wire.LinkStateBody{Missing: []uint64{h.Seq, h.Seq - 1, 0}},
+			wire.LinkStateBody{Progress: wire.AckState{Window: huge, Waited: huge}},
 		},
 		wire.Resume: {struct{}{}},
 	} {
@@ -168,33 +169,33 @@ func TestLINK_whatAPeerMayClaimButIsNotSoChangesNothing(t *testing.T) {
 			r.says(t, a, kind, body)
 		}
 	}
-	r.says(t, a, wire.Cancel, wire.CancelOf{Replies: []string{"last"}})
-	until(t, "all came", func() bool {
+	r.says(t, a, wire.Cancel, wire.CancelBody{Replies: []string{"last"}})
+	testkit.Until(t, "all came", func() bool {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		return len(a.cancelled) == 1
 	})
 	require.Empty(t, a.told())
-	require.Equal(t, 1, a.Infos(1)[0].Flying)
-	r.says(t, a, wire.State, wire.StateOf{Progress: wire.Progress{Acked: h.N, Taken: 1, Window: huge}})
-	require.NoError(t, a.Flush(soon(t)))
+	require.Equal(t, 1, a.Infos(1)[0].InFlight)
+	r.says(t, a, wire.LinkState, wire.LinkStateBody{Progress: wire.AckState{Acked: h.Seq, ReceivedBytes: 1, Window: huge}})
+	require.NoError(t, a.Flush(testkit.Soon(t)))
 	require.Empty(t, a.told())
 	require.LessOrEqual(t, a.Infos(1)[0].Credit, int64(8<<20), "no window is larger than our own")
-	r.sends(t, a, packet(wire.Head{N: 5}, texts("hello yourself")...))
+	r.sends(t, a, packet(wire.Head{Seq: 5}, texts("hello yourself")...))
 	require.Equal(t, []string{"hello yourself"}, bodies(a.await(t, 1)))
 }
 
 func TestLINK_anAbsurdNumberHarmsOnlyWhoSaidIt(t *testing.T) {
 	srv := bustest.Server(t)
 	a, r, other := newNode(t, srv, "a", link.Config{}), newRaw(t, srv, "raw"), newNode(t, srv, "other", link.Config{})
-	r.sends(t, a, packet(wire.Head{N: math.MaxUint64}, texts("the last")...))
-	r.sends(t, a, packet(wire.Head{N: 1}, texts("too late")...))
-	until(t, "it is a duplicate", func() bool { return a.Stats().Duplicates == 1 })
+	r.sends(t, a, packet(wire.Head{Seq: math.MaxUint64}, texts("the last")...))
+	r.sends(t, a, packet(wire.Head{Seq: 1}, texts("too late")...))
+	testkit.Until(t, "it is a duplicate", func() bool { return a.Stats().Duplicates == 1 })
 	require.Equal(t, []string{"the last"}, bodies(a.letters()))
 	for i := range 10 {
 		require.NoError(t, other.Send(other.Target(a.to("x")), say(fmt.Sprint(i)), link.Mark{}, 0))
 	}
-	require.NoError(t, other.Flush(soon(t)))
+	require.NoError(t, other.Flush(testkit.Soon(t)))
 	require.Len(t, a.letters(), 11)
 	require.NoError(t, a.Send(a.Target(r.to("x")), say("and back"), link.Mark{}, 0))
 	_, _, got := r.packetOf(t)
@@ -204,15 +205,15 @@ func TestLINK_anAbsurdNumberHarmsOnlyWhoSaidIt(t *testing.T) {
 func TestLINK_aRepairComesInTheOrderOfItsNumber(t *testing.T) {
 	srv := bustest.Server(t)
 	a, r := newNode(t, srv, "a", link.Config{}), newRaw(t, srv, "raw")
-	r.sends(t, a, packet(wire.Head{N: 4}, texts("0", "1")...))
-	r.sends(t, a, packet(wire.Head{N: 9, Prev: 7}, texts("3")...))
-	s := r.hears(t, wire.State).(*wire.StateOf)
+	r.sends(t, a, packet(wire.Head{Seq: 4}, texts("0", "1")...))
+	r.sends(t, a, packet(wire.Head{Seq: 9, PrevSeq: 7}, texts("3")...))
+	s := r.hears(t, wire.LinkState).(*wire.LinkStateBody)
 	if len(s.Missing) == 0 { // of the first one alone
-		s = r.hears(t, wire.State).(*wire.StateOf)
+		s = r.hears(t, wire.LinkState).(*wire.LinkStateBody)
 	}
 	require.Equal(t, []uint64{4, 7}, s.Missing)
-	inner := packet(wire.Head{N: 5}, texts("2")...) // it went to many, as number 5 of another order
-	data := wire.AppendRepair(wire.AppendHead(nil, wire.Head{Kind: wire.Repair, N: 7, Prev: 4}), a.space.Port(a.to("y"), r.id.String()), inner)
+	inner := packet(wire.Head{Seq: 5}, texts("2")...) // it went to many, as number 5 of another order
+	data := wire.AppendRepair(wire.AppendHead(nil, wire.Head{Kind: wire.Repair, Seq: 7, PrevSeq: 4}), a.space.Port(a.to("y"), r.id.String()), inner)
 	r.sends(t, a, data)
 	letters := a.await(t, 4)
 	require.Equal(t, []string{"0", "1", "2", "3"}, bodies(letters))
@@ -224,7 +225,7 @@ func TestLINK_whatAPacketWaitedForIsTakenOffTheTimeLeft(t *testing.T) {
 	a, r := newNode(t, srv, "a", link.Config{}), newRaw(t, srv, "raw")
 	es := texts("ten seconds", "one", "any")
 	es[0].TTL, es[1].TTL = 10*time.Second, time.Second
-	r.sends(t, a, packet(wire.Head{N: 1, Age: 4 * time.Second}, es...))
+	r.sends(t, a, packet(wire.Head{Seq: 1, Age: 4 * time.Second}, es...))
 	letters := a.await(t, 3)
 	require.Equal(t, 6*time.Second, letters[0].ttl)
 	require.Equal(t, time.Millisecond, letters[1].ttl, "0 would be none")
@@ -234,21 +235,21 @@ func TestLINK_whatAPacketWaitedForIsTakenOffTheTimeLeft(t *testing.T) {
 func TestLINK_aPacketThatEndsTooSoonIsDeliveredAsFarAsItGoes(t *testing.T) {
 	srv := bustest.Server(t)
 	a, r := newNode(t, srv, "a", link.Config{}), newRaw(t, srv, "raw")
-	whole := packet(wire.Head{N: 1}, texts("first", "second")...)
+	whole := packet(wire.Head{Seq: 1}, texts("first", "second")...)
 	r.sends(t, a, whole[:len(whole)-1])
-	until(t, "it is counted", func() bool { return len(a.complaints()) == 1 })
+	testkit.Until(t, "it is counted", func() bool { return len(a.complaints()) == 1 })
 	require.Equal(t, []string{"first"}, bodies(a.letters()))
-	r.sends(t, a, packet(wire.Head{N: 2, Prev: 1}, texts("next")...))
+	r.sends(t, a, packet(wire.Head{Seq: 2, PrevSeq: 1}, texts("next")...))
 	require.Equal(t, []string{"first", "next"}, bodies(a.await(t, 2)))
 }
 
 func TestLINK_aPacketInPiecesIsPutTogether(t *testing.T) {
 	srv := bustest.Server(t)
 	a, r := newNode(t, srv, "a", link.Config{}), newRaw(t, srv, "raw")
-	whole := packet(wire.Head{N: 1}, texts(strings.Repeat("long", 100))...)
+	whole := packet(wire.Head{Seq: 1}, texts(strings.Repeat("long", 100))...)
 	piece := func(offset, size int) []byte {
-		head := wire.AppendHead(nil, wire.Head{Kind: wire.Piece, N: 1})
-		return wire.AppendPiece(head, wire.Cut{Offset: offset, Total: len(whole)}, whole[offset:min(len(whole), offset+size)])
+		head := wire.AppendHead(nil, wire.Head{Kind: wire.Fragment, Seq: 1})
+		return wire.AppendFragment(head, wire.FragmentHead{Offset: offset, Total: len(whole)}, whole[offset:min(len(whole), offset+size)])
 	}
 	r.sends(t, a, piece(100, 100)) // no beginning
 	r.sends(t, a, piece(0, 100))
@@ -259,14 +260,14 @@ func TestLINK_aPacketInPiecesIsPutTogether(t *testing.T) {
 	}
 	r.sends(t, a, piece(0, len(whole))) // it was here
 	require.Equal(t, []string{strings.Repeat("long", 100)}, bodies(a.await(t, 1)))
-	r.sends(t, a, packet(wire.Head{N: 2, Prev: 1}, texts("next")...))
+	r.sends(t, a, packet(wire.Head{Seq: 2, PrevSeq: 1}, texts("next")...))
 	require.Len(t, a.await(t, 2), 2)
 	require.Empty(t, a.complaints())
 }
 
 func TestLINK_partsThatDoNotFitAreRefusedAsOneMessage(t *testing.T) {
 	part := func(id uint64, offset, total int, body []byte) wire.Envelope {
-		return wire.Envelope{Kind: wire.Chunk, Sender: "s", Ext: wire.ChunkOf{ID: id, Offset: offset, Total: total}.Append(nil), Body: body}
+		return wire.Envelope{Kind: wire.Chunk, Sender: "s", Ext: wire.ChunkHead{ID: id, Offset: offset, Total: total}.Append(nil), Body: body}
 	}
 	inner := (&wire.Envelope{Kind: wire.Message, Actor: "x", Port: "in", Sender: "s", Body: []byte("whole")}).Append(nil, false)
 	half := len(inner) / 2
@@ -286,17 +287,17 @@ func TestLINK_partsThatDoNotFitAreRefusedAsOneMessage(t *testing.T) {
 			srv := bustest.Server(t)
 			a, r := newNode(t, srv, "a", link.Config{}), newRaw(t, srv, "raw")
 			for i, p := range c.parts {
-				r.sends(t, a, packet(wire.Head{N: uint64(i + 1), Prev: uint64(i)}, p))
+				r.sends(t, a, packet(wire.Head{Seq: uint64(i + 1), PrevSeq: uint64(i)}, p))
 			}
-			s := r.hears(t, wire.State).(*wire.StateOf)
-			require.Len(t, s.Refused, 1)
-			require.EqualValues(t, len(c.parts), s.Refused[0].N, "the last part has the fate of the message")
+			s := r.hears(t, wire.LinkState).(*wire.LinkStateBody)
+			require.Len(t, s.Refusals, 1)
+			require.EqualValues(t, len(c.parts), s.Refusals[0].Seq, "the last part has the fate of the message")
 			var why wire.Error
-			require.NoError(t, wire.Unmarshal(s.Refused[0].Why, &why))
+			require.NoError(t, wire.Unmarshal(s.Refusals[0].Why, &why))
 			require.EqualValues(t, link.TooLargeCode, why.Code)
 			require.Contains(t, why.Text, c.why)
 			n := uint64(len(c.parts))
-			r.sends(t, a, packet(wire.Head{N: n + 1, Prev: n}, part(2, 0, len(inner), inner)))
+			r.sends(t, a, packet(wire.Head{Seq: n + 1, PrevSeq: n}, part(2, 0, len(inner), inner)))
 			require.Equal(t, []string{"whole"}, bodies(a.await(t, 1)))
 		})
 	}
@@ -304,33 +305,33 @@ func TestLINK_partsThatDoNotFitAreRefusedAsOneMessage(t *testing.T) {
 
 // partOf is an envelope in a part of its own.
 func partOf(inner []byte) []byte {
-	e := wire.Envelope{Kind: wire.Chunk, Ext: wire.ChunkOf{ID: 1, Total: len(inner)}.Append(nil), Body: inner}
+	e := wire.Envelope{Kind: wire.Chunk, Ext: wire.ChunkHead{ID: 1, Total: len(inner)}.Append(nil), Body: inner}
 	return e.Append(nil, false)
 }
 
 func TestLINK_aMessageThatIsGivenUpHalfWayIsForgotten(t *testing.T) {
 	srv := bustest.Server(t)
-	a, r := newNode(t, srv, "a", link.Config{Assembly: 1000}), newRaw(t, srv, "raw")
+	a, r := newNode(t, srv, "a", link.Config{AssemblyBytes: 1000}), newRaw(t, srv, "raw")
 	body := bytes.Repeat([]byte{1}, 600)
 	for i := range uint64(20) { // each has no room beside another
-		begin := wire.Envelope{Kind: wire.Chunk, Sender: "s", Ext: wire.ChunkOf{ID: i, Total: 900}.Append(nil), Body: body}
-		over := wire.Envelope{Kind: wire.Chunk, Sender: "s", Ext: wire.ChunkOf{ID: i}.Append(nil)}
-		r.sends(t, a, packet(wire.Head{N: 2*i + 1, Prev: 2 * i}, begin))
-		r.sends(t, a, packet(wire.Head{N: 2*i + 2, Prev: 2*i + 1}, over))
+		begin := wire.Envelope{Kind: wire.Chunk, Sender: "s", Ext: wire.ChunkHead{ID: i, Total: 900}.Append(nil), Body: body}
+		over := wire.Envelope{Kind: wire.Chunk, Sender: "s", Ext: wire.ChunkHead{ID: i}.Append(nil)}
+		r.sends(t, a, packet(wire.Head{Seq: 2*i + 1, PrevSeq: 2 * i}, begin))
+		r.sends(t, a, packet(wire.Head{Seq: 2*i + 2, PrevSeq: 2*i + 1}, over))
 	}
 	inner := (&wire.Envelope{Kind: wire.Message, Actor: "x", Port: "in", Sender: "s", Body: body}).Append(nil, false)
-	whole := wire.Envelope{Kind: wire.Chunk, Sender: "s", Ext: wire.ChunkOf{ID: 99, Total: len(inner)}.Append(nil), Body: inner}
-	r.sends(t, a, packet(wire.Head{N: 41, Prev: 40}, whole))
+	whole := wire.Envelope{Kind: wire.Chunk, Sender: "s", Ext: wire.ChunkHead{ID: 99, Total: len(inner)}.Append(nil), Body: inner}
+	r.sends(t, a, packet(wire.Head{Seq: 41, PrevSeq: 40}, whole))
 	require.Equal(t, string(body), a.await(t, 1)[0].body)
 }
 
 func TestDEL5_aProcessThatIsKnownToBeDeadIsToldSo(t *testing.T) {
 	srv := bustest.Server(t)
 	a, r := newNode(t, srv, "a", link.Config{}), newRaw(t, srv, "raw")
-	a.Die(r.id, fmt.Errorf("it fell off its host"))
-	r.sends(t, a, packet(wire.Head{N: 3}, texts("I am alive")...))
-	b := r.hears(t, wire.Break).(*wire.BreakOf)
-	require.EqualValues(t, 3, b.N)
+	a.MarkDead(r.id, fmt.Errorf("it fell off its host"))
+	r.sends(t, a, packet(wire.Head{Seq: 3}, texts("I am alive")...))
+	b := r.hears(t, wire.ReceiverReset).(*wire.ResetBody)
+	require.EqualValues(t, 3, b.Seq)
 	require.Contains(t, b.Text, "known to be dead here: it fell off its host")
 	require.EqualValues(t, 1, a.Stats().Fenced)
 	require.Empty(t, a.letters())
@@ -339,11 +340,11 @@ func TestDEL5_aProcessThatIsKnownToBeDeadIsToldSo(t *testing.T) {
 
 func TestLINK_aHintAboutNothingIsNothing(t *testing.T) {
 	srv := bustest.Server(t)
-	a, r := newNode(t, srv, "a", link.Config{Nobody: time.Nanosecond}), newRaw(t, srv, "raw")
+	a, r := newNode(t, srv, "a", link.Config{NoResponderGrace: time.Nanosecond}), newRaw(t, srv, "raw")
 	require.NoError(t, a.Send(a.Target(r.to("x")), say("hello"), link.Mark{}, 0))
 	_, h, _ := r.packetOf(t)
-	r.says(t, a, wire.State, wire.StateOf{Progress: wire.Progress{Acked: h.N, Taken: 10, Window: 1 << 20}})
-	require.NoError(t, a.Flush(soon(t)))
+	r.says(t, a, wire.LinkState, wire.LinkStateBody{Progress: wire.AckState{Acked: h.Seq, ReceivedBytes: 10, Window: 1 << 20}})
+	require.NoError(t, a.Flush(testkit.Soon(t)))
 	for _, m := range []bus.Msg{
 		{Subject: a.space.Hint(a.id, "zz"), NoResponders: true, HintFor: "nonsense"},
 		{Subject: a.space.Hint(a.id, "not-a-number"), NoResponders: true, HintFor: a.space.Frame(r.id, a.id.String())},

@@ -17,7 +17,7 @@ func (a *asker) Asked(serial uint64) { a.serial = serial }
 // broken are the serials of the links that are said to be over.
 func (b *bench) broken() (all []uint64) {
 	for _, e := range b.effects() {
-		if e.Kind == Broken {
+		if e.Kind == EffectBroken {
 			all = append(all, e.Serial)
 		}
 	}
@@ -35,15 +35,15 @@ func TestLINK18_aQuestionOnTheNextLinkDoesNotEndWithTheFormerOne(t *testing.T) {
 	}
 	first := ask()
 	b.leave()
-	b.core.giveUp(b.peer, LinkOver, "enough")
+	b.core.resetOutgoing(b.peer, LinkReset, "enough")
 	second := ask() // before anybody was told of it
 	over := b.broken()
 	require.Len(t, over, 1)
 	require.LessOrEqual(t, first, over[0])
 	require.Greater(t, second, over[0])
 	b.leave()
-	b.arrive(Arrival{N: 1})
-	require.True(t, b.core.OnGone(b.peer, &wire.BreakOf{N: 1, Text: "enough"}))
+	b.arrive(Arrival{Seq: 1})
+	require.True(t, b.core.OnSenderReset(b.peer, &wire.ResetBody{Seq: 1, Text: "enough"}))
 	third := ask()
 	over = b.broken()
 	require.Len(t, over, 1)
@@ -53,7 +53,7 @@ func TestLINK18_aQuestionOnTheNextLinkDoesNotEndWithTheFormerOne(t *testing.T) {
 
 func TestLINK18_aQuestionThatIsNotQueuedHasNoSerial(t *testing.T) {
 	b := newBench(t, Config{Outbox: 10})
-	b.core.Down()
+	b.core.OnDisconnect()
 	b.post("waits")
 	a := &asker{}
 	e := wire.Envelope{Kind: wire.Message, Sender: "s", Body: make([]byte, 100)}
@@ -75,17 +75,17 @@ func TestLINK18_whatIsHeldOfFormerLinksCountsInTheWindowOfTheNext(t *testing.T) 
 	}
 	b.leave()
 	b.acked(1)
-	b.core.giveUp(b.peer, LinkOver, "enough")
+	b.core.resetOutgoing(b.peer, LinkReset, "enough")
 	b.effects()
 	require.NoError(t, b.send(waiting()), "one opens the link, or nobody would say what is held")
 	require.Error(t, b.send(waiting()))
 	b.leave()
 	require.Error(t, b.send(waiting()))
 	b.after(200 * time.Millisecond)
-	require.Equal(t, wire.Beat, b.leave()[0].Kind, "it is asked")
+	require.Equal(t, wire.Probe, b.leave()[0].Kind, "it is asked")
 	says := func(acked, former uint64) {
-		k := wire.Progress{Acked: acked, Taken: b.peer.out.used}
-		require.NoError(t, b.core.OnState(b.now, b.peer, &wire.StateOf{Progress: k, Former: former}))
+		k := wire.AckState{Acked: acked, ReceivedBytes: b.peer.out.sentBytes}
+		require.NoError(t, b.core.OnState(b.now, b.peer, &wire.LinkStateBody{Progress: k, Former: former}))
 	}
 	says(1, 0) // of the former link
 	require.Error(t, b.send(waiting()))
@@ -108,12 +108,12 @@ func TestLINK18_aPeerThatKnowsNoFormerLinksHoldsNobodyBack(t *testing.T) {
 	}
 	b.leave()
 	b.acked(1)
-	b.core.giveUp(b.peer, LinkOver, "enough")
+	b.core.resetOutgoing(b.peer, LinkReset, "enough")
 	require.NoError(t, b.send(waiting()))
 	b.leave()
 	require.Error(t, b.send(waiting()))
 	// As its receiver it says nothing of them, and counts them as taken up on this link.
-	require.NoError(t, b.core.OnState(b.now, b.peer, &wire.StateOf{Progress: wire.Progress{Acked: 2, Taken: b.peer.out.used, Waited: 2 * cost}}))
+	require.NoError(t, b.core.OnState(b.now, b.peer, &wire.LinkStateBody{Progress: wire.AckState{Acked: 2, ReceivedBytes: b.peer.out.sentBytes, Waited: 2 * cost}}))
 	require.Zero(t, b.peer.out.waits())
 	require.NoError(t, b.send(waiting()))
 }
@@ -121,36 +121,36 @@ func TestLINK18_aPeerThatKnowsNoFormerLinksHoldsNobodyBack(t *testing.T) {
 func TestLINK18_aReceiverSaysWhatItHoldsOfFormerLinks(t *testing.T) {
 	b := newBench(t, Config{WaitWindow: 4000})
 	come := func(n, prev, waits uint64) {
-		a, ok := b.core.Arrive(b.now, b.peer, Arrival{N: n, Prev: prev})
+		a, ok := b.core.Arrive(b.now, b.peer, Arrival{Seq: n, PrevSeq: prev})
 		require.True(t, ok)
 		a.Waits = waits
 		b.core.Done(b.now, b.peer, a, nil)
 	}
 	state := func() (former, waited uint64) {
 		b.after(200 * time.Millisecond)
-		all := b.said(wire.State)
+		all := b.said(wire.LinkState)
 		require.NotEmpty(t, all)
-		s := all[len(all)-1].(*wire.StateOf)
+		s := all[len(all)-1].(*wire.LinkStateBody)
 		return s.Former, s.Progress.Waited
 	}
 	come(1, 0, 500)
 	former, _ := state()
 	require.Zero(t, former)
-	b.core.OnGone(b.peer, &wire.BreakOf{N: 1, Text: "enough"})
-	b.core.Taken(b.now, b.peer, 100) // while no link is open
+	b.core.OnSenderReset(b.peer, &wire.ResetBody{Seq: 1, Text: "enough"})
+	b.core.Consumed(b.now, b.peer, 100) // while no link is open
 	come(2, 0, 300)
-	require.Nil(t, b.core.known(b.peer), "a head has no room for it")
+	require.Nil(t, b.core.piggybackAck(b.peer), "a head has no room for it")
 	former, waited := state()
 	require.EqualValues(t, 400, former)
 	require.Zero(t, waited)
 	come(3, 0, 50) // opened again: it all counts
 	former, _ = state()
 	require.EqualValues(t, 700, former)
-	b.core.Taken(b.now, b.peer, 690)
+	b.core.Consumed(b.now, b.peer, 690)
 	former, waited = state()
 	require.EqualValues(t, 10, former)
 	require.Zero(t, waited)
-	b.core.Taken(b.now, b.peer, 60)
+	b.core.Consumed(b.now, b.peer, 60)
 	former, waited = state()
 	require.Zero(t, former)
 	require.EqualValues(t, 50, waited)
@@ -164,6 +164,6 @@ func TestLINK13_whoWantsRoomBeforeTheLinkIsOpenIsNotTakenForSilence(t *testing.T
 	require.Error(t, b.send(waiting()))
 	require.Len(t, b.links(), 1)
 	b.after(200 * time.Millisecond)
-	require.Equal(t, wire.Beat, b.leave()[0].Kind, "it is asked as any other")
+	require.Equal(t, wire.Probe, b.leave()[0].Kind, "it is asked as any other")
 	require.Empty(t, b.broken())
 }

@@ -13,7 +13,7 @@ import (
 // asks has the receiver say that it misses what is after one number, up to another.
 func (b *bench) asks(after, upto uint64) {
 	b.t.Helper()
-	require.NoError(b.t, b.core.OnState(b.now, b.peer, &wire.StateOf{Progress: wire.Progress{Acked: after}, Missing: []uint64{after, upto}}))
+	require.NoError(b.t, b.core.OnState(b.now, b.peer, &wire.LinkStateBody{Progress: wire.AckState{Acked: after}, Missing: []uint64{after, upto}}))
 }
 
 // A connection that is slow does not take what is sent again faster than its receiver asks.
@@ -66,7 +66,7 @@ func TestLINK4_whatArrivedMeanwhileIsNotSentAgain(t *testing.T) {
 	require.EqualValues(t, 1, b.core.Stats().Retransmitted)
 	b.now += Instant(30 * time.Millisecond)
 	b.asks(2, 3)
-	b.core.OnBreak(b.peer, &wire.BreakOf{N: 3})
+	b.core.OnReceiverReset(b.peer, &wire.ResetBody{Seq: 3})
 	require.Empty(t, b.links(), "nor is what was given up")
 }
 
@@ -75,9 +75,9 @@ func TestLINK4_whatWasAboutToLeaveALostConnectionIsSentOnTheNext(t *testing.T) {
 	b.post("a")
 	b.leave()
 	b.asks(0, 1)
-	b.core.Down()
+	b.core.OnDisconnect()
 	require.Empty(t, b.links())
-	b.core.Up(b.now, testLimit)
+	b.core.OnReconnect(b.now, testLimit)
 	b.asks(0, 1)
 	require.Equal(t, [][2]uint64{{1, 0}}, b.links())
 }

@@ -88,7 +88,7 @@ func (w *world) checkMemory(p *proc) {
 	if !bytes.Equal(p.hand, p.published) {
 		w.fail("a packet of %d changed while it was published", p.index)
 	}
-	spare := p.core.spare
+	spare := p.core.freeBufs
 	for ; p.spoilt < len(spare); p.spoilt++ {
 		for i, room := 0, spare[p.spoilt].buf[:cap(spare[p.spoilt].buf)]; i < min(len(room), 256); i++ {
 			room[i] = 0xaa
@@ -102,15 +102,15 @@ func (w *world) perform(p *proc, e *Effect) {
 		return
 	}
 	switch e.Kind {
-	case Told:
+	case EffectFate:
 		w.logf("%d is told: group %s, %d messages, known %t, %d %s", p.index, e.Fate.Mark.Type, e.Fate.Count, e.Fate.Known, e.Fate.Reason, e.Fate.Text)
 		w.history.fate(w, p, &e.Fate)
-	case Broken:
+	case EffectBroken:
 		w.logf("%d: link with %d is over: %v", p.index, p.procOf(e.Peer).index, e.Err)
 		w.counts.Broken++
-	case Room:
+	case EffectRoom:
 		w.room(p, e.Peer)
-	case Control:
+	case EffectControl:
 		b := wire.AppendHead(nil, wire.Head{Kind: e.Packet})
 		if e.Body != nil {
 			var err error
@@ -161,7 +161,7 @@ func (w *world) transmit(p, to *proc, lane int, subject string, b []byte, pub Pu
 	c := &p.conns[lane]
 	k := &packet{from: p, lane: lane, life: to.conns[lane].life, subject: subject, bytes: b, sent: w.now}
 	if h, _, err := wire.DecodeHead(b); w.log != nil && lane == data {
-		w.logf("%d to %d: %q kind %d n %d prev %d known %+v %v, %d bytes", p.index, to.index, subject, h.Kind, h.N, h.Prev, h.Known, err, len(b))
+		w.logf("%d to %d: %q kind %d n %d prev %d known %+v %v, %d bytes", p.index, to.index, subject, h.Kind, h.Seq, h.PrevSeq, h.Ack, err, len(b))
 	}
 	switch {
 	case len(b) > p.limit:
@@ -172,9 +172,9 @@ func (w *world) transmit(p, to *proc, lane int, subject string, b []byte, pub Pu
 		return
 	case !to.alive || to.conns[lane].cut || w.now < c.interest[to.index]:
 		w.counts.Faults[faultLag]++
-		if pub.Hint {
+		if pub.WantHint {
 			w.counts.Faults[faultHint]++
-			hint := &packet{from: p, hint: true, about: to, n: pub.N, life: p.conns[data].life}
+			hint := &packet{from: p, hint: true, about: to, n: pub.Seq, life: p.conns[data].life}
 			w.at(w.soon(2*time.Millisecond), evPacket, p, 0, hint)
 		}
 		return

@@ -38,12 +38,12 @@ func (w *world) castSome(p *proc, sender, actor int, until Instant) {
 		w.cast(p, g, sender, size, until, answers)
 	}
 	if g.once {
-		p.core.Drop(g.Group)
+		p.core.DropGroup(g.Group)
 	}
 }
 
-// pickGroup is a group that was cast to before, mostly the first, or another one. What is dropped may be
-// on its way, and a former member may be one of the next group.
+// pickGroup is a group that was cast to before, mostly the first, or another one. A dropped group
+// may have casts in flight, and a former member may belong to the next group.
 func (w *world) pickGroup(p *proc, actor int) *castGroup {
 	if w.chance(0.1) { // once
 		g := &castGroup{to: w.some(p), actor: actor, once: true}
@@ -55,7 +55,7 @@ func (w *world) pickGroup(p *proc, actor int) *castGroup {
 	}
 	if len(p.groups) > 0 && w.chance(0.5) {
 		i := w.rng.IntN(len(p.groups))
-		p.core.Drop(p.groups[i].Group)
+		p.core.DropGroup(p.groups[i].Group)
 		p.dropped = append(p.dropped, p.groups[i].Group)
 		p.groups = slices.Delete(p.groups, i, i+1)
 	}
@@ -63,7 +63,7 @@ func (w *world) pickGroup(p *proc, actor int) *castGroup {
 	g.Group = NewGroup(p.targets(g))
 	p.groups = append(p.groups, g)
 	if len(p.groups) > maxGroups {
-		p.core.Drop(p.groups[0].Group)
+		p.core.DropGroup(p.groups[0].Group)
 		p.dropped = append(p.dropped, p.groups[0].Group)
 		p.groups = p.groups[1:]
 	}
@@ -90,19 +90,19 @@ func (p *proc) targets(g *castGroup) (all []*Target) {
 // cast sends to a group.
 func (w *world) cast(p *proc, to *castGroup, sender, size int, until Instant, answers bool) {
 	first, g := len(w.history.records), len(w.history.groups)
-	k := &Cast{Subject: "k." + names[to.actor], Group: to.Group, Until: until, Answers: answers, Mark: Mark{Type: groupName(g)}}
+	k := &Cast{Subject: "k." + names[to.actor], Group: to.Group, Until: until, ReplyAcks: answers, Mark: Mark{Type: groupName(g)}}
 	for _, q := range to.to {
 		w.history.record(p, q, sender, to.actor, size, w.history.group(p))
 	}
 	k.Envelope = &wire.Envelope{Kind: wire.Cast, Sender: names[sender], Actor: names[to.actor], Port: "p", Body: body(first, size)}
-	k.Runs = func(prevs []Run) ([]byte, error) {
-		w.counts.Unlooked += uint64(len(to.to) - len(p.core.looked))
+	k.GroupExt = func(prevs []Run) ([]byte, error) {
+		w.counts.Unlooked += uint64(len(to.to) - len(p.core.castPlan))
 		if w.mutant != nil && w.mutant.prevs != nil {
 			w.mutant.prevs(to, prevs)
 		}
 		return castHeader(answers, to.to, prevs), nil
 	}
-	k.Alone = func(i int) ([]byte, error) { return castHeader(answers, to.to[i:i+1], []Run{{1, 0}}), nil }
+	k.MemberExt = func(i int) ([]byte, error) { return castHeader(answers, to.to[i:i+1], []Run{{1, 0}}), nil }
 	failed, err := p.core.Cast(w.now, k)
 	w.logf("%d casts #%d to %d members, %d bytes: %v %v", p.index, first, len(to.to), size, failed, err)
 	for i, err := range failed {
@@ -113,7 +113,7 @@ func (w *world) cast(p *proc, to *castGroup, sender, size int, until Instant, an
 
 // answers is the answer to a cast: it goes home past the links, or is lost with who has it to fold.
 func (w *world) answers(p, from *proc, n uint64) {
-	p.core.Answered(p.peer(from), n)
+	p.core.ReplySent(p.peer(from), n)
 	if w.chance(0.9) {
 		w.at(w.soon(300*time.Millisecond), evReached, from, int(n), &packet{from: p})
 	}
@@ -126,9 +126,9 @@ func (w *world) reached(p *proc, n uint64, by *proc) {
 	if w.mutant != nil && w.mutant.reached != nil {
 		peer = w.mutant.reached(p, peer, n)
 	}
-	was := peer.out.reached
-	p.core.Reached(w.now, peer, n)
-	w.counts.Reached += uint64(peer.out.reached - was)
+	was := peer.out.repliedPackets
+	p.core.ReplyReceived(w.now, peer, n)
+	w.counts.Reached += uint64(peer.out.repliedPackets - was)
 }
 
 // castHeader is the ext of a cast: whether its answers say that it has arrived, each member and its prev.
@@ -161,23 +161,23 @@ func castPrev(ext []byte, index int) (uint64, error) {
 		}
 		ext = ext[n+k:]
 	}
-	return Left, nil
+	return NotIncluded, nil
 }
 
 // owed are the casts that the link to a peer was not given yet.
-func (p *Peer) owed() []note {
-	if p.step == nil {
+func (p *Peer) owed() []deferredCast {
+	if p.synced == nil {
 		return nil
 	}
-	g := p.step.group
-	return g.notes[p.step.given-g.base:]
+	g := p.synced.group
+	return g.deferred[p.synced.applied-g.deferredBase:]
 }
 
 // used is what has left for a peer, given to its link or not.
 func (p *Peer) used() uint64 {
-	used := p.out.used
+	used := p.out.sentBytes
 	for _, k := range p.owed() {
-		used += k.f.cost()
+		used += k.f.windowCost()
 	}
 	return used
 }
@@ -186,46 +186,46 @@ func (p *Peer) used() uint64 {
 // forgotten.
 func (w *world) auditGroups(p *proc) {
 	for _, g := range p.dropped {
-		if g.inStep != 0 || len(g.notes) != 0 {
-			w.fail("%d keeps %d members in step with a group that was dropped, and %d casts", p.index, g.inStep, len(g.notes))
+		if g.synced != 0 || len(g.deferred) != 0 {
+			w.fail("%d keeps %d members in step with a group that was dropped, and %d casts", p.index, g.synced, len(g.deferred))
 		}
 	}
 	for _, g := range p.groups {
 		strays := 0
-		for range g.astray() {
+		for range g.laggingMembers() {
 			strays++
 		}
-		inStep, given := 0, g.base
-		for m := g.ring.next; m != &g.ring; m = m.next {
+		inStep, given := 0, g.deferredBase
+		for m := g.syncedRing.next; m != &g.syncedRing; m = m.next {
 			inStep++
-			if m.given < given || m.given > g.upto() || inStep == 1 && len(g.notes) > 0 && m.given != g.base {
-				w.fail("%d: the group of %d casts has a member that was given %d, behind one of %d", p.index, g.upto(), m.given, given)
+			if m.applied < given || m.applied > g.deferredEnd() || inStep == 1 && len(g.deferred) > 0 && m.applied != g.deferredBase {
+				w.fail("%d: the group of %d casts has a member that was given %d, behind one of %d", p.index, g.deferredEnd(), m.applied, given)
 				return
 			}
-			given = m.given
+			given = m.applied
 			w.auditMember(p, g.Group, m)
 		}
-		if inStep != g.inStep || inStep+strays != len(g.members) {
+		if inStep != g.synced || inStep+strays != len(g.members) {
 			w.fail("%d: %d members in step, %d strays, of %d", p.index, inStep, strays, len(g.members))
 		}
-		if len(g.notes) > 0 && (!slices.Contains(p.core.groups, g.Group) || p.core.due == 0 || p.core.due > p.core.dueOf(g.Group)) {
+		if len(g.deferred) > 0 && (!slices.Contains(p.core.groups, g.Group) || p.core.nextTick == 0 || p.core.nextTick > p.core.deferredDue(g.Group)) {
 			w.fail("%d: nobody is given the casts to its group in time", p.index)
 		}
 	}
 }
 
 func (w *world) auditMember(p *proc, g *Group, m *member) {
-	peer, last := m.to.Peer, m.to.Peer.out.last
+	peer, last := m.to.Peer, m.to.Peer.out.lastSeq
 	if owed := peer.owed(); len(owed) > 0 {
-		last = owed[len(owed)-1].n
+		last = owed[len(owed)-1].seq
 	}
 	o := &peer.out
 	switch {
-	case peer.step != m || o.start == 0 || !o.idleQueue() || p.core.deaf(peer):
+	case peer.synced != m || o.openSeq == 0 || !o.idleQueue() || p.core.ignores(peer):
 		w.fail("%d: a member in step has something else to do", p.index)
-	case last != g.last:
-		w.fail("%d: a member in step was sent %d, and the group %d", p.index, last, g.last)
-	case peer.used()-o.taken > o.window:
-		w.fail("%d: a member in step has %d bytes on the way, of %d", p.index, peer.used()-o.taken, o.window)
+	case last != g.lastSeq:
+		w.fail("%d: a member in step was sent %d, and the group %d", p.index, last, g.lastSeq)
+	case peer.used()-o.receivedBytes > o.window:
+		w.fail("%d: a member in step has %d bytes on the way, of %d", p.index, peer.used()-o.receivedBytes, o.window)
 	}
 }

@@ -36,12 +36,12 @@ func (w *world) audit() {
 			w.auditDeadlines(p, peer)
 			queued += w.auditOut(p, peer)
 			assembled += w.auditIn(p, peer)
-			pieced += len(peer.in.pieces.buf)
-			parked += peer.in.parkedSize + len(peer.in.parked)*packetCost
-			for _, indexes := range peer.in.tombs {
+			pieced += len(peer.in.fragments.buf)
+			parked += peer.in.outOfOrderBytes + len(peer.in.outOfOrder)*packetCost
+			for _, indexes := range peer.in.tombstones {
 				tombs += len(indexes) / 2
 			}
-			if peer.in.start != 0 {
+			if peer.in.openSeq != 0 {
 				senders++
 			}
 			w.auditCredit(p, peer, w.procs[i])
@@ -50,14 +50,14 @@ func (w *world) audit() {
 		if w.mutant == nil { // which the promises must notice
 			w.auditGroups(p)
 		}
-		if queued != p.core.queued || assembled != p.core.assembled || pieced != p.core.pieced || senders != p.core.senders {
+		if queued != p.core.queuedBytes || assembled != p.core.assemblyBytes || pieced != p.core.fragmentBytes || senders != p.core.openSenders {
 			w.fail("%d counts %d bytes queued, %d assembled, %d senders: it holds %d, %d, %d", p.index,
-				p.core.queued, p.core.assembled, p.core.senders, queued, assembled, senders)
+				p.core.queuedBytes, p.core.assemblyBytes, p.core.openSenders, queued, assembled, senders)
 		}
-		if parked != p.core.parked || tombs != p.core.tombs || parked > w.cfg.ParkedAll {
-			w.fail("DEL-6: %d counts %d bytes behind gaps and %d tombs: it holds %d and %d", p.index, p.core.parked, p.core.tombs, parked, tombs)
+		if parked != p.core.outOfOrderBytes || tombs != p.core.tombstones || parked > w.cfg.MaxOutOfOrderTotal {
+			w.fail("DEL-6: %d counts %d bytes behind gaps and %d tombs: it holds %d and %d", p.index, p.core.outOfOrderBytes, p.core.tombstones, parked, tombs)
 		}
-		if max(assembled, pieced) > w.cfg.Assembly {
+		if max(assembled, pieced) > w.cfg.AssemblyBytes {
 			w.fail("DEL-6: %d holds %d bytes of unfinished messages", p.index, assembled)
 		}
 	}
@@ -70,17 +70,17 @@ func (w *world) auditOut(p *proc, peer *Peer) int {
 		size += f.size()
 	}
 	for _, t := range o.transfers {
-		size += len(t.env) - t.at
+		size += len(t.encoded) - t.sent
 		for i := range t.followers {
 			size += t.followers[i].size()
 		}
 	}
-	if size != o.size {
-		w.fail("%d counts %d bytes queued, and holds %d", p.index, o.size, size)
+	if size != o.queuedBytes {
+		w.fail("%d counts %d bytes queued, and holds %d", p.index, o.queuedBytes, size)
 	}
 	for i := 1; i < len(o.sent); i++ {
-		if o.sent[i].n <= o.sent[i-1].n || o.sent[i].prev != o.sent[i-1].n {
-			w.fail("%d: packet %d follows %d", p.index, o.sent[i].n, o.sent[i-1].n)
+		if o.sent[i].seq <= o.sent[i-1].seq || o.sent[i].prev != o.sent[i-1].seq {
+			w.fail("%d: packet %d follows %d", p.index, o.sent[i].seq, o.sent[i-1].seq)
 		}
 	}
 	return size
@@ -90,7 +90,7 @@ func (w *world) auditOut(p *proc, peer *Peer) int {
 func (w *world) auditReady(p *proc) {
 	places := map[*Peer]int{}
 	for _, pub := range p.core.ready {
-		if pub.again {
+		if pub.resend {
 			places[pub.To]++
 		}
 	}
@@ -99,12 +99,12 @@ func (w *world) auditReady(p *proc) {
 			continue
 		}
 		o := &peer.out
-		if n := places[peer]; n > 1 || (n == 1) != (o.again == p.core.life) {
+		if n := places[peer]; n > 1 || (n == 1) != (o.resendEpoch == p.core.connEpoch) {
 			w.fail("DEL-6: packets to leave again wait in %d places", n)
 		}
 		for i := range o.sent {
-			if it := &o.sent[i]; w.mutant == nil && it.again == p.core.life && (o.again != it.again || it.n < o.againFrom) {
-				w.fail("DEL-3: %d: nobody looks at packet %d, which is to leave again", p.index, it.n)
+			if it := &o.sent[i]; w.mutant == nil && it.resendEpoch == p.core.connEpoch && (o.resendEpoch != it.resendEpoch || it.seq < o.resendFrom) {
+				w.fail("DEL-3: %d: nobody looks at packet %d, which is to leave again", p.index, it.seq)
 			}
 		}
 	}
@@ -113,17 +113,17 @@ func (w *world) auditReady(p *proc) {
 func (w *world) auditIn(p *proc, peer *Peer) (assembled int) {
 	in := &peer.in
 	parked := 0
-	for _, a := range in.parked {
+	for _, a := range in.outOfOrder {
 		parked += a.Size
 	}
-	if parked != in.parkedSize || parked > w.cfg.ParkedSize || len(in.parked) > w.cfg.Parked {
-		w.fail("DEL-6: %d holds %d packets of %d bytes that wait, and counts %d", p.index, len(in.parked), parked, in.parkedSize)
+	if parked != in.outOfOrderBytes || parked > w.cfg.MaxOutOfOrderBytes || len(in.outOfOrder) > w.cfg.MaxOutOfOrder {
+		w.fail("DEL-6: %d holds %d packets of %d bytes that wait, and counts %d", p.index, len(in.outOfOrder), parked, in.outOfOrderBytes)
 	}
 	for _, a := range in.chunks {
 		assembled += len(a.buf) + assemblyCost
 	}
-	if len(in.refused) > w.cfg.Refusals+w.cfg.PacketSize || len(in.tombs) > w.cfg.Refusals {
-		w.fail("DEL-6: %d holds %d refusals, %d tombstones", p.index, len(in.refused), len(in.tombs))
+	if len(in.refusals) > w.cfg.MaxRefusals+w.cfg.PacketSize || len(in.tombstones) > w.cfg.MaxRefusals {
+		w.fail("DEL-6: %d holds %d refusals, %d tombstones", p.index, len(in.refusals), len(in.tombstones))
 	}
 	return assembled
 }
@@ -136,18 +136,18 @@ func (w *world) auditCredit(p *proc, peer *Peer, q *proc) {
 		return
 	}
 	o, in := &peer.out, &q.peers[p.index].in
-	taken, most := in.taken, uint64(w.cfg.Window)
+	taken, most := in.receivedBytes, uint64(w.cfg.Window)
 	switch {
-	case in.start == o.start:
-	case in.start == 0 && in.last == 0 && !q.dead[p.index]:
-		taken, most = 0, uint64(w.cfg.Opening)
+	case in.openSeq == o.openSeq:
+	case in.openSeq == 0 && in.lastSeq == 0 && !q.dead[p.index]:
+		taken, most = 0, uint64(w.cfg.InitialWindow)
 	default: // one of them does not know yet that the other has given up
 		return
 	}
 	if len(owed) > 0 {
-		most = max(most, owed[len(owed)-1].f.cost())
+		most = max(most, owed[len(owed)-1].f.windowCost())
 	} else {
-		most = max(most, o.sent[len(o.sent)-1].f.cost())
+		most = max(most, o.sent[len(o.sent)-1].frame.windowCost())
 	}
 	if flying := peer.used() - taken; flying > most {
 		w.fail("DEL-6: %d has %d bytes on the way to %d, of at most %d", p.index, flying, q.index, most)
@@ -182,8 +182,8 @@ func (w *world) checkEnd() {
 			continue
 		}
 		w.history.settled(w, p, len(w.history.records), "at the end")
-		if p.core.queued+p.core.assembled+p.core.pieced != 0 {
-			w.fail("DEL-6: %d holds %d bytes queued, %d assembled at the end", p.index, p.core.queued, p.core.assembled)
+		if p.core.queuedBytes+p.core.assemblyBytes+p.core.fragmentBytes != 0 {
+			w.fail("DEL-6: %d holds %d bytes queued, %d assembled at the end", p.index, p.core.queuedBytes, p.core.assemblyBytes)
 		}
 		if len(p.barrier) > 0 || len(p.waiting) > 0 {
 			w.fail("DEL-7: %d barriers and %d senders wait for ever in %d", len(p.barrier), len(p.waiting), p.index)
@@ -192,9 +192,9 @@ func (w *world) checkEnd() {
 			if peer == nil {
 				continue
 			}
-			if !peer.out.idle() || !peer.in.idle() || len(peer.in.parked)+len(peer.owed()) > 0 {
+			if !peer.out.idle() || !peer.in.idle() || len(peer.in.outOfOrder)+len(peer.owed()) > 0 {
 				w.fail("DEL-7: %d is not done with %d: %d packets on the way, missing %d, say %d, %d refusals, %d parked",
-					p.index, i, len(peer.out.sent), peer.in.missing, peer.in.sayAt, len(peer.in.refused), len(peer.in.parked))
+					p.index, i, len(peer.out.sent), peer.in.requestedUpTo, peer.in.ackAt, len(peer.in.refusals), len(peer.in.outOfOrder))
 			}
 		}
 	}
@@ -239,8 +239,8 @@ func (w *world) checkPings() {
 
 func (w *world) checkBooks(p, q *proc, peer *Peer) {
 	o := &peer.out
-	if o.last != o.acked || o.used != o.taken || o.waits() != 0 {
-		w.fail("%d to %d: last %d, acknowledged %d; used %d, taken %d; %d bytes wait", p.index, q.index, o.last, o.acked, o.used, o.taken, o.waits())
+	if o.lastSeq != o.acked || o.sentBytes != o.receivedBytes || o.waits() != 0 {
+		w.fail("%d to %d: last %d, acknowledged %d; used %d, taken %d; %d bytes wait", p.index, q.index, o.lastSeq, o.acked, o.sentBytes, o.receivedBytes, o.waits())
 	}
 }
 

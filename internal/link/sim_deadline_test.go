@@ -2,9 +2,10 @@ package link
 
 import "time"
 
-// auditDeadlines checks that no message is without a fate for longer than it may (LINK-8). What has not left has one at its
-// deadline; of what has, its receiver is asked then, and has twice the longest time of an answer. A process that was
-// paused does all that when it wakes, and what is sent too late is told with the Tick that is due at once.
+// auditDeadlines checks that no message is without a fate for longer than it may (LINK-8). A queued
+// message gets one at its deadline. For a sent one the receiver is queried then, and has twice the
+// longest time of an answer. A paused process catches up when it wakes, and the next Tick reports
+// late messages.
 func (w *world) auditDeadlines(p *proc, peer *Peer) {
 	if p.paused || p.tickAt == w.now || len(p.backlog[data])+len(p.backlog[control]) > 0 {
 		return
@@ -15,20 +16,20 @@ func (w *world) auditDeadlines(p *proc, peer *Peer) {
 		}
 	}
 	frame := func(what string, n uint64, f *frame, patience time.Duration) {
-		for i := range f.owed {
-			if m := &f.owed[i]; !m.told {
+		for i := range f.fates {
+			if m := &f.fates[i]; !m.settled {
 				overdue(what, n, m.until, patience)
 			}
 		}
 	}
 	o := &peer.out
 	for i := range o.sent {
-		if it := &o.sent[i]; !it.told {
-			frame("packet", it.n, it.f, 2*w.cfg.MaxBeat)
+		if it := &o.sent[i]; !it.fateKnown {
+			frame("packet", it.seq, it.frame, 2*w.cfg.MaxProbeInterval)
 		}
 	}
 	for _, k := range peer.owed() {
-		frame("cast", k.n, k.f, 2*w.cfg.MaxBeat)
+		frame("cast", k.seq, k.f, 2*w.cfg.MaxProbeInterval)
 	}
 	for _, f := range o.queue {
 		frame("the frame", f.serial, f, 0)

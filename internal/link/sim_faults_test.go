@@ -141,7 +141,7 @@ func (w *world) strike(p *proc, e event) {
 	case evLimit:
 		w.counts.Faults[faultShrink]++
 		p.limit = w.limits[w.rng.IntN(len(w.limits))]
-		p.core.Limit(p.limit)
+		p.core.SetLimit(p.limit)
 	case evForge:
 		w.forge(p)
 	case evReplay:
@@ -149,7 +149,7 @@ func (w *world) strike(p *proc, e event) {
 	}
 }
 
-// cut ends a connection. What is on the way to it is lost; what it had sent is lost in part.
+// cut ends a connection. Packets to it are lost; a part of its own packets is lost.
 func (w *world) cut(p *proc, lane int) {
 	c := &p.conns[lane]
 	if c.cut {
@@ -177,7 +177,7 @@ func (w *world) cut(p *proc, lane int) {
 // find is when a process learns that its connection is gone.
 func (w *world) find(p *proc, lane int) {
 	if lane == data {
-		p.core.Down()
+		p.core.OnDisconnect()
 	}
 	w.at(w.soon(500*time.Millisecond), evUp, p, lane, nil)
 }
@@ -198,7 +198,7 @@ func (w *world) reconnect(p *proc, lane int) {
 		w.counts.Faults[faultShrink]++
 		p.limit = w.limits[w.rng.IntN(len(w.limits))]
 	}
-	p.core.Up(w.now, p.limit)
+	p.core.OnReconnect(w.now, p.limit)
 }
 
 // defer_ keeps what happens to a process that is paused. Its server cuts it when that is too much.
@@ -277,7 +277,7 @@ func (w *world) die(p *proc, index int) {
 		w.counts.Faults[faultFalseDie]++
 	}
 	w.logf("%d is told that %d is dead", p.index, q.index)
-	p.core.Die(w.now, p.peer(q), deadError{})
+	p.core.MarkDead(w.now, p.peer(q), deadError{})
 	p.dead[q.index] = true
 }
 
@@ -330,27 +330,27 @@ func (w *world) forge(p *proc) {
 	var body any
 	switch w.rng.IntN(9) {
 	case 0:
-		kind, body = wire.State, &wire.StateOf{Progress: wire.Progress{Acked: p.core.n + 1 + uint64(w.rng.IntN(5)), Window: absurd}}
+		kind, body = wire.LinkState, &wire.LinkStateBody{Progress: wire.AckState{Acked: p.core.lastSeq + 1 + uint64(w.rng.IntN(5)), Window: absurd}}
 	case 1:
-		kind, body = wire.State, &wire.StateOf{Progress: wire.Progress{Acked: o.acked, Taken: absurd, Waited: absurd}}
+		kind, body = wire.LinkState, &wire.LinkStateBody{Progress: wire.AckState{Acked: o.acked, ReceivedBytes: absurd, Waited: absurd}}
 		if o.acked == 0 {
 			return
 		}
 	case 2:
-		kind, body = wire.State, &wire.StateOf{Missing: []uint64{o.last, absurd, absurd, 1, 0}, First: absurd, Refused: []wire.Refusal{{N: absurd, Index: -1, Count: 1 << 62}, {N: o.last + 1, Count: 1}, {N: o.last, Index: 1 << 60, Count: 1 << 62}}}
+		kind, body = wire.LinkState, &wire.LinkStateBody{Missing: []uint64{o.lastSeq, absurd, absurd, 1, 0}, FirstRefusal: absurd, Refusals: []wire.Refusal{{Seq: absurd, Index: -1, Count: 1 << 62}, {Seq: o.lastSeq + 1, Count: 1}, {Seq: o.lastSeq, Index: 1 << 60, Count: 1 << 62}}}
 	case 3:
-		kind, body = wire.Confirm, &wire.ConfirmOf{Next: absurd}
+		kind, body = wire.ConfirmRefusals, &wire.ConfirmBody{Next: absurd}
 	case 4:
-		kind, body = wire.Break, &wire.BreakOf{N: absurd, Text: "no"}
+		kind, body = wire.ReceiverReset, &wire.ResetBody{Seq: absurd, Text: "no"}
 	case 5:
-		kind, body = wire.Query, &wire.QueryOf{N: absurd, Indexes: []int{-1, 1 << 60, 0}}
+		kind, body = wire.FateQuery, &wire.FateQueryBody{Seq: absurd, Indexes: []int{-1, 1 << 60, 0}}
 	case 6:
-		kind, body = wire.Verdict, &wire.QueryOf{N: o.last, Indexes: []int{-5, 1 << 62, 1 << 62, 1 << 62, 7}}
+		kind, body = wire.FateReply, &wire.FateQueryBody{Seq: o.lastSeq, Indexes: []int{-5, 1 << 62, 1 << 62, 1 << 62, 7}}
 	case 7:
-		w.forgeData(p, from, wire.AppendHead(nil, wire.Head{Kind: wire.Beat, N: absurd, Prev: in.last}))
+		w.forgeData(p, from, wire.AppendHead(nil, wire.Head{Kind: wire.Probe, Seq: absurd, PrevSeq: in.lastSeq}))
 		return
 	default:
-		head := wire.AppendHead(nil, wire.Head{Kind: wire.Data, N: uint64(w.rng.IntN(3)), Prev: absurd})
+		head := wire.AppendHead(nil, wire.Head{Kind: wire.Data, Seq: uint64(w.rng.IntN(3)), PrevSeq: absurd})
 		w.forgeData(p, from, append(head, 0xff, 0xff, 0xff))
 		return
 	}

@@ -14,7 +14,7 @@ type history struct {
 	groups  []group
 }
 
-// record is a message. What a sender sends to a receiver has to enter in the order of the records.
+// record is a message. The messages of a sender to a receiver must enter in the order of the records.
 type record struct {
 	from, to      *proc
 	sender, actor int
@@ -156,7 +156,7 @@ type counts struct {
 	Published, Casts, Pieces, NotMeant, Fenced, Malformed uint64 // packets
 	Retransmitted, Beats, Duplicates, Gaps, Overrun       uint64
 	Broken, Woken, Barriers, Audits, Pings                uint64
-	Fates, NotSent                                        [NoBus + 1]uint64
+	Fates, NotSent                                        [BusClosed + 1]uint64
 	Control                                               [wire.Resume + 1]uint64
 	Faults                                                [faultKinds]uint64
 }

@@ -22,9 +22,9 @@ type mutant struct {
 }
 
 // onState changes each State that is sent.
-func onState(change func(p *proc, peer *Peer, s *wire.StateOf)) func(*proc, *Effect) bool {
+func onState(change func(p *proc, peer *Peer, s *wire.LinkStateBody)) func(*proc, *Effect) bool {
 	return func(p *proc, e *Effect) bool {
-		if s, ok := e.Body.(*wire.StateOf); ok {
+		if s, ok := e.Body.(*wire.LinkStateBody); ok {
 			changed := *s
 			change(p, e.Peer, &changed)
 			e.Body = &changed
@@ -45,7 +45,7 @@ func onPeers(change func(p *proc, peer *Peer)) func(*proc) {
 }
 
 // onSent changes each packet that has left, after each event.
-func onSent(change func(p *proc, it *item)) func(*proc) {
+func onSent(change func(p *proc, it *sentPacket)) func(*proc) {
 	return onPeers(func(p *proc, peer *Peer) {
 		for i := range peer.out.sent {
 			change(p, &peer.out.sent[i])
@@ -55,8 +55,8 @@ func onSent(change func(p *proc, it *item)) func(*proc) {
 
 // again takes a packet as the next one, whatever was there before.
 func again(peer *Peer, a *Arrival) {
-	peer.in.last = a.N - 1
-	a.Prev, a.Settled = a.N-1, false
+	peer.in.lastSeq = a.Seq - 1
+	a.PrevSeq, a.AllAcked = a.Seq-1, false
 }
 
 func mutants() []mutant {
@@ -67,40 +67,40 @@ func mutants() []mutant {
 func receiverMutants() []mutant {
 	return []mutant{
 		{name: "duplicates are delivered", arrive: func(_ *proc, peer *Peer, a *Arrival) {
-			if peer.in.start != 0 && a.N >= peer.in.start && a.N <= peer.in.last {
+			if peer.in.openSeq != 0 && a.Seq >= peer.in.openSeq && a.Seq <= peer.in.lastSeq {
 				again(peer, a)
 			}
 		}},
 		{name: "gaps are skipped", arrive: func(_ *proc, peer *Peer, a *Arrival) {
-			if peer.in.start != 0 && a.Prev > peer.in.last {
-				a.Prev = peer.in.last
+			if peer.in.openSeq != 0 && a.PrevSeq > peer.in.lastSeq {
+				a.PrevSeq = peer.in.lastSeq
 			}
 		}},
-		{name: "nothing is asked for", effect: onState(func(_ *proc, _ *Peer, s *wire.StateOf) { s.Missing = nil })},
+		{name: "nothing is asked for", effect: onState(func(_ *proc, _ *Peer, s *wire.LinkStateBody) { s.Missing = nil })},
 		{name: "the dead are heard", head: func(peer *Peer) { peer.dead = nil }},
-		{name: "acknowledged before it is there", effect: onState(func(_ *proc, peer *Peer, s *wire.StateOf) {
-			s.Progress.Acked = max(s.Progress.Acked, peer.in.top)
+		{name: "acknowledged before it is there", effect: onState(func(_ *proc, peer *Peer, s *wire.LinkStateBody) {
+			s.Progress.Acked = max(s.Progress.Acked, peer.in.highestSeq)
 		})},
-		{name: "refusals are not said", effect: onState(func(_ *proc, _ *Peer, s *wire.StateOf) { s.Refused = nil })},
-		{name: "refusals are said once", effect: onState(func(_ *proc, peer *Peer, _ *wire.StateOf) {
-			peer.in.refused, peer.in.first = nil, peer.in.first+uint64(len(peer.in.refused))
+		{name: "refusals are not said", effect: onState(func(_ *proc, _ *Peer, s *wire.LinkStateBody) { s.Refusals = nil })},
+		{name: "refusals are said once", effect: onState(func(_ *proc, peer *Peer, _ *wire.LinkStateBody) {
+			peer.in.refusals, peer.in.firstRefusal = nil, peer.in.firstRefusal+uint64(len(peer.in.refusals))
 		})},
-		{name: "tombstones are ignored", arrive: func(_ *proc, peer *Peer, _ *Arrival) { peer.in.tombs = nil }},
+		{name: "tombstones are ignored", arrive: func(_ *proc, peer *Peer, _ *Arrival) { peer.in.tombstones = nil }},
 		{name: "what was given up is taken", arrive: func(p *proc, peer *Peer, a *Arrival) {
-			if last := peer.in.last; a.N < peer.in.start && !slices.Contains(p.seen, packetOf{peer, a.N}) {
+			if last := peer.in.lastSeq; a.Seq < peer.in.openSeq && !slices.Contains(p.seen, packetOf{peer, a.Seq}) {
 				again(peer, a)
 				p.was = packetOf{peer, last}
 			}
-			p.seen = append(p.seen, packetOf{peer, a.N})
+			p.seen = append(p.seen, packetOf{peer, a.Seq})
 		}, after: func(p *proc) {
 			if p.was.peer != nil {
-				p.was.peer.in.last = max(p.was.peer.in.last, p.was.n)
+				p.was.peer.in.lastSeq = max(p.was.peer.in.lastSeq, p.was.n)
 				p.was.peer = nil
 			}
 		}},
-		{name: "more is counted than came", arrive: func(_ *proc, peer *Peer, _ *Arrival) { peer.in.taken += 64 }},
+		{name: "more is counted than came", arrive: func(_ *proc, peer *Peer, _ *Arrival) { peer.in.receivedBytes += 64 }},
 		{name: "less is counted than came", arrive: func(_ *proc, peer *Peer, a *Arrival) {
-			if a.N > peer.in.last {
+			if a.Seq > peer.in.lastSeq {
 				a.Size--
 			}
 		}},
@@ -115,17 +115,17 @@ func senderMutants() []mutant {
 			if pub.To == nil {
 				return true
 			}
-			it := pub.To.out.find(pub.N)
+			it := pub.To.out.find(pub.Seq)
 			return it == nil || it.sends == 1
 		}},
-		{name: "what a lost connection was about to take is not sent on the next", after: onSent(func(p *proc, it *item) {
-			if it.again != 0 {
-				it.again = p.core.life
+		{name: "what a lost connection was about to take is not sent on the next", after: onSent(func(p *proc, it *sentPacket) {
+			if it.resendEpoch != 0 {
+				it.resendEpoch = p.core.connEpoch
 			}
 		})},
 		{name: "no beats", publish: func(_ *proc, pub *Publish) bool {
 			h, _, err := wire.DecodeHead(pub.Data)
-			return err != nil || h.Kind != wire.Beat
+			return err != nil || h.Kind != wire.Probe
 		}},
 		{name: "no credit is needed", after: onPeers(func(_ *proc, peer *Peer) { peer.out.window = 1 << 40 })},
 		{name: "a large message is overtaken by its followers", after: onPeers(func(_ *proc, peer *Peer) {
@@ -135,43 +135,43 @@ func senderMutants() []mutant {
 		})},
 		{name: "a large message overtakes what was before it", after: onPeers(func(_ *proc, peer *Peer) {
 			for _, t := range peer.out.transfers {
-				t.after = 0
+				t.afterFrame = 0
 			}
 		})},
 		{name: "all casts are settled", prevs: func(_ *castGroup, prevs []Run) {
 			for i, r := range prevs {
-				if r.Prev != 0 && r.Prev != Left {
-					prevs[i].Prev = Settled
+				if r.Prev != 0 && r.Prev != NotIncluded {
+					prevs[i].Prev = AllAcked
 				}
 			}
 		}},
-		{name: "what cannot be known is not told", effect: func(_ *proc, e *Effect) bool { return e.Kind != Told || e.Fate.Known }},
+		{name: "what cannot be known is not told", effect: func(_ *proc, e *Effect) bool { return e.Kind != EffectFate || e.Fate.Known }},
 		{name: "what cannot be known is told as known", effect: func(_ *proc, e *Effect) bool {
 			e.Fate.Known = true
 			return true
 		}},
 		{name: "fates are told twice", effect: func(p *proc, e *Effect) bool {
-			if e.Kind == Told {
+			if e.Kind == EffectFate {
 				p.w.history.fate(p.w, p, &e.Fate)
 			}
 			return true
 		}},
 		{name: "refusals are confirmed unseen", effect: func(_ *proc, e *Effect) bool {
-			if k, ok := e.Body.(wire.ConfirmOf); ok {
-				e.Body = wire.ConfirmOf{Next: k.Next + 1}
+			if k, ok := e.Body.(wire.ConfirmBody); ok {
+				e.Body = wire.ConfirmBody{Next: k.Next + 1}
 			}
 			return true
 		}},
 		{name: "nobody looks when a deadline comes", after: onPeers(func(_ *proc, peer *Peer) { peer.out.deadline = 0 })},
-		{name: "who was asked at a deadline has all the time there is", after: onSent(func(p *proc, it *item) {
-			for i := range it.f.owed {
-				if m := &it.f.owed[i]; m.asked != 0 {
-					m.asked = p.w.now
+		{name: "who was asked at a deadline has all the time there is", after: onSent(func(p *proc, it *sentPacket) {
+			for i := range it.frame.fates {
+				if m := &it.frame.fates[i]; m.queriedAt != 0 {
+					m.queriedAt = p.w.now
 				}
 			}
 		})},
-		{name: "nobody is asked at a deadline", effect: func(_ *proc, e *Effect) bool { return e.Packet != wire.Query }},
-		{name: "nobody is told of room", effect: func(_ *proc, e *Effect) bool { return e.Kind != Room }},
+		{name: "nobody is asked at a deadline", effect: func(_ *proc, e *Effect) bool { return e.Packet != wire.FateQuery }},
+		{name: "nobody is told of room", effect: func(_ *proc, e *Effect) bool { return e.Kind != EffectRoom }},
 	}
 }
 
@@ -198,7 +198,7 @@ func groupMutants() []mutant {
 	return []mutant{
 		{name: "what was cast is not known when it is acknowledged", says: forgets},
 		{name: "what was cast is not known when it is late", after: func(p *proc) {
-			if due := p.core.due; due != 0 && due <= p.w.now+Instant(p.w.cfg.MinRTO) {
+			if due := p.core.nextTick; due != 0 && due <= p.w.now+Instant(p.w.cfg.MinRTO) {
 				for _, peer := range p.peers {
 					if peer != nil {
 						forgets(p, peer)
@@ -207,21 +207,21 @@ func groupMutants() []mutant {
 			}
 		}},
 		{name: "nobody looks when what was cast is late", after: func(p *proc) { p.core.groups = nil }},
-		{name: "strays are forgotten", after: onGroups(func(_ *proc, g *Group) { clear(g.strays) })},
+		{name: "strays are forgotten", after: onGroups(func(_ *proc, g *Group) { clear(g.lagging) })},
 		{name: "strays are taken for members in step", after: onGroups(func(p *proc, g *Group) {
-			for m := range g.astray() {
-				if o := &m.to.Peer.out; m.to.Peer.step == nil && o.start != 0 && o.idleQueue() {
-					p.core.enter(m)
+			for m := range g.laggingMembers() {
+				if o := &m.to.Peer.out; m.to.Peer.synced == nil && o.openSeq != 0 && o.idleQueue() {
+					p.core.join(m)
 				}
 			}
 		})},
 		{name: "what all must have seen is one too old", prevs: func(g *castGroup, prevs []Run) {
 			for i, r := range prevs {
-				if r.Prev == g.last && g.before != 0 {
+				if r.Prev == g.lastSeq && g.before != 0 {
 					prevs[i].Prev = g.before
 				}
 			}
-			g.before = g.last
+			g.before = g.lastSeq
 		}},
 		{name: "an answer counts for who did not give it", reached: func(p *proc, peer *Peer, n uint64) *Peer {
 			for _, other := range p.peers {
@@ -232,18 +232,18 @@ func groupMutants() []mutant {
 			return peer
 		}},
 		{name: "an answer counts for all that was sent before", reached: func(_ *proc, peer *Peer, n uint64) *Peer {
-			for i := range peer.out.sent[:peer.out.from(n)] {
+			for i := range peer.out.sent[:peer.out.indexOf(n)] {
 				it := &peer.out.sent[i]
-				it.told = true
-				for j := range it.f.owed {
-					it.f.owed[j].told = true
+				it.fateKnown = true
+				for j := range it.frame.fates {
+					it.frame.fates[j].settled = true
 				}
 			}
 			return peer
 		}},
 		{name: "those in step need no credit", prevs: func(g *castGroup, _ []Run) {
-			for i := range g.notes {
-				g.notes[i].before = g.bytes
+			for i := range g.deferred {
+				g.deferred[i].bytesBefore = g.deferredBytes
 			}
 		}},
 	}

@@ -325,5 +325,5 @@ func (w *world) taken(p, from *proc, bytes uint64) {
 	if w.mutant != nil && w.mutant.taken != nil && !w.mutant.taken() {
 		return
 	}
-	p.core.Taken(w.now, p.peer(from), bytes)
+	p.core.Consumed(w.now, p.peer(from), bytes)
 }

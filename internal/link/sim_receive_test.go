@@ -47,10 +47,10 @@ func (w *world) onPacket(p *proc, k *packet, subject string, b []byte, outer boo
 		return nil
 	}
 	w.mutateSays(p, peer)
-	if err := p.core.OnHead(w.now, peer, h.Known); err != nil {
+	if err := p.core.OnHead(w.now, peer, h.Ack); err != nil {
 		return err
 	}
-	a := Arrival{N: h.N, Prev: h.Prev, Size: len(rest), Packet: &letter{subject: subject, rest: rest, from: k.from}}
+	a := Arrival{Seq: h.Seq, PrevSeq: h.PrevSeq, Size: len(rest), Packet: &letter{subject: subject, rest: rest, from: k.from}}
 	switch h.Kind {
 	case wire.Data:
 		if subject != "" && subject[0] == 'k' {
@@ -68,15 +68,15 @@ func (w *world) onPacket(p *proc, k *packet, subject string, b []byte, outer boo
 		}
 		a.Size, a.Packet = len(envelopes), &letter{subject: at, rest: envelopes, from: k.from}
 		w.take(p, peer, a)
-	case wire.Beat:
-		p.core.OnBeat(w.now, peer, h.N, h.Prev)
-	case wire.Piece:
-		cut, part, err := wire.DecodePiece(rest)
+	case wire.Probe:
+		p.core.OnProbe(w.now, peer, h.Seq, h.PrevSeq)
+	case wire.Fragment:
+		cut, part, err := wire.DecodeFragment(rest)
 		if err != nil || !outer {
 			return fmt.Errorf("piece: %w", err)
 		}
 		w.counts.Pieces++
-		if whole := p.core.Piece(peer, h.N, cut, part); whole != nil {
+		if whole := p.core.Fragment(peer, h.Seq, cut, part); whole != nil {
 			return w.onPacket(p, k, "", whole, false)
 		}
 	default:
@@ -93,21 +93,21 @@ func (w *world) mutateSays(p *proc, peer *Peer) {
 
 // onCast takes a packet that was published to many.
 func (w *world) onCast(p *proc, peer *Peer, a Arrival) error {
-	es := wire.NewEnvelopes(a.Packet.(*letter).rest)
+	es := wire.NewEnvelopeReader(a.Packet.(*letter).rest)
 	var e wire.Envelope
 	if _, ok := es.Next(&e); !ok {
 		return fmt.Errorf("cast: %w", es.Err())
 	}
 	prev, err := castPrev(e.Ext, p.index)
-	if err != nil || prev == Left {
+	if err != nil || prev == NotIncluded {
 		w.counts.NotMeant++
 		return err
 	}
-	if a.Prev = prev; prev == Settled {
-		a.Prev, a.Settled = 0, true
+	if a.PrevSeq = prev; prev == AllAcked {
+		a.PrevSeq, a.AllAcked = 0, true
 	}
-	if a.Answers = e.Ext[0] != 0; a.Answers {
-		a.Packet.(*letter).cast = a.N
+	if a.ReplyAcks = e.Ext[0] != 0; a.ReplyAcks {
+		a.Packet.(*letter).cast = a.Seq
 	}
 	w.take(p, peer, a)
 	return nil
@@ -140,21 +140,21 @@ func (w *world) take(p *proc, peer *Peer, a Arrival) {
 
 func (w *world) deliver(p *proc, peer *Peer, a Arrival) (refused []wire.Refusal) {
 	l := a.Packet.(*letter)
-	es := wire.NewEnvelopes(l.rest)
+	es := wire.NewEnvelopeReader(l.rest)
 	var e wire.Envelope
 	for i := 0; ; i++ {
 		if _, ok := es.Next(&e); !ok {
 			break
 		}
-		if why := w.deliverOne(p, peer, l, e, skips(a.Skip, i)); why != nil {
-			refused = refuse(refused, i, why)
+		if why := w.deliverOne(p, peer, l, e, inRuns(a.Skip, i)); why != nil {
+			refused = addRefusal(refused, i, why)
 		}
 	}
 	if es.Err() != nil {
 		w.fail("a packet of %d: %v", l.from.index, es.Err())
 	}
 	for i := range refused {
-		refused[i].N = a.N
+		refused[i].Seq = a.Seq
 	}
 	return refused
 }
@@ -173,7 +173,7 @@ func (w *world) deliverOne(p *proc, peer *Peer, l *letter, e wire.Envelope, skip
 		case whole == nil:
 			return nil
 		default:
-			es := wire.NewEnvelopes(whole)
+			es := wire.NewEnvelopeReader(whole)
 			if _, ok := es.Next(&e); !ok {
 				w.fail("parts that make no message: %v", es.Err())
 			}
@@ -208,20 +208,20 @@ func (w *world) onControl(p *proc, k *packet) {
 	}
 	w.mutateSays(p, peer)
 	switch b := body.(type) {
-	case *wire.StateOf:
+	case *wire.LinkStateBody:
 		if err := p.core.OnState(w.now, peer, b); err != nil {
 			w.malformed(k, err)
 		}
-	case *wire.ConfirmOf:
+	case *wire.ConfirmBody:
 		p.core.OnConfirm(w.now, peer, b.Next)
-	case *wire.BreakOf:
-		if kind == wire.Gone {
-			p.core.OnGone(peer, b)
+	case *wire.ResetBody:
+		if kind == wire.SenderReset {
+			p.core.OnSenderReset(peer, b)
 		} else {
-			p.core.OnBreak(peer, b)
+			p.core.OnReceiverReset(peer, b)
 		}
-	case *wire.QueryOf:
-		if kind == wire.Query {
+	case *wire.FateQueryBody:
+		if kind == wire.FateQuery {
 			p.core.OnQuery(w.now, peer, b)
 		} else {
 			p.core.OnVerdict(peer, b)

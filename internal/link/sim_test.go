@@ -137,17 +137,17 @@ func newWorld(seed uint64, ids []subjects.ProcessID, f faults, m *mutant, n *cou
 // config draws small bounds, so that all are reached.
 func (w *world) config() (Config, []int) {
 	c := Config{
-		PacketSize: 100 + w.rng.IntN(400), ChunkSize: 300 + w.rng.IntN(500), ChunksOut: 1 + w.rng.IntN(4), MaxMessage: 12 << 10,
-		Assembly: 8000 + w.rng.IntN(20<<10), Outbox: 3000 + w.rng.IntN(8000), OutboxAll: 12 << 10,
-		Opening: 800 + w.rng.IntN(2000), Window: 3000 + w.rng.IntN(6000), WindowAll: 12 << 10, WaitWindow: 400 + w.rng.IntN(1000),
-		AckEvery: 2 + w.rng.IntN(8), Silence: 8 * time.Second, Away: time.Second, Deadline: 3 * time.Second,
-		Parked: 2 + w.rng.IntN(12), ParkedSize: 4000, ParkedAll: 6000, Refusals: 2 + w.rng.IntN(10), Peers: 1 << 20,
+		PacketSize: 100 + w.rng.IntN(400), ChunkSize: 300 + w.rng.IntN(500), ChunksInFlight: 1 + w.rng.IntN(4), MaxMessage: 12 << 10,
+		AssemblyBytes: 8000 + w.rng.IntN(20<<10), Outbox: 3000 + w.rng.IntN(8000), OutboxAll: 12 << 10,
+		InitialWindow: 800 + w.rng.IntN(2000), Window: 3000 + w.rng.IntN(6000), WindowAll: 12 << 10, WaitWindow: 400 + w.rng.IntN(1000),
+		AckEvery: 2 + w.rng.IntN(8), SilenceTimeout: 8 * time.Second, ReconnectGrace: time.Second, DefaultDeadline: 3 * time.Second,
+		MaxOutOfOrder: 2 + w.rng.IntN(12), MaxOutOfOrderBytes: 4000, MaxOutOfOrderTotal: 6000, MaxRefusals: 2 + w.rng.IntN(10), MaxPeers: 1 << 20,
 	}
 	if w.chance(0.5) { // room to be in step with casts
-		c.Opening, c.WindowAll = 9000+w.rng.IntN(12_000), 100_000
-		c.Window = c.Opening + w.rng.IntN(20_000)
+		c.InitialWindow, c.WindowAll = 9000+w.rng.IntN(12_000), 100_000
+		c.Window = c.InitialWindow + w.rng.IntN(20_000)
 	}
-	limits := []int{margin + 200 + w.rng.IntN(2000), margin + 200 + w.rng.IntN(500)}
+	limits := []int{headMargin + 200 + w.rng.IntN(2000), headMargin + 200 + w.rng.IntN(500)}
 	if !w.quiet && w.chance(0.2) { // packets that a server with a smaller limit does not take
 		c.ChunkSize, c.PacketSize, c.Outbox, limits[0] = 7000, 7000, 12<<10, 12<<10
 		w.faults.large, w.faults.shrink = 14<<10, w.faults.shrink+3

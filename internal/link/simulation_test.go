@@ -126,7 +126,7 @@ func TestSimulation_whateverTheBusDoesThePromisesHold(t *testing.T) {
 	}
 	require.NotZero(t, n.Unlooked, "nobody was in step")
 	require.NotZero(t, n.Reached, "no answer stood for an acknowledgement")
-	for _, reason := range []Reason{Refused, Expired, NoProcess, Dead, LinkOver, Closed} {
+	for _, reason := range []Reason{Refused, Expired, NoProcess, Dead, LinkReset, LinksClosed} {
 		require.NotZero(t, n.Fates[reason], "nobody was told reason %d", reason)
 	}
 }
@@ -139,7 +139,7 @@ func (n *counts) report(t *testing.T) {
 	t.Logf("DEL-3 out of order: 0 of %d messages that entered a mailbox", n.Entered)
 	t.Logf("DEL-4 duplicates: 0 of %d, while %d packets came twice", n.Entered, n.Duplicates)
 	t.Logf("DEL-5 messages of dead or other incarnations: 0, while %d packets of the dead came", n.Fenced)
-	t.Logf("DEL-6 bounds: 0 violations in %d audits, %d sends refused for want of room, %d packets dropped for it", n.Audits, n.NotSent[Full], n.Overrun)
+	t.Logf("DEL-6 bounds: 0 violations in %d audits, %d sends refused for want of room, %d packets dropped for it", n.Audits, n.NotSent[QueueFull], n.Overrun)
 	t.Logf("DEL-7 deadlocks: 0 links unsettled, 0 of %d waits for room and 0 of %d barriers for ever", n.Woken, n.Barriers)
 	t.Logf("DEL-8 refusals: %d, all told", n.Refused)
 	t.Logf("DEL-9 casts: %d, a fate for each member, %d of which were in step, and %d acknowledged by their answers", n.Casts, n.Unlooked, n.Reached)

@@ -14,21 +14,20 @@ type Info struct {
 	Process subjects.ProcessID
 
 	Sent, Acked   uint64        // numbers of the last packet to it, and of the last it has acknowledged; 0: none
-	Flying        int           // packets that are not acknowledged
-	Waiting       int           // bytes that wait for their turn
-	Credit        int64         // bytes that may leave before it says more
-	Packets       uint64        // that were sent to it, on this opening of the link and those before
-	Retransmitted uint64        // packets that had to be sent again
+	InFlight      int           // packets without an acknowledgement
+	Waiting       int           // bytes in the queue
+	Credit        int64         // bytes that may leave before the next grant
+	Packets       uint64        // packets sent, over all openings of the link
+	Retransmitted uint64        // packets sent again
 	RTT           time.Duration // until an acknowledgement; 0: not known
 
-	Received   uint64 // number of the last packet from it that was delivered; 0: none
-	Duplicates uint64 // packets that came again
-	Gaps       uint64 // times that something was missing
-	Stalled    string // what the order waits for, either way; "": nothing
+	Received    uint64 // number of the last delivered packet; 0: none
+	Duplicates  uint64 // duplicate packets
+	Gaps        uint64 // gaps in the order
+	StallReason string // the cause of a stall in either direction; "": none
 
-	Answers bool          // it was heard of
-	Silence time.Duration // since it was heard of, or could not have been
-	Dead    string        // why nothing goes there any more; "": it does
+	Heard      bool   // it was heard of
+	DeadReason string // why nothing goes there any more; "": it does
 }
 
 // Infos lists the at most limit processes used last, in the order of their IDs.
@@ -48,29 +47,29 @@ func (l *Links) Infos(limit int) []Info {
 func (c *Core) info(now Instant, p *Peer) Info {
 	o, in := &p.out, &p.in
 	i := Info{
-		Process: p.id, Sent: o.last, Acked: o.acked, Flying: len(o.sent), Waiting: o.size,
-		Credit: int64(o.window) - int64(o.used-o.taken), Packets: o.counts.Sent, Retransmitted: o.counts.Retransmitted, RTT: o.srtt,
-		Received: in.acked, Duplicates: in.counts.Duplicates, Gaps: in.counts.Gaps, Stalled: c.stall(now, p), Answers: o.heard || in.last != 0,
-		Silence: time.Duration(now - p.heard),
+		Process: p.id, Sent: o.lastSeq, Acked: o.acked, InFlight: len(o.sent), Waiting: o.queuedBytes,
+		Credit: int64(o.window) - int64(o.sentBytes-o.receivedBytes), Packets: o.counts.Sent, Retransmitted: o.counts.Retransmitted, RTT: o.srtt,
+		Received: in.acked, Duplicates: in.counts.Duplicates, Gaps: in.counts.Gaps, StallReason: c.stallReason(now, p), Heard: o.peerResponded || in.lastSeq != 0,
 	}
 	if p.dead != nil {
-		i.Dead = p.dead.Error()
+		i.DeadReason = p.dead.Error()
 	}
 	return i
 }
 
-// stall says what the order from a peer, or else the order to it, waits for; "" for nothing.
-func (c *Core) stall(now Instant, p *Peer) string {
+// stallReason describes the cause of a stall of the order from a peer, or else to it; "" if there
+// is none.
+func (c *Core) stallReason(now Instant, p *Peer) string {
 	o, in := &p.out, &p.in
 	since := func(t Instant) time.Duration { return time.Duration(now - t).Round(time.Millisecond) }
-	silent := max(p.heard, o.since)
+	silent := max(p.lastHeard, o.awaitingSince)
 	switch {
-	case c.full(in):
-		return fmt.Sprintf("no packet after %d is taken before its sender has confirmed %d refusals", in.last, len(in.refused))
-	case in.missing != 0:
-		return fmt.Sprintf("packets after %d up to %d are missing for %s, %d wait for them", in.last, in.missing, since(in.stuckSince), len(in.parked))
-	case len(o.sent) > o.reached && now-silent > Instant(c.cfg.MaxBeat):
-		return fmt.Sprintf("packets after %d up to %d are not acknowledged, and nothing was heard for %s", o.acked, o.last, since(silent))
+	case c.refusalsFull(in):
+		return fmt.Sprintf("no packet after %d is taken before its sender has confirmed %d refusals", in.lastSeq, len(in.refusals))
+	case in.requestedUpTo != 0:
+		return fmt.Sprintf("packets after %d up to %d are missing for %s, %d wait for them", in.lastSeq, in.requestedUpTo, since(in.stuckSince), len(in.outOfOrder))
+	case len(o.sent) > o.repliedPackets && now-silent > Instant(c.cfg.MaxProbeInterval):
+		return fmt.Sprintf("packets after %d up to %d are not acknowledged, and nothing was heard for %s", o.acked, o.lastSeq, since(silent))
 	}
 	return ""
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/castnet-io/castnet/bus/bustest"
 	"github.com/castnet-io/castnet/internal/link"
+	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/internal/wire"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -26,17 +27,17 @@ func TestInfos_sayHowFarTheLinkToAPeerIs(t *testing.T) {
 		size := int64(say("hello").Size())
 		i := a.Infos(10)[0]
 		require.Equal(t, r.id, i.Process)
-		require.Equal(t, []uint64{h.N, 0}, []uint64{i.Sent, i.Acked})
-		require.Equal(t, []any{1, 0, false, time.Duration(0)}, []any{i.Flying, i.Waiting, i.Answers, i.RTT})
+		require.Equal(t, []uint64{h.Seq, 0}, []uint64{i.Sent, i.Acked})
+		require.Equal(t, []any{1, 0, false, time.Duration(0)}, []any{i.InFlight, i.Waiting, i.Heard, i.RTT})
 		require.Less(t, i.Credit, int64(32<<10))
 		require.Greater(t, i.Credit, 32<<10-size-300)
 
 		time.Sleep(30 * time.Millisecond) // virtual
-		r.says(t, a, wire.State, wire.StateOf{Progress: wire.Progress{Acked: h.N, Taken: 1, Window: 1000}})
+		r.says(t, a, wire.LinkState, wire.LinkStateBody{Progress: wire.AckState{Acked: h.Seq, ReceivedBytes: 1, Window: 1000}})
 		synctest.Wait()
 		i = a.Infos(10)[0]
-		require.Equal(t, []uint64{h.N, h.N}, []uint64{i.Sent, i.Acked})
-		require.Equal(t, []any{0, 0, true}, []any{i.Flying, i.Waiting, i.Answers})
+		require.Equal(t, []uint64{h.Seq, h.Seq}, []uint64{i.Sent, i.Acked})
+		require.Equal(t, []any{0, 0, true}, []any{i.InFlight, i.Waiting, i.Heard})
 		require.InDelta(t, 30*time.Millisecond, i.RTT, 1)
 		require.Less(t, i.Credit, int64(1000))
 
@@ -56,20 +57,20 @@ func TestInfos_countWhatWasSentAgainAndWhatCameTwice(t *testing.T) {
 	a, r := newNode(t, srv, "a", link.Config{}), newRaw(t, srv, "raw")
 	require.NoError(t, a.Send(a.Target(r.to("x")), say("hello"), link.Mark{}, 0))
 	_, h, _ := r.packetOf(t)
-	r.says(t, a, wire.State, wire.StateOf{Missing: []uint64{0, h.N}})
+	r.says(t, a, wire.LinkState, wire.LinkStateBody{Missing: []uint64{0, h.Seq}})
 	_, again, _ := r.packetOf(t)
-	require.Equal(t, h.N, again.N)
+	require.Equal(t, h.Seq, again.Seq)
 	require.EqualValues(t, 1, a.Infos(1)[0].Retransmitted)
 	require.EqualValues(t, 1, a.Infos(1)[0].Packets, "once")
 	require.EqualValues(t, 1, a.Stats().Retransmitted)
 	for range 3 {
-		r.sends(t, a, packet(wire.Head{N: 5}, texts("hello")...))
+		r.sends(t, a, packet(wire.Head{Seq: 5}, texts("hello")...))
 	}
-	until(t, "all came", func() bool { return a.Infos(1)[0].Duplicates == 2 })
+	testkit.Until(t, "all came", func() bool { return a.Infos(1)[0].Duplicates == 2 })
 	i := a.Infos(1)[0]
 	require.EqualValues(t, 5, i.Received)
 	require.Zero(t, i.Gaps)
-	require.Empty(t, i.Stalled)
+	require.Empty(t, i.StallReason)
 	require.Len(t, a.letters(), 1)
 }
 
@@ -78,22 +79,22 @@ func TestInfos_nameWhatTheOrderWaitsFor(t *testing.T) {
 		srv := bustest.Server(t)
 		a, r := newNode(t, srv, "a", link.Config{}), newRaw(t, srv, "raw")
 		time.Sleep(time.Minute) // virtual
-		r.sends(t, a, packet(wire.Head{N: 2}, texts("0")...))
-		r.sends(t, a, packet(wire.Head{N: 7, Prev: 4}, texts("2")...))
-		r.sends(t, a, packet(wire.Head{N: 8, Prev: 7}, texts("3")...))
+		r.sends(t, a, packet(wire.Head{Seq: 2}, texts("0")...))
+		r.sends(t, a, packet(wire.Head{Seq: 7, PrevSeq: 4}, texts("2")...))
+		r.sends(t, a, packet(wire.Head{Seq: 8, PrevSeq: 7}, texts("3")...))
 		synctest.Wait()
 		time.Sleep(3 * time.Second)
 		i := a.Infos(1)[0]
-		require.Equal(t, "packets after 2 up to 4 are missing for 3s, 2 wait for them", i.Stalled)
+		require.Equal(t, "packets after 2 up to 4 are missing for 3s, 2 wait for them", i.StallReason)
 		require.EqualValues(t, 2, i.Received)
 		require.EqualValues(t, 1, i.Gaps)
 		asked := len(r.control)
 		require.Greater(t, asked, 3, "it is asked for again")
 		require.Less(t, asked, 100)
-		r.sends(t, a, packet(wire.Head{N: 4, Prev: 2}, texts("1")...))
+		r.sends(t, a, packet(wire.Head{Seq: 4, PrevSeq: 2}, texts("1")...))
 		synctest.Wait()
 		i = a.Infos(1)[0]
-		require.Empty(t, i.Stalled)
+		require.Empty(t, i.StallReason)
 		require.EqualValues(t, 8, i.Received)
 		require.Equal(t, []string{"0", "1", "2", "3"}, bodies(a.letters()))
 	})
@@ -108,33 +109,33 @@ func TestInfos_nameWhatIsSentToOneWhoSaysNothing(t *testing.T) {
 			require.NoError(t, a.Send(a.Target(r.to("x")), say("hello"), link.Mark{}, 0))
 			time.Sleep(500 * time.Millisecond)
 		}
-		require.Empty(t, a.Infos(1)[0].Stalled, "it may be slow")
+		require.Empty(t, a.Infos(1)[0].StallReason, "it may be slow")
 		time.Sleep(2 * time.Second)
-		require.Equal(t, "packets after 0 up to 2 are not acknowledged, and nothing was heard for 3s", a.Infos(1)[0].Stalled)
-		r.says(t, a, wire.State, wire.StateOf{Progress: wire.Progress{Acked: 2, Window: 1000}})
+		require.Equal(t, "packets after 0 up to 2 are not acknowledged, and nothing was heard for 3s", a.Infos(1)[0].StallReason)
+		r.says(t, a, wire.LinkState, wire.LinkStateBody{Progress: wire.AckState{Acked: 2, Window: 1000}})
 		synctest.Wait()
-		require.Empty(t, a.Infos(1)[0].Stalled)
+		require.Empty(t, a.Infos(1)[0].StallReason)
 	})
 }
 
 func TestInfos_nameTheRefusalsThatTheOrderWaitsFor(t *testing.T) {
 	srv := bustest.Server(t)
-	a, r := newNode(t, srv, "a", link.Config{Refusals: 1}), newRaw(t, srv, "raw")
+	a, r := newNode(t, srv, "a", link.Config{MaxRefusals: 1}), newRaw(t, srv, "raw")
 	a.refuses = func(letter) []byte { return []byte("no") }
-	r.sends(t, a, packet(wire.Head{N: 1}, texts("x")...))
-	until(t, "it is refused", func() bool { all := a.Infos(1); return len(all) > 0 && all[0].Stalled != "" })
-	require.Equal(t, "no packet after 1 is taken before its sender has confirmed 1 refusals", a.Infos(1)[0].Stalled)
+	r.sends(t, a, packet(wire.Head{Seq: 1}, texts("x")...))
+	testkit.Until(t, "it is refused", func() bool { all := a.Infos(1); return len(all) > 0 && all[0].StallReason != "" })
+	require.Equal(t, "no packet after 1 is taken before its sender has confirmed 1 refusals", a.Infos(1)[0].StallReason)
 }
 
 func TestInfos_sayWhyNothingGoesToADeadProcess(t *testing.T) {
 	srv := bustest.Server(t)
 	a, b := newNode(t, srv, "a", link.Config{}), newNode(t, srv, "b", link.Config{})
 	require.NoError(t, a.Send(a.Target(b.to("x")), say("hello"), link.Mark{}, 0))
-	require.NoError(t, a.Flush(soon(t)))
-	require.Empty(t, a.Infos(1)[0].Dead)
-	a.Die(b.id, fmt.Errorf("gone"))
-	a.Die(b.id, fmt.Errorf("again"))
-	require.Equal(t, "gone", a.Infos(1)[0].Dead)
+	require.NoError(t, a.Flush(testkit.Soon(t)))
+	require.Empty(t, a.Infos(1)[0].DeadReason)
+	a.MarkDead(b.id, fmt.Errorf("gone"))
+	a.MarkDead(b.id, fmt.Errorf("again"))
+	require.Equal(t, "gone", a.Infos(1)[0].DeadReason)
 }
 
 func TestInfos_areOfThoseUsedLastAndInTheOrderOfTheirNames(t *testing.T) {

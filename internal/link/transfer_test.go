@@ -29,7 +29,7 @@ func (b *bench) first() (letters string) {
 }
 
 func TestLINK9_aLargeMessageLetsOthersPass(t *testing.T) {
-	b := newBench(t, Config{PacketSize: 10, ChunkSize: 100, ChunksOut: 2})
+	b := newBench(t, Config{PacketSize: 10, ChunkSize: 100, ChunksInFlight: 2})
 	b.postTo("a", "s", strings.Repeat("L", 350))
 	b.postTo("a", "s", "follows 1")
 	b.postTo("a", "other", "passes 2")
@@ -39,17 +39,17 @@ func TestLINK9_aLargeMessageLetsOthersPass(t *testing.T) {
 	require.Equal(t, "L", b.first())
 	b.acked(5)
 	require.Equal(t, "L1", b.first(), "and what follows it comes behind its last part")
-	require.Zero(t, b.core.queued)
+	require.Zero(t, b.core.queuedBytes)
 }
 
 func TestLINK9_aLargeMessageDoesNotOvertake(t *testing.T) {
-	b := newBench(t, Config{PacketSize: 10, ChunkSize: 100, Opening: 1})
+	b := newBench(t, Config{PacketSize: 10, ChunkSize: 100, InitialWindow: 1})
 	for _, m := range []string{"1", "2", "3", "4"} {
 		b.postTo("a", "s", m+strings.Repeat(" ", 20)+m)
 	}
 	b.postTo("a", "s", strings.Repeat("L", 150))
 	var all string
-	for n := uint64(1); b.peer.out.size > 0; n++ {
+	for n := uint64(1); b.peer.out.queuedBytes > 0; n++ {
 		all += b.first()
 		b.acked(n)
 	}
@@ -57,7 +57,7 @@ func TestLINK9_aLargeMessageDoesNotOvertake(t *testing.T) {
 }
 
 func TestLINK9_whatIsTooLateOfALargeMessageIsGivenUp(t *testing.T) {
-	b := newBench(t, Config{ChunkSize: 100, ChunksOut: 1, Deadline: time.Second})
+	b := newBench(t, Config{ChunkSize: 100, ChunksInFlight: 1, DefaultDeadline: time.Second})
 	b.postTo("a", "s", strings.Repeat("L", 350))
 	b.postTo("a", "s", "follows")
 	barrier := b.core.Barrier(b.now)
@@ -72,14 +72,14 @@ func TestLINK9_whatIsTooLateOfALargeMessageIsGivenUp(t *testing.T) {
 		kinds = append(kinds, strings.Join(s.bodies, ","))
 	}
 	require.Equal(t, []string{"", "", "", "", "later"}, kinds, "three beats, no more parts, what followed")
-	require.Zero(t, b.core.queued)
+	require.Zero(t, b.core.queuedBytes)
 }
 
 func TestLINK9_partsBecomeTheMessageAgain(t *testing.T) {
 	const assembly = 1000 + 2*assemblyCost
-	b := newBench(t, Config{Assembly: assembly, MaxMessage: 800})
+	b := newBench(t, Config{AssemblyBytes: assembly, MaxMessage: 800})
 	part := func(id uint64, at, total, size int) (whole []byte, err error) {
-		e := wire.Envelope{Kind: wire.Chunk, Ext: wire.ChunkOf{ID: id, Offset: at, Total: total}.Append(nil), Body: bytes.Repeat([]byte{byte(at)}, size)}
+		e := wire.Envelope{Kind: wire.Chunk, Ext: wire.ChunkHead{ID: id, Offset: at, Total: total}.Append(nil), Body: bytes.Repeat([]byte{byte(at)}, size)}
 		return b.core.Chunk(b.peer, &e)
 	}
 	whole, err := part(1, 0, 30, 10)
@@ -90,7 +90,7 @@ func TestLINK9_partsBecomeTheMessageAgain(t *testing.T) {
 	whole, err = part(1, 10, 30, 20)
 	require.NoError(t, err)
 	require.Equal(t, append(make([]byte, 10), bytes.Repeat([]byte{10}, 20)...), whole)
-	require.Equal(t, 10+assemblyCost, b.core.assembled)
+	require.Equal(t, 10+assemblyCost, b.core.assemblyBytes)
 
 	_, err = part(2, 15, 20, 5)
 	require.EqualError(t, err, "a part of 5 bytes at 15 of 20 does not continue 10 of 20")
@@ -110,7 +110,7 @@ func TestLINK9_partsBecomeTheMessageAgain(t *testing.T) {
 	require.NoError(t, err)
 	_, err = part(3, 0, 0, 0)
 	require.NoError(t, err)
-	require.Zero(t, b.core.assembled)
+	require.Zero(t, b.core.assemblyBytes)
 	_, err = b.core.Chunk(b.peer, &wire.Envelope{Kind: wire.Chunk, Ext: []byte{1}})
 	require.Error(t, err)
 
@@ -121,42 +121,42 @@ func TestLINK9_partsBecomeTheMessageAgain(t *testing.T) {
 	}
 	_, err = part(5, 0, 1, 1)
 	require.ErrorContains(t, err, "too many messages come in parts: 1024 of this process")
-	b.core.Die(b.now, b.peer, ErrForgotten)
-	require.Zero(t, b.core.assembled)
+	b.core.MarkDead(b.now, b.peer, ErrEvicted)
+	require.Zero(t, b.core.assemblyBytes)
 }
 
 func TestPiece_putsAPacketTogetherThatWasCut(t *testing.T) {
 	b := newBench(t, Config{PacketSize: 20 << 10})
 	body := strings.Repeat("x", 10<<10)
 	b.post(body)
-	b.core.Limit(6000)
+	b.core.SetLimit(6000)
 	to := newBench(t, Config{})
 	var whole []byte
 	for pub, ok := b.core.Next(b.now); ok; pub, ok = b.core.Next(b.now) {
 		require.LessOrEqual(t, len(pub.Data), 6000)
 		h, rest, err := wire.DecodeHead(pub.Data)
 		require.NoError(t, err)
-		require.Equal(t, wire.Piece, h.Kind)
-		cut, part, err := wire.DecodePiece(rest)
+		require.Equal(t, wire.Fragment, h.Kind)
+		cut, part, err := wire.DecodeFragment(rest)
 		require.NoError(t, err)
-		require.Nil(t, to.core.Piece(to.peer, h.N, wire.Cut{Offset: cut.Offset + 1, Total: cut.Total}, part), "that is not the next one")
-		if whole = to.core.Piece(to.peer, h.N, cut, part); whole == nil {
-			require.Nil(t, to.core.Piece(to.peer, h.N, cut, part), "it may come twice")
+		require.Nil(t, to.core.Fragment(to.peer, h.Seq, wire.FragmentHead{Offset: cut.Offset + 1, Total: cut.Total}, part), "that is not the next one")
+		if whole = to.core.Fragment(to.peer, h.Seq, cut, part); whole == nil {
+			require.Nil(t, to.core.Fragment(to.peer, h.Seq, cut, part), "it may come twice")
 		}
 	}
 	h, rest, err := wire.DecodeHead(whole)
 	require.NoError(t, err)
-	require.Equal(t, wire.Head{Kind: wire.Repair, N: 1}, h)
+	require.Equal(t, wire.Head{Kind: wire.Repair, Seq: 1}, h)
 	subject, packet, err := wire.DecodeRepair(rest)
 	require.NoError(t, err)
 	require.Equal(t, "p.a", subject)
 	require.Contains(t, string(packet), body)
-	require.Zero(t, to.core.pieced)
+	require.Zero(t, to.core.fragmentBytes)
 
-	to.core.Piece(to.peer, 5, wire.Cut{Total: 10}, []byte("half"))
-	to.arrive(Arrival{N: 5})
-	require.Zero(t, to.core.pieced, "it came whole")
-	require.Nil(t, to.core.Piece(to.peer, 5, wire.Cut{Total: 1}, []byte("x")), "and is not wanted any more")
+	to.core.Fragment(to.peer, 5, wire.FragmentHead{Total: 10}, []byte("half"))
+	to.arrive(Arrival{Seq: 5})
+	require.Zero(t, to.core.fragmentBytes, "it came whole")
+	require.Nil(t, to.core.Fragment(to.peer, 5, wire.FragmentHead{Total: 1}, []byte("x")), "and is not wanted any more")
 }
 
 func TestLINK10_messagesThatWaitHaveAWindowOfTheirOwn(t *testing.T) {
@@ -171,20 +171,20 @@ func TestLINK10_messagesThatWaitHaveAWindowOfTheirOwn(t *testing.T) {
 	b.acked(1)
 	require.Error(t, b.send(wait), "it has arrived, and is not taken up")
 	b.after(200 * time.Millisecond)
-	require.Equal(t, wire.Beat, b.leave()[0].Kind, "for the news that it is may be lost")
-	k := wire.Progress{Acked: 1, Taken: b.peer.out.used, Waited: 36 + messageCost}
+	require.Equal(t, wire.Probe, b.leave()[0].Kind, "for the news that it is may be lost")
+	k := wire.AckState{Acked: 1, ReceivedBytes: b.peer.out.sentBytes, Waited: 36 + messageCost}
 	require.NoError(t, b.core.OnHead(b.now, b.peer, &k))
 	require.NoError(t, b.send(wait))
 
 	to := newBench(t, Config{WaitWindow: 300})
-	to.core.Taken(to.now, to.peer, 100)
+	to.core.Consumed(to.now, to.peer, 100)
 	require.Empty(t, to.effects(), "of a link that is over")
-	to.arrive(Arrival{N: 1})
+	to.arrive(Arrival{Seq: 1})
 	to.effects()
-	to.core.Taken(to.now, to.peer, 50)
+	to.core.Consumed(to.now, to.peer, 50)
 	require.Empty(t, to.effects())
-	to.core.Taken(to.now, to.peer, 50)
-	require.EqualValues(t, 100, to.said(wire.State)[0].(*wire.StateOf).Progress.Waited)
+	to.core.Consumed(to.now, to.peer, 50)
+	require.EqualValues(t, 100, to.said(wire.LinkState)[0].(*wire.LinkStateBody).Progress.Waited)
 }
 
 func TestLINK10_aLargeMessageCountsWhole(t *testing.T) {
@@ -196,7 +196,7 @@ func TestLINK10_aLargeMessageCountsWhole(t *testing.T) {
 	for pub, ok := b.core.Next(b.now); ok; pub, ok = b.core.Next(b.now) {
 		_, rest, err := wire.DecodeHead(pub.Data)
 		require.NoError(t, err)
-		es := wire.NewEnvelopes(rest)
+		es := wire.NewEnvelopeReader(rest)
 		var e wire.Envelope
 		es.Next(&e)
 		waits = append(waits, e.Wait)
@@ -206,13 +206,13 @@ func TestLINK10_aLargeMessageCountsWhole(t *testing.T) {
 
 	require.NoError(t, b.send(wire.Envelope{Sender: "s", Wait: true, Body: make([]byte, 250)}))
 	require.NoError(t, b.send(wire.Envelope{Sender: "s", Wait: true, Body: make([]byte, 10)}))
-	b.core.Down()
+	b.core.OnDisconnect()
 	b.after(time.Minute)
 	require.Equal(t, total, b.peer.out.waitUsed, "what never left does not count")
 }
 
 func TestBarrier_passesWhenAllBeforeItHasAFate(t *testing.T) {
-	b := newBench(t, Config{ChunkSize: 100, Opening: 1})
+	b := newBench(t, Config{ChunkSize: 100, InitialWindow: 1})
 	require.True(t, b.core.Barrier(b.now).Reached(), "there is nothing")
 	b.postTo("a", "s", strings.Repeat("L", 150))
 	b.postTo("a", "s", "follows")
@@ -231,13 +231,13 @@ func TestBarrier_passesWhenAllBeforeItHasAFate(t *testing.T) {
 }
 
 func TestRecent_forgetsWhoWasSilentLongest(t *testing.T) {
-	r, ids := newRecent[int](3), processIDs(t, 5)
+	r, ids := newLRU[int](3), processIDs(t, 5)
 	for n := range 3 {
-		state, _ := r.use(ids[n])
+		state, _ := r.touch(ids[n])
 		*state = n + 10
 	}
-	r.use(ids[0])
-	state, forgotten := r.use(ids[3])
+	r.touch(ids[0])
+	state, forgotten := r.touch(ids[3])
 	require.Equal(t, 11, forgotten)
 	*state = 13
 	require.Nil(t, r.get(ids[1]))

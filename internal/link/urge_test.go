@@ -9,6 +9,7 @@ import (
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/bus/bustest"
 	"github.com/castnet-io/castnet/internal/link"
+	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/internal/wire"
 )
 
@@ -32,13 +33,13 @@ func TestLINK19_whatIsUrgentGoesByTheControlLaneAndOvertakesWhatHasNoCredit(t *t
 	}
 	a.Urge(target.Peer, &wire.Envelope{Kind: wire.Message, Port: "p", Body: make([]byte, 64<<10)}) // too large
 	a.Urge(target.Peer, &wire.Envelope{Kind: wire.Message, Port: "p", Body: []byte("now")})
-	until(t, "it came", func() bool { return len(urged()) == 1 })
+	testkit.Until(t, "it came", func() bool { return len(urged()) == 1 })
 	require.Equal(t, a.id.String()+" p now", urged()[0])
 	require.Empty(t, b.letters())
 
-	b.Die(a.id, errors.New("struck"))
+	b.MarkDead(a.id, errors.New("struck"))
 	fenced := b.Stats().Fenced
 	a.Urge(target.Peer, &wire.Envelope{Kind: wire.Message, Port: "p", Body: []byte("again")})
-	until(t, "it is fenced", func() bool { return b.Stats().Fenced > fenced })
+	testkit.Until(t, "it is fenced", func() bool { return b.Stats().Fenced > fenced })
 	require.Len(t, urged(), 1)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/castnet-io/castnet/bus"
 )
 
-// Endpoint is something a service can be asked.
+// Endpoint describes an endpoint of a service.
 type Endpoint struct {
 	Name     string            `json:"name"`
 	Subject  string            `json:"subject"`
@@ -19,7 +19,7 @@ type Endpoint struct {
 	Metadata map[string]string `json:"metadata,omitempty"`
 }
 
-// Stats is what an endpoint has done so far.
+// Stats are the statistics of an endpoint.
 type Stats struct {
 	Name           string        `json:"name"`
 	Subject        string        `json:"subject"`
@@ -35,24 +35,24 @@ type Stats struct {
 // Service is one instance of a service.
 type Service struct {
 	Name, ID    string
-	Version     string // any; what is not semver becomes 0.0.0+it
+	Version     string // any text; other than semver becomes 0.0.0+text
 	Description string
 	Metadata    map[string]string
 
-	Info  func(answer func([]Endpoint)) // calls answer, then or later
+	Info  func(answer func([]Endpoint)) // calls answer, at once or later
 	Stats func() []Stats
 }
 
-// Inbox is the name of the lossy Inbox for what services are asked.
+// Inbox is the name of the lossy Inbox for discovery requests.
 const Inbox = "discovery"
 
-// Subscriber is what a service needs of the bus.
+// Subscriber is the part of the bus that a service needs.
 type Subscriber interface {
 	Subscribe(subject string, handle func(bus.Msg)) error
 	Publish(bus.Msg) error
 }
 
-// identity is what every answer begins with.
+// identity is the common beginning of every answer.
 type identity struct {
 	Type     string            `json:"type"`
 	Name     string            `json:"name"`
@@ -73,9 +73,9 @@ type stats struct {
 	Endpoints []Stats   `json:"endpoints"`
 }
 
-// Serve answers for a service until what it subscribed is unsubscribed.
+// Serve answers for a service until its subscriptions end.
 func Serve(on Subscriber, s Service) error {
-	if !isName(s.Name) || !isName(s.ID) {
+	if !isValidName(s.Name) || !isValidName(s.ID) {
 		return fmt.Errorf("micro service %q %q: want names of letters, digits, - and _", s.Name, s.ID)
 	}
 	started := time.Now().UTC()
@@ -93,11 +93,11 @@ func (s Service) handle(on Subscriber, m bus.Msg, started time.Time) {
 		return
 	}
 	answer := func(v any) error {
-		b, err := json.Marshal(v) // of texts and numbers
+		b, err := json.Marshal(v) // texts and numbers only
 		if err == nil {
 			err = on.Publish(bus.Msg{Subject: m.Reply, Data: b})
 		}
-		return err // who asks waits for many, and misses this one
+		return err // the requester waits for many services and misses this one
 	}
 	listed := func(n int, list func(n int) any) {
 		for errors.Is(answer(list(n)), bus.ErrTooLarge) && n > 0 {
@@ -126,31 +126,31 @@ func (s Service) identity(what string) identity {
 	return identity{"io.nats.micro.v1." + what + "_response", s.Name, s.ID, semver(s.Version), metadata}
 }
 
-// semver makes a version one that the protocol allows.
+// semver converts a version to a form that the protocol permits.
 func semver(v string) string {
 	v = strings.TrimPrefix(v, "v")
-	if isSemver.MatchString(v) {
+	if semverRule.MatchString(v) {
 		return v
 	}
-	v = strings.Trim(notBuild.ReplaceAllString(v, "-"), "-")
+	v = strings.Trim(invalidBuildChars.ReplaceAllString(v, "-"), "-")
 	if v == "" {
 		return "0.0.0"
 	}
 	return "0.0.0+" + v
 }
 
-// The protocol's rules, in its own words.
+// Rules of the protocol, quoted.
 var (
-	isSemver = regexp.MustCompile(`^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?(\+[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?$`)
-	notBuild = regexp.MustCompile(`[^0-9A-Za-z-]+`)
-	nameRule = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
+	semverRule        = regexp.MustCompile(`^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?(\+[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?$`)
+	invalidBuildChars = regexp.MustCompile(`[^0-9A-Za-z-]+`)
+	nameRule          = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 )
 
-func isName(s string) bool { return nameRule.MatchString(s) }
+func isValidName(s string) bool { return nameRule.MatchString(s) }
 
-// Name makes a name of an endpoint from texts.
+// Name builds an endpoint name from texts.
 func Name(parts ...string) string {
-	return strings.Trim(notName.ReplaceAllString(strings.Join(parts, "-"), "-"), "-")
+	return strings.Trim(invalidNameChars.ReplaceAllString(strings.Join(parts, "-"), "-"), "-")
 }
 
-var notName = regexp.MustCompile(`[^A-Za-z0-9_-]+`)
+var invalidNameChars = regexp.MustCompile(`[^A-Za-z0-9_-]+`)

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// maxSchema bounds the text of one schema; what is longer says only which type it is.
+	// maxSchema bounds a schema in bytes. A longer one shrinks to the type's name.
 	maxSchema = 4096
 	// maxProperties bounds the work for a schema, in properties and levels.
 	maxProperties = 1000
@@ -18,49 +18,50 @@ const (
 
 type object = map[string]any
 
-// Schema is the JSON Schema of a Go type as encoding/json writes it. Like the decoders of castnet it asks for no
-// property and allows more than there are. What it cannot say, such as what a type that writes itself looks like, is
-// a schema that allows everything, with the type as its title.
+// Schema returns the JSON Schema of a Go type in its encoding/json form. No property is required,
+// and unknown ones are permitted, as in castnet's decoders. A type with its own marshaller has a
+// schema that permits everything, titled with the type.
 func Schema(t reflect.Type) string {
-	w := schemaWriter{left: maxProperties, above: map[reflect.Type]bool{}}
-	text, err := json.Marshal(w.of(t))
+	w := schemaWriter{budget: maxProperties, visiting: map[reflect.Type]bool{}}
+	text, err := json.Marshal(w.schema(t))
 	if err != nil || len(text) > maxSchema {
-		text, _ = json.Marshal(anything(t)) // a text in a map
+		text, _ = json.Marshal(anySchema(t)) // a map of texts
 	}
 	return string(text)
 }
 
-func anything(t reflect.Type) object { return object{"title": t.String()} }
+func anySchema(t reflect.Type) object { return object{"title": t.String()} }
 
 // schemaWriter walks over a type.
 type schemaWriter struct {
-	left  int
-	above map[reflect.Type]bool // the named types that the walk is inside of
+	budget   int
+	visiting map[reflect.Type]bool // named types on the path of the walk
 }
 
-func (w *schemaWriter) of(t reflect.Type) object {
-	if w.left--; w.left < 0 || w.above[t] {
-		return anything(t)
+func (w *schemaWriter) schema(t reflect.Type) object {
+	w.budget--
+	if w.budget < 0 || w.visiting[t] {
+		return anySchema(t)
 	}
 	if t.Kind() == reflect.Pointer {
-		return orNull(w.of(t.Elem()))
+		return orNull(w.schema(t.Elem()))
 	}
 	if t.Name() != "" {
-		w.above[t] = true
-		defer delete(w.above, t)
+		w.visiting[t] = true
+		defer delete(w.visiting, t)
 	}
 	switch at := reflect.PointerTo(t); {
 	case t == reflect.TypeFor[time.Time]():
 		return object{"type": "string", "format": "date-time"}
 	case at.Implements(reflect.TypeFor[json.Marshaler]()):
-		return anything(t)
+		return anySchema(t)
 	case at.Implements(reflect.TypeFor[encoding.TextMarshaler]()):
 		return object{"type": "string"}
 	}
-	return w.ofKind(t)
+	return w.schemaOfKind(t)
 }
 
-func (w *schemaWriter) ofKind(t reflect.Type) object {
+func (w *schemaWriter) schemaOfKind(t reflect.Type) object {
 	switch t.Kind() {
 	case reflect.Bool:
 		return object{"type": "boolean"}
@@ -81,25 +82,26 @@ func (w *schemaWriter) ofKind(t reflect.Type) object {
 		if t.Elem().Kind() == reflect.Uint8 {
 			return orNull(object{"type": "string", "contentEncoding": "base64"})
 		}
-		return orNull(object{"type": "array", "items": w.of(t.Elem())})
+		return orNull(object{"type": "array", "items": w.schema(t.Elem())})
 	case reflect.Array:
-		return object{"type": "array", "items": w.of(t.Elem()), "minItems": t.Len(), "maxItems": t.Len()}
+		return object{"type": "array", "items": w.schema(t.Elem()), "minItems": t.Len(), "maxItems": t.Len()}
 	case reflect.Map:
-		return orNull(object{"type": "object", "additionalProperties": w.of(t.Elem())})
+		return orNull(object{"type": "object", "additionalProperties": w.schema(t.Elem())})
 	case reflect.Struct:
 		s := object{"type": "object"}
-		if all := (object{}); w.fields(t, all) {
+		if all := (object{}); w.addFields(t, all) {
 			s["properties"] = all
 		}
 		return s
 	case reflect.Interface:
 		return object{}
 	}
-	return anything(t)
+	return anySchema(t)
 }
 
-// fields adds those of a struct, and of the structs that it embeds, and reports whether there are any.
-func (w *schemaWriter) fields(t reflect.Type, to object) bool {
+// addFields adds the fields of a struct and of its embedded structs. It reports whether there are
+// any.
+func (w *schemaWriter) addFields(t reflect.Type, to object) bool {
 	var embedded []reflect.Type
 	for i := range t.NumField() {
 		f := t.Field(i)
@@ -117,24 +119,25 @@ func (w *schemaWriter) fields(t reflect.Type, to object) bool {
 			if name == "" {
 				name = f.Name
 			}
-			if _, outer := to[name]; outer { // the outer one hides it
+			if _, outer := to[name]; outer { // hidden by the outer field
 				continue
 			}
-			to[name] = w.of(f.Type)
+			to[name] = w.schema(f.Type)
 			if strings.Contains(options, "string") {
 				to[name] = object{"type": "string"}
 			}
 		}
 	}
 	for _, e := range embedded {
-		if w.left--; w.left >= 0 {
-			w.fields(e, to)
+		w.budget--
+		if w.budget >= 0 {
+			w.addFields(e, to)
 		}
 	}
 	return len(to) > 0
 }
 
-// orNull also allows null, which is what a nil pointer, slice or map is written as.
+// orNull also permits null, the form of a nil pointer, slice or map.
 func orNull(s object) object {
 	if kind, ok := s["type"].(string); ok {
 		s["type"] = []string{kind, "null"}

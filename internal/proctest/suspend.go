@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	patience = 20 * time.Second
-	poll     = time.Millisecond
+	stopTimeout  = 20 * time.Second
+	pollInterval = time.Millisecond
 )
 
 // Suspend stops a process, and waits until each of its threads has stopped, where the system says so. The test is to
@@ -23,7 +23,7 @@ const (
 func Suspend(t testing.TB, pid int) {
 	t.Helper()
 	require.NoError(t, syscall.Kill(pid, syscall.SIGSTOP))
-	require.Eventually(t, func() bool { return hasStopped(pid) }, patience, poll)
+	require.Eventually(t, func() bool { return hasStopped(pid) }, stopTimeout, pollInterval)
 }
 
 // Resume lets a process that was suspended go on.

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// phase is where a child is between two lives.
+// phase is the state of a child.
 //
 //	alive ── Stop ──▶ stopping ── Ended ──▶ down ── Start ──▶ starting ── Restarted ──▶ alive
 //	  └────────────── Ended ────────────────▲ └◀─ StartFailed ──┘
@@ -20,55 +20,55 @@ const (
 )
 
 type child[K comparable] struct {
-	key      K
-	policy   Policy
-	phase    phase
-	doomed   bool      // to be stopped as soon as it is there and its turn comes, until it has ended
-	unwanted bool      // its next end is the last
-	due      time.Time // no restart before
-	restarts *history  // its own, or that of the supervisor (SUP-4)
+	key         K
+	policy      Policy
+	phase       phase
+	stopPending bool            // to be stopped as soon as it is there and its turn comes, until it has ended
+	noRestart   bool            // its next end is the last
+	notBefore   time.Time       // no restart before
+	restarts    *restartHistory // its own, or that of the supervisor (SUP-4)
 }
 
-// fate says whether a child that ended by itself is started again, and if not, why that is its
-// parent's to know: "" when it is not (SUP-2).
-func (c *child[K]) fate(why End, now time.Time) (again bool, reason string) {
+// decide reports whether a child that ended by itself is restarted. Otherwise reason is set if the
+// end escalates to the parent (SUP-2).
+func (c *child[K]) decide(why ExitReason, now time.Time) (again bool, reason string) {
 	p := c.policy
 	switch {
-	case why == Asked || p.When == Temporary || why == Stopped && p.When != Permanent:
+	case why == Requested || p.When == Temporary || why == Stopped && p.When != Permanent:
 		return false, ""
 	case p.When != Transient && p.When != Permanent:
 		return false, fmt.Sprintf("its policy is %s", p.When)
-	case c.restarts.within(p.within(), now) < p.most():
+	case c.restarts.countWithin(p.window(), now) < p.maxRestarts():
 		return true, ""
-	case p.most() == 1:
-		return false, fmt.Sprintf("1 restart within %s", p.within())
+	case p.maxRestarts() == 1:
+		return false, fmt.Sprintf("1 restart within %s", p.window())
 	}
-	return false, fmt.Sprintf("%d restarts within %s", p.most(), p.within())
+	return false, fmt.Sprintf("%d restarts within %s", p.maxRestarts(), p.window())
 }
 
-// step does what can be done for a child whose turn it is; nil when it has to wait.
-func (c *child[K]) step(now time.Time) Effect[K] {
+// nextEffect returns the next effect for a child in its turn; nil if it has to wait.
+func (c *child[K]) nextEffect(now time.Time) Effect[K] {
 	switch {
-	case c.phase == alive && c.doomed:
+	case c.phase == alive && c.stopPending:
 		c.phase = stopping
 		return Stop[K]{c.key}
-	case c.phase == down && !c.due.After(now):
+	case c.phase == down && !c.notBefore.After(now):
 		c.phase = starting
-		c.restarts.begin(now)
+		c.restarts.record(now)
 		return Start[K]{c.key}
 	}
 	return nil
 }
 
-// history is when restarts began, oldest first.
-type history struct {
-	times []time.Time
-	most  int  // newer ones push out older ones that nobody asks for (SUP-8)
-	owed  bool // a restart is decided and has not begun
+// restartHistory is when restarts began, oldest first.
+type restartHistory struct {
+	times   []time.Time
+	maxKept int  // newer ones replace older, unneeded ones (SUP-8)
+	pending bool // a restart is decided and has not begun
 }
 
-// within counts the restarts of the last so much time.
-func (h *history) within(d time.Duration, now time.Time) (n int) {
+// countWithin counts the restarts of the last so much time.
+func (h *restartHistory) countWithin(d time.Duration, now time.Time) (n int) {
 	for _, t := range h.times {
 		if now.Sub(t) <= d {
 			n++
@@ -77,13 +77,13 @@ func (h *history) within(d time.Duration, now time.Time) (n int) {
 	return n
 }
 
-// begin counts a restart with the first start of it; the other members of a group come free.
-func (h *history) begin(now time.Time) {
-	if !h.owed {
+// record counts a restart with the first start of it; the other members of a group come free.
+func (h *restartHistory) record(now time.Time) {
+	if !h.pending {
 		return
 	}
-	h.owed = false
-	if len(h.times) >= h.most {
+	h.pending = false
+	if len(h.times) >= h.maxKept {
 		h.times = slices.Delete(h.times, 0, 1)
 	}
 	h.times = append(h.times, now)

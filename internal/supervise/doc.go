@@ -1,7 +1,6 @@
-// Package supervise decides what becomes of the children of one supervisor when one of them ends:
-// which are stopped, which are started again and when, and what is the parent's to deal with. It
-// starts nothing, waits for nothing and reads no clock: a State is told events, with the time, and
-// answers with effects that its owner carries out.
+// Package supervise decides on the consequences when a child of a supervisor ends: stops, restarts
+// with their times, and escalations to the parent. It starts nothing, waits for nothing and reads
+// no clock. A State receives events, with the time, and returns effects for its owner to carry out.
 //
 // # Use
 //
@@ -13,51 +12,54 @@
 //	s.Restarted(a, a2, now)           // Start{b}
 //	s.Restarted(b, b2, now)           // nothing: all is well again
 //
-// Each effect is answered by an event: Stop by Ended, Start by Restarted or StartFailed, Wait by Due.
-// Escalate is not: the child is forgotten, and a parent that ends by it says Stopping. An event that
-// does not fit the state of its child is ignored, as is one of a child that nobody has heard of.
+// Each effect is answered by an event: Stop by Ended, Start by Restarted or StartFailed, SetTimer
+// by OnTimer. Escalate has no answer: the child is forgotten, and a parent that ends for it calls
+// Stopping. A State ignores events that do not fit the state of their child, and events of unknown
+// children.
 //
 // # Groups
 //
-// Strategies and restart types are those of Erlang's supervisors. Not so three things: delays, a
-// count of restarts for each child under OneForOne (SUP-4), and that giving up ends one child, while
-// it is the parent that decides about the rest. The group of a child is itself (OneForOne), all
-// children (OneForAll), or itself and those started after it (RestForOne). When a child is to be
-// started again, the rest of its group is stopped, last first; when all have ended and the delay is
-// over, the group is started, first first. On the way:
+// Strategies and restart types are those of Erlang's supervisors, with three differences. Restarts
+// have delays. Under OneForOne each child has its own count of restarts (SUP-4). Giving up ends one
+// child, and the parent decides about the rest.
 //
-//   - A member that ends by itself while its group is being stopped has ended as it was to: that is
-//     no second failure, whatever its policy.
-//   - A temporary member is stopped and not started again. A member of policy Propagate, which
-//     Erlang does not have, is stopped and started with its group; when it fails by itself, or when
-//     it cannot be started again, that is its parent's, and the others go on without it.
-//   - A member that cannot be started again has failed once more: its group, as far as it was
-//     started, is stopped and starts over.
-//   - Another child that is to be started again before the group was joins it: that is one restart,
-//     and who belongs to both waits for the longer delay.
+// The group of a child is itself (OneForOne), all children (OneForAll), or itself and those started
+// after it (RestForOne). A restart of a child first stops the rest of its group, last first. After
+// all have ended and the delay is over, the group starts, first first. On the way:
+//
+//   - If a member ends by itself while its group stops, that is no second failure, whatever its
+//     policy.
+//   - A temporary member is stopped and not restarted. A member of policy Propagate, unknown to
+//     Erlang, is stopped and started with its group. If it fails by itself, or its restart fails,
+//     that escalates to the parent, and the others go on without it.
+//   - A failed restart of a member is one more failure. Its group, as far as it was started, is
+//     stopped and starts over.
+//   - If another child needs a restart before the group runs, it joins the group: that is one
+//     restart, with the longer delay for common members.
 //   - A child started meanwhile is not disturbed. It belongs to the group from its next restart on.
-//   - The group goes on without a child that its user asked to stop, and without one that was escalated.
+//   - The group goes on without children stopped by their user, and without escalated ones.
 //
 // # Contract
 //
-//   - SUP-1: each end of a child has one fate: it is forgotten, started again, or escalated. What was
-//     stopped for its group is started again, unless it is temporary or asked to stop.
-//   - SUP-2: the policy alone decides about a child that ended by itself: Propagate escalates a
-//     failure, Temporary forgets, Transient starts again after a failure, Permanent after any end.
-//   - SUP-3: within a group one thing happens at a time. The stops come in reverse start order, each
-//     after the one before has ended; then the starts in start order, each after the one before is
-//     there. A child that was started again keeps its place.
-//   - SUP-4: a restart is decided only while fewer than Most of them lie within Within, which slides;
-//     else the child is escalated. Under OneForOne each child has its own count. In a group strategy
-//     there is one for the supervisor, where a group restart counts once, for the policy of
-//     whichever child causes the next.
-//   - SUP-5: a restart comes Backoff after the end that caused it, and no sooner. The delay doubles with
-//     each restart within the window.
-//   - SUP-6: a child that was asked to stop is not started again, in whatever state that finds it.
-//   - SUP-7: after Stopping there are no effects.
-//   - SUP-8: no order of events panics. A State remembers the children that live or are to be started
-//     again, and Most times of restarts of each; in a group strategy, 1,000 of the supervisor, for the
-//     child that asks for them may come later.
+//   - SUP-1 (one fate): each end of a child has one fate: forgotten, restarted, or escalated. A
+//     child stopped for its group is restarted, unless it is temporary or its user asked for a
+//     stop.
+//   - SUP-2 (policies): the policy alone decides about a child that ended by itself. Propagate
+//     escalates a failure, Temporary forgets it, Transient restarts after a failure, Permanent
+//     after any end.
+//   - SUP-3 (one at a time): a group does one step at a time: stops in reverse start order, each
+//     after the previous end; then starts in start order, each after the previous child runs. A
+//     restarted child keeps its place.
+//   - SUP-4 (intensity): fewer than MaxRestarts restarts lie within the sliding Window; otherwise
+//     the child is escalated. Under OneForOne each child has its own count. Group strategies have
+//     one per supervisor; a group restart counts once, for the policy of the next cause.
+//   - SUP-5 (backoff): a restart comes Backoff after the end that caused it, and no sooner. The
+//     delay doubles with each restart within the window.
+//   - SUP-6 (requested stops): a child asked to stop is not restarted, whatever its state.
+//   - SUP-7 (stopping): after Stopping there are no effects.
+//   - SUP-8 (bounds): no order of events panics. A State remembers the live and restarting
+//     children, and MaxRestarts times of restarts of each. In a group strategy it remembers 1,000
+//     times, because a later child may need them.
 //
 // A State belongs to its supervisor's turn: it is not safe for concurrent use.
 package supervise

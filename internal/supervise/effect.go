@@ -2,20 +2,20 @@ package supervise
 
 import "time"
 
-// Effect is what a State asks its owner to do: a Stop, a Start, a Wait or an Escalate. Effects are
-// carried out in the order they come in.
+// Effect is a request of a State to its owner: a Stop, a Start, a SetTimer or an Escalate. Carry
+// effects out in their order.
 type Effect[K comparable] interface{ effect(K) }
 
-// Stop asks for the end of a child, which then comes as Ended.
+// Stop requests the end of a child, to be reported by Ended.
 type Stop[K comparable] struct{ Key K }
 
-// Start asks for a new child in the place of one that has ended; Restarted or StartFailed tells
-// what came of it.
+// Start requests a new child in the place of an ended one; Restarted or StartFailed reports the
+// result.
 type Start[K comparable] struct{ Key K }
 
-// Wait asks for a call of Due at a time. It takes the place of an earlier Wait; whoever calls Due for
-// that one all the same does no harm.
-type Wait[K comparable] struct{ Until time.Time }
+// SetTimer requests a call of OnTimer at a time. It replaces an earlier SetTimer; a late OnTimer
+// for that does no harm.
+type SetTimer[K comparable] struct{ Until time.Time }
 
 // Escalate hands a child to its parent: it failed, or was permanent and ended, and is not started
 // again. The State has forgotten it.
@@ -26,5 +26,5 @@ type Escalate[K comparable] struct {
 
 func (Stop[K]) effect(K)     {}
 func (Start[K]) effect(K)    {}
-func (Wait[K]) effect(K)     {}
+func (SetTimer[K]) effect(K) {}
 func (Escalate[K]) effect(K) {}

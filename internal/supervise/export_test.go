@@ -3,13 +3,13 @@ package supervise
 import "time"
 
 // After is the delay when there were so many restarts within the window.
-func (b Backoff) After(restarts int) time.Duration { return b.after(restarts) }
+func (b Backoff) After(restarts int) time.Duration { return b.delay(restarts) }
 
 // Remembered counts the children and the times of restarts that a State holds.
 func (s *State[K]) Remembered() (children, times int) {
 	times = len(s.shared.times)
-	for c := range s.from(s.order.Front()) {
-		if !s.grouped() {
+	for c := range s.childrenFrom(s.order.Front()) {
+		if !s.isGroup() {
 			times += len(c.restarts.times)
 		}
 	}

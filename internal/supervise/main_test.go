@@ -26,7 +26,7 @@ func text(effects []supervise.Effect[string]) string {
 			out = append(out, "stop "+e.Key)
 		case supervise.Start[string]:
 			out = append(out, "start "+e.Key)
-		case supervise.Wait[string]:
+		case supervise.SetTimer[string]:
 			out = append(out, fmt.Sprint("wait ", e.Until.Sub(origin)))
 		case supervise.Escalate[string]:
 			out = append(out, "escalate "+e.Key+": "+e.Reason)
@@ -57,7 +57,7 @@ func (x *script) do(line string) string {
 	}
 	switch words[0] {
 	case "due":
-		return text(x.s.Due(x.now))
+		return text(x.s.OnTimer(x.now))
 	case "over":
 		x.s.Stopping()
 		return ""
@@ -73,7 +73,7 @@ func (x *script) do(line string) string {
 	case "fails":
 		return text(x.s.Ended(key, supervise.Failed, x.now))
 	case "asked":
-		return text(x.s.Ended(key, supervise.Asked, x.now))
+		return text(x.s.Ended(key, supervise.Requested, x.now))
 	case "is":
 		return text(x.s.Restarted(key, words[2], x.now))
 	case "cannot":

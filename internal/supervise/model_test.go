@@ -12,7 +12,7 @@ import (
 
 var (
 	strategies = rapid.SampledFrom([]supervise.Strategy{supervise.OneForOne, supervise.OneForAll, supervise.RestForOne})
-	ends       = rapid.SampledFrom([]supervise.End{supervise.Stopped, supervise.Asked, supervise.Failed, supervise.Failed})
+	ends       = rapid.SampledFrom([]supervise.ExitReason{supervise.Stopped, supervise.Requested, supervise.Failed, supervise.Failed})
 )
 
 // anyPolicy draws policies that are small enough for every limit to be met.
@@ -26,9 +26,9 @@ var anyPolicy = rapid.Custom(func(t *rapid.T) supervise.Policy {
 		When: rapid.SampledFrom([]supervise.When{
 			supervise.Propagate, supervise.Temporary, supervise.Transient, supervise.Permanent, supervise.Permanent,
 		}).Draw(t, "when"),
-		Most:    rapid.IntRange(1, 4).Draw(t, "most"),
-		Within:  time.Duration(rapid.IntRange(1, 20).Draw(t, "within")) * time.Second,
-		Backoff: supervise.Backoff{First: time.Duration(first) * time.Second, Max: time.Duration(longest) * time.Second},
+		MaxRestarts: rapid.IntRange(1, 4).Draw(t, "most"),
+		Window:      time.Duration(rapid.IntRange(1, 20).Draw(t, "within")) * time.Second,
+		Backoff:     supervise.Backoff{First: time.Duration(first) * time.Second, Max: time.Duration(longest) * time.Second},
 	}
 })
 
@@ -91,7 +91,7 @@ func anything(t *rapid.T) {
 		case "start failed":
 			got, want = text(s.StartFailed(key, r.now)), r.startFailed(key)
 		case "due":
-			got, want = text(s.Due(r.now)), r.rang()
+			got, want = text(s.OnTimer(r.now)), r.rang()
 		}
 		require.Equal(t, want, got, "%s %s at %s, %s", key, event, r.now.Sub(origin), strategy)
 	}

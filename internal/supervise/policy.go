@@ -6,17 +6,16 @@ import (
 	"time"
 )
 
-// The intensity of a Policy that does not say.
+// Defaults of a Policy's intensity.
 const (
-	defaultMost   = 3
-	defaultWithin = 5 * time.Second
+	defaultMaxRestarts = 3
+	defaultWindow      = 5 * time.Second
 )
 
-// maxMost bounds the times of restarts that are remembered.
-const maxMost = 1000
+// restartLimit bounds the remembered times of restarts.
+const restartLimit = 1000
 
-// When says which ends of a child are followed by a new start. An end that somebody asked for
-// never is.
+// When selects the ends of a child that lead to a restart. A requested end never does.
 type When uint8
 
 const (
@@ -35,11 +34,11 @@ func (w When) String() string {
 	return whenNames[w]
 }
 
-// Strategy says who is started again together with a child.
+// Strategy selects the children that restart together.
 type Strategy uint8
 
 const (
-	OneForOne  Strategy = iota // nobody
+	OneForOne  Strategy = iota // the child alone
 	OneForAll                  // all other children
 	RestForOne                 // the children started after it
 )
@@ -53,7 +52,7 @@ func (s Strategy) String() string {
 	return strategyNames[s]
 }
 
-// Check refuses a strategy that is none of the three.
+// Check returns an error for an unknown strategy.
 func (s Strategy) Check() error {
 	if int(s) >= len(strategyNames) {
 		return fmt.Errorf("%s: want one of %v", s, strategyNames)
@@ -61,12 +60,12 @@ func (s Strategy) Check() error {
 	return nil
 }
 
-// Backoff is the delay before a restart: First when there was none within the window, twice as long
-// with each that there was, at most Max. The zero value restarts at once.
+// Backoff is the delay before a restart: First if there was none within the window, doubled with
+// each earlier one, at most Max. The zero value restarts at once.
 type Backoff struct{ First, Max time.Duration }
 
-// after is the delay when there were so many restarts within the window.
-func (b Backoff) after(restarts int) time.Duration {
+// delay returns the delay after that number of restarts within the window.
+func (b Backoff) delay(restarts int) time.Duration {
 	d := b.First
 	for range restarts {
 		if d > b.Max/2 { // doubled it could overflow
@@ -77,27 +76,27 @@ func (b Backoff) after(restarts int) time.Duration {
 	return d
 }
 
-// Policy is what a child is to its supervisor. The zero value propagates failures.
+// Policy is the restart policy of a child. The zero value propagates failures.
 type Policy struct {
-	When   When
-	Most   int           // restarts within the window, then the supervisor gives up; 0: 3; at most 1,000
-	Within time.Duration // the window; 0: 5 s
+	When        When
+	MaxRestarts int           // restarts within the window, then the supervisor gives up; 0: 3; at most 1,000
+	Window      time.Duration // the window; 0: 5 s
 
-	// Backoff spaces restarts. Delays that keep Most restarts from happening within the window
-	// make a child that is started again for ever.
+	// Backoff spaces restarts. If its delays keep MaxRestarts restarts from fitting into the
+	// window, a child may restart for ever.
 	Backoff Backoff
 }
 
-// Check refuses what a supervisor cannot keep. An error names the value, and what was expected.
+// Check returns an error for an invalid policy. It names the value and the valid ones.
 func (p Policy) Check() error {
 	b := p.Backoff
 	switch {
 	case int(p.When) >= len(whenNames):
 		return fmt.Errorf("policy: %s: want one of %v", p.When, whenNames)
-	case p.Most < 0 || p.Most > maxMost:
-		return fmt.Errorf("policy: most %d restarts: want 1 to %d, or 0 for %d", p.Most, maxMost, defaultMost)
-	case p.Within < 0:
-		return fmt.Errorf("policy: restarts within %s: want a time above zero, or 0 for %s", p.Within, defaultWithin)
+	case p.MaxRestarts < 0 || p.MaxRestarts > restartLimit:
+		return fmt.Errorf("policy: most %d restarts: want 1 to %d, or 0 for %d", p.MaxRestarts, restartLimit, defaultMaxRestarts)
+	case p.Window < 0:
+		return fmt.Errorf("policy: restarts within %s: want a time above zero, or 0 for %s", p.Window, defaultWindow)
 	case b.First < 0 || b.First > b.Max:
 		return fmt.Errorf("policy: backoff from %s to %s: want 0 or more to begin with, and no less in the end", b.First, b.Max)
 	case b.First == 0 && b.Max > 0:
@@ -106,6 +105,6 @@ func (p Policy) Check() error {
 	return nil
 }
 
-func (p Policy) most() int { return cmp.Or(p.Most, defaultMost) }
+func (p Policy) maxRestarts() int { return cmp.Or(p.MaxRestarts, defaultMaxRestarts) }
 
-func (p Policy) within() time.Duration { return cmp.Or(p.Within, defaultWithin) }
+func (p Policy) window() time.Duration { return cmp.Or(p.Window, defaultWindow) }

@@ -33,9 +33,9 @@ func TestPolicy_whatNobodyCanKeepIsRefusedByName(t *testing.T) {
 		want string
 	}{
 		{supervise.Policy{When: 4}, "policy: when(4): want one of [propagate temporary transient permanent]"},
-		{supervise.Policy{Most: -1}, "policy: most -1 restarts: want 1 to 1000, or 0 for 3"},
-		{supervise.Policy{Most: 1001}, "policy: most 1001 restarts: want 1 to 1000, or 0 for 3"},
-		{supervise.Policy{Within: -time.Second}, "policy: restarts within -1s: want a time above zero, or 0 for 5s"},
+		{supervise.Policy{MaxRestarts: -1}, "policy: most -1 restarts: want 1 to 1000, or 0 for 3"},
+		{supervise.Policy{MaxRestarts: 1001}, "policy: most 1001 restarts: want 1 to 1000, or 0 for 3"},
+		{supervise.Policy{Window: -time.Second}, "policy: restarts within -1s: want a time above zero, or 0 for 5s"},
 		{
 			supervise.Policy{Backoff: supervise.Backoff{First: -1, Max: 1}},
 			"policy: backoff from -1ns to 1ns: want 0 or more to begin with, and no less in the end",
@@ -56,7 +56,7 @@ func TestPolicy_whatNobodyCanKeepIsRefusedByName(t *testing.T) {
 func TestPolicy_whatSomebodyCanKeepIsTaken(t *testing.T) {
 	for _, p := range []supervise.Policy{
 		{},
-		{When: supervise.Permanent, Most: 1000, Within: time.Hour},
+		{When: supervise.Permanent, MaxRestarts: 1000, Window: time.Hour},
 		{When: supervise.Transient, Backoff: supervise.Backoff{First: time.Second, Max: time.Second}},
 		{When: supervise.Temporary, Backoff: supervise.Backoff{First: 1, Max: math.MaxInt64}},
 	} {

@@ -113,7 +113,7 @@ func (r *referee) restarts(who int) (n int) {
 		case trigger:
 			decided = true
 		case start:
-			if decided && !e.at.Before(r.now.Add(-r.policies[who].Within)) {
+			if decided && !e.at.Before(r.now.Add(-r.policies[who].Window)) {
 				n++
 			}
 			decided = false
@@ -139,24 +139,24 @@ func (r *referee) spawned(key string, p supervise.Policy) {
 	r.write(born, len(r.keys)-1, r.now)
 }
 
-func (r *referee) ended(key string, why supervise.End) string {
+func (r *referee) ended(key string, why supervise.ExitReason) string {
 	who := r.find(key)
 	switch {
 	case who < 0 || r.over:
 		return ""
 	case r.is(who, start):
-		if why == supervise.Asked {
+		if why == supervise.Requested {
 			r.write(asked, who, r.now)
 		}
 		return ""
 	case r.is(who, ended):
-		if why != supervise.Asked {
+		if why != supervise.Requested {
 			return ""
 		}
 		r.write(gone, who, r.now)
 	case !r.told(who) && !r.doomed(who):
 		return r.judged(who, why)
-	case r.unwanted(who), why == supervise.Asked && !r.told(who):
+	case r.unwanted(who), why == supervise.Requested && !r.told(who):
 		r.write(gone, who, r.now)
 	default:
 		r.write(ended, who, r.now)
@@ -165,14 +165,14 @@ func (r *referee) ended(key string, why supervise.End) string {
 }
 
 // judged is what comes of a child that ended by itself.
-func (r *referee) judged(who int, why supervise.End) string {
+func (r *referee) judged(who int, why supervise.ExitReason) string {
 	p := r.policies[who]
-	again := map[supervise.When]map[supervise.End]bool{
+	again := map[supervise.When]map[supervise.ExitReason]bool{
 		supervise.Transient: {supervise.Failed: true},
 		supervise.Permanent: {supervise.Failed: true, supervise.Stopped: true},
 	}[p.When][why]
 	n := r.restarts(who)
-	if again && n < p.Most {
+	if again && n < p.MaxRestarts {
 		delay := p.Backoff.First
 		for range n {
 			delay = min(2*delay, p.Backoff.Max)
@@ -183,10 +183,10 @@ func (r *referee) judged(who int, why supervise.End) string {
 	}
 	r.write(gone, who, r.now)
 	switch {
-	case again && p.Most == 1:
-		return fmt.Sprintf("escalate %s: 1 restart within %s", r.keys[who], p.Within)
+	case again && p.MaxRestarts == 1:
+		return fmt.Sprintf("escalate %s: 1 restart within %s", r.keys[who], p.Window)
 	case again:
-		return fmt.Sprintf("escalate %s: %d restarts within %s", r.keys[who], p.Most, p.Within)
+		return fmt.Sprintf("escalate %s: %d restarts within %s", r.keys[who], p.MaxRestarts, p.Window)
 	case why == supervise.Failed && p.When == supervise.Propagate:
 		return fmt.Sprintf("escalate %s: its policy is propagate", r.keys[who])
 	}

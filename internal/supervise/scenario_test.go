@@ -22,12 +22,12 @@ var (
 // slow is permanent and waits so many seconds at first.
 func slow(seconds int) supervise.Policy {
 	d := time.Duration(seconds) * time.Second
-	return supervise.Policy{When: supervise.Permanent, Backoff: supervise.Backoff{First: d, Max: 4 * d}, Within: time.Hour}
+	return supervise.Policy{When: supervise.Permanent, Backoff: supervise.Backoff{First: d, Max: 4 * d}, Window: time.Hour}
 }
 
 // limit is permanent, with an intensity.
 func limit(most int, within time.Duration) supervise.Policy {
-	return supervise.Policy{When: supervise.Permanent, Most: most, Within: within}
+	return supervise.Policy{When: supervise.Permanent, MaxRestarts: most, Window: within}
 }
 
 type scenario struct {

@@ -68,9 +68,9 @@ func startingOf(c *life) bool { return c.starting }
 
 // end is an end of a child that lives. While its group is on its way, the owner cannot tell whether
 // a child ends by itself.
-func (o *owner) end(c *life, why supervise.End) {
-	certain := !c.stopping && (why == supervise.Asked || o.strategy == supervise.OneForOne || o.calm())
-	forgets := why == supervise.Asked || c.p.When == supervise.Temporary || why == supervise.Stopped && c.p.When != supervise.Permanent
+func (o *owner) end(c *life, why supervise.ExitReason) {
+	certain := !c.stopping && (why == supervise.Requested || o.strategy == supervise.OneForOne || o.calm())
+	forgets := why == supervise.Requested || c.p.When == supervise.Temporary || why == supervise.Stopped && c.p.When != supervise.Permanent
 	c.released = c.released || certain && forgets
 	c.either = forgets && !c.stopping
 	c.fell = time.Time{}
@@ -129,15 +129,15 @@ func (o *owner) carry(effects []supervise.Effect[string]) {
 					require.True(o.t, before.either || !before.waits(), "SUP-3: %s comes before %s", before.key, c.key)
 				}
 			} else {
-				most := c.p.Most
-				require.True(o.t, len(c.starts) < most || o.now.Sub(c.starts[len(c.starts)-most]) > c.p.Within,
-					"SUP-4: %d restarts within %s", most+1, c.p.Within)
+				most := c.p.MaxRestarts
+				require.True(o.t, len(c.starts) < most || o.now.Sub(c.starts[len(c.starts)-most]) > c.p.Window,
+					"SUP-4: %d restarts within %s", most+1, c.p.Window)
 			}
 			if !c.fell.IsZero() {
 				require.GreaterOrEqual(o.t, o.now.Sub(c.fell), c.p.Backoff.First, "SUP-5")
 			}
 			c.starting, c.starts = true, append(c.starts, o.now)
-		case supervise.Wait[string]:
+		case supervise.SetTimer[string]:
 			require.True(o.t, e.Until.After(o.now), "a wait for what is past")
 			o.alarm = e.Until
 		case supervise.Escalate[string]:
@@ -160,7 +160,7 @@ func (o *owner) answer(ok bool) bool {
 			o.now = o.alarm
 		}
 		o.alarm = time.Time{}
-		o.carry(o.s.Due(o.now))
+		o.carry(o.s.OnTimer(o.now))
 	default:
 		return false
 	}
@@ -180,7 +180,7 @@ func (o *owner) step() {
 	case dice == 2 && len(dead) > 0: // its user does not want it any more
 		c := pick(dead)
 		c.released = true
-		o.carry(o.s.Ended(c.key, supervise.Asked, o.now))
+		o.carry(o.s.Ended(c.key, supervise.Requested, o.now))
 	case dice == 3:
 		o.now = o.now.Add(time.Duration(rapid.IntRange(0, 3000).Draw(o.t, "ms")) * time.Millisecond)
 	default:
@@ -225,21 +225,21 @@ func TestSUP8_nothingPanics(t *testing.T) {
 			switch rapid.IntRange(0, 5).Draw(t, "event") {
 			case 0:
 				p := supervise.Policy{
-					When: supervise.When(rapid.IntRange(0, 5).Draw(t, "when")), Most: rapid.Int().Draw(t, "most"),
-					Within: time.Duration(rapid.Int64().Draw(t, "within")),
+					When: supervise.When(rapid.IntRange(0, 5).Draw(t, "when")), MaxRestarts: rapid.Int().Draw(t, "most"),
+					Window: time.Duration(rapid.Int64().Draw(t, "within")),
 					Backoff: supervise.Backoff{
 						First: time.Duration(rapid.Int64().Draw(t, "first")), Max: time.Duration(rapid.Int64().Draw(t, "max")),
 					},
 				}
 				s.Started(key, p)
 			case 1, 2:
-				s.Ended(key, supervise.End(rapid.IntRange(0, 4).Draw(t, "why")), now)
+				s.Ended(key, supervise.ExitReason(rapid.IntRange(0, 4).Draw(t, "why")), now)
 			case 3:
 				s.Restarted(key, rapid.IntRange(0, 3).Draw(t, "new"), now)
 			case 4:
 				s.StartFailed(key, now)
 			case 5:
-				s.Due(now)
+				s.OnTimer(now)
 			}
 			children, _ := s.Remembered()
 			require.LessOrEqual(t, children, 4)
@@ -250,7 +250,7 @@ func TestSUP8_nothingPanics(t *testing.T) {
 func TestSUP8_noMoreTimesOfRestartsAreKeptThanSomebodyMayAskFor(t *testing.T) {
 	for strategy, most := range map[supervise.Strategy]int{supervise.OneForOne: 4, supervise.OneForAll: 1000, supervise.RestForOne: 1000} {
 		s, now := supervise.New[string](strategy), origin
-		s.Started("a", supervise.Policy{When: supervise.Permanent, Most: 4})
+		s.Started("a", supervise.Policy{When: supervise.Permanent, MaxRestarts: 4})
 		for range 2000 {
 			now = now.Add(time.Minute)
 			require.Equal(t, "start a", text(s.Ended("a", supervise.Failed, now)))

@@ -6,196 +6,197 @@ import (
 	"time"
 )
 
-// End is how a child ended.
-type End uint8
+// ExitReason is how a child ended.
+type ExitReason uint8
 
 const (
-	Stopped End = iota // in order, by itself
-	Asked              // its parent or its user asked it to stop, even if it failed on the way
+	Stopped   ExitReason = iota // in order, by itself
+	Requested                   // its parent or its user asked it to stop, even if it failed on the way
 	Failed
 )
 
-// State is what a supervisor knows of its children. New makes one.
+// State is a supervisor's knowledge of its children. Create it by New.
 type State[K comparable] struct {
 	strategy Strategy
 	children map[K]*list.Element // of *child[K]
-	order    list.List           // of the same: the order in which they were first started
-	shared   history             // the restarts of a group strategy (SUP-4)
-	alarm    time.Time           // the Wait that is outstanding; zero: none
-	over     bool                // SUP-7
+	order    list.List           // the same children, in the order of their first start
+	shared   restartHistory      // the restarts of a group strategy (SUP-4)
+	timerAt  time.Time           // the time of the pending SetTimer; zero: none
+	stopping bool                // SUP-7
 }
 
 // New returns the state of a supervisor without children.
 func New[K comparable](s Strategy) *State[K] {
-	return &State[K]{strategy: s, children: map[K]*list.Element{}, shared: history{most: maxMost}}
+	return &State[K]{strategy: s, children: map[K]*list.Element{}, shared: restartHistory{maxKept: restartLimit}}
 }
 
-// Started adds a child, which comes last in the order. The policy has passed Check. A key that is
-// taken, be it by a child that waits for its restart, is ignored.
+// Started adds a child at the end of the order. The policy has passed Check. A key in use, even by
+// a child waiting for its restart, is ignored.
 func (s *State[K]) Started(key K, p Policy) {
-	if s.over || s.find(key) != nil {
+	if s.stopping || s.find(key) != nil {
 		return
 	}
 	c := &child[K]{key: key, policy: p, restarts: &s.shared}
-	if !s.grouped() {
-		c.restarts = &history{most: p.most()}
+	if !s.isGroup() {
+		c.restarts = &restartHistory{maxKept: p.maxRestarts()}
 	}
 	s.children[key] = s.order.PushBack(c)
 }
 
-// Ended tells how a child ended. Asked has two meanings: for a child that was sent a Stop it is the
-// end of that, and for any other the last word. So one that waits for its restart is forgotten, and
-// one that is being started is stopped as soon as it is there. Who wants to be rid of a child that is
-// being stopped for its group says Asked once more when it has ended.
-func (s *State[K]) Ended(key K, why End, now time.Time) []Effect[K] {
+// Ended reports the end of a child. For a child with a pending Stop, Asked is the end of that. For
+// any other child Asked is final: one waiting for its restart is forgotten, and one being started
+// is stopped as soon as it runs. To drop a child being stopped for its group, report Asked once
+// more after its end.
+func (s *State[K]) Ended(key K, why ExitReason, now time.Time) []Effect[K] {
 	c := s.find(key)
 	switch {
 	case c == nil:
 		return nil
-	case c.phase == alive && !c.doomed:
-		return s.lost(c, why, now)
-	case c.phase == starting && why == Asked:
-		c.doomed, c.unwanted = true, true
+	case c.phase == alive && !c.stopPending:
+		return s.onSelfEnd(c, why, now)
+	case c.phase == starting && why == Requested:
+		c.stopPending, c.noRestart = true, true
 		return nil
-	case (c.phase == starting || c.phase == down) && why != Asked:
+	case (c.phase == starting || c.phase == down) && why != Requested:
 		return nil // it has ended before
-	case c.unwanted || why == Asked && c.phase != stopping: // SUP-6
-		s.forget(c)
-	default: // what its group waits for, however it came about
-		c.phase, c.doomed = down, false
+	case c.noRestart || why == Requested && c.phase != stopping: // SUP-6
+		s.remove(c)
+	default: // its group waits for this end, whatever its cause
+		c.phase, c.stopPending = down, false
 	}
-	return s.settle(now)
+	return s.advance(now)
 }
 
-// Has reports whether a child lives or is to be started again, as far as this State was told.
+// Has reports whether a child is alive or waits for its restart.
 func (s *State[K]) Has(key K) bool { return s.find(key) != nil }
 
-// Next is when a child that waits is to be started.
-func (s *State[K]) Next(key K) time.Time {
+// RestartAt returns the time of a waiting child's restart.
+func (s *State[K]) RestartAt(key K) time.Time {
 	if c := s.find(key); c != nil && c.phase == down {
-		return c.due
+		return c.notBefore
 	}
 	return time.Time{}
 }
 
-// Due tells that the time of a Wait has come.
-func (s *State[K]) Due(now time.Time) []Effect[K] {
-	s.alarm = time.Time{}
-	return s.settle(now)
+// OnTimer reports that the time of a SetTimer has come.
+func (s *State[K]) OnTimer(now time.Time) []Effect[K] {
+	s.timerAt = time.Time{}
+	return s.advance(now)
 }
 
-// Restarted tells that a Start of old made a child under a new key, or under the same. It has old's
-// place and policy. When the new key is that of another child, old is forgotten.
+// Restarted reports that a Start of old made a child under a new key, or under the same. It has
+// old's place and policy. If the new key belongs to another child, old is forgotten.
 func (s *State[K]) Restarted(old, key K, now time.Time) []Effect[K] {
 	c := s.find(old)
 	switch {
 	case c == nil || c.phase != starting:
 		return nil
 	case key != old && s.find(key) != nil:
-		s.forget(c)
+		s.remove(c)
 	default:
 		e := s.children[old]
 		delete(s.children, old)
 		c.key, c.phase = key, alive
 		s.children[key] = e
 	}
-	return s.settle(now)
+	return s.advance(now)
 }
 
-// StartFailed tells that a Start made no child. That is one more failure of it.
+// StartFailed reports that a Start made no child. That is one more failure of the child.
 func (s *State[K]) StartFailed(key K, now time.Time) (out []Effect[K]) {
 	c := s.find(key)
 	switch {
 	case c == nil || c.phase != starting:
 		return nil
-	case c.unwanted:
-		s.forget(c)
-	case c.doomed: // it was to end anyway
-		c.phase, c.doomed = down, false
+	case c.noRestart:
+		s.remove(c)
+	case c.stopPending: // it was to end anyway
+		c.phase, c.stopPending = down, false
 	default:
-		out = s.lost(c, Failed, now)
+		out = s.onSelfEnd(c, Failed, now)
 	}
-	return append(out, s.settle(now)...)
+	return append(out, s.advance(now)...)
 }
 
-// Stopping tells that the supervisor itself ends and stops its children. They are forgotten (SUP-7).
+// Stopping reports that the supervisor itself ends and stops its children. They are forgotten
+// (SUP-7).
 func (s *State[K]) Stopping() {
-	s.over = true
+	s.stopping = true
 	clear(s.children)
 	s.order.Init()
 }
 
-// lost decides about a child that ended by itself.
-func (s *State[K]) lost(c *child[K], why End, now time.Time) []Effect[K] {
-	again, reason := c.fate(why, now)
+// onSelfEnd decides about a child that ended by itself.
+func (s *State[K]) onSelfEnd(c *child[K], why ExitReason, now time.Time) []Effect[K] {
+	again, reason := c.decide(why, now)
 	switch {
 	case again:
-		s.restart(c, now)
-		return s.settle(now)
+		s.scheduleRestart(c, now)
+		return s.advance(now)
 	case reason != "":
-		s.forget(c)
+		s.remove(c)
 		return []Effect[K]{Escalate[K]{c.key, reason}}
 	}
-	s.forget(c)
+	s.remove(c)
 	return nil
 }
 
-// restart marks what a restart of a child needs: its group has to end, and to wait.
-func (s *State[K]) restart(c *child[K], now time.Time) {
+// scheduleRestart marks a child's group to stop, and sets the delay.
+func (s *State[K]) scheduleRestart(c *child[K], now time.Time) {
 	p := c.policy
-	due := now.Add(p.Backoff.after(c.restarts.within(p.within(), now)))
-	c.restarts.owed = true
+	due := now.Add(p.Backoff.delay(c.restarts.countWithin(p.window(), now)))
+	c.restarts.pending = true
 	c.phase = down
 	for m := range s.group(c) {
-		if due.After(m.due) {
-			m.due = due
+		if due.After(m.notBefore) {
+			m.notBefore = due
 		}
 		if m.phase == alive || m.phase == starting {
-			m.doomed = true
-			m.unwanted = m.unwanted || m.policy.When == Temporary
+			m.stopPending = true
+			m.noRestart = m.noRestart || m.policy.When == Temporary
 		}
 	}
 }
 
-// settle takes every step that can be taken now. Doing it twice does nothing more.
-func (s *State[K]) settle(now time.Time) (out []Effect[K]) {
+// advance takes all possible steps. A second call does nothing more.
+func (s *State[K]) advance(now time.Time) (out []Effect[K]) {
 	var next time.Time
-	for c := range s.movable() {
-		if e := c.step(now); e != nil {
+	for c := range s.actionable() {
+		if e := c.nextEffect(now); e != nil {
 			out = append(out, e)
-		} else if c.phase == down && (next.IsZero() || c.due.Before(next)) {
-			next = c.due
+		} else if c.phase == down && (next.IsZero() || c.notBefore.Before(next)) {
+			next = c.notBefore
 		}
 	}
-	if !next.IsZero() && (s.alarm.IsZero() || next.Before(s.alarm)) {
-		s.alarm = next
-		out = append(out, Wait[K]{next})
+	if !next.IsZero() && (s.timerAt.IsZero() || next.Before(s.timerAt)) {
+		s.timerAt = next
+		out = append(out, SetTimer[K]{next})
 	}
 	return out
 }
 
-// movable yields the children that need not wait for another: all under OneForOne, else the one whose
-// turn it is.
-func (s *State[K]) movable() iter.Seq[*child[K]] {
-	if !s.grouped() {
-		return s.from(s.order.Front())
+// actionable yields the children that need not wait for another: all under OneForOne, else the one
+// in its turn.
+func (s *State[K]) actionable() iter.Seq[*child[K]] {
+	if !s.isGroup() {
+		return s.childrenFrom(s.order.Front())
 	}
 	return func(yield func(*child[K]) bool) {
-		if c := s.turn(); c != nil {
+		if c := s.nextInGroup(); c != nil {
 			yield(c)
 		}
 	}
 }
 
-// turn is who comes next in a group strategy (SUP-3): the one that is stopping, or else the last that
-// has to, or else the first that is not there yet; nil when all is well.
-func (s *State[K]) turn() *child[K] {
+// nextInGroup returns the next child in a group strategy (SUP-3): the one that is stopping, else
+// the last one to stop, else the first one not running; nil if all run.
+func (s *State[K]) nextInGroup() *child[K] {
 	var last, first *child[K]
-	for c := range s.from(s.order.Front()) {
+	for c := range s.childrenFrom(s.order.Front()) {
 		switch {
 		case c.phase == stopping:
 			return c
-		case c.doomed:
+		case c.stopPending:
 			last = c
 		case c.phase != alive && first == nil:
 			first = c
@@ -207,19 +208,19 @@ func (s *State[K]) turn() *child[K] {
 	return first
 }
 
-// group yields a child and all that is started again with it.
+// group yields a child and all children that restart with it.
 func (s *State[K]) group(c *child[K]) iter.Seq[*child[K]] {
 	switch s.strategy {
 	case OneForAll:
-		return s.from(s.order.Front())
+		return s.childrenFrom(s.order.Front())
 	case RestForOne:
-		return s.from(s.children[c.key])
+		return s.childrenFrom(s.children[c.key])
 	}
 	return func(yield func(*child[K]) bool) { yield(c) }
 }
 
-// from yields the children from one on, in start order.
-func (s *State[K]) from(e *list.Element) iter.Seq[*child[K]] {
+// childrenFrom yields the children from one on, in start order.
+func (s *State[K]) childrenFrom(e *list.Element) iter.Seq[*child[K]] {
 	return func(yield func(*child[K]) bool) {
 		for ; e != nil; e = e.Next() {
 			if !yield(e.Value.(*child[K])) {
@@ -229,7 +230,7 @@ func (s *State[K]) from(e *list.Element) iter.Seq[*child[K]] {
 	}
 }
 
-func (s *State[K]) grouped() bool { return s.strategy == OneForAll || s.strategy == RestForOne }
+func (s *State[K]) isGroup() bool { return s.strategy == OneForAll || s.strategy == RestForOne }
 
 // find returns a child, or nil.
 func (s *State[K]) find(key K) *child[K] {
@@ -239,7 +240,7 @@ func (s *State[K]) find(key K) *child[K] {
 	return nil
 }
 
-func (s *State[K]) forget(c *child[K]) {
+func (s *State[K]) remove(c *child[K]) {
 	s.order.Remove(s.children[c.key])
 	delete(s.children, c.key)
 }

@@ -67,7 +67,7 @@ func TestSUP4_tooManyRestartsAreTheParents(t *testing.T) {
 			{"c is c", ""},
 		}},
 		{"a count begins when the start does, not when it is decided", supervise.OneForOne, policies{
-			"a": {When: supervise.Permanent, Most: 1, Within: 5 * time.Second, Backoff: supervise.Backoff{First: 4 * time.Second, Max: 4 * time.Second}},
+			"a": {When: supervise.Permanent, MaxRestarts: 1, Window: 5 * time.Second, Backoff: supervise.Backoff{First: 4 * time.Second, Max: 4 * time.Second}},
 		}, []line{
 			{"a fails", "wait 4s"},
 			{"+4s due", "start a"}, {"a is a", ""},

@@ -1,7 +1,7 @@
-// Package testkit is what tests of every package share: bounded waits, closing, and how many tests
-// run at once. It imports no package of castnet, so that tests of all of them can use it; what
-// starts servers and hosts is in internal/testmesh.
+// Package testkit holds helpers for the tests of every package: bounded waits, closing, processes,
+// and the number of parallel tests. It imports no package of castnet, so all tests can use it.
+// Helpers that start servers and hosts are in internal/testmesh.
 //
-// Each helper fails the test, with the line of its caller, when Patience is over. Helpers may be
-// called on the goroutine of the test only.
+// After Patience each helper fails the test at the line of its caller. Helpers must be called on
+// the goroutine of the test.
 package testkit

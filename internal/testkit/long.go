@@ -2,6 +2,6 @@ package testkit
 
 import "os"
 
-// Long reports whether the long series run: every seed of a simulation, the largest meshes. They
-// compute for minutes, so `go test ./...` runs a part of each; `make long` and CI run all of it.
+// Long reports whether the long series run: all seeds of simulations and the largest meshes. They
+// take minutes, so `go test ./...` runs a part. `make long` and CI run all.
 func Long() bool { return os.Getenv("CASTNET_TEST_LONG") != "" }

@@ -7,12 +7,12 @@ import (
 	"go.uber.org/goleak"
 )
 
-// parallel is how many parallel tests of a package run at once, whatever the number of CPUs: they
-// wait for processes, leases and deadlines most of the time.
+// parallel is the number of parallel tests of a package on any machine, because they mostly wait
+// for processes, leases and deadlines.
 const parallel = "12"
 
-// Main runs the tests of a package whose parallel tests mostly wait, and fails when a goroutine is
-// left. The flag -parallel overrides how many run at once.
+// Main runs the tests of a package with mostly waiting parallel tests, and fails for a leaked
+// goroutine. The flag -parallel overrides the number of parallel tests.
 func Main(m *testing.M, options ...goleak.Option) {
 	flag.Parse()
 	given := false

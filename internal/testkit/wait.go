@@ -2,6 +2,7 @@ package testkit
 
 import (
 	"context"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -10,10 +11,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Patience bounds every wait of a test. Only a failing test waits so long.
+// Patience bounds every wait of a test. Only a failing test waits this long.
 const Patience = 30 * time.Second
 
-// Soon is the test's context, bounded by Patience.
+// Soon returns the test's context, bounded by Patience.
 func Soon(t testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), Patience)
 	t.Cleanup(cancel)
@@ -42,8 +43,16 @@ func Find[T any](t testing.TB, from <-chan T, matches func(T) bool) T {
 	}
 }
 
-// Close calls functions in their order when the test ends, within Patience; an error fails the test.
-// The returned function closes earlier; a second call does nothing.
+// Until waits for a condition, or fails the test. It yields between two checks.
+func Until(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(Patience); !ok(); runtime.Gosched() {
+		require.True(t, time.Now().Before(end), "it did not come to be: %s", what)
+	}
+}
+
+// Close calls functions in order when the test ends, within Patience. An error fails the test. The
+// returned function closes earlier; a second call does nothing.
 func Close(t testing.TB, all ...func(context.Context) error) (now func()) {
 	now = sync.OnceFunc(func() {
 		t.Helper()

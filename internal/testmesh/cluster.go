@@ -11,28 +11,29 @@ import (
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/agent/host"
 	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/bus/bustest"
 	"github.com/castnet-io/castnet/bus/embed"
 	"github.com/castnet-io/castnet/controller/worlds"
 	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/mesh"
 )
 
-// HostsQuiet is how long clients wait for one more host to answer: longer than a busy machine holds up a host.
+// HostsQuiet is the clients' wait for further hosts, longer than a busy machine delays a host.
 const HostsQuiet = 500 * time.Millisecond
 
-// Cluster is a server, hosts on it, and a client.
+// Cluster is a server with hosts and a client.
 type Cluster struct {
 	*mesh.Net // a client
 	Server    *embed.Server
 
-	hosts int // that Start started
+	hosts int // number started by Start
 }
 
-// Option changes what Start starts.
+// Option configures Start.
 type Option func(*starting)
 
 type starting struct {
-	server embed.Options
+	server []func(*embed.Options)
 	labels []string
 	host   []func(*host.Options)
 }
@@ -41,7 +42,9 @@ type starting struct {
 func Hosts(labels ...string) Option { return func(s *starting) { s.labels = labels } }
 
 // Server changes the options of the server.
-func Server(change func(*embed.Options)) Option { return func(s *starting) { change(&s.server) } }
+func Server(change func(*embed.Options)) Option {
+	return func(s *starting) { s.server = append(s.server, change) }
+}
 
 // JetStream gives the server a store.
 func JetStream() Option { return Server(func(o *embed.Options) { o.JetStream = true }) }
@@ -51,17 +54,14 @@ func HostOptions(change func(*host.Options)) Option {
 	return func(s *starting) { s.host = append(s.host, change) }
 }
 
-// Start starts a cluster, which ends with the test. The server wants a token.
+// Start starts a cluster that ends with the test. The server requires a token.
 func Start(t testing.TB, options ...Option) *Cluster {
 	t.Helper()
-	s := starting{server: embed.Options{Token: "secret"}}
+	s := starting{server: []func(*embed.Options){func(o *embed.Options) { o.DontListen, o.Token = false, "secret" }}}
 	for _, o := range options {
 		o(&s)
 	}
-	srv, err := embed.Start(t.Context(), s.server)
-	require.NoError(t, err)
-	t.Cleanup(srv.Shutdown)
-	c := &Cluster{Server: srv, hosts: len(s.labels)}
+	c := &Cluster{Server: bustest.Server(t, s.server...), hosts: len(s.labels)}
 	for _, label := range s.labels {
 		c.Host(t, label, s.host...)
 	}
@@ -69,22 +69,20 @@ func Start(t testing.TB, options ...Option) *Cluster {
 	return c
 }
 
-// BusOptions are those of a connection to the server.
+// BusOptions returns the options of a connection to the server.
 func (c *Cluster) BusOptions(t testing.TB) bus.Options {
 	return bus.Options{URL: c.Server.URL(), Token: c.Server.Token(), Log: testkit.Log(t)}
 }
 
-// Settings are what procs get to reach the server.
+// Settings returns the bus settings for procs.
 func (c *Cluster) Settings() agent.BusSettings {
 	return agent.BusSettings{URL: c.Server.URL(), Token: c.Server.Token()}
 }
 
-// Open opens a connection of its own.
+// Open opens a new connection.
 func (c *Cluster) Open(t testing.TB) *bus.Bus {
 	t.Helper()
-	b := c.open(t, "")
-	testkit.Close(t, b.Close)
-	return b
+	return bustest.Open(t, c.Server, func(o *bus.Options) { *o = c.BusOptions(t) })
 }
 
 func (c *Cluster) open(t testing.TB, name string) *bus.Bus {
@@ -96,7 +94,7 @@ func (c *Cluster) open(t testing.TB, name string) *bus.Bus {
 	return b
 }
 
-// Host starts one more host, with a connection of its own. It runs programs of this user.
+// Host starts one more host with its own connection. It permits programs of this user.
 func (c *Cluster) Host(t testing.TB, label string, change ...func(*host.Options)) (h *host.Host, stop func()) {
 	t.Helper()
 	b := c.open(t, "host/"+label)
@@ -116,13 +114,13 @@ func (c *Cluster) Connect(t testing.TB, change ...func(*mesh.Options)) *mesh.Net
 	return net
 }
 
-// Client is Connect, and a function that closes the client before the test ends.
+// Client connects a client and returns a function that closes it early.
 func (c *Cluster) Client(t testing.TB, change ...func(*mesh.Options)) (net *mesh.Net, leave func()) {
 	t.Helper()
 	return connect(t, c.Server, change)
 }
 
-// Connect connects a client to a server that no Cluster has.
+// Connect connects a client to a server without Cluster.
 func Connect(t testing.TB, srv *embed.Server, change ...func(*mesh.Options)) *mesh.Net {
 	t.Helper()
 	net, _ := connect(t, srv, change)
@@ -133,7 +131,7 @@ func connect(t testing.TB, srv *embed.Server, change []func(*mesh.Options)) (net
 	t.Helper()
 	o := mesh.Options{
 		Bus: &bus.Options{URL: srv.URL(), Token: srv.Token()}, Log: testkit.Log(t), HostsQuiet: HostsQuiet,
-		OnFailure: func(actor.Event) {}, // tests end ranks on purpose; the log has them
+		OnFailure: func(actor.Event) {}, // tests end ranks on purpose; the log shows them
 	}
 	for _, f := range change {
 		f(&o)
@@ -143,10 +141,10 @@ func connect(t testing.TB, srv *embed.Server, change []func(*mesh.Options)) (net
 	return net, testkit.Close(t, net.Close)
 }
 
-// As is the cluster as another client sees it.
+// As returns the cluster from the view of another client.
 func (c *Cluster) As(net *mesh.Net) *Cluster { return &Cluster{net, c.Server, c.hosts} }
 
-// System starts a system controller, and waits until clients find one.
+// System starts a system controller and waits until clients find it.
 func (c *Cluster) System(t testing.TB, label string, change ...func(*worlds.Options)) *worlds.Service {
 	t.Helper()
 	b := c.open(t, "system/"+label)
@@ -164,7 +162,8 @@ func (c *Cluster) System(t testing.TB, label string, change ...func(*worlds.Opti
 	return s
 }
 
-// HostInWorld starts a host that joins a world under a rank. leave takes it out of the world, and stops it.
+// HostInWorld starts a host that joins a world under a rank. leave removes it from the world and
+// stops it.
 func (c *Cluster) HostInWorld(t testing.TB, label, world string, rank int) (leave func()) {
 	t.Helper()
 	h, stop := c.Host(t, label)
@@ -174,8 +173,8 @@ func (c *Cluster) HostInWorld(t testing.TB, label, world string, rank int) (leav
 	left := make(chan struct{})
 	go func() {
 		defer close(left)
-		joining := worlds.Joining{World: world, Host: &worlds.JoiningHost{ID: h.ID(), Rank: rank, Life: info.Life()}}
-		worlds.Stay(ctx, h.Proc(), joining, func(worlds.Joined, error) {})
+		joining := worlds.JoinRequest{World: world, Host: &worlds.HostJoin{ID: h.ID(), Rank: rank, Incarnation: info.Incarnation()}}
+		worlds.KeepJoined(ctx, h.Proc(), joining, func(worlds.JoinResponse, error) {})
 	}()
 	return testkit.Close(t, func(context.Context) error {
 		cancel()
@@ -185,7 +184,8 @@ func (c *Cluster) HostInWorld(t testing.TB, label, world string, rank int) (leav
 	})
 }
 
-// AllHosts is the mesh of all hosts that Start started: a client's first look may miss one on a busy machine.
+// AllHosts returns the mesh of all hosts that Start started. It waits, because a single discovery
+// may miss one on a busy machine.
 func (c *Cluster) AllHosts(t testing.TB, net *mesh.Net) mesh.HostMesh {
 	t.Helper()
 	hosts, err := net.AwaitHosts(t.Context(), c.hosts)
@@ -193,7 +193,7 @@ func (c *Cluster) AllHosts(t testing.TB, net *mesh.Net) mesh.HostMesh {
 	return hosts
 }
 
-// PIDs are the live processes of a mesh by rank, as its hosts say.
+// PIDs returns the live processes of a mesh by rank, as reported by its hosts.
 func PIDs(t testing.TB, net *mesh.Net, mesh string) map[int]int {
 	t.Helper()
 	all, err := net.Meshes(t.Context())

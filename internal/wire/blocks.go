@@ -8,10 +8,11 @@ import (
 	"reflect"
 )
 
-// leastLong is less than what a list or a map takes that is too long.
+// leastLong is a lower bound of the encoded size of a list or a map that needs blocks.
 const leastLong = 2 * ownPairs
 
-// inBlocks is the encoding of v, with the long lists and maps in it in blocks when castnet says it itself (WIRE-8).
+// inBlocks returns the encoding of v, with its long lists and maps in blocks if v is castnet's own
+// (WIRE-8).
 func inBlocks(data []byte, v any) ([]byte, error) {
 	t := reflect.TypeOf(v)
 	if !own(t) {
@@ -23,18 +24,20 @@ func inBlocks(data []byte, v any) ([]byte, error) {
 	return cutter{elements: ownElements, pairs: ownPairs}.recut(data, CBOR.planTo(t))
 }
 
-// joined is data with its blocks put together; nil when there are none. It takes as much memory as data has.
+// joined is data with its blocks put together; nil when there are none. It takes as much memory as
+// data has.
 func joined(data []byte, p *plan) ([]byte, error) {
 	if len(data) <= leastLong {
 		return nil, nil
 	}
-	if err := modes.own.lenient.Wellformed(data); err != nil {
+	if err := codecs.own.lenient.Wellformed(data); err != nil {
 		return nil, err
 	}
 	return cutter{elements: ownElements, pairs: ownPairs, joins: true}.recut(data, p)
 }
 
-// cutter goes through an encoding beside its type, and cuts what is long into blocks, or puts them together.
+// cutter walks an encoding along its type, and cuts long lists and maps into blocks, or joins the
+// blocks.
 type cutter struct {
 	cborMeter // only reads
 	elements  int
@@ -42,7 +45,7 @@ type cutter struct {
 	joins     bool
 
 	out  []byte
-	from int // of data: what comes before is in out
+	from int // in data: everything before it is in out
 	err  error
 }
 
@@ -83,8 +86,8 @@ func (c *cutter) item(p *plan) bool {
 	return c.skipItems(1)
 }
 
-// lists is in how many arrays what is read by p begins: in none, or in 1 when it is a list. A list of it is then told from
-// its blocks, which begin in one more; -1: it is not.
+// lists is the number of arrays around an item read by p: 0, or 1 if the item is a list. A list
+// then differs from its blocks, which have one array more. -1: it cannot be told.
 func (p *plan) lists() int {
 	switch {
 	case p.apart():
@@ -95,7 +98,7 @@ func (p *plan) lists() int {
 	return -1
 }
 
-// apart reports whether what is read by p is no array.
+// apart reports whether an item read by p is never an array.
 func (p *plan) apart() bool {
 	switch p.form {
 	case number, boolean, text, moment:
@@ -116,7 +119,7 @@ func (c *cutter) inBlocks(p *plan) bool {
 		return false
 	}
 	h, _ := ahead.head()
-	return within == 0 || h.major == majorArray || h.isNull() // which is a list, too
+	return within == 0 || h.major == majorArray || h.isNull() // null is a list, too
 }
 
 func (c *cutter) fields(h cborHead, p *plan) bool {
@@ -137,7 +140,8 @@ func (c *cutter) fields(h cborHead, p *plan) bool {
 	return true
 }
 
-// cut goes past the elements of a list, or the pairs of a map, and cuts them when they are too many.
+// cut goes past the elements of a list, or the pairs of a map, and cuts them when they are too
+// many.
 func (c *cutter) cut(h cborHead, start int, may bool, each ...*plan) bool {
 	n, size := int(h.arg), c.block(h.major)
 	if c.joins || n <= size {
@@ -201,7 +205,7 @@ func (c *cutter) block(major byte) int {
 	return c.elements
 }
 
-// skipTo leaves out what is between a place and here.
+// skipTo omits the data up to end.
 func (c *cutter) skipTo(end int) {
 	if c.out == nil {
 		c.out = make([]byte, 0, len(c.data))
@@ -209,7 +213,7 @@ func (c *cutter) skipTo(end int) {
 	c.out, c.from = append(c.out, c.data[c.from:end]...), c.off
 }
 
-// write puts a head in the place of what is between a place and here.
+// write replaces the data up to end by a head.
 func (c *cutter) write(end int, major byte, n int) {
 	c.skipTo(end)
 	c.out = appendLength(c.out, major<<5, n)

@@ -218,7 +218,7 @@ func TestWIRE6_blocksTakeMemoryInProportionToTheirSize(t *testing.T) {
 		"not full":                           blocks(65536, 65536, 1, 65536),
 		"as far as may be, but for the copy": blocks(slices.Repeat([]int{65536}, 20)...),
 	} {
-		for _, v := range []any{new([]wire.Error), new([]*wire.Error), new([]wire.StateOf), new([]wire.Said), new(wire.Said), new([]wire.Wide)} {
+		for _, v := range []any{new([]wire.Error), new([]*wire.Error), new([]wire.LinkStateBody), new([]wire.Said), new(wire.Said), new([]wire.Wide)} {
 			t.Run(fmt.Sprintf("%s/%T", name, v), func(t *testing.T) { requireBody(t, wire.CBOR, data, v) })
 		}
 	}
@@ -226,7 +226,7 @@ func TestWIRE6_blocksTakeMemoryInProportionToTheirSize(t *testing.T) {
 
 func TestWIRE7_whatCastnetSaysHasNarrowLimits(t *testing.T) {
 	for _, v := range []any{
-		new(wire.Error), new([]wire.Error), new(*wire.Error), new([]*wire.StateOf), new(wire.Said),
+		new(wire.Error), new([]wire.Error), new(*wire.Error), new([]*wire.LinkStateBody), new(wire.Said),
 	} {
 		require.True(t, wire.IsOwn(v), "%T", v)
 	}

@@ -20,7 +20,7 @@ func mapOf(n int) []byte   { return binary.BigEndian.AppendUint32([]byte{0xba}, 
 func TestWIRE1_whatIsDecodedSharesThePacketsMemory(t *testing.T) {
 	packet := (&wire.Envelope{Kind: wire.Cast, Ext: make([]byte, 1<<16), Body: make([]byte, 1<<16)}).Append(nil, false)
 	packet = (&wire.Envelope{Kind: wire.Message, Body: []byte{7}}).Append(packet, true)
-	es := wire.NewEnvelopes(packet)
+	es := wire.NewEnvelopeReader(packet)
 	var first, second wire.Envelope
 	_, ok := es.Next(&first)
 	require.True(t, ok)
@@ -33,8 +33,8 @@ func TestWIRE1_whatIsDecodedSharesThePacketsMemory(t *testing.T) {
 	require.Equal(t, []byte{8}, second.Body, "growing a body does not write into the next")
 	require.Equal(t, []byte{1<<3 | 1, 1, 8}, packet[len(packet)-3:])
 
-	piece := wire.AppendPiece(nil, wire.Cut{Total: 5}, []byte("parts"))
-	_, part, err := wire.DecodePiece(piece)
+	piece := wire.AppendFragment(nil, wire.FragmentHead{Total: 5}, []byte("parts"))
+	_, part, err := wire.DecodeFragment(piece)
 	require.NoError(t, err)
 	piece[len(piece)-1] = '!'
 	require.Equal(t, "part!", string(part))
@@ -59,14 +59,14 @@ func TestWIRE1_packetsTakeNoMoreMemoryThanTheirSize(t *testing.T) {
 			requireBounded(t, data, packetFactor, packetMore, func() { readEnvelopes(data) })
 			requireBounded(t, data, packetFactor, packetMore, func() { _, _, _ = wire.DecodeHead(data) })
 			requireBounded(t, data, packetFactor, packetMore, func() { _, _, _ = wire.DecodeRepair(data) })
-			requireBounded(t, data, packetFactor, packetMore, func() { _, _, _ = wire.DecodePiece(data) })
+			requireBounded(t, data, packetFactor, packetMore, func() { _, _, _ = wire.DecodeFragment(data) })
 			requireBounded(t, data, packetFactor, packetMore, func() { _, _ = wire.DecodeChunk(data, 1) })
 		})
 	}
 }
 
 func readEnvelopes(data []byte) {
-	es := wire.NewEnvelopes(data)
+	es := wire.NewEnvelopeReader(data)
 	var e wire.Envelope
 	for ok := true; ok; {
 		_, ok = es.Next(&e)
@@ -161,9 +161,9 @@ func TestWIRE6_aControlPacketTakesMemoryInProportionToItsSize(t *testing.T) {
 				kind  wire.PacketKind
 				field string // of the body, which data is the value of
 			}{
-				{wire.State, "a105"}, {wire.State, "a2" + "186300" + "05"}, {wire.State, "a1" + "05" + "81" + "a1" + "04"},
-				{wire.Query, "a102"}, {wire.Query, "a2" + "186300" + "02"}, {wire.Cancel, "a101"}, {wire.Cancel, "a2" + "186300" + "01"},
-				{wire.Break, "a102"}, {wire.Confirm, "a101"}, {wire.Confirm, "a10a"}, {wire.Resume, ""},
+				{wire.LinkState, "a105"}, {wire.LinkState, "a2" + "186300" + "05"}, {wire.LinkState, "a1" + "05" + "81" + "a1" + "04"},
+				{wire.FateQuery, "a102"}, {wire.FateQuery, "a2" + "186300" + "02"}, {wire.Cancel, "a101"}, {wire.Cancel, "a2" + "186300" + "01"},
+				{wire.ReceiverReset, "a102"}, {wire.ConfirmRefusals, "a101"}, {wire.ConfirmRefusals, "a10a"}, {wire.Resume, ""},
 			} {
 				packet := join(wire.AppendHead(nil, wire.Head{Kind: c.kind}), unhex(t, c.field), data)
 				requireBounded(t, packet, bodyFactor, bodyMore, func() { _, _, _ = wire.DecodeControl(packet) })

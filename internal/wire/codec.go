@@ -7,14 +7,15 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"github.com/fxamacker/cbor/v2"
 )
 
-// Limits of what a user's body may hold: a message may have 64 MiB, which is as many elements of four
-// bytes. What castnet says itself has narrow ones (own.go). They are no bound of the memory a body takes, for
-// there may be many arrays and maps in it: WIRE-6 has that one.
+// Limits of user bodies: a 64 MiB message has room for this many elements of four bytes. Castnet's
+// own bodies have narrow limits (own.go). They do not bound a body's memory, because it may hold
+// many arrays and maps: WIRE-6 does that.
 const (
 	maxNested   = 32
 	maxElements = 1 << 24
@@ -24,40 +25,44 @@ const (
 	ownPairs    = 4096
 )
 
-// codec holds the one encoding and the ways to read. All are immutable and safe to share.
+// codec holds the encoding mode, the decoding modes and cached type data. All are safe to share.
 type codec struct {
 	enc    cbor.EncMode
-	body   reading
-	own    reading // of what castnet says itself
-	joined reading // of that, when its blocks have been put together
+	body   decModes
+	own    decModes // of castnet's own bodies
+	joined decModes // of the same after their blocks are joined
+
+	// Caches per type; Format computes them once for each type of the program.
+	plans   [2]sync.Map // reflect.Type -> *plan
+	endless [2]sync.Map // reflect.Type -> bool: whether values can be nested to any depth
 }
 
-// reading is one set of limits.
-type reading struct {
+// decModes is one set of limits.
+type decModes struct {
 	lenient cbor.DecMode // ignores unknown fields
 	strict  cbor.DecMode // stops at the first
 }
 
-// modes builds the modes from constants; an error is a mistake in this file.
-var modes = func() codec {
+// codecs builds the modes from constants; an error is a mistake in this file.
+var codecs = func() *codec {
 	enc := cbor.CoreDetEncOptions() // WIRE-2
 	enc.TextMarshaler = cbor.TextMarshalerTextString
 	enc.Time = cbor.TimeRFC3339Nano // the default keeps whole seconds
-	enc.TagsMd = cbor.TagsForbidden // what no peer would take is refused here
+	enc.TagsMd = cbor.TagsForbidden // no peer would accept them
 	enc.BigIntConvert = cbor.BigIntConvertReject
 	em, err := enc.EncMode()
 	if err != nil {
 		panic(err)
 	}
-	return codec{
+	return &codec{
 		enc:    em,
-		body:   newReading(maxNested, maxElements, maxElements),
-		own:    newReading(ownNested, ownElements, ownPairs),
-		joined: newReading(ownNested, maxElements, maxElements),
+		body:   newDecModes(maxNested, maxElements, maxElements),
+		own:    newDecModes(ownNested, ownElements, ownPairs),
+		joined: newDecModes(ownNested, maxElements, maxElements),
 	}
 }()
 
-func newReading(nested, elements, pairs int) reading {
+func newDecModes(nested, elements, pairs int) decModes {
 	opts := cbor.DecOptions{
 		DupMapKey:         cbor.DupMapKeyEnforcedAPF,
 		IndefLength:       cbor.IndefLengthForbidden,
@@ -80,23 +85,23 @@ func newReading(nested, elements, pairs int) reading {
 	if err != nil {
 		panic(err)
 	}
-	return reading{lenient, strict}
+	return decModes{lenient, strict}
 }
 
 // unmarshal decodes data into v, and counts it when there is an unknown field in it.
 func unmarshal(data []byte, v any, unknown *atomic.Uint64) (err error) {
-	defer guard(&err, "decode", v)
+	defer recoverPanic(&err, "decode", v)
 	times, limit := 1, limitOf(data)
 	if unknown != nil {
 		times = 2
 	}
-	r, p := modes.body, CBOR.planOf(data, v)
+	r, p := codecs.body, CBOR.planOf(data, v)
 	if p != nil && p.own {
-		r = modes.own
+		r = codecs.own
 		if whole, err := joined(data, p); err != nil {
 			return fmt.Errorf("decode %T: %w", v, err)
 		} else if whole != nil {
-			r, data, limit = modes.joined, whole, limit-len(data)
+			r, data, limit = codecs.joined, whole, limit-len(data)
 		}
 	}
 	has, err := CBOR.affords(data, p, times, limit)
@@ -105,7 +110,7 @@ func unmarshal(data []byte, v any, unknown *atomic.Uint64) (err error) {
 	}
 	if unknown == nil {
 		err = r.lenient.Unmarshal(data, v)
-	} else if has, err = r.known(data, v, has); has && err == nil {
+	} else if has, err = r.decodeReporting(data, v, has); has && err == nil {
 		unknown.Add(1)
 	}
 	if err != nil {
@@ -114,9 +119,10 @@ func unmarshal(data []byte, v any, unknown *atomic.Uint64) (err error) {
 	return nil
 }
 
-// known decodes data into v, and says whether there is an unknown field. Unless that is known it reads
-// strictly first, which says so, but gives up what follows the field: such a message is read twice.
-func (r reading) known(data []byte, v any, has bool) (bool, error) {
+// decodeReporting decodes data into v, and reports whether there is an unknown field. If that is
+// not known yet, it first decodes strictly. Strict decoding stops at an unknown field, so such a
+// message is decoded twice.
+func (r decModes) decodeReporting(data []byte, v any, has bool) (bool, error) {
 	if !has {
 		err := r.strict.Unmarshal(data, v)
 		if _, has = errors.AsType[*cbor.UnknownFieldError](err); !has {
@@ -129,13 +135,13 @@ func (r reading) known(data []byte, v any, has bool) (bool, error) {
 
 // Marshal encodes v as deterministic CBOR.
 func Marshal(v any) (b []byte, err error) {
-	defer guard(&err, "encode", v)
+	defer recoverPanic(&err, "encode", v)
 	deep, err := CBOR.checkNesting(v)
 	if err == nil {
-		b, err = modes.enc.Marshal(v)
+		b, err = codecs.enc.Marshal(v)
 	}
 	if err == nil && deep {
-		err = modes.body.lenient.Wellformed(b) // as its receiver asks
+		err = codecs.body.lenient.Wellformed(b) // as its receiver asks
 	}
 	if err == nil && len(b) > leastLong {
 		b, err = inBlocks(b, v)
@@ -163,7 +169,7 @@ func AppendMarshal(b []byte, v any) ([]byte, error) {
 // AppendBytes appends a byte string.
 func AppendBytes(b, v []byte) []byte { return append(appendLength(b, 0x40, len(v)), v...) }
 
-// bytesHeadLen is the size of what comes before the n bytes of a byte string.
+// bytesHeadLen is the size of the head of a byte string of n bytes.
 func bytesHeadLen(n int) int {
 	switch {
 	case n < 24:
@@ -193,8 +199,8 @@ func appendLength(b []byte, major byte, n int) []byte {
 	return binary.BigEndian.AppendUint64(append(b, major|27), uint64(n))
 }
 
-// Bytes reads a body that is one byte string, whose memory it shares; false for anything else, and
-// for one that Unmarshal would refuse.
+// Bytes returns a body made of one byte string, sharing its memory. It returns false for any other
+// body, and for one that Unmarshal would refuse.
 func Bytes(data []byte) ([]byte, bool) {
 	if len(data) == 0 || data[0]&0xe0 != 0x40 {
 		return nil, false
@@ -220,8 +226,8 @@ func Bytes(data []byte) ([]byte, bool) {
 // Unmarshal decodes CBOR into v. On an error v may be partly filled and must be thrown away.
 func Unmarshal(data []byte, v any) error { return unmarshal(data, v, nil) }
 
-// UnmarshalCounting is Unmarshal, and counts in unknown a message that has fields which v has not
-// (WIRE-3): once, however many they are; nil counts nothing. What v points to must be zero.
+// UnmarshalCounting is Unmarshal, and counts a message with unknown fields once in unknown
+// (WIRE-3); nil counts nothing. The target of v must be zero.
 func UnmarshalCounting(data []byte, v any, unknown *atomic.Uint64) error {
 	return unmarshal(data, v, unknown)
 }
@@ -234,16 +240,16 @@ func (f Format) DecodeCounting(data []byte, v any, unknown *atomic.Uint64) error
 	return f.Decode(data, v)
 }
 
-// guard makes a panic of a user's own marshaler an error (WIRE-5): bodies are read on goroutines
-// that serve others, too.
-func guard(err *error, doing string, v any) {
+// recoverPanic converts a panic of a user's marshaler to an error (WIRE-5), because decoding
+// goroutines serve others, too.
+func recoverPanic(err *error, doing string, v any) {
 	if p := recover(); p != nil {
 		*err = fmt.Errorf("%s %s: its marshaler panicked: %s", doing, typeName(v), PanicText(p))
 	}
 }
 
-// PanicText is what a program panicked with, in words. Of a value that has none of its own it is the type: to print
-// one that holds itself would overflow the stack.
+// PanicText describes a panic value as text. For a value without a text of its own it is the type,
+// because printing a recursive value would overflow the stack.
 func PanicText(p any) string {
 	switch p.(type) {
 	case error, fmt.Stringer:
@@ -263,7 +269,7 @@ const (
 	JSON
 )
 
-// ContentType is the value of a Content-Type header that names the format.
+// ContentType is the Content-Type header of the format.
 func (f Format) ContentType() string {
 	if f == JSON {
 		return "application/json"
@@ -271,9 +277,9 @@ func (f Format) ContentType() string {
 	return "application/cbor"
 }
 
-// FormatOf tells a foreign body's format from its Content-Type header ("" = none): without one,
-// a first byte from 0x80 up is CBOR, for no JSON text has it, and everything else is JSON. A
-// CBOR number or byte string at the top therefore needs the header.
+// FormatOf returns a foreign body's format from its Content-Type header. Without one (""), a first
+// byte from 0x80 up means CBOR, because no JSON text starts so. Everything else is JSON. A CBOR
+// number or byte string at the top therefore needs the header.
 func FormatOf(contentType string, body []byte) (Format, error) {
 	switch media, _, _ := strings.Cut(contentType, ";"); strings.TrimSpace(strings.ToLower(media)) {
 	case "":
@@ -295,7 +301,7 @@ func (f Format) Encode(v any) (b []byte, err error) {
 	if f == CBOR {
 		return Marshal(v)
 	}
-	defer guard(&err, "encode", v)
+	defer recoverPanic(&err, "encode", v)
 	if _, err = f.checkNesting(v); err == nil {
 		b, err = json.Marshal(v)
 	}
@@ -305,13 +311,13 @@ func (f Format) Encode(v any) (b []byte, err error) {
 	return b, nil
 }
 
-// Decode reads v from data in the format. An empty JSON body reads as null, so that an endpoint
-// without arguments can be asked with an empty message.
+// Decode decodes data of the format into v. An empty JSON body reads as null, so an empty message
+// can call an endpoint without arguments.
 func (f Format) Decode(data []byte, v any) (err error) {
 	if f == CBOR {
 		return Unmarshal(data, v)
 	}
-	defer guard(&err, "decode", v)
+	defer recoverPanic(&err, "decode", v)
 	if len(data) == 0 {
 		data = []byte("null")
 	}
@@ -324,5 +330,5 @@ func (f Format) Decode(data []byte, v any) (err error) {
 	return nil
 }
 
-// typeName names what a pointer points to: the type the sender should have sent.
+// typeName names the target of a pointer: the type expected from the sender.
 func typeName(v any) string { return strings.TrimPrefix(fmt.Sprintf("%T", v), "*") }

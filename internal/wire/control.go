@@ -6,57 +6,58 @@ import (
 	"sync/atomic"
 )
 
-// The bodies of control packets are CBOR, but for that of an Urgent, which is an Envelope; their heads have nothing
-// but the kind.
+// The bodies of control packets are CBOR, except for an Urgent, whose body is an Envelope. Their
+// heads hold the kind only.
 
-// StateOf is the body of a State: all that the receiver of a link has to say, complete each time.
-type StateOf struct {
-	Progress Progress `cbor:"1,keyasint"`
-	// Missing asks for packets of the link, as pairs of numbers: after the first, up to the second.
+// LinkStateBody is the body of a LinkState: the complete state of a link's receiver.
+type LinkStateBody struct {
+	Progress AckState `cbor:"1,keyasint"`
+	// Missing requests packets of the link, as pairs of numbers: after the first, up to the second.
 	Missing []uint64 `cbor:"2,keyasint,omitempty"`
-	// Refused are messages that entered no mailbox, the oldest that the sender has not confirmed: among
-	// them all of packets up to Progress.Acked. Refusals of a link are counted; First is the number of the
-	// first here.
-	First   uint64    `cbor:"4,keyasint,omitempty"`
-	Refused []Refusal `cbor:"5,keyasint,omitempty"`
-	// Former is how many bytes of messages that wait for room came before the link was opened, and are not
-	// taken up.
+	// Refused lists messages that entered no mailbox, from the oldest unconfirmed one, including
+	// all of packets up to Progress.Acked. Refusals of a link are numbered; FirstRefusal is the
+	// number of the first one here.
+	FirstRefusal uint64    `cbor:"4,keyasint,omitempty"`
+	Refusals     []Refusal `cbor:"5,keyasint,omitempty"`
+	// Former is the size of unconsumed SendWait messages from before the link was opened, in bytes.
 	Former uint64 `cbor:"6,keyasint,omitempty"`
 }
 
-// Refusal says of Count messages in a row, of packet N from the Index-th on, why they came back.
+// Refusal is the refusal of Count consecutive messages, from the Index-th of packet N on, with its
+// reason.
 type Refusal struct {
-	N     uint64 `cbor:"1,keyasint"`
+	Seq   uint64 `cbor:"1,keyasint"`
 	Index int    `cbor:"2,keyasint"`
 	Count int    `cbor:"3,keyasint"`
 	Why   []byte `cbor:"4,keyasint"` // an Error
 }
 
-// ConfirmOf is the body of a Confirm: the refusals before number Next are known.
-type ConfirmOf struct {
+// ConfirmBody is the body of a Confirm: the refusals before number Next are known.
+type ConfirmBody struct {
 	Next uint64 `cbor:"1,keyasint"`
 }
 
-// BreakOf is the body of a Break and of a Gone: the link is over up to number N, and why.
-type BreakOf struct {
-	N    uint64 `cbor:"1,keyasint"`
+// ResetBody is the body of a ReceiverReset and of a SenderReset: the link is over up to number N,
+// with the reason.
+type ResetBody struct {
+	Seq  uint64 `cbor:"1,keyasint"`
 	Text string `cbor:"2,keyasint"`
-	// Closed says of a Gone that its sender has closed all links, and opens none. Peers that have no such
-	// field say it with ClosedText.
+	// Closed marks a reset whose sender has closed all links, and opens none. Peers without the
+	// field use ClosedText.
 	Closed bool `cbor:"3,keyasint,omitempty"`
 }
 
-// ClosedText is the Text of a Gone whose sender has closed all links.
+// ClosedText is the Text of a reset whose sender has closed all links.
 const ClosedText = "this process has closed its links"
 
-// QueryOf is the body of a Query and of a Verdict: messages of packet N.
-type QueryOf struct {
-	N       uint64 `cbor:"1,keyasint"`
+// FateQueryBody is the body of a FateQuery and of a FateReply: messages of packet N.
+type FateQueryBody struct {
+	Seq     uint64 `cbor:"1,keyasint"`
 	Indexes []int  `cbor:"2,keyasint"` // pairs: the index of the first, and how many in a row
 }
 
-// CancelOf is the body of a Cancel: the reply ports of calls that are given up.
-type CancelOf struct {
+// CancelBody is the body of a Cancel: the reply ports of abandoned calls.
+type CancelBody struct {
 	Replies []string `cbor:"1,keyasint"`
 }
 
@@ -69,30 +70,30 @@ func AppendControl(b []byte, kind PacketKind, body any) ([]byte, error) {
 	return append(AppendHead(b, Head{Kind: kind}), encoded...), nil
 }
 
-// DecodeControl reads a control packet into the body of its kind: a *StateOf, *ConfirmOf, *BreakOf,
-// *QueryOf, *CancelOf or *Envelope; nil for a Resume.
+// DecodeControl reads a control packet into the body of its kind: a *StateBody, *ConfirmBody,
+// *ResetBody, *QueryBody, *CancelBody or *Envelope; nil for a Resume.
 func DecodeControl(data []byte) (kind PacketKind, body any, err error) {
 	return DecodeControlCounting(data, nil)
 }
 
-// DecodeControlCounting is DecodeControl, and counts a body with unknown fields as UnmarshalCounting
-// does.
+// DecodeControlCounting is DecodeControl, and counts a body with unknown fields as
+// UnmarshalCounting does.
 func DecodeControlCounting(data []byte, unknown *atomic.Uint64) (kind PacketKind, body any, err error) {
 	h, rest, err := DecodeHead(data)
 	if err != nil {
 		return 0, nil, err
 	}
 	switch h.Kind {
-	case State:
-		body = &StateOf{}
-	case Confirm:
-		body = &ConfirmOf{}
-	case Break, Gone:
-		body = &BreakOf{}
-	case Query, Verdict:
-		body = &QueryOf{}
+	case LinkState:
+		body = &LinkStateBody{}
+	case ConfirmRefusals:
+		body = &ConfirmBody{}
+	case ReceiverReset, SenderReset:
+		body = &ResetBody{}
+	case FateQuery, FateReply:
+		body = &FateQueryBody{}
 	case Cancel:
-		body = &CancelOf{}
+		body = &CancelBody{}
 	case Resume:
 		return Resume, nil, nil
 	case Urgent:
@@ -110,13 +111,13 @@ func DecodeControlCounting(data []byte, unknown *atomic.Uint64) (kind PacketKind
 	return h.Kind, body, nil
 }
 
-// AppendUrgent appends a packet with one message, or one answer, for the control lane.
+// AppendUrgent appends a packet with one message, or one answer, for the control connection.
 func AppendUrgent(b []byte, e *Envelope) []byte {
 	return e.Append(AppendHead(b, Head{Kind: Urgent}), false)
 }
 
 func decodeUrgent(rest []byte) (*Envelope, error) {
-	es, e := NewEnvelopes(rest), new(Envelope)
+	es, e := NewEnvelopeReader(rest), new(Envelope)
 	_, ok := es.Next(e)
 	switch {
 	case es.Err() != nil:

@@ -14,27 +14,27 @@ import (
 	"github.com/castnet-io/castnet/internal/wire"
 )
 
-// controls are control packets as they are on the bus. What comes back is a pointer to the body.
+// controls are control packets as they are on the bus, with their decoded bodies.
 var controls = []struct {
 	name string
 	kind wire.PacketKind
 	body any
 	hex  string
 }{
-	{"the least state", wire.State, &wire.StateOf{}, "00020500000000" + "a1" + "01" + "a4" + "0100" + "0200" + "0300" + "0400"},
-	{"a state", wire.State, &wire.StateOf{
-		Progress: wire.Progress{Acked: 5, Taken: 300, Window: 1 << 20, Waited: 7}, Missing: []uint64{5, 7},
-		First: 2, Refused: []wire.Refusal{{N: 5, Index: 1, Count: 2, Why: []byte{0xa0}}},
+	{"the least state", wire.LinkState, &wire.LinkStateBody{}, "00020500000000" + "a1" + "01" + "a4" + "0100" + "0200" + "0300" + "0400"},
+	{"a state", wire.LinkState, &wire.LinkStateBody{
+		Progress: wire.AckState{Acked: 5, ReceivedBytes: 300, Window: 1 << 20, Waited: 7}, Missing: []uint64{5, 7},
+		FirstRefusal: 2, Refusals: []wire.Refusal{{Seq: 5, Index: 1, Count: 2, Why: []byte{0xa0}}},
 	}, "00020500000000" + "a4" + "01" + "a4" + "0105" + "0219012c" + "031a00100000" + "0407" + "02820507" +
 		"0402" + "05" + "81" + "a4" + "0105" + "0201" + "0302" + "0441a0"},
-	{"a state of a link that was opened anew", wire.State, &wire.StateOf{Former: 300}, "00020500000000" + "a2" + "01" + "a4" + "0100" + "0200" + "0300" + "0400" + "06" + "19012c"},
-	{"a confirm", wire.Confirm, &wire.ConfirmOf{Next: 300}, "00020600000000" + "a1" + "0119012c"},
-	{"a break", wire.Break, &wire.BreakOf{N: 7, Text: "no"}, "00020700000000" + "a2" + "0107" + "02626e6f"},
-	{"a gone", wire.Gone, &wire.BreakOf{N: 7}, "00020800000000" + "a2" + "0107" + "0260"},
-	{"a gone of who closes", wire.Gone, &wire.BreakOf{N: 7, Text: "x", Closed: true}, "00020800000000" + "a3" + "0107" + "026178" + "03f5"},
-	{"a query", wire.Query, &wire.QueryOf{N: 7, Indexes: []int{0, 300}}, "00020900000000" + "a2" + "0107" + "02" + "82" + "00" + "19012c"},
-	{"a verdict", wire.Verdict, &wire.QueryOf{N: 7}, "00020a00000000" + "a2" + "0107" + "02" + "f6"},
-	{"a cancel", wire.Cancel, &wire.CancelOf{Replies: []string{"m/0.0/a:_1"}}, "00020b00000000" + "a1" + "01" + "81" + "6a6d2f302e302f613a5f31"},
+	{"a state of a link that was opened anew", wire.LinkState, &wire.LinkStateBody{Former: 300}, "00020500000000" + "a2" + "01" + "a4" + "0100" + "0200" + "0300" + "0400" + "06" + "19012c"},
+	{"a confirm", wire.ConfirmRefusals, &wire.ConfirmBody{Next: 300}, "00020600000000" + "a1" + "0119012c"},
+	{"a break", wire.ReceiverReset, &wire.ResetBody{Seq: 7, Text: "no"}, "00020700000000" + "a2" + "0107" + "02626e6f"},
+	{"a gone", wire.SenderReset, &wire.ResetBody{Seq: 7}, "00020800000000" + "a2" + "0107" + "0260"},
+	{"a gone of who closes", wire.SenderReset, &wire.ResetBody{Seq: 7, Text: "x", Closed: true}, "00020800000000" + "a3" + "0107" + "026178" + "03f5"},
+	{"a query", wire.FateQuery, &wire.FateQueryBody{Seq: 7, Indexes: []int{0, 300}}, "00020900000000" + "a2" + "0107" + "02" + "82" + "00" + "19012c"},
+	{"a verdict", wire.FateReply, &wire.FateQueryBody{Seq: 7}, "00020a00000000" + "a2" + "0107" + "02" + "f6"},
+	{"a cancel", wire.Cancel, &wire.CancelBody{Replies: []string{"m/0.0/a:_1"}}, "00020b00000000" + "a1" + "01" + "81" + "6a6d2f302e302f613a5f31"},
 	{"a resume", wire.Resume, nil, "00020c00000000" + "f6"},
 }
 
@@ -57,30 +57,30 @@ func TestWIRE4_controlPacketsHaveTheBytesTheyAlwaysHad(t *testing.T) {
 func TestControl_survivesTheWay(t *testing.T) {
 	number, index := rapid.Uint64(), rapid.Int()
 	refusal := rapid.Custom(func(t *rapid.T) wire.Refusal {
-		return wire.Refusal{N: number.Draw(t, "n"), Index: index.Draw(t, "index"), Count: index.Draw(t, "count"), Why: drawBytes(t, "why")}
+		return wire.Refusal{Seq: number.Draw(t, "n"), Index: index.Draw(t, "index"), Count: index.Draw(t, "count"), Why: drawBytes(t, "why")}
 	})
 	rapid.Check(t, func(t *rapid.T) {
-		state := &wire.StateOf{
-			Progress: wire.Progress{
-				Acked: number.Draw(t, "acked"), Taken: number.Draw(t, "taken"), Window: number.Draw(t, "window"), Waited: number.Draw(t, "waited"),
+		state := &wire.LinkStateBody{
+			Progress: wire.AckState{
+				Acked: number.Draw(t, "acked"), ReceivedBytes: number.Draw(t, "taken"), Window: number.Draw(t, "window"), Waited: number.Draw(t, "waited"),
 			},
-			First: number.Draw(t, "first"), Former: number.Draw(t, "former"),
+			FirstRefusal: number.Draw(t, "first"), Former: number.Draw(t, "former"),
 		}
 		if rapid.Bool().Draw(t, "misses") {
 			state.Missing = rapid.SliceOfN(number, 2, 8).Draw(t, "missing")
 		}
 		if rapid.Bool().Draw(t, "refuses") {
-			state.Refused = rapid.SliceOfN(refusal, 1, 5).Draw(t, "refused")
+			state.Refusals = rapid.SliceOfN(refusal, 1, 5).Draw(t, "refused")
 		}
-		over := &wire.BreakOf{N: number.Draw(t, "n"), Text: rapid.String().Draw(t, "text"), Closed: rapid.Bool().Draw(t, "closed")}
-		query := &wire.QueryOf{N: number.Draw(t, "n"), Indexes: rapid.SliceOf(index).Draw(t, "indexes")}
+		over := &wire.ResetBody{Seq: number.Draw(t, "n"), Text: rapid.String().Draw(t, "text"), Closed: rapid.Bool().Draw(t, "closed")}
+		query := &wire.FateQueryBody{Seq: number.Draw(t, "n"), Indexes: rapid.SliceOf(index).Draw(t, "indexes")}
 		for _, c := range []struct {
 			kind wire.PacketKind
 			body any
 		}{
-			{wire.State, state}, {wire.Confirm, &wire.ConfirmOf{Next: number.Draw(t, "next")}},
-			{wire.Break, over}, {wire.Gone, over}, {wire.Query, query}, {wire.Verdict, query},
-			{wire.Cancel, &wire.CancelOf{Replies: rapid.SliceOf(rapid.String()).Draw(t, "replies")}},
+			{wire.LinkState, state}, {wire.ConfirmRefusals, &wire.ConfirmBody{Next: number.Draw(t, "next")}},
+			{wire.ReceiverReset, over}, {wire.SenderReset, over}, {wire.FateQuery, query}, {wire.FateReply, query},
+			{wire.Cancel, &wire.CancelBody{Replies: rapid.SliceOf(rapid.String()).Draw(t, "replies")}},
 		} {
 			b, err := wire.AppendControl(nil, c.kind, c.body)
 			require.NoError(t, err)
@@ -107,12 +107,12 @@ func TestDecodeControl_saysWhatIsMalformed(t *testing.T) {
 		{"00020e00000000" + "0400000000", "packet: want one message or one answer, and nothing else"},
 		{"00020e00000000" + "0100000000" + "0900", "packet: want one message or one answer, and nothing else"},
 		{"00020f00000000", "packet: unknown kind 15"},
-		{"00020600000000", "decode *wire.ConfirmOf: EOF"},
-		{"00020600000000" + "a101", "decode *wire.ConfirmOf: unexpected EOF"},
-		{"00020600000000" + "a1012000", "decode *wire.ConfirmOf: cbor: 1 bytes of extraneous data starting at index 3"},
-		{"00020600000000" + "a10120", "decode *wire.ConfirmOf: cbor: cannot unmarshal negative integer into Go struct field wire.ConfirmOf.1 of type uint64"},
-		{"00020700000000" + "a201070201", "decode *wire.BreakOf: cbor: cannot unmarshal positive integer into Go struct field wire.BreakOf.2 of type string"},
-		{"00020b00000000" + "80", "decode *wire.CancelOf: cbor: cannot unmarshal array into Go value of type wire.CancelOf (cannot decode CBOR array to struct without toarray option)"},
+		{"00020600000000", "decode *wire.ConfirmBody: EOF"},
+		{"00020600000000" + "a101", "decode *wire.ConfirmBody: unexpected EOF"},
+		{"00020600000000" + "a1012000", "decode *wire.ConfirmBody: cbor: 1 bytes of extraneous data starting at index 3"},
+		{"00020600000000" + "a10120", "decode *wire.ConfirmBody: cbor: cannot unmarshal negative integer into Go struct field wire.ConfirmBody.1 of type uint64"},
+		{"00020700000000" + "a201070201", "decode *wire.ResetBody: cbor: cannot unmarshal positive integer into Go struct field wire.ResetBody.2 of type string"},
+		{"00020b00000000" + "80", "decode *wire.CancelBody: cbor: cannot unmarshal array into Go value of type wire.CancelBody (cannot decode CBOR array to struct without toarray option)"},
 	} {
 		_, body, err := wire.DecodeControl(unhex(t, c.hex))
 		require.EqualError(t, err, c.want, c.hex)
@@ -134,7 +134,7 @@ func TestDecodeControl_refusesAPacketCutAnywhere(t *testing.T) {
 }
 
 func TestAppendControl_leavesTheBytesWhenABodyCannotBeWritten(t *testing.T) {
-	b, err := wire.AppendControl([]byte{9}, wire.State, func() {})
+	b, err := wire.AppendControl([]byte{9}, wire.LinkState, func() {})
 	require.ErrorContains(t, err, "encode func()")
 	require.Equal(t, []byte{9}, b)
 }
@@ -157,21 +157,21 @@ func TestWIRE7_controlHasNarrowLimits(t *testing.T) {
 		v    any
 		want string // "" is none
 	}{
-		{"65,536 elements", join(unhex(t, "a2"+"0107"+"02"), array(65536, "\x01")), &wire.QueryOf{}, ""},
-		{"65,537 elements", join(unhex(t, "a2"+"0107"+"02"), array(65537, "\x01")), &wire.QueryOf{}, "cbor: exceeded max number of elements 65536 for CBOR array"},
-		{"4,096 pairs", manyKeys(4096), &wire.ConfirmOf{}, ""},
-		{"4,097 pairs", manyKeys(4097), &wire.ConfirmOf{}, "cbor: exceeded max number of key-value pairs 4096 for CBOR map"},
-		{"16 levels", unknown(unhex(t, strings.Repeat("81", 15)+"00")), &wire.ConfirmOf{}, ""},
-		{"17 levels", unknown(unhex(t, strings.Repeat("81", 16)+"00")), &wire.ConfirmOf{}, "cbor: exceeded max nested level 16"},
-		{"keys twice and wrong text, in what is skipped", unknown(unhex(t, "a2"+"61ff00"+"61ff00")), &wire.ConfirmOf{}, ""},
-		{"a tag", unknown(unhex(t, "c100")), &wire.ConfirmOf{}, "cbor: CBOR tag isn't allowed"},
-		{"a big integer", unknown(unhex(t, "c24101")), &wire.ConfirmOf{}, "cbor: CBOR tag isn't allowed"},
-		{"an indefinite array", unknown(unhex(t, "9f00ff")), &wire.ConfirmOf{}, "cbor: indefinite-length array isn't allowed"},
-		{"an indefinite map", unhex(t, "bf0107ff"), &wire.ConfirmOf{}, "cbor: indefinite-length map isn't allowed"},
-		{"an indefinite text", unhex(t, "a2"+"0107"+"02"+"7f6161ff"), &wire.BreakOf{}, "cbor: indefinite-length UTF-8 text string isn't allowed"},
-		{"a key twice", unhex(t, "a2"+"0107"+"0108"), &wire.ConfirmOf{}, "cbor: found duplicate map key 1 at map element index 1"},
-		{"an unknown key twice", unhex(t, "a2"+"186300"+"186300"), &wire.ConfirmOf{}, "cbor: found duplicate map key 99 at map element index 1"},
-		{"a text that is not UTF-8", unhex(t, "a2"+"0107"+"02"+"61ff"), &wire.BreakOf{}, "cbor: invalid UTF-8 string"},
+		{"65,536 elements", join(unhex(t, "a2"+"0107"+"02"), array(65536, "\x01")), &wire.FateQueryBody{}, ""},
+		{"65,537 elements", join(unhex(t, "a2"+"0107"+"02"), array(65537, "\x01")), &wire.FateQueryBody{}, "cbor: exceeded max number of elements 65536 for CBOR array"},
+		{"4,096 pairs", manyKeys(4096), &wire.ConfirmBody{}, ""},
+		{"4,097 pairs", manyKeys(4097), &wire.ConfirmBody{}, "cbor: exceeded max number of key-value pairs 4096 for CBOR map"},
+		{"16 levels", unknown(unhex(t, strings.Repeat("81", 15)+"00")), &wire.ConfirmBody{}, ""},
+		{"17 levels", unknown(unhex(t, strings.Repeat("81", 16)+"00")), &wire.ConfirmBody{}, "cbor: exceeded max nested level 16"},
+		{"keys twice and wrong text, in what is skipped", unknown(unhex(t, "a2"+"61ff00"+"61ff00")), &wire.ConfirmBody{}, ""},
+		{"a tag", unknown(unhex(t, "c100")), &wire.ConfirmBody{}, "cbor: CBOR tag isn't allowed"},
+		{"a big integer", unknown(unhex(t, "c24101")), &wire.ConfirmBody{}, "cbor: CBOR tag isn't allowed"},
+		{"an indefinite array", unknown(unhex(t, "9f00ff")), &wire.ConfirmBody{}, "cbor: indefinite-length array isn't allowed"},
+		{"an indefinite map", unhex(t, "bf0107ff"), &wire.ConfirmBody{}, "cbor: indefinite-length map isn't allowed"},
+		{"an indefinite text", unhex(t, "a2"+"0107"+"02"+"7f6161ff"), &wire.ResetBody{}, "cbor: indefinite-length UTF-8 text string isn't allowed"},
+		{"a key twice", unhex(t, "a2"+"0107"+"0108"), &wire.ConfirmBody{}, "cbor: found duplicate map key 1 at map element index 1"},
+		{"an unknown key twice", unhex(t, "a2"+"186300"+"186300"), &wire.ConfirmBody{}, "cbor: found duplicate map key 99 at map element index 1"},
+		{"a text that is not UTF-8", unhex(t, "a2"+"0107"+"02"+"61ff"), &wire.ResetBody{}, "cbor: invalid UTF-8 string"},
 	} {
 		for _, counter := range []*atomic.Uint64{nil, new(atomic.Uint64)} {
 			err := wire.UnmarshalCounting(c.data, c.v, counter)
@@ -183,7 +183,7 @@ func TestWIRE7_controlHasNarrowLimits(t *testing.T) {
 			}
 		}
 	}
-	type query wire.QueryOf
+	type query wire.FateQueryBody
 	require.NoError(t, wire.Unmarshal(join(unhex(t, "a2"+"0107"+"02"), array(65537, "\x01")), &query{}), "a user's body may have more")
 }
 
@@ -216,20 +216,20 @@ func TestWIRE3_unknownFieldsWithinABodyAreCounted(t *testing.T) {
 	// A refusal with a field that nobody knows stands between two others, and all are read.
 	refusal := "a4" + "0105" + "0201" + "0302" + "0441a0"
 	data := unhex(t, "a3"+"01"+"a1"+"0103"+"04"+"09"+"05"+"83"+refusal+"a5"+"0a80"+refusal[2:]+refusal)
-	var s wire.StateOf
+	var s wire.LinkStateBody
 	var unknown atomic.Uint64
 	require.NoError(t, wire.UnmarshalCounting(data, &s, &unknown))
 	require.EqualValues(t, 1, unknown.Load())
-	r := wire.Refusal{N: 5, Index: 1, Count: 2, Why: []byte{0xa0}}
-	require.Equal(t, wire.StateOf{Progress: wire.Progress{Acked: 3}, First: 9, Refused: []wire.Refusal{r, r, r}}, s)
+	r := wire.Refusal{Seq: 5, Index: 1, Count: 2, Why: []byte{0xa0}}
+	require.Equal(t, wire.LinkStateBody{Progress: wire.AckState{Acked: 3}, FirstRefusal: 9, Refusals: []wire.Refusal{r, r, r}}, s)
 }
 
 func TestControl_numbersMayBeAsLargeAsTheyGet(t *testing.T) {
-	b, err := wire.AppendControl(nil, wire.Confirm, wire.ConfirmOf{Next: math.MaxUint64})
+	b, err := wire.AppendControl(nil, wire.ConfirmRefusals, wire.ConfirmBody{Next: math.MaxUint64})
 	require.NoError(t, err)
 	_, body, err := wire.DecodeControl(b)
 	require.NoError(t, err)
-	require.Equal(t, &wire.ConfirmOf{Next: math.MaxUint64}, body)
+	require.Equal(t, &wire.ConfirmBody{Next: math.MaxUint64}, body)
 }
 
 func TestUrgent_survivesTheWay(t *testing.T) {

@@ -1,48 +1,48 @@
-// Package wire is the form castnet messages have on the bus: packets, the envelopes in them, and the
-// CBOR modes of bodies.
+// Package wire is the form of castnet messages on the bus: packets, their envelopes, and the CBOR
+// modes of bodies.
 //
-// A packet is one NATS message between two castnet processes: a head, and what its kind says. A Data
-// packet holds envelopes, each of which is one message around an opaque body. Heads and envelopes are
-// read by the pump that received them, a body once, by the goroutine that handles it:
+// A packet is one NATS message between two castnet processes: a head, and a rest by its kind. A
+// Data packet holds envelopes; each is one message around an opaque body. The receiving pump reads
+// heads and envelopes, the handling goroutine reads the body once:
 //
 //	packet    0x00  version  kind  flags  uvarint age(ms)  uvarint n  uvarint prev  [4 uvarint known]  rest…
 //	envelope  kind|flags  [str actor  str port  str sender]  [uvarint ttl(ms)]  [str reply]  [str ext]  str body
 //
-// where str is a uvarint length and that many bytes, and what is in brackets is there when a flag says
-// so. Anything on a port's subject that does not start with 0x00 comes from a foreign NATS client and
-// is JSON or CBOR as its Content-Type header or its first byte says (see Format).
+// Here str is a uvarint length and that many bytes. A flag announces each part in brackets. A
+// message on a port's subject without a leading 0x00 comes from a foreign NATS client. It is JSON
+// or CBOR by its Content-Type header or its first byte (see Format).
 //
 // # Contract
 //
-//   - WIRE-1: decoders of packets never panic, and take at most twice the packet's size and 4 KiB, for
-//     names; what they return shares the packet's memory, so the caller must not reuse the buffer.
-//     Nothing they return lies outside of what it says it is a part of.
-//   - WIRE-2: Marshal is deterministic (RFC 8949 §4.2.1): equal values give equal bytes.
-//   - WIRE-3: unknown fields of a CBOR map are ignored, so an older peer survives a newer one, and a
-//     message that has some is counted, once, where the caller gives a counter. Duplicate keys,
-//     indefinite lengths, tags and text that is not UTF-8 are errors; an unknown field is skipped, so
-//     duplicate keys and such text within it are not seen.
-//   - WIRE-4: kinds, codes and the CBOR keys of wire structs are append-only, and their bytes stay.
-//   - WIRE-5: what no peer would take is refused by Marshal (tags, big integers, functions), but
-//     for text that is not UTF-8, which the receiver refuses. A panic of a type's own marshaler is
+//   - WIRE-1 (packets): decoders of packets never panic, and allocate at most twice the packet's
+//     size plus 4 KiB, for names. Results share the packet's memory, so the caller must not reuse
+//     the buffer. A part never extends outside its whole.
+//   - WIRE-2 (deterministic): Marshal is deterministic (RFC 8949 §4.2.1): equal values give equal
+//     bytes.
+//   - WIRE-3 (unknown fields): unknown fields of a CBOR map are skipped unchecked; a message with
+//     some is counted once, if the caller gives a counter. Elsewhere duplicate keys, indefinite
+//     lengths, tags and invalid UTF-8 are errors.
+//   - WIRE-4 (append-only): kinds, codes and the CBOR keys of wire structs are append-only, and
+//     their bytes stay.
+//   - WIRE-5 (encoding): Marshal refuses values that no peer accepts (tags, big integers,
+//     functions), except invalid UTF-8, refused by the receiver. A panic of a type's marshaler is
 //     an error. Times keep their nanoseconds.
-//   - WIRE-6: reading a body, CBOR or JSON, takes at most 64 bytes for each of its bytes, and 1 MiB,
-//     whatever lengths it claims and into whatever type: what would take more is refused with a
-//     *TooLargeError, before anything is taken. It is measured for that, item by item beside the type,
-//     when it is so large that the worst body of its size would take too much. Of what it takes in Go, a
-//     body of numbers and text has about 20 times its size; a list of nothing but maps of one pair in
-//     four bytes has 98 times, and is refused from 31 kB on. What types with methods of their own take
-//     that read them is their owners' matter.
-//   - WIRE-7: what castnet says itself has at most 16 levels, 65,536 elements in an array and 4,096 pairs in a map: packets,
-//     and all bodies whose type, or that of what they list, is declared in a package with words of its protocol (own.go).
-//     The body of a user may have 32 levels, and 2^24 elements or pairs: its receiver's type says what is in it. WIRE-6
-//     bounds what either takes.
-//   - WIRE-8: what castnet says itself may list more all the same. Such a list travels as an array of blocks, arrays of
-//     65,536 of its elements each, but for the last, which may have fewer; such a map as an array of maps of 4,096 of its
-//     pairs. A shorter one has the bytes it always had. Blocks that nobody would cut so are refused; what nobody could
-//     tell from blocks is, by its sender: long lists of lists of lists, of maps, of any.
-//   - WIRE-9: what holds itself, is more than 1,000 pointers, interfaces and containers deep, or has more than 2^26 items is
-//     refused before it is encoded, as CBOR and as JSON. So is CBOR with more levels than its receiver reads.
+//   - WIRE-6 (memory): reading a body takes at most 64 times its size plus 1 MiB, for any claimed
+//     lengths and any type. A larger one gets a *TooLargeError before anything is allocated. Types
+//     with decoding methods of their own are not covered.
+//   - WIRE-7 (own limits): castnet's own packets and bodies (own.go) have at most 16 levels, 65,536
+//     elements in an array and 4,096 pairs in a map. A user's body may have 32 levels, and 2^24
+//     elements or pairs.
+//   - WIRE-8 (blocks): castnet's own longer lists travel as blocks of 65,536 elements, maps as
+//     blocks of 4,096 pairs, the last one perhaps smaller. Other blocks are refused. Senders refuse
+//     long lists of lists of lists, of maps or of any.
+//   - WIRE-9 (nesting): Marshal, for CBOR and JSON, refuses values that contain themselves, are
+//     over 1,000 pointers, interfaces and containers deep, or have over 2^26 items. CBOR with more
+//     levels than its receiver reads is refused, too.
 //
-// All functions may be called on any goroutine. Errors name what was malformed and where.
+// WIRE-6 measures a body, item by item along its type, if the worst body of its size would exceed
+// the limit. A body of numbers and text takes about 20 times its size in Go. A list of maps with
+// one pair in four bytes takes 98 times, and is refused from 31 kB on.
+//
+// All functions may be called on any goroutine. Errors name the malformed item and its place.
 package wire

@@ -33,9 +33,9 @@ var envelopes = []struct {
 	{"a failure", wire.Envelope{Kind: wire.Failure, Actor: "a", Port: "_1", Body: []byte{0xa0}}, true, "0b" + "01a0"},
 	{"a cast", wire.Envelope{Kind: wire.Cast, Sender: "s", Reply: "r", Ext: []byte{1, 2}}, false, "64" + "0000" + "0173" + "0172" + "020102" + "00"},
 	{"a chunk", wire.Envelope{
-		Kind: wire.Chunk, Ext: wire.ChunkOf{ID: 300, Offset: 5, Total: 1 << 20}.Append(nil), Body: []byte{0xaa},
+		Kind: wire.Chunk, Ext: wire.ChunkHead{ID: 300, Offset: 5, Total: 1 << 20}.Append(nil), Body: []byte{0xaa},
 	}, false, "45" + "000000" + "06" + "ac02" + "05" + "808040" + "01aa"},
-	{"the end of chunks", wire.Envelope{Kind: wire.Chunk, Ext: wire.ChunkOf{ID: 300}.Append(nil)}, true, "4d" + "04" + "ac02" + "00" + "00" + "00"},
+	{"the end of chunks", wire.Envelope{Kind: wire.Chunk, Ext: wire.ChunkHead{ID: 300}.Append(nil)}, true, "4d" + "04" + "ac02" + "00" + "00" + "00"},
 	{"a bounce", wire.Envelope{Kind: wire.Bounce, Actor: "a", Port: "p", Body: []byte{0xa0}}, false, "06" + "0161" + "0170" + "00" + "01a0"},
 	{"a part of a millisecond", wire.Envelope{Kind: wire.Message, TTL: 1}, false, "11" + "000000" + "01" + "00"},
 }
@@ -55,7 +55,7 @@ func TestWIRE4_envelopesHaveTheBytesTheyAlwaysHad(t *testing.T) {
 		b = g.env.Append(b, g.same)
 		require.Equal(t, g.hex, hex.EncodeToString(b[before:]), g.name)
 	}
-	es := wire.NewEnvelopes(b)
+	es := wire.NewEnvelopeReader(b)
 	for _, g := range envelopes {
 		var e wire.Envelope
 		same, ok := es.Next(&e)
@@ -75,7 +75,7 @@ func normal(e wire.Envelope) wire.Envelope {
 }
 
 // requireEnd says that nothing comes any more, however often one asks.
-func requireEnd(t require.TestingT, es *wire.Envelopes) {
+func requireEnd(t require.TestingT, es *wire.EnvelopeReader) {
 	for range 2 {
 		same, ok := es.Next(new(wire.Envelope))
 		require.False(t, ok)
@@ -99,7 +99,7 @@ func TestEnvelopes_surviveTheWay(t *testing.T) {
 			require.LessOrEqual(t, len(b)-before, e.Size())
 			want, sames = append(want, e), append(sames, same)
 		}
-		es := wire.NewEnvelopes(b)
+		es := wire.NewEnvelopeReader(b)
 		var read []wire.Envelope
 		for i := range want {
 			var e wire.Envelope
@@ -131,7 +131,7 @@ func drawEnvelope(t *rapid.T) wire.Envelope {
 
 func TestEnvelope_aDeadlineBeyondTheBoundIsCutWhenSent(t *testing.T) {
 	for _, c := range []struct{ ttl, want time.Duration }{{-1, 0}, {0, 0}, {1, time.Millisecond}, {year, year}, {math.MaxInt64, year}} {
-		es := wire.NewEnvelopes((&wire.Envelope{Kind: wire.Message, TTL: c.ttl}).Append(nil, false))
+		es := wire.NewEnvelopeReader((&wire.Envelope{Kind: wire.Message, TTL: c.ttl}).Append(nil, false))
 		var e wire.Envelope
 		_, ok := es.Next(&e)
 		require.True(t, ok)
@@ -162,7 +162,7 @@ func TestEnvelopes_sayWhatIsMalformed(t *testing.T) {
 		{"41" + "000000" + "03" + "0000", "packet: field ext: length 3, but 2 bytes are left"},
 		{"01" + "00000000" + "09", "packet: field body: malformed or missing number"},
 	} {
-		es := wire.NewEnvelopes(unhex(t, c.hex))
+		es := wire.NewEnvelopeReader(unhex(t, c.hex))
 		for {
 			if _, ok := es.Next(new(wire.Envelope)); !ok {
 				break
@@ -182,7 +182,7 @@ func TestEnvelopes_cutAnywhereAreAnErrorOrFewer(t *testing.T) {
 		ends[at] = true
 	}
 	for n := range whole {
-		es := wire.NewEnvelopes(whole[:n])
+		es := wire.NewEnvelopeReader(whole[:n])
 		for {
 			if _, ok := es.Next(new(wire.Envelope)); !ok {
 				break
@@ -194,7 +194,7 @@ func TestEnvelopes_cutAnywhereAreAnErrorOrFewer(t *testing.T) {
 
 func TestChunk_survivesTheWay(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		c := wire.ChunkOf{ID: rapid.Uint64().Draw(t, "id"), Total: rapid.IntRange(1, math.MaxInt32).Draw(t, "total")}
+		c := wire.ChunkHead{ID: rapid.Uint64().Draw(t, "id"), Total: rapid.IntRange(1, math.MaxInt32).Draw(t, "total")}
 		c.Offset = rapid.IntRange(0, c.Total-1).Draw(t, "offset")
 		got, err := wire.DecodeChunk(c.Append(nil), rapid.IntRange(1, c.Total-c.Offset).Draw(t, "size"))
 		require.NoError(t, err)
@@ -231,13 +231,13 @@ func TestDecodeChunk_refusesWhatDoesNotLieWithinTheWhole(t *testing.T) {
 }
 
 func TestDecodeChunk_aTotalOfNothingSaysThatNoMoreCome(t *testing.T) {
-	got, err := wire.DecodeChunk(wire.ChunkOf{ID: 7}.Append(nil), 0)
+	got, err := wire.DecodeChunk(wire.ChunkHead{ID: 7}.Append(nil), 0)
 	require.NoError(t, err)
-	require.Equal(t, wire.ChunkOf{ID: 7}, got)
+	require.Equal(t, wire.ChunkHead{ID: 7}, got)
 }
 
 func BenchmarkEnvelopes(b *testing.B) {
-	head := wire.Head{Kind: wire.Data, N: 1e6, Prev: 1e6 - 1}
+	head := wire.Head{Kind: wire.Data, Seq: 1e6, PrevSeq: 1e6 - 1}
 	e := wire.Envelope{
 		Kind: wire.Message, Actor: "counter-0c8h4w2n6v1ye", Port: "add", Sender: "client-7kd93x0b5m2qa", TTL: 30 * time.Second,
 		Reply: "trainers-7kd93x0b5m2qa/12.0/counter-0c8h4w2n6v1ye:_7", Body: make([]byte, 128),
@@ -253,7 +253,7 @@ func BenchmarkEnvelopes(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		es := wire.NewEnvelopes(rest)
+		es := wire.NewEnvelopeReader(rest)
 		for n := range 17 {
 			var got wire.Envelope
 			if _, ok := es.Next(&got); ok != (n < 16) {

@@ -37,14 +37,14 @@ type Said struct {
 }
 
 // Spans are a list in a list.
-type Spans []Progress
+type Spans []AckState
 
 // Wide takes as much as a body of one byte may.
 type Wide struct{ A [8]uint64 }
 
 // InBlocks is Marshal with blocks of so many.
 func InBlocks(v any, size int) ([]byte, error) {
-	data, err := modes.enc.Marshal(v)
+	data, err := codecs.enc.Marshal(v)
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +58,7 @@ func Joined(data []byte, v any, size int) ([]byte, error) {
 
 // Narrow says what is in data that has more than so many elements.
 func Narrow(data []byte, size int) error {
-	return newReading(ownNested, size, size).lenient.Wellformed(data)
+	return newDecModes(ownNested, size, size).lenient.Wellformed(data)
 }
 
 // IsOwn reports whether castnet says what v points to.

@@ -28,7 +28,7 @@ func FuzzHead(f *testing.F) {
 		f.Add(unhex(f, g.hex))
 	}
 	f.Add(wire.AppendRepair(unhex(f, heads[4].hex), "c.a", join(unhex(f, heads[0].hex), stream(f))))
-	f.Add(wire.AppendPiece(unhex(f, heads[5].hex), wire.Cut{Total: 5}, []byte("part")))
+	f.Add(wire.AppendFragment(unhex(f, heads[5].hex), wire.FragmentHead{Total: 5}, []byte("part")))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		h, rest, err := wire.DecodeHead(data)
 		if err != nil {
@@ -47,9 +47,9 @@ func FuzzHead(f *testing.F) {
 			checkEnvelopes(t, rest)
 		case wire.Repair:
 			checkRepair(t, rest)
-		case wire.Piece:
+		case wire.Fragment:
 			checkPiece(t, rest)
-		case wire.Beat:
+		case wire.Probe:
 		default:
 			checkControl(t, data)
 		}
@@ -66,25 +66,25 @@ func FuzzEnvelopes(f *testing.F) {
 
 // requireBodies reads envelopes again, by their bodies alone where that is all there is of them.
 func requireBodies(t require.TestingT, data []byte, want []wire.Envelope, sames []bool, end error) {
-	es := wire.NewEnvelopes(data)
+	es := wire.NewEnvelopeReader(data)
 	for i, e := range want {
 		alone := sames[i] && e.Kind == wire.Message && e.TTL == 0 && e.Reply == "" && len(e.Ext) == 0
-		begin := es.At()
-		at, size, wait, ok := es.Body()
+		begin := es.Offset()
+		at, size, wait, ok := es.NextBody()
 		if ok {
 			require.True(t, alone)
 			require.Equal(t, e.Body, data[at:at+size:at+size])
 			require.Equal(t, e.Wait, wait)
-			require.Equal(t, es.At(), at+size)
+			require.Equal(t, es.Offset(), at+size)
 			continue
 		}
-		require.Equal(t, begin, es.At())
+		require.Equal(t, begin, es.Offset())
 		same, ok := es.Next(new(wire.Envelope))
 		require.True(t, ok)
 		require.Equal(t, sames[i], same)
 		require.False(t, alone && data[begin]&0x70 == 0, "it was to be read by its body")
 	}
-	_, _, _, ok := es.Body()
+	_, _, _, ok := es.NextBody()
 	require.False(t, ok)
 	_, ok = es.Next(new(wire.Envelope))
 	require.False(t, ok)
@@ -95,7 +95,7 @@ func requireBodies(t require.TestingT, data []byte, want []wire.Envelope, sames 
 // checkEnvelopes reads envelopes, and again what they are when written again.
 func checkEnvelopes(t *testing.T, data []byte) {
 	requireBounded(t, data, packetFactor, bodyMore, func() { readEnvelopes(data) })
-	es := wire.NewEnvelopes(data)
+	es := wire.NewEnvelopeReader(data)
 	var written []byte
 	var read []wire.Envelope
 	var sames []bool
@@ -120,7 +120,7 @@ func checkEnvelopes(t *testing.T, data []byte) {
 	}
 	requireEnd(t, &es)
 	requireBodies(t, data, read, sames, es.Err())
-	back := wire.NewEnvelopes(written)
+	back := wire.NewEnvelopeReader(written)
 	for i := range read {
 		var e wire.Envelope
 		same, ok := back.Next(&e)
@@ -152,13 +152,13 @@ func checkRepair(t *testing.T, data []byte) {
 }
 
 func FuzzPiece(f *testing.F) {
-	f.Add(wire.AppendPiece(nil, wire.Cut{Offset: 3, Total: 5}, []byte("rt")))
+	f.Add(wire.AppendFragment(nil, wire.FragmentHead{Offset: 3, Total: 5}, []byte("rt")))
 	f.Add(unhex(f, "00"+"ffffffff07"+"aa"))
 	f.Fuzz(checkPiece)
 }
 
 func checkPiece(t *testing.T, data []byte) {
-	c, part, err := wire.DecodePiece(data)
+	c, part, err := wire.DecodeFragment(data)
 	if err != nil {
 		requirePacketError(t, err)
 		return
@@ -166,15 +166,15 @@ func checkPiece(t *testing.T, data []byte) {
 	require.NotEmpty(t, part)
 	require.GreaterOrEqual(t, c.Offset, 0)
 	require.LessOrEqual(t, c.Offset+len(part), c.Total)
-	back, got, err := wire.DecodePiece(wire.AppendPiece(nil, c, part))
+	back, got, err := wire.DecodeFragment(wire.AppendFragment(nil, c, part))
 	require.NoError(t, err)
 	require.Equal(t, c, back)
 	require.True(t, bytes.Equal(part, got))
 }
 
 func FuzzChunk(f *testing.F) {
-	f.Add(wire.ChunkOf{ID: 7, Offset: 3, Total: 5}.Append(nil), 2)
-	f.Add(wire.ChunkOf{ID: 7}.Append(nil), 0)
+	f.Add(wire.ChunkHead{ID: 7, Offset: 3, Total: 5}.Append(nil), 2)
+	f.Add(wire.ChunkHead{ID: 7}.Append(nil), 0)
 	f.Fuzz(checkChunk)
 }
 

@@ -11,9 +11,9 @@ import (
 	"unicode/utf8"
 )
 
-// JSONValue reads the one value of a JSON text into what Marshal writes for actors: null, booleans, texts,
-// []any and map[string]any. CBOR tells whole numbers from others: those that are written without a point
-// and an exponent become int64, or uint64 when they are larger, others float64.
+// JSONValue decodes one JSON text into values that Marshal writes for actors: null, booleans,
+// texts, []any and map[string]any. Numbers without a point and an exponent become int64, or uint64
+// if they are larger; others become float64. CBOR tells the two apart.
 func JSONValue(data []byte) (any, error) {
 	var v any
 	if !utf8.Valid(data) {
@@ -30,23 +30,23 @@ func JSONValue(data []byte) (any, error) {
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return nil, errors.New("there is more behind the first value")
 	}
-	return withNumbers(v)
+	return convertNumbers(v)
 }
 
-// withNumbers replaces every json.Number of a decoded value.
-func withNumbers(v any) (_ any, err error) {
+// convertNumbers replaces every json.Number of a decoded value.
+func convertNumbers(v any) (_ any, err error) {
 	switch v := v.(type) {
 	case json.Number:
-		return numberOf(v.String())
+		return parseNumber(v.String())
 	case []any:
 		for i := range v {
-			if v[i], err = withNumbers(v[i]); err != nil {
+			if v[i], err = convertNumbers(v[i]); err != nil {
 				return nil, err
 			}
 		}
 	case map[string]any:
 		for k := range v {
-			if v[k], err = withNumbers(v[k]); err != nil {
+			if v[k], err = convertNumbers(v[k]); err != nil {
 				return nil, err
 			}
 		}
@@ -54,7 +54,7 @@ func withNumbers(v any) (_ any, err error) {
 	return v, nil
 }
 
-func numberOf(text string) (any, error) {
+func parseNumber(text string) (any, error) {
 	if strings.ContainsAny(text, ".eE") {
 		if f, err := strconv.ParseFloat(text, 64); err == nil {
 			return f, nil

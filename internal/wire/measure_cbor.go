@@ -17,9 +17,9 @@ const (
 	majorSimple = 7
 )
 
-// measureCBOR is at least what reading data by p takes, as far as that is within the limit: what is more is
-// more. Of malformed data it is what comes before the mistake: the decoder finds that before it takes
-// anything. unknown says that a struct has not all the fields that came.
+// measureCBOR returns a lower bound of the memory for reading data by p, up to the limit. For
+// malformed data it covers the part before the error, because the decoder finds that first. unknown
+// reports fields in data that a struct does not have.
 func measureCBOR(data []byte, p *plan, limit int) (taken int, unknown bool) {
 	m := cborMeter{data: data, limit: limit}
 	whole := m.item(p, 0)
@@ -36,7 +36,7 @@ type cborMeter struct {
 	unknown bool
 }
 
-// cborHead is the beginning of an item: of so many bytes, with an argument.
+// cborHead is the head of an item: its size and argument.
 type cborHead struct {
 	major, info byte
 	arg         uint64
@@ -74,19 +74,20 @@ func (m *cborMeter) head() (h cborHead, ok bool) {
 	return h, true
 }
 
-// count is the argument of a string, an array or a map, of which each has at least so many bytes.
+// count returns the argument of a string, an array or a map whose elements have at least that many
+// bytes.
 func (m *cborMeter) count(h cborHead, least int) (n int, ok bool) {
 	left := uint64(len(m.data) - m.off)
 	return int(h.arg), h.arg <= left/uint64(least)
 }
 
-// take counts n bytes of memory, and says whether there may be more.
+// take adds n bytes of memory, and reports whether the limit holds.
 func (m *cborMeter) take(n int) bool {
 	m.taken += n
 	return m.taken <= m.limit
 }
 
-// misfit counts an item that is not of its type.
+// misfit counts an item of the wrong type.
 func (m *cborMeter) misfit(h cborHead) bool {
 	m.misfits++
 	switch {
@@ -144,7 +145,7 @@ func (m *cborMeter) scalar(p *plan, h cborHead) bool {
 	return m.misfit(h)
 }
 
-// holds says that a number may be one of p's kind.
+// holds reports whether a number fits p's kind.
 func (p *plan) holds(h cborHead) bool {
 	broken := h.major == majorSimple && h.info >= 25
 	switch k := p.kind; {
@@ -193,7 +194,8 @@ func (m *cborMeter) string(p *plan, h cborHead) bool {
 	return m.misfit(h)
 }
 
-// textMade is what a text takes, or the error that says it is none: Go has those of one byte at hand.
+// textMade is the memory of a text, or of the error for an invalid one. Go allocates nothing for
+// texts of one byte.
 func textMade(n int) int {
 	if n <= 1 {
 		return 0
@@ -274,7 +276,7 @@ func (m *cborMeter) table(p *plan, n, depth int) bool {
 		mark := uint64(1) << (sum(m.data[start:m.off]) & 63)
 		again = again || keys&mark != 0
 		keys |= mark
-		if m.misfits > misfits { // a key that is none: its value is not read
+		if m.misfits > misfits { // an invalid key: its value is not read
 			if !m.skipItems(1) {
 				return false
 			}
@@ -282,13 +284,13 @@ func (m *cborMeter) table(p *plan, n, depth int) bool {
 			return false
 		}
 	}
-	if again { // a key may be there twice, and an error says so
+	if again { // duplicate keys are an error
 		m.take(misfit + allocated(p.elem.size))
 	}
 	return true
 }
 
-// sum tells most short keys apart.
+// sum is a cheap hash of short keys.
 func sum(key []byte) (s byte) {
 	for _, b := range key[:min(len(key), 32)] {
 		s = s*31 + b
@@ -296,7 +298,7 @@ func sum(key []byte) (s byte) {
 	return s
 }
 
-// record measures n pairs of a struct. Names that it has not are remembered, for none may come twice.
+// record measures n pairs of a struct. It remembers unknown names, because duplicates are errors.
 func (m *cborMeter) record(p *plan, n, depth int) bool {
 	if len(p.inOrder) > 128 {
 		m.take(allocated(len(p.inOrder)))
@@ -346,14 +348,14 @@ func (m *cborMeter) name(p *plan, depth int) (f member, ok bool) {
 		} else {
 			m.take(3 * misfitMore)
 		}
-	default: // this cannot be one, but is read before that is said
+	default: // invalid, but read before the error
 		m.off = start
 		return f, m.take(misfit+misfitMore) && m.item(anything, depth)
 	}
 	return f, true
 }
 
-// member measures what comes for a field.
+// member measures the value of a field.
 func (m *cborMeter) member(f member, depth int) bool {
 	misfits := m.misfits
 	m.take(f.more)
@@ -364,7 +366,7 @@ func (m *cborMeter) member(f member, depth int) bool {
 	return ok
 }
 
-// skipItems goes past items that are not read.
+// skipItems skips items that are not read.
 func (m *cborMeter) skipItems(n int) bool {
 	for ; n > 0; n-- {
 		h, ok := m.head()

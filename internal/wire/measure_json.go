@@ -31,7 +31,7 @@ func (m *jsonMeter) take(n int) bool {
 	return m.taken <= m.limit
 }
 
-// next is the next byte that is no space, which is not yet taken; 0 at the end.
+// next returns the next byte after spaces, without consuming it; 0 at the end.
 func (m *jsonMeter) next() byte {
 	for m.off < len(m.data) {
 		switch c := m.data[m.off]; c {
@@ -44,7 +44,7 @@ func (m *jsonMeter) next() byte {
 	return 0
 }
 
-// more goes past a comma, or the end of what began; ok: it was one of the two.
+// more consumes a comma, or the end of a container; ok reports one of the two.
 func (m *jsonMeter) more(end byte) (more, ok bool) {
 	c := m.next()
 	m.off++
@@ -70,7 +70,7 @@ func (m *jsonMeter) quoted() (raw []byte, escaped, ok bool) {
 	return nil, false, false
 }
 
-// value measures one value, which is not read when there is no plan; false: there is no more to measure.
+// value measures one value. Without a plan the value is skipped; false: the measuring is over.
 func (m *jsonMeter) value(p *plan, depth int) bool {
 	if depth > maxDeep {
 		return false
@@ -101,7 +101,7 @@ func (m *jsonMeter) value(p *plan, depth int) bool {
 	return m.off > start && m.literal(p, m.data[start:m.off])
 }
 
-// literal measures a number as it is written, or what begins as another literal does.
+// literal measures a number in its written form, or another literal.
 func (m *jsonMeter) literal(p *plan, raw []byte) bool {
 	isNumber := raw[0] == '-' || raw[0] >= '0' && raw[0] <= '9'
 	switch {
@@ -113,13 +113,13 @@ func (m *jsonMeter) literal(p *plan, raw []byte) bool {
 		return true
 	case p.form == number && isNumber && p.holdsJSON(raw):
 		return true
-	case isNumber && (p.form == number || !fitsFloat(raw, 64)): // an any, too, says what it cannot hold
+	case isNumber && (p.form == number || !fitsFloat(raw, 64)): // an any also reports numbers that it cannot hold
 		return m.take(misfitJSON + quotedJSON + 3*len(raw))
 	}
 	return m.take(misfitJSON + len(raw))
 }
 
-// holdsJSON says that a number is one of p's kind.
+// holdsJSON reports whether a number fits p's kind.
 func (p *plan) holdsJSON(raw []byte) bool {
 	if p.kind >= reflect.Float32 {
 		return fitsFloat(raw, p.bits)
@@ -139,7 +139,7 @@ func (p *plan) holdsJSON(raw []byte) bool {
 	return fits(n, bits)
 }
 
-// fitsFloat says that a number surely is no larger than a float may be.
+// fitsFloat reports whether a number is surely within the range of a float.
 func fitsFloat(raw []byte, bits int) bool {
 	most, exponent := 30, 0
 	if bits == 64 {
@@ -160,10 +160,10 @@ func fitsFloat(raw []byte, bits int) bool {
 	return len(digits)+exponent <= most
 }
 
-// unquote measures what reading a text takes that is not as it is written.
+// unquote measures a text that differs from its written form.
 func (m *jsonMeter) unquote(raw []byte, escaped bool) {
 	switch {
-	case !utf8.Valid(raw): // each wrong byte becomes three, in a buffer that grows
+	case !utf8.Valid(raw): // each wrong byte becomes three, in a growing buffer
 		m.take(allocated(12 * len(raw)))
 	case escaped:
 		m.take(allocated(len(raw) + 8))
@@ -261,7 +261,7 @@ func (m *jsonMeter) object(p *plan, depth int) bool {
 	return m.taken <= m.limit
 }
 
-// key measures a key, and says what is behind it; nil: nothing is read.
+// key measures a key and returns the plan of its value; nil: the value is skipped.
 func (m *jsonMeter) key(t *plan, raw []byte, escaped, typed bool) *plan {
 	inner := raw[1 : len(raw)-1]
 	m.unquote(raw, escaped)

@@ -5,16 +5,15 @@ import (
 	"fmt"
 	"math/bits"
 	"reflect"
-	"sync"
 )
 
-// What a body may take (WIRE-6).
+// The memory limit of a body (WIRE-6).
 const (
 	memoryFactor = 64      // for each of its bytes
 	memoryMore   = 1 << 20 // and in all
 )
 
-// TooLargeError is a body that is refused because it would take more memory than its size allows.
+// TooLargeError reports a body that would take more memory than its size allows.
 type TooLargeError struct {
 	Type  string // of the value
 	Bytes int    // of the body
@@ -26,14 +25,11 @@ func (e *TooLargeError) Error() string {
 		e.Type, e.Bytes, e.Limit, memoryFactor, memoryMore)
 }
 
-// plans are what types take, by reading: a cache of what planner finds.
-var plans [2]sync.Map // of Format: reflect.Type -> *plan
-
-// limitOf is what reading data may take.
+// limitOf is the memory limit for reading data.
 func limitOf(data []byte) int { return memoryFactor*len(data) + memoryMore }
 
-// planOf is the plan to read data into what v points to; nil when there is nothing to plan for, or the decoder will
-// refuse v.
+// planOf returns the plan for reading data into the target of v; nil if there is nothing to plan,
+// or the decoder will refuse v.
 func (f Format) planOf(data []byte, v any) *plan {
 	if f.single(data) {
 		return nil
@@ -45,18 +41,18 @@ func (f Format) planOf(data []byte, v any) *plan {
 	return f.planTo(t)
 }
 
-// planTo is the plan of what pointers of a type point to.
+// planTo returns the plan of the targets of a pointer type.
 func (f Format) planTo(t reflect.Type) *plan {
-	if p, ok := plans[f].Load(t); ok {
+	if p, ok := codecs.plans[f].Load(t); ok {
 		return p.(*plan)
 	}
-	p, _ := plans[f].LoadOrStore(t, newPlan(f, t.Elem()))
+	p, _ := codecs.plans[f].LoadOrStore(t, newPlan(f, t.Elem()))
 	return p.(*plan)
 }
 
-// affords says that data may be read by a plan so many times within a limit, and else why not. It looks at data only
-// when not every body of its size may be; then it also says whether there is an unknown field in it, and one
-// reading is enough.
+// affords checks that data, read by a plan a number of times, stays within a limit. It measures the
+// data only if some body of its size might not. Then it also reports unknown fields, so one reading
+// suffices.
 func (f Format) affords(data []byte, p *plan, times, limit int) (unknown bool, err error) {
 	if p == nil {
 		return false, nil
@@ -79,7 +75,8 @@ func (f Format) affords(data []byte, p *plan, times, limit int) (unknown bool, e
 	return unknown, nil
 }
 
-// single says that there is nothing within the one item of data, which then takes little, or that it is malformed.
+// single reports whether data is one item without content, or malformed. Such an item takes little
+// memory.
 func (f Format) single(data []byte) bool {
 	if f == JSON {
 		data = bytes.TrimLeft(data, " \t\r\n")
@@ -88,7 +85,7 @@ func (f Format) single(data []byte) bool {
 	return len(data) == 0 || data[0]>>5 != majorArray && data[0]>>5 != majorMap
 }
 
-// allocated is at least what n bytes take from the heap.
+// allocated is a lower bound of the heap memory for n bytes.
 func allocated(n int) int {
 	switch {
 	case n <= 8:
@@ -103,7 +100,8 @@ func allocated(n int) int {
 	return (n + 8<<10 + 8) &^ (8<<10 - 1)
 }
 
-// grown is at least what a slice takes to which n elements are appended, with all that it outgrows.
+// grown is a lower bound of the memory of a slice after appending n elements, including all
+// outgrown arrays.
 func grown(n, size int) int {
 	all := 0
 	for room := 0; room < n && size > 0; {
@@ -117,14 +115,14 @@ func grown(n, size int) int {
 		}
 		taken := allocated(room * size)
 		all += taken
-		if taken <= 256 { // what is rounded up is used
+		if taken <= 256 { // small sizes are used up by rounding
 			room = taken / size
 		}
 	}
 	return all + all/4 // later, too
 }
 
-// What Go's maps are made of: groups of slots in tables, all behind a head.
+// The parts of Go's maps: groups of slots in tables, behind a head.
 const (
 	mapHead   = 48
 	mapSlots  = 8
@@ -132,7 +130,8 @@ const (
 	tableRoom = 1024
 )
 
-// mapMade is at least what a map takes that is made for n pairs in slots of so many bytes, and filled.
+// mapMade is a lower bound of the memory of a map made for n pairs in slots of that size, and
+// filled.
 func mapMade(n, slot int) int {
 	if n == 0 {
 		return mapHead
@@ -153,7 +152,7 @@ func mapMade(n, slot int) int {
 	return mapHead + tables*one
 }
 
-// mapGrown is at least what a map takes that is filled with n pairs and was not made for them.
+// mapGrown is a lower bound of the memory of a map filled with n pairs without a size hint.
 func mapGrown(n, slot int) int {
 	all := mapMade(min(n, mapSlots), slot)
 	if n <= mapSlots {

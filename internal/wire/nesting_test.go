@@ -45,7 +45,7 @@ func TestWIRE9_whatHoldsItselfIsRefused(t *testing.T) {
 	for _, v := range []any{next, *next, kids, byName, within, list, pointer, []*node{next}, struct{ V any }{list}} {
 		for _, f := range []Format{CBOR, JSON} {
 			_, err := f.Encode(v)
-			require.ErrorIs(t, err, errDeep, "%T", v)
+			require.ErrorIs(t, err, errTooDeep, "%T", v)
 		}
 	}
 }
@@ -76,14 +76,14 @@ func TestWIRE9_whatIsDeeperThanItsReceiverReadsIsRefused(t *testing.T) {
 	require.NoError(t, Unmarshal(b, &back))
 	_, err = Marshal(nested(maxNested + 1))
 	require.ErrorContains(t, err, "exceeded max nested level 32")
-	_, err = Marshal(nested(maxSteps + 1))
-	require.ErrorIs(t, err, errDeep)
+	_, err = Marshal(nested(maxDepth + 1))
+	require.ErrorIs(t, err, errTooDeep)
 	long := &node{}
 	for range 1_000_000 {
 		long = &node{Next: long}
 	}
 	_, err = JSON.Encode(long)
-	require.ErrorIs(t, err, errDeep)
+	require.ErrorIs(t, err, errTooDeep)
 }
 
 func TestWIRE9_whatHoldsTheSameManyTimesIsRefused(t *testing.T) {
@@ -92,15 +92,15 @@ func TestWIRE9_whatHoldsTheSameManyTimesIsRefused(t *testing.T) {
 		v = []any{v, v}
 	}
 	for _, f := range []Format{CBOR, JSON} {
-		require.ErrorIs(t, (&nesting{format: f, items: 1000}).visit(reflect.ValueOf(v), 0), errMany)
-		require.ErrorIs(t, (&nesting{format: f, items: 1000}).open(v, 0), errMany)
+		require.ErrorIs(t, (&nestingCheck{format: f, items: 1000}).visit(reflect.ValueOf(v), 0), errTooMany)
+		require.ErrorIs(t, (&nestingCheck{format: f, items: 1000}).visitAny(v, 0), errTooMany)
 	}
 }
 
 func TestWIRE9_typesThatCannotHoldThemselvesAreNotLookedAt(t *testing.T) {
 	for _, v := range []any{1, "", flat{}, &flat{}, []flat{}, map[string]flat{}, [][][]int{}, time.Now(), &named{}, struct{}{}} {
 		for _, f := range []Format{CBOR, JSON} {
-			require.False(t, f.endless(reflect.TypeOf(v)), "%T", v)
+			require.False(t, f.isRecursive(reflect.TypeOf(v)), "%T", v)
 		}
 	}
 }

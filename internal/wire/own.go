@@ -9,8 +9,8 @@ import (
 
 const module = "github.com/castnet-io/castnet/"
 
-// own reports whether castnet itself says values of a type, or lists of it: a package that has words of its protocol
-// declares it. What reads itself, or is made for any type, holds what is somebody else's.
+// own reports whether a type, or its elements, belongs to castnet's protocol: a protocol package
+// declares it. Generic types and types with decoding methods hold foreign values.
 func own(t reflect.Type) bool {
 	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice && t.Name() == "" {
 		t = t.Elem()

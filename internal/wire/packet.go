@@ -12,42 +12,42 @@ const Magic = 0x00
 // Version is the version of the packet layout.
 const Version = 2
 
-// PacketKind says what a packet is. Append only (WIRE-4).
+// PacketKind is the kind of a packet. Append only (WIRE-4).
 type PacketKind byte
 
 const (
-	Data     PacketKind = 1  // envelopes, in order
-	Beat     PacketKind = 2  // nothing, but that N was the last so far and all up to Prev is acknowledged
-	Repair   PacketKind = 3  // a packet that was sent to many, for one who missed it: its subject, its bytes
-	Piece    PacketKind = 4  // a part of a packet that is too large for the bus: see Cut
-	State    PacketKind = 5  // control: what the receiver of a link has
-	Confirm  PacketKind = 6  // control: which refusals the sender of a link knows
-	Break    PacketKind = 7  // control: the receiver refuses the link from its last opening on
-	Gone     PacketKind = 8  // control: the sender has given up the link
-	Query    PacketKind = 9  // control: were these messages delivered? If not they shall not be
-	Verdict  PacketKind = 10 // control: the answer to a Query that says no
-	Cancel   PacketKind = 11 // control: nobody waits for the answers any more
-	Resume   PacketKind = 12 // control: the receiver was away; what was the last?
-	Bye      PacketKind = 13 // the process is about to close its links
-	Urgent   PacketKind = 14 // control: one envelope, a Message, a Value or a Failure, that waits for no data and is in no order
-	lastKind            = Urgent
+	Data            PacketKind = 1  // envelopes, in order
+	Probe           PacketKind = 2  // no rest: N was the last packet so far, and all up to Prev is acknowledged
+	Repair          PacketKind = 3  // a copy of a packet sent to many, for one receiver: its subject, its bytes
+	Fragment        PacketKind = 4  // a part of a packet too large for the bus: see FragmentHead
+	LinkState       PacketKind = 5  // control: the state of a link's receiver
+	ConfirmRefusals PacketKind = 6  // control: the refusals known to the sender of a link
+	ReceiverReset   PacketKind = 7  // control: the receiver refuses the link from its last opening on
+	SenderReset     PacketKind = 8  // control: the sender has given up the link
+	FateQuery       PacketKind = 9  // control: were these messages delivered? If not, they must not be any more
+	FateReply       PacketKind = 10 // control: a negative answer to a FateQuery
+	Cancel          PacketKind = 11 // control: the caller no longer waits for the answers
+	Resume          PacketKind = 12 // control: the receiver reconnected and asks for the last packet
+	Goodbye         PacketKind = 13 // the process is about to close its links
+	Urgent          PacketKind = 14 // control: one envelope, a Message, a Value or a Failure, outside the order of data
+	lastKind                   = Urgent
 )
 
 // Head is the beginning of a packet.
 type Head struct {
-	Kind  PacketKind
-	Age   time.Duration // since its messages were written: what their remaining times lose; whole milliseconds
-	N     uint64        // its number in the sender's sequence; 0: none
-	Prev  uint64        // the number before it on this link; 0: it opens the link
-	Known *Progress     // of the link the other way, when the sender had something to say
+	Kind    PacketKind
+	Age     time.Duration // since its messages were encoded, to subtract from their remaining times; whole milliseconds
+	Seq     uint64        // its number in the sender's sequence; 0: none
+	PrevSeq uint64        // the number before it on this link; 0: it opens the link
+	Ack     *AckState     // of the link in the other direction, if the sender had news
 }
 
-// Progress is how far the receiver of a link is. All of it only grows, but for Window.
-type Progress struct {
-	Acked  uint64 `cbor:"1,keyasint"` // all up to this number has arrived, and its messages have entered mailboxes or were refused
-	Taken  uint64 `cbor:"2,keyasint"` // bytes that arrived since the link was opened
-	Window uint64 `cbor:"3,keyasint"` // how many more than Taken may be on the way
-	Waited uint64 `cbor:"4,keyasint"` // bytes of messages that wait for room which were taken up
+// AckState is how far the receiver of a link is. All of it only grows, but for Window.
+type AckState struct {
+	Acked         uint64 `cbor:"1,keyasint"` // all up to this number has arrived, and its messages have entered mailboxes or were refused
+	ReceivedBytes uint64 `cbor:"2,keyasint"` // bytes received since the link was opened
+	Window        uint64 `cbor:"3,keyasint"` // bytes that may be in flight beyond ReceivedBytes
+	Waited        uint64 `cbor:"4,keyasint"` // bytes of consumed SendWait messages
 }
 
 // HeadSize is at least the size of any head.
@@ -55,23 +55,23 @@ const HeadSize = 4 + 7*binary.MaxVarintLen64
 
 const (
 	maxAge   = 365 * 24 * time.Hour
-	hasKnown = 1 << 0
-	allFlags = hasKnown
+	flagAck  = 1 << 0
+	allFlags = flagAck
 )
 
 // AppendHead appends the bytes of a head to b. The rest of the packet follows it.
 func AppendHead(b []byte, h Head) []byte {
 	var flags byte
-	if h.Known != nil {
-		flags |= hasKnown
+	if h.Ack != nil {
+		flags |= flagAck
 	}
 	b = append(b, Magic, Version, byte(h.Kind), flags)
 	b = binary.AppendUvarint(b, uint64(min(max(h.Age, 0), maxAge)/time.Millisecond))
-	b = binary.AppendUvarint(b, h.N)
-	b = binary.AppendUvarint(b, h.Prev)
-	if k := h.Known; k != nil {
+	b = binary.AppendUvarint(b, h.Seq)
+	b = binary.AppendUvarint(b, h.PrevSeq)
+	if k := h.Ack; k != nil {
 		b = binary.AppendUvarint(b, k.Acked)
-		b = binary.AppendUvarint(b, k.Taken)
+		b = binary.AppendUvarint(b, k.ReceivedBytes)
 		b = binary.AppendUvarint(b, k.Window)
 		b = binary.AppendUvarint(b, k.Waited)
 	}
@@ -81,7 +81,7 @@ func AppendHead(b []byte, h Head) []byte {
 // IsPacket reports whether data claims to be a packet rather than a foreign message.
 func IsPacket(data []byte) bool { return len(data) > 0 && data[0] == Magic }
 
-// DecodeHead reads the head of a packet; rest, which shares data's memory, follows it.
+// DecodeHead decodes the head of a packet; the rest shares data's memory.
 func DecodeHead(data []byte) (h Head, rest []byte, err error) {
 	if !IsPacket(data) {
 		return h, nil, fmt.Errorf("packet: want first byte 0x00, got %d bytes without it", len(data))
@@ -101,10 +101,10 @@ func DecodeHead(data []byte) (h Head, rest []byte, err error) {
 	}
 	r := reader{data: data[4:]}
 	age := r.uvarint("age")
-	h.N, h.Prev = r.uvarint("n"), r.uvarint("prev")
-	if data[3]&hasKnown != 0 {
-		h.Known = &Progress{
-			Acked: r.uvarint("acked"), Taken: r.uvarint("taken"), Window: r.uvarint("window"), Waited: r.uvarint("waited"),
+	h.Seq, h.PrevSeq = r.uvarint("n"), r.uvarint("prev")
+	if data[3]&flagAck != 0 {
+		h.Ack = &AckState{
+			Acked: r.uvarint("acked"), ReceivedBytes: r.uvarint("taken"), Window: r.uvarint("window"), Waited: r.uvarint("waited"),
 		}
 	}
 	if r.err != nil {
@@ -117,31 +117,31 @@ func DecodeHead(data []byte) (h Head, rest []byte, err error) {
 	return h, r.data, nil
 }
 
-// AppendRepair appends what follows the head of a Repair.
+// AppendRepair appends the rest of a Repair after its head.
 func AppendRepair(b []byte, subject string, packet []byte) []byte {
 	return append(appendString(b, subject), packet...)
 }
 
-// DecodeRepair reads what follows the head of a Repair. packet shares rest's memory.
+// DecodeRepair decodes the rest of a Repair. packet shares rest's memory.
 func DecodeRepair(rest []byte) (subject string, packet []byte, err error) {
 	r := reader{data: rest}
 	subject = string(r.bytes("subject"))
 	return subject, r.data, r.err
 }
 
-// Cut says which part of a packet a Piece carries. The head of the Piece has the packet's N.
-type Cut struct{ Offset, Total int }
+// FragmentHead is the place of a Fragment in its packet. The head of the Fragment has the packet's
+// N.
+type FragmentHead struct{ Offset, Total int }
 
-// AppendPiece appends what follows the head of a Piece.
-func AppendPiece(b []byte, c Cut, part []byte) []byte {
+// AppendFragment appends the rest of a Fragment after its head.
+func AppendFragment(b []byte, c FragmentHead, part []byte) []byte {
 	b = binary.AppendUvarint(b, uint64(c.Offset))
 	b = binary.AppendUvarint(b, uint64(c.Total))
 	return append(b, part...)
 }
 
-// DecodePiece reads what follows the head of a Piece. part shares rest's memory, and lies within
-// Total.
-func DecodePiece(rest []byte) (c Cut, part []byte, err error) {
+// DecodeFragment decodes the rest of a Fragment. part shares rest's memory, and lies within Total.
+func DecodeFragment(rest []byte) (c FragmentHead, part []byte, err error) {
 	r := reader{data: rest}
 	offset, total := r.uvarint("offset"), r.uvarint("total")
 	if r.err != nil {
@@ -151,10 +151,10 @@ func DecodePiece(rest []byte) (c Cut, part []byte, err error) {
 	if total > maxTotal || size == 0 || offset > total || size > total-offset {
 		return c, nil, fmt.Errorf("packet: a piece of %d bytes at %d of %d", size, offset, total)
 	}
-	return Cut{int(offset), int(total)}, r.data, nil
+	return FragmentHead{int(offset), int(total)}, r.data, nil
 }
 
-// maxTotal bounds what a peer may claim that something has in all: it is an int everywhere.
+// maxTotal bounds a peer's claim of a total size, so that it fits an int everywhere.
 const maxTotal = 1<<31 - 1
 
 // reader takes fields off the front of data and remembers the first error.

@@ -22,24 +22,24 @@ var heads = []struct {
 	head wire.Head
 	hex  string
 }{
-	{"data", wire.Head{Kind: wire.Data, N: 300, Prev: 299}, "00020100" + "00" + "ac02" + "ab02"},
-	{"data that waited", wire.Head{Kind: wire.Data, Age: 1500 * time.Millisecond, N: 1}, "00020100" + "dc0b" + "01" + "00"},
+	{"data", wire.Head{Kind: wire.Data, Seq: 300, PrevSeq: 299}, "00020100" + "00" + "ac02" + "ab02"},
+	{"data that waited", wire.Head{Kind: wire.Data, Age: 1500 * time.Millisecond, Seq: 1}, "00020100" + "dc0b" + "01" + "00"},
 	{"data and what has come", wire.Head{
-		Kind: wire.Data, N: 2, Prev: 1, Known: &wire.Progress{Acked: 5, Taken: 300, Window: 1 << 20, Waited: 7},
+		Kind: wire.Data, Seq: 2, PrevSeq: 1, Ack: &wire.AckState{Acked: 5, ReceivedBytes: 300, Window: 1 << 20, Waited: 7},
 	}, "00020101" + "00" + "02" + "01" + "05" + "ac02" + "808040" + "07"},
-	{"a beat", wire.Head{Kind: wire.Beat, N: 7, Prev: 5}, "00020200" + "00" + "07" + "05"},
-	{"a repair", wire.Head{Kind: wire.Repair, N: 9, Prev: 4}, "00020300" + "00" + "09" + "04"},
-	{"a piece", wire.Head{Kind: wire.Piece, N: 9, Prev: 4}, "00020400" + "00" + "09" + "04"},
-	{"a state", wire.Head{Kind: wire.State}, "00020500" + "000000"},
-	{"a confirm", wire.Head{Kind: wire.Confirm}, "00020600" + "000000"},
-	{"a break", wire.Head{Kind: wire.Break}, "00020700" + "000000"},
-	{"a gone", wire.Head{Kind: wire.Gone}, "00020800" + "000000"},
-	{"a query", wire.Head{Kind: wire.Query}, "00020900" + "000000"},
-	{"a verdict", wire.Head{Kind: wire.Verdict}, "00020a00" + "000000"},
+	{"a beat", wire.Head{Kind: wire.Probe, Seq: 7, PrevSeq: 5}, "00020200" + "00" + "07" + "05"},
+	{"a repair", wire.Head{Kind: wire.Repair, Seq: 9, PrevSeq: 4}, "00020300" + "00" + "09" + "04"},
+	{"a piece", wire.Head{Kind: wire.Fragment, Seq: 9, PrevSeq: 4}, "00020400" + "00" + "09" + "04"},
+	{"a state", wire.Head{Kind: wire.LinkState}, "00020500" + "000000"},
+	{"a confirm", wire.Head{Kind: wire.ConfirmRefusals}, "00020600" + "000000"},
+	{"a break", wire.Head{Kind: wire.ReceiverReset}, "00020700" + "000000"},
+	{"a gone", wire.Head{Kind: wire.SenderReset}, "00020800" + "000000"},
+	{"a query", wire.Head{Kind: wire.FateQuery}, "00020900" + "000000"},
+	{"a verdict", wire.Head{Kind: wire.FateReply}, "00020a00" + "000000"},
 	{"a cancel", wire.Head{Kind: wire.Cancel}, "00020b00" + "000000"},
 	{"a resume", wire.Head{Kind: wire.Resume}, "00020c00" + "000000"},
-	{"a bye", wire.Head{Kind: wire.Bye}, "00020d00" + "000000"},
-	{"the largest", wire.Head{Kind: wire.Data, Age: year, N: math.MaxUint64, Prev: math.MaxUint64}, "00020100" +
+	{"a bye", wire.Head{Kind: wire.Goodbye}, "00020d00" + "000000"},
+	{"the largest", wire.Head{Kind: wire.Data, Age: year, Seq: math.MaxUint64, PrevSeq: math.MaxUint64}, "00020100" +
 		"80d8c4bd75" + "ffffffffffffffffff01" + "ffffffffffffffffff01"},
 }
 
@@ -70,14 +70,14 @@ func TestHead_survivesTheWay(t *testing.T) {
 
 func drawHead(t *rapid.T) wire.Head {
 	h := wire.Head{
-		Kind: wire.PacketKind(rapid.ByteRange(byte(wire.Data), byte(wire.Bye)).Draw(t, "kind")),
+		Kind: wire.PacketKind(rapid.ByteRange(byte(wire.Data), byte(wire.Goodbye)).Draw(t, "kind")),
 		Age:  time.Duration(rapid.Int64Range(0, int64(year/time.Millisecond)).Draw(t, "age")) * time.Millisecond,
-		N:    rapid.Uint64().Draw(t, "n"), Prev: rapid.Uint64().Draw(t, "prev"),
+		Seq:  rapid.Uint64().Draw(t, "n"), PrevSeq: rapid.Uint64().Draw(t, "prev"),
 	}
 	if rapid.Bool().Draw(t, "knows") {
 		number := rapid.Uint64()
-		h.Known = &wire.Progress{
-			Acked: number.Draw(t, "acked"), Taken: number.Draw(t, "taken"), Window: number.Draw(t, "window"), Waited: number.Draw(t, "waited"),
+		h.Ack = &wire.AckState{
+			Acked: number.Draw(t, "acked"), ReceivedBytes: number.Draw(t, "taken"), Window: number.Draw(t, "window"), Waited: number.Draw(t, "waited"),
 		}
 	}
 	return h
@@ -125,7 +125,7 @@ func TestDecodeHead_saysWhatIsMalformed(t *testing.T) {
 		h, rest, err := wire.DecodeHead(unhex(t, c.hex))
 		require.EqualError(t, err, c.want, c.hex)
 		require.Nil(t, rest)
-		require.Nil(t, h.Known)
+		require.Nil(t, h.Ack)
 	}
 }
 
@@ -149,7 +149,7 @@ func TestIsPacket_goesByTheFirstByte(t *testing.T) {
 func TestWIRE4_repairsAndPiecesHaveTheBytesTheyAlwaysHad(t *testing.T) {
 	repair := wire.AppendRepair([]byte{9}, "c.a", []byte{0, 2, 1})
 	require.Equal(t, "09"+"03632e61"+"000201", hex.EncodeToString(repair))
-	piece := wire.AppendPiece([]byte{9}, wire.Cut{Offset: 300, Total: 1 << 20}, []byte{0xaa, 0xbb})
+	piece := wire.AppendFragment([]byte{9}, wire.FragmentHead{Offset: 300, Total: 1 << 20}, []byte{0xaa, 0xbb})
 	require.Equal(t, "09"+"ac02"+"808040"+"aabb", hex.EncodeToString(piece))
 }
 
@@ -181,8 +181,8 @@ func TestPiece_thePartsOfAPacketAreThePacket(t *testing.T) {
 		size := rapid.IntRange(1, 500).Draw(t, "size")
 		var got []byte
 		for at := 0; at < len(whole); at += size {
-			cut := wire.Cut{Offset: at, Total: len(whole)}
-			c, part, err := wire.DecodePiece(wire.AppendPiece(nil, cut, whole[at:min(at+size, len(whole))]))
+			cut := wire.FragmentHead{Offset: at, Total: len(whole)}
+			c, part, err := wire.DecodeFragment(wire.AppendFragment(nil, cut, whole[at:min(at+size, len(whole))]))
 			require.NoError(t, err)
 			require.Equal(t, cut, c)
 			require.Equal(t, len(got), c.Offset)
@@ -205,11 +205,11 @@ func TestDecodePiece_refusesWhatDoesNotLieWithinTheWhole(t *testing.T) {
 		{"00" + "ffffffffffffffffff01" + "aa", "packet: a piece of 1 bytes at 0 of 18446744073709551615"},
 		{"00" + "8080808008" + "aa", fmt.Sprintf("packet: a piece of 1 bytes at 0 of %d", 1<<31)},
 	} {
-		_, part, err := wire.DecodePiece(unhex(t, c.hex))
+		_, part, err := wire.DecodeFragment(unhex(t, c.hex))
 		require.EqualError(t, err, c.want, c.hex)
 		require.Nil(t, part)
 	}
-	c, _, err := wire.DecodePiece(unhex(t, "feffffff07"+"ffffffff07"+"aa"))
+	c, _, err := wire.DecodeFragment(unhex(t, "feffffff07"+"ffffffff07"+"aa"))
 	require.NoError(t, err)
-	require.Equal(t, wire.Cut{Offset: math.MaxInt32 - 1, Total: math.MaxInt32}, c)
+	require.Equal(t, wire.FragmentHead{Offset: math.MaxInt32 - 1, Total: math.MaxInt32}, c)
 }

@@ -20,28 +20,28 @@ const (
 	number
 	boolean
 	text
-	open    // an any: what comes decides
+	open    // an any: the data decides
 	list    // a slice
 	fixed   // an array
 	table   // a map
 	record  // a struct
-	moment  // a time, which CBOR has as a text
-	foreign // its own method reads it: what it takes is its owner's matter
+	moment  // a time, a text in CBOR
+	foreign // decoded by a method of its own, not measured
 )
 
-// plan is what values of a type take when they are read.
+// plan is the memory model of a type's values when they are read.
 type plan struct {
 	form form
 	kind reflect.Kind
 	name string
-	size int // within what holds it
+	size int // within its container
 
-	behind  int  // what pointers to it take, on its way
+	behind  int  // the memory of pointers on the way to it
 	ownText bool // texts are read by its own method
 	ownByte bool // byte strings are
 	room    int  // of an array
 	bits    int  // of a number
-	tuple   bool // a struct that comes as an array
+	tuple   bool // a struct encoded as an array
 
 	key, elem *plan
 	slot      int // of a map, for a pair
@@ -50,30 +50,30 @@ type plan struct {
 	byNumber  map[int64]member
 	inOrder   []member
 
-	worst   int  // at most so many bytes for each byte of a body, whatever it is
+	worst   int  // upper bound of the memory per byte of any body
 	records bool // there are structs in it, so it may be read twice
-	own     bool // castnet says it itself
+	own     bool // castnet's own type
 }
 
 // member is a field of a struct.
 type member struct {
 	*plan
 	name  string
-	more  int // the embedded structs on the way to it that are behind pointers
-	label int // what naming it in an error takes
+	more  int // the embedded structs behind pointers on the way to it
+	label int // the memory of its name in an error
 }
 
-// What it takes to say that an item does not fit.
+// The memory of errors for items of the wrong type.
 const (
 	misfit     = 64  // an item of one byte
 	misfitMore = 112 // numbers are quoted
 	misfitJSON = 96
 	quotedJSON = 160 // and its digits, three times
 	wrongTime  = 512
-	headOf     = 24 // of a slice that is made by its type
+	headOf     = 24 // of a slice allocated by reflection
 )
 
-// planner makes plans of types that may contain themselves.
+// planner makes plans of types, including recursive ones.
 type planner struct {
 	format Format
 	made   map[reflect.Type]*plan
@@ -88,8 +88,8 @@ func newPlan(f Format, t reflect.Type) *plan {
 	return &top
 }
 
-// reach is the most that p and all that may be within it take for a byte, and whether there are structs. It
-// is far from exact, for it decides only which bodies need not be measured.
+// reach is the highest memory per byte of p and everything within it, and whether there are
+// structs. It is rough: it decides only on bodies that need no measuring.
 func (pl planner) reach(p *plan) (worst int, records bool) {
 	if pl.seen[p] {
 		return 0, false
@@ -105,7 +105,7 @@ func (pl planner) reach(p *plan) (worst int, records bool) {
 	}
 	switch {
 	case p.form == list && pl.format == JSON:
-		with(p.elem, 7*p.elem.size) // what a slice outgrows is garbage
+		with(p.elem, 7*p.elem.size) // outgrown arrays of a slice are garbage
 	case p.form == list:
 		with(p.elem, p.elem.size+p.elem.size/6+headOf)
 	case p.form == fixed:
@@ -120,8 +120,8 @@ func (pl planner) reach(p *plan) (worst int, records bool) {
 	return worst, records
 }
 
-// own is at most what an item that is read by p takes for each byte of its own, with all the maps that may be
-// in an any.
+// own is an upper bound of the memory per byte of an item read by p, with all the maps possible in
+// an any.
 func (pl planner) own(p *plan) int {
 	few := pl.format == JSON // each item takes more bytes
 	switch {
@@ -130,7 +130,7 @@ func (pl planner) own(p *plan) int {
 	case p.form == open:
 		return p.behind + 224 // a1 60 …: 376
 	case p.form == record && !few:
-		return p.behind + 176 // a1 a0 …: 496, to say that the name is none
+		return p.behind + 176 // a1 a0 …: 496, to report an invalid name
 	case p.form == table:
 		return p.behind + max(mapHead, (mapMade(1, p.slot)+allocated(p.key.size)+allocated(p.elem.size))/2)
 	case p.form == moment:
@@ -143,10 +143,10 @@ func (pl planner) own(p *plan) int {
 	return p.behind + (misfit+misfitMore)/2
 }
 
-// reads says that pointers to t have a method of their own.
+// reads reports whether pointers to t have a decoding method.
 func reads[I any](t reflect.Type) bool { return reflect.PointerTo(t).Implements(reflect.TypeFor[I]()) }
 
-// foreign says that the type reads itself, whatever comes.
+// foreign reports whether the type decodes all input itself.
 func (pl planner) foreign(t reflect.Type) bool {
 	if pl.format == JSON {
 		return reads[json.Unmarshaler](t)
@@ -178,7 +178,7 @@ func (pl planner) plan(t reflect.Type) *plan {
 	return p
 }
 
-// fill says what a type takes that is read by its kind.
+// fill sets the memory of a type read by its kind.
 func (pl planner) fill(p *plan, t reflect.Type) {
 	switch t.Kind() {
 	case reflect.Bool:
@@ -209,12 +209,12 @@ func (pl planner) fill(p *plan, t reflect.Type) {
 	}
 }
 
-// isName says that encoding/json makes keys of the type.
+// isName reports whether encoding/json makes keys of the type.
 func isName(t reflect.Type) bool {
 	return t.Kind() == reflect.String || t.Kind() >= reflect.Int && t.Kind() <= reflect.Uintptr || reads[encoding.TextUnmarshaler](t)
 }
 
-// pairs says what a pair of a map takes: what is large is held by a pointer.
+// pairs sets the memory of a map's pair: large values are behind a pointer.
 func (pl planner) pairs(p *plan) {
 	const large = 128
 	for _, held := range []*plan{p.key, p.elem} {
@@ -239,8 +239,8 @@ type found struct {
 	more   int
 }
 
-// members finds the fields of a struct as the decoders do: of those with one name the outermost, and of
-// these the one with a tag.
+// members finds the fields of a struct as the decoders do: of those with one name the outermost,
+// and of these the one with a tag.
 func (pl planner) members(p *plan, t reflect.Type) {
 	p.byName, p.byNumber = map[string]member{}, map[int64]member{}
 	p.tuple = pl.format == CBOR && isTuple(t)
@@ -285,7 +285,7 @@ func (p *plan) add(f found, q *plan) {
 	}
 }
 
-// field puts a field where it belongs: among those here, or with the structs whose fields are the next level.
+// field adds a field to the current level, or an embedded struct to the next level.
 func (pl planner) field(f reflect.StructField, more int, here, next *[]found) {
 	inner := pointee(f.Type)
 	if f.Anonymous && inner != f.Type {
@@ -312,7 +312,8 @@ func (pl planner) field(f reflect.StructField, more int, here, next *[]found) {
 	*here = append(*here, one)
 }
 
-// unambiguous are the fields of a level whose names are not taken, by others or on a level above.
+// unambiguous returns the fields of a level whose names are unique there and unused on the levels
+// above.
 func unambiguous(here []found, named map[string]bool) (kept []found) {
 	best := map[string][]found{}
 	for _, f := range here {
@@ -338,7 +339,7 @@ func unambiguous(here []found, named map[string]bool) (kept []found) {
 	return kept
 }
 
-// isTuple says that the struct's tag wants it as an array.
+// isTuple reports whether the struct's tag requests an array.
 func isTuple(t reflect.Type) bool {
 	f, ok := t.FieldByName("_")
 	return ok && strings.Contains(","+f.Tag.Get("cbor")+",", ",toarray,")

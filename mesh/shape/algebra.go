@@ -4,28 +4,28 @@ import "fmt"
 
 // Union is the ranks that are in either selection. Both must be of equal extents.
 func (s Selection) Union(o Selection) (Selection, error) {
-	if err := s.same(o); err != nil {
+	if err := s.checkSameExtent(o); err != nil {
 		return Selection{}, err
 	}
-	return normal(s.base, append(append(make([]box, 0, len(s.boxes)+len(o.boxes)), s.boxes...), o.boxes...)), nil
+	return normalize(s.base, append(append(make([]box, 0, len(s.boxes)+len(o.boxes)), s.boxes...), o.boxes...)), nil
 }
 
 // Intersect is the ranks that are in both selections. Both must be of equal extents.
 func (s Selection) Intersect(o Selection) (Selection, error) {
-	if err := s.same(o); err != nil {
+	if err := s.checkSameExtent(o); err != nil {
 		return Selection{}, err
 	}
 	work := budget(len(s.boxes) + len(o.boxes))
-	boxes, ok := meetAll(s.boxes, o.boxes, &work)
+	boxes, ok := intersectAll(s.boxes, o.boxes, &work)
 	if !ok {
-		return Selection{}, tooMuch("intersection", s.sizes(o))
+		return Selection{}, tooManyBoxes("intersection", s.describeSizes(o))
 	}
-	return normal(s.base, boxes), nil
+	return normalize(s.base, boxes), nil
 }
 
 // Without is the ranks of s that are not in o. Both must be of equal extents.
 func (s Selection) Without(o Selection) (Selection, error) {
-	if err := s.same(o); err != nil {
+	if err := s.checkSameExtent(o); err != nil {
 		return Selection{}, err
 	}
 	work := budget(len(s.boxes) + len(o.boxes))
@@ -33,19 +33,19 @@ func (s Selection) Without(o Selection) (Selection, error) {
 	for _, cut := range o.boxes {
 		var next []box
 		for _, b := range left {
-			pieces := b.minus(cut)
+			pieces := b.subtract(cut)
 			if !work.spend(len(pieces)) {
-				return Selection{}, tooMuch("difference", s.sizes(o))
+				return Selection{}, tooManyBoxes("difference", s.describeSizes(o))
 			}
 			next = append(next, pieces...)
 		}
 		left = next
 	}
-	return normal(s.base, append([]box(nil), left...)), nil
+	return normalize(s.base, append([]box(nil), left...)), nil
 }
 
-// same checks that two selections are of one extent.
-func (s Selection) same(o Selection) error {
+// checkSameExtent checks that two selections are of one extent.
+func (s Selection) checkSameExtent(o Selection) error {
 	switch {
 	case s.base.err != nil:
 		return s.base.err
@@ -57,20 +57,20 @@ func (s Selection) same(o Selection) error {
 	return nil
 }
 
-// sizes tells two selections by their sizes, for errors: their texts may be long.
-func (s Selection) sizes(o Selection) string {
+// describeSizes tells two selections by their sizes, for errors: their texts may be long.
+func (s Selection) describeSizes(o Selection) string {
 	return fmt.Sprintf("%d and %d regions", len(s.boxes), len(o.boxes))
 }
 
-// meetAll is the intersection of two unions of boxes; false when it is too much work.
-func meetAll(a, b []box, work *budget) ([]box, bool) {
+// intersectAll is the intersection of two unions of boxes; false when it is too much work.
+func intersectAll(a, b []box, work *budget) ([]box, bool) {
 	var out []box
 	for _, left := range a {
 		if !work.spend(len(b)) {
 			return nil, false
 		}
 		for _, right := range b {
-			if both, ok := left.meet(right); ok {
+			if both, ok := left.intersect(right); ok {
 				out = append(out, both)
 			}
 		}

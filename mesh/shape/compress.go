@@ -5,21 +5,22 @@ import "reflect"
 // Compress is the mesh in whichever form takes less memory. It is idempotent.
 func (m ValueMesh[T]) Compress() ValueMesh[T] {
 	if len(m.runs) > 0 {
-		return (&packer[T]{table: m.table, runs: m.runs}).mesh(m.region)
+		return (&packer[T]{table: m.table, runs: m.runs}).build(m.region)
 	}
 	runs, same := 1, equality[T]()
 	for i := 1; i < len(m.dense); i++ {
 		if !same(&m.dense[i-1], &m.dense[i]) {
-			if runs++; runsSize[T](runs, 1) >= denseSize[T](len(m.dense)) {
+			runs++
+			if runsSize[T](runs, 1) >= denseSize[T](len(m.dense)) {
 				return m
 			}
 		}
 	}
 	p := newPacker[T]()
 	for run := range m.Runs() {
-		p.upTo(run.End, run.Value)
+		p.fillTo(run.End, run.Value)
 	}
-	if packed := p.mesh(m.region); len(packed.runs) > 0 {
+	if packed := p.build(m.region); len(packed.runs) > 0 {
 		return packed
 	}
 	return m
@@ -36,14 +37,14 @@ func runsSize[T any](runs, values int) uint64 {
 
 // packer makes the run-length form from values in rank order.
 type packer[T any] struct {
-	table []T
-	runs  []tableRun
-	known map[any]uint32 // places in the table
-	same  func(a, b *T) bool
+	table   []T
+	runs    []tableRun
+	indexOf map[any]uint32 // places in the table
+	same    func(a, b *T) bool
 }
 
 func newPacker[T any]() *packer[T] {
-	return &packer[T]{known: map[any]uint32{}, same: equality[T]()}
+	return &packer[T]{indexOf: map[any]uint32{}, same: equality[T]()}
 }
 
 func (p *packer[T]) end() int {
@@ -53,33 +54,33 @@ func (p *packer[T]) end() int {
 	return p.runs[len(p.runs)-1].end
 }
 
-// upTo gives one value to the ranks from the end of the last run up to before another.
-func (p *packer[T]) upTo(end int, value T) {
+// fillTo gives one value to the ranks from the end of the last run up to before another.
+func (p *packer[T]) fillTo(end int, value T) {
 	last := len(p.runs) - 1
 	switch {
 	case end <= p.end():
 	case last >= 0 && p.same(&p.table[p.runs[last].value], &value):
 		p.runs[last].end = end
 	default:
-		p.runs = append(p.runs, tableRun{end, p.place(value)})
+		p.runs = append(p.runs, tableRun{end, p.tableIndex(value)})
 	}
 }
 
-// place finds a value's place in the table, or makes one.
-func (p *packer[T]) place(value T) uint32 {
+// tableIndex finds a value's place in the table, or makes one.
+func (p *packer[T]) tableIndex(value T) uint32 {
 	at := uint32(len(p.table))
 	if p.same(&value, &value) { // neither NaN nor what cannot be a key
-		if known, ok := p.known[value]; ok {
+		if known, ok := p.indexOf[value]; ok {
 			return known
 		}
-		p.known[value] = at
+		p.indexOf[value] = at
 	}
 	p.table = append(p.table, value)
 	return at
 }
 
-// mesh is the mesh of what was packed, in the smaller form.
-func (p *packer[T]) mesh(r Region) ValueMesh[T] {
+// build is the mesh of what was packed, in the smaller form.
+func (p *packer[T]) build(r Region) ValueMesh[T] {
 	m := ValueMesh[T]{region: r, table: p.table, runs: p.runs}
 	if n := m.Len(); runsSize[T](len(p.runs), len(p.table)) >= denseSize[T](n) {
 		return ValueMesh[T]{region: r, dense: m.Values()}
@@ -87,8 +88,8 @@ func (p *packer[T]) mesh(r Region) ValueMesh[T] {
 	return m
 }
 
-// equality is == for a type, told from its values where they may hold what == does not compare:
-// such a value equals nothing.
+// equality is == for a type. It checks the values if they may be incomparable: such a value equals
+// nothing.
 func equality[T any]() func(a, b *T) bool {
 	t := reflect.TypeFor[T]()
 	switch {

@@ -2,9 +2,9 @@ package shape
 
 import "slices"
 
-// Describe names a set of base ranks of an extent in the selection language, in terms joined by
-// ` | `: each stands for ranks of the set only, no two for the same rank, and together for all of
-// them (SHP-4). All ranks are `*`, none are the empty text. Ranks outside the extent are left out.
+// Describe names a set of base ranks of an extent in the selection language, in terms joined by ` |
+// `. The terms are disjoint and together exactly the set (SHP-4). All ranks are `*`, none are the
+// empty text. It omits ranks outside the extent.
 //
 // It is greedy, not minimal: from the lowest rank left it takes the largest box it can grow.
 func Describe(base Extent, ranks []int) string {
@@ -42,45 +42,45 @@ func ofRanks(base Extent, ranks []int) Selection {
 		}
 	}
 	grid := base.grid()
-	g := grower{grid: grid, strides: strides(grid), ranks: ranks, taken: make([]bool, len(ranks))}
+	g := boxGrower{grid: grid, strides: strides(grid), ranks: ranks, taken: make([]bool, len(ranks))}
 	var boxes []box
 	for i, r := range ranks {
 		if !g.taken[i] {
 			boxes = append(boxes, g.grow(r))
 		}
 	}
-	return normal(base, boxes)
+	return normalize(base, boxes)
 }
 
-// grower takes boxes out of a set of ranks. It allocates by the thousand boxes.
-type grower struct {
-	grid    []Dim
-	strides []int
-	ranks   []int  // ascending, each once
-	taken   []bool // by position in ranks
-	found   int    // the position found last: the next one is often asked for next
-	spans   []span // room for boxes to come
-	slab    [MaxDims]span
-	walk    cursor
+// boxGrower takes boxes out of a set of ranks. It allocates by the thousand boxes.
+type boxGrower struct {
+	grid      []Dim
+	strides   []int
+	ranks     []int  // ascending, each once
+	taken     []bool // by position in ranks
+	lastFound int    // the position found last: the next one is often asked for next
+	spans     []span // room for boxes to come
+	slab      [MaxDims]span
+	cursor    cursor
 }
 
-// find is the position of a rank that is still to be had; false when there is none.
-func (g *grower) find(rank int) (int, bool) {
-	at := g.found + 1
+// find is the position of a remaining rank; false when there is none.
+func (g *boxGrower) find(rank int) (int, bool) {
+	at := g.lastFound + 1
 	if at >= len(g.ranks) || g.ranks[at] != rank {
 		var ok bool
 		if at, ok = slices.BinarySearch(g.ranks, rank); !ok {
 			return 0, false
 		}
 	}
-	g.found = at
+	g.lastFound = at
 	return at, !g.taken[at]
 }
 
 // grow takes a box from a rank as far as the set allows, the fastest dimension first. Each step
 // looks at the slab it would add only, so the work is that of the box's ranks.
-func (g *grower) grow(rank int) box {
-	b := g.room()
+func (g *boxGrower) grow(rank int) box {
+	b := g.newBox()
 	for i, d := range slices.Backward(g.grid) {
 		b[i] = span{rank % d.Size, 1, 1}
 		rank /= d.Size
@@ -88,20 +88,20 @@ func (g *grower) grow(rank int) box {
 	slab := box(g.slab[:len(b)])
 	for i := range slices.Backward(b) {
 		copy(slab, b)
-		for slab[i].begin++; slab[i].begin < g.grid[i].Size && g.all(slab); slab[i].begin++ {
+		for slab[i].begin++; slab[i].begin < g.grid[i].Size && g.allFree(slab); slab[i].begin++ {
 			b[i].count++
 		}
 	}
-	g.walk.start(b, g.strides)
-	for more := true; more; more = g.walk.step() {
-		at, _ := g.find(g.walk.rank)
+	g.cursor.start(b, g.strides)
+	for more := true; more; more = g.cursor.step() {
+		at, _ := g.find(g.cursor.rank)
 		g.taken[at] = true
 	}
 	return b
 }
 
-// room is memory for one box.
-func (g *grower) room() box {
+// newBox is memory for one box.
+func (g *boxGrower) newBox() box {
 	const boxes = 1000
 	n := len(g.grid)
 	if len(g.spans) < n {
@@ -112,31 +112,31 @@ func (g *grower) room() box {
 	return b
 }
 
-// all reports whether every rank of a box is still to be had.
-func (g *grower) all(b box) bool {
-	g.walk.start(b, g.strides)
-	for more := true; more; more = g.walk.step() {
-		if _, ok := g.find(g.walk.rank); !ok {
+// allFree reports whether every rank of a box is still to be had.
+func (g *boxGrower) allFree(b box) bool {
+	g.cursor.start(b, g.strides)
+	for more := true; more; more = g.cursor.step() {
+		if _, ok := g.find(g.cursor.rank); !ok {
 			return false
 		}
 	}
 	return true
 }
 
-// SelectionOfRegion selects the base ranks of a region from the extent that it was cut from. A
-// region that no box of the extent is, such as a flattened part of it, takes a term for each box
-// that is in it, and a look at each rank.
+// SelectionOfRegion selects the base ranks of a region from its first extent. A region that is no
+// box of the extent, such as a flattened part of it, takes a term for each of its boxes, and a look
+// at each rank.
 func SelectionOfRegion(base Extent, r Region) (Selection, error) {
 	switch {
 	case base.err != nil:
 		return Selection{}, base.err
 	case r.err != nil:
 		return Selection{}, r.err
-	case r.offset+r.span() >= base.NumRanks():
+	case r.offset+r.rankSpan() >= base.NumRanks():
 		return Selection{}, &Error{What: "region", Input: r.String(), Want: "a part of " + base.String()}
 	}
 	if b, ok := base.box(r); ok {
-		return normal(base, []box{b}), nil
+		return normalize(base, []box{b}), nil
 	}
 	if r.NumRanks() > maxWalk {
 		return Selection{}, &Error{What: "region", Input: r.String(), Want: "a box of " + base.String() + ", for it is too large to go through"}

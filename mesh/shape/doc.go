@@ -1,5 +1,5 @@
-// Package shape is the geometry of meshes: extents with labelled dimensions, points, regions that
-// are slices of slices, selections of any ranks, and values by rank.
+// Package shape is the geometry of meshes: extents with labelled dimensions, points, regions
+// (slices of slices), selections of any ranks, and values by rank.
 //
 // # Use
 //
@@ -12,7 +12,7 @@
 //
 // # Selections
 //
-// A selection says which ranks of an extent are meant:
+// A selection is a set of ranks of an extent. Its text has this grammar:
 //
 //	selection = [ union ] | "none" .
 //	union     = inter { "|" inter } .                  either
@@ -20,16 +20,16 @@
 //	chain     = atom { "," atom } .                    one dimension after another
 //	atom      = [ label "=" ] spec | "(" union ")" .
 //	spec      = "*" | "?" | index | range .            all, one at random, one, some
-//	range     = [ index ] ":" [ index ] [ ":" step ] . from, up to before, every so many
+//	range     = [ index ] ":" [ index ] [ ":" step ] . from, up to before, every step-th
 //
-// White space may stand between any two of these. An atom is about the dimension that its label
-// names, or else the one after that of the atom before it, or else the first: `1,0:2`,
-// `host=1,0:2` and `gpu=0:2,host=1` are the same. A chain may speak of a dimension once; those it
-// does not speak of are taken whole. What follows a union in a chain follows each part of it:
-// `(0|1:3),5` is `0,5 | 1:3,5`. A range begins at 0, ends at the size, and takes every index
-// unless it says otherwise; an end beyond the size means the size. `?` is drawn once, when the text
-// is read by DrawSelection, and is the same index wherever it applies. The empty text is
-// everything, and so is `*`.
+// White space may stand between any two tokens. An atom selects in the dimension of its label.
+// Without a label it takes the dimension after that of the atom before it, or else the first:
+// `1,0:2`, `host=1,0:2` and `gpu=0:2,host=1` are the same. A chain may name a dimension once; it
+// takes the other dimensions whole. Atoms after a union in a chain apply to each part of it:
+// `(0|1:3),5` is `0,5 | 1:3,5`. By default a range begins at 0, ends at the size, and takes every
+// index; an end beyond the size means the size. DrawSelection draws `?` once, when it reads the
+// text, and uses the same index wherever it applies. The empty text selects everything, and so does
+// `*`.
 //
 // The extent without dimensions counts as one dimension of size 1 without a name.
 //
@@ -37,27 +37,30 @@
 //
 // All types are immutable values; they may be used on any goroutine.
 //
-//   - SHP-1: ranks are row-major: the last dimension runs fastest. Rank and Point are inverses.
-//   - SHP-2: cutting a region keeps base ranks: a slice of a slice, a flattened one, one of a
-//     group, all still say which ranks of the first extent their own dense ranks stand for, in the
-//     same order.
-//   - SHP-3: BaseRank and ViewRank are inverses on the region; ViewRank refuses every other rank.
-//   - SHP-4: Describe names exactly the ranks it was given; Select reads every term of it back.
-//   - SHP-5: texts round-trip: what a Parse function of extents, points and regions accepts,
-//     String gives back unchanged; what String says of a selection selects the same and prints the
-//     same.
-//   - SHP-6: a ValueMesh has exactly one value for every rank of its region.
-//   - SHP-7: a Selection yields its ranks ascending, each once.
-//   - SHP-8: a Selection is in normal form: regions ordered by first rank, none twice, and none
-//     within another one as long as there are at most 1024; all ranks are `*`, none are `none`.
-//   - SHP-9: merging overlays is commutative, associative and idempotent: of each rank it keeps
-//     the value of the highest generation, and of those the one that compares highest.
-//   - SHP-10: a ValueMesh reads the same in both its forms, and after a journey.
-//   - SHP-11: time and memory go with what is written down or yielded, not with the ranks that an
-//     extent has. What would multiply beyond that is an error.
+//   - SHP-1 (row-major): Ranks are row-major: the last dimension runs fastest. Rank and Point are
+//     inverses.
+//   - SHP-2 (base ranks): A cut of a region keeps base ranks. Slices of slices, flattened regions
+//     and groups map their dense ranks to ranks of the first extent, in the same order.
+//   - SHP-3 (inverses): BaseRank and ViewRank are inverses on the region. ViewRank refuses every
+//     other rank.
+//   - SHP-4 (describe): Describe names exactly the given ranks. Select reads every term of it
+//     back.
+//   - SHP-5 (texts): Texts of extents, points and regions round-trip unchanged through Parse and
+//     String. A selection's text selects the same ranks and prints the same.
+//   - SHP-6 (value mesh): A ValueMesh has exactly one value for every rank of its region.
+//   - SHP-7 (ascending): A Selection yields its ranks ascending, each once.
+//   - SHP-8 (normal form): A Selection orders its regions by first rank, without duplicates. Up
+//     to 1,024 regions, none lies within another. All ranks are `*`, no ranks are `none`.
+//   - SHP-9 (merge): Merging overlays is commutative, associative and idempotent. For each rank
+//     the highest generation wins, then the value that compares highest.
+//   - SHP-10 (two forms): A ValueMesh reads the same in both its forms, and after encoding and
+//     decoding.
+//   - SHP-11 (cost): Time and memory grow with the text or the yielded ranks, not with the
+//     extent. An input that would multiply beyond that is an error.
 //
 // # Failure
 //
-// Bad parts are an *Error that names the input and what was expected. An Extent built from bad
-// parts carries its error, so that calls can be chained; it has no ranks. Nothing here panics.
+// Invalid input returns an *Error with the input and the expected form. An Extent built from
+// invalid parts carries its error, so that calls can be chained; it has no ranks. Nothing here
+// panics.
 package shape

@@ -6,7 +6,7 @@ import (
 )
 
 var (
-	// ErrRandom is wrapped by the error for a `?` that was read where nothing is drawn.
+	// ErrRandom is wrapped by the error for a `?` outside a random draw.
 	ErrRandom = errors.New("random choice where nothing is drawn")
 	// ErrNotRegion is wrapped by the error for a selection that is not a single region.
 	ErrNotRegion = errors.New("selection is not one region")
@@ -40,14 +40,14 @@ func isLabel(s string) bool {
 		return false
 	}
 	for i := range len(s) {
-		if c := s[i]; !isWord(c) || i == 0 && (c == '_' || c == '-') {
+		if c := s[i]; !isLabelChar(c) || i == 0 && (c == '_' || c == '-') {
 			return false
 		}
 	}
 	return true
 }
 
-// isWord reports whether a character may be in a label.
-func isWord(c byte) bool {
+// isLabelChar reports whether a character may be in a label.
+func isLabelChar(c byte) bool {
 	return '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || c == '_' || c == '-'
 }

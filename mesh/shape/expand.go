@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// maxWork bounds the boxes that are made, and the pairs of boxes that are compared, by one
-// operation beyond the size of what it is given: (0|1),(0|1),… doubles with each part.
+// maxWork bounds the boxes made, and the pairs of boxes compared, by one operation beyond the size
+// of its input: (0|1),(0|1),… doubles with each part.
 const maxWork = 1 << 17
 
 // budget counts that work down.
@@ -20,7 +20,7 @@ func (b *budget) spend(n int) bool {
 	return *b > -maxWork
 }
 
-func tooMuch(what, input string) error {
+func tooManyBoxes(what, input string) error {
 	return &Error{What: what, Input: input, Want: fmt.Sprintf("at most %d regions when it is multiplied out", maxWork)}
 }
 
@@ -31,25 +31,25 @@ type expander struct {
 	budget budget
 }
 
-// place is how far a chain has come: which dimension is next, and which have been spoken of.
-type place struct {
+// chainPos is the position in a chain: the next dimension, and the dimensions named before.
+type chainPos struct {
 	dim  int
 	used uint32
 }
 
-// rest is what follows an expression in the chains it stands in.
-type rest struct {
+// continuation is what follows an expression in the chains it stands in.
+type continuation struct {
 	e    *expr
-	next *rest
+	next *continuation
 }
 
 // expand is the boxes of an expression and of what follows it. A union in a chain is as if the
 // rest of the chain stood behind each of its parts, and so is an intersection.
-func (x *expander) expand(e *expr, at place, then *rest) ([]box, error) {
+func (x *expander) expand(e *expr, at chainPos, then *continuation) ([]box, error) {
 	switch e.op {
 	case ',':
 		for i := len(e.parts) - 1; i > 0; i-- {
-			then = &rest{e.parts[i], then}
+			then = &continuation{e.parts[i], then}
 		}
 		return x.expand(e.parts[0], at, then)
 	case '|':
@@ -61,7 +61,7 @@ func (x *expander) expand(e *expr, at place, then *rest) ([]box, error) {
 			}
 			all = append(all, boxes...)
 		}
-		return distinct(all), nil
+		return sortUnique(all), nil
 	case '&':
 		all, err := x.expand(e.parts[0], at, then)
 		for _, part := range e.parts[1:] {
@@ -70,7 +70,7 @@ func (x *expander) expand(e *expr, at place, then *rest) ([]box, error) {
 			}
 			var boxes []box
 			if boxes, err = x.expand(part, at, then); err == nil {
-				all, err = x.meet(all, boxes)
+				all, err = x.intersect(all, boxes)
 			}
 		}
 		return all, err
@@ -78,16 +78,16 @@ func (x *expander) expand(e *expr, at place, then *rest) ([]box, error) {
 	return x.atom(e, at, then)
 }
 
-func (x *expander) meet(a, b []box) ([]box, error) {
-	both, ok := meetAll(a, b, &x.budget)
+func (x *expander) intersect(a, b []box) ([]box, error) {
+	both, ok := intersectAll(a, b, &x.budget)
 	if !ok {
-		return nil, tooMuch("selection", x.text)
+		return nil, tooManyBoxes("selection", x.text)
 	}
-	return distinct(both), nil
+	return sortUnique(both), nil
 }
 
 // atom is the boxes of what follows an atom, cut down along the atom's dimension.
-func (x *expander) atom(e *expr, at place, then *rest) ([]box, error) {
+func (x *expander) atom(e *expr, at chainPos, then *continuation) ([]box, error) {
 	grid := x.base.grid()
 	if e.label != "" {
 		if at.dim = x.base.index(e.label); at.dim < 0 {
@@ -105,14 +105,14 @@ func (x *expander) atom(e *expr, at place, then *rest) ([]box, error) {
 	if err != nil {
 		return nil, err
 	}
-	boxes, next := []box(nil), place{at.dim + 1, at.used | 1<<at.dim}
+	boxes, next := []box(nil), chainPos{at.dim + 1, at.used | 1<<at.dim}
 	if then == nil {
 		boxes = []box{wholeBox(grid)}
 	} else if boxes, err = x.expand(then.e, next, then.next); err != nil {
 		return nil, err
 	}
 	if !x.budget.spend(1 + len(boxes)) {
-		return nil, tooMuch("selection", x.text)
+		return nil, tooManyBoxes("selection", x.text)
 	}
 	for _, b := range boxes {
 		b[at.dim] = s // whole until now: along a chain a dimension is spoken of once
@@ -126,7 +126,7 @@ func (e *expr) span(d Dim) (span, error) {
 	case '*':
 		return span{0, d.Size, 1}, nil
 	case '?':
-		i, _ := bits.Mul64(e.draw, uint64(d.Size))
+		i, _ := bits.Mul64(e.drawn, uint64(d.Size))
 		return span{int(i), 1, 1}, nil
 	case 'i':
 		if e.begin >= d.Size {
@@ -138,7 +138,7 @@ func (e *expr) span(d Dim) (span, error) {
 	if end < 0 {
 		end = d.Size
 	}
-	return d.span(e.begin, end, e.hop)
+	return d.span(e.begin, end, e.step)
 }
 
 // name is the label for errors; the dimension that an extent without dimensions counts as has none.

@@ -9,10 +9,9 @@ import (
 	"strconv"
 )
 
-// ValueOverlay is values for some ranks, as runs in order that do not overlap. Each run has a
-// generation: where two overlays speak of the same rank the higher generation is believed, not
-// whoever was heard last. It is a plain slice to encode; what comes from elsewhere is checked by
-// whatever takes it. A nil one says nothing.
+// ValueOverlay is values for some ranks, as ordered runs without overlap. Each run has a
+// generation: where two overlays have the same rank, the higher generation wins, not the later
+// arrival. It is a plain slice for encoders; its receivers check it. A nil one is empty.
 type ValueOverlay[T any] []OverlayRun[T]
 
 // OverlayRun is one value, of one generation, for the ranks from Begin up to before End.
@@ -23,8 +22,8 @@ type OverlayRun[T any] struct {
 	Value      T      `cbor:"4,keyasint" json:"value"`
 }
 
-// OverlayOf is the overlay of runs in any order. Where they overlap, what Merge says counts. An
-// empty run is an error.
+// OverlayOf is the overlay of runs in any order. Overlapping runs merge as in Merge. An empty run
+// is an error.
 func OverlayOf[T any](compare func(a, b T) int, runs ...OverlayRun[T]) (ValueOverlay[T], error) {
 	for i := range runs {
 		if err := ValueOverlay[T](runs[i : i+1]).Check(); err != nil {
@@ -45,7 +44,7 @@ func overlayOf[T any](sorted ValueOverlay[T], compare func(a, b T) int) ValueOve
 	return merge(overlayOf(sorted[:half], compare), overlayOf(sorted[half:], compare), compare)
 }
 
-// Check says what is wrong with the runs; nil when nothing is.
+// Check returns the error in the runs; nil when they are valid.
 func (o ValueOverlay[T]) Check() error {
 	end := uint64(0)
 	for i, r := range o {
@@ -64,9 +63,9 @@ func (o ValueOverlay[T]) Check() error {
 	return nil
 }
 
-// Merge is what both say. Of two values for a rank the one of the higher generation counts; of two
-// of one generation, the one that compares higher. So the order of merging does not matter, nor
-// does saying a thing twice (SHP-9). Neighbours of equal value and generation become one run.
+// Merge is the union of both. Of two values for a rank the higher generation wins; in one
+// generation, the value that compares higher. The order and the repetition of merges do not matter
+// (SHP-9). Adjacent runs of equal value and generation become one.
 //
 // The comparison must be a total order, in which only equal values compare as 0.
 func (o ValueOverlay[T]) Merge(other ValueOverlay[T], compare func(a, b T) int) (ValueOverlay[T], error) {
@@ -82,7 +81,7 @@ func (o ValueOverlay[T]) Merge(other ValueOverlay[T], compare func(a, b T) int) 
 func merge[T any](a, b ValueOverlay[T], compare func(a, b T) int) ValueOverlay[T] {
 	var out ValueOverlay[T]
 	for at := uint64(0); ; at = out[len(out)-1].End {
-		a, b = a.from(at), b.from(at)
+		a, b = a.dropBefore(at), b.dropBefore(at)
 		var run OverlayRun[T]
 		switch {
 		case len(a) == 0 && len(b) == 0:
@@ -92,23 +91,23 @@ func merge[T any](a, b ValueOverlay[T], compare func(a, b T) int) ValueOverlay[T
 		case len(a) == 0:
 			run = b[0]
 		default:
-			run = upper(a[0], b[0], at, compare)
+			run = firstPiece(a[0], b[0], at, compare)
 		}
 		run.Begin = max(run.Begin, at)
-		out = out.add(run, compare)
+		out = out.appendRun(run, compare)
 	}
 }
 
-// from drops the runs that end before a rank.
-func (o ValueOverlay[T]) from(at uint64) ValueOverlay[T] {
+// dropBefore drops the runs that end before a rank.
+func (o ValueOverlay[T]) dropBefore(at uint64) ValueOverlay[T] {
 	for len(o) > 0 && o[0].End <= at {
 		o = o[1:]
 	}
 	return o
 }
 
-// upper is the first piece, from a rank on, of what two runs say together.
-func upper[T any](a, b OverlayRun[T], at uint64, compare func(a, b T) int) OverlayRun[T] {
+// firstPiece is the first piece, from a rank on, of what two runs say together.
+func firstPiece[T any](a, b OverlayRun[T], at uint64, compare func(a, b T) int) OverlayRun[T] {
 	a.Begin, b.Begin = max(a.Begin, at), max(b.Begin, at)
 	if b.Begin < a.Begin {
 		a, b = b, a
@@ -125,8 +124,8 @@ func upper[T any](a, b OverlayRun[T], at uint64, compare func(a, b T) int) Overl
 	return a
 }
 
-// add appends a run, or makes the last one longer.
-func (o ValueOverlay[T]) add(run OverlayRun[T], compare func(a, b T) int) ValueOverlay[T] {
+// appendRun appends a run, or makes the last one longer.
+func (o ValueOverlay[T]) appendRun(run OverlayRun[T], compare func(a, b T) int) ValueOverlay[T] {
 	if n := len(o); n > 0 {
 		last := &o[n-1]
 		if last.End == run.Begin && last.Generation == run.Generation && compare(last.Value, run.Value) == 0 {
@@ -191,16 +190,16 @@ func (o ValueOverlay[T]) Apply(m ValueMesh[T]) (ValueMesh[T], error) {
 	p := newPacker[T]()
 	for _, r := range o {
 		m.copyTo(p, int(r.Begin))
-		p.upTo(int(r.End), r.Value)
+		p.fillTo(int(r.End), r.Value)
 	}
 	m.copyTo(p, m.Len())
-	return p.mesh(m.region), nil
+	return p.build(m.region), nil
 }
 
 // copyTo packs the values of a run-length mesh from where the packer is up to before a rank.
 func (m ValueMesh[T]) copyTo(p *packer[T], end int) {
 	for p.end() < end {
 		r := m.runs[m.run(p.end())]
-		p.upTo(min(end, r.end), m.table[r.value])
+		p.fillTo(min(end, r.end), m.table[r.value])
 	}
 }

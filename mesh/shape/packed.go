@@ -37,8 +37,8 @@ func (m ValueMesh[T]) Pack() Packed[T] {
 	return p
 }
 
-// Mesh checks what came, and is the mesh of it. Nothing in it makes that take more memory than it
-// has itself. The zero Packed is the zero mesh.
+// Mesh validates the fields and returns their mesh. It takes no more memory than its input. The
+// zero Packed is the zero mesh.
 func (p Packed[T]) Mesh() (ValueMesh[T], error) {
 	if len(p.Values) == 0 && len(p.Runs) == 0 && p.Region.Equal(Region{}) {
 		return ValueMesh[T]{}, nil
@@ -60,12 +60,12 @@ func (p Packed[T]) Mesh() (ValueMesh[T], error) {
 			return ValueMesh[T]{}, &Error{What: "packed run", Input: fmt.Sprintf("end %d, value %d", r.End, r.Value), Want: want}
 		}
 		end = r.End
-		pack.upTo(int(end), p.Values[r.Value])
+		pack.fillTo(int(end), p.Values[r.Value])
 	}
 	if end != uint64(n) {
 		return ValueMesh[T]{}, &Error{What: "end of the packed runs", Input: strconv.FormatUint(end, 10), Want: fmt.Sprintf("%d, the ranks of %s", n, p.Region)}
 	}
-	return pack.mesh(p.Region), nil
+	return pack.build(p.Region), nil
 }
 
 // MarshalJSON writes the mesh as a Packed.
@@ -94,10 +94,10 @@ func (m *ValueMesh[T]) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// What a list may take: so many bytes for each of its text, and as many besides.
+// Bounds of a list: bytes for each byte of its text, and bytes on top.
 const (
 	listFactor = 48
-	listMore   = 512 << 10
+	listSlack  = 512 << 10
 )
 
 // readList reads a list up to the first that does not belong there: each error that json.Unmarshal goes past costs memory. It
@@ -110,7 +110,7 @@ func readList[E any](what string, text json.RawMessage) ([]E, error) {
 	if open, err := dec.Token(); err != nil || open != json.Delim('[') {
 		return nil, &Error{What: what, Input: string(text), Want: "a JSON array"}
 	}
-	n, most := listed(text), listFactor*len(text)+listMore
+	n, most := countElements(text), listFactor*len(text)+listSlack
 	if n > most/max(1, int(unsafe.Sizeof(*new(E)))) {
 		return nil, &Error{What: what, Input: fmt.Sprintf("%d in %d bytes", n, len(text)), Want: fmt.Sprintf("at most %d bytes in memory", most)}
 	}
@@ -124,8 +124,8 @@ func readList[E any](what string, text json.RawMessage) ([]E, error) {
 	return out, nil
 }
 
-// listed is how many values a JSON array has at most: one more than it has commas of its own.
-func listed(text []byte) int {
+// countElements is how many values a JSON array has at most: one more than it has commas of its own.
+func countElements(text []byte) int {
 	n, depth, quoted := 1, 0, false
 	for i := 0; i < len(text); i++ {
 		switch c := text[i]; {

@@ -9,19 +9,19 @@ import (
 // ParseSelection reads the selection language of the package's documentation. The error for a text
 // with `?` wraps ErrRandom.
 func ParseSelection(base Extent, text string) (Selection, error) {
-	return DrawSelection(base, text, nil)
+	return ParseSelectionRand(base, text, nil)
 }
 
-// DrawSelection is ParseSelection, and puts a random index of its dimension for each `?`. It is
-// drawn once, here: the selection says which it was.
-func DrawSelection(base Extent, text string, from *rand.Rand) (Selection, error) {
+// ParseSelectionRand is ParseSelection with a random index of its dimension for each `?`. It draws
+// once; the selection contains the index.
+func ParseSelectionRand(base Extent, text string, from *rand.Rand) (Selection, error) {
 	if base.err != nil {
 		return Selection{}, base.err
 	}
 	switch strings.TrimSpace(text) {
 	case "", "*":
 		return Everything(base), nil
-	case nothing:
+	case emptyText:
 		return Selection{base: base}, nil
 	}
 	tree, err := parse(text, from)
@@ -29,16 +29,16 @@ func DrawSelection(base Extent, text string, from *rand.Rand) (Selection, error)
 		return Selection{}, err
 	}
 	x := expander{base: base, text: text, budget: budget(len(text))}
-	boxes, err := x.expand(tree, place{}, nil)
+	boxes, err := x.expand(tree, chainPos{}, nil)
 	if err != nil {
 		return Selection{}, err
 	}
-	return normal(base, boxes), nil
+	return normalize(base, boxes), nil
 }
 
-// CheckSelection reports what is wrong with a text whatever the extent: with its syntax.
+// CheckSelection reports syntax errors of a text, which hold for any extent.
 func CheckSelection(text string) error {
-	if word := strings.TrimSpace(text); word == "" || word == nothing {
+	if word := strings.TrimSpace(text); word == "" || word == emptyText {
 		return nil
 	}
 	_, err := parse(text, nil)
@@ -47,10 +47,10 @@ func CheckSelection(text string) error {
 
 // parse reads the whole text.
 func parse(text string, from *rand.Rand) (*expr, error) {
-	p := parser{text: text, from: from}
+	p := parser{text: text, random: from}
 	tree, err := p.union(0)
-	if p.space(); err == nil && p.at < len(text) {
-		err = p.bad("an operator , & | or the end")
+	if p.skipSpace(); err == nil && p.at < len(text) {
+		err = p.syntaxError("an operator , & | or the end")
 	}
 	return tree, err
 }
@@ -67,7 +67,7 @@ func (r Region) Select(text string) (Region, error) {
 	if _, err = s.Region(); err != nil {
 		return Region{}, err
 	}
-	return r.cut(s.boxes[0]), nil
+	return r.subRegion(s.boxes[0]), nil
 }
 
 // expr is a parsed selection. An operator has two or more parts, an atom none.
@@ -75,21 +75,21 @@ type expr struct {
 	op    byte // ',' '&' '|', or one of the atoms '*' '?' 'r' (a range) 'i' (an index)
 	parts []*expr
 
-	label           string // of an atom, "" if it goes by its place
-	begin, end, hop int    // of a range; end -1 is that of the dimension
-	draw            uint64
+	label            string // of an atom, "" if it goes by its place
+	begin, end, step int    // of a range; end -1 is that of the dimension
+	drawn            uint64
 }
 
 // maxNested bounds parentheses in parentheses.
 const maxNested = 64
 
 type parser struct {
-	text string
-	at   int
-	from *rand.Rand
+	text   string
+	at     int
+	random *rand.Rand
 }
 
-func (p *parser) bad(want string) error {
+func (p *parser) syntaxError(want string) error {
 	rest := p.text[p.at:]
 	if rest == "" {
 		rest = "the end"
@@ -101,16 +101,16 @@ func (p *parser) bad(want string) error {
 	return &Error{What: "selection", Input: p.text, Want: want + " at " + rest}
 }
 
-// space skips white space.
-func (p *parser) space() {
+// skipSpace skips white space.
+func (p *parser) skipSpace() {
 	for p.at < len(p.text) && strings.IndexByte(" \t\r\n", p.text[p.at]) >= 0 {
 		p.at++
 	}
 }
 
-// take reads one character if it comes next.
-func (p *parser) take(c byte) bool {
-	p.space()
+// accept reads one character if it comes next.
+func (p *parser) accept(c byte) bool {
+	p.skipSpace()
 	if p.at < len(p.text) && p.text[p.at] == c {
 		p.at++
 		return true
@@ -118,14 +118,14 @@ func (p *parser) take(c byte) bool {
 	return false
 }
 
-func (p *parser) union(nested int) (*expr, error) { return p.list('|', nested, p.inter) }
-func (p *parser) inter(nested int) (*expr, error) { return p.list('&', nested, p.chain) }
-func (p *parser) chain(nested int) (*expr, error) { return p.list(',', nested, p.atom) }
+func (p *parser) union(nested int) (*expr, error)        { return p.list('|', nested, p.intersection) }
+func (p *parser) intersection(nested int) (*expr, error) { return p.list('&', nested, p.chain) }
+func (p *parser) chain(nested int) (*expr, error)        { return p.list(',', nested, p.atom) }
 
 // list reads parts joined by an operator; a single part stands for itself.
 func (p *parser) list(op byte, nested int, part func(int) (*expr, error)) (*expr, error) {
 	first, err := part(nested)
-	if err != nil || !p.take(op) {
+	if err != nil || !p.accept(op) {
 		return first, err
 	}
 	all := &expr{op: op, parts: []*expr{first}}
@@ -134,7 +134,7 @@ func (p *parser) list(op byte, nested int, part func(int) (*expr, error)) (*expr
 		if err != nil {
 			return nil, err
 		}
-		if all.parts = append(all.parts, next); !p.take(op) {
+		if all.parts = append(all.parts, next); !p.accept(op) {
 			return all, nil
 		}
 	}
@@ -142,20 +142,20 @@ func (p *parser) list(op byte, nested int, part func(int) (*expr, error)) (*expr
 
 // atom reads `[label=]spec` or a union in parentheses.
 func (p *parser) atom(nested int) (*expr, error) {
-	if p.take('(') {
+	if p.accept('(') {
 		if nested == maxNested {
-			return nil, p.bad(fmt.Sprintf("at most %d parentheses in each other", maxNested))
+			return nil, p.syntaxError(fmt.Sprintf("at most %d parentheses in each other", maxNested))
 		}
 		in, err := p.union(nested + 1)
-		if err == nil && !p.take(')') {
-			err = p.bad("an operator , & | or a )")
+		if err == nil && !p.accept(')') {
+			err = p.syntaxError("an operator , & | or a )")
 		}
 		return in, err
 	}
 	e := &expr{}
-	p.space()
+	p.skipSpace()
 	start := p.at
-	if word := p.word(); word != "" && p.take('=') {
+	if word := p.readWord(); word != "" && p.accept('=') {
 		e.label = word
 	} else {
 		p.at = start
@@ -163,10 +163,10 @@ func (p *parser) atom(nested int) (*expr, error) {
 	return e, p.spec(e)
 }
 
-// word reads what a label or a number is made of.
-func (p *parser) word() string {
+// readWord reads what a label or a number is made of.
+func (p *parser) readWord() string {
 	start := p.at
-	for p.at < len(p.text) && isWord(p.text[p.at]) {
+	for p.at < len(p.text) && isLabelChar(p.text[p.at]) {
 		p.at++
 	}
 	return p.text[start:p.at]
@@ -175,13 +175,13 @@ func (p *parser) word() string {
 // spec reads `*`, `?`, an index or a range.
 func (p *parser) spec(e *expr) error {
 	switch {
-	case p.take('*'):
+	case p.accept('*'):
 		e.op = '*'
-	case p.take('?'):
-		if p.from == nil {
+	case p.accept('?'):
+		if p.random == nil {
 			return &Error{What: "selection", Input: p.text, Want: "no ? where nothing is drawn", cause: ErrRandom}
 		}
-		e.op, e.draw = '?', p.from.Uint64()
+		e.op, e.drawn = '?', p.random.Uint64()
 	default:
 		return p.numbers(e)
 	}
@@ -190,35 +190,35 @@ func (p *parser) spec(e *expr) error {
 
 // numbers reads an index, or a range: `a:b:s`, of which a, b, or a and b may be left out, and `:s`.
 func (p *parser) numbers(e *expr) error {
-	p.space()
+	p.skipSpace()
 	start := p.at
 	number := func(def int) (int, bool) {
-		p.space()
-		if word := p.word(); word != "" {
+		p.skipSpace()
+		if word := p.readWord(); word != "" {
 			return parseInt(word)
 		}
 		return def, true
 	}
 	fail := func() error {
 		p.at = start
-		return p.bad("an index, a:b, a:b:step, *, ? or ( )")
+		return p.syntaxError("an index, a:b, a:b:step, *, ? or ( )")
 	}
 	var ok bool
 	if e.begin, ok = number(-1); !ok {
 		return fail()
 	}
-	if !p.take(':') {
+	if !p.accept(':') {
 		if e.op = 'i'; e.begin < 0 {
 			return fail()
 		}
 		return nil
 	}
-	e.op, e.hop, e.begin = 'r', 1, max(e.begin, 0)
+	e.op, e.step, e.begin = 'r', 1, max(e.begin, 0)
 	if e.end, ok = number(-1); !ok {
 		return fail()
 	}
-	if p.take(':') {
-		if e.hop, ok = number(-1); !ok || e.hop < 0 {
+	if p.accept(':') {
+		if e.step, ok = number(-1); !ok || e.step < 0 {
 			return fail()
 		}
 	}

@@ -221,7 +221,7 @@ func FuzzParseSelection(f *testing.F) {
 	}
 	e := shape.Of("host", 3).With("gpu", 7).With("z", 2)
 	f.Fuzz(func(t *testing.T, text string) {
-		s, err := shape.DrawSelection(e, text, rand.New(rand.NewPCG(1, 2)))
+		s, err := shape.ParseSelectionRand(e, text, rand.New(rand.NewPCG(1, 2)))
 		if err != nil {
 			require.ErrorAs(t, err, new(*shape.Error))
 			return

@@ -16,20 +16,20 @@ type Selection struct {
 	boxes []box // normal (SHP-8)
 }
 
-// mostAbsorbed bounds the boxes that are compared each with each. A set with more is one that was
+// maxAbsorbed bounds the boxes that are compared each with each. A set with more is one that was
 // counted out rank by rank, whose boxes are apart anyway.
-const mostAbsorbed = 1024
+const maxAbsorbed = 1024
 
-// normal makes a selection of boxes of a base, in any order; it takes the slice.
+// normalize makes a selection of boxes of a base, in any order; it takes the slice.
 //   - flatten: however they were nested, what is left is one list, ordered by first rank;
 //   - dedupe and absorption: a box within another one is dropped;
 //   - identity: everything absorbs all; nothing is no box at all.
-func normal(base Extent, boxes []box) Selection {
-	boxes = distinct(boxes)
+func normalize(base Extent, boxes []box) Selection {
+	boxes = sortUnique(boxes)
 	switch {
 	case len(boxes) > 0 && boxes[0].isWhole(base.grid()):
 		boxes = boxes[:1]
-	case len(boxes) <= mostAbsorbed:
+	case len(boxes) <= maxAbsorbed:
 		kept := boxes[:0]
 		for _, b := range boxes { // what covers b has come before it
 			if !slices.ContainsFunc(kept, func(k box) bool { return k.covers(b) }) {
@@ -78,17 +78,17 @@ func (s Selection) ContainsRank(rank int) bool {
 	for i, d := range slices.Backward(grid) {
 		at[i], rank = rank%d.Size, rank/d.Size
 	}
-	return slices.ContainsFunc(s.boxes, func(b box) bool { return b.has(at[:]) })
+	return slices.ContainsFunc(s.boxes, func(b box) bool { return b.contains(at[:]) })
 }
 
-// Ranks yields the selected ranks, ascending, each once (SHP-7). It looks at nothing that is not
-// selected and keeps nothing, so the first of 2·10⁹ ranks costs what the first of two does.
+// Ranks yields the selected ranks, ascending, each once (SHP-7). It visits selected ranks only and
+// stores none, so the first of 2·10⁹ ranks costs as much as the first of two.
 func (s Selection) Ranks() iter.Seq[int] {
 	return func(yield func(int) bool) {
 		steps := strides(s.base.grid())
 		var walks, idle cursors // those under way, lowest rank first, and those to use again
 		for last, next := -1, 0; next < len(s.boxes) || len(walks) > 0; {
-			for next < len(s.boxes) && (len(walks) == 0 || s.boxes[next].first(steps) <= walks[0].rank) {
+			for next < len(s.boxes) && (len(walks) == 0 || s.boxes[next].firstRank(steps) <= walks[0].rank) {
 				if len(idle) == 0 {
 					idle = append(idle, &cursor{})
 				}
@@ -120,7 +120,7 @@ type cursor struct {
 }
 
 func (c *cursor) start(b box, strides []int) {
-	*c = cursor{box: b, strides: strides, rank: b.first(strides)}
+	*c = cursor{box: b, strides: strides, rank: b.firstRank(strides)}
 }
 
 // step goes on to the next rank; false after the last one.
@@ -156,15 +156,15 @@ func (s Selection) Regions() iter.Seq[Region] {
 	return func(yield func(Region) bool) {
 		whole := s.base.Region()
 		for _, b := range s.boxes {
-			if !yield(whole.cut(b)) {
+			if !yield(whole.subRegion(b)) {
 				return
 			}
 		}
 	}
 }
 
-// Region is a selection of a single box as a region of its extent, which is what a cast takes in
-// one publish. The error of any other wraps ErrNotRegion.
+// Region is a selection of a single box as a region of its extent, which a cast reaches in one
+// publish. The error of any other wraps ErrNotRegion.
 func (s Selection) Region() (Region, error) {
 	if s.base.err != nil {
 		return Region{}, s.base.err
@@ -175,21 +175,21 @@ func (s Selection) Region() (Region, error) {
 			Want: fmt.Sprintf("one index, range or * for each dimension; these are %d regions", len(s.boxes)),
 		}
 	}
-	return s.base.Region().cut(s.boxes[0]), nil
+	return s.base.Region().subRegion(s.boxes[0]), nil
 }
 
-// nothing is the text of the empty selection. No label has it, because a label stands before `=`.
-const nothing = "none"
+// emptyText is the text of the empty selection. No label has it, because a label stands before `=`.
+const emptyText = "none"
 
-// String is the text form: for each box what to take along every dimension, such as
-// `host=0,gpu=1:4 | host=1,gpu=*`. All ranks are `*`, no ranks `none`. It reads back (SHP-5).
+// String is the text form: for each box the indices along every dimension, such as `host=0,gpu=1:4
+// | host=1,gpu=*`. All ranks are `*`, no ranks `none`. It reads back (SHP-5).
 func (s Selection) String() string {
 	grid := s.base.grid()
 	switch {
 	case s.base.err != nil:
 		return "selection of a " + s.base.String()
 	case len(s.boxes) == 0:
-		return nothing
+		return emptyText
 	case s.boxes[0].isWhole(grid):
 		return "*"
 	}

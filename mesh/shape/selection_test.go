@@ -331,7 +331,7 @@ func TestSelection_randomChoiceIsOneIndexDrawnOnce(t *testing.T) {
 	seen := map[string]bool{}
 	for seed := range uint64(200) {
 		draw := func(text string) shape.Selection {
-			return must(shape.DrawSelection(e, text, rand.New(rand.NewPCG(seed, 1))))
+			return must(shape.ParseSelectionRand(e, text, rand.New(rand.NewPCG(seed, 1))))
 		}
 		s := draw("*,?")
 		require.True(t, s.Equal(draw("*, ?")), "the seed says which")

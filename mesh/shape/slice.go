@@ -6,11 +6,11 @@ func (m ValueMesh[T]) Slice(part Region) (ValueMesh[T], error) {
 	if err := part.SubsetOf(m.region); err != nil {
 		return ValueMesh[T]{}, err
 	}
-	l, even := part.within(m.region)
+	l, even := part.latticeIn(m.region)
 	if len(m.runs) > 0 && even {
 		s := runSlicer[T]{m: m, packer: newPacker[T]()}
-		s.add(l.start, l.dims, l.span(), part.NumRanks())
-		return s.packer.mesh(part), nil
+		s.add(l.start, l.dims, l.rankSpan(), part.NumRanks())
+		return s.packer.build(part), nil
 	}
 	if m.Len() == 0 {
 		return ValueMesh[T]{}, &Error{What: "part of a mesh", Input: part.String(), Want: "a mesh with values"}
@@ -30,25 +30,25 @@ type runSlicer[T any] struct {
 	packer *packer[T]
 }
 
-// add takes the values of the ranks start + Σ index·step: count of them, up to span apart. Where
-// all are in one run they are taken at once. Else it goes along the slowest dimension: over the
-// indices whose ranks are in one run together, or into the one that has a border in it. So there
-// are no more steps than borders times dimensions.
+// add takes the values of the ranks start + Σ index·step: count of them, up to span apart. If all
+// are in one run, it takes them at once. Otherwise it goes along the slowest dimension: over
+// indices with ranks in one run, or into an index with a border. The steps are at most borders
+// times dimensions.
 func (s runSlicer[T]) add(start int, dims []latticeDim, span, count int) {
 	at := s.m.run(start)
 	if start+span < s.m.runs[at].end {
-		s.take(at, count)
+		s.copyRun(at, count)
 		return
 	}
 	d := dims[0]
-	span -= (d.size - 1) * d.step
+	span -= (d.size - 1) * d.stride
 	count /= d.size
 	for i := 0; i < d.size; {
-		from := start + i*d.step
+		from := start + i*d.stride
 		at = s.m.run(from)
 		if left := s.m.runs[at].end - from - span; left > 0 {
-			whole := min(d.size-i, (left-1)/d.step+1)
-			s.take(at, whole*count)
+			whole := min(d.size-i, (left-1)/d.stride+1)
+			s.copyRun(at, whole*count)
 			i += whole
 			continue
 		}
@@ -57,7 +57,7 @@ func (s runSlicer[T]) add(start int, dims []latticeDim, span, count int) {
 	}
 }
 
-// take gives the value of a run to the next ranks.
-func (s runSlicer[T]) take(run, count int) {
-	s.packer.upTo(s.packer.end()+count, s.m.table[s.m.runs[run].value])
+// copyRun gives the value of a run to the next ranks.
+func (s runSlicer[T]) copyRun(run, count int) {
+	s.packer.fillTo(s.packer.end()+count, s.m.table[s.m.runs[run].value])
 }

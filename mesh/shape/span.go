@@ -18,18 +18,18 @@ func newSpan(begin, count, step int) span {
 
 func (s span) last() int { return s.begin + (s.count-1)*s.step }
 
-func (s span) has(i int) bool {
+func (s span) contains(i int) bool {
 	return i >= s.begin && i <= s.last() && (i-s.begin)%s.step == 0
 }
 
 // covers reports whether every index of o is one of s.
 func (s span) covers(o span) bool {
-	return s.has(o.begin) && s.has(o.last()) && (o.count == 1 || o.step%s.step == 0)
+	return s.contains(o.begin) && s.contains(o.last()) && (o.count == 1 || o.step%s.step == 0)
 }
 
-// meet is the indices in both; false when there are none. Two progressions share one whose step is
-// the least common multiple, and where it begins is the Chinese remainder of the two begins.
-func (s span) meet(o span) (span, bool) {
+// intersect is the indices in both; false when there are none. The common progression has the least
+// common multiple of the steps, and begins at the Chinese remainder of the two begins.
+func (s span) intersect(o span) (span, bool) {
 	a, b := int64(s.step), int64(o.step)
 	gcd, inverse := euclid(a, b)
 	apart := int64(o.begin - s.begin)
@@ -61,9 +61,9 @@ func euclid(a, b int64) (g, x int64) {
 	return a, x
 }
 
-// minus is what is left of s without cut, which is a part of s, in the fewest spans: the indices
-// between two that are cut are told by gap, or by remainder, whichever is fewer.
-func (s span) minus(cut span) []span {
+// subtract is s without cut, a part of s, in the fewest spans: it lists the remaining indices by
+// gap or by remainder.
+func (s span) subtract(cut span) []span {
 	var out []span
 	add := func(at, count, every int) {
 		if count > 0 {
@@ -127,8 +127,8 @@ func (b box) isWhole(grid []Dim) bool {
 	return true
 }
 
-// first is the lowest rank of a box.
-func (b box) first(strides []int) int {
+// firstRank is the lowest rank of a box.
+func (b box) firstRank(strides []int) int {
 	rank := 0
 	for i, s := range b {
 		rank += s.begin * strides[i]
@@ -136,9 +136,9 @@ func (b box) first(strides []int) int {
 	return rank
 }
 
-func (b box) has(coords []int) bool {
+func (b box) contains(coords []int) bool {
 	for i, s := range b {
-		if !s.has(coords[i]) {
+		if !s.contains(coords[i]) {
 			return false
 		}
 	}
@@ -154,11 +154,11 @@ func (b box) covers(o box) bool {
 	return true
 }
 
-// meet is the points in both; false when there are none.
-func (b box) meet(o box) (box, bool) {
+// intersect is the points in both; false when there are none.
+func (b box) intersect(o box) (box, bool) {
 	spans := [MaxDims]span{} // most pairs do not meet: no garbage for those
 	for i, s := range b {
-		both, ok := s.meet(o[i])
+		both, ok := s.intersect(o[i])
 		if !ok {
 			return nil, false
 		}
@@ -167,15 +167,15 @@ func (b box) meet(o box) (box, bool) {
 	return slices.Clone(spans[:len(b)]), true
 }
 
-// minus is the points of b that are not in o, as boxes that do not overlap.
-func (b box) minus(o box) []box {
-	both, ok := b.meet(o)
+// subtract is the points of b outside o, as disjoint boxes.
+func (b box) subtract(o box) []box {
+	both, ok := b.intersect(o)
 	if !ok {
 		return []box{b}
 	}
 	var out []box
 	for i, s := range b {
-		for _, part := range s.minus(both[i]) {
+		for _, part := range s.subtract(both[i]) {
 			piece := slices.Concat(both[:i], b[i:])
 			piece[i] = part
 			out = append(out, piece)
@@ -184,8 +184,8 @@ func (b box) minus(o box) []box {
 	return out
 }
 
-// compareBoxes orders boxes by their first rank. Among those that begin at one point, one that
-// covers another comes first.
+// compareBoxes orders boxes by their first rank. Among boxes with the same first point, a covering
+// box comes first.
 func compareBoxes(a, b box) int {
 	for i := range a {
 		if c := cmp.Compare(a[i].begin, b[i].begin); c != 0 {
@@ -200,14 +200,14 @@ func compareBoxes(a, b box) int {
 	return 0
 }
 
-// distinct orders boxes, and drops repeated ones; it takes the slice.
-func distinct(boxes []box) []box {
+// sortUnique orders boxes, and drops repeated ones; it takes the slice.
+func sortUnique(boxes []box) []box {
 	slices.SortFunc(boxes, compareBoxes)
 	return slices.CompactFunc(boxes, func(a, b box) bool { return slices.Equal(a, b) })
 }
 
-// cut is the part of a region that a box of its grid stands for.
-func (r Region) cut(b box) Region {
+// subRegion is the part of a region that a box of its grid stands for.
+func (r Region) subRegion(b box) Region {
 	out := Region{offset: r.offset, dims: slices.Clone(r.dims)}
 	for i, d := range r.dims {
 		out.offset += b[i].begin * d.stride

@@ -55,15 +55,15 @@ func ParseRegion(text string) (Region, error) {
 		}
 		r.dims = append(r.dims, regionDim{label, n, s})
 	}
-	if want := r.nests(); want != "" {
+	if want := r.nestingError(); want != "" {
 		return Region{}, &Error{What: "region", Input: text, Want: want}
 	}
 	return r, nil
 }
 
-// nests says what is wrong with the offset and strides, "" if nothing is. That they nest is what
-// lets ViewRank take the coordinates off one by one (SHP-3).
-func (r Region) nests() string {
+// nestingError is the error in the offset and strides, "" if they nest. Nesting lets ViewRank
+// remove the coordinates one by one (SHP-3).
+func (r Region) nestingError() string {
 	span := 0 // the largest distance within the dimensions so far, the fastest first
 	for _, d := range slices.Backward(r.dims) {
 		if d.size == 1 {

@@ -9,9 +9,9 @@ import (
 	"strconv"
 )
 
-// ValueMesh is one value for every rank of a region (SHP-6). Inside it is either a list by rank,
-// or a table of distinct values and the runs of ranks that have them; reads are the same. It is a
-// value that shares its values when it is copied; the zero ValueMesh has none.
+// ValueMesh is one value for every rank of a region (SHP-6). Inside it is either a list by rank, or
+// a table of distinct values and their runs of ranks; reads are the same. Copies share the values;
+// the zero ValueMesh has none.
 type ValueMesh[T any] struct {
 	region Region
 	dense  []T // by rank; or else:
@@ -45,8 +45,8 @@ func NewValueMesh[T any](r Region, values []T) (ValueMesh[T], error) {
 // UniformMesh is one value for all ranks, however many.
 func UniformMesh[T any](r Region, value T) (ValueMesh[T], error) { return MeshOfRuns(r, value) }
 
-// MeshOfRuns is the values of runs, in any order, and a value for all ranks that are in none. A
-// run that is empty, reaches out of the region or overlaps another is an error.
+// MeshOfRuns is the values of runs, in any order, and rest for all other ranks. A run that is
+// empty, leaves the region or overlaps another is an error.
 func MeshOfRuns[T any](r Region, rest T, runs ...Run[T]) (ValueMesh[T], error) {
 	if r.err != nil {
 		return ValueMesh[T]{}, r.err
@@ -67,11 +67,11 @@ func MeshOfRuns[T any](r Region, rest T, runs ...Run[T]) (ValueMesh[T], error) {
 		if want != "" {
 			return ValueMesh[T]{}, &Error{What: "run of values", Input: fmt.Sprintf("%d:%d", run.Begin, run.End), Want: want}
 		}
-		p.upTo(run.Begin, rest)
-		p.upTo(run.End, run.Value)
+		p.fillTo(run.Begin, rest)
+		p.fillTo(run.End, run.Value)
 	}
-	p.upTo(r.NumRanks(), rest)
-	return p.mesh(r), nil
+	p.fillTo(r.NumRanks(), rest)
+	return p.build(r), nil
 }
 
 // MeshOfPairs collects a value for each rank, in any order. Of two for one rank the later counts;
@@ -174,8 +174,8 @@ func (m ValueMesh[T]) All() iter.Seq2[Point, T] {
 	}
 }
 
-// Runs yields the values as runs, in order and without gaps. Equal neighbours are one run; values
-// of a type that == does not compare are never equal, except that what was given as a run stays one.
+// Runs yields the values as runs, in order and without gaps. Adjacent equal values are one run.
+// Incomparable values are never equal, but a given run stays one.
 func (m ValueMesh[T]) Runs() iter.Seq[Run[T]] {
 	return func(yield func(Run[T]) bool) {
 		begin := 0
@@ -219,7 +219,7 @@ func MapValues[T, U any](m ValueMesh[T], f func(T) U) ValueMesh[U] {
 	}
 	p := newPacker[U]()
 	for _, r := range m.runs {
-		p.upTo(r.end, table[r.value])
+		p.fillTo(r.end, table[r.value])
 	}
-	return p.mesh(m.region)
+	return p.build(m.region)
 }

@@ -13,12 +13,15 @@ import (
 	"regexp"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"text/tabwriter"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // Exit codes.
@@ -38,6 +41,8 @@ func main() {
 // settings are the flags.
 type settings struct {
 	n, busy  int
+	p        int // packages at once
+	parallel int // tests of a package at once; 0: as many as it chooses
 	race     bool
 	run      string
 	timeout  time.Duration
@@ -50,6 +55,8 @@ func parse(args []string, out io.Writer) (settings, error) {
 	fs.SetOutput(out)
 	fs.IntVar(&s.n, "n", 100, "how often the tests of each package run")
 	fs.IntVar(&s.busy, "busy", 0, "how many loops keep processors busy meanwhile")
+	fs.IntVar(&s.p, "p", 1, "how many packages run at once")
+	fs.IntVar(&s.parallel, "parallel", 0, "how many parallel tests of a package run at once; 0: as many as it chooses")
 	fs.BoolVar(&s.race, "race", false, "run under the race detector")
 	fs.StringVar(&s.run, "run", ".", "run the tests that match this `regexp`")
 	fs.DurationVar(&s.timeout, "timeout", 10*time.Minute, "how long one run may take")
@@ -59,8 +66,8 @@ func parse(args []string, out io.Writer) (settings, error) {
 	if s.packages = fs.Args(); len(s.packages) == 0 {
 		s.packages = []string{"."}
 	}
-	if s.n < 1 || s.busy < 0 || s.timeout <= 0 {
-		return s, errors.New("want -n and -timeout above 0, and -busy not below it")
+	if s.n < 1 || s.p < 1 || s.timeout <= 0 || s.busy < 0 || s.parallel < 0 {
+		return s, errors.New("want -n, -p and -timeout above 0, and -busy and -parallel not below it")
 	}
 	return s, nil
 }
@@ -117,12 +124,35 @@ func stress(ctx context.Context, s settings, out io.Writer) ([]*series, error) {
 		}
 	}
 	defer keepBusy(s.busy)()
-	for _, p := range all {
-		if err := p.repeat(ctx, s, out); err != nil {
+	begun := time.Now()
+	failed := 0 // rounds
+	for round := 1; round <= s.n; round++ {
+		passed, err := runRound(ctx, s, all, out)
+		if err != nil {
 			return all, err
+		}
+		if !passed {
+			failed++
+		}
+		if round%max(s.n/10, 1) == 0 {
+			each := (time.Since(begun) / time.Duration(round)).Round(time.Millisecond)
+			fmt.Fprintf(out, "%d of %d rounds, %d failed, %s each\n", round, s.n, failed, each)
 		}
 	}
 	return all, nil
+}
+
+// runRound runs the tests of each package once, s.p packages at once, and reports whether all passed.
+func runRound(ctx context.Context, s settings, all []*series, out io.Writer) (passed bool, err error) {
+	running, ctx := errgroup.WithContext(ctx)
+	running.SetLimit(s.p)
+	lines := &lockedWriter{w: out}
+	before := failures(all)
+	for _, p := range all {
+		running.Go(func() error { return p.runOnce(ctx, s, lines) })
+	}
+	err = running.Wait()
+	return failures(all) == before, err
 }
 
 // find lists the packages that have tests.
@@ -163,6 +193,26 @@ func output(cmd *exec.Cmd) (string, error) {
 	return string(out), nil
 }
 
+// failures counts the failed runs of all packages.
+func failures(all []*series) (n int) {
+	for _, p := range all {
+		n += p.failed
+	}
+	return n
+}
+
+// lockedWriter lets several packages write lines at once.
+type lockedWriter struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+func (l *lockedWriter) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.w.Write(p)
+}
+
 // keepBusy starts loops that take a processor each, and returns what ends them. They are threads of this
 // process, so none outlives it.
 func keepBusy(n int) (end func()) {
@@ -182,31 +232,26 @@ func keepBusy(n int) (end func()) {
 	}
 }
 
-// repeat runs the tests n times; it ends early with the context, and when the output of a run cannot be kept.
-func (p *series) repeat(ctx context.Context, s settings, out io.Writer) error {
-	begun := time.Now()
-	for range s.n {
-		said, err := p.once(ctx, s)
-		if ctx.Err() != nil {
-			return ctx.Err() // how the run ended says nothing
-		}
-		p.runs++
-		if err != nil {
-			if err := p.keep(said, err, out); err != nil {
-				return err
-			}
-		}
-		if p.runs%max(s.n/10, 1) == 0 {
-			fmt.Fprintf(out, "%s: %d of %d runs, %d failed, %s each\n", p.name, p.runs, s.n, p.failed,
-				(time.Since(begun) / time.Duration(p.runs)).Round(time.Millisecond))
-		}
+// runOnce runs the tests once. It fails with the context, and when the output of a run cannot be kept.
+func (p *series) runOnce(ctx context.Context, s settings, out io.Writer) error {
+	said, err := p.execute(ctx, s)
+	if ctx.Err() != nil {
+		return ctx.Err() // how the run ended says nothing
+	}
+	p.runs++
+	if err != nil {
+		return p.keep(said, err, out)
 	}
 	return nil
 }
 
-// once runs the tests in a process group of their own, which ends with the context.
-func (p *series) once(ctx context.Context, s settings) ([]byte, error) {
-	cmd := exec.CommandContext(ctx, p.program, "-test.run", s.run, "-test.timeout", s.timeout.String())
+// execute runs the tests in a process group of their own, which ends with the context.
+func (p *series) execute(ctx context.Context, s settings) ([]byte, error) {
+	args := []string{"-test.run", s.run, "-test.timeout", s.timeout.String()}
+	if s.parallel > 0 {
+		args = append(args, "-test.parallel", strconv.Itoa(s.parallel))
+	}
+	cmd := exec.CommandContext(ctx, p.program, args...)
 	cmd.Dir = p.dir
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
@@ -217,7 +262,7 @@ func (p *series) once(ctx context.Context, s settings) ([]byte, error) {
 // keep counts a run that failed, and writes down what it said.
 func (p *series) keep(said []byte, cause error, out io.Writer) (err error) {
 	p.failed++
-	names := failures(string(said))
+	names := failedTests(string(said))
 	if len(names) == 0 {
 		names = []string{"no test, but the process: " + cause.Error()}
 	}
@@ -240,9 +285,9 @@ var (
 	stillRuns  = regexp.MustCompile(`(?m)^\t\t([^\s/]+)`)
 )
 
-// failures are the tests that an output says have failed, or that ran when the time was over. Each is named
+// failedTests are the tests that an output says have failed, or that ran when the time was over. Each is named
 // once, and without its subtests.
-func failures(said string) (names []string) {
+func failedTests(said string) (names []string) {
 	for _, m := range failedTest.FindAllStringSubmatch(said, -1) {
 		names = append(names, m[1])
 	}

@@ -67,13 +67,14 @@ func inFlaky(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir()) // what is kept goes with the test
 }
 
-func TestStress_countsFailuresByTestAndKeepsTheirOutput(t *testing.T) {
+func TestStress_countsFailuresByTestAndRoundAndKeepsTheirOutput(t *testing.T) {
 	inFlaky(t)
 	var out bytes.Buffer
-	require.Equal(t, exitFailed, command(t.Context(), []string{"-n", "4", "-busy", "1", "-run", "Odd|Sound", "./..."}, &out))
+	require.Equal(t, exitFailed, command(t.Context(), []string{"-n", "4", "-busy", "1", "-p", "2", "-parallel", "3", "-run", "Odd|Sound", "./..."}, &out))
 	for _, row := range []string{`flaky +4 +2 +500\.0`, `  TestOdd +4 +2 +500\.0`, `flaky/sound +4 +0 +0\.0`} {
 		require.Regexp(t, "(?m)^"+row+"$", out.String())
 	}
+	require.Contains(t, out.String(), "4 of 4 rounds, 2 failed, ")
 	require.NotContains(t, out.String(), "none", "a package without tests")
 	kept := regexp.MustCompile(`what failed runs said: (.*)`).FindStringSubmatch(out.String())
 	require.NotNil(t, kept, out.String())
@@ -123,10 +124,10 @@ func TestStress_endsARunWhenItIsInterrupted(t *testing.T) {
 func TestStress_saysWhatCannotBeRun(t *testing.T) {
 	inFlaky(t)
 	for want, args := range map[string]string{
-		"want -n and -timeout above 0": "-n 0",
-		"no package with tests":        "./none",
-		"not defined: -nosuch":         "-nosuch",
-		"directory not found":          "./nowhere",
+		"want -n, -p and -timeout above 0": "-n 0",
+		"no package with tests":            "./none",
+		"not defined: -nosuch":             "-nosuch",
+		"directory not found":              "./nowhere",
 	} {
 		var out bytes.Buffer
 		require.Equal(t, exitUsage, command(t.Context(), strings.Fields(args), &out), args)
@@ -142,6 +143,6 @@ func TestFailures_areThoseOfTheOutput(t *testing.T) {
 			"TestA (timed out)", "TestB (timed out)"},
 		"--- FAIL: TestA (0.00s)\npanic: boom [recovered]\n": {"TestA"},
 	} {
-		require.Equal(t, want, failures(said), said)
+		require.Equal(t, want, failedTests(said), said)
 	}
 }

@@ -23,20 +23,20 @@ var (
 	toggle  = actor.NewEndpoint[*Lamp, actor.None, bool]("toggle")
 )
 
-var right = counter.Made(newCounter, add.By((*Counter).add))
+var right = counter.Define(newCounter, add.Handle((*Counter).add))
 
 var (
-	_ = counter.Made(newCounter, toggle.By((*Lamp).toggle)) // want cannot use .*Method\[\*Lamp\]
-	_ = add.By((*Lamp).toggle)                              // want cannot use
-	_ = counter.Made((*Counter).add)                        // want cannot use
+	_ = counter.Define(newCounter, toggle.Handle((*Lamp).toggle)) // want cannot use .*Method\[\*Lamp\]
+	_ = add.Handle((*Lamp).toggle)                                // want cannot use
+	_ = counter.Define((*Counter).add)                            // want cannot use
 )
 
 func verbs(ctx context.Context, p *actor.Proc, c actor.Ref[*Counter], l actor.Ref[*Lamp], numbers actor.PortRef[int]) {
 	_, _ = add.Call(ctx, c, 1)
 	_, _ = add.Call(ctx, c, "one")      // want cannot use "one"
 	_, _ = add.Call(ctx, l, 1)          // want cannot use l
-	_ = add.Post(ctx, c, 1.5)           // want cannot use 1.5
-	_ = toggle.Post(ctx, c, struct{}{}) // want cannot use c
+	_ = add.Send(ctx, c, 1.5)           // want cannot use 1.5
+	_ = toggle.Send(ctx, c, struct{}{}) // want cannot use c
 	var answer string
 	answer, _ = add.Call(ctx, c, 1) // want cannot (use|assign)
 	_ = answer

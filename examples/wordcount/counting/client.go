@@ -9,14 +9,14 @@ import (
 	"github.com/castnet-io/castnet/mesh/shape"
 )
 
-// maxMessage bounds a fold however much the bus would carry, to be quick in every hop.
+// maxMessage bounds a fold on any bus, so that each hop is fast.
 const maxMessage = 512 << 10
 
-// Limit is what a fold may take where the bus carries messages of maxPayload bytes: half of it, for
-// addresses travel along.
+// Limit returns the size limit of a fold on a bus with a given message size: half of it, with room
+// for addresses.
 func Limit(maxPayload int) int { return min(maxPayload/2, maxMessage) }
 
-// Count has every rank count its share and returns what each did, by rank.
+// Count makes every rank count its share and returns the results by rank.
 func Count(ctx context.Context, m cast.Mesh[*Counter], j Job) (shape.ValueMesh[Share], error) {
 	shares, err := cast.Gather(ctx, m, Start, j)
 	if err != nil {
@@ -35,7 +35,7 @@ func Count(ctx context.Context, m cast.Mesh[*Counter], j Job) (shape.ValueMesh[S
 	return shares, nil
 }
 
-// Look folds what the ranks of a mesh have done so far.
+// Look folds the progress of all ranks.
 func Look(ctx context.Context, m cast.Mesh[*Counter]) (Done, error) {
 	return cast.Reduce(ctx, m, Progress, actor.None{}, Add)
 }
@@ -43,11 +43,11 @@ func Look(ctx context.Context, m cast.Mesh[*Counter]) (Done, error) {
 // Total is a folded vocabulary.
 type Total struct {
 	Counts map[string]int64
-	Shards int // that it took
+	Shards int // number of shards used
 }
 
-// Fold collects the counts of all ranks, folded per host and then here, with messages of at most
-// limit bytes, beginning with so many shards (WC-3).
+// Fold collects the counts of all ranks, folded per host and then here. It starts with the given
+// number of shards and messages of at most limit bytes (WC-3).
 func Fold(ctx context.Context, m cast.Mesh[*Counter], shards, limit int) (Total, error) {
 	for shards = max(shards, 1); shards <= maxShards; shards *= 2 {
 		counts, fits, err := fold(ctx, m, shards, limit)
@@ -58,8 +58,8 @@ func Fold(ctx context.Context, m cast.Mesh[*Counter], shards, limit int) (Total,
 	return Total{}, fmt.Errorf("words in %d shards still do not fit into messages of %d bytes", maxShards, limit)
 }
 
-// Shards guesses how many Fold needs. It takes the ranks' vocabularies for disjoint; they are not, so
-// a shard rarely comes near the limit.
+// Shards estimates the number of shards for Fold. It treats the ranks' vocabularies as disjoint, so
+// a shard rarely reaches the limit.
 func Shards(shares shape.ValueMesh[Share], limit int) int {
 	bytes := 0
 	for _, s := range shares.Values() {
@@ -68,7 +68,7 @@ func Shards(shares shape.ValueMesh[Share], limit int) int {
 	return min(1+bytes/max(limit, 1), maxShards)
 }
 
-// fold casts once for every shard; false when one does not fit.
+// fold casts once per shard. It returns false if a shard exceeds the limit.
 func fold(ctx context.Context, m cast.Mesh[*Counter], shards, limit int) (map[string]int64, bool, error) {
 	counts := map[string]int64{}
 	for i := range shards {

@@ -14,7 +14,7 @@ import (
 	"github.com/castnet-io/castnet/actor"
 )
 
-// What a Counter can be asked.
+// Type and endpoints of a Counter.
 var (
 	Type     = actor.NewType[*Counter, actor.None]("wordcount")
 	Start    = actor.NewEndpoint[*Counter, Job, Share]("count")
@@ -23,47 +23,47 @@ var (
 	Crash    = actor.NewEndpoint[*Counter, actor.None, actor.None]("crash")
 )
 
-// Def is how it is done.
+// Def returns the definition of the actor type.
 func Def() actor.Def {
-	return Type.Made(newCounter, Start.By((*Counter).start), Progress.By((*Counter).progress),
-		Shard.By((*Counter).shard), Crash.By((*Counter).crash))
+	return Type.Define(newCounter, Start.Handle((*Counter).start), Progress.Handle((*Counter).progress),
+		Shard.Handle((*Counter).shard), Crash.Handle((*Counter).crash))
 }
 
-// Job is what to count.
+// Job describes a count.
 type Job struct {
 	Folder string `json:"folder"` // absolute, on the rank's own host
-	Suffix string `json:"suffix"` // of the files' names
+	Suffix string `json:"suffix"` // of the file names
 }
 
-// Share is one rank's part of the job.
+// Share is the result of one rank.
 type Share struct {
 	Files  int           `json:"files"`
 	Words  int64         `json:"words"`
-	Bytes  int           `json:"bytes"` // that its vocabulary takes in a message
+	Bytes  int           `json:"bytes"` // size of its vocabulary in a message
 	Took   time.Duration `json:"took"`
-	Listed int           `json:"listed"` // files in the whole job, as this rank sees them
-	Digest uint64        `json:"digest"` // of their names
+	Listed int           `json:"listed"` // files of the whole job in this rank's view
+	Digest uint64        `json:"digest"` // hash of their names
 }
 
-// Done is how far a rank, or a fold of ranks, has come.
+// Done is the progress of a rank, or of a fold of ranks.
 type Done struct {
 	Files int64 `json:"files"`
-	Of    int64 `json:"of"` // 0 while a rank still lists
+	Of    int64 `json:"of"` // 0 during the listing
 }
 
-// Add folds what ranks have done.
+// Add folds the progress of ranks.
 var Add = actor.NewReducer("add", func(a, b Done) (Done, error) {
 	return Done{Files: a.Files + b.Files, Of: a.Of + b.Of}, nil
 })
 
-// Part asks for the counts of the words of one shard.
+// Part asks for the counts of one shard.
 type Part struct {
 	Index  int `json:"index"`
 	Shards int `json:"shards"`
-	Limit  int `json:"limit"` // bytes the answer may have
+	Limit  int `json:"limit"` // maximum size of the reply in bytes
 }
 
-// maxShards bounds what a caller can make a rank allocate.
+// maxShards bounds the memory that a caller can make a rank allocate.
 const maxShards = 1 << 20
 
 // Counter counts the words of its share of a folder.
@@ -72,12 +72,12 @@ type Counter struct {
 	counts   map[string]int64
 	shards   []map[string]int64 // counts, as cut for the last Part
 
-	files, of atomic.Int64 // written by the counting, which runs off the turn
+	files, of atomic.Int64 // written by the counting task, outside the turn
 }
 
 func newCounter(*actor.Context, actor.None) (*Counter, error) { return &Counter{}, nil }
 
-// start counts; the answer comes when that is done.
+// start starts the count and replies at its end.
 func (c *Counter) start(ctx *actor.Context, j Job) (Share, error) {
 	if c.counting {
 		return Share{}, errors.New("this rank is counting already")
@@ -116,7 +116,7 @@ func (c *Counter) count(ctx context.Context, j Job, rank, ranks int) (map[string
 	mine := share(all, rank, ranks)
 	s := Share{Files: len(mine), Listed: len(all), Digest: digest(all)}
 	c.of.Store(int64(len(mine)))
-	seen := map[string]*int64{} // pointers: adding to a known word allocates nothing
+	seen := map[string]*int64{} // pointers, so that a known word needs no allocation
 	for _, file := range mine {
 		if err := ctx.Err(); err != nil {
 			return nil, s, err
@@ -135,7 +135,7 @@ func (c *Counter) count(ctx context.Context, j Job, rank, ranks int) (map[string
 	return counts, s, nil
 }
 
-// countFile adds the words of a file to what was seen.
+// countFile adds the words of a file to seen.
 func countFile(folder fs.FS, name string, seen map[string]*int64) (words int64, err error) {
 	f, err := folder.Open(name)
 	if err != nil {
@@ -158,7 +158,7 @@ func (c *Counter) progress(*actor.Context, actor.None) (Done, error) {
 	return Done{Files: c.files.Load(), Of: c.of.Load()}, nil
 }
 
-// shard answers with the rank's counts of one shard (WC-3).
+// shard replies with the rank's counts of one shard (WC-3).
 func (c *Counter) shard(_ *actor.Context, p Part) (Tally, error) {
 	if c.counts == nil {
 		return Tally{}, errors.New("nothing is counted yet")
@@ -172,8 +172,7 @@ func (c *Counter) shard(_ *actor.Context, p Part) (Tally, error) {
 	return newTally(c.shards[p.Index], p.Limit), nil
 }
 
-// crash ends the rank's process as kill -9 would. A client on another machine has no other way to
-// show what its owner then sees.
+// crash ends the rank's process like kill -9, for clients on other machines.
 func (c *Counter) crash(*actor.Context, actor.None) (actor.None, error) {
 	return actor.None{}, syscall.Kill(os.Getpid(), syscall.SIGKILL)
 }

@@ -1,5 +1,5 @@
-// Package counting counts words with a mesh of actors. It is the part of the word count example
-// that does the work; its parent is the program around it.
+// Package counting counts words with a mesh of actors. It is the working part of the word count
+// example; the parent directory holds the program.
 //
 // # Use
 //
@@ -9,28 +9,27 @@
 //	limit := counting.Limit(net.Bus().Data().MaxPayload())
 //	total, err := counting.Fold(ctx, counters, counting.Shards(shares, limit), limit)
 //
-// Count casts the folder, not its file names: each rank lists the folder itself, sorts the list and
-// takes the files whose place in it is its own rank modulo the number of ranks. While it counts, a
-// rank answers Progress, because the work is done off its turn (actor.Context.Go) and answered
-// later (actor.Defer).
+// Count casts the folder, not its file names. Each rank lists and sorts the folder itself, and
+// takes the files with an index equal to its rank modulo the number of ranks. During the count a
+// rank answers Progress, because the work runs in a task (actor.Context.Go) with a late reply
+// (actor.Defer).
 //
-// # What a word is
+// # Words
 //
-// A maximal run of letters, digits (Unicode categories L and Nd) and underscores, in lower case. One
-// that starts with a digit is a number, one that is longer than MaxWord bytes is data somebody wrote
-// down: both are left out. Bytes that are not UTF-8 separate words.
+// A word is a maximal run of letters, digits (Unicode categories L and Nd) and underscores, in
+// lower case. A run that starts with a digit is a number, and one longer than MaxWord bytes is
+// data. Both are left out. Bytes that are not UTF-8 separate words.
 //
 // # Contract
 //
-//   - WC-1: every file is counted by exactly one rank. Ranks whose lists differ are an error, not a
-//     wrong number.
-//   - WC-2: the total is that of one process that reads every file, whatever the number of ranks.
-//   - WC-3: no message is larger than the limit. A bus carries 1 MiB in one message unless it is
-//     told otherwise, and the words of a corpus are more than that. So the vocabulary is cut into
-//     shards by a hash of the word, and each shard is folded by a cast of its own. How many are
-//     needed is guessed from what the ranks know of their own words; a shard whose fold outgrows the
-//     limit becomes the answer "too large", and the caller cuts twice as fine.
-//   - WC-4: a rank's memory grows with its vocabulary, never with the size of a file.
+//   - WC-1 (one rank per file): Exactly one rank counts each file. Different lists at the ranks are
+//     an error.
+//   - WC-2 (exact total): The total equals that of one process over all files, for any number of
+//     ranks.
+//   - WC-3 (bounded messages): No message exceeds the limit. A hash cuts the vocabulary into
+//     shards, one cast each. If a shard's fold exceeds the limit, its result is "too large" and the
+//     caller doubles the number of shards.
+//   - WC-4 (memory): A rank's memory grows with its vocabulary, not with the size of a file.
 //
 // # Concurrency
 //

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// list is the sorted paths of all regular files below a folder whose name ends in suffix.
+// list returns the sorted paths of all regular files below a folder with the suffix.
 func list(ctx context.Context, folder fs.FS, suffix string) ([]string, error) {
 	var files []string
 	err := fs.WalkDir(folder, ".", func(path string, d fs.DirEntry, err error) error {
@@ -20,20 +20,20 @@ func list(ctx context.Context, folder fs.FS, suffix string) ([]string, error) {
 		}
 		return err
 	})
-	slices.Sort(files) // a walk sorts folder by folder, which depends on what a separator is
+	slices.Sort(files) // the order of a walk depends on the separator
 	return files, err
 }
 
-// digest tells two lists apart.
+// digest returns a hash of a list, to compare lists.
 func digest(files []string) uint64 {
 	h := fnv.New64a()
 	for _, f := range files {
-		h.Write(append([]byte(f), 0)) // a hash takes every byte
+		h.Write(append([]byte(f), 0)) // a hash accepts all bytes
 	}
 	return h.Sum64()
 }
 
-// share is every n-th file, from the rank-th on (WC-1).
+// share returns every n-th file, starting at index rank (WC-1).
 func share(files []string, rank, n int) []string {
 	var mine []string
 	for i := rank; i < len(files); i += n {

@@ -7,18 +7,17 @@ import (
 	"github.com/castnet-io/castnet/actor"
 )
 
-// entryOverhead is what a word and its count take in a message besides the letters, at most: the
-// heads of a text and of a number.
+// entryOverhead bounds the bytes of a word and its count in a message, besides the letters.
 const entryOverhead = 12
 
-// Tally is how often words of one shard occur.
+// Tally holds the counts of one shard.
 type Tally struct {
 	Counts   map[string]int64 `json:"counts"`
-	Limit    int              `json:"limit"`               // bytes it may take in a message
-	TooLarge bool             `json:"too_large,omitempty"` // it would take more; Counts is empty then
+	Limit    int              `json:"limit"`               // maximum size in a message, in bytes
+	TooLarge bool             `json:"too_large,omitempty"` // Limit exceeded, Counts empty
 }
 
-// newTally holds counts, or says that they are too large.
+// newTally returns the counts, or the mark TooLarge.
 func newTally(counts map[string]int64, limit int) Tally {
 	if size(counts) > limit {
 		return Tally{Limit: limit, TooLarge: true}
@@ -26,13 +25,13 @@ func newTally(counts map[string]int64, limit int) Tally {
 	return Tally{Counts: counts, Limit: limit}
 }
 
-// merge adds tallies up. Whether the sum is too large depends on its words alone, and what is too
-// large stays so: the order of merging does not matter.
+// merge adds tallies. Whether a sum is too large depends only on its words, and TooLarge is kept,
+// so the order of merges does not matter.
 var merge = actor.NewReducer("tallies", func(a, b Tally) (Tally, error) {
 	if a.TooLarge || b.TooLarge {
 		return Tally{Limit: a.Limit, TooLarge: true}, nil
 	}
-	sum := maps.Clone(a.Counts) // a may be the rank's own
+	sum := maps.Clone(a.Counts) // a may belong to the rank itself
 	if sum == nil {
 		return b, nil
 	}
@@ -42,7 +41,7 @@ var merge = actor.NewReducer("tallies", func(a, b Tally) (Tally, error) {
 	return newTally(sum, a.Limit), nil
 })
 
-// size bounds what counts take in a message.
+// size bounds the size of counts in a message.
 func size(counts map[string]int64) (bytes int) {
 	for word := range counts {
 		bytes += len(word) + entryOverhead
@@ -50,8 +49,7 @@ func size(counts map[string]int64) (bytes int) {
 	return bytes
 }
 
-// cut deals the words out to shards by their hash, so that a word is in the same shard at every
-// rank.
+// cut assigns words to shards by hash, the same at every rank.
 func cut(counts map[string]int64, shards int) []map[string]int64 {
 	out := make([]map[string]int64, shards)
 	for i := range out {

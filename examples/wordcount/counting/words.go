@@ -8,13 +8,13 @@ import (
 	"unicode/utf8"
 )
 
-// MaxWord is how many bytes a word may have.
+// MaxWord bounds the bytes of a word.
 const MaxWord = 128
 
 // Words calls yield for every word of a text. The slice is valid until yield returns.
 func Words(text io.Reader, yield func(word []byte)) error {
 	r := bufio.NewReaderSize(text, 64<<10)
-	word := make([]byte, 0, MaxWord+utf8.UTFMax) // never grows: a run that is too long is not kept
+	word := make([]byte, 0, MaxWord+utf8.UTFMax) // never grows: longer runs are dropped
 	for {
 		c, _, err := r.ReadRune()
 		if err == nil && isWord(c) {

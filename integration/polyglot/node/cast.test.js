@@ -96,8 +96,8 @@ for (const format of Object.keys(formats)) {
     assert.equal(sum(await gather(format, "get")), 9);
   });
 
-  test(`post is answered when it is sent (${format})`, async () => {
-    const [reply, value] = await ask(format, "add", 2, { "Castnet-Collect": "post" });
+  test(`send is answered when it is sent (${format})`, async () => {
+    const [reply, value] = await ask(format, "add", 2, { "Castnet-Collect": "send" });
     assertNoError(reply);
     assert.equal(value, undefined);
     assert.deepEqual(await gather(format, "get"), [2, 2, 2, 2]); // casts of one gateway keep their order

@@ -84,7 +84,7 @@ class Cast(unittest.TestCase):
     def test_post_is_answered_when_it_is_sent(self):
         for format in FORMATS:
             self.gather(format, "reset")
-            reply, value = self.ask(format, "add", 2, {"Castnet-Collect": "post"})
+            reply, value = self.ask(format, "add", 2, {"Castnet-Collect": "send"})
             self.assertIsNone(reply.error)
             self.assertEqual(b"", reply.data)
             self.assertEqual("4", reply.headers["Castnet-Asked"])

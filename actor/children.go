@@ -1,0 +1,334 @@
+package actor
+
+import (
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/castnet-io/castnet/internal/supervise"
+)
+
+// Supervisor is implemented by actors that handle the ends of their children. Supervise runs on the
+// actor's turn, before its mail, once for every child that has ended and is not restarted. If
+// handled is true, the end has no further effect. An error fails the actor.
+//
+// Without Supervise, or if handled is false, a child's failure fails its parent, and an orderly end
+// changes nothing.
+type Supervisor interface {
+	Supervise(ctx *Context, e Event) (handled bool, err error)
+}
+
+// children holds the children of an actor, or the top-level actors of a proc that have a Restart.
+//
+// supervise.State decides the effects of an end, on the parent's turn. For top-level actors the
+// proc has a lock instead.
+type children struct {
+	members map[*instance]uint64 // guarded by the parent's lock: the live children and their spawn order
+	next    uint64               // the same
+	emptied chan struct{}        // guarded by the parent's lock: closed when the last child has gone; nil: no waiter
+
+	strategy  Strategy
+	state     *supervise.State[*instance] // nil: no child has a restart policy
+	undecided map[*instance]Event         // of those whose fate is not decided
+}
+
+func newChildren(s Strategy) *children {
+	return &children{members: map[*instance]uint64{}, strategy: s, undecided: map[*instance]Event{}}
+}
+
+// add takes a child in. The lock is held.
+func (f *children) add(in *instance, r Restart) {
+	f.members[in] = f.next
+	f.next++
+	if !in.spawn.isRestart { // else onRestarted registers it
+		f.supervise(in, r)
+	}
+}
+
+// supervise registers an actor with the restart state, which is created for the first one that may
+// be restarted. The lock is held.
+func (f *children) supervise(in *instance, r Restart) {
+	if f.state == nil {
+		if r == (Restart{}) && f.strategy == OneForOne {
+			return
+		}
+		f.state = supervise.New[*instance](supervise.Strategy(f.strategy))
+		for _, older := range slices.Backward(f.youngestFirst()) {
+			if older != in {
+				f.state.Started(older, supervise.Policy{})
+			}
+		}
+	}
+	f.state.Started(in, r.policy())
+}
+
+// removeMember removes an actor that has ended. The lock is held.
+func (f *children) removeMember(in *instance) {
+	delete(f.members, in)
+	if f.emptied != nil && len(f.members) == 0 {
+		close(f.emptied)
+		f.emptied = nil
+	}
+}
+
+// youngestFirst lists the members, the latest first. The lock is held.
+func (f *children) youngestFirst() []*instance {
+	return slices.SortedFunc(maps.Keys(f.members), func(a, b *instance) int {
+		return int(int64(f.members[b]) - int64(f.members[a]))
+	})
+}
+
+// adopt makes an actor the child of its parent; nil stands for the proc.
+func (p *Proc) adopt(parent, in *instance, r Restart) error {
+	in.trackConstructor()
+	if parent == nil {
+		if r != (Restart{}) && !in.spawn.isRestart { // else the lock is held
+			p.topLevel.mu.Lock()
+			defer p.topLevel.mu.Unlock()
+			p.topLevel.children.supervise(in, r)
+		}
+		return nil
+	}
+	parent.mu.Lock()
+	defer parent.mu.Unlock()
+	if parent.aborted || parent.cleaningUp || parent.state.terminal() {
+		return parent.endError()
+	}
+	rare := parent.ensureExtra()
+	if rare.children == nil {
+		rare.children = newChildren(parent.strategy)
+	}
+	rare.children.add(in, r)
+	return nil
+}
+
+// stopChildren stops the children, the youngest first, and waits for them. Children of a failed
+// actor handle no more mail. If a child does not end in time, it is killed and left behind.
+func (in *instance) stopChildren(f *children, over bool) {
+	in.mu.Lock()
+	if f.state != nil {
+		f.state.Stopping()
+	}
+	how := Stopped
+	if in.failed {
+		how = Failed
+	}
+	reason := "its parent " + string(how) + ": " + in.event(how, in.ensureExtra().ending).Reason
+	all := f.youngestFirst()
+	empty := make(chan struct{})
+	if len(all) == 0 {
+		close(empty)
+	} else {
+		f.emptied = empty
+	}
+	hurry := make(chan struct{})
+	in.extra.killedWhileStopping = hurry
+	in.mu.Unlock()
+	for _, c := range all {
+		if over {
+			c.stopNow(reason)
+		} else {
+			c.requestStop(ending{reason: reason})
+		}
+	}
+	ctx, cancel := in.cleanupContext()
+	defer cancel()
+	select {
+	case <-empty:
+		return
+	case <-hurry:
+		for _, c := range all {
+			c.stopNow("its parent was killed")
+		}
+		select {
+		case <-empty:
+			return
+		case <-ctx.Done():
+		}
+	case <-ctx.Done():
+	}
+	in.mu.Lock()
+	left := f.youngestFirst()
+	in.mu.Unlock()
+	for _, c := range left {
+		log := in.log()
+		log.Warn().Str("child", c.name).Dur("waited", in.proc.cleanup).Msg("a child does not stop and is left behind")
+		c.fail(ending{code: CodeKilled, reason: "killed: its parent stopped and it did not"})
+	}
+}
+
+// notifyParent is the terminal event. It notifies observers, and the parent or proc responsible for
+// the end (ACT-6).
+//
+//go:noinline
+func (in *instance) notifyParent() {
+	p, e := in.proc, in.publishStatus(in.state.status())
+	in.mu.Lock()
+	told := in.failed && !in.startReported // to whoever spawned it, by Spawn
+	in.mu.Unlock()
+	if in.parent != nil {
+		in.parent.mu.Lock()
+		in.parent.extra.children.removeMember(in)
+		if e.Failed() {
+			in.parent.extra.failure = &e
+		}
+		in.parent.mu.Unlock()
+	}
+	switch {
+	case in.spawn != nil && in.spawn.isRestart: // its restart never succeeded, and onRestarted reports that
+	case told:
+		p.withChildren(in, func(f *children, o childOwner) { f.dropRestart(o, in) })
+	default:
+		p.withChildren(in, func(f *children, o childOwner) { f.onEnd(o, in, e) })
+	}
+}
+
+// cancelRestart drops a pending restart of an ended actor.
+func (p *Proc) cancelRestart(in *instance) {
+	p.withChildren(in, func(f *children, o childOwner) {
+		if _, known := f.undecided[in]; known { // else onEnd sees that a stop was requested
+			f.dropRestart(o, in)
+		}
+	})
+}
+
+// withChildren does something when the family of an actor may be looked at.
+func (p *Proc) withChildren(in *instance, do func(*children, childOwner)) {
+	parent := in.parent
+	if parent == nil {
+		p.topLevel.run(p, func(o childOwner) { do(p.topLevel.children, o) })
+		return
+	}
+	parent.runSoon(func(ctx *Context) { do(parent.extra.children, actorOwner{parent, ctx}) })
+}
+
+// childOwner is the parent actor or the proc that owns the children.
+type childOwner interface {
+	run(f func(childOwner))                                    // later, when the family may be looked at
+	after(d time.Duration, f func(childOwner)) (cancel func()) // cancel then, too
+	proc() *Proc
+	instance() *instance // nil: the proc
+	// onFinalEnd takes the end of a child that is not restarted. If fatal is true, the owner must
+	// deal with it. reason explains the missing restart, unless its Restart alone does.
+	onFinalEnd(e Event, fatal bool, reason string)
+}
+
+// actorOwner is a parent actor as childOwner, on its turn.
+type actorOwner struct {
+	in  *instance
+	ctx *Context
+}
+
+func (c actorOwner) run(f func(childOwner)) {
+	c.in.runSoon(func(ctx *Context) { f(actorOwner{c.in, ctx}) })
+}
+
+func (c actorOwner) after(d time.Duration, f func(childOwner)) (cancel func()) {
+	return c.in.afterFunc(max(d, 0), func() { c.run(f) })
+}
+
+func (c actorOwner) proc() *Proc         { return c.in.proc }
+func (c actorOwner) instance() *instance { return c.in }
+
+func (c actorOwner) onFinalEnd(e Event, fatal bool, reason string) {
+	in, handled := c.in, !fatal
+	if s, ok := in.actor.(Supervisor); ok {
+		yes, err := s.Supervise(c.ctx, e)
+		if err != nil {
+			in.fail(ending{code: CodeHandler, reason: "while it handled the end of its child " + e.Actor + ": " + err.Error(), cause: &e})
+			return
+		}
+		handled = handled || yes
+	}
+	if !handled {
+		in.fail(ending{code: CodeCascade, reason: "its child " + e.Actor + " " + e.Status + ": " + e.Reason + restartSuffix(reason), cause: &e})
+	}
+}
+
+func restartSuffix(reason string) string {
+	if reason == "" {
+		return ""
+	}
+	return " (" + reason + ")"
+}
+
+// topLevel holds the actors of a proc without a parent that have a Restart.
+type topLevel struct {
+	mu          sync.Mutex // guards the fields below
+	children    *children
+	closed      bool
+	timers      map[*time.Timer]struct{}
+	afterUnlock []func() // to do without the lock
+}
+
+// run runs f as the proc.
+func (r *topLevel) run(p *Proc, f func(childOwner)) {
+	r.mu.Lock()
+	f(procOwner{p})
+	then := r.afterUnlock
+	r.afterUnlock = nil
+	r.mu.Unlock()
+	for _, do := range then {
+		do()
+	}
+}
+
+// close ends all restarts.
+func (r *topLevel) close() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.closed = true
+	if r.children.state != nil {
+		r.children.state.Stopping()
+	}
+	for t := range r.timers {
+		t.Stop()
+	}
+	r.timers = nil
+}
+
+// procOwner is a proc as childOwner, under its lock.
+type procOwner struct{ p *Proc }
+
+func (o procOwner) run(f func(childOwner)) { o.p.topLevel.run(o.p, f) }
+
+func (o procOwner) after(d time.Duration, f func(childOwner)) (cancel func()) {
+	r := &o.p.topLevel
+	if r.closed {
+		return func() {}
+	}
+	var t *time.Timer
+	t = time.AfterFunc(max(d, 0), func() {
+		o.run(func(o childOwner) {
+			if _, there := r.timers[t]; there {
+				delete(r.timers, t)
+				f(o)
+			}
+		})
+	})
+	r.timers[t] = struct{}{}
+	return func() {
+		t.Stop()
+		delete(r.timers, t)
+	}
+}
+
+func (o procOwner) proc() *Proc         { return o.p }
+func (o procOwner) instance() *instance { return nil }
+
+// onFinalEnd takes the end of an actor without a parent. A failure is the coordinator's; without
+// one the proc fails.
+func (o procOwner) onFinalEnd(e Event, fatal bool, reason string) {
+	if !fatal {
+		return
+	}
+	e.Reason += restartSuffix(reason)
+	o.p.topLevel.afterUnlock = append(o.p.topLevel.afterUnlock, func() {
+		if o.p.coordinator != nil {
+			o.p.coordinator(e)
+		} else {
+			o.p.fail(e)
+		}
+	})
+}

@@ -1,0 +1,131 @@
+package actor
+
+import (
+	"errors"
+	"strings"
+	"sync"
+
+	"github.com/castnet-io/castnet/internal/wire"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// process is the state shared by the procs of one OS process. The first proc (Lead) has the links,
+// receives deaths and knows the others. A message between two colocated procs is encoded, as
+// between processes, but goes straight into the mailbox.
+type process struct {
+	lead    *Proc
+	pending pendingRequests
+	urged   urgents
+
+	mu  sync.RWMutex // guards all
+	all map[uint32]*Proc
+}
+
+// errColocated reports a bus operation on a proc of this process.
+var errColocated = errors.New("the proc is in this process")
+
+func (ps *process) join(p *Proc) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	ps.all[p.id.Index] = p
+}
+
+func (ps *process) leave(p *Proc) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	delete(ps.all, p.id.Index)
+}
+
+// procs are those of the process.
+func (ps *process) procs() []*Proc {
+	ps.mu.RLock()
+	defer ps.mu.RUnlock()
+	all := make([]*Proc, 0, len(ps.all))
+	for _, p := range ps.all {
+		all = append(all, p)
+	}
+	return all
+}
+
+// procAt returns the proc at an index; nil if there is none.
+func (ps *process) procAt(seat uint32) *Proc {
+	if seat == 0 {
+		return ps.lead
+	}
+	ps.mu.RLock()
+	defer ps.mu.RUnlock()
+	return ps.all[seat]
+}
+
+// has reports whether a proc would be in this process.
+func (ps *process) has(id subjects.ProcID) bool { return id.Lead() == ps.lead.id }
+
+// find is the proc of an actor by its name within the process, and its name there.
+func (ps *process) find(within string) (*Proc, string) {
+	if strings.IndexByte(within, '!') < 0 { // most are the first one's
+		return ps.lead, within
+	}
+	id := ps.lead.self.ActorByLocalName(within)
+	return ps.procAt(id.Proc.Index), id.Name
+}
+
+// Colocated returns the procs of this process, this one included. It is for packages that extend
+// the runtime (cast).
+func (p *Proc) Colocated() []*Proc { return p.process.procs() }
+
+// Lead is the first proc of this process: itself, when it is alone.
+func (p *Proc) Lead() *Proc { return p.process.lead }
+
+// sendColocated hands an envelope to another proc of this process. An error is its fate.
+func (p *Proc) sendColocated(o *outbound) error {
+	q := p.process.procAt(o.to.Proc.Index)
+	if q == nil {
+		return errorf(CodeNoProc, o.to.String(), o.port, "process %s has no proc %s", p.self, o.to.Proc)
+	}
+	e := o.envelope
+	e.Actor, e.Port = o.to.Name, o.port
+	err := q.receiveColocated(p.id.Actor(e.Sender), e)
+	if err == nil || o.wait == nil || !e.Wait || !errors.Is(err, ErrMailboxFull) {
+		return err
+	}
+	ctx, cancel := p.bounded(o.wait)
+	defer cancel()
+	if from, ok := o.wait.Value(senderKey{}).(*instance); ok {
+		from.yield()
+	}
+	for errors.Is(err, ErrMailboxFull) {
+		to := q.find(o.to.Name)
+		if to == nil {
+			return err
+		}
+		if room := to.roomSignal(); room != nil {
+			select {
+			case <-room:
+			case <-ctx.Done():
+				return err
+			}
+		}
+		err = q.receiveColocated(p.id.Actor(e.Sender), e)
+	}
+	return err
+}
+
+// receiveColocated takes an envelope from another proc of this process. It keeps nothing of the
+// envelope.
+func (p *Proc) receiveColocated(from subjects.ActorID, e wire.Envelope) error {
+	if pt := p.findPort(e.Actor, e.Port); pt != nil {
+		e.Bytes, e.Body = false, e.CopyBody()
+		return pt.recv(Incoming{From: from, Envelope: e, unknown: &p.counts.unknown})
+	}
+	switch e.Kind {
+	case wire.Bounce:
+		p.bounceLocal(p.find(e.Actor), string(e.Ext), nil, FromWire(e.Body))
+		return nil
+	case wire.Message:
+	default:
+		p.counts.lateAnswers.Add(1)
+		return nil
+	}
+	e.Bytes, e.Body = false, e.CopyBody()
+	return p.deliverMessage(from, nil, &e)
+}

@@ -1,0 +1,258 @@
+package actor_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/bus/bustest"
+	"github.com/castnet-io/castnet/internal/testkit"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// receipt is how a Mailer takes a message that came back.
+type receipt func(*actor.Context, actor.DeadLetter) error
+
+// Mailer is an actor that posts, and is told what came back.
+type Mailer struct{ receipt receipt }
+
+var (
+	mailer = actor.NewType[*Mailer, receipt]("mailer")
+	mail   = actor.NewEndpoint[*Mailer, errand, actor.None]("mail")
+)
+
+func (m *Mailer) mail(ctx *actor.Context, o errand) (actor.None, error) { return actor.None{}, o(ctx) }
+
+func (m *Mailer) HandleDeadLetter(ctx *actor.Context, r actor.DeadLetter) error {
+	return m.receipt(ctx, r)
+}
+
+func mailers() actor.Def {
+	return mailer.Define(func(_ *actor.Context, r receipt) (*Mailer, error) { return &Mailer{r}, nil }, mail.Handle((*Mailer).mail))
+}
+
+// newMailer spawns one that keeps what came back.
+func newMailer(t *testing.T, p *actor.Proc) (actor.Ref[*Mailer], <-chan actor.DeadLetter) {
+	t.Helper()
+	back := make(chan actor.DeadLetter, 1000)
+	ref, err := actor.Spawn(t.Context(), p, mailer, "mailer", func(_ *actor.Context, r actor.DeadLetter) error { back <- r; return nil })
+	require.NoError(t, err)
+	return ref, back
+}
+
+// posts has a Mailer post so many messages, and returns how many were refused with that error.
+func posts(t *testing.T, from actor.Ref[*Mailer], n int, to actor.Ref[*Box], refusal error) (refused int) {
+	t.Helper()
+	_, err := mail.Call(t.Context(), from, func(ctx *actor.Context) error {
+		for i := range n {
+			if err := add.Send(ctx, to, int64(i)); err != nil {
+				if !errors.Is(err, refusal) {
+					return err
+				}
+				refused++
+			}
+		}
+		return nil
+	})
+	require.NoError(t, err)
+	return refused
+}
+
+// exactly takes so many messages that came back, and sees to it that there are no more.
+func exactly(t *testing.T, n int, from actor.Ref[*Mailer], back <-chan actor.DeadLetter) (all []actor.DeadLetter) {
+	t.Helper()
+	for range n {
+		all = append(all, testkit.Next(t, back))
+	}
+	_, err := mail.Call(t.Context(), from, func(*actor.Context) error { return nil })
+	require.NoError(t, err, "it lives")
+	require.Empty(t, back)
+	return all
+}
+
+// duo are two procs that run mailers.
+func duo(t *testing.T) (a, b *actor.Proc) {
+	t.Helper()
+	srv := bustest.Server(t)
+	return start(t, srv, "left", mailers()), start(t, srv, "right", mailers())
+}
+
+func TestUndeliverable_whatIsLeftInAKilledActorComesBackToItsSenders(t *testing.T) {
+	p := alone(t, mailers())
+	ref := spawn(t, p)
+	from, back := newMailer(t, p)
+	other, none := newMailer(t, p)
+	release := blocked(t, ref)
+	defer release()
+	require.Zero(t, posts(t, from, 100, ref, nil))
+	require.Zero(t, posts(t, other, 1, ref, nil))
+	p.KillActor(ref.ID().Name, "now")
+	for i, r := range exactly(t, 100, from, back) {
+		require.Equal(t, int64(i), r.Message, "in the order they were sent")
+		require.Equal(t, "int64", r.Type)
+		require.Equal(t, from.ID(), r.From)
+		require.False(t, r.At.IsZero())
+		require.EqualError(t, r.Reason, ref.ID().String()+": add: the actor failed: killed: now")
+		require.True(t, r.Reason.Undeliverable())
+	}
+	exactly(t, 1, other, none)
+	require.EqualValues(t, 101, p.Stats().Bounced)
+	require.Equal(t, 100, posts(t, from, 100, ref, actor.ErrFailed), "from now on Post itself says so")
+	exactly(t, 0, from, back)
+}
+
+func TestUndeliverable_ahundredPostsToAStoppedActorOfAPeerAreAHundredThatComeBack(t *testing.T) {
+	a, b := duo(t)
+	ref := spawn(t, b)
+	testkit.Next(t, b.StopActor(ref.ID().Name, "enough"))
+	from, back := newMailer(t, a)
+	require.Zero(t, posts(t, from, 100, ref, nil))
+	for _, r := range exactly(t, 100, from, back) {
+		require.Nil(t, r.Message, "it left the process")
+		require.Equal(t, "int64", r.Type)
+		require.Equal(t, from.ID(), r.From)
+		require.Equal(t, []string{ref.ID().String(), "add"}, []string{r.Reason.Actor, r.Reason.Endpoint})
+		require.EqualError(t, r.Reason, ref.ID().String()+": add: the actor stopped: enough")
+	}
+	require.EqualValues(t, 100, a.Stats().Bounced)
+	require.EqualValues(t, 100, b.Stats().Undeliverable)
+}
+
+func TestUndeliverable_ahundredPostsToAProcThatNobodyRunsAreAHundredThatComeBack(t *testing.T) {
+	t.Parallel()
+	a := alone(t, mailers())
+	nobody, err := subjects.NewHostID("nobody")
+	require.NoError(t, err)
+	id := nobody.Proc().Actor("x")
+	from, back := newMailer(t, a)
+	refused := posts(t, from, 100, actor.RefOf[*Box](id), actor.ErrNoProc)
+	for _, r := range exactly(t, 100-refused, from, back) {
+		require.Equal(t, "int64", r.Type)
+		require.Equal(t, from.ID(), r.From)
+		require.Equal(t, []string{id.String(), "add"}, []string{r.Reason.Actor, r.Reason.Endpoint})
+		require.EqualError(t, r.Reason, id.String()+": add: nobody listens there: proc "+id.Proc.String()+" does not exist or is gone")
+	}
+	require.Zero(t, refused)
+}
+
+func TestDEL5_ahundredPostsToADeadProcAreAHundredErrors(t *testing.T) {
+	a, b := duo(t)
+	ref := spawn(t, b)
+	from, back := newMailer(t, a)
+	a.MarkDown(actor.Event{Kind: actor.KindProc, Status: "failed", Mesh: b.ID().Mesh.String()})
+	require.Equal(t, 100, posts(t, from, 100, ref, actor.ErrProcDead))
+	exactly(t, 0, from, back)
+	require.Zero(t, a.Stats().Bounced)
+}
+
+func TestDeadLetters_areTheNewestAndStatsCountsThemAll(t *testing.T) {
+	a, b := duo(t)
+	from, back := newMailer(t, a)
+	require.Empty(t, a.DeadLetters())
+	for i := range 200 {
+		to := actor.RefOf[*Box](b.ID().Actor(fmt.Sprint("x", i)))
+		if i%2 == 1 {
+			require.Zero(t, posts(t, from, 1, to, nil))
+			exactly(t, 1, from, back)
+		} else {
+			require.NoError(t, add.Send(t.Context(), to.Via(a), 1))
+			testkit.Until(t, "it came back", func() bool { return a.Stats().Bounced == uint64(i+1) })
+		}
+	}
+	dead := a.DeadLetters()
+	require.Len(t, dead, 128)
+	for i, r := range dead {
+		sender := from.ID()
+		if i%2 == 0 {
+			sender = a.ID().Actor("client")
+		}
+		require.Equal(t, b.ID().Actor(fmt.Sprint("x", 72+i)).String(), r.Reason.Actor, "oldest first")
+		require.ErrorIs(t, r.Reason, actor.ErrNoActor)
+		require.Equal(t, sender, r.From)
+		require.Nil(t, r.Message)
+	}
+}
+
+func TestDeadLetters_holdNoBodies(t *testing.T) {
+	p := alone(t)
+	ref := spawn(t, p)
+	release := blocked(t, ref)
+	defer release()
+	require.NoError(t, echo.Send(t.Context(), ref, "who knows how large"))
+	p.KillActor(ref.ID().Name, "now")
+	require.Len(t, p.DeadLetters(), 1)
+	require.Nil(t, p.DeadLetters()[0].Message)
+	require.Equal(t, "string", p.DeadLetters()[0].Type)
+}
+
+func TestUndeliverable_harmsNobodyByItself(t *testing.T) {
+	a, b := two(t)
+	ref := spawn(t, a)
+	_, err := do.Call(t.Context(), ref, func(ctx *actor.Context, _ *Box) (int64, error) {
+		return 0, add.Send(ctx, actor.RefOf[*Box](b.ID().Actor("nobody")), 1)
+	})
+	require.NoError(t, err)
+	testkit.Until(t, "it came back", func() bool { return a.Stats().Bounced == 1 })
+	still(t, ref)
+	require.Equal(t, ref.ID(), a.DeadLetters()[0].From)
+}
+
+func TestUndeliverable_itsErrorOrPanicFailsTheActor(t *testing.T) {
+	for want, r := range map[string]receipt{
+		"a message came back: that matters": func(*actor.Context, actor.DeadLetter) error { return errors.New("that matters") },
+		"panicked: that matters":            func(*actor.Context, actor.DeadLetter) error { panic("that matters") },
+	} {
+		a, b := duo(t)
+		es := record(a)
+		from, err := actor.Spawn(t.Context(), a, mailer, "mailer", r)
+		require.NoError(t, err)
+		posts(t, from, 1, actor.RefOf[*Box](b.ID().Actor("nobody")), nil)
+		require.Equal(t, want, es.end(t, from.ID().Name).Reason)
+	}
+}
+
+func TestACT9_whatComesBackIsToldBeforeTheMail(t *testing.T) {
+	p := alone(t, mailers())
+	ref := spawn(t, p)
+	var order []string
+	from, err := actor.Spawn(t.Context(), p, mailer, "mailer", func(*actor.Context, actor.DeadLetter) error {
+		order = append(order, "returned")
+		return nil
+	})
+	require.NoError(t, err)
+	release := blocked(t, ref)
+	defer release()
+	_, err = mail.Call(t.Context(), from, func(ctx *actor.Context) error {
+		for range 10 {
+			if err := mail.Send(ctx, actor.Self[*Mailer](ctx), func(*actor.Context) error { order = append(order, "mail"); return nil }); err != nil {
+				return err
+			}
+		}
+		if err := add.Send(ctx, ref, 1); err != nil {
+			return err
+		}
+		p.KillActor(ref.ID().Name, "now")
+		return nil
+	})
+	require.NoError(t, err)
+	_, err = mail.Call(t.Context(), from, func(*actor.Context) error { return nil })
+	require.NoError(t, err)
+	require.Len(t, order, 11)
+	require.Equal(t, "returned", order[0])
+}
+
+func TestUndeliverable_ofASenderThatHasEndedIsADeadLetter(t *testing.T) {
+	p := alone(t, mailers())
+	ref := spawn(t, p)
+	from, back := newMailer(t, p)
+	release := blocked(t, ref)
+	defer release()
+	posts(t, from, 1, ref, nil)
+	testkit.Next(t, p.StopActor(from.ID().Name, "enough"))
+	p.KillActor(ref.ID().Name, "now")
+	require.Equal(t, from.ID(), p.DeadLetters()[0].From)
+	require.Empty(t, back)
+}

@@ -1,0 +1,56 @@
+package actor_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/bus/bustest"
+	"github.com/castnet-io/castnet/internal/testkit"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// runs says on ev. that procs run, from one on.
+func (f forger) runs(t testing.TB, id subjects.ProcID, count int) {
+	t.Helper()
+	data, err := json.Marshal(actor.Event{
+		Kind: actor.KindProc, Status: "running", Mesh: id.Mesh.String(), Rank: int(id.Rank), Gen: int(id.Gen), Count: count,
+	})
+	require.NoError(t, err)
+	require.NoError(t, f.Control().Publish(f.space.Event(actor.KindProc, id.Scope(), "host"), data))
+}
+
+func TestACT11_theProcOfTheHighestGenerationHasTheRank(t *testing.T) {
+	srv := bustest.Server(t)
+	a, f := start(t, srv, "watcher"), newForger(t, srv)
+	id, err := subjects.NewMeshID("workers")
+	require.NoError(t, err)
+	proc := func(rank, gen uint32) subjects.ProcID { return subjects.ProcID{Mesh: id, Rank: rank, Gen: gen} }
+	require.NoError(t, a.FollowMesh(id, 6))
+	was := a.ChangeCount(id)
+
+	f.dies(t, proc(3, 0), "killed")
+	testkit.Until(t, "its end is known", func() bool { return len(a.DeadProcs(id)) == 1 })
+	require.Equal(t, proc(3, 0), a.LatestGeneration(proc(3, 0)), "nobody has its rank")
+	require.NotEqual(t, was, a.ChangeCount(id))
+	was = a.ChangeCount(id)
+
+	f.runs(t, proc(3, 1), 2)
+	testkit.Until(t, "others are known", func() bool { return a.LatestGeneration(proc(4, 0)) == proc(4, 1) })
+	require.Equal(t, proc(3, 1), a.LatestGeneration(proc(3, 0)))
+	require.Equal(t, proc(3, 1), a.LatestGeneration(proc(3, 1)))
+	require.Equal(t, proc(5, 0), a.LatestGeneration(proc(5, 0)), "the event was not about it")
+	require.Empty(t, a.DeadProcs(id), "the rank is not dead")
+	_, dead := a.Down(proc(3, 0))
+	require.True(t, dead, "the proc that had it is")
+	require.NotEqual(t, was, a.ChangeCount(id))
+
+	f.dies(t, proc(3, 1), "killed again")
+	testkit.Until(t, "its end is known", func() bool { return len(a.DeadProcs(id)) == 1 })
+	require.Equal(t, 1, a.DeadProcs(id)[0].Gen)
+	a.NoteGeneration(actor.Event{Mesh: id.String(), Rank: 3, Gen: 1}) // an old word
+	a.NoteGeneration(actor.Event{Mesh: id.String(), Rank: 3, Gen: 0})
+	require.Equal(t, proc(3, 1), a.LatestGeneration(proc(3, 0)))
+}

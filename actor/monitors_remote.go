@@ -1,0 +1,303 @@
+package actor
+
+import (
+	"sync"
+	"time"
+
+	"github.com/castnet-io/castnet/internal/link"
+	"github.com/castnet-io/castnet/internal/wire"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// deliverSystem serves the runtime's own ports of an actor of this proc.
+func (p *Proc) deliverSystem(d *Delivery) error {
+	target := p.id.Actor(d.Actor).String()
+	in := p.find(d.Actor)
+	if d.Port != portInfo && !d.From.IsValid() {
+		return errorf(CodeNoEndpoint, target, d.Port, "that is not for plain NATS clients")
+	}
+	switch d.Port {
+	case portDown:
+		return p.serveMonitor(d)
+	case portDemonitor:
+		var reply string
+		if err := d.read(&reply); err != nil {
+			return errorf(CodeBadMessage, target, d.Port, "%v", err)
+		}
+		p.remoteMonitors.remove(reply, d.From.Proc)
+		return nil
+	case portLink:
+		var other subjects.ActorID
+		if err := d.read(&other); err != nil {
+			return errorf(CodeBadMessage, target, d.Port, "%v", err)
+		}
+		if other.Proc != d.From.Proc {
+			return errorf(CodeBadMessage, target, d.Port, "want a link to an actor of %s, which says so, got %q", d.From.Proc, other)
+		}
+		if in == nil { // the linking actor watches it, too
+			return nil
+		}
+		p.workers.run(func() { // it may wait for the server
+			if err := in.linkTo(other); err != nil {
+				p.sampledLog.Warn().Err(err).Stringer("to", other).Msg("a link from another proc")
+			}
+		})
+		return nil
+	case portInfo:
+		if d.Actor == clientName {
+			d.complete(p.Info(), nil)
+			return nil
+		}
+		if in == nil {
+			return errorf(CodeNoActor, target, d.Port, "proc %s has no such actor", p.id)
+		}
+		d.complete(in.info(), nil)
+		return nil
+	}
+	return p.portError(d.Actor, d.Port)
+}
+
+// read decodes a message for the runtime itself.
+func (d *Delivery) read(to any) error { return d.Format.Decode(d.Raw, to) }
+
+// serveMonitor answers a message with the end of the actor it is for.
+func (p *Proc) serveMonitor(d *Delivery) error {
+	target := p.id.Actor(d.Actor).String()
+	if d.Reply == "" || !d.awaitsAnswer() {
+		return errorf(CodeBadMessage, target, d.Port, "want a port for the answer, got %q", d.Reply)
+	}
+	switch n, ok := p.remoteMonitors.reserve(p, d.Reply, d.From.Proc); {
+	case ok:
+	case n == maxRemoteMonitors:
+		return errorf(CodeMailboxFull, target, d.Port, "the proc has %d watches of other procs already", n)
+	default:
+		return errorf(CodeBadMessage, target, d.Port, "there is a watch for %s already", d.Reply)
+	}
+	p.remoteMonitors.setCancel(d.Reply, p.observeLocal(d.Actor, &endObserver{func(down Down) { p.answerMonitor(d, down.Reason) }}))
+	return nil
+}
+
+// answerMonitor answers with the end of an actor, in order; after a delay also by the control
+// connection (ACT-13).
+func (p *Proc) answerMonitor(d *Delivery, why *Error) {
+	forget := func(error) { p.remoteMonitors.remove(d.Reply, d.From.Proc) }
+	if d.replyTo == nil || d.replyTo.port.peer == nil { // it is asked within the process
+		forget(nil)
+		d.complete(nil, why)
+		return
+	}
+	home := d.replyTo.port
+	e := wire.Envelope{Kind: wire.Failure, Sender: d.Actor, Body: EncodeError(why)}
+	u := p.urging(home.peer.UnnamedTarget(home.port), e, answerMark{}, forget)
+	u.word = true
+	if !p.remoteMonitors.replaceCancel(d.Reply, u.end) { // cancelled
+		return
+	}
+	if err := u.send(false); err != nil {
+		forget(err)
+		p.sampledLog.Warn().Err(err).Stringer("to", home.port).Msg("the end of an actor was not told")
+	}
+}
+
+// monitorRemote asks another proc for the end of an actor.
+func (p *Proc) monitorRemote(m *monitorState, c *call, from string) error {
+	body, err := wire.Marshal(None{})
+	if err != nil {
+		return err
+	}
+	if p.process.has(c.to.Proc) {
+		err = p.sendRequest(c, from, portDown, encodedMessage{body: body}, time.Time{}, nil)
+		if err == nil {
+			m.onStop(func() { p.closePort(c.key, c) })
+		}
+		return err
+	}
+	u, err := p.urgeAs(c, from, portDown, body)
+	if err != nil {
+		return err
+	}
+	u.word = true
+	if err := u.send(false); err != nil {
+		p.closePort(c.key, c)
+		return err
+	}
+	m.onStop(func() {
+		u.end()
+		p.closePort(c.key, c)
+	})
+	return nil
+}
+
+// sendSupervision sends another proc a message about a watch or a link, in order; after a delay
+// also by the control connection (ACT-13). Its loss is not reported: both sides learn of each
+// other's end in other ways.
+func (p *Proc) sendSupervision(to subjects.PortID, what any) error {
+	if p.process.has(to.Actor.Proc) {
+		return p.sendUntyped(clientName, to, what)
+	}
+	t, err := p.target(to.Actor, to.Port)
+	if err != nil {
+		return err
+	}
+	body, err := wire.Marshal(what)
+	if err != nil {
+		return err
+	}
+	key := p.id.Actor(clientName).Port(p.freshPort()).String()
+	forget := func(error) { p.remoteMonitors.remove(key, to.Actor.Proc) }
+	u := p.urging(t.Target, wire.Envelope{Kind: wire.Message, Sender: clientName, Body: body}, unsaid{}, forget)
+	u.word = true
+	if n, ok := p.remoteMonitors.reserve(p, key, to.Actor.Proc); !ok {
+		return errorf(CodeMailboxFull, to.Actor.String(), to.Port, "the proc has %d watches of other procs already", n)
+	}
+	p.remoteMonitors.setCancel(key, u.end)
+	if err := u.send(false); err != nil {
+		forget(err)
+		return err
+	}
+	return nil
+}
+
+// unsaid is the mark of messages whose loss is not reported.
+type unsaid struct{}
+
+func (unsaid) onFate(subjects.ProcID, *Error) {}
+
+// overtakes answers a monitor on the control connection if the actor has ended. An unknown actor
+// may not exist yet, and a live one is asked again, so neither is answered. It keeps nothing,
+// because the request also comes in order.
+func (p *Proc) overtakes(in *instance, home subjects.PortID, peer *link.Peer) {
+	if in == nil {
+		return
+	}
+	in.mu.Lock()
+	var why *Error
+	if in.state.terminal() {
+		why = in.endError()
+	}
+	in.mu.Unlock()
+	if why != nil {
+		p.links.Urge(peer, &wire.Envelope{
+			Kind: wire.Failure, Actor: home.Actor.LocalName(), Port: home.Port, Sender: in.id().LocalName(), Body: EncodeError(why),
+		})
+	}
+}
+
+// overtaken takes an actor's end from the control connection, and acknowledges it to stop its
+// repetition.
+func (p *Proc) overtaken(from subjects.ActorID, peer *link.Peer, name string, e *wire.Envelope) {
+	in := Incoming{From: from, Envelope: *e, urged: true}
+	if c, is := p.findPort(name, e.Port).(*call); is && (c.onAnswer == nil || c.recv(in) != nil) { // an error answers nothing else
+		p.counts.malformed.Add(1)
+		return
+	}
+	body, err := wire.Marshal(p.id.Actor(name).Port(e.Port).String())
+	if err == nil {
+		p.links.Urge(peer, &wire.Envelope{Kind: wire.Message, Actor: e.Sender, Port: portDemonitor, Sender: p.id.Actor(clientName).LocalName(), Body: body})
+	}
+}
+
+// remoteMonitors holds the watches by other procs, by reply port, until their answers have arrived.
+// It also holds this proc's own supervision messages in flight, by ports of this proc.
+type remoteMonitors struct {
+	once          sync.Once // starts the listener for unreachable procs
+	stopListening func()    // ends the listener; written once
+
+	mu  sync.Mutex // guards all
+	all map[string]remoteMonitor
+}
+
+type remoteMonitor struct {
+	of     subjects.ProcID
+	cancel func() // nil: it has not begun
+}
+
+// maxRemoteMonitors bounds the watches by other procs; any more are answered with ErrMailboxFull.
+const maxRemoteMonitors = 1 << 20
+
+// close ends the listener and all watches.
+func (r *remoteMonitors) close() {
+	r.once.Do(func() { r.stopListening = func() {} })
+	r.stopListening()
+	r.removeMatching(func(remoteMonitor) bool { return true })
+}
+
+// reserve takes a place, or returns the number of taken places.
+func (r *remoteMonitors) reserve(p *Proc, reply string, of subjects.ProcID) (n int, ok bool) {
+	r.once.Do(func() {
+		r.stopListening = p.OnUnreachable(func(id subjects.ProcID, _ error) { r.removeProc(id) })
+	})
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, taken := r.all[reply]; taken || len(r.all) == maxRemoteMonitors {
+		return len(r.all), false
+	}
+	if r.all == nil {
+		r.all = map[string]remoteMonitor{}
+	}
+	r.all[reply] = remoteMonitor{of: of}
+	return len(r.all), true
+}
+
+// setCancel sets the function that ends a watch, unless the watch is over or being answered.
+func (r *remoteMonitors) setCancel(reply string, cancel func()) {
+	r.mu.Lock()
+	w, there := r.all[reply]
+	if there && w.cancel == nil {
+		w.cancel = cancel
+		r.all[reply] = w
+	}
+	r.mu.Unlock()
+	if !there {
+		cancel()
+	}
+}
+
+// replaceCancel sets the function that ends the answer to a watch from now on; false if the watch
+// is over.
+func (r *remoteMonitors) replaceCancel(reply string, end func()) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	w, there := r.all[reply]
+	if there {
+		w.cancel = end
+		r.all[reply] = w
+	}
+	return there
+}
+
+// remove ends a watch of a proc.
+func (r *remoteMonitors) remove(reply string, of subjects.ProcID) {
+	r.mu.Lock()
+	w := r.all[reply]
+	if w.of == of {
+		delete(r.all, reply)
+	}
+	r.mu.Unlock()
+	if w.of == of && w.cancel != nil {
+		w.cancel()
+	}
+}
+
+// removeProc ends the watches by an unreachable process.
+func (r *remoteMonitors) removeProc(of subjects.ProcID) {
+	r.removeMatching(func(w remoteMonitor) bool { return w.of == of || w.of.Lead() == of })
+}
+
+// removeMatching ends the watches that match.
+func (r *remoteMonitors) removeMatching(match func(remoteMonitor) bool) {
+	r.mu.Lock()
+	var cancels []func()
+	for reply, w := range r.all {
+		if match(w) {
+			delete(r.all, reply)
+			cancels = append(cancels, w.cancel)
+		}
+	}
+	r.mu.Unlock()
+	for _, cancel := range cancels {
+		if cancel != nil {
+			cancel()
+		}
+	}
+}

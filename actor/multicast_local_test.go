@@ -1,0 +1,185 @@
+package actor_test
+
+import (
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/internal/testkit"
+	"github.com/castnet-io/castnet/internal/wire"
+	"github.com/castnet-io/castnet/mesh/shape"
+)
+
+// choir is actors of one proc that are told at once.
+type choir struct {
+	p    *actor.Proc
+	name string
+	to   []actor.LocalRecipient
+	sung chan struct{} // one for each that has begun a tutti
+}
+
+type singer struct{ together *sync.WaitGroup }
+
+// numbered is a message without memory of its own.
+type numbered struct {
+	N    int
+	Text string
+}
+
+var (
+	singerType = actor.NewType[*singer, actor.None]("singer")
+	scale      = actor.NewEndpoint[*singer, []int, int]("scale")
+	chord      = actor.NewEndpoint[*singer, numbered, string]("chord")
+	tutti      = actor.NewEndpoint[*singer, actor.None, int]("tutti")
+	solo       = actor.NewEndpoint[*singer, []byte, string]("solo")
+	whoSings   = actor.NewEndpoint[*singer, actor.None, string]("who")
+	refrain    = actor.NewEndpoint[*singer, actor.None, int]("refrain")
+)
+
+func newChoir(t *testing.T, n int) *choir {
+	t.Helper()
+	var together sync.WaitGroup
+	together.Add(n)
+	sung := make(chan struct{}, n)
+	def := singerType.Define(func(*actor.Context, actor.None) (*singer, error) { return &singer{&together}, nil },
+		scale.Handle(func(_ *singer, _ *actor.Context, m []int) (int, error) {
+			m[0]++
+			return m[0], nil
+		}),
+		chord.Handle(func(_ *singer, _ *actor.Context, m numbered) (string, error) {
+			if m.N < 0 {
+				return "", errors.New("no such note")
+			}
+			return m.Text, nil
+		}),
+		tutti.Handle(func(s *singer, ctx *actor.Context, _ actor.None) (int, error) {
+			sung <- struct{}{}
+			s.together.Done()
+			s.together.Wait()
+			return ctx.Point().Rank(), nil
+		}),
+		solo.Handle(func(_ *singer, ctx *actor.Context, m []byte) (string, error) {
+			m[0] += byte(ctx.Point().Rank())
+			return string(m), nil
+		}),
+		whoSings.Handle(func(_ *singer, ctx *actor.Context, _ actor.None) (string, error) {
+			deadline, _ := ctx.Deadline()
+			return ctx.Sender().String() + " " + time.Until(deadline).Round(time.Hour).String(), nil
+		}),
+		refrain.Handle(func(_ *singer, ctx *actor.Context, _ actor.None) (int, error) {
+			later := actor.Defer[int](ctx)
+			go later.Reply(7, nil)
+			return 0, nil
+		}))
+	first := alone(t, def)
+	c := &choir{p: first, name: "singer", sung: sung}
+	for i := range n {
+		p := first
+		if i > 0 {
+			p = row(t, first, uint32(i), def)
+		}
+		_, err := p.Spawn(t.Context(), actor.SpawnSpec{Type: "singer", Name: c.name, Params: actor.None{}})
+		require.NoError(t, err)
+		c.to = append(c.to, actor.LocalRecipient{Proc: p, View: i})
+	}
+	return c
+}
+
+// sing spreads a message, and returns what each answered.
+func (c *choir) sing(t *testing.T, endpoint string, message any) []actor.Answer {
+	t.Helper()
+	raw, err := wire.Marshal(message)
+	require.NoError(t, err)
+	answers := make([]actor.Answer, len(c.to))
+	var all sync.WaitGroup
+	all.Add(len(c.to))
+	c.p.DeliverAll(&actor.LocalMulticast{
+		Actor: c.name, Port: endpoint, From: c.p.ID().Actor("conductor"), Raw: raw, Deadline: time.Now().Add(time.Hour),
+		Point: func(view int) shape.Point {
+			at, err := shape.Of("seat", len(c.to)).Point(view)
+			require.NoError(t, err)
+			return at
+		},
+		Answer: func(view int, a actor.Answer) {
+			answers[view] = a
+			all.Done()
+		},
+	}, c.to)
+	done := make(chan struct{})
+	go func() {
+		all.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-time.After(20 * time.Second):
+		t.Fatal("not everybody has answered")
+	}
+	return answers
+}
+
+func TestFan_nobodyCanChangeWhatAnotherOneGets(t *testing.T) {
+	c := newChoir(t, 40)
+	for i, a := range c.sing(t, "scale", []int{1}) {
+		require.Equal(t, actor.Answer{Value: 2}, a, "actor %d", i)
+	}
+	for i, a := range c.sing(t, "solo", []byte("0bc")) {
+		require.Equal(t, actor.Answer{Value: string([]byte{'0' + byte(i), 'b', 'c'})}, a)
+	}
+	for _, a := range c.sing(t, "chord", numbered{1, "do"}) {
+		require.Equal(t, actor.Answer{Value: "do"}, a)
+	}
+	for _, a := range c.sing(t, "refrain", actor.None{}) {
+		require.Equal(t, actor.Answer{Value: 7}, a)
+	}
+}
+
+func TestFan_aHandlerKnowsItsSenderAndItsDeadline(t *testing.T) {
+	c := newChoir(t, 3)
+	for _, a := range c.sing(t, "who", actor.None{}) {
+		require.Equal(t, c.p.ID().Actor("conductor").String()+" 1h0m0s", a.Value)
+	}
+}
+
+// Few goroutines run the actors, until they find that these wait.
+func TestFan_handlersThatWaitForEachOtherAllRun(t *testing.T) {
+	c := newChoir(t, 300)
+	for i, a := range c.sing(t, "tutti", actor.None{}) {
+		require.Equal(t, actor.Answer{Value: i}, a)
+	}
+}
+
+func TestFan_whoeverIsNotReachedAnswersWithTheReason(t *testing.T) {
+	c := newChoir(t, 3)
+	require.ErrorIs(t, c.sing(t, "nothing", actor.None{})[2].Err, actor.ErrNoEndpoint)
+	require.ErrorIs(t, c.sing(t, "chord", "text")[1].Err, actor.ErrBadMessage)
+	require.ErrorContains(t, c.sing(t, "chord", numbered{N: -1})[0].Err, "no such note")
+	c.name = "nobody"
+	require.ErrorIs(t, c.sing(t, "chord", numbered{})[0].Err, actor.ErrNoActor)
+}
+
+func TestFan_anActorThatIsKilledAnswersForWhatIsInItsMailbox(t *testing.T) {
+	c := newChoir(t, 2)
+	var held [2]actor.Answer
+	answered := make(chan int, 2)
+	first := c.to[:1]
+	for i, port := range []string{"tutti", "refrain"} { // the other one does not come to sing
+		raw, err := wire.Marshal(actor.None{})
+		require.NoError(t, err)
+		c.p.DeliverAll(&actor.LocalMulticast{Actor: c.name, Port: port, From: c.p.ID().Actor("conductor"), Raw: raw, Answer: func(_ int, a actor.Answer) {
+			held[i] = a
+			answered <- i
+		}}, first)
+	}
+	testkit.Next(t, c.sung)
+	c.p.KillActor(c.name, "it hangs")
+	require.Equal(t, 1, testkit.Next(t, answered))
+	require.ErrorIs(t, held[1].Err, actor.ErrFailed)
+	c.to = c.to[1:]
+	c.p.DeliverAll(&actor.LocalMulticast{Actor: c.name, Port: "tutti", Raw: []byte{0xa0}, Point: func(int) shape.Point { return shape.Point{} }}, c.to)
+	require.Equal(t, 0, testkit.Next(t, answered), "now both sing")
+}

@@ -1,0 +1,122 @@
+package actor
+
+import (
+	"bytes"
+
+	"github.com/castnet-io/castnet/internal/link"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// remoteBatch is a batch of messages from one sender in another process to one port. It takes one
+// place in an endpoint queue. The messages are decoded on the actor's turn, one after the other.
+type remoteBatch struct {
+	multicast   *LocalMulticast // set: a multicast message; the fields below are unused
+	p           *Proc
+	from        subjects.ActorID
+	peer        *link.Peer
+	actor, port string
+	data        []byte         // the packet with the bodies
+	messages    []link.BodyRef // the rest of each message
+	single      [1]link.BodyRef
+}
+
+// fill makes a batch of received messages. If a packet is mostly for others, the batch copies its
+// own part.
+func (r *remoteBatch) fill(data []byte, letters []link.BodyRef) {
+	r.messages = append(r.single[:0], letters...)
+	from, last := letters[0].Offset, letters[len(letters)-1]
+	to := last.Offset + last.Size
+	if 2*int(to-from) >= len(data) {
+		r.data = data
+		return
+	}
+	r.data = bytes.Clone(data[from:to])
+	for i := range r.messages {
+		r.messages[i].Offset -= from
+	}
+}
+
+// count returns the number of messages behind one place in a queue.
+func (r *remoteBatch) count() int {
+	if r == nil {
+		return 1
+	}
+	return max(1, len(r.messages))
+}
+
+// delivery is a message of the run as one of any other kind.
+func (r *remoteBatch) delivery(raw []byte) *Delivery {
+	return &Delivery{Actor: r.actor, Port: r.port, From: r.from, Raw: raw}
+}
+
+// refuse notifies the sender that no handler runs the messages [from, to).
+func (r *remoteBatch) refuse(from, to int, typ string, why *Error) {
+	var waited uint64
+	for _, lt := range r.messages[from:to] {
+		d := r.delivery(nil)
+		d.typ = typ
+		r.p.rejectDelivery(d, why)
+		waited += uint64(lt.Wait)
+	}
+	r.p.links.Consumed(r.peer, waited)
+}
+
+// creditTracker counts consumed SendWait messages not yet reported to their link. It belongs to the
+// turn.
+type creditTracker struct {
+	batch *remoteBatch
+	bytes uint64
+}
+
+// creditStep is the number of bytes consumed before a report to the link.
+const creditStep = 32 << 10
+
+// consume takes up the i-th message of a run.
+func (t *creditTracker) consume(r *remoteBatch, i int) {
+	if t.batch != r { // to write a pointer costs more than to look
+		t.batch = r
+	}
+	if t.bytes += uint64(r.messages[i].Wait); i == len(r.messages)-1 || t.bytes >= creditStep {
+		t.flush()
+	}
+}
+
+// flush reports to the link. A partly handled batch needs it.
+func (t *creditTracker) flush() {
+	if t.bytes > 0 {
+		t.batch.p.links.Consumed(t.batch.peer, t.bytes)
+	}
+	*t = creditTracker{}
+}
+
+// blocks are copies of small bodies out of their packets. A kept body then keeps a block, not a
+// packet.
+type blocks struct {
+	block []byte
+	used  int
+}
+
+const (
+	blockSize = 4 << 10
+	smallBody = 512     // up to this size several share a block
+	largeBody = 1 << 10 // from this size on a body stays in its packet
+)
+
+// clone copies a body, unless it is most of its packet. Nil shares nothing.
+func (b *blocks) clone(body []byte) []byte {
+	n := len(body)
+	switch {
+	case n == 0:
+		return []byte{}
+	case n >= largeBody:
+		return body
+	case n > smallBody, b == nil:
+		return append(make([]byte, 0, n), body...)
+	case n > len(b.block)-b.used:
+		b.block, b.used = make([]byte, blockSize), 0
+	}
+	own := b.block[b.used : b.used+n : b.used+n]
+	b.used += n
+	copy(own, body)
+	return own
+}

@@ -1,0 +1,149 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/internal/failpoint"
+	"github.com/castnet-io/castnet/internal/launch"
+)
+
+// adoptedProc is a recorded proc of an earlier host.
+type adoptedProc struct {
+	procRecord
+	process  *launch.Child
+	adoptErr error // why adoption failed
+}
+
+// adoptAll adopts the procs of an earlier host and kills its unrecorded ones.
+func (r *execRunner) adoptAll() (all []adoptedProc) {
+	if r.store != nil {
+		known := r.store.loadProcs()
+		r.store.restoreLeases(known)
+		for _, k := range known {
+			child, err := r.launcher.Adopt(k.Process)
+			all = append(all, adoptedProc{k, child, err})
+			failpoint.Hit("host-adopted")
+		}
+	}
+	left, err := r.launcher.KillLeftovers()
+	if err != nil {
+		r.opts.Log.Error().Err(err).Msg("not all that an earlier host left could be ended")
+	}
+	for _, l := range left {
+		r.opts.Log.Warn().Str("proc", l.Name).Int("processes", l.Processes).Msg("an earlier host left it, and nobody knows it: ended")
+	}
+	failpoint.Hit("host-census")
+	return all
+}
+
+// adopt adds a proc of an earlier host to the table, in its own generation.
+func (a *hostAgent) adopt(ctx *actor.Context, f adoptedProc) {
+	id := f.Mesh.ID.String()
+	log := ctx.Log().With().Stringer("of", f.procID()).Int("pid", f.Process.PID).Logger()
+	ranks, err := a.ranksOf(f.Mesh)
+	if err == nil {
+		var hash string
+		if hash, err = f.Mesh.Fingerprint(a.id); err == nil {
+			_, err = a.table.Create(agent.ResourceSpec{
+				ID: id, Hash: hash, Ranks: ranks, OnlyRanks: []int{f.Rank}, Gen: f.Gen, Mesh: &f.Mesh, Claim: f.Claim, Agent: a.id.Label(),
+			})
+		}
+	}
+	if err != nil { // a wrong record: no address to reach it
+		log.Error().Err(err).Msg("a proc of an earlier host is of no use: ended")
+		if f.process != nil {
+			f.process.Terminate(killGrace)
+		}
+		a.runner.removeProc(f.procID())
+		return
+	}
+	c := &child{id: f.procID(), mesh: f.Mesh, rank: f.Rank, nonce: f.Nonce, clientConfig: f.Config, adopted: true, launchResult: make(chan launchResult, 1)}
+	if c.config, _, err = a.opts.Config.WithClient(f.Config); err != nil {
+		log.Warn().Err(err).Msg("what the client of a proc of an earlier host wanted is not understood: the host's own limits are in force")
+		c.config = a.opts.Config
+	}
+	a.procs.put(c)
+	a.updateTable(c)
+	if f.adoptErr != nil {
+		log.Warn().Err(f.adoptErr).Msg("a proc of an earlier host is not there any more")
+		a.recordEnd(ctx, c, agent.Status{Phase: agent.Failed, Reason: lostReason(f.adoptErr)}, nil)
+		return
+	}
+	a.leases.Renew(ctx, id, f.Lease)
+	c.launchResult <- launchResult{f.process, nil}
+	a.onLaunched(ctx, c)
+	a.challenge(ctx, c)
+}
+
+// lostReason explains why a proc is gone.
+func lostReason(err error) string {
+	switch {
+	case errors.Is(err, launch.ErrOtherBoot):
+		return "the machine was started anew"
+	case errors.Is(err, launch.ErrGone), errors.Is(err, launch.ErrPIDReused):
+		return "it ended while no host agent watched it"
+	}
+	return err.Error()
+}
+
+const (
+	// challengeInterval is the pause between attempts to reach an adopted proc, which may still
+	// connect.
+	challengeInterval = 100 * time.Millisecond
+	// challengeTimeout bounds one attempt.
+	challengeTimeout = 2 * time.Second
+)
+
+// challenge verifies, as a task, that the adopted process is the proc (HOST-11). Without an answer
+// in time, the process is killed like a proc that is not ready in time.
+func (a *hostAgent) challenge(ctx *actor.Context, c *child) {
+	self, process, within := ctx.Self(), c.process, a.opts.readyTimeout(c.config)
+	proc := agent.Of(c.id).Via(ctx.Proc())
+	ctx.Go(func(work context.Context) func(*actor.Context) {
+		if within > 0 {
+			var cancel func()
+			work, cancel = context.WithTimeout(work, within)
+			defer cancel()
+		}
+		pid, err := requestReadopt(work, process, proc, agent.ReadoptRequest{Proc: c.id, Nonce: c.nonce, Host: self})
+		failpoint.Hit("host-readopted")
+		return func(ctx *actor.Context) {
+			switch {
+			case c.state.Terminal():
+			case err != nil:
+				a.kill(c, "adopted, but not known to be the proc: "+err.Error())
+			case pid != process.PID():
+				a.kill(c, fmt.Sprintf("adopted, but the proc answers from pid %d", pid))
+			default:
+				log := ctx.Log()
+				log.Info().Stringer("of", c.id).Int("pid", pid).Msg("adopted")
+				a.markReady(ctx, c)
+			}
+		}
+	})
+}
+
+// requestReadopt repeats the request until the proc itself answers, or can no longer answer.
+func requestReadopt(ctx context.Context, process process, proc actor.Ref[agent.Agent], r agent.ReadoptRequest) (pid int, err error) {
+	for {
+		once, cancel := context.WithTimeout(ctx, challengeTimeout)
+		answer, err := agent.Readopt.Call(once, proc, r)
+		cancel()
+		e, ok := errors.AsType[*actor.Error](err)
+		if err == nil || ok && e.Code == actor.CodeHandler {
+			return answer.PID, err
+		}
+		select {
+		case <-ctx.Done():
+			return 0, err
+		case <-process.Done():
+			return 0, err
+		case <-time.After(challengeInterval):
+		}
+	}
+}

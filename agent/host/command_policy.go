@@ -1,0 +1,104 @@
+package host
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/castnet-io/castnet/agent"
+)
+
+// resolveCommand decides which program a command runs here, or refuses it (HOST-2).
+func (o Options) resolveCommand(c agent.Command, self string) (path string, args []string, err error) {
+	if c.Path == agent.Builtin {
+		if o.Builtin == nil {
+			return "", nil, fmt.Errorf("command %q: this host has no built-in actors", c.Path)
+		}
+		return self, append(slices.Clone(o.Builtin), c.Args...), nil
+	}
+	if strings.ContainsRune(c.Path, 0) {
+		return "", nil, fmt.Errorf("command %q: want no NUL byte", c.Path)
+	}
+	if !filepath.IsAbs(c.Path) {
+		return "", nil, fmt.Errorf("command %q: want an absolute path on the host", c.Path)
+	}
+	path, err = filepath.EvalSymlinks(c.Path)
+	if err != nil {
+		return "", nil, fmt.Errorf("command %q: %w", c.Path, err)
+	}
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return "", nil, fmt.Errorf("command %q: %w", c.Path, err)
+	case !info.Mode().IsRegular() || info.Mode()&0o111 == 0:
+		return "", nil, fmt.Errorf("command %q: want an executable file", c.Path)
+	case path == self, o.isAllowed(path), o.AllowUser && isOwnFile(info):
+		return path, c.Args, nil
+	}
+	return "", nil, fmt.Errorf("command %q is not allowed on this host: start hostd with --allow %s to run it", c.Path, path)
+}
+
+// isAllowed reports whether the list names the path or a directory above it.
+func (o Options) isAllowed(path string) bool {
+	return slices.ContainsFunc(o.Allow, func(a string) bool {
+		real, err := filepath.EvalSymlinks(a)
+		return err == nil && (path == real || strings.HasPrefix(path, strings.TrimSuffix(real, "/")+"/"))
+	})
+}
+
+// baseEnv returns the variables that every proc inherits from the host: search path, scratch space
+// and locale. It has no secrets and nothing that affects program loading.
+func baseEnv(getenv func(string) string) []string {
+	var env []string
+	for _, key := range []string{"PATH", "HOME", "TMPDIR", "LANG", "LC_ALL", "TZ", "USER"} {
+		if v := getenv(key); v != "" {
+			env = append(env, key+"="+v)
+		}
+	}
+	return env
+}
+
+// worldEnv returns the additional variables of a proc in a world.
+func worldEnv(boot agent.Bootstrap) []string {
+	w := boot.Mesh.World
+	if w == nil {
+		return nil
+	}
+	return []string{
+		agent.EnvWorld + "=" + w.World,
+		agent.EnvProc + "=" + boot.ProcID().String(),
+		agent.EnvRank + "=" + strconv.Itoa(boot.Rank),
+		agent.EnvLocalRank + "=" + strconv.Itoa(boot.Rank-w.First),
+		agent.EnvWorldSize + "=" + strconv.Itoa(boot.Mesh.Extent.NumRanks()),
+	}
+}
+
+// checkEnv refuses variables that affect program loading. Values may be secrets, so errors name
+// keys only.
+func checkEnv(env []string) error {
+	for i, e := range env {
+		key, value, ok := strings.Cut(e, "=")
+		switch {
+		case !ok || key == "":
+			return fmt.Errorf("environment entry %d: want KEY=value", i+1)
+		case strings.ContainsRune(key, 0) || strings.ContainsRune(value, 0):
+			return fmt.Errorf("environment entry %d, %q: want no NUL byte", i+1, key)
+		case strings.HasPrefix(key, "LD_") || strings.HasPrefix(key, "DYLD_"):
+			return fmt.Errorf("environment entry %d: %s changes how programs are loaded, which a host does not allow", i+1, key)
+		}
+	}
+	return nil
+}
+
+// checkArgs refuses arguments that no process can receive.
+func checkArgs(args []string) error {
+	for i, a := range args {
+		if strings.ContainsRune(a, 0) {
+			return fmt.Errorf("argument %d: want no NUL byte", i+1)
+		}
+	}
+	return nil
+}

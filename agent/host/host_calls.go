@@ -1,0 +1,53 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"iter"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
+)
+
+// Calls from the program of the host stay in this process and need no bus.
+
+func (h *Host) agentRef() actor.Ref[agent.Agent] { return agent.Of(h.proc.ID()).Via(h.proc) }
+
+// Info returns the host's description, as over the bus.
+func (h *Host) Info(ctx context.Context) (agent.HostInfo, error) {
+	return agent.Info.Call(ctx, h.agentRef(), actor.None{})
+}
+
+// Cordon closes the host to new procs, or reopens it. Present procs are not affected.
+func (h *Host) Cordon(ctx context.Context, c agent.CordonRequest) error {
+	_, err := agent.Cordon.Call(ctx, h.agentRef(), c)
+	return err
+}
+
+// WatchProcs yields the number of live procs, now and after every change. It ends with ctx or the
+// loop. An error is the last item.
+func (h *Host) WatchProcs(ctx context.Context) iter.Seq2[int, error] {
+	return func(yield func(int, error) bool) {
+		port := actor.OpenPort[actor.Event](h.proc)
+		defer port.Close()
+		if _, err := agent.Stream.Call(ctx, h.agentRef(), agent.StreamRequest{To: port.Ref()}); err != nil {
+			yield(0, fmt.Errorf("watch the procs of host %s: %w", h.id, err))
+			return
+		}
+		for last := -1; ; {
+			info, err := h.Info(ctx)
+			if err != nil {
+				yield(0, fmt.Errorf("watch the procs of host %s: %w", h.id, err))
+				return
+			}
+			if info.Procs != last && !yield(info.Procs, nil) {
+				return
+			}
+			last = info.Procs
+			if _, err := port.Recv(ctx); err != nil {
+				yield(0, fmt.Errorf("watch the procs of host %s: %w", h.id, err))
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,220 @@
+package host
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
+	keys "github.com/castnet-io/castnet/config"
+	"github.com/castnet-io/castnet/internal/launch"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// recordEnd records and reports the end of a proc. A requested end may wait briefly for others,
+// other ends are reported at once.
+func (a *hostAgent) recordEnd(ctx *actor.Context, c *child, s agent.Status, e *launch.Exit) {
+	id := c.mesh.ID.String()
+	life := agent.ProcessFailed
+	if e != nil && !e.Unknown {
+		life = agent.ProcessExited
+		if e.Signal != 0 {
+			life = agent.ProcessKilled
+		}
+	}
+	a.setProcessState(ctx, c, life)
+	ev := a.event(c)
+	ev.Status, ev.Reason, ev.Step = s.Phase.String(), s.Reason, exitStep(e)
+	if e != nil {
+		e.StderrTail = slices.Clone(e.StderrTail[max(0, len(e.StderrTail)-keys.LogsTailLines.Get(c.config)):])
+		ev.Signal, ev.StderrTail, ev.At = e.Signal, e.StderrTail, e.At
+		if !e.Unknown && e.Signal == 0 {
+			ev.ExitCode = &e.Code
+		}
+	}
+	a.table.UpdateState(id, c.rank, func(st *agent.State) {
+		st.Proc.ExitCode, st.Proc.Signal, st.Proc.StderrTail = ev.ExitCode, ev.Signal, ev.StderrTail
+		st.Proc.Core, st.Proc.OOM, st.Proc.Survivors = e != nil && e.Core, e != nil && e.OOM, e != nil && e.Survivors
+	})
+	a.releaseStopSlot(ctx, c)
+	if c.stopRequested && s.Phase == agent.Stopped {
+		a.batchEnd(ctx, ev)
+	} else {
+		ctx.Proc().Emit(ev)
+	}
+	if a.table.Advance(id, c.rank, s) {
+		a.subscribers.Publish(ctx, id, ev)
+	}
+	if c.mesh.Keep {
+		a.runner.removeProc(c.id)
+	}
+	a.retireMesh(c.mesh.ID)
+}
+
+// exitStep returns the event step of an exit.
+func exitStep(e *launch.Exit) string {
+	switch {
+	case e == nil:
+		return "proc.exit.none"
+	case e.Unknown:
+		return "proc.exit.unknown"
+	case e.Signal != 0:
+		return "proc.exit.signal"
+	}
+	return "proc.exit.code"
+}
+
+// endBatchDelay is the wait of a requested end for other ends. A mesh on a busy machine takes this
+// long to stop.
+const endBatchDelay = time.Second
+
+// batchEnd reports a requested end together with those that follow soon. A stopped mesh thus causes
+// one event per host instead of one per proc. All go out before the reply to the stop.
+func (a *hostAgent) batchEnd(ctx *actor.Context, e actor.Event) {
+	e.StderrTail = nil
+	a.batchedEnds = append(a.batchedEnds, e)
+	switch {
+	case a.procs[e.Mesh].stopping == 0:
+		a.flushEnds(ctx)
+	case len(a.batchedEnds) == 1:
+		ctx.After(endBatchDelay, a.flushEnds)
+	}
+}
+
+// flushEnds publishes the waiting ends. Equal ends of adjacent ranks share an event.
+func (a *hostAgent) flushEnds(ctx *actor.Context) {
+	slices.SortStableFunc(a.batchedEnds, func(x, y actor.Event) int {
+		if x.Mesh != y.Mesh {
+			return cmp.Compare(x.Mesh, y.Mesh)
+		}
+		return cmp.Compare(x.Rank, y.Rank)
+	})
+	var runs []actor.Event
+	for _, e := range a.batchedEnds {
+		if n := len(runs); n > 0 && continuesRun(runs[n-1], e) {
+			runs[n-1].Count = max(runs[n-1].Count, 1) + 1
+			continue
+		}
+		runs = append(runs, e)
+	}
+	a.batchedEnds = nil
+	for _, e := range runs {
+		ctx.Proc().Emit(e)
+	}
+}
+
+// continuesRun reports whether event e extends run by the next rank.
+func continuesRun(run, e actor.Event) bool {
+	return run.Mesh == e.Mesh && run.Gen == e.Gen && run.Rank+max(run.Count, 1) == e.Rank &&
+		run.Status == e.Status && run.Reason == e.Reason && run.Signal == e.Signal && run.Step == e.Step &&
+		(run.ExitCode == nil) == (e.ExitCode == nil) && (run.ExitCode == nil || *run.ExitCode == *e.ExitCode)
+}
+
+// event returns the event of a proc's present state.
+func (a *hostAgent) event(c *child) actor.Event {
+	s := a.status(c)
+	return actor.Event{
+		Kind: actor.KindProc, Status: s.Phase.String(), Reason: s.Reason, Mesh: c.mesh.ID.String(), Rank: c.rank,
+		Gen: int(c.id.Gen), ProcIndex: int(c.id.Index), PerProcess: c.mesh.PerProcess, Host: a.id.String(), At: time.Now(),
+	}
+}
+
+// publishStatus sends a proc's status to the subscribers. The bus carries ends only.
+func (a *hostAgent) publishStatus(ctx *actor.Context, c *child) {
+	if a.subscribers.Len() > 0 {
+		a.subscribers.Publish(ctx, c.mesh.ID.String(), a.event(c))
+	}
+}
+
+// setProcessState advances the state of a proc's process.
+func (a *hostAgent) setProcessState(_ *actor.Context, c *child, to agent.ProcessState) {
+	if next, ok := c.state.Advance(to); ok {
+		c.update(func() { c.state = next })
+		a.updateTable(c)
+	}
+}
+
+// updateTable copies the process details of a proc into the table.
+func (a *hostAgent) updateTable(c *child) {
+	a.table.UpdateState(c.mesh.ID.String(), c.rank, func(s *agent.State) {
+		if s.Gen != int(c.id.Gen) {
+			return
+		}
+		p := agent.ProcInfo{Host: a.id.String(), Program: c.mesh.Command.Path}
+		if s.Proc != nil {
+			p = *s.Proc
+		}
+		p.State, p.Adopted, p.GraceExpired = c.state, c.adopted, c.graceExpired
+		if c.process != nil {
+			p.PID, p.Started, p.Unenforced = c.process.PID(), c.process.Started(), c.process.Unenforced()
+		}
+		s.Proc = &p
+	})
+}
+
+// retireMesh records that the last proc of a mesh has ended. It forgets the oldest ended mesh
+// beyond the limit. Get, Logs and a repeated Create use the records.
+func (a *hostAgent) retireMesh(mesh subjects.MeshID) {
+	of := a.procs[mesh.String()]
+	if of.alive > 0 {
+		return
+	}
+	if of.kept {
+		a.runner.saveLease(mesh.String(), 0, agent.Claim{})
+	}
+	if !slices.Contains(a.endedMeshes, mesh) {
+		a.endedMeshes = append(a.endedMeshes, mesh)
+	}
+	if len(a.endedMeshes) <= keys.HostEndedHistory.Get(a.opts.Config) {
+		return
+	}
+	oldest := a.endedMeshes[0]
+	a.endedMeshes = slices.Delete(a.endedMeshes, 0, 1)
+	a.table.Remove(oldest.String())
+	for _, c := range a.procs[oldest.String()].procs {
+		removeLogs(c)
+	}
+	delete(a.procs, oldest.String())
+}
+
+// stopAll ends all remaining procs, including those in launch, and reports each end (HOST-5). It is
+// the last action of the agent, so it may block until ctx ends.
+func (a *hostAgent) stopAll(ctx *actor.Context, grace time.Duration) {
+	left := slices.SortedFunc(a.procs.alive(), func(x, y *child) int { return cmp.Compare(y.id.Index, x.id.Index) }) // procs with a process of their own come last
+	for i, c := range left {
+		if a.table.Advance(c.mesh.ID.String(), c.rank, agent.Status{Phase: agent.ShuttingDown}) {
+			c.update(func() { c.stopRequested, c.stopReason = true, "its host stopped" })
+		}
+		if c.process == nil && c.nonce != "" {
+			select {
+			case o := <-c.launchResult:
+				c.process = o.process
+			case <-ctx.Done():
+			}
+		}
+		if c.process == nil {
+			a.recordEnd(ctx, c, agent.Status{Phase: agent.Failed, Reason: "its host stopped before it was launched"}, nil)
+			left[i] = nil
+			continue
+		}
+		c.process.Terminate(grace)
+	}
+	for _, c := range left {
+		if c == nil {
+			continue
+		}
+		select {
+		case <-c.process.Done():
+		case <-ctx.Done():
+		}
+		select {
+		case <-c.process.Done(): // also when both are ready: every known end is reported
+			c.output.drain(c.process.Exit(), outputDrainTimeout)
+			a.onExit(ctx, c, c.process.Exit())
+		default: // survives SIGKILL; the launcher's Close reports it
+			a.onGraceExpired(ctx, c)
+		}
+	}
+	a.flushEnds(ctx)
+}

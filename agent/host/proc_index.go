@@ -1,0 +1,88 @@
+package host
+
+import (
+	"iter"
+
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// procIndex holds the procs of a host by mesh ID. The cost of a change does not grow with the
+// number of procs.
+type procIndex map[string]*meshProcs
+
+// meshProcs are a host's procs of one mesh with their counts.
+type meshProcs struct {
+	procs    map[int]*child // the newest of each rank
+	kept     bool           // outlive a crashed host
+	alive    int            // have not ended
+	running  int
+	stopping int // asked to stop, not ended
+}
+
+// put adds a proc in place of its rank's earlier one. That one's last message was answered before.
+func (s procIndex) put(c *child) {
+	id := c.mesh.ID.String()
+	c.meshProcs = s[id]
+	if c.meshProcs == nil {
+		c.meshProcs = &meshProcs{procs: map[int]*child{}}
+		s[id] = c.meshProcs
+	}
+	if old := c.meshProcs.procs[c.rank]; old != nil {
+		c.meshProcs.count(old, -1)
+	}
+	c.meshProcs.procs[c.rank], c.meshProcs.kept = c, c.mesh.Keep
+	c.meshProcs.count(c, 1)
+}
+
+// find returns the proc with an address, or nil.
+func (s procIndex) find(id subjects.ProcID) *child {
+	if of := s[id.Mesh.String()]; of != nil {
+		if c := of.procs[int(id.Rank)]; c != nil && c.id == id {
+			return c
+		}
+	}
+	return nil
+}
+
+// findState returns the proc of a table state, or nil.
+func (s procIndex) findState(st agent.State) *child {
+	if of := s[st.ID]; of != nil {
+		if c := of.procs[st.Rank]; c != nil && int(c.id.Gen) == st.Gen {
+			return c
+		}
+	}
+	return nil
+}
+
+// alive yields every live proc.
+func (s procIndex) alive() iter.Seq[*child] {
+	return func(yield func(*child) bool) {
+		for _, of := range s {
+			for _, c := range of.procs {
+				if !c.state.Terminal() && !yield(c) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// update changes a proc through f and updates the counts.
+func (c *child) update(f func()) {
+	c.meshProcs.count(c, -1)
+	f()
+	c.meshProcs.count(c, 1)
+}
+
+func (s *meshProcs) count(c *child, n int) {
+	switch {
+	case c.state.Terminal():
+		return
+	case c.stopRequested:
+		s.stopping += n
+	case c.state == agent.ProcessReady:
+		s.running += n
+	}
+	s.alive += n
+}

@@ -1,0 +1,74 @@
+package host
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/internal/launch"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// someClaim is that of somebody, in an epoch.
+func someClaim(t *testing.T, epoch uint64) agent.Claim {
+	t.Helper()
+	owner, err := subjects.ParseActorID("client-000000000000c/0.0/controller-000000000000d")
+	require.NoError(t, err)
+	return agent.Claim{Epoch: epoch, Owner: owner}
+}
+
+func TestHOST11_aLeaseGoesOnWhereItWasWithHalfItsTermAtLeast(t *testing.T) {
+	const boot, other = "0b0a3c52-6f0e-4c3e-9d52-0f1c4f3f8a11", "1b0a3c52-6f0e-4c3e-9d52-0f1c4f3f8a11"
+	by := someClaim(t, 3)
+	text := formatLease(boot, time.Hour, time.Minute, by)
+	require.Len(t, formatLease(boot, 0, 1, agent.Claim{}), len(text), "it is replaced as a whole")
+	for after, want := range map[time.Duration]time.Duration{
+		0: time.Minute, 20 * time.Second: 40 * time.Second, 50 * time.Second: 30 * time.Second, 24 * time.Hour: 30 * time.Second,
+		-time.Hour: time.Minute,
+	} {
+		left, whose, ok := parseLease(text, boot, time.Hour+after)
+		require.True(t, ok)
+		require.Equal(t, by, whose)
+		require.Equal(t, want, left, "after %s", after)
+	}
+	for name, text := range map[string][]byte{"another boot": text, "nothing": nil, "half of it": text[:50], "no term": formatLease(other, time.Hour, 0, by)} {
+		_, _, ok := parseLease(text, other, time.Hour)
+		require.False(t, ok, name)
+	}
+}
+
+func TestHOST11_theLeasesOfKeptMeshesAreWrittenDownAndThoseOfOthersAreRemoved(t *testing.T) {
+	s := opened(t, t.TempDir())
+	all, by := []procRecord{someKept(t, 0, 0), someKept(t, 1, 0)}, someClaim(t, 2)
+	mesh := all[0].Mesh.ID.String()
+	s.restoreLeases(all)
+	require.Equal(t, time.Minute, all[1].Lease, "without a file it runs anew")
+	s.saveLease(mesh, 2*time.Minute, by) // the owner has renewed it, and said another term
+	s.saveLease("gone-0000000000003", time.Minute, by)
+	s.restoreLeases(all)
+	for _, k := range all {
+		require.Equal(t, by, k.Claim, "who renewed it owns it (HOST-15)")
+		require.Greater(t, k.Lease, time.Minute)
+		require.LessOrEqual(t, k.Lease, 2*time.Minute)
+	}
+	require.FileExists(t, s.leaseFile(mesh))
+	require.NoFileExists(t, s.leaseFile("gone-0000000000003"), "of a mesh that nobody knows")
+	s.saveLease(mesh, 0, by)
+	require.NoFileExists(t, s.leaseFile(mesh))
+	require.NoError(t, os.RemoveAll(s.dir))
+	s.saveLease(mesh, time.Minute, by) // the disk does not take it: no harm
+	(*store)(nil).saveLease(mesh, time.Minute, by)
+}
+
+func TestBootClock_goesOnAndSaysWhichBoot(t *testing.T) {
+	boot, was := launch.BootClock()
+	if boot == "" {
+		t.Skip("there is none here")
+	}
+	again, now := launch.BootClock()
+	require.Equal(t, boot, again)
+	require.GreaterOrEqual(t, now, was)
+}

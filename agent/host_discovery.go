@@ -1,0 +1,146 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// knownHostTimeout is the wait for a known but silent host while others answer.
+const knownHostTimeout = time.Second
+
+// firstAnswerTimeout is the wait for the first host. Without listeners the server replies at once,
+// unless some client subscribes to everything.
+const firstAnswerTimeout = 5 * time.Second
+
+// errDiscoveryDone ends a discovery.
+var errDiscoveryDone = errors.New("nobody else is expected")
+
+// DiscoverHosts asks every live host for its HostInfo. It returns the answers, ordered by label,
+// once no further one arrives for the quiet period. Known hosts get one second. No host is no
+// error.
+func DiscoverHosts(ctx context.Context, b *bus.Bus, space subjects.Space, quiet time.Duration, known ...subjects.HostID) ([]HostInfo, error) {
+	return discover(ctx, b, space, newDiscovery(quiet, quiet, known, time.Now()), false)
+}
+
+// DiscoverListedHosts works as DiscoverHosts. It also asks a gateway for the list of hosts, and
+// ends soon after all of them answered. If ctx ends, it returns the answers so far with the error.
+func DiscoverListedHosts(ctx context.Context, b *bus.Bus, space subjects.Space, quiet time.Duration) ([]HostInfo, error) {
+	return discover(ctx, b, space, newDiscovery(quiet, quiet/10, nil, time.Now()), true)
+}
+
+// discover asks the hosts for their HostInfo. With an error it returns the answers so far.
+func discover(ctx context.Context, b *bus.Bus, space subjects.Space, c *discovery, list bool) (out []HostInfo, err error) {
+	looking, end := context.WithCancelCause(ctx)
+	over := time.AfterFunc(max(c.quiet, firstAnswerTimeout), func() { end(errDiscoveryDone) })
+	defer over.Stop()
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer end(nil)
+	defer func() { slices.SortFunc(out, byLabel) }()
+	if list {
+		wg.Go(func() {
+			known, err := ListKnownHosts(looking, b, space)
+			if ids := known.expected(); err == nil && known.Complete && len(ids) > 0 { // otherwise proceed as without a gateway
+				over.Reset(c.expectHosts(ids, time.Now()))
+			}
+		})
+	}
+	request := bus.Msg{Subject: space.Host(subjects.Any, Info.Name(), subjects.Anon)}
+	for m, err := range b.Control().RequestMany(looking, request, 0, isHostInfo) {
+		if errors.Is(context.Cause(looking), errDiscoveryDone) && err != nil {
+			break
+		}
+		if err != nil {
+			return out, fmt.Errorf("find hosts: %w", err)
+		}
+		h, _ := parseHostInfo(m)
+		over.Reset(c.recordAnswer(h.ID, time.Now()))
+		if h.ID.IsValid() {
+			out = append(out, h)
+		}
+	}
+	return out, nil
+}
+
+func byLabel(a, b HostInfo) int {
+	if c := strings.Compare(a.Label, b.Label); c != 0 {
+		return c
+	}
+	return a.ID.Compare(b.ID)
+}
+
+// parseHostInfo decodes an answer. It returns false for a stopping host, whose answer has no ID.
+func parseHostInfo(m bus.Msg) (h HostInfo, ok bool) {
+	if m.Header.Get(actor.HeaderError) != "" {
+		return h, true
+	}
+	return h, json.Unmarshal(m.Data, &h) == nil && h.ID.IsValid()
+}
+
+func isHostInfo(m bus.Msg) bool {
+	_, ok := parseHostInfo(m)
+	return ok
+}
+
+// discovery decides how much longer to wait for answers.
+type discovery struct {
+	quiet time.Duration // wait without a list of hosts
+	grace time.Duration // wait after all known hosts have answered; at least twice the slowest answer
+
+	mu         sync.Mutex // guards the fields below
+	startedAt  time.Time
+	lastAnswer time.Time // time of the last answer
+	answered   map[subjects.HostID]bool
+	missing    map[subjects.HostID]bool // known hosts without an answer; nil without a list
+}
+
+func newDiscovery(quiet, grace time.Duration, known []subjects.HostID, now time.Time) *discovery {
+	c := &discovery{quiet: quiet, grace: grace, startedAt: now, lastAnswer: now, answered: map[subjects.HostID]bool{}}
+	if len(known) > 0 {
+		c.expectHosts(known, now)
+	}
+	return c
+}
+
+// recordAnswer records the answer of a host and returns the time to wait for the next one.
+func (c *discovery) recordAnswer(id subjects.HostID, now time.Time) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.answered[id], c.lastAnswer = true, now
+	delete(c.missing, id)
+	return c.remainingWait()
+}
+
+// expectHosts records the list of hosts.
+func (c *discovery) expectHosts(ids []subjects.HostID, now time.Time) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.missing = map[subjects.HostID]bool{}
+	for _, id := range ids {
+		if !c.answered[id] {
+			c.missing[id] = true
+		}
+	}
+	return c.remainingWait() - now.Sub(c.lastAnswer)
+}
+
+// remainingWait returns the wait after the last answer. The caller holds the lock.
+func (c *discovery) remainingWait() time.Duration {
+	switch {
+	case c.missing == nil:
+		return c.quiet
+	case len(c.missing) > 0:
+		return max(c.quiet, knownHostTimeout)
+	}
+	return min(c.quiet, max(c.grace, 2*c.lastAnswer.Sub(c.startedAt)))
+}

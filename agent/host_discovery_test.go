@@ -1,0 +1,148 @@
+package agent_test
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/bus/bustest"
+	"github.com/castnet-io/castnet/internal/wire"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+func TestHosts_areThoseThatAnswerInTheOrderOfTheirLabels(t *testing.T) {
+	t.Parallel()
+	srv := bustest.Server(t)
+	b := bustest.Open(t, srv)
+	find := func() ([]agent.HostInfo, error) {
+		return agent.DiscoverHosts(t.Context(), b, subjects.Space{}, 150*time.Millisecond)
+	}
+	none, err := find()
+	require.NoError(t, err)
+	require.Empty(t, none)
+
+	answer := func(data []byte, header bus.Header) {
+		hb := bustest.Open(t, srv)
+		_, err := hb.Control().Subscribe("castnet.v1.default.h.any.info.*", func(m bus.Msg) {
+			require.NoError(t, hb.Control().PublishMsg(bus.Msg{Subject: m.Reply, Data: data, Header: header}))
+		})
+		require.NoError(t, err)
+	}
+	for _, label := range []string{"b", "a"} {
+		id, err := subjects.NewHostID(label)
+		require.NoError(t, err)
+		data, err := json.Marshal(agent.HostInfo{ID: id, Label: label})
+		require.NoError(t, err)
+		answer(data, nil)
+	}
+	answer([]byte(`{"error":"stopped"}`), bus.Header{actor.HeaderError: {"stopped"}})
+	found, err := find()
+	require.NoError(t, err, "a host that is stopping is left out")
+	require.Len(t, found, 2)
+	require.Equal(t, []string{"a", "b"}, []string{found[0].Label, found[1].Label})
+
+	for _, stray := range []string{`{"label":"c"}`, `{"stream":"audit","seq":7}`, ``} {
+		answer([]byte(stray), nil)
+	}
+	found, err = find()
+	require.NoError(t, err, "what is no answer of a host is passed over")
+	require.Len(t, found, 2)
+	require.EqualValues(t, 3, b.IgnoredReplies(), "and counted")
+}
+
+// The server says at once that nobody listens, unless somebody hears everything.
+func TestHosts_noHostIsAnAnswerWhereSomebodyOnlyListens(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := bustest.Server(t)
+		_, err := bustest.Open(t, srv).Data().Subscribe(">", func(bus.Msg) {})
+		require.NoError(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		began := time.Now()
+		for _, find := range []func() ([]agent.HostInfo, error){
+			func() ([]agent.HostInfo, error) {
+				return agent.DiscoverHosts(ctx, bustest.Open(t, srv), subjects.Space{}, time.Second)
+			},
+			func() ([]agent.HostInfo, error) {
+				return agent.DiscoverListedHosts(ctx, bustest.Open(t, srv), subjects.Space{}, time.Second)
+			},
+		} {
+			none, err := find()
+			require.NoError(t, err)
+			require.Empty(t, none)
+		}
+		require.Less(t, time.Since(began), 15*time.Second)
+	})
+}
+
+func TestListedHosts_endsSoonAfterThoseThatAGatewayKnowsHaveAnswered(t *testing.T) {
+	t.Parallel()
+	srv := bustest.Server(t)
+	const quiet = 20 * time.Second // nobody waits for so long
+	var ids []subjects.HostID
+	for _, label := range []string{"a", "slow"} {
+		id, err := subjects.NewHostID(label)
+		require.NoError(t, err)
+		ids = append(ids, id)
+	}
+	asked := make(chan struct{}, 2)
+	hb := bustest.Open(t, srv)
+	for i, id := range ids {
+		_, err := bustest.Open(t, srv).Control().Subscribe("castnet.v1.default.h.any.info.*", func(m bus.Msg) {
+			data, err := json.Marshal(agent.HostInfo{ID: id, Label: id.Label()})
+			require.NoError(t, err)
+			if i == 1 {
+				<-asked // by then the other one has answered, and the gateway may have
+			}
+			require.NoError(t, hb.Control().PublishMsg(bus.Msg{Subject: m.Reply, Data: data}))
+			asked <- struct{}{}
+		})
+		require.NoError(t, err)
+	}
+	_, err := hb.Control().Subscribe("castnet.v1.default.hb.hosts.*", func(m bus.Msg) {
+		data, err := wire.Marshal(agent.HostList{Complete: true, Hosts: []agent.KnownHost{{ID: ids[0]}, {ID: ids[1]}}})
+		require.NoError(t, err)
+		require.NoError(t, hb.Control().PublishMsg(bus.Msg{Subject: m.Reply, Data: data}))
+	})
+	require.NoError(t, err)
+	require.NoError(t, hb.Control().Flush(t.Context()))
+	began := time.Now()
+	found, err := agent.DiscoverListedHosts(t.Context(), bustest.Open(t, srv), subjects.Space{}, quiet)
+	require.NoError(t, err)
+	require.Len(t, found, 2)
+	require.Less(t, time.Since(began), quiet)
+}
+
+func TestKnownHosts_areAskedForUntilAGatewayAnswers(t *testing.T) {
+	srv := bustest.Server(t)
+	b := bustest.Open(t, srv)
+	_, err := agent.ListKnownHosts(t.Context(), b, subjects.Space{})
+	require.ErrorIs(t, err, bus.ErrNoResponders)
+
+	id, err := subjects.NewHostID("a")
+	require.NoError(t, err)
+	asked := 0
+	want := agent.HostList{Complete: true, Hosts: []agent.KnownHost{{ID: id, State: agent.HostDead, Reason: "no heartbeat", Silence: time.Minute}}}
+	gw := bustest.Open(t, srv)
+	_, err = gw.Control().Subscribe("castnet.v1.default.hb.hosts.*", func(m bus.Msg) {
+		asked++
+		if asked < 3 { // as a gateway that hangs
+			return
+		}
+		data, err := wire.Marshal(want)
+		require.NoError(t, err)
+		require.NoError(t, gw.Control().PublishMsg(bus.Msg{Subject: m.Reply, Data: data}))
+	})
+	require.NoError(t, err)
+	require.NoError(t, gw.Control().Flush(t.Context()))
+	got, err := agent.ListKnownHosts(t.Context(), b, subjects.Space{})
+	require.NoError(t, err)
+	require.Equal(t, want, got)
+}

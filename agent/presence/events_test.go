@@ -1,0 +1,39 @@
+package presence
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+func TestPRES12_whatIsToldOfAHostIsToldOnceUntilItChanges(t *testing.T) {
+	id, err := subjects.NewHostID("a")
+	require.NoError(t, err)
+	var teller EventReporter
+	for i, step := range []struct {
+		is   Change
+		told string
+	}{
+		{Change{State: Unknown, NeverHeard: true}, ""},
+		{Change{State: Alive, Mode: agent.ModeOpen}, ""},
+		{Change{State: Alive, Mode: agent.ModeCordoned}, "host.mode cordoned"},
+		{Change{State: Alive, Mode: agent.ModeCordoned}, ""},
+		{Change{State: Suspect, Mode: agent.ModeCordoned}, "host.suspect suspect"},
+		{Change{State: Dead, Mode: agent.ModeCordoned}, "host.dead failed"},
+		{Change{State: Dead, Mode: agent.ModeCordoned}, ""},
+		{Change{State: Alive, Mode: agent.ModeOpen}, "host.alive open"},
+		{Change{State: Unknown, Mode: agent.ModeOpen}, "host.unknown unknown"},
+		{Change{State: Dead, Graceful: true, Mode: agent.ModeLeaving}, "host.left stopped"},
+	} {
+		step.is.Host = id
+		e, news := teller.Event(step.is)
+		require.Equal(t, step.told != "", news, "step %d", i)
+		if news {
+			require.Equal(t, step.told, e.Step+" "+e.Status, "step %d", i)
+			require.Equal(t, id.String(), e.Host)
+		}
+	}
+}

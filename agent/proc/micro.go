@@ -1,0 +1,44 @@
+package proc
+
+import (
+	"slices"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/internal/micro"
+)
+
+// microSubscriber ties subscriptions of package micro to the life of the proc.
+type microSubscriber struct{ *actor.Proc }
+
+func (s microSubscriber) Subscribe(subject string, handle func(bus.Msg)) error {
+	return s.SubscribeLossy(s.Bus().Data().Lossy(micro.Inbox), subject, handle)
+}
+
+func (s microSubscriber) Publish(m bus.Msg) error { return s.Bus().Data().PublishMsg(m) }
+
+// serveMicro registers the proc as a micro service with the endpoints of its actor types.
+func serveMicro(p *actor.Proc) error {
+	id := p.ID()
+	subject := func(endpoint string) string { return p.Space().PortsNamed(id, endpoint) }
+	types := slices.DeleteFunc(p.Registry().Types(), func(t string) bool { return t == agentType.Name() })
+	return micro.Serve(microSubscriber{p}, micro.Service{
+		Name: "castnet-proc", ID: id.Process().String(), Description: "runs actors",
+		Metadata: map[string]string{"mesh": id.Mesh.String(), "proc": id.String(), "namespace": p.Space().Namespace()},
+		Info: func(answer func([]micro.Endpoint)) {
+			var all []micro.Endpoint
+			for _, t := range types {
+				all = append(all, agent.DescribeEndpoints(p.Registry(), t, subject)...)
+			}
+			answer(all)
+		},
+		Stats: func() (all []micro.Stats) {
+			actors := p.Actors()
+			for _, t := range types {
+				all = append(all, agent.EndpointStats(p.Registry(), t, actors, subject)...)
+			}
+			return all
+		},
+	})
+}

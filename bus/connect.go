@@ -1,0 +1,148 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net/netip"
+	"net/url"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+const (
+	maxPingsOut     = 2
+	flusherTimeout  = 5 * time.Second
+	reconnectWait   = 100 * time.Millisecond
+	reconnectJitter = 0.2
+)
+
+// natsOptions are the settings of reliability. There is no reconnect buffer: a publish without a
+// server fails at once instead of arriving late or never. Reconnects go on for ever, a dead peer is
+// noticed in three ping intervals, and every error has an owner.
+func (c *Conn) natsOptions(ctx context.Context, o Options) ([]nats.Option, error) {
+	timeout := o.ConnectTimeout
+	if d, ok := ctx.Deadline(); ok {
+		timeout = max(time.Millisecond, min(timeout, time.Until(d)))
+	}
+	opts := []nats.Option{
+		nats.Name(o.Name + "/" + string(c.lane)),
+		nats.Timeout(timeout),
+		nats.ReconnectBufSize(-1),
+		nats.MaxReconnects(-1),
+		nats.CustomReconnectDelay(func(attempts int) time.Duration { return reconnectDelay(attempts, o.ReconnectMax) }),
+		nats.PingInterval(o.PingInterval),
+		nats.MaxPingsOutstanding(maxPingsOut),
+		nats.FlusherTimeout(flusherTimeout),
+		nats.ReconnectOnFlusherError(),
+		nats.ErrorHandler(c.onError),
+		nats.ConnectHandler(c.onConnected),
+		nats.DisconnectErrHandler(c.onDisconnected),
+		nats.ReconnectHandler(c.onReconnected),
+		nats.ClosedHandler(c.onClosed),
+		nats.LameDuckModeHandler(c.onLameDuck),
+	}
+	if c.lane == LaneData {
+		// Members in the sender's own process are served without the bus.
+		opts = append(opts, nats.NoEcho())
+	}
+	if o.Server != nil {
+		opts = append(opts, nats.InProcessServer(o.Server))
+	}
+	if o.InboxPrefix != "" {
+		opts = append(opts, nats.CustomInboxPrefix(o.InboxPrefix))
+	}
+	return credentialOptions(opts, o)
+}
+
+// credentialOptions passes credentials and TLS files through.
+func credentialOptions(opts []nats.Option, o Options) ([]nats.Option, error) {
+	if o.Creds != "" {
+		opts = append(opts, nats.UserCredentials(o.Creds))
+	}
+	if o.NKey != "" {
+		nkey, err := nats.NkeyOptionFromSeed(o.NKey)
+		if err != nil {
+			return nil, err
+		}
+		opts = append(opts, nkey)
+	}
+	if o.User != "" {
+		opts = append(opts, nats.UserInfo(o.User, o.Password))
+	}
+	if o.Token != "" {
+		opts = append(opts, nats.Token(o.Token))
+	}
+	if o.JWT != "" {
+		opts = append(opts, nats.UserJWTAndSeed(o.JWT, o.Seed))
+	}
+	if o.CertFile != "" {
+		opts = append(opts, nats.ClientCert(o.CertFile, o.KeyFile))
+	}
+	if o.CAFile != "" {
+		opts = append(opts, nats.RootCAs(o.CAFile))
+	}
+	if o.TLSFirst {
+		opts = append(opts, nats.TLSHandshakeFirst())
+	}
+	return opts, nil
+}
+
+// reconnectDelay doubles from reconnectWait to most, with jitter, so that the clients of a
+// restarted server do not arrive all at once.
+func reconnectDelay(attempts int, most time.Duration) time.Duration {
+	d := most
+	if shift := attempts - 1; shift >= 0 && shift < 16 {
+		d = min(most, reconnectWait<<shift)
+	}
+	return d + time.Duration(rand.Float64()*reconnectJitter*float64(d))
+}
+
+// dial connects one lane, once: only connections that worked before are retried.
+func (c *Conn) dial(ctx context.Context, o Options) error {
+	fail := func(r Reason, err error) error {
+		return &ConnectError{URL: o.where(), Reason: r, Hint: o.hint, Err: err}
+	}
+	opts, err := c.natsOptions(ctx, o)
+	if err != nil {
+		return fail(BadOptions, err)
+	}
+	nc, err := nats.Connect(o.URL, opts...)
+	switch {
+	case err == nil:
+	case errors.Is(err, nats.ErrNoServers):
+		return fail(NoServer, nil)
+	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired),
+		errors.Is(err, nats.ErrAuthRevoked), errors.Is(err, nats.ErrNkeysNotSupported):
+		return fail(WrongCredentials, err)
+	default:
+		if bad, ok := errors.AsType[*url.Error](err); ok {
+			return fail(BadOptions, bad.Err) // without the URL, because it may hold a password
+		}
+		return fail(OtherFailure, err)
+	}
+	c.nc = nc
+	if !c.mayUseServer(nc) {
+		refusal := fail(UnauthenticatedRemote, nil)
+		c.bus.shutdown(refusal) // before the close, otherwise attributed to the server
+		nc.Close()
+		return refusal
+	}
+	return nil
+}
+
+// mayUseServer enforces BUS-4. A client certificate sent over TLS counts as authentication, on the
+// user's assertion that the server checks it. A lost connection passes: the check runs on the next
+// one.
+func (c *Conn) mayUseServer(nc *nats.Conn) bool {
+	if c.insecure || c.inProcess || nc.AuthRequired() {
+		return true
+	}
+	if _, err := nc.TLSConnectionState(); err == nil && c.clientCert {
+		return true
+	}
+	at := nc.ConnectedAddr()
+	addr, err := netip.ParseAddrPort(at)
+	return at == "" || err == nil && addr.Addr().Unmap().IsLoopback()
+}

@@ -1,0 +1,407 @@
+package cast
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/internal/wire"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// Bounds of a process's folds. Answers to casts beyond maxFolds are dropped and logged. The newest
+// folds are kept, so that they can take another way when a folder dies.
+const (
+	maxAggregations  = 4096
+	maxEarlyAnswers  = 1024     // answers to a cast that is not here yet
+	maxEarlyBytes    = 32 << 20 // bytes of all those
+	earlyTimeout     = 500 * time.Millisecond
+	maxFinishedBytes = 32 << 20 // bytes
+)
+
+// aggregation is one cast that is being folded, or was.
+type aggregation struct {
+	job        job
+	local      *resultSlots      // of this process's ranks; nil: the cast itself is not here yet
+	state      *aggregationState // nil: the cast itself is not here yet, only answers to it: they travel on other links
+	early      []contribution
+	earlyBytes int                // of early, in bytes
+	earlyFrom  []subjects.ActorID // of early
+	timer      *time.Timer
+
+	// declined: the cast did not arrive within earlyFor; perhaps it was refused. Processes with
+	// answers for it send them past this process, which then folds for no other.
+	declined bool
+	done     bool // what comes now is of ranks that were given up, or came before
+	rerouted bool // those below silent nodes, to answer past them
+
+	progressTimer *time.Timer // until the next word of how far it is; nil: nobody wants to know
+	lastReported  int         // how far it was, the last time
+
+	// Sent values are kept, because their receiver may die.
+	values   bodies
+	ext      []byte
+	sentTo   subjects.ProcID   // the zero ID: home
+	bypassed []subjects.ProcID // who did not take it
+}
+
+func (f *aggregation) sentBytes() int {
+	n := len(f.ext)
+	for _, v := range f.values {
+		n += len(v)
+	}
+	return n
+}
+
+// start starts the aggregation with the contributions that came before it.
+func (f *aggregation) start(j job) {
+	if f.declined {
+		j.hi = j.ownEnd
+	}
+	f.job, f.state, f.local = j, newAggregationState(j.lo, j.ownEnd, j.hi, j.tree.skip), newResultSlots(j.lo, j.ownEnd, j.tree.skip)
+	for _, c := range f.early {
+		f.state.addContribution(c)
+	}
+	f.early, f.earlyFrom, f.earlyBytes = nil, nil, 0
+}
+
+// addContribution adds a contribution from below.
+func (f *aggregation) addContribution(c contribution) {
+	if f.state != nil {
+		f.state.addContribution(c)
+	} else {
+		f.early = append(f.early, c)
+	}
+}
+
+// drainLocal adds the answers of this process's ranks.
+func (f *aggregation) drainLocal() {
+	if f.state != nil {
+		f.local.drain(f.state.addLocal)
+	}
+}
+
+// failProc fails the ranks of a proc that is gone.
+func (f *aggregation) failProc(id subjects.ProcID, why []byte) {
+	if gone := f.job.tree.ranksLostWith(id); gone.Count > 0 {
+		f.giveUp(gone, why)
+	}
+}
+
+// giveUp fails ranks that are gone.
+func (f *aggregation) giveUp(gone span, why []byte) {
+	f.local.giveUp(gone)
+	f.state.addFailure(failure{ranks{gone}, why})
+}
+
+// aggregations is the folding side of a router.
+type aggregations struct {
+	p            *actor.Proc
+	placement    Placement
+	earlyTimeout time.Duration  // for the cast of an early answer
+	wg           sync.WaitGroup // goroutines that fold
+
+	mu            sync.Mutex
+	active        map[string]*aggregation // by cast
+	earlyBytes    int                     // bytes of answers to casts that are not here yet
+	finished      []*aggregation          // that are done, oldest first
+	finishedBytes int                     // of what they have sent
+	closed        bool
+}
+
+func newAggregations(p *actor.Proc, place Placement) *aggregations {
+	return &aggregations{p: p, placement: place, earlyTimeout: earlyTimeout, active: map[string]*aggregation{}}
+}
+
+// receive takes a contribution of another process, on a pump.
+func (fs *aggregations) receive(in actor.Incoming) {
+	var r replyHeader
+	if err := wire.Unmarshal(in.Envelope.Ext, &r); err != nil || r.Cast == "" || !r.Folded {
+		return
+	}
+	switch {
+	case r.Declined:
+		fs.handleDeclined(r.Cast, in.From.Proc)
+		return
+	case r.RerouteRank != 0:
+		fs.handleReroute(r.Cast, r.RerouteRank-1)
+		return
+	}
+	size := len(in.Envelope.Ext) + len(in.Envelope.Body)
+	c, err := r.decode(in, fs.placement.Extent.NumRanks())
+	if err != nil {
+		log := fs.p.Log()
+		log.Warn().Err(err).Stringer("from", in.From).Msg("an answer that cannot be folded")
+		return
+	}
+	fs.update(r.Cast, func(f *aggregation) {
+		switch {
+		case f.declined:
+			fs.sendDeclined(r.Cast, in.From)
+		case f.state == nil && (len(f.early) == maxEarlyAnswers || fs.earlyBytes+size > maxEarlyBytes):
+			fs.decline(r.Cast, f)
+			fs.sendDeclined(r.Cast, in.From)
+		case f.state == nil:
+			f.earlyFrom, f.earlyBytes = append(f.earlyFrom, in.From), f.earlyBytes+size
+			fs.earlyBytes += size
+			fallthrough
+		default:
+			f.addContribution(c)
+		}
+	})
+}
+
+// decline stops the wait for a cast that has only answers: they go past this process. The lock is
+// held.
+func (fs *aggregations) decline(cast string, f *aggregation) {
+	for _, from := range f.earlyFrom {
+		fs.sendDeclined(cast, from)
+	}
+	fs.earlyBytes -= f.earlyBytes
+	f.declined, f.early, f.earlyFrom, f.earlyBytes = true, nil, nil, 0
+	f.timer.Reset(actor.DefaultDeadline)
+}
+
+// sendDeclined makes a sender of answers go past this process. The lock is held.
+func (fs *aggregations) sendDeclined(cast string, to subjects.ActorID) {
+	ext := encodeReply(replyHeader{Cast: cast, Folded: true, Declined: true})
+	fs.wg.Go(func() { fs.p.SendAnswer(routerActor, to.Port(foldPort), actor.Answer{}, ext) })
+}
+
+// begin starts a job.
+func (fs *aggregations) begin(j job) *aggregation {
+	return fs.update(j.castID, func(f *aggregation) {
+		if f.state != nil {
+			return
+		}
+		fs.earlyBytes -= f.earlyBytes
+		f.start(j)
+		if d := fs.timeout(j) - f.rerouteWait(); d > 0 {
+			f.timer.Reset(d)
+		} else {
+			f.timer.Reset(actor.DefaultDeadline)
+		}
+		if j.progressEvery > 0 && j.hi-j.lo > 1 {
+			f.progressTimer = time.AfterFunc(j.progressEvery, func() { fs.scheduleProgress(f) })
+		}
+		for _, l := range j.tree.endedRanks(fs.p) { // who died before the cast was here sends nothing any more
+			f.giveUp(l.ranks, actor.EncodeError(l.err))
+		}
+	})
+}
+
+// addLocal takes the answer of a rank of this process.
+func (fs *aggregations) addLocal(f *aggregation, rank int, a actor.Answer) {
+	if f.local != nil && f.local.put(rank, a) {
+		fs.update(f.job.castID, func(*aggregation) {}) // it is gathered
+	}
+}
+
+// update changes a running fold, and finishes it if that completed it.
+func (fs *aggregations) update(cast string, change func(*aggregation)) *aggregation {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	if fs.closed {
+		return &aggregation{}
+	}
+	f, ok := fs.active[cast]
+	if !ok {
+		if len(fs.active) >= maxAggregations && len(fs.finished) == 0 {
+			log := fs.p.Log()
+			log.Warn().Str("cast", cast).Int("folding", maxAggregations).Msg("too many casts to fold at a time: answers are dropped")
+			return &aggregation{}
+		}
+		f = &aggregation{}
+		f.timer = time.AfterFunc(fs.earlyTimeout, func() { fs.expire(cast, f) })
+		fs.active[cast] = f
+		fs.evictFinished(maxAggregations)
+	}
+	if f.done {
+		return f
+	}
+	change(f)
+	fs.finishIfComplete(f)
+	return f
+}
+
+// finishIfComplete finishes a complete fold.
+func (fs *aggregations) finishIfComplete(f *aggregation) {
+	if f.drainLocal(); f.state != nil && f.state.pending == 0 {
+		fs.finishLocked(f)
+	}
+}
+
+// onUnreachable fails the ranks of a dead proc, and reroutes the answers that it had to fold.
+func (fs *aggregations) onUnreachable(id subjects.ProcID, err error) {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	for _, f := range fs.active {
+		switch {
+		case f.done && f.sentTo == id && f.ext != nil:
+			fs.wg.Go(func() { fs.forward(f) })
+		case f.done, f.state == nil:
+		default:
+			f.failProc(id, actor.EncodeError(err))
+			fs.finishIfComplete(f)
+		}
+	}
+}
+
+// expire ends the patience with a cast, and later forgets it.
+func (fs *aggregations) expire(cast string, f *aggregation) {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	switch {
+	case fs.closed || fs.active[cast] != f:
+	case f.done || f.declined && f.state == nil:
+		delete(fs.active, cast)
+		if i := slices.Index(fs.finished, f); i >= 0 {
+			fs.finished, fs.finishedBytes = slices.Delete(fs.finished, i, i+1), fs.finishedBytes-f.sentBytes()
+		}
+	case f.state == nil:
+		fs.decline(cast, f)
+	case f.canReroute():
+		fs.reroute(f)
+	default:
+		f.drainLocal()
+		f.state.expire(actor.EncodeError(&actor.Error{Code: actor.CodeDeadline, Text: "no answer within the deadline"}))
+		fs.finishLocked(f)
+	}
+}
+
+// finishLocked sends the fold up. A slow reducer runs on its own goroutine.
+func (fs *aggregations) finishLocked(f *aggregation) {
+	f.done = true
+	f.timer.Reset(max(f.job.ttl, time.Second)) // from now on it is only kept
+	fs.wg.Go(func() { fs.send(f, fs.combine(f)) })
+}
+
+// evictFinished drops finished folds, oldest first, down to most.
+func (fs *aggregations) evictFinished(most int) {
+	for len(fs.finished) > 0 && (len(fs.active) > most || fs.finishedBytes > maxFinishedBytes) {
+		f := fs.finished[0]
+		fs.finished[0], fs.finished = nil, fs.finished[1:]
+		fs.finishedBytes -= f.sentBytes()
+		f.timer.Stop()
+		if fs.active[f.job.castID] == f {
+			delete(fs.active, f.job.castID)
+		}
+	}
+}
+
+// send sends a contribution up, and keeps it.
+func (fs *aggregations) send(f *aggregation, c contribution) {
+	values, ext, err := c.encode(f.job.castID)
+	if err != nil { // of values that were folded here: they are no answers
+		whole := contribution{failed: append(c.failed, failure{f.state.answeredRanks(), actor.EncodeError(err)})}
+		values, ext, _ = whole.encode(f.job.castID)
+	}
+	fs.mu.Lock()
+	f.values, f.ext, f.state = values, ext, nil
+	if fs.active[f.job.castID] == f { // else it was forgotten while it was folded
+		fs.finished, fs.finishedBytes = append(fs.finished, f), fs.finishedBytes+f.sentBytes()
+		fs.evictFinished(maxAggregations)
+	}
+	fs.mu.Unlock()
+	fs.forward(f)
+	fs.ackAnswered(f.job, c)
+}
+
+// forward sends the fold to the nearest live process above.
+func (fs *aggregations) forward(f *aggregation) {
+	fs.mu.Lock()
+	f.bypassed = append(f.bypassed, f.sentTo)
+	f.sentTo = f.job.liveParent(func(id subjects.ProcID) bool {
+		return isEnded(fs.p, id) || slices.Contains(f.bypassed, id)
+	})
+	port := f.job.replyTo
+	if f.sentTo.IsValid() {
+		port = f.sentTo.Actor(routerActor).Port(foldPort)
+	}
+	fs.mu.Unlock()
+	fs.p.SendAnswer(routerActor, port, actor.Answer{Value: f.values}, f.ext)
+}
+
+// combine folds the answers in rank order (CAST-5). Answers that cannot be folded here go on
+// unchanged.
+func (fs *aggregations) combine(f *aggregation) contribution {
+	by, err := fs.reducerFor(f.job)
+	return f.combine(by, err)
+}
+
+func (f *aggregation) combine(by untypedReducer, err error) contribution {
+	c := contribution{failed: f.state.failures()}
+	answered := f.state.answeredRanks()
+	if len(answered) == 0 {
+		return c
+	}
+	if err == nil {
+		var acc any
+		if acc, err = by.foldAll(f.state.values()); err == nil {
+			c.parts = []part{{answered, actor.Answer{Value: acc}}}
+			return c
+		}
+	} else if len(f.state.parts) > 0 && !f.state.hasLocal() {
+		c.parts = f.state.parts
+		return c
+	}
+	c.failed = append(c.failed, failure{answered, actor.EncodeError(err)})
+	return c
+}
+
+// reducerFor is the reducer of a job.
+func (fs *aggregations) reducerFor(j job) (untypedReducer, error) {
+	if j.mode == modeCollect {
+		return packReducer, nil
+	}
+	answers, err := fs.answerTypes(j)
+	if err != nil {
+		return untypedReducer{}, err
+	}
+	return findReducer(j.reducer, answers)
+}
+
+// answerTypes describes the answers of a job.
+func (fs *aggregations) answerTypes(j job) (answers actor.AnswerType, err error) {
+	err = errors.New("the process has closed") // when it has no procs any more
+	for _, p := range fs.p.Colocated() {       // of which one, perhaps, runs the actor
+		if answers, err = p.AnswerTypeOf(j.actor, j.endpoint); err == nil {
+			break
+		}
+	}
+	return answers, err
+}
+
+// checkReducible returns the reason why a cast's answers cannot be folded; then no actor handles
+// it. It is nil for foldable answers, and for an absent actor, which gives its own error.
+func (fs *aggregations) checkReducible(j job) error {
+	if j.mode != modeFold {
+		return nil
+	}
+	answers, err := fs.answerTypes(j)
+	if err != nil {
+		return nil
+	}
+	if _, err = findReducer(j.reducer, answers); err == nil {
+		return nil
+	}
+	return &actor.Error{
+		Code: actor.CodeInvalid, Actor: j.actor, Endpoint: j.endpoint,
+		Text: fmt.Sprintf("%v, and the endpoint declares none of that name", err),
+	}
+}
+
+// close gives up everything that is open and waits for running folds.
+func (fs *aggregations) close() {
+	fs.mu.Lock()
+	fs.closed = true
+	for _, f := range fs.active {
+		f.timer.Stop()
+	}
+	fs.active, fs.finished = nil, nil
+	fs.mu.Unlock()
+	fs.wg.Wait()
+}

@@ -1,0 +1,361 @@
+package cast
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/internal/link"
+	"github.com/castnet-io/castnet/internal/wire"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// lostRanks reports ranks of the region that cannot be reached.
+type lostRanks struct {
+	ranks span
+	err   error
+}
+
+// operation is one cast that waits for its answers, at the caller.
+//
+//	send ── publish ──▶ members ── answers ──▶ raw port ── inbox ──▶ next ──▶ collector
+//	                    deaths ── OnUnreachable ────────── inbox ──┘
+type operation struct {
+	*collector
+	p         *actor.Proc
+	router    *Router
+	target    Target
+	tree      tree
+	route     *route
+	endpoint  string
+	release   []func()
+	abandoned bool // the caller has gone before the deadline
+
+	replyPort     string   // the port that the answers come to; "": none do
+	packetNumbers []uint64 // of the route's packets, when answers say whom they have reached
+
+	wake    chan struct{} // there is something in the inbox
+	aborted chan error    // holds why no answer comes any more: the caller's actor or proc has ended
+
+	partialEvery time.Duration // how often it comes what others have folded so far; 0: never
+
+	replyTree    tree // by which they come
+	mode         mode
+	lastReported int // how many were settled, the last time that was said
+
+	mu         sync.Mutex // guards the inbox
+	rerouteDue bool       // whoever is silent now folds for nobody any more
+	answers    []actor.Incoming
+	losses     []lostRanks
+	announced  []bool                     // who is known to have an answer on its way, by rank
+	progress   map[subjects.ProcID][]part // what each folder had folded, when it last said so
+}
+
+// castRequest is the content of a cast.
+type castRequest struct {
+	endpoint   string
+	message    any
+	mode       mode
+	reducer    string
+	singleRoot bool // home gets one value
+	// partialEvery is the period of partial folds for the caller; 0: never.
+	partialEvery time.Duration
+}
+
+// send casts a question. On success the caller owns the asking and closes it.
+func send(ctx context.Context, t Target, q castRequest) (*operation, error) {
+	p, from := actor.Sender(ctx, t.Via)
+	if p == nil {
+		return nil, &actor.Error{Code: actor.CodeInvalid, Text: "nobody to cast as: cast from an actor's handler, or to a mesh bound to a proc"}
+	}
+	if err := p.CheckSend(from); err != nil {
+		return nil, err
+	}
+	if err := t.validate(); err != nil {
+		return nil, err
+	}
+	if ctx.Err() != nil {
+		return nil, silenceError(ctx) // nothing is sent for a caller that has gone
+	}
+	body, err := wire.Marshal(q.message)
+	if err != nil {
+		return nil, fmt.Errorf("cast %s: %w", q.endpoint, err)
+	}
+	if err := p.FollowMesh(t.Placement.Mesh, t.Placement.Extent.NumRanks()); err != nil { // before anything is sent there
+		return nil, err
+	}
+	router, ok := p.Value(routerKey{}).(*Router)
+	if !ok {
+		return nil, errors.New("no router on this proc: cast.Start it")
+	}
+	route, err := router.routes.acquire(p.Lead(), t, q.endpoint)
+	if err != nil {
+		return nil, err
+	}
+	a := &operation{
+		collector: newCollector(t), p: p, target: t, endpoint: q.endpoint, router: router, route: route,
+		tree: route.tree, partialEvery: q.partialEvery,
+		wake: make(chan struct{}, 1), aborted: make(chan error, 1),
+	}
+	a.gens = route.tree.gens
+	h := header{Region: t.Region, Gens: a.gens, Mode: q.mode, Reducer: q.reducer, UserRegion: t.userRegion, SingleRoot: q.singleRoot}
+	if q.mode != modeSend {
+		a.replyPort = a.listen(from)
+		h.ReplyPort = a.replyPort
+	}
+	a.failLost(route.unreachable)
+	if p.ChangeCount(t.Placement.Mesh) != route.procChanges { // who has died since is heard of by listen, or here
+		a.failLost(a.tree.endedRanks(p))
+	}
+	err = a.publish(ctx, from, h, body, fmt.Sprintf("%T", q.message))
+	router.routes.release(p.Lead(), route)
+	if err != nil {
+		a.close()
+		return nil, fmt.Errorf("cast %s to %s on %s: %w", q.endpoint, t.Actor, t.Placement.Mesh, err)
+	}
+	return a, nil
+}
+
+// listen opens the port for the answers, and subscribes to lost ranks.
+func (a *operation) listen(from string) string {
+	most := 2*len(a.fates) + 1 // a word of each rank, and once more when it is sent another way
+	port := a.p.OpenPrivate(from, func(in actor.Incoming) {
+		if a.isProgress(in) {
+			return
+		}
+		a.enqueue(func() {
+			if len(a.answers) < most { // else somebody repeats itself
+				a.answers = append(a.answers, in)
+			}
+		})
+	}, func(err error) { a.aborted <- err })
+	cancel := a.p.OnUnreachable(a.onUnreachable)
+	a.release = append(a.release, port.Close, cancel)
+	return port.ID().String()
+}
+
+// onUnreachable records that a proc is gone, on any goroutine.
+func (a *operation) onUnreachable(id subjects.ProcID, err error) {
+	if gone := a.tree.ranksLostWith(id); gone.Count > 0 {
+		a.enqueue(func() {
+			if len(a.losses) <= len(a.fates) {
+				a.losses = append(a.losses, lostRanks{gone, err})
+			}
+		})
+	}
+}
+
+// enqueue puts something into the inbox.
+func (a *operation) enqueue(put func()) {
+	a.mu.Lock()
+	put()
+	a.mu.Unlock()
+	select {
+	case a.wake <- struct{}{}:
+	default: // it is known already
+	}
+}
+
+// failLost settles ranks that cannot be reached; nothing is sent to them.
+func (a *operation) failLost(all []lostRanks) {
+	for _, l := range all {
+		for view := l.ranks.First; view < l.ranks.end(); view++ {
+			a.setFate(view, failed, l.err)
+		}
+	}
+}
+
+// close ends the cast. It tells processes whose answers are no longer needed; at the deadline they
+// stop by themselves.
+func (a *operation) close() {
+	for _, f := range a.release {
+		f()
+	}
+	if !a.abandoned && a.pending == 0 || a.replyPort == "" {
+		return
+	}
+	for _, k := range a.route.packets {
+		for _, m := range k.members {
+			if a.isAwaiting(m.view) {
+				a.p.CancelRequest(m.id, a.replyPort)
+			}
+		}
+	}
+	if here := a.route.localFirst; here >= 0 && a.isAwaiting(here) {
+		a.p.CancelRequest(a.p.Lead().ID(), a.replyPort)
+	}
+}
+
+// isAwaiting reports whether some rank in the process of a rank has not answered.
+func (a *operation) isAwaiting(view int) bool {
+	for end := a.tree.processEnd(view); view < end; view++ {
+		if f := a.fates[view]; f == waiting || f == missing {
+			return true
+		}
+	}
+	return false
+}
+
+// publish sends the cast: the plan's packets for members in other processes, one delivery for
+// members in this one.
+func (a *operation) publish(ctx context.Context, from string, h header, body []byte, typ string) error {
+	t := a.target
+	m := actor.Multicast{Envelope: wire.Envelope{Kind: wire.Cast, Sender: from, Body: body}, Type: typ}
+	if d, ok := ctx.Deadline(); ok {
+		m.Until = d
+		if h.Mode != modeSend {
+			m.Envelope.TTL = max(time.Until(d), time.Millisecond)
+		}
+	}
+	h.Skip = a.skippedRanks()
+	m.OnFate = func(id subjects.ProcID, why *actor.Error) { a.onUnreachable(id, why) }
+	if h.Mode == modeSend {
+		m.OnFate = bounceHandler(a.p, from, typ, t.Actor, a.tree, h.Skip)
+	}
+	if m.ReplyAcks = h.Mode.aggregates(); m.ReplyAcks {
+		h.ProgressMillis, h.PartialValues = a.progressInterval()
+		a.replyTree, a.mode = h.tree(t.Placement), h.Mode
+		a.scheduleReroute(m.Envelope.TTL)
+	}
+	for _, k := range a.route.packets {
+		if k.where != "" {
+			m.Subject = a.p.Space().Cast(t.Placement.Mesh, t.Actor, a.endpoint, k.where, a.p.Lead().ID().Process().String())
+		}
+		if err := a.multicast(m, h, k); err != nil {
+			return err
+		}
+	}
+	if a.route.localFirst < 0 {
+		return nil
+	}
+	h.Skip = a.skippedRanks()
+	return a.deliverLocal(m.Envelope, h)
+}
+
+// bounceHandler returns a handler for processes that a sent cast did not reach. It returns the cast
+// for each of their ranks.
+func bounceHandler(p *actor.Proc, from, typ, to string, t tree, skip ranks) func(subjects.ProcID, *actor.Error) {
+	return func(id subjects.ProcID, why *actor.Error) {
+		gone := t.ranksLostWith(id)
+		for view := gone.First; view < gone.end(); view++ {
+			if skip.contains(view) {
+				continue
+			}
+			of := *why
+			of.Actor = t.proc(view).Actor(to).String()
+			p.BounceTo(from, typ, &of)
+		}
+	}
+}
+
+// multicast sends one packet, or one to each of its members.
+func (a *operation) multicast(m actor.Multicast, h header, k packet) error {
+	m.To = k.group
+	m.GroupExt = func(prevs []link.Run) ([]byte, error) {
+		h.setPrevs(a.route.prevs(k, prevs))
+		return wire.Marshal(h)
+	}
+	alone := h
+	m.MemberExt = func(int) ([]byte, error) { return wire.Marshal(alone) }
+	refused, err := a.p.Multicast(&m)
+	if err != nil {
+		return err
+	}
+	if a.packetNumbers = append(a.packetNumbers, m.Seq); !m.ReplyAcks {
+		a.packetNumbers = nil
+	}
+	for i, why := range refused {
+		for view := k.members[i].view; view < a.tree.processEnd(k.members[i].view); view++ {
+			a.setFate(view, failed, why)
+		}
+	}
+	return nil
+}
+
+// skippedRanks are the ranks that the cast does not wait for.
+func (a *operation) skippedRanks() (out ranks) {
+	for view, f := range a.fates {
+		if f != waiting {
+			out = out.with(span{view, 1})
+		}
+	}
+	return out
+}
+
+// deliverLocal hands the cast to the members in the caller's own process.
+func (a *operation) deliverLocal(e wire.Envelope, h header) error {
+	if first, _ := a.router.localRanks(&h); first < 0 {
+		return nil // they have closed, or are not started
+	}
+	e.Actor, e.Port = a.target.Actor, a.endpoint
+	return a.router.deliver(a.p.ID().Actor(e.Sender), 0, &e, h, func(view int, why error) { a.setFate(view, failed, why) })
+}
+
+// awaitEvent waits for one event and records it. It reports false once every rank is settled; the
+// end of ctx settles them all.
+func (a *operation) awaitEvent(ctx context.Context) bool {
+	if a.pending == 0 {
+		return false
+	}
+	select {
+	case <-a.wake:
+		a.drainInbox()
+	case err := <-a.aborted:
+		a.drainInbox()
+		a.expire(err)
+	case <-ctx.Done():
+		a.drainInbox()
+		a.abandoned = !errors.Is(ctx.Err(), context.DeadlineExceeded)
+		a.expire(silenceError(ctx))
+	}
+	a.reportProgress()
+	return true
+}
+
+// drainInbox empties the inbox. An answer that came before a death counts.
+func (a *operation) drainInbox() {
+	a.mu.Lock()
+	answers, losses, late := a.answers, a.losses, a.rerouteDue
+	a.answers, a.losses, a.rerouteDue = nil, nil, false
+	a.mu.Unlock()
+	for _, in := range answers {
+		a.handleAnswer(in)
+	}
+	a.ackAnswered()
+	for _, l := range losses {
+		for view := l.ranks.First; view < l.ranks.end(); view++ {
+			a.setFate(view, failed, l.err)
+		}
+	}
+	if late {
+		a.reroute()
+	}
+}
+
+// handleAnswer takes an answer.
+func (a *operation) handleAnswer(in actor.Incoming) {
+	if err := a.addIncoming(in); err != nil {
+		log := a.p.Log()
+		log.Warn().Err(err).Stringer("from", in.From).Str("endpoint", a.endpoint).Msg("an answer to a cast that cannot be read")
+	}
+}
+
+// silenceError is the reason of a rank that never answered.
+func silenceError(ctx context.Context) error {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return &actor.Error{Code: actor.CodeDeadline, Text: "no answer within the deadline"}
+	}
+	return &actor.Error{Code: actor.CodeCanceled, Text: "the caller gave up: " + context.Cause(ctx).Error()}
+}
+
+// err is the *CoverageError of a cast that is not whole; nil when it is.
+func (a *operation) err() error {
+	c := a.coverage()
+	if c.Whole() {
+		return nil
+	}
+	return &CoverageError{Mesh: a.target.Placement.Mesh.String(), Actor: a.target.Actor, Endpoint: a.endpoint, Coverage: c}
+}

@@ -1,0 +1,65 @@
+package cast
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+const (
+	headerPrefix = "Castnet-"
+	headerRegion = "Castnet-Region"
+	headerTTL    = "Castnet-TTL"
+
+	maxTTL = 10 * time.Minute
+)
+
+// receivePlain hands the cast of a plain NATS client to its ranks, each of which answers by itself
+// (CAST-11).
+func (r *Router) receivePlain(m bus.Msg, s subjects.Subject) {
+	region, ttl, err := parsePlainHeaders(r.placement.Extent, m.Header)
+	for rank, to := range r.matching(s.Coords) {
+		f := actor.ForeignMessage{Msg: m, From: s.From, Point: to.point, Rank: strconv.Itoa(rank), TTL: ttl, Refuse: err}
+		if err == nil {
+			var other error
+			if f.Point, other = region.PointOf(rank); other != nil {
+				continue // another rank is meant
+			}
+		}
+		to.p.DeliverForeign(s.Actor, s.Port, f)
+	}
+}
+
+// parsePlainHeaders parses a plain client's region and timeout. Without a gateway no process
+// collects answers, so it refuses a cast with the other headers.
+func parsePlainHeaders(e shape.Extent, h bus.Header) (region shape.Region, ttl time.Duration, err error) {
+	for key, values := range h {
+		switch ours := len(key) >= len(headerPrefix) && strings.EqualFold(key[:len(headerPrefix)], headerPrefix); {
+		case !ours:
+		case key != headerRegion && key != headerTTL:
+			return region, 0, fmt.Errorf("header %.100q: each rank answers for itself here: want %s and %s, spelled so, or a cast through the gateway", key, headerRegion, headerTTL)
+		case len(values) != 1:
+			return region, 0, fmt.Errorf("header %s is there %d times: want it once", key, len(values))
+		}
+	}
+	if _, there := h[headerTTL]; there {
+		text := strings.TrimSpace(h.Get(headerTTL))
+		if ttl, err = time.ParseDuration(text); err != nil || ttl <= 0 || ttl > maxTTL {
+			return region, 0, fmt.Errorf("%s %.100q: want a duration of more than 0 and at most %s, such as 5s", headerTTL, text, maxTTL)
+		}
+	}
+	text := strings.TrimSpace(h.Get(headerRegion))
+	if strings.ContainsAny(text, "|&(") { // what a short text multiplies out to would hold up the pump
+		return region, 0, fmt.Errorf("%s %.100q: want one index, range or * for each dimension", headerRegion, text)
+	}
+	if region, err = shape.Select(e, text); err != nil {
+		return region, 0, fmt.Errorf("%s %.100q: %w", headerRegion, text, err)
+	}
+	return region, ttl, nil
+}

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/castnet-io/castnet/cast"
+	"github.com/castnet-io/castnet/internal/cli"
+)
+
+// Ways to collect the replies of a cast.
+const (
+	collectStream = "stream" // one by one, on arrival
+	collectGather = "gather" // all together, by rank
+	collectReduce = "reduce" // folded into one value
+	collectSend   = "send"   // no replies
+	collectChoose = "choose" // the reply of any one rank
+)
+
+// collectModes lists all modes, the default first.
+func collectModes() []string {
+	return []string{collectStream, collectGather, collectReduce, collectSend, collectChoose}
+}
+
+// reducerExamples lists the built-in reducers in flag syntax.
+func reducerExamples() []string {
+	return []string{
+		"sum", "min", "max", "all", "any", "count", "concat", "collect", "merge(sum)", "top(3)", "bottom(3)",
+		"count-by", "histogram(10,100)",
+	}
+}
+
+// castSpec is a cast as given on the command line.
+type castSpec struct {
+	requestArgs
+	collect  string
+	reducer  string
+	throttle cast.Throttle
+	dryRun   bool
+	natsCmd  bool
+
+	throttled []string // throttle flags that were set
+}
+
+// throttleFlags lists the flags of package cast's Throttle.
+func throttleFlags() []string {
+	return []string{"batch-size", "batch-delay", "one-per", "canary", "max-failures", "sample"}
+}
+
+// register adds the flags of a cast to its command.
+func (s *castSpec) register(c *cobra.Command) {
+	fs := c.Flags()
+	addFlag(fs, &s.collect, "collect", "MODE", "what becomes of the answers: "+strings.Join(collectModes(), "|"), readChoice(collectModes()...))
+	fs.StringVar(&s.reducer, "reduce", "", "fold the answers by a reducer that is built in, such as sum or top(3), or that the endpoint declares")
+	addFlag(fs, &s.throttle.Batch, "batch-size", "N", "ask at most N ranks at a time", readCount)
+	addFlag(fs, &s.throttle.OnePer, "one-per", "LABEL", "ask at most one rank of each index of a dimension at a time, such as host or gpu", readLabel)
+	addFlag(fs, &s.throttle.Pause, "batch-delay", "DURATION", "wait between batches", readPositiveDuration)
+	fs.BoolVar(&s.throttle.Canary, "canary", false, "ask one rank first, and the others only if it answers with a value")
+	addFlag(fs, &s.throttle.StopAfter, "max-failures", "N", "no more batches once N ranks have failed or are missing", readCount)
+	addFlag(fs, &s.throttle.Percent, "sample", "PERCENT", "ask only so many of the ranks, such as 10%", readPercent)
+	addFlag(fs, &s.throttle.Seed, "seed", "N", "draw the ranks of --sample with another seed than 0", readSeed)
+	fs.BoolVar(&s.dryRun, "dry-run", false, "show who would be asked, and ask nobody")
+	fs.BoolVar(&s.natsCmd, "print-nats", false, "print the nats command that makes the same cast through a gateway, and ask nobody")
+	for name, values := range map[string][]string{
+		"collect": collectModes(), "reduce": reducerExamples(), "one-per": {"host"}, "sample": {"10%", "25%", "50%"},
+		"batch-delay": {"1s", "5s", "1m"}, "batch-size": nil, "max-failures": nil, "seed": nil,
+	} {
+		_ = c.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)) // the flag exists
+	}
+}
+
+// parse reads the arguments and refuses contradicting flags.
+func (s *castSpec) parse(c *cobra.Command, args []string, timeout time.Duration) (err error) {
+	if s.requestArgs, err = parseRequestArgs(args); err != nil {
+		return err
+	}
+	given := c.Flags().Changed
+	s.throttled = slices.DeleteFunc(throttleFlags(), func(name string) bool { return !given(name) })
+	s.throttle.Timeout = timeout
+	if err := s.defaultCollect(given("reduce")); err != nil {
+		return err
+	}
+	return s.validate(given)
+}
+
+// defaultCollect chooses the mode if none is set.
+func (s *castSpec) defaultCollect(reduce bool) error {
+	switch {
+	case reduce && strings.TrimSpace(s.reducer) == "":
+		return cli.Usagef("--reduce %q: want the name of a reducer, such as sum", s.reducer)
+	case reduce && s.collect != "" && s.collect != collectReduce:
+		return cli.Usagef("--collect %s and --reduce %s contradict each other: want --collect %s, or only one of them", s.collect, s.reducer, collectReduce)
+	case !reduce && s.collect == collectReduce:
+		return cli.Usagef("--collect %s: want --reduce with the name of a reducer, too, such as --reduce sum", collectReduce)
+	case reduce:
+		s.collect = collectReduce
+	case s.collect == "":
+		s.collect = collectModes()[0]
+	}
+	return nil
+}
+
+// validate refuses contradicting flags.
+func (s *castSpec) validate(given func(name string) bool) error {
+	batches := given("batch-size") || given("one-per") || given("canary")
+	switch throttled := len(s.throttled) > 0; {
+	case throttled && (s.collect == collectSend || s.collect == collectChoose):
+		return cli.Usagef("--%s with --collect %s: want %s, %s or %s, which wait for the answers of many", s.throttled[0],
+			s.collect, collectStream, collectGather, collectReduce)
+	case given("batch-delay") && !batches:
+		return cli.Usagef("--batch-delay %s: want --batch-size, --one-per or --canary, too: it is between batches", s.throttle.Pause)
+	case given("max-failures") && !batches:
+		return cli.Usagef("--max-failures %d: want --batch-size, --one-per or --canary, too: it is looked at between batches", s.throttle.StopAfter)
+	case given("seed") && !given("sample"):
+		return cli.Usagef("--seed %d: want --sample, too, such as --sample 10%%: the seed draws its ranks", s.throttle.Seed)
+	case s.dryRun && s.natsCmd:
+		return cli.Usagef("want one of --dry-run and --print-nats, got both")
+	case s.natsCmd && throttled:
+		return cli.Usagef("--%s has no equivalent in a nats command: gateways ask all ranks at once; want --print-nats without it", s.throttled[0])
+	case s.natsCmd && s.throttle.Timeout > maxGatewayTTL:
+		return cli.Usagef("--timeout %s: a gateway waits at most %s; want no more with --print-nats", s.throttle.Timeout, maxGatewayTTL)
+	}
+	return nil
+}

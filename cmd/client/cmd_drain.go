@@ -1,0 +1,289 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/internal/cli"
+	"github.com/castnet-io/castnet/mesh"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// hostAction is an operation on hosts.
+type hostAction struct {
+	name, short, long, doneText string
+	stopsProcs                  bool // it ends procs
+	run                         func(ctx context.Context, host actor.Ref[agent.Agent], how hostActionFlags) (agent.StopSummary, error)
+}
+
+// hostActionFlags are the flags of a hostAction.
+type hostActionFlags struct {
+	reason        string
+	grace         time.Duration
+	maxConcurrent int
+	force         bool // drain even if actors are lost
+}
+
+// hostActionMargin is the hosts' time beyond that of their procs.
+const hostActionMargin = 10 * time.Second
+
+var hostActions = [...]hostAction{
+	{
+		name: "cordon", short: "Close hosts for new procs", doneText: "cordoned",
+		long: "Close hosts for new procs, until they are uncordoned. Those they have are not touched.",
+		run: func(ctx context.Context, h actor.Ref[agent.Agent], f hostActionFlags) (agent.StopSummary, error) {
+			_, err := agent.Cordon.Call(ctx, h, agent.CordonRequest{Cordon: true, Reason: f.reason})
+			return agent.StopSummary{}, err
+		},
+	},
+	{
+		name: "uncordon", short: "Open hosts for new procs again", doneText: "open",
+		long: "Open hosts for new procs again that were cordoned.",
+		run: func(ctx context.Context, h actor.Ref[agent.Agent], f hostActionFlags) (agent.StopSummary, error) {
+			_, err := agent.Cordon.Call(ctx, h, agent.CordonRequest{Reason: f.reason})
+			return agent.StopSummary{}, err
+		},
+	},
+	{
+		name: "drain", short: "Empty hosts, which stay: move their procs, or stop them", doneText: "drained", stopsProcs: true,
+		long: `Empty the hosts. Meshes that have spare hosts (policy replace) move what they have there, one proc
+of a mesh at a time or as many as --max-concurrent says: it ends, and starts on the spare host as its next
+generation. Every other proc is stopped: SIGTERM, and SIGKILL after the grace. Returns once none is
+left. Meanwhile the hosts take no procs, and afterwards only those that are not cordoned.
+
+If a proc would move without actors that it has, these are named, and nothing is drained without --force.
+` + "`castnet events -f`" + ` tells of each move; progress is on stderr, in lines where that is no terminal.`,
+		run: func(ctx context.Context, h actor.Ref[agent.Agent], f hostActionFlags) (agent.StopSummary, error) {
+			return agent.Drain.Call(ctx, h, agent.DrainRequest{Reason: f.reason, Grace: f.grace, MaxConcurrent: f.maxConcurrent})
+		},
+	},
+	{
+		name: "shutdown", short: "Stop every proc of hosts, and then hostd", doneText: "shut down", stopsProcs: true,
+		long: "Stop every proc of the hosts: SIGTERM, and SIGKILL after the grace. Then hostd itself ends.",
+		run: func(ctx context.Context, h actor.Ref[agent.Agent], f hostActionFlags) (agent.StopSummary, error) {
+			return agent.StopAll.Urge(ctx, h, agent.StopAllRequest{Reason: f.reason, Grace: f.grace})
+		},
+	},
+}
+
+func (a *app) hostActionCommand(d hostAction, pick *hostSelector) *cobra.Command {
+	f := hostActionFlags{}
+	c := &cobra.Command{
+		Use: d.name + " HOST…", Short: d.short,
+		Long: d.long + `
+
+Hosts are named by label or ID; --label alone takes every host that has it.
+
+JSON: host, id, result (` + d.doneText + ` or failed), error; asked, ended, killed and moved procs.`,
+		Example:           fmt.Sprintf("  castnet hosts %s n07 n08 --reason 'new disks'\n  castnet hosts %s --label zone=a", d.name, d.name),
+		ValidArgsFunction: a.completeEach(hostNames),
+	}
+	c.Flags().StringVar(&f.reason, "reason", "", "`WHY`, for others to read")
+	if d.stopsProcs {
+		addFlag(c.Flags(), &f.grace, "grace", "duration", "from SIGTERM to SIGKILL (default: the host's own)", readPositiveDuration)
+	}
+	if d.name == "drain" {
+		addFlag(c.Flags(), &f.maxConcurrent, "max-concurrent", "N", "procs that a host stops at a time, and a mesh moves, 1 to 256 (default: the host's own, and 1)", readConcurrency)
+		c.Flags().BoolVar(&f.force, "force", false, "drain though procs move without some of their actors")
+	}
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if len(args) == 0 && len(pick.labels) == 0 {
+			return cli.Usagef("%s which hosts? want their labels, or --label KEY=VALUE; `castnet hosts` lists them", d.name)
+		}
+		p := hostSelector{names: args, labels: pick.labels}
+		return a.withNet(c.Context(), func(net *mesh.Net) error { return a.runHostAction(c.Context(), net, d, p, f) })
+	}
+	return c
+}
+
+// readConcurrency parses the number of concurrent stops.
+func readConcurrency(text string) (int, error) {
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 || n > 256 {
+		return 0, fmt.Errorf("want a whole number from 1 to 256")
+	}
+	return n, nil
+}
+
+// hostActionRecord is the result for one host. Its JSON names are stable.
+type hostActionRecord struct {
+	Host   string `json:"host"`
+	ID     string `json:"id"`
+	Result string `json:"result"`
+	Asked  int    `json:"asked"`
+	Ended  int    `json:"ended"`
+	Killed int    `json:"killed"`
+	Moved  int    `json:"moved,omitempty"`
+	Error  string `json:"error,omitempty"`
+}
+
+// runHostAction applies the action to all hosts at once.
+func (a *app) runHostAction(ctx context.Context, net *mesh.Net, d hostAction, pick hostSelector, f hostActionFlags) error {
+	infos, err := pick.find(ctx, net)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, a.hostActionTimeout(d, f, infos))
+	defer cancel()
+	if d.name == "drain" && !f.force {
+		if err := checkDrain(ctx, net, infos); err != nil {
+			return suggestForce(err)
+		}
+	}
+	records := make([]hostActionRecord, len(infos))
+	all := make(chan struct{})
+	var wg sync.WaitGroup
+	for i, h := range infos {
+		wg.Go(func() {
+			done, err := d.run(ctx, agent.Of(h.ID.Proc()).Via(net.Proc()), f)
+			records[i] = d.record(h, done, err)
+		})
+	}
+	go func() {
+		wg.Wait()
+		close(all)
+	}()
+	a.showHostActionProgress(ctx, net, infos, d, all)
+	return a.showHostActionRecords(d, records)
+}
+
+// checkDrain refuses a drain that would lose actors of moved procs.
+func checkDrain(ctx context.Context, net *mesh.Net, infos []agent.HostInfo) error {
+	ids := make([]subjects.HostID, len(infos))
+	for i, h := range infos {
+		ids[i] = h.ID
+	}
+	hosts, err := net.HostsOf("hosts", ids...)
+	if err != nil {
+		return err
+	}
+	return hosts.CheckDrain(ctx)
+}
+
+// hostActionTimeout returns the time limit: procs that ignore SIGTERM use up their grace, some at a
+// time.
+func (a *app) hostActionTimeout(d hostAction, f hostActionFlags, infos []agent.HostInfo) time.Duration {
+	if !d.stopsProcs {
+		return a.conn.Timeout
+	}
+	grace, atOnce, most := f.grace, f.maxConcurrent, 1
+	if grace == 0 {
+		grace = agent.DefaultGrace
+	}
+	if atOnce == 0 {
+		atOnce = 1 // default for moves in a mesh
+	}
+	for _, h := range infos {
+		most = max(most, h.Procs)
+	}
+	return max(a.conn.Timeout, time.Duration((most+atOnce-1)/atOnce)*(grace+hostActionMargin)+hostActionMargin)
+}
+
+// record converts the result of a host.
+func (d hostAction) record(h agent.HostInfo, done agent.StopSummary, err error) hostActionRecord {
+	r := hostActionRecord{Host: h.Label, ID: h.ID.String(), Result: d.doneText, Asked: done.Requested, Ended: done.Ended, Killed: done.Failed, Moved: done.Moved}
+	switch {
+	case err != nil:
+		r.Result, r.Error = "failed", err.Error()
+	case done.Ended < done.Requested:
+		r.Result, r.Error = "failed", fmt.Sprintf("%s left", pluralize(done.Requested-done.Ended, "proc"))
+	}
+	return r
+}
+
+// hostActionPollInterval is the poll interval for remaining procs.
+const hostActionPollInterval = 300 * time.Millisecond
+
+// showHostActionProgress shows the number of remaining procs until all are done.
+func (a *app) showHostActionProgress(ctx context.Context, net *mesh.Net, infos []agent.HostInfo, d hostAction, all <-chan struct{}) {
+	bar := a.newLineProgress()
+	defer bar.clear()
+	total := 0
+	for _, h := range infos {
+		total += h.Procs
+	}
+	if !d.stopsProcs || total == 0 {
+		<-all // ends with ctx at the latest
+		return
+	}
+	tick := time.NewTicker(hostActionPollInterval)
+	defer tick.Stop()
+	bar.update(0, total, d.progressText())
+	for {
+		select {
+		case <-all:
+			return
+		case <-tick.C:
+			left := 0
+			for _, h := range infos {
+				now, err := agent.Info.Call(ctx, agent.Of(h.ID.Proc()).Via(net.Proc()), actor.None{})
+				if err == nil {
+					left += now.Procs
+				}
+			}
+			bar.update(max(0, total-left), total, d.progressText())
+		}
+	}
+}
+
+// progressText is the label of the bar.
+func (d hostAction) progressText() string {
+	if d.name == "drain" {
+		return "procs have moved or ended"
+	}
+	return "procs have ended"
+}
+
+// showHostActionRecords prints the result of each host. Some failed hosts are a partial failure.
+func (a *app) showHostActionRecords(d hostAction, records []hostActionRecord) error {
+	columns := []string{"host", "result"}
+	if d.stopsProcs {
+		columns = append(columns, "procs")
+	}
+	failed, last := 0, ""
+	for _, r := range records {
+		if r.Error != "" {
+			failed, last = failed+1, r.Error
+		}
+	}
+	if failed > 0 {
+		columns = append(columns, "error")
+	}
+	err := showRecords(a, records, columns, func(r hostActionRecord) []string {
+		colour := green
+		if r.Error != "" {
+			colour = red
+		}
+		row := []string{r.Host, a.paint(colour, r.Result)}
+		if d.stopsProcs {
+			procs := fmt.Sprintf("%d ended", r.Ended)
+			if r.Killed > 0 {
+				procs += fmt.Sprintf(", %d of them badly", r.Killed)
+			}
+			if r.Moved > 0 {
+				procs += fmt.Sprintf(", %d moved", r.Moved)
+			}
+			row = append(row, procs)
+		}
+		if failed > 0 {
+			row = append(row, orDash(shorten(r.Error, 80)))
+		}
+		return row
+	})
+	switch {
+	case err != nil || failed == 0:
+		return err
+	case len(records) == 1:
+		return fmt.Errorf("%s %s: %s", d.name, records[0].Host, last)
+	case failed == len(records):
+		return fmt.Errorf("%s: all of %s failed", d.name, pluralize(failed, "host"))
+	}
+	return cli.WithCode(cli.ExitPartial, fmt.Errorf("%s: %d of %s failed", d.name, failed, pluralize(len(records), "host")))
+}

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/controller/worlds"
+	"github.com/castnet-io/castnet/internal/cli"
+	"github.com/castnet-io/castnet/mesh"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// findEmptyWorld finds a world without procs, unknown to hosts as a mesh, and its owner. It is the
+// last lookup for a name. false: no such world.
+func findEmptyWorld(ctx context.Context, net *mesh.Net, name string, missing error) (w worlds.WorldState, system string, ok bool) {
+	if _, is := errors.AsType[*mesh.NotFoundError](missing); !is {
+		return w, "", false
+	}
+	ref, err := worlds.Find(ctx, net.Proc())
+	if err != nil {
+		return w, "", false
+	}
+	now, err := worlds.GetSnapshot.Call(ctx, ref, worlds.Filter{})
+	if err != nil {
+		return w, "", false
+	}
+	for _, w := range now.Worlds {
+		if w.Name == name || w.Mesh == name {
+			return w, ref.ID().String(), true
+		}
+	}
+	return w, "", false
+}
+
+// orEmptyWorld replaces the error of an unknown mesh if a world has the name.
+func orEmptyWorld(ctx context.Context, net *mesh.Net, name string, missing error) error {
+	w, _, ok := findEmptyWorld(ctx, net, name, missing)
+	if !ok {
+		return missing
+	}
+	return cli.WithCode(cli.ExitNotFound, emptyWorldError(w))
+}
+
+// emptyWorldError explains what a world lacks.
+func emptyWorldError(w worlds.WorldState) error {
+	if w.Shape == nil {
+		return fmt.Errorf("world %s is not declared, so that it has no procs: castnet apply -f FILE declares it", w.Name)
+	}
+	return fmt.Errorf("world %s has no procs so far: %s", w.Name, w.Reason)
+}
+
+// emptyWorldView returns the system controller's view of such a world.
+func emptyWorldView(net *mesh.Net, w worlds.WorldState, system string, there []subjects.HostID) (meshView, error) {
+	if w.Shape == nil {
+		return meshView{}, cli.WithCode(cli.ExitNotFound, emptyWorldError(w))
+	}
+	id, err := subjects.ParseMeshID(w.Mesh)
+	if err != nil {
+		return meshView{}, err
+	}
+	ranks := w.Shape.NumRanks()
+	desc := agent.Mesh{
+		ID: id, Extent: *w.Shape, PerHost: w.PerHost, World: &agent.WorldShare{World: w.Name, Count: ranks},
+		Hosts: make([]subjects.HostID, (ranks+w.PerHost-1)/w.PerHost),
+	}
+	for _, h := range w.Hosts {
+		if h.Rank < len(desc.Hosts) {
+			desc.Hosts[h.Rank] = h.ID
+		}
+	}
+	all := inspection{net: net, desc: desc, liveHosts: there, system: system, world: &w}
+	return all.view(), nil
+}

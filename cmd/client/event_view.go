@@ -1,0 +1,251 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/controller"
+	"github.com/castnet-io/castnet/mesh"
+	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// eventWatch receives new events.
+type eventWatch struct {
+	events chan actor.Event
+	lost   atomic.Int64
+	sub    *bus.Sub
+}
+
+func watchEvents(net *mesh.Net, pick eventFilter) (*eventWatch, error) {
+	w := &eventWatch{events: make(chan actor.Event, followBuffer)}
+	space := net.Proc().Space()
+	sub, err := net.Bus().Control().Subscribe(space.Events(pick.kind, subjects.MeshID{}), func(m bus.Msg) {
+		e, err := actor.DecodeEventFrom(space, m)
+		if err != nil || !pick.matches(e) {
+			return
+		}
+		w.enqueue(e)
+	})
+	w.sub = sub
+	return w, err
+}
+
+func (w *eventWatch) enqueue(e actor.Event) {
+	select {
+	case w.events <- e:
+	default: // the pump must not wait for a terminal
+		w.lost.Add(1)
+	}
+}
+
+// watchHosts adds state changes of hosts, which the bus does not carry, until the returned function
+// is called.
+func (w *eventWatch) watchHosts(ctx context.Context, hosts mesh.HostMesh, pick eventFilter) (end func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		for e, err := range hosts.Changes(ctx) {
+			if err != nil {
+				e = actor.Event{Kind: actor.KindHost, Status: "unknown", Reason: err.Error(), At: time.Now()}
+			}
+			e.Name, e.Rank, e.View, e.Point = "", 0, 0, "" // the mesh of hosts is private
+			if pick.matches(e) && e.Step != "host.mode" {  // hosts publish that themselves
+				w.enqueue(e)
+			}
+		}
+	})
+	return func() {
+		cancel()
+		watching.Wait()
+	}
+}
+
+func (w *eventWatch) close() { _ = w.sub.Unsubscribe() } // the connection closes anyway
+
+// pastFailures asks the owners of meshes for past failures. It skips owners without an answer.
+func pastFailures(ctx context.Context, net *mesh.Net, pick eventFilter) ([]actor.Event, error) {
+	meshes, err := net.Meshes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	within, cancel := context.WithTimeout(ctx, inspectTimeout)
+	defer cancel()
+	reports := make([]controller.Report, len(meshes))
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, maxConcurrentMeshes)
+	for i, m := range meshes {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			owner := actor.RefOf[agent.Agent](m.Procs.Describe().Owner).Via(net.Proc())
+			reports[i], _ = controller.Health.Call(within, owner, actor.None{})
+		})
+	}
+	wg.Wait()
+	past := []actor.Event{}
+	for _, r := range reports {
+		for _, e := range r.Failed {
+			if pick.matches(e) {
+				past = append(past, e)
+			}
+		}
+	}
+	slices.SortStableFunc(past, func(a, b actor.Event) int { return a.At.Compare(b.At) })
+	return past, ctx.Err()
+}
+
+// eventView prints events. It belongs to one goroutine.
+type eventView struct {
+	app         *app
+	net         *mesh.Net
+	verbose     bool
+	shown       map[string]bool         // printed ends of ranks: a past one may also arrive as a new event
+	extents     map[string]shape.Extent // of meshes, for coordinates
+	refreshedAt time.Time
+}
+
+func (a *app) newEventView(net *mesh.Net, verbose bool) *eventView {
+	return &eventView{app: a, net: net, verbose: verbose, shown: map[string]bool{}, extents: map[string]shape.Extent{}}
+}
+
+// show prints an event, unless it repeats a printed end.
+func (v *eventView) show(ctx context.Context, e actor.Event) error {
+	if e.Terminal() && e.Kind != actor.KindMesh && e.Kind != actor.KindHost { // those can end again
+		key := fmt.Sprint(e.Kind, e.Mesh, e.Rank, e.Count, e.Gen, e.Actor, e.Nth)
+		if v.shown[key] {
+			return nil
+		}
+		if len(v.shown) < followBuffer {
+			v.shown[key] = true
+		}
+	}
+	if v.app.output != asTable {
+		return v.app.writeJSONLine(e)
+	}
+	fmt.Fprintln(v.app.stdout, v.line(e, v.position(ctx, e)))
+	if v.verbose {
+		for _, line := range details(e) {
+			fmt.Fprintln(v.app.stdout, "    "+line)
+		}
+	}
+	return nil
+}
+
+// line formats an event in one line.
+func (v *eventView) line(e actor.Event, at string) string {
+	parts := []string{e.At.Local().Format(time.TimeOnly), fmt.Sprintf("%-5s", e.Kind), cmp.Or(e.Name, labelOf(e.Mesh))}
+	if at != "" {
+		parts = append(parts, "["+at+"]")
+	}
+	if e.Actor != "" {
+		parts = append(parts, labelOf(e.Actor))
+	}
+	parts = append(parts, v.app.paintStatus(e.Status))
+	if e.Step != "" {
+		parts = append(parts, e.Step)
+	}
+	if e.Host != "" && e.Kind != actor.KindHost {
+		parts = append(parts, "on "+hostLabel(e.Host))
+	}
+	s := strings.Join(parts, " ")
+	if e.Reason != "" {
+		s += ": " + shorten(e.Reason, 120)
+	}
+	if e.Cause != nil {
+		s += " ← " + shorten(e.RootCause().String(), 120)
+	}
+	return s
+}
+
+// details returns the parts that line omits.
+func details(e actor.Event) (out []string) {
+	about := e.Mesh
+	if p := e.Proc(); p.IsValid() && e.Kind != actor.KindHost && e.Kind != actor.KindMesh {
+		about = p.String()
+	}
+	if e.Actor != "" {
+		about += "/" + e.Actor
+	}
+	if e.Type != "" {
+		about += " (type " + e.Type + ")"
+	}
+	out = append(out, "about: "+about+", at "+e.At.Format(time.RFC3339Nano))
+	if e.Host != "" {
+		out = append(out, "host: "+e.Host)
+	}
+	switch {
+	case e.Signal != 0:
+		out = append(out, fmt.Sprintf("signal: %d", e.Signal))
+	case e.ExitCode != nil:
+		out = append(out, fmt.Sprintf("exit code: %d", *e.ExitCode))
+	}
+	if strings.Contains(e.Reason, "\n") {
+		for line := range strings.Lines(e.Reason) {
+			out = append(out, "reason: "+strings.TrimRight(line, "\n"))
+		}
+	}
+	for c := e.Cause; c != nil; c = c.Cause {
+		out = append(out, "caused by: "+c.String())
+	}
+	for _, line := range e.StderrTail {
+		out = append(out, "| "+line)
+	}
+	return out
+}
+
+// position returns the coordinates of an event, or ranks for an unknown mesh.
+func (v *eventView) position(ctx context.Context, e actor.Event) string {
+	if e.Kind == actor.KindHost || e.Kind == actor.KindMesh && e.Count == 0 && e.Point == "" { // an event about a whole host or mesh
+		return ""
+	}
+	last := e.Rank + max(e.Count, 1) - 1
+	base, known := v.extent(ctx, e.Mesh)
+	switch {
+	case known && 0 <= e.Rank && e.Rank <= last && last < base.NumRanks():
+		ranks := make([]int, 0, last-e.Rank+1)
+		for rank := e.Rank; rank <= last; rank++ {
+			ranks = append(ranks, rank)
+		}
+		if len(ranks) == 1 {
+			return formatPoint(base, ranks[0])
+		}
+		return shape.Describe(base, ranks)
+	case last > e.Rank:
+		return fmt.Sprintf("%d-%d", e.Rank, last)
+	}
+	return strconv.Itoa(e.Rank)
+}
+
+// refreshInterval is the time between queries for an unknown mesh, because its hosts learn of it
+// after its owner's event.
+const refreshInterval = time.Second
+
+// extent returns the extent of a mesh. It asks the hosts for unknown ones, at intervals.
+func (v *eventView) extent(ctx context.Context, id string) (shape.Extent, bool) {
+	if e, known := v.extents[id]; known || time.Since(v.refreshedAt) < refreshInterval {
+		return e, known
+	}
+	within, cancel := context.WithTimeout(ctx, inspectTimeout)
+	defer cancel()
+	meshes, err := v.net.Meshes(within)
+	if err == nil {
+		clear(v.extents) // forget ended meshes
+	}
+	for _, m := range meshes {
+		v.extents[m.Procs.ID().String()] = m.Procs.Extent()
+	}
+	v.refreshedAt = time.Now()
+	e, known := v.extents[id]
+	return e, known
+}

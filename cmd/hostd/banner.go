@@ -1,0 +1,104 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/url"
+	"strings"
+
+	"github.com/rs/zerolog"
+
+	"github.com/castnet-io/castnet/internal/cli"
+)
+
+// printBanner prints the address and the policy: a paragraph for a person, one line for a machine.
+func (n *node) printBanner(stderr io.Writer, log zerolog.Logger, getenv func(string) string) {
+	bus, client, nats := n.describeBus(), n.clientCommand(getenv), n.natsCommand()
+	if !n.usesConsole(stderr) {
+		log.Info().Str("version", cli.Version()).Stringer("host", n.host.ID()).Str("bus", n.bus.Control().URL()).
+			Bool("embedded", n.server != nil).Str("local_file", n.localFile).Str("namespace", n.space.Namespace()).
+			Str("run_dir", n.runDir).Str("allow", n.describePolicy()).Str("connect", client).Str("http", n.readyURL()).
+			Str("labels", formatLabels(n.labels)).Msg("hostd is ready")
+		return
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "hostd %s\n\n", cli.Version())
+	for _, line := range [][2]string{
+		{"host", n.host.ID().String()}, {"labels", formatLabels(n.labels)}, {"bus", bus}, {"logs", n.runDir}, {"runs", n.describePolicy()},
+		{"probes", n.readyURL()}, {"try", client}, {"watch", nats},
+	} {
+		if line[1] != "" {
+			fmt.Fprintf(&b, "  %-6s %s\n", line[0], line[1])
+		}
+	}
+	b.WriteString("\nCtrl-C drains and stops.\n\n")
+	fmt.Fprint(stderr, b.String())
+}
+
+// readyURL returns the address of the health endpoint, or "".
+func (n *node) readyURL() string {
+	if n.health == nil {
+		return ""
+	}
+	return n.health.url + "/readyz"
+}
+
+func (n *node) describeBus() string {
+	line := n.bus.Control().URL()
+	switch {
+	case n.server == nil:
+		line += ", joined"
+	case n.localFile != "":
+		line += ", its own; the token is in " + n.localFile
+	default:
+		line += ", its own"
+	}
+	if ns := n.space.Namespace(); ns != "default" {
+		line += ", namespace " + ns
+	}
+	return line
+}
+
+// describePolicy describes the permitted programs.
+func (n *node) describePolicy() string {
+	switch {
+	case n.allowsUserPrograms():
+		return "hostd's built-in actors, and any program of this user"
+	case len(n.allow) > 0:
+		return "hostd's built-in actors, and " + strings.Join(n.allow, ", ")
+	}
+	return "hostd's built-in actors (--allow PATH for more)"
+}
+
+// clientCommand returns the shortest command that reaches this host in the same environment. A
+// variable or a NATS context may name another server.
+func (n *node) clientCommand(getenv func(string) string) string {
+	var args string
+	if o, err := new(cli.Connection).Options(getenv); err != nil || o.URL != n.options.URL {
+		args = " --server " + redactUserinfo(n.options.URL)
+	}
+	if ns := n.space.Namespace(); ns != "default" {
+		args += " --namespace " + ns
+	}
+	return "castnet" + args + " hosts"
+}
+
+func (n *node) natsCommand() string {
+	token := ""
+	if n.localFile != "" && n.options.Token != "" {
+		token = ` --token "$(jq -r .token ` + n.localFile + `)"`
+	}
+	return fmt.Sprintf("nats --server %s%s sub '%s.v1.%s.ev.>'", n.bus.Control().URL(), token, n.space.Root(), n.space.Namespace())
+}
+
+// redactUserinfo removes passwords from URLs.
+func redactUserinfo(urls string) string {
+	parts := strings.Split(urls, ",")
+	for i, raw := range parts {
+		if u, err := url.Parse(strings.TrimSpace(raw)); err == nil && u.User != nil {
+			u.User = nil
+			parts[i] = u.String()
+		}
+	}
+	return strings.Join(parts, ",")
+}

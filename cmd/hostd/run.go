@@ -1,0 +1,41 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	keys "github.com/castnet-io/castnet/config"
+	"github.com/castnet-io/castnet/internal/cli"
+)
+
+// runNode runs a node until a stop request or the loss of the bus.
+func runNode(ctx context.Context, c config, getenv func(string) string, stderr io.Writer) error {
+	ctx, asks := notifySignals(ctx)
+	defer asks.release()
+	log := c.logger(stderr, getenv)
+	for _, w := range append(keys.UnknownVariables(os.Environ()), c.keys.Conflicts()...) {
+		log.Warn().Msg(w)
+	}
+	n, err := startNode(ctx, c, getenv, log)
+	if err != nil {
+		if stop, ok := errors.AsType[signalError](context.Cause(ctx)); ok {
+			return cli.WithCode(cli.ExitInterrupted, fmt.Errorf("%w before it had started", stop))
+		}
+		return err
+	}
+	n.printBanner(stderr, log, getenv)
+	if err := n.awaitStop(ctx, asks, log); err != nil {
+		if closing := n.close(); closing != nil {
+			log.Warn().Err(closing).Msg("not everything ended as it should")
+		}
+		return err
+	}
+	if err := n.close(); err != nil {
+		return fmt.Errorf("drain: %w", err)
+	}
+	log.Info().Msg("drained")
+	return nil
+}

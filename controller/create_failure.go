@@ -1,0 +1,71 @@
+package controller
+
+import (
+	"errors"
+	"iter"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/cast"
+)
+
+// statusesAfterFailure yields the status of each rank of the share that is still initializing, in
+// order. It is Failed after a refusal, or Initializing with the reason if the outcome is unknown
+// (CTL-5).
+func (st *state) statusesAfterFailure(f createFailure) iter.Seq2[int, agent.Status] {
+	first, last := f.host*st.spec.Procs.PerHost, (f.host+1)*st.spec.Procs.PerHost
+	if st.spec.Actors != nil {
+		first, last = 0, st.spec.Procs.Extent.NumRanks()
+	}
+	perRank := errorsByRank(f.err)
+	return func(yield func(int, agent.Status) bool) {
+		for base := first; base < last; base++ {
+			rank, in := st.spec.Region.ViewRank(base)
+			if !in || st.table.Status(st.spec.id(), rank).Phase != agent.Initializing {
+				continue
+			}
+			why := f.err
+			if perRank != nil {
+				if why = perRank[rank]; why == nil {
+					continue // this rank answered
+				}
+			}
+			s := agent.Status{Phase: agent.Failed, Reason: why.Error()}
+			if !isDefinite(why) {
+				s.Phase = agent.Initializing
+			}
+			if !yield(rank, s) {
+				return
+			}
+		}
+	}
+}
+
+// errorsByRank returns a cast's error for each rank without a reply; nil when err is about all of
+// them.
+func errorsByRank(err error) map[int]error {
+	partial, ok := errors.AsType[*cast.CoverageError](err)
+	if !ok {
+		return nil
+	}
+	by := map[int]error{}
+	for _, fs := range [][]cast.Failure{partial.Coverage.Failed, partial.Coverage.Missing} {
+		for _, f := range fs {
+			by[f.Rank] = f.Err
+		}
+	}
+	return by
+}
+
+// isDefinite reports whether err means that the operation did not take place.
+func isDefinite(err error) bool {
+	e, ok := errors.AsType[*actor.Error](err)
+	if !ok {
+		return true // refused here, before anything was sent
+	}
+	switch e.Code {
+	case actor.CodeDeadline, actor.CodeCanceled, actor.CodeLinkBroken:
+		return false
+	}
+	return true
+}

@@ -1,0 +1,194 @@
+package controller
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// An evacuated host gives its place to a spare, and its ranks move there in batches. Each rank ends
+// on the old host, then starts on the new one as its next generation. The next rank leaves when it
+// runs with its actors (CTL-11).
+
+// evacuate asks for a host to be emptied.
+type evacuate struct {
+	host          subjects.HostID
+	maxConcurrent int
+	grace         time.Duration
+	reason        string
+}
+
+// evacuated reports that no rank of the mesh remains to be moved from a host.
+type evacuated struct {
+	host  subjects.HostID
+	moved int
+}
+
+// evacuation is the state of a host under evacuation.
+type evacuation struct {
+	index         int   // of its place, which the spare has
+	queue         []int // ranks that are there
+	inFlight      []int // ranks that are on their way
+	moved         int
+	maxConcurrent int
+	grace         time.Duration
+	reason        string
+}
+
+// evacuate has the ranks of a host moved to a spare one, if the policy has one.
+func (st *state) evacuate(x *effects, v evacuate) {
+	if m := st.evacuations[v.host]; m != nil {
+		m.maxConcurrent = max(v.maxConcurrent, 1)
+		return
+	}
+	index := slices.Index(st.spec.Procs.Hosts, v.host)
+	if index < 0 || st.supervisor == nil || st.stopping || st.spec.Actors != nil || !st.replaceHost(index) {
+		x.evacuated = append(x.evacuated, evacuated{host: v.host})
+		return
+	}
+	m := &evacuation{index: index, maxConcurrent: max(v.maxConcurrent, 1), grace: v.grace, reason: cmp.Or(v.reason, "its host is drained")}
+	for _, rank := range st.ranksOn(index) {
+		switch st.peek(rank).phase {
+		case stable, starting: // the others start in the new place
+			st.rankState(rank).oldHost = v.host
+			m.queue = append(m.queue, rank)
+		}
+	}
+	st.evacuations[v.host] = m
+}
+
+// advanceEvacuations begins moves as others are over.
+func (st *state) advanceEvacuations(x *effects, now time.Time) {
+	for _, host := range st.evacuatingHosts() {
+		m := st.evacuations[host]
+		m.inFlight = slices.DeleteFunc(m.inFlight, func(rank int) bool {
+			switch phase := st.phaseOf(rank); {
+			case phase == agent.Running && st.peek(rank).actorWaitGen == 0:
+				m.moved++
+				return true
+			default:
+				return phase.Terminal()
+			}
+		})
+		m.queue = slices.DeleteFunc(m.queue, func(rank int) bool {
+			return st.phaseOf(rank).Terminal() || st.peek(rank).oldHost != host
+		})
+		for i := 0; i < len(m.queue) && len(m.inFlight) < m.maxConcurrent && !st.stopping; {
+			rank := m.queue[i]
+			if st.phaseOf(rank) != agent.Running {
+				i++
+				continue
+			}
+			m.queue = slices.Delete(m.queue, i, i+1)
+			m.inFlight = append(m.inFlight, rank)
+			st.beginMove(x, rank, relocation, m.grace, m.reason, now)
+		}
+		if len(m.queue) == 0 && len(m.inFlight) == 0 {
+			delete(st.evacuations, host)
+			if !st.diedHosts[host] { // it may take the place of another
+				st.spares = append(st.spares, host)
+			}
+			x.evacuated = append(x.evacuated, evacuated{host, m.moved})
+		}
+	}
+}
+
+func (st *state) phaseOf(rank int) agent.Phase { return st.table.Status(st.spec.id(), rank).Phase }
+
+// handleEvacuatedDeath ends the ranks left on a host that died during its evacuation.
+func (st *state) handleEvacuatedDeath(x *effects, m *evacuation, h hostChange, now time.Time) {
+	st.diedHosts[h.Host] = true
+	reason := fmt.Sprintf("host %s is dead: %s", h.Host.Label(), h.Reason)
+	e := actor.Event{Status: string(actor.Failed), Reason: reason, Host: h.Host.String(), At: h.At, Step: "proc.exit.unknown"}
+	ranks := slices.Clone(m.queue)
+	for _, rank := range m.inFlight {
+		if st.peek(rank).phase == departing {
+			ranks = append(ranks, rank)
+		}
+	}
+	slices.Sort(ranks)
+	x.procEnds = append(x.procEnds, st.procEnds(ranks, e)...)
+	for _, rank := range ranks {
+		if st.peek(rank).phase == departing {
+			st.startRank(x, rank)
+		} else {
+			st.advance(x, rank, agent.Status{Phase: agent.Failed, Reason: reason}, e, now)
+		}
+	}
+}
+
+// hostOf returns the host of a rank: that of its place, or the one it has yet to leave. For an
+// actor it is the host of its proc.
+func (st *state) hostOf(rank int) subjects.HostID {
+	seat := st.peek(rank)
+	for _, h := range []subjects.HostID{seat.oldHost, seat.procHost} {
+		if h.IsValid() {
+			return h
+		}
+	}
+	host, _ := st.hostIndex(rank)
+	return st.spec.Procs.Hosts[host]
+}
+
+// location is a host with ranks of the mesh.
+type location struct {
+	host       int             // the index of the share
+	mesh       agent.Mesh      // as it is for that host
+	evacuating subjects.HostID // set: the host, which is being emptied
+}
+
+// locations returns the possible hosts of ranks: the host of each share, and hosts under
+// evacuation.
+func (c *controller) locations(shares []int) (all []location) {
+	for _, host := range shares {
+		all = append(all, location{host: host, mesh: c.spec.Procs})
+	}
+	for _, host := range c.evacuatingHosts() {
+		if m := c.evacuations[host]; slices.Contains(shares, m.index) {
+			mesh := c.spec.Procs
+			mesh.Hosts = slices.Clone(mesh.Hosts)
+			mesh.Hosts[m.index] = host
+			all = append(all, location{m.index, mesh, host})
+		}
+	}
+	return all
+}
+
+// evacuatingHosts returns the hosts under evacuation, in a stable order.
+func (st *state) evacuatingHosts() []subjects.HostID {
+	return slices.SortedFunc(maps.Keys(st.evacuations), func(a, b subjects.HostID) int { return cmp.Compare(a.String(), b.String()) })
+}
+
+// Evacuate moves the ranks of a host to a spare and replies at the end with the number of moved
+// ranks. Ranks that the policy cannot move stay.
+func (c *controller) Evacuate(ctx *actor.Context, v agent.EvacuateRequest) (agent.EvacuateResponse, error) {
+	if c.fenced != nil {
+		return agent.EvacuateResponse{}, c.fenced
+	}
+	if v.MaxConcurrent < 0 || v.MaxConcurrent > agent.MaxConcurrentMoves {
+		return agent.EvacuateResponse{}, fmt.Errorf("%d ranks at once: want 1 to %d, or 0 for 1", v.MaxConcurrent, agent.MaxConcurrentMoves)
+	}
+	c.evacuationWaiters[v.Host] = append(c.evacuationWaiters[v.Host], actor.Defer[agent.EvacuateResponse](ctx))
+	c.askSpares(ctx, func(ctx *actor.Context) {
+		if c.fenced == nil { // else all are answered
+			c.handle(ctx, evacuate{v.Host, v.MaxConcurrent, v.Grace, v.Reason})
+		}
+	})
+	return agent.EvacuateResponse{}, nil
+}
+
+// answerEvacuated replies to the waiters of finished evacuations.
+func (c *controller) answerEvacuated(all []evacuated) {
+	for _, v := range all {
+		for _, a := range c.evacuationWaiters[v.host] {
+			a.Reply(agent.EvacuateResponse{Moved: v.moved}, nil)
+		}
+		delete(c.evacuationWaiters, v.host)
+	}
+}

@@ -1,0 +1,163 @@
+package controller
+
+import (
+	"slices"
+	"time"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/agent/presence"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// hostState is a controller's view of its mesh of hosts. Only step changes it.
+type hostState struct {
+	*meshRecord
+	reporter      presence.EventReporter
+	allocated     bool   // the hosts are there
+	releaseReason string // they are to be given back
+	releasing     bool   // they are being given back
+	released      bool   // they are not its own any more: nothing is heard of them
+}
+
+// Events of the controller of a mesh of hosts, besides hostChange.
+type (
+	allocated struct{ hosts []subjects.HostID } // they are there, by rank
+	release   struct {                          // they are to be given back
+		reason string
+		within time.Duration
+	}
+	released struct{ err error } // they have been, or could not be
+)
+
+// hostEffects are the actions of a host mesh's controller after an event.
+type hostEffects struct {
+	events  []actor.Event // to be told to the streams
+	release bool          // the hosts are to be given back
+}
+
+func newHostState(s Spec) (*hostState, error) {
+	r, err := newMeshRecord(s)
+	return &hostState{meshRecord: r}, err
+}
+
+// step applies one event. now dates events without a date of their own.
+func (st *hostState) step(heard any, now time.Time) (x hostEffects) {
+	switch h := heard.(type) {
+	case allocated:
+		st.spec.Procs.Hosts, st.allocated = h.hosts, true
+		for _, rank := range st.ranks() {
+			st.table.Advance(st.spec.id(), rank, agent.Status{Phase: agent.Running})
+		}
+	case hostChange:
+		if rank := slices.Index(st.spec.Procs.Hosts, h.Host); rank >= 0 && !st.released {
+			st.noteHost(h)
+			st.handleHostChange(&x, rank, h)
+		}
+	case release:
+		st.release(&x, h.reason, now)
+	case released:
+		st.releasing = false
+		if h.err != nil {
+			st.forEachAlive(func(rank int) { st.setReason(rank, "not given back: "+h.err.Error()) })
+		} else {
+			st.endRanks(&x, now)
+		}
+	}
+	return x
+}
+
+// forEachAlive calls f with every live rank.
+func (st *hostState) forEachAlive(f func(rank int)) {
+	for _, rank := range st.ranks() {
+		if !st.table.Status(st.spec.id(), rank).Phase.Terminal() {
+			f(rank)
+		}
+	}
+}
+
+// handleHostChange applies a change of a host. Each life of a host ends once.
+func (st *hostState) handleHostChange(x *hostEffects, rank int, h hostChange) {
+	e, news := st.reporter.Event(presence.Change(h))
+	over := st.table.Status(st.spec.id(), rank).Phase.Terminal()
+	switch {
+	case !news, over && (e.Terminal() || st.stopping || h.State == presence.Unknown):
+		return
+	case e.Failed():
+		st.table.Advance(st.spec.id(), rank, agent.Status{Phase: agent.Failed, Reason: e.Reason})
+	case e.Terminal():
+		st.table.Advance(st.spec.id(), rank, agent.Status{Phase: agent.Stopped, Reason: e.Reason})
+	case over:
+		st.nextGeneration(rank)
+		fallthrough
+	case !st.stopping:
+		reason := ""
+		if e.Status != string(agent.ModeOpen) {
+			reason = e.Status + ": " + e.Reason
+		}
+		st.setReason(rank, reason)
+	}
+	st.emit(x, rank, e)
+}
+
+// nextGeneration begins the next generation of a rank: its host is there again.
+func (st *hostState) nextGeneration(rank int) {
+	id := st.spec.id()
+	_, err := st.table.Create(agent.ResourceSpec{ID: id, Ranks: st.ranks(), OnlyRanks: []int{rank}, Gen: st.table.Gen(id, rank) + 1, Mesh: &st.spec.Procs})
+	if err == nil { // it cannot fail: the rank has ended
+		st.table.Advance(id, rank, agent.Status{Phase: agent.Running})
+	}
+}
+
+// emit reports a change of a host, and keeps it for later subscribers unless the host is healthy.
+func (st *hostState) emit(x *hostEffects, rank int, e actor.Event) {
+	e.Name, e.Rank, e.View, e.Gen = st.spec.Name, rank, rank, st.table.Gen(st.spec.id(), rank)
+	if p, err := st.spec.Procs.Extent.Point(rank); err == nil {
+		e.Point = p.String()
+	}
+	st.ends = slices.DeleteFunc(st.ends, func(old actor.Event) bool { return old.Rank == rank })
+	if e.Status != string(agent.ModeOpen) {
+		st.ends = append(st.ends, e)
+	}
+	x.events = append(x.events, e)
+}
+
+// release returns the hosts: one attempt at a time, and again after a failure.
+func (st *hostState) release(x *hostEffects, reason string, now time.Time) {
+	if st.released || st.releasing {
+		return
+	}
+	st.stopping, st.releaseReason = true, reason
+	if !st.allocated { // there is nothing to give back
+		st.endRanks(x, now)
+		return
+	}
+	st.forEachAlive(func(rank int) {
+		st.table.Advance(st.spec.id(), rank, agent.Status{Phase: agent.ShuttingDown})
+		st.setReason(rank, reason)
+	})
+	x.release, st.releasing = true, true
+}
+
+// endRanks ends the live ranks. The later fate of their hosts does not matter here.
+func (st *hostState) endRanks(x *hostEffects, now time.Time) {
+	st.released = true
+	st.forEachAlive(func(rank int) {
+		s := agent.Status{Phase: agent.Stopped, Reason: st.releaseReason}
+		if st.table.Advance(st.spec.id(), rank, s); st.allocated {
+			host := st.spec.Procs.Hosts[rank].String()
+			st.emit(x, rank, actor.Event{
+				Kind: actor.KindHost, Step: "host.release", Status: s.Phase.String(), Mesh: host, Host: host, Reason: s.Reason, At: now,
+			})
+		}
+	})
+}
+
+// phase is how the mesh is as a whole: as its least advanced host is, and failed when all have ended and one has failed.
+func (st *hostState) phase() agent.Phase {
+	n := st.table.Phases(st.spec.id())
+	if least := n.LeastAdvanced(); least != agent.Stopped || n[agent.Failed] == 0 {
+		return least
+	}
+	return agent.Failed
+}

@@ -1,0 +1,129 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/config"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+func TestCTL14_leasesAtAHostGoInOneMessageAndEachHasItsOwnAnswer(t *testing.T) {
+	t.Parallel()
+	for _, old := range []bool{false, true} {
+		t.Run(fmt.Sprintf("old=%v", old), func(t *testing.T) {
+			r := newRig(t, func(h *fakeHost) { h.old = old })
+			first, second := agent.Claim{Epoch: 1, Owner: r.p.ID().Actor("a")}, agent.Claim{Epoch: 2, Owner: r.p.ID().Actor("b")}
+			for _, h := range r.hosts {
+				for _, id := range []string{"mine", "lost"} {
+					_, err := h.table.Create(agent.ResourceSpec{ID: id, Ranks: h.ranks, Mesh: &r.spec.Procs, Claim: first})
+					require.NoError(t, err)
+				}
+				require.NoError(t, h.table.AcceptClaim("fake", "lost", second))
+			}
+			away, err := subjects.NewHostID("away")
+			require.NoError(t, err)
+			k := NewLeaseRenewer(r.p)
+			defer k.Close()
+			var all sync.WaitGroup
+			errs := make(chan error, 5)
+			ask := func(f func() error) { all.Go(func() { errs <- f() }) }
+			for i, host := range r.spec.Procs.Hosts {
+				ask(func() error {
+					o, err := k.renewLease(t.Context(), host, agent.Lease{ID: "mine", TTL: time.Minute, Claim: first})
+					if len(o) != 1 || o[0].First != 2*i {
+						return fmt.Errorf("%v %w", o, err)
+					}
+					return err
+				})
+				ask(func() error {
+					_, err := k.renewLease(t.Context(), host, agent.Lease{ID: "lost", TTL: time.Minute, Claim: first})
+					if f := agent.AsFenced(err); f == nil || f.Current != second {
+						return fmt.Errorf("not fenced: %w", err)
+					}
+					return nil
+				})
+			}
+			ask(func() error {
+				if _, err := k.renewLease(t.Context(), away, agent.Lease{ID: "mine", TTL: time.Minute}); err == nil {
+					return fmt.Errorf("who answered for host %s?", away)
+				}
+				return nil
+			})
+			all.Wait()
+			for range cap(errs) {
+				require.NoError(t, <-errs)
+			}
+			for _, h := range r.hosts {
+				require.Equal(t, map[bool]int{false: 1, true: 0}[old], h.count("renew"))
+			}
+		})
+	}
+}
+
+func TestCTL14_controllersThatShareAKeeperRenewTogether(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.spec.Lease, r.spec.Renewer = time.Second, NewLeaseRenewer(r.p)
+	defer r.spec.Renewer.Close()
+	for _, name := range []string{"a", "b", "c", "d"} {
+		s := r.spec
+		id, err := subjects.NewMeshID(name)
+		require.NoError(t, err)
+		s.Procs.ID = id
+		ref, err := actor.Spawn(t.Context(), r.p, Type, name, s)
+		require.NoError(t, err)
+		create(t, ref)
+	}
+	for _, h := range r.hosts {
+		h.await(t, "keepalive 1s", 12)
+		require.Less(t, h.count("renew"), 12, "most of twelve leases went with others")
+	}
+}
+
+func TestCTL14_aKeeperThatIsClosedRefusesWhoWaitsAndWhoComes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := NewLeaseRenewer(nil)
+		host, err := subjects.NewHostID("h")
+		require.NoError(t, err)
+		at := k.nextRenewal(time.Minute)
+		time.Sleep(time.Minute - 1)
+		require.Equal(t, at, k.nextRenewal(time.Minute), "whoever renews so often does it at the same moment")
+		time.Sleep(time.Nanosecond)
+		require.Equal(t, at.Add(time.Minute), k.nextRenewal(time.Minute))
+		waits := make(chan error)
+		go func() {
+			_, err := k.renewLease(context.Background(), host, agent.Lease{ID: "m"})
+			waits <- err
+		}()
+		synctest.Wait()
+		k.Close()
+		require.ErrorIs(t, <-waits, errRenewerClosed)
+		_, err = k.renewLease(t.Context(), host, agent.Lease{ID: "m"})
+		require.ErrorIs(t, err, errRenewerClosed)
+	})
+}
+
+func TestCTL4_withoutALeaseAgentsAreAskedAllTheSame(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	cfg := &config.Config{}
+	require.NoError(t, config.SupervisionPollInterval.Override(cfg, 50*time.Millisecond))
+	agent.SetConfig(r.p, cfg)
+	r.spec.Lease = -1
+	r.hosts[1].lost = []int{3}
+	ref := r.own(t, r.spec)
+	create(t, ref)
+	e := hears(t, subscribes(t, r.p, ref, 0))
+	require.Equal(t, 3, e.Rank)
+	require.Contains(t, e.Reason, "nobody heard")
+	r.hosts[0].await(t, "keepalive 0s", 2)
+}

@@ -1,0 +1,98 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/agent/presence"
+	"github.com/castnet-io/castnet/config"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// maxOrphansAsked bounds how many procs of a dead host are asked at a time.
+const maxOrphansAsked = 64
+
+// procsMayOutlive reports whether procs of a dead host may still run, and so must be probed
+// (CTL-16).
+func (st *state) procsMayOutlive(x *effects, index int, h hostChange) bool {
+	if !st.spec.Procs.Keep || st.withoutOrphans[h.Host] {
+		return false
+	}
+	ranks := st.orphansOn(index)
+	for _, rank := range ranks {
+		st.setReason(rank, fmt.Sprintf("its host %s is dead, and its proc is kept: %s", h.Host.Label(), h.Reason))
+	}
+	if len(ranks) > 0 {
+		x.orphanHosts = append(x.orphanHosts, h.Host)
+	}
+	return len(ranks) > 0
+}
+
+// orphansOn returns the ranks on a host whose procs may outlive it.
+func (st *state) orphansOn(index int) []int {
+	return slices.DeleteFunc(st.ranksOn(index), func(rank int) bool {
+		phase := st.phaseOf(rank)
+		return phase != agent.Running && phase != agent.ShuttingDown
+	})
+}
+
+// checkOrphans probes the procs of a dead host until the host is back or none of them answers.
+func (c *controller) checkOrphans(ctx *actor.Context, host subjects.HostID) {
+	if c.orphanChecks[host] {
+		return
+	}
+	c.orphanChecks[host] = true
+	to, within := c.procAgents(ctx.Proc(), c.spec.Procs), config.SupervisionDeadAfter.Get(c.config)
+	ranks := c.orphansOn(slices.Index(c.spec.Procs.Hosts, host))
+	ctx.Go(func(work context.Context) func(*actor.Context) {
+		work, cancel := context.WithTimeout(work, within)
+		defer cancel()
+		answers := anyAnswers(work, to, ranks)
+		return func(ctx *actor.Context) { c.handleOrphanCheck(ctx, host, answers) }
+	})
+}
+
+// handleOrphanCheck takes whether any proc of a dead host has answered.
+func (c *controller) handleOrphanCheck(ctx *actor.Context, host subjects.HostID, answers bool) {
+	h, known := c.hosts[host]
+	if answers && known {
+		ctx.After(config.SupervisionPollInterval.Get(c.config), func(ctx *actor.Context) {
+			delete(c.orphanChecks, host)
+			if h, known := c.hosts[host]; known && h.State == presence.Dead {
+				c.handle(ctx, hostChange(h))
+			}
+		})
+		return
+	}
+	delete(c.orphanChecks, host)
+	if known && h.State == presence.Dead {
+		c.withoutOrphans[host] = true
+		c.handle(ctx, hostChange(h))
+	}
+}
+
+// anyAnswers reports whether the proc of any of these ranks does.
+func anyAnswers(ctx context.Context, to procAgents, ranks []int) bool {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var answered atomic.Bool
+	var wg sync.WaitGroup
+	places := make(chan struct{}, maxOrphansAsked)
+	for _, rank := range ranks {
+		places <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-places }()
+			if _, err := agent.Ping.Call(ctx, to.Ref(rank), actor.None{}); err == nil {
+				answered.Store(true)
+				cancel() // one is enough
+			}
+		})
+	}
+	wg.Wait()
+	return answered.Load()
+}

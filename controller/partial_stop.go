@@ -1,0 +1,95 @@
+package controller
+
+import (
+	"context"
+	"time"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/mesh/shape"
+)
+
+// stopRegion stops the ranks of a region of the mesh, with one message for each of their hosts. It
+// replies by rank of the region, once they have ended or shortly before the caller's deadline.
+func (c *controller) stopRegion(ctx *actor.Context, s agent.StopRequest, part shape.Region) (agent.Overlay, error) {
+	if !c.started || c.isOver() {
+		return c.statuses(part), nil
+	}
+	limit := c.stopLimit(s.Grace)
+	if d, ok := ctx.Deadline(); ok {
+		limit = min(limit, time.Until(d)*9/10)
+	}
+	x := &effects{}
+	c.state.stopRegion(x, part, s.Reason, time.Now())
+	for _, e := range x.events {
+		c.streams.Publish(ctx, c.spec.id(), e)
+	}
+	reply, p, places := actor.Defer[agent.Overlay](ctx), ctx.Proc(), c.locations(c.sharesOf(part))
+	pending := len(places)
+	for _, at := range places {
+		asked := c.nextSerial()
+		ctx.Go(func(work context.Context) func(*actor.Context) {
+			work, cancel := context.WithTimeout(work, limit)
+			defer cancel()
+			o, err := c.stop(work, p, at.mesh, at.host, s)
+			return func(ctx *actor.Context) {
+				if c.handle(ctx, agentAnswer{asked, c.toMeshRanks(o, part), at.evacuating}); err != nil && !c.checkFenced(ctx, err) {
+					c.logStopError(ctx, at.host, err)
+				}
+				pending--
+				if pending == 0 {
+					reply.Reply(c.statuses(part), nil)
+				}
+			}
+		})
+	}
+	return nil, nil
+}
+
+// checkRegion refuses a region outside the mesh, or one that cannot be stopped alone.
+func (c *controller) checkRegion(part shape.Region) error {
+	if err := part.SubsetOf(c.spec.Region); err != nil || c.spec.Actors != nil {
+		return err
+	}
+	return c.spec.Procs.CheckRegion(part)
+}
+
+// sharesOf returns the shares of the mesh with ranks of a region.
+func (c *controller) sharesOf(part shape.Region) (shares []int) {
+	if c.spec.Actors != nil {
+		return []int{0}
+	}
+	for _, base := range part.Ranks() {
+		if host := base / c.spec.Procs.PerHost; len(shares) == 0 || shares[len(shares)-1] != host {
+			shares = append(shares, host)
+		}
+	}
+	return shares
+}
+
+// statuses are those of a region of the mesh, by its own ranks.
+func (st *state) statuses(part shape.Region) agent.Overlay {
+	by := map[int]agent.Status{}
+	for view, base := range part.Ranks() {
+		if rank, in := st.spec.Region.ViewRank(base); in {
+			by[view] = st.table.Status(st.spec.id(), rank)
+		}
+	}
+	return agent.OverlayOf(by)
+}
+
+// toMeshRanks converts the agents' overlay of a region to ranks of the mesh. Hosts already use
+// ranks of the mesh.
+func (st *state) toMeshRanks(o agent.Overlay, part shape.Region) agent.Overlay {
+	if st.spec.Actors == nil {
+		return o
+	}
+	by := map[int]agent.Status{}
+	o.Each(part.NumRanks(), func(view int, s agent.Status) {
+		base, err := part.BaseRank(view)
+		if rank, in := st.spec.Region.ViewRank(base); in && err == nil {
+			by[rank] = s
+		}
+	})
+	return agent.OverlayOf(by)
+}

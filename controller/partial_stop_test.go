@@ -1,0 +1,41 @@
+package controller
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/mesh/shape"
+)
+
+func TestStop_aPartIsOneMessageForEachHostThatHasRanksOfItAndAnswersByItsOwnRanks(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	ref := r.own(t, r.spec)
+	create(t, ref)
+	wait(t, ref, agent.Running)
+	part, err := r.spec.Region.Slice("host", 1, 2)
+	require.NoError(t, err)
+	for range 2 { // the second time nothing is left to do
+		o, err := agent.Stop.Call(t.Context(), ref, agent.StopRequest{ID: idOf(t, ref), Reason: "enough", Region: &part})
+		require.NoError(t, err)
+		require.Equal(t, one(2, agent.Stopped, "enough"), o)
+	}
+	require.Zero(t, r.hosts[0].stops())
+	all, err := agent.Get.Call(t.Context(), ref, agent.GetRequest{})
+	require.NoError(t, err)
+	var phases []agent.Phase
+	for _, s := range all {
+		phases = append(phases, s.Status.Phase)
+	}
+	require.Equal(t, []agent.Phase{agent.Running, agent.Running, agent.Stopped, agent.Stopped}, phases)
+
+	beyond := shape.Of("host", 3).With("gpu", 2).Region()
+	_, err = agent.Stop.Call(t.Context(), ref, agent.StopRequest{ID: idOf(t, ref), Region: &beyond})
+	require.Error(t, err, "it is no part of the mesh")
+	beyond, err = beyond.Slice("host", 2, 3)
+	require.NoError(t, err)
+	_, err = agent.Stop.Call(t.Context(), ref, agent.StopRequest{ID: idOf(t, ref), Region: &beyond})
+	require.Error(t, err)
+}

@@ -1,0 +1,95 @@
+package controller
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// restartBatch is a set of ranks restarted with one message: one host, one generation.
+type restartBatch struct {
+	host, gen int
+	starts    []rankStart
+}
+
+// restartBatches groups the starts that fit into one message (CTL-2). Actors start one by one.
+func (c *controller) restartBatches(starts []rankStart) (all []restartBatch) {
+	slices.SortFunc(starts, func(a, b rankStart) int { return cmp.Compare(a.rank, b.rank) })
+	for _, s := range starts {
+		host, _ := c.hostIndex(s.rank)
+		i := slices.IndexFunc(all, func(b restartBatch) bool { return b.host == host && b.gen == s.gen })
+		if i < 0 || c.spec.Actors != nil {
+			all, i = append(all, restartBatch{host: host, gen: s.gen}), len(all)
+		}
+		all[i].starts = append(all[i].starts, s)
+	}
+	return all
+}
+
+// restartRanks restarts ranks as tasks; the results arrive as events.
+func (c *controller) restartRanks(ctx *actor.Context, starts []rankStart) {
+	p, m := ctx.Proc(), c.spec.Procs
+	for _, b := range c.restartBatches(starts) {
+		c.restarts += len(b.starts)
+		ctx.Go(func(work context.Context) func(*actor.Context) {
+			o, err := c.createNextGen(work, p, m, b)
+			return func(ctx *actor.Context) {
+				if !c.checkFenced(ctx, err) {
+					c.handle(ctx, startResult{b.starts, o, err})
+				}
+			}
+		})
+	}
+}
+
+// createNextGen asks for ranks in a later generation, and waits until they run or have failed.
+func (c *controller) createNextGen(ctx context.Context, p *actor.Proc, m agent.Mesh, b restartBatch) (agent.Overlay, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.spawnLimit())
+	defer cancel()
+	creation := agent.CreateRequest{Lease: c.lease(), Wait: true, Gen: b.gen, Claim: c.spec.claim()}
+	if c.spec.Actors != nil {
+		rank := b.starts[0].rank
+		creation.Actors = c.spec.Actors
+		o, err := agent.Create.Call(ctx, c.procAgents(p, m).Ref(rank), creation)
+		if len(o) > 0 {
+			o = agent.Overlay{{First: rank, Count: 1, Status: o[0].Status}} // a proc agent speaks of its own
+		}
+		return o, err
+	}
+	for _, s := range b.starts {
+		if base, err := c.spec.Region.BaseRank(s.rank); err == nil {
+			creation.Ranks = append(creation.Ranks, base)
+		}
+	}
+	creation.Procs, creation.Config = &m, c.config.Snapshot()
+	return agent.Create.Call(ctx, hostAgent(p, m.Hosts[b.host]), creation)
+}
+
+// stopStale makes a host stop its share of the mesh: the mesh goes on without it.
+func (c *controller) stopStale(ctx *actor.Context, host subjects.HostID) {
+	p, m := ctx.Proc(), c.spec.Procs
+	s := agent.StopRequest{ID: c.spec.id(), Reason: "its mesh has gone on without it", Grace: closingGrace, Claim: c.spec.claim()}
+	if c.stopping {
+		s.Reason = "its mesh was stopped"
+	}
+	ctx.Go(func(work context.Context) func(*actor.Context) {
+		work, cancel := context.WithTimeout(work, c.stopLimit(closingGrace))
+		defer cancel()
+		var err error
+		if c.spec.Actors != nil {
+			_, err = c.stop(work, p, m, 0, s)
+		} else {
+			_, err = agent.Stop.Urge(work, hostAgent(p, host), s)
+		}
+		return func(ctx *actor.Context) {
+			if err != nil && !c.checkFenced(ctx, err) {
+				log := ctx.Log()
+				log.Warn().Err(err).Str("mesh", c.spec.id()).Stringer("host", host).Msg("what was left there may still run")
+			}
+		}
+	})
+}

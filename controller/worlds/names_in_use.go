@@ -1,0 +1,67 @@
+package worlds
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// NamesInUse lists the names of live meshes and worlds, as their hosts report them, each with its
+// holder. A name with several holders appears once for each. quiet ends the query after this long
+// without another host's answer.
+func NamesInUse(ctx context.Context, p *actor.Proc, quiet time.Duration) ([]NameTakenError, error) {
+	hosts, err := agent.DiscoverListedHosts(ctx, p.Bus(), p.Space(), quiet)
+	if err != nil {
+		return nil, err
+	}
+	said, errs := make([][]agent.State, len(hosts)), make([]error, len(hosts))
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, maxHostsAsked)
+	for i, h := range hosts {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			said[i], errs[i] = agent.Get.Call(ctx, agent.Of(h.ID.Proc()).Via(p), agent.GetRequest{})
+		})
+	}
+	wg.Wait()
+	var out []NameTakenError
+	seen := map[string]bool{}
+	for i, states := range said {
+		if errs[i] != nil {
+			err = errors.Join(err, fmt.Errorf("ask host %s for its procs: %w", hosts[i].Label, errs[i]))
+		}
+		kinds := map[string]string{} // of meshes that it describes, each on the first of its ranks
+		for _, s := range states {
+			if s.Mesh != nil {
+				kinds[s.ID] = kindOf(*s.Mesh)
+			}
+			if id, bad := subjects.ParseMeshID(s.ID); bad == nil && kinds[s.ID] != "" && !s.Status.Phase.Terminal() && !seen[s.ID] {
+				seen[s.ID] = true
+				out = append(out, NameTakenError{Name: id.Label(), Kind: kinds[s.ID], Holder: s.ID})
+			}
+		}
+	}
+	return out, err
+}
+
+// Kinds of name holders, in messages to people.
+const (
+	kindMesh  = "mesh"
+	kindWorld = "world"
+
+	kindProgram = "program"
+)
+
+func kindOf(m agent.Mesh) string {
+	if m.World != nil {
+		return kindWorld
+	}
+	return kindMesh
+}

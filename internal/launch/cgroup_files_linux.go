@@ -1,0 +1,165 @@
+package launch
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// unifiedKey stands for cgroup v2 among the controllers of v1.
+const unifiedKey = ""
+
+// ownCgroups returns this process's directory in every visible cgroup hierarchy, by controller,
+// with unifiedKey for v2. The arguments are the texts of /proc/self/cgroup and
+// /proc/self/mountinfo.
+func ownCgroups(membership, mountinfo string) map[string]string {
+	places := make(map[string]string) // controller to path within the hierarchy
+	for line := range strings.Lines(membership) {
+		fields := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
+		if len(fields) == 3 {
+			for controller := range strings.SplitSeq(fields[1], ",") {
+				places[controller] = fields[2]
+			}
+		}
+	}
+	own := make(map[string]string)
+	for line := range strings.Lines(mountinfo) {
+		head, tail, found := strings.Cut(line, " - ")
+		mount, kind := strings.Fields(head), strings.Fields(tail)
+		if !found || len(mount) < 5 || len(kind) < 3 {
+			continue
+		}
+		var controllers []string
+		switch kind[0] {
+		case "cgroup2":
+			controllers = []string{unifiedKey}
+		case "cgroup":
+			controllers = strings.Split(kind[2], ",")
+		}
+		for _, controller := range controllers {
+			place, ok := places[controller]
+			if dir := mountedPath(mount[4], mount[3], place); ok && dir != "" {
+				own[controller] = dir
+			}
+		}
+	}
+	return own
+}
+
+// mountedPath returns the path of a hierarchy's place if its directory root is mounted at mount, or
+// "" outside of it.
+func mountedPath(mount, root, place string) string {
+	if root = strings.TrimSuffix(root, "/"); place != root && !strings.HasPrefix(place, root+"/") {
+		return ""
+	}
+	return filepath.Join(mount, strings.TrimPrefix(place, root))
+}
+
+// cgroupDir is a launcher's own directory in one hierarchy. Its lock lasts as long as the launcher,
+// so KillLeftovers recognizes the directories of dead launchers.
+type cgroupDir struct {
+	path string
+	lock *os.File
+}
+
+// createCgroupDir retries if KillLeftovers removed the new directory as an old one.
+func createCgroupDir(base, name string) (d *cgroupDir, err error) {
+	if _, err := os.Stat(base); err != nil {
+		return nil, err
+	}
+	for deadline := time.Now().Add(contentionTimeout); ; time.Sleep(retryInterval) {
+		d, err = tryCreateCgroupDir(filepath.Join(base, name))
+		taken := errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.EWOULDBLOCK)
+		if !taken || time.Now().After(deadline) {
+			return d, err
+		}
+	}
+}
+
+func tryCreateCgroupDir(path string) (*cgroupDir, error) {
+	if err := os.Mkdir(path, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, err
+	}
+	lock, err := lockDir(path)
+	if err == nil {
+		if _, err = os.Stat(path); err == nil {
+			return &cgroupDir{path, lock}, nil
+		}
+		_ = lock.Close()
+	}
+	_ = os.Remove(path)
+	return nil, err
+}
+
+func lockDir(path string) (*os.File, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		_ = f.Close()
+		return nil, &fs.PathError{Op: "lock", Path: path, Err: err}
+	}
+	return f, nil
+}
+
+// close removes the directory, unless it holds a kept child.
+func (d *cgroupDir) close() {
+	_ = os.Remove(d.path)
+	_ = d.lock.Close()
+}
+
+// enableControllers enables controllers for the children of dir and returns the enabled ones.
+func enableControllers(dir string, controllers ...string) (enabled []string) {
+	offered := readFields(filepath.Join(dir, "cgroup.controllers"))
+	for _, c := range controllers {
+		if slices.Contains(offered, c) && writeCgroupFile(dir, "cgroup.subtree_control", "+"+c) == nil {
+			enabled = append(enabled, c)
+		}
+	}
+	return enabled
+}
+
+func readFields(path string) []string {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil
+	}
+	return strings.Fields(string(data))
+}
+
+// writeCgroupFile writes an existing cgroup file.
+func writeCgroupFile(dir, file, value string) error {
+	path := filepath.Join(dir, file)
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(value)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return fmt.Errorf("%q: %w", value, err)
+	}
+	return nil
+}
+
+// readCounter returns the number after key in a file of "key number" lines.
+func readCounter(path, key string) int64 {
+	data, _ := os.ReadFile(path) // unreadable is zero
+	return counterValue(string(data), key)
+}
+
+func counterValue(text, key string) (n int64) {
+	for line := range strings.Lines(text) {
+		if rest, ok := strings.CutPrefix(line, key+" "); ok {
+			_, _ = fmt.Sscan(rest, &n)
+		}
+	}
+	return n
+}

@@ -1,0 +1,124 @@
+package launch
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// ownPlace is a cgroup in which no launcher but the test's takes a census.
+func ownPlace(t *testing.T) string {
+	dir := filepath.Join(needCgroups(t).cgroups.ownDirs[unifiedKey], "test."+strconv.Itoa(os.Getpid()))
+	require.NoError(t, os.Mkdir(dir, 0o755))
+	t.Cleanup(func() { require.NoError(t, removeGroup(dir)) })
+	return dir
+}
+
+// leave makes what a dead launcher of a state directory leaves: a cgroup with a process.
+func leave(t *testing.T, place, stateDir string) *exec.Cmd {
+	dir := filepath.Join(place, namePrefix(stateDir)+"dead", stopPrefix+"left.1")
+	require.NoError(t, os.MkdirAll(dir, 0o755))
+	p := exec.Command("sleep", "600")
+	require.NoError(t, p.Start())
+	t.Cleanup(func() {
+		_ = p.Process.Kill() // most have ended
+		_ = p.Wait()
+	})
+	require.NoError(t, writeCgroupFile(dir, "cgroup.procs", strconv.Itoa(p.Process.Pid)))
+	return p
+}
+
+func TestCensus_withoutAStateDirectoryEndsWhatLaunchersWithoutOneLeft(t *testing.T) {
+	place, dir := ownPlace(t), t.TempDir()
+	nobodys, anothers := leave(t, place, ""), leave(t, place, dir)
+	take := func(stateDir string) []Leftover {
+		l := New(Options{StateDir: stateDir, Cgroup: place})
+		defer func() { require.NoError(t, l.Close()) }()
+		left, err := l.KillLeftovers()
+		require.NoError(t, err)
+		return left
+	}
+	require.Equal(t, []Leftover{{Name: "left", Processes: 1}}, take(""))
+	requireAllEnded(t, []int{nobodys.Process.Pid})
+	require.NoError(t, unix.Kill(anothers.Process.Pid, 0))
+	require.Equal(t, []Leftover{{Name: "left", Processes: 1}}, take(dir), "the next launcher there tells of it")
+	requireAllEnded(t, []int{anothers.Process.Pid})
+}
+
+// As long as a child has not executed its program it has what its launcher had open, whose death the den's lock tells.
+func TestCensus_waitsForAChildThatADeadLauncherForked(t *testing.T) {
+	place, dir := ownPlace(t), t.TempDir()
+	p := leave(t, place, dir)
+	lock, err := lockDir(filepath.Join(place, namePrefix(dir)+"dead"))
+	require.NoError(t, err)
+	executed := time.AfterFunc(50*time.Millisecond, func() { _ = lock.Close() })
+	defer executed.Stop()
+	l := New(Options{StateDir: dir, Cgroup: place})
+	defer func() { require.NoError(t, l.Close()) }()
+	left, err := l.KillLeftovers()
+	require.NoError(t, err)
+	require.Equal(t, []Leftover{{Name: "left", Processes: 1}}, left)
+	requireAllEnded(t, []int{p.Process.Pid})
+}
+
+// The search for readers of a lifeline repeats until the kernel reports none. One scan of /proc may
+// miss a reader, as it omits this process here.
+func TestCensus_looksForAKeptChildAsLongAsThereIsOne(t *testing.T) {
+	l := New(Options{StateDir: t.TempDir(), Cgroup: NoCgroup, KillWait: 100 * time.Millisecond})
+	defer func() { require.NoError(t, l.Close()) }()
+	path := filepath.Join(l.stateDir, "kept"+lifelineSuffix)
+	require.NoError(t, unix.Mkfifo(path, 0o600))
+	reader, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	require.NoError(t, err)
+	_, err = l.KillLeftovers()
+	require.ErrorContains(t, err, "who reads "+path+" cannot be ended")
+	require.FileExists(t, path, "so that no second one is launched")
+
+	there := make(chan bool, 1)
+	time.AfterFunc(20*time.Millisecond, func() {
+		_, err := os.Stat(path)
+		_ = reader.Close()
+		there <- err == nil
+	})
+	_, err = l.KillLeftovers()
+	require.NoError(t, err)
+	require.True(t, <-there, "it was there as long as somebody read it")
+	require.NoFileExists(t, path)
+}
+
+// For a moment of each exec a process has no environment, and for as long as its parts are counted an empty one: a
+// look at this one meets the first every few times, and the second now and then.
+func TestOrphans_areKnownInTheMidstOfAnExec(t *testing.T) {
+	script := filepath.Join(t.TempDir(), "again.sh")
+	require.NoError(t, os.WriteFile(script, []byte(`exec /bin/sh "$0"`), 0o600))
+	p := exec.Command("/bin/sh", script)
+	for i := range 5000 {
+		p.Env = append(p.Env, "V"+strconv.Itoa(i)+"=")
+	}
+	p.Env = append(p.Env, markerVar+"=launcher.1")
+	require.NoError(t, p.Start())
+	defer func() {
+		_ = p.Process.Kill()
+		_ = p.Wait()
+	}()
+	for range 1000 {
+		marker, found := markerOf(p.Process.Pid)
+		require.True(t, found)
+		require.Equal(t, markerVar+"=launcher.1", marker)
+	}
+	bare := exec.Command("sleep", "600")
+	bare.Env = []string{}
+	require.NoError(t, bare.Start())
+	began := time.Now()
+	_, found := markerOf(bare.Process.Pid)
+	require.False(t, found, "it has emptied its environment")
+	require.Less(t, time.Since(began), contentionTimeout, "which is not waited for")
+	require.NoError(t, bare.Process.Kill())
+	_ = bare.Wait()
+}

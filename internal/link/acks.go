@@ -1,0 +1,241 @@
+package link
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/castnet-io/castnet/internal/wire"
+)
+
+// scheduleAck schedules the report of the link's state to the sender, by a time at the latest.
+func (c *Core) scheduleAck(p *Peer, at Instant) {
+	p.in.ackAt, p.in.ackDelayed = soonest(p.in.ackAt, at), false
+	c.scheduleTick(p, at)
+}
+
+// receiveWindow is the credit of a peer: its share of the total.
+func (c *Core) receiveWindow() uint64 {
+	share := c.cfg.WindowAll / max(1, c.openSenders)
+	return uint64(min(c.cfg.Window, max(share, packetCost)))
+}
+
+// ackThreshold is the number of bytes acknowledged at once: a part of the sender's window. The
+// window is not known before the first report of a link.
+func (c *Core) ackThreshold(in *incoming) uint64 {
+	if in.reportedBytes == 0 {
+		return min(c.receiveWindow(), uint64(c.cfg.InitialWindow)) / 4
+	}
+	return c.receiveWindow() / 4
+}
+
+func (c *Core) ackState(in *incoming) wire.AckState {
+	return wire.AckState{Acked: in.acked, ReceivedBytes: in.receivedBytes, Window: c.receiveWindow(), Waited: in.waited}
+}
+
+// piggybackAck returns the link state for the head of a packet to p; nil if it is unchanged, or too
+// large for a head.
+func (c *Core) piggybackAck(p *Peer) *wire.AckState {
+	in := &p.in
+	if in.ackAt == 0 && in.unackedPackets == 0 || len(in.refusals) > 0 || in.requestedUpTo != 0 || in.acked == 0 || in.former != in.saidFormer {
+		return nil
+	}
+	k := c.ackState(in)
+	in.ackSent()
+	return &k
+}
+
+func (in *incoming) ackSent() {
+	in.ackAt, in.unackedPackets, in.reportedBytes, in.saidWaited = 0, 0, in.receivedBytes, in.waited
+	in.ackDelayed = false
+	in.pendingReplies = slices.DeleteFunc(in.pendingReplies, func(n uint64) bool { return n <= in.acked })
+}
+
+// sendLinkState sends the full state of the link from p, with as many refusals as fit. Packets
+// after the first omitted refusal are not acknowledged yet.
+func (c *Core) sendLinkState(now Instant, p *Peer) {
+	in := &p.in
+	s := &wire.LinkStateBody{Progress: c.ackState(in), FirstRefusal: in.firstRefusal, Former: in.former}
+	in.saidFormer = in.former
+	s.Refusals = append(s.Refusals, in.refusals[:c.refusalsThatFit(in.refusals)]...)
+	if rest := in.refusals[len(s.Refusals):]; len(rest) > 0 {
+		s.Progress.Acked = min(s.Progress.Acked, rest[0].Seq-1)
+	}
+	s.Missing = c.missingToRequest(now, p)
+	in.ackSent()
+	if len(in.refusals) > 0 {
+		c.scheduleAck(p, now+Instant(c.rto(&p.out))) // until it is confirmed
+	}
+	c.emitControl(p, wire.LinkState, s)
+}
+
+// refusalCost is the size of a refusal without its reason, in bytes.
+const refusalCost = 40
+
+// refusalsThatFit is how many refusals go into one packet, one at least.
+func (c *Core) refusalsThatFit(all []wire.Refusal) int {
+	size := 0
+	for i, r := range all {
+		if size += len(r.Why) + refusalCost; i > 0 && size > c.limit/2 {
+			return i
+		}
+	}
+	return len(all)
+}
+
+// tickIn does the due work on the link from a peer, and returns the time of the next.
+func (c *Core) tickIn(now Instant, p *Peer) (next Instant) {
+	in := &p.in
+	if in.idle() {
+		return 0
+	}
+	silent := c.silenceDeadline(p)
+	switch {
+	case silent <= now && c.connected && in.isIncomplete():
+		c.closeIncoming(p, 0)
+		c.emitBroken(p, &Error{Reason: LinkReset, Text: fmt.Sprintf("%s is silent, and owes the rest of what it has sent", p.id)})
+		return 0
+	case in.ackAt != 0 && in.ackAt <= now, in.requestedUpTo != 0 && in.requestAgainAt <= now:
+		c.sendLinkState(now, p)
+	}
+	if in.isIncomplete() && c.connected {
+		next = silent
+	}
+	if in.requestedUpTo != 0 {
+		next = soonest(next, in.requestAgainAt)
+	}
+	return soonest(next, in.ackAt)
+}
+
+// silenceDeadline is the time at which a silent peer is given up.
+func (c *Core) silenceDeadline(p *Peer) Instant { return p.lastHeard + Instant(c.cfg.SilenceTimeout) }
+
+// rejectPacket reports an invalid packet to its sender, and ends the link.
+func (c *Core) rejectPacket(p *Peer, n uint64, text string) {
+	c.stats.Malformed++
+	c.sendReceiverReset(p, n, text)
+}
+
+// sendReceiverReset tells a peer that its link is over. The message may get lost.
+func (c *Core) sendReceiverReset(p *Peer, n uint64, text string) {
+	c.emitControl(p, wire.ReceiverReset, wire.ResetBody{Seq: n, Text: truncateText(text)})
+}
+
+// OnHead takes the acknowledgement in the head of a packet of p.
+func (c *Core) OnHead(now Instant, p *Peer, k *wire.AckState) error {
+	c.markHeard(now, p)
+	if k == nil {
+		return nil
+	}
+	c.catchUpWith(p, k)
+	if err := c.checkAck(p, k); err != nil {
+		return err
+	}
+	c.applyAck(now, p, k)
+	return nil
+}
+
+// OnProbe takes the sender's probe: packet n was the last, and acked was acknowledged.
+func (c *Core) OnProbe(now Instant, p *Peer, n, acked uint64) {
+	in := &p.in
+	if c.ignores(p) {
+		return
+	}
+	c.markHeard(now, p)
+	if acked > in.lastSeq || in.openSeq == 0 && n <= in.lastSeq {
+		c.sendReceiverReset(p, n, fmt.Sprintf("the link that packet %d is of is not open any more", n))
+		return
+	}
+	in.highestSeq, in.requestAgainAt = n, now // also when it is less than an earlier claim
+	c.sendLinkState(now, p)
+}
+
+// OnConfirm takes the sender's confirmation of all refusals before a number.
+func (c *Core) OnConfirm(now Instant, p *Peer, next uint64) {
+	in := &p.in
+	if next <= in.firstRefusal || next > in.firstRefusal+uint64(len(in.refusals)) {
+		return // old, or nonsense
+	}
+	known := int(next - in.firstRefusal)
+	in.refusals, in.firstRefusal = append([]wire.Refusal(nil), in.refusals[known:]...), next
+	switch {
+	case len(in.refusals) > 0 || in.unackedPackets > 0 || in.waited != in.saidWaited || in.former != in.saidFormer:
+		c.scheduleAck(p, now+Instant(c.cfg.AckDelay))
+	default:
+		in.ackAt = 0
+	}
+	c.requestMissing(now, p)
+}
+
+// maxTombstones bounds how many runs of messages of all peers must not be delivered.
+const maxTombstones = 1 << 16
+
+// OnQuery takes the sender's query for the fates of messages. Undelivered ones will not be
+// delivered any more (LINK-8).
+func (c *Core) OnQuery(now Instant, p *Peer, q *wire.FateQueryBody) {
+	in := &p.in
+	if c.ignores(p) {
+		return
+	}
+	c.markHeard(now, p)
+	was := in.tombstones[q.Seq]
+	switch {
+	case q.Seq <= in.lastSeq:
+		c.sendLinkState(now, p)
+	case len(q.Indexes)%2 != 0 || len(q.Indexes) == 0:
+		c.stats.Malformed++
+	case len(in.tombstones) >= c.cfg.MaxRefusals && was == nil || len(was)+len(q.Indexes) > 2*c.cfg.MaxRefusals, c.tombstones >= maxTombstones: // then it cannot be known
+	default:
+		if in.tombstones == nil {
+			in.tombstones = map[uint64][]int{}
+		}
+		in.tombstones[q.Seq] = append(was, q.Indexes...)
+		c.tombstones += len(q.Indexes) / 2
+		c.emitControl(p, wire.FateReply, *q)
+	}
+}
+
+// OnResume takes a receiver's report of its reconnect.
+func (c *Core) OnResume(now Instant, p *Peer) {
+	c.markHeard(now, p)
+	c.catchUp(p)
+	if p.out.awaitsAck() && c.connected {
+		p.out.probeInterval = 0
+		c.probe(now, p)
+	}
+}
+
+// OnSenderReset takes a sender's reset: packets up to a number will not come. It reports whether
+// that is news.
+func (c *Core) OnSenderReset(p *Peer, g *wire.ResetBody) bool {
+	in := &p.in
+	if c.ignores(p) || g.Seq < in.lastSeq {
+		return false
+	}
+	news := in.openSeq != 0 || len(in.outOfOrder) > 0
+	c.closeIncoming(p, g.Seq)
+	if news {
+		why := &Error{Reason: LinkReset, Text: g.Text}
+		if g.Closed || g.Text == wire.ClosedText { // its Goodbye travels on the other connection, and may come later
+			why = &Error{Reason: PeerClosed, Text: p.id.String() + " has closed its links"}
+		}
+		c.emitBroken(p, why)
+	}
+	return news
+}
+
+// Consumed records that SendWait messages of p were consumed, or refused.
+func (c *Core) Consumed(now Instant, p *Peer, bytes uint64) {
+	in := &p.in
+	in.held -= int64(bytes)
+	if c.ignores(p) || in.openSeq == 0 {
+		return
+	}
+	former := min(bytes, in.former)
+	in.former -= former
+	in.waited += bytes - former
+	if in.waited-in.saidWaited+in.saidFormer-in.former >= uint64(c.cfg.WaitWindow)/4 {
+		c.sendLinkState(now, p)
+	} else {
+		c.scheduleAck(p, now+Instant(c.cfg.AckDelay))
+	}
+}

@@ -1,0 +1,147 @@
+package link
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/castnet-io/castnet/internal/wire"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// Inbound is one or more consecutive messages from one sender to one port.
+type Inbound struct {
+	From     *Peer
+	Envelope *wire.Envelope // of the first
+	Data     []byte         // contains the bodies; may be kept
+	Bodies   []BodyRef      // at least one; several only when they differ in nothing else. They are used again
+}
+
+// BodyRef is the part of a message besides the shared fields. It has no pointers, because there may
+// be many.
+type BodyRef struct {
+	Offset, Size uint32 // where in Data its body lies
+	Wait         uint32 // the cost to report to Links.Consumed; 0: none
+}
+
+// Body returns the body in data.
+func (lt BodyRef) Body(data []byte) []byte {
+	return data[lt.Offset : lt.Offset+lt.Size : lt.Offset+lt.Size]
+}
+
+// packetReader holds the messages read from a packet. Messages that differ only in their bodies are
+// delivered together. It is reused for every packet.
+type packetReader struct {
+	links   *Links
+	packet  *dataPacket
+	next    wire.Envelope
+	refused []wire.Refusal
+
+	inbound    Inbound
+	first      wire.Envelope // of in
+	index      int           // of first
+	extendable bool          // others may join first
+}
+
+// maxBatch is how many messages are handed on together at most.
+const maxBatch = 1024
+
+// appendPlain adds the following messages while they match, and returns their number.
+func (r *packetReader) appendPlain(es *wire.EnvelopeReader) int {
+	before, all := len(r.inbound.Bodies), r.inbound.Bodies
+	for r.extendable && len(all) < maxBatch {
+		at, size, wait, ok := es.NextBody()
+		if !ok {
+			break
+		}
+		lt := BodyRef{Offset: uint32(at), Size: uint32(size)}
+		if wait {
+			lt.Wait = uint32(size + messageCost)
+			r.packet.waits += uint64(lt.Wait)
+		}
+		all = append(all, lt)
+	}
+	r.inbound.Bodies = all
+	return len(all) - before
+}
+
+// isPlain reports whether a message has nothing of its own but its body.
+func isPlain(e *wire.Envelope) bool {
+	return e.Kind == wire.Message && e.Reply == "" && e.TTL == 0 && len(e.Ext) == 0
+}
+
+// start makes the next message, ending at end in the packet, the first of a new delivery. It skips
+// parts of messages, and messages that must not be delivered.
+func (r *packetReader) start(index, end int, skip bool) {
+	r.first = r.next
+	e, s := &r.first, &r.packet.subject
+	lt := BodyRef{Offset: uint32(end - len(e.Body)), Size: uint32(len(e.Body))}
+	if e.Wait {
+		lt.Wait = uint32(waitCost(e)) // of the last part: of the whole
+	}
+	r.inbound.Data = r.packet.data
+	r.index, r.extendable = index, isPlain(e) && !skip
+	if e.Kind == wire.Chunk {
+		whole, why := r.assemble()
+		if !whole && why == nil {
+			return
+		}
+		if why != nil {
+			r.packet.waits += uint64(lt.Wait)
+			r.refuse(index, lt.Wait, why)
+			return
+		}
+		r.inbound.Data, lt.Offset, lt.Size = e.Body, 0, uint32(len(e.Body))
+	}
+	r.packet.waits += uint64(lt.Wait)
+	if s.Kind != subjects.KindFrame {
+		e.Actor, e.Port = s.Proc.Actor(s.Actor).LocalName(), s.Port
+	}
+	if e.TTL > 0 {
+		e.TTL = max(e.TTL-r.packet.age, time.Millisecond)
+	}
+	if skip {
+		r.links.Consumed(r.inbound.From, uint64(lt.Wait))
+		return
+	}
+	r.inbound.Bodies = append(r.inbound.Bodies, lt)
+}
+
+// assemble makes a message of its parts; false: there are more to come.
+func (r *packetReader) assemble() (whole bool, why []byte) {
+	e := &r.first
+	actor, port := e.Actor, e.Port // e is overwritten by the assembled message
+	made, err := r.links.chunk(r.inbound.From, e)
+	if made == nil && err == nil {
+		return false, nil
+	}
+	if err == nil {
+		es := wire.NewEnvelopeReader(made)
+		if _, ok := es.Next(e); !ok || e.Kind == wire.Chunk {
+			err = fmt.Errorf("its parts make no message: %w", es.Err())
+		}
+	}
+	if err != nil {
+		return false, r.links.tooLarge(actor, port, err)
+	}
+	return true, nil
+}
+
+// deliver delivers the messages read.
+func (r *packetReader) deliver() {
+	all := r.inbound.Bodies
+	for at := 0; at < len(all); at++ {
+		r.inbound.Bodies = all[at:]
+		taken, why := r.links.o.Handler.Deliver(&r.inbound)
+		if why == nil {
+			break
+		}
+		at += taken
+		r.refuse(r.index+at, all[at].Wait, why)
+	}
+	r.inbound.Bodies = all[:0]
+}
+
+func (r *packetReader) refuse(index int, wait uint32, why []byte) {
+	r.refused = addRefusal(r.refused, index, why)
+	r.links.Consumed(r.inbound.From, uint64(wait))
+}

@@ -1,0 +1,103 @@
+package link
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// suspects are the peers that servers are to be asked about now.
+func (b *bench) suspects() (n int) {
+	for _, e := range b.effects() {
+		if e.Kind == Suspect {
+			n++
+		}
+	}
+	return n
+}
+
+// hear has the peer be heard of.
+func (b *bench) hear() { b.t.Helper(); require.NoError(b.t, b.core.OnHead(b.now, b.peer, nil)) }
+
+// asked is what servers say at once.
+func (b *bench) asked(gone, known bool) { b.core.OnAsked(b.now, b.peer, b.now, gone, known) }
+
+func TestLINK20_whoIsGoneByTheWordOfServersForLongEnoughIsGivenUp(t *testing.T) {
+	for heard, want := range map[bool]time.Duration{false: 500 * time.Millisecond, true: 5 * time.Second} {
+		b := newBench(t, Config{})
+		if heard {
+			b.hear()
+		}
+		b.post("sent")
+		b.leave()
+		b.after(2*time.Second - time.Millisecond)
+		require.Zero(t, b.suspects())
+		b.after(time.Millisecond)
+		require.Equal(t, 1, b.suspects())
+		b.after(time.Second)
+		require.Zero(t, b.suspects(), "once, until they answer")
+		b.asked(true, true)
+		b.after(want - time.Millisecond)
+		require.Zero(t, b.suspects())
+		b.after(time.Millisecond)
+		require.Equal(t, 1, b.suspects())
+		b.asked(true, true)
+		require.Equal(t, []string{"sent unknown"}, b.told())
+		b.post("later")
+		b.leave()
+		require.Zero(t, b.suspects(), "nothing is known of the next link")
+	}
+}
+
+func TestLINK20_whoIsThereOrOfWhomNothingIsKnownIsAskedAboutMoreAndMoreRarely(t *testing.T) {
+	for _, known := range []bool{true, false} {
+		b := newBench(t, Config{})
+		b.post("sent")
+		b.leave()
+		var at []time.Duration
+		for waited := time.Duration(0); waited < 20*time.Second; waited += time.Second {
+			b.after(time.Second)
+			if b.suspects() > 0 {
+				at = append(at, waited+time.Second)
+				b.asked(false, known)
+			}
+		}
+		require.Equal(t, []time.Duration{2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second}, at)
+	}
+}
+
+func TestLINK20_whoIsHeardOfIsNotGone(t *testing.T) {
+	b := newBench(t, Config{})
+	b.hear()
+	b.post("sent")
+	b.leave()
+	b.after(2 * time.Second)
+	require.Equal(t, 1, b.suspects())
+	asked := b.now
+	b.after(time.Second)
+	b.hear()
+	b.core.OnAsked(b.now, b.peer, asked, true, true)
+	b.after(2*time.Second - time.Millisecond)
+	require.Zero(t, b.suspects(), "it was silent before")
+	b.after(time.Millisecond)
+	require.Equal(t, 1, b.suspects())
+	b.asked(true, true)
+	b.after(5 * time.Second)
+	require.Equal(t, 1, b.suspects())
+	b.asked(false, true) // it has connected again, and says nothing
+	b.after(5 * time.Second)
+	b.asked(true, true)
+	b.after(4 * time.Second)
+	require.Empty(t, b.told(), "the time begins anew")
+}
+
+func TestLINK20_serversAreNotAskedWhereTheBusSaysByItselfThatNobodyListens(t *testing.T) {
+	b := newBench(t, Config{})
+	b.hear()
+	b.post("sent")
+	b.leave()
+	b.core.OnHint(b.now, b.peer, 1)
+	b.after(4 * time.Second)
+	require.Zero(t, b.suspects())
+}

@@ -1,0 +1,66 @@
+package mesh_test
+
+import (
+	"encoding/json"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/cast"
+	"github.com/castnet-io/castnet/internal/testkit"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// An event of a stranger speaks of ranks that the mesh does not have, of more than there can be, or of generations that
+// never were. Casts go on beside it, and a real death is noticed.
+func TestCast_isWholeBesideEventsOfAStranger(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "a")
+	procs, counters := c.workers(t, 4, 0)
+	said := make(chan actor.Event, 64)
+	go func() {
+		for e, err := range procs.Changes(t.Context()) {
+			if err == nil && e.Terminal() {
+				said <- e
+			}
+		}
+	}()
+	stranger := c.Open(t).Control()
+	invented := 1
+	tell := func() {
+		for _, e := range []actor.Event{
+			{Rank: 1000, Count: 65_536}, {Rank: 1, Gen: invented}, {Rank: 0, Gen: invented, Count: 65_536}, {Rank: 3, Gen: 1 << 31, Count: 2},
+		} {
+			e.Kind, e.Mesh, e.Status = actor.KindProc, procs.ID().String(), string(actor.Failed)
+			data, err := json.Marshal(e)
+			require.NoError(t, err)
+			at := subjects.ProcID{Mesh: procs.ID(), Rank: uint32(e.Rank), Gen: uint32(e.Gen)}.Scope()
+			require.NoError(t, stranger.Publish(subjects.Space{}.Event(actor.KindProc, at, "anon"), data))
+		}
+		invented++
+	}
+	for began, round := time.Now(), 1; round <= 50; round++ {
+		tell()
+		values, err := cast.Gather(t.Context(), counters, add, 1)
+		require.NoError(t, err)
+		require.Equal(t, int64(round), values.Values()[3])
+		require.Less(t, time.Since(began), testkit.Patience)
+	}
+	states, err := procs.States(t.Context())
+	require.NoError(t, err)
+	for _, s := range states.Values() {
+		require.Equal(t, agent.Running, s.Status.Phase)
+	}
+	require.Empty(t, said)
+	require.NoError(t, syscall.Kill(c.pids(t, procs)[2], syscall.SIGKILL))
+	e := testkit.Next(t, said)
+	require.Equal(t, []int{2, 0}, []int{e.Rank, e.Gen})
+	_, err = cast.Gather(t.Context(), counters, add, 1)
+	var partial *cast.CoverageError
+	require.ErrorAs(t, err, &partial)
+	require.Equal(t, "host=0,gpu=2", partial.Coverage.FailedRegion())
+}

@@ -1,0 +1,176 @@
+package mesh_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/controller"
+	"github.com/castnet-io/castnet/mesh"
+	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+func TestMESH20_hostsThatWereGotHaveAControllerThatOtherProgramsAskAndWatch(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "found")
+	found := c.AllHosts(t, c.Net)
+	require.False(t, found.Owner().IsValid(), "hosts that were found have none")
+	mine, err := c.Allocate(t.Context(), c.here(t), "mine", shape.Of("rack", 2))
+	require.NoError(t, err)
+	require.True(t, mine.Owner().IsValid())
+	require.Equal(t, mine.Owner(), mine.Slice("rack", 1, 2).Owner(), "a slice has that of its mesh")
+	mixed, err := c.HostsOf("mixed", append(found.Hosts(), mine.Hosts()...)...)
+	require.NoError(t, err)
+	require.False(t, mixed.Owner().IsValid())
+
+	other := c.Connect(t)
+	ref := actor.RefOf[agent.Agent](mine.Owner()).Via(other.Proc())
+	port := actor.OpenPort[actor.Event](other.Proc())
+	defer port.Close()
+	_, err = agent.Stream.Call(t.Context(), ref, agent.StreamRequest{To: port.Ref(), HeartbeatInterval: time.Minute})
+	require.NoError(t, err)
+	states, err := agent.Get.Call(t.Context(), ref, agent.GetRequest{})
+	require.NoError(t, err)
+	require.Len(t, states, 2)
+	require.Equal(t, mine.Hosts(), states[0].Mesh.Hosts)
+	require.Equal(t, agent.Running, states[1].Status.Phase)
+	require.NoError(t, mine.Slice("rack", 1, 2).Shutdown(t.Context(), "repair"))
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	for {
+		e, err := port.Recv(ctx)
+		require.NoError(t, err)
+		if e.Step == "host.mode" {
+			require.Equal(t, string(agent.ModeLeaving), e.Status)
+			require.Equal(t, "rack=1/2", e.Point)
+			require.Equal(t, "mine", e.Name)
+			break
+		}
+	}
+	report, err := controller.Health.Call(t.Context(), ref, actor.None{})
+	require.NoError(t, err)
+	require.Equal(t, 1, report.Subscribers)
+	require.Equal(t, agent.Running, report.Phase, "the other one is there")
+
+	o, err := agent.Stop.Call(t.Context(), ref, agent.StopRequest{ID: report.ID, Reason: "enough"})
+	require.NoError(t, err)
+	require.Equal(t, 2, o.Ranks())
+	o.Each(2, func(_ int, s agent.Status) { require.Equal(t, agent.Stopped, s.Phase) })
+	alive, err := mixed.Ping(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []bool{true, false, false}, alive.Values(), "who has it stopped has its hosts end, and no others")
+	of, err := mixed.States(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, agent.Running, of.Values()[0].Status.Phase)
+	require.Equal(t, agent.Timeout, of.Values()[1].Status.Phase)
+	require.NoError(t, mine.Shutdown(t.Context(), "again"))
+	require.False(t, mine.Owner().IsValid(), "they are nobody's any more")
+}
+
+// innkeeper is an actor that gets hosts, and takes others.
+type innkeeper struct {
+	net  *mesh.Net
+	from mesh.Allocator
+	take []subjects.HostID
+}
+
+var (
+	innkeepers = actor.NewType[*innkeeper, inn]("innkeeper")
+	openInn    = actor.NewEndpoint[*innkeeper, actor.None, mesh.HostMesh]("open")
+)
+
+type inn struct {
+	from mesh.Allocator
+	take []subjects.HostID
+}
+
+func (i *innkeeper) open(ctx *actor.Context, _ actor.None) (mesh.HostMesh, error) {
+	others, err := i.net.HostsOf("others", i.take...)
+	if err == nil {
+		err = others.Take(ctx)
+	}
+	if err != nil {
+		return mesh.HostMesh{}, err
+	}
+	return i.net.Allocate(ctx, i.from, "inn", shape.Of("host", 2))
+}
+
+func (i *innkeeper) Cleanup(ctx *actor.Context, _ error) error { return i.net.Close(ctx) }
+
+func TestMESH13_hostsThatAnActorHasGotEndWithItAndThoseThatItHasTakenGoOn(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "a")
+	keepers := innkeepers.Define(func(ctx *actor.Context, p inn) (*innkeeper, error) {
+		return &innkeeper{mesh.NetOf(ctx), p.from, p.take}, nil
+	}, openInn.Handle((*innkeeper).open))
+	net := c.Connect(t, func(o *mesh.Options) { o.Actors = []actor.Def{keepers} })
+	taken := c.AllHosts(t, c.Net)
+	keeper, err := actor.Spawn(t.Context(), net.Proc(), innkeepers, "keeper", inn{c.here(t), taken.Hosts()})
+	require.NoError(t, err)
+	hosts, err := openInn.Call(t.Context(), keeper, actor.None{})
+	require.NoError(t, err)
+	hosts = hosts.Via(c.Net)
+	alive, err := hosts.Ping(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []bool{true, true}, alive.Values())
+	require.ErrorContains(t, taken.Take(t.Context()), "is owned by")
+
+	ended := net.Proc().StopActor(keeper.ID().Name, "closing time")
+	select {
+	case <-ended:
+	case <-time.After(20 * time.Second):
+		require.FailNow(t, "it does not end")
+	}
+	alive, err = hosts.Ping(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []bool{false, false}, alive.Values())
+	require.NoError(t, taken.Take(t.Context()), "what was taken is nobody's, and there")
+}
+
+// asked is an allocator that notes that it was asked, and has nothing.
+type asked struct{ times int }
+
+func (a *asked) Allocate(context.Context, shape.Extent) (mesh.Allocation, error) {
+	a.times++
+	return nil, errors.New("there are no hosts")
+}
+
+func TestMESH20_aMeshOfHostsHasItsControllerBeforeItsHosts(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	told := c.told(t)
+	a := &asked{}
+	_, err := c.Allocate(t.Context(), a, "none", shape.Of("host", 2))
+	require.ErrorContains(t, err, "there are no hosts")
+	require.Equal(t, 1, a.times)
+	await(t, told, "hosts.allocate.failed")
+	for _, a := range c.Proc().Actors() {
+		require.False(t, strings.HasPrefix(a.Name, "controller-") && a.Status == actor.Running, "nothing is left of its controller")
+	}
+	net := c.Connect(t)
+	require.NoError(t, net.Close(t.Context()))
+	_, err = net.Allocate(t.Context(), a, "none", shape.Of("host", 2))
+	require.Error(t, err)
+	require.Equal(t, 1, a.times, "who cannot have a controller gets no hosts")
+}
+
+func TestMESH20_closeSaysWhatCouldNotBeGivenBack(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	started, err := c.here(t).Allocate(t.Context(), shape.Of("host", 1))
+	require.NoError(t, err)
+	net := c.Connect(t)
+	s := &stubborn{List: started.Hosts()}
+	_, err = net.Allocate(t.Context(), s, "hosts", shape.Of("host", 1))
+	require.NoError(t, err)
+	require.ErrorContains(t, net.Close(t.Context()), "not now")
+	require.Equal(t, 2, s.closed, "the end of its controller does it again")
+	require.NoError(t, started.Close(t.Context()))
+}

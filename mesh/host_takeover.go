@@ -1,0 +1,90 @@
+package mesh
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/agent/presence"
+	"github.com/castnet-io/castnet/config"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// Take makes this program the owner of the hosts. No other program can then drain a whole host or
+// make it leave, until Release or Close of the Net. A host with another owner refuses; then no host
+// is taken, and the *AttachError names each refusal.
+func (h HostMesh) Take(ctx context.Context) error {
+	return h.takeOwnership(ctx, "take", agent.TakeHostRequest{})
+}
+
+// TakeOver is Take from the present owner, dead or alive.
+func (h HostMesh) TakeOver(ctx context.Context) error {
+	return h.takeOwnership(ctx, "seize", agent.TakeHostRequest{Force: true})
+}
+
+func (h HostMesh) takeOwnership(ctx context.Context, verb string, t agent.TakeHostRequest) error {
+	if err := h.Err(); err != nil {
+		return err
+	}
+	_, err := h.net.acquireOwned(ctx, h.name, h.Extent(), true, func(ctx context.Context) (HostMesh, Allocation, error) {
+		errs := h.sendTake(ctx, t)
+		err := h.unreachable(errs)
+		if err == nil {
+			return h, takenHosts{h}, nil
+		}
+		got := HostMesh{net: h.net, name: h.name}
+		for i, id := range h.hosts {
+			if errs[i] == nil {
+				got.hosts = append(got.hosts, id)
+			}
+		}
+		return h, takenHosts{got}, fmt.Errorf("%s: %w", verb, err)
+	})
+	return err
+}
+
+// Release lets go of taken hosts. It ignores hosts that are gone.
+func (h HostMesh) Release(ctx context.Context) error {
+	if err := h.Err(); err != nil {
+		return err
+	}
+	if err := h.net.releaseHosts(ctx, h.hosts, func(o ownedController) bool { return o.preexisting }); err != nil {
+		return err
+	}
+	return takenHosts{h}.Close(ctx) // a part of what was taken
+}
+
+// sendTake takes or releases the hosts. It does not wait for dead ones.
+func (h HostMesh) sendTake(ctx context.Context, t agent.TakeHostRequest) []error {
+	ctx, cancel := withTimeout(ctx, config.AttachTimeout.Get(h.net.config))
+	defer cancel()
+	dead, forget, err := h.watchDeaths(func(presence.Change) bool { return true })
+	if err != nil {
+		return slices.Repeat([]error{err}, len(h.hosts))
+	}
+	defer forget()
+	_, errs := eachHost(ctx, h, func(ctx context.Context, a actor.Ref[agent.Agent]) (agent.HostInfo, error) {
+		return askAlive(ctx, dead, a, func(ctx context.Context) (agent.HostInfo, error) { return agent.TakeHost.Call(ctx, a, t) })
+	})
+	return errs
+}
+
+// takenHosts are hosts owned by this program. Giving them back releases them.
+type takenHosts struct{ mesh HostMesh }
+
+func (t takenHosts) Hosts() []subjects.HostID { return slices.Clone(t.mesh.hosts) }
+
+func (t takenHosts) Close(ctx context.Context) error {
+	errs := t.mesh.sendTake(ctx, agent.TakeHostRequest{Release: true})
+	for i, err := range errs {
+		if isUnreachable(err) {
+			errs[i] = nil
+		}
+	}
+	if err := t.mesh.unreachable(errs); err != nil {
+		return fmt.Errorf("release: %w", err)
+	}
+	return nil
+}

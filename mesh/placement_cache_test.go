@@ -1,0 +1,52 @@
+package mesh
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+func TestAcquaintances_aMeshIsAskedForOnceAndAgainWhenNobodySaidOrTheProcessWasCutOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		as := &placementCache{all: map[subjects.MeshID]*placementEntry{}}
+		id, err := subjects.NewMeshID("workers")
+		require.NoError(t, err)
+		first, asked := as.entry(id)
+		require.False(t, asked)
+		same, asked := as.entry(id)
+		require.True(t, asked, "whoever comes meanwhile waits")
+		require.Same(t, first, same)
+		first.complete(false)
+		_, asked = as.entry(id)
+		require.True(t, asked)
+		time.Sleep(resolveRetry + 1)
+		again, asked := as.entry(id)
+		require.False(t, asked, "nobody had said")
+		again.complete(true)
+		time.Sleep(time.Hour)
+		_, asked = as.entry(id)
+		require.True(t, asked)
+		as.invalidate(bus.State{Kind: bus.Disconnected})
+		_, asked = as.entry(id)
+		require.True(t, asked)
+		as.invalidate(bus.State{Kind: bus.Reconnected})
+		_, asked = as.entry(id)
+		require.False(t, asked, "what was said meanwhile may be lost")
+	})
+}
+
+func TestAcquaintances_areBounded(t *testing.T) {
+	as := &placementCache{all: map[subjects.MeshID]*placementEntry{}}
+	for range maxPlacements + 1 {
+		id, err := subjects.NewMeshID("workers")
+		require.NoError(t, err)
+		_, asked := as.entry(id)
+		require.False(t, asked)
+	}
+	require.Len(t, as.all, 1)
+}

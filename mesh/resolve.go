@@ -1,0 +1,188 @@
+package mesh
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// A process that follows a mesh sees each restart of a rank. A process with a handle from
+// elsewhere, or a later one, has missed earlier restarts. So it asks for the holders of the ranks
+// before its first use of a mesh. Its messages then go to the right proc, in order, and once.
+
+const (
+	// resolveTimeout bounds the query of a mesh's owner, or its hosts, for the holders of ranks.
+	resolveTimeout = 2 * time.Second
+	// resolveRetry is the time until a failed query is repeated.
+	resolveRetry = 5 * time.Second
+	// maxOwners bounds the successive owners to query.
+	maxOwners = 4
+	// maxPlacements bounds the meshes in a process's cache; beyond it the cache is cleared.
+	maxPlacements = 1 << 12
+)
+
+// placementCache holds the meshes whose holders of ranks a process knows.
+type placementCache struct {
+	mu  sync.RWMutex // guards all
+	all map[subjects.MeshID]*placementEntry
+}
+
+// placementEntry is the query about one mesh, and its result.
+type placementEntry struct {
+	done       chan struct{} // closed once the fields below are set
+	known      bool
+	resolvedAt time.Time
+}
+
+// placementCacheKey is the key of a proc's placementCache.
+type placementCacheKey struct{}
+
+func placementCacheOf(p *actor.Proc) *placementCache {
+	return p.ValueOr(placementCacheKey{}, func() any {
+		as := &placementCache{all: map[subjects.MeshID]*placementEntry{}}
+		p.Bus().Watch(as.invalidate) // for as long as there is a bus
+		return as
+	}).(*placementCache)
+}
+
+// invalidate clears the cache after a disconnection: the process may have missed events.
+func (as *placementCache) invalidate(s bus.State) {
+	if s.Kind == bus.Reconnected {
+		as.mu.Lock()
+		defer as.mu.Unlock()
+		clear(as.all)
+	}
+}
+
+// entry is the query about a mesh; false: the caller must make it.
+func (as *placementCache) entry(id subjects.MeshID) (*placementEntry, bool) {
+	as.mu.RLock()
+	a := as.all[id]
+	as.mu.RUnlock()
+	if a != nil && !a.isExpired() {
+		return a, true
+	}
+	as.mu.Lock()
+	defer as.mu.Unlock()
+	if now := as.all[id]; now != nil && now != a {
+		return now, true
+	}
+	if len(as.all) >= maxPlacements {
+		clear(as.all)
+	}
+	a = &placementEntry{done: make(chan struct{})}
+	as.all[id] = a
+	return a, false
+}
+
+// isExpired reports whether a failed query may be repeated.
+func (a *placementEntry) isExpired() bool {
+	select {
+	case <-a.done:
+		return !a.known && time.Since(a.resolvedAt) > resolveRetry
+	default:
+		return false
+	}
+}
+
+// complete sets the result of a query.
+func (a *placementEntry) complete(known bool) {
+	a.known, a.resolvedAt = known, time.Now()
+	close(a.done)
+}
+
+// markResolved records that this process knows the holders of the ranks, and follows the mesh from
+// now on.
+func (p ProcMesh) markResolved() {
+	if a, asked := p.net.placements.entry(p.desc.ID); !asked {
+		a.complete(p.net.proc.FollowMesh(p.desc.ID, p.desc.Extent.NumRanks()) == nil)
+	}
+}
+
+// resolve queries the present holders of the mesh's ranks, if they are unknown (MESH-11).
+func (p ProcMesh) resolve() {
+	if p.Err() != nil {
+		return
+	}
+	a, asked := p.net.placements.entry(p.desc.ID)
+	if asked {
+		<-a.done // bounded, for who asks is
+		return
+	}
+	known := false
+	defer func() { a.complete(known) }()
+	if p.net.proc.FollowMesh(p.desc.ID, p.desc.Extent.NumRanks()) != nil { // from now on it is told; what was before is asked
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*resolveTimeout)
+	defer cancel()
+	known = p.askOwner(ctx) || p.askHosts(ctx)
+}
+
+// askOwner queries the owner of the mesh, and its successors.
+func (p ProcMesh) askOwner(ctx context.Context) bool {
+	if p.desc.World != nil { // the system controller is not found by its name
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, resolveTimeout)
+	defer cancel()
+	owner := p.desc.Owner
+	for range maxOwners {
+		states, err := agent.Get.Call(ctx, actor.RefOf[agent.Agent](owner).Via(p.net.proc), agent.GetRequest{ID: p.desc.ID.String()})
+		by := agent.AsFenced(err)
+		if by == nil {
+			return err == nil && p.applyStates(states)
+		}
+		owner = by.Current.Owner
+	}
+	return false
+}
+
+// askHosts queries the hosts in the handle.
+func (p ProcMesh) askHosts(ctx context.Context) bool {
+	hosts := HostMesh{net: p.net, name: defaultHosts}
+	for _, h := range p.desc.Hosts {
+		if h.IsValid() {
+			hosts.hosts = append(hosts.hosts, h)
+		}
+	}
+	said, _ := eachHost(ctx, hosts, func(ctx context.Context, a actor.Ref[agent.Agent]) ([]agent.State, error) {
+		return agent.Get.Call(ctx, a, agent.GetRequest{ID: p.desc.ID.String()})
+	})
+	known := false
+	for _, states := range said {
+		known = p.applyStates(states) || known
+	}
+	return known
+}
+
+// applyStates tells the process the holders of ranks past their first generation. A starting proc
+// gets its rank once it runs; the process sees that event.
+func (p ProcMesh) applyStates(states []agent.State) bool {
+	m := p.desc
+	for _, s := range states {
+		if s.Mesh != nil && s.Mesh.World == nil && s.Mesh.Check() == nil && s.Mesh.PerHost == m.PerHost && s.Mesh.Extent.Equal(m.Extent) {
+			m = *s.Mesh // with the hosts that it has now; a share of a world has its own alone
+		}
+		if s.Status.Phase == agent.Initializing {
+			s.Gen--
+		}
+		if s.Gen < 1 || s.Rank < 0 || s.Rank >= m.Extent.NumRanks() {
+			continue
+		}
+		e := actor.Event{
+			Kind: actor.KindProc, Status: string(actor.Running), Mesh: m.ID.String(), Rank: s.Rank, Gen: s.Gen,
+			ProcIndex: int(m.ProcID(s.Rank, s.Gen).Index), PerProcess: m.PerProcess, Host: m.Hosts[s.Rank/m.PerHost].String(), At: time.Now(),
+		}
+		if s.Proc != nil {
+			e.Host = s.Proc.Host
+		}
+		p.net.proc.NoteGeneration(e)
+	}
+	return len(states) > 0
+}

@@ -1,0 +1,68 @@
+package mesh
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/castnet-io/castnet/config"
+	"github.com/castnet-io/castnet/controller/worlds"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+// releaseTimeout bounds the release of a name; a reservation expires anyway.
+const releaseTimeout = 2 * time.Second
+
+// TakeName reserves a name with the system controller, if no live mesh and no world has it, until
+// release is called or proc.spawn-idle has passed. By then hosts must know the mesh of that name.
+// Of concurrent takers one succeeds; the others get a *NameTakenError (MESH-17). Without a system
+// controller, the hosts are asked and nothing is reserved: concurrent takers may both succeed.
+func (n *Net) TakeName(ctx context.Context, name string) (release func(), err error) {
+	fail := func(err error) (func(), error) {
+		if taken, is := errors.AsType[*NameTakenError](err); is {
+			return nil, taken // it says it all
+		}
+		return nil, fmt.Errorf("cannot take the name %s: %w", name, err)
+	}
+	id, err := subjects.NewMeshID(name)
+	if err != nil {
+		return fail(err)
+	}
+	ctx, cancel := withTimeout(ctx, config.AttachTimeout.Get(n.config))
+	defer cancel()
+	system, err := worlds.Find(ctx, n.proc)
+	if errors.Is(err, worlds.ErrNoController) {
+		if err := n.checkNameFree(ctx, name); err != nil {
+			return fail(err)
+		}
+		return func() {}, nil
+	}
+	if err != nil {
+		return fail(err)
+	}
+	asked := worlds.NameReservation{ID: id, By: n.proc.ID()}
+	release = func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
+		defer cancel()
+		_, _ = worlds.Release.Call(ctx, system, asked) // it expires otherwise
+	}
+	if _, err := worlds.Reserve.Call(ctx, system, asked); err != nil {
+		if _, refused := errors.AsType[*NameTakenError](err); !refused {
+			release() // the answer may have been lost
+		}
+		return fail(err)
+	}
+	return release, nil
+}
+
+// checkNameFree is a *NameTakenError when hosts have a live mesh of the name.
+func (n *Net) checkNameFree(ctx context.Context, name string) error {
+	living, err := worlds.NamesInUse(ctx, n.proc, n.quiet)
+	for _, m := range living {
+		if m.Name == name {
+			return &m
+		}
+	}
+	return err
+}

@@ -1,0 +1,282 @@
+package mesh_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/controller/worlds"
+	"github.com/castnet-io/castnet/internal/testkit"
+	"github.com/castnet-io/castnet/mesh"
+	"github.com/castnet-io/castnet/mesh/shape"
+	"github.com/castnet-io/castnet/subjects"
+)
+
+func TestMESH17_ofProgramsThatTakeANameAtOneMomentOneHasIt(t *testing.T) {
+	t.Parallel()
+	for kept, start := range map[string]func(*testing.T, ...string) *cluster{"with": newStored, "without": newCluster} {
+		t.Run(kept+" JetStream", func(t *testing.T) {
+			t.Parallel()
+			c := start(t, "a")
+			c.System(t, "s")
+			nets := []*mesh.Net{c.Net, c.Net}
+			for range 4 {
+				net, _ := c.Client(t)
+				nets = append(nets, net)
+			}
+			for range 5 {
+				onlyOneTakes(t, nets)
+			}
+		})
+	}
+}
+
+// onlyOneTakes has programs take a name at one moment, and again.
+func onlyOneTakes(t *testing.T, nets []*mesh.Net) {
+	t.Helper()
+	var all sync.WaitGroup
+	begin, releases, errs := make(chan struct{}), make([]func(), len(nets)), make([]error, len(nets))
+	for i, net := range nets {
+		all.Go(func() {
+			<-begin
+			releases[i], errs[i] = net.TakeName(t.Context(), "words")
+		})
+	}
+	close(begin)
+	all.Wait()
+	has := -1
+	for i, err := range errs {
+		if err == nil {
+			require.Equal(t, -1, has, "two programs have the name")
+			has = i
+		}
+	}
+	require.NotEqual(t, -1, has, errs)
+	want := mesh.NameTakenError{Name: "words", Kind: "program", Holder: nets[has].Proc().ID().String()}
+	for i, err := range errs {
+		if i != has {
+			var taken *mesh.NameTakenError
+			require.ErrorAs(t, err, &taken)
+			require.Equal(t, want, *taken)
+		}
+	}
+	_, err := nets[0].TakeName(t.Context(), "words")
+	require.ErrorAs(t, err, new(*mesh.NameTakenError), "as long as it is held")
+	releases[has]()
+	release, err := nets[0].TakeName(t.Context(), "words")
+	require.NoError(t, err)
+	release()
+}
+
+// A name is free there unless a mesh on a host has it: no reservation exists without a system controller.
+func TestMESH17_whereNoSystemControllerActsTheHostsAreAsked(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "a")
+	release, err := c.TakeName(t.Context(), "words")
+	require.NoError(t, err)
+	defer release()
+	procs, err := c.AllHosts(t, c.Net).SpawnProcs(t.Context(), mesh.SpawnSpec{Name: "words", PerHost: shape.Of("gpu", 1), TakeName: true})
+	require.NoError(t, err)
+	other, _ := c.Client(t)
+	var taken *mesh.NameTakenError
+	_, err = other.TakeName(t.Context(), "words")
+	require.ErrorAs(t, err, &taken)
+	require.Equal(t, mesh.NameTakenError{Name: "words", Kind: "mesh", Holder: procs.ID().String()}, *taken)
+	_, err = c.TakeName(t.Context(), "no name")
+	require.ErrorContains(t, err, "no name")
+}
+
+// A reservation is saved before it is answered: the next system controller knows it.
+func TestMESH17_aNameThatIsTakenIsSoForTheNextSystemController(t *testing.T) {
+	t.Parallel()
+	c := newStored(t)
+	s := c.System(t, "s")
+	_, err := c.TakeName(t.Context(), "words")
+	require.NoError(t, err)
+	require.NoError(t, s.Close(t.Context()))
+	c.System(t, "next")
+	other, _ := c.Client(t)
+	var taken *mesh.NameTakenError
+	_, err = other.TakeName(t.Context(), "words")
+	require.ErrorAs(t, err, &taken)
+	require.Equal(t, "program", taken.Kind)
+}
+
+func TestMESH17_meshesThatBeginAtOneMomentHaveOneNameEach(t *testing.T) {
+	t.Parallel()
+	c := newStored(t, "a", "b")
+	c.System(t, "s")
+	other, _ := c.Client(t)
+	var all sync.WaitGroup
+	made, errs := make([]mesh.ProcMesh, 2), make([]error, 2)
+	for i, net := range []*mesh.Net{c.Net, other} { // on hosts that know nothing of each other
+		hosts := c.AllHosts(t, net).Slice("host", i, i+1)
+		all.Go(func() {
+			made[i], errs[i] = hosts.SpawnProcs(t.Context(), mesh.SpawnSpec{Name: "words", PerHost: shape.Of("gpu", 1), TakeName: true})
+		})
+	}
+	all.Wait()
+	if errs[0] != nil {
+		made[0], errs[0], errs[1] = made[1], errs[1], errs[0]
+	}
+	require.NoError(t, errs[0])
+	require.ErrorAs(t, errs[1], new(*mesh.NameTakenError))
+	require.ErrorAs(t, errs[1], new(*mesh.RefusedError), "nothing was started")
+	found, err := c.Lookup(t.Context(), "words")
+	require.NoError(t, err)
+	require.Equal(t, made[0].ID(), found.ID())
+
+	var taken *mesh.NameTakenError
+	_, err = c.TakeName(t.Context(), "words")
+	require.ErrorAs(t, err, &taken, "as long as it lives")
+	require.Equal(t, mesh.NameTakenError{Name: "words", Kind: "mesh", Holder: made[0].ID().String()}, *taken)
+	require.NoError(t, made[0].Stop(t.Context()))
+	release, err := other.TakeName(t.Context(), "words")
+	require.NoError(t, err)
+	release()
+	c.declare(t, "train", shape.Of("x", 1), 1)
+	_, err = c.TakeName(t.Context(), "train")
+	require.ErrorAs(t, err, &taken, "a world without hosts")
+	require.Equal(t, "world", taken.Kind)
+	_, err = c.TakeName(t.Context(), "no name")
+	require.ErrorContains(t, err, "no name")
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = c.TakeName(gone, "words")
+	require.ErrorIs(t, err, context.Canceled)
+}
+
+// A world that somebody declares, or that a host begins which joins it.
+func TestMESH17_aWorldDoesNotBeginWithTheNameOfALiveMesh(t *testing.T) {
+	t.Parallel()
+	c := withSystem(t)
+	system, err := worlds.Find(t.Context(), c.Proc())
+	require.NoError(t, err)
+	declare := func(d worlds.UpsertRequest) error {
+		d.Spec = worlds.Spec{Name: "words", Shape: shape.Of("x", 1), PerHost: 1, Command: agent.Command{Path: agent.Builtin}}
+		_, err := worlds.Upsert.Call(t.Context(), system, d)
+		return err
+	}
+	host, err := subjects.NewHostID("late")
+	require.NoError(t, err)
+	procs := c.make(t, c.Net, "words")
+	stand := func() (stood chan error, leave func()) {
+		ctx, cancel := context.WithCancel(t.Context())
+		stood, gone := make(chan error, 64), make(chan struct{})
+		go func() {
+			defer close(gone)
+			worlds.KeepJoined(ctx, c.Proc(), worlds.JoinRequest{World: "words", Host: &worlds.HostJoin{ID: host, Incarnation: "1"}}, func(_ worlds.JoinResponse, err error) { stood <- err })
+		}()
+		return stood, func() {
+			cancel()
+			<-gone
+		}
+	}
+	stood, leave := stand()
+	for _, err := range []error{declare(worlds.UpsertRequest{}), declare(worlds.UpsertRequest{Dry: true}), outcome(t, stood)} {
+		var taken *mesh.NameTakenError
+		require.ErrorAs(t, err, &taken)
+		require.Equal(t, mesh.NameTakenError{Name: "words", Kind: "mesh", Holder: procs.ID().String()}, *taken)
+	}
+	leave() // or the host begins its world as soon as it can
+	require.Error(t, declare(worlds.UpsertRequest{}), "and what it asked for before that is answered")
+	require.NoError(t, procs.Stop(t.Context()))
+	release := c.takes(t, "words")
+	stood, leave = stand()
+	defer leave()
+	var taken *mesh.NameTakenError
+	require.ErrorAs(t, declare(worlds.UpsertRequest{}), &taken, "who begins a mesh of it")
+	require.Equal(t, mesh.NameTakenError{Name: "words", Kind: "program", Holder: c.Proc().ID().String()}, *taken)
+	release()
+	for outcome(t, stood) != nil { // it stands by until the name is free
+	}
+	_, err = c.TakeName(t.Context(), "words")
+	require.ErrorAs(t, err, &taken, "a host has begun it")
+	require.Equal(t, mesh.NameTakenError{Name: "words", Kind: "world", Holder: "words-…"}, *taken)
+	require.NoError(t, declare(worlds.UpsertRequest{}))
+}
+
+// takes takes a name that nobody is to have; the system controller may still be asking for it, for a host that has left.
+func (c *cluster) takes(t *testing.T, name string) (release func()) {
+	t.Helper()
+	for end := time.Now().Add(testkit.Patience); ; {
+		release, err := c.TakeName(t.Context(), name)
+		if taken, is := errors.AsType[*mesh.NameTakenError](err); is && taken.Kind == "program" && time.Now().Before(end) {
+			continue
+		}
+		require.NoError(t, err)
+		return release
+	}
+}
+
+// outcome is how a host stands with its world next.
+func outcome(t *testing.T, stood <-chan error) error {
+	t.Helper()
+	select {
+	case err := <-stood:
+		return err
+	case <-time.After(testkit.Patience):
+		t.Fatal("nothing is heard of the host")
+		return nil
+	}
+}
+
+func TestMESH17_aWorldThatBeginsIsOneOfThoseThatTakeItsName(t *testing.T) {
+	t.Parallel()
+	c := newStored(t)
+	c.System(t, "s")
+	system, err := worlds.Find(t.Context(), c.Proc())
+	require.NoError(t, err)
+	spec := worlds.Spec{Shape: shape.Of("x", 1), PerHost: 1, Command: agent.Command{Path: agent.Builtin}}
+	for round := range 10 {
+		spec.Name = fmt.Sprintf("words%d", round)
+		var all sync.WaitGroup
+		errs := make([]error, 2)
+		all.Go(func() { _, errs[0] = c.TakeName(t.Context(), spec.Name) }) // and never gives it back
+		all.Go(func() { _, errs[1] = worlds.Upsert.Call(t.Context(), system, worlds.UpsertRequest{Spec: spec}) })
+		all.Wait()
+		if errs[0] == nil {
+			errs[0], errs[1] = errs[1], errs[0]
+		}
+		require.ErrorAs(t, errs[0], new(*mesh.NameTakenError))
+		require.NoError(t, errs[1])
+	}
+}
+
+// A plain spawn takes no name and asks nobody: Lookup finds the mesh that has taken its own.
+func TestMESH15_lookupFindsTheMeshThatHasTakenItsName(t *testing.T) {
+	t.Parallel()
+	c := withSystem(t)
+	other, _ := c.Client(t)
+	found := func(name string) subjects.MeshID {
+		t.Helper()
+		p, err := other.Lookup(t.Context(), name)
+		require.NoError(t, err)
+		return p.ID()
+	}
+	taken, err := c.AllHosts(t, c.Net).SpawnProcs(t.Context(), mesh.SpawnSpec{Name: "words", PerHost: shape.Of("gpu", 1), TakeName: true})
+	require.NoError(t, err)
+	twin := c.make(t, other, "words")
+	require.Equal(t, taken.ID(), found("words"))
+	require.Equal(t, twin.ID(), found(twin.ID().String()))
+	require.NoError(t, taken.Stop(t.Context()))
+	require.Equal(t, twin.ID(), found("words"), "nobody else is left")
+
+	mine := c.make(t, c.Net, "lines")
+	_, err = mine.Detach(t.Context())
+	require.NoError(t, err)
+	late := c.make(t, other, "lines")
+	require.Equal(t, mine.ID(), found("lines"), "a detached mesh has its name")
+	adopted, err := other.Adopt(t.Context(), mine.ID().String(), 0)
+	require.NoError(t, err)
+	_, err = other.Lookup(t.Context(), "lines")
+	require.ErrorAs(t, err, new(*mesh.AmbiguousError), "it is a program's again, which has not taken the name")
+	require.NoError(t, adopted.Stop(t.Context()))
+	require.Equal(t, late.ID(), found("lines"))
+}
