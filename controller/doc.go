@@ -20,7 +20,8 @@
 //     number of ranks. A partial stop sends one to each host with ranks of the part. Stops also
 //     use the control connection (AGT-11).
 //   - CTL-3 (ends once): The controller reports each rank's end once, to the log and to every
-//     stream, in the order of arrival.
+//     stream, in the order of arrival. A failure that only an answer reports waits 250 ms for its
+//     event.
 //   - CTL-4 (leases): A live controller renews its procs' leases every third of their term.
 //     Replies bring missed events. Without leases it polls every supervision.poll-interval, and
 //     makes an earlier owner's lease endless. A stopping controller stops its mesh first; after a

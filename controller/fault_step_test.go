@@ -214,6 +214,8 @@ overlay 0+4 running
 `)
 	dead := agent.Status{Phase: agent.Failed, Reason: "killed by signal 9"}
 	x := s.st.step(agent.Overlay{{First: 0, Count: 1, Status: dead}, {First: 2, Count: 2, Status: dead}}, s.now)
+	require.Empty(t, x.events, "their events may be on their way")
+	x = s.st.step(timerFired{}, s.now.Add(endEventGrace))
 	var told []int
 	for _, e := range x.events {
 		told = append(told, e.Rank)

@@ -141,6 +141,7 @@ func (st *state) handleStartResult(x *effects, h startResult, now time.Time) {
 
 // handleTimer starts ranks whose backoff is over, and gives up ranks whose proc did not come back.
 func (st *state) handleTimer(x *effects, now time.Time) {
+	st.endReportedFailures(x, now)
 	if st.supervisor == nil || st.stopping {
 		return
 	}

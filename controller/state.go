@@ -16,18 +16,19 @@ import (
 // state is a controller's view of its mesh of procs or actors. Only step changes it.
 type state struct {
 	*meshRecord
-	lastPhase      agent.Phase        // of the mesh, when steps was asked last
-	procTimeout    time.Duration      // how long an actor that is to be started again waits for its proc to come back
-	serial         uint64             // counts what was asked of agents
-	rankStates     map[int]*rankState // of ranks that were started again, or had their procs change
-	supervisor     *supervise.State[int]
-	spares         []subjects.HostID               // that have not taken a dead host's place
-	diedHosts      map[subjects.HostID]bool        // that were dead, with ranks of the mesh that may still run
-	withoutOrphans map[subjects.HostID]bool        // dead, and none of the procs that are kept goes on there
-	unusable       map[subjects.HostID]error       // spares that said why they cannot be used, or nothing
-	load           map[subjects.HostID]int         // procs that spares said they have
-	evacuations    map[subjects.HostID]*evacuation // that are being emptied
-	restarting     map[int]bool                    // ranks that somebody wants started anew
+	lastPhase        agent.Phase        // of the mesh, when steps was asked last
+	procTimeout      time.Duration      // how long an actor that is to be started again waits for its proc to come back
+	serial           uint64             // counts what was asked of agents
+	rankStates       map[int]*rankState // of ranks that were started again, or had their procs change
+	supervisor       *supervise.State[int]
+	spares           []subjects.HostID               // that have not taken a dead host's place
+	diedHosts        map[subjects.HostID]bool        // that were dead, with ranks of the mesh that may still run
+	withoutOrphans   map[subjects.HostID]bool        // dead, and none of the procs that are kept goes on there
+	unusable         map[subjects.HostID]error       // spares that said why they cannot be used, or nothing
+	load             map[subjects.HostID]int         // procs that spares said they have
+	evacuations      map[subjects.HostID]*evacuation // that are being emptied
+	restarting       map[int]bool                    // ranks that somebody wants started anew
+	reportedFailures map[int]reportedFailure         // that wait for their events
 }
 
 // rankState is the state of a rank besides its status.
@@ -69,7 +70,7 @@ func newState(s Spec) (*state, error) {
 	r, err := newMeshRecord(s)
 	st := &state{
 		meshRecord: r, rankStates: map[int]*rankState{}, spares: slices.Clone(s.Policy.Spares), diedHosts: map[subjects.HostID]bool{}, withoutOrphans: map[subjects.HostID]bool{},
-		unusable: map[subjects.HostID]error{}, load: map[subjects.HostID]int{}, evacuations: map[subjects.HostID]*evacuation{}, restarting: map[int]bool{}, procTimeout: config.SupervisionRestartWait.Get(nil),
+		unusable: map[subjects.HostID]error{}, load: map[subjects.HostID]int{}, evacuations: map[subjects.HostID]*evacuation{}, restarting: map[int]bool{}, reportedFailures: map[int]reportedFailure{}, procTimeout: config.SupervisionRestartWait.Get(nil),
 	}
 	st.lastPhase = agent.Initializing
 	if s.Policy.isRestarting() {
@@ -173,11 +174,16 @@ func (st *state) failed() int { return st.table.Phases(st.spec.id())[agent.Faile
 // isOver reports whether nothing is left to do: every rank has ended for good, or another has the mesh.
 func (st *state) isOver() bool { return st.fenced != nil || st.table.CountAlive() == 0 }
 
-// nextGiveUp returns the earliest time at which a held rank gives up.
+// nextGiveUp returns the earliest time at which a held rank, or the wait for an event, gives up.
 func (st *state) nextGiveUp(at time.Time) time.Time {
 	for _, rank := range slices.Sorted(maps.Keys(st.rankStates)) {
 		if s := st.rankStates[rank]; s.phase == awaitingProc && (at.IsZero() || s.waitUntil.Before(at)) {
 			at = s.waitUntil
+		}
+	}
+	for _, f := range st.reportedFailures {
+		if at.IsZero() || f.waitUntil.Before(at) {
+			at = f.waitUntil
 		}
 	}
 	return at

@@ -2,6 +2,8 @@ package controller
 
 import (
 	"cmp"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/castnet-io/castnet/actor"
@@ -59,14 +61,51 @@ func (st *state) step(heard any, now time.Time) effects {
 	return *x
 }
 
-// applyAnswer applies the agents' statuses, except for ranks restarted, or due to restart, since
-// the request.
+// endEventGrace is how long a failure that only an answer has reported waits for its event.
+const endEventGrace = 250 * time.Millisecond
+
+// reportedFailure is a failure from an agent's answer. Its event, with the exit code, the signal and
+// the last lines of stderr, travels beside the answer and may arrive after it.
+type reportedFailure struct {
+	status    agent.Status
+	answer    agentAnswer // without its statuses
+	waitUntil time.Time
+}
+
+// applyAnswer applies the agents' statuses. Failures wait for their events.
 func (st *state) applyAnswer(x *effects, a agentAnswer, now time.Time) {
 	a.overlay.Each(st.spec.Region.NumRanks(), func(rank int, s agent.Status) {
-		if seat := st.peek(rank); seat.phase == stable && seat.validFrom <= a.serial && seat.oldHost == a.evacuating {
+		switch _, waits := st.reportedFailures[rank]; {
+		case !st.concernsCurrent(rank, a):
+		case s.Phase != agent.Failed:
 			st.advance(x, rank, s, actor.Event{Reason: s.Reason, At: now}, now)
+		case !waits && !st.phaseOf(rank).Terminal():
+			st.reportedFailures[rank] = reportedFailure{
+				status: s, answer: agentAnswer{serial: a.serial, evacuating: a.evacuating}, waitUntil: now.Add(endEventGrace),
+			}
 		}
 	})
+}
+
+// concernsCurrent reports whether an answer is about the current generation of a rank: the rank has
+// not restarted since the request, and will not.
+func (st *state) concernsCurrent(rank int, a agentAnswer) bool {
+	seat := st.peek(rank)
+	return seat.phase == stable && seat.validFrom <= a.serial && seat.oldHost == a.evacuating
+}
+
+// endReportedFailures ends the ranks whose events did not come in time.
+func (st *state) endReportedFailures(x *effects, now time.Time) {
+	for _, rank := range slices.Sorted(maps.Keys(st.reportedFailures)) {
+		f := st.reportedFailures[rank]
+		if now.Before(f.waitUntil) {
+			continue
+		}
+		delete(st.reportedFailures, rank)
+		if st.concernsCurrent(rank, f.answer) {
+			st.advance(x, rank, f.status, actor.Event{Reason: f.status.Reason, At: now}, now)
+		}
+	}
 }
 
 // handleEvent takes an event about a proc of the mesh or an actor in one: the end of either ends the rank.
