@@ -40,7 +40,7 @@ func accumulator[S, U any](t require.TestingT, at actor.PortOwner, acc actor.Acc
 	return port
 }
 
-func TestPORT3_manyUpdatesAreOneReceiveOfTheLatestState(t *testing.T) {
+func TestAccumulator_returnsLatestStateForManyUpdates_PORT3(t *testing.T) {
 	a, b := two(t)
 	port := accumulator(t, a, actor.Sum[int]())
 	require.Zero(t, port.Latest())
@@ -57,7 +57,7 @@ func TestPORT3_manyUpdatesAreOneReceiveOfTheLatestState(t *testing.T) {
 	require.Equal(t, sum+1, next, "the next receive is of the next update")
 }
 
-func TestPORT3_withoutAnUpdateThereIsNoReceive(t *testing.T) {
+func TestAccumulator_blocksReceiveUntilAnUpdate_PORT3(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, bustest.Server(t), "alone")
 		port := accumulator(t, p, actor.Max[int]())
@@ -76,7 +76,7 @@ func TestPORT3_withoutAnUpdateThereIsNoReceive(t *testing.T) {
 	})
 }
 
-func TestPORT3_anUpdateThatIsRefusedComesBackAndLeavesTheState(t *testing.T) {
+func TestAccumulator_returnsARefusedUpdateToItsSender_PORT3(t *testing.T) {
 	a, b := two(t)
 	port := accumulator(t, a, evens())
 	require.NoError(t, port.Ref().Send(t.Context(), 2))
@@ -95,7 +95,7 @@ func TestPORT3_anUpdateThatIsRefusedComesBackAndLeavesTheState(t *testing.T) {
 	testkit.Until(t, "it is folded", func() bool { return port.Latest() == 6 })
 }
 
-func TestPORT3_everyUpdateIsFoldedOnceWhoeverSendsIt(t *testing.T) {
+func TestAccumulator_foldsEachUpdateOnce_PORT3(t *testing.T) {
 	const senders, each = 8, 500
 	p := alone(t)
 	port := accumulator(t, p, actor.Sum[int]())
@@ -117,7 +117,7 @@ func TestPORT3_everyUpdateIsFoldedOnceWhoeverSendsIt(t *testing.T) {
 	require.Equal(t, senders*each, port.Latest())
 }
 
-func TestPORT4_exactlyNUpdatesYieldOneStateAndThePortIsGone(t *testing.T) {
+func TestAccumulator_yieldsOneStateAfterNUpdatesAndCloses_PORT4(t *testing.T) {
 	p := alone(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		n := rapid.IntRange(1, 20).Draw(rt, "n")
@@ -151,7 +151,7 @@ func TestPORT4_exactlyNUpdatesYieldOneStateAndThePortIsGone(t *testing.T) {
 	require.Zero(t, open)
 }
 
-func TestPORT4_ofManySendersExactlyNGetThrough(t *testing.T) {
+func TestAccumulator_acceptsExactlyNOfManySenders_PORT4(t *testing.T) {
 	p := alone(t)
 	for range 50 {
 		port := accumulator(t, p, actor.Count(), actor.Exactly(5))
@@ -173,7 +173,7 @@ func TestPORT4_ofManySendersExactlyNGetThrough(t *testing.T) {
 	}
 }
 
-func TestAccumulated_endsWithItsActorAndWhenItIsClosed(t *testing.T) {
+func TestAccumulator_closesWithItsActorOrExplicitly(t *testing.T) {
 	p := alone(t)
 	ref := spawn(t, p)
 	var ports [2]*actor.AccumulatorPort[int, int]
@@ -201,7 +201,7 @@ func TestAccumulated_endsWithItsActorAndWhenItIsClosed(t *testing.T) {
 	}
 }
 
-func TestOpenAccumulator_saysWhatIsWrong(t *testing.T) {
+func TestOpenAccumulator_reportsInvalidArguments(t *testing.T) {
 	p := alone(t)
 	fold := func(a, b int) (int, error) { return a + b, nil }
 	for want, open := range map[string]func() error{
@@ -232,7 +232,7 @@ func opening[S, U any](p *actor.Proc, acc actor.Accumulator[S, U], limit ...acto
 	}
 }
 
-func TestAccumulator_saysWhatItIs(t *testing.T) {
+func TestAccumulator_stringNamesItsParts(t *testing.T) {
 	acc := actor.Max[string]()
 	require.NoError(t, acc.Err())
 	require.Equal(t, "max", acc.Name())
@@ -250,7 +250,7 @@ func relayFor[U any](t require.TestingT, at actor.PortOwner, to actor.PortRef[U]
 }
 
 // Two relays on one proc, one relay of both on the other: nothing is lost on the way up.
-func TestPORT5_aTreeOfRelaysLosesNothing(t *testing.T) {
+func TestRelay_treeLosesNoUpdate_PORT5(t *testing.T) {
 	const senders, each = 4, 250
 	root, leaf := two(t)
 	sum := actor.Sum[int]()
@@ -281,7 +281,7 @@ func TestPORT5_aTreeOfRelaysLosesNothing(t *testing.T) {
 	require.Equal(t, 2*senders*each, total.Latest())
 }
 
-func TestPORT4_limitsOnEveryHopMakeOneValueOfAll(t *testing.T) {
+func TestRelay_limitsOnEachHopYieldOneTotal_PORT4(t *testing.T) {
 	root, leaf := two(t)
 	sum := actor.Sum[int]()
 	total := accumulator(t, root, sum, actor.Exactly(2))
@@ -300,7 +300,7 @@ func TestPORT4_limitsOnEveryHopMakeOneValueOfAll(t *testing.T) {
 	require.Equal(t, 0+1+2+10+11+12, got)
 }
 
-func TestPORT4_aRelayThatEndsBeforeItsLimitSendsNothingAndSaysSo(t *testing.T) {
+func TestRelay_closeBeforeTheLimitIsAnError_PORT4(t *testing.T) {
 	p := alone(t)
 	total := accumulator(t, p, actor.Sum[int]())
 	r := relayFor(t, p, total.Ref(), actor.Sum[int]().Reducer(), actor.RelayOptions{Limit: actor.Exactly(3)})
@@ -312,7 +312,7 @@ func TestPORT4_aRelayThatEndsBeforeItsLimitSendsNothingAndSaysSo(t *testing.T) {
 	require.Zero(t, total.Latest())
 }
 
-func TestPORT5_theEndOfARelaysActorSendsWhatIsBuffered(t *testing.T) {
+func TestRelay_sendsItsBufferWhenItsActorEnds_PORT5(t *testing.T) {
 	p := alone(t)
 	ref, came := spawn(t, p), make(chan actor.Incoming, 1)
 	to := portAt[int](t, p.OpenRaw("sink", "in", func(in actor.Incoming) { came <- in }).ID())
@@ -333,7 +333,7 @@ func TestPORT5_theEndOfARelaysActorSendsWhatIsBuffered(t *testing.T) {
 	require.ErrorIs(t, relay.Send(t.Context(), 3), actor.ErrPortGone)
 }
 
-func TestPORT5_withoutAReducerEveryUpdateGoesOnByItself(t *testing.T) {
+func TestRelay_withoutAReducerForwardsEachUpdate_PORT5(t *testing.T) {
 	p := alone(t)
 	to := actor.OpenPort[int](p)
 	r := relayFor(t, p, to.Ref(), actor.Reducer[int]{}, actor.RelayOptions{})
@@ -348,7 +348,7 @@ func TestPORT5_withoutAReducerEveryUpdateGoesOnByItself(t *testing.T) {
 	require.NoError(t, r.Close())
 }
 
-func TestPORT5_aReducerThatPanicsIsAnErrorOfTheUpdate(t *testing.T) {
+func TestRelay_reducerPanicFailsTheUpdate_PORT5(t *testing.T) {
 	p := alone(t)
 	crash := actor.NewReducer("crash", func(int, int) (int, error) { panic("crash test") })
 	r := relayFor(t, p, actor.OpenPort[int](p).Ref(), crash, actor.RelayOptions{MaxUpdates: 2, First: time.Hour, Max: time.Hour})
@@ -357,7 +357,7 @@ func TestPORT5_aReducerThatPanicsIsAnErrorOfTheUpdate(t *testing.T) {
 	require.NoError(t, r.Close())
 }
 
-func TestRelay_atRestHasNoGoroutine(t *testing.T) {
+func TestRelay_hasNoGoroutineWhenIdle(t *testing.T) {
 	p := alone(t)
 	total := accumulator(t, p, actor.Count())
 	before := runtime.NumGoroutine()
@@ -369,7 +369,7 @@ func TestRelay_atRestHasNoGoroutine(t *testing.T) {
 	testkit.Until(t, "rest", func() bool { return runtime.NumGoroutine() <= before })
 }
 
-func TestOpenRelay_saysWhatIsWrong(t *testing.T) {
+func TestOpenRelay_reportsInvalidArguments(t *testing.T) {
 	p := alone(t)
 	port, closed, sum := actor.OpenPort[int](p), actor.OpenPort[int](p), actor.Sum[int]().Reducer()
 	closed.Close()

@@ -95,7 +95,7 @@ func farthest(updates []actor.Counts[string]) map[string]uint64 {
 
 func seen(c actor.Counts[string]) map[string]uint64 { return farthest([]actor.Counts[string]{c}) }
 
-func TestAccumulators_keepTheirLaws(t *testing.T) {
+func TestAccumulators_obeyAlgebraicLaws(t *testing.T) {
 	small := rapid.IntRange(-5, 5)
 	counts := rapid.Map(sources(rapid.Uint64Range(0, 9)), asCounts)
 	law[int, int]{acc: actor.Sum[int](), update: rapid.Int(), see: same[int], oracle: func(us []int) any {
@@ -165,7 +165,7 @@ func letters() actor.Accumulator[string, string] {
 // marks is a watermark's update and state in these tests.
 type marks = actor.Marks[string, int]
 
-func TestWatermark_keepsItsLaws(t *testing.T) {
+func TestWatermark_obeysAlgebraicLaws(t *testing.T) {
 	mark := rapid.Custom(func(t *rapid.T) actor.Mark[int] {
 		return actor.Mark[int]{Value: rapid.IntRange(-5, 5).Draw(t, "value"), Time: rapid.Uint64Range(0, 3).Draw(t, "time")}
 	})
@@ -217,7 +217,7 @@ func TestWatermark_keepsItsLaws(t *testing.T) {
 	}
 }
 
-func TestWatermark_isThereOnceEnoughSourcesHaveSpoken(t *testing.T) {
+func TestWatermark_hasAValueOnceEnoughSourcesReported(t *testing.T) {
 	acc := actor.WatermarkOf[string, int](2)
 	var state actor.Progress[string, int]
 	for _, step := range []struct {
@@ -241,7 +241,7 @@ func TestWatermark_isThereOnceEnoughSourcesHaveSpoken(t *testing.T) {
 	}
 }
 
-func TestWatermark_keepsWhatItWasTold(t *testing.T) {
+func TestWatermark_keepsReportedValues(t *testing.T) {
 	required := []string{"a"}
 	acc := actor.Watermark[string, int](required...)
 	required[0] = "z"
@@ -250,7 +250,7 @@ func TestWatermark_keepsWhatItWasTold(t *testing.T) {
 	require.True(t, state.Low.OK)
 }
 
-func TestAccumulators_leaveTheStatesAloneThatReceiversHold(t *testing.T) {
+func TestAccumulators_doNotChangeReceivedStates(t *testing.T) {
 	p := alone(t)
 	port := accumulator(t, p, actor.GCounter[string]())
 	require.NoError(t, port.Ref().Send(t.Context(), actor.Counts[string]{"a": 1}))
@@ -261,7 +261,7 @@ func TestAccumulators_leaveTheStatesAloneThatReceiversHold(t *testing.T) {
 	require.EqualValues(t, -3, actor.PNCounts[string]{Up: before, Down: actor.Counts[string]{"b": 4}}.Total())
 }
 
-func TestAccumulators_refuseMoreSourcesThanTheyKeep(t *testing.T) {
+func TestAccumulators_limitTheNumberOfSources(t *testing.T) {
 	full := make(actor.Counts[int], 65_536)
 	for n := range 65_536 {
 		full[n] = 1
@@ -280,7 +280,7 @@ func TestAccumulators_refuseMoreSourcesThanTheyKeep(t *testing.T) {
 	}
 }
 
-func TestWIRE4_whatAccumulatorsTakeHasTheBytesItAlwaysHad(t *testing.T) {
+func TestAccumulators_matchGoldenBytes_WIRE4(t *testing.T) {
 	counts := actor.Counts[string]{"a": 1}
 	for want, v := range map[string]any{
 		"a16161" + "a2" + "0105" + "0207": actor.Marks[string, int]{"a": {Value: 5, Time: 7}},
@@ -295,7 +295,7 @@ func TestWIRE4_whatAccumulatorsTakeHasTheBytesItAlwaysHad(t *testing.T) {
 	}
 }
 
-func TestAccumulators_takeWhatComesOverTheBus(t *testing.T) {
+func TestAccumulators_acceptUpdatesOverTheBus(t *testing.T) {
 	a, b := two(t)
 	low := accumulator(t, a, actor.Watermark[string, int]("x", "y"))
 	counter := accumulator(t, a, actor.PNCounter[int]())

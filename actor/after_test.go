@@ -19,7 +19,7 @@ func on(t *testing.T, ref actor.Ref[*Box], f func(*actor.Context)) {
 	require.NoError(t, err)
 }
 
-func TestAfter_runsWhenItsTimeHasCome(t *testing.T) {
+func TestAfter_runsAfterItsDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, bustest.Server(t), "alone")
 		ref, began := spawn(t, p), time.Now()
@@ -37,7 +37,7 @@ func TestAfter_runsWhenItsTimeHasCome(t *testing.T) {
 	})
 }
 
-func TestAfter_mayBeSetAgainFromItself(t *testing.T) {
+func TestAfter_canRearmItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, bustest.Server(t), "alone")
 		ref := spawn(t, p)
@@ -55,7 +55,7 @@ func TestAfter_mayBeSetAgainFromItself(t *testing.T) {
 	})
 }
 
-func TestACT9_anAlarmComesBeforeTheMail(t *testing.T) {
+func TestAfter_runsBeforeQueuedMail_ACT9(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, bustest.Server(t), "alone")
 		ref := spawn(t, p)
@@ -76,7 +76,7 @@ func TestACT9_anAlarmComesBeforeTheMail(t *testing.T) {
 	})
 }
 
-func TestAfter_isTakenBackByCancelAndByTheEnd(t *testing.T) {
+func TestAfter_isCancelledByCancelOrTheActorsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, bustest.Server(t), "alone")
 		never := func(*actor.Context) { require.Fail(t, "it was taken back") }
@@ -111,7 +111,7 @@ func TestAfter_isTakenBackByCancelAndByTheEnd(t *testing.T) {
 	})
 }
 
-func TestAfter_whatItRunsMayFailItsActor(t *testing.T) {
+func TestAfter_errorFailsTheActor(t *testing.T) {
 	p := alone(t)
 	for want, f := range map[string]func(*actor.Context){
 		"panicked: in vain": func(ctx *actor.Context) { ctx.After(0, func(*actor.Context) { panic("in vain") }) },
@@ -125,7 +125,7 @@ func TestAfter_whatItRunsMayFailItsActor(t *testing.T) {
 	}
 }
 
-func TestPostAfter_sendsWhenItsTimeHasCome(t *testing.T) {
+func TestSendAfter_sendsAfterItsDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := bustest.Server(t)
 		a, b := start(t, srv, "left"), start(t, srv, "right")
@@ -148,7 +148,7 @@ func TestPostAfter_sendsWhenItsTimeHasCome(t *testing.T) {
 	})
 }
 
-func TestPostAfter_comesFromTheActor(t *testing.T) {
+func TestSendAfter_namesTheActorAsSender(t *testing.T) {
 	p := alone(t)
 	ref, other := spawn(t, p), spawn(t, p)
 	senders := make(chan string, 1)
@@ -159,7 +159,7 @@ func TestPostAfter_comesFromTheActor(t *testing.T) {
 	require.Equal(t, ref.ID().Name, testkit.Next(t, senders))
 }
 
-func TestPostAfter_isTakenBackByCancelAndByTheEnd(t *testing.T) {
+func TestSendAfter_isCancelledByCancelOrTheActorsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, bustest.Server(t), "alone")
 		ref, other := spawn(t, p), spawn(t, p)
@@ -182,7 +182,7 @@ func TestPostAfter_isTakenBackByCancelAndByTheEnd(t *testing.T) {
 	})
 }
 
-func TestPostAfter_refusesWhatCannotBe(t *testing.T) {
+func TestSendAfter_refusesInvalidArguments(t *testing.T) {
 	p := alone(t)
 	ref := spawn(t, p)
 	on(t, ref, func(ctx *actor.Context) {
@@ -193,7 +193,7 @@ func TestPostAfter_refusesWhatCannotBe(t *testing.T) {
 	})
 }
 
-func TestPostAfter_whatCannotBeSentThenComesBack(t *testing.T) {
+func TestSendAfter_returnsAFailedSendAsDeadLetter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, bustest.Server(t), "alone", mailers())
 		other := spawn(t, p)

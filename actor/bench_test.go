@@ -9,7 +9,7 @@ import (
 	"github.com/castnet-io/castnet/bus/bustest"
 )
 
-func BenchmarkTell_sameProc(b *testing.B) {
+func BenchmarkSend_sameProc(b *testing.B) {
 	p := alone(b)
 	ref := spawn(b, p)
 	b.ReportAllocs()
@@ -20,12 +20,12 @@ func BenchmarkTell_sameProc(b *testing.B) {
 	}
 }
 
-func BenchmarkAsk_sameProc(b *testing.B) {
+func BenchmarkCall_sameProc(b *testing.B) {
 	p := alone(b)
 	ask(b, spawn(b, p))
 }
 
-func BenchmarkAsk_otherProc(b *testing.B) {
+func BenchmarkCall_otherProc(b *testing.B) {
 	srv := bustest.Server(b)
 	ask(b, spawn(b, start(b, srv, "right")).Via(start(b, srv, "left")))
 }

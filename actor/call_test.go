@@ -28,7 +28,7 @@ func places(t *testing.T, test func(t *testing.T, ref actor.Ref[*Box], home *act
 	})
 }
 
-func TestCall_isAnsweredByTheHandlersValue(t *testing.T) {
+func TestCall_returnsTheHandlersValue(t *testing.T) {
 	places(t, func(t *testing.T, ref actor.Ref[*Box], _ *actor.Proc) {
 		for n := range int64(5) {
 			got, err := add.Call(t.Context(), ref, 2)
@@ -41,7 +41,7 @@ func TestCall_isAnsweredByTheHandlersValue(t *testing.T) {
 	})
 }
 
-func TestCall_anActorMayCallItsOwnKind(t *testing.T) {
+func TestCall_actorCanCallItsOwnType(t *testing.T) {
 	places(t, func(t *testing.T, ref actor.Ref[*Box], home *actor.Proc) {
 		other := spawn(t, home)
 		n, err := relay.Call(t.Context(), ref, other)
@@ -50,7 +50,7 @@ func TestCall_anActorMayCallItsOwnKind(t *testing.T) {
 	})
 }
 
-func TestCall_betweenActorsOfTwoProcsComesFromTheActor(t *testing.T) {
+func TestCall_namesTheCallingActorAcrossProcs(t *testing.T) {
 	a, b := two(t)
 	from, to := spawn(t, a), spawn(t, b)
 	n, err := relay.Call(t.Context(), from, to)
@@ -74,7 +74,7 @@ func TestCall_betweenActorsOfTwoProcsComesFromTheActor(t *testing.T) {
 	require.Equal(t, "client", testkit.Next(t, sender).Name)
 }
 
-func TestPost_messagesArriveInOrder(t *testing.T) {
+func TestSend_keepsMessageOrder(t *testing.T) {
 	places(t, func(t *testing.T, ref actor.Ref[*Box], _ *actor.Proc) {
 		for n := range int64(500) {
 			require.NoError(t, add.Send(t.Context(), ref, n))
@@ -88,7 +88,7 @@ func TestPost_messagesArriveInOrder(t *testing.T) {
 	})
 }
 
-func TestACT4_anErrorIsTheAnswerOfACallAndTheActorLives(t *testing.T) {
+func TestCall_returnsHandlerErrorAndActorLives_ACT4(t *testing.T) {
 	places(t, func(t *testing.T, ref actor.Ref[*Box], home *actor.Proc) {
 		_, err := fail.Call(t.Context(), ref, "not today")
 		require.EqualError(t, err, "not today")
@@ -103,7 +103,7 @@ func TestACT4_anErrorIsTheAnswerOfACallAndTheActorLives(t *testing.T) {
 	})
 }
 
-func TestACT4_anErrorOfAPostFailsTheActor(t *testing.T) {
+func TestSend_handlerErrorFailsTheActor_ACT4(t *testing.T) {
 	places(t, func(t *testing.T, ref actor.Ref[*Box], home *actor.Proc) {
 		es := record(home)
 		require.NoError(t, fail.Send(t.Context(), ref, "not today"))
@@ -119,7 +119,7 @@ func TestACT4_anErrorOfAPostFailsTheActor(t *testing.T) {
 	})
 }
 
-func TestACT4_aMessageThatDoesNotDecodeLeavesTheActorAlone(t *testing.T) {
+func TestActor_survivesAMessageThatDoesNotDecode_ACT4(t *testing.T) {
 	wrong := actor.NewEndpoint[*Box, []string, int64]("add")
 	places(t, func(t *testing.T, ref actor.Ref[*Box], home *actor.Proc) {
 		_, err := wrong.Call(t.Context(), ref, []string{"x"})
@@ -133,7 +133,7 @@ func TestACT4_aMessageThatDoesNotDecodeLeavesTheActorAlone(t *testing.T) {
 	})
 }
 
-func TestDEL2_whatAHandlerReturnsIsNeverUndeliverable(t *testing.T) {
+func TestCall_handlerErrorIsNeverUndeliverable_DEL2(t *testing.T) {
 	t.Parallel()
 	places(t, func(t *testing.T, ref actor.Ref[*Box], home *actor.Proc) {
 		gone := actor.RefOf[*Box](home.ID().Actor("nobody"))
@@ -157,7 +157,7 @@ func TestDEL2_whatAHandlerReturnsIsNeverUndeliverable(t *testing.T) {
 	require.False(t, asError(t, err).Undeliverable())
 }
 
-func TestDEL2_whatNeverArrivedSaysSo(t *testing.T) {
+func TestCall_reportsUndelivered_DEL2(t *testing.T) {
 	t.Parallel()
 	places(t, func(t *testing.T, ref actor.Ref[*Box], home *actor.Proc) {
 		for _, c := range []struct {
@@ -230,7 +230,7 @@ func TestCall_waits30sWithoutADeadlineOfItsOwn(t *testing.T) {
 	})
 }
 
-func TestCall_theDeadlineTravels(t *testing.T) {
+func TestCall_passesItsDeadlineOn(t *testing.T) {
 	left := make(chan time.Duration, 1)
 	deadline := actor.NewEndpoint[*Box, actor.None, actor.None]("deadline")
 	typ := actor.NewType[*Box, int64]("timed")
@@ -255,7 +255,7 @@ func TestCall_theDeadlineTravels(t *testing.T) {
 	}
 }
 
-func TestCall_leavesNothingBehind(t *testing.T) {
+func TestCall_leavesNoState(t *testing.T) {
 	a, b := two(t)
 	ref := spawn(t, b).Via(a)
 	calls := []func() error{
@@ -292,7 +292,7 @@ func TestCall_leavesNothingBehind(t *testing.T) {
 	require.Equal(t, []int64{1}, got, "what nobody waits for any more is not handled")
 }
 
-func TestRef_isAValueThatTravelsAsItsID(t *testing.T) {
+func TestRef_encodesAsItsID(t *testing.T) {
 	p := alone(t)
 	ref := spawn(t, p)
 	text, err := ref.MarshalText()

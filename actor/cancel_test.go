@@ -20,7 +20,7 @@ func context2(t testing.TB) (context.Context, context.CancelFunc) {
 	return ctx, cancel
 }
 
-func TestCancel_theEndOfTheCallersContextEndsTheHandlersInTheOtherProc(t *testing.T) {
+func TestCancel_callersContextEndsRemoteHandlers(t *testing.T) {
 	a, b := pair(t)
 	ref, book := newLedger(t, b, a)
 	for i := range 3 {
@@ -37,7 +37,7 @@ func TestCancel_theEndOfTheCallersContextEndsTheHandlersInTheOtherProc(t *testin
 	require.NoError(t, second(enter.Call(testkit.Soon(t), ref, entry{By: "me"})), "the actor lives")
 }
 
-func TestCancel_theDeadlineEndsBoth(t *testing.T) {
+func TestCancel_deadlineEndsCallerAndHandler(t *testing.T) {
 	t.Parallel()
 	a, b := pair(t)
 	ref, book := newLedger(t, b, a)
@@ -50,7 +50,7 @@ func TestCancel_theDeadlineEndsBoth(t *testing.T) {
 	require.Error(t, testkit.Next(t, book.ended))
 }
 
-func TestCancel_aQuestionThatStillWaitsIsNotHandled(t *testing.T) {
+func TestCancel_queuedCallIsNotHandled(t *testing.T) {
 	a, b := pair(t)
 	ref, book := newLedger(t, b, a)
 	open := book.shut()
@@ -84,7 +84,7 @@ func fateFunc(t *testing.T, a, b *actor.Proc) {
 	testkit.Next(t, done)
 }
 
-func TestCancel_whoAnswersLaterIsToldThatNobodyWaitsAnyMore(t *testing.T) {
+func TestCancel_lateReplyIsRefused(t *testing.T) {
 	t.Parallel()
 	a, b := pair(t)
 	ref, book := newLedger(t, b, a)
@@ -105,7 +105,7 @@ func TestCancel_whoAnswersLaterIsToldThatNobodyWaitsAnyMore(t *testing.T) {
 	}
 }
 
-func TestCancel_theDeathOfTheCallersProcEndsWhatItAskedFor(t *testing.T) {
+func TestCancel_deadCallerProcEndsItsCalls(t *testing.T) {
 	t.Parallel()
 	a, b := pair(t)
 	ref, book := newLedger(t, b, a)

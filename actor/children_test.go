@@ -82,7 +82,7 @@ func startWith(t *testing.T, srv *embed.Server, coordinator func(actor.Event), d
 	return p
 }
 
-func TestACT6_aSupervisorHandlesTheEndOfItsChild(t *testing.T) {
+func TestSupervisor_handlesTheEndOfItsChild_ACT6(t *testing.T) {
 	p := alone(t, keepers())
 	seen := make(chan actor.Event, 2)
 	parent, kid := kept(t, p, func(_ *actor.Context, e actor.Event) (bool, error) { seen <- e; return true, nil })
@@ -98,7 +98,7 @@ func TestACT6_aSupervisorHandlesTheEndOfItsChild(t *testing.T) {
 	require.Empty(t, seen, "each end is told once")
 }
 
-func TestACT6_whatASupervisorDoesNotHandleFailsIt(t *testing.T) {
+func TestSupervisor_failsOnAnUnhandledFailure_ACT6(t *testing.T) {
 	for want, r := range map[string]rule{
 		"its child %s failed: fail: no more": func(*actor.Context, actor.Event) (bool, error) { return false, nil },
 		"while it handled the end of its child %s: cannot": func(*actor.Context, actor.Event) (bool, error) {
@@ -116,7 +116,7 @@ func TestACT6_whatASupervisorDoesNotHandleFailsIt(t *testing.T) {
 	}
 }
 
-func TestACT6_anOrderlyEndOfAChildChangesNothing(t *testing.T) {
+func TestSupervisor_ignoresAnOrderlyStop_ACT6(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, bustest.Server(t), "alone", keepers())
 		parent, kid := kept(t, p, func(*actor.Context, actor.Event) (bool, error) { return false, nil })
@@ -142,7 +142,7 @@ func chain(t *testing.T, p *actor.Proc, n int) []actor.Ref[*Box] {
 	return refs
 }
 
-func TestACT6_aFailureThatNobodyHandlesReachesTheCoordinatorWithItsCauses(t *testing.T) {
+func TestSupervisor_unhandledFailureReachesTheCoordinatorWithCauses_ACT6(t *testing.T) {
 	failures := make(chan actor.Event, 4)
 	p := startWith(t, bustest.Server(t), func(e actor.Event) { failures <- e })
 	es := record(p)
@@ -177,7 +177,7 @@ func (es *events) order(refs ...actor.Ref[*Box]) []string {
 	return names
 }
 
-func TestACT6_withoutACoordinatorTheProcFails(t *testing.T) {
+func TestSupervisor_withoutACoordinatorTheProcFails_ACT6(t *testing.T) {
 	p := startWith(t, bustest.Server(t), nil)
 	es := record(p)
 	bystander, ref := chain(t, p, 2), spawn(t, p)
@@ -198,7 +198,7 @@ func TestACT6_withoutACoordinatorTheProcFails(t *testing.T) {
 		"  caused by: actor "+ref.ID().String()+" (type box) failed: fail: no more", proc.Report())
 }
 
-func TestACT3_childrenEndBeforeTheirParent(t *testing.T) {
+func TestChildren_endBeforeTheirParent_ACT3(t *testing.T) {
 	places(t, func(t *testing.T, ref actor.Ref[*Box], home *actor.Proc) {
 		es := record(home)
 		top := actor.RefOf[*Box](ref.ID()).Via(home)
@@ -210,7 +210,7 @@ func TestACT3_childrenEndBeforeTheirParent(t *testing.T) {
 	})
 }
 
-func TestACT3_cleanupComesAfterTheChildren(t *testing.T) {
+func TestCleanup_runsAfterTheChildrenEnd_ACT3(t *testing.T) {
 	p := alone(t)
 	parent := spawn(t, p)
 	kid, es := child(t, parent, actor.Restart{}), record(p)
@@ -220,7 +220,7 @@ func TestACT3_cleanupComesAfterTheChildren(t *testing.T) {
 	require.Equal(t, []string{"stopped"}, ended)
 }
 
-func TestACT5_childrenOfOneThatStopsHandleTheirMailThoseOfOneThatFailsDoNot(t *testing.T) {
+func TestChildren_drainMailOnStopButNotOnFailure_ACT5(t *testing.T) {
 	for _, kill := range []bool{false, true} {
 		p := alone(t)
 		parent := spawn(t, p)
@@ -253,7 +253,7 @@ func TestACT5_childrenOfOneThatStopsHandleTheirMailThoseOfOneThatFailsDoNot(t *t
 	}
 }
 
-func TestACT3_aChildThatDoesNotStopIsKilledAndLeftBehind(t *testing.T) {
+func TestChildren_hungChildIsKilledAndAbandoned_ACT3(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, bustest.Server(t), "alone")
 		es, parent := record(p), spawn(t, p)
@@ -280,7 +280,7 @@ func picks() actor.Def {
 	return pick.Define(func(ctx *actor.Context, f made) (*Box, error) { return f(ctx) }, add.Handle((*Box).add), do.Handle((*Box).do), fail.Handle((*Box).fail))
 }
 
-func TestACT6_aConstructorThatFailsIsToldToWhoeverSpawnsAndToNobodyElse(t *testing.T) {
+func TestSpawnChild_constructorErrorReachesTheSpawnerOnly_ACT6(t *testing.T) {
 	for want, f := range map[string]made{
 		"actor type pick: cannot":                            func(*actor.Context) (*Box, error) { return nil, errors.New("cannot") },
 		"the constructor of actor type pick panicked: crash": func(*actor.Context) (*Box, error) { panic("crash") },
@@ -316,7 +316,7 @@ func ended(p *actor.Proc, s actor.Status) (n int) {
 	return n
 }
 
-func TestACT6_aConstructorNobodyWaitsForFailsTheParent(t *testing.T) {
+func TestSpawnChild_unawaitedConstructorErrorFailsTheParent_ACT6(t *testing.T) {
 	p := alone(t, keepers(), picks())
 	es := record(p)
 	seen := make(chan actor.Event, 2)
@@ -331,7 +331,7 @@ func TestACT6_aConstructorNobodyWaitsForFailsTheParent(t *testing.T) {
 	require.Equal(t, "its child "+e.Actor+" failed: actor type pick: cannot", es.end(t, parent.ID().Name).Reason)
 }
 
-func TestSpawnChild_givesUpAConstructorThatHangsAndTheParentLives(t *testing.T) {
+func TestSpawnChild_canAbandonAHungConstructor(t *testing.T) {
 	t.Parallel()
 	for name, obeys := range map[string]bool{"obeys": true, "does not": false} {
 		t.Run(name, func(t *testing.T) {
@@ -363,7 +363,7 @@ func TestSpawnChild_givesUpAConstructorThatHangsAndTheParentLives(t *testing.T) 
 	}
 }
 
-func TestSpawn_namesABadOptionAndWhatIsWanted(t *testing.T) {
+func TestSpawn_reportsInvalidOptions(t *testing.T) {
 	p := alone(t)
 	for want, o := range map[string]actor.Option{
 		"mailbox of -2 messages: want 1 to 1073741824, 0 for the default, or Unbounded":                 actor.Mailbox(-2),
@@ -381,7 +381,7 @@ func TestSpawn_namesABadOptionAndWhatIsWanted(t *testing.T) {
 	require.Empty(t, p.Actors())
 }
 
-func TestSpawnChild_ofOneThatIsStoppingStopsWithIt(t *testing.T) {
+func TestSpawnChild_inAStoppingParentStops(t *testing.T) {
 	p := alone(t)
 	parent, es := spawn(t, p), record(p)
 	release := blocked(t, parent)

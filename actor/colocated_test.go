@@ -24,7 +24,7 @@ func row(t *testing.T, first *actor.Proc, seat uint32, defs ...actor.Def) *actor
 	return p
 }
 
-func TestNeighbours_areAskedFromEverywhere(t *testing.T) {
+func TestColocated_acceptCallsFromEverywhere(t *testing.T) {
 	srv := bustest.Server(t)
 	a, b := start(t, srv, "left"), start(t, srv, "right")
 	b2, b3 := row(t, b, 2), row(t, b, 3)
@@ -48,7 +48,7 @@ func TestNeighbours_areAskedFromEverywhere(t *testing.T) {
 	}
 }
 
-func TestNeighbours_whatCannotBeDeliveredComesBackToWhoSentIt(t *testing.T) {
+func TestColocated_returnDeadLettersToTheSender(t *testing.T) {
 	srv := bustest.Server(t)
 	a, b := start(t, srv, "left"), start(t, srv, "right")
 	a2, b2 := row(t, a, 1), row(t, b, 1)
@@ -68,7 +68,7 @@ func TestNeighbours_whatCannotBeDeliveredComesBackToWhoSentIt(t *testing.T) {
 	require.ErrorIs(t, err, actor.ErrNoProc)
 }
 
-func TestNeighbours_diesOneTheOthersLive(t *testing.T) {
+func TestColocated_surviveTheDeathOfOne(t *testing.T) {
 	srv := bustest.Server(t)
 	a, b := start(t, srv, "left"), start(t, srv, "right")
 	b2, b3 := row(t, b, 1), row(t, b, 2)
@@ -88,7 +88,7 @@ func TestNeighbours_diesOneTheOthersLive(t *testing.T) {
 	require.ErrorIs(t, err, actor.ErrProcDead, "with the first proc its process is gone")
 }
 
-func TestNeighbours_closeWithTheFirst(t *testing.T) {
+func TestColocated_closeWithTheirLead(t *testing.T) {
 	srv := bustest.Server(t)
 	b := start(t, srv, "right")
 	b2 := row(t, b, 1)
@@ -98,7 +98,7 @@ func TestNeighbours_closeWithTheFirst(t *testing.T) {
 	require.ErrorIs(t, err, actor.ErrStopped)
 }
 
-func TestNewProc_aSeatNeedsItsFirst(t *testing.T) {
+func TestNewProc_indexRequiresALead(t *testing.T) {
 	srv := bustest.Server(t)
 	b := start(t, srv, "right")
 	id := subjects.ProcID{Mesh: b.ID().Mesh, Rank: 1, Index: 1}

@@ -12,7 +12,7 @@ import (
 )
 
 // SendWait waits for room in every proc but a neighbour's.
-func TestNeighbours_postWaitToANeighbourWaitsForRoom(t *testing.T) {
+func TestColocated_sendWaitWaitsForRoom(t *testing.T) {
 	t.Parallel()
 	srv := bustest.Server(t)
 	b := start(t, srv, "right")

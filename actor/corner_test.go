@@ -33,7 +33,7 @@ func status(t *testing.T, p *actor.Proc, ref actor.Ref[*Box]) actor.Status {
 	return info.Status
 }
 
-func TestACT8_aMonitorOfThisProcCanBeCancelled(t *testing.T) {
+func TestMonitor_canBeCancelledLocally_ACT8(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, bustest.Server(t), "alone")
 		cancel, err := p.Monitor(spawn(t, p).ID(), func(actor.Down) { require.Fail(t, "it was cancelled") })
@@ -42,7 +42,7 @@ func TestACT8_aMonitorOfThisProcCanBeCancelled(t *testing.T) {
 	})
 }
 
-func TestACT8_anActorThatMonitorsMayEndFirst(t *testing.T) {
+func TestMonitor_watcherCanEndFirst_ACT8(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, bustest.Server(t), "alone")
 		ref, other := spawn(t, p), spawn(t, p)
@@ -55,7 +55,7 @@ func TestACT8_anActorThatMonitorsMayEndFirst(t *testing.T) {
 	})
 }
 
-func TestACT6_anActorThatIsLinkedMayStop(t *testing.T) {
+func TestLink_actorCanStopBeforeItsPeer_ACT6(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, bustest.Server(t), "alone")
 		ref, other := spawn(t, p), spawn(t, p)
@@ -68,7 +68,7 @@ func TestACT6_anActorThatIsLinkedMayStop(t *testing.T) {
 	})
 }
 
-func TestACT6_anActorWithoutAParentIsStartedAgain(t *testing.T) {
+func TestRestart_appliesToTopLevelActors_ACT6(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, bustest.Server(t), "alone")
 		ref, err := actor.Spawn(t.Context(), p, box, "box", 0, actor.WithRestart(actor.Restart{When: actor.Permanent}))
@@ -83,7 +83,7 @@ func TestACT6_anActorWithoutAParentIsStartedAgain(t *testing.T) {
 	})
 }
 
-func TestACT6_aChildWhoseRestartsAreUsedUpFailsItsParent(t *testing.T) {
+func TestRestart_exhaustedBudgetFailsTheParent_ACT6(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, bustest.Server(t), "alone")
 		parent := spawn(t, p)
@@ -102,7 +102,7 @@ func TestACT6_aChildWhoseRestartsAreUsedUpFailsItsParent(t *testing.T) {
 	})
 }
 
-func TestACT6_aChildThatIsAskedToStopWhileItsEndIsToldDoesNotFailItsParent(t *testing.T) {
+func TestSupervisor_ignoresTheEndOfAStoppingChild_ACT6(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, bustest.Server(t), "alone")
 		parent := spawn(t, p)
@@ -121,7 +121,7 @@ func TestACT6_aChildThatIsAskedToStopWhileItsEndIsToldDoesNotFailItsParent(t *te
 	})
 }
 
-func TestACT3_aStopThatMeetsAFailureRacesWithNothing(t *testing.T) {
+func TestStop_hasNoRaceWithFailure_ACT3(t *testing.T) {
 	p := alone(t)
 	for range 300 { // for the race detector
 		ref := spawn(t, p)
@@ -136,7 +136,7 @@ func TestACT3_aStopThatMeetsAFailureRacesWithNothing(t *testing.T) {
 	}
 }
 
-func TestACT5_whatAFunctionOfTheControlLaneHoldsUpComesBackAtOnce(t *testing.T) {
+func TestKill_returnsMailHeldUpByControlFunctions_ACT5(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, bustest.Server(t), "alone")
 		ref, gate := spawn(t, p), make(chan struct{})
@@ -164,7 +164,7 @@ func TestACT5_whatAFunctionOfTheControlLaneHoldsUpComesBackAtOnce(t *testing.T) 
 	})
 }
 
-func TestACT3_anActorThatEndsTakesInNoChild(t *testing.T) {
+func TestChildren_endingActorCannotSpawn_ACT3(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, bustest.Server(t), "alone")
 		parent := spawn(t, p)
@@ -185,7 +185,7 @@ func TestACT3_anActorThatEndsTakesInNoChild(t *testing.T) {
 	})
 }
 
-func TestACT6_aChildWithoutARestartIsStartedAgainWithItsGroup(t *testing.T) {
+func TestRestart_groupRestartsChildrenWithoutAPolicy_ACT6(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, bustest.Server(t), "alone")
 		parent, err := actor.Spawn(t.Context(), p, box, "box", 0, actor.WithStrategy(actor.OneForAll))

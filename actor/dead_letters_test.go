@@ -80,7 +80,7 @@ func duo(t *testing.T) (a, b *actor.Proc) {
 	return start(t, srv, "left", mailers()), start(t, srv, "right", mailers())
 }
 
-func TestUndeliverable_whatIsLeftInAKilledActorComesBackToItsSenders(t *testing.T) {
+func TestDeadLetters_killedActorReturnsItsMail(t *testing.T) {
 	p := alone(t, mailers())
 	ref := spawn(t, p)
 	from, back := newMailer(t, p)
@@ -104,7 +104,7 @@ func TestUndeliverable_whatIsLeftInAKilledActorComesBackToItsSenders(t *testing.
 	exactly(t, 0, from, back)
 }
 
-func TestUndeliverable_ahundredPostsToAStoppedActorOfAPeerAreAHundredThatComeBack(t *testing.T) {
+func TestDeadLetters_stoppedRemoteActorReturnsEverySend(t *testing.T) {
 	a, b := duo(t)
 	ref := spawn(t, b)
 	testkit.Next(t, b.StopActor(ref.ID().Name, "enough"))
@@ -121,7 +121,7 @@ func TestUndeliverable_ahundredPostsToAStoppedActorOfAPeerAreAHundredThatComeBac
 	require.EqualValues(t, 100, b.Stats().Undeliverable)
 }
 
-func TestUndeliverable_ahundredPostsToAProcThatNobodyRunsAreAHundredThatComeBack(t *testing.T) {
+func TestDeadLetters_unknownProcReturnsEverySend(t *testing.T) {
 	t.Parallel()
 	a := alone(t, mailers())
 	nobody, err := subjects.NewHostID("nobody")
@@ -138,7 +138,7 @@ func TestUndeliverable_ahundredPostsToAProcThatNobodyRunsAreAHundredThatComeBack
 	require.Zero(t, refused)
 }
 
-func TestDEL5_ahundredPostsToADeadProcAreAHundredErrors(t *testing.T) {
+func TestSend_toADeadProcFailsAtOnce_DEL5(t *testing.T) {
 	a, b := duo(t)
 	ref := spawn(t, b)
 	from, back := newMailer(t, a)
@@ -148,7 +148,7 @@ func TestDEL5_ahundredPostsToADeadProcAreAHundredErrors(t *testing.T) {
 	require.Zero(t, a.Stats().Bounced)
 }
 
-func TestDeadLetters_areTheNewestAndStatsCountsThemAll(t *testing.T) {
+func TestDeadLetters_listIsBoundedAndStatsCountAll(t *testing.T) {
 	a, b := duo(t)
 	from, back := newMailer(t, a)
 	require.Empty(t, a.DeadLetters())
@@ -188,7 +188,7 @@ func TestDeadLetters_holdNoBodies(t *testing.T) {
 	require.Equal(t, "string", p.DeadLetters()[0].Type)
 }
 
-func TestUndeliverable_harmsNobodyByItself(t *testing.T) {
+func TestDeadLetters_doNotFailTheirSenderByDefault(t *testing.T) {
 	a, b := two(t)
 	ref := spawn(t, a)
 	_, err := do.Call(t.Context(), ref, func(ctx *actor.Context, _ *Box) (int64, error) {
@@ -200,7 +200,7 @@ func TestUndeliverable_harmsNobodyByItself(t *testing.T) {
 	require.Equal(t, ref.ID(), a.DeadLetters()[0].From)
 }
 
-func TestUndeliverable_itsErrorOrPanicFailsTheActor(t *testing.T) {
+func TestDeadLetters_handlerErrorOrPanicFailsTheActor(t *testing.T) {
 	for want, r := range map[string]receipt{
 		"a message came back: that matters": func(*actor.Context, actor.DeadLetter) error { return errors.New("that matters") },
 		"panicked: that matters":            func(*actor.Context, actor.DeadLetter) error { panic("that matters") },
@@ -214,7 +214,7 @@ func TestUndeliverable_itsErrorOrPanicFailsTheActor(t *testing.T) {
 	}
 }
 
-func TestACT9_whatComesBackIsToldBeforeTheMail(t *testing.T) {
+func TestDeadLetters_arriveBeforeQueuedMail_ACT9(t *testing.T) {
 	p := alone(t, mailers())
 	ref := spawn(t, p)
 	var order []string
@@ -244,7 +244,7 @@ func TestACT9_whatComesBackIsToldBeforeTheMail(t *testing.T) {
 	require.Equal(t, "returned", order[0])
 }
 
-func TestUndeliverable_ofASenderThatHasEndedIsADeadLetter(t *testing.T) {
+func TestDeadLetters_ofAnEndedSenderAreListed(t *testing.T) {
 	p := alone(t, mailers())
 	ref := spawn(t, p)
 	from, back := newMailer(t, p)

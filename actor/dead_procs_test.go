@@ -32,7 +32,7 @@ func taken(t *testing.T, p *actor.Proc) {
 	testkit.Next(t, done)
 }
 
-func TestDEL5_anEventSpeaksOfTheRanksThatTheMeshHas(t *testing.T) {
+func TestDeadProcs_eventCannotNameRanksBeyondTheMesh_DEL5(t *testing.T) {
 	const ranks, eventOf = 4, 3
 	p := alone(t)
 	mesh, err := subjects.NewMeshID("workers")
@@ -69,7 +69,7 @@ func TestDEL5_anEventSpeaksOfTheRanksThatTheMeshHas(t *testing.T) {
 	require.Len(t, heard, 2, "a listener that was removed hears nothing")
 }
 
-func TestDEL5_whoSendsToARankHearsOfItsEndFromThenOn(t *testing.T) {
+func TestDeadProcs_senderHearsOfLaterDeaths_DEL5(t *testing.T) {
 	srv := bustest.Server(t)
 	a, f := start(t, srv, "left"), newForger(t, srv)
 	mesh, err := subjects.NewMeshID("workers")
@@ -81,7 +81,7 @@ func TestDEL5_whoSendsToARankHearsOfItsEndFromThenOn(t *testing.T) {
 	testkit.Until(t, "its end is known", func() bool { _, dead := a.Down(id); return dead })
 }
 
-func TestDEL5_ranksThatOneEventTellsOfAreRememberedAsOne(t *testing.T) {
+func TestDeadProcs_storeRangesOfRanksAsOneEntry_DEL5(t *testing.T) {
 	p := alone(t)
 	mesh, err := subjects.NewMeshID("many")
 	require.NoError(t, err)
@@ -117,7 +117,7 @@ func TestDEL5_ranksThatOneEventTellsOfAreRememberedAsOne(t *testing.T) {
 	require.Equal(t, 1, e.ProcIndex)
 }
 
-func TestDEL5_inventedGenerationsPushOutNoEnd(t *testing.T) {
+func TestDeadProcs_surviveForgedGenerations_DEL5(t *testing.T) {
 	t.Parallel()
 	const ranks = 4
 	p := alone(t)
@@ -143,7 +143,7 @@ func TestDEL5_inventedGenerationsPushOutNoEnd(t *testing.T) {
 	}
 }
 
-func TestDEL5_aProcBelievesNoWordOfItsOwnEnd(t *testing.T) {
+func TestDeadProcs_procIgnoresEventsOfItsOwnDeath_DEL5(t *testing.T) {
 	p := alone(t)
 	p.MarkDown(actor.Event{Kind: actor.KindProc, Status: "failed", Mesh: p.ID().Mesh.String(), Count: 3})
 	_, dead := p.Down(p.ID())

@@ -21,7 +21,7 @@ func deferring(ctx *actor.Context, b *Box) (int64, error) {
 	return 99, errors.New("ignored")
 }
 
-func TestDefer_theAnswerIsGivenLaterAndOnce(t *testing.T) {
+func TestDefer_replyIsSentLaterAndOnce(t *testing.T) {
 	p := alone(t)
 	ref := spawn(t, p)
 	answered := make(chan int64, 1)
@@ -44,7 +44,7 @@ func TestDefer_theAnswerIsGivenLaterAndOnce(t *testing.T) {
 	require.EqualValues(t, 7, testkit.Next(t, answered))
 }
 
-func TestDefer_anErrorIsTheAnswerAndTheActorLives(t *testing.T) {
+func TestDefer_errorIsTheReplyAndActorLives(t *testing.T) {
 	p := alone(t)
 	ref := spawn(t, p)
 	_, err := do.Call(t.Context(), ref, func(ctx *actor.Context, _ *Box) (int64, error) {
@@ -61,7 +61,7 @@ func TestDefer_anErrorIsTheAnswerAndTheActorLives(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestDEL8_anActorThatEndsAnswersWhatItOwes(t *testing.T) {
+func TestDefer_endingActorAnswersPendingCalls_DEL8(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		end  func(*actor.Proc, actor.Ref[*Box])
@@ -84,7 +84,7 @@ func TestDEL8_anActorThatEndsAnswersWhatItOwes(t *testing.T) {
 	}
 }
 
-func TestDefer_aHandlerThatDefersAndPanicsAnswersOnce(t *testing.T) {
+func TestDefer_panickingHandlerRepliesOnce(t *testing.T) {
 	p := alone(t)
 	for _, replies := range []bool{false, true} {
 		ref, answers := spawn(t, p), make(chan actor.Answer, 2)
@@ -111,7 +111,7 @@ func TestDefer_aHandlerThatDefersAndPanicsAnswersOnce(t *testing.T) {
 	}
 }
 
-func TestDefer_afterTheEndReachesNobody(t *testing.T) {
+func TestDefer_replyAfterTheEndIsDropped(t *testing.T) {
 	p := alone(t)
 	ref := spawn(t, p)
 	var kept *actor.Context
@@ -138,7 +138,7 @@ func TestDefer_afterTheEndReachesNobody(t *testing.T) {
 	})
 }
 
-func TestGo_worksOffTheTurnAndComesBackToIt(t *testing.T) {
+func TestGo_runsConcurrentlyAndContinuesOnTheTurn(t *testing.T) {
 	a, b := two(t)
 	ref, other := spawn(t, a), spawn(t, b)
 	begun := make(chan struct{})
@@ -165,7 +165,7 @@ func spawnIn(ctx *actor.Context) actor.Ref[*Box] {
 	return ref
 }
 
-func TestGo_endsWithTheActorWhichWaitsForIt(t *testing.T) {
+func TestGo_endsWithTheActorWhichAwaitsIt(t *testing.T) {
 	p := alone(t)
 	ref := spawn(t, p)
 	ended := make(chan error, 1)
@@ -183,7 +183,7 @@ func TestGo_endsWithTheActorWhichWaitsForIt(t *testing.T) {
 	require.ErrorContains(t, testkit.Next(t, ended), "the actor stopped: enough")
 }
 
-func TestGo_aTaskThatNeverReturnsHoldsAnActorFor10s(t *testing.T) {
+func TestGo_hungTaskDelaysTheEndBy10s(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, bustest.Server(t), "alone")
 		ref, gate := spawn(t, p), make(chan struct{})
@@ -203,7 +203,7 @@ func TestGo_aTaskThatNeverReturnsHoldsAnActorFor10s(t *testing.T) {
 	})
 }
 
-func TestAfter_runsOnTheTurnOnceItsTimeHasCome(t *testing.T) {
+func TestAfter_runsOnTheActorsTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, bustest.Server(t), "alone")
 		ref, began := spawn(t, p), time.Now()

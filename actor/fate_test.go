@@ -16,7 +16,7 @@ import (
 	"github.com/castnet-io/castnet/internal/wire"
 )
 
-func TestError_saysOfEveryCodeWhatIsKnown(t *testing.T) {
+func TestError_everyCodeStatesItsFate(t *testing.T) {
 	const ran, never, unknown = "a handler ran it", "no handler ran it", "nobody knows"
 	for code, want := range map[actor.Code]string{
 		actor.CodeHandler: ran, actor.CodePanic: ran,
@@ -75,7 +75,7 @@ func expiring(t *testing.T, answers func(*stranger, *actor.Proc)) (actor.DeadLet
 	return r, after
 }
 
-func TestDEL1_aPostWhoseReceiverDoesNotSayComesBackAsUnknown(t *testing.T) {
+func TestSend_silentReceiverMakesFateUnknown_DEL1(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, after := expiring(t, nil)
 		require.True(t, r.Reason.Indeterminate())
@@ -85,7 +85,7 @@ func TestDEL1_aPostWhoseReceiverDoesNotSayComesBackAsUnknown(t *testing.T) {
 	})
 }
 
-func TestDEL1_aPostWhoseReceiverHasNotSeenItComesBackAsUndeliverable(t *testing.T) {
+func TestSend_unseenMessageIsUndeliverable_DEL1(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, after := expiring(t, func(s *stranger, a *actor.Proc) {
 			s.says(t, a, wire.FateReply, s.hears(t, wire.FateQuery))
@@ -96,7 +96,7 @@ func TestDEL1_aPostWhoseReceiverHasNotSeenItComesBackAsUndeliverable(t *testing.
 	})
 }
 
-func TestDEL1_aPostThatHasNotLeftAtItsDeadlineComesBackAsUndeliverable(t *testing.T) {
+func TestSend_unsentMessageIsUndeliverableAtItsDeadline_DEL1(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := bustest.Server(t)
 		a, s := start(t, srv, "left"), newStranger(t, srv)
@@ -118,7 +118,7 @@ func TestDEL1_aPostThatHasNotLeftAtItsDeadlineComesBackAsUndeliverable(t *testin
 	})
 }
 
-func TestDEL1_aCallThatIsNotAnsweredEndsAtItsDeadline(t *testing.T) {
+func TestCall_unansweredEndsAtItsDeadline_DEL1(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := bustest.Server(t)
 		a, s := start(t, srv, "left"), newStranger(t, srv)
@@ -134,7 +134,7 @@ func TestDEL1_aCallThatIsNotAnsweredEndsAtItsDeadline(t *testing.T) {
 	})
 }
 
-func TestDEL1_whatIsOnItsWayToAProcThatDiesComesBackAsUnknown(t *testing.T) {
+func TestSend_inFlightToADyingProcHasUnknownFate_DEL1(t *testing.T) {
 	srv := bustest.Server(t)
 	a, s := start(t, srv, "left", mailers()), newStranger(t, srv)
 	from, back := newMailer(t, a)
@@ -153,7 +153,7 @@ func TestDEL1_whatIsOnItsWayToAProcThatDiesComesBackAsUnknown(t *testing.T) {
 	require.Less(t, known, 100, "what has left may have arrived")
 }
 
-func TestDEL5_thatAProcDiedIsBelievedAfterWhatItSaidBefore(t *testing.T) {
+func TestDeadProcs_deathAppliesAfterEarlierMessages_DEL5(t *testing.T) {
 	const n = 300
 	srv := bustest.Server(t)
 	a, b, s := start(t, srv, "left"), start(t, srv, "right"), newStranger(t, srv)
@@ -181,7 +181,7 @@ func TestDEL5_thatAProcDiedIsBelievedAfterWhatItSaidBefore(t *testing.T) {
 	testkit.Until(t, "what comes after is not", func() bool { return a.Stats().Fenced == 1 })
 }
 
-func TestPost_toManyActorsThatAreNotThereComesBackFromEach(t *testing.T) {
+func TestSend_missingActorsReturnEachMessageInOrder(t *testing.T) {
 	a, b := duo(t)
 	from, back := newMailer(t, a)
 	_, err := mail.Call(t.Context(), from, func(ctx *actor.Context) error {

@@ -29,7 +29,7 @@ func (f forger) ask(t testing.TB, to subjects.PortID, contentType string, body [
 	return reply
 }
 
-func TestDEL10_aForeignRequestIsAnsweredInKind(t *testing.T) {
+func TestForeign_requestIsAnsweredInItsFormat_DEL10(t *testing.T) {
 	srv := bustest.Server(t)
 	p, f := start(t, srv, "alone"), newForger(t, srv)
 	to := spawn(t, p).ID().Port("add")
@@ -55,7 +55,7 @@ func TestDEL10_aForeignRequestIsAnsweredInKind(t *testing.T) {
 	require.EqualValues(t, 4, p.Stats().Foreign)
 }
 
-func TestDEL10_aForeignRequestWithAMalformedSenderIsAnswered(t *testing.T) {
+func TestForeign_requestWithMalformedSenderIsAnswered_DEL10(t *testing.T) {
 	srv := bustest.Server(t)
 	p, f := start(t, srv, "alone"), newForger(t, srv)
 	ref := spawn(t, p)
@@ -67,7 +67,7 @@ func TestDEL10_aForeignRequestWithAMalformedSenderIsAnswered(t *testing.T) {
 	require.NotEmpty(t, m.Data)
 }
 
-func TestDEL10_aBadForeignRequestIsAnsweredWithAnErrorAndABody(t *testing.T) {
+func TestForeign_badRequestGetsErrorHeaderAndBody_DEL10(t *testing.T) {
 	srv := bustest.Server(t)
 	p, f := start(t, srv, "alone"), newForger(t, srv)
 	ref := spawn(t, p)
@@ -100,7 +100,7 @@ func TestDEL10_aBadForeignRequestIsAnsweredWithAnErrorAndABody(t *testing.T) {
 	}
 }
 
-func TestDEL10_aForeignSenderThatSendsTooMuchIsToldSo(t *testing.T) {
+func TestForeign_floodingSenderGetsAnError_DEL10(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := bustest.Server(t)
 		p, f := start(t, srv, "alone"), newForger(t, srv)
@@ -118,7 +118,7 @@ func TestDEL10_aForeignSenderThatSendsTooMuchIsToldSo(t *testing.T) {
 	})
 }
 
-func TestDEL10_theErrorOfAForeignRequestIsBoundedAndText(t *testing.T) {
+func TestForeign_errorTextIsBounded_DEL10(t *testing.T) {
 	srv := bustest.Server(t)
 	p, f := start(t, srv, "alone"), newForger(t, srv)
 	m := f.ask(t, spawn(t, p).ID().Port("fail"), "", []byte(`"`+strings.Repeat("ü", 100_000)+`"`))
@@ -126,7 +126,7 @@ func TestDEL10_theErrorOfAForeignRequestIsBoundedAndText(t *testing.T) {
 	require.True(t, json.Valid(m.Data))
 }
 
-func TestDEL10_aReplySubjectThatIsNotTheSendersIsRefused(t *testing.T) {
+func TestForeign_replySubjectOfAnotherClientIsRefused_DEL10(t *testing.T) {
 	srv := bustest.Server(t)
 	p, f := start(t, srv, "alone"), newForger(t, srv)
 	ref := spawn(t, p)
@@ -158,7 +158,7 @@ func TestDEL10_aReplySubjectThatIsNotTheSendersIsRefused(t *testing.T) {
 	require.EqualValues(t, 2, n, "what may not be answered is not handled")
 }
 
-func TestDEL10_aForeignPostIsHandledAtMostOnce(t *testing.T) {
+func TestForeign_sendIsHandledAtMostOnce_DEL10(t *testing.T) {
 	srv := bustest.Server(t)
 	p, f := start(t, srv, "alone"), newForger(t, srv)
 	ref := spawn(t, p)
@@ -171,7 +171,7 @@ func TestDEL10_aForeignPostIsHandledAtMostOnce(t *testing.T) {
 	require.EqualValues(t, 1, p.Stats().Undeliverable)
 }
 
-func TestACT4_anErrorOfAForeignPostDoesNotFailTheActor(t *testing.T) {
+func TestForeign_sendErrorDoesNotFailTheActor_ACT4(t *testing.T) {
 	srv := bustest.Server(t)
 	p, f := start(t, srv, "alone"), newForger(t, srv)
 	ref := spawn(t, p)

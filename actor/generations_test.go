@@ -22,7 +22,7 @@ func (f forger) runs(t testing.TB, id subjects.ProcID, count int) {
 	require.NoError(t, f.Control().Publish(f.space.Event(actor.KindProc, id.Scope(), "host"), data))
 }
 
-func TestACT11_theProcOfTheHighestGenerationHasTheRank(t *testing.T) {
+func TestGenerations_highestGenerationHoldsTheRank_ACT11(t *testing.T) {
 	srv := bustest.Server(t)
 	a, f := start(t, srv, "watcher"), newForger(t, srv)
 	id, err := subjects.NewMeshID("workers")

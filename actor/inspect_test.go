@@ -13,7 +13,7 @@ import (
 	"github.com/castnet-io/castnet/internal/testkit"
 )
 
-func TestInspect_seesAnActorWhoseHandlerDoesNotReturn(t *testing.T) {
+func TestInspect_showsAnActorWithAHungHandler(t *testing.T) {
 	places(t, func(t *testing.T, ref actor.Ref[*Box], home *actor.Proc) {
 		local := actor.RefOf[*Box](ref.ID()).Via(home)
 		release := blocked(t, local)
@@ -37,7 +37,7 @@ func TestInspect_seesAnActorWhoseHandlerDoesNotReturn(t *testing.T) {
 	})
 }
 
-func TestInspect_timesTheFirstMessageOfAnActorAndThenOneInSixtyFour(t *testing.T) {
+func TestInspect_timesTheFirstAndEvery64thMessage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, bustest.Server(t), "alone")
 		ref := spawn(t, p)
@@ -58,7 +58,7 @@ func TestInspect_timesTheFirstMessageOfAnActorAndThenOneInSixtyFour(t *testing.T
 	})
 }
 
-func TestInspect_countsWhatFailedAndKeepsTheLastFailure(t *testing.T) {
+func TestInspect_countsFailuresAndKeepsTheLast(t *testing.T) {
 	p := alone(t)
 	parent := spawn(t, p)
 	var child actor.Ref[*Box]
@@ -83,7 +83,7 @@ func TestInspect_countsWhatFailedAndKeepsTheLastFailure(t *testing.T) {
 	require.Equal(t, child.ID().Name, p.Info().Failure.Actor)
 }
 
-func TestInspectProc_sumsUpAndShowsTheOrderOfMessages(t *testing.T) {
+func TestInspectProc_showsTotalsAndMessageOrder(t *testing.T) {
 	a, b := two(t)
 	ref := spawn(t, b).Via(a)
 	for range 3 {
@@ -112,7 +112,7 @@ func TestInspectProc_sumsUpAndShowsTheOrderOfMessages(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestInspect_whatIsNotThereIsAnError(t *testing.T) {
+func TestInspect_unknownTargetIsAnError(t *testing.T) {
 	a, b := two(t)
 	_, err := a.Inspect(testkit.Soon(t), b.ID().Actor("nobody"))
 	require.ErrorIs(t, err, actor.ErrNoActor)

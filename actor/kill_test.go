@@ -53,7 +53,7 @@ func (es *events) end(t *testing.T, name string) actor.Event {
 	return ends[0]
 }
 
-func TestACT5_aKillAnswersEveryCallerAtOnceAlsoWhileAHandlerRuns(t *testing.T) {
+func TestKill_answersEveryCallerWhileAHandlerRuns_ACT5(t *testing.T) {
 	places(t, func(t *testing.T, ref actor.Ref[*Box], home *actor.Proc) {
 		local := actor.RefOf[*Box](ref.ID()).Via(home)
 		release := blocked(t, local)
@@ -79,7 +79,7 @@ func TestACT5_aKillAnswersEveryCallerAtOnceAlsoWhileAHandlerRuns(t *testing.T) {
 	})
 }
 
-func TestACT5_aKilledHandlerIsTold(t *testing.T) {
+func TestKill_cancelsTheHandlersContext_ACT5(t *testing.T) {
 	p := alone(t)
 	ref, entered, causes := spawn(t, p), make(chan struct{}), make(chan error, 1)
 	require.NoError(t, do.Send(t.Context(), ref, func(ctx *actor.Context, _ *Box) (int64, error) {
@@ -94,7 +94,7 @@ func TestACT5_aKilledHandlerIsTold(t *testing.T) {
 	testkit.Next(t, done)
 }
 
-func TestClose_namesAKilledActorWhoseHandlerDoesNotReturn(t *testing.T) {
+func TestClose_namesAKilledActorWithAHungHandler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, bustest.Server(t), "alone")
 		ref, es := spawn(t, p), record(p)
@@ -110,7 +110,7 @@ func TestClose_namesAKilledActorWhoseHandlerDoesNotReturn(t *testing.T) {
 	})
 }
 
-func TestDEL8_theErrorOfACallTellsTheEndOfItsActorAndWhatCausedIt(t *testing.T) {
+func TestCall_errorNamesTheActorsEndAndItsCause_DEL8(t *testing.T) {
 	places(t, func(t *testing.T, ref actor.Ref[*Box], home *actor.Proc) {
 		local := actor.RefOf[*Box](ref.ID()).Via(home)
 		kid := child(t, local, actor.Restart{})
@@ -137,7 +137,7 @@ func TestDEL8_theErrorOfACallTellsTheEndOfItsActorAndWhatCausedIt(t *testing.T) 
 	})
 }
 
-func TestACT2_whateverAHandlerPanicsWithIsItsActorsOwn(t *testing.T) {
+func TestPanic_anyValueFailsOnlyItsActor_ACT2(t *testing.T) {
 	p := alone(t)
 	nobody, empty, one := (*Box)(nil), []int{}, 1
 	for want, f := range map[string]func(){
@@ -169,7 +169,7 @@ func TestACT2_whateverAHandlerPanicsWithIsItsActorsOwn(t *testing.T) {
 	}
 }
 
-func TestCleanup_isToldWhyTheActorEnds(t *testing.T) {
+func TestCleanup_receivesTheReasonOfTheEnd(t *testing.T) {
 	p := alone(t)
 	for want, end := range map[string]func(actor.Ref[*Box]){
 		"<nil>":                              func(ref actor.Ref[*Box]) { p.StopActor(ref.ID().Name, "enough") },
@@ -190,7 +190,7 @@ func TestCleanup_isToldWhyTheActorEnds(t *testing.T) {
 	}
 }
 
-func TestCleanup_itsErrorFailsAnActorThatStops(t *testing.T) {
+func TestCleanup_errorFailsAStoppingActor(t *testing.T) {
 	p := alone(t)
 	ref, es := spawn(t, p), record(p)
 	tidy(t, ref, func(*actor.Context, error) error { return errors.New("the disk is full") })
@@ -200,7 +200,7 @@ func TestCleanup_itsErrorFailsAnActorThatStops(t *testing.T) {
 	require.Equal(t, "cleanup: the disk is full", e.Reason)
 }
 
-func TestCleanup_itsErrorChangesNothingForAnActorThatFailed(t *testing.T) {
+func TestCleanup_errorAfterAFailureIsIgnored(t *testing.T) {
 	p := alone(t)
 	ref, es := spawn(t, p), record(p)
 	tidy(t, ref, func(*actor.Context, error) error { return errors.New("the disk is full") })
@@ -208,7 +208,7 @@ func TestCleanup_itsErrorChangesNothingForAnActorThatFailed(t *testing.T) {
 	require.Equal(t, "killed: now", es.end(t, ref.ID().Name).Reason)
 }
 
-func TestCleanup_doesNotRunAfterAPanicNorWithoutAnActor(t *testing.T) {
+func TestCleanup_isSkippedAfterAPanicOrWithoutState(t *testing.T) {
 	strict := actor.NewType[*Box, error]("strict")
 	cleaned := make(chan struct{}, 2)
 	p := alone(t, strict.Define(func(_ *actor.Context, err error) (*Box, error) {
@@ -224,7 +224,7 @@ func TestCleanup_doesNotRunAfterAPanicNorWithoutAnActor(t *testing.T) {
 	require.Empty(t, cleaned)
 }
 
-func TestCleanup_hasTenSecondsOfItsOwnAfterChildrenThatTookAsLong(t *testing.T) {
+func TestCleanup_has10sAfterSlowChildren(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, bustest.Server(t), "alone")
 		parent := spawn(t, p)

@@ -16,7 +16,7 @@ import (
 	"github.com/castnet-io/castnet/internal/testkit"
 )
 
-func TestACT1_oneGoroutineAtMostRunsAnActor(t *testing.T) {
+func TestActor_runsOnAtMostOneGoroutine_ACT1(t *testing.T) {
 	p := alone(t)
 	ref := spawn(t, p)
 	var inside, most atomic.Int64
@@ -41,7 +41,7 @@ func TestACT1_oneGoroutineAtMostRunsAnActor(t *testing.T) {
 	require.EqualValues(t, 1, most.Load())
 }
 
-func TestACT1_anIdleActorHasNoGoroutine(t *testing.T) {
+func TestActor_hasNoGoroutineWhenIdle_ACT1(t *testing.T) {
 	p := alone(t)
 	spawn(t, p)
 	before := runtime.NumGoroutine()
@@ -52,7 +52,7 @@ func TestACT1_anIdleActorHasNoGoroutine(t *testing.T) {
 	testkit.Until(t, "rest", func() bool { return runtime.NumGoroutine() <= before })
 }
 
-func TestACT2_aPanicIsTheActorsOwn(t *testing.T) {
+func TestPanic_failsOnlyItsActor_ACT2(t *testing.T) {
 	places(t, func(t *testing.T, ref actor.Ref[*Box], home *actor.Proc) {
 		es, other := record(home), spawn(t, home)
 		_, err := boom.Call(t.Context(), ref, "crash test")
@@ -68,7 +68,7 @@ func TestACT2_aPanicIsTheActorsOwn(t *testing.T) {
 	})
 }
 
-func TestACT2_aHandlerThatEndsItsGoroutineFailsItsActor(t *testing.T) {
+func TestPanic_goexitInAHandlerFailsTheActor_ACT2(t *testing.T) {
 	p := alone(t)
 	ref := spawn(t, p)
 	_, err := do.Call(testkit.Soon(t), ref, func(*actor.Context, *Box) (int64, error) {
@@ -80,7 +80,7 @@ func TestACT2_aHandlerThatEndsItsGoroutineFailsItsActor(t *testing.T) {
 	require.NoError(t, p.Close(testkit.Soon(t)))
 }
 
-func TestACT2_aPanicOfATaskFailsItsActor(t *testing.T) {
+func TestPanic_inATaskFailsTheActor_ACT2(t *testing.T) {
 	p := alone(t)
 	ref, es := spawn(t, p), record(p)
 	_, err := do.Call(t.Context(), ref, func(ctx *actor.Context, _ *Box) (int64, error) {
@@ -93,7 +93,7 @@ func TestACT2_aPanicOfATaskFailsItsActor(t *testing.T) {
 	require.Equal(t, "a task panicked: off the turn", info.Reason)
 }
 
-func TestACT2_aPanicOfAMarshalerHarmsNobody(t *testing.T) {
+func TestPanic_inAMarshalerIsAnError_ACT2(t *testing.T) {
 	a, b := two(t)
 	ref := spawn(t, b).Via(a)
 	_, err := rude.Call(t.Context(), ref, "in")
@@ -107,7 +107,7 @@ func TestACT2_aPanicOfAMarshalerHarmsNobody(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestACT3_theTerminalEventComesOnceAndAfterTheLastHandler(t *testing.T) {
+func TestActor_terminalEventFollowsTheLastHandlerOnce_ACT3(t *testing.T) {
 	srv := bustest.Server(t)
 	p := start(t, srv, "alone")
 	ref, es := spawn(t, p), record(p)
@@ -137,7 +137,7 @@ func TestACT3_theTerminalEventComesOnceAndAfterTheLastHandler(t *testing.T) {
 	require.Nil(t, p.StopActor("nobody", ""))
 }
 
-func TestACT3_anActorGivenUpFailsOnlyWhenItsHandlerReturns(t *testing.T) {
+func TestActor_abandonedActorFailsWhenItsHandlerReturns_ACT3(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, bustest.Server(t), "alone")
 		ref, es := spawn(t, p), record(p)
@@ -154,7 +154,7 @@ func TestACT3_anActorGivenUpFailsOnlyWhenItsHandlerReturns(t *testing.T) {
 	})
 }
 
-func TestACT5_aStoppedActorHandlesWhatItAcceptedAndRefusesTheRest(t *testing.T) {
+func TestStop_drainsTheMailboxAndRefusesMore_ACT5(t *testing.T) {
 	places(t, func(t *testing.T, ref actor.Ref[*Box], home *actor.Proc) {
 		local := actor.RefOf[*Box](ref.ID()).Via(home)
 		release := blocked(t, local)
@@ -174,7 +174,7 @@ func TestACT5_aStoppedActorHandlesWhatItAcceptedAndRefusesTheRest(t *testing.T) 
 	})
 }
 
-func TestDEL6_aFullMailboxTellsTheSender(t *testing.T) {
+func TestMailbox_fullMailboxRefusesTheSender_DEL6(t *testing.T) {
 	places(t, func(t *testing.T, ref actor.Ref[*Box], home *actor.Proc) {
 		local := actor.RefOf[*Box](ref.ID()).Via(home)
 		release := blocked(t, local)
@@ -194,7 +194,7 @@ func TestDEL6_aFullMailboxTellsTheSender(t *testing.T) {
 	})
 }
 
-func TestDEL8_mailLeftInAFailedActorComesBack(t *testing.T) {
+func TestActor_failedActorReturnsItsMail_DEL8(t *testing.T) {
 	a, b := two(t)
 	ref := spawn(t, b)
 	release := blocked(t, ref)
@@ -216,7 +216,7 @@ func TestDEL8_mailLeftInAFailedActorComesBack(t *testing.T) {
 	testkit.Until(t, "the post came back", func() bool { return a.Stats().Bounced == 1 })
 }
 
-func TestStopping_runsAfterTheLastHandlerAndMaySpeak(t *testing.T) {
+func TestStopping_runsAfterTheLastHandlerAndCanSend(t *testing.T) {
 	a, b := two(t)
 	ref, other := spawn(t, a), spawn(t, b)
 	var order []string
@@ -240,7 +240,7 @@ func TestStopping_runsAfterTheLastHandlerAndMaySpeak(t *testing.T) {
 	require.Equal(t, []string{"mail", "stopping"}, order)
 }
 
-func TestStopping_aPanicInItFailsTheActor(t *testing.T) {
+func TestStopping_panicFailsTheActor(t *testing.T) {
 	p := alone(t)
 	ref, es := spawn(t, p), record(p)
 	_, err := do.Call(t.Context(), ref, func(ctx *actor.Context, b *Box) (int64, error) {
@@ -253,7 +253,7 @@ func TestStopping_aPanicInItFailsTheActor(t *testing.T) {
 	require.Equal(t, []string{"failed"}, es.of(ref.ID().Name))
 }
 
-func TestClose_stopsEveryActorAndThenRefuses(t *testing.T) {
+func TestClose_stopsEveryActorAndRefusesMore(t *testing.T) {
 	srv := bustest.Server(t)
 	a, b := start(t, srv, "left"), start(t, srv, "right")
 	refs := []actor.Ref[*Box]{spawn(t, b), spawn(t, b)}
@@ -279,7 +279,7 @@ func TestClose_stopsEveryActorAndThenRefuses(t *testing.T) {
 	require.ErrorIs(t, b.Subscribe(b.Space().PortsOf(b.ID()), nil), actor.ErrStopped)
 }
 
-func TestClose_endsCallsAndPortsOfTheClient(t *testing.T) {
+func TestClose_endsCallsAndPorts(t *testing.T) {
 	t.Parallel()
 	srv := bustest.Server(t)
 	a, b := start(t, srv, "left"), start(t, srv, "right")
@@ -327,7 +327,7 @@ func TestProc_remembersABoundedNumberOfEndedActors(t *testing.T) {
 	require.Len(t, p.Actors(), actor.MaxEnded+2)
 }
 
-func TestNewProc_saysWhatIsMissing(t *testing.T) {
+func TestNewProc_reportsMissingOptions(t *testing.T) {
 	_, err := actor.NewProc(t.Context(), actor.Options{})
 	require.ErrorContains(t, err, "want a valid ID")
 	p := alone(t)
@@ -339,7 +339,7 @@ func TestNewProc_saysWhatIsMissing(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-func TestACT4_anEnduringActorLogsAnErrorNobodyWaitsFor(t *testing.T) {
+func TestActor_enduringActorLogsUnawaitedErrors_ACT4(t *testing.T) {
 	steady := actor.NewType[*Box, int64]("steady")
 	p := start(t, bustest.Server(t), "steady", steady.Define(newBox, add.Handle((*Box).add), fail.Handle((*Box).fail)).Enduring())
 	ref, err := actor.Spawn(t.Context(), p, steady, "steady", 0)

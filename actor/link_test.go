@@ -38,7 +38,7 @@ func linkHandler(t *testing.T, test func(t *testing.T, one, other actor.Ref[*Box
 	})
 }
 
-func TestLink_whenOneFailsTheOtherDoesWithThatCause(t *testing.T) {
+func TestLink_failurePropagatesWithItsCause(t *testing.T) {
 	for _, first := range []bool{true, false} {
 		linkHandler(t, func(t *testing.T, one, other actor.Ref[*Box], here, there *actor.Proc) {
 			if !first {
@@ -56,7 +56,7 @@ func TestLink_whenOneFailsTheOtherDoesWithThatCause(t *testing.T) {
 	}
 }
 
-func TestLink_whenOneStopsTheOtherLivesAndNothingIsLeft(t *testing.T) {
+func TestLink_orderlyStopReleasesThePeer(t *testing.T) {
 	linkHandler(t, func(t *testing.T, one, other actor.Ref[*Box], here, there *actor.Proc) {
 		testkit.Next(t, here.StopActor(one.ID().Name, "enough"))
 		testkit.Until(t, "untied", func() bool { return there.Watched(other.ID().Name) == 0 })
@@ -73,7 +73,7 @@ func TestLink_whenOneStopsTheOtherLivesAndNothingIsLeft(t *testing.T) {
 	})
 }
 
-func TestLink_toOneThatIsGoneIsAsIfItHadJustEnded(t *testing.T) {
+func TestLink_toAnEndedActorActsAtOnce(t *testing.T) {
 	places(t, func(t *testing.T, ref actor.Ref[*Box], there *actor.Proc) {
 		here := ref.Bound()
 		stopped, failed, one := spawn(t, there), spawn(t, there), spawn(t, here)
@@ -93,7 +93,7 @@ func TestLink_toOneThatIsGoneIsAsIfItHadJustEnded(t *testing.T) {
 	})
 }
 
-func TestLink_toAProcThatIsGone(t *testing.T) {
+func TestLink_toADeadProcActsAtOnce(t *testing.T) {
 	a, b := two(t)
 	one, other, es := spawn(t, a), spawn(t, b), record(a)
 	tie(t, one, other.ID())
@@ -101,7 +101,7 @@ func TestLink_toAProcThatIsGone(t *testing.T) {
 	require.Equal(t, "it is linked to "+other.ID().String()+", which is gone: the proc is gone: killed by signal 9", es.end(t, one.ID().Name).Reason)
 }
 
-func TestLink_ofManyFailsThemAll(t *testing.T) {
+func TestLink_failurePropagatesThroughManyActors(t *testing.T) {
 	a, b := two(t)
 	refs, homes := []actor.Ref[*Box]{spawn(t, a)}, []*actor.Proc{a}
 	for i := range 5 {

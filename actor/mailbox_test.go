@@ -218,7 +218,7 @@ func (c *clerk) handle(n int) {
 	}
 }
 
-func TestACT5_aMailboxHandlesOrGivesBackEveryLetterInOrder(t *testing.T) {
+func TestMailbox_handlesOrReturnsEachMessageInOrder_ACT5(t *testing.T) {
 	t.Parallel()
 	p := deskProc(t)
 	rapid.Check(t, func(rt *rapid.T) {
@@ -263,7 +263,7 @@ func TestACT5_aMailboxHandlesOrGivesBackEveryLetterInOrder(t *testing.T) {
 	})
 }
 
-func TestACT5_everyLetterIsHandledOrComesBackWhoeverIsFirst(t *testing.T) {
+func TestMailbox_concurrentCloseLosesNoMessage_ACT5(t *testing.T) {
 	const senders, each = 2, 40
 	p := deskProc(t)
 	for round := range 400 {

@@ -295,7 +295,7 @@ func (z *zoo) step(ctx context.Context, w int, n int64, r *rand.Rand) {
 	}
 }
 
-func TestACT3_whateverHappensEveryActorEndsOnceAndEveryMessageHasOneFate(t *testing.T) {
+func TestModel_actorsEndOnceAndMessagesHaveOneFate_ACT3(t *testing.T) {
 	t.Parallel()
 	workers, steps := 4, int64(1_000_000)
 	if raceEnabled || !testkit.Long() {

@@ -48,7 +48,7 @@ func nothing(t *testing.T, ps ...*actor.Proc) {
 	}
 }
 
-func TestACT8_aMonitorIsToldOfTheEndOnce(t *testing.T) {
+func TestMonitor_reportsTheEndOnce_ACT8(t *testing.T) {
 	places(t, func(t *testing.T, ref actor.Ref[*Box], home *actor.Proc) {
 		via := ref.Bound()
 		watcher := spawn(t, via)
@@ -90,7 +90,7 @@ func TestACT8_aMonitorIsToldOfTheEndOnce(t *testing.T) {
 	})
 }
 
-func TestACT8_aMonitorIsToldThatNobodyRunsTheProc(t *testing.T) {
+func TestMonitor_reportsAnUnknownProc_ACT8(t *testing.T) {
 	t.Parallel()
 	a := alone(t)
 	nobody, err := subjects.NewHostID("nobody")
@@ -104,7 +104,7 @@ func TestACT8_aMonitorIsToldThatNobodyRunsTheProc(t *testing.T) {
 	require.Zero(t, a.Stats().Bounced)
 }
 
-func TestACT8_aMonitorIsToldThatTheProcIsDead(t *testing.T) {
+func TestMonitor_reportsADeadProc_ACT8(t *testing.T) {
 	a, b := two(t)
 	ref, watcher := spawn(t, b), spawn(t, a)
 	downs, _ := watching(t, watcher, ref.ID())
@@ -119,7 +119,7 @@ func TestACT8_aMonitorIsToldThatTheProcIsDead(t *testing.T) {
 	nothing(t, a)
 }
 
-func TestACT8_aMonitorIsToldThatTheLinkIsBroken(t *testing.T) {
+func TestMonitor_reportsABrokenLink_ACT8(t *testing.T) {
 	srv := bustest.Server(t)
 	a, b, f := start(t, srv, "left"), start(t, srv, "right"), newForger(t, srv)
 	ref, watcher := spawn(t, b), spawn(t, a)
@@ -132,7 +132,7 @@ func TestACT8_aMonitorIsToldThatTheLinkIsBroken(t *testing.T) {
 }
 
 // Two lanes may bring the word at one moment, and its owner end the watch at the same.
-func TestACT8_aWatchIsToldOnceWhoeverElseBringsTheWordAndNotAfterItWasCancelled(t *testing.T) {
+func TestMonitor_reportsOnceAndNeverAfterCancel_ACT8(t *testing.T) {
 	var told int
 	end, quit := actor.Monitoring(func(actor.Down) { told++ })
 	end(actor.Down{})
@@ -145,7 +145,7 @@ func TestACT8_aWatchIsToldOnceWhoeverElseBringsTheWordAndNotAfterItWasCancelled(
 	require.Equal(t, 1, told)
 }
 
-func TestMonitor_aThousandThatAreCancelledLeaveNothing(t *testing.T) {
+func TestMonitor_cancelledMonitorsLeaveNoState(t *testing.T) {
 	t.Parallel()
 	places(t, func(t *testing.T, ref actor.Ref[*Box], home *actor.Proc) {
 		via := ref.Bound()
@@ -170,7 +170,7 @@ func TestMonitor_aThousandThatAreCancelledLeaveNothing(t *testing.T) {
 	})
 }
 
-func TestMonitor_whatWasToldLeavesNothing(t *testing.T) {
+func TestMonitor_reportedEndsLeaveNoState(t *testing.T) {
 	places(t, func(t *testing.T, ref actor.Ref[*Box], home *actor.Proc) {
 		via := ref.Bound()
 		watcher := spawn(t, via)
@@ -185,7 +185,7 @@ func TestMonitor_whatWasToldLeavesNothing(t *testing.T) {
 	})
 }
 
-func TestMonitor_aWatcherThatEndsFirstLeavesNothing(t *testing.T) {
+func TestMonitor_endedWatchersLeaveNoState(t *testing.T) {
 	places(t, func(t *testing.T, ref actor.Ref[*Box], home *actor.Proc) {
 		via := ref.Bound()
 		watcher := spawn(t, via)
@@ -199,7 +199,7 @@ func TestMonitor_aWatcherThatEndsFirstLeavesNothing(t *testing.T) {
 	})
 }
 
-func TestMonitor_cancelOnTheTurnIsTheLastWord(t *testing.T) {
+func TestMonitor_cancelOnTheTurnSuppressesAPendingReport(t *testing.T) {
 	p := alone(t)
 	ref, other := spawn(t, p), spawn(t, p)
 	_, err := do.Call(t.Context(), ref, func(ctx *actor.Context, _ *Box) (int64, error) {
@@ -215,7 +215,7 @@ func TestMonitor_cancelOnTheTurnIsTheLastWord(t *testing.T) {
 	still(t, ref)
 }
 
-func TestMonitor_theWatchesOfAProcThatIsDeadAreForgotten(t *testing.T) {
+func TestMonitor_deadProcsMonitorsAreRemoved(t *testing.T) {
 	a, b := two(t)
 	ref := spawn(t, b)
 	_, err := a.Monitor(ref.ID(), func(actor.Down) {})
@@ -226,7 +226,7 @@ func TestMonitor_theWatchesOfAProcThatIsDeadAreForgotten(t *testing.T) {
 	require.Zero(t, b.Watched(ref.ID().Name))
 }
 
-func TestMonitor_refusesWhatIsNoActorOrNoWatch(t *testing.T) {
+func TestMonitor_refusesInvalidArguments(t *testing.T) {
 	srv := bustest.Server(t)
 	b, f := start(t, srv, "right"), newForger(t, srv)
 	ref := spawn(t, b)
@@ -276,7 +276,7 @@ func TestMonitor_refusesWhatIsNoActorOrNoWatch(t *testing.T) {
 	testkit.Until(t, "forgotten", func() bool { return b.Watched(ref.ID().Name) == 0 })
 }
 
-func TestACT9_theWordOfAnEndComesBeforeTheMail(t *testing.T) {
+func TestMonitor_reportArrivesBeforeQueuedMail_ACT9(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, bustest.Server(t), "alone")
 		ref, other := spawn(t, p), spawn(t, p)

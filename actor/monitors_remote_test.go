@@ -41,7 +41,7 @@ func after(d time.Duration) {
 	synctest.Wait()
 }
 
-func TestACT13_theWordOfAnEndOvertakesDataThatAreHeldUp(t *testing.T) {
+func TestMonitor_reportOvertakesBlockedData_ACT13(t *testing.T) {
 	inTime(t, func(t *testing.T, _ *embed.Server, a, b *actor.Proc) {
 		ref := spawn(t, b)
 		downs, _ := watched(t, a, ref.ID())
@@ -66,7 +66,7 @@ func TestACT13_theWordOfAnEndOvertakesDataThatAreHeldUp(t *testing.T) {
 	})
 }
 
-func TestACT13_theQuestionForAnEndOvertakesDataThatAreHeldUp(t *testing.T) {
+func TestMonitor_requestOvertakesBlockedData_ACT13(t *testing.T) {
 	for _, before := range []bool{true, false} { // the question
 		inTime(t, func(t *testing.T, _ *embed.Server, a, b *actor.Proc) {
 			ref := spawn(t, b)
@@ -94,7 +94,7 @@ func TestACT13_theQuestionForAnEndOvertakesDataThatAreHeldUp(t *testing.T) {
 	}
 }
 
-func TestACT13_aMonitorOverAStalledLinkIsOneAsAnyOtherWhenThatGoesOn(t *testing.T) {
+func TestMonitor_workflowSurvivesAStalledLink_ACT13(t *testing.T) {
 	for _, full := range []bool{true, false} { // its question finds no room, or is queued
 		inTime(t, func(t *testing.T, _ *embed.Server, a, b *actor.Proc) {
 			ref, other := spawn(t, b), spawn(t, b)
@@ -127,7 +127,7 @@ func TestACT13_aMonitorOverAStalledLinkIsOneAsAnyOtherWhenThatGoesOn(t *testing.
 	}
 }
 
-func TestACT13_aMonitorThatIsCancelledIsForgottenThoughNoDataArrive(t *testing.T) {
+func TestMonitor_cancelTakesEffectWhileDataIsBlocked_ACT13(t *testing.T) {
 	for _, before := range []bool{true, false} { // data are held up
 		inTime(t, func(t *testing.T, srv *embed.Server, a, b *actor.Proc) {
 			ref, resume := spawn(t, b), func() {}
@@ -156,7 +156,7 @@ func TestACT13_aMonitorThatIsCancelledIsForgottenThoughNoDataArrive(t *testing.T
 	}
 }
 
-func TestACT13_aLinkTiesOverAStalledLinkAndOutlivesWhoTiedIt(t *testing.T) {
+func TestLink_worksOverAStalledLinkAndOutlivesItsCreator_ACT13(t *testing.T) {
 	for _, first := range []bool{true, false} { // ends who tied it
 		inTime(t, func(t *testing.T, _ *embed.Server, a, b *actor.Proc) {
 			one, other := spawn(t, a), spawn(t, b)
@@ -204,7 +204,7 @@ func urgents(t *testing.T, srv *embed.Server, to *actor.Proc) func() int {
 	}
 }
 
-func TestACT13_whenAllIsWellAWordComesBehindWhatItsActorSentAndNothingByTheControlLane(t *testing.T) {
+func TestMonitor_healthyReportUsesTheDataConnectionInOrder_ACT13(t *testing.T) {
 	const rounds, posts = 20, 50
 	inTime(t, func(t *testing.T, srv *embed.Server, a, b *actor.Proc) {
 		toA, toB := urgents(t, srv, a), urgents(t, srv, b)
@@ -244,7 +244,7 @@ func TestACT13_whenAllIsWellAWordComesBehindWhatItsActorSentAndNothingByTheContr
 	})
 }
 
-func TestACT13_aWordThatComesByBothLanesIsToldOnceWhicheverIsFirst(t *testing.T) {
+func TestMonitor_reportOnBothConnectionsIsHandledOnce_ACT13(t *testing.T) {
 	for _, urgentFirst := range []bool{true, false} {
 		srv := bustest.Server(t)
 		a, s := start(t, srv, "left"), newStranger(t, srv)
@@ -281,7 +281,7 @@ func TestACT13_aWordThatComesByBothLanesIsToldOnceWhicheverIsFirst(t *testing.T)
 	}
 }
 
-func TestACT13_onlyWhoWasAskedSaysByTheControlLaneThatAnActorIsGone(t *testing.T) {
+func TestMonitor_acceptsEndReportsOnlyFromTheActorsProc_ACT13(t *testing.T) {
 	srv := bustest.Server(t)
 	a, s, thief := start(t, srv, "left", guards()), newStranger(t, srv), newStranger(t, srv)
 	downs, cancel := watched(t, a, s.id.Actor("x"))
@@ -311,7 +311,7 @@ func TestACT13_onlyWhoWasAskedSaysByTheControlLaneThatAnActorIsGone(t *testing.T
 	require.ErrorIs(t, testkit.Next(t, asked), actor.ErrProcDead)
 }
 
-func TestACT13_theControlLaneSaysOfNobodyWhoMayBeMadeThatHeIsGone(t *testing.T) {
+func TestMonitor_controlRequestForAnUnknownActorIsNotAnswered_ACT13(t *testing.T) {
 	srv := bustest.Server(t)
 	b, s := start(t, srv, "right"), newStranger(t, srv)
 	ended, alive := spawn(t, b), spawn(t, b)
@@ -335,7 +335,7 @@ func TestACT13_theControlLaneSaysOfNobodyWhoMayBeMadeThatHeIsGone(t *testing.T) 
 	testkit.Until(t, "they are refused", func() bool { return b.Stats().Malformed == 3 })
 }
 
-func TestMonitor_theWatchesOfASeatAreForgottenWithItsProcess(t *testing.T) {
+func TestMonitor_deadProcessRemovesMonitorsOfColocatedProcs(t *testing.T) {
 	srv := bustest.Server(t)
 	b, first := start(t, srv, "right"), start(t, srv, "left")
 	seat := row(t, first, 1)

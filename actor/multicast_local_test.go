@@ -122,7 +122,7 @@ func (c *choir) sing(t *testing.T, endpoint string, message any) []actor.Answer 
 	return answers
 }
 
-func TestFan_nobodyCanChangeWhatAnotherOneGets(t *testing.T) {
+func TestLocalMulticast_recipientsShareNoMemory(t *testing.T) {
 	c := newChoir(t, 40)
 	for i, a := range c.sing(t, "scale", []int{1}) {
 		require.Equal(t, actor.Answer{Value: 2}, a, "actor %d", i)
@@ -138,7 +138,7 @@ func TestFan_nobodyCanChangeWhatAnotherOneGets(t *testing.T) {
 	}
 }
 
-func TestFan_aHandlerKnowsItsSenderAndItsDeadline(t *testing.T) {
+func TestLocalMulticast_handlerSeesSenderAndDeadline(t *testing.T) {
 	c := newChoir(t, 3)
 	for _, a := range c.sing(t, "who", actor.None{}) {
 		require.Equal(t, c.p.ID().Actor("conductor").String()+" 1h0m0s", a.Value)
@@ -146,14 +146,14 @@ func TestFan_aHandlerKnowsItsSenderAndItsDeadline(t *testing.T) {
 }
 
 // Few goroutines run the actors, until they find that these wait.
-func TestFan_handlersThatWaitForEachOtherAllRun(t *testing.T) {
+func TestLocalMulticast_handlersThatAwaitEachOtherAllRun(t *testing.T) {
 	c := newChoir(t, 300)
 	for i, a := range c.sing(t, "tutti", actor.None{}) {
 		require.Equal(t, actor.Answer{Value: i}, a)
 	}
 }
 
-func TestFan_whoeverIsNotReachedAnswersWithTheReason(t *testing.T) {
+func TestLocalMulticast_unreachedRecipientsReportWhy(t *testing.T) {
 	c := newChoir(t, 3)
 	require.ErrorIs(t, c.sing(t, "nothing", actor.None{})[2].Err, actor.ErrNoEndpoint)
 	require.ErrorIs(t, c.sing(t, "chord", "text")[1].Err, actor.ErrBadMessage)
@@ -162,7 +162,7 @@ func TestFan_whoeverIsNotReachedAnswersWithTheReason(t *testing.T) {
 	require.ErrorIs(t, c.sing(t, "chord", numbered{})[0].Err, actor.ErrNoActor)
 }
 
-func TestFan_anActorThatIsKilledAnswersForWhatIsInItsMailbox(t *testing.T) {
+func TestLocalMulticast_killedActorAnswersForItsMailbox(t *testing.T) {
 	c := newChoir(t, 2)
 	var held [2]actor.Answer
 	answered := make(chan int, 2)

@@ -24,7 +24,7 @@ func portAt[T any](t testing.TB, id subjects.PortID) actor.PortRef[T] {
 	return out
 }
 
-func TestPORT1_aOncePortTakesOneMessageAndRefusesTheNext(t *testing.T) {
+func TestOncePort_acceptsOneMessage_PORT1(t *testing.T) {
 	a, b := two(t)
 	for _, first := range []*actor.Proc{a, b} {
 		bounced := b.Stats().Bounced
@@ -45,7 +45,7 @@ func TestPORT1_aOncePortTakesOneMessageAndRefusesTheNext(t *testing.T) {
 	}
 }
 
-func TestPORT1_whatAOncePortDoesNotTakeDoesNotUseItUp(t *testing.T) {
+func TestOncePort_refusedMessageDoesNotUseItUp_PORT1(t *testing.T) {
 	a, b := two(t)
 	port := actor.OpenOnce[int](a)
 	wrong := portAt[string](t, port.Ref().ID())
@@ -59,7 +59,7 @@ func TestPORT1_whatAOncePortDoesNotTakeDoesNotUseItUp(t *testing.T) {
 	require.Equal(t, 7, n)
 }
 
-func TestPORT1_ofManySendersOneGetsThrough(t *testing.T) {
+func TestOncePort_acceptsOneOfManySenders_PORT1(t *testing.T) {
 	p := alone(t)
 	for range 50 {
 		port := actor.OpenOnce[int](p)
@@ -83,7 +83,7 @@ func TestPORT1_ofManySendersOneGetsThrough(t *testing.T) {
 }
 
 // A message and the end come at the same time: what a sender was told holds.
-func TestPORT1_whatWasAcceptedBeforeTheEndIsReceived(t *testing.T) {
+func TestOncePort_acceptedMessageSurvivesAConcurrentEnd_PORT1(t *testing.T) {
 	p := alone(t)
 	for range 200 {
 		port, sent := actor.OpenOnce[int](p), make(chan error, 1)
@@ -99,7 +99,7 @@ func TestPORT1_whatWasAcceptedBeforeTheEndIsReceived(t *testing.T) {
 	}
 }
 
-func TestOnce_endsWithItsActorAndWithTheContext(t *testing.T) {
+func TestOncePort_closesWithItsActorOrContext(t *testing.T) {
 	p := alone(t)
 	ref := spawn(t, p)
 	var port *actor.OncePort[int]
@@ -118,7 +118,7 @@ func TestOnce_endsWithItsActorAndWithTheContext(t *testing.T) {
 	require.ErrorIs(t, port.Ref().Send(t.Context(), 1), actor.ErrPortGone)
 }
 
-func TestPORT2_aPortThatIsGoneIsNotOneThatNeverWas(t *testing.T) {
+func TestPort_closedDiffersFromUnknown_PORT2(t *testing.T) {
 	p := alone(t)
 	port := actor.OpenPort[int](p)
 	port.Close()
@@ -134,7 +134,7 @@ func TestPORT2_aPortThatIsGoneIsNotOneThatNeverWas(t *testing.T) {
 	}
 }
 
-func TestCode_ofAPortThatIsGoneNeverChangesItsNumber(t *testing.T) {
+func TestCode_ofAClosedPortIsStable(t *testing.T) {
 	require.EqualValues(t, 17, actor.CodePortGone)
 	back := actor.FromWire(actor.EncodeError(actor.ErrPortGone))
 	require.ErrorIs(t, back, actor.ErrPortGone)

@@ -31,7 +31,7 @@ func tuned(t *testing.T, o actor.Options, srv *embed.Server) *actor.Proc {
 	return p
 }
 
-func TestOptions_aVerbWithoutADeadlineWaitsAsLongAsItsProcSays(t *testing.T) {
+func TestOptions_procSetsTheDefaultCallTimeout(t *testing.T) {
 	const deadline = 3 * time.Second
 	synctest.Test(t, func(t *testing.T) {
 		srv := bustest.Server(t)
@@ -53,7 +53,7 @@ func TestOptions_aVerbWithoutADeadlineWaitsAsLongAsItsProcSays(t *testing.T) {
 	})
 }
 
-func TestOptions_aMessageWithoutADeadlineHasItsFateWhenItsProcSays(t *testing.T) {
+func TestOptions_procSetsTheDefaultMessageDeadline(t *testing.T) {
 	const deadline = 3 * time.Second
 	synctest.Test(t, func(t *testing.T) {
 		srv := bustest.Server(t)
@@ -71,7 +71,7 @@ func TestOptions_aMessageWithoutADeadlineHasItsFateWhenItsProcSays(t *testing.T)
 	})
 }
 
-func TestOptions_aMailboxWhoseSpawnDoesNotSayHoldsWhatItsProcSays(t *testing.T) {
+func TestOptions_procSetsTheDefaultMailboxSize(t *testing.T) {
 	p := tuned(t, actor.Options{Mailbox: 2}, bustest.Server(t))
 	for want, opts := range map[int][]actor.Option{2: nil, 5: {actor.Mailbox(5)}, 10: {actor.Mailbox(actor.Unbounded)}} {
 		ref, err := actor.Spawn(t.Context(), p, box, "box", 0, opts...)
@@ -88,7 +88,7 @@ func TestOptions_aMailboxWhoseSpawnDoesNotSayHoldsWhatItsProcSays(t *testing.T) 
 	}
 }
 
-func TestOptions_aMailboxOfNoSizeIsRefused(t *testing.T) {
+func TestOptions_mailboxWithoutCapacityIsRefused(t *testing.T) {
 	_, err := actor.NewProc(t.Context(), actor.Options{ID: newHost(t, "alone").Proc(), Mailbox: -2})
 	require.ErrorContains(t, err, "mailbox of -2 messages: want 1 to")
 }

@@ -66,7 +66,7 @@ func watchUnreachable(t *testing.T, ps ...*actor.Proc) <-chan error {
 	return lost
 }
 
-func TestDEL3_aLinkThatIsRefusedBreaksLoudlyAndTheNextMessageOpensAnother(t *testing.T) {
+func TestLink_refusedLinkBreaksAndTheNextMessageReopensIt_DEL3(t *testing.T) {
 	srv := bustest.Server(t)
 	a, b, f := start(t, srv, "left"), start(t, srv, "right"), newForger(t, srv)
 	rb := spawn(t, b)
@@ -89,7 +89,7 @@ func TestDEL3_aLinkThatIsRefusedBreaksLoudlyAndTheNextMessageOpensAnother(t *tes
 	require.EqualValues(t, 11, n)
 }
 
-func TestDEL3_whatIsMissingIsAskedForAndComesBeforeWhatFollowedIt(t *testing.T) {
+func TestLink_requestsMissingMessagesAndKeepsOrder_DEL3(t *testing.T) {
 	srv := bustest.Server(t)
 	b, f := start(t, srv, "right"), newForger(t, srv)
 	ref := spawn(t, b)
@@ -129,7 +129,7 @@ func requireHistory(t *testing.T, ref actor.Ref[*Box], want ...int64) {
 	require.Equal(t, want, got)
 }
 
-func TestDEL4_noHandlerSeesAMessageTwice(t *testing.T) {
+func TestLink_deliversEachMessageOnce_DEL4(t *testing.T) {
 	srv := bustest.Server(t)
 	b, f := start(t, srv, "right"), newForger(t, srv)
 	ref := spawn(t, b)
@@ -144,7 +144,7 @@ func TestDEL4_noHandlerSeesAMessageTwice(t *testing.T) {
 	require.EqualValues(t, 3, b.Stats().Links.Delivered)
 }
 
-func TestDEL5_aDeadProcIsSentNothingAndBelievedNothing(t *testing.T) {
+func TestDeadProcs_exchangeNoMessages_DEL5(t *testing.T) {
 	srv := bustest.Server(t)
 	a, b, f := start(t, srv, "left"), start(t, srv, "right"), newForger(t, srv)
 	ra, rb := spawn(t, a), spawn(t, b)
@@ -166,7 +166,7 @@ func TestDEL5_aDeadProcIsSentNothingAndBelievedNothing(t *testing.T) {
 	require.NoError(t, err, "nobody is told that it is dead itself")
 }
 
-func TestDEL8_aCallWhoseProcDiesFailsAtOnce(t *testing.T) {
+func TestCall_failsAtOnceWhenItsProcDies_DEL8(t *testing.T) {
 	srv := bustest.Server(t)
 	a, b, f := start(t, srv, "left"), start(t, srv, "right"), newForger(t, srv)
 	ref := spawn(t, b)
@@ -183,7 +183,7 @@ func TestDEL8_aCallWhoseProcDiesFailsAtOnce(t *testing.T) {
 	require.ErrorIs(t, testkit.Next(t, lost), actor.ErrProcDead)
 }
 
-func TestDEL8_aCallToNobodyFailsAtOnceAndOnlyThatOne(t *testing.T) {
+func TestCall_toAnUnknownProcFailsAtOnce_DEL8(t *testing.T) {
 	t.Parallel()
 	srv := bustest.Server(t)
 	a, b := start(t, srv, "left"), start(t, srv, "right")
@@ -215,7 +215,7 @@ func hint(p *actor.Proc, to subjects.ProcID, n uint64) bus.Msg {
 	}
 }
 
-func TestFollow_anEventIsBelievedOnlyOnItsOwnSubject(t *testing.T) {
+func TestFollowMesh_acceptsEventsOnlyOnTheirSubject(t *testing.T) {
 	srv := bustest.Server(t)
 	a, b, f := start(t, srv, "left"), start(t, srv, "right"), newForger(t, srv)
 	require.NoError(t, a.FollowMesh(b.ID().Mesh, 1))
@@ -229,7 +229,7 @@ func TestFollow_anEventIsBelievedOnlyOnItsOwnSubject(t *testing.T) {
 	require.ErrorIs(t, a.FollowMesh(subjects.MeshID{}, 1), actor.ErrInvalid)
 }
 
-func TestFollow_manyAtATimeSubscribeOnce(t *testing.T) {
+func TestFollowMesh_concurrentCallersSubscribeOnce(t *testing.T) {
 	srv := bustest.Server(t)
 	a, b := start(t, srv, "left"), start(t, srv, "right")
 	before := srv.NumSubs()
@@ -270,7 +270,7 @@ func TestClose_leavesNoSubscription(t *testing.T) {
 	require.Equal(t, before, srv.NumSubs())
 }
 
-func TestProc_whatIsMalformedIsCountedAndHarmsNobody(t *testing.T) {
+func TestProc_countsMalformedMessages(t *testing.T) {
 	srv := bustest.Server(t)
 	b, f := start(t, srv, "right"), newForger(t, srv)
 	ref := spawn(t, b)
@@ -323,7 +323,7 @@ func FuzzReceive(f *testing.F) {
 	})
 }
 
-func TestUndeliverable_comesBackToWhoeverPosted(t *testing.T) {
+func TestDeadLetters_returnToTheSender(t *testing.T) {
 	a, b := two(t)
 	ref := spawn(t, b).Via(a)
 	require.NoError(t, absent.Send(t.Context(), ref, 1))
@@ -333,7 +333,7 @@ func TestUndeliverable_comesBackToWhoeverPosted(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestSend_withoutAServerSaysUnavailable(t *testing.T) {
+func TestSend_withoutAServerReportsUnavailable(t *testing.T) {
 	srv, err := embed.Start(t.Context(), embed.Options{DontListen: true})
 	require.NoError(t, err)
 	b, err := bus.Open(t.Context(), bus.Options{Server: srv})

@@ -9,7 +9,7 @@ import (
 )
 
 // A sender may have found a port just before it was gone.
-func TestPORT1_whoComesWithTheEndIsTold(t *testing.T) {
+func TestPort_sendDuringCloseIsRefused_PORT1(t *testing.T) {
 	to := newSink(t)
 	p := to.p
 	used, closed, ended := OpenOnce[int](p), OpenOnce[int](p), OpenOnce[int](p)

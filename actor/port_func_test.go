@@ -9,7 +9,7 @@ import (
 	"github.com/castnet-io/castnet/actor"
 )
 
-func TestOpenFunc_handsOnInOrderAndTellsTheSenderWhatWasNotTaken(t *testing.T) {
+func TestOpenPortFunc_keepsOrderAndReturnsRefusals(t *testing.T) {
 	a, _ := two(t)
 	var got []int
 	ended := make(chan error, 1)

@@ -11,7 +11,7 @@ import (
 	"github.com/castnet-io/castnet/internal/testkit"
 )
 
-func TestForeignPort_aPlainClientIsAnsweredWhereItListens(t *testing.T) {
+func TestForeignPort_repliesOnThePlainClientsSubject(t *testing.T) {
 	srv := bustest.Server(t)
 	p := start(t, srv, "alone")
 	ref, client := spawn(t, p), bustest.Open(t, srv)
@@ -40,7 +40,7 @@ func TestForeignPort_textRoundTrips(t *testing.T) {
 	require.False(t, back.ID().IsValid())
 }
 
-func TestForeignPort_refusesWhatIsNobodysToListenTo(t *testing.T) {
+func TestForeignPort_refusesInvalidSubjects(t *testing.T) {
 	p := alone(t)
 	for _, bad := range []string{"", "$SYS.x", "a.*", "a.>", "a b", ".a", "a.", "a..b"} {
 		_, err := actor.ForeignPort[int](bad)

@@ -12,7 +12,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-func TestPort_streamsInOrder(t *testing.T) {
+func TestPort_keepsOrder(t *testing.T) {
 	places(t, func(t *testing.T, ref actor.Ref[*Box], home *actor.Proc) {
 		p := caller(ref, home)
 		port := actor.OpenPort[int](p)
@@ -40,7 +40,7 @@ func caller(ref actor.Ref[*Box], home *actor.Proc) *actor.Proc {
 	return home
 }
 
-func TestPort_aFullOneTellsTheSender(t *testing.T) {
+func TestPort_fullPortRefusesTheSender(t *testing.T) {
 	a, b := two(t)
 	port := actor.OpenPort[int](a)
 	for n := range 1024 {
@@ -59,7 +59,7 @@ func TestPort_aFullOneTellsTheSender(t *testing.T) {
 	require.Equal(t, 7, n, "there is room again")
 }
 
-func TestPort_aClosedOneTellsTheSender(t *testing.T) {
+func TestPort_closedPortRefusesTheSender(t *testing.T) {
 	a, b := two(t)
 	port := actor.OpenPort[int](a)
 	require.NoError(t, port.Ref().Send(t.Context(), 1))
@@ -73,7 +73,7 @@ func TestPort_aClosedOneTellsTheSender(t *testing.T) {
 	require.Equal(t, 1, n, "what came before the end is received")
 }
 
-func TestPort_whatItDoesNotTakeLeavesItOpen(t *testing.T) {
+func TestPort_staysOpenAfterARefusedMessage(t *testing.T) {
 	a, b := two(t)
 	port := actor.OpenPort[int](a)
 	wrong := actor.PortRef[string]{}
@@ -91,7 +91,7 @@ func TestPort_whatItDoesNotTakeLeavesItOpen(t *testing.T) {
 	require.Equal(t, port.Ref().ID().String(), port.Ref().String())
 }
 
-func TestPort_ofAnInterfaceTakesNil(t *testing.T) {
+func TestPort_ofInterfaceAcceptsNil(t *testing.T) {
 	p := alone(t)
 	port := actor.OpenPort[error](p)
 	require.NoError(t, port.Ref().Send(t.Context(), nil))
@@ -100,7 +100,7 @@ func TestPort_ofAnInterfaceTakesNil(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestPort_endsWithItsActorAndWithTheContext(t *testing.T) {
+func TestPort_closesWithItsActorOrContext(t *testing.T) {
 	p := alone(t)
 	ref := spawn(t, p)
 	var port *actor.Port[int]
@@ -125,7 +125,7 @@ func TestPort_endsWithItsActorAndWithTheContext(t *testing.T) {
 	require.ErrorIs(t, port.Ref().Send(t.Context(), 1), actor.ErrPortGone)
 }
 
-func TestPort_oneThatReplacesAnotherOutlivesIt(t *testing.T) {
+func TestPort_replacementOutlivesThePort(t *testing.T) {
 	p := alone(t)
 	got := make(chan string, 2)
 	first := p.OpenRaw("sink", "in", func(actor.Incoming) { got <- "first" })
@@ -135,7 +135,7 @@ func TestPort_oneThatReplacesAnotherOutlivesIt(t *testing.T) {
 	require.Equal(t, "second", testkit.Next(t, got))
 }
 
-func TestPortRef_withoutASenderSaysSo(t *testing.T) {
+func TestPortRef_withoutASenderIsAnError(t *testing.T) {
 	p := alone(t)
 	port := actor.OpenPort[int](p)
 	var ref actor.PortRef[int]

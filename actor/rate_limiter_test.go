@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestDEL10_aForeignSenderIsHeldToItsRateAndOthersAreNot(t *testing.T) {
+func TestRateLimiter_limitsEachForeignSenderSeparately_DEL10(t *testing.T) {
 	var now int64
 	ms := rateLimiters{now: func() int64 { return now }}
 	admitted := func(from string, n int) (yes int) {
@@ -26,7 +26,7 @@ func TestDEL10_aForeignSenderIsHeldToItsRateAndOthersAreNot(t *testing.T) {
 	require.Equal(t, foreignBurst, admitted("loud", 2*foreignBurst), "what was not used is not saved up")
 }
 
-func TestMeters_areBounded(t *testing.T) {
+func TestRateLimiter_stateIsBounded(t *testing.T) {
 	ms := rateLimiters{now: func() int64 { return 0 }}
 	for n := range 3 * maxRateLimiters {
 		ms.allow(string(rune(n)))

@@ -8,7 +8,7 @@ import (
 	"github.com/castnet-io/castnet/actor"
 )
 
-func TestKnownReducer_needsNoLabelForAName(t *testing.T) {
+func TestBuiltinReducer_nameNeedsNoLabel(t *testing.T) {
 	sum := func(a, b int) (int, error) { return a + b, nil }
 	r := actor.BuiltinReducer("merge(sum)", sum)
 	require.NoError(t, r.Err())

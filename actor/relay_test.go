@@ -124,7 +124,7 @@ func (d *driven) tick(now time.Time) error {
 	return d.does(relayTimer, now, nil)
 }
 
-func TestPORT5_aRelayDoesWhatItsContractSays(t *testing.T) {
+func TestRelay_matchesItsModel_PORT5(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := RelayOptions{MaxUpdates: rapid.IntRange(0, 6).Draw(t, "size")}
 		if rapid.Bool().Draw(t, "not the defaults") {
@@ -173,7 +173,7 @@ func TestPORT5_aRelayDoesWhatItsContractSays(t *testing.T) {
 	})
 }
 
-func TestPORT5_noUpdateWaitsLongerThanTwiceMax(t *testing.T) {
+func TestRelay_delaysNoUpdateBeyondTwiceMax_PORT5(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		relay, now := drive(t, RelayOptions{}), time.Unix(0, 0)
 		came := []time.Time{}
@@ -195,7 +195,7 @@ func TestPORT5_noUpdateWaitsLongerThanTwiceMax(t *testing.T) {
 	})
 }
 
-func TestPORT4_aRelayWithALimitSendsOneValueMadeOfExactlyN(t *testing.T) {
+func TestRelay_withALimitSendsOneFoldOfN_PORT4(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 20).Draw(t, "n")
 		relay := drive(t, RelayOptions{Limit: Exactly(n)})
@@ -295,7 +295,7 @@ func (s *sink) relay(t *testing.T, o RelayOptions) *Relay[[]int] {
 	return r
 }
 
-func TestPORT5_aFullBufferGoesOnAtOnceAndAFewUpdatesWhenTheAlarmRings(t *testing.T) {
+func TestRelay_sendsAFullBufferAtOnce_PORT5(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		to := newSink(t)
 		r := to.relay(t, RelayOptions{})
@@ -313,7 +313,7 @@ func TestPORT5_aFullBufferGoesOnAtOnceAndAFewUpdatesWhenTheAlarmRings(t *testing
 	})
 }
 
-func TestPORT5_theIntervalStartsAt1msAndDoublesTo50ms(t *testing.T) {
+func TestRelay_intervalDoublesFrom1msTo50ms_PORT5(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		to := newSink(t)
 		for n, want := range []time.Duration{1, 2, 4, 8, 16, 32, 50, 50} {
@@ -330,7 +330,7 @@ func TestPORT5_theIntervalStartsAt1msAndDoublesTo50ms(t *testing.T) {
 	})
 }
 
-func TestPORT5_whatCannotBeFoldedIsKeptAndTheUpdateThatFillsTheBufferComesBack(t *testing.T) {
+func TestRelay_keepsItsBufferWhenFoldingFails_PORT5(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		to := newSink(t)
 		r := to.relay(t, RelayOptions{})
@@ -350,7 +350,7 @@ func TestPORT5_whatCannotBeFoldedIsKeptAndTheUpdateThatFillsTheBufferComesBack(t
 	})
 }
 
-func TestPORT5_whatCannotBeSentOnIsKept(t *testing.T) {
+func TestRelay_keepsItsBufferWhenSendingFails_PORT5(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		to := newSink(t)
 		r := to.relay(t, RelayOptions{})

@@ -45,7 +45,7 @@ func (c *waitingCall) waits(t *testing.T) {
 	require.ErrorIs(t, testkit.Next(t, c.asked), &actor.Error{Code: actor.CodeCanceled})
 }
 
-func TestCall_anAnswerOfWhomItDidNotAskIsRefused(t *testing.T) {
+func TestCall_refusesAReplyFromAnotherProc(t *testing.T) {
 	for name, kind := range map[string]wire.Kind{"a value": wire.Value, "a failure": wire.Failure} {
 		t.Run(name, func(t *testing.T) {
 			c := newWaitingCall(t)
@@ -65,7 +65,7 @@ func TestCall_anAnswerOfWhomItDidNotAskIsRefused(t *testing.T) {
 	}
 }
 
-func TestCall_aQuestionThatIsToBeAnsweredToAnotherCallerIsRefused(t *testing.T) {
+func TestCall_refusesAReplyAddressOfAnotherProc(t *testing.T) {
 	c := newWaitingCall(t)
 	to := c.b.ID().Actor("nobody").Port("linger")
 	e := wire.Envelope{Kind: wire.Message, Sender: "x", Reply: c.reply, Body: []byte("no integer")}
@@ -77,7 +77,7 @@ func TestCall_aQuestionThatIsToBeAnsweredToAnotherCallerIsRefused(t *testing.T) 
 	c.waits(t)
 }
 
-func TestCall_onlyALinkThatItsQuestionWasOnCanLoseItsAnswer(t *testing.T) {
+func TestCall_brokenLinkFailsOnlyCallsItCarried(t *testing.T) {
 	c := newWaitingCall(t)
 	c.a.LinkOver(c.b.ID().Process(), 0)
 	c.a.LinkOver(c.s.id.Process(), math.MaxUint64)

@@ -9,8 +9,8 @@ import (
 	"github.com/castnet-io/castnet/internal/link"
 )
 
-// TestDEL6_aMailboxKeepsNotMuchMoreOfAPacketThanIsItsOwn: one slow actor must not keep the packets of all others.
-func TestDEL6_aMailboxKeepsNotMuchMoreOfAPacketThanIsItsOwn(t *testing.T) {
+// TestRemoteBatch_copiesSmallParts_DEL6: one slow actor must not keep the packets of all others.
+func TestRemoteBatch_copiesSmallParts_DEL6(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		packet := rapid.SliceOfN(rapid.Byte(), 1, 2000).Draw(t, "packet")
 		var letters []link.BodyRef

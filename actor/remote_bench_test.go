@@ -27,7 +27,7 @@ func (s *Sink) pour(*actor.Context, []byte) (actor.None, error) {
 }
 func (s *Sink) seen(*actor.Context, actor.None) (int, error) { return s.n, nil }
 
-func BenchmarkRemotePostWait64B(b *testing.B) {
+func BenchmarkRemoteSendWait64B(b *testing.B) {
 	srv := bustest.Server(b)
 	def := sink.Define(newSink, pour.Handle((*Sink).pour), poured.Handle((*Sink).seen))
 	from, to := start(b, srv, "left"), start(b, srv, "right", def)

@@ -13,7 +13,7 @@ import (
 	"github.com/castnet-io/castnet/internal/testkit"
 )
 
-func TestDEL6_whatAMailboxOfAnotherProcHasNoRoomForComesBack(t *testing.T) {
+func TestMailbox_fullRemoteMailboxReturnsMessages_DEL6(t *testing.T) {
 	const rounds, each = 10, 500 // an actor is told of as many as a mailbox holds
 	a, b := pair(t)
 	ref, book := newLedger(t, b, a)
@@ -57,7 +57,7 @@ func TestDEL6_whatAMailboxOfAnotherProcHasNoRoomForComesBack(t *testing.T) {
 	require.Equal(t, rounds*each+1, book.count()+int(bounced))
 }
 
-func TestErrTooLarge_isOfAMessageOfMoreThan64MiB(t *testing.T) {
+func TestErrTooLarge_appliesAbove64MiB(t *testing.T) {
 	t.Parallel()
 	a, b := pair(t)
 	ref, _ := newLedger(t, b, a)
@@ -67,7 +67,7 @@ func TestErrTooLarge_isOfAMessageOfMoreThan64MiB(t *testing.T) {
 	require.ErrorContains(t, err, "at most 67108864 are taken")
 }
 
-func TestErrTooLarge_isOfAnyVerbAndOfNothingThatFits(t *testing.T) {
+func TestErrTooLarge_appliesToEveryVerb(t *testing.T) {
 	const most = 1 << 20
 	srv := bustest.Server(t)
 	cfg := link.Config{MaxMessage: most}
@@ -92,7 +92,7 @@ func TestErrTooLarge_isOfAnyVerbAndOfNothingThatFits(t *testing.T) {
 	require.False(t, asError(t, err).Undeliverable())
 }
 
-func TestErrBacklog_isWhenAProcDoesNotRead(t *testing.T) {
+func TestErrBacklog_reportsAProcThatDoesNotRead(t *testing.T) {
 	t.Parallel()
 	a, b := pair(t)
 	ref, book := newLedger(t, b, a)

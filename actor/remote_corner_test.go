@@ -14,7 +14,7 @@ import (
 	"github.com/castnet-io/castnet/internal/wire"
 )
 
-func TestFlush_ofAClosedProcSaysSo(t *testing.T) {
+func TestFlush_ofAClosedProcIsAnError(t *testing.T) {
 	a := alone(t)
 	require.NoError(t, a.Close(testkit.Soon(t)))
 	for range 100 {
@@ -22,7 +22,7 @@ func TestFlush_ofAClosedProcSaysSo(t *testing.T) {
 	}
 }
 
-func TestStats_whatIsMalformedIsCountedOnce(t *testing.T) {
+func TestStats_countEachMalformedMessageOnce(t *testing.T) {
 	srv := bustest.Server(t)
 	a, s := start(t, srv, "left"), newStranger(t, srv)
 	require.NoError(t, add.Send(t.Context(), s.ref(a), 1))
@@ -34,7 +34,7 @@ func TestStats_whatIsMalformedIsCountedOnce(t *testing.T) {
 	require.Equal(t, before+1, a.Stats().Malformed)
 }
 
-func TestErrBacklog_isNotBecauseOfOneLargeMessage(t *testing.T) {
+func TestErrBacklog_isNotCausedByOneLargeMessage(t *testing.T) {
 	t.Parallel()
 	a, b := pair(t)
 	ref, _ := newLedger(t, b, a)
@@ -44,7 +44,7 @@ func TestErrBacklog_isNotBecauseOfOneLargeMessage(t *testing.T) {
 	require.NoError(t, add.Send(t.Context(), other, 1), "8 MiB, besides one message that is larger")
 }
 
-func TestLink_aRefusalOfPartsNamesWhereTheyWent(t *testing.T) {
+func TestChunks_refusalNamesActorAndEndpoint(t *testing.T) {
 	srv := bustest.Server(t)
 	b, s := start(t, srv, "right"), newStranger(t, srv)
 	ref := spawn(t, b)
@@ -54,7 +54,7 @@ func TestLink_aRefusalOfPartsNamesWhereTheyWent(t *testing.T) {
 	require.Equal(t, []string{ref.ID().String(), "add"}, []string{why.Actor, why.Endpoint})
 }
 
-func TestLink_whatFollowsAPartGoesWhereItSays(t *testing.T) {
+func TestChunks_nextMessageGoesToTheChunksActor(t *testing.T) {
 	srv := bustest.Server(t)
 	b, s := start(t, srv, "right"), newStranger(t, srv)
 	one, other := spawn(t, b), spawn(t, b)
@@ -73,7 +73,7 @@ func TestLink_whatFollowsAPartGoesWhereItSays(t *testing.T) {
 	require.Equal(t, []int64{2}, got)
 }
 
-func TestCancel_ofAQuestionWithoutADeadlineEndsItsContext(t *testing.T) {
+func TestCancel_endsCallsWithoutADeadline(t *testing.T) {
 	t.Parallel()
 	srv := bustest.Server(t)
 	b, s := start(t, srv, "right", ledgers()), newStranger(t, srv)
@@ -91,7 +91,7 @@ func TestCancel_ofAQuestionWithoutADeadlineEndsItsContext(t *testing.T) {
 }
 
 // A connection of the data lane hears nothing that it said itself.
-func TestEmit_doesNotWaitForData(t *testing.T) {
+func TestEmit_isVisibleToItsOwnProc(t *testing.T) {
 	p := start(t, bustest.Server(t), "alone")
 	heard := make(chan bus.Msg, 10)
 	_, err := p.Bus().Data().Subscribe(p.Space().Events(actor.KindProc, p.ID().Mesh), func(m bus.Msg) { heard <- m })

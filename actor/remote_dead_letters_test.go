@@ -10,7 +10,7 @@ import (
 	"github.com/castnet-io/castnet/internal/testkit"
 )
 
-func TestDEL8_mailLeftInAKilledActorComesBackToThePosterInTheOtherProc(t *testing.T) {
+func TestKill_returnsMailToRemoteSenders_DEL8(t *testing.T) {
 	a, b := pair(t)
 	ref, book := newLedger(t, b, a)
 	open := book.shut()
@@ -47,7 +47,7 @@ func TestDEL8_mailLeftInAKilledActorComesBackToThePosterInTheOtherProc(t *testin
 	testkit.Until(t, "the first was handled", func() bool { return book.count() == 1 })
 }
 
-func TestDEL8_anActorThatIsStoppedHandlesWhatItHadAccepted(t *testing.T) {
+func TestStop_handlesAcceptedRemoteMessages_DEL8(t *testing.T) {
 	a, b := pair(t)
 	ref, book := newLedger(t, b, a)
 	open := book.shut()
@@ -67,7 +67,7 @@ func TestDEL8_anActorThatIsStoppedHandlesWhatItHadAccepted(t *testing.T) {
 	book.inOrder(t)
 }
 
-func TestDEL8_aProcThatIsClosedGivesBackOrHandlesAllItAccepted(t *testing.T) {
+func TestClose_handlesOrReturnsAcceptedRemoteMessages_DEL8(t *testing.T) {
 	t.Parallel()
 	const n = 500
 	a, b := pair(t)

@@ -12,7 +12,7 @@ import (
 	"github.com/castnet-io/castnet/internal/testkit"
 )
 
-func TestFlush_returnsWhenTheMailboxesHaveAllThatWasPosted(t *testing.T) {
+func TestFlush_returnsWhenMailboxesHoldAllMessages(t *testing.T) {
 	const n = 500
 	srv := bustest.Server(t)
 	a, b, c := start(t, srv, "left"), start(t, srv, "right"), start(t, srv, "third")
@@ -29,7 +29,7 @@ func TestFlush_returnsWhenTheMailboxesHaveAllThatWasPosted(t *testing.T) {
 	}
 }
 
-func TestFlush_returnsWhenWhatCameBackIsKnown(t *testing.T) {
+func TestFlush_returnsAfterDeadLettersArrive(t *testing.T) {
 	t.Parallel()
 	a, b := two(t)
 	nobody := newHost(t, "nobody").Proc()
@@ -41,7 +41,7 @@ func TestFlush_returnsWhenWhatCameBackIsKnown(t *testing.T) {
 	require.EqualValues(t, 200, a.Stats().Bounced)
 }
 
-func TestFlush_doesNotReturnBeforeTheReceiverHasTheMessage(t *testing.T) {
+func TestFlush_waitsForTheReceiver(t *testing.T) {
 	a, b := two(t)
 	ref := spawn(t, b)
 	hear := deafen(t, b, a)
@@ -59,7 +59,7 @@ func TestFlush_doesNotReturnBeforeTheReceiverHasTheMessage(t *testing.T) {
 	require.EqualValues(t, 1, n)
 }
 
-func TestFlush_waitsForNobodyElsesMessages(t *testing.T) {
+func TestFlush_ignoresMessagesOfOtherSenders(t *testing.T) {
 	srv := bustest.Server(t)
 	a, b, c := start(t, srv, "left"), start(t, srv, "right"), start(t, srv, "third")
 	rb, rc := spawn(t, b), spawn(t, c)
@@ -69,7 +69,7 @@ func TestFlush_waitsForNobodyElsesMessages(t *testing.T) {
 	require.NoError(t, a.Flush(testkit.Soon(t)))
 }
 
-func TestFlush_ofAProcThatIsClosedMeanwhileEnds(t *testing.T) {
+func TestFlush_endsWhenItsProcCloses(t *testing.T) {
 	srv := bustest.Server(t)
 	a, b := start(t, srv, "left"), start(t, srv, "right")
 	ref := spawn(t, b)

@@ -84,7 +84,7 @@ func (s *stranger) ref(via *actor.Proc) actor.Ref[*Box] {
 	return actor.RefOf[*Box](s.id.Actor("x")).Via(via)
 }
 
-func TestLink_whatAStrangerClaimsIsCountedAndHarmsNobody(t *testing.T) {
+func TestLink_countsForgedPackets(t *testing.T) {
 	huge := uint64(math.MaxUint64)
 	srv := bustest.Server(t)
 	a, b, s := start(t, srv, "left"), start(t, srv, "right"), newStranger(t, srv)
@@ -127,7 +127,7 @@ func TestLink_whatAStrangerClaimsIsCountedAndHarmsNobody(t *testing.T) {
 	testkit.Until(t, "its message, too", func() bool { got, _ := history.Call(testkit.Soon(t), ref, actor.None{}); return len(got) == 2 })
 }
 
-func TestLink_partsThatDoNotFitAreRefusedAndTheNextMessageIsNot(t *testing.T) {
+func TestChunks_refusesMismatchedChunksOnly(t *testing.T) {
 	srv := bustest.Server(t)
 	b, s := start(t, srv, "right"), newStranger(t, srv)
 	ref := spawn(t, b)
@@ -144,7 +144,7 @@ func TestLink_partsThatDoNotFitAreRefusedAndTheNextMessageIsNot(t *testing.T) {
 	testkit.Until(t, "it is handled", func() bool { i, _ := b.Actor(ref.ID().Name); return i.Handled == 1 })
 }
 
-func TestCancel_ofSomebodyElsesCallIsNotBelieved(t *testing.T) {
+func TestCancel_ignoresForgedCancels(t *testing.T) {
 	srv := bustest.Server(t)
 	a, b, s := start(t, srv, "left", ledgers()), start(t, srv, "right", ledgers()), newStranger(t, srv)
 	w := newTap(t, srv, b)
@@ -166,7 +166,7 @@ func TestCancel_ofSomebodyElsesCallIsNotBelieved(t *testing.T) {
 	_ = testkit.Next(t, book.ended)
 }
 
-func TestBounce_ofOneWhoWasOnlyAnsweredIsNotBelieved(t *testing.T) {
+func TestBounce_ignoresForgedBounces(t *testing.T) {
 	t.Parallel()
 	srv := bustest.Server(t)
 	b, s := start(t, srv, "right"), newStranger(t, srv)

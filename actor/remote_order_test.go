@@ -12,7 +12,7 @@ import (
 	"github.com/castnet-io/castnet/internal/testkit"
 )
 
-func TestDEL3_whateverTheSizeMessagesOfOneSenderKeepTheirOrder(t *testing.T) {
+func TestLink_keepsOrderForEveryMessageSize_DEL3(t *testing.T) {
 	t.Parallel()
 	const rounds, senders, receivers = 25, 3, 2
 	sizes := []int{0, 100, 5_000, 40_000, 300_000, 0, 3 << 20, 10, 200_000, 1}
@@ -67,7 +67,7 @@ func sendSomehow(ctx *actor.Context, to actor.Ref[*Ledger], e entry, way int) er
 	return enter.SendWait(ctx, to, e)
 }
 
-func TestLINK9_aLargeMessageAndALargeAnswerGoBothWays(t *testing.T) {
+func TestCall_carriesLargeMessagesAndReplies_LINK9(t *testing.T) {
 	t.Parallel()
 	a, b := pair(t)
 	ra, rb := spawn(t, a), spawn(t, b)

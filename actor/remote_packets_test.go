@@ -75,7 +75,7 @@ func (w *tap) question(t *testing.T) (e wire.Envelope) {
 	return e
 }
 
-func TestPost_aBurstLeavesInFarFewerPacketsAndInOrder(t *testing.T) {
+func TestSend_batchesABurstInOrder(t *testing.T) {
 	const n = 10_000
 	srv := bustest.Server(t)
 	a, b := start(t, srv, "left", ledgers()), start(t, srv, "right", ledgers())
@@ -92,7 +92,7 @@ func TestPost_aBurstLeavesInFarFewerPacketsAndInOrder(t *testing.T) {
 	book.inOrder(t)
 }
 
-func TestPost_aMessageAloneTravelsOnItsPortsOwnSubject(t *testing.T) {
+func TestSend_singleMessageUsesItsPortsSubject(t *testing.T) {
 	srv := bustest.Server(t)
 	a, b := start(t, srv, "left"), start(t, srv, "right")
 	w := newTap(t, srv, b)
@@ -110,7 +110,7 @@ func TestPost_aMessageAloneTravelsOnItsPortsOwnSubject(t *testing.T) {
 	}
 }
 
-func TestInfo_saysHowFarTheOrderWithEachPeerIs(t *testing.T) {
+func TestInfo_showsLinkPositionsPerPeer(t *testing.T) {
 	t.Parallel()
 	srv := bustest.Server(t)
 	a, b := start(t, srv, "left", ledgers()), start(t, srv, "right", ledgers())
@@ -152,7 +152,7 @@ func TestInfo_saysHowFarTheOrderWithEachPeerIs(t *testing.T) {
 	require.Len(t, looked.Peers, 1)
 }
 
-func TestInfo_namesWhatTheOrderWaitsForWhileItIsMissing(t *testing.T) {
+func TestInfo_showsWhichMessageALinkAwaits(t *testing.T) {
 	srv := bustest.Server(t)
 	b, f := start(t, srv, "right"), newForger(t, srv)
 	ref := spawn(t, b)
@@ -172,7 +172,7 @@ func TestInfo_namesWhatTheOrderWaitsForWhileItIsMissing(t *testing.T) {
 	require.Equal(t, []int64{1, 2, 3, 4}, got)
 }
 
-func TestErrLinkBroken_namesTheSubjectWhereAProcMayNotPublish(t *testing.T) {
+func TestErrLinkBroken_namesTheDeniedSubject(t *testing.T) {
 	shut := newHost(t, "shut")
 	conf := filepath.Join(t.TempDir(), "nats.conf")
 	require.NoError(t, os.WriteFile(conf, []byte(strings.ReplaceAll(`authorization { users = [

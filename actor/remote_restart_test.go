@@ -23,7 +23,7 @@ func reconnects(t *testing.T, again func(), ps ...*actor.Proc) {
 	testkit.Until(t, "it is back", func() bool { return back(ps[0]) && back(ps[1]) })
 }
 
-func TestDEL3_aServerThatIsStartedAgainCostsNoMessageAndNoOrder(t *testing.T) {
+func TestLink_serverRestartLosesNoMessage_DEL3(t *testing.T) {
 	t.Parallel()
 	srv := listen(t, 0)
 	port := portOf(t, srv)
@@ -84,7 +84,7 @@ func TestDEL3_aServerThatIsStartedAgainCostsNoMessageAndNoOrder(t *testing.T) {
 	}
 }
 
-func TestDEL1_whatIsPostedWithoutAServerArrivesWhenThereIsOne(t *testing.T) {
+func TestSend_withoutAServerArrivesAfterReconnect_DEL1(t *testing.T) {
 	t.Parallel()
 	srv := listen(t, 0)
 	port := portOf(t, srv)

@@ -13,8 +13,8 @@ import (
 // bomb is what a Ledger panics of.
 const bomb = "bomb"
 
-// TestDEL8_whatIsLeftOfAPacketComesBackOnceWhenItsActorFails: in whichever of the messages that came together.
-func TestDEL8_whatIsLeftOfAPacketComesBackOnceWhenItsActorFails(t *testing.T) {
+// TestRemoteBatch_failingActorReturnsTheRestOnce_DEL8: in whichever of the messages that came together.
+func TestRemoteBatch_failingActorReturnsTheRestOnce_DEL8(t *testing.T) {
 	t.Parallel()
 	const n = 300
 	for _, at := range []int{0, 1, 150, n - 2, n - 1} {
@@ -37,8 +37,8 @@ func TestDEL8_whatIsLeftOfAPacketComesBackOnceWhenItsActorFails(t *testing.T) {
 	}
 }
 
-// TestPostWait_anActorThatFailsAmidAPacketLeavesItsRoomToOthers: what it had taken up, and what it had not.
-func TestPostWait_anActorThatFailsAmidAPacketLeavesItsRoomToOthers(t *testing.T) {
+// TestSendWait_failedActorReleasesItsCredit: what it had taken up, and what it had not.
+func TestSendWait_failedActorReleasesItsCredit(t *testing.T) {
 	t.Parallel()
 	a, b := held(t)
 	for range 30 { // what one of them kept back would be used up by then

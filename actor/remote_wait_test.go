@@ -13,7 +13,7 @@ import (
 	"github.com/castnet-io/castnet/internal/testkit"
 )
 
-func TestPostWait_losesNothingToASlowActorOfAnotherProc(t *testing.T) {
+func TestSendWait_losesNothingToASlowRemoteActor(t *testing.T) {
 	t.Parallel()
 	const n = 100_000
 	a, b := pair(t)
@@ -56,7 +56,7 @@ func filled(t *testing.T, ref actor.Ref[*Ledger]) (n int) {
 	}
 }
 
-func TestPostWait_holdsTheSenderBackAndNobodyElse(t *testing.T) {
+func TestSendWait_blocksOnlyItsSender(t *testing.T) {
 	t.Parallel()
 	a, b := held(t)
 	ref, book := newLedger(t, b, a)
@@ -81,7 +81,7 @@ func TestPostWait_holdsTheSenderBackAndNobodyElse(t *testing.T) {
 	require.Equal(t, n+2, book.count())
 }
 
-func TestPostWait_entersAMailboxThatIsFull(t *testing.T) {
+func TestSendWait_entersAFullMailbox(t *testing.T) {
 	t.Parallel()
 	a, b := held(t)
 	ref, book := newLedger(t, b, a, actor.Mailbox(2))
@@ -98,7 +98,7 @@ func TestPostWait_entersAMailboxThatIsFull(t *testing.T) {
 	require.ErrorIs(t, a.DeadLetters()[0].Reason, actor.ErrMailboxFull)
 }
 
-func TestPostWait_endsWithItsContextAndSaysWhatWaits(t *testing.T) {
+func TestSendWait_endsWithItsContextAndNamesTheReceiver(t *testing.T) {
 	t.Parallel()
 	a, b := held(t)
 	ref, book := newLedger(t, b, a)
@@ -115,7 +115,7 @@ func TestPostWait_endsWithItsContextAndSaysWhatWaits(t *testing.T) {
 	book.inOrder(t)
 }
 
-func TestPostWait_endsWhenTheProcDiesOrIsClosed(t *testing.T) {
+func TestSendWait_endsWhenTheProcDiesOrCloses(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		end  func(t *testing.T, a, b *actor.Proc)
@@ -147,7 +147,7 @@ func TestPostWait_endsWhenTheProcDiesOrIsClosed(t *testing.T) {
 	}
 }
 
-func TestPostWait_whatIsGivenBackMakesRoom(t *testing.T) {
+func TestSendWait_returnedMessagesFreeRoom(t *testing.T) {
 	t.Parallel()
 	a, b := held(t)
 	ref, book := newLedger(t, b, a)

@@ -29,7 +29,7 @@ func slows() actor.Def {
 	})
 }
 
-func TestSpawn_tellsOfAnActorThatWasKilledInItsConstructor(t *testing.T) {
+func TestSpawn_reportsAKillDuringTheConstructor(t *testing.T) {
 	p := alone(t, slows())
 	gate := make(chan struct{})
 	spawned := make(chan error, 1)
@@ -45,13 +45,13 @@ func TestSpawn_tellsOfAnActorThatWasKilledInItsConstructor(t *testing.T) {
 	require.ErrorContains(t, err, "killed: too slow")
 }
 
-func TestSpawn_aConstructorThatMakesNothingIsAnError(t *testing.T) {
+func TestSpawn_nilFromTheConstructorIsAnError(t *testing.T) {
 	p := alone(t, slows())
 	_, err := actor.Spawn(t.Context(), p, slow, "slow", nil)
 	require.ErrorContains(t, err, "its constructor returned nil: want an actor, or an error")
 }
 
-func TestClose_givesActorsThatAreToldToGiveUpAMomentToDoSo(t *testing.T) {
+func TestClose_givesCancelledHandlersTimeToReturn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, bustest.Server(t), "alone")
 		ref := spawn(t, p)
@@ -67,7 +67,7 @@ func TestClose_givesActorsThatAreToldToGiveUpAMomentToDoSo(t *testing.T) {
 	})
 }
 
-func TestKill_ofAnActorThatWaitsForItsChildrenKillsThem(t *testing.T) {
+func TestKill_endsAnActorThatAwaitsItsChildren(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, bustest.Server(t), "alone")
 		parent := spawn(t, p)
@@ -90,7 +90,7 @@ func TestKill_ofAnActorThatWaitsForItsChildrenKillsThem(t *testing.T) {
 	})
 }
 
-func TestACT7_aPlaceDoesNotKeepThoseWhoHadIt(t *testing.T) {
+func TestRestart_keepsNoFormerGenerations_ACT7(t *testing.T) {
 	p := alone(t)
 	first, err := actor.Spawn(t.Context(), p, box, "box", 0, actor.WithRestart(actor.Restart{
 		When: actor.Permanent, MaxRestarts: 1000, Window: time.Millisecond,
@@ -116,7 +116,7 @@ func TestACT7_aPlaceDoesNotKeepThoseWhoHadIt(t *testing.T) {
 	require.Less(t, heap(), before+3000)
 }
 
-func TestBadInput_isAClearError(t *testing.T) {
+func TestAPI_reportsInvalidArguments(t *testing.T) {
 	p := alone(t)
 	ref := spawn(t, p)
 	_, err := actor.NewRegistry(actor.Def{})
@@ -132,7 +132,7 @@ func TestBadInput_isAClearError(t *testing.T) {
 	require.ErrorContains(t, err, "the zero Endpoint")
 }
 
-func TestPostWait_waitsForRoomAndGivesUpWithItsContext(t *testing.T) {
+func TestSendWait_waitsForRoomUntilItsContextEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, bustest.Server(t), "alone")
 		ref, err := actor.Spawn(t.Context(), p, box, "box", 0, actor.Mailbox(2))

@@ -30,7 +30,7 @@ func moody(t *testing.T, n nursery, r actor.Restart, later made) (actor.Ref[*Box
 	return ref, &starts
 }
 
-func TestRestart_aConstructorThatFailsIsOneMoreFailure(t *testing.T) {
+func TestRestart_constructorFailureCountsAsFailure(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		want  string
@@ -68,7 +68,7 @@ func TestRestart_aConstructorThatFailsIsOneMoreFailure(t *testing.T) {
 	}
 }
 
-func TestRestart_oneThatIsStoppedOrKilledWhileItStartsIsDealtWithAtOnce(t *testing.T) {
+func TestRestart_stopOrKillDuringStartTakesEffectAtOnce(t *testing.T) {
 	t.Parallel()
 	for _, kill := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

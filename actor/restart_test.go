@@ -43,7 +43,7 @@ func (n nursery) next(t *testing.T, ref actor.Ref[*Box]) (now actor.Ref[*Box], o
 	return now, now.ID() != ref.ID() && status(t, n.p, now) == actor.Running
 }
 
-func TestRestart_whatFollowsAnEnd(t *testing.T) {
+func TestRestart_policyDecidesAfterEachEnd(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		when                         actor.When
@@ -85,7 +85,7 @@ func TestRestart_whatFollowsAnEnd(t *testing.T) {
 	}
 }
 
-func TestACT6_aTemporaryChildFailsNobody(t *testing.T) {
+func TestRestart_temporaryChildFailsNoParent_ACT6(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, bustest.Server(t), "alone")
 		parent := spawn(t, p)
@@ -95,7 +95,7 @@ func TestACT6_aTemporaryChildFailsNobody(t *testing.T) {
 	})
 }
 
-func TestACT7_anActorThatIsStartedAgainIsANewOne(t *testing.T) {
+func TestRestart_createsANewActor_ACT7(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNursery(t)
 		kid := keptBy(t, n.parent, actor.WithRestart(actor.Restart{When: actor.Permanent}))
@@ -125,7 +125,7 @@ func TestACT7_anActorThatIsStartedAgainIsANewOne(t *testing.T) {
 	})
 }
 
-func TestRestart_waitsLongerEachTimeWithinTheWindow(t *testing.T) {
+func TestRestart_backoffGrowsWithinTheWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNursery(t)
 		kid := keptBy(t, n.parent, actor.WithRestart(actor.Restart{
@@ -146,7 +146,7 @@ func TestRestart_waitsLongerEachTimeWithinTheWindow(t *testing.T) {
 	})
 }
 
-func TestRestart_givesUpAfterSoManyWithinTheWindow(t *testing.T) {
+func TestRestart_givesUpAfterMaxRestarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNursery(t)
 		kid := keptBy(t, n.parent, actor.WithRestart(actor.Restart{When: actor.Permanent, MaxRestarts: 2, Window: 10 * time.Second}))
@@ -167,7 +167,7 @@ func TestRestart_givesUpAfterSoManyWithinTheWindow(t *testing.T) {
 	})
 }
 
-func TestACT6_theParentHearsWhyThereIsNoRestart(t *testing.T) {
+func TestRestart_parentLearnsWhyThereIsNoRestart_ACT6(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		failures := make(chan actor.Event, 4)
 		p := startWith(t, bustest.Server(t), func(e actor.Event) { failures <- e })
@@ -187,7 +187,7 @@ func TestACT6_theParentHearsWhyThereIsNoRestart(t *testing.T) {
 	})
 }
 
-func TestRestart_takesTheGroupAlongInOrder(t *testing.T) {
+func TestRestart_restartsTheGroupInOrder(t *testing.T) {
 	for strategy, want := range map[actor.Strategy][]int{
 		actor.OneForOne: {1}, actor.OneForAll: {0, 1, 2, 3}, actor.RestForOne: {1, 2, 3},
 	} {
@@ -248,7 +248,7 @@ func (es *events) names() (names []string) {
 	return names
 }
 
-func TestRestart_aMemberOfAGroupThatDoesNotStopIsKilled(t *testing.T) {
+func TestRestart_killsAGroupMemberThatDoesNotStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNursery(t, actor.WithStrategy(actor.OneForAll))
 		kid := keptBy(t, n.parent, actor.WithRestart(actor.Restart{When: actor.Permanent}))
@@ -270,7 +270,7 @@ func TestRestart_aMemberOfAGroupThatDoesNotStopIsKilled(t *testing.T) {
 	})
 }
 
-func TestRestart_oneThatIsStoppedWhileItWaitsDoesNotComeAgain(t *testing.T) {
+func TestRestart_stopDuringBackoffCancelsIt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		n := newNursery(t)
@@ -289,7 +289,7 @@ func TestRestart_oneThatIsStoppedWhileItWaitsDoesNotComeAgain(t *testing.T) {
 
 func must(i actor.Info, _ bool) actor.Info { return i }
 
-func TestRestart_ofActorsWithoutAParent(t *testing.T) {
+func TestRestart_exhaustedTopLevelActorFailsTheProc(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		failures := make(chan actor.Event, 4)
 		p := startWith(t, bustest.Server(t), func(e actor.Event) { failures <- e }, picks())
@@ -323,7 +323,7 @@ func TestRestart_ofActorsWithoutAParent(t *testing.T) {
 	})
 }
 
-func TestRestart_ofNobodyAfterClose(t *testing.T) {
+func TestRestart_stopsAfterClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNursery(t)
 		later := actor.Restart{When: actor.Permanent, Backoff: actor.Backoff{First: time.Minute, Max: time.Minute}}

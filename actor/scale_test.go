@@ -92,7 +92,7 @@ func atRest(t *testing.T) {
 	})
 }
 
-func TestACT10_aMillionActorsCostLittleAndLeaveNothing(t *testing.T) {
+func TestScale_aMillionActorsAreCheapAndLeaveNothing_ACT10(t *testing.T) {
 	const most = 400     // bytes of one at rest
 	const left = 4 << 20 // bytes: of those that are remembered, and of workers that were
 	n := 1_000_000
@@ -128,7 +128,7 @@ func tells[M any](t *testing.T, p *actor.Proc, to actor.Endpoint[Speck, M, actor
 	}
 }
 
-func TestACT10_tellingCostsNoMemory(t *testing.T) {
+func TestScale_sendsDoNotAllocate_ACT10(t *testing.T) {
 	if raceEnabled {
 		t.Skip("under the race detector pools forget on purpose")
 	}
@@ -146,7 +146,7 @@ func TestACT10_tellingCostsNoMemory(t *testing.T) {
 	}
 }
 
-func TestACT10_whatIsDoneLeavesNoGoroutine(t *testing.T) {
+func TestScale_finishedWorkLeavesNoGoroutine_ACT10(t *testing.T) {
 	const many = 10_000
 	p := alone(t)
 	ref := spawn(t, p)

@@ -11,7 +11,7 @@ import (
 	"github.com/castnet-io/castnet/actor"
 )
 
-func TestContextSpawn_tellsOnceOnTheTurnWhatBecameOfTheConstructor(t *testing.T) {
+func TestContextSpawn_reportsTheConstructorsResultOnce(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		makes made
@@ -58,7 +58,7 @@ func TestContextSpawn_tellsOnceOnTheTurnWhatBecameOfTheConstructor(t *testing.T)
 	}
 }
 
-func TestContextSpawn_whatCannotBeMadeIsAnErrorAtOnce(t *testing.T) {
+func TestContextSpawn_reportsAnUnknownTypeAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNursery(t)
 		_, err := bid.Call(t.Context(), n.parent, func(ctx *actor.Context) error {

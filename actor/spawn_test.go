@@ -14,7 +14,7 @@ import (
 	"github.com/castnet-io/castnet/internal/testkit"
 )
 
-func TestSpawn_aConstructorThatFailsMeansThatThereIsNoActor(t *testing.T) {
+func TestSpawn_constructorErrorLeavesNoActor(t *testing.T) {
 	p := alone(t)
 	for start, want := range map[int64]string{-1: "actor type box: cannot start at -1", -2: "the constructor of actor type box panicked"} {
 		for range 20 { // the name is free again at once
@@ -31,7 +31,7 @@ func TestSpawn_aConstructorThatFailsMeansThatThereIsNoActor(t *testing.T) {
 	require.Equal(t, []string{"running"}, es.of("b"))
 }
 
-func TestSpawn_saysWhatIsWrong(t *testing.T) {
+func TestSpawn_reportsInvalidArguments(t *testing.T) {
 	p := alone(t)
 	for _, c := range []struct {
 		s    actor.SpawnSpec
@@ -56,7 +56,7 @@ func TestSpawn_saysWhatIsWrong(t *testing.T) {
 	require.ErrorIs(t, err, actor.ErrStopped)
 }
 
-func TestSpawn_endsWithItsContextAndTheActorGivesUp(t *testing.T) {
+func TestSpawn_endsWithItsContext(t *testing.T) {
 	slow := actor.NewType[*Box, chan struct{}]("slow")
 	def := slow.Define(func(ctx *actor.Context, entered chan struct{}) (*Box, error) {
 		close(entered)
@@ -73,7 +73,7 @@ func TestSpawn_endsWithItsContextAndTheActorGivesUp(t *testing.T) {
 	require.Equal(t, []string{"failed"}, es.of("b"))
 }
 
-func TestSpawn_noMessageIsHandledBeforeTheConstructor(t *testing.T) {
+func TestSpawn_constructorRunsBeforeAnyMessage(t *testing.T) {
 	p := alone(t)
 	var wg sync.WaitGroup
 	for i := range 200 {

@@ -308,7 +308,7 @@ func (m *tamed) commands() map[string]func(*rapid.T) {
 	}
 }
 
-func TestACT3_anActorLivesAsItsModelDoes(t *testing.T) {
+func TestActor_followsItsLifecycleModel_ACT3(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, bustest.Server(t), "alone")
 		es := record(p)
@@ -332,7 +332,7 @@ func TestACT3_anActorLivesAsItsModelDoes(t *testing.T) {
 	})
 }
 
-func TestACT6_aFailureCountsAlthoughTheChildIsAskedToStopAfterIt(t *testing.T) {
+func TestSupervisor_countsAFailureBeforeAStopRequest_ACT6(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, bustest.Server(t), "alone")
 		parent := spawn(t, p)

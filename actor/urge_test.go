@@ -113,7 +113,7 @@ func hold(t *testing.T, from, to *actor.Proc) (resume func(), at actor.PortRef[[
 	return resume, at
 }
 
-func TestACT12_whatIsUrgedArrivesThoughNoDataDoes(t *testing.T) {
+func TestUrge_requestArrivesWhileDataIsBlocked_ACT12(t *testing.T) {
 	t.Parallel()
 	a, b, ref, g := guarded(t)
 	resume := stall(t, a, b)
@@ -129,7 +129,7 @@ func TestACT12_whatIsUrgedArrivesThoughNoDataDoes(t *testing.T) {
 	require.NoError(t, a.Flush(testkit.Soon(t)))
 }
 
-func TestACT12_anAnswerArrivesThoughNoDataDo(t *testing.T) {
+func TestUrge_replyArrivesWhileDataIsBlocked_ACT12(t *testing.T) {
 	a, b, ref, g := guarded(t)
 	defer stall(t, b, a)()
 	for n := range 6 { // whichever lane brings the question first
@@ -141,7 +141,7 @@ func TestACT12_anAnswerArrivesThoughNoDataDo(t *testing.T) {
 	}
 }
 
-func TestACT12_whatIsUrgedComesOnceByEachLaneAtMost(t *testing.T) {
+func TestUrge_isHandledAtMostOncePerConnection_ACT12(t *testing.T) {
 	a, _, ref, g := guarded(t)
 	for range 20 {
 		_, err := halt.Urge(testkit.Soon(t), ref, "stop")
@@ -161,7 +161,7 @@ func TestACT12_whatIsUrgedComesOnceByEachLaneAtMost(t *testing.T) {
 	require.GreaterOrEqual(t, urged+ordered, 20)
 }
 
-func TestACT12_anErrorOfTheControlLaneIsNoAnswer(t *testing.T) {
+func TestUrge_ignoresErrorsOfTheControlConnection_ACT12(t *testing.T) {
 	_, _, ref, g := guarded(t)
 	g.refuses = true
 	urged, err := halt.Urge(testkit.Soon(t), ref, "stop")
@@ -169,7 +169,7 @@ func TestACT12_anErrorOfTheControlLaneIsNoAnswer(t *testing.T) {
 	require.False(t, urged, "what came in its order answered")
 }
 
-func TestACT12_aNeighbourIsJustAsked(t *testing.T) {
+func TestUrge_toAColocatedActorIsAPlainCall_ACT12(t *testing.T) {
 	_, b, ref, g := guarded(t)
 	urged, err := halt.Urge(testkit.Soon(t), ref.Via(b), "stop")
 	require.NoError(t, err)
@@ -177,7 +177,7 @@ func TestACT12_aNeighbourIsJustAsked(t *testing.T) {
 	require.Equal(t, []bool{false}, g.lanes())
 }
 
-func TestACT12_whatIsUrgedFailsAsACallDoes(t *testing.T) {
+func TestUrge_failsAsACallDoes_ACT12(t *testing.T) {
 	a, b, ref, g := guarded(t)
 	g.refuses = true
 	resume := stall(t, a, b)
@@ -202,7 +202,7 @@ func urges(t *testing.T, s *stranger, to subjects.ActorID, port, reply string) {
 	s.urges(t, to.Proc, &wire.Envelope{Kind: wire.Message, Actor: to.Name, Port: port, Sender: "x", Reply: reply, TTL: time.Minute, Body: body})
 }
 
-func TestACT12_whoeverUrgesIsAnsweredOnceAndAgain(t *testing.T) {
+func TestUrge_repeatedRequestGetsTheStoredReply_ACT12(t *testing.T) {
 	srv := bustest.Server(t)
 	b, s, g := start(t, srv, "right", guards()), newStranger(t, srv), &Guard{}
 	ref, err := actor.Spawn(t.Context(), b, guard, "guard", g)
@@ -221,7 +221,7 @@ func TestACT12_whoeverUrgesIsAnsweredOnceAndAgain(t *testing.T) {
 	require.EqualValues(t, 2, b.Stats().Malformed)
 }
 
-func TestACT12_whatCameInItsOrderIsNotTakenByTheControlLaneLater(t *testing.T) {
+func TestUrge_requestHandledInOrderIsNotHandledAgain_ACT12(t *testing.T) {
 	t.Parallel()
 	srv := bustest.Server(t)
 	b, s, g := start(t, srv, "right", guards()), newStranger(t, srv), &Guard{}
@@ -246,7 +246,7 @@ func TestACT12_whatCameInItsOrderIsNotTakenByTheControlLaneLater(t *testing.T) {
 	require.Equal(t, []bool{false, true}, g.lanes())
 }
 
-func TestACT12_anAnswerOfWhomItDidNotAskIsRefused(t *testing.T) {
+func TestUrge_refusesAReplyFromAnotherProc_ACT12(t *testing.T) {
 	t.Parallel()
 	srv := bustest.Server(t)
 	a, s := start(t, srv, "left", guards()), newStranger(t, srv)

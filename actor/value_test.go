@@ -21,7 +21,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-func TestWIRE4_whatTravelsHasTheBytesItAlwaysHad(t *testing.T) {
+func TestValues_matchGoldenBytes_WIRE4(t *testing.T) {
 	id, err := subjects.ParseActorID("m-0123456789abc/2.1/a")
 	require.NoError(t, err)
 	code := 3
@@ -53,7 +53,7 @@ func TestWIRE4_whatTravelsHasTheBytesItAlwaysHad(t *testing.T) {
 }
 
 // What a type of the runtime holds is a user's when it is made for any type.
-func TestWIRE7_aLongValueOfAUserTravelsInAnyType(t *testing.T) {
+func TestValues_longUserValueFitsAnyRuntimeType_WIRE7(t *testing.T) {
 	known := actor.Maybe[[]float64]{Value: make([]float64, 100_000), OK: true}
 	b, err := wire.Marshal(known)
 	require.NoError(t, err)
@@ -67,7 +67,7 @@ func TestWIRE7_aLongValueOfAUserTravelsInAnyType(t *testing.T) {
 	require.Equal(t, known, same)
 }
 
-func TestWIRE7_theLongestChainOfCausesIsWithinTheLevels(t *testing.T) {
+func TestValues_longestCauseChainIsWithinTheNestingLimit_WIRE7(t *testing.T) {
 	e := actor.Event{Reason: "the first", StderrTail: []string{"x"}}
 	for range 100 {
 		e = actor.Event{StderrTail: []string{"x"}}.Because(&e)
@@ -80,7 +80,7 @@ func TestWIRE7_theLongestChainOfCausesIsWithinTheLevels(t *testing.T) {
 	require.Equal(t, [][]actor.Event{{e}}, back)
 }
 
-func TestCode_neverChangesItsNumber(t *testing.T) {
+func TestCode_valuesAreStable(t *testing.T) {
 	for want, sentinel := range map[int]*actor.Error{
 		2: actor.ErrPanic, 3: actor.ErrNoActor, 4: actor.ErrNoEndpoint, 5: actor.ErrBadMessage, 6: actor.ErrMailboxFull,
 		7: actor.ErrStopped, 8: actor.ErrFailed, 9: actor.ErrProcDead, 10: actor.ErrNoProc, 11: actor.ErrLinkBroken,
@@ -92,7 +92,7 @@ func TestCode_neverChangesItsNumber(t *testing.T) {
 	require.EqualValues(t, 14, actor.CodeCanceled)
 }
 
-func TestError_survivesTheWay(t *testing.T) {
+func TestError_roundTrips(t *testing.T) {
 	plain := errors.New("plain")
 	for _, c := range []struct {
 		err  error
@@ -124,7 +124,7 @@ func TestError_ofALocalHandlerKeepsItsCause(t *testing.T) {
 	require.Equal(t, actor.CodeHandler, asError(t, err).Code)
 }
 
-func TestEvent_decodesWhatIsNoEventAsAnError(t *testing.T) {
+func TestEvent_decodeRefusesMalformedEvents(t *testing.T) {
 	_, err := actor.DecodeEvent([]byte("{"))
 	require.ErrorContains(t, err, "event:")
 	e, err := actor.DecodeEvent([]byte(`{"kind":"proc","mesh":"none","rank":-1}`))
@@ -135,7 +135,7 @@ func TestEvent_decodesWhatIsNoEventAsAnError(t *testing.T) {
 	require.Equal(t, "actor m-0123456789abc/0.0/a failed on h: r", e.String())
 }
 
-func TestRegistry_refusesWhatIsMalformed(t *testing.T) {
+func TestRegistry_refusesInvalidDefinitions(t *testing.T) {
 	one := actor.NewEndpoint[*Box, int64, int64]("one")
 	sum := func(a, b int64) (int64, error) { return a + b, nil }
 	for want, def := range map[string]actor.Def{
@@ -160,7 +160,7 @@ func TestRegistry_refusesWhatIsMalformed(t *testing.T) {
 	require.Error(t, err)
 }
 
-func TestReducer_aPanicIsAnError(t *testing.T) {
+func TestReducer_panicIsAnError(t *testing.T) {
 	r := actor.NewReducer("bad", func(_, _ int) (int, error) { panic("no") })
 	_, err := r.Fold(1, 2)
 	require.EqualError(t, err, "reducer bad panicked: no")
@@ -169,7 +169,7 @@ func TestReducer_aPanicIsAnError(t *testing.T) {
 	require.False(t, add.Declares("bad"))
 }
 
-func TestAnswersOf_foldsWhatAnEndpointDeclares(t *testing.T) {
+func TestAnswerTypeOf_foldsWhatAnEndpointDeclares(t *testing.T) {
 	sum := actor.NewReducer("sum", func(a, b int64) (int64, error) { return a + b, nil })
 	counted := actor.NewEndpoint[*Box, int64, int64]("counted", sum)
 	typ := actor.NewType[*Box, int64]("counting")
@@ -194,9 +194,9 @@ func TestAnswersOf_foldsWhatAnEndpointDeclares(t *testing.T) {
 	require.EqualValues(t, 4, v)
 }
 
-// TestTypes_aWrongTypeDoesNotCompile builds testdata/wrong, in which every line with a "want"
+// TestTypes_wrongTypesDoNotCompile builds testdata/wrong, in which every line with a "want"
 // comment must be refused with a message that matches, and no other line.
-func TestTypes_aWrongTypeDoesNotCompile(t *testing.T) {
+func TestTypes_wrongTypesDoNotCompile(t *testing.T) {
 	file := filepath.Join("testdata", "wrong", "wrong.go")
 	source, err := os.ReadFile(file)
 	require.NoError(t, err)

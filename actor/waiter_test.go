@@ -33,7 +33,7 @@ func deferFor(d time.Duration, answer int64) step {
 	}
 }
 
-func TestSeats_aCallWithoutADeadlineWaitsThirtySeconds(t *testing.T) {
+func TestWaiter_callWithoutADeadlineWaits30s(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, bustest.Server(t), "alone")
 		ref := spawn(t, p)
@@ -48,7 +48,7 @@ func TestSeats_aCallWithoutADeadlineWaitsThirtySeconds(t *testing.T) {
 	})
 }
 
-func TestSeats_aCallEndsWithItsContext(t *testing.T) {
+func TestWaiter_callEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, bustest.Server(t), "alone")
 		ref := spawn(t, p)
@@ -74,7 +74,7 @@ func TestSeats_aCallEndsWithItsContext(t *testing.T) {
 	})
 }
 
-func TestSeats_everyCallerWaitsForHisOwnAnswerOrDeadline(t *testing.T) {
+func TestWaiter_eachCallerGetsItsOwnReplyOrTimeout(t *testing.T) {
 	const callers, each = 40, 25
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, bustest.Server(t), "alone")
@@ -117,7 +117,7 @@ func TestSeats_everyCallerWaitsForHisOwnAnswerOrDeadline(t *testing.T) {
 	})
 }
 
-func TestSeats_anAnswerThatMeetsTheDeadlineIsGivenOrLate(t *testing.T) {
+func TestWaiter_replyAtTheDeadlineIsReturnedOrLate(t *testing.T) {
 	t.Parallel()
 	const calls = 200
 	synctest.Test(t, func(t *testing.T) {
@@ -147,7 +147,7 @@ func TestSeats_anAnswerThatMeetsTheDeadlineIsGivenOrLate(t *testing.T) {
 	})
 }
 
-func TestSeats_whoGaveUpLeavesNothingToTheNextInHisSeat(t *testing.T) {
+func TestWaiter_lateReplyDoesNotReachTheNextCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, bustest.Server(t), "alone")
 		for n := range int64(50) {
@@ -164,7 +164,7 @@ func TestSeats_whoGaveUpLeavesNothingToTheNextInHisSeat(t *testing.T) {
 	})
 }
 
-func TestSeats_manyCallersAtOnceAreAnsweredByTheirOwn(t *testing.T) {
+func TestWaiter_concurrentCallersGetTheirOwnReplies(t *testing.T) {
 	p := alone(t) // in real time, for the race detector
 	ref := spawn(t, p)
 	var wg sync.WaitGroup

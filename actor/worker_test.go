@@ -46,7 +46,7 @@ func blockers(silent actor.Ref[*Box], port *actor.Port[int]) map[string]struct {
 	}
 }
 
-func TestWorker_whatAHandlerPostsToRunsAlthoughTheHandlerWaits(t *testing.T) {
+func TestWorker_recipientRunsWhileTheSenderBlocks(t *testing.T) {
 	for _, name := range []string{"a channel", "a sleep", "a call", "a call by its ID", "a port"} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -82,7 +82,7 @@ func TestWorker_whatAHandlerPostsToRunsAlthoughTheHandlerWaits(t *testing.T) {
 	}
 }
 
-func TestWorker_whatAHandlerPostsToWaitsForItWhileItDoesNotTakeLong(t *testing.T) {
+func TestWorker_recipientAwaitsAShortHandler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, bustest.Server(t), "alone")
 		a, b := spawn(t, p), spawn(t, p)
@@ -108,7 +108,7 @@ func TestWorker_whatAHandlerPostsToWaitsForItWhileItDoesNotTakeLong(t *testing.T
 	})
 }
 
-func TestWorker_anotherOneComesWhenSixteenWait(t *testing.T) {
+func TestWorker_startsAnotherAt16QueuedActors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, bustest.Server(t), "alone")
 		from, to := spawn(t, p), spawn(t, p)
@@ -132,7 +132,7 @@ func TestWorker_anotherOneComesWhenSixteenWait(t *testing.T) {
 	})
 }
 
-func TestWorker_itHoldsUpOneActorAndNoOther(t *testing.T) {
+func TestWorker_blockedHandlerDelaysOnlyItsActor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, bustest.Server(t), "alone")
 		from, first, other := spawn(t, p), spawn(t, p), spawn(t, p)
@@ -151,7 +151,7 @@ func TestWorker_itHoldsUpOneActorAndNoOther(t *testing.T) {
 	})
 }
 
-func TestWorker_aHandlerThatEndsItsGoroutineLeavesNobodyBehind(t *testing.T) {
+func TestWorker_goexitInAHandlerLosesNoActor(t *testing.T) {
 	for name, end := range map[string]func(){"exit": runtime.Goexit, "panic": func() { panic("random") }} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -173,7 +173,7 @@ func TestWorker_aHandlerThatEndsItsGoroutineLeavesNobodyBehind(t *testing.T) {
 	}
 }
 
-func TestWorker_aPostFromATaskOrAKeptContextRuns(t *testing.T) {
+func TestWorker_runsSendsFromTasksAndKeptContexts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, bustest.Server(t), "alone")
 		from, to := spawn(t, p), spawn(t, p)
@@ -224,7 +224,7 @@ func stacks() string {
 	return strings.Join(inside, "\n\n")
 }
 
-func TestWorker_atRestThereIsNoGoroutineAndNobodyLooks(t *testing.T) {
+func TestWorker_hasNoGoroutineOrPollingWhenIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, bustest.Server(t), "alone")
 		var ring []actor.Ref[*Box]
@@ -251,7 +251,7 @@ func TestWorker_atRestThereIsNoGoroutineAndNobodyLooks(t *testing.T) {
 	})
 }
 
-func TestWorker_manyRingsAtOnceComeToTheirEnd(t *testing.T) {
+func TestWorker_concurrentRingsComplete(t *testing.T) {
 	p := alone(t) // in real time, for the race detector
 	var ring []actor.Ref[*Box]
 	for range 7 {

@@ -25,7 +25,7 @@ func testActor(t testing.TB) (*actortest.Rig, actor.Ref[actortest.TestActor]) {
 	return rig, actortest.Spawn(rig, actortest.TestActors, actor.None{})
 }
 
-func TestTestActor_saysWhoItIsAndWhoAsks(t *testing.T) {
+func TestTestActor_knowsItsNameAndCaller(t *testing.T) {
 	rig, ref := testActor(t)
 	peer := rig.Peer()
 	for _, via := range []*actor.Proc{rig.Proc(), peer.Proc()} {
@@ -41,7 +41,7 @@ func TestTestActor_saysWhoItIsAndWhoAsks(t *testing.T) {
 	}
 }
 
-func TestFailingCreate_isATestFailure(t *testing.T) {
+func TestTestActor_failedCreateFailsTheTest(t *testing.T) {
 	rig, _ := testActor(t)
 	_, err := actor.Spawn(rig.Context(), rig.Proc(), actortest.FailingCreates, "fails", actor.None{})
 	require.EqualError(t, err, "actor type failing-create: test failure")
@@ -54,7 +54,7 @@ func TestTestActor_panicsForTesting(t *testing.T) {
 	require.Equal(t, "cause-failure: panicked: for testing", rig.ExpectFailure(ref).Reason)
 }
 
-func TestTestActor_refusesAFailureItDoesNotKnow(t *testing.T) {
+func TestTestActor_refusesAnUnknownFailureKind(t *testing.T) {
 	rig, ref := testActor(t)
 	_, err := actortest.CauseFailure.Call(rig.Context(), ref, actortest.Failure{Kind: "cough"})
 	require.EqualError(t, err, `cause a failure of kind "cough": want panic, exit, kill or fault`)
@@ -97,7 +97,7 @@ func TestTestActor_endsItsProcess(t *testing.T) {
 	}
 }
 
-func TestForward_visitsAllAndReturnsTheList(t *testing.T) {
+func TestForward_visitsEachActorAndReturnsTheList(t *testing.T) {
 	both(t, func(t *testing.T) {
 		rig, first := testActor(t)
 		peer := rig.Peer()
@@ -115,7 +115,7 @@ func TestForward_visitsAllAndReturnsTheList(t *testing.T) {
 	})
 }
 
-func TestForward_failsWhenNobodyIsLeft(t *testing.T) {
+func TestForward_failsWhenNoActorIsLeft(t *testing.T) {
 	rig, ref := testActor(t)
 	_, err := actortest.Forward.Call(rig.Context(), ref, actortest.Route{Home: actor.OpenPort[actortest.Route](rig.Proc()).Ref()})
 	require.EqualError(t, err, "forward: nobody is left to visit")
@@ -128,7 +128,7 @@ func ids(refs []actor.Ref[actortest.TestActor]) (out []subjects.ActorID) {
 	return out
 }
 
-func TestSupervisor_handlesEveryEndOfAChild(t *testing.T) {
+func TestSupervisor_handlesEachEndOfAChild(t *testing.T) {
 	both(t, func(t *testing.T) {
 		rig := actortest.New(t, actortest.Actors()...)
 		ref := actortest.Spawn(rig, actortest.Supervisors, actor.None{})
@@ -143,7 +143,7 @@ func TestSupervisor_handlesEveryEndOfAChild(t *testing.T) {
 	})
 }
 
-func TestSleepActor_isAbortedByAKillWithinTheDeadline(t *testing.T) {
+func TestSleepActor_killInterruptsItWithinTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rig := actortest.New(t, actortest.Actors()...)
 		ref := actortest.Spawn(rig, actortest.SleepActors, actor.None{})

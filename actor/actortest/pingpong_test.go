@@ -22,7 +22,7 @@ func throw(t testing.TB, rig *actortest.Rig, ttl uint64, from, to actor.Ref[*act
 	return done
 }
 
-func TestPingPong_returns(t *testing.T) {
+func TestPingPong_completes(t *testing.T) {
 	for name, far := range map[string]func(*actortest.Rig) *actortest.Rig{
 		"within a proc": func(r *actortest.Rig) *actortest.Rig { return r },
 		"over the bus":  func(r *actortest.Rig) *actortest.Rig { return r.Peer() },
@@ -40,7 +40,7 @@ func TestPingPong_returns(t *testing.T) {
 	}
 }
 
-func TestPingPong_takesItsTime(t *testing.T) {
+func TestPingPong_respectsItsDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rig := actortest.New(t, actortest.Actors()...)
 		slow := actortest.PingPongParams{Delay: time.Minute}
@@ -54,7 +54,7 @@ func TestPingPong_takesItsTime(t *testing.T) {
 	})
 }
 
-func TestPingPong_failsWhereItIsTold(t *testing.T) {
+func TestPingPong_failsAtTheGivenRound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rig := actortest.New(t, actortest.Actors()...)
 		ping := actortest.Spawn(rig, actortest.PingPongs, actortest.PingPongParams{})
@@ -70,7 +70,7 @@ func TestPingPong_failsWhereItIsTold(t *testing.T) {
 
 // 100 messages to somebody who is gone are 100 messages that come back, however he went and wherever
 // he was.
-func TestPingPong_everyMessageToADeadPeerIsReturnedOnce(t *testing.T) {
+func TestPingPong_deadPeerReturnsEachMessageOnce(t *testing.T) {
 	const sent = 100
 	for name, c := range map[string]struct {
 		far    bool

@@ -14,7 +14,7 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-func TestKIT3_aRecorderHasEveryMessageOnceInOrderWithItsSender(t *testing.T) {
+func TestRecorder_holdsEachMessageOnceInOrder_KIT3(t *testing.T) {
 	both(t, func(t *testing.T) {
 		rig, ref, booked, struck := setUp(t)
 		for n := range 100 {
@@ -34,7 +34,7 @@ func TestKIT3_aRecorderHasEveryMessageOnceInOrderWithItsSender(t *testing.T) {
 	})
 }
 
-func TestReply_isTheAnswer(t *testing.T) {
+func TestReply_answersTheCall(t *testing.T) {
 	both(t, func(t *testing.T) {
 		rig, ref, booked, _ := setUp(t)
 		_, err := deposit.Call(rig.Context(), ref, 1)
@@ -54,7 +54,7 @@ func TestReply_isTheAnswer(t *testing.T) {
 	})
 }
 
-func TestHold_leavesTheAnswerToTheTest(t *testing.T) {
+func TestHold_leavesTheReplyToTheTest(t *testing.T) {
 	both(t, func(t *testing.T) {
 		rig, ref, booked, struck := setUp(t)
 		booked.Hold()
@@ -94,7 +94,7 @@ func TestHold_endsWithTheTest(t *testing.T) {
 	}
 }
 
-func TestKIT1_anActorEndsBeforeItsProbes(t *testing.T) {
+func TestRig_actorsEndBeforeTheirProbes_KIT1(t *testing.T) {
 	both(t, func(t *testing.T) {
 		gate := make(chan struct{})
 		n := make(chan int, 1)
@@ -113,7 +113,7 @@ func TestKIT1_anActorEndsBeforeItsProbes(t *testing.T) {
 	})
 }
 
-func TestKIT4_noneIsExactInABubble(t *testing.T) {
+func TestNone_isExactInASynctestBubble_KIT4(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rig, ref, _, struck := setUp(t)
 		require.NoError(t, later.Send(rig.Context(), ref, time.Hour))
@@ -125,7 +125,7 @@ func TestKIT4_noneIsExactInABubble(t *testing.T) {
 	})
 }
 
-func TestKIT4_noneSeesWhatIsOnItsWay(t *testing.T) {
+func TestNone_waitsForLocalMessages_KIT4(t *testing.T) {
 	both(t, func(t *testing.T) {
 		failures := play(t.Context(), func(t testing.TB) {
 			rig, ref, _, struck := setUp(t)
@@ -139,7 +139,7 @@ func TestKIT4_noneSeesWhatIsOnItsWay(t *testing.T) {
 	})
 }
 
-func TestKIT4_noneSeesWhatIsOnItsWayOverTheBus(t *testing.T) {
+func TestNone_waitsForMessagesOnTheBus_KIT4(t *testing.T) {
 	both(t, func(t *testing.T) {
 		rig := actortest.New(t, tillDef())
 		ledger := actortest.NewProbe[*Ledger](rig.Peer())
@@ -155,7 +155,7 @@ func TestKIT4_noneSeesWhatIsOnItsWayOverTheBus(t *testing.T) {
 	})
 }
 
-func TestKIT6_aProbeGetsTheMessageItself(t *testing.T) {
+func TestProbe_receivesTheMessageByReference_KIT6(t *testing.T) {
 	both(t, func(t *testing.T) {
 		rig := actortest.New(t)
 		here, there := actortest.NewProbe[*Till](rig), actortest.NewProbe[*Till](rig.Peer())
@@ -193,7 +193,7 @@ func TestInPlaceOf_isSpawnedByTheActorUnderTest(t *testing.T) {
 	})
 }
 
-func TestProbe_standsInForAnInterface(t *testing.T) {
+func TestProbe_implementsAnInterface(t *testing.T) {
 	rig := actortest.New(t)
 	p := actortest.NewProbe[actortest.TestActor](rig)
 	asked := actortest.On(p, actortest.GetActorID)

@@ -29,7 +29,7 @@ func setUp(t testing.TB) (*actortest.Rig, actor.Ref[*Till], *actortest.Recorder[
 	return rig, actortest.Spawn(rig, tills, ledger.Ref()), booked, struck
 }
 
-func TestKIT1_anActorThatDoesNotStopFailsTheTest(t *testing.T) {
+func TestRig_actorThatDoesNotStopFailsTheTest_KIT1(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate := make(chan struct{})
 		failures := play(t.Context(), func(t testing.TB) {
@@ -44,7 +44,7 @@ func TestKIT1_anActorThatDoesNotStopFailsTheTest(t *testing.T) {
 	})
 }
 
-func TestKIT2_aFailureThatNobodyExpectsFailsTheTestWithItsReport(t *testing.T) {
+func TestRig_unexpectedFailureFailsTheTestWithAReport_KIT2(t *testing.T) {
 	failures := play(t.Context(), func(t testing.TB) {
 		rig := actortest.New(t, actortest.Actors()...)
 		parent := actortest.Spawn(rig, actortest.TestActors, actor.None{})
@@ -60,7 +60,7 @@ actor rig-\w+/0.0/test-actor-\w+ \(type test-actor\) failed: its child test-acto
   caused by: actor rig-\w+/0.0/test-actor-\w+ \(type test-actor\) failed: cause-failure: panicked: for testing$`, failures[0])
 }
 
-func TestKIT2_aFailureThatIsExpectedDoesNot(t *testing.T) {
+func TestRig_expectedFailurePasses_KIT2(t *testing.T) {
 	both(t, func(t *testing.T) {
 		rig, ref, _, _ := setUp(t)
 		require.NoError(t, do.Send(rig.Context(), ref, func(*actor.Context, *Till) error { return errors.New("as planned") }))
@@ -71,7 +71,7 @@ func TestKIT2_aFailureThatIsExpectedDoesNot(t *testing.T) {
 	})
 }
 
-func TestSpawn_endsTheTestWhenTheConstructorFails(t *testing.T) {
+func TestSpawn_constructorErrorEndsTheTest(t *testing.T) {
 	failures := play(t.Context(), func(t testing.TB) {
 		actortest.Spawn(actortest.New(t, tillDef()), tills, actor.Ref[*Ledger]{})
 		t.Errorf("it goes on")
@@ -80,7 +80,7 @@ func TestSpawn_endsTheTestWhenTheConstructorFails(t *testing.T) {
 	require.Contains(t, failures[0], "no ledger")
 }
 
-func TestExpectFailure_refusesAnActorThatStopped(t *testing.T) {
+func TestExpectFailure_refusesAStoppedActor(t *testing.T) {
 	failures := play(t.Context(), func(t testing.TB) {
 		rig, ref, _, _ := setUp(t)
 		require.NoError(t, do.Send(rig.Context(), ref, func(ctx *actor.Context, _ *Till) error { ctx.Stop("enough"); return nil }))
@@ -91,7 +91,7 @@ func TestExpectFailure_refusesAnActorThatStopped(t *testing.T) {
 	require.Regexp(t, `want a failure, got: actor rig-\w+/0.0/till-\w+ \(type till\) stopped: enough$`, failures[0])
 }
 
-func TestKIT5_aWaitEndsAndSaysWhatDidNotCome(t *testing.T) {
+func TestWait_timesOutAndNamesWhatIsMissing_KIT5(t *testing.T) {
 	for name, c := range map[string]struct {
 		body func(t testing.TB)
 		want string
@@ -121,7 +121,7 @@ func TestKIT5_aWaitEndsAndSaysWhatDidNotCome(t *testing.T) {
 	}
 }
 
-func TestRig_refusesWhatIsNotItsOwn(t *testing.T) {
+func TestRig_refusesActorsOfOtherRigs(t *testing.T) {
 	for name, c := range map[string]struct {
 		body func(t testing.TB)
 		want string
@@ -159,7 +159,7 @@ func TestRig_refusesWhatIsNotItsOwn(t *testing.T) {
 	}
 }
 
-func TestKIT4_spawnedListsWhatTheActorSpawned(t *testing.T) {
+func TestRig_spawnedListsChildrenOfTheActor_KIT4(t *testing.T) {
 	both(t, func(t *testing.T) {
 		rig := actortest.New(t, actortest.Actors()...)
 		ref := actortest.Spawn(rig, actortest.Supervisors, actor.None{})
